@@ -4,27 +4,17 @@
 #include <string.h>
 
 #include "arguments.h"
-#include "attend_gradients.h"
+#include "attend_ranks.h"
 #include "command.h"
-#include "modifiers.h"
 #include "ordered.h"
 #include "outfile.h"
-#include "typed_tensors.h"
-
-typedef struct arguments {
-    typed_variant variant;
-    hga_options options;
-    typed_tensors tensors;
-    gradient_arguments gradients;
-    typed_modifiers modifiers;
-    const char *node_map;
-} arguments;
+#include "world.h"
 
 /* ---- the command line ---- */
 
 enum { KEY_EDGE_BIAS = 0x2080, KEY_NODE_MAP };
 
-static int check_arguments(const arguments *a)
+static int check_arguments(const typed_attend *a)
 {
     if (!a->variant.name) return complain(CLI_USAGE, "attend: VARIANT is missing");
     int status = tensors_check(&a->tensors);
@@ -33,7 +23,7 @@ static int check_arguments(const arguments *a)
 
 static error_t parse(int key, char *value, struct argp_state *state)
 {
-    arguments *a = state->input;
+    typed_attend *a = state->input;
     switch (key) {
     case ARGP_KEY_INIT:
         state->child_inputs[0] = &a->variant;
@@ -58,15 +48,6 @@ static const struct argp_option options[] = {
 
 /* ---- the work ---- */
 
-/* Weights are dropped where there are any. */
-static int bind_dropout(const gradient_arguments *typed, const model *m, attend_io *one)
-{
-    if (typed->dropout > 0 && !score_stage(&m->program))
-        return complain(CLI_USAGE, "--dropout: %s computes no scores", m->title);
-    one->io.seed = (uint64_t)typed->seed, one->io.layer = (uint32_t)typed->layer;
-    return CLI_GOOD;
-}
-
 static int execute(const model *m, const hga_options *o, const attend_io *a)
 {
     ordered_call c;
@@ -86,7 +67,7 @@ typedef struct results {
 } results;
 
 /* Routing looks at a sample's own tensors; everything else is one graph for samples that are equally long. */
-static int build_for(const arguments *a, const attend_io *one, model *m)
+static int build_for(const typed_attend *a, const attend_io *one, model *m)
 {
     const hga_variant *v = hga_variant_named(a->variant.name);
     model_tensors tensors = attend_io_tensors(one);
@@ -96,7 +77,7 @@ static int build_for(const arguments *a, const attend_io *one, model *m)
 }
 
 /* One sample: its model, its execution, its rows of the results. */
-static int run_sample(const arguments *a, const attend_io *all, hga_id sample, model *m, attend_gradients *g,
+static int run_sample(const typed_attend *a, const attend_io *all, hga_id sample, model *m, attend_gradients *g,
                       results *r)
 {
     attend_io one = attend_io_sample(all, sample);
@@ -107,7 +88,7 @@ static int run_sample(const arguments *a, const attend_io *all, hga_id sample, m
     TRY(modifiers_bind(&a->modifiers, &one));
     if (sample == 0 && !a->tensors.quiet) tensor_file_say(&all->query);
     if (sample == 0 && !a->tensors.quiet) TRY(ordered_say(m));
-    TRY(bind_dropout(&a->gradients, m, &one));
+    TRY(gradients_bind_dropout(&a->gradients, m, &one));
     TRY(gradients_wanted(&a->gradients) ? gradients_run(m, &a->options, all, sample, &one, g)
                                         : execute(m, &a->options, &one));
     if (sample == 0 && a->node_map) TRY(model_write_node_map(m, a->node_map)); /* all samples have one graph */
@@ -134,7 +115,7 @@ static int targets_open(const attend_paths *paths, targets *t)
 }
 
 /* all files appear, or none */
-static int write_results(const arguments *a, const attend_io *all, const results *r, attend_gradients *g, targets *t)
+static int write_results(const typed_attend *a, const attend_io *all, const results *r, attend_gradients *g, targets *t)
 {
     element type = tensors_out_type(&a->tensors, &all->query);
     int status = CLI_GOOD;
@@ -156,8 +137,17 @@ int run_attend(int argc, char **argv)
     struct argp_child children[] = {{&variant_argp, 0, NULL, 0},  {&machine_argp, 0, NULL, 0},
                                     {&gradient_argp, 0, NULL, 0}, {&modifiers_argp, 0, NULL, 0},
                                     {&tensors_argp, 0, NULL, 0},  {0}};
-    struct argp argp = {options, parse, "VARIANT", "Attention on tensors from .npy files.\v", children, NULL, NULL};
-    arguments a = {0};
+    struct argp argp = {
+        options,
+        parse,
+        "VARIANT",
+        "Attention on tensors from .npy files.\vUnder mpirun, of a build with -DHGA_WITH_MPI=ON, the "
+        "processes share one call: each reads, computes and writes its rows, and the files are those of "
+        "one process. Threads are then by default the machine's processors over its processes.",
+        children,
+        NULL,
+        NULL};
+    typed_attend a = {0};
     attend_io all = {0};
     results r = {0};
     targets t = {0};
@@ -167,6 +157,7 @@ int run_attend(int argc, char **argv)
     a.variant.takes_order = 1;
     TRY(arguments_parse(&argp, argc, argv, &a));
     a.options.dropout = (float)a.gradients.dropout;
+    if (world_ranks() > 1) return attend_ranks(&a);
     TRY(attend_io_read(&a.tensors.paths, a.tensors.layout, &all));
     TRY(gradients_open(&a.gradients, &a.variant, &all, &g));
     TRY(targets_open(&a.tensors.paths, &t));

@@ -80,6 +80,15 @@ int gradients_wanted(const gradient_arguments *typed)
     return wanted;
 }
 
+/* Weights are dropped where there are any. */
+int gradients_bind_dropout(const gradient_arguments *typed, const model *m, attend_io *one)
+{
+    if (typed->dropout > 0 && !score_stage(&m->program))
+        return complain(CLI_USAGE, "--dropout: %s computes no scores", m->title);
+    one->io.seed = (uint64_t)typed->seed, one->io.layer = (uint32_t)typed->layer;
+    return CLI_GOOD;
+}
+
 /* A gradient has a file of its own. */
 static int check_files(const gradient_arguments *typed, const attend_paths *paths)
 {

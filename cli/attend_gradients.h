@@ -39,6 +39,8 @@ extern const struct argp gradient_argp;
 
 /* Are any wanted? */
 int gradients_wanted(const gradient_arguments *typed);
+/* Weights are dropped where there are any. */
+int gradients_bind_dropout(const gradient_arguments *typed, const model *m, attend_io *one);
 /* What was typed fits together and with what attend reads and writes. */
 int gradients_check(const gradient_arguments *typed, const attend_paths *paths, const typed_modifiers *modifiers);
 

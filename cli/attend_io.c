@@ -41,6 +41,17 @@ done:
     return status;
 }
 
+int attend_io_read_sizes(const attend_paths *paths, tensor_layout layout, attend_io *a)
+{
+    int status = CLI_GOOD;
+    TRY(tensor_file_read_sizes(paths->query, layout, &a->query));
+    TRY(tensor_file_read_sizes(paths->key, layout, &a->key));
+    TRY(tensor_file_read_sizes(paths->value, layout, &a->value));
+    TRY(check_pairs(&a->query, &a->key, &a->value));
+done:
+    return status;
+}
+
 /* one sample of a tensor */
 static tensor_file sample_of(const tensor_file *t, hga_id sample)
 {
@@ -294,7 +305,7 @@ static void bind_scale(const double *scale, attend_io *a)
     a->io.modifiers = &a->modifiers;
 }
 
-int attend_io_bind(const attend_paths *paths, const model *m, const double *scale, attend_io *a)
+int attend_io_bind_inputs(const attend_paths *paths, const model *m, const double *scale, attend_io *a)
 {
     int status = CLI_GOOD;
     TRY(check_scored(paths, m, scale));
@@ -304,10 +315,15 @@ int attend_io_bind(const attend_paths *paths, const model *m, const double *scal
     TRY(bind_edge_bias(paths->edge_bias, m, a));
     TRY(bind_node_pos(paths->node_pos, m, a));
     TRY(bind_alpha(m, a));
-    TRY(bind_outputs(paths, a));
     bind_scale(scale, a);
 done:
     return status;
+}
+
+int attend_io_bind(const attend_paths *paths, const model *m, const double *scale, attend_io *a)
+{
+    int status = attend_io_bind_inputs(paths, m, scale, a);
+    return status ? status : bind_outputs(paths, a);
 }
 
 void attend_io_clear(attend_io *a)

@@ -27,6 +27,8 @@ typedef struct attend_io {
 
 /* Read query, key and value and check them against each other. */
 int attend_io_read(const attend_paths *paths, tensor_layout layout, attend_io *a);
+/* The same of their sizes alone. */
+int attend_io_read_sizes(const attend_paths *paths, tensor_layout layout, attend_io *a);
 /* One sample of what was read, its arrays borrowed. */
 attend_io attend_io_sample(const attend_io *all, hga_id sample);
 /* What a variant needs to know of them. */
@@ -34,6 +36,8 @@ model_tensors attend_io_tensors(const attend_io *a);
 /* Read the other tensors, check everything against the model, and fill a->io and a->shape. scale NULL: the program's.
    */
 int attend_io_bind(const attend_paths *paths, const model *m, const double *scale, attend_io *a);
+/* The same without room for outputs. */
+int attend_io_bind_inputs(const attend_paths *paths, const model *m, const double *scale, attend_io *a);
 void attend_io_clear(attend_io *a);
 
 #endif

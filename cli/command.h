@@ -5,6 +5,7 @@
 typedef struct command {
     const char *name, *says;
     int (*run)(int argc, char **argv); /* argv[0] is "hga NAME"; returns the exit status */
+    int shares;                        /* several ranks can do it together (world.h) */
 } command;
 
 int run_run(int argc, char **argv);

@@ -10,24 +10,25 @@
 #include "table.h"
 #include "variant.h"
 #include "version.h"
+#include "world.h"
 
 static const command commands[] = {
-    {"run", "every variant on a text, in one table", run_run},
-    {"build", "a variant's graph, to a file", run_build},
-    {"attend", "attention on tensors from .npy files", run_attend},
-    {"decode", "a causal variant fed token by token, or in chunks", run_decode},
-    {"inspect", "what a graph is, and who sees whom in it", run_inspect},
-    {"check", "a graph's rules, its coverage and causality", run_check},
-    {"export", "a graph in another format", run_export},
-    {"explain", "the plan of a variant: stages, kernels, threads, workspace", run_explain},
-    {"bench", "benchmark tables", run_bench},
-    {"flops", "operation counts by formula and by counting edges", run_flops},
-    {"view", "a graph as an interactive page, one .html file", run_view},
-    {"rank-map", "numerical rank of the blocks of softmax scores, for given tensors", run_rank_map},
-    {"choose", "variants and parameters against dense attention on given tensors: error, FLOP, time", run_choose},
-    {"variants", "the hierarchies that are built in, with their parameters", run_variants},
-    {"tensor", "the arrays in a .npy, .npz or .safetensors file", run_tensor},
-    {"topo", "the machine as the engine sees it", run_topo},
+    {"run", "every variant on a text, in one table", run_run, 0},
+    {"build", "a variant's graph, to a file", run_build, 0},
+    {"attend", "attention on tensors from .npy files", run_attend, 1},
+    {"decode", "a causal variant fed token by token, or in chunks", run_decode, 0},
+    {"inspect", "what a graph is, and who sees whom in it", run_inspect, 0},
+    {"check", "a graph's rules, its coverage and causality", run_check, 0},
+    {"export", "a graph in another format", run_export, 0},
+    {"explain", "the plan of a variant: stages, kernels, threads, workspace", run_explain, 0},
+    {"bench", "benchmark tables", run_bench, 0},
+    {"flops", "operation counts by formula and by counting edges", run_flops, 0},
+    {"view", "a graph as an interactive page, one .html file", run_view, 0},
+    {"rank-map", "numerical rank of the blocks of softmax scores, for given tensors", run_rank_map, 0},
+    {"choose", "variants and parameters against dense attention on given tensors: error, FLOP, time", run_choose, 0},
+    {"variants", "the hierarchies that are built in, with their parameters", run_variants, 0},
+    {"tensor", "the arrays in a .npy, .npz or .safetensors file", run_tensor, 0},
+    {"topo", "the machine as the engine sees it", run_topo, 0},
 };
 enum { N_COMMANDS = sizeof commands / sizeof commands[0] };
 
@@ -102,10 +103,14 @@ static int version(int argc, char **argv)
 
 /* ---- dispatch ---- */
 
+static int asks_for_help(int argc, char **argv) { return argc == 2 && strcmp(argv[1], "--help") == 0; }
+
 static int run_command(const char *name, int argc, char **argv)
 {
     const command *c = find_command(name);
     if (!c) return complain_of_command(name);
+    if (world_ranks() > 1 && !c->shares && !asks_for_help(argc, argv))
+        return complain(CLI_USAGE, "%s: works in one process, and mpirun has started %d", name, world_ranks());
     char title[32];
     snprintf(title, sizeof title, "hga %s", c->name);
     argv[0] = title;
@@ -158,7 +163,8 @@ static int dispatch(int argc, char **argv)
 int main(int argc, char **argv)
 {
     outfile_watch_signals();
-    int status = dispatch(argc, argv);
+    int status = world_open();
+    if (!status) status = world_close(dispatch(argc, argv));
     if (fflush(stdout) != 0 || ferror(stdout))
         return status ? status : complain(CLI_OUTSIDE, "standard output cannot be written");
     return status;

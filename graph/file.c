@@ -168,6 +168,14 @@ static int link_to(const char *name, int fd)
 
 static int link_beside(const hga_file *f, int fd) { return link_to(f->temporary, fd); }
 
+hga_status hga_file_share(hga_file *f)
+{
+    if (!f->stream || f->in_place)
+        return hga_fail(HGA_EINVAL, "%s cannot be shared: it is written as it comes", f->path);
+    if (f->temporary[0] || make_beside(f, link_beside, fileno(f->stream)) == 0) return HGA_OK;
+    return cannot("share", f, errno);
+}
+
 /* Give a nameless file the target's name; where a file has it already, by way of a temporary one. 0, or errno. */
 static int settle(hga_file *f, int fd)
 {

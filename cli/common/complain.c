@@ -17,6 +17,15 @@ static void print_line(const char *text)
     fputc('\n', stderr);
 }
 
+static char *kept;
+static size_t kept_bytes;
+
+void complain_keep(char *room, size_t bytes)
+{
+    kept = room, kept_bytes = bytes;
+    if (bytes) *room = 0;
+}
+
 int complain(int status, const char *format, ...)
 {
     char text[4096];
@@ -24,7 +33,10 @@ int complain(int status, const char *format, ...)
     va_start(list, format);
     vsnprintf(text, sizeof text, format, list);
     va_end(list);
-    print_line(text);
+    if (!kept)
+        print_line(text);
+    else if (!*kept)
+        snprintf(kept, kept_bytes, "%s", text);
     return status;
 }
 

@@ -26,6 +26,12 @@ int npy_read_header(const char *name, FILE *file, npy_header *h)
     return complain(CLI_DATA, "%s: its type is not f2, f4, f8, bfloat16 (V2), i4 or i8", name);
 }
 
+static int check_end(const char *path, FILE *file, int64_t bytes)
+{
+    if (fgetc(file) == EOF) return CLI_GOOD;
+    return complain(CLI_DATA, "%s: goes on after its %lld bytes of elements", path, (long long)bytes);
+}
+
 /* `alone`: nothing may follow. Room grows with what arrives, so that a header that lies about the size costs nothing */
 static int read_elements(const char *path, FILE *file, int64_t bytes, int alone, unsigned char **out)
 {
@@ -49,11 +55,10 @@ static int read_elements(const char *path, FILE *file, int64_t bytes, int alone,
                             (long long)used, (long long)bytes);
         }
     }
+    int status = alone ? check_end(path, file, bytes) : CLI_GOOD;
+    if (status) free(data), data = NULL;
     *out = data;
-    if (!alone || fgetc(file) == EOF) return CLI_GOOD;
-    free(data);
-    *out = NULL;
-    return complain(CLI_DATA, "%s: goes on after its %lld bytes of elements", path, (long long)bytes);
+    return status;
 }
 
 /* ---- elements ---- */
@@ -84,15 +89,18 @@ static const char *position(const hga_npy *h, int64_t place, char text[static 20
     return text;
 }
 
-static int store_real(const char *path, const hga_npy *h, const unsigned char *bytes, int endless, float *to)
+/* Elements [first, first + n) of the array, of C order unless they are all, to `to`. */
+static int store_real(const char *path, const hga_npy *h, const unsigned char *bytes, int64_t first, int64_t n,
+                      int endless, float *to)
 {
     const int64_t size = h->size;
-    for (int64_t i = 0; i < h->count; i++) {
+    for (int64_t i = 0; i < n; i++) {
         double x = 0;
         if (hga_npy_real(h, bytes + size * i, &x)) return complain(CLI_DATA, "%s: %s", path, hga_error_detail());
-        int64_t place = place_of(h, i);
-        to[place] = (float)x;
-        if (isfinite(to[place]) || (endless && isinf(x) && x < 0)) continue;
+        int64_t place = place_of(h, first + i);
+        float *at = to + (place - first);
+        *at = (float)x;
+        if (isfinite(*at) || (endless && isinf(x) && x < 0)) continue;
         char text[200];
         const char *what = isnan(x) ? "NaN" : isinf(x) ? "infinite" : "too large for float32";
         return complain(CLI_DATA, "%s: element %s is %s", path, position(h, place, text), what);
@@ -116,20 +124,80 @@ static int store_whole(const char *path, const hga_npy *h, const unsigned char *
     return CLI_GOOD;
 }
 
-int npy_read_values(const char *name, FILE *file, const npy_header *h, int real, int alone, npy *out)
+/* ---- parts ---- */
+
+/* Runs of elements that lie one behind the other: of each index of the axes before the part's, an interval of it. */
+typedef struct runs {
+    int64_t outer, inner, along; /* the product of the axes before; behind; and the axis itself */
+} runs;
+
+static runs runs_of(int n_dims, const int64_t *dim, const npy_part *part)
+{
+    runs r = {1, 1, dim[part->axis]};
+    for (int d = 0; d < n_dims; d++)
+        if (d != part->axis) *(d < part->axis ? &r.outer : &r.inner) *= dim[d];
+    return r;
+}
+
+static int64_t length_of(const npy_part *part)
+{
+    int64_t n = 0;
+    for (int64_t i = 0; i < part->n_intervals; i++) n += part->interval[i].n;
+    return n;
+}
+
+/* Run number i of the part: its first element in the array, and how many there are. */
+static int64_t run_at(const runs *r, const npy_part *part, int64_t i, int64_t *n)
+{
+    const hga_interval *interval = &part->interval[i % part->n_intervals];
+    *n = interval->n * r->inner;
+    return (i / part->n_intervals * r->along + interval->first) * r->inner;
+}
+
+static int go_to(const char *name, FILE *file, int64_t at)
+{
+    if (fseeko(file, (off_t)at, SEEK_SET) == 0) return CLI_GOOD;
+    return complain(CLI_DATA, "%s: a part of it cannot be read: %s", name, strerror(errno));
+}
+
+/* The runs of an array that begins where the file stands. */
+static int read_runs(const char *name, FILE *file, const hga_npy *h, const npy_part *part, int alone, float *to)
+{
+    const runs r = runs_of(h->n_dims, h->dim, part);
+    const int64_t begin = ftello(file);
+    int status = begin < 0 ? go_to(name, file, 0) : CLI_GOOD;
+    for (int64_t i = 0, n; !status && i < r.outer * part->n_intervals; i++, to += n) {
+        unsigned char *bytes = NULL;
+        int64_t first = run_at(&r, part, i, &n);
+        status = go_to(name, file, begin + first * h->size);
+        if (!status) status = read_elements(name, file, n * h->size, 0, &bytes);
+        if (!status) status = store_real(name, h, bytes, first, n, 0, to);
+        free(bytes);
+    }
+    if (!status && alone) status = go_to(name, file, begin + h->count * h->size);
+    return status || !alone ? status : check_end(name, file, h->count * h->size);
+}
+
+/* Of an array that is there as a whole. */
+static void take_runs(int n_dims, const int64_t *dim, const npy_part *part, const float *from, float *to)
+{
+    const runs r = runs_of(n_dims, dim, part);
+    for (int64_t i = 0, n; i < r.outer * part->n_intervals; i++, to += n) {
+        int64_t first = run_at(&r, part, i, &n);
+        memcpy(to, from + first, (size_t)n * sizeof *to);
+    }
+}
+
+/* ---- what is asked for ---- */
+
+static int read_all(const char *name, FILE *file, const npy_header *h, int holds, int alone, npy *out)
 {
     unsigned char *bytes = NULL;
     int status = CLI_GOOD;
-    if (element_is_real(h->type) != (real != NPY_WHOLE))
-        TRY(complain(CLI_DATA, "%s: holds %s where %s is needed", name, element_name(h->type),
-                     real ? "float16, bfloat16, float32 or float64" : "int32 or int64"));
-    if (h->has.n_dims == 0) TRY(complain(CLI_DATA, "%s: holds a single number, not an array", name));
     TRY(read_elements(name, file, h->has.count * element_bytes(h->type), alone, &bytes));
-    out->n_dims = h->has.n_dims, out->count = h->has.count, out->type = h->type;
-    memcpy(out->dim, h->has.dim, sizeof out->dim);
-    if (real) {
+    if (holds != NPY_WHOLE) {
         TRY(take(h->has.count, sizeof *out->real, &out->real));
-        TRY(store_real(name, &h->has, bytes, real == NPY_ENDLESS, out->real));
+        TRY(store_real(name, &h->has, bytes, 0, h->has.count, holds == NPY_ENDLESS, out->real));
     } else {
         TRY(take(h->has.count, sizeof *out->whole, &out->whole));
         TRY(store_whole(name, &h->has, bytes, out->whole));
@@ -139,11 +207,52 @@ done:
     return status;
 }
 
-int npy_read_stream(const char *name, FILE *file, int real, npy *out)
+static int check_part(const char *name, const hga_npy *h, const npy_part *part)
+{
+    const hga_interval *last = part->n_intervals ? &part->interval[part->n_intervals - 1] : NULL;
+    if (part->axis < h->n_dims && (!last || last->first + last->n <= h->dim[part->axis])) return CLI_GOOD;
+    char text[200];
+    return complain(CLI_DATA, "%s: has the shape %s, which has no row %lld", name, npy_shape(h->n_dims, h->dim, text),
+                    last ? (long long)(last->first + last->n - 1) : 0);
+}
+
+static int read_part(const char *name, FILE *file, const npy_header *h, const npy_part *part, int alone, npy *out)
+{
+    npy all = {0};
+    int status = CLI_GOOD;
+    TRY(check_part(name, &h->has, part));
+    out->dim[part->axis] = length_of(part);
+    out->count = h->has.dim[part->axis] ? h->has.count / h->has.dim[part->axis] * out->dim[part->axis] : 0;
+    TRY(take(out->count, sizeof *out->real, &out->real));
+    if (h->has.fortran) {
+        TRY(read_all(name, file, h, NPY_REAL, alone, &all));
+        take_runs(h->has.n_dims, h->has.dim, part, all.real, out->real);
+    } else {
+        TRY(read_runs(name, file, &h->has, part, alone, out->real));
+    }
+done:
+    free(all.real);
+    return status;
+}
+
+int npy_read_values(const char *name, FILE *file, const npy_header *h, const npy_wish *wish, int alone, npy *out)
+{
+    if (element_is_real(h->type) != (wish->holds != NPY_WHOLE))
+        return complain(CLI_DATA, "%s: holds %s where %s is needed", name, element_name(h->type),
+                        wish->holds ? "float16, bfloat16, float32 or float64" : "int32 or int64");
+    if (h->has.n_dims == 0) return complain(CLI_DATA, "%s: holds a single number, not an array", name);
+    out->n_dims = h->has.n_dims, out->count = h->has.count, out->type = h->type;
+    memcpy(out->dim, h->has.dim, sizeof out->dim);
+    if (wish->sizes) return CLI_GOOD;
+    return wish->part ? read_part(name, file, h, wish->part, alone, out)
+                      : read_all(name, file, h, wish->holds, alone, out);
+}
+
+int npy_read_stream(const char *name, FILE *file, const npy_wish *wish, npy *out)
 {
     npy_header h = {0};
     int status = npy_read_header(name, file, &h);
-    return status ? status : npy_read_values(name, file, &h, real, 1, out);
+    return status ? status : npy_read_values(name, file, &h, wish, 1, out);
 }
 
 void npy_clear(npy *a)
@@ -156,23 +265,25 @@ void npy_clear(npy *a)
 
 /* ---- writing ---- */
 
-static void put_header(FILE *file, element type, int n_dims, const int64_t *dim)
+static int header_of(element type, int n_dims, const int64_t *dim, char text[HGA_NPY_HEADER_BYTES])
 {
-    char text[HGA_NPY_HEADER_BYTES];
     hga_npy h = element_npy(type);
     h.n_dims = n_dims;
     memcpy(h.dim, dim, (size_t)n_dims * sizeof *dim);
-    fwrite(text, 1, (size_t)hga_npy_header(&h, text), file);
+    return hga_npy_header(&h, text);
 }
 
-int npy_write_as(outfile *out, element type, const float *data, int n_dims, const int64_t *dim)
+static void put_header(FILE *file, element type, int n_dims, const int64_t *dim)
 {
-    int64_t count = 1;
+    char text[HGA_NPY_HEADER_BYTES];
+    fwrite(text, 1, (size_t)header_of(type, n_dims, dim, text), file);
+}
+
+static int put_elements(outfile *out, element type, const float *data, int64_t count)
+{
     unsigned char bytes[8];
     const hga_npy h = element_npy(type);
     double back;
-    for (int i = 0; i < n_dims; i++) count *= dim[i];
-    put_header(out->file, type, n_dims, dim);
     for (int64_t i = 0; i < count; i++) {
         hga_npy_put(&h, data[i], bytes);
         if (isfinite(data[i]) && (hga_npy_real(&h, bytes, &back) || !isfinite(back)))
@@ -181,6 +292,31 @@ int npy_write_as(outfile *out, element type, const float *data, int n_dims, cons
             return complain(CLI_OUTSIDE, "cannot write %s: %s", out->whole.path, strerror(errno));
     }
     return CLI_GOOD;
+}
+
+int npy_write_as(outfile *out, element type, const float *data, int n_dims, const int64_t *dim)
+{
+    int64_t count = 1;
+    for (int i = 0; i < n_dims; i++) count *= dim[i];
+    put_header(out->file, type, n_dims, dim);
+    return put_elements(out, type, data, count);
+}
+
+int npy_write_part(outfile *out, element type, const float *data, int n_dims, const int64_t *dim, const npy_part *part,
+                   int first)
+{
+    char text[HGA_NPY_HEADER_BYTES];
+    const runs r = runs_of(n_dims, dim, part);
+    const off_t begin = header_of(type, n_dims, dim, text);
+    int status = CLI_GOOD;
+    if (first) put_header(out->file, type, n_dims, dim);
+    for (int64_t i = 0, n; !status && i < r.outer * part->n_intervals; i++, data += n) {
+        int64_t at = run_at(&r, part, i, &n);
+        if (fseeko(out->file, begin + (off_t)(at * element_bytes(type)), SEEK_SET))
+            return complain(CLI_OUTSIDE, "cannot write %s: %s", out->whole.path, strerror(errno));
+        status = put_elements(out, type, data, n);
+    }
+    return status;
 }
 
 int npy_write_real(outfile *out, const float *data, int n_dims, const int64_t *dim)

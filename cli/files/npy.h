@@ -5,6 +5,7 @@
 #include <stdint.h>
 
 #include "element.h"
+#include "hga.h"
 #include "outfile.h"
 
 enum { NPY_MAX_DIMS = HGA_NPY_DIMS };
@@ -19,10 +20,22 @@ typedef struct npy {
     char *path;
 } npy;
 
+/* Some indices of one axis. */
+typedef struct npy_part {
+    int axis;
+    int64_t n_intervals;
+    const hga_interval *interval; /* [n_intervals], ascending; of the axis */
+} npy_part;
+
 /* Read float16, bfloat16, float32 or float64, of either byte order, as float32 ("-" is stdin, FILE:NAME one of
     several); anything else, a NaN, an infinity or a value beyond float32 is
    refused with its position. */
 int npy_read_real(const char *path, npy *out);
+/* The same of a part of the array, whose dim[axis] is then as many as it has there. What is not of the part is not
+   read, but in Fortran's order and out of a .npz. Not from a pipe. */
+int npy_read_part(const char *path, const npy_part *part, npy *out);
+/* What the array is, without its elements. */
+int npy_read_sizes(const char *path, npy *out);
 /* The same, and -inf. */
 int npy_read_endless(const char *path, npy *out);
 /* Read int32 or int64 as int32, each value checked. */
@@ -35,6 +48,11 @@ int npy_write_real(outfile *out, const float *data, int n_dims, const int64_t *d
 int npy_write_whole(outfile *out, const int32_t *data, int n_dims, const int64_t *dim);
 /* The same in another type; what does not fit is refused. */
 int npy_write_as(outfile *out, element type, const float *data, int n_dims, const int64_t *dim);
+
+/* A part of an array of sizes `dim` in its place, `data` holding it alone; the header too, where `first` says that this
+   part is the first to be written. The stream is one that can go anywhere. */
+int npy_write_part(outfile *out, element type, const float *data, int n_dims, const int64_t *dim, const npy_part *part,
+                   int first);
 
 /* What a file has, array after array; name "" where there is but one without. Lines for `hga tensor`. */
 typedef int (*npy_visitor)(const char *name, element type, int n_dims, const int64_t *dim, void *context);

@@ -33,35 +33,35 @@ static npy_header header_of(const safetensor *t)
     return h;
 }
 
-static int read_safetensor(const char *path, const tensor_name *n, FILE *file, int real, npy *out)
+static int read_safetensor(const char *path, const tensor_name *n, FILE *file, const npy_wish *wish, npy *out)
 {
     safetensor t = {0};
     int status = safetensors_find(n->file, file, n->name, &t);
     if (status) return status;
     npy_header h = header_of(&t);
-    return npy_read_values(path, file, &h, real, 0, out);
+    return npy_read_values(path, file, &h, wish, 0, out);
 }
 
-static int read_npz(const char *path, const tensor_name *n, int real, npy *out)
+static int read_npz(const char *path, const tensor_name *n, const npy_wish *wish, npy *out)
 {
     FILE *stream = NULL;
     char *memory = NULL;
     int status = npz_open(n->file, n->name, &stream, &memory);
-    if (status == CLI_GOOD) status = npy_read_stream(path, stream, real, out);
+    if (status == CLI_GOOD) status = npy_read_stream(path, stream, wish, out);
     if (stream) fclose(stream);
     free(memory);
     return status;
 }
 
-static int read_kind(const char *path, const tensor_name *n, FILE *file, int real, npy *out)
+static int read_kind(const char *path, const tensor_name *n, FILE *file, const npy_wish *wish, npy *out)
 {
     switch (file == stdin ? KIND_NPY : kind_of(file)) {
-    case KIND_NPZ: return read_npz(path, n, real, out);
-    case KIND_SAFETENSORS: return read_safetensor(path, n, file, real, out);
+    case KIND_NPZ: return read_npz(path, n, wish, out);
+    case KIND_SAFETENSORS: return read_safetensor(path, n, file, wish, out);
     case KIND_NPY: break;
     }
     if (n->name) return complain(CLI_DATA, "%s: is one array, which has no name", n->file);
-    return npy_read_stream(path, file, real, out);
+    return npy_read_stream(path, file, wish, out);
 }
 
 static int open_file(const char *path, FILE **file)
@@ -73,7 +73,7 @@ static int open_file(const char *path, FILE **file)
     return CLI_GOOD;
 }
 
-static int read_path(const char *path, int real, npy *out)
+static int read_path(const char *path, const npy_wish *wish, npy *out)
 {
     FILE *file = NULL;
     tensor_name n = {0};
@@ -84,7 +84,7 @@ static int read_path(const char *path, int real, npy *out)
     TRY(open_file(n.file, &file));
     TRY(take((int64_t)strlen(name) + 1, 1, &out->path));
     memcpy(out->path, name, strlen(name));
-    TRY(read_kind(name, &n, file, real, out));
+    TRY(read_kind(name, &n, file, wish, out));
 done:
     if (file && file != stdin) fclose(file);
     free(n.file);
@@ -92,11 +92,21 @@ done:
     return status;
 }
 
-int npy_read_real(const char *path, npy *out) { return read_path(path, NPY_REAL, out); }
+int npy_read_real(const char *path, npy *out) { return read_path(path, &(npy_wish){.holds = NPY_REAL}, out); }
 
-int npy_read_endless(const char *path, npy *out) { return read_path(path, NPY_ENDLESS, out); }
+int npy_read_endless(const char *path, npy *out) { return read_path(path, &(npy_wish){.holds = NPY_ENDLESS}, out); }
 
-int npy_read_whole(const char *path, npy *out) { return read_path(path, NPY_WHOLE, out); }
+int npy_read_whole(const char *path, npy *out) { return read_path(path, &(npy_wish){.holds = NPY_WHOLE}, out); }
+
+int npy_read_part(const char *path, const npy_part *part, npy *out)
+{
+    return read_path(path, &(npy_wish){.holds = NPY_REAL, .part = part}, out);
+}
+
+int npy_read_sizes(const char *path, npy *out)
+{
+    return read_path(path, &(npy_wish){.holds = NPY_REAL, .sizes = 1}, out);
+}
 
 /* ---- listing ---- */
 

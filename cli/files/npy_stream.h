@@ -17,9 +17,15 @@ enum { NPY_MAX_HEADER = 1 << 16, NPY_HEADER_BYTES = 12 + NPY_MAX_HEADER };
 int npy_read_header(const char *name, FILE *file, npy_header *h);
 /* What an array must hold: whole numbers, real ones, or real ones and -inf. */
 enum { NPY_WHOLE, NPY_REAL, NPY_ENDLESS };
+/* What is read: what it must hold; a part, or NULL, all; nothing but its sizes. */
+typedef struct npy_wish {
+    int holds, sizes;
+    const npy_part *part;
+} npy_wish;
+
 /* The elements that a header tells of, from where the file stands; `alone`: nothing may follow. */
-int npy_read_values(const char *name, FILE *file, const npy_header *h, int real, int alone, npy *out);
+int npy_read_values(const char *name, FILE *file, const npy_header *h, const npy_wish *wish, int alone, npy *out);
 /* Both. */
-int npy_read_stream(const char *name, FILE *file, int real, npy *out);
+int npy_read_stream(const char *name, FILE *file, const npy_wish *wish, npy *out);
 
 #endif

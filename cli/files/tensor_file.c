@@ -29,15 +29,16 @@ static int find_sizes(tensor_file *t)
     return CLI_GOOD;
 }
 
-int tensor_file_read(const char *path, tensor_layout layout, tensor_file *t)
+/* Which axis of the file has the rows. */
+static int rows_axis(const tensor_file *t) { return (t->axes == 4) + (t->axes > 2 && layout_heads_first(t->layout)); }
+
+/* What was read in the file's order of axes becomes [samples][rows][heads][columns]; array.dim is one sample's. */
+static int arrange(tensor_file *t)
 {
     float *ordered = NULL;
     npy *a = &t->array;
     int status = CLI_GOOD;
-    t->layout = layout;
-    TRY(npy_read_real(path, a));
-    TRY(find_sizes(t));
-    if (t->axes > 2 && layout_heads_first(layout) && t->heads > 1) {
+    if (a->real && t->axes > 2 && layout_heads_first(t->layout) && t->heads > 1) {
         TRY(layout_swap(a->real, t->samples, t->heads, t->rows, t->columns, &ordered));
         free(a->real);
         a->real = ordered;
@@ -45,6 +46,37 @@ int tensor_file_read(const char *path, tensor_layout layout, tensor_file *t)
     a->n_dims = t->axes == 2 ? 2 : 3;
     a->count /= t->samples;
     a->dim[0] = t->rows, a->dim[1] = t->axes == 2 ? t->columns : t->heads, a->dim[2] = t->columns;
+done:
+    return status;
+}
+
+int tensor_file_read(const char *path, tensor_layout layout, tensor_file *t)
+{
+    int status = CLI_GOOD;
+    t->layout = layout;
+    TRY(npy_read_real(path, &t->array));
+    TRY(find_sizes(t));
+    TRY(arrange(t));
+done:
+    return status;
+}
+
+int tensor_file_read_sizes(const char *path, tensor_layout layout, tensor_file *t)
+{
+    t->layout = layout;
+    int status = npy_read_sizes(path, &t->array);
+    if (!status) status = find_sizes(t);
+    return status ? status : arrange(t);
+}
+
+int tensor_file_read_rows(const char *path, const hga_interval *rows, int64_t n, tensor_file *t)
+{
+    const npy_part part = {rows_axis(t), n, rows};
+    int status = CLI_GOOD;
+    npy_clear(&t->array);
+    TRY(npy_read_part(path, &part, &t->array));
+    t->rows = (hga_id)t->array.dim[part.axis];
+    TRY(arrange(t));
 done:
     return status;
 }
@@ -66,19 +98,54 @@ void tensor_file_say(const tensor_file *q)
     fputc('\n', stderr);
 }
 
-int tensor_file_write(outfile *out, const tensor_file *q, hga_id rows, int64_t columns, element type, const float *data)
+/* The sizes of a file in the axes and layout of `like`; returns how many. */
+static int axes_like(const tensor_file *q, hga_id rows, int64_t columns, int64_t dim[4])
 {
-    int swapped = q->axes > 2 && layout_heads_first(q->layout), n = 0, status = CLI_GOOD;
-    float *ordered = NULL;
-    int64_t dim[4];
-    if (swapped) TRY(layout_swap(data, q->samples, rows, q->heads, columns ? columns : 1, &ordered));
+    int n = 0, swapped = q->axes > 2 && layout_heads_first(q->layout);
     if (q->axes == 4) dim[n++] = q->samples;
     dim[n++] = swapped ? q->heads : rows;
     if (q->axes > 2) dim[n++] = swapped ? rows : q->heads;
     if (columns) dim[n++] = columns;
-    TRY(npy_write_as(out, type, ordered ? ordered : data, n, dim));
+    return n;
+}
+
+/* [samples][rows][heads][columns] in the file's order, in *room where that is another. */
+static int order_like(const tensor_file *q, hga_id rows, int64_t columns, const float *data, float **room,
+                      const float **ordered)
+{
+    *ordered = data;
+    if (q->axes <= 2 || !layout_heads_first(q->layout)) return CLI_GOOD;
+    int status = layout_swap(data, q->samples, rows, q->heads, columns ? columns : 1, room);
+    *ordered = *room;
+    return status;
+}
+
+int tensor_file_write(outfile *out, const tensor_file *q, hga_id rows, int64_t columns, element type, const float *data)
+{
+    int status = CLI_GOOD;
+    float *room = NULL;
+    const float *ordered;
+    int64_t dim[4];
+    TRY(order_like(q, rows, columns, data, &room, &ordered));
+    TRY(npy_write_as(out, type, ordered, axes_like(q, rows, columns, dim), dim));
 done:
-    free(ordered);
+    free(room);
+    return status;
+}
+
+int tensor_file_write_rows(outfile *out, const tensor_file *q, hga_id rows, int64_t columns, element type,
+                           const hga_interval *these, int64_t n, int header, const float *data)
+{
+    const npy_part part = {rows_axis(q), n, these};
+    int status = CLI_GOOD;
+    float *room = NULL;
+    const float *ordered;
+    int64_t dim[4], here = 0;
+    for (int64_t i = 0; i < n; i++) here += these[i].n;
+    TRY(order_like(q, (hga_id)here, columns, data, &room, &ordered));
+    TRY(npy_write_part(out, type, ordered, axes_like(q, rows, columns, dim), dim, &part, header));
+done:
+    free(room);
     return status;
 }
 

@@ -16,6 +16,10 @@ typedef struct tensor_file {
 int tensor_file_read(const char *path, tensor_layout layout, tensor_file *t);
 /* The same for a command that takes one sample. */
 int tensor_file_read_one(const char *path, tensor_layout layout, tensor_file *t);
+/* What the tensor is, without its elements. */
+int tensor_file_read_sizes(const char *path, tensor_layout layout, tensor_file *t);
+/* The elements of some of the rows of a tensor whose sizes are known; t->rows is then as many as these. */
+int tensor_file_read_rows(const char *path, const hga_interval *rows, int64_t n, tensor_file *t);
 /* One line on stderr: what the query was understood to be. */
 void tensor_file_say(const tensor_file *query);
 /* [rows][kv heads][columns] -> [rows][heads][columns], each head its group's, in memory for free(). */
@@ -24,5 +28,9 @@ int tensor_file_widen(const tensor_file *t, hga_id heads, float **out);
 /* Write [samples][rows][heads][columns] in the axes and layout of the tensor `like`; columns 0: without that axis. */
 int tensor_file_write(outfile *out, const tensor_file *like, hga_id rows, int64_t columns, element type,
                       const float *data);
+/* The same of some of its `rows` rows, [samples][these rows][heads][columns] in `data`, into a file that others write
+   the other rows of; the header, too, where `header` says so. */
+int tensor_file_write_rows(outfile *out, const tensor_file *like, hga_id rows, int64_t columns, element type,
+                           const hga_interval *these, int64_t n, int header, const float *data);
 
 #endif

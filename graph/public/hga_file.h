@@ -27,6 +27,9 @@ typedef struct hga_file {
 
 /* HGA_EIO when it cannot be written, HGA_EINVAL for an empty path. */
 HGA_API hga_status hga_file_open(hga_file *f, const char *path);
+/* Give the file the name f->temporary until it is kept or dropped: other processes can then open it, and write what
+   they have of it. HGA_EINVAL: it is written in place; HGA_EIO. */
+HGA_API hga_status hga_file_share(hga_file *f);
 /* Hand everything to the system: HGA_EIO when that fails (a full disk), or when an earlier write to the stream did. A
    caller with several files flushes all of them before it keeps the first, so that they appear together. */
 HGA_API hga_status hga_file_flush(hga_file *f);

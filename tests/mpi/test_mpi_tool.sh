@@ -1,0 +1,132 @@
+#!/bin/bash
+# The tool under mpirun: test_mpi_tool.sh openmpi|mpich HGA_OF_THAT_MPI HGA [OTHER_HGA]
+# HGA is built without MPI and makes what one process makes; OTHER_HGA, where there is one, is built with the other MPI. Needs python3 with numpy.
+set -u
+mpi=$1 hga=$2 alone=$3 other=${4-}
+. "$(dirname "$0")/../facts.sh"
+on() { timeout 60 bash "$tests_folder/mpi/mpirun.sh" "$mpi" "$@"; } # on RANKS PROGRAM ..
+export OMP_NUM_THREADS=1
+
+python3 - <<'END' || exit 1
+import numpy as np
+r = np.random.default_rng(1)
+for name, rows, heads in ("q", 520, 4), ("k", 520, 2), ("v", 520, 2), ("bq", 1023, 2), ("bk", 1023, 2), ("bv", 1023, 2), ("tq", 5, 1), ("tk", 5, 1), ("tv", 5, 1):
+    x = r.normal(size=(rows, heads, 8)).astype("f4")
+    np.save(name, x)
+    np.save(name + ".hnd", np.ascontiguousarray(x.transpose(1, 0, 2)))
+    np.save(name + ".half", x.astype("f2"))
+    np.save(name + ".fortran", np.asfortranarray(x))
+    np.save(name + ".bnhd", np.stack([x, x[::-1], 2 * x]))
+    np.save(name + ".bhnd", np.stack([x, x[::-1], 2 * x]).transpose(0, 2, 1, 3).copy())
+    np.savez(name + ".npz", x=x)
+    x[rows // 2, 0, 0] = np.nan
+    np.save(name + ".nan", x)
+np.save("lengths", np.array([200, 20, 300], "i4"))
+np.save("segments", (np.arange(520) // 70).astype("i4"))
+np.save("bias", r.normal(size=(63, 4)).astype("f4"))
+np.save("pos", r.normal(size=(520, 3)).astype("f4"))
+np.save("edges", r.normal(size=(520 * 520, 4)).astype("f4"))
+np.save("sink", r.normal(size=4).astype("f4"))
+np.save("slopes", np.abs(r.normal(size=4)).astype("f4"))
+END
+"$alone" build htransformer -p block=16 --tokens 520 -o graph.json
+
+# ---- the files of one process ----
+
+# attend PROGRAM KIND OUT VARIANT..: KIND is what follows a tensor's letter, PREFIX what stands before it
+prefix= lse=1
+attend() {
+    local kind=$1 out=$2
+    shift 2
+    "${program[@]}" attend "$@" --query "${prefix}q$kind" --key "${prefix}k$kind" --value "${prefix}v$kind" --out "$out.npy" ${lse:+--lse "$out.lse.npy"} --quiet
+}
+# is_shared RANKS KIND VARIANT..: as many ranks write what one process writes, byte for byte
+is_shared() {
+    local ranks=$1
+    shift
+    rm -f one.* many.*
+    program=("$alone")
+    attend "$1" one "${@:2}" || return 1
+    program=(on "$ranks" "$hga")
+    attend "$1" many "${@:2}" || return 1
+    same_bytes one.npy many.npy && { [ -z "$lse" ] || same_bytes one.lse.npy many.lse.npy; }
+}
+ranks=2
+for words in dense dense_-p_causal=1 "window_-p_left=30_-p_right=5" "window_-p_left=9_-p_global=2" "htransformer_-p_block=16" "htransformer_-p_block=8_-p_causal=1" "htransformer_-p_block=8_-p_interpolation=linear" \
+    fenwick "dilated_-p_segments=64,128_-p_dilations=1,2" "graph=graph.json" "htransformer_-p_tokens=@lengths.npy"; do
+    fact "${words}_on_${ranks}_ranks_is_that_of_one_process" is_shared $ranks .npy ${words//_/ }
+    ranks=$((ranks == 4 ? 2 : ranks + 1))
+done
+lse=
+fact hsa_is_too is_shared 3 .npy hsa -p branching=2,4,8
+fact causal_hsa_is_too is_shared 2 .npy hsa -p branching=4 -p causal=1
+lse=1 prefix=b
+fact bpt_with_rows_of_nodes_is_too is_shared 3 .npy bpt -p k=4
+fact causal_bpt_is_too is_shared 2 .npy bpt -p k=2 -p causal=1
+prefix=t
+fact ranks_without_a_token_change_nothing is_shared 8 .npy dense
+prefix=
+h="htransformer -p block=16"
+fact torchs_order_of_axes_is_shared is_shared 3 .hnd.npy $h --layout hnd
+fact a_batch_is is_shared 2 .bnhd.npy $h
+fact torchs_batch_is is_shared 3 .bhnd.npy $h --layout bhnd
+fact half_precision_is is_shared 2 .half.npy $h
+fact half_precision_may_be_written is_shared 2 .half.npy $h --out-type f16
+fact fortrans_order_is_read is_shared 2 .fortran.npy $h
+fact npz_is_read is_shared 2 .npz $h
+fact many_ranks_are_as_one is_shared 8 .npy $h
+fact biases_of_types_are_shared is_shared 2 .npy $h -p relative=1 --rel-bias bias.npy
+fact positions_of_nodes_are is_shared 3 .npy dense --node-pos pos.npy
+fact biases_of_edges_are is_shared 2 .npy dense --edge-bias edges.npy
+fact sinks_slopes_and_caps_are is_shared 3 .npy window --sink sink.npy --slopes slopes.npy --softcap 2 --scale 0.7
+lse=
+fact entmax_is is_shared 2 .npy window --normaliser entmax:1.5
+fact sigmoids_are is_shared 2 .npy htransformer --normaliser sigmoid
+lse=1
+fact dropout_drops_the_same is_shared 3 .npy $h --dropout 0.3 --seed 5
+fact bfloat16_is is_shared 2 .npy $h --precision bf16
+fact threads_do_not_matter is_shared 2 .npy $h --threads 2
+
+# A file that is there is replaced, and keeps its mode.
+replaces() { : >old.npy && chmod 604 old.npy && program=(on 2 "$hga") && lse= && attend .npy old $h && equal "$(stat -c %a old.npy)" 604 && program=("$alone") && attend .npy one $h && same_bytes old.npy one.npy; }
+fact a_file_is_replaced_as_a_whole replaces
+
+# ---- what is wrong is said once, and nothing is left behind ----
+
+lse= program=(on 3 "$hga")
+fails() { refused "$1" "$2" attend "${@:3}"; }
+fact a_bad_option_is_named_once fails 2 "no variant 'densee'" .npy x densee
+fact a_missing_file_is_named_once fails 3 "nowhere.npy: cannot be read" nowhere.npy x dense
+fact a_number_that_one_rank_alone_reads_is_named_once fails 3 "q.nan.npy: element (260, 0, 0) is NaN" .nan.npy x dense
+fact a_folder_that_is_not_there_is_named_once fails 4 "nowhere/x.npy" .npy nowhere/x dense
+fact gradients_are_refused refused 2 "--grad-..: gradients are computed in one process" on 2 "$hga" attend dense --query q.npy --key k.npy --value v.npy --out x.npy --grad-out q.npy --grad-query g.npy
+fact routing_is_refused refused 2 "routes any token anywhere" on 2 "$hga" attend treeformer-fine -p height=2 -p weights=@w.npy --query q.npy --key k.npy --value v.npy --out x.npy
+fact an_order_is_refused refused 2 "order: graph=graph.json" on 2 "$hga" attend graph=graph.json -p order=rcm --query q.npy --key k.npy --value v.npy --out x.npy
+fact queries_of_other_tokens_are_refused refused 2 "are different tokens" on 2 "$hga" attend segments -p query-segment=@segments.npy -p key-segment=@segments.npy --query q.npy --key k.npy --value v.npy --out x.npy --quiet
+fact standard_input_is_refused refused 2 "ranks read tensors from files" on 2 "$hga" attend dense --query - --key k.npy --value v.npy --out x.npy
+fact standard_output_is_refused refused 2 "standard output: is written as it comes" on 2 "$hga" attend dense --query q.npy --key k.npy --value v.npy --out - --quiet
+fact a_device_is_refused refused 2 "/dev/full: is written as it comes" on 2 "$hga" attend dense --query q.npy --key k.npy --value v.npy --out /dev/full --quiet
+full() { # a folder on a disk of 64 KB, where root may make one
+    mkdir -p small && mount -t tmpfs -o size=64k none small 2>/dev/null || { echo "not tried: no disk can be made" >&2; return 0; }
+    refused 4 "cannot write small/x.npy: No space left" on 2 "$hga" attend dense --query q.bnhd.npy --key k.bnhd.npy --value v.bnhd.npy --out small/x.npy --quiet
+    local got=$?
+    umount small
+    return $got
+}
+fact a_full_disk_is_said_once full
+fact other_commands_are_refused refused 2 "topo: works in one process, and mpirun has started 3" on 3 "$hga" topo
+fact an_unknown_one_is_named_once refused 2 "no subcommand 'toop'" on 2 "$hga" toop
+
+once() { on 3 "$hga" "$@" >stdout && equal "$(grep -c "$lines" stdout)" 1; }
+lines='^hga [0-9]'
+fact the_version_is_printed_once once --version
+lines='^Usage'
+fact help_is_printed_once once attend --help
+
+# ---- other builds ----
+
+fact a_build_without_mpi_says_so_once refused 2 "built without (HGA_WITH_MPI=OFF)" on 3 "$alone" attend dense
+[ -z "$other" ] || fact the_other_mpis_launcher_is_noticed refused 2 "the MPI of this hga sees 1" on 3 "$other" topo
+single() { on 1 "$alone" topo >stdout; }
+fact one_process_needs_no_mpi single
+facts_end
