@@ -5,14 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "rank_rows.h"
 #include "shared_file.h"
 #include "world.h"
-
-/* Which rows of a tensor are this rank's. */
-typedef struct row_list {
-    hga_interval *interval;
-    int64_t n, rows;
-} row_list;
 
 typedef struct shared_call {
     const typed_attend *typed;
@@ -75,10 +70,9 @@ done:
 static int make_plan(shared_call *c)
 {
     hga_options options = c->typed->options;
-    hga_id ranks = world_ranks(), *cuts = NULL, tokens = hga_graph_nodes(c->model.graph).level_ptr[1];
+    hga_id *cuts = NULL;
     int status = CLI_GOOD;
-    TRY(world_agree(take(ranks + 1, sizeof *cuts, &cuts)));
-    for (hga_id r = 0; r <= ranks; r++) cuts[r] = (hga_id)((int64_t)tokens * r / ranks);
+    TRY(world_agree(rank_cuts(c->model.graph, world_ranks(), &cuts)));
     hga_ranks shared = {.exchange = world_exchange(), .cuts = cuts};
     options.ranks = &shared;
     options.threads = world_threads(options.threads);
@@ -92,24 +86,11 @@ done:
     return status;
 }
 
-static int find_rows(const shared_call *c, hga_binding binding, row_list *list)
-{
-    hga_id field = hga_program_field(&c->model.program, binding);
-    int status = CLI_GOOD;
-    if (!field) return CLI_GOOD;
-    TRY(complain_of(hga_plan_rank_rows(c->plan, field, NULL, 0, &list->n), CLI_USAGE, c->model.title));
-    TRY(take(list->n, sizeof *list->interval, &list->interval));
-    TRY(complain_of(hga_plan_rank_rows(c->plan, field, list->interval, list->n, &list->n), CLI_USAGE, c->model.title));
-    for (int64_t i = 0; i < list->n; i++) list->rows += list->interval[i].n;
-done:
-    return status;
-}
-
 /* ---- the tensors ---- */
 
 static int read_rows(const char *path, const row_list *rows, tensor_file *t)
 {
-    return rows->n || rows->interval ? tensor_file_read_rows(path, rows->interval, rows->n, t) : CLI_GOOD;
+    return rows->exists ? tensor_file_read_rows(path, rows->interval, rows->n, t) : CLI_GOOD;
 }
 
 static int read_tensors(shared_call *c)
@@ -117,10 +98,10 @@ static int read_tensors(shared_call *c)
     const attend_paths *paths = &c->typed->tensors.paths;
     attend_io *io = &c->io;
     int status = CLI_GOOD;
-    TRY(find_rows(c, HGA_IO_QUERY, &c->query));
-    TRY(find_rows(c, HGA_IO_KEY, &c->key));
-    TRY(find_rows(c, HGA_IO_VALUE, &c->value));
-    TRY(find_rows(c, HGA_IO_OUT, &c->out));
+    TRY(rank_rows(c->plan, &c->model.program, HGA_IO_QUERY, &c->query));
+    TRY(rank_rows(c->plan, &c->model.program, HGA_IO_KEY, &c->key));
+    TRY(rank_rows(c->plan, &c->model.program, HGA_IO_VALUE, &c->value));
+    TRY(rank_rows(c->plan, &c->model.program, HGA_IO_OUT, &c->out));
     TRY(read_rows(paths->query, &c->query, &io->query));
     TRY(read_rows(paths->key, &c->key, &io->key));
     TRY(read_rows(paths->value, &c->value, &io->value));
@@ -135,7 +116,7 @@ done:
 static hga_tensor rows_of_sample(const tensor_file *t, const row_list *rows, hga_id sample)
 {
     static float nothing[1];
-    if (!rows->interval && !rows->n) return (hga_tensor){0};
+    if (!rows->exists) return (hga_tensor){0};
     float *data = t->array.real ? t->array.real + sample * t->array.count : nothing;
     return (hga_tensor){.data = data, .rows = rows->rows};
 }

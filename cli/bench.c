@@ -7,13 +7,16 @@
 #include "bench_compare.h"
 #include "bench_decode.h"
 #include "bench_output.h"
+#include "bench_ranks.h"
 #include "command.h"
 #include "goals.h"
 #include "measured.h"
 #include "peer.h"
 #include "progress.h"
+#include "world.h"
 
 #define DEFAULT_VARIANTS "dense,window,bpt,htransformer,hsa:branching=2,4,8,16,treeformer-fine,treeformer-coarse"
+#define DEFAULT_SHARED   "window,htransformer,hsa:branching=4,dense"
 #define DEFAULT_TOKENS   "256,1024,4096"
 
 typedef struct arguments {
@@ -22,7 +25,8 @@ typedef struct arguments {
     unsigned peers;
     hga_shape shape;
     bench_rules rules;
-    int dry_run, relative, gradient, decode, bind;
+    int dry_run, relative, gradient, decode, ranks, bind;
+    bench_link link; /* as typed, then as measured */
     typed_modifiers modifiers;
 } arguments;
 
@@ -53,11 +57,40 @@ enum {
     KEY_FROM,
     KEY_REL_KEY,
     KEY_GRADIENT,
-    KEY_DECODE
+    KEY_DECODE,
+    KEY_RANKS,
+    KEY_LATENCY,
+    KEY_GBITS
 };
+
+/* Ranks are measured, and alone. */
+static int check_ranks(const arguments *a)
+{
+    const char *with = a->graph      ? "--graph"
+                       : a->table    ? "--table"
+                       : a->peers    ? "--peers"
+                       : a->relative ? "--rel-key"
+                       : a->gradient ? "--gradient"
+                       : a->decode   ? "--decode"
+                       : a->dry_run  ? "--dry-run"
+                       : a->from     ? "--from"
+                                     : NULL;
+    if (!a->ranks && world_ranks() > 1)
+        return complain(CLI_USAGE, "bench: without --ranks it works in one process, and mpirun has started %d",
+                        world_ranks());
+    if (!a->ranks && (a->link.latency_us > 0 || a->link.gbits > 0))
+        return complain(CLI_USAGE, "--latency, --gbits: need --ranks");
+    if (a->ranks && with) return complain(CLI_USAGE, "--ranks: measures forward passes, without %s", with);
+    if (a->ranks && world_ranks() == 1)
+        return complain(CLI_USAGE, "--ranks: measures the processes that mpirun starts, and this is one; `hga explain "
+                                   "VARIANT --ranks P` predicts what P would do");
+    return CLI_GOOD;
+}
 
 static int check_arguments(const arguments *a)
 {
+    int status = check_ranks(a);
+    if (status) return status;
     if (a->table && strcmp(a->table, "goals") != 0) return complain(CLI_USAGE, "--table: '%s' is not goals", a->table);
     if (a->only && !a->table) return complain(CLI_USAGE, "--case: names cases of --table goals");
     if (a->table && modifiers_typed(&a->modifiers))
@@ -97,6 +130,9 @@ static error_t parse(int key, char *value, struct argp_state *state)
     case KEY_REL_KEY: a->relative = 1; return 0;
     case KEY_GRADIENT: a->gradient = 1; return 0;
     case KEY_DECODE: a->decode = 1; return 0;
+    case KEY_RANKS: a->ranks = 1; return 0;
+    case KEY_LATENCY: return arguments_said(read_positive("--latency", value, &a->link.latency_us));
+    case KEY_GBITS: return arguments_said(read_positive("--gbits", value, &a->link.gbits));
     case KEY_DRY_RUN: a->dry_run = 1; return 0;
     case KEY_PEERS: return arguments_said(complain_of(peers_read(value, &a->peers), CLI_USAGE, "--peers"));
     case KEY_TABLE: a->table = value; return 0;
@@ -138,6 +174,16 @@ static const struct argp_option options[] = {
      "them a flat cache, one query against all keys. Processor time on one thread, which is "
      "what no --threads means here, wall time on more (default variants: " DEFAULT_DECODED ")",
      2},
+    {"ranks", KEY_RANKS, NULL, 0,
+     "under mpirun: one sequence on all its processes, what the busiest sends and how long it takes beside what `hga "
+     "explain --ranks` predicts; processor time of computing, wall time of the exchange (default "
+     "variants: " DEFAULT_SHARED ")",
+     2},
+    {"latency", KEY_LATENCY, "US", 0,
+     "with --ranks: predict with so many microseconds a message (default: measured between the first rank and the "
+     "last)",
+     2},
+    {"gbits", KEY_GBITS, "G", 0, "with --ranks: and so many gigabits a second (default: measured)", 2},
     {"table", KEY_TABLE, "NAME", 0,
      "goals: the project's performance goals, with the result and the best peer; each case has its own length (at most "
      "--tokens N), heads and threads",
@@ -205,7 +251,11 @@ static int keep_relative(lists *l)
 /* --graph is one more of --variants, or the only one. */
 static int read_variants(const arguments *a, lists *l)
 {
-    const char *named = a->variants ? a->variants : a->graph ? "" : a->decode ? DEFAULT_DECODED : DEFAULT_VARIANTS;
+    const char *named = a->variants ? a->variants
+                        : a->graph  ? ""
+                        : a->decode ? DEFAULT_DECODED
+                        : a->ranks  ? DEFAULT_SHARED
+                                    : DEFAULT_VARIANTS;
     if (a->graph && strchr(a->graph, ','))
         return complain(CLI_USAGE, "--graph: '%s' has a comma, which stands between variants", a->graph);
     int n = snprintf(l->variant_text, sizeof l->variant_text, "%s%s%s%s", named, a->graph && *named ? "," : "",
@@ -260,6 +310,7 @@ static bench_place place_of(const lists *l, const arguments *a, int i)
 /* Decoding has a flat cache before the variants of a setting, and one thread where nothing is said. */
 static int run_place(const arguments *a, bench_place *p, int is_first, double *flat, json_t *rows, int *failed)
 {
+    if (a->ranks) return bench_ranks_run(p, &a->link, rows);
     if (!a->decode) return bench_run(p, rows, failed);
     if (p->variant->file)
         return complain(CLI_USAGE, "--decode: %s has one length, and tokens to come have none", p->variant->text);
@@ -310,6 +361,7 @@ static json_t *document_of(const arguments *a, const char *program, json_t *peak
                             rows, "dry_run", a->dry_run);
     if (goals) return json_joined(doc, json_pack("{s:O}", "goals", goals));
     if (a->decode) return json_joined(doc, json_pack("{s:b}", "decode", 1));
+    if (a->ranks) return json_joined(doc, json_pack("{s:b}", "ranks", 1));
     if (a->dry_run) return doc;
     return json_joined(
         doc, json_pack("{s:o, s:o}", "scaling", bench_scaling(rows), "overtakes_dense", bench_overtakes(rows)));
@@ -317,7 +369,9 @@ static json_t *document_of(const arguments *a, const char *program, json_t *peak
 
 static int write_document(const arguments *a, json_t *document)
 {
-    int status = document ? bench_output_write(&a->out, document) : complain(CLI_OUTSIDE, "out of memory");
+    int status = CLI_GOOD;
+    if (!document) status = complain(CLI_OUTSIDE, "out of memory");
+    if (document && world_speaks()) status = bench_output_write(&a->out, document);
     json_decref(document);
     return status;
 }
@@ -385,7 +439,8 @@ int run_bench(int argc, char **argv)
     TRY(take(1, sizeof *l, &l));
     TRY(read_lists(&a, l));
     if ((a.peers || a.table) && !a.dry_run) peer_openblas_tune(argc, argv);
-    if (!a.dry_run) TRY(measure_peaks(l, &a.rules, peaks));
+    if (a.ranks) TRY(bench_link_measure(&a.link));
+    if (!a.dry_run && !a.ranks) TRY(measure_peaks(l, &a.rules, peaks));
     TRY((a.table ? run_goals : run_cases)(&a, l, argv[0], peaks, rows, &failed));
     if (failed) status = CLI_FAILED; /* said when it was found */
 done:

@@ -82,6 +82,24 @@ static const column decode_columns[] = {
     MEASURED_COLUMNS,
     {0},
 };
+static const column ranks_columns[] = {
+    {"variant", "variant", NULL, 0},
+    {"tokens", "tokens", NULL, 0},
+    {"ranks", "ranks", NULL, 0},
+    {"threads", "threads", NULL, 0},
+    {"rows_predicted", "rows", "%.0f", 0},
+    {"messages_predicted", "messages", "%.0f", 0},
+    {"messages_measured", "measured", "%.0f", 0},
+    {"bytes_predicted", "MB", "%.3f", 1e-6},
+    {"bytes_measured", "measured", "%.3f", 1e-6},
+    {"compute_seconds_predicted", "compute ms", "%.2f", 1e3},
+    {"compute_seconds", "measured", "%.2f", 1e3},
+    {"exchange_seconds_predicted", "exchange ms", "%.2f", 1e3},
+    {"exchange_seconds", "measured", "%.2f", 1e3},
+    {"seconds_predicted", "all ms", "%.2f", 1e3},
+    {"seconds", "measured", "%.2f", 1e3},
+    {0},
+};
 static const column scaling_columns[] = {
     {"variant", "scaling", NULL, 0},
     {"parameters", "parameters", NULL, 0},
@@ -125,6 +143,11 @@ int bench_tables_of(const json_t *document, bench_table out[static BENCH_MOST_TA
     }
     if (json_is_true(json_object_get(document, "decode"))) {
         add(out, &n, "Tokens one by one, behind a context", decode_columns,
+            json_incref(json_object_get(document, "benchmarks")));
+        return n;
+    }
+    if (json_is_true(json_object_get(document, "ranks"))) {
+        add(out, &n, "The busiest rank, predicted and measured", ranks_columns,
             json_incref(json_object_get(document, "benchmarks")));
         return n;
     }

@@ -9,14 +9,10 @@
 
 #include "arguments.h"
 #include "cases.h"
+#include "rank_rows.h"
 #include "table.h"
 
 enum { MOST_EXACT = 1 << 24, MEASURED_TOKENS = 8192 };
-
-/* What the busiest rank does in one execution. */
-typedef struct rank_work {
-    double edges, rows, messages, bytes;
-} rank_work;
 
 /* One row of the table before times are put to it. */
 typedef struct rank_count {
@@ -61,15 +57,13 @@ static void busiest(const hga_halo_list *list, rank_work *out)
     out->messages += list->n_gathers * ceil(log2(list->n_ranks));
 }
 
-static int count_graph(const estimate *e, const model *m, hga_id ranks, rank_work *out)
+int ranks_count(const model *m, const hga_shape *shape, hga_id ranks, rank_work *out)
 {
     hga_halo_list list = {0};
     hga_id *cuts = NULL;
     int status = CLI_GOOD;
-    hga_id tokens = hga_graph_nodes(m->graph).level_ptr[1];
-    TRY(take(ranks + 1, sizeof *cuts, &cuts));
-    for (hga_id r = 0; r <= ranks; r++) cuts[r] = (hga_id)((int64_t)tokens * r / ranks);
-    TRY(complain_of(hga_halo(m->graph, &m->program, e->shape, cuts, ranks, &list), CLI_USAGE, m->title));
+    TRY(rank_cuts(m->graph, ranks, &cuts));
+    TRY(complain_of(hga_halo(m->graph, &m->program, shape, cuts, ranks, &list), CLI_USAGE, m->title));
     busiest(&list, out);
 done:
     hga_halo_clear(&list);
@@ -82,7 +76,7 @@ static int count_at(const estimate *e, int64_t tokens, hga_id ranks, rank_work *
     model m = {0};
     int status = CLI_GOOD;
     TRY(build_at(e, tokens, &m));
-    TRY(count_graph(e, &m, ranks, out));
+    TRY(ranks_count(&m, e->shape, ranks, out));
 done:
     model_clear(&m);
     return status;
@@ -120,18 +114,17 @@ done:
 
 /* ---- the rate ---- */
 
-/* Seconds of an edge of all heads on one thread, all stages taken together. */
-static int measure_rate(const estimate *e, const model *m, double *edge_seconds)
+int ranks_rate(const model *m, const hga_shape *shape, const hga_options *given, double *edge_seconds)
 {
     bench_case c = {.graph = hga_graph_retain(m->graph), .program = m->program};
     bench_rules rules = {.budget = 1};
     bench_timing time;
-    hga_options options = *e->options;
+    hga_options options = *given;
     rank_work one;
     int status = CLI_GOOD;
     options.threads = 1;
-    TRY(count_graph(e, m, 1, &one));
-    TRY(complain_of(bench_case_ready(&c, e->shape, &options), CLI_USAGE, m->title));
+    TRY(ranks_count(m, shape, 1, &one));
+    TRY(complain_of(bench_case_ready(&c, shape, &options), CLI_USAGE, m->title));
     TRY(complain_of(bench_case_time(&c, &rules, &time), CLI_OUTSIDE, m->title));
     *edge_seconds = time.processor_least / one.edges;
 done:
@@ -145,9 +138,9 @@ static int measure(estimate *e)
     model m = {0}, d = {0};
     int status = CLI_GOOD;
     TRY(build_at(e, (int64_t)fmin(e->tokens, MEASURED_TOKENS), &m));
-    TRY(measure_rate(e, &m, &e->edge_seconds));
+    TRY(ranks_rate(&m, e->shape, e->options, &e->edge_seconds));
     TRY(model_build(&dense, NULL, &d));
-    TRY(measure_rate(e, &d, &e->dense_edge_seconds));
+    TRY(ranks_rate(&d, e->shape, e->options, &e->dense_edge_seconds));
 done:
     model_clear(&m);
     model_clear(&d);
@@ -346,12 +339,6 @@ done:
 /* ---- arguments ---- */
 
 enum { KEY_RANKS = 0x2d00, KEY_LATENCY, KEY_GBITS };
-
-static int read_positive(const char *what, const char *text, double *out)
-{
-    int status = read_number(what, text, out);
-    return status == CLI_GOOD && *out <= 0 ? complain(CLI_USAGE, "%s: %s is not above 0", what, text) : status;
-}
 
 static error_t parse(int key, char *value, struct argp_state *state)
 {

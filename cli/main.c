@@ -21,7 +21,7 @@ static const command commands[] = {
     {"check", "a graph's rules, its coverage and causality", run_check, 0},
     {"export", "a graph in another format", run_export, 0},
     {"explain", "the plan of a variant: stages, kernels, threads, workspace", run_explain, 0},
-    {"bench", "benchmark tables", run_bench, 0},
+    {"bench", "benchmark tables", run_bench, 1},
     {"flops", "operation counts by formula and by counting edges", run_flops, 0},
     {"view", "a graph as an interactive page, one .html file", run_view, 0},
     {"rank-map", "numerical rank of the blocks of softmax scores, for given tensors", run_rank_map, 0},

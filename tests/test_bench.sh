@@ -76,6 +76,8 @@ fact what_is_not_causal_is_not_decoded refused 2 'dense: decoding: the output of
 fact decoding_has_no_peers refused 2 '--decode: times tokens, without --peers' "$hga" bench --decode --peers all
 fact decoding_has_no_gradients refused 2 '--decode: times tokens, without --gradient' "$hga" bench --decode --gradient
 fact decoding_has_no_relative_keys refused 2 '--decode: times tokens, without --rel-key' "$hga" bench --decode --rel-key
+fact ranks_need_mpirun refused 2 '`hga explain VARIANT --ranks P` predicts' "$hga" bench --ranks
+fact a_link_needs_ranks refused 2 '--latency, --gbits: need --ranks' "$hga" bench --gbits 10
 
 # ---- the way back ----
 

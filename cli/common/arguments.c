@@ -111,6 +111,12 @@ int read_number(const char *what, const char *text, double *out)
     return CLI_GOOD;
 }
 
+int read_positive(const char *what, const char *text, double *out)
+{
+    int status = read_number(what, text, out);
+    return status == CLI_GOOD && *out <= 0 ? complain(CLI_USAGE, "%s: %s is not above 0", what, text) : status;
+}
+
 int read_list(const char *what, const char *text, int64_t lo, int64_t hi, int room, int *n, hga_id *out)
 {
     *n = 0;

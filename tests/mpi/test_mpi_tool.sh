@@ -117,6 +117,31 @@ fact a_full_disk_is_said_once full
 fact other_commands_are_refused refused 2 "topo: works in one process, and mpirun has started 3" on 3 "$hga" topo
 fact an_unknown_one_is_named_once refused 2 "no subcommand 'toop'" on 2 "$hga" toop
 
+# ---- measured beside predicted ----
+
+bench() { on 2 "$hga" bench --ranks --heads 2 --dim 8 --repetitions 3 --threads 1 --json ranks.json "$@" >table; }
+fact ranks_are_measured bench --variants window:left=8,htransformer:block=16,hsa:branching=4,dense --tokens 512,1024
+fact beside_what_is_predicted holds table 'window:left=8 +512 +2 +1 '
+measured() { python3 -c 'import json, sys
+rows = json.load(open("ranks.json"))["benchmarks"]
+assert len(rows) == 8, len(rows)
+for r in rows:
+    assert r["bytes_measured"] == r["bytes_predicted"] > 0, r
+    assert 0 < r["messages_measured"] <= r["messages_predicted"], r
+    assert 0 < r["compute_seconds"] < r["seconds"] and r["exchange_seconds"] < r["seconds"], r
+    assert abs(r["compute_seconds_predicted"] + r["exchange_seconds_predicted"] - r["seconds_predicted"]) < 1e-9, r
+    assert r["latency_us"] > 0 and r["gbits"] > 0, r'; }
+fact the_bytes_are_those_that_were_predicted measured
+links() { bench --variants window --tokens 512 --latency 1e6 --gbits 1 && python3 -c 'import json
+r, = json.load(open("ranks.json"))["benchmarks"]
+assert r["exchange_seconds_predicted"] > 1, r'; }
+fact a_link_may_be_named links
+fact bench_measures_ranks_by_the_option_alone refused 2 "bench: without --ranks it works in one process, and mpirun has started 2" on 2 "$hga" bench --tokens 512
+fact it_has_nothing_beside_them refused 2 "--ranks: measures forward passes, without --gradient" on 2 "$hga" bench --ranks --gradient
+fact what_cannot_be_shared_is_named_once refused 2 "treeformer-fine: halo" on 2 "$hga" bench --ranks --variants treeformer-fine --tokens 512
+
+# ---- one voice ----
+
 once() { on 3 "$hga" "$@" >stdout && equal "$(grep -c "$lines" stdout)" 1; }
 lines='^hga [0-9]'
 fact the_version_is_printed_once once --version

@@ -1,0 +1,342 @@
+/* bench_ranks.c: a case on the ranks of mpirun, by an exchange that counts, and that knows how long the engine has been
+   in it. Computing is processor time outside of it, since ranks may be more than processors. */
+#include "bench_ranks.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "clock.h"
+#include "explain_ranks.h"
+#include "numbers.h"
+#include "rank_rows.h"
+#include "world.h"
+
+enum { LEAST_REPEATS = 5, MOST_REPEATS = 200, RATE_TOKENS = 8192, STREAM = 12 };
+
+/* ---- an exchange that counts ---- */
+
+typedef struct counting {
+    hga_exchange outer; /* what the engine has: its ctx is this */
+    const hga_exchange *inner;
+    bench_time within;
+    int64_t messages[2], bytes[2]; /* in, out */
+} counting;
+
+static void count(counting *c, int way, const hga_packet *m, hga_id n)
+{
+    for (hga_id i = 0; i < n; i++) c->messages[way] += m[i].bytes > 0, c->bytes[way] += m[i].bytes;
+}
+
+static hga_status was_within(counting *c, bench_time start, hga_status st)
+{
+    c->within = bench_time_add(c->within, bench_since(start));
+    return st;
+}
+
+static hga_status counted_start(void *ctx, int channel, const hga_packet *send, hga_id n_send,
+                                const hga_packet *receive, hga_id n_receive)
+{
+    counting *c = ctx;
+    bench_time start = bench_clock();
+    count(c, 0, receive, n_receive);
+    count(c, 1, send, n_send);
+    return was_within(c, start, c->inner->start(c->inner->ctx, channel, send, n_send, receive, n_receive));
+}
+
+static hga_status counted_test(void *ctx, int channel, int *done)
+{
+    counting *c = ctx;
+    bench_time start = bench_clock();
+    return was_within(c, start, c->inner->test(c->inner->ctx, channel, done));
+}
+
+static hga_status counted_wait(void *ctx, int channel)
+{
+    counting *c = ctx;
+    bench_time start = bench_clock();
+    return was_within(c, start, c->inner->wait(c->inner->ctx, channel));
+}
+
+static hga_status counted_gather(void *ctx, const void *mine, int64_t bytes, void *all)
+{
+    counting *c = ctx;
+    bench_time start = bench_clock();
+    return was_within(c, start, c->inner->gather(c->inner->ctx, mine, bytes, all));
+}
+
+static void counted_fail(void *ctx, hga_status status)
+{
+    const counting *c = ctx;
+    c->inner->fail(c->inner->ctx, status);
+}
+
+static void open_counting(counting *c)
+{
+    const hga_exchange *x = world_exchange();
+    *c = (counting){.inner = x};
+    c->outer = *x;
+    c->outer.ctx = c;
+    c->outer.start = counted_start, c->outer.test = counted_test, c->outer.wait = counted_wait;
+    c->outer.gather = counted_gather, c->outer.fail = counted_fail;
+    c->outer.close = NULL;
+}
+
+/* ---- the link ---- */
+
+/* Half of what a message of so many bytes takes there and back, between the first rank and the last, the least of n. */
+static hga_status ping(int64_t bytes, int n, double *seconds)
+{
+    const hga_exchange *x = world_exchange();
+    hga_id other = x->rank == 0 ? x->n_ranks - 1 : 0;
+    hga_status st = HGA_OK;
+    char *data = NULL;
+    *seconds = INFINITY;
+    if (x->rank != 0 && x->rank != x->n_ranks - 1) return HGA_OK;
+    HGA_TRY(hga_new_zero(NULL, bytes, 1, &data));
+    hga_packet there = {other, bytes, data};
+    for (int i = 0; i < n; i++) {
+        double start = bench_seconds();
+        for (int way = 0; way < 2; way++) {
+            int sends = (x->rank == 0) == (way == 0);
+            HGA_TRY(x->start(x->ctx, 0, &there, sends, &there, !sends));
+            HGA_TRY(x->wait(x->ctx, 0));
+        }
+        *seconds = fmin(*seconds, (bench_seconds() - start) / 2);
+    }
+done:
+    hga_delete(NULL, data, bytes, 1);
+    return st;
+}
+
+int bench_link_measure(bench_link *link)
+{
+    const int64_t large = 4 << 20;
+    double small_seconds = 0, large_seconds = 0;
+    int status = CLI_GOOD;
+    TRY(world_agree(complain_of(ping(8, 500, &small_seconds), CLI_OUTSIDE, "MPI")));
+    TRY(world_agree(complain_of(ping(large, 20, &large_seconds), CLI_OUTSIDE, "MPI")));
+    if (link->latency_us == 0) link->latency_us = 1e6 * small_seconds;
+    if (link->gbits == 0) link->gbits = 8e-9 * (double)large / fmax(large_seconds - small_seconds, 1e-9);
+done:
+    return status;
+}
+
+/* ---- a case ---- */
+
+/* What a rank has measured of one execution, or the most of all ranks. */
+typedef struct rank_times {
+    double compute, within, wall; /* seconds: processor time a thread outside of the exchange; wall time in it; all */
+    double messages, bytes;       /* in or out, whichever are more */
+} rank_times;
+
+typedef struct rank_case {
+    const bench_place *place;
+    bench_case made; /* graph, program, plan, workspace, tensors of the rank's rows */
+    hga_id *cuts;
+    counting exchange;
+    hga_id threads;
+    row_list rows[4]; /* of query, key, value, out */
+    attend_io files;
+    int repeats;
+} rank_case;
+
+static int open_plan(rank_case *c)
+{
+    const bench_place *p = c->place;
+    hga_options options = p->options;
+    hga_ranks ranks = {.exchange = &c->exchange.outer};
+    int status = CLI_GOOD;
+    TRY(world_agree(rank_cuts(c->made.graph, world_ranks(), &c->cuts)));
+    ranks.cuts = c->cuts;
+    options.ranks = &ranks;
+    options.threads = world_threads(options.threads);
+    options.modifiers = modifiers_planned(p->modifiers);
+    hga_status st = hga_plan_create(c->made.graph, &c->made.program, &p->shape, &options, &c->made.plan);
+    if (!st) st = hga_workspace_create(c->made.plan, &c->made.workspace);
+    TRY(world_agree(complain_of(st, CLI_USAGE, p->variant->text)));
+    c->threads = hga_plan_threads(c->made.plan);
+done:
+    return status;
+}
+
+/* Random numbers for the rank's rows. */
+static int open_tensors(rank_case *c)
+{
+    const hga_shape *s = &c->place->shape;
+    int64_t heads = s->n_heads, kv = s->n_kv_heads ? s->n_kv_heads : heads;
+    int64_t width[4] = {heads * s->dim, kv * s->dim, kv * s->dim, heads * s->dim}, floats = 1, at = 0;
+    hga_tensor *tensor[4] = {&c->made.io.query, &c->made.io.key, &c->made.io.value, &c->made.io.out};
+    const hga_binding binding[4] = {HGA_IO_QUERY, HGA_IO_KEY, HGA_IO_VALUE, HGA_IO_OUT};
+    int status = CLI_GOOD;
+    for (int i = 0; i < 4; i++) {
+        TRY(rank_rows(c->made.plan, &c->made.program, binding[i], &c->rows[i]));
+        floats += c->rows[i].rows * width[i];
+    }
+    TRY(take(floats, sizeof *c->made.tensors, &c->made.tensors));
+    numbers_fill(STREAM + (uint64_t)world_rank(), 1, floats, c->made.tensors);
+    for (int i = 0; i < 4; at += c->rows[i].rows * width[i], i++)
+        if (c->rows[i].exists) *tensor[i] = (hga_tensor){.data = c->made.tensors + at, .rows = c->rows[i].rows};
+    c->made.io.type_scale = c->made.type_scale, c->made.io.n_type_scale = c->made.n_type_scale;
+    TRY(bench_modify_call(c->place, &c->made, &c->files));
+done:
+    return status;
+}
+
+static hga_status execute(rank_case *c, rank_times *out)
+{
+    const counting *x = &c->exchange;
+    open_counting(&c->exchange);
+    bench_time start = bench_clock();
+    hga_status st = hga_plan_execute(c->made.plan, c->made.workspace, &c->made.io);
+    bench_time took = bench_since(start);
+    double processor = c->threads > 1 ? took.process - x->within.process : took.thread - x->within.thread;
+    *out = (rank_times){.compute = processor / c->threads,
+                        .within = x->within.wall,
+                        .wall = took.wall,
+                        .messages = fmax((double)x->messages[0], (double)x->messages[1]),
+                        .bytes = fmax((double)x->bytes[0], (double)x->bytes[1])};
+    return st;
+}
+
+/* The busiest rank of one execution. They begin it together, as an agreement comes before. */
+static int run_once(rank_case *c, rank_times *most)
+{
+    rank_times mine = {0}, *all = NULL;
+    int status = CLI_GOOD;
+    TRY(world_agree(take(world_ranks(), sizeof *all, &all)));
+    TRY(world_agree(complain_of(execute(c, &mine), CLI_USAGE, c->place->variant->text)));
+    TRY(world_gather(&mine, sizeof mine, all));
+    *most = (rank_times){0};
+    for (hga_id r = 0; r < world_ranks(); r++) {
+        most->compute = fmax(most->compute, all[r].compute), most->within = fmax(most->within, all[r].within);
+        most->wall = fmax(most->wall, all[r].wall), most->messages = fmax(most->messages, all[r].messages);
+        most->bytes = fmax(most->bytes, all[r].bytes);
+    }
+done:
+    free(all);
+    return status;
+}
+
+/* As often as the first says that there is time for; all ranks know the same times. */
+static int repeats_of(const bench_rules *rules, double seconds)
+{
+    double n = bench_budget(rules) / fmax(seconds, 1e-6);
+    if (rules->repetitions) return rules->repetitions;
+    return n < LEAST_REPEATS ? LEAST_REPEATS : n > MOST_REPEATS ? MOST_REPEATS : (int)n;
+}
+
+static int by_size(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static double median(double *x, int n)
+{
+    qsort(x, (size_t)n, sizeof *x, by_size);
+    return bench_quantile(x, n, 0.5);
+}
+
+/* Medians over the repeats of the busiest rank's times. */
+static int measure(rank_case *c, rank_times *out)
+{
+    double *times = NULL;
+    int status = CLI_GOOD;
+    TRY(run_once(c, out)); /* warm-up */
+    TRY(run_once(c, out));
+    const int n = c->repeats = repeats_of(&c->place->rules, out->wall);
+    TRY(world_agree(take(3 * (int64_t)n, sizeof *times, &times)));
+    for (int i = 0; i < n; i++) {
+        TRY(run_once(c, out));
+        times[i] = out->compute, times[n + i] = out->within, times[2 * n + i] = out->wall;
+    }
+    out->compute = median(times, n), out->within = median(times + n, n), out->wall = median(times + 2 * n, n);
+done:
+    free(times);
+    return status;
+}
+
+/* ---- beside what is said of it ---- */
+
+/* The rate of one process on so many tokens, or on fewer where that takes long. */
+static int rate_of(const rank_case *c, double *edge_seconds)
+{
+    const bench_place *p = c->place;
+    bench_case few = {0};
+    int status = CLI_GOOD;
+    TRY(bench_variant_build(p->variant, p->tokens < RATE_TOKENS ? p->tokens : RATE_TOKENS, &few));
+    TRY(bench_modify_program(p, &few));
+    model m = {.graph = few.graph, .program = few.program, .title = (char *)(uintptr_t)p->variant->text};
+    TRY(ranks_rate(&m, &p->shape, &p->options, edge_seconds));
+done:
+    bench_case_clear(&few);
+    return status;
+}
+
+static int predict(const rank_case *c, const bench_link *link, rank_work *work, rank_times *out)
+{
+    model m = {.graph = c->made.graph, .program = c->made.program, .title = (char *)(uintptr_t)c->place->variant->text};
+    double edge_seconds = 0;
+    int status = CLI_GOOD;
+    TRY(ranks_count(&m, &c->place->shape, world_ranks(), work));
+    TRY(rate_of(c, &edge_seconds));
+    out->compute = work->edges * edge_seconds / c->threads;
+    out->within = 1e-6 * work->messages * link->latency_us + 8e-9 * work->bytes / link->gbits;
+    out->wall = out->compute + out->within;
+done:
+    return status;
+}
+
+static json_t *row_of(const rank_case *c, const bench_link *link, const rank_work *work, const rank_times *said,
+                      const rank_times *is)
+{
+    const bench_place *p = c->place;
+    json_t *name = json_sprintf("ranks:%s/tokens:%d/ranks:%d/heads:%d/dim:%d/threads:%d", p->variant->text, p->tokens,
+                                world_ranks(), p->shape.n_heads, p->shape.dim, c->threads);
+    json_t *row = json_pack("{s:O, s:o, s:s, s:i, s:i, s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:f, s:f, s:s}", "name", name,
+                            "run_name", name, "run_type", "iteration", "repetitions", 1, "repetition_index", 0,
+                            "variant", p->variant->text, "tokens", p->tokens, "ranks", world_ranks(), "threads",
+                            c->threads, "heads", p->shape.n_heads, "dim", p->shape.dim, "iterations", c->repeats,
+                            "real_time", 1e3 * is->wall, "cpu_time", 1e3 * is->compute, "time_unit", "ms");
+    return json_joined(row, json_pack("{s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f}",
+                                      "rows_predicted", work->rows, "bytes_predicted", work->bytes, "bytes_measured",
+                                      is->bytes, "messages_predicted", work->messages, "messages_measured",
+                                      is->messages, "compute_seconds_predicted", said->compute, "compute_seconds",
+                                      is->compute, "exchange_seconds_predicted", said->within, "exchange_seconds",
+                                      is->within, "seconds_predicted", said->wall, "seconds", is->wall, "latency_us",
+                                      link->latency_us, "gbits", link->gbits));
+}
+
+static int open_case(rank_case *c)
+{
+    int status = bench_variant_build(c->place->variant, c->place->tokens, &c->made);
+    return status ? status : bench_modify_program(c->place, &c->made);
+}
+
+static void close_case(rank_case *c)
+{
+    for (int i = 0; i < 4; i++) free(c->rows[i].interval);
+    free(c->cuts);
+    attend_io_clear(&c->files);
+    c->made.io.modifiers = NULL;
+    bench_case_clear(&c->made);
+}
+
+int bench_ranks_run(const bench_place *p, const bench_link *link, json_t *rows)
+{
+    rank_case c = {.place = p};
+    rank_times said = {0}, is = {0};
+    rank_work work = {0};
+    int status = CLI_GOOD;
+    open_counting(&c.exchange);
+    TRY(world_agree(open_case(&c)));
+    TRY(open_plan(&c));
+    TRY(world_agree(open_tensors(&c)));
+    TRY(measure(&c, &is));
+    TRY(world_agree(world_speaks() ? predict(&c, link, &work, &said) : CLI_GOOD));
+    if (world_speaks() && json_array_append_new(rows, row_of(&c, link, &work, &said, &is)))
+        status = complain(CLI_OUTSIDE, "out of memory");
+done:
+    close_case(&c);
+    return status;
+}

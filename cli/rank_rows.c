@@ -1,0 +1,26 @@
+/* rank_rows.c: cuts, and what the plan makes of them. */
+#include "rank_rows.h"
+
+#include "complain.h"
+
+int rank_cuts(const hga_graph *g, hga_id ranks, hga_id **cuts)
+{
+    int64_t tokens = hga_graph_nodes(g).level_ptr[1];
+    int status = take(ranks + 1, sizeof **cuts, cuts);
+    for (hga_id r = 0; !status && r <= ranks; r++) (*cuts)[r] = (hga_id)(tokens * r / ranks);
+    return status;
+}
+
+int rank_rows(const hga_plan *plan, const hga_program *p, hga_binding binding, row_list *list)
+{
+    hga_id field = hga_program_field(p, binding);
+    int status = CLI_GOOD;
+    list->exists = field != 0;
+    if (!field) return CLI_GOOD;
+    TRY(complain_of(hga_plan_rank_rows(plan, field, NULL, 0, &list->n), CLI_USAGE, "ranks"));
+    TRY(take(list->n, sizeof *list->interval, &list->interval));
+    TRY(complain_of(hga_plan_rank_rows(plan, field, list->interval, list->n, &list->n), CLI_USAGE, "ranks"));
+    for (int64_t i = 0; i < list->n; i++) list->rows += list->interval[i].n;
+done:
+    return status;
+}
