@@ -1,4 +1,4 @@
-/* attend_ranks.c: a call whose tokens the ranks share out in as many ranges of equal length. The plan says which rows of
+/* attend_ranks.c: a call whose tokens the ranks share out in ranges of equal length. The plan says which rows of
    each tensor are a rank's; these alone are read, held and written. */
 #include "attend_ranks.h"
 
