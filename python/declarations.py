@@ -21,6 +21,11 @@ extern "Python" hga_status hga_py_sees(void *, hga_id, hga_id, uint8_t *);
 extern "Python" void hga_py_begin(void *, const hga_end *, hga_id, void *);
 extern "Python" void hga_py_edge(void *, const hga_edge *, hga_id, void *);
 extern "Python" void hga_py_finish(const void *, const hga_end *, hga_id, void *);
+extern "Python" hga_status hga_py_start(void *, int, const hga_packet *, hga_id, const hga_packet *, hga_id);
+extern "Python" hga_status hga_py_test(void *, int, int *);
+extern "Python" hga_status hga_py_wait(void *, int);
+extern "Python" hga_status hga_py_gather(void *, const void *, int64_t, void *);
+extern "Python" void hga_py_fail(void *, hga_status);
 void free(void *);
 """
 

@@ -375,13 +375,19 @@ from ._modules import (  # noqa: E402
 )
 from ._convolutions import GATConv as GATConv, GATv2Conv as GATv2Conv, TransformerConv as TransformerConv  # noqa: E402
 
-# FlexAttention's half of torch takes a while to import, so it waits until somebody asks.
+# FlexAttention's half of torch takes a while to import, and that of several processes is not everywhere, so they wait until
+# somebody asks.
 if TYPE_CHECKING:
+    from ._distributed import distributed as distributed
     from ._flex import flex_attention as flex_attention, flex_hierarchy as flex_hierarchy
     from ._flex_masks import create_block_mask as create_block_mask
 else:
 
     def __getattr__(name):
+        if name == "distributed":
+            from ._distributed import distributed
+
+            return distributed
         if name in ("flex_attention", "flex_hierarchy", "create_block_mask"):
             from . import _flex, _flex_masks
 

@@ -1,0 +1,349 @@
+"""One sequence on the processes of a torch.distributed group: each has its rows, and the engine's messages go by the group's own."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+import uuid
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple, cast
+
+import numpy as np
+import torch
+import torch.distributed as dist
+
+from ._arguments import BINDINGS, answered, meant
+from ._call import LAYOUTS, Tables
+from ._core import Error, as_numpy, check, extern, ffi, fill_rows, fill_tensor, keep_raised, lib, number, refuse, refuse_type
+from ._hierarchy import Hierarchy, draws
+from ._normalisers import normalised, spelt
+
+PATIENCE = 0.02  # seconds that a rank waits before it asks whether another has failed, and between two times
+# Tags of messages: beyond a caller's own, and other ones for each hierarchy, so that what a failed one has left meets nobody.
+FIRST_TAG, MOST_CHANNELS, GATHER = 1 << 20, 1024, 1023
+MADE = itertools.count()
+MOST_TEXT = 400
+
+# ---- what carries messages ----
+
+
+class Transport:
+    """A rank's end, by gloo. gloo's waits cannot be left, so they are other threads', and who waits looks meanwhile whether a
+    rank has failed: it says so in the group's store, which all can read. Such a wait goes on, so messages have memory of their
+    own: the library's may be gone when one arrives."""
+
+    def __init__(self, group: Optional[Any]) -> None:
+        self.group = group if group is not None else dist.group.WORLD
+        if "gloo" not in dist.get_backend(self.group):
+            raise refuse(f"distributed: the group's backend is {dist.get_backend(self.group)}: messages go by gloo")
+        self.ranks = dist.get_process_group_ranks(self.group)
+        agreed: List[Any] = [(uuid.uuid4().hex, next(MADE))]
+        dist.broadcast_object_list(agreed, src=self.ranks[0], group=self.group, device=torch.device("cpu"))
+        name, number_ = agreed[0]
+        self._tag = FIRST_TAG + number_ * MOST_CHANNELS % (1 << 30)
+        self._store = dist.PrefixStore(f"hga-{name}", dist.distributed_c10d._get_default_store())  # type: ignore[attr-defined]
+        self._under_way: Dict[int, Tuple[List[Any], List[torch.Tensor], List[torch.Tensor]]] = {}
+        self._failure: Optional[Tuple[int, str]] = None
+        self._handle = ffi.new_handle(self)
+        self.c = ffi.new("hga_exchange *")
+        self.c.size, self.c.ctx = ffi.sizeof("hga_exchange"), self._handle
+        self.c.rank, self.c.n_ranks = dist.get_rank(self.group), len(self.ranks)
+        self.c.start, self.c.test, self.c.wait = lib.hga_py_start, lib.hga_py_test, lib.hga_py_wait
+        self.c.gather, self.c.fail = lib.hga_py_gather, lib.hga_py_fail
+
+    def _begin(self, channel: int, send: Sequence[Tuple[int, torch.Tensor]], receive: Sequence[Tuple[int, torch.Tensor]]) -> List[Any]:
+        tag = self._tag + channel
+        works = [dist.irecv(x, self.ranks[r], self.group, tag) for r, x in receive if x.numel()]
+        return works + [dist.isend(x, self.ranks[r], self.group, tag) for r, x in send if x.numel()]
+
+    def start(self, channel: int, send: Sequence[Any], receive: Sequence[Any]) -> int:
+        if self._failure is not None:
+            return self._said()
+        if not 0 <= channel < GATHER:
+            raise refuse(f"channel {channel} is not one of {GATHER}")
+        there = [(m.rank, _bytes(m.data, m.bytes).clone()) for m in send]
+        here = [(m.rank, torch.empty(m.bytes, dtype=torch.uint8)) for m in receive]
+        places = [_bytes(m.data, m.bytes) for m in receive]
+        self._under_way[channel] = (self._begin(channel, there, here), [x for _, x in here], places)
+        return 0
+
+    def wait(self, channel: int) -> int:
+        works, come, places = self._under_way.pop(channel, ([], [], []))
+        status = self._patiently(works) if works else 0
+        for x, place in zip(come, places):
+            if not status:
+                place.copy_(x)
+        return status
+
+    def gather(self, mine: torch.Tensor, all_: List[torch.Tensor]) -> int:
+        """By messages, since a collective that is left in the middle would meet the group's next one."""
+        if self._failure is not None:
+            return self._said()
+        own = int(self.c.rank)
+        all_[own].copy_(mine)
+        others = [r for r in range(len(all_)) if r != own]
+        return self._patiently(self._begin(GATHER, [(r, mine) for r in others], [(r, all_[r]) for r in others]))
+
+    def fail(self, status: int, text: str) -> None:
+        if self._failure is None:
+            self._failure = (status, text)
+            self._store.set("failure", f"{status} rank {self.c.rank}: {text}")
+
+    def agree(self, text: str) -> None:
+        """Raise on every rank what one refuses, and on none where it is all of them, which know."""
+        texts: List[Any] = [torch.zeros(MOST_TEXT, dtype=torch.uint8) for _ in self.ranks]
+        mine = text.encode()[:MOST_TEXT]
+        own = torch.zeros(MOST_TEXT, dtype=torch.uint8)
+        own[: len(mine)] = torch.frombuffer(bytearray(mine), dtype=torch.uint8) if mine else own[:0]
+        check(self.gather(own, texts))
+        for r, said in enumerate(texts):
+            other = bytes(said.tolist()).rstrip(b"\0").decode(errors="replace")
+            if other and not text:
+                raise refuse(f"rank {r}: {other}")
+
+    def _patiently(self, works: List[Any]) -> int:
+        """Until these are over, or a rank has failed."""
+        raised: List[BaseException] = []
+        over = threading.Event()
+
+        def run() -> None:
+            try:
+                for work in works:
+                    work.wait()
+            except BaseException as e:
+                raised.append(e)
+            over.set()
+
+        if self._failure is not None:
+            return self._said()
+        threading.Thread(target=run, daemon=True).start()
+        while not over.wait(PATIENCE):
+            if self._store.check(["failure"]):
+                status, _, text = self._store.get("failure").decode().partition(" ")
+                self._failure = (int(status), text)
+                return self._said()
+        if raised:
+            raise raised[0]
+        return 0
+
+    def _said(self) -> int:
+        status, text = cast(Tuple[int, str], self._failure)
+        return int(lib.hga_fail(status, b"%s", ffi.new("char[]", text.encode())))
+
+
+def _bytes(data: Any, n: int) -> torch.Tensor:
+    """The library's memory as a tensor."""
+    return torch.frombuffer(ffi.buffer(data, n), dtype=torch.uint8) if n else torch.empty(0, dtype=torch.uint8)
+
+
+def _end(ctx: Any) -> Transport:
+    return cast(Transport, ffi.from_handle(ctx))
+
+
+@extern(onerror=keep_raised, error=lib.HGA_EEXTERNAL)
+def hga_py_start(ctx: Any, channel: int, send: Any, n_send: int, receive: Any, n_receive: int) -> int:
+    return _end(ctx).start(channel, [send[i] for i in range(n_send)], [receive[i] for i in range(n_receive)])
+
+
+@extern(onerror=keep_raised, error=lib.HGA_EEXTERNAL)
+def hga_py_test(ctx: Any, channel: int, done: Any) -> int:
+    """gloo does not tell; it is waited for when there is nothing else to do."""
+    done[0] = 0
+    return 0
+
+
+@extern(onerror=keep_raised, error=lib.HGA_EEXTERNAL)
+def hga_py_wait(ctx: Any, channel: int) -> int:
+    return _end(ctx).wait(channel)
+
+
+@extern(onerror=keep_raised, error=lib.HGA_EEXTERNAL)
+def hga_py_gather(ctx: Any, mine: Any, n: int, all_: Any) -> int:
+    end = _end(ctx)
+    come = [torch.empty(n, dtype=torch.uint8) for _ in range(end.c.n_ranks)]
+    status = end.gather(_bytes(ffi.cast("char *", mine), n).clone(), come) if n else 0
+    if n and not status:
+        _bytes(all_, n * end.c.n_ranks).copy_(torch.cat(come))
+    return status
+
+
+@extern(onerror=keep_raised)
+def hga_py_fail(ctx: Any, status: int) -> None:
+    _end(ctx).fail(status, ffi.string(lib.hga_error_detail()).decode())
+
+
+# ---- a hierarchy on ranks ----
+
+
+class Interval(NamedTuple):
+    """Rows first .. first + n - 1."""
+
+    first: int
+    n: int
+
+
+class Distributed:
+    """A hierarchy whose tokens the ranks of a group share out. Every rank makes it, and calls it, together with the others."""
+
+    def __init__(self, h: Hierarchy, group: Optional[Any] = None, cuts: Optional[Sequence[int]] = None) -> None:
+        if type(h) is not Hierarchy or h._in_order is not None or h._functions:
+            raise refuse("distributed: routed and ordered hierarchies, and stages in Python, run in one process")
+        if not dist.is_initialized():
+            raise refuse("distributed: torch.distributed.init_process_group has not been called")
+        self.hierarchy = h
+        self._transport = Transport(group)
+        self.rank, self.n_ranks = int(self._transport.c.rank), int(self._transport.c.n_ranks)
+        n = int(lib.hga_graph_nodes(h.graph._g).level_ptr[1])
+        self.cuts = [n * r // self.n_ranks for r in range(self.n_ranks + 1)] if cuts is None else [int(c) for c in cuts]
+        if len(self.cuts) != self.n_ranks + 1:
+            raise refuse(f"distributed: {len(self.cuts)} cuts for {self.n_ranks} ranks, not {self.n_ranks + 1}")
+        self._ranks = ffi.new("hga_ranks *")
+        self._cuts = ffi.new("hga_id[]", self.cuts)
+        self._ranks.exchange, self._ranks.cuts = self._transport.c, self._cuts
+        self._plans: Dict[Tuple[Any, ...], Tuple[Any, Any]] = {}
+        plan = self._new_plan(h, (1, 1, 1, 1, 0, 1, "f32", None, 0, 0, 0.0))
+        self._rows = {which: self._find_rows(plan, which) for which in ("query", "key", "value", "out")}
+
+    def rows(self, which: str = "query") -> List[Interval]:
+        """Which rows of the tensor of one process this rank's has, in this order: of tokens one interval, of nodes one or more a
+        level, those that belong to several ranks in each. ``which``: "query", "key", "value" or "out"."""
+        if which not in self._rows:
+            raise refuse(f"rows: {which!r} is not one of {', '.join(self._rows)}{meant(which, self._rows)}")
+        return list(self._rows[which])
+
+    def cut(self, x: Any, which: str = "query", axis: int = -2) -> Any:
+        """This rank's rows of a tensor of one process."""
+        at = [i for first, n in self.rows(which) for i in range(first, first + n)]
+        if isinstance(x, torch.Tensor):
+            return x.index_select(axis, torch.tensor(at, dtype=torch.long))
+        return np.take(x, at, axis)
+
+    def _find_rows(self, plan: Any, which: str) -> List[Interval]:
+        of = {"query": lib.HGA_IO_QUERY, "key": lib.HGA_IO_KEY, "value": lib.HGA_IO_VALUE, "out": lib.HGA_IO_OUT}
+        field = lib.hga_program_field(self.hierarchy._program, of[which])
+        n = ffi.new("int64_t *")
+        if not field:
+            return []
+        check(lib.hga_plan_rank_rows(plan, field, ffi.NULL, 0, n))
+        found = ffi.new("hga_interval[]", max(1, n[0]))
+        check(lib.hga_plan_rank_rows(plan, field, found, n[0], n))
+        return [Interval(int(found[i].first), int(found[i].n)) for i in range(n[0])]
+
+    def _new_plan(self, h: Hierarchy, key: Tuple[Any, ...]) -> Any:
+        heads, kv_heads, dim, dim_v, pos_dim, threads, precision, isa, edge_bias, modifiers, dropout = key
+        if precision not in ("f32", "bf16"):
+            raise refuse(f"precision {precision!r} is neither 'f32' nor 'bf16'")
+        shape, options, out = ffi.new("hga_shape *"), ffi.new("hga_options *"), ffi.new("hga_plan **")
+        shape.n_heads, shape.n_kv_heads, shape.dim, shape.dim_v, shape.pos_dim = heads, kv_heads, dim, dim_v, pos_dim
+        options.threads, options.bind, options.strict_rows = threads, BINDINGS[h._bind], h._strict
+        name = ffi.new("char[]", isa.encode()) if isa else ffi.NULL
+        options.isa, options.ranks = name, self._ranks
+        options.precision = lib.HGA_PRECISION_BF16 if precision == "bf16" else lib.HGA_PRECISION_F32
+        options.edge_bias, options.modifiers, options.dropout = edge_bias, modifiers, dropout
+        check(lib.hga_plan_create(h.graph._g, h._program, shape, options, out))
+        return ffi.gc(out[0], lib.hga_plan_destroy)
+
+    def plan_of(self, h: Hierarchy, key: Tuple[Any, ...]) -> Tuple[Any, Any]:
+        """A plan and its workspace, which all ranks make at the same call."""
+        if (h, key) not in self._plans:
+            plan, out = self._new_plan(h, key), ffi.new("hga_workspace **")
+            check(lib.hga_workspace_create(plan, out))
+            self._plans[h, key] = (plan, ffi.gc(out[0], lib.hga_workspace_destroy))
+        return self._plans[h, key]
+
+    def n_rows(self, which: str) -> int:
+        """How many these are."""
+        return sum(interval.n for interval in self.rows(which))
+
+    @answered
+    def attention(self, q: Any, k: Any, v: Any, *, layout: str = "bhnd", lse: bool = False, scale: Optional[float] = None,
+                  rel_key: Any = None, rel_bias: Any = None, edge_bias: Any = None, node_pos: Any = None, type_scale: Any = None,
+                  sink: Any = None, slopes: Any = None, additive: Any = None, softcap: Optional[float] = None,
+                  normaliser: Optional[str] = None, normalizer: Optional[str] = None, dropout: float = 0.0, seed: int = 0,
+                  layer: int = 0, precision: str = "f32", threads: int = 0, isa: Optional[str] = None) -> Any:  # fmt: skip
+        """Hierarchy.attention of this rank's rows: tensors as there, with the rows that ``rows`` tells; tables whole on every rank.
+        The result has the bits of one process. Forward alone: a tensor that requires a gradient is refused while torch records.
+        All ranks call it together, with as many samples; where one is refused or fails, all raise what it says."""
+        tables = dict(rel_key=rel_key, rel_bias=rel_bias, edge_bias=edge_bias, node_pos=node_pos, type_scale=type_scale, sink=sink,
+                      slopes=slopes, additive=additive, softcap=softcap)  # fmt: skip
+        call: Optional[_Call] = None
+        refused: Optional[Error] = None
+        try:
+            h = normalised(self.hierarchy, spelt(normaliser, normalizer))
+            call = _Call(self, h, (q, k, v), layout, tables, scale, number(dropout, "dropout"), draws(seed, layer))
+        except Error as e:
+            refused = e
+        self._transport.agree("" if refused is None else str(refused))
+        if refused is not None:
+            raise refused
+        return cast(_Call, call).run(self, (precision, threads or torch.get_num_threads(), isa), lse)
+
+
+class _Call:
+    """One call's arrays, checked before any rank begins."""
+
+    def __init__(self, d: Distributed, h: Hierarchy, given: Tuple[Any, ...], layout: str, tables: Dict[str, Any],
+                 scale: Optional[float], dropout: float, drawn: Tuple[int, int]) -> None:  # fmt: skip
+        names = ("query", "key", "value")
+        tensors = [torch.from_numpy(x) if isinstance(x, np.ndarray) else x for x in given]
+        for x, name in zip(tensors, names):
+            if not isinstance(x, torch.Tensor):
+                raise refuse_type(f"{name} is a {type(x).__name__}, not a tensor")
+            if x.dim() < 2 or x.dim() != tensors[0].dim():
+                raise refuse(f"{name} has shape {tuple(x.shape)}, query {tuple(tensors[0].shape)}")
+            if torch.is_grad_enabled() and x.requires_grad:
+                raise refuse("distributed: there is no gradient across ranks yet: call it under torch.no_grad()")
+        if layout not in LAYOUTS:
+            raise refuse(f"layout {layout!r} is neither 'bhnd' nor 'bnhd'{meant(layout, LAYOUTS)}")
+        self.h, self.dropout, self.drawn = h, dropout, drawn
+        self.flat, self.type = tensors[0].dim() == 2, tensors[0].dtype
+        self.heads_axis, self.rows_axis = LAYOUTS["bhnd" if self.flat else layout]
+        self.arrays = [as_numpy((x[None] if self.flat else x).contiguous(), name) for x, name in zip(tensors, names)]
+        q, k, v = self.arrays
+        for x, name in zip(self.arrays, names):
+            self._check(d, x, name)
+        self.heads, self.kv_heads = q.shape[self.heads_axis], k.shape[self.heads_axis]
+        self.tables = Tables(h, tables)
+        self.tables.check(self.heads, q.shape[-1])
+        self.scale = 0.0 if scale is None else number(scale, "scale")
+        if scale is not None and self.scale == 0:
+            raise refuse("scale 0: not across ranks")
+        self.shape = list(q.shape)
+        self.shape[-1], self.shape[self.rows_axis] = v.shape[-1], d.n_rows("out")
+
+    def _check(self, d: Distributed, x: np.ndarray, which: str) -> None:
+        q, k = self.arrays[0], self.arrays[1]
+        if x.shape[:-3] != q.shape[:-3]:
+            raise refuse(f"{which} has shape {x.shape}, query {q.shape}: the batch axes differ")
+        if which == "key" and x.shape[-1] != q.shape[-1]:
+            raise refuse(f"key has {x.shape[-1]} columns, query {q.shape[-1]}")
+        if which == "value" and x.shape[self.heads_axis] != k.shape[self.heads_axis]:
+            raise refuse(f"value has shape {x.shape}, key {k.shape}")
+        if d.rows(which) and x.shape[self.rows_axis] != d.n_rows(which):
+            raise refuse(f"{which} of shape {x.shape} has {x.shape[self.rows_axis]} rows, rank {d.rank} of {d.n_ranks} {d.n_rows(which)}")
+
+    def run(self, d: Distributed, how: Tuple[str, int, Optional[str]], lse: bool) -> Any:
+        q, _, v = self.arrays
+        precision, threads, isa = how
+        key = (self.heads, self.kv_heads, q.shape[-1], v.shape[-1], self.tables.pos_dim, self.h._threads_for(threads), precision, isa)
+        plan, workspace = d.plan_of(self.h, key + self.tables.flags + (self.dropout,))
+        out, lses = np.zeros(self.shape, q.dtype), np.zeros(self.shape[:-1], np.float32)
+        io = ffi.new("hga_io *")
+        io.seed, io.layer, io.scale = *self.drawn, self.scale
+        self.tables.describe(io)
+        for at in np.ndindex(*q.shape[:-3]):
+            for t, x in zip((io.query, io.key, io.value, io.out), (*self.arrays, out)):
+                fill_tensor(t, x[at], self.rows_axis, self.heads_axis)
+            if lse:
+                fill_rows(io.lse, lses[at], self.rows_axis + 1, self.heads_axis + 1)
+            check(lib.hga_plan_execute(plan, workspace, io))
+        made = torch.from_numpy(out.view(np.int16) if self.type == torch.bfloat16 else out)
+        made = made.view(torch.bfloat16) if self.type == torch.bfloat16 else made
+        both = (made[0], torch.from_numpy(lses)[0]) if self.flat else (made, torch.from_numpy(lses))
+        return both if lse else both[0]
+
+
+def distributed(h: Hierarchy, group: Optional[Any] = None, *, cuts: Optional[Sequence[int]] = None) -> Distributed:
+    """The hierarchy on the ranks of a torch.distributed group (None: all), whose messages go by gloo: rank r has tokens
+    [cuts[r], cuts[r + 1]), as many as the others where no cuts are given, and ``.attention(q, k, v)`` takes and gives its rows.
+    All ranks call it together."""
+    return Distributed(h, group, cuts)

@@ -1,0 +1,224 @@
+"""Facts about hierarchies on several processes of torch.distributed: the bits of one, and errors that all raise."""
+
+import os
+import tempfile
+import time
+import unittest
+
+import numpy as np
+
+import hga
+
+try:
+    import torch
+    import torch.distributed as dist
+    import torch.multiprocessing as mp
+
+    import hga.torch
+except ImportError:
+    torch = None
+
+MINUTE = 60
+
+
+def started(rank, n, folder, facts):
+    """One process of n: what it finds untrue goes to a file."""
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo", init_method=f"file://{folder}/meet", rank=rank, world_size=n)
+    found = []
+    for fact in facts:
+        try:
+            fact(rank, n)
+        except AssertionError as e:
+            found.append(f"{fact.__name__} on rank {rank}: {e!r}")
+        except Exception as e:
+            found.append(f"{fact.__name__} on rank {rank}: {type(e).__name__}: {e}")
+    with open(f"{folder}/{rank}.txt", "w") as file:
+        file.write("\n".join(found))
+    # What a rank waits for that has failed is still waited for by a thread of gloo's, which ends with the process.
+    os._exit(0)
+
+
+def random(h, batch=(), heads=4, kv_heads=2, dim=8, seed=1):
+    g = torch.Generator().manual_seed(seed)
+    n = h._rows("query")
+    return tuple(torch.randn(*batch, hs, n, dim, generator=g) for hs in (heads, kv_heads, kv_heads))
+
+
+def cut(d, tensors, axis=-2):
+    return [d.cut(x, which, axis) for x, which in zip(tensors, ("query", "key", "value"))]
+
+
+def same(h, batch=(), layout="bhnd", cuts=None, **options):
+    """Are this rank's rows those of one process, bit for bit?"""
+    d = hga.torch.distributed(h, cuts=cuts)
+    tensors, axis = random(h, batch), -2
+    if layout == "bnhd":
+        tensors, axis = [x.transpose(-2, -3).contiguous() for x in tensors], -3
+    whole, lse = h.attention(*tensors, layout=layout, lse=True, **options)
+    got, got_lse = d.attention(*cut(d, tensors, axis), layout=layout, lse=True, **options)
+    assert got.dtype == whole.dtype and torch.equal(got, d.cut(whole, "out", axis)), "output"
+    assert torch.equal(got_lse, d.cut(lse, "out", axis + 1)), "log-sum-exp"
+
+
+# ---- facts of every rank ----
+
+
+def trees_have_the_bits_of_one_process(rank, n):
+    same(hga.htransformer(300, block=16))
+    same(hga.htransformer(300, block=8, causal=True), batch=(2, 3))
+    same(hga.bpt(256, k=4))
+    same(hga.fenwick(200), layout="bnhd")
+
+
+def families_do(rank, n):
+    h = hga.hsa(200, branching=[2, 4])
+    d = hga.torch.distributed(h)
+    tensors = random(h)
+    assert torch.equal(d.attention(*cut(d, tensors)), d.cut(h.attention(*tensors), "out"))
+
+
+def windows_and_all_pairs_do(rank, n):
+    same(hga.window(150, left=9), batch=(2,))
+    same(hga.dense(150))
+
+
+def options_do(rank, n):
+    h = hga.window(150, left=40)
+    table = dict(sink=torch.randn(4, generator=torch.Generator().manual_seed(2)), slopes=torch.tensor([0.1, 0.2, 0.0, 0.5]))
+    same(h, softcap=2.0, scale=0.7, **table)
+    same(h, dropout=0.3, seed=2**63 + 5, layer=2)
+    same(h, precision="bf16")
+    same(h, edge_bias=torch.randn(len(h.edges()), 4, generator=torch.Generator().manual_seed(3)))
+
+
+def sixteen_bits_stay(rank, n):
+    h = hga.htransformer(100, block=8)
+    for kind in (torch.float16, torch.bfloat16):
+        tensors = [x.to(kind) for x in random(h)]
+        d = hga.torch.distributed(h)
+        got = d.attention(*cut(d, tensors))
+        assert got.dtype == kind and torch.equal(got, d.cut(h.attention(*tensors), "out")), kind
+
+
+def two_axes_are_one_head(rank, n):
+    h = hga.dense(50)
+    q, k, v = (x[0] for x in random(h, heads=1, kv_heads=1))
+    d = hga.torch.distributed(h)
+    assert torch.equal(d.attention(*cut(d, (q, k, v))), d.cut(h.attention(q, k, v), "out"))
+
+
+def cuts_are_the_callers(rank, n):
+    cuts = [0] + [1 + 7 * r for r in range(n - 1)] + [60]
+    same(hga.htransformer(60, block=4), cuts=cuts)
+    d = hga.torch.distributed(hga.dense(60), cuts=cuts)
+    assert d.rows() == [(cuts[rank], cuts[rank + 1] - cuts[rank])], d.rows()
+
+
+def a_group_may_be_a_part(rank, n):
+    group = dist.new_group([0, n - 1])
+    if rank in (0, n - 1):
+        h = hga.htransformer(64, block=4)
+        d = hga.torch.distributed(h, group)
+        assert (d.rank, d.n_ranks) == (int(rank > 0), 2)
+        tensors = random(h)
+        assert torch.equal(d.attention(*cut(d, tensors)), d.cut(h.attention(*tensors), "out"))
+
+
+def a_call_is_made_again(rank, n):
+    h = hga.htransformer(64, block=4)
+    d = hga.torch.distributed(h)
+    for seed in range(3):
+        tensors = random(h, seed=seed)
+        time.sleep(0.03 * (rank == seed))  # who is late changes nothing
+        assert torch.equal(d.attention(*cut(d, tensors)), d.cut(h.attention(*tensors), "out")), seed
+
+
+def refused(text, what):
+    try:
+        what()
+    except hga.Error as e:
+        assert text in str(e), f"{e} does not say {text}"
+        return
+    raise AssertionError(f"nothing was refused: {text}")
+
+
+def what_one_rank_refuses_all_raise(rank, n):
+    h = hga.dense(40)
+    d = hga.torch.distributed(h)
+    tensors = random(h)
+    q, k, v = cut(d, tensors)
+    refused("rows, rank 1 of", lambda: d.attention(q, k[..., 1:, :] if rank == 1 else k, v))
+    assert torch.equal(d.attention(q, k, v), d.cut(h.attention(*tensors), "out")), "and it serves on"
+
+
+def gradients_are_refused(rank, n):
+    h = hga.dense(40)
+    d = hga.torch.distributed(h)
+    q, k, v = cut(d, random(h))
+    refused("no gradient across ranks", lambda: d.attention(q.requires_grad_(), k, v))
+    with torch.no_grad():
+        d.attention(q, k, v)
+
+
+def what_cannot_be_shared_is_refused(rank, n):
+    refused("in one process", lambda: hga.torch.distributed(hga.dense(40).order("degree")))
+    refused("cuts for", lambda: hga.torch.distributed(hga.dense(40), cuts=[0, 40, 40, 40, 40, 40, 40]))
+    refused("is not one of", lambda: hga.torch.distributed(hga.dense(40)).rows("values"))
+
+
+def a_rank_that_fails_leaves_nobody_waiting(rank, n):
+    """The last rank fails where the others have begun to wait for it; nothing of this is served afterwards."""
+    h = hga.dense(40)
+    d = hga.torch.distributed(h)
+    q, k, v = cut(d, random(h))
+    d.attention(q, k, v)
+    if rank == n - 1:
+        time.sleep(0.1)
+        d._transport.fail(int(hga._core.lib.HGA_ENOMEM), "no memory")
+        return
+    start = time.monotonic()
+    for _ in range(2):
+        refused("no memory", lambda: d.attention(q, k, v))
+    assert time.monotonic() - start < MINUTE / 2
+
+
+FACTS = [
+    trees_have_the_bits_of_one_process, families_do, windows_and_all_pairs_do, options_do, sixteen_bits_stay,
+    two_axes_are_one_head, cuts_are_the_callers, a_group_may_be_a_part, a_call_is_made_again, what_one_rank_refuses_all_raise,
+    gradients_are_refused, what_cannot_be_shared_is_refused, a_rank_that_fails_leaves_nobody_waiting,
+]  # fmt: skip
+
+
+@unittest.skipIf(torch is None, "torch is not installed")
+class Ranks(unittest.TestCase):
+    def on(self, n):
+        with tempfile.TemporaryDirectory() as folder:
+            context = mp.get_context("spawn")
+            ranks = [context.Process(target=started, args=(r, n, folder, FACTS)) for r in range(n)]
+            for p in ranks:
+                p.start()
+            end = time.monotonic() + 4 * MINUTE
+            for p in ranks:
+                p.join(max(0, end - time.monotonic()))
+            stuck = [r for r, p in enumerate(ranks) if p.is_alive()]
+            for p in ranks:
+                p.kill()
+            self.assertEqual(stuck, [], "ranks that did not end")
+            for r in range(n):
+                with open(f"{folder}/{r}.txt") as file:
+                    self.assertEqual(file.read(), "")
+
+    def test_two_ranks(self):
+        self.on(2)
+
+    def test_three_ranks(self):
+        self.on(3)
+
+    def test_without_a_group_it_says_so(self):
+        with self.assertRaisesRegex(hga.Error, "init_process_group has not been called"):
+            hga.torch.distributed(hga.dense(8))
+
+
+if __name__ == "__main__":
+    unittest.main()
