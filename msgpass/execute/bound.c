@@ -80,6 +80,7 @@ static hga_status bind_field(const hga_plan *plan, const hga_io *io, hga_workspa
         if (st) return st;
         x->io = workspace->widened[f].values, x->io_head = h->columns, x->io_row = (ptrdiff_t)h->columns * h->heads;
     }
+    rank_bind(plan, workspace, f, x);
     x->streams = plan->program.field[f].binding == HGA_IO_OUT && t->dtype == HGA_F32 && is_streamed(plan, f, x);
     if (h->rounded) x->io_n = 0; /* stages see the copy */
     return HGA_OK;

@@ -185,8 +185,10 @@ typedef struct call_arrays {
     int n;
 } call_arrays;
 
-/* A rank's: the caller's rows at the places of all nodes, by field; what is sent, and what comes. */
+/* A rank's: the caller's rows at the places of all nodes, of fields whose tensor is not read and written where it is
+   (direct); what is sent, and what comes. */
 typedef struct rank_room {
+    uint32_t direct; /* fields */
     float *rows[HGA_FIELD_SLOTS], *lse;
     char *sent, *received;
     hga_packet *packet; /* a message's */
@@ -369,6 +371,7 @@ static inline const row_bits *rows_to_run(const hga_workspace *workspace, const 
    have been checked; and its memory. */
 hga_status rank_execute(const hga_plan *plan, hga_workspace *workspace, const hga_io *io);
 const hga_io *rank_stage(const hga_plan *plan, hga_workspace *workspace, const hga_io *io);
+void rank_bind(const hga_plan *plan, const hga_workspace *workspace, hga_id field, bound_field *x);
 int64_t rank_bytes(const hga_plan *plan);
 hga_status rank_create(const hga_plan *plan, hga_workspace *workspace);
 void rank_destroy(hga_workspace *workspace);

@@ -1,7 +1,7 @@
-/* rank_run.c: a rank's execution. The caller's rows are copied to where all nodes have places, as one process has them;
-   memory is touched only where there are rows. Then, batch by batch: compute what others are to be sent, and send it;
-   and at last the rank's own output. Each is a slice: rows of others are there, so that nobody computes them, and they
-   have come before the first slice that reads them. */
+/* rank_run.c: a rank's execution. Tensors of float32 whose rows are one interval of nodes are used where they are, rows
+   of others being in the workspace; others are copied to where all nodes have places, as one process has them. Memory
+   is touched only where there are rows. Then come the passes that the plan has found: some rows are computed, and
+   then a batch of messages is sent, or waited for. */
 #include "bindings.h"
 #include "execute.h"
 #include "ranks.h"
@@ -76,6 +76,23 @@ static hga_tensor *staged_tensor(const hga_plan *plan, hga_workspace *workspace,
     return (hga_tensor *)program_tensor(&plan->program, &workspace->staged, f);
 }
 
+/* Is the tensor used where it is? */
+static int is_direct(const hga_plan *plan, hga_id f, const hga_tensor *given)
+{
+    rank_rows at = {0};
+    if (given->dtype != HGA_F32 || plan->storage[f].rounded) return 0;
+    rank_rows_next(plan, f, &at);
+    return !rank_rows_next(plan, f, &at);
+}
+
+void rank_bind(const hga_plan *plan, const hga_workspace *workspace, hga_id f, bound_field *x)
+{
+    rank_rows at = {0};
+    if (!plan->ranks || !(workspace->rank.direct >> f & 1u)) return;
+    rank_rows_next(plan, f, &at);
+    x->io_first = at.first, x->io_n = at.n;
+}
+
 const hga_io *rank_stage(const hga_plan *plan, hga_workspace *workspace, const hga_io *io)
 {
     if (!plan->ranks) return io;
@@ -83,8 +100,13 @@ const hga_io *rank_stage(const hga_plan *plan, hga_workspace *workspace, const h
     hga_id out = program_bound(&plan->program, HGA_IO_OUT);
     workspace->staged = *io;
     for (hga_id f = 1; f <= plan->program.n_fields; f++) {
+        const hga_tensor *given = program_tensor(&plan->program, io, f);
         if (plan->program.field[f].binding == HGA_INTERNAL) continue;
-        move_rows(plan, f, program_tensor(&plan->program, io, f), room.rows[f], 1);
+        if (is_direct(plan, f, given)) {
+            workspace->rank.direct |= 1u << f;
+            continue;
+        }
+        move_rows(plan, f, given, room.rows[f], 1);
         *staged_tensor(plan, workspace, f) = (hga_tensor){.data = room.rows[f], .rows = plan->storage[f].io_n};
     }
     if (io->lse.data) workspace->staged.lse = (hga_tensor){.data = room.lse, .rows = plan->storage[out].io_n};
@@ -94,8 +116,7 @@ const hga_io *rank_stage(const hga_plan *plan, hga_workspace *workspace, const h
 static void give_back(const hga_plan *plan, const hga_workspace *workspace, const hga_io *io)
 {
     for (hga_id f = 1; f <= plan->program.n_fields; f++) {
-        hga_binding of = plan->program.field[f].binding;
-        if (of == HGA_IO_OUT || (of == HGA_IO_USER && program_writes_given(&plan->program, f)))
+        if (rank_gives_back(plan, f) && !(workspace->rank.direct >> f & 1u))
             move_rows(plan, f, program_tensor(&plan->program, io, f), workspace->rank.rows[f], 0);
     }
     if (io->lse.data) move_lse_back(plan, &io->lse, workspace->rank.lse);
@@ -103,15 +124,18 @@ static void give_back(const hga_plan *plan, const hga_workspace *workspace, cons
 
 /* ---- messages ---- */
 
-/* A row of a field, where stages have it: its place among the caller's, or the workspace's own. */
+/* A row of a field, where stages have it: among copies of the caller's, or as the field is bound. */
 static char *move_parcel_row(const hga_plan *plan, const hga_workspace *workspace, hga_id f, hga_id v, char *parcel,
                              int in)
 {
     const field_storage *h = &plan->storage[f];
     const bound_field *x = &workspace->field[f];
-    int given = slice_is_given(plan, f, v), is_state = plan->program.field[f].width == HGA_WIDTH_STATE;
-    float *row = given ? workspace->rank.rows[f] + (int64_t)(v - h->io_first) * h->heads * h->columns : bound_row(x, v);
-    for (hga_id head = 0; head < h->heads; head++, row += h->columns) {
+    int copied = slice_is_given(plan, f, v) && !(workspace->rank.direct >> f & 1u),
+        is_state = plan->program.field[f].width == HGA_WIDTH_STATE;
+    float *row =
+        copied ? workspace->rank.rows[f] + (int64_t)(v - h->io_first) * h->heads * h->columns : bound_row(x, v);
+    ptrdiff_t stride = copied ? h->columns : bound_head(x, v);
+    for (hga_id head = 0; head < h->heads; head++, row += stride) {
         size_t bytes = (size_t)h->columns * sizeof *row;
         in ? memcpy(row, parcel, bytes) : memcpy(parcel, row, bytes);
         parcel += bytes;
@@ -164,69 +188,19 @@ static hga_status wait_batch(const hga_plan *plan, const hga_workspace *workspac
     return st;
 }
 
-/* ---- slices ---- */
+/* ---- passes ---- */
 
-/* Nothing is left of the last call; rows that others compute are there. What rounds rows to 16 bits is everybody's own
-   work, as are the caller's rows of a rank. */
-static void begin_slices(const hga_plan *plan, slice *s)
-{
-    const struct rank_plan *r = plan->ranks;
-    for (hga_id i = 0; i < N_STORAGES; i++) {
-        if (!s->there[i].n) continue;
-        bits_clear(&s->there[i]);
-        if (i > plan->program.n_fields) continue;
-        int64_t at = 0;
-        for (int64_t k = 0; k < r->n_mine; at = r->mine[k].first + r->mine[k].n, k++)
-            bits_put_run(&s->there[i], at, r->mine[k].first, &no_bits);
-        bits_put_run(&s->there[i], at, plan->nodes.n, &no_bits);
-        if (!program_writes_given(&plan->program, i) && plan->program.field[i].binding != HGA_IO_OUT)
-            bits_take_run(&s->there[i], plan->storage[i].io_first,
-                          (int64_t)plan->storage[i].io_first + plan->storage[i].io_n);
-    }
-}
-
-static void want_sent(const hga_plan *plan, slice *s, hga_id batch)
-{
-    const struct rank_plan *r = plan->ranks;
-    const rank_batch *b = &r->batch[batch];
-    for (const rank_message *m = r->message + b->send; m < r->message + b->send + b->n_send; m++)
-        for (const rank_part *p = r->part + m->part; p < r->part + m->part + m->n_parts; p++)
-            slice_want_nodes(s, p->field, p->first, p->n);
-}
-
-static void want_output(const hga_plan *plan, slice *s)
-{
-    for (hga_id f = 1; f <= plan->program.n_fields; f++) {
-        hga_binding of = plan->program.field[f].binding;
-        if (of != HGA_IO_OUT && !(of == HGA_IO_USER && program_writes_given(&plan->program, f))) continue;
-        for (rank_rows at = {0}; rank_rows_next(plan, f, &at);) slice_want_nodes(s, f, at.first, at.n);
-    }
-}
-
-/* What was wanted since slice_begin. */
-static hga_status run_slice(const hga_plan *plan, hga_workspace *workspace)
-{
-    slice_find(plan, &workspace->slice);
-    slice_list(plan, &workspace->slice);
-    hga_status st = execution_run(plan, workspace);
-    if (!st) slice_end(plan, &workspace->slice);
-    return st;
-}
-
-static hga_status run_batches(const hga_plan *plan, hga_workspace *workspace)
+static hga_status run_pass(const hga_plan *plan, hga_workspace *workspace, const rank_pass *pass)
 {
     hga_status st = HGA_OK;
-    hga_id n = (hga_id)plan->ranks->n_batches;
-    for (hga_id b = 0; b < n; b++) {
-        slice_begin(plan, &workspace->slice);
-        want_sent(plan, &workspace->slice, b);
-        HGA_TRY(run_slice(plan, workspace));
-        HGA_TRY(start_batch(plan, workspace, b));
-        HGA_TRY(wait_batch(plan, workspace, b));
-    }
-    slice_begin(plan, &workspace->slice);
-    want_output(plan, &workspace->slice);
-    HGA_TRY(run_slice(plan, workspace));
+    const pass_rows *first = plan->ranks->run + pass->run;
+    slice *s = &workspace->slice;
+    slice_begin(plan, s);
+    for (const pass_rows *x = first; x < first + pass->n_runs; x++) slice_run_rows(plan, s, x->job, x->first, x->n);
+    slice_list(plan, s);
+    if (pass->n_runs) HGA_TRY(execution_run(plan, workspace));
+    if (pass->start >= 0) HGA_TRY(start_batch(plan, workspace, pass->start));
+    if (pass->wait >= 0) HGA_TRY(wait_batch(plan, workspace, pass->wait));
 done:
     return st;
 }
@@ -235,9 +209,8 @@ static hga_status run_rank(const hga_plan *plan, hga_workspace *workspace, const
 {
     hga_status st = execution_begin(plan, workspace, io);
     if (st) return st;
-    begin_slices(plan, &workspace->slice);
     workspace->sliced = 1;
-    st = run_batches(plan, workspace);
+    for (int64_t i = 0; !st && i < plan->ranks->n_passes; i++) st = run_pass(plan, workspace, &plan->ranks->pass[i]);
     if (!st) give_back(plan, workspace, io);
     execution_forget(workspace);
     return st;

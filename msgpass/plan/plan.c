@@ -143,6 +143,7 @@ static hga_status lower(hga_plan *plan, const hga_graph *g)
     if (!st) st = waves_make(plan);
     if (!st) st = storage_lay_out(plan);
     if (!st) st = slices_make(plan);
+    if (!st) st = rank_passes_make(plan);
     phases_forget_costs(plan);
     return st;
 }

@@ -416,10 +416,11 @@ void slots_clear(hga_plan *plan);
 hga_status slices_make(hga_plan *plan);
 void slices_clear(hga_plan *plan);
 /* Of a run on ranks: what is asked for is checked; a copy of a plan gets its own; lists are made, with all other ranks,
-   and how many rows a call brings is noted in any plan. */
+   and how many rows a call brings is noted in any plan; once there are slices, what is computed when. */
 hga_status rank_plan_create(hga_plan *plan);
 hga_status rank_plan_renew(hga_plan *plan);
 hga_status rank_plan_make(hga_plan *plan);
+hga_status rank_passes_make(hga_plan *plan);
 void rank_plan_clear(hga_plan *plan);
 /* A status that is not HGA_OK reaches all ranks; x may be NULL. Returns the status. */
 hga_status ranks_failed(const hga_exchange *x, hga_status st);

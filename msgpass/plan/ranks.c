@@ -78,6 +78,8 @@ void rank_plan_clear(hga_plan *plan)
     hga_delete(a, r->part, r->part_room, sizeof *r->part);
     hga_delete(a, r->message, r->message_room, sizeof *r->message);
     hga_delete(a, r->batch, r->batch_room, sizeof *r->batch);
+    hga_delete(a, r->run, r->run_room, sizeof *r->run);
+    hga_delete(a, r->pass, r->pass_room, sizeof *r->pass);
     hga_delete(a, r->cuts, r->exchange->n_ranks + 1, sizeof *r->cuts);
     hga_delete(a, r, 1, sizeof *r);
     plan->ranks = NULL;
@@ -121,7 +123,6 @@ static void count_given(hga_plan *plan)
         if (!plan->ranks) continue;
         h->given_n = 0;
         for (rank_rows at = {0}; rank_rows_next(plan, f, &at);) h->given_n += at.n;
-        plan->ranks->bytes_staged += (int64_t)h->io_n * h->heads * h->columns * (int64_t)sizeof(float);
     }
 }
 

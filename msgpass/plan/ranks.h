@@ -2,7 +2,8 @@
    receives, when. All ranks make the same list of transfers, and each takes its part of it.
 
    ranks.c         the part
-   rank_batches.c  which transfers go together */
+   rank_batches.c  which transfers go together
+   rank_passes.c   what is computed before, between and after them */
 #ifndef RANKS_H
 #define RANKS_H
 
@@ -27,6 +28,18 @@ typedef struct rank_batch {
     int64_t send, n_send, receive, n_receive; /* messages */
 } rank_batch;
 
+/* Rows [first, first + n) of a job of slices. */
+typedef struct pass_rows {
+    int64_t job;
+    hga_id first, n;
+} pass_rows;
+
+/* Runs [run, run + n_runs) are computed; then batch `start` is sent, or batch `wait` waited for; -1: none. */
+typedef struct rank_pass {
+    int64_t run, n_runs;
+    hga_id start, wait;
+} rank_pass;
+
 struct rank_plan {
     hga_allocator allocator;
     const hga_exchange *exchange;
@@ -36,8 +49,11 @@ struct rank_plan {
     rank_part *part;
     rank_message *message;
     rank_batch *batch;
+    pass_rows *run;
+    rank_pass *pass;
+    int64_t n_runs, run_room, n_passes, pass_room;
     int64_t n_mine, mine_room, n_parts, part_room, n_messages, message_room, n_batches, batch_room;
-    int64_t bytes_out, bytes_in, bytes_staged; /* staged: rows of the caller's tensors at the places of all nodes */
+    int64_t bytes_out, bytes_in;
     hga_id n_nodes;
 };
 
@@ -45,6 +61,15 @@ static inline int rank_computes(const struct rank_plan *r, hga_id v)
 {
     return r->owner[v] == r->exchange->rank || r->owner[v] == OWNED_BY_ALL;
 }
+
+/* .. of tokens, as cuts have it. */
+static inline int rank_owns_token(const struct rank_plan *r, hga_id token)
+{
+    return r->cuts[r->exchange->rank] <= token && token < r->cuts[r->exchange->rank + 1];
+}
+
+/* Does a call write the rank's rows of the field's tensor? */
+int rank_gives_back(const hga_plan *plan, hga_id field);
 
 /* ---- rank_batches.c ---- */
 

@@ -5,6 +5,7 @@
    Panels go in program order. Each gets a stamp: its wave (a superstep: waves end with a barrier), its thread, and
    how far along the tokens the thread must have come in that wave. What a panel waits for has an earlier stamp, so
    sorting by stamps is an order. */
+#include "ranks.h"
 #include "schedule.h"
 
 enum { WINDOW = 4096 /* tokens that a thread may be ahead of a row before the row is left to the next wave */ };
@@ -95,7 +96,8 @@ static hga_status list_entries(scheduling *x)
     return st;
 }
 
-/* One cut of the places into contiguous parts of about equal cost, all stages together. */
+/* One cut of the places into contiguous parts of about equal cost, all stages together; of a rank's plan, of what is
+   at its own tokens. */
 static hga_status share_places(scheduling *x)
 {
     const hga_plan *plan = x->plan;
@@ -106,7 +108,8 @@ static hga_status share_places(scheduling *x)
     HGA_TRY(hga_new_zero(&plan->allocator, n_cells, sizeof *cost, &cost));
     for (int64_t i = 0; i < x->n_entries; i++) {
         const phase *ph = &plan->phase[x->entry[i].item.phase];
-        if (!ph->part) cost[x->entry[i].when.at / CELL] += item_cost(ph, x->entry[i].item.panel);
+        if (!ph->part && (!plan->ranks || rank_owns_token(plan->ranks, x->entry[i].last)))
+            cost[x->entry[i].when.at / CELL] += item_cost(ph, x->entry[i].item.panel);
     }
     share_by_cost(n_cells, cost, plan->threads, x->thread);
 done:

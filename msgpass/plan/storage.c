@@ -59,8 +59,8 @@ static int tokens_are_given(const hga_plan *plan, const hga_field *f, const fiel
     return 1;
 }
 
-/* Workspace rows are those of `rows` less the caller's, as one range of ids: levels above the tokens, or everything.
-   */
+/* Workspace rows are those of `rows` less the caller's, as one range of ids: levels above the tokens, or everything. A
+   rank's caller has some of the tokens alone: every row has a place. */
 static void find_rows(const hga_plan *plan, const hga_field *f, field_storage *h)
 {
     hga_id first, n = range_of_rows(plan, f->rows, &first), number = (hga_id)(f - plan->program.field);
@@ -73,6 +73,7 @@ static void find_rows(const hga_plan *plan, const hga_field *f, field_storage *h
     h->io_n = range_of_rows(plan, f->io, &h->io_first);
     if (h->rounded) return;
     if (plan->options.keep_fields) h->kept_n = h->io_n;
+    if (plan->ranks) return;
     hga_id base = plan->nodes.level_ptr[1];
     if (h->io_first == first && h->io_n == n) {
         h->rows.n = 0;
