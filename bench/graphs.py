@@ -4,7 +4,7 @@ process, in turns; a time counts only where the result is right.
     python3 bench/graphs.py [--graphs digits,4elt,copter2,mdual,shuffled,wordnet,packages,rmat,glosses]
                             [--shapes 1x16,4x16,8x8,8x64] [--threads 1] [--repetitions 5] [--scale 16] [--data FOLDER]
                             [--json RUN.json] [--plot PLOT.svg]
-    python3 bench/graphs.py --classifier [--graphs digits,wordnet] [--epochs 100] [--json RUN.json]
+    python3 bench/graphs.py --classifier [--graphs digits,wordnet,packages] [--epochs 100] [--json RUN.json]
 
 rmat: R-MAT by its rules (Chakrabarti et al. 2004), 2^scale nodes and 16 times as many draws. 4elt, copter2, mdual: METIS's
 example meshes (Debian: libmetis-doc); shuffled: mdual under random numbers. digits: the ten nearest neighbours of scikit-learn's
@@ -16,7 +16,8 @@ Peers: hga; hga-rcm and hga-metis, the same in an order of its nodes, tensors mo
 (u_dot_v, edge_softmax, u_mul_e_sum); pyg (the message passing of TransformerConv); scipy (sparse matrices). A peer or a graph
 that is missing is named, and so is one that would take more memory than there is. Memory is what a forked child grows by at
 most in one call there and back. --classifier trains two layers of GATConv from the same weights in each library: to tell which
-digit it is, or which of WordNet's 26 kinds of noun, a third of the nodes told."""
+digit it is, which of WordNet's 26 kinds of noun, or which section of Debian's packages, a third of the nodes told. There
+hga-clusters is hga over the graph under a tree of METIS's clusters (Graph.coarsen)."""
 
 import argparse
 import gzip
@@ -132,18 +133,26 @@ def glosses(a):
     return both_ways(np.array(e).T, len(number))
 
 
-def packages(a):
+def package_fields(a):
+    """{package: its fields}, those of the first of its versions."""
     try:
         said = subprocess.run(["apt-cache", "dumpavail"], capture_output=True, text=True, check=True).stdout
     except (OSError, subprocess.CalledProcessError) as e:
         raise Missing(f"apt-cache dumpavail: {e}") from None
-    depends, number = {}, {}
+    found = {}
     for part in said.split("\n\n"):
         fields = dict(line.split(": ", 1) for line in part.splitlines() if ": " in line and line[0] != " ")
         if "Package" in fields:
-            number.setdefault(fields["Package"], len(number))
-            words = re.split(r"[,|]", ",".join(fields.get(f, "") for f in ("Pre-Depends", "Depends", "Recommends")))
-            depends.setdefault(fields["Package"], set()).update(re.sub(r"[ (:].*", "", w.strip()) for w in words)
+            found.setdefault(fields["Package"], fields)
+    return found
+
+
+def packages(a):
+    found = package_fields(a)
+    number, depends = {name: i for i, name in enumerate(found)}, {}
+    for name, fields in found.items():
+        words = re.split(r"[,|]", ",".join(fields.get(f, "") for f in ("Pre-Depends", "Depends", "Recommends")))
+        depends[name] = {re.sub(r"[ (:].*", "", w.strip()) for w in words}
     e = np.array([(number[to], number[own]) for own, all_ in depends.items() for to in all_ if to in number]).reshape(-1, 2).T
     if not e.size:
         raise Missing("apt has no package lists (apt-get update)")
@@ -475,18 +484,28 @@ def digits_task(a):
     return data[:, :64] / 16, data[:, 64].astype(np.int64)
 
 
-def wordnet_task(a):
-    """The words of the explanation, hashed to 64 counts, and WordNet's file: noun.animal, noun.food, .."""
-    lines = wordnet_lines(a, "data.noun")
-    x = np.zeros((len(lines), 64), np.float32)
-    for row, line in zip(x, lines):
-        for word in re.findall("[a-z]+", line.partition(" | ")[2]):
+def words_task(texts, kinds):
+    """The words of each text, hashed to 64 counts, and of which kind it is."""
+    x = np.zeros((len(texts), 64), np.float32)
+    for row, text in zip(x, texts):
+        for word in re.findall("[a-z]+", text.lower()):
             row[zlib.crc32(word.encode()) % 64] += 1
-    kinds = np.array([int(line.split()[1]) for line in lines])
     return x / np.maximum(1, np.linalg.norm(x, axis=1, keepdims=True)), np.unique(kinds, return_inverse=True)[1]
 
 
-TASKS = {"digits": digits_task, "wordnet": wordnet_task}
+def wordnet_task(a):
+    """What explains a noun, and WordNet's file of it: noun.animal, noun.food, .."""
+    lines = wordnet_lines(a, "data.noun")
+    return words_task([line.partition(" | ")[2] for line in lines], [int(line.split()[1]) for line in lines])
+
+
+def packages_task(a):
+    """What a package says it is, and its section."""
+    found = package_fields(a).values()
+    return words_task([f.get("Description", "") for f in found], [f.get("Section", "") for f in found])
+
+
+TASKS = {"digits": digits_task, "wordnet": wordnet_task, "packages": packages_task}
 
 
 def hga_convolutions(edge_index, n):
@@ -494,6 +513,13 @@ def hga_convolutions(edge_index, n):
 
     made = [lambda i, o, h, c=c: hga_torch.GATConv(i, o, heads=h, concat=c, add_self_loops=False) for c in (True, False)]
     return made, lambda layer, x: layer(x, edge_index), lambda layer, weights: layer.load_state_dict(weights)
+
+
+def hga_over_clusters(edge_index, n):
+    """The same layers, whose nodes also see the means of the clusters beside their own."""
+    made, _, load = hga_convolutions(edge_index, n)
+    graph = hga.Graph.from_edge_index(edge_index, n).coarsen([8, 8, 8])
+    return made, lambda layer, x: layer(x, graph), load
 
 
 def pyg_convolutions(edge_index, n):
@@ -512,7 +538,7 @@ def dgl_convolutions(edge_index, n):
     return made, lambda layer, x: layer(g, x).flatten(1), lambda layer, weights: layer.load_state_dict({a: weights[b] for a, b in names.items()})
 
 
-CONVOLUTIONS = {"hga": hga_convolutions, "dgl": dgl_convolutions, "pyg": pyg_convolutions}
+CONVOLUTIONS = {"hga": hga_convolutions, "hga-clusters": hga_over_clusters, "dgl": dgl_convolutions, "pyg": pyg_convolutions}
 HIDDEN, HEADS = 8, 8
 
 
@@ -575,7 +601,7 @@ def classifier(a, name):
         rows.append({"graph": name, "nodes": n, "edges": edges.shape[1], "peer": peer, "threads": a.threads, "epochs": a.epochs,
                      "seconds_an_epoch": float(np.median(seconds[peer])), "loss": losses[peer], "difference": off_first,
                      "accuracy": float(right[~told].float().mean())})  # fmt: skip
-        print(f"{name:8s} {peer:4s} {1e3 * rows[-1]['seconds_an_epoch']:8.1f} ms an epoch, loss {losses[peer]:.5f}, "
+        print(f"{name:8s} {peer:12s} {1e3 * rows[-1]['seconds_an_epoch']:8.1f} ms an epoch, loss {losses[peer]:.5f}, "
               f"accuracy on what was not told {rows[-1]['accuracy']:.4f}, first outputs {off_first:.0e} from hga's", flush=True)  # fmt: skip
     return rows
 
@@ -589,7 +615,7 @@ def machine():
         return "?"
 
 
-def commit():
+def find_commit():
     """Of the sources that this file is among."""
     try:
         said = subprocess.run(["git", "describe", "--always", "--dirty"], cwd=pathlib.Path(__file__).parent, capture_output=True, text=True, check=True)
@@ -598,9 +624,12 @@ def commit():
         return "?"
 
 
+COMMIT = find_commit()  # when the run began
+
+
 def context():
     versions = {name: getattr(sys.modules[name], "__version__", "?") for name in ("torch", "dgl", "torch_geometric", "scipy", "numpy") if name in sys.modules}
-    return {"date": time.strftime("%Y-%m-%dT%H:%M:%S%z"), "machine": machine(), "num_cpus": os.cpu_count(), "commit": commit(),
+    return {"date": time.strftime("%Y-%m-%dT%H:%M:%S%z"), "machine": machine(), "num_cpus": os.cpu_count(), "commit": COMMIT,
             "hga": hga.__version__, "isa": hga.isa_list(),
             "load": os.getloadavg()[0], "import_seconds": {k: round(v, 2) for k, v in IMPORTS.items()}, **versions}  # fmt: skip
 

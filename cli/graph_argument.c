@@ -20,10 +20,14 @@ static int check(const graph_argument *a)
         return complain(CLI_USAGE, "%s: -p and -n are for a VARIANT; this is none, so it is a file; graph=%s is one",
                         a->path, a->path);
     if (a->parents && !a->path) return complain(CLI_USAGE, "--parents: is for a file of edges, not a VARIANT");
+    if (a->tree && !a->path)
+        return complain(CLI_USAGE, "--tree: is for a file of edges, not a VARIANT; graph=FILE takes -p tree=%s",
+                        a->tree);
+    if (a->tree && a->parents) return complain(CLI_USAGE, "--tree: the graph has a tree already, of --parents");
     return CLI_GOOD;
 }
 
-enum { KEY_PARENTS = 0x1300, KEY_WORDS };
+enum { KEY_PARENTS = 0x1300, KEY_TREE, KEY_WORDS };
 
 static error_t parse(int key, char *value, struct argp_state *state)
 {
@@ -32,6 +36,7 @@ static error_t parse(int key, char *value, struct argp_state *state)
     case 'p': return arguments_said(add_setting(&a->typed, value));
     case 'n': a->typed.tokens = value; return 0;
     case KEY_PARENTS: a->parents = value; return 0;
+    case KEY_TREE: a->tree = value; return 0;
     case KEY_WORDS: a->words = value; return 0;
     case ARGP_KEY_ARG:
         if (a->path || a->typed.name) return ARGP_ERR_UNKNOWN;
@@ -50,6 +55,11 @@ static const struct argp_option options[] = {
     {"tokens", 'n', "N", 0, "of a VARIANT: the number of tokens", 1},
     {"parents", KEY_PARENTS, "FILE", 0,
      "of a GRAPH that is a file of edges: the parent of every node by the file's numbers, -1 without, as .npy", 1},
+    {"tree", KEY_TREE, "metis:LIST", 0,
+     "of a GRAPH that is a file of edges: clusters that METIS finds, of so many nodes each, level by level "
+     "(metis:8,8,8); "
+     "edges join the clusters of what they join",
+     1},
     {"words", KEY_WORDS, "FILE", 0,
      "the words of the tokens, one a line, or .json with a list of them: they are shown wherever tokens are", 1},
     {0},
@@ -68,11 +78,21 @@ done:
     return status;
 }
 
+static int put_under_clusters(const graph_argument *a, graph_file *out)
+{
+    enum { MOST_LEVELS = 32 };
+    hga_id size[MOST_LEVELS];
+    int n = 0;
+    int status = read_list("--tree", behind_word("metis", a->tree), 2, INT32_MAX, MOST_LEVELS, &n, size);
+    return status ? status : graph_file_coarsen(a->path, "--tree", size, n, out);
+}
+
 int graph_argument_read(graph_argument *a, graph_file *out)
 {
     int status = CLI_GOOD;
     *out = (graph_file){0};
     TRY(a->path ? graph_file_read(a->path, a->parents, out) : build_graph(a, out));
+    if (a->path && a->tree) TRY(put_under_clusters(a, out));
     if (a->path) a->title = a->path;
     if (a->words) TRY(token_words_give(a->words, &out->graph));
 done:

@@ -108,6 +108,22 @@ int graph_file_read(const char *path, const char *parents, graph_file *out)
     return status;
 }
 
+int graph_file_coarsen(const char *path, const char *name, const hga_id *size, hga_id n_sizes, graph_file *f)
+{
+    hga_graph *coarse = NULL;
+    int status = CLI_GOOD;
+    if (f->text && (graph_file_is_json(path) || tree_file_is(path)))
+        TRY(complain(CLI_USAGE, "%s: %s has a program of its own; clusters are for a file of edges", name, path));
+    TRY(complain_of(hga_graph_coarsen(f->graph, size, n_sizes, &coarse), CLI_DATA, path));
+    hga_graph_destroy(f->graph);
+    f->graph = coarse;
+    hga_text_free(f->text);
+    f->text = NULL;
+    TRY(attend_all(path, f));
+done:
+    return status;
+}
+
 int graph_file_is_json(const char *path)
 {
     static const char *const others[] = {"mtx", "csv", "tsv", "edges", "graphml", "gml", "graph", "npy", "npz"};

@@ -22,6 +22,8 @@ static const hga_parameter file_parameters[] = {
      "the parent of every node, -1 without: a tree over a file of edges"},
     {"leaves", HGA_PARAMETER_WORD, HGA_IN_IO, HGA_NOWHERE, HGA_NOWHERE, HGA_NOWHERE, "id", 0, "id depth-first",
      "rows of tensors: id, the leaves by the file's ids, or depth-first, in the order of its tree"},
+    {"tree", HGA_PARAMETER_IDS, HGA_IN_IO, HGA_NOWHERE, HGA_NOWHERE, HGA_NOWHERE, NULL, 2, "metis",
+     "metis:8,8,8, clusters over a file of edges that METIS finds, of so many nodes each, level by level"},
     {"order", HGA_PARAMETER_WORD, HGA_IN_IO, HGA_NOWHERE, HGA_NOWHERE, HGA_NOWHERE, "none", 0, "none rcm metis degree",
      "how nodes are put near their neighbours before anything runs; what comes out keeps the file's numbers"},
     {"alpha", HGA_PARAMETER_FLOATS, HGA_IN_IO, HGA_NOWHERE, HGA_NOWHERE, HGA_NOWHERE, NULL, 0, NULL,

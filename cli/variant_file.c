@@ -22,12 +22,23 @@ static int copy_alpha(const npy *a, model *out)
     return CLI_GOOD;
 }
 
+static int put_under_clusters(const variant_job *job, graph_file *f)
+{
+    const npy *size = setting_array(job->settings, "tree");
+    if (!size) return CLI_GOOD;
+    if (setting_given(job->settings, "parents"))
+        return complain(CLI_USAGE, "tree: the graph has a tree already, of parents");
+    if (size->n_dims != 1) return complain(CLI_DATA, "%s: tree has one axis", size->path);
+    return graph_file_coarsen(job->path, "tree", size->whole, (hga_id)size->count, f);
+}
+
 int make_from_file(const variant_job *job, model *out)
 {
     graph_file f = {0};
     int status = CLI_GOOD;
     int by_id = setting_id(job->settings, "leaves") == 0;
     TRY(graph_file_import(job->path, setting_array(job->settings, "parents"), !by_id, &f));
+    TRY(put_under_clusters(job, &f));
     if (f.node_of && !f.in_order)
         tree_file_tell(job->path, f.node_of, f.n_node_of, hga_graph_nodes(f.graph).level_ptr[1], by_id);
     if (!f.text) TRY(complain(CLI_DATA, "%s: has no program (%s)", job->path, f.lacks));

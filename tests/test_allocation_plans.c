@@ -31,6 +31,23 @@ static hga_status make_order(const hga_allocator *a)
     return settle(st ? st : hga_graph_renumber(given, order, &g), &g);
 }
 
+/* Of the tokens' relations, which have no levels above them. */
+static hga_status make_coarsen(const hga_allocator *a)
+{
+    static const hga_id size[] = {3, 4};
+    hga_builder *b = NULL;
+    hga_graph *flat = NULL, *g = NULL;
+    hga_status st = hga_builder_create(a, &b);
+    if (!st) st = hga_builder_add_level(b, 60, NULL);
+    if (!st) st = hga_builder_add_relation(b, "near", NULL);
+    for (hga_id i = 0; i < 200 && !st; i++) st = hga_builder_add_edge(b, 0, i * 7 % 60, i * 11 % 59, i % 2, 1);
+    if (!st) st = hga_builder_finish(b, &flat);
+    hga_builder_destroy(b);
+    if (!st) st = hga_graph_coarsen(flat, size, 2, &g);
+    hga_graph_destroy(flat);
+    return settle(st, &g);
+}
+
 static hga_status make_concat(const hga_allocator *a)
 {
     (void)a;
@@ -298,9 +315,9 @@ static int clear(void **state)
     return lent.blocks || lent.bytes ? -1 : 0;
 }
 
-#define ALLOCATOR_FACTS(fact)                                                                                  \
-    fact(transpose) fact(compress) fact(order) fact(concat) fact(rows) fact(plan) fact(wide_plan) fact(update) \
-        fact(state) fact(attention) fact(sixteen) fact(batch) fact(ranges) fact(slices) fact(halo)
+#define ALLOCATOR_FACTS(fact)                                                                                   \
+    fact(transpose) fact(compress) fact(order) fact(coarsen) fact(concat) fact(rows) fact(plan) fact(wide_plan) \
+        fact(update) fact(state) fact(attention) fact(sixteen) fact(batch) fact(ranges) fact(slices) fact(halo)
 #define MALLOC_FACTS(fact)                                                                                        \
     fact(transpose) fact(compress) fact(order) fact(concat) fact(influence) fact(layers) fact(row) fact(coverage) \
         fact(levels) fact(pattern) fact(weights) fact(explain) fact(halo)

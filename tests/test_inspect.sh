@@ -5,6 +5,23 @@ hga=$1 npy=$2 json=$3
 . "$(dirname "$0")/facts.sh"
 build() { "$hga" build "$@" || exit 1; }
 
+# ---- clusters over a file of edges ----
+
+for ((i = 0; i < 64; i++)); do echo "$i,$(((i + 1) % 64))"; done >ring.csv
+if "$hga" inspect ring.csv --tree metis:4,4 >ring.txt 2>no_metis; then
+    fact clusters_are_levels holds ring.txt '^ring.csv: 64 query tokens, 64 key tokens, 84 nodes$'
+    fact clusters_have_the_edges_of_their_nodes holds ring.txt '^edges +12[0-9] +'
+    "$hga" export ring.csv --tree metis:4,4 -o ring.json
+    "$hga" export graph=ring.csv -p tree=metis:4,4 -o again.json
+    fact clusters_are_kept_in_files cmp ring.json again.json
+    "$hga" tensor --random 64x1x8 -o ring.npy
+    "$hga" attend graph=ring.csv -p tree=4,4 --query ring.npy --key ring.npy --value ring.npy --out a.npy --quiet
+    "$hga" attend graph=ring.json --query ring.npy --key ring.npy --value ring.npy --out b.npy --quiet
+    fact clusters_attend_as_their_file_does cmp a.npy b.npy
+else
+    fact without_metis_clusters_are_refused holds no_metis 'METIS'
+fi
+
 # ---- what a graph is ----
 
 build htransformer --tokens 50 -p block=4 -o h.json
@@ -177,6 +194,12 @@ fact heads_that_do_not_divide refused 3 "3 heads" "$hga" inspect g.json --row 1 
 fact weights_without_scores refused 2 "depends on queries" "$hga" inspect tc.json --row 1 --query q.npy --key k.npy
 fact a_picture_of_no_width refused 2 "--ascii" "$hga" inspect g.json --ascii=0
 fact a_scale_of_zero refused 2 "--scale" "$hga" inspect g.json --row 1 --scale 0
+fact clusters_of_a_variant refused 2 "--tree: is for a file of edges" "$hga" inspect dense -n 8 --tree metis:4
+fact clusters_of_a_graph_with_a_program refused 2 "has a program of its own" "$hga" inspect h.json --tree metis:4
+fact clusters_over_parents refused 2 "has a tree already" "$hga" inspect scattered.csv --parents up.npy --tree metis:4
+fact clusters_of_one_node refused 2 "--tree: 1 is not in" "$hga" inspect scattered.csv --tree metis:4,1
+fact clusters_of_no_size refused 2 "--tree" "$hga" inspect scattered.csv --tree metis:
+fact clusters_over_parents_of_a_variant refused 2 "has a tree already" "$hga" explain graph=scattered.csv -p parents=@up.npy -p tree=4
 fact two_graphs refused 2 "h.json" "$hga" inspect g.json h.json
 
 facts_end

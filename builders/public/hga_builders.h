@@ -215,6 +215,11 @@ HGA_API hga_status hga_tree_set(const hga_allocator *a, hga_id n, hga_tree *out)
    values'; n_values[f] >= 1 values, themselves ordered. */
 HGA_API hga_status hga_tree_record(const hga_allocator *a, hga_id n_fields, const hga_id *n_values, hga_tree *out);
 
+/* The clusters of a graph's tokens that hga_graph_coarsen finds (which says what sizes are, and what fails): tokens are
+   the leaves, in their own numbers, clusters above them; several roots unless the last size takes all that are left. */
+HGA_API hga_status hga_tree_from_graph(const hga_allocator *a, const hga_graph *g, const hga_id *size, hga_id n_sizes,
+                                       hga_tree *out);
+
 /* ---- flat and nested partitions ---- */
 
 /* Fenwick trees' partition of the past (log-linear attention, Guo et al. 2025): token t sees itself and, for every set

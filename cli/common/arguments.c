@@ -117,6 +117,12 @@ int read_positive(const char *what, const char *text, double *out)
     return status == CLI_GOOD && *out <= 0 ? complain(CLI_USAGE, "%s: %s is not above 0", what, text) : status;
 }
 
+const char *behind_word(const char *word, const char *text)
+{
+    size_t length = word ? strlen(word) : 0;
+    return length && strncmp(text, word, length) == 0 && text[length] == ':' ? text + length + 1 : text;
+}
+
 int read_list(const char *what, const char *text, int64_t lo, int64_t hi, int room, int *n, hga_id *out)
 {
     *n = 0;

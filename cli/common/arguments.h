@@ -25,6 +25,9 @@ int read_positive(const char *what, const char *text, double *out);
 /* Whole numbers with commas between them, at most `room`. */
 int read_list(const char *what, const char *text, int64_t lo, int64_t hi, int room, int *n, hga_id *out);
 
+/* What stands behind "word:" in the text; all of it where it does not begin so, or word is NULL. */
+const char *behind_word(const char *word, const char *text);
+
 /* "a b c" has `text`: its index, or -1. */
 int choice_of(const char *choices, const char *text);
 

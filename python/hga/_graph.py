@@ -228,6 +228,16 @@ class Graph:
 
         return find_order(self, how)
 
+    def coarsen(self, sizes: Sequence[int]) -> "Graph":
+        """The same graph, of tokens alone, under a tree of clusters that METIS finds: of the nodes of each level, ``sizes``
+        of them each, lowest level first, until one is left. An edge is also one between the clusters above its ends, of
+        every level, so that ``hierarchy()`` attends a token's own neighbours and the means of neighbouring clusters; those
+        of a level together weigh as much as the neighbours. Tokens keep their numbers; ``parents()`` is the tree."""
+        each = ids(list(sizes), "sizes") if len(sizes) else np.empty(0, np.int32)
+        out = ffi.new("hga_graph **")
+        check(lib.hga_graph_coarsen(self._g, ffi.cast("hga_id *", each.ctypes.data), len(each), out))
+        return Graph(out[0])
+
     def renumber(self, order: Any) -> "Graph":
         """The same graph in which node order[i] has the number i."""
         places = ids(order, "order")

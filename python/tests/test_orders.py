@@ -119,6 +119,43 @@ class Orders(unittest.TestCase):
             for name, x in o.gradient(q, k, v, d, node_pos=pos).items():
                 self.near(x, want[name], 1e-5)
 
+    def test_clusters_are_levels_over_a_graph(self):
+        """Each node in one cluster of about the size; edges above are those of what is below; attention is that of numpy."""
+        g = hubs(600, 3)
+        h = g.coarsen([8, 5])
+        self.assertEqual(h.level_sizes, [600, 75, 15])
+        parents, e, below = h.parents(), h.edges(), g.edges()
+        inside = e[:, 1] < 600
+        self.assertTrue(np.array_equal(e[inside], below))
+        for level in ((600, 675), (675, 690)):
+            below = np.unique(np.concatenate([parents[below[:, :2]], below[:, 2:]], 1), axis=0)
+            mine = e[(e[:, 1] >= level[0]) & (e[:, 1] < level[1])]
+            self.assertTrue(np.array_equal(np.unique(mine, axis=0), below))
+        self.assertTrue(4 <= np.bincount(parents[:600])[600:].min() <= np.bincount(parents[:600]).max() <= 16)
+        with self.assertRaisesRegex(hga.Error, "3 levels"):
+            h.coarsen([8])
+        with self.assertRaisesRegex(hga.Error, "clusters of 1 nodes"):
+            g.coarsen([1])
+        with self.assertRaisesRegex(hga.Error, "no sizes"):
+            g.coarsen([])
+
+    def test_tokens_see_the_clusters_beside_their_own(self):
+        """A ring in four clusters: with equal scores a token's output is the mean of its neighbours and of what the clusters
+        hold that its own has edges from, each weighing as many edges as a token of its own has from it in the mean."""
+        n = 32
+        at = np.arange(n)
+        h = hga.Graph.from_edges(np.concatenate([at, at]), np.concatenate([(at + 1) % n, (at - 1) % n]), n).coarsen([8])
+        v = np.random.default_rng(1).standard_normal((1, n, 8)).astype(np.float32)
+        e, parents, zero = h.edges(), h.parents(), np.zeros_like(v)
+        out = h.hierarchy().attention(zero, zero, v)
+        for i in range(n):
+            seen, weights = [v[0, j] for j in e[e[:, 1] == i, 0]], [1, 1]
+            own = parents[e[:, 0][(e[:, 1] < n) & (parents[e[:, 1]] == parents[i])]]  # where the cluster's edges come from
+            for c in e[e[:, 1] == parents[i], 0]:
+                seen.append(v[0, parents[:n] == c].mean(0))
+                weights.append((own == c).sum() / (parents == parents[i]).sum())
+            self.assertLess(abs(out[0, i] - np.average(seen, 0, weights)).max(), 1e-6)
+
     def test_additive_scores_go_along(self):
         h = mesh(12, 3).hierarchy()
         q, k, v, _ = tensors(h)
