@@ -13,7 +13,7 @@ static void load_queries(worker *w, const row_job *job)
     const float *row = bound_row(q, job->v);
     ptrdiff_t stride = bound_head(q, job->v);
     for (hga_id h = 0; h < w->plan->shape.n_heads; h++)
-        for (hga_id j = 0; j < dim; j++) w->row.query[h * room + j] = row[h * stride + j] * w->workspace->scale_2;
+        w->plan->kernels->scale(dim, w->workspace->scale_2, row + h * stride, w->row.query + h * room);
 }
 
 /* .. rounded */

@@ -199,7 +199,7 @@ static pass pass_of_keys(const scattered *x)
 
 /* ---- pieces: edges that a kernel takes at once, of rows one behind the other ---- */
 
-enum { AHEAD = 4 }; /* edges behind a piece's last that are wanted soon */
+enum { AHEAD = KERNEL_HEAD_EDGES }; /* edges behind a piece's last that are wanted soon */
 
 typedef struct piece {
     hga_pos at;

