@@ -113,6 +113,8 @@ typedef struct kernel_mix {
     const float *x, *y;
     float *out; /* may be x or y */
     ptrdiff_t x_head, y_head, out_head;
+    int streams; /* out's rows are at multiples of 64 bytes, columns one of KERNEL_PAD, and nobody reads them soon: they
+                    go past the caches, see streamed; out is neither x nor y */
 } kernel_mix;
 
 /* Softmax states of a group's rows while they are being read; see kernel_state. Row r's vector is acc + r * stride, of
@@ -439,6 +441,8 @@ typedef struct kernel_table {
     /* n rows x, `stride` floats apart, of a multiple of KERNEL_PAD columns, past the caches; out[i] NULL or at a
        multiple of 64 bytes */
     void (*stream)(hga_id n, hga_id columns, const float *x, ptrdiff_t stride, float *const *out);
+    /* what mix has sent past the caches is in memory for everybody */
+    void (*streamed)(void);
     /* x[i] = e^x[i]; e^-inf is 0 exactly, e^NaN is NaN */
     void (*exp)(hga_id n, float *x);
     /* x rounded to bfloat16 precision, to nearest even, NaN staying NaN; out may be x */

@@ -329,6 +329,33 @@ static void states_are_finished_and_merged(void **unused)
     }
 }
 
+static void a_mix_past_the_caches_has_the_same_bits(void **unused)
+{
+    (void)unused;
+    enum { HEADS = 5, COLUMNS = 48 };
+    _Alignas(64) float x[HEADS * COLUMNS], y[HEADS * COLUMNS], past[HEADS * COLUMNS], want[HEADS * COLUMNS];
+    FOR_EACH_ISA(t)
+    for (int round = 0; round < 50; round++) {
+        float a[HEADS], b[HEADS];
+        for (int h = 0; h < HEADS; h++) a[h] = below(3) ? draw(1) : 1, b[h] = below(3) ? draw(1) : 0;
+        for (int i = 0; i < HEADS * COLUMNS; i++) x[i] = draw(1), y[i] = draw(1), past[i] = want[i] = 77;
+        kernel_mix m = {.heads = HEADS,
+                        .columns = COLUMNS,
+                        .a = a,
+                        .b = b,
+                        .x = x,
+                        .y = y,
+                        .out = want,
+                        .x_head = COLUMNS,
+                        .y_head = COLUMNS,
+                        .out_head = COLUMNS};
+        t->mix(&m);
+        m.out = past, m.streams = 1;
+        t->mix(&m), t->streamed();
+        assert_memory_equal(past, want, sizeof want);
+    }
+}
+
 static void sum_and_blend_are_what_they_say(void **unused)
 {
     (void)unused;
@@ -445,6 +472,7 @@ int main(void)
         cmocka_unit_test(a_family_is_softmax_of_each_row),
         cmocka_unit_test(what_is_not_finite_stays_with_its_family_row),
         cmocka_unit_test(states_are_finished_and_merged),
+        cmocka_unit_test(a_mix_past_the_caches_has_the_same_bits),
         cmocka_unit_test(sum_and_blend_are_what_they_say),
         cmocka_unit_test(families_side_by_side_are_summed_and_given),
         cmocka_unit_test(exp_is_exact_enough),

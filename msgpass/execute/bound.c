@@ -33,18 +33,27 @@ static hga_status check_rows(const hga_tensor *t, const char *what, hga_id neede
                     needed);
 }
 
-/* Is the caller's tensor an output that attention writes as it will stay, of many rows of whole lines? */
+/* Does the stage write rows that it does not soon look at again? A descent reads nodes with children, and tokens once
+   all subtrees are done, if at all. */
+static int leaves_rows_alone(const hga_plan *plan, hga_id stage, const bound_field *x)
+{
+    stage_kind kind = plan->stage[stage].kind;
+    int tokens = x->io_first + x->io_n <= plan->nodes.level_ptr[1];
+    return kind_attends(kind) || (kind == KIND_DESCEND && tokens);
+}
+
+/* Is the caller's tensor an output of one stage, which leaves its rows alone, of many rows of whole lines? */
 static int is_streamed(const hga_plan *plan, hga_id f, const bound_field *x)
 {
-    hga_id stages = 0, attending = 0;
+    hga_id stages = 0, leaving = 0;
     for (hga_id s = 0; s < plan->program.n_stages; s++) {
         const hga_stage *stage = &plan->program.stage[s];
         stages += ((stage->reads | stage->writes) >> f & 1u) != 0;
-        attending += stage->out == f && kind_attends(plan->stage[s].kind);
+        leaving += stage->out == f && leaves_rows_alone(plan, s, x);
     }
     int whole = (uintptr_t)x->io % (LINE_FLOATS * sizeof *x->io) == 0 && x->io_row % LINE_FLOATS == 0 &&
                 x->io_head % LINE_FLOATS == 0 && x->columns % LINE_FLOATS == 0;
-    return stages == 1 && attending == 1 && whole && x->io_n * (int64_t)x->io_row * 4 >= plan->tuning.is.stream_output;
+    return stages == 1 && leaving == 1 && whole && storage_is_large(plan, f);
 }
 
 static hga_status check_field(const hga_plan *plan, const hga_io *io, hga_id f)

@@ -30,7 +30,7 @@ typedef struct bound_field {
     const hga_id *ws_slot, *lse_slot, *bf16_slot; /* the areas' */
     ptrdiff_t io_row, io_head, ws_row, ws_head, bf16_row;
     hga_id io_first, io_n, ws_first, lse_first, bf16_first, columns, heads;
-    int streams; /* the caller's rows are written once, never read, and are more than caches hold */
+    int streams; /* the caller's rows are more than caches hold, and whoever writes them does not soon read them */
 } bound_field;
 
 static inline int bound_is_io(const bound_field *f, hga_id v)

@@ -191,6 +191,7 @@ static void descend_rows(worker *w, hga_id stage, hga_id n, const hga_id *node)
                                             .x = u >= 0 ? bound_row(out, u) : bound_row(state, v),
                                             .y = bound_row(state, v),
                                             .out = bound_row(out, v),
+                                            .streams = out->streams && bound_is_io(out, v),
                                             .x_head = u >= 0 ? bound_head(out, u) : bound_head(state, v),
                                             .y_head = bound_head(state, v),
                                             .out_head = bound_head(out, v)});
@@ -227,6 +228,7 @@ void descend_panel(worker *w, hga_id stage, hga_id first, hga_id n, const hga_id
     (void)first;
     if (w->part_of_tree != TREE_ACROSS) {
         for (hga_id at = 0; at < n; at += most) descend_rows(w, stage, n - at < most ? n - at : most, node + at);
+        if (field(w, stage_of(w, stage)->out)->streams) w->plan->kernels->streamed();
         return;
     }
     for (hga_id i = 0; i < n; i++) {

@@ -373,6 +373,8 @@ int storage_is_rounded(const hga_plan *plan, hga_id field);
 /* Does whoever reads operands once they are rounded attend by a fused function, which alone reads 16 bits, and nobody
    write them afterwards? Then plan->bf16_rows. */
 int storage_can_be_bf16(const hga_plan *plan);
+/* Are the caller's rows of the field more than caches hold? */
+int storage_is_large(const hga_plan *plan, hga_id field);
 /* What has rows where, which field is whose guest; and, once slots are known, their addresses. */
 void storage_find(hga_plan *plan);
 hga_status storage_lay_out(hga_plan *plan);

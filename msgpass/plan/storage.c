@@ -25,6 +25,12 @@ static int attends_fused(const hga_plan *plan, hga_id stage)
     return attends(plan, stage) && stage_is_fused(plan, stage) && !attends_by_rows(plan);
 }
 
+int storage_is_large(const hga_plan *plan, hga_id field)
+{
+    const field_storage *h = &plan->storage[field];
+    return h->io_n * (int64_t)h->heads * h->columns * (int64_t)sizeof(float) >= plan->tuning.is.stream_output;
+}
+
 int storage_can_be_bf16(const hga_plan *plan)
 {
     uint32_t operands = 0, rounded = 0;
@@ -136,13 +142,15 @@ static int may_be_guest(const hga_plan *plan, hga_id guest, hga_id host)
 }
 
 /* Fields that are kept for study have rows of their own, and so do those of plans that leave rows of the output alone.
-   */
+   Where the host's rows are many, a guest's come to the caches from memory, and go there, for nothing: rows of the
+   workspace that serve one node after another stay in the caches, and the host's are written past them. */
 static void find_guests(hga_plan *plan)
 {
     if (plan->options.keep_fields || plan->options.ranges || plan->options.slices) return;
     for (hga_id f = 1; f <= plan->program.n_fields; f++)
         for (hga_id g = 1; g <= plan->program.n_fields && !plan->storage[f].host; g++)
-            if (f != g && may_be_guest(plan, f, g)) plan->storage[f].host = g, plan->storage[f].rows.n = 0;
+            if (f != g && !storage_is_large(plan, g) && may_be_guest(plan, f, g))
+                plan->storage[f].host = g, plan->storage[f].rows.n = 0;
 }
 
 void storage_find(hga_plan *plan)
