@@ -4,15 +4,6 @@
 
 #include "tiles.h"
 
-/* A column in a tile costs about as much as this many of its sixteen pairs in the row kernel; a segment with fewer
-   edges stays with the rows. Measured in turns on avx512, avx2 and ref, on trees' relations of fine and coarse blocks:
-   0.3 to 0.6 are alike everywhere, 0.2 takes up to a tenth longer, 0.12 up to a fifth; one number does for all. */
-static const double TILE_SHARE = 0.45;
-
-/* A group with less of its pairs than this is better off with its families, each by itself, than in one tile
-   (measured). */
-static const double FAMILY_SHARE = 0.3;
-
 /* The part of a segment that meets a group's rows. Lane r has the columns c in [0, n) with band_first <= c - r <=
    band_last but c - r != hole. */
 typedef struct strip {

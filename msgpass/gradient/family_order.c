@@ -93,9 +93,6 @@ static void turn_around(hga_id n, hga_id *x)
 
 /* ---- shares ---- */
 
-/* So many there are at least where families are small, whatever the threads: sums are added share by share. */
-enum { SHARES = 64, LEAST_MEMBERS = 512 };
-
 /* Members of families at and below each node. */
 static void count_below(const family_order *o, int64_t *below)
 {

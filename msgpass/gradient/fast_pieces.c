@@ -200,7 +200,7 @@ static hga_status keep_or_leave(fast_pass *p, group *g, window *w)
     w->full = all == g->there;
     for (hga_id c = 0; !w->full && c < w->n; c++) pairs += __builtin_popcount(w->rows[c]);
     if (!w->full && pairs == 0) return HGA_OK;
-    if (!w->full && pairs * TILE_SHARE < w->n * KERNEL_TILE) return leave_window(p, w);
+    if (!w->full && pairs * WINDOW_SHARE < w->n * KERNEL_TILE) return leave_window(p, w);
     if (has_parts(x)) return keep_alone(p, g, w);
     hga_status st = room_for(p, &x->window, &x->window_room, x->n_windows, 1, sizeof *x->window);
     if (!st) x->window[x->n_windows++] = *w, g->n_windows++;

@@ -5,8 +5,7 @@
 
 #include "fast.h"
 
-/* A window of columns goes into tiles when at least one in TILE_SHARE of its pairs has an edge. */
-enum { WINDOW = KERNEL_CHUNK, TILE_SHARE = 6, GROUPS = STRIP_PANEL / KERNEL_TILE };
+enum { WINDOW = KERNEL_CHUNK, GROUPS = STRIP_PANEL / KERNEL_TILE };
 
 /* What scores of the stage at hand have besides the product with the key, a mass and a weight. */
 typedef struct score_parts {

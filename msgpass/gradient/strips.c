@@ -3,8 +3,6 @@
 
 #include <string.h>
 
-enum { LEAST_ROWS = 1024, LEAST_SUBTREES = 2, MOST_SHARES = 64, EDGES_A_ROW = 16, MOST_HEADS = 8 };
-
 static hga_id chunks_of(const hga_plan *plan) { return (plan->nodes.n + CHUNK - 1) / CHUNK; }
 
 /* Every node's place in the order of the relation's columns; nodes that are none come last. */
@@ -180,7 +178,7 @@ static hga_id strips_wanted(const hga_plan *plan, const subtrees *trees, hga_id 
 static int is_worth_it(const hga_plan *plan, hga_id stage, const subtrees *trees, hga_id heads, const strips *s)
 {
     hga_pos edges = plan->stage[stage].relation.n_edges;
-    if (heads > MOST_HEADS) heads = MOST_HEADS;
+    if (heads > BACK_HEADS) heads = BACK_HEADS;
     for (hga_id i = 0; trees && i < plan->program.n_stages; i++)
         if (i != stage && kind_attends(plan->stage[i].kind)) edges += plan->stage[i].relation.n_edges;
     return plan->options.gradient_strips || s->ptr[s->n] * CHUNK * EDGES_A_ROW * heads <= edges;

@@ -8,8 +8,6 @@
 
 struct subtrees;
 
-enum { STRIP_PANEL = 128, CHUNK = 64 };
-
 /* Strip i is of rows, or subtrees, first[i] .. first[i + 1] - 1, of about equal cost, rows in whole panels. Sources
    come in chunks of CHUNK nodes, in the order of the relation's columns: what a strip sees lies together there. */
 typedef struct strips {

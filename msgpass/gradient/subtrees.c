@@ -3,8 +3,7 @@
 
 #include <string.h>
 
-/* Rows of a subtree's fields, seven, should take an L2 cache; a level's nodes in it should fill a group. */
-enum { SUBTREE_NUMBERS = 32768, LEAST_TOKENS = 64, MOST_TOKENS = 1024, SHRINKS = 16, PAIR = 2 * KERNEL_TILE };
+enum { SHRINKS = 16, PAIR = 2 * KERNEL_TILE };
 
 /* ---- which programs ---- */
 
@@ -130,7 +129,7 @@ static void mark_insides(const hga_nodes *nodes, hga_id levels, uint8_t *inside)
 static hga_id tokens_wanted(const hga_plan *plan)
 {
     hga_id n = SUBTREE_NUMBERS / (plan->shape.dim + plan->shape.dim_v), forced = (hga_id)plan->options.gradient_subtree;
-    return forced ? forced : n < LEAST_TOKENS ? LEAST_TOKENS : n > MOST_TOKENS ? MOST_TOKENS : n;
+    return forced ? forced : n < SUBTREE_LEAST ? SUBTREE_LEAST : n > SUBTREE_MOST ? SUBTREE_MOST : n;
 }
 
 /* Where the next subtree begins, when this one does at `first`. */

@@ -65,11 +65,6 @@ static hga_status add_whole(hga_plan *plan, hga_id stage, hga_id together)
    has been attended to, when its states are in the cache and nobody needs them afterwards; the levels from the cut on
    go down as always; and then each row below takes from its ancestor there. */
 
-/* Tokens of the first subtree of the cut's level, which for most trees is like the others (measured). Which level that
-   is must not depend on how many levels there are above it. Rows find their ancestor at the cut by walking up, so it
-   is not far above them. */
-enum { CUT_TOKENS = 32, HIGHEST_CUT = 16 };
-
 static int goes_down(const hga_plan *plan, hga_id stage)
 {
     stage_kind kind = plan->stage[stage].kind;

@@ -7,18 +7,6 @@
 
 /* ---- long_rows.c ---- */
 
-/* Rows with more than the cut and more than a 64th of all edges are shared out by pieces: there are fewer than 64 of
-   them. */
-enum { MOST_LONG = 64 };
-
-/* Rows that have their columns alone, as spans have their tokens, with more edges than LONG_ALONE, are cut into pieces
-   of PIECE_ALONE (measured: 256 read from memory half of the time, 32 take as long to merge). */
-enum { LONG_ALONE = 64, PIECE_ALONE = 64 };
-
-/* Sums and means of such rows are cut into pieces of so many edges: what these read should still be in the cache for
-   the other pieces and panels that read it (measured). */
-enum { PIECE_SUM = 512 };
-
 typedef struct long_search {
     /* edges of a row, and of a row that has its columns alone, from which on it is long; and of a piece of either */
     hga_pos limit, alone, piece, piece_alone;

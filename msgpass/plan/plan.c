@@ -169,7 +169,7 @@ static hga_status plan_create(const hga_graph *g, const hga_program *p, const hg
     plan->allocator = retained_allocator(plan->memory);
     if (options) plan->options = *options;
     plan->options.allocator = NULL; /* the copy is the plan's */
-    if (plan->options.cut_edges == 0) plan->options.cut_edges = 16384;
+    if (plan->options.cut_edges == 0) plan->options.cut_edges = CUT_EDGES;
     plan->identity = next_serial();
     plan->panel_asked = panel;
     plan->program = *p;

@@ -21,6 +21,7 @@
 #include "kernels.h"
 #include "program.h"
 #include "machine.h"
+#include "sums.h"
 #include "retain.h"
 
 #include <pthread.h>
@@ -204,8 +205,6 @@ typedef struct plan_keeper {
 typedef enum plan_binding { BIND_NOTHING, BIND_CALLS, BIND_BY_OPENMP } plan_binding;
 typedef struct binding_failures binding_failures;
 
-enum { MOST_STRIPS = 16 }; /* of an attended stage's rows, for gradients: hga_options.gradient_strips */
-
 struct hga_plan {
     hga_allocator given; /* the caller's: for the plan itself and for states, which may outlive it */
     retained *memory;    /* .. and for the rest, which updates use again */
@@ -329,9 +328,6 @@ void workspace_forget(hga_workspace *workspace);
 /* Vectors that cross cache lines cost twice: arrays begin at whole lines, for which memory has this many floats more
    than it needs. */
 enum { LINE_FLOATS = 16 };
-/* A float stops counting at 2^24: after so many edges long rows pour their sums into doubles, and get them back at the
-   end. */
-enum { SUM_CUT = 4096 };
 static inline float *first_line(float *memory)
 {
     return memory ? memory + (LINE_FLOATS - (uintptr_t)memory / sizeof *memory % LINE_FLOATS) % LINE_FLOATS : NULL;
