@@ -21,7 +21,6 @@ docs/benchmarks.py|shown_benchmarks
 docs/models.py|shown_models-characters
 bench/compare.py|python/tests/test_pages.py|test_comparisons_are_of_right_results
 bench/graphs.py|python/tests/test_pages.py|test_graphs_are_compared_by_right_results
-bench/layers.py|python/tests/test_pages.py|test_layers_are_compared_by_right_results
 examples/python/tutorial.ipynb|python/tests/test_pages.py|test_the_tutorial_runs_as_a_notebook
 examples/python/gallery.py|python/tests/test_pages.py|test_the_gallery_has_every_variant
 python/hga/_hierarchy.py|python/tests/test_pages.py|test_notebooks_draw
