@@ -138,7 +138,7 @@ assert r["exchange_seconds_predicted"] > 1, r'; }
 fact a_link_may_be_named links
 fact bench_measures_ranks_by_the_option_alone refused 2 "bench: without --ranks it works in one process, and mpirun has started 2" on 2 "$hga" bench --tokens 512
 fact it_has_nothing_beside_them refused 2 "--ranks: measures forward passes, without --gradient" on 2 "$hga" bench --ranks --gradient
-fact what_cannot_be_shared_is_named_once refused 2 "treeformer-fine: halo" on 2 "$hga" bench --ranks --variants treeformer-fine --tokens 512
+fact what_cannot_be_shared_is_named_once refused 2 "halo: queries 0" on 2 "$hga" bench --ranks --variants treeformer-fine --tokens 512
 
 # ---- one voice ----
 
