@@ -27,7 +27,7 @@ if [ -n "$last" ]; then
 elif [ "$form" = quick ]; then
     echo "./test.sh quick takes about 1 min"
 else
-    echo "./test.sh takes about 15 min; ./test.sh quick takes 1 min"
+    echo "./test.sh takes about 20 min; ./test.sh quick takes 1 min"
 fi
 SECONDS=0
 
