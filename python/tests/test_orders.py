@@ -205,6 +205,22 @@ class Orders(unittest.TestCase):
         with self.assertRaisesRegex(ValueError, "bhnd"):
             o.attention(q, k, v, layout="nhd")
 
+    def test_inner_nodes_have_features_of_their_own(self):
+        parent = np.array([4, 4, 5, 5, 6, 6, -1])
+        node, child = np.arange(7), np.flatnonzero(parent >= 0)
+        src, dst = np.concatenate([node, child, parent[child]]), np.concatenate([node, parent[child], child])
+        p = hga.Program(hga.Graph.from_edges(src, dst, 7, parents=parent))
+        names = (("query", "key", "query"), ("key", "kv_key", "key"), ("value", "value", "value"), ("out", "state", "out"))
+        p.attend("near", *(p.field(*names_of) for names_of in names))
+        h, flat = p.hierarchy(), hga.Graph.from_edges(src, dst, 7).hierarchy()
+        q, k, v, d = tensors(flat)
+        self.assertEqual(h.graph.level_sizes, [4, 2, 1])
+        self.near(h.attention(q, k, v), flat.attention(q, k, v))
+        got, want = h.gradient(q, k, v, d), flat.gradient(q, k, v, d)
+        for name in ("query", "key", "value"):
+            self.assertGreater(np.abs(got[name][:, 4:]).min(), 0)
+            self.near(got[name], want[name], 1e-5)
+
     def test_copies_have_the_threads_and_the_binding_of_the_ordered(self):
         h = hga.window(64, left=4).order("rcm")
         h.threads, h.bind = 2, "off"
