@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 import threading
 import uuid
@@ -14,14 +15,14 @@ import torch.distributed as dist
 from ._arguments import BINDINGS, answered, meant
 from ._call import LAYOUTS, Tables
 from ._core import Error, as_numpy, check, extern, ffi, fill_rows, fill_tensor, keep_raised, lib, number, refuse, refuse_type
-from ._hierarchy import Hierarchy, draws
+from ._hierarchy import PLANS_KEPT, Hierarchy, draws
 from ._normalisers import normalised, spelt
 
 PATIENCE = 0.02  # seconds that a rank waits before it asks whether another has failed, and between two times
 # Tags of messages: beyond a caller's own, and other ones for each hierarchy, so that what a failed one has left meets nobody.
 FIRST_TAG, MOST_CHANNELS, GATHER = 1 << 20, 1024, 1023
 MADE = itertools.count()
-MOST_TEXT = 400
+MOST_TEXT = 400  # bytes
 
 # ---- what carries messages ----
 
@@ -88,17 +89,23 @@ class Transport:
             self._failure = (status, text)
             self._store.set("failure", f"{status} rank {self.c.rank}: {text}")
 
-    def agree(self, text: str) -> None:
-        """Raise on every rank what one refuses, and on none where it is all of them, which know."""
-        texts: List[Any] = [torch.zeros(MOST_TEXT, dtype=torch.uint8) for _ in self.ranks]
+    def agree(self, text: str, kind: Tuple[Any, ...], ready: bool) -> bool:
+        """Are all ranks ready? Raises on every rank what one refuses, and on none where it is all of them, which know; and where
+        ranks are called in different ways, for which some would wait for ever."""
         mine = text.encode()[:MOST_TEXT]
-        own = torch.zeros(MOST_TEXT, dtype=torch.uint8)
-        own[: len(mine)] = torch.frombuffer(bytearray(mine), dtype=torch.uint8) if mine else own[:0]
-        check(self.gather(own, texts))
-        for r, said in enumerate(texts):
-            other = bytes(said.tolist()).rstrip(b"\0").decode(errors="replace")
+        digest = hashlib.sha256(repr(kind).encode()).digest()
+        own = torch.frombuffer(bytearray(mine.ljust(MOST_TEXT, b"\0") + digest + bytes([ready])), dtype=torch.uint8)
+        all_ = [torch.zeros_like(own) for _ in self.ranks]
+        check(self.gather(own, all_))
+        said = [bytes(x[:MOST_TEXT].tolist()).rstrip(b"\0").decode(errors="replace") for x in all_]
+        for r, other in enumerate(said):
             if other and not text:
                 raise refuse(f"rank {r}: {other}")
+        for r, x in enumerate(all_):
+            if not any(said) and not torch.equal(x[MOST_TEXT:-1], all_[0][MOST_TEXT:-1]):
+                raise refuse(f"distributed: ranks 0 and {r} are called in different ways: give all of them as many samples, heads and "
+                             "columns, the same types, options, seed and layer")  # fmt: skip
+        return all(bool(x[-1]) for x in all_)
 
     def _patiently(self, works: List[Any]) -> int:
         """Until these are over, or a rank has failed."""
@@ -242,13 +249,15 @@ class Distributed:
         check(lib.hga_plan_create(h.graph._g, h._program, shape, options, out))
         return ffi.gc(out[0], lib.hga_plan_destroy)
 
-    def plan_of(self, h: Hierarchy, key: Tuple[Any, ...]) -> Tuple[Any, Any]:
+    def plan_of(self, key: Tuple[Any, ...]) -> Tuple[Any, Any]:
         """A plan and its workspace, which all ranks make at the same call."""
-        if (h, key) not in self._plans:
-            plan, out = self._new_plan(h, key), ffi.new("hga_workspace **")
+        if key not in self._plans:
+            plan, out = self._new_plan(*key), ffi.new("hga_workspace **")
             check(lib.hga_workspace_create(plan, out))
-            self._plans[h, key] = (plan, ffi.gc(out[0], lib.hga_workspace_destroy))
-        return self._plans[h, key]
+            self._plans[key] = (plan, ffi.gc(out[0], lib.hga_workspace_destroy))
+            while len(self._plans) > PLANS_KEPT:  # the oldest goes
+                del self._plans[next(iter(self._plans))]
+        return self._plans[key]
 
     def n_rows(self, which: str) -> int:
         """How many these are."""
@@ -272,10 +281,14 @@ class Distributed:
             call = _Call(self, h, (q, k, v), layout, tables, scale, number(dropout, "dropout"), draws(seed, layer))
         except Error as e:
             refused = e
-        self._transport.agree("" if refused is None else str(refused))
+        how = (precision, threads or torch.get_num_threads(), isa)
+        known = call is not None and call.plan_key(how) in self._plans
+        kind = () if call is None else (*call.kind(), spelt(normaliser, normalizer), precision, isa, lse)
+        if not self._transport.agree("" if refused is None else str(refused), kind, known) and known:
+            del self._plans[cast(_Call, call).plan_key(how)]  # ranks make a plan together
         if refused is not None:
             raise refused
-        return cast(_Call, call).run(self, (precision, threads or torch.get_num_threads(), isa), lse)
+        return cast(_Call, call).run(self, how, lse)
 
 
 class _Call:
@@ -321,11 +334,21 @@ class _Call:
         if d.rows(which) and x.shape[self.rows_axis] != d.n_rows(which):
             raise refuse(f"{which} of shape {x.shape} has {x.shape[self.rows_axis]} rows, rank {d.rank} of {d.n_ranks} {d.n_rows(which)}")
 
-    def run(self, d: Distributed, how: Tuple[str, int, Optional[str]], lse: bool) -> Any:
-        q, _, v = self.arrays
+    def kind(self) -> Tuple[Any, ...]:
+        """What is the same on all ranks: everything but the rows, the layout and the threads."""
+        batch, (q, _, v) = self.arrays[0].shape[:-3], self.arrays
+        shape = (*batch, self.heads, self.kv_heads, q.shape[-1], v.shape[-1])
+        return (*shape, *(str(x.dtype) for x in self.arrays), self.tables.pos_dim, self.tables.flags, self.scale, self.dropout, self.drawn)
+
+    def plan_key(self, how: Tuple[str, int, Optional[str]]) -> Tuple[Any, ...]:
         precision, threads, isa = how
-        key = (self.heads, self.kv_heads, q.shape[-1], v.shape[-1], self.tables.pos_dim, self.h._threads_for(threads), precision, isa)
-        plan, workspace = d.plan_of(self.h, key + self.tables.flags + (self.dropout,))
+        q, _, v = self.arrays
+        shape = (self.heads, self.kv_heads, q.shape[-1], v.shape[-1], self.tables.pos_dim)
+        return self.h, (*shape, self.h._threads_for(threads), precision, isa, *self.tables.flags, self.dropout)
+
+    def run(self, d: Distributed, how: Tuple[str, int, Optional[str]], lse: bool) -> Any:
+        q = self.arrays[0]
+        plan, workspace = d.plan_of(self.plan_key(how))
         out, lses = np.zeros(self.shape, q.dtype), np.zeros(self.shape[:-1], np.float32)
         io = ffi.new("hga_io *")
         io.seed, io.layer, io.scale = *self.drawn, self.scale

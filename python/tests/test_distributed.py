@@ -152,6 +152,27 @@ def what_one_rank_refuses_all_raise(rank, n):
     assert torch.equal(d.attention(q, k, v), d.cut(h.attention(*tensors), "out")), "and it serves on"
 
 
+def ranks_that_are_called_otherwise_are_told(rank, n):
+    """Each of these would have some rank wait for ever, or drop other edges than its neighbours."""
+    h = hga.window(64, left=8, right=8)
+    d = hga.torch.distributed(h)
+    tensors = random(h, (2,))
+    q, k, v = cut(d, tensors)
+    d.attention(q, k, v)
+    odd = rank == n - 1
+    refused("in different ways", lambda: d.attention(q[:1], k[:1], v[:1]) if odd else d.attention(q, k, v))
+    refused("in different ways", lambda: d.attention(q, k, v, precision="bf16" if odd else "f32"))
+    refused("in different ways", lambda: d.attention(q, k, v, dropout=0.5, seed=rank))
+    refused("in different ways", lambda: d.attention(q, k, v, normaliser="sigmoid" if odd else None))
+    refused("in different ways", lambda: d.attention(q.half() if odd else q, k, v))
+    want = d.cut(h.attention(*tensors), "out")
+    assert torch.equal(d.attention(q, k, v, threads=2 if odd else 1), want), "threads are a rank's own"
+    assert torch.equal(d.attention(q, k, v, threads=1), want), "and it has that plan, where another must make one"
+    for dim in range(2, 14):
+        d.attention(q[..., :dim], k[..., :dim], v[..., :dim])
+    assert len(d._plans) <= 8, "plans are kept within bounds"
+
+
 def gradients_are_refused(rank, n):
     h = hga.dense(40)
     d = hga.torch.distributed(h)
@@ -186,7 +207,7 @@ def a_rank_that_fails_leaves_nobody_waiting(rank, n):
 FACTS = [
     trees_have_the_bits_of_one_process, families_do, windows_and_all_pairs_do, options_do, sixteen_bits_stay,
     two_axes_are_one_head, cuts_are_the_callers, a_group_may_be_a_part, a_call_is_made_again, what_one_rank_refuses_all_raise,
-    gradients_are_refused, what_cannot_be_shared_is_refused, a_rank_that_fails_leaves_nobody_waiting,
+    ranks_that_are_called_otherwise_are_told, gradients_are_refused, what_cannot_be_shared_is_refused, a_rank_that_fails_leaves_nobody_waiting,
 ]  # fmt: skip
 
 
