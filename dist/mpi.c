@@ -1,6 +1,7 @@
 /* mpi.c: an hga_exchange by MPI, and the one file that includes mpi.h. Messages are non-blocking, and whoever waits
    for them looks for a notice of failure meanwhile: so a rank that fails leaves nobody waiting. For the same reason
-   gathering is made of messages: a collective operation of MPI's, once begun, cannot be left. */
+   gathering is made of messages: a collective operation of MPI's, once begun, cannot be left. And for the same reason
+   messages are copied: who hears of a failure gives its memory back, while MPI has what is under way until the end. */
 #include <mpi.h>
 #include <sched.h>
 #include <stdio.h>
@@ -23,17 +24,19 @@ typedef struct notice {
     char text[504];
 } notice;
 
-/* The other rank of a request, and the bytes that it must bring. */
+/* The other rank of a request, the bytes that it must bring, and where they arrive and go then. */
 typedef struct peer {
     hga_id rank;
     int64_t bytes;
+    char *copy, *data;
 } peer;
 
 /* The requests of one exchange that is under way, receives first. */
 typedef struct channel {
     MPI_Request *request;
     peer *peer;
-    int64_t room[2]; /* of the arrays */
+    char *copy;            /* of all messages, one behind the other */
+    int64_t room[3], used; /* of the arrays; bytes of the copies */
     int n, n_receives, n_done;
 } channel;
 
@@ -118,12 +121,13 @@ static hga_status make_room(channel *c, const hga_packet *send, hga_id n_send, c
                             hga_id n_receive)
 {
     hga_status st = HGA_OK;
-    int64_t n = 0;
-    for (hga_id i = 0; i < n_send; i++) n += pieces_of(send[i].bytes);
-    for (hga_id i = 0; i < n_receive; i++) n += pieces_of(receive[i].bytes);
+    int64_t n = 0, bytes = 0;
+    for (hga_id i = 0; i < n_send; i++) n += pieces_of(send[i].bytes), bytes += send[i].bytes;
+    for (hga_id i = 0; i < n_receive; i++) n += pieces_of(receive[i].bytes), bytes += receive[i].bytes;
     if (n > INT32_MAX) return hga_fail(HGA_EOVERFLOW, "%lld messages at once", (long long)n);
     HGA_TRY(hga_grow(NULL, &c->request, &c->room[0], 0, n, sizeof *c->request));
     HGA_TRY(hga_grow(NULL, &c->peer, &c->room[1], 0, n, sizeof *c->peer));
+    HGA_TRY(hga_grow(NULL, &c->copy, &c->room[2], 0, bytes, 1));
 done:
     return st;
 }
@@ -134,11 +138,13 @@ static hga_status begin(mpi_exchange *x, channel *c, int tag, const hga_packet *
     hga_status st = HGA_OK;
     for (int64_t at = 0; at < m->bytes; at += LONGEST_PIECE) {
         int64_t bytes = m->bytes - at < LONGEST_PIECE ? m->bytes - at : LONGEST_PIECE;
-        char *data = (char *)m->data + at;
+        char *data = (char *)m->data + at, *copy = c->copy + c->used;
         MPI_Request *r = &c->request[c->n];
-        HGA_TRY(receives ? said(MPI_Irecv(data, (int)bytes, MPI_BYTE, m->rank, tag, x->comm, r), "a receive")
-                         : said(MPI_Isend(data, (int)bytes, MPI_BYTE, m->rank, tag, x->comm, r), "a send"));
-        c->peer[c->n++] = (peer){m->rank, bytes};
+        if (!receives) memcpy(copy, data, (size_t)bytes);
+        HGA_TRY(receives ? said(MPI_Irecv(copy, (int)bytes, MPI_BYTE, m->rank, tag, x->comm, r), "a receive")
+                         : said(MPI_Isend(copy, (int)bytes, MPI_BYTE, m->rank, tag, x->comm, r), "a send"));
+        c->peer[c->n++] = (peer){m->rank, bytes, copy, data};
+        c->used += bytes;
         if (receives)
             c->n_receives++;
         else
@@ -153,15 +159,15 @@ static hga_status begin_all(mpi_exchange *x, channel *c, int tag, const hga_pack
 {
     hga_status st = HGA_OK;
     HGA_TRY(make_room(c, send, n_send, receive, n_receive));
-    c->n_receives = 0;
+    c->n_receives = 0, c->used = 0;
     for (hga_id i = 0; i < n_receive; i++) HGA_TRY(begin(x, c, tag, &receive[i], 1));
     for (hga_id i = 0; i < n_send; i++) HGA_TRY(begin(x, c, tag, &send[i], 0));
 done:
     return st;
 }
 
-/* What a message has brought is as long as it had to be. */
-static hga_status check_arrived(mpi_exchange *x, int code, const MPI_Status *status, const peer *from)
+/* What a message has brought, if it is as long as it had to be, goes to where it is awaited. */
+static hga_status take_arrived(mpi_exchange *x, int code, const MPI_Status *status, const peer *from)
 {
     int class = MPI_SUCCESS, bytes = 0;
     MPI_Error_class(code, &class);
@@ -171,9 +177,11 @@ static hga_status check_arrived(mpi_exchange *x, int code, const MPI_Status *sta
                         (long long)from->bytes);
     if (code != MPI_SUCCESS) return said(code, "a message");
     MPI_Get_count(status, MPI_BYTE, &bytes);
-    if (bytes == from->bytes) return HGA_OK;
-    return hga_fail(HGA_EINVAL, "rank %d has sent %d bytes where %lld are awaited", from->rank, bytes,
-                    (long long)from->bytes);
+    if (bytes != from->bytes)
+        return hga_fail(HGA_EINVAL, "rank %d has sent %d bytes where %lld are awaited", from->rank, bytes,
+                        (long long)from->bytes);
+    memcpy(from->data, from->copy, (size_t)bytes);
+    return HGA_OK;
 }
 
 /* One by one, since the errors of several requests go to the handler of MPI_COMM_WORLD, which ends the process. */
@@ -188,7 +196,7 @@ static hga_status look(mpi_exchange *x, channel *c, int *done)
         int i = c->n_done, over = 0, code = MPI_Test(&c->request[i], &over, &status);
         if (code == MPI_SUCCESS && !over) return HGA_OK;
         c->n_done++;
-        HGA_TRY(i < c->n_receives ? check_arrived(x, code, &status, &c->peer[i]) : said(code, "a message"));
+        HGA_TRY(i < c->n_receives ? take_arrived(x, code, &status, &c->peer[i]) : said(code, "a message"));
     }
     c->n = c->n_done = 0;
     *done = 1;
@@ -276,6 +284,7 @@ static hga_status mpi_gather(void *ctx, const void *mine, int64_t bytes, void *a
     if (bytes < 0) return hga_fail(HGA_EINVAL, "gather: %lld bytes", (long long)bytes);
     HGA_TRY(check_thread(x));
     HGA_TRY(look_for_notice(x));
+    if (x->gather.n) return hga_fail(HGA_EINVAL, "gather: one before it has failed");
     if (bytes > 0) memmove((char *)all + x->rank * bytes, mine, (size_t)bytes);
     for (hga_id have = 1, n; have < P && bytes > 0; have += n) {
         n = have < P - have ? have : P - have;
@@ -371,6 +380,7 @@ static void clear_channel(channel *c)
 {
     hga_delete(NULL, c->request, c->room[0], sizeof *c->request);
     hga_delete(NULL, c->peer, c->room[1], sizeof *c->peer);
+    hga_delete(NULL, c->copy, c->room[2], 1);
 }
 
 static void release(mpi_exchange *x)

@@ -14,10 +14,10 @@ extern "C" {
    MPI_THREAD_SERIALIZED it is the thread that initialised MPI that calls the exchange. HGA_EINVAL: MPI is not running,
    or the handle is none.
 
-   Channels are below 32000; messages may have any size; who waits yields the processor. A message that is not as long
-   as it is awaited is HGA_EINVAL. After `fail` every rank has that status, in the words of the rank that failed, and
-   the exchange serves no more. All ranks call hga_dist_destroy together, whether one has failed or not; what is on
-   its way then is dropped. */
+   Channels are below 32000; messages may have any size, and are copied; who waits yields the processor. A message that
+   is not as long as it is awaited is HGA_EINVAL. After `fail` every rank has that status, in the words of the rank that
+   failed, the exchange serves no more, and the memory of messages may be freed. All ranks call hga_dist_destroy
+   together, whether one has failed or not; what is on its way then is dropped. */
 HGA_API hga_status hga_dist_mpi(int fortran_comm, hga_exchange *out);
 
 /* All ranks that mpirun has started, for programs that know nothing of MPI: it is started where it does not run yet,

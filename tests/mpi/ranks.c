@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -229,8 +230,9 @@ static void without_memory_on_one_rank_none_has_an_exchange(hga_exchange *x)
 /* It is not begun then, and may be begun again. */
 static void nor_is_an_exchange_begun_without_memory(hga_exchange *x)
 {
-    const int at[] = {1, 2, 2}; /* the channels; after them the requests; and the peers, where the channel is there */
-    for (int i = 0; i < 3; i++) {
+    /* the channels; after them the requests; the peers and the copies, where the channel is there */
+    const int at[] = {1, 2, 2, 3};
+    for (int i = 0; i < 4; i++) {
         mail m;
         pack(x, 50, i, &m);
         no_memory = at[i];
@@ -311,6 +313,33 @@ static void who_computes_hears_of_it_later(hga_exchange *x)
     has_failed(x, st, 0);
 }
 
+static void *pages(size_t bytes)
+{
+    void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    CHECK(memory != MAP_FAILED);
+    return memory;
+}
+
+/* Whoever reads or writes it afterwards ends the process. */
+static void the_memory_of_messages_is_free_once_a_rank_has_failed(hga_exchange *x)
+{
+    enum { BYTES = 8 << 20 };
+    hga_status st = HGA_EPROGRAM;
+    if (x->n_ranks == 1) return;
+    char *out = pages(BYTES), *in = pages(BYTES);
+    memset(out, 1, BYTES);
+    if (x->rank == 0) {
+        sleep_ms(20);
+        fail_as(x);
+    } else {
+        st = x->start(x->ctx, 0, &(hga_packet){0, BYTES, out}, 1, &(hga_packet){0, BYTES, in}, 1);
+        if (!st) st = x->wait(x->ctx, 0);
+    }
+    CHECK(st == HGA_EPROGRAM);
+    munmap(out, BYTES), munmap(in, BYTES);
+    hga_dist_destroy(x);
+}
+
 /* Long messages leave their sender when they are taken, and nobody takes them. */
 static void long_messages_that_nobody_takes_hold_nobody_up(hga_exchange *x)
 {
@@ -379,6 +408,7 @@ static const fact facts[] = {
     FACT(who_waits_hears_of_a_failure),
     FACT(who_gathers_hears_of_it),
     FACT(who_computes_hears_of_it_later),
+    FACT(the_memory_of_messages_is_free_once_a_rank_has_failed),
     FACT(long_messages_that_nobody_takes_hold_nobody_up),
     FACT(several_may_fail_at_once),
     FACT(an_end_in_the_middle_is_an_end),

@@ -9,7 +9,8 @@
 extern "C" {
 #endif
 
-/* Bytes to or from another rank. The caller's memory, which the transport has from `start` to the end of `wait`. */
+/* Bytes to or from another rank. The caller's memory, which the transport has from `start` to the end of `wait`, or
+   until a call returns that some rank has failed: it may be freed then. */
 typedef struct hga_packet {
     hga_id rank;
     int64_t bytes;
