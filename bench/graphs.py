@@ -35,7 +35,7 @@ import time
 import zlib
 
 import numpy as np
-from peers import Missing, import_dgl, import_torch
+from peers import Missing, import_dgl, import_torch, refuse_unknown
 
 IMPORTS = {}  # processor seconds each package took, in this order: DGL and PyTorch Geometric find torch there
 STARTED = time.process_time()
@@ -693,10 +693,7 @@ def main():
     a.add_argument("--plot")
     a = a.parse_args()
     a.graphs = a.graphs or ",".join(TASKS if a.classifier else GRAPHS)
-    for what, names, known in (("graph", a.graphs, TASKS if a.classifier else GRAPHS), ("peer", a.peers, PEERS)):
-        for name in names.split(","):
-            if name not in known:
-                sys.exit(f"no {what} {name!r}; there are {', '.join(known)}")
+    refuse_unknown(graph=(a.graphs, TASKS if a.classifier else GRAPHS), peer=(a.peers, PEERS))
     if a.show:
         return show(a)
     skipped, rows = set(), []

@@ -12,7 +12,7 @@ import time
 
 import numpy as np
 from graphs import GRAPHS, import_pyg
-from peers import Missing, import_dgl, import_torch
+from peers import Missing, import_dgl, import_torch, refuse_unknown
 
 EQUAL = 1e-5  # how far apart results may be, in shares of their largest entry
 DGL_NAMES = {"lin.weight": "fc.weight", "att_src": "attn_l", "att_dst": "attn_r", "bias": "bias"}
@@ -118,10 +118,7 @@ def main():
     a.add_argument("--scale", type=int, default=16, help="of rmat: 2^scale nodes")
     a.add_argument("--data", help="a folder with unpacked Debian packages")
     a = a.parse_args()
-    for what, names, known in (("graph", a.graphs, GRAPHS), ("peer", a.peers, PEERS)):
-        for name in names.split(","):
-            if name not in known:
-                sys.exit(f"no {what} {name!r}; there are {', '.join(known)}")
+    refuse_unknown(graph=(a.graphs, GRAPHS), peer=(a.peers, PEERS))
     try:
         import_torch(a.threads)
     except Missing as e:

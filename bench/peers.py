@@ -24,6 +24,14 @@ class Missing(Exception):
     """Why a graph or a peer does not take part."""
 
 
+def refuse_unknown(**asked):
+    """Ends the program where one of a list of names, such as graph=("wordnet,rmat", GRAPHS), is not known."""
+    for what, (names, known) in asked.items():
+        for name in names.split(","):
+            if name not in known:
+                sys.exit(f"no {what} {name!r}; there are {', '.join(known)}")
+
+
 def import_torch(threads=None):
     try:
         import torch

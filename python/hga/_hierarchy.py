@@ -10,7 +10,7 @@ from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
-from ._arguments import answered, bind, flag, meant, threads as whole_threads, unknown, whole
+from ._arguments import answered, flag, meant, threads as whole_threads, unknown, whole
 from ._call import LAYOUTS, Problem, Tables
 from ._copies import copied, identity, reduced, settle
 from ._core import BF16, as_numpy, check, extern, ffi, is_torch, keep_raised, lib, number, refuse, take_text, widened
@@ -20,6 +20,7 @@ from ._normalisers import normalised, spelt
 from ._plans import USES, Plan, new_tape, plan_of, tape_bytes
 from ._prepared import Prepared, address
 from ._rows import lifted, lowered
+from ._threads import Threaded
 
 PLANS_KEPT = 8  # of a hierarchy: those that were used last
 CALLS_KEPT = 64  # of a hierarchy: kinds of calls of these plans
@@ -88,7 +89,7 @@ class Coverage(NamedTuple):
     later: int
 
 
-class Hierarchy:
+class Hierarchy(Threaded):
     """A graph and the program that attends over it. Made by the functions named after the variants (``hga.bpt``, ..), by
     ``hga.read`` or from a ``Graph`` and a ``Program``. Any number of threads may call at once."""
 
@@ -105,32 +106,13 @@ class Hierarchy:
         self._plans: Dict[Tuple[Any, ...], Plan] = {}
         self._calls: Dict[Tuple[Any, ...], Prepared] = {}
         self._lock = threading.Lock()
-        self._threads = 0
-        self._bind = "auto"
         self._strict = False  # options.strict_rows
         self._functions: List[Any] = []  # of stages written in Python
         self._recipe: Optional[Tuple[Any, ...]] = None  # how to make it again: a function's name and its arguments
         self._name = f"{PROCESS[0]}-{next(NUMBERS)}"
         KNOWN[self._name] = self
 
-    @property
-    def threads(self) -> int:
-        """Threads of calls that do not say how many; 0: the library's own choice."""
-        return self._threads
-
-    @threads.setter
-    def threads(self, n: int) -> None:
-        self._threads = whole_threads(n)
-
-    @property
-    def bind(self) -> str:
-        """Are threads bound, each to a processor, for the length of each call? ``"auto"`` (where nothing is said): where
-        there are several NUMA domains, the call has a thread for every core and OpenMP binds nothing; ``"on"``, ``"off"``."""
-        return self._bind
-
-    @bind.setter
-    def bind(self, when: str) -> None:
-        self._bind = bind(when)
+    def _bound(self) -> None:
         with self._lock:
             for plan in list(self._plans.values()):
                 self._forget(plan)

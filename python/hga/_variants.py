@@ -8,12 +8,13 @@ from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 import numpy as np
 
-from ._arguments import bind, flag, meant, threads as whole_threads, whole
+from ._arguments import flag, meant, whole
 from ._copies import runs_as, settle
 from ._core import as_floats, as_numpy, check, ffi, ids, is_torch, lib, narrowed, refuse, refuse_type, widened
 from ._graph import Graph
 from ._hierarchy import Hierarchy
 from ._registry import KINDS, Parameter, Variant, variants
+from ._threads import Threaded
 
 
 class _Settings:
@@ -125,7 +126,7 @@ class FoldedHierarchy(Hierarchy):
         return grads
 
 
-class RoutedHierarchy:
+class RoutedHierarchy(Threaded):
     """Treeformer with hyperplanes: every input is routed down the trees, and attends in the leaves it fell into."""
 
     def __init__(self, v: Variant, n_tokens: Optional[int], given: Dict[str, Any], n_keys: Optional[int] = None) -> None:
@@ -141,25 +142,7 @@ class RoutedHierarchy:
         self.height = len(self.branching) if self.branching is not None else given.get("height")
         if self.height is None:
             raise refuse(f"{v.name}: weights= and bias= need height= or branching=")
-        self._threads, self._bind, self._strict = 0, "auto", False
-
-    @property
-    def threads(self) -> int:
-        """As Hierarchy.threads."""
-        return self._threads
-
-    @threads.setter
-    def threads(self, n: int) -> None:
-        self._threads = whole_threads(n)
-
-    @property
-    def bind(self) -> str:
-        """As Hierarchy.bind."""
-        return self._bind
-
-    @bind.setter
-    def bind(self, when: str) -> None:
-        self._bind = bind(when)
+        self._strict = False
 
     def strict_rows(self, strict: bool = True) -> "RoutedHierarchy":
         """As Hierarchy.strict_rows."""
