@@ -12,9 +12,9 @@ import numpy as np
 import torch
 import torch.distributed as dist
 
-from ._arguments import BINDINGS, answered, meant
+from ._arguments import BINDINGS, answered, meant, whole
 from ._call import LAYOUTS, Tables
-from ._core import Error, as_numpy, check, extern, ffi, fill_rows, fill_tensor, keep_raised, lib, number, refuse, refuse_type
+from ._core import as_numpy, check, extern, ffi, fill_rows, fill_tensor, keep_raised, lib, number, refuse, refuse_type
 from ._hierarchy import PLANS_KEPT, Hierarchy, draws
 from ._normalisers import normalised, spelt
 
@@ -89,20 +89,23 @@ class Transport:
             self._failure = (status, text)
             self._store.set("failure", f"{status} rank {self.c.rank}: {text}")
 
-    def agree(self, text: str, kind: Tuple[Any, ...], ready: bool) -> bool:
-        """Are all ranks ready? Raises on every rank what one refuses, and on none where it is all of them, which know; and where
-        ranks are called in different ways, for which some would wait for ever."""
+    def agree(self, refused: Optional[Exception], kind: Tuple[Any, ...], ready: bool) -> bool:
+        """Are all ranks ready? Raises on every rank what one refuses, and where ranks are called in different ways, for which some
+        would wait for ever."""
+        text = "" if refused is None else str(refused) or type(refused).__name__
         mine = text.encode()[:MOST_TEXT]
         digest = hashlib.sha256(repr(kind).encode()).digest()
         own = torch.frombuffer(bytearray(mine.ljust(MOST_TEXT, b"\0") + digest + bytes([ready])), dtype=torch.uint8)
         all_ = [torch.zeros_like(own) for _ in self.ranks]
         check(self.gather(own, all_))
         said = [bytes(x[:MOST_TEXT].tolist()).rstrip(b"\0").decode(errors="replace") for x in all_]
+        if refused is not None:
+            raise refused
         for r, other in enumerate(said):
-            if other and not text:
+            if other:
                 raise refuse(f"rank {r}: {other}")
         for r, x in enumerate(all_):
-            if not any(said) and not torch.equal(x[MOST_TEXT:-1], all_[0][MOST_TEXT:-1]):
+            if not torch.equal(x[MOST_TEXT:-1], all_[0][MOST_TEXT:-1]):
                 raise refuse(f"distributed: ranks 0 and {r} are called in different ways: give all of them as many samples, heads and "
                              "columns, the same types, options, seed and layer")  # fmt: skip
         return all(bool(x[-1]) for x in all_)
@@ -192,23 +195,34 @@ class Distributed:
     """A hierarchy whose tokens the ranks of a group share out. Every rank makes it, and calls it, together with the others."""
 
     def __init__(self, h: Hierarchy, group: Optional[Any] = None, cuts: Optional[Sequence[int]] = None) -> None:
-        if type(h) is not Hierarchy or h._in_order is not None or h._functions:
-            raise refuse("distributed: routed and ordered hierarchies, and stages in Python, run in one process")
         if not dist.is_initialized():
             raise refuse("distributed: torch.distributed.init_process_group has not been called")
         self.hierarchy = h
         self._transport = Transport(group)
         self.rank, self.n_ranks = int(self._transport.c.rank), int(self._transport.c.n_ranks)
-        n = int(lib.hga_graph_nodes(h.graph._g).level_ptr[1])
-        self.cuts = [n * r // self.n_ranks for r in range(self.n_ranks + 1)] if cuts is None else [int(c) for c in cuts]
-        if len(self.cuts) != self.n_ranks + 1:
-            raise refuse(f"distributed: {len(self.cuts)} cuts for {self.n_ranks} ranks, not {self.n_ranks + 1}")
+        refused: Optional[Exception] = None
+        try:
+            self.cuts = self._checked(h, cuts)
+        except Exception as e:
+            refused = e
+        self._transport.agree(refused, (), True)
         self._ranks = ffi.new("hga_ranks *")
         self._cuts = ffi.new("hga_id[]", self.cuts)
         self._ranks.exchange, self._ranks.cuts = self._transport.c, self._cuts
         self._plans: Dict[Tuple[Any, ...], Tuple[Any, Any]] = {}
         plan = self._new_plan(h, (1, 1, 1, 1, 0, 1, "f32", None, 0, 0, 0.0))
         self._rows = {which: self._find_rows(plan, which) for which in ("query", "key", "value", "out")}
+
+    def _checked(self, h: Hierarchy, cuts: Optional[Sequence[int]]) -> List[int]:
+        """The cuts, where h is one that can be shared."""
+        if type(h) is not Hierarchy or h._in_order is not None or h._functions:
+            raise refuse("distributed: routed and ordered hierarchies, and stages in Python, run in one process")
+        n = int(lib.hga_graph_nodes(h.graph._g).level_ptr[1])
+        if cuts is None:
+            return [n * r // self.n_ranks for r in range(self.n_ranks + 1)]
+        if len(cuts) != self.n_ranks + 1:
+            raise refuse(f"distributed: {len(cuts)} cuts for {self.n_ranks} ranks, not {self.n_ranks + 1}")
+        return [whole(c, f"cuts[{r}]", beyond=n + 1) for r, c in enumerate(cuts)]
 
     def rows(self, which: str = "query") -> List[Interval]:
         """Which rows of the tensor of one process this rank's has, in this order: of tokens one interval, of nodes one or more a
@@ -274,21 +288,20 @@ class Distributed:
         All ranks call it together, with as many samples; where one is refused or fails, all raise what it says."""
         tables = dict(rel_key=rel_key, rel_bias=rel_bias, edge_bias=edge_bias, node_pos=node_pos, type_scale=type_scale, sink=sink,
                       slopes=slopes, additive=additive, softcap=softcap)  # fmt: skip
-        call: Optional[_Call] = None
-        refused: Optional[Error] = None
+        refused: Optional[Exception] = None
+        kind: Tuple[Any, ...] = ()
+        key: Tuple[Any, ...] = ()
         try:
-            h = normalised(self.hierarchy, spelt(normaliser, normalizer))
+            words = spelt(normaliser, normalizer)
+            h = normalised(self.hierarchy, words)
             call = _Call(self, h, (q, k, v), layout, tables, scale, number(dropout, "dropout"), draws(seed, layer))
-        except Error as e:
+            kind = (*call.kind(), words, precision, isa, lse)
+            key = call.plan_key(precision, threads or self.hierarchy.threads or torch.get_num_threads(), isa)
+        except Exception as e:  # whatever it is: the others would wait, or take the next call for this one
             refused = e
-        how = (precision, threads or torch.get_num_threads(), isa)
-        known = call is not None and call.plan_key(how) in self._plans
-        kind = () if call is None else (*call.kind(), spelt(normaliser, normalizer), precision, isa, lse)
-        if not self._transport.agree("" if refused is None else str(refused), kind, known) and known:
-            del self._plans[cast(_Call, call).plan_key(how)]  # ranks make a plan together
-        if refused is not None:
-            raise refused
-        return cast(_Call, call).run(self, how, lse)
+        if not self._transport.agree(refused, kind, key in self._plans):
+            self._plans.pop(key, None)  # ranks make a plan together
+        return call.run(self, key, lse)
 
 
 class _Call:
@@ -303,7 +316,8 @@ class _Call:
                 raise refuse_type(f"{name} is a {type(x).__name__}, not a tensor")
             if x.dim() < 2 or x.dim() != tensors[0].dim():
                 raise refuse(f"{name} has shape {tuple(x.shape)}, query {tuple(tensors[0].shape)}")
-            if torch.is_grad_enabled() and x.requires_grad:
+        for given_ in (*tensors, *tables.values(), scale):
+            if torch.is_grad_enabled() and isinstance(given_, torch.Tensor) and given_.requires_grad:
                 raise refuse("distributed: there is no gradient across ranks yet: call it under torch.no_grad()")
         if layout not in LAYOUTS:
             raise refuse(f"layout {layout!r} is neither 'bhnd' nor 'bnhd'{meant(layout, LAYOUTS)}")
@@ -340,15 +354,14 @@ class _Call:
         shape = (*batch, self.heads, self.kv_heads, q.shape[-1], v.shape[-1])
         return (*shape, *(str(x.dtype) for x in self.arrays), self.tables.pos_dim, self.tables.flags, self.scale, self.dropout, self.drawn)
 
-    def plan_key(self, how: Tuple[str, int, Optional[str]]) -> Tuple[Any, ...]:
-        precision, threads, isa = how
+    def plan_key(self, precision: str, threads: int, isa: Optional[str]) -> Tuple[Any, ...]:
         q, _, v = self.arrays
         shape = (self.heads, self.kv_heads, q.shape[-1], v.shape[-1], self.tables.pos_dim)
         return self.h, (*shape, self.h._threads_for(threads), precision, isa, *self.tables.flags, self.dropout)
 
-    def run(self, d: Distributed, how: Tuple[str, int, Optional[str]], lse: bool) -> Any:
+    def run(self, d: Distributed, key: Tuple[Any, ...], lse: bool) -> Any:
         q = self.arrays[0]
-        plan, workspace = d.plan_of(self.plan_key(how))
+        plan, workspace = d.plan_of(key)
         out, lses = np.zeros(self.shape, q.dtype), np.zeros(self.shape[:-1], np.float32)
         io = ffi.new("hga_io *")
         io.seed, io.layer, io.scale = *self.drawn, self.scale

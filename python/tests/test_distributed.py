@@ -143,13 +143,43 @@ def refused(text, what):
     raise AssertionError(f"nothing was refused: {text}")
 
 
+def raises(text, what):
+    """Whatever the error is."""
+    try:
+        what()
+    except Exception as e:
+        assert text in str(e), f"{e} does not say {text}"
+        return
+    raise AssertionError(f"nothing was raised: {text}")
+
+
 def what_one_rank_refuses_all_raise(rank, n):
     h = hga.dense(40)
     d = hga.torch.distributed(h)
     tensors = random(h)
     q, k, v = cut(d, tensors)
     refused("rows, rank 1 of", lambda: d.attention(q, k[..., 1:, :] if rank == 1 else k, v))
+    refused("threads is -1", lambda: d.attention(q, k, v, threads=-1 if rank == 1 else 1))
+    raises("unhashable", lambda: d.attention(q, k, v, layout=["bhnd"] if rank == 1 else "bhnd"))
     assert torch.equal(d.attention(q, k, v), d.cut(h.attention(*tensors), "out")), "and it serves on"
+
+
+def what_one_rank_cannot_share_all_raise(rank, n):
+    h, odd, cuts = hga.dense(40), rank == 1, [40 * r // n for r in range(n + 1)]
+    refused(f"2 cuts for {n} ranks", lambda: hga.torch.distributed(h, cuts=[0, 40] if odd else cuts))
+    refused("cuts[1] is 1099511627776", lambda: hga.torch.distributed(h, cuts=[0, 2**40, *cuts[2:]] if odd else cuts))
+    raises("cuts[1] is 1.5, not a whole number", lambda: hga.torch.distributed(h, cuts=[0, 1.5, *cuts[2:]]))
+    refused("in one process", lambda: hga.torch.distributed(h.order("degree") if odd else h))
+
+
+def threads_are_those_of_the_hierarchy(rank, n):
+    h = hga.dense(40)
+    h.threads = 2
+    d = hga.torch.distributed(h)
+    q, k, v = cut(d, random(h))
+    d.attention(q, k, v)
+    d.attention(q, k, v, threads=2)
+    assert len(d._plans) == 1, "one plan, of two threads"
 
 
 def ranks_that_are_called_otherwise_are_told(rank, n):
@@ -180,6 +210,9 @@ def gradients_are_refused(rank, n):
     refused("no gradient across ranks", lambda: d.attention(q.requires_grad_(), k, v))
     with torch.no_grad():
         d.attention(q, k, v)
+    q = q.detach()
+    refused("no gradient across ranks", lambda: d.attention(q, k, v, sink=torch.ones(4, requires_grad=True)))
+    refused("no gradient across ranks", lambda: d.attention(q, k, v, softcap=torch.tensor(2.0, requires_grad=True)))
 
 
 def what_cannot_be_shared_is_refused(rank, n):
@@ -207,6 +240,7 @@ def a_rank_that_fails_leaves_nobody_waiting(rank, n):
 FACTS = [
     trees_have_the_bits_of_one_process, families_do, windows_and_all_pairs_do, options_do, sixteen_bits_stay,
     two_axes_are_one_head, cuts_are_the_callers, a_group_may_be_a_part, a_call_is_made_again, what_one_rank_refuses_all_raise,
+    what_one_rank_cannot_share_all_raise, threads_are_those_of_the_hierarchy,
     ranks_that_are_called_otherwise_are_told, gradients_are_refused, what_cannot_be_shared_is_refused, a_rank_that_fails_leaves_nobody_waiting,
 ]  # fmt: skip
 
