@@ -14,6 +14,7 @@ from ._hierarchy import Hierarchy
 
 Tensor = torch.Tensor
 Edges = Union[Tensor, Graph, Hierarchy]
+WHOLE = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
 
 
 def _graph_of(edge_index: Tensor, nodes: int, self_loops: bool) -> Graph:
@@ -60,7 +61,7 @@ class _Convolution(torch.nn.Module):
         if self._last and self._last[0] is edges and self._last[1:3] == (version, nodes):
             return self._last[3]
         if isinstance(edges, torch.Tensor):
-            if edges.layout != torch.strided or edges.is_floating_point():
+            if edges.layout != torch.strided or edges.dtype not in WHOLE:
                 raise refuse(f"edge_index of layout {edges.layout} and dtype {edges.dtype}: whole numbers [2, edges] are needed")
             h = _graph_of(edges, nodes, self_loops).hierarchy()
         elif isinstance(edges, (Graph, Hierarchy)):

@@ -185,7 +185,7 @@ def ids(x: Any, what: str) -> np.ndarray:
     """Whole numbers as the library takes them."""
     if is_torch(x):
         x = x.detach().cpu().numpy()
-    x = np.asarray(x)
+    x = np.asarray(x, np.int32 if isinstance(x, (list, tuple)) and not len(x) else None)
     if x.dtype.kind not in "iu":
         raise refuse(f"{what} holds {x.dtype}, not whole numbers")
     if x.size and (x.min() < -(2**31) or x.max() >= 2**31):

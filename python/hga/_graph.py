@@ -77,6 +77,9 @@ class Graph:
         if out.any():
             raise refuse(f"edge {src[out][0]} -> {dst[out][0]}: nodes are 0 .. {n_nodes - 1}")
         if repeated == "sum":
+            wrong = np.flatnonzero(~(np.isfinite(weights) & (weights > 0)))
+            if len(wrong):  # a sum would hide it
+                raise refuse(f"edge {wrong[0]}: weight {weights[wrong[0]]} is not positive and finite")
             src, dst, types, weights = _summed(src, dst, types, weights)
         b = Builder()
         place = np.asarray(b._add_tree(n_nodes, parents), np.int32)
@@ -233,7 +236,9 @@ class Graph:
         of them each, lowest level first, until one is left. An edge is also one between the clusters above its ends, of
         every level, so that ``hierarchy()`` attends a token's own neighbours and the means of neighbouring clusters; those
         of a level together weigh as much as the neighbours. Tokens keep their numbers; ``parents()`` is the tree."""
-        each = ids(list(sizes), "sizes") if len(sizes) else np.empty(0, np.int32)
+        each = ids(sizes, "sizes")
+        if each.ndim != 1:
+            raise refuse(f"sizes has shape {each.shape}: a list of whole numbers is needed")
         out = ffi.new("hga_graph **")
         check(lib.hga_graph_coarsen(self._g, ffi.cast("hga_id *", each.ctypes.data), len(each), out))
         return Graph(out[0])
@@ -383,7 +388,8 @@ def _summed(src: np.ndarray, dst: np.ndarray, types: np.ndarray, weights: np.nda
     first[1:] = (src[1:] != src[:-1]) | (dst[1:] != dst[:-1]) | (types[1:] != types[:-1])
     starts = np.flatnonzero(first)
     total = np.add.reduceat(weights.astype(np.float64), starts) if len(starts) else weights
-    return src[first], dst[first], types[first], total.astype(np.float32)
+    with np.errstate(over="ignore"):  # an infinite weight is refused like any other
+        return src[first], dst[first], types[first], total.astype(np.float32)
 
 
 def _say(what: str) -> None:

@@ -196,6 +196,7 @@ class Convolutions(unittest.TestCase):
             ("edge_index has node -1 of 30", lambda: layer(x, torch.tensor([[-1], [0]]))),
             ("edge_index has shape (3, 1)", lambda: layer(x, torch.tensor([[0], [0], [1]]))),
             ("whole numbers [2, edges]", lambda: layer(x, torch.ones(2, 4))),
+            ("whole numbers [2, edges]", lambda: layer(x, torch.ones(2, 4, dtype=torch.bool))),
             ("edge_index is a list", lambda: layer(x, [[0], [1]])),
             ("additive has shape (2, 4): [heads][dim] is (1, 4)",
              lambda: h.additive_scores().attention(q, q, q, additive=torch.ones(2, 4))),

@@ -138,6 +138,8 @@ class Orders(unittest.TestCase):
             g.coarsen([1])
         with self.assertRaisesRegex(hga.Error, "no sizes"):
             g.coarsen([])
+        with self.assertRaisesRegex(hga.Error, "a list of whole numbers is needed"):
+            g.coarsen([[8, 5]])
 
     def test_tokens_see_the_clusters_beside_their_own(self):
         """A ring in four clusters: with equal scores a token's output is the mean of its neighbours and of what the clusters
