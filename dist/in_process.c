@@ -305,6 +305,7 @@ static hga_status in_process_gather(void *ctx, const void *mine, int64_t bytes, 
     hga_packet *m = NULL;
     hga_id others = 0;
     int locked = 0;
+    if (bytes < 0) return hga_fail(HGA_EINVAL, "gather: %lld bytes", (long long)bytes);
     HGA_TRY(hga_new(&h->allocator, 2 * (int64_t)h->n_ranks, sizeof *m, &m));
     if (bytes) memcpy((char *)all + e->rank * bytes, mine, (size_t)bytes);
     for (hga_id r = 0; r < h->n_ranks; r++) {

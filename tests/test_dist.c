@@ -116,6 +116,7 @@ static void gather_often(rank_thread *r)
             if (all[o] != number_of(o, 0, k)) HGA_TRY(hga_fail(HGA_EFORMAT, "%d from rank %d", all[o], o));
     }
     HGA_TRY(x->gather(x->ctx, NULL, 0, NULL));
+    if (x->gather(x->ctx, all, -1, all) != HGA_EINVAL) HGA_TRY(hga_fail(HGA_EFORMAT, "-1 bytes are gathered"));
 done:
     if (st) (x->fail)(x->ctx, st);
     r->st = st;

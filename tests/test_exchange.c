@@ -125,6 +125,9 @@ static void compare_tensors(const problem *p, const char *what, hga_id rank, con
 
 /* ---- a run ---- */
 
+/* What a rank forgets to give: its values, all tensors, the new graph. */
+typedef enum gap { NO_GAP, VALUES, TENSORS, GRAPH } gap;
+
 typedef struct rank_run {
     const problem *p;
     const hga_exchange *x;
@@ -133,7 +136,7 @@ typedef struct rank_run {
     layout lie;
     tensors t;
     filling f;
-    int spoils;              /* 1: forgets its values */
+    gap forgets;
     const hga_graph *before; /* its plan is another graph's at first; NULL */
     hga_plan *plan;          /* where it is left */
     hga_status st;
@@ -151,14 +154,14 @@ static hga_status execute_rank(rank_run *r)
     hga_ranks ranks = {.exchange = r->x, .cuts = r->cuts};
     r->options.ranks = &ranks, r->options.allocator = &a;
     HGA_TRY(hga_plan_create(r->before ? r->before : r->p->graph, &r->p->program, &r->p->shape, &r->options, &plan));
-    if (r->before) HGA_TRY(hga_plan_update(plan, r->p->graph));
+    if (r->before) HGA_TRY(hga_plan_update(plan, r->forgets == GRAPH ? NULL : r->p->graph));
     HGA_TRY(hga_workspace_create(plan, &workspace));
     open_tensors(r->p, plan, r->lie, &r->t);
     hga_io io = r->t.io;
-    if (r->spoils == 1) io.value.data = NULL;
+    if (r->forgets == VALUES) io.value.data = NULL;
     int64_t asked = r->f.asked;
     for (int i = 0; i < CALLS; i++) {
-        HGA_TRY(hga_plan_execute(plan, workspace, &io));
+        HGA_TRY(hga_plan_execute(plan, workspace, r->forgets == TENSORS ? NULL : &io));
         if (i == 0 && r->lie < BF16_PACKED) asked = r->f.asked;
     }
     r->allocated = r->lie < BF16_PACKED && r->f.asked != asked;
@@ -521,20 +524,24 @@ static void expect_all(const rank_run *runs, hga_status st)
     }
 }
 
-static void a_bad_tensor_of_one_rank_reaches_all(void **state)
+static void what_one_rank_forgets_reaches_all(void **state)
 {
     (void)state;
-    problem p;
-    hga_exchange xs[3];
-    rank_run runs[3];
-    hga_id cuts[4];
-    open_three(&p, xs, runs, cuts);
-    runs[1].spoils = 1;
-    run_ranks(runs, 3);
-    expect_all(runs, HGA_EINVAL);
-    assert_non_null(strstr(runs[1].said, "is missing"));
-    assert_non_null(strstr(runs[0].said, "rank 1 of 3 has failed"));
-    close_three(&p, xs, runs);
+    static const char *const what[] = {[VALUES] = "is missing", [TENSORS] = "no tensors", [GRAPH] = "no graph"};
+    for (gap g = VALUES; g <= GRAPH; g++) {
+        problem p;
+        hga_exchange xs[3];
+        rank_run runs[3];
+        hga_id cuts[4];
+        open_three(&p, xs, runs, cuts);
+        for (int r = 0; r < 3; r++) runs[r].before = g == GRAPH ? p.graph : NULL;
+        runs[1].forgets = g;
+        run_ranks(runs, 3);
+        expect_all(runs, HGA_EINVAL);
+        assert_non_null(strstr(runs[1].said, what[g]));
+        assert_non_null(strstr(runs[0].said, "rank 1 of 3 has failed"));
+        close_three(&p, xs, runs);
+    }
 }
 
 /* Each allocation of one rank, until none fails. */
@@ -700,7 +707,7 @@ int main(void)
         cmocka_unit_test(random_programs_on_random_graphs_cut_anywhere),
         cmocka_unit_test(rows_that_need_nothing_of_others_are_computed_meanwhile),
         cmocka_unit_test(a_rank_that_is_late_changes_nothing),
-        cmocka_unit_test(a_bad_tensor_of_one_rank_reaches_all),
+        cmocka_unit_test(what_one_rank_forgets_reaches_all),
         cmocka_unit_test(a_failing_allocation_of_one_rank_reaches_all),
         cmocka_unit_test(a_plan_that_is_updated_is_the_new_graphs),
         cmocka_unit_test(ranks_that_mean_different_things_are_told),

@@ -48,7 +48,7 @@ done:
 
 hga_status hga_workspace_create(const hga_plan *plan, hga_workspace **out)
 {
-    return ranks_failed(plan->ranks ? plan->ranks->exchange : NULL, workspace_create(plan, out));
+    return plan_failed(plan, workspace_create(plan, out));
 }
 
 void hga_workspace_destroy(hga_workspace *workspace)
@@ -472,7 +472,7 @@ hga_status execution_run(const hga_plan *plan, hga_workspace *workspace)
 hga_status hga_plan_execute(const hga_plan *plan, hga_workspace *workspace, const hga_io *io)
 {
     if (!plan || !workspace || !io)
-        return hga_fail(HGA_EINVAL, "no %s", !plan ? "plan" : !workspace ? "workspace" : "tensors");
+        return plan_failed(plan, hga_fail(HGA_EINVAL, "no %s", !plan ? "plan" : !workspace ? "workspace" : "tensors"));
     if (plan->ranks) return rank_execute(plan, workspace, io);
     hga_status st = execution_begin(plan, workspace, io);
     if (st) return st;

@@ -218,5 +218,5 @@ static hga_status run_rank(const hga_plan *plan, hga_workspace *workspace, const
 
 hga_status rank_execute(const hga_plan *plan, hga_workspace *workspace, const hga_io *io)
 {
-    return ranks_failed(plan->ranks->exchange, run_rank(plan, workspace, io));
+    return plan_failed(plan, run_rank(plan, workspace, io));
 }

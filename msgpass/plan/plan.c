@@ -226,14 +226,13 @@ static hga_status same_relations(const hga_graph *old, const hga_graph *g)
 /* Lower into a copy, so that a failure leaves the plan as it was. What the old one held waits for the next update. */
 hga_status hga_plan_update(hga_plan *plan, const hga_graph *g)
 {
-    if (!plan || !g) return hga_fail(HGA_EINVAL, "no %s", g ? "plan" : "graph");
-    const hga_exchange *x = plan->ranks ? plan->ranks->exchange : NULL;
+    if (!plan || !g) return plan_failed(plan, hga_fail(HGA_EINVAL, "no %s", g ? "plan" : "graph"));
     hga_status st = same_relations(plan->graph, g);
-    if (st) return ranks_failed(x, st);
+    if (st) return plan_failed(plan, st);
     hga_plan *fresh = NULL;
     retained_keep(plan->memory);
     st = hga_new(&plan->allocator, 1, sizeof *fresh, &fresh);
-    if (st) return ranks_failed(x, st);
+    if (st) return plan_failed(plan, st);
     *fresh = *plan;
     fresh->phase = NULL, fresh->n_phases = fresh->phase_room = 0;
     fresh->waves = (wave_order){0};
@@ -242,7 +241,7 @@ hga_status hga_plan_update(hga_plan *plan, const hga_graph *g)
     memset(fresh->storage, 0, sizeof fresh->storage);
     st = rank_plan_renew(fresh);
     if (!st) st = lower(fresh, g);
-    ranks_failed(x, st);
+    plan_failed(plan, st);
     hga_plan *loser = st ? fresh : plan;
     if (!st) keeper_drop(plan);
     positions_clear(loser);

@@ -420,8 +420,9 @@ hga_status rank_plan_renew(hga_plan *plan);
 hga_status rank_plan_make(hga_plan *plan);
 hga_status rank_passes_make(hga_plan *plan);
 void rank_plan_clear(hga_plan *plan);
-/* A status that is not HGA_OK reaches all ranks; x may be NULL. Returns the status. */
+/* A status that is not HGA_OK reaches all ranks, of an exchange or a plan; either may be NULL. Returns the status. */
 hga_status ranks_failed(const hga_exchange *x, hga_status st);
+hga_status plan_failed(const hga_plan *plan, hga_status st);
 /* The next of the rank's rows of a field's tensor, from a zeroed struct on: nodes [first, first + n), which are rows
    row .. row + n - 1; are there any? */
 typedef struct rank_rows {

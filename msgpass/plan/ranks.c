@@ -307,6 +307,11 @@ hga_status ranks_failed(const hga_exchange *x, hga_status st)
     return st;
 }
 
+hga_status plan_failed(const hga_plan *plan, hga_status st)
+{
+    return ranks_failed(plan && plan->ranks ? plan->ranks->exchange : NULL, st);
+}
+
 hga_status hga_plan_rank_rows(const hga_plan *plan, hga_id field, hga_interval *rows, int64_t room, int64_t *n)
 {
     if (!plan || !n || (room > 0 && !rows)) return hga_fail(HGA_EINVAL, "no %s", !plan ? "plan" : !n ? "n" : "rows");
