@@ -591,21 +591,34 @@ static void a_plan_that_is_updated_is_the_new_graphs(void **state)
 static void ranks_that_mean_different_things_are_told(void **state)
 {
     (void)state;
-    for (int i = 0; i < 3; i++) {
+    static const char *const what[] = {"different cuts",    "different options", "different options",
+                                       "different program", "different program", "different program",
+                                       "different shape"};
+    for (int i = 0; i < 7; i++) {
         problem p;
         hga_exchange xs[3];
         rank_run runs[3];
         hga_id cuts[4], others[4];
-        static const char *const what[] = {"different cuts", "different options", "different options"};
         open_three(&p, xs, runs, cuts);
+        problem other = p;
         memcpy(others, cuts, sizeof others);
         others[1] += 16;
         if (i == 0) runs[2].cuts = others;
         if (i == 1) runs[2].options.precision = HGA_PRECISION_BF16;
         if (i == 2) runs[2].options.dropout = 0.5f;
+        if (i == 3) other.program.default_scale = 0.5f;
+        if (i == 4) p.program.softcap = 20, other.program.softcap = 30;
+        if (i == 5) other.program.stage[other.program.n_stages - 1].by_mass ^= 1;
+        if (i == 6) other.shape.dim += 4;
+        if (i >= 3) runs[2].p = &other;
         run_ranks(runs, 3);
         expect_all(runs, HGA_EINVAL);
-        if (!strstr(runs[0].said, what[i]) && !strstr(runs[0].said, "has failed")) fail_msg("%s", runs[0].said);
+        int told = 0;
+        for (int r = 0; r < 3; r++) {
+            told += strstr(runs[r].said, what[i]) != NULL;
+            if (!strstr(runs[r].said, what[i]) && !strstr(runs[r].said, "has failed")) fail_msg("%s", runs[r].said);
+        }
+        assert_true(told > 0);
         close_three(&p, xs, runs);
     }
 }

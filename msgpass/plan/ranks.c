@@ -227,20 +227,45 @@ static uint64_t stamped(uint64_t h, const void *data, size_t bytes)
 }
 static const uint64_t no_stamp = UINT64_C(0xcbf29ce484222325);
 
+/* All of a program but names, and functions, which lie elsewhere in each process. */
+static uint64_t stamp_of_program(const hga_program *p)
+{
+    const double numbers[] = {p->default_scale, p->softcap, p->negative_slope};
+    const int32_t ways[] = {p->has_lse, (int32_t)p->scores};
+    uint64_t h = stamped(stamped(no_stamp, numbers, sizeof numbers), ways, sizeof ways);
+    for (const hga_field *f = p->field + 1; f <= p->field + p->n_fields; f++) {
+        const int32_t field[] = {(int32_t)f->width, (int32_t)f->binding, (int32_t)f->io, (int32_t)f->rows};
+        h = stamped(h, field, sizeof field);
+    }
+    for (const hga_stage *s = p->stage; s < p->stage + p->n_stages; s++) {
+        const int32_t stage[] = {s->relation,
+                                 (int32_t)s->order,
+                                 (int32_t)s->message,
+                                 (int32_t)s->reduce,
+                                 (int32_t)s->update,
+                                 s->by_mass,
+                                 s->query,
+                                 s->key,
+                                 s->value,
+                                 s->gate,
+                                 s->keep,
+                                 s->out,
+                                 (int32_t)s->reads,
+                                 (int32_t)s->writes,
+                                 (int32_t)s->normaliser};
+        h = stamped(stamped(h, stage, sizeof stage), &s->alpha, sizeof s->alpha);
+    }
+    return h;
+}
+
 static rank_stamp stamp_of(const hga_plan *plan, const hga_halo_list *halo)
 {
     const hga_options *o = &plan->options;
-    const hga_program *p = &plan->program;
     const int64_t options[] = {o->precision, o->generic,     o->edge_bias,
                                o->cut_edges, o->strict_rows, (int64_t)o->modifiers};
-    rank_stamp x = {no_stamp, no_stamp, no_stamp, no_stamp, no_stamp};
-    for (hga_id s = 0; s < p->n_stages; s++) {
-        const int32_t stage[] = {p->stage[s].message,       p->stage[s].reduce, p->stage[s].update,
-                                 p->stage[s].relation,      p->stage[s].order,  p->stage[s].out,
-                                 (int32_t)p->stage[s].reads};
-        x.program = stamped(x.program, stage, sizeof stage);
+    rank_stamp x = {no_stamp, no_stamp, stamp_of_program(&plan->program), no_stamp, no_stamp};
+    for (hga_id s = 0; s < plan->program.n_stages; s++)
         x.graph = stamped(x.graph, &plan->stage[s].edges, sizeof plan->stage[s].edges);
-    }
     x.graph = stamped(x.graph, plan->nodes.level_ptr, (size_t)(plan->nodes.n_levels + 1) * sizeof(hga_id));
     for (int64_t i = 0; i < halo->n_transfers; i++) {
         const hga_transfer *t = &halo->transfer[i];

@@ -48,7 +48,9 @@ enum { HGA_MODIFIES_SOFTCAP = 1, HGA_MODIFIES_SLOPES = 2 };
    Tensors hold the rank's rows alone: those of the nodes that it owns and of those that are shared, which every rank
    brings and gets, in the order of the nodes (hga_plan_rank_rows). Tables that are not rows (biases, embeddings) are
    whole on every rank. Rows have the bits that they have in one process, wherever cuts are, on machines that have the
-   same instruction set (hga_options.isa names one for all).
+   same instruction set (hga_options.isa names one for all). Plans that are not of the same program, shape, cuts or
+   options are HGA_EINVAL; what calls bring (scales, seeds, layers, modifiers, tables) and functions of your own are not
+   compared, and have to be the same.
 
    Where a rank fails in one of these calls, or in hga_workspace_create, all ranks' calls return its status, and the
    exchange is of no use any more. Not with ranges, slices, gradient, keep_fields, batches and decoders
