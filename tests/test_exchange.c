@@ -669,6 +669,15 @@ static void what_ranks_cannot_do_is_named(void **state)
         assert_refused(HGA_EINVAL, wrong[i].text, plan_alone(&p, none, &(hga_ranks){&x, wrong[i].cuts, {0}}));
         hga_dist_destroy(&x);
     }
+    /* rounded in place, after the tree's means have read them */
+    problem tree;
+    variant_build(variant_named("neighbours"), 40, 3, &narrow, &tree);
+    assert_ok(hga_dist_in_process(1, NULL, &x));
+    const hga_options plain = {.threads = 1, .generic = 1, .precision = HGA_PRECISION_BF16};
+    assert_refused(HGA_EUNSUPPORTED, "before a later one writes it",
+                   plan_alone(&tree, plain, &(hga_ranks){&x, cuts, {0}}));
+    hga_dist_destroy(&x);
+    problem_clear(&tree);
     assert_refused(HGA_EINVAL, "no exchange", plan_alone(&p, none, &(hga_ranks){NULL, cuts, {0}}));
     assert_ok(hga_dist_in_process(1, NULL, &x));
     assert_refused(HGA_EINVAL, "no cuts", plan_alone(&p, none, &(hga_ranks){&x, NULL, {0}}));

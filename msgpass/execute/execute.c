@@ -533,7 +533,9 @@ hga_status hga_attention(const hga_graph *g, const hga_program *p, const hga_sha
     hga_status st = HGA_OK;
     hga_plan *plan = NULL;
     hga_workspace *workspace = NULL;
-    if (!io) return hga_fail(HGA_EINVAL, "no tensors");
+    if (!io)
+        return ranks_failed(options && options->ranks ? options->ranks->exchange : NULL,
+                            hga_fail(HGA_EINVAL, "no tensors"));
     hga_options mine = options ? *options : (hga_options){0};
     mine.edge_bias |= io->edge_bias != NULL;
     if (io->modifiers && p && shape) mine.modifiers |= modifiers_brought(p, io);
