@@ -406,7 +406,7 @@ def hold(isa):
         sys.exit(f"--isa: {isa!r} is not one of {', '.join(hga.isa_list().split())}, which run here")
     if isa not in HELD:
         sys.exit(f"--isa: peers can be held to {', '.join(HELD)}, not to {isa!r}")
-    if os.environ.get("HGA_ISA") != isa:
+    if not HELD[isa].items() <= os.environ.items():
         os.execve(sys.executable, [sys.executable, *sys.argv], {**os.environ, **HELD[isa]})
 
 
@@ -428,8 +428,8 @@ def main():
     a.add_argument("--calls", action="store_true", help="what small calls cost beside torch's, and nothing else (calls.py)")
     a.add_argument("--seconds", type=float, default=0.05, help="with --calls: how long a round of a row takes")
     a = a.parse_args()
-    if a.isa:
-        hold(a.isa)
+    if a.isa or os.environ.get("HGA_ISA") in HELD:  # which alone would hold hga and nobody else
+        hold(a.isa or os.environ["HGA_ISA"])
     if a.calls:
         try:
             import calls

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 import unittest
+import unittest.mock
 
 import hga
 import numpy as np
@@ -19,6 +20,7 @@ sys.path.insert(0, str(ROOT / "tests"))
 sys.path.insert(0, str(ROOT / "examples" / "python"))
 import browser  # noqa: E402
 import tutorial_outputs  # noqa: E402
+
 COMPARE = ROOT / "bench" / "compare.py"
 TUTORIAL = ROOT / "examples" / "python" / "tutorial.ipynb"
 
@@ -187,6 +189,16 @@ class Pages(unittest.TestCase):
             self.assertTrue(all(row["peer"] == "torch-sdpa" and row["reached"] > 0 for row in document["goals"]))
             self.assertEqual({row["peer"] for row in document["benchmarks"]}, {"hga", "torch-sdpa"})
         self.assertTrue(all(row["difference"] < 2e-3 for row in document["benchmarks"]))
+
+    def test_who_holds_hga_in_the_environment_holds_its_peers(self):
+        if not has("torch") or not {"avx2", "avx512"} <= set(hga.isa_list().split()):
+            self.skipTest("torch is not installed, or takes nothing beyond AVX2 here")
+        small = ["--tokens", 32, "--heads", 1, "--dim", 8, "--repetitions", 1, "--cases", "dense", "--peers", "hga,torch-sdpa"]
+        with tempfile.TemporaryDirectory() as folder, unittest.mock.patch.dict(os.environ, HGA_ISA="avx2"):
+            for isa in ((), ("--isa", "avx2")):
+                result = os.path.join(folder, "run.json")
+                run(COMPARE, *small, *isa, "--json", result)
+                self.assertEqual(json.loads(pathlib.Path(result).read_text())["context"]["torch's instructions"], "AVX2")
 
     def test_the_best_peer_judges_and_avx2_has_bounds_of_its_own(self):
         judged = "import compare, goals; g = goals.Goal('dense', 9, 'forward', ('a', 'b'), 1.4, 1.2); r = goals.row_of(g, 9, {'a': 2.0, 'b': 1.3}); print(r['peer'], r['goal'], r['met'])"
