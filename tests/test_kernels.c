@@ -162,7 +162,7 @@ static void heads_are_each_head(void **unused)
 
 /* ---- families ---- */
 
-enum { FAMILY_HEADS = 12, FAMILY_ROOM = 80 };
+enum { FAMILY_HEADS = 21, FAMILY_ROOM = 80 };
 
 typedef struct family_case {
     float q[KERNEL_TILE][FAMILY_HEADS * FAMILY_ROOM], k[KERNEL_FAMILY][FAMILY_HEADS * FAMILY_ROOM],
@@ -173,10 +173,12 @@ typedef struct family_case {
     uint16_t rows[KERNEL_FAMILY];
 } family_case;
 
-/* Some rows have no place to go to, some columns no edge, some scores none or huge ones. */
+/* Some rows have no place to go to, some columns no edge, some scores none or huge ones; in some cases all rows have
+   all columns, and those are as many as there may be. */
 static kernel_family draw_family(family_case *x)
 {
-    hga_id kv = 1 + below(4), share = 1 + below(3);
+    hga_id kv = 1 + below(7), share = 1 + below(3);
+    int full = !below(4);
     float size = below(8) ? 1 : 40;
     for (int r = 0; r < KERNEL_TILE; r++) {
         x->qs[r] = x->q[r], x->outs[r] = below(6) ? x->out[r] : NULL, x->lses[r] = x->lse[r];
@@ -184,11 +186,11 @@ static kernel_family draw_family(family_case *x)
     }
     for (int e = 0; e < KERNEL_FAMILY; e++) {
         x->ks[e] = x->k[e], x->vs[e] = x->v[e], x->bias[e] = below(8) ? draw(3) : -INFINITY;
-        x->rows[e] = below(4) ? (uint16_t)below(1 << KERNEL_TILE) : 0;
+        x->rows[e] = full ? UINT16_MAX : below(4) ? (uint16_t)below(1 << KERNEL_TILE) : 0;
         for (int j = 0; j < FAMILY_HEADS * FAMILY_ROOM; j++) x->k[e][j] = draw(1), x->v[e][j] = draw(1);
     }
     return (kernel_family){.n_rows = 1 + below(KERNEL_TILE),
-                           .n = 1 + below(KERNEL_FAMILY),
+                           .n = full ? KERNEL_FAMILY : 1 + below(KERNEL_FAMILY),
                            .heads = kv * share,
                            .dim = below(3) ? 1 + below(FAMILY_ROOM) : 64,
                            .dim_v = 1 + below(FAMILY_ROOM),
