@@ -181,13 +181,14 @@ done:
     return st;
 }
 
+/* Edges of no weight are none: those of tokens without mass. */
 static hga_status add_bundles(const coarsening *x)
 {
     hga_status st = HGA_OK;
     for (int64_t i = 0; i < x->n && !st; i++) {
         const bundle *e = &x->bundle[i];
-        double pairs = x->mass[e->dst] * x->mass[e->src];
-        st = hga_builder_add_edge(x->b, e->relation, e->src, e->dst, e->type, (float)(e->weight / pairs));
+        float weight = e->weight > 0 ? (float)(e->weight / (x->mass[e->dst] * x->mass[e->src])) : 0;
+        if (weight > 0) st = hga_builder_add_edge(x->b, e->relation, e->src, e->dst, e->type, weight);
     }
     return st;
 }

@@ -140,6 +140,36 @@ static void nodes_without_edges_are_in_clusters_too(void **state)
 
 /* ---- edges ---- */
 
+/* 0 - 1 and 2 - 3 are clusters, the first without mass; an edge leads from the one to the other. */
+static void edges_of_tokens_without_mass_join_no_clusters(void **state)
+{
+    static const hga_id ends[][2] = {{0, 1}, {1, 0}, {2, 3}, {3, 2}, {1, 2}};
+    (void)state;
+    hga_builder *b;
+    hga_graph *g;
+    assert_ok(hga_builder_create(NULL, &b));
+    assert_ok(hga_builder_add_level(b, 4, NULL));
+    assert_ok(hga_builder_add_relation(b, "near", NULL));
+    for (int i = 0; i < 5; i++) assert_ok(hga_builder_add_edge(b, 0, ends[i][0], ends[i][1], 0, 1));
+    assert_ok(hga_builder_set_mass(b, 0, 0));
+    assert_ok(hga_builder_set_mass(b, 1, 0));
+    assert_ok(hga_builder_finish(b, &g));
+    hga_builder_destroy(b);
+    hga_graph *h = coarsened(g, (hga_id[]){2}, 1);
+    hga_nodes nodes = hga_graph_nodes(h);
+    int64_t n, above = 0;
+    edge *e = all_edges(h, 0, &n);
+    assert_int_equal(nodes.parent[0], nodes.parent[1]);
+    for (int64_t i = 0; i < n; i++) {
+        if (e[i].dst < 4) continue;
+        above++;
+        assert_true(e[i].dst == nodes.parent[2] && e[i].src == nodes.parent[2] && e[i].weight == 0.5f);
+    }
+    assert_int_equal(n, 6);
+    assert_int_equal(above, 1);
+    free(e), hga_graph_destroy(g), hga_graph_destroy(h);
+}
+
 static int same_edge(const edge *a, const edge *b)
 {
     return a->dst == b->dst && a->src == b->src && a->type == b->type;
@@ -311,6 +341,7 @@ int main(void)
         cmocka_unit_test(there_is_little_between_clusters),
         cmocka_unit_test(sizes_end_at_one_cluster),
         cmocka_unit_test(nodes_without_edges_are_in_clusters_too),
+        cmocka_unit_test(edges_of_tokens_without_mass_join_no_clusters),
         cmocka_unit_test(edges_above_are_those_of_the_tokens_below),
         cmocka_unit_test(names_and_masses_of_tokens_stay),
         cmocka_unit_test(tokens_attend_over_all_levels),

@@ -304,11 +304,12 @@ HGA_API hga_status hga_graph_compress(const hga_graph *g, hga_graph **out);
    cluster that u is in to that of v, of the same relation and type; equal ones are one. So a cluster with edges inside
    has one to itself, and no edge joins what no tokens' edge joins. An edge's weight is the mean of those of all pairs
    of tokens in its ends, 0 where they are not joined, by mass: on every level the edges into a cluster count together
-   as much as the tokens in it have neighbours. Tokens keep their numbers, names, masses and positions; claims are not
-   kept. hga_program_hierarchy over *out attends each token's neighbours and, through the clusters that it is in, the
-   means of the neighbouring clusters. Equal graphs give equal trees. HGA_EINVAL for a graph that has levels already, or
-   sizes below 2; HGA_EUNSUPPORTED for tokens on two sides, and in a library without METIS; HGA_EOVERFLOW for more than
-   METIS can hold; HGA_ENOMEM. Source: Karypis and Kumar 1998. */
+   as much as the tokens in it have neighbours, and edges of tokens without mass join no clusters. Tokens keep their
+   numbers, names, masses and positions; claims are not kept. hga_program_hierarchy over *out attends each token's
+   neighbours and, through the clusters that it is in, the means of the neighbouring clusters. Equal graphs give equal
+   trees. HGA_EINVAL for a graph that has levels already, or sizes below 2; HGA_EUNSUPPORTED for tokens on two sides,
+   and in a library without METIS; HGA_EOVERFLOW for more than METIS can hold; HGA_ENOMEM. Source: Karypis and Kumar
+   1998. */
 HGA_API hga_status hga_graph_coarsen(const hga_graph *g, const hga_id *size, hga_id n_sizes, hga_graph **out);
 
 /* ---- orders ---- */
