@@ -66,9 +66,10 @@ static lanes other_owners(window *w, const hga_segment *s, lanes seen, const lan
     lanes any = 0, other = 0;
     for (hga_id c = 0; c < w->n; c++) any |= rows[c];
     for (hga_id row = 0; row < KERNEL_TILE; row++) {
-        if (!(any >> row & 1u)) continue;
-        if (!(seen >> row & 1u)) w->own[row] = s->pos_of;
-        if (w->own[row] != s->pos_of) other |= (lanes)(1u << row);
+        const lanes bit = (lanes)(1u << row);
+        if (!(any & bit)) continue;
+        if (!(seen & bit)) w->own[row] = s->pos_of;
+        if (w->own[row] != s->pos_of) other |= bit;
     }
     return other;
 }
