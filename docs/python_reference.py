@@ -19,6 +19,15 @@ def signature(thing):
     return str(s.replace(parameters=plain, return_annotation=inspect.Signature.empty))
 
 
+def members(c):
+    """What a class has of its own, after what it has from bases of the package that nobody sees (their names are not exported)."""
+    found = {}
+    for base in reversed(c.__mro__):
+        if base is c or (base.__module__.startswith("hga.") and not hasattr(hga, base.__name__)):
+            found |= vars(base)
+    return found
+
+
 def main():
     print("# Reference of the Python package\n")
     print("Made of the docstrings by `python3 docs/python_reference.py > docs/python-reference.md`; a test compares the two. [python.md](python.md) is the introduction.\n")
@@ -37,7 +46,7 @@ def main():
     for name in CLASSES:
         c = getattr(hga, name)
         print(f"\n## hga.{name}\n\n{said(c)}\n")
-        for member, thing in vars(c).items():
+        for member, thing in members(c).items():
             f = thing.__func__ if isinstance(thing, staticmethod) else thing.fget if isinstance(thing, property) else thing
             if member.startswith("_") or not inspect.isfunction(f):
                 continue
