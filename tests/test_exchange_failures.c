@@ -1,0 +1,238 @@
+/* test_exchange_failures.c: where one rank fails, or means something else, all are told, and none hangs; what ranks
+   cannot do is refused by name. */
+#include "exchange.h"
+
+/* ---- failures ---- */
+
+/* Rank `bad` of three does something else; returns how many failed with the status. */
+static void open_three(problem *p, hga_exchange *xs, rank_run *runs, hga_id *cuts)
+{
+    hga_options o = {.threads = 1};
+    variant_build(variant_named("bpt"), 200, 3, &narrow, p);
+    cut_evenly(tokens_of(p), 3, 16, cuts);
+    assert_ok(hga_dist_in_process(3, NULL, xs));
+    open_runs(p, &o, PACKED, cuts, xs, 3, runs);
+}
+
+static void close_three(problem *p, hga_exchange *xs, rank_run *runs)
+{
+    for (int r = 0; r < 3; r++) close_tensors(&runs[r].t), hga_dist_destroy(&xs[r]);
+    problem_clear(p);
+}
+
+static void expect_all(const rank_run *runs, hga_status st)
+{
+    for (int r = 0; r < 3; r++) {
+        if (runs[r].st != st) fail_msg("rank %d: %s, %s", r, hga_status_name(runs[r].st), runs[r].said);
+        assert_int_equal(runs[r].f.live, 0);
+    }
+}
+
+static void what_one_rank_forgets_reaches_all(void **state)
+{
+    (void)state;
+    static const char *const what[] = {[VALUES] = "is missing", [TENSORS] = "no tensors", [GRAPH] = "no graph"};
+    for (gap g = VALUES; g <= GRAPH; g++) {
+        problem p;
+        hga_exchange xs[3];
+        rank_run runs[3];
+        hga_id cuts[4];
+        open_three(&p, xs, runs, cuts);
+        for (int r = 0; r < 3; r++) runs[r].before = g == GRAPH ? p.graph : NULL;
+        runs[1].forgets = g;
+        run_ranks(runs, 3);
+        expect_all(runs, HGA_EINVAL);
+        assert_non_null(strstr(runs[1].said, what[g]));
+        assert_non_null(strstr(runs[0].said, "rank 1 of 3 has failed"));
+        close_three(&p, xs, runs);
+    }
+}
+
+/* Each allocation of one rank, until none fails. */
+static void a_failing_allocation_of_one_rank_reaches_all(void **state)
+{
+    (void)state;
+    for (int64_t n = 1, over = 0; !over; n += 1 + n / 8) {
+        problem p;
+        hga_exchange xs[3];
+        rank_run runs[3];
+        hga_id cuts[4];
+        open_three(&p, xs, runs, cuts);
+        runs[2].f.fails_from = n;
+        run_ranks(runs, 3);
+        over = runs[2].st == HGA_OK;
+        expect_all(runs, over ? HGA_OK : HGA_ENOMEM);
+        close_three(&p, xs, runs);
+    }
+}
+
+static void a_plan_that_is_updated_is_the_new_graphs(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"window", "bpt", "siblings"};
+    for (int i = 0; i < 3; i++) {
+        problem p, old;
+        hga_exchange xs[3];
+        rank_run runs[3];
+        hga_id cuts[4];
+        hga_options o = {.threads = 1};
+        variant_build(variant_named(names[i]), 200, 3, &narrow, &p);
+        variant_build(variant_named(names[i]), 200, 4, &narrow, &old);
+        tensors want = run_whole(&p, &o, PACKED);
+        cut_evenly(tokens_of(&p), 3, 16, cuts);
+        assert_ok(hga_dist_in_process(3, &strict, xs));
+        open_runs(&p, &o, PACKED, cuts, xs, 3, runs);
+        for (int r = 0; r < 3; r++) runs[r].before = old.graph;
+        run_ranks(runs, 3);
+        expect_all(runs, HGA_OK);
+        for (int r = 0; r < 3; r++) compare_tensors(&p, "updated", r, &runs[r].t, &want);
+        close_tensors(&want);
+        problem_clear(&old);
+        close_three(&p, xs, runs);
+    }
+}
+
+static void ranks_that_mean_different_things_are_told(void **state)
+{
+    (void)state;
+    static const char *const what[] = {"different cuts",    "different options", "different options",
+                                       "different program", "different program", "different program",
+                                       "different shape"};
+    for (int i = 0; i < 7; i++) {
+        problem p;
+        hga_exchange xs[3];
+        rank_run runs[3];
+        hga_id cuts[4], others[4];
+        open_three(&p, xs, runs, cuts);
+        problem other = p;
+        memcpy(others, cuts, sizeof others);
+        others[1] += 16;
+        if (i == 0) runs[2].cuts = others;
+        if (i == 1) runs[2].options.precision = HGA_PRECISION_BF16;
+        if (i == 2) runs[2].options.dropout = 0.5f;
+        if (i == 3) other.program.default_scale = 0.5f;
+        if (i == 4) p.program.softcap = 20, other.program.softcap = 30;
+        if (i == 5) other.program.stage[other.program.n_stages - 1].by_mass ^= 1;
+        if (i == 6) other.shape.dim += 4;
+        if (i >= 3) runs[2].p = &other;
+        run_ranks(runs, 3);
+        expect_all(runs, HGA_EINVAL);
+        int told = 0;
+        for (int r = 0; r < 3; r++) {
+            told += strstr(runs[r].said, what[i]) != NULL;
+            if (!strstr(runs[r].said, what[i]) && !strstr(runs[r].said, "has failed")) fail_msg("%s", runs[r].said);
+        }
+        assert_true(told > 0);
+        close_three(&p, xs, runs);
+    }
+}
+
+/* ---- what is refused ---- */
+
+static hga_status plan_alone(const problem *p, hga_options o, const hga_ranks *ranks)
+{
+    hga_plan *plan = NULL;
+    o.ranks = ranks;
+    hga_status st = hga_plan_create(p->graph, &p->program, &p->shape, &o, &plan);
+    hga_plan_destroy(plan);
+    return st;
+}
+
+#define assert_refused(status, text, call)                                         \
+    do {                                                                           \
+        assert_status(status, call);                                               \
+        if (!strstr(hga_error_detail(), text)) fail_msg("%s", hga_error_detail()); \
+    } while (0)
+
+static void what_ranks_cannot_do_is_named(void **state)
+{
+    (void)state;
+    problem p;
+    hga_exchange x;
+    variant_build(variant_named("window"), 40, 3, &narrow, &p);
+    const hga_options none = {.threads = 1};
+    static const struct {
+        hga_options o;
+        const char *text;
+    } refused[] = {{{.ranges = 1}, "ranks: not with options.ranges"},
+                   {{.slices = 1}, "ranks: not with options.slices"},
+                   {{.gradient = 1}, "ranks: not with options.gradient"},
+                   {{.keep_fields = 1}, "ranks: not with options.keep_fields"}};
+    const struct {
+        hga_id cuts[2];
+        const char *text;
+    } wrong[] = {{{1, 40}, "cut 0 is 1"}, {{0, 39}, "cut 1 is 39, of 40 tokens"}};
+    hga_id cuts[] = {0, 40};
+    for (int i = 0; i < 4; i++) {
+        assert_ok(hga_dist_in_process(1, NULL, &x));
+        assert_refused(HGA_EUNSUPPORTED, refused[i].text, plan_alone(&p, refused[i].o, &(hga_ranks){&x, cuts, {0}}));
+        hga_dist_destroy(&x);
+    }
+    for (int i = 0; i < 2; i++) {
+        assert_ok(hga_dist_in_process(1, NULL, &x));
+        assert_refused(HGA_EINVAL, wrong[i].text, plan_alone(&p, none, &(hga_ranks){&x, wrong[i].cuts, {0}}));
+        hga_dist_destroy(&x);
+    }
+    /* rounded in place, after the tree's means have read them */
+    problem tree;
+    variant_build(variant_named("neighbours"), 40, 3, &narrow, &tree);
+    assert_ok(hga_dist_in_process(1, NULL, &x));
+    const hga_options plain = {.threads = 1, .generic = 1, .precision = HGA_PRECISION_BF16};
+    assert_refused(HGA_EUNSUPPORTED, "before a later one writes it",
+                   plan_alone(&tree, plain, &(hga_ranks){&x, cuts, {0}}));
+    hga_dist_destroy(&x);
+    problem_clear(&tree);
+    assert_refused(HGA_EINVAL, "no exchange", plan_alone(&p, none, &(hga_ranks){NULL, cuts, {0}}));
+    assert_ok(hga_dist_in_process(1, NULL, &x));
+    assert_refused(HGA_EINVAL, "no cuts", plan_alone(&p, none, &(hga_ranks){&x, NULL, {0}}));
+    hga_exchange short_one = x;
+    short_one.size = 8;
+    assert_refused(HGA_EINVAL, "an exchange of 8 bytes", plan_alone(&p, none, &(hga_ranks){&short_one, cuts, {0}}));
+    hga_dist_destroy(&x);
+    problem_clear(&p);
+}
+
+static void calls_of_rows_of_batches_and_decoders_are_refused(void **state)
+{
+    (void)state;
+    problem p;
+    hga_exchange x;
+    hga_plan *plan;
+    hga_workspace *workspace;
+    hga_decoder *decoder;
+    hga_id cuts[] = {0, 40};
+    int64_t first, n;
+    variant_build(variant_named("window_causal"), 40, 3, &narrow, &p);
+    assert_ok(hga_dist_in_process(1, NULL, &x));
+    hga_ranks ranks = {.exchange = &x, .cuts = cuts};
+    hga_options o = {.threads = 1, .ranks = &ranks};
+    assert_ok(hga_plan_create(p.graph, &p.program, &p.shape, &o, &plan));
+    assert_ok(hga_workspace_create(plan, &workspace));
+    assert_ok(hga_plan_execute(plan, workspace, &p.io));
+    assert_refused(HGA_EUNSUPPORTED, "no batch", hga_plan_execute_batch(plan, &workspace, &p.io, 1));
+    assert_refused(HGA_EUNSUPPORTED, "one process", hga_plan_rows(plan, HGA_IO_OUT, 0, &first, &n));
+    assert_refused(HGA_EUNSUPPORTED, "options.slices",
+                   hga_workspace_rows(plan, workspace, 0, 0, 0, HGA_ROWS_DROP, NULL));
+    assert_refused(HGA_EUNSUPPORTED, "without options.ranks",
+                   hga_decoder_create(p.graph, &p.program, &p.shape, &(hga_decode_options){.plan = o}, &decoder));
+    hga_io io = p.io;
+    io.first_row = 3, io.n_rows = 2;
+    assert_refused(HGA_EUNSUPPORTED, "all of its rows", hga_plan_execute(plan, workspace, &io));
+    hga_workspace_destroy(workspace), hga_plan_destroy(plan);
+    hga_dist_destroy(&x);
+    problem_clear(&p);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_one_rank_forgets_reaches_all),
+        cmocka_unit_test(a_failing_allocation_of_one_rank_reaches_all),
+        cmocka_unit_test(a_plan_that_is_updated_is_the_new_graphs),
+        cmocka_unit_test(ranks_that_mean_different_things_are_told),
+        cmocka_unit_test(what_ranks_cannot_do_is_named),
+        cmocka_unit_test(calls_of_rows_of_batches_and_decoders_are_refused),
+    };
+    alarm(getenv("HGA_TEST_QUICK") ? 600 : 120); /* a rank that hangs ends the test */
+    return cmocka_run_group_tests_name("exchange_failures", tests, NULL, NULL);
+}
