@@ -41,6 +41,11 @@ static hga_id bucket_of(accesses *a, hga_id v)
     return a->bucket[l].first + ((v - a->plan->nodes.level_ptr[l]) >> a->bucket[l].shift);
 }
 
+bucket_span accesses_buckets(accesses *a, hga_id storage, hga_id first, hga_id last)
+{
+    return (bucket_span){a->at[storage] + bucket_of(a, first), a->at[storage] + bucket_of(a, last)};
+}
+
 /* ---- runs of nodes ---- */
 
 /* A panel's visit to rows of some sets. Nodes come in any order; those that follow each other go together. */
@@ -350,7 +355,7 @@ static void note_users(users *of, uint64_t set, int64_t by)
     for (; set; set &= set - 1) note_user(&of[__builtin_ctzll(set)], by);
 }
 
-static void find_users(accesses *a)
+static void find_users(accesses *a, int (*recycles)(const hga_plan *, hga_id))
 {
     for (int s = 0; s < N_ROW_SETS; s++) a->writers[s] = a->all[s] = (users){-1, -1};
     for (int64_t i = 0; i < a->plan->n_phases; i++) {
@@ -361,8 +366,9 @@ static void find_users(accesses *a)
         if (ph->job == JOB_PIECES) note_user(&a->writers[SPLITS + ph->stage], i);
         if (ph->job == JOB_PIECES || ph->job == JOB_MERGE) note_user(&a->all[SPLITS + ph->stage], i);
     }
+    const users *used = a->plan->ranks ? a->all : a->writers; /* others write what a rank alone reads */
     for (hga_id s = 0; s < N_STORAGES; s++)
-        if (a->writers[s].last >= 0 && slots_recycle(a->plan, s)) a->recycled |= UINT64_C(1) << s;
+        if (used[s].last >= 0 && recycles(a->plan, s)) a->recycled |= UINT64_C(1) << s;
 }
 
 /* Buckets for the sets that some write and others read, or that are recycled. */
@@ -378,7 +384,7 @@ static void number_buckets(accesses *a)
     }
 }
 
-hga_status accesses_open(accesses *a, const hga_plan *plan)
+hga_status accesses_open(accesses *a, const hga_plan *plan, int (*recycles)(const hga_plan *, hga_id))
 {
     hga_id levels = plan->nodes.n_levels;
     hga_status st = HGA_OK;
@@ -390,7 +396,7 @@ hga_status accesses_open(accesses *a, const hga_plan *plan)
         a->bucket[l].shift = bucket_shift(n);
         a->bucket[l + 1].first = a->bucket[l].first + (n >> a->bucket[l].shift) + 1;
     }
-    find_users(a);
+    find_users(a, recycles);
     number_buckets(a);
 done:
     return st;

@@ -21,7 +21,7 @@ typedef struct stack {
 typedef struct assignment {
     hga_plan *plan;
     stack *stack;                     /* [n_pools][threads] */
-    int64_t *taker, *giver;           /* [n_items]: the first range that begins or ends there, -1 */
+    int64_t n_items, *taker, *giver;  /* [n_items]: the first range that begins or ends there, -1 */
     int64_t *next_taker, *next_giver; /* [n]: by range */
 } assignment;
 
@@ -109,14 +109,23 @@ static hga_status change_span(assignment *a, area *x, const live_range *l, int64
     return change(a->plan, s, (hga_id)(end - first), x->slot + (first - x->first));
 }
 
+/* The rows that the caller does not bring. */
+static hga_status change_rows(assignment *a, hga_id f, const live_range *l, row_change change)
+{
+    field_storage *h = &a->plan->storage[f];
+    hga_status st = HGA_OK;
+    int64_t at = 0;
+    for (rank_rows x = {0}; !st && !h->rounded && rank_rows_next(a->plan, f, &x); at = (int64_t)x.first + x.n)
+        st = change_span(a, &h->rows, l, at, x.first, change);
+    return st ? st : change_span(a, &h->rows, l, at, INT32_MAX, change);
+}
+
 /* A range is of the nodes that are not the caller's, and of the log-sum-exps, guests' too, or the bf16 rows of all. */
 static hga_status change_range(assignment *a, const live_range *l, row_change change)
 {
     field_storage *h = storage_of(a->plan, l->storage);
     if (is_bf16(l->storage)) return change_span(a, &h->bf16, l, 0, INT32_MAX, change);
-    hga_id io_n = h->rounded ? 0 : h->io_n;
-    hga_status st = change_span(a, &h->rows, l, 0, io_n ? h->io_first : INT32_MAX, change);
-    if (!st && io_n) st = change_span(a, &h->rows, l, (int64_t)h->io_first + io_n, INT32_MAX, change);
+    hga_status st = change_rows(a, l->storage, l, change);
     for (hga_id f = 1; !st && f <= a->plan->program.n_fields; f++)
         if (a->plan->storage[f].lse.n && (f == l->storage || a->plan->storage[f].host == l->storage))
             st = change_span(a, &a->plan->storage[f].lse, l, 0, INT32_MAX, change);
@@ -149,7 +158,7 @@ static hga_status open_storage(hga_plan *plan, hga_id storage)
 static hga_status list_ranges(assignment *a, const live_range *ranges, int64_t n)
 {
     hga_status st = HGA_OK;
-    int64_t items = a->plan->waves.n_items;
+    int64_t items = a->n_items;
     HGA_TRY(hga_new(&a->plan->allocator, items, sizeof *a->taker, &a->taker));
     HGA_TRY(hga_new(&a->plan->allocator, items, sizeof *a->giver, &a->giver));
     HGA_TRY(hga_new(&a->plan->allocator, n, sizeof *a->next_taker, &a->next_taker));
@@ -169,7 +178,7 @@ done:
 static hga_status walk(assignment *a, const live_range *ranges)
 {
     hga_status st = HGA_OK;
-    for (int64_t i = 0; i < a->plan->waves.n_items; i++) {
+    for (int64_t i = 0; i < a->n_items; i++) {
         for (int64_t l = a->taker[i]; l >= 0; l = a->next_taker[l]) HGA_TRY(change_range(a, &ranges[l], take_rows));
         for (int64_t l = a->giver[i]; l >= 0; l = a->next_giver[l]) HGA_TRY(change_range(a, &ranges[l], give_rows));
     }
@@ -210,16 +219,16 @@ static void clear(assignment *a, int64_t n)
     for (int64_t i = 0; a->stack && i < stacks; i++)
         hga_delete(x, a->stack[i].free, a->stack[i].room, sizeof *a->stack[i].free);
     hga_delete(x, a->stack, stacks, sizeof *a->stack);
-    hga_delete(x, a->taker, a->plan->waves.n_items, sizeof *a->taker);
-    hga_delete(x, a->giver, a->plan->waves.n_items, sizeof *a->giver);
+    hga_delete(x, a->taker, a->n_items, sizeof *a->taker);
+    hga_delete(x, a->giver, a->n_items, sizeof *a->giver);
     hga_delete(x, a->next_taker, n, sizeof *a->next_taker);
     hga_delete(x, a->next_giver, n, sizeof *a->next_giver);
 }
 
-hga_status slots_assign(hga_plan *plan, const live_range *ranges, int64_t n)
+hga_status slots_assign(hga_plan *plan, const live_range *ranges, int64_t n, int64_t n_items)
 {
     hga_status st = HGA_OK;
-    assignment a = {.plan = plan};
+    assignment a = {.plan = plan, .n_items = n_items};
     plan->n_pools = 0;
     if (n == 0) return HGA_OK;
     HGA_TRY(list_ranges(&a, ranges, n));

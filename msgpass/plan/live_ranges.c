@@ -25,23 +25,30 @@ void live_ranges_note(live_ranges *l, const entry *entries, int64_t e, int write
     }
 }
 
-/* Where each entry is in the order: the item's number, and that of its wave. */
+void live_ranges_keep(live_ranges *l, int64_t first, int64_t last)
+{
+    for (bucket_ends *b = l->ends + first, *end = l->ends + last; b <= end; b++) {
+        if (b->first < 0) *b = (bucket_ends){0};
+        b->given = 1;
+    }
+}
+
+/* Where each entry is in the order, by its number; and where each wave begins. */
 typedef struct ranks {
-    int64_t *item;
-    hga_id *wave;
-    int64_t n;
+    const entry *entries;
+    int64_t *item, n;
+    int64_t *wave, n_waves; /* [n_waves + 1] */
 } ranks;
 
 static hga_status find_ranks(const hga_plan *plan, const entry *entries, int64_t n, ranks *r)
 {
-    const wave_order *o = &plan->waves;
     hga_status st = HGA_OK;
-    r->n = n;
+    *r = (ranks){.entries = entries, .n = n, .n_waves = n ? (int64_t)entries[n - 1].when.wave + 1 : 0};
     HGA_TRY(hga_new(&plan->allocator, n, sizeof *r->item, &r->item));
-    HGA_TRY(hga_new(&plan->allocator, n, sizeof *r->wave, &r->wave));
-    for (int64_t i = 0; i < n; i++) r->item[entries[i].number] = i;
-    for (hga_id wave = 0; wave < o->n; wave++)
-        for (int64_t i = o->ptr[wave * plan->threads]; i < o->ptr[(wave + 1) * plan->threads]; i++) r->wave[i] = wave;
+    HGA_TRY(hga_new_zero(&plan->allocator, r->n_waves + 1, sizeof *r->wave, &r->wave));
+    for (int64_t i = 0; i < n; i++) r->item[entries[i].number] = i, r->wave[entries[i].when.wave + 1] = i + 1;
+    for (int64_t w = 1; w <= r->n_waves; w++)
+        if (r->wave[w] == 0) r->wave[w] = r->wave[w - 1]; /* nothing runs in it */
 done:
     return st;
 }
@@ -49,27 +56,22 @@ done:
 static void ranks_clear(const hga_plan *plan, ranks *r)
 {
     hga_delete(&plan->allocator, r->item, r->n, sizeof *r->item);
-    hga_delete(&plan->allocator, r->wave, r->n, sizeof *r->wave);
+    hga_delete(&plan->allocator, r->wave, r->n_waves + 1, sizeof *r->wave);
 }
 
 /* Where in the order the wave of an item begins and ends. */
-static int64_t wave_begin(const hga_plan *plan, const ranks *r, int64_t item)
-{
-    return plan->waves.ptr[r->wave[item] * plan->threads];
-}
-static int64_t wave_end(const hga_plan *plan, const ranks *r, int64_t item)
-{
-    return plan->waves.ptr[(r->wave[item] + 1) * plan->threads] - 1;
-}
+static int64_t wave_begin(const ranks *r, int64_t item) { return r->wave[r->entries[item].when.wave]; }
+static int64_t wave_end(const ranks *r, int64_t item) { return r->wave[r->entries[item].when.wave + 1] - 1; }
 
 /* What several threads touch in the first wave of its range is taken before any of them could have given a row back in
    that wave; what in the last one another thread touches is given back when all have ended. */
-static live_range range_of(const hga_plan *plan, const entry *entries, const bucket_ends *b, const ranks *r)
+static live_range range_of(const bucket_ends *b, const ranks *r)
 {
+    const entry *entries = r->entries;
     int64_t begin = r->item[b->first], end = r->item[b->last];
     live_range x = {.thread = entries[begin].when.owner, .begin = begin, .end = end};
-    if (b->first_shared) x.begin = wave_begin(plan, r, begin);
-    if (b->last_shared || entries[end].when.owner != x.thread) x.end = wave_end(plan, r, end);
+    if (b->first_shared) x.begin = wave_begin(r, begin);
+    if (b->last_shared || entries[end].when.owner != x.thread) x.end = wave_end(r, end);
     if (b->given) x.begin = 0, x.end = -1;
     return x;
 }
@@ -89,7 +91,7 @@ static hga_status add_range(const hga_plan *plan, live_ranges *l, live_range x)
 }
 
 /* The ranges of one storage, level by level, bucket by bucket. */
-static hga_status find_storage(live_ranges *l, const accesses *a, const entry *entries, const ranks *r, hga_id s)
+static hga_status find_storage(live_ranges *l, const accesses *a, const ranks *r, hga_id s)
 {
     const hga_plan *plan = a->plan;
     const hga_id *level = plan->nodes.level_ptr;
@@ -98,7 +100,7 @@ static hga_status find_storage(live_ranges *l, const accesses *a, const entry *e
         const bucket_ends *b = l->ends + a->at[s] + a->bucket[i].first;
         for (hga_id v = level[i], each = 1 << a->bucket[i].shift; v < level[i + 1]; v += each, b++) {
             if (b->first < 0) continue;
-            live_range x = range_of(plan, entries, b, r);
+            live_range x = range_of(b, r);
             x.storage = s, x.first = v, x.n = level[i + 1] - v < each ? level[i + 1] - v : each;
             HGA_TRY(add_range(plan, l, x));
         }
@@ -113,7 +115,7 @@ hga_status live_ranges_find(live_ranges *l, const accesses *a, const entry *entr
     ranks r = {0};
     HGA_TRY(find_ranks(a->plan, entries, n, &r));
     for (hga_id s = 0; s < N_STORAGES; s++)
-        if (a->recycled >> s & 1u) HGA_TRY(find_storage(l, a, entries, &r, s));
+        if (a->recycled >> s & 1u) HGA_TRY(find_storage(l, a, &r, s));
 done:
     ranks_clear(a->plan, &r);
     return st;

@@ -141,9 +141,10 @@ static hga_status lower(hga_plan *plan, const hga_graph *g)
     st = phases_make(plan);
     if (!st) st = rank_plan_make(plan);
     if (!st) st = waves_make(plan);
-    if (!st) st = storage_lay_out(plan);
     if (!st) st = slices_make(plan);
     if (!st) st = rank_passes_make(plan);
+    if (!st) st = rank_slots_make(plan);
+    if (!st) st = storage_lay_out(plan);
     phases_forget_costs(plan);
     return st;
 }

@@ -406,8 +406,8 @@ double waves_longest_shares(const hga_plan *plan);
 void waves_clear(hga_plan *plan);
 /* Does a storage give rows back? */
 int slots_recycle(const hga_plan *plan, hga_id storage);
-/* Slots for all ranges, in the order of the items. */
-hga_status slots_assign(hga_plan *plan, const live_range *ranges, int64_t n);
+/* Slots for all ranges, in the order of n_items items. */
+hga_status slots_assign(hga_plan *plan, const live_range *ranges, int64_t n, int64_t n_items);
 void slots_clear(hga_plan *plan);
 /* Executions of some rows of the output, or of rows that others are there for: may there be any? What a slice needs of
    the plan (slices.h), and the bytes of its memory. */
@@ -419,11 +419,13 @@ hga_status rank_plan_create(hga_plan *plan);
 hga_status rank_plan_renew(hga_plan *plan);
 hga_status rank_plan_make(hga_plan *plan);
 hga_status rank_passes_make(hga_plan *plan);
+/* .. and once that is known, rows of the workspace for what the rank computes and receives. */
+hga_status rank_slots_make(hga_plan *plan);
 void rank_plan_clear(hga_plan *plan);
 /* A status that is not HGA_OK reaches all ranks, of an exchange or a plan; either may be NULL. Returns the status. */
 hga_status ranks_failed(const hga_exchange *x, hga_status st);
 hga_status plan_failed(const hga_plan *plan, hga_status st);
-/* The next of the rank's rows of a field's tensor, from a zeroed struct on: nodes [first, first + n), which are rows
+/* The next of the caller's rows of a field, from a zeroed struct on, of a rank's those it computes: nodes [first, first + n), which are rows
    row .. row + n - 1; are there any? */
 typedef struct rank_rows {
     int64_t interval, row;

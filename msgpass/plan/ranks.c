@@ -105,6 +105,10 @@ int rank_rows_next(const hga_plan *plan, hga_id f, rank_rows *at)
 {
     const struct rank_plan *r = plan->ranks;
     const field_storage *h = &plan->storage[f];
+    if (!r) {
+        at->first = h->io_first, at->n = at->interval++ == 0 ? h->io_n : 0;
+        return at->n > 0;
+    }
     at->row += at->n;
     for (at->n = 0; at->n == 0 && at->interval < r->n_mine; at->interval++) {
         int64_t first = r->mine[at->interval].first, end = first + r->mine[at->interval].n;
@@ -119,8 +123,6 @@ static void count_given(hga_plan *plan)
 {
     for (hga_id f = 1; f <= plan->program.n_fields; f++) {
         field_storage *h = &plan->storage[f];
-        h->given_n = h->io_n;
-        if (!plan->ranks) continue;
         h->given_n = 0;
         for (rank_rows at = {0}; rank_rows_next(plan, f, &at);) h->given_n += at.n;
     }

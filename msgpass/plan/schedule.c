@@ -303,7 +303,7 @@ hga_status waves_make(hga_plan *plan)
 {
     hga_status st = HGA_OK;
     scheduling x = {.plan = plan, .accesses.plan = plan};
-    HGA_TRY(accesses_open(&x.accesses, plan));
+    HGA_TRY(accesses_open(&x.accesses, plan, slots_recycle));
     HGA_TRY(dependences_open(&plan->allocator, x.accesses.n_buckets, &x.dependences));
     HGA_TRY(live_ranges_open(&plan->allocator, x.accesses.recycled ? x.accesses.n_buckets : 0, &x.live));
     HGA_TRY(list_entries(&x));
@@ -314,7 +314,7 @@ hga_status waves_make(hga_plan *plan)
     HGA_TRY(store_tokens(&x));
     if (x.accesses.recycled) {
         HGA_TRY(live_ranges_find(&x.live, &x.accesses, x.entry, x.n_entries));
-        HGA_TRY(slots_assign(plan, x.live.range, x.live.n));
+        HGA_TRY(slots_assign(plan, x.live.range, x.live.n, x.n_entries));
     }
 done:
     clear(&x);

@@ -39,6 +39,11 @@ typedef struct users {
     int64_t first, last;
 } users;
 
+/* Buckets of a row set by their numbers. */
+typedef struct bucket_span {
+    int64_t first, last;
+} bucket_span;
+
 /* Buckets [first, last] of rows that follow each other, of whichever row set. */
 typedef struct bucket_run {
     hga_id first, last;
@@ -90,13 +95,16 @@ typedef struct phase_accesses {
 /* Some rows of one set are read, or written: buckets first .. last. */
 typedef void (*access_function)(void *context, int writes, int64_t first, int64_t last);
 
-hga_status accesses_open(accesses *a, const hga_plan *plan);
+/* recycles: whose rows serve one node after another. */
+hga_status accesses_open(accesses *a, const hga_plan *plan, int (*recycles)(const hga_plan *plan, hga_id storage));
 void accesses_close(accesses *a);
 /* Phase `number`'s, as far as phases before it (after = 0) or behind it (1) have to do with them; and with 1 as far as
    rows are recycled. */
 phase_accesses accesses_of(const accesses *a, hga_id number, int after);
 /* All that a panel does. */
 void accesses_visit(accesses *a, const phase_accesses *of, hga_id panel, access_function each, void *context);
+/* The buckets that have nodes [first, last] of a storage. */
+bucket_span accesses_buckets(accesses *a, hga_id storage, hga_id first, hga_id last);
 /* What a phase touches for one of its stages (jobs on a field: for that). */
 storages_touched accesses_touched(const hga_plan *plan, const phase *ph, hga_id stage);
 /* The sources of rows [first, first + n) of a phase, nodes first .. last at a time, which may come several times and in
@@ -149,7 +157,7 @@ hga_status slack_use(accesses *a, entry *entries, int64_t n, int *moved);
 typedef struct bucket_ends {
     int64_t first, last;
     uint8_t first_shared, last_shared; /* in that wave several threads touch it, in no order */
-    uint8_t given;                     /* the program begins with reading it */
+    uint8_t given;                     /* the program begins with reading it, or it is kept */
 } bucket_ends;
 
 typedef struct live_ranges {
@@ -164,7 +172,9 @@ void live_ranges_close(const hga_allocator *a, live_ranges *l);
 void live_ranges_forget(live_ranges *l);
 /* Entry e, the latest of the program so far, touches these buckets. */
 void live_ranges_note(live_ranges *l, const entry *entries, int64_t e, int writes, int64_t first, int64_t last);
-/* Once entries are in order and the plan's waves stand: the ranges of all recycled storages. */
+/* These buckets live from the first entry to the end and longer. */
+void live_ranges_keep(live_ranges *l, int64_t first, int64_t last);
+/* Once entries are in order, waves ascending: the ranges of all recycled storages. */
 hga_status live_ranges_find(live_ranges *l, const accesses *a, const entry *entries, int64_t n);
 
 #endif

@@ -57,15 +57,13 @@ static void need_nodes(void *context, hga_id first, hga_id last)
     }
 }
 
-/* Rows [first, end) of a phase, as nodes. */
-static void need_own(const hga_plan *plan, const phase *ph, hga_id first, hga_id end, needing *x)
+void slice_own_nodes(const hga_plan *plan, const phase *ph, hga_id first, hga_id end, node_function each, void *context)
 {
     int in_order = ph->job != JOB_MERGE && ph->job != JOB_PIECES && !ph->by_position;
-    if (!x->storages) return;
-    if (in_order) need_nodes(x, ph->first + first, ph->first + end - 1);
+    if (in_order && first < end) each(context, ph->first + first, ph->first + end - 1);
     for (hga_id i = first; !in_order && i < end; i++) {
         hga_id v = phase_node(plan, ph, i);
-        need_nodes(x, v, v);
+        each(context, v, v);
     }
 }
 
@@ -76,7 +74,7 @@ static void need_all(const hga_plan *plan, slice *s, const slice_job *job)
     FOR_RUNS(&s->run[slice_job_of(ph, job->stage)], i, end, 0, job->rows)
     {
         if (sources.storages) accesses_sources(plan, ph, (hga_id)i, (hga_id)(end - i), need_nodes, &sources);
-        need_own(plan, ph, (hga_id)i, (hga_id)end, &own);
+        if (own.storages) slice_own_nodes(plan, ph, (hga_id)i, (hga_id)end, need_nodes, &own);
     }
 }
 

@@ -1,0 +1,192 @@
+/* rank_slots.c: rows of the workspace for what a rank computes and receives, and for nothing else. Its passes are the
+   same in every call, and run one after the other: a row is taken before the first item that writes it and given back
+   behind the last one that touches it, in whichever passes these are. What goes to or comes from others keeps its row,
+   for messages come when they come. */
+#include "ranks.h"
+#include "slices.h"
+
+#include <string.h>
+
+/* Items of passes, in the order in which they run. */
+typedef struct laying {
+    hga_plan *plan;
+    slice slice;
+    accesses accesses;
+    live_ranges live;
+    row_bits written; /* buckets */
+    void *memory;     /* the slice's, and these bits */
+    int64_t bytes;
+    entry *step; /* [n]; 0 is before all */
+    int64_t n, room;
+    hga_id waves;     /* so far */
+    int64_t *step_of; /* [items]: in the pass at hand */
+    /* what is noted at the moment */
+    int64_t at;
+    uint64_t storages;
+    int writes;
+} laying;
+
+static int has_rows(const hga_plan *plan, hga_id storage)
+{
+    const field_storage *h = &plan->storage[storage % HGA_FIELD_SLOTS];
+    return storage < STORAGE_BF16 ? h->rows.n > 0 || h->lse.n > 0 : h->bf16.n > 0;
+}
+
+/* ---- steps ---- */
+
+static hga_status add_step(laying *x, hga_id wave, hga_id thread)
+{
+    hga_status st = hga_grow(&x->plan->allocator, &x->step, &x->room, x->n, x->n + 1, sizeof *x->step);
+    if (!st) x->step[x->n] = (entry){.when = {wave, thread, (hga_id)x->n}, .number = x->n};
+    if (!st) x->n++;
+    return st;
+}
+
+/* The items that a pass runs, wave by wave and thread by thread. */
+static hga_status add_steps(laying *x, const rank_pass *pass)
+{
+    const hga_plan *plan = x->plan;
+    const wave_order *o = &plan->waves;
+    const pass_rows *run = plan->ranks->run + pass->run;
+    hga_status st = HGA_OK;
+    slice_begin(plan, &x->slice);
+    for (int64_t i = 0; i < pass->n_runs; i++) slice_run_rows(plan, &x->slice, run[i].job, run[i].first, run[i].n);
+    slice_list(plan, &x->slice);
+    for (int64_t share = 0; share < (int64_t)o->n * plan->threads; share++)
+        for (int64_t end = o->ptr[share + 1], i = bits_next(&x->slice.items, o->ptr[share], end); i < end;
+             i = bits_next(&x->slice.items, i + 1, end)) {
+            x->step_of[i] = x->n;
+            HGA_TRY(add_step(x, x->waves + (hga_id)(share / plan->threads), (hga_id)(share % plan->threads)));
+        }
+    x->waves += o->n;
+done:
+    return st;
+}
+
+/* ---- what they touch ---- */
+
+static void note(void *context, hga_id first, hga_id last)
+{
+    laying *x = context;
+    for (uint64_t set = x->storages & x->accesses.recycled; set; set &= set - 1) {
+        bucket_span b = accesses_buckets(&x->accesses, __builtin_ctzll(set), first, last);
+        live_ranges_note(&x->live, x->step, x->at, x->writes, b.first, b.last);
+        if (x->writes) bits_put_run(&x->written, b.first, b.last + 1, &no_bits);
+    }
+}
+
+/* Rows [first, end) of a job, which are one panel's. */
+static void note_rows(laying *x, const slice_job *job, hga_id first, hga_id end)
+{
+    const hga_plan *plan = x->plan;
+    const phase *ph = &plan->phase[job->phase];
+    x->storages = job->of.sources, x->writes = 0;
+    if (x->storages && ph->job <= JOB_PIECES) accesses_sources(plan, ph, first, end - first, note, x);
+    x->storages = job->of.own;
+    if (x->storages) slice_own_nodes(plan, ph, first, end, note, x);
+    x->storages = job->of.writes, x->writes = 1;
+    if (x->storages) slice_own_nodes(plan, ph, first, end, note, x);
+}
+
+static void note_run(laying *x, const pass_rows *run)
+{
+    const hga_plan *plan = x->plan;
+    const slice_job *job = &plan->slices->job[run->job];
+    const phase *ph = &plan->phase[job->phase];
+    hga_id parts = head_parts(ph), end = run->first + run->n;
+    for (hga_id i = run->first, next; i < end; i = next) {
+        hga_id panel = i / ph->panel;
+        next = end - i < ph->panel - i % ph->panel ? end : (panel + 1) * ph->panel;
+        for (hga_id k = 0; k < parts; k++) {
+            x->at = x->step_of[plan->slices->when[ph->items_at + (int64_t)panel * parts + k]];
+            note_rows(x, job, i, next);
+        }
+    }
+}
+
+static void keep_part(laying *x, const rank_part *p)
+{
+    if (!(x->accesses.recycled >> p->field & 1u)) return;
+    bucket_span b = accesses_buckets(&x->accesses, p->field, p->first, p->first + p->n - 1);
+    live_ranges_keep(&x->live, b.first, b.last);
+    bits_put_run(&x->written, b.first, b.last + 1, &no_bits);
+}
+
+/* Rows that nobody writes here are others', in columns that are masked: whatever is there does. */
+static void forget_unwritten(laying *x)
+{
+    for (int64_t b = 0; b < x->live.n_buckets; b++)
+        if (!bits_have(&x->written, b)) x->live.ends[b].first = -1;
+}
+
+static hga_status note_all(laying *x)
+{
+    const struct rank_plan *r = x->plan->ranks;
+    hga_status st = HGA_OK;
+    HGA_TRY(add_step(x, x->waves++, 0));
+    for (const rank_part *p = r->part; p < r->part + r->n_parts; p++) keep_part(x, p);
+    for (const rank_pass *pass = r->pass; pass < r->pass + r->n_passes; pass++) {
+        HGA_TRY(add_steps(x, pass));
+        for (int64_t i = 0; i < pass->n_runs; i++) note_run(x, &r->run[pass->run + i]);
+    }
+    forget_unwritten(x);
+done:
+    return st;
+}
+
+/* ---- the whole ---- */
+
+static hga_status open(laying *x)
+{
+    hga_plan *plan = x->plan;
+    hga_status st = HGA_OK;
+    carver measure = {0};
+    HGA_TRY(accesses_open(&x->accesses, plan, has_rows));
+    HGA_TRY(live_ranges_open(&plan->allocator, x->accesses.n_buckets, &x->live));
+    HGA_TRY(hga_new(&plan->allocator, plan->waves.n_items, sizeof *x->step_of, &x->step_of));
+    carve(&measure, slices_bytes(plan), 1);
+    bits_carve(&measure, x->accesses.n_buckets);
+    x->bytes = measure.used;
+    HGA_TRY(hga_new_zero(&plan->allocator, x->bytes, 1, &x->memory));
+    carver room = {.base = x->memory};
+    slice_open(plan, &x->slice, carve(&room, slices_bytes(plan), 1));
+    x->written = bits_carve(&room, x->accesses.n_buckets);
+done:
+    return st;
+}
+
+static void close(laying *x)
+{
+    const hga_allocator *a = &x->plan->allocator;
+    accesses_close(&x->accesses);
+    live_ranges_close(a, &x->live);
+    hga_delete(a, x->step, x->room, sizeof *x->step);
+    hga_delete(a, x->step_of, x->plan->waves.n_items, sizeof *x->step_of);
+    hga_delete(a, x->memory, x->bytes, 1);
+}
+
+/* What no pass touches has no rows. */
+static void drop_areas(hga_plan *plan)
+{
+    for (hga_id f = 1; f <= plan->program.n_fields; f++) {
+        field_storage *h = &plan->storage[f];
+        area *const areas[] = {&h->rows, &h->lse, &h->bf16};
+        for (int i = 0; i < 3; i++)
+            if (!areas[i]->slot) areas[i]->n = 0;
+    }
+}
+
+hga_status rank_slots_make(hga_plan *plan)
+{
+    hga_status st = HGA_OK;
+    laying x = {.plan = plan, .accesses.plan = plan};
+    if (!plan->ranks) return HGA_OK;
+    HGA_TRY(open(&x));
+    HGA_TRY(note_all(&x));
+    HGA_TRY(live_ranges_find(&x.live, &x.accesses, x.step, x.n));
+    HGA_TRY(slots_assign(plan, x.live.range, x.live.n, x.n));
+    drop_areas(plan);
+done:
+    close(&x);
+    return st;
+}
