@@ -89,7 +89,7 @@ static hga_status bind_field(const hga_plan *plan, const hga_io *io, hga_workspa
         if (st) return st;
         x->io = workspace->widened[f].values, x->io_head = h->columns, x->io_row = (ptrdiff_t)h->columns * h->heads;
     }
-    rank_bind(plan, workspace, f, x);
+    rank_bind(plan, f, x);
     x->streams = plan->program.field[f].binding == HGA_IO_OUT && t->dtype == HGA_F32 && is_streamed(plan, f, x);
     if (h->rounded) x->io_n = 0; /* stages see the copy */
     return HGA_OK;
@@ -163,7 +163,7 @@ hga_status fields_bind(const hga_plan *plan, const hga_io *io, hga_workspace *wo
     if (!st) st = slice_bind(plan, io, workspace);
     for (hga_id f = 1; !st && f <= plan->program.n_fields; f++) st = check_field(plan, io, f);
     if (!st) st = arrays_find(plan, io, workspace);
-    if (!st) io = rank_stage(plan, workspace, io);
+    if (!st) st = rank_stage(plan, workspace, &io);
     for (hga_id f = 1; !st && f <= plan->program.n_fields; f++) st = bind_field(plan, io, workspace, f);
     for (hga_id f = 1; !st && f <= plan->program.n_fields; f++) bind_guest(plan, workspace, f);
     workspace->sink = st ? NULL : modifiers_of(io).sink, workspace->slopes = st ? NULL : modifiers_of(io).slopes;

@@ -260,7 +260,7 @@ static void copy_lse(worker *w, hga_id f, hga_id v)
 {
     const hga_tensor *t = &w->io->lse;
     const bound_field *x = &w->workspace->field[f];
-    hga_id row_of_io = v - w->plan->storage[f].io_first;
+    hga_id row_of_io = bound_io_number(x, v);
     if (w->workspace->sink) pay_sinks(w, x, v, w->workspace->sink);
     if (w->io->tape)
         memcpy(tape_lse(w->io->tape) + (ptrdiff_t)row_of_io * x->heads, bound_lse(x, v),

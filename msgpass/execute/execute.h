@@ -28,19 +28,27 @@ typedef struct bound_field {
     float *io, *ws, *lse;
     uint16_t *bf16;
     const hga_id *ws_slot, *lse_slot, *bf16_slot; /* the areas' */
+    /* [io_n]: the row of node io_first + i in the caller's tensor, which begins with row io_base; -1: it has none.
+       NULL: row i */
+    const hga_id *io_slot;
     ptrdiff_t io_row, io_head, ws_row, ws_head, bf16_row;
-    hga_id io_first, io_n, ws_first, lse_first, bf16_first, columns, heads;
+    hga_id io_first, io_n, io_base, ws_first, lse_first, bf16_first, columns, heads;
     int streams; /* the caller's rows are more than caches hold, and whoever writes them does not soon read them */
 } bound_field;
 
 static inline int bound_is_io(const bound_field *f, hga_id v)
 {
-    return (uint32_t)(v - f->io_first) < (uint32_t)f->io_n;
+    return (uint32_t)(v - f->io_first) < (uint32_t)f->io_n && (!f->io_slot || f->io_slot[v - f->io_first] >= 0);
+}
+/* The number in the caller's tensor of node v's row, which is in there. */
+static inline hga_id bound_io_number(const bound_field *f, hga_id v)
+{
+    return f->io_slot ? f->io_slot[v - f->io_first] - f->io_base : v - f->io_first;
 }
 /* Node v's values for head 0. */
 static inline float *bound_row(const bound_field *f, hga_id v)
 {
-    if (bound_is_io(f, v)) return f->io + (v - f->io_first) * f->io_row;
+    if (bound_is_io(f, v)) return f->io + bound_io_number(f, v) * f->io_row;
     hga_id i = v - f->ws_first;
     return f->ws + (f->ws_slot ? f->ws_slot[i] : i) * f->ws_row;
 }
@@ -185,11 +193,9 @@ typedef struct call_arrays {
     int n;
 } call_arrays;
 
-/* A rank's: the caller's rows at the places of all nodes, of fields whose tensor is not read and written where it is
-   (direct); what is sent, and what comes. */
+/* A rank's: what is sent, and what comes; and which fields' tensors are copies of what the caller brought. */
 typedef struct rank_room {
-    uint32_t direct; /* fields */
-    float *rows[HGA_FIELD_SLOTS], *lse;
+    uint32_t copied;
     char *sent, *received;
     hga_packet *packet; /* a message's */
     int64_t bytes;
@@ -221,6 +227,8 @@ struct hga_workspace {
     hga_io staged;
     void *rank_memory;
     int64_t rank_bytes;
+    float *rank_copy;
+    int64_t rank_copy_room;
     const wanted_row *wanted; /* [n_wanted]: see wants.h */
     int64_t n_wanted;
     asked_rows asked; /* rows of the output; by intervals of their numbers */
@@ -370,8 +378,8 @@ static inline const row_bits *rows_to_run(const hga_workspace *workspace, const 
 /* rank_run.c: an execution of a plan with options.ranks; what stages are given in place of the caller's tensors, which
    have been checked; and its memory. */
 hga_status rank_execute(const hga_plan *plan, hga_workspace *workspace, const hga_io *io);
-const hga_io *rank_stage(const hga_plan *plan, hga_workspace *workspace, const hga_io *io);
-void rank_bind(const hga_plan *plan, const hga_workspace *workspace, hga_id field, bound_field *x);
+hga_status rank_stage(const hga_plan *plan, hga_workspace *workspace, const hga_io **io);
+void rank_bind(const hga_plan *plan, hga_id field, bound_field *x);
 int64_t rank_bytes(const hga_plan *plan);
 hga_status rank_create(const hga_plan *plan, hga_workspace *workspace);
 void rank_destroy(hga_workspace *workspace);

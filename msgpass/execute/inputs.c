@@ -1,5 +1,6 @@
 /* inputs.c: what the caller brings, in bfloat16 precision: copied to the workspace and rounded there, or into rows of
    16 bits. */
+#include "ranks.h"
 #include "stages.h"
 
 #include <string.h>
@@ -7,7 +8,8 @@
 void copy_input(worker *w, hga_id f, hga_id v)
 {
     const bound_field *x = field(w, f);
-    const float *from = x->io + (v - w->plan->storage[f].io_first) * x->io_row;
+    if (w->plan->ranks && !rank_computes(w->plan->ranks, v)) return; /* it has come there */
+    const float *from = x->io + bound_io_number(x, v) * x->io_row;
     for (hga_id h = 0; h < x->heads; h++)
         memcpy(bound_row(x, v) + h * x->ws_head, from + h * x->io_head, (size_t)x->columns * sizeof *from);
 }

@@ -1,7 +1,6 @@
-/* rank_run.c: a rank's execution. Tensors of float32 whose rows are one interval of nodes are used where they are, rows
-   of others being in the workspace; others are copied to where all nodes have places, as one process has them. Memory
-   is touched only where there are rows. Then come the passes that the plan has found: some rows are computed, and
-   then a batch of messages is sent, or waited for. */
+/* rank_run.c: a rank's execution. The caller's tensors have the rank's rows; rows of others are in the workspace. The
+   passes that the plan has found come one after the other: some rows are computed, and then a batch of messages is
+   sent, or waited for. */
 #include "bindings.h"
 #include "execute.h"
 #include "ranks.h"
@@ -15,12 +14,6 @@ static rank_room carve_room(const hga_plan *plan, void *memory)
     const struct rank_plan *r = plan->ranks;
     carver room = {.base = memory};
     rank_room x = {0};
-    hga_id out = program_bound(&plan->program, HGA_IO_OUT);
-    for (hga_id f = 1; f <= plan->program.n_fields; f++) {
-        const field_storage *h = &plan->storage[f];
-        x.rows[f] = carve_floats(&room, (int64_t)h->io_n * h->heads * h->columns);
-    }
-    if (plan->program.has_lse) x.lse = carve_floats(&room, (int64_t)plan->storage[out].io_n * plan->shape.n_heads);
     x.sent = carve(&room, r->bytes_out, 1);
     x.received = carve(&room, r->bytes_in, 1);
     x.packet = carve(&room, r->n_messages, sizeof *x.packet);
@@ -39,36 +32,24 @@ hga_status rank_create(const hga_plan *plan, hga_workspace *workspace)
 void rank_destroy(hga_workspace *workspace)
 {
     hga_delete(&workspace->allocator, workspace->rank_memory, workspace->rank_bytes, 1);
+    hga_delete(&workspace->allocator, workspace->rank_copy, workspace->rank_copy_room, sizeof *workspace->rank_copy);
 }
 
 /* ---- the caller's rows ---- */
 
-/* The tensor's rows to their places, or back. */
-static void move_rows(const hga_plan *plan, hga_id f, const hga_tensor *given, float *places, int in)
-{
-    const field_storage *h = &plan->storage[f];
-    int64_t floats = (int64_t)h->heads * h->columns;
-    for (rank_rows at = {0}; rank_rows_next(plan, f, &at);)
-        for (hga_id i = 0; i < at.n; i++)
-            for (hga_id head = 0; head < h->heads; head++) {
-                void *row = tensor_at(given, h->heads, h->columns, at.row + i, head);
-                float *place = places + (at.first + i - h->io_first) * floats + (int64_t)head * h->columns;
-                if (in)
-                    numbers_read(given->dtype, row, h->columns, place);
-                else
-                    numbers_write(given->dtype, place, h->columns, row);
-            }
-}
+static int64_t row_floats(const field_storage *h) { return (int64_t)h->heads * h->columns; }
 
-/* Log-sum-exps are a tensor of one column. */
-static void move_lse_back(const hga_plan *plan, const hga_tensor *given, const float *places)
+/* The tensor's rows to a copy, or back. */
+static void move_rows(const field_storage *h, const hga_tensor *given, float *copy, int in)
 {
-    hga_id f = program_bound(&plan->program, HGA_IO_OUT), heads = plan->shape.n_heads;
-    for (rank_rows at = {0}; rank_rows_next(plan, f, &at);)
-        for (hga_id i = 0; i < at.n; i++)
-            for (hga_id h = 0; h < heads; h++)
-                *(float *)tensor_at(given, heads, 1, at.row + i, h) =
-                    places[(int64_t)(at.first + i - plan->storage[f].io_first) * heads + h];
+    for (hga_id row = 0; row < h->given_n; row++)
+        for (hga_id head = 0; head < h->heads; head++, copy += h->columns) {
+            void *at = tensor_at(given, h->heads, h->columns, row, head);
+            if (in)
+                numbers_read(given->dtype, at, h->columns, copy);
+            else
+                numbers_write(given->dtype, copy, h->columns, at);
+        }
 }
 
 static hga_tensor *staged_tensor(const hga_plan *plan, hga_workspace *workspace, hga_id f)
@@ -76,65 +57,71 @@ static hga_tensor *staged_tensor(const hga_plan *plan, hga_workspace *workspace,
     return (hga_tensor *)program_tensor(&plan->program, &workspace->staged, f);
 }
 
-/* Is the tensor used where it is? */
-static int is_direct(const hga_plan *plan, hga_id f, const hga_tensor *given)
+void rank_bind(const hga_plan *plan, hga_id f, bound_field *x)
 {
+    const struct rank_plan *r = plan->ranks;
     rank_rows at = {0};
-    if (given->dtype != HGA_F32 || plan->storage[f].rounded) return 0;
-    rank_rows_next(plan, f, &at);
-    return !rank_rows_next(plan, f, &at);
-}
-
-void rank_bind(const hga_plan *plan, const hga_workspace *workspace, hga_id f, bound_field *x)
-{
-    rank_rows at = {0};
-    if (!plan->ranks || !(workspace->rank.direct >> f & 1u)) return;
-    rank_rows_next(plan, f, &at);
-    x->io_first = at.first, x->io_n = at.n;
-}
-
-const hga_io *rank_stage(const hga_plan *plan, hga_workspace *workspace, const hga_io *io)
-{
-    if (!plan->ranks) return io;
-    rank_room room = workspace->rank = carve_room(plan, workspace->rank_memory);
-    hga_id out = program_bound(&plan->program, HGA_IO_OUT);
-    workspace->staged = *io;
-    for (hga_id f = 1; f <= plan->program.n_fields; f++) {
-        const hga_tensor *given = program_tensor(&plan->program, io, f);
-        if (plan->program.field[f].binding == HGA_INTERNAL) continue;
-        if (is_direct(plan, f, given)) {
-            workspace->rank.direct |= 1u << f;
-            continue;
-        }
-        move_rows(plan, f, given, room.rows[f], 1);
-        *staged_tensor(plan, workspace, f) = (hga_tensor){.data = room.rows[f], .rows = plan->storage[f].io_n};
+    if (!r || !rank_rows_next(plan, f, &at)) {
+        if (r) x->io_n = 0;
+        return;
     }
-    if (io->lse.data) workspace->staged.lse = (hga_tensor){.data = room.lse, .rows = plan->storage[out].io_n};
-    return &workspace->staged;
+    hga_id first = at.first, n = at.n;
+    if (rank_rows_next(plan, f, &at))
+        x->io_slot = r->number + x->io_first, x->io_base = r->number[first];
+    else
+        x->io_first = first, x->io_n = n;
+}
+
+/* Is the tensor of 16 bits? */
+static int is_copied(const hga_plan *plan, hga_id f, const hga_io *io)
+{
+    return plan->program.field[f].binding != HGA_INTERNAL && program_tensor(&plan->program, io, f)->dtype != HGA_F32;
+}
+
+hga_status rank_stage(const hga_plan *plan, hga_workspace *workspace, const hga_io **io)
+{
+    hga_status st = HGA_OK;
+    int64_t floats = 0;
+    if (!plan->ranks) return HGA_OK;
+    workspace->rank = carve_room(plan, workspace->rank_memory);
+    workspace->staged = **io;
+    for (hga_id f = 1; f <= plan->program.n_fields; f++)
+        if (is_copied(plan, f, *io)) floats += plan->storage[f].given_n * row_floats(&plan->storage[f]);
+    HGA_TRY(hga_grow(&workspace->allocator, &workspace->rank_copy, &workspace->rank_copy_room, 0, floats,
+                     sizeof *workspace->rank_copy));
+    float *copy = workspace->rank_copy;
+    for (hga_id f = 1; f <= plan->program.n_fields; f++) {
+        if (!is_copied(plan, f, *io)) continue;
+        move_rows(&plan->storage[f], program_tensor(&plan->program, *io, f), copy, 1);
+        *staged_tensor(plan, workspace, f) = (hga_tensor){.data = copy, .rows = plan->storage[f].given_n};
+        workspace->rank.copied |= 1u << f;
+        copy += plan->storage[f].given_n * row_floats(&plan->storage[f]);
+    }
+    *io = &workspace->staged;
+done:
+    return st;
 }
 
 static void give_back(const hga_plan *plan, const hga_workspace *workspace, const hga_io *io)
 {
-    for (hga_id f = 1; f <= plan->program.n_fields; f++) {
-        if (rank_gives_back(plan, f) && !(workspace->rank.direct >> f & 1u))
-            move_rows(plan, f, program_tensor(&plan->program, io, f), workspace->rank.rows[f], 0);
-    }
-    if (io->lse.data) move_lse_back(plan, &io->lse, workspace->rank.lse);
+    for (hga_id f = 1; f <= plan->program.n_fields; f++)
+        if (rank_gives_back(plan, f) && workspace->rank.copied >> f & 1u)
+            move_rows(&plan->storage[f], program_tensor(&plan->program, io, f),
+                      program_tensor(&plan->program, &workspace->staged, f)->data, 0);
 }
 
 /* ---- messages ---- */
 
-/* A row of a field, where stages have it: among copies of the caller's, or as the field is bound. */
+/* A row of a field, where stages have it; of the caller's, as it is before it is rounded. */
 static char *move_parcel_row(const hga_plan *plan, const hga_workspace *workspace, hga_id f, hga_id v, char *parcel,
                              int in)
 {
     const field_storage *h = &plan->storage[f];
     const bound_field *x = &workspace->field[f];
-    int copied = slice_is_given(plan, f, v) && !(workspace->rank.direct >> f & 1u),
+    int given = h->rounded && slice_is_given(plan, f, v) && rank_computes(plan->ranks, v),
         is_state = plan->program.field[f].width == HGA_WIDTH_STATE;
-    float *row =
-        copied ? workspace->rank.rows[f] + (int64_t)(v - h->io_first) * h->heads * h->columns : bound_row(x, v);
-    ptrdiff_t stride = copied ? h->columns : bound_head(x, v);
+    float *row = given ? x->io + bound_io_number(x, v) * x->io_row : bound_row(x, v);
+    ptrdiff_t stride = given ? x->io_head : bound_head(x, v);
     for (hga_id head = 0; head < h->heads; head++, row += stride) {
         size_t bytes = (size_t)h->columns * sizeof *row;
         in ? memcpy(row, parcel, bytes) : memcpy(parcel, row, bytes);

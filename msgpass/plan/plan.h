@@ -12,7 +12,7 @@
    overlap.c  which of the caller's arrays share memory (overlap.h)
    ranges.c   which rows of the output a call asks for
    slices.c   which rows of all stages those need (slices.h, slice_plan.c)
-   ranks.c    which rows are a rank's, and what it sends and receives (ranks.h, rank_batches.c)
+   ranks.c    which rows are a rank's, and what it sends and receives (ranks.h, which lists the files)
    retain.c   memory that updates use again */
 #ifndef HGA_PLAN_ROOM_H
 #define HGA_PLAN_ROOM_H
@@ -425,8 +425,8 @@ void rank_plan_clear(hga_plan *plan);
 /* A status that is not HGA_OK reaches all ranks, of an exchange or a plan; either may be NULL. Returns the status. */
 hga_status ranks_failed(const hga_exchange *x, hga_status st);
 hga_status plan_failed(const hga_plan *plan, hga_status st);
-/* The next of the caller's rows of a field, from a zeroed struct on, of a rank's those it computes: nodes [first, first + n), which are rows
-   row .. row + n - 1; are there any? */
+/* The next of the rows that the caller brings of a field, a rank's caller those that the rank computes, from a zeroed
+   struct on: nodes [first, first + n), which are rows row .. row + n - 1; are there any? */
 typedef struct rank_rows {
     int64_t interval, row;
     hga_id first, n;

@@ -75,6 +75,7 @@ void rank_plan_clear(hga_plan *plan)
     hga_allocator allocator = r->allocator, *a = &allocator;
     hga_delete(a, r->owner, r->n_nodes, sizeof *r->owner);
     hga_delete(a, r->mine, r->mine_room, sizeof *r->mine);
+    hga_delete(a, r->number, r->n_nodes, sizeof *r->number);
     hga_delete(a, r->part, r->part_room, sizeof *r->part);
     hga_delete(a, r->message, r->message_room, sizeof *r->message);
     hga_delete(a, r->batch, r->batch_room, sizeof *r->batch);
@@ -126,6 +127,24 @@ static void count_given(hga_plan *plan)
         h->given_n = 0;
         for (rank_rows at = {0}; rank_rows_next(plan, f, &at);) h->given_n += at.n;
     }
+}
+
+/* Has a tensor rows of several intervals? */
+static int has_intervals(const hga_plan *plan)
+{
+    for (hga_id f = 1; f <= plan->program.n_fields; f++) {
+        rank_rows at = {0};
+        if (rank_rows_next(plan, f, &at) && rank_rows_next(plan, f, &at)) return 1;
+    }
+    return 0;
+}
+
+static hga_status number_rows(const hga_plan *plan, struct rank_plan *r)
+{
+    if (!has_intervals(plan)) return HGA_OK;
+    hga_status st = hga_new(&r->allocator, r->n_nodes, sizeof *r->number, &r->number);
+    for (hga_id v = 0, n = 0; !st && v < r->n_nodes; v++) r->number[v] = rank_computes(r, v) ? n++ : -1;
+    return st;
 }
 
 /* ---- messages ---- */
@@ -317,6 +336,7 @@ hga_status rank_plan_make(hga_plan *plan)
     HGA_TRY(halo_find(plan->graph, &plan->program, &plan->shape, r->cuts, r->exchange->n_ranks, 0, r->owner, &halo));
     HGA_TRY(list_mine(plan, r));
     count_given(plan);
+    HGA_TRY(number_rows(plan, r));
     HGA_TRY(list_legs(plan, r, &halo, &legs));
     HGA_TRY(list_messages(r, &legs, 1));
     HGA_TRY(list_messages(r, &legs, 0));

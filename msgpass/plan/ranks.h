@@ -3,7 +3,8 @@
 
    ranks.c         the part
    rank_batches.c  which transfers go together
-   rank_passes.c   what is computed before, between and after them */
+   rank_passes.c   what is computed before, between and after them
+   rank_slots.c    rows of the workspace for what is computed and received */
 #ifndef RANKS_H
 #define RANKS_H
 
@@ -46,6 +47,7 @@ struct rank_plan {
     hga_id *cuts;       /* [n_ranks + 1] */
     hga_id *owner;      /* [nodes] */
     hga_interval *mine; /* [n_mine]: nodes whose rows the rank computes, its own and those that are shared */
+    hga_id *number; /* [nodes]: of a node of these, counted from the first; -1. NULL: no tensor has several intervals */
     rank_part *part;
     rank_message *message;
     rank_batch *batch;

@@ -57,7 +57,8 @@ void slice_run_rows(const hga_plan *plan, slice *s, int64_t job, hga_id first, h
 /* Which items these rows are in. After the last row, before the execution. */
 void slice_list(const hga_plan *plan, slice *s);
 /* The nodes of rows [first, end) of a phase: of long rows, whose they are. */
-void slice_own_nodes(const hga_plan *plan, const phase *ph, hga_id first, hga_id end, node_function each, void *context);
+void slice_own_nodes(const hga_plan *plan, const phase *ph, hga_id first, hga_id end, node_function each,
+                     void *context);
 /* What was run is there from now on. After the execution. */
 void slice_end(const hga_plan *plan, slice *s);
 
