@@ -5,35 +5,17 @@
 
 static const char *const kinds[] = {"node", "cluster"};
 
-/* From each root down and along the siblings: the leaves as they are met. */
-static void walk(const hga_tree *t, const hga_id *child, const hga_id *sibling, hga_id *leaf)
-{
-    hga_id at = 0;
-    for (hga_id root = 0; root < t->n; root++)
-        for (hga_id v = t->parent[root] < 0 ? root : -1; v >= 0;) {
-            if (v < t->n_leaves) leaf[at++] = v;
-            if (child[v] >= 0) {
-                v = child[v];
-                continue;
-            }
-            while (v != root && sibling[v] < 0) v = t->parent[v];
-            v = v == root ? -1 : sibling[v];
-        }
-}
-
+/* The leaves as one meets them from the roots down. */
 static hga_status list_leaves(const hga_allocator *a, hga_tree *t)
 {
     hga_status st = HGA_OK;
-    hga_id *child = NULL, *sibling = NULL;
-    HGA_TRY(hga_new(a, t->n, sizeof *child, &child));
-    HGA_TRY(hga_new(a, t->n, sizeof *sibling, &sibling));
-    for (hga_id v = 0; v < t->n; v++) child[v] = sibling[v] = -1;
-    for (hga_id v = t->n; v-- > 0;)
-        if (t->parent[v] >= 0) sibling[v] = child[t->parent[v]], child[t->parent[v]] = v;
-    walk(t, child, sibling, t->leaf_node);
+    hga_id *order = NULL, at = 0;
+    HGA_TRY(hga_new(a, t->n, sizeof *order, &order));
+    HGA_TRY(hga_forest_preorder(a, t->n, t->parent, order));
+    for (hga_id i = 0; i < t->n; i++)
+        if (order[i] < t->n_leaves) t->leaf_node[at++] = order[i];
 done:
-    hga_delete(a, child, t->n, sizeof *child);
-    hga_delete(a, sibling, t->n, sizeof *sibling);
+    hga_delete(a, order, t->n, sizeof *order);
     return st;
 }
 

@@ -174,39 +174,18 @@ static hga_status find_levels(const import *x, numbering *to)
     return HGA_OK;
 }
 
-/* From each root down and along the siblings; a ring has no root, so nobody walks it. */
-static void walk_trees(const import *x, numbering *to, const hga_id *child, const hga_id *sibling)
-{
-    hga_id at = 0;
-    for (hga_id root = 0; root < x->n; root++)
-        for (hga_id v = to->parent[root] < 0 ? root : -1; v >= 0;) {
-            if (to->level[v] == 0) to->id[v] = at++;
-            if (child[v] >= 0) {
-                v = child[v];
-                continue;
-            }
-            while (v != root && sibling[v] < 0) v = to->parent[v];
-            v = v == root ? -1 : sibling[v];
-        }
-}
-
 /* Tokens in the order of the tree. */
 static hga_status number_leaves(const import *x, numbering *to)
 {
     hga_status st = HGA_OK;
-    hga_id *child = NULL, *sibling = NULL;
+    hga_id *order = NULL, at = 0;
     if (x->n_queries >= 0) return hga_fail(HGA_EUNSUPPORTED, "tokens on two sides are in no one tree's order");
-    HGA_TRY(hga_new(x->allocator, x->n, sizeof *child, &child));
-    HGA_TRY(hga_new(x->allocator, x->n, sizeof *sibling, &sibling));
-    for (hga_id v = 0; v < x->n; v++) child[v] = sibling[v] = -1;
-    for (hga_id v = x->n; v-- > 0;) {
-        hga_id p = to->parent[v];
-        if (p >= 0) sibling[v] = child[p], child[p] = v;
-    }
-    walk_trees(x, to, child, sibling);
+    HGA_TRY(hga_new(x->allocator, x->n, sizeof *order, &order));
+    HGA_TRY(hga_forest_preorder(x->allocator, x->n, to->parent, order));
+    for (hga_id i = 0; i < x->n; i++)
+        if (to->level[order[i]] == 0) to->id[order[i]] = at++;
 done:
-    hga_delete(x->allocator, child, x->n, sizeof *child);
-    hga_delete(x->allocator, sibling, x->n, sizeof *sibling);
+    hga_delete(x->allocator, order, x->n, sizeof *order);
     return st;
 }
 

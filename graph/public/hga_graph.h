@@ -349,6 +349,11 @@ typedef struct hga_locality {
 /* parts: runs of nodes for `cut`, at least 1. */
 HGA_API hga_status hga_graph_locality(const hga_graph *g, hga_id parts, hga_locality *out);
 
+/* A forest's nodes depth first: order[n] has each node before its children, siblings by increasing id, one root's tree
+   after the other's. parent[v] is -1 for a root. Memory: two ids a node, from `a` (NULL: malloc). HGA_EINVAL names a
+   parent that is no node, or a node that is its own ancestor (then `order` is undefined); HGA_ENOMEM. */
+HGA_API hga_status hga_forest_preorder(const hga_allocator *a, hga_id n, const hga_id *parent, hga_id *order);
+
 /* ---- graphs of masks ---- */
 
 /* Which keys queries [first, first + n) see: sets sees[i * n_keys + k], which comes as 0, to anything else where query
