@@ -55,26 +55,56 @@ static inline void slope_clear(slope *s)
     free(s->d_out), free(s->d_lse);
 }
 
+/* A plan of a problem that goes back, with its workspace and its tape. */
+typedef struct seat {
+    hga_plan *plan;
+    hga_workspace *workspace;
+    void *tape;
+} seat;
+
+static inline seat seat_of(const problem *p, hga_options options)
+{
+    seat s;
+    options.gradient = 1, options.edge_bias = p->io.edge_bias != NULL;
+    assert_ok(hga_plan_create(p->graph, &p->program, &p->shape, &options, &s.plan));
+    assert_ok(hga_workspace_create(s.plan, &s.workspace));
+    s.tape = memory(hga_plan_tape_bytes(s.plan), 1);
+    return s;
+}
+
+static inline void seat_clear(seat *s)
+{
+    free(s->tape), hga_workspace_destroy(s->workspace), hga_plan_destroy(s->plan);
+}
+
+/* There and back. */
+static inline hga_status seat_run(const seat *at, slope *s)
+{
+    hga_io io = s->p->io;
+    io.tape = at->tape;
+    assert_ok(hga_plan_execute(at->plan, at->workspace, &io));
+    return hga_plan_gradient(at->plan, at->workspace, &io, &s->grad);
+}
+
+/* The same over numbers that are to be overwritten. */
+static inline hga_status seat_run_anew(const seat *at, slope *s)
+{
+    for (int i = 0; i < N_SLOW_INPUTS; i++)
+        for (int64_t j = 0; j < s->n[i]; j++) s->of[i][j] = NAN;
+    return seat_run(at, s);
+}
+
 /* Execute and go back with these options, in memory that nobody has written and all of which is given back. */
 static inline void slope_run(slope *s, hga_options options)
 {
-    problem *p = s->p;
     filling fresh = {.byte = 0xff};
     hga_allocator allocator = filling_allocator(&fresh);
     if (!options.allocator) options.allocator = &allocator;
-    hga_plan *plan;
-    hga_workspace *workspace;
-    options.gradient = 1, options.edge_bias = p->io.edge_bias != NULL, options.modifiers = p->options.modifiers;
-    assert_ok(hga_plan_create(p->graph, &p->program, &p->shape, &options, &plan));
-    assert_ok(hga_workspace_create(plan, &workspace));
-    hga_io io = p->io;
-    io.tape = memory(hga_plan_tape_bytes(plan), 1);
-    assert_ok(hga_plan_execute(plan, workspace, &io));
-    assert_ok(hga_plan_gradient(plan, workspace, &io, &s->grad));
-    free(io.tape);
-    hga_workspace_destroy(workspace);
-    hga_plan_destroy(plan);
-    if (fresh.live) fail_msg("%s: %lld blocks were not given back", p->name, (long long)fresh.live);
+    options.modifiers = s->p->options.modifiers;
+    seat at = seat_of(s->p, options);
+    assert_ok(seat_run(&at, s));
+    seat_clear(&at);
+    if (fresh.live) fail_msg("%s: %lld blocks were not given back", s->p->name, (long long)fresh.live);
 }
 
 /* A gradient by two threads, of a plan that has made what it needs, tells each allocation that fails and leaves nothing

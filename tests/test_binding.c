@@ -60,22 +60,6 @@ static problem named(const char *words, hga_id n, hga_shape shape)
     return p;
 }
 
-static problem scattered(hga_id tokens, hga_shape shape)
-{
-    problem p = {.name = "scattered", .shape = shape};
-    uint64_t rng = 3;
-    hga_id near;
-    hga_builder *b = tokens_alone(tokens);
-    assert_ok(hga_builder_add_relation(b, "near", &near));
-    for (hga_id i = 0; i < 12 * tokens; i++)
-        assert_ok(hga_builder_add_edge(b, near, random_below(&rng, tokens), random_below(&rng, tokens), 0, 1));
-    p.graph = finished(b);
-    attention f = attention_on_nodes(&p.program);
-    assert_ok(hga_program_attend(&p.program, near, f.query, f.key, f.value, f.out, 0));
-    problem_fill(&p, 4);
-    return p;
-}
-
 /* One call of a problem, its plan and its workspace. */
 typedef struct call {
     hga_plan *plan;

@@ -149,23 +149,6 @@ static void a_sample_in_a_batch_has_the_gradients_that_it_has_alone(void **state
     }
 }
 
-/* Tokens that attend to others here and there. */
-static problem scattered(hga_shape shape)
-{
-    problem p = {.name = "scattered", .shape = shape};
-    uint64_t rng = 3;
-    hga_id near;
-    hga_builder *b = tokens_alone(TOKENS);
-    assert_ok(hga_builder_add_relation(b, "near", &near));
-    for (hga_id i = 0; i < 12 * TOKENS; i++)
-        assert_ok(hga_builder_add_edge(b, near, random_below(&rng, TOKENS), random_below(&rng, TOKENS), 0, 1));
-    p.graph = finished(b);
-    attention f = attention_on_nodes(&p.program);
-    assert_ok(hga_program_attend(&p.program, near, f.query, f.key, f.value, f.out, 0));
-    problem_fill(&p, 4);
-    return p;
-}
-
 static problem named(const char *words, hga_id n, hga_shape shape)
 {
     problem p = {.shape = shape};
@@ -197,7 +180,7 @@ static void every_way_back_goes_in_a_batch(void **state)
     (void)state;
     const hga_shape one = {.n_heads = 2, .dim = 16}, grouped = {.n_heads = 8, .n_kv_heads = 2, .dim = 8};
     check_way("a family of siblings", named("hsa branching=4", 300, one), 0);
-    check_way("row by row and source by source", scattered(one), 0);
+    check_way("row by row and source by source", scattered(TOKENS, one), 0);
     check_way("sums from end to end", problem_named("coarse", 200, 3, &one), 0);
     check_way("a head at a time", named("htransformer block=8", 500, one), 0);
     check_way("a head at a time", named("htransformer block=4", 300, grouped), 0);

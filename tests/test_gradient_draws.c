@@ -2,35 +2,6 @@
    however many heads there are, whoever comes first, and whatever was drawn before. */
 #include "slopes.h"
 
-typedef struct seat {
-    hga_plan *plan;
-    hga_workspace *workspace;
-    void *tape;
-} seat;
-
-static seat seat_of(const problem *p, hga_options options)
-{
-    seat s;
-    options.gradient = 1, options.edge_bias = p->io.edge_bias != NULL;
-    assert_ok(hga_plan_create(p->graph, &p->program, &p->shape, &options, &s.plan));
-    assert_ok(hga_workspace_create(s.plan, &s.workspace));
-    s.tape = memory(hga_plan_tape_bytes(s.plan), 1);
-    return s;
-}
-
-static void seat_clear(seat *s) { free(s->tape), hga_workspace_destroy(s->workspace), hga_plan_destroy(s->plan); }
-
-/* There and back in the seat, over numbers that are to be overwritten. */
-static hga_status go(const seat *at, slope *s)
-{
-    hga_io io = s->p->io;
-    io.tape = at->tape;
-    for (int i = 0; i < N_SLOW_INPUTS; i++)
-        for (int64_t j = 0; j < s->n[i]; j++) s->of[i][j] = NAN;
-    assert_ok(hga_plan_execute(at->plan, at->workspace, &io));
-    return hga_plan_gradient(at->plan, at->workspace, &io, &s->grad);
-}
-
 static void assert_same_bits_of_all(const slope *a, const slope *b)
 {
     for (int i = 0; i < N_SLOW_INPUTS; i++) assert_same_bits(a->p->name, b->of[i], a->of[i], a->n[i]);
@@ -65,7 +36,7 @@ static void check_seeds(problem *p, hga_id threads)
     for (int i = 0; i < 5; i++) {
         p->io.seed = seeds[i], p->io.layer = layers[i];
         slope_run(&fresh, options);
-        assert_ok(go(&at, &again));
+        assert_ok(seat_run_anew(&at, &again));
         assert_same_bits_of_all(&fresh, &again);
     }
     slope_clear(&fresh), slope_clear(&again), seat_clear(&at);
@@ -133,7 +104,7 @@ static void rows_alone_drop_the_same(void **state)
         for (int j = 0; j < 4; j++) {
             p.io.first_row = j % 2 ? 37 : 0, p.io.n_rows = j % 2 ? 50 : 0;
             slope_run(&fresh, options);
-            assert_ok(go(&at, &again));
+            assert_ok(seat_run_anew(&at, &again));
             assert_same_bits_of_all(&fresh, &again);
         }
         slope_clear(&fresh), slope_clear(&again), seat_clear(&at), problem_clear(&p);
@@ -154,9 +125,9 @@ static void a_failed_call_is_forgotten(void **state)
         seat at = seat_of(&p, (hga_options){.threads = 1, .dropout = 0.2f, .allocator = &a});
         m.asked = 0;
         m.fails_from = fails;
-        st = go(&at, &again);
+        st = seat_run_anew(&at, &again);
         m.fails_from = 0;
-        assert_ok(go(&at, &again));
+        assert_ok(seat_run_anew(&at, &again));
         assert_same_bits_of_all(&fresh, &again);
         seat_clear(&at);
         assert_int_equal(m.live, 0);
@@ -172,7 +143,7 @@ static int64_t bytes_kept(problem *p, float dropout)
     slope s = slope_create(p, 1);
     seat at = seat_of(p, (hga_options){.threads = 1, .dropout = dropout, .allocator = &a});
     int64_t before = m.bytes;
-    assert_ok(go(&at, &s));
+    assert_ok(seat_run_anew(&at, &s));
     before = m.bytes - before;
     seat_clear(&at), slope_clear(&s);
     return before;

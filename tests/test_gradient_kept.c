@@ -2,40 +2,11 @@
    asked for before, and goes with the graph that it is about. */
 #include "slopes.h"
 
-typedef struct seat {
-    hga_plan *plan;
-    hga_workspace *workspace;
-    void *tape;
-} seat;
-
-static seat seat_of(const problem *p, hga_id threads, const hga_allocator *a)
-{
-    seat s;
-    hga_options options = {.gradient = 1, .threads = threads, .edge_bias = p->io.edge_bias != NULL, .allocator = a};
-    assert_ok(hga_plan_create(p->graph, &p->program, &p->shape, &options, &s.plan));
-    assert_ok(hga_workspace_create(s.plan, &s.workspace));
-    s.tape = memory(hga_plan_tape_bytes(s.plan), 1);
-    return s;
-}
-
-static void seat_clear(seat *s) { free(s->tape), hga_workspace_destroy(s->workspace), hga_plan_destroy(s->plan); }
-
-/* There and back in the seat, over numbers that are to be overwritten. */
-static hga_status go(const seat *at, slope *s)
-{
-    hga_io io = s->p->io;
-    io.tape = at->tape;
-    for (int i = 0; i < N_SLOW_INPUTS; i++)
-        for (int64_t j = 0; j < s->n[i]; j++) s->of[i][j] = NAN;
-    assert_ok(hga_plan_execute(at->plan, at->workspace, &io));
-    return hga_plan_gradient(at->plan, at->workspace, &io, &s->grad);
-}
-
 static void assert_goes_as_alone(const seat *at, problem *p, hga_id threads)
 {
     slope fresh = slope_create(p, 1), again = slope_create(p, 1);
     slope_run(&fresh, (hga_options){.threads = threads});
-    assert_ok(go(at, &again));
+    assert_ok(seat_run_anew(at, &again));
     for (int i = 0; i < N_SLOW_INPUTS; i++) assert_same_bits(p->name, again.of[i], fresh.of[i], fresh.n[i]);
     slope_clear(&fresh), slope_clear(&again);
 }
@@ -64,7 +35,7 @@ static void other_tables_before_change_nothing(void **state)
         positions.io.rel_key = positions.io.rel_bias = positions.io.edge_bias = NULL;
         none = positions, none.io.node_pos = NULL;
         problem *const turns[] = {&all, &positions, &none, &none, &all};
-        seat at = seat_of(&none, threads, NULL);
+        seat at = seat_of(&none, (hga_options){.threads = threads});
         for (int j = 0; j < 5; j++) {
             turns[j]->io.edge_bias = NULL;
             assert_goes_as_alone(&at, turns[j], threads);
@@ -80,7 +51,7 @@ static void another_graph_is_found_anew(void **state)
     problem wide = problem_of("window left=40 right=9"), narrow = problem_of("window left=3 right=2");
     wide.io.rel_key = wide.io.rel_bias = narrow.io.rel_key = narrow.io.rel_bias = NULL;
     wide.io.edge_bias = narrow.io.edge_bias = NULL;
-    seat at = seat_of(&wide, 1, NULL);
+    seat at = seat_of(&wide, (hga_options){.threads = 1});
     assert_goes_as_alone(&at, &wide, 1);
     assert_ok(hga_plan_update(at.plan, narrow.graph));
     assert_goes_as_alone(&at, &narrow, 1);
@@ -99,12 +70,12 @@ static void a_failed_call_is_forgotten(void **state)
     for (int64_t fails = 1; st; fails++) {
         filling memory_of = {.byte = 0xff};
         hga_allocator a = filling_allocator(&memory_of);
-        seat at = seat_of(&p, 1, &a);
+        seat at = seat_of(&p, (hga_options){.threads = 1, .allocator = &a});
         memory_of.asked = 0;
         memory_of.fails_from = fails;
-        st = go(&at, &again);
+        st = seat_run_anew(&at, &again);
         memory_of.fails_from = 0;
-        assert_ok(go(&at, &again));
+        assert_ok(seat_run_anew(&at, &again));
         for (int i = 0; i < N_SLOW_INPUTS; i++) assert_same_bits(p.name, again.of[i], fresh.of[i], fresh.n[i]);
         seat_clear(&at);
         assert_int_equal(memory_of.live, 0);
@@ -121,12 +92,12 @@ static void a_second_call_allocates_less(void **state)
     filling memory_of = {.byte = 0xff};
     hga_allocator a = filling_allocator(&memory_of);
     slope s = slope_create(&p, 1);
-    seat at = seat_of(&p, 1, &a);
+    seat at = seat_of(&p, (hga_options){.threads = 1, .allocator = &a});
     memory_of.asked = 0;
-    assert_ok(go(&at, &s));
+    assert_ok(seat_run_anew(&at, &s));
     int64_t first = memory_of.asked, live = memory_of.live;
     memory_of.asked = 0;
-    assert_ok(go(&at, &s));
+    assert_ok(seat_run_anew(&at, &s));
     assert_true(memory_of.asked < first);
     assert_int_equal(memory_of.live, live);
     slope_clear(&s), seat_clear(&at), problem_clear(&p);
