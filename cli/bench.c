@@ -34,7 +34,7 @@ typedef struct arguments {
 typedef struct lists {
     bench_variant variant[MAX_LIST];
     hga_id tokens[MAX_LIST], threads[MAX_LIST];
-    char variant_text[1024], isa_text[256];
+    char isa_text[256];
     const char *isa[MAX_LIST];
     hga_precision precision[MAX_LIST];
     hga_peaks peaks[MAX_LIST]; /* of each ISA */
@@ -146,8 +146,9 @@ static const struct argp_option options[] = {
     {"variants", KEY_VARIANTS, "LIST", 0,
      "variants, with parameters after colons, or random:degree=32 (default: " DEFAULT_VARIANTS ")", 1},
     {"graph", KEY_GRAPH, "FILE", 0,
-     "a graph of yours, as graph=FILE among the variants, with parameters after colons (FILE:order=rcm); runs once, on "
-     "its own number of tokens",
+     "a graph of yours, as graph=FILE among the variants, with parameters after colons "
+     "(FILE:tree=metis:8,8:order=rcm); "
+     "runs once, on its own number of tokens",
      1},
     {"tokens", 'n', "LIST", 0, "lengths (default: " DEFAULT_TOKENS ")", 1},
     {"threads", KEY_THREADS, "LIST", 0, "threads (default: OMP_NUM_THREADS, or the cores this process may use)", 8},
@@ -251,17 +252,18 @@ static int keep_relative(lists *l)
 /* --graph is one more of --variants, or the only one. */
 static int read_variants(const arguments *a, lists *l)
 {
+    char item[sizeof l->variant->text];
+    int status = CLI_GOOD;
     const char *named = a->variants ? a->variants
-                        : a->graph  ? ""
                         : a->decode ? DEFAULT_DECODED
                         : a->ranks  ? DEFAULT_SHARED
                                     : DEFAULT_VARIANTS;
-    if (a->graph && strchr(a->graph, ','))
-        return complain(CLI_USAGE, "--graph: '%s' has a comma, which stands between variants", a->graph);
-    int n = snprintf(l->variant_text, sizeof l->variant_text, "%s%s%s%s", named, a->graph && *named ? "," : "",
-                     a->graph ? "graph=" : "", a->graph ? a->graph : "");
-    if (n >= (int)sizeof l->variant_text) return complain(CLI_USAGE, "--variants: the list is too long");
-    return bench_variants_read(l->variant_text, l->variant, &l->n_variants);
+    if (a->variants || !a->graph) status = bench_variants_read(named, l->variant, &l->n_variants);
+    if (status || !a->graph) return status;
+    int n = snprintf(item, sizeof item, "graph=%s", a->graph);
+    if (n >= (int)sizeof item)
+        return complain(CLI_USAGE, "--graph: '%s' has %d bytes; at most %zu fit", a->graph, n - 6, sizeof item - 7);
+    return bench_variant_add(item, (size_t)n, l->variant, &l->n_variants);
 }
 
 static int read_lists(const arguments *a, lists *l)

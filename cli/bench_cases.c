@@ -51,6 +51,20 @@ static int read_segments(bench_variant *v)
     return status || v->length ? status : complain(CLI_USAGE, "--variants: length: 0 is not in 1 .. %d", INT32_MAX);
 }
 
+/* The colon before the next parameter; NULL where `part` is the last. A value has colons of its own: behind a '=', what
+   stands after a colon and has none is more of the value (tree=metis:8,8, graph=a:b.csv). */
+static char *next_parameter(char *part)
+{
+    char *colon = strchr(part, ':');
+    const char *equals = strchr(part, '=');
+    while (colon && equals && equals < colon) {
+        size_t n = strcspn(colon + 1, ":=");
+        if (colon[1 + n] == '=') break;
+        colon = strchr(colon + 1, ':');
+    }
+    return colon;
+}
+
 /* name:parameter=value:.. */
 static int read_variant(const char *item, size_t length, bench_variant *v)
 {
@@ -60,7 +74,7 @@ static int read_variant(const char *item, size_t length, bench_variant *v)
     memcpy(v->text, item, length);
     memcpy(v->parts, item, length);
     for (char *part = v->parts, *next; part; part = next) {
-        next = strchr(part, ':');
+        next = next_parameter(part);
         if (next) *next++ = 0;
         if (part == v->parts)
             v->typed.name = part;
@@ -83,13 +97,18 @@ static int read_variant(const char *item, size_t length, bench_variant *v)
     return status;
 }
 
+int bench_variant_add(const char *item, size_t length, bench_variant *out, int *n)
+{
+    if (*n == MAX_LIST) return complain(CLI_USAGE, "--variants: more than %d", MAX_LIST);
+    return read_variant(item, length, &out[(*n)++]);
+}
+
 int bench_variants_read(const char *list, bench_variant *out, int *n)
 {
     *n = 0;
     while (1) {
         size_t length = item_length(list);
-        if (*n == MAX_LIST) return complain(CLI_USAGE, "--variants: more than %d", MAX_LIST);
-        int status = read_variant(list, length, &out[(*n)++]);
+        int status = bench_variant_add(list, length, out, n);
         if (status) return status;
         if (!list[length]) return CLI_GOOD;
         list += length + 1;

@@ -21,6 +21,8 @@ typedef struct bench_variant {
 
 /* "dense,hsa:branching=2,4,8:causal=1": an item that begins with a digit belongs to the one before. */
 int bench_variants_read(const char *list, bench_variant *out, int *n);
+/* One more, of `length` bytes, whatever commas it has. */
+int bench_variant_add(const char *item, size_t length, bench_variant *out, int *n);
 
 /* The graph and program of a variant on `tokens`, those of a file on its own; release with bench_case_clear. */
 int bench_variant_build(const bench_variant *v, hga_id tokens, bench_case *out);

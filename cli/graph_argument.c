@@ -83,7 +83,7 @@ static int put_under_clusters(const graph_argument *a, graph_file *out)
     enum { MOST_LEVELS = 32 };
     hga_id size[MOST_LEVELS];
     int n = 0;
-    int status = read_list("--tree", behind_word("metis", a->tree), 2, INT32_MAX, MOST_LEVELS, &n, size);
+    int status = read_list_behind("metis", "--tree", a->tree, 2, MOST_LEVELS, &n, size);
     return status ? status : graph_file_coarsen(a->path, "--tree", size, n, out);
 }
 

@@ -57,7 +57,7 @@ static int read_ids(const hga_parameter *p, const char *text, setting *out)
     int n = 0;
     if (text[0] == '@' && strcmp(p->name, "parent") == 0 && tree_file_is(text + 1)) return read_tree(text + 1, out);
     if (text[0] == '@') return npy_read_whole(text + 1, &out->array);
-    int status = read_list(p->name, behind_word(p->words, text), p->least, INT32_MAX, MAX_TYPED, &n, list);
+    int status = read_list_behind(p->words, p->name, text, p->least, MAX_TYPED, &n, list);
     if (status == CLI_GOOD) status = take(n, sizeof *list, &out->array.whole);
     if (status) return status;
     memcpy(out->array.whole, list, (size_t)n * sizeof *list);

@@ -153,6 +153,19 @@ EOF
 fact two_relations exits 0 "$hga" bench --variants graph=two.json --tokens 6 --repetitions 1 --json two_rows.json
 fact both_count sh -c '[ "$("$1" two_rows.json benchmarks 0 edges)" = 19 ]' sh "$json"
 
+# ---- --graph: a file, whatever stands in its name, and its parameters ----
+
+for i in $(seq 0 31); do echo "$i,$(((i + 1) % 32))"; done >ring.csv
+cp ring.csv 'a,b:c.csv'
+fact a_tree_of_two_levels exits 0 "$hga" bench --graph ring.csv:tree=8,2 --repetitions 1 --json tree.json
+fact a_tree_of_metis exits 0 "$hga" bench --graph ring.csv:tree=metis:8,2:order=rcm --repetitions 1 --json metis.json
+fact both_have_the_trees_nodes sh -c '[ "$("$1" tree.json benchmarks 0 nodes)" = 38 ] && [ "$("$1" metis.json benchmarks 0 nodes)" = 38 ]' sh "$json"
+fact among_variants exits 0 "$hga" bench --variants graph=ring.csv:tree=metis:8,2,dense --tokens 32 --repetitions 1 --json among.json
+fact is_the_first_of_two sh -c '[ "$("$1" among.json benchmarks 0 nodes)" = 38 ] && [ "$("$1" among.json benchmarks 1 nodes)" = 32 ]' sh "$json"
+fact a_comma_and_a_colon_in_a_name exits 0 "$hga" bench --graph 'a,b:c.csv:tree=8' --repetitions 1
+fact another_clustering refused 2 "tree: 'louvain:2' is not metis:LIST" "$hga" bench --graph ring.csv:tree=louvain:2
+fact a_long_name refused 2 "has 300 bytes; at most 249 fit" "$hga" bench --graph "$(printf %300d 0)"
+
 # ---- scaling: a ratio of disturbed times gets no verdict ----
 
 fact two_threads exits 0 "$hga" bench --variants dense --tokens 64 --threads 1,2 --repetitions 3 --json scaling.json

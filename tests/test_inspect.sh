@@ -199,7 +199,10 @@ fact clusters_of_a_variant refused 2 "--tree: is for a file of edges" "$hga" ins
 fact clusters_of_a_graph_with_a_program refused 2 "has a program of its own" "$hga" inspect h.json --tree metis:4
 fact clusters_over_parents refused 2 "has a tree already" "$hga" inspect scattered.csv --parents up.npy --tree metis:4
 fact clusters_of_one_node refused 2 "--tree: 1 is not in" "$hga" inspect scattered.csv --tree metis:4,1
-fact clusters_of_no_size refused 2 "--tree" "$hga" inspect scattered.csv --tree metis:
+fact clusters_of_no_size refused 2 "--tree: 'metis:' is not metis:LIST, such as metis:8,8" "$hga" inspect scattered.csv --tree metis:
+fact clusters_by_others refused 2 "--tree: 'louvain:2' is not metis:LIST" "$hga" inspect scattered.csv --tree louvain:2
+fact clusters_by_nobody refused 2 "--tree: 'louvain' is not metis:LIST" "$hga" inspect scattered.csv --tree louvain
+fact clusters_by_others_of_a_variant refused 2 "tree: 'louvain:2' is not metis:LIST" "$hga" explain graph=scattered.csv -p tree=louvain:2
 fact clusters_over_parents_of_a_variant refused 2 "has a tree already" "$hga" explain graph=scattered.csv -p parents=@up.npy -p tree=4
 fact two_graphs refused 2 "h.json" "$hga" inspect g.json h.json
 

@@ -117,12 +117,6 @@ int read_positive(const char *what, const char *text, double *out)
     return status == CLI_GOOD && *out <= 0 ? complain(CLI_USAGE, "%s: %s is not above 0", what, text) : status;
 }
 
-const char *behind_word(const char *word, const char *text)
-{
-    size_t length = word ? strlen(word) : 0;
-    return length && strncmp(text, word, length) == 0 && text[length] == ':' ? text + length + 1 : text;
-}
-
 int read_list(const char *what, const char *text, int64_t lo, int64_t hi, int room, int *n, hga_id *out)
 {
     *n = 0;
@@ -139,6 +133,15 @@ int read_list(const char *what, const char *text, int64_t lo, int64_t hi, int ro
         if (!text[length]) return CLI_GOOD;
         text += length + 1;
     }
+}
+
+int read_list_behind(const char *word, const char *what, const char *text, int64_t lo, int room, int *n, hga_id *out)
+{
+    size_t length = word ? strlen(word) : 0;
+    const char *list = length && strncmp(text, word, length) == 0 && text[length] == ':' ? text + length + 1 : text;
+    if (word && !isdigit((unsigned char)*list))
+        return complain(CLI_USAGE, "%s: '%s' is not %s:LIST, such as %s:8,8", what, text, word, word);
+    return read_list(what, list, lo, INT32_MAX, room, n, out);
 }
 
 int choice_of(const char *choices, const char *text)

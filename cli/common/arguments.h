@@ -25,8 +25,8 @@ int read_positive(const char *what, const char *text, double *out);
 /* Whole numbers with commas between them, at most `room`. */
 int read_list(const char *what, const char *text, int64_t lo, int64_t hi, int room, int *n, hga_id *out);
 
-/* What stands behind "word:" in the text; all of it where it does not begin so, or word is NULL. */
-const char *behind_word(const char *word, const char *text);
+/* The same from `lo`, with or without "word:" before it (word NULL: without); another word is told what to be. */
+int read_list_behind(const char *word, const char *what, const char *text, int64_t lo, int room, int *n, hga_id *out);
 
 /* "a b c" has `text`: its index, or -1. */
 int choice_of(const char *choices, const char *text);
