@@ -4,7 +4,7 @@ result is right.
     python3 bench/compare.py [--tokens 1024] [--heads 8] [--dim 64] [--threads 2] [--repetitions 15] [--backward]
                              [--cases dense,dense-causal,window,bpt,random] [--isa avx2] [--json RUN.json] [--page PAGE.html]
     python3 bench/compare.py --table goals [--isa avx2] [--only TEXT] [--json RUN.json]
-    python3 bench/compare.py --calls [--seconds 0.05]
+    python3 bench/compare.py --calls [--seconds 0.05] [--rounds 9]
 
 Peers: torch's scaled_dot_product_attention (with a mask where the graph is sparse) and FlexAttention (compiled),
 onnxruntime's MultiHeadAttention, OpenVINO's ScaledDotProductAttention, DGL's message passing, scipy's sparse matrices.
@@ -427,6 +427,7 @@ def main():
     a.add_argument("--page", help="a page with plots")
     a.add_argument("--calls", action="store_true", help="what small calls cost beside torch's, and nothing else (calls.py)")
     a.add_argument("--seconds", type=float, default=0.05, help="with --calls: how long a round of a row takes")
+    a.add_argument("--rounds", type=int, default=9, help="with --calls: how many rounds at most")
     a = a.parse_args()
     if a.isa or os.environ.get("HGA_ISA") in HELD:  # which alone would hold hga and nobody else
         hold(a.isa or os.environ["HGA_ISA"])
@@ -435,7 +436,7 @@ def main():
             import calls
         except ImportError as e:
             sys.exit(f"--calls needs torch: {e}")
-        calls.table(a.seconds)
+        calls.table(a.seconds, a.rounds)
         return
     for name in a.cases.split(","):
         if name not in CASES:
