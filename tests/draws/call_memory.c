@@ -121,6 +121,16 @@ static void put_numbers(const drawn_call *c, const filled *f, int number, int sa
     free(x);
 }
 
+/* Half of the blocks begin at a line of the caches, which is what streams of whole lines ask for; none has a byte more
+   than it needs. */
+enum { LINE = 64, PLAIN = 16 };
+
+static void *new_block(size_t bytes, size_t alignment)
+{
+    void *block;
+    return posix_memalign(&block, alignment, bytes ? bytes : 1) ? NULL : block;
+}
+
 void memory_fill(const drawn_call *c, const filled *f, call_memory *m)
 {
     for (int s = 0; s < c->n_samples; s++)
@@ -128,7 +138,7 @@ void memory_fill(const drawn_call *c, const filled *f, call_memory *m)
             const array *a = &f->arrays[i];
             size_t bytes = (size_t)a->elements * bytes_of(a->dtype);
             if (!has_array(f, i)) continue;
-            if (!m->block[s][i]) m->block[s][i] = malloc(bytes ? bytes : 1);
+            if (!m->block[s][i]) m->block[s][i] = new_block(bytes, (c->seed + (uint64_t)i) % 2 ? LINE : PLAIN);
             if (!m->block[s][i]) draw_fail("no memory for %s", a->name);
             if (bytes) memset(m->block[s][i], f->byte, bytes);
             if (bytes && holds_numbers(f, a)) put_numbers(c, f, i, s, m->block[s][i]);
