@@ -17,10 +17,9 @@ int64_t hga_plan_workspace_bytes(const hga_plan *plan)
 
 int64_t hga_plan_tape_bytes(const hga_plan *plan)
 {
-    hga_id out = program_bound(&plan->program, HGA_IO_OUT);
     if (!plan->options.gradient) return 0;
-    int64_t rows = out && plan->program.field[out].width == HGA_WIDTH_STATE ? plan->storage[out].io_n : 0;
-    return (int64_t)sizeof(tape_header) + rows * plan->shape.n_heads * (int64_t)sizeof(float);
+    int64_t received = plan->ranks ? plan->ranks->bytes_in : 0;
+    return (int64_t)sizeof(tape_header) + tape_lses(plan) * (int64_t)sizeof(float) + received;
 }
 
 static hga_status workspace_create(const hga_plan *plan, hga_workspace **out)
@@ -416,12 +415,11 @@ static void keep_io_rows(const hga_plan *plan, hga_workspace *workspace)
 /* What was there is gone, whatever happens; and of rows that are not asked for nothing will be. */
 static void begin_tape(const hga_plan *plan, const hga_workspace *workspace, const hga_io *io)
 {
-    int64_t n = (hga_plan_tape_bytes(plan) - (int64_t)sizeof(tape_header)) / (int64_t)sizeof(float);
     *(tape_header *)io->tape = (tape_header){.magic = 0};
-    for (int64_t i = 0; !workspace->asked.all && i < n; i++) tape_lse(io->tape)[i] = -INFINITY;
+    for (int64_t i = 0; !workspace->asked.all && i < tape_lses(plan); i++) tape_lse(io->tape)[i] = -INFINITY;
 }
 
-static void end_tape(const hga_plan *plan, const hga_workspace *workspace, const hga_io *io)
+void tape_end(const hga_plan *plan, const hga_workspace *workspace, const hga_io *io)
 {
     *(tape_header *)io->tape = (tape_header){.magic = TAPE_MAGIC,
                                              .identity = plan->identity,
@@ -455,7 +453,7 @@ void execution_end(const hga_plan *plan, hga_workspace *workspace, const hga_io 
     if (plan->slices && workspace->sliced) slice_end(plan, &workspace->slice);
     keep_io_rows(plan, workspace);
     sixteen_forget(workspace);
-    if (io->tape) end_tape(plan, workspace, io);
+    if (io->tape) tape_end(plan, workspace, io);
 }
 
 hga_status execution_run(const hga_plan *plan, hga_workspace *workspace)

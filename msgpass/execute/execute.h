@@ -395,6 +395,8 @@ hga_status execution_run(const hga_plan *plan, hga_workspace *workspace);
 void execution_run_alone(const hga_plan *plan, hga_workspace *workspace);
 void execution_run_together(const hga_plan *plan, hga_workspace *workspace, hga_id me, hga_id n);
 void execution_end(const hga_plan *plan, hga_workspace *workspace, const hga_io *io);
+/* .. and its tape is a whole one. */
+void tape_end(const hga_plan *plan, const hga_workspace *workspace, const hga_io *io);
 void execution_forget(hga_workspace *workspace);
 /* Is there no team for the calling thread? */
 int execution_is_alone(const hga_plan *plan);

@@ -110,6 +110,13 @@ static void give_back(const hga_plan *plan, const hga_workspace *workspace, cons
                       program_tensor(&plan->program, &workspace->staged, f)->data, 0);
 }
 
+/* What a gradient needs beside log-sum-exps: what others have sent, which they need not send again. */
+static void leave_tape(const hga_plan *plan, const hga_workspace *workspace, const hga_io *io)
+{
+    memcpy(tape_received(plan, io->tape), workspace->rank.received, (size_t)plan->ranks->bytes_in);
+    tape_end(plan, workspace, io);
+}
+
 /* ---- messages ---- */
 
 /* A row of a field, where stages have it; of the caller's, as it is before it is rounded. */
@@ -199,6 +206,7 @@ static hga_status run_rank(const hga_plan *plan, hga_workspace *workspace, const
     workspace->sliced = 1;
     for (int64_t i = 0; !st && i < plan->ranks->n_passes; i++) st = run_pass(plan, workspace, &plan->ranks->pass[i]);
     if (!st) give_back(plan, workspace, io);
+    if (!st && io->tape) leave_tape(plan, workspace, io);
     execution_forget(workspace);
     return st;
 }

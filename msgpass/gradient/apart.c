@@ -15,8 +15,8 @@ static hga_status add_field(const gradient_call *c, hga_id f, call_arrays *all)
 {
     const hga_program *p = &c->plan->program;
     const hga_tensor *given = field_tensor(c, f), *wanted = field_gradient(c, f);
-    hga_id heads = field_heads(c->plan, f), columns = field_columns(c->plan, f), first;
-    int64_t n = field_io(c->plan, f, &first);
+    hga_id heads = field_heads(c->plan, f), columns = field_columns(c->plan, f);
+    int64_t n = field_given(c->plan, f);
     int out = p->field[f].binding == HGA_IO_OUT;
     hga_status st = array_of_tensor("the tensor of field", p->field[f].name, given, 0, n, heads, columns,
                                     &all->read[all->n_read++]);
@@ -77,7 +77,7 @@ static hga_status add_others(const gradient_call *c, call_arrays *all)
         all->wanted[all->n_wanted++] = array_of_block(tables[i].wanted, tables[i].to, bytes);
         if (tables[i].from) all->read[all->n_read++] = array_of_block(tables[i].given, tables[i].from, bytes);
     }
-    hga_id first, n = field_io(c->plan, program_bound(&c->plan->program, HGA_IO_OUT), &first);
+    hga_id n = field_given(c->plan, program_bound(&c->plan->program, HGA_IO_OUT));
     all->read[all->n_read++] = array_of_block("the tape", io->tape, hga_plan_tape_bytes(c->plan));
     return array_of_tensor("the gradient of the log-sum-exp", "", &g->d_lse, 0, n, s->n_heads, 1,
                            &all->read[all->n_read++]);

@@ -111,6 +111,8 @@ hga_status hga_plan_gradient_batch(const hga_plan *plan, hga_workspace *const *w
                         : !workspaces ? "workspaces"
                         : !ios        ? "tensors"
                                       : "gradients");
+    if (plan->ranks)
+        return hga_fail(HGA_EUNSUPPORTED, "ranks: a rank goes back through one sample after another, no batch");
     if (n == 0) return HGA_OK;
     batch b = {.plan = plan, .workspaces = workspaces, .n = n, .failed = n};
     hga_status st = hga_new(&plan->given, n, sizeof *b.call, &b.call);

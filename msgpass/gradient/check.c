@@ -16,7 +16,7 @@ static hga_status check_numbers(const hga_tensor *t, const char *what, const cha
 
 static hga_status check_tensor(const gradient_call *c, const hga_tensor *t, hga_id field, const char *what)
 {
-    hga_id first, n = field_io(c->plan, field, &first);
+    hga_id n = field_given(c->plan, field);
     const char *name = c->plan->program.field[field].name;
     hga_status st = check_numbers(t, what, name);
     if (st) return st;
@@ -33,7 +33,7 @@ static hga_status check_tensors(const gradient_call *c)
         const hga_tensor *given = field_tensor(c, f), *wanted = field_gradient(c, f);
         if (!given) continue;
         int out = p->field[f].binding == HGA_IO_OUT;
-        hga_id first, n = field_io(c->plan, f, &first);
+        hga_id n = field_given(c->plan, f);
         if (out && n > 0 && !wanted->data) return hga_fail(HGA_EINVAL, "the gradient of the output is missing");
         if (!given->data && n > 0) return hga_fail(HGA_EINVAL, "the tensor of field %s is missing", p->field[f].name);
         st = check_tensor(c, given, f, "the tensor of field");

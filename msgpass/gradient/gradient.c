@@ -1,4 +1,5 @@
 /* gradient.c: the call. What it is given is checked before anything is written; then it goes the way of its plan. */
+#include "rank_call.h"
 #include "ways.h"
 
 static gradient_call call_of(const hga_plan *plan, const hga_io *io, const hga_grad_io *grad)
@@ -21,9 +22,10 @@ hga_status gradient_begin(const hga_plan *plan, const hga_workspace *workspace, 
 /* ---- memory ---- */
 
 /* Everything but what the way takes; bytes in all. */
-static int64_t lay_out(gradient_call *c, hga_grad_io *own, void *memory)
+static int64_t lay_out(gradient_call *c, hga_grad_io *own, rank_call *rank, void *memory)
 {
     carver room = {.base = memory};
+    if (c->plan->ranks) rank_lay_out(c->plan, rank, &room);
     range_open(c, own, &room);
     c->sums = tables_lay_out(&c->needs, &room);
     return room.used;
@@ -49,10 +51,29 @@ static hga_status depart(const hga_plan *plan, gradient_call *c, hga_workspace *
     HGA_TRY(way_choose(plan, c->needs.features, &d->to));
     c->needs.turns = find_turns(c, d->to);
     if (c->io && c->grad && d->to->way->skips && d->to->way->skips(c->plan)) range_skip(c);
-    d->bytes = lay_out(c, NULL, NULL);
+    d->bytes = lay_out(c, NULL, &(rank_call){0}, NULL);
     HGA_TRY(workspace_spare(workspace, d->bytes + d->to->way->room(c->plan, d->to->made, &c->needs), &memory));
     if (d->to->way->keep) HGA_TRY(d->to->way->keep(c->plan, d->to->made, &c->needs, workspace));
     d->memory = memory;
+done:
+    return st;
+}
+
+/* The call's needs; a rank's are those of the whole tensors that it will have. */
+static void find_needs(gradient_call *c, rank_call *rank)
+{
+    if (c->plan->ranks) rank_describe(c, rank);
+    c->needs = needs_of(c);
+}
+
+/* Parts of all ranks are put together, and what is wanted of tensors goes to them. */
+static hga_status meet_ranks(gradient_call *c, const rank_call *rank, const hga_grad_io *wanted)
+{
+    hga_status st = HGA_OK;
+    HGA_TRY(rank_return_given(c));
+    HGA_TRY(rank_sum_shared(c, rank));
+    HGA_TRY(rank_sum_tables(c, rank));
+    rank_store(c, wanted);
 done:
     return st;
 }
@@ -61,15 +82,19 @@ hga_status gradient_go(gradient_call *c, hga_workspace *workspace)
 {
     hga_status st = HGA_OK;
     const hga_plan *plan = c->plan;
+    const hga_io *io = c->io;
     const hga_grad_io *wanted = c->grad;
     hga_grad_io own = {0}, read = *wanted;
+    rank_call rank = {0};
     departure d;
     HGA_TRY(way_plan(plan, &c->plan));
     unread_take_out(c->plan, &read), c->grad = &read;
-    c->needs = needs_of(c);
+    find_needs(c, &rank);
     HGA_TRY(depart(plan, c, workspace, &d));
     if (c->threads > 1) HGA_TRY(threads_prepare(c->threads));
-    lay_out(c, &own, d.memory);
+    lay_out(c, &own, &rank, d.memory);
+    if (plan->ranks) HGA_TRY(rank_agree(c, &rank));
+    if (plan->ranks) rank_open(c, &rank, io, &read);
     tables_clear(c);
     binding old = {0};
     if (c->threads == 1) binding_take_alone(plan, &old);
@@ -77,11 +102,13 @@ hga_status gradient_go(gradient_call *c, hga_workspace *workspace)
     topology_unbind(&old);
     if (st) goto done;
     sinks_sum(c);
+    if (plan->ranks) HGA_TRY(meet_ranks(c, &rank, &read));
+    if (plan->ranks) c->grad = &read;
     tables_store(c);
     unread_store(c->plan, wanted);
     binding_say(plan);
 done:
-    c->grad = wanted, c->plan = plan;
+    c->grad = wanted, c->plan = plan, c->io = io, c->ranks = NULL;
     return st;
 }
 
@@ -90,11 +117,12 @@ static hga_status prepare(const hga_plan *plan, gradient_call *c, hga_workspace 
 {
     hga_status st = HGA_OK;
     static const hga_io none;
+    rank_call rank = {0};
     departure d;
     HGA_TRY(way_plan(plan, &c->plan));
     if (c->io) {
         unread_take_out(c->plan, read), c->grad = read;
-        c->needs = needs_of(c);
+        find_needs(c, &rank);
     } else {
         c->needs = needs_of_all(c->plan), c->needs.threads = c->threads, c->io = &none;
     }
@@ -122,10 +150,14 @@ hga_status hga_plan_prepare(const hga_plan *plan, hga_workspace *workspace, cons
 hga_status hga_plan_gradient(const hga_plan *plan, hga_workspace *workspace, const hga_io *io, const hga_grad_io *grad)
 {
     if (!plan || !workspace || !io || !grad)
-        return hga_fail(HGA_EINVAL, "no %s", !plan ? "plan" : !workspace ? "workspace" : !io ? "tensors" : "gradients");
+        return plan_failed(plan, hga_fail(HGA_EINVAL, "no %s",
+                                          !plan        ? "plan"
+                                          : !workspace ? "workspace"
+                                          : !io        ? "tensors"
+                                                       : "gradients"));
     gradient_call c;
     hga_status st = gradient_begin(plan, workspace, io, grad, &c);
-    return st ? st : gradient_go(&c, workspace);
+    return plan_failed(plan, st ? st : gradient_go(&c, workspace));
 }
 
 hga_status hga_plan_loss(const hga_plan *plan, const hga_io *io, const hga_grad_io *grad, hga_gradient_input input,
@@ -133,6 +165,7 @@ hga_status hga_plan_loss(const hga_plan *plan, const hga_io *io, const hga_grad_
 {
     if (!plan || !io || !grad || !loss)
         return hga_fail(HGA_EINVAL, "no %s", !plan ? "plan" : !io ? "tensors" : !grad ? "gradients" : "loss");
+    if (plan->ranks) return hga_fail(HGA_EUNSUPPORTED, "ranks: a loss is of one process' rows");
     if (plan->options.precision != HGA_PRECISION_F32)
         return hga_fail(HGA_EUNSUPPORTED, "operands rounded to bfloat16 have no slope");
     if (!plan->options.gradient) return hga_fail(HGA_EINVAL, "the plan was made without options.gradient");

@@ -4,6 +4,7 @@
    ways.c       which way it goes, made once and left with the plan (ways.h); live.c: stages that count
    batch.c      many calls at once
    range.c      calls for some rows of the output
+   rank_call.c  calls of ranks (rank_call.h)
    unread.c     gradients of what no stage reads
    tables.c     sums of what is shared by edges
    sinks.c      gradients of sinks */
@@ -57,11 +58,12 @@ typedef struct gradient_call {
     const hga_grad_io *grad;
     call_needs needs;
     float scale;
-    hga_id threads;        /* as many as the plan has, or one where no others may start */
-    const float *tape_lse; /* [rows of out][n_heads]; NULL where the program gives no softmax state */
-    table_sums *sums;      /* [turns]; those that heads write apart are one array for all */
-    nudge moved;           /* hga_plan_loss; zero: nothing is */
-    asked_rows asked;      /* of the output, where the way looks at no others; n = 0: it may look at all */
+    hga_id threads;                /* as many as the plan has, or one where no others may start */
+    const float *tape_lse;         /* [rows of out][n_heads]; NULL where the program gives no softmax state */
+    table_sums *sums;              /* [turns]; those that heads write apart are one array for all */
+    nudge moved;                   /* hga_plan_loss; zero: nothing is */
+    const struct rank_call *ranks; /* of a run that several ranks share (rank_call.h), NULL */
+    asked_rows asked;              /* of the output, where the way looks at no others; n = 0: it may look at all */
     /* what the fast way has made: */
     const struct strips *strips;     /* [stages], of those that attend */
     const departures *departures;    /* of the stage whose keys and values come chunk by chunk */
@@ -99,6 +101,19 @@ static inline hga_id field_io(const hga_plan *plan, hga_id field, hga_id *first)
 {
     return range_of_rows(plan, plan->program.field[field].io, first);
 }
+/* So many of them does a call bring: of a rank, its own and shared ones. */
+static inline hga_id field_given(const hga_plan *plan, hga_id field) { return plan->storage[field].given_n; }
+/* rank_call.c: rows of a field's tensor that a call has, run by run from a zeroed struct on, as nodes [first, first +
+   n): all of them; or a rank's, and those that it has received. Does the call compute node v's rows, and has the loss
+   the output's? */
+typedef struct call_rows {
+    hga_id first, n;
+    rank_rows own;
+    int64_t part;
+} call_rows;
+int call_rows_next(const gradient_call *c, hga_id field, call_rows *at);
+int call_computes(const gradient_call *c, hga_id v);
+int call_has_loss(const gradient_call *c, hga_id v);
 /* The caller's tensor of a field, and the one its gradient goes to (out: comes from); NULL for internal fields. */
 static inline const hga_tensor *field_tensor(const gradient_call *c, hga_id field)
 {

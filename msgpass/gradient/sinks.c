@@ -29,6 +29,7 @@ static double sum_of_head(const gradient_call *c, hga_id h, double sink)
            heads = c->plan->shape.n_heads, columns = field_columns(c->plan, out);
     double sum = 0;
     for (hga_id i = 0; i < n; i++) {
+        if (!call_has_loss(c, first + i)) continue;
         double lse = (double)c->tape_lse[(int64_t)i * heads + h];
         if (lse == -INFINITY) continue;
         double slope = -product_of_rows(c->plan->kernels, &c->grad->d_out, &c->io->out, heads, columns, i, h);

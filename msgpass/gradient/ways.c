@@ -49,14 +49,14 @@ static void drop(const hga_plan *plan, void *what)
     hga_delete(&plan->allocator, b, 1, sizeof *b);
 }
 
-/* A plan that is to define its gradients keeps all stages. */
+/* A plan that is to define its gradients keeps all stages, and so does a rank's, whose lists are of them. */
 static hga_status begin(const hga_plan *plan)
 {
     back *b;
     hga_status st = hga_new_zero(&plan->allocator, 1, sizeof *b, &b);
     if (st) return st;
     b->plan = *plan;
-    if (!plan->options.generic) keep_live_stages(&b->plan);
+    if (!plan->options.generic && !plan->ranks) keep_live_stages(&b->plan);
     plan->back->what = b, plan->back->drop = drop;
     return HGA_OK;
 }
@@ -79,7 +79,9 @@ static hga_status choose(back *b, unsigned features, known_choice *to)
     way_choice *x = &to->choice;
     x->plan = &b->plan;
     for (int i = 0; i < N_WAYS && !x->way; i++) {
-        x->why[i] = ways[i]->refuses ? ways[i]->refuses(&b->plan, features, &to->room[i]) : NULL;
+        x->why[i] = b->plan.ranks && !ways[i]->on_ranks ? "several ranks share the rows"
+                    : ways[i]->refuses                  ? ways[i]->refuses(&b->plan, features, &to->room[i])
+                                                        : NULL;
         hga_status st = x->why[i] ? HGA_OK : make(b, i, &x->why[i]);
         if (st) return st;
         if (!x->why[i]) x->way = ways[i], x->made = b->made[i].made;

@@ -271,8 +271,19 @@ typedef struct tape_header {
 } tape_header;
 _Static_assert(sizeof(tape_header) == 64, "rows begin at a whole line");
 
-/* The log-sum-exps of the output's rows, [rows][n_heads], behind the header. */
+/* The log-sum-exps of the output's rows, [rows][n_heads], behind the header: those that the caller's tensor has. */
 static inline float *tape_lse(void *tape) { return (float *)(void *)((char *)tape + sizeof(tape_header)); }
+static inline int64_t tape_lses(const hga_plan *plan)
+{
+    hga_id out = program_bound(&plan->program, HGA_IO_OUT);
+    int state = out && plan->program.field[out].width == HGA_WIDTH_STATE;
+    return state ? (int64_t)plan->storage[out].given_n * plan->shape.n_heads : 0;
+}
+/* Behind those, of a rank: what it has received, message by message (ranks.h). */
+static inline char *tape_received(const hga_plan *plan, void *tape)
+{
+    return (char *)(void *)(tape_lse(tape) + tape_lses(plan));
+}
 
 /* Memory of a workspace for whoever needs more than an execution, grown when it must, kept until the workspace goes
    and begun at a whole line; its bytes are as the last user left them. */

@@ -35,9 +35,7 @@ static int owned_above_shared(const hga_nodes *nodes, const hga_id *owner)
     return 0;
 }
 
-/* Do the rows of a stage that are sent need no rows of the same stage that are received? Upwards along the tree what is
-   received is for shared rows, and those are never sent. */
-static int is_one_step(const hga_plan *plan, const hga_id *owner, const hga_halo_list *halo, hga_id stage)
+int rank_is_one_step(const hga_plan *plan, const hga_id *owner, const hga_halo_list *halo, hga_id stage)
 {
     const hga_stage *s = &plan->program.stage[stage];
     int inside = 0, to_all = 1;
@@ -61,7 +59,7 @@ static hga_id level_of(const hga_nodes *nodes, hga_id v)
 static void place(const hga_plan *plan, const hga_id *owner, const hga_halo_list *halo, placed *x)
 {
     int one_step[HGA_MAX_STAGES];
-    for (hga_id s = 0; s < plan->program.n_stages; s++) one_step[s] = is_one_step(plan, owner, halo, s);
+    for (hga_id s = 0; s < plan->program.n_stages; s++) one_step[s] = rank_is_one_step(plan, owner, halo, s);
     for (int64_t i = 0; i < halo->n_transfers; i++) {
         const hga_transfer *t = &halo->transfer[i];
         x[i] = (placed){.stage = t->written_by, .transfer = i};

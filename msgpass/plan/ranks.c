@@ -2,7 +2,6 @@
 #include "ranks.h"
 
 #include "bindings.h"
-#include "sort.h"
 
 #include <string.h>
 
@@ -22,11 +21,7 @@ static hga_status check_exchange(const hga_exchange *x)
 
 static hga_status check_options(const hga_options *o)
 {
-    const char *with = o->ranges        ? "ranges"
-                       : o->slices      ? "slices"
-                       : o->gradient    ? "gradient"
-                       : o->keep_fields ? "keep_fields"
-                                        : NULL;
+    const char *with = o->ranges ? "ranges" : o->slices ? "slices" : o->keep_fields ? "keep_fields" : NULL;
     hga_status st = hga_check_reserved("hga_ranks", o->ranks->reserved, sizeof o->ranks->reserved);
     if (!st && with) st = hga_fail(HGA_EUNSUPPORTED, "ranks: not with options.%s", with);
     if (!st) st = check_exchange(o->ranks->exchange);
@@ -79,6 +74,7 @@ void rank_plan_clear(hga_plan *plan)
     hga_delete(a, r->part, r->part_room, sizeof *r->part);
     hga_delete(a, r->message, r->message_room, sizeof *r->message);
     hga_delete(a, r->batch, r->batch_room, sizeof *r->batch);
+    hga_delete(a, r->back, r->back_room, sizeof *r->back);
     hga_delete(a, r->run, r->run_room, sizeof *r->run);
     hga_delete(a, r->pass, r->pass_room, sizeof *r->pass);
     hga_delete(a, r->cuts, r->exchange->n_ranks + 1, sizeof *r->cuts);
@@ -149,44 +145,6 @@ static hga_status number_rows(const hga_plan *plan, struct rank_plan *r)
 
 /* ---- messages ---- */
 
-/* A transfer between two ranks, in the order of batches. */
-typedef struct leg {
-    hga_id batch, from, to;
-    int64_t at; /* in that order */
-    rank_part part;
-    int64_t bytes;
-} leg;
-
-static int leg_before(const leg *a, const leg *b)
-{
-    if (a->batch != b->batch) return a->batch < b->batch;
-    if (a->from != b->from) return a->from < b->from;
-    if (a->to != b->to) return a->to < b->to;
-    return a->at < b->at;
-}
-SORT_DEFINE(sort_legs, leg, leg_before)
-
-typedef struct leg_list {
-    leg *leg;
-    int64_t n, room;
-} leg_list;
-
-/* The legs of a transfer that begin or end with this rank. */
-static hga_status add_legs(struct rank_plan *r, const hga_transfer *t, hga_id batch, int64_t at, leg_list *l)
-{
-    hga_status st = HGA_OK;
-    hga_id me = r->exchange->rank;
-    hga_id first = t->to == HGA_EVERY_RANK ? 0 : t->to,
-           last = t->to == HGA_EVERY_RANK ? r->exchange->n_ranks - 1 : t->to;
-    for (hga_id to = first; to <= last; to++) {
-        if (to == t->from || (to != me && t->from != me)) continue;
-        HGA_TRY(hga_grow(&r->allocator, &l->leg, &l->room, l->n, l->n + 1, sizeof *l->leg));
-        l->leg[l->n++] = (leg){batch, t->from, to, at, {t->field, t->first, t->n}, t->bytes};
-    }
-done:
-    return st;
-}
-
 static hga_status list_legs(const hga_plan *plan, struct rank_plan *r, const hga_halo_list *halo, leg_list *l)
 {
     hga_status st = HGA_OK;
@@ -198,39 +156,10 @@ static hga_status list_legs(const hga_plan *plan, struct rank_plan *r, const hga
     HGA_TRY(hga_grow(&r->allocator, &r->batch, &r->batch_room, 0, n_batches, sizeof *r->batch));
     r->n_batches = n_batches;
     if (n_batches) memset(r->batch, 0, (size_t)n_batches * sizeof *r->batch);
-    for (int64_t i = 0; i < halo->n_transfers; i++) HGA_TRY(add_legs(r, &halo->transfer[order[i]], batch[i], i, l));
-    sort_legs(l->leg, l->n);
+    for (int64_t i = 0; i < halo->n_transfers; i++) HGA_TRY(legs_add(r, &halo->transfer[order[i]], batch[i], i, 0, l));
 done:
     hga_delete(&r->allocator, order, halo->n_transfers, sizeof *order);
     hga_delete(&r->allocator, batch, halo->n_transfers, sizeof *batch);
-    return st;
-}
-
-/* Messages of one way, of which a batch's come one behind the other. */
-static hga_status list_messages(struct rank_plan *r, const leg_list *l, int sends)
-{
-    hga_status st = HGA_OK;
-    int64_t *bytes = sends ? &r->bytes_out : &r->bytes_in;
-    const leg *before = NULL;
-    for (const leg *x = l->leg; x < l->leg + l->n; x++) {
-        if ((x->from == r->exchange->rank) != sends) continue;
-        rank_batch *b = &r->batch[x->batch];
-        hga_id other = sends ? x->to : x->from;
-        int64_t *n = sends ? &b->n_send : &b->n_receive;
-        if (*n == 0) *(sends ? &b->send : &b->receive) = r->n_messages;
-        if (!before || before->batch != x->batch || before->from != x->from || before->to != x->to) {
-            HGA_TRY(hga_grow(&r->allocator, &r->message, &r->message_room, r->n_messages, r->n_messages + 1,
-                             sizeof *r->message));
-            r->message[r->n_messages++] = (rank_message){.rank = other, .part = r->n_parts, .at = *bytes};
-            ++*n;
-        }
-        HGA_TRY(hga_grow(&r->allocator, &r->part, &r->part_room, r->n_parts, r->n_parts + 1, sizeof *r->part));
-        r->part[r->n_parts++] = x->part;
-        rank_message *m = &r->message[r->n_messages - 1];
-        m->n_parts++, m->bytes += x->bytes, *bytes += x->bytes;
-        before = x;
-    }
-done:
     return st;
 }
 
@@ -282,8 +211,8 @@ static uint64_t stamp_of_program(const hga_program *p)
 static rank_stamp stamp_of(const hga_plan *plan, const hga_halo_list *halo)
 {
     const hga_options *o = &plan->options;
-    const int64_t options[] = {o->precision, o->generic,     o->edge_bias,
-                               o->cut_edges, o->strict_rows, (int64_t)o->modifiers};
+    const int64_t options[] = {o->precision,          o->generic, o->edge_bias, o->cut_edges, o->strict_rows,
+                               (int64_t)o->modifiers, o->gradient};
     rank_stamp x = {no_stamp, no_stamp, stamp_of_program(&plan->program), no_stamp, no_stamp};
     for (hga_id s = 0; s < plan->program.n_stages; s++)
         x.graph = stamped(x.graph, &plan->stage[s].edges, sizeof plan->stage[s].edges);
@@ -338,12 +267,12 @@ hga_status rank_plan_make(hga_plan *plan)
     count_given(plan);
     HGA_TRY(number_rows(plan, r));
     HGA_TRY(list_legs(plan, r, &halo, &legs));
-    HGA_TRY(list_messages(r, &legs, 1));
-    HGA_TRY(list_messages(r, &legs, 0));
+    HGA_TRY(legs_to_messages(r, &legs, r->batch, &r->bytes_out, &r->bytes_in));
+    if (plan->options.gradient) HGA_TRY(rank_returns_make(plan, &halo));
     rank_stamp stamp = stamp_of(plan, &halo);
     HGA_TRY(check_stamps(plan, &stamp));
 done:
-    hga_delete(&r->allocator, legs.leg, legs.room, sizeof *legs.leg);
+    legs_clear(r, &legs);
     hga_halo_clear(&halo);
     return st;
 }

@@ -1,10 +1,12 @@
 /* ranks.h: what a rank of a distributed run knows beside its plan: which nodes are its own, and what it sends and
    receives, when. All ranks make the same list of transfers, and each takes its part of it.
 
-   ranks.c         the part
-   rank_batches.c  which transfers go together
-   rank_passes.c   what is computed before, between and after them
-   rank_slots.c    rows of the workspace for what is computed and received */
+   ranks.c          the part
+   rank_messages.c  transfers become messages
+   rank_batches.c   which transfers go together
+   rank_passes.c    what is computed before, between and after them
+   rank_slots.c     rows of the workspace for what is computed and received
+   rank_returns.c   gradients of what was received: what goes home, when */
 #ifndef RANKS_H
 #define RANKS_H
 
@@ -41,6 +43,18 @@ typedef struct rank_pass {
     hga_id start, wait;
 } rank_pass;
 
+/* When gradients of rows that a stage has written come home to it, while its rows go back: before all of them; behind
+   those that are shared, which ask of rows that others sent for them; or level by level. */
+typedef enum return_time { RETURN_FIRST, RETURN_SHARED, RETURN_LEVELS } return_time;
+
+/* Gradients of received rows that go home together, the way back of transfers. They are whole by then: whatever reads
+   the rows has gone back. */
+typedef struct rank_return {
+    hga_id stage; /* that goes back next, and wrote rows of these; -1: behind all, of rows that callers gave */
+    hga_id level; /* RETURN_LEVELS: whose rows of the stage go back next; else 0 */
+    rank_batch batch;
+} rank_return;
+
 struct rank_plan {
     hga_allocator allocator;
     const hga_exchange *exchange;
@@ -56,6 +70,10 @@ struct rank_plan {
     int64_t n_runs, run_room, n_passes, pass_room;
     int64_t n_mine, mine_room, n_parts, part_room, n_messages, message_room, n_batches, batch_room;
     int64_t bytes_out, bytes_in;
+    /* plans with options.gradient: by stage, from the last back; the last of them is of stage -1 */
+    rank_return *back;
+    int64_t n_back, back_room, back_out, back_in;
+    return_time time[HGA_MAX_STAGES];
     hga_id n_nodes;
 };
 
@@ -73,10 +91,38 @@ static inline int rank_owns_token(const struct rank_plan *r, hga_id token)
 /* Does a call write the rank's rows of the field's tensor? */
 int rank_gives_back(const hga_plan *plan, hga_id field);
 
+/* ---- rank_messages.c ---- */
+
+/* A transfer between two ranks, one of a batch. */
+typedef struct rank_leg {
+    hga_id batch, from, to;
+    int64_t at; /* in the order of the batch's transfers */
+    rank_part part;
+    int64_t bytes;
+} rank_leg;
+
+typedef struct leg_list {
+    rank_leg *leg;
+    int64_t n, room;
+} leg_list;
+
+/* The legs of a transfer that begin or end with this rank; `back`: from who reads its rows to who wrote them. */
+hga_status legs_add(const struct rank_plan *r, const hga_transfer *t, hga_id batch, int64_t at, int back, leg_list *l);
+void legs_clear(const struct rank_plan *r, leg_list *l);
+/* Their messages, behind those that the plan has; of the batches, which come zeroed. Bytes both ways are counted on. */
+hga_status legs_to_messages(struct rank_plan *r, leg_list *l, rank_batch *batches, int64_t *out, int64_t *in);
+
+/* ---- rank_returns.c ---- */
+
+hga_status rank_returns_make(hga_plan *plan, const hga_halo_list *halo);
+
 /* ---- rank_batches.c ---- */
 
 /* Transfers in the order in which they go, and the batch of each: [n_transfers]. */
 hga_status rank_batches(const hga_plan *plan, const hga_id *owner, const hga_halo_list *halo, int64_t *order,
                         hga_id *batch, hga_id *n_batches);
+/* Do the rows of a stage that are sent need no rows of the same stage that are received? Upwards along the tree what is
+   received is for shared rows, and those are never sent. */
+int rank_is_one_step(const hga_plan *plan, const hga_id *owner, const hga_halo_list *halo, hga_id stage);
 
 #endif

@@ -12,7 +12,7 @@ static hga_status check_plan(const hga_plan *plan)
     if (!out_field(plan)) return hga_fail(HGA_EUNSUPPORTED, "%s: the program has no output", what);
     if (plan->options.keep_fields)
         return hga_fail(HGA_EUNSUPPORTED, "%s: keep_fields keeps every row of every field", what);
-    if (plan->options.slices && plan->options.gradient)
+    if (plan->options.slices && plan->options.gradient && !plan->ranks)
         return hga_fail(HGA_EUNSUPPORTED, "slices: a gradient needs all that the output is made of, in one call");
     return HGA_OK;
 }

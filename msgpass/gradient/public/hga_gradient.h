@@ -10,7 +10,15 @@
    The backward pass computes scores and weights again; nothing stores them. The tape holds the log-sum-exp of the
    output's rows where the program ends in a softmax state, and nothing where it goes on with states (energy, descend).
    Memory is linear in nodes. Where a stage rounds its operands to bfloat16, gradients pass straight through the
-   rounding. Equal inputs give equal bits at any thread count. gradient/README.md derives the formulas. */
+   rounding. Equal inputs give equal bits at any thread count. gradient/README.md derives the formulas.
+
+   Ranks (hga_options.ranks): hga_plan_gradient is a call that all ranks make, each with its tape, its rows of the
+   tensors and of d_out and d_lse. Of a row that is shared all ranks bring the same d_out, which counts once. Each
+   rank gets the gradients of its rows, of shared rows too, and every rank the whole gradients of tables, with the same
+   bits. All want the same tables, else HGA_EINVAL; which tensors each wants is its own choice. Gradients are sums of
+   the numbers of one process in another order. As many bytes go home as the execution sent, and sums of tables and of
+   shared rows go to everybody. Where a rank fails, all ranks' calls return its status. hga_plan_prepare asks nothing
+   of other ranks. There are no batches and no hga_plan_loss (HGA_EUNSUPPORTED). */
 #ifndef HGA_GRADIENT_H
 #define HGA_GRADIENT_H
 

@@ -53,8 +53,8 @@ enum { HGA_MODIFIES_SOFTCAP = 1, HGA_MODIFIES_SLOPES = 2 };
    compared, and have to be the same.
 
    Where a rank fails in one of these calls, or in hga_workspace_create, all ranks' calls return its status, and the
-   exchange is of no use any more. Not with ranges, slices, gradient, keep_fields, batches and decoders
-   (HGA_EUNSUPPORTED). */
+   exchange is of no use any more. Not with ranges, slices, keep_fields, batches and decoders (HGA_EUNSUPPORTED).
+   hga_gradient.h says what gradients of ranks are. */
 typedef struct hga_ranks {
     const hga_exchange *exchange; /* this rank's end, which outlives the plan; one plan executes on it at a time */
     const hga_id *cuts;           /* [n_ranks + 1], copied; HGA_EINVAL names a cut that is wrong */
