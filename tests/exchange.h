@@ -137,6 +137,7 @@ typedef struct rank_run {
     layout lie;
     tensors t;
     filling f;
+    hga_id panel; /* rows of every panel, 0: as the plan thinks best */
     gap forgets;
     const hga_graph *before; /* its plan is another graph's at first; NULL */
     hga_plan *plan;          /* where it is left */
@@ -154,7 +155,8 @@ static inline hga_status execute_rank(rank_run *r)
     hga_status st = HGA_OK;
     hga_ranks ranks = {.exchange = r->x, .cuts = r->cuts};
     r->options.ranks = &ranks, r->options.allocator = &a;
-    HGA_TRY(hga_plan_create(r->before ? r->before : r->p->graph, &r->p->program, &r->p->shape, &r->options, &plan));
+    HGA_TRY(plan_create_with_panels(r->before ? r->before : r->p->graph, &r->p->program, &r->p->shape, &r->options,
+                                    r->panel, &plan));
     if (r->before) HGA_TRY(hga_plan_update(plan, r->forgets == GRAPH ? NULL : r->p->graph));
     HGA_TRY(hga_workspace_create(plan, &workspace));
     open_tensors(r->p, plan, r->lie, &r->t);
@@ -217,8 +219,10 @@ static inline tensors run_whole(const problem *p, const hga_options *o, layout l
     return t;
 }
 
-static inline void hold(const problem *p, const char *what, const hga_options *o, layout l, const hga_id *cuts,
-                        hga_id n_ranks, const hga_dist_wire *wire, const tensors *want)
+/* .. with panels of so many rows, 0: as plans have them. */
+static inline void hold_in_panels(const problem *p, const char *what, const hga_options *o, layout l,
+                                  const hga_id *cuts, hga_id n_ranks, hga_id panel, const hga_dist_wire *wire,
+                                  const tensors *want)
 {
     hga_exchange xs[MOST_RANKS];
     rank_run runs[MOST_RANKS];
@@ -226,6 +230,7 @@ static inline void hold(const problem *p, const char *what, const hga_options *o
     snprintf(how, sizeof how, "%s, %d ranks", what, n_ranks);
     assert_ok(hga_dist_in_process(n_ranks, wire, xs));
     open_runs(p, o, l, cuts, xs, n_ranks, runs);
+    for (hga_id r = 0; r < n_ranks; r++) runs[r].panel = panel;
     run_ranks(runs, n_ranks);
     for (hga_id r = 0; r < n_ranks; r++) {
         if (runs[r].st) fail_msg("%s, %s: rank %d: %s", p->name, how, r, runs[r].said);
@@ -235,6 +240,12 @@ static inline void hold(const problem *p, const char *what, const hga_options *o
     }
     check_counts(p, cuts, n_ranks, xs);
     for (hga_id r = 0; r < n_ranks; r++) close_tensors(&runs[r].t), hga_dist_destroy(&xs[r]);
+}
+
+static inline void hold(const problem *p, const char *what, const hga_options *o, layout l, const hga_id *cuts,
+                        hga_id n_ranks, const hga_dist_wire *wire, const tensors *want)
+{
+    hold_in_panels(p, what, o, l, cuts, n_ranks, 0, wire, want);
 }
 
 /* ---- cuts ---- */

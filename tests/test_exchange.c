@@ -2,7 +2,6 @@
    where; they send what hga_halo says. */
 #include "exchange.h"
 #include "random_program.h"
-#include "slices.h"
 
 #include <math.h>
 
@@ -168,59 +167,6 @@ static void random_programs_on_random_graphs_cut_anywhere(void **state)
     assert_true(held > thinned(200));
 }
 
-/* ---- time ---- */
-
-/* Rows of the output's stage that a pass computes. */
-static int64_t rows_of_pass(const hga_plan *plan, const rank_pass *pass, hga_id stage)
-{
-    int64_t n = 0;
-    for (const pass_rows *x = plan->ranks->run + pass->run, *end = x + pass->n_runs; x < end; x++) {
-        const slice_job *job = &plan->slices->job[x->job];
-        if (job->stage == stage && plan->phase[job->phase].job == JOB_ROWS) n += x->n;
-    }
-    return n;
-}
-
-static void *make_plan(void *r)
-{
-    rank_run *run = r;
-    hga_ranks ranks = {.exchange = run->x, .cuts = run->cuts};
-    hga_plan *plan = NULL;
-    run->options.ranks = &ranks;
-    run->st = hga_plan_create(run->p->graph, &run->p->program, &run->p->shape, &run->options, &plan);
-    run->plan = plan;
-    return NULL;
-}
-
-/* Of a window that sees eight to either side the sixteen rows at a rank's two ends wait for others; the rest is
-   computed between start and wait. */
-static void rows_that_need_nothing_of_others_are_computed_meanwhile(void **state)
-{
-    (void)state;
-    hga_window d = hga_window_defaults();
-    problem p = {.name = "window", .shape = narrow};
-    hga_exchange xs[3];
-    rank_run runs[3];
-    hga_id cuts[] = {0, 208, 400, 600};
-    hga_options o = {.threads = 1};
-    d.n_tokens = 600, d.left = d.right = 8;
-    assert_ok(hga_build_window(&d, &p.graph, &p.program));
-    assert_ok(hga_dist_in_process(3, NULL, xs));
-    open_runs(&p, &o, PACKED, cuts, xs, 3, runs);
-    for (int r = 0; r < 3; r++) pthread_create(&runs[r].thread, NULL, make_plan, &runs[r]);
-    for (int r = 0; r < 3; r++) pthread_join(runs[r].thread, NULL), assert_ok(runs[r].st);
-    const struct rank_plan *r = runs[1].plan->ranks;
-    assert_int_equal(r->n_batches, 1);
-    assert_int_equal(r->n_passes, 3);
-    assert_int_equal(r->pass[0].start, 0);
-    assert_int_equal(r->pass[1].wait, 0);
-    assert_int_equal(rows_of_pass(runs[1].plan, &r->pass[0], 0), 0);
-    assert_int_equal(rows_of_pass(runs[1].plan, &r->pass[1], 0), 192 - 16);
-    assert_int_equal(rows_of_pass(runs[1].plan, &r->pass[2], 0), 16);
-    for (int i = 0; i < 3; i++) hga_plan_destroy(runs[i].plan), hga_dist_destroy(&xs[i]);
-    problem_clear(&p);
-}
-
 static void a_rank_that_is_late_changes_nothing(void **state)
 {
     static const char *const names[] = {"window", "bpt", "neighbours", "hsa", "fenwick"};
@@ -247,7 +193,6 @@ int main(void)
         cmocka_unit_test(options_and_layouts_change_nothing),
         cmocka_unit_test(tables_and_modifiers_are_every_ranks),
         cmocka_unit_test(random_programs_on_random_graphs_cut_anywhere),
-        cmocka_unit_test(rows_that_need_nothing_of_others_are_computed_meanwhile),
         cmocka_unit_test(a_rank_that_is_late_changes_nothing),
     };
     alarm(getenv("HGA_TEST_QUICK") ? 600 : 120); /* a rank that hangs ends the test */

@@ -1,6 +1,6 @@
-/* rank_run.c: a rank's execution. The caller's tensors have the rank's rows; rows of others are in the workspace. The
-   passes that the plan has found come one after the other: some rows are computed, and then a batch of messages is
-   sent, or waited for. */
+/* rank_run.c: a rank's execution. The caller's tensors have the rank's rows; rows of others are in the workspace. Then
+   come the passes that the plan has found: what a batch of messages sends, and, while batches are under way, all that
+   does not need them. */
 #include "bindings.h"
 #include "execute.h"
 #include "ranks.h"
@@ -186,15 +186,36 @@ static hga_status wait_batch(const hga_plan *plan, const hga_workspace *workspac
 
 static hga_status run_pass(const hga_plan *plan, hga_workspace *workspace, const rank_pass *pass)
 {
-    hga_status st = HGA_OK;
     const pass_rows *first = plan->ranks->run + pass->run;
     slice *s = &workspace->slice;
+    if (pass->n_runs == 0) return HGA_OK;
     slice_begin(plan, s);
     for (const pass_rows *x = first; x < first + pass->n_runs; x++) slice_run_rows(plan, s, x->job, x->first, x->n);
     slice_list(plan, s);
-    if (pass->n_runs) HGA_TRY(execution_run(plan, workspace));
-    if (pass->start >= 0) HGA_TRY(start_batch(plan, workspace, pass->start));
-    if (pass->wait >= 0) HGA_TRY(wait_batch(plan, workspace, pass->wait));
+    return execution_run(plan, workspace);
+}
+
+/* Batches that can go, go first, for others wait for them; then comes what does not need the batch that comes next,
+   until that is there or nothing else is left to do. */
+static hga_status run_passes(const hga_plan *plan, hga_workspace *workspace)
+{
+    hga_status st = HGA_OK;
+    const struct rank_plan *r = plan->ranks;
+    const hga_exchange *x = r->exchange;
+    hga_id started = 0, ahead = 0, come = 0;
+    for (int64_t next = 0; next < r->n_passes || come < r->n_batches;) {
+        for (; started < r->n_batches && r->batch[started].before.needs <= come; started++) {
+            HGA_TRY(run_pass(plan, workspace, &r->batch[started].before));
+            HGA_TRY(start_batch(plan, workspace, started));
+        }
+        if (ahead == come && come < r->n_batches) HGA_TRY(run_pass(plan, workspace, &r->batch[ahead++].ahead));
+        int can_run = next < r->n_passes && r->pass[next].needs <= come, is_there = !can_run;
+        if (can_run && come < r->n_batches) HGA_TRY(x->test(x->ctx, come, &is_there));
+        if (is_there)
+            HGA_TRY(wait_batch(plan, workspace, come++));
+        else
+            HGA_TRY(run_pass(plan, workspace, &r->pass[next++]));
+    }
 done:
     return st;
 }
@@ -204,7 +225,7 @@ static hga_status run_rank(const hga_plan *plan, hga_workspace *workspace, const
     hga_status st = execution_begin(plan, workspace, io);
     if (st) return st;
     workspace->sliced = 1;
-    for (int64_t i = 0; !st && i < plan->ranks->n_passes; i++) st = run_pass(plan, workspace, &plan->ranks->pass[i]);
+    st = run_passes(plan, workspace);
     if (!st) give_back(plan, workspace, io);
     if (!st && io->tape) leave_tape(plan, workspace, io);
     execution_forget(workspace);

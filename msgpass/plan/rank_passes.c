@@ -1,8 +1,11 @@
-/* rank_passes.c: what a rank computes when. Between messages it runs slices of the plan: what a batch sends; while the
-   first batch is under way, the rows of the output that need nothing of others; when all have come, the rest. They are
-   the same in every call, so they are found once. */
+/* rank_passes.c: what a rank computes when. What a batch sends is computed as soon as the batches before it allow, and
+   sent; while a batch is under way, whatever needs nothing of it is computed, some tokens at a time, so that a batch
+   that has come meanwhile can be taken; and what needs it waits. The passes are the same in every call, so they are
+   found once, by taking them from all rows that the rank computes. */
 #include "ranks.h"
 #include "slices.h"
+
+#include <math.h>
 
 /* ---- which rows ---- */
 
@@ -37,25 +40,34 @@ static void want_sent(const hga_plan *plan, slice *s, hga_id batch)
             slice_want_nodes(s, p->field, p->first, p->n);
 }
 
-/* Rows of the output: nodes of fields. */
-typedef struct output_rows {
-    rank_part *rows;
-    int64_t n, room;
-} output_rows;
-
-static hga_status add_output(const hga_plan *plan, output_rows *o, hga_id f, hga_id first, hga_id n)
+/* Where chunk i of n of so many rows begins, at a panel's first row. */
+static hga_id chunk_begin(const hga_plan *plan, hga_id rows, int i, int n)
 {
-    hga_status st = hga_grow(&plan->allocator, &o->rows, &o->room, o->n, o->n + 1, sizeof *o->rows);
-    if (!st) o->rows[o->n++] = (rank_part){f, first, n};
-    return st;
+    hga_id panel = plan->panel_asked ? plan->panel_asked : PANEL_ROWS;
+    return i == n ? rows : (hga_id)((int64_t)rows * i / n) / panel * panel;
 }
 
-static void want_output(slice *s, const output_rows *o)
+/* Chunk i of n of the rank's rows of all that a call writes. */
+static void want_output(const hga_plan *plan, slice *s, int i, int n)
 {
-    for (int64_t i = 0; i < o->n; i++) slice_want_nodes(s, o->rows[i].field, o->rows[i].first, o->rows[i].n);
+    for (hga_id f = 1; f <= plan->program.n_fields; f++) {
+        if (!rank_gives_back(plan, f)) continue;
+        for (rank_rows at = {0}; rank_rows_next(plan, f, &at);) {
+            hga_id begin = chunk_begin(plan, at.n, i, n);
+            slice_want_nodes(s, f, at.first + begin, chunk_begin(plan, at.n, i + 1, n) - begin);
+        }
+    }
 }
 
 /* ---- which rows wait ---- */
+
+/* Rows of jobs: those that are in no pass yet, and of these those that need nothing of the batch at hand and of later
+   ones. */
+typedef struct division {
+    hga_plan *plan;
+    slice s;
+    row_bits *left, *ready; /* [n_jobs] */
+} division;
 
 typedef struct source_watch {
     const slice *s;
@@ -72,10 +84,11 @@ static void watch(void *context, hga_id first, hga_id last)
     }
 }
 
+/* What is written over a late row is late, too. */
 static int is_late(const hga_plan *plan, const slice *s, const slice_job *job, hga_id i)
 {
     const phase *ph = &plan->phase[job->phase];
-    source_watch sources = {s, job->of.sources, 0}, own = {s, job->of.own, 0};
+    source_watch sources = {s, job->of.sources, 0}, own = {s, job->of.own | job->of.writes, 0};
     hga_id v = phase_node(plan, ph, i);
     watch(&own, v, v);
     if (!own.late && ph->job <= JOB_PIECES && sources.storages) accesses_sources(plan, ph, i, 1, watch, &sources);
@@ -91,103 +104,250 @@ static void put_late(const hga_plan *plan, slice *s, const slice_job *job, hga_i
         if (s->needed[__builtin_ctzll(by)].n) bits_put(&s->needed[__builtin_ctzll(by)], v);
 }
 
-/* Of what the slice runs, the rows that are made of received ones become its needed rows. */
-static void find_late(const hga_plan *plan, slice *s)
+/* The rows that batches from `first` on bring become the slice's needed rows. */
+static void put_received(const hga_plan *plan, slice *s, hga_id first)
 {
     const struct rank_plan *r = plan->ranks;
     for (int i = 0; i < N_STORAGES; i++)
         if (s->needed[i].n) bits_clear(&s->needed[i]);
-    for (int64_t b = 0; b < r->n_batches; b++)
+    for (int64_t b = first; b < r->n_batches; b++)
         for (const rank_message *m = r->message + r->batch[b].receive, *end = m + r->batch[b].n_receive; m < end; m++)
             for (const rank_part *p = r->part + m->part; p < r->part + m->part + m->n_parts; p++)
                 if (s->needed[p->field].n)
                     bits_put_run(&s->needed[p->field], p->first, (int64_t)p->first + p->n, &no_bits);
-    for (int64_t j = 0; j < plan->slices->n_jobs; j++) {
-        const slice_job *job = &plan->slices->job[j];
-        FOR_RUNS(&s->run[j], i, end, 0, s->run[j].n)
-        {
-            for (int64_t k = i; k < end; k++)
-                if (is_late(plan, s, job, (hga_id)k))
-                    put_late(plan, s, job, phase_node(plan, &plan->phase[job->phase], (hga_id)k));
-        }
-    }
 }
 
-/* The rank's output in two: what waits for others, and what need not. */
-static hga_status divide_output(const hga_plan *plan, slice *s, output_rows *early, output_rows *late)
+/* Which of the rows that are left need nothing of batches from that one on. */
+static void find_ready(division *d, hga_id batch)
 {
-    hga_status st = HGA_OK;
-    for (hga_id f = 1; f <= plan->program.n_fields; f++) {
-        if (!rank_gives_back(plan, f)) continue;
-        for (rank_rows at = {0}; rank_rows_next(plan, f, &at);) HGA_TRY(add_output(plan, late, f, at.first, at.n));
+    const hga_plan *plan = d->plan;
+    put_received(plan, &d->s, batch);
+    for (int64_t j = 0; j < plan->slices->n_jobs; j++) {
+        const slice_job *job = &plan->slices->job[j];
+        bits_clear(&d->ready[j]);
+        FOR_RUNS(&d->left[j], i, end, 0, job->rows)
+        {
+            for (int64_t k = i; k < end; k++)
+                if (is_late(plan, &d->s, job, (hga_id)k))
+                    put_late(plan, &d->s, job, phase_node(plan, &plan->phase[job->phase], (hga_id)k));
+                else
+                    bits_put(&d->ready[j], k);
+        }
     }
-    slice_begin(plan, s);
-    want_output(s, late);
-    slice_find(plan, s);
-    find_late(plan, s);
-    late->n = 0;
-    for (hga_id f = 1; f <= plan->program.n_fields; f++) {
-        const row_bits *waits = &s->needed[f];
-        if (!rank_gives_back(plan, f) || !waits->n) continue;
-        for (rank_rows at = {0}; rank_rows_next(plan, f, &at);)
-            for (int64_t v = at.first, end = v + at.n, next; v < end; v = next) {
-                int is_early = !bits_have(waits, v);
-                next = is_early ? bits_next(waits, v, end) : bits_next_out(waits, v, end);
-                HGA_TRY(add_output(plan, is_early ? early : late, f, (hga_id)v, (hga_id)(next - v)));
-            }
-    }
-done:
-    return st;
 }
 
 /* ---- passes ---- */
 
-/* What was wanted since slice_begin is a pass, which ends with starting a batch, or waiting for one, -1. */
-static hga_status add_pass(const hga_plan *plan, slice *s, hga_id start, hga_id wait)
+static double row_cost(const hga_plan *plan, int64_t job)
+{
+    return slice_row_cost(plan, &plan->phase[plan->slices->job[job].phase]);
+}
+
+/* A run is at most so many panels, so that passes can be cut between runs. */
+enum { RUN_PANELS = 4 };
+
+static hga_status add_run(const hga_plan *plan, int64_t job, int64_t first, int64_t end)
 {
     hga_status st = HGA_OK;
     struct rank_plan *r = plan->ranks;
-    rank_pass pass = {.run = r->n_runs, .start = start, .wait = wait};
-    slice_find(plan, s);
-    for (int64_t j = 0; j < plan->slices->n_jobs; j++) FOR_RUNS(&s->run[j], i, end, 0, s->run[j].n)
-        {
-            HGA_TRY(hga_grow(&r->allocator, &r->run, &r->run_room, r->n_runs, r->n_runs + 1, sizeof *r->run));
-            r->run[r->n_runs++] = (pass_rows){j, (hga_id)i, (hga_id)(end - i)};
-        }
-    slice_end(plan, s);
-    pass.n_runs = r->n_runs - pass.run;
-    HGA_TRY(hga_grow(&r->allocator, &r->pass, &r->pass_room, r->n_passes, r->n_passes + 1, sizeof *r->pass));
-    r->pass[r->n_passes++] = pass;
+    const int64_t most = (int64_t)RUN_PANELS * plan->phase[plan->slices->job[job].phase].panel;
+    for (int64_t next; first < end; first = next) {
+        next = (first / most + 1) * most < end ? (first / most + 1) * most : end;
+        HGA_TRY(hga_grow(&r->allocator, &r->run, &r->run_room, r->n_runs, r->n_runs + 1, sizeof *r->run));
+        r->run[r->n_runs++] = (pass_rows){job, (hga_id)first, (hga_id)(next - first)};
+    }
 done:
     return st;
+}
+
+/* Of the slice's rows those that are ready: they are a pass, and left no more. */
+static hga_status take_pass(division *d, hga_id needs, rank_pass *out)
+{
+    hga_status st = HGA_OK;
+    struct rank_plan *r = d->plan->ranks;
+    *out = (rank_pass){.run = r->n_runs, .needs = needs};
+    for (int64_t j = 0; j < d->plan->slices->n_jobs; j++) {
+        FOR_RUNS(&d->s.run[j], i, end, 0, d->ready[j].n)
+        {
+            FOR_RUNS(&d->ready[j], k, last, i, end)
+            {
+                HGA_TRY(add_run(d->plan, j, k, last));
+                bits_take_run(&d->left[j], k, last);
+            }
+            bits_take_run(&d->ready[j], i, end);
+        }
+    }
+    out->n_runs = r->n_runs - out->run;
+done:
+    return st;
+}
+
+/* Are all rows of the slice that are left ready? */
+static int all_ready(const division *d)
+{
+    for (int64_t j = 0; j < d->plan->slices->n_jobs; j++) {
+        FOR_RUNS(&d->s.run[j], i, end, 0, d->s.run[j].n)
+        {
+            FOR_RUNS(&d->left[j], k, last, i, end) if (bits_next_out(&d->ready[j], k, last) < last) return 0;
+        }
+    }
+    return 1;
+}
+
+/* The batches whose rows are ready once so many have come; batch b is when b have, as rank_batches.c has it. */
+static hga_status add_batches(division *d, hga_id needs, hga_id *n)
+{
+    hga_status st = HGA_OK;
+    struct rank_plan *r = d->plan->ranks;
+    for (; *n < r->n_batches; ++*n) {
+        slice_begin(d->plan, &d->s);
+        want_sent(d->plan, &d->s, *n);
+        slice_find(d->plan, &d->s);
+        if (!all_ready(d)) break;
+        HGA_TRY(take_pass(d, needs, &r->batch[*n].before));
+    }
+done:
+    return st;
+}
+
+/* Of what later batches send, what is ready by then goes before all else: others wait for them. */
+static hga_status add_ahead(division *d, hga_id needs, hga_id first)
+{
+    struct rank_plan *r = d->plan->ranks;
+    if (needs == r->n_batches) return HGA_OK;
+    slice_begin(d->plan, &d->s);
+    for (hga_id b = first; b < r->n_batches; b++) want_sent(d->plan, &d->s, b);
+    slice_find(d->plan, &d->s);
+    return take_pass(d, needs, &r->batch[needs].ahead);
+}
+
+/* Multiplications between two looks at whether a batch has come: about a millisecond's. Small panels, which tests ask
+   for, are for many looks. */
+static const double CHUNK_WORK = 2e7;
+enum { MOST_CHUNKS = 16 };
+
+static double cost_of_ready(const division *d)
+{
+    double cost = 0;
+    for (int64_t j = 0; j < d->plan->slices->n_jobs; j++)
+        FOR_RUNS(&d->ready[j], i, end, 0, d->ready[j].n) cost += (double)(end - i) * row_cost(d->plan, j);
+    return cost;
+}
+
+static double cost_of_pass(const hga_plan *plan, const rank_pass *pass)
+{
+    double cost = 0;
+    for (const pass_rows *x = plan->ranks->run + pass->run, *end = x + pass->n_runs; x < end; x++)
+        cost += x->n * row_cost(plan, x->job);
+    return cost;
+}
+
+static int count_chunks(const division *d, double cost)
+{
+    const hga_shape *shape = &d->plan->shape;
+    double chunks = cost * shape->n_heads * (shape->dim + shape->dim_v) / CHUNK_WORK;
+    if (d->plan->panel_asked) return MOST_CHUNKS;
+    return chunks < 1 ? 1 : chunks < MOST_CHUNKS ? (int)chunks : MOST_CHUNKS;
+}
+
+static void run_all_ready(division *d)
+{
+    for (int64_t j = 0; j < d->plan->slices->n_jobs; j++) FOR_RUNS(&d->ready[j], i, end, 0, d->ready[j].n)
+    slice_run_rows(d->plan, &d->s, j, (hga_id)i, (hga_id)(end - i));
+}
+
+/* The pass, in so many as no chunk costs more than that: whoever comes later in it needs nothing of who comes later
+   still. */
+static hga_status add_in_parts(division *d, rank_pass pass, double most)
+{
+    hga_status st = HGA_OK;
+    struct rank_plan *r = d->plan->ranks;
+    double whole = cost_of_pass(d->plan, &pass);
+    most = whole / fmax(1, rint(whole / most));
+    for (int64_t run = pass.run, end = run + pass.n_runs; run < end;) {
+        double cost = 0;
+        for (pass.run = run; run < end && (run == pass.run || cost < most); run++)
+            cost += r->run[run].n * row_cost(d->plan, r->run[run].job);
+        pass.n_runs = run - pass.run;
+        HGA_TRY(hga_grow(&r->allocator, &r->pass, &r->pass_room, r->n_passes, r->n_passes + 1, sizeof *r->pass));
+        r->pass[r->n_passes++] = pass;
+    }
+done:
+    return st;
+}
+
+/* All that is ready, along the tokens; and in the order of the phases where some tokens need most of it. */
+static hga_status add_ready(division *d, hga_id needs)
+{
+    hga_status st = HGA_OK;
+    double cost = needs < d->plan->ranks->n_batches ? cost_of_ready(d) : 0;
+    int chunks = count_chunks(d, cost);
+    if (needs == d->plan->ranks->n_batches) chunks = 1;
+    for (int i = 0; i < chunks; i++) {
+        rank_pass pass;
+        slice_begin(d->plan, &d->s);
+        if (i + 1 < chunks) {
+            want_output(d->plan, &d->s, i, chunks);
+            slice_find(d->plan, &d->s);
+        } else {
+            run_all_ready(d);
+        }
+        HGA_TRY(take_pass(d, needs, &pass));
+        HGA_TRY(add_in_parts(d, pass, chunks > 1 ? cost / chunks : INFINITY));
+    }
+done:
+    return st;
+}
+
+/* ---- the whole ---- */
+
+static int64_t division_carve(division *d, void *memory)
+{
+    const struct slice_plan *p = d->plan->slices;
+    carver room = {.base = memory, .used = p->bytes};
+    row_bits **sets[] = {&d->left, &d->ready};
+    if (memory) slice_open(d->plan, &d->s, memory);
+    for (int i = 0; i < 2; i++) {
+        row_bits *set = *sets[i] = carve(&room, p->n_jobs, sizeof *set);
+        for (int64_t j = 0; j < p->n_jobs; j++) {
+            row_bits rows = bits_carve(&room, p->job[j].rows);
+            if (set) set[j] = rows;
+        }
+    }
+    return room.used;
+}
+
+/* All that the rank computes is left. */
+static void begin(division *d)
+{
+    const hga_plan *plan = d->plan;
+    begin_there(plan, &d->s);
+    slice_begin(plan, &d->s);
+    for (hga_id b = 0; b < plan->ranks->n_batches; b++) want_sent(plan, &d->s, b);
+    want_output(plan, &d->s, 0, 1);
+    slice_find(plan, &d->s);
+    for (int64_t j = 0; j < plan->slices->n_jobs; j++)
+        FOR_RUNS(&d->s.run[j], i, end, 0, d->s.run[j].n) bits_put_run(&d->left[j], i, end, &no_bits);
 }
 
 hga_status rank_passes_make(hga_plan *plan)
 {
     hga_status st = HGA_OK;
+    division d = {.plan = plan};
     void *memory = NULL;
-    slice s;
-    output_rows early = {0}, late = {0};
+    hga_id batches = 0;
     if (!plan->ranks) return HGA_OK;
-    HGA_TRY(hga_new_zero(&plan->allocator, slices_bytes(plan), 1, &memory));
-    slice_open(plan, &s, memory);
-    begin_there(plan, &s);
-    HGA_TRY(divide_output(plan, &s, &early, &late));
-    for (hga_id b = 0; b < plan->ranks->n_batches; b++) {
-        slice_begin(plan, &s);
-        want_sent(plan, &s, b);
-        HGA_TRY(add_pass(plan, &s, b, -1));
-        slice_begin(plan, &s);
-        if (b == 0) want_output(&s, &early);
-        HGA_TRY(add_pass(plan, &s, -1, b));
+    int64_t bytes = division_carve(&d, NULL);
+    HGA_TRY(hga_new_zero(&plan->allocator, bytes, 1, &memory));
+    division_carve(&d, memory);
+    begin(&d);
+    for (hga_id come = 0; come <= plan->ranks->n_batches; come++) {
+        find_ready(&d, come);
+        HGA_TRY(add_batches(&d, come, &batches));
+        HGA_TRY(add_ahead(&d, come, batches));
+        HGA_TRY(add_ready(&d, come));
     }
-    slice_begin(plan, &s);
-    if (plan->ranks->n_batches == 0) want_output(&s, &early);
-    want_output(&s, &late);
-    HGA_TRY(add_pass(plan, &s, -1, -1));
 done:
-    hga_delete(&plan->allocator, early.rows, early.room, sizeof *early.rows);
-    hga_delete(&plan->allocator, late.rows, late.room, sizeof *late.rows);
-    hga_delete(&plan->allocator, memory, slices_bytes(plan), 1);
+    hga_delete(&plan->allocator, memory, bytes, 1);
     return st;
 }

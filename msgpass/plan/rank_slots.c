@@ -1,7 +1,8 @@
-/* rank_slots.c: rows of the workspace for what a rank computes and receives, and for nothing else. Its passes are the
-   same in every call, and run one after the other: a row is taken before the first item that writes it and given back
-   behind the last one that touches it, in whichever passes these are. What goes to or comes from others keeps its row,
-   for messages come when they come. */
+/* rank_slots.c: rows of the workspace for what a rank computes and receives, and for nothing else. Its passes run one
+   after the other in every call: a row is taken before the first item that writes it and given back behind the last one
+   that touches it, in whichever passes these are. What goes to or comes from others keeps its row, for messages come
+   when they come. What is computed for messages once others have come may run before passes that did not need these:
+   it takes no row that such a pass has given back. */
 #include "ranks.h"
 #include "slices.h"
 
@@ -24,6 +25,7 @@ typedef struct laying {
     int64_t at;
     uint64_t storages;
     int writes;
+    int early; /* .. may run before what is noted before it: its rows are there from the beginning */
 } laying;
 
 static int has_rows(const hga_plan *plan, hga_id storage)
@@ -71,6 +73,7 @@ static void note(void *context, hga_id first, hga_id last)
     for (uint64_t set = x->storages & x->accesses.recycled; set; set &= set - 1) {
         bucket_span b = accesses_buckets(&x->accesses, __builtin_ctzll(set), first, last);
         live_ranges_note(&x->live, x->step, x->at, x->writes, b.first, b.last);
+        if (x->early && x->writes) live_ranges_note(&x->live, x->step, 0, 1, b.first, b.last);
         if (x->writes) bits_put_run(&x->written, b.first, b.last + 1, &no_bits);
     }
 }
@@ -119,15 +122,37 @@ static void forget_unwritten(laying *x)
         if (!bits_have(&x->written, b)) x->live.ends[b].first = -1;
 }
 
+static hga_status note_pass(laying *x, const rank_pass *pass)
+{
+    hga_status st = add_steps(x, pass);
+    for (int64_t i = 0; !st && i < pass->n_runs; i++) note_run(x, &x->plan->ranks->run[pass->run + i]);
+    return st;
+}
+
+/* What is computed for messages once so many batches have come. */
+static hga_status note_for_messages(laying *x, hga_id come)
+{
+    const struct rank_plan *r = x->plan->ranks;
+    hga_status st = HGA_OK;
+    x->early = come > 0;
+    for (const rank_batch *b = r->batch; b < r->batch + r->n_batches; b++)
+        if (b->before.needs == come) HGA_TRY(note_pass(x, &b->before));
+    if (come < r->n_batches) HGA_TRY(note_pass(x, &r->batch[come].ahead));
+    x->early = 0;
+done:
+    return st;
+}
+
 static hga_status note_all(laying *x)
 {
     const struct rank_plan *r = x->plan->ranks;
     hga_status st = HGA_OK;
+    int64_t next = 0;
     HGA_TRY(add_step(x, x->waves++, 0));
     for (const rank_part *p = r->part; p < r->part + r->n_parts; p++) keep_part(x, p);
-    for (const rank_pass *pass = r->pass; pass < r->pass + r->n_passes; pass++) {
-        HGA_TRY(add_steps(x, pass));
-        for (int64_t i = 0; i < pass->n_runs; i++) note_run(x, &r->run[pass->run + i]);
+    for (hga_id come = 0; come <= r->n_batches; come++) {
+        HGA_TRY(note_for_messages(x, come));
+        for (; next < r->n_passes && r->pass[next].needs == come; next++) HGA_TRY(note_pass(x, &r->pass[next]));
     }
     forget_unwritten(x);
 done:

@@ -4,7 +4,7 @@
    ranks.c          the part
    rank_messages.c  transfers become messages
    rank_batches.c   which transfers go together
-   rank_passes.c    what is computed before, between and after them
+   rank_passes.c    what is computed for them, while they are under way, and of them
    rank_slots.c     rows of the workspace for what is computed and received
    rank_returns.c   gradients of what was received: what goes home, when */
 #ifndef RANKS_H
@@ -25,23 +25,26 @@ typedef struct rank_message {
     int64_t at, bytes; /* among all bytes that are sent, or received */
 } rank_message;
 
-/* Exchanges that are under way together, on the channel that is the batch's number. What a batch sends needs what
-   batches before it received, and nothing else of others. */
-typedef struct rank_batch {
-    int64_t send, n_send, receive, n_receive; /* messages */
-} rank_batch;
-
 /* Rows [first, first + n) of a job of slices. */
 typedef struct pass_rows {
     int64_t job;
     hga_id first, n;
 } pass_rows;
 
-/* Runs [run, run + n_runs) are computed; then batch `start` is sent, or batch `wait` waited for; -1: none. */
+/* Runs [run, run + n_runs) are computed, once the first `needs` batches have come. */
 typedef struct rank_pass {
     int64_t run, n_runs;
-    hga_id start, wait;
+    hga_id needs;
 } rank_pass;
+
+/* Exchanges that are under way together, on the channel that is the batch's number. What a batch sends needs what
+   batches before it received, and nothing else of others. */
+typedef struct rank_batch {
+    int64_t send, n_send, receive, n_receive; /* messages */
+    rank_pass before;                         /* computes what it sends */
+    /* .. and, of what batches send that cannot go before this one has come, what can be computed before */
+    rank_pass ahead;
+} rank_batch;
 
 /* When gradients of rows that a stage has written come home to it, while its rows go back: before all of them; behind
    those that are shared, which ask of rows that others sent for them; or level by level. */
@@ -66,7 +69,7 @@ struct rank_plan {
     rank_message *message;
     rank_batch *batch;
     pass_rows *run;
-    rank_pass *pass;
+    rank_pass *pass; /* [n_passes]: all that no batch sends, by needs */
     int64_t n_runs, run_room, n_passes, pass_room;
     int64_t n_mine, mine_room, n_parts, part_room, n_messages, message_room, n_batches, batch_room;
     int64_t bytes_out, bytes_in;

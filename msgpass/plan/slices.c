@@ -148,8 +148,7 @@ static void list_panel(const hga_plan *plan, slice *s, const phase *ph, int64_t 
     for (hga_id k = 0; k < parts; k++) bits_put(&s->items, plan->slices->when[ph->items_at + panel * parts + k]);
 }
 
-/* A row's edges are taken to be as many as its stage's rows have, all in all. */
-static double row_cost(const hga_plan *plan, const phase *ph)
+double slice_row_cost(const hga_plan *plan, const phase *ph)
 {
     double edges = ph->job <= JOB_MERGE ? plan->stage[ph->stage].edges / plan->nodes.n : 1;
     return edges < 1 ? 1 : edges;
@@ -162,7 +161,7 @@ void slice_list(const hga_plan *plan, slice *s)
         int64_t listed = -1;
         FOR_RUNS(&s->run[j], i, end, 0, s->run[j].n)
         {
-            s->cost += (double)(end - i) * row_cost(plan, ph);
+            s->cost += (double)(end - i) * slice_row_cost(plan, ph);
             for (int64_t p = i / ph->panel > listed ? i / ph->panel : listed + 1; p <= (end - 1) / ph->panel; p++)
                 list_panel(plan, s, ph, listed = p);
         }

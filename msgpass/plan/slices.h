@@ -59,6 +59,8 @@ void slice_list(const hga_plan *plan, slice *s);
 /* The nodes of rows [first, end) of a phase: of long rows, whose they are. */
 void slice_own_nodes(const hga_plan *plan, const phase *ph, hga_id first, hga_id end, node_function each,
                      void *context);
+/* What a row of a phase is taken to cost, in edges: its stage's rows have as many on average. */
+double slice_row_cost(const hga_plan *plan, const phase *ph);
 /* What was run is there from now on. After the execution. */
 void slice_end(const hga_plan *plan, slice *s);
 
