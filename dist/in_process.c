@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <string.h>
 #include <time.h>
 
@@ -48,7 +49,8 @@ struct hub {
     hga_id n_ranks, open;
     hga_id failed_rank;
     hga_status failed;
-    end *ends; /* [n_ranks] */
+    char why[400]; /* in words */
+    end *ends;     /* [n_ranks] */
 };
 
 static double now(void)
@@ -178,7 +180,7 @@ static hga_status take_all(end *e, pending *p)
 
 static hga_status say_failed(const hub *h)
 {
-    return hga_fail(h->failed, "rank %d of %d has failed: %s", h->failed_rank, h->n_ranks, hga_status_name(h->failed));
+    return hga_fail(h->failed, "rank %d of %d has failed: %s", h->failed_rank, h->n_ranks, h->why);
 }
 
 /* Until something changes, or until it is `due` (< 0: nobody knows when). */
@@ -231,8 +233,11 @@ done:
     return st;
 }
 
-static void count_start(end *e, const hga_packet *send, hga_id n_send, const hga_packet *receive, hga_id n_receive)
+/* What ranks tell each other of their calls is no rows. */
+static void count_start(end *e, int channel, const hga_packet *send, hga_id n_send, const hga_packet *receive,
+                        hga_id n_receive)
 {
+    if (channel == HGA_CHANNEL_OF_CALLS) return;
     for (hga_id i = 0; i < n_send; i++) e->counts.messages_out++, e->counts.bytes_out += send[i].bytes;
     for (hga_id i = 0; i < n_receive; i++) e->counts.messages_in++, e->counts.bytes_in += receive[i].bytes;
 }
@@ -244,7 +249,7 @@ static hga_status in_process_start(void *ctx, int channel, const hga_packet *sen
     if (channel < 0) return hga_fail(HGA_EINVAL, "channel %d", channel);
     pthread_mutex_lock(&e->of->lock);
     hga_status st = start_locked(e, channel, send, n_send, receive, n_receive);
-    if (!st) count_start(e, send, n_send, receive, n_receive);
+    if (!st) count_start(e, channel, send, n_send, receive, n_receive);
     pthread_mutex_unlock(&e->of->lock);
     return st;
 }
@@ -328,7 +333,11 @@ static void in_process_fail(void *ctx, hga_status status)
     end *e = ctx;
     hub *h = e->of;
     pthread_mutex_lock(&h->lock);
-    if (!h->failed) h->failed = status ? status : HGA_EEXTERNAL, h->failed_rank = e->rank;
+    if (!h->failed) {
+        h->failed = status ? status : HGA_EEXTERNAL, h->failed_rank = e->rank;
+        const char *why = hga_error_detail();
+        snprintf(h->why, sizeof h->why, "%s", *why ? why : hga_status_name(h->failed));
+    }
     pthread_cond_broadcast(&h->changed);
     pthread_mutex_unlock(&h->lock);
 }

@@ -70,14 +70,14 @@ static void talk(rank_thread *r)
                 send[n] = (hga_packet){o, sizeof(int), &out[channel][o][half]};
                 receive[n++] = (hga_packet){o, sizeof(int), &in[channel][o][half]};
             }
-        HGA_TRY(x->start(x->ctx, channel, send, n, receive, n));
-        if (k) HGA_TRY(x->wait(x->ctx, other));
+        HGA_TRY(x->start(x->ctx, 1 + channel, send, n, receive, n));
+        if (k) HGA_TRY(x->wait(x->ctx, 1 + other));
         for (hga_id o = 0; k && o < x->n_ranks; o++)
             for (int half = 0; half < 2; half++)
                 if (o != x->rank && in[other][o][half] != number_of(o, x->rank, 2 * (k - 1) + half))
                     HGA_TRY(hga_fail(HGA_EFORMAT, "%d from rank %d", in[other][o][half], o));
     }
-    HGA_TRY(x->wait(x->ctx, (MESSAGES - 1) & 1));
+    HGA_TRY(x->wait(x->ctx, 1 + ((MESSAGES - 1) & 1)));
 done:
     if (st) (x->fail)(x->ctx, st);
     r->st = st;

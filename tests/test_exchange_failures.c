@@ -92,18 +92,40 @@ static void a_plan_that_is_updated_is_the_new_graphs(void **state)
     }
 }
 
+/* Sixteen tokens see each other; and one edge inside of rank 1, or another. */
+static hga_graph *pairs(int another)
+{
+    hga_builder *b = NULL;
+    hga_graph *g = NULL;
+    hga_id relation;
+    assert_ok(hga_builder_create(NULL, &b));
+    assert_ok(hga_builder_add_level(b, 200, NULL));
+    assert_ok(hga_builder_add_relation(b, "pairs", &relation));
+    for (hga_id v = 0; v < 192; v += 16) assert_ok(hga_builder_add_block(b, relation, v, 16, v, 16, 0));
+    assert_ok(hga_builder_add_edge(b, relation, 70, another ? 100 : 101, 0, 1));
+    assert_ok(hga_builder_finish(b, &g));
+    hga_builder_destroy(b);
+    return g;
+}
+
 static void ranks_that_mean_different_things_are_told(void **state)
 {
     (void)state;
-    static const char *const what[] = {"different cuts",    "different options", "different options",
-                                       "different program", "different program", "different program",
-                                       "different shape"};
-    for (int i = 0; i < 7; i++) {
-        problem p;
+    static const char *const what[] = {"different cuts",     "different options",  "different options",
+                                       "different programs", "different programs", "different programs",
+                                       "different shapes",   "different graphs",   "different instruction sets"};
+    const kernel_table *best;
+    assert_ok(isa_kernels(NULL, &best));
+    for (int i = 0; i < 9; i++) {
+        if (i == 8 && strcmp(best->isa, "ref") == 0) continue;
+        problem p, pair[2], window;
         hga_exchange xs[3];
         rank_run runs[3];
         hga_id cuts[4], others[4];
+        char says[80];
         open_three(&p, xs, runs, cuts);
+        variant_build(variant_named("window"), 200, 3, &narrow, &window);
+        for (int k = 0; k < 2; k++) pair[k] = (problem){.graph = pairs(k), .program = window.program, .shape = narrow};
         problem other = p;
         memcpy(others, cuts, sizeof others);
         others[1] += 16;
@@ -114,15 +136,103 @@ static void ranks_that_mean_different_things_are_told(void **state)
         if (i == 4) p.program.softcap = 20, other.program.softcap = 30;
         if (i == 5) other.program.stage[other.program.n_stages - 1].by_mass ^= 1;
         if (i == 6) other.shape.dim += 4;
-        if (i >= 3) runs[2].p = &other;
+        for (int r = 0; r < 3 && i == 7; r++) runs[r].p = &pair[r == 2];
+        if (i == 8) runs[2].options.isa = "ref";
+        if (i >= 3 && i < 7) runs[2].p = &other;
         run_ranks(runs, 3);
         expect_all(runs, HGA_EINVAL);
-        int told = 0;
+        snprintf(says, sizeof says, "ranks: rank 0 and rank 2 have %s", what[i]);
+        for (int r = 0; r < 3; r++)
+            if (!strstr(runs[r].said, says)) fail_msg("rank %d: %s", r, runs[r].said);
+        for (int k = 0; k < 2; k++) hga_graph_destroy(pair[k].graph);
+        problem_clear(&window);
+        close_three(&p, xs, runs);
+    }
+}
+
+/* ---- called for different things ---- */
+
+/* Rank 1 of three does something else with its plan than execute it, or with other numbers. */
+typedef enum elsewhere { UPDATES, CREATES, OTHER_SEED, OTHER_SCALE, OTHER_SINK, OTHER_PLAN, N_ELSEWHERE } elsewhere;
+
+typedef struct caller {
+    rank_run run;
+    elsewhere does;
+    pthread_barrier_t *ready;
+} caller;
+
+static hga_status call_rank(caller *c)
+{
+    rank_run *r = &c->run;
+    static const float sink[] = {0.5f, 1, 2, 3};
+    const hga_modifiers m = {.size = sizeof m, .sink = sink};
+    const hga_ranks ranks = {.exchange = r->x, .cuts = r->cuts};
+    hga_plan *plan = NULL, *second = NULL;
+    hga_workspace *workspace = NULL, *of_second = NULL;
+    hga_status st = HGA_OK;
+    hga_options wide = r->options;
+    r->options.ranks = wide.ranks = &ranks, r->options.dropout = 0.25f, wide.strict_rows = 1;
+    HGA_TRY(hga_plan_create(r->p->graph, &r->p->program, &r->p->shape, &r->options, &plan));
+    HGA_TRY(hga_plan_create(r->p->graph, &r->p->program, &r->p->shape, &wide, &second));
+    HGA_TRY(hga_workspace_create(plan, &workspace));
+    HGA_TRY(hga_workspace_create(second, &of_second));
+    open_tensors(r->p, plan, PACKED, &r->t);
+    HGA_TRY(hga_plan_execute(plan, workspace, &r->t.io));
+    pthread_barrier_wait(c->ready);
+    if (r->x->rank != 1) {
+        st = hga_plan_execute(plan, workspace, &r->t.io);
+        goto done;
+    }
+    if (c->does == UPDATES) st = hga_plan_update(plan, r->p->graph);
+    if (c->does == CREATES) st = hga_attention(r->p->graph, &r->p->program, &r->p->shape, &r->options, &r->t.io);
+    if (c->does == OTHER_SEED) r->t.io.seed++;
+    if (c->does == OTHER_SCALE) r->t.io.scale = 0.5f;
+    if (c->does == OTHER_SINK) r->t.io.modifiers = &m;
+    if (c->does >= OTHER_SEED)
+        st = c->does == OTHER_PLAN ? hga_plan_execute(second, of_second, &r->t.io)
+                                   : hga_plan_execute(plan, workspace, &r->t.io);
+done:
+    snprintf(r->said, sizeof r->said, "%s", st ? hga_error_detail() : "");
+    hga_workspace_destroy(workspace), hga_workspace_destroy(of_second);
+    hga_plan_destroy(plan), hga_plan_destroy(second);
+    return st;
+}
+
+static void *run_caller(void *c)
+{
+    ((caller *)c)->run.st = call_rank(c);
+    return NULL;
+}
+
+static void ranks_that_are_called_for_different_things_are_told(void **state)
+{
+    static const char *const what[] = {[UPDATES] = "updates one",
+                                       [CREATES] = "makes a plan",
+                                       [OTHER_SEED] = "different seeds, layers, scales or modifiers",
+                                       [OTHER_SCALE] = "different seeds, layers, scales or modifiers",
+                                       [OTHER_SINK] = "different seeds, layers, scales or modifiers",
+                                       [OTHER_PLAN] = "different plans"};
+    (void)state;
+    for (elsewhere e = UPDATES; e < N_ELSEWHERE; e++) {
+        problem p;
+        hga_exchange xs[3];
+        rank_run runs[3];
+        caller callers[3];
+        hga_id cuts[4];
+        pthread_barrier_t ready;
+        open_three(&p, xs, runs, cuts);
+        assert_int_equal(pthread_barrier_init(&ready, NULL, 3), 0);
         for (int r = 0; r < 3; r++) {
-            told += strstr(runs[r].said, what[i]) != NULL;
-            if (!strstr(runs[r].said, what[i]) && !strstr(runs[r].said, "has failed")) fail_msg("%s", runs[r].said);
+            callers[r] = (caller){runs[r], e, &ready};
+            assert_int_equal(pthread_create(&callers[r].run.thread, NULL, run_caller, &callers[r]), 0);
         }
-        assert_true(told > 0);
+        for (int r = 0; r < 3; r++) {
+            pthread_join(callers[r].run.thread, NULL);
+            runs[r] = callers[r].run;
+        }
+        for (int r = 0; r < 3; r++)
+            if (runs[r].st != HGA_EINVAL || !strstr(runs[r].said, what[e])) fail_msg("rank %d: %s", r, runs[r].said);
+        pthread_barrier_destroy(&ready);
         close_three(&p, xs, runs);
     }
 }
@@ -229,6 +339,7 @@ int main(void)
         cmocka_unit_test(a_failing_allocation_of_one_rank_reaches_all),
         cmocka_unit_test(a_plan_that_is_updated_is_the_new_graphs),
         cmocka_unit_test(ranks_that_mean_different_things_are_told),
+        cmocka_unit_test(ranks_that_are_called_for_different_things_are_told),
         cmocka_unit_test(what_ranks_cannot_do_is_named),
         cmocka_unit_test(calls_of_rows_of_batches_and_decoders_are_refused),
     };

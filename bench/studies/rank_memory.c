@@ -1,6 +1,7 @@
 /* rank_memory.c: where the memory of a rank goes. `bench_rank_memory [TOKENS [RANKS [HEADS DIM [VARIANT]]]]`: each
    variant by one process and by a rank in the middle, each in a process of its own, whose peak the system tells. The
-   rank is alone: its exchange sends nothing, and what it receives is zeros, which changes no size. MB of 10^6 bytes:
+   rank is alone: its exchange sends nothing, all others are called for what it is, and rows that it receives are zeros,
+   which changes no size. MB of 10^6 bytes:
 
    tensors    query, key, value and out, as many rows as the rank has
    graph      what the graph holds; plan: what the plan holds, and had at most while it was made
@@ -52,8 +53,12 @@ static int64_t resident(void)
 static hga_status start(void *ctx, int channel, const hga_packet *send, hga_id n_send, const hga_packet *receive,
                         hga_id n_receive)
 {
-    (void)ctx, (void)channel, (void)send, (void)n_send;
-    for (hga_id i = 0; i < n_receive; i++) memset(receive[i].data, 0, (size_t)receive[i].bytes);
+    (void)ctx;
+    for (hga_id i = 0; i < n_receive; i++)
+        if (channel == HGA_CHANNEL_OF_CALLS && n_send > 0)
+            memcpy(receive[i].data, send[0].data, (size_t)receive[i].bytes);
+        else
+            memset(receive[i].data, 0, (size_t)receive[i].bytes);
     return HGA_OK;
 }
 

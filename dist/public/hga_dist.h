@@ -19,7 +19,8 @@ typedef struct hga_dist_wire {
     uint64_t reserved[4];           /* 0 */
 } hga_dist_wire;
 
-/* What a rank has sent and received by `start` (a gather is counted apart: `bytes` of it for each other rank). */
+/* What a rank has sent and received by `start`, but on HGA_CHANNEL_OF_CALLS (a gather is counted apart: `bytes` of it
+   for each other rank). */
 typedef struct hga_dist_counts {
     int64_t messages_out, bytes_out, messages_in, bytes_in;
     int64_t gathers, bytes_gathered;

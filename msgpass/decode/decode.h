@@ -5,13 +5,14 @@
    pages.c    a pool: pages that come and go
    table.c    which pages a cache holds
    cache.c    making, forking and cutting caches
-   file.c     caches as files; identity.c: of which graph, program and shape
+   file.c     caches as files; identity.c: of which shape
    append.c   reserve, compute, keep: all or nothing
    stage.c    a cache's rows where the plan reads them: computing with the bits of the full pass */
 #ifndef DECODE_H
 #define DECODE_H
 
 #include "hga_decode.h"
+#include "identity.h"
 #include "kernels.h"
 #include "latest.h"
 #include "plan.h"
@@ -131,10 +132,8 @@ void cache_drop_row(hga_cache *c, hga_id kind, hga_id node);
 /* The cache holds `tokens` from now on: rows that nobody reads any more go. */
 void cache_advance(hga_cache *c, hga_id tokens);
 
-/* ---- identity.c: for files ---- */
+/* ---- identity.c: for files, beside program/identity.h ---- */
 
-uint64_t identity_of_graph(const hga_graph *g);
-uint64_t identity_of_program(const hga_program *p);
 uint64_t identity_of_numbers(const hga_decoder *d);
 
 /* ---- stage.c ---- */

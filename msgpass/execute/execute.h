@@ -198,6 +198,7 @@ typedef struct rank_room {
     uint32_t copied;
     char *sent, *received;
     hga_packet *packet; /* a message's */
+    struct rank_words *call;
     int64_t bytes;
 } rank_room;
 

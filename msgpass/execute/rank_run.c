@@ -17,6 +17,7 @@ static rank_room carve_room(const hga_plan *plan, void *memory)
     x.sent = carve(&room, r->bytes_out, 1);
     x.received = carve(&room, r->bytes_in, 1);
     x.packet = carve(&room, r->n_messages, sizeof *x.packet);
+    x.call = carve(&room, 1, sizeof *x.call);
     x.bytes = room.used;
     return x;
 }
@@ -168,16 +169,17 @@ static hga_status start_batch(const hga_plan *plan, const hga_workspace *workspa
     const rank_batch *b = &plan->ranks->batch[batch];
     const hga_exchange *x = plan->ranks->exchange;
     move_parcels(plan, workspace, b->send, b->n_send, workspace->rank.sent, 0);
-    return x->start(
-        x->ctx, batch, list_packets(plan, workspace, b->send, b->n_send, workspace->rank.sent), (hga_id)b->n_send,
-        list_packets(plan, workspace, b->receive, b->n_receive, workspace->rank.received), (hga_id)b->n_receive);
+    return x->start(x->ctx, rank_channel(batch),
+                    list_packets(plan, workspace, b->send, b->n_send, workspace->rank.sent), (hga_id)b->n_send,
+                    list_packets(plan, workspace, b->receive, b->n_receive, workspace->rank.received),
+                    (hga_id)b->n_receive);
 }
 
 static hga_status wait_batch(const hga_plan *plan, const hga_workspace *workspace, hga_id batch)
 {
     const rank_batch *b = &plan->ranks->batch[batch];
     const hga_exchange *x = plan->ranks->exchange;
-    hga_status st = x->wait(x->ctx, batch);
+    hga_status st = x->wait(x->ctx, rank_channel(batch));
     if (!st) move_parcels(plan, workspace, b->receive, b->n_receive, workspace->rank.received, 1);
     return st;
 }
@@ -195,6 +197,12 @@ static hga_status run_pass(const hga_plan *plan, hga_workspace *workspace, const
     return execution_run(plan, workspace);
 }
 
+static hga_status tell_call(const hga_plan *plan, hga_workspace *workspace, const hga_io *io)
+{
+    const rank_word call = rank_word_of(RANKS_EXECUTE, plan, io);
+    return rank_call_tell(plan->ranks->exchange, &call, workspace->rank.call);
+}
+
 /* Batches that can go, go first, for others wait for them; then comes what does not need the batch that comes next,
    until that is there or nothing else is left to do. */
 static hga_status run_passes(const hga_plan *plan, hga_workspace *workspace)
@@ -203,6 +211,7 @@ static hga_status run_passes(const hga_plan *plan, hga_workspace *workspace)
     const struct rank_plan *r = plan->ranks;
     const hga_exchange *x = r->exchange;
     hga_id started = 0, ahead = 0, come = 0;
+    int met = 0;
     for (int64_t next = 0; next < r->n_passes || come < r->n_batches;) {
         for (; started < r->n_batches && r->batch[started].before.needs <= come; started++) {
             HGA_TRY(run_pass(plan, workspace, &r->batch[started].before));
@@ -210,12 +219,14 @@ static hga_status run_passes(const hga_plan *plan, hga_workspace *workspace)
         }
         if (ahead == come && come < r->n_batches) HGA_TRY(run_pass(plan, workspace, &r->batch[ahead++].ahead));
         int can_run = next < r->n_passes && r->pass[next].needs <= come, is_there = !can_run;
-        if (can_run && come < r->n_batches) HGA_TRY(x->test(x->ctx, come, &is_there));
+        if (can_run && come < r->n_batches) HGA_TRY(x->test(x->ctx, rank_channel(come), &is_there));
+        if (is_there && !met++) HGA_TRY(rank_call_check(x, workspace->rank.call));
         if (is_there)
             HGA_TRY(wait_batch(plan, workspace, come++));
         else
             HGA_TRY(run_pass(plan, workspace, &r->pass[next++]));
     }
+    if (!met) st = rank_call_check(x, workspace->rank.call);
 done:
     return st;
 }
@@ -225,7 +236,8 @@ static hga_status run_rank(const hga_plan *plan, hga_workspace *workspace, const
     hga_status st = execution_begin(plan, workspace, io);
     if (st) return st;
     workspace->sliced = 1;
-    st = run_passes(plan, workspace);
+    st = tell_call(plan, workspace, io);
+    if (!st) st = run_passes(plan, workspace);
     if (!st) give_back(plan, workspace, io);
     if (!st && io->tape) leave_tape(plan, workspace, io);
     execution_forget(workspace);

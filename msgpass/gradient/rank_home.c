@@ -52,7 +52,7 @@ static hga_status run_return(const gradient_call *c, const rank_return *x, const
     const struct rank_plan *r = c->plan->ranks;
     const rank_batch *b = &x->batch;
     const hga_exchange *e = r->exchange;
-    int channel = (int)(r->n_batches + (x - r->back));
+    int channel = rank_channel((hga_id)(r->n_batches + (x - r->back)));
     take_parcels(c, b, by);
     HGA_TRY(e->start(e->ctx, channel, list_packets(c, b->send, b->n_send, c->ranks->sent, by), (hga_id)b->n_send,
                      list_packets(c, b->receive, b->n_receive, c->ranks->received, by), (hga_id)b->n_receive));

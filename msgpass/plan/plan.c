@@ -235,6 +235,7 @@ hga_status hga_plan_update(hga_plan *plan, const hga_graph *g)
     st = hga_new(&plan->allocator, 1, sizeof *fresh, &fresh);
     if (st) return plan_failed(plan, st);
     *fresh = *plan;
+    fresh->graph = NULL; /* until it is lowered */
     fresh->phase = NULL, fresh->n_phases = fresh->phase_room = 0;
     fresh->waves = (wave_order){0};
     fresh->slices = NULL, fresh->position = NULL;

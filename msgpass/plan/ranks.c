@@ -2,6 +2,7 @@
 #include "ranks.h"
 
 #include "bindings.h"
+#include "identity.h"
 
 #include <string.h>
 
@@ -52,6 +53,7 @@ hga_status rank_plan_create(hga_plan *plan)
     HGA_TRY(rank_plan_open(plan, given->exchange, given->cuts));
     plan->options.ranks = NULL; /* borrowed for this call */
     plan->options.slices = 1;   /* rows of others are there when they have come */
+    HGA_TRY(rank_call_meet(given->exchange, (rank_word){.kind = RANKS_CREATE}));
 done:
     return st;
 }
@@ -60,7 +62,9 @@ hga_status rank_plan_renew(hga_plan *plan)
 {
     const struct rank_plan *old = plan->ranks;
     plan->ranks = NULL;
-    return old ? rank_plan_open(plan, old->exchange, old->cuts) : HGA_OK;
+    if (!old) return HGA_OK;
+    hga_status st = rank_call_meet(old->exchange, (rank_word){.kind = RANKS_UPDATE, .plan = old->stamp});
+    return st ? st : rank_plan_open(plan, old->exchange, old->cuts);
 }
 
 void rank_plan_clear(hga_plan *plan)
@@ -166,82 +170,50 @@ done:
 /* ---- do all ranks mean the same? ---- */
 
 typedef struct rank_stamp {
-    uint64_t graph, cuts, program, shape, options;
+    uint64_t cuts, shape, options, program, graph;
+    char isa[16];
 } rank_stamp;
 
-/* FNV-1a */
-static uint64_t stamped(uint64_t h, const void *data, size_t bytes)
-{
-    for (size_t i = 0; i < bytes; i++) h = (h ^ ((const unsigned char *)data)[i]) * UINT64_C(0x100000001b3);
-    return h;
-}
-static const uint64_t no_stamp = UINT64_C(0xcbf29ce484222325);
-
-/* All of a program but names, and functions, which lie elsewhere in each process. */
-static uint64_t stamp_of_program(const hga_program *p)
-{
-    const double numbers[] = {p->default_scale, p->softcap, p->negative_slope};
-    const int32_t ways[] = {p->has_lse, (int32_t)p->scores};
-    uint64_t h = stamped(stamped(no_stamp, numbers, sizeof numbers), ways, sizeof ways);
-    for (const hga_field *f = p->field + 1; f <= p->field + p->n_fields; f++) {
-        const int32_t field[] = {(int32_t)f->width, (int32_t)f->binding, (int32_t)f->io, (int32_t)f->rows};
-        h = stamped(h, field, sizeof field);
-    }
-    for (const hga_stage *s = p->stage; s < p->stage + p->n_stages; s++) {
-        const int32_t stage[] = {s->relation,
-                                 (int32_t)s->order,
-                                 (int32_t)s->message,
-                                 (int32_t)s->reduce,
-                                 (int32_t)s->update,
-                                 s->by_mass,
-                                 s->query,
-                                 s->key,
-                                 s->value,
-                                 s->gate,
-                                 s->keep,
-                                 s->out,
-                                 (int32_t)s->reads,
-                                 (int32_t)s->writes,
-                                 (int32_t)s->normaliser};
-        h = stamped(stamped(h, stage, sizeof stage), &s->alpha, sizeof s->alpha);
-    }
-    return h;
-}
-
-static rank_stamp stamp_of(const hga_plan *plan, const hga_halo_list *halo)
+static rank_stamp stamp_of(const hga_plan *plan)
 {
     const hga_options *o = &plan->options;
     const int64_t options[] = {o->precision,          o->generic, o->edge_bias, o->cut_edges, o->strict_rows,
                                (int64_t)o->modifiers, o->gradient};
-    rank_stamp x = {no_stamp, no_stamp, stamp_of_program(&plan->program), no_stamp, no_stamp};
-    for (hga_id s = 0; s < plan->program.n_stages; s++)
-        x.graph = stamped(x.graph, &plan->stage[s].edges, sizeof plan->stage[s].edges);
-    x.graph = stamped(x.graph, plan->nodes.level_ptr, (size_t)(plan->nodes.n_levels + 1) * sizeof(hga_id));
-    for (int64_t i = 0; i < halo->n_transfers; i++) {
-        const hga_transfer *t = &halo->transfer[i];
-        const hga_id of[] = {t->from, t->to, t->field, t->first, t->n, t->written_by, t->read_by};
-        x.graph = stamped(x.graph, of, sizeof of);
-    }
-    x.cuts = stamped(x.cuts, plan->ranks->cuts, (size_t)(plan->ranks->exchange->n_ranks + 1) * sizeof(hga_id));
-    x.shape = stamped(x.shape, &plan->shape, sizeof plan->shape);
-    x.options = stamped(stamped(x.options, options, sizeof options), &o->dropout, sizeof o->dropout);
+    const size_t cuts = (size_t)(plan->ranks->exchange->n_ranks + 1) * sizeof(hga_id);
+    rank_stamp x = {.cuts = identity_mix(IDENTITY_OF_NOTHING, plan->ranks->cuts, cuts),
+                    .shape = identity_mix(IDENTITY_OF_NOTHING, &plan->shape, sizeof plan->shape),
+                    .options = identity_mix(IDENTITY_OF_NOTHING, options, sizeof options),
+                    .program = identity_of_program(&plan->program),
+                    .graph = identity_of_graph(plan->graph)};
+    x.options = identity_mix(x.options, &o->dropout, sizeof o->dropout);
+    strncpy(x.isa, plan->kernels->isa, sizeof x.isa - 1);
     return x;
 }
 
+/* In what two ranks differ; NULL: in nothing. */
+static const char *difference(const rank_stamp *a, const rank_stamp *b)
+{
+    return a->cuts != b->cuts         ? "cuts"
+           : a->shape != b->shape     ? "shapes"
+           : a->options != b->options ? "options"
+           : a->program != b->program ? "programs"
+           : a->graph != b->graph     ? "graphs"
+           : memcmp(a->isa, b->isa, sizeof a->isa)
+               ? "instruction sets, and so would have other bits: name one in options.isa"
+               : NULL;
+}
+
+/* All ranks find the same first one that differs from rank 0. */
 static hga_status check_stamps(const hga_plan *plan, const rank_stamp *mine)
 {
-    static const char *const what[] = {"cuts", "shape", "options", "program", "graph"};
     const hga_exchange *x = plan->ranks->exchange;
     rank_stamp *all = NULL;
     hga_status st = HGA_OK;
     HGA_TRY(hga_new(&plan->allocator, x->n_ranks, sizeof *all, &all));
     HGA_TRY(x->gather(x->ctx, mine, sizeof *mine, all));
-    for (hga_id r = 0; r < x->n_ranks; r++) {
-        const int differs[] = {all[r].cuts != mine->cuts, all[r].shape != mine->shape, all[r].options != mine->options,
-                               all[r].program != mine->program, all[r].graph != mine->graph};
-        for (int i = 0; i < 5; i++)
-            if (differs[i])
-                HGA_TRY(hga_fail(HGA_EINVAL, "ranks: rank %d and rank %d have different %s", x->rank, r, what[i]));
+    for (hga_id r = 1; r < x->n_ranks; r++) {
+        const char *what = difference(&all[0], &all[r]);
+        if (what) HGA_TRY(hga_fail(HGA_EINVAL, "ranks: rank 0 and rank %d have different %s", r, what));
     }
 done:
     hga_delete(&plan->allocator, all, x->n_ranks, sizeof *all);
@@ -269,8 +241,9 @@ hga_status rank_plan_make(hga_plan *plan)
     HGA_TRY(list_legs(plan, r, &halo, &legs));
     HGA_TRY(legs_to_messages(r, &legs, r->batch, &r->bytes_out, &r->bytes_in));
     if (plan->options.gradient) HGA_TRY(rank_returns_make(plan, &halo));
-    rank_stamp stamp = stamp_of(plan, &halo);
+    rank_stamp stamp = stamp_of(plan);
     HGA_TRY(check_stamps(plan, &stamp));
+    r->stamp = identity_mix(IDENTITY_OF_NOTHING, &stamp, sizeof stamp);
 done:
     legs_clear(r, &legs);
     hga_halo_clear(&halo);

@@ -2,6 +2,7 @@
    receives, when. All ranks make the same list of transfers, and each takes its part of it.
 
    ranks.c          the part
+   rank_calls.c     whether all ranks are called for the same
    rank_messages.c  transfers become messages
    rank_batches.c   which transfers go together
    rank_passes.c    what is computed for them, while they are under way, and of them
@@ -37,7 +38,10 @@ typedef struct rank_pass {
     hga_id needs;
 } rank_pass;
 
-/* Exchanges that are under way together, on the channel that is the batch's number. What a batch sends needs what
+/* The channel of a batch. */
+static inline int rank_channel(hga_id batch) { return HGA_CHANNEL_OF_CALLS + 1 + batch; }
+
+/* Exchanges that are under way together. What a batch sends needs what
    batches before it received, and nothing else of others. */
 typedef struct rank_batch {
     int64_t send, n_send, receive, n_receive; /* messages */
@@ -78,6 +82,7 @@ struct rank_plan {
     int64_t n_back, back_room, back_out, back_in;
     return_time time[HGA_MAX_STAGES];
     hga_id n_nodes;
+    uint64_t stamp; /* of all that is to be the same on all ranks */
 };
 
 static inline int rank_computes(const struct rank_plan *r, hga_id v)
@@ -118,6 +123,29 @@ hga_status legs_to_messages(struct rank_plan *r, leg_list *l, rank_batch *batche
 /* ---- rank_returns.c ---- */
 
 hga_status rank_returns_make(hga_plan *plan, const hga_halo_list *halo);
+
+/* ---- rank_calls.c ---- */
+
+typedef enum rank_call_kind { RANKS_CREATE, RANKS_UPDATE, RANKS_EXECUTE, RANKS_GO_BACK, N_RANK_CALLS } rank_call_kind;
+
+/* What a rank says of a call: for what, of the plan with which stamp, and with which numbers that are all ranks'. */
+typedef struct rank_word {
+    uint64_t kind, plan, numbers;
+} rank_word;
+
+/* .. of such a call of the plan's rank; io NULL: it has no numbers. */
+rank_word rank_word_of(rank_call_kind kind, const hga_plan *plan, const hga_io *io);
+
+typedef struct rank_words {
+    rank_word mine, theirs[2];
+} rank_words;
+
+/* At the beginning of every call, before anything is waited for; and before rows are. The room is the transport's
+   between the two. A failure of either is to reach all ranks. */
+hga_status rank_call_tell(const hga_exchange *x, const rank_word *call, rank_words *room);
+hga_status rank_call_check(const hga_exchange *x, const rank_words *room);
+/* Both. */
+hga_status rank_call_meet(const hga_exchange *x, rank_word call);
 
 /* ---- rank_batches.c ---- */
 

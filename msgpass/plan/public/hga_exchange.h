@@ -9,6 +9,9 @@
 extern "C" {
 #endif
 
+/* On this channel ranks tell their neighbours what they are called for, some bytes a call; rows go by later ones. */
+enum { HGA_CHANNEL_OF_CALLS = 0 };
+
 /* Bytes to or from another rank. The caller's memory, which the transport has from `start` to the end of `wait`, or
    until a call returns that some rank has failed: it may be freed then. */
 typedef struct hga_packet {

@@ -1,0 +1,86 @@
+/* rank_calls.c: are all ranks called for the same? Each tells the rank before it and the one after it, in a ring, what
+   it is called for before it waits for anything, and asks what they are called for before it waits for rows. Where any
+   two ranks are called for different things two neighbours are, and say so to all. */
+#include "identity.h"
+#include "modifiers.h"
+#include "ranks.h"
+
+/* The numbers of a call that all ranks give alike. */
+static uint64_t numbers_of(const hga_plan *plan, const hga_io *io)
+{
+    const hga_modifiers m = modifiers_of(io);
+    const hga_shape *s = &plan->shape;
+    const int64_t draws = plan->options.dropout > 0;
+    const float numbers[] = {io->scale, m.normaliser_bias, m.softcap};
+    const int64_t counts[] = {m.scale_is_given, io->n_rel_key,     io->n_rel_bias,     io->n_edge_bias,
+                              io->n_node_pos,   draws * io->layer, io->n_type_scale,   io->edge_bias_heads,
+                              m.sink != NULL,   m.slopes != NULL,  m.additive != NULL, draws * (int64_t)io->seed};
+    const size_t head = sizeof(float) * (size_t)s->n_heads;
+    uint64_t h = identity_mix(IDENTITY_OF_NOTHING, numbers, sizeof numbers);
+    h = identity_mix(h, counts, sizeof counts);
+    if (m.sink) h = identity_mix(h, m.sink, head);
+    if (m.slopes) h = identity_mix(h, m.slopes, head);
+    return m.additive ? identity_mix(h, m.additive, head * (size_t)s->dim) : h;
+}
+
+rank_word rank_word_of(rank_call_kind kind, const hga_plan *plan, const hga_io *io)
+{
+    return (rank_word){(uint64_t)kind, plan->ranks->stamp, io ? numbers_of(plan, io) : 0};
+}
+
+/* The ranks before and after: one of two, none of one. */
+static hga_id find_neighbours(const hga_exchange *x, hga_id rank[2])
+{
+    rank[0] = (x->rank + x->n_ranks - 1) % x->n_ranks, rank[1] = (x->rank + 1) % x->n_ranks;
+    return x->n_ranks < 3 ? x->n_ranks - 1 : 2;
+}
+
+hga_status rank_call_tell(const hga_exchange *x, const rank_word *call, rank_words *room)
+{
+    hga_id rank[2], n = find_neighbours(x, rank);
+    hga_packet send[2], receive[2];
+    room->mine = *call;
+    for (hga_id i = 0; i < n; i++) {
+        send[i] = (hga_packet){rank[i], sizeof room->mine, &room->mine};
+        receive[i] = (hga_packet){rank[i], sizeof room->theirs[i], &room->theirs[i]};
+    }
+    return x->start(x->ctx, HGA_CHANNEL_OF_CALLS, send, n, receive, n);
+}
+
+static const char *name_of(const rank_word *c)
+{
+    static const char *const names[] = {[RANKS_CREATE] = "makes a plan",
+                                        [RANKS_UPDATE] = "updates one",
+                                        [RANKS_EXECUTE] = "executes one",
+                                        [RANKS_GO_BACK] = "goes back through one"};
+    return c->kind < N_RANK_CALLS ? names[c->kind] : "does something else";
+}
+
+/* Both ranks say the same. */
+static hga_status say_different(hga_id a, hga_id b, const rank_word *of_a, const rank_word *of_b)
+{
+    if (a > b) return say_different(b, a, of_b, of_a);
+    if (of_a->kind != of_b->kind)
+        return hga_fail(HGA_EINVAL, "ranks: rank %d %s while rank %d %s", a, name_of(of_a), b, name_of(of_b));
+    return hga_fail(HGA_EINVAL, "ranks: rank %d and rank %d are called with different %s", a, b,
+                    of_a->plan != of_b->plan ? "plans" : "seeds, layers, scales or modifiers");
+}
+
+hga_status rank_call_check(const hga_exchange *x, const rank_words *room)
+{
+    hga_id rank[2], n = find_neighbours(x, rank);
+    hga_status st = x->wait(x->ctx, HGA_CHANNEL_OF_CALLS);
+    for (hga_id i = 0; !st && i < n; i++) {
+        const rank_word *a = &room->mine, *b = &room->theirs[i];
+        if (a->kind != b->kind || a->plan != b->plan || a->numbers != b->numbers)
+            st = say_different(x->rank, rank[i], a, b);
+    }
+    return st;
+}
+
+hga_status rank_call_meet(const hga_exchange *x, rank_word call)
+{
+    rank_words room;
+    hga_status st = rank_call_tell(x, &call, &room);
+    return st ? st : rank_call_check(x, &room);
+}

@@ -1,0 +1,14 @@
+/* identity.h: graphs and programs as numbers, by FNV-1a. */
+#ifndef IDENTITY_H
+#define IDENTITY_H
+
+#include "hga_program.h"
+
+#define IDENTITY_OF_NOTHING UINT64_C(0xcbf29ce484222325)
+
+/* The number of what h is of, followed by n bytes. */
+uint64_t identity_mix(uint64_t h, const void *bytes, size_t n);
+uint64_t identity_of_graph(const hga_graph *g);
+uint64_t identity_of_program(const hga_program *p);
+
+#endif
