@@ -34,28 +34,6 @@ static void every_variant_has_the_bits_of_one_process(void **state)
     }
 }
 
-/* Spans of thousands of tokens that cross cuts are cut into pieces by the engine, and are whole on every rank. */
-static void long_rows_that_cross_cuts_keep_their_bits(void **state)
-{
-    (void)state;
-    for (int aligned = 0; aligned < 2; aligned++) {
-        problem p;
-        hga_halo_list halo;
-        hga_id cuts[MOST_RANKS + 1];
-        uint64_t rng = 11;
-        variant_build(variant_named("bpt"), 3000, 3, &narrow, &p);
-        hga_options o = {.threads = 2};
-        tensors want = run_whole(&p, &o, PACKED);
-        aligned ? cut_evenly(tokens_of(&p), 3, 16, cuts) : cut_anywhere(tokens_of(&p), 3, &rng, cuts);
-        assert_ok(hga_halo(p.graph, &p.program, &p.shape, cuts, 3, &halo));
-        assert_true(halo.n_pieces > 0);
-        hold(&p, "long rows", &o, PACKED, cuts, 3, &strict, &want);
-        hga_halo_clear(&halo);
-        close_tensors(&want);
-        problem_clear(&p);
-    }
-}
-
 /* ---- options ---- */
 
 static const hga_options settings[] = {{.threads = 3},
@@ -189,7 +167,6 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_variant_has_the_bits_of_one_process),
-        cmocka_unit_test(long_rows_that_cross_cuts_keep_their_bits),
         cmocka_unit_test(options_and_layouts_change_nothing),
         cmocka_unit_test(tables_and_modifiers_are_every_ranks),
         cmocka_unit_test(random_programs_on_random_graphs_cut_anywhere),

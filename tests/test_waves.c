@@ -79,9 +79,24 @@ static void note_across(log_of_visits *l, hga_id stage, hga_id v, hga_id by, int
     if (s->message == HGA_GATE && sp->crosses_all) note(l, s->keep, v, by, panel, 1);
 }
 
-/* A piece of a row leaves the row itself to the merge, a row below the cut what comes across to another phase. */
-static void note_row(log_of_visits *l, hga_id stage, hga_id v, hga_id by, int64_t panel, int whole)
+/* Is node u a source of piece i? Of a row that has its columns alone a piece has so many of these, one after the other;
+   else any of the row's may be. */
+static int is_of_piece(const stage_plan *s, hga_id i, hga_id u)
 {
+    const long_row *row = long_row_of(s, i);
+    const hga_id *order = s->relation.src_order;
+    hga_pos first = (i - row->first_piece) * row->cut;
+    if (row->first_column < 0) return 1;
+    for (hga_pos c = first; c < first + row->cut && c < row->n_edges; c++)
+        if ((order ? order[row->first_column + c] : row->first_column + c) == u) return 1;
+    return 0;
+}
+
+/* A piece of a row, -1: all of it, leaves the row itself to the merge; a row below the cut leaves what comes across to
+   another phase. */
+static void note_row(log_of_visits *l, hga_id stage, hga_id v, hga_id by, int64_t panel, hga_id piece)
+{
+    const stage_plan *sp = &l->plan->stage[stage];
     const hga_stage *s = &l->plan->program.stage[stage];
     hga_id end = l->plan->phase[by].part_of_tree == TREE_BELOW ? l->plan->stage[stage].cut : INT32_MAX;
     if (l->plan->phase[by].part_of_tree == TREE_ACROSS) {
@@ -89,12 +104,13 @@ static void note_row(log_of_visits *l, hga_id stage, hga_id v, hga_id by, int64_
         return;
     }
     for (int64_t e = first_edge(l, stage, v); e < l->n_edges[stage] && l->edges[stage][e].dst == v; e++)
-        if (l->edges[stage][e].src < end) note_edge(l, s, l->edges[stage][e].src, by, panel);
+        if (l->edges[stage][e].src < end && (piece < 0 || is_of_piece(sp, piece, l->edges[stage][e].src)))
+            note_edge(l, s, l->edges[stage][e].src, by, panel);
     if (s->message == HGA_SCORE) note(l, s->query, v, by, panel, 0);
     if (s->update == HGA_UPDATE_MERGE) note(l, s->out, v, by, panel, 0);
     if (s->message == HGA_GATE)
         note(l, s->value, v, by, panel, 0), note(l, s->gate, v, by, panel, 0), note(l, s->keep, v, by, panel, 1);
-    if (whole) note(l, s->out, v, by, panel, 1);
+    if (piece < 0) note(l, s->out, v, by, panel, 1);
 }
 
 static int is_wide(const stage_plan *s, hga_id position)
@@ -131,7 +147,7 @@ static void note_phase_row(log_of_visits *l, hga_id number, hga_id i, int64_t pa
         note(l, l->plan->program.stage[ph->stage].out, v, number, panel, 1);
     else if (ph->job == JOB_PIECES || !is_wide(s, position))
         for (hga_id stage = ph->stage; stage < stages_end(ph); stage++)
-            note_row(l, stage, v, number, panel, ph->job == JOB_ROWS);
+            note_row(l, stage, v, number, panel, ph->job == JOB_PIECES ? i : -1);
 }
 
 static int by_row(const void *x, const void *y)

@@ -271,7 +271,7 @@ static void store_states(worker *w, const row_job *job)
     for (hga_id h = 0; h < shape->n_heads; h++) {
         float *to;
         if (job->piece >= 0) {
-            to = state_of_piece(w, job->stage, job->piece, h);
+            to = state_of_piece(w->plan, w->workspace, job->stage, job->piece, h);
             to[room] = w->row.greatest[h];
         } else {
             to = bound_row(out, job->v) + h * bound_head(out, job->v);

@@ -240,8 +240,10 @@ static void run_merge(worker *w, const phase *ph, hga_id i)
 {
     const stage_plan *s = &w->plan->stage[ph->stage];
     const long_row *row = &s->long_row[i];
-    if (runs_row(w, ph, i) && has_row(w, ph->stage, node_at(s, row->position)))
-        plan_kernel(w->plan, ph->stage)->merge(w, ph->stage, row);
+    hga_id v = node_at(s, row->position);
+    if (!runs_row(w, ph, i) || !has_row(w, ph->stage, v)) return;
+    pieces_merge(w->plan, w->workspace, ph->stage, row->first_piece, row->first_piece + row->n_pieces);
+    plan_kernel(w->plan, ph->stage)->pieces->finish(w, ph->stage, v, row->first_piece);
 }
 
 /* The sinks take their part of a row that is whole, see hga_modifiers. */

@@ -199,6 +199,7 @@ typedef struct rank_room {
     char *sent, *received;
     hga_packet *packet; /* a message's */
     struct rank_words *call;
+    char *merged; /* of a limb: is it one? */
     int64_t bytes;
 } rank_room;
 
@@ -249,14 +250,22 @@ typedef void (*row_function)(worker *w, const row_job *job);
 /* Rows [first, first + n) of the loaded panel; node[i] < 0: leave row first + i alone (tiles.h says why). */
 typedef void (*panel_function)(worker *w, hga_id stage, hga_id first, hga_id n, const hga_id *node);
 
-/* A row's pieces become the row. */
-typedef void (*merge_function)(worker *w, hga_id stage, const long_row *row);
+/* What the pieces of a stage's long rows hold. */
+typedef struct piece_kernel {
+    /* a piece becomes what it and another one, which comes after it, hold */
+    void (*join)(const hga_plan *plan, const hga_workspace *workspace, hga_id stage, hga_id piece, hga_id next);
+    /* the row of node v, from the piece that holds all of it */
+    void (*finish)(worker *w, hga_id stage, hga_id v, hga_id piece);
+    /* to or from a message; returns where it ends there (piece_bytes) */
+    char *(*move)(const hga_plan *plan, const hga_workspace *workspace, hga_id stage, hga_id piece, char *parcel,
+                  int in);
+} piece_kernel;
 
 typedef struct stage_kernel {
     const char *name;
-    row_function row;     /* NULL: only along the tree, by panels */
-    panel_function panel; /* NULL: row by row */
-    merge_function merge; /* NULL: no row is cut into pieces */
+    row_function row;           /* NULL: only along the tree, by panels */
+    panel_function panel;       /* NULL: row by row */
+    const piece_kernel *pieces; /* NULL: no row is cut into pieces */
 } stage_kernel;
 /* What a plan runs for a stage. */
 const stage_kernel *plan_kernel(const hga_plan *plan, hga_id stage);
@@ -352,8 +361,9 @@ void move_to_head(const edge_chunk *c, const bound_field *x, const float *const 
 /* splits.c: the state of a row's splits so far, in `plain`: put the next one's to it, and get it back. */
 void fold_split(worker *w, int first);
 void unfold_splits(worker *w);
-/* Merge a long row's splits into its state. */
-void merge_splits(worker *w, hga_id stage, const long_row *row);
+/* merge_pieces.c: pieces [lo, hi) of a stage's row become one, in the place of piece lo. On ranks each limb becomes one
+   once in an execution, when it is sent or when its row is made, whichever comes first; those of others are one. */
+void pieces_merge(const hga_plan *plan, const hga_workspace *workspace, hga_id stage, hga_id lo, hga_id hi);
 /* inputs.c: copy a caller's row to the workspace; round a row there, or into bf16 rows. */
 void copy_input(worker *w, hga_id field, hga_id v);
 void round_row(worker *w, hga_id field, hga_id v);

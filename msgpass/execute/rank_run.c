@@ -18,6 +18,7 @@ static rank_room carve_room(const hga_plan *plan, void *memory)
     x.received = carve(&room, r->bytes_in, 1);
     x.packet = carve(&room, r->n_messages, sizeof *x.packet);
     x.call = carve(&room, 1, sizeof *x.call);
+    x.merged = carve(&room, r->n_limbs, sizeof *x.merged);
     x.bytes = room.used;
     return x;
 }
@@ -142,6 +143,16 @@ static char *move_parcel_row(const hga_plan *plan, const hga_workspace *workspac
     return parcel;
 }
 
+/* Rows; or a limb. */
+static char *move_part(const hga_plan *plan, const hga_workspace *workspace, const rank_part *p, char *parcel, int in)
+{
+    for (hga_id v = p->first; p->field && v < p->first + p->n; v++)
+        parcel = move_parcel_row(plan, workspace, p->field, v, parcel, in);
+    if (p->field) return parcel;
+    if (!in) pieces_merge(plan, workspace, p->stage, p->first, p->first + p->n);
+    return plan_kernel(plan, p->stage)->pieces->move(plan, workspace, p->stage, p->first, parcel, in);
+}
+
 static void move_parcels(const hga_plan *plan, const hga_workspace *workspace, int64_t first, int64_t n, char *bytes,
                          int in)
 {
@@ -149,8 +160,7 @@ static void move_parcels(const hga_plan *plan, const hga_workspace *workspace, i
     for (const rank_message *m = r->message + first; m < r->message + first + n; m++) {
         char *parcel = bytes + m->at;
         for (const rank_part *p = r->part + m->part; p < r->part + m->part + m->n_parts; p++)
-            for (hga_id v = p->first; v < p->first + p->n; v++)
-                parcel = move_parcel_row(plan, workspace, p->field, v, parcel, in);
+            parcel = move_part(plan, workspace, p, parcel, in);
     }
 }
 
@@ -236,6 +246,7 @@ static hga_status run_rank(const hga_plan *plan, hga_workspace *workspace, const
     hga_status st = execution_begin(plan, workspace, io);
     if (st) return st;
     workspace->sliced = 1;
+    if (plan->ranks->n_limbs) memset(workspace->rank.merged, 0, (size_t)plan->ranks->n_limbs);
     st = tell_call(plan, workspace, io);
     if (!st) st = run_passes(plan, workspace);
     if (!st) give_back(plan, workspace, io);

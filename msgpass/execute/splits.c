@@ -1,4 +1,5 @@
-/* splits.c: long rows are cut at places that depend on the row alone, and the splits' states merged in order. */
+/* splits.c: long rows are cut at places that depend on the row alone: into splits, whose states a row that is computed
+   by one merges in order, or into pieces, which several compute and merge two by two. */
 #include "stages.h"
 
 #include <math.h>
@@ -53,17 +54,41 @@ void unfold_splits(worker *w)
         w->row.greatest[h] = whole_lse[h] * KERNEL_LOG2E, w->row.sum[h] = whole_lse[h] == -INFINITY ? 0 : 1;
 }
 
-void merge_splits(worker *w, hga_id stage, const long_row *row)
+/* ---- pieces ---- */
+
+static void join_states(const hga_plan *plan, const hga_workspace *workspace, hga_id stage, hga_id piece, hga_id next)
 {
-    const hga_shape *shape = &w->plan->shape;
-    hga_id room = padded(shape->dim_v), v = node_at(&w->plan->stage[stage], row->position);
-    ptrdiff_t next = piece_floats(w->plan, stage);
-    const bound_field *out = field(w, stage_of(w, stage)->out);
-    for (hga_id h = 0; h < shape->n_heads; h++) {
-        float *piece = state_of_piece(w, stage, row->first_piece, h), lse = piece[room];
-        for (hga_id i = 1; i < row->n_pieces; i++)
-            lse = merge_state(w->plan->kernels, shape->dim_v, piece, lse, piece + i * next, piece[i * next + room]);
-        memcpy(bound_row(out, v) + h * bound_head(out, v), piece, (size_t)shape->dim_v * sizeof *piece);
-        bound_lse(out, v)[h] = lse;
+    hga_id columns = plan->shape.dim_v, room = padded(columns);
+    for (hga_id h = 0; h < plan->shape.n_heads; h++) {
+        float *x = state_of_piece(plan, workspace, stage, piece, h),
+              *y = state_of_piece(plan, workspace, stage, next, h);
+        x[room] = merge_state(plan->kernels, columns, x, x[room], y, y[room]);
     }
 }
+
+static void finish_state(worker *w, hga_id stage, hga_id v, hga_id piece)
+{
+    const hga_shape *shape = &w->plan->shape;
+    const bound_field *out = field(w, stage_of(w, stage)->out);
+    for (hga_id h = 0; h < shape->n_heads; h++) {
+        const float *state = state_of_piece(w->plan, w->workspace, stage, piece, h);
+        memcpy(bound_row(out, v) + h * bound_head(out, v), state, (size_t)shape->dim_v * sizeof *state);
+        bound_lse(out, v)[h] = state[padded(shape->dim_v)];
+    }
+}
+
+static char *move_states(const hga_plan *plan, const hga_workspace *workspace, hga_id stage, hga_id piece, char *parcel,
+                         int in)
+{
+    for (hga_id h = 0; h < plan->shape.n_heads; h++) {
+        float *state = state_of_piece(plan, workspace, stage, piece, h), *lse = state + padded(plan->shape.dim_v);
+        size_t bytes = (size_t)plan->shape.dim_v * sizeof *state;
+        in ? memcpy(state, parcel, bytes) : memcpy(parcel, state, bytes);
+        parcel += bytes;
+        in ? memcpy(lse, parcel, sizeof *lse) : memcpy(parcel, lse, sizeof *lse);
+        parcel += sizeof *lse;
+    }
+    return parcel;
+}
+
+const piece_kernel states_in_pieces = {join_states, finish_state, move_states};

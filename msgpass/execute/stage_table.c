@@ -3,10 +3,10 @@
 
 /* By stage_kind, every one of which but a user's is fused where the plan says so: stage_is_fused. */
 static const stage_kernel fused_stages[N_KINDS] = {
-    [KIND_MEAN] = {"rows mean", sum_row, sum_panel, merge_sums},
-    [KIND_SUM] = {"rows sum", sum_row, sum_panel, merge_sums},
-    [KIND_WEIGHTED_SUM] = {"rows weighted sum", sum_row, sum_panel, merge_sums},
-    [KIND_ATTEND] = {"tiles, families and rows, online softmax", attend_row, attend_panel, merge_splits},
+    [KIND_MEAN] = {"rows mean", sum_row, sum_panel, &sums_in_pieces},
+    [KIND_SUM] = {"rows sum", sum_row, sum_panel, &sums_in_pieces},
+    [KIND_WEIGHTED_SUM] = {"rows weighted sum", sum_row, sum_panel, &sums_in_pieces},
+    [KIND_ATTEND] = {"tiles, families and rows, online softmax", attend_row, attend_panel, &states_in_pieces},
     [KIND_ATTEND_MORE] = {"tiles and rows, online softmax, merged", attend_row, attend_panel, NULL},
     [KIND_SPREAD] = {"rows state merge", spread_row, spread_panel, NULL},
     [KIND_ENERGY] = {"rows energy", NULL, energy_panel, NULL},
@@ -39,7 +39,7 @@ static const stage_kernel other_stages[][N_KINDS] = {
 
 /* .. and of scores that are no products, in softmax: fused, and plain. */
 static const stage_kernel additive_stages[N_KINDS] = {
-    [KIND_ATTEND] = {"rows, additive scores, online softmax", attend_row, NULL, merge_splits},
+    [KIND_ATTEND] = {"rows, additive scores, online softmax", attend_row, NULL, &states_in_pieces},
     [KIND_ATTEND_MORE] = {"rows, additive scores, online softmax, merged", attend_row, NULL, NULL},
 };
 static const stage_kernel plain_additive_stages[N_KINDS] = {

@@ -7,16 +7,22 @@
 static inline const hga_stage *stage_of(const worker *w, hga_id stage) { return &w->plan->program.stage[stage]; }
 static inline const bound_field *field(const worker *w, hga_id f) { return &w->workspace->field[f]; }
 
-/* A piece of a long row: a state of each head, [heads][dim_v padded, log-sum-exp, unused], or a sum: [columns of all
-   heads], and its factors' sum. */
-static inline float *piece_of(const worker *w, hga_id stage, hga_id piece)
+/* A piece of a long row: a state of each head, [heads][dim_v padded, log-sum-exp, unused], or sums in double: [columns
+   of all heads], and that of its factors. */
+static inline float *piece_of(const hga_plan *plan, const hga_workspace *workspace, hga_id stage, hga_id piece)
 {
-    return w->workspace->rows + w->plan->stage[stage].piece_at + piece * piece_floats(w->plan, stage);
+    return workspace->rows + plan->stage[stage].piece_at + piece * piece_floats(plan, stage);
 }
 
-static inline float *state_of_piece(const worker *w, hga_id stage, hga_id piece, hga_id head)
+static inline float *state_of_piece(const hga_plan *plan, const hga_workspace *workspace, hga_id stage, hga_id piece,
+                                    hga_id head)
 {
-    return piece_of(w, stage, piece) + (ptrdiff_t)head * (padded(w->plan->shape.dim_v) + 2);
+    return piece_of(plan, workspace, stage, piece) + (ptrdiff_t)head * (padded(plan->shape.dim_v) + 2);
+}
+
+static inline double *sums_of_piece(const hga_plan *plan, const hga_workspace *workspace, hga_id stage, hga_id piece)
+{
+    return (double *)(void *)piece_of(plan, workspace, stage, piece);
 }
 
 /* Node v's children, as many as the result: (*list)[0 ..], or when that is NULL the ids from *first on. */
@@ -43,8 +49,9 @@ kernel_chunk attend_part(worker *w, const row_job *job, const chunk_heads *at, h
 /* entmax_rows.c */
 void entmax_row(worker *w, const row_job *job);
 void sum_row(worker *w, const row_job *job);
-void merge_sums(worker *w, hga_id stage, const long_row *row);
 void sum_panel(worker *w, hga_id stage, hga_id first, hga_id n, const hga_id *node);
+/* Pieces of rows that are sums (sums.c), and of attended ones (splits.c). */
+extern const piece_kernel sums_in_pieces, states_in_pieces;
 void spread_row(worker *w, const row_job *job);
 void spread_panel(worker *w, hga_id stage, hga_id first, hga_id n, const hga_id *node);
 void energy_panel(worker *w, hga_id stage, hga_id first, hga_id n, const hga_id *node);

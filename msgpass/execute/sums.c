@@ -97,27 +97,41 @@ static void sum_piece(worker *w, const row_job *job, edge_cursor *c)
 {
     const bound_field *out = field(w, stage_of(w, job->stage)->out);
     hga_id columns = out->columns * out->heads;
-    float *piece = piece_of(w, job->stage, job->piece);
-    piece[columns] = (float)sum_edges(w, job, c);
-    memcpy(piece, w->row.acc, (size_t)columns * sizeof *piece);
+    double *sums = sums_of_piece(w->plan, w->workspace, job->stage, job->piece);
+    sums[columns] = sum_edges(w, job, c);
+    for (hga_id j = 0; j < columns; j++) sums[j] = (double)w->row.acc[j];
 }
 
-void merge_sums(worker *w, hga_id stage, const long_row *row)
+static void join_sums(const hga_plan *plan, const hga_workspace *workspace, hga_id stage, hga_id piece, hga_id next)
+{
+    const field_storage *out = &plan->storage[plan->program.stage[stage].out];
+    double *x = sums_of_piece(plan, workspace, stage, piece);
+    const double *y = sums_of_piece(plan, workspace, stage, next);
+    for (hga_id j = 0; j <= out->columns * out->heads; j++) x[j] += y[j];
+}
+
+static void finish_sum(worker *w, hga_id stage, hga_id v, hga_id piece)
 {
     const bound_field *out = field(w, stage_of(w, stage)->out);
-    hga_id columns = out->columns, v = node_at(&w->plan->stage[stage], row->position), all = columns * out->heads;
-    double *sum = w->plain, total = 0;
-    memset(sum, 0, (size_t)all * sizeof *sum);
-    for (hga_id i = 0; i < row->n_pieces; i++) {
-        const float *piece = piece_of(w, stage, row->first_piece + i);
-        for (hga_id j = 0; j < all; j++) sum[j] += (double)piece[j];
-        total += (double)piece[all];
-    }
-    double factor = (double)mean_factor(w->plan->stage[stage].kind, total);
+    hga_id columns = out->columns;
+    const double *sums = sums_of_piece(w->plan, w->workspace, stage, piece);
+    double factor = (double)mean_factor(w->plan->stage[stage].kind, sums[columns * out->heads]);
     for (hga_id h = 0; h < out->heads; h++)
         for (hga_id j = 0; j < columns; j++)
-            bound_row(out, v)[h * bound_head(out, v) + j] = (float)(factor * sum[h * columns + j]);
+            bound_row(out, v)[h * bound_head(out, v) + j] = (float)(factor * sums[h * columns + j]);
 }
+
+static char *move_sums(const hga_plan *plan, const hga_workspace *workspace, hga_id stage, hga_id piece, char *parcel,
+                       int in)
+{
+    const field_storage *out = &plan->storage[plan->program.stage[stage].out];
+    double *sums = sums_of_piece(plan, workspace, stage, piece);
+    size_t bytes = ((size_t)out->columns * (size_t)out->heads + 1) * sizeof *sums;
+    in ? memcpy(sums, parcel, bytes) : memcpy(parcel, sums, bytes);
+    return parcel + bytes;
+}
+
+const piece_kernel sums_in_pieces = {join_sums, finish_sum, move_sums};
 
 /* ---- rows ---- */
 

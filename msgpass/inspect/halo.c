@@ -1,44 +1,13 @@
 /* halo.c: who lacks which rows. Every stage's rows are walked once, each by the rank that owns it; sources that it does
-   not own are wanted of their owners. Wants are intervals of nodes, melted as they come. */
-#include "halo.h"
+   not own are wanted of their owners. Wants are intervals of nodes, melted as they come. Long rows that all ranks
+   compute are cut into pieces as the plan cuts them, each of which one rank computes. */
+#include "halo_finding.h"
 
 #include "bindings.h"
-#include "program.h"
 #include "sort.h"
-#include "sources.h"
+#include "sums.h"
 
 #include <string.h>
-
-enum { SHARED = OWNED_BY_ALL, LONG_ROW = 1024 /* what gathers more rows than pieces are */, MOST_WANTS = 1 << 16 };
-
-/* Rank `to` wants rows [first, last] of a field as stage `wrote` left it, for stage `reads`. */
-typedef struct want {
-    hga_id field, wrote, to, first, last, reads;
-} want;
-
-/* One message of a stage, or one gather, from everybody to everybody. */
-typedef struct message {
-    hga_id from, to, stage;
-} message;
-
-typedef struct finding {
-    const hga_graph *g;
-    const hga_program *p;
-    hga_shape shape;
-    hga_nodes nodes;
-    hga_id *owner, *next; /* [n]: of a node, SHARED; the first node after it that is not of the same owner and level */
-    hga_id wrote[HGA_FIELD_SLOTS];
-    want *want;
-    int64_t n_wants, room, melt_at;
-    int64_t recent[HGA_FIELD_SLOTS]; /* the last want of each field, -1 */
-    hga_pos shared_edges;
-    hga_halo_list *out;
-    /* of the stage at hand */
-    const hga_stage *stage;
-    hga_id number, rank; /* whose rows are walked */
-    uint32_t reads;      /* fields read at sources */
-    int pieces, cuts;    /* may rows be made in pieces, and this one? */
-} finding;
 
 /* ---- owners ---- */
 
@@ -162,10 +131,7 @@ done:
 
 /* ---- the sources of a row ---- */
 
-typedef hga_status (*interval_visit)(finding *f, hga_id first, hga_id last, void *context);
-
-/* The nodes of a reach as intervals. */
-static hga_status each_interval(finding *f, const reach *r, interval_visit visit, void *context)
+hga_status halo_each_interval(finding *f, const reach *r, interval_visit visit, void *context)
 {
     hga_status st = HGA_OK;
     for (int64_t i = 0; i < r->n_spans; i++) {
@@ -181,20 +147,9 @@ done:
     return st;
 }
 
-static hga_status want_interval(finding *f, hga_id first, hga_id last, void *context)
+hga_status halo_want_interval(finding *f, hga_id first, hga_id last, void *context)
 {
     return want_nodes(f, *(const hga_id *)context, first, last);
-}
-
-/* Edges from each rank's sources; those from shared ones are rank 0's. */
-static hga_status count_interval(finding *f, hga_id first, hga_id last, void *context)
-{
-    hga_pos *edges = context;
-    for (hga_id u = first, end; u <= last; u = end) {
-        end = f->next[u] <= last ? f->next[u] : last + 1;
-        edges[f->owner[u] == SHARED ? 0 : f->owner[u]] += end - u;
-    }
-    return HGA_OK;
 }
 
 static hga_pos count_sources(const reach *r)
@@ -221,34 +176,7 @@ static int64_t row_bytes(const finding *f, hga_id field)
     return columns * program_heads(f->p, &f->shape, field) * (int64_t)sizeof(float);
 }
 
-/* A shared row in as many pieces as ranks have sources of it. */
-static hga_status add_pieces(finding *f, hga_id v, const hga_pos *edges)
-{
-    hga_status st = HGA_OK;
-    hga_halo_list *out = f->out;
-    for (hga_id r = 0; r < out->n_ranks; r++) {
-        if (edges[r] == 0) continue;
-        HGA_TRY(hga_grow(&out->allocator, &out->piece, &out->room[1], out->n_pieces, out->n_pieces + 1,
-                         sizeof *out->piece));
-        out->piece[out->n_pieces++] = (hga_piece){r, f->number, v, edges[r], row_bytes(f, f->stage->out)};
-        out->load[r].n_edges += edges[r];
-    }
-done:
-    return st;
-}
-
-static hga_status cut_rows(finding *f, const reach *r)
-{
-    hga_status st = HGA_OK;
-    hga_pos *edges = NULL;
-    HGA_TRY(hga_new_zero(NULL, f->out->n_ranks, sizeof *edges, &edges));
-    HGA_TRY(each_interval(f, r, count_interval, edges));
-    for (hga_id i = 0; i < r->n_rows; i++)
-        if (computes(f, node_of(r, i))) HGA_TRY(add_pieces(f, node_of(r, i), edges));
-done:
-    hga_delete(NULL, edges, f->out->n_ranks, sizeof *edges);
-    return st;
-}
+/* ---- stages ---- */
 
 /* Rows that all have one owner. */
 static hga_status visit_rows(const reach *r, void *context)
@@ -258,10 +186,10 @@ static hga_status visit_rows(const reach *r, void *context)
     hga_id rows = 0;
     for (hga_id i = 0; i < r->n_rows; i++) rows += computes(f, node_of(r, i));
     if (rows == 0 || sources == 0) return HGA_OK;
-    if (f->rank == SHARED && f->cuts && sources > LONG_ROW) return cut_rows(f, r);
+    if (f->rank == SHARED && halo_cuts(f, r, sources)) return halo_cut_row(f, r, sources);
     *(f->rank == SHARED ? &f->shared_edges : &f->out->load[f->rank].n_edges) += rows * sources;
     hga_id to = f->rank == SHARED ? HGA_EVERY_RANK : f->rank;
-    return each_interval(f, r, want_interval, &to);
+    return halo_each_interval(f, r, halo_want_interval, &to);
 }
 
 static uint32_t source_reads(const hga_stage *s)
@@ -277,7 +205,7 @@ static hga_status walk_stage(finding *f, hga_id number)
     const hga_stage *s = &f->p->stage[number];
     f->stage = s, f->number = number;
     f->reads = source_reads(s);
-    f->cuts = f->pieces && (program_kind(s) != KIND_USER || s->udf.merge);
+    f->rule = f->cut_edges ? piece_rule_of(f->p, number, f->cut_edges) : (piece_rule){.longer = INT64_MAX};
     uint32_t in_place = f->reads & s->writes;
     for (hga_id i = 1; i <= f->p->n_fields; i++)
         if (in_place >> i & 1u) f->wrote[i] = number;
@@ -326,21 +254,34 @@ done:
     return st;
 }
 
+/* What everybody is sent may be read by one rank before all read it. */
+static void read_early(want *every, const want *end, const want *w)
+{
+    for (; every < end && every->first <= w->last; every++)
+        if (every->last >= w->first && w->reads < every->reads) every->reads = w->reads;
+}
+
+/* Wants of one field as one stage left it: those of everybody come first. */
 static hga_status list_transfers(finding *f)
 {
     hga_status st = HGA_OK;
     melt(f);
-    for (int64_t i = 0, begin = 0, every = 0; i < f->n_wants; i++) {
-        const want *w = &f->want[i], *head = &f->want[begin];
-        if (i == 0 || w->field != head->field || w->wrote != head->wrote) begin = every = i;
-        if (w->to == HGA_EVERY_RANK) every = i + 1;
-        HGA_TRY(add_rest(f, w, &f->want[begin], w->to == HGA_EVERY_RANK ? &f->want[begin] : &f->want[every]));
+    for (want *begin = f->want, *last = begin + f->n_wants, *end, *every; begin < last; begin = end) {
+        for (end = begin; end < last && end->field == begin->field && end->wrote == begin->wrote;) end++;
+        for (every = begin; every < end && every->to == HGA_EVERY_RANK;) every++;
+        for (const want *w = every; w < end; w++) read_early(begin, every, w);
+        for (const want *w = begin; w < end; w++) HGA_TRY(add_rest(f, w, begin, w < every ? begin : every));
     }
 done:
     return st;
 }
 
 /* ---- what each rank does ---- */
+
+/* One message of a stage, or one gather, from everybody to everybody. */
+typedef struct message {
+    hga_id from, to, stage;
+} message;
 
 static int message_before(const message *a, const message *b)
 {
@@ -386,6 +327,7 @@ static hga_status add_up(hga_halo_list *out, hga_pos shared_edges)
     }
     for (int64_t i = 0; i < out->n_pieces; i++) {
         const hga_piece *x = &out->piece[i];
+        if (x->rank == HGA_EVERY_RANK) continue;
         add_rows(out, x->rank, HGA_EVERY_RANK, 1, x->bytes);
         m[n++] = (message){0, HGA_EVERY_RANK, x->stage};
     }
@@ -414,6 +356,7 @@ static hga_status start(finding *f, const hga_shape *shape, const hga_id *cuts, 
     HGA_TRY(hga_new_zero(&f->out->allocator, n_ranks, sizeof *f->out->load, &f->out->load));
     HGA_TRY(hga_new(NULL, f->nodes.n, sizeof *f->owner, &f->owner));
     HGA_TRY(hga_new(NULL, f->nodes.n, sizeof *f->next, &f->next));
+    HGA_TRY(hga_new(NULL, n_ranks, sizeof *f->has, &f->has));
     find_owners(f, cuts, n_ranks);
     f->melt_at = MOST_WANTS;
     for (hga_id i = 0; i < HGA_FIELD_SLOTS; i++) f->recent[i] = f->wrote[i] = -1;
@@ -422,10 +365,10 @@ done:
 }
 
 hga_status halo_find(const hga_graph *g, const hga_program *p, const hga_shape *shape, const hga_id *cuts,
-                     hga_id n_ranks, int pieces, hga_id *owner, hga_halo_list *out)
+                     hga_id n_ranks, hga_pos cut_edges, hga_id *owner, hga_halo_list *out)
 {
     hga_status st = HGA_OK;
-    finding f = {.g = g, .p = p, .out = out, .pieces = pieces};
+    finding f = {.g = g, .p = p, .out = out, .cut_edges = cut_edges};
     if (!out) return hga_fail(HGA_EINVAL, "halo: no result");
     memset(out, 0, sizeof *out);
     if (!g || !p || !shape || !cuts)
@@ -440,6 +383,9 @@ done:
     hga_delete(NULL, f.owner, f.nodes.n, sizeof *f.owner);
     hga_delete(NULL, f.next, f.nodes.n, sizeof *f.next);
     hga_delete(NULL, f.want, f.room, sizeof *f.want);
+    hga_delete(NULL, f.has, n_ranks, sizeof *f.has);
+    hga_delete(NULL, f.maker, f.maker_room, sizeof *f.maker);
+    hga_delete(NULL, f.run_end, f.run_room, sizeof *f.run_end);
     if (st != HGA_OK) hga_halo_clear(out);
     return st;
 }
@@ -447,7 +393,7 @@ done:
 hga_status hga_halo(const hga_graph *g, const hga_program *p, const hga_shape *shape, const hga_id *cuts,
                     hga_id n_ranks, hga_halo_list *out)
 {
-    return halo_find(g, p, shape, cuts, n_ranks, 1, NULL, out);
+    return halo_find(g, p, shape, cuts, n_ranks, CUT_EDGES, NULL, out);
 }
 
 void hga_halo_clear(hga_halo_list *list)

@@ -1,6 +1,6 @@
 /* tuning.h: numbers that pay on one processor and not on another. They say where rows lie meanwhile, never in which
    order anything is added: results have the same bits whatever they are. What decides that order is one set of numbers
-   for all machines (plan/sums.h). */
+   for all machines (meaning/sums.h). */
 #ifndef TUNING_H
 #define TUNING_H
 

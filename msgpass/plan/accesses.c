@@ -173,23 +173,42 @@ static void visit_positions(visit *r, hga_id stage, hga_id first, hga_id n)
     }
 }
 
+/* Of pieces [begin, begin + n): of rows that have their columns alone the piece's, of others all of the row's. */
+static void visit_pieces(visit *r, const phase *ph, hga_id begin, hga_id n)
+{
+    const stage_plan *s = &r->plan->stage[ph->stage];
+    const block_sources blocks = {r, s->relation.src_order};
+    for (hga_id i = begin, end; i < begin + n; i = end) {
+        const long_row *row = long_row_of(s, i);
+        end = row->first_piece + row->n_pieces < begin + n ? row->first_piece + row->n_pieces : begin + n;
+        if (row->first_column < 0) {
+            visit_positions(r, ph->stage, row->position, 1);
+            continue;
+        }
+        hga_pos first = (i - row->first_piece) * row->cut, last = (end - row->first_piece) * row->cut;
+        visit_columns(&blocks, row->first_column + (hga_id)first,
+                      (hga_id)((last < row->n_edges ? last : row->n_edges) - first));
+    }
+    visit_flush(r);
+}
+
 /* Of the phase's rows [begin, begin + n). */
 static void visit_sources_of(visit *r, const phase *ph, hga_id begin, hga_id n)
 {
     const hga_plan *plan = r->plan;
     const stage_plan *s = &plan->stage[ph->stage];
     hga_id relation = plan->program.stage[ph->stage].relation;
-    int together = ph->job == JOB_ROWS && (ph->by_position || !s->relation.dst_order);
+    int together = ph->by_position || !s->relation.dst_order;
+    if (ph->job == JOB_PIECES) {
+        visit_pieces(r, ph, begin, n);
+        return;
+    }
     if (relation < 0)
         visit_tree(r, ph, ph->first + begin, n);
     else if (together)
         visit_positions(r, ph->stage, ph->first + begin, n);
-    for (hga_id i = begin, before = -1; !together && i < begin + n; i++) {
-        hga_id v = phase_node(plan, ph, i);
-        if (v == before) continue; /* another piece of the row */
-        before = v;
-        visit_positions(r, ph->stage, s->relation.dst_rank ? s->relation.dst_rank[v] : v, 1);
-    }
+    for (hga_id i = begin; !together && i < begin + n; i++)
+        visit_positions(r, ph->stage, s->relation.dst_rank[phase_node(plan, ph, i)], 1);
     visit_flush(r);
 }
 

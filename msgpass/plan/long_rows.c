@@ -3,6 +3,7 @@
    come when others read the same columns, a whole row cannot. Where a row is cut hangs on the row and its relation,
    never on threads. */
 #include "panels.h"
+#include "row_pieces.h"
 
 const long_search no_long_rows = {.limit = INT64_MAX, .alone = INT64_MAX};
 
@@ -25,45 +26,10 @@ long_search long_open(const hga_plan *plan, hga_id stage)
     if (plan->options.strict_rows) return no_long_rows; /* what is long or alone hangs on other rows */
     /* among more rows the share would be another */
     int64_t limit = graph_longer(plan->graph) ? INT64_MAX : share > cut ? share : cut;
-    long_search all = {.limit = limit, .piece = cut};
+    if (s->kind != KIND_ATTEND && !kind_sums(s->kind)) return no_long_rows;
     if (s->kind == KIND_ATTEND && rows_are_whole(plan)) return no_long_rows;
-    if (s->kind == KIND_ATTEND)
-        all.alone = LONG_ALONE, all.piece_alone = PIECE_ALONE;
-    else if (kind_sums(s->kind))
-        all.alone = all.piece_alone = cut < PIECE_SUM ? cut : PIECE_SUM;
-    else
-        all = no_long_rows;
-    return all;
-}
-
-/* A row that may have its only segment alone. */
-typedef struct lone_row {
-    hga_id position, segments, first_column;
-    hga_pos columns;
-    int shared;
-} lone_row;
-
-static void look_for_others(const hga_segments *s, void *context)
-{
-    lone_row *r = context;
-    for (hga_id i = 0; i < s->count; i++) {
-        hga_segment one = hga_segments_at(s, i);
-        if (r->position < one.row || r->position >= one.row + one.n_rows) continue;
-        r->segments++, r->shared |= one.n_rows > 1 || one.has_hole;
-        r->first_column = one.src, r->columns = one.n_src;
-    }
-}
-
-/* The first column of a row that has all of its edges with columns that follow each other, and alone; -1. An attended
-   row's columns are nodes that follow each other, those of a sum places in an order, too. */
-static hga_id find_lone(const hga_plan *plan, hga_id stage, hga_id position, hga_pos degree)
-{
-    const hga_relation *rel = &plan->stage[stage].relation;
-    hga_id first = position > 0 ? position - 1 : 0, end = position + 1 < plan->nodes.n ? position + 2 : position + 1;
-    lone_row r = {.position = position};
-    if (rel->dst_order || (rel->src_order && !kind_sums(plan->stage[stage].kind))) return -1;
-    hga_graph_visit_segments(plan->graph, plan->program.stage[stage].relation, first, end - first, look_for_others, &r);
-    return r.segments == 1 && !r.shared && r.columns == degree ? r.first_column : -1;
+    piece_rule alone = piece_rule_of(&plan->program, stage, cut);
+    return (long_search){.limit = limit, .piece = cut, .alone = alone.longer, .piece_alone = alone.piece};
 }
 
 /* Instances that share their rows have as many columns each. */
@@ -89,7 +55,8 @@ hga_status find_long(hga_plan *plan, hga_id stage, hga_id first, hga_id n, long_
     hga_graph_visit_segments(plan->graph, plan->program.stage[stage].relation, first, n, count_edges, w);
     for (hga_id i = 0; i < n; i++) {
         hga_pos degree = w->degree[i];
-        hga_id first_column = degree > w->alone ? find_lone(plan, stage, first + i, degree) : -1;
+        hga_id first_column =
+            degree > w->alone ? first_lone_column(plan->graph, &plan->program, stage, first + i, degree) : -1;
         if (first_column < 0 && degree <= w->limit) continue;
         hga_pos cut = first_column < 0 ? w->piece : w->piece_alone, pieces = (degree - 1) / cut + 1;
         if (pieces > INT32_MAX / 2 - s->n_pieces)

@@ -130,8 +130,7 @@ static hga_status lower(hga_plan *plan, const hga_graph *g)
     hga_status st = program_check(&plan->program, g);
     if (st) return st;
     if (plan->program.softcap != 0) plan->options.modifiers |= HGA_MODIFIES_SOFTCAP;
-    if (program_normaliser(&plan->program) == HGA_NORMALISER_SIGMOID || (rows_are_whole(plan) && scores_are_sums(plan)))
-        plan->options.generic = 1;
+    if (program_is_plain(&plan->program)) plan->options.generic = 1;
     st = positions_find(plan);
     if (st) return st;
     find_stages(plan);

@@ -385,7 +385,7 @@ int storage_is_large(const hga_plan *plan, hga_id field);
 /* What has rows where, which field is whose guest; and, once slots are known, their addresses. */
 void storage_find(hga_plan *plan);
 hga_status storage_lay_out(hga_plan *plan);
-/* Floats of a piece of a long row: a state of each head, or the sum of all and of their weights. */
+/* Floats of a piece of a long row: a state of each head, or the sum of all and of their weights in double. */
 int64_t piece_floats(const hga_plan *plan, hga_id stage);
 /* strays.c: the stages whose blocks have columns of nodes without rows. */
 void strays_find(hga_plan *plan);

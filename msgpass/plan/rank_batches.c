@@ -1,10 +1,11 @@
 /* rank_batches.c: which transfers go together. A transfer can go when its rows have been computed, and these may need
-   rows of others. Transfers are put in the order in which their rows are written; a batch ends before the first whose
-   rows may need what the batch brings. Every rank finds the same batches, so none waits for another in a circle. */
+   rows of others, or pieces of them. Transfers are put in the order in which their rows are written; a batch ends
+   before the first whose rows may need what the batch brings. Every rank finds the same batches, so none waits for
+   another in a circle. */
 #include "ranks.h"
 #include "sort.h"
 
-/* Rows of a stage, of one of its levels where these wait for each other, are a step. */
+/* Rows of a stage, of one of its levels where these wait for each other, are a step; its pieces are one before. */
 typedef struct placed {
     hga_id stage, level, batch;
     int64_t transfer;
@@ -35,14 +36,13 @@ static int owned_above_shared(const hga_nodes *nodes, const hga_id *owner)
     return 0;
 }
 
-int rank_is_one_step(const hga_plan *plan, const hga_id *owner, const hga_halo_list *halo, hga_id stage)
+int rank_is_one_step(const hga_plan *plan, const hga_id *owner, const rank_transfers *all, hga_id stage)
 {
     const hga_stage *s = &plan->program.stage[stage];
     int inside = 0, to_all = 1;
     if (s->order == HGA_FLAT) return 1;
-    for (int64_t i = 0; i < halo->n_transfers; i++) {
-        const hga_transfer *t = &halo->transfer[i];
-        if (t->written_by != stage || t->read_by > stage) continue;
+    for (const rank_transfer *t = all->transfer; t < all->transfer + all->n; t++) {
+        if (!t->part.field || t->written_by != stage || t->read_by > stage) continue;
         inside = 1, to_all &= t->to == HGA_EVERY_RANK;
     }
     return !inside ||
@@ -56,20 +56,20 @@ static hga_id level_of(const hga_nodes *nodes, hga_id v)
     return l;
 }
 
-static void place(const hga_plan *plan, const hga_id *owner, const hga_halo_list *halo, placed *x)
+static void place(const hga_plan *plan, const hga_id *owner, const rank_transfers *all, placed *x)
 {
     int one_step[HGA_MAX_STAGES];
-    for (hga_id s = 0; s < plan->program.n_stages; s++) one_step[s] = rank_is_one_step(plan, owner, halo, s);
-    for (int64_t i = 0; i < halo->n_transfers; i++) {
-        const hga_transfer *t = &halo->transfer[i];
-        x[i] = (placed){.stage = t->written_by, .transfer = i};
-        if (t->written_by < 0 || one_step[t->written_by]) continue;
-        hga_id level = level_of(&plan->nodes, t->first);
+    for (hga_id s = 0; s < plan->program.n_stages; s++) one_step[s] = rank_is_one_step(plan, owner, all, s);
+    for (int64_t i = 0; i < all->n; i++) {
+        const rank_transfer *t = &all->transfer[i];
+        x[i] = (placed){.stage = t->written_by, .level = t->part.field ? 0 : -1, .transfer = i};
+        if (!t->part.field || t->written_by < 0 || one_step[t->written_by]) continue;
+        hga_id level = level_of(&plan->nodes, t->part.first);
         x[i].level = plan->program.stage[t->written_by].order == HGA_LEVELS_UP ? level : plan->nodes.n_levels - level;
     }
 }
 
-/* The first stage that reads each field of the batch at hand. */
+/* The first stage that reads rows of each field of the batch at hand, or makes rows of it of the batch's pieces. */
 typedef struct open_batch {
     hga_id number;
     hga_id read_by[HGA_FIELD_SLOTS];
@@ -80,7 +80,7 @@ static void open_next(open_batch *b)
     for (int f = 0; f < HGA_FIELD_SLOTS; f++) b->read_by[f] = HGA_MAX_STAGES;
 }
 
-/* May rows of stage w need what the batch brings? */
+/* May rows of stage w, or pieces of shared ones, need what the batch brings? */
 static int needs_batch(const hga_program *p, const open_batch *b, hga_id w)
 {
     uint32_t fields = w < 0 ? 0 : needed_fields(p, w);
@@ -89,24 +89,33 @@ static int needs_batch(const hga_program *p, const open_batch *b, hga_id w)
     return 0;
 }
 
-hga_status rank_batches(const hga_plan *plan, const hga_id *owner, const hga_halo_list *halo, int64_t *order,
+static void note(const hga_program *p, const rank_transfer *t, open_batch *b)
+{
+    uint32_t fields = t->part.field ? UINT32_C(1) << t->part.field : p->stage[t->written_by].writes;
+    for (; fields; fields &= fields - 1) {
+        hga_id *first = &b->read_by[__builtin_ctz(fields)];
+        if (t->read_by < *first) *first = t->read_by;
+    }
+}
+
+hga_status rank_batches(const hga_plan *plan, const hga_id *owner, const rank_transfers *all, int64_t *order,
                         hga_id *batch, hga_id *n_batches)
 {
     placed *x = NULL;
     open_batch b = {0};
-    hga_status st = hga_new(&plan->allocator, halo->n_transfers, sizeof *x, &x);
+    hga_status st = hga_new(&plan->allocator, all->n, sizeof *x, &x);
     if (st) return st;
-    place(plan, owner, halo, x);
-    sort_placed(x, halo->n_transfers);
+    place(plan, owner, all, x);
+    sort_placed(x, all->n);
     open_next(&b);
-    for (int64_t i = 0; i < halo->n_transfers; i++) {
-        const hga_transfer *t = &halo->transfer[x[i].transfer];
+    for (int64_t i = 0; i < all->n; i++) {
+        const rank_transfer *t = &all->transfer[x[i].transfer];
         int new_step = i > 0 && (x[i].stage != x[i - 1].stage || x[i].level != x[i - 1].level);
         if (new_step && needs_batch(&plan->program, &b, x[i].stage)) b.number++, open_next(&b);
-        if (t->read_by < b.read_by[t->field]) b.read_by[t->field] = t->read_by;
+        note(&plan->program, t, &b);
         order[i] = x[i].transfer, batch[i] = b.number;
     }
-    *n_batches = halo->n_transfers ? b.number + 1 : 0;
-    hga_delete(&plan->allocator, x, halo->n_transfers, sizeof *x);
+    *n_batches = all->n ? b.number + 1 : 0;
+    hga_delete(&plan->allocator, x, all->n, sizeof *x);
     return HGA_OK;
 }

@@ -11,7 +11,7 @@ static int leg_before(const rank_leg *a, const rank_leg *b)
 }
 SORT_DEFINE(sort_legs, rank_leg, leg_before)
 
-hga_status legs_add(const struct rank_plan *r, const hga_transfer *t, hga_id batch, int64_t at, int back, leg_list *l)
+hga_status legs_add(const struct rank_plan *r, const rank_transfer *t, hga_id batch, int64_t at, int back, leg_list *l)
 {
     hga_status st = HGA_OK;
     hga_id me = r->exchange->rank;
@@ -20,8 +20,7 @@ hga_status legs_add(const struct rank_plan *r, const hga_transfer *t, hga_id bat
     for (hga_id to = first; to <= last; to++) {
         if (to == t->from || (to != me && t->from != me)) continue;
         HGA_TRY(hga_grow(&r->allocator, &l->leg, &l->room, l->n, l->n + 1, sizeof *l->leg));
-        l->leg[l->n++] =
-            (rank_leg){batch, back ? to : t->from, back ? t->from : to, at, {t->field, t->first, t->n}, t->bytes};
+        l->leg[l->n++] = (rank_leg){batch, back ? to : t->from, back ? t->from : to, at, t->part, t->bytes};
     }
 done:
     return st;

@@ -23,6 +23,8 @@ static void begin_there(const hga_plan *plan, slice *s)
         bits_put_run(&s->there[f], at, plan->nodes.n, &no_bits);
         if (!rank_gives_back(plan, f)) bits_take_run(&s->there[f], h->io_first, (int64_t)h->io_first + h->io_n);
     }
+    for (const rank_limb *l = r->limb; l < r->limb + r->n_limbs; l++)
+        if (!rank_makes(r, l)) slice_put_pieces(plan, s, l->stage, l->first, l->n);
 }
 
 int rank_gives_back(const hga_plan *plan, hga_id f)
@@ -37,7 +39,8 @@ static void want_sent(const hga_plan *plan, slice *s, hga_id batch)
     const rank_batch *b = &r->batch[batch];
     for (const rank_message *m = r->message + b->send; m < r->message + b->send + b->n_send; m++)
         for (const rank_part *p = r->part + m->part; p < r->part + m->part + m->n_parts; p++)
-            slice_want_nodes(s, p->field, p->first, p->n);
+            p->field ? slice_want_nodes(s, p->field, p->first, p->n)
+                     : slice_want_pieces(plan, s, p->stage, p->first, p->n);
 }
 
 /* Where chunk i of n of so many rows begins, at a panel's first row. */
@@ -95,13 +98,28 @@ static int is_late(const hga_plan *plan, const slice *s, const slice_job *job, h
     return own.late || sources.late;
 }
 
+static void put_late_row(slice *s, uint64_t by, hga_id v)
+{
+    for (; by; by &= by - 1)
+        if (s->needed[__builtin_ctzll(by)].n) bits_put(&s->needed[__builtin_ctzll(by)], v);
+}
+
 /* A late piece makes its row late, which another phase merges. */
 static void put_late(const hga_plan *plan, slice *s, const slice_job *job, hga_id v)
 {
     const phase *ph = &plan->phase[job->phase];
     uint64_t by = ph->job == JOB_PIECES ? plan->program.stage[job->stage].writes : job->of.writes;
-    for (; by; by &= by - 1)
-        if (s->needed[__builtin_ctzll(by)].n) bits_put(&s->needed[__builtin_ctzll(by)], v);
+    put_late_row(s, by, v);
+}
+
+/* Rows of others, or rows that are made of their pieces. */
+static void put_part(const hga_plan *plan, slice *s, const rank_part *p)
+{
+    const stage_plan *of = &plan->stage[p->stage];
+    if (!p->field)
+        put_late_row(s, plan->program.stage[p->stage].writes, node_at(of, long_row_of(of, p->first)->position));
+    else if (s->needed[p->field].n)
+        bits_put_run(&s->needed[p->field], p->first, (int64_t)p->first + p->n, &no_bits);
 }
 
 /* The rows that batches from `first` on bring become the slice's needed rows. */
@@ -112,9 +130,7 @@ static void put_received(const hga_plan *plan, slice *s, hga_id first)
         if (s->needed[i].n) bits_clear(&s->needed[i]);
     for (int64_t b = first; b < r->n_batches; b++)
         for (const rank_message *m = r->message + r->batch[b].receive, *end = m + r->batch[b].n_receive; m < end; m++)
-            for (const rank_part *p = r->part + m->part; p < r->part + m->part + m->n_parts; p++)
-                if (s->needed[p->field].n)
-                    bits_put_run(&s->needed[p->field], p->first, (int64_t)p->first + p->n, &no_bits);
+            for (const rank_part *p = r->part + m->part; p < r->part + m->part + m->n_parts; p++) put_part(plan, s, p);
 }
 
 /* Which of the rows that are left need nothing of batches from that one on. */

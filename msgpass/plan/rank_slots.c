@@ -109,7 +109,7 @@ static void note_run(laying *x, const pass_rows *run)
 
 static void keep_part(laying *x, const rank_part *p)
 {
-    if (!(x->accesses.recycled >> p->field & 1u)) return;
+    if (!p->field || !(x->accesses.recycled >> p->field & 1u)) return;
     bucket_span b = accesses_buckets(&x->accesses, p->field, p->first, p->first + p->n - 1);
     live_ranges_keep(&x->live, b.first, b.last);
     bits_put_run(&x->written, b.first, b.last + 1, &no_bits);

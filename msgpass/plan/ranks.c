@@ -75,6 +75,7 @@ void rank_plan_clear(hga_plan *plan)
     hga_delete(a, r->owner, r->n_nodes, sizeof *r->owner);
     hga_delete(a, r->mine, r->mine_room, sizeof *r->mine);
     hga_delete(a, r->number, r->n_nodes, sizeof *r->number);
+    hga_delete(a, r->limb, r->limb_room, sizeof *r->limb);
     hga_delete(a, r->part, r->part_room, sizeof *r->part);
     hga_delete(a, r->message, r->message_room, sizeof *r->message);
     hga_delete(a, r->batch, r->batch_room, sizeof *r->batch);
@@ -149,21 +150,21 @@ static hga_status number_rows(const hga_plan *plan, struct rank_plan *r)
 
 /* ---- messages ---- */
 
-static hga_status list_legs(const hga_plan *plan, struct rank_plan *r, const hga_halo_list *halo, leg_list *l)
+static hga_status list_legs(const hga_plan *plan, struct rank_plan *r, const rank_transfers *all, leg_list *l)
 {
     hga_status st = HGA_OK;
     int64_t *order = NULL;
     hga_id *batch = NULL, n_batches;
-    HGA_TRY(hga_new(&r->allocator, halo->n_transfers, sizeof *order, &order));
-    HGA_TRY(hga_new(&r->allocator, halo->n_transfers, sizeof *batch, &batch));
-    HGA_TRY(rank_batches(plan, r->owner, halo, order, batch, &n_batches));
+    HGA_TRY(hga_new(&r->allocator, all->n, sizeof *order, &order));
+    HGA_TRY(hga_new(&r->allocator, all->n, sizeof *batch, &batch));
+    HGA_TRY(rank_batches(plan, r->owner, all, order, batch, &n_batches));
     HGA_TRY(hga_grow(&r->allocator, &r->batch, &r->batch_room, 0, n_batches, sizeof *r->batch));
     r->n_batches = n_batches;
     if (n_batches) memset(r->batch, 0, (size_t)n_batches * sizeof *r->batch);
-    for (int64_t i = 0; i < halo->n_transfers; i++) HGA_TRY(legs_add(r, &halo->transfer[order[i]], batch[i], i, 0, l));
+    for (int64_t i = 0; i < all->n; i++) HGA_TRY(legs_add(r, &all->transfer[order[i]], batch[i], i, 0, l));
 done:
-    hga_delete(&r->allocator, order, halo->n_transfers, sizeof *order);
-    hga_delete(&r->allocator, batch, halo->n_transfers, sizeof *batch);
+    hga_delete(&r->allocator, order, all->n, sizeof *order);
+    hga_delete(&r->allocator, batch, all->n, sizeof *batch);
     return st;
 }
 
@@ -222,11 +223,15 @@ done:
 
 /* ---- the whole ---- */
 
+/* Where rows are cut that ranks compute in pieces, 0: nowhere. A gradient goes back through whole rows. */
+static hga_pos cuts_at(const hga_options *o) { return o->generic || o->strict_rows || o->gradient ? 0 : o->cut_edges; }
+
 hga_status rank_plan_make(hga_plan *plan)
 {
     hga_status st = HGA_OK;
     struct rank_plan *r = plan->ranks;
     hga_halo_list halo = {0};
+    rank_transfers transfers = {0};
     leg_list legs = {0};
     if (!r) {
         count_given(plan);
@@ -234,18 +239,22 @@ hga_status rank_plan_make(hga_plan *plan)
     }
     r->n_nodes = plan->nodes.n;
     HGA_TRY(hga_new(&r->allocator, r->n_nodes, sizeof *r->owner, &r->owner));
-    HGA_TRY(halo_find(plan->graph, &plan->program, &plan->shape, r->cuts, r->exchange->n_ranks, 0, r->owner, &halo));
+    HGA_TRY(halo_find(plan->graph, &plan->program, &plan->shape, r->cuts, r->exchange->n_ranks, cuts_at(&plan->options),
+                      r->owner, &halo));
     HGA_TRY(list_mine(plan, r));
+    HGA_TRY(rank_limbs_list(plan, r, &halo));
     count_given(plan);
     HGA_TRY(number_rows(plan, r));
-    HGA_TRY(list_legs(plan, r, &halo, &legs));
+    HGA_TRY(rank_transfers_list(r, &halo, &transfers));
+    HGA_TRY(list_legs(plan, r, &transfers, &legs));
     HGA_TRY(legs_to_messages(r, &legs, r->batch, &r->bytes_out, &r->bytes_in));
-    if (plan->options.gradient) HGA_TRY(rank_returns_make(plan, &halo));
+    if (plan->options.gradient) HGA_TRY(rank_returns_make(plan, &transfers));
     rank_stamp stamp = stamp_of(plan);
     HGA_TRY(check_stamps(plan, &stamp));
     r->stamp = identity_mix(IDENTITY_OF_NOTHING, &stamp, sizeof stamp);
 done:
     legs_clear(r, &legs);
+    rank_transfers_clear(r, &transfers);
     hga_halo_clear(&halo);
     return st;
 }

@@ -3,6 +3,7 @@
 
    ranks.c          the part
    rank_calls.c     whether all ranks are called for the same
+   rank_pieces.c    pieces of long rows
    rank_messages.c  transfers become messages
    rank_batches.c   which transfers go together
    rank_passes.c    what is computed for them, while they are under way, and of them
@@ -14,10 +15,32 @@
 #include "halo.h"
 #include "plan.h"
 
-/* Rows of one field; those of a message lie one behind the other in it, as hga_workspace_rows has them. */
+/* Rows of one field; those of a message lie one behind the other in it, as hga_workspace_rows has them. Or what n
+   pieces of a stage's long row come to. */
 typedef struct rank_part {
-    hga_id field, first, n;
+    hga_id field; /* 0: pieces */
+    hga_id first, n;
+    hga_id stage; /* of pieces */
 } rank_part;
+
+/* Pieces [first, first + n) of a stage, which one rank computes and merges, to send what they come to; all ranks
+   compute those of OWNED_BY_ALL. */
+typedef struct rank_limb {
+    hga_id stage, first, n, rank;
+} rank_limb;
+
+/* What one rank sends another, or HGA_EVERY_RANK. */
+typedef struct rank_transfer {
+    hga_id from, to;
+    hga_id written_by, read_by; /* as hga_transfer has them; pieces: their stage */
+    rank_part part;
+    int64_t bytes;
+} rank_transfer;
+
+typedef struct rank_transfers {
+    rank_transfer *transfer;
+    int64_t n, room;
+} rank_transfers;
 
 /* What goes to or comes from one rank: parts [part, part + n_parts). */
 typedef struct rank_message {
@@ -69,13 +92,14 @@ struct rank_plan {
     hga_id *owner;      /* [nodes] */
     hga_interval *mine; /* [n_mine]: nodes whose rows the rank computes, its own and those that are shared */
     hga_id *number; /* [nodes]: of a node of these, counted from the first; -1. NULL: no tensor has several intervals */
+    rank_limb *limb; /* of all ranks, by stage and first piece */
     rank_part *part;
     rank_message *message;
     rank_batch *batch;
     pass_rows *run;
     rank_pass *pass; /* [n_passes]: all that no batch sends, by needs */
     int64_t n_runs, run_room, n_passes, pass_room;
-    int64_t n_mine, mine_room, n_parts, part_room, n_messages, message_room, n_batches, batch_room;
+    int64_t n_mine, mine_room, n_limbs, limb_room, n_parts, part_room, n_messages, message_room, n_batches, batch_room;
     int64_t bytes_out, bytes_in;
     /* plans with options.gradient: by stage, from the last back; the last of them is of stage -1 */
     rank_return *back;
@@ -99,6 +123,20 @@ static inline int rank_owns_token(const struct rank_plan *r, hga_id token)
 /* Does a call write the rank's rows of the field's tensor? */
 int rank_gives_back(const hga_plan *plan, hga_id field);
 
+/* ---- rank_pieces.c ---- */
+
+/* hga_halo's pieces as those of the plan, which are cut at the same edges. */
+hga_status rank_limbs_list(const hga_plan *plan, struct rank_plan *r, const hga_halo_list *halo);
+/* The limb that is pieces [lo, hi) of a stage; -1. */
+int64_t rank_limb_at(const struct rank_plan *r, hga_id stage, hga_id lo, hga_id hi);
+static inline int rank_makes(const struct rank_plan *r, const rank_limb *x)
+{
+    return x->rank == r->exchange->rank || x->rank == OWNED_BY_ALL;
+}
+/* Of rows and of pieces. */
+hga_status rank_transfers_list(const struct rank_plan *r, const hga_halo_list *halo, rank_transfers *out);
+void rank_transfers_clear(const struct rank_plan *r, rank_transfers *all);
+
 /* ---- rank_messages.c ---- */
 
 /* A transfer between two ranks, one of a batch. */
@@ -115,14 +153,15 @@ typedef struct leg_list {
 } leg_list;
 
 /* The legs of a transfer that begin or end with this rank; `back`: from who reads its rows to who wrote them. */
-hga_status legs_add(const struct rank_plan *r, const hga_transfer *t, hga_id batch, int64_t at, int back, leg_list *l);
+hga_status legs_add(const struct rank_plan *r, const rank_transfer *t, hga_id batch, int64_t at, int back, leg_list *l);
 void legs_clear(const struct rank_plan *r, leg_list *l);
 /* Their messages, behind those that the plan has; of the batches, which come zeroed. Bytes both ways are counted on. */
 hga_status legs_to_messages(struct rank_plan *r, leg_list *l, rank_batch *batches, int64_t *out, int64_t *in);
 
 /* ---- rank_returns.c ---- */
 
-hga_status rank_returns_make(hga_plan *plan, const hga_halo_list *halo);
+/* Of transfers of rows alone: plans with options.gradient cut no row. */
+hga_status rank_returns_make(hga_plan *plan, const rank_transfers *all);
 
 /* ---- rank_calls.c ---- */
 
@@ -149,11 +188,11 @@ hga_status rank_call_meet(const hga_exchange *x, rank_word call);
 
 /* ---- rank_batches.c ---- */
 
-/* Transfers in the order in which they go, and the batch of each: [n_transfers]. */
-hga_status rank_batches(const hga_plan *plan, const hga_id *owner, const hga_halo_list *halo, int64_t *order,
+/* Transfers in the order in which they go, and the batch of each: [n]. */
+hga_status rank_batches(const hga_plan *plan, const hga_id *owner, const rank_transfers *all, int64_t *order,
                         hga_id *batch, hga_id *n_batches);
 /* Do the rows of a stage that are sent need no rows of the same stage that are received? Upwards along the tree what is
    received is for shared rows, and those are never sent. */
-int rank_is_one_step(const hga_plan *plan, const hga_id *owner, const hga_halo_list *halo, hga_id stage);
+int rank_is_one_step(const hga_plan *plan, const hga_id *owner, const rank_transfers *all, hga_id stage);
 
 #endif

@@ -158,9 +158,11 @@ static void carve_slice(const hga_plan *plan, carver *room, slice *s)
         s->there[i] = p->kept >> i & 1 ? bits_carve(room, plan->nodes.n) : no_bits;
     }
     s->run = carve(room, p->n_jobs, sizeof *s->run);
+    s->made = carve(room, p->n_jobs, sizeof *s->made);
     for (int64_t j = 0; j < p->n_jobs; j++) {
-        row_bits rows = bits_carve(room, p->job[j].rows);
-        if (s->run) s->run[j] = rows;
+        int makes = plan->ranks && plan->phase[p->job[j].phase].job == JOB_PIECES;
+        row_bits rows = bits_carve(room, p->job[j].rows), made = makes ? bits_carve(room, p->job[j].rows) : no_bits;
+        if (s->run) s->run[j] = rows, s->made[j] = made;
     }
     s->items = bits_carve(room, p->n_items);
 }

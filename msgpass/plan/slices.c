@@ -41,6 +41,25 @@ void slice_want_nodes(slice *s, hga_id storage, hga_id first, hga_id n)
 
 void slice_want_row(slice *s, hga_id storage, hga_id v) { slice_want_nodes(s, storage, v, 1); }
 
+/* Of a stage that has pieces. */
+static int64_t job_of_pieces(const hga_plan *plan, hga_id stage)
+{
+    const slice_job *job = plan->slices->job;
+    while (job->stage != stage || plan->phase[job->phase].job != JOB_PIECES) job++;
+    return job - plan->slices->job;
+}
+
+void slice_want_pieces(const hga_plan *plan, slice *s, hga_id stage, hga_id first, hga_id n)
+{
+    int64_t j = job_of_pieces(plan, stage);
+    bits_put_run(&s->run[j], first, (int64_t)first + n, &s->made[j]);
+}
+
+void slice_put_pieces(const hga_plan *plan, slice *s, hga_id stage, hga_id first, hga_id n)
+{
+    bits_put_run(&s->made[job_of_pieces(plan, stage)], first, (int64_t)first + n, &no_bits);
+}
+
 /* ---- what a phase's rows need ---- */
 
 typedef struct needing {
@@ -81,7 +100,7 @@ static void need_all(const hga_plan *plan, slice *s, const slice_job *job)
 /* ---- which rows a phase runs ---- */
 
 /* Of a stage, at a position of its relation; long rows are pieces, and what merges them. */
-static void run_position(const stage_plan *s, const phase *ph, hga_id position, row_bits *run)
+static void run_position(const stage_plan *s, const phase *ph, hga_id position, const row_bits *made, row_bits *run)
 {
     const long_row *row = s->n_long ? long_row_at(s, position) : NULL;
     if (ph->job == JOB_ROWS) {
@@ -89,14 +108,15 @@ static void run_position(const stage_plan *s, const phase *ph, hga_id position, 
     } else if (row && ph->job == JOB_MERGE) {
         bits_put(run, row - s->long_row);
     } else if (row) {
-        bits_put_run(run, row->first_piece, row->first_piece + row->n_pieces, &no_bits);
+        bits_put_run(run, row->first_piece, row->first_piece + row->n_pieces, made);
     }
 }
 
 static hga_id position_of(const stage_plan *s, hga_id v) { return s->relation.dst_rank ? s->relation.dst_rank[v] : v; }
 
 /* The nodes of a storage that are needed become rows of the phase. */
-static void run_needed(const hga_plan *plan, const phase *ph, const row_bits *needed, row_bits *run)
+static void run_needed(const hga_plan *plan, const phase *ph, const row_bits *needed, const row_bits *made,
+                       row_bits *run)
 {
     const stage_plan *s = &plan->stage[ph->stage];
     int pieces = ph->job == JOB_PIECES || ph->job == JOB_MERGE;
@@ -107,7 +127,7 @@ static void run_needed(const hga_plan *plan, const phase *ph, const row_bits *ne
     {
         if (by_node) bits_put_run(run, i - first, last - first, &no_bits);
         for (int64_t v = i; !by_node && v < last; v++)
-            run_position(s, ph, ph->by_position || pieces ? position_of(s, (hga_id)v) : (hga_id)v, run);
+            run_position(s, ph, ph->by_position || pieces ? position_of(s, (hga_id)v) : (hga_id)v, made, run);
     }
 }
 
@@ -120,9 +140,9 @@ static uint64_t written_for(const hga_plan *plan, const phase *ph, const slice_j
 static void find_rows(const hga_plan *plan, slice *s, const slice_job *job)
 {
     const phase *ph = &plan->phase[job->phase];
-    row_bits *run = &s->run[slice_job_of(ph, job->stage)];
+    int64_t j = slice_job_of(ph, job->stage);
     uint64_t by = ph->job == JOB_LSE ? UINT64_C(1) << job->stage : written_for(plan, ph, job);
-    for (; by; by &= by - 1) run_needed(plan, ph, &s->needed[__builtin_ctzll(by)], run);
+    for (; by; by &= by - 1) run_needed(plan, ph, &s->needed[__builtin_ctzll(by)], &s->made[j], &s->run[j]);
 }
 
 void slice_find(const hga_plan *plan, slice *s)
@@ -185,6 +205,7 @@ void slice_end(const hga_plan *plan, slice *s)
         const slice_job *job = &plan->slices->job[j];
         const phase *ph = &plan->phase[job->phase];
         int in_order = ph->job != JOB_MERGE && !ph->by_position;
+        if (s->made[j].n) FOR_RUNS(&s->run[j], i, end, 0, job->rows) bits_put_run(&s->made[j], i, end, &no_bits);
         for (uint64_t by = job->of.writes; by; by &= by - 1) {
             hga_id storage = __builtin_ctzll(by);
             FOR_RUNS(&s->run[j], i, end, 0, job->rows)

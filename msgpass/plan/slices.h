@@ -35,6 +35,7 @@ typedef struct slice {
     row_bits needed[N_STORAGES]; /* nodes whose row the call reads or wants, and has not */
     row_bits there[N_STORAGES];  /* nodes whose row is there: of the storages that are kept */
     row_bits *run;               /* [n_jobs]: rows that the call runs */
+    row_bits *made;              /* [n_jobs]: of a plan on ranks, pieces that are there */
     row_bits items;              /* items, in the order of the plan, that have some of them */
     double cost;                 /* of all of them, in edges, roughly */
 } slice;
@@ -50,6 +51,9 @@ void slice_want_others(const hga_plan *plan, slice *s);
 void slice_want_nodes(slice *s, hga_id storage, hga_id first, hga_id n);
 /* Node v's row of a field of the program's own is wanted, unless it is there. */
 void slice_want_row(slice *s, hga_id storage, hga_id v);
+/* Pieces [first, first + n) of a stage are wanted, as many of them as are not there; or they are there. */
+void slice_want_pieces(const hga_plan *plan, slice *s, hga_id stage, hga_id first, hga_id n);
+void slice_put_pieces(const hga_plan *plan, slice *s, hga_id stage, hga_id first, hga_id n);
 /* What they need and is not there, from the last phase back. */
 void slice_find(const hga_plan *plan, slice *s);
 /* Or rows [first, first + n) of a job are to run, whoever needs them. */

@@ -169,7 +169,8 @@ void storage_find(hga_plan *plan)
 int64_t piece_floats(const hga_plan *plan, hga_id stage)
 {
     const field_storage *out = &plan->storage[plan->program.stage[stage].out];
-    if (kind_sums(plan->stage[stage].kind)) return (int64_t)out->heads * out->columns + 1;
+    if (kind_sums(plan->stage[stage].kind))
+        return ((int64_t)out->heads * out->columns + 1) * (int64_t)(sizeof(double) / sizeof(float));
     return (int64_t)plan->shape.n_heads * (padded(plan->shape.dim_v) + 2);
 }
 

@@ -247,6 +247,12 @@ hga_normaliser program_normaliser(const hga_program *p)
     return s->normaliser;
 }
 
+int program_is_plain(const hga_program *p)
+{
+    hga_normaliser n = program_normaliser(p);
+    return n == HGA_NORMALISER_SIGMOID || (n == HGA_NORMALISER_ENTMAX && p->scores == HGA_SCORES_ADDITIVE);
+}
+
 double program_alpha(const hga_program *p)
 {
     const hga_stage *s = program_first_attended(p);

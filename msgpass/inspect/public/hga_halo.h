@@ -22,12 +22,14 @@ typedef struct hga_transfer {
     int64_t bytes;     /* n rows of float32; of a state with its log-sum-exp */
 } hga_transfer;
 
-/* A shared row of very many edges: each rank computes the part of it that its own sources give, and all ranks merge
-   these parts in the order of the ranks. */
+/* A part of a shared row's edges that one rank computes. Parts of a row follow each other in the order of its edges;
+   together they are the row (hga_merge_states). */
 typedef struct hga_piece {
-    hga_id rank, stage, node;
-    hga_pos n_edges; /* whose sources the rank owns; of rank 0 those, too, whose sources are shared */
-    int64_t bytes;   /* of the part, which every other rank receives */
+    hga_id rank; /* HGA_EVERY_RANK: all ranks have its sources, and compute it */
+    hga_id stage, node;
+    hga_pos n_edges;
+    int64_t bytes; /* which every other rank receives: a state in float32, or sums of all columns and of the factors in
+                      double; 0 where all compute it */
 } hga_piece;
 
 /* What one rank does in one execution. */
@@ -44,7 +46,7 @@ typedef struct hga_halo_list {
     hga_id n_gathers; /* stages for which every rank sends rows, or pieces, to every other one */
     int64_t n_transfers, n_pieces;
     hga_transfer *transfer; /* by field, written_by, to, first; no row twice for one receiver */
-    hga_piece *piece;       /* by stage, node, rank */
+    hga_piece *piece;       /* by stage, node, its first edge */
     hga_rank_load *load;    /* [n_ranks] */
     int64_t room[2];        /* of the arrays */
     hga_allocator allocator;
@@ -52,8 +54,10 @@ typedef struct hga_halo_list {
 
 /* Rank r owns tokens [cuts[r], cuts[r + 1]) (node ids of level 0; cuts[0] = 0, cuts[n_ranks] = the number of tokens,
    ascending; a rank may own none) and every node whose span lies within. A node whose span crosses a cut, or that has
-   none, is shared: every rank computes its row, from rows that all ranks are sent; or, where the row has more than 1024
-   edges, each rank a piece of it, and all merge the pieces: equal to one process' row but for the last bits.
+   none, is shared: every rank computes its row, from rows that all ranks are sent. Where a row has its sources alone,
+   as a span has its tokens, plans cut it into pieces (of 64 edges; sums of 512): of a shared one each piece is computed
+   by the rank that owns most of its sources and is sent the rest, and what neighbouring pieces come to goes to all
+   ranks, which merge it. Cuts at multiples of 64 cross no piece of a span that begins at one.
 
    Messages: what one rank sends another for one stage is one message. What ranks send to everybody for one stage is one
    gather, whose messages depend on your transport and are not counted. HGA_EINVAL names a cut that is wrong,

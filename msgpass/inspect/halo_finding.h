@@ -1,0 +1,61 @@
+/* halo_finding.h: what the files that find a halo share: halo.c, and halo_pieces.c for rows in pieces. */
+#ifndef HALO_FINDING_H
+#define HALO_FINDING_H
+
+#include "halo.h"
+#include "row_pieces.h"
+#include "sources.h"
+
+enum { SHARED = OWNED_BY_ALL, MOST_WANTS = 1 << 16 };
+
+/* Rank `to` wants rows [first, last] of a field as stage `wrote` left it, for stage `reads`. */
+typedef struct want {
+    hga_id field, wrote, to, first, last, reads;
+} want;
+
+/* What goes through all of a search. */
+typedef struct finding finding;
+struct finding {
+    const hga_graph *g;
+    const hga_program *p;
+    hga_shape shape;
+    hga_nodes nodes;
+    hga_id *owner, *next; /* [n]: of a node, SHARED; the first node after it that is not of the same owner and level */
+    hga_id wrote[HGA_FIELD_SLOTS];
+    want *want;
+    int64_t n_wants, room, melt_at;
+    int64_t recent[HGA_FIELD_SLOTS]; /* the last want of each field, -1 */
+    hga_pos shared_edges;
+    hga_halo_list *out;
+    /* of the stage at hand */
+    const hga_stage *stage;
+    hga_id number, rank; /* whose rows are walked */
+    uint32_t reads;      /* fields read at sources */
+    hga_pos cut_edges;   /* 0: no row is cut */
+    piece_rule rule;
+    /* of the shared row at hand, and its pieces */
+    hga_id row;
+    hga_pos sources;
+    hga_pos *has;    /* [n_ranks]: sources of a piece that a rank owns */
+    hga_id *maker;   /* [n]: the rank that computes a piece, SHARED: all do */
+    hga_id *run_end; /* [n]: the first piece after it that has another maker */
+    int64_t maker_room, run_room;
+};
+
+typedef hga_status (*interval_visit)(finding *f, hga_id first, hga_id last, void *context);
+
+/* ---- halo.c ---- */
+
+/* The nodes of a reach as intervals. */
+hga_status halo_each_interval(finding *f, const reach *r, interval_visit visit, void *context);
+/* Every field that the stage reads at its sources, of nodes [first, last], is wanted by the rank *context. */
+hga_status halo_want_interval(finding *f, hga_id first, hga_id last, void *context);
+
+/* ---- halo_pieces.c ---- */
+
+/* Is the shared row, of so many sources, cut into pieces because it has its columns alone? */
+int halo_cuts(const finding *f, const reach *r, hga_pos sources);
+/* Its pieces, and what whoever computes one wants of others. */
+hga_status halo_cut_row(finding *f, const reach *r, hga_pos sources);
+
+#endif

@@ -1,0 +1,89 @@
+/* halo_pieces.c: shared rows that plans cut into pieces: who computes which piece, and what that rank lacks. */
+#include "halo_finding.h"
+
+#include "bindings.h"
+
+#include <string.h>
+
+int halo_cuts(const finding *f, const reach *r, hga_pos sources)
+{
+    int lone = sources > f->rule.longer && r->n_rows == 1 && r->n_spans == 1 && r->n_nodes == 0;
+    return lone && first_lone_column(f->g, f->p, f->number, r->row, sources) >= 0;
+}
+
+static hga_status count_owners(finding *f, hga_id first, hga_id last, void *context)
+{
+    (void)context;
+    for (hga_id u = first, end; u <= last; u = end) {
+        end = f->next[u] <= last ? f->next[u] : last + 1;
+        if (f->owner[u] != SHARED) f->has[f->owner[u]] += end - u;
+    }
+    return HGA_OK;
+}
+
+/* Whoever owns most of a piece's sources computes it, and is sent the others; where all have them, all do. */
+static hga_status find_maker(finding *f, const reach *piece, hga_id *maker)
+{
+    hga_status st = HGA_OK;
+    hga_id n_ranks = f->out->n_ranks, first = piece->spans->first;
+    if (!piece->source_order && f->next[first] > piece->spans->last) {
+        *maker = f->owner[first];
+        return HGA_OK;
+    }
+    memset(f->has, 0, (size_t)n_ranks * sizeof *f->has);
+    HGA_TRY(halo_each_interval(f, piece, count_owners, NULL));
+    *maker = SHARED;
+    for (hga_id r = 0; r < n_ranks; r++)
+        if (f->has[r] > (*maker == SHARED ? 0 : f->has[*maker])) *maker = r;
+    if (*maker != SHARED) HGA_TRY(halo_each_interval(f, piece, halo_want_interval, maker));
+done:
+    return st;
+}
+
+static hga_status add_piece(finding *f, hga_id lo, hga_id hi)
+{
+    hga_halo_list *out = f->out;
+    hga_pos first = lo * f->rule.piece, end = hi * f->rule.piece, edges = (end < f->sources ? end : f->sources) - first;
+    hga_id rank = f->maker[lo], field = f->stage->out;
+    hga_status st =
+        hga_grow(&out->allocator, &out->piece, &out->room[1], out->n_pieces, out->n_pieces + 1, sizeof *out->piece);
+    if (st) return st;
+    int64_t bytes = piece_bytes(program_kind(f->stage), program_heads(f->p, &f->shape, field),
+                                program_columns(f->p, &f->shape, field));
+    out->piece[out->n_pieces++] = (hga_piece){rank, f->number, f->row, edges, rank == SHARED ? 0 : bytes};
+    *(rank == SHARED ? &f->shared_edges : &out->load[rank].n_edges) += edges;
+    return HGA_OK;
+}
+
+/* Pieces [lo, hi) of the row: what one rank computes of those that are merged goes as one. */
+static hga_status add_pieces(finding *f, hga_id lo, hga_id hi)
+{
+    hga_status st = HGA_OK;
+    if (f->run_end[lo] >= hi) return add_piece(f, lo, hi);
+    hga_id middle = pieces_middle(lo, hi);
+    HGA_TRY(add_pieces(f, lo, middle));
+    HGA_TRY(add_pieces(f, middle, hi));
+done:
+    return st;
+}
+
+hga_status halo_cut_row(finding *f, const reach *r, hga_pos sources)
+{
+    hga_status st = HGA_OK;
+    hga_id n = (hga_id)((sources - 1) / f->rule.piece + 1);
+    f->row = r->row, f->sources = sources;
+    HGA_TRY(hga_grow(NULL, &f->maker, &f->maker_room, 0, n, sizeof *f->maker));
+    HGA_TRY(hga_grow(NULL, &f->run_end, &f->run_room, 0, n, sizeof *f->run_end));
+    for (hga_id i = 0; i < n; i++) {
+        int64_t first = r->spans->first + i * f->rule.piece, last = first + f->rule.piece - 1;
+        reach_span columns = {(hga_id)first, last < r->spans->last ? (hga_id)last : r->spans->last};
+        reach piece = *r;
+        piece.spans = &columns;
+        HGA_TRY(find_maker(f, &piece, &f->maker[i]));
+    }
+    for (hga_id i = n - 1; i >= 0; i--)
+        f->run_end[i] = i + 1 < n && f->maker[i + 1] == f->maker[i] ? f->run_end[i + 1] : i + 1;
+    HGA_TRY(add_pieces(f, 0, n));
+done:
+    return st;
+}

@@ -1,0 +1,71 @@
+/* rank_pieces.c: who computes which pieces of the long rows that all ranks have, and what goes between ranks: rows, and
+   what neighbouring pieces of one rank come to. */
+#include "ranks.h"
+
+#include <assert.h>
+
+hga_status rank_limbs_list(const hga_plan *plan, struct rank_plan *r, const hga_halo_list *halo)
+{
+    hga_status st = HGA_OK;
+    HGA_TRY(hga_grow(&r->allocator, &r->limb, &r->limb_room, 0, halo->n_pieces, sizeof *r->limb));
+    hga_id next = 0; /* piece of the row */
+    for (const hga_piece *x = halo->piece; x < halo->piece + halo->n_pieces; x++) {
+        if (x == halo->piece || x->stage != x[-1].stage || x->node != x[-1].node) next = 0;
+        const long_row *row = long_row_at(&plan->stage[x->stage], x->node);
+        assert(row);
+        hga_id n = (hga_id)((x->n_edges - 1) / row->cut + 1);
+        r->limb[r->n_limbs++] = (rank_limb){x->stage, row->first_piece + next, n, x->rank};
+        next += n;
+    }
+done:
+    return st;
+}
+
+/* The first limb that does not begin before piece `lo` of the stage. */
+static int64_t find_limb(const struct rank_plan *r, hga_id stage, hga_id lo)
+{
+    int64_t first = 0, end = r->n_limbs;
+    while (first < end) {
+        int64_t middle = first + (end - first) / 2;
+        const rank_limb *x = &r->limb[middle];
+        if (x->stage < stage || (x->stage == stage && x->first < lo))
+            first = middle + 1;
+        else
+            end = middle;
+    }
+    return first;
+}
+
+int64_t rank_limb_at(const struct rank_plan *r, hga_id stage, hga_id lo, hga_id hi)
+{
+    int64_t i = find_limb(r, stage, lo);
+    int found = i < r->n_limbs && r->limb[i].stage == stage && r->limb[i].first == lo && r->limb[i].n == hi - lo;
+    return found ? i : -1;
+}
+
+hga_status rank_transfers_list(const struct rank_plan *r, const hga_halo_list *halo, rank_transfers *out)
+{
+    hga_status st = hga_grow(&r->allocator, &out->transfer, &out->room, 0, halo->n_transfers + halo->n_pieces,
+                             sizeof *out->transfer);
+    for (int64_t i = 0; !st && i < halo->n_transfers; i++) {
+        const hga_transfer *t = &halo->transfer[i];
+        out->transfer[out->n++] = (rank_transfer){
+            t->from, t->to, t->written_by, t->read_by, {.field = t->field, .first = t->first, .n = t->n}, t->bytes};
+    }
+    for (int64_t i = 0; !st && i < halo->n_pieces; i++) {
+        const rank_limb *x = &r->limb[i];
+        if (x->rank == OWNED_BY_ALL) continue;
+        out->transfer[out->n++] = (rank_transfer){x->rank,
+                                                  HGA_EVERY_RANK,
+                                                  x->stage,
+                                                  x->stage,
+                                                  {.first = x->first, .n = x->n, .stage = x->stage},
+                                                  halo->piece[i].bytes};
+    }
+    return st;
+}
+
+void rank_transfers_clear(const struct rank_plan *r, rank_transfers *all)
+{
+    hga_delete(&r->allocator, all->transfer, all->room, sizeof *all->transfer);
+}
