@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ordered.h"
 #include "rank_rows.h"
 #include "shared_file.h"
 #include "world.h"
@@ -13,6 +14,7 @@ typedef struct shared_call {
     const typed_attend *typed;
     attend_io io; /* its tensors hold the rank's rows */
     model model;
+    ordered_call tables; /* those of nodes and edges, brought to the model's order */
     hga_plan *plan;
     hga_workspace *workspace;
     row_list query, key, value, out;
@@ -39,7 +41,6 @@ static int check_typed(const typed_attend *a)
 
 static int check_model(const model *m)
 {
-    if (m->ordered) return complain(CLI_USAGE, "order: %s is put in order in one process", m->title);
     if (m->tree_heads > 1)
         return complain(CLI_USAGE, "%s: has a tree for each head, which one process computes", m->title);
     return CLI_GOOD;
@@ -61,7 +62,9 @@ static int prepare(shared_call *c)
     TRY(attend_io_bind_inputs(&a->tensors.paths, &c->model, a->tensors.has_scale ? &a->tensors.scale : NULL, io));
     TRY(modifiers_bind(&a->modifiers, io));
     TRY(gradients_bind_dropout(&a->gradients, &c->model, io));
+    TRY(ordered_open(&c->model, &io->shape, &io->io, NULL, &c->tables));
     if (world_speaks() && !a->tensors.quiet) tensor_file_say(&io->query);
+    if (world_speaks() && !a->tensors.quiet) TRY(ordered_say(&c->model));
     if (world_speaks() && a->node_map) TRY(model_write_node_map(&c->model, a->node_map));
 done:
     return status;
@@ -70,15 +73,16 @@ done:
 static int make_plan(shared_call *c)
 {
     hga_options options = c->typed->options;
+    const hga_graph *graph = ordered_graph(&c->model);
     hga_id *cuts = NULL;
     int status = CLI_GOOD;
-    TRY(world_agree(rank_cuts(c->model.graph, world_ranks(), &cuts)));
+    TRY(world_agree(rank_cuts(graph, world_ranks(), &cuts)));
     hga_ranks shared = {.exchange = world_exchange(), .cuts = cuts};
     options.ranks = &shared;
     options.threads = world_threads(options.threads);
     options.edge_bias = c->io.io.edge_bias != NULL;
     options.modifiers = modifiers_planned(&c->typed->modifiers);
-    hga_status st = hga_plan_create(c->model.graph, &c->model.program, &c->io.shape, &options, &c->plan);
+    hga_status st = hga_plan_create(graph, &c->model.program, &c->io.shape, &options, &c->plan);
     if (!st) st = hga_workspace_create(c->plan, &c->workspace);
     TRY(world_agree(complain_of(st, c->model.from_file ? CLI_DATA : CLI_USAGE, c->model.title)));
 done:
@@ -87,6 +91,12 @@ done:
 }
 
 /* ---- the tensors ---- */
+
+static int find_rows(const shared_call *c, hga_binding binding, row_list *list)
+{
+    int status = rank_rows(c->plan, &c->model.program, binding, list);
+    return status ? status : rank_rows_of_user(&c->model, binding, list);
+}
 
 static int read_rows(const char *path, const row_list *rows, tensor_file *t)
 {
@@ -98,10 +108,10 @@ static int read_tensors(shared_call *c)
     const attend_paths *paths = &c->typed->tensors.paths;
     attend_io *io = &c->io;
     int status = CLI_GOOD;
-    TRY(rank_rows(c->plan, &c->model.program, HGA_IO_QUERY, &c->query));
-    TRY(rank_rows(c->plan, &c->model.program, HGA_IO_KEY, &c->key));
-    TRY(rank_rows(c->plan, &c->model.program, HGA_IO_VALUE, &c->value));
-    TRY(rank_rows(c->plan, &c->model.program, HGA_IO_OUT, &c->out));
+    TRY(find_rows(c, HGA_IO_QUERY, &c->query));
+    TRY(find_rows(c, HGA_IO_KEY, &c->key));
+    TRY(find_rows(c, HGA_IO_VALUE, &c->value));
+    TRY(find_rows(c, HGA_IO_OUT, &c->out));
     TRY(read_rows(paths->query, &c->query, &io->query));
     TRY(read_rows(paths->key, &c->key, &io->key));
     TRY(read_rows(paths->value, &c->value, &io->value));
@@ -127,7 +137,7 @@ static int execute(shared_call *c)
     int64_t rows = c->out.rows * a->query.heads;
     int status = CLI_GOOD;
     for (hga_id s = 0; s < a->query.samples; s++) {
-        hga_io io = a->io;
+        hga_io io = c->tables.io;
         io.query = rows_of_sample(&a->query, &c->query, s);
         io.key = rows_of_sample(&a->key, &c->key, s);
         io.value = rows_of_sample(&a->value, &c->value, s);
@@ -182,6 +192,7 @@ static void clear(shared_call *c)
     free(c->out.interval);
     free(c->made);
     free(c->lse);
+    ordered_close(&c->tables);
     attend_io_clear(&c->io);
     model_clear(&c->model);
 }

@@ -9,6 +9,7 @@
 
 #include "arguments.h"
 #include "cases.h"
+#include "ordered.h"
 #include "rank_rows.h"
 #include "table.h"
 
@@ -60,10 +61,11 @@ static void busiest(const hga_halo_list *list, rank_work *out)
 int ranks_count(const model *m, const hga_shape *shape, hga_id ranks, rank_work *out)
 {
     hga_halo_list list = {0};
+    const hga_graph *graph = ordered_graph(m);
     hga_id *cuts = NULL;
     int status = CLI_GOOD;
-    TRY(rank_cuts(m->graph, ranks, &cuts));
-    TRY(complain_of(hga_halo(m->graph, &m->program, shape, cuts, ranks, &list), CLI_USAGE, m->title));
+    TRY(rank_cuts(graph, ranks, &cuts));
+    TRY(complain_of(hga_halo(graph, &m->program, shape, cuts, ranks, &list), CLI_USAGE, m->title));
     busiest(&list, out);
 done:
     hga_halo_clear(&list);
@@ -116,7 +118,7 @@ done:
 
 int ranks_rate(const model *m, const hga_shape *shape, const hga_options *given, double *edge_seconds)
 {
-    bench_case c = {.graph = hga_graph_retain(m->graph), .program = m->program};
+    bench_case c = {.graph = hga_graph_retain(ordered_graph(m)), .program = m->program};
     bench_rules rules = {.budget = 1};
     bench_timing time;
     hga_options options = *given;

@@ -1,6 +1,8 @@
 /* rank_rows.c: cuts, and what the plan makes of them. */
 #include "rank_rows.h"
 
+#include <stdlib.h>
+
 #include "complain.h"
 
 int rank_cuts(const hga_graph *g, hga_id ranks, hga_id **cuts)
@@ -21,6 +23,30 @@ int rank_rows(const hga_plan *plan, const hga_program *p, hga_binding binding, r
     TRY(take(list->n, sizeof *list->interval, &list->interval));
     TRY(complain_of(hga_plan_rank_rows(plan, field, list->interval, list->n, &list->n), CLI_USAGE, "ranks"));
     for (int64_t i = 0; i < list->n; i++) list->rows += list->interval[i].n;
+done:
+    return status;
+}
+
+int rank_rows_of_user(const model *m, hga_binding binding, row_list *list)
+{
+    row_list theirs = {.rows = list->rows, .exists = list->exists};
+    hga_id first = 0, all = 0;
+    int status = CLI_GOOD;
+    if (!m->order || !list->exists) return CLI_GOOD;
+    TRY(complain_of(hga_program_rows(&m->program, m->graph, hga_program_field(&m->program, binding), &first, &all),
+                    CLI_DATA, m->title));
+    TRY(take(list->rows, sizeof *theirs.interval, &theirs.interval));
+    for (int64_t i = 0; i < list->n; i++)
+        for (int64_t at = list->interval[i].first, end = at + list->interval[i].n; at < end; at++) {
+            int64_t row = m->order[first + at] - first;
+            hga_interval *last = theirs.n ? &theirs.interval[theirs.n - 1] : NULL;
+            if (last && last->first + last->n == row)
+                last->n++;
+            else
+                theirs.interval[theirs.n++] = (hga_interval){row, 1};
+        }
+    free(list->interval);
+    *list = theirs;
 done:
     return status;
 }

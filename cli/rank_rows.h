@@ -3,6 +3,7 @@
 #define CLI_RANK_ROWS_H
 
 #include "hga.h"
+#include "variant.h"
 
 /* `ranks` ranges of the graph's tokens, as equal as they can be: [ranks + 1], for free(). */
 int rank_cuts(const hga_graph *g, hga_id ranks, hga_id **cuts);
@@ -16,5 +17,7 @@ typedef struct row_list {
 
 /* Of the tensor of a binding, by a plan with options.ranks. */
 int rank_rows(const hga_plan *plan, const hga_program *p, hga_binding binding, row_list *list);
+/* .. of a model that runs in an order: the list's rows, one after the other, as the user's tensor numbers them. */
+int rank_rows_of_user(const model *m, hga_binding binding, row_list *list);
 
 #endif

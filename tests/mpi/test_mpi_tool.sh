@@ -27,6 +27,9 @@ np.save("bias", r.normal(size=(63, 4)).astype("f4"))
 np.save("pos", r.normal(size=(520, 3)).astype("f4"))
 np.save("edges", r.normal(size=(520 * 520, 4)).astype("f4"))
 np.save("sink", r.normal(size=4).astype("f4"))
+mesh = np.unique(r.integers(0, 520, size=(3000, 2)), axis=0).astype("i4") # in numbers by chance
+np.save("mesh", mesh)
+np.save("mesh_bias", r.normal(size=(len(mesh), 4)).astype("f4"))
 np.save("slopes", np.abs(r.normal(size=4)).astype("f4"))
 END
 "$alone" build htransformer -p block=16 --tokens 520 -o graph.json
@@ -78,6 +81,11 @@ fact many_ranks_are_as_one is_shared 8 .npy $h
 fact biases_of_types_are_shared is_shared 2 .npy $h -p relative=1 --rel-bias bias.npy
 fact positions_of_nodes_are is_shared 3 .npy dense --node-pos pos.npy
 fact biases_of_edges_are is_shared 2 .npy dense --edge-bias edges.npy
+# In an order every rank reads and writes rows that lie here and there in the files.
+fact a_graph_in_an_order_is is_shared 3 .npy graph=mesh.npy -p order=metis
+fact so_are_biases_of_its_edges_and_positions is_shared 2 .npy graph=mesh.npy -p order=rcm --edge-bias mesh_bias.npy --node-pos pos.npy
+fact and_batches_heads_first is_shared 4 .bhnd.npy graph=mesh.npy -p order=degree --layout bhnd
+fact and_a_hierarchy is_shared 2 .half.npy graph=graph.json -p order=rcm
 fact sinks_slopes_and_caps_are is_shared 3 .npy window --sink sink.npy --slopes slopes.npy --softcap 2 --scale 0.7
 lse=
 fact entmax_is is_shared 2 .npy window --normaliser entmax:1.5
@@ -101,7 +109,6 @@ fact a_number_that_one_rank_alone_reads_is_named_once fails 3 "q.nan.npy: elemen
 fact a_folder_that_is_not_there_is_named_once fails 4 "nowhere/x.npy" .npy nowhere/x dense
 fact gradients_are_refused refused 2 "--grad-..: gradients are computed in one process" on 2 "$hga" attend dense --query q.npy --key k.npy --value v.npy --out x.npy --grad-out q.npy --grad-query g.npy
 fact routing_is_refused refused 2 "routes any token anywhere" on 2 "$hga" attend treeformer-fine -p height=2 -p weights=@w.npy --query q.npy --key k.npy --value v.npy --out x.npy
-fact an_order_is_refused refused 2 "order: graph=graph.json" on 2 "$hga" attend graph=graph.json -p order=rcm --query q.npy --key k.npy --value v.npy --out x.npy
 fact queries_of_other_tokens_are_refused refused 2 "are different tokens" on 2 "$hga" attend segments -p query-segment=@segments.npy -p key-segment=@segments.npy --query q.npy --key k.npy --value v.npy --out x.npy --quiet
 fact standard_input_is_refused refused 2 "ranks read tensors from files" on 2 "$hga" attend dense --query - --key k.npy --value v.npy --out x.npy
 fact standard_output_is_refused refused 2 "standard output: is written as it comes" on 2 "$hga" attend dense --query q.npy --key k.npy --value v.npy --out - --quiet
