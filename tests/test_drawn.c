@@ -90,7 +90,30 @@ static int refuses_slices(const drawn_call *c)
     return st == HGA_EUNSUPPORTED && (strstr(says, "slices: keep_fields") || strstr(says, "slices: a gradient"));
 }
 
-static int64_t n_forward, n_backward, n_fast;
+static int64_t n_forward, n_backward, n_fast, n_on_ranks;
+
+/* On ranks a call goes forward, without the options that ranks refuse. */
+static void count_ranks(const call_fate *fate, uint64_t traits)
+{
+    static const struct {
+        unsigned without;
+        uint64_t traits;
+    } refuses[] = {{RANKS_WITHOUT_RANGES, UINT64_C(1) << TRAIT_RANGES | UINT64_C(1) << TRAIT_LISTED_ROWS},
+                   {RANKS_WITHOUT_SLICES, UINT64_C(1) << TRAIT_SLICES},
+                   {RANKS_WITHOUT_KEPT_FIELDS, UINT64_C(1) << TRAIT_KEEP_FIELDS}};
+    const uint64_t on_ranks = UINT64_C(1) << TRAIT_RANKS;
+    uint64_t alone = 0;
+    for (int i = 0; i < 3; i++) {
+        if (fate->ranks_without & refuses[i].without) count(refused, (traits & refuses[i].traits) | on_ranks);
+        alone |= refuses[i].traits;
+    }
+    const uint64_t cross = UINT64_C(1) << TRAIT_CROSS;
+    if (fate->on_ranks == HGA_EUNSUPPORTED && strstr(fate->refused_on_ranks, "are different tokens"))
+        count(refused, (traits & cross) | on_ranks);
+    if (fate->on_ranks) return;
+    count(met, (without_gradients(traits) & ~alone) | on_ranks);
+    n_on_ranks++;
+}
 
 static void hold_drawn(uint64_t seed)
 {
@@ -103,11 +126,13 @@ static void hold_drawn(uint64_t seed)
         call_draw(&c, g, &p, &call);
         in_hand = &call, call.oracle = compare_with_slow;
         call_fate fate = call_hold(&call);
+        call_hold_on_ranks(&call, &fate);
         uint64_t traits = traits_of(&call);
         int forward = fate.forward == HGA_OK, backward = forward && call.options.gradient && fate.backward == HGA_OK;
         if (forward) count(met, backward ? traits : without_gradients(traits));
         if (is_refused_together(&call, &fate)) count(refused, traits);
         if (forward && refuses_slices(&call)) count(refused, traits | UINT64_C(1) << TRAIT_SLICES);
+        count_ranks(&fate, traits);
         n_forward += forward, n_backward += backward, n_fast += backward && fate.fast;
         in_hand = NULL;
         call_clear(&call);
@@ -120,9 +145,13 @@ static void drawn_calls_hold(void **state)
     (void)state;
     int n = thinned(CALLS);
     for (int i = 1; i <= n; i++) hold_drawn((uint64_t)i);
-    print_message("%d drawn: %lld executed, %lld compared with the oracle, %lld gone back from, %lld of them fast\n", n,
-                  (long long)n_forward, (long long)n_compared, (long long)n_backward, (long long)n_fast);
+    print_message(
+        "%d drawn: %lld executed, %lld compared with the oracle, %lld gone back from, %lld of them fast, %lld "
+        "on ranks\n",
+        n, (long long)n_forward, (long long)n_compared, (long long)n_backward, (long long)n_fast,
+        (long long)n_on_ranks);
     assert_true(n_forward > n / 3 && n_compared > n / 8 && n_backward > n / 8 && n_fast > n / 16);
+    assert_true(n_on_ranks > n / 4);
 }
 
 /* Calls that failed at 2722f5c: bfloat16 with dropout; a gradient that nobody wrote; addresses of nothing, of sides of

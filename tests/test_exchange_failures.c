@@ -153,7 +153,18 @@ static void ranks_that_mean_different_things_are_told(void **state)
 /* ---- called for different things ---- */
 
 /* Rank 1 of three does something else with its plan than execute it, or with other numbers. */
-typedef enum elsewhere { UPDATES, CREATES, OTHER_SEED, OTHER_SCALE, OTHER_SINK, OTHER_PLAN, N_ELSEWHERE } elsewhere;
+typedef enum elsewhere {
+    UPDATES,
+    CREATES,
+    NO_SAMPLES,
+    TWO_SAMPLES,
+    NO_WORKSPACE,
+    OTHER_SEED,
+    OTHER_SCALE,
+    OTHER_SINK,
+    OTHER_PLAN,
+    N_ELSEWHERE
+} elsewhere;
 
 typedef struct caller {
     rank_run run;
@@ -168,7 +179,8 @@ static hga_status call_rank(caller *c)
     const hga_modifiers m = {.size = sizeof m, .sink = sink};
     const hga_ranks ranks = {.exchange = r->x, .cuts = r->cuts};
     hga_plan *plan = NULL, *second = NULL;
-    hga_workspace *workspace = NULL, *of_second = NULL;
+    hga_workspace *workspace = NULL, *of_second = NULL, *another = NULL;
+    tensors more = {0};
     hga_status st = HGA_OK;
     hga_options wide = r->options;
     r->options.ranks = wide.ranks = &ranks, r->options.dropout = 0.25f, wide.strict_rows = 1;
@@ -176,7 +188,9 @@ static hga_status call_rank(caller *c)
     HGA_TRY(hga_plan_create(r->p->graph, &r->p->program, &r->p->shape, &wide, &second));
     HGA_TRY(hga_workspace_create(plan, &workspace));
     HGA_TRY(hga_workspace_create(second, &of_second));
+    HGA_TRY(hga_workspace_create(plan, &another));
     open_tensors(r->p, plan, PACKED, &r->t);
+    open_tensors(r->p, plan, PACKED, &more);
     HGA_TRY(hga_plan_execute(plan, workspace, &r->t.io));
     pthread_barrier_wait(c->ready);
     if (r->x->rank != 1) {
@@ -185,6 +199,12 @@ static hga_status call_rank(caller *c)
     }
     if (c->does == UPDATES) st = hga_plan_update(plan, r->p->graph);
     if (c->does == CREATES) st = hga_attention(r->p->graph, &r->p->program, &r->p->shape, &r->options, &r->t.io);
+    if (c->does == NO_SAMPLES) st = hga_plan_execute_batch(plan, NULL, NULL, 0);
+    if (c->does == TWO_SAMPLES)
+        st =
+            hga_plan_execute_batch(plan, (hga_workspace *const[]){workspace, another}, (hga_io[]){r->t.io, more.io}, 2);
+    if (c->does == NO_WORKSPACE)
+        st = hga_plan_execute_batch(plan, (hga_workspace *const[]){workspace, NULL}, (hga_io[]){r->t.io, more.io}, 2);
     if (c->does == OTHER_SEED) r->t.io.seed++;
     if (c->does == OTHER_SCALE) r->t.io.scale = 0.5f;
     if (c->does == OTHER_SINK) r->t.io.modifiers = &m;
@@ -193,7 +213,8 @@ static hga_status call_rank(caller *c)
                                    : hga_plan_execute(plan, workspace, &r->t.io);
 done:
     snprintf(r->said, sizeof r->said, "%s", st ? hga_error_detail() : "");
-    hga_workspace_destroy(workspace), hga_workspace_destroy(of_second);
+    hga_workspace_destroy(workspace), hga_workspace_destroy(of_second), hga_workspace_destroy(another);
+    close_tensors(&more);
     hga_plan_destroy(plan), hga_plan_destroy(second);
     return st;
 }
@@ -208,6 +229,9 @@ static void ranks_that_are_called_for_different_things_are_told(void **state)
 {
     static const char *const what[] = {[UPDATES] = "updates one",
                                        [CREATES] = "makes a plan",
+                                       [NO_SAMPLES] = "different numbers of samples",
+                                       [TWO_SAMPLES] = "different numbers of samples",
+                                       [NO_WORKSPACE] = "sample 1: no workspace",
                                        [OTHER_SEED] = "different seeds, layers, scales or modifiers",
                                        [OTHER_SCALE] = "different seeds, layers, scales or modifiers",
                                        [OTHER_SINK] = "different seeds, layers, scales or modifiers",
@@ -301,7 +325,7 @@ static void what_ranks_cannot_do_is_named(void **state)
     problem_clear(&p);
 }
 
-static void calls_of_rows_of_batches_and_decoders_are_refused(void **state)
+static void calls_of_rows_and_decoders_are_refused(void **state)
 {
     (void)state;
     problem p;
@@ -318,7 +342,6 @@ static void calls_of_rows_of_batches_and_decoders_are_refused(void **state)
     assert_ok(hga_plan_create(p.graph, &p.program, &p.shape, &o, &plan));
     assert_ok(hga_workspace_create(plan, &workspace));
     assert_ok(hga_plan_execute(plan, workspace, &p.io));
-    assert_refused(HGA_EUNSUPPORTED, "no batch", hga_plan_execute_batch(plan, &workspace, &p.io, 1));
     assert_refused(HGA_EUNSUPPORTED, "one process", hga_plan_rows(plan, HGA_IO_OUT, 0, &first, &n));
     assert_refused(HGA_EUNSUPPORTED, "options.slices",
                    hga_workspace_rows(plan, workspace, 0, 0, 0, HGA_ROWS_DROP, NULL));
@@ -341,7 +364,7 @@ int main(void)
         cmocka_unit_test(ranks_that_mean_different_things_are_told),
         cmocka_unit_test(ranks_that_are_called_for_different_things_are_told),
         cmocka_unit_test(what_ranks_cannot_do_is_named),
-        cmocka_unit_test(calls_of_rows_of_batches_and_decoders_are_refused),
+        cmocka_unit_test(calls_of_rows_and_decoders_are_refused),
     };
     alarm(getenv("HGA_TEST_QUICK") ? 600 : 120); /* a rank that hangs ends the test */
     return cmocka_run_group_tests_name("exchange_failures", tests, NULL, NULL);

@@ -1,6 +1,8 @@
 /* batch.c: samples of one shape in one parallel region. As many as threads go to threads whole, which then never wait
-   for each other; what is left over is shared out row by row. Who computes what is no part of the bits. */
+   for each other; what is left over is shared out row by row. Who computes what is no part of the bits. On ranks
+   samples run one after the other. */
 #include "execute.h"
+#include "ranks.h"
 
 #include <omp.h>
 #include <stdio.h>
@@ -67,19 +69,40 @@ static hga_status run_all(const hga_plan *plan, hga_workspace *const *workspaces
     return HGA_OK;
 }
 
-hga_status hga_plan_execute_batch(const hga_plan *plan, hga_workspace *const *workspaces, const hga_io *ios, hga_id n)
+/* One rank may have none where others have some: that is said, too. */
+static hga_status run_on_ranks(const hga_plan *plan, hga_workspace *const *workspaces, const hga_io *ios, hga_id n)
+{
+    if (n == 0) return rank_call_meet(plan->ranks->exchange, rank_word_of(RANKS_EXECUTE, plan, NULL, 0));
+    for (hga_id i = 0; i < n; i++) {
+        hga_status st = rank_execute_begun(plan, workspaces[i], &ios[i], n - i);
+        if (st) return blame(st, i);
+    }
+    return HGA_OK;
+}
+
+static hga_status run_begun(const hga_plan *plan, hga_workspace *const *workspaces, const hga_io *ios, hga_id n)
+{
+    if (plan->ranks) return run_on_ranks(plan, workspaces, ios, n);
+    return n > 0 ? run_all(plan, workspaces, n) : HGA_OK;
+}
+
+static hga_status execute_batch(const hga_plan *plan, hga_workspace *const *workspaces, const hga_io *ios, hga_id n)
 {
     if (n < 0) return hga_fail(HGA_EINVAL, "%d samples", n);
     if (!plan || (n > 0 && (!workspaces || !ios)))
         return hga_fail(HGA_EINVAL, "no %s", !plan ? "plan" : !workspaces ? "workspaces" : "tensors");
-    if (plan->ranks) return hga_fail(HGA_EUNSUPPORTED, "ranks: a rank executes one sample after another, no batch");
     hga_id begun = 0;
     hga_status st = begin_all(plan, workspaces, ios, n, &begun);
-    if (!st && n > 0) st = run_all(plan, workspaces, n);
+    if (!st) st = run_begun(plan, workspaces, ios, n);
     for (hga_id i = 0; i < begun; i++) {
         workspaces[i]->listed = 0;
-        st ? execution_forget(workspaces[i]) : execution_end(plan, workspaces[i], &ios[i]);
+        st || plan->ranks ? execution_forget(workspaces[i]) : execution_end(plan, workspaces[i], &ios[i]);
     }
     if (!st) binding_say(plan);
     return st;
+}
+
+hga_status hga_plan_execute_batch(const hga_plan *plan, hga_workspace *const *workspaces, const hga_io *ios, hga_id n)
+{
+    return plan_failed(plan, execute_batch(plan, workspaces, ios, n));
 }

@@ -386,9 +386,11 @@ static inline const row_bits *rows_to_run(const hga_workspace *workspace, const 
     return workspace->sliced ? slice_rows(&workspace->slice, ph, stage) : NULL;
 }
 
-/* rank_run.c: an execution of a plan with options.ranks; what stages are given in place of the caller's tensors, which
-   have been checked; and its memory. */
+/* rank_run.c: an execution of a plan with options.ranks; what comes after execution_begin, of the first of so many
+   samples that are left; what stages are given in place of the caller's tensors, which have been checked; and its
+   memory. */
 hga_status rank_execute(const hga_plan *plan, hga_workspace *workspace, const hga_io *io);
+hga_status rank_execute_begun(const hga_plan *plan, hga_workspace *workspace, const hga_io *io, hga_id samples);
 hga_status rank_stage(const hga_plan *plan, hga_workspace *workspace, const hga_io **io);
 void rank_bind(const hga_plan *plan, hga_id field, bound_field *x);
 int64_t rank_bytes(const hga_plan *plan);

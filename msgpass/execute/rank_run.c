@@ -207,9 +207,9 @@ static hga_status run_pass(const hga_plan *plan, hga_workspace *workspace, const
     return execution_run(plan, workspace);
 }
 
-static hga_status tell_call(const hga_plan *plan, hga_workspace *workspace, const hga_io *io)
+static hga_status tell_call(const hga_plan *plan, hga_workspace *workspace, const hga_io *io, hga_id samples)
 {
-    const rank_word call = rank_word_of(RANKS_EXECUTE, plan, io);
+    const rank_word call = rank_word_of(RANKS_EXECUTE, plan, io, samples);
     return rank_call_tell(plan->ranks->exchange, &call, workspace->rank.call);
 }
 
@@ -241,21 +241,22 @@ done:
     return st;
 }
 
-static hga_status run_rank(const hga_plan *plan, hga_workspace *workspace, const hga_io *io)
+hga_status rank_execute_begun(const hga_plan *plan, hga_workspace *workspace, const hga_io *io, hga_id samples)
 {
-    hga_status st = execution_begin(plan, workspace, io);
-    if (st) return st;
     workspace->sliced = 1;
     if (plan->ranks->n_limbs) memset(workspace->rank.merged, 0, (size_t)plan->ranks->n_limbs);
-    st = tell_call(plan, workspace, io);
+    hga_status st = tell_call(plan, workspace, io, samples);
     if (!st) st = run_passes(plan, workspace);
     if (!st) give_back(plan, workspace, io);
     if (!st && io->tape) leave_tape(plan, workspace, io);
-    execution_forget(workspace);
     return st;
 }
 
 hga_status rank_execute(const hga_plan *plan, hga_workspace *workspace, const hga_io *io)
 {
-    return plan_failed(plan, run_rank(plan, workspace, io));
+    hga_status st = execution_begin(plan, workspace, io);
+    if (st) return plan_failed(plan, st);
+    st = rank_execute_begun(plan, workspace, io, 1);
+    execution_forget(workspace);
+    return plan_failed(plan, st);
 }

@@ -23,9 +23,9 @@ static uint64_t numbers_of(const hga_plan *plan, const hga_io *io)
     return m.additive ? identity_mix(h, m.additive, head * (size_t)s->dim) : h;
 }
 
-rank_word rank_word_of(rank_call_kind kind, const hga_plan *plan, const hga_io *io)
+rank_word rank_word_of(rank_call_kind kind, const hga_plan *plan, const hga_io *io, hga_id samples)
 {
-    return (rank_word){(uint64_t)kind, plan->ranks->stamp, io ? numbers_of(plan, io) : 0};
+    return (rank_word){(uint64_t)kind, plan->ranks->stamp, io ? numbers_of(plan, io) : 0, (uint64_t)samples};
 }
 
 /* The ranks before and after: one of two, none of one. */
@@ -63,7 +63,9 @@ static hga_status say_different(hga_id a, hga_id b, const rank_word *of_a, const
     if (of_a->kind != of_b->kind)
         return hga_fail(HGA_EINVAL, "ranks: rank %d %s while rank %d %s", a, name_of(of_a), b, name_of(of_b));
     return hga_fail(HGA_EINVAL, "ranks: rank %d and rank %d are called with different %s", a, b,
-                    of_a->plan != of_b->plan ? "plans" : "seeds, layers, scales or modifiers");
+                    of_a->plan != of_b->plan         ? "plans"
+                    : of_a->samples != of_b->samples ? "numbers of samples"
+                                                     : "seeds, layers, scales or modifiers");
 }
 
 hga_status rank_call_check(const hga_exchange *x, const rank_words *room)
@@ -72,7 +74,7 @@ hga_status rank_call_check(const hga_exchange *x, const rank_words *room)
     hga_status st = x->wait(x->ctx, HGA_CHANNEL_OF_CALLS);
     for (hga_id i = 0; !st && i < n; i++) {
         const rank_word *a = &room->mine, *b = &room->theirs[i];
-        if (a->kind != b->kind || a->plan != b->plan || a->numbers != b->numbers)
+        if (a->kind != b->kind || a->plan != b->plan || a->numbers != b->numbers || a->samples != b->samples)
             st = say_different(x->rank, rank[i], a, b);
     }
     return st;

@@ -167,13 +167,14 @@ hga_status rank_returns_make(hga_plan *plan, const rank_transfers *all);
 
 typedef enum rank_call_kind { RANKS_CREATE, RANKS_UPDATE, RANKS_EXECUTE, RANKS_GO_BACK, N_RANK_CALLS } rank_call_kind;
 
-/* What a rank says of a call: for what, of the plan with which stamp, and with which numbers that are all ranks'. */
+/* What a rank says of a call: for what, of the plan with which stamp, with which numbers that are all ranks', and for
+   how many samples, with those that follow. */
 typedef struct rank_word {
-    uint64_t kind, plan, numbers;
+    uint64_t kind, plan, numbers, samples;
 } rank_word;
 
 /* .. of such a call of the plan's rank; io NULL: it has no numbers. */
-rank_word rank_word_of(rank_call_kind kind, const hga_plan *plan, const hga_io *io);
+rank_word rank_word_of(rank_call_kind kind, const hga_plan *plan, const hga_io *io, hga_id samples);
 
 typedef struct rank_words {
     rank_word mine, theirs[2];

@@ -77,7 +77,8 @@ static void put_nodes(const hga_plan *plan, const phase *ph, row_bits *to)
 }
 
 /* Rows of a storage that are there are as the last phase left them; so nobody may want them as they were before, but
-   who writes them. From the last phase back, `later` are the nodes that phases after it write. */
+   who writes them. Those that the caller gives are never there, but on ranks, where all passes of a call share them.
+   From the last phase back, `later` are the nodes that phases after it write. */
 static hga_status check_storage(const hga_plan *plan, hga_id storage, row_bits *later)
 {
     const struct slice_plan *p = plan->slices;
@@ -91,7 +92,7 @@ static hga_status check_storage(const hga_plan *plan, hga_id storage, row_bits *
             hga_id v = phase_node(plan, ph, i);
             if (bits_have(later, v)) x.node = v;
         }
-        if (x.node >= 0 && !slice_is_given(plan, storage, x.node))
+        if (x.node >= 0 && (plan->ranks || !slice_is_given(plan, storage, x.node)))
             return hga_fail(HGA_EUNSUPPORTED, "slices: stage %d reads field %s at node %d before a later one writes it",
                             ph->job > JOB_MERGE ? -1 : job->stage, plan->program.field[storage % HGA_FIELD_SLOTS].name,
                             x.node);

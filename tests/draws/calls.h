@@ -68,13 +68,21 @@ void call_clear(drawn_call *c);
 void call_forget_biases(drawn_call *c);
 /* Rows of the output to ask for, sample by sample, where the plan may be asked for some. */
 void call_draw_rows(choices *c, drawn_call *call);
+/* Options that a plan on ranks refuses. */
+enum { RANKS_WITHOUT_RANGES = 1, RANKS_WITHOUT_SLICES = 2, RANKS_WITHOUT_KEPT_FIELDS = 4 };
+
 /* What holds for every call; returns what became of it. */
 typedef struct call_fate {
     hga_status forward, backward; /* of the call as it was drawn */
     int fast;                     /* gradients did not go the plain way */
     char refused[160];            /* why not, where one of them is not HGA_OK */
+    hga_status on_ranks;          /* of all rows forward */
+    char refused_on_ranks[160];
+    unsigned ranks_without; /* of its options those that ranks have refused */
 } call_fate;
 call_fate call_hold(const drawn_call *c);
+/* On ranks, where `fate` says that the call runs: rows have the bits of one process. */
+void call_hold_on_ranks(const drawn_call *c, call_fate *fate);
 /* The options of a call in words, on stderr. */
 void call_describe(const drawn_call *c);
 

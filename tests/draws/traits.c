@@ -48,6 +48,7 @@ const trait_row trait_table[N_TRAITS] = {
     [TRAIT_SOURCE_ORDER] = {"order of sources", ""},
     [TRAIT_SIDES] = {"sides of tokens", ""},
     [TRAIT_CROSS] = {"cross-attention", ""},
+    [TRAIT_RANKS] = {"ranks", "hga_options.ranks"},
     [TRAIT_GRADIENT] = {"gradient", "hga_options.gradient hga_io.tape hga_grad_io.d_out"},
     [TRAIT_STRIPS] = {"gradient_strips", "hga_options.gradient_strips"},
     [TRAIT_SUBTREE] = {"gradient_subtree", "hga_options.gradient_subtree"},
@@ -71,14 +72,21 @@ const trait_row trait_table[N_TRAITS] = {
 };
 
 const char *const trait_others[] = {
-    "hga_shape.n_heads every call has heads", "hga_shape.dim every call has columns",
-    "hga_shape.reserved no option yet",       "hga_options.allocator every run has one, which fills",
-    "hga_options.ranks test_exchange tries",  "hga_tensor.data what a tensor is",
-    "hga_tensor.rows what a tensor is",       "hga_io.query what a call reads",
-    "hga_io.key what a call reads",           "hga_io.value what a call reads",
-    "hga_io.out what a call writes",          "hga_io.reserved no option yet",
-    "hga_grad_io.reserved no option yet",     "hga_modifiers.size of what the caller knows",
-    "hga_rows.reserved no option yet",        NULL,
+    "hga_shape.n_heads every call has heads",
+    "hga_shape.dim every call has columns",
+    "hga_shape.reserved no option yet",
+    "hga_options.allocator every run has one, which fills",
+    "hga_tensor.data what a tensor is",
+    "hga_tensor.rows what a tensor is",
+    "hga_io.query what a call reads",
+    "hga_io.key what a call reads",
+    "hga_io.value what a call reads",
+    "hga_io.out what a call writes",
+    "hga_io.reserved no option yet",
+    "hga_grad_io.reserved no option yet",
+    "hga_modifiers.size of what the caller knows",
+    "hga_rows.reserved no option yet",
+    NULL,
 };
 
 /* ---- of graph and program ---- */

@@ -48,6 +48,7 @@ typedef enum trait {
     TRAIT_SOURCE_ORDER,
     TRAIT_SIDES,
     TRAIT_CROSS,
+    TRAIT_RANKS,
     TRAIT_GRADIENT,
     TRAIT_STRIPS,
     TRAIT_SUBTREE,
@@ -79,7 +80,7 @@ extern const trait_row trait_table[N_TRAITS];
 /* Members that are no options of their own: "hga_io.out out is what a call is for". */
 extern const char *const trait_others[];
 
-/* The traits of a call, a bit each. */
+/* The traits of a call, a bit each; whether it runs on ranks whoever runs it knows. */
 uint64_t traits_of(const drawn_call *c);
 
 #endif

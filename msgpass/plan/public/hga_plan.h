@@ -278,7 +278,7 @@ HGA_API hga_status hga_plan_rank_rows(const hga_plan *plan, hga_id field, hga_in
    hga_plan_execute. There is one parallel region; a thread takes whole samples as long as there is one for each thread.
    An error names the sample, and then no sample has run. What a sample writes must not overlap what another reads or
    writes (HGA_EINVAL): two samples cannot share an output or a tape, but they may write different rows of one output
-   (hga_io.first_row). */
+   (hga_io.first_row). On ranks samples run one after another, and all ranks bring as many. */
 HGA_API hga_status hga_plan_execute_batch(const hga_plan *plan, hga_workspace *const *workspaces, const hga_io *ios,
                                           hga_id n);
 
