@@ -163,7 +163,7 @@ static int dispatch(int argc, char **argv)
 int main(int argc, char **argv)
 {
     outfile_watch_signals();
-    int status = world_open();
+    int status = world_open(argc > 1 ? argv[1] : "");
     if (!status) status = world_close(dispatch(argc, argv));
     if (fflush(stdout) != 0 || ferror(stdout))
         return status ? status : complain(CLI_OUTSIDE, "standard output cannot be written");

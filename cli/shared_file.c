@@ -4,14 +4,23 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "complain.h"
 #include "world.h"
 
 typedef char file_path[HGA_PATH_BYTES];
 
+/* To open a pipe that nobody reads would wait for ever. */
+static int is_pipe(const char *path)
+{
+    struct stat there;
+    return stat(path, &there) == 0 && S_ISFIFO(there.st_mode);
+}
+
 static int create(const char *path, outfile *out, file_path name)
 {
+    if (is_pipe(path)) return complain(CLI_USAGE, "%s: is written as it comes, which several ranks cannot do", path);
     int status = outfile_open(path, out);
     if (!status && out->whole.in_place)
         return complain(CLI_USAGE, "%s: is written as it comes, which several ranks cannot do", out->whole.path);
@@ -30,12 +39,22 @@ static int join(const char *path, const file_path name, outfile *out)
                     strerror(errno));
 }
 
+/* All ranks are to mean the same file. */
+static int check_name(const char *path, const char *first)
+{
+    if (strncmp(first, path, sizeof(file_path) - 1) == 0) return CLI_GOOD;
+    return complain(CLI_USAGE, "ranks write one file: rank 0 writes '%s', and rank %d '%s'", first, world_rank(), path);
+}
+
 int shared_file_open(const char *path, outfile *out)
 {
     file_path name = "", *names = NULL;
     int status = CLI_GOOD;
     *out = (outfile){0};
     TRY(world_agree(take(world_ranks(), sizeof *names, &names)));
+    snprintf(name, sizeof name, "%s", path);
+    TRY(world_gather(name, sizeof name, names));
+    TRY(world_agree(check_name(path, names[0])));
     TRY(world_agree(world_rank() == 0 ? create(path, out, name) : CLI_GOOD));
     TRY(world_gather(name, sizeof name, names));
     TRY(world_agree(world_rank() == 0 ? CLI_GOOD : join(path, names[0], out)));

@@ -14,8 +14,8 @@
 
 /* What a rank tells the others at an agreement. */
 typedef struct word {
-    int status;
-    char complaint[1020];
+    int status, parts; /* parts: it is the rank's last */
+    char command[24], complaint[1000];
 } word;
 
 /* The process's, as its standard output is. */
@@ -88,16 +88,18 @@ static int meet(int n, int rank)
     return st ? refuse(rank, st == HGA_EUNSUPPORTED ? CLI_USAGE : CLI_OUTSIDE, hga_error_detail()) : CLI_GOOD;
 }
 
-/* --help ends the process where it stands. */
+/* --help ends the process where it stands, and others may not have been asked for it. */
 static void part(void)
 {
+    if (world.talk.fail && !world.mine.parts) world.talk.fail(world.talk.ctx, hga_fail(HGA_EEXTERNAL, "it has ended"));
     hga_dist_destroy(&world.call);
     hga_dist_destroy(&world.talk);
 }
 
-int world_open(void)
+int world_open(const char *command)
 {
     int rank, n = launched(&rank), status = CLI_GOOD;
+    snprintf(world.mine.command, sizeof world.mine.command, "%s", command);
     if (n < 2) return CLI_GOOD;
     TRY(meet(n, rank));
     atexit(part);
@@ -110,6 +112,23 @@ done:
 
 /* ---- agreement ---- */
 
+/* mpirun may start a program with other words on each rank. */
+static int check_words(const word *words)
+{
+    for (hga_id r = 1; r < world_ranks(); r++) {
+        const word *a = &words[0], *b = &words[r];
+        if (strcmp(a->command, b->command) == 0 && a->parts == b->parts) continue;
+        complain_keep(NULL, 0);
+        if (!world_speaks()) return CLI_USAGE;
+        if (a->parts != b->parts)
+            return complain(CLI_USAGE, "ranks are called for different things: rank %d has ended, and rank %d has not",
+                            a->parts ? 0 : r, a->parts ? r : 0);
+        return complain(CLI_USAGE, "ranks are called for different things: rank 0 for '%s', rank %d for '%s'",
+                        a->command, r, b->command);
+    }
+    return CLI_GOOD;
+}
+
 /* The status of the lowest rank that has one; its complaint, or the next one's, is printed by rank 0. */
 static int settle(const word *words)
 {
@@ -118,7 +137,7 @@ static int settle(const word *words)
         if (words[r].status && !first) first = &words[r];
         if (words[r].status && words[r].complaint[0] && !says) says = &words[r];
     }
-    if (!first) return CLI_GOOD;
+    if (!first) return check_words(words);
     complain_keep(NULL, 0);
     if (says && world_speaks()) complain(first->status, "%s", says->complaint);
     return first->status;
@@ -149,6 +168,7 @@ int world_agree(int status)
 
 int world_close(int status)
 {
+    world.mine.parts = 1;
     status = world_agree(status);
     part();
     return status;

@@ -5,8 +5,9 @@
 
 #include "hga_exchange.h"
 
-/* Meet the other ranks, where mpirun has started this process. Ranks above 0 have no standard output from then on. */
-int world_open(void);
+/* Meet the other ranks, where mpirun has started this process for a command. Ranks above 0 have no standard output from
+   then on. */
+int world_open(const char *command);
 /* Part with them, with a status that all have. */
 int world_close(int status);
 
@@ -19,7 +20,8 @@ int world_speaks(void);
 hga_id world_threads(hga_id typed);
 
 /* The same status for all ranks: that of the lowest rank that has one, whose complaint rank 0 prints. Every rank calls
-   it at the same points; once it is not good, it is so for ever and nobody waits any more. */
+   it at the same points; once it is not good, it is so for ever and nobody waits any more. Ranks of other commands, and
+   those that part while others go on, are a complaint. */
 int world_agree(int status);
 /* Every rank's `bytes` bytes to every rank, by rank. */
 int world_gather(const void *mine, int64_t bytes, void *all);

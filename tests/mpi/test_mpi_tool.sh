@@ -121,6 +121,21 @@ full() { # a folder on a disk of 64 KB, where root may make one
     return $got
 }
 fact a_full_disk_is_said_once full
+mkfifo pipe
+fact a_pipe_is_refused refused 2 "pipe: is written as it comes" on 2 "$hga" attend dense --query q.npy --key k.npy --value v.npy --out pipe --quiet
+
+# apart PROGRAM WORDS.. -- WORDS..: rank 0 is started with the first words, rank 1 with the others
+apart() {
+    local first=()
+    while [ "$1" != -- ]; do first+=("$1"); shift; done
+    on 1 "$hga" "${first[@]}" : -n 1 "$hga" "${@:2}"
+}
+tensors="--query q.npy --key k.npy --value v.npy --quiet"
+fact other_commands_on_other_ranks_are_told refused 2 "rank 0 for 'bench', rank 1 for 'attend'" apart bench --ranks -- attend dense $tensors --out x.npy
+fact a_rank_that_ends_before_others_is_told refused 2 "rank 1 has ended, and rank 0 has not" apart bench --ranks --variants window,dense --tokens 512 --repetitions 1 -- bench --ranks --variants window --tokens 512 --repetitions 1
+fact a_file_that_one_rank_misses_is_named_once refused 3 "nowhere.npy: cannot be read" apart attend dense $tensors --out x.npy -- attend dense --query nowhere.npy --key k.npy --value v.npy --quiet --out x.npy
+fact other_graphs_on_other_ranks_are_told refused 2 "rank 0 and rank 1 have different graphs" apart attend window -p left=3 $tensors --out x.npy -- attend window -p left=4 $tensors --out x.npy
+fact other_files_for_the_output_are_told refused 2 "rank 0 writes 'x.npy', and rank 1 'y.npy'" apart attend window $tensors --out x.npy -- attend window $tensors --out y.npy
 fact other_commands_are_refused refused 2 "topo: works in one process, and mpirun has started 3" on 3 "$hga" topo
 fact an_unknown_one_is_named_once refused 2 "no subcommand 'toop'" on 2 "$hga" toop
 
