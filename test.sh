@@ -1,5 +1,6 @@
 #!/bin/bash
-# Install what is missing, build in four ways and run every test in each: ./test.sh. For daily work, the release build and its unit tests: ./test.sh quick.
+# Install what is missing, build optimised and run every test, build under sanitizers and run those of the library and the readers: ./test.sh.
+# For daily work, the release build and its unit tests: ./test.sh quick. Which lines and branches the tests reach, which fails nobody: ./test.sh coverage.
 # Ends with ctest's summary of the release build, or of the first suite that failed, and with what was not run, and why.
 # The Python package is tested with torch, transformers and what else python/tests/requirements.txt names: in an environment in build/, made once (5.7 GB from PyPI), or
 # by the interpreter that HGA_PYTHON_TESTS_WITH names.
@@ -10,9 +11,9 @@ export CTEST_OUTPUT_ON_FAILURE=1
 jobs=$(nproc)
 form=${1-full}
 case $form in
-full | quick) ;;
+full | quick | coverage) ;;
 *)
-    sed -n '2,5s/^# //p' "$0"
+    sed -n '2,6s/^# //p' "$0"
     [ "$form" = --help ] || [ "$form" = help ] || exit 2
     exit 0
     ;;
@@ -24,10 +25,12 @@ took() { echo "$(($1 / 60)) min $(($1 % 60)) s"; }
 last=$(sed -n "s/^$form //p" "$times" 2>/dev/null | tail -1 || true)
 if [ -n "$last" ]; then
     echo "./test.sh $form takes about $(took "$last"): the last run here did"
-elif [ "$form" = quick ]; then
-    echo "./test.sh quick takes about 1 min"
 else
-    echo "./test.sh takes about 20 min; ./test.sh quick takes 1 min"
+    case $form in
+    quick) echo "./test.sh quick takes about 1 min" ;;
+    coverage) echo "./test.sh coverage takes about 6 min" ;;
+    full) echo "./test.sh takes about 12 min; ./test.sh quick takes 1 min" ;;
+    esac
 fi
 SECONDS=0
 
@@ -49,11 +52,6 @@ run_tests() {
     summary "$log" >/dev/null || fail "$log"
 }
 
-suite() {
-    build "$1"
-    run_tests "$@"
-}
-
 # ctest's summary is the last line, whatever the outcome.
 summary() { grep -E 'tests passed, [0-9]+ tests? failed out of' "$1"; }
 fail() {
@@ -66,11 +64,12 @@ finish() {
     echo
     echo "$(took $SECONDS)"
     not_run
-    summary build/ctest.log
+    summary "${1-build/ctest.log}"
 }
 
 # Tests that ctest calls skipped, by name, and why those of Python are.
 not_run() {
+    [ "$form" != coverage ] || return 0
     sed -nE 's/^[[:space:]]*[0-9]+ - (.*) \((Skipped|Not Run)\)$/\1/p' build/ctest.log | sort -u | tr '\n' ' ' >build/not-run.txt
     [ ! -s build/not-run.txt ] || echo "NOT RUN in the release build: $(cat build/not-run.txt)"
     [ -z "${no_python-}" ] || echo "NOT TESTED: the Python package with torch, transformers, mypy and notebooks: $no_python"
@@ -86,6 +85,27 @@ if [ "$form" = quick ]; then
     exit
 fi
 
+# Lines and branches that tests reach. Where threads run and memory lies, other tests have been, too.
+if [ "$form" = coverage ]; then
+    build coverage
+    # Counters of an earlier run would be added up.
+    find build-coverage -name '*.gcda' -delete
+    run_tests coverage --label-exclude 'whole|bench|rules|python' --exclude-regex 'test_first_touch|test_threads|test_waves|test_samples|headers'
+    # vec.h defines the same functions on other lines for every instruction set, which gcovr 5.2 cannot merge.
+    unseen=(--exclude kernels/vec.h)
+    if ! grep -q avx512_bf16 /proc/cpuinfo; then
+        echo "== kernels/bf16.inc is not counted: this machine has no products of bfloat16 pairs"
+        unseen+=(--exclude kernels/bf16.inc)
+    fi
+    gcovr --root . "${unseen[@]}" --filter '(graph|kernels|msgpass|builders)/' build-coverage
+    echo "== branches; what is not reached is listed in build-coverage/not-reached.txt"
+    gcovr --root . "${unseen[@]}" --branches --filter '(graph|kernels|msgpass)/' --txt build-coverage/branches.txt --json build-coverage/branches.json build-coverage
+    tail -4 build-coverage/branches.txt
+    python3 tests/not_reached.py build-coverage/branches.json >build-coverage/not-reached.txt
+    finish build-coverage/ctest.log
+    exit
+fi
+
 # The environment comes over the network while the compiler works.
 with=${HGA_PYTHON_TESTS_WITH-}
 if [ -z "$with" ]; then
@@ -95,6 +115,7 @@ if [ -z "$with" ]; then
     trap 'kill "$environment" 2>/dev/null || true' EXIT
 fi
 build release
+build asan
 if [ -z "$with" ]; then
     if wait "$environment"; then
         with=$PWD/build/python-tests/bin/python
@@ -107,7 +128,7 @@ cmake --preset release -DHGA_PYTHON_TESTS_WITH="$with" >/dev/null
 run_tests release
 
 # Tests of the tool as a whole (browsers, benchmarks) ran above; here it is the library, the readers and the fuzzers.
-suite asan --label-exclude 'whole|bench|rules|python'
+run_tests asan --label-exclude 'whole|bench|rules|python'
 
 echo "== valgrind"
 checked() { valgrind --quiet --error-exitcode=9 --leak-check=full --show-leak-kinds=definite --errors-for-leak-kinds=definite "$@" </dev/null; }
@@ -117,21 +138,5 @@ checked() { valgrind --quiet --error-exitcode=9 --leak-check=full --show-leak-ki
     checked ./custom_hierarchy
 )
 echo "no errors"
-
-# Counters of an earlier run would be added up.
-find build-coverage -name '*.gcda' -delete 2>/dev/null || true
-# Where threads run and memory lies, other tests have been, too.
-suite coverage --label-exclude 'whole|bench|rules|python' --exclude-regex 'test_first_touch|test_threads|test_waves|test_samples|headers'
-# vec.h defines the same functions on other lines for every instruction set, which gcovr 5.2 cannot merge.
-unseen=(--exclude kernels/vec.h)
-if ! grep -q avx512_bf16 /proc/cpuinfo; then
-    echo "== kernels/bf16.inc is not counted: this machine has no products of bfloat16 pairs"
-    unseen+=(--exclude kernels/bf16.inc)
-fi
-gcovr --root . "${unseen[@]}" --filter '(graph|kernels|msgpass|builders)/' build-coverage
-echo "== branches; what is not reached is listed in build-coverage/not-reached.txt"
-gcovr --root . "${unseen[@]}" --branches --filter '(graph|kernels|msgpass)/' --txt build-coverage/branches.txt --json build-coverage/branches.json build-coverage
-tail -4 build-coverage/branches.txt
-python3 tests/not_reached.py build-coverage/branches.json >build-coverage/not-reached.txt
 
 finish

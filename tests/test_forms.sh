@@ -13,7 +13,8 @@ stand_in bin/cmake 'echo "cmake $*" >>calls; mkdir -p build build-asan build-cov
 # shellcheck disable=SC2016
 stand_in bin/ctest 'echo "ctest $*" >>calls; [ ! -e broken ] || { echo "50% tests passed, 1 tests failed out of 2"; exit 8; }
 echo "100% tests passed, 0 tests failed out of 2"; [ ! -e skipping ] || printf "\nThe following tests did not run:\n\t  1 - python_torch (Skipped)\n\t 12 - python_models (Skipped)\n"'
-for program in valgrind gcovr; do stand_in bin/$program 'mkdir -p build-coverage; echo all >build-coverage/branches.txt'; done
+stand_in bin/valgrind "echo valgrind >>'$scratch/house/calls'"
+stand_in bin/gcovr 'echo gcovr >>calls; echo all >build-coverage/branches.txt'
 stand_in bin/python3 'exit 0'
 environment() { stand_in house/.ci/python "$1"; }
 environment 'echo "python $*" >>calls'
@@ -22,13 +23,16 @@ test_sh() { (cd house && rm -f calls && unset HGA_PYTHON_TESTS_WITH && exec ./te
 # ---- what it says, and what it runs ----
 
 test_sh --help >help
-fact help_names_both_forms holds help 'test\.sh quick'
+fact help_names_the_quick_form holds help 'test\.sh quick'
+fact and_that_of_coverage holds help 'test\.sh coverage'
 fact another_word_is_wrong_usage exits 2 test_sh quickly
 fact the_whole_runs test_sh
 test_sh >whole
 fact its_first_line_says_how_long_it_takes sh -c 'head -1 whole | grep -Eq "^\./test\.sh( full)? takes about [0-9]+"'
 ctest_lines() { grep '^ctest' house/calls | sed 's/ --parallel [0-9]*//'; }
-fact in_three_builds_under_their_sanitizers equal "$(ctest_lines | sed 's/ --label.*//' | tr '\n' ';')" "ctest --preset release;ctest --preset asan;ctest --preset coverage;"
+fact in_two_builds equal "$(ctest_lines | sed 's/ --label.*//' | tr '\n' ';')" "ctest --preset release;ctest --preset asan;"
+fact both_built_before_any_test equal "$(grep -oE '^(cmake --build --preset [a-z]*|ctest)' house/calls | head -3 | tr '\n' ';')" "cmake --build --preset release;cmake --build --preset asan;ctest;"
+fact valgrind_looks_on_then equal "$(grep -c '^valgrind' house/calls)" 2
 fact the_release_build_runs_every_test equal "$(ctest_lines | head -1)" "ctest --preset release"
 fact with_the_environments_python grep -q "^cmake --preset release -DHGA_PYTHON_TESTS_WITH=.*/build/python-tests/bin/python$" house/calls
 fact the_summary_is_its_last_line equal "$(tail -1 whole)" "100% tests passed, 0 tests failed out of 2"
@@ -40,6 +44,11 @@ fact and_says_how_long_it_takes holds quick '^\./test\.sh quick takes about'
 fact one_build_of_unit_tests_and_rules equal "$(ctest_lines)" "ctest --preset release --label-regex unit|rules"
 fact without_an_environment lacks house/calls '^python'
 fact which_it_says holds quick '^NOT TESTED: the Python package .* not in the quick form$'
+
+fact the_form_of_coverage_runs test_sh coverage
+test_sh coverage >reached
+fact one_build_whose_counters_are_read equal "$(grep -oE '^(cmake --build --preset [a-z]*|ctest --preset [a-z]*|gcovr)' house/calls | tr '\n' ';')" "cmake --build --preset coverage;ctest --preset coverage;gcovr;gcovr;"
+fact the_branches_and_the_summary_are_its_last_words equal "$(sed '/^$/d' reached | tail -3 | sed 's/^[0-9]* min [0-9]* s$/TIME/' | tr '\n' ';')" "all;TIME;100% tests passed, 0 tests failed out of 2;"
 
 # ---- nothing is skipped in silence ----
 
@@ -76,8 +85,8 @@ else
     fact a_second_time make few.txt 1000
     fact nothing_is_installed equal "$(date -r there/log +%Y)" 2001
     echo 'hga-no-such-package==1' >few.txt
-    fact what_is_not_to_be_had_ends_with_3 exits 3 make few.txt 1000
     make few.txt 1000 >why 2>stderr
+    fact what_is_not_to_be_had_ends_with_3 equal $? 3
     fact and_one_line_says_so sh -c '[ "$(wc -l <why)" = 1 ] && grep -q "PyPI cannot be reached" why'
 fi
 fact a_small_disk_ends_with_3_too exits 3 make few.txt 999000000000
