@@ -13,7 +13,7 @@ import numpy as np
 
 HGA = sys.argv[1]
 FIRST = int(sys.argv[2]) if len(sys.argv) > 2 else 1
-N = int(sys.argv[3]) if len(sys.argv) > 3 else 25 if os.environ.get("HGA_TEST_QUICK") else 80
+N = int(sys.argv[3]) if len(sys.argv) > 3 else 12 if os.environ.get("HGA_TEST_QUICK") else 80
 
 VARIANTS = (
     "dense", "dense -p causal=1", "window -p left=3 -p right=2", "htransformer -p block=4", "htransformer -p block=2 -p causal=1",

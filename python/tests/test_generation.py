@@ -101,8 +101,8 @@ class Generation(OnOneThread):
 
     def test_assisted_generation_takes_back_what_was_not_right(self):
         cuts = {words: [] for words in WORDS}
-        for name in ("Llama", "GPT-2", "Gemma2"):
-            for words in WORDS:
+        for i, name in enumerate(("Llama", "GPT-2", "Gemma2")):
+            for words in WORDS[i::3] if i else WORDS:
                 with self.subTest(name, words=words):
                     model = model_of(name, words)
                     want = model.generate(self.ids[:1], use_cache=False, **SAY)
@@ -124,10 +124,10 @@ class Generation(OnOneThread):
 
     def test_assistants_may_go_far_ahead(self):
         model = model_of("Llama", "window:left=4", max_position_embeddings=256)
-        say = {**SAY, "max_new_tokens": 120, "suppress_tokens": [1]}  # what looks like padding
+        say = {**SAY, "max_new_tokens": 90, "suppress_tokens": [1]}  # what looks like padding
         want = model.generate(self.ids[:1], use_cache=False, **say)
         helper = model_of("Llama", "window:left=4", max_position_embeddings=256)
-        helper.generation_config.num_assistant_tokens = 90  # beyond the usual rollback
+        helper.generation_config.num_assistant_tokens = 70  # beyond the usual rollback
         helper.generation_config.assistant_confidence_threshold, helper.generation_config.suppress_tokens = 0, [1]
         with torch.no_grad():
             helper.lm_head.weight[:45] = 0
