@@ -94,6 +94,7 @@ static void pad_rel_key(fast_pass *p)
     const hga_io *io = p->call->io;
     hga_id dim = p->plan->shape.dim, padded_dim = padded(dim);
     float *to = p->rel_key;
+    if (to && p->plan->ranks) memset(to, 0, (size_t)io->n_rel_key * (size_t)padded_dim * sizeof *to);
     for (hga_id t = 0; to && t < io->n_rel_key; t++)
         memcpy(to + (ptrdiff_t)t * padded_dim, io->rel_key + (ptrdiff_t)t * dim, (size_t)dim * sizeof *to);
 }
@@ -112,13 +113,23 @@ void fast_clear(const fast_pass *p, hga_id part, hga_id parts)
     memset((char *)p->memory + first, 0, (size_t)(end - first));
 }
 
+void find_runs(fast_pass *p)
+{
+    const struct rank_plan *r = p->plan->ranks;
+    p->all = (hga_interval){0, p->nodes.n};
+    p->run = r ? r->mine : &p->all, p->n_runs = r ? r->n_mine : 1;
+    p->begin = 0, p->end = p->nodes.n;
+}
+
 void fast_begin(const gradient_call *c, lane *first, hga_id n_lanes, fast_pass *p)
 {
     p->call = c, p->rows.lists = c->lists;
+    find_runs(p);
     p->lanes = first, p->n_lanes = n_lanes, p->panel = first->panel, p->numbers = first->numbers;
     pad_rel_key(p);
     p->softcap = modifiers_softcap(p->program, c->io), p->slopes = modifiers_of(c->io).slopes;
     plan_places(p), plan_clearing(p);
+    if (p->plan->ranks) clear_own_rows(p);
     for (hga_id v = 0; p->log_mass && v < p->nodes.n; v++) p->log_mass[v] = logf(p->nodes.mass[v]);
 }
 
@@ -198,7 +209,7 @@ static void sum_adjoint(fast_pass *p, const hga_stage *stage, hga_id v, double t
 static int writes_row(const fast_pass *p, const hga_stage *stage, hga_id v)
 {
     int is_kept = v < p->nodes.level_ptr[1] && program_keeps_tokens(stage);
-    return program_row(&p->nodes, p->program->field[stage->out].rows, v) && !is_kept;
+    return program_row(&p->nodes, p->program->field[stage->out].rows, v) && !is_kept && row_goes(p, v);
 }
 
 /* A sum forwards or backwards, rows in the order of the stage or the other way. */
@@ -206,7 +217,6 @@ static hga_status walk_sum(fast_pass *p, hga_id s, int backwards)
 {
     const hga_stage *stage = &p->program->stage[s];
     int down = (stage->order == HGA_LEVELS_DOWN) != backwards;
-    hga_id n = p->nodes.n;
     hga_status st = HGA_OK;
     if (backwards ? !p->field[stage->out].adjoint : !p->field[stage->out].value) return HGA_OK;
     if (is_of_children(stage)) {
@@ -214,8 +224,8 @@ static hga_status walk_sum(fast_pass *p, hga_id s, int backwards)
         return HGA_OK;
     }
     rows_open(&p->rows, p->plan, s);
-    for (hga_id i = 0; i < n; i++) {
-        hga_id v = down ? n - 1 - i : i;
+    for (node_walk w = {0}; node_next(p, down, &w);) {
+        hga_id v = w.v;
         double total;
         if (!writes_row(p, stage, v)) continue;
         HGA_TRY(read_sum(p, stage, v, &total));
@@ -227,6 +237,20 @@ done:
 
 /* ---- a head ---- */
 
+/* Of nodes [first, first + n), which are all of them or those of a rank. */
+static void round_rows(const fast_pass *p, const fast_field *x, hga_id first, hga_id n)
+{
+    if (!x->place || n == p->nodes.n) {
+        float *row = x->value + (ptrdiff_t)first * x->padded;
+        p->plan->kernels->round_bf16((hga_id)(n * x->padded), row, row);
+        return;
+    }
+    for (hga_id v = first; v < first + n; v++) {
+        float *row = x->value + (ptrdiff_t)x->place[v] * x->padded;
+        p->plan->kernels->round_bf16(x->padded, row, row);
+    }
+}
+
 /* Operands of a bfloat16 plan are rounded before the first flat stage that reads them; what is written to them later
    is not. */
 static void round_operands(const fast_pass *p, const hga_stage *stage, int kv, uint32_t *rounded)
@@ -235,7 +259,7 @@ static void round_operands(const fast_pass *p, const hga_stage *stage, int kv, u
         const fast_field *x = &p->field[f];
         int due = stage->order == HGA_FLAT && stage->reads >> f & 1u && !(*rounded >> f & 1u);
         if (!due || is_kv(p, f) != kv || !x->value || !storage_is_rounded(p->plan, f)) continue;
-        p->plan->kernels->round_bf16((hga_id)(p->nodes.n * x->padded), x->value, x->value);
+        for (call_rows at = {0}; call_nodes_next(p->call, f, &at);) round_rows(p, x, at.first, at.n);
         *rounded |= 1u << f;
     }
 }
@@ -247,6 +271,7 @@ static hga_status forward(fast_pass *p, int kv)
     uint32_t rounded = 0;
     for (hga_id f = 1; f <= p->program->n_fields; f++)
         if (is_kv(p, f) == kv && p->field[f].value && program_is_input(p->program->field[f].binding)) fast_load(p, f);
+    if (p->plan->ranks) put_received(p, kv);
     for (hga_id s = 0; s < p->program->n_stages; s++) {
         const hga_stage *stage = &p->program->stage[s];
         round_operands(p, stage, kv, &rounded);
@@ -276,19 +301,27 @@ static hga_status attend_back(fast_pass *p, hga_id s)
     return fast_attend(p, s);
 }
 
+hga_status stage_back(fast_pass *p, hga_id s)
+{
+    hga_status st = HGA_OK;
+    stage_kind kind = p->plan->stage[s].kind;
+    if (kind_sums(kind)) HGA_TRY(walk_sum(p, s, 1));
+    if (kind == KIND_SPREAD) HGA_TRY(fast_spread(p, s));
+    if (kind == KIND_ENERGY) HGA_TRY(fast_energy(p, s, 1));
+    if (kind == KIND_DESCEND) HGA_TRY(fast_descend(p, s, 1));
+    if (kind_attends(kind)) HGA_TRY(attend_back(p, s));
+done:
+    return st;
+}
+
 static hga_status backward(fast_pass *p, int kv)
 {
     hga_status st = HGA_OK;
     for (hga_id s = p->program->n_stages; s-- > 0;) {
-        const hga_stage *stage = &p->program->stage[s];
-        stage_kind kind = p->plan->stage[s].kind;
-        if (is_kv(p, stage->out) != kv) continue;
-        if (kind_sums(kind)) HGA_TRY(walk_sum(p, s, 1));
-        if (kind == KIND_SPREAD) HGA_TRY(fast_spread(p, s));
-        if (kind == KIND_ENERGY) HGA_TRY(fast_energy(p, s, 1));
-        if (kind == KIND_DESCEND) HGA_TRY(fast_descend(p, s, 1));
-        if (kind_attends(kind)) HGA_TRY(attend_back(p, s));
-        if (kind == KIND_ATTEND) clear_field(p, stage->out); /* what was there before is lost */
+        hga_id out = p->program->stage[s].out;
+        if (is_kv(p, out) != kv) continue;
+        HGA_TRY((p->plan->ranks ? rank_stage_back : stage_back)(p, s));
+        if (p->plan->stage[s].kind == KIND_ATTEND) clear_field(p, out); /* what was there before is lost */
     }
 done:
     return st;

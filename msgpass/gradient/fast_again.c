@@ -85,7 +85,8 @@ hga_status fast_attend_forward(fast_pass *p, hga_id s)
     hga_status st = HGA_OK;
     hga_id field = p->program->stage[s].out;
     rows_open(&p->rows, p->plan, s);
-    for (hga_id v = 0; v < p->nodes.n; v++) {
+    for (node_walk w = {0}; node_next(p, 0, &w);) {
+        hga_id v = w.v;
         if (p->plan->stage[s].kind == KIND_ATTEND) p->field[field].own_lse[v] = -INFINITY;
         if (program_row(&p->nodes, p->program->field[field].rows, v))
             HGA_TRY(attend_row(p, s, v, p->panel->group[0].q_rows));

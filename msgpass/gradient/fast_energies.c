@@ -131,9 +131,9 @@ static hga_status walk(fast_pass *p, hga_id s, int backwards, void (*row)(fast_p
     int down = (stage->order == HGA_LEVELS_DOWN) != backwards;
     hga_status st = HGA_OK;
     rows_open(&p->rows, p->plan, s);
-    for (hga_id i = 0; i < p->nodes.n; i++) {
-        hga_id v = down ? p->nodes.n - 1 - i : i;
-        if (!program_row(&p->nodes, p->program->field[stage->out].rows, v)) continue;
+    for (node_walk w = {0}; node_next(p, down, &w);) {
+        hga_id v = w.v;
+        if (!program_row(&p->nodes, p->program->field[stage->out].rows, v) || !row_goes(p, v)) continue;
         HGA_TRY(edges_read(&p->rows, v));
         row(p, stage, v);
     }
@@ -154,7 +154,8 @@ hga_status fast_descend(fast_pass *p, hga_id s, int backwards)
 void ask_of_states(const fast_pass *p, hga_id field)
 {
     const fast_field *x = &p->field[field];
-    for (hga_id v = 0; v < p->nodes.n; v++) {
+    for (node_walk w = {0}; node_next(p, 0, &w);) {
+        hga_id v = w.v;
         if (!program_row(&p->nodes, p->program->field[field].rows, v) || x->own_lse[v] == -INFINITY) continue;
         x->lse[v] = x->own_lse[v];
         x->delta[v] += (float)p->plan->kernels->dot(x->columns, adjoint_row(p, field, v), value_row(p, field, v));

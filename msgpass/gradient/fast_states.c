@@ -5,19 +5,19 @@
 
 #include <math.h>
 
-/* Merge node v's adjoint, times w, into node u's. */
-static void merge_into(const fast_pass *p, hga_id f, hga_id v, hga_id u, float w)
+/* .. times w. */
+void merge_asked(const fast_pass *p, hga_id f, hga_id u, asked_state from, float w)
 {
     const fast_field *x = &p->field[f];
-    double a = -(double)x->lse[u], b = log((double)w) - (double)x->lse[v];
+    double a = -(double)x->lse[u], b = log((double)w) - (double)from.lse;
     if (b == -INFINITY) return;
     double hi = a > b ? a : b, keep = exp(a - hi), add = exp(b - hi), sum = keep + add;
     if (a == -INFINITY)
-        p->plan->kernels->scale(x->padded, 1, adjoint_row(p, f, v), adjoint_row(p, f, u));
+        p->plan->kernels->scale(x->padded, 1, from.row, adjoint_row(p, f, u));
     else
-        p->plan->kernels->blend(x->padded, (float)(keep / sum), adjoint_row(p, f, u), (float)(add / sum),
-                                adjoint_row(p, f, v), adjoint_row(p, f, u));
-    x->delta[u] = (float)((keep * (double)x->delta[u] + add * (double)x->delta[v]) / sum);
+        p->plan->kernels->blend(x->padded, (float)(keep / sum), adjoint_row(p, f, u), (float)(add / sum), from.row,
+                                adjoint_row(p, f, u));
+    x->delta[u] = (float)((keep * (double)x->delta[u] + add * (double)from.delta) / sum);
     x->lse[u] = (float)-(hi + log(sum));
 }
 
@@ -26,12 +26,15 @@ hga_status fast_spread(fast_pass *p, hga_id s)
     const hga_stage *stage = &p->program->stage[s];
     hga_status st = HGA_OK;
     rows_open(&p->rows, p->plan, s);
-    for (hga_id v = 0; v < p->nodes.n; v++) { /* from the lowest level up */
-        if (!program_row(&p->nodes, p->program->field[stage->out].rows, v) || p->field[stage->out].lse[v] == INFINITY)
+    for (node_walk w = {0}; node_next(p, 0, &w);) { /* from the lowest level up */
+        hga_id v = w.v;
+        const fast_field *x = &p->field[stage->out];
+        if (!row_goes(p, v) || !program_row(&p->nodes, p->program->field[stage->out].rows, v) || x->lse[v] == INFINITY)
             continue;
         HGA_TRY(edges_read(&p->rows, v));
+        const asked_state asked = {adjoint_row(p, stage->out, v), x->delta[v], x->lse[v]};
         for (int64_t i = 0; i < p->rows.n; i++)
-            merge_into(p, stage->out, v, p->rows.edge[i].src, p->rows.edge[i].weight);
+            merge_asked(p, stage->out, p->rows.edge[i].src, asked, p->rows.edge[i].weight);
     }
 done:
     return st;

@@ -62,10 +62,10 @@ static void give_children(const fast_pass *p, const hga_stage *s, const brood *b
 void fast_children(fast_pass *p, const hga_stage *s, int backwards)
 {
     const fast_field *x = &p->field[s->out];
-    hga_id first = p->nodes.level_ptr[1], n = p->nodes.n - first;
-    for (hga_id i = 0; i < n; i++) {
-        hga_id v = backwards ? p->nodes.n - 1 - i : first + i;
-        if (!program_row(&p->nodes, p->program->field[s->out].rows, v)) continue;
+    hga_id first = p->nodes.level_ptr[1];
+    for (node_walk w = {0}; node_next(p, backwards, &w);) {
+        hga_id v = w.v;
+        if (v < first || !program_row(&p->nodes, p->program->field[s->out].rows, v) || !row_goes(p, v)) continue;
         brood b = brood_of(&p->nodes, v);
         if (!backwards) sum_children(p, s, &b, x->value + (ptrdiff_t)v * x->padded);
         if (!backwards) continue;

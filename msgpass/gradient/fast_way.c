@@ -118,6 +118,7 @@ static hga_id turns_apart(const hga_plan *plan, const made_fast *made, const cal
 {
     const strips *x = strips_of(made, plan, needs);
     int cut = 0;
+    if (plan->ranks && plan->ranks->returned) return 0; /* what goes home goes turn by turn */
     for (hga_id s = 0; s < plan->program.n_stages; s++) cut |= x[s].n > 1;
     return cut ? needs->turns / needs->threads * needs->threads : needs->turns;
 }
@@ -171,7 +172,7 @@ static int64_t kept_bytes(const hga_plan *plan, const void *made, const call_nee
 /* Whoever has the rows of a pass clears them: its thread, or all of them where they go through it together. */
 static void clear_padding(const crew *all)
 {
-    if (!fast_has_padding(all->pass)) return;
+    if (!fast_has_padding(all->pass) || all->pass->plan->ranks) return; /* a rank has few of them */
 #pragma omp parallel num_threads(all->threads) if (all->threads > 1)
     {
         binding old;
@@ -234,6 +235,13 @@ static void go_in_order(const crew *all)
     }
 }
 
+static hga_status run_turn(fast_pass *p, hga_id turn)
+{
+    hga_status st = fast_gradient(p, turn);
+    if (!st) st = fast_end(p);
+    return st == HGA_ENOMEM ? hga_fail(st, "the gradient's rows found no memory") : st; /* said by another thread */
+}
+
 /* Which thread takes which turn or strip changes nothing: sums of tables are kept apart and added in the order of the
    turns, and strips are added in their own. */
 static hga_status run_turns(const gradient_call *c, crew *all)
@@ -243,9 +251,7 @@ static hga_status run_turns(const gradient_call *c, crew *all)
     for (hga_id t = 0; t < all->passes; t++) /* said by another thread */
         if (all->pass[t].status) HGA_TRY(hga_fail(all->pass[t].status, "the gradient's rows found no memory"));
     all->pass[0].n_lanes = all->threads, all->pass[0].turns = (turn_walk){all->apart, 1, c->needs.turns};
-    for (hga_id turn = all->apart; turn < c->needs.turns; turn++)
-        if (fast_gradient(&all->pass[0], turn) || fast_end(&all->pass[0]))
-            HGA_TRY(hga_fail(HGA_ENOMEM, "the gradient's rows found no memory"));
+    for (hga_id turn = all->apart; turn < c->needs.turns; turn++) HGA_TRY(run_turn(&all->pass[0], turn));
 done:
     return st;
 }
@@ -286,6 +292,7 @@ static hga_status find(gradient_call *c, const void *what, hga_workspace *worksp
         panel_open(c, panel[t]), lane_begin(c, panel[t], &all.lane[t]);
         all.pass[0].call = c, all.pass[0].rows.lists = c->lists,
         all.pass[0].n = c->plan->shape.n_heads / c->needs.turns;
+        find_runs(&all.pass[0]);
         all.pass[0].turns = whole ? (turn_walk){t, all.passes, all.apart} : (turn_walk){0, 1, c->needs.turns};
         HGA_TRY(fast_find(&all.pass[0], &all.lane[t], whole ? 0 : t, whole ? 1 : all.threads));
     }
@@ -321,6 +328,7 @@ const way subtrees_way = {.name = "a subtree at a time, a head at a time",
                           .find = find,
                           .go = go};
 const way stages_way = {.name = "a head at a time",
+                        .on_ranks = 1,
                         .refuses = refuses_stages,
                         .skips = goes_by_panels,
                         .make = make_stages,

@@ -112,6 +112,8 @@ typedef struct call_rows {
     int64_t part;
 } call_rows;
 int call_rows_next(const gradient_call *c, hga_id field, call_rows *at);
+/* .. and of all nodes those whose rows of a field the call looks at: all, or a rank's and those that it receives. */
+int call_nodes_next(const gradient_call *c, hga_id field, call_rows *at);
 int call_computes(const gradient_call *c, hga_id v);
 int call_has_loss(const gradient_call *c, hga_id v);
 /* The caller's tensor of a field, and the one its gradient goes to (out: comes from); NULL for internal fields. */

@@ -134,9 +134,16 @@ static void add_own(const fast_pass *p, lane *l, hga_id stage, hga_id i)
         if (is_shared(p->needs, t)) add_sums(p->sums.of[t], l->own.of[t], p->needs->entries[t]);
 }
 
+/* Does another rank compute all rows of the strip? */
+static int is_elsewhere(const fast_pass *p, const strips *s, hga_id stage, hga_id i)
+{
+    return p->plan->ranks && !has_rows(p, stage, s->first[i], s->first[i + 1]);
+}
+
 static void run_strip(fast_pass *p, lane *l, hga_id stage, hga_id i, strip_rows rows)
 {
     const strips *s = &p->call->strips[stage];
+    if (is_elsewhere(p, s, stage, i)) return;
     fast_pass one = seen_by(p, l, stage, i);
     if (!l->status) l->status = rows(&one, stage, s->first[i], s->first[i + 1]);
     l->rows = one.rows;
@@ -146,7 +153,7 @@ static void run_strip(fast_pass *p, lane *l, hga_id stage, hga_id i, strip_rows 
 static void end_strip(fast_pass *p, lane *l, hga_id stage, hga_id i)
 {
     const strips *s = &p->call->strips[stage];
-    add_own(p, l, stage, i);
+    if (!is_elsewhere(p, s, stage, i)) add_own(p, l, stage, i);
     columns_leave(p, stage, s->first[i] / STRIP_PANEL, (s->first[i + 1] + STRIP_PANEL - 1) / STRIP_PANEL);
 }
 

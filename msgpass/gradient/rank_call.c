@@ -32,6 +32,34 @@ int call_rows_next(const gradient_call *c, hga_id f, call_rows *x)
     return received_next(c->plan->ranks, f, x);
 }
 
+/* Of all rows that were received, whosever they are. */
+static int parts_next(const struct rank_plan *r, hga_id f, call_rows *x)
+{
+    for (; x->part < r->n_received_parts; x->part++) {
+        const rank_part *p = &r->part[r->received_part + x->part];
+        if (p->field != f) continue;
+        x->first = p->first, x->n = p->n, x->part++;
+        return 1;
+    }
+    return 0;
+}
+
+int call_nodes_next(const gradient_call *c, hga_id f, call_rows *x)
+{
+    const struct rank_plan *r = c->plan->ranks;
+    if (!r) {
+        x->n = c->plan->nodes.n;
+        return !x->part++;
+    }
+    if (x->own.interval < r->n_mine) {
+        const hga_interval *mine = &r->mine[x->own.interval];
+        x->first = (hga_id)mine->first, x->n = (hga_id)mine->n;
+        x->own.interval++;
+        return 1;
+    }
+    return parts_next(r, f, x);
+}
+
 int call_computes(const gradient_call *c, hga_id v) { return !c->plan->ranks || rank_computes(c->plan->ranks, v); }
 
 int call_has_loss(const gradient_call *c, hga_id v)

@@ -25,6 +25,12 @@ typedef struct rank_call {
     double *mine, *all; /* [GATHERED], [n_ranks][GATHERED] */
 } rank_call;
 
+/* Does the call look at node v's row of a field? */
+static inline int call_has_row(const gradient_call *c, hga_id field, hga_id v)
+{
+    return !c->plan->ranks || c->plan->ranks->has[v] >> field & 1u;
+}
+
 /* rank_call.c: memory, measured or handed out; then the call is given the whole tensors in place of the rank's own. */
 void rank_lay_out(const hga_plan *plan, rank_call *r, carver *room);
 /* What a call with such memory would bring and want, for its needs; the numbers' places are not known yet. */

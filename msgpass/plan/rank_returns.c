@@ -74,6 +74,15 @@ static hga_status add_return(struct rank_plan *r, hga_id stage, hga_id level)
     return st;
 }
 
+/* The transfer with room for its rows' adjoints: those of states may have a log-sum-exp of their own beside them. */
+static rank_transfer with_room(const hga_plan *plan, const rank_transfer *t)
+{
+    rank_transfer x = *t;
+    if (plan->program.field[t->part.field].width == HGA_WIDTH_STATE)
+        x.bytes += (int64_t)t->part.n * plan->storage[t->part.field].heads * (int64_t)sizeof(float);
+    return x;
+}
+
 /* Transfers of one stage and level after the other. */
 static hga_status list_returns(const hga_plan *plan, const rank_transfers *all, const returned *x, leg_list *legs)
 {
@@ -86,8 +95,10 @@ static hga_status list_returns(const hga_plan *plan, const rank_transfers *all, 
             HGA_TRY(add_return(r, x[i].stage, x[i].level));
             kv = is_kv(&plan->program, all->transfer[x[i].transfer].part.field);
         }
-        for (int64_t k = i; k < i + n; k++)
-            HGA_TRY(legs_add(r, &all->transfer[x[k].transfer], (hga_id)r->n_back - 1, k, 1, legs));
+        for (int64_t k = i; k < i + n; k++) {
+            const rank_transfer t = with_room(plan, &all->transfer[x[k].transfer]);
+            HGA_TRY(legs_add(r, &t, (hga_id)r->n_back - 1, k, 1, legs));
+        }
     }
     if (!r->n_back || r->back[r->n_back - 1].stage >= 0) HGA_TRY(add_return(r, -1, 0));
 done:
@@ -103,7 +114,10 @@ hga_status rank_returns_make(hga_plan *plan, const rank_transfers *all)
     leg_list legs = {0};
     HGA_TRY(hga_new(&r->allocator, all->n, sizeof *x, &x));
     for (hga_id s = 0; s < plan->program.n_stages; s++) r->time[s] = time_of(plan, all, s);
-    for (int64_t i = 0; i < all->n; i++) x[i] = place(plan, &all->transfer[i], i);
+    for (int64_t i = 0; i < all->n; i++) {
+        x[i] = place(plan, &all->transfer[i], i);
+        if (x[i].stage >= 0) r->returned |= UINT32_C(1) << all->transfer[i].part.field;
+    }
     sort_returned(x, all->n);
     HGA_TRY(list_returns(plan, all, x, &legs));
     HGA_TRY(hga_new_zero(&r->allocator, r->n_back, sizeof *batch, &batch));

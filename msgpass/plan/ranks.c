@@ -76,6 +76,7 @@ void rank_plan_clear(hga_plan *plan)
     hga_delete(a, r->mine, r->mine_room, sizeof *r->mine);
     hga_delete(a, r->number, r->n_nodes, sizeof *r->number);
     hga_delete(a, r->limb, r->limb_room, sizeof *r->limb);
+    hga_delete(a, r->has, r->n_nodes, sizeof *r->has);
     hga_delete(a, r->part, r->part_room, sizeof *r->part);
     hga_delete(a, r->message, r->message_room, sizeof *r->message);
     hga_delete(a, r->batch, r->batch_room, sizeof *r->batch);
@@ -168,6 +169,27 @@ done:
     return st;
 }
 
+/* The parts that come, which are the last. */
+static void find_received(struct rank_plan *r)
+{
+    int64_t n = 0;
+    for (hga_id b = 0; b < r->n_batches; b++)
+        for (const rank_message *m = r->message + r->batch[b].receive, *end = m + r->batch[b].n_receive; m < end; m++)
+            n += m->n_parts;
+    r->received_part = r->n_parts - n, r->n_received_parts = n;
+}
+
+static hga_status note_rows(struct rank_plan *r)
+{
+    hga_status st = hga_new_zero(&r->allocator, r->n_nodes, sizeof *r->has, &r->has);
+    for (hga_id v = 0; !st && v < r->n_nodes; v++) r->has[v] = rank_computes(r, v) ? ~UINT32_C(0) : 0;
+    for (int64_t i = 0; !st && i < r->n_received_parts; i++) {
+        const rank_part *p = &r->part[r->received_part + i];
+        for (hga_id v = p->first; v < p->first + p->n; v++) r->has[v] |= UINT32_C(1) << p->field;
+    }
+    return st;
+}
+
 /* ---- do all ranks mean the same? ---- */
 
 typedef struct rank_stamp {
@@ -248,6 +270,8 @@ hga_status rank_plan_make(hga_plan *plan)
     HGA_TRY(rank_transfers_list(r, &halo, &transfers));
     HGA_TRY(list_legs(plan, r, &transfers, &legs));
     HGA_TRY(legs_to_messages(r, &legs, r->batch, &r->bytes_out, &r->bytes_in));
+    find_received(r);
+    if (plan->options.gradient) HGA_TRY(note_rows(r));
     if (plan->options.gradient) HGA_TRY(rank_returns_make(plan, &transfers));
     rank_stamp stamp = stamp_of(plan);
     HGA_TRY(check_stamps(plan, &stamp));

@@ -101,10 +101,13 @@ struct rank_plan {
     int64_t n_runs, run_room, n_passes, pass_room;
     int64_t n_mine, mine_room, n_limbs, limb_room, n_parts, part_room, n_messages, message_room, n_batches, batch_room;
     int64_t bytes_out, bytes_in;
+    int64_t received_part, n_received_parts; /* of all batches, one behind the other */
     /* plans with options.gradient: by stage, from the last back; the last of them is of stage -1 */
     rank_return *back;
     int64_t n_back, back_room, back_out, back_in;
     return_time time[HGA_MAX_STAGES];
+    uint32_t returned; /* bit f: rows of field f that a stage has written come home, to whichever rank */
+    uint32_t *has;     /* [nodes]: bit f: the rank computes or receives the node's row of field f */
     hga_id n_nodes;
     uint64_t stamp; /* of all that is to be the same on all ranks */
 };
@@ -155,7 +158,8 @@ typedef struct leg_list {
 /* The legs of a transfer that begin or end with this rank; `back`: from who reads its rows to who wrote them. */
 hga_status legs_add(const struct rank_plan *r, const rank_transfer *t, hga_id batch, int64_t at, int back, leg_list *l);
 void legs_clear(const struct rank_plan *r, leg_list *l);
-/* Their messages, behind those that the plan has; of the batches, which come zeroed. Bytes both ways are counted on. */
+/* Their messages, behind those that the plan has, those to send first; of the batches, which come zeroed. Bytes both
+   ways are counted on. */
 hga_status legs_to_messages(struct rank_plan *r, leg_list *l, rank_batch *batches, int64_t *out, int64_t *in);
 
 /* ---- rank_returns.c ---- */

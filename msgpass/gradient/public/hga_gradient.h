@@ -16,9 +16,10 @@
    tensors and of d_out and d_lse. Of a row that is shared all ranks bring the same d_out, which counts once. Each
    rank gets the gradients of its rows, of shared rows too, and every rank the whole gradients of tables, with the same
    bits. All want the same tables, else HGA_EINVAL; which tensors each wants is its own choice. Gradients are sums of
-   the numbers of one process in another order. As many bytes go home as the execution sent, and sums of tables and of
-   shared rows go to everybody. Where a rank fails, all ranks' calls return its status. hga_plan_prepare asks nothing
-   of other ranks. There are no batches and no hga_plan_loss (HGA_EUNSUPPORTED). */
+   the numbers of one process in another order. As many bytes go home as the execution sent, of states perhaps a
+   float32 a row and head more, and sums of tables and of shared rows go to everybody. Where a rank fails, all ranks'
+   calls return its status. hga_plan_prepare asks nothing of other ranks, and the first call may still allocate. There
+   are no batches and no hga_plan_loss (HGA_EUNSUPPORTED). */
 #ifndef HGA_GRADIENT_H
 #define HGA_GRADIENT_H
 
