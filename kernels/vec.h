@@ -19,6 +19,21 @@
 #include <immintrin.h>
 #endif
 
+/* Are results of two operands put into one of them? */
+#if defined(VEC_SSE) && !defined(__AVX__)
+#define VEC_OVERWRITES
+#endif
+
+/* Sums that there are registers for, besides what is multiplied: of 32 registers, or of 16. Products that overwrite
+   what they read need copies besides. */
+#if defined(__AVX512F__) || defined(__aarch64__)
+#define VEC_SUMS 24
+#elif defined(VEC_AVX2)
+#define VEC_SUMS 12
+#else
+#define VEC_SUMS 8
+#endif
+
 /* The compiler must take x for changed. */
 #if defined(__AVX512F__)
 #define HIDE(x) __asm__ volatile("" : "+v"(x))
@@ -110,7 +125,11 @@ static inline __m256i vec_first(int n)
 {
     return _mm256_cmpgt_epi32(_mm256_set1_epi32(n), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
 }
-static inline vec vec_load_first(const float *p, int n) { return (vec)_mm256_maskload_ps(p, vec_first(n)); }
+static inline vec vec_load_first(const float *p, int n)
+{
+    if (__builtin_constant_p(n) && n == VEC_FLOATS) return vec_load(p); /* compilers do not see through the mask */
+    return (vec)_mm256_maskload_ps(p, vec_first(n));
+}
 static inline void vec_store_first(float *p, vec x, int n) { _mm256_maskstore_ps(p, vec_first(n), (__m256)x); }
 #else
 static inline vec vec_max(vec x, vec y)
@@ -154,6 +173,29 @@ static inline vec_long vec_multiply_low(vec_long x, uint32_t y)
     return (x & 0xffffffffu) * y;
 #endif
 }
+
+/* *sum += x * y, each in the register that it is in: compilers choose others and move what they hold there, in every
+   turn of a loop. */
+static inline __attribute__((always_inline)) void vec_add_product(vec *sum, vec x, vec y)
+{
+#if defined(VEC_AVX2)
+    __asm__("vfmadd231ps %2, %1, %0" : "+x"(*sum) : "x"(x), "x"(y));
+#elif defined(VEC_OVERWRITES)
+    x *= y;
+    __asm__("addps %1, %0" : "+x"(*sum) : "x"(x));
+#else
+    *sum += x * y;
+    HIDE(*sum);
+#endif
+}
+
+/* A vector that many products take, where each would overwrite it: a copy comes from the register. Compilers load it
+   again for each, and lack the loads. */
+#if defined(VEC_OVERWRITES)
+#define VEC_KEEP_NEAR(x) HIDE(x)
+#else
+#define VEC_KEEP_NEAR(x) (void)(x)
+#endif
 
 /* Lane i: p[where[i]]. */
 static inline vec vec_gather(const float *p, vec_int where)
@@ -433,9 +475,9 @@ static inline __attribute__((always_inline)) void vec_exp2_some(vec *x, int n)
     const vec magic = vec_all(12582912.0f); /* see vec_exp */
     VEC_UNROLL(4)
     for (int i = 0; i < n; i++) {
-        x[i] = vec_min(vec_all(127), vec_max(vec_all(-127), x[i])); /* 2^-127 is made of bits that say 0 */
-        vec whole = x[i] + magic - magic;
-        r[i] = x[i] - whole, x[i] = whole;
+        vec near = vec_min(vec_all(127), vec_max(vec_all(-127), x[i])); /* 2^-127 is made of bits that say 0 */
+        x[i] = near + magic;
+        r[i] = near - (x[i] - magic);
     }
 #endif
     VEC_UNROLL(4) for (int i = 0; i < n; i++) p[i] = vec_all(factor[0]);
@@ -451,7 +493,7 @@ static inline __attribute__((always_inline)) void vec_exp2_some(vec *x, int n)
         __mmask16 here = _mm512_cmp_ps_mask((__m512)x[i], _mm512_set1_ps(-126), _CMP_NLT_UQ); /* denormals cost a lot */
         x[i] = (vec)_mm512_maskz_scalef_ps(here, (__m512)p[i], (__m512)x[i]);
 #else
-        x[i] = vec_times_power(p[i], x[i]);
+        x[i] = p[i] * (vec)(((vec_int)x[i] + 127) << 23); /* see vec_times_power: the magic's own bits leave above */
 #endif
     }
 }
