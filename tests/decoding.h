@@ -59,14 +59,15 @@ typedef struct fed {
 
 static inline hga_tensor *input(hga_io *io, int i) { return i == 0 ? &io->query : i == 1 ? &io->key : &io->value; }
 
-static inline void feed(const session *s, hga_cache *c, hga_id n_tokens, fed *f)
+/* Tokens [from, from + n_tokens), for no cache yet. */
+static inline void feed_from(const session *s, hga_id from, hga_id n_tokens, fed *f)
 {
     const problem *p = s->p;
-    hga_id from = hga_cache_tokens(c), kv = p->shape.n_kv_heads ? p->shape.n_kv_heads : p->shape.n_heads;
+    hga_id kv = p->shape.n_kv_heads ? p->shape.n_kv_heads : p->shape.n_heads;
     hga_id dim_v = p->shape.dim_v ? p->shape.dim_v : p->shape.dim;
     const int64_t floats[] = {(int64_t)p->shape.n_heads * p->shape.dim, (int64_t)kv * p->shape.dim,
                               (int64_t)kv * dim_v};
-    *f = (fed){.append = {.cache = c, .n_tokens = n_tokens, .io = p->io}};
+    *f = (fed){.append = {.n_tokens = n_tokens, .io = p->io}};
     f->n = hga_decoder_rows(s->decoder, from, n_tokens, NULL, 0);
     f->node = memory(f->n + 1, sizeof *f->node);
     assert_int_equal(hga_decoder_rows(s->decoder, from, n_tokens, f->node, f->n), f->n);
@@ -83,6 +84,12 @@ static inline void feed(const session *s, hga_cache *c, hga_id n_tokens, fed *f)
     f->lse = memory((int64_t)f->n * p->shape.n_heads + 1, sizeof(float));
     f->append.io.out = (hga_tensor){.data = f->out, .rows = f->n};
     f->append.io.lse = (hga_tensor){.data = s->want_lse ? f->lse : NULL, .rows = f->n};
+}
+
+static inline void feed(const session *s, hga_cache *c, hga_id n_tokens, fed *f)
+{
+    feed_from(s, hga_cache_tokens(c), n_tokens, f);
+    f->append.cache = c;
 }
 
 static inline void check_row(const session *s, const char *how, hga_id node, const float *got, const float *all,
@@ -111,6 +118,21 @@ static inline void starve(fed *f)
 {
     for (int i = 0; i < 3; i++) free(f->rows[i]);
     free(f->node), free(f->out), free(f->lse);
+}
+
+/* Tensors of a problem with the shape of 4 heads of 12 and 2 of 12 and 9, rounded. */
+static inline void round_to_bf16(problem *p)
+{
+    const int64_t rows[] = {p->n_query, p->n_key, p->n_value}, columns[] = {4 * 12, 2 * 12, 2 * 9};
+    for (int k = 0; k < 3; k++) {
+        float *x = input(&p->io, k)->data;
+        for (int64_t j = 0; x && j < rows[k] * columns[k]; j++) {
+            uint32_t u;
+            memcpy(&u, &x[j], sizeof u);
+            u = (u + 0x7fff + (u >> 16 & 1)) & 0xffff0000u;
+            memcpy(&x[j], &u, sizeof u);
+        }
+    }
 }
 
 /* The workspace has served another decoder's caches, as it were: nothing in it is the next cache's. */

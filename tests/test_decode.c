@@ -399,16 +399,7 @@ static void pages_of_16_bits_are_a_full_pass_of_rounded_tensors(void **state)
         problem p;
         if (passed_over(i)) continue;
         variant_build(variant_named(causal[i]), 140, 5, &narrow, &p);
-        const int64_t rows[] = {p.n_query, p.n_key, p.n_value}, columns[] = {4 * 12, 2 * 12, 2 * 9};
-        for (int k = 0; k < 3; k++) {
-            float *x = input(&p.io, k)->data;
-            for (int64_t j = 0; x && j < rows[k] * columns[k]; j++) {
-                uint32_t u;
-                memcpy(&u, &x[j], sizeof u);
-                u = (u + 0x7fff + (u >> 16 & 1)) & 0xffff0000u;
-                memcpy(&x[j], &u, sizeof u);
-            }
-        }
+        round_to_bf16(&p);
         hga_decode_options o = {.plan = {.threads = 1}, .same_bits = 1, .rollback = 3, .page_type = HGA_BF16};
         check_chunks(&p, &o, (uint64_t)i, 9);
         check_life(&p, &o, (uint64_t)i, 60);

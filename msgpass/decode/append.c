@@ -3,32 +3,31 @@
 #include "decode.h"
 #include "program.h"
 
-static hga_status check_tensor(const hga_decoder *d, const hga_append *a, hga_binding of, const hga_tensor *t,
+static hga_status check_tensor(const hga_decoder *d, hga_id from, hga_id n_tokens, hga_binding of, const hga_tensor *t,
                                const char *name)
 {
-    hga_id rows = hga_decoder_rows(d, a->cache->tokens, a->n_tokens, NULL, 0);
+    hga_id rows = hga_decoder_rows(d, from, n_tokens, NULL, 0);
     int must_be = of != HGA_IO_OUT;
     if (!t->data && (!must_be || !program_bound(&d->plan->program, of))) return HGA_OK;
     if (!t->data) return hga_fail(HGA_EINVAL, "%s is missing", name);
     if (t->rows < rows)
-        return hga_fail(HGA_EINVAL, "%s has %lld rows, tokens %d + %d have %d", name, (long long)t->rows,
-                        a->cache->tokens, a->n_tokens, rows);
+        return hga_fail(HGA_EINVAL, "%s has %lld rows, tokens %d + %d have %d", name, (long long)t->rows, from,
+                        n_tokens, rows);
     if (t->dtype != HGA_F32) return hga_fail(HGA_EUNSUPPORTED, "decoding: %s is not of float32", name);
     return HGA_OK;
 }
 
-static hga_status check_io(const hga_decoder *d, const hga_append *a)
+hga_status append_check_io(const hga_decoder *d, hga_id from, hga_id n_tokens, const hga_io *io)
 {
-    const hga_io *io = &a->io;
     hga_status st = HGA_OK;
     const char *refused = io->tape ? "a tape" : io->edge_bias ? "edge_bias" : io->rows ? "rows" : NULL;
     if (io->first_row || io->n_rows) refused = "rows";
     if (refused) return hga_fail(HGA_EUNSUPPORTED, "decoding: an append has no meaning for %s", refused);
-    HGA_TRY(check_tensor(d, a, HGA_IO_QUERY, &io->query, "query"));
-    HGA_TRY(check_tensor(d, a, HGA_IO_KEY, &io->key, "key"));
-    HGA_TRY(check_tensor(d, a, HGA_IO_VALUE, &io->value, "value"));
-    HGA_TRY(check_tensor(d, a, HGA_IO_OUT, &io->out, "out"));
-    HGA_TRY(check_tensor(d, a, HGA_IO_OUT, &io->lse, "lse"));
+    HGA_TRY(check_tensor(d, from, n_tokens, HGA_IO_QUERY, &io->query, "query"));
+    HGA_TRY(check_tensor(d, from, n_tokens, HGA_IO_KEY, &io->key, "key"));
+    HGA_TRY(check_tensor(d, from, n_tokens, HGA_IO_VALUE, &io->value, "value"));
+    HGA_TRY(check_tensor(d, from, n_tokens, HGA_IO_OUT, &io->out, "out"));
+    HGA_TRY(check_tensor(d, from, n_tokens, HGA_IO_OUT, &io->lse, "lse"));
 done:
     return st;
 }
@@ -43,7 +42,7 @@ static hga_status check_cache(const hga_decoder *d, const hga_append *a)
     if (a->n_tokens > d->n_tokens - c->tokens)
         return hga_fail(HGA_EINVAL, "%d tokens and %d more are beyond the decoder's %d", c->tokens, a->n_tokens,
                         d->n_tokens);
-    return check_io(d, a);
+    return append_check_io(d, c->tokens, a->n_tokens, &a->io);
 }
 
 static hga_status name_cache(hga_status st, hga_id i, hga_id n)
@@ -70,15 +69,13 @@ static hga_status check_all(const hga_decoder *d, const hga_append *list, hga_id
     return st;
 }
 
-/* Pages for all that is kept. */
-static hga_status reserve(const hga_decoder *d, const hga_append *a)
+hga_status append_reserve(const hga_decoder *d, hga_cache *c, hga_id end)
 {
     hga_status st = HGA_OK;
-    hga_id from = a->cache->tokens, end = from + a->n_tokens;
     page_entry *e;
-    for (int64_t i = d->born.ptr[from]; !st && i < d->born.ptr[end]; i++) {
+    for (int64_t i = d->born.ptr[c->tokens]; !st && i < d->born.ptr[end]; i++) {
         const kept_row *r = &d->born.row[i];
-        if (is_kept(d, r, end)) st = cache_own_page(a->cache, r->kind, r->node, &e);
+        if (is_kept(d, r, end)) st = cache_own_page(c, r->kind, r->node, &e);
     }
     return st;
 }
@@ -93,8 +90,8 @@ hga_status hga_decoder_append(const hga_decoder *d, hga_decode_workspace *w, con
     st = check_all(d, list, n);
     if (st || n == 0) return st;
     for (hga_id i = 0; i < n; i++) {
-        HGA_TRY(stage_reserve(w, &list[i]));
-        HGA_TRY(reserve(d, &list[i]));
+        HGA_TRY(stage_reserve(w, list[i].cache->tokens, list[i].n_tokens));
+        HGA_TRY(append_reserve(d, list[i].cache, list[i].cache->tokens + list[i].n_tokens));
     }
     for (hga_id i = 0; i < n; i++) HGA_TRY(stage_append(w, &list[i]));
     for (hga_id i = 0; i < n; i++) cache_advance(list[i].cache, list[i].cache->tokens + list[i].n_tokens);

@@ -7,6 +7,7 @@
    cache.c    making, forking and cutting caches
    file.c     caches as files; identity.c: of which shape
    append.c   reserve, compute, keep: all or nothing
+   prefill.c  ranks make a prompt's rows, and one of them goes on
    stage.c    a cache's rows where the plan reads them: computing with the bits of the full pass */
 #ifndef DECODE_H
 #define DECODE_H
@@ -136,6 +137,13 @@ void cache_advance(hga_cache *c, hga_id tokens);
 
 uint64_t identity_of_numbers(const hga_decoder *d);
 
+/* ---- append.c ---- */
+
+/* Are the tensors those of tokens [from, from + n_tokens)? */
+hga_status append_check_io(const hga_decoder *d, hga_id from, hga_id n_tokens, const hga_io *io);
+/* Pages for all that the cache keeps of tokens up to `end`. */
+hga_status append_reserve(const hga_decoder *d, hga_cache *c, hga_id end);
+
 /* ---- stage.c ---- */
 
 struct hga_decode_workspace {
@@ -154,8 +162,19 @@ struct hga_decode_workspace {
     int64_t room, sorted_room, asked_room, wanted_room;
 };
 
-/* Room for an append. */
-hga_status stage_reserve(hga_decode_workspace *w, const hga_append *a);
+/* Room for an append of tokens [from, from + n_tokens). */
+hga_status stage_reserve(hga_decode_workspace *w, hga_id from, hga_id n_tokens);
+/* A row from a page, or to one. */
+hga_status stage_lay(hga_decode_workspace *w, hga_id kind, hga_id node, const char *from);
+hga_status stage_keep(hga_decode_workspace *w, hga_id kind, hga_id node, char *to);
+/* The caller's rows of the n nodes in w->node. */
+void stage_bring(hga_decode_workspace *w, const hga_io *io, hga_id n);
+/* w->wanted becomes the rows born with tokens [from, end) that are made and kept; returns how many. */
+int64_t stage_want_kept(hga_decode_workspace *w, hga_id from, hga_id end);
+/* Compute the first n_wanted of these, and where io wants them the rows of the output of the n nodes in w->node. */
+hga_status stage_compute(hga_decode_workspace *w, const hga_io *io, hga_id n, int64_t n_wanted, hga_id end);
+/* New rows up to token `end` that are kept go to the cache's pages, where they are not live yet. */
+hga_status stage_keep_new(hga_decode_workspace *w, const hga_cache *c, hga_id end);
 /* The cache's rows, and the new ones of the caller's, are where the plan finds them; compute; and the new rows that
    are kept go to pages, where they are not live yet. */
 hga_status stage_append(hga_decode_workspace *w, const hga_append *a);

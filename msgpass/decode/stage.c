@@ -83,12 +83,12 @@ void hga_decode_workspace_destroy(hga_decode_workspace *w)
     hga_delete(&a, w, 1, sizeof *w);
 }
 
-hga_status stage_reserve(hga_decode_workspace *w, const hga_append *a)
+hga_status stage_reserve(hga_decode_workspace *w, hga_id from, hga_id n_tokens)
 {
     const hga_decoder *d = w->decoder;
     hga_status st = HGA_OK;
-    hga_id from = a->cache->tokens, n = hga_decoder_rows(d, from, a->n_tokens, NULL, 0);
-    int64_t born = d->born.ptr[from + a->n_tokens] - d->born.ptr[from];
+    hga_id n = hga_decoder_rows(d, from, n_tokens, NULL, 0);
+    int64_t born = d->born.ptr[from + n_tokens] - d->born.ptr[from];
     HGA_TRY(hga_grow(&w->allocator, &w->node, &w->room, 0, n, sizeof *w->node));
     HGA_TRY(hga_grow(&w->allocator, &w->sorted, &w->sorted_room, 0, n, sizeof *w->sorted));
     HGA_TRY(hga_grow(&w->allocator, &w->asked, &w->asked_room, 0, n, sizeof *w->asked));
@@ -108,7 +108,7 @@ static float *tensor_row(hga_decode_workspace *w, hga_id f, hga_id node)
     return NULL;
 }
 
-static hga_status lay_row(hga_decode_workspace *w, hga_id kind, hga_id node, const char *from)
+hga_status stage_lay(hga_decode_workspace *w, hga_id kind, hga_id node, const char *from)
 {
     const hga_decoder *d = w->decoder;
     hga_id f = field_of_kind(kind);
@@ -125,7 +125,7 @@ static hga_status lay_row(hga_decode_workspace *w, hga_id kind, hga_id node, con
     return HGA_OK;
 }
 
-static hga_status keep_row(hga_decode_workspace *w, hga_id kind, hga_id node, char *to)
+hga_status stage_keep(hga_decode_workspace *w, hga_id kind, hga_id node, char *to)
 {
     const hga_decoder *d = w->decoder;
     hga_id f = field_of_kind(kind);
@@ -154,7 +154,7 @@ static hga_status lay_cache(hga_decode_workspace *w, const hga_cache *c)
         hga_id kind = (hga_id)((e->key - 1) >> 32), first = (hga_id)((uint32_t)(e->key - 1) << d->page_shift);
         for (uint64_t live = e->key ? e->live : 0; live; live &= live - 1) {
             hga_id node = first + __builtin_ctzll(live);
-            HGA_TRY(lay_row(w, kind, node, page_row(d, e->page, node)));
+            HGA_TRY(stage_lay(w, kind, node, page_row(d, e->page, node)));
         }
     }
 done:
@@ -168,11 +168,11 @@ static hga_id columns_of(const hga_decoder *d, int i)
     return d->plan->storage[program_bound(&d->plan->program, bindings[i])].columns;
 }
 
-static void bring_inputs(hga_decode_workspace *w, const hga_append *a, hga_id n)
+void stage_bring(hga_decode_workspace *w, const hga_io *io, hga_id n)
 {
     const hga_decoder *d = w->decoder;
     for (int i = 0; i < OUT; i++) {
-        const hga_tensor *t = tensor_of(&a->io, i);
+        const hga_tensor *t = tensor_of(io, i);
         if (!w->floats[i]) continue;
         hga_id columns = columns_of(d, i);
         ptrdiff_t head = t->head_stride ? t->head_stride : columns, row = t->row_stride ? t->row_stride : w->floats[i];
@@ -227,7 +227,7 @@ static int64_t list_asked(hga_decode_workspace *w, hga_id n)
     return m;
 }
 
-static int64_t list_wanted(hga_decode_workspace *w, hga_id from, hga_id end)
+int64_t stage_want_kept(hga_decode_workspace *w, hga_id from, hga_id end)
 {
     const hga_decoder *d = w->decoder;
     int64_t n = 0;
@@ -239,20 +239,35 @@ static int64_t list_wanted(hga_decode_workspace *w, hga_id from, hga_id end)
     return n;
 }
 
-static hga_status compute(hga_decode_workspace *w, const hga_append *a, hga_id n)
+hga_status stage_compute(hga_decode_workspace *w, const hga_io *given, hga_id n, int64_t n_wanted, hga_id end)
 {
     const hga_decoder *d = w->decoder;
-    hga_id from = a->cache->tokens;
-    hga_io io = a->io;
-    hga_rows rows = {.n_intervals = list_asked(w, n), .interval = w->asked};
+    hga_io io = *given;
+    int alone = !given->out.data && !given->lse.data;
+    hga_rows rows = {.n_intervals = 1, .interval = &(hga_interval){0, 1}};
+    if (!alone) rows = (hga_rows){.n_intervals = list_asked(w, n), .interval = w->asked};
     for (int i = 0; i < N_TENSORS; i++)
         *own_tensor(&io, i) = w->floats[i] ? (hga_tensor){.data = w->tensor[i], .rows = d->io_n} : (hga_tensor){0};
     if (io.lse.data) io.lse = (hga_tensor){.data = w->lse, .rows = d->io_n};
     io.rows = &rows;
-    workspace_want(w->workspace, w->wanted, list_wanted(w, from, from + a->n_tokens));
+    workspace_want(w->workspace, w->wanted, n_wanted, alone);
     hga_status st = hga_plan_execute(d->plan, w->workspace, &io);
-    workspace_want(w->workspace, NULL, 0);
-    if (!st) workspace_forget_later(d->plan, w->workspace, d->ready.of, from + a->n_tokens);
+    workspace_want(w->workspace, NULL, 0, 0);
+    if (!st) workspace_forget_later(d->plan, w->workspace, d->ready.of, end);
+    return st;
+}
+
+hga_status stage_keep_new(hga_decode_workspace *w, const hga_cache *c, hga_id end)
+{
+    const hga_decoder *d = w->decoder;
+    hga_status st = HGA_OK;
+    for (int64_t i = d->born.ptr[c->tokens]; i < d->born.ptr[end]; i++) {
+        const kept_row *r = &d->born.row[i];
+        if (!is_kept(d, r, end)) continue;
+        const page_entry *e = table_find(&c->table, page_key(d, r->kind, r->node));
+        HGA_TRY(stage_keep(w, r->kind, r->node, page_row(d, e->page, r->node)));
+    }
+done:
     return st;
 }
 
@@ -264,15 +279,10 @@ hga_status stage_append(hga_decode_workspace *w, const hga_append *a)
     HGA_TRY(lay_cache(w, a->cache));
     w->resident = 0;
     hga_id n = hga_decoder_rows(d, from, a->n_tokens, w->node, (hga_id)w->room);
-    bring_inputs(w, a, n);
-    HGA_TRY(compute(w, a, n));
+    stage_bring(w, &a->io, n);
+    HGA_TRY(stage_compute(w, &a->io, n, stage_want_kept(w, from, end), end));
     give_outputs(w, a, n);
-    for (int64_t i = d->born.ptr[from]; i < d->born.ptr[end]; i++) {
-        const kept_row *r = &d->born.row[i];
-        if (!is_kept(d, r, end)) continue;
-        const page_entry *e = table_find(&a->cache->table, page_key(d, r->kind, r->node));
-        HGA_TRY(keep_row(w, r->kind, r->node, page_row(d, e->page, r->node)));
-    }
+    HGA_TRY(stage_keep_new(w, a->cache, end));
 done:
     return st;
 }

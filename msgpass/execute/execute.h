@@ -233,6 +233,7 @@ struct hga_workspace {
     int64_t rank_copy_room;
     const wanted_row *wanted; /* [n_wanted]: see wants.h */
     int64_t n_wanted;
+    int wanted_alone; /* .. and of the output nothing */
     asked_rows asked; /* rows of the output; by intervals of their numbers */
     char *spare;      /* see workspace_spare */
     int64_t spare_bytes;

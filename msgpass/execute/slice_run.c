@@ -28,9 +28,9 @@ void slice_renew(const hga_plan *plan, hga_workspace *workspace)
     slice_open(plan, &workspace->slice, workspace->slice_memory);
 }
 
-void workspace_want(hga_workspace *workspace, const wanted_row *list, int64_t n)
+void workspace_want(hga_workspace *workspace, const wanted_row *list, int64_t n, int alone)
 {
-    workspace->wanted = list, workspace->n_wanted = n;
+    workspace->wanted = list, workspace->n_wanted = n, workspace->wanted_alone = alone;
 }
 
 hga_status slice_bind(const hga_plan *plan, const hga_io *io, hga_workspace *workspace)
@@ -41,8 +41,9 @@ hga_status slice_bind(const hga_plan *plan, const hga_io *io, hga_workspace *wor
     workspace->sliced = plan->options.slices || !asked->all;
     if (st || !workspace->sliced || plan->ranks) return st;
     slice_begin(plan, s);
-    for (int64_t i = 0; i < asked->n; i++) slice_want(plan, s, asked->interval[i].first, asked->interval[i].n);
-    if (asked->all) slice_want_others(plan, s);
+    for (int64_t i = 0; !workspace->wanted_alone && i < asked->n; i++)
+        slice_want(plan, s, asked->interval[i].first, asked->interval[i].n);
+    if (!workspace->wanted_alone && asked->all) slice_want_others(plan, s);
     for (int64_t i = 0; i < workspace->n_wanted; i++)
         slice_want_row(s, workspace->wanted[i].field, workspace->wanted[i].node);
     slice_find(plan, s);

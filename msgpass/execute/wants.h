@@ -9,8 +9,9 @@ typedef struct wanted_row {
     hga_id field, node;
 } wanted_row;
 
-/* Of the next executions with this workspace, until others are named; borrowed. Rows that are there are left alone. */
-void workspace_want(hga_workspace *workspace, const wanted_row *list, int64_t n);
+/* Of the next executions with this workspace, until others are named; borrowed. Rows that are there are left alone.
+   alone: of the output no row is computed, whatever is asked for. */
+void workspace_want(hga_workspace *workspace, const wanted_row *list, int64_t n, int alone);
 
 /* After an execution: rows that it needed, and that are not whole before token `end`, are not there. latest[f][v] is
    the token with which node v's row of field f is whole. (A row without edges is computed from whatever is there.) */

@@ -5,8 +5,7 @@
 #include "modifiers.h"
 #include "ranks.h"
 
-/* The numbers of a call that all ranks give alike. */
-static uint64_t numbers_of(const hga_plan *plan, const hga_io *io)
+uint64_t rank_call_numbers(const hga_plan *plan, const hga_io *io)
 {
     const hga_modifiers m = modifiers_of(io);
     const hga_shape *s = &plan->shape;
@@ -25,7 +24,7 @@ static uint64_t numbers_of(const hga_plan *plan, const hga_io *io)
 
 rank_word rank_word_of(rank_call_kind kind, const hga_plan *plan, const hga_io *io, hga_id samples)
 {
-    return (rank_word){(uint64_t)kind, plan->ranks->stamp, io ? numbers_of(plan, io) : 0, (uint64_t)samples};
+    return (rank_word){(uint64_t)kind, plan->ranks->stamp, io ? rank_call_numbers(plan, io) : 0, (uint64_t)samples};
 }
 
 /* The ranks before and after: one of two, none of one. */
@@ -52,7 +51,8 @@ static const char *name_of(const rank_word *c)
     static const char *const names[] = {[RANKS_CREATE] = "makes a plan",
                                         [RANKS_UPDATE] = "updates one",
                                         [RANKS_EXECUTE] = "executes one",
-                                        [RANKS_GO_BACK] = "goes back through one"};
+                                        [RANKS_GO_BACK] = "goes back through one",
+                                        [RANKS_PREFILL] = "fills a cache"};
     return c->kind < N_RANK_CALLS ? names[c->kind] : "does something else";
 }
 
@@ -65,6 +65,7 @@ static hga_status say_different(hga_id a, hga_id b, const rank_word *of_a, const
     return hga_fail(HGA_EINVAL, "ranks: rank %d and rank %d are called with different %s", a, b,
                     of_a->plan != of_b->plan         ? "plans"
                     : of_a->samples != of_b->samples ? "numbers of samples"
+                    : of_a->kind == RANKS_PREFILL    ? "cuts, homes, scales or modifiers"
                                                      : "seeds, layers, scales or modifiers");
 }
 

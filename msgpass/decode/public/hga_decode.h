@@ -5,6 +5,7 @@
 #ifndef HGA_DECODE_H
 #define HGA_DECODE_H
 
+#include "hga_exchange.h"
 #include "hga_plan.h"
 
 #ifdef __cplusplus
@@ -83,7 +84,8 @@ HGA_API hga_status hga_cache_read(hga_pages *p, const char *path, hga_cache **ou
 
 /* What one cache gets: the next n_tokens >= 1 tokens. The tensors of `io` have the rows that hga_decoder_rows names, in
    this order, of float32; query, key and value as the program reads them, out and lse (NULL where they are not wanted)
-   as it writes them. Tables and modifiers are those of a full pass. No tape, edge_bias or rows. */
+   as it writes them. Tables and modifiers are those of a full pass. No tape, edge_bias or rows. With neither out nor
+   lse the cache takes the tokens, and no row of the output is computed. */
 typedef struct hga_append {
     hga_cache *cache;
     hga_id n_tokens;
@@ -94,6 +96,22 @@ typedef struct hga_append {
    failure (HGA_ENOMEM: a pool's limit, too) every cache is as it was, and outputs are undefined. A prompt is an append
    like any other. */
 HGA_API hga_status hga_decoder_append(const hga_decoder *d, hga_decode_workspace *w, const hga_append *list, hga_id n);
+
+/* A prompt whose tokens ranks share out: rank r brings those of [cuts[r], cuts[r + 1]), and rank `home` goes on. */
+typedef struct hga_prefill {
+    const hga_exchange *exchange; /* the rank's end */
+    const hga_id *cuts;           /* [n_ranks + 1], from 0 to the prompt's tokens, ascending; equal on all ranks */
+    hga_id home;
+    hga_cache *cache;     /* an empty one, at home; NULL on the other ranks */
+    hga_io io;            /* as an append's of the rank's tokens has it; out and lse NULL */
+    uint64_t reserved[4]; /* 0 */
+} hga_prefill;
+
+/* Every rank calls it, with a decoder of the same graph, program, shape and options; then the home's cache is that of
+   one who has appended all tokens, bit for bit. Ranks send home the rows that the cache keeps and those that rows above
+   a cut are made of, and none else. Rows of the output are not made: a plan with options.ranks makes them. Where one
+   rank fails all do, with its status; the cache is empty then. */
+HGA_API hga_status hga_decoder_prefill(const hga_decoder *d, hga_decode_workspace *w, const hga_prefill *p);
 
 #ifdef __cplusplus
 }

@@ -1,0 +1,229 @@
+/* prefill.c: a prompt whose tokens ranks share out. Each rank makes the rows that its own tokens give; who goes on is
+   sent those of them that later tokens, or rows above a cut, read, and makes the rest. So its cache is that of one who
+   has appended all tokens, and no more has been sent than it holds and what it was made of. */
+#include "prefill.h"
+#include "rank_calls.h"
+
+#include <string.h>
+
+enum { PREFILL_CHANNEL = 1 };
+
+/* each(x, kind, v) of rows that the rank sends home. */
+static hga_status each_sent(prefill *x, hga_id rank, hga_status (*each)(prefill *x, hga_id kind, hga_id v))
+{
+    hga_status st = HGA_OK;
+    for (hga_id k = 0; k < N_PAGE_KINDS; k++) {
+        FOR_RUNS(&x->lacks[k], v, end, 0, x->lacks[k].n)
+        {
+            for (int64_t u = v; u < end; u++)
+                if (prefill_owner(x, k, (hga_id)u) == rank) HGA_TRY(each(x, k, (hga_id)u));
+        }
+    }
+done:
+    return st;
+}
+
+static hga_status count_row(prefill *x, hga_id kind, hga_id v)
+{
+    (void)v;
+    x->packet[x->reader].bytes += x->d->row_bytes[kind];
+    return HGA_OK;
+}
+
+/* Packets of what goes home: all of them there, else one's own. */
+static hga_status make_packets(prefill *x)
+{
+    hga_status st = HGA_OK;
+    hga_id n_ranks = x->call->exchange->n_ranks;
+    for (x->reader = 0; x->reader < n_ranks; x->reader++) {
+        x->packet[x->reader] = (hga_packet){.rank = x->reader};
+        if (x->me == x->home || x->me == x->reader) HGA_TRY(each_sent(x, x->reader, count_row));
+        x->n_bytes += x->packet[x->reader].bytes;
+    }
+    HGA_TRY(hga_new(&x->d->allocator, x->n_bytes, 1, &x->bytes));
+    char *at = x->bytes;
+    for (hga_id r = 0; r < n_ranks; r++) x->packet[r].data = at, at += x->packet[r].bytes;
+done:
+    return st;
+}
+
+/* ---- rows ---- */
+
+static hga_status want_row(prefill *x, hga_id kind, hga_id v)
+{
+    hga_decode_workspace *w = x->w;
+    hga_status st = HGA_OK;
+    if (kind_is_given(kind)) return HGA_OK;
+    HGA_TRY(hga_grow(&w->allocator, &w->wanted, &w->wanted_room, x->n_wanted, x->n_wanted + 1, sizeof *w->wanted));
+    w->wanted[x->n_wanted++] = (wanted_row){field_of_kind(kind), v};
+done:
+    return st;
+}
+
+static hga_status pack_row(prefill *x, hga_id kind, hga_id v)
+{
+    hga_status st = stage_keep(x->w, kind, v, x->at);
+    x->at += x->d->row_bytes[kind];
+    return st;
+}
+
+static hga_status unpack_row(prefill *x, hga_id kind, hga_id v)
+{
+    hga_status st = stage_lay(x->w, kind, v, x->at);
+    x->at += x->d->row_bytes[kind];
+    return st;
+}
+
+/* ---- the two sides ---- */
+
+/* The rank's own rows of tensors lie where the plan reads them, and nothing else is there. */
+static hga_status bring_own(prefill *x)
+{
+    hga_status st = HGA_OK;
+    hga_decode_workspace *w = x->w;
+    const hga_id *cuts = x->call->cuts + x->me;
+    w->resident = 0;
+    HGA_TRY(hga_workspace_rows(x->d->plan, w->workspace, 0, 0, 0, HGA_ROWS_DROP, NULL));
+    stage_bring(w, &x->call->io, hga_decoder_rows(x->d, cuts[0], cuts[1] - cuts[0], w->node, (hga_id)w->room));
+done:
+    return st;
+}
+
+static hga_status send_home(prefill *x)
+{
+    hga_status st = HGA_OK;
+    const hga_exchange *e = x->call->exchange;
+    hga_packet *mine = &x->packet[x->me];
+    HGA_TRY(each_sent(x, x->me, want_row));
+    HGA_TRY(bring_own(x));
+    HGA_TRY(stage_compute(x->w, &x->call->io, 0, x->n_wanted, x->n));
+    x->at = mine->data;
+    HGA_TRY(each_sent(x, x->me, pack_row));
+    *mine = (hga_packet){x->home, mine->bytes, mine->data};
+    HGA_TRY(e->start(e->ctx, PREFILL_CHANNEL, mine, 1, NULL, 0));
+    HGA_TRY(e->wait(e->ctx, PREFILL_CHANNEL));
+done:
+    return st;
+}
+
+/* Rows of others in place of the home's own, of which there are none: packets of all ranks but this. */
+static hga_status receive(prefill *x)
+{
+    hga_status st = HGA_OK;
+    const hga_exchange *e = x->call->exchange;
+    hga_id n = e->n_ranks - 1;
+    memmove(&x->packet[x->home], &x->packet[x->home + 1], (size_t)(n - x->home) * sizeof *x->packet);
+    HGA_TRY(e->start(e->ctx, PREFILL_CHANNEL, NULL, 0, x->packet, n));
+    HGA_TRY(e->wait(e->ctx, PREFILL_CHANNEL));
+    HGA_TRY(bring_own(x));
+    for (hga_id i = 0; i < n; i++) {
+        x->at = x->packet[i].data;
+        HGA_TRY(each_sent(x, x->packet[i].rank, unpack_row));
+    }
+done:
+    return st;
+}
+
+static hga_status go_on(prefill *x)
+{
+    hga_status st = HGA_OK;
+    hga_cache *c = x->call->cache;
+    HGA_TRY(append_reserve(x->d, c, x->n));
+    HGA_TRY(receive(x));
+    HGA_TRY(stage_compute(x->w, &x->call->io, 0, stage_want_kept(x->w, 0, x->n), x->n));
+    HGA_TRY(stage_keep_new(x->w, c, x->n));
+    cache_advance(c, x->n);
+    x->w->resident = c->state;
+done:
+    if (st) cache_sweep(c);
+    return st;
+}
+
+/* ---- the call ---- */
+
+static hga_status check_cuts(const hga_decoder *d, const hga_prefill *p)
+{
+    const hga_exchange *e = p->exchange;
+    if (p->cuts[0] != 0) return hga_fail(HGA_EINVAL, "prefill: the first cut is %d", p->cuts[0]);
+    for (hga_id r = 0; r < e->n_ranks; r++)
+        if (p->cuts[r] > p->cuts[r + 1])
+            return hga_fail(HGA_EINVAL, "prefill: cut %d is %d, behind %d", r + 1, p->cuts[r + 1], p->cuts[r]);
+    hga_id n = p->cuts[e->n_ranks];
+    if (n < 1 || n > d->n_tokens)
+        return hga_fail(HGA_EINVAL, "prefill: %d tokens, the decoder has 1 to %d", n, d->n_tokens);
+    if (p->home < 0 || p->home >= e->n_ranks)
+        return hga_fail(HGA_EINVAL, "prefill: home is rank %d of %d", p->home, e->n_ranks);
+    return HGA_OK;
+}
+
+static hga_status check_cache(const hga_decoder *d, const hga_prefill *p)
+{
+    const hga_cache *c = p->cache;
+    if (p->exchange->rank != p->home)
+        return c ? hga_fail(HGA_EINVAL, "prefill: rank %d has a cache, rank %d goes on", p->exchange->rank, p->home)
+                 : HGA_OK;
+    if (!c) return hga_fail(HGA_EINVAL, "prefill: there is no cache");
+    if (c->pages->decoder != d) return hga_fail(HGA_EINVAL, "prefill: the cache is another decoder's");
+    if (c->tokens) return hga_fail(HGA_EINVAL, "prefill: the cache has %d tokens already", c->tokens);
+    return HGA_OK;
+}
+
+static hga_status check(const hga_decoder *d, const hga_decode_workspace *w, const hga_prefill *p)
+{
+    hga_status st = HGA_OK;
+    HGA_TRY(hga_check_reserved("hga_prefill", p->reserved, sizeof p->reserved));
+    if (w->decoder != d) return hga_fail(HGA_EINVAL, "the workspace is another decoder's");
+    if (!p->cuts) return hga_fail(HGA_EINVAL, "prefill: no cuts");
+    HGA_TRY(check_cuts(d, p));
+    HGA_TRY(check_cache(d, p));
+    const hga_id *cuts = p->cuts + p->exchange->rank;
+    if (p->io.out.data || p->io.lse.data)
+        return hga_fail(HGA_EUNSUPPORTED, "prefill: makes no rows of the output; a plan with options.ranks does");
+    if (cuts[1] > cuts[0]) HGA_TRY(append_check_io(d, cuts[0], cuts[1] - cuts[0], &p->io));
+done:
+    return st;
+}
+
+/* Have all ranks the same decoder, cuts, home and numbers? */
+static hga_status meet(const hga_decoder *d, const hga_prefill *p)
+{
+    const uint64_t of[] = {identity_of_graph(d->plan->graph), identity_of_program(&d->plan->program),
+                           identity_of_numbers(d), (uint64_t)d->options.rollback};
+    uint64_t numbers = rank_call_numbers(d->plan, &p->io);
+    numbers = identity_mix(numbers, p->cuts, (size_t)(p->exchange->n_ranks + 1) * sizeof *p->cuts);
+    numbers = identity_mix(numbers, &p->home, sizeof p->home);
+    return rank_call_meet(p->exchange,
+                          (rank_word){RANKS_PREFILL, identity_mix(IDENTITY_OF_NOTHING, of, sizeof of), numbers, 1});
+}
+
+static hga_status run(prefill *x)
+{
+    hga_status st = HGA_OK;
+    const hga_exchange *e = x->call->exchange;
+    const hga_id *cuts = x->call->cuts;
+    HGA_TRY(check(x->d, x->w, x->call));
+    HGA_TRY(meet(x->d, x->call));
+    x->n = cuts[e->n_ranks];
+    x->memory_bytes = prefill_carve(x, NULL);
+    HGA_TRY(hga_new_zero(&x->d->allocator, x->memory_bytes, 1, &x->memory));
+    prefill_carve(x, x->memory);
+    prefill_find(x);
+    HGA_TRY(make_packets(x));
+    HGA_TRY(stage_reserve(x->w, 0, x->n));
+    HGA_TRY(x->me == x->home ? go_on(x) : send_home(x));
+done:
+    return st;
+}
+
+hga_status hga_decoder_prefill(const hga_decoder *d, hga_decode_workspace *w, const hga_prefill *p)
+{
+    if (!d || !w || !p) return hga_fail(HGA_EINVAL, "no %s", !d ? "decoder" : !w ? "workspace" : "prefill");
+    const hga_exchange *e = p->exchange;
+    if (!e || e->size != sizeof *e) return hga_fail(HGA_EINVAL, "prefill: no exchange");
+    prefill x = {.d = d, .w = w, .call = p, .me = e->rank, .home = p->home};
+    hga_status st = run(&x);
+    hga_delete(&d->allocator, x.bytes, x.n_bytes, 1);
+    hga_delete(&d->allocator, x.memory, x.memory_bytes, 1);
+    if (st) e->fail(e->ctx, st);
+    return st;
+}
