@@ -152,26 +152,39 @@ done:
     return status;
 }
 
-int gradients_open(const gradient_arguments *typed, const typed_variant *variant, const attend_io *all,
-                   attend_gradients *g)
+static int open_given(const gradient_arguments *typed, const typed_variant *variant, const attend_io *all,
+                      int (*read)(const char *path, tensor_layout layout, tensor_file *t), attend_gradients *g)
 {
     int status = CLI_GOOD;
     g->typed = typed, g->variant = variant;
     if (!typed->out) goto done;
-    TRY(tensor_file_read(typed->out, all->query.layout, &g->out));
+    TRY(read(typed->out, all->query.layout, &g->out));
     if (g->out.samples != all->query.samples || g->out.heads != all->query.heads ||
         g->out.columns != all->value.columns)
         TRY(complain(CLI_DATA, "%s: has %d samples of %d heads of %d, the output has %d of %d of %d", typed->out,
                      g->out.samples, g->out.heads, g->out.columns, all->query.samples, all->query.heads,
                      all->value.columns));
     if (typed->lse) TRY(read_lse(typed->lse, &all->query, &g->lse));
-    for (int i = 0; i < N_GRADIENTS; i++)
-        if (typed->wanted[i]) TRY(outfile_open(typed->wanted[i], &g->file[i]));
 done:
     return status;
 }
 
-static int check_given(const attend_gradients *g, const model *m, const attend_io *one)
+int gradients_open_sizes(const gradient_arguments *typed, const typed_variant *variant, const attend_io *all,
+                         attend_gradients *g)
+{
+    return open_given(typed, variant, all, tensor_file_read_sizes, g);
+}
+
+int gradients_open(const gradient_arguments *typed, const typed_variant *variant, const attend_io *all,
+                   attend_gradients *g)
+{
+    int status = open_given(typed, variant, all, tensor_file_read, g);
+    for (int i = 0; !status && i < N_GRADIENTS; i++)
+        if (typed->wanted[i]) status = outfile_open(typed->wanted[i], &g->file[i]);
+    return status;
+}
+
+int gradients_check_given(const attend_gradients *g, const model *m, const attend_io *one)
 {
     if (g->out.rows != one->out_rows)
         return complain(CLI_DATA, "%s: has %d rows, the output has %d", g->typed->out, g->out.rows, one->out_rows);
@@ -217,7 +230,7 @@ static void find_shape(const model *m, const attend_io *one, gradient_of of, int
     }
 }
 
-static const tensor_file *tensor_of(const attend_io *a, gradient_of of)
+const tensor_file *gradient_tensor(const attend_io *a, gradient_of of)
 {
     return of == GRADIENT_QUERY ? &a->query : of == GRADIENT_KEY ? &a->key : of == GRADIENT_VALUE ? &a->value : NULL;
 }
@@ -234,7 +247,7 @@ static int open_sum(const model *m, const attend_io *all, const attend_io *one, 
 {
     int n_dims = 1, status = CLI_GOOD;
     int64_t dim[NPY_MAX_DIMS] = {0};
-    const tensor_file *t = tensor_of(all, of);
+    const tensor_file *t = gradient_tensor(all, of);
     if (t)
         dim[0] = t->array.count * all->query.samples;
     else if (of >= GRADIENT_WEIGHTS)
@@ -254,15 +267,9 @@ done:
 
 /* ---- a sample ---- */
 
-/* The engine's arrays of a sample, [n]. */
-typedef struct sample_gradients {
-    float *of[N_GRADIENTS];
-    int64_t n[N_GRADIENTS];
-} sample_gradients;
-
 static int64_t engine_count(const model *m, const attend_io *one, gradient_of of)
 {
-    const tensor_file *t = tensor_of(one, of);
+    const tensor_file *t = gradient_tensor(one, of);
     hga_id heads = one->query.heads;
     int wide = one->shape.n_heads == 1 && heads > 1; /* trees by head: a key and value for each query head */
     switch (of) {
@@ -294,12 +301,12 @@ static void add_nodes(const model *m, const float *x, int64_t nodes, int64_t col
         for (int64_t c = 0; c < columns; c++) sum[i * columns + c] += x[(m->node_of ? m->node_of[i] : i) * columns + c];
 }
 
-static void add_sample(const model *m, const attend_io *one, hga_id sample, const sample_gradients *s,
-                       attend_gradients *g)
+void gradients_add_sample(const model *m, const attend_io *one, hga_id sample, const sample_gradients *s,
+                          attend_gradients *g)
 {
     hga_id heads = one->query.heads, nodes = hga_graph_nodes(m->graph).n;
     for (gradient_of i = 0; i < N_GRADIENTS; i++) {
-        const tensor_file *t = tensor_of(one, i);
+        const tensor_file *t = gradient_tensor(one, i);
         if (!s->of[i] || !g->sum[i]) continue;
         if (t) {
             int64_t in_use = s->n[i] / t->rows / t->columns;
@@ -361,26 +368,41 @@ done:
     return status;
 }
 
-int gradients_run(const model *m, const hga_options *options, const attend_io *all, hga_id sample, attend_io *one,
-                  attend_gradients *g)
+int gradients_open_sample(const model *m, const attend_io *all, const attend_io *one, hga_id sample,
+                          attend_gradients *g, sample_gradients *s, hga_grad_io *grad)
 {
-    sample_gradients s = {0};
     int status = CLI_GOOD;
-    TRY(check_given(g, m, one));
     for (gradient_of i = 0; i < N_GRADIENTS; i++) {
         if (g->typed->wanted[i]) TRY(open_sum(m, all, one, i, g));
         int asked =
             g->typed->wanted[i] || (i == GRADIENT_LOG_MASS && attend_tree_is_wanted(g) && score_stage(&m->program));
         if (!asked || i >= GRADIENT_WEIGHTS) continue;
-        s.n[i] = engine_count(m, one, i);
-        TRY(take(s.n[i], sizeof(float), &s.of[i]));
+        s->n[i] = engine_count(m, one, i);
+        TRY(take(s->n[i], sizeof(float), &s->of[i]));
     }
-    hga_grad_io grad = bind_gradients(one, sample, g, &s);
+    *grad = bind_gradients(one, sample, g, s);
+done:
+    return status;
+}
+
+void gradients_close_sample(sample_gradients *s)
+{
+    for (int i = 0; i < N_GRADIENTS; i++) free(s->of[i]);
+}
+
+int gradients_run(const model *m, const hga_options *options, const attend_io *all, hga_id sample, attend_io *one,
+                  attend_gradients *g)
+{
+    sample_gradients s = {0};
+    hga_grad_io grad;
+    int status = CLI_GOOD;
+    TRY(gradients_check_given(g, m, one));
+    TRY(gradients_open_sample(m, all, one, sample, g, &s, &grad));
     TRY(there_and_back(m, options, one, &grad));
     if (attend_tree_is_wanted(g)) TRY(attend_tree_add(m, one, sample, s.of[GRADIENT_LOG_MASS], g));
-    add_sample(m, one, sample, &s, g);
+    gradients_add_sample(m, one, sample, &s, g);
 done:
-    for (int i = 0; i < N_GRADIENTS; i++) free(s.of[i]);
+    gradients_close_sample(&s);
     return status;
 }
 
@@ -390,7 +412,7 @@ int gradients_flush(const attend_io *all, element type, attend_gradients *g)
 {
     int status = CLI_GOOD;
     for (gradient_of i = 0; i < N_GRADIENTS; i++) {
-        const tensor_file *t = tensor_of(all, i);
+        const tensor_file *t = gradient_tensor(all, i);
         if (!g->typed->wanted[i]) continue;
         if (t)
             TRY(tensor_file_write(&g->file[i], t, t->rows, t->columns, type, g->sum[i]));

@@ -59,6 +59,27 @@ typedef struct attend_gradients {
 /* Read what is given, and open where what is wanted goes, before anything is computed. */
 int gradients_open(const gradient_arguments *typed, const typed_variant *variant, const attend_io *all,
                    attend_gradients *g);
+/* The same but for files, and of --grad-out its sizes alone. */
+int gradients_open_sizes(const gradient_arguments *typed, const typed_variant *variant, const attend_io *all,
+                         attend_gradients *g);
+/* What is given fits a bound sample. */
+int gradients_check_given(const attend_gradients *g, const model *m, const attend_io *one);
+
+/* The engine's arrays of a sample, [n]. */
+typedef struct sample_gradients {
+    float *of[N_GRADIENTS];
+    int64_t n[N_GRADIENTS];
+} sample_gradients;
+
+/* What the engine is given and asked for; and what it has found, added to the sums. */
+int gradients_open_sample(const model *m, const attend_io *all, const attend_io *one, hga_id sample,
+                          attend_gradients *g, sample_gradients *s, hga_grad_io *grad);
+void gradients_add_sample(const model *m, const attend_io *one, hga_id sample, const sample_gradients *s,
+                          attend_gradients *g);
+void gradients_close_sample(sample_gradients *s);
+/* The tensor that it is the gradient of, NULL: what samples share. */
+const tensor_file *gradient_tensor(const attend_io *a, gradient_of of);
+
 /* Execute a bound sample and go back: its output is where a's is, its gradients are added to the sums. */
 int gradients_run(const model *m, const hga_options *options, const attend_io *all, hga_id sample, attend_io *one,
                   attend_gradients *g);

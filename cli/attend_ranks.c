@@ -19,6 +19,9 @@ typedef struct shared_call {
     hga_workspace *workspace;
     row_list query, key, value, out;
     float *made, *lse; /* [samples][rows of out][heads][columns], [samples][rows of out][heads] */
+    char *tape;
+    attend_gradients gradients;
+    hga_id rows[3]; /* of query, key and value, of all ranks */
     outfile out_file, lse_file;
 } shared_call;
 
@@ -27,14 +30,13 @@ typedef struct shared_call {
 static int check_typed(const typed_attend *a)
 {
     const hga_variant *v = hga_variant_named(a->variant.name);
-    if (gradients_wanted(&a->gradients))
-        return complain(CLI_USAGE, "--grad-..: gradients are computed in one process, and mpirun has started %d",
-                        world_ranks());
     if (v && v->can & HGA_NEEDS_LEAVES)
         return complain(CLI_USAGE, "%s: routes any token anywhere, which is done in one process", v->name);
-    for (int i = 0; i < 3; i++) {
-        const char *path = i == 0 ? a->tensors.paths.query : i == 1 ? a->tensors.paths.key : a->tensors.paths.value;
-        if (strcmp(path, "-") == 0) return complain(CLI_USAGE, "-: ranks read tensors from files, each its rows");
+    const attend_paths *p = &a->tensors.paths;
+    const char *const read[] = {p->query, p->key, p->value, a->gradients.out, a->gradients.lse};
+    for (int i = 0; i < 5; i++) {
+        if (read[i] && strcmp(read[i], "-") == 0)
+            return complain(CLI_USAGE, "-: ranks read tensors from files, each its rows");
     }
     return CLI_GOOD;
 }
@@ -47,6 +49,21 @@ static int check_model(const model *m)
 }
 
 /* ---- the plan ---- */
+
+static hga_binding binding_of(gradient_of of)
+{
+    return of == GRADIENT_QUERY ? HGA_IO_QUERY : of == GRADIENT_KEY ? HGA_IO_KEY : HGA_IO_VALUE;
+}
+
+static int check_gradients(const shared_call *c)
+{
+    int status = gradients_check_given(&c->gradients, &c->model, &c->io);
+    for (gradient_of i = GRADIENT_QUERY; !status && i <= GRADIENT_VALUE; i++)
+        if (c->typed->gradients.wanted[i] && !hga_program_field(&c->model.program, binding_of(i)))
+            return complain(CLI_USAGE, "%s: has no such tensor, of which ranks would have rows: '%s'", c->model.title,
+                            c->typed->gradients.wanted[i]);
+    return status;
+}
 
 static int prepare(shared_call *c)
 {
@@ -63,6 +80,8 @@ static int prepare(shared_call *c)
     TRY(modifiers_bind(&a->modifiers, io));
     TRY(gradients_bind_dropout(&a->gradients, &c->model, io));
     TRY(ordered_open(&c->model, &io->shape, &io->io, NULL, &c->tables));
+    TRY(gradients_open_sizes(&a->gradients, &a->variant, io, &c->gradients));
+    if (a->gradients.out) TRY(check_gradients(c));
     if (world_speaks() && !a->tensors.quiet) tensor_file_say(&io->query);
     if (world_speaks() && !a->tensors.quiet) TRY(ordered_say(&c->model));
     if (world_speaks() && a->node_map) TRY(model_write_node_map(&c->model, a->node_map));
@@ -82,6 +101,7 @@ static int make_plan(shared_call *c)
     options.threads = world_threads(options.threads);
     options.edge_bias = c->io.io.edge_bias != NULL;
     options.modifiers = modifiers_planned(&c->typed->modifiers);
+    options.gradient = c->typed->gradients.out != NULL;
     hga_status st = hga_plan_create(graph, &c->model.program, &c->io.shape, &options, &c->plan);
     if (!st) st = hga_workspace_create(c->plan, &c->workspace);
     TRY(world_agree(complain_of(st, c->model.from_file ? CLI_DATA : CLI_USAGE, c->model.title)));
@@ -103,6 +123,28 @@ static int read_rows(const char *path, const row_list *rows, tensor_file *t)
     return rows->exists ? tensor_file_read_rows(path, rows->interval, rows->n, t) : CLI_GOOD;
 }
 
+/* Of the gradients of all log-sum-exps the rank's, one sample behind the other. */
+static int take_lse_rows(shared_call *c)
+{
+    const tensor_file *all = &c->gradients.out;
+    float *mine, *from = c->gradients.lse.real;
+    int64_t n = c->out.rows * all->heads;
+    int status = CLI_GOOD;
+    if (!from) goto done;
+    TRY(take(all->samples * n + 1, sizeof *mine, &mine));
+    c->gradients.lse.real = mine;
+    for (hga_id s = 0; s < all->samples; s++)
+        for (int64_t i = 0; i < c->out.n; i++) {
+            const hga_interval *x = &c->out.interval[i];
+            int64_t first = ((int64_t)s * all->rows + x->first) * all->heads, many = (int64_t)x->n * all->heads;
+            memcpy(mine, from + first, (size_t)many * sizeof *mine);
+            mine += many;
+        }
+    free(from);
+done:
+    return status;
+}
+
 static int read_tensors(shared_call *c)
 {
     const attend_paths *paths = &c->typed->tensors.paths;
@@ -112,12 +154,18 @@ static int read_tensors(shared_call *c)
     TRY(find_rows(c, HGA_IO_KEY, &c->key));
     TRY(find_rows(c, HGA_IO_VALUE, &c->value));
     TRY(find_rows(c, HGA_IO_OUT, &c->out));
+    c->rows[GRADIENT_QUERY] = io->query.rows, c->rows[GRADIENT_KEY] = io->key.rows,
+    c->rows[GRADIENT_VALUE] = io->value.rows;
     TRY(read_rows(paths->query, &c->query, &io->query));
     TRY(read_rows(paths->key, &c->key, &io->key));
     TRY(read_rows(paths->value, &c->value, &io->value));
     int64_t rows = io->query.samples * c->out.rows * io->query.heads;
     TRY(take(rows * io->value.columns + 1, sizeof *c->made, &c->made));
     if (paths->lse) TRY(take(rows + 1, sizeof *c->lse, &c->lse));
+    if (!c->typed->gradients.out) goto done;
+    TRY(take_lse_rows(c));
+    TRY(read_rows(c->typed->gradients.out, &c->out, &c->gradients.out));
+    TRY(take(hga_plan_tape_bytes(c->plan), 1, &c->tape));
 done:
     return status;
 }
@@ -131,20 +179,63 @@ static hga_tensor rows_of_sample(const tensor_file *t, const row_list *rows, hga
     return (hga_tensor){.data = data, .rows = rows->rows};
 }
 
+/* One sample as the ranks share it. */
+static void bind_sample(const shared_call *c, hga_id s, hga_io *io)
+{
+    const attend_io *a = &c->io;
+    int64_t rows = c->out.rows * a->query.heads;
+    io->query = rows_of_sample(&a->query, &c->query, s);
+    io->key = rows_of_sample(&a->key, &c->key, s);
+    io->value = rows_of_sample(&a->value, &c->value, s);
+    io->out = (hga_tensor){.data = c->made + s * rows * a->value.columns, .rows = c->out.rows};
+    if (c->lse) io->lse = (hga_tensor){.data = c->lse + s * rows, .rows = c->out.rows};
+    io->tape = c->tape;
+}
+
+static int blame(const shared_call *c, hga_status st)
+{
+    return world_agree(complain_of(st, c->model.from_file ? CLI_DATA : CLI_USAGE, c->model.title));
+}
+
+/* Tables that the call wants, brought to the order that it runs in; tensors are read and written in the user's. */
+static int order_tables(const shared_call *c, hga_grad_io *grad, ordered_call *tables)
+{
+    hga_grad_io whole = *grad;
+    whole.d_out.data = whole.d_lse.data = whole.d_query.data = whole.d_key.data = whole.d_value.data = NULL;
+    int status = ordered_open(&c->model, &c->io.shape, &c->io.io, &whole, tables);
+    grad->d_node_pos = tables->grad.d_node_pos, grad->d_log_mass = tables->grad.d_log_mass;
+    grad->d_edge_bias = tables->grad.d_edge_bias;
+    return status;
+}
+
+static int go_back(shared_call *c, const attend_io *one, hga_id sample)
+{
+    static float nothing[1];
+    sample_gradients s = {0};
+    ordered_call tables = {0};
+    hga_grad_io grad;
+    int status = CLI_GOOD;
+    TRY(world_agree(gradients_open_sample(&c->model, &c->io, one, sample, &c->gradients, &s, &grad)));
+    if (!c->gradients.out.array.real) grad.d_out.data = nothing;
+    TRY(world_agree(order_tables(c, &grad, &tables)));
+    TRY(blame(c, hga_plan_gradient(c->plan, c->workspace, &one->io, &grad)));
+    ordered_return(&tables);
+    gradients_add_sample(&c->model, one, sample, &s, &c->gradients);
+done:
+    ordered_close(&tables);
+    gradients_close_sample(&s);
+    return status;
+}
+
 static int execute(shared_call *c)
 {
-    attend_io *a = &c->io;
-    int64_t rows = c->out.rows * a->query.heads;
     int status = CLI_GOOD;
-    for (hga_id s = 0; s < a->query.samples; s++) {
-        hga_io io = c->tables.io;
-        io.query = rows_of_sample(&a->query, &c->query, s);
-        io.key = rows_of_sample(&a->key, &c->key, s);
-        io.value = rows_of_sample(&a->value, &c->value, s);
-        io.out = (hga_tensor){.data = c->made + s * rows * a->value.columns, .rows = c->out.rows};
-        if (c->lse) io.lse = (hga_tensor){.data = c->lse + s * rows, .rows = c->out.rows};
-        TRY(world_agree(complain_of(hga_plan_execute(c->plan, c->workspace, &io),
-                                    c->model.from_file ? CLI_DATA : CLI_USAGE, c->model.title)));
+    for (hga_id s = 0; s < c->io.query.samples; s++) {
+        attend_io one = c->io;
+        one.io = c->tables.io;
+        bind_sample(c, s, &one.io);
+        TRY(blame(c, hga_plan_execute(c->plan, c->workspace, &one.io)));
+        if (c->tape) TRY(go_back(c, &one, s));
     }
 done:
     return status;
@@ -162,8 +253,46 @@ static int write_rows(const shared_call *c, outfile *out, int64_t columns, const
 static int open_files(shared_call *c)
 {
     const attend_paths *paths = &c->typed->tensors.paths;
+    const gradient_arguments *gradients = &c->typed->gradients;
     int status = shared_file_open(paths->out, &c->out_file);
-    return status || !paths->lse ? status : shared_file_open(paths->lse, &c->lse_file);
+    if (!status && paths->lse) status = shared_file_open(paths->lse, &c->lse_file);
+    for (int i = 0; !status && i < N_GRADIENTS; i++)
+        if (gradients->wanted[i]) status = shared_file_open(gradients->wanted[i], &c->gradients.file[i]);
+    return status;
+}
+
+/* A rank's rows; what all ranks have, by the first. */
+static int write_gradient(shared_call *c, gradient_of of)
+{
+    attend_gradients *g = &c->gradients;
+    const tensor_file *t = gradient_tensor(&c->io, of);
+    const row_list *const rows[] = {&c->query, &c->key, &c->value};
+    element type = tensors_out_type(&c->typed->tensors, &c->io.query);
+    int status = CLI_GOOD, first = world_rank() == 0;
+    if (t)
+        status = tensor_file_write_rows(&g->file[of], t, c->rows[of], t->columns, type, rows[of]->interval, rows[of]->n,
+                                        first, g->sum[of]);
+    else if (first)
+        status = npy_write_as(&g->file[of], type, g->sum[of], g->n_dims[of], g->dim[of]);
+    return world_agree(status);
+}
+
+static int write_gradients(shared_call *c)
+{
+    int status = CLI_GOOD;
+    for (gradient_of i = 0; !status && i < N_GRADIENTS; i++)
+        if (c->typed->gradients.wanted[i]) status = write_gradient(c, i);
+    for (gradient_of i = 0; !status && i < N_GRADIENTS; i++)
+        if (c->typed->gradients.wanted[i]) status = shared_file_flush(&c->gradients.file[i]);
+    return status;
+}
+
+static int keep_gradients(shared_call *c)
+{
+    int status = CLI_GOOD;
+    for (gradient_of i = 0; !status && i < N_GRADIENTS; i++)
+        if (c->typed->gradients.wanted[i]) status = shared_file_keep(&c->gradients.file[i]);
+    return status;
 }
 
 /* all files appear, or none */
@@ -174,7 +303,9 @@ static int write_files(shared_call *c)
     if (c->lse) TRY(write_rows(c, &c->lse_file, 0, c->lse));
     TRY(shared_file_flush(&c->out_file));
     if (c->lse) TRY(shared_file_flush(&c->lse_file));
+    TRY(write_gradients(c));
     if (c->lse) TRY(shared_file_keep(&c->lse_file));
+    TRY(keep_gradients(c));
     TRY(shared_file_keep(&c->out_file));
 done:
     return status;
@@ -193,6 +324,8 @@ static void clear(shared_call *c)
     free(c->made);
     free(c->lse);
     ordered_close(&c->tables);
+    free(c->tape);
+    gradients_clear(&c->gradients);
     attend_io_clear(&c->io);
     model_clear(&c->model);
 }

@@ -16,7 +16,7 @@
 
 #include "cases.h"
 #include "memory.h"
-#include "rows.h"
+#include "rank_alone.h"
 
 /* ---- bytes ---- */
 
@@ -48,48 +48,6 @@ static int64_t resident(void)
     return pages * sysconf(_SC_PAGESIZE);
 }
 
-/* ---- a rank alone ---- */
-
-static hga_status start(void *ctx, int channel, const hga_packet *send, hga_id n_send, const hga_packet *receive,
-                        hga_id n_receive)
-{
-    (void)ctx;
-    for (hga_id i = 0; i < n_receive; i++)
-        if (channel == HGA_CHANNEL_OF_CALLS && n_send > 0)
-            memcpy(receive[i].data, send[0].data, (size_t)receive[i].bytes);
-        else
-            memset(receive[i].data, 0, (size_t)receive[i].bytes);
-    return HGA_OK;
-}
-
-static hga_status test(void *ctx, int channel, int *done)
-{
-    (void)ctx, (void)channel;
-    *done = 1;
-    return HGA_OK;
-}
-
-static hga_status wait_for(void *ctx, int channel)
-{
-    (void)ctx, (void)channel;
-    return HGA_OK;
-}
-
-/* All say what this one says. */
-static hga_status gather(void *ctx, const void *mine, int64_t bytes, void *all)
-{
-    const hga_exchange *x = ctx;
-    for (hga_id r = 0; r < x->n_ranks; r++) memcpy((char *)all + r * bytes, mine, (size_t)bytes);
-    return HGA_OK;
-}
-
-static void fail(void *ctx, hga_status status) { (void)ctx, (void)status; }
-
-static hga_exchange rank_alone(hga_id rank, hga_id n_ranks)
-{
-    return (hga_exchange){sizeof(hga_exchange), rank, n_ranks, NULL, start, test, wait_for, gather, fail, NULL};
-}
-
 /* ---- a case ---- */
 
 typedef struct usage {
@@ -102,67 +60,21 @@ typedef struct memory_case {
     hga_shape shape;
 } memory_case;
 
-/* Rows that a call brings of the tensor bound so. */
-static hga_status count_rows(const bench_case *c, hga_binding binding, int ranked, int64_t *rows)
-{
-    hga_status st = HGA_OK;
-    hga_id field = hga_program_field(&c->program, binding);
-    hga_interval list[64];
-    int64_t n = 0;
-    *rows = 0;
-    if (!field) return HGA_OK;
-    if (!ranked) {
-        *rows = bound_rows(c->graph, &c->program, binding, 0);
-        return HGA_OK;
-    }
-    HGA_TRY(hga_plan_rank_rows(c->plan, field, list, 64, &n));
-    if (n > 64) HGA_TRY(hga_fail(HGA_EOVERFLOW, "%" PRId64 " intervals of rows", n));
-    for (int64_t i = 0; i < n; i++) *rows += list[i].n;
-done:
-    return st;
-}
-
-/* Every number is written, so that all pages are there. */
-static hga_status make_tensors(const memory_case *m, bench_case *c, usage *u)
-{
-    const hga_binding binding[] = {HGA_IO_QUERY, HGA_IO_KEY, HGA_IO_VALUE, HGA_IO_OUT};
-    hga_tensor *tensor[] = {&c->io.query, &c->io.key, &c->io.value, &c->io.out};
-    int64_t all = 0, floats = (int64_t)m->shape.n_heads * m->shape.dim;
-    int64_t rows[4];
-    hga_status st = HGA_OK;
-    for (int i = 0; i < 4; i++) {
-        HGA_TRY(count_rows(c, binding[i], m->n_ranks > 1, &rows[i]));
-        all += rows[i] * floats;
-    }
-    u->tensors = all * (int64_t)sizeof(float);
-    HGA_TRY(bench_new(all, sizeof(float), &c->tensors));
-    for (int64_t i = 0; i < all; i++) c->tensors[i] = (float)(i % 17) / 16 - 0.5f;
-    for (int64_t i = 0, at = 0; i < 4; at += rows[i++] * floats)
-        *tensor[i] = (hga_tensor){.data = c->tensors + at, .rows = rows[i]};
-done:
-    return st;
-}
-
 static hga_status use(const memory_case *m, usage *u)
 {
     bench_case c = {0};
     counted bytes = {0};
     hga_allocator a = {take, give, &bytes};
-    hga_exchange x = rank_alone(m->n_ranks / 2, m->n_ranks);
-    hga_id *cuts = NULL;
-    hga_ranks ranks = {.exchange = &x};
+    rank_alone r = {0};
     hga_options options = {.threads = 1, .allocator = &a};
     hga_status st;
     int64_t before = resident(), there;
-    x.ctx = &x;
     HGA_TRY(bench_case_make(m->words, m->tokens, &c));
-    HGA_TRY(bench_new(m->n_ranks + 1, sizeof *cuts, &cuts));
-    for (hga_id r = 0; r <= m->n_ranks; r++) cuts[r] = (hga_id)((int64_t)m->tokens * r / m->n_ranks);
-    ranks.cuts = cuts;
-    if (m->n_ranks > 1) options.ranks = &ranks;
+    HGA_TRY(rank_alone_make(m->n_ranks / 2, m->n_ranks, m->tokens, &r));
+    if (m->n_ranks > 1) options.ranks = &r.ranks;
     HGA_TRY(hga_plan_create(c.graph, &c.program, &m->shape, &options, &c.plan));
     u->graph = hga_graph_bytes(c.graph), u->plan = bytes.live, u->plan_most = bytes.most;
-    HGA_TRY(make_tensors(m, &c, u));
+    HGA_TRY(rank_alone_tensors(&c, &m->shape, m->n_ranks > 1, &u->tensors));
     there = resident();
     HGA_TRY(hga_workspace_create(c.plan, &c.workspace));
     HGA_TRY(hga_plan_execute(c.plan, c.workspace, &c.io));
@@ -170,7 +82,7 @@ static hga_status use(const memory_case *m, usage *u)
     u->peak = bench_peak_resident() - before;
 done:
     bench_case_clear(&c);
-    free(cuts);
+    rank_alone_clear(&r);
     return st;
 }
 

@@ -21,6 +21,12 @@ for name, rows, heads in ("q", 520, 4), ("k", 520, 2), ("v", 520, 2), ("bq", 102
     np.savez(name + ".npz", x=x)
     x[rows // 2, 0, 0] = np.nan
     np.save(name + ".nan", x)
+for name, rows, heads in ("g", 520, 4), ("tg", 5, 1), ("bg", 1023, 2):
+    x = r.normal(size=(rows, heads, 8)).astype("f4")
+    np.save(name, x)
+    np.save(name + ".half", x.astype("f2"))
+    np.save(name + ".bhnd", np.stack([x, x[::-1], 2 * x]).transpose(0, 2, 1, 3).copy())
+np.save("glse", r.normal(size=(520, 4)).astype("f4"))
 np.save("lengths", np.array([200, 20, 300], "i4"))
 np.save("segments", (np.arange(520) // 70).astype("i4"))
 np.save("bias", r.normal(size=(63, 4)).astype("f4"))
@@ -95,6 +101,51 @@ fact dropout_drops_the_same is_shared 3 .npy $h --dropout 0.3 --seed 5
 fact bfloat16_is is_shared 2 .npy $h --precision bf16
 fact threads_do_not_matter is_shared 2 .npy $h --threads 2
 
+# ---- gradients ----
+
+# goes_back RANKS WANTED FILES VARIANT..: as many ranks write the output of one process and near its gradients, which one rank writes as well where there is one file
+goes_back() {
+    local ranks=$1 wanted=$2 kind=$3
+    shift 3
+    rm -f one.* many.*
+    for who in one many; do
+        local options=(--grad-out "${prefix}g$kind")
+        for w in $wanted; do options+=("--grad-$w" "$who.$w.npy"); done
+        program=("$alone")
+        [ $who = one ] || program=(on "$ranks" "$hga")
+        attend "$kind" $who "$@" "${options[@]}" || return 1
+    done
+    same_bytes one.npy many.npy || return 1
+    python3 - $wanted <<'END'
+import sys, numpy as np
+for name in sys.argv[1:]:
+    one, many = np.load(f"one.{name}.npy"), np.load(f"many.{name}.npy")
+    assert one.shape == many.shape and one.dtype == many.dtype and one.flags.f_contiguous == many.flags.f_contiguous, name
+    size, far = np.abs(one.astype("f8")).max(), np.abs(one.astype("f8") - many).max()
+    assert size > 0 and far <= (2e-3 if one.dtype == "f2" else 1e-5) * size, f"{name}: {far} of {size}"
+END
+}
+qkv="query key value"
+fact gradients_are_near_those_of_one_process goes_back 3 "$qkv" .npy $h
+fact dense_ones_are goes_back 2 "$qkv" .npy dense -p causal=1
+lse=
+fact those_of_trees_are goes_back 4 "$qkv" .npy hsa -p branching=4
+lse=1
+fact a_batchs_are goes_back 3 "$qkv" .bhnd.npy window --layout bhnd
+fact halves_are goes_back 2 "$qkv" .half.npy $h --out-type f16
+fact some_may_be_wanted goes_back 2 "key" .npy fenwick
+fact tables_have_the_gradients_of_all_ranks goes_back 3 "rel-bias scale query" .npy $h -p relative=1 --rel-bias bias.npy
+fact so_have_sinks_and_slopes goes_back 2 "sink slopes value" .npy window --sink sink.npy --slopes slopes.npy
+fact so_have_positions goes_back 2 "node-pos log-mass" .npy dense --node-pos pos.npy
+fact dropout_goes_back goes_back 3 "$qkv" .npy $h --dropout 0.3 --seed 5
+fact the_log_sum_exps_gradient_is_shared goes_back 3 "$qkv" .npy $h --grad-lse glse.npy
+fact a_graph_in_an_order_goes_back goes_back 3 "$qkv log-mass edge-bias node-pos" .npy graph=mesh.npy -p order=metis --edge-bias mesh_bias.npy --node-pos pos.npy --grad-lse glse.npy
+prefix=t
+fact ranks_without_a_token_go_back goes_back 8 "$qkv" .npy dense
+prefix=b
+fact rows_of_nodes_go_back goes_back 3 "$qkv" .npy bpt -p k=4
+prefix=
+
 # A file that is there is replaced, and keeps its mode.
 replaces() { : >old.npy && chmod 604 old.npy && program=(on 2 "$hga") && lse= && attend .npy old $h && equal "$(stat -c %a old.npy)" 604 && program=("$alone") && attend .npy one $h && same_bytes old.npy one.npy; }
 fact a_file_is_replaced_as_a_whole replaces
@@ -107,7 +158,8 @@ fact a_bad_option_is_named_once fails 2 "no variant 'densee'" .npy x densee
 fact a_missing_file_is_named_once fails 3 "nowhere.npy: cannot be read" nowhere.npy x dense
 fact a_number_that_one_rank_alone_reads_is_named_once fails 3 "q.nan.npy: element (260, 0, 0) is NaN" .nan.npy x dense
 fact a_folder_that_is_not_there_is_named_once fails 4 "nowhere/x.npy" .npy nowhere/x dense
-fact gradients_are_refused refused 2 "--grad-..: gradients are computed in one process" on 2 "$hga" attend dense --query q.npy --key k.npy --value v.npy --out x.npy --grad-out q.npy --grad-query g.npy
+fact a_gradient_that_does_not_fit_is_named_once refused 3 "tq.npy: has 1 samples of 1 heads of 8, the output has 1 of 4 of 8" on 2 "$hga" attend dense --query q.npy --key k.npy --value v.npy --out x.npy --grad-out tq.npy --grad-query g.npy --quiet
+fact a_gradient_that_is_piped_is_refused refused 2 "ranks read tensors from files" on 2 "$hga" attend dense --query q.npy --key k.npy --value v.npy --out x.npy --grad-out - --grad-query g.npy --quiet
 fact routing_is_refused refused 2 "routes any token anywhere" on 2 "$hga" attend treeformer-fine -p height=2 -p weights=@w.npy --query q.npy --key k.npy --value v.npy --out x.npy
 fact queries_of_other_tokens_are_refused refused 2 "are different tokens" on 2 "$hga" attend segments -p query-segment=@segments.npy -p key-segment=@segments.npy --query q.npy --key k.npy --value v.npy --out x.npy --quiet
 fact standard_input_is_refused refused 2 "ranks read tensors from files" on 2 "$hga" attend dense --query - --key k.npy --value v.npy --out x.npy
