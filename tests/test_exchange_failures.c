@@ -159,6 +159,7 @@ typedef enum elsewhere {
     NO_SAMPLES,
     TWO_SAMPLES,
     NO_WORKSPACE,
+    GOES_BACK,
     OTHER_SEED,
     OTHER_SCALE,
     OTHER_SINK,
@@ -183,7 +184,9 @@ static hga_status call_rank(caller *c)
     tensors more = {0};
     hga_status st = HGA_OK;
     hga_options wide = r->options;
+    void *tape = NULL;
     r->options.ranks = wide.ranks = &ranks, r->options.dropout = 0.25f, wide.strict_rows = 1;
+    r->options.gradient = c->does == GOES_BACK;
     HGA_TRY(hga_plan_create(r->p->graph, &r->p->program, &r->p->shape, &r->options, &plan));
     HGA_TRY(hga_plan_create(r->p->graph, &r->p->program, &r->p->shape, &wide, &second));
     HGA_TRY(hga_workspace_create(plan, &workspace));
@@ -191,6 +194,7 @@ static hga_status call_rank(caller *c)
     HGA_TRY(hga_workspace_create(plan, &another));
     open_tensors(r->p, plan, PACKED, &r->t);
     open_tensors(r->p, plan, PACKED, &more);
+    if (r->options.gradient) r->t.io.tape = tape = memory(hga_plan_tape_bytes(plan), 1);
     HGA_TRY(hga_plan_execute(plan, workspace, &r->t.io));
     pthread_barrier_wait(c->ready);
     if (r->x->rank != 1) {
@@ -205,6 +209,9 @@ static hga_status call_rank(caller *c)
             hga_plan_execute_batch(plan, (hga_workspace *const[]){workspace, another}, (hga_io[]){r->t.io, more.io}, 2);
     if (c->does == NO_WORKSPACE)
         st = hga_plan_execute_batch(plan, (hga_workspace *const[]){workspace, NULL}, (hga_io[]){r->t.io, more.io}, 2);
+    if (c->does == GOES_BACK)
+        st = hga_plan_gradient(plan, workspace, &r->t.io,
+                               &(hga_grad_io){.d_out = more.io.out, .d_query = more.io.query});
     if (c->does == OTHER_SEED) r->t.io.seed++;
     if (c->does == OTHER_SCALE) r->t.io.scale = 0.5f;
     if (c->does == OTHER_SINK) r->t.io.modifiers = &m;
@@ -214,7 +221,7 @@ static hga_status call_rank(caller *c)
 done:
     snprintf(r->said, sizeof r->said, "%s", st ? hga_error_detail() : "");
     hga_workspace_destroy(workspace), hga_workspace_destroy(of_second), hga_workspace_destroy(another);
-    close_tensors(&more);
+    close_tensors(&more), free(tape);
     hga_plan_destroy(plan), hga_plan_destroy(second);
     return st;
 }
@@ -232,6 +239,7 @@ static void ranks_that_are_called_for_different_things_are_told(void **state)
                                        [NO_SAMPLES] = "different numbers of samples",
                                        [TWO_SAMPLES] = "different numbers of samples",
                                        [NO_WORKSPACE] = "sample 1: no workspace",
+                                       [GOES_BACK] = "goes back through one",
                                        [OTHER_SEED] = "different seeds, layers, scales or modifiers",
                                        [OTHER_SCALE] = "different seeds, layers, scales or modifiers",
                                        [OTHER_SINK] = "different seeds, layers, scales or modifiers",

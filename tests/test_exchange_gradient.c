@@ -164,8 +164,8 @@ typedef enum fault { NO_FAULT, NO_TAPE, NO_VALUE, OTHER_TABLES, NO_GRADIENTS } f
 
 typedef struct back_run {
     rank_run at;
-    gradients g;
-    int accumulate;
+    gradients g, batch[2]; /* batch: of two samples at once, both the same; where that is asked for */
+    int accumulate, in_batch;
     fault fault;
 } back_run;
 
@@ -199,6 +199,29 @@ done:
     return st;
 }
 
+static hga_status go_back_in_batch(back_run *b, const hga_plan *plan)
+{
+    hga_status st = HGA_OK;
+    rank_run *r = &b->at;
+    hga_workspace *own[2] = {NULL};
+    tensors more;
+    open_tensors(r->p, plan, r->lie, &more);
+    hga_io io[2] = {r->t.io, more.io};
+    hga_grad_io grad[2];
+    for (int i = 0; i < 2; i++) {
+        HGA_TRY(hga_workspace_create(plan, &own[i]));
+        io[i].tape = memory(hga_plan_tape_bytes(plan), 1);
+        open_gradients(r->p, &r->t, r->lie, b->accumulate, &b->batch[i]);
+        grad[i] = b->batch[i].grad;
+    }
+    HGA_TRY(hga_plan_execute_batch(plan, own, io, 2));
+    HGA_TRY(hga_plan_gradient_batch(plan, own, io, grad, 2));
+done:
+    for (int i = 0; i < 2; i++) free(io[i].tape), hga_workspace_destroy(own[i]);
+    close_tensors(&more);
+    return st;
+}
+
 static hga_status run_back(back_run *b)
 {
     rank_run *r = &b->at;
@@ -212,6 +235,7 @@ static hga_status run_back(back_run *b)
     HGA_TRY(hga_workspace_create(plan, &workspace));
     open_tensors(r->p, plan, r->lie, &r->t);
     HGA_TRY(go_back(b, plan, workspace));
+    if (b->in_batch) HGA_TRY(go_back_in_batch(b, plan));
 done:
     snprintf(r->said, sizeof r->said, "%s", st ? hga_error_detail() : "");
     hga_workspace_destroy(workspace);
@@ -528,6 +552,38 @@ static void threads_change_no_bit(void **state)
     }
 }
 
+/* ---- batches ---- */
+
+static void a_batch_goes_back_sample_after_sample(void **state)
+{
+    static const char *const names[] = {"bpt", "window", "hsa", "neighbours"};
+    const hga_options o = {.threads = 2, .dropout = 0.25f};
+    (void)state;
+    for (int i = 0; i < 4; i++) {
+        problem p;
+        hga_exchange xs[3];
+        back_run b[3];
+        hga_id cuts[4];
+        variant_build(variant_named(names[i]), 200, 3, &narrow, &p);
+        cut_evenly(tokens_of(&p), 3, 1, cuts);
+        assert_ok(hga_dist_in_process(3, NULL, xs));
+        open_all(&p, &o, PACKED, cuts, xs, 3, b);
+        for (int r = 0; r < 3; r++) b[r].in_batch = 1;
+        run_all(b, 3);
+        for (int r = 0; r < 3; r++) {
+            if (b[r].at.st) fail_msg("%s: rank %d: %s", p.name, r, b[r].at.said);
+            for (int k = 0; k < 2; k++) {
+                back_run in_batch = b[r];
+                in_batch.g = b[r].batch[k];
+                expect_same_gradients(&p, &b[r], &in_batch);
+                close_gradients(&b[r].batch[k]);
+            }
+        }
+        close_all(b, xs, 3);
+        problem_clear(&p);
+    }
+}
+
 /* ---- time and failures ---- */
 
 static void a_rank_that_is_late_changes_nothing(void **state)
@@ -622,7 +678,7 @@ static void a_failing_allocation_of_one_rank_reaches_all(void **state)
         if (!strstr(hga_error_detail(), text)) fail_msg("%s", hga_error_detail()); \
     } while (0)
 
-static void batches_and_losses_are_of_one_process(void **state)
+static void losses_are_of_one_process(void **state)
 {
     problem p;
     hga_exchange x;
@@ -638,7 +694,6 @@ static void batches_and_losses_are_of_one_process(void **state)
     hga_grad_io grad = {.d_out = p.io.out};
     assert_ok(hga_plan_create(p.graph, &p.program, &p.shape, &o, &plan));
     assert_ok(hga_workspace_create(plan, &workspace));
-    assert_refused(HGA_EUNSUPPORTED, "no batch", hga_plan_gradient_batch(plan, &workspace, &p.io, &grad, 1));
     assert_refused(HGA_EUNSUPPORTED, "one process", hga_plan_loss(plan, &p.io, &grad, HGA_GRADIENT_SCALE, 0, 0, &loss));
     hga_workspace_destroy(workspace), hga_plan_destroy(plan);
     hga_dist_destroy(&x);
@@ -656,7 +711,8 @@ int main(void)
         cmocka_unit_test(a_rank_that_is_late_changes_nothing),
         cmocka_unit_test(what_one_rank_does_otherwise_reaches_all),
         cmocka_unit_test(a_failing_allocation_of_one_rank_reaches_all),
-        cmocka_unit_test(batches_and_losses_are_of_one_process),
+        cmocka_unit_test(a_batch_goes_back_sample_after_sample),
+        cmocka_unit_test(losses_are_of_one_process),
     };
     alarm(getenv("HGA_TEST_QUICK") ? 900 : 300); /* a rank that hangs ends the test */
     return cmocka_run_group_tests_name("exchange_gradient", tests, NULL, NULL);

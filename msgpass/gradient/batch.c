@@ -1,6 +1,7 @@
 /* batch.c: gradients of many executions. What each is given is looked at before anything is written. Then as many as
    threads go to threads whole, which never wait for each other, and all threads go together through what is left. Who
-   computes what is no part of the bits. */
+   computes what is no part of the bits. On ranks samples go one after the other. */
+#include "ranks.h"
 #include "ways.h"
 
 #include <omp.h>
@@ -101,8 +102,19 @@ static hga_status run_all(batch *b)
     return blame(b);
 }
 
-hga_status hga_plan_gradient_batch(const hga_plan *plan, hga_workspace *const *workspaces, const hga_io *ios,
-                                   const hga_grad_io *grads, hga_id n)
+/* Where one fails all ranks are told, and none goes on. One may have no samples where others have some. */
+static hga_status run_on_ranks(batch *b)
+{
+    if (b->n == 0) return rank_call_meet(b->plan->ranks->exchange, rank_word_of(RANKS_GO_BACK, b->plan, NULL, 0));
+    for (hga_id i = 0; i < b->n && b->failed == b->n; i++) {
+        b->call[i].samples = b->n - i;
+        go(b, i, threads_allowed(b->plan->threads));
+    }
+    return blame(b);
+}
+
+static hga_status go_back(const hga_plan *plan, hga_workspace *const *workspaces, const hga_io *ios,
+                          const hga_grad_io *grads, hga_id n)
 {
     if (n < 0) return hga_fail(HGA_EINVAL, "%d samples", n);
     if (!plan || (n > 0 && (!workspaces || !ios || !grads)))
@@ -111,15 +123,19 @@ hga_status hga_plan_gradient_batch(const hga_plan *plan, hga_workspace *const *w
                         : !workspaces ? "workspaces"
                         : !ios        ? "tensors"
                                       : "gradients");
-    if (plan->ranks)
-        return hga_fail(HGA_EUNSUPPORTED, "ranks: a rank goes back through one sample after another, no batch");
-    if (n == 0) return HGA_OK;
+    if (n == 0 && !plan->ranks) return HGA_OK;
     batch b = {.plan = plan, .workspaces = workspaces, .n = n, .failed = n};
     hga_status st = hga_new(&plan->given, n, sizeof *b.call, &b.call);
     if (st) return st;
     st = begin_all(&b, ios, grads);
     let_workspaces_go(&b);
-    if (!st) st = run_all(&b);
+    if (!st) st = plan->ranks ? run_on_ranks(&b) : run_all(&b);
     hga_delete(&plan->given, b.call, n, sizeof *b.call);
     return st;
+}
+
+hga_status hga_plan_gradient_batch(const hga_plan *plan, hga_workspace *const *workspaces, const hga_io *ios,
+                                   const hga_grad_io *grads, hga_id n)
+{
+    return plan_failed(plan, go_back(plan, workspaces, ios, grads, n));
 }

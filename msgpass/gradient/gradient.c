@@ -14,7 +14,7 @@ static gradient_call call_of(const hga_plan *plan, const hga_io *io, const hga_g
 hga_status gradient_begin(const hga_plan *plan, const hga_workspace *workspace, const hga_io *io,
                           const hga_grad_io *grad, gradient_call *c)
 {
-    *c = call_of(plan, io, grad);
+    *c = call_of(plan, io, grad), c->samples = 1;
     if (!workspace_is_of(workspace, plan)) return hga_fail(HGA_EINVAL, "the workspace belongs to another plan");
     return call_check(c);
 }
@@ -165,7 +165,7 @@ hga_status hga_plan_loss(const hga_plan *plan, const hga_io *io, const hga_grad_
 {
     if (!plan || !io || !grad || !loss)
         return hga_fail(HGA_EINVAL, "no %s", !plan ? "plan" : !io ? "tensors" : !grad ? "gradients" : "loss");
-    if (plan->ranks) return hga_fail(HGA_EUNSUPPORTED, "ranks: a loss is of one process' rows");
+    if (plan->ranks) return plan_failed(plan, hga_fail(HGA_EUNSUPPORTED, "ranks: a loss is of one process' rows"));
     if (plan->options.precision != HGA_PRECISION_F32)
         return hga_fail(HGA_EUNSUPPORTED, "operands rounded to bfloat16 have no slope");
     if (!plan->options.gradient) return hga_fail(HGA_EINVAL, "the plan was made without options.gradient");

@@ -63,6 +63,7 @@ typedef struct gradient_call {
     table_sums *sums;              /* [turns]; those that heads write apart are one array for all */
     nudge moved;                   /* hga_plan_loss; zero: nothing is */
     const struct rank_call *ranks; /* of a run that several ranks share (rank_call.h), NULL */
+    hga_id samples;                /* .. which goes back through so many, this one and those that follow */
     asked_rows asked;              /* of the output, where the way looks at no others; n = 0: it may look at all */
     /* what the fast way has made: */
     const struct strips *strips;     /* [stages], of those that attend */

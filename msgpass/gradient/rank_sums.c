@@ -14,7 +14,7 @@ hga_status rank_agree(const gradient_call *c, const rank_call *r)
         [SLOPES] = "slopes",         [ADDITIVE] = "additive"};
     const hga_exchange *x = c->plan->ranks->exchange;
     const int64_t *mine = c->needs.entries, *all = (const int64_t *)(const void *)r->all;
-    hga_status st = rank_call_meet(x, rank_word_of(RANKS_GO_BACK, c->plan, c->io, 1));
+    hga_status st = rank_call_meet(x, rank_word_of(RANKS_GO_BACK, c->plan, c->io, c->samples));
     if (!st) st = x->gather(x->ctx, mine, sizeof c->needs.entries, r->all);
     for (hga_id k = 0; !st && k < x->n_ranks; k++)
         for (int i = 0; !st && i < N_TABLES; i++)

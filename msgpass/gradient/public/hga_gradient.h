@@ -18,8 +18,8 @@
    bits. All want the same tables, else HGA_EINVAL; which tensors each wants is its own choice. Gradients are sums of
    the numbers of one process in another order. As many bytes go home as the execution sent, of states perhaps a
    float32 a row and head more, and sums of tables and of shared rows go to everybody. Where a rank fails, all ranks'
-   calls return its status. hga_plan_prepare asks nothing of other ranks, and the first call may still allocate. There
-   are no batches and no hga_plan_loss (HGA_EUNSUPPORTED). */
+   calls return its status. hga_plan_prepare asks nothing of other ranks, and the first call may still allocate. Of a
+   batch all ranks bring as many samples, which go one after another. There is no hga_plan_loss (HGA_EUNSUPPORTED). */
 #ifndef HGA_GRADIENT_H
 #define HGA_GRADIENT_H
 
