@@ -89,18 +89,20 @@ enum { KERNEL_TILE = 16 };
 typedef uint16_t lanes;
 _Static_assert(KERNEL_TILE == 8 * sizeof(lanes), "a set of rows has a bit for each row of a tile");
 
-/* Up to KERNEL_TILE rows that have edges to some of n <= KERNEL_FAMILY columns and no others, for all heads. Head h of
-   row r has its query at q[r] + h * q_head, neither padded nor scaled; keys and values are as in kernel_heads. */
+/* Up to KERNEL_TILE rows that have edges to some of n <= KERNEL_CHUNK columns and no others, for all heads; those of
+   one row lie among at most KERNEL_FAMILY, and other rows may have others. Head h of row r has its query at q[r] + h *
+   q_head, neither padded nor scaled; keys and values are as in kernel_heads. */
 typedef struct kernel_family {
     hga_id n_rows, n, heads, dim, dim_v;
     hga_id share; /* heads to a key's head */
     const float *const *q, *const *k, *const *v;
     ptrdiff_t q_head, k_head, v_head;
-    float scale, cap;  /* of products */
-    const float *bias; /* [n], added to each score of a column */
-    const lanes *rows; /* [n]: bit r when row r and the column have an edge */
-    float *const *out; /* [n_rows]: head h's output goes to out[r] + h * out_head; NULL: leave the row alone */
-    float *const *lse; /* [n_rows]: [heads] log-sum-exps */
+    float scale, cap;           /* of products */
+    const float *bias;          /* [n], added to each score of a column */
+    const lanes *rows;          /* [n]: bit r when row r and the column have an edge .. */
+    const uint8_t *first, *end; /* .. which are among columns [first[r], end[r]) */
+    float *const *out;          /* [n_rows]: head h's output goes to out[r] + h * out_head; NULL: leave the row alone */
+    float *const *lse;          /* [n_rows]: [heads] log-sum-exps */
     ptrdiff_t out_head;
     /* NULL, or of each row [its edges][heads], padded: what weights are multiplied with before they multiply values */
     const float *const *kept;

@@ -43,6 +43,50 @@ static void who_writes_again_waits_for_the_readers(void **state)
     problem_clear(&p);
 }
 
+/* ---- families ---- */
+
+/* Four tokens of sixteen attend to each other, the next four to four nodes above, and so on: families of one group
+   whose keys are the caller's and the workspace's in turns. */
+static hga_graph *families_in_turns(hga_id n)
+{
+    hga_id above, near;
+    hga_builder *b = tokens_alone(n);
+    assert_ok(hga_builder_add_level(b, n / 4, &above));
+    assert_ok(hga_builder_set_families(b, above, 0, n, 4));
+    assert_ok(hga_builder_add_relation(b, "near", &near));
+    for (hga_id i = 0; i < n; i += 4)
+        assert_ok(hga_builder_add_block(b, near, i, 4, i / 4 % 2 ? above + i % 32 / 8 * 4 : i, 4, 0));
+    return finished(b);
+}
+
+static hga_tensor with_heads_apart(problem *p, const hga_tensor *from, hga_id heads, hga_id columns)
+{
+    float *to = p->owned[p->n_owned++] = memory(from->rows * heads * columns, sizeof *to);
+    for (int64_t i = 0; i < from->rows * heads; i++)
+        memcpy(to + (i % heads * from->rows + i / heads) * columns, (const float *)from->data + i * columns,
+               (size_t)columns * sizeof *to);
+    return (hga_tensor){
+        .data = to, .rows = from->rows, .row_stride = columns, .head_stride = (ptrdiff_t)from->rows * columns};
+}
+
+static void families_side_by_side_have_keys_at_strides_of_their_own(void **state)
+{
+    (void)state;
+    problem p = {.name = "families", .graph = families_in_turns(128), .shape = {.n_heads = 3, .dim = 9, .dim_v = 5}};
+    attention f = attention_on_nodes(&p.program);
+    p.program.field[f.key].io = p.program.field[f.value].io = HGA_ROWS_KEYS;
+    assert_ok(hga_program_coarsen(&p.program, f.key));
+    assert_ok(hga_program_coarsen(&p.program, f.value));
+    assert_ok(hga_program_attend(&p.program, 0, f.query, f.key, f.value, f.out, 0));
+    problem_fill(&p, 5);
+    assert_equals_slow(&p, 3e-6);
+    p.io.key = with_heads_apart(&p, &p.io.key, 3, 9);
+    assert_equals_slow(&p, 3e-6);
+    p.io.value = with_heads_apart(&p, &p.io.value, 3, 5);
+    assert_equals_slow(&p, 3e-6);
+    problem_clear(&p);
+}
+
 /* ---- tiles ---- */
 
 /* Both groups of sixteen rows see the same columns, in the same order, but by other types. */
@@ -247,6 +291,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(who_writes_again_waits_for_the_readers),
+        cmocka_unit_test(families_side_by_side_have_keys_at_strides_of_their_own),
         cmocka_unit_test(equal_columns_of_other_types_are_other_columns),
         cmocka_unit_test(equal_edges_have_positions_of_their_own),
         cmocka_unit_test(long_sums_do_not_stop_counting),

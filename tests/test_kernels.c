@@ -165,32 +165,46 @@ static void heads_are_each_head(void **unused)
 enum { FAMILY_HEADS = 21, FAMILY_ROOM = 80 };
 
 typedef struct family_case {
-    float q[KERNEL_TILE][FAMILY_HEADS * FAMILY_ROOM], k[KERNEL_FAMILY][FAMILY_HEADS * FAMILY_ROOM],
-        v[KERNEL_FAMILY][FAMILY_HEADS * FAMILY_ROOM], out[KERNEL_TILE][FAMILY_HEADS * FAMILY_ROOM],
+    float q[KERNEL_TILE][FAMILY_HEADS * FAMILY_ROOM], k[KERNEL_CHUNK][FAMILY_HEADS * FAMILY_ROOM],
+        v[KERNEL_CHUNK][FAMILY_HEADS * FAMILY_ROOM], out[KERNEL_TILE][FAMILY_HEADS * FAMILY_ROOM],
         lse[KERNEL_TILE][FAMILY_HEADS];
-    const float *qs[KERNEL_TILE], *ks[KERNEL_FAMILY], *vs[KERNEL_FAMILY];
-    float *outs[KERNEL_TILE], *lses[KERNEL_TILE], bias[KERNEL_FAMILY];
-    uint16_t rows[KERNEL_FAMILY];
+    const float *qs[KERNEL_TILE], *ks[KERNEL_CHUNK], *vs[KERNEL_CHUNK];
+    float *outs[KERNEL_TILE], *lses[KERNEL_TILE], bias[KERNEL_CHUNK];
+    uint16_t rows[KERNEL_CHUNK];
+    uint8_t first[KERNEL_TILE], end[KERNEL_TILE];
 } family_case;
 
+/* Row r's columns lie in [first, first + n), and it has none of the others. */
+static void place_row(family_case *x, hga_id r, hga_id first, hga_id n)
+{
+    x->first[r] = (uint8_t)first, x->end[r] = (uint8_t)(first + n);
+    for (hga_id e = 0; e < KERNEL_CHUNK; e++)
+        if (e < first || e >= first + n) x->rows[e] &= (uint16_t) ~(1u << r);
+}
+
 /* Some rows have no place to go to, some columns no edge, some scores none or huge ones; in some cases all rows have
-   all columns, and those are as many as there may be. */
+   the same columns, and those are as many as there may be of one row. */
 static kernel_family draw_family(family_case *x)
 {
     hga_id kv = 1 + below(7), share = 1 + below(3);
     int full = !below(4);
+    hga_id n = full ? KERNEL_FAMILY : 1 + below(KERNEL_CHUNK);
     float size = below(8) ? 1 : 40;
     for (int r = 0; r < KERNEL_TILE; r++) {
         x->qs[r] = x->q[r], x->outs[r] = below(6) ? x->out[r] : NULL, x->lses[r] = x->lse[r];
         for (int j = 0; j < FAMILY_HEADS * FAMILY_ROOM; j++) x->q[r][j] = draw(size), x->out[r][j] = 77;
     }
-    for (int e = 0; e < KERNEL_FAMILY; e++) {
+    for (int e = 0; e < KERNEL_CHUNK; e++) {
         x->ks[e] = x->k[e], x->vs[e] = x->v[e], x->bias[e] = below(8) ? draw(3) : -INFINITY;
         x->rows[e] = full ? UINT16_MAX : below(4) ? (uint16_t)below(1 << KERNEL_TILE) : 0;
         for (int j = 0; j < FAMILY_HEADS * FAMILY_ROOM; j++) x->k[e][j] = draw(1), x->v[e][j] = draw(1);
     }
+    for (hga_id r = 0; r < KERNEL_TILE; r++) {
+        hga_id first = full ? 0 : below(n), room = n - first < KERNEL_FAMILY ? n - first : KERNEL_FAMILY;
+        place_row(x, r, first, full ? n : 1 + below(room));
+    }
     return (kernel_family){.n_rows = 1 + below(KERNEL_TILE),
-                           .n = full ? KERNEL_FAMILY : 1 + below(KERNEL_FAMILY),
+                           .n = n,
                            .heads = kv * share,
                            .dim = below(3) ? 1 + below(FAMILY_ROOM) : 64,
                            .dim_v = 1 + below(FAMILY_ROOM),
@@ -204,6 +218,8 @@ static kernel_family draw_family(family_case *x)
                            .scale = 0.3f,
                            .bias = x->bias,
                            .rows = x->rows,
+                           .first = x->first,
+                           .end = x->end,
                            .out = x->outs,
                            .lse = x->lses,
                            .out_head = FAMILY_ROOM};
@@ -212,7 +228,7 @@ static kernel_family draw_family(family_case *x)
 /* Row r and head h in double. */
 static void plain_family(const kernel_family *c, hga_id r, hga_id h, double *out, double *lse)
 {
-    double score[KERNEL_FAMILY], greatest = -INFINITY, sum = 0;
+    double score[KERNEL_CHUNK], greatest = -INFINITY, sum = 0;
     hga_id kv = h / c->share;
     for (hga_id e = 0; e < c->n; e++) {
         score[e] = 0;
@@ -262,7 +278,9 @@ static void what_is_not_finite_stays_with_its_family_row(void **unused)
     for (int round = 0; round < 40; round++) {
         kernel_family c = draw_family(&x);
         c.n_rows = KERNEL_TILE, c.n = 2;
-        x.rows[0] = 0x00ff, x.rows[1] = 0xff00, x.bias[0] = x.bias[1] = 0;
+        x.rows[0] = 0x00ff, x.rows[1] = 0xff00;
+        for (hga_id r = 0; r < KERNEL_TILE; r++) x.first[r] = 0, x.end[r] = 2;
+        x.bias[0] = x.bias[1] = 0;
         x.k[0][0] = round & 1 ? NAN : INFINITY, x.v[0][0] = NAN;
         t->attend_family(&c);
         for (hga_id r = 0; r < KERNEL_TILE; r++)

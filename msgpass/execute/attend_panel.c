@@ -39,7 +39,7 @@ void find_groups(hga_id stage, hga_id first, hga_id n, const hga_id *node, row_p
 static void open_chooser(worker *w, hga_id stage, tile_runner run, family_runner families)
 {
     tile_chooser *t = &w->chooser;
-    t->run_family = families_are_fit(w, stage) ? families : NULL;
+    t->run_families = families_are_fit(w, stage) ? families : NULL;
     t->strict = w->plan->options.strict_rows != 0;
     t->reader = &w->reader, t->run = run, t->context = w, t->batch->stage = stage;
     t->leaves_out = w->workspace->sliced || w->reader.ahead;
@@ -67,7 +67,7 @@ static void drop_idle_groups(row_panel *p)
 
 static void attend_groups(worker *w, hga_id stage, row_panel *p)
 {
-    open_chooser(w, stage, run_tiles, run_family);
+    open_chooser(w, stage, run_tiles, run_families);
     if (w->workspace->sliced) drop_idle_groups(p);
     if (goes_in_tiles(w, stage)) choose_tiles(&w->chooser, p);
     for (hga_id g = 0; g < p->n_groups; g++) finish_group(w, &p->group[g]);
@@ -76,14 +76,17 @@ static void attend_groups(worker *w, hga_id stage, row_panel *p)
 /* ---- some heads of a panel ---- */
 
 static void leave_batch(void *context, tile_batch *b) { (void)context, (void)b; }
-static void leave_family(void *context, const row_group *g, const strip *x) { (void)context, (void)g, (void)x; }
+static void leave_families(void *context, const row_group *g, const strip *x, hga_id n)
+{
+    (void)context, (void)g, (void)x, (void)n;
+}
 
 /* The groups, as bits, that have all of their edges in tiles, where each head is by itself. Row by row all heads go
    together, and what a head is then has to do with the others. */
 static unsigned find_tiled(worker *w, hga_id stage, row_panel p)
 {
     unsigned tiled = 0;
-    open_chooser(w, stage, leave_batch, leave_family);
+    open_chooser(w, stage, leave_batch, leave_families);
     if (goes_in_tiles(w, stage)) choose_tiles(&w->chooser, &p);
     for (hga_id g = 0; g < p.n_groups; g++) tiled |= (unsigned)(p.group[g].tiled && !p.group[g].rest) << g;
     return tiled;

@@ -175,7 +175,7 @@ static int has_families(const tile_chooser *t, const row_group *g)
     unsigned seen = 0;
     int64_t edges = 0, columns = 0, end = 0;
     strip x;
-    if (!t->run_family || g->laid || g->rest) return 0;
+    if (!t->run_families || g->laid || g->rest) return 0;
     for (hga_pos i = 0; i < t->n_own; i++) {
         if (!strip_trim(own_segment(t, i), g, &x)) continue;
         if (x.n > KERNEL_FAMILY || seen & strip_lanes(&x)) return 0;
@@ -185,14 +185,24 @@ static int has_families(const tile_chooser *t, const row_group *g)
     return edges > 0 && (double)edges < FAMILY_SHARE * (double)(g->n_rows * columns);
 }
 
+/* As many at a time as a chunk has room for, of those that have rows that somebody wants: together they fill the lanes
+   of a softmax that one of them alone does not. */
 static void hand_over_families(const tile_chooser *t, row_group *g)
 {
-    strip x;
+    const unsigned wanted = wanted_rows(g);
+    strip x[KERNEL_TILE], next;
+    hga_id n = 0, columns = 0;
     for (hga_pos i = 0; i < t->n_own; i++) {
-        if (!strip_trim(own_segment(t, i), g, &x)) continue;
-        g->in_families |= strip_lanes(&x);
-        t->run_family(t->context, g, &x);
+        if (!strip_trim(own_segment(t, i), g, &next)) continue;
+        g->in_families |= strip_lanes(&next);
+        if (!(strip_lanes(&next) & wanted)) continue;
+        if (columns + next.n > KERNEL_CHUNK) {
+            t->run_families(t->context, g, x, n);
+            n = columns = 0;
+        }
+        x[n++] = next, columns += next.n;
     }
+    if (n) t->run_families(t->context, g, x, n);
 }
 
 /* ---- a panel of groups ---- */

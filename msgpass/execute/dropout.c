@@ -98,17 +98,20 @@ void drop_support(const worker *w, hga_id v, hga_id head, hga_id n, float *weigh
     }
 }
 
-void drop_family(const worker *w, const row_group *g, const strip *x, const float **kept)
+void drop_families(const worker *w, const row_group *g, const strip *x, hga_id n, const float **kept)
 {
-    hga_id destination[DROPPED_PAIRS], source[DROPPED_PAIRS], n = 0;
+    hga_id destination[DROPPED_PAIRS], source[DROPPED_PAIRS], pairs = 0;
     int32_t type[DROPPED_PAIRS], types[KERNEL_FAMILY][KERNEL_TILE];
-    for (hga_id e = 0; e < x->n; e++) strip_types(x, e, types[e]);
-    for (hga_id r = (hga_id)x->row_first; r < (hga_id)x->row_last; r++) {
-        kept[r] = w->row.kept + (ptrdiff_t)n * w->plan->shape.n_heads;
-        for (hga_id e = 0; e < x->n; e++) {
-            if (!(rows_of_column(x, e) >> r & 1u)) continue;
-            destination[n] = g->node[r], source[n] = w->chunk.src[e], type[n++] = types[e][r];
+    const hga_id *src = w->chunk.src;
+    for (const strip *end = x + n; x < end; src += x->n, x++) {
+        for (hga_id e = 0; e < x->n; e++) strip_types(x, e, types[e]);
+        for (hga_id r = x->row_first; r < x->row_last; r++) {
+            kept[r] = w->row.kept + (ptrdiff_t)pairs * w->plan->shape.n_heads;
+            for (hga_id e = 0; e < x->n; e++) {
+                if (!(rows_of_column(x, e) >> r & 1u)) continue;
+                destination[pairs] = g->node[r], source[pairs] = src[e], type[pairs++] = types[e][r];
+            }
         }
     }
-    drop_pairs(w, n, destination, source, type);
+    drop_pairs(w, pairs, destination, source, type);
 }

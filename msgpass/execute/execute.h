@@ -296,15 +296,15 @@ float weight_of_kept(const worker *w);
    of one head are, see kernel_tile_group. */
 void drop_parts(const worker *w, const tile_chunk *c, hga_id head);
 uint16_t *kept_bits(const worker *w, const tile_chunk *c, hga_id part, hga_id head);
-/* Draws, in row.kept, of the chunk's edges into node v; of a family, whose rows' kept[r] are set. */
+/* Draws, in row.kept, of the chunk's edges into node v; of n families, whose rows' kept[r] are set. */
 void drop_chunk(const worker *w, hga_id v);
 /* Weights of the edges into v at w->whole's places. */
 void drop_support(const worker *w, hga_id v, hga_id head, hga_id n, float *weight);
-void drop_family(const worker *w, const row_group *g, const struct strip *x, const float **kept);
+void drop_families(const worker *w, const row_group *g, const struct strip *x, hga_id n, const float **kept);
 
-/* run_family.c: may the stage's scores, in this call, be a family's? Compute one; the worker is the context. */
+/* run_family.c: may the stage's scores, in this call, be a family's? Compute some; the worker is the context. */
 int families_are_fit(const worker *w, hga_id stage);
-void run_family(void *worker, const row_group *g, const struct strip *x);
+void run_families(void *worker, const row_group *g, const struct strip *x, hga_id n);
 
 /* run_tiles.c: compute a batch; the worker is the context. A group whose states are in its own place: row r's become
    the row's, for the rest of its edges; or all are normalised and stored. */

@@ -21,11 +21,12 @@ static void count_batch(void *context, tile_batch *b)
 }
 
 /* A family_runner. */
-static void count_family(void *context, const row_group *g, const strip *x)
+static void count_families(void *context, const row_group *g, const strip *x, hga_id n)
 {
     pair_ways *ways = context;
     unsigned wanted = wanted_rows(g);
-    for (hga_id c = 0; c < x->n; c++) ways->families += __builtin_popcount(rows_of_column(x, c) & wanted);
+    for (hga_id i = 0; i < n; i++)
+        for (hga_id c = 0; c < x[i].n; c++) ways->families += __builtin_popcount(rows_of_column(&x[i], c) & wanted);
 }
 
 /* What a row is left with after tiles; g NULL: all. */
@@ -60,7 +61,7 @@ static void count_tiles(worker *w, hga_id stage, const panel_rows *rows, pair_wa
     row_panel p;
     find_groups(stage, rows->first, rows->n, rows->node, &p);
     t->reader = &w->reader, t->batch->stage = stage, t->context = ways;
-    t->run = count_batch, t->run_family = families_are_fit(w, stage) ? count_family : NULL;
+    t->run = count_batch, t->run_families = families_are_fit(w, stage) ? count_families : NULL;
     t->strict = w->plan->options.strict_rows != 0;
     t->types = t->positions = 0, t->leaves_out = w->reader.ahead;
     if (!w->plan->stage[stage].strays) choose_tiles(t, &p);

@@ -11,18 +11,18 @@ int families_are_fit(const worker *w, hga_id stage)
     return plain && w->plan->shape.n_heads <= KERNEL_HEADS && !kind_starts_from_out(w->plan->stage[stage].kind);
 }
 
-/* A strip's columns become the chunk; of those that no row here has one that some row has, for they may be none. */
+/* A strip's columns join the chunk; of those that no row here has one that some row has, for they may be none. */
 static void read_columns(worker *w, const row_group *g, const strip *x)
 {
     unsigned wanted = w->reader.ahead ? wanted_rows(g) : ~0u;
-    hga_id some = 0;
+    hga_id some = 0, at = w->chunk.n;
     while (some < x->n - 1 && !(rows_of_column(x, some) & wanted)) some++;
-    w->chunk.n = x->n;
+    w->chunk.n += x->n;
     for (hga_id e = 0; e < x->n; e++) {
         if (rows_of_column(x, e) & wanted) some = e;
-        w->chunk.src[e] = reader_source(&w->reader, x->src + some);
-        w->chunk.weight[e] = x->segment->weight;
-        w->chunk.type[e] = 0, w->chunk.pos_of[e] = 0;
+        w->chunk.src[at + e] = reader_source(&w->reader, x->src + some);
+        w->chunk.weight[at + e] = x->segment->weight;
+        w->chunk.type[at + e] = 0, w->chunk.pos_of[at + e] = 0;
     }
 }
 
@@ -34,7 +34,7 @@ static int place_of(const bound_field *query, const bound_field *out, hga_id v)
     return (bound_is_io(query, v) ? QUERY_IS_IO : 0) + (bound_is_io(out, v) ? OUT_IS_IO : 0);
 }
 
-/* A family's rows, by lane of the group; those of others, and rows that nobody wants, have no place to go to. */
+/* Families' rows, by lane of the group; those of others, and rows that nobody wants, have no place to go to. */
 typedef struct family_rows {
     hga_id n; /* rows that have */
     const float *q[KERNEL_TILE];
@@ -43,13 +43,14 @@ typedef struct family_rows {
     int alike; /* heads lie at one stride */
 } family_rows;
 
-/* Those at the place, or all. */
-static family_rows find_rows(const worker *w, const row_group *g, const strip *x, int place)
+/* Of the lanes those at the place, or all. */
+static family_rows find_rows(const worker *w, const row_group *g, unsigned of, int place)
 {
     const hga_stage *s = stage_of(w, g->stage);
     const bound_field *query = field(w, s->query), *out = field(w, s->out);
     family_rows rows = {.alike = 1};
-    for (hga_id r = (hga_id)x->row_first; r < (hga_id)x->row_last; r++) {
+    for (; of; of &= of - 1) {
+        int r = __builtin_ctz(of);
         hga_id v = g->node[r];
         if (v < 0 || (place != ANYWHERE && place != place_of(query, out, v))) continue;
         if (rows.n++ && (rows.q_head != bound_head(query, v) || rows.out_head != bound_head(out, v))) rows.alike = 0;
@@ -59,15 +60,17 @@ static family_rows find_rows(const worker *w, const row_group *g, const strip *x
     return rows;
 }
 
-/* The strip's keys or values, side by side where they have been at several strides; returns the stride of heads. */
-static ptrdiff_t find_columns(const worker *w, const bound_field *x, const float **row, float *mixed)
+/* The chunk's keys or values; do their heads lie at one stride, *head? Those of one family are brought side by side if
+   they do not. */
+static int find_columns(const worker *w, const bound_field *x, hga_id families, const float **row, float *mixed,
+                        ptrdiff_t *head)
 {
     int same;
-    ptrdiff_t head;
-    find_sources(&w->chunk, x, row, &same, &head);
-    if (same) return head;
+    find_sources(&w->chunk, x, row, &same, head);
+    if (same || families > 1) return same;
     pack_sources(w, x, 0, w->chunk.n, row, mixed);
-    return x->columns;
+    *head = x->columns;
+    return 1;
 }
 
 /* A row's bits hang on none of the rows that come with it. */
@@ -78,41 +81,65 @@ static void run_rows(const worker *w, kernel_family all, const family_rows *rows
     w->plan->kernels->attend_family(&all);
 }
 
-void run_family(void *worker_of, const row_group *g, const strip *x)
+/* Which rows have which of the columns. */
+typedef struct family_columns {
+    unsigned all; /* rows, as bits */
+    lanes rows[KERNEL_CHUNK];
+    uint8_t first[KERNEL_TILE], end[KERNEL_TILE];
+} family_columns;
+
+static void find_edges(const strip *x, hga_id n, family_columns *c)
 {
-    _Static_assert((int)KERNEL_FAMILY <= (int)KERNEL_HEAD_EDGES, "a family's columns have room");
-    worker *w = worker_of;
-    const hga_stage *s = stage_of(w, g->stage);
-    const hga_shape *shape = &w->plan->shape;
-    family_rows rows = find_rows(w, g, x, ANYWHERE);
-    lanes rows_of[KERNEL_FAMILY];
+    hga_id at = 0;
+    c->all = 0;
+    for (hga_id i = 0; i < n; at += x[i++].n) {
+        c->all |= strip_lanes(&x[i]);
+        for (hga_id e = 0; e < x[i].n; e++) c->rows[at + e] = (lanes)rows_of_column(&x[i], e);
+        for (hga_id r = x[i].row_first; r < x[i].row_last; r++)
+            c->first[r] = (uint8_t)at, c->end[r] = (uint8_t)(at + x[i].n);
+    }
+}
+
+static void run_columns(worker *w, const row_group *g, const strip *x, hga_id n, kernel_family all)
+{
+    family_columns columns;
     const float *kept[KERNEL_TILE];
-    if (!rows.n) return;
-    read_columns(w, g, x);
+    find_edges(x, n, &columns);
+    family_rows rows = find_rows(w, g, columns.all, ANYWHERE);
     score_bases(w, g->stage, -1, &w->chunk, w->row.base);
-    if (drops_weights(w)) drop_family(w, g, x, kept);
-    for (hga_id e = 0; e < x->n; e++) rows_of[e] = (lanes)rows_of_column(x, e);
-    kernel_family all = {.n_rows = (hga_id)x->row_last,
-                         .n = x->n,
-                         .heads = shape->n_heads,
-                         .dim = shape->dim,
-                         .dim_v = shape->dim_v,
-                         .share = shape->n_heads / shape->n_kv_heads,
-                         .k = w->at.k,
-                         .v = w->at.v,
-                         .k_head = find_columns(w, field(w, s->key), w->at.k, w->mixed_key),
-                         .v_head = find_columns(w, field(w, s->value), w->at.v, w->mixed_value),
-                         .scale = w->workspace->scale_2,
-                         .cap = w->workspace->cap_2,
-                         .bias = w->row.base,
-                         .rows = rows_of,
-                         .kept = drops_weights(w) ? kept : NULL};
+    if (drops_weights(w)) drop_families(w, g, x, n, kept), all.kept = kept;
+    all.n_rows = 32 - __builtin_clz(columns.all), all.bias = w->row.base;
+    all.rows = columns.rows, all.first = columns.first, all.end = columns.end;
     if (rows.alike) {
         run_rows(w, all, &rows);
         return;
     }
     for (int place = 0; place < ANYWHERE; place++) {
-        rows = find_rows(w, g, x, place);
+        rows = find_rows(w, g, columns.all, place);
         if (rows.n) run_rows(w, all, &rows);
     }
+}
+
+void run_families(void *worker_of, const row_group *g, const strip *x, hga_id n)
+{
+    _Static_assert((int)KERNEL_FAMILY <= (int)KERNEL_HEAD_EDGES, "a family's columns have room");
+    worker *w = worker_of;
+    const hga_stage *s = stage_of(w, g->stage);
+    const hga_shape *shape = &w->plan->shape;
+    kernel_family all = {.heads = shape->n_heads,
+                         .dim = shape->dim,
+                         .dim_v = shape->dim_v,
+                         .share = shape->n_heads / shape->n_kv_heads,
+                         .k = w->at.k,
+                         .v = w->at.v,
+                         .scale = w->workspace->scale_2,
+                         .cap = w->workspace->cap_2};
+    w->chunk.n = 0;
+    for (hga_id i = 0; i < n; i++) read_columns(w, g, &x[i]);
+    all.n = w->chunk.n;
+    if (find_columns(w, field(w, s->key), n, w->at.k, w->mixed_key, &all.k_head) &&
+        find_columns(w, field(w, s->value), n, w->at.v, w->mixed_value, &all.v_head))
+        run_columns(w, g, x, n, all);
+    else
+        for (hga_id i = 0; i < n; i++) run_families(w, g, &x[i], 1);
 }

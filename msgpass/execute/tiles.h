@@ -79,9 +79,10 @@ typedef struct tile_batch {
 /* Whoever takes a batch; afterwards it is laid anew. */
 typedef void (*tile_runner)(void *context, tile_batch *batch);
 
-/* Whoever takes the rows of a group that have a few columns of one segment, and no others. */
+/* Whoever takes families of a group: rows that have a few columns of one strip, and no others. The n strips, at most
+   KERNEL_TILE, have rows of their own and KERNEL_CHUNK columns together at most. */
 struct strip;
-typedef void (*family_runner)(void *context, const row_group *g, const struct strip *x);
+typedef void (*family_runner)(void *context, const row_group *g, const struct strip *x, hga_id n);
 
 /* Columns that a group has among the KERNEL_CHUNK from a chunk's begin on: as bits, and which rows have which. */
 typedef struct shared_part {
@@ -114,7 +115,7 @@ typedef struct tile_chooser {
     int strict;               /* hga_options.strict_rows */
     int leaves_out;           /* are there rows that are not computed, whose columns nobody may have written? */
     tile_runner run;
-    family_runner run_family; /* NULL: there are no families */
+    family_runner run_families; /* NULL: there are no families */
     void *context;
     tile_batch *batch;
     int open;                      /* a chunk is being laid */
