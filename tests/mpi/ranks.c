@@ -383,6 +383,68 @@ static void the_end_is_accepted_twice(hga_exchange *x)
     CHECK(x->ctx == NULL);
 }
 
+/* ---- a prompt ---- */
+
+enum { PROMPT = 333, CAPACITY = 400, HEADS = 2, DIM = 8, FLOATS = HEADS * DIM };
+
+static hga_tensor rows_of(float *x, hga_id first, hga_id n)
+{
+    return (hga_tensor){.data = x + (ptrdiff_t)first * FLOATS, .rows = n};
+}
+
+static hga_io io_of(float *x, hga_id first, hga_id n)
+{
+    hga_tensor rows = rows_of(x, first, n);
+    return (hga_io){.query = rows, .key = rows, .value = rows};
+}
+
+/* The token after the prompt, in *row. */
+static void go_on(const hga_decoder *d, hga_decode_workspace *w, hga_cache *c, float *x, float *row)
+{
+    hga_append next = {.cache = c, .n_tokens = 1, .io = io_of(x, PROMPT, 1)};
+    next.io.out = rows_of(row, 0, 1);
+    MUST(hga_decoder_append(d, w, &next, 1));
+}
+
+/* The last rank gets the cache of one that has appended all tokens. */
+static void a_prompt_of_all_ranks_is_gone_on_from(hga_exchange *x)
+{
+    static float token[CAPACITY * FLOATS], row[FLOATS], want[FLOATS];
+    hga_htransformer h = hga_htransformer_defaults();
+    hga_id cuts[65], home = x->n_ranks - 1;
+    hga_graph *g = NULL;
+    hga_program program;
+    hga_decoder *d = NULL;
+    hga_decode_workspace *w = NULL;
+    hga_pages *all = NULL;
+    hga_cache *mine = NULL, *alone = NULL;
+    for (int i = 0; i < CAPACITY * FLOATS; i++) token[i] = (float)(i * 37 % 101) / 101;
+    for (hga_id r = 0; r <= x->n_ranks; r++) cuts[r] = PROMPT * r / x->n_ranks;
+    h.n_tokens = CAPACITY, h.block = 8, h.causal = 1;
+    MUST(hga_build_htransformer(&h, &g, &program));
+    hga_shape shape = {.n_heads = HEADS, .dim = DIM};
+    MUST(hga_decoder_create(g, &program, &shape, &(hga_decode_options){.plan.threads = 1, .same_bits = 1}, &d));
+    MUST(hga_decode_workspace_create(d, &w));
+    MUST(hga_pages_create(d, 0, &all));
+    if (x->rank == home) MUST(hga_cache_create(all, &mine));
+    hga_prefill prompt = {.exchange = x, .cuts = cuts, .home = home, .cache = mine};
+    prompt.io = io_of(token, cuts[x->rank], cuts[x->rank + 1] - cuts[x->rank]);
+    MUST(hga_decoder_prefill(d, w, &prompt));
+    if (x->rank == home && !wrong_at) {
+        MUST(hga_cache_create(all, &alone));
+        MUST(hga_decoder_append(d, w, &(hga_append){alone, PROMPT, io_of(token, 0, PROMPT)}, 1));
+        go_on(d, w, alone, token, want);
+        go_on(d, w, mine, token, row);
+        CHECK(memcmp(row, want, sizeof row) == 0 && row[0] > 0);
+    }
+    hga_cache_destroy(alone);
+    hga_cache_destroy(mine);
+    hga_pages_destroy(all);
+    hga_decode_workspace_destroy(w);
+    hga_decoder_destroy(d);
+    hga_graph_destroy(g);
+}
+
 /* ---- all of them ---- */
 
 typedef struct fact {
@@ -405,6 +467,7 @@ static const fact facts[] = {
     FACT(a_message_of_another_length_is_named),
     FACT(without_memory_on_one_rank_none_has_an_exchange),
     FACT(nor_is_an_exchange_begun_without_memory),
+    FACT(a_prompt_of_all_ranks_is_gone_on_from),
     FACT(who_waits_hears_of_a_failure),
     FACT(who_gathers_hears_of_it),
     FACT(who_computes_hears_of_it_later),
