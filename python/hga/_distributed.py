@@ -6,7 +6,7 @@ import hashlib
 import itertools
 import threading
 import uuid
-from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple, cast
+from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple, cast
 
 import numpy as np
 import torch
@@ -14,7 +14,7 @@ import torch.distributed as dist
 
 from ._arguments import BINDINGS, answered, meant, whole
 from ._call import LAYOUTS, Tables
-from ._core import as_numpy, check, extern, ffi, fill_rows, fill_tensor, keep_raised, lib, number, refuse, refuse_type
+from ._core import BF16, as_numpy, check, extern, ffi, fill_rows, fill_tensor, floats_at, keep_raised, lib, number, refuse, refuse_type
 from ._hierarchy import PLANS_KEPT, Hierarchy, draws
 from ._normalisers import normalised, spelt
 
@@ -210,7 +210,7 @@ class Distributed:
         self._cuts = ffi.new("hga_id[]", self.cuts)
         self._ranks.exchange, self._ranks.cuts = self._transport.c, self._cuts
         self._plans: Dict[Tuple[Any, ...], Tuple[Any, Any]] = {}
-        plan = self._new_plan(h, (1, 1, 1, 1, 0, 1, "f32", None, 0, 0, 0.0))
+        plan = self._new_plan(h, (1, 1, 1, 1, 0, 1, "f32", None, 0, 0, 0.0, False))
         self._rows = {which: self._find_rows(plan, which) for which in ("query", "key", "value", "out")}
 
     def _checked(self, h: Hierarchy, cuts: Optional[Sequence[int]]) -> List[int]:
@@ -250,7 +250,7 @@ class Distributed:
         return [Interval(int(found[i].first), int(found[i].n)) for i in range(n[0])]
 
     def _new_plan(self, h: Hierarchy, key: Tuple[Any, ...]) -> Any:
-        heads, kv_heads, dim, dim_v, pos_dim, threads, precision, isa, edge_bias, modifiers, dropout = key
+        heads, kv_heads, dim, dim_v, pos_dim, threads, precision, isa, edge_bias, modifiers, dropout, gradient = key
         if precision not in ("f32", "bf16"):
             raise refuse(f"precision {precision!r} is neither 'f32' nor 'bf16'")
         shape, options, out = ffi.new("hga_shape *"), ffi.new("hga_options *"), ffi.new("hga_plan **")
@@ -259,7 +259,7 @@ class Distributed:
         name = ffi.new("char[]", isa.encode()) if isa else ffi.NULL
         options.isa, options.ranks = name, self._ranks
         options.precision = lib.HGA_PRECISION_BF16 if precision == "bf16" else lib.HGA_PRECISION_F32
-        options.edge_bias, options.modifiers, options.dropout = edge_bias, modifiers, dropout
+        options.edge_bias, options.modifiers, options.dropout, options.gradient = edge_bias, modifiers, dropout, gradient
         check(lib.hga_plan_create(h.graph._g, h._program, shape, options, out))
         return ffi.gc(out[0], lib.hga_plan_destroy)
 
@@ -284,27 +284,38 @@ class Distributed:
                   normaliser: Optional[str] = None, normalizer: Optional[str] = None, dropout: float = 0.0, seed: int = 0,
                   layer: int = 0, precision: str = "f32", threads: int = 0, isa: Optional[str] = None) -> Any:  # fmt: skip
         """Hierarchy.attention of this rank's rows: tensors as there, with the rows that ``rows`` tells; tables whole on every rank.
-        The result has the bits of one process. Forward alone: a tensor that requires a gradient is refused while torch records.
-        All ranks call it together, with as many samples; where one is refused or fails, all raise what it says."""
+        The result has the bits of one process. It is differentiable where torch records: gradients of q, k and v are those of this
+        rank's rows, of tables whole on every rank, of the sum of all ranks' losses. Of rows that several ranks have, all bring the
+        same gradient. If one rank's tensors or tables require gradients, all call backward together, in one order; all want
+        gradients of the same tables. All ranks call it together, with as many samples; where one is refused or fails, all raise
+        what it says."""
         tables = dict(rel_key=rel_key, rel_bias=rel_bias, edge_bias=edge_bias, node_pos=node_pos, type_scale=type_scale, sink=sink,
                       slopes=slopes, additive=additive, softcap=softcap)  # fmt: skip
         refused: Optional[Exception] = None
         kind: Tuple[Any, ...] = ()
         key: Tuple[Any, ...] = ()
+        wanted: Optional[Tuple[str, ...]] = None
         try:
             words = spelt(normaliser, normalizer)
             h = normalised(self.hierarchy, words)
-            call = _Call(self, h, (q, k, v), layout, tables, scale, number(dropout, "dropout"), draws(seed, layer))
-            kind = (*call.kind(), words, precision, isa, lse)
-            key = call.plan_key(precision, threads or self.hierarchy.threads or torch.get_num_threads(), isa)
+            wanted = _wanted((q, k, v), tables, scale)
+            call = Call(self, h, (q, k, v), layout, tables, scale, number(dropout, "dropout"), draws(seed, layer))
+            kind = (*call.kind(), words, precision, isa, lse, wanted)
+            key = call.plan_key(precision, threads or self.hierarchy.threads or torch.get_num_threads(), isa, wanted is not None)
         except Exception as e:  # whatever it is: the others would wait, or take the next call for this one
             refused = e
         if not self._transport.agree(refused, kind, key in self._plans):
             self._plans.pop(key, None)  # ranks make a plan together
-        return call.run(self, key, lse)
+        if wanted is None:
+            return _given(call.run(*self.plan_of(key), lse), lse)
+        return _given(_Attend.apply(call, self, self.plan_of(key), lse, q, k, v, *(tables[name] for name in Tables.ARRAYS)), lse)
 
 
-class _Call:
+def _given(both: Tuple[torch.Tensor, ...], lse: bool) -> Any:
+    return tuple(both[:2]) if lse else both[0]
+
+
+class Call:
     """One call's arrays, checked before any rank begins."""
 
     def __init__(self, d: Distributed, h: Hierarchy, given: Tuple[Any, ...], layout: str, tables: Dict[str, Any],
@@ -316,26 +327,33 @@ class _Call:
                 raise refuse_type(f"{name} is a {type(x).__name__}, not a tensor")
             if x.dim() < 2 or x.dim() != tensors[0].dim():
                 raise refuse(f"{name} has shape {tuple(x.shape)}, query {tuple(tensors[0].shape)}")
-        for given_ in (*tensors, *tables.values(), scale):
-            if torch.is_grad_enabled() and isinstance(given_, torch.Tensor) and given_.requires_grad:
-                raise refuse("distributed: there is no gradient across ranks yet: call it under torch.no_grad()")
         if layout not in LAYOUTS:
             raise refuse(f"layout {layout!r} is neither 'bhnd' nor 'bnhd'{meant(layout, LAYOUTS)}")
         self.h, self.dropout, self.drawn = h, dropout, drawn
         self.flat, self.type = tensors[0].dim() == 2, tensors[0].dtype
         self.heads_axis, self.rows_axis = LAYOUTS["bhnd" if self.flat else layout]
-        self.arrays = [as_numpy((x[None] if self.flat else x).contiguous(), name) for x, name in zip(tensors, names)]
+        self.arrays = [self.array(x, name) for x, name in zip(tensors, names)]
         q, k, v = self.arrays
         for x, name in zip(self.arrays, names):
             self._check(d, x, name)
         self.heads, self.kv_heads = q.shape[self.heads_axis], k.shape[self.heads_axis]
-        self.tables = Tables(h, tables)
+        self.tables = Tables(h, {name: x.detach() if isinstance(x, torch.Tensor) else x for name, x in tables.items()})
         self.tables.check(self.heads, q.shape[-1])
         self.scale = 0.0 if scale is None else number(scale, "scale")
         if scale is not None and self.scale == 0:
             raise refuse("scale 0: not across ranks")
         self.shape = list(q.shape)
         self.shape[-1], self.shape[self.rows_axis] = v.shape[-1], d.n_rows("out")
+
+    def array(self, x: torch.Tensor, name: str) -> np.ndarray:
+        """Of four axes, or more, where the call has two."""
+        return as_numpy((x[None] if self.flat else x).detach().contiguous(), name)
+
+    def tensor(self, x: np.ndarray) -> torch.Tensor:
+        """An array like the call's as the caller has his."""
+        made = torch.from_numpy(x.view(np.int16) if x.dtype == BF16 else x)
+        made = made.view(torch.bfloat16) if x.dtype == BF16 else made
+        return made[0] if self.flat else made
 
     def _check(self, d: Distributed, x: np.ndarray, which: str) -> None:
         q, k = self.arrays[0], self.arrays[1]
@@ -354,28 +372,106 @@ class _Call:
         shape = (*batch, self.heads, self.kv_heads, q.shape[-1], v.shape[-1])
         return (*shape, *(str(x.dtype) for x in self.arrays), self.tables.pos_dim, self.tables.flags, self.scale, self.dropout, self.drawn)
 
-    def plan_key(self, precision: str, threads: int, isa: Optional[str]) -> Tuple[Any, ...]:
+    def plan_key(self, precision: str, threads: int, isa: Optional[str], gradient: bool) -> Tuple[Any, ...]:
         q, _, v = self.arrays
         shape = (self.heads, self.kv_heads, q.shape[-1], v.shape[-1], self.tables.pos_dim)
-        return self.h, (*shape, self.h._threads_for(threads), precision, isa, *self.tables.flags, self.dropout)
+        return self.h, (*shape, self.h._threads_for(threads), precision, isa, *self.tables.flags, self.dropout, gradient)
 
-    def run(self, d: Distributed, key: Tuple[Any, ...], lse: bool) -> Any:
-        q = self.arrays[0]
-        plan, workspace = d.plan_of(key)
-        out, lses = np.zeros(self.shape, q.dtype), np.zeros(self.shape[:-1], np.float32)
+    def describe(self, out: np.ndarray) -> Iterator[Tuple[Tuple[int, ...], Any]]:
+        """Samples, each with what the library is given of it."""
         io = ffi.new("hga_io *")
         io.seed, io.layer, io.scale = *self.drawn, self.scale
         self.tables.describe(io)
-        for at in np.ndindex(*q.shape[:-3]):
+        for at in np.ndindex(*self.arrays[0].shape[:-3]):
             for t, x in zip((io.query, io.key, io.value, io.out), (*self.arrays, out)):
                 fill_tensor(t, x[at], self.rows_axis, self.heads_axis)
+            yield at, io
+
+    def run(self, plan: Any, workspace: Any, lse: bool, tapes: Optional[np.ndarray] = None) -> Tuple[torch.Tensor, torch.Tensor]:
+        out, lses = np.zeros(self.shape, self.arrays[0].dtype), np.zeros(self.shape[:-1], np.float32)
+        for at, io in self.describe(out):
             if lse:
                 fill_rows(io.lse, lses[at], self.rows_axis + 1, self.heads_axis + 1)
+            if tapes is not None:
+                io.tape = ffi.cast("void *", tapes[at].ctypes.data)
             check(lib.hga_plan_execute(plan, workspace, io))
-        made = torch.from_numpy(out.view(np.int16) if self.type == torch.bfloat16 else out)
-        made = made.view(torch.bfloat16) if self.type == torch.bfloat16 else made
-        both = (made[0], torch.from_numpy(lses)[0]) if self.flat else (made, torch.from_numpy(lses))
-        return both if lse else both[0]
+        return self.tensor(out), self.tensor(lses)
+
+    def back(self, plan: Any, workspace: Any, tapes: np.ndarray, out: np.ndarray, d_out: np.ndarray, d_lse: Optional[np.ndarray],
+             grads: Dict[str, np.ndarray]) -> None:  # fmt: skip
+        """What is asked for, which holds zeros, over all samples."""
+        g = ffi.new("hga_grad_io *")
+        g.accumulate = 1
+        for name in Tables.ARRAYS:
+            if name in grads:
+                setattr(g, "d_" + name, floats_at(grads[name]))
+        for at, io in self.describe(out):
+            io.tape = ffi.cast("void *", tapes[at].ctypes.data)
+            fill_tensor(g.d_out, d_out[at], self.rows_axis, self.heads_axis)
+            if d_lse is not None:
+                fill_rows(g.d_lse, d_lse[at], self.rows_axis + 1, self.heads_axis + 1)
+            for t, name in ((g.d_query, "query"), (g.d_key, "key"), (g.d_value, "value")):
+                if name in grads:
+                    fill_tensor(t, grads[name][at], self.rows_axis, self.heads_axis)
+            check(lib.hga_plan_gradient(plan, workspace, io, g))
+
+
+def _wanted(tensors: Sequence[Any], tables: Dict[str, Any], scale: Any) -> Optional[Tuple[str, ...]]:
+    """The tables whose gradients are wanted, all ranks the same; None: nothing is to go back."""
+
+    def is_wanted(x: Any) -> bool:
+        return isinstance(x, torch.Tensor) and x.requires_grad and torch.is_grad_enabled()
+
+    for name, x in (("softcap", tables["softcap"]), ("scale", scale)):
+        if is_wanted(x):
+            raise refuse(f"distributed: there is no gradient of {name}")
+    found = tuple(name for name in Tables.ARRAYS if is_wanted(tables[name]))
+    return found if found or any(is_wanted(x) for x in tensors) else None
+
+
+class _Attend(torch.autograd.Function):
+    """A call whose way back all ranks go together."""
+
+    @staticmethod
+    def forward(ctx: Any, call: Call, d: Distributed, plan: Tuple[Any, Any], lse: bool, *given: Any) -> Tuple[torch.Tensor, torch.Tensor]:
+        bytes_ = (int(lib.hga_plan_tape_bytes(plan[0])) + 63) // 64 * 64
+        tapes = np.empty((*call.arrays[0].shape[:-3], bytes_), np.uint8)
+        out, lses = call.run(*plan, lse, tapes)
+        ctx.call, ctx.d, ctx.plan, ctx.lse, ctx.tapes = call, d, plan, lse, tapes
+        ctx.tables = given[3:]
+        ctx.save_for_backward(out, *(x for x in given if isinstance(x, torch.Tensor)))
+        if not lse:
+            ctx.mark_non_differentiable(lses)
+        return out, lses
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, d_out: torch.Tensor, d_lse: Optional[torch.Tensor]) -> Any:
+        call, names = ctx.call, ("query", "key", "value", *Tables.ARRAYS)
+        refused: Optional[Exception] = None
+        try:
+            out = call.array(ctx.saved_tensors[0], "out")  # raises where somebody has written over what was given
+            given = call.array(d_out.to(call.type), "the gradient of the output")
+            lse = call.array(d_lse, "the gradient of the log-sum-exp") if ctx.lse and d_lse is not None else None
+            of = dict(zip(("query", "key", "value"), call.arrays), **call.tables.arrays)
+            wanted = [name for name, needed in zip(names, ctx.needs_input_grad[4:]) if needed]
+            grads = {name: np.zeros(of[name].shape, of[name].dtype) for name in wanted}
+        except Exception as e:  # the others would wait
+            refused = e
+        ctx.d._transport.agree(refused, ("back", *call.kind()), True)
+        call.back(*ctx.plan, ctx.tapes, out, given, lse, grads)
+        return (None,) * 4 + tuple(_gradient(call, name, x, grads) for name, x in zip(names, (None,) * 3 + ctx.tables))
+
+
+def _gradient(call: Call, name: str, given: Any, grads: Dict[str, np.ndarray]) -> Optional[torch.Tensor]:
+    if name not in grads:
+        return None
+    if name not in Tables.ARRAYS:
+        return call.tensor(grads[name])
+    x = grads[name]
+    if name == "node_pos" and call.h._node_of is not None:
+        x = x[call.h._node_of]
+    return torch.from_numpy(x).reshape(given.shape).to(given.dtype)
 
 
 def distributed(h: Hierarchy, group: Optional[Any] = None, *, cuts: Optional[Sequence[int]] = None) -> Distributed:

@@ -1,6 +1,9 @@
 """Facts about hierarchies on several processes of torch.distributed: the bits of one, and errors that all raise."""
 
 import os
+import pathlib
+import subprocess
+import sys
 import tempfile
 import time
 import unittest
@@ -203,16 +206,107 @@ def ranks_that_are_called_otherwise_are_told(rank, n):
     assert len(d._plans) <= 8, "plans are kept within bounds"
 
 
-def gradients_are_refused(rank, n):
+def near(got, want, what, within=1e-5):
+    far, size = (got.double() - want.double()).abs().max(), want.double().abs().max()
+    assert got.shape == want.shape and got.dtype == want.dtype and far <= within * max(size, 1e-3), f"{what}: {far} of {size}"
+
+
+def goes_back(h, batch=(), layout="bhnd", tables=None, within=1e-5, kind=None, **options):
+    """Are the gradients of this rank's rows, and of tables, near those of one process?"""
+    d = hga.torch.distributed(h)
+    g = torch.Generator().manual_seed(9)
+    whole = [x.to(kind) if kind else x for x in random(h, batch)]
+    axis = -2
+    if layout == "bnhd":
+        whole, axis = [x.transpose(-2, -3).contiguous() for x in whole], -3
+    mine = [x.requires_grad_() for x in cut(d, whole, axis)]
+    whole = [x.requires_grad_() for x in whole]
+    one, many = ({name: x.clone().requires_grad_() for name, x in (tables or {}).items()} for _ in range(2))
+    out, lse = h.attention(*whole, layout=layout, lse=True, **one, **options)
+    got, got_lse = d.attention(*mine, layout=layout, lse=True, **many, **options)
+    assert torch.equal(got, d.cut(out, "out", axis)), "output"
+    asked, asked_lse = torch.randn(out.shape, generator=g).to(out.dtype), torch.randn(lse.shape, generator=g)
+    ((out * asked).sum() + (lse * asked_lse).sum()).backward()
+    ((got * d.cut(asked, "out", axis)).sum() + (got_lse * d.cut(asked_lse, "out", axis + 1)).sum()).backward()
+    for x, all_, which in zip(mine, whole, ("query", "key", "value")):
+        near(x.grad, d.cut(all_.grad, which, axis), which, within)
+    for name in one:
+        near(many[name].grad, one[name].grad, name, 10 * within)
+
+
+def trees_go_back(rank, n):
+    goes_back(hga.htransformer(300, block=16))
+    goes_back(hga.htransformer(200, block=8, causal=True), batch=(2, 3))
+    goes_back(hga.fenwick(200), layout="bnhd")
+
+
+def families_go_back(rank, n):
+    h = hga.hsa(200, branching=[2, 4])
+    d = hga.torch.distributed(h)
+    whole = random(h)
+    mine = [x.requires_grad_() for x in cut(d, whole)]
+    whole = [x.requires_grad_() for x in whole]
+    h.attention(*whole).square().sum().backward()
+    d.attention(*mine).square().sum().backward()
+    for x, all_, which in zip(mine, whole, ("query", "key", "value")):
+        near(x.grad, d.cut(all_.grad, which), which)
+
+
+def options_and_tables_go_back(rank, n):
+    h = hga.window(150, left=40)
+    tables = dict(sink=torch.randn(4), slopes=torch.tensor([0.1, 0.2, 0.0, 0.5]))
+    tables["sink"] = torch.tensor([0.5, -1.0, 0.0, 2.0])
+    goes_back(h, tables=tables, softcap=2.0, scale=0.7)
+    goes_back(h, dropout=0.3, seed=2**63 + 5, layer=2)
+    goes_back(h, batch=(2,), tables=dict(edge_bias=torch.linspace(-1, 1, 4 * len(h.edges())).reshape(-1, 4)))
+    goes_back(h, tables=dict(edge_bias=torch.linspace(-1, 1, len(h.edges()))))
+    goes_back(hga.dense(60), tables=dict(node_pos=torch.linspace(-1, 1, 120).reshape(60, 2)))
+
+
+def sixteen_bits_go_back(rank, n):
+    for kind in (torch.float16, torch.bfloat16):
+        goes_back(hga.htransformer(100, block=8), kind=kind, within=2e-2)
+
+
+def some_may_be_wanted(rank, n):
     h = hga.dense(40)
     d = hga.torch.distributed(h)
     q, k, v = cut(d, random(h))
-    refused("no gradient across ranks", lambda: d.attention(q.requires_grad_(), k, v))
     with torch.no_grad():
-        d.attention(q, k, v)
-    q = q.detach()
-    refused("no gradient across ranks", lambda: d.attention(q, k, v, sink=torch.ones(4, requires_grad=True)))
-    refused("no gradient across ranks", lambda: d.attention(q, k, v, softcap=torch.tensor(2.0, requires_grad=True)))
+        assert not d.attention(q.requires_grad_(), k, v).requires_grad
+    d.attention(q.detach(), k, v.requires_grad_()).sum().backward()
+    assert v.grad is not None and q.grad is None and k.grad is None
+
+
+def what_has_no_gradient_is_refused(rank, n):
+    d = hga.torch.distributed(hga.dense(40))
+    q, k, v = cut(d, random(d.hierarchy))
+    refused("no gradient of softcap", lambda: d.attention(q, k, v, softcap=torch.tensor(2.0, requires_grad=True)))
+    refused("no gradient of scale", lambda: d.attention(q, k, v, scale=torch.tensor(2.0, requires_grad=True)))
+
+
+def ranks_that_want_other_gradients_are_told(rank, n):
+    d = hga.torch.distributed(hga.dense(40))
+    q, k, v = cut(d, random(d.hierarchy))
+    odd = rank == n - 1
+    refused("in different ways", lambda: d.attention(q.clone().requires_grad_(odd), k, v))
+    refused("in different ways", lambda: d.attention(q.clone().requires_grad_(), k, v, sink=torch.ones(4, requires_grad=odd)))
+    out = d.attention(q.requires_grad_(), k, v)
+    refused("in different ways", lambda: out.sum().backward() if odd else d.attention(q, k, v))
+
+
+def what_is_written_over_all_raise(rank, n):
+    d = hga.torch.distributed(hga.dense(40))
+    q, k, v = cut(d, random(d.hierarchy))
+    out = d.attention(q.requires_grad_(), k, v)
+    if rank == n - 1:
+        v.zero_()
+    try:
+        out.sum().backward()
+    except Exception as e:
+        assert "modified by an inplace operation" in str(e), e
+    else:
+        raise AssertionError("not raised")
 
 
 def what_cannot_be_shared_is_refused(rank, n):
@@ -241,7 +335,8 @@ FACTS = [
     trees_have_the_bits_of_one_process, families_do, windows_and_all_pairs_do, options_do, sixteen_bits_stay,
     two_axes_are_one_head, cuts_are_the_callers, a_group_may_be_a_part, a_call_is_made_again, what_one_rank_refuses_all_raise,
     what_one_rank_cannot_share_all_raise, threads_are_those_of_the_hierarchy,
-    ranks_that_are_called_otherwise_are_told, gradients_are_refused, what_cannot_be_shared_is_refused, a_rank_that_fails_leaves_nobody_waiting,
+    ranks_that_are_called_otherwise_are_told, trees_go_back, families_go_back, options_and_tables_go_back, sixteen_bits_go_back,
+    some_may_be_wanted, what_has_no_gradient_is_refused, ranks_that_want_other_gradients_are_told, what_is_written_over_all_raise, what_cannot_be_shared_is_refused, a_rank_that_fails_leaves_nobody_waiting,
 ]  # fmt: skip
 
 
@@ -269,6 +364,18 @@ class Ranks(unittest.TestCase):
 
     def test_three_ranks(self):
         self.on(3)
+
+    def test_a_model_learns_what_one_process_learns(self):
+        example = pathlib.Path(__file__).resolve().parents[2] / "examples" / "python" / "characters_ranks.py"
+        small = "--steps 4 --context 64 --layers 1 --width 16 --heads 2 --batch 2".split()
+        for attention in ("htransformer block=4 causal=1", "window left=20"):
+            out = subprocess.run([sys.executable, example, "--attention", attention, *small], capture_output=True, text=True, timeout=4 * MINUTE)
+            self.assertEqual(out.returncode, 0, out.stderr)
+            losses = [[float(x) for x in line.split()[1:3]] for line in out.stdout.splitlines()[1:]]
+            self.assertEqual(len(losses), 4)
+            self.assertLess(losses[-1][0], losses[0][0])
+            for one, many in losses:
+                self.assertAlmostEqual(one, many, delta=1e-4)
 
     def test_without_a_group_it_says_so(self):
         with self.assertRaisesRegex(hga.Error, "init_process_group has not been called"):
