@@ -18,7 +18,7 @@ static int check_arguments(const typed_attend *a)
 {
     if (!a->variant.name) return complain(CLI_USAGE, "attend: VARIANT is missing");
     int status = tensors_check(&a->tensors);
-    return status ? status : gradients_check(&a->gradients, &a->tensors.paths, &a->modifiers);
+    return status ? status : gradients_check(&a->gradients, &a->tensors.paths, &a->modifiers, a->node_map);
 }
 
 static error_t parse(int key, char *value, struct argp_state *state)
@@ -76,9 +76,25 @@ static int build_for(const typed_attend *a, const attend_io *one, model *m)
     return model_build(&a->variant, &tensors, m);
 }
 
+/* Where results go, opened before anything is computed, so that a path that cannot be written is known at once. */
+typedef struct targets {
+    outfile out, lse, node_map;
+} targets;
+
+static int targets_open(const typed_attend *a, targets *t)
+{
+    const attend_paths *paths = &a->tensors.paths;
+    int status = CLI_GOOD;
+    TRY(outfile_open(paths->out, &t->out));
+    if (paths->lse) TRY(outfile_open(paths->lse, &t->lse));
+    if (a->node_map) TRY(outfile_open(a->node_map, &t->node_map));
+done:
+    return status;
+}
+
 /* One sample: its model, its execution, its rows of the results. */
 static int run_sample(const typed_attend *a, const attend_io *all, hga_id sample, model *m, attend_gradients *g,
-                      results *r)
+                      results *r, targets *t)
 {
     attend_io one = attend_io_sample(all, sample);
     int status = CLI_GOOD;
@@ -91,7 +107,7 @@ static int run_sample(const typed_attend *a, const attend_io *all, hga_id sample
     TRY(gradients_bind_dropout(&a->gradients, m, &one));
     TRY(gradients_wanted(&a->gradients) ? gradients_run(m, &a->options, all, sample, &one, g)
                                         : execute(m, &a->options, &one));
-    if (sample == 0 && a->node_map) TRY(model_write_node_map(m, a->node_map)); /* all samples have one graph */
+    if (sample == 0 && a->node_map) TRY(model_put_node_map(m, &t->node_map)); /* all samples have one graph */
     int64_t heads = (int64_t)one.out_rows * all->query.heads, columns = all->value.columns;
     r->rows = one.out_rows;
     if (!r->out) TRY(take(all->query.samples * heads * columns, sizeof *r->out, &r->out));
@@ -101,17 +117,6 @@ static int run_sample(const typed_attend *a, const attend_io *all, hga_id sample
 done:
     attend_io_clear(&one);
     return status;
-}
-
-/* Where results go, opened before anything is computed, so that a path that cannot be written is known at once. */
-typedef struct targets {
-    outfile out, lse;
-} targets;
-
-static int targets_open(const attend_paths *paths, targets *t)
-{
-    int status = outfile_open(paths->out, &t->out);
-    return status || !paths->lse ? status : outfile_open(paths->lse, &t->lse);
 }
 
 /* all files appear, or none */
@@ -124,8 +129,10 @@ static int write_results(const typed_attend *a, const attend_io *all, const resu
     TRY(gradients_flush(all, type, g));
     if (a->tensors.paths.lse) {
         TRY(tensor_file_write(&t->lse, &all->query, r->rows, 0, type, r->lse));
-        TRY(outfile_keep(&t->lse));
+        TRY(outfile_flush(&t->lse));
     }
+    TRY(outfile_keep(&t->node_map));
+    TRY(outfile_keep(&t->lse));
     TRY(gradients_keep(g));
     TRY(outfile_keep(&t->out));
 done:
@@ -161,12 +168,13 @@ int run_attend(int argc, char **argv)
     if (world_ranks() > 1) return attend_ranks(&a);
     TRY(attend_io_read(&a.tensors.paths, a.tensors.layout, &all));
     TRY(gradients_open(&a.gradients, &a.variant, &all, &g));
-    TRY(targets_open(&a.tensors.paths, &t));
-    for (hga_id s = 0; s < all.query.samples; s++) TRY(run_sample(&a, &all, s, &m, &g, &r));
+    TRY(targets_open(&a, &t));
+    for (hga_id s = 0; s < all.query.samples; s++) TRY(run_sample(&a, &all, s, &m, &g, &r, &t));
     TRY(write_results(&a, &all, &r, &g, &t));
 done:
     model_clear(&m);
     gradients_clear(&g);
+    outfile_drop(&t.node_map);
     outfile_drop(&t.lse);
     outfile_drop(&t.out);
     free(r.out);

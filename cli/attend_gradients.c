@@ -8,6 +8,7 @@
 #include "arguments.h"
 #include "attend_tree.h"
 #include "ordered.h"
+#include "outfile.h"
 
 /* ---- the command line ---- */
 
@@ -89,24 +90,16 @@ int gradients_bind_dropout(const gradient_arguments *typed, const model *m, atte
     return CLI_GOOD;
 }
 
-/* A gradient has a file of its own. */
-static int check_files(const gradient_arguments *typed, const attend_paths *paths)
+static int check_files(const gradient_arguments *typed, const attend_paths *paths, const char *node_map)
 {
-    for (int i = 0; i < N_GRADIENTS; i++) {
-        const char *path = typed->wanted[i];
-        if (!path) continue;
-        if (outfile_same(path, paths->out))
-            return complain(CLI_USAGE, "%s: '%s' is --out's file as well", option_names[i], path);
-        if (paths->lse && outfile_same(path, paths->lse))
-            return complain(CLI_USAGE, "%s: '%s' is --lse's file as well", option_names[i], path);
-        for (int j = 0; j < i; j++)
-            if (typed->wanted[j] && outfile_same(path, typed->wanted[j]))
-                return complain(CLI_USAGE, "%s: '%s' is %s's file as well", option_names[i], path, option_names[j]);
-    }
-    return CLI_GOOD;
+    enum { OTHERS = 3 };
+    outfile_wish all[OTHERS + N_GRADIENTS] = {{"--out", paths->out}, {"--lse", paths->lse}, {"--node-map", node_map}};
+    for (int i = 0; i < N_GRADIENTS; i++) all[OTHERS + i] = (outfile_wish){option_names[i], typed->wanted[i]};
+    return outfiles_apart(all, OTHERS + N_GRADIENTS);
 }
 
-int gradients_check(const gradient_arguments *typed, const attend_paths *paths, const typed_modifiers *modifiers)
+int gradients_check(const gradient_arguments *typed, const attend_paths *paths, const typed_modifiers *modifiers,
+                    const char *node_map)
 {
     const struct {
         gradient_of of;
@@ -125,7 +118,7 @@ int gradients_check(const gradient_arguments *typed, const attend_paths *paths, 
             return complain(CLI_USAGE, "%s needs %s FILE", option_names[needs[i].of], needs[i].input);
     if (typed->dropout == 0 && typed->layer != 0 && !typed->seeded)
         return complain(CLI_USAGE, "--layer needs --dropout P and --seed N");
-    return check_files(typed, paths);
+    return check_files(typed, paths, node_map);
 }
 
 /* ---- what is given ---- */

@@ -41,8 +41,9 @@ extern const struct argp gradient_argp;
 int gradients_wanted(const gradient_arguments *typed);
 /* Weights are dropped where there are any. */
 int gradients_bind_dropout(const gradient_arguments *typed, const model *m, attend_io *one);
-/* What was typed fits together and with what attend reads and writes. */
-int gradients_check(const gradient_arguments *typed, const attend_paths *paths, const typed_modifiers *modifiers);
+/* What was typed fits together and with what attend reads and writes; every output has a file of its own. */
+int gradients_check(const gradient_arguments *typed, const attend_paths *paths, const typed_modifiers *modifiers,
+                    const char *node_map);
 
 /* What all samples give: of query, key and value a slice a sample, of what samples share the sum. */
 typedef struct attend_gradients {

@@ -21,8 +21,8 @@ typedef struct shared_call {
     float *made, *lse; /* [samples][rows of out][heads][columns], [samples][rows of out][heads] */
     char *tape;
     attend_gradients gradients;
-    hga_id rows[3]; /* of query, key and value, of all ranks */
-    outfile out_file, lse_file;
+    hga_id rows[3];                       /* of query, key and value, of all ranks */
+    outfile out_file, lse_file, node_map; /* the last with the rank that speaks */
 } shared_call;
 
 /* ---- what can be shared ---- */
@@ -84,7 +84,8 @@ static int prepare(shared_call *c)
     if (a->gradients.out) TRY(check_gradients(c));
     if (world_speaks() && !a->tensors.quiet) tensor_file_say(&io->query);
     if (world_speaks() && !a->tensors.quiet) TRY(ordered_say(&c->model));
-    if (world_speaks() && a->node_map) TRY(model_write_node_map(&c->model, a->node_map));
+    if (world_speaks() && a->node_map) TRY(outfile_open(a->node_map, &c->node_map));
+    if (world_speaks() && a->node_map) TRY(model_put_node_map(&c->model, &c->node_map));
 done:
     return status;
 }
@@ -304,6 +305,7 @@ static int write_files(shared_call *c)
     TRY(shared_file_flush(&c->out_file));
     if (c->lse) TRY(shared_file_flush(&c->lse_file));
     TRY(write_gradients(c));
+    TRY(world_agree(outfile_keep(&c->node_map)));
     if (c->lse) TRY(shared_file_keep(&c->lse_file));
     TRY(keep_gradients(c));
     TRY(shared_file_keep(&c->out_file));
@@ -315,6 +317,7 @@ static void clear(shared_call *c)
 {
     hga_workspace_destroy(c->workspace);
     hga_plan_destroy(c->plan);
+    outfile_drop(&c->node_map);
     outfile_drop(&c->lse_file);
     outfile_drop(&c->out_file);
     free(c->query.interval);

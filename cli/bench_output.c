@@ -62,6 +62,7 @@ static int is_stdout(const sink *s) { return s->path && strcmp(s->path, "-") == 
 int bench_output_check(const bench_output *o)
 {
     sink all[SINKS];
+    outfile_wish wishes[SINKS] = {{0}};
     const char *printed = NULL;
     list_sinks(o, all);
     for (int i = 0; i < SINKS; i++) {
@@ -69,7 +70,12 @@ int bench_output_check(const bench_output *o)
         if (is_stdout(&all[i]) && printed)
             return complain(CLI_USAGE, "%s -: standard output has what %s writes", all[i].option, printed);
         if (is_stdout(&all[i])) printed = all[i].option;
-        if (is_stdout(&all[i])) continue;
+        wishes[i] = (outfile_wish){all[i].option, all[i].path};
+    }
+    int apart = outfiles_apart(wishes, SINKS);
+    if (apart) return apart;
+    for (int i = 0; i < SINKS; i++) {
+        if (!all[i].path || is_stdout(&all[i])) continue;
         outfile place = {0};
         int status = outfile_open(all[i].path, &place);
         outfile_drop(&place);

@@ -12,6 +12,13 @@ typedef struct arguments {
 
 enum { KEY_TEXT = 0x2700, KEY_NODE_MAP };
 
+static int check_arguments(const arguments *a)
+{
+    const outfile_wish files[] = {{"--output", a->target.path}, {"--node-map", a->node_map}};
+    int status = graph_target_check(&a->target);
+    return status ? status : outfiles_apart(files, 2);
+}
+
 static error_t parse(int key, char *value, struct argp_state *state)
 {
     arguments *a = state->input;
@@ -24,7 +31,7 @@ static error_t parse(int key, char *value, struct argp_state *state)
     case KEY_NODE_MAP: a->node_map = value; return 0;
     case ARGP_KEY_END:
         if (!a->variant.name) return arguments_said(complain(CLI_USAGE, "build: VARIANT is missing"));
-        return arguments_said(graph_target_check(&a->target));
+        return arguments_said(check_arguments(a));
     default: return ARGP_ERR_UNKNOWN;
     }
 }
@@ -46,15 +53,19 @@ int run_build(int argc, char **argv)
     arguments a = {0};
     model m = {0};
     words names = {0};
+    outfile map = {0};
     char *program = NULL;
     int status = CLI_GOOD;
     TRY(arguments_parse(&argp, argc, argv, &a));
     TRY(a.text ? text_model_build(a.text, &a.variant, &m, &names) : model_build(&a.variant, NULL, &m));
     TRY(complain_of(hga_program_to_json(&m.program, m.graph, &program), CLI_USAGE, m.title));
     graph_source source = {m.graph, &m.program, program, main_relation(&m.program), m.title, &names};
+    if (a.node_map) TRY(outfile_open(a.node_map, &map));
+    if (a.node_map) TRY(model_put_node_map(&m, &map));
     TRY(graph_write(&source, &a.target));
-    if (a.node_map) TRY(model_write_node_map(&m, a.node_map));
+    TRY(outfile_keep(&map));
 done:
+    outfile_drop(&map);
     hga_text_free(program);
     words_clear(&names);
     model_clear(&m);

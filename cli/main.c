@@ -162,6 +162,7 @@ static int dispatch(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
+    outfile_reserve_standard_streams();
     outfile_watch_signals();
     int status = world_open(argc > 1 ? argv[1] : "");
     if (!status) status = world_close(dispatch(argc, argv));

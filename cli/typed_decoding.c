@@ -5,6 +5,7 @@
 
 #include "arguments.h"
 #include "numbers.h"
+#include "outfile.h"
 
 enum { KEY_CHUNKS = 0x2b00, KEY_SAME, KEY_FORK_AT, KEY_CUT, KEY_SAVE, KEY_SAVE_AT, KEY_RESUME };
 
@@ -64,17 +65,12 @@ const struct argp decoding_argp = {.options = options, .parser = parse};
 
 int decoding_check(const typed_decoding *typed, const attend_paths *paths)
 {
-    const struct {
-        const char *option, *path;
-    } files[] = {{"--out", paths->out}, {"--lse", paths->lse}, {"--save", typed->save}};
+    const outfile_wish files[] = {{"--out", paths->out}, {"--lse", paths->lse}, {"--save", typed->save}};
     if (typed->save_at != NEVER && !typed->save) return complain(CLI_USAGE, "--save-at: there is no --save FILE");
     for (size_t i = 0; i < sizeof files / sizeof *files; i++)
-        if (files[i].path && strcmp(files[i].path, "-") == 0)
-            return complain(CLI_USAGE, "%s -: standard output has the table", files[i].option);
-    for (size_t i = 0; typed->save && i < 2; i++)
-        if (files[i].path && outfile_same(typed->save, files[i].path))
-            return complain(CLI_USAGE, "--save: '%s' is %s's file as well", typed->save, files[i].option);
-    return CLI_GOOD;
+        if (files[i].path && outfile_same(files[i].path, "-"))
+            return complain(CLI_USAGE, "%s %s: standard output has the table", files[i].option, files[i].path);
+    return outfiles_apart(files, (int)(sizeof files / sizeof *files));
 }
 
 int decoding_check_tokens(const typed_decoding *typed, hga_id first, hga_id end)

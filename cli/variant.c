@@ -141,19 +141,16 @@ void model_clear(model *m)
     *m = (model){0};
 }
 
-int model_write_node_map(const model *m, const char *path)
+int model_put_node_map(const model *m, outfile *out)
 {
     int32_t *id = NULL;
-    outfile out = {0};
     int64_t n = hga_graph_nodes(m->graph).n;
     int status = CLI_GOOD;
     TRY(take(n, sizeof *id, &id));
     for (int64_t v = 0; v < n; v++) id[m->node_of ? m->node_of[v] : v] = (int32_t)v;
-    TRY(outfile_open(path, &out));
-    TRY(npy_write_whole(&out, id, 1, &n));
-    TRY(outfile_keep(&out));
+    TRY(npy_write_whole(out, id, 1, &n));
+    TRY(outfile_flush(out));
 done:
-    outfile_drop(&out);
     free(id);
     return status;
 }

@@ -5,6 +5,7 @@
 #include <argp.h>
 #include <stdio.h>
 
+#include "outfile.h"
 #include "parameter.h"
 #include "rows.h"
 
@@ -45,8 +46,9 @@ typedef struct model {
 int model_build(const typed_variant *typed, const model_tensors *tensors, model *out);
 void model_clear(model *m);
 
-/* Write [nodes] int32: the caller's id of each node of the graph, which is its own where the caller gave no tree. */
-int model_write_node_map(const model *m, const char *path);
+/* Write [nodes] int32 to a file that is open: the caller's id of each node of the graph, which is its own where the
+   caller gave no tree. It is still to be kept. */
+int model_put_node_map(const model *m, outfile *out);
 
 /* The parameters alone, defaults filled in; release with settings_clear. *v gets the variant, NULL for a file's. */
 int variant_settings(const typed_variant *typed, settings *out, const hga_variant **v);

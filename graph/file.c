@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -72,6 +73,33 @@ static int follow_links(hga_file *f)
 
 /* ---- opening ---- */
 
+/* The descriptor that a path is a name of, such as /dev/stdout or /dev/fd/3; else -1. */
+static int descriptor_named(const char *path)
+{
+    static const char *const folders[] = {"/proc/self/fd/", "/dev/fd/"};
+    char target[64];
+    ssize_t n = strncmp(path, "/dev/std", 8) == 0 ? readlink(path, target, sizeof target - 1) : 0;
+    if (n > 0) target[n] = 0, path = target;
+    for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) {
+        const char *number = path + strlen(folders[i]);
+        if (strncmp(path, folders[i], strlen(folders[i])) != 0 || !*number || strlen(number) > 9) continue;
+        if (strspn(number, "0123456789") == strlen(number)) return atoi(number);
+    }
+    return -1;
+}
+
+/* Where its bytes go on, whatever is in the file already: opening the name anew would begin at the front. */
+static hga_status open_descriptor(hga_file *f, int descriptor)
+{
+    int fd = dup(descriptor);
+    f->in_place = 1;
+    f->stream = fd < 0 ? NULL : fdopen(fd, "wb");
+    if (f->stream) return HGA_OK;
+    int error = errno;
+    if (fd >= 0) close(fd);
+    return cannot("write", f, error);
+}
+
 /* A file without a name in the target's folder, or -1. It can get a name only by way of /proc. */
 static int open_nameless(const hga_file *f)
 {
@@ -139,6 +167,8 @@ hga_status hga_file_open(hga_file *f, const char *path)
         memcpy(f->path, "standard output", sizeof "standard output");
         return HGA_OK;
     }
+    int descriptor = descriptor_named(path);
+    if (descriptor >= 0) return open_descriptor(f, descriptor);
     int exists = stat(path, &there) == 0;
     if (exists && !S_ISREG(there.st_mode)) {
         f->in_place = 1;

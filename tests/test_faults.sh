@@ -97,7 +97,7 @@ signalled() {
     [ $status = $((128 + $(kill -l "$1"))) ] || { echo "status $status"; return 1; }
     equal "$(ls -A there) $(cat there/big.csv)" "big.csv old"
 }
-check_signals() { for name in INT TERM HUP; do fact_of "${name}_leaves_nothing" signalled $name; done; }
+check_signals() { for name in INT TERM HUP PIPE; do fact_of "${name}_leaves_nothing" signalled $name; done; }
 
 umask 027
 "$hga" build window --tokens 4000 -o large.json

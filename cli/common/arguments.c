@@ -25,7 +25,7 @@ static error_t parse_root(int key, char *value, struct argp_state *state)
     case ARGP_KEY_ERROR: r->next = state->next; return 0;
     case KEY_HELP:
         argp_help(state->root_argp, stdout, ARGP_HELP_USAGE | ARGP_HELP_DOC | ARGP_HELP_LONG, state->name);
-        exit(fflush(stdout) ? CLI_OUTSIDE : CLI_GOOD);
+        exit(fflush(stdout) ? complain(CLI_OUTSIDE, "standard output cannot be written") : CLI_GOOD);
     default: return ARGP_ERR_UNKNOWN;
     }
 }

@@ -107,13 +107,17 @@ static void text(canvas *base, double x, double y, text_style s, const char *con
 
 /* libpng reports by a long jump unless told otherwise: nothing is allocated between here and there that must be given
    back. A row is cairo's, four bytes a pixel; libpng leaves out the one that has no use. */
-static int put_image(FILE *file, cairo_surface_t *image, png_text *notes, int n_notes, png_structp png, png_infop info)
+static int put_image(outfile *out, cairo_surface_t *image, png_text *notes, int n_notes, png_structp png,
+                     png_infop info)
 {
     int width = cairo_image_surface_get_width(image), height = cairo_image_surface_get_height(image),
         stride = cairo_image_surface_get_stride(image);
     unsigned char *rows = cairo_image_surface_get_data(image);
-    if (setjmp(png_jmpbuf(png))) return complain(CLI_OUTSIDE, "the picture cannot be written");
-    png_init_io(png, file);
+    if (setjmp(png_jmpbuf(png))) {
+        int status = outfile_flush(out); /* which says why */
+        return status ? status : complain(CLI_OUTSIDE, "%s: the picture cannot be written", out->whole.path);
+    }
+    png_init_io(png, out->file);
     png_set_IHDR(png, info, (png_uint_32)width, (png_uint_32)height, 8, PNG_COLOR_TYPE_RGB, PNG_INTERLACE_NONE,
                  PNG_COMPRESSION_TYPE_DEFAULT, PNG_FILTER_TYPE_DEFAULT);
     png_set_text(png, info, notes, n_notes);
@@ -145,7 +149,7 @@ static int write_image(const char *path, cairo_surface_t *image, png_text *notes
     int status = CLI_GOOD;
     if (!info) TRY(complain(CLI_OUTSIDE, "%s: out of memory", path));
     TRY(outfile_open(path, &out));
-    TRY(put_image(out.file, image, notes, n_notes, png, info));
+    TRY(put_image(&out, image, notes, n_notes, png, info));
     TRY(outfile_keep(&out));
 done:
     outfile_drop(&out);

@@ -9,9 +9,12 @@ typedef struct outfile {
     hga_file whole;
 } outfile;
 
-/* INT, TERM and HUP end the process without leaving temporary names; a file that may not grow is an error and no
+/* INT, TERM, HUP and PIPE end the process without leaving temporary names; a file that may not grow is an error and no
    signal. */
 void outfile_watch_signals(void);
+
+/* A standard stream that is closed stays unusable, and no other file gets its number and what is printed. */
+void outfile_reserve_standard_streams(void);
 
 int outfile_open(const char *path, outfile *out);
 /* Can it be opened? Nobody should wait for a minute to hear that what is written last has no place. */
@@ -23,8 +26,15 @@ int outfile_keep(outfile *out);
 /* Close and remove what was not kept; harmless on a zeroed or kept output. */
 void outfile_drop(outfile *out);
 
-/* Would the two paths be one file? Names of files that do not exist yet are one when their folders are; devices may be
-   given twice. */
+/* Would the two paths be one file, pipe or standard stream? Names of files that do not exist yet are one when they lead
+   to one name in one folder; devices may be given twice. */
 int outfile_same(const char *a, const char *b);
+
+/* An output as it was asked for: by which option, and where. */
+typedef struct outfile_wish {
+    const char *option, *path; /* path NULL: it was not */
+} outfile_wish;
+/* No two of them are one file, or the later one is complained about. */
+int outfiles_apart(const outfile_wish *all, int n);
 
 #endif

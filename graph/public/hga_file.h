@@ -1,7 +1,8 @@
 /* hga_file.h: files that appear whole or not at all. What is written is nobody's to see until it is kept: in a file
    without a name (O_TMPFILE) where the file system has them, else under a temporary name beside the target. A file that
-   is replaced keeps its mode; through symbolic links the file that they name is replaced, not the link. Devices, pipes
-   and standard output ("-") are written as they are. Every writer of this library uses it.
+   is replaced keeps its mode; through symbolic links the file that they name is replaced, not the link. Devices, pipes,
+   standard output ("-") and open descriptors (/dev/stdout, /dev/fd/3) are written as they are. Every writer of this
+   library uses it.
 
    A hga_file belongs to one thread at a time. Errors name the path. */
 #ifndef HGA_FILE_H
@@ -20,7 +21,7 @@ enum { HGA_PATH_BYTES = 4096 };
 /* Zeroed: no file. */
 typedef struct hga_file {
     FILE *stream; /* to write to */
-    int in_place; /* a device, a pipe or standard output */
+    int in_place; /* a device, a pipe, standard output or a descriptor */
     int slot;     /* of the temporary name, as hga_files_abandon() knows it; 0: it has none */
     char path[HGA_PATH_BYTES], target[HGA_PATH_BYTES], temporary[HGA_PATH_BYTES]; /* as given; without links; or "" */
 } hga_file;
