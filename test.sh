@@ -29,7 +29,7 @@ else
     case $form in
     quick) echo "./test.sh quick takes about 1 min" ;;
     coverage) echo "./test.sh coverage takes about 6 min" ;;
-    full) echo "./test.sh takes about 13 min; ./test.sh quick takes 1 min" ;;
+    full) echo "./test.sh takes about 15 min; ./test.sh quick takes 1 min" ;;
     esac
 fi
 SECONDS=0
