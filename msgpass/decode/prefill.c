@@ -184,11 +184,13 @@ done:
     return st;
 }
 
-/* Have all ranks the same decoder, cuts, home and numbers? */
+/* Have all ranks the same decoder, cuts, home, numbers and instruction set, without which bits would differ? */
 static hga_status meet(const hga_decoder *d, const hga_prefill *p)
 {
+    const char *isa = d->plan->kernels->isa;
     const uint64_t of[] = {identity_of_graph(d->plan->graph), identity_of_program(&d->plan->program),
-                           identity_of_numbers(d), (uint64_t)d->options.rollback};
+                           identity_of_numbers(d), (uint64_t)d->options.rollback,
+                           identity_mix(IDENTITY_OF_NOTHING, isa, strlen(isa))};
     uint64_t numbers = rank_call_numbers(d->plan, &p->io);
     numbers = identity_mix(numbers, p->cuts, (size_t)(p->exchange->n_ranks + 1) * sizeof *p->cuts);
     numbers = identity_mix(numbers, &p->home, sizeof p->home);

@@ -42,18 +42,20 @@ enum { HGA_BIND_OFF = 0, HGA_BIND_ON = 1, HGA_BIND_AUTO = 2 };
 enum { HGA_MODIFIES_SOFTCAP = 1, HGA_MODIFIES_SLOPES = 2 };
 
 /* One rank of a run that several processes share. All ranks make the same plan, of the whole graph, with the same cuts:
-   rank r owns tokens [cuts[r], cuts[r + 1]) and the nodes above them, as hga_halo says. hga_plan_create, _update and
-   _execute are then calls that all ranks make, in the same order: each computes its rows and sends what others need.
+   rank r owns tokens [cuts[r], cuts[r + 1]) and the nodes above them, as hga_halo says. hga_plan_create, _update,
+   _execute and _gradient, and batches of these two, are then calls that all ranks make, in the same order: each
+   computes its rows and sends what others need.
 
    Tensors hold the rank's rows alone: those of the nodes that it owns and of those that are shared, which every rank
    brings and gets, in the order of the nodes (hga_plan_rank_rows). Tables that are not rows (biases, embeddings) are
    whole on every rank. Rows have the bits that they have in one process, wherever cuts are, on machines that have the
-   same instruction set (hga_options.isa names one for all). Plans that are not of the same program, shape, cuts or
-   options are HGA_EINVAL; what calls bring (scales, seeds, layers, modifiers, tables) and functions of your own are not
-   compared, and have to be the same.
+   same instruction set (hga_options.isa names one for all). Plans that are not of the same graph, program, shape, cuts,
+   options or instruction set are HGA_EINVAL, and so are calls of different kinds or plans, or with different scales,
+   seeds, layers, modifiers or numbers of samples. Numbers in tables, and functions of your own, are not compared, and
+   have to be the same.
 
    Where a rank fails in one of these calls, or in hga_workspace_create, all ranks' calls return its status, and the
-   exchange is of no use any more. Not with ranges, slices, keep_fields, batches and decoders (HGA_EUNSUPPORTED).
+   exchange is of no use any more. Not with ranges, slices, keep_fields and decoders (HGA_EUNSUPPORTED).
    hga_gradient.h says what gradients of ranks are. */
 typedef struct hga_ranks {
     const hga_exchange *exchange; /* this rank's end, which outlives the plan; one plan executes on it at a time */
