@@ -206,7 +206,7 @@ def strides_of(x: np.ndarray, axis: int) -> int:
     """The distance of neighbours along an axis, in numbers."""
     if x.strides[axis] % x.itemsize:
         raise refuse(f"strides {x.strides} are no multiples of {x.itemsize} bytes")
-    if x.strides[axis] == 0 and x.shape[axis] > 1:  # 0 means packed to the library
+    if x.strides[axis] == 0 and x.shape[axis] > 1 and x.size:  # 0 means packed to the library
         raise refuse(f"an array of shape {x.shape} repeats itself along an axis (stride 0): make it contiguous")
     return x.strides[axis] // x.itemsize
 

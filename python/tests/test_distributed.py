@@ -118,6 +118,16 @@ def cuts_are_the_callers(rank, n):
     assert d.rows() == [(cuts[rank], cuts[rank + 1] - cuts[rank])], d.rows()
 
 
+def a_rank_may_have_no_rows(rank, n):
+    cuts = [0] * n + [60]
+    same(hga.dense(60), cuts=cuts)
+    same(hga.htransformer(60, block=4), batch=(2,), layout="bnhd", cuts=cuts)
+    d = hga.torch.distributed(hga.dense(60), cuts=cuts)
+    q, k, v = (x.requires_grad_() for x in cut(d, random(d.hierarchy)))
+    d.attention(q, k, v).square().sum().backward()
+    assert q.grad.shape == q.shape and bool(q.grad.any()) == (rank == n - 1)
+
+
 def a_group_may_be_a_part(rank, n):
     group = dist.new_group([0, n - 1])
     if rank in (0, n - 1):
@@ -333,7 +343,7 @@ def a_rank_that_fails_leaves_nobody_waiting(rank, n):
 
 FACTS = [
     trees_have_the_bits_of_one_process, families_do, windows_and_all_pairs_do, options_do, sixteen_bits_stay,
-    two_axes_are_one_head, cuts_are_the_callers, a_group_may_be_a_part, a_call_is_made_again, what_one_rank_refuses_all_raise,
+    two_axes_are_one_head, cuts_are_the_callers, a_rank_may_have_no_rows, a_group_may_be_a_part, a_call_is_made_again, what_one_rank_refuses_all_raise,
     what_one_rank_cannot_share_all_raise, threads_are_those_of_the_hierarchy,
     ranks_that_are_called_otherwise_are_told, trees_go_back, families_go_back, options_and_tables_go_back, sixteen_bits_go_back,
     some_may_be_wanted, what_has_no_gradient_is_refused, ranks_that_want_other_gradients_are_told, what_is_written_over_all_raise, what_cannot_be_shared_is_refused, a_rank_that_fails_leaves_nobody_waiting,
