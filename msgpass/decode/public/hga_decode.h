@@ -110,7 +110,8 @@ typedef struct hga_prefill {
 /* Every rank calls it, with a decoder of the same graph, program, shape, options and instruction set, else HGA_EINVAL;
    then the home's cache is that of one who has appended all tokens, bit for bit. Ranks send home the rows that the
    cache keeps and those that rows above a cut are made of, and none else. Rows of the output are not made: a plan with
-   options.ranks makes them. Where one rank fails all do, with its status; the cache is empty then. */
+   options.ranks makes them. Where one rank fails the home does, with its status, and the cache is empty; so do all that
+   have not yet sent their rows. Who has, and returned HGA_OK, is told by its next call on the exchange. */
 HGA_API hga_status hga_decoder_prefill(const hga_decoder *d, hga_decode_workspace *w, const hga_prefill *p);
 
 #ifdef __cplusplus
