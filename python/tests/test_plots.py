@@ -39,11 +39,11 @@ class Plots(unittest.TestCase):
         self.assertIn(table, page)
 
     def test_the_losses_of_the_front_page(self):
-        """Three decimals, by the attention's name, of the run that the page of losses holds; its command is README's."""
+        """Three decimals, by the attention's name, of the run that the page of losses holds, with its command; README points there."""
         run = read("bench", "results", "2026-11-24-characters.md")
         readme = read("README.md")
-        command = re.search(r"^python3 examples/python/characters\.py .*$", run, re.M).group(0)
-        self.assertIn(f"`{command}`", readme)
+        self.assertRegex(run, r"(?m)^python3 examples/python/characters\.py --context \d+ --attention .*$")
+        self.assertIn("(bench/results/2026-11-24-characters.md)", readme)
         losses = dict(re.findall(r"^(\w[\w:=]*) +(\d\.\d\d\d) +\d\.\d\d\d +\d\.\d\d\d +\d+$", run, re.M))
         self.assertEqual(len(losses), 5)
         line = re.search(r"^.*nats.*$", readme, re.M).group(0)
