@@ -54,8 +54,9 @@ enum { HGA_MODIFIES_SOFTCAP = 1, HGA_MODIFIES_SLOPES = 2 };
    seeds, layers, modifiers or numbers of samples. Numbers in tables, and functions of your own, are not compared, and
    have to be the same.
 
-   Where a rank fails in one of these calls, or in hga_workspace_create, all ranks' calls return its status, and the
-   exchange is of no use any more. Not with ranges, slices, keep_fields and decoders (HGA_EUNSUPPORTED).
+   Where a rank fails in one of these calls, or in hga_workspace_create, the calls of all ranks that still wait return
+   its status, and the exchange is of no use any more; a rank that needs nothing more of others may have returned
+   HGA_OK, and is told by its next call. Not with ranges, slices, keep_fields and decoders (HGA_EUNSUPPORTED).
    hga_gradient.h says what gradients of ranks are. */
 typedef struct hga_ranks {
     const hga_exchange *exchange; /* this rank's end, which outlives the plan; one plan executes on it at a time */
