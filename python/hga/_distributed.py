@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import itertools
 import threading
@@ -14,7 +15,7 @@ import torch.distributed as dist
 
 from ._arguments import BINDINGS, answered, meant, whole
 from ._call import LAYOUTS, Tables
-from ._core import BF16, as_numpy, check, extern, ffi, fill_rows, fill_tensor, floats_at, keep_raised, lib, number, refuse, refuse_type
+from ._core import BF16, Error, as_numpy, check, extern, ffi, fill_rows, fill_tensor, floats_at, keep_raised, lib, number, refuse, refuse_type
 from ._hierarchy import PLANS_KEPT, Hierarchy, draws
 from ._normalisers import normalised, spelt
 
@@ -88,6 +89,17 @@ class Transport:
         if self._failure is None:
             self._failure = (status, text)
             self._store.set("failure", f"{status} rank {self.c.rank}: {text}")
+
+    @contextlib.contextmanager
+    def agreed(self) -> Iterator[None]:
+        """What Python raises once ranks have agreed the library knows nothing of: the others would wait."""
+        try:
+            yield
+        except Error:  # the library has told them
+            raise
+        except Exception as e:
+            self.fail(int(lib.HGA_ENOMEM if isinstance(e, MemoryError) else lib.HGA_EINVAL), str(e) or type(e).__name__)
+            raise
 
     def agree(self, refused: Optional[Exception], kind: Tuple[Any, ...], ready: bool) -> bool:
         """Are all ranks ready? Raises on every rank what one refuses, and where ranks are called in different ways, for which some
@@ -306,9 +318,10 @@ class Distributed:
             refused = e
         if not self._transport.agree(refused, kind, key in self._plans):
             self._plans.pop(key, None)  # ranks make a plan together
-        if wanted is None:
-            return _given(call.run(*self.plan_of(key), lse), lse)
-        return _given(_Attend.apply(call, self, self.plan_of(key), lse, q, k, v, *(tables[name] for name in Tables.ARRAYS)), lse)
+        with self._transport.agreed():
+            if wanted is None:
+                return _given(call.run(*self.plan_of(key), lse), lse)
+            return _given(_Attend.apply(call, self, self.plan_of(key), lse, q, k, v, *(tables[name] for name in Tables.ARRAYS)), lse)
 
 
 def _given(both: Tuple[torch.Tensor, ...], lse: bool) -> Any:
@@ -459,7 +472,8 @@ class _Attend(torch.autograd.Function):
         except Exception as e:  # the others would wait
             refused = e
         ctx.d._transport.agree(refused, ("back", *call.kind()), True)
-        call.back(*ctx.plan, ctx.tapes, out, given, lse, grads)
+        with ctx.d._transport.agreed():
+            call.back(*ctx.plan, ctx.tapes, out, given, lse, grads)
         return (None,) * 4 + tuple(_gradient(call, name, x, grads) for name, x in zip(names, (None,) * 3 + ctx.tables))
 
 
