@@ -470,12 +470,67 @@ static void a_wire_hides_behind_what_is_computed_meanwhile(void **state)
     }
 }
 
+/* ---- what goes before the first messages ---- */
+
+/* Two ranks of 32768 tokens, in threads that share nothing else. */
+static void open_long(problem *p, const char *words, hga_exchange *xs, rank_run *runs)
+{
+    hga_id cuts[3];
+    hga_options o = {.threads = 1};
+    *p = (problem){.shape = {.n_heads = 8, .n_kv_heads = 8, .dim = 64, .dim_v = 64}};
+    assert_ok(hga_build(words, 1 << 16, &p->graph, &p->program));
+    cut_evenly(tokens_of(p), 2, 16, cuts);
+    assert_ok(hga_dist_in_process(2, NULL, xs));
+    open_runs(p, &o, PACKED, cuts, xs, 2, runs);
+    make_plans(runs, 2);
+}
+
+/* Rows that the first messages are made of have most of their readers before these go; what is left hides a wire of an
+   eighth of the execution. */
+static void readers_of_what_is_sent_go_first_as_far_as_a_wire_still_hides(void **state)
+{
+    (void)state;
+    problem p;
+    hga_exchange xs[2];
+    rank_run runs[2];
+    open_long(&p, "htransformer block=16", xs, runs);
+    for (int r = 0; r < 2; r++) {
+        const struct rank_plan *ranks = runs[r].plan->ranks;
+        assert_int_equal(ranks->n_batches, 1);
+        assert_true(rows_of_pass(runs[r].plan, &ranks->batch[0].before, 3) > 32768);
+        assert_true(share_meanwhile(runs[r].plan) > 0.12);
+        assert_true(share_meanwhile(runs[r].plan) < 0.25);
+    }
+    double counted = count_until_end(runs, 0);
+    assert_true(count_until_end(runs, counted / 8) < 1.02 * counted);
+    clear_plans(runs, xs, 2);
+    problem_clear(&p);
+}
+
+/* The later rank's rows all wait for the earlier one's spans, which it is sent before the earlier one attends. */
+static void nothing_goes_before_messages_that_all_of_a_rank_waits_for(void **state)
+{
+    (void)state;
+    problem p;
+    hga_exchange xs[2];
+    rank_run runs[2];
+    open_long(&p, "fenwick", xs, runs);
+    const hga_plan *earlier = runs[0].plan;
+    assert_int_equal(earlier->ranks->n_batches, 1);
+    assert_true(rows_of_pass(earlier, &earlier->ranks->batch[0].before, 0) > 0);
+    assert_int_equal(rows_of_pass(earlier, &earlier->ranks->batch[0].before, 2), 0);
+    clear_plans(runs, xs, 2);
+    problem_clear(&p);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rows_that_need_nothing_of_others_are_computed_meanwhile),
         cmocka_unit_test(every_variant_computes_its_rows_after_what_they_read),
         cmocka_unit_test(messages_that_come_between_any_chunks_change_nothing),
+        cmocka_unit_test(readers_of_what_is_sent_go_first_as_far_as_a_wire_still_hides),
+        cmocka_unit_test(nothing_goes_before_messages_that_all_of_a_rank_waits_for),
         cmocka_unit_test(a_wire_hides_behind_what_is_computed_meanwhile),
     };
     alarm(600); /* a rank that hangs ends the test */

@@ -75,6 +75,27 @@ static void what_a_rank_adds_to_its_tensors_is_less_than_they_are(void **state)
         }
 }
 
+/* Means that ranks ask for are of all tokens that a rank has: whatever reads them goes along with most of them, so that
+   few wait until messages are under way. Without that these would be half as many bytes as the tensors. */
+static void means_wait_for_messages_only_as_long_as_a_wire_may_hide(void **state)
+{
+    (void)state;
+    problem p = {.shape = {.n_heads = 8, .n_kv_heads = 8, .dim = 64, .dim_v = 64}};
+    hga_exchange xs[2];
+    rank_run runs[2];
+    hga_id cuts[3];
+    assert_ok(hga_build("htransformer block=16", 1 << 16, &p.graph, &p.program));
+    cut_evenly(tokens_of(&p), 2, 16, cuts);
+    open_plans(&p, cuts, 2, xs, runs);
+    for (int r = 0; r < 2; r++) {
+        double bytes[2], added = (double)runs[r].plan->workspace_floats * sizeof(float);
+        tensor_bytes(runs[r].plan, bytes);
+        if (added > 0.25 * bytes[0]) fail_msg("rank %d: %.0f bytes beside tensors of %.0f", r, added, bytes[0]);
+    }
+    close_plans(2, xs, runs);
+    problem_clear(&p);
+}
+
 /* Rows of nodes are a tensor's intervals, one for each level: they are used where they are. */
 static void tensors_of_several_intervals_are_not_copied(void **state)
 {
@@ -102,6 +123,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_a_rank_adds_to_its_tensors_is_less_than_they_are),
+        cmocka_unit_test(means_wait_for_messages_only_as_long_as_a_wire_may_hide),
         cmocka_unit_test(tensors_of_several_intervals_are_not_copied),
     };
     alarm(getenv("HGA_TEST_QUICK") ? 600 : 120); /* a rank that hangs ends the test */

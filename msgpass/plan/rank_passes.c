@@ -2,8 +2,7 @@
    sent; while a batch is under way, whatever needs nothing of it is computed, some tokens at a time, so that a batch
    that has come meanwhile can be taken; and what needs it waits. The passes are the same in every call, so they are
    found once, by taking them from all rows that the rank computes. */
-#include "ranks.h"
-#include "slices.h"
+#include "rank_division.h"
 
 #include <math.h>
 
@@ -33,7 +32,7 @@ int rank_gives_back(const hga_plan *plan, hga_id f)
     return of == HGA_IO_OUT || (of == HGA_IO_USER && program_writes_given(&plan->program, f));
 }
 
-static void want_sent(const hga_plan *plan, slice *s, hga_id batch)
+void division_want_sent(const hga_plan *plan, slice *s, hga_id batch)
 {
     const struct rank_plan *r = plan->ranks;
     const rank_batch *b = &r->batch[batch];
@@ -62,102 +61,7 @@ static void want_output(const hga_plan *plan, slice *s, int i, int n)
     }
 }
 
-/* ---- which rows wait ---- */
-
-/* Rows of jobs: those that are in no pass yet, and of these those that need nothing of the batch at hand and of later
-   ones. */
-typedef struct division {
-    hga_plan *plan;
-    slice s;
-    row_bits *left, *ready; /* [n_jobs] */
-} division;
-
-typedef struct source_watch {
-    const slice *s;
-    uint64_t storages;
-    int late;
-} source_watch;
-
-static void watch(void *context, hga_id first, hga_id last)
-{
-    source_watch *x = context;
-    for (uint64_t set = x->storages; set && !x->late; set &= set - 1) {
-        const row_bits *late = &x->s->needed[__builtin_ctzll(set)];
-        x->late = late->n && bits_next(late, first, (int64_t)last + 1) <= last;
-    }
-}
-
-/* What is written over a late row is late, too. */
-static int is_late(const hga_plan *plan, const slice *s, const slice_job *job, hga_id i)
-{
-    const phase *ph = &plan->phase[job->phase];
-    source_watch sources = {s, job->of.sources, 0}, own = {s, job->of.own | job->of.writes, 0};
-    hga_id v = phase_node(plan, ph, i);
-    watch(&own, v, v);
-    if (!own.late && ph->job <= JOB_PIECES && sources.storages) accesses_sources(plan, ph, i, 1, watch, &sources);
-    return own.late || sources.late;
-}
-
-static void put_late_row(slice *s, uint64_t by, hga_id v)
-{
-    for (; by; by &= by - 1)
-        if (s->needed[__builtin_ctzll(by)].n) bits_put(&s->needed[__builtin_ctzll(by)], v);
-}
-
-/* A late piece makes its row late, which another phase merges. */
-static void put_late(const hga_plan *plan, slice *s, const slice_job *job, hga_id v)
-{
-    const phase *ph = &plan->phase[job->phase];
-    uint64_t by = ph->job == JOB_PIECES ? plan->program.stage[job->stage].writes : job->of.writes;
-    put_late_row(s, by, v);
-}
-
-/* Rows of others, or rows that are made of their pieces. */
-static void put_part(const hga_plan *plan, slice *s, const rank_part *p)
-{
-    const stage_plan *of = &plan->stage[p->stage];
-    if (!p->field)
-        put_late_row(s, plan->program.stage[p->stage].writes, node_at(of, long_row_of(of, p->first)->position));
-    else if (s->needed[p->field].n)
-        bits_put_run(&s->needed[p->field], p->first, (int64_t)p->first + p->n, &no_bits);
-}
-
-/* The rows that batches from `first` on bring become the slice's needed rows. */
-static void put_received(const hga_plan *plan, slice *s, hga_id first)
-{
-    const struct rank_plan *r = plan->ranks;
-    for (int i = 0; i < N_STORAGES; i++)
-        if (s->needed[i].n) bits_clear(&s->needed[i]);
-    for (int64_t b = first; b < r->n_batches; b++)
-        for (const rank_message *m = r->message + r->batch[b].receive, *end = m + r->batch[b].n_receive; m < end; m++)
-            for (const rank_part *p = r->part + m->part; p < r->part + m->part + m->n_parts; p++) put_part(plan, s, p);
-}
-
-/* Which of the rows that are left need nothing of batches from that one on. */
-static void find_ready(division *d, hga_id batch)
-{
-    const hga_plan *plan = d->plan;
-    put_received(plan, &d->s, batch);
-    for (int64_t j = 0; j < plan->slices->n_jobs; j++) {
-        const slice_job *job = &plan->slices->job[j];
-        bits_clear(&d->ready[j]);
-        FOR_RUNS(&d->left[j], i, end, 0, job->rows)
-        {
-            for (int64_t k = i; k < end; k++)
-                if (is_late(plan, &d->s, job, (hga_id)k))
-                    put_late(plan, &d->s, job, phase_node(plan, &plan->phase[job->phase], (hga_id)k));
-                else
-                    bits_put(&d->ready[j], k);
-        }
-    }
-}
-
 /* ---- passes ---- */
-
-static double row_cost(const hga_plan *plan, int64_t job)
-{
-    return slice_row_cost(plan, &plan->phase[plan->slices->job[job].phase]);
-}
 
 /* A run is at most so many panels, so that passes can be cut between runs. */
 enum { RUN_PANELS = 4 };
@@ -210,6 +114,12 @@ static int all_ready(const division *d)
     return 1;
 }
 
+static void run_early(division *d)
+{
+    for (int64_t j = 0; j < d->plan->slices->n_jobs; j++) FOR_RUNS(&d->early[j], i, end, 0, d->early[j].n)
+    slice_run_rows(d->plan, &d->s, j, (hga_id)i, (hga_id)(end - i));
+}
+
 /* The batches whose rows are ready once so many have come; batch b is when b have, as rank_batches.c has it. */
 static hga_status add_batches(division *d, hga_id needs, hga_id *n)
 {
@@ -217,9 +127,10 @@ static hga_status add_batches(division *d, hga_id needs, hga_id *n)
     struct rank_plan *r = d->plan->ranks;
     for (; *n < r->n_batches; ++*n) {
         slice_begin(d->plan, &d->s);
-        want_sent(d->plan, &d->s, *n);
+        division_want_sent(d->plan, &d->s, *n);
         slice_find(d->plan, &d->s);
         if (!all_ready(d)) break;
+        if (*n == 0 && d->has_early) run_early(d);
         HGA_TRY(take_pass(d, needs, &r->batch[*n].before));
     }
 done:
@@ -232,36 +143,35 @@ static hga_status add_ahead(division *d, hga_id needs, hga_id first)
     struct rank_plan *r = d->plan->ranks;
     if (needs == r->n_batches) return HGA_OK;
     slice_begin(d->plan, &d->s);
-    for (hga_id b = first; b < r->n_batches; b++) want_sent(d->plan, &d->s, b);
+    for (hga_id b = first; b < r->n_batches; b++) division_want_sent(d->plan, &d->s, b);
     slice_find(d->plan, &d->s);
     return take_pass(d, needs, &r->batch[needs].ahead);
 }
 
 /* Multiplications between two looks at whether a batch has come: about a millisecond's. Small panels, which tests ask
    for, are for many looks. */
-static const double CHUNK_WORK = 2e7;
+static const double CHUNK_WORK = 6e7;
 enum { MOST_CHUNKS = 16 };
 
 static double cost_of_ready(const division *d)
 {
     double cost = 0;
     for (int64_t j = 0; j < d->plan->slices->n_jobs; j++)
-        FOR_RUNS(&d->ready[j], i, end, 0, d->ready[j].n) cost += (double)(end - i) * row_cost(d->plan, j);
+        FOR_RUNS(&d->ready[j], i, end, 0, d->ready[j].n) cost += (double)(end - i) * d->cost[j];
     return cost;
 }
 
-static double cost_of_pass(const hga_plan *plan, const rank_pass *pass)
+static double cost_of_pass(const division *d, const rank_pass *pass)
 {
     double cost = 0;
-    for (const pass_rows *x = plan->ranks->run + pass->run, *end = x + pass->n_runs; x < end; x++)
-        cost += x->n * row_cost(plan, x->job);
+    for (const pass_rows *x = d->plan->ranks->run + pass->run, *end = x + pass->n_runs; x < end; x++)
+        cost += x->n * d->cost[x->job];
     return cost;
 }
 
 static int count_chunks(const division *d, double cost)
 {
-    const hga_shape *shape = &d->plan->shape;
-    double chunks = cost * shape->n_heads * (shape->dim + shape->dim_v) / CHUNK_WORK;
+    double chunks = division_work(d, cost) / CHUNK_WORK;
     if (d->plan->panel_asked) return MOST_CHUNKS;
     return chunks < 1 ? 1 : chunks < MOST_CHUNKS ? (int)chunks : MOST_CHUNKS;
 }
@@ -278,12 +188,12 @@ static hga_status add_in_parts(division *d, rank_pass pass, double most)
 {
     hga_status st = HGA_OK;
     struct rank_plan *r = d->plan->ranks;
-    double whole = cost_of_pass(d->plan, &pass);
+    double whole = cost_of_pass(d, &pass);
     most = whole / fmax(1, rint(whole / most));
     for (int64_t run = pass.run, end = run + pass.n_runs; run < end;) {
         double cost = 0;
         for (pass.run = run; run < end && (run == pass.run || cost < most); run++)
-            cost += r->run[run].n * row_cost(d->plan, r->run[run].job);
+            cost += r->run[run].n * d->cost[r->run[run].job];
         pass.n_runs = run - pass.run;
         HGA_TRY(hga_grow(&r->allocator, &r->pass, &r->pass_room, r->n_passes, r->n_passes + 1, sizeof *r->pass));
         r->pass[r->n_passes++] = pass;
@@ -321,9 +231,10 @@ static int64_t division_carve(division *d, void *memory)
 {
     const struct slice_plan *p = d->plan->slices;
     carver room = {.base = memory, .used = p->bytes};
-    row_bits **sets[] = {&d->left, &d->ready};
+    row_bits **sets[] = {&d->left, &d->ready, &d->early};
     if (memory) slice_open(d->plan, &d->s, memory);
-    for (int i = 0; i < 2; i++) {
+    d->cost = carve(&room, p->n_jobs, sizeof *d->cost);
+    for (int i = 0; i < 3; i++) {
         row_bits *set = *sets[i] = carve(&room, p->n_jobs, sizeof *set);
         for (int64_t j = 0; j < p->n_jobs; j++) {
             row_bits rows = bits_carve(&room, p->job[j].rows);
@@ -333,13 +244,22 @@ static int64_t division_carve(division *d, void *memory)
     return room.used;
 }
 
+/* A row of a job, as its phase's panels cost: some stages go through the same rows together. */
+static double row_cost(const phase *ph)
+{
+    int64_t cost = 0;
+    for (hga_id p = 0; p < ph->n_panels; p++) cost += ph->cost ? ph->cost[p] : phase_rows(ph, p);
+    return ph->n ? (double)cost / ph->n / (stages_end(ph) - ph->stage) : 0;
+}
+
 /* All that the rank computes is left. */
 static void begin(division *d)
 {
     const hga_plan *plan = d->plan;
+    for (int64_t j = 0; j < plan->slices->n_jobs; j++) d->cost[j] = row_cost(&plan->phase[plan->slices->job[j].phase]);
     begin_there(plan, &d->s);
     slice_begin(plan, &d->s);
-    for (hga_id b = 0; b < plan->ranks->n_batches; b++) want_sent(plan, &d->s, b);
+    for (hga_id b = 0; b < plan->ranks->n_batches; b++) division_want_sent(plan, &d->s, b);
     want_output(plan, &d->s, 0, 1);
     slice_find(plan, &d->s);
     for (int64_t j = 0; j < plan->slices->n_jobs; j++)
@@ -358,7 +278,8 @@ hga_status rank_passes_make(hga_plan *plan)
     division_carve(&d, memory);
     begin(&d);
     for (hga_id come = 0; come <= plan->ranks->n_batches; come++) {
-        find_ready(&d, come);
+        division_find_ready(&d, come, NULL);
+        if (come == 0) HGA_TRY(division_find_early(&d));
         HGA_TRY(add_batches(&d, come, &batches));
         HGA_TRY(add_ahead(&d, come, batches));
         HGA_TRY(add_ready(&d, come));

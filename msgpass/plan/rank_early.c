@@ -1,0 +1,139 @@
+/* rank_early.c: what a rank computes before it sends its first messages, beside what these are made of. Rows that both
+   messages and others read, as means of a tree's low levels, would all wait in the workspace until messages are under
+   way, and need as much memory as the tensors. So whatever reads them goes along with them, some tokens at a time, as
+   in one process, where their rows soon serve others; and only as much waits as a wire is to hide behind. The messages
+   go later by that, so ranks agree on how much: no rank ends later that has its work to do meanwhile. */
+#include "rank_division.h"
+
+#include <math.h>
+
+/* What the rank computes for its first messages, while these are under way, and else: as long as it takes, in
+   multiplications of one thread. */
+typedef struct rank_load {
+    double first, meanwhile, rest;
+} rank_load;
+
+/* So much is left for the time that messages are under way: of a rank of one thread about 17 ms. */
+static const double HIDDEN_WORK = 1e9;
+
+/* ---- how much ---- */
+
+static int can_be_early(const division *d, int64_t job, int64_t row)
+{
+    return !bits_have(&d->s.run[job], row) && bits_have(&d->ready[job], row);
+}
+
+static void add_load(const division *d, int64_t job, int64_t row, rank_load *load)
+{
+    double work = division_work(d, d->cost[job]);
+    if (bits_have(&d->s.run[job], row))
+        load->first += work;
+    else
+        *(can_be_early(d, job, row) ? &load->meanwhile : &load->rest) += work;
+}
+
+static rank_load find_load(const division *d)
+{
+    rank_load load = {0};
+    for (int64_t j = 0; j < d->plan->slices->n_jobs; j++) {
+        FOR_RUNS(&d->left[j], i, end, 0, d->left[j].n)
+        {
+            for (int64_t k = i; k < end; k++) add_load(d, j, k, &load);
+        }
+    }
+    return load;
+}
+
+/* The rank that computes longest tells when all have ended at best. So much later may the first messages go that the
+   one with the most to do once they have come ends no later than that. */
+static hga_status agree(const division *d, rank_load mine, double *work)
+{
+    const hga_exchange *x = d->plan->ranks->exchange;
+    rank_load *all = NULL, most = {0};
+    double longest = 0;
+    hga_status st = HGA_OK;
+    HGA_TRY(hga_new(&d->plan->allocator, x->n_ranks, sizeof *all, &all));
+    HGA_TRY(x->gather(x->ctx, &mine, sizeof mine, all));
+    for (hga_id r = 0; r < x->n_ranks; r++) {
+        longest = fmax(longest, all[r].first + all[r].meanwhile + all[r].rest);
+        most.first = fmax(most.first, all[r].first), most.rest = fmax(most.rest, all[r].rest);
+    }
+    *work = longest - most.first - most.rest;
+    *work -= d->plan->panel_asked ? *work / 2 : HIDDEN_WORK; /* tests have small graphs */
+done:
+    hga_delete(&d->plan->allocator, all, x->n_ranks, sizeof *all);
+    return st;
+}
+
+/* ---- which rows ---- */
+
+static void find_sent(division *d)
+{
+    slice_begin(d->plan, &d->s);
+    division_want_sent(d->plan, &d->s, 0);
+    slice_find(d->plan, &d->s);
+}
+
+static void copy_rows(const division *d, const row_bits *from, row_bits *to)
+{
+    for (int64_t j = 0; j < d->plan->slices->n_jobs; j++) {
+        bits_clear(&to[j]);
+        FOR_RUNS(&from[j], i, end, 0, from[j].n) bits_put_run(&to[j], i, end, &no_bits);
+    }
+}
+
+/* Does the slice write rows that others may read? */
+static int writes_rows(const division *d)
+{
+    const struct slice_plan *p = d->plan->slices;
+    int writes = 0;
+    for (int64_t j = 0; j < p->n_jobs; j++)
+        writes |= p->job[j].of.writes && bits_next(&d->s.run[j], 0, p->job[j].rows) < p->job[j].rows;
+    return writes;
+}
+
+/* The first token behind a share of the rank's, at a panel's first row. */
+static hga_id token_behind(const hga_plan *plan, double share)
+{
+    const struct rank_plan *r = plan->ranks;
+    const hga_id *cut = r->cuts + r->exchange->rank, panel = plan->panel_asked ? plan->panel_asked : PANEL_ROWS;
+    return cut[0] + (hga_id)(fmin(share, 1) * (cut[1] - cut[0])) / panel * panel;
+}
+
+/* Rows that the first messages need, and rows of nodes that stand for tokens before that one. */
+static void keep_before(division *d, hga_id token)
+{
+    const hga_nodes *nodes = &d->plan->nodes;
+    for (int64_t j = 0; j < d->plan->slices->n_jobs; j++) {
+        const phase *ph = &d->plan->phase[d->plan->slices->job[j].phase];
+        FOR_RUNS(&d->left[j], i, end, 0, d->left[j].n)
+        {
+            for (int64_t k = i; k < end; k++) {
+                hga_id v = phase_node(d->plan, ph, (hga_id)k);
+                int first = bits_have(&d->s.run[j], k), has_tokens = nodes->span_first[v] <= nodes->span_last[v];
+                if (first || (can_be_early(d, j, k) && has_tokens && nodes->span_last[v] < token))
+                    bits_put(&d->early[j], k);
+            }
+        }
+    }
+}
+
+hga_status division_find_early(division *d)
+{
+    hga_status st = HGA_OK;
+    rank_load mine;
+    double work;
+    d->has_early = 0;
+    if (d->plan->ranks->n_batches != 1) return HGA_OK; /* what later ones need is not to wait */
+    find_sent(d);
+    mine = find_load(d);
+    HGA_TRY(agree(d, mine, &work));
+    if (work <= 0 || mine.meanwhile <= 0 || !writes_rows(d)) return HGA_OK;
+    keep_before(d, token_behind(d->plan, work / mine.meanwhile));
+    division_find_ready(d, 0, d->early);
+    copy_rows(d, d->ready, d->early);
+    division_find_ready(d, 0, NULL);
+    d->has_early = 1;
+done:
+    return st;
+}

@@ -1,0 +1,83 @@
+/* rank_ready.c: which of a rank's rows need nothing of what has not come. What reads a row that comes late is late
+   itself, phase after phase. */
+#include "rank_division.h"
+
+typedef struct source_watch {
+    const slice *s;
+    uint64_t storages;
+    int late;
+} source_watch;
+
+static void watch(void *context, hga_id first, hga_id last)
+{
+    source_watch *x = context;
+    for (uint64_t set = x->storages; set && !x->late; set &= set - 1) {
+        const row_bits *late = &x->s->needed[__builtin_ctzll(set)];
+        x->late = late->n && bits_next(late, first, (int64_t)last + 1) <= last;
+    }
+}
+
+/* What is written over a late row is late, too. */
+static int is_late(const hga_plan *plan, const slice *s, const slice_job *job, hga_id i)
+{
+    const phase *ph = &plan->phase[job->phase];
+    source_watch sources = {s, job->of.sources, 0}, own = {s, job->of.own | job->of.writes, 0};
+    hga_id v = phase_node(plan, ph, i);
+    watch(&own, v, v);
+    if (!own.late && ph->job <= JOB_PIECES && sources.storages) accesses_sources(plan, ph, i, 1, watch, &sources);
+    return own.late || sources.late;
+}
+
+static void put_late_row(slice *s, uint64_t by, hga_id v)
+{
+    for (; by; by &= by - 1)
+        if (s->needed[__builtin_ctzll(by)].n) bits_put(&s->needed[__builtin_ctzll(by)], v);
+}
+
+/* A late piece makes its row late, which another phase merges. */
+static void put_late(const hga_plan *plan, slice *s, const slice_job *job, hga_id v)
+{
+    const phase *ph = &plan->phase[job->phase];
+    uint64_t by = ph->job == JOB_PIECES ? plan->program.stage[job->stage].writes : job->of.writes;
+    put_late_row(s, by, v);
+}
+
+/* Rows of others, or rows that are made of their pieces. */
+static void put_part(const hga_plan *plan, slice *s, const rank_part *p)
+{
+    const stage_plan *of = &plan->stage[p->stage];
+    if (!p->field)
+        put_late_row(s, plan->program.stage[p->stage].writes, node_at(of, long_row_of(of, p->first)->position));
+    else if (s->needed[p->field].n)
+        bits_put_run(&s->needed[p->field], p->first, (int64_t)p->first + p->n, &no_bits);
+}
+
+/* The rows that batches from `first` on bring become the slice's needed rows. */
+static void put_received(const hga_plan *plan, slice *s, hga_id first)
+{
+    const struct rank_plan *r = plan->ranks;
+    for (int i = 0; i < N_STORAGES; i++)
+        if (s->needed[i].n) bits_clear(&s->needed[i]);
+    for (int64_t b = first; b < r->n_batches; b++)
+        for (const rank_message *m = r->message + r->batch[b].receive, *end = m + r->batch[b].n_receive; m < end; m++)
+            for (const rank_part *p = r->part + m->part; p < r->part + m->part + m->n_parts; p++) put_part(plan, s, p);
+}
+
+/* Rows that are not among those that are asked about count as late: who needs them is not asked about either. */
+void division_find_ready(division *d, hga_id batch, const row_bits *among)
+{
+    const hga_plan *plan = d->plan;
+    put_received(plan, &d->s, batch);
+    for (int64_t j = 0; j < plan->slices->n_jobs; j++) {
+        const slice_job *job = &plan->slices->job[j];
+        bits_clear(&d->ready[j]);
+        FOR_RUNS(&d->left[j], i, end, 0, job->rows)
+        {
+            for (int64_t k = i; k < end; k++)
+                if ((among && !bits_have(&among[j], k)) || is_late(plan, &d->s, job, (hga_id)k))
+                    put_late(plan, &d->s, job, phase_node(plan, &plan->phase[job->phase], (hga_id)k));
+                else
+                    bits_put(&d->ready[j], k);
+        }
+    }
+}
