@@ -337,6 +337,8 @@ enum { KERNEL_KIN = 64 };
    Queries q, keys k, values v, and gradients g of outputs, of which each row has its own part. */
 typedef struct kernel_kin {
     hga_id n, heads, dim, dim_v;
+    /* these heads are `first_head` and those behind it of `crowd`, of which none changes another's bits */
+    hga_id first_head, crowd;
     hga_id share;            /* heads to a key's head */
     float scale;             /* of products, in base 2 */
     const float *bias;       /* [n], added to each score of a column, in base 2 */
@@ -351,8 +353,8 @@ typedef struct kernel_kin {
     kernel_kin_given dq, dk, dv;
     const kernel_draw *draw;  /* NULL, or weights are dropped: edges are of type 0, between .. */
     const hga_id *node;       /* .. [n] members */
-    double *d_bias, *d_scale; /* NULL, or [n] and [1], added to: of natural scores' biases and scale */
-    float *d_pair;            /* NULL, or [n][n], of natural scores, written where there are edges */
+    double *d_scale;          /* NULL, or [heads], added to: of the scale of natural scores */
+    float *d_score;           /* NULL, or [n][n][heads], of natural scores, written where there are edges */
 } kernel_kin;
 
 /* Rows that are written; past the caches, to rows at multiples of 64 bytes; or added to what is there. */

@@ -7,12 +7,12 @@ enum { HEADS = 6, ROOM = 70, MANY = 24 };
 typedef struct kin_case {
     float q[MANY][HEADS * ROOM], k[MANY][HEADS * ROOM], v[MANY][HEADS * ROOM], g[MANY][HEADS * ROOM],
         out[3][MANY][HEADS * ROOM], above[3][HEADS * ROOM], down[MANY], bias[MANY], lse[MANY * HEADS],
-        mean[MANY * HEADS], given[MANY * HEADS], delta[MANY * HEADS], pair[MANY * MANY], d_pair[MANY * MANY];
+        mean[MANY * HEADS], given[MANY * HEADS], delta[MANY * HEADS], pair[MANY * MANY], d_score[MANY * MANY * HEADS];
     const float *at[4][MANY];
     float *to[3][MANY];
     ptrdiff_t head[MANY];
     uint64_t columns[MANY];
-    double d_bias[MANY], d_scale;
+    double d_scale[HEADS];
 } kin_case;
 
 static void draw_rows(float rows[MANY][HEADS * ROOM], const float **at)
@@ -40,6 +40,7 @@ static kernel_kin draw_kin(kin_case *x)
     for (int i = 0; i < MANY * MANY; i++) x->pair[i] = draw(1);
     kernel_kin c = {.n = 1 + below(MANY),
                     .heads = kv * share,
+                    .crowd = kv * share,
                     .dim = below(3) ? 1 + below(ROOM) : 64,
                     .dim_v = below(3) ? 1 + below(ROOM) : 64,
                     .share = share,
@@ -54,9 +55,8 @@ static kernel_kin draw_kin(kin_case *x)
                     .mean = x->mean,
                     .given = x->given,
                     .delta = x->delta,
-                    .d_bias = x->d_bias,
-                    .d_scale = &x->d_scale,
-                    .d_pair = x->d_pair};
+                    .d_scale = x->d_scale,
+                    .d_score = x->d_score};
     if (below(2)) c.pair = x->pair;
     kernel_kin_given *given[3] = {&c.dq, &c.dk, &c.dv};
     for (int i = 0; i < 3; i++)
@@ -116,7 +116,7 @@ static void means_are_those_of_the_softmax(void **state)
 
 /* Sums of gradients in double, [which][member][head * ROOM + column]. */
 typedef struct kin_sums {
-    double of[3][MANY][HEADS * ROOM], d_bias[MANY], d_pair[MANY * MANY], d_scale;
+    double of[3][MANY][HEADS * ROOM], d_score[MANY * MANY * HEADS], d_scale[HEADS];
 } kin_sums;
 
 static void add_plain(kin_sums *sums, const kernel_kin *c, hga_id r, hga_id e, hga_id h, double weight)
@@ -131,7 +131,7 @@ static void add_plain(kin_sums *sums, const kernel_kin *c, hga_id r, hga_id e, h
         sums->of[1][e][kv * ROOM + j] += d_score * scale * (double)q[j];
     }
     for (hga_id j = 0; j < c->dim_v; j++) sums->of[2][e][kv * ROOM + j] += own * (double)g[j];
-    sums->d_bias[e] += d_score, sums->d_pair[r * c->n + e] += d_score, sums->d_scale += d_score * product(q, k, c->dim);
+    sums->d_score[(r * c->n + e) * c->heads + h] = d_score, sums->d_scale[h] += d_score * product(q, k, c->dim);
 }
 
 static void start_plain(kin_sums *sums, const kin_case *x, const kernel_kin *c)
@@ -177,10 +177,9 @@ static void gradients_of_a_family_are_the_formulas(void **state)
                 for (hga_id j = 0; j < c.dim_v; j++)
                     assert_true(is_near((double)x.out[2][m][h * ROOM + j], sums.of[2][m][h * ROOM + j], 1e-4));
             }
-            assert_true(is_near(x.d_bias[m], sums.d_bias[m], 1e-3));
         }
-        for (int i = 0; i < c.n * c.n; i++) assert_true(is_near((double)x.d_pair[i], sums.d_pair[i], 1e-4));
-        assert_true(is_near(x.d_scale, sums.d_scale, 1e-2));
+        for (int i = 0; i < c.n * c.n * c.heads; i++) assert_true(is_near((double)x.d_score[i], sums.d_score[i], 1e-4));
+        for (int h = 0; h < c.heads; h++) assert_true(is_near(x.d_scale[h], sums.d_scale[h], 1e-2));
     }
 }
 

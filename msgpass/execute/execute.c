@@ -18,7 +18,7 @@ int64_t hga_plan_workspace_bytes(const hga_plan *plan)
 int64_t hga_plan_tape_bytes(const hga_plan *plan)
 {
     if (!plan->options.gradient) return 0;
-    int64_t received = plan->ranks ? plan->ranks->bytes_in : 0;
+    int64_t received = ranks_go_by_rows(plan) ? plan->ranks->bytes_in : 0;
     return (int64_t)sizeof(tape_header) + tape_lses(plan) * (int64_t)sizeof(float) + received;
 }
 

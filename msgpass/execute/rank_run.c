@@ -115,7 +115,8 @@ static void give_back(const hga_plan *plan, const hga_workspace *workspace, cons
 /* What a gradient needs beside log-sum-exps: what others have sent, which they need not send again. */
 static void leave_tape(const hga_plan *plan, const hga_workspace *workspace, const hga_io *io)
 {
-    memcpy(tape_received(plan, io->tape), workspace->rank.received, (size_t)plan->ranks->bytes_in);
+    if (ranks_go_by_rows(plan))
+        memcpy(tape_received(plan, io->tape), workspace->rank.received, (size_t)plan->ranks->bytes_in);
     tape_end(plan, workspace, io);
 }
 

@@ -118,7 +118,7 @@ static hga_status check_tape(gradient_call *c)
     if (header->identity != c->plan->identity) return hga_fail(HGA_EINVAL, "the tape is of another plan");
     if (header->serial != c->plan->serial)
         return hga_fail(HGA_EINVAL, "the tape is of the plan's graph before it was updated");
-    c->tape_lse = tape_lse(c->io->tape);
+    c->tape_lse = tape_lse(c->io->tape), c->lse_row = c->plan->shape.n_heads;
     return check_rows_of_tape(c, header);
 }
 

@@ -127,7 +127,7 @@ static int64_t lay_out(families *f, family_lane **out, const call_needs *needs, 
     carver room = {.base = memory};
     int64_t places = o->nodes.child_ptr[o->n_above], above = (int64_t)o->n_above * f->heads;
     family_lane *lane = carve(&room, needs->threads, sizeof *lane);
-    f->d_scale = carve(&room, o->n_shares, sizeof *f->d_scale);
+    f->d_scale = carve(&room, (int64_t)o->n_shares * f->heads, sizeof *f->d_scale);
     for (int i = 0; i < N_COARSE; i++) f->x[i].above = carve_floats(&room, o->n_above * f->x[i].row);
     for (int i = 0; i < G; i++)
         if (f->d[i].wanted) f->d[i].above = carve_floats(&room, o->n_top_slots * f->d[i].row);
@@ -141,32 +141,36 @@ static int64_t lay_out(families *f, family_lane **out, const call_needs *needs, 
             if (f->d[i].wanted) l.slots[i] = carve_floats(&room, o->n_slots * f->d[i].row);
         float **scalars[] = {&l.psi, &l.mine, &l.rest, &l.given, &l.delta};
         for (size_t i = 0; i < sizeof scalars / sizeof *scalars; i++) *scalars[i] = carve_floats(&room, FAMILY_SCALARS);
-        if (needs->features & BRINGS_POSITIONS)
-            l.pair = carve_floats(&room, FAMILY_PAIRS), l.d_pair = carve_floats(&room, FAMILY_PAIRS);
+        if (needs->features & BRINGS_POSITIONS) l.pair = carve_floats(&room, FAMILY_PAIRS);
+        if (needs->entries[LOG_MASS] || needs->entries[NODE_POS])
+            l.d_score = carve_floats(&room, (int64_t)FAMILY_PAIRS * f->heads);
         if (lane) lane[t] = l;
     }
     if (out) *out = lane;
     return room.used;
 }
 
-static family_rows rows_of(const hga_plan *plan, hga_id field)
+static family_rows rows_of(const hga_plan *plan, const call_needs *needs, hga_id field)
 {
-    hga_id heads = field_heads(plan, field), columns = field_columns(plan, field);
+    hga_id heads = heads_here(plan, needs, field_heads(plan, field)), columns = field_columns(plan, field);
     return (family_rows){
         .heads = heads, .columns = columns, .head = padded(columns), .row = (ptrdiff_t)heads * padded(columns)};
 }
 
 static families families_of(const hga_plan *plan, const made_families *made, const call_needs *needs)
 {
-    families f = {.plan = plan, .order = made->order, .heads = plan->shape.n_heads};
+    families f = {.plan = plan,
+                  .order = made->order,
+                  .heads = heads_here(plan, needs, plan->shape.n_heads),
+                  .first_head = first_here(plan, needs, plan->shape.n_heads)};
     const hga_program *p = &plan->program;
     for (int i = 0; i < G; i++) {
         const hga_stage *s = &p->stage[made->at.coarsen[i]];
-        f.x[i] = rows_of(plan, s->out);
+        f.x[i] = rows_of(plan, needs, s->out);
         f.x[i].mean = s->reduce == HGA_MEAN, f.x[i].by_mass = f.x[i].mean && s->by_mass;
-        f.d[i] = rows_of(plan, s->out), f.d[i].wanted = (int)(needs->wanted >> s->out & 1u);
+        f.d[i] = rows_of(plan, needs, s->out), f.d[i].wanted = (int)(needs->wanted >> s->out & 1u);
     }
-    f.x[G] = rows_of(plan, p->stage[made->at.descend].out);
+    f.x[G] = rows_of(plan, needs, p->stage[made->at.descend].out);
     return f;
 }
 
@@ -177,10 +181,11 @@ static int64_t room_of(const hga_plan *plan, const void *made, const call_needs 
 }
 
 /* Where the caller's rows are. */
-static void bind(family_rows *x, const hga_tensor *t)
+static void bind(const families *f, hga_id field, family_rows *x, const hga_tensor *t)
 {
-    x->io = t->data;
-    x->io_row = t->row_stride ? t->row_stride : (ptrdiff_t)x->heads * x->columns;
+    hga_id all = field_heads(f->plan, field), first = first_here(f->plan, &f->call->needs, all);
+    x->io = t->data ? tensor_at(t, all, x->columns, 0, first) : NULL;
+    x->io_row = t->row_stride ? t->row_stride : (ptrdiff_t)all * x->columns;
     x->io_head = t->head_stride ? t->head_stride : x->columns;
 }
 
@@ -189,9 +194,10 @@ static void bind_all(families *f, const made_families *made)
     const hga_program *p = &f->plan->program;
     for (int i = 0; i < G; i++) {
         hga_id field = p->stage[made->at.coarsen[i]].out;
-        bind(&f->x[i], field_tensor(f->call, field)), bind(&f->d[i], field_gradient(f->call, field));
+        bind(f, field, &f->x[i], field_tensor(f->call, field)),
+            bind(f, field, &f->d[i], field_gradient(f->call, field));
     }
-    bind(&f->x[G], &f->call->grad->d_out);
+    bind(f, p->stage[made->at.descend].out, &f->x[G], &f->call->grad->d_out);
 }
 
 /* ---- the pass ---- */
@@ -226,9 +232,18 @@ static void go_down(families *f, hga_id share, const family_lane *l)
 {
     const family_share *s = &f->order.share[share];
     family_lane one = *l;
-    f->d_scale[share] = 0;
-    one.d_scale = f->call->sums[0].of[SCALE] ? &f->d_scale[share] : NULL;
+    double *d_scale = f->d_scale + (ptrdiff_t)share * f->heads;
+    memset(d_scale, 0, (size_t)f->heads * sizeof *d_scale);
+    one.d_scale = f->sums->of[SCALE] ? d_scale : NULL;
     for (hga_id i = s->first; i < s->end; i++) family_down(f, f->order.down[i], &one);
+}
+
+/* Shares' sums in their order, for each key/value head apart. */
+static void store_scale(const families *f)
+{
+    hga_id group = f->heads / (f->call->needs.kv_end - f->call->needs.kv_first);
+    for (int64_t i = 0; f->sums->of[SCALE] && i < (int64_t)f->order.n_shares * f->heads; i++)
+        *f->sums[i % f->heads / group].of[SCALE] += f->d_scale[i];
 }
 
 /* Shares side by side up to the families above them all, those, and shares side by side on the way down. */
@@ -248,8 +263,7 @@ static void run(families *f, const family_lane *lane, hga_id threads)
         for (hga_id i = 0; i < last; i++) go_down(f, i, l);
         topology_unbind(&old);
     }
-    double *d_scale = f->call->sums[0].of[SCALE];
-    for (hga_id i = 0; d_scale && i <= last; i++) *d_scale += f->d_scale[i];
+    store_scale(f);
 }
 
 static hga_status go(gradient_call *c, const void *what, hga_workspace *workspace, void *memory)
@@ -262,7 +276,7 @@ static hga_status go(gradient_call *c, const void *what, hga_workspace *workspac
     bind_all(&f, made);
     lay_out(&f, &lane, &c->needs, memory);
     f.draw = (kernel_draw){c->io->seed, c->io->layer, c->plan->options.dropout};
-    f.d_log_mass = c->sums[0].of[LOG_MASS], f.d_node_pos = c->sums[0].of[NODE_POS];
+    f.sums = c->sums + c->needs.kv_first;
     fill_biases(&f, c->plan->program.stage[made->at.attend].by_mass);
     start_at_roots(&f);
     run(&f, lane, c->threads);

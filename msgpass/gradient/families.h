@@ -56,16 +56,15 @@ typedef struct families {
     const gradient_call *call;
     const hga_plan *plan;
     family_order order;
-    hga_id heads;
+    hga_id heads, first_head;           /* those that go back here */
     family_rows x[N_COARSE], d[G];      /* values; gradients of those of Q, K, V */
-    double *d_scale;                    /* [shares] */
+    double *d_scale;                    /* [shares][heads] */
     float *bias;                        /* [positions], base 2 */
     float *lse, *mean;                  /* [positions][heads]: see kernel_kin */
     float *psi, *inside, *keep, *d_psi; /* [n_above][heads]: energies, what is lost of what passes inside, what does */
-    double *d_log_mass;                 /* NULL: not wanted */
+    const table_sums *sums;             /* [key/value heads], of those that go back here */
     kernel_draw draw;                   /* of dropout */
     const float *node_pos;              /* NULL: scores have no positions */
-    double *d_node_pos;                 /* NULL: not wanted */
 } families;
 
 /* What a thread has: rows of gradients, [n_slots] of each; of a family's members, [members][heads]: energies, shares of
@@ -74,8 +73,9 @@ enum { FAMILY_SCALARS = KERNEL_KIN * KERNEL_HEADS, FAMILY_PAIRS = KERNEL_KIN * K
 typedef struct family_lane {
     float *slots[G];
     float *psi, *mine, *rest, *given, *delta;
-    float *pair, *d_pair; /* products of members' positions, and what is asked of them; NULL without positions */
-    double *d_scale;      /* of the share at hand; NULL: not wanted */
+    float *pair;     /* products of members' positions; NULL without positions */
+    float *d_score;  /* [members][members][heads]: what is asked of scores; NULL: no table is given any of it */
+    double *d_scale; /* [heads], of the share at hand; NULL: not wanted */
 } family_lane;
 
 static inline hga_id place_of(const family_order *o, hga_id v) { return o->nodes.child_ptr[v - o->base]; }

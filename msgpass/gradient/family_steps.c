@@ -75,17 +75,28 @@ static const float *find_pairs(const families *f, hga_id v, const family_lane *l
     return l->pair;
 }
 
-static void add_positions(families *f, hga_id v, const family_lane *l)
+/* Members r and e, with an edge, have so much asked of their score: so their positions have of each other's. */
+static void add_positions(const families *f, hga_id v, hga_id r, hga_id e, double slope, double *sums)
+{
+    const float *own = position_of(f, v, r), *other = position_of(f, v, e);
+    double *to = sums + (own - f->node_pos), *from = sums + (other - f->node_pos);
+    for (hga_id c = 0; c < f->plan->shape.pos_dim; c++)
+        to[c] += slope * (double)other[c], from[c] += slope * (double)own[c];
+}
+
+/* What scores of `group` heads ask of tables that all heads share. */
+static void add_to_tables(const families *f, hga_id v, const float *d_score, hga_id group, const table_sums *sums)
 {
     const family_order *o = &f->order;
-    hga_id first = place_of(o, v), n = members_of(o, v), dim = f->plan->shape.pos_dim;
+    hga_id first = place_of(o, v), n = members_of(o, v);
     for (hga_id r = 0; r < n; r++)
         for (uint64_t left = o->columns[first + r]; left; left &= left - 1) {
             hga_id e = __builtin_ctzll(left);
-            const float *own = position_of(f, v, r), *other = position_of(f, v, e);
-            double *to = f->d_node_pos + (own - f->node_pos), *from = f->d_node_pos + (other - f->node_pos),
-                   slope = (double)l->d_pair[r * n + e];
-            for (hga_id c = 0; c < dim; c++) to[c] += slope * (double)other[c], from[c] += slope * (double)own[c];
+            const float *d = d_score + ((ptrdiff_t)r * n + e) * f->heads;
+            double slope = 0;
+            for (hga_id h = 0; h < group; h++) slope += (double)d[h];
+            if (sums->of[LOG_MASS]) sums->of[LOG_MASS][member_at(o, first + e)] += slope;
+            if (sums->of[NODE_POS]) add_positions(f, v, r, e, slope, sums->of[NODE_POS]);
         }
 }
 
@@ -157,7 +168,9 @@ static kernel_kin kin_of(const families *f, hga_id v, const rows_at rows[N_COARS
     const hga_shape *s = &f->plan->shape;
     ptrdiff_t first = place_of(o, v);
     return (kernel_kin){.n = members_of(o, v),
-                        .heads = s->n_heads,
+                        .heads = f->heads,
+                        .first_head = f->first_head,
+                        .crowd = s->n_heads,
                         .dim = s->dim,
                         .dim_v = s->dim_v,
                         .share = s->n_heads / s->n_kv_heads,
@@ -262,27 +275,20 @@ static kernel_kin_given find_given(const families *f, const family_lane *l, int 
     return given;
 }
 
-static void add_masses(families *f, hga_id v, const double *slopes)
-{
-    const family_order *o = &f->order;
-    for (hga_id i = 0; i < members_of(o, v); i++) f->d_log_mass[member_at(o, place_of(o, v) + i)] += slopes[i];
-}
-
 void family_down(families *f, hga_id v, const family_lane *l)
 {
     rows_at rows[N_COARSE];
     given_rows given[G];
-    double slopes[KERNEL_KIN] = {0};
     hga_id node[KERNEL_KIN];
     for (int i = 0; i < N_COARSE; i++) find_rows(f, &f->x[i], v, &rows[i]);
     kernel_kin kin = kin_of(f, v, rows);
-    kin.pair = find_pairs(f, v, l), kin.d_pair = f->d_node_pos ? l->d_pair : NULL;
+    kin.pair = find_pairs(f, v, l);
     sink(f, v, kin.lse, kin.mean, l);
     kin.given = l->given, kin.delta = l->delta, kin.node = list_members(f, v, node);
     kin.dq = find_given(f, l, Q, v, &given[Q]), kin.dk = find_given(f, l, K, v, &given[K]);
     kin.dv = find_given(f, l, V, v, &given[V]);
-    kin.d_bias = f->d_log_mass ? slopes : NULL, kin.d_scale = l->d_scale;
+    kin.d_score = l->d_score, kin.d_scale = l->d_scale;
     f->plan->kernels->kin_gradients(&kin);
-    if (f->d_log_mass) add_masses(f, v, slopes);
-    if (f->d_node_pos) add_positions(f, v, l);
+    for (hga_id h = 0; l->d_score && h < f->heads; h += kin.share)
+        add_to_tables(f, v, l->d_score + h, kin.share, &f->sums[h / kin.share]);
 }

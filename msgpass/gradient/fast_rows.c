@@ -97,7 +97,7 @@ static void load_given(const fast_pass *p, hga_id f, group *g, hga_id first)
         float *row = g->g_rows + (ptrdiff_t)i * x->padded;
         hga_id v = position_node(p, first + i), next = position_node(p, first + KERNEL_TILE + i), at = v - given.node;
         int here = v >= 0 && row_of(&given, v) && call_has_loss(p->call, v);
-        float lse = here ? p->call->tape_lse[(ptrdiff_t)at * heads + p->head] : -INFINITY;
+        float lse = here ? call_lse(p->call, at, p->head) : -INFINITY;
         g->node[i] = lse == -INFINITY ? -1 : v;
         fetch_row(&given, next), fetch_row(&out, next);
         if (g->node[i] < 0) {

@@ -74,7 +74,7 @@ void seed_range(fast_pass *p, row_range nodes)
         if (!x->lse) continue;
         const float *result = look_at_row(&o, next_row(&o, i), p->numbers);
         double d_lse = grad->d_lse.data ? (double)*(const float *)tensor_at(&grad->d_lse, heads, 1, i, p->head) : 0;
-        float lse = p->call->tape_lse[(ptrdiff_t)i * heads + p->head];
+        float lse = call_lse(p->call, i, p->head);
         x->lse[v] = lse == -INFINITY ? INFINITY : lse,
         x->delta[v] = (float)(kernels->dot(d.columns, given, result) - d_lse);
     }

@@ -112,20 +112,32 @@ static const strips *strips_of(const made_fast *made, const hga_plan *plan, cons
     return made->strips[needs->turns > plan->shape.n_kv_heads];
 }
 
-/* How many turns go side by side, each one thread's from beginning to end; on the rest all threads go together, strip
+/* Of the turns of all heads those that go here. */
+static hga_id first_turn(const hga_plan *plan, const call_needs *needs)
+{
+    return first_here(plan, needs, needs->turns);
+}
+static hga_id count_turns(const hga_plan *plan, const call_needs *needs)
+{
+    return heads_here(plan, needs, needs->turns);
+}
+
+/* How many of them go side by side, each one thread's from beginning to end; on the rest all threads go together, strip
    by strip, where there are strips. */
 static hga_id turns_apart(const hga_plan *plan, const made_fast *made, const call_needs *needs)
 {
     const strips *x = strips_of(made, plan, needs);
+    hga_id turns = count_turns(plan, needs);
     int cut = 0;
     if (plan->ranks && plan->ranks->returned) return 0; /* what goes home goes turn by turn */
     for (hga_id s = 0; s < plan->program.n_stages; s++) cut |= x[s].n > 1;
-    return cut ? needs->turns / needs->threads * needs->threads : needs->turns;
+    return cut ? turns / needs->threads * needs->threads : turns;
 }
 
-/* The threads of a call: what each has for itself, and passes, one for each turn that goes side by side. */
+/* The threads of a call: what each has for itself, and passes, one for each turn that goes side by side: those are turns
+   [first, apart), and [apart, end) follow. */
 typedef struct crew {
-    hga_id threads, passes, apart;
+    hga_id threads, passes, first, apart, end;
     lane *lane;
     fast_pass *pass;
 } crew;
@@ -134,11 +146,16 @@ typedef struct crew {
    read one key/value head there is less of these. */
 static crew crew_of(const hga_plan *plan, const made_fast *made, const call_needs *needs)
 {
-    hga_id threads = needs->threads, apart = turns_apart(plan, made, needs),
-           most = (plan->shape.n_heads + plan->shape.n_kv_heads + 1) / 2, passes = threads;
+    hga_id threads = needs->threads, apart = turns_apart(plan, made, needs), turns = count_turns(plan, needs),
+           heads = heads_here(plan, needs, plan->shape.n_heads + plan->shape.n_kv_heads), most = (heads + 1) / 2,
+           passes = threads, first = first_turn(plan, needs);
     if (passes > apart) passes = apart > 1 ? apart : 1;
     if (passes > most) passes = most;
-    return (crew){.threads = apart == needs->turns ? passes : threads, .passes = passes, .apart = apart};
+    return (crew){.threads = apart == turns ? passes : threads,
+                  .passes = passes,
+                  .first = first,
+                  .apart = first + apart,
+                  .end = first + turns};
 }
 
 static void lay_out(const hga_plan *plan, const made_fast *made, const call_needs *needs, crew *all, carver *room)
@@ -194,7 +211,7 @@ static void crew_begin(const gradient_call *c, hga_workspace *workspace, crew *a
     clear_padding(all);
     for (hga_id t = 0; t < all->passes; t++) {
         fast_begin(c, &all->lane[t], all->passes == 1 ? all->threads : 1, &all->pass[t]);
-        all->pass[t].turns = (turn_walk){t, all->passes, all->apart};
+        all->pass[t].turns = (turn_walk){all->first + t, all->passes, all->apart};
     }
 }
 
@@ -209,7 +226,7 @@ static void go_apart(const crew *all)
         binding_take(all->pass->plan, &old);
 #pragma omp for schedule(static, 1) nowait
         for (hga_id t = 0; t < all->passes; t++)
-            for (hga_id turn = t; turn < all->apart && !all->pass[t].status; turn += all->passes) {
+            for (hga_id turn = all->first + t; turn < all->apart && !all->pass[t].status; turn += all->passes) {
                 all->pass[t].status = fast_gradient(&all->pass[t], turn);
                 if (!all->pass[t].status) all->pass[t].status = fast_end(&all->pass[t]);
             }
@@ -225,8 +242,8 @@ static void go_in_order(const crew *all)
         binding old;
         binding_take(all->pass->plan, &old);
 #pragma omp for ordered schedule(static, 1) nowait
-        for (hga_id turn = 0; turn < all->apart; turn++) {
-            fast_pass *p = &all->pass[turn % all->passes];
+        for (hga_id turn = all->first; turn < all->apart; turn++) {
+            fast_pass *p = &all->pass[(turn - all->first) % all->passes];
             if (!p->status) p->status = fast_gradient(p, turn);
 #pragma omp ordered
             if (!p->status) p->status = fast_end(p);
@@ -250,8 +267,8 @@ static hga_status run_turns(const gradient_call *c, crew *all)
     (c->needs.turns == c->plan->shape.n_kv_heads ? go_apart : go_in_order)(all);
     for (hga_id t = 0; t < all->passes; t++) /* said by another thread */
         if (all->pass[t].status) HGA_TRY(hga_fail(all->pass[t].status, "the gradient's rows found no memory"));
-    all->pass[0].n_lanes = all->threads, all->pass[0].turns = (turn_walk){all->apart, 1, c->needs.turns};
-    for (hga_id turn = all->apart; turn < c->needs.turns; turn++) HGA_TRY(run_turn(&all->pass[0], turn));
+    all->pass[0].n_lanes = all->threads, all->pass[0].turns = (turn_walk){all->apart, 1, all->end};
+    for (hga_id turn = all->apart; turn < all->end; turn++) HGA_TRY(run_turn(&all->pass[0], turn));
 done:
     return st;
 }
@@ -288,12 +305,13 @@ static hga_status find(gradient_call *c, const void *what, hga_workspace *worksp
     bind(c, made);
     struct panel **panel = kept_panels_of(workspace);
     for (hga_id t = 0; t < all.threads; t++) {
-        int whole = t < all.passes && all.apart > 0;
+        int whole = t < all.passes && all.apart > all.first;
         panel_open(c, panel[t]), lane_begin(c, panel[t], &all.lane[t]);
         all.pass[0].call = c, all.pass[0].rows.lists = c->lists,
         all.pass[0].n = c->plan->shape.n_heads / c->needs.turns;
         find_runs(&all.pass[0]);
-        all.pass[0].turns = whole ? (turn_walk){t, all.passes, all.apart} : (turn_walk){0, 1, c->needs.turns};
+        all.pass[0].turns =
+            whole ? (turn_walk){all.first + t, all.passes, all.apart} : (turn_walk){all.first, 1, all.end};
         HGA_TRY(fast_find(&all.pass[0], &all.lane[t], whole ? 0 : t, whole ? 1 : all.threads));
     }
 done:
@@ -319,6 +337,7 @@ static const char *refuses_trees(const hga_plan *plan, unsigned features, reason
 
 const way subtrees_way = {.name = "a subtree at a time, a head at a time",
                           .by_heads = 1,
+                          .reads_out = 1,
                           .refuses = refuses_trees,
                           .make = make_trees,
                           .drop = drop,
@@ -329,6 +348,7 @@ const way subtrees_way = {.name = "a subtree at a time, a head at a time",
                           .go = go};
 const way stages_way = {.name = "a head at a time",
                         .on_ranks = 1,
+                        .reads_out = 1,
                         .refuses = refuses_stages,
                         .skips = goes_by_panels,
                         .make = make_stages,

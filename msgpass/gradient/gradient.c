@@ -1,5 +1,6 @@
 /* gradient.c: the call. What it is given is checked before anything is written; then it goes the way of its plan. */
 #include "rank_call.h"
+#include "rank_heads.h"
 #include "ways.h"
 
 static gradient_call call_of(const hga_plan *plan, const hga_io *io, const hga_grad_io *grad)
@@ -21,11 +22,20 @@ hga_status gradient_begin(const hga_plan *plan, const hga_workspace *workspace, 
 
 /* ---- memory ---- */
 
+/* What ranks share of the call: rows of all heads, or heads of all rows. */
+typedef struct shared_call {
+    rank_call rows;
+    head_call heads;
+} shared_call;
+
+static int goes_by_heads(const hga_plan *plan) { return plan->ranks && !ranks_go_by_rows(plan); }
+
 /* Everything but what the way takes; bytes in all. */
-static int64_t lay_out(gradient_call *c, hga_grad_io *own, rank_call *rank, void *memory)
+static int64_t lay_out(gradient_call *c, hga_grad_io *own, shared_call *shared, void *memory)
 {
     carver room = {.base = memory};
-    if (c->plan->ranks) rank_lay_out(c->plan, rank, &room);
+    if (c->plan->ranks) rank_lay_out(c->plan, &shared->rows, &room);
+    if (shared->heads.plan) heads_lay_out(c, &shared->heads, &room);
     range_open(c, own, &room);
     c->sums = tables_lay_out(&c->needs, &room);
     return room.used;
@@ -36,6 +46,9 @@ static hga_id find_turns(const gradient_call *c, const way_choice *to)
     return to->way->by_heads && c->needs.as_floats ? c->plan->shape.n_heads : c->plan->shape.n_kv_heads;
 }
 
+/* Has the call any head? On ranks there may be none for it. */
+static int has_heads(const gradient_call *c) { return c->needs.kv_end > c->needs.kv_first; }
+
 /* The call's way, and the memory that it and the rest take, where the workspace has it from earlier calls without an
    allocation. */
 typedef struct departure {
@@ -44,35 +57,62 @@ typedef struct departure {
     int64_t bytes; /* of all but the way */
 } departure;
 
-static hga_status depart(const hga_plan *plan, gradient_call *c, hga_workspace *workspace, departure *d)
+static hga_status depart(const hga_plan *plan, gradient_call *c, shared_call shared, hga_workspace *workspace,
+                         departure *d)
 {
     hga_status st = HGA_OK;
     void *memory;
     HGA_TRY(way_choose(plan, c->needs.features, &d->to));
+    const struct way *goes = d->to->way;
     c->needs.turns = find_turns(c, d->to);
-    if (c->io && c->grad && d->to->way->skips && d->to->way->skips(c->plan)) range_skip(c);
-    d->bytes = lay_out(c, NULL, &(rank_call){0}, NULL);
-    HGA_TRY(workspace_spare(workspace, d->bytes + d->to->way->room(c->plan, d->to->made, &c->needs), &memory));
-    if (d->to->way->keep) HGA_TRY(d->to->way->keep(c->plan, d->to->made, &c->needs, workspace));
+    if (c->io && c->grad && goes->skips && goes->skips(c->plan)) range_skip(c);
+    shared.heads.reads_out = goes->reads_out;
+    d->bytes = lay_out(c, NULL, &shared, NULL);
+    int64_t bytes = has_heads(c) ? goes->room(c->plan, d->to->made, &c->needs) : 0;
+    HGA_TRY(workspace_spare(workspace, d->bytes + bytes, &memory));
+    if (goes->keep && has_heads(c)) HGA_TRY(goes->keep(c->plan, d->to->made, &c->needs, workspace));
     d->memory = memory;
 done:
     return st;
 }
 
-/* The call's needs; a rank's are those of the whole tensors that it will have. */
-static void find_needs(gradient_call *c, rank_call *rank)
+/* A rank has its own. */
+static void find_heads(gradient_call *c, const shared_call *shared)
 {
-    if (c->plan->ranks) rank_describe(c, rank);
+    const hga_plan *plan = shared->heads.plan;
+    if (plan) c->needs.kv_end = heads_of_rank(plan, plan->ranks->exchange->rank, &c->needs.kv_first);
+}
+
+/* The call's needs; a rank's are those of the tensors that it will have. */
+static void find_needs(gradient_call *c, shared_call *shared)
+{
+    if (c->plan->ranks) rank_describe(c, &shared->rows);
+    if (shared->heads.plan) heads_describe(c, &shared->heads);
     c->needs = needs_of(c);
+    find_heads(c, shared);
+}
+
+/* What the rank is to have of others comes. */
+static hga_status open_shared(gradient_call *c, shared_call *shared, const hga_io *io, const hga_grad_io *given)
+{
+    hga_status st = HGA_OK;
+    if (shared->heads.plan) return heads_open(c, &shared->heads, io, given);
+    if (!c->plan->ranks) return HGA_OK;
+    HGA_TRY(rank_agree(c, &shared->rows));
+    rank_open(c, &shared->rows, io, given);
+done:
+    return st;
 }
 
 /* Parts of all ranks are put together, and what is wanted of tensors goes to them. */
-static hga_status meet_ranks(gradient_call *c, const rank_call *rank, const hga_grad_io *wanted)
+static hga_status close_shared(gradient_call *c, const shared_call *shared, const hga_grad_io *wanted)
 {
     hga_status st = HGA_OK;
+    if (shared->heads.plan) return heads_close(c, &shared->heads, wanted);
+    if (!c->plan->ranks) return HGA_OK;
     HGA_TRY(rank_return_given(c));
-    HGA_TRY(rank_sum_shared(c, rank));
-    HGA_TRY(rank_sum_tables(c, rank));
+    HGA_TRY(rank_sum_shared(c, &shared->rows));
+    HGA_TRY(rank_sum_tables(c, &shared->rows));
     rank_store(c, wanted);
 done:
     return st;
@@ -85,24 +125,25 @@ hga_status gradient_go(gradient_call *c, hga_workspace *workspace)
     const hga_io *io = c->io;
     const hga_grad_io *wanted = c->grad;
     hga_grad_io own = {0}, read = *wanted;
-    rank_call rank = {0};
+    shared_call shared = {0};
     departure d;
     HGA_TRY(way_plan(plan, &c->plan));
     unread_take_out(c->plan, &read), c->grad = &read;
-    find_needs(c, &rank);
-    HGA_TRY(depart(plan, c, workspace, &d));
+    if (goes_by_heads(plan)) HGA_TRY(heads_agree(c, plan, workspace, &shared.heads));
+    find_needs(c, &shared);
+    HGA_TRY(depart(plan, c, shared, workspace, &d));
     if (c->threads > 1) HGA_TRY(threads_prepare(c->threads));
-    lay_out(c, &own, &rank, d.memory);
-    if (plan->ranks) HGA_TRY(rank_agree(c, &rank));
-    if (plan->ranks) rank_open(c, &rank, io, &read);
+    shared.heads.reads_out = d.to->way->reads_out;
+    lay_out(c, &own, &shared, d.memory);
+    HGA_TRY(open_shared(c, &shared, io, &read));
     tables_clear(c);
     binding old = {0};
     if (c->threads == 1) binding_take_alone(plan, &old);
-    st = d.to->way->go(c, d.to->made, workspace, d.memory + d.bytes);
+    if (has_heads(c)) st = d.to->way->go(c, d.to->made, workspace, d.memory + d.bytes);
     topology_unbind(&old);
     if (st) goto done;
     sinks_sum(c);
-    if (plan->ranks) HGA_TRY(meet_ranks(c, &rank, &read));
+    HGA_TRY(close_shared(c, &shared, &read));
     if (plan->ranks) c->grad = &read;
     tables_store(c);
     unread_store(c->plan, wanted);
@@ -117,18 +158,21 @@ static hga_status prepare(const hga_plan *plan, gradient_call *c, hga_workspace 
 {
     hga_status st = HGA_OK;
     static const hga_io none;
-    rank_call rank = {0};
+    shared_call shared = {0};
     departure d;
     HGA_TRY(way_plan(plan, &c->plan));
     if (c->io) {
         unread_take_out(c->plan, read), c->grad = read;
-        find_needs(c, &rank);
+        if (goes_by_heads(plan)) heads_guess(c, plan, &shared.heads);
+        find_needs(c, &shared);
     } else {
         c->needs = needs_of_all(c->plan), c->needs.threads = c->threads, c->io = &none;
+        if (goes_by_heads(plan)) heads_guess_all(plan, &c->needs, &shared.heads);
+        find_heads(c, &shared);
     }
     if (!workspace) return way_choose(plan, c->needs.features, &d.to);
-    HGA_TRY(depart(plan, c, workspace, &d));
-    if (d.to->way->find) HGA_TRY(d.to->way->find(c, d.to->made, workspace, d.memory + d.bytes));
+    HGA_TRY(depart(plan, c, shared, workspace, &d));
+    if (d.to->way->find && has_heads(c)) HGA_TRY(d.to->way->find(c, d.to->made, workspace, d.memory + d.bytes));
 done:
     return st;
 }

@@ -48,7 +48,8 @@ typedef struct call_needs {
     /* What goes back by itself, as the way says: a key/value head with all query heads that read it, or each query
        head, which adds what keys and values are given to the caller's rows behind those before it. */
     hga_id turns;
-    int64_t kept_bytes[2]; /* calls for some rows: what is given of them, of the output and of its log-sum-exps */
+    hga_id kv_first, kv_end; /* the key/value heads that go back here: all of them, or a rank's */
+    int64_t kept_bytes[2];   /* calls for some rows: what is given of them, of the output and of its log-sum-exps */
 } call_needs;
 
 /* One call. */
@@ -60,7 +61,8 @@ typedef struct gradient_call {
     float scale;
     hga_id threads;                /* as many as the plan has, or one where no others may start */
     const float *tape_lse;         /* [rows of out][n_heads]; NULL where the program gives no softmax state */
-    table_sums *sums;              /* [turns]; those that heads write apart are one array for all */
+    ptrdiff_t lse_row;             /* floats from row to row of it */
+    table_sums *sums;              /* [turns], of all heads; those that heads write apart are one array for all */
     nudge moved;                   /* hga_plan_loss; zero: nothing is */
     const struct rank_call *ranks; /* of a run that several ranks share (rank_call.h), NULL */
     hga_id samples;                /* .. which goes back through so many, this one and those that follow */
@@ -71,6 +73,16 @@ typedef struct gradient_call {
     const struct subtrees *subtrees; /* then strips are of subtrees, at the stage that attends last */
     const row_list *lists;           /* [stages], of those that go row by row; NULL: rows are read for every head */
 } gradient_call;
+
+/* Of so many heads, as a field or a plan has them, those that go back here; and the first of them. */
+static inline hga_id heads_here(const hga_plan *plan, const call_needs *needs, hga_id heads)
+{
+    return heads / plan->shape.n_kv_heads * (needs->kv_end - needs->kv_first);
+}
+static inline hga_id first_here(const hga_plan *plan, const call_needs *needs, hga_id heads)
+{
+    return heads / plan->shape.n_kv_heads * needs->kv_first;
+}
 
 /* needs.c: of a call whose tensors have been checked; and of one that wants every gradient, by all threads, of packed
    floats and without tables. */
@@ -85,6 +97,8 @@ hga_status gradient_go(gradient_call *c, hga_workspace *workspace);
 /* tables.c: the sums of the wanted tables in memory of the room's; heads added in their order, to the caller's
    arrays. */
 table_sums *tables_lay_out(const call_needs *needs, carver *room);
+/* Has every head entries of its own, in an array of all turns? */
+int table_is_apart(const call_needs *needs, call_table which);
 void tables_clear(const gradient_call *c);
 void tables_store(const gradient_call *c);
 
@@ -117,6 +131,11 @@ int call_rows_next(const gradient_call *c, hga_id field, call_rows *at);
 int call_nodes_next(const gradient_call *c, hga_id field, call_rows *at);
 int call_computes(const gradient_call *c, hga_id v);
 int call_has_loss(const gradient_call *c, hga_id v);
+/* The tape's log-sum-exp of row i of the output. */
+static inline float call_lse(const gradient_call *c, int64_t i, hga_id head)
+{
+    return c->tape_lse[i * c->lse_row + head];
+}
 /* The caller's tensor of a field, and the one its gradient goes to (out: comes from); NULL for internal fields. */
 static inline const hga_tensor *field_tensor(const gradient_call *c, hga_id field)
 {

@@ -11,7 +11,8 @@
 typedef struct linear {
     const gradient_call *call;
     const hga_plan *plan;
-    hga_id columns;                     /* of all key/value heads */
+    hga_id kv_first, heads;             /* key/value heads that go back here */
+    hga_id columns;                     /* of them */
     double *wide;                       /* [columns] */
     double *heavy[HGA_MAX_STAGES];      /* [heavy nodes][columns]: what they were given so far */
     float *scaled[HGA_MAX_STAGES];      /* [edges]: weights times scales of types; where there are scales */
@@ -147,9 +148,12 @@ static int value_is_given(const linear *x, const call_needs *needs, hga_id f)
     return x->plan->program.field[f].binding == HGA_IO_VALUE && needs->packed >> f & 1u;
 }
 
+/* They are of key/value heads, or as many. */
 static linear_rows given_rows(const linear *x, hga_id f, const hga_tensor *t)
 {
-    linear_rows rows = {.at = t->data, .row = t->row_stride ? t->row_stride : x->columns};
+    const hga_shape *s = &x->plan->shape;
+    linear_rows rows = {.at = t->data ? tensor_at(t, s->n_kv_heads, s->dim_v, 0, x->kv_first) : NULL,
+                        .row = t->row_stride ? t->row_stride : (ptrdiff_t)s->n_kv_heads * s->dim_v};
     rows.n = field_io(x->plan, f, &rows.first);
     return rows;
 }
@@ -216,19 +220,26 @@ static void fold_heads(const linear *x, const hga_tensor *t, hga_id heads, hga_i
 }
 
 /* The caller's rows, folded, where they are not `given` as they are. */
+static int is_its_own(const linear *x, const linear_rows *rows, const hga_tensor *t)
+{
+    const hga_shape *s = &x->plan->shape;
+    return t->data && (void *)rows->at == tensor_at(t, s->n_kv_heads, s->dim_v, 0, x->kv_first);
+}
+
 static void load(const linear *x, const hga_tensor *given, hga_id heads, const linear_rows *to)
 {
     const hga_shape *s = &x->plan->shape;
     hga_id group = heads / s->n_kv_heads, threads = x->call->threads;
-    if (!to->at || to->at == given->data) return;
+    if (!to->at || is_its_own(x, to, given)) return;
 #pragma omp parallel num_threads(threads) if (threads > 1)
     {
         binding old;
         binding_take(x->plan, &old);
 #pragma omp for nowait
         for (hga_id i = 0; i < to->n; i++)
-            for (hga_id kv = 0; kv < s->n_kv_heads; kv++)
-                fold_heads(x, given, heads, i, kv * group, group, to->at + i * to->row + (ptrdiff_t)kv * s->dim_v);
+            for (hga_id kv = 0; kv < x->heads; kv++)
+                fold_heads(x, given, heads, i, (x->kv_first + kv) * group, group,
+                           to->at + i * to->row + (ptrdiff_t)kv * s->dim_v);
         topology_unbind(&old);
     }
 }
@@ -237,16 +248,16 @@ static void store(const linear *x, const linear_rows *from, const hga_tensor *t)
 {
     const hga_shape *s = &x->plan->shape;
     hga_id threads = x->call->threads;
-    if (!from->at || from->at == t->data) return;
+    if (!from->at || is_its_own(x, from, t)) return;
 #pragma omp parallel num_threads(threads) if (threads > 1)
     {
         binding old;
         binding_take(x->plan, &old);
 #pragma omp for nowait
         for (hga_id i = 0; i < from->n; i++)
-            for (hga_id kv = 0; kv < s->n_kv_heads; kv++)
+            for (hga_id kv = 0; kv < x->heads; kv++)
                 numbers_write(t->dtype, from->at + i * from->row + (ptrdiff_t)kv * s->dim_v, s->dim_v,
-                              tensor_at(t, s->n_kv_heads, s->dim_v, i, kv));
+                              tensor_at(t, s->n_kv_heads, s->dim_v, i, x->kv_first + kv));
         topology_unbind(&old);
     }
 }
@@ -429,7 +440,7 @@ static void give_scales(const linear *x, hga_id stage, hga_id kv)
     const linear_edges *e = &x->edges[stage];
     const linear_rows *asked = &x->asked[s->out], *value = &x->value[s->value];
     hga_id columns = x->plan->shape.dim_v;
-    double *scale = x->call->sums[kv].of[TYPE_SCALE];
+    double *scale = x->call->sums[x->kv_first + kv].of[TYPE_SCALE];
     for (hga_id i = 0; e->type && i < e->n; i++)
         for (hga_pos at = e->ptr[i]; at < e->ptr[i + 1]; at++) {
             hga_id v = e->by_source ? e->other[at] : e->order[i], u = e->by_source ? e->order[i] : e->other[at];
@@ -442,7 +453,7 @@ static void give_scales(const linear *x, hga_id stage, hga_id kv)
 /* A head's sums are one thread's, and added in the order of the heads. */
 static void give_all_scales(const linear *x)
 {
-    hga_id heads = x->plan->shape.n_kv_heads, threads = x->call->threads < heads ? x->call->threads : heads;
+    hga_id heads = x->heads, threads = x->call->threads < heads ? x->call->threads : heads;
     if (!x->call->grad->d_type_scale) return;
 #pragma omp parallel num_threads(threads) if (threads > 1)
     {
@@ -457,18 +468,22 @@ static void give_all_scales(const linear *x)
 
 /* ---- the call ---- */
 
-static linear linear_of(const hga_plan *plan) { return (linear){.plan = plan, .columns = linear_columns(plan)}; }
+static linear linear_of(const hga_plan *plan, const call_needs *needs)
+{
+    hga_id heads = needs->kv_end - needs->kv_first;
+    return (linear){.plan = plan, .kv_first = needs->kv_first, .heads = heads, .columns = heads * plan->shape.dim_v};
+}
 
 static int64_t room_of(const hga_plan *plan, const void *made, const call_needs *needs)
 {
-    linear x = linear_of(plan);
+    linear x = linear_of(plan, needs);
     return lay_out(&x, made, needs, NULL);
 }
 
 static hga_status go(gradient_call *c, const void *what, hga_workspace *workspace, void *memory)
 {
     const made_linear *made = what;
-    linear x = linear_of(c->plan);
+    linear x = linear_of(c->plan, &c->needs);
     (void)workspace;
     lay_out(&x, made, &c->needs, memory);
     bind_all(&x, c);

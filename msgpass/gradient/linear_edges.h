@@ -5,7 +5,7 @@
 
 #include "ways.h"
 
-/* Rows of nodes first .. first + n - 1, the columns of all key/value heads side by side; `at` NULL: not needed. */
+/* Rows of nodes first .. first + n - 1, the columns of key/value heads side by side; `at` NULL: not needed. */
 typedef struct linear_rows {
     float *at;
     ptrdiff_t row;
@@ -23,9 +23,6 @@ typedef struct linear_edges {
     float *weight;          /* what the source is multiplied with, but for the scale of its type */
     int32_t *type;          /* that type; NULL: there are no scales */
 } linear_edges;
-
-/* Columns of a row: of all key/value heads. */
-static inline hga_id linear_columns(const hga_plan *plan) { return plan->shape.n_kv_heads * plan->shape.dim_v; }
 
 /* Which of the stage's ends has more rows, and arrays for the edges that come to rows of its output from rows of its
    value, and for what it takes to list them; then they are listed. */

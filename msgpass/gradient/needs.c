@@ -43,7 +43,7 @@ call_needs needs_of(const gradient_call *c)
 {
     const hga_io *io = c->io;
     call_needs needs = {.threads = c->threads, .n_rel_key = io->rel_key ? io->n_rel_key : 0};
-    needs.turns = c->plan->shape.n_kv_heads, needs.biases_apart = io->edge_bias_heads > 1;
+    needs.turns = needs.kv_end = c->plan->shape.n_kv_heads, needs.biases_apart = io->edge_bias_heads > 1;
     needs.as_floats = c->grad->d_key.dtype == HGA_F32 && c->grad->d_value.dtype == HGA_F32;
     for (int i = 0; i < HGA_MAX_USER_TENSORS; i++) needs.as_floats &= c->grad->d_user[i].dtype == HGA_F32;
     if (io->rel_key || io->rel_bias) needs.features |= BRINGS_TYPES;
@@ -57,7 +57,8 @@ call_needs needs_of(const gradient_call *c)
 call_needs needs_of_all(const hga_plan *plan)
 {
     const hga_program *p = &plan->program;
-    call_needs needs = {.threads = plan->threads, .turns = plan->shape.n_kv_heads, .as_floats = 1};
+    hga_id heads = plan->shape.n_kv_heads;
+    call_needs needs = {.threads = plan->threads, .turns = heads, .kv_end = heads, .as_floats = 1};
     for (hga_id f = 1; f <= p->n_fields; f++)
         if (program_is_input(p->field[f].binding)) needs.wanted |= UINT32_C(1) << f;
     needs.packed = needs.d_packed = UINT32_MAX;

@@ -472,7 +472,7 @@ static hga_status go(gradient_call *c, const void *made, hga_workspace *workspac
 {
     hga_status st = HGA_OK;
     (void)made, (void)workspace;
-    for (hga_id kv = 0; !st && kv < c->plan->shape.n_kv_heads; kv++) st = plain_gradient(c, kv, memory);
+    for (hga_id kv = c->needs.kv_first; !st && kv < c->needs.kv_end; kv++) st = plain_gradient(c, kv, memory);
     return st;
 }
 
@@ -482,7 +482,7 @@ static int64_t room_of(const hga_plan *plan, const void *made, const call_needs 
     return pass_bytes(plan);
 }
 
-const way plain_way = {.name = "row by row in double", .on_ranks = 1, .room = room_of, .go = go};
+const way plain_way = {.name = "row by row in double", .on_ranks = 1, .reads_out = 1, .room = room_of, .go = go};
 
 /* ---- the loss ---- */
 

@@ -40,7 +40,8 @@ void rank_open(gradient_call *c, rank_call *r, const hga_io *io, const hga_grad_
 hga_status rank_return_given(gradient_call *c);
 void rank_store(const gradient_call *c, const hga_grad_io *wanted);
 
-/* rank_sums.c: do all ranks want the same tables? Sums of all ranks, in their order. */
+/* rank_sums.c: do ranks i and k want the same tables? Do all? Sums of all ranks, in their order. */
+hga_status ranks_same_tables(const int64_t *entries_i, const int64_t *entries_k, hga_id i, hga_id k);
 hga_status rank_agree(const gradient_call *c, const rank_call *r);
 hga_status rank_sum_tables(const gradient_call *c, const rank_call *r);
 hga_status rank_sum_shared(const gradient_call *c, const rank_call *r);

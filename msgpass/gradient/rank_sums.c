@@ -6,21 +6,26 @@
 
 /* ---- do all want the same? ---- */
 
-hga_status rank_agree(const gradient_call *c, const rank_call *r)
+hga_status ranks_same_tables(const int64_t *entries_i, const int64_t *entries_k, hga_id i, hga_id k)
 {
     static const char *const name[N_TABLES] = {
         [REL_KEY] = "rel_key",       [REL_BIAS] = "rel_bias", [EDGE_BIAS] = "edge_bias", [NODE_POS] = "node_pos",
         [TYPE_SCALE] = "type_scale", [LOG_MASS] = "log_mass", [SCALE] = "scale",         [SINK] = "sink",
         [SLOPES] = "slopes",         [ADDITIVE] = "additive"};
+    for (int t = 0; t < N_TABLES; t++)
+        if (entries_k[t] != entries_i[t])
+            return hga_fail(HGA_EINVAL, "ranks: rank %d wants gradients of %lld entries of %s, and rank %d of %lld", i,
+                            (long long)entries_i[t], name[t], k, (long long)entries_k[t]);
+    return HGA_OK;
+}
+
+hga_status rank_agree(const gradient_call *c, const rank_call *r)
+{
     const hga_exchange *x = c->plan->ranks->exchange;
     const int64_t *mine = c->needs.entries, *all = (const int64_t *)(const void *)r->all;
     hga_status st = rank_call_meet(x, rank_word_of(RANKS_GO_BACK, c->plan, c->io, c->samples));
     if (!st) st = x->gather(x->ctx, mine, sizeof c->needs.entries, r->all);
-    for (hga_id k = 0; !st && k < x->n_ranks; k++)
-        for (int i = 0; !st && i < N_TABLES; i++)
-            if (all[k * N_TABLES + i] != mine[i])
-                st = hga_fail(HGA_EINVAL, "ranks: rank %d wants gradients of %lld entries of %s, and rank %d of %lld",
-                              x->rank, (long long)mine[i], name[i], k, (long long)all[k * N_TABLES + i]);
+    for (hga_id k = 0; !st && k < x->n_ranks; k++) st = ranks_same_tables(mine, all + k * N_TABLES, x->rank, k);
     return st;
 }
 

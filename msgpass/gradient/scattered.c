@@ -42,16 +42,17 @@ typedef struct scattered {
     const hga_plan *plan;
     const hga_relation *r;
     const hga_stage *stage;
-    hga_id heads, share; /* share: query heads that read one key/value head */
+    hga_id heads, share; /* that go back here; share: query heads that read one key/value head */
+    hga_id first_head;
     hga_id row_first, rows, key_first, keys;
     turned_edges turned;
     wide_rows q, k, v, o, g;
-    float *asked;       /* [rows][2][heads]: log-sum-exp, +inf where nothing is asked; delta */
-    float *log_mass;    /* [keys]; NULL where scores have none */
-    float *additive;    /* [heads][dim]; NULL: scores are products */
-    double *d_scale;    /* [blocks]; NULL: not wanted */
-    float *d_additive;  /* [blocks][heads][dim]; NULL: not wanted */
-    double *d_log_mass; /* [nodes]; NULL: not wanted */
+    float *asked;           /* [rows][2][heads]: log-sum-exp, +inf where nothing is asked; delta */
+    float *log_mass;        /* [keys]; NULL where scores have none */
+    float *additive;        /* [heads][dim]; NULL: scores are products */
+    double *d_scale;        /* [blocks][heads / share]; NULL: not wanted */
+    float *d_additive;      /* [blocks][heads][dim]; NULL: not wanted */
+    const table_sums *sums; /* [heads / share], of those that go back here */
 } scattered;
 
 /* What a thread has, each [KERNEL_CHUNK][heads], padded: of the edges at hand what dropout leaves, gradients of scores,
@@ -246,6 +247,7 @@ static void drop_edges(const scattered *x, const pass *p, const piece *at, float
     for (hga_id i = 0; i < at->n; i++) row[i] = p->first + at->row[i];
     x->plan->kernels->drop_pairs(&(kernel_drop_pairs){.draw = {io->seed, io->layer, x->plan->options.dropout},
                                                       .n = at->n,
+                                                      .first_head = x->first_head,
                                                       .heads = x->heads,
                                                       .destination = p->of_keys ? other : row,
                                                       .source = p->of_keys ? row : other,
@@ -253,22 +255,24 @@ static void drop_edges(const scattered *x, const pass *p, const piece *at, float
                                  kept);
 }
 
-/* Tables are given sums over all heads, in double. */
+/* Tables are given sums in double, of each key/value head apart. */
 static void sum_tables(const scattered *x, const pass *p, const scattered_lane *l, const piece *at)
 {
+    hga_id turns = x->heads / x->share;
     for (hga_id i = 0; i < at->n; i++) {
         const float *slope = l->slope + i * x->heads, *product = l->product + i * x->heads;
-        for (hga_id h = 0; x->d_scale && !p->of_keys && h < x->heads; h++)
-            x->d_scale[at->row[i] / BLOCK] += (double)slope[h] * (double)product[h];
-        for (hga_id h = 0; x->d_log_mass && p->of_keys && h < x->heads; h++)
-            x->d_log_mass[x->key_first + at->row[i]] += (double)slope[h];
+        double *d_scale = x->d_scale ? x->d_scale + (ptrdiff_t)(at->row[i] / BLOCK) * turns : NULL;
+        for (hga_id h = 0; d_scale && !p->of_keys && h < x->heads; h++)
+            d_scale[h / x->share] += (double)slope[h] * (double)product[h];
+        for (hga_id h = 0; x->sums->of[LOG_MASS] && p->of_keys && h < x->heads; h++)
+            x->sums[h / x->share].of[LOG_MASS][x->key_first + at->row[i]] += (double)slope[h];
     }
 }
 
 static void run_piece(const scattered *x, const pass *p, const scattered_lane *l, const piece *at)
 {
     float score[KERNEL_CHUNK];
-    int with_tables = p->of_keys ? x->d_log_mass != NULL : x->d_scale != NULL;
+    int with_tables = p->of_keys ? x->sums->of[LOG_MASS] != NULL : x->d_scale != NULL;
     ptrdiff_t vectors = (ptrdiff_t)x->heads * x->q.columns;
     if (l->kept) drop_edges(x, p, at, l->kept);
     x->plan->kernels->grad_heads(&(kernel_grad_heads){
@@ -342,6 +346,7 @@ static void find_asked(const scattered *x, hga_id first, hga_id end)
 {
     const hga_tensor *d_lse = &x->call->grad->d_lse;
     const kernel_wide *o = &x->o.read, *g = &x->g.read;
+    hga_id all = x->plan->shape.n_heads;
     float *asked = x->asked + 2 * (ptrdiff_t)first * x->heads;
     x->plan->kernels->dot_heads(&(kernel_dots){.n = end - first,
                                                .heads = x->heads,
@@ -352,9 +357,9 @@ static void find_asked(const scattered *x, hga_id first, hga_id end)
                                                .out_row = 2 * (ptrdiff_t)x->heads});
     for (hga_id row = first; row < end; row++, asked += 2 * x->heads)
         for (hga_id h = 0; h < x->heads; h++) {
-            float lse = x->call->tape_lse[(ptrdiff_t)row * x->heads + h];
+            float lse = call_lse(x->call, row, x->first_head + h);
             asked[h] = lse == -INFINITY ? INFINITY : lse;
-            if (d_lse->data) asked[x->heads + h] -= *(const float *)tensor_at(d_lse, x->heads, 1, row, h);
+            if (d_lse->data) asked[x->heads + h] -= *(const float *)tensor_at(d_lse, all, 1, row, x->first_head + h);
         }
 }
 
@@ -379,7 +384,7 @@ static wide_rows rows_of(const hga_plan *plan, hga_id field)
     return (wide_rows){.heads = field_heads(plan, field), .columns = field_columns(plan, field)};
 }
 
-/* Rows and edges, without a call. */
+/* Rows and edges, and all heads, without a call. */
 static scattered scattered_of(const hga_plan *plan)
 {
     const hga_stage *s = &plan->program.stage[0];
@@ -394,23 +399,44 @@ static scattered scattered_of(const hga_plan *plan)
     return x;
 }
 
-static void bind(wide_rows *x, const hga_tensor *t, const hga_tensor *d)
+/* .. and the heads that go back here. */
+static scattered scattered_here(const hga_plan *plan, const call_needs *needs)
 {
-    ptrdiff_t all = (ptrdiff_t)x->heads * x->columns;
-    x->read = (kernel_wide){t->data, t->row_stride ? t->row_stride : all, t->head_stride ? t->head_stride : x->columns};
-    if (d)
-        x->given =
-            (kernel_given){d->data, d->row_stride ? d->row_stride : all, d->head_stride ? d->head_stride : x->columns};
+    scattered x = scattered_of(plan);
+    wide_rows *rows[] = {&x.q, &x.k, &x.v, &x.o, &x.g};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) rows[i]->heads = heads_here(plan, needs, rows[i]->heads);
+    x.first_head = first_here(plan, needs, x.heads), x.heads = heads_here(plan, needs, x.heads);
+    return x;
+}
+
+/* From the first of these heads on. */
+static kernel_given place_of(const gradient_call *c, hga_id field, const hga_tensor *t)
+{
+    hga_id all = field_heads(c->plan, field), columns = field_columns(c->plan, field);
+    return (kernel_given){
+        .at = t->data ? tensor_at(t, all, columns, 0, first_here(c->plan, &c->needs, all)) : NULL,
+        .row = t->row_stride ? t->row_stride : (ptrdiff_t)all * columns,
+        .head = t->head_stride ? t->head_stride : columns,
+    };
+}
+
+static void bind(const gradient_call *c, hga_id field, wide_rows *x, const hga_tensor *t, const hga_tensor *d)
+{
+    kernel_given read = place_of(c, field, t);
+    x->read = (kernel_wide){read.at, read.row, read.head};
+    if (d) x->given = place_of(c, field, d);
 }
 
 static void bind_all(scattered *x, const gradient_call *c)
 {
     const hga_io *io = c->io;
     const hga_grad_io *grad = c->grad;
+    const hga_stage *s = x->stage;
     x->call = c;
-    bind(&x->q, &io->query, &grad->d_query), bind(&x->k, &io->key, &grad->d_key);
-    bind(&x->v, &io->value, &grad->d_value), bind(&x->o, &io->out, NULL), bind(&x->g, &grad->d_out, NULL);
-    x->d_log_mass = c->sums[0].of[LOG_MASS];
+    bind(c, s->query, &x->q, &io->query, &grad->d_query), bind(c, s->key, &x->k, &io->key, &grad->d_key);
+    bind(c, s->value, &x->v, &io->value, &grad->d_value);
+    bind(c, s->out, &x->o, &io->out, NULL), bind(c, s->out, &x->g, &grad->d_out, NULL);
+    x->sums = c->sums + c->needs.kv_first;
 }
 
 static hga_id blocks_of(const scattered *x) { return x->rows / BLOCK + 1; }
@@ -422,7 +448,7 @@ static int64_t lay_out(scattered *x, const void *made, const call_needs *needs, 
     int with_tables = needs->entries[SCALE] || needs->entries[LOG_MASS];
     carver room = {.base = memory};
     scattered_lane *lane = carve(&room, needs->threads, sizeof *lane);
-    if (needs->entries[SCALE]) x->d_scale = carve(&room, blocks_of(x), sizeof *x->d_scale);
+    if (needs->entries[SCALE]) x->d_scale = carve(&room, blocks_of(x) * (heads / x->share), sizeof *x->d_scale);
     if (needs->entries[ADDITIVE]) x->d_additive = carve_floats(&room, blocks_of(x) * vectors);
     x->asked = carve_floats(&room, 2 * heads * x->rows);
     if (x->stage->by_mass) x->log_mass = carve_floats(&room, x->keys);
@@ -443,7 +469,7 @@ static int64_t lay_out(scattered *x, const void *made, const call_needs *needs, 
 
 static int64_t room_of(const hga_plan *plan, const void *made, const call_needs *needs)
 {
-    scattered x = scattered_of(plan);
+    scattered x = scattered_here(plan, needs);
     return lay_out(&x, made, needs, NULL, NULL);
 }
 
@@ -451,26 +477,26 @@ static int64_t room_of(const hga_plan *plan, const void *made, const call_needs 
 static void load_tables(const scattered *x)
 {
     const float *additive = modifiers_of(x->call->io).additive;
-    int64_t vectors = (int64_t)x->heads * x->q.columns;
+    int64_t vectors = (int64_t)x->heads * x->q.columns, first = (int64_t)x->first_head * x->q.columns;
     for (hga_id u = 0; x->log_mass && u < x->keys; u++) x->log_mass[u] = logf(x->plan->nodes.mass[x->key_first + u]);
-    for (int64_t i = 0; x->additive && i < vectors; i++) x->additive[i] = additive ? additive[i] : 1;
-    if (x->d_scale) memset(x->d_scale, 0, (size_t)blocks_of(x) * sizeof *x->d_scale);
+    for (int64_t i = 0; x->additive && i < vectors; i++) x->additive[i] = additive ? additive[first + i] : 1;
+    if (x->d_scale) memset(x->d_scale, 0, (size_t)(blocks_of(x) * (x->heads / x->share)) * sizeof *x->d_scale);
     if (x->d_additive) memset(x->d_additive, 0, (size_t)(blocks_of(x) * vectors) * sizeof *x->d_additive);
 }
 
 /* The blocks' sums in their order. */
 static void store_tables(const scattered *x)
 {
-    int64_t vectors = (int64_t)x->heads * x->q.columns;
-    const table_sums *sums = x->call->sums;
-    for (hga_id i = 0; x->d_scale && i < blocks_of(x); i++) *sums->of[SCALE] += x->d_scale[i];
+    int64_t vectors = (int64_t)x->heads * x->q.columns, turns = x->heads / x->share;
+    double *d_additive = x->sums->of[ADDITIVE] ? x->sums->of[ADDITIVE] + (ptrdiff_t)x->first_head * x->q.columns : NULL;
+    for (int64_t i = 0; x->d_scale && i < blocks_of(x) * turns; i++) *x->sums[i % turns].of[SCALE] += x->d_scale[i];
     for (int64_t i = 0; x->d_additive && i < blocks_of(x) * vectors; i++)
-        sums->of[ADDITIVE][i % vectors] += (double)x->d_additive[i];
+        d_additive[i % vectors] += (double)x->d_additive[i];
 }
 
 static hga_status go(gradient_call *c, const void *made, hga_workspace *workspace, void *memory)
 {
-    scattered x = scattered_of(c->plan);
+    scattered x = scattered_here(c->plan, &c->needs);
     scattered_lane *lane;
     (void)workspace;
     bind_all(&x, c);
@@ -479,7 +505,7 @@ static hga_status go(gradient_call *c, const void *made, hga_workspace *workspac
     find_all_asked(&x);
     if (x.q.given.at || x.d_scale || x.d_additive) run_pass(&x, pass_of_queries(&x), lane);
     store_tables(&x);
-    if (x.k.given.at || x.v.given.at || x.d_log_mass) {
+    if (x.k.given.at || x.v.given.at || x.sums->of[LOG_MASS]) {
         if (!made) turn_edges(&x, &x.turned);
         run_pass(&x, pass_of_keys(&x), lane);
     }
@@ -487,6 +513,7 @@ static hga_status go(gradient_call *c, const void *made, hga_workspace *workspac
 }
 
 const way scattered_way = {.name = "row by row and source by source, all heads together",
+                           .reads_out = 1,
                            .refuses = refuses,
                            .make = make,
                            .drop = drop,

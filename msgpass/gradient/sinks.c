@@ -30,7 +30,7 @@ static double sum_of_head(const gradient_call *c, hga_id h, double sink)
     double sum = 0;
     for (hga_id i = 0; i < n; i++) {
         if (!call_has_loss(c, first + i)) continue;
-        double lse = (double)c->tape_lse[(int64_t)i * heads + h];
+        double lse = (double)call_lse(c, i, h);
         if (lse == -INFINITY) continue;
         double slope = -product_of_rows(c->plan->kernels, &c->grad->d_out, &c->io->out, heads, columns, i, h);
         if (d_lse->data) slope += (double)*(const float *)tensor_at(d_lse, heads, 1, i, h);
@@ -43,8 +43,10 @@ void sinks_sum(const gradient_call *c)
 {
     const float *sink = modifiers_of(c->io).sink;
     double *sums = c->sums[0].of[SINK];
+    hga_id heads = c->plan->shape.n_heads, first = first_here(c->plan, &c->needs, heads),
+           end = first + heads_here(c->plan, &c->needs, heads);
     if (!sums) return;
 #pragma omp parallel for num_threads(c->threads) if (c->threads > 1)
-    for (hga_id h = 0; h < c->plan->shape.n_heads; h++)
+    for (hga_id h = first; h < end; h++)
         if (sink[h] != -INFINITY) sums[h] = sum_of_head(c, h, (double)sink[h]);
 }

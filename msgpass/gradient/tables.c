@@ -16,12 +16,16 @@ static float *wanted(const gradient_call *c, call_table which)
     return to[which];
 }
 
-/* Has the turn the array, or another before it? Every head has entries of its own of some tables. */
+int table_is_apart(const call_needs *needs, call_table which)
+{
+    return which == REL_BIAS || which == SINK || which == SLOPES || which == ADDITIVE ||
+           (which == EDGE_BIAS && needs->biases_apart);
+}
+
+/* Has the turn the array, or another before it? */
 static int owns(const call_needs *needs, call_table which, hga_id turn)
 {
-    int apart = which == REL_BIAS || which == SINK || which == SLOPES || which == ADDITIVE ||
-                (which == EDGE_BIAS && needs->biases_apart);
-    return needs->entries[which] > 0 && (turn == 0 || !apart);
+    return needs->entries[which] > 0 && (turn == 0 || !table_is_apart(needs, which));
 }
 
 table_sums *tables_lay_out(const call_needs *needs, carver *room)

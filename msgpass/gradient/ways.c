@@ -1,4 +1,5 @@
 /* ways.c: the ways as a table, and which one a plan's calls go. */
+#include "ranks.h"
 #include "ways.h"
 
 #include <stdarg.h>
@@ -49,14 +50,16 @@ static void drop(const hga_plan *plan, void *what)
     hga_delete(&plan->allocator, b, 1, sizeof *b);
 }
 
-/* A plan that is to define its gradients keeps all stages, and so does a rank's, whose lists are of them. */
+/* A plan that is to define its gradients keeps all stages, and so does a rank's that goes back by rows, whose lists are
+   of them. A rank that has all rows of some heads goes back as one process does. */
 static hga_status begin(const hga_plan *plan)
 {
     back *b;
     hga_status st = hga_new_zero(&plan->allocator, 1, sizeof *b, &b);
     if (st) return st;
     b->plan = *plan;
-    if (!plan->options.generic && !plan->ranks) keep_live_stages(&b->plan);
+    if (!ranks_go_by_rows(plan)) b->plan.ranks = NULL;
+    if (!plan->options.generic && !b->plan.ranks) keep_live_stages(&b->plan);
     plan->back->what = b, plan->back->drop = drop;
     return HGA_OK;
 }

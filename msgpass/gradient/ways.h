@@ -21,8 +21,9 @@ const char *reason_of(reason *room, const char *format, ...) HGA_PRINTF(2, 3);
 
 typedef struct way {
     const char *name;
-    int on_ranks; /* goes back on ranks, too */
-    int by_heads; /* query heads that read one key/value head go by themselves, where that loses nothing */
+    int on_ranks;  /* goes back on ranks by rows, too */
+    int reads_out; /* looks at the caller's output */
+    int by_heads;  /* query heads that read one key/value head go by themselves, where that loses nothing */
     /* Why does it not take the plan's program with such features? NULL: it does. Text that lasts, or in the room. */
     const char *(*refuses)(const hga_plan *plan, unsigned features, reason *room);
     /* Are rows that a call for others does not name never looked at, and are gradients where nothing comes to them left

@@ -27,16 +27,19 @@ static hga_status check_options(const hga_options *o)
     if (!st && with) st = hga_fail(HGA_EUNSUPPORTED, "ranks: not with options.%s", with);
     if (!st) st = check_exchange(o->ranks->exchange);
     if (!st && !o->ranks->cuts) st = hga_fail(HGA_EINVAL, "ranks: no cuts");
+    if (!st && o->ranks->gradient_by != HGA_BY_HEADS && o->ranks->gradient_by != HGA_BY_ROWS)
+        st = hga_fail(HGA_EINVAL, "ranks: gradient_by %lld is neither HGA_BY_HEADS nor HGA_BY_ROWS",
+                      (long long)o->ranks->gradient_by);
     return st;
 }
 
-static hga_status rank_plan_open(hga_plan *plan, const hga_exchange *x, const hga_id *cuts)
+static hga_status rank_plan_open(hga_plan *plan, const hga_exchange *x, const hga_id *cuts, int by_rows)
 {
     hga_id n = x->n_ranks + 1;
     struct rank_plan *r;
     hga_status st = hga_new_zero(&plan->allocator, 1, sizeof *r, &r);
     if (st) return st;
-    r->allocator = plan->allocator, r->exchange = x;
+    r->allocator = plan->allocator, r->exchange = x, r->by_rows = by_rows;
     plan->ranks = r;
     HGA_TRY(hga_new(&r->allocator, n, sizeof *cuts, &r->cuts));
     memcpy(r->cuts, cuts, (size_t)n * sizeof *cuts);
@@ -50,7 +53,7 @@ hga_status rank_plan_create(hga_plan *plan)
     hga_status st = HGA_OK;
     if (!given) return HGA_OK;
     HGA_TRY(check_options(&plan->options));
-    HGA_TRY(rank_plan_open(plan, given->exchange, given->cuts));
+    HGA_TRY(rank_plan_open(plan, given->exchange, given->cuts, given->gradient_by == HGA_BY_ROWS));
     plan->options.ranks = NULL; /* borrowed for this call */
     plan->options.slices = 1;   /* rows of others are there when they have come */
     HGA_TRY(rank_call_meet(given->exchange, (rank_word){.kind = RANKS_CREATE}));
@@ -64,7 +67,7 @@ hga_status rank_plan_renew(hga_plan *plan)
     plan->ranks = NULL;
     if (!old) return HGA_OK;
     hga_status st = rank_call_meet(old->exchange, (rank_word){.kind = RANKS_UPDATE, .plan = old->stamp});
-    return st ? st : rank_plan_open(plan, old->exchange, old->cuts);
+    return st ? st : rank_plan_open(plan, old->exchange, old->cuts, old->by_rows);
 }
 
 void rank_plan_clear(hga_plan *plan)
@@ -73,6 +76,7 @@ void rank_plan_clear(hga_plan *plan)
     if (!r) return;
     hga_allocator allocator = r->allocator, *a = &allocator;
     hga_delete(a, r->owner, r->n_nodes, sizeof *r->owner);
+    hga_delete(a, r->owned, r->owned_room, sizeof *r->owned);
     hga_delete(a, r->mine, r->mine_room, sizeof *r->mine);
     hga_delete(a, r->number, r->n_nodes, sizeof *r->number);
     hga_delete(a, r->limb, r->limb_room, sizeof *r->limb);
@@ -99,6 +103,18 @@ static hga_status list_mine(const hga_plan *plan, struct rank_plan *r)
         if (!mine) continue;
         HGA_TRY(hga_grow(&r->allocator, &r->mine, &r->mine_room, r->n_mine, r->n_mine + 1, sizeof *r->mine));
         r->mine[r->n_mine++] = (hga_interval){v, end - v};
+    }
+done:
+    return st;
+}
+
+static hga_status list_owned(const hga_plan *plan, struct rank_plan *r)
+{
+    hga_status st = HGA_OK;
+    for (hga_id v = 0, end; v < plan->nodes.n; v = end) {
+        for (end = v + 1; end < plan->nodes.n && r->owner[end] == r->owner[v];) end++;
+        HGA_TRY(hga_grow(&r->allocator, &r->owned, &r->owned_room, r->n_owned, r->n_owned + 1, sizeof *r->owned));
+        r->owned[r->n_owned++] = (owned_nodes){v, end - v, r->owner[v]};
     }
 done:
     return st;
@@ -200,8 +216,9 @@ typedef struct rank_stamp {
 static rank_stamp stamp_of(const hga_plan *plan)
 {
     const hga_options *o = &plan->options;
-    const int64_t options[] = {o->precision,          o->generic, o->edge_bias, o->cut_edges, o->strict_rows,
-                               (int64_t)o->modifiers, o->gradient};
+    const int64_t options[] = {
+        o->precision,          o->generic,  o->edge_bias,         o->cut_edges,       o->strict_rows,
+        (int64_t)o->modifiers, o->gradient, plan->ranks->by_rows, o->gradient_strips, o->gradient_subtree};
     const size_t cuts = (size_t)(plan->ranks->exchange->n_ranks + 1) * sizeof(hga_id);
     rank_stamp x = {.cuts = identity_mix(IDENTITY_OF_NOTHING, plan->ranks->cuts, cuts),
                     .shape = identity_mix(IDENTITY_OF_NOTHING, &plan->shape, sizeof plan->shape),
@@ -245,8 +262,12 @@ done:
 
 /* ---- the whole ---- */
 
-/* Where rows are cut that ranks compute in pieces, 0: nowhere. A gradient goes back through whole rows. */
-static hga_pos cuts_at(const hga_options *o) { return o->generic || o->strict_rows || o->gradient ? 0 : o->cut_edges; }
+/* Where rows are cut that ranks compute in pieces, 0: nowhere. Ranks go back through whole rows. */
+static hga_pos cuts_at(const hga_plan *plan)
+{
+    const hga_options *o = &plan->options;
+    return o->generic || o->strict_rows || ranks_go_by_rows(plan) ? 0 : o->cut_edges;
+}
 
 hga_status rank_plan_make(hga_plan *plan)
 {
@@ -261,8 +282,8 @@ hga_status rank_plan_make(hga_plan *plan)
     }
     r->n_nodes = plan->nodes.n;
     HGA_TRY(hga_new(&r->allocator, r->n_nodes, sizeof *r->owner, &r->owner));
-    HGA_TRY(halo_find(plan->graph, &plan->program, &plan->shape, r->cuts, r->exchange->n_ranks, cuts_at(&plan->options),
-                      r->owner, &halo));
+    HGA_TRY(halo_find(plan->graph, &plan->program, &plan->shape, r->cuts, r->exchange->n_ranks, cuts_at(plan), r->owner,
+                      &halo));
     HGA_TRY(list_mine(plan, r));
     HGA_TRY(rank_limbs_list(plan, r, &halo));
     count_given(plan);
@@ -271,8 +292,9 @@ hga_status rank_plan_make(hga_plan *plan)
     HGA_TRY(list_legs(plan, r, &transfers, &legs));
     HGA_TRY(legs_to_messages(r, &legs, r->batch, &r->bytes_out, &r->bytes_in));
     find_received(r);
-    if (plan->options.gradient) HGA_TRY(note_rows(r));
-    if (plan->options.gradient) HGA_TRY(rank_returns_make(plan, &transfers));
+    if (plan->options.gradient && !r->by_rows) HGA_TRY(list_owned(plan, r));
+    if (ranks_go_by_rows(plan)) HGA_TRY(note_rows(r));
+    if (ranks_go_by_rows(plan)) HGA_TRY(rank_returns_make(plan, &transfers));
     rank_stamp stamp = stamp_of(plan);
     HGA_TRY(check_stamps(plan, &stamp));
     r->stamp = identity_mix(IDENTITY_OF_NOTHING, &stamp, sizeof stamp);

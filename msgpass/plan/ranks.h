@@ -24,6 +24,11 @@ typedef struct rank_part {
     hga_id stage; /* of pieces */
 } rank_part;
 
+/* Nodes [first, first + n), all of one owner, which may be OWNED_BY_ALL. */
+typedef struct owned_nodes {
+    hga_id first, n, owner;
+} owned_nodes;
+
 /* Pieces [first, first + n) of a stage, which one rank computes and merges, to send what they come to; all ranks
    compute those of OWNED_BY_ALL. */
 typedef struct rank_limb {
@@ -91,6 +96,8 @@ struct rank_plan {
     const hga_exchange *exchange;
     hga_id *cuts;       /* [n_ranks + 1] */
     hga_id *owner;      /* [nodes] */
+    int by_rows;        /* gradients: HGA_BY_ROWS */
+    owned_nodes *owned; /* [n_owned]: all nodes */
     hga_interval *mine; /* [n_mine]: nodes whose rows the rank computes, its own and those that are shared */
     hga_id *number; /* [nodes]: of a node of these, counted from the first; -1. NULL: no tensor has several intervals */
     rank_limb *limb; /* of all ranks, by stage and first piece */
@@ -100,10 +107,11 @@ struct rank_plan {
     pass_rows *run;
     rank_pass *pass; /* [n_passes]: all that no batch sends, by needs */
     int64_t n_runs, run_room, n_passes, pass_room;
-    int64_t n_mine, mine_room, n_limbs, limb_room, n_parts, part_room, n_messages, message_room, n_batches, batch_room;
+    int64_t n_owned, owned_room, n_mine, mine_room, n_limbs, limb_room, n_parts, part_room, n_messages, message_room,
+        n_batches, batch_room;
     int64_t bytes_out, bytes_in;
     int64_t received_part, n_received_parts; /* of all batches, one behind the other */
-    /* plans with options.gradient: by stage, from the last back; the last of them is of stage -1 */
+    /* plans with gradients by rows: by stage, from the last back; the last of them is of stage -1 */
     rank_return *back;
     int64_t n_back, back_room, back_out, back_in;
     return_time time[HGA_MAX_STAGES];
@@ -116,6 +124,12 @@ struct rank_plan {
 static inline int rank_computes(const struct rank_plan *r, hga_id v)
 {
     return r->owner[v] == r->exchange->rank || r->owner[v] == OWNED_BY_ALL;
+}
+
+/* Does a gradient go back through the rank's rows, and what is asked of others' home? */
+static inline int ranks_go_by_rows(const hga_plan *plan)
+{
+    return plan->ranks && plan->options.gradient && plan->ranks->by_rows;
 }
 
 /* .. of tokens, as cuts have it. */
@@ -165,7 +179,7 @@ hga_status legs_to_messages(struct rank_plan *r, leg_list *l, rank_batch *batche
 
 /* ---- rank_returns.c ---- */
 
-/* Of transfers of rows alone: plans with options.gradient cut no row. */
+/* Of transfers of rows alone: plans with gradients by rows cut no row. */
 hga_status rank_returns_make(hga_plan *plan, const rank_transfers *all);
 
 /* ---- rank_batches.c ---- */

@@ -41,6 +41,11 @@ enum { HGA_BIND_OFF = 0, HGA_BIND_ON = 1, HGA_BIND_AUTO = 2 };
 /* What hga_options.modifiers is made of. */
 enum { HGA_MODIFIES_SOFTCAP = 1, HGA_MODIFIES_SLOPES = 2 };
 
+/* What ranks share of a gradient; hga_gradient.h says what either costs. HEADS: a rank goes back through the whole graph
+   for its key/value heads, as one process does, and gradients have the bits of one process. ROWS: a rank goes back
+   through its own rows for all heads; few bytes are sent, and sums are in another order. */
+enum { HGA_BY_HEADS = 0, HGA_BY_ROWS = 1 };
+
 /* One rank of a run that several processes share. All ranks make the same plan, of the whole graph, with the same cuts:
    rank r owns tokens [cuts[r], cuts[r + 1]) and the nodes above them, as hga_halo says. hga_plan_create, _update,
    _execute and _gradient, and batches of these two, are then calls that all ranks make, in the same order: each
@@ -61,7 +66,8 @@ enum { HGA_MODIFIES_SOFTCAP = 1, HGA_MODIFIES_SLOPES = 2 };
 typedef struct hga_ranks {
     const hga_exchange *exchange; /* this rank's end, which outlives the plan; one plan executes on it at a time */
     const hga_id *cuts;           /* [n_ranks + 1], copied; HGA_EINVAL names a cut that is wrong */
-    uint64_t reserved[4];         /* 0 */
+    int64_t gradient_by;          /* HGA_BY_HEADS or HGA_BY_ROWS, all ranks the same */
+    uint64_t reserved[3];         /* 0 */
 } hga_ranks;
 
 typedef struct hga_options {

@@ -1,0 +1,306 @@
+/* rank_heads.c: a call of a rank that has all rows of some heads. */
+#include "rank_heads.h"
+
+#include "rank_call.h"
+
+#include <string.h>
+
+hga_id heads_of_rank(const hga_plan *plan, hga_id rank, hga_id *first)
+{
+    int64_t heads = plan->shape.n_kv_heads, n_ranks = plan->ranks->exchange->n_ranks;
+    *first = (hga_id)(heads * rank / n_ranks);
+    return (hga_id)(heads * (rank + 1) / n_ranks);
+}
+
+static hga_tensor *tensor_of(const hga_plan *plan, hga_io *io, hga_id f)
+{
+    return (hga_tensor *)program_tensor(&plan->program, io, f);
+}
+static hga_tensor *gradient_of(const hga_plan *plan, hga_grad_io *grad, hga_id f)
+{
+    return (hga_tensor *)program_gradient(&plan->program, grad, f);
+}
+static int is_bound(const hga_plan *plan, hga_id f) { return plan->program.field[f].binding != HGA_INTERNAL; }
+static int has_lses(const hga_plan *plan)
+{
+    return plan->program.field[program_bound(&plan->program, HGA_IO_OUT)].width == HGA_WIDTH_STATE;
+}
+static int is_out(const hga_plan *plan, hga_id f) { return plan->program.field[f].binding == HGA_IO_OUT; }
+
+/* ---- what all ranks bring and want ---- */
+
+static uint8_t type_of(const hga_plan *plan, hga_id f, const hga_tensor *t)
+{
+    return t->data && plan->storage[f].given_n ? (uint8_t)t->dtype : (uint8_t)TYPE_UNKNOWN;
+}
+
+/* The call's needs are those of the rank's own tensors. */
+static head_wish wish_of(const gradient_call *c, const hga_plan *plan)
+{
+    head_wish w = {.accumulate = c->grad->accumulate != 0, .d_lse = c->grad->d_lse.data != NULL};
+    call_needs needs = needs_of(c);
+    w.wanted = needs.wanted;
+    memcpy(w.entries, needs.entries, sizeof w.entries);
+    for (hga_id f = 1; f <= plan->program.n_fields; f++) {
+        if (!is_bound(plan, f)) continue;
+        w.type[f] = type_of(plan, f, program_tensor(&plan->program, c->io, f));
+        w.d_type[f] = type_of(plan, f, program_gradient(&plan->program, c->grad, f));
+    }
+    return w;
+}
+
+static const char *name_of_type(uint8_t type)
+{
+    return type == HGA_F32 ? "float32" : type == HGA_F16 ? "float16" : "bfloat16";
+}
+
+/* A tensor is of one type on all ranks that have rows of it. */
+static hga_status join_type(uint8_t *all, uint8_t one, const hga_plan *plan, hga_id f, hga_id rank, const char *what)
+{
+    if (*all == TYPE_UNKNOWN) *all = one;
+    if (one == TYPE_UNKNOWN || one == *all) return HGA_OK;
+    return hga_fail(HGA_EINVAL, "ranks: %s field %s is of %s on rank %d, and of %s on a rank before it", what,
+                    plan->program.field[f].name, name_of_type(one), rank, name_of_type(*all));
+}
+
+/* All ranks find the same. */
+static hga_status join_wish(head_wish *all, const head_wish *one, const hga_plan *plan, hga_id rank)
+{
+    hga_status st = HGA_OK;
+    HGA_TRY(ranks_same_tables(all->entries, one->entries, 0, rank));
+    if (all->accumulate != one->accumulate)
+        HGA_TRY(hga_fail(HGA_EINVAL, "ranks: rank %d %s gradients, and rank 0 %s them", rank,
+                         one->accumulate ? "adds to" : "writes", one->accumulate ? "writes" : "adds to"));
+    all->wanted |= one->wanted, all->d_lse |= one->d_lse;
+    for (hga_id f = 1; f <= plan->program.n_fields; f++) {
+        HGA_TRY(join_type(&all->type[f], one->type[f], plan, f, rank, "the tensor of"));
+        HGA_TRY(join_type(&all->d_type[f], one->d_type[f], plan, f, rank, "the gradient of"));
+    }
+done:
+    return st;
+}
+
+hga_status heads_agree(gradient_call *c, const hga_plan *plan, hga_workspace *workspace, head_call *h)
+{
+    hga_status st = HGA_OK;
+    const hga_exchange *x = plan->ranks->exchange;
+    head_wish mine = wish_of(c, plan);
+    void *memory;
+    HGA_TRY(workspace_spare(workspace, x->n_ranks * (int64_t)sizeof mine, &memory));
+    const head_wish *all = memory;
+    HGA_TRY(rank_call_meet(x, rank_word_of(RANKS_GO_BACK, plan, c->io, c->samples)));
+    HGA_TRY(x->gather(x->ctx, &mine, sizeof mine, memory));
+    *h = (head_call){.plan = plan, .all = all[0]};
+    for (hga_id k = 1; k < x->n_ranks; k++) HGA_TRY(join_wish(&h->all, &all[k], plan, k));
+done:
+    return st;
+}
+
+void heads_guess(const gradient_call *c, const hga_plan *plan, head_call *h)
+{
+    *h = (head_call){.plan = plan, .all = wish_of(c, plan)};
+}
+
+void heads_guess_all(const hga_plan *plan, const call_needs *needs, head_call *h)
+{
+    *h = (head_call){.plan = plan, .all = {.wanted = needs->wanted}};
+}
+
+/* ---- tensors with all rows of the heads here ---- */
+
+static hga_dtype known_type(uint8_t type) { return type == TYPE_UNKNOWN ? HGA_F32 : (hga_dtype)type; }
+
+/* Their rows, heads side by side. It begins where head 0 would lie, which is never looked at unless it is here. */
+static hga_tensor tensor_here(const head_call *h, hga_id f, hga_id heads, hga_id columns, hga_dtype type, void *memory)
+{
+    hga_id group = heads / h->plan->shape.n_kv_heads, first,
+           end = heads_of_rank(h->plan, h->plan->ranks->exchange->rank, &first);
+    uintptr_t before = (uintptr_t)group * (uintptr_t)first * (uintptr_t)columns * dtype_bytes(type);
+    return (hga_tensor){.data = memory ? (void *)((uintptr_t)memory - before) : NULL,
+                        .rows = h->plan->storage[f].io_n,
+                        .row_stride = (ptrdiff_t)group * (end - first) * columns,
+                        .head_stride = columns,
+                        .dtype = type};
+}
+
+static hga_tensor here(const head_call *h, hga_id f, uint8_t type, void *memory)
+{
+    return tensor_here(h, f, field_heads(h->plan, f), field_columns(h->plan, f), known_type(type), memory);
+}
+
+/* Of the out field, whose gradient is given; of others, where any rank wants it. */
+static int has_gradient(const head_call *h, hga_id f) { return is_out(h->plan, f) || h->all.wanted >> f & 1u; }
+
+/* The call has these tensors in place of the caller's; h->io and h->grad hold their memory. */
+static void take_place(gradient_call *c, head_call *h, const hga_io *io, const hga_grad_io *given)
+{
+    const hga_plan *plan = h->plan;
+    hga_id out = program_bound(&plan->program, HGA_IO_OUT);
+    hga_io whole = *io;
+    hga_grad_io wanted = *given;
+    for (hga_id f = 1; f <= plan->program.n_fields; f++) {
+        if (!is_bound(plan, f)) continue;
+        void *memory = gradient_of(plan, &h->grad, f)->data;
+        *tensor_of(plan, &whole, f) = here(h, f, h->all.type[f], tensor_of(plan, &h->io, f)->data);
+        *gradient_of(plan, &wanted, f) = here(h, f, h->all.d_type[f], has_gradient(h, f) ? memory : NULL);
+    }
+    wanted.d_lse = tensor_here(h, out, plan->shape.n_heads, 1, HGA_F32, h->all.d_lse ? h->grad.d_lse.data : NULL);
+    h->io = whole, h->grad = wanted;
+    c->io = &h->io, c->grad = &h->grad;
+}
+
+void heads_describe(gradient_call *c, head_call *h)
+{
+    for (hga_id f = 1; f <= h->plan->program.n_fields; f++)
+        if (is_bound(h->plan, f)) tensor_of(h->plan, &h->io, f)->data = gradient_of(h->plan, &h->grad, f)->data = h;
+    h->grad.d_lse.data = h;
+    take_place(c, h, c->io, c->grad);
+}
+
+static int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
+
+/* Turns of one rank, at most, which are gathered together. */
+static hga_id most_turns(const gradient_call *c, const hga_plan *plan)
+{
+    hga_id heads = plan->shape.n_kv_heads, n_ranks = plan->ranks->exchange->n_ranks;
+    return c->needs.turns / heads * ((heads + n_ranks - 1) / n_ranks);
+}
+
+void heads_lay_out(const gradient_call *c, head_call *h, carver *room)
+{
+    const hga_plan *plan = h->plan;
+    hga_id out = program_bound(&plan->program, HGA_IO_OUT), heads = plan->shape.n_heads,
+           own = heads_here(plan, &c->needs, heads);
+    int64_t bytes = swap_bytes(plan, out, heads, 1, sizeof(float)), sums = most(GATHERED, most_turns(c, plan));
+    for (hga_id f = 1; f <= plan->program.n_fields; f++) {
+        hga_id all = field_heads(plan, f), columns = field_columns(plan, f);
+        size_t number = dtype_bytes(known_type(h->all.type[f])), d_number = dtype_bytes(known_type(h->all.d_type[f]));
+        int64_t numbers = (int64_t)plan->storage[f].io_n * heads_here(plan, &c->needs, all) * columns;
+        int reads = !is_out(plan, f) || h->reads_out;
+        if (!is_bound(plan, f)) continue;
+        tensor_of(plan, &h->io, f)->data = reads ? carve(room, numbers, number) : NULL;
+        gradient_of(plan, &h->grad, f)->data = has_gradient(h, f) ? carve(room, numbers, d_number) : NULL;
+        bytes = most(bytes, swap_bytes(plan, f, all, columns, number > d_number ? number : d_number));
+    }
+    h->lse = has_lses(plan) ? carve_floats(room, (int64_t)plan->storage[out].io_n * own) : NULL;
+    h->grad.d_lse.data = h->all.d_lse ? carve_floats(room, (int64_t)plan->storage[out].io_n * own) : NULL;
+    h->buffer = carve(room, bytes, 1);
+    h->send = carve(room, swap_packets(plan), sizeof *h->send);
+    h->receive = carve(room, swap_packets(plan), sizeof *h->receive);
+    h->mine = carve(room, sums, sizeof *h->mine);
+    h->gathered = carve(room, plan->ranks->exchange->n_ranks * sums, sizeof *h->gathered);
+}
+
+/* ---- rows come ---- */
+
+static hga_status swap_field(const head_call *h, hga_id f, const hga_tensor *mine, const hga_tensor *to)
+{
+    head_swap s = {h, f, field_heads(h->plan, f), field_columns(h->plan, f), mine, to};
+    hga_tensor none = {.dtype = to->dtype};
+    if (!mine->data) s.mine = &none;
+    return swap_to_heads(&s);
+}
+
+/* Of the output's log-sum-exps, or of their gradient. */
+static hga_status swap_lse(const head_call *h, const hga_tensor *mine, const hga_tensor *to)
+{
+    hga_id out = program_bound(&h->plan->program, HGA_IO_OUT);
+    return swap_to_heads(&(head_swap){h, out, h->plan->shape.n_heads, 1, mine, to});
+}
+
+static hga_status swap_tape(gradient_call *c, const head_call *h)
+{
+    hga_id out = program_bound(&h->plan->program, HGA_IO_OUT);
+    const hga_tensor mine = {.data = (void *)(uintptr_t)c->tape_lse},
+                     to = tensor_here(h, out, h->plan->shape.n_heads, 1, HGA_F32, h->lse);
+    c->tape_lse = to.data, c->lse_row = to.row_stride;
+    return swap_lse(h, &mine, &to);
+}
+
+hga_status heads_open(gradient_call *c, head_call *h, const hga_io *io, const hga_grad_io *given)
+{
+    hga_status st = HGA_OK;
+    const hga_plan *plan = h->plan;
+    take_place(c, h, io, given);
+    for (hga_id f = 1; f <= plan->program.n_fields; f++) {
+        if (!is_bound(plan, f)) continue;
+        const hga_tensor *to = tensor_of(plan, &h->io, f), *d = gradient_of(plan, &h->grad, f);
+        int comes = is_out(plan, f) || (h->grad.accumulate && d->data); /* what is added to is part of the sums */
+        if (to->data) HGA_TRY(swap_field(h, f, program_tensor(&plan->program, io, f), to));
+        if (comes) HGA_TRY(swap_field(h, f, program_gradient(&plan->program, given, f), d));
+    }
+    if (h->all.d_lse) HGA_TRY(swap_lse(h, &given->d_lse, &h->grad.d_lse));
+    if (has_lses(plan)) HGA_TRY(swap_tape(c, h));
+done:
+    return st;
+}
+
+/* ---- sums of tables ---- */
+
+/* Turns [*first, end) are those of the rank's heads; end. */
+static hga_id turns_of_rank(const gradient_call *c, const hga_plan *plan, hga_id rank, hga_id *first)
+{
+    hga_id each = c->needs.turns / plan->shape.n_kv_heads, end = heads_of_rank(plan, rank, first);
+    *first *= each;
+    return end * each;
+}
+
+/* Entries [at, at + n) of a table that has an array for each turn. */
+static hga_status gather_turns(const gradient_call *c, const head_call *h, call_table which, int64_t at, int64_t n)
+{
+    const hga_exchange *x = h->plan->ranks->exchange;
+    hga_id most = most_turns(c, h->plan), first, end = turns_of_rank(c, h->plan, x->rank, &first);
+    size_t bytes = (size_t)n * sizeof(double);
+    memset(h->mine, 0, (size_t)most * bytes);
+    for (hga_id t = first; t < end; t++) memcpy(h->mine + (t - first) * n, c->sums[t].of[which] + at, bytes);
+    hga_status st = x->gather(x->ctx, h->mine, most * (int64_t)bytes, h->gathered);
+    for (hga_id k = 0; !st && k < x->n_ranks; k++) {
+        end = turns_of_rank(c, h->plan, k, &first);
+        for (hga_id t = first; t < end; t++)
+            memcpy(c->sums[t].of[which] + at, h->gathered + ((int64_t)k * most + t - first) * n, bytes);
+    }
+    return st;
+}
+
+/* .. and of one where heads have entries of their own: those of other heads are zeros here. */
+static hga_status gather_entries(const gradient_call *c, const head_call *h, call_table which, int64_t at, int64_t n)
+{
+    const hga_exchange *x = h->plan->ranks->exchange;
+    double *sum = c->sums[0].of[which] + at;
+    hga_status st = x->gather(x->ctx, sum, n * (int64_t)sizeof *sum, h->gathered);
+    for (int64_t i = 0; !st && i < n; i++) {
+        sum[i] = 0;
+        for (hga_id k = 0; k < x->n_ranks; k++) sum[i] += h->gathered[k * n + i];
+    }
+    return st;
+}
+
+static hga_status gather_tables(const gradient_call *c, const head_call *h)
+{
+    hga_status st = HGA_OK;
+    for (call_table which = 0; which < N_TABLES; which++) {
+        int apart = table_is_apart(&c->needs, which);
+        int64_t all = c->needs.entries[which], some = apart ? GATHERED : most(1, GATHERED / most_turns(c, h->plan));
+        for (int64_t at = 0; at < all; at += some)
+            HGA_TRY((apart ? gather_entries : gather_turns)(c, h, which, at, all - at < some ? all - at : some));
+    }
+done:
+    return st;
+}
+
+hga_status heads_close(const gradient_call *c, const head_call *h, const hga_grad_io *wanted)
+{
+    hga_status st = HGA_OK;
+    const hga_plan *plan = h->plan;
+    for (hga_id f = 1; f <= plan->program.n_fields; f++) {
+        if (!(h->all.wanted >> f & 1u)) continue;
+        const hga_tensor *from = program_gradient(&plan->program, &h->grad, f), none = {.dtype = from->dtype};
+        head_swap s = {
+            h, f, field_heads(plan, f), field_columns(plan, f), program_gradient(&plan->program, wanted, f), from};
+        if (!s.mine->data) s.mine = &none;
+        HGA_TRY(swap_to_rows(&s));
+    }
+    HGA_TRY(gather_tables(c, h));
+done:
+    return st;
+}

@@ -1,0 +1,66 @@
+/* rank_heads.h: gradients of a run whose ranks share the heads. Nothing of a gradient passes from one key/value head to
+   another. So each rank is sent all rows of its heads, goes back through them as one process does, by whatever way, and
+   sends rows of gradients to the ranks that own them. What orders sums is found for all heads, whoever has them:
+   gradients have the bits of one process. Where there are more ranks than key/value heads some have none, and only send
+   and receive.
+
+   rank_heads.c    what all ranks bring and want; tensors with all rows of the heads here; sums of tables
+   rank_swap.c     rows of all heads become all rows of some heads, and back */
+#ifndef HGA_GRADIENT_RANK_HEADS_H
+#define HGA_GRADIENT_RANK_HEADS_H
+
+#include "gradient.h"
+#include "ranks.h"
+
+/* What a rank brings and wants, or all of them together: of tensors that have no rows nothing is known. */
+enum { TYPE_UNKNOWN = 0xff };
+typedef struct head_wish {
+    int64_t entries[N_TABLES];
+    int64_t accumulate;
+    uint32_t wanted, d_lse;                                 /* wanted: bit f, the gradient of field f */
+    uint8_t type[HGA_FIELD_SLOTS], d_type[HGA_FIELD_SLOTS]; /* hga_dtype */
+} head_wish;
+
+typedef struct head_call {
+    const hga_plan *plan; /* the rank's */
+    head_wish all;
+    int reads_out;    /* does the way look at the output? */
+    hga_io io;        /* all rows of the heads here; behind lay_out their memory */
+    hga_grad_io grad; /* likewise */
+    float *lse;       /* the tape's, [rows of out][heads here] */
+    void *buffer;     /* the rank's rows of an array, of the other heads */
+    hga_packet *send, *receive;
+    double *mine, *gathered; /* of tables */
+} head_call;
+
+/* Key/value heads [*first, end) are the rank's; end. */
+hga_id heads_of_rank(const hga_plan *plan, hga_id rank, hga_id *first);
+
+/* All ranks tell what they bring and want, and whether they are called for the same; or the rank guesses that the
+   others are called as it is, or for all gradients of float32. Then c is given what it would have, for its needs; memory; all rows of the heads here. */
+hga_status heads_agree(gradient_call *c, const hga_plan *plan, hga_workspace *workspace, head_call *h);
+void heads_guess(const gradient_call *c, const hga_plan *plan, head_call *h);
+void heads_guess_all(const hga_plan *plan, const call_needs *needs, head_call *h);
+void heads_describe(gradient_call *c, head_call *h);
+void heads_lay_out(const gradient_call *c, head_call *h, carver *room);
+hga_status heads_open(gradient_call *c, head_call *h, const hga_io *io, const hga_grad_io *given);
+/* What the heads here have summed up goes to all ranks, and gradients to the ranks that want them. */
+hga_status heads_close(const gradient_call *c, const head_call *h, const hga_grad_io *wanted);
+
+/* ---- rank_swap.c ---- */
+
+/* Rows of a field, with so many columns: the rank's own, of all heads, and all rows, of the heads here. `mine` without
+   data is zeros, or is not wanted. */
+typedef struct head_swap {
+    const head_call *of;
+    hga_id field, heads, columns;
+    const hga_tensor *mine, *here;
+} head_swap;
+
+int64_t swap_packets(const hga_plan *plan);
+int64_t swap_bytes(const hga_plan *plan, hga_id field, hga_id heads, hga_id columns, size_t number);
+/* From the ranks that have rows to those that have heads, and back. */
+hga_status swap_to_heads(const head_swap *s);
+hga_status swap_to_rows(const head_swap *s);
+
+#endif

@@ -1,0 +1,190 @@
+/* rank_swap.c: each rank has some rows of all heads, and is to have all rows of some heads; or the other way round. What
+   comes to heads is received where it stays, and what goes from them is sent from there: rows of one owner lie one
+   behind the other. A row that all ranks have is sent to nobody, and comes home to everybody. */
+#include "rank_heads.h"
+
+#include <string.h>
+
+/* Rows [first, first + n) of a field's tensor that are one rank's or all ranks', from a zeroed struct on; `row`: the
+   first of them in the rank's own tensor, if it has them. */
+typedef struct row_run {
+    int64_t at, next_row, row;
+    hga_id first, n, owner;
+} row_run;
+
+static int is_here(const struct rank_plan *r, hga_id owner)
+{
+    return owner == r->exchange->rank || owner == OWNED_BY_ALL;
+}
+
+static int owned_next(const hga_plan *plan, hga_id field, row_run *x)
+{
+    const struct rank_plan *r = plan->ranks;
+    const field_storage *f = &plan->storage[field];
+    while (x->at < r->n_owned) {
+        const owned_nodes *o = &r->owned[x->at++];
+        hga_id first = o->first > f->io_first ? o->first : f->io_first, end = o->first + o->n;
+        if (end > f->io_first + f->io_n) end = f->io_first + f->io_n;
+        if (first >= end) continue;
+        x->first = first - f->io_first, x->n = end - first, x->owner = o->owner;
+        x->row = x->next_row;
+        if (is_here(r, x->owner)) x->next_row += x->n;
+        return 1;
+    }
+    return 0;
+}
+
+int64_t swap_packets(const hga_plan *plan)
+{
+    const struct rank_plan *r = plan->ranks;
+    int64_t here = 0;
+    for (int64_t i = 0; i < r->n_owned; i++) here += is_here(r, r->owned[i].owner);
+    return r->n_owned + here * r->exchange->n_ranks;
+}
+
+/* Of `heads` those of a rank. */
+typedef struct some_heads {
+    hga_id first, n;
+} some_heads;
+
+static some_heads heads_at(const hga_plan *plan, hga_id heads, hga_id rank)
+{
+    hga_id group = heads / plan->shape.n_kv_heads, first, end = heads_of_rank(plan, rank, &first);
+    return (some_heads){first * group, (end - first) * group};
+}
+
+int64_t swap_bytes(const hga_plan *plan, hga_id field, hga_id heads, hga_id columns, size_t number)
+{
+    some_heads own = heads_at(plan, heads, plan->ranks->exchange->rank);
+    return (int64_t)plan->storage[field].given_n * (heads - own.n) * columns * (int64_t)number;
+}
+
+/* ---- rows ---- */
+
+/* n rows of the rank's own, from `row` on, and some of their heads: to or from memory where they lie side by side.
+   Returns what is behind that. */
+static char *move_rows(const head_swap *s, int64_t row, hga_id n, some_heads heads, char *packed, int to_mine)
+{
+    const hga_tensor *t = s->mine;
+    size_t number = dtype_bytes(t->dtype), bytes = number * (size_t)s->columns;
+    int together = t->head_stride == 0 || t->head_stride == s->columns;
+    hga_id parts = together ? 1 : heads.n;
+    if (together) bytes *= (size_t)heads.n;
+    if (!t->data) {
+        if (!to_mine) memset(packed, 0, (size_t)n * (size_t)parts * bytes);
+        return packed + (size_t)n * (size_t)parts * bytes;
+    }
+    for (int64_t i = row; i < row + n; i++)
+        for (hga_id h = 0; h < parts; h++, packed += bytes) {
+            void *mine = tensor_at(t, s->heads, s->columns, i, heads.first + h);
+            memcpy(to_mine ? mine : packed, to_mine ? packed : mine, bytes);
+        }
+    return packed;
+}
+
+static char *row_here(const head_swap *s, hga_id row)
+{
+    some_heads own = heads_at(s->of->plan, s->heads, s->of->plan->ranks->exchange->rank);
+    return tensor_at(s->here, s->heads, s->columns, row, own.first);
+}
+
+static int64_t bytes_of(const head_swap *s, hga_id rows, some_heads heads)
+{
+    return (int64_t)rows * heads.n * s->columns * (int64_t)dtype_bytes(s->here->dtype);
+}
+
+/* The rank's own rows of its own heads. */
+static void move_own(const head_swap *s, int to_mine)
+{
+    const struct rank_plan *r = s->of->plan->ranks;
+    some_heads own = heads_at(s->of->plan, s->heads, r->exchange->rank);
+    for (row_run x = {0}; own.n && owned_next(s->of->plan, s->field, &x);)
+        if (is_here(r, x.owner)) move_rows(s, x.row, x.n, own, row_here(s, x.first), to_mine);
+}
+
+/* ---- packets ---- */
+
+typedef struct packets {
+    hga_packet *packet;
+    hga_id n;
+} packets;
+
+static void add_packet(packets *p, hga_id rank, int64_t bytes, void *data)
+{
+    if (bytes) p->packet[p->n++] = (hga_packet){rank, bytes, data};
+}
+
+/* Between the rank's own rows, in the buffer, and the heads of others; of rows that all have, too, where these come
+   home. */
+static void list_rows(const head_swap *s, int home, packets *p)
+{
+    const hga_plan *plan = s->of->plan;
+    const struct rank_plan *r = plan->ranks;
+    char *at = s->of->buffer;
+    for (hga_id k = 0; k < r->exchange->n_ranks; k++) {
+        some_heads theirs = heads_at(plan, s->heads, k);
+        for (row_run x = {0}; k != r->exchange->rank && theirs.n && owned_next(plan, s->field, &x);) {
+            if (x.owner != r->exchange->rank && !(home && x.owner == OWNED_BY_ALL)) continue;
+            add_packet(p, k, bytes_of(s, x.n, theirs), at);
+            if (!home) move_rows(s, x.row, x.n, theirs, at, 0);
+            at += bytes_of(s, x.n, theirs);
+        }
+    }
+}
+
+/* Between the heads here and the ranks that own rows. */
+static void list_heads(const head_swap *s, int home, packets *p)
+{
+    const hga_plan *plan = s->of->plan;
+    const struct rank_plan *r = plan->ranks;
+    some_heads own = heads_at(plan, s->heads, r->exchange->rank);
+    for (row_run x = {0}; own.n && owned_next(plan, s->field, &x);) {
+        int64_t bytes = bytes_of(s, x.n, own);
+        if (x.owner != OWNED_BY_ALL && x.owner != r->exchange->rank)
+            add_packet(p, x.owner, bytes, row_here(s, x.first));
+        for (hga_id k = 0; home && x.owner == OWNED_BY_ALL && k < r->exchange->n_ranks; k++)
+            if (k != r->exchange->rank) add_packet(p, k, bytes, row_here(s, x.first));
+    }
+}
+
+/* The rank's own rows move meanwhile. */
+static hga_status run_swap(const head_swap *s, const packets *send, const packets *receive, int home)
+{
+    hga_status st = HGA_OK;
+    const struct rank_plan *r = s->of->plan->ranks;
+    const hga_exchange *e = r->exchange;
+    int channel = rank_channel((hga_id)r->n_batches);
+    HGA_TRY(e->start(e->ctx, channel, send->packet, send->n, receive->packet, receive->n));
+    move_own(s, home);
+    HGA_TRY(e->wait(e->ctx, channel));
+done:
+    return st;
+}
+
+hga_status swap_to_heads(const head_swap *s)
+{
+    packets send = {.packet = s->of->send}, receive = {.packet = s->of->receive};
+    list_rows(s, 0, &send), list_heads(s, 0, &receive);
+    return run_swap(s, &send, &receive, 0);
+}
+
+static void take_rows(const head_swap *s)
+{
+    const hga_plan *plan = s->of->plan;
+    const struct rank_plan *r = plan->ranks;
+    char *at = s->of->buffer;
+    for (hga_id k = 0; k < r->exchange->n_ranks; k++) {
+        some_heads theirs = heads_at(plan, s->heads, k);
+        for (row_run x = {0}; k != r->exchange->rank && theirs.n && owned_next(plan, s->field, &x);)
+            if (is_here(r, x.owner)) at = move_rows(s, x.row, x.n, theirs, at, 1);
+    }
+}
+
+hga_status swap_to_rows(const head_swap *s)
+{
+    packets send = {.packet = s->of->send}, receive = {.packet = s->of->receive};
+    list_heads(s, 1, &send), list_rows(s, 1, &receive);
+    hga_status st = run_swap(s, &send, &receive, 1);
+    if (!st) take_rows(s);
+    return st;
+}

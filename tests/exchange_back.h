@@ -1,0 +1,400 @@
+/* exchange_back.h: ranks that are threads of one process go back, beside the same problem in one process: by heads,
+   when gradients have its bits, and by rows, when they are near. */
+#ifndef EXCHANGE_BACK_H
+#define EXCHANGE_BACK_H
+
+#include "exchange.h"
+#include "modifiers.h"
+
+/* ---- gradients of some rows ---- */
+
+enum { N_GIVEN_TABLES = 10 };
+
+/* What a call wants: of every tensor, and of every table that the problem has. */
+typedef struct gradients {
+    hga_grad_io grad;
+    void *owned[HGA_FIELD_SLOTS + 1], *lse;
+    float *table[N_GIVEN_TABLES];
+    int64_t entries[N_GIVEN_TABLES];
+} gradients;
+
+static const char *const table_name[N_GIVEN_TABLES] = {"rel_key",    "rel_bias", "edge_bias", "node_pos", "type_scale",
+                                                       "log masses", "scale",    "sink",      "slopes",   "additive"};
+
+static inline void want_tables(const problem *p, gradients *g)
+{
+    const hga_io *io = &p->io;
+    const hga_shape *s = &p->shape;
+    hga_id n = hga_graph_nodes(p->graph).n;
+    hga_modifiers m = modifiers_of(io);
+    int scores = find_stage(&p->program, HGA_SCORE) != NULL;
+    const int64_t entries[N_GIVEN_TABLES] = {io->rel_key ? (int64_t)io->n_rel_key * s->dim : 0,
+                                             io->rel_bias ? (int64_t)io->n_rel_bias * s->n_heads : 0,
+                                             io->edge_bias ? io->n_edge_bias * io->edge_bias_heads : 0,
+                                             io->node_pos ? (int64_t)n * s->pos_dim : 0,
+                                             io->type_scale ? io->n_type_scale : 0,
+                                             scores ? n : 0,
+                                             scores,
+                                             m.sink ? s->n_heads : 0,
+                                             m.slopes ? s->n_heads : 0,
+                                             m.additive ? (int64_t)s->n_heads * s->dim : 0};
+    float **const to[N_GIVEN_TABLES] = {
+        &g->grad.d_rel_key,  &g->grad.d_rel_bias, &g->grad.d_edge_bias, &g->grad.d_node_pos, &g->grad.d_type_scale,
+        &g->grad.d_log_mass, &g->grad.d_scale,    &g->grad.d_sink,      &g->grad.d_slopes,   &g->grad.d_additive};
+    for (int i = 0; i < N_GIVEN_TABLES; i++) {
+        g->entries[i] = entries[i];
+        if (!entries[i]) continue;
+        *to[i] = g->table[i] = memory(entries[i], sizeof(float));
+        for (int64_t k = 0; k < entries[i]; k++) g->table[i][k] = 0.25f; /* what is there, where a call adds */
+    }
+}
+
+/* Numbers of a row of the whole problem, whoever has it. */
+static inline void fill_row(hga_tensor *t, hga_id heads, hga_id columns, int64_t row, int64_t whole, uint64_t seed)
+{
+    float *x = random_floats(seed + (uint64_t)whole * 977, 1, (int64_t)heads * columns);
+    for (hga_id h = 0; h < heads; h++)
+        numbers_write(t->dtype, x + (int64_t)h * columns, columns, tensor_at(t, heads, columns, row, h));
+    free(x);
+}
+
+static inline void fill_rows(const some_rows *of, hga_tensor *t, hga_id heads, hga_id columns, uint64_t seed)
+{
+    int64_t row = 0;
+    for (int64_t i = 0; i < of->n_intervals; i++)
+        for (int64_t k = 0; k < of->rows[i].n; k++, row++)
+            fill_row(t, heads, columns, row, of->rows[i].first + k, seed);
+}
+
+/* The output's gradient lies and is of a type as tensors, and gradients, of float32, lie as the other layouts do. */
+static inline void open_gradients(const problem *p, const tensors *t, layout l, int accumulate, gradients *g)
+{
+    layout wanted = l == F16_WIDE ? HEADS_FIRST : l == HEADS_FIRST ? HEADS_FIRST : PACKED;
+    *g = (gradients){.grad = {.accumulate = accumulate}};
+    for (hga_id f = 1; f <= p->program.n_fields; f++) {
+        hga_binding of = p->program.field[f].binding;
+        if (of == HGA_INTERNAL) continue;
+        hga_id heads = program_heads(&p->program, &p->shape, f), columns = program_columns(&p->program, &p->shape, f);
+        hga_tensor *to = (hga_tensor *)program_gradient(&p->program, &g->grad, f);
+        *to = empty_tensor(of == HGA_IO_OUT ? l : wanted, t->of[f].n, heads, columns, &g->owned[f]);
+        fill_rows(&t->of[f], to, heads, columns, 50 + (uint64_t)f);
+    }
+    want_tables(p, g);
+    if (!p->program.has_lse) return;
+    hga_id out = program_bound(&p->program, HGA_IO_OUT);
+    g->grad.d_lse = empty_tensor(PACKED, t->of[out].n, p->shape.n_heads, 1, &g->lse);
+    fill_rows(&t->of[out], &g->grad.d_lse, p->shape.n_heads, 1, 49);
+}
+
+static inline void close_gradients(gradients *g)
+{
+    for (int i = 0; i < HGA_FIELD_SLOTS; i++) free(g->owned[i]);
+    for (int i = 0; i < N_GIVEN_TABLES; i++) free(g->table[i]);
+    free(g->lse);
+}
+
+/* ---- near ---- */
+
+/* In parts of the greatest number: sums in double of what ranks send as float32; and in float32. */
+static const double plainly = 1e-6, quickly = 1e-5;
+
+/* Ranks go back row by row in double, one process perhaps in float32, where what rounds to bfloat16 may round
+   otherwise. */
+static inline double within(const hga_options *o)
+{
+    if (o->generic) return plainly;
+    return o->precision == HGA_PRECISION_BF16 ? 1e-2 : quickly;
+}
+
+/* The greatest difference, in parts of the greatest number. */
+typedef struct nearness {
+    double far, size;
+} nearness;
+
+static inline void look(nearness *n, double got, double want)
+{
+    double far = fabs(got - want);
+    if (!(far <= n->far)) n->far = far;
+    if (fabs(want) > n->size) n->size = fabs(want);
+}
+
+static inline void expect_near(const problem *p, const char *how, const char *of, hga_id rank, nearness n,
+                               double within)
+{
+    double size = n.size > 1 ? n.size : 1; /* sums that are nothing but rounding */
+    if (!(n.far <= within * size))
+        fail_msg("%s, %s: the gradient of %s at rank %d is off by %g of %g", p->name, how, of, rank, n.far, n.size);
+}
+
+/* By heads: of rows a rank's own, and of tables all. */
+static inline void expect_bits(const problem *p, const char *how, hga_id rank, const tensors *rows,
+                               const gradients *got, const gradients *want)
+{
+    for (hga_id f = 1; f <= p->program.n_fields; f++)
+        if (program_is_input(p->program.field[f].binding))
+            compare(p, how, rank, rows, f, program_gradient(&p->program, &got->grad, f),
+                    program_gradient(&p->program, &want->grad, f), program_heads(&p->program, &p->shape, f),
+                    program_columns(&p->program, &p->shape, f));
+    for (int i = 0; i < N_GIVEN_TABLES; i++)
+        if (want->entries[i] && memcmp(got->table[i], want->table[i], (size_t)want->entries[i] * sizeof(float)))
+            fail_msg("%s, %s: rank %d has other bits of the gradient of %s", p->name, how, rank, table_name[i]);
+}
+
+static inline void compare_gradients(const problem *p, const char *how, hga_id rank, const tensors *rows,
+                                     const gradients *got, const gradients *want, double within)
+{
+    for (hga_id f = 1; f <= p->program.n_fields; f++) {
+        if (!program_is_input(p->program.field[f].binding)) continue;
+        hga_id heads = program_heads(&p->program, &p->shape, f), columns = program_columns(&p->program, &p->shape, f);
+        const hga_tensor *a = program_gradient(&p->program, &got->grad, f),
+                         *b = program_gradient(&p->program, &want->grad, f);
+        nearness n = {0};
+        for (int64_t row = 0; row < b->rows; row++) /* of the whole: its size */
+            for (hga_id h = 0; h < heads; h++)
+                for (hga_id c = 0; c < columns; c++) {
+                    double x = (double)((const float *)tensor_at(b, heads, columns, row, h))[c];
+                    look(&n, x, x);
+                }
+        int64_t row = 0;
+        for (int64_t i = 0; i < rows->of[f].n_intervals; i++)
+            for (int64_t k = 0; k < rows->of[f].rows[i].n; k++, row++)
+                for (hga_id h = 0; h < heads; h++) {
+                    const float *x = tensor_at(a, heads, columns, row, h),
+                                *y = tensor_at(b, heads, columns, rows->of[f].rows[i].first + k, h);
+                    for (hga_id c = 0; c < columns; c++) look(&n, (double)x[c], (double)y[c]);
+                }
+        expect_near(p, how, p->program.field[f].name, rank, n, within);
+    }
+    int rounded = within >= 1e-2; /* then tables, which add up much that cancels out, say nothing */
+    for (int i = 0; i < N_GIVEN_TABLES && !rounded; i++) {
+        nearness n = {0};
+        for (int64_t k = 0; k < want->entries[i]; k++) look(&n, (double)got->table[i][k], (double)want->table[i][k]);
+        expect_near(p, how, table_name[i], rank, n, within > plainly ? 10 * within : within);
+    }
+}
+
+/* ---- a run ---- */
+
+/* What a rank does otherwise than the others. */
+typedef enum fault { NO_FAULT, NO_TAPE, NO_VALUE, OTHER_TABLES, NO_GRADIENTS, ADDS, OTHER_TYPE } fault;
+
+typedef struct back_run {
+    rank_run at;
+    gradients g, batch[2]; /* batch: of two samples at once, both the same; where that is asked for */
+    int accumulate, in_batch;
+    int64_t by;
+    fault fault;
+    int wants; /* of queries (1), keys (2) or values (3) alone; 0: everything */
+} back_run;
+
+static inline void want_one(int which, hga_grad_io *grad)
+{
+    if (which != 1) grad->d_query.data = NULL;
+    if (which != 2) grad->d_key.data = NULL;
+    if (which != 3) grad->d_value.data = NULL;
+}
+
+static inline hga_status go_back(back_run *b, hga_plan *plan, hga_workspace *workspace)
+{
+    hga_status st = HGA_OK;
+    rank_run *r = &b->at;
+    void *tape = NULL;
+    hga_io io = r->t.io;
+    hga_allocator a = filling_allocator(&r->f);
+    HGA_TRY(plan_failed(plan, hga_new(&a, hga_plan_tape_bytes(plan), 1, &tape)));
+    io.tape = tape;
+    int64_t asked = 0;
+    for (int i = 0; i < CALLS; i++) {
+        HGA_TRY(hga_plan_execute(plan, workspace, &io));
+        close_gradients(&b->g);
+        open_gradients(r->p, &r->t, r->lie, b->accumulate, &b->g);
+        hga_io given = io;
+        hga_grad_io grad = b->g.grad;
+        if (i == 0 && !b->accumulate && b->fault == NO_FAULT)
+            HGA_TRY(plan_failed(plan, hga_plan_prepare(plan, workspace, &given, &grad)));
+        if (b->fault == NO_TAPE) given.tape = NULL;
+        if (b->fault == NO_VALUE) given.value.data = NULL;
+        if (b->fault == OTHER_TABLES) grad.d_scale = NULL;
+        if (b->fault == ADDS) grad.accumulate = 1;
+        if (b->fault == OTHER_TYPE) grad.d_value.dtype = HGA_BF16;
+        if (b->wants) want_one(b->wants, &grad);
+        HGA_TRY(hga_plan_gradient(plan, workspace, &given, b->fault == NO_GRADIENTS ? NULL : &grad));
+        if (i == 0) asked = r->f.asked;
+    }
+    r->allocated = r->f.asked != asked;
+done:
+    hga_delete(&a, tape, hga_plan_tape_bytes(plan), 1);
+    return st;
+}
+
+static inline hga_status go_back_in_batch(back_run *b, const hga_plan *plan)
+{
+    hga_status st = HGA_OK;
+    rank_run *r = &b->at;
+    hga_workspace *own[2] = {NULL};
+    tensors more;
+    open_tensors(r->p, plan, r->lie, &more);
+    hga_io io[2] = {r->t.io, more.io};
+    hga_grad_io grad[2];
+    for (int i = 0; i < 2; i++) {
+        HGA_TRY(hga_workspace_create(plan, &own[i]));
+        io[i].tape = memory(hga_plan_tape_bytes(plan), 1);
+        open_gradients(r->p, &r->t, r->lie, b->accumulate, &b->batch[i]);
+        grad[i] = b->batch[i].grad;
+    }
+    HGA_TRY(hga_plan_execute_batch(plan, own, io, 2));
+    HGA_TRY(hga_plan_gradient_batch(plan, own, io, grad, 2));
+done:
+    for (int i = 0; i < 2; i++) free(io[i].tape), hga_workspace_destroy(own[i]);
+    close_tensors(&more);
+    return st;
+}
+
+static inline hga_status run_back(back_run *b)
+{
+    rank_run *r = &b->at;
+    hga_plan *plan = NULL;
+    hga_workspace *workspace = NULL;
+    hga_allocator a = filling_allocator(&r->f);
+    hga_status st = HGA_OK;
+    hga_ranks ranks = {.exchange = r->x, .cuts = r->cuts, .gradient_by = b->by};
+    r->options.ranks = &ranks, r->options.allocator = &a, r->options.gradient = 1;
+    HGA_TRY(hga_plan_create(r->p->graph, &r->p->program, &r->p->shape, &r->options, &plan));
+    HGA_TRY(hga_workspace_create(plan, &workspace));
+    open_tensors(r->p, plan, r->lie, &r->t);
+    HGA_TRY(go_back(b, plan, workspace));
+    if (b->in_batch) HGA_TRY(go_back_in_batch(b, plan));
+done:
+    snprintf(r->said, sizeof r->said, "%s", st ? hga_error_detail() : "");
+    hga_workspace_destroy(workspace);
+    hga_plan_destroy(plan);
+    return st;
+}
+
+static inline void *run_thread(void *b)
+{
+    ((back_run *)b)->at.st = run_back(b);
+    return NULL;
+}
+
+static inline void run_all(back_run *b, hga_id n_ranks)
+{
+    for (hga_id r = 0; r < n_ranks; r++) assert_int_equal(pthread_create(&b[r].at.thread, NULL, run_thread, &b[r]), 0);
+    for (hga_id r = 0; r < n_ranks; r++) pthread_join(b[r].at.thread, NULL);
+}
+
+static inline void open_all(const problem *p, const hga_options *o, layout l, const hga_id *cuts, hga_exchange *xs,
+                            hga_id n_ranks, int64_t by, back_run *b)
+{
+    for (hga_id r = 0; r < n_ranks; r++)
+        b[r] = (back_run){.at = {.p = p, .x = &xs[r], .cuts = cuts, .options = *o, .lie = l, .f = {.byte = 0xff}},
+                          .by = by};
+}
+
+static inline void close_all(back_run *b, hga_exchange *xs, hga_id n_ranks)
+{
+    for (hga_id r = 0; r < n_ranks; r++) close_tensors(&b[r].at.t), close_gradients(&b[r].g), hga_dist_destroy(&xs[r]);
+}
+
+/* In one process. */
+typedef struct whole {
+    tensors t;
+    gradients g;
+} whole;
+
+static inline whole go_back_whole(const problem *p, const hga_options *o, layout l, int accumulate)
+{
+    whole w = {0};
+    hga_options mine = *o;
+    hga_plan *plan;
+    hga_workspace *workspace;
+    mine.gradient = 1;
+    open_tensors(p, NULL, l, &w.t);
+    open_gradients(p, &w.t, l, accumulate, &w.g);
+    assert_ok(hga_plan_create(p->graph, &p->program, &p->shape, &mine, &plan));
+    assert_ok(hga_workspace_create(plan, &workspace));
+    void *tape = memory(hga_plan_tape_bytes(plan), 1);
+    w.t.io.tape = tape;
+    assert_ok(hga_plan_execute(plan, workspace, &w.t.io));
+    assert_ok(hga_plan_gradient(plan, workspace, &w.t.io, &w.g.grad));
+    free(tape);
+    hga_workspace_destroy(workspace);
+    hga_plan_destroy(plan);
+    return w;
+}
+
+static inline void close_whole(whole *w) { close_tensors(&w->t), close_gradients(&w->g); }
+
+typedef struct holding {
+    const problem *p;
+    const char *what;
+    hga_options o;
+    layout l;
+    int accumulate;
+    double within;
+    const hga_dist_wire *wire;
+} holding;
+
+/* What comes home to a rank, or goes from it, beside as many numbers as went forward: a log-sum-exp for each state,
+   where merged states go back in float. */
+static inline int64_t log_sum_exps(const problem *p, const hga_halo_list *halo, hga_id n_ranks, hga_id rank, int home)
+{
+    int64_t bytes = 0;
+    for (const hga_transfer *t = halo->transfer; t < halo->transfer + halo->n_transfers; t++) {
+        if (p->program.field[t->field].width != HGA_WIDTH_STATE) continue;
+        hga_id copies = t->to != HGA_EVERY_RANK ? (home ? t->from : t->to) == rank : home ? n_ranks - 1 : 1;
+        if (t->to == HGA_EVERY_RANK && (t->from == rank) != home) continue;
+        bytes += (int64_t)copies * t->n * p->shape.n_heads * (int64_t)sizeof(float);
+    }
+    return bytes;
+}
+
+/* What went forward comes back. */
+static inline void check_both_ways(const holding *h, const hga_id *cuts, hga_id n_ranks, const hga_exchange *xs)
+{
+    const problem *p = h->p;
+    hga_halo_list halo;
+    int merges = !h->o.generic && !find_stage(&p->program, HGA_ENERGY);
+    assert_ok(halo_find(p->graph, &p->program, &p->shape, cuts, n_ranks, 0, NULL, &halo));
+    for (hga_id r = 0; r < n_ranks; r++) {
+        hga_dist_counts c = hga_dist_in_process_counts(&xs[r]);
+        int64_t both = halo.load[r].bytes_in + halo.load[r].bytes_out;
+        assert_int_equal(c.bytes_in, CALLS * (both + merges * log_sum_exps(p, &halo, n_ranks, r, 1)));
+        assert_int_equal(c.bytes_out, CALLS * (both + merges * log_sum_exps(p, &halo, n_ranks, r, 0)));
+    }
+    hga_halo_clear(&halo);
+}
+
+static inline void hold_by(int64_t by, const holding *h, const hga_id *cuts, hga_id n_ranks, const whole *want)
+{
+    hga_exchange xs[MOST_RANKS];
+    back_run b[MOST_RANKS];
+    char how[200];
+    snprintf(how, sizeof how, "%s, %d ranks by %s", h->what, n_ranks, by == HGA_BY_ROWS ? "rows" : "heads");
+    assert_ok(hga_dist_in_process(n_ranks, h->wire, xs));
+    open_all(h->p, &h->o, h->l, cuts, xs, n_ranks, by, b);
+    for (hga_id r = 0; r < n_ranks; r++) b[r].accumulate = h->accumulate;
+    run_all(b, n_ranks);
+    for (hga_id r = 0; r < n_ranks; r++) {
+        if (b[r].at.st) fail_msg("%s, %s: rank %d: %s", h->p->name, how, r, b[r].at.said);
+        compare_tensors(h->p, how, r, &b[r].at.t, &want->t);
+        if (by == HGA_BY_ROWS)
+            compare_gradients(h->p, how, r, &b[r].at.t, &b[r].g, &want->g, h->within);
+        else
+            expect_bits(h->p, how, r, &b[r].at.t, &b[r].g, &want->g);
+        if (h->l < BF16_PACKED && b[r].at.allocated) fail_msg("%s, %s: rank %d allocates", h->p->name, how, r);
+        assert_int_equal(b[r].at.f.live, 0);
+        for (int i = 0; i < N_GIVEN_TABLES; i++)
+            if (b[r].g.entries[i]) assert_same_bits(table_name[i], b[r].g.table[i], b[0].g.table[i], b[0].g.entries[i]);
+    }
+    if (by == HGA_BY_ROWS) check_both_ways(h, cuts, n_ranks, xs);
+    close_all(b, xs, n_ranks);
+}
+
+static inline void hold_back(const holding *h, const hga_id *cuts, hga_id n_ranks, const whole *want)
+{
+    hold_by(HGA_BY_HEADS, h, cuts, n_ranks, want);
+    hold_by(HGA_BY_ROWS, h, cuts, n_ranks, want);
+}
+
+#endif

@@ -1,0 +1,159 @@
+/* way_cases.h: the ways back, each with problems that go it. */
+#ifndef WAY_CASES_H
+#define WAY_CASES_H
+
+#include "by_hand.h"
+
+/* ---- the ways ---- */
+
+typedef struct row {
+    const char *way, *words; /* its name; a program of the builders', or .. */
+    const char *variant;     /* .. a variant of the tests' table, or .. */
+    problem (*by_hand)(hga_id n, const hga_shape *shape);
+    hga_id n;
+    hga_shape shape, grouped; /* grouped: several query heads for one key/value head */
+    hga_options options;
+    int sinks;    /* alone: no plan need know of them */
+    int additive; /* scores are sums, with a vector for each head */
+} row;
+
+/* A row's edges come from anywhere, some with weights, some twice; some rows have none. */
+static problem listed(hga_id n, const hga_shape *shape)
+{
+    problem p = {.name = "edges listed one by one", .shape = *shape};
+    uint64_t rng = 1;
+    hga_id near;
+    hga_builder *b = tokens_alone(n);
+    assert_ok(hga_builder_add_relation(b, "near", &near));
+    for (hga_id v = 0; v < n; v++)
+        for (hga_id i = 0; i < v % 12; i++) {
+            hga_id u = random_below(&rng, n);
+            assert_ok(hga_builder_add_edge(b, near, u, v, 0, u % 5 ? 1 : 0.5f));
+        }
+    p.graph = finished(b);
+    assert_ok(hga_program_attention(&p.program, near));
+    problem_fill(&p, 1);
+    return p;
+}
+
+/* Families of five whose edges have types: to forget relative keys is to be wrong, which with one type it is not. */
+static problem typed_families(hga_id n, const hga_shape *shape)
+{
+    problem p = {.name = "families of five, with types", .shape = *shape};
+    const hga_id each = 5;
+    hga_id above, root, near, n_above = n / each;
+    hga_graph *plain;
+    hga_builder *b = tokens_alone(n_above * each);
+    assert_ok(hga_builder_add_level(b, n_above, &above));
+    assert_ok(hga_builder_add_level(b, 1, &root));
+    assert_ok(hga_builder_set_families(b, above, 0, n_above * each, each));
+    assert_ok(hga_builder_set_families(b, root, above, n_above, n_above));
+    assert_ok(hga_builder_add_relation(b, "sibling", &near));
+    hga_block families = {.n_dst = each, .n_src = each, .count = n_above, .dst_step = each, .src_step = each};
+    families.shape = HGA_OFF_DIAGONAL, families.type_src = 1;
+    assert_ok(hga_builder_add_blocks(b, near, &families));
+    hga_block top = {.dst = above, .n_dst = n_above, .src = above, .n_src = n_above, .shape = HGA_OFF_DIAGONAL};
+    top.type = each;
+    assert_ok(hga_builder_add_blocks(b, near, &top));
+    p.graph = finished(b);
+    assert_ok(hga_build("hsa branching=5", n, &plain, &p.program)); /* for its program */
+    hga_graph_destroy(plain);
+    problem_fill(&p, 1);
+    return p;
+}
+
+/* HSA whose states attend a second time, otherwise, before energies are made of them. */
+static problem attends_twice(hga_id n, const hga_shape *shape)
+{
+    problem p = {.name = "hsa that attends twice", .shape = *shape};
+    assert_ok(hga_build("hsa branching=2,4,8", n, &p.graph, &p.program));
+    hga_stage *stage = p.program.stage, more;
+    hga_id attend = (hga_id)(find_stage(&p.program, HGA_SCORE) - stage), last = p.program.n_stages;
+    const hga_stage *s = &stage[attend];
+    assert_ok(hga_program_attend_more(&p.program, s->relation, s->query, s->key, s->value, s->out, !s->by_mass));
+    more = stage[last];
+    memmove(stage + attend + 2, stage + attend + 1, (size_t)(last - attend - 1) * sizeof *stage);
+    stage[attend + 1] = more;
+    problem_fill(&p, 1);
+    return p;
+}
+
+/* A cap and slopes, of calls whose plans were made for them, contents being as large as the cap; and sinks, where the
+   output has a log-sum-exp. */
+enum { MODIFIED = HGA_MODIFIES_SOFTCAP | HGA_MODIFIES_SLOPES };
+static const float slopes[] = {0.5f, 0.05f, 0, 0.2f};
+static const float sinks[] = {0.5f, -1, 2, -INFINITY};
+static const hga_modifiers modifiers = {.size = sizeof modifiers, .softcap = 0.5f, .sink = sinks, .slopes = slopes},
+                           sloping = {.size = sizeof sloping, .slopes = slopes},
+                           sinking = {.size = sizeof sinking, .sink = sinks};
+static const float vectors[4 * 32] = {0.5f, -1, 0.25f, 1, 0.75f, -0.5f};
+static const hga_modifiers adding = {.size = sizeof adding, .additive = vectors};
+
+#define SHORT \
+    .shape = {.n_heads = 4, .dim = 8, .dim_v = 4}, .grouped = {.n_heads = 4, .n_kv_heads = 2, .dim = 1, .dim_v = 12}
+#define SHAPES .shape = {.n_heads = 4, .dim = 16}, .grouped = {.n_heads = 4, .n_kv_heads = 2, .dim = 16, .dim_v = 32}
+
+static const row rows[] = {
+    {"a family of siblings at a time, all heads together", "hsa branching=2,4,8", NULL, NULL, 600, SHAPES, {0}},
+    {"a family of siblings at a time, all heads together", NULL, NULL, typed_families, 150, SHAPES, {0}},
+    {"row by row and source by source, all heads together", NULL, NULL, listed, 300, SHAPES, {0}},
+    {"row by row and source by source, all heads together", NULL, NULL, listed, 300, SHAPES, {0}, .sinks = 1},
+    {"row by row and source by source, all heads together", NULL, NULL, listed, 300, SHAPES, {.dropout = 0.2f}},
+    {"row by row and source by source, all heads together", NULL, NULL, listed, 300, SHORT, {.dropout = 0.2f}},
+    {"row by row and source by source, all heads together", NULL, NULL, listed, 300, SHAPES, {0}, .additive = 1},
+    {"row by row and source by source, all heads together", NULL, NULL, listed, 300, SHORT, {0}, .additive = 1},
+    {"sums from end to end, all heads together", NULL, "coarse", NULL, 300, SHAPES, {0}},
+    {"a subtree at a time, a head at a time",
+     "htransformer block=4",
+     NULL,
+     NULL,
+     700,
+     SHAPES,
+     {.gradient_subtree = 64}},
+    {"a head at a time", "window left=20 right=10", NULL, NULL, 500, SHAPES, {.gradient_strips = 3}},
+    {"a head at a time", "bpt k=4", NULL, NULL, 200, SHAPES, {0}},
+    {"a head at a time", "bpt k=4", NULL, NULL, 200, SHAPES, {.dropout = 0.2f}},
+    {"a head at a time", NULL, NULL, attends_twice, 300, SHAPES, {0}},
+    {"a head at a time", "window left=20 right=10", NULL, NULL, 500, SHAPES, {.modifiers = MODIFIED}},
+    {"a head at a time", "bpt k=4", NULL, NULL, 200, SHAPES, {.dropout = 0.2f, .modifiers = MODIFIED}},
+    {"a head at a time", NULL, NULL, listed, 120, SHAPES, {.modifiers = MODIFIED}},
+    {"a head at a time", NULL, NULL, attends_twice, 300, SHAPES, {.modifiers = HGA_MODIFIES_SLOPES}},
+    {"a subtree at a time, a head at a time",
+     "htransformer block=4",
+     NULL,
+     NULL,
+     700,
+     SHAPES,
+     {.gradient_subtree = 64, .modifiers = MODIFIED}},
+    {"a subtree at a time, a head at a time", "htransformer block=4", NULL, NULL, 300, SHAPES, {0}, .sinks = 1},
+    {"a head at a time", "dilated segments=16,64 dilations=1,4", NULL, NULL, 200, SHAPES, {0}, .sinks = 1},
+    {"row by row in double", "window left=5 right=4", NULL, NULL, 60, SHAPES, {.generic = 1}},
+};
+enum { N_ROWS = sizeof rows / sizeof *rows };
+
+static problem of_words(const row *r, const hga_shape *shape)
+{
+    problem p = {.shape = *shape};
+    snprintf(p.name, sizeof p.name, "%s", r->words);
+    assert_ok(hga_build(r->words, r->n, &p.graph, &p.program));
+    problem_fill(&p, 1);
+    return p;
+}
+
+static inline problem problem_of(const row *r, const hga_shape *shape)
+{
+    problem p = {.shape = *shape};
+    if (r->by_hand)
+        p = r->by_hand(r->n, shape);
+    else if (r->words)
+        p = of_words(r, shape);
+    else
+        variant_build(variant_named(r->variant), r->n, 1, shape, &p);
+    p.options.modifiers = r->options.modifiers;
+    if (p.options.modifiers) p.io.modifiers = p.options.modifiers == MODIFIED ? &modifiers : &sloping;
+    if (r->sinks) p.io.modifiers = &sinking;
+    if (r->additive) p.io.modifiers = &adding, p.program.scores = HGA_SCORES_ADDITIVE, p.program.negative_slope = 0.2f;
+    return p;
+}
+
+#endif
