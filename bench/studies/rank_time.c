@@ -1,7 +1,7 @@
 /* rank_time.c: processor time of a rank's calls, beside one process'.
    `bench_rank_time [TOKENS [RANKS [REPEATS [HEADS DIM [VARIANT]]]]]`: forward and backward of one process and of a rank
    in the middle, which is alone (rank_alone.h), in turns; medians, milliseconds of the calling thread. `part` is the
-   rank's of one process': 1 / RANKS where nothing is computed twice. */
+   rank's of one process': 1 / RANKS where nothing is computed twice. Backward by heads and by rows (hga_ranks). */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -37,13 +37,14 @@ done:
     return st;
 }
 
-static hga_status make(timed *t, const char *words, hga_id tokens, hga_id n_ranks, const hga_shape *shape)
+static hga_status make(timed *t, const char *words, hga_id tokens, hga_id n_ranks, int64_t by, const hga_shape *shape)
 {
     hga_status st = HGA_OK;
     hga_options options = {.threads = 1, .gradient = 1};
     int64_t bytes;
     HGA_TRY(bench_case_make(words, tokens, &t->c));
     HGA_TRY(rank_alone_make(n_ranks / 2, n_ranks, tokens, &t->rank));
+    t->rank.ranks.gradient_by = by;
     if (n_ranks > 1) options.ranks = &t->rank.ranks;
     HGA_TRY(hga_plan_create(t->c.graph, &t->c.program, shape, &options, &t->c.plan));
     HGA_TRY(hga_workspace_create(t->c.plan, &t->c.workspace));
@@ -85,30 +86,41 @@ static double median(double *took, int n)
     return took[n / 2] * 1e3;
 }
 
+/* One process, and a rank by heads and by rows. */
+enum { ONE, BY_HEADS, BY_ROWS, N_TIMED };
+
+static void print_part(double all, double part) { printf(" %8.2f %6.3f", part, part / all); }
+
+static void print_times(const char *words, timed *const t[N_TIMED], int repeats)
+{
+    double took[N_TIMED][N_CALLS];
+    for (int i = 0; i < N_TIMED; i++)
+        for (int k = 0; k < N_CALLS; k++) took[i][k] = median(t[i]->took[k], repeats);
+    printf("%-24s %10.2f", words, took[ONE][FORWARD]);
+    print_part(took[ONE][FORWARD], took[BY_HEADS][FORWARD]);
+    printf(" %11.2f", took[ONE][BACKWARD]);
+    for (int i = BY_HEADS; i < N_TIMED; i++) print_part(took[ONE][BACKWARD], took[i][BACKWARD]);
+    printf("\n");
+    fflush(stdout);
+}
+
 static hga_status race(const char *words, hga_id tokens, hga_id n_ranks, int repeats, const hga_shape *shape)
 {
     hga_status st = HGA_OK;
-    timed *one = NULL, *rank = NULL;
-    HGA_TRY(bench_new(1, sizeof *one, &one));
-    HGA_TRY(bench_new(1, sizeof *rank, &rank));
-    *one = (timed){0}, *rank = (timed){0};
-    HGA_TRY(make(one, words, tokens, 1, shape));
-    HGA_TRY(make(rank, words, tokens, n_ranks, shape));
-    for (int i = -1; i < repeats; i++) {
-        HGA_TRY(call(one, i));
-        HGA_TRY(call(rank, i));
+    timed *t[N_TIMED] = {NULL};
+    for (int i = 0; i < N_TIMED; i++) {
+        HGA_TRY(bench_new(1, sizeof *t[i], &t[i]));
+        *t[i] = (timed){0};
+        HGA_TRY(make(t[i], words, tokens, i == ONE ? 1 : n_ranks, i == BY_ROWS ? HGA_BY_ROWS : HGA_BY_HEADS, shape));
     }
-    printf("%-24s", words);
-    for (int i = 0; i < N_CALLS; i++) {
-        double all = median(one->took[i], repeats), part = median(rank->took[i], repeats);
-        printf(" %11.2f %8.2f %6.3f", all, part, part / all);
-    }
-    printf("\n");
-    fflush(stdout);
+    for (int k = -1; k < repeats; k++)
+        for (int i = 0; i < N_TIMED; i++) HGA_TRY(call(t[i], k));
+    print_times(words, t, repeats);
 done:
-    if (one) clear(one);
-    if (rank) clear(rank);
-    free(one), free(rank);
+    for (int i = 0; i < N_TIMED; i++) {
+        if (t[i]) clear(t[i]);
+        free(t[i]);
+    }
     return st;
 }
 
@@ -121,7 +133,8 @@ int main(int n_words, char **word)
     hga_shape shape = {.n_heads = bench_argument(n_words, word, 4, 8), .dim = bench_argument(n_words, word, 5, 64)};
     int failed = 0;
     if (repeats > MOST_REPEATS) repeats = MOST_REPEATS;
-    printf("%-24s %11s %8s %6s %11s %8s %6s\n", "variant", "forward ms", "rank", "part", "backward ms", "rank", "part");
+    printf("%-24s %10s %8s %6s %11s %8s %6s %8s %6s\n", "variant", "forward ms", "rank", "part", "backward ms",
+           "by heads", "part", "by rows", "part");
     for (size_t i = 0; i < sizeof all / sizeof *all && !failed; i++) {
         if (n_words > 6 && strcmp(word[6], all[i]) != 0) continue;
         hga_status st = race(all[i], tokens, n_ranks, repeats, &shape);

@@ -66,20 +66,18 @@ int64_t swap_bytes(const hga_plan *plan, hga_id field, hga_id heads, hga_id colu
 static char *move_rows(const head_swap *s, int64_t row, hga_id n, some_heads heads, char *packed, int to_mine)
 {
     const hga_tensor *t = s->mine;
-    size_t number = dtype_bytes(t->dtype), bytes = number * (size_t)s->columns;
     int together = t->head_stride == 0 || t->head_stride == s->columns;
     hga_id parts = together ? 1 : heads.n;
-    if (together) bytes *= (size_t)heads.n;
-    if (!t->data) {
-        if (!to_mine) memset(packed, 0, (size_t)n * (size_t)parts * bytes);
-        return packed + (size_t)n * (size_t)parts * bytes;
+    size_t bytes = dtype_bytes(t->dtype) * (size_t)s->columns * (size_t)(heads.n / parts),
+           all = (size_t)n * (size_t)parts;
+    if (!t->data && !to_mine) memset(packed, 0, all * bytes);
+    for (hga_id h = 0; t->data && n > 0 && h < parts; h++) {
+        char *mine = tensor_at(t, s->heads, s->columns, row, heads.first + h), *at = packed + (size_t)h * bytes;
+        ptrdiff_t step = (char *)tensor_at(t, s->heads, s->columns, row + 1, heads.first + h) - mine;
+        for (hga_id i = 0; i < n; i++, mine += step, at += (size_t)parts * bytes)
+            memcpy(to_mine ? mine : at, to_mine ? at : mine, bytes);
     }
-    for (int64_t i = row; i < row + n; i++)
-        for (hga_id h = 0; h < parts; h++, packed += bytes) {
-            void *mine = tensor_at(t, s->heads, s->columns, i, heads.first + h);
-            memcpy(to_mine ? mine : packed, to_mine ? packed : mine, bytes);
-        }
-    return packed;
+    return packed + all * bytes;
 }
 
 static char *row_here(const head_swap *s, hga_id row)
