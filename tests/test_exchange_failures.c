@@ -306,12 +306,14 @@ static void what_ranks_cannot_do_is_named(void **state)
     hga_id cuts[] = {0, 40};
     for (int i = 0; i < 3; i++) {
         assert_ok(hga_dist_in_process(1, NULL, &x));
-        assert_refused(HGA_EUNSUPPORTED, refused[i].text, plan_alone(&p, refused[i].o, &(hga_ranks){&x, cuts, {0}}));
+        assert_refused(HGA_EUNSUPPORTED, refused[i].text,
+                       plan_alone(&p, refused[i].o, &(hga_ranks){.exchange = &x, .cuts = cuts}));
         hga_dist_destroy(&x);
     }
     for (int i = 0; i < 2; i++) {
         assert_ok(hga_dist_in_process(1, NULL, &x));
-        assert_refused(HGA_EINVAL, wrong[i].text, plan_alone(&p, none, &(hga_ranks){&x, wrong[i].cuts, {0}}));
+        assert_refused(HGA_EINVAL, wrong[i].text,
+                       plan_alone(&p, none, &(hga_ranks){.exchange = &x, .cuts = wrong[i].cuts}));
         hga_dist_destroy(&x);
     }
     /* rounded in place, after the tree's means have read them */
@@ -320,15 +322,18 @@ static void what_ranks_cannot_do_is_named(void **state)
     assert_ok(hga_dist_in_process(1, NULL, &x));
     const hga_options plain = {.threads = 1, .generic = 1, .precision = HGA_PRECISION_BF16};
     assert_refused(HGA_EUNSUPPORTED, "before a later one writes it",
-                   plan_alone(&tree, plain, &(hga_ranks){&x, cuts, {0}}));
+                   plan_alone(&tree, plain, &(hga_ranks){.exchange = &x, .cuts = cuts}));
     hga_dist_destroy(&x);
     problem_clear(&tree);
-    assert_refused(HGA_EINVAL, "no exchange", plan_alone(&p, none, &(hga_ranks){NULL, cuts, {0}}));
+    assert_refused(HGA_EINVAL, "no exchange", plan_alone(&p, none, &(hga_ranks){.exchange = NULL, .cuts = cuts}));
     assert_ok(hga_dist_in_process(1, NULL, &x));
-    assert_refused(HGA_EINVAL, "no cuts", plan_alone(&p, none, &(hga_ranks){&x, NULL, {0}}));
+    assert_refused(HGA_EINVAL, "no cuts", plan_alone(&p, none, &(hga_ranks){.exchange = &x, .cuts = NULL}));
+    assert_refused(HGA_EINVAL, "gradient_by 2 is neither",
+                   plan_alone(&p, none, &(hga_ranks){.exchange = &x, .cuts = cuts, .gradient_by = 2}));
     hga_exchange short_one = x;
     short_one.size = 8;
-    assert_refused(HGA_EINVAL, "an exchange of 8 bytes", plan_alone(&p, none, &(hga_ranks){&short_one, cuts, {0}}));
+    assert_refused(HGA_EINVAL, "an exchange of 8 bytes",
+                   plan_alone(&p, none, &(hga_ranks){.exchange = &short_one, .cuts = cuts}));
     hga_dist_destroy(&x);
     problem_clear(&p);
 }

@@ -203,10 +203,18 @@ class Interval(NamedTuple):
     n: int
 
 
+def _shared_by(words: str) -> int:
+    by = {"heads": lib.HGA_BY_HEADS, "rows": lib.HGA_BY_ROWS}
+    if words not in by:
+        raise refuse(f"distributed: gradient_by {words!r} is neither 'heads' nor 'rows'")
+    return int(by[words])
+
+
 class Distributed:
     """A hierarchy whose tokens the ranks of a group share out. Every rank makes it, and calls it, together with the others."""
 
-    def __init__(self, h: Hierarchy, group: Optional[Any] = None, cuts: Optional[Sequence[int]] = None) -> None:
+    def __init__(self, h: Hierarchy, group: Optional[Any] = None, cuts: Optional[Sequence[int]] = None,
+                 gradient_by: str = "heads") -> None:  # fmt: skip
         if not dist.is_initialized():
             raise refuse("distributed: torch.distributed.init_process_group has not been called")
         self.hierarchy = h
@@ -215,12 +223,13 @@ class Distributed:
         refused: Optional[Exception] = None
         try:
             self.cuts = self._checked(h, cuts)
+            by = _shared_by(gradient_by)
         except Exception as e:
             refused = e
         self._transport.agree(refused, (), True)
         self._ranks = ffi.new("hga_ranks *")
         self._cuts = ffi.new("hga_id[]", self.cuts)
-        self._ranks.exchange, self._ranks.cuts = self._transport.c, self._cuts
+        self._ranks.exchange, self._ranks.cuts, self._ranks.gradient_by = self._transport.c, self._cuts, by
         self._plans: Dict[Tuple[Any, ...], Tuple[Any, Any]] = {}
         plan = self._new_plan(h, (1, 1, 1, 1, 0, 1, "f32", None, 0, 0, 0.0, False))
         self._rows = {which: self._find_rows(plan, which) for which in ("query", "key", "value", "out")}
@@ -412,9 +421,9 @@ class Call:
 
     def back(self, plan: Any, workspace: Any, tapes: np.ndarray, out: np.ndarray, d_out: np.ndarray, d_lse: Optional[np.ndarray],
              grads: Dict[str, np.ndarray]) -> None:  # fmt: skip
-        """What is asked for, which holds zeros, over all samples."""
+        """What is asked for, which holds zeros, over all samples. What is added to is sent, too: only tables need it."""
         g = ffi.new("hga_grad_io *")
-        g.accumulate = 1
+        g.accumulate = int(np.prod(self.arrays[0].shape[:-3])) > 1 and any(name in grads for name in Tables.ARRAYS)
         for name in Tables.ARRAYS:
             if name in grads:
                 setattr(g, "d_" + name, floats_at(grads[name]))
@@ -488,8 +497,11 @@ def _gradient(call: Call, name: str, given: Any, grads: Dict[str, np.ndarray]) -
     return torch.from_numpy(x).reshape(given.shape).to(given.dtype)
 
 
-def distributed(h: Hierarchy, group: Optional[Any] = None, *, cuts: Optional[Sequence[int]] = None) -> Distributed:
+def distributed(h: Hierarchy, group: Optional[Any] = None, *, cuts: Optional[Sequence[int]] = None,
+                gradient_by: str = "heads") -> Distributed:  # fmt: skip
     """The hierarchy on the ranks of a torch.distributed group (None: all), whose messages go by gloo: rank r has tokens
     [cuts[r], cuts[r + 1]), as many as the others where no cuts are given, and ``.attention(q, k, v)`` takes and gives its rows.
-    All ranks call it together."""
-    return Distributed(h, group, cuts)
+    All ranks call it together. Gradients have the bits of one process where ranks share heads on the way back; with
+    ``gradient_by="rows"`` they share rows, which sends few bytes, keeps more ranks than key/value heads at work, and adds up in
+    another order."""
+    return Distributed(h, group, cuts, gradient_by)

@@ -221,9 +221,18 @@ def near(got, want, what, within=1e-5):
     assert got.shape == want.shape and got.dtype == want.dtype and far <= within * max(size, 1e-3), f"{what}: {far} of {size}"
 
 
-def goes_back(h, batch=(), layout="bhnd", tables=None, within=1e-5, kind=None, **options):
-    """Are the gradients of this rank's rows, and of tables, near those of one process?"""
-    d = hga.torch.distributed(h)
+def goes_back(*args, **options):
+    goes_back_by("heads", *args, **options)
+    goes_back_by("rows", *args, **options)
+
+
+def equal(got, want, what, within):
+    assert torch.equal(got, want), f"{what}: other bits than in one process"
+
+
+def goes_back_by(by, h, batch=(), layout="bhnd", tables=None, within=1e-5, kind=None, **options):
+    """Have the gradients of this rank's rows, and of tables, the bits of one process? Or, where ranks share rows, are they near?"""
+    d, like = hga.torch.distributed(h, gradient_by=by), equal if by == "heads" else near
     g = torch.Generator().manual_seed(9)
     whole = [x.to(kind) if kind else x for x in random(h, batch)]
     axis = -2
@@ -239,9 +248,9 @@ def goes_back(h, batch=(), layout="bhnd", tables=None, within=1e-5, kind=None, *
     ((out * asked).sum() + (lse * asked_lse).sum()).backward()
     ((got * d.cut(asked, "out", axis)).sum() + (got_lse * d.cut(asked_lse, "out", axis + 1)).sum()).backward()
     for x, all_, which in zip(mine, whole, ("query", "key", "value")):
-        near(x.grad, d.cut(all_.grad, which, axis), which, within)
+        like(x.grad, d.cut(all_.grad, which, axis), which, within)
     for name in one:
-        near(many[name].grad, one[name].grad, name, 10 * within)
+        like(many[name].grad, one[name].grad, name, 10 * within)
 
 
 def trees_go_back(rank, n):
@@ -252,14 +261,15 @@ def trees_go_back(rank, n):
 
 def families_go_back(rank, n):
     h = hga.hsa(200, branching=[2, 4])
-    d = hga.torch.distributed(h)
-    whole = random(h)
-    mine = [x.requires_grad_() for x in cut(d, whole)]
-    whole = [x.requires_grad_() for x in whole]
-    h.attention(*whole).square().sum().backward()
-    d.attention(*mine).square().sum().backward()
-    for x, all_, which in zip(mine, whole, ("query", "key", "value")):
-        near(x.grad, d.cut(all_.grad, which), which)
+    for by in ("heads", "rows"):
+        d = hga.torch.distributed(h, gradient_by=by)
+        whole = random(h)
+        mine = [x.requires_grad_() for x in cut(d, whole)]
+        whole = [x.requires_grad_() for x in whole]
+        h.attention(*whole).square().sum().backward()
+        d.attention(*mine).square().sum().backward()
+        for x, all_, which in zip(mine, whole, ("query", "key", "value")):
+            (equal if by == "heads" else near)(x.grad, d.cut(all_.grad, which), which, 1e-5)
 
 
 def options_and_tables_go_back(rank, n):
@@ -322,6 +332,7 @@ def what_is_written_over_all_raise(rank, n):
 def what_cannot_be_shared_is_refused(rank, n):
     refused("in one process", lambda: hga.torch.distributed(hga.dense(40).order("degree")))
     refused("cuts for", lambda: hga.torch.distributed(hga.dense(40), cuts=[0, 40, 40, 40, 40, 40, 40]))
+    refused("gradient_by 'columns' is neither 'heads' nor 'rows'", lambda: hga.torch.distributed(hga.dense(40), gradient_by="columns"))
     refused("is not one of", lambda: hga.torch.distributed(hga.dense(40)).rows("values"))
 
 
