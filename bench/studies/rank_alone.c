@@ -13,7 +13,8 @@
 static hga_status start(void *ctx, int channel, const hga_packet *send, hga_id n_send, const hga_packet *receive,
                         hga_id n_receive)
 {
-    (void)ctx;
+    rank_alone *r = ctx;
+    for (hga_id i = 0; i < n_send && channel != HGA_CHANNEL_OF_CALLS; i++) r->sent += send[i].bytes;
     for (hga_id i = 0; i < n_receive; i++)
         if (channel == HGA_CHANNEL_OF_CALLS && n_send > 0)
             memcpy(receive[i].data, send[0].data, (size_t)receive[i].bytes);
@@ -38,8 +39,8 @@ static hga_status wait_for(void *ctx, int channel)
 /* All say what this one says. */
 static hga_status gather(void *ctx, const void *mine, int64_t bytes, void *all)
 {
-    const hga_exchange *x = ctx;
-    for (hga_id r = 0; r < x->n_ranks; r++) memcpy((char *)all + r * bytes, mine, (size_t)bytes);
+    const rank_alone *x = ctx;
+    for (hga_id r = 0; r < x->exchange.n_ranks; r++) memcpy((char *)all + r * bytes, mine, (size_t)bytes);
     return HGA_OK;
 }
 
@@ -49,7 +50,7 @@ hga_status rank_alone_make(hga_id rank, hga_id n_ranks, hga_id tokens, rank_alon
 {
     out->exchange =
         (hga_exchange){sizeof(hga_exchange), rank, n_ranks, NULL, start, test, wait_for, gather, fail, NULL};
-    out->exchange.ctx = &out->exchange;
+    out->exchange.ctx = out, out->sent = 0;
     hga_status st = bench_new(n_ranks + 1, sizeof *out->cuts, &out->cuts);
     for (hga_id r = 0; !st && r <= n_ranks; r++) out->cuts[r] = (hga_id)((int64_t)tokens * r / n_ranks);
     out->ranks = (hga_ranks){.exchange = &out->exchange, .cuts = out->cuts};

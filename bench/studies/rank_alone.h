@@ -9,6 +9,7 @@ typedef struct rank_alone {
     hga_exchange exchange;
     hga_id *cuts;
     hga_ranks ranks; /* for hga_options.ranks; keep it where it is */
+    int64_t sent;    /* bytes of rows so far */
 } rank_alone;
 
 /* Rank `rank` of n_ranks that share the tokens evenly. */

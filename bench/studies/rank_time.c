@@ -1,7 +1,8 @@
 /* rank_time.c: processor time of a rank's calls, beside one process'.
    `bench_rank_time [TOKENS [RANKS [REPEATS [HEADS DIM [VARIANT]]]]]`: forward and backward of one process and of a rank
    in the middle, which is alone (rank_alone.h), in turns; medians, milliseconds of the calling thread. `part` is the
-   rank's of one process': 1 / RANKS where nothing is computed twice. Backward by heads and by rows (hga_ranks). */
+   rank's of one process': 1 / RANKS where nothing is computed twice. Backward by heads and by rows (hga_ranks),
+   with the bytes that the rank sends. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,6 +19,7 @@ typedef struct timed {
     hga_grad_io grad;
     float *gradients;
     double took[N_CALLS][MOST_REPEATS];
+    int64_t sent; /* by the last way back */
 } timed;
 
 static hga_status make_gradients(timed *t, int64_t bytes)
@@ -67,8 +69,9 @@ static hga_status call(timed *t, int i)
     bench_time begin = bench_clock();
     HGA_TRY(hga_plan_execute(t->c.plan, t->c.workspace, &t->c.io));
     if (i >= 0) t->took[FORWARD][i] = bench_since(begin).thread;
-    begin = bench_clock();
+    t->rank.sent = 0, begin = bench_clock();
     HGA_TRY(hga_plan_gradient(t->c.plan, t->c.workspace, &t->c.io, &t->grad));
+    t->sent = t->rank.sent;
     if (i >= 0) t->took[BACKWARD][i] = bench_since(begin).thread;
 done:
     return st;
@@ -99,7 +102,10 @@ static void print_times(const char *words, timed *const t[N_TIMED], int repeats)
     printf("%-24s %10.2f", words, took[ONE][FORWARD]);
     print_part(took[ONE][FORWARD], took[BY_HEADS][FORWARD]);
     printf(" %11.2f", took[ONE][BACKWARD]);
-    for (int i = BY_HEADS; i < N_TIMED; i++) print_part(took[ONE][BACKWARD], took[i][BACKWARD]);
+    for (int i = BY_HEADS; i < N_TIMED; i++) {
+        print_part(took[ONE][BACKWARD], took[i][BACKWARD]);
+        printf(" %7.2f", (double)t[i]->sent / 1e6);
+    }
     printf("\n");
     fflush(stdout);
 }
@@ -133,8 +139,8 @@ int main(int n_words, char **word)
     hga_shape shape = {.n_heads = bench_argument(n_words, word, 4, 8), .dim = bench_argument(n_words, word, 5, 64)};
     int failed = 0;
     if (repeats > MOST_REPEATS) repeats = MOST_REPEATS;
-    printf("%-24s %10s %8s %6s %11s %8s %6s %8s %6s\n", "variant", "forward ms", "rank", "part", "backward ms",
-           "by heads", "part", "by rows", "part");
+    printf("%-24s %10s %8s %6s %11s %8s %6s %7s %8s %6s %7s\n", "variant", "forward ms", "rank", "part", "backward ms",
+           "by heads", "part", "MB", "by rows", "part", "MB");
     for (size_t i = 0; i < sizeof all / sizeof *all && !failed; i++) {
         if (n_words > 6 && strcmp(word[6], all[i]) != 0) continue;
         hga_status st = race(all[i], tokens, n_ranks, repeats, &shape);

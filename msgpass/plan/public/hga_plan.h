@@ -41,9 +41,9 @@ enum { HGA_BIND_OFF = 0, HGA_BIND_ON = 1, HGA_BIND_AUTO = 2 };
 /* What hga_options.modifiers is made of. */
 enum { HGA_MODIFIES_SOFTCAP = 1, HGA_MODIFIES_SLOPES = 2 };
 
-/* What ranks share of a gradient; hga_gradient.h says what either costs. HEADS: a rank goes back through the whole graph
-   for its key/value heads, as one process does, and gradients have the bits of one process. ROWS: a rank goes back
-   through its own rows for all heads; few bytes are sent, and sums are in another order. */
+/* What ranks share of a gradient; hga_gradient.h says what either costs. HEADS, the default: a rank goes back through
+   the whole graph for its key/value heads, as one process does, and gradients have the bits of one process. ROWS: a
+   rank goes back through its own rows for all heads; fewer bytes are sent, and sums are in another order. */
 enum { HGA_BY_HEADS = 0, HGA_BY_ROWS = 1 };
 
 /* One rank of a run that several processes share. All ranks make the same plan, of the whole graph, with the same cuts:
