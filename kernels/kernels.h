@@ -351,10 +351,10 @@ typedef struct kernel_kin {
        log-sum-exp; [n][heads] */
     const float *given, *delta;
     kernel_kin_given dq, dk, dv;
-    const kernel_draw *draw;  /* NULL, or weights are dropped: edges are of type 0, between .. */
-    const hga_id *node;       /* .. [n] members */
-    double *d_scale;          /* NULL, or [heads], added to: of the scale of natural scores */
-    float *d_score;           /* NULL, or [n][n][heads], of natural scores, written where there are edges */
+    const kernel_draw *draw; /* NULL, or weights are dropped: edges are of type 0, between .. */
+    const hga_id *node;      /* .. [n] members */
+    double *d_scale;         /* NULL, or [heads], added to: of the scale of natural scores */
+    float *d_score;          /* NULL, or [n][n][heads], of natural scores, written where there are edges */
 } kernel_kin;
 
 /* Rows that are written; past the caches, to rows at multiples of 64 bytes; or added to what is there. */

@@ -1,5 +1,5 @@
-/* test_exchange_ways.c: whatever way a gradient goes, ranks that share heads have its bits, whatever the call brings: what
-   orders its sums is found for all heads, on every rank. */
+/* test_exchange_ways.c: whatever way a gradient goes, ranks that share heads have its bits, whatever the call brings:
+   what orders its sums is found for all heads, on every rank. */
 #include "exchange_back.h"
 #include "way_cases.h"
 

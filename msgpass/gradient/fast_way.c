@@ -134,8 +134,8 @@ static hga_id turns_apart(const hga_plan *plan, const made_fast *made, const cal
     return cut ? turns / needs->threads * needs->threads : turns;
 }
 
-/* The threads of a call: what each has for itself, and passes, one for each turn that goes side by side: those are turns
-   [first, apart), and [apart, end) follow. */
+/* The threads of a call: what each has for itself, and passes, one for each turn that goes side by side, of turns
+   [first, apart); [apart, end) follow. */
 typedef struct crew {
     hga_id threads, passes, first, apart, end;
     lane *lane;

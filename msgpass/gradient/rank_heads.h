@@ -37,7 +37,8 @@ typedef struct head_call {
 hga_id heads_of_rank(const hga_plan *plan, hga_id rank, hga_id *first);
 
 /* All ranks tell what they bring and want, and whether they are called for the same; or the rank guesses that the
-   others are called as it is, or for all gradients of float32. Then c is given what it would have, for its needs; memory; all rows of the heads here. */
+   others are called as it is, or for all gradients, of float32. Then the call is given what it would have, for its
+   needs; memory; and all rows of the heads here. */
 hga_status heads_agree(gradient_call *c, const hga_plan *plan, hga_workspace *workspace, head_call *h);
 void heads_guess(const gradient_call *c, const hga_plan *plan, head_call *h);
 void heads_guess_all(const hga_plan *plan, const call_needs *needs, head_call *h);
