@@ -3,20 +3,16 @@
 #ifndef DECODING_H
 #define DECODING_H
 
+#include "causal_cases.h"
 #include "decode.h"
 #include "filling.h"
-#include "testing.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* Causal hierarchies. */
-static const char *const causal[] = {"dense_causal",    "window_causal",  "bpt_causal",        "neighbours_causal",
-                                     "siblings_causal", "fine_causal",    "hsa_frontier",      "neighbours_causal_wide",
-                                     "fenwick",         "dilated_causal", "hsa_frontier_wide", "segments_causal"};
-enum { N_CAUSAL = sizeof causal / sizeof *causal };
+static const hga_shape narrow = {.n_heads = 4, .n_kv_heads = 2, .dim = 12, .dim_v = 9};
 
 typedef struct session {
     problem *p;
@@ -120,7 +116,7 @@ static inline void starve(fed *f)
     free(f->node), free(f->out), free(f->lse);
 }
 
-/* Tensors of a problem with the shape of 4 heads of 12 and 2 of 12 and 9, rounded. */
+/* Tensors of a problem of the narrow shape, rounded. */
 static inline void round_to_bf16(problem *p)
 {
     const int64_t rows[] = {p->n_query, p->n_key, p->n_value}, columns[] = {4 * 12, 2 * 12, 2 * 9};
@@ -152,6 +148,24 @@ static inline void append_tokens(const session *s, const char *how, hga_cache *c
     assert_ok(hga_decoder_append(s->decoder, s->workspace, &f.append, 1));
     check_fed(s, how, &f, tolerance);
     starve(&f);
+}
+
+/* Bytes of all pages of a cache's rows that are live. */
+static inline uint64_t stamp(const hga_cache *c)
+{
+    uint64_t sum = (uint64_t)c->tokens;
+    const hga_decoder *d = c->pages->decoder;
+    for (int64_t k = 0; k < c->table.n_slots; k++) {
+        const page_entry *e = &c->table.entry[k];
+        hga_id kind = (hga_id)((e->key - 1) >> 32);
+        for (uint64_t live = e->key ? e->live : 0; live; live &= live - 1) {
+            const char *row = page_row(d, e->page, __builtin_ctzll(live));
+            uint64_t x = e->key * 64 + (uint64_t)__builtin_ctzll(live);
+            for (int64_t b = 0; b < d->row_bytes[kind]; b++) x = (x ^ (uint8_t)row[b]) * UINT64_C(0x100000001b3);
+            sum += x;
+        }
+    }
+    return sum;
 }
 
 #endif

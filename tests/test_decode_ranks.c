@@ -4,19 +4,8 @@
 #include "decoding.h"
 
 #include <pthread.h>
-#include <unistd.h>
 
 enum { MOST_RANKS = 8 };
-
-static const hga_shape narrow = {.n_heads = 4, .n_kv_heads = 2, .dim = 12, .dim_v = 9};
-
-static const hga_options settings[] = {{.threads = 1},
-                                       {.threads = 3},
-                                       {.threads = 2, .precision = HGA_PRECISION_BF16},
-                                       {.threads = 1, .isa = "ref"},
-                                       {.threads = 2, .cut_edges = 24},
-                                       {.threads = 2, .generic = 1}};
-enum { N_SETTINGS = sizeof settings / sizeof *settings };
 
 /* ---- ranks ---- */
 
@@ -341,6 +330,6 @@ int main(void)
         cmocka_unit_test(ranks_that_are_called_for_different_things_are_told_so),
         cmocka_unit_test(what_is_wrong_is_named),
     };
-    alarm(getenv("HGA_TEST_QUICK") ? 600 : 120); /* a rank that hangs ends the test */
+    end_when_ranks_hang();
     return cmocka_run_group_tests_name("decode_ranks", tests, NULL, NULL);
 }

@@ -379,6 +379,6 @@ int main(void)
         cmocka_unit_test(what_ranks_cannot_do_is_named),
         cmocka_unit_test(calls_of_rows_and_decoders_are_refused),
     };
-    alarm(getenv("HGA_TEST_QUICK") ? 600 : 120); /* a rank that hangs ends the test */
+    end_when_ranks_hang();
     return cmocka_run_group_tests_name("exchange_failures", tests, NULL, NULL);
 }

@@ -278,6 +278,6 @@ int main(void)
         cmocka_unit_test(a_row_that_is_not_cut_is_made_of_all_its_rows),
         cmocka_unit_test(a_failing_allocation_reaches_all),
     };
-    alarm(getenv("HGA_TEST_QUICK") ? 600 : 120); /* a rank that hangs ends the test */
+    end_when_ranks_hang();
     return cmocka_run_group_tests_name("exchange_pieces", tests, NULL, NULL);
 }

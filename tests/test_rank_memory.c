@@ -126,6 +126,6 @@ int main(void)
         cmocka_unit_test(means_wait_for_messages_only_as_long_as_a_wire_may_hide),
         cmocka_unit_test(tensors_of_several_intervals_are_not_copied),
     };
-    alarm(getenv("HGA_TEST_QUICK") ? 600 : 120); /* a rank that hangs ends the test */
+    end_when_ranks_hang();
     return cmocka_run_group_tests_name("rank_memory", tests, NULL, NULL);
 }

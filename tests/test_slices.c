@@ -1,5 +1,6 @@
 /* Slices: rows of the program's own fields that are there are read and not computed, whoever brought them; and rows of
    the output have the bits of the whole execution when nothing else is given than what they read. */
+#include "causal_cases.h"
 #include "engine_cases.h"
 #include "execute.h"
 #include "filling.h"
@@ -10,20 +11,6 @@
 #include <string.h>
 
 static const hga_shape narrow = {.n_heads = 2, .dim = 12, .dim_v = 9};
-
-/* Causal hierarchies, where tokens are computed as they come. */
-static const char *const causal[] = {"dense_causal",    "window_causal",  "bpt_causal",        "neighbours_causal",
-                                     "siblings_causal", "fine_causal",    "hsa_frontier",      "neighbours_causal_wide",
-                                     "fenwick",         "dilated_causal", "hsa_frontier_wide", "segments_causal"};
-enum { N_CAUSAL = sizeof causal / sizeof *causal };
-
-static const hga_options settings[] = {{.threads = 1},
-                                       {.threads = 3},
-                                       {.threads = 2, .precision = HGA_PRECISION_BF16},
-                                       {.threads = 1, .isa = "ref"},
-                                       {.threads = 2, .cut_edges = 24},
-                                       {.threads = 2, .generic = 1}};
-enum { N_SETTINGS = sizeof settings / sizeof *settings };
 
 /* ---- tensors of which some rows are given ---- */
 

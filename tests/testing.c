@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* ---- statuses ---- */
 
@@ -50,6 +51,8 @@ int every_other_passed_over(int i) { return getenv("HGA_TEST_QUICK") && i % 2; }
 int shortened(int n) { return getenv("HGA_TEST_QUICK") ? (n + 1) / 2 : n; }
 
 int thinned(int n) { return getenv("HGA_TEST_QUICK") ? (n + 7) / 8 : n; }
+
+void end_when_ranks_hang(void) { alarm(getenv("HGA_TEST_QUICK") ? 600 : 120); }
 
 void *memory(int64_t n, size_t size)
 {

@@ -40,6 +40,9 @@ int thinned(int n);
 /* A length, or half of it there: what costs the square of the length takes a quarter. */
 int shortened(int n);
 
+/* A rank that waits for ever ends the test: after two minutes, or after ten there. */
+void end_when_ranks_hang(void);
+
 /* calloc that never returns NULL. */
 void *memory(int64_t n, size_t size);
 
