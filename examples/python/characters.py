@@ -8,6 +8,7 @@ greatest), and the median processor time of a step. Above them stand three model
 by how often they occur, and characters by the two before them."""
 
 import argparse
+import functools
 import math
 import os
 import time
@@ -24,19 +25,18 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 
 
 class Sdpa(torch.nn.Module):
-    """torch's own attention, in the shape of hga.torch.Attention."""
+    """torch's own attention, or another of causal queries, keys and values, in the shape of hga.torch.Attention."""
 
-    def __init__(self, width, heads):
+    def __init__(self, width, heads, attend=functools.partial(F.scaled_dot_product_attention, is_causal=True)):
         super().__init__()
-        self.heads = heads
+        self.heads, self.attend = heads, attend
         self.project = torch.nn.Linear(width, 3 * width)
         self.out = torch.nn.Linear(width, width)
 
     def forward(self, x):
         batch, tokens, width = x.shape
         q, k, v = self.project(x).view(batch, tokens, 3, self.heads, width // self.heads).permute(2, 0, 3, 1, 4)
-        y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
-        return self.out(y.transpose(1, 2).reshape(batch, tokens, width))
+        return self.out(self.attend(q, k, v).transpose(1, 2).reshape(batch, tokens, width))
 
 
 class Layer(torch.nn.Module):
@@ -45,6 +45,8 @@ class Layer(torch.nn.Module):
         self.before_attention, self.before_wide = torch.nn.LayerNorm(width), torch.nn.LayerNorm(width)
         if attention == "sdpa":
             self.attention = Sdpa(width, heads)
+        elif callable(attention):
+            self.attention = Sdpa(width, heads, attention)
         else:
             self.attention = hga.torch.Attention(attention.replace(".", ","), width, heads, causal=True)
         self.wide = torch.nn.Sequential(torch.nn.Linear(width, 4 * width), torch.nn.GELU(), torch.nn.Linear(4 * width, width))
@@ -55,14 +57,17 @@ class Layer(torch.nn.Module):
 
 
 class Model(torch.nn.Module):
-    def __init__(self, attention, letters, a):
+    """Scores of the character that follows each of `text`, whose first is character `first` of its window."""
+
+    def __init__(self, attention, letters, a, first=0):
         super().__init__()
+        self.first = first
         self.letter, self.place = torch.nn.Embedding(letters, a.width), torch.nn.Embedding(a.context, a.width)
         self.layers = torch.nn.Sequential(*(Layer(attention, a.width, a.heads) for _ in range(a.layers)))
         self.last, self.scores = torch.nn.LayerNorm(a.width), torch.nn.Linear(a.width, letters)
 
     def forward(self, text):
-        x = self.letter(text) + self.place(torch.arange(text.shape[1]))
+        x = self.letter(text) + self.place(torch.arange(self.first, self.first + text.shape[1]))
         return self.scores(self.last(self.layers(x)))
 
 
@@ -129,17 +134,22 @@ def frequencies(texts, letters, before):
     return total / (len(check) - before)
 
 
-def main():
-    p = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+def arguments(about, attention, steps):
+    p = argparse.ArgumentParser(description=about.split("\n\n")[0])
     p.add_argument("--text", default=os.path.join(HERE, "..", "gospels.txt"))
-    p.add_argument("--attention", default=ATTENTION, help="names separated by commas; a list inside one is written with points")
-    p.add_argument("--steps", type=int, default=250)
+    p.add_argument("--attention", default=attention, help="names separated by commas; a list inside one is written with points")
+    p.add_argument("--steps", type=int, default=steps)
     p.add_argument("--context", type=int, default=1024)
     p.add_argument("--batch", type=int, default=4)
     p.add_argument("--layers", type=int, default=2)
     p.add_argument("--width", type=int, default=128)
     p.add_argument("--heads", type=int, default=4)
     p.add_argument("--rate", type=float, default=2e-3)
+    return p
+
+
+def main():
+    p = arguments(__doc__, ATTENTION, steps=250)
     p.add_argument("--seeds", type=int, default=3)
     p.add_argument("--check", type=int, default=40, help="windows of the text held out")
     a = p.parse_args()
