@@ -2,7 +2,7 @@
 # Install what is missing, build optimised and run every test, build under sanitizers and run those of the library and the readers: ./test.sh.
 # For daily work, the release build and its unit tests: ./test.sh quick. Which lines and branches the tests reach, which fails nobody: ./test.sh coverage.
 # Ends with ctest's summary of the release build, or of the first suite that failed, and with what was not run, and why.
-# The Python package is tested with torch, transformers and what else python/tests/requirements.txt names: in an environment in build/, made once (5.7 GB from PyPI), or
+# The Python package is tested with torch, transformers and what else python/tests/requirements.txt names: in an environment in build/, made once (4.7 GB from PyPI), or
 # by the interpreter that HGA_PYTHON_TESTS_WITH names.
 set -euo pipefail
 cd "$(dirname "$0")"
@@ -37,9 +37,10 @@ SECONDS=0
 # What was compiled once is not compiled again, in these builds and in those that tests make of the library.
 if command -v ccache >/dev/null; then export CMAKE_C_COMPILER_LAUNCHER=ccache; fi
 
+# Ninja is done with a thousand files sooner; what was configured with make stays with it.
 build() {
     echo "== $1"
-    cmake --preset "$@"
+    CMAKE_GENERATOR=Ninja cmake --preset "$@"
     cmake --build --preset "$1" --parallel "$jobs"
 }
 
@@ -75,9 +76,8 @@ not_run() {
     [ -z "${no_python-}" ] || echo "NOT TESTED: the Python package with torch, transformers, mypy and notebooks: $no_python"
 }
 
-.ci/install
-
 if [ "$form" = quick ]; then
+    .ci/install
     build release
     run_tests release --label-regex 'unit|rules'
     no_python="not in the quick form"
@@ -87,6 +87,7 @@ fi
 
 # Lines and branches that tests reach. Where threads run and memory lies, other tests have been, too.
 if [ "$form" = coverage ]; then
+    .ci/install
     build coverage
     # Counters of an earlier run would be added up.
     find build-coverage -name '*.gcda' -delete
@@ -106,29 +107,36 @@ if [ "$form" = coverage ]; then
     exit
 fi
 
-# The environment comes over the network while the compiler works.
+# What the compiler can do without comes over the network while it works: the other packages, and the environment.
+# No tests run beside, since what a script starts beside itself cannot be interrupted, which tests do.
+mkdir -p build
+.ci/install compile
+.ci/install 2>build/install.log &
+packages=$!
+trap 'kill $packages ${environment-} 2>/dev/null || true' EXIT
 with=${HGA_PYTHON_TESTS_WITH-}
 if [ -z "$with" ]; then
-    mkdir -p build
     .ci/python build/python-tests >build/no-python.txt &
     environment=$!
-    trap 'kill "$environment" 2>/dev/null || true' EXIT
 fi
-build release
 build asan
+build release
+wait $packages || { cat build/install.log; exit 4; }
+
+# Tests of the tool as a whole (browsers, benchmarks) and of Python run below; here it is the library, the readers and the fuzzers.
+run_tests asan --label-exclude 'whole|bench|rules|python'
+
 if [ -z "$with" ]; then
-    if wait "$environment"; then
+    if wait $environment; then
         with=$PWD/build/python-tests/bin/python
     else
         no_python=$(cat build/no-python.txt)
         echo "no environment of torch and transformers: ${no_python:=.ci/python failed}"
     fi
 fi
-cmake --preset release -DHGA_PYTHON_TESTS_WITH="$with" >/dev/null
+# Once more: what the other packages have brought is compiled, too.
+build release -DHGA_PYTHON_TESTS_WITH="$with"
 run_tests release
-
-# Tests of the tool as a whole (browsers, benchmarks) ran above; here it is the library, the readers and the fuzzers.
-run_tests asan --label-exclude 'whole|bench|rules|python'
 
 echo "== valgrind"
 checked() { valgrind --quiet --error-exitcode=9 --leak-check=full --show-leak-kinds=definite --errors-for-leak-kinds=definite "$@" </dev/null; }

@@ -83,7 +83,7 @@ if(NOT HGA_SANITIZE AND NOT HGA_COVERAGE)
 endif()
 
 # Seconds, so that ctest begins with the longest, and with those that wait for a browser: what is begun last leaves the other cores without work.
-foreach(test pages:100 subproject:90 view:80 bench_tool:50 cli:40 bad_input:35 costs:30 exports:20 gradients:20 decode_tool:20 faults:20)
+foreach(test pages:100 subproject:90 view:80 bench_tool:50 cli:40 bad_input:35 costs:30 exports:20 gradients:20 decode_tool:20 faults:20 test_sh:20)
   string(REGEX MATCH "^(.+):(.+)$" _ ${test})
   if(TEST ${CMAKE_MATCH_1})
     set_tests_properties(${CMAKE_MATCH_1} PROPERTIES COST ${CMAKE_MATCH_2})

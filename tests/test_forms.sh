@@ -30,10 +30,11 @@ fact the_whole_runs test_sh
 test_sh >whole
 fact its_first_line_says_how_long_it_takes sh -c 'head -1 whole | grep -Eq "^\./test\.sh( full)? takes about [0-9]+"'
 ctest_lines() { grep '^ctest' house/calls | sed 's/ --parallel [0-9]*//'; }
-fact in_two_builds equal "$(ctest_lines | sed 's/ --label.*//' | tr '\n' ';')" "ctest --preset release;ctest --preset asan;"
-fact both_built_before_any_test equal "$(grep -oE '^(cmake --build --preset [a-z]*|ctest)' house/calls | head -3 | tr '\n' ';')" "cmake --build --preset release;cmake --build --preset asan;ctest;"
+fact in_two_builds equal "$(ctest_lines | sed 's/ --label.*//' | tr '\n' ';')" "ctest --preset asan;ctest --preset release;"
+fact both_built_before_any_test equal "$(grep -oE '^(cmake --build --preset [a-z]*|ctest)' house/calls | head -3 | tr '\n' ';')" "cmake --build --preset asan;cmake --build --preset release;ctest;"
+fact what_compiles_is_there_before_the_rest equal "$(grep '^install' house/calls | tr '\n' ';')" "install compile;install ;"
 fact valgrind_looks_on_then equal "$(grep -c '^valgrind' house/calls)" 2
-fact the_release_build_runs_every_test equal "$(ctest_lines | head -1)" "ctest --preset release"
+fact the_release_build_runs_every_test equal "$(ctest_lines | tail -1)" "ctest --preset release"
 fact with_the_environments_python grep -q "^cmake --preset release -DHGA_PYTHON_TESTS_WITH=.*/build/python-tests/bin/python$" house/calls
 fact the_summary_is_its_last_line equal "$(tail -1 whole)" "100% tests passed, 0 tests failed out of 2"
 fact the_next_time_it_says_how_long_the_last_took sh -c 'test_line=$(cd house && unset HGA_PYTHON_TESTS_WITH && ./test.sh | head -1); echo "$test_line" | grep -Eq "^./test.sh full takes about [0-9]+ min [0-9]+ s: the last run here did$"'
@@ -63,6 +64,12 @@ fact and_the_end_says_why holds whole '^NOT TESTED: the Python package with torc
 fact then_the_building_python_runs_them grep -q '^cmake --preset release -DHGA_PYTHON_TESTS_WITH=$' house/calls
 named() { (cd house && rm -f calls && HGA_PYTHON_TESTS_WITH=/opt/p ./test.sh >named) && grep -q 'HGA_PYTHON_TESTS_WITH=/opt/p$' house/calls && lacks house/calls '^python' && lacks house/named '^NOT TESTED'; }
 fact an_interpreter_may_be_named named
+stand_in house/.ci/install '[ "$1" = compile ] || { echo "no such package" >&2; exit 4; }'
+fact packages_that_cannot_be_had_end_it exits 4 test_sh
+test_sh >whole
+fact and_it_says_why holds whole '^no such package$'
+fact before_any_test lacks house/calls '^ctest'
+stand_in house/.ci/install 'echo "install $*" >>calls'
 touch house/broken
 fact a_failing_suite_ends_it exits 1 test_sh
 test_sh >whole

@@ -5,7 +5,7 @@ source=$1 cc=${2:-cc}
 . "$(dirname "$0")/facts.sh"
 unset CFLAGS CMAKE_BUILD_TYPE
 jobs=$(nproc)
-# The optimiser, most of whose work is the kernels', shows nothing here: the library is made twice.
+# The optimiser, most of whose work is the kernels', shows nothing here.
 printf '#!/bin/sh\nexec %s "$@" -O0\n' "$cc" >quick-cc
 chmod +x quick-cc
 cc=$scratch/quick-cc
@@ -33,8 +33,13 @@ cmake_minimum_required(VERSION 3.22)
 project(parent LANGUAGES C)
 include(FetchContent)
 FetchContent_Declare(hga SOURCE_DIR "$source")
-set(HGA_TOOL ON)
+if(NOT BARE)
+  set(HGA_TOOL ON)
+endif()
 FetchContent_MakeAvailable(hga)
+if(TARGET hga::files)
+  message(STATUS "files are there")
+endif()
 message(STATUS "type '\${CMAKE_BUILD_TYPE}', flags '\${CMAKE_C_FLAGS}', release '\${CMAKE_C_FLAGS_RELEASE}', standard '\${CMAKE_C_STANDARD}'")
 add_executable(user main.c)
 target_link_libraries(user PRIVATE hga::hga)
@@ -103,19 +108,8 @@ hwloc libhwloc-dev HWLOC
 cairo libcairo2-dev CAIRO
 END
 # Inside of another project the library goes without its files, and says so in one line.
-mkdir bare
-cp sub/main.c bare
-cat >bare/CMakeLists.txt <<END
-cmake_minimum_required(VERSION 3.22)
-project(parent LANGUAGES C)
-add_subdirectory("$source" hga)
-add_executable(user main.c)
-target_link_libraries(user PRIVATE hga::hga)
-if(TARGET hga::files)
-  message(STATUS "files are there")
-endif()
-END
-configure_bare() { rm -rf bare/build && configure bare -DHGA_INSTALLER_apt-get=/bin/true "$@" >bare_said 2>&1; }
+# It is the project above without the tool: what does not change is not compiled again.
+configure_bare() { rm -f fetch/build/CMakeCache.txt fetch/build/user && configure fetch -DBARE=ON -DHGA_INSTALLER_apt-get=/bin/true "$@" >bare_said 2>&1; }
 says_without() { # says_without MODULE PACKAGE
     WITHOUT=$1 configure_bare -DPKG_CONFIG_EXECUTABLE="$scratch/pkg-config-without" && equal "$(grep -c '^-- without ' bare_said)" 1 &&
         shows bare_said "-- without hga::files: $1 is missing: sudo apt-get install $2" && lacks bare_said 'files are there'
@@ -123,8 +117,8 @@ says_without() { # says_without MODULE PACKAGE
 fact a_project_goes_without_libxml2 says_without libxml-2.0 libxml2-dev
 fact or_libzip says_without libzip libzip-dev
 fact or_icu says_without icu-uc libicu-dev
-fact and_its_program_is_built cmake --build bare/build --parallel "$jobs" --target user
-fact and_runs bare/build/user
+fact and_its_program_is_built cmake --build fetch/build --parallel "$jobs" --target user
+fact and_runs fetch/build/user
 has_files() { configure_bare && shows bare_said 'files are there' && lacks bare_said 'without '; }
 fact where_all_are_there_it_has_the_files has_files
 told_not_to() { configure_bare -DHGA_FILES=OFF && lacks bare_said 'files are|icu|xml|zip'; }
