@@ -1,4 +1,4 @@
-/* test_cache_files.c: caches in files are gone on with as they were; other files are refused by what differs. */
+/* test_cache_files.c: caches that were written are gone on with as they were; what differs is named and refused. */
 #include "decoding.h"
 
 static const char path[] = "test_cache_files.cache";
