@@ -289,6 +289,7 @@ static int prepare(void **state)
 {
     (void)state;
     hga_status st;
+    hga_workspace *workspace = NULL;
     hga_options options = options_of(&fused);
     hga_htransformer h1d = {.n_tokens = 45, .block = 4, .causal = 1, .relative = 1, .allocator = &fused};
     HGA_TRY(hga_build_htransformer(&h1d, &other, &program));
@@ -298,6 +299,8 @@ static int prepare(void **state)
                              &near, &near_program));
     HGA_TRY(hga_build_dense(&(hga_dense){.n_tokens = 150, .allocator = &fused}, &wide, &wide_program));
     HGA_TRY(hga_plan_create(given, &program, &shape, &options, &plan));
+    HGA_TRY(hga_workspace_create(plan, &workspace)); /* the first one leaves something with the plan */
+    hga_workspace_destroy(workspace);
 done:
     if (st) print_error("%s: %s\n", hga_status_name(st), hga_error_detail());
     return st ? -1 : 0;

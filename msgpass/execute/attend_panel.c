@@ -73,6 +73,14 @@ static void attend_groups(worker *w, hga_id stage, row_panel *p)
     for (hga_id g = 0; g < p->n_groups; g++) finish_group(w, &p->group[g]);
 }
 
+void attend_kept_panel(worker *w, hga_id stage, hga_id first, hga_id n, const hga_id *node, const uint32_t *kept)
+{
+    row_panel p;
+    find_groups(stage, first, n, node, &p);
+    replay_panel(w, stage, &p, kept);
+    for (hga_id g = 0; g < p.n_groups; g++) finish_group(w, &p.group[g]);
+}
+
 /* ---- some heads of a panel ---- */
 
 static void leave_batch(void *context, tile_batch *b) { (void)context, (void)b; }

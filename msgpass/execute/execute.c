@@ -39,6 +39,7 @@ static hga_status workspace_create(const hga_plan *plan, hga_workspace **out)
     HGA_TRY(slice_create(plan, workspace));
     HGA_TRY(rank_create(plan, workspace));
     HGA_TRY(workers_create(plan, plan->threads, workspace));
+    HGA_TRY(layouts_open(plan, workspace));
 done:
     if (st) hga_workspace_destroy(workspace), workspace = NULL;
     *out = workspace;
@@ -192,6 +193,11 @@ static void run_panel(worker *w, const phase *ph, hga_id stage, hga_id panel)
     panel_bounds(ph, panel, &begin, &n);
     if (!narrow_panel(w, ph, stage, &begin, &n)) return;
     list_nodes(w, ph, stage, begin, n, node);
+    const uint32_t *kept = layout_of(w, ph, stage, panel);
+    if (kept) {
+        attend_kept_panel(w, stage, begin, n, node, kept);
+        return;
+    }
     int one_by_one = !goes_by_position(w, ph);
     int loads = stage_is_fused(w->plan, stage); /* plain rows are read one by one */
     if (kernel->panel && !one_by_one) {
@@ -397,7 +403,7 @@ hga_status workspace_fit(const hga_plan *plan, hga_workspace *workspace)
         workspace->rank_bytes < rank_bytes(plan) || !workers_fit(plan, workspace))
         return hga_fail(HGA_EINVAL, "the plan has outgrown the workspace: it now takes %lld bytes",
                         (long long)hga_plan_workspace_bytes(plan));
-    workspace->serial = plan->serial;
+    workspace->serial = plan->serial, workspace->layouts = NULL;
     slice_renew(plan, workspace);
     return HGA_OK;
 }

@@ -7,6 +7,7 @@
    edges.c        the in-edges of a row, a chunk at a time (edges.h); ranks.c their canonical positions
    attend_panel.c attention of a panel's rows: choose_tiles.c chooses (tiles.h), run_tiles.c computes, and
    run_family.c   families of a few rows; dropout.c: which weights all of them drop
+   layouts.h      tiles that are chosen once for a plan
    attend_rows.c  does what is left, row by row; scores.c is what both add to scores
    rank_run.c     a rank's execution of a run that several share
    splits.c       long rows, cut and merged        inputs.c       copies and roundings of what the caller brings
@@ -238,6 +239,7 @@ struct hga_workspace {
     char *spare;      /* see workspace_spare */
     int64_t spare_bytes;
     workspace_kept kept;
+    const struct layouts *layouts; /* the plan's, until it is updated; NULL */
 };
 
 /* One row of a stage: node v at its position, from edge `from` on, at most `count` edges; piece >= 0: leave the state
@@ -279,6 +281,8 @@ static inline void worker_take_heads(worker *w, hga_id kv_first, hga_id kv_end)
 }
 
 void attend_panel(worker *w, hga_id stage, hga_id first, hga_id n, const hga_id *node);
+/* .. whose tiles are known, */
+void attend_kept_panel(worker *w, hga_id stage, hga_id first, hga_id n, const hga_id *node, const uint32_t *kept);
 void find_groups(hga_id stage, hga_id first, hga_id n, const hga_id *node, row_panel *p);
 /* attend_rows.c: an attended row begins empty or with what is there, reads its edges (but those of the segments that
    are done), and is stored. */
@@ -325,6 +329,12 @@ void run_tile(const worker *w, const kernel_tile *t);
 /* A tile's cap and slope, for columns at these positions; and the positions of a group's rows, [KERNEL_TILE]. */
 void modify_tile(const worker *w, hga_id head, const float *column_at, kernel_tile *t);
 void find_rows_at(const worker *w, const row_group *g, float *at);
+
+/* keep_layouts.c: tiles that are dear to choose are chosen once for a plan, when it gets its first workspace.
+   replay.c: the words of a phase's panel, if this call has them, else NULL; computing its batches. */
+hga_status layouts_open(const hga_plan *plan, hga_workspace *workspace);
+const uint32_t *layout_of(const worker *w, const phase *ph, hga_id stage, hga_id panel);
+void replay_panel(worker *w, hga_id stage, row_panel *p, const uint32_t *kept);
 
 /* pair_scores.c: what differs from pair to pair of part i of the batch's last chunk. Its positions and its types are
    taken once; the biases of one head, NULL where there are none. */

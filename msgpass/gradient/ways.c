@@ -60,7 +60,7 @@ static hga_status begin(const hga_plan *plan)
     b->plan = *plan;
     if (!ranks_go_by_rows(plan)) b->plan.ranks = NULL;
     if (!plan->options.generic && !b->plan.ranks) keep_live_stages(&b->plan);
-    plan->back->what = b, plan->back->drop = drop;
+    plan->keeper->back.what = b, plan->keeper->back.drop = drop;
     return HGA_OK;
 }
 
@@ -95,9 +95,9 @@ static hga_status choose(back *b, unsigned features, known_choice *to)
 
 static hga_status choose_under_lock(const hga_plan *plan, unsigned features, const way_choice **out)
 {
-    hga_status st = plan->back->what ? HGA_OK : begin(plan);
+    hga_status st = plan->keeper->back.what ? HGA_OK : begin(plan);
     if (st) return st;
-    back *b = plan->back->what;
+    back *b = plan->keeper->back.what;
     known_choice **x = &b->by_features[features];
     if (!*x) HGA_TRY(hga_new_zero(&plan->allocator, 1, sizeof **x, x));
     if (!(*x)->known) {
@@ -111,19 +111,19 @@ done:
 
 hga_status way_choose(const hga_plan *plan, unsigned features, const way_choice **out)
 {
-    pthread_mutex_lock(&plan->back->lock);
+    pthread_mutex_lock(&plan->keeper->lock);
     hga_status st = choose_under_lock(plan, features, out);
-    pthread_mutex_unlock(&plan->back->lock);
+    pthread_mutex_unlock(&plan->keeper->lock);
     return st;
 }
 
 hga_status way_plan(const hga_plan *plan, const hga_plan **out)
 {
-    pthread_mutex_lock(&plan->back->lock);
-    hga_status st = plan->back->what ? HGA_OK : begin(plan);
-    const back *b = plan->back->what;
+    pthread_mutex_lock(&plan->keeper->lock);
+    hga_status st = plan->keeper->back.what ? HGA_OK : begin(plan);
+    const back *b = plan->keeper->back.what;
     if (!st) *out = &b->plan;
-    pthread_mutex_unlock(&plan->back->lock);
+    pthread_mutex_unlock(&plan->keeper->lock);
     return st;
 }
 

@@ -82,23 +82,27 @@ static uint64_t next_serial(void)
 
 static hga_status keeper_create(hga_plan *plan)
 {
-    hga_status st = hga_new_zero(&plan->allocator, 1, sizeof *plan->back, &plan->back);
-    if (!st) pthread_mutex_init(&plan->back->lock, NULL);
+    hga_status st = hga_new_zero(&plan->allocator, 1, sizeof *plan->keeper, &plan->keeper);
+    if (!st) pthread_mutex_init(&plan->keeper->lock, NULL);
     return st;
 }
 
 static void keeper_drop(const hga_plan *plan)
 {
-    if (plan->back && plan->back->what) plan->back->drop(plan, plan->back->what);
-    if (plan->back) plan->back->what = NULL;
+    if (!plan->keeper) return;
+    plan_keepsake *const each[] = {&plan->keeper->back, &plan->keeper->layouts};
+    for (int i = 0; i < 2; i++) {
+        if (each[i]->what) each[i]->drop(plan, each[i]->what);
+        each[i]->what = NULL;
+    }
 }
 
 static void keeper_destroy(hga_plan *plan)
 {
-    if (!plan->back) return;
+    if (!plan->keeper) return;
     keeper_drop(plan);
-    pthread_mutex_destroy(&plan->back->lock);
-    hga_delete(&plan->allocator, plan->back, 1, sizeof *plan->back);
+    pthread_mutex_destroy(&plan->keeper->lock);
+    hga_delete(&plan->allocator, plan->keeper, 1, sizeof *plan->keeper);
 }
 
 /* ---- positions ---- */
@@ -277,9 +281,9 @@ void hga_plan_destroy(hga_plan *plan)
 
 int64_t hga_plan_bytes(const hga_plan *plan)
 {
-    pthread_mutex_lock(&plan->back->lock);
+    pthread_mutex_lock(&plan->keeper->lock);
     int64_t bytes = (int64_t)sizeof *plan + retained_bytes(plan->memory);
-    pthread_mutex_unlock(&plan->back->lock);
+    pthread_mutex_unlock(&plan->keeper->lock);
     return bytes;
 }
 

@@ -195,10 +195,14 @@ static inline hga_id node_above(const hga_nodes *nodes, tree_part part, hga_id c
 
 /* What somebody makes of a plan once and leaves with it, in its bytes: with memory of the plan's allocator, which
    whoever has the lock may use. An update drops it. */
-typedef struct plan_keeper {
-    pthread_mutex_t lock;
+typedef struct plan_keepsake {
     void *what; /* NULL: nothing */
     void (*drop)(const hga_plan *plan, void *what);
+} plan_keepsake;
+typedef struct plan_keeper {
+    pthread_mutex_t lock;
+    plan_keepsake back;    /* what gradients need to go back */
+    plan_keepsake layouts; /* which tiles panels have, see execute/layouts.h */
 } plan_keeper;
 
 /* What keeps threads where the plan has them. */
@@ -245,7 +249,7 @@ struct hga_plan {
     double *position;   /* [nodes], of plans for slopes; NULL */
     hga_id bias_stage;  /* the attend stage that edge_bias belongs to, -1 */
     hga_id panel_asked; /* rows of every panel, 0: as the plan thinks best */
-    plan_keeper *back;  /* what gradients need to go back */
+    plan_keeper *keeper;
 };
 
 /* The same as hga_plan_create with panels of so many rows, a multiple of KERNEL_TILE and at most PANEL_ROWS; 0: as it
