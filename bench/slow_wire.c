@@ -9,7 +9,7 @@ double slow_wire_clock(const slow_wire *w) { return bench_clock().thread - w->be
 
 void slow_wire_begin(slow_wire *w, double delay)
 {
-    w->delay = delay, w->waited = 0;
+    w->delay = delay, w->waited = w->worked = w->since = 0;
     w->begun = bench_clock().thread;
 }
 
@@ -18,16 +18,17 @@ static hga_status wire_start(void *ctx, int channel, const hga_packet *send, hga
 {
     slow_wire *w = ctx;
     if (channel >= SLOW_WIRE_CHANNELS) return hga_fail(HGA_EINVAL, "channel %d", channel);
-    w->sent[channel] = slow_wire_clock(w), w->receives[channel] = n_receive > 0, w->taken[channel] = 0;
+    w->sent[channel] = w->since = slow_wire_clock(w), w->receives[channel] = n_receive > 0, w->taken[channel] = 0;
     return w->inner->start(w->inner->ctx, channel, send, n_send, receive, n_receive);
 }
 
-/* When the channel is whole, by this rank's clock; the threads wait for each other to know. */
+/* When the channel is whole, by this rank's clock; the threads wait for each other to know. What a rank is called for
+   is sent before all else, and so has come before any rows have. */
 static hga_status find_arrival(slow_wire *w, int channel, double *at)
 {
     hga_status st = w->taken[channel] ? HGA_OK : w->inner->wait(w->inner->ctx, channel);
     w->taken[channel] = 1;
-    *at = w->receives[channel] ? w->other->sent[channel] + w->delay : 0;
+    *at = w->receives[channel] && channel != HGA_CHANNEL_OF_CALLS ? w->other->sent[channel] + w->delay : 0;
     return st;
 }
 
@@ -45,7 +46,12 @@ static hga_status wire_wait(void *ctx, int channel)
     slow_wire *w = ctx;
     double at;
     hga_status st = find_arrival(w, channel, &at);
-    if (!st) w->waited += fmax(0, at - slow_wire_clock(w));
+    double now = slow_wire_clock(w);
+    if (!st && at > now) {
+        w->worked += fmax(0, now - fmax(w->since, w->other->sent[channel]));
+        w->waited += at - now;
+    }
+    if (channel != HGA_CHANNEL_OF_CALLS) w->since = slow_wire_clock(w);
     return st;
 }
 

@@ -14,6 +14,7 @@ typedef struct slow_wire {
     const hga_exchange *inner;
     struct slow_wire *other;
     double delay, begun, waited;
+    double worked, since; /* seconds of work while messages were under way; when the last one was sent, or had come */
     double sent[SLOW_WIRE_CHANNELS]; /* when, by channel: written before inner carries it, read after that */
     int receives[SLOW_WIRE_CHANNELS], taken[SLOW_WIRE_CHANNELS];
 } slow_wire;

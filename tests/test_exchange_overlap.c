@@ -116,15 +116,27 @@ typedef struct replay {
     char *done[N_STORAGES];   /* [nodes]: .. have written it */
     char *away[N_STORAGES];   /* [nodes]: 1 until a batch brings it */
     int64_t *holder; /* [workspace_floats]: where a row begins, whose it is: 1 + storage * nodes + node; 0: nobody's */
-    uint64_t storages; /* that are watched */
+    int64_t *lent[HGA_FIELD_SLOTS]; /* [nodes]: whose a row of the caller's is, where such have guests */
+    uint64_t storages;              /* that are watched */
     const char *what;
     hga_id node;
 } replay;
 
-/* Where the workspace has the row; NULL: it has none. */
+static int64_t row_of_caller(const hga_plan *plan, hga_id f, hga_id v)
+{
+    for (rank_rows at = {0}; rank_rows_next(plan, f, &at);)
+        if (at.first <= v && v < at.first + at.n) return at.row + v - at.first;
+    return -1;
+}
+
+/* Where the workspace has the row, or the caller lends one; NULL: it has none. */
 static int64_t *holder_of(const replay *x, int storage, hga_id v)
 {
     const field_storage *h = &x->plan->storage[storage % HGA_FIELD_SLOTS];
+    if (storage < STORAGE_BF16 && is_guest(&h->guests, v))
+        return x->lent[h->guests.host] + h->guests.row[v - h->guests.first];
+    if (storage < STORAGE_BF16 && x->lent[storage] && row_of_caller(x->plan, storage, v) >= 0)
+        return x->lent[storage] + row_of_caller(x->plan, storage, v);
     const area *a = storage < STORAGE_BF16 ? &h->rows : &h->bf16;
     if (v < a->first || v >= a->first + a->n) return NULL;
     if (storage < STORAGE_BF16 && !h->rounded && slice_is_given(x->plan, storage, v)) return NULL;
@@ -234,6 +246,8 @@ static void replay_run(const problem *p, const hga_plan *plan, int at_once)
     replay x = {.p = p, .plan = plan};
     hga_id started = 0, ahead = 0, come = 0;
     x.holder = memory(plan->workspace_floats + 1, sizeof *x.holder);
+    for (hga_id f = 1; f <= plan->program.n_fields; f++)
+        if (plan->storage[f].guests.n) x.lent[plan->storage[f].guests.host] = memory(plan->nodes.n, sizeof **x.lent);
     for (int s = 0; s < N_STORAGES; s++)
         x.undone[s] = memory(plan->nodes.n, 1), x.away[s] = memory(plan->nodes.n, 1),
         x.done[s] = memory(plan->nodes.n, 1);
@@ -257,6 +271,7 @@ static void replay_run(const problem *p, const hga_plan *plan, int at_once)
             for (hga_id v = at.first; v < at.first + at.n; v++)
                 if (!x.done[f][v]) fail_msg("%s: rank %d does not compute row %d", p->name, r->exchange->rank, v);
     for (int s = 0; s < N_STORAGES; s++) free(x.undone[s]), free(x.done[s]), free(x.away[s]);
+    for (int f = 0; f < HGA_FIELD_SLOTS; f++) free(x.lent[f]);
     free(x.holder);
 }
 

@@ -11,9 +11,10 @@ static void *make_plan(void *r)
     return NULL;
 }
 
-static void open_plans(const problem *p, const hga_id *cuts, hga_id n_ranks, hga_exchange *xs, rank_run *runs)
+static void open_plans(const problem *p, hga_id threads, const hga_id *cuts, hga_id n_ranks, hga_exchange *xs,
+                       rank_run *runs)
 {
-    hga_options o = {.threads = 2};
+    hga_options o = {.threads = threads};
     assert_ok(hga_dist_in_process(n_ranks, NULL, xs));
     open_runs(p, &o, PACKED, cuts, xs, n_ranks, runs);
     for (hga_id r = 0; r < n_ranks; r++) pthread_create(&runs[r].thread, NULL, make_plan, &runs[r]);
@@ -47,7 +48,7 @@ static void what_a_rank_adds_to_its_tensors_is_less_than_they_are(void **state)
         double most;
     } cases[] = {{"window left=64 right=64", 0.05},
                  {"htransformer block=8", 0.85},
-                 {"hsa branching=4", 0.55},
+                 {"hsa branching=4", 0.38},
                  {"hsa branching=4 causal=1", 0.2},
                  {"fenwick", 0.7}};
     (void)state;
@@ -59,7 +60,7 @@ static void what_a_rank_adds_to_its_tensors_is_less_than_they_are(void **state)
             hga_id cuts[9];
             assert_ok(hga_build(cases[i].name, 8192, &p.graph, &p.program));
             cut_evenly(tokens_of(&p), n_ranks, 16, cuts);
-            open_plans(&p, cuts, n_ranks, xs, runs);
+            open_plans(&p, 2, cuts, n_ranks, xs, runs);
             for (hga_id r = 0; r < n_ranks; r++) {
                 const hga_plan *plan = runs[r].plan;
                 double bytes[2], added = (double)plan->workspace_floats * sizeof(float) + (double)rank_bytes(plan);
@@ -76,24 +77,32 @@ static void what_a_rank_adds_to_its_tensors_is_less_than_they_are(void **state)
 }
 
 /* Means that ranks ask for are of all tokens that a rank has: whatever reads them goes along with most of them, so that
-   few wait until messages are under way. Without that these would be half as many bytes as the tensors. */
+   few wait until messages are under way. If all of them did, these would be half as many bytes as the tensors with
+   H-Transformer, a quarter with HSA, whose states are a quarter, too, where they are no guests of the output. */
 static void means_wait_for_messages_only_as_long_as_a_wire_may_hide(void **state)
 {
+    static const struct {
+        const char *words;
+        double most;
+    } cases[] = {{"htransformer block=16", 0.23}, {"hsa branching=4", 0.22}};
     (void)state;
-    problem p = {.shape = {.n_heads = 8, .n_kv_heads = 8, .dim = 64, .dim_v = 64}};
-    hga_exchange xs[2];
-    rank_run runs[2];
-    hga_id cuts[3];
-    assert_ok(hga_build("htransformer block=16", 1 << 16, &p.graph, &p.program));
-    cut_evenly(tokens_of(&p), 2, 16, cuts);
-    open_plans(&p, cuts, 2, xs, runs);
-    for (int r = 0; r < 2; r++) {
-        double bytes[2], added = (double)runs[r].plan->workspace_floats * sizeof(float);
-        tensor_bytes(runs[r].plan, bytes);
-        if (added > 0.25 * bytes[0]) fail_msg("rank %d: %.0f bytes beside tensors of %.0f", r, added, bytes[0]);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        problem p = {.shape = {.n_heads = 8, .n_kv_heads = 8, .dim = 64, .dim_v = 64}};
+        hga_exchange xs[2];
+        rank_run runs[2];
+        hga_id cuts[3];
+        assert_ok(hga_build(cases[i].words, 1 << 16, &p.graph, &p.program));
+        cut_evenly(tokens_of(&p), 2, 16, cuts);
+        open_plans(&p, 1, cuts, 2, xs, runs);
+        for (int r = 0; r < 2; r++) {
+            double bytes[2], added = (double)runs[r].plan->workspace_floats * sizeof(float);
+            tensor_bytes(runs[r].plan, bytes);
+            if (added > cases[i].most * bytes[0])
+                fail_msg("%s: rank %d: %.0f bytes beside tensors of %.0f", cases[i].words, r, added, bytes[0]);
+        }
+        close_plans(2, xs, runs);
+        problem_clear(&p);
     }
-    close_plans(2, xs, runs);
-    problem_clear(&p);
 }
 
 /* Rows of nodes are a tensor's intervals, one for each level: they are used where they are. */
@@ -105,7 +114,7 @@ static void tensors_of_several_intervals_are_not_copied(void **state)
     rank_run runs[3];
     hga_id cuts[] = {0, 112, 208, 300};
     variant_build(variant_named("bpt"), 300, 3, &wide, &p);
-    open_plans(&p, cuts, 3, xs, runs);
+    open_plans(&p, 2, cuts, 3, xs, runs);
     for (int i = 0; i < 3; i++) {
         const struct rank_plan *r = runs[i].plan->ranks;
         hga_interval rows[64];

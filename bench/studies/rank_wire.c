@@ -1,6 +1,9 @@
 /* rank_wire.c: how much longer two ranks take on a slow wire. `bench_rank_wire [MILLISECONDS [TOKENS [REPEATS [HEADS
    DIM]]]]`: with messages that take so long and with messages that take no time, in turns, by the clocks of slow_wire.h
-   of the rank that ends later. Medians, in ms. */
+   of the rank that ends later. Medians, in ms. `meanwhile`: what the rank with less of it has to do that needs nothing
+   of a message while any is under way, as a wire shows that takes as long as one likes; nobody has less to wait than
+   what all messages in turn take beyond that. */
+#include <math.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -98,6 +101,18 @@ static hga_status run_together(wired_rank *ranks, void *(*start)(void *))
 
 /* ---- times ---- */
 
+/* Longer than any execution, by clocks that do not wait for it. */
+static const double ENDLESS = 1e3;
+
+/* A rank that receives nothing waits for nothing. */
+static double find_meanwhile(const wired_rank *ranks)
+{
+    double least = INFINITY;
+    for (int r = 0; r < RANKS; r++)
+        if (ranks[r].wire->waited > 0) least = fmin(least, ranks[r].wire->worked);
+    return least;
+}
+
 static hga_status time_once(wired_rank *ranks, double delay, double *seconds)
 {
     for (int r = 0; r < RANKS; r++) ranks[r].delay = delay;
@@ -112,13 +127,15 @@ static int by_size(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Medians without the wire, and with it. */
-static hga_status time_turns(wired_rank *ranks, double delay, int repeats, double median[2])
+/* Medians without the wire, and with it; and what there is to do meanwhile. */
+static hga_status time_turns(wired_rank *ranks, double delay, int repeats, double median[3])
 {
     double *times = NULL;
     hga_status st = HGA_OK;
     HGA_TRY(bench_new(2 * (int64_t)repeats, sizeof *times, &times));
     HGA_TRY(time_once(ranks, 0, times)); /* warm-up */
+    HGA_TRY(time_once(ranks, ENDLESS, &median[2]));
+    median[2] = find_meanwhile(ranks);
     for (int i = 0; i < repeats; i++)
         for (int slow = 0; slow < 2; slow++) HGA_TRY(time_once(ranks, slow * delay, &times[slow * repeats + i]));
     for (int slow = 0; slow < 2; slow++) {
@@ -131,7 +148,7 @@ done:
 }
 
 static hga_status measure(const char *words, hga_id tokens, const hga_shape *shape, double delay, int repeats,
-                          double median[2])
+                          double median[3])
 {
     bench_case c = {0};
     hga_exchange xs[RANKS] = {0};
@@ -165,12 +182,13 @@ int main(int n_words, char **word)
     const int repeats = bench_argument(n_words, word, 3, 9);
     const hga_shape shape = {.n_heads = bench_argument(n_words, word, 4, 8),
                              .dim = bench_argument(n_words, word, 5, 64)};
-    printf("%-26s %10s %8s %8s\n", "variant", "without", "with", "longer");
+    printf("%-26s %10s %8s %8s %10s\n", "variant", "without", "with", "longer", "meanwhile");
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
-        double median[2];
+        double median[3];
         hga_status st = measure(all[i], tokens, &shape, delay, repeats, median);
         if (st) return bench_complain(all[i], st);
-        printf("%-26s %10.2f %8.2f %8.2f\n", all[i], median[0] * 1e3, median[1] * 1e3, (median[1] - median[0]) * 1e3);
+        printf("%-26s %10.2f %8.2f %8.2f %10.2f\n", all[i], median[0] * 1e3, median[1] * 1e3,
+               (median[1] - median[0]) * 1e3, median[2] * 1e3);
         fflush(stdout);
     }
     return 0;

@@ -99,6 +99,12 @@ static hga_status bind_field(const hga_plan *plan, const hga_io *io, hga_workspa
 static void bind_guest(const hga_plan *plan, hga_workspace *workspace, hga_id f)
 {
     bound_field *x = &workspace->field[f];
+    const guest_rows *guests = &plan->storage[f].guests;
+    if (guests->n) {
+        const bound_field *host = &workspace->field[guests->host];
+        x->io = host->io, x->io_row = host->io_row, x->io_head = host->io_head;
+        x->io_first = guests->first, x->io_n = guests->n, x->io_slot = guests->row, x->io_base = 0;
+    }
     if (!plan->storage[f].host) return;
     bound_field rows = workspace->field[plan->storage[f].host];
     rows.streams = 0;

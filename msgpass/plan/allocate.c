@@ -109,12 +109,25 @@ static hga_status change_span(assignment *a, area *x, const live_range *l, int64
     return change(a->plan, s, (hga_id)(end - first), x->slot + (first - x->first));
 }
 
-/* The rows that the caller does not bring. */
+/* Those that are no guests. */
+static hga_status change_rest(assignment *a, field_storage *h, const live_range *l, row_change change)
+{
+    hga_status st = HGA_OK;
+    for (hga_id v = l->first, last = l->first + l->n - 1, end; v <= last && !st; v = end + 1) {
+        while (v <= last && is_guest(&h->guests, v)) v++;
+        for (end = v; end < last && !is_guest(&h->guests, end + 1);) end++;
+        st = change_span(a, &h->rows, l, v, (int64_t)end + 1, change);
+    }
+    return st;
+}
+
+/* The rows that the caller does not bring, nor has room for. */
 static hga_status change_rows(assignment *a, hga_id f, const live_range *l, row_change change)
 {
     field_storage *h = &a->plan->storage[f];
     hga_status st = HGA_OK;
     int64_t at = 0;
+    if (h->guests.n) return change_rest(a, h, l, change);
     for (rank_rows x = {0}; !st && !h->rounded && rank_rows_next(a->plan, f, &x); at = (int64_t)x.first + x.n)
         st = change_span(a, &h->rows, l, at, x.first, change);
     return st ? st : change_span(a, &h->rows, l, at, INT32_MAX, change);
@@ -249,5 +262,6 @@ void slots_clear(hga_plan *plan)
         hga_delete(&plan->allocator, h->lse.slot, h->lse.n, sizeof *h->lse.slot);
         hga_delete(&plan->allocator, h->bf16.slot, h->bf16.n, sizeof *h->bf16.slot);
         h->rows.slot = h->lse.slot = h->bf16.slot = NULL;
+        guests_clear(plan, f);
     }
 }

@@ -40,6 +40,13 @@ typedef struct area {
     hga_id *slot;
 } area;
 
+/* Of a rank: rows of a field of the program's own that live in rows of the caller's until these are written. */
+typedef struct guest_rows {
+    hga_id host; /* the field in whose tensor; 0: none */
+    hga_id first, n;
+    hga_id *row; /* [n]: of node first + i: which row of the rank's tensor; -1: it lives in the workspace */
+} guest_rows;
+
 typedef struct field_storage {
     hga_id columns, heads;
     hga_id io_first, io_n; /* nodes whose rows are the caller's; 0 rows when internal */
@@ -54,6 +61,7 @@ typedef struct field_storage {
     hga_id kept_n;
     /* the field in whose rows this one's values live, since nobody needs them once those are written; 0: its own */
     hga_id host;
+    guest_rows guests;
     int rounded; /* bfloat16 without bf16 rows: lives in the workspace alone, and is rounded there at that time */
 } field_storage;
 
@@ -386,6 +394,10 @@ int storage_is_rounded(const hga_plan *plan, hga_id field);
 int storage_can_be_bf16(const hga_plan *plan);
 /* Are the caller's rows of the field more than caches hold? */
 int storage_is_large(const hga_plan *plan, hga_id field);
+/* May the guest's rows live in the host's until these are written, as far as what stages do tells? */
+int storage_may_host(const hga_plan *plan, hga_id guest, hga_id host);
+/* Does an attending stage read keys or values of the field? */
+int storage_is_attended(const hga_plan *plan, hga_id field);
 /* What has rows where, which field is whose guest; and, once slots are known, their addresses. */
 void storage_find(hga_plan *plan);
 hga_status storage_lay_out(hga_plan *plan);
@@ -419,6 +431,12 @@ hga_status waves_make(hga_plan *plan);
 /* The longest share of each wave, all in all, as a part of all work: 1 when threads wait for each other all along. */
 double waves_longest_shares(const hga_plan *plan);
 void waves_clear(hga_plan *plan);
+/* rank_guests.c */
+void guests_clear(hga_plan *plan, hga_id field);
+static inline int is_guest(const guest_rows *x, hga_id v)
+{
+    return (uint32_t)(v - x->first) < (uint32_t)x->n && x->row[v - x->first] >= 0;
+}
 /* Does a storage give rows back? */
 int slots_recycle(const hga_plan *plan, hga_id storage);
 /* Slots for all ranges, in the order of n_items items. */

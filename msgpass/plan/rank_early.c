@@ -13,14 +13,17 @@ typedef struct rank_load {
     double first, meanwhile, rest;
 } rank_load;
 
-/* So much is left for the time that messages are under way: of a rank of one thread about 17 ms. */
-static const double HIDDEN_WORK = 1e9;
+/* So much is left for the time that messages are under way: of a rank of one thread some 20 ms. */
+static const double HIDDEN_WORK = 1.25e9;
 
 /* ---- how much ---- */
 
+/* What later messages need is found early, and nothing else where there are some: that is what the last of them hide
+   behind. */
 static int can_be_early(const division *d, int64_t job, int64_t row)
 {
-    return !bits_have(&d->s.run[job], row) && bits_have(&d->ready[job], row);
+    if (bits_have(&d->s.run[job], row) || !bits_have(&d->ready[job], row)) return 0;
+    return d->plan->ranks->n_batches == 1 || bits_have(&d->early[job], row);
 }
 
 static void add_load(const division *d, int64_t job, int64_t row, rank_load *load)
@@ -67,10 +70,11 @@ done:
 
 /* ---- which rows ---- */
 
-static void find_sent(division *d)
+/* The slice becomes what the first batches are made of. */
+static void find_sent(division *d, hga_id batches)
 {
     slice_begin(d->plan, &d->s);
-    division_want_sent(d->plan, &d->s, 0);
+    for (hga_id b = 0; b < batches; b++) division_want_sent(d->plan, &d->s, b);
     slice_find(d->plan, &d->s);
 }
 
@@ -113,6 +117,8 @@ static void keep_before(division *d, hga_id token)
                 int first = bits_have(&d->s.run[j], k), has_tokens = nodes->span_first[v] <= nodes->span_last[v];
                 if (first || (can_be_early(d, j, k) && has_tokens && nodes->span_last[v] < token))
                     bits_put(&d->early[j], k);
+                else
+                    bits_take(&d->early[j], k);
             }
         }
     }
@@ -124,8 +130,10 @@ hga_status division_find_early(division *d)
     rank_load mine;
     double work;
     d->has_early = 0;
-    if (d->plan->ranks->n_batches != 1) return HGA_OK; /* what later ones need is not to wait */
-    find_sent(d);
+    if (d->plan->ranks->n_batches == 0) return HGA_OK;
+    find_sent(d, (hga_id)d->plan->ranks->n_batches);
+    copy_rows(d, d->s.run, d->early);
+    find_sent(d, 1);
     mine = find_load(d);
     HGA_TRY(agree(d, mine, &work));
     if (work <= 0 || mine.meanwhile <= 0 || !writes_rows(d)) return HGA_OK;

@@ -3,6 +3,7 @@
    that touches it, in whichever passes these are. What goes to or comes from others keeps its row, for messages come
    when they come. What is computed for messages once others have come may run before passes that did not need these:
    it takes no row that such a pass has given back. */
+#include "rank_guests.h"
 #include "ranks.h"
 #include "slices.h"
 
@@ -190,6 +191,54 @@ static void close(laying *x)
     hga_delete(a, x->memory, x->bytes, 1);
 }
 
+/* ---- of which nodes ---- */
+
+/* Nodes from the first to the last that have a row. */
+typedef struct node_reach {
+    hga_id first, end;
+} node_reach;
+
+static void reach_to(node_reach *x, hga_id first, hga_id end)
+{
+    if (first >= end) return;
+    if (x->end == 0 || first < x->first) x->first = first;
+    if (end > x->end) x->end = end;
+}
+
+/* Is the row one of the caller's tensor? */
+static int is_elsewhere(const hga_plan *plan, hga_id f, hga_id v)
+{
+    const field_storage *h = &plan->storage[f];
+    return is_guest(&h->guests, v) || (!h->rounded && slice_is_given(plan, f, v) && rank_computes(plan->ranks, v));
+}
+
+/* Those of live ranges of the field, of its rows without those that are elsewhere. */
+static void find_reach(const laying *x, hga_id f, node_reach *rows, node_reach *lse)
+{
+    for (const live_range *l = x->live.range; l < x->live.range + x->live.n; l++) {
+        if (l->storage != f) continue;
+        hga_id first = l->first, end = l->first + l->n;
+        reach_to(lse, first, end);
+        while (first < end && is_elsewhere(x->plan, f, first)) first++;
+        while (first < end && is_elsewhere(x->plan, f, end - 1)) end--;
+        reach_to(rows, first, end);
+    }
+}
+
+/* An area has a number for each of its nodes: from the first that has a row to the last. Of keys and values that are
+   attended to any row may be in a column that is masked. */
+static void shorten_areas(laying *x)
+{
+    for (hga_id f = 1; f <= x->plan->program.n_fields; f++) {
+        field_storage *h = &x->plan->storage[f];
+        node_reach rows = {0}, lse = {0};
+        if (storage_is_attended(x->plan, f) || !(x->accesses.recycled >> f & 1u)) continue;
+        find_reach(x, f, &rows, &lse);
+        if (h->rows.n) h->rows.first = rows.first, h->rows.n = rows.end - rows.first;
+        if (h->lse.n) h->lse.first = lse.first, h->lse.n = lse.end - lse.first;
+    }
+}
+
 /* What no pass touches has no rows. */
 static void drop_areas(hga_plan *plan)
 {
@@ -208,7 +257,9 @@ hga_status rank_slots_make(hga_plan *plan)
     if (!plan->ranks) return HGA_OK;
     HGA_TRY(open(&x));
     HGA_TRY(note_all(&x));
+    HGA_TRY(rank_guests_find(plan, &x.accesses, &x.live, x.step));
     HGA_TRY(live_ranges_find(&x.live, &x.accesses, x.step, x.n));
+    shorten_areas(&x);
     HGA_TRY(slots_assign(plan, x.live.range, x.live.n, x.n));
     drop_areas(plan);
 done:

@@ -7,7 +7,7 @@
    rank_messages.c  transfers become messages
    rank_batches.c   which transfers go together
    rank_passes.c    what is computed for them, while they are under way, and of them (rank_division.h)
-   rank_slots.c     rows of the workspace for what is computed and received
+   rank_slots.c     rows of the workspace for what is computed and received; rank_guests.c: .. or of the output
    rank_returns.c   gradients of what was received: what goes home, when */
 #ifndef RANKS_H
 #define RANKS_H

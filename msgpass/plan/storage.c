@@ -47,7 +47,7 @@ int storage_can_be_bf16(const hga_plan *plan)
     return 1;
 }
 
-static int is_attended(const hga_plan *plan, hga_id field)
+int storage_is_attended(const hga_plan *plan, hga_id field)
 {
     for (hga_id s = 0; s < plan->program.n_stages; s++)
         if (attends(plan, s) && (plan->program.stage[s].key == field || plan->program.stage[s].value == field))
@@ -71,7 +71,7 @@ static void find_rows(const hga_plan *plan, const hga_field *f, field_storage *h
 {
     hga_id first, n = range_of_rows(plan, f->rows, &first), number = (hga_id)(f - plan->program.field);
     h->rounded = storage_is_rounded(plan, number) && !plan->bf16_rows;
-    if (plan->bf16_rows && is_attended(plan, number))
+    if (plan->bf16_rows && storage_is_attended(plan, number))
         h->bf16 = (area){.first = first, .n = n, .floats = ((int64_t)h->heads * h->columns + 1) / 2};
     h->rows = (area){.first = first, .n = n, .floats = (int64_t)h->heads * h->columns};
     if (f->width == HGA_WIDTH_STATE) h->lse = (area){.first = first, .n = n, .floats = h->heads};
@@ -132,7 +132,7 @@ static int gives_way(const hga_plan *plan, hga_id guest, hga_id host)
     return gives;
 }
 
-static int may_be_guest(const hga_plan *plan, hga_id guest, hga_id host)
+int storage_may_host(const hga_plan *plan, hga_id guest, hga_id host)
 {
     const hga_field *f = &plan->program.field[guest], *g = &plan->program.field[host];
     const field_storage *x = &plan->storage[guest], *y = &plan->storage[host];
@@ -149,7 +149,7 @@ static void find_guests(hga_plan *plan)
     if (plan->options.keep_fields || plan->options.ranges || plan->options.slices) return;
     for (hga_id f = 1; f <= plan->program.n_fields; f++)
         for (hga_id g = 1; g <= plan->program.n_fields && !plan->storage[f].host; g++)
-            if (f != g && !storage_is_large(plan, g) && may_be_guest(plan, f, g))
+            if (f != g && !storage_is_large(plan, g) && storage_may_host(plan, f, g))
                 plan->storage[f].host = g, plan->storage[f].rows.n = 0;
 }
 

@@ -1,0 +1,68 @@
+/* rank_guests.c: rows of the workspace that live in the caller's. The caller's row of an output is of no use until it
+   is written, and often what it is made of is of no use any more by then: a rank, all of whose states may wait for a
+   message, keeps a finished state in the row of its own node's output. One process finds guests before it orders its
+   panels (storage.c); a rank looks once its passes are known, bucket by bucket, so that nothing waits for a guest. */
+#include "rank_guests.h"
+
+void guests_clear(hga_plan *plan, hga_id field)
+{
+    guest_rows *x = &plan->storage[field].guests;
+    hga_delete(&plan->allocator, x->row, x->n, sizeof *x->row);
+    *x = (guest_rows){0};
+}
+
+/* Is the guest's last use over when the host's row is first touched? The step that does both reads each row before it
+   writes it. */
+static int is_over(const bucket_ends *guest, const bucket_ends *host, const entry *step)
+{
+    if (guest->first < 0 || guest->given || host->first < 0) return 0;
+    const stamp *last = &step[guest->last].when, *first = &step[host->first].when;
+    if (last->wave != first->wave) return last->wave < first->wave;
+    return !guest->last_shared && !host->first_shared && last->owner == first->owner && last->at <= first->at;
+}
+
+/* Of the rank's rows of the host's tensor, which is [n] behind the first. */
+static hga_status open_rows(const hga_plan *plan, hga_id host, guest_rows *x)
+{
+    hga_id end = 0;
+    x->host = host, x->n = 0;
+    for (rank_rows at = {0}; rank_rows_next(plan, host, &at); end = at.first + at.n)
+        if (at.row == 0) x->first = at.first;
+    if (end == 0) return HGA_OK;
+    hga_status st = hga_new(&plan->allocator, end - x->first, sizeof *x->row, &x->row);
+    if (!st) x->n = end - x->first;
+    for (hga_id i = 0; i < x->n; i++) x->row[i] = -1;
+    return st;
+}
+
+static hga_status find_rows(hga_plan *plan, accesses *a, const live_ranges *l, const entry *step, hga_id guest,
+                            hga_id host)
+{
+    guest_rows *x = &plan->storage[guest].guests;
+    hga_id found = 0;
+    hga_status st = open_rows(plan, host, x);
+    for (rank_rows at = {0}; !st && rank_rows_next(plan, host, &at);)
+        for (hga_id v = at.first; v < at.first + at.n; v++) {
+            const bucket_ends *of_guest = l->ends + accesses_buckets(a, guest, v, v).first,
+                              *of_host = l->ends + accesses_buckets(a, host, v, v).first;
+            if (is_over(of_guest, of_host, step)) x->row[v - x->first] = (hga_id)(at.row + v - at.first), found++;
+        }
+    if (!found) guests_clear(plan, guest);
+    return st;
+}
+
+hga_status rank_guests_find(hga_plan *plan, accesses *a, const live_ranges *l, const entry *step)
+{
+    hga_status st = HGA_OK;
+    for (hga_id host = 1; host <= plan->program.n_fields; host++) {
+        int taken = 0; /* a row has one guest */
+        for (hga_id f = 1; f <= plan->program.n_fields && !taken && !st; f++) {
+            uint64_t both = UINT64_C(1) << f | UINT64_C(1) << host;
+            if (f == host || (a->recycled & both) != both || !storage_may_host(plan, f, host)) continue;
+            if (plan->storage[f].guests.n) continue;
+            st = find_rows(plan, a, l, step, f, host);
+            taken = plan->storage[f].guests.n > 0;
+        }
+    }
+    return st;
+}
