@@ -13,11 +13,12 @@
 #include "rank_rows.h"
 #include "table.h"
 
-enum { MOST_EXACT = 1 << 24, MEASURED_TOKENS = 8192 };
+enum { MOST_EXACT = 1 << 24, MOST_ESTIMATED_FROM = MOST_EXACT / 4, MEASURED_TOKENS = 8192 };
 
 /* One row of the table before times are put to it. */
 typedef struct rank_count {
-    rank_work now, half; /* with all tokens, and with half of them; half.edges 0: there is no such graph */
+    rank_work now, quarter; /* with all tokens, and with a quarter of them; quarter.edges 0: there is no such graph */
+    double built_edges;     /* of the graph that was built, which has all tokens where that is exact */
     int exact;
 } rank_count;
 
@@ -84,31 +85,48 @@ done:
     return status;
 }
 
-/* From `small` on to `large` tokens as from half of `small` on to it: what has nearly doubled grows by as much for
-   every token more, what has grown by an amount grows by it with every doubling. */
-static double grown(double now, double half, double small, double large)
+/* From `small` on to `large` tokens as from a quarter of `small` on to it, since trees of two and of four children are
+   cut alike there: what has grown nearly as much as the tokens goes on so for every token more, what has grown by an
+   amount grows by half of it with every doubling, what has grown as the square of the tokens goes on so. What has
+   become less, as with trees that are cut otherwise, stays. */
+static double grown(double now, double quarter, double small, double large)
 {
-    if (now > 1.5 * half) return now + (now - half) * (large - small) / (small / 2);
-    return now + (now - half) * log2(large / small);
+    double more = fmax(0, now - quarter);
+    if (now > 8 * quarter) return now * (large / small) * (large / small);
+    if (now > 2.5 * quarter) return now + more * (large - small) / (0.75 * small);
+    return now + more * log2(large / small) / 2;
 }
 
-/* The ranks with as many tokens as can be built, and what that becomes with all of them. */
-static int count_ranks(const estimate *e, hga_id ranks, rank_count *out)
+static rank_work work_grown(const rank_count *c, double small, double large)
 {
-    double tokens = e->tokens, built = tokens;
+    const rank_work *now = &c->now, *quarter = &c->quarter;
+    return (rank_work){grown(now->edges, quarter->edges, small, large), grown(now->rows, quarter->rows, small, large),
+                       grown(now->messages, quarter->messages, small, large),
+                       grown(now->bytes, quarter->bytes, small, large)};
+}
+
+/* A rank's edges, of few tokens, may be most those that all ranks have: its share of what all edges grow by is more. */
+static void share_edges(const rank_count *one, hga_id ranks, rank_count *out)
+{
+    out->now.edges = out->built_edges + (one->now.edges - one->built_edges) / ranks;
+    out->quarter.edges = out->built_edges + (one->quarter.edges - one->built_edges) / ranks;
+}
+
+/* The ranks with as many tokens as can be built soon, and what that becomes with all of them; `one` is one rank alone,
+   or NULL for itself. */
+static int count_ranks(const estimate *e, hga_id ranks, const rank_count *one, rank_count *out)
+{
+    double built = e->tokens;
     int status = CLI_GOOD;
-    out->exact = tokens <= MOST_EXACT;
-    while (built > MOST_EXACT) built /= 2;
+    out->exact = e->tokens <= MOST_EXACT;
+    while (!out->exact && built > MOST_ESTIMATED_FROM) built /= 2;
     TRY(count_at(e, (int64_t)built, ranks, &out->now));
-    if (!e->whole && built >= 4 * (double)ranks) TRY(count_at(e, (int64_t)(built / 2), ranks, &out->half));
+    if (!e->whole && built >= 8 * (double)ranks) TRY(count_at(e, (int64_t)(built / 4), ranks, &out->quarter));
+    out->built_edges = out->now.edges;
     if (!out->exact) {
-        rank_work now = out->now, half = out->half;
-        out->now =
-            (rank_work){grown(now.edges, half.edges, built, tokens), grown(now.rows, half.rows, built, tokens),
-                        grown(now.messages, half.messages, built, tokens), grown(now.bytes, half.bytes, built, tokens)};
-        out->half = (rank_work){
-            grown(now.edges, half.edges, built, tokens / 2), grown(now.rows, half.rows, built, tokens / 2),
-            grown(now.messages, half.messages, built, tokens / 2), grown(now.bytes, half.bytes, built, tokens / 2)};
+        rank_work now = work_grown(out, built, e->tokens), quarter = work_grown(out, built, e->tokens / 4);
+        out->now = now, out->quarter = quarter;
+        if (one) share_edges(one, ranks, out);
     }
 done:
     return status;
@@ -162,13 +180,13 @@ static double sending(const estimate *e, const rank_work *w)
 }
 
 /* The tokens, of all ranks, from which on sending takes at most a ninth of computing: what one rank's share takes grows
-   with it, what it sends grows as from half of it. 0: not within 2^60. */
+   with it, what it sends grows as from a quarter of it. 0: not within 2^60. */
 static double weak_tokens(const estimate *e, const rank_count *c)
 {
-    if (c->half.edges == 0 || c->now.edges > 3 * c->half.edges) return 0;
+    if (c->quarter.edges == 0 || c->now.edges > 8 * c->quarter.edges) return 0;
     for (double scale = pow(2, -30); scale * e->tokens < pow(2, 60); scale *= pow(2, 0.125)) {
         rank_work w = {.edges = c->now.edges * scale};
-        w.bytes = fmax(0, grown(c->now.bytes, c->half.bytes, e->tokens, e->tokens * scale));
+        w.bytes = fmax(0, grown(c->now.bytes, c->quarter.bytes, e->tokens, e->tokens * scale));
         w.messages = c->now.messages;
         if (computing(e, w.edges, e->edge_seconds) >= 9 * sending(e, &w)) return e->tokens * scale;
     }
@@ -191,13 +209,13 @@ static int add_row(json_t *rows, json_t *row)
     return json_array_append_new(rows, row) ? complain(CLI_OUTSIDE, "out of memory") : CLI_GOOD;
 }
 
-static int add_counted(const estimate *e, json_t *rows, hga_id ranks, double one_rank)
+static int add_counted(const estimate *e, json_t *rows, hga_id ranks, const rank_count *one)
 {
     rank_count c = {0};
     int status = CLI_GOOD;
-    TRY(count_ranks(e, ranks, &c));
+    TRY(count_ranks(e, ranks, one, &c));
     double compute = computing(e, c.now.edges, e->edge_seconds), weak = weak_tokens(e, &c);
-    json_t *row = row_of(e, "halo", ranks, &c.now, compute, computing(e, one_rank, e->edge_seconds));
+    json_t *row = row_of(e, "halo", ranks, &c.now, compute, computing(e, one->now.edges, e->edge_seconds));
     if (row) {
         json_object_set_new(row, "weak_tokens", weak > 0 ? json_number(weak) : json_null());
         json_object_set_new(row, "exact", json_boolean(c.exact));
@@ -232,9 +250,9 @@ static int fill(const estimate *e, json_t *rows)
 {
     int status = CLI_GOOD;
     rank_count one = {0};
-    TRY(count_ranks(e, 1, &one));
+    TRY(count_ranks(e, 1, NULL, &one));
     for (int i = 0; i < e->question->n; i++) {
-        TRY(add_counted(e, rows, e->question->ranks[i], one.now.edges));
+        TRY(add_counted(e, rows, e->question->ranks[i], &one));
         if (e->question->ranks[i] > 1) TRY(add_others(e, rows, e->question->ranks[i]));
     }
 done:
@@ -268,7 +286,8 @@ static int print_text(const estimate *e, const char *title, const json_t *rows)
     puts("overlapped: the exchange while the rows that need nothing of it are computed; tokens for 90 %: from so many "
          "tokens on, on as many ranks, the exchange takes at most a tenth of the time");
     if (e->tokens > MOST_EXACT)
-        printf("beyond %d tokens, rows and bytes grow on as they did up to there: they are estimates\n", MOST_EXACT);
+        printf("of more than %d tokens, rows and bytes grow on as they did up to %d: they are estimates\n", MOST_EXACT,
+               MOST_ESTIMATED_FROM);
 done:
     return status;
 }

@@ -233,6 +233,7 @@ fact explain_counts_what_ranks_exchange says ' 2 *halo *512 ' "$hga" explain htr
 if [ -z "${HGA_TEST_QUICK-}" ]; then
     fact explain_of_ranks_is_as_exact_in_json says '"rows": 256.0' "$hga" explain window --tokens 4096 --ranks 4 --json
     fact explain_estimates_what_no_machine_builds says 'they are estimates' "$hga" explain window --tokens 1000000000 --ranks 1024
+    fact explain_estimates_trees_that_half_the_tokens_cut_otherwise says ' 1024 *halo *5115 *40 *8.446 .* 0.9[0-9]* *[01]\.' "$hga" explain hsa -p branching=4 --tokens 1073741824 --ranks 1024
     for i in {0..62}; do echo "$((i * 27 % 64)),$(((i + 1) * 27 % 64))" && echo "$(((i + 1) * 27 % 64)),$((i * 27 % 64))"; done >chain.csv # in numbers by chance
     fact explain_of_ranks_counts_a_graph_as_it_is says ' 2 *halo *64 ' "$hga" explain graph=chain.csv --ranks 2
     fact and_in_an_order says ' 2 *halo *2 ' "$hga" explain graph=chain.csv -p order=rcm --ranks 2

@@ -95,31 +95,38 @@ static void melt(finding *f)
             f->want[n++] = f->want[i];
     f->n_wants = n;
     f->melt_at = n < MOST_WANTS / 2 ? MOST_WANTS : 2 * n;
-    for (hga_id i = 0; i < HGA_FIELD_SLOTS; i++) f->recent[i] = -1;
+    memset(f->recent, -1, sizeof f->recent);
 }
 
 static hga_status want_field(finding *f, const want *w)
 {
     hga_status st = HGA_OK;
-    int64_t last = f->recent[w->field];
-    if (last >= 0 && alike(&f->want[last], w) && touch(&f->want[last], w)) {
-        unite(&f->want[last], w);
-        return HGA_OK;
-    }
+    int64_t *recent = f->recent[w->field][hga_graph_level(f->g, w->first) % RECENT_LEVELS];
+    for (int side = 0; side < SIDES; side++)
+        if (recent[side] >= 0 && alike(&f->want[recent[side]], w) && touch(&f->want[recent[side]], w)) {
+            unite(&f->want[recent[side]], w);
+            return HGA_OK;
+        }
     if (f->n_wants >= f->melt_at) melt(f);
     HGA_TRY(hga_grow(NULL, &f->want, &f->room, f->n_wants, f->n_wants + 1, sizeof *f->want));
-    f->recent[w->field] = f->n_wants;
+    recent[1] = recent[0], recent[0] = f->n_wants;
     f->want[f->n_wants++] = *w;
 done:
     return st;
+}
+
+/* Does the rank compute nodes [first, last] itself: its own ones, or those that all compute? */
+static int has_nodes(const finding *f, hga_id rank, hga_id first, hga_id last)
+{
+    hga_id owner = f->owner[first];
+    return (owner == SHARED || owner == rank) && f->next[first] > last;
 }
 
 /* Every field that the stage reads at its sources, of nodes [first, last]. */
 static hga_status want_nodes(finding *f, hga_id to, hga_id first, hga_id last)
 {
     hga_status st = HGA_OK;
-    hga_id mine = to == HGA_EVERY_RANK ? SHARED : to;
-    if (f->owner[first] == mine && f->next[first] > last) return HGA_OK;
+    if (has_nodes(f, to, first, last)) return HGA_OK;
     for (hga_id i = 1; i <= f->p->n_fields; i++)
         if (f->reads >> i & 1u) {
             want w = {i, f->wrote[i], to, first, last, f->number};
@@ -198,10 +205,36 @@ static uint32_t source_reads(const hga_stage *s)
     return program_fields(s, program_rules[program_kind(s)].source_reads);
 }
 
-static hga_status walk_stage(finding *f, hga_id number)
+/* Nothing is wanted where one rank has all nodes: degrees are enough, which are quicker found than sources. */
+static void count_alone(finding *f)
+{
+    enum { PART = 1024 };
+    hga_pos degree[PART];
+    for (hga_id first = 0; first < f->nodes.n; first += PART) {
+        hga_id n = f->nodes.n - first < PART ? f->nodes.n - first : PART;
+        hga_graph_degrees(f->g, f->stage->relation, first, n, degree);
+        for (hga_id i = 0; i < n; i++)
+            if (computes(f, first + i)) f->out->load[0].n_edges += degree[i];
+    }
+}
+
+static hga_status walk_rows(finding *f)
 {
     hga_status st = HGA_OK;
     reach_walk *walk = NULL;
+    HGA_TRY(reach_walk_create(f->g, f->stage->relation, &walk));
+    for (hga_id v = 0; v < f->nodes.n; v = f->next[v]) {
+        f->rank = f->owner[v];
+        HGA_TRY(reach_nodes(walk, v, f->next[v] - v, visit_rows, f));
+    }
+done:
+    reach_walk_destroy(walk);
+    return st;
+}
+
+static hga_status walk_stage(finding *f, hga_id number)
+{
+    hga_status st = HGA_OK;
     const hga_stage *s = &f->p->stage[number];
     f->stage = s, f->number = number;
     f->reads = source_reads(s);
@@ -209,15 +242,13 @@ static hga_status walk_stage(finding *f, hga_id number)
     uint32_t in_place = f->reads & s->writes;
     for (hga_id i = 1; i <= f->p->n_fields; i++)
         if (in_place >> i & 1u) f->wrote[i] = number;
-    HGA_TRY(reach_walk_create(f->g, s->relation, &walk));
-    for (hga_id v = 0; v < f->nodes.n; v = f->next[v]) {
-        f->rank = f->owner[v];
-        HGA_TRY(reach_nodes(walk, v, f->next[v] - v, visit_rows, f));
-    }
+    if (f->out->n_ranks == 1 && f->out->n_shared == 0 && s->relation >= 0)
+        count_alone(f);
+    else
+        HGA_TRY(walk_rows(f));
     for (hga_id i = 1; i <= f->p->n_fields; i++)
         if (s->writes >> i & 1u) f->wrote[i] = number;
 done:
-    reach_walk_destroy(walk);
     return st;
 }
 
@@ -359,7 +390,7 @@ static hga_status start(finding *f, const hga_shape *shape, const hga_id *cuts, 
     HGA_TRY(hga_new(NULL, n_ranks, sizeof *f->has, &f->has));
     find_owners(f, cuts, n_ranks);
     f->melt_at = MOST_WANTS;
-    for (hga_id i = 0; i < HGA_FIELD_SLOTS; i++) f->recent[i] = f->wrote[i] = -1;
+    memset(f->recent, -1, sizeof f->recent), memset(f->wrote, -1, sizeof f->wrote);
 done:
     return st;
 }

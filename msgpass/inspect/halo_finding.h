@@ -6,7 +6,7 @@
 #include "row_pieces.h"
 #include "sources.h"
 
-enum { SHARED = OWNED_BY_ALL, MOST_WANTS = 1 << 16 };
+enum { SHARED = OWNED_BY_ALL, MOST_WANTS = 1 << 16, SIDES = 2, RECENT_LEVELS = 32 };
 
 /* Rank `to` wants rows [first, last] of a field as stage `wrote` left it, for stage `reads`. */
 typedef struct want {
@@ -24,7 +24,8 @@ struct finding {
     hga_id wrote[HGA_FIELD_SLOTS];
     want *want;
     int64_t n_wants, room, melt_at;
-    int64_t recent[HGA_FIELD_SLOTS]; /* the last want of each field, -1 */
+    /* the last two wants of each field and level, -1: rows beside each other want the same on their left and right */
+    int64_t recent[HGA_FIELD_SLOTS][RECENT_LEVELS][SIDES];
     hga_pos shared_edges;
     hga_halo_list *out;
     /* of the stage at hand */
