@@ -22,9 +22,10 @@ static void every_variant_has_the_gradients_of_one_process(void **state)
                   wanted = go_back_whole(&p, &fast.o, PACKED, h.accumulate);
             for (int c = 0; c < 6; c++) {
                 cut_evenly(tokens_of(&p), counts[c], 16, cuts);
-                hold_back(c % 2 ? &fast : &h, cuts, counts[c], c % 2 ? &wanted : &want);
+                int turn = (c + i) % 2;
+                hold_back(turn ? &fast : &h, cuts, counts[c], turn ? &wanted : &want);
                 cut_anywhere(tokens_of(&p), counts[c], &rng, cuts);
-                hold_back(&h, cuts, counts[c], &want), hold_back(&fast, cuts, counts[c], &wanted);
+                hold_back(turn ? &h : &fast, cuts, counts[c], turn ? &want : &wanted);
             }
             close_whole(&wanted);
             close_whole(&want);

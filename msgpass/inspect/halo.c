@@ -83,6 +83,8 @@ static void unite(want *a, const want *b)
     if (b->reads < a->reads) a->reads = b->reads;
 }
 
+static void forget_recent(finding *f) { memset(f->recent, -1, (size_t)(f->p->n_fields + 1) * sizeof *f->recent); }
+
 /* Sorted, and of those that touch one is made. */
 static void melt(finding *f)
 {
@@ -95,7 +97,7 @@ static void melt(finding *f)
             f->want[n++] = f->want[i];
     f->n_wants = n;
     f->melt_at = n < MOST_WANTS / 2 ? MOST_WANTS : 2 * n;
-    memset(f->recent, -1, sizeof f->recent);
+    forget_recent(f);
 }
 
 static hga_status want_field(finding *f, const want *w)
@@ -390,7 +392,7 @@ static hga_status start(finding *f, const hga_shape *shape, const hga_id *cuts, 
     HGA_TRY(hga_new(NULL, n_ranks, sizeof *f->has, &f->has));
     find_owners(f, cuts, n_ranks);
     f->melt_at = MOST_WANTS;
-    memset(f->recent, -1, sizeof f->recent), memset(f->wrote, -1, sizeof f->wrote);
+    forget_recent(f), memset(f->wrote, -1, sizeof f->wrote);
 done:
     return st;
 }
