@@ -14,9 +14,8 @@ typedef struct pair_row {
     const char *why;
 } pair_row;
 
-#define no_slices     "a gradient needs all that the output is made of"
-#define forward_alone "drawn calls go forward on ranks"
-#define own_rows      "a rank computes the rows of its own tokens"
+#define no_slices "a gradient needs all that the output is made of"
+#define own_rows  "a rank computes the rows of its own tokens"
 
 static const pair_row pair_table[] = {
     {TRAIT_KEEP_FIELDS, TRAIT_RANGES, PAIR_REFUSED, "keep_fields keeps every row of every field"},
@@ -47,26 +46,6 @@ static const pair_row pair_table[] = {
     {TRAIT_RANKS, TRAIT_LISTED_ROWS, PAIR_REFUSED, own_rows},
     {TRAIT_RANKS, TRAIT_SLICES, PAIR_REFUSED, own_rows},
     {TRAIT_RANKS, TRAIT_KEEP_FIELDS, PAIR_REFUSED, "keep_fields keeps every row of every field"},
-    {TRAIT_RANKS, TRAIT_GRADIENT, PAIR_NEVER, forward_alone},
-    {TRAIT_RANKS, TRAIT_STRIPS, PAIR_NEVER, forward_alone},
-    {TRAIT_RANKS, TRAIT_SUBTREE, PAIR_NEVER, forward_alone},
-    {TRAIT_RANKS, TRAIT_ACCUMULATE, PAIR_NEVER, forward_alone},
-    {TRAIT_RANKS, TRAIT_D_LSE, PAIR_NEVER, forward_alone},
-    {TRAIT_RANKS, TRAIT_SOME_GRADIENTS, PAIR_NEVER, forward_alone},
-    {TRAIT_RANKS, TRAIT_D_QUERY, PAIR_NEVER, forward_alone},
-    {TRAIT_RANKS, TRAIT_D_KEY, PAIR_NEVER, forward_alone},
-    {TRAIT_RANKS, TRAIT_D_VALUE, PAIR_NEVER, forward_alone},
-    {TRAIT_RANKS, TRAIT_D_USER, PAIR_NEVER, forward_alone},
-    {TRAIT_RANKS, TRAIT_D_REL_KEY, PAIR_NEVER, forward_alone},
-    {TRAIT_RANKS, TRAIT_D_REL_BIAS, PAIR_NEVER, forward_alone},
-    {TRAIT_RANKS, TRAIT_D_EDGE_BIAS, PAIR_NEVER, forward_alone},
-    {TRAIT_RANKS, TRAIT_D_NODE_POS, PAIR_NEVER, forward_alone},
-    {TRAIT_RANKS, TRAIT_D_TYPE_SCALE, PAIR_NEVER, forward_alone},
-    {TRAIT_RANKS, TRAIT_D_LOG_MASS, PAIR_NEVER, forward_alone},
-    {TRAIT_RANKS, TRAIT_D_SCALE, PAIR_NEVER, forward_alone},
-    {TRAIT_RANKS, TRAIT_D_SINK, PAIR_NEVER, forward_alone},
-    {TRAIT_RANKS, TRAIT_D_SLOPES, PAIR_NEVER, forward_alone},
-    {TRAIT_RANKS, TRAIT_D_ADDITIVE, PAIR_NEVER, forward_alone},
     {TRAIT_SIGMOID, TRAIT_SINK, PAIR_NEVER, "a sigmoid has no denominator"},
     {TRAIT_SIGMOID, TRAIT_D_SINK, PAIR_NEVER, "a sigmoid has no denominator"},
     {TRAIT_SIGMOID, TRAIT_ENTMAX, PAIR_NEVER, "a program has one normaliser"},

@@ -90,10 +90,10 @@ static int refuses_slices(const drawn_call *c)
     return st == HGA_EUNSUPPORTED && (strstr(says, "slices: keep_fields") || strstr(says, "slices: a gradient"));
 }
 
-static int64_t n_forward, n_backward, n_fast, n_on_ranks;
+static int64_t n_forward, n_backward, n_fast, n_on_ranks, n_back_on_ranks;
 
-/* On ranks a call goes forward, without the options that ranks refuse. */
-static void count_ranks(const call_fate *fate, uint64_t traits)
+/* On ranks a call goes without the options that ranks refuse. */
+static void count_ranks(const drawn_call *c, const call_fate *fate, uint64_t traits)
 {
     static const struct {
         unsigned without;
@@ -111,8 +111,9 @@ static void count_ranks(const call_fate *fate, uint64_t traits)
     if (fate->on_ranks == HGA_EUNSUPPORTED && strstr(fate->refused_on_ranks, "are different tokens"))
         count(refused, (traits & cross) | on_ranks);
     if (fate->on_ranks) return;
-    count(met, (without_gradients(traits) & ~alone) | on_ranks);
-    n_on_ranks++;
+    int back = c->options.gradient && !fate->back_on_ranks;
+    count(met, ((back ? traits : without_gradients(traits)) & ~alone) | on_ranks);
+    n_on_ranks++, n_back_on_ranks += back;
 }
 
 static void hold_drawn(uint64_t seed)
@@ -132,7 +133,7 @@ static void hold_drawn(uint64_t seed)
         if (forward) count(met, backward ? traits : without_gradients(traits));
         if (is_refused_together(&call, &fate)) count(refused, traits);
         if (forward && refuses_slices(&call)) count(refused, traits | UINT64_C(1) << TRAIT_SLICES);
-        count_ranks(&fate, traits);
+        count_ranks(&call, &fate, traits);
         n_forward += forward, n_backward += backward, n_fast += backward && fate.fast;
         in_hand = NULL;
         call_clear(&call);
@@ -147,11 +148,11 @@ static void drawn_calls_hold(void **state)
     for (int i = 1; i <= n; i++) hold_drawn((uint64_t)i);
     print_message(
         "%d drawn: %lld executed, %lld compared with the oracle, %lld gone back from, %lld of them fast, %lld "
-        "on ranks\n",
-        n, (long long)n_forward, (long long)n_compared, (long long)n_backward, (long long)n_fast,
-        (long long)n_on_ranks);
+        "on ranks, %lld gone back from there\n",
+        n, (long long)n_forward, (long long)n_compared, (long long)n_backward, (long long)n_fast, (long long)n_on_ranks,
+        (long long)n_back_on_ranks);
     assert_true(n_forward > n / 3 && n_compared > n / 8 && n_backward > n / 8 && n_fast > n / 16);
-    assert_true(n_on_ranks > n / 4);
+    assert_true(n_on_ranks > n / 4 && n_back_on_ranks > n / 10);
 }
 
 /* Calls that failed at 2722f5c: bfloat16 with dropout; a gradient that nobody wrote; addresses of nothing, of sides of

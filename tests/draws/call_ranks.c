@@ -1,5 +1,6 @@
 /* call_ranks.c: a call on ranks that are threads of one process, each with its rows of the tensors in drawn layouts and
-   types. Rows have the bits of one process, gaps and what is read stay as they were, and all ranks say the same. */
+   types, and tables' gradients of its own. Rows and gradients have the bits of one process, gaps and what is read stay
+   as they were, and all ranks say the same. */
 #include "calls.h"
 
 #include "filling.h"
@@ -14,7 +15,7 @@ enum { MOST_RANKS = 4, MOST_INTERVALS = 64 };
 
 /* ---- what a rank has ---- */
 
-/* An array's rows: intervals of all of them, none of a table, which ranks share. */
+/* An array's rows: intervals of all of them. Tables that are read have none, since ranks share them. */
 typedef struct part {
     array array;
     hga_interval interval[MOST_INTERVALS];
@@ -29,33 +30,37 @@ typedef struct rank {
     const hga_id *cuts;
     filling memory;
     part part[MOST_ARRAYS];
-    hga_status st;
+    void *tape[MOST_SAMPLES];
+    pthread_barrier_t *forward_ends;
+    hga_status st, back;
     char said[160];
     pthread_t thread;
 } rank;
 
-/* The field whose tensor the array is; 0: it is a table. */
+/* Is the array a tensor of hga_grad_io? */
+static int is_gradient(const array *a) { return a->use == ARRAY_GIVEN || a->use == ARRAY_WANTED; }
+
+/* The field whose tensor, or tensor's gradient, the array is; 0: it is a table. */
 static hga_id field_of(const drawn_call *c, const array *a)
 {
     const hga_program *p = c->program;
     static const struct {
-        size_t at;
+        size_t at, d_at;
         hga_binding bound;
-    } known[] = {{offsetof(hga_io, query), HGA_IO_QUERY},
-                 {offsetof(hga_io, key), HGA_IO_KEY},
-                 {offsetof(hga_io, value), HGA_IO_VALUE},
-                 {offsetof(hga_io, out), HGA_IO_OUT},
-                 {offsetof(hga_io, lse), HGA_IO_OUT}};
+    } known[] = {{offsetof(hga_io, query), offsetof(hga_grad_io, d_query), HGA_IO_QUERY},
+                 {offsetof(hga_io, key), offsetof(hga_grad_io, d_key), HGA_IO_KEY},
+                 {offsetof(hga_io, value), offsetof(hga_grad_io, d_value), HGA_IO_VALUE},
+                 {offsetof(hga_io, out), offsetof(hga_grad_io, d_out), HGA_IO_OUT},
+                 {offsetof(hga_io, lse), offsetof(hga_grad_io, d_lse), HGA_IO_OUT}};
     if (!a->is_tensor) return 0;
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
-        if (a->at == known[i].at) return hga_program_field(p, known[i].bound);
-    size_t user = (a->at - offsetof(hga_io, user)) / sizeof(hga_tensor);
+        if (a->at == (is_gradient(a) ? known[i].d_at : known[i].at)) return hga_program_field(p, known[i].bound);
+    size_t first = is_gradient(a) ? offsetof(hga_grad_io, d_user) : offsetof(hga_io, user),
+           user = (a->at - first) / sizeof(hga_tensor);
     for (hga_id f = 1; f <= p->n_fields; f++)
         if (p->field[f].binding == HGA_IO_USER && user-- == 0) return f;
     return 0;
 }
-
-static int is_used(const array *a) { return a->use == ARRAY_READ || a->use == ARRAY_WRITTEN; }
 
 /* The same layout of so many rows. */
 static array of_rows(const array *a, int64_t rows)
@@ -95,84 +100,121 @@ static void *new_block(const array *a, int byte)
     return block;
 }
 
-static hga_status open_part(rank *r, const hga_plan *plan, int number)
+static void open_part(rank *r, const hga_plan *plan, int number)
 {
     const array *a = &r->c->drawn[number];
     part *p = &r->part[number];
     hga_id f = field_of(r->c, a);
+    hga_status st = HGA_OK;
     int64_t rows = 0;
-    if (!is_used(a) || !f) return HGA_OK;
-    hga_status st = hga_plan_rank_rows(plan, f, p->interval, MOST_INTERVALS, &p->n);
+    if (!r->whole->block[0][number] || (!f && a->use != ARRAY_WANTED)) return;
+    if (f)
+        st = hga_plan_rank_rows(plan, f, p->interval, MOST_INTERVALS, &p->n);
+    else
+        p->interval[0] = (hga_interval){0, a->rows}, p->n = 1;
     if (st || p->n > MOST_INTERVALS) draw_fail("%s has %lld intervals of rows", a->name, (long long)p->n);
     for (int64_t i = 0; i < p->n; i++) rows += p->interval[i].n;
     p->array = of_rows(a, rows);
     for (int s = 0; s < r->c->n_samples; s++) {
         p->block[s] = new_block(&p->array, r->memory.byte);
-        if (a->use == ARRAY_READ) take_rows(p, a, r->whole->block[s][number], p->block[s], 0);
+        if (a->use != ARRAY_WRITTEN) take_rows(p, a, r->whole->block[s][number], p->block[s], 0);
         p->before[s] = new_block(&p->array, 0);
         memcpy(p->before[s], p->block[s], (size_t)p->array.elements * bytes_of(a));
     }
-    return HGA_OK;
 }
 
-/* The whole call's numbers and tables, and the rank's tensors. */
-static hga_io io_of(const rank *r, int sample)
+/* The whole call's numbers and tables, and the rank's tensors, gradients and tape. */
+static void describe(const rank *r, int sample, hga_io *io, hga_grad_io *grad)
 {
-    hga_io io;
-    hga_grad_io grad;
-    filled f = {.arrays = r->c->drawn, .whole = 1};
-    call_io(r->c, &f, r->whole, sample, &io, &grad);
+    filled f = {.arrays = r->c->drawn, .whole = 1, .accumulate = r->c->accumulate};
+    call_io(r->c, &f, r->whole, sample, io, grad);
+    io->tape = r->tape[sample];
     for (int i = 0; i < r->c->n_arrays; i++) {
         const array *a = &r->part[i].array;
-        if (!r->part[i].block[sample]) continue;
-        hga_tensor t = {.data = r->part[i].block[sample], .rows = a->rows, .dtype = a->dtype};
+        void *block = r->part[i].block[sample];
+        if (!block) continue;
+        char *at = (is_gradient(a) ? (char *)grad : (char *)io) + a->at;
+        hga_tensor t = {.data = block, .rows = a->rows, .dtype = a->dtype};
         if (!a->packed) t.row_stride = a->row_stride, t.head_stride = a->head_stride;
-        memcpy((char *)&io + a->at, &t, sizeof t);
+        memcpy(at, a->is_tensor ? (void *)&t : (void *)&block, a->is_tensor ? sizeof t : sizeof block);
     }
-    return io;
 }
 
 /* ---- a run ---- */
 
-static hga_status execute(rank *r, const hga_plan *plan, hga_workspace **own)
+static void open_all(rank *r, const hga_plan *plan)
 {
+    int64_t bytes = hga_plan_tape_bytes(plan);
+    for (int i = 0; i < r->c->n_arrays; i++) open_part(r, plan, i);
+    for (int s = 0; s < r->c->n_samples && r->c->options.gradient; s++) {
+        if (!(r->tape[s] = malloc((size_t)bytes + 1))) draw_fail("no memory for a tape");
+        memset(r->tape[s], r->memory.byte, (size_t)bytes);
+    }
+}
+
+/* A rank at work. */
+typedef struct running {
+    hga_plan *plan;
+    hga_workspace *own[MOST_SAMPLES];
     hga_io io[MOST_SAMPLES];
+    hga_grad_io grad[MOST_SAMPLES];
+} running;
+
+static hga_status execute(rank *r, const hga_allocator *a, running *x)
+{
     hga_status st = HGA_OK;
-    for (int i = 0; i < r->c->n_arrays; i++) HGA_TRY(open_part(r, plan, i));
-    for (int s = 0; s < r->c->n_samples; s++) io[s] = io_of(r, s);
-    if (r->c->in_batch) return hga_plan_execute_batch(plan, own, io, r->c->n_samples);
-    for (int s = 0; s < r->c->n_samples; s++) HGA_TRY(hga_plan_execute(plan, own[s], &io[s]));
+    const drawn_call *c = r->c;
+    hga_ranks ranks = {.exchange = r->exchange, .cuts = r->cuts};
+    hga_options options = c->options;
+    options.ranks = &ranks, options.allocator = a;
+    HGA_TRY(hga_plan_create(c->graph, c->program, &c->shape, &options, &x->plan));
+    if (c->updated) HGA_TRY(hga_plan_update(x->plan, c->graph));
+    for (int s = 0; s < c->n_samples; s++) HGA_TRY(hga_workspace_create(x->plan, &x->own[s]));
+    open_all(r, x->plan);
+    for (int s = 0; s < c->n_samples; s++) describe(r, s, &x->io[s], &x->grad[s]);
+    if (c->in_batch) return hga_plan_execute_batch(x->plan, x->own, x->io, c->n_samples);
+    for (int s = 0; s < c->n_samples; s++) HGA_TRY(hga_plan_execute(x->plan, x->own[s], &x->io[s]));
 done:
     return st;
 }
 
-static hga_status run(rank *r)
+static hga_status go_back(const rank *r, running *x)
+{
+    hga_status st = HGA_OK;
+    if (r->c->in_batch) return hga_plan_gradient_batch(x->plan, x->own, x->io, x->grad, r->c->n_samples);
+    for (int s = 0; s < r->c->n_samples; s++) HGA_TRY(hga_plan_gradient(x->plan, x->own[s], &x->io[s], &x->grad[s]));
+done:
+    return st;
+}
+
+/* Nobody goes back while others go forward: whoever cannot would end their calls. */
+static void run(rank *r)
 {
     hga_allocator a = filling_allocator(&r->memory);
-    hga_ranks ranks = {.exchange = r->exchange, .cuts = r->cuts};
-    hga_options options = r->c->options;
-    hga_plan *plan = NULL;
-    hga_workspace *own[MOST_SAMPLES] = {NULL};
-    hga_status st = HGA_OK;
-    options.ranks = &ranks, options.allocator = &a;
-    HGA_TRY(hga_plan_create(r->c->graph, r->c->program, &r->c->shape, &options, &plan));
-    if (r->c->updated) HGA_TRY(hga_plan_update(plan, r->c->graph));
-    for (int s = 0; s < r->c->n_samples; s++) HGA_TRY(hga_workspace_create(plan, &own[s]));
-    HGA_TRY(execute(r, plan, own));
-done:
-    snprintf(r->said, sizeof r->said, "%s", st ? hga_error_detail() : "");
-    for (int s = 0; s < r->c->n_samples; s++) hga_workspace_destroy(own[s]);
-    hga_plan_destroy(plan);
-    return st;
+    running x = {0};
+    r->st = execute(r, &a, &x);
+    pthread_barrier_wait(r->forward_ends);
+    if (!r->st && r->c->options.gradient) r->back = go_back(r, &x);
+    snprintf(r->said, sizeof r->said, "%s", r->st || r->back ? hga_error_detail() : "");
+    for (int s = 0; s < r->c->n_samples; s++) hga_workspace_destroy(x.own[s]);
+    hga_plan_destroy(x.plan);
 }
 
 static void *run_thread(void *r)
 {
-    ((rank *)r)->st = run(r);
+    run(r);
     return NULL;
 }
 
 /* ---- what comes out ---- */
+
+/* The first row that a run writes of an array. */
+static int64_t written_from(const array *a, const outcome *one)
+{
+    if (a->use == ARRAY_WRITTEN) return 0;
+    if (a->use == ARRAY_WANTED) return one->backward ? a->rows : 0;
+    return a->use == ARRAY_GIVEN ? a->rows : a->written_from;
+}
 
 /* Of the rows that one process has written, the rank's have these bits, and nothing else was written. */
 static void compare_part(const rank *r, int number, const outcome *one)
@@ -181,7 +223,7 @@ static void compare_part(const rank *r, int number, const outcome *one)
     const part *p = &r->part[number];
     for (int s = 0; s < r->c->n_samples; s++) {
         if (!p->block[s]) continue;
-        take_rows(p, a, one->memory.block[s][number], p->before[s], a->use == ARRAY_WRITTEN ? 0 : a->written_from);
+        take_rows(p, a, one->memory.block[s][number], p->before[s], written_from(a, one));
         const unsigned char *was = p->before[s], *now = p->block[s];
         for (size_t b = 0; b < (size_t)p->array.elements * bytes_of(a); b++)
             if (was[b] != now[b])
@@ -194,6 +236,7 @@ static void close_rank(rank *r)
 {
     for (int i = 0; i < r->c->n_arrays; i++)
         for (int s = 0; s < r->c->n_samples; s++) free(r->part[i].block[s]), free(r->part[i].before[s]);
+    for (int s = 0; s < MOST_SAMPLES; s++) free(r->tape[s]);
     hga_dist_destroy(r->exchange);
     if (r->memory.live) draw_fail("on ranks: %lld blocks were not given back", (long long)r->memory.live);
 }
@@ -214,24 +257,35 @@ static void run_together(choices *drawn, const drawn_call *c, const outcome *one
     hga_exchange xs[MOST_RANKS];
     hga_id cuts[MOST_RANKS + 1], n = 1 + choose(drawn, MOST_RANKS);
     const hga_dist_wire wire = {.most_delay = rarely(drawn, 3) ? 1e-4 : 0, .seed = c->seed, .fill = 1};
-    filled given = {.arrays = c->drawn, .byte = 0xff, .whole = 1};
+    filled given = one->filled;
     call_memory whole = {{{0}}};
     rank *ranks = calloc((size_t)n, sizeof *ranks);
     if (!ranks) draw_fail("no memory for %d ranks", n);
     memory_fill(c, &given, &whole);
     draw_cuts(drawn, hga_graph_nodes(c->graph).level_ptr[1], n, cuts);
+    pthread_barrier_t forward_ends;
     if (hga_dist_in_process(n, &wire, xs)) draw_fail("%s", hga_error_detail());
+    if (pthread_barrier_init(&forward_ends, NULL, (unsigned)n)) draw_fail("no barrier");
     for (hga_id r = 0; r < n; r++) {
-        ranks[r] = (rank){.c = c, .whole = &whole, .exchange = &xs[r], .cuts = cuts, .memory = {.byte = 0xff}};
+        ranks[r] = (rank){.c = c,
+                          .whole = &whole,
+                          .exchange = &xs[r],
+                          .cuts = cuts,
+                          .memory = {.byte = 0xff},
+                          .forward_ends = &forward_ends};
         if (pthread_create(&ranks[r].thread, NULL, run_thread, &ranks[r])) draw_fail("no thread for rank %d", r);
     }
     for (hga_id r = 0; r < n; r++) pthread_join(ranks[r].thread, NULL);
-    fate->on_ranks = ranks[0].st;
+    pthread_barrier_destroy(&forward_ends);
+    fate->on_ranks = ranks[0].st, fate->back_on_ranks = ranks[0].back;
     snprintf(fate->refused_on_ranks, sizeof fate->refused_on_ranks, "%s", ranks[0].said);
     for (hga_id r = 0; r < n; r++) {
         if (ranks[r].st != fate->on_ranks)
             draw_fail("rank %d: %s (%s), and rank 0: %s (%s)", r, hga_status_name(ranks[r].st), ranks[r].said,
                       hga_status_name(fate->on_ranks), fate->refused_on_ranks);
+        if (!ranks[r].st && c->options.gradient && ranks[r].back != one->backward)
+            draw_fail("rank %d back: %s (%s), and one process: %s (%s)", r, hga_status_name(ranks[r].back),
+                      ranks[r].said, hga_status_name(one->backward), one->refused);
         for (int i = 0; i < c->n_arrays && !ranks[r].st; i++) compare_part(&ranks[r], i, one);
     }
     for (hga_id r = 0; r < n; r++) close_rank(&ranks[r]);
@@ -278,10 +332,10 @@ void call_hold_on_ranks(const drawn_call *c, call_fate *fate)
     drawn_call all = *c;
     choices drawn = choices_of_seed(c->seed + 7);
     fate->ranks_without = refused_with(c);
-    all.options.ranges = all.options.slices = all.options.keep_fields = all.options.gradient = 0;
+    all.options.ranges = all.options.slices = all.options.keep_fields = 0;
     memset(all.n_rows, 0, sizeof all.n_rows), memset(all.first_row, 0, sizeof all.first_row);
-    way w = {
-        .name = "in one process", .options = all.options, .filled = {.arrays = all.drawn, .byte = 0xff, .whole = 1}};
+    filled f = {.arrays = all.drawn, .byte = 0xff, .whole = 1, .accumulate = all.accumulate, .wanted = all.wanted};
+    way w = {.name = "in one process", .options = all.options, .filled = f};
     outcome one = call_run(&all, &w);
     fate->on_ranks = one.forward;
     if (one.forward == HGA_OK) run_together(&drawn, &all, &one, fate);

@@ -76,7 +76,7 @@ typedef struct call_fate {
     hga_status forward, backward; /* of the call as it was drawn */
     int fast;                     /* gradients did not go the plain way */
     char refused[160];            /* why not, where one of them is not HGA_OK */
-    hga_status on_ranks;          /* of all rows forward */
+    hga_status on_ranks, back_on_ranks; /* of all rows */
     char refused_on_ranks[160];
     unsigned ranks_without; /* of its options those that ranks have refused */
 } call_fate;
