@@ -131,10 +131,12 @@ static void assert_same_kept_and_anew(const problem *p, const hga_options *optio
     hga_workspace_destroy(workspace), hga_plan_destroy(plan);
 }
 
-/* On every instruction set, in both precisions, by one thread and by three. */
+/* On every instruction set, in both precisions, by one thread and by three, with a softcap and slopes or without. */
 static void kept_tiles_have_the_bits_of_tiles_chosen_anew(void **state)
 {
     (void)state;
+    static const float slopes[] = {0.1f, 0, 0.02f, 1, 0.5f, 0.3f, 0, 0.01f};
+    static const hga_modifiers modifiers = {.size = sizeof modifiers, .softcap = 2, .slopes = slopes};
     char room[16];
     for (int i = 0; i < N_CASES; i++)
         for (int j = 0; isa_name(j / 8, room, sizeof room); j++) {
@@ -143,11 +145,15 @@ static void kept_tiles_have_the_bits_of_tiles_chosen_anew(void **state)
             p.shape = j % 2 ? (hga_shape){.n_heads = 6, .n_kv_heads = 2, .dim = 33, .dim_v = 47}
                             : (hga_shape){.n_heads = 8, .dim = 16};
             problem_fill(&p, 5);
-            assert_same_kept_and_anew(&p,
-                                      &(hga_options){.threads = j / 2 % 2 ? 3 : 1,
-                                                     .isa = room,
-                                                     .precision = j / 4 % 2 ? HGA_PRECISION_BF16 : 0},
-                                      i < N_KEPT);
+            int modified = (i + j / 2) % 3 == 0;
+            if (modified) p.io.modifiers = &modifiers;
+            assert_same_kept_and_anew(
+                &p,
+                &(hga_options){.threads = j / 2 % 2 ? 3 : 1,
+                               .isa = room,
+                               .precision = j / 4 % 2 ? HGA_PRECISION_BF16 : 0,
+                               .modifiers = modified ? HGA_MODIFIES_SOFTCAP | HGA_MODIFIES_SLOPES : 0},
+                i < N_KEPT);
             problem_clear(&p);
         }
 }

@@ -444,6 +444,9 @@ hga_status fields_bind(const hga_plan *plan, const hga_io *io, hga_workspace *wo
 /* The scratch of n threads: its bytes, and handing them out. */
 hga_status workers_create(const hga_plan *plan, hga_id n, hga_workspace *workspace);
 void workers_destroy(hga_workspace *workspace);
+/* Somebody looks at what panels have, without a call: with a worker of its own, since the pages of a workspace's belong
+   to their threads. */
+hga_status worker_look(const hga_plan *plan, hga_status (*look)(worker *w, void *context), void *context);
 /* After an update: are they large enough for what the plan needs now? */
 int workers_fit(const hga_plan *plan, const hga_workspace *workspace);
 /* To be called by the worker's own thread before its first row. */

@@ -102,21 +102,19 @@ static void count_stage(worker *w, hga_id stage, pair_ways *ways)
     }
 }
 
+static hga_status count_stages(worker *w, void *context)
+{
+    pair_ways *ways = context;
+    for (hga_id s = 0; s < w->plan->program.n_stages; s++) {
+        ways[s] = (pair_ways){0};
+        if (has_ways(w->plan, s)) count_stage(w, s, &ways[s]);
+    }
+    return HGA_OK;
+}
+
 hga_status ways_find(const hga_plan *plan, pair_ways ways[HGA_MAX_STAGES])
 {
-    static const hga_io none = {0};
-    hga_workspace workspace = {.allocator = plan->given};
-    hga_status st = HGA_OK;
-    HGA_TRY(workers_create(plan, 1, &workspace));
-    worker *w = &workspace.workers[0];
-    w->workspace = &workspace, w->io = &none;
-    for (hga_id s = 0; s < plan->program.n_stages; s++) {
-        ways[s] = (pair_ways){0};
-        if (has_ways(plan, s)) count_stage(w, s, &ways[s]);
-    }
-done:
-    workers_destroy(&workspace);
-    return st;
+    return worker_look(plan, count_stages, ways);
 }
 
 void ways_say(FILE *f, const hga_plan *plan, const pair_ways *x)

@@ -209,9 +209,10 @@ done:
     return st;
 }
 
-static hga_status find(layouts *all, worker *w)
+static hga_status find(worker *w, void *context)
 {
     const hga_plan *plan = w->plan;
+    layouts *all = context;
     writer x = {.a = &plan->allocator};
     hga_status st = HGA_OK;
     HGA_TRY(count_panels(all, w, &x));
@@ -223,27 +224,12 @@ done:
     return st;
 }
 
-/* By a worker of its own: the pages of a workspace's belong to their threads. */
-static hga_status find_by_one(const hga_plan *plan, layouts *all)
-{
-    static const hga_io none = {0};
-    hga_workspace workspace = {.allocator = plan->given};
-    hga_status st = HGA_OK;
-    HGA_TRY(workers_create(plan, 1, &workspace));
-    worker *w = &workspace.workers[0];
-    w->workspace = &workspace, w->io = &none;
-    HGA_TRY(find(all, w));
-done:
-    workers_destroy(&workspace);
-    return st;
-}
-
 static hga_status make(const hga_plan *plan)
 {
     layouts *all = NULL;
     hga_status st = hga_new_zero(&plan->allocator, 1, sizeof *all, &all);
     if (st) return st;
-    if (may_keep(plan)) st = find_by_one(plan, all);
+    if (may_keep(plan)) st = worker_look(plan, find, all);
     if (st)
         hga_delete(&plan->allocator, all, 1, sizeof *all);
     else

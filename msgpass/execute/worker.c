@@ -203,3 +203,17 @@ void workers_destroy(hga_workspace *workspace)
         hga_delete(a, workspace->workers[t].memory, workspace->workers[t].bytes, 1);
     hga_delete(a, workspace->workers, workspace->n_workers, sizeof *workspace->workers);
 }
+
+hga_status worker_look(const hga_plan *plan, hga_status (*look)(worker *w, void *context), void *context)
+{
+    static const hga_io none = {0};
+    hga_workspace workspace = {.allocator = plan->given};
+    hga_status st = HGA_OK;
+    HGA_TRY(workers_create(plan, 1, &workspace));
+    worker *w = &workspace.workers[0];
+    w->workspace = &workspace, w->io = &none;
+    HGA_TRY(look(w, context));
+done:
+    workers_destroy(&workspace);
+    return st;
+}

@@ -219,13 +219,14 @@ static void fold_heads(const linear *x, const hga_tensor *t, hga_id heads, hga_i
     }
 }
 
-/* The caller's rows, folded, where they are not `given` as they are. */
+/* Are they the caller's rows, as they lie there? */
 static int is_its_own(const linear *x, const linear_rows *rows, const hga_tensor *t)
 {
     const hga_shape *s = &x->plan->shape;
     return t->data && (void *)rows->at == tensor_at(t, s->n_kv_heads, s->dim_v, 0, x->kv_first);
 }
 
+/* The caller's rows, folded, where they are not `given` as they are. */
 static void load(const linear *x, const hga_tensor *given, hga_id heads, const linear_rows *to)
 {
     const hga_shape *s = &x->plan->shape;
