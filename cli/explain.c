@@ -110,8 +110,8 @@ int run_explain(int argc, char **argv)
                      "explain: --normaliser, --softcap, --sink and --slopes change nothing that --ranks counts"));
     a.variant.takes_order = 1;
     if (a.ranks.n > 0) return explain_ranks(&a.variant, &a.shape, &a.options, &a.ranks, a.json);
-    if (a.ranks.latency_us > 0 || a.ranks.gbits > 0)
-        TRY(complain(CLI_USAGE, "explain: --latency and --gbits go with --ranks"));
+    if (a.ranks.latency_us > 0 || a.ranks.gbits > 0 || a.ranks.picture)
+        TRY(complain(CLI_USAGE, "explain: --latency, --gbits and -o go with --ranks"));
     TRY(model_build(&a.variant, NULL, &m));
     TRY(ordered_say(&m));
     TRY(modifiers_put(&a.modifiers, &m));

@@ -9,8 +9,10 @@
 
 #include "arguments.h"
 #include "cases.h"
+#include "drawing.h"
 #include "ordered.h"
 #include "rank_rows.h"
+#include "ranks_plot.h"
 #include "table.h"
 
 enum { MOST_EXACT = 1 << 24, MOST_ESTIMATED_FROM = MOST_EXACT / 4, MEASURED_TOKENS = 8192 };
@@ -334,6 +336,13 @@ static void name_it(const typed_variant *typed, size_t room, char *title)
         used += snprintf(title + used, room - (size_t)used, " %s", typed->setting[i]);
 }
 
+static int draw(const estimate *e, const char *title, const json_t *rows)
+{
+    char text[320];
+    snprintf(text, sizeof text, "%s, %.0f tokens: one forward pass", title, e->tokens);
+    return ranks_plot_write(rows, text, e->question->picture);
+}
+
 int explain_ranks(const typed_variant *typed, const hga_shape *shape, const hga_options *options,
                   const rank_question *question, int json)
 {
@@ -345,12 +354,14 @@ int explain_ranks(const typed_variant *typed, const hga_shape *shape, const hga_
     if (q.latency_us == 0) q.latency_us = 5;
     if (q.gbits == 0) q.gbits = 10;
     q.threads = options->threads > 0 ? options->threads : 1;
+    if (q.picture) TRY(drawing_check_path("-o", q.picture));
     TRY(read_tokens(&e));
     for (int i = 0; i < q.n; i++)
         if (q.ranks[i] > e.tokens) TRY(complain(CLI_USAGE, "--ranks: %d ranks for %.0f tokens", q.ranks[i], e.tokens));
     TRY(measure(&e));
     TRY(fill(&e, rows));
     name_it(typed, sizeof title, title);
+    if (q.picture) TRY(draw(&e, title, rows));
     TRY(json ? print_json(&e, title, rows) : print_text(&e, title, rows));
 done:
     json_decref(rows);
@@ -368,6 +379,7 @@ static error_t parse(int key, char *value, struct argp_state *state)
     case KEY_RANKS: return arguments_said(read_list("--ranks", value, 1, MAX_RANKS, MAX_RANK_COUNTS, &q->n, q->ranks));
     case KEY_LATENCY: return arguments_said(read_positive("--latency", value, &q->latency_us));
     case KEY_GBITS: return arguments_said(read_positive("--gbits", value, &q->gbits));
+    case 'o': q->picture = value; return 0;
     default: return ARGP_ERR_UNKNOWN;
     }
 }
@@ -377,6 +389,7 @@ static const struct argp_option options[] = {
      "instead: what a run on P machines would exchange and cost, from this machine's measured rate", 10},
     {"latency", KEY_LATENCY, "US", 0, "with --ranks: microseconds a message takes (default: 5)", 10},
     {"gbits", KEY_GBITS, "G", 0, "with --ranks: gigabits a second that a rank's link has (default: 10)", 10},
+    {"output", 'o', "FILE", 0, "with --ranks: the times as a plot, FILE.svg or FILE.png", 10},
     {0},
 };
 

@@ -12,6 +12,7 @@ typedef struct rank_question {
     int n;
     double latency_us, gbits; /* of a message; of a rank's link */
     hga_id threads;           /* of a rank */
+    const char *picture;      /* NULL: none */
 } rank_question;
 
 /* What the busiest rank does in one execution: edges; rows, messages and bytes that it receives or sends, whichever are
@@ -25,10 +26,10 @@ int ranks_count(const model *m, const hga_shape *shape, hga_id ranks, rank_work 
 /* Seconds of an edge of all heads on one thread, all stages taken together, measured here and now. */
 int ranks_rate(const model *m, const hga_shape *shape, const hga_options *options, double *edge_seconds);
 
-/* --ranks, --latency, --gbits: input is a rank_question, zeroed. */
+/* --ranks, --latency, --gbits, -o: input is a rank_question, zeroed. */
 extern const struct argp ranks_argp;
 
-/* Prints the table, or JSON. */
+/* Prints the table, or JSON; and writes the picture. */
 int explain_ranks(const typed_variant *typed, const hga_shape *shape, const hga_options *options,
                   const rank_question *question, int json);
 
