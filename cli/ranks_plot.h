@@ -4,8 +4,8 @@
 
 #include <jansson.h>
 
-/* Milliseconds of the busiest rank against the number of ranks, both logarithmic: computing the hierarchy, its exchange,
-   and the exchanges beside it. `rows` are explain_ranks' table; `title` says of what. */
+/* Milliseconds of the busiest rank against the number of ranks, both logarithmic: computing the hierarchy, its
+   exchange, and the exchanges beside it. `rows` are explain_ranks' table; `title` says of what. */
 int ranks_plot_write(const json_t *rows, const char *title, const char *path);
 
 #endif

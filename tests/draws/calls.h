@@ -73,9 +73,9 @@ enum { RANKS_WITHOUT_RANGES = 1, RANKS_WITHOUT_SLICES = 2, RANKS_WITHOUT_KEPT_FI
 
 /* What holds for every call; returns what became of it. */
 typedef struct call_fate {
-    hga_status forward, backward; /* of the call as it was drawn */
-    int fast;                     /* gradients did not go the plain way */
-    char refused[160];            /* why not, where one of them is not HGA_OK */
+    hga_status forward, backward;       /* of the call as it was drawn */
+    int fast;                           /* gradients did not go the plain way */
+    char refused[160];                  /* why not, where one of them is not HGA_OK */
     hga_status on_ranks, back_on_ranks; /* of all rows */
     char refused_on_ranks[160];
     unsigned ranks_without; /* of its options those that ranks have refused */
