@@ -5,7 +5,7 @@
 
 #include "cases.h"
 
-enum { TOKENS = 512 };
+enum { TOKENS = 256 };
 
 static const struct {
     const char *name, *words;
