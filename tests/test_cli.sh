@@ -228,7 +228,7 @@ fact explain says 'near' "$hga" explain htransformer --tokens 64
 fact explain_tells_the_way_of_pairs says 'pairs: 100.0 % in tiles that are 100 % full' "$hga" explain dense --tokens 64
 fact explain_says_that_threads_are_bound says 'bound for the call' env -u OMP_PROC_BIND "$hga" explain dense --tokens 64 --bind on
 fact and_that_they_are_not says 'not bound' env -u OMP_PROC_BIND "$hga" explain dense --tokens 64 --bind off
-fact explain_counts_what_ranks_exchange says ' 2 *halo *512 ' "$hga" explain htransformer -p block=16 --tokens 1048576 --ranks 2
+fact explain_counts_what_ranks_exchange says ' 2 *halo *384 ' "$hga" explain htransformer -p block=16 --tokens 65536 --ranks 2
 # Slow builds measure the machine, and predict, once.
 if [ -z "${HGA_TEST_QUICK-}" ]; then
     fact explain_of_ranks_is_as_exact_in_json says '"rows": 256.0' "$hga" explain window --tokens 4096 --ranks 4 --json

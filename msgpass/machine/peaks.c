@@ -12,11 +12,11 @@ static double seconds(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* The best of many short runs: noise only ever slows down, and on a busy machine few of them are left alone. A second
-   is enough for an instruction set, or under an instrument, that is slow at it. */
+/* The best of many short runs: noise only ever slows down, and on a busy machine few of them are left alone. A fifth of
+   a second is a hundred runs, and is enough for an instruction set, or under an instrument, that is slow at it. */
 static double best_flops(double (*peak)(hga_pos n, float *sink), int runs)
 {
-    double best = 0, end = seconds() + 1;
+    double best = 0, end = seconds() + 0.2;
     for (int run = 0; run < runs && seconds() < end; run++) {
         float sink;
         double t = seconds(), flops = peak(6000000, &sink);
