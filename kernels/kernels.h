@@ -72,6 +72,7 @@ typedef struct kernel_heads {
     const uint16_t *q16;
     const uint16_t *const *k16;
     const uint16_t *const *v16;
+    const float *const *r; /* NULL, or [n]: [dim], added to an edge's keys, of float32 without a */
     float scale, cap;
     ptrdiff_t k_head, v_head;
     const float *bias; /* [n], added to each score of an edge */
@@ -99,6 +100,8 @@ typedef struct kernel_family {
     ptrdiff_t q_head, k_head, v_head;
     float scale, cap;           /* of products */
     const float *bias;          /* [n], added to each score of a column */
+    const float *head_bias;     /* NULL, or [n][KERNEL_HEADS]: .. and of a head, too */
+    const float *const *r;      /* NULL, or [n]: [dim], added to a column's keys */
     const lanes *rows;          /* [n]: bit r when row r and the column have an edge .. */
     const uint8_t *first, *end; /* .. which are among columns [first[r], end[r]) */
     float *const *out;          /* [n_rows]: head h's output goes to out[r] + h * out_head; NULL: leave the row alone */

@@ -55,7 +55,7 @@ static hga_graph *families_in_turns(hga_id n)
     assert_ok(hga_builder_set_families(b, above, 0, n, 4));
     assert_ok(hga_builder_add_relation(b, "near", &near));
     for (hga_id i = 0; i < n; i += 4)
-        assert_ok(hga_builder_add_block(b, near, i, 4, i / 4 % 2 ? above + i % 32 / 8 * 4 : i, 4, 0));
+        assert_ok(hga_builder_add_block(b, near, i, 4, i / 4 % 2 ? above + i % 32 / 8 * 4 : i, 4, i / 4 % 3));
     return finished(b);
 }
 
@@ -84,7 +84,42 @@ static void families_side_by_side_have_keys_at_strides_of_their_own(void **state
     assert_equals_slow(&p, 3e-6);
     p.io.value = with_heads_apart(&p, &p.io.value, 3, 5);
     assert_equals_slow(&p, 3e-6);
+    problem_fill_tables(&p, 1, 1, 1, 0);
+    assert_equals_slow(&p, 3e-6);
     problem_clear(&p);
+}
+
+/* Relative keys and biases of types that a row's columns share do not keep rows from going by families. */
+static const kernel_table *counted;
+static int64_t n_families;
+static void count_family(const kernel_family *c)
+{
+    n_families += c->r && c->head_bias;
+    counted->attend_family(c);
+}
+
+static void families_have_types(void **state)
+{
+    (void)state;
+    problem p = {.name = "families", .graph = families_in_turns(128), .shape = {.n_heads = 3, .dim = 9, .dim_v = 5}};
+    hga_plan *plan;
+    hga_workspace *own;
+    attention f = attention_on_nodes(&p.program);
+    p.program.field[f.key].io = p.program.field[f.value].io = HGA_ROWS_KEYS;
+    assert_ok(hga_program_coarsen(&p.program, f.key));
+    assert_ok(hga_program_coarsen(&p.program, f.value));
+    assert_ok(hga_program_attend(&p.program, 0, f.query, f.key, f.value, f.out, 0));
+    problem_fill(&p, 5);
+    problem_fill_tables(&p, 1, 1, 1, 0);
+    assert_ok(hga_plan_create(p.graph, &p.program, &p.shape, &(hga_options){.threads = 1}, &plan));
+    assert_ok(hga_workspace_create(plan, &own));
+    kernel_table counting = *plan->kernels;
+    counted = plan->kernels, plan->kernels = &counting, counting.attend_family = count_family;
+    n_families = 0;
+    assert_ok(hga_plan_execute(plan, own, &p.io));
+    assert_true(n_families >= 128 / 16);
+    plan->kernels = counted;
+    hga_workspace_destroy(own), hga_plan_destroy(plan), problem_clear(&p);
 }
 
 /* ---- tiles ---- */
@@ -292,6 +327,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(who_writes_again_waits_for_the_readers),
         cmocka_unit_test(families_side_by_side_have_keys_at_strides_of_their_own),
+        cmocka_unit_test(families_have_types),
         cmocka_unit_test(equal_columns_of_other_types_are_other_columns),
         cmocka_unit_test(equal_edges_have_positions_of_their_own),
         cmocka_unit_test(long_sums_do_not_stop_counting),

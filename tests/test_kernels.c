@@ -98,7 +98,7 @@ static void looking_up_adds_each_lanes_own(void **unused)
 }
 
 /* All heads at once are each head by itself: keys and values of several heads, some shared by several queries, columns
-   any. */
+   any, with and without what is added to an edge's keys. */
 static void heads_are_each_head(void **unused)
 {
     (void)unused;
@@ -110,10 +110,10 @@ static void heads_are_each_head(void **unused)
         hga_id kv = 1 + below(5), share = 1 + below(4), heads = kv * share, n = 1 + below(KERNEL_CHUNK),
                dim = 1 + below(ROOM - 8), dim_v = 1 + below(ROOM - 8);
         float bias[KERNEL_CHUNK + KERNEL_PAD], greatest[MOST_HEADS], sum[MOST_HEADS];
-        const float *k[KERNEL_CHUNK], *v[KERNEL_CHUNK];
+        const float *k[KERNEL_CHUNK], *v[KERNEL_CHUNK], *r[KERNEL_CHUNK], *const *relative = below(2) ? r : NULL;
         memset(q, 0, sizeof q), memset(acc, 0, sizeof acc);
         for (hga_id e = 0; e < n; e++) {
-            k[e] = key[e], v[e] = value[e], bias[e] = below(6) ? draw(2) : -INFINITY;
+            k[e] = key[e], v[e] = value[e], r[e] = key[below(n)], bias[e] = below(6) ? draw(2) : -INFINITY;
             for (int j = 0; j < MOST_HEADS * ROOM; j++) key[e][j] = draw(1), value[e][j] = draw(1);
         }
         for (hga_id h = 0; h < heads; h++) {
@@ -131,6 +131,7 @@ static void heads_are_each_head(void **unused)
                                         .v = v,
                                         .k_head = dim,
                                         .v_head = dim_v,
+                                        .r = relative,
                                         .bias = bias,
                                         .greatest = greatest,
                                         .sum = sum,
@@ -147,6 +148,7 @@ static void heads_are_each_head(void **unused)
                                       .v = v,
                                       .k_offset = h / share * dim,
                                       .v_offset = h / share * dim_v,
+                                      .r = relative,
                                       .bias = bias},
                       &s);
             double lse = natural(greatest[h], sum[h]), want = natural(s.greatest, s.sum);
@@ -172,6 +174,8 @@ typedef struct family_case {
     float *outs[KERNEL_TILE], *lses[KERNEL_TILE], bias[KERNEL_CHUNK];
     uint16_t rows[KERNEL_CHUNK];
     uint8_t first[KERNEL_TILE], end[KERNEL_TILE];
+    float r[4][FAMILY_ROOM], head_bias[KERNEL_CHUNK * KERNEL_HEADS]; /* what types add */
+    const float *rs[KERNEL_CHUNK];
 } family_case;
 
 /* Row r's columns lie in [first, first + n), and it has none of the others. */
@@ -198,7 +202,10 @@ static kernel_family draw_family(family_case *x)
         x->ks[e] = x->k[e], x->vs[e] = x->v[e], x->bias[e] = below(8) ? draw(3) : -INFINITY;
         x->rows[e] = full ? UINT16_MAX : below(4) ? (uint16_t)below(1 << KERNEL_TILE) : 0;
         for (int j = 0; j < FAMILY_HEADS * FAMILY_ROOM; j++) x->k[e][j] = draw(1), x->v[e][j] = draw(1);
+        x->rs[e] = x->r[below(4)];
+        for (int h = 0; h < KERNEL_HEADS; h++) x->head_bias[e * KERNEL_HEADS + h] = below(9) ? draw(2) : -INFINITY;
     }
+    for (int i = 0; i < 4 * FAMILY_ROOM; i++) x->r[i / FAMILY_ROOM][i % FAMILY_ROOM] = draw(1);
     for (hga_id r = 0; r < KERNEL_TILE; r++) {
         hga_id first = full ? 0 : below(n), room = n - first < KERNEL_FAMILY ? n - first : KERNEL_FAMILY;
         place_row(x, r, first, full ? n : 1 + below(room));
@@ -217,6 +224,8 @@ static kernel_family draw_family(family_case *x)
                            .v_head = FAMILY_ROOM,
                            .scale = 0.3f,
                            .bias = x->bias,
+                           .head_bias = below(2) ? x->head_bias : NULL,
+                           .r = below(2) ? x->rs : NULL,
                            .rows = x->rows,
                            .first = x->first,
                            .end = x->end,
@@ -233,8 +242,10 @@ static void plain_family(const kernel_family *c, hga_id r, hga_id h, double *out
     for (hga_id e = 0; e < c->n; e++) {
         score[e] = 0;
         for (hga_id j = 0; j < c->dim; j++)
-            score[e] += (double)c->q[r][h * c->q_head + j] * (double)c->k[e][kv * c->k_head + j];
-        score[e] = c->rows[e] >> r & 1 ? score[e] * (double)c->scale + (double)c->bias[e] : -INFINITY;
+            score[e] += (double)c->q[r][h * c->q_head + j] *
+                        ((double)c->k[e][kv * c->k_head + j] + (c->r ? (double)c->r[e][j] : 0));
+        double bias = (double)c->bias[e] + (c->head_bias ? (double)c->head_bias[e * KERNEL_HEADS + h] : 0);
+        score[e] = c->rows[e] >> r & 1 ? score[e] * (double)c->scale + bias : -INFINITY;
         if (score[e] > greatest) greatest = score[e];
     }
     for (hga_id j = 0; j < c->dim_v; j++) out[j] = 0;
@@ -280,7 +291,7 @@ static void what_is_not_finite_stays_with_its_family_row(void **unused)
         c.n_rows = KERNEL_TILE, c.n = 2;
         x.rows[0] = 0x00ff, x.rows[1] = 0xff00;
         for (hga_id r = 0; r < KERNEL_TILE; r++) x.first[r] = 0, x.end[r] = 2;
-        x.bias[0] = x.bias[1] = 0;
+        x.bias[0] = x.bias[1] = 0, c.head_bias = NULL;
         x.k[0][0] = round & 1 ? NAN : INFINITY, x.v[0][0] = NAN;
         t->attend_family(&c);
         for (hga_id r = 0; r < KERNEL_TILE; r++)

@@ -43,7 +43,8 @@ static void open_chooser(worker *w, hga_id stage, tile_runner run, family_runner
     t->strict = w->plan->options.strict_rows != 0;
     t->reader = &w->reader, t->run = run, t->context = w, t->batch->stage = stage;
     t->leaves_out = w->workspace->sliced || w->reader.ahead;
-    t->types = w->io->rel_key || w->io->rel_bias || drops_weights(w), t->positions = w->io->node_pos != NULL;
+    t->families_have_types = w->io->rel_key || w->io->rel_bias;
+    t->types = t->families_have_types || drops_weights(w), t->positions = w->io->node_pos != NULL;
 }
 
 /* Edge biases belong to single edges, which only rows know. Relative keys are capped with the product they are part of,

@@ -146,6 +146,7 @@ static void attend_all_heads(worker *w, hga_id first, hga_id n, const chunk_head
         .v = w->at.v + first,
         .k_head = at->k_stride,
         .v_head = at->v_stride,
+        .r = w->io->rel_key ? w->at.r + first : NULL,
         .cap = w->workspace->cap_2,
         .bias = w->row.base + first,
         .kept = drops_weights(w) ? w->row.kept + (ptrdiff_t)first * shape->n_heads : NULL,
@@ -242,7 +243,7 @@ static void attend_chunk(worker *w, const row_job *job)
     chunk_heads at = attend_open(w, job);
     drop_chunk(w, job->v);
     int plain = !w->io->rel_bias && !w->io->edge_bias && !w->workspace->slopes;
-    int together = plain && !w->io->rel_key && shape->n_heads <= KERNEL_HEADS;
+    int together = plain && shape->n_heads <= KERNEL_HEADS && !(w->io->rel_key && w->plan->bf16_rows);
     if (together && w->plan->bf16_rows) {
         attend_bf16(w);
         return;

@@ -179,6 +179,7 @@ static int has_families(const tile_chooser *t, const row_group *g)
     for (hga_pos i = 0; i < t->n_own; i++) {
         if (!strip_trim(own_segment(t, i), g, &x)) continue;
         if (x.n > KERNEL_FAMILY || seen & strip_lanes(&x)) return 0;
+        if (t->families_have_types && x.segment->type_dst) return 0;
         seen |= strip_lanes(&x), edges += strip_edges(&x);
         columns += most(x.src + x.n - most(x.src, end), 0), end = most(end, x.src + x.n);
     }

@@ -84,7 +84,8 @@ static int write_panel(worker *w, wave_item item, hga_id stage, writer *x)
     list_panel(w, item, &rows);
     find_groups(stage, rows.first, rows.n, rows.node, &p);
     t->reader = &w->reader, t->run = write_batch, t->run_families = families_are_fit(w, stage) ? leave_families : NULL;
-    t->context = x, t->batch->stage = stage, t->strict = t->types = t->positions = t->leaves_out = 0;
+    t->context = x, t->batch->stage = stage,
+    t->strict = t->types = t->families_have_types = t->positions = t->leaves_out = 0;
     x->n = 0, x->batches = 0, x->edges = 0, x->p = &p;
     put(x, 0);
     choose_tiles(t, &p);

@@ -2,11 +2,12 @@
 #include "stages.h"
 #include "strips.h"
 
-/* Scores that do not differ from row to row but by their products, of float32 rows; states that begin empty. */
+/* Scores that do not differ from row to row but by their products, of float32 rows; states that begin empty. What types
+   add is a column's own: choose_tiles.c sees to that. */
 int families_are_fit(const worker *w, hga_id stage)
 {
     const hga_io *io = w->io;
-    int plain = !io->rel_key && !io->rel_bias && !io->edge_bias && !io->node_pos && !w->workspace->slopes;
+    int plain = !io->edge_bias && !io->node_pos && !w->workspace->slopes;
     plain &= !w->plan->bf16_rows;
     return plain && w->plan->shape.n_heads <= KERNEL_HEADS && !kind_starts_from_out(w->plan->stage[stage].kind);
 }
@@ -22,7 +23,7 @@ static void read_columns(worker *w, const row_group *g, const strip *x)
         if (rows_of_column(x, e) & wanted) some = e;
         w->chunk.src[at + e] = reader_source(&w->reader, x->src + some);
         w->chunk.weight[at + e] = x->segment->weight;
-        w->chunk.type[at + e] = 0, w->chunk.pos_of[at + e] = 0;
+        w->chunk.type[at + e] = (int32_t)(x->type + (int64_t)some * x->segment->type_src), w->chunk.pos_of[at + e] = 0;
     }
 }
 
@@ -100,13 +101,26 @@ static void find_edges(const strip *x, hga_id n, family_columns *c)
     }
 }
 
+/* What columns' types add to their keys, and to the scores of each head. */
+static void add_types(const worker *w, const edge_chunk *c, const float **key, float *bias, kernel_family *all)
+{
+    const hga_io *io = w->io;
+    for (hga_id e = 0; e < c->n && io->rel_key; e++) key[e] = io->rel_key + (ptrdiff_t)c->type[e] * all->dim;
+    for (hga_id e = 0; e < c->n && io->rel_bias; e++)
+        for (hga_id h = 0; h < all->heads; h++)
+            bias[e * KERNEL_HEADS + h] = in_base_2(io->rel_bias[(ptrdiff_t)c->type[e] * all->heads + h]);
+    all->r = io->rel_key ? key : NULL, all->head_bias = io->rel_bias ? bias : NULL;
+}
+
 static void run_columns(worker *w, const row_group *g, const strip *x, hga_id n, kernel_family all)
 {
     family_columns columns;
-    const float *kept[KERNEL_TILE];
+    const float *kept[KERNEL_TILE], *key[KERNEL_CHUNK];
+    float head_bias[KERNEL_CHUNK * KERNEL_HEADS];
     find_edges(x, n, &columns);
     family_rows rows = find_rows(w, g, columns.all, ANYWHERE);
     score_bases(w, g->stage, -1, &w->chunk, w->row.base);
+    add_types(w, &w->chunk, key, head_bias, &all);
     if (drops_weights(w)) drop_families(w, g, x, n, kept), all.kept = kept;
     all.n_rows = 32 - __builtin_clz(columns.all), all.bias = w->row.base;
     all.rows = columns.rows, all.first = columns.first, all.end = columns.end;

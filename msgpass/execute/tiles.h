@@ -112,6 +112,7 @@ typedef struct shared_chunks {
 typedef struct tile_chooser {
     const row_reader *reader; /* of the panel's segments */
     int types, positions;     /* do scores depend on types, on positions? */
+    int families_have_types;  /* .. and families on those of their columns, which rows may not tell apart then */
     int strict;               /* hga_options.strict_rows */
     int leaves_out;           /* are there rows that are not computed, whose columns nobody may have written? */
     tile_runner run;
