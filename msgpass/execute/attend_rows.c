@@ -243,7 +243,9 @@ static void attend_chunk(worker *w, const row_job *job)
     chunk_heads at = attend_open(w, job);
     drop_chunk(w, job->v);
     int plain = !w->io->rel_bias && !w->io->edge_bias && !w->workspace->slopes;
-    int together = plain && shape->n_heads <= KERNEL_HEADS && !(w->io->rel_key && w->plan->bf16_rows);
+    /* Their kernels know no relative keys. */
+    int apart = w->io->rel_key && (w->plan->bf16_rows || scores_are_sums(w->plan));
+    int together = plain && shape->n_heads <= KERNEL_HEADS && !apart;
     if (together && w->plan->bf16_rows) {
         attend_bf16(w);
         return;
