@@ -59,6 +59,18 @@ static hga_graph *families_in_turns(hga_id n)
     return finished(b);
 }
 
+static problem attention_of_families(void)
+{
+    problem p = {.name = "families", .graph = families_in_turns(128), .shape = {.n_heads = 3, .dim = 9, .dim_v = 5}};
+    attention f = attention_on_nodes(&p.program);
+    p.program.field[f.key].io = p.program.field[f.value].io = HGA_ROWS_KEYS;
+    assert_ok(hga_program_coarsen(&p.program, f.key));
+    assert_ok(hga_program_coarsen(&p.program, f.value));
+    assert_ok(hga_program_attend(&p.program, 0, f.query, f.key, f.value, f.out, 0));
+    problem_fill(&p, 5);
+    return p;
+}
+
 static hga_tensor with_heads_apart(problem *p, const hga_tensor *from, hga_id heads, hga_id columns)
 {
     float *to = p->owned[p->n_owned++] = memory(from->rows * heads * columns, sizeof *to);
@@ -72,13 +84,7 @@ static hga_tensor with_heads_apart(problem *p, const hga_tensor *from, hga_id he
 static void families_side_by_side_have_keys_at_strides_of_their_own(void **state)
 {
     (void)state;
-    problem p = {.name = "families", .graph = families_in_turns(128), .shape = {.n_heads = 3, .dim = 9, .dim_v = 5}};
-    attention f = attention_on_nodes(&p.program);
-    p.program.field[f.key].io = p.program.field[f.value].io = HGA_ROWS_KEYS;
-    assert_ok(hga_program_coarsen(&p.program, f.key));
-    assert_ok(hga_program_coarsen(&p.program, f.value));
-    assert_ok(hga_program_attend(&p.program, 0, f.query, f.key, f.value, f.out, 0));
-    problem_fill(&p, 5);
+    problem p = attention_of_families();
     assert_equals_slow(&p, 3e-6);
     p.io.key = with_heads_apart(&p, &p.io.key, 3, 9);
     assert_equals_slow(&p, 3e-6);
@@ -89,7 +95,6 @@ static void families_side_by_side_have_keys_at_strides_of_their_own(void **state
     problem_clear(&p);
 }
 
-/* Relative keys and biases of types that a row's columns share do not keep rows from going by families. */
 static const kernel_table *counted;
 static int64_t n_families;
 static void count_family(const kernel_family *c)
@@ -98,18 +103,13 @@ static void count_family(const kernel_family *c)
     counted->attend_family(c);
 }
 
+/* Relative keys and biases of types that a row's columns share do not keep rows from going by families. */
 static void families_have_types(void **state)
 {
     (void)state;
-    problem p = {.name = "families", .graph = families_in_turns(128), .shape = {.n_heads = 3, .dim = 9, .dim_v = 5}};
+    problem p = attention_of_families();
     hga_plan *plan;
     hga_workspace *own;
-    attention f = attention_on_nodes(&p.program);
-    p.program.field[f.key].io = p.program.field[f.value].io = HGA_ROWS_KEYS;
-    assert_ok(hga_program_coarsen(&p.program, f.key));
-    assert_ok(hga_program_coarsen(&p.program, f.value));
-    assert_ok(hga_program_attend(&p.program, 0, f.query, f.key, f.value, f.out, 0));
-    problem_fill(&p, 5);
     problem_fill_tables(&p, 1, 1, 1, 0);
     assert_ok(hga_plan_create(p.graph, &p.program, &p.shape, &(hga_options){.threads = 1}, &plan));
     assert_ok(hga_workspace_create(plan, &own));
