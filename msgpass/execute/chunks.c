@@ -13,8 +13,14 @@ static void leave_column_out(edge_chunk *c, hga_id e, hga_id some)
     c->pos_of[e] = c->pos_of[some], c->src_pos_of[e] = c->src_pos_of[some];
 }
 
-/* Columns that no row wants which is computed are not read, perhaps not there: in their place is one that is. Of a
-   chunk that has none every score is masked. */
+/* Nobody wants any: the chunk has none. Its parts stay, since groups may begin and end with them. */
+static void leave_all_out(tile_chunk *c)
+{
+    c->columns.n = c->odd = 0;
+    for (hga_id i = 0; i < c->n_parts; i++) c->part[i].first = c->part[i].last = 0;
+}
+
+/* Columns that no row wants which is computed are not read, perhaps not there: in their place is one that is. */
 static void leave_columns_out(tile_chunk *c)
 {
     unsigned wanted[PANEL_GROUPS];
@@ -23,8 +29,12 @@ static void leave_columns_out(tile_chunk *c)
     for (hga_id e = 0; e < c->columns.n; e++)
         for (hga_id i = 0; i < c->n_parts; i++)
             if (e >= c->part[i].first && e < c->part[i].last && c->rows[i][e] & wanted[i]) read |= UINT64_C(1) << e;
-    hga_id some = read ? (hga_id)__builtin_ctzll(read) : 0;
-    for (hga_id e = 0; read && e < c->columns.n; e++) {
+    if (!read) {
+        leave_all_out(c);
+        return;
+    }
+    hga_id some = (hga_id)__builtin_ctzll(read);
+    for (hga_id e = 0; e < c->columns.n; e++) {
         if (read >> e & 1)
             some = e;
         else
