@@ -150,8 +150,8 @@ typedef struct kernel_tile_group {
     kernel_tile_state state;
 } kernel_tile_group;
 
-/* One group of rows or two against n <= KERNEL_CHUNK columns, or none, for one head. Two share what is read of the keys; what
-   they compute is what each would alone. */
+/* One group of rows or two against n <= KERNEL_CHUNK columns, or none, for one head. Two share what is read of the
+   keys; what they compute is what each would alone. */
 typedef struct kernel_tile {
     hga_id n_groups, n, dim, dim_v;
     kernel_tile_group group[2];
@@ -160,7 +160,8 @@ typedef struct kernel_tile {
     ptrdiff_t v_row;   /* 0, or values lie side by side: v[c] is v[0] + c * v_row */
     const float *bias; /* [n], added to a column's scores */
     /* bfloat16, in place of k and v: keys, and values in pairs of columns, v_row words apart (see pair_rows). Where odd
-       is 1, column 0 is the second of its pair, and column c of pair (c + 1) / 2; else, and without columns, it is 0. */
+       is 1, column 0 is the second of its pair, and column c of pair (c + 1) / 2; else, and without
+       columns, it is 0. */
     const uint16_t *const *k16;
     const uint32_t *v_pairs;
     hga_id odd;
