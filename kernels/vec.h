@@ -175,11 +175,11 @@ static inline vec_long vec_multiply_low(vec_long x, uint32_t y)
 }
 
 /* *sum += x * y, each in the register that it is in: compilers choose others and move what they hold there, in every
-   turn of a loop. */
+   turn of a loop. In this order, too: what they load ahead of it takes registers that sums are in. */
 static inline __attribute__((always_inline)) void vec_add_product(vec *sum, vec x, vec y)
 {
 #if defined(VEC_AVX2)
-    __asm__("vfmadd231ps %2, %1, %0" : "+x"(*sum) : "x"(x), "x"(y));
+    __asm__ volatile("vfmadd231ps %2, %1, %0" : "+x"(*sum) : "x"(x), "x"(y));
 #elif defined(VEC_OVERWRITES)
     x *= y;
     __asm__("addps %1, %0" : "+x"(*sum) : "x"(x));
