@@ -137,6 +137,26 @@ static void pools_begin_at_pages(void **state)
     hga_plan_destroy(one), hga_plan_destroy(plan), problem_clear(&p);
 }
 
+/* Panels over the same columns run head by head, to the last of them: no other node takes over their log-sum-exps.
+   Those of windows take turns, as their columns move on. */
+static int64_t rows_of_lse(const char *words, hga_id n)
+{
+    problem p = named(words, n, shape);
+    hga_plan *plan = planned(&p, (hga_options){.threads = 2});
+    const area *lse = &plan->storage[program_bound(&plan->program, HGA_IO_OUT)].lse;
+    int64_t rows = lse->slot ? plan->pool[0].rows : lse->n;
+    hga_plan_destroy(plan), problem_clear(&p);
+    return rows;
+}
+
+static void states_of_all_heads_wait_for_the_last(void **state)
+{
+    (void)state;
+    assert_int_equal(rows_of_lse("dense", 4096), 4096);
+    assert_int_equal(rows_of_lse("dense causal=1", 4096), 4096);
+    assert_in_range(rows_of_lse("window left=64 right=64", 8192), 1, 4096);
+}
+
 /* ---- rows ---- */
 
 /* The thread that runs the panel of the output's row, in the last phase that writes it. */
@@ -262,6 +282,7 @@ int main(void)
         cmocka_unit_test(memory_that_the_system_refuses_is_said),
         cmocka_unit_test(large_blocks_begin_at_a_huge_page),
         cmocka_unit_test(pools_begin_at_pages),
+        cmocka_unit_test(states_of_all_heads_wait_for_the_last),
         cmocka_unit_test(rows_are_those_that_a_thread_writes),
         cmocka_unit_test(rows_of_nothing_are_refused),
         cmocka_unit_test(touching_brings_pages_and_changes_no_number),

@@ -40,12 +40,22 @@ static int written_in_an_order(const hga_plan *plan, hga_id field)
     return 0;
 }
 
+/* Do panels that write the field run head by head, all over the same columns? Their log-sum-exps are whole with the
+   last head: if rows of them took turns, a run of panels would end where they do, and copy its columns anew. */
+static int written_head_by_head(const hga_plan *plan, hga_id field)
+{
+    for (hga_id s = 0; s < plan->program.n_stages; s++)
+        if (plan->program.stage[s].writes >> field & 1u && plan->stage[s].waits_for_heads) return 1;
+    return 0;
+}
+
 int slots_recycle(const hga_plan *plan, hga_id storage)
 {
     if (plan->options.keep_fields || plan->options.slices) return 0;
     if (is_bf16(storage)) return plan->storage[storage - STORAGE_BF16].bf16.n > 0;
     const field_storage *x = &plan->storage[storage];
-    return x->host || x->rows.n || (x->lse.n && !written_in_an_order(plan, storage));
+    if (x->host || x->rows.n) return 1;
+    return x->lse.n && !written_in_an_order(plan, storage) && !written_head_by_head(plan, storage);
 }
 
 /* ---- a thread's rows ---- */

@@ -51,11 +51,15 @@ enum { WIDE = 2 * KERNEL_CHUNK, TOO_WIDE = 1 << 16 };
    As many as stay in the second cache. */
 enum { MOVING = 12 * KERNEL_CHUNK };
 
+/* A panel with one of so many nodes as a column has most in common with the next. */
+enum { IN_COMMON = 4 };
+
 static void note_width(hga_plan *plan, hga_id stage, hga_id columns)
 {
-    const stage_plan *s = &plan->stage[stage];
+    stage_plan *s = &plan->stage[stage];
     if (!kind_attends(s->kind) || plan->options.dropout > 0) return; /* eight heads share dropout's draws */
     if (columns < WIDE || columns > TOO_WIDE || s->relation.n_edges / columns < WIDE) return;
+    s->waits_for_heads |= columns >= plan->nodes.n / IN_COMMON;
     if (columns < MOVING) columns = plan->nodes.n < MOVING ? plan->nodes.n : MOVING;
     if (columns > plan->wide_columns) plan->wide_columns = columns;
 }

@@ -152,6 +152,7 @@ typedef struct stage_plan {
     long_row *long_row;    /* ascending position */
     hga_id n_long, n_pieces;
     int64_t long_room;
+    int waits_for_heads; /* most nodes are columns of a panel that runs head by head, and all panels share them */
     int strays;          /* blocks have columns of nodes without rows: no tiles */
     program_shown shown; /* where an aggregate sees which fields */
     hga_pos *row_ptr;    /* [n + 1]: canonical position of a row's first edge; NULL when not needed */
