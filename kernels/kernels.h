@@ -90,6 +90,13 @@ enum { KERNEL_TILE = 16 };
 typedef uint16_t lanes;
 _Static_assert(KERNEL_TILE == 8 * sizeof(lanes), "a set of rows has a bit for each row of a tile");
 
+/* Rows [at, end) that somebody reads soon, of which `floats` are asked for with each row that is computed: `at` then
+   moves on. */
+typedef struct kernel_ahead {
+    const float *at, *end;
+    ptrdiff_t floats;
+} kernel_ahead;
+
 /* Up to KERNEL_TILE rows that have edges to some of n <= KERNEL_CHUNK columns and no others, for all heads; those of
    one row lie among at most KERNEL_FAMILY, and other rows may have others. Head h of row r has its query at q[r] + h *
    q_head, neither padded nor scaled; keys and values are as in kernel_heads. */
@@ -109,6 +116,7 @@ typedef struct kernel_family {
     ptrdiff_t out_head;
     /* NULL, or of each row [its edges][heads], padded: what weights are multiplied with before they multiply values */
     const float *const *kept;
+    kernel_ahead *ahead; /* NULL: nothing to ask for */
 } kernel_family;
 
 /* out = a x + b y for each head; where b is 0, y is not looked at. */
@@ -120,6 +128,7 @@ typedef struct kernel_mix {
     ptrdiff_t x_head, y_head, out_head;
     int streams; /* out's rows are at multiples of 64 bytes, columns one of KERNEL_PAD, and nobody reads them soon: they
                     go past the caches, see streamed; out is neither x nor y */
+    kernel_ahead *ahead; /* NULL: nothing to ask for */
 } kernel_mix;
 
 /* Softmax states of a group's rows while they are being read; see kernel_state. Row r's vector is acc + r * stride, of

@@ -122,6 +122,62 @@ static void families_have_types(void **state)
     hga_workspace_destroy(own), hga_plan_destroy(plan), problem_clear(&p);
 }
 
+/* Families ask for tokens that later means read, each once and nothing else, where the caller's rows are large and lie
+   from end to end. */
+static const problem *asked;
+static ptrdiff_t n_asked;
+static int is_of(const hga_tensor *t, const problem *p, const float *from, const float *to)
+{
+    const float *first = t->data;
+    return from >= first && to <= first + (ptrdiff_t)t->rows * p->shape.n_heads * p->shape.dim;
+}
+static void watch_family(const kernel_family *c)
+{
+    const float *at = c->ahead ? c->ahead->at : NULL;
+    if (at)
+        assert_true(is_of(&asked->io.key, asked, at, c->ahead->end) ||
+                    is_of(&asked->io.value, asked, at, c->ahead->end));
+    counted->attend_family(c);
+    if (at) n_asked += c->ahead->at - at;
+}
+
+static ptrdiff_t floats_asked(problem *p, int64_t large)
+{
+    hga_plan *plan;
+    hga_workspace *own;
+    assert_ok(hga_plan_create(p->graph, &p->program, &p->shape, &(hga_options){.threads = 1}, &plan));
+    assert_ok(hga_workspace_create(plan, &own));
+    kernel_table watching = *plan->kernels;
+    counted = plan->kernels, plan->kernels = &watching, watching.attend_family = watch_family;
+    plan->tuning.is.stream_output = large;
+    asked = p, n_asked = 0;
+    assert_ok(hga_plan_execute(plan, own, &p->io));
+    plan->kernels = counted;
+    hga_workspace_destroy(own), hga_plan_destroy(plan);
+    return n_asked;
+}
+
+static void families_ask_for_tokens_that_means_read_next(void **state)
+{
+    (void)state;
+    enum { TOKENS = 4096, HEADS = 2, DIM = 16, ALL = 2 * TOKENS * HEADS * DIM };
+    problem p = {
+        .name = "families", .graph = families_in_turns(TOKENS), .shape = {.n_heads = HEADS, .dim = DIM, .dim_v = DIM}};
+    attention f = attention_on_nodes(&p.program);
+    p.program.field[f.key].io = p.program.field[f.value].io = HGA_ROWS_KEYS;
+    assert_ok(hga_program_coarsen(&p.program, f.key));
+    assert_ok(hga_program_coarsen(&p.program, f.value));
+    assert_ok(hga_program_attend(&p.program, 0, f.query, f.key, f.value, f.out, 0));
+    problem_fill(&p, 5);
+    ptrdiff_t floats = floats_asked(&p, 0);
+    assert_true(floats > ALL / 4 && floats <= ALL);
+    assert_int_equal(floats_asked(&p, INT64_MAX), 0);
+    p.io.key = with_heads_apart(&p, &p.io.key, HEADS, DIM);
+    p.io.value = with_heads_apart(&p, &p.io.value, HEADS, DIM);
+    assert_int_equal(floats_asked(&p, 0), 0);
+    problem_clear(&p);
+}
+
 /* ---- tiles ---- */
 
 /* Both groups of sixteen rows see the same columns, in the same order, but by other types. */
@@ -328,6 +384,7 @@ int main(void)
         cmocka_unit_test(who_writes_again_waits_for_the_readers),
         cmocka_unit_test(families_side_by_side_have_keys_at_strides_of_their_own),
         cmocka_unit_test(families_have_types),
+        cmocka_unit_test(families_ask_for_tokens_that_means_read_next),
         cmocka_unit_test(equal_columns_of_other_types_are_other_columns),
         cmocka_unit_test(equal_edges_have_positions_of_their_own),
         cmocka_unit_test(long_sums_do_not_stop_counting),

@@ -136,7 +136,7 @@ static int goes_by_position(const worker *w, const phase *ph)
     return ph->by_position || !w->plan->stage[ph->stage].relation.dst_order;
 }
 
-static void panel_bounds(const phase *ph, hga_id panel, hga_id *first, hga_id *n)
+void panel_bounds(const phase *ph, hga_id panel, hga_id *first, hga_id *n)
 {
     *first = ph->first + panel * ph->panel;
     *n = *first + ph->panel < ph->first + ph->n ? ph->panel : ph->first + ph->n - *first;
@@ -320,7 +320,9 @@ static void run_items(worker *w, int64_t first, int64_t end)
         for (int64_t j = i + 1; j < i + done; j++)
             if (item[j].phase != item[i].phase) run_item(w, item[j]);
         if (!done) run_item(w, item[i]), done = 1;
+        find_coming(w, i, end);
     }
+    w->coming.n = 0;
 }
 
 static void run_some_items(worker *w, int64_t first, int64_t end)

@@ -6,7 +6,8 @@
    stage_table.c  which function a stage gets      worker.c       a thread's scratch
    edges.c        the in-edges of a row, a chunk at a time (edges.h); ranks.c their canonical positions
    attend_panel.c attention of a panel's rows: choose_tiles.c chooses (tiles.h), run_tiles.c computes, and
-   run_family.c   families of a few rows; dropout.c: which weights all of them drop
+   run_family.c   families of a few rows           coming.c       what they ask of memory meanwhile
+   dropout.c      which weights all of them drop
    layouts.h      tiles that are chosen once for a plan
    attend_rows.c  does what is left, row by row; scores.c is what both add to scores
    rank_run.c     a rank's execution of a run that several share
@@ -141,6 +142,13 @@ typedef struct whole_row {
 enum { DROPPED_PAIRS = KERNEL_FAMILY * KERNEL_TILE };
 _Static_assert((int)DROPPED_PAIRS >= (int)KERNEL_CHUNK, "a chunk's draws have room");
 
+/* Tokens that a later panel reads, of as many fields as go up the tree together; the last range is asked for first. */
+enum { COMING = 4, MOST_AHEAD = 32 * LINE_FLOATS };
+typedef struct rows_coming {
+    kernel_ahead range[COMING];
+    hga_id n;
+} rows_coming;
+
 typedef struct worker {
     const hga_plan *plan;
     hga_workspace *workspace;
@@ -164,6 +172,7 @@ typedef struct worker {
     int mixes;
     float *scalars[4]; /* [lanes]: of a few rows, [rows][heads] */
     hga_id lanes;
+    rows_coming coming;
     /* of plain stages: the row's edges, and room to compute it */
     edge_rows plain_edges;
     row_room plain_room;
@@ -375,6 +384,12 @@ void unfold_splits(worker *w);
 /* merge_pieces.c: pieces [lo, hi) of a stage's row become one, in the place of piece lo. On ranks each limb becomes one
    once in an execution, when it is sent or when its row is made, whichever comes first; those of others are one. */
 void pieces_merge(const hga_plan *plan, const hga_workspace *workspace, hga_id stage, hga_id lo, hga_id hi);
+/* A panel's rows. */
+void panel_bounds(const phase *ph, hga_id panel, hga_id *first, hga_id *n);
+/* coming.c: once item `done` of items up to `end` was run, what the next panel of its kind will read is known; what a
+   row that is computed asks for of it, NULL: nothing. */
+void find_coming(worker *w, int64_t done, int64_t end);
+kernel_ahead *rows_to_ask(worker *w);
 /* inputs.c: copy a caller's row to the workspace; round a row there, or into bf16 rows. */
 void copy_input(worker *w, hga_id field, hga_id v);
 void round_row(worker *w, hga_id field, hga_id v);

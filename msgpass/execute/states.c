@@ -192,6 +192,7 @@ static void descend_rows(worker *w, hga_id stage, hga_id n, const hga_id *node)
                                             .y = bound_row(state, v),
                                             .out = bound_row(out, v),
                                             .streams = out->streams && bound_is_io(out, v),
+                                            .ahead = rows_to_ask(w),
                                             .x_head = u >= 0 ? bound_head(out, u) : bound_head(state, v),
                                             .y_head = bound_head(state, v),
                                             .out_head = bound_head(out, v)});

@@ -1,0 +1,73 @@
+/* coming.c: rows that a later panel reads from memory. Means over the tokens wait for memory alone, while rows of
+   families and of descents are computed from what is in the caches: so these ask for the tokens of the means that come
+   next, so many lines with each row that the last have been asked for when their panel begins. */
+#include "stages.h"
+
+/* The first panels to read the caller's rows. */
+static int takes_tokens(const hga_plan *plan, const phase *ph)
+{
+    return ph->job == JOB_ROWS && ph->first == plan->nodes.level_ptr[1] && kind_sums(plan->stage[ph->stage].kind) &&
+           plan->program.stage[ph->stage].relation == HGA_TREE_UP;
+}
+
+/* Rows of the item that ask, or may. */
+static hga_id asking_rows(const hga_plan *plan, wave_item item)
+{
+    const phase *ph = &plan->phase[item.phase];
+    if (ph->job != JOB_ROWS || ph->part_of_tree == TREE_ACROSS) return 0;
+    stage_kind kind = plan->stage[ph->stage].kind;
+    hga_id first, n;
+    panel_bounds(ph, item.panel, &first, &n);
+    return kind_attends(kind) || kind == KIND_DESCEND ? n : 0;
+}
+
+/* Tokens first .. last of a field, where they come from memory and lie from end to end. */
+static void add_tokens(worker *w, hga_id f, hga_id first, hga_id last)
+{
+    const bound_field *x = field(w, f);
+    int end_to_end = x->io_head == x->columns && x->io_row == (ptrdiff_t)x->columns * x->heads && !x->io_slot;
+    if (!end_to_end || !bound_is_io(x, first) || !bound_is_io(x, last) || !storage_is_large(w->plan, f)) return;
+    w->coming.range[w->coming.n++] = (kernel_ahead){.at = bound_row(x, first), .end = bound_row(x, last) + x->io_row};
+}
+
+/* The tokens that the panel takes up the tree. */
+static void find_tokens(worker *w, const phase *ph, hga_id panel)
+{
+    const hga_nodes *nodes = &w->plan->nodes;
+    const hga_id *list = NULL;
+    hga_id v, n, first = 0, last = 0;
+    panel_bounds(ph, panel, &v, &n);
+    children_of(nodes, v, &list, &first);
+    last += children_of(nodes, v + n - 1, &list, &last) - 1;
+    for (hga_id s = stages_end(ph) - 1; !list && last >= first && s >= ph->stage && w->coming.n < COMING; s--)
+        add_tokens(w, stage_of(w, s)->value, first, last);
+}
+
+static void share_out(rows_coming *c, int64_t rows)
+{
+    enum { LINE = LINE_FLOATS };
+    ptrdiff_t all = 0;
+    for (hga_id i = 0; i < c->n; i++) all += c->range[i].end - c->range[i].at;
+    ptrdiff_t each = (all / rows + LINE - 1) / LINE * LINE;
+    for (hga_id i = 0; i < c->n; i++) c->range[i].floats = each < MOST_AHEAD ? each : MOST_AHEAD;
+}
+
+void find_coming(worker *w, int64_t done, int64_t end)
+{
+    const hga_plan *plan = w->plan;
+    const wave_item *item = plan->waves.item;
+    int64_t i = done + 1, rows = 0;
+    if (!takes_tokens(plan, &plan->phase[item[done].phase])) return;
+    w->coming.n = 0;
+    for (; i < end && !takes_tokens(plan, &plan->phase[item[i].phase]); i++) rows += asking_rows(plan, item[i]);
+    if (i == end || rows == 0) return;
+    find_tokens(w, &plan->phase[item[i].phase], item[i].panel);
+    share_out(&w->coming, rows);
+}
+
+kernel_ahead *rows_to_ask(worker *w)
+{
+    rows_coming *c = &w->coming;
+    while (c->n && c->range[c->n - 1].at >= c->range[c->n - 1].end) c->n--;
+    return c->n ? &c->range[c->n - 1] : NULL;
+}
