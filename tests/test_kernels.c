@@ -281,6 +281,29 @@ static void a_family_is_softmax_of_each_row(void **unused)
     }
 }
 
+/* Where heads lie does not change a row's bits, also when it has one column only. */
+static void families_bits_do_not_hang_on_strides(void **unused)
+{
+    (void)unused;
+    static family_case x, apart;
+    FOR_EACH_ISA(t)
+    for (int round = 0; round < 100; round++) {
+        kernel_family c = draw_family(&x);
+        c.share = 1, c.dim_v = below(2) ? 64 : 1 + below(FAMILY_ROOM), c.v_head = c.dim_v;
+        for (hga_id r = 0; r < KERNEL_TILE; r++) place_row(&x, r, x.first[r], below(2) ? 1 : x.end[r] - x.first[r]);
+        for (int j = 0; j < FAMILY_ROOM; j++) x.v[0][j] = -0.0f;
+        if (!below(4)) x.k[0][0] = NAN;
+        t->attend_family(&c);
+        memcpy(&apart, &x, sizeof x);
+        c.out_head = c.dim_v;
+        t->attend_family(&c);
+        for (hga_id r = 0; r < c.n_rows; r++)
+            for (hga_id h = 0; h < c.heads && c.out[r]; h++)
+                assert_memory_equal(x.out[r] + h * c.dim_v, apart.out[r] + h * FAMILY_ROOM,
+                                    (size_t)c.dim_v * sizeof(float));
+    }
+}
+
 static void what_is_not_finite_stays_with_its_family_row(void **unused)
 {
     (void)unused;
@@ -501,6 +524,7 @@ int main(void)
         cmocka_unit_test(looking_up_adds_each_lanes_own),
         cmocka_unit_test(heads_are_each_head),
         cmocka_unit_test(a_family_is_softmax_of_each_row),
+        cmocka_unit_test(families_bits_do_not_hang_on_strides),
         cmocka_unit_test(what_is_not_finite_stays_with_its_family_row),
         cmocka_unit_test(states_are_finished_and_merged),
         cmocka_unit_test(a_mix_past_the_caches_has_the_same_bits),

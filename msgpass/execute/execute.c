@@ -117,12 +117,25 @@ static int has_row(const worker *w, hga_id stage, hga_id v)
     return !out || program_row(&w->plan->nodes, w->plan->program.field[out].rows, v);
 }
 
+/* .. of node `first` and all behind it? */
+static int has_rows_from(const worker *w, hga_id stage, hga_id first)
+{
+    hga_id out = w->plan->program.stage[stage].out;
+    hga_field_rows rows = out ? w->plan->program.field[out].rows : HGA_ROWS_NODES;
+    return rows == HGA_ROWS_NODES || (rows == HGA_ROWS_ABOVE && first >= w->plan->nodes.level_ptr[1]);
+}
+
 /* Rows [begin, begin + n) of the relation, or of nodes: NO_ROW where the phase has none of the stage's rows,
    left_out(v) where it has, but this execution does not run it. */
 static void list_nodes(const worker *w, const phase *ph, hga_id stage, hga_id begin, hga_id n, hga_id *node)
 {
     const stage_plan *s = &w->plan->stage[stage];
     const row_bits *run = rows_to_run(w->workspace, ph, stage);
+    const int in_order = !(ph->by_position && s->relation.dst_order);
+    if (in_order && !run && !s->n_long && has_rows_from(w, stage, begin)) {
+        for (hga_id i = 0; i < n; i++) node[i] = begin + i;
+        return;
+    }
     for (hga_id i = 0; i < n; i++) {
         hga_id v = ph->by_position ? node_at(s, begin + i) : begin + i;
         int mine = has_row(w, stage, v) && !(s->n_long && long_row_at(s, begin + i));
