@@ -75,25 +75,38 @@ static void rows_are_turned_and_copied(void **unused)
     free(x);
 }
 
+/* With something to add to, and with nothing; columns of which some lanes pick nothing, or none does. */
 static void looking_up_adds_each_lanes_own(void **unused)
 {
     (void)unused;
     enum { TABLE = 90 };
-    static float table[TABLE][KERNEL_TILE], out[KERNEL_CHUNK + 1][KERNEL_TILE], was[KERNEL_CHUNK + 1][KERNEL_TILE];
-    static int32_t place[KERNEL_CHUNK][KERNEL_TILE];
+    static float table[TABLE][KERNEL_TILE], base[KERNEL_CHUNK][KERNEL_TILE], out[KERNEL_CHUNK + 1][KERNEL_TILE];
+    static uint32_t pick[KERNEL_CHUNK * KERNEL_TILE];
+    static int place[KERNEL_CHUNK][KERNEL_TILE];
+    static uint8_t many[KERNEL_CHUNK];
     FOR_EACH_ISA(t)
     for (int round = 0; round < 50; round++) {
-        hga_id n = below(KERNEL_CHUNK + 1);
+        const hga_id n = below(KERNEL_CHUNK + 1);
+        hga_id picks = 0;
         for (int i = 0; i < TABLE; i++)
             for (int r = 0; r < KERNEL_TILE; r++) table[i][r] = draw(1);
-        for (int i = 0; i <= KERNEL_CHUNK; i++)
-            for (int r = 0; r < KERNEL_TILE; r++) was[i][r] = out[i][r] = draw(1);
-        for (int i = 0; i < KERNEL_CHUNK; i++)
-            for (int r = 0; r < KERNEL_TILE; r++) place[i][r] = below(TABLE);
-        t->look_up(n, place[0], table[0], out[0]);
-        for (hga_id i = 0; i <= KERNEL_CHUNK; i++)
+        for (hga_id c = 0; c < KERNEL_CHUNK; c++) {
+            many[c] = (uint8_t)below(KERNEL_TILE);
+            for (int r = 0; r < KERNEL_TILE; r++) base[c][r] = draw(1), place[c][r] = -1;
+            for (hga_id i = 0; i < many[c]; i++) pick[picks + i] = (uint32_t)below(TABLE);
+            for (int r = 0; r < KERNEL_TILE && many[c]; r++) {
+                if (below(4) == 0) continue;
+                uint32_t *of = &pick[picks + below(many[c])];
+                *of |= UINT32_C(1) << (16 + r), place[c][r] = (int)(*of & 0xffff);
+            }
+            picks += many[c];
+        }
+        for (int r = 0; r < KERNEL_TILE; r++) out[n][r] = 7;
+        t->look_up(n, many, pick, table[0], round % 2 ? base[0] : NULL, out[0]);
+        for (hga_id c = 0; c < n; c++)
             for (int r = 0; r < KERNEL_TILE; r++)
-                assert_true(out[i][r] == (i < n ? was[i][r] + table[place[i][r]][r] : was[i][r]));
+                assert_true(out[c][r] == (round % 2 ? base[c][r] : 0) + (place[c][r] < 0 ? 0 : table[place[c][r]][r]));
+        for (int r = 0; r < KERNEL_TILE; r++) assert_true(out[n][r] == 7);
     }
 }
 

@@ -18,22 +18,39 @@ static void close_narrow(tile_chooser *t, row_group *g)
     close_chunk(t);
 }
 
-/* Columns [i, end) of a run, each of which some row has. Of strips over one another pairs of one column have the types
-   of different strips. */
+/* Has the column one type, *of? */
+static int has_one_type(const int32_t *type, lanes rows, int32_t *of)
+{
+    const int32_t one = type[__builtin_ctz(rows)];
+    int32_t differ = 0;
+    for (hga_id r = 0; r < KERNEL_TILE; r++) differ |= (type[r] >= 0) & (type[r] != one);
+    *of = one;
+    return !differ;
+}
+
+/* Types of n columns from i on of a run, columns e and on of its chunk. */
+static void add_types(const tile_chooser *t, const run *r, hga_id i, hga_id n, tile_chunk *c, hga_id e)
+{
+    for (; n-- > 0; i++, e++) {
+        const int32_t *type = t->run_type + (ptrdiff_t)i * KERNEL_TILE;
+        if (has_one_type(type, r->rows[i], &c->columns.type[e])) continue;
+        memcpy(pair_types(t, 0, e), type, KERNEL_TILE * sizeof *type);
+        c->types_vary |= UINT64_C(1) << e;
+    }
+}
+
+/* Columns [i, end) of a run, each of which some row has. */
 static void add_columns(tile_chooser *t, row_group *g, const run *r, hga_id i, hga_id end)
 {
     const hga_segment *s = r->strip.segment;
     const int joined = r->n_strips > 1;
     for (hga_id n; i < end; i += n) {
-        tile_chunk *c = open_chunk(t);
+        tile_chunk *c = open_chunk(t, 1);
         hga_id e = c->columns.n;
         n = (hga_id)least(end - i, KERNEL_CHUNK - e);
-        if (t->types) {
-            memcpy(pair_types(t, 0, e), t->run_type + i * KERNEL_TILE, (size_t)n * KERNEL_TILE * sizeof *t->run_type);
-            c->types_vary |= joined || s->type_dst != 0;
-        }
         put_columns(t, &c->columns, s, e, n, r->src + i, joined ? 0 : r->strip.type + (int64_t)i * s->type_src,
                     joined ? 0 : s->type_src);
+        if (t->types && !run_types_are_columns(r)) add_types(t, r, i, n, c, e);
         memcpy(c->rows[0] + e, r->rows + i, (size_t)n * sizeof *r->rows);
         if ((c->columns.n += n) == KERNEL_CHUNK) close_narrow(t, g);
     }
@@ -41,7 +58,7 @@ static void add_columns(tile_chooser *t, row_group *g, const run *r, hga_id i, h
 
 static void add_run(tile_chooser *t, row_group *g, const run *r)
 {
-    if (t->types) load_run_types(t, g, r);
+    if (t->types && !run_types_are_columns(r)) load_run_types(t, g, r);
     for (hga_id i = 0, end; i < r->n; i = end + 1) {
         for (end = i; end < r->n && r->rows[end]; end++) {}
         add_columns(t, g, r, i, end);
@@ -90,8 +107,8 @@ static void lay_segment(tile_chooser *t, row_panel *p, hga_pos i)
         if ((unsigned)t->tiled[i] >> g & 1u) strip_trim(s, &p->group[g], &whole[g]);
     for (hga_id at = 0, n; at < s->n_src; at += n) {
         n = chunk_columns(s, at);
-        tile_chunk *c = open_chunk(t);
-        c->types_vary = t->types && s->type_dst != 0;
+        tile_chunk *c = open_chunk(t, p->n_groups);
+        c->types_vary = t->types && s->type_dst ? UINT64_MAX : 0; /* of whatever groups see the columns */
         c->odd = (s->src_inside + at) % 2;
         find_parts(t, p, whole, (int64_t)s->src + at, n, c);
         if (!c->n_parts) continue; /* nobody has the columns: it is the next one's chunk */
@@ -238,7 +255,7 @@ static void lay_narrow(tile_chooser *t, row_group *g)
 
 void choose_tiles(tile_chooser *t, row_panel *p)
 {
-    t->batch->n = 0, t->batch->pair_type = t->pair_type, t->open = 0;
+    t->batch->n = t->batch->n_typed = 0, t->batch->pair_type = t->pair_type, t->open = 0;
     if (t->strict && t->reader->relation >= 0) {
         choose_strictly(t, p);
         return;

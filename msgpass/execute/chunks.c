@@ -6,9 +6,12 @@
 
 void forget_twins(tile_batch *b) { b->twin = b->twin_end = 0, b->own_first = -1; }
 
-/* Column e gives way to column `some`. */
-static void leave_column_out(edge_chunk *c, hga_id e, hga_id some)
+/* Column e gives way to column `some`, whose type, or none of its own, no pair has there. */
+static void leave_column_out(tile_chunk *chunk, hga_id e, hga_id some)
 {
+    edge_chunk *c = &chunk->columns;
+    const uint64_t bit = UINT64_C(1) << e;
+    chunk->types_vary = chunk->types_vary >> some & 1 ? chunk->types_vary | bit : chunk->types_vary & ~bit;
     c->src[e] = c->src[some], c->type[e] = c->type[some];
     c->pos_of[e] = c->pos_of[some], c->src_pos_of[e] = c->src_pos_of[some];
 }
@@ -38,7 +41,7 @@ static void leave_columns_out(tile_chunk *c)
         if (read >> e & 1)
             some = e;
         else
-            leave_column_out(&c->columns, e, some);
+            leave_column_out(c, e, some);
     }
 }
 
@@ -48,9 +51,9 @@ static void leave_types_out(tile_batch *b, const tile_chunk *c)
     for (hga_id i = 0; i < c->n_parts; i++) {
         unsigned wanted = wanted_rows(c->part[i].group);
         for (hga_id e = c->part[i].first; e < c->part[i].last; e++)
-            for (hga_id r = 0; r < KERNEL_TILE; r++)
+            for (hga_id r = 0; r < KERNEL_TILE && c->types_vary >> e & 1; r++)
                 if (!(c->rows[i][e] & wanted & 1u << r))
-                    b->pair_type[((ptrdiff_t)i * KERNEL_CHUNK + e) * KERNEL_TILE + r] = -1;
+                    b->pair_type[((ptrdiff_t)(c->typed + i) * KERNEL_CHUNK + e) * KERNEL_TILE + r] = -1;
     }
 }
 
@@ -62,13 +65,19 @@ void hand_over(tile_chooser *t)
         if (c->types_vary) leave_types_out(t->batch, c);
     }
     if (t->batch->n) t->run(t->context, t->batch);
-    t->batch->n = 0;
+    t->batch->n = t->batch->n_typed = 0;
     forget_twins(t->batch);
 }
 
-tile_chunk *open_chunk(tile_chooser *t)
+/* Types have room for the parts of a panel. */
+static int has_room(const tile_chooser *t, hga_id parts)
 {
-    if (!t->open && t->batch->n == BATCH_CHUNKS) hand_over(t);
+    return t->batch->n < BATCH_CHUNKS && (!t->types || t->batch->n_typed + parts <= PANEL_GROUPS);
+}
+
+tile_chunk *open_chunk(tile_chooser *t, hga_id parts)
+{
+    if (!t->open && !has_room(t, parts)) hand_over(t);
     tile_chunk *c = &t->batch->chunk[t->batch->n];
     if (!t->open) c->columns.n = 0, c->odd = 0, c->types_vary = 0;
     t->open = 1;
@@ -96,8 +105,8 @@ static int join_twin(const tile_chooser *t, const tile_chunk *c)
 {
     tile_batch *b = t->batch;
     tile_chunk *twin = &b->chunk[b->twin];
-    if (b->twin == b->twin_end || c->pairs || !is_before(twin, c->part[0].group) || c->odd != twin->odd ||
-        !same_columns(t, &c->columns, &twin->columns)) {
+    if (b->twin == b->twin_end || c->pairs || twin->pairs || !is_before(twin, c->part[0].group) ||
+        c->odd != twin->odd || !same_columns(t, &c->columns, &twin->columns)) {
         b->twin = b->twin_end;
         return 0;
     }
@@ -126,12 +135,13 @@ void close_chunk(tile_chooser *t)
     t->open = 0;
     for (hga_id i = 0; i < c->n_parts; i++) c->part[i].group->laid = 1;
     if (t->reader->ahead && !is_of_rows_here(c)) return;
-    c->pairs = t->positions || c->types_vary;
+    c->pairs = t->positions || c->types_vary, c->typed = b->n_typed;
     for (hga_id i = 0; i < c->n_parts; i++) c->part[i].group->tiled = 1;
     if (join_twin(t, c)) return;
     if (b->own_first < 0) b->own_first = b->n;
     b->n++;
-    if (c->pairs) hand_over(t);
+    if (c->types_vary) b->n_typed += c->n_parts;
+    if (t->positions) hand_over(t); /* there is room for one chunk's */
 }
 
 void next_group(tile_batch *b)

@@ -21,31 +21,22 @@ uint16_t *kept_bits(const worker *w, const tile_chunk *c, hga_id part, hga_id he
     return w->tile.kept + ((chunk * PANEL_GROUPS + part) * 8 + head % 8) * KERNEL_CHUNK;
 }
 
-/* The types of a part's pairs, where they vary: what its list says at the pairs' places. */
-static void list_types(const worker *w, const tile_chunk *c, hga_id i, int32_t *type)
-{
-    const int32_t *place = w->chooser.batch->pair_type + (ptrdiff_t)i * KERNEL_CHUNK * KERNEL_TILE;
-    const int32_t *list = w->tile.part_type + (ptrdiff_t)i * KERNEL_CHUNK * KERNEL_TILE;
-    for (hga_id p = c->part[i].first * KERNEL_TILE; p < c->part[i].last * KERNEL_TILE; p++) type[p] = list[place[p]];
-}
-
 static void drop_part(const worker *w, const tile_chunk *c, hga_id i, hga_id head)
 {
     const tile_part *part = &c->part[i];
     hga_id destination[KERNEL_TILE];
     int32_t type[KERNEL_CHUNK * KERNEL_TILE];
     for (hga_id r = 0; r < KERNEL_TILE; r++) destination[r] = r < part->group->n_rows ? part->group->node[r] : -1;
-    if (c->types_vary) list_types(w, c, i, type);
-    w->plan->kernels->drop_bits(
-        &(kernel_drop){.draw = draw_of(w),
-                       .n = part->last - part->first,
-                       .destination = destination,
-                       .source = c->columns.src + part->first,
-                       .type = c->types_vary ? type + part->first * KERNEL_TILE : c->columns.type + part->first,
-                       .types_vary = c->types_vary,
-                       .heads = 0xff,
-                       .stride = KERNEL_CHUNK},
-        head / 8, kept_bits(w, c, i, head / 8 * 8) + part->first);
+    if (c->types_vary) pair_types(w, c, i, type);
+    w->plan->kernels->drop_bits(&(kernel_drop){.draw = draw_of(w),
+                                               .n = part->last - part->first,
+                                               .destination = destination,
+                                               .source = c->columns.src + part->first,
+                                               .type = c->types_vary ? type : c->columns.type + part->first,
+                                               .types_vary = c->types_vary != 0,
+                                               .heads = 0xff,
+                                               .stride = KERNEL_CHUNK},
+                                head / 8, kept_bits(w, c, i, head / 8 * 8) + part->first);
 }
 
 void drop_parts(const worker *w, const tile_chunk *c, hga_id head)

@@ -76,21 +76,32 @@ static inline ptrdiff_t bound_head(const bound_field *f, hga_id v)
 typedef struct tile_operands {
     float base[KERNEL_CHUNK], at[KERNEL_CHUNK]; /* at: positions, where slopes are given */
     const float *k[KERNEL_CHUNK], *v[KERNEL_CHUNK];
+    int same_k, same_v; /* do heads lie at the same strides? */
+    ptrdiff_t k_stride, v_stride;
     const uint16_t *k16[KERNEL_CHUNK], *v16[KERNEL_CHUNK]; /* plans of bf16 rows: in place of k and v */
 } tile_operands;
+
+/* Types of the pairs of a part whose columns' types vary: so many, their list, and which pairs have which. */
+typedef struct part_types {
+    hga_id n;
+    const int32_t *list;
+    const uint8_t *many;  /* [the part's columns]: the next so many of .. */
+    const uint32_t *pick; /* .. place in the list | lanes << 16, which lie behind each other */
+} part_types;
 
 /* Scratch of run_tiles.c. */
 typedef struct tile_scratch {
     /* of each of PANEL_GROUPS groups and of as many slots for a key's heads: [heads][dim][tile], [heads][tile][dim_v
        padded], [heads][tile] twice */
     float *query, *acc, *greatest, *sum;
-    float *pair_base, *pair_bias; /* [PANEL_GROUPS][KERNEL_CHUNK][tile], [2][KERNEL_CHUNK][tile] */
-    tile_operands *operand;       /* [BATCH_CHUNKS] */
-    /* [PANEL_GROUPS][KERNEL_CHUNK][tile]: the different types among a part's pairs, .. */
-    int32_t *part_type;
-    hga_id n_part_types[PANEL_GROUPS]; /* .. so many, whose places in part_type then stand for the pairs' types */
-    int32_t *type_place;               /* [n_types]: -1, or the place in part_type */
-    float *type_score;                 /* [KERNEL_CHUNK * tile][tile]: of each of part_type, one head */
+    float *pair_base, *pair_bias;   /* [PANEL_GROUPS][KERNEL_CHUNK][tile], [2][KERNEL_CHUNK][tile] */
+    tile_operands *operand;         /* [BATCH_CHUNKS] */
+    part_types types[PANEL_GROUPS]; /* of the batch's parts whose types vary, by the chunks' `typed` */
+    int32_t *type_list;             /* [PANEL_GROUPS][KERNEL_CHUNK][tile]: room for what these point at .. */
+    uint32_t *type_pick;            /* .. the same .. */
+    uint8_t *type_many;             /* .. [PANEL_GROUPS][KERNEL_CHUNK] */
+    int32_t *type_place;            /* [n_types]: -1, or the place in the list at hand */
+    float *type_score;              /* [KERNEL_CHUNK * tile][tile]: of each type of a list, one head */
     /* dropout: [BATCH_CHUNKS][PANEL_GROUPS][8][KERNEL_CHUNK] of eight heads, see kernel_tile_group */
     uint16_t *kept;
 } tile_scratch;
@@ -291,6 +302,8 @@ static inline void worker_take_heads(worker *w, hga_id kv_first, hga_id kv_end)
 
 void attend_panel(worker *w, hga_id stage, hga_id first, hga_id n, const hga_id *node);
 /* .. whose tiles are known, */
+/* Does this call have tiles of the stage? */
+int goes_in_tiles(const worker *w, hga_id stage);
 void attend_kept_panel(worker *w, hga_id stage, hga_id first, hga_id n, const hga_id *node, const uint32_t *kept);
 void find_groups(hga_id stage, hga_id first, hga_id n, const hga_id *node, row_panel *p);
 /* attend_rows.c: an attended row begins empty or with what is there, reads its edges (but those of the segments that
@@ -322,6 +335,8 @@ void run_families(void *worker, const row_group *g, const struct strip *x, hga_i
 /* run_tiles.c: compute a batch; the worker is the context. A group whose states are in its own place: row r's become
    the row's, for the rest of its edges; or all are normalised and stored. */
 void run_tiles(void *worker, tile_batch *batch);
+/* .. whose pairs' types are listed. */
+void run_listed_tiles(worker *w, tile_batch *batch);
 void take_states(worker *w, const row_group *g, hga_id r);
 void store_group(worker *w, const row_group *g);
 
@@ -342,13 +357,27 @@ void find_rows_at(const worker *w, const row_group *g, float *at);
 /* keep_layouts.c: tiles that are dear to choose are chosen once for a plan, when it gets its first workspace.
    replay.c: the words of a phase's panel, if this call has them, else NULL; computing its batches. */
 hga_status layouts_open(const hga_plan *plan, hga_workspace *workspace);
+/* .. and again, for calls whose scores tell types apart, when there is the first of them. */
+hga_status layouts_learn_types(const hga_plan *plan, const hga_workspace *workspace, const hga_io *io);
 const uint32_t *layout_of(const worker *w, const phase *ph, hga_id stage, hga_id panel);
 void replay_panel(worker *w, hga_id stage, row_panel *p, const uint32_t *kept);
 
 /* pair_scores.c: what differs from pair to pair of part i of the batch's last chunk. Its positions and its types are
    taken once; the biases of one head, NULL where there are none. */
 void pair_positions(worker *w, const tile_chunk *c, hga_id i);
-void pair_list_types(worker *w, const tile_chunk *c, hga_id i);
+/* List the types of a batch's pairs, of columns whose types vary. */
+void pair_list_types(worker *w, const tile_batch *b);
+/* Room for the list and the picks of a part, by its number among the batch's. */
+static inline int32_t *type_list_at(const worker *w, hga_id typed)
+{
+    return w->tile.type_list + (ptrdiff_t)typed * KERNEL_CHUNK * KERNEL_TILE;
+}
+static inline uint32_t *type_picks_at(const worker *w, hga_id typed)
+{
+    return w->tile.type_pick + (ptrdiff_t)typed * KERNEL_CHUNK * KERNEL_TILE;
+}
+/* The types of all pairs of part i's columns, lane by lane. */
+void pair_types(const worker *w, const tile_chunk *c, hga_id i, int32_t *type);
 const float *pair_biases(worker *w, const tile_chunk *c, hga_id i, hga_id head, const float *queries);
 
 /* run_wide.c: how many items, from the first on, are panels of its phase whose rows have many columns of one block;

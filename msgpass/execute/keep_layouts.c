@@ -2,15 +2,17 @@
 #include "layouts.h"
 #include "strips.h"
 
-/* Kept is what is dear to choose: panels with fewer edges than this a segment (measured: others gain nothing). */
+/* Kept is what is dear to choose: types are; else panels with fewer edges than this a segment (measured: others gain
+   nothing). */
 enum { EDGES_OF_SEGMENT = 64 };
 /* All of it takes at most so much of the caller's tensors. */
 enum { PART_OF_TENSORS = 10 };
-enum { BLOCK_WORDS = 1 << 12 };
 
-/* A panel that is being written. */
+/* Panels that are being written, one behind the other. */
 typedef struct writer {
+    worker *w;
     const hga_allocator *a;
+    int typed; /* for calls whose scores tell types apart */
     uint32_t *word;
     int64_t n, room;
     uint32_t batches;
@@ -35,11 +37,46 @@ static void put_float(writer *x, float number)
 static void put_columns(writer *x, const tile_chunk *c)
 {
     const edge_chunk *e = &c->columns;
-    int alike = 1;
-    for (hga_id i = 1; i < e->n; i++) alike &= e->weight[i] == e->weight[0];
-    put(x, (uint32_t)(e->n | c->n_parts << 8 | c->odd << 16) | (alike ? ALIKE : 0));
+    int alike = 1, ordered = 1;
+    for (hga_id i = 1; i < e->n; i++) alike &= e->weight[i] == e->weight[0], ordered &= e->src[i] == e->src[0] + i;
+    put(x, (uint32_t)(e->n | c->n_parts << 8 | c->odd << 16) | (alike ? ALIKE : 0) | (ordered ? IN_ORDER : 0));
     for (hga_id i = 0; i < (alike ? 1 : e->n); i++) put_float(x, e->weight[i]);
-    for (hga_id i = 0; i < e->n; i++) put(x, (uint32_t)e->src[i]);
+    for (hga_id i = 0; i < (ordered ? 1 : e->n); i++) put(x, (uint32_t)e->src[i]);
+}
+
+static void put_types(writer *x, const tile_chunk *c)
+{
+    put(x, (uint32_t)c->types_vary), put(x, (uint32_t)(c->types_vary >> 32));
+    for (hga_id e = 0; e < c->columns.n; e++)
+        if (!(c->types_vary >> e & 1)) put(x, (uint32_t)c->columns.type[e]);
+}
+
+static void put_list(writer *x, hga_id n, const int32_t *list)
+{
+    int steps = n > 1;
+    for (hga_id t = 2; t < n; t++) steps &= list[t] - list[t - 1] == list[1] - list[0];
+    put(x, (uint32_t)n | (steps ? STEPS : 0));
+    if (steps)
+        put(x, (uint32_t)list[0]), put(x, (uint32_t)list[1] - (uint32_t)list[0]);
+    else
+        for (hga_id t = 0; t < n; t++) put(x, (uint32_t)list[t]);
+}
+
+static void put_part_types(writer *x, const tile_part *part, const part_types *of)
+{
+    const hga_id columns = part->last - part->first;
+    hga_id picks = 0;
+    put_list(x, of->n, of->list);
+    for (hga_id e = 0; e < columns; e++) picks += of->many[e];
+    put(x, (uint32_t)picks);
+    for (hga_id i = 0; i < picks && of->n > SHORT_LIST; i++) put(x, of->pick[i]);
+    for (hga_id i = 0; i < picks && of->n <= SHORT_LIST; i += 2)
+        put(x, short_pick(of->pick[i]) | (i + 1 < picks ? (uint32_t)short_pick(of->pick[i + 1]) << 16 : 0));
+    for (hga_id e = 0; e < columns; e += 4) {
+        uint32_t word = 0;
+        memcpy(&word, of->many + e, (size_t)least(4, columns - e));
+        put(x, word);
+    }
 }
 
 static void put_part(writer *x, const tile_part *part, hga_id n, const lanes *rows)
@@ -50,6 +87,16 @@ static void put_part(writer *x, const tile_part *part, hga_id n, const lanes *ro
         put(x, rows[c] | (c + 1 < n ? (uint32_t)rows[c + 1] << 16 : 0));
 }
 
+static void put_chunk(writer *x, const tile_chunk *c)
+{
+    put_columns(x, c);
+    if (x->typed) put_types(x, c);
+    for (hga_id k = 0; k < c->n_parts; k++) {
+        put_part(x, &c->part[k], c->columns.n, c->rows[k]);
+        if (c->types_vary) put_part_types(x, &c->part[k], &x->w->tile.types[c->typed + k]);
+    }
+}
+
 /* A tile_runner. */
 static void write_batch(void *context, tile_batch *b)
 {
@@ -57,11 +104,8 @@ static void write_batch(void *context, tile_batch *b)
     uint32_t complete = 0;
     for (hga_id g = 0; g < x->p->n_groups; g++) complete |= (uint32_t)(x->p->group[g].complete != 0) << g;
     put(x, (uint32_t)b->n | complete << 16);
-    for (hga_id i = 0; i < b->n; i++) {
-        put_columns(x, &b->chunk[i]);
-        for (hga_id k = 0; k < b->chunk[i].n_parts; k++)
-            put_part(x, &b->chunk[i].part[k], b->chunk[i].columns.n, b->chunk[i].rows[k]);
-    }
+    pair_list_types(x->w, b);
+    for (hga_id i = 0; i < b->n; i++) put_chunk(x, &b->chunk[i]);
     x->batches++;
 }
 
@@ -74,8 +118,9 @@ static void leave_families(void *context, const row_group *g, const strip *s, hg
 /* ---- panels ---- */
 
 /* Choose a panel's tiles, and write them; are they worth keeping, and all that its rows have? */
-static int write_panel(worker *w, wave_item item, hga_id stage, writer *x)
+static int write_panel(writer *x, wave_item item, hga_id stage)
 {
+    worker *w = x->w;
     tile_chooser *t = &w->chooser;
     panel_rows rows;
     row_panel p;
@@ -84,14 +129,19 @@ static int write_panel(worker *w, wave_item item, hga_id stage, writer *x)
     list_panel(w, item, &rows);
     find_groups(stage, rows.first, rows.n, rows.node, &p);
     t->reader = &w->reader, t->run = write_batch, t->run_families = families_are_fit(w, stage) ? leave_families : NULL;
-    t->context = x, t->batch->stage = stage,
-    t->strict = t->types = t->families_have_types = t->positions = t->leaves_out = 0;
-    x->n = 0, x->batches = 0, x->edges = 0, x->p = &p;
+    t->context = x, t->batch->stage = stage, t->types = t->families_have_types = x->typed,
+    t->strict = t->positions = t->leaves_out = 0;
+    const int64_t begin = x->n;
+    x->batches = 0, x->edges = 0, x->p = &p;
     put(x, 0);
     choose_tiles(t, &p);
-    int worth = !x->st && x->edges < EDGES_OF_SEGMENT * w->reader.n_segments;
+    int differs = x->typed && w->types > 1;
+    int worth = !x->st && (differs || x->edges < EDGES_OF_SEGMENT * w->reader.n_segments);
     for (hga_id g = 0; g < p.n_groups; g++) worth &= p.group[g].tiled && !p.group[g].rest;
-    if (worth) x->word[0] = x->batches;
+    if (worth)
+        x->word[begin] = x->batches | (x->typed ? TYPED : 0);
+    else
+        x->n = begin;
     return worth;
 }
 
@@ -106,46 +156,18 @@ static int64_t tensor_words(const hga_plan *plan)
     return words;
 }
 
-static hga_status add_block(layouts *x, const hga_allocator *a, int64_t room)
+static void clear(layout_set *x, const hga_allocator *a)
 {
-    layout_block *b = NULL;
-    hga_status st = hga_new_zero(a, 1, sizeof *b, &b);
-    if (st) return st;
-    st = hga_new(a, room, sizeof *b->word, &b->word);
-    b->room = room, b->next = x->block, x->block = b;
-    if (st) b->room = 0;
-    x->words += b->room;
-    return st;
-}
-
-static hga_status keep_panel(layouts *x, const writer *from, const hga_allocator *a, const uint32_t **out)
-{
-    layout_block *b = x->block;
-    if (!b || b->room - b->used < from->n) {
-        hga_status st = add_block(x, a, most(from->n, BLOCK_WORDS));
-        if (st) return st;
-        b = x->block;
-    }
-    *out = memcpy(b->word + b->used, from->word, (size_t)from->n * sizeof *from->word);
-    b->used += from->n;
-    return HGA_OK;
-}
-
-static void clear(layouts *x, const hga_allocator *a)
-{
-    for (layout_block *b = x->block, *next; b; b = next) {
-        next = b->next;
-        hga_delete(a, b->word, b->room, sizeof *b->word);
-        hga_delete(a, b, 1, sizeof *b);
-    }
     hga_delete(a, x->first, x->n_phases, sizeof *x->first);
     hga_delete(a, x->panel, x->n_panels, sizeof *x->panel);
-    *x = (layouts){0};
+    hga_delete(a, x->word, x->words, sizeof *x->word);
+    *x = (layout_set){0};
 }
 
 static void drop(const hga_plan *plan, void *what)
 {
-    clear(what, &plan->allocator);
+    layouts *all = what;
+    clear(&all->plain, &plan->allocator), clear(&all->typed, &plan->allocator);
     hga_delete(&plan->allocator, what, 1, sizeof(layouts));
 }
 
@@ -168,61 +190,90 @@ static int may_keep(const hga_plan *plan)
 }
 
 /* Of three panels, is one worth it? */
-static int pays(worker *w, hga_id phase_of, writer *x)
+static int pays(writer *x, hga_id phase_of)
 {
-    const phase *ph = &w->plan->phase[phase_of];
+    const phase *ph = &x->w->plan->phase[phase_of];
     const hga_id some[] = {0, ph->n_panels / 2, ph->n_panels - 1};
     int worth = 0;
-    for (int i = 0; i < 3 && !worth; i++) worth = write_panel(w, (wave_item){phase_of, some[i], 0}, ph->stage, x);
+    for (int i = 0; i < 3 && !worth; i++) worth = write_panel(x, (wave_item){phase_of, some[i], 0}, ph->stage);
+    x->n = 0;
     return worth;
 }
 
-static hga_status keep_phase(layouts *all, worker *w, hga_id i, writer *x)
+static hga_status write_phase(const layout_set *set, writer *x, hga_id i, int64_t most_words)
 {
-    const phase *ph = &w->plan->phase[i];
-    const hga_allocator *a = &w->plan->allocator;
-    const int64_t most_words = tensor_words(w->plan) / PART_OF_TENSORS;
-    hga_status st = HGA_OK;
-    for (hga_id panel = 0; panel < ph->n_panels && all->words <= most_words; panel++) {
-        int worth = write_panel(w, (wave_item){i, panel, 0}, ph->stage, x);
-        HGA_TRY(x->st);
-        if (worth) HGA_TRY(keep_panel(all, x, a, &all->panel[all->first[i] + panel]));
+    const phase *ph = &x->w->plan->phase[i];
+    for (hga_id panel = 0; panel < ph->n_panels; panel++) {
+        const int64_t begin = x->n;
+        int worth = x->n <= most_words && write_panel(x, (wave_item){i, panel, 0}, ph->stage);
+        set->panel[set->first[i] + panel] = worth ? begin : -1;
     }
-done:
-    return st;
+    return x->st;
 }
 
 /* Where each phase's panels are, of those that pay. */
-static hga_status count_panels(layouts *all, worker *w, writer *x)
+static hga_status count_panels(layout_set *set, writer *x)
 {
-    const hga_plan *plan = w->plan;
+    const hga_plan *plan = x->w->plan;
     hga_status st = HGA_OK;
-    HGA_TRY(hga_new(&plan->allocator, plan->n_phases, sizeof *all->first, &all->first));
-    all->n_phases = plan->n_phases;
-    for (hga_id i = 0; i < all->n_phases; i++) {
-        int kept = has_tiles(plan, &plan->phase[i]) && pays(w, i, x);
+    HGA_TRY(hga_new(&plan->allocator, plan->n_phases, sizeof *set->first, &set->first));
+    set->n_phases = plan->n_phases;
+    for (hga_id i = 0; i < set->n_phases; i++) {
+        int kept = has_tiles(plan, &plan->phase[i]) && pays(x, i);
         HGA_TRY(x->st);
-        all->first[i] = kept ? all->n_panels : -1;
-        all->n_panels += kept ? plan->phase[i].n_panels : 0;
+        set->first[i] = kept ? set->n_panels : -1;
+        set->n_panels += kept ? plan->phase[i].n_panels : 0;
     }
-    if (all->n_panels) st = hga_new_zero(&plan->allocator, all->n_panels, sizeof *all->panel, &all->panel);
+    if (set->n_panels) HGA_TRY(hga_new(&plan->allocator, set->n_panels, sizeof *set->panel, &set->panel));
 done:
+    if (st) set->n_panels = 0;
+    return st;
+}
+
+/* So many words or a few more, of which an allocator of four sizes to a power of two (retain.c) gives none away. */
+static int64_t whole_room(int64_t words)
+{
+    int64_t step = 16;
+    while (8 * step < words) step *= 2;
+    return (words + step - 1) / step * step;
+}
+
+static hga_status keep_words(layout_set *set, const writer *x)
+{
+    hga_status st = hga_new(x->a, whole_room(x->n), sizeof *set->word, &set->word);
+    if (st) return st;
+    memcpy(set->word, x->word, (size_t)x->n * sizeof *x->word);
+    set->words = whole_room(x->n);
+    return HGA_OK;
+}
+
+/* What one sort of call has, if that is at most so many words. */
+static hga_status keep_set(layout_set *set, worker *w, int typed, int64_t most_words)
+{
+    writer x = {.w = w, .a = &w->plan->allocator, .typed = typed};
+    hga_status st = HGA_OK;
+    HGA_TRY(count_panels(set, &x));
+    for (hga_id i = 0; i < set->n_phases; i++)
+        if (set->first[i] >= 0) HGA_TRY(write_phase(set, &x, i, most_words));
+    const int fits = x.n > 0 && whole_room(x.n) <= most_words;
+    if (fits) HGA_TRY(keep_words(set, &x));
+done:
+    hga_delete(x.a, x.word, x.room, sizeof *x.word);
+    if (!set->words) clear(set, x.a);
     return st;
 }
 
 static hga_status find(worker *w, void *context)
 {
-    const hga_plan *plan = w->plan;
     layouts *all = context;
-    writer x = {.a = &plan->allocator};
-    hga_status st = HGA_OK;
-    HGA_TRY(count_panels(all, w, &x));
-    for (hga_id i = 0; i < all->n_phases; i++)
-        if (all->first[i] >= 0) HGA_TRY(keep_phase(all, w, i, &x));
-done:
-    hga_delete(x.a, x.word, x.room, sizeof *x.word);
-    if (st || all->words > tensor_words(plan) / PART_OF_TENSORS) clear(all, x.a);
-    return st;
+    return keep_set(&all->plain, w, 0, tensor_words(w->plan) / PART_OF_TENSORS);
+}
+
+static hga_status find_typed(worker *w, void *context)
+{
+    layouts *all = context;
+    worker_begin(w);
+    return keep_set(&all->typed, w, 1, tensor_words(w->plan) / PART_OF_TENSORS - all->plain.words);
 }
 
 static hga_status make(const hga_plan *plan)
@@ -244,6 +295,18 @@ hga_status layouts_open(const hga_plan *plan, hga_workspace *workspace)
     pthread_mutex_lock(&plan->keeper->lock);
     if (!plan->keeper->layouts.what) st = make(plan);
     workspace->layouts = plan->keeper->layouts.what;
+    pthread_mutex_unlock(&plan->keeper->lock);
+    return st;
+}
+
+hga_status layouts_learn_types(const hga_plan *plan, const hga_workspace *workspace, const hga_io *io)
+{
+    hga_status st = HGA_OK;
+    if (!workspace->layouts || !(io->rel_key || io->rel_bias)) return HGA_OK;
+    pthread_mutex_lock(&plan->keeper->lock);
+    layouts *all = plan->keeper->layouts.what;
+    if (!all->knows_types && may_keep(plan)) st = worker_look(plan, find_typed, all);
+    all->knows_types |= !st;
     pthread_mutex_unlock(&plan->keeper->lock);
     return st;
 }

@@ -11,9 +11,9 @@
 
 /* ---- chunks.c ---- */
 
-/* The chunk that is being laid, or a new one. */
-tile_chunk *open_chunk(tile_chooser *t);
-/* It is full, or its group has no more columns. Of chunks whose pairs differ there is room for one. */
+/* The chunk that is being laid, or a new one that gets so many parts at most. */
+tile_chunk *open_chunk(tile_chooser *t, hga_id parts);
+/* It is full, or its group has no more columns. */
 void close_chunk(tile_chooser *t);
 /* What has been laid is done with. */
 void hand_over(tile_chooser *t);
@@ -26,7 +26,7 @@ void put_columns(const tile_chooser *t, edge_chunk *c, const hga_segment *s, hga
 /* Types of column e, lane by lane, of part i of the open chunk. */
 static inline int32_t *pair_types(const tile_chooser *t, hga_id i, hga_id e)
 {
-    return t->batch->pair_type + ((ptrdiff_t)i * KERNEL_CHUNK + e) * KERNEL_TILE;
+    return t->batch->pair_type + ((ptrdiff_t)(t->batch->n_typed + i) * KERNEL_CHUNK + e) * KERNEL_TILE;
 }
 
 /* ---- runs.c ---- */
@@ -54,6 +54,8 @@ int next_run(const tile_chooser *t, const row_group *g, hga_pos from, run *r);
    there is one, goes the way that it would go with more rows behind it. */
 int run_pays(const tile_chooser *t, const row_group *g, const run *r);
 void mark_run(tile_chooser *t, const row_group *g, const run *r);
+/* Have all rows of each of the run's columns one type, which the strip's columns have? */
+static inline int run_types_are_columns(const run *r) { return r->n_strips == 1 && !r->strip.segment->type_dst; }
 /* Types of all pairs of a run, from the strips that have them; -1 without an edge. */
 void load_run_types(tile_chooser *t, const row_group *g, const run *r);
 

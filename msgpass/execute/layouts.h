@@ -1,16 +1,21 @@
 /* layouts.h: what choose_tiles finds of a panel, kept with the plan. Choosing hangs on the graph and the sort of call
    alone, and takes a tenth of the time where many short segments meet in a panel. So the first workspace of a plan has
-   it done once, for all heads, workspaces and executions.
+   it done once, for all heads, workspaces and executions; and the first execution whose scores tell types apart for
+   those, which have tiles of their own.
 
    keep_layouts.c  chooses and writes              replay.c  reads and runs
 
    There are words for the panels of phases that attend by position whose rows have all of their edges in tiles. The
-   others are chosen anew, and so are all in a call that adds something to single scores, or asks for some rows. A
-   panel's words:
+   others are chosen anew, and so are all in a call that asks for some rows, or adds to single scores what is not their
+   types'. A panel's words:
 
-     how many batches; of each: chunks | groups that are complete << 16; of each chunk
-         columns | parts << 8 | odd << 16 | ALIKE if its weights are; the weight, or one a column; sources;
-         of each part: group | first << 8 | last << 16 | full << 24; unless that is all, the columns' lanes, two a word
+     how many batches, TYPED if types are told apart; of each: chunks | groups that are complete << 16; of each chunk
+         columns | parts << 8 | odd << 16 | ALIKE if its weights are | IN_ORDER if its sources lie behind each other;
+             the weight, or one a column; the first source, or all;
+         TYPED: types_vary in two words, types of the other columns;
+         of each part: group | first << 8 | last << 16 | full << 24; unless that is all, the columns' lanes, two a word;
+             where types vary: how many, their list, or | STEPS and the first and the step to the next;
+                 how many picks, these, two a word of at most SHORT_LIST types; those of each column, four a word
      */
 #ifndef LAYOUTS_H
 #define LAYOUTS_H
@@ -19,20 +24,19 @@
 
 #include <string.h>
 
-enum { ALIKE = 1 << 17 };
+enum { ALIKE = 1 << 17, IN_ORDER = 1 << 18, STEPS = 1 << 19, SHORT_LIST = 256 };
+#define TYPED (UINT32_C(1) << 31)
 
-typedef struct layout_block { /* words of several panels */
-    struct layout_block *next;
-    uint32_t *word;
-    int64_t room, used;
-} layout_block;
+typedef struct layout_set { /* of one sort of call */
+    int64_t n_phases, n_panels, words;
+    int64_t *first; /* [n_phases]: number of a phase's first panel, -1 */
+    int64_t *panel; /* [n_panels]: where its words are; -1: it is chosen anew */
+    uint32_t *word; /* [words] */
+} layout_set;
 
 typedef struct layouts {
-    int64_t n_phases, n_panels;
-    int64_t *first;         /* [n_phases]: number of a phase's first panel, -1 */
-    const uint32_t **panel; /* [n_panels]: their words; NULL: it is chosen anew */
-    layout_block *block;
-    int64_t words;
+    layout_set plain, typed;
+    int knows_types; /* typed has been found */
 } layouts;
 
 /* Has the group all of its rows in all of the chunk's n columns? */
@@ -40,6 +44,19 @@ static inline int part_is_all(const tile_part *part, hga_id n)
 {
     return part->full && part->first == 0 && part->last == n;
 }
+
+/* A pick, see part_types, of at most SHORT_LIST types: place | first lane << 8 | lanes behind that << 12. */
+static inline uint16_t short_pick(uint32_t pick)
+{
+    const uint32_t rows = pick >> 16, first = (uint32_t)__builtin_ctz(rows);
+    return (uint16_t)((pick & 0xff) | first << 8 | (uint32_t)(__builtin_popcount(rows) - 1) << 12);
+}
+static inline uint32_t long_pick(uint32_t pick)
+{
+    return (pick & 0xff) | ((2u << (pick >> 12)) - 1) << (16 + (pick >> 8 & 0xf));
+}
+
+static inline hga_id words_of_bytes(hga_id n) { return (n + 3) / 4; }
 
 static inline float float_of(uint32_t word)
 {

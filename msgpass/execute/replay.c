@@ -5,10 +5,13 @@ const uint32_t *layout_of(const worker *w, const phase *ph, hga_id stage, hga_id
 {
     const layouts *x = w->workspace->layouts;
     const hga_io *io = w->io;
-    if (!x || !x->n_panels || w->workspace->sliced || stages_end(ph) != stage + 1) return NULL;
-    if (io->rel_key || io->rel_bias || io->edge_bias || io->node_pos || drops_weights(w)) return NULL;
-    int64_t first = x->first[ph - w->plan->phase];
-    return first < 0 || w->kv_end - w->kv_first < w->plan->shape.n_kv_heads ? NULL : x->panel[first + panel];
+    const int typed = io->rel_key || io->rel_bias;
+    if (!x || w->workspace->sliced || stages_end(ph) != stage + 1 || io->node_pos) return NULL;
+    if (!goes_in_tiles(w, stage) || (drops_weights(w) && !typed)) return NULL;
+    const layout_set *set = typed ? &x->typed : &x->plain;
+    int64_t first = set->n_panels ? set->first[ph - w->plan->phase] : -1;
+    if (first < 0 || w->kv_end - w->kv_first < w->plan->shape.n_kv_heads || set->panel[first + panel] < 0) return NULL;
+    return set->word + set->panel[first + panel];
 }
 
 static void read_columns(const uint32_t **at, uint32_t head, edge_chunk *c)
@@ -17,8 +20,51 @@ static void read_columns(const uint32_t **at, uint32_t head, edge_chunk *c)
     c->n = (hga_id)(head & 0xff);
     for (hga_id e = 0; e < c->n; e++) c->weight[e] = float_of((*at)[e * step]);
     *at += step ? c->n : 1;
-    memcpy(c->src, *at, (size_t)c->n * sizeof *c->src);
-    *at += c->n;
+    const int ordered = (head & IN_ORDER) != 0;
+    for (hga_id e = 0; e < c->n; e++) c->src[e] = ordered ? (hga_id) * *at + e : (hga_id)(*at)[e];
+    *at += ordered ? 1 : c->n;
+}
+
+static uint64_t read_types(const uint32_t **at, edge_chunk *c)
+{
+    const uint64_t vary = (*at)[0] | (uint64_t)(*at)[1] << 32;
+    *at += 2;
+    for (hga_id e = 0; e < c->n; e++)
+        if (!(vary >> e & 1)) c->type[e] = (int32_t) * (*at)++;
+    return vary;
+}
+
+static void read_list(const uint32_t **at, int32_t *room, part_types *x)
+{
+    const uint32_t head = *(*at)++;
+    x->n = (hga_id)(head & ~(uint32_t)STEPS), x->list = (const int32_t *)*at;
+    if (!(head & STEPS)) {
+        *at += x->n;
+        return;
+    }
+    for (hga_id t = 0; t < x->n; t++) room[t] = (int32_t)((*at)[0] + (uint32_t)t * (*at)[1]);
+    x->list = room, *at += 2;
+}
+
+static void read_picks(const uint32_t **at, uint32_t *room, part_types *x)
+{
+    const hga_id picks = (hga_id) * (*at)++;
+    x->pick = *at;
+    if (x->n > SHORT_LIST) {
+        *at += picks;
+        return;
+    }
+    for (hga_id i = 0; i < picks; i++) room[i] = long_pick((*at)[i / 2] >> (i % 2 ? 16 : 0) & 0xffff);
+    x->pick = room, *at += (picks + 1) / 2;
+}
+
+/* They get into the worker's room, or stay where they are. */
+static void read_part_types(const uint32_t **at, const tile_part *part, worker *w, hga_id typed)
+{
+    part_types *x = &w->tile.types[typed];
+    read_list(at, type_list_at(w, typed), x);
+    read_picks(at, type_picks_at(w, typed), x);
+    x->many = (const uint8_t *)*at, *at += words_of_bytes(part->last - part->first);
 }
 
 static void read_part(const uint32_t **at, row_panel *p, tile_part *part, hga_id n, lanes *rows)
@@ -40,25 +86,34 @@ static void read_part(const uint32_t **at, row_panel *p, tile_part *part, hga_id
     }
 }
 
-static void replay_batch(worker *w, const uint32_t **at, row_panel *p)
+static void read_chunk(worker *w, const uint32_t **at, int typed, row_panel *p, tile_chunk *c)
+{
+    tile_batch *b = w->chooser.batch;
+    const uint32_t head = *(*at)++;
+    c->n_parts = (hga_id)(head >> 8 & 0xff), c->odd = (hga_id)(head >> 16 & 1);
+    read_columns(at, head, &c->columns);
+    c->types_vary = typed ? read_types(at, &c->columns) : 0;
+    c->pairs = c->types_vary != 0, c->typed = b->n_typed;
+    for (hga_id k = 0; k < c->n_parts; k++) {
+        read_part(at, p, &c->part[k], c->columns.n, c->rows[k]);
+        if (c->types_vary) read_part_types(at, &c->part[k], w, b->n_typed++);
+    }
+}
+
+static void replay_batch(worker *w, const uint32_t **at, int typed, row_panel *p)
 {
     const uint32_t head = *(*at)++;
     tile_batch *b = w->chooser.batch;
-    b->n = (hga_id)(head & 0xff);
+    b->n = (hga_id)(head & 0xff), b->n_typed = 0;
     for (hga_id g = 0; g < p->n_groups; g++) p->group[g].complete = (int)(head >> (16 + g) & 1);
-    for (hga_id i = 0; i < b->n; i++) {
-        tile_chunk *c = &b->chunk[i];
-        const uint32_t chunk = *(*at)++;
-        c->n_parts = (hga_id)(chunk >> 8 & 0xff), c->odd = (hga_id)(chunk >> 16 & 1), c->pairs = c->types_vary = 0;
-        read_columns(at, chunk, &c->columns);
-        for (hga_id k = 0; k < c->n_parts; k++) read_part(at, p, &c->part[k], c->columns.n, c->rows[k]);
-    }
-    run_tiles(w, b);
+    for (hga_id i = 0; i < b->n; i++) read_chunk(w, at, typed, p, &b->chunk[i]);
+    run_listed_tiles(w, b);
 }
 
 void replay_panel(worker *w, hga_id stage, row_panel *p, const uint32_t *at)
 {
     w->chooser.batch->stage = stage;
     for (hga_id g = 0; g < p->n_groups; g++) p->group[g].tiled = 1;
-    for (uint32_t left = *at++; left; left--) replay_batch(w, &at, p);
+    const int typed = (*at & TYPED) != 0;
+    for (uint32_t left = *at++ & ~TYPED; left; left--) replay_batch(w, &at, typed, p);
 }

@@ -118,32 +118,40 @@ static void load_operands(worker *w, const tile_chunk *c)
     score_bases(w, w->chooser.batch->stage, -1, &c->columns, o->base);
     for (hga_id e = 0; e < c->columns.n && w->workspace->slopes; e++)
         o->at[e] = (float)w->plan->position[c->columns.src[e]];
-    for (hga_id e = 0; e < c->columns.n && w->plan->bf16_rows; e++)
-        o->k16[e] = bound_bf16(key, c->columns.src[e]), o->v16[e] = bound_bf16(value, c->columns.src[e]);
-    for (hga_id e = 0; e < c->columns.n && !w->plan->bf16_rows; e++)
-        o->k[e] = bound_row(key, c->columns.src[e]), o->v[e] = bound_row(value, c->columns.src[e]);
+    if (w->plan->bf16_rows) {
+        for (hga_id e = 0; e < c->columns.n; e++)
+            o->k16[e] = bound_bf16(key, c->columns.src[e]), o->v16[e] = bound_bf16(value, c->columns.src[e]);
+    } else {
+        find_sources(&c->columns, key, o->k, &o->same_k, &o->k_stride);
+        find_sources(&c->columns, value, o->v, &o->same_v, &o->v_stride);
+    }
     for (hga_id i = 0; w->io->node_pos && i < c->n_parts; i++) pair_positions(w, c, i);
-    for (hga_id i = 0; c->types_vary && i < c->n_parts; i++) pair_list_types(w, c, i);
 }
 
 /* What one head adds to the scores of whole columns. */
 static const float *load_bias(worker *w, const tile_chunk *c, hga_id head)
 {
     const tile_operands *o = operands_of(w, c);
-    if (!w->io->rel_bias || c->types_vary) return o->base;
+    const float *bias = w->io->rel_bias;
+    if (!bias) return o->base;
     for (hga_id e = 0; e < c->columns.n; e++)
         w->row.bias[e] =
-            o->base[e] + in_base_2(w->io->rel_bias[(ptrdiff_t)c->columns.type[e] * w->plan->shape.n_heads + head]);
+            c->types_vary >> e & 1
+                ? o->base[e]
+                : o->base[e] + in_base_2(bias[(ptrdiff_t)c->columns.type[e] * w->plan->shape.n_heads + head]);
     return w->row.bias;
 }
 
-/* k + rel_key[type], side by side. */
+/* k + rel_key[type] in place of k, of columns that have one type. */
 static void load_relative_keys(worker *w, const tile_chunk *c)
 {
     hga_id dim = w->plan->shape.dim;
-    for (hga_id e = 0; e < c->columns.n; e++)
-        w->plan->kernels->blend(dim, 1, w->at.k_head[e], 1, w->io->rel_key + (ptrdiff_t)c->columns.type[e] * dim,
-                                w->packed_key + e * padded(dim));
+    for (hga_id e = 0; e < c->columns.n; e++) {
+        if (c->types_vary >> e & 1) continue;
+        float *to = w->packed_key + e * padded(dim);
+        w->plan->kernels->blend(dim, 1, w->at.k_head[e], 1, w->io->rel_key + (ptrdiff_t)c->columns.type[e] * dim, to);
+        w->at.k_head[e] = to;
+    }
 }
 
 static void point_at(const float *side_by_side, hga_id n, ptrdiff_t stride, const float **row)
@@ -178,7 +186,16 @@ static void load_bf16(worker *w, const tile_chunk *c, hga_id kv)
     w->at.v_row = padded(shape->dim_v);
     k->widen(c->columns.n, w->at.k16_head, shape->dim, w->packed_key, padded(shape->dim));
     point_at(w->packed_key, c->columns.n, padded(shape->dim), w->at.k_head);
-    if (w->io->rel_key && !c->types_vary) load_relative_keys(w, c);
+    if (w->io->rel_key) load_relative_keys(w, c);
+}
+
+static void find_head(const edge_chunk *c, const bound_field *x, const float *const *row, int same, ptrdiff_t stride,
+                      hga_id head, const float **out)
+{
+    if (same)
+        for (hga_id e = 0; e < c->n; e++) out[e] = row[e] + head * stride;
+    else
+        move_to_head(c, x, row, head, out);
 }
 
 /* The chunk's keys and values of one head, where the kernel will find them: side by side when they are read often, for
@@ -189,16 +206,14 @@ static void load_head(worker *w, const tile_chunk *c, hga_id kv)
     const hga_shape *shape = &w->plan->shape;
     const bound_field *key = &w->workspace->field[stage_of(w)->key], *value = &w->workspace->field[stage_of(w)->value];
     int pack = c->n_parts * heads_per_key(w) >= w->plan->tuning.is.pack_readers,
-        relative = w->io->rel_key && !c->types_vary;
-    for (hga_id e = 0; e < c->columns.n; e++) {
-        w->at.k_head[e] = o->k[e] + kv * bound_head(key, c->columns.src[e]);
-        w->at.v_head[e] = o->v[e] + kv * bound_head(value, c->columns.src[e]);
-    }
-    if (relative)
-        load_relative_keys(w, c);
-    else if (pack)
+        all_relative = w->io->rel_key && !c->types_vary;
+    find_head(&c->columns, key, o->k, o->same_k, o->k_stride, kv, w->at.k_head);
+    find_head(&c->columns, value, o->v, o->same_v, o->v_stride, kv, w->at.v_head);
+    if (pack && !all_relative) {
         w->plan->kernels->copy_rows(c->columns.n, w->at.k_head, shape->dim, w->packed_key, padded(shape->dim));
-    if (relative || pack) point_at(w->packed_key, c->columns.n, padded(shape->dim), w->at.k_head);
+        point_at(w->packed_key, c->columns.n, padded(shape->dim), w->at.k_head);
+    }
+    if (w->io->rel_key) load_relative_keys(w, c);
     w->at.v_row = pack ? padded(shape->dim_v) : 0;
     if (!pack) return;
     w->plan->kernels->copy_rows(c->columns.n, w->at.v_head, shape->dim_v, w->packed_value, padded(shape->dim_v));
@@ -375,7 +390,12 @@ static void run_chunk(worker *w, const tile_chunk *c, hga_id kv)
 
 void run_tiles(void *context, tile_batch *b)
 {
-    worker *w = context;
+    pair_list_types(context, b);
+    run_listed_tiles(context, b);
+}
+
+void run_listed_tiles(worker *w, tile_batch *b)
+{
     for (hga_id i = 0; i < b->n; i++) load_operands(w, &b->chunk[i]);
     find_slots(b);
     for (hga_id kv = w->kv_first; kv < w->kv_end; kv++)

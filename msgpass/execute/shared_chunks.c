@@ -122,7 +122,7 @@ static void lay_columns(const tile_chooser *t, const shared_chunk *s, hga_id fro
 
 static void lay_chunk(tile_chooser *t, const shared_chunk *s)
 {
-    tile_chunk *c = open_chunk(t);
+    tile_chunk *c = open_chunk(t, PANEL_GROUPS);
     hga_id from = in_turn(first_of(s->columns)), end = end_of(s->columns);
     lay_columns(t, s, from, end, &c->columns);
     c->n_parts = 0;

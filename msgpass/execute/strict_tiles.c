@@ -158,8 +158,8 @@ static tile_chunk *lay_rows(tile_chooser *t, row_panel *p, const column_block *b
         for (hga_id c = 0; c < b->n; c++) any[c] |= all->rows[g][c];
     if (!find_ends(any, b->n, &from, &end)) return NULL;
     from = in_turn(from);
-    tile_chunk *c = open_chunk(t);
-    c->n_parts = 0, c->types_vary = t->types;
+    tile_chunk *c = open_chunk(t, p->n_groups);
+    c->n_parts = 0, c->types_vary = t->types ? UINT64_MAX : 0;
     lay_columns(t, b, s, any, from, end, &c->columns);
     for (hga_id g = 0; g < p->n_groups; g++) {
         l->types[g] = NULL;

@@ -52,11 +52,14 @@ typedef struct tile_part {
 
 /* Columns, and the groups that have them: of part i rows[i] tells which rows have which. */
 typedef struct tile_chunk {
-    edge_chunk columns; /* types: of every row, unless they vary */
-    hga_id odd;         /* 1: the first column is at an odd place of its block; see kernel_tile */
+    edge_chunk columns;
+    hga_id odd; /* 1: the first column is at an odd place of its block; see kernel_tile */
     hga_id n_parts;
     int pairs; /* what is added to a score differs from row to row: positions, or types */
-    int types_vary;
+    /* Columns, as bits, whose pairs have types of their own: of each part the batch's pair_type has them, the first
+       part's being number `typed`. Of other columns all rows have one type, which is the column's. */
+    uint64_t types_vary;
+    hga_id typed;
     tile_part part[PANEL_GROUPS];
     lanes rows[PANEL_GROUPS][KERNEL_CHUNK];
 } tile_chunk;
@@ -71,8 +74,9 @@ typedef struct tile_batch {
     hga_id stage, n;
     /* chunks of the group before that the next ones may be the same as; the first one of this group, -1 */
     hga_id twin, twin_end, own_first;
-    /* [PANEL_GROUPS][KERNEL_CHUNK][tile]: of the pairs of the last chunk, where types vary; -1 without an edge */
+    /* [PANEL_GROUPS][KERNEL_CHUNK][tile]: of n_typed parts the types of pairs, where they vary; -1 without an edge */
     int32_t *pair_type;
+    hga_id n_typed;
     tile_chunk chunk[BATCH_CHUNKS];
 } tile_batch;
 

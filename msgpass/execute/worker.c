@@ -89,7 +89,9 @@ static void lay_out_lists(worker *w, int bf16_rows, carver *c)
 {
     enum { PAIRS = PANEL_GROUPS * KERNEL_CHUNK * KERNEL_TILE };
     row_reader *r = &w->reader;
-    w->tile.part_type = carve(c, w->types ? PAIRS : 0, sizeof(int32_t));
+    w->tile.type_list = carve(c, w->types ? PAIRS : 0, sizeof *w->tile.type_list);
+    w->tile.type_pick = carve(c, w->types ? PAIRS : 0, sizeof *w->tile.type_pick);
+    w->tile.type_many = carve(c, w->types ? PAIRS / KERNEL_TILE : 0, sizeof *w->tile.type_many);
     w->tile.type_place = carve(c, w->types, sizeof(int32_t));
     w->tile.operand = carve(c, BATCH_CHUNKS, sizeof *w->tile.operand);
     w->chooser.pair_type = carve(c, w->types ? PAIRS : 0, sizeof(int32_t));
