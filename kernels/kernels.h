@@ -398,8 +398,8 @@ typedef struct kernel_table {
     void (*attend_tile)(const kernel_tile *t);
     /* the scores of a tile's first group alone, without its pair biases: out[n][KERNEL_TILE] */
     void (*score_tile)(const kernel_tile *t, float *out);
-    /* out[c][r] = base[c][r] + table[place][r], [..][KERNEL_TILE] all three, of n columns c: each has the next many[c] of
-       `pick`, place | rows << 16, of which one at most has row r; base NULL: 0 */
+    /* out[c][r] = base[c][r] + table[place][r], [..][KERNEL_TILE] all three, of n columns c: each has the next many[c]
+       of `pick`, place | rows << 16, of which one at most has row r; base NULL: 0 */
     void (*look_up)(hga_id n, const uint8_t *many, const uint32_t *pick, const float *table, const float *base,
                     float *out);
     /* attention's adjoint */

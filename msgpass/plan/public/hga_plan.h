@@ -1,6 +1,7 @@
 /* hga_plan.h: from graph and program to output. hga_plan_create checks and lowers, hga_workspace_create takes the
-   workspace, hga_plan_execute runs and, with float32 tensors, allocates nothing from its second call on. A plan is const
-   and may be shared by any number of threads; a state serves one execution at a time. */
+   workspace, hga_plan_execute runs and, with float32 tensors, allocates nothing but once what types need, see
+   hga_plan_workspace_bytes. A plan is const and may be shared by any number of threads; a state serves one execution
+   at a time. */
 #ifndef HGA_PLAN_H
 #define HGA_PLAN_H
 
@@ -220,8 +221,8 @@ HGA_API void hga_plan_destroy(hga_plan *plan);
 
 /* Bytes that hga_workspace_create will take, before it does. A plan's first workspace also leaves with the plan what
    is dear to find out about the graph, and its first execution with rel_key or rel_bias what these need of it: together
-   at most a tenth of the caller's tensors, which hga_plan_bytes counts. Executions are faster with it, of the same bits;
-   an update forgets it, and the workspaces made before go on without. */
+   at most a tenth of the caller's tensors, which hga_plan_bytes counts. Executions are faster with it, of the same
+   bits; an update forgets it, and the workspaces made before go on without. */
 HGA_API int64_t hga_plan_workspace_bytes(const hga_plan *plan);
 /* Bytes that the plan holds, kept for updates or in use; threads that it was made for. */
 HGA_API int64_t hga_plan_bytes(const hga_plan *plan);
