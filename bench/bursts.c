@@ -7,16 +7,26 @@
 #include "memory.h"
 
 /* Memory is read in turn, so that a part is not in a cache any more when its turn comes again. */
-enum { PARTS = 4, PART_FLOATS = 8 << 20 };
+enum { PARTS = 4, PART_FLOATS = 8 << 20, ROW_STEP = 128 };
 static const double burst = 0.002;
 
-/* One thread's. */
-static hga_status ask_alone(const bench_asking *a, const float *part, double rate[BENCH_LIMITS])
+static const float *part_of(const bench_asking *a, hga_pos i) { return a->memory_read + i % PARTS * PART_FLOATS; }
+
+static hga_status ask_gather(const bench_asking *a, const float *part, double *rate)
+{
+    hga_id columns = (a->row + ROW_STEP - 1) / ROW_STEP * ROW_STEP;
+    if (columns > PART_FLOATS) columns = PART_FLOATS;
+    return hga_measure_gather(a->isa, PART_FLOATS / columns, columns, part, rate);
+}
+
+/* One thread's, of parts of memory from `at` on. */
+static hga_status ask_alone(const bench_asking *a, hga_pos at, double rate[BENCH_LIMITS])
 {
     hga_status st;
     HGA_TRY(hga_measure_flops(a->isa, 0, burst, &rate[BENCH_FMA]));
     if (a->pairs) HGA_TRY(hga_measure_flops(a->isa, 1, burst, &rate[BENCH_PAIRS]));
-    if (a->memory) HGA_TRY(hga_measure_read(a->isa, PART_FLOATS, part, &rate[BENCH_DRAM]));
+    if (a->memory) HGA_TRY(hga_measure_read(a->isa, PART_FLOATS, part_of(a, at), &rate[BENCH_DRAM]));
+    if (a->memory && a->row) HGA_TRY(ask_gather(a, part_of(a, at + PARTS / 2), &rate[BENCH_GATHER]));
 done:
     return st;
 }
@@ -33,8 +43,7 @@ static hga_status ask_team(const bench_asking *a, int threads, double rate[BENCH
 #pragma omp parallel num_threads(threads)
     {
         double own[BENCH_LIMITS] = {0};
-        const float *part = a->memory ? a->memory_read + (a->at + omp_get_thread_num()) % PARTS * PART_FLOATS : NULL;
-        hga_status mine = ask_alone(a, part, own);
+        hga_status mine = ask_alone(a, a->at + omp_get_thread_num(), own);
 #pragma omp critical
         {
             add(own, 1, rate);

@@ -7,8 +7,8 @@
 #include "hga.h"
 
 /* What the machine allows at a moment: 1e9 multiply-adds' operations a second, those of products of bf16 pairs, bytes
-   from memory. */
-enum { BENCH_FMA, BENCH_PAIRS, BENCH_DRAM, BENCH_LIMITS };
+   from memory in their order, and of rows at random. */
+enum { BENCH_FMA, BENCH_PAIRS, BENCH_DRAM, BENCH_GATHER, BENCH_LIMITS };
 
 /* Asked in turns with the repeats of an action: on a shared core a limit that was measured a minute ago says nothing of
    the repeat at hand. */

@@ -54,11 +54,13 @@ static json_t *case_part(const bench_row *r)
                      r->precision);
 }
 
-/* a key row and a value row for each edge and head, as if no two edges shared one */
+/* a key row and a value row for each edge and head that has its own, as if no two edges shared one */
 static double bytes_gathered(const bench_row *r)
 {
-    hga_id value = r->shape.dim_v ? r->shape.dim_v : r->shape.dim;
-    return r->m.cost.edges * r->shape.n_heads * (double)(r->shape.dim + value) * (double)sizeof(float);
+    const hga_shape *s = &r->shape;
+    hga_id value = s->dim_v ? s->dim_v : s->dim, heads = s->n_kv_heads ? s->n_kv_heads : s->n_heads;
+    double bytes = strcmp(r->precision, "bf16") == 0 ? 2 : 4;
+    return r->m.cost.edges * heads * (double)(s->dim + value) * bytes;
 }
 
 /* a limit's rate, null where it was not asked */
@@ -72,14 +74,14 @@ static json_t *rate_json(const bench_row *r, int limit)
 static json_t *share_part(const bench_row *r)
 {
     double peak = 1e9 * r->peaks.fma_gflops * r->m.threads * r->m.time.seconds;
-    return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "peak_gflops", rate_json(r, BENCH_FMA),
-                     "share_of_peak", json_number(share_of(r->m.cost.flops, r, BENCH_FMA)), "share_of_context_peak",
-                     json_number(r->m.cost.flops / peak), "peak_bf16_gflops", rate_json(r, BENCH_PAIRS),
-                     "share_of_bf16_peak", json_number(share_of(r->m.cost.flops, r, BENCH_PAIRS)), "peak_gbytes",
-                     rate_json(r, BENCH_DRAM), "share_of_dram",
-                     json_number(share_of(r->m.cost.bytes_min, r, BENCH_DRAM)), "share_of_dram_gathered",
-                     json_number(share_of(bytes_gathered(r), r, BENCH_DRAM)), "share_of_roofline",
-                     json_number(share_of_roofline(r)));
+    return json_pack(
+        "{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "peak_gflops", rate_json(r, BENCH_FMA), "share_of_peak",
+        json_number(share_of(r->m.cost.flops, r, BENCH_FMA)), "share_of_context_peak",
+        json_number(r->m.cost.flops / peak), "peak_bf16_gflops", rate_json(r, BENCH_PAIRS), "share_of_bf16_peak",
+        json_number(share_of(r->m.cost.flops, r, BENCH_PAIRS)), "peak_gbytes", rate_json(r, BENCH_DRAM),
+        "share_of_dram", json_number(share_of(r->m.cost.bytes_min, r, BENCH_DRAM)), "peak_gather_gbytes",
+        rate_json(r, BENCH_GATHER), "share_of_gather", json_number(share_of(bytes_gathered(r), r, BENCH_GATHER)),
+        "share_of_roofline", json_number(share_of_roofline(r)));
 }
 
 /* what follows from work and time */

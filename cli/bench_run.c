@@ -49,13 +49,22 @@ static int is_limited_by_memory(const bench_place *p, const hga_cost *cost)
     return cost->bytes_min * p->peaks.fma_gflops > cost->flops * p->peaks.dram_gbytes;
 }
 
+/* What a node's keys take, in floats. */
+static hga_id key_row(const bench_place *p)
+{
+    const hga_shape *s = &p->shape;
+    hga_id columns = (s->n_kv_heads ? s->n_kv_heads : s->n_heads) * s->dim;
+    return p->options.precision == HGA_PRECISION_BF16 ? (columns + 1) / 2 : columns;
+}
+
 /* The place with limits that are asked in turns with the repeats. */
 static hga_status open_limits(const bench_place *given, const hga_cost *cost, bench_asking *a, bench_place *p)
 {
     *p = *given;
     *a = (bench_asking){.isa = p->options.isa,
                         .pairs = p->options.precision == HGA_PRECISION_BF16,
-                        .memory = p->by_memory || is_limited_by_memory(p, cost)};
+                        .memory = p->by_memory || is_limited_by_memory(p, cost),
+                        .row = key_row(p)};
     return p->dry_run ? HGA_OK : bench_limits_open(a, &p->rules.limits);
 }
 

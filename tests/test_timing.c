@@ -165,16 +165,17 @@ static void nobody_asks_unasked(void **state)
 static void bursts_say_what_was_asked(void **state)
 {
     (void)state;
-    bench_asking a = {.isa = "ref"}, all = {.isa = "ref", .memory = 1, .pairs = 1};
+    bench_asking a = {.isa = "ref", .row = 100}, all = {.isa = "ref", .memory = 1, .pairs = 1, .row = 100};
     bench_limits limits;
-    double rate[BENCH_LIMITS] = {-1, -1, -1}, two[BENCH_LIMITS];
+    double rate[BENCH_LIMITS] = {-1, -1, -1, -1}, two[BENCH_LIMITS];
     assert_ok(bench_limits_open(&a, &limits));
     assert_ok(limits.ask(limits.context, 1, rate));
     bench_limits_close(&a);
-    assert_true(rate[BENCH_FMA] > 0 && rate[BENCH_PAIRS] == 0 && rate[BENCH_DRAM] == 0);
+    assert_true(rate[BENCH_FMA] > 0 && rate[BENCH_PAIRS] == 0 && rate[BENCH_DRAM] == 0 && rate[BENCH_GATHER] == 0);
     assert_ok(bench_limits_open(&all, &limits));
     assert_ok(limits.ask(limits.context, 2, two));
-    assert_true(two[BENCH_FMA] > 0 && two[BENCH_PAIRS] == 0 && two[BENCH_DRAM] > 0); /* ref multiplies no pairs */
+    assert_true(two[BENCH_FMA] > 0 && two[BENCH_PAIRS] == 0 && two[BENCH_DRAM] > 0 && two[BENCH_GATHER] > 0);
+    /* ref multiplies no pairs */
     bench_limits_close(&all);
 }
 
@@ -182,13 +183,20 @@ static void rates_of_nothing_are_refused(void **state)
 {
     (void)state;
     double rate;
-    float x[128] = {0};
+    float x[3 * 128] = {0};
     assert_status(HGA_EINVAL, hga_measure_flops("ref", 0, 0, &rate));
     assert_status(HGA_EINVAL, hga_measure_flops("ref", 0, 61, &rate));
     assert_status(HGA_EINVAL, hga_measure_read("ref", 127, x, &rate));
     assert_status(HGA_EUNSUPPORTED, hga_measure_flops("abacus", 0, 0.001, &rate));
     assert_ok(hga_measure_read("ref", 128, x, &rate));
     assert_true(rate > 0);
+    assert_status(HGA_EINVAL, hga_measure_gather("ref", 3, 127, x, &rate));
+    assert_status(HGA_EINVAL, hga_measure_gather("ref", 0, 128, x, &rate));
+    assert_status(HGA_EUNSUPPORTED, hga_measure_gather("abacus", 3, 128, x, &rate));
+    for (int rows = 1; rows <= 3; rows++) { /* of any number, without reading behind them */
+        assert_ok(hga_measure_gather("ref", rows, 128, x, &rate));
+        assert_true(rate > 0);
+    }
 }
 
 int main(void)

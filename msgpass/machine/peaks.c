@@ -97,18 +97,76 @@ hga_status hga_measure_flops(const char *isa, int pairs, double for_seconds, dou
     return HGA_OK;
 }
 
+/* What the read kernel takes at once, in floats. */
+enum { READ_STEP = 8 * KERNEL_PAD };
+
+static hga_status check_floats(hga_pos n)
+{
+    if (n >= READ_STEP && n % READ_STEP == 0) return HGA_OK;
+    return hga_fail(HGA_EINVAL, "measuring by %lld floats: not a multiple of %d", (long long)n, READ_STEP);
+}
+
 hga_status hga_measure_read(const char *isa, hga_pos n, const float *x, double *gbytes)
 {
-    enum { READ_STEP = 8 * KERNEL_PAD };
     const kernel_table *k;
     *gbytes = 0;
-    if (n < READ_STEP || n % READ_STEP)
-        return hga_fail(HGA_EINVAL, "measuring by %lld floats: not a multiple of %d", (long long)n, READ_STEP);
-    hga_status st = isa_kernels(isa, &k);
+    hga_status st = check_floats(n);
+    if (!st) st = isa_kernels(isa, &k);
     if (st) return st;
     double start = seconds();
     volatile float sink = k->read(n, x);
     *gbytes = (double)n * (double)sizeof *x / (seconds() - start) / 1e9;
     (void)sink;
+    return HGA_OK;
+}
+
+/* Numbers below n, each once, in an order without steps to guess: a power of two's are mixed by what has an inverse,
+   and those from n on left out. */
+typedef struct shuffle {
+    uint64_t n, mask, at;
+    int half; /* of the mask's bits */
+} shuffle;
+
+static shuffle shuffled(hga_pos n)
+{
+    shuffle s = {.n = (uint64_t)n, .mask = 1};
+    int bits = 1;
+    for (; s.mask < s.n - 1; bits++) s.mask = 2 * s.mask + 1;
+    s.half = (bits + 1) / 2;
+    return s;
+}
+
+static hga_pos next_shuffled(shuffle *s)
+{
+    for (;;) {
+        uint64_t x = s->at++ & s->mask;
+        for (int round = 0; round < 2; round++) {
+            x = x * 0x9e3779b97f4a7c15u & s->mask;
+            x ^= x >> s->half;
+        }
+        if (x < s->n) return (hga_pos)x;
+    }
+}
+
+hga_status hga_measure_gather(const char *isa, hga_pos n, hga_id columns, const float *x, double *gbytes)
+{
+    enum { AHEAD = 8, LINE = 16, SECOND_CACHE = 2 };
+    const kernel_table *k;
+    *gbytes = 0;
+    hga_status st = n >= 1 ? check_floats(columns) : hga_fail(HGA_EINVAL, "measuring by %lld rows", (long long)n);
+    if (!st) st = isa_kernels(isa, &k);
+    if (st) return st;
+    const float *row[AHEAD];
+    shuffle order = shuffled(n);
+    volatile float sink = 0;
+    for (hga_pos i = 0; i < AHEAD; i++) row[i] = x + next_shuffled(&order) * columns;
+    double start = seconds();
+    for (hga_pos i = 0; i < n; i++) {
+        const float *now = row[i % AHEAD], *next = x + next_shuffled(&order) * columns;
+        for (hga_id j = 0; j < columns; j += LINE) __builtin_prefetch(next + j, 0, SECOND_CACHE);
+        row[i % AHEAD] = next;
+        sink = sink + k->read(columns, now);
+    }
+    *gbytes = (double)n * columns * (double)sizeof *x / (seconds() - start) / 1e9;
     return HGA_OK;
 }
