@@ -117,23 +117,28 @@ static void heads_are_each_head(void **unused)
     (void)unused;
     enum { MOST_HEADS = 20, ROOM = 48 };
     static float key[KERNEL_CHUNK][MOST_HEADS * ROOM], value[KERNEL_CHUNK][MOST_HEADS * ROOM], q[MOST_HEADS * ROOM],
-        acc[MOST_HEADS * ROOM];
+        acc[MOST_HEADS * ROOM], no_number[MOST_HEADS * ROOM];
+    for (int j = 0; j < MOST_HEADS * ROOM; j++) no_number[j] = NAN;
     FOR_EACH_ISA(t)
     for (int round = 0; round < 200; round++) {
         hga_id kv = 1 + below(5), share = 1 + below(4), heads = kv * share, n = 1 + below(KERNEL_CHUNK),
-               dim = 1 + below(ROOM - 8), dim_v = 1 + below(ROOM - 8);
+               dim = 1 + below(ROOM - 8), dim_v = 1 + below(ROOM - 8),
+               known = below(2) ? n + below(KERNEL_HEAD_EDGES + 1) : 0;
         float bias[KERNEL_CHUNK + KERNEL_PAD], greatest[MOST_HEADS], sum[MOST_HEADS];
-        const float *k[KERNEL_CHUNK], *v[KERNEL_CHUNK], *r[KERNEL_CHUNK], *const *relative = below(2) ? r : NULL;
+        const float *k[KERNEL_CHUNK + KERNEL_HEAD_EDGES], *v[KERNEL_CHUNK + KERNEL_HEAD_EDGES],
+            *r[KERNEL_CHUNK], *const *relative = below(2) ? r : NULL;
         memset(q, 0, sizeof q), memset(acc, 0, sizeof acc);
         for (hga_id e = 0; e < n; e++) {
             k[e] = key[e], v[e] = value[e], r[e] = key[below(n)], bias[e] = below(6) ? draw(2) : -INFINITY;
             for (int j = 0; j < MOST_HEADS * ROOM; j++) key[e][j] = draw(1), value[e][j] = draw(1);
         }
+        for (hga_id e = n; e < known; e++) k[e] = v[e] = no_number; /* asked for, not read */
         for (hga_id h = 0; h < heads; h++) {
             greatest[h] = -INFINITY, sum[h] = 0;
             for (hga_id j = 0; j < dim; j++) q[h * ROOM + j] = draw(1);
         }
         t->attend_heads(&(kernel_heads){.n = n,
+                                        .known = known,
                                         .heads = heads,
                                         .dim = dim,
                                         .dim_v = dim_v,

@@ -1,4 +1,5 @@
 /* Numbers that follow the machine: results have the same bits whatever they are, and what is no number is refused. */
+#include "execute.h"
 #include "plan.h"
 #include "slopes.h"
 #include "testing.h"
@@ -91,12 +92,12 @@ static const char *const overrides[] = {
     "pack_readers=2147483647",
     "stream_output=0",
     "stream_gradients=0",
-    "stream_output=1152921504606846976,stream_gradients=1152921504606846976",
+    "stream_output=1152921504606846976,stream_gradients=1152921504606846976,far_sources=0",
     "tree_bytes=1024",
     "tree_bytes=1073741824",
     "attend_bytes=1024",
     "attend_bytes=1073741824",
-    "pack_readers=2,stream_output=0,stream_gradients=0,tree_bytes=4096,attend_bytes=8192"};
+    "pack_readers=2,stream_output=0,stream_gradients=0,far_sources=0,tree_bytes=4096,attend_bytes=8192"};
 
 /* Every variant, in every instruction set, with heads that share keys and without, in bfloat16, by one thread and by
    two. */
@@ -159,6 +160,58 @@ static void numbers_reach_the_plan(void **state)
     hga_graph_destroy(g);
 }
 
+/* 40 nodes, 200 edges from any to any. */
+static void list_edges(hga_graph **g, hga_program *program)
+{
+    hga_builder *b;
+    hga_id edges;
+    assert_ok(hga_builder_create(NULL, &b));
+    assert_ok(hga_builder_add_level(b, 40, NULL));
+    assert_ok(hga_builder_add_relation(b, "edges", &edges));
+    for (hga_id e = 0; e < 200; e++) assert_ok(hga_builder_add_edge(b, edges, e * 7 % 39, e * 13 % 40, 0, 1));
+    assert_ok(hga_builder_finish(b, g));
+    hga_builder_destroy(b);
+    assert_ok(hga_program_attention(program, 0));
+}
+
+/* Of edges that are listed, and only there, a chunk says which come next: those of the rows behind it, up to the last. */
+static void far_sources_are_told_ahead(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 4; i++) {
+        hga_graph *g;
+        hga_program program;
+        hga_plan *plan;
+        hga_workspace *workspace;
+        const int far = i < 2, listed = i % 2 == 0;
+        override(far ? "far_sources=0" : "far_sources=1000000");
+        if (listed)
+            list_edges(&g, &program);
+        else
+            assert_ok(hga_build("window left=2 right=2", 40, &g, &program));
+        assert_ok(
+            hga_plan_create(g, &program, &(hga_shape){.n_heads = 4, .dim = 8}, &(hga_options){.threads = 1}, &plan));
+        assert_ok(hga_workspace_create(plan, &workspace));
+        worker *w = &workspace->workers[0];
+        hga_id stage = program.n_stages - 1, told = 0;
+        reader_open(&w->reader, plan, stage);
+        const hga_relation *r = &w->reader.r;
+        for (hga_id v = 0; v < 40; v++) {
+            edge_chunk chunk;
+            reader_load(&w->reader, v, 1);
+            edge_cursor c = cursor_start(&w->reader, v);
+            cursor_next(&c, KERNEL_CHUNK, &chunk);
+            hga_pos left = far && listed ? r->ptr[40] - r->ptr[v + 1] : 0;
+            assert_int_equal(chunk.more, left < KERNEL_HEAD_EDGES ? left : KERNEL_HEAD_EDGES);
+            for (hga_id e = 0; e < chunk.more; e++) assert_int_equal(chunk.src[chunk.n + e], r->src[r->ptr[v + 1] + e]);
+            told += chunk.more;
+        }
+        assert_true((told > 0) == (far && listed));
+        hga_workspace_destroy(workspace), hga_plan_destroy(plan), hga_graph_destroy(g);
+    }
+    override(NULL);
+}
+
 /* ---- what is refused ---- */
 
 static void what_is_no_number_is_refused_by_name(void **state)
@@ -189,7 +242,7 @@ static void what_is_no_number_is_refused_by_name(void **state)
         if (!strstr(hga_error_detail(), rows[i].said))
             fail_msg("'%s' does not say: %s", hga_error_detail(), rows[i].said);
         assert_status(HGA_EINVAL, hga_topology_describe(NULL, 1, &text));
-        tuning t = {1, 2, 3, 4, 5}, was = t;
+        tuning t = {1, 2, 3, 4, 5, 6}, was = t;
         assert_status(HGA_EINVAL, tuning_override(rows[i].text, &t));
         assert_memory_equal(&t, &was, sizeof t);
     }
@@ -202,9 +255,11 @@ static void what_is_no_number_is_refused_by_name(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_table_has_a_row_for_every_processor), cmocka_unit_test(a_processor_says_whose_it_is),
-        cmocka_unit_test(no_number_changes_a_bit), cmocka_unit_test(numbers_reach_the_plan),
-        cmocka_unit_test(what_is_no_number_is_refused_by_name)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(the_table_has_a_row_for_every_processor),
+                                       cmocka_unit_test(a_processor_says_whose_it_is),
+                                       cmocka_unit_test(no_number_changes_a_bit),
+                                       cmocka_unit_test(numbers_reach_the_plan),
+                                       cmocka_unit_test(far_sources_are_told_ahead),
+                                       cmocka_unit_test(what_is_no_number_is_refused_by_name)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -88,6 +88,9 @@ int heads_go_together(const hga_plan *plan)
     return plan->shape.n_heads <= KERNEL_HEADS && (plan->bf16_rows || plan->shape.n_heads >= FEW_HEADS);
 }
 
+/* See kernel_heads. */
+static hga_id known_rows(const worker *w) { return w->reader.far ? w->chunk.n + w->chunk.more : 0; }
+
 /* Keys and values in bfloat16, for all heads at once .. */
 static void attend_bf16(worker *w)
 {
@@ -102,6 +105,7 @@ static void attend_bf16(worker *w)
         .scale = w->workspace->scale_2,
         .cap = w->workspace->cap_2,
         .q_head = shape->dim,
+        .known = known_rows(w),
         .k16 = w->at.k16,
         .v16 = w->at.v16,
         .k_head = shape->dim,
@@ -144,6 +148,7 @@ static void attend_all_heads(worker *w, hga_id first, hga_id n, const chunk_head
         .leak = w->plan->program.negative_slope,
         .k = w->at.k + first,
         .v = w->at.v + first,
+        .known = n == w->chunk.n ? known_rows(w) : 0,
         .k_head = at->k_stride,
         .v_head = at->v_stride,
         .r = w->io->rel_key ? w->at.r + first : NULL,
@@ -178,11 +183,13 @@ static chunk_heads find_operands(worker *w, const row_job *job)
     const edge_chunk *c = &w->chunk;
     chunk_heads at = {.same_k = 1, .same_v = 1};
     if (w->plan->bf16_rows) {
-        for (hga_id e = 0; e < c->n; e++)
+        for (hga_id e = 0; e < c->n + c->more; e++)
             w->at.k16[e] = bound_bf16(key, c->src[e]), w->at.v16[e] = bound_bf16(value, c->src[e]);
     } else {
         find_sources(c, key, w->at.k, &at.same_k, &at.k_stride);
         find_sources(c, value, w->at.v, &at.same_v, &at.v_stride);
+        for (hga_id e = c->n; e < c->n + c->more; e++)
+            w->at.k[e] = bound_row(key, c->src[e]), w->at.v[e] = bound_row(value, c->src[e]);
     }
     return at;
 }

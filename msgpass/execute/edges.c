@@ -5,6 +5,14 @@
 
 #include <string.h>
 
+/* Keys and values of all nodes, of a relation whose edges name any of them. */
+static int sources_are_far(const hga_plan *plan, const hga_relation *r)
+{
+    const hga_shape *s = &plan->shape;
+    int64_t row = (int64_t)s->n_kv_heads * (s->dim + s->dim_v) * (plan->bf16_rows ? 2 : 4);
+    return r->ptr && !r->n_blocks && row * plan->nodes.n >= plan->tuning.is.far_sources;
+}
+
 void reader_open(row_reader *r, const hga_plan *plan, hga_id stage)
 {
     r->graph = plan->graph;
@@ -13,6 +21,7 @@ void reader_open(row_reader *r, const hga_plan *plan, hga_id stage)
     r->nodes = plan->nodes;
     r->longer = kind_attends(plan->stage[stage].kind) && r->relation >= 0 ? graph_longer(plan->graph) : NULL;
     r->ahead = 0, r->strict = plan->options.strict_rows != 0;
+    r->far = kind_attends(plan->stage[stage].kind) && sources_are_far(plan, &r->r);
     r->first = r->n = 0;
     r->n_segments = 0;
     r->ranked = -1;
@@ -224,6 +233,15 @@ static void read_explicit(edge_cursor *c, hga_id limit, edge_chunk *chunk)
     }
 }
 
+/* Listed edges of a row and those of the rows behind it lie one behind the other. */
+static void look_further(const edge_cursor *c, edge_chunk *chunk)
+{
+    const hga_relation *r = &c->reader->r;
+    hga_pos left = r->ptr[c->reader->nodes.n] - c->explicit_at;
+    chunk->more = left < KERNEL_HEAD_EDGES ? (hga_id)left : KERNEL_HEAD_EDGES;
+    memcpy(chunk->src + chunk->n, r->src + c->explicit_at, (size_t)chunk->more * sizeof *chunk->src);
+}
+
 void cursor_next(edge_cursor *c, hga_pos most, edge_chunk *chunk)
 {
     hga_id limit = most < KERNEL_CHUNK ? (hga_id)most : KERNEL_CHUNK;
@@ -231,6 +249,8 @@ void cursor_next(edge_cursor *c, hga_pos most, edge_chunk *chunk)
     if (c->reader->relation < 0) read_tree(c, limit, chunk);
     while (chunk->n < limit && c->column < c->column_end) read_run(c, limit, chunk);
     if (chunk->n < limit) read_explicit(c, limit, chunk);
+    chunk->more = 0;
+    if (c->reader->far) look_further(c, chunk);
     c->number += chunk->n;
 }
 

@@ -8,10 +8,13 @@
 /* Columns that narrow segments side by side may span. */
 enum { RUN_COLUMNS = 256 };
 
+enum { CHUNK_AND_MORE = KERNEL_CHUNK + KERNEL_HEAD_EDGES };
+
 /* In-edges of one row, at most KERNEL_CHUNK of them. */
 typedef struct edge_chunk {
     hga_id n;
-    hga_id src[KERNEL_CHUNK];
+    hga_id more; /* src goes on with so many of the edges that come next, of this row and those behind it */
+    hga_id src[CHUNK_AND_MORE];
     int32_t type[KERNEL_CHUNK];
     float weight[KERNEL_CHUNK];
     hga_id pos_of[KERNEL_CHUNK], src_pos_of[KERNEL_CHUNK]; /* node + 1 whose position is used, 0: the own */
@@ -39,6 +42,7 @@ typedef struct row_reader {
     const hga_graph *graph;
     const hga_graph *longer; /* of relations that look ahead; NULL */
     int ahead;  /* some of the rows loaded are not here, but in the longer graph: nodes are its, see reader_source */
+    int far;    /* sources lie in memory and in no cache, in no order: chunks say what comes next */
     int strict; /* a row's segments come in the order of its own columns: hga_options.strict_rows */
     hga_id relation;
     hga_relation r;

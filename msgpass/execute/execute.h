@@ -106,10 +106,10 @@ typedef struct tile_scratch {
     uint16_t *kept;
 } tile_scratch;
 
-/* Addresses of a chunk's rows, at head 0 and at the head at hand. */
+/* Addresses of a chunk's rows, at head 0, where those that edge_chunk.more says follow, and at the head at hand. */
 typedef struct row_addresses {
-    const float *k[KERNEL_CHUNK], *v[KERNEL_CHUNK], *r[KERNEL_CHUNK], *k_head[KERNEL_CHUNK], *v_head[KERNEL_CHUNK];
-    const uint16_t *k16[KERNEL_CHUNK], *v16[KERNEL_CHUNK], *k16_head[KERNEL_CHUNK], *v16_head[KERNEL_CHUNK];
+    const float *k[CHUNK_AND_MORE], *v[CHUNK_AND_MORE], *r[KERNEL_CHUNK], *k_head[KERNEL_CHUNK], *v_head[KERNEL_CHUNK];
+    const uint16_t *k16[CHUNK_AND_MORE], *v16[CHUNK_AND_MORE], *k16_head[KERNEL_CHUNK], *v16_head[KERNEL_CHUNK];
     ptrdiff_t v_row;         /* 0, or v_head's values lie side by side, that many floats apart */
     const uint32_t *v_pairs; /* has_pairs: in place of v_head, pairs of columns, v_row words apart */
 } row_addresses;

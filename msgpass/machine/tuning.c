@@ -18,6 +18,7 @@ static const struct {
     {"pack_readers", offsetof(tuning, pack_readers), 1, INT32_MAX},
     {"stream_output", offsetof(tuning, stream_output), 0, INT64_C(1) << 60},
     {"stream_gradients", offsetof(tuning, stream_gradients), 0, INT64_C(1) << 60},
+    {"far_sources", offsetof(tuning, far_sources), 0, INT64_C(1) << 60},
     {"tree_bytes", offsetof(tuning, tree_bytes), 1 << 10, 1 << 30},
     {"attend_bytes", offsetof(tuning, attend_bytes), 1 << 10, 1 << 30},
 };
@@ -40,8 +41,8 @@ static const struct {
     int64_t second_cache;
     tuning t;
 } table[] = {
-    {"GenuineIntel", 6, 2 << 20, {6, 32 << 20, 8 << 20, 64 << 10, 256 << 10}},
-    {"", 0, 0, {3, 32 << 20, 8 << 20, 128 << 10, 512 << 10}},
+    {"GenuineIntel", 6, 2 << 20, {6, 32 << 20, 8 << 20, 32 << 20, 64 << 10, 256 << 10}},
+    {"", 0, 0, {3, 32 << 20, 8 << 20, 32 << 20, 128 << 10, 512 << 10}},
 };
 
 tuning tuning_of(const processor *p)
