@@ -68,8 +68,8 @@ typedef struct kernel_heads {
     float leak;
     const float *const *k;
     const float *const *v;
-    /* 0; or, where keys and values lie in memory and in no cache, the rows that k and v (or k16 and v16) have: of these n
-       edges and of those that come next, which are asked for meanwhile */
+    /* 0; or, where keys and values lie in memory and in no cache, the rows that k and v (or k16 and v16) have: of these
+       n edges and of those that come next, which are asked for meanwhile */
     hga_id known;
     /* bfloat16, in place of q, k and v; q16 neither padded nor scaled: products are multiplied by scale */
     const uint16_t *q16;

@@ -174,7 +174,7 @@ static void list_edges(hga_graph **g, hga_program *program)
     assert_ok(hga_program_attention(program, 0));
 }
 
-/* Of edges that are listed, and only there, a chunk says which come next: those of the rows behind it, up to the last. */
+/* Of edges that are listed, and only there, a chunk says which come next: those of the rows behind it, to the last. */
 static void far_sources_are_told_ahead(void **state)
 {
     (void)state;

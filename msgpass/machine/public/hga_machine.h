@@ -28,8 +28,8 @@ HGA_API hga_status hga_measure_peaks(const char *isa, hga_peaks *out);
 HGA_API hga_status hga_measure_flops(const char *isa, int pairs, double seconds, double *gflops);
 HGA_API hga_status hga_measure_read(const char *isa, hga_pos n, const float *x, double *gbytes);
 /* The same of reading n rows of `columns` floats (a multiple of 128, at least 128) each once in an order that no
-   prefetcher guesses, each asked for while those before it are read: what an engine can have of rows that the edges of a
-   graph name at random. x: [n][columns], n >= 1. */
+   prefetcher guesses, each asked for while those before it are read: what an engine can have of rows that the edges of
+   a graph name at random. x: [n][columns], n >= 1. */
 HGA_API hga_status hga_measure_gather(const char *isa, hga_pos n, hga_id columns, const float *x, double *gbytes);
 
 #ifdef __cplusplus
