@@ -82,8 +82,8 @@ static inline hga_status seat_run(const seat *at, slope *s)
 {
     hga_io io = s->p->io;
     io.tape = at->tape;
-    assert_ok(hga_plan_execute(at->plan, at->workspace, &io));
-    return hga_plan_gradient(at->plan, at->workspace, &io, &s->grad);
+    hga_status st = hga_plan_execute(at->plan, at->workspace, &io);
+    return st ? st : hga_plan_gradient(at->plan, at->workspace, &io, &s->grad);
 }
 
 /* The same over numbers that are to be overwritten. */
