@@ -48,6 +48,16 @@ static inline hga_builder *tokens_alone(hga_id n)
     return b;
 }
 
+/* n nodes and edges listed one by one in "edges", between nodes far from each other; the last node is no source. */
+static inline hga_graph *edges_over(hga_id n, hga_id n_edges)
+{
+    hga_builder *b = tokens_alone(n);
+    hga_id edges;
+    assert_ok(hga_builder_add_relation(b, "edges", &edges));
+    for (hga_id e = 0; e < n_edges; e++) assert_ok(hga_builder_add_edge(b, edges, e * 7 % (n - 1), e * 13 % n, 0, 1));
+    return finished(b);
+}
+
 /* n tokens and one relation, "near", of these blocks. */
 static inline hga_graph *blocks_over(hga_id n, const hga_block *block, int64_t n_blocks)
 {

@@ -1,5 +1,6 @@
 /* Additive scores, those of GAT and GATv2: the library against the oracle in every variant that has scores, and by
    hand; backward against differences; what tokens pay; the words for them; and what is refused. */
+#include "by_hand.h"
 #include "slopes.h"
 
 enum { MOST_HEADS = 4, MOST_COLUMNS = 8 };
@@ -222,14 +223,7 @@ static void gradients_are_plain_ones(void **state)
     /* of edges listed one by one, where nothing but rows is attended to */
     problem p = {.name = "listed", .shape = of[1]};
     hga_modifiers m = {.size = sizeof m, .additive = a};
-    hga_builder *b;
-    hga_id edges;
-    assert_ok(hga_builder_create(NULL, &b));
-    assert_ok(hga_builder_add_level(b, 60, NULL));
-    assert_ok(hga_builder_add_relation(b, "edges", &edges));
-    for (hga_id e = 0; e < 300; e++) assert_ok(hga_builder_add_edge(b, edges, e * 7 % 59, e * 13 % 60, 0, 1));
-    assert_ok(hga_builder_finish(b, &p.graph));
-    hga_builder_destroy(b);
+    p.graph = edges_over(60, 300);
     assert_ok(hga_program_attention(&p.program, 0));
     problem_fill(&p, 5);
     p.io.modifiers = &m, p.program.scores = HGA_SCORES_ADDITIVE, p.program.negative_slope = 0.2f;

@@ -59,9 +59,12 @@ static hga_graph *families_in_turns(hga_id n)
     return finished(b);
 }
 
-static problem attention_of_families(void)
+static const hga_shape of_three = {.n_heads = 3, .dim = 9, .dim_v = 5};
+
+/* Of n tokens, over means of keys and values. */
+static problem attention_of_families(hga_id n, hga_shape shape)
 {
-    problem p = {.name = "families", .graph = families_in_turns(128), .shape = {.n_heads = 3, .dim = 9, .dim_v = 5}};
+    problem p = {.name = "families", .graph = families_in_turns(n), .shape = shape};
     attention f = attention_on_nodes(&p.program);
     p.program.field[f.key].io = p.program.field[f.value].io = HGA_ROWS_KEYS;
     assert_ok(hga_program_coarsen(&p.program, f.key));
@@ -84,7 +87,7 @@ static hga_tensor with_heads_apart(problem *p, const hga_tensor *from, hga_id he
 static void families_side_by_side_have_keys_at_strides_of_their_own(void **state)
 {
     (void)state;
-    problem p = attention_of_families();
+    problem p = attention_of_families(128, of_three);
     assert_equals_slow(&p, 3e-6);
     p.io.key = with_heads_apart(&p, &p.io.key, 3, 9);
     assert_equals_slow(&p, 3e-6);
@@ -107,7 +110,7 @@ static void count_family(const kernel_family *c)
 static void families_have_types(void **state)
 {
     (void)state;
-    problem p = attention_of_families();
+    problem p = attention_of_families(128, of_three);
     hga_plan *plan;
     hga_workspace *own;
     problem_fill_tables(&p, 1, 1, 1, 0);
@@ -161,14 +164,7 @@ static void families_ask_for_tokens_that_means_read_next(void **state)
 {
     (void)state;
     enum { TOKENS = 4096, HEADS = 2, DIM = 16, ALL = 2 * TOKENS * HEADS * DIM };
-    problem p = {
-        .name = "families", .graph = families_in_turns(TOKENS), .shape = {.n_heads = HEADS, .dim = DIM, .dim_v = DIM}};
-    attention f = attention_on_nodes(&p.program);
-    p.program.field[f.key].io = p.program.field[f.value].io = HGA_ROWS_KEYS;
-    assert_ok(hga_program_coarsen(&p.program, f.key));
-    assert_ok(hga_program_coarsen(&p.program, f.value));
-    assert_ok(hga_program_attend(&p.program, 0, f.query, f.key, f.value, f.out, 0));
-    problem_fill(&p, 5);
+    problem p = attention_of_families(TOKENS, (hga_shape){.n_heads = HEADS, .dim = DIM, .dim_v = DIM});
     ptrdiff_t floats = floats_asked(&p, 0);
     assert_true(floats > ALL / 4 && floats <= ALL);
     assert_int_equal(floats_asked(&p, INT64_MAX), 0);

@@ -1,4 +1,5 @@
 /* Numbers that follow the machine: results have the same bits whatever they are, and what is no number is refused. */
+#include "by_hand.h"
 #include "execute.h"
 #include "plan.h"
 #include "slopes.h"
@@ -160,20 +161,6 @@ static void numbers_reach_the_plan(void **state)
     hga_graph_destroy(g);
 }
 
-/* 40 nodes, 200 edges from any to any. */
-static void list_edges(hga_graph **g, hga_program *program)
-{
-    hga_builder *b;
-    hga_id edges;
-    assert_ok(hga_builder_create(NULL, &b));
-    assert_ok(hga_builder_add_level(b, 40, NULL));
-    assert_ok(hga_builder_add_relation(b, "edges", &edges));
-    for (hga_id e = 0; e < 200; e++) assert_ok(hga_builder_add_edge(b, edges, e * 7 % 39, e * 13 % 40, 0, 1));
-    assert_ok(hga_builder_finish(b, g));
-    hga_builder_destroy(b);
-    assert_ok(hga_program_attention(program, 0));
-}
-
 /* Of edges that are listed, and only there, a chunk says which come next: those of the rows behind it, to the last. */
 static void far_sources_are_told_ahead(void **state)
 {
@@ -186,7 +173,7 @@ static void far_sources_are_told_ahead(void **state)
         const int far = i < 2, listed = i % 2 == 0;
         override(far ? "far_sources=0" : "far_sources=1000000");
         if (listed)
-            list_edges(&g, &program);
+            g = edges_over(40, 200), assert_ok(hga_program_attention(&program, 0));
         else
             assert_ok(hga_build("window left=2 right=2", 40, &g, &program));
         assert_ok(

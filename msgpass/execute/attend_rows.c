@@ -88,7 +88,7 @@ int heads_go_together(const hga_plan *plan)
     return plan->shape.n_heads <= KERNEL_HEADS && (plan->bf16_rows || plan->shape.n_heads >= FEW_HEADS);
 }
 
-/* See kernel_heads. */
+/* Of far sources: the rows of the chunk and of the edges that come next; 0 of others. */
 static hga_id known_rows(const worker *w) { return w->reader.far ? w->chunk.n + w->chunk.more : 0; }
 
 /* Keys and values in bfloat16, for all heads at once .. */
@@ -132,8 +132,9 @@ static void widen_head(worker *w, hga_id kv)
     w->plan->kernels->widen(n, w->at.v16_head, shape->dim_v, w->packed_value, padded(shape->dim_v));
 }
 
-/* Edges first .. first + n - 1 of the chunk, whose sources are in w->at.k and w->at.v, for all heads at once. */
-static void attend_all_heads(worker *w, hga_id first, hga_id n, const chunk_heads *at)
+/* Edges first .. first + n - 1 of the chunk, whose sources are in w->at.k and w->at.v, for all heads at once; `known`
+   as in kernel_heads. */
+static void attend_all_heads(worker *w, hga_id first, hga_id n, hga_id known, const chunk_heads *at)
 {
     const hga_shape *shape = &w->plan->shape;
     w->plan->kernels->attend_heads(&(kernel_heads){
@@ -148,7 +149,7 @@ static void attend_all_heads(worker *w, hga_id first, hga_id n, const chunk_head
         .leak = w->plan->program.negative_slope,
         .k = w->at.k + first,
         .v = w->at.v + first,
-        .known = n == w->chunk.n ? known_rows(w) : 0,
+        .known = known,
         .k_head = at->k_stride,
         .v_head = at->v_stride,
         .r = w->io->rel_key ? w->at.r + first : NULL,
@@ -171,7 +172,7 @@ static void attend_mixed_heads(worker *w, const bound_field *key, const bound_fi
         n = w->chunk.n - e < KERNEL_HEAD_EDGES ? w->chunk.n - e : KERNEL_HEAD_EDGES;
         if (!at->same_k) pack_sources(w, key, e, n, w->at.k + e, w->mixed_key), packed.k_stride = key->columns;
         if (!at->same_v) pack_sources(w, value, e, n, w->at.v + e, w->mixed_value), packed.v_stride = value->columns;
-        attend_all_heads(w, e, n, &packed);
+        attend_all_heads(w, e, n, 0, &packed);
     }
 }
 
@@ -259,7 +260,7 @@ static void attend_chunk(worker *w, const row_job *job)
     }
     if (together && (shape->n_heads >= FEW_HEADS || scores_are_sums(w->plan))) {
         if (at.same_k && at.same_v)
-            attend_all_heads(w, 0, c->n, &at);
+            attend_all_heads(w, 0, c->n, known_rows(w), &at);
         else
             attend_mixed_heads(w, field(w, s->key), field(w, s->value), &at);
         return;

@@ -300,10 +300,10 @@ static inline void worker_take_heads(worker *w, hga_id kv_first, hga_id kv_end)
     w->head_first = kv_first * share, w->head_end = kv_end * share;
 }
 
-void attend_panel(worker *w, hga_id stage, hga_id first, hga_id n, const hga_id *node);
-/* .. whose tiles are known, */
 /* Does this call have tiles of the stage? */
 int goes_in_tiles(const worker *w, hga_id stage);
+void attend_panel(worker *w, hga_id stage, hga_id first, hga_id n, const hga_id *node);
+/* .. whose tiles are known, */
 void attend_kept_panel(worker *w, hga_id stage, hga_id first, hga_id n, const hga_id *node, const uint32_t *kept);
 void find_groups(hga_id stage, hga_id first, hga_id n, const hga_id *node, row_panel *p);
 /* attend_rows.c: an attended row begins empty or with what is there, reads its edges (but those of the segments that

@@ -34,7 +34,7 @@ static int64_t number_at(const tuning *t, int i) { return *number_of((tuning *)(
    large a second cache. bench/studies/tuning.py measures a row. Dated:
    - AMD, 2026-11: Zen 4 and 5, families 25 and 26, 1 MB.
    - Intel, 2026-11: Emerald Rapids, 2 MB. Copying for three readers takes 7.5 % longer on routed trees; panels of half
-     the bytes are 6 % faster on trees of sixteen, and alike elsewhere. */
+     the bytes are 6 % faster on trees of sixteen, and alike elsewhere. Its far_sources is AMD's, not measured. */
 static const struct {
     const char *maker;
     hga_id family;
