@@ -9,27 +9,31 @@ enum { TOKENS = 256 };
 
 static const struct {
     const char *name, *words;
+    int relative; /* with relative keys */
 } variants[] = {
-    {"dense", "dense"},
-    {"window", "window left=64 right=64"},
-    {"bpt-4", "bpt k=4"},
-    {"bpt-64", "bpt k=64"},
-    {"htransformer", "htransformer block=16"},
-    {"hsa", "hsa branching=2,4,8,16"},
-    {"random", "random degree=32"},
+    {"dense", "dense", 0},
+    {"window", "window left=64 right=64", 0},
+    {"bpt-4", "bpt k=4", 0},
+    {"bpt-4-rel", "bpt k=4", 1},
+    {"bpt-64", "bpt k=64", 0},
+    {"bpt-64-rel", "bpt k=64", 1},
+    {"htransformer", "htransformer block=16", 0},
+    {"hsa", "hsa branching=2,4,8,16", 0},
+    {"random", "random degree=32", 0},
 };
 
 /* What callgrind counts, by name. */
 hga_status counted(bench_case *c);
 __attribute__((noinline)) hga_status counted(bench_case *c) { return hga_plan_execute(c->plan, c->workspace, &c->io); }
 
-static hga_status run_once(const char *words, const char *isa)
+static hga_status run_once(const char *words, int relative, const char *isa)
 {
     static const hga_shape shape = {.n_heads = 2, .dim = 64};
     hga_status st;
     bench_case c = {0};
     HGA_TRY(bench_case_make(words, TOKENS, &c));
     HGA_TRY(bench_case_ready(&c, &shape, &(hga_options){.threads = 1, .isa = isa}));
+    if (relative) HGA_TRY(bench_case_relative(&c, shape.dim));
     HGA_TRY(hga_plan_execute(c.plan, c.workspace, &c.io)); /* the first one clears its threads' memory */
     HGA_TRY(counted(&c));
     printf("%.0f\n", hga_plan_cost(c.plan).edges * shape.n_heads);
@@ -44,7 +48,7 @@ int main(int n_words, char **word)
         for (size_t i = 0; i < sizeof variants / sizeof *variants; i++) puts(variants[i].name);
     for (size_t i = 0; n_words == 3 && i < sizeof variants / sizeof *variants; i++)
         if (strcmp(word[1], variants[i].name) == 0) {
-            hga_status st = run_once(variants[i].words, word[2]);
+            hga_status st = run_once(variants[i].words, variants[i].relative, word[2]);
             return st ? bench_complain(word[1], st) : 0;
         }
     return n_words == 1 ? 0 : (fprintf(stderr, "usage: bench_instructions [VARIANT ISA]\n"), 2);
