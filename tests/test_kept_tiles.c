@@ -250,6 +250,37 @@ static void types_are_kept_from_their_first_call_on(void **state)
     }
 }
 
+/* Calls with types that would not compute them leave none: of some rows, with what single scores have beside, and with
+   relative keys that are capped. */
+static void types_that_a_call_does_not_compute_are_not_kept(void **state)
+{
+    (void)state;
+    static const hga_modifiers capped = {.size = sizeof capped, .softcap = 2};
+    hga_plan *plan;
+    hga_workspace *workspace;
+    problem p = case_number(3);
+    p.shape = (hga_shape){.n_heads = 8, .dim = 16, .pos_dim = 3};
+    problem_fill(&p, 2), problem_fill_tables(&p, 7, 1, 1, 1);
+    problem whole = p;
+    whole.io.node_pos = whole.io.edge_bias = NULL;
+    problem some[4] = {whole, whole, whole, whole};
+    some[0].io.first_row = 5, some[0].io.n_rows = 1;
+    some[1].io.node_pos = p.io.node_pos;
+    some[2].io.edge_bias = p.io.edge_bias;
+    some[3].io.modifiers = &capped;
+    const hga_options options = {.ranges = 1, .edge_bias = 1, .modifiers = HGA_MODIFIES_SOFTCAP};
+    assert_ok(hga_plan_create(p.graph, &p.program, &p.shape, &options, &plan));
+    assert_ok(hga_workspace_create(plan, &workspace));
+    const int64_t bytes = hga_plan_bytes(plan);
+    for (int i = 0; i < 4; i++) {
+        free(results(plan, workspace, &some[i]));
+        assert_int_equal(hga_plan_bytes(plan), bytes);
+    }
+    free(results(plan, workspace, &whole));
+    assert_true(typed_panels(plan) > 0 && hga_plan_bytes(plan) > bytes);
+    hga_workspace_destroy(workspace), hga_plan_destroy(plan), problem_clear(&p);
+}
+
 enum { ADDED_KEYS, ADDED_BIAS, ADDED_EDGE_BIAS, ADDED_POSITIONS, ADDED_DROPOUT, N_ADDED };
 
 /* A problem that has one of these beside. */
@@ -384,6 +415,7 @@ int main(void)
         cmocka_unit_test(kept_tiles_have_the_bits_of_tiles_chosen_anew),
         cmocka_unit_test(kept_types_have_the_bits_of_types_chosen_anew),
         cmocka_unit_test(types_are_kept_from_their_first_call_on),
+        cmocka_unit_test(types_that_a_call_does_not_compute_are_not_kept),
         cmocka_unit_test(other_calls_between_change_nothing),
         cmocka_unit_test(kept_tiles_take_a_tenth_of_the_tensors_at_most),
         cmocka_unit_test(no_memory_leaves_nothing_behind),

@@ -300,10 +300,8 @@ static inline void worker_take_heads(worker *w, hga_id kv_first, hga_id kv_end)
     w->head_first = kv_first * share, w->head_end = kv_end * share;
 }
 
-/* Does this call have tiles of the stage? */
-int goes_in_tiles(const worker *w, hga_id stage);
 void attend_panel(worker *w, hga_id stage, hga_id first, hga_id n, const hga_id *node);
-/* .. whose tiles are known, */
+/* .. whose tiles are known. */
 void attend_kept_panel(worker *w, hga_id stage, hga_id first, hga_id n, const hga_id *node, const uint32_t *kept);
 void find_groups(hga_id stage, hga_id first, hga_id n, const hga_id *node, row_panel *p);
 /* attend_rows.c: an attended row begins empty or with what is there, reads its edges (but those of the segments that
@@ -357,7 +355,7 @@ void find_rows_at(const worker *w, const row_group *g, float *at);
 /* keep_layouts.c: tiles that are dear to choose are chosen once for a plan, when it gets its first workspace.
    replay.c: the words of a phase's panel, if this call has them, else NULL; computing its batches. */
 hga_status layouts_open(const hga_plan *plan, hga_workspace *workspace);
-/* .. and again, for calls whose scores tell types apart, when there is the first of them. */
+/* .. and again, for calls whose scores tell types apart, when there is the first that computes them. */
 hga_status layouts_learn_types(const hga_plan *plan, const hga_workspace *workspace, const hga_io *io);
 const uint32_t *layout_of(const worker *w, const phase *ph, hga_id stage, hga_id panel);
 void replay_panel(worker *w, hga_id stage, row_panel *p, const uint32_t *kept);

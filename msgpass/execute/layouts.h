@@ -1,7 +1,7 @@
 /* layouts.h: what choose_tiles finds of a panel, kept with the plan. Choosing hangs on the graph and the sort of call
    alone, and takes a tenth of the time where many short segments meet in a panel. So the first workspace of a plan has
    it done once, for all heads, workspaces and executions; and the first execution whose scores tell types apart for
-   those, which have tiles of their own.
+   those, which have tiles of their own, unless it has no use for them.
 
    keep_layouts.c  chooses and writes              replay.c  reads and runs
 
@@ -38,6 +38,13 @@ typedef struct layouts {
     layout_set plain, typed;
     int knows_types; /* typed has been found */
 } layouts;
+
+/* Does the call, which is bound, compute what is kept? Not some rows alone, nor with what is added to single scores. */
+static inline int call_has_layouts(const hga_workspace *workspace, const hga_io *io)
+{
+    const int apart = workspace->cap_2 > 0 && io->rel_key;
+    return workspace->layouts && !workspace->sliced && !io->node_pos && !io->edge_bias && !apart;
+}
 
 /* Has the group all of its rows in all of the chunk's n columns? */
 static inline int part_is_all(const tile_part *part, hga_id n)

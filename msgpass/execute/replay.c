@@ -6,8 +6,8 @@ const uint32_t *layout_of(const worker *w, const phase *ph, hga_id stage, hga_id
     const layouts *x = w->workspace->layouts;
     const hga_io *io = w->io;
     const int typed = io->rel_key || io->rel_bias;
-    if (!x || w->workspace->sliced || stages_end(ph) != stage + 1 || io->node_pos) return NULL;
-    if (!goes_in_tiles(w, stage) || (drops_weights(w) && !typed)) return NULL;
+    if (!call_has_layouts(w->workspace, io) || stages_end(ph) != stage + 1) return NULL;
+    if (drops_weights(w) && !typed) return NULL;
     const layout_set *set = typed ? &x->typed : &x->plain;
     int64_t first = set->n_panels ? set->first[ph - w->plan->phase] : -1;
     if (first < 0 || w->kv_end - w->kv_first < w->plan->shape.n_kv_heads || set->panel[first + panel] < 0) return NULL;

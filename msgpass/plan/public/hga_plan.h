@@ -220,9 +220,9 @@ HGA_API hga_status hga_plan_update(hga_plan *plan, const hga_graph *g);
 HGA_API void hga_plan_destroy(hga_plan *plan);
 
 /* Bytes that hga_workspace_create will take, before it does. A plan's first workspace also leaves with the plan what
-   is dear to find out about the graph, and its first execution with rel_key or rel_bias what these need of it: together
-   at most a tenth of the caller's tensors, which hga_plan_bytes counts. Executions are faster with it, of the same
-   bits; an update forgets it, and the workspaces made before go on without. */
+   is dear to find out about the graph, and its first execution of all rows with rel_key or rel_bias what these need of
+   it: together at most a tenth of the caller's tensors, which hga_plan_bytes counts. Executions are faster with it, of
+   the same bits; an update forgets it, and the workspaces made before go on without. */
 HGA_API int64_t hga_plan_workspace_bytes(const hga_plan *plan);
 /* Bytes that the plan holds, kept for updates or in use; threads that it was made for. */
 HGA_API int64_t hga_plan_bytes(const hga_plan *plan);
