@@ -358,6 +358,30 @@ static void kept_tiles_take_a_tenth_of_the_tensors_at_most(void **state)
     problem_clear(&p), problem_clear(&narrow), problem_clear(&wide);
 }
 
+/* After an update they are where those before it were: none of the memory that they were written in stays. */
+static void an_update_takes_no_more_for_kept_tiles(void **state)
+{
+    (void)state;
+    for (int i = 0; i < N_KEPT; i++) {
+        hga_plan *plan;
+        hga_workspace *workspace;
+        problem p = case_number(i);
+        p.shape = (hga_shape){.n_heads = 8, .dim = 16};
+        problem_fill(&p, 2), problem_fill_tables(&p, 7, 1, 1, 0);
+        p.io.node_pos = NULL;
+        assert_ok(hga_plan_create(p.graph, &p.program, &p.shape, NULL, &plan));
+        for (int64_t round = 0, bytes = 0; round < 3; round++) {
+            assert_ok(hga_workspace_create(plan, &workspace));
+            free(results(plan, workspace, &p));
+            if (round) assert_int_equal(hga_plan_bytes(plan), bytes);
+            hga_workspace_destroy(workspace);
+            assert_ok(hga_plan_update(plan, p.graph));
+            bytes = hga_plan_bytes(plan);
+        }
+        hga_plan_destroy(plan), problem_clear(&p);
+    }
+}
+
 /* A workspace that finds no memory for them is none, a call fails, and nothing is left behind: with memory they are as
    right as before. */
 static void no_memory_leaves_nothing_behind(void **state)
@@ -418,6 +442,7 @@ int main(void)
         cmocka_unit_test(types_that_a_call_does_not_compute_are_not_kept),
         cmocka_unit_test(other_calls_between_change_nothing),
         cmocka_unit_test(kept_tiles_take_a_tenth_of_the_tensors_at_most),
+        cmocka_unit_test(an_update_takes_no_more_for_kept_tiles),
         cmocka_unit_test(no_memory_leaves_nothing_behind),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -11,8 +11,8 @@ enum { PART_OF_TENSORS = 10 };
 /* Panels that are being written, one behind the other. */
 typedef struct writer {
     worker *w;
-    const hga_allocator *a;
-    int typed; /* for calls whose scores tell types apart */
+    const hga_allocator *a; /* not the plan's, which would keep what words have outgrown */
+    int typed;              /* for calls whose scores tell types apart */
     uint32_t *word;
     int64_t n, room;
     uint32_t batches;
@@ -240,7 +240,7 @@ static int64_t whole_room(int64_t words)
 
 static hga_status keep_words(layout_set *set, const writer *x)
 {
-    hga_status st = hga_new(x->a, whole_room(x->n), sizeof *set->word, &set->word);
+    hga_status st = hga_new(&x->w->plan->allocator, whole_room(x->n), sizeof *set->word, &set->word);
     if (st) return st;
     memcpy(set->word, x->word, (size_t)x->n * sizeof *x->word);
     set->words = whole_room(x->n);
@@ -250,7 +250,7 @@ static hga_status keep_words(layout_set *set, const writer *x)
 /* What one sort of call has, if that is at most so many words. */
 static hga_status keep_set(layout_set *set, worker *w, int typed, int64_t most_words)
 {
-    writer x = {.w = w, .a = &w->plan->allocator, .typed = typed};
+    writer x = {.w = w, .a = &w->workspace->allocator, .typed = typed};
     hga_status st = HGA_OK;
     HGA_TRY(count_panels(set, &x));
     for (hga_id i = 0; i < set->n_phases; i++)
@@ -259,7 +259,7 @@ static hga_status keep_set(layout_set *set, worker *w, int typed, int64_t most_w
     if (fits) HGA_TRY(keep_words(set, &x));
 done:
     hga_delete(x.a, x.word, x.room, sizeof *x.word);
-    if (!set->words) clear(set, x.a);
+    if (!set->words) clear(set, &w->plan->allocator);
     return st;
 }
 
