@@ -69,13 +69,14 @@ static chunks cut_chunks(numbers *x, hga_id columns, int strange)
     return c;
 }
 
-/* float32 knows scores to some 1e-7 of themselves, and weights of what is said of scores by 32 above. */
-static double tolerance_of(const numbers *x, hga_id n)
+/* A score begins with its bias and has dim products added, each time rounded to 1.2e-7 of itself at most, a half of that
+   on average; and weights of what is said of scores by 32 above. */
+static double tolerance_of(const numbers *x, hga_id n, hga_id dim)
 {
     double most = 0;
     for (hga_id e = 0; e < n; e++)
         if (isfinite(x->bias[e])) most = fmax(most, fabs((double)x->bias[e]));
-    return 2e-5 + 3e-7 * most;
+    return 2e-5 + (3e-7 + 3e-8 * dim) * most;
 }
 
 /* Tiles: rows without edges, alone in some chunks or in all, and rows that end or not; a group's bits do not depend on
@@ -117,7 +118,7 @@ static void tiles_bear_rising_scores(void **unused)
             }
         }
         for (hga_id i = 0; i < 2; i++)
-            compare_group(tolerance_of(x, n), t->isa, &g[i], &tile.group[i], x, i, n, dim, dim_v);
+            compare_group(tolerance_of(x, n, dim), t->isa, &g[i], &tile.group[i], x, i, n, dim, dim_v);
         compare_groups_bits(&alone, &g[1], &tile.group[1], dim_v);
     }
     free(x);
@@ -200,7 +201,7 @@ static void rows_bear_rising_scores(void **unused)
                                             .acc = acc,
                                             .acc_head = ROW});
         }
-        double out[ROW], lse, most = tolerance_of(x, n);
+        double out[ROW], lse, most = tolerance_of(x, n, dim);
         for (hga_id h = 0; h < heads; h++) {
             plain_softmax(x, x->q[h], n, dim, dim_v, 0, all_kept(), NULL, out, &lse);
             compare_within(most, t->isa, acc + h * ROW, natural(greatest[h], sum[h]), sum[h], out, lse, dim_v);
