@@ -102,7 +102,8 @@ class Gallery(unittest.TestCase):
         self.assert_close(lse, want_lse, what + ", log-sum-exp", 3e-6)
         inputs = (*tensors, *CAPTURED)
         for mine, theirs_, name in zip(gradients(out, lse, inputs), gradients(want, want_lse, inputs), "q k v slopes bias table keys".split()):
-            self.assert_close(mine, theirs_, f"{what}, gradient of {name}", 1e-5)
+            # The few slopes have sums over all pairs, which mostly cancel.
+            self.assert_close(mine, theirs_, f"{what}, gradient of {name}", 5e-5 if name == "slopes" else 1e-5)
 
     def test_every_mask_with_every_score_mod(self):
         given, pairs = tensors(), 0
