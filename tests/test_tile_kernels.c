@@ -69,8 +69,8 @@ static chunks cut_chunks(numbers *x, hga_id columns, int strange)
     return c;
 }
 
-/* A score begins with its bias and has dim products added, each time rounded to 1.2e-7 of itself at most, a half of that
-   on average; and weights of what is said of scores by 32 above. */
+/* A score begins with its bias and has dim products added, each time rounded by 6e-8 of itself at most; and weights are
+   of what is said of scores by 32 above. */
 static double tolerance_of(const numbers *x, hga_id n, hga_id dim)
 {
     double most = 0;
