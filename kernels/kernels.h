@@ -93,11 +93,15 @@ enum { KERNEL_TILE = 16 };
 typedef uint16_t lanes;
 _Static_assert(KERNEL_TILE == 8 * sizeof(lanes), "a set of rows has a bit for each row of a tile");
 
-/* Rows [at, end) that somebody reads soon, of which `floats` are asked for with each row that is computed: `at` then
-   moves on. */
+/* Floats that somebody reads soon, of which so many are asked for with each row that is computed: what the last range
+   says, whose `at` then moves on; a range that has come to its end is dropped. */
+enum { KERNEL_AHEAD = 4 };
 typedef struct kernel_ahead {
-    const float *at, *end;
-    ptrdiff_t floats;
+    hga_id n;
+    struct {
+        const float *at, *end;
+        ptrdiff_t floats;
+    } range[KERNEL_AHEAD];
 } kernel_ahead;
 
 /* Up to KERNEL_TILE rows that have edges to some of n <= KERNEL_CHUNK columns and no others, for all heads; those of
@@ -122,12 +126,12 @@ typedef struct kernel_family {
     kernel_ahead *ahead; /* NULL: nothing to ask for */
 } kernel_family;
 
-/* out = a x + b y for each head; where b is 0, y is not looked at. */
+/* out = a x + b y for each head of n rows; where b is 0, y is not looked at. */
 typedef struct kernel_mix {
-    hga_id heads, columns;
-    const float *a, *b; /* [heads] */
-    const float *x, *y;
-    float *out; /* may be x or y */
+    hga_id n, heads, columns;
+    const float *a, *b; /* [n][heads]; a NULL: 1 */
+    const float *const *x, *const *y;
+    float *const *out; /* may be x or y */
     ptrdiff_t x_head, y_head, out_head;
     int streams; /* out's rows are at multiples of 64 bytes, columns one of KERNEL_PAD, and nobody reads them soon: they
                     go past the caches, see streamed; out is neither x nor y */
@@ -371,6 +375,12 @@ typedef struct kernel_kin {
     const hga_id *node;      /* .. [n] members */
     double *d_scale;         /* NULL, or [heads], added to: of the scale of natural scores */
     float *d_score;          /* NULL, or [n][n][heads], of natural scores, written where there are edges */
+    /* where outputs go in place of means: head h of row r's to out[r] + h * out_head[r], normalised, and its
+       log-sum-exps to out_lse[r] */
+    float *const *out, *const *out_lse;
+    const ptrdiff_t *out_head;
+    float cap;           /* of products, with outputs alone; 0: none */
+    kernel_ahead *ahead; /* NULL: nothing to ask for */
 } kernel_kin;
 
 /* Rows that are written; past the caches, to rows at multiples of 64 bytes; or added to what is there. */
@@ -395,8 +405,12 @@ typedef struct kernel_table {
     void (*mix)(const kernel_mix *m);
     /* out[i] = log(e^x[i] + e^y[i]) */
     void (*log_add)(hga_id n, const float *x, const float *y, float *out);
-    /* share[i] = e^x / (e^x + e^y), rest[i] = e^y / (e^x + e^y); 0 and 1 when x is -inf, else 1 and 0 when y is */
-    void (*divide)(hga_id n, const float *x, const float *y, float *share, float *rest);
+    /* sum[head] += mass[i] log(e^psi[i][head] + e^lse[i][head]) for i = 0, .., n - 1, in that order */
+    void (*energies)(hga_id n, hga_id heads, const float *const *psi, const float *const *lse, const float *mass,
+                     double *sum);
+    /* share[i] = e^x / (e^x + e^y), rest[i] = e^y / (e^x + e^y); 0 and 1 when x is -inf, else 1 and 0 when y is; both
+       times whole[i], unless that is NULL */
+    void (*divide)(hga_id n, const float *x, const float *y, const float *whole, float *share, float *rest);
     /* the same as attend for a tile's groups */
     void (*attend_tile)(const kernel_tile *t);
     /* the scores of a tile's first group alone, without its pair biases: out[n][KERNEL_TILE] */
@@ -410,6 +424,8 @@ typedef struct kernel_table {
     void (*grad_row)(const kernel_grad_row *t);
     void (*grad_heads)(const kernel_grad_heads *c);
     void (*dot_heads)(const kernel_dots *c);
+    /* the states of members who all have edges, finished, with the bits of attend_family */
+    void (*kin_attend)(const kernel_kin *c);
     /* a family's lse and mean; and, with lse, given and delta, its gradients */
     void (*kin_means)(const kernel_kin *c);
     void (*kin_gradients)(const kernel_kin *c);

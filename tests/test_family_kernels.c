@@ -1,4 +1,4 @@
-/* Kernels of the way back among members of a family, against double. */
+/* Kernels of members of families, there and back, against double. */
 #include "kernel_cases.h"
 
 enum { HEADS = 6, ROOM = 70, MANY = 24 };
@@ -114,6 +114,85 @@ static void means_are_those_of_the_softmax(void **state)
     }
 }
 
+/* Members as rows and columns of attend_family: each row's columns lie among all. */
+static kernel_family family_of(const kernel_kin *c, float *const *out, float *const *lse)
+{
+    static lanes rows[KERNEL_FAMILY];
+    static uint8_t first[KERNEL_FAMILY], end[KERNEL_FAMILY];
+    for (hga_id e = 0; e < c->n; e++) {
+        rows[e] = 0, first[e] = 0, end[e] = (uint8_t)c->n;
+        for (hga_id r = 0; r < c->n; r++) rows[e] = (lanes)(rows[e] | (c->columns[r] >> e & 1) << r);
+    }
+    return (kernel_family){.n_rows = c->n,
+                           .n = c->n,
+                           .heads = c->heads,
+                           .dim = c->dim,
+                           .dim_v = c->dim_v,
+                           .share = c->share,
+                           .q = c->q.at,
+                           .k = c->k.at,
+                           .v = c->v.at,
+                           .q_head = ROOM,
+                           .k_head = ROOM,
+                           .v_head = c->v.head[0],
+                           .scale = c->scale,
+                           .cap = c->cap,
+                           .bias = c->bias,
+                           .rows = rows,
+                           .first = first,
+                           .end = end,
+                           .out = out,
+                           .lse = lse,
+                           .out_head = ROOM};
+}
+
+/* By the formula, and with the bits of attend_family, whether some have one edge only, or heads lie side by side. */
+static void outputs_are_families(void **state)
+{
+    (void)state;
+    static kin_case x;
+    static float alone[MANY][HEADS * ROOM], lse[MANY][HEADS], lse_alone[MANY][HEADS];
+    double score[MANY], want;
+    float *to[MANY], *own[MANY], *lse_at[MANY], *lse_own[MANY];
+    ptrdiff_t side_by_side[MANY];
+    FOR_EACH_ISA(t)
+    for (int round = 0; round < 200; round++) {
+        kernel_kin c = draw_kin(&x);
+        c.pair = NULL, c.cap = below(3) ? 0 : 1.5f;
+        if (c.n > KERNEL_FAMILY) c.n = KERNEL_FAMILY;
+        if (!below(3)) c.share = 1, c.dim_v = 64;
+        for (int m = 0; m < MANY; m++) {
+            to[m] = x.out[0][m], own[m] = alone[m], lse_at[m] = lse[m], lse_own[m] = lse_alone[m];
+            side_by_side[m] = c.share == 1 ? c.dim_v : ROOM;
+            x.columns[m] &= ((uint64_t)1 << c.n) - 1;
+            if (!x.columns[m] || below(3)) x.columns[m] = (uint64_t)1 << below(c.n);
+        }
+        c.v.head = side_by_side;
+        kernel_ahead ahead = {.n = 1, .range = {{x.q[0], x.q[0] + 16 * MANY, 16}}};
+        c.out = to, c.out_head = c.share == 1 ? side_by_side : x.head, c.out_lse = lse_at, c.ahead = &ahead;
+        kernel_family family = family_of(&c, own, lse_own);
+        family.out_head = c.out_head[0];
+        t->kin_attend(&c), t->attend_family(&family);
+        assert_true(ahead.range[0].at == x.q[0] + 16 * c.n);
+        for (hga_id r = 0; r < c.n; r++) {
+            assert_memory_equal(lse[r], lse_alone[r], (size_t)c.heads * sizeof(float));
+            for (hga_id h = 0; h < c.heads; h++) {
+                const float *got = to[r] + h * c.out_head[r];
+                assert_memory_equal(got, own[r] + h * c.out_head[r], (size_t)c.dim_v * sizeof *got);
+                double of_row = plain_scores(&c, r, h, score);
+                if (c.cap > 0) continue; /* attend_family is tested with caps */
+                assert_true(is_near((double)lse[r][h], of_row * LN2, 1e-4));
+                for (hga_id j = 0; j < c.dim_v && of_row > -INFINITY; j++) {
+                    want = 0;
+                    for (hga_id e = 0; e < c.n; e++)
+                        want += plain_weight(score[e], of_row) * (double)c.v.at[e][h / c.share * c.v.head[e] + j];
+                    assert_true(is_near((double)got[j], want, 1e-4));
+                }
+            }
+        }
+    }
+}
+
 /* Sums of gradients in double, [which][member][head * ROOM + column]. */
 typedef struct kin_sums {
     double of[3][MANY][HEADS * ROOM], d_score[MANY * MANY * HEADS], d_scale[HEADS];
@@ -217,6 +296,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(gradients_past_the_caches_have_the_same_bits),
+        cmocka_unit_test(outputs_are_families),
         cmocka_unit_test(means_are_those_of_the_softmax),
         cmocka_unit_test(gradients_of_a_family_are_the_formulas),
     };

@@ -363,7 +363,7 @@ static void states_are_finished_and_merged(void **unused)
             double want = plain_log_add((double)x[i], (double)y[i]);
             assert_true((double)a[i] == want || fabs((double)a[i] - want) < 1e-5 * fmax(1, fabs(want)));
         }
-        t->divide(n, x, y, a, b);
+        t->divide(n, x, y, NULL, a, b);
         for (hga_id i = 0; i < n; i++) {
             double want = x[i] == -INFINITY ? 0 : y[i] == -INFINITY ? 1 : 1 / (1 + exp((double)y[i] - (double)x[i]));
             assert_true(fabs((double)a[i] - want) < 1e-6 && fabs((double)b[i] - (1 - want)) < 1e-6);
@@ -378,13 +378,14 @@ static void states_are_finished_and_merged(void **unused)
         for (int i = 0; i < N * COLUMNS; i++) row[i] = was[i] = draw(1), other[i] = draw(1);
         float lse[N];
         t->shares(n, x, y, a, b, lse);
-        t->mix(&(kernel_mix){.heads = n,
+        t->mix(&(kernel_mix){.n = 1,
+                             .heads = n,
                              .columns = COLUMNS,
                              .a = a,
                              .b = b,
-                             .x = row,
-                             .y = other,
-                             .out = row,
+                             .x = (const float *[]){row},
+                             .y = (const float *[]){other},
+                             .out = (float *[]){row},
                              .x_head = COLUMNS,
                              .y_head = COLUMNS,
                              .out_head = COLUMNS});
@@ -401,30 +402,77 @@ static void states_are_finished_and_merged(void **unused)
     }
 }
 
-static void a_mix_past_the_caches_has_the_same_bits(void **unused)
+/* Rows are mixed together, past the caches or not, as each is by itself. */
+static void rows_are_mixed_together(void **unused)
 {
     (void)unused;
-    enum { HEADS = 5, COLUMNS = 48 };
-    _Alignas(64) float x[HEADS * COLUMNS], y[HEADS * COLUMNS], past[HEADS * COLUMNS], want[HEADS * COLUMNS];
+    enum { ROWS = 6, HEADS = 5, COLUMNS = 48, ROW_OF = HEADS * COLUMNS };
+    _Alignas(64) float x[ROWS * ROW_OF], y[ROWS * ROW_OF], past[ROWS * ROW_OF], want[ROWS * ROW_OF],
+        near[ROWS * ROW_OF];
+    const float *at_x[ROWS], *at_y[ROWS];
+    float *at_want[ROWS], *at_past[ROWS], *at_near[ROWS];
     FOR_EACH_ISA(t)
     for (int round = 0; round < 50; round++) {
-        float a[HEADS], b[HEADS];
-        for (int h = 0; h < HEADS; h++) a[h] = below(3) ? draw(1) : 1, b[h] = below(3) ? draw(1) : 0;
-        for (int i = 0; i < HEADS * COLUMNS; i++) x[i] = draw(1), y[i] = draw(1), past[i] = want[i] = 77;
-        kernel_mix m = {.heads = HEADS,
-                        .columns = COLUMNS,
-                        .a = a,
-                        .b = b,
-                        .x = x,
-                        .y = y,
-                        .out = want,
-                        .x_head = COLUMNS,
-                        .y_head = COLUMNS,
-                        .out_head = COLUMNS};
+        float a[ROWS * HEADS], b[ROWS * HEADS];
+        for (int i = 0; i < ROWS * HEADS; i++)
+            a[i] = below(3) && round % 4 ? draw(1) : 1, b[i] = below(3) ? draw(1) : 0;
+        for (int i = 0; i < ROWS * ROW_OF; i++) x[i] = draw(1), y[i] = draw(1), past[i] = near[i] = want[i] = 77;
+        for (int i = 0; i < ROWS; i++) {
+            int j = below(ROWS);
+            at_x[i] = x + j * ROW_OF, at_y[i] = y + i * ROW_OF;
+            at_want[i] = want + i * ROW_OF, at_past[i] = past + i * ROW_OF, at_near[i] = near + i * ROW_OF;
+        }
+        kernel_ahead ahead = {.n = 2, .range = {{x, x + 40, 16}, {y, y + ROW_OF, 32}}};
+        kernel_mix m = {
+            .n = 1, .heads = HEADS, .columns = COLUMNS, .x_head = COLUMNS, .y_head = COLUMNS, .out_head = COLUMNS};
+        for (int i = 0; i < ROWS; i++) {
+            m.a = a + i * HEADS, m.b = b + i * HEADS, m.x = at_x + i, m.y = at_y + i, m.out = at_want + i;
+            t->mix(&m);
+        }
+        m = (kernel_mix){.n = ROWS,
+                         .heads = HEADS,
+                         .columns = COLUMNS,
+                         .a = round % 4 ? a : NULL,
+                         .b = b,
+                         .x = at_x,
+                         .y = at_y,
+                         .out = at_near,
+                         .x_head = COLUMNS,
+                         .y_head = COLUMNS,
+                         .out_head = COLUMNS,
+                         .ahead = &ahead};
         t->mix(&m);
-        m.out = past, m.streams = 1;
+        assert_memory_equal(near, want, sizeof want);
+        assert_true(ahead.n == 2 && ahead.range[1].at == y + ROWS * 32 && ahead.range[0].at == x);
+        m.out = at_past, m.streams = 1;
         t->mix(&m), t->streamed();
         assert_memory_equal(past, want, sizeof want);
+        assert_true(ahead.n == 0); /* y has 240 floats: two rows more end them, and the next three those of x */
+    }
+}
+
+/* Energies of any number of members are those of one after the other. */
+static void energies_are_added_up(void **unused)
+{
+    (void)unused;
+    enum { MEMBERS = 9, HEADS = 21 };
+    float psi[MEMBERS * HEADS], lse[MEMBERS * HEADS], mass[MEMBERS];
+    const float *at_psi[MEMBERS], *at_lse[MEMBERS];
+    FOR_EACH_ISA(t)
+    for (int round = 0; round < 200; round++) {
+        hga_id n = below(MEMBERS + 1), heads = 1 + below(HEADS);
+        double sum[HEADS], was[HEADS];
+        for (hga_id h = 0; h < HEADS; h++) sum[h] = was[h] = (double)draw(3);
+        for (int i = 0; i < MEMBERS * HEADS; i++) psi[i] = draw_lse(), lse[i] = draw_lse();
+        for (hga_id i = 0; i < n; i++)
+            mass[i] = 0.5f + (float)below(7), at_psi[i] = psi + i * heads, at_lse[i] = lse + i * heads;
+        t->energies(n, heads, at_psi, at_lse, mass, sum);
+        for (hga_id h = 0; h < HEADS; h++) {
+            double want = was[h];
+            for (hga_id i = 0; i < n && h < heads; i++)
+                want += (double)mass[i] * plain_log_add((double)at_psi[i][h], (double)at_lse[i][h]);
+            assert_true(sum[h] == want || fabs(sum[h] - want) < 1e-5 * fmax(1, fabs(want)));
+        }
     }
 }
 
@@ -545,7 +593,8 @@ int main(void)
         cmocka_unit_test(families_bits_do_not_hang_on_strides),
         cmocka_unit_test(what_is_not_finite_stays_with_its_family_row),
         cmocka_unit_test(states_are_finished_and_merged),
-        cmocka_unit_test(a_mix_past_the_caches_has_the_same_bits),
+        cmocka_unit_test(rows_are_mixed_together),
+        cmocka_unit_test(energies_are_added_up),
         cmocka_unit_test(sum_and_blend_are_what_they_say),
         cmocka_unit_test(families_side_by_side_are_summed_and_given),
         cmocka_unit_test(exp_is_exact_enough),

@@ -49,7 +49,7 @@ static void open_chooser(worker *w, hga_id stage, tile_runner run, family_runner
 
 /* Edge biases belong to single edges, which only rows know. Relative keys are capped with the product they are part of,
    to which tiles add them later where they differ from pair to pair. */
-static int goes_in_tiles(const worker *w, hga_id stage)
+int goes_in_tiles(const worker *w, hga_id stage)
 {
     int apart = w->workspace->cap_2 > 0 && w->io->rel_key;
     return !w->io->edge_bias && !apart && !w->plan->stage[stage].strays;

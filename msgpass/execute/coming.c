@@ -27,7 +27,8 @@ static void add_tokens(worker *w, hga_id f, hga_id first, hga_id last)
     const bound_field *x = field(w, f);
     int end_to_end = x->io_head == x->columns && x->io_row == (ptrdiff_t)x->columns * x->heads && !x->io_slot;
     if (!end_to_end || !bound_is_io(x, first) || !bound_is_io(x, last) || !storage_is_large(w->plan, f)) return;
-    w->coming.range[w->coming.n++] = (kernel_ahead){.at = bound_row(x, first), .end = bound_row(x, last) + x->io_row};
+    w->coming.range[w->coming.n].at = bound_row(x, first);
+    w->coming.range[w->coming.n++].end = bound_row(x, last) + x->io_row;
 }
 
 /* The tokens that the panel takes up the tree. */
@@ -39,11 +40,14 @@ static void find_tokens(worker *w, const phase *ph, hga_id panel)
     panel_bounds(ph, panel, &v, &n);
     children_of(nodes, v, &list, &first);
     last += children_of(nodes, v + n - 1, &list, &last) - 1;
-    for (hga_id s = stages_end(ph) - 1; !list && last >= first && s >= ph->stage && w->coming.n < COMING; s--)
+    for (hga_id s = stages_end(ph) - 1; !list && last >= first && s >= ph->stage && w->coming.n < KERNEL_AHEAD; s--)
         add_tokens(w, stage_of(w, s)->value, first, last);
 }
 
-static void share_out(rows_coming *c, int64_t rows)
+/* Memory has so many requests under way at most. */
+enum { MOST_AHEAD = 32 * LINE_FLOATS };
+
+static void share_out(kernel_ahead *c, int64_t rows)
 {
     enum { LINE = LINE_FLOATS };
     ptrdiff_t all = 0;
@@ -63,11 +67,4 @@ void find_coming(worker *w, int64_t done, int64_t end)
     if (i == end || rows == 0) return;
     find_tokens(w, &plan->phase[item[i].phase], item[i].panel);
     share_out(&w->coming, rows);
-}
-
-kernel_ahead *rows_to_ask(worker *w)
-{
-    rows_coming *c = &w->coming;
-    while (c->n && c->range[c->n - 1].at >= c->range[c->n - 1].end) c->n--;
-    return c->n ? &c->range[c->n - 1] : NULL;
 }

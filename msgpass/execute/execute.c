@@ -211,6 +211,7 @@ static void run_panel(worker *w, const phase *ph, hga_id stage, hga_id panel)
         attend_kept_panel(w, stage, begin, n, node, kept);
         return;
     }
+    if (kernel->panel == attend_panel && run_kin(w, stage, begin, n, node)) return;
     int one_by_one = !goes_by_position(w, ph);
     int loads = stage_is_fused(w->plan, stage); /* plain rows are read one by one */
     if (kernel->panel && !one_by_one) {

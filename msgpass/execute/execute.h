@@ -7,6 +7,7 @@
    edges.c        the in-edges of a row, a chunk at a time (edges.h); ranks.c their canonical positions
    attend_panel.c attention of a panel's rows: choose_tiles.c chooses (tiles.h), run_tiles.c computes, and
    run_family.c   families of a few rows           coming.c       what they ask of memory meanwhile
+   run_kin.c      whole panels of equal families
    dropout.c      which weights all of them drop
    layouts.h      tiles that are chosen once for a plan
    attend_rows.c  does what is left, row by row; scores.c is what both add to scores
@@ -153,13 +154,6 @@ typedef struct whole_row {
 enum { DROPPED_PAIRS = KERNEL_FAMILY * KERNEL_TILE };
 _Static_assert((int)DROPPED_PAIRS >= (int)KERNEL_CHUNK, "a chunk's draws have room");
 
-/* Tokens that a later panel reads, of as many fields as go up the tree together; the last range is asked for first. */
-enum { COMING = 4, MOST_AHEAD = 32 * LINE_FLOATS };
-typedef struct rows_coming {
-    kernel_ahead range[COMING];
-    hga_id n;
-} rows_coming;
-
 typedef struct worker {
     const hga_plan *plan;
     hga_workspace *workspace;
@@ -183,7 +177,7 @@ typedef struct worker {
     int mixes;
     float *scalars[4]; /* [lanes]: of a few rows, [rows][heads] */
     hga_id lanes;
-    rows_coming coming;
+    kernel_ahead coming; /* tokens that a later panel reads, of as many fields as go up the tree together */
     /* of plain stages: the row's edges, and room to compute it */
     edge_rows plain_edges;
     row_room plain_room;
@@ -328,6 +322,10 @@ void drop_families(const worker *w, const row_group *g, const struct strip *x, h
 
 /* run_family.c: may the stage's scores, in this call, be a family's? Compute some; the worker is the context. */
 int families_are_fit(const worker *w, hga_id stage);
+/* attend_panel.c: may edges be computed with those of other rows at all? */
+int goes_in_tiles(const worker *w, hga_id stage);
+/* run_kin.c: 0, and nothing done, where a panel has not equal families alone. */
+int run_kin(worker *w, hga_id stage, hga_id first, hga_id n, const hga_id *node);
 void run_families(void *worker, const row_group *g, const struct strip *x, hga_id n);
 
 /* run_tiles.c: compute a batch; the worker is the context. A group whose states are in its own place: row r's become
@@ -413,10 +411,8 @@ void unfold_splits(worker *w);
 void pieces_merge(const hga_plan *plan, const hga_workspace *workspace, hga_id stage, hga_id lo, hga_id hi);
 /* A panel's rows. */
 void panel_bounds(const phase *ph, hga_id panel, hga_id *first, hga_id *n);
-/* coming.c: once item `done` of items up to `end` was run, what the next panel of its kind will read is known; what a
-   row that is computed asks for of it, NULL: nothing. */
+/* coming.c: once item `done` of items up to `end` was run, what the next panel of its kind will read is known. */
 void find_coming(worker *w, int64_t done, int64_t end);
-kernel_ahead *rows_to_ask(worker *w);
 /* inputs.c: copy a caller's row to the workspace; round a row there, or into bf16 rows. */
 void copy_input(worker *w, hga_id field, hga_id v);
 void round_row(worker *w, hga_id field, hga_id v);

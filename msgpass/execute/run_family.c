@@ -123,7 +123,7 @@ static void run_columns(worker *w, const row_group *g, const strip *x, hga_id n,
     add_types(w, &w->chunk, key, head_bias, &all);
     if (drops_weights(w)) drop_families(w, g, x, n, kept), all.kept = kept;
     all.n_rows = 32 - __builtin_clz(columns.all), all.bias = w->row.base;
-    all.ahead = rows_to_ask(w);
+    all.ahead = &w->coming;
     all.rows = columns.rows, all.first = columns.first, all.end = columns.end;
     if (rows.alike) {
         run_rows(w, all, &rows);

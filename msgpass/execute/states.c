@@ -1,12 +1,16 @@
 /* states.c: finished states down the hierarchy, and energies. A row has little to do, and each of its steps waits for
-   the one before: so the scalars of many rows go through the kernels together, and then each row's vectors. */
+   the one before: so the scalars of many rows go through the kernels together, and then all their vectors. */
 #include "stages.h"
 
 #include <math.h>
 #include <string.h>
 
-/* Rows whose scalars, [rows][heads], are taken together. */
-static hga_id rows_at_once(const worker *w, hga_id heads) { return w->lanes / heads; }
+/* Rows that are taken together: their scalars, [rows][heads], have room, and so do addresses. */
+enum { ROWS_AT_ONCE = 128 };
+static hga_id rows_at_once(const worker *w, hga_id heads)
+{
+    return w->lanes / heads < ROWS_AT_ONCE ? w->lanes / heads : ROWS_AT_ONCE;
+}
 
 static void copy_scalars(hga_id n, const float *from, float *to) { memcpy(to, from, (size_t)n * sizeof *to); }
 
@@ -35,27 +39,55 @@ static void fill_scalars(hga_id n, float x, float *to)
     for (hga_id h = 0; h < n; h++) to[h] = x;
 }
 
-/* ---- merging ---- */
+/* ---- mixing ---- */
 
-/* Row v's vectors become a of theirs and b of row u's. */
-static void mix_rows(worker *w, const bound_field *x, hga_id v, hga_id u, const float *a, const float *b)
+/* A field's row of some node. */
+typedef struct field_row {
+    float *at;
+    ptrdiff_t head;
+} field_row;
+
+static field_row row_of(const bound_field *x, hga_id v) { return (field_row){bound_row(x, v), bound_head(x, v)}; }
+
+/* Rows that wait to be mixed, which go through the kernel together as long as their heads lie at the same strides. */
+typedef struct mixing {
+    const kernel_table *kernels;
+    kernel_mix of;
+    const float *x[ROWS_AT_ONCE], *y[ROWS_AT_ONCE];
+    float *out[ROWS_AT_ONCE];
+} mixing;
+
+/* Of a and b there are the rows' scalars, in the order in which rows are added. */
+static void mix_open(mixing *m, const worker *w, const bound_field *out, const float *a, const float *b)
 {
-    w->plan->kernels->mix(&(kernel_mix){.heads = x->heads,
-                                        .columns = x->columns,
-                                        .a = a,
-                                        .b = b,
-                                        .x = bound_row(x, v),
-                                        .y = bound_row(x, u),
-                                        .out = bound_row(x, v),
-                                        .x_head = bound_head(x, v),
-                                        .y_head = bound_head(x, u),
-                                        .out_head = bound_head(x, v)});
+    m->kernels = w->plan->kernels;
+    m->of =
+        (kernel_mix){.heads = out->heads, .columns = out->columns, .a = a, .b = b, .x = m->x, .y = m->y, .out = m->out};
 }
+
+static void mix_flush(mixing *m)
+{
+    if (m->of.n) m->kernels->mix(&m->of);
+    if (m->of.a) m->of.a += m->of.n * m->of.heads;
+    m->of.b += m->of.n * m->of.heads, m->of.n = 0;
+}
+
+static void mix_add(mixing *m, field_row x, field_row y, field_row out)
+{
+    kernel_mix *of = &m->of;
+    if (of->x_head != x.head || of->y_head != y.head || of->out_head != out.head) mix_flush(m);
+    of->x_head = x.head, of->y_head = y.head, of->out_head = out.head;
+    m->x[of->n] = x.at, m->y[of->n] = y.at, m->out[of->n++] = out.at;
+}
+
+/* ---- merging ---- */
 
 void spread_row(worker *w, const row_job *job)
 {
     const bound_field *x = field(w, stage_of(w, job->stage)->out);
+    const field_row own = row_of(x, job->v);
     float *lse = bound_lse(x, job->v), *theirs = w->scalars[0], *a = w->row.greatest, *b = w->row.sum;
+    mixing m;
     edge_cursor c = cursor_start(&w->reader, job->v);
     for (cursor_next(&c, job->count, &w->chunk); w->chunk.n; cursor_next(&c, job->count, &w->chunk))
         for (hga_id e = 0; e < w->chunk.n; e++) {
@@ -63,7 +95,9 @@ void spread_row(worker *w, const row_job *job)
             float log_weight = w->chunk.weight[e] == 1 ? 0 : logf(w->chunk.weight[e]);
             for (hga_id h = 0; h < x->heads; h++) theirs[h] = bound_lse(x, u)[h] + log_weight;
             w->plan->kernels->shares(x->heads, lse, theirs, a, b, lse);
-            mix_rows(w, x, job->v, u, a, b);
+            mix_open(&m, w, x, a, b);
+            mix_add(&m, own, row_of(x, u), own);
+            mix_flush(&m);
         }
 }
 
@@ -72,31 +106,48 @@ static hga_id find_above(const worker *w, hga_id stage, hga_id v)
     return v < 0 ? -1 : node_above(&w->plan->nodes, w->part_of_tree, w->plan->stage[stage].cut, v);
 }
 
-/* Rows [0, n) with the states of who is above them. */
-static void spread_families(worker *w, hga_id stage, hga_id n, const hga_id *node)
+/* Nodes, and who is above each of them; -1: nobody. */
+typedef struct pairs {
+    hga_id n, orphans, node[ROWS_AT_ONCE], above[ROWS_AT_ONCE];
+} pairs;
+
+/* Those of [0, n) that are computed here, or of these those that have somebody above them. */
+static void find_pairs(const worker *w, hga_id stage, hga_id n, const hga_id *node, int orphans, pairs *out)
+{
+    out->n = out->orphans = 0;
+    for (hga_id i = 0; i < n; i++) {
+        hga_id u = find_above(w, stage, node[i]);
+        if (node[i] < 0 || (u < 0 && !orphans)) continue;
+        out->orphans += u < 0;
+        out->node[out->n] = node[i], out->above[out->n++] = u;
+    }
+}
+
+/* Rows become what they are and the states of who is above them. */
+static void spread_families(worker *w, hga_id stage, const pairs *p)
 {
     float *mine = w->scalars[0], *theirs = w->scalars[1], *a = w->scalars[2], *b = w->scalars[3];
     const bound_field *x = field(w, stage_of(w, stage)->out);
     hga_id heads = x->heads;
-    for (hga_id i = 0; i < n; i++) {
-        hga_id u = find_above(w, stage, node[i]);
-        fill_scalars(heads, -INFINITY, mine + i * heads);
-        fill_scalars(heads, -INFINITY, theirs + i * heads);
-        if (node[i] >= 0) copy_scalars(heads, bound_lse(x, node[i]), mine + i * heads);
-        if (u >= 0) copy_scalars(heads, bound_lse(x, u), theirs + i * heads);
+    mixing m;
+    for (hga_id i = 0; i < p->n; i++) {
+        copy_scalars(heads, bound_lse(x, p->node[i]), mine + i * heads);
+        copy_scalars(heads, bound_lse(x, p->above[i]), theirs + i * heads);
     }
-    w->plan->kernels->shares(n * heads, mine, theirs, a, b, mine);
-    for (hga_id i = 0; i < n; i++) {
-        hga_id u = find_above(w, stage, node[i]);
-        if (u < 0) continue;
-        copy_scalars(heads, mine + i * heads, bound_lse(x, node[i]));
-        mix_rows(w, x, node[i], u, a + i * heads, b + i * heads);
+    w->plan->kernels->shares(p->n * heads, mine, theirs, a, b, mine);
+    mix_open(&m, w, x, a, b);
+    for (hga_id i = 0; i < p->n; i++) {
+        const field_row own = row_of(x, p->node[i]);
+        copy_scalars(heads, mine + i * heads, bound_lse(x, p->node[i]));
+        mix_add(&m, own, row_of(x, p->above[i]), own);
     }
+    mix_flush(&m);
 }
 
 void spread_panel(worker *w, hga_id stage, hga_id first, hga_id n, const hga_id *node)
 {
     const bound_field *x = field(w, stage_of(w, stage)->out);
+    pairs p;
     if (stage_of(w, stage)->relation != HGA_TREE_DOWN) {
         for (hga_id i = 0; i < n; i++)
             if (node[i] >= 0)
@@ -105,49 +156,45 @@ void spread_panel(worker *w, hga_id stage, hga_id first, hga_id n, const hga_id 
                     &(row_job){.stage = stage, .v = node[i], .position = first + i, .count = INT64_MAX, .piece = -1});
         return;
     }
-    for (hga_id at = 0, most = rows_at_once(w, x->heads); at < n; at += most)
-        spread_families(w, stage, n - at < most ? n - at : most, node + at);
+    for (hga_id at = 0, most = rows_at_once(w, x->heads); at < n; at += most) {
+        find_pairs(w, stage, n - at < most ? n - at : most, node + at, 0, &p);
+        spread_families(w, stage, &p);
+    }
 }
 
 /* ---- energy ---- */
 
-/* A family whose mean is being taken; it may be large, so in double. */
-typedef struct mean {
-    double *sum, total; /* sum: [heads] */
-} mean;
-
-static void mean_add(mean *m, hga_id heads, float mass, const float *x)
+/* A scalar field's row with its heads side by side: where it is, or in `room`. */
+static const float *scalars_of(const bound_field *x, hga_id v, float *room)
 {
-    m->total += (double)mass;
-    for (hga_id h = 0; h < heads; h++) m->sum[h] += (double)mass * (double)x[h];
+    if (bound_head(x, v) == 1) return bound_row(x, v);
+    load_scalars(x, v, room);
+    return room;
 }
 
 /* psi[v] = sum of mass log(e^psi + e^LSE) over the children, by mass (Amizadeh et al. 2025, eq. 8-10, as
-   log-likelihoods) */
+   log-likelihoods). A family may be large, so in double; what counts as no token has no say, whatever it holds. */
 static void energy_of_family(worker *w, const bound_field *psi, const bound_field *state, hga_id v)
 {
-    float *own = w->scalars[0], *theirs = w->scalars[1];
-    const hga_nodes *nodes = &w->plan->nodes;
+    const float *own[ROWS_AT_ONCE], *theirs[ROWS_AT_ONCE], *masses = w->plan->nodes.mass;
+    float mass[ROWS_AT_ONCE], *room = w->scalars[0], *out = bound_row(psi, v);
+    const ptrdiff_t out_head = bound_head(psi, v);
     const hga_id *list = NULL;
-    hga_id heads = psi->heads, first = 0, n = children_of(nodes, v, &list, &first), most = rows_at_once(w, heads);
-    mean m = {.sum = w->plain};
-    for (hga_id h = 0; h < heads; h++) m.sum[h] = 0;
-    for (hga_id at = 0, many; at < n; at += many) {
-        many = n - at < most ? n - at : most;
-        for (hga_id i = 0; i < many; i++) {
-            hga_id u = list ? list[at + i] : first + at + i;
-            load_scalars(psi, u, own + i * heads);
-            copy_scalars(heads, bound_lse(state, u), theirs + i * heads);
+    hga_id heads = psi->heads, first = 0, n = children_of(&w->plan->nodes, v, &list, &first);
+    hga_id most = rows_at_once(w, heads), many = 0;
+    double *sum = w->plain, total = 0;
+    for (hga_id h = 0; h < heads; h++) sum[h] = 0, out[h * out_head] = -INFINITY;
+    for (hga_id i = 0; i < n; i++) {
+        hga_id u = list ? list[i] : first + i;
+        if (masses[u] != 0) {
+            own[many] = scalars_of(psi, u, room + many * heads), theirs[many] = bound_lse(state, u);
+            total += (double)(mass[many++] = masses[u]);
         }
-        w->plan->kernels->log_add(many * heads, own, theirs, own);
-        for (hga_id i = 0; i < many; i++) {
-            float mass = nodes->mass[list ? list[at + i] : first + at + i];
-            if (mass != 0) mean_add(&m, heads, mass, own + i * heads);
-        }
+        if (many < most && i < n - 1) continue;
+        w->plan->kernels->energies(many, heads, own, theirs, mass, sum);
+        many = 0;
     }
-    float *out = bound_row(psi, v);
-    for (hga_id h = 0; h < heads; h++)
-        out[h * bound_head(psi, v)] = m.total > 0 ? (float)(m.sum[h] / m.total) : -INFINITY;
+    for (hga_id h = 0; h < heads && total > 0; h++) out[h * out_head] = (float)(sum[h] / total);
 }
 
 void energy_panel(worker *w, hga_id stage, hga_id first, hga_id n, const hga_id *node)
@@ -161,79 +208,69 @@ void energy_panel(worker *w, hga_id stage, hga_id first, hga_id n, const hga_id 
 /* ---- descent ---- */
 
 /* The share of its mass that a node spends on its siblings is 1 / (1 + e^(psi - LSE)); the rest passes inside. */
-static void descend_rows(worker *w, hga_id stage, hga_id n, const hga_id *node)
+static void descend_rows(worker *w, hga_id stage, const pairs *p)
 {
     const hga_stage *s = stage_of(w, stage);
-    float *own = w->scalars[0], *theirs = w->scalars[1], *one = w->scalars[2], *above = w->scalars[3];
+    float *share = w->scalars[0], *rest = w->scalars[1], *whole = w->scalars[2], *one = w->scalars[3];
     const bound_field *state = field(w, s->value), *psi = field(w, s->gate), *keep = field(w, s->keep),
                       *out = field(w, s->out);
     hga_id heads = out->heads;
-    for (hga_id i = 0; i < n; i++) {
-        fill_scalars(heads, -INFINITY, own + i * heads);
-        fill_scalars(heads, -INFINITY, theirs + i * heads);
-        if (node[i] >= 0)
-            copy_scalars(heads, bound_lse(state, node[i]), own + i * heads),
-                load_scalars(psi, node[i], theirs + i * heads);
+    mixing m;
+    for (hga_id i = 0, at = 0; i < p->n; i++, at += heads) {
+        copy_scalars(heads, bound_lse(state, p->node[i]), share + at);
+        load_scalars(psi, p->node[i], rest + at);
+        if (p->orphans) fill_scalars(heads, p->above[i] < 0 ? 0 : 1, one + at);
+        if (p->above[i] < 0)
+            fill_scalars(heads, 1, whole + at);
+        else
+            load_scalars(keep, p->above[i], whole + at);
     }
-    w->plan->kernels->divide(n * heads, own, theirs, own, theirs);
-    for (hga_id i = 0; i < n; i++) {
-        hga_id v = node[i], u = find_above(w, stage, v);
-        float *share = own + i * heads, *rest = theirs + i * heads;
-        if (v < 0) continue;
-        fill_scalars(heads, 1, above);
-        if (u >= 0) load_scalars(keep, u, above);
-        for (hga_id h = 0; h < heads; h++) share[h] *= above[h], rest[h] *= above[h], one[h] = u >= 0 ? 1 : 0;
-        store_scalars(keep, v, rest);
-        w->plan->kernels->mix(&(kernel_mix){.heads = heads,
-                                            .columns = out->columns,
-                                            .a = one,
-                                            .b = share,
-                                            .x = u >= 0 ? bound_row(out, u) : bound_row(state, v),
-                                            .y = bound_row(state, v),
-                                            .out = bound_row(out, v),
-                                            .streams = out->streams && bound_is_io(out, v),
-                                            .ahead = rows_to_ask(w),
-                                            .x_head = u >= 0 ? bound_head(out, u) : bound_head(state, v),
-                                            .y_head = bound_head(state, v),
-                                            .out_head = bound_head(out, v)});
+    w->plan->kernels->divide(p->n * heads, share, rest, whole, share, rest);
+    mix_open(&m, w, out, p->orphans ? one : NULL, share);
+    m.of.ahead = &w->coming;
+    for (hga_id i = 0; i < p->n; i++) {
+        const hga_id v = p->node[i], u = p->above[i];
+        const field_row own = row_of(state, v);
+        const int streams = out->streams && bound_is_io(out, v);
+        store_scalars(keep, v, rest + i * heads);
+        if (m.of.streams != streams) mix_flush(&m), m.of.streams = streams;
+        mix_add(&m, u < 0 ? own : row_of(out, u), own, row_of(out, v));
     }
+    mix_flush(&m);
 }
 
-/* Row v was computed as if node u, its ancestor across the cut, had passed everything inside. */
-static void descend_across(worker *w, hga_id stage, hga_id v, hga_id u)
+/* Rows were computed as if node u, their ancestor across the cut, had passed everything inside. */
+static void descend_across(worker *w, hga_id stage, const pairs *p)
 {
     const hga_stage *s = stage_of(w, stage);
     const bound_field *keep = field(w, s->keep), *out = field(w, s->out);
-    float *one = w->scalars[0], *inside = w->scalars[1], *own = w->scalars[2];
-    fill_scalars(out->heads, 1, one);
-    load_scalars(keep, u, inside);
-    w->plan->kernels->mix(&(kernel_mix){.heads = out->heads,
-                                        .columns = out->columns,
-                                        .a = one,
-                                        .b = inside,
-                                        .x = bound_row(out, u),
-                                        .y = bound_row(out, v),
-                                        .out = bound_row(out, v),
-                                        .x_head = bound_head(out, u),
-                                        .y_head = bound_head(out, v),
-                                        .out_head = bound_head(out, v)});
+    float *inside = w->scalars[0], *own = w->scalars[1];
+    hga_id heads = out->heads;
+    mixing m;
+    mix_open(&m, w, out, NULL, inside);
+    for (hga_id i = 0; i < p->n; i++) {
+        const field_row row = row_of(out, p->node[i]);
+        load_scalars(keep, p->above[i], inside + i * heads);
+        mix_add(&m, row_of(out, p->above[i]), row, row);
+    }
+    mix_flush(&m);
     if (!w->plan->stage[stage].crosses_all) return;
-    load_scalars(keep, v, own);
-    for (hga_id h = 0; h < out->heads; h++) own[h] *= inside[h];
-    store_scalars(keep, v, own);
+    for (hga_id i = 0; i < p->n; i++) {
+        load_scalars(keep, p->node[i], own);
+        for (hga_id h = 0; h < heads; h++) own[h] *= inside[i * heads + h];
+        store_scalars(keep, p->node[i], own);
+    }
 }
 
 void descend_panel(worker *w, hga_id stage, hga_id first, hga_id n, const hga_id *node)
 {
-    hga_id most = rows_at_once(w, field(w, stage_of(w, stage)->out)->heads);
+    const bound_field *out = field(w, stage_of(w, stage)->out);
+    const int across = w->part_of_tree == TREE_ACROSS;
+    pairs p;
     (void)first;
-    if (w->part_of_tree != TREE_ACROSS) {
-        for (hga_id at = 0; at < n; at += most) descend_rows(w, stage, n - at < most ? n - at : most, node + at);
-        if (field(w, stage_of(w, stage)->out)->streams) w->plan->kernels->streamed();
-        return;
+    for (hga_id at = 0, most = rows_at_once(w, out->heads); at < n; at += most) {
+        find_pairs(w, stage, n - at < most ? n - at : most, node + at, !across, &p);
+        (across ? descend_across : descend_rows)(w, stage, &p);
     }
-    for (hga_id i = 0; i < n; i++) {
-        hga_id u = find_above(w, stage, node[i]);
-        if (u >= 0) descend_across(w, stage, node[i], u);
-    }
+    if (!across && out->streams) w->plan->kernels->streamed();
 }

@@ -158,27 +158,59 @@ void sum_row(worker *w, const row_job *job)
         sum_short_row(w, job);
 }
 
-/* Node v's children as the chunk; 0 when there are too many. */
-static int read_family(worker *w, hga_id v)
+/* ---- families: a node's children ---- */
+
+/* Where the rows of a family of a few members are, and what each counts as. */
+typedef struct family {
+    hga_id n;
+    const float *row[KERNEL_CHUNK];
+    float factor[KERNEL_CHUNK];
+    double total;
+} family;
+
+static int heads_lie_side_by_side(const bound_field *x)
 {
+    return x->ws_head == x->columns && (!x->io_n || x->io_head == x->columns);
+}
+
+/* Each row is one long one; all edges are alike but for masses. */
+static int families_are_long_rows(const worker *w, hga_id stage)
+{
+    const hga_stage *s = stage_of(w, stage);
+    const bound_field *x = field(w, s->value), *out = field(w, s->out);
+    return s->relation == HGA_TREE_UP && w->plan->stage[stage].kind == KIND_MEAN && x->heads == out->heads &&
+           heads_lie_side_by_side(x) && heads_lie_side_by_side(out);
+}
+
+/* 0: node v has too many children. */
+static int find_family(const worker *w, const bound_field *x, int by_mass, hga_id v, family *f)
+{
+    const hga_nodes *nodes = &w->plan->nodes;
     const hga_id *list = NULL;
-    hga_id first = 0, n = children_of(&w->plan->nodes, v, &list, &first);
-    if (n >= KERNEL_CHUNK) return 0;
-    w->chunk.n = n;
-    for (hga_id e = 0; e < n; e++)
-        w->chunk.src[e] = list ? list[e] : first + e, w->chunk.type[e] = 0, w->chunk.weight[e] = 1;
+    hga_id first = 0;
+    f->n = children_of(nodes, v, &list, &first), f->total = 0;
+    if (f->n >= KERNEL_CHUNK) return 0;
+    for (hga_id e = 0; e < f->n; e++) {
+        const hga_id u = list ? list[e] : first + e;
+        f->row[e] = bound_row(x, u), f->factor[e] = by_mass ? nodes->mass[u] : 1;
+        f->total += (double)f->factor[e];
+    }
     return 1;
 }
 
 void sum_panel(worker *w, hga_id stage, hga_id first, hga_id n, const hga_id *node)
 {
-    int families = stage_of(w, stage)->relation == HGA_TREE_UP;
+    const hga_stage *s = stage_of(w, stage);
+    const bound_field *x = field(w, s->value), *out = field(w, s->out);
+    const int long_rows = families_are_long_rows(w, stage);
+    family f;
     for (hga_id i = 0; i < n; i++) {
-        row_job job = {.stage = stage, .v = node[i], .position = first + i, .count = INT64_MAX, .piece = -1};
-        if (job.v < 0) continue;
-        if (families && read_family(w, job.v))
-            sum_short_row(w, &job);
+        if (node[i] < 0) continue;
+        if (long_rows && find_family(w, x, s->by_mass, node[i], &f))
+            w->plan->kernels->weigh(f.n, f.row, 0, f.factor, mean_factor(KIND_MEAN, f.total), x->columns * x->heads,
+                                    bound_row(out, node[i]));
         else
-            sum_row(w, &job);
+            sum_row(w,
+                    &(row_job){.stage = stage, .v = node[i], .position = first + i, .count = INT64_MAX, .piece = -1});
     }
 }

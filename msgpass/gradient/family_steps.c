@@ -137,7 +137,7 @@ static void rise(families *f, hga_id v, const float *lse, const float *mean, con
     float *psi = l->psi, *mine = l->mine, *rest = l->rest, lost[KERNEL_HEADS];
     double sum[KERNEL_HEADS] = {0}, inside[KERNEL_HEADS] = {0}, mass = 0;
     for (hga_id i = 0; i < n; i++) read_scalars(f, f->psi, member_at(o, first + i), -INFINITY, psi + i * heads);
-    f->plan->kernels->divide(n * heads, lse, psi, mine, rest);
+    f->plan->kernels->divide(n * heads, lse, psi, NULL, mine, rest);
     f->plan->kernels->log_add(n * heads, psi, lse, psi);
     for (hga_id i = 0; i < n; i++) {
         hga_id u = member_at(o, first + i);
@@ -214,7 +214,7 @@ static void sink(families *f, hga_id v, const float *lse, const float *mean, con
         read_scalars(f, f->psi, member_at(o, first + i), -INFINITY, psi + i * heads);
         mass += (double)o->nodes.mass[member_at(o, first + i)];
     }
-    f->plan->kernels->divide(n * heads, lse, psi, mine, rest);
+    f->plan->kernels->divide(n * heads, lse, psi, NULL, mine, rest);
     for (hga_id i = 0; i < n; i++) {
         hga_id u = member_at(o, first + i), above = u - o->base;
         float part = mass > 0 ? (float)((double)o->nodes.mass[u] / mass) : 0;

@@ -1,0 +1,132 @@
+/* run_kin.c: panels of equal families side by side, whose members attend to each other and to nobody else, as a level
+   of a tree has them: all members at once, from their rows as they lie. What run_family.c does group by group, with the
+   same bits; but which rows have which columns is known without looking at any. */
+#include "stages.h"
+#include "sums.h"
+
+/* A panel's families as the relation tells them: one block that repeats, if that is all there is. */
+typedef struct kin_found {
+    hga_id n;
+    hga_segments families;
+} kin_found;
+
+static void note_segments(const hga_segments *s, void *context)
+{
+    kin_found *found = context;
+    if (!found->n++) found->families = *s;
+}
+
+/* Is each family's block on its own rows, one behind the other from row `first` on to the panel's end? */
+static int cover_panel(const hga_segments *s, hga_id first, hga_id n)
+{
+    const hga_segment *one = &s->first;
+    const hga_id members = one->n_rows;
+    return one->row == first && one->src == first && one->n_src == members && s->count * members == n &&
+           (s->count == 1 || (s->row_step == members && s->src_step == members)) && KERNEL_TILE % members == 0;
+}
+
+/* The columns of a family's members, as bits; 0: some member, or some column, has no edge. */
+static int find_columns(const hga_segment *one, uint64_t *columns)
+{
+    uint64_t all = 0;
+    for (hga_id r = 0; r < one->n_rows; r++) {
+        hga_id begin, end, hole;
+        hga_segment_columns(one, one->row + r, &begin, &end, &hole);
+        columns[r] = begin < end ? (((uint64_t)1 << (end - begin)) - 1) << begin : 0;
+        if (hole >= 0) columns[r] &= ~((uint64_t)1 << hole);
+        if (!columns[r]) return 0;
+        all |= columns[r];
+    }
+    return all == ((uint64_t)1 << one->n_rows) - 1;
+}
+
+/* Would choose_tiles.c let the groups go as families? */
+static int go_as_families(const uint64_t *columns, hga_id members)
+{
+    hga_id edges = 0;
+    for (hga_id r = 0; r < members; r++) edges += __builtin_popcountll(columns[r]);
+    return edges * (KERNEL_TILE / members) < FAMILY_SHARE * KERNEL_TILE * KERNEL_TILE;
+}
+
+/* Calls that add nothing to scores but what hangs on the column, and run all rows of the stage in all heads. */
+static int call_is_plain(const worker *w, hga_id stage)
+{
+    const hga_relation *r = &w->plan->stage[stage].relation;
+    return families_are_fit(w, stage) && goes_in_tiles(w, stage) && !w->plan->options.strict_rows && !r->ptr &&
+           r->n_blocks && !r->dst_order && !r->src_order && !w->io->rel_key && !w->io->rel_bias && !drops_weights(w) &&
+           !w->workspace->sliced && w->kv_end - w->kv_first == w->plan->shape.n_kv_heads;
+}
+
+static int are_in_order(hga_id first, hga_id n, const hga_id *node)
+{
+    hga_id i = 0;
+    while (i < n && node[i] == first + i) i++;
+    return i == n;
+}
+
+/* Rows of some members of a field. */
+typedef struct member_rows {
+    float *at[KERNEL_KIN];
+    ptrdiff_t head[KERNEL_KIN];
+} member_rows;
+
+static kernel_rows find_rows(const bound_field *x, hga_id first, hga_id n, member_rows *rows)
+{
+    for (hga_id i = 0; i < n; i++) rows->at[i] = bound_row(x, first + i), rows->head[i] = bound_head(x, first + i);
+    return (kernel_rows){.at = (const float *const *)rows->at, .head = rows->head};
+}
+
+/* What is added to the scores of members as columns. */
+static void find_biases(worker *w, hga_id stage, hga_id first, hga_id n, float weight, float *bias)
+{
+    edge_chunk *c = &w->chunk;
+    c->n = n;
+    for (hga_id e = 0; e < n; e++) c->src[e] = first + e, c->weight[e] = weight;
+    score_bases(w, stage, -1, c, bias);
+}
+
+static void run_members(worker *w, hga_id stage, hga_id first, hga_id n, float weight, const uint64_t *columns)
+{
+    const hga_stage *s = stage_of(w, stage);
+    const hga_shape *shape = &w->plan->shape;
+    const bound_field *out = field(w, s->out);
+    member_rows q, k, v, to;
+    float *lse[KERNEL_KIN];
+    find_biases(w, stage, first, n, weight, w->row.base);
+    find_rows(out, first, n, &to);
+    for (hga_id i = 0; i < n; i++) lse[i] = bound_lse(out, first + i);
+    w->plan->kernels->kin_attend(&(kernel_kin){.n = n,
+                                               .heads = shape->n_heads,
+                                               .dim = shape->dim,
+                                               .dim_v = shape->dim_v,
+                                               .crowd = shape->n_heads,
+                                               .share = shape->n_heads / shape->n_kv_heads,
+                                               .scale = w->workspace->scale_2,
+                                               .cap = w->workspace->cap_2,
+                                               .bias = w->row.base,
+                                               .columns = columns,
+                                               .q = find_rows(field(w, s->query), first, n, &q),
+                                               .k = find_rows(field(w, s->key), first, n, &k),
+                                               .v = find_rows(field(w, s->value), first, n, &v),
+                                               .out = to.at,
+                                               .out_head = to.head,
+                                               .out_lse = lse,
+                                               .ahead = &w->coming});
+}
+
+int run_kin(worker *w, hga_id stage, hga_id first, hga_id n, const hga_id *node)
+{
+    uint64_t columns[KERNEL_KIN];
+    kin_found found = {0};
+    if (n % KERNEL_TILE || !call_is_plain(w, stage) || !are_in_order(first, n, node)) return 0;
+    hga_graph_visit_segments(w->plan->graph, stage_of(w, stage)->relation, first, n, note_segments, &found);
+    const hga_segment *one = &found.families.first;
+    const hga_id members = one->n_rows;
+    if (found.n != 1 || !cover_panel(&found.families, first, n) || !find_columns(one, columns) ||
+        !go_as_families(columns, members))
+        return 0;
+    for (hga_id r = members; r < KERNEL_KIN; r++) columns[r] = columns[r - members] << members;
+    for (hga_id at = 0; at < n; at += KERNEL_KIN)
+        run_members(w, stage, first + at, n - at < KERNEL_KIN ? n - at : KERNEL_KIN, one->weight, columns);
+    return 1;
+}
