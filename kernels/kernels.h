@@ -424,7 +424,8 @@ typedef struct kernel_table {
     void (*grad_row)(const kernel_grad_row *t);
     void (*grad_heads)(const kernel_grad_heads *c);
     void (*dot_heads)(const kernel_dots *c);
-    /* the states of members who all have edges, finished, with the bits of attend_family */
+    /* The states of members who all have edges, finished, with the bits of attend_family; a field's rows all have their
+       heads at the first one's stride */
     void (*kin_attend)(const kernel_kin *c);
     /* a family's lse and mean; and, with lse, given and delta, its gradients */
     void (*kin_means)(const kernel_kin *c);

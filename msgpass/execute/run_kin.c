@@ -64,16 +64,24 @@ static int are_in_order(hga_id first, hga_id n, const hga_id *node)
     return i == n;
 }
 
-/* Rows of some members of a field. */
-typedef struct member_rows {
-    float *at[KERNEL_KIN];
-    ptrdiff_t head[KERNEL_KIN];
-} member_rows;
-
-static kernel_rows find_rows(const bound_field *x, hga_id first, hga_id n, member_rows *rows)
+/* Have all of a field's rows their heads at one stride? */
+static int heads_are_alike(const bound_field *x, hga_id first, hga_id n)
 {
-    for (hga_id i = 0; i < n; i++) rows->at[i] = bound_row(x, first + i), rows->head[i] = bound_head(x, first + i);
-    return (kernel_rows){.at = (const float *const *)rows->at, .head = rows->head};
+    int ours = 0;
+    for (hga_id v = first; v < first + n && x->io_head != x->ws_head; v++) ours += bound_is_io(x, v);
+    return ours == 0 || ours == n;
+}
+
+static int rows_are_alike(const worker *w, hga_id stage, hga_id first, hga_id n)
+{
+    const hga_stage *s = stage_of(w, stage);
+    return heads_are_alike(field(w, s->query), first, n) && heads_are_alike(field(w, s->key), first, n) &&
+           heads_are_alike(field(w, s->value), first, n) && heads_are_alike(field(w, s->out), first, n);
+}
+
+static void find_rows(const bound_field *x, hga_id first, hga_id n, float **at)
+{
+    for (hga_id i = 0; i < n; i++) at[i] = bound_row(x, first + i);
 }
 
 /* What is added to the scores of members as columns. */
@@ -90,10 +98,13 @@ static void run_members(worker *w, hga_id stage, hga_id first, hga_id n, float w
     const hga_stage *s = stage_of(w, stage);
     const hga_shape *shape = &w->plan->shape;
     const bound_field *out = field(w, s->out);
-    member_rows q, k, v, to;
-    float *lse[KERNEL_KIN];
+    const bound_field *q = field(w, s->query), *k = field(w, s->key), *v = field(w, s->value);
+    float *q_at[KERNEL_KIN], *k_at[KERNEL_KIN], *v_at[KERNEL_KIN], *out_at[KERNEL_KIN], *lse[KERNEL_KIN];
+    const ptrdiff_t q_head = bound_head(q, first), k_head = bound_head(k, first), v_head = bound_head(v, first),
+                    out_head = bound_head(out, first);
     find_biases(w, stage, first, n, weight, w->row.base);
-    find_rows(out, first, n, &to);
+    find_rows(q, first, n, q_at), find_rows(k, first, n, k_at), find_rows(v, first, n, v_at);
+    find_rows(out, first, n, out_at);
     for (hga_id i = 0; i < n; i++) lse[i] = bound_lse(out, first + i);
     w->plan->kernels->kin_attend(&(kernel_kin){.n = n,
                                                .heads = shape->n_heads,
@@ -105,11 +116,11 @@ static void run_members(worker *w, hga_id stage, hga_id first, hga_id n, float w
                                                .cap = w->workspace->cap_2,
                                                .bias = w->row.base,
                                                .columns = columns,
-                                               .q = find_rows(field(w, s->query), first, n, &q),
-                                               .k = find_rows(field(w, s->key), first, n, &k),
-                                               .v = find_rows(field(w, s->value), first, n, &v),
-                                               .out = to.at,
-                                               .out_head = to.head,
+                                               .q = {(const float *const *)q_at, &q_head, 0},
+                                               .k = {(const float *const *)k_at, &k_head, 0},
+                                               .v = {(const float *const *)v_at, &v_head, 0},
+                                               .out = out_at,
+                                               .out_head = &out_head,
                                                .out_lse = lse,
                                                .ahead = &w->coming});
 }
@@ -118,7 +129,9 @@ int run_kin(worker *w, hga_id stage, hga_id first, hga_id n, const hga_id *node)
 {
     uint64_t columns[KERNEL_KIN];
     kin_found found = {0};
-    if (n % KERNEL_TILE || !call_is_plain(w, stage) || !are_in_order(first, n, node)) return 0;
+    if (n % KERNEL_TILE || !call_is_plain(w, stage) || !are_in_order(first, n, node) ||
+        !rows_are_alike(w, stage, first, n))
+        return 0;
     hga_graph_visit_segments(w->plan->graph, stage_of(w, stage)->relation, first, n, note_segments, &found);
     const hga_segment *one = &found.families.first;
     const hga_id members = one->n_rows;
