@@ -1,12 +1,19 @@
-"""Runs the facts of one module: run.py MODULE. What is skipped is never silent: with HGA_REQUIRE (names with commas) a
-fact that is skipped since one of them is not installed has failed, and a module of which nothing ran is skipped (77)."""
+"""Runs the facts of modules: run.py MODULE .. What is skipped is never silent: with HGA_REQUIRE (names with commas) a
+fact that is skipped since one of them is not installed has failed, and a module of which nothing ran is skipped (77).
 
+Several modules each run in a process of their own, which begins with what takes longest to import (torch, transformers)
+already there. They are skipped when all of them are."""
+
+import importlib.util
 import os
+import pathlib
 import re
 import sys
+import traceback
 import unittest
 
 SKIPPED = 77
+HEAVY = "torch", "transformers"
 
 
 def blamed(reason, required):
@@ -14,7 +21,7 @@ def blamed(reason, required):
     return "not installed" in reason and bool(set(re.findall(r"\w+", reason)) & set(required))
 
 
-def main(module):
+def run(module):
     required = [name for name in os.environ.get("HGA_REQUIRE", "").split(",") if name]
     result = unittest.TextTestRunner(stream=sys.stdout, verbosity=2).run(unittest.defaultTestLoader.loadTestsFromName(module))
     missing = [f"{test}: {reason}" for test, reason in result.skipped if blamed(reason, required)]
@@ -27,6 +34,42 @@ def main(module):
     return 0 if result.testsRun > len(whole) else SKIPPED
 
 
+def import_heavy(modules):
+    text = "".join(pathlib.Path(f"{module}.py").read_text() for module in modules)
+    for name in HEAVY:
+        if name in text and importlib.util.find_spec(name):
+            __import__(name)
+
+
+def run_apart(module):
+    """In a process of its own."""
+    print(f"== {module}", flush=True)
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            code = run(module)
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            sys.stdout.flush()
+            os._exit(code)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+def main(modules):
+    if len(modules) == 1:
+        return run(modules[0])
+    import_heavy(modules)
+    codes = {module: run_apart(module) for module in modules}
+    failed = [module for module, code in codes.items() if code not in (0, SKIPPED)]
+    skipped = [module for module, code in codes.items() if code == SKIPPED]
+    for word, some in (("skipped", skipped), ("failed", failed)):
+        if some:
+            print(f"{word}: {' '.join(some)}")
+    return 1 if failed else SKIPPED if len(skipped) == len(modules) else 0
+
+
 if __name__ == "__main__":
     sys.path.insert(0, os.getcwd())
-    sys.exit(main(sys.argv[1]))
+    sys.exit(main(sys.argv[1:]))
