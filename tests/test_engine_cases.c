@@ -182,6 +182,52 @@ static void panels_of_equal_families_have_families_bits(void **state)
     }
 }
 
+/* One block of families of some tokens, or nearly that: on other rows than their own, at other steps, given twice, with
+   another block in between, weighted, with a hole or a triangle. */
+static hga_graph *nearly_families(uint64_t *rng, hga_id n, hga_id members)
+{
+    static const hga_shape_kind kinds[] = {HGA_ALL, HGA_OFF_DIAGONAL, HGA_LOWER, HGA_STRICT_LOWER};
+    hga_block b[3] = {{.n_dst = members, .n_src = members, .dst_step = members, .src_step = members}};
+    hga_id n_blocks = 1;
+    b[0].count = n / members - random_below(rng, 2) * 16 / members;
+    b[0].shape = kinds[random_below(rng, 4)];
+    if (!random_below(rng, 4)) b[0].weight = 2.5f;
+    if (!random_below(rng, 6)) b[0].dst = 16, b[0].count = n / members - 16 / members;
+    if (!random_below(rng, 6)) b[0].src = b[0].dst = 2, b[0].count = n / members - 1;
+    if (!random_below(rng, 6)) b[0].src_step = 0;
+    if (!random_below(rng, 6) && members > 2) b[0].n_src--, b[0].shape = HGA_ALL;
+    if (!random_below(rng, 6)) b[n_blocks++] = b[0];
+    if (!random_below(rng, 6)) b[n_blocks++] = (hga_block){.dst = 20, .n_dst = 4, .src = 1, .n_src = 3, .count = 1};
+    return blocks_over(n, b, n_blocks);
+}
+
+static void what_is_nearly_equal_families_is_not_taken_for_them(void **state)
+{
+    (void)state;
+    static const float nothing[8];
+    uint64_t rng = 3;
+    int64_t rows, none, all = 0;
+    for (int i = 0; i < 240; i++) {
+        problem p = {.name = "nearly families", .shape = {.n_heads = 2, .dim = 16}};
+        p.graph = nearly_families(&rng, 64 + 16 * random_below(&rng, 8), (hga_id)2 << random_below(&rng, 4));
+        if (every_other_passed_over(i)) {
+            hga_graph_destroy(p.graph);
+            continue;
+        }
+        attention f = attention_on_nodes(&p.program);
+        assert_ok(hga_program_attend(&p.program, 0, f.query, f.key, f.value, f.out, i % 2));
+        problem_fill(&p, (uint64_t)i);
+        assert_equals_slow(&p, 3e-5);
+        float *together = out_of_kin(&p, &(hga_options){.threads = 1}, &rows);
+        p.io.rel_bias = nothing, p.io.n_rel_bias = 1;
+        float *apart = out_of_kin(&p, &(hga_options){.threads = 1}, &none);
+        assert_same_bits(p.name, together, apart, out_count(&p));
+        all += rows;
+        free(together), free(apart), problem_clear(&p);
+    }
+    assert_true(all > 0);
+}
+
 /* Families ask for tokens that later means read, each once and nothing else, where the caller's rows are large and lie
    from end to end. */
 static const problem *asked;
@@ -445,6 +491,7 @@ int main(void)
         cmocka_unit_test(families_side_by_side_have_keys_at_strides_of_their_own),
         cmocka_unit_test(families_have_types),
         cmocka_unit_test(panels_of_equal_families_have_families_bits),
+        cmocka_unit_test(what_is_nearly_equal_families_is_not_taken_for_them),
         cmocka_unit_test(families_ask_for_tokens_that_means_read_next),
         cmocka_unit_test(equal_columns_of_other_types_are_other_columns),
         cmocka_unit_test(equal_edges_have_positions_of_their_own),
