@@ -52,6 +52,8 @@ int shortened(int n) { return getenv("HGA_TEST_QUICK") ? (n + 1) / 2 : n; }
 
 int thinned(int n) { return getenv("HGA_TEST_QUICK") ? (n + 7) / 8 : n; }
 
+int times_tell(void) { return !getenv("HGA_TEST_QUICK"); }
+
 void end_when_ranks_hang(void) { alarm(getenv("HGA_TEST_QUICK") ? 600 : 120); }
 
 void *memory(int64_t n, size_t size)
