@@ -40,7 +40,7 @@ int thinned(int n);
 /* A length, or half of it there: what costs the square of the length takes a quarter. */
 int shortened(int n);
 
-/* Is what takes how long beside what else there what it is in use? Not there, where checks take most of the time. */
+/* Do times say something of the library? Not there, where checks take most of them. */
 int times_tell(void);
 
 /* A rank that waits for ever ends the test: after two minutes, or after ten there. */
