@@ -35,7 +35,8 @@ fi
 SECONDS=0
 
 # What was compiled once is not compiled again, in these builds and in those that tests make of the library.
-if command -v ccache >/dev/null; then export CMAKE_C_COMPILER_LAUNCHER=ccache; fi
+# What there is to compile, ccache learns from the compiler, and does not preprocess it before: a tenth of all compilation.
+if command -v ccache >/dev/null; then export CMAKE_C_COMPILER_LAUNCHER=ccache CCACHE_DEPEND=1; fi
 
 # Ninja is done with a thousand files sooner; what was configured with make stays with it.
 build() {
