@@ -34,17 +34,18 @@ static hga_plan *plan_of_block(hga_block block)
     return plan;
 }
 
-/* Spans of 128, 256, 512 and 1024 tokens: 8 + 4 + 2 + 1 of them, sixteen pieces of 64 on each level. */
+/* Spans of 128, 256, 512 and 1024 tokens: 8 + 4 + 2 + 1 of them, sixteen pieces of 64 on each level. So each token has
+   several, and those of 32 and 64 tokens, which join them, are one piece each. */
 static void spans_of_many_tokens_are_cut(void **state)
 {
     (void)state;
     hga_plan *plan = plan_of_words("bpt k=2", 1024, 1);
     const stage_plan *s = &plan->stage[0];
-    assert_int_equal(s->n_long, 15);
-    assert_int_equal(s->n_pieces, 4 * 16);
+    assert_int_equal(s->n_long, 32 + 16 + 15);
+    assert_int_equal(s->n_pieces, 32 + 16 + 4 * 16);
     for (hga_id i = 0; i < s->n_long; i++) {
         hga_id v = s->long_row[i].position;
-        assert_int_equal(s->long_row[i].first_column, plan->nodes.span_first[v]);
+        assert_int_equal(s->long_row[i].alone.first, plan->nodes.span_first[v]);
         assert_int_equal(s->long_row[i].n_edges, plan->nodes.span_last[v] - plan->nodes.span_first[v] + 1);
     }
     hga_plan_destroy(plan);
@@ -78,25 +79,28 @@ static void a_row_alone_in_its_panel_may_share_columns(void **state)
     hga_plan_destroy(plan);
 }
 
-/* A piece's first column is one of the tokens that the panel before it attends from. */
+/* A piece's first column is one of the tokens that the panel before it attends from, and those of 64 tokens come one
+   behind the other. */
 static void pieces_come_with_their_columns(void **state)
 {
     (void)state;
     hga_plan *plan = plan_of_words("bpt k=4", 4096, 1);
     const stage_plan *s = &plan->stage[0];
-    hga_id begin = 0, end = 0, pieces = 0;
+    hga_id begin = 0, end = 0, pieces = 0, runs = 0, last = -1;
     for (int64_t i = 0; i < plan->waves.n_items; i++) {
         const wave_item *item = &plan->waves.item[i];
         const phase *ph = &plan->phase[item->phase];
         if (ph->job == JOB_ROWS && ph->first == 0) begin = item->panel * ph->panel, end = begin + ph->panel;
         if (ph->job != JOB_PIECES) continue;
         const long_row *row = long_row_of(s, item->panel);
-        hga_pos first = row->first_column + row->cut * (item->panel - row->first_piece);
+        hga_pos first = row->alone.first + row->cut * (item->panel - row->first_piece);
         assert_in_range(first, begin, end - 1);
+        runs += first / 64 != last, last = (hga_id)(first / 64);
         pieces++;
     }
     assert_int_equal(pieces, s->n_pieces);
-    assert_int_equal(pieces, 6 * 4096 / 64);
+    assert_int_equal(pieces, 4096 / 32 + 7 * 4096 / 64);
+    assert_int_equal(runs, 4096 / 64);
     hga_plan_destroy(plan);
 }
 
@@ -128,7 +132,7 @@ static void means_of_many_rows_are_cut(void **state)
     assert_int_equal(s->kind, KIND_MEAN);
     assert_int_equal(s->n_long, 1 + 2 + 4);
     assert_int_equal(s->n_pieces, 3 * 8);
-    for (hga_id i = 0; i < s->n_long; i++) assert_true(s->long_row[i].first_column >= 0);
+    for (hga_id i = 0; i < s->n_long; i++) assert_true(s->long_row[i].alone.first >= 0);
     hga_plan_destroy(plan);
 }
 

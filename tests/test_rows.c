@@ -60,6 +60,10 @@ static hga_status blocks(hga_id n, hga_id block, hga_htransformer_structure stru
 }
 static hga_status neighbours_16(hga_id n, hga_graph **g, hga_program *p) { return blocks(n, 16, HGA_NEIGHBOURS, g, p); }
 static hga_status neighbours_64(hga_id n, hga_graph **g, hga_program *p) { return blocks(n, 64, HGA_NEIGHBOURS, g, p); }
+static hga_status neighbours_256(hga_id n, hga_graph **g, hga_program *p)
+{
+    return blocks(n, 256, HGA_NEIGHBOURS, g, p);
+}
 static hga_status neighbours_12(hga_id n, hga_graph **g, hga_program *p) { return blocks(n, 12, HGA_NEIGHBOURS, g, p); }
 static hga_status neighbours_7(hga_id n, hga_graph **g, hga_program *p) { return blocks(n, 7, HGA_NEIGHBOURS, g, p); }
 static hga_status neighbours_1(hga_id n, hga_graph **g, hga_program *p) { return blocks(n, 1, HGA_NEIGHBOURS, g, p); }
@@ -128,6 +132,7 @@ static const struct {
               {"neighbours 7", neighbours_7},
               {"neighbours 16", neighbours_16},
               {"neighbours 64", neighbours_64},
+              {"neighbours 256", neighbours_256},
               {"neighbours 12", neighbours_12},
               {"siblings 3", siblings_3},
               {"siblings 16", siblings_16},
@@ -139,7 +144,7 @@ static const struct {
               {"leaves", leaves},
               {"texts", texts},
               {"all to all", all_to_all}};
-enum { N_CAUSAL = sizeof causal / sizeof *causal, N_IN_ORDER = 20, HEADS = 2, DIM = 8, COLUMNS = HEADS * DIM };
+enum { N_CAUSAL = sizeof causal / sizeof *causal, N_IN_ORDER = 21, HEADS = 2, DIM = 8, COLUMNS = HEADS * DIM };
 
 static void open_problem(problem *p, causal_build *build, hga_id n)
 {

@@ -86,9 +86,9 @@ static int is_of_piece(const stage_plan *s, hga_id i, hga_id u)
     const long_row *row = long_row_of(s, i);
     const hga_id *order = s->relation.src_order;
     hga_pos first = (i - row->first_piece) * row->cut;
-    if (row->first_column < 0) return 1;
+    if (row->alone.first < 0) return 1;
     for (hga_pos c = first; c < first + row->cut && c < row->n_edges; c++)
-        if ((order ? order[row->first_column + c] : row->first_column + c) == u) return 1;
+        if ((order ? order[row->alone.first + c] : row->alone.first + c) == u) return 1;
     return 0;
 }
 

@@ -1,6 +1,6 @@
 /* execute.c: workspaces, and running a plan. One parallel region a call; every thread walks its lists of panels, with a
    barrier between waves. */
-#include "execute.h"
+#include "stages.h"
 #include "modifiers.h"
 #include "ranks.h"
 
@@ -109,12 +109,6 @@ static void open_stage(worker *w, hga_id stage)
 {
     if (w->reading != stage) reader_open(&w->reader, w->plan, stage);
     w->reading = stage;
-}
-
-static int has_row(const worker *w, hga_id stage, hga_id v)
-{
-    hga_id out = w->plan->program.stage[stage].out;
-    return !out || program_row(&w->plan->nodes, w->plan->program.field[out].rows, v);
 }
 
 /* .. of node `first` and all behind it? */
@@ -333,6 +327,7 @@ static void run_items(worker *w, int64_t first, int64_t end)
         done = run_wide(w, &item[i], end - i);
         for (int64_t j = i + 1; j < i + done; j++)
             if (item[j].phase != item[i].phase) run_item(w, item[j]);
+        if (!done) done = run_pieces(w, &item[i], end - i);
         if (!done) run_item(w, item[i]), done = 1;
         find_coming(w, i, end);
     }
@@ -344,7 +339,7 @@ static void run_some_items(worker *w, int64_t first, int64_t end)
     const row_bits *items = &w->workspace->slice.items;
     for (int64_t i = bits_next(items, first, end); i < end; i = bits_next(items, i + 1, end)) {
         open_heads(w, w->plan->waves.item[i]);
-        run_item(w, w->plan->waves.item[i]);
+        if (!run_pieces(w, &w->plan->waves.item[i], 1)) run_item(w, w->plan->waves.item[i]);
     }
 }
 

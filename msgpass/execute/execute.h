@@ -380,6 +380,9 @@ const float *pair_biases(worker *w, const tile_chunk *c, hga_id i, hga_id head, 
    they have been computed. Log-sum-exps that are copied for the caller may be among them, which have not. */
 int64_t run_wide(worker *w, const wave_item *item, int64_t n);
 
+/* run_pieces.c: how many items, from the first on, are pieces that have the same columns; they have been computed. */
+int64_t run_pieces(worker *w, const wave_item *item, int64_t n);
+
 /* execute.c: rows of a panel, node[i] < 0 where there is nothing to write; and load their segments, which go by
    position. */
 typedef struct panel_rows {

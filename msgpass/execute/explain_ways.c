@@ -1,5 +1,6 @@
 /* explain_ways.c: tiles are chosen as an execution chooses them, with somebody who counts in place of who computes. */
 #include "explain_ways.h"
+#include "pieces.h"
 #include "stages.h"
 #include "strips.h"
 
@@ -45,13 +46,27 @@ static void count_group(const worker *w, const row_group *g, pair_ways *ways)
         if (g->node[r] >= 0 && !(g->in_families >> r & 1u)) count_row(w, g, g->node[r], ways);
 }
 
-/* Rows that are cut into pieces and merged. */
-static void count_long_rows(const worker *w, hga_id stage, const panel_rows *p, pair_ways *ways)
+static void count_company(const company *x, pair_ways *ways)
 {
-    const stage_plan *s = &w->plan->stage[stage];
-    for (hga_id i = 0; i < s->n_long; i++)
-        if (s->long_row[i].position >= p->first && s->long_row[i].position < p->first + p->n)
-            count_row(w, NULL, node_at(s, s->long_row[i].position), ways);
+    for (hga_id r = 0; r < x->n; r++) ways->tiles += x->of[r].n;
+    ways->places += (double)x->columns.n * KERNEL_TILE;
+}
+
+/* Rows that are cut into pieces and merged: what goes together in a share of a wave. */
+static void count_pieces(const worker *w, hga_id stage, int64_t first, int64_t end, pair_ways *ways)
+{
+    company x;
+    for (int64_t i = first, done; i < end; i += done) {
+        const wave_item *item = &w->plan->waves.item[i];
+        const phase *ph = &w->plan->phase[item->phase];
+        done = 1;
+        if (ph->job != JOB_PIECES || ph->stage != stage) continue;
+        find_company(w, item, end - i, &x);
+        if (x.n)
+            count_company(&x, ways), done = x.n;
+        else
+            ways->rows += columns_of_piece(&w->plan->stage[stage], item->panel).n;
+    }
 }
 
 /* The panel goes by position, and is loaded. */
@@ -66,7 +81,6 @@ static void count_tiles(worker *w, hga_id stage, const panel_rows *rows, pair_wa
     t->types = t->families_have_types = t->positions = 0, t->leaves_out = w->reader.ahead;
     if (!w->plan->stage[stage].strays) choose_tiles(t, &p);
     for (hga_id g = 0; g < p.n_groups; g++) count_group(w, &p.group[g], ways);
-    count_long_rows(w, stage, rows, ways);
 }
 
 static void count_panel(worker *w, wave_item item, pair_ways *ways)
@@ -91,6 +105,17 @@ static int has_ways(const hga_plan *plan, hga_id stage)
     return kind_attends(plan->stage[stage].kind) && stage_is_fused(plan, stage) && !attends_by_rows(plan);
 }
 
+/* As many of a long stage's as if it had the panels that are looked at. */
+static void count_all_pieces(const worker *w, hga_id stage, pair_ways *ways)
+{
+    const wave_order *o = &w->plan->waves;
+    double share = ways->panels ? (double)ways->looked_at / (double)ways->panels : 1;
+    pair_ways all = {0};
+    for (int64_t i = 0; i < (int64_t)o->n * w->plan->threads; i++)
+        count_pieces(w, stage, o->ptr[i], o->ptr[i + 1], &all);
+    ways->tiles += share * all.tiles, ways->places += share * all.places, ways->rows += share * all.rows;
+}
+
 static void count_stage(worker *w, hga_id stage, pair_ways *ways)
 {
     int64_t step = w->plan->stage[stage].panels / MOST_PANELS + 1;
@@ -100,6 +125,7 @@ static void count_stage(worker *w, hga_id stage, pair_ways *ways)
         for (hga_id panel = 0; panel < ph->n_panels; panel++)
             if (ways->panels++ % step == 0) ways->looked_at++, count_panel(w, (wave_item){i, panel, 0}, ways);
     }
+    count_all_pieces(w, stage, ways);
 }
 
 static hga_status count_stages(worker *w, void *context)
@@ -139,7 +165,9 @@ void ways_say_why(FILE *f)
 {
     fprintf(
         f,
-        "  tiles      columns that at least %.0f %% of sixteen rows share; not where a call has biases of edges\n"
+        "  tiles      columns that at least %.0f %% of sixteen rows share, and pieces of long rows that meet; not "
+        "where a "
+        "call has\n             biases of edges\n"
         "  families   up to %d columns that a few rows have alone, where a tile would be under %.0f %% full; not with "
         "positions, relative\n             keys or biases\n"
         "  row by row the rest, and edges listed one by one; with relative keys or biases each head by itself\n",

@@ -1,11 +1,11 @@
 /* run_tiles.c: chunks of columns against the groups of rows that have them, head by head. A group whose chunks are all
    in the batch opens and closes there: its states are never in memory. */
-#include "execute.h"
+#include "stages.h"
 
 #include <math.h>
 #include <string.h>
 
-static const hga_stage *stage_of(const worker *w) { return &w->plan->program.stage[w->chooser.batch->stage]; }
+static const hga_stage *own_stage(const worker *w) { return stage_of(w, w->chooser.batch->stage); }
 static hga_id heads_per_key(const worker *w) { return w->plan->shape.n_heads / w->plan->shape.n_kv_heads; }
 
 /* ---- where a group's queries and states are ---- */
@@ -42,7 +42,7 @@ int has_pairs(const worker *w) { return w->plan->bf16_rows && w->plan->kernels->
 static void load_queries(worker *w, const row_group *g, hga_id head, ptrdiff_t place)
 {
     const hga_shape *shape = &w->plan->shape;
-    const bound_field *q = &w->workspace->field[stage_of(w)->query];
+    const bound_field *q = field(w, own_stage(w)->query);
     const float *row[KERNEL_TILE];
     for (hga_id r = 0; r < g->n_rows; r++)
         row[r] = g->node[r] < 0 ? NULL : bound_row(q, g->node[r]) + head * bound_head(q, g->node[r]);
@@ -62,7 +62,7 @@ static void load_queries(worker *w, const row_group *g, hga_id head, ptrdiff_t p
 /* What the rows' states are already. */
 static void load_states(worker *w, const row_group *g, hga_id head, ptrdiff_t place)
 {
-    const bound_field *out = &w->workspace->field[stage_of(w)->out];
+    const bound_field *out = field(w, own_stage(w)->out);
     kernel_tile_state s = state_at(w, place);
     for (hga_id r = 0; r < KERNEL_TILE; r++) {
         float *acc = s.acc + r * s.stride,
@@ -113,7 +113,7 @@ static tile_operands *operands_of(const worker *w, const tile_chunk *c)
 /* What all heads need of a chunk. */
 static void load_operands(worker *w, const tile_chunk *c)
 {
-    const bound_field *key = &w->workspace->field[stage_of(w)->key], *value = &w->workspace->field[stage_of(w)->value];
+    const bound_field *key = field(w, own_stage(w)->key), *value = field(w, own_stage(w)->value);
     tile_operands *o = operands_of(w, c);
     score_bases(w, w->chooser.batch->stage, -1, &c->columns, o->base);
     for (hga_id e = 0; e < c->columns.n && w->workspace->slopes; e++)
@@ -204,7 +204,7 @@ static void load_head(worker *w, const tile_chunk *c, hga_id kv)
 {
     const tile_operands *o = operands_of(w, c);
     const hga_shape *shape = &w->plan->shape;
-    const bound_field *key = &w->workspace->field[stage_of(w)->key], *value = &w->workspace->field[stage_of(w)->value];
+    const bound_field *key = field(w, own_stage(w)->key), *value = field(w, own_stage(w)->value);
     int pack = c->n_parts * heads_per_key(w) >= w->plan->tuning.is.pack_readers,
         all_relative = w->io->rel_key && !c->types_vary;
     find_head(&c->columns, key, o->k, o->same_k, o->k_stride, kv, w->at.k_head);
@@ -287,21 +287,29 @@ kernel_tile_group open_group(worker *w, const row_group *g, hga_id head, ptrdiff
 
 void end_group(const worker *w, const row_group *g, hga_id head, float **row, kernel_tile_group *to)
 {
-    const bound_field *out = &w->workspace->field[stage_of(w)->out];
+    const bound_field *out = field(w, own_stage(w)->out);
     const kernel_tile_state *s = &to->state;
     to->out = row, to->streams = out->streams;
     for (hga_id r = 0; r < g->n_rows; r++) {
         hga_id v = g->node[r];
-        row[r] = v < 0 ? s->acc + r * s->stride : bound_row(out, v) + head * bound_head(out, v);
-        to->streams &= v >= 0 && bound_is_io(out, v);
+        row[r] = v < 0      ? s->acc + r * s->stride
+                 : g->piece ? state_of_piece(w->plan, w->workspace, g->stage, g->piece[r], head)
+                            : bound_row(out, v) + head * bound_head(out, v);
+        to->streams &= v >= 0 && !g->piece && bound_is_io(out, v);
     }
 }
 
 void store_lse(worker *w, const row_group *g, hga_id head, const float *lse)
 {
-    const bound_field *out = &w->workspace->field[stage_of(w)->out];
-    for (hga_id r = 0; r < g->n_rows; r++)
-        if (g->node[r] >= 0) bound_lse(out, g->node[r])[head] = lse[r];
+    const bound_field *out = field(w, own_stage(w)->out);
+    const hga_id room = padded(w->plan->shape.dim_v);
+    for (hga_id r = 0; r < g->n_rows; r++) {
+        if (g->node[r] < 0) continue;
+        if (g->piece)
+            state_of_piece(w->plan, w->workspace, g->stage, g->piece[r], head)[room] = lse[r];
+        else
+            bound_lse(out, g->node[r])[head] = lse[r];
+    }
 }
 
 void run_tile(const worker *w, const kernel_tile *t)

@@ -33,6 +33,12 @@ static inline hga_id children_of(const hga_nodes *nodes, hga_id v, const hga_id 
     *first = ptr[0], *list = nodes->child_list ? nodes->child_list + ptr[0] : NULL;
     return ptr[1] - ptr[0];
 }
+/* Does the stage write a row of node v's? */
+static inline int has_row(const worker *w, hga_id stage, hga_id v)
+{
+    hga_id out = w->plan->program.stage[stage].out;
+    return !out || program_row(&w->plan->nodes, w->plan->program.field[out].rows, v);
+}
 static inline hga_id parent_of(const hga_nodes *nodes, hga_id v) { return nodes->parent ? nodes->parent[v] : -1; }
 
 /* How the heads of a chunk's keys and values lie: at one stride, or at each row's own. */

@@ -15,11 +15,12 @@ static inline hga_id row_node(hga_id node) { return node < NO_ROW ? -2 - node : 
 /* Rows that are computed together: group `number` of a panel. */
 typedef struct row_group {
     hga_id stage, number, first, n_rows;
-    const hga_id *node; /* < 0: leave the row alone, see NO_ROW */
-    int laid;           /* has columns in tiles, if only those of rows that a longer graph has next */
-    int tiled;          /* has columns in tiles .. */
-    int begun;          /* .. some of which have been computed: the states are in the group's own place */
-    int rest;           /* has edges that stay with the rows */
+    const hga_id *node;  /* < 0: leave the row alone, see NO_ROW */
+    const hga_id *piece; /* NULL, or of each row the piece that its state goes to, see long_row */
+    int laid;            /* has columns in tiles, if only those of rows that a longer graph has next */
+    int tiled;           /* has columns in tiles .. */
+    int begun;           /* .. some of which have been computed: the states are in the group's own place */
+    int rest;            /* has edges that stay with the rows */
     /* whatever is not in the batch has been computed, and there is no rest: the batch ends its rows */
     int complete;
     int stored;      /* .. and has */

@@ -240,7 +240,7 @@ static hga_status walk_stage(finding *f, hga_id number)
     const hga_stage *s = &f->p->stage[number];
     f->stage = s, f->number = number;
     f->reads = source_reads(s);
-    f->rule = f->cut_edges ? piece_rule_of(f->p, number, f->cut_edges) : (piece_rule){.longer = INT64_MAX};
+    f->rule = f->cut_edges ? piece_rule_of(f->g, f->p, number, f->cut_edges) : (piece_rule){.longer = INT64_MAX};
     uint32_t in_place = f->reads & s->writes;
     for (hga_id i = 1; i <= f->p->n_fields; i++)
         if (in_place >> i & 1u) f->wrote[i] = number;

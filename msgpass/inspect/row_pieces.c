@@ -1,24 +1,52 @@
 /* row_pieces.c: which rows have their columns alone. */
 #include "row_pieces.h"
 
+#include "longer.h"
 #include "sums.h"
 
-piece_rule piece_rule_of(const hga_program *p, hga_id stage, hga_pos cut_edges)
+/* Blocks of rows that have many columns alone: so many edges, of columns [least, end). */
+typedef struct lone_blocks {
+    int64_t edges, least, end;
+} lone_blocks;
+
+static void add_block(lone_blocks *x, const hga_block *b)
+{
+    const int64_t count = b->count ? b->count : 1, end = b->src + (count - 1) * b->src_step + b->n_src;
+    if (b->n_dst != 1 || b->n_src <= LONG_ALONE || (count > 1 && b->dst_step == 0)) return;
+    if (b->src < x->least) x->least = b->src;
+    if (end > x->end) x->end = end;
+    x->edges += count * b->n_src;
+}
+
+/* Has each column several such rows, as tokens have spans on several levels? What comes behind the rows that are here
+   makes no difference. */
+static int lone_rows_meet(const hga_graph *g, hga_id relation)
+{
+    const hga_relation r = hga_graph_relation(g, relation);
+    lone_blocks x = {.least = INT64_MAX};
+    if (graph_longer(g)) return 1;
+    for (hga_pos i = 0; i < r.n_blocks; i++) add_block(&x, &r.blocks[i]);
+    return x.edges > 0 && x.edges >= PIECE_COMPANY * (x.end - x.least);
+}
+
+piece_rule piece_rule_of(const hga_graph *g, const hga_program *p, hga_id stage, hga_pos cut_edges)
 {
     const hga_stage *s = &p->stage[stage];
     const piece_rule none = {.longer = INT64_MAX};
     stage_kind kind = program_kind(s);
     if (s->order != HGA_FLAT || s->relation < 0 || program_is_plain(p)) return none;
     if (kind == KIND_ATTEND && program_normaliser(p) == HGA_NORMALISER_SOFTMAX)
-        return (piece_rule){LONG_ALONE, PIECE_ALONE};
+        return lone_rows_meet(g, s->relation) ? (piece_rule){LONG_TOGETHER, PIECE_ALONE, 1}
+                                              : (piece_rule){LONG_ALONE, PIECE_ALONE, 0};
     if (!kind_sums(kind)) return none;
     hga_pos piece = cut_edges < PIECE_SUM ? cut_edges : PIECE_SUM;
-    return (piece_rule){piece, piece};
+    return (piece_rule){piece, piece, 0};
 }
 
 /* A row that may have its only segment alone. */
 typedef struct lone_row {
-    hga_id position, segments, first_column;
+    hga_id position, segments;
+    lone_columns alone;
     hga_pos columns;
     int shared;
 } lone_row;
@@ -30,18 +58,37 @@ static void look_for_others(const hga_segments *s, void *context)
         hga_segment one = hga_segments_at(s, i);
         if (r->position < one.row || r->position >= one.row + one.n_rows) continue;
         r->segments++, r->shared |= one.n_rows > 1 || one.has_hole;
-        r->first_column = one.src, r->columns = one.n_src;
+        r->alone = (lone_columns){one.src, one.type, one.type_src, one.weight}, r->columns = one.n_src;
     }
 }
 
-hga_id first_lone_column(const hga_graph *g, const hga_program *p, hga_id stage, hga_id position, hga_pos degree)
+static lone_row look_at(const hga_graph *g, hga_id relation, hga_id position)
 {
-    const hga_stage *s = &p->stage[stage];
-    const hga_relation rel = hga_graph_relation(g, s->relation);
     hga_id first = position > 0 ? position - 1 : 0,
            end = position + 1 < hga_graph_nodes(g).n ? position + 2 : position + 1;
     lone_row r = {.position = position};
-    if (rel.dst_order || (rel.src_order && !kind_sums(program_kind(s)))) return -1;
-    hga_graph_visit_segments(g, s->relation, first, end - first, look_for_others, &r);
-    return r.segments == 1 && !r.shared && r.columns == degree ? r.first_column : -1;
+    hga_graph_visit_segments(g, relation, first, end - first, look_for_others, &r);
+    return r;
+}
+
+/* Would the row, one of its level's last few, share its columns with rows that come next? */
+static int shares_later(const hga_graph *g, hga_id relation, hga_id position)
+{
+    const hga_graph *longer = graph_longer(g);
+    if (!longer) return 0;
+    const hga_id level = hga_graph_level(g, position), *here = hga_graph_nodes(g).level_ptr + level,
+                 inside = position - here[0];
+    return inside >= (here[1] - here[0]) / LONGER_ROWS * LONGER_ROWS &&
+           look_at(longer, relation, hga_graph_nodes(longer).level_ptr[level] + inside).shared;
+}
+
+lone_columns find_lone_columns(const hga_graph *g, const hga_program *p, hga_id stage, hga_id position, hga_pos degree)
+{
+    static const lone_columns none = {.first = -1};
+    const hga_stage *s = &p->stage[stage];
+    const hga_relation rel = hga_graph_relation(g, s->relation);
+    if (rel.dst_order || (rel.src_order && !kind_sums(program_kind(s)))) return none;
+    const lone_row r = look_at(g, s->relation, position);
+    const int alone = r.segments == 1 && !r.shared && r.columns == degree;
+    return alone && !shares_later(g, s->relation, position) ? r.alone : none;
 }

@@ -7,18 +7,27 @@
 #include "program.h"
 
 /* Rows with more edges than `longer` that have their columns alone are cut into pieces of `piece` edges; INT64_MAX:
-   none are. */
+   none are. `together`: pieces mostly have the columns of others, too, and are computed with them. */
 typedef struct piece_rule {
     hga_pos longer, piece;
+    int together;
 } piece_rule;
 
 /* That of a stage which a fused function computes, where there is one; cut_edges as the plan has it, above 0. */
-piece_rule piece_rule_of(const hga_program *p, hga_id stage, hga_pos cut_edges);
+piece_rule piece_rule_of(const hga_graph *g, const hga_program *p, hga_id stage, hga_pos cut_edges);
 
-/* The first column of the row of a stage at a position, of so many edges, where all of them are with columns that
-   follow each other and that its neighbours have not; else -1. An attended row's columns are nodes, those of a sum may
-   be positions of an order. */
-hga_id first_lone_column(const hga_graph *g, const hga_program *p, hga_id stage, hga_id position, hga_pos degree);
+/* Columns that follow each other, which a row has alone: its position's first one, -1 where it has none such; and of
+   these edges the weight, the first one's type, and what types grow by. An attended row's columns are nodes, those of a
+   sum may be positions of an order. */
+typedef struct lone_columns {
+    hga_id first;
+    int32_t type, type_step;
+    float weight;
+} lone_columns;
+
+/* Those of the row of a stage at a position, of so many edges, where all of them are such, and its neighbours have
+   none of them. */
+lone_columns find_lone_columns(const hga_graph *g, const hga_program *p, hga_id stage, hga_id position, hga_pos degree);
 
 /* Pieces [lo, hi) of a row, two at least: those before this one become one, those from it on become one, and then
    these two. Before it are as many as the greatest power of two below all of them; so n neighbours take part as

@@ -26,6 +26,10 @@ enum { CUT_EDGES = 16384, MOST_LONG = 64 };
    of PIECE_ALONE (measured: 256 read from memory half of the time, 32 take as long to merge). */
 enum { LONG_ALONE = 64, PIECE_ALONE = 64 };
 
+/* Where columns have so many such rows each, on average, pieces go into tiles, and rows with more edges than
+   LONG_TOGETHER join them. */
+enum { PIECE_COMPANY = 3, LONG_TOGETHER = 31 };
+
 /* Sums and means of such rows are cut into pieces of so many edges: what these read should still be in the cache for
    the other pieces and panels that read it (measured). */
 enum { PIECE_SUM = 512 };

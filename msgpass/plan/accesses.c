@@ -181,12 +181,12 @@ static void visit_pieces(visit *r, const phase *ph, hga_id begin, hga_id n)
     for (hga_id i = begin, end; i < begin + n; i = end) {
         const long_row *row = long_row_of(s, i);
         end = row->first_piece + row->n_pieces < begin + n ? row->first_piece + row->n_pieces : begin + n;
-        if (row->first_column < 0) {
+        if (row->alone.first < 0) {
             visit_positions(r, ph->stage, row->position, 1);
             continue;
         }
         hga_pos first = (i - row->first_piece) * row->cut, last = (end - row->first_piece) * row->cut;
-        visit_columns(&blocks, row->first_column + (hga_id)first,
+        visit_columns(&blocks, row->alone.first + (hga_id)first,
                       (hga_id)((last < row->n_edges ? last : row->n_edges) - first));
     }
     visit_flush(r);

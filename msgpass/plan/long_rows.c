@@ -28,8 +28,9 @@ long_search long_open(const hga_plan *plan, hga_id stage)
     int64_t limit = graph_longer(plan->graph) ? INT64_MAX : share > cut ? share : cut;
     if (s->kind != KIND_ATTEND && !kind_sums(s->kind)) return no_long_rows;
     if (s->kind == KIND_ATTEND && rows_are_whole(plan)) return no_long_rows;
-    piece_rule alone = piece_rule_of(&plan->program, stage, cut);
-    return (long_search){.limit = limit, .piece = cut, .alone = alone.longer, .piece_alone = alone.piece};
+    piece_rule alone = piece_rule_of(plan->graph, &plan->program, stage, cut);
+    return (long_search){
+        .limit = limit, .piece = cut, .alone = alone.longer, .piece_alone = alone.piece, .together = alone.together};
 }
 
 /* Instances that share their rows have as many columns each. */
@@ -55,16 +56,16 @@ hga_status find_long(hga_plan *plan, hga_id stage, hga_id first, hga_id n, long_
     hga_graph_visit_segments(plan->graph, plan->program.stage[stage].relation, first, n, count_edges, w);
     for (hga_id i = 0; i < n; i++) {
         hga_pos degree = w->degree[i];
-        hga_id first_column =
-            degree > w->alone ? first_lone_column(plan->graph, &plan->program, stage, first + i, degree) : -1;
-        if (first_column < 0 && degree <= w->limit) continue;
-        hga_pos cut = first_column < 0 ? w->piece : w->piece_alone, pieces = (degree - 1) / cut + 1;
+        lone_columns alone = {.first = -1};
+        if (degree > w->alone) alone = find_lone_columns(plan->graph, &plan->program, stage, first + i, degree);
+        if (alone.first < 0 && degree <= w->limit) continue;
+        hga_pos cut = alone.first < 0 ? w->piece : w->piece_alone, pieces = (degree - 1) / cut + 1;
         if (pieces > INT32_MAX / 2 - s->n_pieces)
             return hga_fail(HGA_EOVERFLOW, "rows cut after %lld edges make too many pieces", (long long)cut);
         hga_status st =
             hga_grow(&plan->allocator, &s->long_row, &s->long_room, s->n_long, s->n_long + 1, sizeof *s->long_row);
         if (st) return st;
-        s->long_row[s->n_long++] = (long_row){first + i, s->n_pieces, (hga_id)pieces, cut, degree, first_column};
+        s->long_row[s->n_long++] = (long_row){first + i, s->n_pieces, (hga_id)pieces, cut, degree, alone};
         s->n_pieces += (hga_id)pieces;
         *edges -= degree, *listed -= explicit_edges(s, first + i, 1);
     }

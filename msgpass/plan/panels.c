@@ -284,7 +284,7 @@ static hga_status add_pieces(hga_plan *plan, hga_id stage)
     st = hga_new(&plan->allocator, n, sizeof *ph->cost, &ph->cost);
     int placed = 1;
     for (const long_row *row = s->long_row; !st && row < s->long_row + s->n_long; row++) {
-        placed &= row->first_column >= 0;
+        placed &= row->alone.first >= 0;
         hga_pos listed = explicit_edges(s, row->position, 1) / row->n_pieces;
         for (hga_id i = 0; i < row->n_pieces; i++) ph->cost[row->first_piece + i] = cost_of(1, row->cut, listed);
     }
@@ -324,6 +324,7 @@ static hga_status add_flat(hga_plan *plan, hga_id stage)
     const hga_relation *r = &plan->stage[stage].relation;
     int by_position = r->dst_order != NULL;
     long_search found = long_open(plan, stage);
+    plan->stage[stage].pieces_share = found.together;
     if (!by_position && s->out) n = range_of_rows(plan, plan->program.field[s->out].rows, &first);
     if (by_position) {
         n = written_positions(plan, stage, &first);
@@ -502,6 +503,7 @@ void phases_clear(hga_plan *plan)
         stage_plan *sp = &plan->stage[s];
         hga_delete(a, sp->long_row, sp->long_room, sizeof *sp->long_row);
         hga_delete(a, sp->row_ptr, (int64_t)plan->nodes.n + 1, sizeof *sp->row_ptr);
-        sp->long_row = NULL, sp->n_long = sp->n_pieces = 0, sp->long_room = 0, sp->row_ptr = NULL, sp->panels = 0;
+        sp->long_row = NULL, sp->n_long = sp->n_pieces = 0, sp->pieces_share = 0, sp->long_room = 0, sp->row_ptr = NULL,
+        sp->panels = 0;
     }
 }

@@ -20,6 +20,7 @@
 #include "hga_plan.h"
 #include "kernels.h"
 #include "program.h"
+#include "row_pieces.h"
 #include "machine.h"
 #include "sums.h"
 #include "retain.h"
@@ -77,7 +78,7 @@ typedef struct long_row { /* a row whose pieces, `cut` edges each, are shared ou
     hga_id position;
     hga_id first_piece, n_pieces;
     hga_pos cut, n_edges;
-    hga_id first_column; /* its position, where columns follow each other and the row has them alone; -1 */
+    lone_columns alone;
 } long_row;
 
 typedef enum phase_job { JOB_ROWS, JOB_PIECES, JOB_MERGE, JOB_COPY, JOB_ROUND, JOB_LSE } phase_job;
@@ -152,6 +153,7 @@ typedef struct stage_plan {
     long_row *long_row;    /* ascending position */
     hga_id n_long, n_pieces;
     int64_t long_room;
+    int pieces_share;    /* most pieces have the columns of some others */
     int waits_for_heads; /* most nodes are columns of a panel that runs head by head, and all panels share them */
     int strays;          /* blocks have columns of nodes without rows: no tiles */
     program_shown shown; /* where an aggregate sees which fields */

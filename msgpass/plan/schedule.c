@@ -48,18 +48,19 @@ static void find_places(const hga_plan *plan, const phase *ph, hga_id i, hga_id 
 }
 
 /* Those of a piece of a row that has its columns alone: its columns', or, where these have an order of their own, how
-   far along that they are. */
+   far along that they are. Pieces that may go together, shorter ones too, come one behind the other. */
 static void find_piece_places(const hga_plan *plan, const stage_plan *s, const long_row *row, hga_id piece,
                               hga_id *first, hga_id *last)
 {
     const hga_nodes *n = &plan->nodes;
     hga_pos begin = (piece - row->first_piece) * row->cut, end = begin + row->cut;
-    hga_id a = row->first_column + (hga_id)begin,
-           b = row->first_column + (hga_id)(end < row->n_edges ? end : row->n_edges) - 1;
+    hga_id a = row->alone.first + (hga_id)begin,
+           b = row->alone.first + (hga_id)(end < row->n_edges ? end : row->n_edges) - 1;
     if (s->relation.src_order) {
         *first = *last = place_among(n, a, s->relation.n_src_order);
         return;
     }
+    if (s->pieces_share) a -= (a - n->level_ptr[hga_graph_level(plan->graph, a)]) % PIECE_ALONE;
     *first = place_of(n, n->span_first[a]), *last = place_of(n, n->span_last[b]);
     if (*first > *last) *last = *first;
 }
@@ -70,7 +71,7 @@ static void find_panel_places(const hga_plan *plan, const phase *ph, hga_id pane
 {
     hga_id begin = panel * ph->panel, a, b;
     const long_row *row = ph->job == JOB_PIECES ? long_row_of(&plan->stage[ph->stage], panel) : NULL;
-    if (row && row->first_column >= 0) {
+    if (row && row->alone.first >= 0) {
         find_piece_places(plan, &plan->stage[ph->stage], row, panel, first, last);
         return;
     }
