@@ -353,8 +353,10 @@ typedef struct kernel_kin_given {
 /* The most members. */
 enum { KERNEL_KIN = 64 };
 
-/* A family: n <= KERNEL_KIN members attend to each other, and to nobody else, in all heads, at most KERNEL_HEADS.
-   Queries q, keys k, values v, and gradients g of outputs, of which each row has its own part. */
+/* A family: n <= KERNEL_KIN members attend to each other, and to nobody else, in all heads, at most KERNEL_HEADS; or,
+   for kin_attend, several side by side, each of whose members has columns of its own family alone. Queries q, keys k,
+   values v, and gradients g of outputs, of which each row has its own part. kin_attend looks at no `pair` and no
+   `draw`, and writes out and out_lse in place of lse and mean. */
 typedef struct kernel_kin {
     hga_id n, heads, dim, dim_v;
     /* these heads are `first_head` and those behind it of `crowd`, of which none changes another's bits */

@@ -236,7 +236,7 @@ static void what_is_nearly_equal_families_is_not_taken_for_them(void **state)
 /* Families ask for tokens that later means read, each once and nothing else, where the caller's rows are large and lie
    from end to end. */
 static const problem *asked;
-static ptrdiff_t n_asked;
+static ptrdiff_t n_asked, n_asked_by_panels;
 static int is_of(const hga_tensor *t, const problem *p, const float *from, const float *to)
 {
     const float *first = t->data;
@@ -247,7 +247,8 @@ static ptrdiff_t floats_left(const kernel_ahead *a)
     ptrdiff_t floats = 0;
     for (hga_id i = 0; i < a->n; i++) {
         const float *at = a->range[i].at, *end = a->range[i].end;
-        assert_true(is_of(&asked->io.key, asked, at, end) || is_of(&asked->io.value, asked, at, end));
+        assert_true(is_of(&asked->io.query, asked, at, end) || is_of(&asked->io.key, asked, at, end) ||
+                    is_of(&asked->io.value, asked, at, end));
         floats += end - at;
     }
     return floats;
@@ -258,6 +259,12 @@ static void watch_family(const kernel_family *c)
     counted->attend_family(c);
     n_asked += before - floats_left(c->ahead);
 }
+static void watch_kin(const kernel_kin *c)
+{
+    ptrdiff_t before = floats_left(c->ahead);
+    counted->kin_attend(c);
+    n_asked_by_panels += before - floats_left(c->ahead);
+}
 
 static ptrdiff_t floats_asked(problem *p, int64_t large)
 {
@@ -266,13 +273,14 @@ static ptrdiff_t floats_asked(problem *p, int64_t large)
     assert_ok(hga_plan_create(p->graph, &p->program, &p->shape, &(hga_options){.threads = 1}, &plan));
     assert_ok(hga_workspace_create(plan, &own));
     kernel_table watching = *plan->kernels;
-    counted = plan->kernels, plan->kernels = &watching, watching.attend_family = watch_family;
+    counted = plan->kernels, plan->kernels = &watching, watching.attend_family = watch_family,
+    watching.kin_attend = watch_kin;
     plan->tuning.is.stream_output = large;
-    asked = p, n_asked = 0;
+    asked = p, n_asked = n_asked_by_panels = 0;
     assert_ok(hga_plan_execute(plan, own, &p->io));
     plan->kernels = counted;
     hga_workspace_destroy(own), hga_plan_destroy(plan);
-    return n_asked;
+    return n_asked + n_asked_by_panels;
 }
 
 static void families_ask_for_tokens_that_means_read_next(void **state)
@@ -286,6 +294,11 @@ static void families_ask_for_tokens_that_means_read_next(void **state)
     p.io.key = with_heads_apart(&p, &p.io.key, HEADS, DIM);
     p.io.value = with_heads_apart(&p, &p.io.value, HEADS, DIM);
     assert_int_equal(floats_asked(&p, 0), 0);
+    problem_clear(&p);
+    p = (problem){.name = "equal families", .shape = {.n_heads = HEADS, .dim = DIM}};
+    assert_ok(hga_build("hsa branching=4", TOKENS, &p.graph, &p.program));
+    problem_fill(&p, 4);
+    assert_true(floats_asked(&p, 0) <= ALL / 2 * 3 && n_asked_by_panels > ALL / 4);
     problem_clear(&p);
 }
 

@@ -200,7 +200,7 @@ static int has_families(const tile_chooser *t, const row_group *g)
         seen |= strip_lanes(&x), edges += strip_edges(&x);
         columns += most(x.src + x.n - most(x.src, end), 0), end = most(end, x.src + x.n);
     }
-    return edges > 0 && (double)edges < FAMILY_SHARE * (double)(g->n_rows * columns);
+    return edges > 0 && go_as_families((double)edges, (double)(g->n_rows * columns));
 }
 
 /* As many at a time as a chunk has room for, of those that have rows that somebody wants: together they fill the lanes

@@ -39,7 +39,8 @@ static void find_tokens(worker *w, const phase *ph, hga_id panel)
     hga_id v, n, first = 0, last = 0;
     panel_bounds(ph, panel, &v, &n);
     children_of(nodes, v, &list, &first);
-    last += children_of(nodes, v + n - 1, &list, &last) - 1;
+    const hga_id of_last = children_of(nodes, v + n - 1, &list, &last);
+    last += of_last - 1;
     for (hga_id s = stages_end(ph) - 1; !list && last >= first && s >= ph->stage && w->coming.n < KERNEL_AHEAD; s--)
         add_tokens(w, stage_of(w, s)->value, first, last);
 }

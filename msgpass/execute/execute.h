@@ -322,11 +322,11 @@ void drop_families(const worker *w, const row_group *g, const struct strip *x, h
 
 /* run_family.c: may the stage's scores, in this call, be a family's? Compute some; the worker is the context. */
 int families_are_fit(const worker *w, hga_id stage);
+void run_families(void *worker, const row_group *g, const struct strip *x, hga_id n);
 /* attend_panel.c: may edges be computed with those of other rows at all? */
 int goes_in_tiles(const worker *w, hga_id stage);
 /* run_kin.c: 0, and nothing done, where a panel has not equal families alone. */
 int run_kin(worker *w, hga_id stage, hga_id first, hga_id n, const hga_id *node);
-void run_families(void *worker, const row_group *g, const struct strip *x, hga_id n);
 
 /* run_tiles.c: compute a batch; the worker is the context. A group whose states are in its own place: row r's become
    the row's, for the rest of its edges; or all are normalised and stored. */

@@ -169,8 +169,8 @@ void ways_say_why(FILE *f)
         "where a "
         "call has\n             biases of edges\n"
         "  families   up to %d columns that a few rows have alone, where a tile would be under %.0f %% full; not with "
-        "positions, relative\n             keys or biases\n"
-        "  row by row the rest, and edges listed one by one; with relative keys or biases each head by itself\n",
+        "positions, slopes or\n             biases of edges, nor in bfloat16\n"
+        "  row by row the rest, and edges listed one by one; with biases or slopes each head by itself\n",
         100 * TILE_SHARE, KERNEL_FAMILY, 100 * FAMILY_SHARE);
 }
 

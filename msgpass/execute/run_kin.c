@@ -1,6 +1,6 @@
 /* run_kin.c: panels of equal families side by side, whose members attend to each other and to nobody else, as a level
    of a tree has them: all members at once, from their rows as they lie. What run_family.c does group by group, with the
-   same bits; but which rows have which columns is known without looking at any. */
+   same bits, but for the sign of NaN; and which rows have which columns is known without looking at any. */
 #include "stages.h"
 #include "sums.h"
 
@@ -16,13 +16,15 @@ static void note_segments(const hga_segments *s, void *context)
     if (!found->n++) found->families = *s;
 }
 
-/* Is each family's block on its own rows, one behind the other from row `first` on to the panel's end? */
+/* Is each family's block on its own rows, one behind the other from row `first` on to the panel's end, and no group of
+   sixteen ends within a family? */
 static int cover_panel(const hga_segments *s, hga_id first, hga_id n)
 {
     const hga_segment *one = &s->first;
     const hga_id members = one->n_rows;
-    return one->row == first && one->src == first && one->n_src == members && s->count * members == n &&
-           (s->count == 1 || (s->row_step == members && s->src_step == members)) && KERNEL_TILE % members == 0;
+    const int square = one->row == first && one->src == first && one->n_src == members,
+              in_step = s->count == 1 || (s->row_step == members && s->src_step == members);
+    return square && in_step && s->count * members == n && KERNEL_TILE % members == 0;
 }
 
 /* The columns of a family's members, as bits; 0: some member, or some column, has no edge. */
@@ -40,15 +42,15 @@ static int find_columns(const hga_segment *one, uint64_t *columns)
     return all == ((uint64_t)1 << one->n_rows) - 1;
 }
 
-/* Would choose_tiles.c let the groups go as families? */
-static int go_as_families(const uint64_t *columns, hga_id members)
+/* Would choose_tiles.c let groups of sixteen go as families? */
+static int groups_are_families(const uint64_t *columns, hga_id members)
 {
     hga_id edges = 0;
     for (hga_id r = 0; r < members; r++) edges += __builtin_popcountll(columns[r]);
-    return edges * (KERNEL_TILE / members) < FAMILY_SHARE * KERNEL_TILE * KERNEL_TILE;
+    return go_as_families((double)edges * (KERNEL_TILE / members), KERNEL_TILE * KERNEL_TILE);
 }
 
-/* Calls that add nothing to scores but what hangs on the column, and run all rows of the stage in all heads. */
+/* No types, no dropout, no order, no listed edges; all rows in all heads: else choose_tiles.c decides. */
 static int call_is_plain(const worker *w, hga_id stage)
 {
     const hga_relation *r = &w->plan->stage[stage].relation;
@@ -67,9 +69,9 @@ static int are_in_order(hga_id first, hga_id n, const hga_id *node)
 /* Have all of a field's rows their heads at one stride? */
 static int heads_are_alike(const bound_field *x, hga_id first, hga_id n)
 {
-    int ours = 0;
-    for (hga_id v = first; v < first + n && x->io_head != x->ws_head; v++) ours += bound_is_io(x, v);
-    return ours == 0 || ours == n;
+    hga_id callers = 0;
+    for (hga_id v = first; v < first + n && x->io_head != x->ws_head; v++) callers += bound_is_io(x, v);
+    return callers == 0 || callers == n;
 }
 
 static int rows_are_alike(const worker *w, hga_id stage, hga_id first, hga_id n)
@@ -136,8 +138,9 @@ int run_kin(worker *w, hga_id stage, hga_id first, hga_id n, const hga_id *node)
     const hga_segment *one = &found.families.first;
     const hga_id members = one->n_rows;
     if (found.n != 1 || !cover_panel(&found.families, first, n) || !find_columns(one, columns) ||
-        !go_as_families(columns, members))
+        !groups_are_families(columns, members))
         return 0;
+    /* the next families' columns, each `members` further on */
     for (hga_id r = members; r < KERNEL_KIN; r++) columns[r] = columns[r - members] << members;
     for (hga_id at = 0; at < n; at += KERNEL_KIN)
         run_members(w, stage, first + at, n - at < KERNEL_KIN ? n - at : KERNEL_KIN, one->weight, columns);

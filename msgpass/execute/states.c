@@ -211,7 +211,7 @@ void energy_panel(worker *w, hga_id stage, hga_id first, hga_id n, const hga_id 
 static void descend_rows(worker *w, hga_id stage, const pairs *p)
 {
     const hga_stage *s = stage_of(w, stage);
-    float *share = w->scalars[0], *rest = w->scalars[1], *whole = w->scalars[2], *one = w->scalars[3];
+    float *share = w->scalars[0], *rest = w->scalars[1], *whole = w->scalars[2], *of_above = w->scalars[3];
     const bound_field *state = field(w, s->value), *psi = field(w, s->gate), *keep = field(w, s->keep),
                       *out = field(w, s->out);
     hga_id heads = out->heads;
@@ -219,14 +219,14 @@ static void descend_rows(worker *w, hga_id stage, const pairs *p)
     for (hga_id i = 0, at = 0; i < p->n; i++, at += heads) {
         copy_scalars(heads, bound_lse(state, p->node[i]), share + at);
         load_scalars(psi, p->node[i], rest + at);
-        if (p->orphans) fill_scalars(heads, p->above[i] < 0 ? 0 : 1, one + at);
+        if (p->orphans) fill_scalars(heads, p->above[i] < 0 ? 0 : 1, of_above + at);
         if (p->above[i] < 0)
             fill_scalars(heads, 1, whole + at);
         else
             load_scalars(keep, p->above[i], whole + at);
     }
     w->plan->kernels->divide(p->n * heads, share, rest, whole, share, rest);
-    mix_open(&m, w, out, p->orphans ? one : NULL, share);
+    mix_open(&m, w, out, p->orphans ? of_above : NULL, share);
     m.of.ahead = &w->coming;
     for (hga_id i = 0; i < p->n; i++) {
         const hga_id v = p->node[i], u = p->above[i];
@@ -270,7 +270,10 @@ void descend_panel(worker *w, hga_id stage, hga_id first, hga_id n, const hga_id
     (void)first;
     for (hga_id at = 0, most = rows_at_once(w, out->heads); at < n; at += most) {
         find_pairs(w, stage, n - at < most ? n - at : most, node + at, !across, &p);
-        (across ? descend_across : descend_rows)(w, stage, &p);
+        if (across)
+            descend_across(w, stage, &p);
+        else
+            descend_rows(w, stage, &p);
     }
     if (!across && out->streams) w->plan->kernels->streamed();
 }

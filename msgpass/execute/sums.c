@@ -174,7 +174,7 @@ static int heads_lie_side_by_side(const bound_field *x)
 }
 
 /* Each row is one long one; all edges are alike but for masses. */
-static int families_are_long_rows(const worker *w, hga_id stage)
+static int families_go_as_rows(const worker *w, hga_id stage)
 {
     const hga_stage *s = stage_of(w, stage);
     const bound_field *x = field(w, s->value), *out = field(w, s->out);
@@ -182,7 +182,7 @@ static int families_are_long_rows(const worker *w, hga_id stage)
            heads_lie_side_by_side(x) && heads_lie_side_by_side(out);
 }
 
-/* 0: node v has too many children. */
+/* 0: node v has as many children as a chunk, or more. */
 static int find_family(const worker *w, const bound_field *x, int by_mass, hga_id v, family *f)
 {
     const hga_nodes *nodes = &w->plan->nodes;
@@ -202,7 +202,7 @@ void sum_panel(worker *w, hga_id stage, hga_id first, hga_id n, const hga_id *no
 {
     const hga_stage *s = stage_of(w, stage);
     const bound_field *x = field(w, s->value), *out = field(w, s->out);
-    const int long_rows = families_are_long_rows(w, stage);
+    const int long_rows = families_go_as_rows(w, stage);
     family f;
     for (hga_id i = 0; i < n; i++) {
         if (node[i] < 0) continue;

@@ -15,6 +15,7 @@ static const double TILE_SHARE = 0.45;
 /* A group with less of its pairs than this is better off with its families, each by itself, than in one tile
    (measured). */
 static const double FAMILY_SHARE = 0.45;
+static inline int go_as_families(double edges, double pairs) { return edges < FAMILY_SHARE * pairs; }
 
 /* ---- rows in pieces ---- */
 
