@@ -205,6 +205,25 @@ static void the_way_of_each_pair_is_told(void **state)
     hga_plan_destroy(plan), hga_graph_destroy(g);
 }
 
+/* bfloat16 that no instruction multiplies is slower in tiles, and that is said. */
+static void bfloat16_that_is_widened_is_told(void **state)
+{
+    (void)state;
+    for (int bf16 = 0; bf16 < 2; bf16++) {
+        hga_graph *g;
+        hga_program p;
+        hga_plan *plan;
+        char *text;
+        hga_options o = {.threads = 1, .isa = "ref", .precision = bf16 ? HGA_PRECISION_BF16 : HGA_PRECISION_F32};
+        assert_ok(hga_build("window left=8", 64, &g, &p));
+        assert_ok(hga_plan_create(g, &p, &(hga_shape){.n_heads = 2, .dim = 16}, &o, &plan));
+        assert_ok(hga_plan_explain(plan, &text));
+        assert_int_equal(strstr(text, "  bfloat16   ref multiplies none") != NULL, bf16);
+        hga_text_free(text);
+        hga_plan_destroy(plan), hga_graph_destroy(g);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -213,6 +232,7 @@ int main(void)
         cmocka_unit_test(the_rows_of_each_domain_are_told),
         cmocka_unit_test(the_rows_of_the_largest_phase_are_told),
         cmocka_unit_test(the_way_of_each_pair_is_told),
+        cmocka_unit_test(bfloat16_that_is_widened_is_told),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -165,7 +165,7 @@ static void say_plan(FILE *f, const hga_plan *plan, const pair_ways *ways)
     for (hga_id i = 0; i < plan->program.n_stages; i++) say_stage(f, plan, i, &ways[i]);
     for (hga_id i = 0; i < plan->program.n_stages; i++)
         if (ways[i].looked_at) {
-            ways_say_why(f);
+            ways_say_why(f, plan);
             break;
         }
     parts_say(f, plan);

@@ -161,7 +161,7 @@ void ways_say(FILE *f, const hga_plan *plan, const pair_ways *x)
     fputc('\n', f);
 }
 
-void ways_say_why(FILE *f)
+void ways_say_why(FILE *f, const hga_plan *plan)
 {
     fprintf(
         f,
@@ -172,6 +172,9 @@ void ways_say_why(FILE *f)
         "positions, slopes or\n             biases of edges, nor in bfloat16\n"
         "  row by row the rest, and edges listed one by one; with biases or slopes each head by itself\n",
         100 * TILE_SHARE, KERNEL_FAMILY, 100 * FAMILY_SHARE);
+    if (plan->bf16_rows && !plan->kernels->attend_tile_bf16)
+        fprintf(f, "  bfloat16   %s multiplies none: tiles widen keys and values anew, and float32 is faster there\n",
+                plan->kernels->isa);
 }
 
 json_t *ways_json(const pair_ways *x)

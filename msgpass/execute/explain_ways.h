@@ -18,7 +18,7 @@ typedef struct pair_ways {
 hga_status ways_find(const hga_plan *plan, pair_ways ways[HGA_MAX_STAGES]);
 /* A line for a stage that has some; and one that tells why, where there was such a line. */
 void ways_say(FILE *f, const hga_plan *plan, const pair_ways *ways);
-void ways_say_why(FILE *f);
+void ways_say_why(FILE *f, const hga_plan *plan);
 /* {tiles, places, families, rows, panels, looked_at} */
 json_t *ways_json(const pair_ways *ways);
 
