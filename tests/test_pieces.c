@@ -72,8 +72,8 @@ static int blocks_go_together(hga_id n, const hga_block *block, hga_id n_blocks)
     return together;
 }
 
-/* Spans of more than 64 tokens are on two levels of 256 tokens and three of 512; causal graphs, which grow, have them together
-   however short they are. */
+/* Spans of more than 64 tokens are on two levels of 256 tokens and three of 512; causal graphs, which grow, have them
+   together however short they are. */
 static void rows_go_together_where_several_have_a_column(void **state)
 {
     (void)state;
