@@ -334,12 +334,31 @@ static void run_items(worker *w, int64_t first, int64_t end)
     w->coming.n = 0;
 }
 
-static void run_some_items(worker *w, int64_t first, int64_t end)
+/* Items of a slice, one behind the other, and the number of each in the plan's order; and of what comes behind them. */
+typedef struct some_items {
+    int64_t n, number[KERNEL_TILE + 1];
+    wave_item item[KERNEL_TILE];
+} some_items;
+
+/* From number i on: pieces as many as may go together, of others one. */
+static void list_some_items(const worker *w, int64_t i, int64_t end, some_items *x)
 {
     const row_bits *items = &w->workspace->slice.items;
-    for (int64_t i = bits_next(items, first, end); i < end; i = bits_next(items, i + 1, end)) {
-        open_heads(w, w->plan->waves.item[i]);
-        if (!run_pieces(w, &w->plan->waves.item[i], 1)) run_item(w, w->plan->waves.item[i]);
+    const wave_item *item = w->plan->waves.item;
+    const hga_id most = w->plan->phase[item[i].phase].job == JOB_PIECES ? KERNEL_TILE : 1;
+    for (x->n = 0; x->n < most && i < end; i = bits_next(items, i + 1, end))
+        x->number[x->n] = i, x->item[x->n++] = item[i];
+    x->number[x->n] = i;
+}
+
+static void run_some_items(worker *w, int64_t first, int64_t end)
+{
+    some_items x;
+    for (int64_t i = bits_next(&w->workspace->slice.items, first, end), done; i < end; i = x.number[done]) {
+        list_some_items(w, i, end, &x);
+        open_heads(w, x.item[0]);
+        done = run_pieces(w, x.item, x.n);
+        if (!done) run_item(w, x.item[0]), done = 1;
     }
 }
 
