@@ -123,6 +123,36 @@ static void rows_that_meet_are_in_tiles(void **state)
     }
 }
 
+static int64_t n_tiles;
+static void watch_tile(const kernel_tile *t) { n_tiles++, watched->attend_tile(t); }
+
+/* Tiles of an execution of the first `asked` rows; 0: of all. */
+static int64_t count_tiles(problem *p, hga_id asked)
+{
+    hga_plan *plan;
+    hga_workspace *own;
+    assert_ok(hga_plan_create(p->graph, &p->program, &p->shape, &(hga_options){.threads = 1, .ranges = 1}, &plan));
+    assert_ok(hga_workspace_create(plan, &own));
+    kernel_table watching = *plan->kernels;
+    watched = plan->kernels, plan->kernels = &watching;
+    watching.attend_tile = watch_tile, n_tiles = 0, p->io.n_rows = asked;
+    assert_ok(hga_plan_execute(plan, own, &p->io));
+    plan->kernels = watched;
+    hga_workspace_destroy(own), hga_plan_destroy(plan);
+    return n_tiles;
+}
+
+static void rows_that_are_asked_for_go_together(void **state)
+{
+    (void)state;
+    problem p;
+    open_rows(&p, 4, 1, &shapes[0]);
+    const int64_t all = count_tiles(&p, 0);
+    assert_true(all > 0);
+    assert_int_equal(count_tiles(&p, ROWS), all);
+    problem_clear(&p);
+}
+
 /* ---- numbers ---- */
 
 static void rows_that_meet_are_what_the_oracle_says(void **state)
@@ -239,6 +269,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rows_go_together_where_several_have_a_column),
         cmocka_unit_test(rows_that_meet_are_in_tiles),
+        cmocka_unit_test(rows_that_are_asked_for_go_together),
         cmocka_unit_test(rows_that_meet_are_what_the_oracle_says),
         cmocka_unit_test(rows_that_meet_are_what_the_plain_executor_says),
         cmocka_unit_test(what_is_not_finite_stays_with_those_who_see_it),
