@@ -107,7 +107,7 @@ static int run_sample(const typed_attend *a, const attend_io *all, hga_id sample
     TRY(gradients_bind_dropout(&a->gradients, m, &one));
     TRY(gradients_wanted(&a->gradients) ? gradients_run(m, &a->options, all, sample, &one, g)
                                         : execute(m, &a->options, &one));
-    if (sample == 0 && a->node_map) TRY(model_put_node_map(m, &t->node_map)); /* all samples have one graph */
+    if (sample == 0 && a->node_map) TRY(node_ids_put(&m->map, m->graph, &t->node_map)); /* all samples have one graph */
     int64_t heads = (int64_t)one.out_rows * all->query.heads, columns = all->value.columns;
     r->rows = one.out_rows;
     if (!r->out) TRY(take(all->query.samples * heads * columns, sizeof *r->out, &r->out));

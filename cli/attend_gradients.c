@@ -288,10 +288,10 @@ static void add_heads(const float *x, int64_t rows, int64_t heads, int64_t narro
 }
 
 /* Nodes in the caller's ids. */
-static void add_nodes(const model *m, const float *x, int64_t nodes, int64_t columns, float *sum)
+static void add_nodes(const node_ids *map, const float *x, hga_id nodes, int64_t columns, float *sum)
 {
-    for (int64_t i = 0; i < nodes; i++)
-        for (int64_t c = 0; c < columns; c++) sum[i * columns + c] += x[(m->node_of ? m->node_of[i] : i) * columns + c];
+    for (hga_id i = 0; i < nodes; i++)
+        for (int64_t c = 0; c < columns; c++) sum[i * columns + c] += x[node_ids_at(map, i) * columns + c];
 }
 
 void gradients_add_sample(const model *m, const attend_io *one, hga_id sample, const sample_gradients *s,
@@ -305,7 +305,7 @@ void gradients_add_sample(const model *m, const attend_io *one, hga_id sample, c
             int64_t in_use = s->n[i] / t->rows / t->columns;
             add_heads(s->of[i], t->rows, in_use, t->heads, t->columns, g->sum[i] + sample * t->array.count);
         } else if (i == GRADIENT_NODE_POS || i == GRADIENT_LOG_MASS)
-            add_nodes(m, s->of[i], nodes, s->n[i] / nodes, g->sum[i]);
+            add_nodes(&m->map, s->of[i], nodes, s->n[i] / nodes, g->sum[i]);
         else if (i == GRADIENT_REL_BIAS && one->rel_bias_shared)
             add_heads(s->of[i], s->n[i] / heads, heads, 1, 1, g->sum[i]);
         else

@@ -188,8 +188,8 @@ static int reorder_node_pos(const model *m, const npy *p, float **out)
 {
     int64_t columns = p->dim[1];
     int status = take(p->count, sizeof **out, out);
-    for (hga_id i = 0; status == CLI_GOOD && i < m->n_node_of; i++)
-        memcpy(*out + m->node_of[i] * columns, p->real + i * columns, (size_t)columns * sizeof **out);
+    for (hga_id i = 0; status == CLI_GOOD && i < m->map.n; i++)
+        memcpy(*out + node_ids_at(&m->map, i) * columns, p->real + i * columns, (size_t)columns * sizeof **out);
     return status;
 }
 
@@ -204,8 +204,8 @@ static int bind_node_pos(const char *path, const model *m, attend_io *a)
     if (p->n_dims != 2 || p->dim[0] != nodes || p->dim[1] < 1 || p->dim[1] > INT32_MAX)
         return complain(CLI_DATA, "%s: has the shape %s, not [nodes = %d][columns]", p->path,
                         npy_shape(p->n_dims, p->dim, shape), nodes);
-    if (m->node_of) status = reorder_node_pos(m, p, &a->node_pos_of);
-    a->io.node_pos = m->node_of ? a->node_pos_of : p->real, a->io.n_node_pos = nodes;
+    if (m->map.id) status = reorder_node_pos(m, p, &a->node_pos_of);
+    a->io.node_pos = m->map.id ? a->node_pos_of : p->real, a->io.n_node_pos = nodes;
     a->shape.pos_dim = (hga_id)p->dim[1];
     return status;
 }

@@ -85,7 +85,7 @@ static int prepare(shared_call *c)
     if (world_speaks() && !a->tensors.quiet) tensor_file_say(&io->query);
     if (world_speaks() && !a->tensors.quiet) TRY(ordered_say(&c->model));
     if (world_speaks() && a->node_map) TRY(outfile_open(a->node_map, &c->node_map));
-    if (world_speaks() && a->node_map) TRY(model_put_node_map(&c->model, &c->node_map));
+    if (world_speaks() && a->node_map) TRY(node_ids_put(&c->model.map, c->model.graph, &c->node_map));
 done:
     return status;
 }

@@ -61,7 +61,7 @@ int run_build(int argc, char **argv)
     TRY(complain_of(hga_program_to_json(&m.program, m.graph, &program), CLI_USAGE, m.title));
     graph_source source = {m.graph, &m.program, program, main_relation(&m.program), m.title, &names};
     if (a.node_map) TRY(outfile_open(a.node_map, &map));
-    if (a.node_map) TRY(model_put_node_map(&m, &map));
+    if (a.node_map) TRY(node_ids_put(&m.map, m.graph, &map));
     TRY(graph_write(&source, &a.target));
     TRY(outfile_keep(&map));
 done:

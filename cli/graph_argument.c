@@ -73,6 +73,8 @@ static int build_graph(graph_argument *a, graph_file *out)
     a->title = a->built.title;
     out->graph = hga_graph_retain(a->built.graph);
     out->program = a->built.program;
+    out->map = a->built.map, a->built.map = (node_ids){0};
+    out->in_order = 1;
     TRY(complain_of(hga_program_to_json(&out->program, out->graph, &out->text), CLI_USAGE, a->title));
 done:
     return status;

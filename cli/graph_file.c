@@ -46,13 +46,13 @@ static int import_tree(const char *path, const npy *parents, int depth_first, gr
     int status = CLI_GOOD;
     if (parents) return complain(CLI_USAGE, "%s: is a tree and takes no other parents", path);
     TRY(tree_file_read(path, &tree));
-    TRY(take(tree.n, sizeof *out->node_of, &out->node_of));
-    out->n_node_of = tree.n;
-    h.parent = tree.parent, h.n_parent = tree.n, h.node_of = out->node_of;
+    TRY(node_ids_make(tree.n, &out->map));
+    h.parent = tree.parent, h.n_parent = tree.n, h.node_of = out->map.id;
     h.leaves = depth_first ? HGA_LEAVES_DEPTH_FIRST : HGA_LEAVES_BY_ID;
     TRY(complain_of(hga_build_hsa(&h, &out->graph, &out->program), CLI_DATA, path));
     out->in_order = tree.name_at != NULL;
-    TRY(tree_file_name(&tree, out->node_of, &out->graph));
+    TRY(node_ids_fit(out->graph, path, &out->map));
+    TRY(tree_file_name(&tree, out->map.id, &out->graph));
     TRY(complain_of(hga_program_to_json(&out->program, out->graph, &out->text), CLI_DATA, path));
 done:
     hga_tree_clear(&tree);
@@ -76,9 +76,9 @@ static int import_edges(const char *path, const npy *parents, int depth_first, g
     if (parents) wish.parents = parents->whole, wish.n_parents = (hga_id)parents->count;
     TRY(complain_of(hga_graph_read(NULL, path, &wish, &out->graph, &out->text), CLI_DATA, path));
     if (map.n_graphs) {
-        TRY(take(map.n[0], sizeof *out->node_of, &out->node_of));
-        out->n_node_of = map.n[0];
-        memcpy(out->node_of, map.id[0], (size_t)map.n[0] * sizeof *out->node_of);
+        TRY(node_ids_make(map.n[0], &out->map));
+        memcpy(out->map.id, map.id[0], (size_t)map.n[0] * sizeof *out->map.id);
+        TRY(node_ids_fit(out->graph, path, &out->map));
     }
     say_twice(path, out->graph);
     if (out->text)
@@ -117,6 +117,7 @@ int graph_file_coarsen(const char *path, const char *name, const hga_id *size, h
     TRY(complain_of(hga_graph_coarsen(f->graph, size, n_sizes, &coarse), CLI_DATA, path));
     hga_graph_destroy(f->graph);
     f->graph = coarse;
+    TRY(node_ids_fit(coarse, path, &f->map));
     hga_text_free(f->text);
     f->text = NULL;
     TRY(attend_all(path, f));
@@ -137,7 +138,7 @@ void graph_file_clear(graph_file *f)
 {
     hga_graph_destroy(f->graph);
     hga_text_free(f->text);
-    free(f->node_of);
+    node_ids_clear(&f->map);
     *f = (graph_file){0};
 }
 

@@ -5,6 +5,7 @@
 #include <argp.h>
 
 #include "complain.h"
+#include "node_ids.h"
 #include "npy.h"
 #include "picture_file.h"
 
@@ -15,9 +16,8 @@ typedef struct graph_file {
     hga_program program;
     char *text;
     char lacks[256];
-    hga_id *node_of; /* [n_node_of] the graph's id of each of the file's nodes; NULL: the same */
-    hga_id n_node_of;
-    int in_order; /* tokens are in reading order, and the file's numbers nobody's business */
+    node_ids map; /* from the file's nodes */
+    int in_order; /* tokens are in reading order, and the file's numbers nobody's business; or they were told */
 } graph_file;
 /* A graph's file, or a tree's (tree_file.h), on which HSA is the program. `parents` is the name of a .npy file, NULL
    without. */

@@ -93,10 +93,14 @@ int row_tensors_read(const weighing *w, const graph_file *f, const char *path, r
     const double *scale = w->scale != 0 ? &w->scale : NULL;
     int status = CLI_GOOD;
     *out = (row_tensors){.path = path};
-    if (f->node_of && !f->in_order)
-        tree_file_tell(path, f->node_of, f->n_node_of, hga_graph_nodes(f->graph).level_ptr[1], 1);
+    if (f->map.id && !f->in_order) tree_file_tell(path, f->map.id, f->map.n, hga_graph_nodes(f->graph).level_ptr[1], 1);
     if (!score_stage(&f->program)) return complain(CLI_USAGE, "--query: nothing in %s depends on queries", path);
-    out->m = (model){.graph = f->graph, .program = f->program, .tree_heads = 1, .from_file = 1, .title = strdup(path)};
+    out->m = (model){.graph = f->graph,
+                     .program = f->program,
+                     .map = f->map,
+                     .tree_heads = 1,
+                     .from_file = 1,
+                     .title = strdup(path)};
     if (!out->m.title) return complain(CLI_OUTSIDE, "out of memory");
     TRY(read_tensors(f, w, &out->io));
     TRY(modifiers_put(&w->modifiers, &out->m));

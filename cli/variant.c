@@ -136,23 +136,9 @@ void model_clear(model *m)
     hga_graph_destroy(m->ordered);
     free(m->order);
     free(m->title);
-    free(m->node_of);
+    node_ids_clear(&m->map);
     free(m->alpha);
     *m = (model){0};
-}
-
-int model_put_node_map(const model *m, outfile *out)
-{
-    int32_t *id = NULL;
-    int64_t n = hga_graph_nodes(m->graph).n;
-    int status = CLI_GOOD;
-    TRY(take(n, sizeof *id, &id));
-    for (int64_t v = 0; v < n; v++) id[m->node_of ? m->node_of[v] : v] = (int32_t)v;
-    TRY(npy_write_whole(out, id, 1, &n));
-    TRY(outfile_flush(out));
-done:
-    free(id);
-    return status;
 }
 
 hga_id main_relation(const hga_program *p)

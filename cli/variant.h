@@ -5,7 +5,7 @@
 #include <argp.h>
 #include <stdio.h>
 
-#include "outfile.h"
+#include "node_ids.h"
 #include "parameter.h"
 #include "rows.h"
 
@@ -31,9 +31,8 @@ typedef struct model_tensors {
 typedef struct model {
     hga_graph *graph;
     hga_program program;
-    char *title;     /* "bpt k=4" */
-    hga_id *node_of; /* [n_node_of], the graph's id of each of the caller's nodes; NULL: the same */
-    hga_id n_node_of;
+    char *title; /* "bpt k=4" */
+    node_ids map;
     hga_id tree_heads; /* more than 1: rows are token * tree_heads + head, and there is one head */
     float *alpha;      /* [n_alpha], the weights of levels, NULL without */
     hga_id n_alpha;
@@ -45,10 +44,6 @@ typedef struct model {
 /* tensors NULL: `tokens` must be among the parameters. */
 int model_build(const typed_variant *typed, const model_tensors *tensors, model *out);
 void model_clear(model *m);
-
-/* Write [nodes] int32 to a file that is open: the caller's id of each node of the graph, which is its own where the
-   caller gave no tree. It is still to be kept. */
-int model_put_node_map(const model *m, outfile *out);
 
 /* The parameters alone, defaults filled in; release with settings_clear. *v gets the variant, NULL for a file's. */
 int variant_settings(const typed_variant *typed, settings *out, const hga_variant **v);

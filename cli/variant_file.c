@@ -39,14 +39,13 @@ int make_from_file(const variant_job *job, model *out)
     int by_id = setting_id(job->settings, "leaves") == 0;
     TRY(graph_file_import(job->path, setting_array(job->settings, "parents"), !by_id, &f));
     TRY(put_under_clusters(job, &f));
-    if (f.node_of && !f.in_order)
-        tree_file_tell(job->path, f.node_of, f.n_node_of, hga_graph_nodes(f.graph).level_ptr[1], by_id);
+    if (f.map.id && !f.in_order)
+        tree_file_tell(job->path, f.map.id, f.map.n, hga_graph_nodes(f.graph).level_ptr[1], by_id);
     if (!f.text) TRY(complain(CLI_DATA, "%s: has no program (%s)", job->path, f.lacks));
     out->graph = hga_graph_retain(f.graph);
     out->program = f.program;
     out->from_file = 1;
-    out->node_of = f.node_of, out->n_node_of = f.n_node_of;
-    f.node_of = NULL;
+    out->map = f.map, f.map = (node_ids){0};
     hga_id how = setting_id(job->settings, "order");
     if (how && !job->takes_order)
         TRY(complain(CLI_USAGE, "order: changes nothing here; it is for attend, bench, explain and inspect"));

@@ -44,14 +44,14 @@ static int make_from_parent(const variant_job *job, const npy *parent, model *ou
     hga_hsa h;
     TRY(count_leaves(parent, &leaves));
     TRY(check_tokens(job->settings, leaves));
-    TRY(take(parent->count, sizeof *out->node_of, &out->node_of));
-    out->n_node_of = (hga_id)parent->count;
+    TRY(node_ids_make((hga_id)parent->count, &out->map));
     TRY(settings_fill(job->settings, job->variant, &h));
-    h.node_of = out->node_of;
+    h.node_of = out->map.id;
     TRY(complain_of(job->variant->build(&h, &out->graph, &out->program), CLI_DATA, parent->path));
-    if (h.leaves == HGA_LEAVES_DEPTH_FIRST) tree_file_tell(parent->path, out->node_of, out->n_node_of, leaves, 0);
+    TRY(node_ids_fit(out->graph, parent->path, &out->map));
+    if (h.leaves == HGA_LEAVES_DEPTH_FIRST) tree_file_tell(parent->path, out->map.id, out->map.n, leaves, 0);
     const hga_tree *tree = setting_tree(job->settings, "parent");
-    if (tree) TRY(tree_file_name(tree, out->node_of, &out->graph));
+    if (tree) TRY(tree_file_name(tree, out->map.id, &out->graph));
 done:
     return status;
 }

@@ -105,6 +105,30 @@ python3 -c 'import numpy as np; [np.save(f"s.{x}.npy", np.concatenate([np.load(f
 fact its_samples_go_back_alone near r.dq.npy s.dq.npy 1e-5
 fact their_keys_too near r.dk.npy s.dk.npy 1e-5
 
+# ---- clusters over a file of edges ----
+
+# The file has 17 nodes, the graph 17 + 5 + 2: each has its row in files of nodes, as the graph that is written has them.
+python3 -c '
+import numpy as np
+r = np.random.default_rng(3)
+np.save("g17.npy", np.unique(np.concatenate([r.integers(0, 17, (68, 2)), np.stack([np.arange(17)] * 2, 1)]), axis=0).astype("i4"))
+np.save("x17.npy", r.normal(size=(17, 1, 8)).astype("f4"))
+np.save("p24.npy", r.normal(size=(24, 3)).astype("f4"))'
+clusters() { # clusters NAME WORDS..
+    "$hga" attend "${@:2}" --query x17.npy --key x17.npy --value x17.npy --quiet --out $1.o.npy --node-map $1.map.npy --node-pos p24.npy \
+        --grad-out x17.npy --grad-node-pos $1.dp.npy --grad-log-mass $1.dm.npy
+}
+if "$hga" export g17.npy --tree metis:4,4 -o g17.json 2>no_metis; then
+    fact clusters_over_a_file_go_back clusters a graph=g17.npy -p tree=metis:4,4
+    fact the_graph_that_is_written_does clusters b graph=g17.json
+    for x in o map dp dm; do fact "${x}_of_clusters_is_the_written_graphs" same_bytes a.$x.npy b.$x.npy; done
+    fact each_of_24_nodes_is_itself python3 -c 'import numpy as np; assert np.array_equal(np.load("a.map.npy"), np.arange(24))'
+    fact clusters_in_an_order_go_back clusters c graph=g17.npy -p tree=metis:4,4 -p order=rcm
+    for x in o dp dm; do fact "${x}_of_clusters_in_an_order_comes_back" near c.$x.npy b.$x.npy 1e-5; done
+else
+    fact without_metis_there_are_no_clusters holds no_metis METIS
+fi
+
 # ---- dropout ----
 
 drop() { "$hga" attend dense --quiet --query q.bnhd.npy --key k.bnhd.npy --value v.bnhd.npy --out $1 "${@:2}"; }

@@ -165,6 +165,19 @@ fact which_row_is_which_token_is_said shows said_of_rows 'rows are the leaves by
 "$hga" view scattered.csv --parents up.npy --query q4.npy --key q4.npy --quiet -o rows.html 2>said_of_rows
 fact in_the_viewer_too shows said_of_rows 'rows are the leaves by id: 3 4 5 6'
 
+# Positions of nodes go by the file's numbers, of which the graph's 0 .. 6 are 3 4 5 6 1 2 0.
+"$npy" make by_file.npy f4 7,1 6,4,5,0,1,2,3
+"$npy" make by_graph.npy f4 7,1 0,1,2,3,4,5,6
+"$hga" export scattered.csv --parents up.npy -o scattered.json
+rows_of() { "$hga" inspect "$@" --row 2 --query q4.npy --key q4.npy 2>/dev/null; }
+rows_of scattered.json --node-pos by_graph.npy >row.txt
+rows_of scattered.json >plain.txt
+fact positions_change_weights exits 1 cmp -s row.txt plain.txt
+for source in "scattered.csv --parents up.npy" "graph=scattered.csv -p parents=@up.npy"; do
+    rows_of $source --node-pos by_file.npy >by_file.txt
+    fact "positions_of_nodes_go_by_the_numbers_of_${source%% *}" same_bytes by_file.txt row.txt
+done
+
 # ---- a long text ----
 
 build htransformer --tokens 200000 -o long.json

@@ -133,6 +133,14 @@ fact so_have_positions goes_back 2 "node-pos log-mass" .npy dense --node-pos pos
 fact dropout_goes_back goes_back 3 "$qkv" .npy $h --dropout 0.3 --seed 5
 fact the_log_sum_exps_gradient_is_shared goes_back 3 "$qkv" .npy $h --grad-lse glse.npy
 fact a_graph_in_an_order_goes_back goes_back 3 "$qkv log-mass edge-bias node-pos" .npy graph=mesh.npy -p order=metis --edge-bias mesh_bias.npy --node-pos pos.npy --grad-lse glse.npy
+if "$alone" export mesh.npy --tree metis:8,8 -o clusters.json 2>no_metis; then
+    nodes=$("$alone" inspect clusters.json | sed -n '1s/.*, \([0-9]*\) nodes$/\1/p')
+    python3 -c 'import sys, numpy as np; np.save("cpos", np.random.default_rng(2).normal(size=(int(sys.argv[1]), 3)).astype("f4"))' "$nodes"
+    fact clusters_over_a_file_go_back goes_back 3 "$qkv log-mass node-pos" .npy graph=mesh.npy -p tree=metis:8,8 --node-pos cpos.npy
+    fact and_in_an_order goes_back 2 "$qkv log-mass node-pos" .npy graph=mesh.npy -p tree=metis:8,8 -p order=rcm --node-pos cpos.npy
+else
+    fact without_metis_there_are_no_clusters holds no_metis METIS
+fi
 prefix=t
 fact ranks_without_a_token_go_back goes_back 8 "$qkv" .npy dense
 prefix=b
