@@ -16,6 +16,18 @@ hga_id bound_rows(const hga_graph *g, const hga_program *p, hga_binding binding,
     return hga_program_rows(p, g, f, &first, &n) == HGA_OK ? n : 0;
 }
 
+int32_t types_read(const hga_graph *g, const hga_program *p, hga_message message)
+{
+    int32_t most = 0;
+    for (hga_id i = 0; i < p->n_stages; i++) {
+        hga_id relation = p->stage[i].relation;
+        if (p->stage[i].message != message) continue;
+        int32_t types = relation >= 0 ? hga_graph_relation(g, relation).n_types : 1;
+        if (most < 1 || types > most) most = types > 1 ? types : 1;
+    }
+    return most;
+}
+
 const hga_stage *score_stage(const hga_program *p)
 {
     for (hga_id i = 0; i < p->n_stages; i++)

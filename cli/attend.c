@@ -167,6 +167,7 @@ int run_attend(int argc, char **argv)
     a.options.dropout = (float)a.gradients.dropout;
     if (world_ranks() > 1) return attend_ranks(&a);
     TRY(attend_io_read(&a.tensors.paths, a.tensors.layout, &all));
+    TRY(modifiers_read(&a.modifiers, &all));
     TRY(gradients_open(&a.gradients, &a.variant, &all, &g));
     TRY(targets_open(&a, &t));
     for (hga_id s = 0; s < all.query.samples; s++) TRY(run_sample(&a, &all, s, &m, &g, &r, &t));

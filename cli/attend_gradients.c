@@ -209,10 +209,7 @@ static void find_shape(const model *m, const attend_io *one, gradient_of of, int
     *n_dims = 1;
     switch (of) {
     case GRADIENT_REL_KEY: shape_like(&one->rel_key, n_dims, dim); return;
-    case GRADIENT_REL_BIAS:
-        shape_like(&one->rel_bias, n_dims, dim);
-        if (one->rel_bias_shared) *n_dims = one->rel_bias_shared, dim[1] = 1;
-        return;
+    case GRADIENT_REL_BIAS: shape_like(&one->rel_bias, n_dims, dim); return;
     case GRADIENT_NODE_POS: shape_like(&one->node_pos, n_dims, dim); return;
     case GRADIENT_EDGE_BIAS: shape_like(&one->edge_bias, n_dims, dim); return;
     case GRADIENT_ALPHA: dim[0] = one->io.n_type_scale; return;
@@ -267,7 +264,7 @@ static int64_t engine_count(const model *m, const attend_io *one, gradient_of of
     int wide = one->shape.n_heads == 1 && heads > 1; /* trees by head: a key and value for each query head */
     switch (of) {
     case GRADIENT_REL_KEY: return one->rel_key.count;
-    case GRADIENT_REL_BIAS: return one->rel_bias.count;
+    case GRADIENT_REL_BIAS: return (int64_t)one->io.n_rel_bias * one->shape.n_heads;
     case GRADIENT_EDGE_BIAS: return one->edge_bias.count;
     case GRADIENT_ALPHA: return one->io.n_type_scale;
     case GRADIENT_NODE_POS: return one->node_pos.count;

@@ -30,6 +30,17 @@ static int check_pairs(const tensor_file *q, const tensor_file *k, const tensor_
     return CLI_GOOD;
 }
 
+int attend_io_read_tables(const attend_paths *paths, attend_io *a)
+{
+    int status = CLI_GOOD;
+    if (paths->rel_key) TRY(npy_read_real(paths->rel_key, &a->rel_key));
+    if (paths->rel_bias) TRY(npy_read_real(paths->rel_bias, &a->rel_bias));
+    if (paths->node_pos) TRY(npy_read_real(paths->node_pos, &a->node_pos));
+    if (paths->edge_bias) TRY(npy_read_real(paths->edge_bias, &a->edge_bias));
+done:
+    return status;
+}
+
 int attend_io_read(const attend_paths *paths, tensor_layout layout, attend_io *a)
 {
     int status = CLI_GOOD;
@@ -37,6 +48,7 @@ int attend_io_read(const attend_paths *paths, tensor_layout layout, attend_io *a
     TRY(tensor_file_read(paths->key, layout, &a->key));
     TRY(tensor_file_read(paths->value, layout, &a->value));
     TRY(check_pairs(&a->query, &a->key, &a->value));
+    TRY(attend_io_read_tables(paths, a));
 done:
     return status;
 }
@@ -48,6 +60,7 @@ int attend_io_read_sizes(const attend_paths *paths, tensor_layout layout, attend
     TRY(tensor_file_read_sizes(paths->key, layout, &a->key));
     TRY(tensor_file_read_sizes(paths->value, layout, &a->value));
     TRY(check_pairs(&a->query, &a->key, &a->value));
+    TRY(attend_io_read_tables(paths, a));
 done:
     return status;
 }
@@ -66,6 +79,12 @@ attend_io attend_io_sample(const attend_io *all, hga_id sample)
     return (attend_io){.query = sample_of(&all->query, sample),
                        .key = sample_of(&all->key, sample),
                        .value = sample_of(&all->value, sample),
+                       .rel_key = all->rel_key,
+                       .rel_bias = all->rel_bias,
+                       .node_pos = all->node_pos,
+                       .edge_bias = all->edge_bias,
+                       .sink = all->sink,
+                       .slopes = all->slopes,
                        .borrowed = 1};
 }
 
@@ -111,40 +130,31 @@ done:
 
 /* ---- the other tensors ---- */
 
-/* [types] or [types][1] -> [types][columns] */
-static int repeat_columns(hga_id columns, npy *a)
-{
-    float *wide = NULL;
-    int status = take(a->count * columns, sizeof *wide, &wide);
-    if (status) return status;
-    for (int64_t i = 0; i < a->count * columns; i++) wide[i] = a->real[i / columns];
-    free(a->real);
-    a->real = wide;
-    a->n_dims = 2;
-    a->dim[1] = columns;
-    a->count *= columns;
-    return CLI_GOOD;
-}
+/* [types] or [types][1] */
+static int has_one_column(const npy *a) { return a->n_dims == 1 || (a->n_dims == 2 && a->dim[1] == 1); }
 
-/* [types][columns], or one column for all where `sharing` is there to be told the axes of such a file; at
-   least as many types as the edges have */
-static int read_types(const char *path, const model *m, hga_id columns, int *sharing, npy *a)
+/* [types][columns], or one column for all where it may be shared; at least as many types as the edges have */
+static int check_types(const npy *a, const model *m, hga_id columns, int shared)
 {
     char shape[200];
-    int status = npy_read_real(path, a);
-    if (status == CLI_GOOD && sharing && (a->n_dims == 1 || (a->n_dims == 2 && a->dim[1] == 1))) {
-        *sharing = a->n_dims;
-        status = repeat_columns(columns, a);
-    }
-    if (status) return status;
-    if (a->n_dims != 2 || a->dim[1] != columns)
+    if (!shared && (a->n_dims != 2 || a->dim[1] != columns))
         return complain(CLI_DATA, "%s: has the shape %s, not [types][%d]", a->path, npy_shape(a->n_dims, a->dim, shape),
                         columns);
-    int32_t types = hga_graph_relation(m->graph, score_stage(&m->program)->relation).n_types;
+    int32_t types = types_read(m->graph, &m->program, HGA_SCORE);
     if (a->dim[0] < types || a->dim[0] > INT32_MAX)
         return complain(CLI_DATA, "%s: has %lld types, the edges of %s have %d", a->path, (long long)a->dim[0],
                         m->title, types);
     return CLI_GOOD;
+}
+
+/* A column a head of biases that have one for all. */
+static int widen_bias(attend_io *a)
+{
+    int64_t heads = a->shape.n_heads, n = a->rel_bias.count * heads;
+    int status = take(n, sizeof *a->wide_bias, &a->wide_bias);
+    for (int64_t i = 0; status == CLI_GOOD && i < n; i++) a->wide_bias[i] = a->rel_bias.real[i / heads];
+    a->io.rel_bias = a->wide_bias;
+    return status;
 }
 
 static int bind_types(const attend_paths *paths, const model *m, attend_io *a)
@@ -152,12 +162,14 @@ static int bind_types(const attend_paths *paths, const model *m, attend_io *a)
     int status = CLI_GOOD;
     if (paths->rel_bias && m->tree_heads > 1)
         TRY(complain(CLI_USAGE, "--rel-bias: trees that differ by head have one bias for all; use --edge-bias"));
-    if (paths->rel_key) TRY(read_types(paths->rel_key, m, a->shape.dim, NULL, &a->rel_key));
-    if (paths->rel_bias) TRY(read_types(paths->rel_bias, m, a->shape.n_heads, &a->rel_bias_shared, &a->rel_bias));
+    a->rel_bias_shared = has_one_column(&a->rel_bias);
+    if (paths->rel_key) TRY(check_types(&a->rel_key, m, a->shape.dim, 0));
+    if (paths->rel_bias) TRY(check_types(&a->rel_bias, m, a->shape.n_heads, a->rel_bias_shared));
     a->io.rel_key = a->rel_key.real;
     a->io.n_rel_key = (hga_id)a->rel_key.dim[0];
     a->io.rel_bias = a->rel_bias.real;
     a->io.n_rel_bias = (hga_id)a->rel_bias.dim[0];
+    if (a->rel_bias_shared) TRY(widen_bias(a));
 done:
     return status;
 }
@@ -165,10 +177,8 @@ done:
 static int bind_edge_bias(const char *path, const model *m, attend_io *a)
 {
     char shape[200];
-    npy *b = &a->edge_bias;
+    const npy *b = &a->edge_bias;
     if (!path) return CLI_GOOD;
-    int status = npy_read_real(path, b);
-    if (status) return status;
     int64_t heads = b->n_dims == 2 ? b->dim[1] : 1;
     if (b->n_dims > 2 || (heads != 1 && heads != a->shape.n_heads))
         return complain(CLI_DATA, "%s: has the shape %s, not [edges] or [edges][%d]", b->path,
@@ -196,10 +206,9 @@ static int reorder_node_pos(const model *m, const npy *p, float **out)
 static int bind_node_pos(const char *path, const model *m, attend_io *a)
 {
     char shape[200];
-    npy *p = &a->node_pos;
-    if (!path) return CLI_GOOD;
-    int status = npy_read_real(path, p);
-    if (status) return status;
+    const npy *p = &a->node_pos;
+    int status = CLI_GOOD;
+    if (!path) return status;
     hga_id nodes = hga_graph_nodes(m->graph).n;
     if (p->n_dims != 2 || p->dim[0] != nodes || p->dim[1] < 1 || p->dim[1] > INT32_MAX)
         return complain(CLI_DATA, "%s: has the shape %s, not [nodes = %d][columns]", p->path,
@@ -210,20 +219,12 @@ static int bind_node_pos(const char *path, const model *m, attend_io *a)
     return status;
 }
 
-static const hga_stage *scaled_stage(const hga_program *p)
-{
-    for (hga_id i = 0; i < p->n_stages; i++)
-        if (p->stage[i].message == HGA_SCALED) return &p->stage[i];
-    return NULL;
-}
-
 static int bind_alpha(const model *m, attend_io *a)
 {
-    const hga_stage *scaled = scaled_stage(&m->program);
-    if (!scaled && m->alpha) return complain(CLI_USAGE, "alpha: the program of %s has no weighted sum", m->title);
-    if (!scaled) return CLI_GOOD;
+    int32_t types = types_read(m->graph, &m->program, HGA_SCALED);
+    if (!types && m->alpha) return complain(CLI_USAGE, "alpha: the program of %s has no weighted sum", m->title);
+    if (!types) return CLI_GOOD;
     if (!m->alpha) return complain(CLI_USAGE, "%s needs -p alpha=@FILE.npy", m->title);
-    int32_t types = scaled->relation >= 0 ? hga_graph_relation(m->graph, scaled->relation).n_types : 1;
     if (m->n_alpha < types)
         return complain(CLI_DATA, "alpha: has %d weights, the edges of %s have %d types", m->n_alpha, m->title, types);
     a->io.type_scale = m->alpha;
@@ -328,14 +329,11 @@ int attend_io_bind(const attend_paths *paths, const model *m, const double *scal
 
 void attend_io_clear(attend_io *a)
 {
-    if (!a->borrowed) npy_clear(&a->query.array), npy_clear(&a->key.array), npy_clear(&a->value.array);
-    npy_clear(&a->rel_key);
-    npy_clear(&a->rel_bias);
-    npy_clear(&a->node_pos);
-    npy_clear(&a->edge_bias);
-    npy_clear(&a->sink);
-    npy_clear(&a->slopes);
+    npy *const read[] = {&a->query.array, &a->key.array, &a->value.array, &a->rel_key, &a->rel_bias,
+                         &a->node_pos,    &a->edge_bias, &a->sink,        &a->slopes};
+    for (size_t i = 0; !a->borrowed && i < sizeof read / sizeof *read; i++) npy_clear(read[i]);
     free(a->node_pos_of);
+    free(a->wide_bias);
     free(a->wide_key);
     free(a->wide_value);
     free(a->out);

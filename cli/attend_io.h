@@ -14,27 +14,29 @@ typedef struct attend_io {
     tensor_file query, key, value;
     npy rel_key, rel_bias, node_pos, edge_bias;
     npy sink, slopes;    /* modifiers.h */
-    int rel_bias_shared; /* axes of a file whose one column is for all heads; 0: a column a head */
+    int rel_bias_shared; /* the file's one column is for all heads; 0: a column a head */
     hga_shape shape;
     hga_io io;
     hga_modifiers modifiers;      /* io's */
     hga_id out_rows;              /* of the caller's output, heads unfolded */
     float *node_pos_of;           /* node_pos in the graph's order, where that differs */
     float *wide_key, *wide_value; /* a key and value for each query head, where heads are folded */
+    float *wide_bias;             /* rel_bias with a column a head, where that differs */
     float *out, *lse;
-    int borrowed; /* query, key and value are somebody else's */
+    int borrowed; /* what was read is somebody else's */
 } attend_io;
 
-/* Read query, key and value and check them against each other. */
+/* Read all files, once, which for a pipe is the only time; check query, key and value against each other. */
 int attend_io_read(const attend_paths *paths, tensor_layout layout, attend_io *a);
-/* The same of their sizes alone. */
+/* The same of query, key and value's sizes alone. */
 int attend_io_read_sizes(const attend_paths *paths, tensor_layout layout, attend_io *a);
 /* One sample of what was read, its arrays borrowed. */
 attend_io attend_io_sample(const attend_io *all, hga_id sample);
 /* What a variant needs to know of them. */
 model_tensors attend_io_tensors(const attend_io *a);
-/* Read the other tensors, check everything against the model, and fill a->io and a->shape. scale NULL: the program's.
-   */
+/* The tables of scores alone, for who has tensors otherwise. */
+int attend_io_read_tables(const attend_paths *paths, attend_io *a);
+/* Check everything against the model, and fill a->io and a->shape. scale NULL: the program's. */
 int attend_io_bind(const attend_paths *paths, const model *m, const double *scale, attend_io *a);
 /* The same without room for outputs. */
 int attend_io_bind_inputs(const attend_paths *paths, const model *m, const double *scale, attend_io *a);

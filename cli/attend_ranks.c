@@ -33,10 +33,12 @@ static int check_typed(const typed_attend *a)
     if (v && v->can & HGA_NEEDS_LEAVES)
         return complain(CLI_USAGE, "%s: routes any token anywhere, which is done in one process", v->name);
     const attend_paths *p = &a->tensors.paths;
-    const char *const read[] = {p->query, p->key, p->value, a->gradients.out, a->gradients.lse};
-    for (int i = 0; i < 5; i++) {
+    const char *const read[] = {p->query,        p->key,       p->value,          p->rel_key,          p->rel_bias,
+                                p->node_pos,     p->edge_bias, a->modifiers.sink, a->modifiers.slopes, a->gradients.out,
+                                a->gradients.lse};
+    for (size_t i = 0; i < sizeof read / sizeof *read; i++) {
         if (read[i] && strcmp(read[i], "-") == 0)
-            return complain(CLI_USAGE, "-: ranks read tensors from files, each its rows");
+            return complain(CLI_USAGE, "-: ranks read tensors from files, each what it needs");
     }
     return CLI_GOOD;
 }

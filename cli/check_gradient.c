@@ -77,9 +77,8 @@ done:
 /* Tables of edge types and positions for scores, weights of levels for sums. */
 static int random_tables(trial *t, int64_t seed)
 {
-    const hga_stage *score = score_stage(&t->m.program);
-    hga_id types = score ? hga_graph_relation(t->m.graph, score->relation).n_types : 0,
-           nodes = hga_graph_nodes(t->m.graph).n;
+    hga_id types = types_read(t->m.graph, &t->m.program, HGA_SCORE), nodes = hga_graph_nodes(t->m.graph).n;
+    int scores = types > 0;
     float *x;
     int status = CLI_GOOD;
     if (types > 1) {
@@ -88,15 +87,13 @@ static int random_tables(trial *t, int64_t seed)
         TRY(random_floats(t, seed, (int64_t)types * t->shape.n_heads, &x));
         t->io.rel_bias = x, t->io.n_rel_bias = types;
     }
-    if (score) {
+    if (scores) {
         t->shape.pos_dim = POS_DIM;
         TRY(random_floats(t, seed, (int64_t)nodes * POS_DIM, &x));
         t->io.node_pos = x, t->io.n_node_pos = nodes;
     }
-    for (hga_id s = 0; s < t->m.program.n_stages; s++) {
-        const hga_stage *stage = &t->m.program.stage[s];
-        if (stage->message != HGA_SCALED || t->io.type_scale) continue;
-        types = stage->relation >= 0 ? hga_graph_relation(t->m.graph, stage->relation).n_types : 1;
+    types = types_read(t->m.graph, &t->m.program, HGA_SCALED);
+    if (types && !t->io.type_scale) {
         TRY(random_floats(t, seed, types, &x));
         t->io.type_scale = x, t->io.n_type_scale = types;
     }

@@ -239,6 +239,7 @@ int run_decode(int argc, char **argv)
     int status = CLI_GOOD;
     TRY(arguments_parse(&argp, argc, argv, &a));
     TRY(attend_io_read(&a.tensors.paths, a.tensors.layout, &all));
+    TRY(modifiers_read(&a.modifiers, &all));
     TRY(open_targets(&a, &t));
     TRY(build(&a, &all, &m));
     TRY(take(all.query.samples, sizeof *sample, &sample));

@@ -150,11 +150,18 @@ int modifiers_put(const typed_modifiers *typed, model *m)
 
 /* ---- the call ---- */
 
-static int read_heads(const char *path, hga_id heads, int (*read)(const char *path, npy *out), npy *x)
+int modifiers_read(const typed_modifiers *typed, attend_io *a)
+{
+    int status = CLI_GOOD;
+    if (typed->sink && !a->sink.path) TRY(npy_read_endless(typed->sink, &a->sink));
+    if (typed->slopes && !a->slopes.path) TRY(npy_read_real(typed->slopes, &a->slopes));
+done:
+    return status;
+}
+
+static int check_heads(const npy *x, hga_id heads)
 {
     char shape[200];
-    int status = read(path, x);
-    if (status) return status;
     if (x->n_dims != 1 || x->dim[0] != heads)
         return complain(CLI_DATA, "%s: has the shape %s, not [%d]", x->path, npy_shape(x->n_dims, x->dim, shape),
                         heads);
@@ -163,7 +170,7 @@ static int read_heads(const char *path, hga_id heads, int (*read)(const char *pa
 
 static int bind_sink(const char *path, attend_io *a)
 {
-    int status = read_heads(path, a->shape.n_heads, npy_read_endless, &a->sink);
+    int status = check_heads(&a->sink, a->shape.n_heads);
     if (status) return status;
     for (hga_id h = 0; h < a->shape.n_heads; h++)
         if (isnan(a->sink.real[h]) || a->sink.real[h] == INFINITY)
@@ -174,7 +181,7 @@ static int bind_sink(const char *path, attend_io *a)
 
 static int bind_slopes(const char *path, attend_io *a)
 {
-    int status = read_heads(path, a->shape.n_heads, npy_read_real, &a->slopes);
+    int status = check_heads(&a->slopes, a->shape.n_heads);
     if (status) return status;
     for (hga_id h = 0; h < a->shape.n_heads; h++)
         if (!(a->slopes.real[h] >= 0 && isfinite(a->slopes.real[h])))
@@ -190,6 +197,7 @@ int modifiers_bind(const typed_modifiers *typed, attend_io *a)
     if (typed->bias == 0 && !typed->sink && !typed->slopes) return CLI_GOOD;
     a->modifiers.size = sizeof a->modifiers, a->modifiers.normaliser_bias = typed->bias;
     a->io.modifiers = &a->modifiers;
+    TRY(modifiers_read(typed, a));
     if (typed->sink) TRY(bind_sink(typed->sink, a));
     if (typed->slopes) TRY(bind_slopes(typed->slopes, a));
 done:

@@ -21,7 +21,9 @@ extern const struct argp modifiers_argp;
 
 /* The program gets what stands with programs, and what the model cannot have is refused. */
 int modifiers_put(const typed_modifiers *typed, model *m);
-/* The call gets the rest, after attend_io_bind: files are read for so many heads. */
+/* Their files, for all samples: what is not read yet modifiers_bind reads. */
+int modifiers_read(const typed_modifiers *typed, attend_io *a);
+/* The call gets the rest, after attend_io_bind: files have so many heads. */
 int modifiers_bind(const typed_modifiers *typed, attend_io *a);
 /* Was any typed? */
 int modifiers_typed(const typed_modifiers *typed);

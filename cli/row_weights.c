@@ -103,6 +103,7 @@ int row_tensors_read(const weighing *w, const graph_file *f, const char *path, r
                      .title = strdup(path)};
     if (!out->m.title) return complain(CLI_OUTSIDE, "out of memory");
     TRY(read_tensors(f, w, &out->io));
+    TRY(attend_io_read_tables(&w->tensors, &out->io));
     TRY(modifiers_put(&w->modifiers, &out->m));
     TRY(attend_io_bind(&w->tensors, &out->m, scale, &out->io));
     TRY(modifiers_bind(&w->modifiers, &out->io));

@@ -157,6 +157,11 @@ python3 -c 'import numpy as np; [np.save(f"{f}.one.npy", np.load(f"{f}.bnhd.npy"
 fact gradients_of_given_tensors_are_slopes "$hga" check --gradient dense --query q.one.npy --key k.one.npy --value v.one.npy --seed 3
 "$hga" check --gradient bpt -p k=2 -n 8 >table
 for input in query key value rel-key rel-bias node-pos scale log-mass; do fact ${input}_is_compared holds table "^$input "; done
+cat >relations.json <<'END'
+{"format": "hga-graph", "schema": 1, "levels": [5], "program": "attend", "relations": [
+ {"name": "a", "edges": [[0, 1, 0], [1, 2, 1], [2, 3, 0], [3, 4, 1], [4, 0, 0]]}, {"name": "b", "edges": [[0, 0, 0], [1, 1, 2], [2, 2, 1], [3, 3, 2]]}]}
+END
+fact tables_have_the_types_of_all_relations "$hga" check --gradient graph=relations.json
 fact the_difference_is_no_copy python3 -c '
 import json, subprocess, sys
 rows = json.loads(subprocess.run([sys.argv[1], "check", "--gradient", "dense", "-n", "8", "--json"], capture_output=True).stdout)["inputs"]

@@ -122,6 +122,27 @@ fact one_array_has_no_name refused 3 "single.npy: is one array" run single.npy:a
 fact a_missing_file_is_named refused 3 "gone.npz:a" run gone.npz:a new.npy
 fact tensor_needs_a_file refused 2 "FILE is missing" "$hga" tensor
 
+# ---- tables of a batch ----
+
+# What comes by a pipe comes once, for however many samples.
+python3 -c '
+import numpy as np
+r = np.random.default_rng(1)
+for name, shape in dict(bq=(3, 6, 2, 4), bp=(6, 3), bb=(21, 2), bs=(2,), br=(1, 2)).items(): np.save(name, np.abs(r.normal(size=shape)).astype("f4"))'
+batch() { timeout 10 "$hga" "$1" dense -p causal=1 --query bq.npy --key bq.npy --value bq.npy --quiet --out "${@:2}" >table; }
+for option in node-pos:bp rel-bias:br edge-bias:bb sink:bs slopes:bs; do
+    for command in attend decode; do
+        [ "$command $option" != "decode edge-bias:bb" ] || continue # which decoding refuses
+        pipe=$command.${option%:*}.pipe
+        rm -f piped.npy
+        mkfifo $pipe
+        timeout 20 bash -c 'cat "$0" >"$1"' ${option#*:}.npy $pipe &
+        batch $command read.npy --${option%:*} ${option#*:}.npy
+        fact "${option%:*}_of_a_batch_may_come_by_a_pipe_to_$command" batch $command piped.npy --${option%:*} $pipe
+        fact "${option%:*}_is_then_that_of_all_samples_of_$command" same_bytes piped.npy read.npy
+    done
+done
+
 # ---- tensors to try things with ----
 
 random() { "$hga" tensor --random "$@"; }
