@@ -62,6 +62,11 @@ file(MAKE_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR}/scratch/streams)
 add_test(NAME streams COMMAND /usr/bin/python3 ${CMAKE_CURRENT_LIST_DIR}/streams.py $<TARGET_FILE:hga_tool> WORKING_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR}/scratch/streams)
 set_tests_properties(streams PROPERTIES TIMEOUT 300 LABELS cli ENVIRONMENT OMP_WAIT_POLICY=passive)
 
+# Calls whose graph, tree, order, tables, modifiers, gradients, layouts and types are drawn together.
+file(MAKE_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR}/scratch/tool_draws)
+add_test(NAME tool_draws COMMAND /usr/bin/python3 ${CMAKE_CURRENT_LIST_DIR}/tool_draws.py $<TARGET_FILE:hga_tool> WORKING_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR}/scratch/tool_draws)
+set_tests_properties(tool_draws PROPERTIES TIMEOUT 600 LABELS cli ENVIRONMENT OMP_WAIT_POLICY=passive)
+
 # Instrumented objects call the instrument's own functions.
 if(NOT HGA_SANITIZE AND NOT HGA_COVERAGE AND NOT BUILD_SHARED_LIBS AND CMAKE_BUILD_TYPE MATCHES "Rel")
   add_test(NAME symbols COMMAND bash ${CMAKE_CURRENT_LIST_DIR}/test_symbols.sh $<TARGET_FILE:hga> $<TARGET_FILE:hga_files> $<TARGET_FILE:hga_shared> $<TARGET_FILE:hga_files_shared> ${PROJECT_SOURCE_DIR} ${CMAKE_C_COMPILER})

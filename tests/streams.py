@@ -5,15 +5,15 @@ usage: streams.py HGA [FIRST [N]], in a folder that may be filled"""
 import io
 import os
 import random
-import subprocess
 import sys
 import threading
 
 import numpy as np
+from tool_arrays import QUICK, npy, run, same, single, typed
 
 HGA = sys.argv[1]
 FIRST = int(sys.argv[2]) if len(sys.argv) > 2 else 1
-N = int(sys.argv[3]) if len(sys.argv) > 3 else 12 if os.environ.get("HGA_TEST_QUICK") else 80
+N = int(sys.argv[3]) if len(sys.argv) > 3 else 12 if QUICK else 80
 
 VARIANTS = (
     "dense", "dense -p causal=1", "window -p left=3 -p right=2", "htransformer -p block=4", "htransformer -p block=2 -p causal=1",
@@ -25,42 +25,8 @@ OUT_TYPES = (None, None, "f16", "bf16", "f32", "f64", "same")
 LAYOUTS = ("nhd", "hnd", "bnhd", "bhnd")
 
 
-def bf16(x):
-    bits = np.ascontiguousarray(x, "<f4").view("u4").astype("u8")
-    return ((bits + 0x7FFF + (bits >> 16 & 1)) >> 16).astype("<u2")
-
-
-def typed(x, kind):
-    """float32 numbers in another type, as .npy files have it."""
-    return bf16(x).view("V2") if kind == "bf16" else x.astype(kind)
-
-
-def single(x):
-    """Back in float32."""
-    if x.dtype == np.dtype("V2"):
-        return (np.ascontiguousarray(x).view("<u2").astype("u4") << 16).view("f4")
-    return x.astype("<f4")
-
-
-def npy(x):
-    stream = io.BytesIO()
-    np.save(stream, x)
-    return stream.getvalue()
-
-
-def same(got, want):
-    """One array and nothing after it, of this type and shape, bit by bit."""
-    stream = io.BytesIO(got)
-    try:
-        x = np.load(stream)
-    except (ValueError, EOFError):
-        return False
-    return stream.read() == b"" and x.dtype == want.dtype and x.shape == want.shape and x.tobytes() == want.tobytes()
-
-
 def tool(words, stdin=b""):
-    done = subprocess.run([HGA, *words], input=stdin, capture_output=True, timeout=300)
-    return done.returncode, done.stdout, done.stderr.decode()
+    return run([HGA, *words], stdin)
 
 
 class Pipe:
