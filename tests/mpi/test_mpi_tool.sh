@@ -167,6 +167,7 @@ fact a_gradient_that_is_piped_is_refused refused 2 "ranks read tensors from file
 fact routing_is_refused refused 2 "routes any token anywhere" on 2 "$hga" attend treeformer-fine -p height=2 -p weights=@w.npy --query q.npy --key k.npy --value v.npy --out x.npy
 fact queries_of_other_tokens_are_refused refused 2 "are different tokens" on 2 "$hga" attend segments -p query-segment=@segments.npy -p key-segment=@segments.npy --query q.npy --key k.npy --value v.npy --out x.npy --quiet
 fact standard_input_is_refused refused 2 "ranks read tensors from files" on 2 "$hga" attend dense --query - --key k.npy --value v.npy --out x.npy
+fact a_table_from_it_is_refused refused 2 "ranks read tensors from files" on 2 "$hga" attend dense --query q.npy --key k.npy --value v.npy --out x.npy --node-pos - --quiet
 fact standard_output_is_refused refused 2 "standard output: is written as it comes" on 2 "$hga" attend dense --query q.npy --key k.npy --value v.npy --out - --quiet
 fact a_device_is_refused refused 2 "/dev/full: is written as it comes" on 2 "$hga" attend dense --query q.npy --key k.npy --value v.npy --out /dev/full --quiet
 full() { # a folder on a disk of 64 KB, where root may make one
