@@ -14,7 +14,8 @@ static const hga_options settings[] = {{.threads = 1},
                                        {.threads = 2, .precision = HGA_PRECISION_BF16},
                                        {.threads = 1, .isa = "ref"},
                                        {.threads = 2, .cut_edges = 24},
-                                       {.threads = 2, .generic = 1}};
+                                       {.threads = 2, .generic = 1},
+                                       {.threads = 2, .generic = 1, .precision = HGA_PRECISION_BF16}};
 enum { N_SETTINGS = sizeof settings / sizeof *settings };
 
 #endif

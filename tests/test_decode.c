@@ -2,6 +2,7 @@
    tokens read, and no more. */
 #include "by_hand.h"
 #include "decoding.h"
+#include "scorings.h"
 
 static hga_id chunk(const session *s, const hga_cache *c, uint64_t *seed, hga_id most)
 {
@@ -41,6 +42,21 @@ static void causal_programs_in_chunks_have_the_bits_of_the_full_pass(void **stat
             check_chunks(&p, &o, (uint64_t)(i + k), k % 2 ? 40 : 3);
             problem_clear(&p);
         }
+}
+
+/* At 1200a31 there was no decoder of them over coarse keys. */
+static void every_scoring_in_bfloat16_has_the_bits_of_the_full_pass(void **state)
+{
+    (void)state;
+    int n = 0;
+    for (int i = 0; i < N_CAUSAL; i++)
+        for (int k = 0; k < N_SCORINGS; k++) {
+            problem p;
+            if (passed_over(i + k) || !scored_build(variant_named(causal[i]), &scorings[k], 90, &narrow, &p)) continue;
+            check_chunks(&p, &(hga_decode_options){.plan = p.options, .same_bits = 1}, (uint64_t)(i + k), 4 + 5 * k);
+            problem_clear(&p), n++;
+        }
+    assert_true(n > 0);
 }
 
 /* Without the promise of bits rows may be scored one by one: every hierarchy, instruction set and kind of numbers, keys
@@ -498,6 +514,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(causal_programs_in_chunks_have_the_bits_of_the_full_pass),
+        cmocka_unit_test(every_scoring_in_bfloat16_has_the_bits_of_the_full_pass),
         cmocka_unit_test(fast_rows_are_within_two_millionths_of_the_full_pass),
         cmocka_unit_test(tables_and_modifiers_are_those_of_the_full_pass),
         cmocka_unit_test(rows_of_levels_are_all_rows),

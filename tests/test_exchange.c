@@ -1,6 +1,7 @@
 /* test_exchange.c: ranks that are threads of one process compute what one process does, bit by bit, whatever is cut
    where; they send what hga_halo says. */
 #include "exchange.h"
+#include "scorings.h"
 #include "random_program.h"
 
 #include <math.h>
@@ -70,6 +71,28 @@ static void options_and_layouts_change_nothing(void **state)
             close_tensors(&want);
             problem_clear(&p);
         }
+}
+
+/* At 1200a31 ranks refused them over coarse keys. */
+static void every_scoring_in_bfloat16_has_the_bits_of_one_process(void **state)
+{
+    (void)state;
+    int n = 0;
+    for (int i = 0; i < n_variants(); i++)
+        for (int k = 0; k < N_SCORINGS; k++) {
+            problem p;
+            hga_id cuts[MOST_RANKS + 1], n_ranks = 2 + (i + k) % 4;
+            uint64_t rng = (uint64_t)(i * N_SCORINGS + k);
+            if (passed_over(i + k) || !scored_build(i, &scorings[k], 90, &narrow, &p)) continue;
+            if (!is_cross(&p)) {
+                tensors want = run_whole(&p, &p.options, PACKED);
+                cut_anywhere(tokens_of(&p), n_ranks, &rng, cuts);
+                hold(&p, scorings[k].name, &p.options, PACKED, cuts, n_ranks, &strict, &want);
+                close_tensors(&want), n++;
+            }
+            problem_clear(&p);
+        }
+    assert_true(n > 0);
 }
 
 /* Tables of types and edges, positions, softcaps, sinks and slopes, where the program can have them. */
@@ -168,6 +191,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_variant_has_the_bits_of_one_process),
         cmocka_unit_test(options_and_layouts_change_nothing),
+        cmocka_unit_test(every_scoring_in_bfloat16_has_the_bits_of_one_process),
         cmocka_unit_test(tables_and_modifiers_are_every_ranks),
         cmocka_unit_test(random_programs_on_random_graphs_cut_anywhere),
         cmocka_unit_test(a_rank_that_is_late_changes_nothing),

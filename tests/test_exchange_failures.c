@@ -316,15 +316,6 @@ static void what_ranks_cannot_do_is_named(void **state)
                        plan_alone(&p, none, &(hga_ranks){.exchange = &x, .cuts = wrong[i].cuts}));
         hga_dist_destroy(&x);
     }
-    /* rounded in place, after the tree's means have read them */
-    problem tree;
-    variant_build(variant_named("neighbours"), 40, 3, &narrow, &tree);
-    assert_ok(hga_dist_in_process(1, NULL, &x));
-    const hga_options plain = {.threads = 1, .generic = 1, .precision = HGA_PRECISION_BF16};
-    assert_refused(HGA_EUNSUPPORTED, "before a later one writes it",
-                   plan_alone(&tree, plain, &(hga_ranks){.exchange = &x, .cuts = cuts}));
-    hga_dist_destroy(&x);
-    problem_clear(&tree);
     assert_refused(HGA_EINVAL, "no exchange", plan_alone(&p, none, &(hga_ranks){.exchange = NULL, .cuts = cuts}));
     assert_ok(hga_dist_in_process(1, NULL, &x));
     assert_refused(HGA_EINVAL, "no cuts", plan_alone(&p, none, &(hga_ranks){.exchange = &x, .cuts = NULL}));

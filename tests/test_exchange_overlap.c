@@ -133,13 +133,13 @@ static int64_t row_of_caller(const hga_plan *plan, hga_id f, hga_id v)
 static int64_t *holder_of(const replay *x, int storage, hga_id v)
 {
     const field_storage *h = &x->plan->storage[storage % HGA_FIELD_SLOTS];
-    if (storage < STORAGE_BF16 && is_guest(&h->guests, v))
+    if (storage < STORAGE_ROUNDED && is_guest(&h->guests, v))
         return x->lent[h->guests.host] + h->guests.row[v - h->guests.first];
-    if (storage < STORAGE_BF16 && x->lent[storage] && row_of_caller(x->plan, storage, v) >= 0)
+    if (storage < STORAGE_ROUNDED && x->lent[storage] && row_of_caller(x->plan, storage, v) >= 0)
         return x->lent[storage] + row_of_caller(x->plan, storage, v);
-    const area *a = storage < STORAGE_BF16 ? &h->rows : &h->bf16;
+    const area *a = storage < STORAGE_ROUNDED ? &h->rows : &h->rounded;
     if (v < a->first || v >= a->first + a->n) return NULL;
-    if (storage < STORAGE_BF16 && !h->rounded && slice_is_given(x->plan, storage, v)) return NULL;
+    if (storage < STORAGE_ROUNDED && slice_is_given(x->plan, storage, v)) return NULL;
     return x->holder + a->at + (a->slot ? a->slot[v - a->first] : v - a->first) * a->floats;
 }
 

@@ -4,6 +4,7 @@
 #include "engine_cases.h"
 #include "execute.h"
 #include "filling.h"
+#include "scorings.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -137,6 +138,21 @@ static void causal_programs_in_chunks_have_the_bits_of_the_whole(void **state)
             check_chunks(&p, settings[s], (uint64_t)(i + s), s % 2 ? 40 : 3);
             problem_clear(&p);
         }
+}
+
+/* At 1200a31 they were refused over coarse keys, which were rounded where means had read them. */
+static void every_scoring_in_bfloat16_in_chunks_has_the_bits_of_the_whole(void **state)
+{
+    (void)state;
+    int n = 0;
+    for (int i = 0; i < N_CAUSAL; i++)
+        for (int k = 0; k < N_SCORINGS; k++) {
+            problem p;
+            if (passed_over(i + k) || !scored_build(variant_named(causal[i]), &scorings[k], 90, &narrow, &p)) continue;
+            check_chunks(&p, p.options, (uint64_t)(i + k), k % 2 ? 30 : 5);
+            problem_clear(&p), n++;
+        }
+    assert_true(n > 0);
 }
 
 /* ---- rows that somebody else computed ---- */
@@ -308,23 +324,43 @@ static void what_is_wrong_with_rows_is_named(void **state)
     hga_workspace_destroy(own), hga_plan_destroy(plan), problem_clear(&p);
 }
 
-/* Means are taken of operands, which are then rounded where they are: who reads a row that is there would not know
-   which of the two it is. */
+/* Attends to sums of values, which are then sums of these. */
+static void program_that_writes_twice(hga_program *p)
+{
+    hga_id q, k, v, sum, more, out;
+    hga_program_init(p);
+    assert_ok(hga_program_add_field(p, "q", HGA_WIDTH_KEY, HGA_IO_QUERY, HGA_ROWS_QUERIES, HGA_ROWS_NODES, &q));
+    assert_ok(hga_program_add_field(p, "k", HGA_WIDTH_KV_KEY, HGA_IO_KEY, HGA_ROWS_KEYS, HGA_ROWS_NODES, &k));
+    assert_ok(hga_program_add_field(p, "v", HGA_WIDTH_VALUE, HGA_IO_VALUE, HGA_ROWS_KEYS, HGA_ROWS_NODES, &v));
+    assert_ok(hga_program_add_field(p, "sum", HGA_WIDTH_VALUE, HGA_INTERNAL, HGA_ROWS_NODES, HGA_ROWS_NODES, &sum));
+    assert_ok(hga_program_add_field(p, "more", HGA_WIDTH_VALUE, HGA_INTERNAL, HGA_ROWS_NODES, HGA_ROWS_NODES, &more));
+    assert_ok(hga_program_add_field(p, "out", HGA_WIDTH_STATE, HGA_IO_OUT, HGA_ROWS_QUERIES, HGA_ROWS_NODES, &out));
+    assert_ok(hga_program_sum(p, 0, v, sum));
+    assert_ok(hga_program_sum(p, 0, sum, more));
+    assert_ok(hga_program_sum(p, 0, more, sum));
+    assert_ok(hga_program_attend(p, 0, q, k, sum, out, 0));
+}
+
+/* Who reads a row that is there would not know which of the two it is. */
 static void rows_that_are_written_twice_are_refused(void **state)
 {
     (void)state;
     problem p;
     hga_plan *plan;
-    variant_build(variant_named("neighbours_causal"), 100, 3, &narrow, &p);
-    hga_options o = {.threads = 1, .slices = 1, .generic = 1, .precision = HGA_PRECISION_BF16};
-    assert_status(HGA_EUNSUPPORTED, hga_plan_create(p.graph, &p.program, &p.shape, &o, &plan));
-    assert_detail("before a later one writes it");
+    variant_build(variant_named("dense_causal"), 20, 3, &narrow, &p);
+    program_that_writes_twice(&p.program);
+    for (int bf16 = 0; bf16 < 2; bf16++) {
+        hga_options o = {.threads = 1, .slices = 1, .precision = bf16 ? HGA_PRECISION_BF16 : HGA_PRECISION_F32};
+        assert_status(HGA_EUNSUPPORTED, hga_plan_create(p.graph, &p.program, &p.shape, &o, &plan));
+        assert_detail("before a later");
+    }
     problem_clear(&p);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(causal_programs_in_chunks_have_the_bits_of_the_whole),
+                                       cmocka_unit_test(every_scoring_in_bfloat16_in_chunks_has_the_bits_of_the_whole),
                                        cmocka_unit_test(rows_that_were_put_are_read_and_not_computed),
                                        cmocka_unit_test(rows_stay_until_they_are_dropped),
                                        cmocka_unit_test(an_update_drops_all_rows),

@@ -42,15 +42,16 @@ static void note(log_of_visits *l, hga_id f, hga_id v, hga_id by, int64_t panel,
     l->visit[l->n++] = (visit){(int64_t)f * (1 << 24) + v, panel, by, writes};
 }
 
+static void note_read(log_of_visits *l, const hga_stage *s, hga_id f, hga_id v, hga_id by, int64_t panel)
+{
+    note(l, read_storage(l->plan, s, f), v, by, panel, 0);
+}
+
 static void note_edge(log_of_visits *l, const hga_stage *s, hga_id u, hga_id by, int64_t panel)
 {
     hga_message m = s->message;
-    if (m == HGA_SCORE && l->plan->bf16_rows) {
-        note(l, STORAGE_BF16 + s->key, u, by, panel, 0), note(l, STORAGE_BF16 + s->value, u, by, panel, 0);
-        return;
-    }
-    if (m == HGA_SCORE || m == HGA_ENERGY) note(l, s->key, u, by, panel, 0);
-    if (m != HGA_GATE && m != HGA_MESSAGE_USER) note(l, s->value, u, by, panel, 0);
+    if (m == HGA_SCORE || m == HGA_ENERGY) note_read(l, s, s->key, u, by, panel);
+    if (m != HGA_GATE && m != HGA_MESSAGE_USER) note_read(l, s, s->value, u, by, panel);
     if (m == HGA_GATE) note(l, s->out, u, by, panel, 0), note(l, s->keep, u, by, panel, 0);
 }
 
@@ -106,7 +107,7 @@ static void note_row(log_of_visits *l, hga_id stage, hga_id v, hga_id by, int64_
     for (int64_t e = first_edge(l, stage, v); e < l->n_edges[stage] && l->edges[stage][e].dst == v; e++)
         if (l->edges[stage][e].src < end && (piece < 0 || is_of_piece(sp, piece, l->edges[stage][e].src)))
             note_edge(l, s, l->edges[stage][e].src, by, panel);
-    if (s->message == HGA_SCORE) note(l, s->query, v, by, panel, 0);
+    if (s->message == HGA_SCORE) note_read(l, s, s->query, v, by, panel);
     if (s->update == HGA_UPDATE_MERGE) note(l, s->out, v, by, panel, 0);
     if (s->message == HGA_GATE)
         note(l, s->value, v, by, panel, 0), note(l, s->gate, v, by, panel, 0), note(l, s->keep, v, by, panel, 1);
@@ -139,10 +140,9 @@ static void note_phase_row(log_of_visits *l, hga_id number, hga_id i, int64_t pa
     }
     int by_order = ph->by_position || ph->job == JOB_PIECES || ph->job == JOB_MERGE;
     hga_id v = by_order && s->relation.dst_order ? s->relation.dst_order[position] : position;
-    int halving = ph->job == JOB_ROUND && l->plan->bf16_rows;
-    if (halving) note(l, STORAGE_BF16 + ph->stage, v, number, panel, 1);
+    if (ph->job == JOB_ROUND) note(l, STORAGE_ROUNDED + ph->stage, v, number, panel, 1);
     if (ph->job > JOB_MERGE)
-        note(l, ph->stage, v, number, panel, ph->job != JOB_LSE && !halving);
+        note(l, ph->stage, v, number, panel, 0);
     else if (ph->job == JOB_MERGE)
         note(l, l->plan->program.stage[ph->stage].out, v, number, panel, 1);
     else if (ph->job == JOB_PIECES || !is_wide(s, position))
@@ -237,13 +237,14 @@ static void assert_apart(const char *name, const log_of_visits *l, const turn *t
     for (int64_t i = 0, end; i < l->n; i = end) {
         for (end = i; end < l->n && l->visit[end].row == l->visit[i].row;) end++;
         hga_id f = (hga_id)(l->visit[i].row >> 24), v = (hga_id)(l->visit[i].row % (1 << 24));
-        int halves = f >= STORAGE_BF16;
-        if (halves) f -= STORAGE_BF16;
-        if (f >= HGA_FIELD_SLOTS || !program_row(&l->plan->nodes, l->plan->program.field[f].rows, v)) continue;
+        if (f >= N_STORAGES) continue;
         const bound_field *x = &workspace->field[f];
-        if (halves) {
-            const float *row = (const float *)(const void *)bound_bf16(x, v);
-            t[n++] = (tenant){row, row + (x->heads * x->columns + 1) / 2, i, end};
+        int rounded = f >= STORAGE_ROUNDED;
+        if (rounded) f -= STORAGE_ROUNDED;
+        if (!program_row(&l->plan->nodes, l->plan->program.field[f].rows, v)) continue;
+        if (rounded) {
+            const float *row = l->plan->bf16_rows ? (const float *)(const void *)bound_bf16(x, v) : bound_row(x, v);
+            t[n++] = (tenant){row, row + l->plan->storage[f].rounded.floats, i, end};
             continue;
         }
         if (!bound_is_io(x, v)) t[n++] = (tenant){bound_row(x, v), bound_row(x, v) + x->heads * x->columns, i, end};

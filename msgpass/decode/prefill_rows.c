@@ -59,7 +59,7 @@ typedef struct reading {
 static void read_interval(void *context, hga_id first, hga_id last)
 {
     reading *r = context;
-    uint64_t fields = r->storages & ((UINT64_C(1) << STORAGE_BF16) - 1);
+    uint64_t fields = r->storages & ((UINT64_C(1) << STORAGE_ROUNDED) - 1);
     for (; fields; fields &= fields - 1)
         for (hga_id v = first; v <= last; v++) r->each(r->x, __builtin_ctzll(fields), v);
 }

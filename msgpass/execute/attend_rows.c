@@ -8,7 +8,8 @@
 
 static void load_queries(worker *w, const row_job *job)
 {
-    const bound_field *q = field(w, stage_of(w, job->stage)->query);
+    const hga_stage *s = stage_of(w, job->stage);
+    const bound_field *q = read_field(w, s, s->query);
     hga_id dim = w->plan->shape.dim, room = padded(dim);
     const float *row = bound_row(q, job->v);
     ptrdiff_t stride = bound_head(q, job->v);
@@ -19,7 +20,8 @@ static void load_queries(worker *w, const row_job *job)
 /* .. rounded */
 static void load_bf16_queries(worker *w, const row_job *job)
 {
-    const bound_field *q = field(w, stage_of(w, job->stage)->query);
+    const hga_stage *s = stage_of(w, job->stage);
+    const bound_field *q = read_field(w, s, s->query);
     const kernel_table *k = w->plan->kernels;
     hga_id dim = w->plan->shape.dim, room = padded(dim);
     const float *row = bound_row(q, job->v);
@@ -41,7 +43,8 @@ static hga_id query_room(const worker *w)
 /* Of additive scores it is the vector that is scaled. */
 static void load_additive(worker *w, const row_job *job)
 {
-    const bound_field *q = field(w, stage_of(w, job->stage)->query);
+    const hga_stage *s = stage_of(w, job->stage);
+    const bound_field *q = read_field(w, s, s->query);
     const float *row = bound_row(q, job->v), *given = modifiers_of(w->io).additive;
     hga_id dim = w->plan->shape.dim, room = query_room(w);
     ptrdiff_t stride = bound_head(q, job->v);
@@ -180,7 +183,7 @@ static void attend_mixed_heads(worker *w, const bound_field *key, const bound_fi
 static chunk_heads find_operands(worker *w, const row_job *job)
 {
     const hga_stage *s = stage_of(w, job->stage);
-    const bound_field *key = field(w, s->key), *value = field(w, s->value);
+    const bound_field *key = read_field(w, s, s->key), *value = read_field(w, s, s->value);
     const edge_chunk *c = &w->chunk;
     chunk_heads at = {.same_k = 1, .same_v = 1};
     if (w->plan->bf16_rows) {
@@ -203,8 +206,8 @@ kernel_chunk attend_part(worker *w, const row_job *job, const chunk_heads *at, h
     const edge_chunk *c = &w->chunk;
     hga_id kv = kv_head(shape, h);
     if (w->plan->bf16_rows && h % (shape->n_heads / shape->n_kv_heads) == 0) widen_head(w, kv);
-    if (!at->same_k) move_to_head(c, field(w, s->key), w->at.k, kv, w->at.k_head);
-    if (!at->same_v) move_to_head(c, field(w, s->value), w->at.v, kv, w->at.v_head);
+    if (!at->same_k) move_to_head(c, read_field(w, s, s->key), w->at.k, kv, w->at.k_head);
+    if (!at->same_v) move_to_head(c, read_field(w, s, s->value), w->at.v, kv, w->at.v_head);
     return (kernel_chunk){
         .n = c->n,
         .dim = shape->dim,
@@ -262,7 +265,7 @@ static void attend_chunk(worker *w, const row_job *job)
         if (at.same_k && at.same_v)
             attend_all_heads(w, 0, c->n, known_rows(w), &at);
         else
-            attend_mixed_heads(w, field(w, s->key), field(w, s->value), &at);
+            attend_mixed_heads(w, read_field(w, s, s->key), read_field(w, s, s->value), &at);
         return;
     }
     if (plain) memcpy(w->row.bias, w->row.base, (size_t)c->n * sizeof *w->row.bias);

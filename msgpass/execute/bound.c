@@ -78,8 +78,6 @@ static hga_status bind_field(const hga_plan *plan, const hga_io *io, hga_workspa
     x->ws_first = h->rows.first, x->ws_slot = h->rows.slot, x->ws_head = h->columns, x->ws_row = h->rows.floats;
     x->lse = workspace->rows ? workspace->rows + h->lse.at : NULL;
     x->lse_first = h->lse.first, x->lse_slot = h->lse.slot;
-    x->bf16 = workspace->rows ? (uint16_t *)(void *)(workspace->rows + h->bf16.at) : NULL;
-    x->bf16_first = h->bf16.first, x->bf16_slot = h->bf16.slot, x->bf16_row = 2 * h->bf16.floats;
     if (plan->program.field[f].binding == HGA_INTERNAL) return HGA_OK;
     x->io = t->data;
     x->io_head = t->head_stride ? t->head_stride : h->columns;
@@ -91,7 +89,6 @@ static hga_status bind_field(const hga_plan *plan, const hga_io *io, hga_workspa
     }
     rank_bind(plan, f, x);
     x->streams = plan->program.field[f].binding == HGA_IO_OUT && t->dtype == HGA_F32 && is_streamed(plan, f, x);
-    if (h->rounded) x->io_n = 0; /* stages see the copy */
     return HGA_OK;
 }
 
@@ -110,6 +107,22 @@ static void bind_guest(const hga_plan *plan, hga_workspace *workspace, hga_id f)
     rows.streams = 0;
     rows.lse = x->lse, rows.lse_first = x->lse_first, rows.lse_slot = x->lse_slot;
     *x = rows;
+}
+
+/* The same field in its rounded rows. */
+static void bind_rounded(const hga_plan *plan, hga_workspace *workspace, hga_id f)
+{
+    const area *a = &plan->storage[f].rounded;
+    bound_field *x = &workspace->field[STORAGE_ROUNDED + f];
+    if (!a->n) return;
+    *x = workspace->field[f];
+    if (plan->bf16_rows) {
+        x->bf16 = (uint16_t *)(void *)(workspace->rows + a->at);
+        x->bf16_first = a->first, x->bf16_slot = a->slot, x->bf16_row = 2 * a->floats;
+        return;
+    }
+    x->io_n = 0, x->ws = workspace->rows + a->at;
+    x->ws_first = a->first, x->ws_slot = a->slot, x->ws_head = x->columns, x->ws_row = a->floats;
 }
 
 static hga_status check_tables(const hga_plan *plan, const hga_io *io)
@@ -172,6 +185,7 @@ hga_status fields_bind(const hga_plan *plan, const hga_io *io, hga_workspace *wo
     if (!st) st = rank_stage(plan, workspace, &io);
     for (hga_id f = 1; !st && f <= plan->program.n_fields; f++) st = bind_field(plan, io, workspace, f);
     for (hga_id f = 1; !st && f <= plan->program.n_fields; f++) bind_guest(plan, workspace, f);
+    for (hga_id f = 1; !st && f <= plan->program.n_fields; f++) bind_rounded(plan, workspace, f);
     workspace->sink = st ? NULL : modifiers_of(io).sink, workspace->slopes = st ? NULL : modifiers_of(io).slopes;
     workspace->cap_2 = st ? 0 : modifiers_softcap(&plan->program, io) * KERNEL_LOG2E;
     for (hga_id f = 1; workspace->sink && f <= plan->program.n_fields; f++) workspace->field[f].streams = 0;

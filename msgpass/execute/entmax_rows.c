@@ -100,7 +100,8 @@ static hga_id weigh_head(worker *w, float *score, hga_id n, float *to)
 static void find_values(worker *w, const row_job *job, hga_id h)
 {
     enum { LINE_FLOATS_AHEAD = 16 };
-    const bound_field *value = field(w, stage_of(w, job->stage)->value);
+    const hga_stage *s = stage_of(w, job->stage);
+    const bound_field *value = read_field(w, s, s->value);
     hga_id kv = kv_head(&w->plan->shape, h), dim_v = w->plan->shape.dim_v;
     const float **to = w->whole.value + h * w->plan->plain_room;
     for (hga_id i = 0; i < w->whole.have[h]; i++) {

@@ -289,9 +289,7 @@ static void copy_lse(worker *w, hga_id f, hga_id v)
 /* The jobs on nodes of one field. */
 static void run_nodes(worker *w, const phase *ph, hga_id panel)
 {
-    void (*each)(worker *, hga_id, hga_id) = ph->job == JOB_COPY    ? copy_input
-                                             : ph->job == JOB_ROUND ? round_row
-                                                                    : copy_lse;
+    void (*each)(worker *, hga_id, hga_id) = ph->job == JOB_ROUND ? round_row : copy_lse;
     if (ph->job == JOB_LSE && !w->io->lse.data && !w->io->tape && !w->workspace->sink) return;
     hga_id begin = ph->first + panel * ph->panel,
            end = begin + ph->panel < ph->first + ph->n ? begin + ph->panel : ph->first + ph->n;

@@ -225,7 +225,7 @@ struct hga_workspace {
     int64_t workspace_floats;
     worker *workers;
     hga_id n_workers;
-    bound_field field[HGA_FIELD_SLOTS];
+    bound_field field[N_STORAGES]; /* by storage */
     widened widened[HGA_FIELD_SLOTS];
     float scale, scale_2;       /* of scores; times log2 e, for kernels */
     float cap_2;                /* of contents, times log2 e, for kernels; 0: none */
@@ -417,7 +417,6 @@ void panel_bounds(const phase *ph, hga_id panel, hga_id *first, hga_id *n);
 /* coming.c: once item `done` of items up to `end` was run, what the next panel of its kind will read is known. */
 void find_coming(worker *w, int64_t done, int64_t end);
 /* inputs.c: copy a caller's row to the workspace; round a row there, or into bf16 rows. */
-void copy_input(worker *w, hga_id field, hga_id v);
 void round_row(worker *w, hga_id field, hga_id v);
 /* plain.c */
 void plain_row(worker *w, const row_job *job);

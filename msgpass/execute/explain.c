@@ -141,7 +141,7 @@ static const char *precision_name(const hga_plan *plan)
 {
     if (plan->options.precision == HGA_PRECISION_F32) return "f32";
     return plan->bf16_rows ? "operands rounded to bf16, keys and values read in 16 bits"
-                           : "operands rounded to bf16 and kept in 32 bits, for not only attention reads them";
+                           : "operands rounded to bf16 and kept in 32 bits, for not all that reads them takes 16";
 }
 
 static void say_plan(FILE *f, const hga_plan *plan, const pair_ways *ways)

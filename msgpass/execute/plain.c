@@ -8,6 +8,7 @@
 typedef struct floats {
     field_values as;
     const worker *w;
+    const hga_stage *stage; /* that reads them */
 } floats;
 
 static hga_id head_of_field(const worker *w, hga_id f, hga_id head)
@@ -15,10 +16,10 @@ static hga_id head_of_field(const worker *w, hga_id f, hga_id head)
     return w->plan->storage[f].heads == w->plan->shape.n_heads ? head : kv_head(&w->plan->shape, head);
 }
 
-static float *row_at(const worker *w, hga_id f, hga_id v, hga_id head)
+static float *row_at(const worker *w, hga_id storage, hga_id v, hga_id head)
 {
-    const bound_field *x = &w->workspace->field[f];
-    return bound_row(x, v) + head_of_field(w, f, head) * bound_head(x, v);
+    const bound_field *x = &w->workspace->field[storage];
+    return bound_row(x, v) + head_of_field(w, storage % HGA_FIELD_SLOTS, head) * bound_head(x, v);
 }
 
 static float *lse_at(const worker *w, hga_id f, hga_id v, hga_id head)
@@ -26,12 +27,14 @@ static float *lse_at(const worker *w, hga_id f, hga_id v, hga_id head)
     return bound_lse(&w->workspace->field[f], v) + head_of_field(w, f, head);
 }
 
-static const worker *worker_of(const field_values *of) { return ((const floats *)(const void *)of)->w; }
+static const floats *floats_of(const field_values *of) { return (const floats *)(const void *)of; }
+
+static const worker *worker_of(const field_values *of) { return floats_of(of)->w; }
 
 static const double *read_row(const field_values *from, hga_id f, hga_id v, hga_id head, double *room)
 {
     const worker *w = worker_of(from);
-    const float *row = row_at(w, f, v, head);
+    const float *row = row_at(w, read_storage(w->plan, floats_of(from)->stage, f), v, head);
     for (hga_id c = 0; c < w->plan->columns[f]; c++) room[c] = (double)row[c];
     return room;
 }
@@ -79,14 +82,16 @@ typedef struct end_fields {
     float *field[HGA_FIELD_SLOTS], *lse[HGA_FIELD_SLOTS];
 } end_fields;
 
-/* Node v with the fields that are shown there. */
-static hga_end look_at(const worker *w, const row_set *shown, hga_id v, hga_id head, end_fields *fields)
+/* Node v with the fields that are shown there: what the stage writes as it is, the others as it reads them. */
+static hga_end look_at(const worker *w, const hga_stage *s, const row_set *shown, hga_id v, hga_id head,
+                       end_fields *fields)
 {
     const hga_program *p = &w->plan->program;
     int region = program_region(&w->plan->nodes, v);
     for (hga_id f = 1; f <= p->n_fields; f++) {
         int is_there = shown[f] >> region & 1;
-        fields->field[f] = is_there ? row_at(w, f, v, head) : NULL;
+        hga_id storage = s->writes >> f & 1u ? f : read_storage(w->plan, s, f);
+        fields->field[f] = is_there ? row_at(w, storage, v, head) : NULL;
         fields->lse[f] = is_there && p->field[f].width == HGA_WIDTH_STATE ? lse_at(w, f, v, head) : NULL;
     }
     return (hga_end){
@@ -115,7 +120,7 @@ static void feed(const worker *w, const stage_row *r, const hga_end *v, int64_t 
                       .type = r->edge[i].type,
                       .weight = r->edge[i].weight,
                       .score = score_of(r, i),
-                      .source = look_at(w, sp->shown.source, r->edge[i].src, r->head, &fields),
+                      .source = look_at(w, r->stage, sp->shown.source, r->edge[i].src, r->head, &fields),
                       .destination = *v};
         udf->edge(state, &e, r->head, udf->ctx);
     }
@@ -129,13 +134,13 @@ static void user_row(const worker *w, const stage_row *r)
     int64_t cut = udf->merge && r->n > w->plan->options.cut_edges ? w->plan->options.cut_edges : r->n;
     void *whole = w->plain, *piece = (char *)w->plain + w->plain_bytes;
     end_fields fields;
-    hga_end v = look_at(w, shown->row, r->v, r->head, &fields);
+    hga_end v = look_at(w, r->stage, shown->row, r->v, r->head, &fields);
     feed(w, r, &v, 0, cut, whole);
     for (int64_t at = cut; at < r->n; at += cut) {
         feed(w, r, &v, at, at + cut < r->n ? at + cut : r->n, piece);
         udf->merge(whole, piece, udf->ctx);
     }
-    v = look_at(w, shown->result, r->v, r->head, &fields);
+    v = look_at(w, r->stage, shown->result, r->v, r->head, &fields);
     udf->finish(whole, &v, r->head, udf->ctx);
 }
 
@@ -145,7 +150,7 @@ void plain_row(worker *w, const row_job *job)
 {
     const hga_stage *s = &w->plan->program.stage[job->stage];
     const meaning m = meaning_of(w);
-    const floats mine = {{read_row, read_lse, write_row, write_lse}, w};
+    const floats mine = {{read_row, read_lse, write_row, write_lse}, w, s};
     edges_open(&w->plain_edges, w->plan->graph, &w->plan->given, s->relation);
     edges_read(&w->plain_edges, job->v);
     stage_row r = {.m = &m,

@@ -122,16 +122,15 @@ static void leave_tape(const hga_plan *plan, const hga_workspace *workspace, con
 
 /* ---- messages ---- */
 
-/* A row of a field, where stages have it; of the caller's, as it is before it is rounded. */
+/* A row of a field, as it is before it is rounded. */
 static char *move_parcel_row(const hga_plan *plan, const hga_workspace *workspace, hga_id f, hga_id v, char *parcel,
                              int in)
 {
     const field_storage *h = &plan->storage[f];
     const bound_field *x = &workspace->field[f];
-    int given = h->rounded && slice_is_given(plan, f, v) && rank_computes(plan->ranks, v),
-        is_state = plan->program.field[f].width == HGA_WIDTH_STATE;
-    float *row = given ? x->io + bound_io_number(x, v) * x->io_row : bound_row(x, v);
-    ptrdiff_t stride = given ? x->io_head : bound_head(x, v);
+    int is_state = plan->program.field[f].width == HGA_WIDTH_STATE;
+    float *row = bound_row(x, v);
+    ptrdiff_t stride = bound_head(x, v);
     for (hga_id head = 0; head < h->heads; head++, row += stride) {
         size_t bytes = (size_t)h->columns * sizeof *row;
         in ? memcpy(row, parcel, bytes) : memcpy(parcel, row, bytes);

@@ -48,7 +48,7 @@ typedef struct family_rows {
 static family_rows find_rows(const worker *w, const row_group *g, unsigned of, int place)
 {
     const hga_stage *s = stage_of(w, g->stage);
-    const bound_field *query = field(w, s->query), *out = field(w, s->out);
+    const bound_field *query = read_field(w, s, s->query), *out = field(w, s->out);
     family_rows rows = {.alike = 1};
     for (; of; of &= of - 1) {
         int r = __builtin_ctz(of);
@@ -152,8 +152,8 @@ void run_families(void *worker_of, const row_group *g, const strip *x, hga_id n)
     w->chunk.n = 0;
     for (hga_id i = 0; i < n; i++) read_columns(w, g, &x[i]);
     all.n = w->chunk.n;
-    if (find_columns(w, field(w, s->key), n, w->at.k, w->mixed_key, &all.k_head) &&
-        find_columns(w, field(w, s->value), n, w->at.v, w->mixed_value, &all.v_head))
+    if (find_columns(w, read_field(w, s, s->key), n, w->at.k, w->mixed_key, &all.k_head) &&
+        find_columns(w, read_field(w, s, s->value), n, w->at.v, w->mixed_value, &all.v_head))
         run_columns(w, g, x, n, all);
     else
         for (hga_id i = 0; i < n; i++) run_families(w, g, &x[i], 1);

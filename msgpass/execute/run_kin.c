@@ -77,8 +77,9 @@ static int heads_are_alike(const bound_field *x, hga_id first, hga_id n)
 static int rows_are_alike(const worker *w, hga_id stage, hga_id first, hga_id n)
 {
     const hga_stage *s = stage_of(w, stage);
-    return heads_are_alike(field(w, s->query), first, n) && heads_are_alike(field(w, s->key), first, n) &&
-           heads_are_alike(field(w, s->value), first, n) && heads_are_alike(field(w, s->out), first, n);
+    return heads_are_alike(read_field(w, s, s->query), first, n) &&
+           heads_are_alike(read_field(w, s, s->key), first, n) &&
+           heads_are_alike(read_field(w, s, s->value), first, n) && heads_are_alike(field(w, s->out), first, n);
 }
 
 static void find_rows(const bound_field *x, hga_id first, hga_id n, float **at)
@@ -100,7 +101,7 @@ static void run_members(worker *w, hga_id stage, hga_id first, hga_id n, float w
     const hga_stage *s = stage_of(w, stage);
     const hga_shape *shape = &w->plan->shape;
     const bound_field *out = field(w, s->out);
-    const bound_field *q = field(w, s->query), *k = field(w, s->key), *v = field(w, s->value);
+    const bound_field *q = read_field(w, s, s->query), *k = read_field(w, s, s->key), *v = read_field(w, s, s->value);
     float *q_at[KERNEL_KIN], *k_at[KERNEL_KIN], *v_at[KERNEL_KIN], *out_at[KERNEL_KIN], *lse[KERNEL_KIN];
     const ptrdiff_t q_head = bound_head(q, first), k_head = bound_head(k, first), v_head = bound_head(v, first),
                     out_head = bound_head(out, first);

@@ -42,7 +42,7 @@ int has_pairs(const worker *w) { return w->plan->bf16_rows && w->plan->kernels->
 static void load_queries(worker *w, const row_group *g, hga_id head, ptrdiff_t place)
 {
     const hga_shape *shape = &w->plan->shape;
-    const bound_field *q = field(w, own_stage(w)->query);
+    const bound_field *q = read_field(w, own_stage(w), own_stage(w)->query);
     const float *row[KERNEL_TILE];
     for (hga_id r = 0; r < g->n_rows; r++)
         row[r] = g->node[r] < 0 ? NULL : bound_row(q, g->node[r]) + head * bound_head(q, g->node[r]);
@@ -113,7 +113,8 @@ static tile_operands *operands_of(const worker *w, const tile_chunk *c)
 /* What all heads need of a chunk. */
 static void load_operands(worker *w, const tile_chunk *c)
 {
-    const bound_field *key = field(w, own_stage(w)->key), *value = field(w, own_stage(w)->value);
+    const hga_stage *s = own_stage(w);
+    const bound_field *key = read_field(w, s, s->key), *value = read_field(w, s, s->value);
     tile_operands *o = operands_of(w, c);
     score_bases(w, w->chooser.batch->stage, -1, &c->columns, o->base);
     for (hga_id e = 0; e < c->columns.n && w->workspace->slopes; e++)
@@ -204,7 +205,8 @@ static void load_head(worker *w, const tile_chunk *c, hga_id kv)
 {
     const tile_operands *o = operands_of(w, c);
     const hga_shape *shape = &w->plan->shape;
-    const bound_field *key = field(w, own_stage(w)->key), *value = field(w, own_stage(w)->value);
+    const hga_stage *s = own_stage(w);
+    const bound_field *key = read_field(w, s, s->key), *value = read_field(w, s, s->value);
     int pack = c->n_parts * heads_per_key(w) >= w->plan->tuning.is.pack_readers,
         all_relative = w->io->rel_key && !c->types_vary;
     find_head(&c->columns, key, o->k, o->same_k, o->k_stride, kv, w->at.k_head);

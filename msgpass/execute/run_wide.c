@@ -137,7 +137,7 @@ static void find_columns(worker *w, hga_id kv)
 {
     const hga_shape *shape = &w->plan->shape;
     const hga_stage *stage = stage_of(w, w->chooser.batch->stage);
-    const bound_field *key = field(w, stage->key), *value = field(w, stage->value);
+    const bound_field *key = read_field(w, stage, stage->key), *value = read_field(w, stage, stage->value);
     for (hga_id e = 0; e < w->chunk.n; e++) {
         hga_id u = w->chunk.src[e];
         if (w->plan->bf16_rows) {
@@ -324,7 +324,7 @@ static int writes_over_operands(const hga_plan *plan, const hga_stage *s)
     for (int i = 0; i < 2; i++)
         for (int k = 0; k < 3; k++)
             if (share_pool(written[i], rows_of(plan, operand[k])) ||
-                share_pool(written[i], &plan->storage[operand[k]].bf16))
+                share_pool(written[i], &plan->storage[operand[k]].rounded))
                 return 1;
     return 0;
 }

@@ -113,7 +113,7 @@ static float *move_row(const hga_plan *plan, const hga_workspace *workspace, hga
 /* What is made of rows that are new: they are to be rounded again. */
 static void drop_rows(hga_workspace *workspace, hga_id f, hga_id first, hga_id n)
 {
-    row_bits *of[] = {&workspace->slice.there[f], &workspace->slice.there[STORAGE_BF16 + f]};
+    row_bits *of[] = {&workspace->slice.there[f], &workspace->slice.there[STORAGE_ROUNDED + f]};
     for (int i = 0; i < 2; i++)
         if (of[i]->n) bits_take_run(of[i], first, (int64_t)first + n);
 }

@@ -65,7 +65,7 @@ static double sum_edges(worker *w, const row_job *job, edge_cursor *c)
 {
     const hga_stage *s = stage_of(w, job->stage);
     stage_kind kind = w->plan->stage[job->stage].kind;
-    const bound_field *x = field(w, s->value), *out = field(w, s->out);
+    const bound_field *x = read_field(w, s, s->value), *out = field(w, s->out);
     hga_id columns = out->columns * out->heads;
     hga_pos left = job->count, done = 0;
     double total = 0;
@@ -140,7 +140,7 @@ static void sum_short_row(worker *w, const row_job *job)
 {
     const hga_stage *s = stage_of(w, job->stage);
     stage_kind kind = w->plan->stage[job->stage].kind;
-    const bound_field *x = field(w, s->value), *out = field(w, s->out);
+    const bound_field *x = read_field(w, s, s->value), *out = field(w, s->out);
     float factor = mean_factor(kind, load_factors(w, s, kind));
     sum_chunk(w, x, out, 0, factor, bound_row(out, job->v), bound_head(out, job->v));
 }
@@ -177,7 +177,7 @@ static int heads_lie_side_by_side(const bound_field *x)
 static int families_go_as_rows(const worker *w, hga_id stage)
 {
     const hga_stage *s = stage_of(w, stage);
-    const bound_field *x = field(w, s->value), *out = field(w, s->out);
+    const bound_field *x = read_field(w, s, s->value), *out = field(w, s->out);
     return s->relation == HGA_TREE_UP && w->plan->stage[stage].kind == KIND_MEAN && x->heads == out->heads &&
            heads_lie_side_by_side(x) && heads_lie_side_by_side(out);
 }
@@ -201,7 +201,7 @@ static int find_family(const worker *w, const bound_field *x, int by_mass, hga_i
 void sum_panel(worker *w, hga_id stage, hga_id first, hga_id n, const hga_id *node)
 {
     const hga_stage *s = stage_of(w, stage);
-    const bound_field *x = field(w, s->value), *out = field(w, s->out);
+    const bound_field *x = read_field(w, s, s->value), *out = field(w, s->out);
     const int long_rows = families_go_as_rows(w, stage);
     family f;
     for (hga_id i = 0; i < n; i++) {

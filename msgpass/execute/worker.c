@@ -34,7 +34,7 @@ static int64_t count_types(const hga_plan *plan)
 static int is_mixed(const hga_plan *plan, hga_id f)
 {
     const field_storage *h = &plan->storage[f];
-    return h->heads > 1 && h->io_n > 0 && h->rows.n > 0 && !h->rounded;
+    return h->heads > 1 && h->io_n > 0 && h->rows.n > 0 && !h->rounded.n;
 }
 
 /* May a chunk's keys or values be of both? */

@@ -31,14 +31,6 @@ static void step_back(const hga_program *p, const hga_stage *s, live_rows *live)
     }
 }
 
-/* A flat stage rounds the operands that it is the first to read, for those behind it, too. */
-static int rounds(const hga_plan *plan, const hga_stage *s)
-{
-    int rounded = 0;
-    for (hga_id f = 1; f <= plan->program.n_fields; f++) rounded |= s->reads >> f & 1u && storage_is_rounded(plan, f);
-    return s->order == HGA_FLAT && rounded;
-}
-
 uint32_t live_stages(const hga_plan *plan)
 {
     const hga_program *p = &plan->program;
@@ -48,7 +40,7 @@ uint32_t live_stages(const hga_plan *plan)
     live.of[out] = program_row_set(p->field[out].io);
     for (hga_id s = p->n_stages; s-- > 0;) {
         const hga_stage *stage = &p->stage[s];
-        if (!is_live(p, stage, &live) && !(counting && rounds(plan, stage))) continue;
+        if (!is_live(p, stage, &live)) continue;
         counting |= UINT32_C(1) << s;
         step_back(p, stage, &live);
     }

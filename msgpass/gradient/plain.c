@@ -141,7 +141,47 @@ static void pass_begin(pass *p, void *memory)
     if (p->call->ranks) each_received(p->call, p, put_received);
 }
 
+/* ---- values as a stage reads them ---- */
+
+typedef struct seen_values {
+    field_values as;
+    const pass *p;
+    const hga_stage *stage;
+} seen_values;
+
 static double to_bf16(double x) { return isfinite((float)x) ? (double)widen_bf16(narrow_bf16((float)x)) : x; }
+
+const double *row_as_read(const pass *p, const hga_stage *s, hga_id f, hga_id v, hga_id head, double *room)
+{
+    const double *x = double_row(&p->value, f, v, head);
+    if (s->order != HGA_FLAT || !storage_is_rounded(p->plan, f)) return x;
+    for (hga_id c = 0; c < p->value.of[f].columns; c++) room[c] = to_bf16(x[c]);
+    return room;
+}
+
+static const seen_values *seen_of(const field_values *from) { return (const seen_values *)(const void *)from; }
+
+static const double *see_row(const field_values *from, hga_id f, hga_id v, hga_id head, double *room)
+{
+    return row_as_read(seen_of(from)->p, seen_of(from)->stage, f, v, head, room);
+}
+
+static double see_lse(const field_values *from, hga_id f, hga_id v, hga_id head)
+{
+    return *double_lse(&seen_of(from)->p->value, f, v, head);
+}
+
+static void write_row(const field_values *to, hga_id f, hga_id v, hga_id head, const double *x)
+{
+    const field_values *value = &seen_of(to)->p->value.as;
+    value->write(value, f, v, head, x);
+}
+
+static void write_lse(const field_values *to, hga_id f, hga_id v, hga_id head, double lse)
+{
+    const field_values *value = &seen_of(to)->p->value.as;
+    value->write_lse(value, f, v, head, lse);
+}
 
 /* ---- stages ---- */
 
@@ -168,6 +208,7 @@ static hga_status run_rows(pass *p, hga_id s, hga_id v, int backwards)
 {
     const hga_stage *stage = &p->program->stage[s];
     hga_status st = HGA_OK;
+    const seen_values seen = {{see_row, see_lse, write_row, write_lse}, p, stage};
     HGA_TRY(edges_read(&p->rows, v));
     stage_row r = {.m = &p->m,
                    .stage = stage,
@@ -176,7 +217,7 @@ static hga_status run_rows(pass *p, hga_id s, hga_id v, int backwards)
                    .v = v,
                    .edge = p->rows.edge,
                    .n = p->rows.n,
-                   .values = &p->value.as,
+                   .values = &seen.as,
                    .was = backwards ? &p->before[s].as : &p->value.as,
                    .room = p->room};
     for (r.head = p->first; r.head < heads_end(p, stage->out); r.head++) run_row(p, &r, backwards);
@@ -242,18 +283,6 @@ done:
     return st;
 }
 
-/* Operands of a bfloat16 plan are rounded before the first flat stage that reads them. */
-static void round_operands(pass *p, const hga_stage *stage)
-{
-    for (hga_id f = 1; f <= p->program->n_fields; f++) {
-        if (stage->order != HGA_FLAT || !(stage->reads >> f & 1u) || p->rounded >> f & 1u) continue;
-        if (!storage_is_rounded(p->plan, f)) continue;
-        double_rows *x = &p->value.of[f];
-        for (int64_t i = 0; i < (int64_t)p->nodes.n * x->heads * x->columns; i++) x->x[i] = to_bf16(x->x[i]);
-        p->rounded |= 1u << f;
-    }
-}
-
 /* Keep what the stage is about to overwrite. */
 static void keep(pass *p, hga_id s)
 {
@@ -265,7 +294,6 @@ static hga_status forward(pass *p)
 {
     hga_status st = HGA_OK;
     for (hga_id s = 0; s < p->program->n_stages; s++) {
-        round_operands(p, &p->program->stage[s]);
         keep(p, s);
         HGA_TRY(walk(p, s, 0, all_rows(p)));
     }
@@ -432,9 +460,17 @@ static int64_t pass_bytes(const hga_plan *plan)
 
 /* ---- the way ---- */
 
+/* Has the field been read rounded, and is it written now, or read as it was? */
+static hga_id goes_on_with_rounded(const hga_stage *s, uint32_t rounded)
+{
+    uint32_t again = rounded & (s->writes | (s->order == HGA_FLAT ? 0 : s->reads));
+    return again ? __builtin_ctz(again) : 0;
+}
+
 const char *must_be_plain(const hga_plan *plan, reason *room)
 {
-    uint32_t read = 0;
+    uint32_t read = 0, rounded = 0, operands = 0;
+    for (hga_id f = 1; f <= plan->program.n_fields; f++) operands |= (uint32_t)storage_is_rounded(plan, f) << f;
     if (program_normaliser(&plan->program) != HGA_NORMALISER_SOFTMAX) return "another normaliser than softmax";
     if (scores_are_sums(plan)) return "additive scores";
     if (plan->options.generic) return "asked for";
@@ -449,6 +485,11 @@ const char *must_be_plain(const hga_plan *plan, reason *room)
             return reason_of(room, "stage '%s' writes field '%s' again after it was attended to", stage->name,
                              plan->program.field[stage->out].name);
         if (!kind_sums(kind) || kind == KIND_WEIGHTED_SUM) read |= stage->reads;
+        hga_id again = goes_on_with_rounded(stage, rounded);
+        if (again)
+            return reason_of(room, "stage '%s' goes on with field '%s', which was read rounded to bfloat16",
+                             stage->name, plan->program.field[again].name);
+        if (stage->order == HGA_FLAT) rounded |= stage->reads & operands;
     }
     return NULL;
 }

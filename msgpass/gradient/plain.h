@@ -22,7 +22,6 @@ typedef struct pass {
     doubles before[HGA_MAX_STAGES]; /* the fields that a stage writes, as it found them */
     int64_t widest;                 /* the most edges of a row */
     float *numbers;                 /* a row of the caller's tensors */
-    uint32_t rounded;               /* fields whose values are bfloat16 by now */
     edge_rows rows;
     row_room room;
     struct user_rows *user; /* what stages of the caller's own need, NULL without */
@@ -35,6 +34,9 @@ static inline hga_id head_of(const pass *p, hga_id field, hga_id head)
 }
 /* Query heads at hand, one of each of the field's. */
 static inline hga_id heads_end(const pass *p, hga_id field) { return p->first + p->value.of[field].heads; }
+
+/* Node v's numbers of a field as the stage reads them: in `room`, where it reads them rounded. */
+const double *row_as_read(const pass *p, const hga_stage *s, hga_id f, hga_id v, hga_id head, double *room);
 
 /* ---- plain_user.c ---- */
 

@@ -60,16 +60,24 @@ void user_rows_lay_out(pass *p, carver *room)
         }
 }
 
+/* A row of values that the stage reads, and of those that it writes; or of gradients. */
+static const double *row_shown(const pass *p, const hga_stage *s, const doubles *from, hga_id f, hga_id v, hga_id h)
+{
+    int reads = from == &p->value && !(s->writes >> f & 1u);
+    return reads ? row_as_read(p, s, f, v, h, p->room.source) : double_row(from, f, v, h);
+}
+
 /* Show node v: the fields of `shown`, as `from` has them; NULL: zeros. */
-static hga_end show(const pass *p, const row_set *shown, const doubles *from, hga_id v, hga_id h, side *x)
+static hga_end show(const pass *p, const hga_stage *s, const row_set *shown, const doubles *from, hga_id v, hga_id h,
+                    side *x)
 {
     int region = program_region(&p->nodes, v);
     for (hga_id f = 1; f <= p->program->n_fields; f++) {
         int is_there = shown[f] >> region & 1, state = p->program->field[f].width == HGA_WIDTH_STATE;
         x->field[f] = is_there ? x->row[f] : NULL;
         x->lse[f] = is_there && state ? &x->lse_of[f] : NULL;
-        for (hga_id c = 0; is_there && c < p->user->columns[f]; c++)
-            x->row[f][c] = from ? (float)double_row(from, f, v, h)[c] : 0;
+        const double *row = is_there && from ? row_shown(p, s, from, f, v, h) : NULL;
+        for (hga_id c = 0; is_there && c < p->user->columns[f]; c++) x->row[f][c] = row ? (float)row[c] : 0;
         if (x->lse[f]) x->lse_of[f] = from ? (float)*double_lse(from, f, v, h) : 0;
     }
     return (hga_end){v, hga_graph_level(p->plan->graph, v), p->nodes.mass[v], x->field, x->lse, p->user->columns};
@@ -92,8 +100,8 @@ static int has_score(const hga_stage *s) { return s->query && s->key && s->relat
 static scored_edge scored(const pass *p, const stage_row *r, int64_t i)
 {
     return edge_between(&p->m, r->s, r->v, r->head, &r->edge[i], i,
-                        double_row(&p->value, r->stage->query, r->v, r->head),
-                        double_row(&p->value, r->stage->key, r->edge[i].src, r->head));
+                        row_as_read(p, r->stage, r->stage->query, r->v, r->head, r->room.own),
+                        row_as_read(p, r->stage, r->stage->key, r->edge[i].src, r->head, r->room.source));
 }
 
 static double score_of(const pass *p, const stage_row *r, int64_t i)
@@ -110,7 +118,8 @@ static hga_edge user_edge(const pass *p, const stage_row *r, int64_t i, const hg
                       .type = r->edge[i].type,
                       .weight = r->edge[i].weight,
                       .score = score_of(p, r, i),
-                      .source = show(p, sp->shown.source, &p->value, r->edge[i].src, r->head, &p->user->source),
+                      .source =
+                          show(p, r->stage, sp->shown.source, &p->value, r->edge[i].src, r->head, &p->user->source),
                       .destination = *own};
 }
 
@@ -129,9 +138,9 @@ void user_row(pass *p, const stage_row *r)
 {
     const program_shown *shown = &p->plan->stage[r->s].shown;
     user_rows *u = p->user;
-    hga_end own = show(p, shown->row, &p->value, r->v, r->head, &u->own);
+    hga_end own = show(p, r->stage, shown->row, &p->value, r->v, r->head, &u->own);
     feed(p, r, &own);
-    own = show(p, shown->result, &p->value, r->v, r->head, &u->own);
+    own = show(p, r->stage, shown->result, &p->value, r->v, r->head, &u->own);
     r->stage->udf.finish(u->state, &own, r->head, r->stage->udf.ctx);
     take(p, &u->own, r->stage->writes, &p->value, r->v, r->head, 0);
 }
@@ -144,15 +153,15 @@ static void finish_adjoint(pass *p, const stage_row *r)
     const hga_udf *udf = &r->stage->udf;
     user_rows *u = p->user;
     uint32_t written = r->stage->writes;
-    hga_end own = show(p, shown, &p->value, r->v, r->head, &u->own),
-            d_own = show(p, shown, &p->adjoint, r->v, r->head, &u->d_own);
+    hga_end own = show(p, r->stage, shown, &p->value, r->v, r->head, &u->own),
+            d_own = show(p, r->stage, shown, &p->adjoint, r->v, r->head, &u->d_own);
     for (hga_id f = 1; f <= p->program->n_fields; f++)
         if (u->d_own.field[f] && !(written >> f & 1u))
             memset(u->d_own.row[f], 0, (size_t)u->columns[f] * sizeof(float)), u->d_own.lse_of[f] = 0;
     memset(u->d_state, 0, udf->state_bytes);
     udf->finish_adjoint(u->state, u->d_state, &own, &d_own, r->head, udf->ctx);
     take(p, &u->d_own, ~written, &p->adjoint, r->v, r->head, 1);
-    show(p, shown, NULL, r->v, r->head, &u->d_own);
+    show(p, r->stage, shown, NULL, r->v, r->head, &u->d_own);
     take(p, &u->d_own, written, &p->adjoint, r->v, r->head, 0);
 }
 
@@ -161,15 +170,15 @@ void user_adjoint(pass *p, const stage_row *r)
     const program_shown *shown = &p->plan->stage[r->s].shown;
     const hga_udf *udf = &r->stage->udf;
     user_rows *u = p->user;
-    hga_end own = show(p, shown->row, &p->value, r->v, r->head, &u->own);
+    hga_end own = show(p, r->stage, shown->row, &p->value, r->v, r->head, &u->own);
     feed(p, r, &own);
     finish_adjoint(p, r);
-    own = show(p, shown->row, &p->value, r->v, r->head, &u->own);
+    own = show(p, r->stage, shown->row, &p->value, r->v, r->head, &u->own);
     for (int64_t i = 0; i < r->n; i++) {
         hga_id from = r->edge[i].src;
         hga_edge e = user_edge(p, r, i, &own);
-        hga_end d_source = show(p, shown->source, NULL, from, r->head, &u->d_source),
-                d_own = show(p, shown->row, NULL, r->v, r->head, &u->d_own);
+        hga_end d_source = show(p, r->stage, shown->source, NULL, from, r->head, &u->d_source),
+                d_own = show(p, r->stage, shown->row, NULL, r->v, r->head, &u->d_own);
         double d_score = 0;
         udf->edge_adjoint(u->state, u->d_state, &e, &d_score, &d_source, &d_own, r->head, udf->ctx);
         take(p, &u->d_source, ~0u, &p->adjoint, from, r->head, 1);

@@ -283,15 +283,11 @@ void accesses_visit(accesses *a, const phase_accesses *of, hga_id panel, access_
 
 /* ---- which storages ---- */
 
-static uint64_t bf16_of(uint64_t fields) { return fields << STORAGE_BF16; }
-
-/* The job on a field: rounding turns rows into bf16 rows, or changes them where they are. */
-static storages_touched find_field(const hga_plan *plan, const phase *ph)
+/* The job on a field. */
+static storages_touched find_field(const phase *ph)
 {
     uint64_t rows = UINT64_C(1) << ph->stage;
-    if (ph->job == JOB_ROUND)
-        return (storages_touched){.own = rows, .writes = plan->storage[ph->stage].bf16.n ? bf16_of(rows) : rows};
-    return ph->job == JOB_COPY ? (storages_touched){.writes = rows} : (storages_touched){.own = rows};
+    return (storages_touched){.own = rows, .writes = ph->job == JOB_ROUND ? rows << STORAGE_ROUNDED : 0};
 }
 
 static storages_touched find_stage(const hga_plan *plan, const phase *ph, hga_id stage)
@@ -301,9 +297,9 @@ static storages_touched find_stage(const hga_plan *plan, const phase *ph, hga_id
     const stage_rule *rule = &program_rules[kind];
     storages_touched t = {.writes = ph->job == JOB_PIECES ? 0 : s->writes};
     if (ph->job == JOB_MERGE) return t;
-    t.sources = kind == KIND_USER ? s->reads : program_fields(s, rule->source_reads);
-    t.own = kind == KIND_USER ? s->reads : program_fields(s, rule->own_reads | rule->lone_reads);
-    if (plan->bf16_rows && rule->attends) t.sources = bf16_of(t.sources);
+    int user = kind == KIND_USER;
+    t.sources = read_storages(plan, s, user ? s->reads : program_fields(s, rule->source_reads));
+    t.own = read_storages(plan, s, user ? s->reads : program_fields(s, rule->own_reads | rule->lone_reads));
     /* across the cut a row reads what it is about to write */
     if (ph->part_of_tree == TREE_ACROSS)
         t.own = t.writes = plan->stage[stage].crosses_all ? s->writes : UINT64_C(1) << s->out;
@@ -321,7 +317,7 @@ static uint64_t with_hosts(const hga_plan *plan, uint64_t set)
 
 storages_touched accesses_touched(const hga_plan *plan, const phase *ph, hga_id stage)
 {
-    if (ph->job > JOB_MERGE) return find_field(plan, ph);
+    if (ph->job > JOB_MERGE) return find_field(ph);
     storages_touched t = find_stage(plan, ph, stage);
     return (storages_touched){with_hosts(plan, t.sources), with_hosts(plan, t.own), with_hosts(plan, t.writes)};
 }

@@ -25,10 +25,10 @@ typedef struct assignment {
     int64_t *next_taker, *next_giver; /* [n]: by range */
 } assignment;
 
-static int is_bf16(hga_id storage) { return storage >= STORAGE_BF16; }
+static int is_rounded(hga_id storage) { return storage >= STORAGE_ROUNDED; }
 static field_storage *storage_of(hga_plan *plan, hga_id storage)
 {
-    return &plan->storage[is_bf16(storage) ? storage - STORAGE_BF16 : storage];
+    return &plan->storage[is_rounded(storage) ? storage - STORAGE_ROUNDED : storage];
 }
 
 /* Does a relation's order write rows of the field here and there? Then all live to the end: those that the caller has
@@ -52,7 +52,7 @@ static int written_head_by_head(const hga_plan *plan, hga_id field)
 int slots_recycle(const hga_plan *plan, hga_id storage)
 {
     if (plan->options.keep_fields || plan->options.slices) return 0;
-    if (is_bf16(storage)) return plan->storage[storage - STORAGE_BF16].bf16.n > 0;
+    if (is_rounded(storage)) return plan->storage[storage - STORAGE_ROUNDED].rounded.n > 0;
     const field_storage *x = &plan->storage[storage];
     if (x->host || x->rows.n) return 1;
     return x->lse.n && !written_in_an_order(plan, storage) && !written_head_by_head(plan, storage);
@@ -138,16 +138,16 @@ static hga_status change_rows(assignment *a, hga_id f, const live_range *l, row_
     hga_status st = HGA_OK;
     int64_t at = 0;
     if (h->guests.n) return change_rest(a, h, l, change);
-    for (rank_rows x = {0}; !st && !h->rounded && rank_rows_next(a->plan, f, &x); at = (int64_t)x.first + x.n)
+    for (rank_rows x = {0}; !st && rank_rows_next(a->plan, f, &x); at = (int64_t)x.first + x.n)
         st = change_span(a, &h->rows, l, at, x.first, change);
     return st ? st : change_span(a, &h->rows, l, at, INT32_MAX, change);
 }
 
-/* A range is of the nodes that are not the caller's, and of the log-sum-exps, guests' too, or the bf16 rows of all. */
+/* A range is of the nodes that are not the caller's, and of the log-sum-exps, guests' too, or the rounded rows of all. */
 static hga_status change_range(assignment *a, const live_range *l, row_change change)
 {
     field_storage *h = storage_of(a->plan, l->storage);
-    if (is_bf16(l->storage)) return change_span(a, &h->bf16, l, 0, INT32_MAX, change);
+    if (is_rounded(l->storage)) return change_span(a, &h->rounded, l, 0, INT32_MAX, change);
     hga_status st = change_rows(a, l->storage, l, change);
     for (hga_id f = 1; !st && f <= a->plan->program.n_fields; f++)
         if (a->plan->storage[f].lse.n && (f == l->storage || a->plan->storage[f].host == l->storage))
@@ -171,7 +171,7 @@ static hga_status open_area(hga_plan *plan, area *x)
 static hga_status open_storage(hga_plan *plan, hga_id storage)
 {
     field_storage *h = storage_of(plan, storage);
-    if (is_bf16(storage)) return open_area(plan, &h->bf16);
+    if (is_rounded(storage)) return open_area(plan, &h->rounded);
     hga_status st = open_area(plan, &h->rows);
     for (hga_id f = 1; !st && f <= plan->program.n_fields; f++)
         if (f == storage || plan->storage[f].host == storage) st = open_area(plan, &plan->storage[f].lse);
@@ -270,8 +270,8 @@ void slots_clear(hga_plan *plan)
         field_storage *h = &plan->storage[f];
         hga_delete(&plan->allocator, h->rows.slot, h->rows.n, sizeof *h->rows.slot);
         hga_delete(&plan->allocator, h->lse.slot, h->lse.n, sizeof *h->lse.slot);
-        hga_delete(&plan->allocator, h->bf16.slot, h->bf16.n, sizeof *h->bf16.slot);
-        h->rows.slot = h->lse.slot = h->bf16.slot = NULL;
+        hga_delete(&plan->allocator, h->rounded.slot, h->rounded.n, sizeof *h->rounded.slot);
+        h->rows.slot = h->lse.slot = h->rounded.slot = NULL;
         guests_clear(plan, f);
     }
 }

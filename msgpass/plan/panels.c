@@ -338,42 +338,30 @@ done:
     return st;
 }
 
-/* bfloat16 without bf16 rows: the caller's operands come to the workspace as they are .. */
-static hga_status add_copies(hga_plan *plan)
-{
-    hga_status st = HGA_OK;
-    for (hga_id f = 1; !st && f <= plan->program.n_fields; f++) {
-        hga_id first, n = range_of_rows(plan, plan->program.field[f].io, &first);
-        if (plan->storage[f].rounded && program_is_input(plan->program.field[f].binding))
-            st = add_even(plan, JOB_COPY, f, first, n, PANEL_ROWS);
-    }
-    return st;
-}
-
-/* Rows [first, first + n) of a field, level by level, for the level above waits for the one below: so many at a time as
+/* The field's rows in some regions, level by level, for the level above waits for the one below: so many at a time as
    go up the tree together. */
-static hga_status add_rounding(hga_plan *plan, hga_id f, hga_id first, hga_id n)
+static hga_status add_rounding(hga_plan *plan, hga_id f, row_set regions)
 {
     const hga_id *level = plan->nodes.level_ptr;
     hga_status st = HGA_OK;
     for (hga_id l = 0; !st && l < plan->nodes.n_levels; l++) {
-        hga_id begin = level[l] > first ? level[l] : first, end = level[l + 1] < first + n ? level[l + 1] : first + n;
+        hga_id begin = level[l], end = level[l + 1];
+        while (begin < end && !(regions >> program_region(&plan->nodes, begin) & 1)) begin++;
+        while (begin < end && !(regions >> program_region(&plan->nodes, end - 1) & 1)) end--;
         if (begin < end) st = add_even(plan, JOB_ROUND, f, begin, end - begin, tree_rows(plan, begin));
     }
     return st;
 }
 
-/* .. and are rounded, means and all, before the first flat stage that reads them. */
-static hga_status add_roundings(hga_plan *plan, hga_id stage, uint32_t *done)
+/* Of the operands that a flat stage reads rounded, the rows that were given or written since they last were. */
+static hga_status add_roundings(hga_plan *plan, hga_id stage, program_values *since)
 {
     hga_status st = HGA_OK;
+    const hga_stage *s = &plan->program.stage[stage];
     for (hga_id f = 1; !st && f <= plan->program.n_fields; f++) {
-        if (!(plan->program.stage[stage].reads >> f & 1u) || *done >> f & 1u ||
-            !(plan->storage[f].rounded || plan->storage[f].bf16.n))
-            continue;
-        hga_id first, n = range_of_rows(plan, plan->program.field[f].rows, &first);
-        st = add_rounding(plan, f, first, n);
-        *done |= 1u << f;
+        if (!(s->reads >> f & 1u) || read_storage(plan, s, f) == f) continue;
+        st = add_rounding(plan, f, since->holds[f]);
+        since->holds[f] = 0;
     }
     return st;
 }
@@ -460,17 +448,18 @@ hga_status phases_make(hga_plan *plan)
     hga_status st = HGA_OK;
     plan->segment_room = plan->list_room = plan->degree_room = 0, plan->wide_columns = 0;
     find_plain_room(plan);
-    uint32_t rounded = 0;
-    HGA_TRY(add_copies(plan));
+    program_values since;
+    program_values_start(&plan->program, &since);
     for (hga_id s = 0; s < plan->program.n_stages; s++) HGA_TRY(find_positions(plan, s));
     for (hga_id s = 0, n = 1; s < plan->program.n_stages; s += n, n = 1) {
         if (plan->program.stage[s].order != HGA_FLAT) {
             n = stages_together(plan, s);
             HGA_TRY(add_levels(plan, s, n));
         } else {
-            HGA_TRY(add_roundings(plan, s, &rounded));
+            HGA_TRY(add_roundings(plan, s, &since));
             HGA_TRY(add_flat(plan, s));
         }
+        for (hga_id i = s; i < s + n; i++) program_values_after(&plan->program, &plan->program.stage[i], &since);
     }
     hga_id out = program_bound(&plan->program, HGA_IO_OUT);
     if (out && (plan->program.has_lse || plan->options.gradient) && plan->program.field[out].width == HGA_WIDTH_STATE) {

@@ -54,16 +54,15 @@ typedef struct field_storage {
     hga_id given_n;        /* so many rows does a call bring: all of them, or the rank's */
     area rows;             /* of the others, [heads][columns] */
     area lse;              /* states: of all of them, [heads] */
-    /* keys and values of a plan of bf16 rows: of all nodes, in bfloat16, rounded once, before the first flat stage
-       that reads them */
-    area bf16;
+    /* operands that flat stages read rounded to bfloat16: of all nodes, in 16 bits in a plan of bf16 rows, else in
+       floats. They are made anew where the field was written since */
+    area rounded;
     /* keep_fields: a copy of the caller's rows, [kept_n][heads][columns], made after each execution */
     int64_t kept_at;
     hga_id kept_n;
     /* the field in whose rows this one's values live, since nobody needs them once those are written; 0: its own */
     hga_id host;
     guest_rows guests;
-    int rounded; /* bfloat16 without bf16 rows: lives in the workspace alone, and is rounded there at that time */
 } field_storage;
 
 /* Rows of one length that nodes take and give back. */
@@ -81,7 +80,7 @@ typedef struct long_row { /* a row whose pieces, `cut` edges each, are shared ou
     lone_columns alone;
 } long_row;
 
-typedef enum phase_job { JOB_ROWS, JOB_PIECES, JOB_MERGE, JOB_COPY, JOB_ROUND, JOB_LSE } phase_job;
+typedef enum phase_job { JOB_ROWS, JOB_PIECES, JOB_MERGE, JOB_ROUND, JOB_LSE } phase_job;
 
 /* Stages down the tree: a row and its parent; only as far as parents are below the cut, so that a subtree is done with
    as soon as it has been attended to; and a row below the cut and its nearest ancestor that is not. */
@@ -89,7 +88,7 @@ typedef enum tree_part { TREE_WHOLE, TREE_BELOW, TREE_ACROSS } tree_part;
 
 typedef struct phase {
     phase_job job;
-    hga_id stage;    /* JOB_COPY, JOB_ROUND, JOB_LSE: the field */
+    hga_id stage;    /* JOB_ROUND, JOB_LSE: the field */
     hga_id together; /* JOB_ROWS: so many stages, from that one on, go through the same rows; 0 and 1: it alone */
     hga_id first, n; /* rows: positions of the relation's order, or nodes */
     int by_position;
@@ -131,8 +130,8 @@ typedef struct wave_order {
     hga_id *token;
 } wave_order;
 
-/* What may serve one node after another: the rows of field f, and its bf16 rows. */
-enum { STORAGE_BF16 = HGA_FIELD_SLOTS, N_STORAGES = 2 * HGA_FIELD_SLOTS };
+/* What may serve one node after another: the rows of field f, and its rounded rows. */
+enum { STORAGE_ROUNDED = HGA_FIELD_SLOTS, N_STORAGES = 2 * HGA_FIELD_SLOTS };
 
 /* From when to when rows of a storage are needed: taken before item `begin` runs and given back after item `end`,
    never for -1; from and to thread `thread`'s free rows, which no other takes. */
@@ -390,11 +389,15 @@ static inline int rows_are_whole(const hga_plan *plan)
 /* Additive scores and whole rows go row by row, in float32. */
 static inline int attends_by_rows(const hga_plan *plan) { return scores_are_sums(plan) || rows_are_whole(plan); }
 
-/* Is the field an operand of a bfloat16 plan? */
+/* Is the field an operand of a bfloat16 plan? Flat stages read it rounded; those that go level by level, which coarsen,
+   as it is. */
 int storage_is_rounded(const hga_plan *plan, hga_id field);
-/* Does whoever reads operands once they are rounded attend by a fused function, which alone reads 16 bits, and nobody
-   write them afterwards? Then plan->bf16_rows. */
+/* Does every flat stage that reads operands attend by a fused function, which alone reads 16 bits? Then
+   plan->bf16_rows. */
 int storage_can_be_bf16(const hga_plan *plan);
+/* The storage in which a stage reads a field; those in which it reads some. It writes to the field itself. */
+hga_id read_storage(const hga_plan *plan, const hga_stage *s, hga_id field);
+uint64_t read_storages(const hga_plan *plan, const hga_stage *s, uint32_t fields);
 /* Are the caller's rows of the field more than caches hold? */
 int storage_is_large(const hga_plan *plan, hga_id field);
 /* May the guest's rows live in the host's until these are written, as far as what stages do tells? */

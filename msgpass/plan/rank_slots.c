@@ -32,7 +32,7 @@ typedef struct laying {
 static int has_rows(const hga_plan *plan, hga_id storage)
 {
     const field_storage *h = &plan->storage[storage % HGA_FIELD_SLOTS];
-    return storage < STORAGE_BF16 ? h->rows.n > 0 || h->lse.n > 0 : h->bf16.n > 0;
+    return storage < STORAGE_ROUNDED ? h->rows.n > 0 || h->lse.n > 0 : h->rounded.n > 0;
 }
 
 /* ---- steps ---- */
@@ -209,7 +209,7 @@ static void reach_to(node_reach *x, hga_id first, hga_id end)
 static int is_elsewhere(const hga_plan *plan, hga_id f, hga_id v)
 {
     const field_storage *h = &plan->storage[f];
-    return is_guest(&h->guests, v) || (!h->rounded && slice_is_given(plan, f, v) && rank_computes(plan->ranks, v));
+    return is_guest(&h->guests, v) || (slice_is_given(plan, f, v) && rank_computes(plan->ranks, v));
 }
 
 /* Those of live ranges of the field, of its rows without those that are elsewhere. */
@@ -244,7 +244,7 @@ static void drop_areas(hga_plan *plan)
 {
     for (hga_id f = 1; f <= plan->program.n_fields; f++) {
         field_storage *h = &plan->storage[f];
-        area *const areas[] = {&h->rows, &h->lse, &h->bf16};
+        area *const areas[] = {&h->rows, &h->lse, &h->rounded};
         for (int i = 0; i < 3; i++)
             if (!areas[i]->slot) areas[i]->n = 0;
     }

@@ -53,7 +53,7 @@ static hga_status check_sources(const hga_plan *plan)
     for (int64_t j = 0; j < p->n_jobs; j++) {
         const slice_job *job = &p->job[j];
         const phase *ph = &plan->phase[job->phase];
-        uint64_t reads = job->of.sources & fields & written;
+        uint64_t reads = (job->of.sources | job->of.sources >> STORAGE_ROUNDED) & fields & written;
         written |= job->of.writes;
         forbidden x = {.plan = plan, .node = -1};
         if (!reads || ph->job > JOB_PIECES) continue;
@@ -76,6 +76,17 @@ static void put_nodes(const hga_plan *plan, const phase *ph, row_bits *to)
     for (hga_id i = 0; !in_order && i < ph->n; i++) bits_put(to, phase_node(plan, ph, i));
 }
 
+/* Who reads the row: rounding is for stages that come later. */
+static hga_status refuse_row(const hga_plan *plan, const slice_job *job, hga_id storage, hga_id v)
+{
+    const char *name = plan->program.field[storage % HGA_FIELD_SLOTS].name;
+    if (plan->phase[job->phase].job == JOB_ROUND)
+        return hga_fail(HGA_EUNSUPPORTED, "slices: field %s is rounded at node %d before a later stage writes it", name,
+                        v);
+    return hga_fail(HGA_EUNSUPPORTED, "slices: stage %d reads field %s at node %d before a later one writes it",
+                    plan->phase[job->phase].job > JOB_MERGE ? -1 : job->stage, name, v);
+}
+
 /* Rows of a storage that are there are as the last phase left them; so nobody may want them as they were before, but
    who writes them. Those that the caller gives are never there, but on ranks, where all passes of a call share them.
    From the last phase back, `later` are the nodes that phases after it write. */
@@ -93,9 +104,7 @@ static hga_status check_storage(const hga_plan *plan, hga_id storage, row_bits *
             if (bits_have(later, v)) x.node = v;
         }
         if (x.node >= 0 && (plan->ranks || !slice_is_given(plan, storage, x.node)))
-            return hga_fail(HGA_EUNSUPPORTED, "slices: stage %d reads field %s at node %d before a later one writes it",
-                            ph->job > JOB_MERGE ? -1 : job->stage, plan->program.field[storage % HGA_FIELD_SLOTS].name,
-                            x.node);
+            return refuse_row(plan, job, storage, x.node);
         if (job->of.writes >> storage & 1) put_nodes(plan, ph, later);
     }
     return HGA_OK;

@@ -1,6 +1,7 @@
 /* storage.c: where the values of each field live. Rows that the caller's tensors have stay there; the others get
    workspace. In bfloat16 keys and values get rows of 16 bits besides, which is what attending stages then read; queries
-   are rounded as they are loaded. Where other stages read them, too, there are rounded rows of floats. */
+   are rounded as they are loaded. Where other flat stages read them, too, there are rounded rows of floats. What a
+   field holds itself is never rounded: means, caches and messages are of that. */
 #include "bindings.h"
 #include "plan.h"
 
@@ -31,20 +32,47 @@ int storage_is_large(const hga_plan *plan, hga_id field)
     return h->io_n * (int64_t)h->heads * h->columns * (int64_t)sizeof(float) >= plan->tuning.is.stream_output;
 }
 
+/* Does the stage read operands, and all as 16 bits? Tensors of the user's are no operands. */
+static int reads_16_bits(const hga_plan *plan, hga_id s)
+{
+    const hga_stage *stage = &plan->program.stage[s];
+    return attends_fused(plan, s) && storage_is_rounded(plan, stage->query) && storage_is_rounded(plan, stage->key) &&
+           storage_is_rounded(plan, stage->value);
+}
+
 int storage_can_be_bf16(const hga_plan *plan)
 {
-    uint32_t operands = 0, rounded = 0;
+    uint32_t operands = 0;
     if (plan->options.precision != HGA_PRECISION_BF16) return 0;
     for (hga_id f = 1; f <= plan->program.n_fields; f++) operands |= (uint32_t)storage_is_rounded(plan, f) << f;
     for (hga_id s = 0; s < plan->program.n_stages; s++) {
         const hga_stage *stage = &plan->program.stage[s];
-        uint32_t reads = stage->reads & operands;
-        if (stage->writes & rounded || (reads & rounded && !attends_fused(plan, s))) return 0;
-        if (stage->order != HGA_FLAT) continue;
-        if (reads && !attends_fused(plan, s)) return 0;
-        rounded |= reads;
+        int reads = attends(plan, s) || stage->reads & operands;
+        if (stage->order == HGA_FLAT && reads && !reads_16_bits(plan, s)) return 0;
     }
     return 1;
+}
+
+/* Does a flat stage read the field in rounded rows? */
+static int has_rounded_rows(const hga_plan *plan, hga_id field)
+{
+    uint32_t reads = 0;
+    if (plan->bf16_rows) return storage_is_attended(plan, field);
+    for (hga_id s = 0; s < plan->program.n_stages; s++)
+        if (plan->program.stage[s].order == HGA_FLAT) reads |= plan->program.stage[s].reads;
+    return storage_is_rounded(plan, field) && reads >> field & 1u;
+}
+
+hga_id read_storage(const hga_plan *plan, const hga_stage *s, hga_id field)
+{
+    return s->order == HGA_FLAT && plan->storage[field].rounded.n ? STORAGE_ROUNDED + field : field;
+}
+
+uint64_t read_storages(const hga_plan *plan, const hga_stage *s, uint32_t fields)
+{
+    uint64_t set = 0;
+    for (; fields; fields &= fields - 1) set |= UINT64_C(1) << read_storage(plan, s, __builtin_ctz(fields));
+    return set;
 }
 
 int storage_is_attended(const hga_plan *plan, hga_id field)
@@ -70,14 +98,13 @@ static int tokens_are_given(const hga_plan *plan, const hga_field *f, const fiel
 static void find_rows(const hga_plan *plan, const hga_field *f, field_storage *h)
 {
     hga_id first, n = range_of_rows(plan, f->rows, &first), number = (hga_id)(f - plan->program.field);
-    h->rounded = storage_is_rounded(plan, number) && !plan->bf16_rows;
-    if (plan->bf16_rows && storage_is_attended(plan, number))
-        h->bf16 = (area){.first = first, .n = n, .floats = ((int64_t)h->heads * h->columns + 1) / 2};
-    h->rows = (area){.first = first, .n = n, .floats = (int64_t)h->heads * h->columns};
+    const int64_t floats = (int64_t)h->heads * h->columns;
+    if (has_rounded_rows(plan, number))
+        h->rounded = (area){.first = first, .n = n, .floats = plan->bf16_rows ? (floats + 1) / 2 : floats};
+    h->rows = (area){.first = first, .n = n, .floats = floats};
     if (f->width == HGA_WIDTH_STATE) h->lse = (area){.first = first, .n = n, .floats = h->heads};
     if (f->binding == HGA_INTERNAL) return;
     h->io_n = range_of_rows(plan, f->io, &h->io_first);
-    if (h->rounded) return;
     if (plan->options.keep_fields) h->kept_n = h->io_n;
     if (plan->ranks) return;
     hga_id base = plan->nodes.level_ptr[1];
@@ -192,7 +219,7 @@ hga_status storage_lay_out(hga_plan *plan)
     for (hga_id f = 1; f <= plan->program.n_fields; f++) {
         HGA_TRY(take_area(plan, &total, &plan->storage[f].rows));
         HGA_TRY(take_area(plan, &total, &plan->storage[f].lse));
-        HGA_TRY(take_area(plan, &total, &plan->storage[f].bf16));
+        HGA_TRY(take_area(plan, &total, &plan->storage[f].rounded));
         HGA_TRY(take(&total, plan->storage[f].kept_n, (int64_t)plan->storage[f].heads * plan->storage[f].columns,
                      &plan->storage[f].kept_at));
     }

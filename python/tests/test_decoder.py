@@ -99,6 +99,17 @@ class Rows(unittest.TestCase):
                     for most in (1, 40) if (i + j) % 2 else (5, 90):
                         Feed(self, h, d, **more).all(d.cache(), most)
 
+    def test_every_scoring_in_bf16_has_the_bits_of_attention(self):
+        kinds = (dict(), dict(normaliser="sigmoid"), dict(normaliser="entmax:1.5"))
+        for name in ("fenwick", "bpt", "window"):
+            for h in (CAUSAL[name], CAUSAL[name].additive_scores()):
+                for more in kinds:
+                    with self.subTest(name, **more):
+                        more = dict(precision="bf16", threads=1, **more)
+                        d = decoder(h, **more)
+                        for most in (1, 40):
+                            Feed(self, h, d, **more).all(d.cache(), most)
+
     def test_without_same_rows_are_within_two_millionths(self):
         for name, h in CAUSAL.items():
             q, k, v = tensors(h)

@@ -17,10 +17,11 @@ typedef struct hga_workspace hga_workspace;
 
 typedef enum hga_dtype { HGA_F32 = 0, HGA_F16 = 1, HGA_BF16 = 2 } hga_dtype;
 /* What a tensor of the caller's holds is float32 in both. BF16: queries, keys and values (coarse ones, once their mean
-   is taken) are rounded to bfloat16 once, to nearest even; scores, softmax and sums are float32. Where all that is left
-   to do with them is to attend, keys and values are stored in 16 bits, which halves what attention reads; and where the
-   instruction set multiplies pairs of bfloat16 (avx512bf16), softmax's weights are rounded before they multiply values,
-   not in their sum. */
+   is taken) are rounded to bfloat16 once, to nearest even; scores, softmax and sums are float32. Flat stages read them
+   rounded; stages that go level by level, which take means, read them as they were. Where all that flat stages do with
+   them is to attend by softmax of products, keys and values are stored in 16 bits, which halves what attention reads;
+   and where the instruction set multiplies pairs of bfloat16 (avx512bf16), softmax's weights are rounded before they
+   multiply values, not in their sum. */
 typedef enum hga_precision { HGA_PRECISION_F32 = 0, HGA_PRECISION_BF16 = 1 } hga_precision;
 
 typedef struct hga_shape {
