@@ -13,6 +13,7 @@ void fuzz_execute(const hga_graph *g, const hga_program *p, choices *c)
     fuzz_set_input(g, p);
     fuzz_set_call(&drawn);
     call_fate fate = call_hold(&drawn);
+    if (!fate.forward) call_hold_decoding(&drawn, &fate);
     fuzz_n_executed += fate.forward == HGA_OK;
     fuzz_n_back += drawn.options.gradient && !fate.forward && !fate.backward && fate.fast;
     fuzz_set_call(NULL);

@@ -44,9 +44,12 @@ static void hold(uint64_t seed)
     graph = g, program = &p, in_hand = &call;
     call_fate fate = call_hold(&call);
     call_hold_on_ranks(&call, &fate);
+    if (!fate.forward) call_hold_decoding(&call, &fate);
     if (fate.forward && getenv("HGA_WHY")) printf("%llu refused: %s\n", (unsigned long long)seed, fate.refused);
     if (!fate.forward && fate.backward && getenv("HGA_WHY"))
         printf("%llu no gradient: %s\n", (unsigned long long)seed, fate.refused);
+    if (!fate.forward && fate.decoded && getenv("HGA_WHY"))
+        printf("%llu no decoder: %s\n", (unsigned long long)seed, fate.refused_decoding);
     if (!fate.forward && fate.on_ranks && getenv("HGA_WHY"))
         printf("%llu not on ranks: %s\n", (unsigned long long)seed, fate.refused_on_ranks);
     call_clear(&call);

@@ -308,7 +308,7 @@ static void draw_asked(choices *c, drawn_call *call)
 {
     static const float scales[] = {0, 0.5f, -0.75f, 2};
     call->n_samples = rarely(c, 3) ? 1 + choose(c, MOST_SAMPLES) : 1;
-    call->in_batch = call->n_samples > 1 || rarely(c, 8);
+    call->in_batch = call->n_samples > 1 || rarely(c, 8) || call->wish.has[TRAIT_BATCH];
     call_draw_rows(c, call);
     call->io.scale = scales[rarely(c, 3) ? 1 + choose(c, 3) : 0];
     call->io.seed = (uint64_t)choose(c, 256), call->io.layer = (uint32_t)choose(c, 3);
@@ -390,8 +390,17 @@ static void draw_later(drawn_call *call)
         call->modifiers.normaliser_bias = 0.5f * (float)(at >> 4 & 7) - 2;
     call->by_list = at >> 3 & 1;
     draw_modifiers(call, at >> 10);
-    call->options.slices = !call->options.gradient && !call->options.keep_fields && (at >> 7) % 3 == 0;
+    int may = !call->options.gradient && !call->options.keep_fields;
+    call->options.slices = may && ((at >> 7) % 3 == 0 || call->wish.has[TRAIT_SLICES]);
     call->options.strict_rows = (at >> 15) % 4 == 0;
+}
+
+/* Of what there is one of, what a call wishes keeps the others out. */
+static int is_due(const drawn_call *call, trait of, int comes)
+{
+    int another =
+        (of == TRAIT_SIGMOID && call->wish.has[TRAIT_ENTMAX]) || (of == TRAIT_ENTMAX && call->wish.has[TRAIT_SIGMOID]);
+    return call->wish.has[of] || (comes && !another);
 }
 
 /* Entmax in softmax's place in some programs of one stage that attends, into whose states nothing is merged. */
@@ -400,7 +409,8 @@ static void draw_entmax(drawn_call *call)
     static const double alphas[] = {1.5, 2, 1.25, 1.5, 1};
     hga_program *p = &call->own;
     hga_id attends = -1, n = hga_graph_nodes(call->graph).n;
-    if ((n + 3 * call->program->n_stages) % 5 || call->program == p) return;
+    int comes = (n + 3 * call->program->n_stages) % 5 == 0 && call->program != p;
+    if (!is_due(call, TRAIT_ENTMAX, comes)) return;
     *p = *call->program;
     for (hga_id i = 0; i < p->n_stages; i++) {
         hga_message message = p->stage[i].message;
@@ -426,7 +436,8 @@ static void draw_sigmoids(drawn_call *call)
         if (message == HGA_ENERGY || message == HGA_GATE) return;
         if (message == HGA_SCORE) p->stage[i].normaliser = HGA_NORMALISER_SIGMOID, attends = 1;
     }
-    if (!attends || (nodes.n + 3 * p->n_stages + 5 * p->n_fields) % 6) return;
+    int comes = (nodes.n + 3 * p->n_stages + 5 * p->n_fields) % 6 == 0;
+    if (!attends || !is_due(call, TRAIT_SIGMOID, comes)) return;
     p->has_lse = 0;
     call->program = p;
 }
@@ -436,21 +447,58 @@ static void draw_additive_scores(drawn_call *call)
 {
     const hga_program *p = call->program;
     hga_nodes nodes = hga_graph_nodes(call->graph);
-    if (!has_message(p, HGA_SCORE) || (nodes.n + p->n_stages + 2 * p->n_fields) % 6 != 3) return;
+    int comes = (nodes.n + p->n_stages + 2 * p->n_fields) % 6 == 3;
+    if (!has_message(p, HGA_SCORE) || !is_due(call, TRAIT_ADDITIVE, comes)) return;
     if (p != &call->own) call->own = *p;
     call->own.scores = HGA_SCORES_ADDITIVE, call->own.negative_slope = 0.25f * (float)(nodes.n % 5);
     call->program = &call->own;
 }
 
+/* Options that are wished for, in place of those that are refused with them. */
+static void grant_options(drawn_call *call)
+{
+    const uint8_t *has = call->wish.has;
+    hga_options *o = &call->options;
+    if (has[TRAIT_BF16]) o->precision = HGA_PRECISION_BF16;
+    if (has[TRAIT_GENERIC]) o->generic = 1;
+    if (has[TRAIT_DROPOUT] && o->dropout == 0) o->dropout = 0.25f;
+    if (has[TRAIT_RANGES]) o->ranges = 1;
+    if (has[TRAIT_SLICES]) o->gradient = 0;
+    if (has[TRAIT_SLICES] || has[TRAIT_RANGES]) o->keep_fields = 0;
+}
+
+/* The first tensors that are read have the types that are wished for. */
+static void grant_types(drawn_call *call)
+{
+    static const struct {
+        trait of;
+        hga_dtype type;
+    } types[] = {{TRAIT_F16_TENSORS, HGA_F16}, {TRAIT_BF16_TENSORS, HGA_BF16}};
+    int next = 0;
+    for (int i = 0; i < call->n_arrays && next < 2; i++) {
+        array *a = &call->drawn[i];
+        if (a->use != ARRAY_READ || !a->is_tensor) continue;
+        while (next < 2 && !call->wish.has[types[next].of]) next++;
+        if (next < 2) a->dtype = types[next++].type;
+    }
+}
+
 void call_draw(choices *c, const hga_graph *g, const hga_program *p, drawn_call *out)
 {
-    *out = (drawn_call){.graph = g, .program = p, .few = choose(c, 2) == 0};
+    call_draw_wish(c, g, p, &(trait_set){{0}}, out);
+}
+
+void call_draw_wish(choices *c, const hga_graph *g, const hga_program *p, const trait_set *wish, drawn_call *out)
+{
+    *out = (drawn_call){.graph = g, .program = p, .few = choose(c, 2) == 0, .wish = *wish};
     draw_sigmoids(out);
     draw_entmax(out);
     draw_additive_scores(out);
     out->shape = some_shape(c, out);
     draw_options(c, out);
+    grant_options(out);
     add_tensors(c, out);
+    grant_types(out);
     add_unbound(c, out);
     add_tables(c, out);
     draw_asked(c, out);

@@ -5,6 +5,7 @@
 #define HGA_CALLS_H
 
 #include "draws.h"
+#include "options.h"
 
 enum { MOST_SAMPLES = 3, MOST_HEADS = 64, MOST_COLUMNS = 32, MOST_ARRAYS = 34 + 2 * HGA_MAX_USER_TENSORS };
 
@@ -55,14 +56,17 @@ struct drawn_call {
     int few;         /* options */
     uint64_t wanted; /* arrays, by number */
     uint64_t seed;   /* of the numbers */
+    trait_set wish;  /* options that are to be there, as far as graph and program let them */
     int n_arrays;
     array drawn[MOST_ARRAYS], plain[MOST_ARRAYS]; /* as drawn; and packed in float32 */
     float *bias;                                  /* of edges: of the edge alone */
     call_oracle *oracle;
 };
 
-/* Draw everything that is not drawn yet; call_clear gives back. */
+/* Draw everything that is not drawn yet; call_clear gives back. With a wish options are there that it names, as far as
+   graph and program let them. */
 void call_draw(choices *c, const hga_graph *g, const hga_program *p, drawn_call *out);
+void call_draw_wish(choices *c, const hga_graph *g, const hga_program *p, const trait_set *wish, drawn_call *out);
 void call_clear(drawn_call *c);
 /* Biases of edges are numbers of a seed like others. */
 void call_forget_biases(drawn_call *c);
@@ -70,6 +74,16 @@ void call_forget_biases(drawn_call *c);
 void call_draw_rows(choices *c, drawn_call *call);
 /* Options that a plan on ranks refuses. */
 enum { RANKS_WITHOUT_RANGES = 1, RANKS_WITHOUT_SLICES = 2, RANKS_WITHOUT_KEPT_FIELDS = 4 };
+/* .. and a decoder, or an append. */
+enum {
+    DECODING_WITHOUT_GRADIENTS = 1,
+    DECODING_WITHOUT_DROPOUT = 2,
+    DECODING_WITHOUT_KEPT_FIELDS = 4,
+    DECODING_WITHOUT_EDGE_BIAS = 8,
+    DECODING_WITHOUT_RANGES = 16,
+    DECODING_WITHOUT_TYPES = 32,
+    DECODING_WITHOUT_RANKS = 64
+};
 
 /* What holds for every call; returns what became of it. */
 typedef struct call_fate {
@@ -79,10 +93,15 @@ typedef struct call_fate {
     hga_status on_ranks, back_on_ranks; /* of all rows */
     char refused_on_ranks[160];
     unsigned ranks_without; /* of its options those that ranks have refused */
+    hga_status decoded;
+    char refused_decoding[160];
+    unsigned decoding_without;
 } call_fate;
 call_fate call_hold(const drawn_call *c);
 /* On ranks, where `fate` says that the call runs: rows have the bits of one process. */
 void call_hold_on_ranks(const drawn_call *c, call_fate *fate);
+/* Token by token, where `fate` says that the call runs: rows are those of the full pass. */
+void call_hold_decoding(const drawn_call *c, call_fate *fate);
 /* The options of a call in words, on stderr. */
 void call_describe(const drawn_call *c);
 

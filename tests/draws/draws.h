@@ -23,6 +23,9 @@ hga_id draw_words(choices *c, char *words, size_t bytes);
    was drawn is refused. */
 int draw_hierarchy(choices *c, const hga_allocator *a, hga_graph **g, hga_program *p);
 
+/* .. whose tokens see none that come later, for the most part; or any program over such a graph. */
+int draw_causal(choices *c, int any_program, hga_graph **g, hga_program *p);
+
 /* The graph and the program on stderr, in a few lines. */
 void draw_describe(const hga_graph *g, const hga_program *p);
 

@@ -48,7 +48,10 @@ const trait_row trait_table[N_TRAITS] = {
     [TRAIT_SOURCE_ORDER] = {"order of sources", ""},
     [TRAIT_SIDES] = {"sides of tokens", ""},
     [TRAIT_CROSS] = {"cross-attention", ""},
+    [TRAIT_COARSE] = {"coarse keys", ""},
     [TRAIT_RANKS] = {"ranks", "hga_options.ranks"},
+    [TRAIT_DECODING] = {"decoding", "hga_decode_options.plan hga_decode_options.rollback hga_decode_options.page_rows "
+                                    "hga_decode_options.same_bits hga_decode_options.page_type"},
     [TRAIT_GRADIENT] = {"gradient", "hga_options.gradient hga_io.tape hga_grad_io.d_out"},
     [TRAIT_STRIPS] = {"gradient_strips", "hga_options.gradient_strips"},
     [TRAIT_SUBTREE] = {"gradient_subtree", "hga_options.gradient_subtree"},
@@ -84,6 +87,7 @@ const char *const trait_others[] = {
     "hga_io.out what a call writes",
     "hga_io.reserved no option yet",
     "hga_grad_io.reserved no option yet",
+    "hga_decode_options.reserved no option yet",
     "hga_modifiers.size of what the caller knows",
     "hga_rows.reserved no option yet",
     NULL,
@@ -91,21 +95,31 @@ const char *const trait_others[] = {
 
 /* ---- of graph and program ---- */
 
-static uint64_t bit(trait t) { return UINT64_C(1) << t; }
+static void put_if(trait_set *t, int holds, trait of) { t->has[of] |= holds != 0; }
 
-static uint64_t bit_if(int holds, trait t) { return holds ? bit(t) : 0; }
+/* Is there an edge from above the tokens? */
+static int has_coarse_sources(const hga_graph *g, hga_id relation)
+{
+    hga_csr rows;
+    hga_nodes nodes = hga_graph_nodes(g);
+    int coarse = 0;
+    if (nodes.n == nodes.level_ptr[1]) return 0;
+    if (hga_graph_rows(g, relation, 0, nodes.n, &rows)) draw_fail("no rows: %s", hga_error_detail());
+    for (hga_pos e = 0; e < rows.ptr[nodes.n] && !coarse; e++) coarse = rows.src[e] >= nodes.level_ptr[1];
+    hga_csr_clear(&rows);
+    return coarse;
+}
 
-static uint64_t of_graph(const hga_graph *g)
+static void add_graph(const hga_graph *g, trait_set *t)
 {
     hga_nodes nodes = hga_graph_nodes(g);
-    uint64_t t = bit_if(nodes.query_first != nodes.key_first || nodes.n_queries != nodes.n_keys, TRAIT_CROSS);
+    put_if(t, nodes.query_first != nodes.key_first || nodes.n_queries != nodes.n_keys, TRAIT_CROSS);
     for (hga_id r = 0; r < nodes.n_relations; r++) {
         hga_relation x = hga_graph_relation(g, r);
-        t |= bit_if(x.dst_order != NULL, TRAIT_ROW_ORDER) | bit_if(x.src_order != NULL, TRAIT_SOURCE_ORDER);
+        put_if(t, x.dst_order != NULL, TRAIT_ROW_ORDER), put_if(t, x.src_order != NULL, TRAIT_SOURCE_ORDER);
     }
-    for (hga_id v = 0; nodes.side && v < nodes.level_ptr[1] && !(t & bit(TRAIT_CROSS)); v++)
-        t |= bit_if(nodes.side[v] != HGA_SIDE_BOTH, TRAIT_SIDES);
-    return t;
+    for (hga_id v = 0; nodes.side && v < nodes.level_ptr[1] && !t->has[TRAIT_CROSS]; v++)
+        put_if(t, nodes.side[v] != HGA_SIDE_BOTH, TRAIT_SIDES);
 }
 
 static int has_stage(const hga_program *p, hga_message message)
@@ -115,9 +129,22 @@ static int has_stage(const hga_program *p, hga_message message)
     return 0;
 }
 
+static void add_program(const hga_graph *g, const hga_program *p, trait_set *t)
+{
+    put_if(t, has_stage(p, HGA_MESSAGE_USER), TRAIT_USER_FUNCTIONS);
+    put_if(t, p->scores == HGA_SCORES_ADDITIVE, TRAIT_ADDITIVE);
+    for (hga_id i = 0; i < p->n_stages; i++) {
+        const hga_stage *s = &p->stage[i];
+        put_if(t, s->normaliser == HGA_NORMALISER_SIGMOID, TRAIT_SIGMOID);
+        put_if(t, s->normaliser == HGA_NORMALISER_ENTMAX, TRAIT_ENTMAX);
+        int attends = s->message == HGA_SCORE && s->relation >= 0 && s->relation < hga_graph_nodes(g).n_relations;
+        put_if(t, attends && !t->has[TRAIT_COARSE] && has_coarse_sources(g, s->relation), TRAIT_COARSE);
+    }
+}
+
 /* ---- of arrays ---- */
 
-static uint64_t of_array(const drawn_call *c, int number)
+static void add_array(const drawn_call *c, int number, trait_set *t)
 {
     static const struct {
         const char *name;
@@ -146,60 +173,63 @@ static uint64_t of_array(const drawn_call *c, int number)
                  {"d_additive", TRAIT_D_ADDITIVE}};
     const array *a = &c->drawn[number];
     int given = a->use != ARRAY_WANTED || c->wanted >> number & 1;
-    uint64_t t = bit_if(!given, TRAIT_SOME_GRADIENTS);
-    if (!given) return t;
+    put_if(t, !given, TRAIT_SOME_GRADIENTS);
+    if (!given) return;
     for (size_t i = 0; i < sizeof named / sizeof named[0]; i++)
-        t |= bit_if(strcmp(a->name, named[i].name) == 0, named[i].of);
-    t |= bit_if(!a->packed, TRAIT_STRIDES);
-    return t | bit_if(a->dtype == HGA_F16, TRAIT_F16_TENSORS) | bit_if(a->dtype == HGA_BF16, TRAIT_BF16_TENSORS);
+        put_if(t, strcmp(a->name, named[i].name) == 0, named[i].of);
+    put_if(t, !a->packed, TRAIT_STRIDES);
+    put_if(t, a->dtype == HGA_F16, TRAIT_F16_TENSORS), put_if(t, a->dtype == HGA_BF16, TRAIT_BF16_TENSORS);
 }
 
-static uint64_t of_options(const hga_options *o)
+static void add_options(const hga_options *o, trait_set *t)
 {
-    return bit_if(o->threads > 1, TRAIT_THREADS) | bit_if(o->isa != NULL, TRAIT_ISA) |
-           bit_if(o->precision == HGA_PRECISION_BF16, TRAIT_BF16) | bit_if(o->generic, TRAIT_GENERIC) |
-           bit_if(o->topology != NULL, TRAIT_TOPOLOGY) | bit_if(o->bind, TRAIT_BIND) |
-           bit_if(o->partition_metis, TRAIT_METIS) | bit_if(o->keep_fields, TRAIT_KEEP_FIELDS) |
-           bit_if(o->cut_edges != 0, TRAIT_CUT_EDGES) | bit_if(o->dropout > 0, TRAIT_DROPOUT) |
-           bit_if(o->ranges != 0, TRAIT_RANGES) | bit_if(o->slices != 0, TRAIT_SLICES) |
-           bit_if(o->strict_rows != 0, TRAIT_STRICT) | bit_if(o->gradient, TRAIT_GRADIENT) |
-           bit_if(o->gradient && o->gradient_strips, TRAIT_STRIPS) |
-           bit_if(o->gradient && o->gradient_subtree, TRAIT_SUBTREE);
+    put_if(t, o->threads > 1, TRAIT_THREADS), put_if(t, o->isa != NULL, TRAIT_ISA);
+    put_if(t, o->precision == HGA_PRECISION_BF16, TRAIT_BF16), put_if(t, o->generic, TRAIT_GENERIC);
+    put_if(t, o->topology != NULL, TRAIT_TOPOLOGY), put_if(t, o->bind, TRAIT_BIND);
+    put_if(t, o->partition_metis, TRAIT_METIS), put_if(t, o->keep_fields, TRAIT_KEEP_FIELDS);
+    put_if(t, o->cut_edges != 0, TRAIT_CUT_EDGES), put_if(t, o->dropout > 0, TRAIT_DROPOUT);
+    put_if(t, o->ranges != 0, TRAIT_RANGES), put_if(t, o->slices != 0, TRAIT_SLICES);
+    put_if(t, o->strict_rows != 0, TRAIT_STRICT), put_if(t, o->gradient, TRAIT_GRADIENT);
+    put_if(t, o->gradient && o->gradient_strips, TRAIT_STRIPS);
+    put_if(t, o->gradient && o->gradient_subtree, TRAIT_SUBTREE);
 }
 
-uint64_t traits_of(const drawn_call *c)
+/* A table counts where somebody looks it up. */
+static void drop_unread(const hga_program *p, trait_set *t)
+{
+    static const trait of_scores[] = {TRAIT_REL_KEY, TRAIT_REL_BIAS,   TRAIT_NODE_POS,
+                                      TRAIT_SCALE,   TRAIT_SCALE_ZERO, TRAIT_DROPOUT};
+    if (!has_stage(p, HGA_SCALED)) t->has[TRAIT_TYPE_SCALE] = 0;
+    for (size_t i = 0; !has_stage(p, HGA_SCORE) && i < sizeof of_scores / sizeof *of_scores; i++)
+        t->has[of_scores[i]] = 0;
+}
+
+trait_set traits_of(const drawn_call *c)
 {
     const hga_shape *s = &c->shape;
-    uint64_t t = of_graph(c->graph) | of_options(&c->options);
-    t |= bit_if(has_stage(c->program, HGA_MESSAGE_USER), TRAIT_USER_FUNCTIONS);
-    for (hga_id i = 0; i < c->program->n_stages; i++)
-        t |= bit_if(c->program->stage[i].normaliser == HGA_NORMALISER_SIGMOID, TRAIT_SIGMOID) |
-             bit_if(c->program->stage[i].normaliser == HGA_NORMALISER_ENTMAX, TRAIT_ENTMAX);
-    t |= bit_if(c->program->scores == HGA_SCORES_ADDITIVE, TRAIT_ADDITIVE);
-    t |= bit_if(c->modifiers.softcap != 0, TRAIT_SOFTCAP) | bit_if(c->modifiers.sink != NULL, TRAIT_SINK);
-    t |= bit_if(c->modifiers.slopes != NULL, TRAIT_SLOPES);
-    t |= bit_if(s->n_kv_heads != s->n_heads, TRAIT_GROUPED) | bit_if(s->dim_v && s->dim_v != s->dim, TRAIT_DIM_V);
-    t |= bit_if(c->io.scale != 0, TRAIT_SCALE) | bit_if(c->in_batch, TRAIT_BATCH) | bit_if(c->updated, TRAIT_UPDATED);
-    t |= bit_if(c->modifiers.scale_is_given && c->io.scale == 0, TRAIT_SCALE_ZERO);
-    for (int i = 0; i < c->n_samples; i++) t |= bit_if(c->by_list && c->n_rows[i], TRAIT_LISTED_ROWS);
-    t |= bit_if(c->options.gradient && c->accumulate, TRAIT_ACCUMULATE);
-    t |= bit_if(c->bias && c->io.edge_bias_heads > 1, TRAIT_EDGE_BIAS_HEADS);
-    for (int i = 0; i < c->n_arrays; i++) t |= of_array(c, i);
-    /* a table counts where somebody looks it up */
-    if (!has_stage(c->program, HGA_SCALED)) t &= ~bit(TRAIT_TYPE_SCALE);
-    if (!has_stage(c->program, HGA_SCORE))
-        t &= ~(bit(TRAIT_REL_KEY) | bit(TRAIT_REL_BIAS) | bit(TRAIT_NODE_POS) | bit(TRAIT_SCALE) |
-               bit(TRAIT_SCALE_ZERO) | bit(TRAIT_DROPOUT));
+    trait_set t = {{0}};
+    add_graph(c->graph, &t), add_program(c->graph, c->program, &t), add_options(&c->options, &t);
+    put_if(&t, c->modifiers.softcap != 0, TRAIT_SOFTCAP), put_if(&t, c->modifiers.sink != NULL, TRAIT_SINK);
+    put_if(&t, c->modifiers.slopes != NULL, TRAIT_SLOPES);
+    put_if(&t, s->n_kv_heads != s->n_heads, TRAIT_GROUPED), put_if(&t, s->dim_v && s->dim_v != s->dim, TRAIT_DIM_V);
+    put_if(&t, c->io.scale != 0, TRAIT_SCALE), put_if(&t, c->in_batch, TRAIT_BATCH);
+    put_if(&t, c->updated, TRAIT_UPDATED);
+    put_if(&t, c->modifiers.scale_is_given && c->io.scale == 0, TRAIT_SCALE_ZERO);
+    for (int i = 0; i < c->n_samples; i++) put_if(&t, c->by_list && c->n_rows[i], TRAIT_LISTED_ROWS);
+    put_if(&t, c->options.gradient && c->accumulate, TRAIT_ACCUMULATE);
+    put_if(&t, c->bias && c->io.edge_bias_heads > 1, TRAIT_EDGE_BIAS_HEADS);
+    for (int i = 0; i < c->n_arrays; i++) add_array(c, i, &t);
+    drop_unread(c->program, &t);
     return t;
 }
 
 void call_describe(const drawn_call *c)
 {
-    uint64_t t = traits_of(c);
+    trait_set t = traits_of(c);
     fprintf(stderr, "heads %d/%d, columns %d/%d, threads %d, %d samples:", c->shape.n_heads, c->shape.n_kv_heads,
             c->shape.dim, c->shape.dim_v, c->options.threads, c->n_samples);
     for (int i = 0; i < N_TRAITS; i++)
-        if (t >> i & 1) fprintf(stderr, " %s,", trait_table[i].name);
+        if (t.has[i]) fprintf(stderr, " %s,", trait_table[i].name);
     for (int s = 0; s < c->n_samples; s++)
         fprintf(stderr, " rows %lld + %lld", (long long)c->first_row[s], (long long)c->n_rows[s]);
     fprintf(stderr, " of %lld\n", (long long)c->out_rows);
