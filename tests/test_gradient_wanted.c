@@ -238,6 +238,36 @@ static void nothing_is_added_to_what_nobody_reads(void **state)
     problem_clear(&p);
 }
 
+/* At 1200a31 keys and values were added up in another order where a tensor that nobody reads had 16 bits; on ranks, which
+   do not look at it, they were not. */
+static void check_type_of_unread(problem *p)
+{
+    wanted_all floats = wanted_create(p, HGA_F32), halves = wanted_create(p, HGA_F32);
+    int user = halves.n - 1;
+    assert_string_equal(halves.tensor[user].name, "user");
+    assert_false(halves.tensor[user].read);
+    halves.tensor[user].t.dtype = HGA_F16;
+    fill(&floats, 0), fill(&halves, 0);
+    run(&floats, (hga_options){.threads = 2}, 0), run(&halves, (hga_options){.threads = 2}, 0);
+    for (int i = 0; i < 3; i++)
+        if (memcmp(floats.tensor[i].t.data, halves.tensor[i].t.data, (size_t)floats.tensor[i].bytes))
+            fail_msg("%s: %s has other bits", p->name, floats.tensor[i].name);
+    wanted_clear(&floats), wanted_clear(&halves);
+}
+
+static void the_type_of_what_nobody_reads_changes_no_bit(void **state)
+{
+    (void)state;
+    for (int i = 0; i < n_variants(); i++) {
+        problem p;
+        if (passed_over(i)) continue;
+        variant_build(i, 60, (uint64_t)i, &shapes[2], &p);
+        add_unread(&p);
+        check_type_of_unread(&p);
+        problem_clear(&p);
+    }
+}
+
 /* How long a row is of a tensor that is not in the program nobody knows. */
 static void gradients_of_user_tensors_that_are_not_there_are_refused(void **state)
 {
@@ -266,6 +296,7 @@ int main(void)
         cmocka_unit_test(a_wanted_gradient_that_nothing_writes_is_zero),
         cmocka_unit_test(gradients_of_random_programs_are_all_written),
         cmocka_unit_test(nothing_is_added_to_what_nobody_reads),
+        cmocka_unit_test(the_type_of_what_nobody_reads_changes_no_bit),
         cmocka_unit_test(gradients_of_user_tensors_that_are_not_there_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

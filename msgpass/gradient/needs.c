@@ -1,12 +1,14 @@
 /* needs.c: what the memory of a call hangs on, so that nobody has to make one up to learn its size. */
-#include "gradient.h"
+#include "ways.h"
 
 static int is_packed(const hga_tensor *t, hga_id columns)
 {
     return t->dtype == HGA_F32 && (t->head_stride == 0 || t->head_stride == columns);
 }
 
-/* Of the caller's tensors. */
+static int adds_up(const hga_tensor *wanted) { return !wanted->data || wanted->dtype == HGA_F32; }
+
+/* Of the caller's tensors; the types of those that no stage looks at say nothing. */
 static void find_tensors(const gradient_call *c, call_needs *needs)
 {
     const hga_program *p = &c->plan->program;
@@ -18,7 +20,7 @@ static void find_tensors(const gradient_call *c, call_needs *needs)
         if (wanted->data && !out) needs->wanted |= UINT32_C(1) << f;
         if (is_packed(given, columns)) needs->packed |= UINT32_C(1) << f;
         if (is_packed(wanted, columns)) needs->d_packed |= UINT32_C(1) << f;
-        if (given->dtype != HGA_F32 || wanted->dtype != HGA_F32) needs->features |= BRINGS_SIXTEEN;
+        if (field_is_used(p, f) && (given->dtype != HGA_F32 || !adds_up(wanted))) needs->features |= BRINGS_SIXTEEN;
     }
 }
 
@@ -44,8 +46,8 @@ call_needs needs_of(const gradient_call *c)
     const hga_io *io = c->io;
     call_needs needs = {.threads = c->threads, .n_rel_key = io->rel_key ? io->n_rel_key : 0};
     needs.turns = needs.kv_end = c->plan->shape.n_kv_heads, needs.biases_apart = io->edge_bias_heads > 1;
-    needs.as_floats = c->grad->d_key.dtype == HGA_F32 && c->grad->d_value.dtype == HGA_F32;
-    for (int i = 0; i < HGA_MAX_USER_TENSORS; i++) needs.as_floats &= c->grad->d_user[i].dtype == HGA_F32;
+    needs.as_floats = adds_up(&c->grad->d_key) && adds_up(&c->grad->d_value);
+    for (int i = 0; i < HGA_MAX_USER_TENSORS; i++) needs.as_floats &= adds_up(&c->grad->d_user[i]);
     if (io->rel_key || io->rel_bias) needs.features |= BRINGS_TYPES;
     if (io->node_pos) needs.features |= BRINGS_POSITIONS;
     if (io->edge_bias) needs.features |= BRINGS_EDGE_BIASES;
