@@ -1,7 +1,6 @@
 /* row_weights.c: the tensors of hga inspect --row and hga view, and the weights that the library finds with them. */
 #include "row_weights.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -90,7 +89,6 @@ int row_weights(const graph_file *f, const row_tensors *t, hga_id token, row_edg
 
 int row_tensors_read(const weighing *w, const graph_file *f, const char *path, row_tensors *out)
 {
-    const double *scale = w->scale != 0 ? &w->scale : NULL;
     int status = CLI_GOOD;
     *out = (row_tensors){.path = path};
     if (f->map.id && !f->in_order) tree_file_tell(path, f->map.id, f->map.n, hga_graph_nodes(f->graph).level_ptr[1], 1);
@@ -105,7 +103,7 @@ int row_tensors_read(const weighing *w, const graph_file *f, const char *path, r
     TRY(read_tensors(f, w, &out->io));
     TRY(attend_io_read_tables(&w->tensors, &out->io));
     TRY(modifiers_put(&w->modifiers, &out->m));
-    TRY(attend_io_bind(&w->tensors, &out->m, scale, &out->io));
+    TRY(attend_io_bind(&w->tensors, &out->m, w->has_scale ? &w->scale : NULL, &out->io));
     TRY(modifiers_bind(&w->modifiers, &out->io));
 done:
     return status;
@@ -120,14 +118,6 @@ void row_tensors_clear(row_tensors *t)
 
 /* ---- the command line ---- */
 
-static int read_scale(const char *text, double *scale)
-{
-    int status = read_number("--scale", text, scale);
-    if (status == CLI_GOOD && (*scale == 0 || !isfinite((float)*scale)))
-        return complain(CLI_USAGE, "--scale: %s is 0 or does not fit float32", text);
-    return status;
-}
-
 static int check(const weighing *w)
 {
     const attend_paths *t = &w->tensors;
@@ -136,9 +126,9 @@ static int check(const weighing *w)
     if (!t->query && modifiers_typed(m))
         return complain(CLI_USAGE, "--normaliser, --softcap, --sink, --slopes: without --query and --key there are no "
                                    "scores");
-    if (!t->query && (t->rel_key || t->rel_bias || t->node_pos || t->edge_bias))
-        return complain(CLI_USAGE, "--rel-key, --rel-bias, --node-pos, --edge-bias: without --query and --key there "
-                                   "are no scores");
+    if (!t->query && (t->rel_key || t->rel_bias || t->node_pos || t->edge_bias || w->has_scale))
+        return complain(CLI_USAGE, "--rel-key, --rel-bias, --node-pos, --edge-bias, --scale: without --query and --key "
+                                   "there are no scores");
     return CLI_GOOD;
 }
 
@@ -156,7 +146,7 @@ static error_t parse(int key, char *value, struct argp_state *state)
     case KEY_REL_BIAS: w->tensors.rel_bias = value; return 0;
     case KEY_NODE_POS: w->tensors.node_pos = value; return 0;
     case KEY_EDGE_BIAS: w->tensors.edge_bias = value; return 0;
-    case KEY_SCALE: return arguments_said(read_scale(value, &w->scale));
+    case KEY_SCALE: w->has_scale = 1; return arguments_said(read_float("--scale", value, &w->scale));
     case ARGP_KEY_END: return arguments_said(check(w));
     default: return ARGP_ERR_UNKNOWN;
     }

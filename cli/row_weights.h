@@ -10,7 +10,8 @@
 /* What weights are made of, as typed. */
 typedef struct weighing {
     attend_paths tensors; /* query and key, or neither; the others only with them */
-    double scale;         /* 0: the program's */
+    double scale;
+    int has_scale;
     tensor_layout layout;
     typed_modifiers modifiers;
 } weighing;

@@ -1,7 +1,6 @@
 /* typed_tensors.c: words for the tensors of an execution. */
 #include "typed_tensors.h"
 
-#include <math.h>
 #include <string.h>
 
 #include "arguments.h"
@@ -36,15 +35,6 @@ static const char **path_of(attend_paths *p, int key)
     }
 }
 
-static int read_scale(const char *text, typed_tensors *typed)
-{
-    int status = read_number("--scale", text, &typed->scale);
-    typed->has_scale = 1;
-    if (status == CLI_GOOD && !isfinite((float)typed->scale))
-        return complain(CLI_USAGE, "--scale: %s does not fit float32", text);
-    return status;
-}
-
 static int check_type(const char *text)
 {
     element type;
@@ -56,7 +46,7 @@ static error_t parse(int key, char *value, struct argp_state *state)
 {
     typed_tensors *typed = state->input;
     switch (key) {
-    case KEY_SCALE: return arguments_said(read_scale(value, typed));
+    case KEY_SCALE: typed->has_scale = 1; return arguments_said(read_float("--scale", value, &typed->scale));
     case KEY_LAYOUT: return arguments_said(read_layout(value, &typed->layout));
     case KEY_OUT_TYPE: typed->out_type = value; return arguments_said(check_type(value));
     case KEY_QUIET: typed->quiet = 1; return 0;

@@ -145,6 +145,12 @@ fact weights_with_positions_add_up adds_up 7 hsa -p branching=2,3
 "$npy" make eb.npy f4 400 random:8
 tables=(--edge-bias eb.npy)
 fact weights_with_biases_of_edges_add_up adds_up 7 dense
+for scale in 0 -1 0.3; do
+    tables=(--scale "$scale")
+    fact "weights_of_scale_${scale}_add_up" adds_up 7 htransformer -p block=2
+    tables+=(--rel-bias rb.npy)
+    fact "weights_of_scale_${scale}_with_biases_add_up" adds_up 7 dense
+done
 tables=()
 build dense --tokens 20 -o g.json
 weights_of_row() { tail -n +3 | awk '{ print $NF }'; }
@@ -207,7 +213,8 @@ fact keys_of_another_width refused 3 "5 columns" "$hga" inspect g.json --row 1 -
 fact heads_that_do_not_divide refused 3 "3 heads" "$hga" inspect g.json --row 1 --query q2.npy --key three.npy
 fact weights_without_scores refused 2 "depends on queries" "$hga" inspect tc.json --row 1 --query q.npy --key k.npy
 fact a_picture_of_no_width refused 2 "--ascii" "$hga" inspect g.json --ascii=0
-fact a_scale_of_zero refused 2 "--scale" "$hga" inspect g.json --row 1 --scale 0
+fact a_scale_without_queries refused 2 "--scale: without --query" "$hga" inspect g.json --row 1 --scale 0
+fact a_scale_that_float32_lacks refused 2 "does not fit float32" "$hga" inspect g.json --row 1 --query q.npy --key k.npy --scale 1e39
 fact clusters_of_a_variant refused 2 "--tree: is for a file of edges" "$hga" inspect dense -n 8 --tree metis:4
 fact clusters_of_a_graph_with_a_program refused 2 "has a program of its own" "$hga" inspect h.json --tree metis:4
 fact clusters_over_parents refused 2 "has a tree already" "$hga" inspect scattered.csv --parents up.npy --tree metis:4

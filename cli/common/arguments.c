@@ -111,6 +111,14 @@ int read_number(const char *what, const char *text, double *out)
     return CLI_GOOD;
 }
 
+int read_float(const char *what, const char *text, double *out)
+{
+    int status = read_number(what, text, out);
+    if (status == CLI_GOOD && !isfinite((float)*out))
+        return complain(CLI_USAGE, "%s: %s does not fit float32", what, text);
+    return status;
+}
+
 int read_positive(const char *what, const char *text, double *out)
 {
     int status = read_number(what, text, out);

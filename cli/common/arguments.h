@@ -19,6 +19,9 @@ int read_whole(const char *what, const char *text, int64_t lo, int64_t hi, int64
 int read_id(const char *what, const char *text, int64_t lo, int64_t hi, hga_id *out);
 int read_number(const char *what, const char *text, double *out);
 
+/* A number that float32 holds. */
+int read_float(const char *what, const char *text, double *out);
+
 /* A number above 0. */
 int read_positive(const char *what, const char *text, double *out);
 
