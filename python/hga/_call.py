@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Dict, Optional, Set, Tuple
+from typing import TYPE_CHECKING, Any, Dict, Optional, Tuple
 
 import numpy as np
 
@@ -22,7 +22,8 @@ class Tables:
     ARRAYS = ("rel_key", "rel_bias", "edge_bias", "node_pos", "type_scale", "sink", "slopes", "additive")
     NAMES = ARRAYS + ("softcap",)
 
-    def __init__(self, h: "Hierarchy", given: Dict[str, Any]) -> None:
+    def __init__(self, h: "Hierarchy", given: Dict[str, Any], scale: Optional[float] = None) -> None:
+        self.scale = None if scale is None else number(scale, "scale")
         self.arrays: Dict[str, np.ndarray] = {}
         self.softcap = self._softcap(given.get("softcap"))
         self.bias = h._normaliser_bias
@@ -78,18 +79,21 @@ class Tables:
         return int("edge_bias" in self.arrays), cap | (lib.HGA_MODIFIES_SLOPES if "slopes" in self.arrays else 0)
 
     def modify(self, m: Any) -> None:
-        """Softcap, sinks, slopes, sigmoids' bias and the vectors of additive scores, to an hga_modifiers of size 0."""
+        """Softcap, sinks, slopes, sigmoids' bias and the vectors of additive scores, to an hga_modifiers of size 0; and that a
+        scale is given, which is then the number that it is, 0 too."""
         sink, slopes, additive = (self.arrays.get(name) for name in ("sink", "slopes", "additive"))
-        if sink is None and slopes is None and additive is None and not self.softcap and not self.bias:
+        is_given = self.scale is not None
+        if sink is None and slopes is None and additive is None and not self.softcap and not self.bias and not is_given:
             return
         m.size, m.softcap, m.normaliser_bias = ffi.sizeof("hga_modifiers"), self.softcap, self.bias
+        m.scale_is_given = is_given
         m.sink = ffi.NULL if sink is None else floats_at(sink)
         m.slopes = ffi.NULL if slopes is None else floats_at(slopes)
         m.additive = ffi.NULL if additive is None else floats_at(additive)
 
     def describe(self, io: Any) -> None:
         """Their sizes, and where they are."""
-        a = self.arrays
+        io.scale, a = self.scale or 0.0, self.arrays
         for name in a:
             if name not in ("sink", "slopes", "additive"):
                 setattr(io, name, floats_at(a[name]))
@@ -105,36 +109,10 @@ class Tables:
             io.edge_bias_heads = 1 if a["edge_bias"].ndim == 1 else a["edge_bias"].shape[1]
 
 
-def _refuse_other_readers(program: Any) -> None:
-    """Scores of scale 0 are those of queries that are 0: as long as nothing but scores looks at queries."""
-    queries: Set[int] = set()
-    for f in range(1, program.n_fields + 1):
-        if program.field[f].binding == lib.HGA_IO_QUERY:
-            queries.add(f)
-    known = -1
-    while known != len(queries):  # means and sums of queries are queries
-        known = len(queries)
-        for s in (program.stage[i] for i in range(program.n_stages)):
-            if s.message in (lib.HGA_COPY, lib.HGA_SCALED) and s.value in queries:
-                queries.add(int(s.out))
-    for s in (program.stage[i] for i in range(program.n_stages)):
-        read = {s.key, s.gate, s.keep} | {f for f in range(1, program.n_fields + 1) if s.reads >> f & 1}
-        if s.message not in (lib.HGA_COPY, lib.HGA_SCALED):
-            read.add(s.value)
-        elif s.value in queries:
-            read.discard(s.value)
-        if s.message == lib.HGA_SCORE:
-            read.discard(s.query)
-        if read & queries:
-            raise refuse(f"scale 0: stage {ffi.string(s.name).decode()} reads queries otherwise than by scores")
-    if any(program.field[f].binding == lib.HGA_IO_OUT for f in queries):
-        raise refuse("scale 0: this program's output is made of queries")
-
-
 class Problem:
     """The arrays of one call, checked, with their axes named."""
 
-    def __init__(self, h: "Hierarchy", q: Any, k: Any, v: Any, layout: str, tables: Tables, scale: Optional[float]) -> None:
+    def __init__(self, h: "Hierarchy", q: Any, k: Any, v: Any, layout: str, tables: Tables) -> None:
         if layout not in LAYOUTS:
             raise refuse(f"layout {layout!r} is neither 'bhnd' nor 'bnhd'{meant(layout, LAYOUTS)}")
         self.q, self.k, self.v = (as_numpy(x, name) for x, name in ((q, "query"), (k, "key"), (v, "value")))
@@ -174,16 +152,10 @@ class Problem:
                 )
         tables.check(self.heads, self.dim)
         self.tables = tables
-        self.scale = 0.0 if scale is None else number(scale, "scale")  # the library's 0 is its default
-        self.zero_queries: Optional[np.ndarray] = None
-        if scale is not None and self.scale == 0:
-            _refuse_other_readers(h._program)
-            self.zero_queries = np.zeros(self.q.shape[-3:], np.float32)
 
     def describe(self, io: Any, at: Tuple[int, ...]) -> None:
-        """A sample's arrays and tables, to the library. Scores of scale 0 are those of queries that are 0."""
-        fill_tensor(io.query, self.q[at] if self.zero_queries is None else self.zero_queries, self.rows_axis, self.heads_axis)
+        """A sample's arrays and tables, to the library."""
+        fill_tensor(io.query, self.q[at], self.rows_axis, self.heads_axis)
         fill_tensor(io.key, self.k[at], self.rows_axis, self.heads_axis)
         fill_tensor(io.value, self.v[at], self.rows_axis, self.heads_axis)
         self.tables.describe(io)
-        io.scale = self.scale

@@ -12,7 +12,7 @@ import numpy as np
 
 from ._arguments import BINDINGS, answered, flag, meant, whole
 from ._call import LAYOUTS, Tables
-from ._core import as_numpy, check, ffi, fill_rows, fill_tensor, is_torch, lib, narrowed, number, refuse, refuse_type, widened
+from ._core import as_numpy, check, ffi, fill_rows, fill_tensor, is_torch, lib, narrowed, refuse, refuse_type, widened
 from ._rows import are_nodes
 
 if TYPE_CHECKING:
@@ -161,9 +161,10 @@ class Decoder:
         self.heads, self.dim = whole(heads, "heads", least=1), whole(dim, "dim", least=1)
         self.kv_heads = self.heads if kv_heads is None else whole(kv_heads, "kv_heads", least=1)
         self.dim_v = self.dim if dim_v is None else whole(dim_v, "dim_v", least=1)
-        self._tables = Tables(h, tables)
+        self._tables = Tables(h, tables, scale)
         self._tables.check(self.heads, self.dim)
-        self._io = self._common(None if scale is None else number(scale, "scale"))
+        self._io = ffi.new("hga_io *")  # what all appends bring besides rows
+        self._tables.describe(self._io)
         shape, o = ffi.new("hga_shape *"), ffi.new("hga_decode_options *")
         shape.n_heads, shape.n_kv_heads, shape.dim, shape.dim_v = self.heads, self.kv_heads, self.dim, self.dim_v
         shape.pos_dim = self._tables.pos_dim
@@ -183,15 +184,6 @@ class Decoder:
         self._free: List[_Workspace] = []
         self._rows_are_nodes = are_nodes(h, "out")
         self._first_row = 0 if self._rows_are_nodes else int(lib.hga_graph_nodes(h.graph._g).query_first)
-
-    def _common(self, scale: Optional[float]) -> Any:
-        """What all appends bring besides rows. A scale that is given is the number that it is, 0 too."""
-        io = ffi.new("hga_io *")
-        self._tables.describe(io)
-        if scale is not None:
-            m = self._tables._modifiers
-            m.size, m.scale_is_given, io.modifiers, io.scale = ffi.sizeof("hga_modifiers"), 1, m, scale
-        return io
 
     # ---- caches ----
 

@@ -359,11 +359,8 @@ class Call:
         for x, name in zip(self.arrays, names):
             self._check(d, x, name)
         self.heads, self.kv_heads = q.shape[self.heads_axis], k.shape[self.heads_axis]
-        self.tables = Tables(h, {name: x.detach() if isinstance(x, torch.Tensor) else x for name, x in tables.items()})
+        self.tables = Tables(h, {name: x.detach() if isinstance(x, torch.Tensor) else x for name, x in tables.items()}, scale)
         self.tables.check(self.heads, q.shape[-1])
-        self.scale = 0.0 if scale is None else number(scale, "scale")
-        if scale is not None and self.scale == 0:
-            raise refuse("scale 0: not across ranks")
         self.shape = list(q.shape)
         self.shape[-1], self.shape[self.rows_axis] = v.shape[-1], d.n_rows("out")
 
@@ -392,7 +389,7 @@ class Call:
         """What is the same on all ranks: everything but the rows, the layout and the threads."""
         batch, (q, _, v) = self.arrays[0].shape[:-3], self.arrays
         shape = (*batch, self.heads, self.kv_heads, q.shape[-1], v.shape[-1])
-        return (*shape, *(str(x.dtype) for x in self.arrays), self.tables.pos_dim, self.tables.flags, self.scale, self.dropout, self.drawn)
+        return (*shape, *(str(x.dtype) for x in self.arrays), self.tables.pos_dim, self.tables.flags, self.tables.scale, self.dropout, self.drawn)
 
     def plan_key(self, precision: str, threads: int, isa: Optional[str], gradient: bool) -> Tuple[Any, ...]:
         q, _, v = self.arrays
@@ -402,7 +399,7 @@ class Call:
     def describe(self, out: np.ndarray) -> Iterator[Tuple[Tuple[int, ...], Any]]:
         """Samples, each with what the library is given of it."""
         io = ffi.new("hga_io *")
-        io.seed, io.layer, io.scale = *self.drawn, self.scale
+        io.seed, io.layer = self.drawn
         self.tables.describe(io)
         for at in np.ndindex(*self.arrays[0].shape[:-3]):
             for t, x in zip((io.query, io.key, io.value, io.out), (*self.arrays, out)):

@@ -51,10 +51,10 @@ def _like(q: Tensor, k: Tensor, v: Tensor) -> Tuple[Any, ...]:
     return q.shape, q.stride(), q.dtype, k.shape, k.stride(), k.dtype, v.shape, v.stride(), v.dtype
 
 
-def _tables(h: Hierarchy, given: Sequence[Optional_]) -> Optional[Tables]:
+def _tables(h: Hierarchy, given: Sequence[Optional_], scale: Optional[float]) -> Optional[Tables]:
     if given is NO_TABLES and not h._has_tables:
         return None
-    return Tables(h, dict(zip(Tables.NAMES, given)))
+    return Tables(h, dict(zip(Tables.NAMES, given)), scale)
 
 
 class Call:
@@ -92,7 +92,7 @@ class _Attend(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, call: Call, q: Tensor, k: Tensor, v: Tensor, *tables: Optional_) -> Any:
-        out, lse, ctx.tape = call.run(q, k, v, _tables(call.h, tables or NO_TABLES))
+        out, lse, ctx.tape = call.run(q, k, v, _tables(call.h, tables or NO_TABLES, call.kind.scale))
         ctx.call = call
         ctx.save_for_backward(q, k, v, out, *tables)
         ctx.set_materialize_grads(False)
@@ -119,15 +119,14 @@ def _back(
     call: Call, needs: Sequence[bool], d_out: Tensor, d_lse: Optional_, inputs: Tuple[Tensor, ...], out: Tensor,
     tape: np.ndarray, tables: Sequence[Optional_],
 ) -> List[Optional_]:  # fmt: skip
-    kind, taken = call.kind, _tables(call.h, tables or NO_TABLES)
+    kind = call.kind
+    taken = _tables(call.h, tables or NO_TABLES, kind.scale)
     d_out, out = d_out.contiguous(), out.contiguous()
     d_lse = None if d_lse is None else d_lse.contiguous()
     grads: List[Optional_] = []
     for tensor, need in zip(inputs, needs):
         new = torch.empty_like if tensor.is_contiguous() else _packed
         grads.append(new(tensor) if need else None)
-    if kind.no_query and grads[0] is not None:
-        grads[0].zero_()
     d_tables: Dict[str, np.ndarray] = {}
     if taken is not None:
         for name, x, need in zip(Tables.NAMES, tables, needs[3:]):
@@ -151,7 +150,7 @@ def _prepared(
     h: Hierarchy, key: Tuple[Any, ...], q: Tensor, k: Tensor, v: Tensor, layout: str, tables: Optional[Tables],
     scale: Optional[float], dropout: float, precision: str, threads: int, isa: Optional[str], taped: bool,
 ) -> Prepared:  # fmt: skip
-    p = Problem(h, q, k, v, layout, tables or Tables(h, {}), scale)
+    p = Problem(h, q, k, v, layout, tables or Tables(h, {}, scale))
     return h._prepare(key, h._plan_for(p, threads, precision, isa, dropout, taped), p)
 
 
@@ -160,7 +159,7 @@ def attention(
     dropout: float, seed: int, layer: int, precision: str, threads: int, isa: Optional[str],
 ) -> Any:  # fmt: skip
     """Hierarchy.attention of plain tensors that nobody watches."""
-    tables = _tables(h, given)
+    tables = _tables(h, given, scale)
     taped = torch.is_grad_enabled() and (
         q.requires_grad or k.requires_grad or v.requires_grad
         or (given is not NO_TABLES and any(x is not None and x.requires_grad for x in given))

@@ -224,7 +224,7 @@ class Hierarchy(Threaded):
         try:
             call = self._calls[key]
         except (KeyError, TypeError):
-            p = Problem(self, q, k, v, layout, tables or Tables(self, {}), scale)
+            p = Problem(self, q, k, v, layout, tables or Tables(self, {}, scale))
             return self._prepare(key, self._plan_for(p, threads, precision, isa, dropout, grad), p)
         call.plan.used = next(USES)
         return call
@@ -242,7 +242,7 @@ class Hierarchy(Threaded):
         )  # fmt: skip
         call = self._calls.get(key)
         if call is None:
-            return self._prepare(key, plan, Problem(self, q, k, v, layout, tables or Tables(self, {}), scale), d_out)
+            return self._prepare(key, plan, Problem(self, q, k, v, layout, tables or Tables(self, {}, scale)), d_out)
         plan.used = next(USES)
         return call
 
@@ -251,7 +251,7 @@ class Hierarchy(Threaded):
         """Has it something of its own that each call brings?"""
         return self._type_scale is not None or self._normaliser_bias != 0
 
-    def _tables(self, given: Dict[str, Any]) -> Optional[Tables]:
+    def _tables(self, given: Dict[str, Any], scale: Optional[float]) -> Optional[Tables]:
         """The tables that are given, or are the hierarchy's own; None: none are."""
         if not self._has_tables:
             for x in given.values():
@@ -259,7 +259,7 @@ class Hierarchy(Threaded):
                     break
             else:
                 return None
-        return Tables(self, given)
+        return Tables(self, given, scale)
 
     @answered
     def attention(
@@ -300,7 +300,7 @@ class Hierarchy(Threaded):
         ``additive_scores``.
         normaliser (or normalizer): "softmax", the hierarchy's own as a rule; "sigmoid" or "sigmoid:B", each weight by itself,
         1 / (1 + e^-(score + B)); "entmax:ALPHA", from 1.05 to 2, most weights exact zeros, 2 is sparsemax.
-        scale None: the hierarchy's own, usually 1 / sqrt(dim); 0: scores without q . k, uniform where no table adds to them.
+        scale None: the hierarchy's own, usually 1 / sqrt(dim), or 1 of additive scores; 0: uniform where no table adds to scores.
         lse: return (out, log-sum-exp in float32) too. Raises hga.Error."""
         if not type(q) is type(k) is type(v) is np.ndarray and (is_torch(q) or is_torch(k) or is_torch(v)):
             from . import torch as binding
@@ -360,7 +360,7 @@ class Hierarchy(Threaded):
         self, q: Any, k: Any, v: Any, layout: str, tables: Dict[str, Any], scale: Optional[float], dropout: float, seed: int,
         layer: int, precision: str, threads: int, isa: Optional[str], lse: bool, grad: bool,
     ) -> Tuple[np.ndarray, Optional[np.ndarray], Optional[np.ndarray]]:  # fmt: skip
-        q, k, v, given = _array(q, "query"), _array(k, "key"), _array(v, "value"), self._tables(tables)
+        q, k, v, given = _array(q, "query"), _array(k, "key"), _array(v, "value"), self._tables(tables, scale)
         call = self._call(q, k, v, layout, given, scale, dropout, precision, threads, isa, grad)
         seed, layer = draws(seed, layer)
         out, tape = call.new_out(), new_tape(self, call.plan, call.batch) if grad else None
@@ -376,7 +376,7 @@ class Hierarchy(Threaded):
     ) -> Dict[str, np.ndarray]:  # fmt: skip
         """Gradients of what is wanted among query, key, value and the tables, over all samples. A program that has no use
         for one leaves its zeros. out, d_out and d_lse are packed."""
-        q, k, v, given = _array(q, "query"), _array(k, "key"), _array(v, "value"), self._tables(tables)
+        q, k, v, given = _array(q, "query"), _array(k, "key"), _array(v, "value"), self._tables(tables, scale)
         plan = plan_of(tape)
         if plan is None and out.size:  # no tape, or a copy of one whose plan is gone: the forward pass leaves another
             tape = Hierarchy._forward(
@@ -389,8 +389,6 @@ class Hierarchy(Threaded):
             return {name: np.zeros(x.shape, x.dtype) for name, x in of.items() if name in wanted}
         call = self._call_back(q, k, v, layout, given, scale, plan, d_out.dtype)
         grads = {name: plan.spares.empty(x.shape, x.dtype) for name, x in of.items() if name in wanted}
-        if call.zero_queries is not None and "query" in grads:
-            grads["query"].view(np.uint8).fill(0)
         d_tables = {name: x for name, x in grads.items() if name not in inputs}
         d_q, d_k, d_v = (address(grads.get(name)) for name in inputs)
         assert tape is not None
@@ -534,7 +532,7 @@ class Hierarchy(Threaded):
                 raise unknown("weights", name, ("layout", "scale", "normaliser") + Tables.NAMES)
         token, head = whole(token, "token"), whole(head, "head")
         h = normalised(self, spelt(normaliser, normalizer))
-        p = Problem(h, q, k, k, layout, Tables(h, tables), scale)
+        p = Problem(h, q, k, k, layout, Tables(h, tables, scale))
         if p.batch:
             raise refuse(f"query has shape {p.q.shape}: weights are those of one sample")
         io, shape = ffi.new("hga_io *"), ffi.new("hga_shape *")

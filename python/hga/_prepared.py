@@ -37,16 +37,18 @@ class Prepared:
         self.samples = samples = int(np.prod(p.batch, dtype=np.int64))
         self.at_once = plan.at_once(samples)
         self.odd = max(p.q.itemsize, p.k.itemsize, p.v.itemsize) - 1  # bits of an address that are 0, with the last axis packed
-        self.zero_queries = p.zero_queries
-        self.no_query = 0 if p.zero_queries is None else address(p.zero_queries)
+        self.scale = p.tables.scale
         self.tape_bytes, self.taped = tape_bytes(plan), bool(plan.key[-1])
         self.c = c = ffi.new("hga_py_call *")
         c.plan, c.number, c.n_samples, c.n_axes = plan.plan, plan.number, self.samples, len(p.batch)
         strides = np.zeros((len(p.batch), 3), np.int64)
         for i, x in enumerate((p.q, p.k, p.v)):
-            strides[:, i] = 0 if i == 0 and p.zero_queries is not None else x.strides[: len(p.batch)]
-        self._memory = (ffi.new("int64_t[]", list(p.batch)), ffi.new("int64_t[]", strides.ravel().tolist()))
-        c.shape, c.strides = self._memory
+            strides[:, i] = x.strides[: len(p.batch)]
+        shape, steps = ffi.new("int64_t[]", list(p.batch)), ffi.new("int64_t[]", strides.ravel().tolist())
+        modifiers = ffi.new("hga_modifiers *")  # of calls without tables
+        if p.tables.scale is not None:
+            modifiers.size, modifiers.scale_is_given = ffi.sizeof("hga_modifiers"), 1
+        self._memory = c.shape, c.strides, self._modifiers = shape, steps, modifiers
         rows = p.q.shape[-3:-1]
         out_bytes = rows[0] * rows[1] * p.dim_v * p.q.itemsize
         d_out = d_out or p.q.dtype
@@ -65,8 +67,9 @@ class Prepared:
         """A sample's strides and types, without addresses."""
         io, g, axes = self.c.io, self.c.grad, (p.rows_axis, p.heads_axis)
         p.describe(io, (0,) * len(p.batch))
-        for name in Tables.ARRAYS[:5] + ("modifiers",):
+        for name in Tables.ARRAYS[:5]:
             setattr(io, name, ffi.NULL)
+        io.modifiers = self._modifiers if self._modifiers.size else ffi.NULL
         out, lse = np.empty(p.q.shape[-3:-1] + (p.dim_v,), p.q.dtype), np.empty(p.q.shape[-3:-1], np.float32)
         fill_tensor(io.out, out, *axes)
         fill_tensor(g.d_out, np.empty(out.shape, d_out), *axes)
@@ -86,7 +89,7 @@ class Prepared:
         given = ffi.NULL if tables is None else _given(tables, {}, None)
         crew = plan.crew(self.at_once)
         try:
-            status = lib.hga_py_execute(self.c, crew.c, self.no_query or q, k, v, out, lse, tape, given, seed, layer)
+            status = lib.hga_py_execute(self.c, crew.c, q, k, v, out, lse, tape, given, seed, layer)
         finally:
             plan.give_back(crew)
         if status or RAISED.error is not None:
@@ -96,7 +99,7 @@ class Prepared:
         self, q: int, k: int, v: int, out: int, tape: int, d_out: int, d_lse: int, d_q: int, d_k: int, d_v: int,
         tables: Optional[Tables], d_tables: Dict[str, np.ndarray], seed: int, layer: int,
     ) -> None:  # fmt: skip
-        """Back: the gradients with an address, and those of ``d_tables``, are written. Of scale 0 the query's is not."""
+        """Back: the gradients with an address, and those of ``d_tables``, are written."""
         plan = self.plan
         crew = plan.crew(self.at_once)
         try:
@@ -104,8 +107,7 @@ class Prepared:
             spare = np.empty(crew.n * floats, np.float32) if d_tables else None
             given = ffi.NULL if tables is None else _given(tables, d_tables, spare)
             status = lib.hga_py_gradient(
-                self.c, crew.c, self.no_query or q, k, v, out, tape, d_out, d_lse, 0 if self.no_query else d_q, d_k, d_v, given,
-                seed, layer,
+                self.c, crew.c, q, k, v, out, tape, d_out, d_lse, d_q, d_k, d_v, given, seed, layer
             )  # fmt: skip
         finally:
             plan.give_back(crew)

@@ -113,6 +113,7 @@ class Drawn(unittest.TestCase):
         for holds in (
             lambda x: x["gradient"], lambda x: x["samples"] > 1, lambda x: x["dropout"] > 0, lambda x: x["precision"] == "bf16",
             lambda x: "edge_bias" in x["arrays"], lambda x: "node_pos" in x["arrays"], lambda x: "scale" in x,
+            lambda x: x.get("scale") == 0,
             lambda x: x["arrays"]["query"]["type"] == "bfloat16", lambda x: x["arrays"]["key"]["type"] == "float16",
             lambda x: x["arrays"]["key"]["heads"] < x["arrays"]["query"]["heads"], lambda x: x["arrays"]["value"]["gap"],
         ):  # fmt: skip

@@ -132,20 +132,6 @@ class Scale(unittest.TestCase):
         dropped = h.attention(0 * ones, q, unit, dropout=0.4, seed=5) == 0
         self.assertTrue(np.array_equal(h.attention(q, q, unit, dropout=0.4, seed=5, scale=0.0) == 0, dropped))
 
-    def test_at_scale_0_queries_that_are_read_otherwise_are_refused(self):
-        h = hga.dense(4)
-        p = hga.Program(h.graph)
-        p.field("query", "key", "query", "queries", "queries")
-        value = p.field("value", "value", "value", "queries", "queries")
-        out = p.field("out", "out", "out", "queries", "queries")
-        query = 1
-        p.user("look", 0, [query, value], [out], lambda: 0.0, lambda s, e: s + e.source[query].sum(),
-               lambda s, v: v[out].__setitem__(slice(None), s))  # fmt: skip
-        x = np.ones((1, 4, 3), np.float32)
-        self.assertTrue(np.isfinite(p.hierarchy().attention(x, x, x)).all())
-        with self.assertRaisesRegex(hga.Error, "scale 0: stage look reads queries"):
-            p.hierarchy().attention(x, x, x, scale=0.0)
-
 
 class Sixteen(unittest.TestCase):
     def test_bits_of_16_are_those_of_32_rounded(self):
@@ -274,7 +260,7 @@ class InTorch(unittest.TestCase):
         h = hga.dense(30)
         for type_, name in (("bfloat16", lib.HGA_BF16), ("float16", lib.HGA_F16)):
             q, k, v = (torch.randn(2, 30, 4, 16).to(getattr(torch, type_)).transpose(1, 2) for _ in range(3))
-            p, io = Problem(h, q, k, v, "bhnd", Tables(h, {}), None), ffi.new("hga_io *")
+            p, io = Problem(h, q, k, v, "bhnd", Tables(h, {})), ffi.new("hga_io *")
             p.describe(io, (1,))
             for x, t in ((q, io.query), (k, io.key), (v, io.value)):
                 self.assertEqual(int(ffi.cast("uintptr_t", t.data)), x[1].data_ptr())
