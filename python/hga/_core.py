@@ -142,6 +142,15 @@ def as_numpy(x: Any, what: str) -> np.ndarray:
     return cast(np.ndarray, x)
 
 
+def apart(x: np.ndarray) -> np.ndarray:
+    """The array itself, or a copy where heads or rows repeat (stride 0), as of ``k.expand(..)``: to the library 0 means packed.
+    Samples may repeat."""
+    if 0 not in x.strides or all(n == 1 for n, step in zip(x.shape[-3:-1], x.strides[-3:-1]) if step == 0):
+        return x
+    once = x[tuple(slice(None if step else 1) for step in x.strides[:-3])]
+    return np.broadcast_to(np.ascontiguousarray(once), x.shape)
+
+
 def widened(x: np.ndarray) -> np.ndarray:
     """The same numbers in float32: the array itself where it is float32."""
     if x.dtype == BF16:

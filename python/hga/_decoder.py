@@ -12,7 +12,7 @@ import numpy as np
 
 from ._arguments import BINDINGS, answered, flag, meant, whole
 from ._call import LAYOUTS, Tables
-from ._core import as_numpy, check, ffi, fill_rows, fill_tensor, is_torch, lib, narrowed, refuse, refuse_type, widened
+from ._core import apart, as_numpy, check, ffi, fill_rows, fill_tensor, is_torch, lib, narrowed, refuse, refuse_type, widened
 from ._rows import are_nodes
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ def _memory(x: Any, what: str) -> np.ndarray:
 
         if torch.is_grad_enabled():
             raise refuse(f"{what} requires a gradient, which decoding has not: call it under torch.no_grad(), or detach()")
-    return widened(as_numpy(x, what))
+    return apart(widened(as_numpy(x, what)))
 
 
 def _given_back(x: np.ndarray, like: Any) -> Any:

@@ -51,6 +51,12 @@ def _like(q: Tensor, k: Tensor, v: Tensor) -> Tuple[Any, ...]:
     return q.shape, q.stride(), q.dtype, k.shape, k.stride(), k.dtype, v.shape, v.stride(), v.dtype
 
 
+def _apart(x: Tensor) -> Tensor:
+    """The tensor itself, or a copy where heads or rows repeat (stride 0); samples may."""
+    step = x.stride()
+    return x if 0 not in step or all(n == 1 for n, s in zip(x.shape[-3:-1], step[-3:-1]) if s == 0) else x.contiguous()
+
+
 def _tables(h: Hierarchy, given: Sequence[Optional_], scale: Optional[float]) -> Optional[Tables]:
     if given is NO_TABLES and not h._has_tables:
         return None
@@ -159,6 +165,7 @@ def attention(
     dropout: float, seed: int, layer: int, precision: str, threads: int, isa: Optional[str],
 ) -> Any:  # fmt: skip
     """Hierarchy.attention of plain tensors that nobody watches."""
+    q, k, v = _apart(q), _apart(k), _apart(v)
     tables = _tables(h, given, scale)
     taped = torch.is_grad_enabled() and (
         q.requires_grad or k.requires_grad or v.requires_grad

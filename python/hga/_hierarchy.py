@@ -13,7 +13,7 @@ import numpy as np
 from ._arguments import answered, flag, meant, threads as whole_threads, unknown, whole
 from ._call import LAYOUTS, Problem, Tables
 from ._copies import copied, identity, reduced, settle
-from ._core import BF16, as_numpy, check, extern, ffi, is_torch, keep_raised, lib, number, refuse, take_text, widened
+from ._core import BF16, apart, as_numpy, check, extern, ffi, is_torch, keep_raised, lib, number, refuse, take_text, widened
 from ._decoder import Decoder
 from ._graph import Graph
 from ._normalisers import normalised, spelt
@@ -50,10 +50,10 @@ def _as_given(x: np.ndarray, like: Any) -> np.ndarray:
 
 
 def _array(x: Any, what: str) -> np.ndarray:
-    """as_numpy, soon of float32 that need not be looked at."""
+    """as_numpy with heads and rows apart, soon of float32 that need not be looked at."""
     if type(x) is np.ndarray and x.dtype is _FLOAT32 and x.flags.aligned:
-        return x
-    return as_numpy(x, what)
+        return apart(x)
+    return apart(as_numpy(x, what))
 
 
 def draws(seed: Any, layer: Any) -> Tuple[int, int]:
@@ -532,7 +532,7 @@ class Hierarchy(Threaded):
                 raise unknown("weights", name, ("layout", "scale", "normaliser") + Tables.NAMES)
         token, head = whole(token, "token"), whole(head, "head")
         h = normalised(self, spelt(normaliser, normalizer))
-        p = Problem(h, q, k, k, layout, Tables(h, tables, scale))
+        p = Problem(h, _array(q, "query"), *[_array(k, "key")] * 2, layout, Tables(h, tables, scale))
         if p.batch:
             raise refuse(f"query has shape {p.q.shape}: weights are those of one sample")
         io, shape = ffi.new("hga_io *"), ffi.new("hga_shape *")

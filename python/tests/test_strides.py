@@ -46,12 +46,15 @@ class Drawn:
             self.options["softcap"] = 2.0
         rows = self.h.rows
         shapes = {"q": (kv * each, dim), "k": (kv, dim), "v": (kv, dim_v)}
-        self.packed = {}
+        self.packed, self.repeats = {}, {}
         for name, (heads, d) in shapes.items():
             shape = (*self.batch, heads, rows, d) if self.layout == "bhnd" else (*self.batch, rows, heads, d)
             x = rng.standard_normal(shape).astype("f4")
             if self.batch and r.random() < 0.2:  # one sample for all
                 x = np.broadcast_to(x[:1], shape)
+            axis = r.choice((None, None, None, -3, -2))  # one head for all, or one row
+            x = x if axis is None else np.broadcast_to(x.take([0], axis), shape)
+            self.repeats[name] = axis
             self.packed[name] = narrowed(np.ascontiguousarray(x), r.choice(TYPES))
         out = self.packed["q"].shape[:-1] + (dim_v,)
         self.d_out = narrowed(rng.standard_normal(out).astype("f4"), self.packed["q"].dtype) if self.back else None
@@ -75,7 +78,12 @@ class Drawn:
         return {name: np.stack(a).reshape(*self.batch, *a[0].shape) for name, a in found.items()}
 
     def as_drawn(self, backwards):
-        return {name: lying(self.r, x, backwards) for name, x in {**self.packed, "d_out": self.d_out, "d_lse": self.d_lse}.items() if x is not None}
+        """What repeats along heads or rows does so in memory, too."""
+        found = {name: lying(self.r, x, backwards) for name, x in {**self.packed, "d_out": self.d_out, "d_lse": self.d_lse}.items() if x is not None}
+        for name, axis in self.repeats.items():
+            if axis is not None:
+                found[name] = np.broadcast_to(np.take(found[name], [0], axis), found[name].shape)
+        return found
 
 
 class Strides(unittest.TestCase):
