@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple, cast
 
 import torch
+from torch.nn.attention import flex_attention as theirs
 
 from ._arguments import flag, whole
 from ._core import number, refuse, refuse_type
 from ._flex_masks import Mask, mask_of, seen_by
-from ._flex_trace import NAMES, Matcher, Score, Traced
+from ._flex_trace import NAMES, Matcher, Score, Traced, not_offered, tied
 from ._hierarchy import Hierarchy
 
 Tensor = torch.Tensor
@@ -87,7 +88,7 @@ def _bias(plan: Plan, h: Hierarchy, b: int, heads: Tensor, n_queries: int, n_key
 
 
 def _scaled(plan: Plan, q: Tensor) -> Tensor:
-    """Queries times the factors of their rows."""
+    """Queries times the factors of their rows: in float32, so that they are rounded once."""
     if not plan.score.factors:
         return q
     powers = [p for _, p in plan.score.factors]
@@ -101,7 +102,7 @@ def _scaled(plan: Plan, q: Tensor) -> Tensor:
     batch, heads, rows = q.shape[:3]
     places = dict(zip(NAMES, (torch.arange(batch), torch.arange(heads), torch.arange(rows), torch.tensor(0))))
     by = cast(Traced, plan.traced).over([x for x, _ in plan.score.factors], product, places, "b", "h", "q")
-    return q * by.unsqueeze(-1).to(q.dtype)
+    return q.float() * by.unsqueeze(-1).float()
 
 
 def _call(plan: Plan, h: Hierarchy, b: int, heads: Tensor, q: Tensor, k: Tensor, v: Tensor, scale: float, lse: bool) -> Pairs:
@@ -154,38 +155,78 @@ def _run(plan: Plan, q: Tensor, k: Tensor, v: Tensor, scale: float, lse: bool) -
     return _joined(parts, [[b] for b in range(batch)], 0, lse)
 
 
+def _nothing(plan: Plan, q: Tensor, k: Tensor, v: Tensor) -> Pairs:
+    """Of no samples, no heads or no queries."""
+    from .torch import _query
+
+    q, k, v = (_query(x, name) for x, name in ((q, "query"), (k, "key"), (v, "value")))
+    read = (q, k, v, *(plan.traced.constants() if plan.traced is not None else ()))
+    return tied(q.new_zeros(*q.shape[:3], v.shape[3]), read), tied(torch.zeros(q.shape[:3]), read)
+
+
 def _check(query: Any, key: Any, value: Any, enable_gqa: Any) -> None:
     for x, name in ((query, "query"), (key, "key"), (value, "value")):
         if not isinstance(x, torch.Tensor):
             raise refuse_type(f"{name} is a {type(x).__name__}, not a tensor")
         if x.dim() != 4:
             raise refuse(f"{name} has shape {tuple(x.shape)}, not [batch][heads][tokens][dim]")
+        if not x.shape[3]:
+            raise refuse(f"{name} has shape {tuple(x.shape)}: at least one column is needed")
+    if key.shape[3] != query.shape[3]:
+        raise refuse(f"key has {key.shape[3]} columns, query {query.shape[3]}")
+    if value.shape[1:3] != key.shape[1:3]:
+        raise refuse(f"value has shape {tuple(value.shape)}, key {tuple(key.shape)}")
+    if query.shape[1] and not key.shape[1]:
+        raise refuse(f"key has shape {tuple(key.shape)}: no heads")
     if flag(enable_gqa, "enable_gqa"):
-        if query.shape[1] % max(key.shape[1], 1):
+        if key.shape[1] and query.shape[1] % key.shape[1]:
             raise refuse(f"{key.shape[1]} key heads do not divide {query.shape[1]} query heads")
     elif query.shape[1] != key.shape[1]:
         raise refuse(f"query has {query.shape[1]} heads, key {key.shape[1]}: enable_gqa=True lets query heads share one")
-    if key.shape[0] not in (1, query.shape[0]):
-        raise refuse(f"query has {query.shape[0]} samples, key {key.shape[0]}")
+    for x, name in ((key, "key"), (value, "value")):
+        if x.shape[0] not in (1, query.shape[0]):
+            raise refuse(f"query has {query.shape[0]} samples, {name} {x.shape[0]}")
+
+
+def _wants_lse(return_lse: Any, return_aux: Any) -> bool:
+    lse = flag(return_lse, "return_lse")
+    if return_aux is None:
+        return lse
+    if not isinstance(return_aux, getattr(theirs, "AuxRequest", ())):
+        raise refuse_type(f"return_aux is {return_aux!r}, not an AuxRequest")
+    if lse:
+        raise refuse("return_lse and return_aux are given: one of them is enough")
+    if return_aux.max_scores:
+        raise not_offered("return_aux: max_scores are not known, log-sum-exps are")
+    return flag(return_aux.lse, "AuxRequest.lse")
 
 
 @torch.compiler.disable  # type: ignore[untyped-decorator]
 def flex_attention(query: Tensor, key: Tensor, value: Tensor, score_mod: Any = None, block_mask: Any = None,
-                   scale: Optional[float] = None, enable_gqa: bool = False, return_lse: bool = False) -> Any:  # fmt: skip
+                   scale: Optional[float] = None, enable_gqa: bool = False, return_lse: bool = False,
+                   kernel_options: Optional[Dict[str, Any]] = None, *, return_aux: Any = None) -> Any:  # fmt: skip
     """torch's FlexAttention on CPUs, with a backward pass. query [batch][heads][queries][dim], key and value [batch][kv heads]
     [keys][..], in float32, float16 or bfloat16.
 
     block_mask: torch's BlockMask; its full blocks are blocks of a graph, its partial ones are asked of mask_mod once, and what
     comes of it is kept as long as the BlockMask. score_mod(score, b, h, q, k) is traced: the score may be scaled (also by what
     hangs on batch, head and query), masked by -inf, and have anything added that is computed from the indices and captured
-    tensors, which get gradients. Whatever else it does is refused, naming the operation. return_lse: (out, log-sum-exp)."""
+    tensors, which get gradients. Whatever else it does is refused, naming the operation. return_lse: (out, log-sum-exp), and
+    return_aux=AuxRequest(lse=True): (out, AuxOutput). kernel_options say how torch's own kernels run, and nothing here."""
     _check(query, key, value, enable_gqa)
-    lse = flag(return_lse, "return_lse")
-    if key.shape[0] != query.shape[0]:
-        key, value = (x.expand(query.shape[0], *x.shape[1:]) for x in (key, value))
+    lse = _wants_lse(return_lse, return_aux)
+    if kernel_options is not None and not isinstance(kernel_options, dict):
+        raise refuse_type(f"kernel_options is {kernel_options!r}, not a dictionary")
+    key, value = (x if len(x) == len(query) else x.expand(len(query), *x.shape[1:]) for x in (key, value))
     plan = understood(query, key, score_mod, block_mask)
     scale = query.shape[-1] ** -0.5 if scale is None else number(scale, "scale")
-    out, lses = _run(plan, _scaled(plan, query), key, value, scale * plan.score.scale, lse)
+    if 0 in query.shape[:3]:
+        out, lses = _nothing(plan, query, key, value)
+    else:
+        out, lses = _run(plan, _scaled(plan, query), key, value, scale * plan.score.scale, lse)
+        out = out if query.dtype == torch.float32 else out.to(query.dtype)
+    if return_aux is not None:
+        return out, theirs.AuxOutput(lse=lses if lse else None)
     return (out, lses) if lse else out
 
 

@@ -50,7 +50,7 @@ class Condition:
         places = dict(zip(NAMES, (torch.tensor(b), torch.tensor(h), q, k)))
         with torch.no_grad():
             found = self.traced.over([x for x, _ in self.parts], holds, places, "q", "k")
-        return found.numpy()
+        return found.bool().numpy()
 
 
 def _blocks_of(counts: Optional[Tensor], indices: Optional[Tensor], b: int, h: int) -> List[List[int]]:
@@ -79,10 +79,7 @@ class Mask:
         self.samples, self.heads = block_mask.kv_num_blocks.shape[:2]
         traced = Traced(block_mask.mask_mod, "mask_mod", False)
         self.condition = Condition(traced, [(traced.out, True)])
-        for node in traced.module.graph.nodes:
-            if node.op == "get_attr":
-                c = traced.constant(node)
-                self.versions.append((c, c._version))
+        self.versions = [(c, c._version) for c in traced.constants()]
 
     def is_current(self) -> bool:
         """Are the captured tensors as they were?"""
@@ -234,9 +231,10 @@ def create_block_mask(mask_mod: Callable[..., Tensor], B: Optional[int], H: Opti
     traced = Traced(mask_mod, "mask_mod", False)
     condition = Condition(traced, [(traced.out, True)])
     key = torch.arange(KV_LEN)
-    blocks = _Blocks(Q_LEN, KV_LEN, BLOCK_SIZE, B or 1, H or 1)
-    for b in range(B or 1):
-        for h in range(H or 1):
+    samples, heads = (1 if n is None else n for n in (B, H))
+    blocks = _Blocks(Q_LEN, KV_LEN, BLOCK_SIZE, samples, heads)
+    for b in range(samples):
+        for h in range(heads):
             blocks.find(b, h, lambda first, n: condition.rows(b, h, torch.arange(first, first + n), key))
     return blocks.finish(mask_mod)
 

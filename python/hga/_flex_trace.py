@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
-from typing import Any, Callable, Dict, FrozenSet, List, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, FrozenSet, Iterable, List, Optional, Sequence, Tuple
 
 import torch
 from torch._dynamo._trace_wrapped_higher_order_op import TransformGetItemToIndex
@@ -37,6 +37,14 @@ def called(node: Any) -> str:
     return str(node.target) if isinstance(node, Node) else repr(node)
 
 
+def tied(x: Tensor, inputs: Iterable[Tensor]) -> Tensor:
+    """What hangs on nothing, as if it were made of some inputs: their gradients are 0."""
+    for given in inputs:
+        if given.requires_grad:
+            x = x + torch.atleast_1d(given)[:0].sum()
+    return x
+
+
 class Traced:
     """A function of (score,) b, h, q, k as a graph of torch's operations on numbers and captured tensors."""
 
@@ -46,7 +54,8 @@ class Traced:
         given += [torch.zeros((), dtype=torch.int64) for _ in NAMES]
         try:
             with TransformGetItemToIndex():
-                self.module: GraphModule = make_fx(function)(*given)
+                # which takes a function by the parameters that it has, not by those that are left to it
+                self.module: GraphModule = make_fx(lambda *places: function(*places))(*given)
         except Exception as e:  # whatever a caller's function does
             raise not_offered(f"{what} cannot be traced: {str(e).splitlines()[0] if str(e) else type(e).__name__}") from e
         graph = self.module.graph
@@ -118,6 +127,10 @@ class Traced:
         assert isinstance(found, torch.Tensor)
         return found
 
+    def constants(self) -> List[Tensor]:
+        """All captured tensors."""
+        return [self.constant(node) for node in self.module.graph.nodes if node.op == "get_attr"]
+
     def number(self, x: Any) -> Optional[float]:
         """A value that is one number whatever the arguments are, and that nobody asks a gradient of."""
         if isinstance(x, (int, float)):
@@ -183,13 +196,13 @@ class Traced:
 
     def over(self, values: Sequence[Any], point: Callable[..., Tensor], places: Dict[str, Any], *groups: str) -> Tensor:
         """point(values at a place) over lists: groups "h", "qk" have heads by pairs. What is not in a group is one number."""
-        given = [places[name] for name in NAMES]
+        given, sizes = [places[name] for name in NAMES], [len(places[group[0]]) for group in groups]
+        if 0 in sizes:
+            return tied(torch.zeros(sizes), self.constants())
         if all(self._is_pointwise(x) for x in values):
             axis = {name: i for i, group in enumerate(groups) for name in group}
             shaped = [x.view([-1 if i == axis[n] else 1 for i in range(len(groups))]) if n in axis else x for n, x in zip(NAMES, given)]
-            found = point(*self.at(values, *shaped))
-            sizes = [len(places[group[0]]) for group in groups]
-            return found.expand(sizes)
+            return point(*self.at(values, *shaped)).expand(sizes)
 
         def at_place(*place: Any) -> Tensor:
             return point(*self.at(values, *place))
@@ -236,8 +249,8 @@ class Score:
 
     @property
     def cap(self) -> Optional[float]:
-        """C of C tanh(s / C) around the scaled score."""
-        return None if self.inner is None else abs(self.outer)
+        """C of C tanh(s / C) around the scaled score; what is times 0 needs none."""
+        return None if self.inner is None or not self.outer else abs(self.outer)
 
 
 class Matcher:
