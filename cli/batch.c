@@ -24,21 +24,24 @@ void samples_clear(samples *s)
     *s = (samples){0};
 }
 
-/* the lengths in a file, each a number of tokens */
+/* the lengths in a file, each a number of tokens; samples of none have no rows, and so no graph */
 static int samples_of_file(const npy *a, samples *s)
 {
     char shape[200];
     if (a->n_dims != 1 || a->count == 0 || a->count > INT32_MAX)
         return complain(CLI_DATA, "%s: lengths have one axis and one number at least, not the shape %s", a->path,
                         npy_shape(a->n_dims, a->dim, shape));
-    for (int64_t i = 0; i < a->count; i++)
-        if (a->whole[i] < 1)
-            return complain(CLI_DATA, "%s: length %lld is %d; a sample has one token at least", a->path, (long long)i,
-                            a->whole[i]);
-    int status = samples_make((hga_id)a->count, s);
-    if (status) return status;
-    memcpy(s->length, a->whole, (size_t)a->count * sizeof *s->length);
-    return CLI_GOOD;
+    hga_id n = 0;
+    for (int64_t i = 0; i < a->count; i++) {
+        if (a->whole[i] < 0)
+            return complain(CLI_DATA, "%s: length %lld is %d, which is negative", a->path, (long long)i, a->whole[i]);
+        if (a->whole[i]) n++;
+    }
+    if (n == 0) return complain(CLI_DATA, "%s: all %lld lengths are 0", a->path, (long long)a->count);
+    int status = samples_make(n, s);
+    for (int64_t i = a->count; i-- && !status;)
+        if (a->whole[i]) s->length[--n] = a->whole[i];
+    return status;
 }
 
 /* the array that has a number for each token of a side (its count is at that offset), NULL without */

@@ -54,7 +54,7 @@ float_parent f4 3 2,2,-1
 long_parent i8 3 4294967296,2,-1
 lengths i4 2 7,13
 short_lengths i4 2 7,12
-zero_length i4 2 20,0
+zero_lengths i4 2 0,0
 negative_length i4 2 21,-1
 no_lengths i4 0 1
 END
@@ -221,7 +221,7 @@ done <<'END'
 2|parent|build hsa -p parent=I/parent_ok.npy -o O/x.npy
 # ragged batches
 3|19|attend window -p tokens=@I/short_lengths.npy Q20 --out O/x.npy
-3|0|attend window -p tokens=@I/zero_length.npy Q20 --out O/x.npy
+3|all 2 lengths are 0|attend window -p tokens=@I/zero_lengths.npy Q20 --out O/x.npy
 3|-1|attend window -p tokens=@I/negative_length.npy Q20 --out O/x.npy
 3|I/no_lengths.npy|attend window -p tokens=@I/no_lengths.npy Q20 --out O/x.npy
 # graphs of the user's own

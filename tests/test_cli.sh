@@ -193,6 +193,7 @@ fact edge_bias_counts exits 1 "$npy" compare biased.npy window.out.npy 1e-3
 
 # ---- ragged batches: two texts of 7 and 13 tokens together are the two alone ----
 
+"$npy" make some_empty.npy i4 5 0,7,0,0,13
 for x in q k v; do "$npy" rows $x.npy 0 7 ${x}_a.npy && "$npy" rows $x.npy 7 13 ${x}_b.npy; done
 for name in dense window htransformer htransformer_causal htransformer_linear hsa hsa_frontier; do
     # shellcheck disable=SC2086
@@ -201,6 +202,9 @@ for name in dense window htransformer htransformer_causal htransformer_linear hs
         fact ragged_${name}_first silent "$hga" attend --quiet ${words[$name]} --query q_a.npy --key k_a.npy --value v_a.npy --out alone_a.npy
         fact ragged_${name}_second silent "$hga" attend --quiet ${words[$name]} --query q_b.npy --key k_b.npy --value v_b.npy --out alone_b.npy
     }
+    # shellcheck disable=SC2086
+    fact ragged_${name}_with_texts_of_no_tokens silent "$hga" attend --quiet ${words[$name]} -p tokens=@some_empty.npy $q --out some.npy
+    fact ragged_${name}_does_not_see_them cmp some.npy both.npy
     "$npy" rows both.npy 0 7 both_a.npy && "$npy" rows both.npy 7 13 both_b.npy
     fact ragged_${name}_is_the_first_alone "$npy" compare both_a.npy alone_a.npy 1e-6
     fact ragged_${name}_is_the_second_alone "$npy" compare both_b.npy alone_b.npy 1e-6

@@ -307,7 +307,10 @@ def _lengths(n_tokens: Any) -> List[int]:
     """The lengths of a ragged batch."""
     if isinstance(n_tokens, (str, bytes, Mapping, Set)) or np.ndim(n_tokens) != 1:
         raise refuse_type(f"n_tokens is {n_tokens!r}, neither a whole number nor a list of them")
-    return [whole(n, "n_tokens", least=1) for n in n_tokens]
+    lengths = [whole(n, "n_tokens") for n in n_tokens]
+    if not any(lengths):
+        raise refuse("n_tokens is an empty list" if not lengths else f"n_tokens: all {len(lengths)} lengths are 0")
+    return lengths
 
 
 def make(v: Variant, n_tokens: Any, given: Dict[str, Any], n_keys: Optional[int] = None) -> Any:
@@ -320,7 +323,7 @@ def make(v: Variant, n_tokens: Any, given: Dict[str, Any], n_keys: Optional[int]
         lengths = _lengths(n_tokens)
         if n_keys is not None:
             raise refuse("n_keys goes with one length, not with a ragged batch")
-        h = concatenated([make(v, n, given) for n in lengths])
+        h = concatenated([make(v, n, given) for n in lengths if n])  # a sample of no tokens has no rows
         h._recipe = ("variant", v.name, lengths, _kept(given), None)
         return h
     if "weights" in given or "bias" in given:

@@ -21,8 +21,11 @@ class Numbers(unittest.TestCase):
                   [[3, 4]], np.zeros((2, 2), int), np.array([3.0]), [3, None], object()):  # fmt: skip
             with self.subTest(repr(n)), self.assertRaisesRegex(hga.Error, "(?s)n_tokens is .*whole number"):
                 hga.dense(n)
-        for n in (0, -3, [4, 0], []):
-            with self.subTest(repr(n)), self.assertRaisesRegex(hga.Error, "at least 1|nothing"):
+        for words, n in {
+            "is 0; it must be at least 1": 0, "is -3": -3, "is -1; it must be at least 0": [4, -1], "is an empty list": [],
+            "all 3 lengths are 0": (0, 0, 0),
+        }.items():  # fmt: skip
+            with self.assertRaisesRegex(hga.Error, "n_tokens.*" + words):
                 hga.dense(n)
         with self.assertRaisesRegex(hga.Error, "2147483647"):
             hga.dense(2**40)
