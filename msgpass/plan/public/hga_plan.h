@@ -1,6 +1,6 @@
 /* hga_plan.h: from graph and program to output. hga_plan_create checks and lowers, hga_workspace_create takes the
    workspace, hga_plan_execute runs and, with float32 tensors, allocates nothing but once what types need, see
-   hga_plan_workspace_bytes. A plan is const and may be shared by any number of threads; a state serves one execution
+   hga_plan_workspace_bytes. A plan is const and may be shared by any number of threads; a workspace serves one execution
    at a time. */
 #ifndef HGA_PLAN_H
 #define HGA_PLAN_H
