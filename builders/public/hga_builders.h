@@ -28,8 +28,9 @@ typedef struct hga_dense {
     const hga_allocator *allocator;
     uint64_t reserved[4];
 } hga_dense;
-HGA_API hga_dense hga_dense_defaults(void);
 HGA_API hga_status hga_build_dense(const hga_dense *p, hga_graph **g, hga_program *program);
+/* Parameters of hga_build_dense at their defaults. */
+HGA_API hga_dense hga_dense_defaults(void);
 
 /* Sliding window, Longformer's global tokens, Sparse Transformer's stride: i sees j if -left <= j - i <= right and
    stride divides j - i, or i < global or j < global; causal then removes j > i. left, right < 0 mean no limit. Relation
@@ -40,8 +41,9 @@ typedef struct hga_window {
     const hga_allocator *allocator;
     uint64_t reserved[4];
 } hga_window;
-HGA_API hga_window hga_window_defaults(void);
 HGA_API hga_status hga_build_window(const hga_window *p, hga_graph **g, hga_program *program);
+/* Parameters of hga_build_window at their defaults. */
+HGA_API hga_window hga_window_defaults(void);
 
 /* BP-Transformer (Ye et al. 2019, section 3; SEMANTICS of the odd rule in builders/README.md). Rows of every tensor are
    nodes. Relation `near`. */
@@ -53,11 +55,12 @@ typedef struct hga_bpt {
     const hga_allocator *allocator;
     uint64_t reserved[4];
 } hga_bpt;
-HGA_API hga_bpt hga_bpt_defaults(void);
 HGA_API hga_status hga_build_bpt(const hga_bpt *p, hga_graph **g, hga_program *program);
-/* Nodes of the tree over n tokens (the sum of the level sizes), and the n for which there are `nodes` of them; -1 if
-   there is none. */
+/* Parameters of hga_build_bpt at their defaults. */
+HGA_API hga_bpt hga_bpt_defaults(void);
+/* Nodes of BP-Transformer's tree over n tokens: the sum of the level sizes. -1 if there is none. */
 HGA_API hga_id hga_bpt_nodes(hga_id n_tokens);
+/* The tokens over which BP-Transformer's tree has so many nodes; -1 if there are none. */
 HGA_API hga_id hga_bpt_tokens(hga_id nodes);
 
 /* H-Transformer-1D (Zhu and Soricut 2021): NEIGHBOURS is section 5 with the overlap removed (eq. 18-23, 29), SIBLINGS
@@ -71,8 +74,9 @@ typedef struct hga_htransformer {
     const hga_allocator *allocator;
     uint64_t reserved[4];
 } hga_htransformer;
-HGA_API hga_htransformer hga_htransformer_defaults(void);
 HGA_API hga_status hga_build_htransformer(const hga_htransformer *p, hga_graph **g, hga_program *program);
+/* Parameters of hga_build_htransformer at their defaults. */
+HGA_API hga_htransformer hga_htransformer_defaults(void);
 
 /* Treeformer (Madaan et al. 2022): fine is TF-attention (eq. 3), coarse is TC-attention (eq. 4). Leaves are given, or
    come from hga_route. With n_tree_heads > 1 every head has a tree of its own and rows are folded: row = token *
@@ -90,9 +94,12 @@ typedef struct hga_treeformer {
     const hga_allocator *allocator;
     uint64_t reserved[4];
 } hga_treeformer;
-HGA_API hga_treeformer hga_treeformer_defaults(void);
 HGA_API hga_status hga_build_treeformer_fine(const hga_treeformer *p, hga_graph **g, hga_program *program);
+/* Coarse Treeformer, over the same parameters and leaves: a token's output is the sum of alpha of the level times the
+   mean of the values in its node there. */
 HGA_API hga_status hga_build_treeformer_coarse(const hga_treeformer *p, hga_graph **g, hga_program *program);
+/* Parameters of both Treeformers at their defaults. */
+HGA_API hga_treeformer hga_treeformer_defaults(void);
 
 /* Route n vectors down a tree of hyperplanes (eq. 2; f > 0 goes right, k-ary: argmax, lowest on ties; decided as by dot
    products in double). Binary: weights [2^h - 1][dim], bias [2^h - 1] in level order; k-ary: rows level after level, in
@@ -158,12 +165,12 @@ HGA_API hga_status hga_coarse_gradient(const hga_treeformer *p, const hga_coarse
 HGA_API hga_status hga_leaf_histogram(const int32_t *leaf, hga_id n, hga_id n_heads, hga_id n_leaves, int64_t *count,
                                       double *entropy);
 
+/* Which leaf of `parent` is token 0, 1, ..: in depth-first order, children by increasing id; or by increasing id. */
+typedef enum hga_hsa_leaves { HGA_LEAVES_DEPTH_FIRST, HGA_LEAVES_BY_ID } hga_hsa_leaves;
 /* HSA (Amizadeh et al. 2025): Algorithms 1-3 with line 18's sign mended. The tree is `parent` (or hopping windows of
    `branching`: lowest level first, the last number repeated until one root is left). Relation `sibling`, or `frontier`
    with causal and FRONTIER. `self`: a leaf may attend to itself. */
 typedef enum hga_hsa_mode { HGA_HSA_FRONTIER, HGA_HSA_SELF } hga_hsa_mode;
-/* Which leaf of `parent` is token 0, 1, ..: in depth-first order, children by increasing id; or by increasing id. */
-typedef enum hga_hsa_leaves { HGA_LEAVES_DEPTH_FIRST, HGA_LEAVES_BY_ID } hga_hsa_leaves;
 typedef struct hga_hsa {
     hga_id n_tokens;         /* leaves; with parent 0 or their number */
     const hga_id *branching; /* [n_branching] */
@@ -177,8 +184,9 @@ typedef struct hga_hsa {
     const hga_allocator *allocator;
     uint64_t reserved[4];
 } hga_hsa;
-HGA_API hga_hsa hga_hsa_defaults(void);
 HGA_API hga_status hga_build_hsa(const hga_hsa *p, hga_graph **g, hga_program *program);
+/* Parameters of hga_build_hsa at their defaults. */
+HGA_API hga_hsa hga_hsa_defaults(void);
 
 /* ---- hierarchies found in data: they give the `parent` array that hga_build_hsa takes ---- */
 
@@ -230,8 +238,9 @@ typedef struct hga_fenwick {
     const hga_allocator *allocator;
     uint64_t reserved[4];
 } hga_fenwick;
-HGA_API hga_fenwick hga_fenwick_defaults(void);
 HGA_API hga_status hga_build_fenwick(const hga_fenwick *p, hga_graph **g, hga_program *program);
+/* Parameters of hga_build_fenwick at their defaults. */
+HGA_API hga_fenwick hga_fenwick_defaults(void);
 
 /* Dilated attention (LongNet, Ding et al. 2023, eq. 5-11, with every residue class instead of one a head): in branch b
    token i sees j if i / segments[b] = j / segments[b], rounded down, and dilations[b] divides j - i; causal removes j >
@@ -247,8 +256,9 @@ typedef struct hga_dilated {
     const hga_allocator *allocator;
     uint64_t reserved[4];
 } hga_dilated;
-HGA_API hga_dilated hga_dilated_defaults(void);
 HGA_API hga_status hga_build_dilated(const hga_dilated *p, hga_graph **g, hga_program *program);
+/* Parameters of hga_build_dilated at their defaults. */
+HGA_API hga_dilated hga_dilated_defaults(void);
 
 /* Dense attention within aligned segments (the cross-attention of BP-Transformer's translation): a query token of
    segment a sees every key token of segment a. Segments are numbered without decreasing; -1: in none. n_keys = 0:
@@ -262,8 +272,9 @@ typedef struct hga_segmented {
     const hga_allocator *allocator;
     uint64_t reserved[4];
 } hga_segmented;
-HGA_API hga_segmented hga_segmented_defaults(void);
 HGA_API hga_status hga_build_segments(const hga_segmented *p, hga_graph **g, hga_program *program);
+/* Parameters of hga_build_segments at their defaults. */
+HGA_API hga_segmented hga_segmented_defaults(void);
 
 /* ---- grids and drafts ---- */
 
@@ -287,8 +298,9 @@ typedef struct hga_neighbourhood {
     const hga_allocator *allocator;
     uint64_t reserved[4];
 } hga_neighbourhood;
-HGA_API hga_neighbourhood hga_neighbourhood_defaults(void);
 HGA_API hga_status hga_build_neighbourhood(const hga_neighbourhood *p, hga_graph **g, hga_program *program);
+/* Parameters of hga_build_neighbourhood at their defaults. */
+HGA_API hga_neighbourhood hga_neighbourhood_defaults(void);
 
 /* Tree attention of speculative decoding (SpecInfer, Miao et al. 2024): n_tokens drafts as queries; as keys a prefix
    and behind it the drafts. A draft sees the whole prefix, itself, parent[itself], its parent, and so on until -1, in
@@ -300,8 +312,9 @@ typedef struct hga_draft {
     const hga_allocator *allocator;
     uint64_t reserved[4];
 } hga_draft;
-HGA_API hga_draft hga_draft_defaults(void);
 HGA_API hga_status hga_build_draft(const hga_draft *p, hga_graph **g, hga_program *program);
+/* Parameters of hga_build_draft at their defaults. */
+HGA_API hga_draft hga_draft_defaults(void);
 
 /* ---- what builders share: regular blocks clipped at the ends of their level, and the two sides of attention ---- */
 

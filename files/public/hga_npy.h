@@ -30,9 +30,10 @@ HGA_API hga_status hga_npy_read_header(const char *name, FILE *stream, hga_npy *
 /* The header as bytes of a file, version 1.0; returns how many. `count` and `fortran` are not looked at: C order. */
 HGA_API int hga_npy_header(const hga_npy *h, char bytes[HGA_NPY_HEADER_BYTES]);
 
-/* One element from its h->size bytes, as a real or a whole number. HGA_EFORMAT for what is not one: of reals every kind
-   of number is, of whole ones i, u and b; what does not fit int64 is not. */
+/* One element from its h->size bytes, as a real number. HGA_EFORMAT for an element of a kind that is no number. */
 HGA_API hga_status hga_npy_real(const hga_npy *h, const void *element, double *out);
+/* One element as a whole number. HGA_EFORMAT for an element of another kind than i, u and b, or that does not fit
+   int64. */
 HGA_API hga_status hga_npy_whole(const hga_npy *h, const void *element, int64_t *out);
 /* A number as the bytes of an element of kind f or V, rounded to the nearest, ties to even. */
 HGA_API void hga_npy_put(const hga_npy *h, float value, void *element);

@@ -104,6 +104,7 @@ typedef struct hga_relation {
 
 /* An empty builder; `a` (copied) also serves the graph. */
 HGA_API hga_status hga_builder_create(const hga_allocator *a, hga_builder **out);
+/* Give a builder back, finished or not; NULL is accepted. */
 HGA_API void hga_builder_destroy(hga_builder *b);
 
 /* Append a level of n >= 0 nodes (level 0 first: the tokens); *first gets its first node id, NULL is accepted. */
@@ -154,9 +155,10 @@ HGA_API hga_status hga_builder_add_edge(hga_builder *b, hga_id relation, hga_id 
 HGA_API hga_status hga_builder_add_edges(hga_builder *b, hga_id relation, int64_t n, const hga_id *source,
                                          const hga_id *destination, const int32_t *type, const float *weight);
 
-/* One full block of edges of one type; or any block. */
+/* One full block of edges of one type. */
 HGA_API hga_status hga_builder_add_block(hga_builder *b, hga_id relation, hga_id dst, hga_id n_dst, hga_id src,
                                          hga_id n_src, int32_t type);
+/* Any block: some of its pairs, repeated, with types. */
 HGA_API hga_status hga_builder_add_blocks(hga_builder *b, hga_id relation, const hga_block *block);
 
 /* What the last rows of each level would see if there were more of them. Rows are computed sixteen at a time, and what
@@ -176,8 +178,9 @@ HGA_API hga_status hga_builder_finish(hga_builder *b, hga_graph **out);
 
 /* ---- graphs ---- */
 
-/* One more owner; returns g. The last destroy frees. NULL is accepted by destroy. */
+/* One more owner of a graph; returns g. */
 HGA_API hga_graph *hga_graph_retain(const hga_graph *g);
+/* One owner less; the last frees the graph. NULL is accepted. */
 HGA_API void hga_graph_destroy(hga_graph *g);
 
 /* A view of the nodes, valid as long as the graph. */
@@ -270,6 +273,7 @@ typedef struct hga_csr {
     hga_allocator allocator;
 } hga_csr;
 HGA_API hga_status hga_graph_rows(const hga_graph *g, hga_id relation, hga_id first, hga_id n, hga_csr *out);
+/* Free the arrays of a hga_csr. */
 HGA_API void hga_csr_clear(hga_csr *csr);
 
 /* The in-degrees of destination nodes [first, first + n) without expanding them. */
@@ -291,6 +295,7 @@ typedef struct hga_node_map {
 } hga_node_map;
 HGA_API hga_status hga_graph_concat(const hga_graph *const *graphs, hga_id n_graphs, hga_graph **out,
                                     hga_node_map *node_map);
+/* Free the arrays of a hga_node_map. */
 HGA_API void hga_node_map_clear(hga_node_map *map);
 
 /* The same graph with explicit edges turned into blocks wherever they are regular; edges, order and meaning stay. */
@@ -399,6 +404,7 @@ HGA_API hga_status hga_graph_write_json(const hga_graph *g, const char *members,
 /* Read what hga_graph_write_json wrote, or a person. "-" is stdin. *program (NULL accepted) gets the text of its
    `program` member, or NULL; free it with hga_text_free. Explicit edges and blocks may be mixed. */
 HGA_API hga_status hga_graph_read_json(const hga_allocator *a, const char *path, hga_graph **out, char **program);
+/* Free a text that the library gave; NULL is accepted. */
 HGA_API void hga_text_free(char *text);
 
 #ifdef __cplusplus

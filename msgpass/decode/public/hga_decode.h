@@ -36,6 +36,7 @@ typedef struct hga_decode_options {
    meaning token by token: queries that are other tokens than keys, tensors of HGA_IO_USER, programs without slices. */
 HGA_API hga_status hga_decoder_create(const hga_graph *capacity, const hga_program *p, const hga_shape *shape,
                                       const hga_decode_options *o, hga_decoder **out);
+/* Give a decoder back, after its pages and workspaces; NULL is accepted. */
 HGA_API void hga_decoder_destroy(hga_decoder *d);
 
 /* The most tokens of a cache. */
@@ -52,23 +53,29 @@ HGA_API int64_t hga_decoder_cache_rows(const hga_decoder *d, hga_id tokens);
 /* .. those of them that are rows of nodes of one level of the graph; -1, too, where it has no such level. */
 HGA_API int64_t hga_decoder_cache_level_rows(const hga_decoder *d, hga_id tokens, hga_id level);
 
-/* What appends compute in: one for each thread that calls hga_decoder_append at a time. Its bytes, before it is made.
-   It serves the caches of all pools of the decoder; a cache that it served last is served faster. */
+/* Bytes of a workspace of the decoder, before it is made. */
 HGA_API int64_t hga_decoder_workspace_bytes(const hga_decoder *d);
+/* What appends compute in: one for each thread that calls hga_decoder_append at a time. It serves the caches of all
+   pools of the decoder; a cache that it served last is served faster. */
 HGA_API hga_status hga_decode_workspace_create(const hga_decoder *d, hga_decode_workspace **out);
+/* Give a decoder's workspace back; NULL is accepted. */
 HGA_API void hga_decode_workspace_destroy(hga_decode_workspace *w);
 
 /* Where caches have their pages: at most most_bytes (0: no limit) of the decoder's allocator. Pages that are given back
    serve again. A pool may be used by any number of threads, and must outlive its caches; the decoder outlives both. */
 HGA_API hga_status hga_pages_create(const hga_decoder *d, int64_t most_bytes, hga_pages **out);
+/* Give a pool back, after its caches; NULL is accepted. */
 HGA_API void hga_pages_destroy(hga_pages *p);
-/* Bytes of the pages that caches hold, each counted once; and of all that the pool has taken. */
+/* Bytes of the pages that caches hold, each counted once. */
 HGA_API int64_t hga_pages_used(const hga_pages *p);
+/* Bytes of all pages that the pool has taken, those that serve again later among them. */
 HGA_API int64_t hga_pages_bytes(const hga_pages *p);
 
 /* An empty cache. A cache serves one call at a time. */
 HGA_API hga_status hga_cache_create(hga_pages *p, hga_cache **out);
+/* Give a cache's pages back to its pool; NULL is accepted. */
 HGA_API void hga_cache_destroy(hga_cache *c);
+/* How many tokens a cache has. */
 HGA_API hga_id hga_cache_tokens(const hga_cache *c);
 /* A cache of the same tokens, which shares its pages: who writes to a shared page first gets a copy of his own. */
 HGA_API hga_status hga_cache_fork(const hga_cache *c, hga_cache **out);
@@ -76,10 +83,11 @@ HGA_API hga_status hga_cache_fork(const hga_cache *c, hga_cache **out);
    longest, unless none is left; nothing has changed then. */
 HGA_API hga_status hga_cache_cut(hga_cache *c, hga_id tokens);
 
-/* A cache as a file, and back: rows as they are, with what they are rows of, and a checksum. HGA_EFORMAT, naming what
-   differs, for a file that is truncated, changed, or of another graph, program, shape, precision or type of pages; for
-   a decoder with same_bits also of another version of hga or instruction set. Files are loaded whole. */
+/* A cache as a file: rows as they are, with what they are rows of, and a checksum. */
 HGA_API hga_status hga_cache_write(const hga_cache *c, const char *path);
+/* A cache from a file that hga_cache_write made. HGA_EFORMAT, naming what differs, for a file that is truncated,
+   changed, or of another graph, program, shape, precision or type of pages; for a decoder with same_bits also of
+   another version of hga or instruction set. Files are loaded whole. */
 HGA_API hga_status hga_cache_read(hga_pages *p, const char *path, hga_cache **out);
 
 /* What one cache gets: the next n_tokens >= 1 tokens. The tensors of `io` have the rows that hga_decoder_rows names, in

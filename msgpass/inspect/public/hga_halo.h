@@ -66,6 +66,7 @@ typedef struct hga_halo_list {
    empty. Any number of threads may call. */
 HGA_API hga_status hga_halo(const hga_graph *g, const hga_program *p, const hga_shape *shape, const hga_id *cuts,
                             hga_id n_ranks, hga_halo_list *out);
+/* Free what hga_halo listed. */
 HGA_API void hga_halo_clear(hga_halo_list *list);
 
 #ifdef __cplusplus

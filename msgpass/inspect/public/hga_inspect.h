@@ -81,9 +81,10 @@ typedef struct hga_levels_count {
     hga_allocator allocator;
 } hga_levels_count;
 HGA_API hga_status hga_program_levels(const hga_program *p, const hga_graph *g, hga_levels_count *out);
-/* Both in one walk, for two thirds of the time of two. */
+/* hga_program_coverage and hga_program_levels in one walk, for two thirds of the time of two. */
 HGA_API hga_status hga_program_coverage_levels(const hga_program *p, const hga_graph *g, int causal,
                                                hga_coverage *coverage, hga_levels_count *out);
+/* Free the arrays of a hga_levels_count. */
 HGA_API void hga_levels_count_clear(hga_levels_count *c);
 
 /* Layers of this program until every token has been reached by every other (by every earlier one, when causal): 1 when

@@ -1,7 +1,7 @@
 /* hga_plan.h: from graph and program to output. hga_plan_create checks and lowers, hga_workspace_create takes the
    workspace, hga_plan_execute runs and, with float32 tensors, allocates nothing but once what types need, see
-   hga_plan_workspace_bytes. A plan is const and may be shared by any number of threads; a workspace serves one execution
-   at a time. */
+   hga_plan_workspace_bytes. A plan is const and may be shared by any number of threads; a workspace serves one
+   execution at a time. */
 #ifndef HGA_PLAN_H
 #define HGA_PLAN_H
 
@@ -218,6 +218,7 @@ HGA_API hga_status hga_plan_create(const hga_graph *g, const hga_program *p, con
    leaves the plan as it was. From the first update on the plan keeps the memory that updates need, about twice a plan,
    so that an update to a graph of the same sizes allocates nothing (but what METIS takes for itself). */
 HGA_API hga_status hga_plan_update(hga_plan *plan, const hga_graph *g);
+/* Give a plan back, after its workspaces; NULL is accepted. */
 HGA_API void hga_plan_destroy(hga_plan *plan);
 
 /* Bytes that hga_workspace_create will take, before it does. A plan's first workspace also leaves with the plan what
@@ -225,8 +226,9 @@ HGA_API void hga_plan_destroy(hga_plan *plan);
    it: together at most a tenth of the caller's tensors, which hga_plan_bytes counts. Executions are faster with it, of
    the same bits; an update forgets it, and the workspaces made before go on without. */
 HGA_API int64_t hga_plan_workspace_bytes(const hga_plan *plan);
-/* Bytes that the plan holds, kept for updates or in use; threads that it was made for. */
+/* Bytes that the plan holds, kept for updates or in use. */
 HGA_API int64_t hga_plan_bytes(const hga_plan *plan);
+/* Threads that the plan was made for. */
 HGA_API hga_id hga_plan_threads(const hga_plan *plan);
 
 /* Bytes of the tape of one execution of a plan made with options.gradient (hga_gradient.h); 0 for other plans. */
@@ -243,10 +245,12 @@ HGA_API hga_cost hga_plan_cost(const hga_plan *plan);
 /* Which kernel each stage got and in how many waves its panels run, with threads, parts, domains and workspace; text to
    be freed with hga_text_free. */
 HGA_API hga_status hga_plan_explain(const hga_plan *plan, char **text);
+/* What hga_plan_explain says as a JSON object. */
 HGA_API hga_status hga_plan_explain_json(const hga_plan *plan, char **text);
 
-/* The workspace of one caller; NULL is accepted by destroy. */
+/* The workspace of one caller. */
 HGA_API hga_status hga_workspace_create(const hga_plan *plan, hga_workspace **out);
+/* Give a workspace back; NULL is accepted. */
 HGA_API void hga_workspace_destroy(hga_workspace *workspace);
 
 /* Run. What is not finite in an operand shows in the rows that see it, and in no others. Inside a caller's parallel

@@ -204,10 +204,13 @@ typedef struct hga_program {
     uint64_t reserved[2]; /* 0 */
 } hga_program;
 
-/* Everything returns HGA_EPROGRAM when the tables are full or an argument is wrong; nothing allocates. */
+/* An empty program. What adds to it returns HGA_EPROGRAM when the tables are full or an argument is wrong; nothing
+   allocates. */
 HGA_API void hga_program_init(hga_program *p);
+/* Add a field; *field is its number. */
 HGA_API hga_status hga_program_add_field(hga_program *p, const char *name, hga_width width, hga_binding binding,
                                          hga_field_rows io, hga_field_rows rows, hga_id *field);
+/* Add a stage, which runs after those before it. */
 HGA_API hga_status hga_program_add_stage(hga_program *p, const hga_stage *stage);
 
 /* x[parent] = mean of x[child] by mass, level by level. */
@@ -227,11 +230,15 @@ HGA_API hga_status hga_program_attend_more(hga_program *p, hga_id relation, hga_
 HGA_API hga_status hga_program_normalise(hga_program *p, hga_normaliser normaliser, double alpha);
 /* Merge each node's state into its children's (relation HGA_TREE_DOWN), or along a relation of coarse-to-fine edges. */
 HGA_API hga_status hga_program_spread(hga_program *p, hga_id relation, hga_id state);
-/* One stage of the kind, as the table above says; energy goes up the tree, descend down. */
+/* Add a stage of the kind HGA_MEAN, as the table above says: means of x, by_mass weighted by the sources' masses. */
 HGA_API hga_status hga_program_mean(hga_program *p, hga_id relation, hga_id x, hga_id out, int by_mass);
+/* Add a stage of sums of x. */
 HGA_API hga_status hga_program_sum(hga_program *p, hga_id relation, hga_id x, hga_id out);
+/* Add a stage of sums of x, each times the number of its edge's type (hga_io.type_scale). */
 HGA_API hga_status hga_program_weighted_sum(hga_program *p, hga_id relation, hga_id x, hga_id out);
+/* Add a stage of energies, which goes up the tree. */
 HGA_API hga_status hga_program_energy(hga_program *p, hga_id state, hga_id psi);
+/* Add a stage of states that go down the tree. */
 HGA_API hga_status hga_program_descend(hga_program *p, hga_id state, hga_id psi, hga_id keep, hga_id out);
 /* A whole program: fields query, key, value, out on tokens and one attend stage over `relation`. Initialises *p first:
    it needs no hga_program_init, and what p held before is gone. */
@@ -256,16 +263,17 @@ HGA_API hga_id hga_program_field(const hga_program *p, hga_binding binding);
    and for internal fields. */
 HGA_API hga_status hga_program_rows(const hga_program *p, const hga_graph *g, hga_id field, hga_id *first, hga_id *n);
 
-/* The text of the JSON object that names the fields and stages (user functions cannot be written: HGA_EUNSUPPORTED),
-   and back. Relations go by name. Instead of an object the text may be the string "attend" (with its quotes): then it
-   is hga_program_hierarchy of all relations of the graph. */
+/* The text of the JSON object that names the fields and stages. Relations go by name. User functions cannot be written:
+   HGA_EUNSUPPORTED. */
 HGA_API hga_status hga_program_to_json(const hga_program *p, const hga_graph *g, char **text);
+/* A program from such a text, over the graph's relations. Instead of an object the text may be the string "attend"
+   (with its quotes): then it is hga_program_hierarchy of all relations of the graph. */
 HGA_API hga_status hga_program_from_json(const char *text, const hga_graph *g, hga_program *out);
 
 /* A graph and its program as one JSON file, the form in which hierarchies are kept and passed on (hga's graph=FILE),
-   and back: the graph is the caller's. Written whole or not at all; "-" is stdout, stdin. Reading a file without a
-   program is HGA_EFORMAT. */
+   which hga_program_read_file reads. Written whole or not at all; "-" is stdout. */
 HGA_API hga_status hga_program_write_file(const hga_program *p, const hga_graph *g, const char *path);
+/* A graph, which is then the caller's, and its program from such a file; "-" is stdin. HGA_EFORMAT without a program. */
 HGA_API hga_status hga_program_read_file(const hga_allocator *a, const char *path, hga_graph **g, hga_program *p);
 
 #ifdef __cplusplus
