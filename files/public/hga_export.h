@@ -24,14 +24,15 @@ HGA_API hga_status hga_graph_write_mtx(const hga_graph *g, hga_id relation, cons
    quotes. */
 HGA_API hga_status hga_graph_write_csv(const hga_graph *g, hga_id relation, const char *path, hga_progress progress,
                                        void *context);
-/* The edges as GraphML: nodes with level, mass, span, parent and side, edges with type and weight; ids are the graph's own. */
+/* The edges as GraphML: nodes with level, mass, span, parent and side, edges with type and weight; ids are the
+   graph's own. */
 HGA_API hga_status hga_graph_write_graphml(const hga_graph *g, hga_id relation, const char *path, hga_progress progress,
                                            void *context);
 /* The edges as GEXF, which Gephi reads, with the attributes of GraphML. */
 HGA_API hga_status hga_graph_write_gexf(const hga_graph *g, hga_id relation, const char *path, hga_progress progress,
                                         void *context);
-/* The edges as METIS's .graph, undirected: pairs joined in either direction, without self loops; weights count the edges
-   between two nodes, left out where all are 1. */
+/* The edges as METIS's .graph, undirected: pairs joined in either direction, without self loops; weights count the
+   edges between two nodes, left out where all are 1. */
 HGA_API hga_status hga_graph_write_metis(const hga_graph *g, hga_id relation, const char *path, hga_progress progress,
                                          void *context);
 /* The edges as Graphviz's dot, refused above `max_edges`. */

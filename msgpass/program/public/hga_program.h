@@ -273,7 +273,8 @@ HGA_API hga_status hga_program_from_json(const char *text, const hga_graph *g, h
 /* A graph and its program as one JSON file, the form in which hierarchies are kept and passed on (hga's graph=FILE),
    which hga_program_read_file reads. Written whole or not at all; "-" is stdout. */
 HGA_API hga_status hga_program_write_file(const hga_program *p, const hga_graph *g, const char *path);
-/* A graph, which is then the caller's, and its program from such a file; "-" is stdin. HGA_EFORMAT without a program. */
+/* A graph, which is then the caller's, and its program from such a file; "-" is stdin. HGA_EFORMAT without a
+   program. */
 HGA_API hga_status hga_program_read_file(const hga_allocator *a, const char *path, hga_graph **g, hga_program *p);
 
 #ifdef __cplusplus
