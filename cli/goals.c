@@ -17,6 +17,7 @@ typedef struct finding {
     const char *note, *benchmark;
     int64_t bytes; /* the most any of its measurements needs */
     double busy;   /* the least of its measurements' processor time over wall time; NaN: none */
+    int beyond;    /* one did more than the machine was found to allow */
 } finding;
 
 /* ---- members ---- */
@@ -83,7 +84,7 @@ static int same_way(const json_t *row, const bench_place *p)
 {
     return (strcmp(text_of(row, "precision"), "bf16") == 0) == (p->options.precision == HGA_PRECISION_BF16) &&
            is_set(row, "rel_key") == p->relative && strcmp(text_of(row, "isa"), p->options.isa) == 0 &&
-           (!p->by_memory || p->dry_run || json_is_number(json_object_get(row, "share_of_dram")));
+           (!p->by_memory || p->dry_run || json_is_number(json_object_get(row, "peak_gbytes")));
 }
 
 /* The row of a measurement that was made before; two goals that want the same share it. */
@@ -162,6 +163,7 @@ static int measure(goals_run *r, const json_t *goal, finding *f, json_t **row)
     }
     f->bytes = (int64_t)fmax((double)f->bytes, number_of(*row, "bytes"));
     f->busy = fmin(f->busy, number_of(*row, "cpu_over_wall")); /* of NaN and a number: the number */
+    f->beyond |= is_set(*row, "limit_disturbed");
     f->benchmark = text_of(*row, "name");
     f->peer = is_set(goal, "peers") ? best_peer(r, &p, words) : NULL;
 done:
@@ -282,7 +284,7 @@ static json_t *goal_row(const goals_run *r, const json_t *goal, const finding *f
 {
     /* goals are for their own lengths; a ratio of disturbed times says nothing */
     int at_least = is_at_least(goal);
-    int done = isfinite(f->reached) && !r->place.dry_run, disturbed = done && f->busy < BENCH_TRUSTED,
+    int done = isfinite(f->reached) && !r->place.dry_run, disturbed = f->beyond || (done && f->busy < BENCH_TRUSTED),
         refused = is_set(goal, "scaling") && f->busy < BENCH_TRUSTED_SCALING,
         judged = done && !r->most_tokens && !refused;
     int met = at_least ? f->reached >= f->goal : f->reached <= f->goal;
