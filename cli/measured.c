@@ -17,6 +17,16 @@ json_t *measured_json(const bench_measurement *m)
                      "cpu_over_wall", t->busy, "disturbed", disturbed, "mark", mark_of(disturbed));
 }
 
+json_t *measured_share(double share) { return json_number(share <= 1 ? share : NAN); }
+
+json_t *measured_within(json_t *row, double greatest)
+{
+    int beyond = greatest > 1;
+    if (row && beyond) json_object_set_new(row, "mark", json_string(mark_of(beyond)));
+    if (row) json_object_set_new(row, "limit_disturbed", json_boolean(beyond));
+    return row;
+}
+
 json_t *measured_peaks_json(const char *isa, const bench_peaks *p)
 {
     int disturbed = p->busy < BENCH_TRUSTED;
@@ -34,11 +44,23 @@ double measured_expected(const bench_rules *rules, double once)
     return warmup + (timed > rules->min_time ? timed : rules->min_time);
 }
 
+static size_t count_of(const json_t *rows, const char *key)
+{
+    size_t i, n = 0;
+    json_t *row;
+    json_array_foreach(rows, i, row) n += json_is_true(json_object_get(row, key));
+    return n;
+}
+
 void measured_explain(FILE *file, const json_t *rows)
 {
-    size_t i, disturbed = 0;
-    json_t *row;
-    json_array_foreach(rows, i, row) disturbed += json_is_true(json_object_get(row, "disturbed"));
+    size_t disturbed = count_of(rows, "disturbed"), beyond = count_of(rows, "limit_disturbed");
+    if (beyond)
+        fprintf(
+            file,
+            "! %zu of %zu rows did more than the machine was found to allow: the limit was disturbed, and they have "
+            "no share of it\n",
+            beyond, json_array_size(rows));
     if (disturbed)
         fprintf(
             file,

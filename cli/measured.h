@@ -11,6 +11,10 @@
 /* plan_seconds, seconds (median), seconds_min, seconds_q1, seconds_q3, seconds_spread, repeats, threads, cpu_over_wall
    (processor time over wall time per thread), disturbed, and mark ("!" where disturbed, else ""). */
 json_t *measured_json(const bench_measurement *m);
+/* A share of what the machine allows; null of more than all, as then the limit was disturbed, and not the time. */
+json_t *measured_share(double share);
+/* The row told the greatest of its shares: limit_disturbed, and mark "!", where that is more than all. */
+json_t *measured_within(json_t *row, double greatest);
 /* A row of them for the peaks of an instruction set. */
 json_t *measured_peaks_json(const char *isa, const bench_peaks *p);
 

@@ -264,16 +264,17 @@ static const column columns[] = {
 
 static json_t *result_json(const result *r, hga_id tokens, const reference *ref, const hga_peaks *peaks)
 {
-    double gflops = r->m.cost.flops / r->m.time.seconds / 1e9, edges = r->m.cost.edges;
-    json_t *row = json_pack("{s:s, s:s, s:b, s:i, s:I, s:f, s:f, s:f, s:o, s:f}", "variant", r->variant->name,
-                            "parameters", r->variant->parameters, "causal", r->variant->causal, "nodes", r->nodes,
-                            "edges", (json_int_t)edges, "edges_per_token", edges / tokens, "flops", r->m.cost.flops,
-                            "gflops", gflops, "share_of_peak", json_number(gflops / (peaks->fma_gflops * r->m.threads)),
-                            "speedup", ref->seconds[r->variant->causal] / r->m.time.seconds);
+    double gflops = r->m.cost.flops / r->m.time.seconds / 1e9, edges = r->m.cost.edges,
+           share = gflops / (peaks->fma_gflops * r->m.threads);
+    json_t *row =
+        json_pack("{s:s, s:s, s:b, s:i, s:I, s:f, s:f, s:f, s:o, s:f}", "variant", r->variant->name, "parameters",
+                  r->variant->parameters, "causal", r->variant->causal, "nodes", r->nodes, "edges", (json_int_t)edges,
+                  "edges_per_token", edges / tokens, "flops", r->m.cost.flops, "gflops", gflops, "share_of_peak",
+                  measured_share(share), "speedup", ref->seconds[r->variant->causal] / r->m.time.seconds);
     json_t *more = json_pack("{s:I, s:I, s:o, s:o, s:f}", "bytes", (json_int_t)r->bytes, "bytes_workspace",
                              (json_int_t)r->m.workspace_bytes, "relative_l2", json_number(r->distance), "mean_kl",
                              json_number(r->divergence), "graph_seconds", r->graph_seconds);
-    return json_joined(json_joined(row, measured_json(&r->m)), more);
+    return measured_within(json_joined(json_joined(row, measured_json(&r->m)), more), share);
 }
 
 /* what the text turned out to be: the number of units of each kind */

@@ -43,6 +43,14 @@ add_test(NAME bench_tool COMMAND bash ${CMAKE_CURRENT_LIST_DIR}/test_bench.sh $<
     ${PROJECT_SOURCE_DIR}/bench/results/make.sh)
 set_tests_properties(bench_tool PROPERTIES TIMEOUT 600 LABELS "cli;bench;whole" ENVIRONMENT OMP_WAIT_POLICY=passive)
 
+# What a row of them says, of limits that are given.
+set(cli ${PROJECT_SOURCE_DIR}/cli)
+add_executable(bench_shares bench_shares.c ${cli}/bench_report.c ${cli}/measured.c $<TARGET_OBJECTS:hga_tool_common>)
+target_include_directories(bench_shares PRIVATE ${cli} ${cli}/common ${PROJECT_BINARY_DIR}/cli)
+target_link_libraries(bench_shares PRIVATE test_support hga_bench hga::files hga::hga PkgConfig::JANSSON m)
+add_test(NAME bench_shares COMMAND bench_shares)
+set_tests_properties(bench_shares PROPERTIES TIMEOUT 60 LABELS "cli;bench")
+
 # Exports read back by other programs; needs python3 with networkx, igraph, numpy and scipy, metis, graphviz, netpbm and xmllint.
 add_test(NAME exports COMMAND bash ${CMAKE_CURRENT_LIST_DIR}/test_exports.sh $<TARGET_FILE:hga_tool> ${CMAKE_CURRENT_LIST_DIR})
 set_tests_properties(exports PROPERTIES TIMEOUT 600 LABELS "cli;whole" ENVIRONMENT OMP_WAIT_POLICY=passive)

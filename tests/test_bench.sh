@@ -114,12 +114,13 @@ fact shares_are_of_limits_in_turns_with_the_repeats python3 -c 'import json
 run = json.load(open("one.json")); peak = run["context"]["peaks"][0]["fma_gflops"]
 near = lambda a, b: abs(a / b - 1) < 1e-6
 for row in run["benchmarks"]:
-    assert near(row["share_of_peak"], row["gflops"] / row["peak_gflops"]) and near(row["share_of_context_peak"], row["gflops"] / peak)
+    for share, limit in (row["share_of_peak"], row["peak_gflops"]), (row["share_of_context_peak"], peak):
+        assert share is None and row["gflops"] > limit or near(share, row["gflops"] / limit) and share <= 1
     assert not near(row["peak_gflops"], peak)'
 fact memory_is_asked_where_it_is_the_limit python3 -c 'import json
 dense, hsa = json.load(open("one.json"))["benchmarks"]
 assert dense["peak_gbytes"] is None and dense["share_of_dram"] is None
-assert abs(hsa["share_of_dram"] * hsa["peak_gbytes"] / hsa["gbytes_per_second"] - 1) < 1e-6'
+assert hsa["share_of_dram"] is None and hsa["mark"] == "!" or abs(hsa["share_of_dram"] * hsa["peak_gbytes"] / hsa["gbytes_per_second"] - 1) < 1e-6'
 fact a_least_time exits 0 "$hga" bench --variants dense --tokens 16 --min-time 0.2 --seconds 0.01 --json least.json
 fact it_is_kept sh -c 'awk -v n="$("$1" least.json benchmarks 0 repeats)" -v s="$("$1" least.json benchmarks 0 seconds_q3)" "BEGIN { exit !(n > 3) }"' sh "$json"
 fact no_repeats_at_all refused 2 '--repetitions' "$hga" bench --variants dense --repetitions 0

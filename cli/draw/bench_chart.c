@@ -247,7 +247,10 @@ static void draw_share(canvas *c, const void *context)
         name_of(row, name);
         c->text(c, NAMES - 10, y + 14, (text_style){12, TEXT_END, 0, chart_ink(1)}, name);
         c->rect(c, NAMES, y, fmax(shown * room, 1), BAR - 7, &bar);
-        snprintf(figure, sizeof figure, "%.1f %%, %.0f tokens", 100 * share, real_of(row, "tokens"));
+        if (json_is_number(json_object_get(row, "share_of_peak")))
+            snprintf(figure, sizeof figure, "%.1f %%, %.0f tokens", 100 * share, real_of(row, "tokens"));
+        else
+            snprintf(figure, sizeof figure, "!, %.0f tokens", real_of(row, "tokens"));
         c->text(c, NAMES + shown * room + 8, y + 14, chart_text(TEXT_START), figure);
     }
     const double peak[2][2] = {{NAMES + room + 0.5, 0}, {NAMES + room + 0.5, BAR * s->n}};
@@ -257,7 +260,7 @@ static void draw_share(canvas *c, const void *context)
 void bench_chart_share(FILE *file, const json_t *rows)
 {
     series s = series_of(rows);
-    if (s.n == 0 || !json_is_number(json_object_get(s.first[0], "share_of_peak"))) return;
+    if (s.n == 0 || !json_object_get(s.first[0], "share_of_peak")) return;
     drawing_put(file,
                 &(drawing){WIDTH, BAR * s.n + 4, "Share of the peak at each longest length", {{0}}, draw_share, &s},
                 "chart");
