@@ -62,4 +62,7 @@ hga_status document_flush(document *d);
 /* With st = HGA_OK finish the tree, without a node that has but one child that is no word; else clear it. */
 hga_status document_end(document *d, hga_status st);
 
+/* The number of the character that HTML calls by that name ("eacute"); 0: none. */
+int html_character(const char *name);
+
 #endif

@@ -172,6 +172,12 @@ static hga_status parse(const char *text, size_t bytes, htmlDocPtr *out)
     return st;
 }
 
+int html_character(const char *name)
+{
+    const htmlEntityDesc *known = htmlEntityLookup(BAD_CAST name);
+    return known ? (int)known->value : 0;
+}
+
 hga_status hga_tree_html(const hga_allocator *a, const char *text, size_t bytes, hga_tree *out)
 {
     document d;

@@ -15,9 +15,12 @@ hga_status import_open(import *x, const hga_allocator *a, const char *path, cons
     memset(x, 0, sizeof *x);
     x->allocator = a, x->wish = wish ? wish : &nothing, x->n_queries = -1;
     if (x->wish->node_map) memset(x->wish->node_map, 0, sizeof *x->wish->node_map);
+    if (x->wish->attributes) *x->wish->attributes = NULL;
     if (!path || !*path) return hga_fail(HGA_EINVAL, "the name of the file to read is empty");
     for (size_t i = 0; i < sizeof x->wish->reserved / sizeof *x->wish->reserved; i++)
         if (x->wish->reserved[i]) return hga_fail(HGA_EINVAL, "hga_import.reserved[%zu] is not 0", i);
+    if (x->wish->pattern < 0 || x->wish->pattern > 1)
+        return hga_fail(HGA_EINVAL, "hga_import.pattern is %lld, neither 0 nor 1", (long long)x->wish->pattern);
     if (x->wish->n_parents < 0 || (!x->wish->parents && x->wish->n_parents))
         return hga_fail(HGA_EINVAL, "%d parents", x->wish->n_parents);
     x->name = strcmp(path, "-") == 0 ? "stdin" : path;
@@ -43,7 +46,7 @@ hga_status import_tell(import *x, hga_id node, import_node **out)
     int64_t known = x->node_room;
     if (!st && node >= known)
         st = hga_grow(x->allocator, &x->nodes, &x->node_room, known, (int64_t)node + 1, sizeof *x->nodes);
-    for (; !st && known < x->node_room; known++) x->nodes[known] = (import_node){-1, -1, -1, -1};
+    for (; !st && known < x->node_room; known++) x->nodes[known] = (import_node){-1, -1, -1, HGA_SIDE_BOTH, -1};
     *out = st ? NULL : &x->nodes[node];
     return st;
 }
@@ -100,8 +103,12 @@ hga_status import_edge_add(import *x, hga_id relation, int64_t src, int64_t dst,
 {
     hga_status st = HGA_OK;
     if (type < 0 || type >= INT32_MAX) return scan_wrong(x, "type %lld of an edge is out of range", (long long)type);
+    if (x->wish->pattern) weight = 1;
     if (!(weight > 0 && (float)weight > 0 && weight < 3e38))
-        return scan_wrong(x, "weight %g of an edge is not positive and finite", weight);
+        return scan_wrong(x,
+                          "weight %g of an edge is not positive and finite; --pattern, in Python weights=\"ignore\", "
+                          "reads edges without weights",
+                          weight);
     if (relation == HGA_TREE_UP) return add_parent(x, src, dst);
     if (relation == HGA_TREE_DOWN) return add_parent(x, dst, src);
     HGA_TRY(import_reach(x, src));
@@ -110,6 +117,12 @@ hga_status import_edge_add(import *x, hga_id relation, int64_t src, int64_t dst,
     x->edges[x->n_edges++] = (import_edge){relation, (hga_id)dst, (hga_id)src, (int32_t)type, (float)weight};
 done:
     return st;
+}
+
+void import_type(import *x, const char *value, int64_t n, int64_t *type)
+{
+    if (scan_text_integer(value, n, type) && *type >= 0 && *type < INT32_MAX) return;
+    *type = 0, x->has_strange_types = 1;
 }
 
 /* ---- levels ---- */
@@ -179,7 +192,8 @@ static hga_status number_leaves(const import *x, numbering *to)
 {
     hga_status st = HGA_OK;
     hga_id *order = NULL, at = 0;
-    if (x->n_queries >= 0) return hga_fail(HGA_EUNSUPPORTED, "tokens on two sides are in no one tree's order");
+    if (x->n_queries >= 0 || x->has_sides)
+        return hga_fail(HGA_EUNSUPPORTED, "tokens on two sides are in no one tree's order");
     HGA_TRY(hga_new(x->allocator, x->n, sizeof *order, &order));
     HGA_TRY(hga_forest_preorder(x->allocator, x->n, to->parent, order));
     for (hga_id i = 0; i < x->n; i++)
@@ -240,6 +254,23 @@ static hga_status give_names(const import *x, hga_builder *b, const numbering *t
     return st;
 }
 
+/* What the file says of sides: which tokens are queries and which are keys, and where nodes above them stand. */
+static hga_status give_sides(const import *x, hga_builder *b, const numbering *to)
+{
+    hga_status st = HGA_OK;
+    hga_id first[3] = {0, 0, 0}, n[3] = {0, 0, 0};
+    for (hga_id v = 0; v < x->n; v++) {
+        int side = v < x->node_room ? x->nodes[v].side : HGA_SIDE_BOTH;
+        HGA_TRY(hga_builder_set_side(b, to->id[v], 1, side));
+        if (to->level[v] > 0) continue;
+        if (n[side]++ == 0 || to->id[v] < first[side]) first[side] = to->id[v];
+    }
+    if (n[HGA_SIDE_QUERY] + n[HGA_SIDE_KEY] == 0) return HGA_OK;
+    st = hga_builder_set_tokens(b, first[HGA_SIDE_QUERY], n[HGA_SIDE_QUERY], first[HGA_SIDE_KEY], n[HGA_SIDE_KEY]);
+done:
+    return st;
+}
+
 static int edge_before(const import_edge *a, const import_edge *b)
 {
     if (a->relation != b->relation) return a->relation < b->relation;
@@ -259,6 +290,7 @@ static int same_place(const import_edge *a, const import_edge *b)
 static hga_status give_edges(import *x, hga_builder *b, const numbering *to)
 {
     hga_status st = HGA_OK;
+    for (int64_t i = 0; x->has_strange_types && i < x->n_edges; i++) x->edges[i].type = 0;
     sort_edges(x->edges, x->n_edges);
     for (int64_t i = 0, end; !st && i < x->n_edges; i = end) {
         const import_edge *e = &x->edges[i];
@@ -285,6 +317,7 @@ static hga_status give_all(import *x, hga_builder *b, numbering *to)
     HGA_TRY(find_levels(x, to));
     HGA_TRY(number_nodes(x, b, to));
     if (x->n_queries >= 0) HGA_TRY(hga_builder_set_tokens(b, 0, x->n_queries, x->n_queries, x->n - x->n_queries));
+    if (x->has_sides) HGA_TRY(give_sides(x, b, to));
     HGA_TRY(give_parents(x, b, to));
     HGA_TRY(give_names(x, b, to));
     if (!x->n_relations) HGA_TRY(import_relation(x, NULL, &relation));
@@ -338,7 +371,9 @@ hga_status import_close(import *x, hga_status st, hga_graph **out)
     numbering to = {0};
     hga_id n = x->wish->n_parents > x->n ? x->wish->n_parents : x->n;
     if (!st && !x->made) st = build(x, &to);
+    if (!st && x->wish->attributes) st = import_tell_names(x, x->wish->attributes);
     if (!st) st = tell_map(x, &to, x->wish->node_map);
+    if (st && x->wish->attributes) hga_text_free(*x->wish->attributes), *x->wish->attributes = NULL;
     if (st) hga_graph_destroy(x->made), x->made = NULL;
     *out = x->made;
     hga_delete(a, to.parent, n, sizeof *to.parent);
@@ -347,6 +382,7 @@ hga_status import_close(import *x, hga_status st, hga_graph **out)
     hga_delete(a, x->edges, x->edge_room, sizeof *x->edges);
     hga_delete(a, x->nodes, x->node_room, sizeof *x->nodes);
     hga_delete(a, x->text, x->text_room, 1);
+    hga_delete(a, x->notes, x->note_room, sizeof *x->notes);
     hga_delete(a, x->relation, x->relation_room, sizeof *x->relation);
     hga_delete(a, x->bytes, x->byte_room, 1);
     return st;

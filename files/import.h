@@ -17,8 +17,16 @@ typedef struct import_edge {
 typedef struct import_node {
     hga_id parent, level; /* -1 without, level -1: not told */
     float mass;           /* -1: not told */
+    int side;             /* HGA_SIDE_BOTH: not told */
     int64_t label;        /* in `text`, -1 without */
 } import_node;
+
+/* What the file calls something by, and whether that was understood. */
+typedef struct import_note {
+    const char *of; /* "nodes" */
+    int64_t name;   /* in `text` */
+    int understood;
+} import_note;
 
 typedef struct import {
     const hga_allocator *allocator;
@@ -34,7 +42,9 @@ typedef struct import {
     char *text; /* labels, each ended by 0 */
     int64_t n_relations, relation_room;
     int64_t *relation; /* their names in `text` */
-    int has_levels, has_parents, has_labels;
+    int64_t n_notes, note_room;
+    import_note *notes;
+    int has_levels, has_sides, has_strange_types;
     /* text being read: `at` moves on to `end`, line counts from 1 */
     const char *at, *end;
     int64_t line;
@@ -59,9 +69,21 @@ enum { NO_RELATION = -9 };
 /* The relation of that name, a new one at need; NULL: the wish's. Edges of "tree up" and "tree down" are parents. */
 hga_status import_relation(import *x, const char *name, hga_id *relation);
 hga_status import_edge_add(import *x, hga_id relation, int64_t src, int64_t dst, int64_t type, double weight);
+/* The type of an edge. Once one is no number of a type, types are something else: has_strange_types, and those of all
+   edges are passed over. */
+void import_type(import *x, const char *value, int64_t n, int64_t *type);
+
+/* ---- what the file's names were taken for ---- */
+
+/* The file gives "nodes", "edges" something by that name, n bytes. Who is passed over once is passed over. */
+hga_status import_note_name(import *x, const char *of, const char *name, int64_t n, int understood);
+/* The line of hga_import.attributes; *out = NULL without a name. */
+hga_status import_tell_names(const import *x, char **out);
 
 /* ---- text being scanned ---- */
 
+/* Before a text is read: over a byte order mark, and lines that end in \r alone end in \n. */
+hga_status scan_start(import *x);
 /* HGA_EFORMAT with the file's name and the line. */
 hga_status scan_wrong(const import *x, const char *format, ...) HGA_PRINTF(2, 3);
 /* Over blanks and tabs; over them and ends of lines. */

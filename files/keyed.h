@@ -1,38 +1,56 @@
-/* keyed.h: graphs whose nodes have texts for ids, and attributes by name: GraphML, GML. Only files/ includes this. */
+/* keyed.h: graphs whose nodes have texts for ids, and attributes by name: GraphML, GML, tables of names. Only files/
+   includes this. */
 #ifndef KEYED_H
 #define KEYED_H
 
 #include "import.h"
 
-/* The attributes that are understood, of the node or edge being read. */
+enum { LABEL, NAME, LEVEL, PARENT, MASS, SIDE, WEIGHT, TYPE, RELATION, ATTRIBUTES, UNKNOWN = -1 };
+
+/* What is told of the node or edge being read. */
 typedef struct attributes {
-    int64_t label, level, type; /* label: in import.text; -1 each: not told */
-    int64_t parent;             /* text in import.text, an id; -1 not told */
-    double weight, mass;        /* NO_RELATION: not told */
-    hga_id relation;            /* -1: not told */
+    unsigned told;               /* 1 << LABEL and so on */
+    int64_t label, name, parent; /* in import.text */
+    int64_t level, type;
+    double weight, mass;
+    int side;
+    hga_id relation;
 } attributes;
+
+/* What hga_import has no place for. */
+typedef struct keyed_node {
+    int64_t id, parent; /* in import.text; the parent's id, -1 without */
+    hga_id place;       /* among those that the file lists, -1: an edge alone names it */
+} keyed_node;
 
 typedef struct keyed {
 import x;
-    int directed, graphs, is_edge; /* is_edge: an edge is being read, no node */
-    hga_id node, source, target;   /* being read; -1 not told */
+    int is_own;                  /* hga wrote the file: what nodes have is what hga means by it */
+    int directed;                /* the edge being read */
+    int graphs, is_edge;         /* is_edge: an edge is being read, no node */
+    hga_id node, source, target; /* being read; -1 not told */
     attributes now;
     int64_t n_ids, id_room;
-    int64_t *id; /* node -> its id in import.text */
-    int64_t parents_room;
-    int64_t *parent; /* node -> the id of its parent in import.text, -1 without */
+    keyed_node *ids; /* by node */
+    hga_id n_listed;
     name_index index;
 } keyed;
 
 /* The node of that id, a new one at need. */
 hga_status keyed_find(keyed *k, const char *id, int64_t n, hga_id *node);
+/* The node being read is the file's next, of that id, which no other has. */
+hga_status keyed_list(keyed *k, const char *id, int64_t n);
 /* Before a node or an edge: nothing is told. */
 void keyed_start(keyed *k, int is_edge);
-/* An attribute of the node or edge being read; what is not understood is passed over. */
+/* Which attribute of nodes (edges) that is; UNKNOWN is passed over. */
+int keyed_attribute(const keyed *k, int of_edges, const char *name);
+/* An attribute of the node or edge being read. */
 hga_status keyed_note(keyed *k, const char *name, const char *value, int64_t n);
 hga_status keyed_node_end(keyed *k);
 hga_status keyed_edge_end(keyed *k);
-/* Make the graph, free everything. */
+/* Every edge so far goes both ways. */
+hga_status keyed_both_ways(keyed *k);
+/* Nodes go in the order in which the file lists them, the others after them. Make the graph, free everything. */
 hga_status keyed_close(keyed *k, hga_status st, hga_graph **out);
 
 #endif

@@ -18,14 +18,15 @@ static hga_status read_header(numpy *x, void *bytes, int64_t n, int64_t *start)
     return st;
 }
 
-hga_status numpy_open(const char *name, void *bytes, int64_t n, numpy *out)
+hga_status numpy_open(const char *name, void *bytes, int64_t n, int most_axes, numpy *out)
 {
     int64_t start = 0, all;
     *out = (numpy){.name = name};
     hga_status st = read_header(out, bytes, n, &start);
     if (st) return st;
     const hga_npy *h = &out->has;
-    if (h->n_dims > 2) return hga_fail(HGA_EFORMAT, "%s: more than two axes", name);
+    if (h->n_dims > most_axes)
+        return hga_fail(HGA_EFORMAT, "%s: %d axes, where at most %d are expected", name, h->n_dims, most_axes);
     if (__builtin_mul_overflow(h->count, (int64_t)h->size, &all) || all > n - start)
         return hga_fail(HGA_EFORMAT, "%s: %lld elements of %d bytes in %lld", name, (long long)h->count, h->size,
                         (long long)(n - start));

@@ -22,6 +22,8 @@ hga_status hga_graph_read(const hga_allocator *a, const char *path, const hga_im
         if (strcmp(dot, formats[i].suffix) == 0) return formats[i].read(a, path, o, out);
     *out = NULL;
     if (o && o->node_map) memset(o->node_map, 0, sizeof *o->node_map);
+    if (o && o->attributes) *o->attributes = NULL;
+    if (o && o->pattern) return hga_fail(HGA_EINVAL, "%s: weights in JSON are those of the graph", path ? path : "");
     if (o && o->depth_first) return hga_fail(HGA_EINVAL, "%s: tokens in JSON have their order", path ? path : "");
     if (o && o->parents) return hga_fail(HGA_EINVAL, "%s: a graph in JSON has its own parents", path ? path : "");
     return hga_graph_read_json(a, path, out, program);

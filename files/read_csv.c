@@ -1,149 +1,337 @@
 /* read_csv.c: lists of edges, one a line. */
-#include "import.h"
+#include "keyed.h"
 
 #include <string.h>
 #include <strings.h>
 
-typedef enum column { SOURCE, DESTINATION, TYPE, WEIGHT, RELATION, OTHER } column;
-enum { MOST_COLUMNS = 16 };
+typedef enum column {
+    SOURCE,
+    DESTINATION,
+    EDGE_TYPE,
+    EDGE_WEIGHT,
+    EDGE_RELATION,
+    SOURCE_NAME,
+    DESTINATION_NAME,
+    OTHER
+} column;
+enum { MOST_COLUMNS = 256, BLANKS = ' ' };
+
+typedef struct cell {
+    char *text;
+    int64_t n;
+} cell;
 
 typedef struct table {
+    keyed k;
+    char between; /* ';', ',', a tab, or BLANKS: as many as there are */
     column column[MOST_COLUMNS];
+    cell name[MOST_COLUMNS]; /* of the columns; NULL: by their order */
     int n;
+    int has_relation, has_names; /* has_names: nodes are called, not numbered */
+    cell cell[MOST_COLUMNS];     /* of the line being read */
+    int n_cells;
 } table;
 
-static column column_named(const char *name)
+/* ---- a line in cells ---- */
+
+static int is_blank(const table *t, char c) { return c == ' ' || c == '\r' || (c == '\t' && t->between != '\t'); }
+
+static void skip_blanks(table *t)
+{
+    while (t->k.x.at < t->k.x.end && is_blank(t, *t->k.x.at)) t->k.x.at++;
+}
+
+/* What the line has, outside of quotes. */
+static char separator_of(const import *x)
+{
+    static const char known[] = {';', ',', '\t'};
+    char found = BLANKS;
+    int rank = sizeof known, quoted = 0;
+    for (const char *c = x->at; c < x->end && (quoted || *c != '\n'); c++) {
+        quoted ^= *c == '"';
+        for (int i = 0; i < rank && !quoted; i++)
+            if (*c == known[i]) rank = i, found = *c;
+    }
+    return found;
+}
+
+/* Between quotes, in which a quote is doubled; lines may end there. */
+static hga_status read_quoted(table *t, cell *out)
+{
+    import *x = &t->k.x;
+    char *to = x->bytes + (x->at - x->bytes);
+    out->text = to;
+    for (x->at++; x->at < x->end; x->at++) {
+        if (*x->at == '"' && (x->at + 1 == x->end || x->at[1] != '"')) break;
+        x->at += *x->at == '"', x->line += *x->at == '\n';
+        *to++ = *x->at;
+    }
+    if (x->at == x->end) return scan_wrong(x, "a text without an end");
+    x->at++, out->n = to - out->text;
+    return HGA_OK;
+}
+
+static void read_plain(table *t, cell *out)
+{
+    import *x = &t->k.x;
+    out->text = x->bytes + (x->at - x->bytes);
+    while (x->at < x->end && *x->at != '\n' && *x->at != t->between && !(t->between == BLANKS && is_blank(t, *x->at)))
+        x->at++;
+    for (out->n = x->at - out->text; out->n > 0 && is_blank(t, out->text[out->n - 1]);) out->n--;
+}
+
+/* At a comment behind a line's words? */
+static int is_remark(const table *t)
+{
+    return t->n_cells > 0 && t->between == BLANKS && (*t->k.x.at == '#' || *t->k.x.at == '%');
+}
+
+static hga_status read_cells(table *t)
+{
+    import *x = &t->k.x;
+    hga_status st = HGA_OK;
+    t->n_cells = 0;
+    for (skip_blanks(t);; x->at++) {
+        if (t->n_cells == MOST_COLUMNS) return scan_wrong(x, "more than %d columns", MOST_COLUMNS);
+        cell *out = &t->cell[t->n_cells];
+        skip_blanks(t);
+        if (t->between == BLANKS && (scan_at_line_end(x) || is_remark(t))) break;
+        t->n_cells++;
+        if (x->at < x->end && *x->at == '"')
+            HGA_TRY(read_quoted(t, out));
+        else
+            read_plain(t, out);
+        skip_blanks(t);
+        if (scan_at_line_end(x)) break;
+        if (t->between == BLANKS)
+            x->at--;
+        else if (*x->at != t->between)
+            return scan_wrong(x, "a text goes on behind its quotes");
+    }
+done:
+    return st;
+}
+
+/* ---- columns ---- */
+
+static int is_called(const cell *c, const char *name)
+{
+    return c->n == (int64_t)strlen(name) && strncasecmp(c->text, name, strlen(name)) == 0;
+}
+
+static column column_named(const cell *c)
 {
     static const struct {
         const char *name;
         column is;
-    } names[] = {{"source", SOURCE},           {"src", SOURCE},      {"from", SOURCE},        {"u", SOURCE},
-                 {"destination", DESTINATION}, {"dst", DESTINATION}, {"target", DESTINATION}, {"to", DESTINATION},
-                 {"v", DESTINATION},           {"type", TYPE},       {"weight", WEIGHT},      {"relation", RELATION}};
+    } names[] = {{"source", SOURCE},
+                 {"src", SOURCE},
+                 {"from", SOURCE},
+                 {"u", SOURCE},
+                 {"destination", DESTINATION},
+                 {"dst", DESTINATION},
+                 {"target", DESTINATION},
+                 {"to", DESTINATION},
+                 {"v", DESTINATION},
+                 {"type", EDGE_TYPE},
+                 {"weight", EDGE_WEIGHT},
+                 {"relation", EDGE_RELATION},
+                 {"source_name", SOURCE_NAME},
+                 {"destination_name", DESTINATION_NAME}};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (strcasecmp(name, names[i].name) == 0) return names[i].is;
+        if (is_called(c, names[i].name)) return names[i].is;
     return OTHER;
 }
 
-/* Over blanks and one comma or semicolon. */
-static void step_over(import *x)
+/* Does the line name both ends of an edge? */
+static int names_columns(const table *t)
 {
-    scan_blanks(x);
-    if (x->at < x->end && (*x->at == ',' || *x->at == ';')) x->at++;
-    scan_blanks(x);
+    int ends = 0;
+    for (int i = 0; i < t->n_cells; i++) {
+        column is = column_named(&t->cell[i]);
+        if (is == SOURCE || is == DESTINATION) ends |= 1 << is;
+    }
+    return ends == (1 << SOURCE | 1 << DESTINATION);
 }
 
-/* A line that begins with a letter or a quote names the columns. */
-static int names_columns(const import *x)
-{
-    return (*x->at >= 'a' && *x->at <= 'z') || (*x->at >= 'A' && *x->at <= 'Z') || *x->at == '"';
-}
-
-/* A word without the quotes around it. */
-static void read_name(import *x, char *word, int64_t room)
-{
-    scan_word(x, word, room);
-    size_t n = strlen(word);
-    if (n >= 2 && word[0] == '"' && word[n - 1] == '"') memmove(word, word + 1, n - 2), word[n - 2] = 0;
-}
-
-static hga_status read_names(import *x, table *t)
+static hga_status take_names(table *t)
 {
     int seen[OTHER + 1] = {0};
-    for (t->n = 0; !scan_at_line_end(x); step_over(x)) {
-        char word[64];
-        if (t->n == MOST_COLUMNS) return scan_wrong(x, "more than %d columns", MOST_COLUMNS);
-        read_name(x, word, sizeof word);
-        column is = column_named(word);
-        if (is != OTHER && seen[is]++) return scan_wrong(x, "two columns mean '%s'", word);
-        t->column[t->n++] = is;
+    for (t->n = 0; t->n < t->n_cells; t->n++) {
+        const cell *c = &t->cell[t->n];
+        column is = column_named(c);
+        if (is != OTHER && seen[is]++)
+            return scan_wrong(&t->k.x, "two columns mean '%.*s'", (int)(c->n < 40 ? c->n : 40), c->text);
+        t->column[t->n] = is, t->name[t->n] = *c;
     }
-    return seen[SOURCE] && seen[DESTINATION] ? HGA_OK : scan_wrong(x, "no columns are named source and destination");
+    t->has_relation = seen[EDGE_RELATION];
+    return HGA_OK;
 }
 
-/* A column that means nothing here: a word, or a text between quotes on one line, in which quotes are doubled. */
-static void step_over_text(import *x)
+/* Without names columns go by their order. */
+static hga_status number_columns(table *t)
 {
-    char word[64];
-    scan_blanks(x);
-    if (x->at == x->end || *x->at != '"') {
-        scan_word(x, word, sizeof word);
-        return;
-    }
-    for (int quotes = 0; x->at < x->end && *x->at != '\n'; x->at++) {
-        if (quotes % 2 == 0 && quotes && *x->at != '"') return;
-        quotes += *x->at == '"';
-    }
+    static const column order[] = {SOURCE, DESTINATION, EDGE_WEIGHT};
+    double number;
+    for (int i = 0; i < t->n_cells && i < 2; i++)
+        if (!scan_text_real(t->cell[i].text, t->cell[i].n, &number))
+            return scan_wrong(&t->k.x,
+                              "'%.*s' is no number of a node, and no columns are named source and destination (or "
+                              "from and to, src and dst, source and target, u and v), which names of nodes need",
+                              (int)(t->cell[i].n < 40 ? t->cell[i].n : 40), t->cell[i].text);
+    memcpy(t->column, order, sizeof order);
+    t->n = 3;
+    return HGA_OK;
 }
 
-/* A word, or what stands between quotes. */
-static hga_status read_text(import *x, char *word, int64_t room)
-{
-    int64_t n = 0;
-    scan_blanks(x);
-    if (x->at == x->end || *x->at != '"') {
-        read_name(x, word, room);
-        return HGA_OK;
-    }
-    for (x->at++; x->at < x->end && *x->at != '\n'; x->at++) {
-        if (*x->at == '"' && (x->at + 1 == x->end || x->at[1] != '"')) {
-            x->at++, word[n] = 0;
-            return HGA_OK;
-        }
-        x->at += *x->at == '"';
-        if (n == room - 1) return scan_wrong(x, "a relation's name has at most %lld bytes", (long long)room - 1);
-        word[n++] = *x->at;
-    }
-    return scan_wrong(x, "a text without an end");
-}
-
-static hga_status read_edge(import *x, const table *t)
+/* What columns besides the ends are taken for. */
+static hga_status note_columns(table *t)
 {
     hga_status st = HGA_OK;
-    int64_t end[2] = {0, 0}, type = 0;
+    for (int i = 0; !st && i < t->n && t->name[i].text; i++) {
+        if (t->column[i] <= DESTINATION) continue;
+        int is_read = t->column[i] != OTHER && !(t->column[i] == EDGE_WEIGHT && t->k.x.wish->pattern);
+        st = import_note_name(&t->k.x, "columns", t->name[i].text, t->name[i].n, is_read);
+    }
+    return st;
+}
+
+/* ---- an edge ---- */
+
+/* A whole number, which pandas may have written as 3.0. */
+static int node_number(const cell *c, int64_t *out)
+{
+    double real;
+    if (scan_text_integer(c->text, c->n, out)) return 1;
+    if (!scan_text_real(c->text, c->n, &real) || !(real >= 0 && real < 1e15) || real != (double)(int64_t)real) return 0;
+    *out = (int64_t)real;
+    return 1;
+}
+
+static hga_status read_end(table *t, const char *what, const cell *c, hga_id *out)
+{
+    import *x = &t->k.x;
+    int64_t number = 0;
+    int shown = (int)(c->n < 40 ? c->n : 40);
+    *out = 0;
+    if (c->n == 0) return scan_wrong(x, "%s is missing", what);
+    if (t->has_names) return keyed_find(&t->k, c->text, c->n, out);
+    if (!node_number(c, &number))
+        return scan_wrong(x, "%s: '%.*s' is not a whole number, and nodes are numbers here, from 0", what, shown,
+                          c->text);
+    if (number < 0 || number > INT32_MAX)
+        return scan_wrong(x, "%s: %lld is not one of 0 .. %d", what, (long long)number, INT32_MAX);
+    *out = (hga_id)number;
+    return HGA_OK;
+}
+
+/* Whole numbers are types, but for Gephi's, which are directions. */
+static hga_status read_type(table *t, int at, const cell *c, int64_t *type, int *both_ways)
+{
+    *both_ways = is_called(c, "undirected");
+    if (c->n == 0 || *both_ways || is_called(c, "directed")) return HGA_OK;
+    import_type(&t->k.x, c->text, c->n, type);
+    if (!t->k.x.has_strange_types) return HGA_OK;
+    return import_note_name(&t->k.x, "columns", t->name[at].text, t->name[at].n, 0);
+}
+
+static hga_status read_weight(table *t, const cell *c, int is_named, double *weight)
+{
+    if (t->k.x.wish->pattern || (!is_named && c->n == 0)) return HGA_OK;
+    if (c->n == 0) return scan_wrong(&t->k.x, "weight is missing");
+    if (scan_text_real(c->text, c->n, weight)) return HGA_OK;
+    return scan_wrong(&t->k.x, "weight: '%.*s' is not a number", (int)(c->n < 40 ? c->n : 40), c->text);
+}
+
+static hga_status read_relation(table *t, const cell *c, hga_id *relation)
+{
+    char name[64];
+    if (c->n >= (int64_t)sizeof name)
+        return scan_wrong(&t->k.x, "a relation's name has at most %zu bytes", sizeof name - 1);
+    memcpy(name, c->text, (size_t)c->n), name[c->n] = 0;
+    return import_relation(&t->k.x, name, relation);
+}
+
+/* The cell of a column, empty where the line has none. */
+static const cell *cell_of(const table *t, column is)
+{
+    static const cell nothing = {0};
+    for (int i = 0; i < t->n && i < t->n_cells; i++)
+        if (t->column[i] == is) return &t->cell[i];
+    return &nothing;
+}
+
+static hga_status name_end(table *t, column is, hga_id node)
+{
+    import_node *told;
+    const cell *c = cell_of(t, is);
+    hga_status st = c->n ? import_tell(&t->k.x, node, &told) : HGA_OK;
+    return c->n && !st ? import_text(&t->k.x, c->text, c->n, &told->label) : st;
+}
+
+static hga_status read_edge(table *t)
+{
+    import *x = &t->k.x;
+    hga_status st = HGA_OK;
+    hga_id source, destination, relation = 0;
+    int64_t type = 0;
+    int both_ways = 0;
     double weight = 1;
-    char word[64];
-    hga_id relation = 0;
+    if (t->n_cells > t->n) return scan_wrong(x, "more than %d columns", t->n);
+    HGA_TRY(read_end(t, "source", cell_of(t, SOURCE), &source));
+    HGA_TRY(read_end(t, "destination", cell_of(t, DESTINATION), &destination));
     for (int i = 0; i < t->n; i++) {
-        if (i > 0) step_over(x);
-        switch (t->column[i]) {
-        case SOURCE: st = scan_integer(x, "source", 0, INT32_MAX, &end[0]); break;
-        case DESTINATION: st = scan_integer(x, "destination", 0, INT32_MAX, &end[1]); break;
-        case TYPE: st = scan_integer(x, "type", 0, INT32_MAX, &type); break;
-        case WEIGHT:
-            if (i < 2 || !scan_at_line_end(x)) st = scan_real(x, "weight", &weight);
-            break;
-        case RELATION:
-            st = read_text(x, word, sizeof word);
-            if (!st) st = import_relation(x, word, &relation);
-            break;
-        default: step_over_text(x);
-        }
-        if (st) return st;
+        const cell *c = cell_of(t, t->column[i]);
+        if (t->column[i] == EDGE_TYPE) HGA_TRY(read_type(t, i, c, &type, &both_ways));
+        if (t->column[i] == EDGE_WEIGHT) HGA_TRY(read_weight(t, c, t->name[i].text != NULL, &weight));
+        if (t->column[i] == EDGE_RELATION) HGA_TRY(read_relation(t, c, &relation));
     }
-    step_over(x);
-    if (!scan_at_line_end(x)) return scan_wrong(x, "more than %d columns", t->n);
-    return import_edge_add(x, relation, end[0], end[1], type, weight);
+    if (!t->has_relation) HGA_TRY(import_relation(x, NULL, &relation));
+    HGA_TRY(import_edge_add(x, relation, source, destination, type, weight));
+    if (both_ways && source != destination) HGA_TRY(import_edge_add(x, relation, destination, source, type, weight));
+    HGA_TRY(name_end(t, SOURCE_NAME, source));
+    st = name_end(t, DESTINATION_NAME, destination);
+done:
+    return st;
 }
 
-static hga_status read_lines(import *x)
+/* Are the first edge's ends names? */
+static void look_for_names(table *t)
+{
+    int64_t number;
+    double real;
+    const cell *c[] = {cell_of(t, SOURCE), cell_of(t, DESTINATION)};
+    for (int i = 0; i < 2; i++)
+        t->has_names |= c[i]->n > 0 && !node_number(c[i], &number) && !scan_text_real(c[i]->text, c[i]->n, &real);
+}
+
+static hga_status read_line(table *t, int *n_lines, int *n_edges)
 {
     hga_status st = HGA_OK;
-    table t = {{SOURCE, DESTINATION, WEIGHT}, 3};
-    hga_id relation;
-    int named = 0, first = 1;
-    if (x->at == x->end) return HGA_OK;
+    if (*n_lines == 0) t->between = separator_of(&t->k.x);
+    HGA_TRY(read_cells(t));
+    int is_header = *n_lines == 0 && names_columns(t);
+    if (*n_lines == 0) HGA_TRY(is_header ? take_names(t) : number_columns(t));
+    ++*n_lines;
+    if (is_header) return note_columns(t);
+    if (++*n_edges == 1 && t->name[0].text) look_for_names(t);
+    st = read_edge(t);
+done:
+    return st;
+}
+
+static hga_status read_lines(table *t)
+{
+    import *x = &t->k.x;
+    hga_status st = scan_start(x);
+    int n_lines = 0, n_edges = 0;
+    if (st || x->at == x->end) return st;
     do {
+        const char *start = x->at;
         scan_blanks(x);
         if (scan_at_line_end(x) || *x->at == '#' || *x->at == '%') continue;
-        if (first && names_columns(x)) {
-            HGA_TRY(read_names(x, &t));
-            for (int i = 0; i < t.n; i++) named |= t.column[i] == RELATION;
-        } else {
-            if (!named && !x->n_relations) HGA_TRY(import_relation(x, NULL, &relation));
-            HGA_TRY(read_edge(x, &t));
-        }
-        first = 0;
+        x->at = start;
+        HGA_TRY(read_line(t, &n_lines, &n_edges));
     } while (scan_next_line(x));
 done:
     return st;
@@ -151,7 +339,7 @@ done:
 
 hga_status hga_graph_read_csv(const hga_allocator *a, const char *path, const hga_import *o, hga_graph **out)
 {
-import x;
-    hga_status st = import_open(&x, a, path, o, out);
-    return import_close(&x, st ? st : read_lines(&x), out);
+    table t = {0};
+    hga_status st = import_open(&t.k.x, a, path, o, out);
+    return keyed_close(&t.k, st ? st : read_lines(&t), out);
 }

@@ -1,8 +1,54 @@
 /* read_gml.c: GML: keys with numbers, texts or lists in brackets. */
+#include "document.h"
 #include "keyed.h"
 
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
-#include <strings.h>
+
+/* ---- characters ---- */
+
+/* A character as UTF-8; its bytes. */
+static int64_t put_character(char *to, int64_t code)
+{
+    static const unsigned char lead[] = {0, 0, 0xc0, 0xe0, 0xf0};
+    int n = code < 0x80 ? 1 : code < 0x800 ? 2 : code < 0x10000 ? 3 : 4;
+    for (int i = n - 1; i > 0; i--, code >>= 6) to[i] = (char)(0x80 | (code & 63));
+    to[0] = (char)(lead[n] | code);
+    return n;
+}
+
+/* The number of the character that &..; names, 0 where it names none. `text` is what stands between. */
+static int64_t character_named(const char *text, int64_t n)
+{
+    char name[16], *end;
+    if (n < 1 || n >= (int64_t)sizeof name) return 0;
+    memcpy(name, text, (size_t)n), name[n] = 0;
+    if (name[0] != '#') return html_character(name);
+    int is_hex = name[1] == 'x';
+    const char *digits = name + 1 + is_hex;
+    if (!strchr("0123456789", *digits) && !(is_hex && strchr("abcdefABCDEF", *digits))) return 0;
+    long code = strtol(digits, &end, is_hex ? 16 : 10);
+    return *end || !*digits || code > 0x10ffff || (code >= 0xd800 && code < 0xe000) ? 0 : code;
+}
+
+/* Characters by name or number, as HTML has them, in place, which they fit; what names none stays. */
+static int64_t decode(char *text, int64_t n)
+{
+    int64_t to = 0;
+    for (int64_t i = 0; i < n;) {
+        int64_t most = n - i < 18 ? n - i : 18;
+        const char *stop = text[i] == '&' ? memchr(text + i, ';', (size_t)most) : NULL;
+        int64_t length = stop ? stop - text - i - 1 : 0, code = stop ? character_named(text + i + 1, length) : 0;
+        if (code)
+            to += put_character(text + to, code), i += length + 2;
+        else
+            text[to++] = text[i++];
+    }
+    return to;
+}
+
+/* ---- tokens ---- */
 
 typedef enum token { END, OPEN, CLOSE, TEXT, WORD } token;
 
@@ -23,6 +69,7 @@ static hga_status next_token(import *x, token *is, const char **text, int64_t *n
         *text = x->at + 1, *n = stop - *text;
         for (const char *c = *text; c < stop; c++) x->line += *c == '\n';
         x->at = stop + 1;
+        *n = decode(x->bytes + (*text - x->bytes), *n);
         return *is = TEXT, HGA_OK;
     }
     while (x->at < x->end && (!*x->at || !strchr(" \t\r\n[]\"", *x->at))) x->at++;
@@ -68,38 +115,84 @@ done:
     return st;
 }
 
+/* Ids are the same where they are the same number. */
+static const char *id_text(const char *value, int64_t *n, char number[32])
+{
+    int64_t whole;
+    double real;
+    if (scan_text_integer(value, *n, &whole))
+        *n = snprintf(number, 32, "%lld", (long long)whole);
+    else if (!scan_text_real(value, *n, &real) || real != real)
+        return value;
+    else if (real > -1e15 && real < 1e15 && real == (double)(int64_t)real)
+        *n = snprintf(number, 32, "%lld", (long long)real);
+    else
+        *n = snprintf(number, 32, "%.17g", real);
+    return number;
+}
+
+/* A list that nobody understands. */
+static hga_status pass_over(keyed *k, const char *of, const char *key)
+{
+    hga_status st = import_note_name(&k->x, of, key, (int64_t)strlen(key), 0);
+    return st ? st : skip_list(&k->x);
+}
+
 static hga_status read_node_pair(keyed *k, const char *key, token is, const char *value, int64_t n)
 {
-    if (is == OPEN) return skip_list(&k->x);
-    if (strcmp(key, "id") == 0) return keyed_find(k, value, n, &k->node);
-    return keyed_note(k, key, value, n);
+    char number[32];
+    if (is == OPEN) return pass_over(k, "nodes", key);
+    if (strcmp(key, "id") != 0) return keyed_note(k, key, value, n);
+    value = id_text(value, &n, number);
+    return keyed_list(k, value, n);
 }
 
 static hga_status read_edge_pair(keyed *k, const char *key, token is, const char *value, int64_t n)
 {
-    if (is == OPEN) return skip_list(&k->x);
-    if (strcmp(key, "source") == 0) return keyed_find(k, value, n, &k->source);
-    if (strcmp(key, "target") == 0) return keyed_find(k, value, n, &k->target);
-    return keyed_note(k, key, value, n);
+    char number[32];
+    int is_source = strcmp(key, "source") == 0;
+    if (is == OPEN) return pass_over(k, "edges", key);
+    if (!is_source && strcmp(key, "target") != 0) return keyed_note(k, key, value, n);
+    hga_id *end = is_source ? &k->source : &k->target;
+    if (*end >= 0) return scan_wrong(&k->x, "an edge has two of '%s'", key);
+    value = id_text(value, &n, number);
+    return keyed_find(k, value, n, end);
 }
 
+static hga_status read_directed(keyed *k, const char *value, int64_t n)
+{
+    double number;
+    if (!scan_text_real(value, n, &number))
+        return scan_wrong(&k->x, "directed '%.*s' is not 0 or 1", (int)(n < 40 ? n : 40), value);
+    k->directed = number != 0;
+    return HGA_OK;
+}
+
+/* Edges go one way until the list ends, since what is directed may be told after them. */
 static hga_status read_graph_pair(keyed *k, const char *key, token is, const char *value, int64_t n)
 {
     hga_status st = HGA_OK;
-    if (is == OPEN && strcmp(key, "node") == 0) {
-        keyed_start(k, 0);
-        HGA_TRY(each_pair(k, 0, read_node_pair));
-        return keyed_node_end(k);
-    }
-    if (is == OPEN && strcmp(key, "edge") == 0) {
-        keyed_start(k, 1);
-        HGA_TRY(each_pair(k, 0, read_edge_pair));
-        return keyed_edge_end(k);
-    }
-    if (is == OPEN) return skip_list(&k->x);
-    if (strcmp(key, "directed") == 0) k->directed = n == 1 && *value == '1';
+    int directed = k->directed, is_node = strcmp(key, "node") == 0, is_edge = strcmp(key, "edge") == 0;
+    if (is != OPEN && (is_node || is_edge)) return scan_wrong(&k->x, "%s is not a list", key);
+    if (is == OPEN && !is_node && !is_edge) return pass_over(k, "graph", key);
+    if (strcmp(key, "directed") == 0) return read_directed(k, value, n);
+    if (is != OPEN) return HGA_OK;
+    keyed_start(k, is_edge);
+    HGA_TRY(each_pair(k, 0, is_edge ? read_edge_pair : read_node_pair));
+    k->directed = 1;
+    st = is_edge ? keyed_edge_end(k) : keyed_node_end(k);
+    k->directed = directed;
 done:
     return st;
+}
+
+/* An edge's ends are nodes that the file lists, before or after it. */
+static hga_status end_graph(keyed *k)
+{
+    for (int64_t v = 0; v < k->n_ids; v++)
+        if (k->ids[v].place < 0)
+            return scan_wrong(&k->x, "an edge names node '%.40s', which is not there", k->x.text + k->ids[v].id);
+    return k->directed ? HGA_OK : keyed_both_ways(k);
 }
 
 static hga_status read_file_pair(keyed *k, const char *key, token is, const char *value, int64_t n)
@@ -108,13 +201,15 @@ static hga_status read_file_pair(keyed *k, const char *key, token is, const char
     if (is != OPEN) return HGA_OK;
     if (strcmp(key, "graph") != 0) return skip_list(&k->x);
     if (k->graphs++) return scan_wrong(&k->x, "a second graph");
-    return each_pair(k, 0, read_graph_pair);
+    hga_status st = each_pair(k, 0, read_graph_pair);
+    return st ? st : end_graph(k);
 }
 
 hga_status hga_graph_read_gml(const hga_allocator *a, const char *path, const hga_import *o, hga_graph **out)
 {
     keyed k = {.directed = 0};
     hga_status st = import_open(&k.x, a, path, o, out);
+    if (!st) st = scan_start(&k.x);
     if (!st) st = each_pair(&k, 1, read_file_pair);
     if (!st && !k.graphs) st = scan_wrong(&k.x, "there is no graph");
     return keyed_close(&k, st, out);

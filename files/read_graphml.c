@@ -7,8 +7,11 @@
 #include <stdio.h>
 #include <string.h>
 
-typedef struct key { /* <key id= for= attr.name=>: texts in import.text */
-    int64_t id, name;
+enum { OF_NODES = 1, OF_EDGES = 2 };
+
+typedef struct key { /* <key id= for= attr.name=><default>: texts in import.text, -1 without */
+    int64_t id, name, standard;
+    int of; /* OF_NODES, OF_EDGES, both or neither */
 } key;
 
 typedef struct graphml {
@@ -16,6 +19,7 @@ typedef struct graphml {
     xmlTextReaderPtr reader;
     int64_t n_keys, key_room;
     key *keys;
+    int undirected;      /* edges that do not say */
     char complaint[200]; /* libxml2's first */
     int starved;         /* malloc refused libxml2 something */
 } graphml;
@@ -58,10 +62,22 @@ static hga_status advance(graphml *g, int *more)
     return scan_wrong(&g->k.x, "%s", g->complaint[0] ? g->complaint : "no XML");
 }
 
+/* The start of an element of GraphML's; prefixes and versions of the namespace are the writer's. */
 static int is_element(graphml *g, const char *name)
 {
-    return xmlTextReaderNodeType(g->reader) == XML_READER_TYPE_ELEMENT &&
+    static const char space[] = "http://graphml.graphdrawing.org/xmlns";
+    if (xmlTextReaderNodeType(g->reader) != XML_READER_TYPE_ELEMENT) return 0;
+    const char *here = (const char *)xmlTextReaderConstNamespaceUri(g->reader);
+    return (!here || strncmp(here, space, sizeof space - 1) == 0) &&
            strcmp((const char *)xmlTextReaderConstLocalName(g->reader), name) == 0;
+}
+
+/* The next child of the element that was at that depth, or what is inside of one; *more = 0 at its end. */
+static hga_status advance_inside(graphml *g, int depth, int *more)
+{
+    hga_status st = advance(g, more);
+    *more = !st && *more && xmlTextReaderDepth(g->reader) > depth;
+    return st;
 }
 
 /* Keep an attribute as text; *at = -1 without. */
@@ -75,79 +91,183 @@ static hga_status take_attribute(graphml *g, const char *name, int64_t *at)
     return st;
 }
 
-/* The node that an attribute names. */
+/* The node that an attribute names; of a node it is the node's own. */
 static hga_status find_node(graphml *g, const char *name, hga_id *node)
 {
     xmlChar *value = attribute(g, name);
     if (!value) return scan_wrong(&g->k.x, "attribute %s is missing", name);
-    hga_status st = keyed_find(&g->k, (const char *)value, (int64_t)strlen((const char *)value), node);
+    int64_t n = (int64_t)strlen((const char *)value);
+    hga_status st = node ? keyed_find(&g->k, (const char *)value, n, node) : keyed_list(&g->k, (const char *)value, n);
     xmlFree(value);
     return st;
 }
 
-static hga_status read_key(graphml *g)
+/* ---- keys ---- */
+
+/* What an attribute says, by its place in a list of words that ends with NULL; `without` where it is missing. */
+static hga_status read_word(graphml *g, const char *name, const char *const *words, int without, int *out)
+{
+    xmlChar *value = attribute(g, name);
+    hga_status st = HGA_OK;
+    *out = without;
+    if (!value) return HGA_OK;
+    for (*out = 0; words[*out] && strcmp(words[*out], (const char *)value) != 0;) ++*out;
+    if (!words[*out]) st = scan_wrong(&g->k.x, "%s=\"%.40s\" is not known", name, (const char *)value);
+    xmlFree(value);
+    return st;
+}
+
+/* The text of the element being read, for xmlFree. */
+static xmlChar *text_inside(graphml *g)
+{
+    errno = 0;
+    xmlChar *value = xmlTextReaderReadString(g->reader);
+    look_for_starvation(g);
+    return value;
+}
+
+static hga_status read_default(graphml *g, int64_t *at)
 {
     hga_status st = HGA_OK;
-    key one;
-    HGA_TRY(take_attribute(g, "id", &one.id));
-    HGA_TRY(take_attribute(g, "attr.name", &one.name));
-    if (one.id < 0) return scan_wrong(&g->k.x, "a key without an id");
-    if (g->n_keys == 1024) return scan_wrong(&g->k.x, "more than %lld keys", (long long)g->n_keys);
-    HGA_TRY(hga_grow(g->k.x.allocator, &g->keys, &g->key_room, g->n_keys, g->n_keys + 1, sizeof *g->keys));
-    g->keys[g->n_keys++] = one;
+    int depth = xmlTextReaderDepth(g->reader), more = 1;
+    if (xmlTextReaderIsEmptyElement(g->reader)) return HGA_OK;
+    for (;;) {
+        HGA_TRY(advance_inside(g, depth, &more));
+        if (!more) break;
+        if (xmlTextReaderDepth(g->reader) != depth + 1 || !is_element(g, "default")) continue;
+        xmlChar *value = text_inside(g);
+        if (value) st = import_text(&g->k.x, (const char *)value, (int64_t)strlen((const char *)value), at);
+        xmlFree(value);
+        if (st) return st;
+    }
 done:
     return st;
 }
 
-/* The attribute that a key stands for; NULL for what is not understood. */
-static const char *key_name(const graphml *g, const char *id)
+static int has_node_key(const graphml *g, const char *name)
 {
-    const char *text = g->k.x.text;
     for (int64_t i = 0; i < g->n_keys; i++)
-        if (strcmp(text + g->keys[i].id, id) == 0) return g->keys[i].name < 0 ? NULL : text + g->keys[i].name;
-    return NULL;
+        if (g->keys[i].of == OF_NODES && strcmp(g->k.x.text + g->keys[i].name, name) == 0) return 1;
+    return 0;
+}
+
+/* hga's writer gives nodes these four, whatever the graph. */
+static int is_own(const graphml *g)
+{
+    return has_node_key(g, "span_first") && has_node_key(g, "span_last") && has_node_key(g, "level") &&
+           has_node_key(g, "mass");
+}
+
+/* yEd's keys have names of another kind, and none of them is understood. */
+static hga_status read_key(graphml *g)
+{
+    static const char *const targets[] = {"graphml",   "node", "edge",     "all", "graph",
+                                          "hyperedge", "port", "endpoint", NULL};
+    static const int of[] = {0, OF_NODES, OF_EDGES, OF_NODES | OF_EDGES, 0, 0, 0, 0};
+    hga_status st = HGA_OK;
+    int target;
+    key one = {.standard = -1};
+    HGA_TRY(take_attribute(g, "id", &one.id));
+    HGA_TRY(take_attribute(g, "attr.name", &one.name));
+    if (one.name < 0) HGA_TRY(take_attribute(g, "yfiles.type", &one.name));
+    if (one.id < 0) return scan_wrong(&g->k.x, "a key without an id");
+    if (one.name < 0) one.name = one.id;
+    HGA_TRY(read_word(g, "for", targets, 3, &target));
+    one.of = of[target];
+    if (g->n_keys == 1024) return scan_wrong(&g->k.x, "more than %lld keys", (long long)g->n_keys);
+    HGA_TRY(hga_grow(g->k.x.allocator, &g->keys, &g->key_room, g->n_keys, g->n_keys + 1, sizeof *g->keys));
+    HGA_TRY(read_default(g, &one.standard));
+    g->keys[g->n_keys++] = one;
+    g->k.is_own = is_own(g);
+done:
+    return st;
+}
+
+/* The key of that id for what is being read: one of nodes and one of edges may share it. */
+static hga_status find_key(graphml *g, const char *id, const key **out)
+{
+    const char *kind = g->k.is_edge ? "an edge" : "a node";
+    int declared = 0;
+    for (int64_t i = 0; i < g->n_keys; i++) {
+        if (strcmp(g->k.x.text + g->keys[i].id, id) != 0) continue;
+        if (g->keys[i].of & (g->k.is_edge ? OF_EDGES : OF_NODES)) return *out = &g->keys[i], HGA_OK;
+        declared = 1;
+    }
+    if (declared) return scan_wrong(&g->k.x, "%s has data of key '%.40s', which is for something else", kind, id);
+    return scan_wrong(&g->k.x, "%s has data of key '%.40s', which is not declared", kind, id);
+}
+
+/* ---- data ---- */
+
+static hga_status note(graphml *g, const key *of, const char *value)
+{
+    char name[256];
+    snprintf(name, sizeof name, "%s", g->k.x.text + of->name); /* whose place moves when text is kept */
+    return keyed_note(&g->k, name, value, (int64_t)strlen(value));
 }
 
 /* <data key=>text</data> of the node or edge being read. */
 static hga_status read_data(graphml *g)
 {
-    char name[64];
     xmlChar *id = attribute(g, "key");
-    const char *stands_for = id ? key_name(g, (const char *)id) : NULL;
-    int known = stands_for && strlen(stands_for) < sizeof name;
-    if (known) memcpy(name, stands_for, strlen(stands_for) + 1);
+    const key *of = NULL;
+    if (!id) return scan_wrong(&g->k.x, "data without a key");
+    hga_status st = find_key(g, (const char *)id, &of);
     xmlFree(id);
-    if (!known) return HGA_OK;
-    errno = 0;
-    xmlChar *value = xmlTextReaderReadString(g->reader);
-    look_for_starvation(g);
-    const char *text = value ? (const char *)value : "";
-    hga_status st = keyed_note(&g->k, name, text, (int64_t)strlen(text));
+    if (st) return st;
+    xmlChar *value = text_inside(g);
+    st = note(g, of, value ? (const char *)value : "");
     xmlFree(value);
     return st;
+}
+
+/* What is not told of the node or edge, and has a default that is understood. */
+static hga_status take_defaults(graphml *g)
+{
+    hga_status st = HGA_OK;
+    for (int64_t i = 0; !st && i < g->n_keys; i++) {
+        const key *one = &g->keys[i];
+        if (one->standard < 0 || !(one->of & (g->k.is_edge ? OF_EDGES : OF_NODES))) continue;
+        int which = keyed_attribute(&g->k, g->k.is_edge, g->k.x.text + one->name);
+        if (which == UNKNOWN || g->k.now.told & 1u << which) continue;
+        char value[256];
+        if (snprintf(value, sizeof value, "%s", g->k.x.text + one->standard) >= (int)sizeof value)
+            return scan_wrong(&g->k.x, "a default of more than %zu bytes", sizeof value - 1);
+        st = note(g, one, value);
+    }
+    return st;
+}
+
+/* What is inside of a node or an edge besides. */
+static hga_status read_child(graphml *g)
+{
+    if (is_element(g, "graph")) return scan_wrong(&g->k.x, "graphs inside of nodes are not read");
+    if (is_element(g, "locator")) return scan_wrong(&g->k.x, "locators, which name other files, are not followed");
+    if (is_element(g, "port")) return import_note_name(&g->k.x, "nodes", "port", 4, 0);
+    return is_element(g, "data") ? read_data(g) : HGA_OK;
 }
 
 /* The data of a node or edge, up to its end. */
 static hga_status read_all_data(graphml *g)
 {
     hga_status st = HGA_OK;
-    int depth = xmlTextReaderDepth(g->reader), more = 1;
-    if (xmlTextReaderIsEmptyElement(g->reader)) return HGA_OK;
-    for (;;) {
-        HGA_TRY(advance(g, &more));
-        if (!more || xmlTextReaderDepth(g->reader) <= depth) break;
-        if (is_element(g, "graph")) return scan_wrong(&g->k.x, "graphs inside of nodes are not read");
-        if (is_element(g, "data")) HGA_TRY(read_data(g));
+    int depth = xmlTextReaderDepth(g->reader), more = !xmlTextReaderIsEmptyElement(g->reader);
+    while (more) {
+        HGA_TRY(advance_inside(g, depth, &more));
+        if (more && xmlTextReaderDepth(g->reader) == depth + 1) HGA_TRY(read_child(g));
     }
+    st = take_defaults(g);
 done:
     return st;
 }
+
+/* ---- the document ---- */
 
 static hga_status read_node(graphml *g)
 {
     hga_status st = HGA_OK;
     keyed_start(&g->k, 0);
-    HGA_TRY(find_node(g, "id", &g->k.node));
+    HGA_TRY(find_node(g, "id", NULL));
     HGA_TRY(read_all_data(g));
     st = keyed_node_end(&g->k);
 done:
@@ -156,28 +276,42 @@ done:
 
 static hga_status read_edge(graphml *g)
 {
+    static const char *const words[] = {"false", "true", "0", "1", NULL};
     hga_status st = HGA_OK;
-    int was = g->k.directed;
+    int directed;
     keyed_start(&g->k, 1);
     HGA_TRY(find_node(g, "source", &g->k.source));
     HGA_TRY(find_node(g, "target", &g->k.target));
-    xmlChar *directed = attribute(g, "directed");
-    if (directed) g->k.directed = strcmp((const char *)directed, "true") == 0;
-    xmlFree(directed);
+    HGA_TRY(read_word(g, "directed", words, !g->undirected, &directed));
+    g->k.directed = directed % 2;
     HGA_TRY(read_all_data(g));
     st = keyed_edge_end(&g->k);
 done:
-    g->k.directed = was;
     return st;
 }
 
+/* Without a word edges are undirected, as networkx and igraph have it. */
 static hga_status read_graph_element(graphml *g)
 {
+    static const char *const words[] = {"directed", "undirected", NULL};
     if (g->k.graphs++) return scan_wrong(&g->k.x, "a second graph");
-    xmlChar *directed = attribute(g, "edgedefault");
-    g->k.directed = !directed || strcmp((const char *)directed, "undirected") != 0;
-    xmlFree(directed);
-    return HGA_OK;
+    return read_word(g, "edgedefault", words, 1, &g->undirected);
+}
+
+static hga_status read_element(graphml *g)
+{
+    int depth = xmlTextReaderDepth(g->reader);
+    if (depth == 0 && !is_element(g, "graphml") && xmlTextReaderNodeType(g->reader) == XML_READER_TYPE_ELEMENT)
+        return scan_wrong(&g->k.x, "there is no graph: the document is %.40s, not graphml",
+                          (const char *)xmlTextReaderConstName(g->reader));
+    if (depth == 1 && is_element(g, "key")) return read_key(g);
+    if (depth == 1 && is_element(g, "graph")) return read_graph_element(g);
+    if (depth != 2) return HGA_OK;
+    if (is_element(g, "hyperedge"))
+        return scan_wrong(&g->k.x, "hyperedges, which join any number of nodes, are not read");
+    if (is_element(g, "locator")) return read_child(g);
+    if (is_element(g, "node")) return read_node(g);
+    return is_element(g, "edge") ? read_edge(g) : HGA_OK;
 }
 
 static hga_status read_document(graphml *g)
@@ -187,10 +321,7 @@ static hga_status read_document(graphml *g)
     for (;;) {
         HGA_TRY(advance(g, &more));
         if (!more) break;
-        if (is_element(g, "key")) HGA_TRY(read_key(g));
-        if (is_element(g, "graph")) HGA_TRY(read_graph_element(g));
-        if (is_element(g, "node")) HGA_TRY(read_node(g));
-        if (is_element(g, "edge")) HGA_TRY(read_edge(g));
+        HGA_TRY(read_element(g));
     }
     if (!g->k.graphs) st = scan_wrong(&g->k.x, "there is no graph");
 done:
@@ -238,7 +369,7 @@ static hga_status read_quietly(graphml *g)
 
 hga_status hga_graph_read_graphml(const hga_allocator *a, const char *path, const hga_import *o, hga_graph **out)
 {
-    graphml g = {.k = {.directed = 1}};
+    graphml g = {.undirected = 1};
     hga_status st = import_open(&g.k.x, a, path, o, out);
     if (!st) st = read_quietly(&g);
     hga_delete(a, g.keys, g.key_room, sizeof *g.keys);

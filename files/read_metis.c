@@ -37,6 +37,19 @@ done:
     return st;
 }
 
+/* What the lines have besides neighbours. */
+static hga_status note_weights(import *x, const header *h)
+{
+    hga_status st = HGA_OK;
+    int of_edges = !x->wish->pattern;
+    if (h->sizes) HGA_TRY(import_note_name(x, "nodes", "size", 4, 0));
+    if (h->vertex_weights && h->constraints > 0) HGA_TRY(import_note_name(x, "nodes", "weight as mass", 14, 1));
+    if (h->vertex_weights && h->constraints > 1) HGA_TRY(import_note_name(x, "nodes", "further weights", 15, 0));
+    if (h->edge_weights) st = import_note_name(x, "edges", "weight", 6, of_edges);
+done:
+    return st;
+}
+
 /* What comes before the neighbours; the first weight is the mass. */
 static hga_status read_weights(import *x, const header *h, hga_id v)
 {
@@ -74,8 +87,10 @@ static hga_status read_vertices(import *x)
     hga_status st = HGA_OK;
     header h = {0};
     hga_id relation;
+    HGA_TRY(scan_start(x));
     HGA_TRY(import_relation(x, NULL, &relation));
     HGA_TRY(read_header(x, &h));
+    HGA_TRY(note_weights(x, &h));
     for (hga_id v = 0; v < h.n; v++) {
         /* the last vertices' lines may be empty, and the last end of line missing */
         if (!next_vertex(x) && (x->n_edges < 2 * h.edges || h.vertex_weights))

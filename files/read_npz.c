@@ -15,8 +15,9 @@ typedef struct member {
     numpy array;
 } member;
 
-enum { FORMAT, SHAPE, DATA, INDICES, INDPTR, ROW, COLUMN, MEMBERS };
-static const char *const member_names[MEMBERS] = {"format", "shape", "data", "indices", "indptr", "row", "col"};
+enum { FORMAT, SHAPE, DATA, INDICES, INDPTR, ROW, COLUMN, OFFSETS, MEMBERS };
+static const char *const member_names[MEMBERS] = {"format", "shape", "data", "indices",
+                                                  "indptr", "row",   "col",  "offsets"};
 
 typedef struct matrix {
     import *x;
@@ -60,7 +61,7 @@ static hga_status unpack(const matrix *m, member *to, zip_file_t *file, int64_t 
     }
     if (used != size)
         return hga_fail(HGA_EFORMAT, "%s: %lld of %lld bytes are there", to->name, (long long)used, (long long)size);
-    st = numpy_open(to->name, to->bytes, used, &to->array);
+    st = numpy_open(to->name, to->bytes, used, 3, &to->array);
 done:
     return st;
 }
@@ -120,6 +121,9 @@ static hga_status read_shape(matrix *m)
     hga_status st = HGA_OK;
     HGA_TRY(open_member(m, SHAPE, 1));
     HGA_TRY(want_list(&m->member[SHAPE], 2));
+    if (m->member[SHAPE].array.has.count != 2)
+        return hga_fail(HGA_EFORMAT, "%s: an array of %lld axes, where a matrix has two", m->x->name,
+                        (long long)m->member[SHAPE].array.has.count);
     HGA_TRY(numpy_integer(&m->member[SHAPE].array, 0, &m->rows));
     HGA_TRY(numpy_integer(&m->member[SHAPE].array, 1, &m->columns));
     if (m->rows < 0 || m->columns < 0 || m->rows > INT32_MAX - 4097 || m->columns > INT32_MAX - 4097)
@@ -132,57 +136,181 @@ done:
     return st;
 }
 
-/* The columns of what is not square are nodes of their own. */
-static hga_status add_entry(matrix *m, int64_t e, int64_t row, int64_t column)
+/* The value of entry e. Of a pattern the data is not looked at, whatever it is. */
+static hga_status read_weight(matrix *m, int64_t e, double *weight)
 {
-    double weight = 1;
+    *weight = 1;
+    m->x->line = e + 1;
+    return m->x->wish->pattern ? HGA_OK : numpy_real(&m->member[DATA].array, e, weight);
+}
+
+/* The columns of what is not square are nodes of their own. */
+static hga_status add_entry(matrix *m, int64_t e, int64_t row, int64_t column, double weight)
+{
     if (row < 0 || row >= m->rows || column < 0 || column >= m->columns)
         return hga_fail(HGA_EFORMAT, "%s: entry %lld lies at %lld, %lld of %lld x %lld", m->x->name, (long long)e,
                         (long long)row, (long long)column, (long long)m->rows, (long long)m->columns);
-    hga_status st = numpy_real(&m->member[DATA].array, e, &weight);
-    m->x->line = e + 1;
-    return st ? st : import_edge_add(m->x, 0, column + (m->rows == m->columns ? 0 : m->rows), row, 0, weight);
+    return import_edge_add(m->x, 0, column + (m->rows == m->columns ? 0 : m->rows), row, 0, weight);
+}
+
+/* Values of single entries, which a pattern can do without. */
+static hga_status open_values(matrix *m)
+{
+    if (m->x->wish->pattern) return HGA_OK;
+    hga_status st = open_member(m, DATA, 1);
+    return st ? st : want_list(&m->member[DATA], 0);
+}
+
+/* Where the entries of a row (a column, a row of blocks) begin and end. */
+static hga_status read_run(const matrix *m, int64_t i, int64_t most, int64_t *from, int64_t *to)
+{
+    const member *pointers = &m->member[INDPTR];
+    hga_status st = HGA_OK;
+    HGA_TRY(numpy_integer(&pointers->array, i, from));
+    HGA_TRY(numpy_integer(&pointers->array, i + 1, to));
+    if (i == 0 && *from != 0) return hga_fail(HGA_EFORMAT, "%s begins with %lld", pointers->name, (long long)*from);
+    if (*to < *from || *to > most)
+        return hga_fail(HGA_EFORMAT, "%s: %lld after %lld of %lld entries", pointers->name, (long long)*to,
+                        (long long)*from, (long long)most);
+done:
+    return st;
+}
+
+/* `n` runs of indices; *most: how many there are, with data for each. */
+static hga_status open_runs(matrix *m, int64_t n, int64_t n_data, int64_t *most)
+{
+    hga_status st = HGA_OK;
+    HGA_TRY(open_member(m, INDPTR, 1));
+    HGA_TRY(open_member(m, INDICES, 1));
+    HGA_TRY(want_list(&m->member[INDPTR], n + 1));
+    HGA_TRY(want_list(&m->member[INDICES], 0));
+    *most = m->member[INDICES].array.has.count;
+    if (n_data >= 0 && n_data < *most) *most = n_data;
+done:
+    return st;
 }
 
 /* csr: indptr over rows, indices are columns; csc the other way round. */
 static hga_status read_compressed(matrix *m, int by_column)
 {
     hga_status st = HGA_OK;
-    int64_t n = by_column ? m->columns : m->rows, from, to = 0, other;
-    HGA_TRY(open_member(m, INDPTR, 1));
-    HGA_TRY(open_member(m, INDICES, 1));
-    HGA_TRY(want_list(&m->member[INDPTR], n + 1));
-    int64_t most = m->member[INDICES].array.has.count < m->member[DATA].array.has.count
-                       ? m->member[INDICES].array.has.count
-                       : m->member[DATA].array.has.count;
-    HGA_TRY(numpy_integer(&m->member[INDPTR].array, 0, &from));
-    if (from != 0) return hga_fail(HGA_EFORMAT, "%s begins with %lld", m->member[INDPTR].name, (long long)from);
-    for (int64_t i = 0; i < n; i++, from = to) {
-        HGA_TRY(numpy_integer(&m->member[INDPTR].array, i + 1, &to));
-        if (to < from || to > most)
-            return hga_fail(HGA_EFORMAT, "%s: %lld after %lld of %lld entries", m->member[INDPTR].name, (long long)to,
-                            (long long)from, (long long)most);
+    int64_t n = by_column ? m->columns : m->rows, most, from, to, other;
+    double weight;
+    HGA_TRY(open_values(m));
+    HGA_TRY(open_runs(m, n, m->x->wish->pattern ? -1 : m->member[DATA].array.has.count, &most));
+    for (int64_t i = 0; i < n; i++) {
+        HGA_TRY(read_run(m, i, most, &from, &to));
         for (int64_t e = from; e < to; e++) {
             HGA_TRY(numpy_integer(&m->member[INDICES].array, e, &other));
-            HGA_TRY(by_column ? add_entry(m, e, other, i) : add_entry(m, e, i, other));
+            HGA_TRY(read_weight(m, e, &weight));
+            HGA_TRY(by_column ? add_entry(m, e, other, i, weight) : add_entry(m, e, i, other, weight));
         }
     }
 done:
     return st;
 }
 
+static hga_status read_csr(matrix *m) { return read_compressed(m, 0); }
+static hga_status read_csc(matrix *m) { return read_compressed(m, 1); }
+
 static hga_status read_coordinates(matrix *m)
 {
     hga_status st = HGA_OK;
-    int64_t n = m->member[DATA].array.has.count, row, column;
+    int64_t row, column;
+    double weight;
+    HGA_TRY(open_values(m));
     HGA_TRY(open_member(m, ROW, 1));
     HGA_TRY(open_member(m, COLUMN, 1));
+    int64_t n = m->member[m->x->wish->pattern ? ROW : DATA].array.has.count;
     HGA_TRY(want_list(&m->member[ROW], n));
     HGA_TRY(want_list(&m->member[COLUMN], n));
     for (int64_t e = 0; e < n; e++) {
         HGA_TRY(numpy_integer(&m->member[ROW].array, e, &row));
         HGA_TRY(numpy_integer(&m->member[COLUMN].array, e, &column));
-        HGA_TRY(add_entry(m, e, row, column));
+        HGA_TRY(read_weight(m, e, &weight));
+        HGA_TRY(add_entry(m, e, row, column, weight));
+    }
+done:
+    return st;
+}
+
+/* An element of the data that has n_dims axes, as a number; 0 is what fills up a block or a diagonal. */
+static hga_status read_filled(matrix *m, const int64_t *at, int n_dims, double *weight)
+{
+    const hga_npy *has = &m->member[DATA].array.has;
+    int64_t e = 0;
+    for (int k = 0; k < n_dims; k++) {
+        int axis = has->fortran ? n_dims - 1 - k : k;
+        e = e * has->dim[axis] + at[axis];
+    }
+    m->x->line = e + 1;
+    return numpy_real(&m->member[DATA].array, e, weight);
+}
+
+static hga_status open_filled(matrix *m, int n_dims)
+{
+    hga_status st = open_member(m, DATA, 1);
+    int has = m->member[DATA].array.has.n_dims;
+    if (!st && has != n_dims)
+        st = hga_fail(HGA_EFORMAT, "%s: %d axes, where %d are expected", m->member[DATA].name, has, n_dims);
+    return st;
+}
+
+/* One block of bsr, that lies `row` blocks down and `column` to the right. */
+static hga_status read_block(matrix *m, int64_t block, int64_t row, int64_t column)
+{
+    const int64_t *size = m->member[DATA].array.has.dim + 1;
+    hga_status st = HGA_OK;
+    double weight;
+    for (int64_t i = 0; i < size[0]; i++)
+        for (int64_t j = 0; j < size[1]; j++) {
+            HGA_TRY(read_filled(m, (int64_t[]){block, i, j}, 3, &weight));
+            if (weight != 0) HGA_TRY(add_entry(m, block, row * size[0] + i, column * size[1] + j, weight));
+        }
+done:
+    return st;
+}
+
+static hga_status read_blocks(matrix *m)
+{
+    hga_status st = HGA_OK;
+    int64_t most, from, to, column;
+    HGA_TRY(open_filled(m, 3));
+    const int64_t *dim = m->member[DATA].array.has.dim;
+    if (dim[1] < 1 || dim[2] < 1 || m->rows % dim[1] || m->columns % dim[2])
+        return hga_fail(HGA_EFORMAT, "%s: blocks of %lld x %lld in %lld x %lld", m->x->name, (long long)dim[1],
+                        (long long)dim[2], (long long)m->rows, (long long)m->columns);
+    HGA_TRY(open_runs(m, m->rows / dim[1], dim[0], &most));
+    for (int64_t i = 0; i < m->rows / dim[1]; i++) {
+        HGA_TRY(read_run(m, i, most, &from, &to));
+        for (int64_t b = from; b < to; b++) {
+            HGA_TRY(numpy_integer(&m->member[INDICES].array, b, &column));
+            if (column < 0 || column >= m->columns / dim[2])
+                return hga_fail(HGA_EFORMAT, "%s: a block in column %lld", m->x->name, (long long)column);
+            HGA_TRY(read_block(m, b, i, column));
+        }
+    }
+done:
+    return st;
+}
+
+/* dia: element [k][j] lies in column j of the diagonal offsets[k]; what lies outside of the matrix is nothing. */
+static hga_status read_diagonals(matrix *m)
+{
+    hga_status st = HGA_OK;
+    int64_t offset;
+    double weight;
+    HGA_TRY(open_filled(m, 2));
+    HGA_TRY(open_member(m, OFFSETS, 1));
+    const int64_t *dim = m->member[DATA].array.has.dim;
+    HGA_TRY(want_list(&m->member[OFFSETS], dim[0]));
+    for (int64_t k = 0; k < dim[0]; k++) {
+        HGA_TRY(numpy_integer(&m->member[OFFSETS].array, k, &offset));
+        if (offset <= -m->rows || offset >= m->columns) continue;
+        for (int64_t j = offset > 0 ? offset : 0; j < dim[1] && j < m->columns && j - offset < m->rows; j++) {
+            HGA_TRY(read_filled(m, (int64_t[]){k, j}, 2, &weight));
+            if (weight != 0) HGA_TRY(add_entry(m, k, j - offset, j, weight));
+        }
     }
 done:
     return st;
@@ -198,6 +326,12 @@ static int is_format(const numpy *a, const char *name)
     return 1;
 }
 
+static const struct {
+    const char *name;
+    hga_status (*read)(matrix *m);
+} formats[] = {
+    {"csr", read_csr}, {"csc", read_csc}, {"coo", read_coordinates}, {"bsr", read_blocks}, {"dia", read_diagonals}};
+
 static hga_status read_matrix(matrix *m)
 {
     hga_status st = HGA_OK;
@@ -206,13 +340,9 @@ static hga_status read_matrix(matrix *m)
     HGA_TRY(open_zip(m));
     HGA_TRY(open_member(m, FORMAT, 1));
     HGA_TRY(read_shape(m));
-    HGA_TRY(open_member(m, DATA, 1));
-    HGA_TRY(want_list(&m->member[DATA], 0));
-    const numpy *format = &m->member[FORMAT].array;
-    if (is_format(format, "csr")) return read_compressed(m, 0);
-    if (is_format(format, "csc")) return read_compressed(m, 1);
-    if (is_format(format, "coo")) return read_coordinates(m);
-    st = hga_fail(HGA_EFORMAT, "%s: the matrix is none of csr, csc, coo", m->x->name);
+    for (size_t i = 0; i < sizeof formats / sizeof *formats; i++)
+        if (is_format(&m->member[FORMAT].array, formats[i].name)) return formats[i].read(m);
+    st = hga_fail(HGA_EFORMAT, "%s: the matrix is none of csr, csc, coo, bsr, dia", m->x->name);
 done:
     return st;
 }

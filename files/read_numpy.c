@@ -50,19 +50,38 @@ done:
     return st;
 }
 
+/* Several rows of 0 and 1 alone are edges between two nodes, or somebody's mask of a few tokens. */
+static hga_status check_mask(const import *x, const numpy *a)
+{
+    hga_status st = HGA_OK;
+    int64_t number, highest = 0;
+    for (int64_t i = 0; i < a->has.count && highest < 2; i++) {
+        HGA_TRY(numpy_integer(a, i, &number));
+        if (number < 0 || number > highest) highest = number < 0 ? 2 : number;
+    }
+    if (a->has.dim[0] > 1 && highest < 2)
+        st = hga_fail(HGA_EFORMAT,
+                      "%s: whole numbers [%lld][%lld] that are 0 and 1 alone may be edges or a mask: save a mask as "
+                      "truth values (.astype(bool)), edges as .csv",
+                      x->name, (long long)a->has.dim[0], (long long)a->has.dim[1]);
+done:
+    return st;
+}
+
 static hga_status read_array(import *x)
 {
     hga_status st = HGA_OK;
     numpy a;
     hga_id relation;
     HGA_TRY(import_relation(x, NULL, &relation));
-    HGA_TRY(numpy_open(x->name, x->bytes, x->n_bytes, &a));
+    HGA_TRY(numpy_open(x->name, x->bytes, x->n_bytes, 2, &a));
     if (a.has.kind == 'b' && a.has.n_dims == 2) return read_mask(x, &a, relation);
     if (a.has.n_dims != 2 || a.has.dim[1] < 2 || a.has.dim[1] > 3)
         return hga_fail(HGA_EFORMAT,
-                        "%s: edges are whole numbers, [edges][2 or 3], a mask truth values, [rows][columns]; this has "
-                        "%d axes, [%lld][%lld]",
+                        "%s: edges are whole numbers, [edges][2 or 3], a mask truth values (.astype(bool)), "
+                        "[rows][columns]; this has %d axes, [%lld][%lld]",
                         x->name, a.has.n_dims, (long long)a.has.dim[0], (long long)a.has.dim[1]);
+    HGA_TRY(check_mask(x, &a));
     int64_t along = a.has.fortran ? 1 : a.has.dim[1], across = a.has.fortran ? a.has.dim[0] : 1;
     for (int64_t e = 0; e < a.has.dim[0]; e++) {
         int64_t end[3] = {0, 0, 0};

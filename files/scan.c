@@ -1,5 +1,6 @@
 /* scan.c: lines, words and numbers of a text in memory, whatever the locale. */
 #include "import.h"
+#include "load.h"
 
 #include <locale.h>
 #include <stdarg.h>
@@ -15,6 +16,18 @@ hga_status scan_wrong(const import *x, const char *format, ...)
     vsnprintf(what, sizeof what, format, args);
     va_end(args);
     return hga_fail(HGA_EFORMAT, "%s: line %lld: %s", x->name, (long long)x->line, what);
+}
+
+hga_status scan_start(import *x)
+{
+    static const char utf16[2][3] = {"\xff\xfe", "\xfe\xff"};
+    if (x->n_bytes >= 2 && (memcmp(x->at, utf16[0], 2) == 0 || memcmp(x->at, utf16[1], 2) == 0))
+        return scan_wrong(x, "the text is UTF-16, as its byte order mark says; UTF-8 is read");
+    x->at += mark_bytes(x->at, x->n_bytes);
+    if (x->n_bytes && !memchr(x->bytes, '\n', (size_t)x->n_bytes))
+        for (int64_t i = 0; i < x->n_bytes; i++)
+            if (x->bytes[i] == '\r') x->bytes[i] = '\n';
+    return HGA_OK;
 }
 
 void scan_blanks(import *x)
@@ -56,14 +69,14 @@ int scan_text_integer(const char *text, int64_t n, int64_t *out)
     return 1;
 }
 
-/* strtod reads the locale's decimal point. */
+/* strtod reads the locale's decimal point, and hexadecimal numbers, which nobody else does. */
 int scan_text_real(const char *text, int64_t n, double *out)
 {
     const char *point = localeconv()->decimal_point;
     char local[128], *end;
     size_t length = 0, points = strlen(point);
     for (int64_t i = 0; i < n; i++) {
-        if (length + points + 1 >= sizeof local || !text[i]) return 0;
+        if (length + points + 1 >= sizeof local || !text[i] || text[i] == 'x' || text[i] == 'X') return 0;
         if (text[i] == '.')
             memcpy(local + length, point, points), length += points;
         else
@@ -71,7 +84,7 @@ int scan_text_real(const char *text, int64_t n, double *out)
     }
     local[length] = 0;
     *out = strtod(local, &end);
-    return length > 0 && *end == 0 && local[0] != ' ';
+    return length > 0 && *end == 0 && !strchr(" \t\r\n", local[0]);
 }
 
 hga_status scan_integer(import *x, const char *what, int64_t least, int64_t most, int64_t *out)

@@ -1,5 +1,5 @@
 /* without_html.c: in place of document_html.c where libxml2 is left out. */
-#include "hga_documents.h"
+#include "document.h"
 
 #include <string.h>
 
@@ -9,4 +9,16 @@ hga_status hga_tree_html(const hga_allocator *a, const char *text, size_t bytes,
     memset(out, 0, sizeof *out);
     return hga_fail(HGA_EUNSUPPORTED,
                     "%zu bytes of HTML need libxml2, which this library was built without (HGA_WITH_XML=OFF)", bytes);
+}
+
+/* Those that every program writes. */
+int html_character(const char *name)
+{
+    static const struct {
+        const char *name;
+        int code;
+    } known[] = {{"amp", '&'}, {"quot", '"'}, {"lt", '<'}, {"gt", '>'}, {"apos", '\''}};
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (strcmp(known[i].name, name) == 0) return known[i].code;
+    return 0;
 }

@@ -1,5 +1,5 @@
 /* import.c: any bytes as another program's graph. The first line is the end of the file's name ("mtx"), the rest the
-   file; "+p" after it gives parents. What is accepted keeps every rule, and is the same after it was written and read
+   file; "+p" after it gives parents, "+i" the pattern alone. What is accepted keeps every rule, and is the same after it was written and read
    again. */
 #include "fuzz.h"
 #include "hga_files.h"
@@ -31,11 +31,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     hga_import with = {0};
     hga_graph *g = NULL;
     const uint8_t *end = memchr(data, '\n', size);
+    char *line = NULL;
     size_t name = end ? (size_t)(end - data) : 0;
     if (name > 2 && memcmp(data + name - 2, "+p", 2) == 0) {
         with = (hga_import){.parents = parents, .n_parents = sizeof parents / sizeof *parents};
         name -= 2;
+    } else if (name > 2 && memcmp(data + name - 2, "+i", 2) == 0) {
+        with.pattern = 1, name -= 2;
     }
+    with.attributes = &line;
     reader read = reader_named(data, name);
     if (!read) return 0;
     if (read(&a, fuzz_file(end + 1, size - (size_t)(end + 1 - data)), &with, &g) == HGA_OK) {
@@ -44,6 +48,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     } else if (!hga_error_detail()[0]) {
         fuzz_fail("refused without a word");
     }
+    if (!g && line) fuzz_fail("a line on what was not read");
+    hga_text_free(line);
     hga_graph_destroy(g);
     fuzz_memory_end(&memory, "reading another program's graph");
     return 0;

@@ -186,7 +186,8 @@ hga_status json_load(const hga_allocator *a, const char *path, const char *name,
     char *text = NULL;
     int64_t n, room;
     HGA_TRY(bytes_load(a, path, name, &text, &n, &room));
-    HGA_TRY(json_parse(name, text, (size_t)n, out));
+    int64_t mark = mark_bytes(text, n);
+    HGA_TRY(json_parse(name, text + mark, (size_t)(n - mark), out));
 done:
     hga_delete(a, text, room, 1);
     return st;

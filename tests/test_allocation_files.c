@@ -44,14 +44,18 @@ IMPORTS(MAKE_IMPORT)
 
 static const char mapped_file[] = "test_allocation_mapped.csv";
 
-/* Under a tree of its own, tokens in the tree's order, with a map. */
+/* Under a tree of its own, tokens in the tree's order, with a map and a line on its names. */
 static hga_status make_mapped(const hga_allocator *a)
 {
     hga_graph *g = NOWHERE;
     hga_node_map map = {0};
     const hga_id parents[7] = {4, 5, 4, 5, 6, 6, -1};
-    const hga_import wish = {.parents = parents, .n_parents = 7, .depth_first = 1, .node_map = &map};
+    char *line = NOWHERE;
+    const hga_import wish = {
+        .parents = parents, .n_parents = 7, .depth_first = 1, .node_map = &map, .attributes = &line};
     hga_status st = hga_graph_read_csv(a, mapped_file, &wish, &g);
+    if (st && line) fail_msg("%s, and yet a line", hga_status_name(st));
+    hga_text_free(line);
     if (st && (map.n_graphs || map.id)) fail_msg("%s, and yet a map", hga_status_name(st));
     hga_node_map_clear(&map);
     return settle(st, &g);
@@ -94,7 +98,7 @@ static int prepare(void **state)
     IMPORTS(BRING)
     FILE *pairs = fopen(mapped_file, "wb");
     assert_non_null(pairs);
-    fputs("0,1\n2,3\n", pairs);
+    fputs("source,target,weight,source_name,note\n0,1,2,one,x\n2,3,1,\"two, too\",y\n", pairs);
     assert_int_equal(fclose(pairs), 0);
     hga_graph *tree = NULL;
     hga_program unused;

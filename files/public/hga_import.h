@@ -20,38 +20,50 @@ typedef struct hga_import {
     /* NULL, or it gets one graph's map: id[0][the file's number] = the graph's id, for hga_node_map_clear. Zeroed for
        JSON and on failure. */
     hga_node_map *node_map;
-    uint64_t reserved[6]; /* 0 */
+    /* NULL, or it gets a line for hga_text_free on the names that the file gives what it holds, as "understood: weight
+       (edges); passed over: color (nodes)"; NULL where it has none of its own, for JSON, files of hga's and on failure. */
+    char **attributes;
+    int64_t pattern; /* 1: every edge has weight 1, whatever the file says: zeros, negative and complex numbers, too */
+    uint64_t reserved[4]; /* 0 */
 } hga_import;
 
 /* Each function reads a file, "-" for stdin, into a graph of its own; explicit edges, one for each that the file has,
    with the file's types and weights. Undirected edges go both ways. Nodes keep their numbers where these go level by
    level, tokens first; where not they are numbered anew in that order, and hga_graph_name tells the file's id. GraphML
-   and GML keep labels as names. HGA_EIO, HGA_EFORMAT with the file's name and line or byte, HGA_EGRAPH for what a
-   builder refuses. Several threads may read. */
+   and GML keep labels as names. Text is UTF-8, with or without a byte order mark. HGA_EIO, HGA_EFORMAT with the file's
+   name and line or byte, HGA_EGRAPH for what a builder refuses. Several threads may read. */
 
-/* Matrix Market, coordinate, real, integer or pattern: rows are destinations, columns sources, values weights. What is
-   not square is cross-attention: the rows are queries, the columns keys. */
+/* Matrix Market, real, integer, pattern, with `pattern` complex; general, symmetric, skew-symmetric, hermitian: rows
+   are destinations, columns sources, values weights. Of a coordinate matrix what is stored is an edge, of an array what
+   is not 0. What is not square is cross-attention: the rows are queries, the columns keys. */
 HGA_API hga_status hga_graph_read_mtx(const hga_allocator *a, const char *path, const hga_import *o, hga_graph **out);
 
 /* Lines of source, destination, and perhaps a weight, or as a first line names the columns: source (src, from, u),
-   destination (dst, target, to, v), type, weight. Between them commas, semicolons or blanks; # and % begin comments. */
+   destination (dst, target, to, v), type, weight, relation, source_name, destination_name. Between them what the first
+   line has: semicolons, commas, tabs or blanks; # and % begin comments. Where columns are named and the first edge's
+   ends are no numbers, ends are names, and nodes are numbered as they first occur. A type is a whole number, or
+   Directed or Undirected. */
 HGA_API hga_status hga_graph_read_csv(const hga_allocator *a, const char *path, const hga_import *o, hga_graph **out);
 
-/* GraphML; of nodes level, parent, mass and label (name), of edges type, weight and relation are understood. */
+/* GraphML; of nodes label (else name), of edges weight, type (whole numbers) and relation are understood, with their
+   defaults. level, parent, mass and side of nodes are in files that hga wrote; in others they may mean anything, and
+   hga_level, hga_parent, hga_mass and hga_side say these. Hyperedges, nested graphs and two nodes of one id are
+   refused. */
 HGA_API hga_status hga_graph_read_graphml(const hga_allocator *a, const char *path, const hga_import *o,
                                           hga_graph **out);
-/* GML; the same. */
+/* GML; the same. Characters may be written as in HTML (&#233; &eacute;). */
 HGA_API hga_status hga_graph_read_gml(const hga_allocator *a, const char *path, const hga_import *o, hga_graph **out);
 
-/* METIS's .graph: undirected, weights of edges are weights, those of vertices masses. */
+/* METIS's .graph: undirected, weights of edges are weights, the first of each vertex is its mass. */
 HGA_API hga_status hga_graph_read_metis(const hga_allocator *a, const char *path, const hga_import *o, hga_graph **out);
 
-/* A NumPy array of integers, [edges][2 or 3] = source, destination, type; or of truth values, a mask: [rows][columns],
-   row i attends to the columns that are true. A square one is of tokens that see each other, else rows are queries and
+/* A NumPy array of integers, [edges][2 or 3] = source, destination, type, refused where several rows are of 0 and 1
+   alone, which may be a mask; or of truth values, a mask: [rows][columns], row i attends to the columns that are true. A square one is of tokens that see each other, else rows are queries and
    columns keys. Without parents a mask is not listed edge by edge: its blocks are found, hga_graph_from_predicate. */
 HGA_API hga_status hga_graph_read_npy(const hga_allocator *a, const char *path, const hga_import *o, hga_graph **out);
 
-/* A scipy.sparse matrix from save_npz: csr, csc or coo; rows are destinations, columns sources, values weights. */
+/* A scipy.sparse matrix from save_npz: csr, csc, coo, bsr or dia; rows are destinations, columns sources, values
+   weights. What is stored is an edge, but for zeros that fill up a block of bsr or a diagonal. */
 HGA_API hga_status hga_graph_read_npz(const hga_allocator *a, const char *path, const hga_import *o, hga_graph **out);
 
 /* Any of these by the end of the name: .mtx, .csv, .tsv, .edges, .graphml, .gml, .graph, .npy, .npz; every other name

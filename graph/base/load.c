@@ -30,6 +30,8 @@ hga_status bytes_load(const hga_allocator *a, const char *path, const char *name
     return st;
 }
 
+int64_t mark_bytes(const char *text, int64_t n) { return n >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0 ? 3 : 0; }
+
 /* The bytes of the UTF-8 character at `text`, 0 for what is none. */
 static int64_t character(const unsigned char *text, int64_t n)
 {

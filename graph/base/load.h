@@ -8,6 +8,8 @@
    it. */
 hga_status bytes_load(const hga_allocator *a, const char *path, const char *name, char **text, int64_t *n,
                       int64_t *room);
+/* The bytes of the mark that some programs put before UTF-8: 3, or 0 without one. */
+int64_t mark_bytes(const char *text, int64_t n);
 /* Is it UTF-8 without a zero byte? */
 int is_utf8(const char *text, int64_t n);
 

@@ -1,0 +1,72 @@
+/* attributes.c: what a file calls things by, and which of these names were understood, as one line. */
+#include "import.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { MOST_NOTES = 40, MOST_NAME = 40 };
+
+/* The note of that name; n_notes without. */
+static int64_t find_note(const import *x, const char *of, const char *name, int64_t n)
+{
+    int64_t i = 0;
+    for (; i < x->n_notes; i++) {
+        const char *known = x->text + x->notes[i].name;
+        if (strcmp(x->notes[i].of, of) == 0 && strncmp(known, name, (size_t)n) == 0 && !known[n]) break;
+    }
+    return i;
+}
+
+/* More than so many names are counted as one. */
+hga_status import_note_name(import *x, const char *of, const char *name, int64_t n, int understood)
+{
+    hga_status st = HGA_OK;
+    int64_t at;
+    if (n > MOST_NAME)
+        for (n = MOST_NAME; n > 0 && (name[n] & 0xc0) == 0x80;) n--;
+    if (x->n_notes >= MOST_NOTES && find_note(x, of, name, n) == x->n_notes) of = "", name = "others", n = 6;
+    int64_t i = find_note(x, of, name, n);
+    if (i < x->n_notes) return x->notes[i].understood &= understood, HGA_OK;
+    HGA_TRY(import_text(x, name, n, &at));
+    HGA_TRY(hga_grow(x->allocator, &x->notes, &x->note_room, i, i + 1, sizeof *x->notes));
+    x->notes[x->n_notes++] = (import_note){of, at, understood};
+done:
+    return st;
+}
+
+typedef struct line {
+    char text[MOST_NOTES * 2 * (MOST_NAME + 20)];
+    int n;
+} line;
+
+static void put(line *l, const char *text)
+{
+    for (; *text && l->n + 1 < (int)sizeof l->text; text++)
+        l->text[l->n++] = *text == '\n' || *text == '\r' ? ' ' : *text;
+    l->text[l->n] = 0;
+}
+
+/* "understood: weight (edges), label (nodes)" */
+static void put_names(const import *x, line *l, int understood, const char *title)
+{
+    int n = 0;
+    for (int64_t i = 0; i < x->n_notes; i++) {
+        const import_note *note = &x->notes[i];
+        if (note->understood != understood) continue;
+        put(l, n++ ? ", " : l->n ? "; " : ""), put(l, n > 1 ? "" : title);
+        put(l, *(x->text + note->name) ? x->text + note->name : "without a name");
+        if (*note->of) put(l, " ("), put(l, note->of), put(l, ")");
+    }
+}
+
+hga_status import_tell_names(const import *x, char **out)
+{
+    line l = {.n = 0};
+    *out = NULL;
+    put_names(x, &l, 1, "understood: ");
+    put_names(x, &l, 0, "passed over: ");
+    if (!l.n) return HGA_OK;
+    hga_status st = hga_new(NULL, (int64_t)l.n + 1, 1, out);
+    if (!st) memcpy(*out, l.text, (size_t)l.n + 1);
+    return st;
+}
