@@ -13,8 +13,9 @@ static int add_setting(typed_variant *t, const char *text)
     return CLI_GOOD;
 }
 
-static int check(const graph_argument *a)
+static int check(graph_argument *a)
 {
+    int status = CLI_GOOD;
     if (!a->path && !a->typed.name) return complain(CLI_USAGE, "GRAPH or VARIANT is missing");
     if (a->path && (a->typed.n || a->typed.tokens))
         return complain(CLI_USAGE, "%s: -p and -n are for a VARIANT; this is none, so it is a file; graph=%s is one",
@@ -23,11 +24,13 @@ static int check(const graph_argument *a)
     if (a->tree && !a->path)
         return complain(CLI_USAGE, "--tree: is for a file of edges, not a VARIANT; graph=FILE takes -p tree=%s",
                         a->tree);
+    if (a->pattern && !a->path) TRY(add_setting(&a->typed, ignore_weights));
     if (a->tree && a->parents) return complain(CLI_USAGE, "--tree: the graph has a tree already, of --parents");
-    return CLI_GOOD;
+done:
+    return status;
 }
 
-enum { KEY_PARENTS = 0x1300, KEY_TREE, KEY_WORDS };
+enum { KEY_PARENTS = 0x1300, KEY_TREE, KEY_PATTERN, KEY_WORDS };
 
 static error_t parse(int key, char *value, struct argp_state *state)
 {
@@ -37,6 +40,7 @@ static error_t parse(int key, char *value, struct argp_state *state)
     case 'n': a->typed.tokens = value; return 0;
     case KEY_PARENTS: a->parents = value; return 0;
     case KEY_TREE: a->tree = value; return 0;
+    case KEY_PATTERN: a->pattern = 1; return 0;
     case KEY_WORDS: a->words = value; return 0;
     case ARGP_KEY_ARG:
         if (a->path || a->typed.name) return ARGP_ERR_UNKNOWN;
@@ -60,6 +64,8 @@ static const struct argp_option options[] = {
      "(metis:8,8,8); "
      "edges join the clusters of what they join",
      1},
+    {"pattern", KEY_PATTERN, NULL, 0,
+     "of a GRAPH that is a file of edges: every edge has weight 1, whatever the file says (zeros, negative values)", 1},
     {"words", KEY_WORDS, "FILE", 0,
      "the words of the tokens, one a line, or .json with a list of them: they are shown wherever tokens are", 1},
     {0},
@@ -93,7 +99,7 @@ int graph_argument_read(graph_argument *a, graph_file *out)
 {
     int status = CLI_GOOD;
     *out = (graph_file){0};
-    TRY(a->path ? graph_file_read(a->path, a->parents, out) : build_graph(a, out));
+    TRY(a->path ? graph_file_read(a->path, a->parents, a->pattern, out) : build_graph(a, out));
     if (a->path && a->tree) TRY(put_under_clusters(a, out));
     if (a->path) a->title = a->path;
     if (a->words) TRY(token_words_give(a->words, &out->graph));

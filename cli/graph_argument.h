@@ -10,12 +10,13 @@ typedef struct graph_argument {
     const char *path;    /* the file, NULL for a variant */
     const char *parents; /* of a file of edges: its tree, NULL without */
     const char *tree;    /* of a file of edges: clusters, "metis:8,8,8"; NULL without */
+    int pattern;         /* of a file of edges: every edge has weight 1 */
     const char *words;   /* a file of the tokens' words, NULL without */
     const char *title;   /* what messages call it, once it is read: the path, or "bpt k=4 tokens=64" */
     model built;
 } graph_argument;
 
-/* The argument, -p, -n, --parents, --tree and --words: input is a graph_argument. Without the argument it complains. */
+/* The argument, -p, -n, --parents, --tree, --pattern and --words: input is a graph_argument. Without the argument it complains. */
 extern const struct argp graph_argp;
 
 /* The graph; a program comes with a variant. Release both. */

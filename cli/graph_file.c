@@ -39,11 +39,12 @@ static int read_parents(const char *path, npy *out)
 }
 
 /* HSA on a tree, with its names. */
-static int import_tree(const char *path, const npy *parents, int depth_first, graph_file *out)
+static int import_tree(const char *path, const npy *parents, int depth_first, int pattern, graph_file *out)
 {
     hga_tree tree = {0};
     hga_hsa h = hga_hsa_defaults();
     int status = CLI_GOOD;
+    if (pattern) return complain(CLI_USAGE, "%s: is a tree, whose edges have no weights to ignore", path);
     if (parents) return complain(CLI_USAGE, "%s: is a tree and takes no other parents", path);
     TRY(tree_file_read(path, &tree));
     TRY(node_ids_make(tree.n, &out->map));
@@ -68,10 +69,11 @@ static void say_twice(const char *path, const hga_graph *g)
         fprintf(stderr, "hga: %s: %lld edges repeat another and count once more\n", path, (long long)twice);
 }
 
-static int import_edges(const char *path, const npy *parents, int depth_first, graph_file *out)
+static int import_edges(const char *path, const npy *parents, int depth_first, int pattern, graph_file *out)
 {
     hga_node_map map = {0};
-    hga_import wish = {.depth_first = depth_first, .node_map = &map};
+    char *attributes = NULL;
+    hga_import wish = {.depth_first = depth_first, .node_map = &map, .attributes = &attributes, .pattern = pattern};
     int status = CLI_GOOD;
     if (parents) wish.parents = parents->whole, wish.n_parents = (hga_id)parents->count;
     TRY(complain_of(hga_graph_read(NULL, path, &wish, &out->graph, &out->text), CLI_DATA, path));
@@ -80,6 +82,7 @@ static int import_edges(const char *path, const npy *parents, int depth_first, g
         memcpy(out->map.id, map.id[0], (size_t)map.n[0] * sizeof *out->map.id);
         TRY(node_ids_fit(out->graph, path, &out->map));
     }
+    if (attributes) fprintf(stderr, "hga: %s: %s\n", path, attributes);
     say_twice(path, out->graph);
     if (out->text)
         TRY(complain_of(hga_program_from_json(out->text, out->graph, &out->program), CLI_DATA, path));
@@ -87,23 +90,24 @@ static int import_edges(const char *path, const npy *parents, int depth_first, g
         TRY(attend_all(path, out));
 done:
     hga_node_map_clear(&map);
+    hga_text_free(attributes);
     return status;
 }
 
-int graph_file_import(const char *path, const npy *parents, int depth_first, graph_file *out)
+int graph_file_import(const char *path, const npy *parents, int depth_first, int pattern, graph_file *out)
 {
     *out = (graph_file){.lacks = "it has no member \"program\" that names the stages"};
-    int status = (tree_file_is(path) ? import_tree : import_edges)(path, parents, depth_first, out);
+    int status = (tree_file_is(path) ? import_tree : import_edges)(path, parents, depth_first, pattern, out);
     if (status) graph_file_clear(out);
     return status;
 }
 
-int graph_file_read(const char *path, const char *parents, graph_file *out)
+int graph_file_read(const char *path, const char *parents, int pattern, graph_file *out)
 {
     npy tree;
     *out = (graph_file){0};
     int status = read_parents(parents, &tree);
-    if (status == CLI_GOOD) status = graph_file_import(path, parents ? &tree : NULL, 0, out);
+    if (status == CLI_GOOD) status = graph_file_import(path, parents ? &tree : NULL, 0, pattern, out);
     npy_clear(&tree);
     return status;
 }

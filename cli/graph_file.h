@@ -20,10 +20,10 @@ typedef struct graph_file {
     int in_order; /* tokens are in reading order, and the file's numbers nobody's business; or they were told */
 } graph_file;
 /* A graph's file, or a tree's (tree_file.h), on which HSA is the program. `parents` is the name of a .npy file, NULL
-   without. */
-int graph_file_read(const char *path, const char *parents, graph_file *out);
+   without. pattern: every edge has weight 1. What names of the file were taken for is a line on stderr. */
+int graph_file_read(const char *path, const char *parents, int pattern, graph_file *out);
 /* The same with parents that are there already; NULL: without. Tokens go by the file's ids, or in the tree's order. */
-int graph_file_import(const char *path, const npy *parents, int depth_first, graph_file *out);
+int graph_file_import(const char *path, const npy *parents, int depth_first, int pattern, graph_file *out);
 /* Put the graph, which the file gives no program, under a tree of clusters (hga_graph_coarsen); all of its relations
    are attended over that. `name` is what asked for it. */
 int graph_file_coarsen(const char *path, const char *name, const hga_id *size, hga_id n_sizes, graph_file *f);

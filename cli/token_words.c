@@ -45,10 +45,11 @@ static int read_lines(FILE *file, const char *path, word_list *out)
         size_t bytes = (size_t)n;
         if (bytes && line[bytes - 1] == '\n') bytes--;
         if (bytes && line[bytes - 1] == '\r') bytes--;
+        size_t mark = out->n == 0 && bytes >= 3 && memcmp(line, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
         if (memchr(line, 0, bytes))
             status = complain(CLI_DATA, "%s: line %d has a zero byte", path, out->n + 1);
         else
-            status = add(out, path, line, bytes);
+            status = add(out, path, line + mark, bytes - mark);
     }
     if (status == CLI_GOOD && ferror(file))
         status = complain(CLI_DATA, "%s: cannot be read: %s", path, strerror(errno));

@@ -24,6 +24,8 @@ static const hga_parameter file_parameters[] = {
      "rows of tensors: id, the leaves by the file's ids, or depth-first, in the order of its tree"},
     {"tree", HGA_PARAMETER_IDS, HGA_IN_IO, HGA_NOWHERE, HGA_NOWHERE, HGA_NOWHERE, NULL, 2, "metis",
      "metis:8,8,8, clusters over a file of edges that METIS finds, of so many nodes each, level by level"},
+    {"weights", HGA_PARAMETER_WORD, HGA_IN_IO, HGA_NOWHERE, HGA_NOWHERE, HGA_NOWHERE, "file", 0, "file ignore",
+     "of edges: those of the file, or, as --pattern says, 1 whatever the file says"},
     {"order", HGA_PARAMETER_WORD, HGA_IN_IO, HGA_NOWHERE, HGA_NOWHERE, HGA_NOWHERE, "none", 0, "none rcm metis degree",
      "how nodes are put near their neighbours before anything runs; what comes out keeps the file's numbers"},
     {"alpha", HGA_PARAMETER_FLOATS, HGA_IN_IO, HGA_NOWHERE, HGA_NOWHERE, HGA_NOWHERE, NULL, 0, NULL,
@@ -159,12 +161,15 @@ static int add_setting(typed_variant *t, const char *text)
     return CLI_GOOD;
 }
 
+enum { KEY_PATTERN = 0x1380 };
+
 static error_t parse_variant(int key, char *value, struct argp_state *state)
 {
     typed_variant *t = state->input;
     switch (key) {
     case 'p': return arguments_said(add_setting(t, value));
     case 'n': t->tokens = value; return 0;
+    case KEY_PATTERN: return arguments_said(add_setting(t, ignore_weights));
     case ARGP_KEY_ARG: {
         if (t->name) return ARGP_ERR_UNKNOWN;
         t->name = value;
@@ -178,6 +183,8 @@ static error_t parse_variant(int key, char *value, struct argp_state *state)
 static const struct argp_option variant_options[] = {
     {"parameter", 'p', "NAME=VALUE", 0, "a parameter of the variant, repeatable; @FILE.npy is an array", 1},
     {"tokens", 'n', "N", 0, "the number of tokens, as -p tokens=N", 1},
+    {"pattern", KEY_PATTERN, NULL, 0, "of graph=FILE, a file of edges: every edge has weight 1, as -p weights=ignore",
+     1},
     {0},
 };
 

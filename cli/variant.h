@@ -18,7 +18,10 @@ typedef struct typed_variant {
     int takes_order; /* the command can run in an order */
 } typed_variant;
 
-/* VARIANT, -p, --tokens: input is a typed_variant. Without a VARIANT it complains. */
+/* What --pattern says of graph=FILE. */
+static const char ignore_weights[] = "weights=ignore";
+
+/* VARIANT, -p, --tokens, --pattern: input is a typed_variant. Without a VARIANT it complains. */
 extern const struct argp variant_argp;
 
 /* The tensors a model is made for, as [rows][heads][dim]; NULL where there are none. */

@@ -36,8 +36,8 @@ int make_from_file(const variant_job *job, model *out)
 {
     graph_file f = {0};
     int status = CLI_GOOD;
-    int by_id = setting_id(job->settings, "leaves") == 0;
-    TRY(graph_file_import(job->path, setting_array(job->settings, "parents"), !by_id, &f));
+    int by_id = setting_id(job->settings, "leaves") == 0, pattern = setting_id(job->settings, "weights") != 0;
+    TRY(graph_file_import(job->path, setting_array(job->settings, "parents"), !by_id, pattern, &f));
     TRY(put_under_clusters(job, &f));
     if (f.map.id && !f.in_order)
         tree_file_tell(job->path, f.map.id, f.map.n, hga_graph_nodes(f.graph).level_ptr[1], by_id);

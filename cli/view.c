@@ -119,7 +119,7 @@ static int write_page(const arguments *a, const view_source *source)
     graph_file second = {0};
     outfile out = {0};
     int status = CLI_GOOD;
-    if (a->beside) TRY(graph_file_read(a->beside, NULL, &second));
+    if (a->beside) TRY(graph_file_read(a->beside, NULL, 0, &second));
     view_source right = {.title = a->beside ? file_name(a->beside) : NULL,
                          .graph = second.graph,
                          .program = second.text ? &second.program : NULL,

@@ -60,6 +60,11 @@ file(MAKE_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR}/scratch/imports)
 add_test(NAME imports COMMAND /usr/bin/python3 ${CMAKE_CURRENT_LIST_DIR}/imports.py $<TARGET_FILE:hga_tool> WORKING_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR}/scratch/imports)
 set_tests_properties(imports PROPERTIES TIMEOUT 300 LABELS "cli;whole" ENVIRONMENT OMP_WAIT_POLICY=passive)
 
+# Files that networkx, igraph, scipy and others write, in a table and drawn at random: read as they read them, or refused.
+file(MAKE_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR}/scratch/foreign_files)
+add_test(NAME foreign_files COMMAND /usr/bin/python3 ${CMAKE_CURRENT_LIST_DIR}/foreign_files.py $<TARGET_FILE:hga_tool> WORKING_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR}/scratch/foreign_files)
+set_tests_properties(foreign_files PROPERTIES TIMEOUT 300 LABELS "cli;whole" ENVIRONMENT OMP_WAIT_POLICY=passive)
+
 # Graphs in order, and what is said of their edges.
 file(MAKE_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR}/scratch/orders)
 add_test(NAME orders COMMAND /usr/bin/python3 ${CMAKE_CURRENT_LIST_DIR}/orders.py $<TARGET_FILE:hga_tool> WORKING_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR}/scratch/orders)

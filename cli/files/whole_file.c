@@ -24,11 +24,20 @@ static int read_file(FILE *file, const char *path, char **text, size_t *bytes)
     return CLI_GOOD;
 }
 
+/* The mark that some programs put before UTF-8 is none of the text. */
+static void leave_out_mark(char *text, size_t *bytes)
+{
+    if (*bytes < 3 || memcmp(text, "\xef\xbb\xbf", 3) != 0) return;
+    *bytes -= 3;
+    memmove(text, text + 3, *bytes);
+}
+
 int whole_file_read(const char *path, char **text, size_t *bytes)
 {
     FILE *file = strcmp(path, "-") == 0 ? stdin : fopen(path, "rb");
     if (!file) return complain(CLI_DATA, "%s: cannot be read: %s", path, strerror(errno));
     int status = read_file(file, path, text, bytes);
     if (file != stdin) fclose(file);
+    if (status == CLI_GOOD) leave_out_mark(*text, bytes);
     return status;
 }

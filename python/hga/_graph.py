@@ -165,13 +165,20 @@ class Graph:
         return graph_of_mask(mask, n, relative, cross)
 
     @staticmethod
-    def read(path: Any, parents: Any = None, relation: Optional[str] = None) -> "Graph":
+    def read(
+        path: Any, parents: Any = None, relation: Optional[str] = None, *, weights: Optional[str] = None
+    ) -> "Graph":  # fmt: skip
         """Other programs' files by the end of the name: .mtx, .csv, .tsv, .edges, .graphml, .gml, .graph (METIS), .npy
         (edges, or a mask of truth values), .npz (scipy.sparse); every other name is hga's JSON. ``parents``: a tree over the
-        file's nodes; ``relation``: its name where the file has none. Edges that other programs' files give again count
-        again, and a warning says how many."""
+        file's nodes; ``relation``: its name where the file has none; ``weights="ignore"``: the pattern alone, every edge
+        weighs 1, though the file says zero, negative or complex. Edges that other programs' files give again count again, and
+        a warning says how many; another names the attributes of the file that are passed over, and those that are not."""
+        if weights not in (None, "ignore"):
+            raise refuse(f"weights={weights!r} is neither None nor 'ignore'")
         name = str(path)
         options = ffi.new("hga_import *")
+        said = ffi.new("char **")
+        options.attributes, options.pattern = said, weights is not None
         alive = [ffi.new("char[]", relation.encode())] if relation is not None else []
         if alive:
             options.relation = alive[0]
@@ -181,6 +188,10 @@ class Graph:
         out = ffi.new("hga_graph **")
         check(lib.hga_graph_read(ffi.NULL, name.encode(), options, out, ffi.NULL))
         graph = Graph(out[0])
+        attributes = ffi.string(said[0]).decode() if said[0] else ""
+        lib.hga_text_free(said[0])
+        if "passed over: " in attributes:
+            _say(f"{name}: {attributes}")
         again = 0 if _is_json(name) else sum(graph._n_again(r) for r in graph.relations)
         if again:
             _say(f"{name}: {again} edges repeat another and count once more")
