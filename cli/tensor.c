@@ -58,11 +58,11 @@ static const char doc[] = "The arrays in a .npy, .npz or .safetensors file: name
 static const column columns[] = {
     {"name", "name", NULL, 0}, {"type", "type", NULL, 0}, {"shape", "shape", NULL, 0}, {0}};
 
-static int add_row(const char *name, element type, int n_dims, const int64_t *dim, void *context)
+static int add_row(const char *name, const char *type, int n_dims, const int64_t *dim, void *context)
 {
     char shape[200];
-    json_t *row = json_pack("{s:s%, s:s, s:s}", "name", *name ? name : "-", *name ? strlen(name) : 1, "type",
-                            element_name(type), "shape", npy_shape(n_dims, dim, shape));
+    json_t *row = json_pack("{s:s%, s:s, s:s}", "name", *name ? name : "-", *name ? strlen(name) : 1, "type", type,
+                            "shape", npy_shape(n_dims, dim, shape));
     if (json_array_append_new(context, row) == 0) return CLI_GOOD;
     return complain(CLI_OUTSIDE, "out of memory, or a name is no UTF-8");
 }

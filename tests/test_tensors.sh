@@ -42,6 +42,9 @@ put("wrong.safetensors", wrong, body)
 put("short.safetensors", header, body[:100])
 def moved(by, first):
     return {name: dict(t, data_offsets=[x + (by if x >= first else 0) for x in t["data_offsets"]]) if "dtype" in t else t for name, t in header.items()}
+beside = dict(header, f={"dtype": "F8_E4M3", "shape": [4, 5], "data_offsets": [len(body), len(body) + 20]}, s={"dtype": "F4", "shape": [8], "data_offsets": [len(body) + 20, len(body) + 24]})
+put("fp8.safetensors", beside, body + bytes(24))
+np.savez("beside.npz", a=half, u=np.zeros(3, "u1"), b=np.zeros((2, 2), bool), t=np.array("word"))
 put("overlap.safetensors", dict(moved(-36, 10000), h=dict(header["h"], data_offsets=[1500, 2268])), body)
 put("hole.safetensors", dict(moved(4, 1537), h=dict(header["h"], data_offsets=[1540, 2308])), body[:1536] + bytes(4) + body[1536:])
 put("after.safetensors", header, body + bytes(4))
@@ -100,6 +103,14 @@ fact types_are_known refused 2 "--out-type: 'f8' is not one of" run single.npy n
 fact a_file_tells_what_it_has equal "$("$hga" tensor several.npz | tr -s ' ')" "$(printf 'name type shape\na float16 (24, 2, 8)\nb float32 (24, 2, 8)')"
 fact safetensors_too equal "$("$hga" tensor model.safetensors | tail -n +2 | tr -s ' ')" \
     "$(printf 'x.q float32 (24, 2, 8)\nh float16 (24, 2, 8)\nw bfloat16 (24, 2, 8)\nn int64 (24,)')"
+fact a_tensor_beside_fp8_is_read gives_as fp8.safetensors:x.q single.npy
+fact and_one_of_bfloat16 gives_as fp8.safetensors:w bfloat_as_single.npy
+fact fp8_is_listed equal "$("$hga" tensor fp8.safetensors | tail -n +5 | tr -s ' ')" "$(printf 'n int64 (24,)\nf F8_E4M3 (4, 5)\ns F4 (8,)')"
+fact fp8_is_not_read refused 3 "fp8.safetensors:f: has the type F8_E4M3, which is none of" run fp8.safetensors:f new.npy
+fact other_arrays_are_listed_too equal "$("$hga" tensor beside.npz | tail -n +2 | tr -s ' ')" \
+    "$(printf 'a float16 (24, 2, 8)\nu uint8 (3,)\nb bool (2, 2)\nt text ()')"
+fact and_not_read refused 3 "its type is not" run beside.npz:u new.npy
+fact but_those_beside_them_are gives_as beside.npz:a half_as_single.npy
 fact one_array_too equal "$("$hga" tensor double_big.npy | tail -1 | tr -s ' ')" "- float64 (24, 2, 8)"
 
 # ---- refused ----

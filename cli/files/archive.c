@@ -131,9 +131,8 @@ static int understand(const char *path, const char *name, const json_t *entry, i
     int64_t from = json_integer_value(json_array_get(offsets, 0)), to = json_integer_value(json_array_get(offsets, 1));
     size_t i;
     json_t *size;
-    if (!type || !element_of_safetensors(type, &out->type))
-        return complain(CLI_DATA, "%s:%s: has the type %s, which is none of F16 BF16 F32 F64 I32 I64", path, name,
-                        type ? type : "-");
+    out->type_name = type ? type : "-";
+    out->is_read = type && element_of_safetensors(type, &out->type);
     if (!json_is_array(shape) || json_array_size(shape) > ARCHIVE_MAX_DIMS || json_array_size(offsets) != 2 ||
         from < 0 || to < from)
         return complain(CLI_DATA, "%s:%s: its shape or its data_offsets are none", path, name);
@@ -146,6 +145,7 @@ static int understand(const char *path, const char *name, const json_t *entry, i
             return complain(CLI_DATA, "%s:%s: size %zu of its shape is none", path, name, i);
     }
     out->offset = first + from, out->bytes = to - from;
+    if (!out->is_read) return CLI_GOOD;
     if (count <= INT64_MAX / 16 && count * element_bytes(out->type) == out->bytes) return CLI_GOOD;
     return complain(CLI_DATA, "%s:%s: has %" PRId64 " bytes where its shape needs %" PRId64 " x %d", path, name,
                     out->bytes, count, element_bytes(out->type));
@@ -169,6 +169,10 @@ int safetensors_find(const char *path, FILE *file, const char *name, safetensor 
     const json_t *entry = is_metadata(name) ? NULL : json_object_get(header, name);
     if (!entry) TRY(complain(CLI_DATA, "%s: has no tensor '%s'; `hga tensor` lists them", path, name));
     TRY(understand(path, name, entry, first, out));
+    if (!out->is_read)
+        TRY(complain(CLI_DATA, "%s:%s: has the type %s, which is none of F16 BF16 F32 F64 I32 I64", path, name,
+                     out->type_name));
+    out->type_name = NULL;
     if (fseeko(file, (off_t)out->offset, SEEK_SET) != 0) TRY(complain(CLI_DATA, "%s: %s", path, strerror(errno)));
 done:
     json_decref(header);

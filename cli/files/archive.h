@@ -23,8 +23,10 @@ int npz_open(const char *path, const char *name, FILE **stream, char **memory);
 int npz_each(const char *path, int64_t most, int (*visit)(const char *name, FILE *stream, void *context),
              void *context);
 
-/* Where one of a .safetensors' tensors lies. */
+/* Where one of a .safetensors' tensors lies. Files hold types that are not read, such as FP8, beside others. */
 typedef struct safetensor {
+    const char *type_name; /* "F8_E4M3", as the file has it, during a visit alone */
+    int is_read;           /* `type` is its type; otherwise what it holds is nobody's here */
     element type;
     int n_dims;
     int64_t dim[ARCHIVE_MAX_DIMS], offset, bytes; /* from the file's beginning */

@@ -1,6 +1,7 @@
 /* element.c: names of types. */
 #include "element.h"
 
+#include <stdio.h>
 #include <string.h>
 
 static const struct {
@@ -24,6 +25,16 @@ int element_of_npy(const hga_npy *h, element *e)
     for (int i = 0; i < N_ELEMENTS; i++)
         if (elements[i].kind == h->kind && elements[i].bytes == h->size) return *e = (element)i, 1;
     return 0;
+}
+
+const char *element_name_of_npy(const hga_npy *h, char room[ELEMENT_NAME])
+{
+    element e;
+    if (element_of_npy(h, &e)) return element_name(e);
+    if (h->kind == 'b') return "bool";
+    if (h->kind == 'S' || h->kind == 'U') return h->kind == 'S' ? "bytes" : "text";
+    snprintf(room, ELEMENT_NAME, "%s%d", h->kind == 'u' ? "uint" : h->kind == 'i' ? "int" : "float", 8 * h->size);
+    return room;
 }
 
 hga_npy element_npy(element e) { return (hga_npy){.kind = elements[e].kind, .size = elements[e].bytes}; }

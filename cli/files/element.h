@@ -22,6 +22,9 @@ int element_bytes(element e);
 int element_is_real(element e);
 /* The type of a .npy header; 0 when it is none of ours. numpy writes bfloat16 as two bytes without a meaning, V2. */
 int element_of_npy(const hga_npy *h, element *e);
+/* What NumPy calls the type, of those that are not read as well ("uint8"); `room` is for the latter. */
+enum { ELEMENT_NAME = 32 };
+const char *element_name_of_npy(const hga_npy *h, char room[ELEMENT_NAME]);
 /* A header of that type alone. */
 hga_npy element_npy(element e);
 /* The type of a .safetensors header, as "BF16"; 0 when it is none of ours. */

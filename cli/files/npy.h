@@ -54,8 +54,9 @@ int npy_write_as(outfile *out, element type, const float *data, int n_dims, cons
 int npy_write_part(outfile *out, element type, const float *data, int n_dims, const int64_t *dim, const npy_part *part,
                    int first);
 
-/* What a file has, array after array; name "" where there is but one without. Lines for `hga tensor`. */
-typedef int (*npy_visitor)(const char *name, element type, int n_dims, const int64_t *dim, void *context);
+/* What a file has, array after array, those of types that are not read as well; name "" where there is but one without.
+   Lines for `hga tensor`. */
+typedef int (*npy_visitor)(const char *name, const char *type, int n_dims, const int64_t *dim, void *context);
 int npy_each(const char *path, npy_visitor visit, void *context);
 
 /* "(3, 4)" as numpy prints it, into `text`; returns it. */

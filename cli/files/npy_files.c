@@ -115,34 +115,36 @@ typedef struct listing {
     void *context;
 } listing;
 
+/* `path` is what complaints call it. */
+static int list_array(const char *path, const char *name, FILE *stream, const listing *l)
+{
+    hga_npy h = {0};
+    char type[ELEMENT_NAME];
+    int status = complain_of(hga_npy_read_header(path, stream, &h), CLI_DATA, path);
+    return status ? status : l->visit(name, element_name_of_npy(&h, type), h.n_dims, h.dim, l->context);
+}
+
 static int list_member(const char *name, FILE *stream, void *context)
 {
-    const listing *l = context;
-    npy_header h = {0};
-    int status = npy_read_header(name, stream, &h);
-    return status ? status : l->visit(name, h.type, h.has.n_dims, h.has.dim, l->context);
+    return list_array(name, name, stream, context);
 }
 
 static int list_safetensor(const char *name, const safetensor *t, void *context)
 {
     const listing *l = context;
-    return l->visit(name, t->type, t->n_dims, t->dim, l->context);
+    return l->visit(name, t->is_read ? element_name(t->type) : t->type_name, t->n_dims, t->dim, l->context);
 }
 
 int npy_each(const char *path, npy_visitor visit, void *context)
 {
     listing l = {visit, context};
     FILE *file = NULL;
-    npy_header h = {0};
     int status = CLI_GOOD;
     TRY(open_file(path, &file));
     file_kind kind = file == stdin ? KIND_NPY : kind_of(file);
     if (kind == KIND_NPZ) TRY(npz_each(path, NPY_HEADER_BYTES, list_member, &l));
     if (kind == KIND_SAFETENSORS) TRY(safetensors_each(path, file, list_safetensor, &l));
-    if (kind == KIND_NPY) {
-        TRY(npy_read_header(shown(path), file, &h));
-        TRY(visit("", h.type, h.has.n_dims, h.has.dim, context));
-    }
+    if (kind == KIND_NPY) TRY(list_array(shown(path), "", file, &l));
 done:
     if (file && file != stdin) fclose(file);
     return status;
