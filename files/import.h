@@ -73,6 +73,9 @@ hga_status import_edge_add(import *x, hga_id relation, int64_t src, int64_t dst,
    edges are passed over. */
 void import_type(import *x, const char *value, int64_t n, int64_t *type);
 
+/* What a dictionary of Python's, whose { is the first of n bytes, says of an edge. */
+hga_status edge_data_read(import *x, const char *text, int64_t n, double *weight);
+
 /* ---- what the file's names were taken for ---- */
 
 /* The file gives "nodes", "edges" something by that name, n bytes. Who is passed over once is passed over. */

@@ -28,6 +28,7 @@ typedef struct table {
     cell name[MOST_COLUMNS]; /* of the columns; NULL: by their order */
     int n;
     int has_relation, has_names; /* has_names: nodes are called, not numbered */
+    int has_data;                /* networkx's: two ends and a dictionary */
     cell cell[MOST_COLUMNS];     /* of the line being read */
     int n_cells;
 } table;
@@ -41,13 +42,13 @@ static void skip_blanks(table *t)
     while (t->k.x.at < t->k.x.end && is_blank(t, *t->k.x.at)) t->k.x.at++;
 }
 
-/* What the line has, outside of quotes. */
+/* What the line has, outside of quotes and before a dictionary. */
 static char separator_of(const import *x)
 {
     static const char known[] = {';', ',', '\t'};
     char found = BLANKS;
     int rank = sizeof known, quoted = 0;
-    for (const char *c = x->at; c < x->end && (quoted || *c != '\n'); c++) {
+    for (const char *c = x->at; c < x->end && (quoted || (*c != '\n' && *c != '{')); c++) {
         quoted ^= *c == '"';
         for (int i = 0; i < rank && !quoted; i++)
             if (*c == known[i]) rank = i, found = *c;
@@ -75,7 +76,9 @@ static void read_plain(table *t, cell *out)
 {
     import *x = &t->k.x;
     out->text = x->bytes + (x->at - x->bytes);
-    while (x->at < x->end && *x->at != '\n' && *x->at != t->between && !(t->between == BLANKS && is_blank(t, *x->at)))
+    int is_data = t->between == BLANKS && t->n_cells == 3 && x->at < x->end && *x->at == '{';
+    while (x->at < x->end && *x->at != '\n' &&
+           (is_data || (*x->at != t->between && !(t->between == BLANKS && is_blank(t, *x->at)))))
         x->at++;
     for (out->n = x->at - out->text; out->n > 0 && is_blank(t, out->text[out->n - 1]);) out->n--;
 }
@@ -173,7 +176,8 @@ static hga_status number_columns(table *t)
 {
     static const column order[] = {SOURCE, DESTINATION, EDGE_WEIGHT};
     double number;
-    for (int i = 0; i < t->n_cells && i < 2; i++)
+    t->has_data = t->n_cells == 3 && t->cell[2].n > 0 && *t->cell[2].text == '{';
+    for (int i = 0; i < t->n_cells && i < 2 && !t->has_data; i++)
         if (!scan_text_real(t->cell[i].text, t->cell[i].n, &number))
             return scan_wrong(&t->k.x,
                               "'%.*s' is no number of a node, and no columns are named source and destination (or "
@@ -237,6 +241,7 @@ static hga_status read_type(table *t, int at, const cell *c, int64_t *type, int 
 
 static hga_status read_weight(table *t, const cell *c, int is_named, double *weight)
 {
+    if (t->has_data && c->n > 0 && *c->text == '{') return edge_data_read(&t->k.x, c->text, c->n, weight);
     if (t->k.x.wish->pattern || (!is_named && c->n == 0)) return HGA_OK;
     if (c->n == 0) return scan_wrong(&t->k.x, "weight is missing");
     if (scan_text_real(c->text, c->n, weight)) return HGA_OK;
@@ -314,7 +319,7 @@ static hga_status read_line(table *t, int *n_lines, int *n_edges)
     if (*n_lines == 0) HGA_TRY(is_header ? take_names(t) : number_columns(t));
     ++*n_lines;
     if (is_header) return note_columns(t);
-    if (++*n_edges == 1 && t->name[0].text) look_for_names(t);
+    if (++*n_edges == 1 && (t->name[0].text || t->has_data)) look_for_names(t);
     st = read_edge(t);
 done:
     return st;

@@ -1,5 +1,6 @@
 /* read_metis.c: METIS's .graph files: a line of neighbours for every vertex, each edge told by both of its ends. */
 #include "import.h"
+#include "sort.h"
 
 typedef struct header {
     int64_t n, edges;
@@ -82,6 +83,39 @@ done:
     return st;
 }
 
+static hga_id lower_end(const import_edge *e) { return e->src < e->dst ? e->src : e->dst; }
+static hga_id upper_end(const import_edge *e) { return e->src < e->dst ? e->dst : e->src; }
+
+/* The edges between two vertices side by side, those into the lower one first. */
+static int pair_before(const import_edge *a, const import_edge *b)
+{
+    if (lower_end(a) != lower_end(b)) return lower_end(a) < lower_end(b);
+    if (upper_end(a) != upper_end(b)) return upper_end(a) < upper_end(b);
+    return a->dst != b->dst ? a->dst < b->dst : a->weight < b->weight;
+}
+
+SORT_DEFINE(sort_pairs, import_edge, pair_before)
+
+/* Who lists a neighbour is listed by it, with the same weight. */
+static hga_status check_pairs(import *x)
+{
+    const import_edge *e = x->edges;
+    sort_pairs(x->edges, x->n_edges);
+    for (int64_t i = 0, end; i < x->n_edges; i = end) {
+        int64_t half = 0;
+        for (end = i;
+             end < x->n_edges && lower_end(&e[end]) == lower_end(&e[i]) && upper_end(&e[end]) == upper_end(&e[i]);)
+            half += e[end++].dst == lower_end(&e[i]);
+        if (e[i].src == e[i].dst) continue;
+        int is_pair = 2 * half == end - i;
+        for (int64_t k = i; is_pair && k < i + half; k++) is_pair = e[k].weight == e[k + half].weight;
+        if (!is_pair)
+            return hga_fail(HGA_EFORMAT, "%s: vertices %d and %d do not list each other alike", x->name,
+                            lower_end(&e[i]) + 1, upper_end(&e[i]) + 1);
+    }
+    return HGA_OK;
+}
+
 static hga_status read_vertices(import *x)
 {
     hga_status st = HGA_OK;
@@ -98,8 +132,9 @@ static hga_status read_vertices(import *x)
         HGA_TRY(read_vertex(x, &h, v));
     }
     if (x->n_edges != 2 * h.edges)
-        st = scan_wrong(x, "%lld edges are told of, from both ends, and the first line says %lld",
-                        (long long)x->n_edges, (long long)h.edges);
+        HGA_TRY(scan_wrong(x, "%lld edges are told of, from both ends, and the first line says %lld",
+                           (long long)x->n_edges, (long long)h.edges));
+    st = check_pairs(x);
 done:
     return st;
 }

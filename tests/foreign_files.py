@@ -1,5 +1,6 @@
 """Files that other programs write, in a table and drawn at random: read by networkx, igraph or scipy and by hga, and compared edge for edge
 with their weights, or refused with the reason: foreign_files.py HGA, in a folder that may be filled."""
+import csv
 import json
 import os
 import subprocess
@@ -257,6 +258,8 @@ csv_files = [
     ("a comma, a quote and a line's end between quotes", 'source,note,target\n0,"a, ""b""\nc",1\n2,,0\n', 3, [(0, 1), (2, 0)], "passed over: note (columns)"),
     ("an old Macintosh's lines", "source,target\r0,1\r1,2\r", 3, [(0, 1), (1, 2)], None),
     ("names by rank", "source,target\nAnn,Bob\nCyd,Ann\nBob,7\n", 4, [(0, 1), (2, 0), (1, 3)], None),
+    ("networkx's edges", "# remark\n0 1 {}\n1 2 {'weight': 2.5, 'name': 'a, b {', 'at': (1, 2)}\n", 3, [(0, 1), (1, 2, 2.5)], "understood: weight (edges); passed over: name (edges), at (edges)"),
+    ("networkx's edges between names", "Ann Bob {'weight': 3}\nCyd Ann {}\nBob 7 {}\n", 4, [(0, 1, 3), (2, 0), (1, 3)], "understood: weight (edges)"),
     ("columns in any order", "weight,to,from\n2,1,0\n", 2, [(0, 1, 2)], "understood: weight (columns)"),
 ]
 csv_refused = [
@@ -272,6 +275,8 @@ csv_refused = [
     ("a cell too many", "0,1,2,3\n", "more than 3 columns"),
     ("a node that is not there", "source,target\n,1\n", "source is missing"),
     ("a zero weight", "0,1,0\n", "--pattern"),
+    ("a dictionary without an end", "0 1 {'weight': 2\n", "no end of a dictionary"),
+    ("a weight of a dictionary that is none", "0 1 {'weight': 'x'}\n", "weight: ''x'' is not a number"),
     ("UTF-16", "0\t1\n".encode("utf-16"), "UTF-16"),
 ]
 
@@ -323,6 +328,8 @@ def check_csv():
         refuse(f"csv: {what}", write("x.csv", text), words)
     _, graph = agree("names in another column", write("x.csv", "source,destination,source_name,destination_name\n0,1,In,the\n"), [])
     hold("are kept", names_of(graph), ["In", "the"])
+    refuse("METIS: one end alone", write("x.graph", "3 2\n2 3\n1\n2\n"), "vertices 1 and 3 do not list each other alike")
+    refuse("METIS: another weight", write("x.graph", "2 1 1\n2 3\n1 4\n"), "vertices 1 and 2 do not list each other alike")
     for what, n, edges, masses, text, said in ((w, n, e, m, t, s) for w, t, n, e, m, s in metis_files):
         want = Counter({(u, v, 0, single(w)): 1 for (a, b), w in edges.items() for u, v in ((a, b), (b, a))})
         stderr, graph = agree(f"METIS {what}", write("x.graph", text), [], (), (n, want))
@@ -440,28 +447,102 @@ def draw_attributes(rng, names):
     return {name: values[rng.integers(len(values))] for name in names if rng.integers(3) == 0}
 
 
+def draw_by_networkx(rng, end):
+    g = draw_graph(rng)
+    (nx.write_graphml_xml if end == ".graphml" else nx.write_gml)(g, "x" + end)
+    return "x" + end, readers["networkx"][end], [str(v) for v in g.nodes]
+
+
+def draw_by_igraph(rng, end):
+    g = igraph.Graph.Erdos_Renyi(n=int(rng.integers(1, 9)), p=0.4, directed=bool(rng.integers(2)))
+    if rng.integers(2):
+        g.es["weight"] = (rng.integers(1, 9, g.ecount()) / 4).tolist()
+    for name in "mass", "level", "color":
+        if rng.integers(2):
+            g.vs[name] = rng.standard_normal(g.vcount()).tolist()
+    (g.write_graphml if end == ".graphml" else g.write_gml)("x" + end)
+    return "x" + end, readers["igraph"][end], None
+
+
+def draw_by_scipy(rng):
+    n, k = rng.integers(1, 7, 2)
+    symmetry = ["general", "symmetric"][rng.integers(2)]
+    m = sp.random(n, n if symmetry == "symmetric" else k, 0.4, random_state=int(rng.integers(1 << 30)))
+    m = (m + m.T).tocoo() if symmetry == "symmetric" else m
+    field = ["real", "integer", "pattern"][rng.integers(3)]
+    m.data = np.ceil(m.data * 9).astype("i8" if field == "integer" else "f8")
+    scipy.io.mmwrite("x.mtx", m, symmetry=symmetry, field=field, comment=["", "a\nb"][rng.integers(2)])
+    return "x.mtx", readers["scipy"][".mtx"], None
+
+
+def table_reader(delimiter):
+    """Python's csv, the columns by their names; names of nodes by rank, numbers by themselves."""
+
+    def read(name):
+        edges, place = Counter(), {}
+        for row in csv.DictReader(open(name, newline="", encoding="utf-8-sig"), delimiter=delimiter):
+            ends = [row["source"], row["target"]]
+            at = [int(v) if v.isdigit() else place.setdefault(v, len(place)) for v in ends]
+            edges[at[0], at[1], 0, single(row.get("weight", 1))] += 1
+        return max((max(e[:2]) + 1 for e in edges), default=0), edges
+
+    return read
+
+
+def draw_edgelist(rng):
+    g = draw_graph(rng)
+    before = "" if all(str(v).isdigit() for v in g.nodes) else "n"  # numbers or names, not both
+    g = nx.relabel_nodes(g, {v: before + str(v).replace(" ", "") for v in g.nodes})
+    nx.write_edgelist(g, "x.edges")
+
+    def read(name):
+        kind = nx.MultiDiGraph  # the file does not say more
+        g = nx.read_edgelist(name, create_using=kind)
+        return by_networkx(g, sorted(g.nodes, key=int) if all(v.isdigit() for v in g.nodes) and g.nodes else None)
+
+    return "x.edges", (lambda name: numbered(read(name), name)), None
+
+
+def numbered(read, name):
+    """Nodes that are numbers keep them, though no edge may name those below."""
+    words = [w for line in open(name, encoding="utf-8") for w in line.split("{")[0].split()[:2]]
+    if not words or not all(w.isdigit() for w in words):
+        return read
+    at = sorted({int(w) for w in words})
+    return at[-1] + 1, Counter({(at[u], at[v], t, w): n for (u, v, t, w), n in read[1].items()})
+
+
+def draw_table(rng):
+    delimiter = ",;\t"[rng.integers(3)]
+    names = ["Ann", "Bob, Cyd", 'the "third"', "two\nlines", "ü;\t"] if rng.integers(2) else range(5)
+    columns = ["source", "target", "note"] + ["weight"] * rng.integers(2)
+    rng.shuffle(columns)
+    with open("x.csv", "w", newline="", encoding=["utf-8", "utf-8-sig"][rng.integers(2)]) as file:
+        table = csv.writer(file, delimiter=delimiter, quoting=[csv.QUOTE_MINIMAL, csv.QUOTE_ALL][rng.integers(2)], lineterminator=["\n", "\r\n"][rng.integers(2)])
+        table.writerow(columns)
+        for _ in range(rng.integers(1, 9)):
+            table.writerow([names[rng.integers(5)] if c in ("source", "target") else 2.5 if c == "weight" else ["", "a, b"][rng.integers(2)] for c in columns])
+    return "x.csv", table_reader(delimiter), None
+
+
 def check_drawn(n):
     refused = 0
     for seed in range(n):
         rng = np.random.default_rng(seed)
-        g = draw_graph(rng)
-        if seed % 2:
-            nx.write_graphml_xml(g, "x.graphml")
-            name, reader = "x.graphml", readers["networkx"][".graphml"]
-        else:
-            nx.write_gml(g, "x.gml")
-            name, reader = "x.gml", readers["networkx"][".gml"]
-        want = reader(name)
-        stderr, graph = agree(f"drawn {seed}", name, [], (), want)
-        hold(f"drawn {seed}: names", names_of(graph), [str(v) for v in g.nodes])
+        end = [".graphml", ".gml"][rng.integers(2)]
+        draw = [lambda: draw_by_networkx(rng, end), lambda: draw_by_networkx(rng, end), lambda: draw_by_igraph(rng, end), lambda: draw_by_scipy(rng), lambda: draw_table(rng), lambda: draw_edgelist(rng)]
+        name, reader, names = draw[seed % len(draw)]()
+        _, graph = agree(f"drawn {seed}", name, [], (), reader(name))
+        if names:
+            hold(f"drawn {seed}: names", names_of(graph), names)
         refused += spoil(rng, name, reader, seed)
-    assert refused > n // 4, refused
+    assert refused > n // 6, refused
     print("ok:", n, "drawn,", refused, "spoilt ones refused")
 
 
 def spoil(rng, name, reader, seed):
     """Leave out or double a piece of the file: what is read then is read as networkx does, whatever that is, or refused."""
-    text = open(name, encoding="utf-8").read()
+    text = open(name, encoding="utf-8", newline="").read()
     words = text.split(" ")
     at = int(rng.integers(len(words)))
     words[at : at + 1] = [] if rng.integers(2) else [words[at]] * 2
