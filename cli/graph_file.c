@@ -77,7 +77,7 @@ static int import_edges(const char *path, const npy *parents, int depth_first, i
     int status = CLI_GOOD;
     if (parents) wish.parents = parents->whole, wish.n_parents = (hga_id)parents->count;
     TRY(complain_of(hga_graph_read(NULL, path, &wish, &out->graph, &out->text), CLI_DATA, path));
-    if (map.n_graphs) {
+    if (map.n_graphs && map.n[0] > 0) {
         TRY(node_ids_make(map.n[0], &out->map));
         memcpy(out->map.id, map.id[0], (size_t)map.n[0] * sizeof *out->map.id);
         TRY(node_ids_fit(out->graph, path, &out->map));

@@ -253,6 +253,7 @@ static hga_status read_relation(table *t, const cell *c, hga_id *relation)
     char name[64];
     if (c->n >= (int64_t)sizeof name)
         return scan_wrong(&t->k.x, "a relation's name has at most %zu bytes", sizeof name - 1);
+    if (c->n == 0) return scan_wrong(&t->k.x, "relation is missing");
     memcpy(name, c->text, (size_t)c->n), name[c->n] = 0;
     return import_relation(&t->k.x, name, relation);
 }

@@ -327,6 +327,40 @@ class Graphs(unittest.TestCase):
         with self.assertRaisesRegex(hga.Error, "'twice' is neither"):
             hga.Graph.from_edges(source, destination, 3, repeated="twice")
 
+    def test_files_say_what_is_passed_over_and_weights_are_left_out(self):
+        with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
+            warnings.simplefilter("error")
+            path = os.path.join(folder, "g.gml")
+            with open(path, "w") as file:
+                file.write("graph [ directed 1 node [ id 0 mass 12.5 ] node [ id 1 ] edge [ source 0 target 1 weight -2 ] ]")
+            with self.assertRaisesRegex(hga.Error, 'weight -2 of an edge is not positive and finite; --pattern, in Python weights="ignore"'):
+                hga.Graph.read(path)
+            with self.assertWarnsRegex(UserWarning, r"g.gml: passed over: mass \(nodes\), weight \(edges\)$") as said:
+                g = hga.Graph.read(path, weights="ignore")
+            self.assertEqual(said.filename, __file__)
+            self.assertEqual((g.edges().tolist(), g.masses().tolist()), ([[0, 1, 0]], [1, 1]))
+            self.assertFalse(g._is_weighted())
+            with self.assertRaisesRegex(hga.Error, "weights='none' is neither None nor 'ignore'"):
+                hga.Graph.read(path, weights="none")
+            with open(path, "w") as file:
+                file.write("graph [ directed 1 node [ id 0 ] node [ id 1 ] edge [ source 0 target 1 weight 2 ] ]")
+            self.assertTrue(hga.Graph.read(path)._is_weighted())  # all is understood: nothing is said
+
+    def test_a_sparse_matrix_of_any_form_is_its_pattern(self):
+        try:
+            import scipy.sparse as sparse
+        except ImportError:
+            self.skipTest("needs scipy")
+        m = sparse.random(12, 12, 0.3, random_state=3)
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "m.npz")
+            for form in "csr", "csc", "coo", "bsr", "dia":
+                sparse.save_npz(path, -m.asformat(form))
+                with self.assertRaisesRegex(hga.Error, "not positive"):
+                    hga.Graph.read(path)
+                pattern = hga.Graph.read(path, weights="ignore").to_scipy().toarray()
+                self.assertTrue(np.array_equal(pattern, (m.toarray() != 0).astype("f4")), form)
+
     def test_files_say_what_they_repeat_and_what_they_leave_out(self):
         with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
             warnings.simplefilter("error")
