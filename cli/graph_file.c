@@ -10,7 +10,9 @@
 #include "hga_files.h"
 #include "npy.h"
 #include "progress.h"
+#include "terminal.h"
 #include "tree_file.h"
+#include "world.h"
 
 /* ---- reading ---- */
 
@@ -60,13 +62,25 @@ done:
     return status;
 }
 
+/* What a file was taken for, said once however many ranks read it. */
+static void say(const char *path, const char *what)
+{
+    if (!world_speaks()) return;
+    fputs("hga: ", stderr);
+    terminal_text(stderr, path);
+    fputs(": ", stderr);
+    terminal_text(stderr, what);
+    fputc('\n', stderr);
+}
+
 /* Edges that a file gives more than once count as often, which its writer may not have meant. */
 static void say_twice(const char *path, const hga_graph *g)
 {
     hga_pos twice = 0;
     for (hga_id r = 0; r < hga_graph_nodes(g).n_relations; r++) twice += edges_twice(g, r);
-    if (twice && !graph_file_is_json(path))
-        fprintf(stderr, "hga: %s: %lld edges repeat another and count once more\n", path, (long long)twice);
+    char text[80];
+    snprintf(text, sizeof text, "%lld edges repeat another and count once more", (long long)twice);
+    if (twice && !graph_file_is_json(path)) say(path, text);
 }
 
 static int import_edges(const char *path, const npy *parents, int depth_first, int pattern, graph_file *out)
@@ -82,7 +96,7 @@ static int import_edges(const char *path, const npy *parents, int depth_first, i
         memcpy(out->map.id, map.id[0], (size_t)map.n[0] * sizeof *out->map.id);
         TRY(node_ids_fit(out->graph, path, &out->map));
     }
-    if (attributes) fprintf(stderr, "hga: %s: %s\n", path, attributes);
+    if (attributes) say(path, attributes);
     say_twice(path, out->graph);
     if (out->text)
         TRY(complain_of(hga_program_from_json(out->text, out->graph, &out->program), CLI_DATA, path));

@@ -41,8 +41,7 @@ typedef struct line {
 
 static void put(line *l, const char *text)
 {
-    for (; *text && l->n + 1 < (int)sizeof l->text; text++)
-        l->text[l->n++] = *text == '\n' || *text == '\r' ? ' ' : *text;
+    for (; *text && l->n + 1 < (int)sizeof l->text; text++) l->text[l->n++] = (unsigned char)*text < ' ' ? ' ' : *text;
     l->text[l->n] = 0;
 }
 

@@ -49,6 +49,14 @@ static xmlChar *attribute(graphml *g, const char *name)
     return value;
 }
 
+/* What a document declares for itself may name other files, and may be a thousand times as long as the document. */
+static hga_status check_reference(const graphml *g)
+{
+    if (xmlTextReaderNodeType(g->reader) != XML_READER_TYPE_ENTITY_REFERENCE) return HGA_OK;
+    return scan_wrong(&g->k.x, "&%.40s; is not replaced: write what it stands for",
+                      (const char *)xmlTextReaderConstName(g->reader));
+}
+
 /* The next node of the document; *more = 0 at its end. */
 static hga_status advance(graphml *g, int *more)
 {
@@ -57,7 +65,7 @@ static hga_status advance(graphml *g, int *more)
     look_for_starvation(g);
     if (*more >= 0 && !g->complaint[0]) {
         g->k.x.line = xmlTextReaderGetParserLineNumber(g->reader);
-        return HGA_OK;
+        return *more ? check_reference(g) : HGA_OK;
     }
     return scan_wrong(&g->k.x, "%s", g->complaint[0] ? g->complaint : "no XML");
 }

@@ -184,6 +184,9 @@ graphml_files = [
     ("remarks and sections of characters", graphml(ab + data % "<![CDATA[2.5]]><!-- no more -->", key("weight", "edge")), BOTH, "understood: weight (edges)"),
     ("a byte order mark", b"\xef\xbb\xbf" + graphml(ab + plain).encode(), BOTH, None),
     ("UTF-16", graphml(ab + plain).replace("?>", ' encoding="UTF-16"?>', 1).replace(' version="1.0"', ' version="1.0"', 1).encode("utf-16"), BOTH, None),
+    ("a document's own entities", graphml(ab + data % "&w;", key("weight", "edge")).replace("?>", '?><!DOCTYPE graphml [<!ENTITY w "2.5">]>', 1), "&w; is not replaced", None),
+    ("entities of other files", graphml(ab + data % "&w;", key("weight", "edge")).replace("?>", '?><!DOCTYPE graphml [<!ENTITY w SYSTEM "out.json">]>', 1), "&w; is not replaced", None),
+    ("XML's own entities", graphml('<node id="&lt;&amp;&#65;"/>'), BOTH, None),
     ("GEXF by the wrong name", '<gexf><graph defaultedgetype="directed"><nodes><node id="0"/></nodes></graph></gexf>', "the document is gexf", None),
     ("hga's words for parents", graphml('<node id="a"><data key="k">b</data></node><node id="b"/><edge source="a" target="b"/>', key("hga_parent", "node", "string")), [], "understood: hga_parent (nodes)"),
 ]
