@@ -249,10 +249,10 @@ static hga_status take_defaults(graphml *g)
 /* What is inside of a node or an edge besides. */
 static hga_status read_child(graphml *g)
 {
+    if (is_element(g, "data")) return read_data(g);
     if (is_element(g, "graph")) return scan_wrong(&g->k.x, "graphs inside of nodes are not read");
     if (is_element(g, "locator")) return scan_wrong(&g->k.x, "locators, which name other files, are not followed");
-    if (is_element(g, "port")) return import_note_name(&g->k.x, "nodes", "port", 4, 0);
-    return is_element(g, "data") ? read_data(g) : HGA_OK;
+    return is_element(g, "port") ? import_note_name(&g->k.x, "nodes", "port", 4, 0) : HGA_OK;
 }
 
 /* The data of a node or edge, up to its end. */
@@ -306,6 +306,15 @@ static hga_status read_graph_element(graphml *g)
     return read_word(g, "edgedefault", words, 1, &g->undirected);
 }
 
+/* An element of the graph that says nothing of its nodes and edges, as far as anybody knows. */
+static hga_status pass_over(graphml *g)
+{
+    if (xmlTextReaderNodeType(g->reader) != XML_READER_TYPE_ELEMENT) return HGA_OK;
+    if (is_element(g, "data") || is_element(g, "desc")) return HGA_OK;
+    const char *name = (const char *)xmlTextReaderConstLocalName(g->reader);
+    return import_note_name(&g->k.x, "elements", name, (int64_t)strlen(name), 0);
+}
+
 static hga_status read_element(graphml *g)
 {
     int depth = xmlTextReaderDepth(g->reader);
@@ -315,11 +324,11 @@ static hga_status read_element(graphml *g)
     if (depth == 1 && is_element(g, "key")) return read_key(g);
     if (depth == 1 && is_element(g, "graph")) return read_graph_element(g);
     if (depth != 2) return HGA_OK;
+    if (is_element(g, "edge")) return read_edge(g);
+    if (is_element(g, "node")) return read_node(g);
     if (is_element(g, "hyperedge"))
         return scan_wrong(&g->k.x, "hyperedges, which join any number of nodes, are not read");
-    if (is_element(g, "locator")) return read_child(g);
-    if (is_element(g, "node")) return read_node(g);
-    return is_element(g, "edge") ? read_edge(g) : HGA_OK;
+    return is_element(g, "locator") ? read_child(g) : pass_over(g);
 }
 
 static hga_status read_document(graphml *g)

@@ -187,6 +187,7 @@ graphml_files = [
     ("a document's own entities", graphml(ab + data % "&w;", key("weight", "edge")).replace("?>", '?><!DOCTYPE graphml [<!ENTITY w "2.5">]>', 1), "&w; is not replaced", None),
     ("entities of other files", graphml(ab + data % "&w;", key("weight", "edge")).replace("?>", '?><!DOCTYPE graphml [<!ENTITY w SYSTEM "out.json">]>', 1), "&w; is not replaced", None),
     ("XML's own entities", graphml('<node id="&lt;&amp;&#65;"/>'), BOTH, None),
+    ("elements that nobody knows", graphml(ab + "<desc>it</desc><edges>" + plain + "</edges>"), BOTH[:1], "passed over: edges (elements)"),
     ("GEXF by the wrong name", '<gexf><graph defaultedgetype="directed"><nodes><node id="0"/></nodes></graph></gexf>', "the document is gexf", None),
     ("hga's words for parents", graphml('<node id="a"><data key="k">b</data></node><node id="b"/><edge source="a" target="b"/>', key("hga_parent", "node", "string")), [], "understood: hga_parent (nodes)"),
 ]
