@@ -46,16 +46,6 @@ static void fields_read(readers *r, uint32_t fields, hga_id v, int32_t token)
     for (uint32_t set = fields; set; set &= set - 1) grow_to(&r->last[__builtin_ctz(set)][v], token);
 }
 
-/* With which token is what the stage writes at node v whole? */
-static int32_t whole(const readers *r, hga_id v)
-{
-    int32_t token = -1;
-    for (hga_id f = 1; f <= r->p->n_fields; f++)
-        if (r->stage->writes >> f & 1u && program_row(&r->nodes, r->p->field[f].rows, v))
-            grow_to(&token, r->ready->of[f][v]);
-    return token < 0 ? 0 : token;
-}
-
 static hga_status visit(const reach *x, void *context)
 {
     readers *r = context;
@@ -67,7 +57,7 @@ static hga_status visit(const reach *x, void *context)
         hga_id v = x->row_order ? x->row_order[x->row + i] : x->row + i;
         if (!program_row(&r->nodes, r->p->field[r->stage->out].rows, v)) continue;
         if (program_keeps_tokens(r->stage) && v < r->nodes.level_ptr[1]) continue;
-        int32_t own = whole(r, v);
+        int32_t own = r->ready->of[r->stage->out][v];
         grow_to(&token, own);
         fields_read(r, latest_own_fields(r->stage, lone), v, own);
     }
