@@ -114,7 +114,7 @@ double entmax_weigh(const soften_row *r)
     pack(r);
     for (int64_t i = 0; i < r->n; i++) {
         double above = r->score[i] == -INFINITY ? 0 : r->slope[at++] - tau;
-        sum += r->weight[i] = above > 0 ? r->count[i] * entmax_power(above, power) : 0;
+        sum += r->weight[i] = above <= 0 ? 0 : r->count[i] * entmax_power(above, power); /* NaN stays */
         if (r->weight[i] == 0) r->score[i] = -INFINITY;
     }
     for (int64_t i = 0; i < r->n; i++) r->weight[i] /= sum;

@@ -253,8 +253,11 @@ HGA_API hga_status hga_workspace_create(const hga_plan *plan, hga_workspace **ou
 /* Give a workspace back; NULL is accepted. */
 HGA_API void hga_workspace_destroy(hga_workspace *workspace);
 
-/* Run. What is not finite in an operand shows in the rows that see it, and in no others. Inside a caller's parallel
-   region it runs on the calling thread alone. Equal inputs give equal bits at any thread count.
+/* Run. What is not finite in an operand shows in the rows that see it, and in no others: a score that is NaN makes the
+   row NaN, whatever the normaliser. A score of +inf does where weights are shares of a row (softmax, entmax); a sigmoid
+   of it is 1. A score of -inf is an edge that is not there: a row of such scores alone is 0, its log-sum-exp -inf.
+   Inside a caller's parallel region it runs on the calling thread alone. Equal inputs give equal bits at any thread
+   count.
 
    A row's bits depend on its edges, on what it reads, and on the fifteen rows beside it with which it makes a group:
    sixteen rows from a multiple of sixteen on, counted from the first row of its level that the stage writes (relations
