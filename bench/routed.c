@@ -15,7 +15,8 @@ typedef struct routed {
     int32_t *leaf; /* [tokens][heads] */
     hga_plan *plan;
     hga_workspace *workspace;
-    routed_times *times;
+    double *part[ROUTED_PARTS]; /* [room]: of each call so far */
+    int calls, room;
 } routed;
 
 static int64_t planes_of(const routed *r) { return ((int64_t)1 << r->height) - 1; }
@@ -35,6 +36,12 @@ static float projection(const routed *r, hga_id head, int64_t plane, hga_id toke
     double sum = 0;
     for (hga_id i = 0; i < r->dim; i++) sum += (double)w[i] * (double)x[i];
     return (float)sum;
+}
+
+static int by_seconds(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
 }
 
 /* hyperplane `plane` through the middle of the tokens that come to its node */
@@ -86,12 +93,25 @@ static hga_status route(const routed *r)
     return hga_route(&router, r->query, r->tokens, (ptrdiff_t)r->heads * r->dim, r->dim, r->leaf);
 }
 
-/* the time since *since, which moves on */
-static double lap(double *since)
+static hga_status make_room(routed *r)
 {
-    double now = bench_seconds(), seconds = now - *since;
+    int room = 2 * r->room + 8;
+    if (r->calls < r->room) return HGA_OK;
+    for (int i = 0; i < ROUTED_PARTS; i++) {
+        double *more = realloc(r->part[i], (size_t)room * sizeof *more);
+        if (!more) return hga_fail(HGA_ENOMEM, "the times of %d calls", room);
+        r->part[i] = more;
+    }
+    r->room = room;
+    return HGA_OK;
+}
+
+/* The time since *since, which moves on, is a part of the call at hand. */
+static void lap(routed *r, int part, double *since)
+{
+    double now = bench_seconds();
+    r->part[part][r->calls] = now - *since;
     *since = now;
-    return seconds;
 }
 
 static hga_status call(void *context)
@@ -104,16 +124,19 @@ static hga_status call(void *context)
                  .key = {.data = r->key, .rows = rows},
                  .value = {.data = r->value, .rows = rows},
                  .out = {.data = r->out, .rows = rows}};
+    hga_status st = make_room(r);
+    if (st) return st;
     double clock = bench_seconds();
-    hga_status st = route(r);
-    r->times->route += lap(&clock);
-    if (!st) st = build(r, &g, &p);
-    r->times->build += lap(&clock);
-    if (!st) st = hga_plan_update(r->plan, g);
-    r->times->update += lap(&clock);
-    if (!st) st = hga_plan_execute(r->plan, r->workspace, &io);
-    r->times->execute += lap(&clock);
-    r->times->calls++;
+    HGA_TRY(route(r));
+    lap(r, ROUTED_ROUTE, &clock);
+    HGA_TRY(build(r, &g, &p));
+    lap(r, ROUTED_BUILD, &clock);
+    HGA_TRY(hga_plan_update(r->plan, g));
+    lap(r, ROUTED_UPDATE, &clock);
+    HGA_TRY(hga_plan_execute(r->plan, r->workspace, &io));
+    lap(r, ROUTED_EXECUTE, &clock);
+    r->calls++;
+done:
     hga_graph_destroy(g);
     return st;
 }
@@ -149,24 +172,35 @@ static hga_status make_plan(routed *r, const hga_options *options)
     return st;
 }
 
+/* Medians, for which the times are sorted. */
+static void summarise(const routed *r, routed_times *times)
+{
+    for (int i = 0; i < ROUTED_PARTS; i++) {
+        qsort(r->part[i], (size_t)r->calls, sizeof *r->part[i], by_seconds);
+        times->part[i] = bench_quantile(r->part[i], r->calls, 0.5);
+    }
+}
+
 hga_status measure_routed(hga_id tokens, hga_id heads, hga_id dim, hga_id height, const hga_options *options,
                           const bench_rules *rules, bench_measurement *out, routed_times *times)
 {
     bench_rules rules_after = *rules;
-    routed r = {.tokens = tokens, .heads = heads, .dim = dim, .height = height, .times = times};
+    routed r = {.tokens = tokens, .heads = heads, .dim = dim, .height = height};
     hga_status st = HGA_OK;
     *out = (bench_measurement){0};
     HGA_TRY(make_numbers(&r));
     HGA_TRY(make_plan(&r, options));
     HGA_TRY(call(&r)); /* warm-up, whose parts do not count */
-    *times = (routed_times){0};
+    r.calls = 0;
     rules_after.warmup = -1;
     HGA_TRY(bench_repeat(call, &r, &rules_after, hga_plan_threads(r.plan), &out->time));
+    summarise(&r, times);
     out->cost = hga_plan_cost(r.plan);
     out->threads = hga_plan_threads(r.plan);
 done:
     hga_workspace_destroy(r.workspace);
     hga_plan_destroy(r.plan);
+    for (int i = 0; i < ROUTED_PARTS; i++) free(r.part[i]);
     free(r.memory);
     free(r.weights);
     free(r.bias);

@@ -4,13 +4,14 @@
 
 #include "measure.h"
 
-/* Seconds of the parts of one call, summed over `calls`. */
+/* Seconds of the parts of one call, medians over the calls whose time is told beside them: no part takes longer than
+   its call. */
+enum { ROUTED_ROUTE, ROUTED_BUILD, ROUTED_UPDATE, ROUTED_EXECUTE, ROUTED_PARTS };
 typedef struct routed_times {
-    double route, build, update, execute;
-    int calls;
+    double part[ROUTED_PARTS];
 } routed_times;
 
-/* `heads` trees of `height` with balanced leaves, over random tokens; times of one call, median and sums. */
+/* `heads` trees of `height` with balanced leaves, over random tokens; times of one call. */
 hga_status measure_routed(hga_id tokens, hga_id heads, hga_id dim, hga_id height, const hga_options *options,
                           const bench_rules *rules, bench_measurement *out, routed_times *times);
 

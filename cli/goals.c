@@ -1,7 +1,9 @@
 /* goals.c: the table of goals, bench/goals.json, measured. A goal is a figure of a measurement's row, perhaps over the
-   same figure of another measurement; bench/README.md has the members. */
+   same figure of another measurement; bench/README.md has the members. All goals are measured, and then all of them
+   once more: what the machine does for some minutes is seen as a difference. */
 #include "goals.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "goals_page.h"
@@ -9,7 +11,10 @@
 #include "progress.h"
 #include "routed.h"
 
-/* What a goal came to. */
+enum { PASSES = 2 };
+static const double apart = 0.05; /* figures of two passes that differ by more are not to be relied on */
+
+/* What a goal came to in a pass. */
 typedef struct finding {
     double reached; /* NaN: `note` says why */
     double goal;
@@ -59,7 +64,7 @@ static bench_place place_of(const goals_run *r, const json_t *goal)
     if (precision) p.options.precision = strcmp(precision, "bf16") == 0 ? HGA_PRECISION_BF16 : HGA_PRECISION_F32;
     p.relative = is_set(goal, "rel_key"), p.gradient = is_set(goal, "gradient"),
     p.by_memory = is_set(goal, "by_memory");
-    p.peers = is_set(goal, "peers") && p.options.precision == HGA_PRECISION_F32 ? ~0u : 0;
+    p.peers = !r->pass && is_set(goal, "peers") && p.options.precision == HGA_PRECISION_F32 ? ~0u : 0;
     return p;
 }
 
@@ -87,12 +92,12 @@ static int same_way(const json_t *row, const bench_place *p)
            (!p->by_memory || p->dry_run || json_is_number(json_object_get(row, "peak_gbytes")));
 }
 
-/* The row of a measurement that was made before; two goals that want the same share it. */
+/* The row of a measurement that was made before in this pass; two goals that want the same share it. */
 static json_t *find(const goals_run *r, const bench_place *p, const char *variant)
 {
     size_t i;
     json_t *row;
-    json_array_foreach(r->rows, i, row)
+    json_array_foreach(r->pass_rows, i, row)
     {
         if (is_variant(row, variant) && same_sizes(row, p) && same_way(row, p)) return row;
     }
@@ -105,7 +110,7 @@ static const json_t *best_peer(const goals_run *r, const bench_place *p, const c
     const json_t *best = NULL;
     size_t i;
     json_t *row;
-    json_array_foreach(r->rows, i, row)
+    json_array_foreach(r->pass_rows, i, row)
     {
         int beside =
             strncmp(text_of(row, "variant"), "peer:", 5) == 0 && strcmp(text_of(row, "parameters"), variant) == 0;
@@ -123,7 +128,7 @@ static int measure_backward(goals_run *r, const bench_place *p, finding *f, json
     if (status == CLI_GOOD) {
         f->busy = fmin(f->busy, number_of(json_array_get(both, 0), "cpu_over_wall"));
         *row = json_array_get(both, 1);
-        json_array_append(r->rows, *row);
+        json_array_append(r->pass_rows, *row);
     }
     json_decref(both);
     return status;
@@ -133,14 +138,15 @@ static int measure_backward(goals_run *r, const bench_place *p, finding *f, json
 static int measure_trees(goals_run *r, const bench_place *p, hga_id height, json_t **row)
 {
     bench_measurement m = {.time.seconds = NAN, .time.busy = NAN};
-    routed_times t = {.execute = NAN};
+    routed_times t = {.part = {[ROUTED_EXECUTE] = NAN}};
     hga_status st =
         p->dry_run ? HGA_OK
                    : measure_routed(p->tokens, p->shape.n_heads, p->shape.dim, height, &p->options, &p->rules, &m, &t);
     if (st) return complain_of(st, CLI_OUTSIDE, "treeformer");
     *row = json_pack("{s:o, s:o, s:f, s:f, s:o, s:I}", "seconds", json_number(m.time.seconds), "cpu_over_wall",
-                     json_number(m.time.busy), "build_seconds", t.build, "update_seconds", t.update, "execute_seconds",
-                     json_number(t.execute), "bytes", (json_int_t)p->tokens * p->shape.n_heads * p->shape.dim * 16);
+                     json_number(m.time.busy), "build_seconds", t.part[ROUTED_BUILD], "update_seconds",
+                     t.part[ROUTED_UPDATE], "execute_seconds", json_number(t.part[ROUTED_EXECUTE]), "bytes",
+                     (json_int_t)p->tokens * p->shape.n_heads * p->shape.dim * 16);
     return json_array_append_new(r->hidden, *row) == 0 ? CLI_GOOD : complain(CLI_OUTSIDE, "out of memory");
 }
 
@@ -158,7 +164,7 @@ static int measure(goals_run *r, const json_t *goal, finding *f, json_t **row)
     else if (p.gradient)
         TRY(measure_backward(r, &p, f, row));
     else if (!(*row = find(r, &p, words))) {
-        TRY(bench_run(&p, r->rows, &r->failed));
+        TRY(bench_run(&p, r->pass_rows, &r->failed));
         *row = find(r, &p, words);
     }
     f->bytes = (int64_t)fmax((double)f->bytes, number_of(*row, "bytes"));
@@ -280,50 +286,113 @@ static json_t *peer_part(const json_t *goal, const finding *f)
                      "peer_value", json_number(value));
 }
 
-static json_t *goal_row(const goals_run *r, const json_t *goal, const finding *f)
+static int is_better(const json_t *goal, double a, double b) { return is_at_least(goal) ? a > b : a < b; }
+
+/* Both passes as one: the better figure that there is, what disturbed either, and the peer's of the first. */
+static finding best_of(const json_t *goal, const finding f[PASSES])
 {
-    /* goals are for their own lengths; a ratio of disturbed times says nothing */
-    int at_least = is_at_least(goal);
-    int done = isfinite(f->reached) && !r->place.dry_run, disturbed = f->beyond || (done && f->busy < BENCH_TRUSTED),
-        refused = is_set(goal, "scaling") && f->busy < BENCH_TRUSTED_SCALING,
-        judged = done && !r->most_tokens && !refused;
-    int met = at_least ? f->reached >= f->goal : f->reached <= f->goal;
-    json_t *row = json_pack("{s:O, s:f, s:b, s:O, s:o, s:o, s:s?, s:s?, s:I}", "case", json_object_get(goal, "case"),
-                            "goal", f->goal, "at_least", at_least, "unit", json_object_get(goal, "unit"), "reached",
-                            json_number(done ? f->reached : NAN), "met", judged ? json_boolean(met) : json_null(),
-                            "note", done && refused ? "no verdict below 0.95 of the processor" : f->note, "benchmark",
-                            f->benchmark, "bytes", (json_int_t)f->bytes);
-    row = json_joined(row, peer_part(goal, f));
-    return json_joined(row, json_pack("{s:o, s:b, s:s}", "cpu_over_wall", json_number(done ? f->busy : NAN),
-                                      "disturbed", disturbed, "mark", disturbed ? "!" : ""));
+    finding best = f[isnan(f[0].reached) || is_better(goal, f[1].reached, f[0].reached)];
+    best.peer = f[0].peer, best.busy = fmin(f[0].busy, f[1].busy), best.beyond = f[0].beyond || f[1].beyond;
+    return best;
 }
 
-static int run_goal(goals_run *r, json_t *goal)
+static int are_apart(const finding f[PASSES])
 {
-    finding f = {.goal = json_number_value(bound_of(goal)), .note = text_of(goal, "note")};
-    f.reached = f.busy = NAN;
-    int status = reach(r, goal, &f);
-    if (status) return status;
-    return json_array_append_new(r->goals, goal_row(r, goal, &f)) == 0 ? CLI_GOOD
-                                                                       : complain(CLI_OUTSIDE, "out of memory");
+    double a = f[0].reached, b = f[1].reached;
+    return fabs(a - b) > apart * fmax(fabs(a), fabs(b));
+}
+
+static int is_met(const json_t *goal, const finding *f) { return !is_better(goal, f->goal, f->reached); }
+
+/* Why a figure is not judged, NULL: it is. */
+static const char *refusal_of(const json_t *goal, const finding f[PASSES])
+{
+    if (is_set(goal, "scaling") && fmin(f[0].busy, f[1].busy) < BENCH_TRUSTED_SCALING)
+        return "no verdict below 0.95 of the processor";
+    return are_apart(f) && is_met(goal, &f[0]) != is_met(goal, &f[1]) ? "no verdict: met in one of two passes" : NULL;
+}
+
+static json_t *trust_part(const finding f[PASSES], const finding *best, int done)
+{
+    int disturbed = best->beyond || (done && best->busy < BENCH_TRUSTED), differs = done && are_apart(f);
+    return json_pack("{s:o, s:b, s:b, s:s, s:[o, o]}", "cpu_over_wall", json_number(done ? best->busy : NAN),
+                     "disturbed", disturbed, "differs", differs, "mark", disturbed || differs ? "!" : "",
+                     "reached_in_passes", json_number(done ? f[0].reached : NAN),
+                     json_number(done ? f[1].reached : NAN));
+}
+
+static json_t *goal_row(const goals_run *r, const json_t *goal, const finding f[PASSES])
+{
+    /* goals are for their own lengths; a ratio of disturbed times says nothing */
+    finding best = best_of(goal, f);
+    int done = isfinite(best.reached) && !r->place.dry_run;
+    const char *refusal = done ? refusal_of(goal, f) : NULL;
+    json_t *met = done && !r->most_tokens && !refusal ? json_boolean(is_met(goal, &best)) : json_null();
+    json_t *row =
+        json_pack("{s:O, s:f, s:b, s:O, s:o, s:o, s:s?, s:s?, s:I}", "case", json_object_get(goal, "case"), "goal",
+                  best.goal, "at_least", is_at_least(goal), "unit", json_object_get(goal, "unit"), "reached",
+                  json_number(done ? best.reached : NAN), "met", met, "note", refusal ? refusal : best.note,
+                  "benchmark", best.benchmark, "bytes", (json_int_t)best.bytes);
+    return json_joined(json_joined(row, peer_part(goal, &best)), trust_part(f, &best, done));
+}
+
+/* ---- passes ---- */
+
+static int is_asked(const goals_run *r, const json_t *goal)
+{
+    return !r->only || strstr(text_of(goal, "case"), r->only);
+}
+
+/* f[i] is what goal i came to. */
+static int run_pass(goals_run *r, json_t *table, progress *bar, finding *f)
+{
+    json_t *goal;
+    size_t i, n = json_array_size(table);
+    int status = CLI_GOOD;
+    r->pass_rows = json_array();
+    json_array_foreach(table, i, goal)
+    {
+        progress_show(((double)r->pass + (double)i / (double)n) / PASSES, bar);
+        f[i] = (finding){.goal = json_number_value(bound_of(goal)), .note = text_of(goal, "note")};
+        f[i].reached = f[i].busy = NAN;
+        if (is_asked(r, goal)) TRY(reach(r, goal, &f[i]));
+    }
+    if (json_array_extend(r->rows, r->pass_rows) != 0) TRY(complain(CLI_OUTSIDE, "out of memory"));
+done:
+    json_decref(r->pass_rows), r->pass_rows = NULL; /* r->rows has them */
+    return status;
+}
+
+static int tell_goals(goals_run *r, const json_t *table, const finding *f)
+{
+    size_t i, n = json_array_size(table);
+    json_t *goal;
+    json_array_foreach(table, i, goal)
+    {
+        finding both[PASSES] = {f[i], f[r->place.dry_run ? i : n + i]};
+        if (is_asked(r, goal) && json_array_append_new(r->goals, goal_row(r, goal, both)) != 0)
+            return complain(CLI_OUTSIDE, "out of memory");
+    }
+    return json_array_size(r->goals) ? CLI_GOOD : complain(CLI_USAGE, "--case: no case has '%s' in its name", r->only);
 }
 
 int goals_measure(goals_run *r)
 {
-    json_t *table = NULL, *goal;
-    size_t i;
+    json_t *table = NULL;
+    finding *f = NULL;
     int status = CLI_GOOD;
     progress bar = progress_start("goals");
     r->hidden = json_array();
     TRY(json_file_parse("goals.json", goals_page, strlen(goals_page), 0, &table));
-    json_array_foreach(table, i, goal)
-    {
-        progress_show((double)i / (double)json_array_size(table), &bar);
-        if (!r->only || strstr(text_of(goal, "case"), r->only)) TRY(run_goal(r, goal));
-    }
-    if (json_array_size(r->goals) == 0) TRY(complain(CLI_USAGE, "--case: no case has '%s' in its name", r->only));
+    size_t n = json_array_size(table);
+    f = malloc(PASSES * n * sizeof *f);
+    if (!f) TRY(complain(CLI_OUTSIDE, "out of memory"));
+    for (r->pass = 0; r->pass < (r->place.dry_run ? 1 : PASSES); r->pass++)
+        TRY(run_pass(r, table, &bar, f + (size_t)r->pass * n));
+    TRY(tell_goals(r, table, f));
 done:
     progress_end(&bar);
+    free(f);
     json_decref(table), json_decref(r->hidden);
     return status;
 }

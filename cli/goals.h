@@ -13,9 +13,12 @@ typedef struct goals_run {
     hga_id most_tokens; /* lengths are cut to it; 0: as the goals say */
     const char *only;   /* cases whose name has it; NULL: all */
     json_t *rows;       /* every measurement, peers included, in the schema of bench_report.h */
-    json_t *goals;      /* a row each: case, goal, at_least, unit, reached, met, peer, peer_value, note, benchmark */
-    json_t *hidden;     /* measurements that no table shows, while it runs */
-    int failed;         /* peers whose results were wrong */
+    /* a row each: case, goal, at_least, unit, reached, reached_in_passes, differs, met, peer, peer_value, note, .. */
+    json_t *goals;
+    /* while it runs: the pass, its measurements, and those that no table shows */
+    int pass;
+    json_t *pass_rows, *hidden;
+    int failed; /* peers whose results were wrong */
 } goals_run;
 
 /* Measure all cases and fill both arrays. A name that no case has is CLI_USAGE. */

@@ -6,20 +6,30 @@ static json_t *figure(double value, const char *unit)
     return isfinite(value) ? json_sprintf("%.3g %s", value, unit) : json_string("-");
 }
 
+/* The note, behind what the two passes came to where these differ. */
+static json_t *said_of(const json_t *row)
+{
+    const char *note = text_of(row, "note");
+    const json_t *x = json_object_get(row, "reached_in_passes");
+    if (!json_is_true(json_object_get(row, "differs"))) return json_string(note ? note : "");
+    return json_sprintf("%.3g, then %.3g%s%s", json_number_value(json_array_get(x, 0)),
+                        json_number_value(json_array_get(x, 1)), note ? "; " : "", note ? note : "");
+}
+
 /* numbers with their units, as the table shows them */
 static json_t *printed(const json_t *row)
 {
-    const char *unit = text_of(row, "unit"), *peer = text_of(row, "peer"), *note = text_of(row, "note");
+    const char *unit = text_of(row, "unit"), *peer = text_of(row, "peer");
     double wanted = number_of(row, "goal");
     json_t *other = peer ? json_sprintf("%s %.3g", peer, number_of(row, "peer_value")) : json_string("-");
     json_t *met = json_object_get(row, "met");
     json_t *aim =
         json_sprintf("%s %.3g %s", json_is_true(json_object_get(row, "at_least")) ? ">=" : "<=", wanted, unit);
-    return json_pack("{s:O, s:o, s:o, s:o, s:O, s:o, s:O, s:O, s:O, s:O}", "case", json_object_get(row, "case"), "goal",
-                     aim, "reached", figure(number_of(row, "reached"), unit), "peer", other, "met", met, "note",
-                     json_string(note ? note : ""), "bytes", json_object_get(row, "bytes"), "cpu_over_wall",
+    return json_pack("{s:O, s:o, s:o, s:o, s:O, s:o, s:O, s:O, s:O, s:O, s:O}", "case", json_object_get(row, "case"),
+                     "goal", aim, "reached", figure(number_of(row, "reached"), unit), "peer", other, "met", met, "note",
+                     said_of(row), "bytes", json_object_get(row, "bytes"), "cpu_over_wall",
                      json_object_get(row, "cpu_over_wall"), "disturbed", json_object_get(row, "disturbed"), "mark",
-                     json_object_get(row, "mark"));
+                     json_object_get(row, "mark"), "differs", json_object_get(row, "differs"));
 }
 
 const column goals_columns[] = {

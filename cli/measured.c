@@ -44,28 +44,33 @@ double measured_expected(const bench_rules *rules, double once)
     return warmup + (timed > rules->min_time ? timed : rules->min_time);
 }
 
-static size_t count_of(const json_t *rows, const char *key)
+/* Of how many rows this is true. */
+static size_t count_of(const json_t *rows, const char *member)
 {
     size_t i, n = 0;
     json_t *row;
-    json_array_foreach(rows, i, row) n += json_is_true(json_object_get(row, key));
+    json_array_foreach(rows, i, row) n += json_is_true(json_object_get(row, member));
     return n;
 }
 
 void measured_explain(FILE *file, const json_t *rows)
 {
-    size_t disturbed = count_of(rows, "disturbed"), beyond = count_of(rows, "limit_disturbed");
+    size_t n = json_array_size(rows), disturbed = count_of(rows, "disturbed"), differ = count_of(rows, "differs"),
+           beyond = count_of(rows, "limit_disturbed");
     if (beyond)
         fprintf(
             file,
             "! %zu of %zu rows did more than the machine was found to allow: the limit was disturbed, and they have "
             "no share of it\n",
-            beyond, json_array_size(rows));
+            beyond, n);
     if (disturbed)
         fprintf(
             file,
             "! %zu of %zu rows had less than %.0f %% of their threads' processor time: the machine did other work\n",
-            disturbed, json_array_size(rows), 100 * BENCH_TRUSTED);
+            disturbed, n, 100 * BENCH_TRUSTED);
+    if (differ)
+        fprintf(file, "! %zu of %zu rows came out a twentieth apart or more in two passes: measure them again\n",
+                differ, n);
 }
 
 json_t *json_joined(json_t *row, json_t *more)
