@@ -186,9 +186,43 @@ static void a_rank_that_is_late_changes_nothing(void **state)
     }
 }
 
+/* Nodes whose values come from nodes below another rank's: the first stage goes up three levels, and each waits for
+   rows of the other rank. Rows of all levels in one message would wait for each other. */
+static void levels_of_the_first_stage_wait_for_each_other(void **state)
+{
+    (void)state;
+    static const hga_id first[] = {0, 8, 12, 14, 16}, n[] = {8, 4, 2, 2},
+                        below[] = {0, 2, 4, 6, /* level 2: */ 11, 8, /* level 3: */ 13, 12};
+    hga_id along, down, level, cuts[] = {0, 4, 8};
+    hga_builder *b = tokens_alone(8);
+    problem p = {.name = "a stage whose levels wait", .shape = narrow};
+    for (int l = 1; l < 4; l++) {
+        assert_ok(hga_builder_add_level(b, n[l], &level));
+        assert_ok(hga_builder_set_families(b, level, first[l - 1], n[l - 1], n[l - 1] / n[l]));
+    }
+    assert_ok(hga_builder_add_relation(b, "along", &along));
+    assert_ok(hga_builder_add_relation(b, "down", &down));
+    for (hga_id v = 8; v < 16; v++) assert_ok(hga_builder_add_edge(b, along, below[v - 8], v, 0, 1));
+    for (hga_id v = 0; v < 8; v++)
+        for (hga_id root = 14; root < 16; root++) assert_ok(hga_builder_add_edge(b, down, root, v, 0, 1));
+    p.graph = finished(b);
+    hga_program_init(&p.program);
+    hga_id value = field(&p.program, "v", HGA_WIDTH_VALUE, HGA_IO_VALUE, HGA_ROWS_KEYS, HGA_ROWS_NODES);
+    hga_id sum = field(&p.program, "sum", HGA_WIDTH_OUT, HGA_IO_OUT, HGA_ROWS_QUERIES, HGA_ROWS_QUERIES);
+    assert_ok(hga_program_coarsen_along(&p.program, along, value));
+    assert_ok(hga_program_weighted_sum(&p.program, down, value, sum));
+    problem_fill(&p, 1);
+    p.io.type_scale = (const float[]){0.5f}, p.io.n_type_scale = 1;
+    hga_options o = {.threads = 1};
+    tensors want = run_whole(&p, &o, PACKED);
+    hold(&p, "levels", &o, PACKED, cuts, 2, &strict, &want);
+    close_tensors(&want), problem_clear(&p);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(levels_of_the_first_stage_wait_for_each_other),
         cmocka_unit_test(every_variant_has_the_bits_of_one_process),
         cmocka_unit_test(options_and_layouts_change_nothing),
         cmocka_unit_test(every_scoring_in_bfloat16_has_the_bits_of_one_process),

@@ -269,6 +269,32 @@ static void ranks_that_are_called_for_different_things_are_told(void **state)
     }
 }
 
+/* Ranks whose seeds or layers differ draw different edges, where any are dropped; where none are, they are nothing to
+   anybody. */
+static void seeds_and_layers_count_where_edges_are_dropped(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 4; i++) {
+        int drops = i / 2, layers = i % 2;
+        problem p, own[3];
+        hga_exchange xs[3];
+        rank_run runs[3];
+        hga_id cuts[4];
+        open_three(&p, xs, runs, cuts);
+        for (int r = 0; r < 3; r++) {
+            own[r] = p, runs[r].p = &own[r], runs[r].options.dropout = drops ? 0.25f : 0;
+            if (layers)
+                own[r].io.layer = (uint32_t)r;
+            else
+                own[r].io.seed = (uint64_t)r;
+        }
+        run_ranks(runs, 3);
+        expect_all(runs, drops ? HGA_EINVAL : HGA_OK);
+        if (drops) assert_non_null(strstr(runs[1].said, "different seeds, layers, scales or modifiers"));
+        close_three(&p, xs, runs);
+    }
+}
+
 /* ---- what is refused ---- */
 
 static hga_status plan_alone(const problem *p, hga_options o, const hga_ranks *ranks)
@@ -367,6 +393,7 @@ int main(void)
         cmocka_unit_test(a_plan_that_is_updated_is_the_new_graphs),
         cmocka_unit_test(ranks_that_mean_different_things_are_told),
         cmocka_unit_test(ranks_that_are_called_for_different_things_are_told),
+        cmocka_unit_test(seeds_and_layers_count_where_edges_are_dropped),
         cmocka_unit_test(what_ranks_cannot_do_is_named),
         cmocka_unit_test(calls_of_rows_and_decoders_are_refused),
     };

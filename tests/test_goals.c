@@ -179,9 +179,9 @@ WRAP(int, bench_variant_build, const bench_variant *v, hga_id tokens, bench_case
     return __real_bench_variant_build(v, tokens, out);
 }
 
-/* Parts of a routed call: of a figure of parts the part at hand is all of it, of one of the call routing is the rest. */
-WRAP(hga_status, hga_route, const hga_router *r, const float *x, hga_pos n, ptrdiff_t row, ptrdiff_t head,
-     int32_t *leaf)
+/* Parts of a routed call: of a figure of parts the part at hand is all of it; of one of the call routing is the rest,
+   which execution leaves. */
+WRAP(hga_status, hga_route, const hga_router *r, const float *x, hga_id n, ptrdiff_t row, ptrdiff_t head, int32_t *leaf)
 {
     world.now += has("key") ? 0 : (figure() - 1) * routed_seconds;
     return __real_hga_route(r, x, n, row, head, leaf);

@@ -51,18 +51,16 @@ static hga_status find_rows(hga_plan *plan, accesses *a, const live_ranges *l, c
     return st;
 }
 
+/* The first stage that touches a host gives one field's place, which no stage touches later (storage_may_host): a row
+   has one guest, and a guest one host. */
 hga_status rank_guests_find(hga_plan *plan, accesses *a, const live_ranges *l, const entry *step)
 {
     hga_status st = HGA_OK;
-    for (hga_id host = 1; host <= plan->program.n_fields; host++) {
-        int taken = 0; /* a row has one guest */
-        for (hga_id f = 1; f <= plan->program.n_fields && !taken && !st; f++) {
+    for (hga_id host = 1; host <= plan->program.n_fields; host++)
+        for (hga_id f = 1; f <= plan->program.n_fields && !st; f++) {
             uint64_t both = UINT64_C(1) << f | UINT64_C(1) << host;
             if (f == host || (a->recycled & both) != both || !storage_may_host(plan, f, host)) continue;
-            if (plan->storage[f].guests.n) continue;
             st = find_rows(plan, a, l, step, f, host);
-            taken = plan->storage[f].guests.n > 0;
         }
-    }
     return st;
 }
