@@ -115,9 +115,44 @@ static void an_output_that_a_later_token_reads_is_refused(void **state)
     problem_clear(&p);
 }
 
+static void what_changes_nothing_is_no_mistake(void **state)
+{
+    (void)state;
+    problem p;
+    session s;
+    hga_cache *c;
+    variant_build(variant_named("window_causal"), 20, 1, &narrow, &p);
+    session_open(&s, &p, &(hga_decode_options){.plan = {.threads = 1}}, 0);
+    assert_ok(hga_cache_create(s.pages, &c));
+    append_tokens(&s, "some", c, 7, 0);
+    assert_ok(hga_cache_cut(c, 7));
+    assert_ok(hga_decoder_append(s.decoder, s.workspace, NULL, 0));
+    assert_status(HGA_EINVAL, hga_decoder_append(s.decoder, s.workspace, NULL, -1));
+    assert_status(HGA_EINVAL, hga_cache_cut(c, 8));
+    assert_int_equal(hga_cache_tokens(c), 7);
+    hga_cache_destroy(c), session_close(&s), problem_clear(&p);
+}
+
+static void tokens_beyond_the_last_have_no_rows(void **state)
+{
+    (void)state;
+    problem p;
+    hga_decoder *d;
+    variant_build(variant_named("window_causal"), 20, 1, &narrow, &p);
+    assert_ok(hga_decoder_create(p.graph, &p.program, &p.shape, NULL, &d));
+    assert_int_equal(hga_decoder_rows(d, 18, 2, NULL, 0), 2);
+    assert_int_equal(hga_decoder_rows(d, 20, 0, NULL, 0), 0);
+    assert_int_equal(hga_decoder_rows(d, 19, 2, NULL, 0), -1);
+    assert_int_equal(hga_decoder_rows(d, 20, 1, NULL, 0), -1);
+    assert_int_equal(hga_decoder_rows(d, -1, 1, NULL, 0), -1);
+    hga_decoder_destroy(d), problem_clear(&p);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(caches_hold_what_rows_to_come_read),
-                                       cmocka_unit_test(an_output_that_a_later_token_reads_is_refused)};
+                                       cmocka_unit_test(an_output_that_a_later_token_reads_is_refused),
+                                       cmocka_unit_test(what_changes_nothing_is_no_mistake),
+                                       cmocka_unit_test(tokens_beyond_the_last_have_no_rows)};
     return cmocka_run_group_tests_name("cache_rows", tests, NULL, NULL);
 }
