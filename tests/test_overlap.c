@@ -68,7 +68,7 @@ static void one_piece_meets_whatever_begins_or_ends_in_it(void **state)
         uint8_t marks[2][MEMORY] = {{0}};
         int twice = 0, common = 0;
         given_array a = random_array(&rng, memory_of_all),
-                    b = array_of_block("a", memory_of_all + MIDDLE + random_below(&rng, 200) - 100,
+                    b = array_of_block("a", "", memory_of_all + MIDDLE + random_below(&rng, 200) - 100,
                                        1 + random_below(&rng, 40));
         mark(&a, memory_of_all, marks[0], &twice), mark(&b, memory_of_all, marks[1], &twice);
         for (int i = 0; i < MEMORY; i++) common |= marks[0][i] && marks[1][i];
@@ -207,7 +207,7 @@ static void gradients_apart_from_inputs_and_each_other(void **state)
         {&s.grad.d_lse.data, "key would be written over the gradient of the log-sum-exp"},
         {&s.grad.d_query.data, "query and the gradient of field key share memory"},
         {&s.grad.d_rel_bias, "key and the gradient of rel_bias share memory"},
-        {&s.grad.d_scale, "key and the gradient of the scale share memory"},
+        {&s.grad.d_scale, "key and the gradient of scale share memory"},
         {(void *)(uintptr_t)&a.io.rel_key, "key would be written over rel_key"},
         {&a.io.tape, "key would be written over the tape"},
     };

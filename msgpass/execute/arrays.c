@@ -1,8 +1,8 @@
 /* arrays.c: what a call writes must lie apart from what it reads: rows would be read after others were written there,
    and threads go through both at once. */
 #include "bindings.h"
+#include "call_tables.h"
 #include "execute.h"
-#include "modifiers.h"
 
 /* ---- of one call ---- */
 
@@ -13,7 +13,7 @@ static void add_array(call_arrays *c, const given_array *a, int written)
 
 static void add_block(call_arrays *c, const char *what, const void *data, int64_t n, size_t size, int written)
 {
-    given_array a = array_of_block(what, data, n * (int64_t)size);
+    given_array a = array_of_block(what, "", data, n * (int64_t)size);
     add_array(c, &a, written);
 }
 
@@ -48,15 +48,9 @@ static hga_status add_field(const hga_plan *plan, const hga_io *io, hga_workspac
 
 static void add_tables(const hga_plan *plan, const hga_io *io, call_arrays *c)
 {
-    const hga_shape *s = &plan->shape;
-    add_block(c, "rel_key", io->rel_key, (int64_t)io->n_rel_key * s->dim, sizeof(float), 0);
-    add_block(c, "rel_bias", io->rel_bias, (int64_t)io->n_rel_bias * s->n_heads, sizeof(float), 0);
-    add_block(c, "edge_bias", io->edge_bias, io->n_edge_bias * io->edge_bias_heads, sizeof(float), 0);
-    add_block(c, "node_pos", io->node_pos, (int64_t)plan->nodes.n * s->pos_dim, sizeof(float), 0);
-    add_block(c, "type_scale", io->type_scale, io->n_type_scale, sizeof(float), 0);
-    add_block(c, "sink", modifiers_of(io).sink, s->n_heads, sizeof(float), 0);
-    add_block(c, "slopes", modifiers_of(io).slopes, s->n_heads, sizeof(float), 0);
-    add_block(c, "additive", modifiers_of(io).additive, (int64_t)s->n_heads * s->dim, sizeof(float), 0);
+    for (call_table t = 0; t < N_TABLES; t++)
+        add_block(c, call_table_name(t), call_table_given(t, io),
+                  call_table_entries(t, &plan->shape, plan->nodes.n, io), sizeof(float), 0);
 }
 
 hga_status arrays_find(const hga_plan *plan, const hga_io *io, hga_workspace *workspace)

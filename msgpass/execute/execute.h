@@ -19,6 +19,7 @@
 #ifndef EXECUTE_H
 #define EXECUTE_H
 
+#include "call_tables.h"
 #include "edges.h"
 #include "overlap.h"
 #include "slices.h"
@@ -202,7 +203,7 @@ typedef struct widened {
 } widened;
 
 /* What a call writes and what it reads, of the caller's. */
-enum { MOST_ARRAYS = 5 + HGA_MAX_USER_TENSORS + 9 };
+enum { MOST_ARRAYS = 6 + HGA_MAX_USER_TENSORS + N_TABLES };
 typedef struct call_arrays {
     call_array array[MOST_ARRAYS];
     int n;

@@ -60,20 +60,10 @@ static meaning meaning_of(const worker *w)
 {
     const hga_plan *plan = w->plan;
     hga_id biased = w->io->edge_bias ? plan->bias_stage : -1;
-    return (meaning){.program = &plan->program,
-                     .nodes = plan->nodes,
-                     .shape = plan->shape,
-                     .io = w->io,
-                     .soften = meaning_softening(&plan->program),
-                     .bias = (double)modifiers_of(w->io).normaliser_bias,
-                     .softcap = (double)modifiers_softcap(&plan->program, w->io),
-                     .additive = modifiers_of(w->io).additive,
-                     .slopes = modifiers_of(w->io).slopes,
-                     .position = plan->position,
-                     .scale = (double)w->workspace->scale,
-                     .dropout = plan->options.dropout,
-                     .biased = biased,
-                     .first_edge = biased >= 0 ? plan->stage[biased].row_ptr : NULL};
+    meaning m = meaning_of_call(&plan->program, plan->nodes, &plan->shape, w->io);
+    m.position = plan->position, m.dropout = plan->options.dropout;
+    m.biased = biased, m.first_edge = biased >= 0 ? plan->stage[biased].row_ptr : NULL;
+    return m;
 }
 
 /* ---- functions of the caller's own ---- */

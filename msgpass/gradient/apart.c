@@ -1,9 +1,8 @@
 /* apart.c: gradients are written where nothing is read that they come from, nor another written. */
 #include "gradient.h"
-#include "modifiers.h"
 #include "overlap.h"
 
-enum { MOST_READ = 5 + HGA_MAX_USER_TENSORS + 11, MOST_WANTED = 3 + HGA_MAX_USER_TENSORS + 10 };
+enum { MOST_READ = 6 + HGA_MAX_USER_TENSORS + N_TABLES, MOST_WANTED = 3 + HGA_MAX_USER_TENSORS + N_TABLES };
 
 /* What a call reads and what it writes. */
 typedef struct call_arrays {
@@ -53,33 +52,16 @@ static hga_status add_others(const gradient_call *c, call_arrays *all)
 {
     const hga_io *io = c->io;
     const hga_grad_io *g = c->grad;
-    const hga_shape *s = &c->plan->shape;
-    const struct {
-        const char *given, *wanted;
-        const float *from;
-        float *to;
-        int64_t n;
-    } tables[] = {
-        {"rel_key", "the gradient of rel_key", io->rel_key, g->d_rel_key, (int64_t)io->n_rel_key * s->dim},
-        {"rel_bias", "the gradient of rel_bias", io->rel_bias, g->d_rel_bias, (int64_t)io->n_rel_bias * s->n_heads},
-        {"edge_bias", "the gradient of edge_bias", io->edge_bias, g->d_edge_bias,
-         io->n_edge_bias * io->edge_bias_heads},
-        {"node_pos", "the gradient of node_pos", io->node_pos, g->d_node_pos, (int64_t)c->plan->nodes.n * s->pos_dim},
-        {"type_scale", "the gradient of type_scale", io->type_scale, g->d_type_scale, io->n_type_scale},
-        {"", "the gradient of log masses", NULL, g->d_log_mass, c->plan->nodes.n},
-        {"", "the gradient of the scale", NULL, g->d_scale, 1},
-        {"sink", "the gradient of sink", modifiers_of(io).sink, g->d_sink, s->n_heads},
-        {"slopes", "the gradient of slopes", modifiers_of(io).slopes, g->d_slopes, s->n_heads},
-        {"additive", "the gradient of additive", modifiers_of(io).additive, g->d_additive,
-         (int64_t)s->n_heads * s->dim}};
-    for (size_t i = 0; i < sizeof tables / sizeof *tables; i++) {
-        int64_t bytes = tables[i].n * (int64_t)sizeof(float);
-        all->wanted[all->n_wanted++] = array_of_block(tables[i].wanted, tables[i].to, bytes);
-        if (tables[i].from) all->read[all->n_read++] = array_of_block(tables[i].given, tables[i].from, bytes);
+    for (call_table t = 0; t < N_TABLES; t++) {
+        int64_t bytes = call_table_entries(t, &c->plan->shape, c->plan->nodes.n, io) * (int64_t)sizeof(float);
+        const float *given = call_table_given(t, io);
+        all->wanted[all->n_wanted++] =
+            array_of_block("the gradient of", call_table_name(t), call_table_wanted(t, g), bytes);
+        if (given) all->read[all->n_read++] = array_of_block(call_table_name(t), "", given, bytes);
     }
     hga_id n = field_given(c->plan, program_bound(&c->plan->program, HGA_IO_OUT));
-    all->read[all->n_read++] = array_of_block("the tape", io->tape, hga_plan_tape_bytes(c->plan));
-    return array_of_tensor("the gradient of the log-sum-exp", "", &g->d_lse, 0, n, s->n_heads, 1,
+    all->read[all->n_read++] = array_of_block("the tape", "", io->tape, hga_plan_tape_bytes(c->plan));
+    return array_of_tensor("the gradient of the log-sum-exp", "", &g->d_lse, 0, n, c->plan->shape.n_heads, 1,
                            &all->read[all->n_read++]);
 }
 

@@ -75,20 +75,10 @@ static hga_status check_unbound(const gradient_call *c)
 /* A wanted gradient of a table needs the table. */
 static hga_status check_tables(const gradient_call *c)
 {
-    const hga_io *io = c->io;
-    const hga_grad_io *g = c->grad;
-    const struct {
-        const char *name;
-        const void *wanted, *given;
-    } tables[] = {
-        {"rel_key", g->d_rel_key, io->rel_key},           {"rel_bias", g->d_rel_bias, io->rel_bias},
-        {"edge_bias", g->d_edge_bias, io->edge_bias},     {"node_pos", g->d_node_pos, io->node_pos},
-        {"type_scale", g->d_type_scale, io->type_scale},  {"sink", g->d_sink, modifiers_of(io).sink},
-        {"slopes", g->d_slopes, modifiers_of(io).slopes}, {"additive", g->d_additive, modifiers_of(io).additive}};
-    for (size_t i = 0; i < sizeof tables / sizeof tables[0]; i++)
-        if (tables[i].wanted && !tables[i].given)
-            return hga_fail(HGA_EINVAL, "the gradient of %s is wanted, but there is no %s", tables[i].name,
-                            tables[i].name);
+    for (call_table t = 0; t < N_TABLES; t++)
+        if (call_table_is_given(t) && call_table_wanted(t, c->grad) && !call_table_given(t, c->io))
+            return hga_fail(HGA_EINVAL, "the gradient of %s is wanted, but there is no %s", call_table_name(t),
+                            call_table_name(t));
     return HGA_OK;
 }
 

@@ -40,7 +40,7 @@ typedef struct call_needs {
     uint32_t wanted;           /* bit f: the gradient of field f goes to the caller */
     uint32_t packed, d_packed; /* bit f: the caller's rows of it, or of its gradient, are floats, heads side by side */
     int64_t entries[N_TABLES]; /* of the tables whose gradients are wanted, 0: not wanted */
-    int biases_apart;          /* every head has edge biases of its own */
+    uint32_t apart;            /* bit t: every head has entries of table t of its own */
     hga_id n_rel_key;          /* 0: there are no relative keys */
     hga_id threads;
     /* gradients of keys, values and the caller's own tensors: sums lose nothing when they are put down */
@@ -97,8 +97,6 @@ hga_status gradient_go(gradient_call *c, hga_workspace *workspace);
 /* tables.c: the sums of the wanted tables in memory of the room's; heads added in their order, to the caller's
    arrays. */
 table_sums *tables_lay_out(const call_needs *needs, carver *room);
-/* Has every head entries of its own, in an array of all turns? */
-int table_is_apart(const call_needs *needs, call_table which);
 void tables_clear(const gradient_call *c);
 void tables_store(const gradient_call *c);
 

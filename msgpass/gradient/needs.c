@@ -24,34 +24,26 @@ static void find_tensors(const gradient_call *c, call_needs *needs)
     }
 }
 
-static void find_tables(const gradient_call *c, int64_t entries[N_TABLES])
+static void find_tables(const gradient_call *c, call_needs *needs)
 {
-    const hga_io *io = c->io;
-    const hga_grad_io *g = c->grad;
-    const hga_shape *s = &c->plan->shape;
-    if (g->d_rel_key) entries[REL_KEY] = (int64_t)io->n_rel_key * s->dim;
-    if (g->d_rel_bias) entries[REL_BIAS] = (int64_t)io->n_rel_bias * s->n_heads;
-    if (g->d_edge_bias) entries[EDGE_BIAS] = io->n_edge_bias * io->edge_bias_heads;
-    if (g->d_node_pos) entries[NODE_POS] = (int64_t)c->plan->nodes.n * s->pos_dim;
-    if (g->d_type_scale) entries[TYPE_SCALE] = io->n_type_scale;
-    if (g->d_log_mass) entries[LOG_MASS] = c->plan->nodes.n;
-    if (g->d_scale) entries[SCALE] = 1;
-    if (g->d_sink) entries[SINK] = s->n_heads;
-    if (g->d_slopes) entries[SLOPES] = s->n_heads;
-    if (g->d_additive) entries[ADDITIVE] = (int64_t)s->n_heads * s->dim;
+    for (call_table t = 0; t < N_TABLES; t++) {
+        if (!call_table_wanted(t, c->grad)) continue;
+        needs->entries[t] = call_table_entries(t, &c->plan->shape, c->plan->nodes.n, c->io);
+        if (call_table_is_by_head(t, c->io)) needs->apart |= 1u << t;
+    }
 }
 
 call_needs needs_of(const gradient_call *c)
 {
     const hga_io *io = c->io;
     call_needs needs = {.threads = c->threads, .n_rel_key = io->rel_key ? io->n_rel_key : 0};
-    needs.turns = needs.kv_end = c->plan->shape.n_kv_heads, needs.biases_apart = io->edge_bias_heads > 1;
+    needs.turns = needs.kv_end = c->plan->shape.n_kv_heads;
     needs.as_floats = adds_up(&c->grad->d_key) && adds_up(&c->grad->d_value);
     for (int i = 0; i < HGA_MAX_USER_TENSORS; i++) needs.as_floats &= adds_up(&c->grad->d_user[i]);
     if (io->rel_key || io->rel_bias) needs.features |= BRINGS_TYPES;
     if (io->node_pos) needs.features |= BRINGS_POSITIONS;
     if (io->edge_bias) needs.features |= BRINGS_EDGE_BIASES;
-    find_tensors(c, &needs), find_tables(c, needs.entries);
+    find_tensors(c, &needs), find_tables(c, &needs);
     range_needs(c, needs.kept_bytes);
     return needs;
 }

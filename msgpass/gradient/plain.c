@@ -434,21 +434,9 @@ static pass pass_of(const gradient_call *c, hga_id kv)
     hga_id biased = c->io->edge_bias ? plan->bias_stage : -1;
     pass p = empty_pass(plan, kv);
     p.call = c, p.sums = c->sums ? &c->sums[kv] : NULL;
-    p.m = (meaning){.program = &plan->program,
-                    .nodes = plan->nodes,
-                    .shape = plan->shape,
-                    .io = c->io,
-                    .soften = meaning_softening(&plan->program),
-                    .bias = (double)modifiers_of(c->io).normaliser_bias,
-                    .softcap = (double)modifiers_softcap(&plan->program, c->io),
-                    .additive = modifiers_of(c->io).additive,
-                    .slopes = modifiers_of(c->io).slopes,
-                    .position = plan->position,
-                    .scale = (double)c->scale,
-                    .dropout = plan->options.dropout,
-                    .biased = biased,
-                    .first_edge = biased >= 0 ? plan->stage[biased].row_ptr : NULL,
-                    .moved = c->moved};
+    p.m = meaning_of_call(&plan->program, plan->nodes, &plan->shape, c->io);
+    p.m.position = plan->position, p.m.dropout = plan->options.dropout, p.m.moved = c->moved;
+    p.m.biased = biased, p.m.first_edge = biased >= 0 ? plan->stage[biased].row_ptr : NULL;
     return p;
 }
 

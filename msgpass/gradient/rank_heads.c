@@ -279,7 +279,7 @@ static hga_status gather_tables(const gradient_call *c, const head_call *h)
 {
     hga_status st = HGA_OK;
     for (call_table which = 0; which < N_TABLES; which++) {
-        int apart = table_is_apart(&c->needs, which);
+        int apart = c->needs.apart >> which & 1;
         int64_t all = c->needs.entries[which], some = apart ? GATHERED : most(1, GATHERED / most_turns(c, h->plan));
         for (int64_t at = 0; at < all; at += some)
             HGA_TRY((apart ? gather_entries : gather_turns)(c, h, which, at, all - at < some ? all - at : some));

@@ -8,14 +8,10 @@
 
 hga_status ranks_same_tables(const int64_t *entries_i, const int64_t *entries_k, hga_id i, hga_id k)
 {
-    static const char *const name[N_TABLES] = {
-        [REL_KEY] = "rel_key",       [REL_BIAS] = "rel_bias", [EDGE_BIAS] = "edge_bias", [NODE_POS] = "node_pos",
-        [TYPE_SCALE] = "type_scale", [LOG_MASS] = "log_mass", [SCALE] = "scale",         [SINK] = "sink",
-        [SLOPES] = "slopes",         [ADDITIVE] = "additive"};
-    for (int t = 0; t < N_TABLES; t++)
+    for (call_table t = 0; t < N_TABLES; t++)
         if (entries_k[t] != entries_i[t])
             return hga_fail(HGA_EINVAL, "ranks: rank %d wants gradients of %lld entries of %s, and rank %d of %lld", i,
-                            (long long)entries_i[t], name[t], k, (long long)entries_k[t]);
+                            (long long)entries_i[t], call_table_name(t), k, (long long)entries_k[t]);
     return HGA_OK;
 }
 

@@ -4,28 +4,10 @@
 
 #include <string.h>
 
-/* Where a table's gradient goes. */
-static float *wanted(const gradient_call *c, call_table which)
-{
-    const hga_grad_io *g = c->grad;
-    float *const to[N_TABLES] = {[REL_KEY] = g->d_rel_key,       [REL_BIAS] = g->d_rel_bias,
-                                 [EDGE_BIAS] = g->d_edge_bias,   [NODE_POS] = g->d_node_pos,
-                                 [TYPE_SCALE] = g->d_type_scale, [LOG_MASS] = g->d_log_mass,
-                                 [SCALE] = g->d_scale,           [SINK] = g->d_sink,
-                                 [SLOPES] = g->d_slopes,         [ADDITIVE] = g->d_additive};
-    return to[which];
-}
-
-int table_is_apart(const call_needs *needs, call_table which)
-{
-    return which == REL_BIAS || which == SINK || which == SLOPES || which == ADDITIVE ||
-           (which == EDGE_BIAS && needs->biases_apart);
-}
-
 /* Has the turn the array, or another before it? */
 static int owns(const call_needs *needs, call_table which, hga_id turn)
 {
-    return needs->entries[which] > 0 && (turn == 0 || !table_is_apart(needs, which));
+    return needs->entries[which] > 0 && (turn == 0 || !(needs->apart >> which & 1));
 }
 
 table_sums *tables_lay_out(const call_needs *needs, carver *room)
@@ -49,7 +31,7 @@ void tables_clear(const gradient_call *c)
 void tables_store(const gradient_call *c)
 {
     for (call_table i = 0; i < N_TABLES; i++) {
-        float *to = wanted(c, i);
+        float *to = call_table_wanted(i, c->grad);
         for (int64_t j = 0; j < c->needs.entries[i]; j++) {
             double sum = c->grad->accumulate ? (double)to[j] : 0;
             for (hga_id turn = 0; turn < c->needs.turns; turn++)

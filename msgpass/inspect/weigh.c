@@ -322,18 +322,8 @@ hga_status weigh_begin(weighing *w)
         if (!st) st = hga_graph_positions(w->g, w->position);
         if (st) return st;
     }
-    w->m = (meaning){.program = w->p,
-                     .nodes = hga_graph_nodes(w->g),
-                     .shape = *shape,
-                     .io = w->io,
-                     .soften = meaning_softening(w->p),
-                     .bias = (double)modifiers_of(w->io).normaliser_bias,
-                     .softcap = (double)modifiers_softcap(w->p, w->io),
-                     .additive = modifiers_of(w->io).additive,
-                     .slopes = modifiers_of(w->io).slopes,
-                     .position = w->position,
-                     .scale = (double)meaning_scale(w->p, shape, w->io),
-                     .biased = -1};
+    w->m = meaning_of_call(w->p, hga_graph_nodes(w->g), shape, w->io);
+    w->m.position = w->position;
     for (hga_id i = w->p->n_stages - 1; i >= 0 && w->io->edge_bias; i--)
         if (w->p->stage[i].message == HGA_SCORE) w->m.biased = i;
     return HGA_OK;

@@ -1,6 +1,7 @@
 /* modifiers.c: reading hga_modifiers, whose size the caller tells. */
 #include "modifiers.h"
-#include "score.h"
+#include "program.h"
+#include "soften.h"
 
 #include <math.h>
 #include <string.h>

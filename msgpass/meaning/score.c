@@ -4,14 +4,28 @@
 #include "philox.h"
 #include "vectors.h"
 
-const softening *meaning_softening(const hga_program *p) { return &softenings[program_normaliser(p)]; }
-
 float meaning_scale(const hga_program *p, const hga_shape *s, const hga_io *io)
 {
     float given = io->scale != 0 ? io->scale : p->default_scale;
     if (modifiers_of(io).scale_is_given) return io->scale;
     if (given == 0 && p->scores == HGA_SCORES_ADDITIVE) return 1;
     return given != 0 ? given : 1 / sqrtf((float)s->dim);
+}
+
+meaning meaning_of_call(const hga_program *p, hga_nodes nodes, const hga_shape *s, const hga_io *io)
+{
+    const hga_modifiers given = modifiers_of(io);
+    return (meaning){.program = p,
+                     .nodes = nodes,
+                     .shape = *s,
+                     .io = io,
+                     .soften = meaning_softening(p),
+                     .scale = (double)meaning_scale(p, s, io),
+                     .bias = (double)given.normaliser_bias,
+                     .softcap = (double)modifiers_softcap(p, io),
+                     .additive = given.additive,
+                     .slopes = given.slopes,
+                     .biased = -1};
 }
 
 /* ---- sums ---- */

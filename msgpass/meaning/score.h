@@ -2,24 +2,11 @@
 #ifndef HGA_MEANING_SCORE_H
 #define HGA_MEANING_SCORE_H
 
-#include "hga_gradient.h"
+#include "call_tables.h"
 #include "row_edges.h"
 #include "soften.h"
 
-/* The tables of a call, whose gradients are summed in double; NULL: not wanted. */
-typedef enum call_table {
-    REL_KEY,
-    REL_BIAS,
-    EDGE_BIAS,
-    NODE_POS,
-    TYPE_SCALE,
-    LOG_MASS,
-    SCALE,
-    SINK,
-    SLOPES,
-    ADDITIVE,
-    N_TABLES
-} call_table;
+/* Gradients of a call's tables, summed in double; NULL: not wanted. */
 typedef struct table_sums {
     double *of[N_TABLES];
 } table_sums;
@@ -64,10 +51,11 @@ static inline double entry_of(const meaning *m, hga_gradient_input input, float 
     return (double)x + (m->moved.input == input && m->moved.entry == i ? m->moved.by : 0);
 }
 
-/* What a program's stages do with the scores of a row. */
-const softening *meaning_softening(const hga_program *p);
 /* What products of queries and keys are multiplied with. */
 float meaning_scale(const hga_program *p, const hga_shape *s, const hga_io *io);
+
+/* What a call on a graph means: without positions, dropout, and a stage that edge biases belong to. */
+meaning meaning_of_call(const hga_program *p, hga_nodes nodes, const hga_shape *s, const hga_io *io);
 
 /* Edge i of row v of a stage, between a query and a key. */
 scored_edge edge_between(const meaning *m, hga_id stage, hga_id v, hga_id head, const row_edge *e, int64_t i,

@@ -2,6 +2,7 @@
    executor, weights, gradients and their check run it. */
 #include "soften.h"
 #include "exponents.h"
+#include "program.h"
 
 static double softmax_weigh(const soften_row *r)
 {
@@ -44,3 +45,5 @@ const softening softenings[N_SOFTENINGS] = {
     [HGA_NORMALISER_SIGMOID] = {"sigmoid", sigmoid_weigh, sigmoid_adjoint, 0, 1},
     [HGA_NORMALISER_ENTMAX] = {"entmax", entmax_weigh, entmax_adjoint, 0, 0},
 };
+
+const softening *meaning_softening(const hga_program *p) { return &softenings[program_normaliser(p)]; }

@@ -32,6 +32,8 @@ typedef struct softening {
 /* By hga_normaliser. */
 enum { N_SOFTENINGS = HGA_NORMALISER_ENTMAX + 1 };
 extern const softening softenings[N_SOFTENINGS];
+/* What a program's stages do with the scores of a row. */
+const softening *meaning_softening(const hga_program *p);
 
 /* entmax.c: of alpha greater than 1. tau of x and counts, which lose their order; the greatest x is about 0. */
 double entmax_threshold(double alpha, int64_t n, double *x, double *count);

@@ -52,9 +52,9 @@ hga_status array_of_tensor(const char *what, const char *name, const hga_tensor 
     return HGA_OK;
 }
 
-given_array array_of_block(const char *what, const void *data, int64_t bytes)
+given_array array_of_block(const char *what, const char *name, const void *data, int64_t bytes)
 {
-    given_array a = {.what = what, .name = "", .data = data, .rows = 1, .heads = 1, .bytes = bytes};
+    given_array a = {.what = what, .name = name, .data = data, .rows = 1, .heads = 1, .bytes = bytes};
     find_ends(&a);
     return a;
 }

@@ -17,7 +17,7 @@ typedef struct given_array {
    strides lead out of memory. */
 hga_status array_of_tensor(const char *what, const char *name, const hga_tensor *t, int64_t first_row, int64_t n,
                            hga_id heads, hga_id columns, given_array *out);
-given_array array_of_block(const char *what, const void *data, int64_t bytes);
+given_array array_of_block(const char *what, const char *name, const void *data, int64_t bytes);
 
 /* Do both have a byte? Where neither is in one piece and their strides differ, only what begins at one place is
    found. */

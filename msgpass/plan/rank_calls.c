@@ -1,25 +1,31 @@
 /* rank_calls.c: are all ranks called for the same? Each tells the rank before it and the one after it, in a ring, what
    it is called for before it waits for anything, and asks what they are called for before it waits for rows. Where any
    two ranks are called for different things two neighbours are, and say so to all. */
+#include "call_tables.h"
 #include "identity.h"
 #include "modifiers.h"
 #include "ranks.h"
 
+/* Which tables a call brings, how long they are, and the numbers of those that heads have. */
+static uint64_t mix_tables(const hga_plan *plan, const hga_io *io, uint64_t h)
+{
+    for (call_table t = 0; t < N_TABLES; t++) {
+        const float *given = call_table_given(t, io);
+        const int64_t n = given ? call_table_entries(t, &plan->shape, plan->nodes.n, io) : -1;
+        h = identity_mix(h, &n, sizeof n);
+        if (given && call_table_is_of_heads(t)) h = identity_mix(h, given, (size_t)n * sizeof *given);
+    }
+    return h;
+}
+
 uint64_t rank_call_numbers(const hga_plan *plan, const hga_io *io)
 {
     const hga_modifiers m = modifiers_of(io);
-    const hga_shape *s = &plan->shape;
     const int64_t draws = plan->options.dropout > 0;
     const float numbers[] = {io->scale, m.normaliser_bias, m.softcap};
-    const int64_t counts[] = {m.scale_is_given, io->n_rel_key,     io->n_rel_bias,     io->n_edge_bias,
-                              io->n_node_pos,   draws * io->layer, io->n_type_scale,   io->edge_bias_heads,
-                              m.sink != NULL,   m.slopes != NULL,  m.additive != NULL, draws * (int64_t)io->seed};
-    const size_t head = sizeof(float) * (size_t)s->n_heads;
+    const int64_t counts[] = {m.scale_is_given, draws * io->layer, draws * (int64_t)io->seed};
     uint64_t h = identity_mix(IDENTITY_OF_NOTHING, numbers, sizeof numbers);
-    h = identity_mix(h, counts, sizeof counts);
-    if (m.sink) h = identity_mix(h, m.sink, head);
-    if (m.slopes) h = identity_mix(h, m.slopes, head);
-    return m.additive ? identity_mix(h, m.additive, head * (size_t)s->dim) : h;
+    return mix_tables(plan, io, identity_mix(h, counts, sizeof counts));
 }
 
 rank_word rank_word_of(rank_call_kind kind, const hga_plan *plan, const hga_io *io, hga_id samples)
