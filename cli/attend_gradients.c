@@ -340,8 +340,7 @@ static int there_and_back(const model *m, const hga_options *options, attend_io 
     ordered_call c = {0};
     int status = CLI_GOOD, blame = m->from_file ? CLI_DATA : CLI_USAGE;
     hga_options mine = *options;
-    mine.gradient = 1, mine.edge_bias |= one->io.edge_bias != NULL;
-    if (one->modifiers.slopes) mine.modifiers |= HGA_MODIFIES_SLOPES;
+    mine.gradient = 1;
     TRY(complain_of(hga_plan_create(ordered_graph(m), &m->program, &one->shape, &mine, &plan), blame, m->title));
     TRY(complain_of(hga_workspace_create(plan, &workspace), blame, m->title));
     TRY(take(hga_plan_tape_bytes(plan), 1, &tape));

@@ -102,8 +102,6 @@ static int make_plan(shared_call *c)
     hga_ranks shared = {.exchange = world_exchange(), .cuts = cuts};
     options.ranks = &shared;
     options.threads = world_threads(options.threads);
-    options.edge_bias = c->io.io.edge_bias != NULL;
-    options.modifiers = modifiers_planned(&c->typed->modifiers);
     options.gradient = c->typed->gradients.out != NULL;
     hga_status st = hga_plan_create(graph, &c->model.program, &c->io.shape, &options, &c->plan);
     if (!st) st = hga_workspace_create(c->plan, &c->workspace);

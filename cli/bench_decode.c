@@ -200,7 +200,6 @@ static hga_status open_feeding(const bench_place *p, const bench_case *c, feedin
 {
     hga_status st = HGA_OK;
     hga_decode_options o = {.plan = p->options};
-    o.plan.modifiers |= modifiers_planned(p->modifiers);
     f->shape = p->shape;
     double start = bench_seconds();
     HGA_TRY(hga_decoder_create(c->graph, &c->program, &p->shape, &o, &f->decoder));

@@ -150,7 +150,6 @@ static int open_plan(rank_case *c)
     ranks.cuts = c->cuts;
     options.ranks = &ranks;
     options.threads = world_threads(options.threads);
-    options.modifiers = modifiers_planned(p->modifiers);
     hga_status st = hga_plan_create(c->made.graph, &c->made.program, &p->shape, &options, &c->made.plan);
     if (!st) st = hga_workspace_create(c->made.plan, &c->made.workspace);
     TRY(world_agree(complain_of(st, CLI_USAGE, p->variant->text)));

@@ -94,7 +94,6 @@ static int run_ours(const bench_place *given, bench_case *c, bench_row *r, bench
     bench_place here, *p = &here;
     bench_asking asking = {0};
     bench_job j = {c->graph, &c->program, given->shape, given->options};
-    j.options.modifiers |= modifiers_planned(given->modifiers);
     HGA_TRY(bench_plan(&j, &plan, &r->m));
     HGA_TRY(open_limits(given, &r->m.cost, &asking, p));
     HGA_TRY(bench_case_tensors(c, &p->shape, !p->dry_run));

@@ -214,7 +214,6 @@ static hga_grad_io bind(const trial *t, float *const of[N_INPUTS])
 static int go_back(trial *t, int generic, hga_plan **plan, float *of[N_INPUTS])
 {
     hga_options options = {.generic = generic, .gradient = 1};
-    if (t->files.modifiers.slopes) options.modifiers = HGA_MODIFIES_SLOPES;
     hga_workspace *workspace = NULL;
     char *tape = NULL;
     int status = CLI_GOOD, blame = t->m.from_file ? CLI_DATA : CLI_USAGE;

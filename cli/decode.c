@@ -95,12 +95,10 @@ done:
 
 static int decode(const arguments *a, const attend_io *all, const model *m, attend_io *sample, decoded *d)
 {
-    hga_options with = a->options;
     int status = CLI_GOOD;
-    with.modifiers |= modifiers_planned(&a->modifiers);
     for (hga_id i = 0; i < all->query.samples; i++) TRY(bind_sample(a, all, i, m, &sample[i]));
     if (!a->tensors.quiet) tensor_file_say(&all->query);
-    TRY(decode_run(&a->decoding, m, &with, sample, all->query.samples, d));
+    TRY(decode_run(&a->decoding, m, &a->options, sample, all->query.samples, d));
 done:
     return status;
 }

@@ -115,7 +115,6 @@ int run_explain(int argc, char **argv)
     TRY(model_build(&a.variant, NULL, &m));
     TRY(ordered_say(&m));
     TRY(modifiers_put(&a.modifiers, &m));
-    a.options.modifiers |= modifiers_planned(&a.modifiers);
     if (m.tree_heads > 1) a.shape.n_heads = a.shape.n_kv_heads = 1;
     TRY(complain_of(hga_plan_create(ordered_graph(&m), &m.program, &a.shape, &a.options, &plan),
                     m.from_file ? CLI_DATA : CLI_USAGE, m.title));

@@ -223,8 +223,3 @@ int modifiers_make_zeros(const typed_modifiers *typed)
 {
     return typed->normaliser == HGA_NORMALISER_ENTMAX && typed->alpha != 1;
 }
-
-uint64_t modifiers_planned(const typed_modifiers *typed)
-{
-    return (typed->softcap != 0 ? HGA_MODIFIES_SOFTCAP : 0u) | (typed->slopes ? HGA_MODIFIES_SLOPES : 0u);
-}

@@ -31,7 +31,5 @@ int modifiers_typed(const typed_modifiers *typed);
 json_t *modifiers_json(const typed_modifiers *typed);
 /* Are zeros among the weights of what a row sees? */
 int modifiers_make_zeros(const typed_modifiers *typed);
-/* HGA_MODIFIES_* that a plan must be made for. */
-uint64_t modifiers_planned(const typed_modifiers *typed);
 
 #endif

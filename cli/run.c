@@ -437,7 +437,6 @@ int run_run(int argc, char **argv)
     hga_id probed = s.words.n < PROBE_WORDS ? s.words.n : PROBE_WORDS;
     TRY(scene_make(&read, probed, &probe));
     TRY(contenders_modify(&probe, a.variants, &a.modifiers));
-    a.options.modifiers |= modifiers_planned(&a.modifiers);
     if (a.dry_run) {
         TRY(tell_estimate(&a, &s, &probe, rows));
         goto done;

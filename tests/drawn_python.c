@@ -62,7 +62,6 @@ static void keep_what_python_has(drawn_call *c)
     c->options = (hga_options){.threads = drawn.threads,
                                .isa = drawn.isa,
                                .precision = drawn.precision,
-                               .edge_bias = drawn.edge_bias,
                                .gradient = drawn.gradient,
                                .dropout = drawn.dropout};
     c->accumulate = c->in_batch = c->updated = 0;

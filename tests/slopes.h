@@ -65,7 +65,7 @@ typedef struct seat {
 static inline seat seat_of(const problem *p, hga_options options)
 {
     seat s;
-    options.gradient = 1, options.edge_bias = p->io.edge_bias != NULL;
+    options.gradient = 1;
     assert_ok(hga_plan_create(p->graph, &p->program, &p->shape, &options, &s.plan));
     assert_ok(hga_workspace_create(s.plan, &s.workspace));
     s.tape = memory(hga_plan_tape_bytes(s.plan), 1);
@@ -100,7 +100,6 @@ static inline void slope_run(slope *s, hga_options options)
     filling fresh = {.byte = 0xff};
     hga_allocator allocator = filling_allocator(&fresh);
     if (!options.allocator) options.allocator = &allocator;
-    options.modifiers = s->p->options.modifiers;
     seat at = seat_of(s->p, options);
     assert_ok(seat_run(&at, s));
     seat_clear(&at);

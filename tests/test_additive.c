@@ -77,7 +77,7 @@ static void variants_are_the_oracles(void **state)
             vectors x;
             variant_build(i, 37, seed, &shapes[seed % 3], &p);
             problem_fill_tables(&p, seed, seed % 2 == 0, seed % 3 == 0, seed % 4 == 1);
-            p.options.edge_bias = p.io.edge_bias != NULL, p.options.threads = 1 + (hga_id)(seed % 3);
+            p.options.threads = 1 + (hga_id)(seed % 3);
             if (has_scores(&p)) {
                 put_additive(&p, &x, 0.25f * (float)(seed % 3), seed % 4 != 3);
                 float *lse, *got = problem_out(&p, &p.options, &lse);
@@ -112,13 +112,12 @@ static void rows_are_plain_ones(void **state)
             if (passed_over(4 * i + (int)seed)) continue;
             variant_build(i, 90, seed, &of[(seed + (uint64_t)i) % 4], &p);
             problem_fill_tables(&p, seed, seed % 2 == 0, seed == 3, seed == 1);
-            p.options.edge_bias = p.io.edge_bias != NULL, p.io.modifiers = &m;
+            p.io.modifiers = &m;
             p.options.dropout = seed == 2 ? 0.25f : 0, p.options.cut_edges = seed == 1 ? 20 : 0;
             p.options.precision = seed == 3 ? HGA_PRECISION_BF16 : HGA_PRECISION_F32;
             if (seed != 2 && !find_stage(&p.program, HGA_ENERGY)) m.softcap = 0.7f;
-            if (seed) m.slopes = slopes;
+            if (seed && has_positions(p.graph)) m.slopes = slopes;
             if (seed != 3 && p.program.has_lse) m.sink = slopes;
-            p.options.modifiers = HGA_MODIFIES_SOFTCAP | HGA_MODIFIES_SLOPES;
             p.program.scores = HGA_SCORES_ADDITIVE, p.program.negative_slope = 0.2f;
             for (size_t isa = 0; isa < 4 && has_scores(&p); isa++) {
                 hga_options plain = p.options, fast = p.options;
@@ -210,8 +209,7 @@ static void gradients_are_plain_ones(void **state)
         variant_build(i, 70, (uint64_t)i, &of[i % 3], &p);
         if (has_scores(&p)) {
             p.io.modifiers = &m, p.program.scores = HGA_SCORES_ADDITIVE, p.program.negative_slope = 0.2f;
-            if (i % 2 && !find_stage(&p.program, HGA_ENERGY))
-                m.softcap = 0.7f, p.options.modifiers = HGA_MODIFIES_SOFTCAP;
+            if (i % 2 && !find_stage(&p.program, HGA_ENERGY)) m.softcap = 0.7f;
             slope plain = slope_create(&p, 1), fast = slope_create(&p, 1);
             slope_run(&plain, (hga_options){.generic = 1, .threads = 1});
             slope_run(&fast, (hga_options){.threads = 2});

@@ -16,9 +16,7 @@ static int make(void **state)
 {
     (void)state;
     hga_window w = hga_window_defaults();
-    p = (problem){.name = "window",
-                  .shape = {.n_heads = HEADS, .dim = DIM, .pos_dim = 3},
-                  .options = {.threads = 1, .edge_bias = 1}};
+    p = (problem){.name = "window", .shape = {.n_heads = HEADS, .dim = DIM, .pos_dim = 3}, .options = {.threads = 1}};
     w.n_tokens = N, w.left = 2, w.right = 1;
     assert_ok(hga_build_window(&w, &p.graph, &p.program));
     problem_fill(&p, 1);

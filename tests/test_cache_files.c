@@ -112,7 +112,6 @@ static void files_of_another_kind_are_refused_by_what_differs(void **state)
     variant_build(variant_named("window_causal"), 60, 5, &narrow, &q);
     q.program.softcap = 3;
     hga_decode_options capped = o;
-    capped.plan.modifiers = HGA_MODIFIES_SOFTCAP;
     session_open(&t, &q, &capped, 0), refused(&t, "another program"), session_close(&t), problem_clear(&q);
     variant_build(variant_named("window_causal"), 60, 5, &(hga_shape){.n_heads = 4, .dim = 12}, &q);
     session_open(&t, &q, &o, 0), refused(&t, "another shape"), session_close(&t), problem_clear(&q);

@@ -96,9 +96,9 @@ static void tables_and_modifiers_are_those_of_the_full_pass(void **state)
         variant_build(variant_named(causal[i]), 140, 5 + (uint64_t)i, &narrow, &p);
         problem_fill_tables(&p, (uint64_t)i, i % 2, i % 3 == 0, 0);
         hga_modifiers m = {.size = sizeof m, .slopes = slopes};
-        hga_decode_options o = {.plan = {.threads = 1, .modifiers = HGA_MODIFIES_SLOPES}, .same_bits = 1};
+        hga_decode_options o = {.plan = {.threads = 1}, .same_bits = 1};
         if (p.program.has_lse) m.sink = sink;
-        if (!find_stage(&p.program, HGA_ENERGY)) m.softcap = 0.75f, o.plan.modifiers |= HGA_MODIFIES_SOFTCAP;
+        if (!find_stage(&p.program, HGA_ENERGY)) m.softcap = 0.75f;
         p.io.modifiers = &m;
         check_chunks(&p, &o, (uint64_t)i, 9);
         problem_clear(&p);
@@ -338,7 +338,7 @@ static void one_bad_append_spoils_none(void **state)
     feed(&s, b, 3, &g);
     uint64_t held = stamp(a);
     list[0] = f.append, list[1] = g.append;
-    list[1].io.modifiers = &(hga_modifiers){.size = sizeof(hga_modifiers), .softcap = 1};
+    list[1].io.modifiers = &(hga_modifiers){.size = sizeof(hga_modifiers), .softcap = -1};
     assert_int_not_equal(hga_decoder_append(s.decoder, s.workspace, list, 2), HGA_OK);
     assert_int_equal(hga_cache_tokens(a), 9);
     assert_true(stamp(a) == held);
@@ -467,7 +467,6 @@ static void options_without_meaning_are_refused_by_name(void **state)
         hga_decode_options o;
         const char *say;
     } bad[] = {
-        {{.plan = {.edge_bias = 1}}, "edge_bias"},
         {{.plan = {.gradient = 1}}, "gradient"},
         {{.plan = {.dropout = 0.1f}}, "dropout"},
         {{.plan = {.keep_fields = 1}}, "keep_fields"},

@@ -116,9 +116,7 @@ static void tables_and_modifiers_are_every_ranks(void **state)
         if (attends && !is_cross(&p)) {
             problem_fill_tables(&p, 9, 1, 1, 1);
             p.io.modifiers = &m;
-            hga_options o = {.threads = 2,
-                             .edge_bias = p.io.edge_bias != NULL,
-                             .modifiers = (energies ? 0 : HGA_MODIFIES_SOFTCAP) | (m.slopes ? HGA_MODIFIES_SLOPES : 0)};
+            hga_options o = {.threads = 2};
             tensors want = run_whole(&p, &o, PACKED);
             cut_evenly(tokens_of(&p), 3, 16, cuts);
             hold(&p, "tables and modifiers", &o, PACKED, cuts, 3, &strict, &want);

@@ -94,16 +94,9 @@ static void tables_have_the_gradients_of_all_ranks(void **state)
         for (int dropped = 0; attends && !is_cross(&p) && dropped < 2; dropped++) {
             problem_fill_tables(&p, 9, 1, 1, dropped ? p.shape.n_heads : 1);
             p.io.modifiers = &m, p.io.seed = 8;
-            holding h = {&p,
-                         "tables and modifiers",
-                         {.threads = 2,
-                          .dropout = dropped ? 0.3f : 0,
-                          .edge_bias = p.io.edge_bias != NULL,
-                          .modifiers = (energies ? 0 : HGA_MODIFIES_SOFTCAP) | (m.slopes ? HGA_MODIFIES_SLOPES : 0)},
-                         PACKED,
-                         dropped,
-                         quickly,
-                         &strict};
+            holding h = {
+                &p,     "tables and modifiers", {.threads = 2, .dropout = dropped ? 0.3f : 0}, PACKED, dropped, quickly,
+                &strict};
             whole want = go_back_whole(&p, &h.o, PACKED, h.accumulate);
             cut_evenly(tokens_of(&p), 3, 16, cuts);
             hold_back(&h, cuts, 3, &want);

@@ -12,7 +12,7 @@ static void loss_is_the_oracles(problem *p, uint64_t seed)
         [SLOW_SCALE] = HGA_GRADIENT_SCALE,       [SLOW_LOG_MASS] = HGA_GRADIENT_LOG_MASS};
     slope s = slope_create(p, seed);
     slow_inputs in = slow_inputs_of(p->graph, &p->program, &p->shape, &p->io);
-    hga_options options = {.gradient = 1, .edge_bias = p->io.edge_bias != NULL};
+    hga_options options = {.gradient = 1};
     hga_plan *plan;
     assert_ok(hga_plan_create(p->graph, &p->program, &p->shape, &options, &plan));
     uint64_t rng = seed;

@@ -50,7 +50,7 @@ static void open_sample(samples *s, const problem *p, hga_id i, hga_dtype type)
 
 static void open_samples(samples *s, const problem *p, hga_options options, hga_id n, hga_dtype type)
 {
-    options.gradient = 1, options.edge_bias = p->io.edge_bias != NULL;
+    options.gradient = 1;
     s->n = n;
     assert_ok(hga_plan_create(p->graph, &p->program, &p->shape, &options, &s->plan));
     for (hga_id i = 0; i < n; i++) open_sample(s, p, i, type);

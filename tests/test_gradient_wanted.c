@@ -111,7 +111,7 @@ static void run(wanted_all *w, hga_options options, int accumulate)
     hga_workspace *workspace;
     hga_io io = p->io;
     hga_grad_io g = wanted_io(w);
-    options.allocator = &allocator, options.gradient = 1, options.edge_bias = io.edge_bias != NULL;
+    options.allocator = &allocator, options.gradient = 1;
     options.ranges = io.n_rows != 0;
     g.accumulate = accumulate;
     assert_ok(hga_plan_create(p->graph, &p->program, &p->shape, &options, &plan));

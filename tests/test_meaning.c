@@ -93,7 +93,7 @@ static void twins_of_other_positions_have_one_order(void **state)
         problem p = {.name = "twins", .graph = finished(b), .shape = {.n_heads = 1, .dim = 4, .pos_dim = 3}};
         attention on = attention_on_nodes(&p.program);
         assert_ok(hga_program_attend(&p.program, near, on.query, on.key, on.value, on.out, 0));
-        p.program.has_lse = 1, p.options.edge_bias = 1;
+        p.program.has_lse = 1;
         problem_fill(&p, 5), problem_fill_tables(&p, 6, 0, 0, 1);
         float *bias = random_floats(7, 1, p.io.n_edge_bias); /* another for each twin */
         p.io.edge_bias = bias;

@@ -9,14 +9,6 @@ typedef struct modified {
     float sink[8], slopes[8];
 } modified;
 
-static int has_positions(const hga_graph *g)
-{
-    double *at = memory(hga_graph_nodes(g).n, sizeof *at);
-    hga_status st = hga_graph_positions(g, at);
-    free(at);
-    return !st;
-}
-
 /* What of the three a seed brings, where the program takes it. */
 static void modify(problem *p, modified *x, int softcap, int sink, int slopes)
 {
@@ -26,10 +18,9 @@ static void modify(problem *p, modified *x, int softcap, int sink, int slopes)
         x->slopes[h] = 0.5f / (float)(1 + h);
     }
     int scores = find_stage(&p->program, HGA_SCORE) != NULL, energies = find_stage(&p->program, HGA_ENERGY) != NULL;
-    if (softcap && scores && !energies) x->m.softcap = 0.8f, p->options.modifiers |= HGA_MODIFIES_SOFTCAP;
+    if (softcap && scores && !energies) x->m.softcap = 0.8f;
     if (sink && p->program.has_lse) x->m.sink = x->sink;
-    if (slopes && scores && has_positions(p->graph))
-        x->m.slopes = x->slopes, p->options.modifiers |= HGA_MODIFIES_SLOPES;
+    if (slopes && scores && has_positions(p->graph)) x->m.slopes = x->slopes;
     p->io.modifiers = &x->m;
 }
 
@@ -90,7 +81,7 @@ static void each_modified(int n, uint64_t seeds, void (*check)(problem *p, uint6
             variant_build(i, n, seed, &shapes[seed % 3], &p);
             problem_fill_tables(&p, seed, seed % 2 == 0, seed % 3 == 0, seed % 4 == 1);
             modify(&p, &x, seed % 3 != 1, seed % 3 != 0, seed % 2);
-            p.options.edge_bias = p.io.edge_bias != NULL, p.options.threads = 1 + (hga_id)(seed % 3);
+            p.options.threads = 1 + (hga_id)(seed % 3);
             check(&p, seed);
             problem_clear(&p);
         }
@@ -145,7 +136,6 @@ static void fused_is_plain(void **state)
             variant_build(i, 300, (uint64_t)i, i % 2 ? &wide : &shapes[0], &p);
             problem_fill_tables(&p, (uint64_t)i, i % 4 == 1, i % 4 == 2, i % 8 == 3);
             modify(&p, &x, (i + j) % 4 != 0, 1, (i + j) % 4 != 1);
-            o.modifiers = p.options.modifiers, o.edge_bias = p.io.edge_bias != NULL;
             if (hga_plan_create(p.graph, &p.program, &p.shape, &o, &plan)) {
                 problem_clear(&p); /* not on this machine */
                 continue;
@@ -206,7 +196,7 @@ static void loss_is_the_oracles(problem *p, uint64_t seed)
     } inputs[] = {{SLOW_QUERY, HGA_GRADIENT_QUERY}, {SLOW_SINK, HGA_GRADIENT_SINK}, {SLOW_SLOPES, HGA_GRADIENT_SLOPES}};
     slope s = slope_create(p, seed);
     slow_inputs in = slow_inputs_of(p->graph, &p->program, &p->shape, &p->io);
-    hga_options options = {.gradient = 1, .edge_bias = p->io.edge_bias != NULL, .modifiers = p->options.modifiers};
+    hga_options options = {.gradient = 1};
     hga_plan *plan;
     assert_ok(hga_plan_create(p->graph, &p->program, &p->shape, &options, &plan));
     for (size_t i = 0; i < sizeof inputs / sizeof *inputs; i++) {
@@ -238,7 +228,7 @@ static void extremes_make_numbers(void **state)
         modified x;
         modify(&p, &x, 0, 0, i == 0);
         for (int h = 0; h < 8; h++) x.slopes[h] = 3e38f;
-        if (i) x.m.softcap = i == 1 ? 1e-30f : 1e30f, p.options.modifiers |= HGA_MODIFIES_SOFTCAP;
+        if (i) x.m.softcap = i == 1 ? 1e-30f : 1e30f;
         is_the_oracles(&p, 0);
         problem_clear(&p);
     }
@@ -372,17 +362,6 @@ static void what_means_nothing_is_refused(void **state)
     x.m.sink = NULL, x.m.slopes = x.slopes, x.slopes[1] = -0.5f, refused(&p, HGA_EINVAL, "slope of head 1 is -0.5");
     x.slopes[1] = INFINITY, refused(&p, HGA_EINVAL, "slope of head 1 is inf");
     x.slopes[1] = 0.5f;
-    hga_plan *plan;
-    hga_workspace *workspace;
-    assert_ok(hga_plan_create(p.graph, &p.program, &p.shape, &p.options, &plan));
-    assert_ok(hga_workspace_create(plan, &workspace));
-    assert_status(HGA_EINVAL, hga_plan_execute(plan, workspace, &p.io));
-    assert_non_null(strstr(hga_error_detail(), "made without HGA_MODIFIES_SLOPES"));
-    x.m.slopes = NULL, x.m.softcap = 2;
-    assert_status(HGA_EINVAL, hga_plan_execute(plan, workspace, &p.io));
-    assert_non_null(strstr(hga_error_detail(), "made without HGA_MODIFIES_SOFTCAP"));
-    hga_workspace_destroy(workspace), hga_plan_destroy(plan);
-    p.options.modifiers = 8, x.m.softcap = 0, refused(&p, HGA_EINVAL, "options.modifiers 8");
     problem_clear(&p);
     variant_build(variant_named("hsa"), 20, 1, &shapes[0], &p);
     modify(&p, &x, 0, 0, 0);
@@ -397,6 +376,42 @@ static void what_means_nothing_is_refused(void **state)
     problem_clear(&p);
 }
 
+/* The first call with slopes or biases of edges makes the lists of the graph that these need; later ones allocate
+   nothing, and an update makes them anew in the memory of the first. */
+static void a_plan_takes_what_later_calls_bring(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"window", "bpt", "neighbours"};
+    for (int i = 0; i < 3; i++) {
+        problem p;
+        modified x;
+        filling memory = {.byte = 1};
+        const hga_allocator a = filling_allocator(&memory);
+        hga_plan *plan;
+        hga_workspace *workspace;
+        variant_build(variant_named(names[i]), 150, 1, &shapes[0], &p);
+        hga_io plain = p.io;
+        modify(&p, &x, 1, 1, 1);
+        problem_fill_tables(&p, 5, 0, 0, 1);
+        float *want = problem_out(&p, &p.options, NULL), *got = random_floats(1, 1, out_count(&p));
+        p.io.out.data = plain.out.data = got;
+        hga_options options = p.options;
+        options.allocator = &a;
+        assert_ok(hga_plan_create(p.graph, &p.program, &p.shape, &options, &plan));
+        assert_ok(hga_workspace_create(plan, &workspace));
+        assert_ok(hga_plan_execute(plan, workspace, &plain));
+        for (int again = 0; again < 3; again++) {
+            int64_t before = memory.asked;
+            assert_ok(hga_plan_execute(plan, workspace, &p.io));
+            assert_same_bits(names[i], want, got, out_count(&p));
+            assert_int_equal(memory.asked > before, again == 0);
+            if (again == 1) assert_ok(hga_plan_update(plan, p.graph));
+        }
+        hga_workspace_destroy(workspace), hga_plan_destroy(plan);
+        free(want), free(got), problem_clear(&p);
+    }
+}
+
 /* What the program says holds where the call says nothing. */
 static void a_programs_softcap_is_a_calls(void **state)
 {
@@ -405,7 +420,7 @@ static void a_programs_softcap_is_a_calls(void **state)
     modified x;
     modify(&p, &x, 1, 0, 0);
     float *call = problem_out(&p, &p.options, NULL);
-    p.io.modifiers = NULL, p.options.modifiers = 0, p.program.softcap = x.m.softcap;
+    p.io.modifiers = NULL, p.program.softcap = x.m.softcap;
     float *program = problem_out(&p, &p.options, NULL);
     assert_same_bits("softcap", call, program, out_count(&p));
     p.program.softcap = -2;
@@ -427,6 +442,7 @@ int main(void)
                                        cmocka_unit_test(positions_are_where_tokens_will_stand),
                                        cmocka_unit_test(the_registry_says_what_variants_take),
                                        cmocka_unit_test(what_means_nothing_is_refused),
+                                       cmocka_unit_test(a_plan_takes_what_later_calls_bring),
                                        cmocka_unit_test(a_programs_softcap_is_a_calls)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -300,7 +300,7 @@ static void check_orders(problem *p)
 static void attend_over(hga_graph *g, hga_id pos_dim, int tables)
 {
     problem p = {.name = "ordered", .graph = g, .shape = {.n_heads = 2, .dim = 8, .pos_dim = pos_dim}};
-    p.options.edge_bias = tables, p.options.gradient = 1;
+    p.options.gradient = 1;
     assert_ok(hga_program_hierarchy(&p.program, g, (hga_id[]){0}, 1));
     problem_fill(&p, 11);
     if (tables) problem_fill_tables(&p, 12, 1, 1, 2);

@@ -15,7 +15,7 @@ enum { UNTOUCHED = 0xA5 };
 
 static void open_plan(const problem *p, hga_options o, hga_plan **plan, hga_workspace **own)
 {
-    o.ranges = 1, o.edge_bias = p->io.edge_bias != NULL;
+    o.ranges = 1;
     assert_ok(hga_plan_create(p->graph, &p->program, &p->shape, &o, plan));
     assert_ok(hga_workspace_create(*plan, own));
 }

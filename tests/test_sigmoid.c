@@ -65,7 +65,7 @@ static void variants_of_sigmoids_are_the_oracles(void **state)
             problem_fill_tables(&p, seed, seed % 2 == 0, seed % 3 == 0, seed % 4 == 1);
             if (takes_sigmoids(&p.program)) {
                 put_sigmoids(&p, &m);
-                p.options.edge_bias = p.io.edge_bias != NULL, p.options.threads = 1 + (hga_id)(seed % 3);
+                p.options.threads = 1 + (hga_id)(seed % 3);
                 float *got = problem_out(&p, &p.options, NULL);
                 double *want;
                 slow_execute(p.graph, &p.program, &p.shape, &p.io, &want, NULL);

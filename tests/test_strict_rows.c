@@ -89,7 +89,7 @@ static const setting settings[] = {{.options = {.threads = 1}},
                                    {.options = {.threads = 1, .precision = HGA_PRECISION_BF16}},
                                    {.options = {.threads = 1, .dropout = 0.3f}},
                                    {.options = {.threads = 1, .cut_edges = 7}},
-                                   {.options = {.threads = 1, .edge_bias = 1}, .edge_bias = 1},
+                                   {.options = {.threads = 1}, .edge_bias = 1},
                                    {.options = {.threads = 1, .generic = 1}}};
 
 /* A bias for each edge that hangs on the edge alone: edges are numbered by their rows. */

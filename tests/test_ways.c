@@ -78,7 +78,7 @@ static void is_of_its_way(const row *r, const hga_shape *shape)
     const char *name, *refusal;
     int found = 0;
     call_begin(&c, r, shape, 2);
-    assert_string_equal(hga_plan_gradient_way(c.plan), r->way);
+    assert_string_equal(way_of(c.plan, &c.io, &c.s.grad), r->way);
     for (hga_id i = 0; (name = hga_plan_gradient_tried(c.plan, &c.io, &c.s.grad, i, &refusal)); i++) {
         int mine = strcmp(name, r->way) == 0;
         if (!found && !mine && (!refusal || !*refusal)) fail_msg("%s: %s refuses without a word", c.p.name, name);
@@ -285,6 +285,7 @@ static int64_t tensor_bytes(const problem *p)
 static void bytes_are_told_before(const row *r, const hga_shape *shape)
 {
     call c;
+    if (r->modifiers) return; /* what is told is of calls that bring nothing */
     call_begin(&c, r, shape, 2);
     c.s.grad.d_scale = c.s.grad.d_log_mass = NULL;
     int64_t plan = hga_plan_bytes(c.plan), told = hga_plan_gradient_bytes(c.plan), made = hga_plan_bytes(c.plan) - plan;
@@ -335,7 +336,7 @@ static void side_outputs_change_nothing(const row *r, const hga_shape *shape)
     hga_options options = with_threads(r, 2);
     options.gradient = 1;
     assert_ok(hga_plan_create(more.graph, q, shape, &options, &c.plan));
-    assert_string_equal(hga_plan_gradient_way(c.plan), r->way);
+    assert_string_equal(way_of(c.plan, &more.io, &(hga_grad_io){0}), r->way);
     hga_plan_destroy(c.plan);
     slope without = slope_create(&p, 1), with = slope_create(&more, 1);
     slope_run(&without, with_threads(r, 2)), slope_run(&with, with_threads(r, 2));

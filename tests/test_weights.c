@@ -65,7 +65,7 @@ static void assert_weights(problem *p, hga_id stride)
     double *weight = memory(nodes.n_keys, sizeof *weight);
     hga_id first = p->n_out == nodes.n ? nodes.query_first : 0;
     hga_options options = p->options;
-    shape.dim_v = nodes.n_keys, options.edge_bias = io.edge_bias != NULL;
+    shape.dim_v = nodes.n_keys;
     io.value = (hga_tensor){.data = value, .rows = p->n_value}, io.out = (hga_tensor){.data = out, .rows = p->n_out};
     io.lse = (hga_tensor){0};
     hga_status st = hga_attention(p->graph, &p->program, &shape, &options, &io);

@@ -405,3 +405,11 @@ void problem_clear(problem *p)
     for (int i = 0; i < p->n_owned; i++) free(p->owned[i]);
     memset(p, 0, sizeof *p);
 }
+
+int has_positions(const hga_graph *g)
+{
+    double *at = memory(hga_graph_nodes(g).n, sizeof *at);
+    hga_status st = hga_graph_positions(g, at);
+    free(at);
+    return !st;
+}

@@ -134,6 +134,8 @@ void problem_fill_by_node(problem *p);
 /* Random values of scale 1 for the tables a program could use: rel_key and rel_bias of every type, edge biases for 1
    head or all, node_pos. */
 void problem_fill_tables(problem *p, uint64_t seed, int rel_key, int rel_bias, int edge_bias);
+/* Does the graph say where its tokens are? */
+int has_positions(const hga_graph *g);
 /* hga_attention with p->options, in memory that nobody has written unless these name an allocator. */
 void problem_run(problem *p);
 /* The same with other options, results in fresh memory for free(); *lse may be NULL. */

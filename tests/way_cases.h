@@ -13,8 +13,8 @@ typedef struct row {
     hga_id n;
     hga_shape shape, grouped; /* grouped: several query heads for one key/value head */
     hga_options options;
-    int sinks;    /* alone: no plan need know of them */
-    int additive; /* scores are sums, with a vector for each head */
+    const hga_modifiers *modifiers; /* NULL: none */
+    int additive;                   /* scores are sums, with a vector for each head */
 } row;
 
 /* A row's edges come from anywhere, some with weights, some twice; some rows have none. */
@@ -78,9 +78,7 @@ static problem attends_twice(hga_id n, const hga_shape *shape)
     return p;
 }
 
-/* A cap and slopes, of calls whose plans were made for them, contents being as large as the cap; and sinks, where the
-   output has a log-sum-exp. */
-enum { MODIFIED = HGA_MODIFIES_SOFTCAP | HGA_MODIFIES_SLOPES };
+/* A cap and slopes, contents being as large as the cap; and sinks, where the output has a log-sum-exp. */
 static const float slopes[] = {0.5f, 0.05f, 0, 0.2f};
 static const float sinks[] = {0.5f, -1, 2, -INFINITY};
 static const hga_modifiers modifiers = {.size = sizeof modifiers, .softcap = 0.5f, .sink = sinks, .slopes = slopes},
@@ -97,7 +95,14 @@ static const row rows[] = {
     {"a family of siblings at a time, all heads together", "hsa branching=2,4,8", NULL, NULL, 600, SHAPES, {0}},
     {"a family of siblings at a time, all heads together", NULL, NULL, typed_families, 150, SHAPES, {0}},
     {"row by row and source by source, all heads together", NULL, NULL, listed, 300, SHAPES, {0}},
-    {"row by row and source by source, all heads together", NULL, NULL, listed, 300, SHAPES, {0}, .sinks = 1},
+    {"row by row and source by source, all heads together",
+     NULL,
+     NULL,
+     listed,
+     300,
+     SHAPES,
+     {0},
+     .modifiers = &sinking},
     {"row by row and source by source, all heads together", NULL, NULL, listed, 300, SHAPES, {.dropout = 0.2f}},
     {"row by row and source by source, all heads together", NULL, NULL, listed, 300, SHORT, {.dropout = 0.2f}},
     {"row by row and source by source, all heads together", NULL, NULL, listed, 300, SHAPES, {0}, .additive = 1},
@@ -114,19 +119,27 @@ static const row rows[] = {
     {"a head at a time", "bpt k=4", NULL, NULL, 200, SHAPES, {0}},
     {"a head at a time", "bpt k=4", NULL, NULL, 200, SHAPES, {.dropout = 0.2f}},
     {"a head at a time", NULL, NULL, attends_twice, 300, SHAPES, {0}},
-    {"a head at a time", "window left=20 right=10", NULL, NULL, 500, SHAPES, {.modifiers = MODIFIED}},
-    {"a head at a time", "bpt k=4", NULL, NULL, 200, SHAPES, {.dropout = 0.2f, .modifiers = MODIFIED}},
-    {"a head at a time", NULL, NULL, listed, 120, SHAPES, {.modifiers = MODIFIED}},
-    {"a head at a time", NULL, NULL, attends_twice, 300, SHAPES, {.modifiers = HGA_MODIFIES_SLOPES}},
+    {"a head at a time", "window left=20 right=10", NULL, NULL, 500, SHAPES, {0}, .modifiers = &modifiers},
+    {"a head at a time", "bpt k=4", NULL, NULL, 200, SHAPES, {.dropout = 0.2f}, .modifiers = &modifiers},
+    {"a head at a time", NULL, NULL, listed, 120, SHAPES, {0}, .modifiers = &modifiers},
+    {"a head at a time", NULL, NULL, attends_twice, 300, SHAPES, {0}, .modifiers = &sloping},
     {"a subtree at a time, a head at a time",
      "htransformer block=4",
      NULL,
      NULL,
      700,
      SHAPES,
-     {.gradient_subtree = 64, .modifiers = MODIFIED}},
-    {"a subtree at a time, a head at a time", "htransformer block=4", NULL, NULL, 300, SHAPES, {0}, .sinks = 1},
-    {"a head at a time", "dilated segments=16,64 dilations=1,4", NULL, NULL, 200, SHAPES, {0}, .sinks = 1},
+     {.gradient_subtree = 64},
+     .modifiers = &modifiers},
+    {"a subtree at a time, a head at a time",
+     "htransformer block=4",
+     NULL,
+     NULL,
+     300,
+     SHAPES,
+     {0},
+     .modifiers = &sinking},
+    {"a head at a time", "dilated segments=16,64 dilations=1,4", NULL, NULL, 200, SHAPES, {0}, .modifiers = &sinking},
     {"row by row in double", "window left=5 right=4", NULL, NULL, 60, SHAPES, {.generic = 1}},
 };
 enum { N_ROWS = sizeof rows / sizeof *rows };
@@ -149,11 +162,18 @@ static inline problem problem_of(const row *r, const hga_shape *shape)
         p = of_words(r, shape);
     else
         variant_build(variant_named(r->variant), r->n, 1, shape, &p);
-    p.options.modifiers = r->options.modifiers;
-    if (p.options.modifiers) p.io.modifiers = p.options.modifiers == MODIFIED ? &modifiers : &sloping;
-    if (r->sinks) p.io.modifiers = &sinking;
+    p.io.modifiers = r->modifiers;
     if (r->additive) p.io.modifiers = &adding, p.program.scores = HGA_SCORES_ADDITIVE, p.program.negative_slope = 0.2f;
     return p;
+}
+
+/* Which way the call goes. */
+static inline const char *way_of(const hga_plan *plan, const hga_io *io, const hga_grad_io *grad)
+{
+    const char *name, *refusal;
+    for (hga_id i = 0; (name = hga_plan_gradient_tried(plan, io, grad, i, &refusal)); i++)
+        if (!refusal) return name;
+    return "none";
 }
 
 #endif

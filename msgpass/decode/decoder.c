@@ -9,7 +9,7 @@ static hga_status check_options(const hga_decode_options *o)
 {
     hga_status st = hga_check_reserved("hga_decode_options", o->reserved, sizeof o->reserved);
     if (!st && o->plan.ranks) st = hga_fail(HGA_EUNSUPPORTED, "a decoder is of one process, without options.ranks");
-    const char *refused = o->plan.edge_bias ? "edge_bias" : o->plan.gradient ? "gradient" : NULL;
+    const char *refused = o->plan.gradient ? "gradient" : NULL;
     if (o->plan.dropout != 0) refused = "dropout";
     if (o->plan.keep_fields) refused = "keep_fields";
     if (st) return st;

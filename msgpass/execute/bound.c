@@ -144,8 +144,7 @@ static hga_status check_tables(const hga_plan *plan, const hga_io *io)
                             sp->relation.name, n_types);
     }
     if (io->edge_bias) {
-        if (plan->bias_stage < 0)
-            return hga_fail(HGA_EINVAL, "the plan was made without edge_bias, or no stage attends");
+        if (plan->bias_stage < 0) return hga_fail(HGA_EINVAL, "edge_bias is given, but no stage attends");
         hga_pos n = plan->stage[plan->bias_stage].relation.n_edges;
         if (io->n_edge_bias != n)
             return hga_fail(HGA_EINVAL, "edge_bias has %lld rows but the relation has %lld edges",
@@ -173,12 +172,20 @@ static hga_status check_tables(const hga_plan *plan, const hga_io *io)
     return HGA_OK;
 }
 
+/* Lists that this call asks for, made by the first that does. */
+static hga_status bring(const hga_plan *plan, const hga_io *io, hga_workspace *workspace)
+{
+    hga_status st = plan_bring(plan, io);
+    if (st || !io->edge_bias || !plan->stage[plan->bias_stage].relation.n_blocks) return st;
+    return workers_rank(plan, workspace);
+}
+
 hga_status fields_bind(const hga_plan *plan, const hga_io *io, hga_workspace *workspace)
 {
     hga_status st = hga_check_reserved("hga_io", io->reserved, sizeof io->reserved);
     if (!st) st = modifiers_check(&plan->program, &plan->shape, io);
-    if (!st) st = modifiers_check_planned(&plan->program, plan->options.modifiers, io);
     if (!st) st = check_tables(plan, io);
+    if (!st) st = bring(plan, io, workspace);
     if (!st) st = slice_bind(plan, io, workspace);
     for (hga_id f = 1; !st && f <= plan->program.n_fields; f++) st = check_field(plan, io, f);
     if (!st) st = arrays_find(plan, io, workspace);

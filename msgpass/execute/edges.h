@@ -51,11 +51,11 @@ typedef struct row_reader {
     hga_segment *found;   /* [segment_room] the same as they were found, .. */
     segment_key *key;     /* [segment_room] .. and what they are sorted by */
     hga_id *list;         /* [list_room] segments of each row of the panel */
-    /* [degree_room] the edges of row `ranked` in canonical order, rank[i].place being that of edge i as read; for the
-       stages that ask and whose relation has blocks */
+    /* [rank_room] the edges of row `ranked` in canonical order, rank[i].place being that of edge i as read; of calls
+       that ask, where the relation has blocks */
     rank_key *rank;
     hga_id ranked;
-    hga_pos n_segments, segment_room, list_room, degree_room;
+    hga_pos n_segments, segment_room, list_room, rank_room;
     hga_id first, n; /* positions loaded */
     hga_id list_ptr[PANEL_ROWS + 1];
 } row_reader;
@@ -92,7 +92,10 @@ edge_cursor cursor_start_beyond(const row_reader *r, hga_id v, const uint16_t *d
 void cursor_next(edge_cursor *c, hga_pos limit, edge_chunk *chunk);
 /* Step over n edges. */
 void cursor_skip(edge_cursor *c, hga_pos n);
-/* Canonical positions of a chunk's edges within the row (add row_ptr[v]). */
+/* Room to rank rows of so many edges, and without. */
+hga_status reader_rank_room(row_reader *r, hga_pos edges, const hga_allocator *a);
+void reader_unrank(row_reader *r, const hga_allocator *a);
+/* Canonical positions of a chunk's edges within the row (add that of the row's first edge). */
 void reader_ranks(row_reader *r, hga_id v, const edge_chunk *chunk, hga_pos *rank);
 
 #endif

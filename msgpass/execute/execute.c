@@ -1,7 +1,6 @@
 /* execute.c: workspaces, and running a plan. One parallel region a call; every thread walks its lists of panels, with a
    barrier between waves. */
 #include "stages.h"
-#include "modifiers.h"
 #include "ranks.h"
 
 #include <math.h>
@@ -571,10 +570,7 @@ hga_status hga_attention(const hga_graph *g, const hga_program *p, const hga_sha
     if (!io)
         return ranks_failed(options && options->ranks ? options->ranks->exchange : NULL,
                             hga_fail(HGA_EINVAL, "no tensors"));
-    hga_options mine = options ? *options : (hga_options){0};
-    mine.edge_bias |= io->edge_bias != NULL;
-    if (io->modifiers && p && shape) mine.modifiers |= modifiers_brought(p, io);
-    HGA_TRY(hga_plan_create(g, p, shape, &mine, &plan));
+    HGA_TRY(hga_plan_create(g, p, shape, options, &plan));
     HGA_TRY(hga_workspace_create(plan, &workspace));
     HGA_TRY(hga_plan_execute(plan, workspace, io));
 done:

@@ -484,6 +484,8 @@ void sixteen_clear(hga_workspace *workspace);
 hga_status fields_bind(const hga_plan *plan, const hga_io *io, hga_workspace *workspace);
 /* The scratch of n threads: its bytes, and handing them out. */
 hga_status workers_create(const hga_plan *plan, hga_id n, hga_workspace *workspace);
+/* Room to rank the edges of rows, of calls that bring biases of edges: taken once. */
+hga_status workers_rank(const hga_plan *plan, hga_workspace *workspace);
 void workers_destroy(hga_workspace *workspace);
 /* Somebody looks at what panels have, without a call: with a worker of its own, since the pages of a workspace's belong
    to their threads. */

@@ -61,8 +61,8 @@ static meaning meaning_of(const worker *w)
     const hga_plan *plan = w->plan;
     hga_id biased = w->io->edge_bias ? plan->bias_stage : -1;
     meaning m = meaning_of_call(&plan->program, plan->nodes, &plan->shape, w->io);
-    m.position = plan->position, m.dropout = plan->options.dropout;
-    m.biased = biased, m.first_edge = biased >= 0 ? plan->stage[biased].row_ptr : NULL;
+    m.position = plan->keeper->lists.position, m.dropout = plan->options.dropout;
+    m.biased = biased, m.first_edge = biased >= 0 ? plan->keeper->lists.first_edge : NULL;
     return m;
 }
 

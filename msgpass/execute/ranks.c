@@ -15,6 +15,21 @@ static int before(const rank_key *a, const rank_key *b)
 
 SORT_DEFINE(sort_ranks, rank_key, before)
 
+hga_status reader_rank_room(row_reader *r, hga_pos edges, const hga_allocator *a)
+{
+    if (edges <= r->rank_room) return HGA_OK;
+    reader_unrank(r, a);
+    hga_status st = hga_new(a, edges, sizeof *r->rank, &r->rank);
+    if (!st) r->rank_room = edges;
+    return st;
+}
+
+void reader_unrank(row_reader *r, const hga_allocator *a)
+{
+    hga_delete(a, r->rank, r->rank_room, sizeof *r->rank);
+    r->rank = NULL, r->rank_room = 0;
+}
+
 /* All edges of the row in canonical order, into the reader's room; then edge i as read finds its place at i. */
 static void rank_row(row_reader *r, hga_id v)
 {

@@ -118,7 +118,7 @@ static void load_operands(worker *w, const tile_chunk *c)
     tile_operands *o = operands_of(w, c);
     score_bases(w, w->chooser.batch->stage, -1, &c->columns, o->base);
     for (hga_id e = 0; e < c->columns.n && w->workspace->slopes; e++)
-        o->at[e] = (float)w->plan->position[c->columns.src[e]];
+        o->at[e] = (float)w->plan->keeper->lists.position[c->columns.src[e]];
     if (w->plan->bf16_rows) {
         for (hga_id e = 0; e < c->columns.n; e++)
             o->k16[e] = bound_bf16(key, c->columns.src[e]), o->v16[e] = bound_bf16(value, c->columns.src[e]);
@@ -335,7 +335,7 @@ void modify_tile(const worker *w, hga_id head, const float *column_at, kernel_ti
 void find_rows_at(const worker *w, const row_group *g, float *at)
 {
     for (hga_id r = 0; r < KERNEL_TILE && w->workspace->slopes; r++)
-        at[r] = r < g->n_rows && g->node[r] >= 0 ? (float)w->plan->position[g->node[r]] : 0;
+        at[r] = r < g->n_rows && g->node[r] >= 0 ? (float)w->plan->keeper->lists.position[g->node[r]] : 0;
 }
 
 /* Parts i .. i + many - 1 at once. */

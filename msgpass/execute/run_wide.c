@@ -128,7 +128,7 @@ static void load_columns(worker *w, const wide_span *s)
         list_columns(w, s, at, &w->chunk);
         score_bases(w, w->chooser.batch->stage, -1, &w->chunk, w->wide.base + at);
         for (hga_id e = 0; e < w->chunk.n && w->workspace->slopes; e++)
-            w->wide.at[at + e] = (float)w->plan->position[w->chunk.src[e]];
+            w->wide.at[at + e] = (float)w->plan->keeper->lists.position[w->chunk.src[e]];
     }
 }
 

@@ -79,7 +79,7 @@ static void lay_out_numbers(worker *w, const hga_plan *plan, carver *c)
     w->wide.key = carve(c, w->wide.room * (int64_t)room, sizeof(float));
     w->wide.value = carve(c, w->wide.room * (int64_t)room_v, sizeof(float));
     w->wide.base = carve(c, w->wide.room, sizeof(float));
-    w->wide.at = carve(c, plan->position ? w->wide.room : 0, sizeof(float));
+    w->wide.at = carve(c, w->wide.room, sizeof(float));
     w->tile.type_score = carve(c, KERNEL_CHUNK * KERNEL_TILE * KERNEL_TILE, sizeof(float));
     w->plain = carve(c, most(2 * w->plain_bytes, (2 * heads * width + heads) * (int64_t)sizeof(float)), 1);
 }
@@ -108,7 +108,6 @@ static void lay_out_lists(worker *w, int bf16_rows, carver *c)
     r->found = carve(c, r->segment_room, sizeof *r->found);
     r->key = carve(c, r->segment_room, sizeof *r->key);
     r->list = carve(c, r->list_room, sizeof *r->list);
-    r->rank = carve(c, r->degree_room, sizeof *r->rank);
 }
 
 static void lay_out_whole(whole_row *row, int64_t edges, hga_id heads, carver *c)
@@ -142,7 +141,7 @@ static int64_t lay_out(worker *w, const hga_plan *plan, char *memory)
     w->plain_bytes = aggregate_bytes(plan);
     w->types = count_types(plan), w->mixes = chunks_mix(plan);
     w->reader.segment_room = plan->segment_room, w->reader.list_room = plan->list_room;
-    w->reader.degree_room = plan->degree_room, w->wide.room = plan->wide_columns;
+    w->wide.room = plan->wide_columns;
     lay_out_numbers(w, plan, &c);
     w->numbers = c.used;
     lay_out_lists(w, plan->bf16_rows, &c);
@@ -184,8 +183,8 @@ int workers_fit(const hga_plan *plan, const hga_workspace *workspace)
 {
     const worker *w = &workspace->workers[0]; /* they are alike */
     return w->wide.room >= plan->wide_columns && w->reader.segment_room >= plan->segment_room &&
-           w->reader.list_room >= plan->list_room && w->reader.degree_room >= plan->degree_room &&
-           w->types >= count_types(plan) && w->mixes >= chunks_mix(plan) && w->plain_edges.room >= plan->plain_room;
+           w->reader.list_room >= plan->list_room && w->types >= count_types(plan) && w->mixes >= chunks_mix(plan) &&
+           w->plain_edges.room >= plan->plain_room;
 }
 
 hga_status workers_create(const hga_plan *plan, hga_id n, hga_workspace *workspace)
@@ -198,11 +197,21 @@ hga_status workers_create(const hga_plan *plan, hga_id n, hga_workspace *workspa
     return st;
 }
 
+hga_status workers_rank(const hga_plan *plan, hga_workspace *workspace)
+{
+    hga_status st = HGA_OK;
+    for (hga_id t = 0; !st && t < workspace->n_workers; t++)
+        st = reader_rank_room(&workspace->workers[t].reader, plan->keeper->lists.degree, &workspace->allocator);
+    return st;
+}
+
 void workers_destroy(hga_workspace *workspace)
 {
     const hga_allocator *a = &workspace->allocator;
-    for (hga_id t = 0; t < workspace->n_workers; t++)
+    for (hga_id t = 0; t < workspace->n_workers; t++) {
+        reader_unrank(&workspace->workers[t].reader, a);
         hga_delete(a, workspace->workers[t].memory, workspace->workers[t].bytes, 1);
+    }
     hga_delete(a, workspace->workers, workspace->n_workers, sizeof *workspace->workers);
 }
 

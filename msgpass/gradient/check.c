@@ -139,7 +139,7 @@ static hga_status check_reserved(const gradient_call *c)
     hga_status st = hga_check_reserved("hga_grad_io", c->grad->reserved, sizeof c->grad->reserved);
     if (!st) st = hga_check_reserved("hga_io", c->io->reserved, sizeof c->io->reserved);
     if (!st) st = modifiers_check(&c->plan->program, &c->plan->shape, c->io);
-    return st ? st : modifiers_check_planned(&c->plan->program, c->plan->options.modifiers, c->io);
+    return st ? st : plan_bring(c->plan, c->io);
 }
 
 hga_status call_check(gradient_call *c)

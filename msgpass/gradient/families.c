@@ -86,11 +86,11 @@ static const char *refuses(const hga_plan *plan, unsigned features, reason *room
     if (program_normaliser(&plan->program) != HGA_NORMALISER_SOFTMAX) return "another normaliser than softmax";
     if (plan->options.generic) return "asked for double";
     if (scores_are_sums(plan)) return "additive scores";
-    if (plan->options.modifiers) return "softcaps or slopes";
     if ((why = find_stages(plan, &at, room))) return why;
     const hga_relation *r = &plan->stage[at.attend].relation;
     if (plan->shape.n_heads > KERNEL_HEADS) return reason_of(room, "more than %d heads", KERNEL_HEADS);
     if (plan->options.dropout > 0 && r->n_types > 1) return "dropout, and edges have types";
+    if (features & BRINGS_CURVES) return "softcaps or slopes";
     if (features & BRINGS_TYPES) return "the call brings relative keys or biases";
     if (features & BRINGS_EDGE_BIASES) return "the call brings biases of edges";
     if (features & BRINGS_SIXTEEN) return "the call brings numbers of 16 bits";

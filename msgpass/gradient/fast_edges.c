@@ -18,7 +18,8 @@ hga_status leave(fast_pass *p, hga_id row, row_edge e, hga_pos position)
 /* |x_q - x_k|, of which slopes take so much. */
 static double distance(const fast_pass *p, hga_id v, hga_id u)
 {
-    return fabs(p->plan->position[v] - p->plan->position[u]);
+    const double *at = p->plan->keeper->lists.position;
+    return fabs(at[v] - at[u]);
 }
 
 /* What the score of an edge has besides the product with the key. */
@@ -33,7 +34,9 @@ float base_score(const fast_pass *p, hga_id s, hga_id v, const left_edge *x)
     if (io->rel_bias) sum += (double)io->rel_bias[(ptrdiff_t)x->e.type * p->plan->shape.n_heads + p->head];
     if (io->edge_bias && s == p->plan->bias_stage) {
         hga_id heads = io->edge_bias_heads;
-        sum += (double)io->edge_bias[(p->plan->stage[s].row_ptr[v] + x->position) * heads + (heads == 1 ? 0 : p->head)];
+        sum +=
+            (double)io
+                ->edge_bias[(p->plan->keeper->lists.first_edge[v] + x->position) * heads + (heads == 1 ? 0 : p->head)];
     }
     hga_id own = x->e.pos_of ? x->e.pos_of - 1 : v, other = x->e.src_pos_of ? x->e.src_pos_of - 1 : x->e.src,
            dim = p->plan->shape.pos_dim;
@@ -61,8 +64,8 @@ static void sum_tables(fast_pass *p, hga_id s, const group *g, hga_id row, const
         if (sums->of[REL_BIAS]) sums->of[REL_BIAS][type * p->plan->shape.n_heads + p->head] += d;
         if (sums->of[EDGE_BIAS] && s == p->plan->bias_stage) {
             hga_id heads = io->edge_bias_heads;
-            sums->of[EDGE_BIAS][(p->plan->stage[s].row_ptr[v] + x[i].position) * heads + (heads == 1 ? 0 : p->head)] +=
-                d;
+            sums->of[EDGE_BIAS]
+                    [(p->plan->keeper->lists.first_edge[v] + x[i].position) * heads + (heads == 1 ? 0 : p->head)] += d;
         }
         if (sums->of[LOG_MASS]) sums->of[LOG_MASS][x[i].e.src] += d;
         if (sums->of[SLOPES]) sums->of[SLOPES][p->head] -= d * distance(p, v, x[i].e.src);

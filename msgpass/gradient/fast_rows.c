@@ -168,7 +168,7 @@ void load_sixteen(fast_pass *p, hga_id s, group *g, hga_id first)
     for (hga_id i = 0; i < KERNEL_TILE; i++) g->there |= (uint32_t)(g->node[i] >= 0) << i;
     if (!g->there) return;
     for (hga_id i = 0; p->slopes && i < KERNEL_TILE; i++)
-        g->at[i] = g->node[i] < 0 ? 0 : (float)p->plan->position[g->node[i]];
+        g->at[i] = g->node[i] < 0 ? 0 : (float)p->plan->keeper->lists.position[g->node[i]];
     load_queries(p, s, g, first);
     turn(p, g->q_rows, dim, g->q);
     turn(p, g->g_rows, dim_v, g->g);

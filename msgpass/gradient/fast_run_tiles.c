@@ -74,7 +74,7 @@ static void find_columns(fast_pass *p, hga_id s, const tile *t)
         find_near(p, &p->program->stage[s], t);
     else
         find_rows(p, &p->program->stage[s], t);
-    for (hga_id c = 0; p->slopes && c < t->n; c++) x->at[c] = (float)p->plan->position[x->node[c]];
+    for (hga_id c = 0; p->slopes && c < t->n; c++) x->at[c] = (float)p->plan->keeper->lists.position[x->node[c]];
 }
 
 /* ---- types ---- */
@@ -223,7 +223,7 @@ static uint32_t rows_of(const panel *x, const tile *t, const group *g, hga_id c)
 }
 
 /* Where the bias of each pair is in its table, pair by pair: to[pair] <- bias, or, back, the table's sums += slope. */
-static void bring_biases(fast_pass *p, hga_id s, const tile *t, const group *g, int back)
+static void bring_biases(fast_pass *p, const tile *t, const group *g, int back)
 {
     panel *x = p->panel;
     const hga_io *io = p->call->io;
@@ -233,7 +233,7 @@ static void bring_biases(fast_pass *p, hga_id s, const tile *t, const group *g, 
     for (hga_id c = 0; c < t->n; c++)
         for (uint32_t left = rows_of(x, t, g, c); left; left &= left - 1) {
             hga_id row = __builtin_ctz(left), i = c * KERNEL_TILE + row;
-            ptrdiff_t at = (ptrdiff_t)(p->plan->stage[s].row_ptr[g->node[row]] + rank[row]++) * heads + head;
+            ptrdiff_t at = (ptrdiff_t)(p->plan->keeper->lists.first_edge[g->node[row]] + rank[row]++) * heads + head;
             if (back)
                 p->sums.of[EDGE_BIAS][at] += (double)x->slopes[i];
             else
@@ -325,13 +325,13 @@ static hga_status run_apart(fast_pass *p, hga_id s, tile *t)
     if (p->sums.of[LOG_MASS] || p->sums.of[REL_BIAS]) out.column_sum = column_sum;
     if (by_type && !by_column) places = bring_places(p, t, type_bias, d_type_bias), out.places = &places;
     if (x->parts.positions) positions = bring_positions(p, t, g), out.positions = &positions;
-    if (x->parts.ranks) bring_biases(p, s, t, g, 0), out.pair_bias = x->pair_bias;
+    if (x->parts.ranks) bring_biases(p, t, g, 0), out.pair_bias = x->pair_bias;
     if (p->sums.of[EDGE_BIAS] && x->parts.ranks) out.slopes = x->slopes;
     p->plan->kernels->grad_tile(&out);
     if (by_column) take_types(p, t, with_keys, column_sum);
     if (out.places) take_places(p, t, d_type_bias);
     if (out.positions) take_positions(p, t, g);
-    if (out.slopes) bring_biases(p, s, t, g, 1);
+    if (out.slopes) bring_biases(p, t, g, 1);
     take_masses(p, t, column_sum);
     return HGA_OK;
 }

@@ -185,6 +185,7 @@ hga_status hga_plan_prepare(const hga_plan *plan, hga_workspace *workspace, cons
         return hga_fail(HGA_EINVAL, "the workspace belongs to another plan");
     asked_rows asked;
     hga_status st = io ? ranges_asked(plan, io, &asked) : HGA_OK;
+    if (!st && io) st = plan_bring(plan, io);
     if (st) return st;
     gradient_call c = {.plan = plan, .io = io, .grad = grad, .threads = threads_allowed(plan->threads)};
     hga_grad_io read = grad ? *grad : (hga_grad_io){0};

@@ -32,7 +32,14 @@ typedef struct departures {
 /* ---- calls ---- */
 
 /* What calls bring that not every way knows. */
-enum { BRINGS_TYPES = 1, BRINGS_POSITIONS = 2, BRINGS_EDGE_BIASES = 4, BRINGS_SIXTEEN = 8, FEATURE_SETS = 16 };
+enum {
+    BRINGS_TYPES = 1,
+    BRINGS_POSITIONS = 2,
+    BRINGS_EDGE_BIASES = 4,
+    BRINGS_SIXTEEN = 8,
+    BRINGS_CURVES = 16, /* softcaps, the program's too, or slopes */
+    FEATURE_SETS = 32
+};
 
 /* All that the memory of a call hangs on, besides its plan. */
 typedef struct call_needs {

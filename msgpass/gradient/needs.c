@@ -1,4 +1,5 @@
 /* needs.c: what the memory of a call hangs on, so that nobody has to make one up to learn its size. */
+#include "modifiers.h"
 #include "ways.h"
 
 static int is_packed(const hga_tensor *t, hga_id columns)
@@ -42,6 +43,7 @@ call_needs needs_of(const gradient_call *c)
     for (int i = 0; i < HGA_MAX_USER_TENSORS; i++) needs.as_floats &= adds_up(&c->grad->d_user[i]);
     if (io->rel_key || io->rel_bias) needs.features |= BRINGS_TYPES;
     if (io->node_pos) needs.features |= BRINGS_POSITIONS;
+    if (modifiers_softcap(&c->plan->program, io) != 0 || modifiers_of(io).slopes) needs.features |= BRINGS_CURVES;
     if (io->edge_bias) needs.features |= BRINGS_EDGE_BIASES;
     find_tensors(c, &needs), find_tables(c, &needs);
     range_needs(c, needs.kept_bytes);
@@ -56,6 +58,7 @@ call_needs needs_of_all(const hga_plan *plan)
     for (hga_id f = 1; f <= p->n_fields; f++)
         if (program_is_input(p->field[f].binding)) needs.wanted |= UINT32_C(1) << f;
     needs.packed = needs.d_packed = UINT32_MAX;
+    if (p->softcap != 0) needs.features |= BRINGS_CURVES;
     for (hga_id s = 0; s < p->n_stages; s++)
         if (p->stage[s].message == HGA_SCALED) needs.entries[TYPE_SCALE] = plan->stage[s].relation.n_types;
     return needs;

@@ -435,8 +435,8 @@ static pass pass_of(const gradient_call *c, hga_id kv)
     pass p = empty_pass(plan, kv);
     p.call = c, p.sums = c->sums ? &c->sums[kv] : NULL;
     p.m = meaning_of_call(&plan->program, plan->nodes, &plan->shape, c->io);
-    p.m.position = plan->position, p.m.dropout = plan->options.dropout, p.m.moved = c->moved;
-    p.m.biased = biased, p.m.first_edge = biased >= 0 ? plan->stage[biased].row_ptr : NULL;
+    p.m.position = plan->keeper->lists.position, p.m.dropout = plan->options.dropout, p.m.moved = c->moved;
+    p.m.biased = biased, p.m.first_edge = biased >= 0 ? plan->keeper->lists.first_edge : NULL;
     return p;
 }
 

@@ -91,11 +91,11 @@ static const char *refuses(const hga_plan *plan, unsigned features, reason *room
     const char *why;
     if (program_normaliser(&plan->program) != HGA_NORMALISER_SOFTMAX) return "another normaliser than softmax";
     if (plan->options.generic) return "asked for double";
-    if (plan->options.modifiers) return "softcaps or slopes";
     if ((why = program_refuses(plan, room))) return why;
     const hga_relation *r = &plan->stage[0].relation;
     if (!r->ptr || r->n_blocks) return reason_of(room, "edges of '%s' are not all listed one by one", r->name);
     if (s->n_heads > KERNEL_HEADS) return reason_of(room, "more than %d heads", KERNEL_HEADS);
+    if (features & BRINGS_CURVES) return "softcaps or slopes";
     if (features & BRINGS_TYPES) return "the call brings relative keys or biases";
     if (features & BRINGS_EDGE_BIASES) return "the call brings biases of edges";
     if (features & BRINGS_POSITIONS) return "the call brings positions";

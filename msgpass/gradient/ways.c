@@ -132,14 +132,14 @@ hga_status way_plan(const hga_plan *plan, const hga_plan **out)
 const char *hga_plan_gradient_plain(const hga_plan *plan)
 {
     const way_choice *x;
-    if (!plan || way_choose(plan, 0, &x) || !is_plain(x)) return NULL;
+    if (!plan || way_choose(plan, needs_of_all(plan).features, &x) || !is_plain(x)) return NULL;
     return x->why[N_WAYS - 2];
 }
 
 const char *hga_plan_gradient_way(const hga_plan *plan)
 {
     const way_choice *x;
-    return plan && !way_choose(plan, 0, &x) ? x->way->name : NULL;
+    return plan && !way_choose(plan, needs_of_all(plan).features, &x) ? x->way->name : NULL;
 }
 
 const char *hga_plan_gradient_tried(const hga_plan *plan, const hga_io *io, const hga_grad_io *grad, hga_id i,
@@ -149,7 +149,7 @@ const char *hga_plan_gradient_tried(const hga_plan *plan, const hga_io *io, cons
     if (refusal) *refusal = NULL;
     if (!plan || !io != !grad || i < 0 || i >= N_WAYS) return NULL;
     gradient_call c = {.plan = plan, .io = io, .grad = grad};
-    if (way_choose(plan, io ? needs_of(&c).features : 0, &x)) return NULL;
+    if (way_choose(plan, (io ? needs_of(&c) : needs_of_all(plan)).features, &x)) return NULL;
     if (refusal) *refusal = x->why[i];
     return ways[i]->name;
 }

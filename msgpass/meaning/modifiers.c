@@ -25,12 +25,6 @@ float modifiers_softcap(const hga_program *p, const hga_io *io)
     return given != 0 ? given : p->softcap;
 }
 
-uint64_t modifiers_brought(const hga_program *p, const hga_io *io)
-{
-    return (modifiers_softcap(p, io) != 0 ? HGA_MODIFIES_SOFTCAP : 0u) |
-           (modifiers_of(io).slopes ? HGA_MODIFIES_SLOPES : 0u);
-}
-
 /* ---- checks ---- */
 
 static hga_status check_size(const hga_modifiers *given)
@@ -117,13 +111,4 @@ hga_status modifiers_check(const hga_program *p, const hga_shape *shape, const h
     if (!st) st = check_sink(p, shape->n_heads, m.sink);
     if (!st) st = check_slopes(p, shape->n_heads, m.slopes);
     return st ? st : check_additive(p, shape, m.additive);
-}
-
-hga_status modifiers_check_planned(const hga_program *p, uint64_t planned, const hga_io *io)
-{
-    uint64_t more = modifiers_brought(p, io) & ~planned;
-    if (!more) return HGA_OK;
-    int softcap = more & HGA_MODIFIES_SOFTCAP ? 1 : 0;
-    return hga_fail(HGA_EINVAL, "hga_modifiers.%s is given, but the plan was made without %s in options.modifiers",
-                    softcap ? "softcap" : "slopes", softcap ? "HGA_MODIFIES_SOFTCAP" : "HGA_MODIFIES_SLOPES");
 }

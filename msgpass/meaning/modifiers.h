@@ -8,12 +8,8 @@
 hga_modifiers modifiers_of(const hga_io *io);
 /* The call's softcap or, without one, the program's; 0: none. */
 float modifiers_softcap(const hga_program *p, const hga_io *io);
-/* HGA_MODIFIES_*: of what the call or the program brings. */
-uint64_t modifiers_brought(const hga_program *p, const hga_io *io);
 /* HGA_EINVAL names the member that is wrong, or the byte that this library does not know; HGA_EUNSUPPORTED the one that
    means nothing for the program. */
 hga_status modifiers_check(const hga_program *p, const hga_shape *shape, const hga_io *io);
-/* Does a plan made for HGA_MODIFIES_* take the call? */
-hga_status modifiers_check_planned(const hga_program *p, uint64_t planned, const hga_io *io);
 
 #endif

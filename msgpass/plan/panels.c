@@ -366,24 +366,13 @@ static hga_status add_roundings(hga_plan *plan, hga_id stage, program_values *si
     return st;
 }
 
-/* Canonical positions of rows, where an edge bias or a user function asks for them, and room to rank the edges of those
-   that are not read in that order. */
+/* Canonical positions of rows, where a user's function asks for them. */
 static hga_status find_positions(hga_plan *plan, hga_id stage)
 {
     stage_plan *s = &plan->stage[stage];
-    if (plan->program.stage[stage].relation < 0 || (s->kind != KIND_USER && stage != plan->bias_stage)) return HGA_OK;
-    hga_id n = plan->nodes.n;
-    hga_status st = hga_new(&plan->allocator, (int64_t)n + 1, sizeof *s->row_ptr, &s->row_ptr);
-    if (st) return st;
-    hga_graph_degrees(plan->graph, plan->program.stage[stage].relation, 0, n, s->row_ptr);
-    hga_pos sum = 0;
-    for (hga_id v = 0; v < n; v++) {
-        hga_pos here = s->row_ptr[v];
-        if (here > plan->degree_room && s->relation.n_blocks && s->kind != KIND_USER) plan->degree_room = here;
-        s->row_ptr[v] = sum, sum += here;
-    }
-    s->row_ptr[n] = sum;
-    return HGA_OK;
+    hga_pos degree = 0;
+    if (s->kind != KIND_USER || plan->program.stage[stage].relation < 0) return HGA_OK;
+    return first_edges_make(plan, stage, &s->row_ptr, &degree);
 }
 
 /* ---- few panels ---- */
@@ -446,7 +435,7 @@ static void find_plain_room(hga_plan *plan)
 hga_status phases_make(hga_plan *plan)
 {
     hga_status st = HGA_OK;
-    plan->segment_room = plan->list_room = plan->degree_room = 0, plan->wide_columns = 0;
+    plan->segment_room = plan->list_room = 0, plan->wide_columns = 0;
     find_plain_room(plan);
     program_values since;
     program_values_start(&plan->program, &since);

@@ -54,7 +54,7 @@ static void find_stages(hga_plan *plan)
         } else if (plan->nodes.child_ptr) {
             sp->edges = plan->nodes.child_ptr[plan->nodes.n - plan->nodes.level_ptr[1]];
         }
-        if (kind_attends(sp->kind) && plan->options.edge_bias && plan->bias_stage < 0) plan->bias_stage = s;
+        if (kind_attends(sp->kind) && plan->bias_stage < 0) plan->bias_stage = s;
     }
 }
 
@@ -95,6 +95,7 @@ static void keeper_drop(const hga_plan *plan)
         if (each[i]->what) each[i]->drop(plan, each[i]->what);
         each[i]->what = NULL;
     }
+    brought_clear(plan);
 }
 
 static void keeper_destroy(hga_plan *plan)
@@ -103,25 +104,6 @@ static void keeper_destroy(hga_plan *plan)
     keeper_drop(plan);
     pthread_mutex_destroy(&plan->keeper->lock);
     hga_delete(&plan->allocator, plan->keeper, 1, sizeof *plan->keeper);
-}
-
-/* ---- positions ---- */
-
-/* Where slopes are to be taken of distances, and some stage has scores. */
-static hga_status positions_find(hga_plan *plan)
-{
-    int scores = 0;
-    plan->position = NULL;
-    for (hga_id s = 0; s < plan->program.n_stages; s++) scores |= plan->program.stage[s].message == HGA_SCORE;
-    if (!scores || !(plan->options.modifiers & HGA_MODIFIES_SLOPES)) return HGA_OK;
-    hga_status st = hga_new(&plan->allocator, plan->nodes.n, sizeof *plan->position, &plan->position);
-    return st ? st : hga_graph_positions(plan->graph, plan->position);
-}
-
-static void positions_clear(hga_plan *plan)
-{
-    hga_delete(&plan->allocator, plan->position, plan->nodes.n, sizeof *plan->position);
-    plan->position = NULL;
 }
 
 /* ---- plans ---- */
@@ -133,10 +115,7 @@ static hga_status lower(hga_plan *plan, const hga_graph *g)
     plan->serial = next_serial();
     hga_status st = program_check(&plan->program, g);
     if (st) return st;
-    if (plan->program.softcap != 0) plan->options.modifiers |= HGA_MODIFIES_SOFTCAP;
     if (program_is_plain(&plan->program)) plan->options.generic = 1;
-    st = positions_find(plan);
-    if (st) return st;
     find_stages(plan);
     strays_find(plan);
     plan->bf16_rows = storage_can_be_bf16(plan);
@@ -188,9 +167,6 @@ static hga_status plan_create(const hga_graph *g, const hga_program *p, const hg
                          MOST_STRIPS));
     if (plan->options.gradient_subtree < 0 || plan->options.gradient_subtree > INT32_MAX)
         HGA_TRY(hga_fail(HGA_EINVAL, "gradient_subtree %lld", (long long)plan->options.gradient_subtree));
-    if (plan->options.modifiers > (HGA_MODIFIES_SOFTCAP | HGA_MODIFIES_SLOPES))
-        HGA_TRY(hga_fail(HGA_EINVAL, "options.modifiers %llu is not made of HGA_MODIFIES_*",
-                         (unsigned long long)plan->options.modifiers));
     if (plan->options.strict_rows < 0 || plan->options.strict_rows > 1)
         HGA_TRY(hga_fail(HGA_EINVAL, "strict_rows %lld is neither 0 nor 1", (long long)plan->options.strict_rows));
     if (!(plan->options.dropout >= 0 && plan->options.dropout < 1))
@@ -241,7 +217,7 @@ hga_status hga_plan_update(hga_plan *plan, const hga_graph *g)
     fresh->graph = NULL; /* until it is lowered */
     fresh->phase = NULL, fresh->n_phases = fresh->phase_room = 0;
     fresh->waves = (wave_order){0};
-    fresh->slices = NULL, fresh->position = NULL;
+    fresh->slices = NULL;
     memset(fresh->stage, 0, sizeof fresh->stage);
     memset(fresh->storage, 0, sizeof fresh->storage);
     st = rank_plan_renew(fresh);
@@ -249,7 +225,6 @@ hga_status hga_plan_update(hga_plan *plan, const hga_graph *g)
     plan_failed(plan, st);
     hga_plan *loser = st ? fresh : plan;
     if (!st) keeper_drop(plan);
-    positions_clear(loser);
     slices_clear(loser);
     rank_plan_clear(loser);
     slots_clear(loser);
@@ -266,7 +241,6 @@ void hga_plan_destroy(hga_plan *plan)
     if (!plan) return;
     hga_allocator given = plan->given;
     keeper_destroy(plan);
-    positions_clear(plan);
     slices_clear(plan);
     rank_plan_clear(plan);
     slots_clear(plan);

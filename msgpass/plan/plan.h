@@ -156,7 +156,7 @@ typedef struct stage_plan {
     int waits_for_heads; /* most nodes are columns of a panel that runs head by head, and all panels share them */
     int strays;          /* blocks have columns of nodes without rows: no tiles */
     program_shown shown; /* where an aggregate sees which fields */
-    hga_pos *row_ptr;    /* [n + 1]: canonical position of a row's first edge; NULL when not needed */
+    hga_pos *row_ptr;    /* [n + 1]: canonical position of a row's first edge, of a user's function; NULL */
     int64_t piece_at;    /* floats from the start of the workspace: [n_pieces][piece_floats] */
 } stage_plan;
 
@@ -209,8 +209,15 @@ typedef struct plan_keepsake {
     void *what; /* NULL: nothing */
     void (*drop)(const hga_plan *plan, void *what);
 } plan_keepsake;
+/* What calls that bring slopes or biases of edges need of the graph (brought.c); NULL: none has come. */
+typedef struct call_lists {
+    double *position;    /* [nodes] */
+    hga_pos *first_edge; /* [nodes + 1]: canonical positions of rows' first edges in the stage that biases belong to */
+    hga_pos degree;      /* edges of its widest row */
+} call_lists;
 typedef struct plan_keeper {
     pthread_mutex_t lock;
+    call_lists lists;
     plan_keepsake back;    /* what gradients need to go back */
     plan_keepsake layouts; /* which tiles panels have, see execute/layouts.h */
 } plan_keeper;
@@ -248,16 +255,15 @@ struct hga_plan {
     struct rank_plan *ranks;   /* options.ranks: what ranks.h says; NULL */
     wave_order waves;
     int64_t workspace_floats;
-    int64_t segment_room, list_room, degree_room; /* of a thread's reader */
-    int64_t plain_room;                           /* edges of the widest row of plain stages, -1: there are none */
+    int64_t segment_room, list_room; /* of a thread's reader */
+    int64_t plain_room;              /* edges of the widest row of plain stages, -1: there are none */
     /* of the widest segment of rows that have no other and share it, 0 */
     hga_id wide_columns;
     /* of this plan for all its life: the next one at its address has another */
     uint64_t identity;
     /* changes with every update, so that a state knows when it is stale */
     uint64_t serial;
-    double *position;   /* [nodes], of plans for slopes; NULL */
-    hga_id bias_stage;  /* the attend stage that edge_bias belongs to, -1 */
+    hga_id bias_stage;  /* the attend stage that biases of edges belong to, -1 */
     hga_id panel_asked; /* rows of every panel, 0: as the plan thinks best */
     plan_keeper *keeper;
 };
@@ -266,6 +272,12 @@ struct hga_plan {
    thinks best. Outputs have the same bits, which tests show. */
 hga_status plan_create_with_panels(const hga_graph *g, const hga_program *p, const hga_shape *shape,
                                    const hga_options *options, hga_id panel, hga_plan **out);
+
+/* brought.c: the lists that the call needs are there; HGA_ENOMEM, or what hga_graph_positions says. */
+hga_status plan_bring(const hga_plan *plan, const hga_io *io);
+/* Canonical positions of rows' first edges, [nodes + 1], in the plan's memory; *degree grows to the widest row's. */
+hga_status first_edges_make(const hga_plan *plan, hga_id stage, hga_pos **first, hga_pos *degree);
+void brought_clear(const hga_plan *plan);
 
 /* ---- the tape: what an execution leaves for the gradient ---- */
 

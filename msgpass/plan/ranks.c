@@ -216,9 +216,8 @@ typedef struct rank_stamp {
 static rank_stamp stamp_of(const hga_plan *plan)
 {
     const hga_options *o = &plan->options;
-    const int64_t options[] = {
-        o->precision,          o->generic,  o->edge_bias,         o->cut_edges,       o->strict_rows,
-        (int64_t)o->modifiers, o->gradient, plan->ranks->by_rows, o->gradient_strips, o->gradient_subtree};
+    const int64_t options[] = {o->precision, o->generic,           o->cut_edges,       o->strict_rows,
+                               o->gradient,  plan->ranks->by_rows, o->gradient_strips, o->gradient_subtree};
     const size_t cuts = (size_t)(plan->ranks->exchange->n_ranks + 1) * sizeof(hga_id);
     rank_stamp x = {.cuts = identity_mix(IDENTITY_OF_NOTHING, plan->ranks->cuts, cuts),
                     .shape = identity_mix(IDENTITY_OF_NOTHING, &plan->shape, sizeof plan->shape),

@@ -70,13 +70,7 @@ class Tables:
     @property
     def key(self) -> Tuple[Any, ...]:
         """What a call's description knows of tables."""
-        return tuple((name, x.shape) for name, x in self.arrays.items()) + self.flags
-
-    @property
-    def flags(self) -> Tuple[int, int]:
-        """What a plan must know will come: biases of edges, modifiers."""
-        cap = lib.HGA_MODIFIES_SOFTCAP if self.softcap else 0
-        return int("edge_bias" in self.arrays), cap | (lib.HGA_MODIFIES_SLOPES if "slopes" in self.arrays else 0)
+        return tuple((name, x.shape) for name, x in self.arrays.items())
 
     def modify(self, m: Any) -> None:
         """Softcap, sinks, slopes, sigmoids' bias and the vectors of additive scores, to an hga_modifiers of size 0; and that a

@@ -170,7 +170,7 @@ class Decoder:
         shape.pos_dim = self._tables.pos_dim
         name = ffi.new("char[]", isa.encode()) if isa else ffi.NULL
         o.plan.threads, o.plan.isa, o.plan.precision = h._threads_for(threads), name, _word(precision, "precision", _PRECISIONS)
-        o.plan.modifiers, o.plan.strict_rows, o.plan.bind = self._tables.flags[1], h._strict, BINDINGS[h._bind]
+        o.plan.strict_rows, o.plan.bind = h._strict, BINDINGS[h._bind]
         o.rollback, o.page_rows = whole(rollback, "rollback", beyond=2**31), whole(page_rows, "page_rows", beyond=2**31)
         o.same_bits, o.page_type = int(flag(same, "same")), _word(page_type, "page_type", _TYPES)
         decoder, pages = ffi.new("hga_decoder **"), ffi.new("hga_pages **")

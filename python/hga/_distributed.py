@@ -271,7 +271,7 @@ class Distributed:
         return [Interval(int(found[i].first), int(found[i].n)) for i in range(n[0])]
 
     def _new_plan(self, h: Hierarchy, key: Tuple[Any, ...]) -> Any:
-        heads, kv_heads, dim, dim_v, pos_dim, threads, precision, isa, edge_bias, modifiers, dropout, gradient = key
+        heads, kv_heads, dim, dim_v, pos_dim, threads, precision, isa, dropout, gradient = key
         if precision not in ("f32", "bf16"):
             raise refuse(f"precision {precision!r} is neither 'f32' nor 'bf16'")
         shape, options, out = ffi.new("hga_shape *"), ffi.new("hga_options *"), ffi.new("hga_plan **")
@@ -280,7 +280,7 @@ class Distributed:
         name = ffi.new("char[]", isa.encode()) if isa else ffi.NULL
         options.isa, options.ranks = name, self._ranks
         options.precision = lib.HGA_PRECISION_BF16 if precision == "bf16" else lib.HGA_PRECISION_F32
-        options.edge_bias, options.modifiers, options.dropout, options.gradient = edge_bias, modifiers, dropout, gradient
+        options.dropout, options.gradient = dropout, gradient
         check(lib.hga_plan_create(h.graph._g, h._program, shape, options, out))
         return ffi.gc(out[0], lib.hga_plan_destroy)
 
@@ -389,12 +389,12 @@ class Call:
         """What is the same on all ranks: everything but the rows, the layout and the threads."""
         batch, (q, _, v) = self.arrays[0].shape[:-3], self.arrays
         shape = (*batch, self.heads, self.kv_heads, q.shape[-1], v.shape[-1])
-        return (*shape, *(str(x.dtype) for x in self.arrays), self.tables.pos_dim, self.tables.flags, self.tables.scale, self.dropout, self.drawn)
+        return (*shape, *(str(x.dtype) for x in self.arrays), self.tables.pos_dim, self.tables.scale, self.dropout, self.drawn)
 
     def plan_key(self, precision: str, threads: int, isa: Optional[str], gradient: bool) -> Tuple[Any, ...]:
         q, _, v = self.arrays
         shape = (self.heads, self.kv_heads, q.shape[-1], v.shape[-1], self.tables.pos_dim)
-        return self.h, (*shape, self.h._threads_for(threads), precision, isa, *self.tables.flags, self.dropout, gradient)
+        return self.h, (*shape, self.h._threads_for(threads), precision, isa, self.dropout, gradient)
 
     def describe(self, out: np.ndarray) -> Iterator[Tuple[Tuple[int, ...], Any]]:
         """Samples, each with what the library is given of it."""

@@ -189,7 +189,7 @@ class Hierarchy(Threaded):
         if precision not in ("f32", "bf16"):
             raise refuse(f"precision {precision!r} is neither 'f32' nor 'bf16'")
         key = (p.heads, p.kv_heads, p.dim, p.dim_v, p.tables.pos_dim, threads, precision, isa)
-        return self._plan(key + p.tables.flags + (dropout, int(grad)))
+        return self._plan(key + (dropout, int(grad)))
 
     def _forget(self, plan: Plan) -> None:
         """Let a plan go, and the calls that it serves."""
@@ -405,14 +405,14 @@ class Hierarchy(Threaded):
 
     def _tape_bytes(
         self, q: Any, k: Any, v: Any, layout: str, precision: str, threads: int, isa: Optional[str], dropout: float,
-        flags: Tuple[int, int], node_pos: Any,
+        node_pos: Any,
     ) -> int:  # fmt: skip
         """Bytes of the tape of one sample, from shapes alone."""
         heads_axis = LAYOUTS[layout][0] if len(q.shape) > 2 else None
         heads, kv_heads = (int(x.shape[heads_axis]) if heads_axis is not None else 1 for x in (q, k))
         pos_dim = int(node_pos.shape[1]) if node_pos is not None else 0
         key = (heads, kv_heads, int(q.shape[-1]), int(v.shape[-1]), pos_dim, self._threads_for(threads), precision, isa)
-        return tape_bytes(self._plan(key + flags + (float(dropout), 1)))
+        return tape_bytes(self._plan(key + (float(dropout), 1)))
 
     # ---- token by token ----
 

@@ -11,7 +11,7 @@ import torch.autograd.forward_ad as forward_ad
 from . import _eager as eager
 from ._arguments import answered, whole
 from ._call import Tables
-from ._core import BF16, as_numpy, is_torch, lib, number, refuse
+from ._core import BF16, as_numpy, is_torch, number, refuse
 from ._hierarchy import KNOWN, Hierarchy
 from ._normalisers import normalised, spelt
 from ._operators import keep_nothing, operator, refuse_forward, refuse_second
@@ -73,7 +73,7 @@ def _attention_shapes(
         return out, lse, q.new_empty(0, dtype=torch.uint8)
     h = _hierarchy(name)
     n = h._tape_bytes(q, k, v, layout, precision, threads or h.threads or torch.get_num_threads(), isa or None, dropout,
-                      (int(edge_bias is not None), _modifies(slopes, softcap)), node_pos)  # fmt: skip
+                      node_pos)  # fmt: skip
     return out, lse, q.new_empty(q.shape[:-3] + (n,), dtype=torch.uint8)
 
 
@@ -105,10 +105,6 @@ def _attention_backward_shapes(
     given = dict(query=q, key=k, value=v, rel_key=rel_key, rel_bias=rel_bias, edge_bias=edge_bias, node_pos=node_pos,
                  type_scale=type_scale, sink=sink, slopes=slopes, additive=additive)  # fmt: skip
     return [given[name].new_empty(given[name].shape) for name in wanted.split()]  # type: ignore[union-attr]
-
-
-def _modifies(slopes: Optional_, softcap: Optional_) -> int:
-    return (lib.HGA_MODIFIES_SOFTCAP if softcap is not None else 0) | (lib.HGA_MODIFIES_SLOPES if slopes is not None else 0)
 
 
 def _unsigned(seed: int) -> int:

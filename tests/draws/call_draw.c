@@ -279,7 +279,6 @@ static void add_tables(choices *c, drawn_call *call)
         io->n_rel_bias = n_entries, add_both(call, BOTH(rel_bias), (int64_t)n_entries * s->n_heads);
     if (attended >= 0 && sometimes(c, call, 3)) {
         hga_pos edges = hga_graph_relation(call->graph, attended).n_edges;
-        call->options.edge_bias = 1;
         io->edge_bias_heads = rarely(c, 2) ? s->n_heads : 1, io->n_edge_bias = edges;
         call->bias = edge_biases(call->graph, attended, io->edge_bias_heads);
         add_both(call, BOTH(edge_bias), edges * io->edge_bias_heads);
@@ -369,12 +368,11 @@ static void draw_modifiers(drawn_call *call, uint64_t at)
         call->sink[h] = h % 3 == 2 ? -INFINITY : 0.5f * (float)((at + (uint64_t)h) & 7) - 2;
         call->slopes[h] = h % 4 == 3 ? 0 : 1.0f / (float)(2 << h % 6);
     }
-    if (at % 5 == 0 && scores && !has_message(call->program, HGA_ENERGY))
-        m->softcap = 1 + (float)(at >> 3 & 3), call->options.modifiers |= HGA_MODIFIES_SOFTCAP;
+    if (at % 5 == 0 && scores && !has_message(call->program, HGA_ENERGY)) m->softcap = 1 + (float)(at >> 3 & 3);
     if ((at >> 5) % 3 == 0 && call->program->has_lse)
         m->sink = call->sink, want_later(call, "d_sink", offsetof(hga_grad_io, d_sink), heads);
     if ((at >> 8) % 5 == 0 && scores && has_places(call->graph)) {
-        m->slopes = call->slopes, call->options.modifiers |= HGA_MODIFIES_SLOPES;
+        m->slopes = call->slopes;
         want_later(call, "d_slopes", offsetof(hga_grad_io, d_slopes), heads);
     }
     if (call->program->scores == HGA_SCORES_ADDITIVE && (at >> 11) % 8) draw_additive(call);

@@ -135,8 +135,6 @@ static void hold_definition(const drawn_call *c, const outcome *first)
     w.options = (hga_options){.threads = 1,
                               .generic = 1,
                               .precision = c->options.precision,
-                              .edge_bias = c->options.edge_bias,
-                              .modifiers = c->options.modifiers,
                               .gradient = c->options.gradient,
                               .dropout = c->options.dropout,
                               .cut_edges = c->options.cut_edges};

@@ -1,7 +1,7 @@
 /* hga_plan.h: from graph and program to output. hga_plan_create checks and lowers, hga_workspace_create takes the
-   workspace, hga_plan_execute runs and, with float32 tensors, allocates nothing but once what types need, see
-   hga_plan_workspace_bytes. A plan is const and may be shared by any number of threads; a workspace serves one
-   execution at a time. */
+   workspace, hga_plan_execute runs and, with float32 tensors, allocates nothing but once what types, slopes and biases
+   of edges need, see hga_plan_workspace_bytes. A plan is const and may be shared by any number of threads; a workspace
+   serves one execution at a time. */
 #ifndef HGA_PLAN_H
 #define HGA_PLAN_H
 
@@ -39,9 +39,6 @@ typedef struct hga_shape {
    is bound. A thread is never bound to a processor that its mask leaves out. One that cannot be bound computes where
    it is: hga_plan_explain says so, and hga_error_detail after a call that returned HGA_OK. */
 enum { HGA_BIND_OFF = 0, HGA_BIND_ON = 1, HGA_BIND_AUTO = 2 };
-
-/* What hga_options.modifiers is made of. */
-enum { HGA_MODIFIES_SOFTCAP = 1, HGA_MODIFIES_SLOPES = 2 };
 
 /* What ranks share of a gradient; hga_gradient.h says what either costs. HEADS, the default: a rank goes back through
    the whole graph for its key/value heads, as one process does, and gradients have the bits of one process. ROWS: a
@@ -86,7 +83,6 @@ typedef struct hga_options {
     /* does nothing, and stays for the struct's sake: parts are contiguous, and cut few edges of a graph whose nodes
        hga_graph_order has put in order */
     int partition_metis;
-    int edge_bias; /* 1: executions may bring edge_bias (canonical edge positions are then kept) */
     /* 1: every field keeps its rows to the end, and the caller's are copied to the workspace, for hga_workspace_field;
        0: rows of the workspace are used again once nobody needs them */
     int keep_fields;
@@ -107,8 +103,6 @@ typedef struct hga_options {
     /* 1: as `ranges`; and rows of the program's own fields have a place each in the workspace, stay there from one
        execution to the next, and are not computed again: see hga_workspace_rows. Not with gradient or keep_fields */
     int64_t slices;
-    /* HGA_MODIFIES_SOFTCAP, HGA_MODIFIES_SLOPES or both: executions may bring that of hga_modifiers */
-    uint64_t modifiers;
     /* 1: a row's bits hang on its own edges and what it reads, and not on the rows beside it, for graphs of blocks and
        edges that change: see hga_plan_execute. Slower where few rows share columns */
     int64_t strict_rows;
@@ -136,16 +130,14 @@ typedef struct hga_modifiers {
     int scale_is_given;    /* 1: hga_io.scale is the number that it is, 0 too; 0: a scale of 0 is the default */
     float normaliser_bias; /* B of HGA_NORMALISER_SIGMOID; 0 with softmax */
     /* C from 1e-30 to 1e30: a score's content scale * q . (k + rel_key) becomes C tanh(content / C), before biases are
-       added (Gemma 2; ONNX's Attention since 1.22). 0: the program's softcap. Plans with HGA_MODIFIES_SOFTCAP; not with
-       energies */
+       added (Gemma 2; ONNX's Attention since 1.22). 0: the program's softcap. Not with energies */
     float softcap;
     /* [n_heads] or NULL: each row's denominator gains e^sink of its head, once, its numerator nothing (GPT-OSS): the
        output is multiplied with 1 / (1 + e^(sink - LSE)), and the LSE becomes log(e^LSE + e^sink). A row without edges
        has output 0 and LSE sink. -inf: no sink for that head; NaN and +inf are HGA_EINVAL. Programs that have an LSE */
     const float *sink;
     /* [n_heads] or NULL: a score loses slope |x_q - x_k| (ALiBi, Press et al. 2022), x being hga_graph_positions.
-       Finite and not negative. Positions are float32: whole numbers to 2^24, halves to 2^23. Plans with
-       HGA_MODIFIES_SLOPES */
+       Finite and not negative. Positions are float32: whole numbers to 2^24, halves to 2^23 */
     const float *slopes;
     /* [n_heads][dim] or NULL, ones: the vector a of additive scores (hga_program.scores). Finite. HGA_EUNSUPPORTED with
        programs whose scores are products */
@@ -223,7 +215,9 @@ HGA_API void hga_plan_destroy(hga_plan *plan);
 
 /* Bytes that hga_workspace_create will take, before it does. A plan's first workspace also leaves with the plan what
    is dear to find out about the graph, and its first execution of all rows with rel_key or rel_bias what these need of
-   it: together at most a tenth of the caller's tensors, which hga_plan_bytes counts. Executions are faster with it, of
+   it: together at most a tenth of the caller's tensors, which hga_plan_bytes counts. So do eight bytes a node, left by
+   the first call with slopes, and as many by the first with biases of edges; a workspace's first call with these takes
+   40 bytes for each edge of the widest row and each thread. Executions are faster with it, of
    the same bits; an update forgets it, and the workspaces made before go on without. */
 HGA_API int64_t hga_plan_workspace_bytes(const hga_plan *plan);
 /* Bytes that the plan holds, kept for updates or in use. */

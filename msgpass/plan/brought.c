@@ -1,0 +1,58 @@
+/* brought.c: lists of the graph that a plan has for calls which bring slopes or biases of edges: made by the first such
+   call, kept until the plan is updated or goes. */
+#include "modifiers.h"
+#include "plan.h"
+
+static hga_status make_positions(const hga_plan *plan, call_lists *lists)
+{
+    double *position = NULL;
+    hga_status st = hga_new(&plan->allocator, plan->nodes.n, sizeof *position, &position);
+    if (!st) st = hga_graph_positions(plan->graph, position);
+    if (st) hga_delete(&plan->allocator, position, plan->nodes.n, sizeof *position), position = NULL;
+    lists->position = position;
+    return st;
+}
+
+hga_status first_edges_make(const hga_plan *plan, hga_id stage, hga_pos **first, hga_pos *degree)
+{
+    hga_id n = plan->nodes.n;
+    hga_pos sum = 0, *at = NULL;
+    hga_status st = hga_new(&plan->allocator, (int64_t)n + 1, sizeof *at, &at);
+    *first = at;
+    if (st) return st;
+    hga_graph_degrees(plan->graph, plan->program.stage[stage].relation, 0, n, at);
+    for (hga_id v = 0; v < n; v++) {
+        hga_pos here = at[v];
+        if (here > *degree) *degree = here;
+        at[v] = sum, sum += here;
+    }
+    at[n] = sum;
+    return HGA_OK;
+}
+
+static hga_status make(const hga_plan *plan, const hga_io *io)
+{
+    call_lists *lists = &plan->keeper->lists;
+    hga_status st = HGA_OK;
+    if (modifiers_of(io).slopes && !lists->position) st = make_positions(plan, lists);
+    if (!st && io->edge_bias && plan->bias_stage >= 0 && !lists->first_edge)
+        st = first_edges_make(plan, plan->bias_stage, &lists->first_edge, &lists->degree);
+    return st;
+}
+
+hga_status plan_bring(const hga_plan *plan, const hga_io *io)
+{
+    if (!modifiers_of(io).slopes && !io->edge_bias) return HGA_OK;
+    pthread_mutex_lock(&plan->keeper->lock);
+    hga_status st = make(plan, io);
+    pthread_mutex_unlock(&plan->keeper->lock);
+    return st;
+}
+
+void brought_clear(const hga_plan *plan)
+{
+    call_lists *lists = &plan->keeper->lists;
+    hga_delete(&plan->allocator, lists->position, plan->nodes.n, sizeof *lists->position);
+    hga_delete(&plan->allocator, lists->first_edge, (int64_t)plan->nodes.n + 1, sizeof *lists->first_edge);
+    *lists = (call_lists){0};
+}
