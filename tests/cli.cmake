@@ -86,6 +86,12 @@ if(NOT HGA_SANITIZE AND NOT HGA_COVERAGE AND NOT BUILD_SHARED_LIBS AND CMAKE_BUI
   set_tests_properties(symbols PROPERTIES TIMEOUT 60 LABELS rules)
 endif()
 
+# Which file calls which, as it was built.
+if(NOT HGA_SANITIZE AND NOT HGA_COVERAGE)
+  add_test(NAME rooms COMMAND /usr/bin/python3 ${CMAKE_CURRENT_LIST_DIR}/rooms.py ${PROJECT_BINARY_DIR} ${PROJECT_SOURCE_DIR} ${CMAKE_CURRENT_LIST_DIR}/rooms.txt)
+  set_tests_properties(rooms PROPERTIES TIMEOUT 60 LABELS rules)
+endif()
+
 # run.sh where things are missing, by stand-ins for what it calls.
 add_test(NAME run_sh COMMAND bash ${CMAKE_CURRENT_LIST_DIR}/test_run.sh ${PROJECT_SOURCE_DIR})
 set_tests_properties(run_sh PROPERTIES TIMEOUT 60 LABELS rules)

@@ -1,0 +1,100 @@
+"""The direction of calls, read from the objects that were built: rooms.py BUILD SOURCE ALLOWED.
+
+A room is a folder of the library. The rooms that a room of msgpass/ may call are those whose own headers it sees (SEES in
+msgpass/CMakeLists.txt), and graph/. Inside a room no file may depend on a file that depends on it: that is a ring.
+What breaks this today is listed in ALLOWED, one line each; the list may only become shorter.
+"""
+import collections
+import pathlib
+import re
+import subprocess
+import sys
+
+build, source, allowed = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2]), pathlib.Path(sys.argv[3])
+FOLDERS = ["graph", "kernels", "msgpass", "dist", "builders", "files"]
+
+
+def file_of(path):
+    """msgpass/plan/plan.c of .../msgpass/CMakeFiles/hga_plan.dir/plan/plan.c.o"""
+    return re.sub(r"CMakeFiles/[^/]*\.dir/|\.o$", "", str(path.relative_to(build)))
+
+
+def room_of(file):
+    return file.rsplit("/", 1)[0].removesuffix("/base")
+
+
+def symbols(objects):
+    """who defines each global name, and which names each file needs"""
+    defined, needed = {}, collections.defaultdict(set)
+    said = subprocess.run(["nm", "-A", "-g", *objects], capture_output=True, text=True, check=True).stdout
+    for line in said.splitlines():
+        path, entry = line.split(":", 1)
+        *_, kind, name = entry.split()
+        if kind in "Uw":
+            needed[file_of(pathlib.Path(path))].add(name)
+        else:
+            defined[name] = file_of(pathlib.Path(path))
+    return defined, needed
+
+
+def may_call():
+    """room -> rooms it may call"""
+    rooms = {}
+    text = (source / "msgpass/CMakeLists.txt").read_text()
+    for name, sees in re.findall(r"^room\((\w+) SEES ([^)]*?)(?:\s+USES[^)]*)?\)", text, re.M):
+        rooms["msgpass/" + name] = {folder for folder in sees.split() if not folder.endswith("/public")} | {"graph"}
+    engine = set(rooms) | {"graph", "kernels"}
+    return rooms | {"graph": set(), "kernels": {"graph"}, "dist": engine, "builders": engine, "files": engine | {"builders"}}
+
+
+def rings(arrows):
+    """strongly connected files of more than one (Tarjan)"""
+    index, low, stack, found = {}, {}, [], []
+
+    def visit(file):
+        index[file] = low[file] = len(index)
+        stack.append(file)
+        for other in arrows[file]:
+            if other not in index:
+                visit(other)
+                low[file] = min(low[file], low[other])
+            elif other in stack:
+                low[file] = min(low[file], index[other])
+        if low[file] == index[file]:
+            ring = stack[stack.index(file):]
+            del stack[stack.index(file):]
+            if len(ring) > 1:
+                found.append("ring: " + " ".join(sorted(ring)))
+
+    for file in sorted(arrows):
+        if file not in index:
+            visit(file)
+    return found
+
+
+def main():
+    objects = sorted(str(path) for folder in FOLDERS for path in (build / folder).rglob("*.c.o"))
+    assert len(objects) > 200, f"{len(objects)} objects in {build}: nothing to look at"
+    defined, needed = symbols(objects)
+    rooms, inside, found = may_call(), collections.defaultdict(set), []
+    for file, names in sorted(needed.items()):
+        for name in sorted(names & defined.keys()):
+            other = defined[name]
+            if room_of(other) == room_of(file):
+                inside[file].add(other)
+            elif room_of(other) not in rooms[room_of(file)]:
+                found.append(f"call: {file} {other} {name}")
+    for file in list(inside):
+        for other in inside[file]:
+            inside.setdefault(other, set())
+    found = set(found) | set(rings({file: sorted(others) for file, others in inside.items()}))
+    known = {line for line in allowed.read_text().splitlines() if line and not line.startswith("#")}
+    for line in sorted(found - known):
+        print("not allowed:", line)
+    for line in sorted(known - found):
+        print("gone, take its line out of", allowed.name + ":", line)
+    print(f"{len(objects)} objects; {len(found)} calls and rings that {allowed.name} lists")
+    return found != known
+
+
+sys.exit(main())
