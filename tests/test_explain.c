@@ -218,7 +218,7 @@ static void bfloat16_that_is_widened_is_told(void **state)
         assert_ok(hga_build("window left=8", 64, &g, &p));
         assert_ok(hga_plan_create(g, &p, &(hga_shape){.n_heads = 2, .dim = 16}, &o, &plan));
         assert_ok(hga_plan_explain(plan, &text));
-        assert_int_equal(strstr(text, "  bfloat16   ref multiplies none") != NULL, bf16);
+        assert_int_equal(strstr(text, "  bfloat16   ref does not multiply it") != NULL, bf16);
         hga_text_free(text);
         hga_plan_destroy(plan), hga_graph_destroy(g);
     }

@@ -165,15 +165,15 @@ void ways_say_why(FILE *f, const hga_plan *plan)
 {
     fprintf(
         f,
-        "  tiles      columns that at least %.0f %% of sixteen rows share, and pieces of long rows that meet; not "
-        "where a "
-        "call has\n             biases of edges\n"
+        "  tiles      columns that at least %.0f %% of sixteen rows share, and pieces of long rows that share "
+        "columns; not\n             where a call has biases of edges\n"
         "  families   up to %d columns that a few rows have alone, where a tile would be under %.0f %% full; not with "
         "positions, slopes or\n             biases of edges, nor in bfloat16\n"
         "  row by row the rest, and edges listed one by one; with biases or slopes each head by itself\n",
         100 * TILE_SHARE, KERNEL_FAMILY, 100 * FAMILY_SHARE);
     if (plan->bf16_rows && !plan->kernels->attend_tile_bf16)
-        fprintf(f, "  bfloat16   %s multiplies none: tiles widen keys and values anew, and float32 is faster there\n",
+        fprintf(f,
+                "  bfloat16   %s does not multiply it: tiles widen keys and values each time, and float32 is faster\n",
                 plan->kernels->isa);
 }
 

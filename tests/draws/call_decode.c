@@ -34,7 +34,7 @@ static drawn_call full_pass(const drawn_call *c)
 {
     drawn_call all = *c;
     hga_options *o = &all.options;
-    o->gradient = o->keep_fields = o->edge_bias = 0;
+    o->gradient = o->keep_fields = 0;
     o->ranges = o->slices = 0;
     o->dropout = 0;
     memset(all.n_rows, 0, sizeof all.n_rows), memset(all.first_row, 0, sizeof all.first_row);
@@ -237,17 +237,18 @@ static unsigned refused_options(const decoding *d, const drawn_call *c)
     if (c->options.keep_fields)
         o.plan.keep_fields = 1, refuse_option(d, &o, "option keep_fields"), without |= DECODING_WITHOUT_KEPT_FIELDS,
         o = bare;
-    if (c->options.edge_bias)
-        o.plan.edge_bias = 1, refuse_option(d, &o, "option edge_bias"), without |= DECODING_WITHOUT_EDGE_BIAS;
     return without;
 }
 
 static unsigned refused_appends(decoding *d, const drawn_call *c)
 {
+    static const float bias = 0;
     unsigned without = 0;
     piece x = next_piece(d, 0, 1), bad = x;
     bad.append.io.n_rows = 1;
     if (c->options.ranges) refuse_append(d, bad, "no meaning for rows"), without |= DECODING_WITHOUT_RANGES;
+    bad = x, bad.append.io.edge_bias = &bias;
+    if (c->io.n_edge_bias) refuse_append(d, bad, "no meaning for edge_bias"), without |= DECODING_WITHOUT_EDGE_BIAS;
     bad = x, bad.append.io.value.dtype = HGA_F16;
     if (is_any_of_16_bits(c) && x.append.io.value.data && d->heads[2])
         refuse_append(d, bad, "not of float32"), without |= DECODING_WITHOUT_TYPES;
