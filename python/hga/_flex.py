@@ -192,7 +192,8 @@ def _wants_lse(return_lse: Any, return_aux: Any) -> bool:
     lse = flag(return_lse, "return_lse")
     if return_aux is None:
         return lse
-    if not isinstance(return_aux, getattr(theirs, "AuxRequest", ())):
+    known: Any = getattr(theirs, "AuxRequest", ())  # torch has it since 2.9
+    if not isinstance(return_aux, known):
         raise refuse_type(f"return_aux is {return_aux!r}, not an AuxRequest")
     if lse:
         raise refuse("return_lse and return_aux are given: one of them is enough")

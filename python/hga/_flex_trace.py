@@ -41,7 +41,7 @@ def tied(x: Tensor, inputs: Iterable[Tensor]) -> Tensor:
     """What hangs on nothing, as if it were made of some inputs: their gradients are 0."""
     for given in inputs:
         if given.requires_grad:
-            x = x + torch.atleast_1d(given)[:0].sum()
+            x = x + given.unsqueeze(0)[:0].sum()
     return x
 
 

@@ -532,7 +532,8 @@ class Hierarchy(Threaded):
                 raise unknown("weights", name, ("layout", "scale", "normaliser") + Tables.NAMES)
         token, head = whole(token, "token"), whole(head, "head")
         h = normalised(self, spelt(normaliser, normalizer))
-        p = Problem(h, _array(q, "query"), *[_array(k, "key")] * 2, layout, Tables(h, tables, scale))
+        q, k = _array(q, "query"), _array(k, "key")
+        p = Problem(h, q, k, k, layout, Tables(h, tables, scale))
         if p.batch:
             raise refuse(f"query has shape {p.q.shape}: weights are those of one sample")
         io, shape = ffi.new("hga_io *"), ffi.new("hga_shape *")
