@@ -15,7 +15,7 @@ described() {
 lacking() { awk -F'\t' '$2 ~ /^ *$/ { print $1 " has no comment"; bad = 1 } END { exit bad }' "$1"; }
 alike() { awk -F'\t' '$2 in of { print $1 " has the comment of " of[$2]; bad = 1 } { of[$2] = $1 } END { exit bad }' "$1"; }
 
-for header in "$source"/{graph,msgpass/*,builders,dist,files}/public/*.h; do described <"$header"; done >all
+for header in "$source"/graph/base/hga*.h "$source"/{graph,msgpass/*,builders,dist,files}/public/*.h; do described <"$header"; done >all
 fact there_are_functions [ "$(wc -l <all)" -gt 200 ]
 fact every_function_has_a_comment lacking all
 fact no_two_have_one alike all

@@ -73,9 +73,9 @@ typedef struct hga_allocator {
     void *context;
 } hga_allocator;
 
-/* n * size bytes, the product checked; *out = NULL when n * size is 0 or on failure. hga_new leaves the bytes as they
-   come, hga_new_zero clears them. */
+/* n * size bytes as they come, the product checked; *out = NULL when n * size is 0 or on failure. */
 HGA_API hga_status hga_new(const hga_allocator *a, int64_t n, size_t size, void *out);
+/* hga_new, and the bytes cleared. */
 HGA_API hga_status hga_new_zero(const hga_allocator *a, int64_t n, size_t size, void *out);
 
 /* Make room for `n` elements in an array of capacity *capacity, keeping the first `used`; grows by half again at least.
