@@ -354,6 +354,17 @@ def check_entities():
     assert want is None
 
 
+def check_marks():
+    """A byte order mark is no part of a word or a heading either."""
+    for mark in "", "\ufeff":
+        write("words.txt", mark + "one\ntwo\n"), write("words.json", mark + '["one", "two"]'), write("x.csv", "0,1\n")
+        for words in "words.txt", "words.json":
+            _, graph = agree(f"words {mark!r}", "x.csv", [], ["--words", words])
+            hold(f"{words} {mark!r}", names_of(graph), ["one", "two"])
+        run(write("x.md", mark + "# One\n\nSome words.\n\n# Two\n\nAnd more.\n"))
+        hold(f"headings {mark!r}", {"One", "Two"} <= {n for _, n in json.load(open("out.json"))["names"]}, True)
+
+
 # ---- hga's own GraphML: what nodes have is meant, with a hierarchy, masses and sides; so it was before ----
 
 
@@ -570,7 +581,8 @@ check_table(".mtx", mtx_files)
 check_patterns()
 check_csv()
 check_entities()
+check_marks()
 check_own()
 check_matrices()
-check_drawn(int(sys.argv[2]) if len(sys.argv) > 2 else 120)
+check_drawn(int(sys.argv[2]) if len(sys.argv) > 2 else 100)
 print(facts, "facts")
