@@ -1,11 +1,14 @@
 """Small calls: what a call of hga costs from Python beside torch's scaled_dot_product_attention in the same run. Processor
-time of one thread, the least of several rounds, in turns. Printed by ``compare.py --calls``."""
+time of one thread, the least of several rounds, in turns. All are measured, and then all once more. Printed by
+``compare.py --calls``."""
 
 import os
 import subprocess
 import sys
 import time
+from typing import NamedTuple, Optional
 
+import compare
 import hga
 import numpy as np
 import torch
@@ -42,8 +45,39 @@ def tensors(n, batch=1, heads=HEADS, grad=False):
     return [torch.randn(batch, heads, n, DIM, requires_grad=grad) for _ in range(3)]
 
 
-def line(name, seconds, ratio="", goal=""):
-    print(f"{name:52s} {1e6 * seconds:12.1f} us  {ratio:24s} {goal}".rstrip(), flush=True)
+class Row(NamedTuple):
+    name: str
+    seconds: float
+    figure: Optional[float] = None  # None: the time is it
+    unit: str = ""
+    goal: Optional[float] = None
+    at_least: bool = False  # more is better
+
+    @property
+    def value(self):
+        return self.seconds if self.figure is None else self.figure
+
+    @property
+    def met(self):
+        if self.goal is None:
+            return None
+        return self.value >= self.goal if self.at_least else self.value <= self.goal
+
+
+def times_sdpa(name, theirs, ours, goal=None, of="SDPA"):
+    return Row(name, ours, ours / theirs, f"x {of}", goal)
+
+
+def line_of(first, second):
+    """The better of two passes, marked where they are apart; no verdict where the goal lies between them."""
+    apart = compare.are_apart([first.value, second.value])
+    row = (max if first.at_least else min)(first, second, key=lambda r: r.value)
+    verdict = "-" if apart and first.met != second.met else {True: "yes", False: "no", None: ""}[row.met]
+    ratio = "" if row.figure is None else f"{row.figure:.2f} {row.unit}"
+    bound = "" if row.goal is None else f"goal {row.goal:g} {verdict}" if row.figure is not None else f"goal {1e6 * row.goal:.0f} us {verdict}"
+    both = [row.value for row in (first, second)]
+    mark = "! " + ", then ".join(f"{x:.2f}" if row.figure is not None else f"{1e6 * x:.1f}" for x in both) if apart else ""
+    return f"{row.name:52s} {1e6 * row.seconds:12.1f} us  {ratio:24s} {bound:14s} {mark}".rstrip()
 
 
 def both(attend, x, g):
@@ -55,20 +89,20 @@ def one_token():
     arrays, g = [t.numpy() for t in x], torch.randn(1, HEADS, 1, DIM)
     sdpa = F.scaled_dot_product_attention
     s, a, b = in_turns([lambda: sdpa(*x), lambda: h.attention(*arrays, threads=1), lambda: h.attention(*x)])
-    line("one token: SDPA", s)
-    line("one token: hga from numpy", a, f"{a / s:.2f} x SDPA", "goal 2")
-    line("one token: hga from torch", b, f"{b / s:.2f} x SDPA", "goal 3")
+    yield Row("one token: SDPA", s)
+    yield times_sdpa("one token: hga from numpy", s, a, 2)
+    yield times_sdpa("one token: hga from torch", s, b, 3)
     s, a = in_turns([both(sdpa, leaves, g), both(h.attention, leaves, g)])
-    line("one token, forward and backward: SDPA", s)
-    line("one token, forward and backward: hga", a, f"{a / s:.2f} x SDPA", "goal 2")
+    yield Row("one token, forward and backward: SDPA", s)
+    yield times_sdpa("one token, forward and backward: hga", s, a, 2)
 
 
 def lengths():
     for n, goal in ((64, 1.0), (128, 1.1), (256, 1.15)):
         h, x = hga.dense(n), tensors(n)
         s, a = in_turns([lambda: F.scaled_dot_product_attention(*x), lambda: h.attention(*x)])
-        line(f"{n} tokens, dense: SDPA", s)
-        line(f"{n} tokens, dense: hga from torch", a, f"{s / a:.2f} of SDPA's speed", f"goal {goal}")
+        yield Row(f"{n} tokens, dense: SDPA", s)
+        yield Row(f"{n} tokens, dense: hga from torch", a, s / a, "of SDPA's speed", goal, True)
 
 
 def first_call():
@@ -83,9 +117,9 @@ def first_call():
         print(time.process_time() - made)
     """
     imports = "import time, torch; start = time.process_time(); import hga, hga.torch; print(time.process_time() - start)"
-    for name, text, goal in (("import hga, hga.torch", imports, ""), ("first call of a process from torch", says, "goal 50000 us")):
+    for name, text, goal in (("import hga, hga.torch", imports, None), ("first call of a process from torch", says, 0.05)):
         found = [float(subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True).stdout) for _ in range(min(3, MOST_ROUNDS))]
-        line(name, min(found), "", goal)
+        yield Row(name, min(found), goal=goal)
 
 
 def batch():
@@ -93,9 +127,9 @@ def batch():
     g, sdpa = torch.randn_like(x[0]), F.scaled_dot_product_attention
     plain = [t.detach() for t in x]
     s, a = in_turns([lambda: sdpa(*plain), lambda: h.attention(*plain)], 5)
-    line("32 x 64 tokens, forward: hga", a, f"{a / s:.2f} x SDPA")
+    yield times_sdpa("32 x 64 tokens, forward: hga", s, a)
     s, a = in_turns([both(sdpa, x, g), both(h.attention, x, g)], 5)
-    line("32 x 64 tokens, forward and backward: hga", a, f"{a / s:.2f} x SDPA", "goal 1")
+    yield times_sdpa("32 x 64 tokens, forward and backward: hga", s, a, 1)
 
 
 def one_row():
@@ -113,7 +147,7 @@ def one_row():
             fill_tensor(t, a.numpy()[0], -2, -3)
         io.first_row, io.n_rows = n - 1, 1
         (a,) = in_turns([lambda: check(lib.hga_plan_execute(plan[0], workspace[0], io))], 5)
-        line(f"one row by ranges, {name}", a)
+        yield Row(f"one row by ranges, {name}", a)
         lib.hga_workspace_destroy(workspace[0])
         lib.hga_plan_destroy(plan[0])
 
@@ -130,7 +164,8 @@ def dropout():
         without, drop = h.attention, lambda *t, h=h: h.attention(*t, dropout=0.1, seed=3)
         s, a = in_turns([lambda: without(*x), lambda: drop(*x)], 5)
         t, b = in_turns([both(without, leaves, g), both(drop, leaves, g)], 5)
-        line(f"dropout 0.1, {name}, {n} tokens", a, f"{a / s:.2f} x without", f"with backward {b / t:.2f}")
+        yield times_sdpa(f"dropout 0.1, {name}, {n} tokens", s, a, of="without")
+        yield times_sdpa(f"dropout 0.1, {name}, {n} tokens, and backward", t, b, of="without")
 
 
 def bert():
@@ -157,8 +192,11 @@ def bert():
         return run
 
     s, a = in_turns([step("sdpa"), step("hga:dense")], 5)
-    line("BERT, a training step of 4 x 128 tokens: sdpa", s)
-    line("BERT, a training step of 4 x 128 tokens: hga", a, f"{a / s:.2f} x sdpa")
+    yield Row("BERT, a training step of 4 x 128 tokens: sdpa", s)
+    yield times_sdpa("BERT, a training step of 4 x 128 tokens: hga", s, a, of="sdpa")
+
+
+PARTS = (one_token, lengths, first_call, batch, one_row, dropout, bert)
 
 
 def table(seconds=SECONDS, rounds=MOST_ROUNDS):
@@ -168,5 +206,8 @@ def table(seconds=SECONDS, rounds=MOST_ROUNDS):
     torch.manual_seed(7)
     np.random.seed(7)
     print(f"hga {hga.__version__}, torch {torch.__version__}, {hga.isa_list()}, load {os.getloadavg()[0]:.1f}, {time.strftime('%Y-%m-%d')}")
-    for part in (one_token, lengths, first_call, batch, one_row, dropout, bert):
-        part()
+    first, second = ([row for part in PARTS for row in part()] for _ in range(2))
+    for rows in zip(first, second):
+        print(line_of(*rows))
+    if any(compare.are_apart([x.value, y.value]) for x, y in zip(first, second)):
+        print(compare.APART)

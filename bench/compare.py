@@ -323,6 +323,15 @@ def in_turns(found, repetitions):
     return times
 
 
+APART = "! came out a twentieth apart or more in two passes: measure again"
+
+
+def are_apart(found):
+    """Do figures of two passes differ by more than a twentieth?"""
+    known = [x for x in found if x is not None]
+    return len(known) > 1 and max(known) - min(known) > 0.05 * max(map(abs, known))
+
+
 def rows_of(p, direction, found, times):
     rows, (_, heads, _, dim) = [], p.q.shape
     for name, _, off in found:

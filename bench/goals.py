@@ -1,6 +1,6 @@
 """The goals that peers set: how many times as long as hga the best of them takes, on the same numbers, in one process, in
-turns; medians of processor time, results compared first. Printed by ``compare.py --table goals``; goals that the machine
-sets are ``hga bench --table goals``."""
+turns; medians of processor time, results compared first. All are measured, and then all once more. Printed by
+``compare.py --table goals``; goals that the machine sets are ``hga bench --table goals``."""
 
 import argparse
 import json
@@ -55,35 +55,57 @@ def ratio(times, goal):
     return {name: float(np.median(np.array([cpu for _, cpu in times[name]]) / own)) for name in goal.peers if name in times}
 
 
-def row_of(goal, tokens, ratios):
-    """What is said of a goal; a shorter case is not judged."""
-    narrow = not compare.isa_in_use().startswith("avx512")
-    bound = goal.narrow if narrow else goal.at_least
+def best_of(ratios):
+    """(the peer that is least far behind, how far), or nobody."""
     best = min(ratios, key=ratios.get) if ratios else None
-    met = None if best is None or tokens != goal.tokens else ratios[best] >= bound
-    return {"case": name_of(goal), "tokens": tokens, "goal": bound, "reached": ratios.get(best), "peer": best, "peers": ratios, "met": met}
+    return best, ratios.get(best)
+
+
+def row_of(goal, tokens, *passes):
+    """What is said of a goal whose {peer: ratio} came out so: the better pass, a mark where they are apart, and no verdict
+    where the goal lies between them. A shorter case is not judged."""
+    bound = goal.at_least if compare.isa_in_use().startswith("avx512") else goal.narrow
+    found = [best_of(ratios)[1] for ratios in passes]
+    ratios = max(passes, key=lambda r: best_of(r)[1] or 0)
+    peer, reached = best_of(ratios)
+    differs = compare.are_apart(found)
+    verdicts = {x >= bound for x in found if x is not None}
+    met = None if reached is None or tokens != goal.tokens or (differs and len(verdicts) > 1) else reached >= bound
+    return {"case": name_of(goal), "tokens": tokens, "goal": bound, "reached": reached, "peer": peer, "peers": ratios, "met": met,
+            "reached_in_passes": found, "differs": differs}  # fmt: skip
 
 
 def line_of(row):
     others = ", ".join(f"{name} {x:.2f}" for name, x in row["peers"].items()) or "nobody to compare with"
+    twice = "! " + ", then ".join(f"{x:.2f}" for x in row["reached_in_passes"]) + "; " if row["differs"] else ""
     reached = "-" if row["reached"] is None else f"{row['reached']:.2f}"
     met = {True: "yes", False: "no", None: "-"}[row["met"]]
-    return f"{row['case'].split(' over ')[0]:42s} >= {row['goal']:<5g} {reached:>6s}  {met:3s}  {others}"
+    return f"{row['case'].split(' over ')[0]:42s} >= {row['goal']:<5g} {reached:>6s}  {met:3s}  {twice}{others}"
+
+
+def one_pass(chosen, a, runs, skipped):
+    """[(tokens, {peer: ratio})] of the goals."""
+    results = []
+    for goal in chosen:
+        p = problem(goal, a)
+        found, times = measured(p, goal, a, skipped)
+        results.append((p.tokens, ratio(times, goal) if "hga" in times else {}))
+        runs += compare.rows_of(p, goal.direction, found, times)
+    return results
 
 
 def table(a):
-    rows, runs, skipped = [], [], []
+    runs, skipped = [], []
     chosen = [goal for goal in GOALS if not a.only or a.only in name_of(goal)]
     if not chosen:
         sys.exit(f"--only: no goal has {a.only!r} in its name")
     print(f"isa {compare.isa_in_use()}, {a.threads or 1} thread\n{'times as long as hga':42s} {'goal':8s} reached met  peers", flush=True)
-    for goal in chosen:
-        p = problem(goal, a)
-        found, times = measured(p, goal, a, skipped)
-        ratios = ratio(times, goal) if "hga" in times else {}
-        rows.append(row_of(goal, p.tokens, ratios))
-        runs += compare.rows_of(p, goal.direction, found, times)
-        print(line_of(rows[-1]), flush=True)
+    first, second = (one_pass(chosen, a, runs, skipped) for _ in range(2))
+    rows = [row_of(goal, tokens, x, y) for goal, (tokens, x), (_, y) in zip(chosen, first, second)]
+    for row in rows:
+        print(line_of(row))
+    if any(row["differs"] for row in rows):
+        print(compare.APART)
     for line in dict.fromkeys(skipped):
         print(f"not compared: {line}")
     print(", ".join(f"{key}: {value}" for key, value in compare.context().items()))

@@ -187,7 +187,7 @@ static const struct argp_option options[] = {
     {"gbits", KEY_GBITS, "G", 0, "with --ranks: and so many gigabits a second (default: measured)", 2},
     {"table", KEY_TABLE, "NAME", 0,
      "goals: the project's performance goals, with the result and the best peer; each case has its own length (at most "
-     "--tokens N), heads and threads",
+     "--tokens N), heads and threads; all are measured twice, and `!` marks what came out a twentieth apart",
      2},
     {"case", KEY_CASE, "TEXT", 0, "of that table, only cases whose name has TEXT", 2},
     {0},
