@@ -125,12 +125,31 @@ class Calls(unittest.TestCase):
             exec(command[2], {})
         return subprocess.CompletedProcess(command, 0, out.getvalue())
 
-    def rows(self, slow):
+    @contextlib.contextmanager
+    def by_our_clock(self, slow):
         self.slow = slow
         patch = unittest.mock.patch
-        with patch.object(calls, "in_turns", self.timed), patch.object(calls, "time", self.clock), patch.object(calls, "SECONDS", 0.05), \
-                patch.object(calls.subprocess, "run", self.process):  # fmt: skip
+        with patch.object(calls, "in_turns", self.timed), patch.object(calls, "time", self.clock), patch.object(calls.subprocess, "run", self.process):
+            yield
+
+    def rows(self, slow):
+        with self.by_our_clock(slow):
             return {row.name: row for part in calls.PARTS for row in part()}
+
+    def test_the_table_has_every_row(self):
+        out, words = io.StringIO(), ["compare.py", "--calls", "--rounds", "2"]
+        with self.by_our_clock(0.8), unittest.mock.patch.object(sys, "argv", words), contextlib.redirect_stdout(out):
+            compare.main()
+        for row in (
+            "one token: hga from numpy", "one token: hga from torch", "one token, forward and backward: hga", "64 tokens, dense",
+            "128 tokens, dense", "256 tokens, dense", "first call of a process", "32 x 64 tokens, forward and backward",
+            "one row by ranges, window 256 at 65536", "one row by ranges, dense at 16384", "dropout 0.1, dense", "dropout 0.1, window",
+            "dropout 0.1, H-Transformer", "dropout 0.1, HSA", "dropout 0.1, BPT",
+        ):  # fmt: skip
+            self.assertIn(row, out.getvalue())
+        if importlib.util.find_spec("transformers"):
+            self.assertIn("BERT", out.getvalue())
+        self.assertNotIn("!", out.getvalue())
 
     def test_the_verdict_of_every_row_turns(self):
         fast, slow = self.rows(0.8), self.rows(3.2)
