@@ -106,7 +106,7 @@ static double seconds_of_length(void)
     const json_t *lengths = member("lengths");
     double n = (double)world.place->tokens * SHORTER, each = n * (strcmp(word("by"), "tokens") == 0 ? 1 : log2(n));
     int last = n == (double)json_integer_value(json_array_get(lengths, json_array_size(lengths) - 1));
-    return 1e-9 * each * (last ? figure() : 1);
+    return 1e-6 * each * (last ? figure() : 1);
 }
 
 static double seconds_of(const hga_plan *plan)
@@ -264,7 +264,7 @@ static const json_t *measured(double figure_wanted)
         .only = json_string_value(json_object_get(world.goal, "case")), .rows = json_array(), .goals = json_array()};
     bench_place *p = &world.run.place;
     p->modifiers = &nothing, p->options.threads = 1, p->options.isa = default_isa(), p->peaks.bf16_gflops = 1,
-    p->peaks.fma_gflops = p->peaks.dram_gbytes = 1;
+    p->peaks.fma_gflops = peak / 1e9, p->peaks.dram_gbytes = dram / 1e9;
     p->rules = (bench_rules){.repetitions = REPEATS, .warmup = -1};
     assert_int_equal(goals_measure(&world.run), CLI_GOOD);
     return row_of(world.run.only);
