@@ -26,9 +26,20 @@ def compared(output):
     return {**output, "data": {"image/svg+xml": "measured"}} if measured else output
 
 
+def joined(outputs):
+    """What a kernel says in pieces, as on a busy machine, is one output."""
+    found = []
+    for o in outputs:
+        if found and o["output_type"] == "stream" == found[-1]["output_type"] and o["name"] == found[-1]["name"]:
+            found[-1] = {**found[-1], "text": found[-1]["text"] + o["text"]}
+        else:
+            found.append(o)
+    return found
+
+
 def stored(notebook):
     """The outputs of code cells, one list a cell, as they are compared."""
-    return [[compared(kept(o)) for o in cell.outputs] for cell in notebook.cells if cell.cell_type == "code"]
+    return [[compared(o) for o in joined(map(kept, cell.outputs))] for cell in notebook.cells if cell.cell_type == "code"]
 
 
 def executed():
@@ -48,7 +59,7 @@ def main():
     for cell in notebook.cells:
         cell.metadata = nbformat.NotebookNode()
         if cell.cell_type == "code":
-            cell.outputs = [nbformat.from_dict(kept(o)) for o in cell.outputs]
+            cell.outputs = [nbformat.from_dict(o) for o in joined(map(kept, cell.outputs))]
     notebook.metadata = nbformat.from_dict({"kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"}, "language_info": {"name": "python"}})
     nbformat.write(notebook, TUTORIAL)
 
