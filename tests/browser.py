@@ -1,19 +1,25 @@
 """Pages as a reader meets them: each is opened in Chromium, and what it says on the console, what it asks the network for and
 what it draws is told. Spoken over Chromium's own pipe, so that nothing but Python and Chromium is needed.
 
-In Python:  with Browser() as browser: problems = browser.open("page.html").problems()
+In Python:  with opened() as browser: problems = browser.open("page.html").problems()
 In a shell: browser.py [--shots FOLDER] <JOBS, where each line of JOBS is NAME|PAGE[|CHECK.js|EXPECTED.js]
             a line `true NAME_fact` or `FALSE NAME_fact: why` for each fact, then `end`; 77 where Chromium is missing
+For many:   browser.py --serve SOCKET starts a Chromium that opens pages for whoever has HGA_BROWSER=SOCKET in the environment,
+            one page at a time, until browser.py --end SOCKET, or until the process that started it has ended.
+            Without HGA_BROWSER each has a Chromium of its own.
 
 CHECK.js is run in the page, after EXPECTED.js (`const expected = ..`); once it, or its promise, is done there is an
 element `verdict` whose lines are facts."""
 
 import argparse
 import base64
+import contextlib
 import json
 import os
 import pathlib
+import select
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
@@ -78,8 +84,8 @@ def chromium():
 class Seen:
     """What a page did."""
 
-    def __init__(self):
-        self.console, self.requests, self.pictures, self.verdict = [], [], [], None
+    def __init__(self, console=(), requests=(), pictures=(), verdict=None):
+        self.console, self.requests, self.pictures, self.verdict = list(console), list(requests), list(pictures), verdict
 
     def blank(self):
         """Pictures that are paper."""
@@ -132,8 +138,6 @@ class Browser:
 
     def message(self, until):
         """The next one that Chromium says."""
-        import select
-
         while b"\0" not in self.heard:
             if not select.select([self.to_listen], [], [], max(0.0, until - time.monotonic()))[0]:
                 raise TimeoutError("Chromium says nothing")
@@ -255,6 +259,102 @@ def what_was_thrown(details):
     return f"{thrown.splitlines()[0]} (line {details['lineNumber'] + 1})"
 
 
+# ---- one Chromium for many ----
+
+
+@contextlib.contextmanager
+def address(path):
+    """Of a socket: by its folder's descriptor, since an address has room for 107 bytes."""
+    folder, name = os.path.split(os.path.abspath(path))
+    at = os.open(folder, os.O_PATH | os.O_DIRECTORY)
+    try:
+        yield f"/proc/self/fd/{at}/{name}"
+    finally:
+        os.close(at)
+
+
+def say(connection, what):
+    connection.sendall(json.dumps(what).encode() + b"\n")
+
+
+def hear(connection):
+    with connection.makefile("rb") as lines:
+        return json.loads(lines.readline() or b"null")
+
+
+class Shared:
+    """The Chromium that is served at a socket."""
+
+    def __init__(self, path, shots=None):
+        self.path, self.shots = path, shots
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        pass
+
+    def ask(self, what):
+        with socket.socket(socket.AF_UNIX) as connection, address(self.path) as place:
+            connection.connect(place)
+            say(connection, what)
+            return hear(connection)
+
+    def open(self, path, check=None, expected=None):
+        files = [file and str(pathlib.Path(file).resolve()) for file in (path, check, expected, self.shots)]
+        said = self.ask(files)
+        if said is None or "failed" in said:
+            raise RuntimeError(said["failed"] if said else "the browser that others share has ended")
+        return Seen(**said)
+
+
+def opened(shots=None):
+    """A browser: the one that HGA_BROWSER names, or a new one."""
+    served = os.environ.get("HGA_BROWSER")
+    return Shared(served, shots) if served else Browser(shots)
+
+
+def seen_by(browser, files):
+    *page, browser.shots = files
+    try:
+        return vars(browser.open(*page))
+    except (RuntimeError, TimeoutError, OSError) as e:
+        return {"failed": f"{type(e).__name__}: {e}"}
+
+
+def serve(browser, server, starter, path):
+    """Pages, one after the other, for whoever asks, until somebody says `end` or the process that started this ends."""
+    while server in select.select([server, starter], [], [])[0]:
+        connection, _ = server.accept()
+        with connection, contextlib.suppress(BrokenPipeError, ConnectionResetError):  # who asked may have been ended
+            asked = hear(connection)
+            if asked == "end":
+                return os.unlink(path)  # before who said so goes on: the next browser may have this name
+            if asked is not None:
+                say(connection, seen_by(browser, asked))
+
+
+def start(path):
+    """Returns when pages are served at this socket, by a process that goes on without this one."""
+    starter = os.pidfd_open(os.getppid())
+    pathlib.Path(path).unlink(missing_ok=True)
+    ready, to_say = os.pipe()
+    if os.fork():
+        os.close(to_say)
+        sys.exit(0 if os.read(ready, 1) else f"the browser did not start: see {path}.log")
+    os.setsid()
+    log = os.open(f"{path}.log", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    for stream in range(3):
+        os.dup2(log if stream else os.open(os.devnull, os.O_RDONLY), stream)
+    with Browser() as browser, socket.socket(socket.AF_UNIX) as server:
+        with address(path) as place:
+            server.bind(place)
+        server.listen(64)
+        os.write(to_say, b"1")
+        os.close(to_say)
+        serve(browser, server, starter, path)
+
+
 # ---- from a shell ----
 
 
@@ -276,10 +376,17 @@ def tell(browser, name, page, check=None, expected=None):
 def main():
     a = argparse.ArgumentParser()
     a.add_argument("--shots", help="keep pictures of the pages in this folder")
+    a.add_argument("--serve", metavar="SOCKET", help="start a browser that others share")
+    a.add_argument("--end", metavar="SOCKET", help="end it")
     a = a.parse_args()
     if not chromium():
+        print("skipped: pages in a browser, since chromium is not installed")
         sys.exit(77)
-    with Browser(a.shots) as browser:
+    if a.serve:
+        return start(a.serve)
+    if a.end:
+        return Shared(a.end).ask("end")
+    with opened(a.shots) as browser:
         for line in sys.stdin:
             tell(browser, *line.rstrip("\n").split("|"))
             sys.stdout.flush()

@@ -43,7 +43,7 @@ class Pages(unittest.TestCase):
         cls.opened = contextlib.ExitStack()
         cls.addClassCleanup(cls.opened.close)
         cls.folder = pathlib.Path(cls.opened.enter_context(tempfile.TemporaryDirectory()))
-        cls.browser = cls.opened.enter_context(browser.Browser()) if browser.chromium() else None
+        cls.browser = cls.opened.enter_context(browser.opened()) if browser.chromium() else None
 
     def assert_drawn(self, name, text=None, pictures=1):
         """A page that lies in the folder, or this text as one."""
