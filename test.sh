@@ -1,23 +1,31 @@
 #!/bin/bash
-# Install what is missing, build optimised and run every test, build under sanitizers and run those of the library and the readers: ./test.sh.
-# For daily work, the release build and its unit tests: ./test.sh quick. Which lines and branches the tests reach, which fails nobody: ./test.sh coverage.
-# Ends with ctest's summary of the release build, or of the first suite that failed, and with what was not run, and why.
-# The Python package is tested with torch, transformers and what else python/tests/requirements.txt names: in an environment in build/, made once (4.7 GB from PyPI), or
-# by the interpreter that HGA_PYTHON_TESTS_WITH names.
+# Install what is missing, build, test: ./test.sh [FORM]. Ends with what each part took, with what was not run, and why,
+# and with ctest's summary; where a test fails, with the summary.
+# The Python package is tested with torch, transformers and what else python/tests/requirements.txt names: in an
+# environment in build/, made once (4.7 GB from PyPI), or by the interpreter that HGA_PYTHON_TESTS_WITH names.
 set -euo pipefail
 cd "$(dirname "$0")"
 . .ci/debian_first
 export CTEST_OUTPUT_ON_FAILURE=1
 jobs=$(nproc)
+
+# A form is a row here, NAME|MINUTES on two cores|WHAT IT DOES, and a function form_NAME below; .ci/run names CI's.
+forms='
+full|12|the release build and all of its tests; the form that is meant where none is named
+quick|1|the release build, its unit tests and the rules of the sources: for daily work
+asan|10|AddressSanitizer and UBSan: the library, the readers, the tool and the fuzzers
+coverage|6|which lines and branches the tests reach; fails nobody
+'
 form=${1-full}
-case $form in
-full | quick | coverage) ;;
-*)
-    sed -n '2,6s/^# //p' "$0"
+minutes=$(sed -n "s/^$form|\([0-9]*\)|.*/\1/p" <<<"$forms")
+if [ -z "$minutes" ]; then
+    sed -n '2,5s/^# //p' "$0"
+    awk -F'|' 'NF { printf "  %-9s %3d min  %s\n", $1, $2, $3 }' <<<"$forms"
     [ "$form" = --help ] || [ "$form" = help ] || exit 2
     exit 0
-    ;;
-esac
+fi
+
+# ---- what takes how long ----
 
 # How long it takes: as long as the last time here; before there was one, as long as it took where it was measured.
 times=build/test-times.txt
@@ -26,126 +34,156 @@ last=$(sed -n "s/^$form //p" "$times" 2>/dev/null | tail -1 || true)
 if [ -n "$last" ]; then
     echo "./test.sh $form takes about $(took "$last"): the last run here did"
 else
-    case $form in
-    quick) echo "./test.sh quick takes about 1 min" ;;
-    coverage) echo "./test.sh coverage takes about 6 min" ;;
-    full) echo "./test.sh takes about 15 min; ./test.sh quick takes 1 min" ;;
-    esac
+    echo "./test.sh $form takes about $minutes min"
 fi
 SECONDS=0
+parts=''
+
+# part NAME COMMAND..: a line of what is listed at the end.
+part() {
+    local name=$1 began=$SECONDS
+    shift
+    echo "== $name"
+    "$@"
+    parts+="$(printf '%-36s %s' "$name" "$(took $((SECONDS - began)))")"$'\n'
+}
+
+# ---- building ----
 
 # What was compiled once is not compiled again, in these builds and in those that tests make of the library.
-# What there is to compile, ccache learns from the compiler, and does not preprocess it before: a tenth of all compilation.
+# What there is to compile, ccache learns from the compiler, and does not preprocess it before: a tenth of compilation.
 if command -v ccache >/dev/null; then export CMAKE_C_COMPILER_LAUNCHER=ccache CCACHE_DEPEND=1; fi
 
 # Ninja is done with a thousand files sooner; what was configured with make stays with it.
-build() {
-    echo "== $1"
+build() { # build PRESET [CMAKE OPTION..]
     CMAKE_GENERATOR=Ninja cmake --preset "$@"
     cmake --build --preset "$1" --parallel "$jobs"
 }
 
-# The tests of a build: run_tests PRESET [CTEST OPTION..]. One more at a time than there are processors: those with a browser, or with processes of their own, wait a good part of their time.
-run_tests() {
-    local preset=$1 log=build-$1/ctest.log
-    [ "$preset" = release ] && log=build/ctest.log
-    shift
-    ctest --preset "$preset" --parallel $((jobs + 1)) "$@" </dev/null | tee "$log" || fail "$log"
-    summary "$log" >/dev/null || fail "$log"
-}
-
-# ctest's summary is the last line, whatever the outcome.
-summary() { grep -E 'tests passed, [0-9]+ tests? failed out of' "$1"; }
-fail() {
-    summary "$1" || echo "no tests were run: see $1"
-    exit 1
-}
-finish() {
-    mkdir -p build
-    echo "$form $SECONDS" >>"$times"
-    echo
-    echo "$(took $SECONDS)"
-    not_run
-    summary "${1-build/ctest.log}"
-}
-
-# Tests that ctest calls skipped, by name, and why those of Python are.
-not_run() {
-    [ "$form" != coverage ] || return 0
-    sed -nE 's/^[[:space:]]*[0-9]+ - (.*) \((Skipped|Not Run)\)$/\1/p' build/ctest.log | sort -u | tr '\n' ' ' >build/not-run.txt
-    [ ! -s build/not-run.txt ] || echo "NOT RUN in the release build: $(cat build/not-run.txt)"
-    [ -z "${no_python-}" ] || echo "NOT TESTED: the Python package with torch, transformers, mypy and notebooks: $no_python"
-}
-
-if [ "$form" = quick ]; then
-    .ci/install
-    build release
-    run_tests release --label-regex 'unit|rules'
-    no_python="not in the quick form"
-    finish
-    exit
-fi
-
-# Lines and branches that tests reach. Where threads run and memory lies, other tests have been, too.
-if [ "$form" = coverage ]; then
-    .ci/install
-    build coverage
-    # Counters of an earlier run would be added up.
-    find build-coverage -name '*.gcda' -delete
-    run_tests coverage --label-exclude 'whole|bench|rules|python' --exclude-regex 'test_first_touch|test_threads|test_waves|test_samples'
-    # vec.h defines the same functions on other lines for every instruction set, which gcovr 5.2 cannot merge.
-    unseen=(--exclude kernels/vec.h)
-    if ! grep -q avx512_bf16 /proc/cpuinfo; then
-        echo "== kernels/bf16.inc is not counted: this machine has no products of bfloat16 pairs"
-        unseen+=(--exclude kernels/bf16.inc)
-    fi
-    gcovr --root . "${unseen[@]}" --filter '(graph|kernels|msgpass|builders)/' build-coverage
-    echo "== branches; what is not reached is listed in build-coverage/not-reached.txt"
-    gcovr --root . "${unseen[@]}" --branches --filter '(graph|kernels|msgpass)/' --txt build-coverage/branches.txt --json build-coverage/branches.json build-coverage
-    tail -4 build-coverage/branches.txt
-    python3 tests/not_reached.py build-coverage/branches.json >build-coverage/not-reached.txt
-    finish build-coverage/ctest.log
-    exit
-fi
-
-# What the compiler can do without comes over the network while it works: the other packages, and the environment.
+# What the compiler can do without comes over the network while it works.
 # No tests run beside, since what a script starts beside itself cannot be interrupted, which tests do.
-mkdir -p build
-.ci/install compile
-.ci/install 2>build/install.log &
-packages=$!
-trap 'kill $packages ${environment-} 2>/dev/null || true' EXIT
+fetch_packages() {
+    .ci/install compile
+    mkdir -p build
+    .ci/install 2>build/install.log &
+    packages=$!
+    trap 'kill $packages ${environment-} 2>/dev/null || true' EXIT
+}
+# An environment of Python; none where the caller names an interpreter.
 with=${HGA_PYTHON_TESTS_WITH-}
-if [ -z "$with" ]; then
-    .ci/python build/python-tests >build/no-python.txt &
+fetch_python() { # fetch_python FOLDER [REQUIREMENTS]
+    [ -z "$with" ] || return 0
+    folder=$PWD/$1
+    .ci/python "$@" >build/no-python.txt &
     environment=$!
-fi
-build asan
-build release
-wait $packages || { cat build/install.log; exit 4; }
-
-# Tests of the tool as a whole (browsers, benchmarks) and of Python run below; here it is the library, the readers and the fuzzers.
-run_tests asan --label-exclude 'whole|bench|rules|python'
-
-if [ -z "$with" ]; then
+}
+fetched() {
+    wait $packages || { cat build/install.log; exit 4; }
+    [ -n "${environment-}" ] || return 0
     if wait $environment; then
-        with=$PWD/build/python-tests/bin/python
+        with=$folder/bin/python
     else
         no_python=$(cat build/no-python.txt)
         echo "no environment of torch and transformers: ${no_python:=.ci/python failed}"
     fi
-fi
-# Once more: what the other packages have brought is compiled, too.
-build release -DHGA_PYTHON_TESTS_WITH="$with"
-run_tests release
+}
 
-echo "== valgrind"
-checked() { valgrind --quiet --error-exitcode=9 --leak-check=full --show-leak-kinds=definite --errors-for-leak-kinds=definite "$@" </dev/null; }
-(
-    cd build/examples
-    checked ../cli/hga build bpt --tokens 50 --format npy -o - >/dev/null
-    checked ./custom_hierarchy
-)
-echo "no errors"
+# ---- testing ----
 
-finish
+# The tests of a build. One more at a time than there are processors: those with a browser, or with processes of their
+# own, wait a good part of their time.
+run_tests() { # run_tests PRESET [CTEST OPTION..]
+    log=$(log_of "$1")
+    ctest --preset "$1" --parallel $((jobs + 1)) "${@:2}" </dev/null | tee "$log" || fail
+    summary >/dev/null || fail
+}
+log_of() { [ "$1" = release ] && echo build/ctest.log || echo "build-$1/ctest.log"; }
+
+# ctest's summary is the last line, whatever the outcome.
+summary() { grep -E 'tests passed, [0-9]+ tests? failed out of' "$log"; }
+fail() {
+    summary || echo "no tests were run: see $log"
+    exit 1
+}
+
+# ---- forms ----
+
+form_full() {
+    fetch_packages
+    fetch_python build/python-tests
+    part "build" build release
+    part "wait for what is fetched" fetched
+    # Once more: what the other packages have brought is compiled, too.
+    part "build what that brought" build release -DHGA_PYTHON_TESTS_WITH="$with"
+    part "tests" run_tests release
+}
+
+form_quick() {
+    .ci/install
+    part "build" build release
+    part "tests" run_tests release --label-regex 'unit|rules'
+    no_python="not in the quick form"
+}
+
+# Tests of the tool as a whole (browsers, interpreters), of what measures and of Python run in the whole form.
+form_asan() {
+    fetch_packages
+    part "build" build asan
+    part "wait for what is fetched" fetched
+    part "build what that brought" build asan
+    part "tests" run_tests asan --label-exclude 'whole|bench|rules|python'
+}
+
+# Lines and branches that tests reach. Where threads run and memory lies, other tests have been, too.
+form_coverage() {
+    .ci/install
+    part "build" build coverage
+    # Counters of an earlier run would be added up.
+    find build-coverage -name '*.gcda' -delete
+    part "tests" run_tests coverage --label-exclude 'whole|bench|rules|python' \
+        --exclude-regex 'test_first_touch|test_threads|test_waves|test_samples'
+    part "counts" reached
+}
+reached() {
+    # vec.h defines the same functions on other lines for every instruction set, which gcovr 5.2 cannot merge.
+    local unseen=(--exclude kernels/vec.h) to=build-coverage
+    if ! grep -q avx512_bf16 /proc/cpuinfo; then
+        echo "== kernels/bf16.inc is not counted: this machine has no products of bfloat16 pairs"
+        unseen+=(--exclude kernels/bf16.inc)
+    fi
+    gcovr --root . "${unseen[@]}" --filter '(graph|kernels|msgpass|builders)/' $to
+    echo "== branches; what is not reached is listed in $to/not-reached.txt"
+    gcovr --root . "${unseen[@]}" --branches --filter '(graph|kernels|msgpass)/' --txt $to/branches.txt \
+        --json $to/branches.json $to
+    tail -4 $to/branches.txt
+    python3 tests/not_reached.py $to/branches.json >$to/not-reached.txt
+}
+
+# ---- the end ----
+
+# Seconds of tests add up to more than the time that passes, since some run side by side.
+what_it_took() {
+    echo "== what took how long: $(took $SECONDS) in all"
+    printf '%s' "$parts"
+    sed -n 's/^\([^ ]*\) *= *\([0-9.]*\) sec\*proc (\(.*\))$/\2 \1 \3/p' "$log" | sort -rn |
+        awk '{ printf "  %-34s %6.0f s, %s %s\n", "tests labelled " $2, $1, $3, $4 }'
+    sed -nE 's/.* Test +#[0-9]+: ([^ ]+) .* ([0-9.]+) sec.*/\2 \1/p' "$log" | sort -rn |
+        awk 'NR <= 10 { printf "  %-34s %6.0f s\n", $2, $1 }'
+}
+
+# Tests that ctest calls skipped, by name, and why those of Python are.
+not_run() {
+    local names
+    names=$(sed -nE 's/^[[:space:]]*[0-9]+ - (.*) \((Skipped|Not Run)\)$/\1/p' "$log" | sort -u | tr '\n' ' ')
+    [ -z "$names" ] || echo "NOT RUN: $names"
+    [ -z "${no_python-}" ] ||
+        echo "NOT TESTED: the Python package with torch, transformers, mypy and notebooks: $no_python"
+}
+
+"form_$form"
+mkdir -p build
+echo "$form $SECONDS" >>"$times"
+echo
+what_it_took
+not_run
+summary

@@ -124,6 +124,16 @@ foreach(test pages:100 subproject:90 view:80 bench_tool:50 cli:40 bad_input:35 c
   endif()
 endforeach()
 
+# Memory of a program as it is installed, which no sanitizer was compiled into.
+find_program(VALGRIND valgrind)
+if(VALGRIND AND NOT HGA_SANITIZE AND NOT HGA_COVERAGE)
+  set(checked ${VALGRIND} --quiet --error-exitcode=9 --leak-check=full --show-leak-kinds=definite --errors-for-leak-kinds=definite)
+  file(MAKE_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR}/scratch/valgrind)
+  add_test(NAME valgrind_tool COMMAND ${checked} $<TARGET_FILE:hga_tool> build bpt --tokens 50 -o graph.npy WORKING_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR}/scratch/valgrind)
+  add_test(NAME valgrind_library COMMAND ${checked} $<TARGET_FILE:custom_hierarchy> WORKING_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR}/scratch/valgrind)
+  set_tests_properties(valgrind_tool valgrind_library PROPERTIES TIMEOUT 300 COST 20 LABELS "whole;valgrind")
+endif()
+
 # What is documented, and what is installed.
 if(NOT HGA_INSTALL)
   return()
