@@ -230,7 +230,7 @@ class Browser:
         # Without what a neighbour's border may colour.
         boxes = [[round(p["x"]) + 2, round(p["y"]) + 2, round(p["width"]) - 4, round(p["height"]) - 4, p["paper"]] for p in now["found"]]
         clip = {"x": 0, "y": 0, "width": max(WIDTH, now["width"]), "height": max(HEIGHT, now["height"]), "scale": 1}
-        shot = self.call("Page.captureScreenshot", session=self.page, format="png", captureBeyondViewport=True, clip=clip)["data"]
+        shot = self.call("Page.captureScreenshot", session=self.page, format="png", captureBeyondViewport=True, clip=clip, optimizeForSpeed=True)["data"]
         if self.shots:
             (pathlib.Path(self.shots) / (pathlib.Path(path).name + ".png")).write_bytes(base64.b64decode(shot))
         for picture, ink in zip(now["found"], json.loads(self.run(f"{INK}({json.dumps(shot)}, {json.dumps(boxes)})", self.judge))):

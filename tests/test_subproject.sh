@@ -9,6 +9,8 @@ jobs=$(nproc)
 printf '#!/bin/sh\nexec %s "$@" -O0\n' "$cc" >quick-cc
 chmod +x quick-cc
 cc=$scratch/quick-cc
+# To ccache, where it is the launcher, this compiler is the one of the last time, wherever it lies now.
+export CCACHE_COMPILERCHECK=content CCACHE_BASEDIR=$scratch
 
 # ---- taken in by FetchContent, with the tool; by add_subdirectory, with nothing asked for ----
 

@@ -4,7 +4,7 @@ set -u
 source=$1 cc=$2
 shift 2
 . "$(dirname "$0")/../facts.sh"
-configure() { rm -rf build && cmake -S "$source" -B build -DCMAKE_C_COMPILER="$cc" -DHGA_TESTS=OFF -DHGA_PYTHON=OFF "$@" >said_by_cmake 2>&1; }
+configure() { rm -rf build && cmake -S "$source" -B build -DCMAKE_C_COMPILER="$cc" -DHGA_TESTS=OFF -DHGA_PYTHON=OFF -DHGA_INSTALL=OFF "$@" >said_by_cmake 2>&1; }
 
 for mpi; do
     fact "it_is_configured_with_$mpi" configure -DHGA_WITH_MPI=ON -DMPI_C_COMPILER="mpicc.$mpi"
