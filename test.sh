@@ -161,9 +161,8 @@ reached() {
 
 # ---- the end ----
 
-# Seconds of tests add up to more than the time that passes, since some run side by side.
 what_it_took() {
-    echo "== what took how long: $(took $SECONDS) in all"
+    echo "== what took how long: $(took $SECONDS) in all; tests run side by side, and some have two labels"
     printf '%s' "$parts"
     sed -n 's/^\([^ ]*\) *= *\([0-9.]*\) sec\*proc (\(.*\))$/\2 \1 \3/p' "$log" | sort -rn |
         awk '{ printf "  %-34s %6.0f s, %s %s\n", "tests labelled " $2, $1, $3, $4 }'

@@ -60,7 +60,7 @@ rm -f house/build/test-times.txt
 # What each part took, labels and tests from the longest on.
 sed -n '/^== what took how long/,$p' whole | sed -E 's/[0-9]+ min [0-9]+ s/TIME/; s/  +/ /g' >ends
 cat >wanted_end <<'END'
-== what took how long: TIME in all
+== what took how long: TIME in all; tests run side by side, and some have two labels
 build TIME
 wait for what is fetched TIME
 build what that brought TIME
