@@ -27,6 +27,7 @@ stand_in bin/gcovr 'echo gcovr >>calls; echo all >build-coverage/branches.txt'
 stand_in bin/python3 'exit 0'
 environment() { stand_in house/.ci/python "$1"; }
 environment 'echo "python $*" >>calls'
+into() { "${@:2}" >"$1"; } # into FILE COMMAND..
 test_sh() { (cd house && rm -f calls && unset HGA_PYTHON_TESTS_WITH && exec ./test.sh "$@"); }
 
 
@@ -44,8 +45,7 @@ table_of "$source/CONTRIBUTING.md" 's/^\| `\.\/test\.sh ?([a-z]*)` \| ([0-9]+) \
 fact contributing_has_the_same_forms diff forms_of_help forms_of_contributing
 fact another_word_is_wrong_usage exits 2 test_sh quickly
 fact and_so_is_a_piece_of_one exits 2 test_sh qui
-fact the_whole_runs test_sh
-test_sh >whole
+fact the_whole_runs into whole test_sh
 fact its_first_line_says_how_long_it_takes sh -c 'head -1 whole | grep -Eq "^\./test\.sh full takes about [0-9]+ min"'
 ctest_lines() { grep '^ctest' house/calls | sed 's/ --parallel [0-9]*//'; }
 order() { grep -oE '^(cmake --build --preset [a-z]*|ctest --preset [a-z]*|gcovr)' house/calls | tr '\n' ';'; }
@@ -73,22 +73,19 @@ tests TIME
 END
 fact the_end_lists_what_took_how_long diff ends wanted_end
 
-fact the_quick_form_runs test_sh quick
-test_sh quick >quick
+fact the_quick_form_runs into quick test_sh quick
 fact and_says_how_long_it_takes holds quick '^\./test\.sh quick takes about'
 fact one_build_of_unit_tests_and_rules equal "$(ctest_lines)" "ctest --preset release --label-regex unit|rules"
 fact without_an_environment lacks house/calls '^python'
 fact which_it_says holds quick '^NOT TESTED: the Python package .* not in the quick form$'
 
-fact the_form_of_sanitizers_runs test_sh asan
-test_sh asan >sanitized
+fact the_form_of_sanitizers_runs into sanitized test_sh asan
 fact one_build_and_the_tests_of_what_is_instrumented equal "$(ctest_lines)" "ctest --preset asan --label-exclude whole|bench|rules|python"
 fact after_the_packages_are_there equal "$(order)" "cmake --build --preset asan;cmake --build --preset asan;ctest --preset asan;"
 fact it_needs_no_python lacks house/calls '^python'
 fact and_ends_with_its_summary equal "$(tail -1 sanitized)" "100% tests passed, 0 tests failed out of 2"
 
-fact the_form_of_coverage_runs test_sh coverage
-test_sh coverage >reached
+fact the_form_of_coverage_runs into reached test_sh coverage
 fact one_build_whose_counters_are_read equal "$(order)" "cmake --build --preset coverage;ctest --preset coverage;gcovr;gcovr;"
 fact the_branches_are_said holds reached '^all$'
 fact and_the_summary_comes_last equal "$(tail -1 reached)" "100% tests passed, 0 tests failed out of 2"
@@ -100,8 +97,7 @@ sed -n 's,^\./test\.sh ,,p' house/.ci/run >run_by_ci
 forms_that_can_fail() { grep -vE '^(quick|coverage)$' are_made >can_fail && missing can_fail run_by_ci; } # quick is a part of the whole, coverage fails nobody
 fact ci_runs_every_form_that_can_fail forms_that_can_fail
 ci() { (cd house && rm -f calls && unset HGA_PYTHON_TESTS_WITH && exec .ci/run); }
-fact ci_passes_where_all_pass ci
-ci >by_ci
+fact ci_passes_where_all_pass into by_ci ci
 fact it_ran_them equal "$(grep -oE '^ctest --preset [a-z]*' house/calls | tr '\n' ';')" "ctest --preset asan;ctest --preset release;"
 fact its_last_line_is_a_summary equal "$(tail -1 by_ci)" "100% tests passed, 0 tests failed out of 2"
 ci_fails() { # ci_fails PRESET: a failing test of that build fails CI, whose last line says so
@@ -121,21 +117,18 @@ test_sh >whole
 fact what_was_skipped_is_named holds whole '^NOT RUN: python_models python_torch $'
 rm house/skipping
 environment 'echo "9 GB are needed"; exit 3'
-fact without_an_environment_the_rest_is_tested test_sh
-test_sh >whole
+fact without_an_environment_the_rest_is_tested into whole test_sh
 fact and_the_end_says_why holds whole '^NOT TESTED: the Python package with torch, transformers, mypy and notebooks: 9 GB are needed$'
 fact then_the_building_python_runs_them grep -q '^cmake --preset release -DHGA_PYTHON_TESTS_WITH=$' house/calls
 named() { (cd house && rm -f calls && HGA_PYTHON_TESTS_WITH=/opt/p ./test.sh >named) && grep -q 'HGA_PYTHON_TESTS_WITH=/opt/p$' house/calls && lacks house/calls '^python' && lacks house/named '^NOT TESTED'; }
 fact an_interpreter_may_be_named named
 stand_in house/.ci/install '[ "$1" = compile ] || { echo "no such package" >&2; exit 4; }'
-fact packages_that_cannot_be_had_end_it exits 4 test_sh
-test_sh >whole
+fact packages_that_cannot_be_had_end_it exits 4 into whole test_sh
 fact and_it_says_why holds whole '^no such package$'
 fact before_any_test lacks house/calls '^ctest'
 stand_in house/.ci/install 'echo "install $*" >>calls'
 echo release >house/broken
-fact a_failing_suite_ends_it exits 1 test_sh
-test_sh >whole
+fact a_failing_suite_ends_it exits 1 into whole test_sh
 fact with_its_summary equal "$(tail -1 whole)" "50% tests passed, 1 tests failed out of 2"
 
 # ---- the environment itself; nothing of it comes over the network here ----
