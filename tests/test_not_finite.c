@@ -205,7 +205,7 @@ static int is_here(const way *w) { return !w->options.isa || strstr(hga_isa_list
 static hga_options options_of(const question *q, const way *w)
 {
     hga_options o = w->options;
-    o.threads = 1, o.cut_edges = q->f->cut_edges, o.edge_bias = q->bias != NULL;
+    o.threads = 1, o.cut_edges = q->f->cut_edges;
     return o;
 }
 
