@@ -460,6 +460,59 @@ static void what_hangs_on_earlier_tokens_alone_waits_for_its_own(void **state)
     session_close(&s), problem_clear(&p);
 }
 
+/* ---- functions of the user's ---- */
+
+static void count_begin(void *state, const hga_end *v, hga_id head, void *ctx)
+{
+    (void)v, (void)head, (void)ctx;
+    *(float *)state = 0;
+}
+
+/* Of nodes that have keys and of those that have none. */
+static void count_edge(void *state, const hga_edge *e, hga_id head, void *ctx)
+{
+    const float *key = e->source.field[*(const hga_id *)ctx];
+    (void)head;
+    *(float *)state += key ? key[0] : 1;
+}
+
+static void count_finish(const void *state, const hga_end *v, hga_id head, void *ctx)
+{
+    (void)head;
+    hga_id out = ((const hga_id *)ctx)[1];
+    for (hga_id c = 0; c < v->columns[out]; c++) v->field[out][c] = *(const float *)state;
+}
+
+/* A cache kept rows of keys above the tokens, which nobody fills, for the function that looks there, and the append that
+   brought them failed. */
+static void rows_that_nobody_fills_are_not_kept(void **state)
+{
+    (void)state;
+    enum { N = 12, SPAN = 3 };
+    hga_id spans, near, at[2];
+    hga_builder *b = tokens_alone(N);
+    problem p = {.name = "rows that nobody fills", .shape = narrow};
+    assert_ok(hga_builder_add_level(b, N / SPAN, &spans));
+    assert_ok(hga_builder_set_families(b, spans, 0, N, SPAN));
+    assert_ok(hga_builder_add_relation(b, "near", &near));
+    for (hga_id v = 0; v < N; v++) {
+        assert_ok(hga_builder_add_edge(b, near, v, v, 0, 1));
+        for (hga_id s = 0; s < v / SPAN; s++) assert_ok(hga_builder_add_edge(b, near, spans + s, v, 0, 1));
+    }
+    p.graph = finished(b);
+    hga_program_init(&p.program);
+    at[0] = field(&p.program, "k", HGA_WIDTH_KV_KEY, HGA_IO_KEY, HGA_ROWS_KEYS, HGA_ROWS_NODES);
+    at[1] = field(&p.program, "out", HGA_WIDTH_OUT, HGA_IO_OUT, HGA_ROWS_QUERIES, HGA_ROWS_QUERIES);
+    hga_stage s = {.name = "count", .relation = near, .message = HGA_MESSAGE_USER, .out = at[1]};
+    s.reduce = HGA_REDUCE_USER, s.update = HGA_UPDATE_USER, s.reads = 1u << at[0], s.writes = 1u << at[1];
+    s.udf = (hga_udf){.state_bytes = sizeof(float), .begin = count_begin, .edge = count_edge, .ctx = at};
+    s.udf.finish = count_finish;
+    assert_ok(hga_program_add_stage(&p.program, &s));
+    problem_fill(&p, 3);
+    check_chunks(&p, &(hga_decode_options){.plan = {.threads = 1}, .same_bits = 1}, 5, 2);
+    problem_clear(&p);
+}
+
 static void options_without_meaning_are_refused_by_name(void **state)
 {
     (void)state;
@@ -527,6 +580,7 @@ int main(void)
         cmocka_unit_test(pages_of_16_bits_are_a_full_pass_of_rounded_tensors),
         cmocka_unit_test(what_sees_a_later_token_is_refused_and_named),
         cmocka_unit_test(what_hangs_on_earlier_tokens_alone_waits_for_its_own),
+        cmocka_unit_test(rows_that_nobody_fills_are_not_kept),
         cmocka_unit_test(options_without_meaning_are_refused_by_name),
         cmocka_unit_test(cuts_beyond_the_rollback_are_refused),
     };

@@ -14,6 +14,7 @@ typedef struct readers {
     hga_nodes nodes;
     const latest_tokens *ready;
     int32_t *last[HGA_FIELD_SLOTS];
+    program_values filled; /* by the caller or by a stage: a user's may read rows that nobody fills */
     /* of the stage at hand */
     const hga_stage *stage;
     uint32_t sources;
@@ -262,7 +263,7 @@ static int next_kept(const hga_decoder *d, const readers *r, row_at *at)
         const field_storage *h = &d->plan->storage[at->f];
         for (; at->v < r->nodes.n; at->v++) {
             hga_id v = at->v;
-            if (!program_row(&r->nodes, r->p->field[at->f].rows, v)) continue;
+            if (!(r->filled.holds[at->f] >> program_region(&r->nodes, v) & 1)) continue;
             at->given = v >= h->io_first && v - h->io_first < h->io_n;
             at->born = r->ready->of[at->f][v], at->last = r->last[at->f][v];
             if (at->born < 0) at->born = 0;
@@ -332,6 +333,8 @@ hga_status ready_find(hga_decoder *d, const hga_graph *g, const hga_program *p)
 {
     hga_status st = HGA_OK;
     readers r = {.p = p, .g = g, .nodes = hga_graph_nodes(g), .ready = &d->ready};
+    program_values_start(p, &r.filled);
+    for (hga_id s = 0; s < p->n_stages; s++) program_values_after(p, &p->stage[s], &r.filled);
     HGA_TRY(latest_find(p, g, &d->ready));
     ask_with_own_tokens(d, program_bound(p, HGA_IO_OUT));
     HGA_TRY(find_readers(&r));
