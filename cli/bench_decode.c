@@ -205,7 +205,6 @@ static hga_status open_feeding(const bench_place *p, const bench_case *c, feedin
     HGA_TRY(hga_decoder_create(c->graph, &c->program, &p->shape, &o, &f->decoder));
     r->decoder_seconds = bench_seconds() - start;
     if (f->shape.n_kv_heads == 0) f->shape.n_kv_heads = f->shape.n_heads;
-    r->workspace_bytes = hga_decoder_workspace_bytes(f->decoder);
     /* Before the context's last token, which may be the last of many spans and let go of all that was in them. */
     r->cache_bytes = hga_decoder_cache_bytes(f->decoder, p->tokens - 1);
     r->cache_rows = hga_decoder_cache_rows(f->decoder, p->tokens - 1);
@@ -222,6 +221,7 @@ static hga_status measure(const bench_place *p, feeding *f, decode_row *r)
     HGA_TRY(fill(f, p->tokens));
     HGA_TRY(feed_context(f, p->tokens, r->times.threads, &r->prompt_seconds));
     HGA_TRY(time_tokens(feed_one, f, &r->times));
+    r->workspace_bytes = hga_decode_workspace_bytes(f->workspace);
 done:
     return st;
 }

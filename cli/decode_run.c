@@ -103,8 +103,9 @@ static int note_seconds(decoded *d, double seconds, hga_id tokens, hga_id n_samp
 static void note_bytes(session *s)
 {
     decoded *d = s->out;
-    int64_t bytes = hga_pages_used(d->pages);
+    int64_t bytes = hga_pages_used(d->pages), workspace = hga_decode_workspace_bytes(d->workspace);
     if (d->most_at == 0 || bytes > d->most_bytes) d->most_bytes = bytes, d->most_at = s->tokens;
+    if (workspace > d->workspace_bytes) d->workspace_bytes = workspace;
 }
 
 static int append(session *s, hga_id chunk)
@@ -208,7 +209,6 @@ static int open_decoder(const typed_decoding *typed, const model *m, const hga_o
     TRY(complain_of(hga_decode_workspace_create(d->decoder, &d->workspace), blame, m->title));
     TRY(complain_of(hga_pages_create(d->decoder, 0, &d->pages), blame, m->title));
     d->decoder_seconds = bench_seconds() - start;
-    d->workspace_bytes = hga_decoder_workspace_bytes(d->decoder);
     s->end = hga_decoder_tokens(d->decoder), d->tokens = s->end / s->per;
 done:
     return status;

@@ -5,6 +5,7 @@
 
 #include "causal_cases.h"
 #include "decode.h"
+#include "execute.h"
 #include "filling.h"
 
 #include <math.h>
@@ -134,10 +135,11 @@ static inline void round_to_bf16(problem *p)
 /* The workspace has served another decoder's caches, as it were: nothing in it is the next cache's. */
 static inline void spoil(const session *s)
 {
-    hga_decode_workspace *w = s->workspace;
-    w->resident = 0;
-    for (int i = 0; i < 4; i++)
-        if (w->tensor[i]) memset(w->tensor[i], 0xff, (size_t)(s->decoder->io_n * w->floats[i]) * sizeof(float));
+    hga_workspace *w = s->workspace->workspace;
+    s->workspace->resident = 0;
+    for (row_places *x = w->places; x < w->places + N_PLACES; x++)
+        for (int k = 0; k < PLACE_PARTS; k++)
+            if (x->part[k]) memset(x->part[k], 0xff, (size_t)(x->room * x->floats[k]) * sizeof(float));
 }
 
 static inline void append_tokens(const session *s, const char *how, hga_cache *c, hga_id n, double tolerance)
@@ -151,7 +153,7 @@ static inline void append_tokens(const session *s, const char *how, hga_cache *c
 }
 
 /* Bytes of all pages of a cache's rows that are live. */
-static inline uint64_t stamp(const hga_cache *c)
+static inline uint64_t stamp_of(const hga_cache *c)
 {
     uint64_t sum = (uint64_t)c->tokens;
     const hga_decoder *d = c->pages->decoder;

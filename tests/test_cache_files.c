@@ -21,7 +21,7 @@ static void caches_go_through_files(void **state)
             assert_ok(hga_cache_write(a, path));
             assert_ok(hga_cache_read(s.pages, path, &b));
             assert_int_equal(hga_cache_tokens(b), hga_cache_tokens(a));
-            assert_true(stamp(a) == stamp(b));
+            assert_true(stamp_of(a) == stamp_of(b));
             hga_cache_destroy(a);
             append_tokens(&s, "from a file", b, 20, 0);
             append_tokens(&s, "from a file", b, 10, 0);

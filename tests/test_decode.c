@@ -227,13 +227,13 @@ static void a_fork_and_its_origin_share_until_one_writes(void **state)
     assert_ok(hga_cache_create(s.pages, &a));
     append_tokens(&s, "before", a, 37, 0);
     int64_t bytes = hga_pages_used(s.pages);
-    uint64_t held = stamp(a);
+    uint64_t held = stamp_of(a);
     assert_ok(hga_cache_fork(a, &b));
     assert_int_equal(hga_pages_used(s.pages), bytes);
     assert_ok(hga_cache_cut(b, 33));
     append_tokens(&s, "in the fork", b, 3, 0);
     assert_true(hga_pages_used(s.pages) > bytes && hga_pages_used(s.pages) < 2 * bytes);
-    assert_true(stamp(a) == held);
+    assert_true(stamp_of(a) == held);
     hga_cache_destroy(a);
     append_tokens(&s, "alone", b, 9, 0);
     hga_cache_destroy(b);
@@ -260,7 +260,7 @@ static void failing_allocations_leave_every_cache_as_it_was(void **state)
         append_tokens(&s, "before", c[0], 21, 0), append_tokens(&s, "before", c[1], 40, 0);
         hga_cache_destroy(c[2]);
         assert_ok(hga_cache_fork(c[0], &c[2]));
-        for (int k = 0; k < 3; k++) feed(&s, c[k], 11 + 9 * k, &f[k]), list[k] = f[k].append, held[k] = stamp(c[k]);
+        for (int k = 0; k < 3; k++) feed(&s, c[k], 11 + 9 * k, &f[k]), list[k] = f[k].append, held[k] = stamp_of(c[k]);
         int64_t used = hga_pages_used(s.pages);
         for (int64_t n = 1;; n++, failed++) {
             s.memory.fails_from = s.memory.asked + n;
@@ -268,7 +268,7 @@ static void failing_allocations_leave_every_cache_as_it_was(void **state)
             s.memory.fails_from = 0;
             if (!st) break;
             assert_int_equal(st, HGA_ENOMEM);
-            for (int k = 0; k < 3; k++) assert_true(stamp(c[k]) == held[k]);
+            for (int k = 0; k < 3; k++) assert_true(stamp_of(c[k]) == held[k]);
             assert_true(hga_pages_used(s.pages) <= used + 2 * hga_decoder_cache_bytes(s.decoder, 21));
         }
         assert_true(failed > 2);
@@ -295,12 +295,12 @@ static void a_pool_that_is_full_refuses_and_says_so(void **state)
     assert_ok(hga_cache_create(s.pages, &a)), assert_ok(hga_cache_create(s.pages, &b));
     append_tokens(&s, "up to the limit", a, 100, 0);
     assert_int_equal(hga_pages_bytes(s.pages), most);
-    uint64_t held = stamp(a);
+    uint64_t held = stamp_of(a);
     feed(&s, b, 1, &f);
     assert_status(HGA_ENOMEM, hga_decoder_append(s.decoder, s.workspace, &f.append, 1));
     assert_true(strstr(hga_error_detail(), "pages: ") != NULL);
     assert_int_equal(hga_cache_tokens(b), 0);
-    assert_true(stamp(a) == held);
+    assert_true(stamp_of(a) == held);
     starve(&f);
     hga_cache_destroy(a);
     append_tokens(&s, "where there was none", b, 80, 0);
@@ -336,12 +336,12 @@ static void one_bad_append_spoils_none(void **state)
     /* what only the execution refuses, in the second place */
     assert_ok(hga_cache_cut(b, 0));
     feed(&s, b, 3, &g);
-    uint64_t held = stamp(a);
+    uint64_t held = stamp_of(a);
     list[0] = f.append, list[1] = g.append;
     list[1].io.modifiers = &(hga_modifiers){.size = sizeof(hga_modifiers), .softcap = -1};
     assert_int_not_equal(hga_decoder_append(s.decoder, s.workspace, list, 2), HGA_OK);
     assert_int_equal(hga_cache_tokens(a), 9);
-    assert_true(stamp(a) == held);
+    assert_true(stamp_of(a) == held);
     assert_ok(hga_decoder_append(s.decoder, s.workspace, &f.append, 1));
     check_fed(&s, "after refusals", &f, 0);
     starve(&f), starve(&g);
@@ -365,14 +365,14 @@ static void later_tokens_change_no_stored_byte(void **state)
         session_open(&s, &p, &(hga_decode_options){.plan = {.threads = 1}, .same_bits = 1, .rollback = 100}, 0);
         assert_ok(hga_cache_create(s.pages, &a));
         append_tokens(&s, "before", a, 50, 0);
-        uint64_t held = stamp(a);
+        uint64_t held = stamp_of(a);
         assert_ok(hga_cache_fork(a, &b));
         feed(&s, a, 30, &f);
         for (int k = 0; k < 3; k++)
             if (f.append.io.key.data) f.rows[k][1] += 5;
         assert_ok(hga_decoder_append(s.decoder, s.workspace, &f.append, 1));
         assert_ok(hga_cache_cut(a, 50));
-        assert_true(stamp(a) == held);
+        assert_true(stamp_of(a) == held);
         append_tokens(&s, "after a cut", a, 20, 0), append_tokens(&s, "in the fork", b, 20, 0);
         starve(&f);
         hga_cache_destroy(a), hga_cache_destroy(b);
@@ -548,10 +548,10 @@ static void cuts_beyond_the_rollback_are_refused(void **state)
     session_open(&s, &p, &(hga_decode_options){.plan = {.threads = 1}, .same_bits = 1, .rollback = 6}, 0);
     assert_ok(hga_cache_create(s.pages, &c));
     append_tokens(&s, "before", c, 50, 0);
-    uint64_t held = stamp(c);
+    uint64_t held = stamp_of(c);
     assert_status(HGA_EINVAL, hga_cache_cut(c, 43));
     assert_status(HGA_EINVAL, hga_cache_cut(c, 51));
-    assert_true(stamp(c) == held);
+    assert_true(stamp_of(c) == held);
     assert_ok(hga_cache_cut(c, 46));
     assert_status(HGA_EINVAL, hga_cache_cut(c, 43));
     assert_ok(hga_cache_cut(c, 44));

@@ -23,6 +23,8 @@ hga_status append_check_io(const hga_decoder *d, hga_id from, hga_id n_tokens, c
     const char *refused = io->tape ? "a tape" : io->edge_bias ? "edge_bias" : io->rows ? "rows" : NULL;
     if (io->first_row || io->n_rows) refused = "rows";
     if (refused) return hga_fail(HGA_EUNSUPPORTED, "decoding: an append has no meaning for %s", refused);
+    if (io->lse.data && !d->plan->program.has_lse)
+        return hga_fail(HGA_EUNSUPPORTED, "this program's output has no log-sum-exp");
     HGA_TRY(check_tensor(d, from, n_tokens, HGA_IO_QUERY, &io->query, "query"));
     HGA_TRY(check_tensor(d, from, n_tokens, HGA_IO_KEY, &io->key, "key"));
     HGA_TRY(check_tensor(d, from, n_tokens, HGA_IO_VALUE, &io->value, "value"));
@@ -94,8 +96,9 @@ hga_status hga_decoder_append(const hga_decoder *d, hga_decode_workspace *w, con
         HGA_TRY(append_reserve(d, list[i].cache, list[i].cache->tokens + list[i].n_tokens));
     }
     for (hga_id i = 0; i < n; i++) HGA_TRY(stage_append(w, &list[i]));
+    hga_id least = list[n - 1].cache->least;
     for (hga_id i = 0; i < n; i++) cache_advance(list[i].cache, list[i].cache->tokens + list[i].n_tokens);
-    w->resident = list[n - 1].cache->state;
+    stage_settle(w, list[n - 1].cache, least);
 done:
     if (st)
         for (hga_id i = 0; i < n; i++) cache_sweep(list[i].cache);

@@ -64,7 +64,8 @@ done:
 
 /* ---- rows ---- */
 
-/* A shared page is replaced by a copy before anything is written to it. */
+/* A shared page is replaced by a copy before anything is written to it: where the cache's rows were laid, they are not
+   any more. */
 static hga_status unshare(hga_cache *c, page_entry *e)
 {
     const hga_decoder *d = c->pages->decoder;
@@ -74,7 +75,7 @@ static hga_status unshare(hga_cache *c, page_entry *e)
     if (st) return st;
     memcpy((char *)copy + PAGE_HEAD, (char *)e->page + PAGE_HEAD, (size_t)d->page_bytes[copy->kind] - PAGE_HEAD);
     page_drop(c->pages, e->page);
-    e->page = copy;
+    e->page = copy, c->state = new_state(d);
     return HGA_OK;
 }
 
@@ -90,6 +91,13 @@ hga_status cache_own_page(hga_cache *c, hga_id kind, hga_id node, page_entry **o
     *out = table_add(&c->table, key);
     (*out)->page = p, (*out)->live = 0;
     return HGA_OK;
+}
+
+int cache_has_row(const hga_cache *c, hga_id kind, hga_id node)
+{
+    const hga_decoder *d = c->pages->decoder;
+    const page_entry *e = table_find(&c->table, page_key(d, kind, node));
+    return e && (e->live & page_bit(d, node));
 }
 
 void cache_drop_row(hga_cache *c, hga_id kind, hga_id node)

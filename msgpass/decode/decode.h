@@ -16,6 +16,7 @@
 #include "identity.h"
 #include "kernels.h"
 #include "latest.h"
+#include "places.h"
 #include "plan.h"
 #include "wants.h"
 
@@ -118,13 +119,15 @@ void table_clear(const hga_allocator *a, page_table *t);
 
 struct hga_cache {
     hga_pages *pages;
-    uint64_t state;       /* a number for what it holds: caches with equal ones are equal */
+    uint64_t state;       /* a number for what it holds and where: caches with equal ones have equal pages */
     hga_id tokens, least; /* .. and the fewest to which it may be cut; rows last read before `least` are gone */
     page_table table;
     int listed; /* in the append at hand */
 };
 
 uint64_t new_state(const hga_decoder *d);
+/* Does the cache hold node's row of a kind? */
+int cache_has_row(const hga_cache *c, hga_id kind, hga_id node);
 /* A page of the cache's own for node's row of a kind, with nothing live in it where it is new. */
 hga_status cache_own_page(hga_cache *c, hga_id kind, hga_id node, page_entry **out);
 /* Pages without live rows are given back. */
@@ -150,10 +153,10 @@ struct hga_decode_workspace {
     const hga_decoder *decoder;
     hga_allocator allocator;
     hga_workspace *workspace;
-    uint64_t resident;      /* the state of the cache whose rows are there, 0: none */
-    float *tensor[4], *lse; /* query, key, value, out: rows of all nodes that tensors have */
-    int64_t floats[4];
-    float *row; /* the longest one */
+    uint64_t resident;          /* the state of the cache whose rows are there, 0: none */
+    atomic_int_least64_t bytes; /* at the last settling: */
+    int64_t fixed_bytes;        /* .. all but rows and lists */
+    float *row;                 /* the longest one */
     int64_t row_floats;
     /* of an append, [room]: its rows of tensors, in order and by number; rows to be made and kept */
     hga_id *node, *sorted;
@@ -167,8 +170,11 @@ hga_status stage_reserve(hga_decode_workspace *w, hga_id from, hga_id n_tokens);
 /* A row from a page, or to one. */
 hga_status stage_lay(hga_decode_workspace *w, hga_id kind, hga_id node, const char *from);
 hga_status stage_keep(hga_decode_workspace *w, hga_id kind, hga_id node, char *to);
+/* New rows up to token `end` that are kept, of the caller's, will lie in the cache's pages, where these have them as
+   stages read them. */
+hga_status stage_lend_new(hga_decode_workspace *w, const hga_cache *c, hga_id end);
 /* The caller's rows of the n nodes in w->node. */
-void stage_bring(hga_decode_workspace *w, const hga_io *io, hga_id n);
+hga_status stage_bring(hga_decode_workspace *w, const hga_io *io, hga_id n);
 /* w->wanted becomes the rows born with tokens [from, end) that are made and kept; returns how many. */
 int64_t stage_want_kept(hga_decode_workspace *w, hga_id from, hga_id end);
 /* Compute the first n_wanted of these, and where io wants them the rows of the output of the n nodes in w->node. */
@@ -178,6 +184,9 @@ hga_status stage_keep_new(hga_decode_workspace *w, const hga_cache *c, hga_id en
 /* The cache's rows, and the new ones of the caller's, are where the plan finds them; compute; and the new rows that
    are kept go to pages, where they are not live yet. */
 hga_status stage_append(hga_decode_workspace *w, const hga_append *a);
+/* .. once the cache shows them, which held rows that were last read from token `least` on before: of all rows in the
+   workspace those stay that it holds. */
+void stage_settle(hga_decode_workspace *w, const hga_cache *c, hga_id least);
 
 /* Is a row that is born in an append up to token `end` kept after it? */
 static inline int is_kept(const hga_decoder *d, const kept_row *r, hga_id end)

@@ -84,7 +84,8 @@ static hga_status bring_own(prefill *x)
     const hga_id *cuts = x->call->cuts + x->me;
     w->resident = 0;
     HGA_TRY(hga_workspace_rows(x->d->plan, w->workspace, 0, 0, 0, HGA_ROWS_DROP, NULL));
-    stage_bring(w, &x->call->io, hga_decoder_rows(x->d, cuts[0], cuts[1] - cuts[0], w->node, (hga_id)w->room));
+    if (x->me == x->home) HGA_TRY(stage_lend_new(w, x->call->cache, x->n));
+    HGA_TRY(stage_bring(w, &x->call->io, hga_decoder_rows(x->d, cuts[0], cuts[1] - cuts[0], w->node, (hga_id)w->room)));
 done:
     return st;
 }
@@ -133,7 +134,7 @@ static hga_status go_on(prefill *x)
     HGA_TRY(stage_compute(x->w, &x->call->io, 0, stage_want_kept(x->w, 0, x->n), x->n));
     HGA_TRY(stage_keep_new(x->w, c, x->n));
     cache_advance(c, x->n);
-    x->w->resident = c->state;
+    stage_settle(x->w, c, 0);
 done:
     if (st) cache_sweep(c);
     return st;

@@ -1,33 +1,23 @@
-/* stage.c: a cache's rows are laid where the plan reads them, in a workspace and in tensors as long as the graph; the
-   plan computes the rows that are new, with the bits of the full pass, since it groups and cuts rows as it always does;
-   and what is kept goes to pages. A workspace whose rows are those of the cache already is used as it is. */
+/* stage.c: a cache's rows are laid where the plan reads them, in places of a workspace (execute/places.h), beside those
+   that an append brings; the plan computes the rows that are new, with the bits of the full pass, since it groups and
+   cuts rows as it always does; what is kept goes to pages, and all other rows leave their places. A workspace whose
+   rows are those of the cache already is used as it is. */
 #include "decode.h"
 #include "program.h"
+#include "slices.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-static const hga_binding bindings[] = {HGA_IO_QUERY, HGA_IO_KEY, HGA_IO_VALUE, HGA_IO_OUT};
-enum { OUT = 3, N_TENSORS = 4 };
+static const hga_binding bindings[] = {HGA_IO_QUERY, HGA_IO_KEY, HGA_IO_VALUE};
+enum { N_INPUTS = sizeof bindings / sizeof *bindings };
 
 static const hga_tensor *tensor_of(const hga_io *io, int i)
 {
-    return i == 0 ? &io->query : i == 1 ? &io->key : i == 2 ? &io->value : &io->out;
-}
-static hga_tensor *own_tensor(hga_io *io, int i)
-{
-    return i == 0 ? &io->query : i == 1 ? &io->key : i == 2 ? &io->value : &io->out;
+    return i == 0 ? &io->query : i == 1 ? &io->key : &io->value;
 }
 
 /* ---- room ---- */
-
-static void measure(const hga_decoder *d, int64_t floats[N_TENSORS])
-{
-    for (int i = 0; i < N_TENSORS; i++) {
-        hga_id f = program_bound(&d->plan->program, bindings[i]);
-        floats[i] = f ? (int64_t)d->plan->storage[f].heads * d->plan->storage[f].columns : 0;
-    }
-}
 
 static int64_t longest_row(const hga_decoder *d)
 {
@@ -39,13 +29,24 @@ static int64_t longest_row(const hga_decoder *d)
 
 int64_t hga_decoder_workspace_bytes(const hga_decoder *d)
 {
-    int64_t floats[N_TENSORS];
     if (!d) return 0;
-    measure(d, floats);
-    int64_t columns = floats[0] + floats[1] + floats[2] + floats[3] + d->plan->shape.n_heads;
     return hga_plan_workspace_bytes(d->plan) + (int64_t)sizeof(hga_decode_workspace) +
-           (d->io_n * columns + longest_row(d)) * (int64_t)sizeof(float);
+           longest_row(d) * (int64_t)sizeof(float);
 }
+
+static int64_t list_bytes(const hga_decode_workspace *w)
+{
+    return w->room * (int64_t)sizeof *w->node + w->sorted_room * (int64_t)sizeof *w->sorted +
+           w->asked_room * (int64_t)sizeof *w->asked + w->wanted_room * (int64_t)sizeof *w->wanted;
+}
+
+/* Rows and lists come and go; the rest is as it was made. */
+static void count_bytes(hga_decode_workspace *w)
+{
+    atomic_store(&w->bytes, w->fixed_bytes + workspace_place_bytes(w->workspace) + list_bytes(w));
+}
+
+int64_t hga_decode_workspace_bytes(const hga_decode_workspace *w) { return w ? atomic_load(&w->bytes) : 0; }
 
 hga_status hga_decode_workspace_create(const hga_decoder *d, hga_decode_workspace **out)
 {
@@ -55,12 +56,10 @@ hga_status hga_decode_workspace_create(const hga_decoder *d, hga_decode_workspac
     *out = NULL;
     HGA_TRY(hga_new_zero(&d->allocator, 1, sizeof *w, &w));
     w->decoder = d, w->allocator = d->allocator, w->row_floats = longest_row(d);
-    measure(d, w->floats);
     HGA_TRY(hga_workspace_create(d->plan, &w->workspace));
-    for (int i = 0; i < N_TENSORS; i++)
-        HGA_TRY(hga_new(&w->allocator, d->io_n * w->floats[i], sizeof(float), &w->tensor[i]));
-    HGA_TRY(hga_new(&w->allocator, (int64_t)d->io_n * d->plan->shape.n_heads, sizeof(float), &w->lse));
     HGA_TRY(hga_new(&w->allocator, w->row_floats, sizeof(float), &w->row));
+    w->fixed_bytes = hga_decoder_workspace_bytes(d) - workspace_place_bytes(w->workspace);
+    count_bytes(w);
     *out = w, w = NULL;
 done:
     hga_decode_workspace_destroy(w);
@@ -71,10 +70,7 @@ void hga_decode_workspace_destroy(hga_decode_workspace *w)
 {
     if (!w) return;
     hga_allocator a = w->allocator;
-    const hga_decoder *d = w->decoder;
     hga_workspace_destroy(w->workspace);
-    for (int i = 0; i < N_TENSORS; i++) hga_delete(&a, w->tensor[i], d->io_n * w->floats[i], sizeof(float));
-    hga_delete(&a, w->lse, (int64_t)d->io_n * d->plan->shape.n_heads, sizeof(float));
     hga_delete(&a, w->row, w->row_floats, sizeof(float));
     hga_delete(&a, w->node, w->room, sizeof *w->node);
     hga_delete(&a, w->sorted, w->sorted_room, sizeof *w->sorted);
@@ -99,15 +95,6 @@ done:
 
 /* ---- rows of pages ---- */
 
-static float *tensor_row(hga_decode_workspace *w, hga_id f, hga_id node)
-{
-    const hga_decoder *d = w->decoder;
-    for (int i = 0; i < OUT; i++)
-        if (program_bound(&d->plan->program, bindings[i]) == f)
-            return w->tensor[i] + (node - d->io_first) * w->floats[i];
-    return NULL;
-}
-
 hga_status stage_lay(hga_decode_workspace *w, hga_id kind, hga_id node, const char *from)
 {
     const hga_decoder *d = w->decoder;
@@ -116,7 +103,9 @@ hga_status stage_lay(hga_decode_workspace *w, hga_id kind, hga_id node, const ch
         memcpy(w->row, from, (size_t)d->row_bytes[kind]);
         return hga_workspace_rows(d->plan, w->workspace, f, node, 1, HGA_ROWS_PUT, w->row);
     }
-    float *to = tensor_row(w, f, node);
+    float *to;
+    hga_status st = workspace_take_place(w->workspace, f, node, &to);
+    if (st) return st;
     if (d->options.page_type == HGA_BF16)
         d->plan->kernels->widen(1, &(const uint16_t *){(const uint16_t *)(const void *)from},
                                 (hga_id)d->row_floats[kind], to, 0);
@@ -134,12 +123,39 @@ hga_status stage_keep(hga_decode_workspace *w, hga_id kind, hga_id node, char *t
         if (!st) memcpy(to, w->row, (size_t)d->row_bytes[kind]);
         return st;
     }
-    const float *from = tensor_row(w, f, node);
+    const float *from = workspace_given_row(w->workspace, f, node);
     if (d->options.page_type == HGA_BF16)
         d->plan->kernels->narrow((hga_id)d->row_floats[kind], from, (uint16_t *)(void *)to);
     else
         memcpy(to, from, (size_t)d->row_bytes[kind]);
     return HGA_OK;
+}
+
+/* Do stages read rows of the kind in pages? */
+static int is_lent(const hga_decode_workspace *w, hga_id kind)
+{
+    return kind_is_given(kind) && w->decoder->options.page_type == HGA_F32 &&
+           workspace_lends(w->workspace, field_of_kind(kind));
+}
+
+static hga_status lay_row(hga_decode_workspace *w, const page_entry *e, hga_id kind, hga_id node)
+{
+    char *row = page_row(w->decoder, e->page, node);
+    if (!is_lent(w, kind)) return stage_lay(w, kind, node, row);
+    return workspace_lend_row(w->workspace, field_of_kind(kind), node, (float *)(void *)row);
+}
+
+hga_status stage_lend_new(hga_decode_workspace *w, const hga_cache *c, hga_id end)
+{
+    const hga_decoder *d = w->decoder;
+    hga_status st = HGA_OK;
+    for (int64_t i = d->born.ptr[c->tokens]; i < d->born.ptr[end]; i++) {
+        const kept_row *r = &d->born.row[i];
+        if (!is_kept(d, r, end) || !is_lent(w, r->kind)) continue;
+        HGA_TRY(lay_row(w, table_find(&c->table, page_key(d, r->kind, r->node)), r->kind, r->node));
+    }
+done:
+    return st;
 }
 
 static hga_status lay_cache(hga_decode_workspace *w, const hga_cache *c)
@@ -154,7 +170,7 @@ static hga_status lay_cache(hga_decode_workspace *w, const hga_cache *c)
         hga_id kind = (hga_id)((e->key - 1) >> 32), first = (hga_id)((uint32_t)(e->key - 1) << d->page_shift);
         for (uint64_t live = e->key ? e->live : 0; live; live &= live - 1) {
             hga_id node = first + __builtin_ctzll(live);
-            HGA_TRY(stage_lay(w, kind, node, page_row(d, e->page, node)));
+            HGA_TRY(lay_row(w, e, kind, node));
         }
     }
 done:
@@ -163,46 +179,60 @@ done:
 
 /* ---- an append ---- */
 
-static hga_id columns_of(const hga_decoder *d, int i)
+/* How heads and rows of the caller's tensor lie, of as many columns. */
+typedef struct strides {
+    ptrdiff_t head, row;
+} strides;
+static strides strides_of(const hga_tensor *t, hga_id heads, hga_id columns)
 {
-    return d->plan->storage[program_bound(&d->plan->program, bindings[i])].columns;
+    return (strides){t->head_stride ? t->head_stride : columns,
+                     t->row_stride ? t->row_stride : (ptrdiff_t)heads * columns};
 }
 
-void stage_bring(hga_decode_workspace *w, const hga_io *io, hga_id n)
+/* A row of the caller's, to node v's place. */
+static hga_status bring_row(hga_decode_workspace *w, hga_id f, hga_id v, const float *from, ptrdiff_t head)
 {
     const hga_decoder *d = w->decoder;
-    for (int i = 0; i < OUT; i++) {
-        const hga_tensor *t = tensor_of(io, i);
-        if (!w->floats[i]) continue;
-        hga_id columns = columns_of(d, i);
-        ptrdiff_t head = t->head_stride ? t->head_stride : columns, row = t->row_stride ? t->row_stride : w->floats[i];
-        for (hga_id k = 0; k < n; k++) {
-            const float *from = (const float *)t->data + k * row;
-            float *to = w->tensor[i] + (w->node[k] - d->io_first) * w->floats[i];
-            for (float *end = to + w->floats[i]; to < end; to += columns, from += head) {
-                memcpy(to, from, (size_t)columns * sizeof *to);
-                if (d->options.page_type == HGA_BF16) d->plan->kernels->round_bf16(columns, to, to);
-            }
-        }
+    const field_storage *h = &d->plan->storage[f];
+    float *to;
+    hga_status st = workspace_take_place(w->workspace, f, v, &to);
+    for (hga_id k = 0; !st && k < h->heads; k++, to += h->columns, from += head) {
+        memcpy(to, from, (size_t)h->columns * sizeof *to);
+        if (d->options.page_type == HGA_BF16) d->plan->kernels->round_bf16(h->columns, to, to);
     }
+    return st;
+}
+
+hga_status stage_bring(hga_decode_workspace *w, const hga_io *io, hga_id n)
+{
+    const hga_plan *plan = w->decoder->plan;
+    hga_status st = HGA_OK;
+    for (int i = 0; i < N_INPUTS; i++) {
+        const hga_tensor *t = tensor_of(io, i);
+        hga_id f = program_bound(&plan->program, bindings[i]);
+        if (!f) continue;
+        strides x = strides_of(t, plan->storage[f].heads, plan->storage[f].columns);
+        for (hga_id k = 0; k < n; k++) HGA_TRY(bring_row(w, f, w->node[k], (const float *)t->data + k * x.row, x.head));
+    }
+done:
+    return st;
 }
 
 static void give_outputs(const hga_decode_workspace *w, const hga_append *a, hga_id n)
 {
-    const hga_decoder *d = w->decoder;
+    const hga_plan *plan = w->decoder->plan;
+    hga_id f = program_bound(&plan->program, HGA_IO_OUT), heads = plan->storage[f].heads,
+           columns = plan->storage[f].columns;
     const hga_tensor *t = &a->io.out, *lse = &a->io.lse;
-    hga_id heads = d->plan->shape.n_heads, columns = columns_of(d, OUT);
-    ptrdiff_t head = t->head_stride ? t->head_stride : columns, row = t->row_stride ? t->row_stride : w->floats[OUT];
-    ptrdiff_t lse_head = lse->head_stride ? lse->head_stride : 1, lse_row = lse->row_stride ? lse->row_stride : heads;
-    for (hga_id k = 0; k < n; k++) {
-        int64_t at = w->node[k] - d->io_first;
-        for (hga_id h = 0; h < heads; h++) {
-            if (t->data)
-                memcpy((float *)t->data + k * row + h * head,
-                       w->tensor[OUT] + at * w->floats[OUT] + (int64_t)h * columns, (size_t)columns * sizeof(float));
-            if (lse->data) ((float *)lse->data)[k * lse_row + h * lse_head] = w->lse[at * heads + h];
-        }
+    strides x = strides_of(t, heads, columns), y = strides_of(lse, heads, 1);
+    for (hga_id k = 0; t->data && k < n; k++) {
+        const float *row = workspace_given_row(w->workspace, f, w->node[k]);
+        for (hga_id h = 0; h < heads; h++)
+            memcpy((float *)t->data + k * x.row + h * x.head, row + h * columns, (size_t)columns * sizeof *row);
     }
+    for (hga_id k = 0; lse->data && k < n; k++)
+        for (hga_id h = 0; h < heads; h++)
+            ((float *)lse->data)[k * y.row + h * y.head] = workspace_row_lse(w->workspace, f, w->node[k])[h];
 }
 
 static int by_number(const void *a, const void *b)
@@ -246,9 +276,7 @@ hga_status stage_compute(hga_decode_workspace *w, const hga_io *given, hga_id n,
     int alone = !given->out.data && !given->lse.data;
     hga_rows rows = {.n_intervals = 1, .interval = &(hga_interval){0, 1}};
     if (!alone) rows = (hga_rows){.n_intervals = list_asked(w, n), .interval = w->asked};
-    for (int i = 0; i < N_TENSORS; i++)
-        *own_tensor(&io, i) = w->floats[i] ? (hga_tensor){.data = w->tensor[i], .rows = d->io_n} : (hga_tensor){0};
-    if (io.lse.data) io.lse = (hga_tensor){.data = w->lse, .rows = d->io_n};
+    io.lse = (hga_tensor){0}; /* it is with the rows */
     io.rows = &rows;
     workspace_want(w->workspace, w->wanted, n_wanted, alone);
     hga_status st = hga_plan_execute(d->plan, w->workspace, &io);
@@ -263,7 +291,7 @@ hga_status stage_keep_new(hga_decode_workspace *w, const hga_cache *c, hga_id en
     hga_status st = HGA_OK;
     for (int64_t i = d->born.ptr[c->tokens]; i < d->born.ptr[end]; i++) {
         const kept_row *r = &d->born.row[i];
-        if (!is_kept(d, r, end)) continue;
+        if (!is_kept(d, r, end) || is_lent(w, r->kind)) continue;
         const page_entry *e = table_find(&c->table, page_key(d, r->kind, r->node));
         HGA_TRY(stage_keep(w, r->kind, r->node, page_row(d, e->page, r->node)));
     }
@@ -279,10 +307,27 @@ hga_status stage_append(hga_decode_workspace *w, const hga_append *a)
     HGA_TRY(lay_cache(w, a->cache));
     w->resident = 0;
     hga_id n = hga_decoder_rows(d, from, a->n_tokens, w->node, (hga_id)w->room);
-    stage_bring(w, &a->io, n);
+    HGA_TRY(stage_lend_new(w, a->cache, end));
+    HGA_TRY(stage_bring(w, &a->io, n));
     HGA_TRY(stage_compute(w, &a->io, n, stage_want_kept(w, from, end), end));
     give_outputs(w, a, n);
     HGA_TRY(stage_keep_new(w, a->cache, end));
 done:
     return st;
+}
+
+static int cache_has(const void *cache, hga_id f, hga_id v)
+{
+    const hga_cache *c = cache;
+    return cache_has_row(c, 2 * f + slice_is_given(c->pages->decoder->plan, f, v), v);
+}
+
+void stage_settle(hga_decode_workspace *w, const hga_cache *c, hga_id least)
+{
+    const row_events *dies = &w->decoder->dies;
+    workspace_settle(w->workspace, cache_has, c);
+    for (int64_t i = dies->ptr[least]; i < dies->ptr[c->least]; i++)
+        workspace_leave_place(w->workspace, field_of_kind(dies->row[i].kind), dies->row[i].node);
+    w->resident = c->state;
+    count_bytes(w);
 }

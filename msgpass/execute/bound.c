@@ -180,6 +180,27 @@ static hga_status bring(const hga_plan *plan, const hga_io *io, hga_workspace *w
     return workers_rank(plan, workspace);
 }
 
+/* The caller's tensors. */
+static hga_status bind_tensors(const hga_plan *plan, const hga_io *io, hga_workspace *workspace)
+{
+    hga_status st = HGA_OK;
+    for (hga_id f = 1; !st && f <= plan->program.n_fields; f++) st = check_field(plan, io, f);
+    if (!st) st = arrays_find(plan, io, workspace);
+    if (!st) st = rank_stage(plan, workspace, &io);
+    for (hga_id f = 1; !st && f <= plan->program.n_fields; f++) st = bind_field(plan, io, workspace, f);
+    for (hga_id f = 1; !st && f <= plan->program.n_fields; f++) bind_guest(plan, workspace, f);
+    for (hga_id f = 1; !st && f <= plan->program.n_fields; f++) bind_rounded(plan, workspace, f);
+    return st;
+}
+
+/* .. which have places in the workspace. */
+static hga_status bind_places(const hga_plan *plan, hga_workspace *workspace)
+{
+    hga_status st = places_take_run(plan, workspace);
+    for (hga_id f = 1; !st && f <= plan->program.n_fields; f++) places_bind(plan, workspace, f);
+    return st;
+}
+
 hga_status fields_bind(const hga_plan *plan, const hga_io *io, hga_workspace *workspace)
 {
     hga_status st = hga_check_reserved("hga_io", io->reserved, sizeof io->reserved);
@@ -187,12 +208,7 @@ hga_status fields_bind(const hga_plan *plan, const hga_io *io, hga_workspace *wo
     if (!st) st = check_tables(plan, io);
     if (!st) st = bring(plan, io, workspace);
     if (!st) st = slice_bind(plan, io, workspace);
-    for (hga_id f = 1; !st && f <= plan->program.n_fields; f++) st = check_field(plan, io, f);
-    if (!st) st = arrays_find(plan, io, workspace);
-    if (!st) st = rank_stage(plan, workspace, &io);
-    for (hga_id f = 1; !st && f <= plan->program.n_fields; f++) st = bind_field(plan, io, workspace, f);
-    for (hga_id f = 1; !st && f <= plan->program.n_fields; f++) bind_guest(plan, workspace, f);
-    for (hga_id f = 1; !st && f <= plan->program.n_fields; f++) bind_rounded(plan, workspace, f);
+    if (!st) st = plan->rows_by_need ? bind_places(plan, workspace) : bind_tensors(plan, io, workspace);
     workspace->sink = st ? NULL : modifiers_of(io).sink, workspace->slopes = st ? NULL : modifiers_of(io).slopes;
     workspace->cap_2 = st ? 0 : modifiers_softcap(&plan->program, io) * KERNEL_LOG2E;
     for (hga_id f = 1; workspace->sink && f <= plan->program.n_fields; f++) workspace->field[f].streams = 0;

@@ -11,7 +11,7 @@
 int64_t hga_plan_workspace_bytes(const hga_plan *plan)
 {
     return plan->workspace_floats * (int64_t)sizeof(float) + workers_bytes(plan) + slices_bytes(plan) +
-           rank_bytes(plan) + (int64_t)sizeof(hga_workspace);
+           rank_bytes(plan) + places_bytes(plan) + (int64_t)sizeof(hga_workspace);
 }
 
 int64_t hga_plan_tape_bytes(const hga_plan *plan)
@@ -37,6 +37,7 @@ static hga_status workspace_create(const hga_plan *plan, hga_workspace **out)
     workspace->rows = first_line(workspace->memory);
     HGA_TRY(slice_create(plan, workspace));
     HGA_TRY(rank_create(plan, workspace));
+    HGA_TRY(places_create(plan, workspace));
     HGA_TRY(workers_create(plan, plan->threads, workspace));
     HGA_TRY(layouts_open(plan, workspace));
 done:
@@ -61,6 +62,7 @@ void hga_workspace_destroy(hga_workspace *workspace)
     hga_delete(&a, workspace->memory, workspace->workspace_floats, sizeof *workspace->memory);
     slice_destroy(workspace);
     rank_destroy(workspace);
+    places_destroy(workspace);
     hga_delete(&a, workspace, 1, sizeof *workspace);
 }
 
@@ -440,6 +442,7 @@ static void keep_io_rows(const hga_plan *plan, hga_workspace *workspace)
 {
     for (hga_id f = 1; f <= plan->program.n_fields; f++) {
         const bound_field *x = &workspace->field[f];
+        if (!plan->storage[f].kept_n) continue;
         float *to = workspace->rows + plan->storage[f].kept_at;
         for (hga_id i = 0; i < plan->storage[f].kept_n; i++)
             for (hga_id h = 0; h < x->heads; h++, to += x->columns)
@@ -486,7 +489,7 @@ void execution_forget(hga_workspace *workspace)
 
 void execution_end(const hga_plan *plan, hga_workspace *workspace, const hga_io *io)
 {
-    if (plan->slices && workspace->sliced) slice_end(plan, &workspace->slice);
+    if (plan->slices && workspace->sliced && !plan->rows_by_need) slice_end(plan, &workspace->slice);
     keep_io_rows(plan, workspace);
     sixteen_forget(workspace);
     if (io->tape) tape_end(plan, workspace, io);

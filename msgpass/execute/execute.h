@@ -12,6 +12,7 @@
    layouts.h      tiles that are chosen once for a plan
    attend_rows.c  does what is left, row by row; scores.c is what both add to scores
    rank_run.c     a rank's execution of a run that several share
+   places.c       rows of a workspace that take turns
    splits.c       long rows, cut and merged        inputs.c       copies and roundings of what the caller brings
    sums.c         sums and means                   states.c       finished states along the tree
    plain.c        stages in double, as meaning/ defines them
@@ -22,10 +23,17 @@
 #include "call_tables.h"
 #include "edges.h"
 #include "overlap.h"
+#include "places.h"
 #include "slices.h"
 #include "stage_meanings.h"
 #include "tiles.h"
 #include "wants.h"
+
+/* Of plans with rows_by_need: somebody else's memory, in which a node's row is. */
+typedef struct lent_row {
+    float *row;
+    hga_id owner, next; /* -1, and the next that is free, as row_places.lent_back has it */
+} lent_row;
 
 /* A field's storage with this call's addresses. */
 typedef struct bound_field {
@@ -35,6 +43,7 @@ typedef struct bound_field {
     /* [io_n]: the row of node io_first + i in the caller's tensor, which begins with row io_base; -1: it has none.
        NULL: row i */
     const hga_id *io_slot;
+    const lent_row *lent; /* ~x, where ws_slot is some x below 0 */
     ptrdiff_t io_row, io_head, ws_row, ws_head, bf16_row;
     hga_id io_first, io_n, io_base, ws_first, lse_first, bf16_first, columns, heads;
     int streams; /* the caller's rows are more than caches hold, and whoever writes them does not soon read them */
@@ -53,8 +62,8 @@ static inline hga_id bound_io_number(const bound_field *f, hga_id v)
 static inline float *bound_row(const bound_field *f, hga_id v)
 {
     if (bound_is_io(f, v)) return f->io + bound_io_number(f, v) * f->io_row;
-    hga_id i = v - f->ws_first;
-    return f->ws + (f->ws_slot ? f->ws_slot[i] : i) * f->ws_row;
+    hga_id i = v - f->ws_first, row = f->ws_slot ? f->ws_slot[i] : i;
+    return row < 0 ? f->lent[~row].row : f->ws + row * f->ws_row;
 }
 static inline float *bound_lse(const bound_field *f, hga_id v)
 {
@@ -219,6 +228,30 @@ typedef struct rank_room {
     int64_t bytes;
 } rank_room;
 
+/* Of plans with rows_by_need, see places.c: of a field, or of the pieces of a stage, rows for those that need them, in
+   arrays of as many numbers a row. Owners are nodes, or pieces. */
+typedef enum place_part { PLACE_ROW, PLACE_LSE, PLACE_ROUNDED, PLACE_PARTS } place_part;
+enum { N_PLACES = HGA_FIELD_SLOTS + HGA_MAX_STAGES };
+typedef struct row_places {
+    hga_id *place; /* of each owner; 0: it has none; below 0: its row is lent[~place] */
+    int64_t floats[PLACE_PARTS];
+    float *part[PLACE_PARTS]; /* [room] rows each */
+    hga_id *owner;            /* [room]: whose a place is, -1 */
+    hga_id *back, *young;     /* [n_back] places that were given back; [n_young] owners since the last settling */
+    hga_id room, end, n_back, n_young; /* places from `end` on were never taken */
+    hga_id idle;                       /* settlings since more than a quarter was in use */
+    void *memory;
+    int64_t bytes;
+    lent_row *lent;
+    int64_t lent_room;
+    hga_id n_lent, lent_end, lent_back; /* lent_back: ~ of the one that was given back last, 0 */
+} row_places;
+
+static inline float *place_in(const row_places *x, place_part part, hga_id owner)
+{
+    return x->part[part] + x->place[owner] * x->floats[part];
+}
+
 struct hga_workspace {
     uint64_t identity, serial; /* the plan's */
     hga_allocator allocator;
@@ -247,6 +280,9 @@ struct hga_workspace {
     int64_t rank_bytes;
     float *rank_copy;
     int64_t rank_copy_room;
+    row_places places[N_PLACES]; /* of fields, then of stages */
+    void *owners;                /* all that tells owners their places */
+    int64_t owner_bytes;
     const wanted_row *wanted; /* [n_wanted]: see wants.h */
     int64_t n_wanted;
     int wanted_alone; /* .. and of the output nothing */
@@ -437,6 +473,18 @@ static inline const row_bits *rows_to_run(const hga_workspace *workspace, const 
 {
     return workspace->sliced ? slice_rows(&workspace->slice, ph, stage) : NULL;
 }
+
+/* Rows [first, first + n) of a field are not there any more, nor what they were rounded to. */
+void workspace_drop_rows(hga_workspace *workspace, hga_id field, hga_id first, hga_id n);
+
+/* places.c: of a plan with rows_by_need: memory; places for all that an execution writes, once its rows are known; this
+   call's addresses of a field, the caller's rows among them; and nobody has one any more. */
+int64_t places_bytes(const hga_plan *plan);
+hga_status places_create(const hga_plan *plan, hga_workspace *workspace);
+void places_destroy(hga_workspace *workspace);
+hga_status places_take_run(const hga_plan *plan, hga_workspace *workspace);
+void places_bind(const hga_plan *plan, hga_workspace *workspace, hga_id field);
+void places_leave_all(hga_workspace *workspace);
 
 /* rank_run.c: an execution of a plan with options.ranks; what comes after execution_begin, of the first of so many
    samples that are left; what stages are given in place of the caller's tensors, which have been checked; and its

@@ -92,13 +92,26 @@ static hga_status check_row(const hga_plan *plan, const hga_workspace *workspace
     return HGA_OK;
 }
 
+/* Where node v's row of a field is, and its log-sum-exps. */
+static float *row_at(const hga_plan *plan, const hga_workspace *workspace, hga_id f, hga_id v)
+{
+    const area *x = &plan->storage[f].rows;
+    if (plan->rows_by_need) return place_in(&workspace->places[f], PLACE_ROW, v);
+    return workspace->rows + x->at + (int64_t)(v - x->first) * x->floats;
+}
+static float *lse_at(const hga_plan *plan, const hga_workspace *workspace, hga_id f, hga_id v)
+{
+    const area *x = &plan->storage[f].lse;
+    if (plan->rows_by_need) return place_in(&workspace->places[f], PLACE_LSE, v);
+    return workspace->rows + x->at + (int64_t)(v - x->first) * x->floats;
+}
+
 /* Node v's row and its log-sum-exps are copied, a head at a time. */
 static float *move_row(const hga_plan *plan, const hga_workspace *workspace, hga_id f, hga_id v, int in, float *data)
 {
     const field_storage *h = &plan->storage[f];
-    float *row = workspace->rows + h->rows.at + (int64_t)(v - h->rows.first) * h->rows.floats;
-    float *lse = workspace->rows + h->lse.at + (int64_t)(v - h->lse.first) * h->lse.floats;
     int is_state = plan->program.field[f].width == HGA_WIDTH_STATE;
+    float *row = row_at(plan, workspace, f, v), *lse = is_state ? lse_at(plan, workspace, f, v) : NULL;
     size_t bytes = (size_t)h->columns * sizeof *row;
     for (hga_id head = 0; head < h->heads; head++, row += h->columns) {
         in ? memcpy(row, data, bytes) : memcpy(data, row, bytes);
@@ -111,7 +124,7 @@ static float *move_row(const hga_plan *plan, const hga_workspace *workspace, hga
 }
 
 /* What is made of rows that are new: they are to be rounded again. */
-static void drop_rows(hga_workspace *workspace, hga_id f, hga_id first, hga_id n)
+void workspace_drop_rows(hga_workspace *workspace, hga_id f, hga_id first, hga_id n)
 {
     row_bits *of[] = {&workspace->slice.there[f], &workspace->slice.there[STORAGE_ROUNDED + f]};
     for (int i = 0; i < 2; i++)
@@ -125,9 +138,24 @@ void workspace_forget_later(const hga_plan *plan, hga_workspace *workspace, int3
         FOR_RUNS(&workspace->slice.needed[f], i, last, 0, plan->nodes.n)
         {
             for (int64_t v = i; v < last; v++)
-                if (latest[f][v] >= end) drop_rows(workspace, f, (hga_id)v, 1);
+                if (latest[f][v] >= end) workspace_drop_rows(workspace, f, (hga_id)v, 1);
         }
     }
+}
+
+static void drop_all(const hga_plan *plan, hga_workspace *workspace)
+{
+    if (plan->rows_by_need) places_leave_all(workspace);
+    for (hga_id f = 1; !plan->rows_by_need && f <= plan->program.n_fields; f++)
+        workspace_drop_rows(workspace, f, 0, plan->nodes.n);
+}
+
+static hga_status put_row(const hga_plan *plan, hga_workspace *workspace, hga_id f, hga_id v, float **data)
+{
+    float *row;
+    hga_status st = plan->rows_by_need ? workspace_take_place(workspace, f, v, &row) : HGA_OK;
+    if (!st) *data = move_row(plan, workspace, f, v, 1, *data);
+    return st;
 }
 
 hga_status hga_workspace_rows(const hga_plan *plan, hga_workspace *workspace, hga_id field, hga_id first, hga_id n,
@@ -136,11 +164,13 @@ hga_status hga_workspace_rows(const hga_plan *plan, hga_workspace *workspace, hg
     hga_status st = HGA_OK;
     HGA_TRY(check_rows(plan, workspace, field, first, n, way, data));
     HGA_TRY(workspace_fit(plan, workspace));
-    for (hga_id f = 1; field == 0 && f <= plan->program.n_fields; f++) drop_rows(workspace, f, 0, plan->nodes.n);
+    if (field == 0) drop_all(plan, workspace);
     for (hga_id v = first; field && v < first + n; v++) HGA_TRY(check_row(plan, workspace, field, v, way));
-    if (field && way != HGA_ROWS_GET) drop_rows(workspace, field, first, n);
-    for (hga_id v = first; way != HGA_ROWS_DROP && v < first + n; v++)
-        data = move_row(plan, workspace, field, v, way == HGA_ROWS_PUT, data);
+    if (field && way != HGA_ROWS_GET) workspace_drop_rows(workspace, field, first, n);
+    for (hga_id v = first; way == HGA_ROWS_PUT && v < first + n; v++)
+        HGA_TRY(put_row(plan, workspace, field, v, &data));
+    for (hga_id v = first; way == HGA_ROWS_GET && v < first + n; v++)
+        data = move_row(plan, workspace, field, v, 0, data);
     if (way == HGA_ROWS_PUT) bits_put_run(&workspace->slice.there[field], first, (int64_t)first + n, &no_bits);
 done:
     return st;

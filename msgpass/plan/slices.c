@@ -191,7 +191,7 @@ void slice_list(const hga_plan *plan, slice *s)
 /* ---- afterwards ---- */
 
 /* Rows of the caller's are never there: he brings them anew. */
-static void note_there(const hga_plan *plan, slice *s, hga_id storage, int64_t first, int64_t end)
+void slice_note_there(const hga_plan *plan, slice *s, hga_id storage, int64_t first, int64_t end)
 {
     const field_storage *h = &plan->storage[storage % HGA_FIELD_SLOTS];
     int64_t io = h->io_first, io_end = io + h->io_n;
@@ -210,10 +210,10 @@ void slice_end(const hga_plan *plan, slice *s)
             hga_id storage = __builtin_ctzll(by);
             FOR_RUNS(&s->run[j], i, end, 0, job->rows)
             {
-                if (in_order) note_there(plan, s, storage, ph->first + i, ph->first + end);
+                if (in_order) slice_note_there(plan, s, storage, ph->first + i, ph->first + end);
                 for (int64_t k = i; !in_order && k < end; k++) {
                     hga_id v = phase_node(plan, ph, (hga_id)k);
-                    note_there(plan, s, storage, v, (int64_t)v + 1);
+                    slice_note_there(plan, s, storage, v, (int64_t)v + 1);
                 }
             }
         }

@@ -65,8 +65,10 @@ void slice_own_nodes(const hga_plan *plan, const phase *ph, hga_id first, hga_id
                      void *context);
 /* What a row of a phase is taken to cost, in edges: its stage's rows have as many on average. */
 double slice_row_cost(const hga_plan *plan, const phase *ph);
-/* What was run is there from now on. After the execution. */
+/* What was run is there from now on. After the execution. Or nodes [first, end) of a storage are, but for the caller's.
+   */
 void slice_end(const hga_plan *plan, slice *s);
+void slice_note_there(const hga_plan *plan, slice *s, hga_id storage, int64_t first, int64_t end);
 
 /* The job of a stage (of a field) in a phase. */
 static inline int64_t slice_job_of(const phase *ph, hga_id stage) { return ph->jobs_at + stage - ph->stage; }

@@ -280,8 +280,7 @@ class Decoder:
                     return w
                 except ValueError:  # another thread has it
                     pass
-        bytes_ = int(lib.hga_decoder_workspace_bytes(self._life.decoder))
-        if (len(self._life.workspaces) + 1) * bytes_ > WORKSPACES_KEPT:
+        if self.workspace_bytes + int(lib.hga_decoder_workspace_bytes(self._life.decoder)) > WORKSPACES_KEPT:
             try:
                 return self._free.pop(0)
             except IndexError:
@@ -332,8 +331,9 @@ class Decoder:
     @property
     def workspace_bytes(self) -> int:
         """Bytes of the workspaces that it keeps: one for each thread that appends at a time, and, up to a gigabyte, one for each
-        cache, which saves laying out its rows anew."""
-        return len(self._life.workspaces) * int(lib.hga_decoder_workspace_bytes(self._life.decoder))
+        cache, which saves laying out its rows anew. They hang on the graph and on what caches hold, not on how many tokens went
+        by; those of a long append's rows go back after some short ones."""
+        return sum(int(lib.hga_decode_workspace_bytes(w)) for w in list(self._life.workspaces))
 
     def __repr__(self) -> str:
         return f"<hga.Decoder of {self.hierarchy.words or 'a graph'}: {self.n_tokens} tokens, {self.heads} x {self.dim}>"

@@ -231,7 +231,7 @@ class Distributed:
         self._cuts = ffi.new("hga_id[]", self.cuts)
         self._ranks.exchange, self._ranks.cuts, self._ranks.gradient_by = self._transport.c, self._cuts, by
         self._plans: Dict[Tuple[Any, ...], Tuple[Any, Any]] = {}
-        plan = self._new_plan(h, (1, 1, 1, 1, 0, 1, "f32", None, 0, 0, 0.0, False))
+        plan = self._new_plan(h, (1, 1, 1, 1, 0, 1, "f32", None, 0.0, False))
         self._rows = {which: self._find_rows(plan, which) for which in ("query", "key", "value", "out")}
 
     def _checked(self, h: Hierarchy, cuts: Optional[Sequence[int]]) -> List[int]:

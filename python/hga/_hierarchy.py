@@ -555,14 +555,14 @@ class Hierarchy(Threaded):
 
     def explain(self, heads: int = 8, dim: int = 64, threads: int = 0) -> str:
         """The plan for a shape in words: which kernel each stage gets, threads, workspace."""
-        plan = self._plan((heads, heads, dim, dim, 0, self._threads_for(threads), "f32", None, 0, 0, 0.0, 0))
+        plan = self._plan((heads, heads, dim, dim, 0, self._threads_for(threads), "f32", None, 0.0, 0))
         text = ffi.new("char **")
         check(lib.hga_plan_explain(plan.plan, text))
         return take_text(text[0])
 
     def plan(self, heads: int = 8, dim: int = 64, threads: int = 0) -> Dict[str, float]:
         """What an execution costs: useful FLOPs, attended edges, bytes that must move, workspace."""
-        plan = self._plan((heads, heads, dim, dim, 0, self._threads_for(threads), "f32", None, 0, 0, 0.0, 0))
+        plan = self._plan((heads, heads, dim, dim, 0, self._threads_for(threads), "f32", None, 0.0, 0))
         cost = lib.hga_plan_cost(plan.plan)
         return {
             "flops": cost.flops,

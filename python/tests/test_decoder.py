@@ -57,6 +57,12 @@ def tensors(h, heads=4, kv_heads=2, dim=12, dim_v=9, seed=1):
     return [rng.standard_normal(s).astype(np.float32) for s in shapes]
 
 
+def pages_of_process():
+    """Bytes of addresses, and of those that are resident."""
+    with open("/proc/self/statm") as f:
+        return np.array(f.read().split()[:2], np.int64) * os.sysconf("SC_PAGESIZE")
+
+
 def decoder(h, **more):
     return h.decoder(**{**dict(heads=4, kv_heads=2, dim=12, dim_v=9, same=True), **more})
 
@@ -379,21 +385,49 @@ class Memory(unittest.TestCase):
         grown = after.uordblks + after.hblkhd - before.uordblks - before.hblkhd
         self.assertLess(grown, 200_000)  # one round takes megabytes
 
+    @unittest.skipUnless(os.path.exists("/proc/self/statm"), "there is no /proc here")
+    def test_twenty_thousand_tokens_take_no_more_memory_than_few(self):
+        n = 20_000
+        for h in (hga.window(n, left=256, right=0), hga.htransformer(n, block=16, causal=True)):
+            d = h.decoder(heads=4, dim=32)
+            q, k, v = np.random.default_rng(5).standard_normal((3, 4, 2000, 32)).astype(np.float32)
+            cache = d.cache()
+            cache.append(q[:, :300], k[:, :300], v[:, :300])
+            cache.append(q[:, :1], k[:, :1], v[:, :1])
+            before, workspace = pages_of_process(), d.workspace_bytes
+            for t in range(301, n):
+                at = slice(t % 2000, t % 2000 + 1)
+                cache.append(q[:, at], k[:, at], v[:, at])
+            self.assertLess(max(pages_of_process() - before), 12e6)
+            self.assertLessEqual(d.workspace_bytes, workspace)
+
+    def test_what_a_prompt_took_comes_back(self):
+        h = hga.window(5000, left=64, right=0)
+        d = h.decoder(heads=4, dim=32)
+        q = np.zeros((4, 4000, 32), np.float32)
+        cache = d.cache()
+        cache.append(q[:, :1], q[:, :1], q[:, :1])
+        few = d.workspace_bytes
+        cache.append(q, q, q)
+        many = d.workspace_bytes
+        for _ in range(70):
+            cache.append(q[:, :1], q[:, :1], q[:, :1])
+        self.assertGreater(many, few + 4000 * 4 * 4 * 32)
+        self.assertLess(d.workspace_bytes, few + (many - few) // 8)
+
     def test_workspaces_are_as_many_as_their_bytes_allow(self):
         h = CAUSAL["window"]
         d = decoder(h)
-        one = d.workspace_bytes
-        self.assertEqual(one, 0)
+        self.assertEqual(d.workspace_bytes, 0)
         caches, feed = [d.cache() for _ in range(4)], Feed(self, h, d)
         for _ in range(3):
             for c in caches:
                 feed.append(c, 5)
-        one = d.workspace_bytes // 4
-        self.assertEqual(d.workspace_bytes, 4 * one)
+        self.assertEqual(len(d._life.workspaces), 4)
         del caches[1:], c
         other = d.cache()
         feed.append(other, 7)
-        self.assertEqual(d.workspace_bytes, 4 * one)
+        self.assertEqual(len(d._life.workspaces), 4)
         from unittest import mock
 
         with mock.patch("hga._decoder.WORKSPACES_KEPT", 0):
@@ -402,7 +436,7 @@ class Memory(unittest.TestCase):
             for _ in range(3):
                 for c in caches:
                     Feed(self, h, e).append(c, 5)
-            self.assertEqual(e.workspace_bytes, one)
+            self.assertEqual(len(e._life.workspaces), 1)
 
 
 class Threads(unittest.TestCase):

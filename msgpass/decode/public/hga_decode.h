@@ -53,11 +53,18 @@ HGA_API int64_t hga_decoder_cache_rows(const hga_decoder *d, hga_id tokens);
 /* .. those of them that are rows of nodes of one level of the graph; -1, too, where it has no such level. */
 HGA_API int64_t hga_decoder_cache_level_rows(const hga_decoder *d, hga_id tokens, hga_id level);
 
-/* Bytes of a workspace of the decoder, before it is made. */
+/* Bytes of a workspace of the decoder before its first append: four for each node of the graph and each field, what
+   threads compute in, and a few rows. Beside these it has rows for those that the program has made of the cache's
+   (coarse keys and values), and for all that an append brings and makes: they follow from the cache and from how long
+   appends are, not from how many tokens have come. Keys, values and queries of a cache are read in its pages, unless
+   these are of 16 bits or the plan rounds them; then it has a copy. */
 HGA_API int64_t hga_decoder_workspace_bytes(const hga_decoder *d);
 /* What appends compute in: one for each thread that calls hga_decoder_append at a time. It serves the caches of all
    pools of the decoder; a cache that it served last is served faster. */
 HGA_API hga_status hga_decode_workspace_create(const hga_decoder *d, hga_decode_workspace **out);
+/* The bytes that it has now: of its own, of the rows of the cache that it served last, and for a while of the
+   longest append. May be asked while another thread appends in it. */
+HGA_API int64_t hga_decode_workspace_bytes(const hga_decode_workspace *w);
 /* Give a decoder's workspace back; NULL is accepted. */
 HGA_API void hga_decode_workspace_destroy(hga_decode_workspace *w);
 

@@ -1,0 +1,323 @@
+/* places.c: rows of a workspace that take turns (places.h). For each field, and for the pieces of each stage, there is
+   a number of places: arrays of as many rows, and for each node which place is its own. Place 0 is nobody's: kernels
+   look at, and mask away, rows of a group of sixteen that a call does not need. The place given back last is taken
+   first, for it is still in the cache. */
+#include "execute.h"
+
+#include <string.h>
+
+enum {
+    LEAST_ROOM = 16,
+    PATIENCE = 64 /* calls that needed less than a quarter of the room, until there is less of it */
+};
+
+/* ---- how large ---- */
+
+static int is_field(hga_id i) { return i < HGA_FIELD_SLOTS; }
+
+/* Nodes, or the pieces of a stage, that may have places. */
+static hga_id count_owners(const hga_plan *plan, hga_id i)
+{
+    if (is_field(i)) return i >= 1 && i <= plan->program.n_fields ? plan->nodes.n : 0;
+    return i - HGA_FIELD_SLOTS < plan->program.n_stages ? plan->stage[i - HGA_FIELD_SLOTS].n_pieces : 0;
+}
+
+static void measure(const hga_plan *plan, hga_id i, int64_t floats[PLACE_PARTS])
+{
+    const field_storage *h = &plan->storage[is_field(i) ? i : 0];
+    memset(floats, 0, PLACE_PARTS * sizeof *floats);
+    floats[PLACE_ROW] = is_field(i) ? (int64_t)h->heads * h->columns : piece_floats(plan, i - HGA_FIELD_SLOTS);
+    if (!is_field(i)) return;
+    floats[PLACE_LSE] = h->lse.floats;
+    floats[PLACE_ROUNDED] = h->rounded.floats;
+}
+
+/* Arrays for so many places in memory, NULL: measured alone. Kernels read a little beyond a row's end. */
+static int64_t lay_out(row_places *x, hga_id room, void *memory)
+{
+    carver c = {.base = memory};
+    x->room = room, x->memory = memory;
+    x->owner = carve(&c, room, sizeof *x->owner);
+    x->back = carve(&c, room, sizeof *x->back);
+    x->young = carve(&c, room, sizeof *x->young);
+    for (int k = 0; k < PLACE_PARTS; k++)
+        x->part[k] = x->floats[k] ? carve_floats(&c, room * x->floats[k] + KERNEL_PAD) : NULL;
+    return x->bytes = c.used;
+}
+
+static hga_status change_room(const hga_allocator *a, row_places *x, hga_id room)
+{
+    hga_status st = HGA_OK;
+    row_places new = *x;
+    void *memory;
+    HGA_TRY(hga_new(a, lay_out(&new, room, NULL), 1, &memory));
+    lay_out(&new, room, memory);
+    new.end = 1, new.n_back = 0;
+    new.owner[0] = -1;
+    if (x->n_young) memcpy(new.young, x->young, (size_t)x->n_young * sizeof *x->young);
+    for (hga_id p = 1; p < x->end; p++) {
+        if (x->owner[p] < 0) continue;
+        new.owner[new.end] = x->owner[p], new.place[x->owner[p]] = new.end;
+        for (int k = 0; k < PLACE_PARTS; k++)
+            if (x->floats[k])
+                memcpy(new.part[k] + new.end * x->floats[k], x->part[k] + p * x->floats[k],
+                       (size_t)x->floats[k] * sizeof(float));
+        new.end++;
+    }
+    hga_delete(a, x->memory, x->bytes, 1);
+    *x = new;
+done:
+    return st;
+}
+
+/* ---- making ---- */
+
+static int64_t carve_owners(const hga_plan *plan, hga_workspace *workspace, void *memory)
+{
+    carver c = {.base = memory};
+    for (hga_id i = 0; i < N_PLACES; i++) {
+        hga_id *place = carve(&c, count_owners(plan, i), sizeof *place);
+        if (memory) workspace->places[i].place = place;
+    }
+    return c.used;
+}
+
+int64_t places_bytes(const hga_plan *plan)
+{
+    if (!plan->rows_by_need) return 0;
+    int64_t bytes = carve_owners(plan, NULL, NULL);
+    for (hga_id i = 0; i < N_PLACES; i++) {
+        row_places x = {0};
+        if (!count_owners(plan, i)) continue;
+        measure(plan, i, x.floats);
+        bytes += lay_out(&x, LEAST_ROOM, NULL);
+    }
+    return bytes;
+}
+
+hga_status places_create(const hga_plan *plan, hga_workspace *workspace)
+{
+    hga_status st = HGA_OK;
+    if (!plan->rows_by_need) return HGA_OK;
+    workspace->owner_bytes = carve_owners(plan, NULL, NULL);
+    HGA_TRY(hga_new_zero(&workspace->allocator, workspace->owner_bytes, 1, &workspace->owners));
+    carve_owners(plan, workspace, workspace->owners);
+    for (hga_id i = 0; i < N_PLACES; i++) {
+        if (!count_owners(plan, i)) continue;
+        measure(plan, i, workspace->places[i].floats);
+        HGA_TRY(change_room(&workspace->allocator, &workspace->places[i], LEAST_ROOM));
+    }
+done:
+    return st;
+}
+
+void places_destroy(hga_workspace *workspace)
+{
+    for (row_places *x = workspace->places; x < workspace->places + N_PLACES; x++) {
+        hga_delete(&workspace->allocator, x->memory, x->bytes, 1);
+        hga_delete(&workspace->allocator, x->lent, x->lent_room, sizeof *x->lent);
+    }
+    hga_delete(&workspace->allocator, workspace->owners, workspace->owner_bytes, 1);
+}
+
+/* ---- taking, leaving ---- */
+
+static hga_status take(const hga_workspace *workspace, row_places *x, hga_id owner)
+{
+    if (x->place[owner]) return HGA_OK;
+    if (!x->n_back && x->end == x->room) {
+        hga_status st = change_room(&workspace->allocator, x, x->room < INT32_MAX / 2 ? 2 * x->room : INT32_MAX);
+        if (st) return st;
+    }
+    hga_id p = x->n_back ? x->back[--x->n_back] : x->end++;
+    x->place[owner] = p, x->owner[p] = owner, x->young[x->n_young++] = owner;
+    return HGA_OK;
+}
+
+static void leave(row_places *x, hga_id owner)
+{
+    hga_id p = x->place[owner];
+    x->place[owner] = 0;
+    if (p < 0)
+        x->lent[~p] = (lent_row){.owner = -1, .next = x->lent_back}, x->lent_back = p, x->n_lent--;
+    else
+        x->owner[p] = -1, x->back[x->n_back++] = p;
+}
+
+void places_leave_all(hga_workspace *workspace)
+{
+    for (hga_id i = 0; i < N_PLACES; i++) {
+        row_places *x = &workspace->places[i];
+        for (hga_id p = 1; p < x->end; p++) {
+            if (x->owner[p] < 0) continue;
+            if (is_field(i)) workspace_drop_rows(workspace, i, x->owner[p], 1);
+            x->place[x->owner[p]] = 0;
+        }
+        for (hga_id p = 0; p < x->lent_end; p++)
+            if (x->lent[p].owner >= 0) x->place[x->lent[p].owner] = 0;
+        x->end = 1, x->n_back = x->n_young = x->n_lent = x->lent_end = x->lent_back = 0;
+    }
+}
+
+/* ---- for what runs ---- */
+
+typedef struct taking {
+    const hga_plan *plan;
+    hga_workspace *workspace;
+    uint64_t storages;
+    hga_status st;
+} taking;
+
+static void take_nodes(void *context, hga_id first, hga_id last)
+{
+    taking *t = context;
+    for (uint64_t set = t->storages; set; set &= set - 1) {
+        hga_id storage = __builtin_ctzll(set);
+        slice_note_there(t->plan, &t->workspace->slice, storage, first, (int64_t)last + 1);
+        for (hga_id v = first; !t->st && v <= last; v++)
+            t->st = take(t->workspace, &t->workspace->places[storage % HGA_FIELD_SLOTS], v);
+    }
+}
+
+/* They are there from now on: where an execution fails, whoever has the workspace drops all. */
+hga_status places_take_run(const hga_plan *plan, hga_workspace *workspace)
+{
+    taking t = {.plan = plan, .workspace = workspace};
+    for (int64_t j = 0; j < plan->slices->n_jobs; j++) {
+        const slice_job *job = &plan->slices->job[j];
+        const phase *ph = &plan->phase[job->phase];
+        t.storages = job->of.writes;
+        FOR_RUNS(&workspace->slice.run[j], i, end, 0, job->rows)
+        {
+            for (int64_t k = i; ph->job == JOB_PIECES && !t.st && k < end; k++)
+                t.st = take(workspace, &workspace->places[HGA_FIELD_SLOTS + job->stage], (hga_id)k);
+            if (t.storages) slice_own_nodes(plan, ph, (hga_id)i, (hga_id)end, take_nodes, &t);
+        }
+    }
+    return t.st;
+}
+
+/* Stages find all rows in the workspace's way. */
+void places_bind(const hga_plan *plan, hga_workspace *workspace, hga_id f)
+{
+    const field_storage *h = &plan->storage[f];
+    const row_places *p = &workspace->places[f];
+    bound_field *x = &workspace->field[f], *rounded = &workspace->field[STORAGE_ROUNDED + f];
+    *x = (bound_field){.columns = h->columns,
+                       .heads = h->heads,
+                       .ws = p->part[PLACE_ROW],
+                       .ws_slot = p->place,
+                       .lent = p->lent,
+                       .ws_row = p->floats[PLACE_ROW],
+                       .ws_head = h->columns,
+                       .lse = p->part[PLACE_LSE],
+                       .lse_slot = p->place};
+    *rounded = *x;
+    if (plan->bf16_rows)
+        rounded->bf16 = (uint16_t *)(void *)p->part[PLACE_ROUNDED], rounded->bf16_slot = p->place,
+        rounded->bf16_row = 2 * p->floats[PLACE_ROUNDED];
+    else
+        rounded->ws = p->part[PLACE_ROUNDED], rounded->ws_row = p->floats[PLACE_ROUNDED];
+}
+
+/* ---- for whoever has the workspace ---- */
+
+hga_status workspace_take_place(hga_workspace *workspace, hga_id f, hga_id v, float **row)
+{
+    hga_status st = take(workspace, &workspace->places[f], v);
+    if (!st) *row = workspace_given_row(workspace, f, v);
+    return st;
+}
+
+int workspace_lends(const hga_workspace *workspace, hga_id f)
+{
+    const int64_t *floats = workspace->places[f].floats;
+    return !floats[PLACE_LSE] && !floats[PLACE_ROUNDED];
+}
+
+static hga_status take_lent(const hga_workspace *workspace, row_places *x, hga_id owner)
+{
+    hga_status st = HGA_OK;
+    hga_id p = x->lent_back;
+    if (!p)
+        HGA_TRY(hga_grow(&workspace->allocator, &x->lent, &x->lent_room, x->lent_end, (int64_t)x->lent_end + 1,
+                         sizeof *x->lent));
+    if (p)
+        x->lent_back = x->lent[~p].next;
+    else
+        p = ~x->lent_end++;
+    x->place[owner] = p, x->n_lent++;
+done:
+    return st;
+}
+
+hga_status workspace_lend_row(hga_workspace *workspace, hga_id f, hga_id v, float *row)
+{
+    row_places *x = &workspace->places[f];
+    hga_status st = x->place[v] ? HGA_OK : take_lent(workspace, x, v);
+    if (!st) x->lent[~x->place[v]] = (lent_row){.row = row, .owner = v};
+    return st;
+}
+
+float *workspace_given_row(const hga_workspace *workspace, hga_id f, hga_id v)
+{
+    const row_places *x = &workspace->places[f];
+    if (x->place[v] < 0) return x->lent[~x->place[v]].row;
+    return place_in(x, PLACE_ROW, v);
+}
+
+const float *workspace_row_lse(const hga_workspace *workspace, hga_id f, hga_id v)
+{
+    return place_in(&workspace->places[f], PLACE_LSE, v);
+}
+
+void workspace_leave_place(hga_workspace *workspace, hga_id f, hga_id v)
+{
+    if (!workspace->places[f].place[v]) return;
+    workspace_drop_rows(workspace, f, v, 1);
+    leave(&workspace->places[f], v);
+}
+
+/* Memory that cannot be had for less room leaves all as it is. */
+static void note_use(const hga_allocator *a, row_places *x, hga_id used)
+{
+    x->idle = x->room > LEAST_ROOM && 4 * used < x->room ? x->idle + 1 : 0;
+    if (x->idle < PATIENCE) return;
+    x->idle = 0;
+    (void)change_room(a, x, 2 * used > LEAST_ROOM ? 2 * used : LEAST_ROOM);
+}
+
+void workspace_settle(hga_workspace *workspace, int (*stays)(const void *context, hga_id f, hga_id v),
+                      const void *context)
+{
+    for (hga_id i = 0; i < N_PLACES; i++) {
+        row_places *x = &workspace->places[i];
+        hga_id used = x->end - x->n_back;
+        if (!x->room) continue;
+        for (hga_id k = 0; k < x->n_young; k++) {
+            hga_id v = x->young[k];
+            if (!is_field(i))
+                leave(x, v);
+            else if (!stays(context, i, v))
+                workspace_leave_place(workspace, i, v);
+        }
+        x->n_young = 0;
+        note_use(&workspace->allocator, x, used);
+    }
+}
+
+int64_t workspace_place_bytes(const hga_workspace *workspace)
+{
+    int64_t bytes = workspace->owner_bytes;
+    for (const row_places *x = workspace->places; x < workspace->places + N_PLACES; x++)
+        bytes += x->bytes + x->lent_room * (int64_t)sizeof *x->lent;
+    return bytes;
+}
+
+int64_t workspace_places_taken(const hga_workspace *workspace)
+{
+    int64_t n = 0;
+    for (const row_places *x = workspace->places; x < workspace->places + N_PLACES; x++)
+        if (x->room) n += x->end - 1 - x->n_back + x->n_lent;
+    return n;
+}
