@@ -16,6 +16,7 @@ from ._decoder import Cache as Rows
 from ._decoder import Decoder
 from ._documents import Document, visible
 from ._ragged import check_window
+from ._releases import CROPS_TO_LENGTH
 from ._spec import hierarchy_of
 
 Tensor = torch.Tensor
@@ -180,8 +181,9 @@ class Layer(cache_utils.CacheLayerMixin):  # type: ignore[misc]
         self._expect_nothing()
         return self.length
 
-    def get_mask_sizes(self, query_length: int) -> Tuple[int, int]:
-        return self.get_seq_length() + int(query_length), 0
+    def get_mask_sizes(self, query_length: Any) -> Tuple[int, int]:
+        new = len(query_length) if isinstance(query_length, Tensor) and query_length.dim() else int(query_length)  # positions before 5
+        return self.get_seq_length() + new, 0
 
     def get_max_length(self) -> int:
         return self.settings.tokens
@@ -262,8 +264,9 @@ def layer_of(key: Tensor) -> Optional[Layer]:
 
 
 class Cache(cache_utils.Cache):  # type: ignore[misc]
-    """What ``generate()`` makes by itself, and ``model(.., past_key_values=hga.transformers.Cache(tokens))`` takes: a cache of up
-    to ``tokens`` tokens a sample, for models with attn_implementation="hga:..". It holds what the hierarchies' later tokens read.
+    """What ``generate()`` makes by itself, and ``model(.., cache=hga.transformers.Cache(tokens))`` takes (past_key_values= before
+    transformers 5.24): a cache of up to ``tokens`` tokens a sample, for models with attn_implementation="hga:..". It holds what
+    the hierarchies' later tokens read.
 
     rollback: tokens that ``crop`` may take back at least; None: 64, or all where assisted generation says beforehand that it will.
     same: the bits of a pass over all tokens, whatever the chunks (the model's own products aside); page_type: "f32" or "bf16"."""
@@ -285,7 +288,8 @@ class Cache(cache_utils.Cache):  # type: ignore[misc]
 
     def activate_past_recording(self) -> None:
         self._records = True
-        super().activate_past_recording()
+        for layer in self.layers:
+            layer.activate_past_recording()
 
     def reset(self) -> None:
         super().reset()
@@ -306,7 +310,10 @@ class Cache(cache_utils.Cache):  # type: ignore[misc]
             self.batch_select_indices(torch.arange(len(self.columns.tokens)).repeat_interleave(repeats))
 
     def crop(self, tokens_to_remove: int) -> None:
-        """Take back the last tokens, whose number is given as a negative one, as transformers does."""
+        """Take back the last tokens, whose number is given as a negative one, as transformers does. Its older releases give
+        the number of tokens to keep as well, a positive one."""
+        if CROPS_TO_LENGTH and tokens_to_remove > 0:
+            tokens_to_remove = min(0, tokens_to_remove - self.get_seq_length())
         if tokens_to_remove > 0:
             raise ValueError(f"crop({tokens_to_remove}): the number of tokens to take back is given as a negative one")
         if tokens_to_remove:

@@ -4,7 +4,7 @@ costs their product."""
 
 from __future__ import annotations
 
-from typing import Any, Dict, Optional, Tuple
+from typing import Any, Dict, Optional
 
 import torch
 
@@ -30,19 +30,18 @@ def packed_documents(mask_function: Any, tokens: int) -> Optional[Tensor]:
 
     if torch.compiler.is_compiling():
         return None
-    try:
-        both, packed = m.and_masks, m.packed_sequence_mask_function
-        moved = m.remap_positions_for_packed_sequence
-    except AttributeError:  # another version's way
+    if not _made_by(mask_function, m.and_masks):
         return None
-    if not _made_by(mask_function, both):
+    parts = list(_kept(mask_function).get("mask_functions", ()))
+    packed = [part for part in parts if _made_by(part, m.packed_sequence_mask_function)]
+    others = [part for part in parts if part not in packed]
+    if len(packed) != 1 or len(others) != 1:
         return None
-    parts: Tuple[Any, ...] = tuple(_kept(mask_function).get("mask_functions", ()))
-    if len(parts) != 2 or not _made_by(parts[0], packed) or not _made_by(parts[1], moved):
+    # positions that begin anew in every text, where the release has them
+    moved = _made_by(others[0], getattr(m, "remap_positions_for_packed_sequence", None))
+    if (_kept(others[0]).get("mask_function") if moved else others[0]) is not m.causal_mask_function:
         return None
-    if _kept(parts[1]).get("mask_function") is not m.causal_mask_function:
-        return None
-    number = _kept(parts[0]).get("packed_sequence_mask")
+    number = _kept(packed[0]).get("packed_sequence_mask")
     if not isinstance(number, torch.Tensor) or number.dim() != 2 or number.shape[1] != tokens:
         return None
     # where positions go up one by one within a text, as they do in runs of equal numbers, positions are causal as tokens are

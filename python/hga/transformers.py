@@ -11,7 +11,7 @@ tokens alone, by a hierarchy of its own length, and rows of padding are zero. Wh
 ``hga.transformers.by_layer({1: "hga:window:left=32", ..}, "hga:dense")`` names a mapping by layer.
 
 ``generate()`` runs with a cache that holds what the hierarchy's later tokens read; ``Cache(tokens)`` makes one for your own
-loops: model(ids, past_key_values=cache)."""
+loops: model(ids, cache=cache), or past_key_values=cache where transformers is older than 5.24."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ import torch
 
 from ._core import refuse
 from ._documents import numbered
+from ._releases import CACHE  # before what other releases do not have
 from ._generation import Cache as Cache, layer_of
 from ._packed import packed_documents
 from ._ragged import attend
@@ -106,7 +107,7 @@ def _check(name: str, module: Any, more: Dict[str, Any], queries: int, keys: int
         raise refuse(f"{name} cannot serve {who}: it attends from one text to another")
     if queries != keys:
         own = causal or getattr(module, "is_causal", False)
-        what = ("keys of a cache that is not hga's: pass past_key_values=hga.transformers.Cache(tokens), or use_cache=False" if own
+        what = (f"keys of a cache that is not hga's: pass {CACHE}=hga.transformers.Cache(tokens), or use_cache=False" if own
                 else "it attends from one text to another")  # fmt: skip
         raise refuse(f"{name} cannot serve {who}: {queries} queries and {keys} keys; {what}")
 
@@ -257,9 +258,9 @@ def _ours_of(model: Any) -> Optional[str]:
 
 def _generate(inner: Callable[..., Any], self: Any, *arguments: Any, **more: Any) -> Any:
     """Another cache holds keys, of which coarse rows can no longer be made as their tokens came."""
-    ours, cache = _ours_of(self), more.get("past_key_values")
+    ours, cache = _ours_of(self), more.get(CACHE, more.get("past_key_values"))  # which newer releases rename
     if ours is not None and cache is not None and not isinstance(cache, Cache):
-        raise refuse(f"{ours}: generate() was given a {type(cache).__name__} (past_key_values): pass hga.transformers.Cache(tokens), or none")
+        raise refuse(f"{ours}: generate() was given a {type(cache).__name__} ({CACHE}): pass hga.transformers.Cache(tokens), or none")
     if _LONGEST.get() is not None:  # an assistant's, inside the generate() that it assists
         return inner(self, *arguments, **more)
     outermost = _LONGEST.set([0])
@@ -278,16 +279,16 @@ def _prepare_cache(inner: Callable[..., Any], self: Any, generation_config: Any,
     """The cache that generate() makes where nobody brings one."""
     ours, known = _ours_of(self), _LONGEST.get() or [0]
     known[0] = longest = max(known[0], int(more["max_cache_length"] if "max_cache_length" in more else arguments[2]))
-    if ours is None or generation_config.use_cache is False or model_kwargs.get("past_key_values") is not None:
+    if ours is None or generation_config.use_cache is False or model_kwargs.get(CACHE) is not None:
         return inner(self, generation_config, model_kwargs, *arguments, **more)
     asked = generation_config.cache_implementation
-    if asked not in (None, "dynamic"):
+    if asked not in (None, "dynamic", "dynamic_full"):  # the latter of assistants before 5.24
         raise refuse(f"{ours}: cache_implementation={asked!r} holds keys; leave it out, and generate() makes hga.transformers.Cache")
     others = set(getattr(self.config.get_text_config(decoder=True), "layer_types", None) or ()) - set(_LAYER_TYPES)
     if others or not self._supports_default_dynamic_cache():
         what = f"layers of {', '.join(sorted(others))}" if others else "a cache of its own kind"
         raise refuse(f"{ours}: {type(self).__name__} has {what}, which hga.transformers.Cache does not hold: pass use_cache=False")
-    cache = model_kwargs["past_key_values"] = Cache(1 << max(6, longest.bit_length()))  # few lengths: decoders are shared
+    cache = model_kwargs[CACHE] = Cache(1 << max(6, longest.bit_length()))  # few lengths: decoders are shared
     if getattr(generation_config, "is_assistant", False):
         cache.activate_past_recording()
 

@@ -6,6 +6,7 @@ import gc
 import json
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -19,7 +20,8 @@ from test_models import GROUPED, MODIFIED, TEXTS, N, OnOneThread, logits, made
 try:
     import torch
     import transformers as tf
-    from hga import _generation
+    from hga import _generation, _releases
+    from hga._releases import CACHE, CROPS_TO_LENGTH
 except ImportError:
     tf = None
 
@@ -40,6 +42,30 @@ def model_of(name, words="dense", **more):
 
 
 @unittest.skipIf(tf is None, "torch or transformers is not installed")
+class Releases(unittest.TestCase):
+    def test_other_releases_are_refused_in_one_sentence(self):
+        for release in ("4.57.6", "5.2.0", "5.25.0", "5.25.0.dev0", "6.0.1"):
+            words = f"works with transformers>=5.3,<5.25, and {release} is installed: pip install 'transformers>=5.3,<5.25'"
+            with self.assertRaisesRegex(ImportError, "hga.transformers " + words.replace(".", "[.]")):
+                _releases.refuse_others(release)
+        for release in ("5.3.0", "5.24.0", "5.24.9"):
+            _releases.refuse_others(release)
+
+    def test_the_package_asks_for_the_same_range(self):
+        project = pathlib.Path(__file__).resolve().parents[2] / "pyproject.toml"
+        self.assertIn(f'"transformers{_releases.RANGE}"', project.read_text(encoding="utf-8"))
+
+    def test_the_oldest_and_the_newest_are_what_the_tests_run_with(self):
+        folder = pathlib.Path(__file__).resolve().parent
+        pinned = [re.search("^transformers==([0-9]+)[.]([0-9]+)", (folder / name).read_text(), re.M).groups() for name in ("oldest.txt", "requirements.txt")]
+        self.assertEqual([tuple(map(int, x)) for x in pinned], [_releases.OLDEST, (_releases.BEYOND[0], _releases.BEYOND[1] - 1)])
+
+    def test_caches_have_the_name_of_the_installed_release(self):
+        release = tuple(map(int, tf.__version__.split(".")[:2]))
+        self.assertEqual(CACHE, "cache" if release >= (5, 24) else "past_key_values")
+
+
+@unittest.skipIf(tf is None, "torch or transformers is not installed")
 class Generation(OnOneThread):
     def setUp(self):
         torch.manual_seed(2)
@@ -50,6 +76,7 @@ class Generation(OnOneThread):
         quiet.__enter__()
         self.addCleanup(quiet.__exit__, None, None, None)
         warnings.simplefilter("error", UserWarning)
+        warnings.filterwarnings("error", "(?s).*(past_key_values|cache)")  # names that transformers has left behind
 
     def steps(self, model):
         """How many tokens each pass of the model gets, from now on."""
@@ -67,9 +94,9 @@ class Generation(OnOneThread):
         want = model.generate(ids, **SAY, **asked, **{**more, "use_cache": False, "num_beams": more.get("num_beams", 1)})
         torch.manual_seed(5)
         found = model.generate(ids, **{**SAY, "return_dict_in_generate": True}, **asked, **more)
-        self.assertIs(type(found.past_key_values), hga.transformers.Cache)
+        self.assertIs(type(found[CACHE]), hga.transformers.Cache)
         self.assertTrue(torch.equal(found.sequences, want))
-        return found.past_key_values
+        return found[CACHE]
 
     # ---- generate() ----
 
@@ -117,7 +144,7 @@ class Generation(OnOneThread):
                             assistant.generation_config.assistant_confidence_threshold = 0
                             found = model.generate(self.ids[:1], assistant_model=assistant, **SAY)
                             self.assertTrue(torch.equal(found, want))
-                        self.assertTrue(torch.equal(model.generate(self.ids[:1], prompt_lookup_num_tokens=4, **SAY), want))
+                        self.assertTrue(torch.equal(model.generate(self.ids[:1], prompt_lookup_num_tokens=4, **{**SAY, "eos_token_id": 90}), want))
                         cuts[words] += [call.args[1] for call in cut.call_args_list]
         for words in WORDS:
             self.assertGreater(max(cuts[words]), 1, words)
@@ -142,11 +169,11 @@ class Generation(OnOneThread):
                 self.assertTrue(torch.equal(model.generate(self.ids[:1], prefill_chunk_size=5, attention_mask=all_of(self.ids[:1]), **SAY), want))
                 self.assertEqual(steps[:6], [5, 5, 5, 5, 2, 1])
                 cache = hga.transformers.Cache(64)
-                first = model.generate(self.ids[:1], past_key_values=cache, attention_mask=all_of(self.ids[:1]), **{**SAY, "max_new_tokens": 8})
+                first = model.generate(self.ids[:1], **{CACHE: cache}, attention_mask=all_of(self.ids[:1]), **{**SAY, "max_new_tokens": 8})
                 self.assertTrue(torch.equal(first, want[:, : N + 8]))
                 branch = copy.deepcopy(cache)
                 for c in (cache, branch):  # a copy goes its own way
-                    more = model.generate(first, past_key_values=c, attention_mask=all_of(first), **{**SAY, "max_new_tokens": 12})
+                    more = model.generate(first, **{CACHE: c}, attention_mask=all_of(first), **{**SAY, "max_new_tokens": 12})
                     self.assertTrue(torch.equal(more, want))
 
     def test_layers_types_and_windows(self):
@@ -158,7 +185,7 @@ class Generation(OnOneThread):
             model = model_of("Llama", "htransformer:block=4").to(dtype)
             cache, full = hga.transformers.Cache(64), []
             with torch.no_grad():
-                step = torch.cat([model(self.ids[:, i : i + 1], past_key_values=cache).logits for i in range(N)], 1)
+                step = torch.cat([model(self.ids[:, i : i + 1], **{CACHE: cache}).logits for i in range(N)], 1)
                 full = model(self.ids, use_cache=False).logits
             self.assertEqual(step.dtype, dtype)
             self.assertLess(float((step - full).abs().max()), 0.02)
@@ -198,7 +225,7 @@ class Generation(OnOneThread):
                 cache = hga.transformers.Cache(N + 9, same=True)
                 with mock.patch.object(_generation.Layer, "attend", note), torch.no_grad():
                     for first, end in ((0, 10), (10, 11), (11, 17), (17, N)):
-                        model(self.ids[:, first:end], attention_mask=self.padding[:, :end], past_key_values=cache)
+                        model(self.ids[:, first:end], attention_mask=self.padding[:, :end], **{CACHE: cache})
                 for layer in range(2):
                     calls = [c for c in seen if c[0] == layer]
                     q, k, v = (torch.cat([c[t] for c in calls], 2) for t in (1, 2, 3))
@@ -215,22 +242,26 @@ class Generation(OnOneThread):
         with torch.no_grad():
             full = lambda rows, n: model(self.ids[rows, :n], attention_mask=self.padding[rows, :n], use_cache=False).logits  # noqa: E731
             cache = hga.transformers.Cache(64)
-            model(self.ids[:, :15], attention_mask=self.padding[:, :15], past_key_values=cache)
+            model(self.ids[:, :15], attention_mask=self.padding[:, :15], **{CACHE: cache})
             cache.reorder_cache(torch.tensor([2, 0, 0]))
             cache.batch_select_indices(torch.tensor([True, True, False]))
             cache.batch_repeat_interleave(2)
             cache.crop(-4)
             cache.crop(0)
             rows = [2, 2, 0, 0]
-            self.assertEqual((cache.get_seq_length(), len(cache), cache.get_max_length(), cache.is_croppable), (11, 2, 64, True))
-            again = model(self.ids[rows, 11:18], attention_mask=self.padding[rows, :18], past_key_values=cache).logits
+            self.assertEqual((cache.get_seq_length(), len(cache), cache.layers[0].get_max_length()), (11, 2, 64))
+            again = model(self.ids[rows, 11:18], attention_mask=self.padding[rows, :18], **{CACHE: cache}).logits
             self.assertLess(float((again - full(rows, 18)[:, 11:]).abs().max()), 1e-5)
-            with self.assertRaisesRegex(ValueError, "given as a negative one"):
-                cache.crop(5)
+            if CROPS_TO_LENGTH:
+                cache.crop(18)
+                self.assertEqual(cache.get_seq_length(), 18)
+            else:
+                with self.assertRaisesRegex(ValueError, "given as a negative one"):
+                    cache.crop(5)
             cache.crop(-18)
             self.assertEqual(cache.get_seq_length(), 0)
             cache.reset()
-            model(self.ids[:2, :9], past_key_values=cache)  # another batch
+            model(self.ids[:2, :9], **{CACHE: cache})  # another batch
             self.assertEqual(cache.get_seq_length(), 9)
 
     def test_a_cache_holds_what_later_tokens_read_and_goes_with_its_decoder(self):
@@ -239,12 +270,12 @@ class Generation(OnOneThread):
         self.assertEqual(len(_generation.DECODERS), 0)
         few, many = hga.transformers.Cache(64, rollback=0), hga.transformers.Cache(64, rollback=0)
         with torch.no_grad():
-            model(self.ids[:, :12], past_key_values=few), model(self.ids, past_key_values=many)
+            model(self.ids[:, :12], **{CACHE: few}), model(self.ids, **{CACHE: many})
         self.assertEqual(len(_generation.DECODERS), 1)  # of both layers and caches
         self.assertLessEqual(many.bytes, 2 * few.bytes)
         half = hga.transformers.Cache(64, rollback=0, page_type="bf16")
         with torch.no_grad():
-            model(self.ids, past_key_values=half)
+            model(self.ids, **{CACHE: half})
         self.assertLess(half.bytes, 0.7 * many.bytes)
         del few, many, half
         gc.collect()
@@ -259,36 +290,36 @@ class Generation(OnOneThread):
     def test_other_caches_are_refused_with_what_to_pass(self):
         model, ids = model_of("Llama", "htransformer:block=4"), self.ids
         with torch.no_grad():
-            own = model(ids).past_key_values  # the first pass is a whole one, and right
-        self.refused(r"1 queries and 23 keys; keys of a cache that is not hga's: pass past_key_values=hga.transformers.Cache\(tokens\)",
-                     lambda: model(ids[:, :1], past_key_values=own))  # fmt: skip
-        self.refused(r"given a DynamicCache \(past_key_values\)", lambda: model.generate(ids, past_key_values=own, **SAY))
+            own = model(ids)[CACHE]  # the first pass is a whole one, and right
+        self.refused(f"1 queries and 23 keys; keys of a cache that is not hga's: pass {CACHE}=hga.transformers.Cache.tokens.",
+                     lambda: model(ids[:, :1], **{CACHE: own}))  # fmt: skip
+        self.refused(f"given a DynamicCache .{CACHE}.", lambda: model.generate(ids, **{CACHE: own}, **SAY))
         self.refused("cache_implementation='static' holds keys", lambda: model.generate(ids, cache_implementation="static", **SAY))
         model.set_attn_implementation("sdpa")
         cache = hga.transformers.Cache(64)
         with torch.no_grad():
-            model(ids, past_key_values=cache)
-        self.refused("attention by hga did not come for them", lambda: model(ids[:, :1], past_key_values=cache))
+            model(ids, **{CACHE: cache})
+        self.refused("attention by hga did not come for them", lambda: model(ids[:, :1], **{CACHE: cache}))
         model.set_attn_implementation("hga:dense")
-        self.assertIs(type(model.generate(ids, cache_implementation="dynamic", return_dict_in_generate=True, **SAY).past_key_values), hga.transformers.Cache)
+        self.assertIs(type(model.generate(ids, cache_implementation="dynamic", return_dict_in_generate=True, **SAY)[CACHE]), hga.transformers.Cache)
 
     def test_what_has_no_meaning_token_by_token_is_refused(self):
         model, ids, new = model_of("Llama", "window:left=5"), self.ids, lambda: hga.transformers.Cache(64)
         with self.assertRaisesRegex(hga.Error, "a cache has no gradients: call it under torch.no_grad"):
-            model(ids, past_key_values=new())
-        self.refused("packed texts .cu_seq_lens. have no cache", lambda: model(ids[:1], past_key_values=new(), cu_seq_lens_q=torch.tensor([0, 9, N]), cu_seq_lens_k=torch.tensor([0, 9, N])))
+            model(ids, **{CACHE: new()})
+        self.refused("packed texts .cu_seq_lens. have no cache", lambda: model(ids[:1], **{CACHE: new()}, cu_seq_lens_q=torch.tensor([0, 9, N]), cu_seq_lens_k=torch.tensor([0, 9, N])))
         dropping = made(*STOCK["Llama"], dropout=0.5, attn_implementation="hga:dense").train()
-        self.refused("dropout has no cache", lambda: dropping(ids, past_key_values=new()))
-        self.refused("beyond the decoder's 20; hga.transformers.Cache.20. is for so many", lambda: model(ids, past_key_values=hga.transformers.Cache(20)))
+        self.refused("dropout has no cache", lambda: dropping(ids, **{CACHE: new()}))
+        self.refused("beyond the decoder's 20; hga.transformers.Cache.20. is for so many", lambda: model(ids, **{CACHE: hga.transformers.Cache(20)}))
         self.refused("tokens is 0", lambda: hga.transformers.Cache(0))
         short = hga.transformers.Cache(64, rollback=2)
         with torch.no_grad():
-            model(ids, past_key_values=short)
+            model(ids, **{CACHE: short})
         self.refused("its rollback is 2", lambda: short.crop(-9))
         self.assertEqual((short.columns.tokens.shape[1], {(layer.length, *map(len, layer.rows)) for layer in short.layers}), (N, {(N, N, N, N)}))
         with torch.no_grad():
-            model(ids, past_key_values=(other := new()))
-        self.refused("the cache has 3 samples of window:left=5, the model brings 2", lambda: model(ids[:2, :1], past_key_values=other))
+            model(ids, **{CACHE: (other := new())})
+        self.refused("the cache has 3 samples of window:left=5, the model brings 2", lambda: model(ids[:2, :1], **{CACHE: other}))
 
     def test_masks_that_a_cache_cannot_keep_are_refused_with_what_was_seen(self):
         model, ids = model_of("Llama", "dense"), self.ids
@@ -296,25 +327,25 @@ class Generation(OnOneThread):
         right[1, 15:] = 0
         cache = hga.transformers.Cache(64)
         with torch.no_grad():
-            model(ids, attention_mask=right, past_key_values=cache)
+            model(ids, attention_mask=right, **{CACHE: cache})
         more = torch.cat([right, torch.ones(3, 1, dtype=torch.long)], 1)
-        self.refused("sample 1 has padding between tokens of one text: pad on the left", lambda: model(ids[:, :1], attention_mask=more, past_key_values=cache))
+        self.refused("sample 1 has padding between tokens of one text: pad on the left", lambda: model(ids[:, :1], attention_mask=more, **{CACHE: cache}))
         for n, words in ((4, "token 3 of sample 2 is none"), (6, "token 5 of sample 2 is padding")):
             cache, mask = hga.transformers.Cache(64), torch.ones(3, N + 1, dtype=torch.long)
             mask[2, :5] = 0
             with torch.no_grad():
-                model(ids, attention_mask=mask[:, :N], past_key_values=cache)
+                model(ids, attention_mask=mask[:, :N], **{CACHE: cache})
             mask[2, :n], mask[2, n - 1 : 5] = 0, 1 if n < 5 else 0
-            self.refused(words, lambda m=mask, c=cache: model(ids[:, :1], attention_mask=m, past_key_values=c))
+            self.refused(words, lambda m=mask, c=cache: model(ids[:, :1], attention_mask=m, **{CACHE: c}))
         i = torch.arange(N)
         causal = i[:, None] >= i[None, :]
         packed = causal & ((i[:, None] < 9) == (i[None, :] < 9))
-        self.refused("does not let token 9 of sample 0 see token 0", lambda: model(ids, attention_mask=packed[None, None], past_key_values=hga.transformers.Cache(64)))
-        self.refused("lets token 0 of sample 0 see token 1", lambda: model(ids, attention_mask=(causal | True)[None, None], past_key_values=hga.transformers.Cache(64)))
+        self.refused("does not let token 9 of sample 0 see token 0", lambda: model(ids, attention_mask=packed[None, None], **{CACHE: hga.transformers.Cache(64)}))
+        self.refused("lets token 0 of sample 0 see token 1", lambda: model(ids, attention_mask=(causal | True)[None, None], **{CACHE: hga.transformers.Cache(64)}))
         with torch.no_grad():
             cache = hga.transformers.Cache(64)
-            a = model(ids, attention_mask=causal[None, None], past_key_values=cache).logits
-            b = model(ids, past_key_values=hga.transformers.Cache(64)).logits
+            a = model(ids, attention_mask=causal[None, None], **{CACHE: cache}).logits
+            b = model(ids, **{CACHE: hga.transformers.Cache(64)}).logits
             self.assertTrue(torch.equal(a, b))
 
     def test_layers_of_another_kind_are_refused_by_name(self):

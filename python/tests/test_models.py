@@ -417,9 +417,10 @@ class Models(OnOneThread):
         bart = dict(d_model=32, encoder_layers=1, decoder_layers=1, encoder_attention_heads=4, decoder_attention_heads=4,
                     encoder_ffn_dim=32, decoder_ffn_dim=32, vocab_size=90, pad_token_id=1, bos_token_id=2, eos_token_id=3,
                     forced_eos_token_id=None)  # fmt: skip
+        by_itself = "it computes its attention by itself"  # T5 in transformers before 5.10
         for model, config, numbers, words in (
-            ("T5ForConditionalGeneration", "T5Config", t5, "T5ForConditionalGeneration: its decoder attends from one text"),
-            ("T5EncoderModel", "T5Config", t5, "T5EncoderModel: its decoder|T5Attention: it adds a bias"),
+            ("T5ForConditionalGeneration", "T5Config", t5, f"T5ForConditionalGeneration: (its decoder attends from one text|{by_itself})"),
+            ("T5EncoderModel", "T5Config", t5, f"T5EncoderModel: (its decoder|{by_itself})|T5Attention: it adds a bias"),
             ("BartModel", "BartConfig", bart, "BartModel: its decoder attends from one text to another"),
             ("GPT2Model", "GPT2Config", dict(add_cross_attention=True, **GPT), "GPT2Model: its decoder attends"),
             ("DebertaV2Model", "DebertaV2Config", TEXT, "DebertaV2Model: it computes its attention by itself"),
