@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from . import _functions, _hierarchy, _program  # noqa: F401  (callbacks are defined on import)
-from ._arguments import meant as _meant, whole as _whole
+from ._arguments import meant as _meant
 from ._core import Error, check as _check, ffi as _ffi, lib as _lib, refuse_type as _refuse_type, version as _version
 from ._decoder import Cache, Decoder
 from ._functions import *  # noqa: F403
@@ -30,7 +30,7 @@ def build(words: str, n_tokens: int) -> Hierarchy:
     """A variant in words: ``hga.build("bpt k=4 causal=1", 4096)``."""
     if not isinstance(words, str):
         raise _refuse_type(f"words are {words!r}, not a text such as 'bpt k=4 causal=1'")
-    return _built(words, _whole(n_tokens, "n_tokens"))
+    return _built(words, n_tokens)
 
 
 def read(path: str) -> Hierarchy:

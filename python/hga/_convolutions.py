@@ -3,20 +3,24 @@ GATv2Conv, TransformerConv. Where its edge_index goes a Graph or a Hierarchy may
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, Optional, Tuple, Union
+from typing import Any, Dict, Optional, Tuple, Union
 
 import numpy as np
 import torch
 
 from ._core import refuse
+from ._deferred import deferred
 from ._graph import Graph
 from ._hierarchy import Hierarchy
+from ._made import Made
+from ._one_pass import drawn
 
 Tensor = torch.Tensor
 Edges = Union[Tensor, Graph, Hierarchy]
 WHOLE = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
 
 
+@deferred
 def _graph_of(edge_index: Tensor, nodes: int, self_loops: bool) -> Graph:
     """Row 0 sends to row 1. Edges that are given several times count as often."""
     pairs = edge_index.detach().cpu().numpy().astype(np.int64)
@@ -56,21 +60,25 @@ class _Convolution(torch.nn.Module):
 
     def _hierarchy(self, edges: Edges, nodes: int, self_loops: bool) -> Hierarchy:
         """That of the last call where the edges are the same tensor, unchanged."""
+        if torch.compiler.is_compiling():
+            return self._made(self._of(edges, nodes, self_loops))
         changes = isinstance(edges, torch.Tensor) and not edges.is_inference()  # which have no version: they are not kept
         version = edges._version if changes else 0  # type: ignore[union-attr]
         if self._last and self._last[0] is edges and self._last[1:3] == (version, nodes):
             return self._last[3]
+        made = self._made(self._of(edges, nodes, self_loops))
+        self._last = (edges, version, nodes, made) if changes or not isinstance(edges, torch.Tensor) else None
+        return made
+
+    @staticmethod
+    def _of(edges: Edges, nodes: int, self_loops: bool) -> Hierarchy:
         if isinstance(edges, torch.Tensor):
             if edges.layout != torch.strided or edges.dtype not in WHOLE:
                 raise refuse(f"edge_index of layout {edges.layout} and dtype {edges.dtype}: whole numbers [2, edges] are needed")
-            h = _graph_of(edges, nodes, self_loops).hierarchy()
-        elif isinstance(edges, (Graph, Hierarchy)):
-            h = edges.hierarchy() if isinstance(edges, Graph) else edges
-        else:
+            return _graph_of(edges, nodes, self_loops).hierarchy()
+        if not isinstance(edges, (Graph, Hierarchy, Made)):
             raise refuse(f"edge_index is a {type(edges).__name__}, not a tensor, a Graph or a Hierarchy")
-        made = self._made(h)
-        self._last = (edges, version, nodes, made) if changes or not isinstance(edges, torch.Tensor) else None
-        return made
+        return edges if isinstance(edges, Hierarchy) else edges.hierarchy()
 
     def _refuse(self, x: Any, edge_attr: Any, size: Any, weights: Any) -> None:
         name = type(self).__name__
@@ -86,8 +94,7 @@ class _Convolution(torch.nn.Module):
 
     def _attend(self, h: Hierarchy, q: Tensor, k: Tensor, v: Tensor, **more: Any) -> Tensor:
         drop = self.dropout if self.training else 0.0
-        seed = int(torch.randint(2**62, ())) if drop else 0
-        out: Tensor = h.attention(q, k, v, layout="bnhd", dropout=drop, seed=seed, **more)
+        out: Tensor = h.attention(q, k, v, layout="bnhd", dropout=drop, seed=drawn(drop), **more)
         return out.flatten(-2) if self.concat else out.mean(-2)
 
     def extra_repr(self) -> str:
@@ -100,30 +107,38 @@ class _Convolution(torch.nn.Module):
         return {**self.__dict__, "_last": None}
 
 
-def _glorot(*parameters: Optional[Tensor]) -> None:
+def _glorot(*parameters: Tensor) -> None:
     for p in parameters:
-        if p is not None:
-            bound = (6 / (p.shape[-2] + p.shape[-1])) ** 0.5
-            torch.nn.init.uniform_(p, -bound, bound)
-
-
-def _linear(in_columns: int, out_columns: int, bias: bool) -> torch.nn.Linear:
-    linear = torch.nn.Linear(in_columns, out_columns, bias=bias)
-    _glorot(linear.weight)
-    if bias:
-        torch.nn.init.zeros_(linear.bias)
-    return linear
+        bound = (6 / (p.shape[-2] + p.shape[-1])) ** 0.5
+        torch.nn.init.uniform_(p, -bound, bound)
 
 
 class _Gat(_Convolution):
-    """GAT and GATv2 have self-loops, a bias of the output and perhaps a residual."""
+    """GAT and GATv2 have self-loops, a bias of the output and perhaps a residual. Parameters are made and drawn in PyG's order,
+    so that one seed gives both packages the same ones."""
 
     def __init__(self, in_channels: Any, out_channels: int, heads: int, concat: bool, negative_slope: float, dropout: float,
-                 add_self_loops: bool, edge_dim: Optional[int], bias: bool, residual: bool, more: Dict[str, Any]) -> None:  # fmt: skip
+                 add_self_loops: bool, edge_dim: Optional[int], residual: bool, more: Dict[str, Any]) -> None:  # fmt: skip
         super().__init__(in_channels, out_channels, heads, concat, dropout, edge_dim, more)
         self.negative_slope, self.add_self_loops, self.residual = negative_slope, add_self_loops, residual
-        self.res = _linear(in_channels, self._columns(), False) if residual else None
-        self.bias: Optional[torch.nn.Parameter] = torch.nn.Parameter(torch.zeros(self._columns())) if bias else None
+
+    def _finish(self, bias: bool) -> None:
+        self.bias: Optional[torch.nn.Parameter] = torch.nn.Parameter(torch.empty(self._columns())) if bias else None
+        self.res = torch.nn.Linear(self.in_channels, self._columns(), bias=False) if self.residual else None
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draw all parameters anew."""
+        raise NotImplementedError
+
+    def _reset(self, *layers: Optional[torch.nn.Linear]) -> None:
+        for linear in filter(None, layers):
+            _glorot(linear.weight)
+            if linear.bias is not None:
+                torch.nn.init.uniform_(linear.bias, -(linear.in_features**-0.5), linear.in_features**-0.5)
+        _glorot(*(p for name, p in self.named_parameters(recurse=False) if name != "bias"))
+        if self.bias is not None:
+            torch.nn.init.zeros_(self.bias)
 
     def _made(self, h: Hierarchy) -> Hierarchy:
         return h.additive_scores(self.negative_slope)
@@ -141,12 +156,15 @@ class GATConv(_Gat):
     def __init__(self, in_channels: int, out_channels: int, heads: int = 1, concat: bool = True, negative_slope: float = 0.2,
                  dropout: float = 0.0, add_self_loops: bool = True, edge_dim: Optional[int] = None, fill_value: Any = "mean",
                  bias: bool = True, residual: bool = False, **kwargs: Any) -> None:  # fmt: skip
-        super().__init__(in_channels, out_channels, heads, concat, negative_slope, dropout, add_self_loops, edge_dim, bias,
-                         residual, kwargs)  # fmt: skip
-        self.lin = _linear(in_channels, heads * out_channels, False)
+        super().__init__(in_channels, out_channels, heads, concat, negative_slope, dropout, add_self_loops, edge_dim, residual,
+                         kwargs)  # fmt: skip
+        self.lin = torch.nn.Linear(in_channels, heads * out_channels, bias=False)
         self.att_src = torch.nn.Parameter(torch.empty(1, heads, out_channels))
         self.att_dst = torch.nn.Parameter(torch.empty(1, heads, out_channels))
-        _glorot(self.att_src, self.att_dst)
+        self._finish(bias)
+
+    def reset_parameters(self) -> None:
+        self._reset(self.lin, self.res)
 
     def forward(self, x: Tensor, edge_index: Edges, edge_attr: Any = None, size: Any = None,
                 return_attention_weights: Any = None) -> Tensor:  # fmt: skip
@@ -163,13 +181,16 @@ class GATv2Conv(_Gat):
     def __init__(self, in_channels: int, out_channels: int, heads: int = 1, concat: bool = True, negative_slope: float = 0.2,
                  dropout: float = 0.0, add_self_loops: bool = True, edge_dim: Optional[int] = None, fill_value: Any = "mean",
                  bias: bool = True, share_weights: bool = False, residual: bool = False, **kwargs: Any) -> None:  # fmt: skip
-        super().__init__(in_channels, out_channels, heads, concat, negative_slope, dropout, add_self_loops, edge_dim, bias,
-                         residual, kwargs)  # fmt: skip
+        super().__init__(in_channels, out_channels, heads, concat, negative_slope, dropout, add_self_loops, edge_dim, residual,
+                         kwargs)  # fmt: skip
         self.share_weights = share_weights
-        self.lin_l = _linear(in_channels, heads * out_channels, bias)
-        self.lin_r = self.lin_l if share_weights else _linear(in_channels, heads * out_channels, bias)
+        self.lin_l = torch.nn.Linear(in_channels, heads * out_channels, bias=bias)
+        self.lin_r = self.lin_l if share_weights else torch.nn.Linear(in_channels, heads * out_channels, bias=bias)
         self.att = torch.nn.Parameter(torch.empty(1, heads, out_channels))
-        _glorot(self.att)
+        self._finish(bias)
+
+    def reset_parameters(self) -> None:
+        self._reset(self.lin_l, self.lin_r, self.res)
 
     def forward(self, x: Tensor, edge_index: Edges, edge_attr: Any = None, return_attention_weights: Any = None) -> Tensor:
         self._refuse(x, edge_attr, None, return_attention_weights)
@@ -187,10 +208,16 @@ class TransformerConv(_Convolution):
                  **kwargs: Any) -> None:  # fmt: skip
         super().__init__(in_channels, out_channels, heads, concat, dropout, edge_dim, kwargs)
         self.beta, self.root_weight = beta and root_weight, root_weight
-        make: Callable[[int, int, bool], torch.nn.Linear] = lambda i, o, b: torch.nn.Linear(i, o, bias=b)  # noqa: E731
-        self.lin_key, self.lin_query, self.lin_value = (make(in_channels, heads * out_channels, bias_) for bias_ in (True,) * 3)
-        self.lin_skip = make(in_channels, self._columns(), bias) if root_weight else None
-        self.lin_beta = make(3 * self._columns(), 1, False) if self.beta else None
+        self.lin_key = torch.nn.Linear(in_channels, heads * out_channels, bias=bias)
+        self.lin_query = torch.nn.Linear(in_channels, heads * out_channels, bias=bias)
+        self.lin_value = torch.nn.Linear(in_channels, heads * out_channels, bias=bias)
+        self.lin_skip = torch.nn.Linear(in_channels, self._columns(), bias=bias)  # kept without root_weight, too, as PyG does
+        self.lin_beta = torch.nn.Linear(3 * self._columns(), 1, bias=False) if self.beta else None
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        for linear in filter(None, (self.lin_key, self.lin_query, self.lin_value, self.lin_skip, self.lin_beta)):
+            linear.reset_parameters()
 
     def forward(self, x: Tensor, edge_index: Edges, edge_attr: Any = None, return_attention_weights: Any = None) -> Tensor:
         self._refuse(x, edge_attr, None, return_attention_weights)
@@ -198,7 +225,7 @@ class TransformerConv(_Convolution):
             lin(x).view(-1, self.heads, self.out_channels) for lin in (self.lin_query, self.lin_key, self.lin_value)
         )  # fmt: skip
         out = self._attend(self._hierarchy(edge_index, len(x), False), q, k, v)
-        if self.lin_skip is None:
+        if not self.root_weight:
             return out
         own: Tensor = self.lin_skip(x)
         if self.lin_beta is None:

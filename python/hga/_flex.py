@@ -9,6 +9,7 @@ from torch.nn.attention import flex_attention as theirs
 
 from ._arguments import flag, whole
 from ._core import number, refuse, refuse_type
+from ._flex_compiled import compiled
 from ._flex_masks import Mask, mask_of, seen_by
 from ._flex_trace import NAMES, Matcher, Score, Traced, not_offered, tied
 from ._hierarchy import Hierarchy
@@ -202,7 +203,18 @@ def _wants_lse(return_lse: Any, return_aux: Any) -> bool:
     return flag(return_aux.lse, "AuxRequest.lse")
 
 
-@torch.compiler.disable  # type: ignore[untyped-decorator]
+def attend(query: Tensor, key: Tensor, value: Tensor, score_mod: Any, block_mask: Any, scale: Optional[float], lse: bool) -> Pairs:
+    """(out, log-sum-exp) of arguments that were checked."""
+    if key.shape[0] != query.shape[0]:
+        key, value = (x.expand(query.shape[0], *x.shape[1:]) for x in (key, value))
+    plan = understood(query, key, score_mod, block_mask)
+    scale = query.shape[-1] ** -0.5 if scale is None else scale
+    if 0 in query.shape[:3]:
+        return _nothing(plan, query, key, value)
+    out, lses = _run(plan, _scaled(plan, query), key, value, scale * plan.score.scale, lse)
+    return out if out.dtype == query.dtype else out.to(query.dtype), lses
+
+
 def flex_attention(query: Tensor, key: Tensor, value: Tensor, score_mod: Any = None, block_mask: Any = None,
                    scale: Optional[float] = None, enable_gqa: bool = False, return_lse: bool = False,
                    kernel_options: Optional[Dict[str, Any]] = None, *, return_aux: Any = None) -> Any:  # fmt: skip
@@ -218,14 +230,9 @@ def flex_attention(query: Tensor, key: Tensor, value: Tensor, score_mod: Any = N
     lse = _wants_lse(return_lse, return_aux)
     if kernel_options is not None and not isinstance(kernel_options, dict):
         raise refuse_type(f"kernel_options is {kernel_options!r}, not a dictionary")
-    key, value = (x if len(x) == len(query) else x.expand(len(query), *x.shape[1:]) for x in (key, value))
-    plan = understood(query, key, score_mod, block_mask)
-    scale = query.shape[-1] ** -0.5 if scale is None else number(scale, "scale")
-    if 0 in query.shape[:3]:
-        out, lses = _nothing(plan, query, key, value)
-    else:
-        out, lses = _run(plan, _scaled(plan, query), key, value, scale * plan.score.scale, lse)
-        out = out if query.dtype == torch.float32 else out.to(query.dtype)
+    scale = None if scale is None else number(scale, "scale")
+    run = compiled if torch.compiler.is_compiling() else attend
+    out, lses = run(query, key, value, score_mod, block_mask, scale, lse)
     if return_aux is not None:
         return out, theirs.AuxOutput(lse=lses if lse else None)
     return (out, lses) if lse else out

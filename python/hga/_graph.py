@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import sys
 import warnings
-from typing import TYPE_CHECKING, Any, Dict, Iterable, Iterator, List, Optional, Sequence, Tuple, Union
+import weakref
+from typing import TYPE_CHECKING, Any, Dict, Iterable, Iterator, List, Optional, Sequence, Tuple, Union, cast
 
 import numpy as np
 
 from ._arguments import meant, whole
 from ._copies import digest, graph_data, graph_of
 from ._core import check, ffi, ids, lib, refuse, refuse_type
+from ._deferred import compiling, deferred, new_name
 from ._masks import graph_of_mask
 
 if TYPE_CHECKING:
     from ._hierarchy import Hierarchy
     from ._orders import Locality
+
+
+GRAPHS: "weakref.WeakValueDictionary[str, Graph]" = weakref.WeakValueDictionary()  # for torch.compile
 
 
 class Graph:
@@ -24,6 +29,8 @@ class Graph:
     def __init__(self, pointer: Any) -> None:
         self._g = ffi.gc(pointer, lib.hga_graph_destroy)
         self._digest: Optional[bytes] = None
+        self._name = new_name()
+        GRAPHS[self._name] = self
 
     # ---- as a value ----
 
@@ -55,6 +62,7 @@ class Graph:
     # ---- made of other people's data ----
 
     @staticmethod
+    @deferred
     def from_edges(
         source: Any, destination: Any, n_nodes: int, type: Any = None, weight: Any = None, parents: Any = None,
         repeated: Optional[str] = None,
@@ -92,6 +100,7 @@ class Graph:
         return graph
 
     @staticmethod
+    @deferred
     def from_edge_index(
         edge_index: Any, n_nodes: Optional[int] = None, type: Any = None, weight: Any = None, parents: Any = None,
         repeated: Optional[str] = None,
@@ -135,6 +144,7 @@ class Graph:
         return _both_ways(pairs, n, graph.is_directed(), parents, repeated)
 
     @staticmethod
+    @deferred
     def from_parents(parents: Any) -> "Graph":
         """A tree given by parents ([nodes], -1: a root): every node attends to its siblings, and tokens, which are the leaves,
         to themselves as well (relation ``near``). With ``hierarchy()`` a token sees every token of its tree once: those of
@@ -157,6 +167,7 @@ class Graph:
         return b.finish()
 
     @staticmethod
+    @deferred
     def from_mask(mask: Any, n: Any = None, *, relative: bool = False, cross: bool = False) -> "Graph":
         """Who sees whom: [queries][keys] of truth values (numpy or torch), or ``mask(query, key)`` of arrays of indices, which
         comes with ``n``, tokens or (queries, keys), and is asked some rows at a time. Rectangles, triangles and bands,
@@ -224,6 +235,10 @@ class Graph:
         """Ready to attend: these relations (all) jointly, in one softmax; nodes above the tokens are means of their
         children by mass, and what they see goes down the tree to the tokens. ``hga.Program`` makes other programs. order:
         that of ``Hierarchy.order``."""
+        if compiling():
+            from ._made import known
+
+            return cast("Hierarchy", known(self).hierarchy(relations, order))
         from ._hierarchy import Hierarchy
 
         names = self.relations if relations is None else list(relations)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 import threading
 import weakref
-from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple, Union
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple, Union, cast
 
 import numpy as np
 
@@ -15,6 +14,7 @@ from ._call import LAYOUTS, Problem, Tables
 from ._copies import copied, identity, reduced, settle
 from ._core import BF16, apart, as_numpy, check, extern, ffi, is_torch, keep_raised, lib, number, refuse, take_text, widened
 from ._decoder import Decoder
+from ._deferred import begin_names, compiling, new_name
 from ._graph import Graph
 from ._normalisers import normalised, spelt
 from ._plans import USES, Plan, new_tape, plan_of, tape_bytes
@@ -26,16 +26,12 @@ PLANS_KEPT = 8  # of a hierarchy: those that were used last
 CALLS_KEPT = 64  # of a hierarchy: kinds of calls of these plans
 _FLOAT32 = np.dtype(np.float32)
 
-# Hierarchies by a name that no other process gives, which stands for one in the arguments of torch's operators, and so in
-# what torch.compile keeps in files.
-NUMBERS = itertools.count(1)
-PROCESS = [os.urandom(6).hex()]
 KNOWN: "weakref.WeakValueDictionary[str, Hierarchy]" = weakref.WeakValueDictionary()
 
 
 def _begin_child() -> None:
     """After a fork: nobody holds the locks that other threads of the parent may have held."""
-    PROCESS[0] = os.urandom(6).hex()
+    begin_names()
     for known in list(KNOWN.values()):
         known._lock = threading.Lock()
 
@@ -109,7 +105,7 @@ class Hierarchy(Threaded):
         self._strict = False  # options.strict_rows
         self._functions: List[Any] = []  # of stages written in Python
         self._recipe: Optional[Tuple[Any, ...]] = None  # how to make it again: a function's name and its arguments
-        self._name = f"{PROCESS[0]}-{next(NUMBERS)}"
+        self._name = new_name()
         KNOWN[self._name] = self
 
     def _bound(self) -> None:
@@ -131,6 +127,10 @@ class Hierarchy(Threaded):
     def additive_scores(self, negative_slope: float = 0.2) -> "Hierarchy":
         """The same with scores that are sums, those of GAT and GATv2: additive . LeakyReLU(q + k) in place of q . k, where
         ``attention`` takes additive [heads][dim] (none: ones). Their scale is 1 unless one is given."""
+        if compiling():
+            from ._made import known
+
+            return cast(Hierarchy, known(self).additive_scores(negative_slope))
         program = ffi.new("hga_program *", self._program[0])
         program.scores, program.negative_slope = lib.HGA_SCORES_ADDITIVE, number(negative_slope, "negative_slope")
         h = settle(Hierarchy(self.graph, program, self.words), self)

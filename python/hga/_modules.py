@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from functools import lru_cache
 from typing import Any, Iterator, Optional, Sequence, Tuple, Union, cast
 
@@ -11,14 +10,17 @@ import torch
 
 from ._arguments import whole
 from ._core import check, ffi, lib, refuse
+from ._deferred import deferred
 from ._documents import numbered
 from ._graph import Graph
 from ._hierarchy import Hierarchy
+from ._made import Made, known
 from ._normalisers import normaliser_of, spelt
 from ._ragged import attend
 from ._registry import variants
 from ._spec import hierarchy_of, spec_of
 from ._variants import make
+from ._one_pass import PASSES, Given, Outputs, Pass, drawn, whole as as_a_whole
 
 Tensor = torch.Tensor
 Optional_ = Optional[torch.Tensor]
@@ -32,10 +34,6 @@ def _heads(width: int, heads: int, kv_heads: Optional[int]) -> int:
     if kv_heads < 1 or heads % kv_heads:
         raise refuse(f"{kv_heads} kv_heads do not divide {heads} heads")
     return kv_heads
-
-
-def _drawn(dropout: float) -> int:
-    return int(torch.randint(2**62, ())) if dropout else 0
 
 
 # ---- what a hierarchy has to be learned ----
@@ -57,6 +55,14 @@ def _places(h: Hierarchy) -> Tensor:
     place[order] = np.arange(len(parent)) - np.repeat(begins, np.diff(np.r_[begins, len(parent)]))
     place[parent < 0] = 0
     return torch.from_numpy(place if h._node_of is None else place[h._node_of])
+
+
+def positioned(h: Hierarchy, position: Tensor) -> Tensor:
+    """node_pos: for every node the row of its place."""
+    place = _places(h)
+    if int(place.max()) >= len(position):
+        raise refuse(f"{h.words}: a family has {int(place.max()) + 1} children, positions were made for {len(position)}")
+    return position[place]
 
 
 class Attention(torch.nn.Module):
@@ -125,13 +131,16 @@ class Attention(torch.nn.Module):
     def _named(self, tokens: int, keys: int) -> Hierarchy:
         return hierarchy_of(cast(str, self.spec), tokens, self.causal, keys if self.cross is not None else None)
 
-    def _node_pos(self, h: Hierarchy) -> Optional_:
+    def _with_positions(self, tokens: int, keys: int) -> Tuple[Hierarchy, Optional_]:
+        """The hierarchy, and its node_pos."""
+        h = self.hierarchy if self.hierarchy is not None else self._named(tokens, keys)
         if self.position is None:
-            return None
-        place = _places(h)
-        if int(place.max()) >= len(self.position):
-            raise refuse(f"{self.spec}: a family has {int(place.max()) + 1} children, positions were made for {len(self.position)}")
-        return self.position[place]
+            return h, None
+        if not torch.compiler.is_compiling():
+            return h, positioned(h, self.position)
+        later = h if isinstance(h, Made) else known(h)
+        later.positions = self.position
+        return cast(Hierarchy, later), None
 
     def _project(self, x: Tensor, memory: Optional_) -> Tuple[Tensor, Tensor, Tensor]:
         """Queries, keys and values, [batch, tokens, heads, dim]."""
@@ -156,23 +165,35 @@ class Attention(torch.nn.Module):
         if self.spec is not None and self.memory is None and not tables and self.normaliser is None:
             y = attend(self.spec, *(t.transpose(1, 2) for t in (q, k, v)), causal=self.causal, dropout=drop)
         else:
-            h = self.hierarchy if self.hierarchy is not None else self._named(tokens, k.shape[1])
-            y = h.attention(q, k, v, layout="bnhd", dropout=drop, seed=_drawn(drop), rel_key=self.rel_key,
-                            rel_bias=self.rel_bias, node_pos=self._node_pos(h), normaliser=self.normaliser)  # fmt: skip
+            h, node_pos = self._with_positions(tokens, k.shape[1])
+            y = h.attention(q, k, v, layout="bnhd", dropout=drop, seed=drawn(drop), rel_key=self.rel_key,
+                            rel_bias=self.rel_bias, node_pos=node_pos, normaliser=self.normaliser)  # fmt: skip
         return cast(Tensor, self.out(y.reshape(batch, tokens, width)))
 
 
 # ---- BP-Transformer: rows are nodes ----
 
 
+@deferred
 @lru_cache(maxsize=64)
 def _bpt(n: int, k: int, clip: int, rule: str, causal: bool) -> Hierarchy:
     return cast(Hierarchy, make(variants()["bpt"], n, {"k": k, "clip": clip, "rule": rule, "causal": causal}))
 
 
+def _nodes_of(tokens: int) -> int:
+    """Tokens, and spans of two, of four and so on."""
+    nodes = tokens
+    while tokens > 1:
+        tokens = (tokens + 1) // 2
+        nodes += tokens
+    return nodes
+
+
 def _tokens_of(nodes: int) -> int:
-    tokens = int(lib.hga_bpt_tokens(nodes)) if nodes > 0 else -1
-    if tokens < 0:
+    tokens = (nodes + 1) // 2
+    while tokens > 0 and _nodes_of(tokens) > nodes:
+        tokens -= 1
+    if tokens < 1 or _nodes_of(tokens) != nodes:
         raise refuse(f"{nodes} rows: no number of tokens has a tree of so many nodes; NodeRows makes them of tokens' rows")
     return tokens
 
@@ -189,8 +210,8 @@ class NodeRows(torch.nn.Module):
         self.spans = spans
 
     def forward(self, x: Tensor) -> Tensor:
-        nodes = int(lib.hga_bpt_nodes(x.shape[-2]))
-        if nodes < 0:
+        nodes = _nodes_of(x.shape[-2])
+        if nodes < 1:
             raise refuse(f"x has shape {tuple(x.shape)}: [.., tokens, width] with at least one token is needed")
         if self.spans == "zero":
             return torch.cat([x, x.new_zeros(*x.shape[:-2], nodes - x.shape[-2], x.shape[-1])], -2)
@@ -241,118 +262,52 @@ class BPT(torch.nn.Module):
         heads = self.project(x).view(batch, nodes, self.heads + 2 * self.kv_heads, width // self.heads)
         q, k, v = heads.split((self.heads, self.kv_heads, self.kv_heads), 2)
         drop = self.dropout if self.training else 0.0
-        y = h.attention(q, k, v, layout="bnhd", dropout=drop, seed=_drawn(drop), rel_key=self.rel_key)
+        y = h.attention(q, k, v, layout="bnhd", dropout=drop, seed=drawn(drop), rel_key=self.rel_key)
         return cast(Tensor, self.out(y.reshape(batch, nodes, width)))
 
 
-# ---- Treeformer: trees that are learned ----
-
-
-class Treeformer(torch.nn.Module):
-    """Treeformer's TF-attention with learned trees: [batch, tokens, width] in and out. Every head has a tree of hyperplanes
-    of its own, queries and keys go down it, and a query attends to the keys of its leaf. ``height`` levels are learned,
-    ``levels`` of them are used (0: dense attention), which ``bootstrap`` changes from stage to stage; it is kept in the
-    state. Routing is hard; hyperplanes learn straight through it (docs/treeformer-fine.md): a query's path has the gradient
-    of its output, a key's that of its mass."""
-
-    levels: Tensor
-
-    def __init__(self, width: int, heads: int, height: int, bias: bool = True, dropout: float = 0.0, *, causal: bool = False,
-                 kv_heads: Optional[int] = None) -> None:  # fmt: skip
-        super().__init__()
-        self.heads, self.kv_heads = heads, _heads(width, heads, kv_heads)
-        self.height, self.causal, self.dropout = whole(height, "height", least=1, beyond=21), causal, dropout
-        dim = width // heads
-        self.project = torch.nn.Linear(width, (heads + 2 * self.kv_heads) * dim, bias=bias)
-        self.out = torch.nn.Linear(width, width, bias=bias)
-        planes = 2**self.height - 1
-        self.planes = torch.nn.Parameter(torch.empty(heads, planes, dim).normal_(std=dim**-0.5))
-        self.offsets = torch.nn.Parameter(torch.zeros(heads, planes))
-        self.register_buffer("levels", torch.tensor(self.height))
-
-    def leaves(self, x: Tensor) -> Tensor:
-        """[rows][heads]: the leaf of each of x's rows, [rows, heads, dim], by the first ``levels`` levels."""
-        levels, rows, x = int(self.levels), x.shape[0], x.detach().float().contiguous()
-        leaf = np.zeros((rows, self.heads), np.int32)
-        if levels and rows:
-            # a head's hyperplanes one after the other: those of the levels in use come first
-            weights = self.planes.detach()[:, : 2**levels - 1].contiguous()
-            bias = self.offsets.detach()[:, : 2**levels - 1].contiguous()
-            router = ffi.new("hga_router *")
-            router.height, router.dim, router.n_heads = levels, x.shape[-1], self.heads
-            router.weights, router.bias = (ffi.cast("float *", t.data_ptr()) for t in (weights, bias))
-            at, dim = ffi.cast("float *", x.data_ptr()), x.shape[-1]
-            check(lib.hga_route(router, at, rows, self.heads * dim, dim, ffi.cast("int32_t *", leaf.ctypes.data)))
-        return torch.from_numpy(leaf)
-
-    def _path(self, x: Tensor, leaf: Tensor) -> Tensor:
-        """[rows][heads]: the log probability of each row's path, were it drawn by sigmoids."""
-        levels = int(self.levels)
-        level = torch.arange(levels)
-        leaf = leaf.long()[..., None]
-        plane = 2**level - 1 + (leaf >> (levels - level))
-        right = (leaf >> (levels - level - 1)) & 1
-        planes, offsets = self.planes[:, : 2**levels - 1], self.offsets[:, : 2**levels - 1]
-        f = torch.einsum("rhd,hpd->rhp", x, planes) + offsets
-        return torch.nn.functional.logsigmoid(f.gather(-1, plane) * (2 * right - 1)).sum(-1)
-
-    def forward(self, x: Tensor) -> Tensor:
-        batch, tokens, width = x.shape
-        dim, drop = width // self.heads, self.dropout if self.training else 0.0
-        heads = self.project(x).view(batch * tokens, self.heads + 2 * self.kv_heads, dim)
-        q, k, v = heads.split((self.heads, self.kv_heads, self.kv_heads), 1)
-        if self.kv_heads != self.heads:
-            k, v = (t.repeat_interleave(self.heads // self.kv_heads, 1) for t in (k, v))
-        q_leaf, k_leaf = self.leaves(q), self.leaves(k)
-        h = self._hierarchy(batch, tokens, q_leaf, k_leaf)
-        scale, learns = dim**-0.5, bool(int(self.levels)) and torch.is_grad_enabled() and self.planes.requires_grad
-        gate: Optional_ = None
-        if learns:  # a column that adds 0 to every score brings back what a key's mass would get
-            path_q, path_k = self._path(q, q_leaf), self._path(k, k_leaf)
-            none = q.new_zeros(*q.shape[:2], 7)
-            q = torch.cat([q, q.new_ones(*q.shape[:2], 1), none], -1)
-            k = torch.cat([k, ((path_k - path_k.detach()) / scale)[..., None], none], -1)
-            gate = (path_q - path_q.detach()).exp()[..., None]
-        rows = (t.reshape(1, -1, t.shape[-1]) for t in (q, k, v))
-        y = h.attention(*rows, scale=scale, dropout=drop, seed=_drawn(drop)).view(batch * tokens, self.heads, dim)
-        y = y if gate is None else y * gate
-        return cast(Tensor, self.out(y.reshape(batch, tokens, width)))
-
-    def _hierarchy(self, batch: int, tokens: int, *leaves: Tensor) -> Hierarchy:
-        """All samples and heads as one graph: every head of every sample has leaves of its own, rows lie as they are."""
-        sample = torch.arange(batch).repeat_interleave(tokens)[:, None]
-        first = (sample * self.heads + torch.arange(self.heads)) << int(self.levels)
-        if batch * self.heads << int(self.levels) >= 2**31:
-            raise refuse(f"{batch} samples of {self.heads} trees with {2 ** int(self.levels)} leaves are more than 2^31 leaves")
-        numbers = [(first + leaf).flatten().to(torch.int32).numpy() for leaf in leaves]
-        p, graph, program = ffi.new("hga_treeformer *"), ffi.new("hga_graph **"), ffi.new("hga_program *")
-        p[0] = lib.hga_treeformer_defaults()
-        p.query_leaf, p.key_leaf = (ffi.cast("int32_t *", x.ctypes.data) for x in numbers)
-        p.n_queries, p.n_tree_heads, p.causal = len(numbers[0]), 1, int(self.causal)
-        p.n_leaves = batch * self.heads << int(self.levels)
-        check(lib.hga_build_treeformer_fine(p, graph, program))
-        return Hierarchy(Graph(graph[0]), program, f"treeformer-fine levels={int(self.levels)}")
-
-
-def bootstrap(layers: Sequence[Treeformer], width: Optional[int] = None, start: int = 0) -> Iterator[Tuple[int, int]]:
-    """Treeformer's Algorithm 1 over the layers of a model, first to last: all begin with ``start`` levels (0: dense
-    attention); trees then grow a level a stage, first in the last ``width`` layers (None: all at once), then in the last 2 *
-    width, and so on. Train a share of the steps at each stage it yields: (the first layer whose trees grow, their levels).
-    Layers whose trees are full keep them."""
-    layers, n = list(layers), len(layers)
-    width = n if width is None else whole(width, "width", least=1)
-    tallest = max((layer.height for layer in layers), default=0)
-    for layer in layers:
-        layer.levels.fill_(min(start, layer.height))
-    for i in range(1, math.ceil(n / width) + 1):
-        first = max(0, n - width * i)
-        for levels in range(start + 1, tallest + 1):
-            for layer in layers[first:]:
-                layer.levels.fill_(max(int(layer.levels), min(levels, layer.height)))
-            yield first, levels
-
-
 # ---- torch's own signature ----
+
+
+def _mask(q: Tensor, padding: Optional_, pairs: Optional_, is_causal: bool) -> Tuple[bool, Optional_]:
+    """torch's two masks, in which True hides, as one that hga reads: whether it is causal, and what else it says."""
+    batch, heads, tokens, _ = q.shape
+    if padding is not None:
+        padding = padding.reshape(batch, tokens)
+        padding = ~padding if padding.dtype == torch.bool else padding == 0
+    if pairs is None:
+        return is_causal, None if padding is None else numbered(padding, is_causal)
+    if pairs.dim() not in (2, 3) or pairs.shape[-2:] != (tokens, tokens):
+        raise refuse(f"attn_mask has shape {tuple(pairs.shape)}, the text {tokens} tokens")
+    seen = ~pairs if pairs.dtype == torch.bool else pairs
+    seen = seen[None, None] if seen.dim() == 2 else seen.view(batch, heads, tokens, tokens)
+    if padding is not None:
+        hidden = ~padding[:, None, None, :]
+        seen = seen & ~hidden if seen.dtype == torch.bool else seen.masked_fill(hidden, float("-inf"))
+    later = seen[..., 0, -1] if tokens > 1 else None  # causal attention hides the last token from the first
+    causal = is_causal or bool(later is not None and (later != 0 if seen.dtype != torch.bool else ~later).any())
+    return causal, seen
+
+
+def _masked(spec: str, q: Tensor, k: Tensor, v: Tensor, padding: Optional_, pairs: Optional_, is_causal: bool, drop: float,
+            seed: Optional_) -> Tensor:  # fmt: skip
+    causal, mask = _mask(q, padding, pairs, is_causal)
+    return attend(spec, q, k, v, mask=mask, causal=causal, dropout=drop, seed=seed)
+
+
+def _run_masked(given: Given) -> Outputs:
+    q, k, v, seed, pairs, *padding = given.tensors
+    causal, drop = bool(given.whole[0]), given.floats[0]
+    return _masked(given.words, q, k, v, padding[0] if padding else None, pairs, causal, drop, seed if drop else None), None
+
+
+def _masked_shapes(given: Given) -> Outputs:
+    batch, heads, tokens, _ = given.tensors[0].shape
+    v = given.tensors[2]
+    return v.new_empty(batch, tokens, heads, v.shape[-1]), None
+
+
+PASSES["masked"] = Pass(_run_masked, _masked_shapes)
 
 
 class MultiheadAttention(torch.nn.Module):
@@ -399,7 +354,9 @@ class MultiheadAttention(torch.nn.Module):
         if need_weights:
             raise refuse("need_weights=True asks for a matrix of weights that hga never has: h.weights(q, k, token) gives a row")
         flat = query.dim() == 2
-        own = query is key or (query.shape == key.shape and query.data_ptr() == key.data_ptr())
+        own = query is key
+        if not own and not torch.compiler.is_compiling():
+            own = query.shape == key.shape and query.data_ptr() == key.data_ptr()
         given = [query, key, value]
         if flat:
             given = [x[None] for x in given]
@@ -407,35 +364,17 @@ class MultiheadAttention(torch.nn.Module):
             given = [x.transpose(0, 1) for x in given]
         q, k, v = self._project(*given)
         drop = self.dropout if self.training else 0.0
-        if own:
-            causal, mask = self._mask(q, key_padding_mask, attn_mask, is_causal)
-            y = attend(self.spec, q, k, v, mask=mask, causal=causal, dropout=drop)
+        if own and torch.compiler.is_compiling() and attn_mask is not None:  # what the mask says is seen when it runs
+            masks = [attn_mask] if key_padding_mask is None else [attn_mask, key_padding_mask]
+            y = as_a_whole("masked", Given(self.spec, [int(is_causal)], [drop], [q, k, v, torch.as_tensor(drawn(drop)), *masks]))[0]
+        elif own:
+            y = _masked(self.spec, q, k, v, key_padding_mask, attn_mask, is_causal, drop, None)
         else:
             if key_padding_mask is not None or attn_mask is not None or is_causal:
                 raise refuse(f"{self.spec}: a mask of cross-attention is not understood")
             h = hierarchy_of(self.spec, q.shape[2], False, k.shape[2])
-            y = h.attention(q, k, v, dropout=drop, seed=_drawn(drop)).transpose(1, 2)
+            y = h.attention(q, k, v, dropout=drop, seed=drawn(drop)).transpose(1, 2)
         y = self.out_proj(y.reshape(y.shape[0], y.shape[1], self.embed_dim))
         return (y[0] if flat else y if self.batch_first else y.transpose(0, 1)), None
 
-    def _mask(self, q: Tensor, padding: Optional_, pairs: Optional_, is_causal: bool) -> Tuple[bool, Optional_]:
-        """torch's two masks, in which True hides, as one that hga reads: whether it is causal, and what else it says."""
-        batch, heads, tokens, _ = q.shape
-        if padding is not None:
-            padding = padding.reshape(batch, tokens)
-            padding = ~padding if padding.dtype == torch.bool else padding == 0
-        if pairs is None:
-            return is_causal, None if padding is None else numbered(padding, is_causal)
-        if pairs.dim() not in (2, 3) or pairs.shape[-2:] != (tokens, tokens):
-            raise refuse(f"attn_mask has shape {tuple(pairs.shape)}, the text {tokens} tokens")
-        seen = ~pairs if pairs.dtype == torch.bool else pairs
-        seen = seen[None, None] if seen.dim() == 2 else seen.view(batch, heads, tokens, tokens)
-        if padding is not None:
-            hidden = ~padding[:, None, None, :]
-            seen = seen & ~hidden if seen.dtype == torch.bool else seen.masked_fill(hidden, float("-inf"))
-        later = seen[..., 0, -1] if tokens > 1 else None  # causal attention hides the last token from the first
-        causal = is_causal or bool(later is not None and (later != 0 if seen.dtype != torch.bool else ~later).any())
-        return causal, seen
-
-
-__all__ = ["Attention", "BPT", "MultiheadAttention", "NodeRows", "Treeformer", "bootstrap"]
+__all__ = ["Attention", "BPT", "MultiheadAttention", "NodeRows"]

@@ -10,6 +10,7 @@ from ._arguments import answered, meant
 from ._call import LAYOUTS
 from ._copies import settle
 from ._core import check, ffi, is_torch, lib, refuse
+from ._deferred import compiling
 from ._hierarchy import Hierarchy
 
 if TYPE_CHECKING:
@@ -125,6 +126,10 @@ class OrderedHierarchy(Hierarchy):
     @answered
     def attention(self, q: Any, k: Any, v: Any, *, layout: str = "bhnd", lse: bool = False, **more: Any) -> Any:
         """As ``Hierarchy.attention``: rows go in and come out by the caller's numbers."""
+        if compiling():
+            from ._made import known
+
+            return known(self).attention(q, k, v, layout=layout, lse=lse, **more)
         q, k, v = self._moved(q, "query", layout), self._moved(k, "key", layout), self._moved(v, "value", layout)
         found = self._in_order.attention(q, k, v, layout=layout, lse=lse, **self._tables_moved(more))
         if not lse:

@@ -210,13 +210,14 @@ operator(_documents_backward, _documents_backward_shapes, refuse_second, keep_no
 def attend(
     words: str, q: Tensor, k: Tensor, v: Tensor, *, mask: Optional_ = None, offsets: Optional_ = None, sink: Optional_ = None,
     causal: bool = False, scale: Optional[float] = None, softcap: Optional[float] = None, dropout: float = 0.0, layer: int = 0,
+    seed: Optional_ = None,
 ) -> Tensor:  # fmt: skip
     """[batch][heads][tokens][dim] in, [batch][tokens][heads][dim] out: every document by the hierarchy of its length that
-    ``words`` name; 0 in rows of padding. sink [heads] float32. Dropout draws a seed from torch's generator."""
+    ``words`` name; 0 in rows of padding. sink [heads] float32. Dropout draws a seed from torch's generator where none is given."""
     tangent: Any = forward_ad.unpack_dual
     if not torch.compiler.is_compiling() and any(tangent(x).tangent is not None for x in (q, k, v)):
         refuse_forward(None)
-    seed = torch.randint(2**62, ()) if dropout else None
+    seed = torch.randint(2**62, ()) if dropout and seed is None else seed
     taped = torch.is_grad_enabled() and any(x is not None and x.requires_grad for x in (q, k, v, sink))
     arguments = (words, q, k, v, mask, offsets, seed, sink, causal, scale, softcap, float(dropout), layer, taped)
     out: Tensor = torch.ops.hga.documents(*arguments)[0]

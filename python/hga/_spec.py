@@ -8,6 +8,7 @@ from typing import Any, Dict, NamedTuple, Optional, Tuple
 
 from ._arguments import meant
 from ._core import lib, refuse
+from ._deferred import deferred
 from ._hierarchy import KNOWN, Hierarchy
 from ._plans import PLANS
 from ._registry import Parameter, Variant, variants
@@ -97,6 +98,7 @@ def spec_of(words: str) -> Spec:
     return found
 
 
+@deferred
 def hierarchy_of(words: str, n: int, causal: bool, n_keys: Optional[int] = None) -> Hierarchy:
     """The hierarchy of n tokens (and, of cross-attention, n_keys other ones) that a name asks for. The least recently used
     are let go."""

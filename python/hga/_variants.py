@@ -11,6 +11,7 @@ import numpy as np
 from ._arguments import flag, meant, whole
 from ._copies import runs_as, settle
 from ._core import as_floats, as_numpy, check, ffi, ids, is_torch, lib, narrowed, refuse, refuse_type, widened
+from ._deferred import compiling, deferred
 from ._graph import Graph
 from ._hierarchy import Hierarchy
 from ._registry import KINDS, Parameter, Variant, variants
@@ -232,6 +233,9 @@ class RoutedHierarchy(Threaded):
         """As Hierarchy.attention; every sample of a batch is routed by itself."""
         import builtins
 
+        if compiling():
+            h = remade(self.variant.name, self.n_tokens, self.given, self.n_keys)
+            return h.strict_rows(self._strict).attention(q, k, v, layout=layout, **more)
         stacked = is_stacked(q)
         if not stacked:
             return self.hierarchy(q, k, layout).attention(q, k, v, layout=layout, **more)
@@ -401,8 +405,10 @@ def _listed(x: Any) -> Any:
     return x.detach().cpu().numpy() if is_torch(x) else x
 
 
+@deferred
 def built(words: str, n_tokens: int) -> Hierarchy:
     """A variant in words (``hga.build``)."""
+    n_tokens = whole(n_tokens, "n_tokens")
     named = words.split()[:1]
     known = variants()
     if named and named[0] not in known and meant(named[0], known):
@@ -418,6 +424,7 @@ def built(words: str, n_tokens: int) -> Hierarchy:
     return h
 
 
+@deferred
 def remade(name: str, n_tokens: Any, given: Dict[str, Any], n_keys: Optional[int]) -> Any:
     """A variant's hierarchy by its recipe."""
     return make(variants()[name], n_tokens, given, n_keys)
@@ -427,7 +434,8 @@ def function_of(v: Variant) -> Callable[..., Any]:
     """The Python function of a variant, with the registry's parameters as its own."""
 
     def build(n_tokens: Any = None, *, n_keys: Any = None, **parameters: Any) -> Any:
-        return make(v, n_tokens, {n: x for n, x in parameters.items() if x is not None}, n_keys)
+        given = {n: x for n, x in parameters.items() if x is not None}
+        return remade(v.name, n_tokens, given, n_keys) if compiling() else make(v, n_tokens, given, n_keys)
 
     build.__name__ = build.__qualname__ = v.name.replace("-", "_")
     build.__module__ = "hga"

@@ -13,6 +13,7 @@ from ._arguments import answered, whole
 from ._call import Tables
 from ._core import BF16, as_numpy, is_torch, number, refuse
 from ._hierarchy import KNOWN, Hierarchy
+from ._made import Made, attention as made_attention
 from ._normalisers import normalised, spelt
 from ._operators import keep_nothing, operator, refuse_forward, refuse_second
 
@@ -325,6 +326,11 @@ def attention(h: Hierarchy, q: Any, k: Any, v: Any, *, layout: str = "bhnd", lse
                            normaliser=normaliser, normalizer=normalizer, dropout=dropout, seed=seed, layer=layer,
                            precision=precision, threads=threads, isa=isa)  # fmt: skip
     compiling, words = torch.compiler.is_compiling(), spelt(normaliser, normalizer)
+    if compiling and (isinstance(h, Made) or isinstance(seed, torch.Tensor)):
+        more = dict(layout=layout, lse=lse, scale=scale, rel_key=rel_key, rel_bias=rel_bias, edge_bias=edge_bias, node_pos=node_pos,
+                    type_scale=type_scale, sink=sink, slopes=slopes, additive=additive, softcap=softcap, normaliser=words,
+                    dropout=dropout, seed=seed, layer=layer, precision=precision, threads=threads, isa=isa)  # fmt: skip
+        return made_attention(h, _query(q, "query"), _query(k, "key"), _query(v, "value"), more)
     h = h if compiling else normalised(h, words)
     if not compiling and type(h) is Hierarchy and not eager.watched():
         if torch.is_autocast_enabled("cpu"):
@@ -366,9 +372,8 @@ from ._modules import (  # noqa: E402
     Attention as Attention,
     MultiheadAttention as MultiheadAttention,
     NodeRows as NodeRows,
-    Treeformer as Treeformer,
-    bootstrap as bootstrap,
 )
+from ._treeformer import Treeformer as Treeformer, bootstrap as bootstrap  # noqa: E402
 from ._convolutions import GATConv as GATConv, GATv2Conv as GATv2Conv, TransformerConv as TransformerConv  # noqa: E402
 
 # FlexAttention's half of torch takes a while to import, and that of several processes is not everywhere, so they wait until

@@ -1,8 +1,10 @@
-"""Facts about additive scores in Python and hga.torch's GATConv, GATv2Conv and TransformerConv: against the same written out edge by
-edge in torch's double, forward and backward; over graphs with hubs, isolated nodes and edges given twice; and what is refused."""
+"""Facts about additive scores in Python and hga.torch's GATConv, GATv2Conv and TransformerConv: beside the layers of PyTorch
+Geometric in double, with every choice of options, forward and backward; over graphs with hubs, isolated nodes and edges given
+twice; and what is refused."""
 
-import copy
 import importlib.util
+import inspect
+import itertools
 import pickle
 import unittest
 
@@ -14,7 +16,11 @@ TORCH = importlib.util.find_spec("torch") is not None
 if TORCH:
     import hga.torch
     import torch
-    from torch.nn.functional import leaky_relu
+
+    try:
+        import torch_geometric.nn as pyg
+    except ImportError:
+        pyg = None
 
     N, IN, OUT = 30, 7, 5
 
@@ -29,49 +35,114 @@ if TORCH:
         b = np.concatenate([b, b[:9], hub, [4, 5]])
         return torch.from_numpy(np.stack([a, b]))
 
-    def with_loops(edges):
-        own = torch.arange(N)
-        return torch.cat([edges[:, edges[0] != edges[1]], torch.stack([own, own])], 1)
+    def options(**values):
+        """Every choice of one value for each of the options."""
+        return [dict(zip(values, chosen)) for chosen in itertools.product(*values.values())]
 
-    def along(edges, score, value):
-        """out[v] = sum over edges u -> v of softmax(score) value[u]; score [edges, heads], value [nodes, heads, columns]."""
-        u, v = edges
-        heads = score.shape[1]
-        most = torch.full((N, heads), -float("inf"), dtype=score.dtype).index_reduce(0, v, score.detach(), "amax")
-        weight = torch.exp(score - most[v])
-        total = torch.zeros(N, heads, dtype=score.dtype).index_add(0, v, weight)
-        weighed = (weight / total[v])[..., None] * value[u]
-        return torch.zeros_like(value).index_add(0, v, weighed)
 
-    def end(layer, x, out):
-        out = out.flatten(1) if layer.concat else out.mean(1)
-        if layer.res is not None:
-            out = out + layer.res(x)
-        return out if layer.bias is None else out + layer.bias
+# What each layer may be made with. Without a class of PyG's, nothing here can be compared.
+ATTENDS = dict(heads=(1, 3), concat=(True, False), bias=(True, False), residual=(False, True), add_self_loops=(True, False), negative_slope=(0.2, 0.05))
+LAYERS = {
+    "GATConv": dict(**ATTENDS, dropout=(0.0, 0.4)),
+    "GATv2Conv": dict(**{**ATTENDS, "negative_slope": (0.1,)}, dropout=(0.0, 0.4), share_weights=(False, True)),
+    "TransformerConv": dict(heads=(1, 3), concat=(True, False), bias=(True, False), beta=(False, True), root_weight=(True, False), dropout=(0.0, 0.4)),
+}
 
-    def gat(layer, x, edges):
-        edges = with_loops(edges) if layer.add_self_loops else edges
-        y = layer.lin(x).view(N, layer.heads, -1)
-        source, own = (y * layer.att_src).sum(-1), (y * layer.att_dst).sum(-1)
-        return end(layer, x, along(edges, leaky_relu(source[edges[0]] + own[edges[1]], layer.negative_slope), y))
 
-    def gatv2(layer, x, edges):
-        edges = with_loops(edges) if layer.add_self_loops else edges
-        left, right = (lin(x).view(N, layer.heads, -1) for lin in (layer.lin_l, layer.lin_r))
-        score = (leaky_relu(left[edges[0]] + right[edges[1]], layer.negative_slope) * layer.att).sum(-1)
-        return end(layer, x, along(edges, score, left))
+@unittest.skipUnless(TORCH and pyg, "torch_geometric is not installed")
+class BesidePyG(unittest.TestCase):
+    def setUp(self):
+        torch.manual_seed(11)
+        self.edges = some_edges()
+        self.x = torch.randn(N, IN)
 
-    def transformer(layer, x, edges):
-        q, k, v = (lin(x).view(N, layer.heads, -1) for lin in (layer.lin_query, layer.lin_key, layer.lin_value))
-        out = along(edges, (q[edges[1]] * k[edges[0]]).sum(-1) / layer.out_channels**0.5, v)
-        out = out.flatten(1) if layer.concat else out.mean(1)
-        if layer.lin_skip is None:
-            return out
-        own = layer.lin_skip(x)
-        if layer.lin_beta is None:
-            return out + own
-        share = torch.sigmoid(layer.lin_beta(torch.cat([out, own, out - own], -1)))
-        return share * own + (1 - share) * out
+    def both(self, name, options):
+        """The layer of hga and that of PyG, made by one seed."""
+        found = []
+        for package in (hga.torch, pyg):
+            torch.manual_seed(3)
+            found.append(getattr(package, name)(IN, OUT, **options))
+        return found
+
+    def each(self, name, test):
+        for chosen in options(**LAYERS[name]):
+            with self.subTest(name, **chosen):
+                test(*self.both(name, chosen), chosen)
+
+    def made_alike(self, ours, theirs):
+        """Parameters by names, in order, shapes and first values; states go both ways; what is drawn anew is, too."""
+        for _ in range(2):
+            self.assertEqual(list(ours.state_dict()), list(theirs.state_dict()))
+            self.assertEqual([n for n, _ in ours.named_parameters()], [n for n, _ in theirs.named_parameters()])
+            for (name, a), b in zip(ours.state_dict().items(), theirs.state_dict().values()):
+                self.assertEqual((a.shape, a.dtype), (b.shape, b.dtype), name)
+                torch.testing.assert_close(a, b, rtol=1e-6, atol=1e-7, msg=lambda m, name=name: f"{name}: {m}")
+            for layer in (ours, theirs):
+                torch.manual_seed(4)
+                layer.reset_parameters()
+        for p in ours.parameters():
+            torch.nn.init.normal_(p)
+        theirs.load_state_dict(ours.state_dict())
+        ours.load_state_dict(theirs.state_dict())
+
+    def computes_alike(self, ours, theirs, chosen):
+        """Outputs and the gradients of every parameter and of x; of training only where nothing is dropped."""
+        self.made_alike(ours, theirs)
+        theirs = theirs.double()
+        if chosen["dropout"]:
+            ours.eval(), theirs.eval()
+        x, y = self.x.clone().requires_grad_(), self.x.double().requires_grad_()
+        got, want = ours(x, self.edges), theirs(y, self.edges)
+        self.assertEqual(got.shape, want.shape)
+        torch.testing.assert_close(got.double(), want, rtol=1e-5, atol=2e-5)
+        d = torch.randn_like(got)
+        got.backward(d), want.backward(d.double())
+        torch.testing.assert_close(x.grad.double(), y.grad, rtol=1e-4, atol=5e-5)
+        for (name, a), b in zip(ours.named_parameters(), theirs.parameters()):
+            self.assertEqual(a.grad is None, b.grad is None, name)
+            if a.grad is not None:
+                torch.testing.assert_close(a.grad.double(), b.grad, rtol=1e-4, atol=1e-4, msg=lambda m, name=name: f"{name}: {m}")
+
+    def test_gat(self):
+        self.each("GATConv", self.computes_alike)
+
+    def test_gatv2(self):
+        self.each("GATv2Conv", self.computes_alike)
+
+    def test_transformer(self):
+        self.each("TransformerConv", self.computes_alike)
+
+    def test_training_from_nothing_gives_the_same_model(self):
+        """One seed, the same steps of gradient descent."""
+        wanted = torch.randn(N, 2 * OUT)
+        for name, more in (("GATConv", dict(residual=True)), ("GATv2Conv", dict()), ("TransformerConv", dict(beta=True)),
+                           ("TransformerConv", dict(bias=False)), ("TransformerConv", dict(root_weight=False))):  # fmt: skip
+            ends = []
+            for layer in self.both(name, dict(heads=2, **more)):
+                by = torch.optim.SGD(layer.parameters(), lr=0.3)
+                for _ in range(20):
+                    by.zero_grad()
+                    ((layer(self.x, self.edges) - wanted) ** 2).mean().backward()
+                    by.step()
+                ends.append(layer.state_dict())
+            for key in ends[1]:
+                torch.testing.assert_close(ends[0][key], ends[1][key], rtol=1e-3, atol=1e-4, msg=lambda m, key=key: f"{name} {key}: {m}")
+
+    def test_every_argument_of_pygs_is_taken_or_refused_by_its_name(self):
+        x, e = self.x, self.edges
+        offered = {"in_channels", "out_channels", "fill_value", "kwargs"}  # fill_value is of features of edges
+        for name, taken in LAYERS.items():
+            for argument in set(inspect.signature(getattr(pyg, name)).parameters) - set(taken) - offered:
+                with self.assertRaisesRegex(hga.Error, argument):
+                    getattr(hga.torch, name)(IN, OUT, **{argument: 3})
+            for other in options(**{k: v[-1:] for k, v in taken.items()}):  # beside any other option
+                for more, words in ((dict(edge_dim=3), "edge_dim"), (dict(aggr="max"), "aggr='max' is not offered")):
+                    with self.assertRaisesRegex(hga.Error, words):
+                        getattr(hga.torch, name)(IN, OUT, **other, **more)
+                with self.assertRaisesRegex(hga.Error, "of two kinds are not offered"):
+                    getattr(hga.torch, name)((IN, IN), OUT, **other)
+                with self.assertRaisesRegex(hga.Error, "x has type tuple"):
+                    getattr(hga.torch, name)(IN, OUT, **other)((x, x), e)
 
 
 @unittest.skipUnless(TORCH, "torch is not installed")
@@ -80,45 +151,6 @@ class Convolutions(unittest.TestCase):
         torch.manual_seed(11)
         self.edges = some_edges()
         self.x = torch.randn(N, IN)
-
-    def is_its_definition(self, layer, definition):
-        for name, p in layer.named_parameters():
-            if name.endswith("bias"):
-                torch.nn.init.normal_(p)
-        double = copy.deepcopy(layer).double()
-        x, y = self.x.clone().requires_grad_(), self.x.double().requires_grad_()
-        got, want = layer(x, self.edges), definition(double, y, self.edges)
-        self.assertEqual(got.shape, want.shape)
-        torch.testing.assert_close(got.double(), want, rtol=1e-5, atol=1e-5)
-        d = torch.randn_like(got)
-        got.backward(d), want.backward(d.double())
-        torch.testing.assert_close(x.grad.double(), y.grad, rtol=1e-4, atol=2e-5)
-        for (name, a), b in zip(layer.named_parameters(), double.parameters()):
-            torch.testing.assert_close(a.grad.double(), b.grad, rtol=1e-4, atol=5e-5, msg=lambda m, name=name: f"{name}: {m}")
-
-    def test_gat(self):
-        for more in (dict(), dict(heads=4), dict(heads=3, concat=False, negative_slope=0.05), dict(heads=2, bias=False),
-                     dict(heads=8, residual=True), dict(heads=2, add_self_loops=False)):  # fmt: skip
-            self.is_its_definition(hga.torch.GATConv(IN, OUT, **more), gat)
-
-    def test_gatv2(self):
-        for more in (dict(), dict(heads=4), dict(heads=3, concat=False, negative_slope=0.05), dict(heads=2, bias=False),
-                     dict(heads=4, residual=True, share_weights=True), dict(heads=2, add_self_loops=False)):  # fmt: skip
-            self.is_its_definition(hga.torch.GATv2Conv(IN, OUT, **more), gatv2)
-
-    def test_transformer(self):
-        for more in (dict(), dict(heads=4), dict(heads=3, concat=False, beta=True), dict(heads=2, beta=True, bias=False),
-                     dict(heads=2, root_weight=False)):  # fmt: skip
-            self.is_its_definition(hga.torch.TransformerConv(IN, OUT, **more), transformer)
-
-    def test_parameters_have_pygs_names(self):
-        names = lambda layer: set(layer.state_dict())  # noqa: E731
-        gat, v2 = {"lin.weight", "att_src", "att_dst", "bias"}, {"lin_l.weight", "lin_l.bias", "lin_r.weight", "lin_r.bias"}
-        self.assertEqual(names(hga.torch.GATConv(IN, OUT)), gat)
-        self.assertEqual(names(hga.torch.GATConv(IN, OUT, residual=True)), gat | {"res.weight"})
-        self.assertEqual(names(hga.torch.GATv2Conv(IN, OUT)), v2 | {"att", "bias"})
-        many = {f"lin_{x}.{y}" for x in ("key", "query", "value", "skip") for y in ("weight", "bias")}
-        self.assertEqual(names(hga.torch.TransformerConv(IN, OUT, beta=True)), many | {"lin_beta.weight"})
 
     def test_a_graph_or_a_hierarchy_takes_the_edges_place(self):
         u, v = self.edges.numpy()

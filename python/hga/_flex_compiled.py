@@ -1,0 +1,140 @@
+"""flex_attention inside torch.compile. torch turns score_mod and mask_mod into graphs, as it does for its own flex_attention,
+with what they capture as inputs; flex_attention then runs as it does outside of torch.compile."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
+
+import torch
+from torch._dynamo.variables import higher_order_ops as dynamo
+from torch._ops import HigherOrderOperator
+from torch.fx import GraphModule
+from torch.nn.attention.flex_attention import BlockMask
+
+from ._core import refuse
+from ._deferred import new_name
+from ._one_pass import PASSES, Given, Outputs, Pass, whole
+
+Tensor = torch.Tensor
+MASKS_KEPT = 16  # BlockMasks, with the hierarchies made of them
+
+
+class _Call(NamedTuple):
+    """What a call has besides tensors and numbers."""
+
+    score_mod: GraphModule
+    mask_mod: Optional[GraphModule]
+    n_mask: int
+    n_score: int  # values that are the mask's, and that score_mod captures; mask_mod captures the rest
+    places: str  # what each value is: "t" a tensor, "i" a whole number, "n" none
+    scale: Optional[float]
+    lse: bool  # is it wanted?
+
+    def split(self, tensors: Sequence[Tensor], numbers: Sequence[int]) -> Tuple[List[Any], List[Any], List[Any]]:
+        t, i = iter(tensors), iter(numbers)
+        values: List[Any] = [None if p == "n" else next(i) if p == "i" else next(t) for p in self.places]
+        end = self.n_mask + self.n_score
+        return values[: self.n_mask], values[self.n_mask : end], values[end:]
+
+
+CALLS: Dict[str, _Call] = {}
+_NAMES: Dict[Any, str] = {}
+
+
+def _name(call: _Call) -> str:
+    """Calls whose graphs read alike are one, which has a name that no other process gives."""
+    graphs = [f for f in (call.score_mod, call.mask_mod) if f is not None]
+    key: Any = (*(str(f.code) for f in graphs), call[2:])
+    if any(node.op == "get_attr" for f in graphs for node in f.graph.nodes):  # there is more to them than text
+        key = id(call)
+    name = _NAMES.setdefault(key, new_name())
+    CALLS.setdefault(name, call)
+    return name
+
+
+class _FlexAttention(HigherOrderOperator):
+    """What torch.compile sees of flex_attention first: its two functions as graphs."""
+
+    def __init__(self) -> None:
+        super().__init__("hga_flex_attention")  # type: ignore[no-untyped-call]
+
+    def __call__(
+        self, query: Tensor, key: Tensor, value: Tensor, score_mod: Any, block_mask: Tuple[Any, ...], scale: Any, lse: bool,
+        of_score: Sequence[Any] = (), of_mask: Sequence[Any] = (),
+    ) -> Tuple[Tensor, Tensor]:  # fmt: skip
+        values = [*block_mask[:-1], *of_score, *of_mask]
+        places = "".join("n" if x is None else "t" if isinstance(x, Tensor) else "i" for x in values)
+        mask_mod = block_mask[-1] if len(block_mask) > 1 else None
+        name = _name(_Call(score_mod, mask_mod, len(block_mask) - 1, len(of_score), places, scale, lse))
+        numbers, tensors = ([x for x, p in zip(values, places) if p == place] for place in "it")
+        return whole("flex_attention", Given(name, numbers, [], [query, key, value, *tensors]))
+
+
+_FLEX = _FlexAttention()
+# Dynamo's own way to trace the two functions of a flex_attention; a release without it has no whole graph of ours.
+_KNOWN = getattr(dynamo, "_hop_name_to_variable_class", None)
+if _KNOWN is not None:
+    _KNOWN["hga_flex_attention"] = dynamo.FlexAttentionHigherOrderVariable
+
+
+def _unchanged(score: Tensor, b: Tensor, h: Tensor, q: Tensor, k: Tensor) -> Tensor:
+    return score
+
+
+def compiled(query: Tensor, key: Tensor, value: Tensor, score_mod: Any, mask: Any, scale: Any, lse: bool) -> Tuple[Tensor, Tensor]:
+    """(out, log-sum-exp), traced by torch.compile."""
+    if _KNOWN is None:
+        raise refuse(f"torch.compile of flex_attention is not known with torch {torch.__version__}: a newer torch is needed")
+    parts: Tuple[Any, ...] = (None,)
+    if mask is not None:
+        parts = (*mask.seq_lengths, mask.kv_num_blocks, mask.kv_indices, mask.full_kv_num_blocks, mask.full_kv_indices, *mask.BLOCK_SIZE,
+                 mask.mask_mod)  # fmt: skip
+    return _FLEX(query, key, value, _unchanged if score_mod is None else score_mod, parts, scale, lse)
+
+
+# ---- the pass ----
+
+_MASKS: "OrderedDict[Any, Tuple[List[Any], BlockMask]]" = OrderedDict()
+
+
+def _bound(function: Callable[..., Any], captured: Sequence[Any]) -> Callable[..., Any]:
+    return lambda *given: function(*given, *captured)
+
+
+def _block_mask(call: _Call, parts: List[Any], captured: List[Any]) -> Optional[BlockMask]:
+    """The same for the same tensors, unchanged: hierarchies are kept with it."""
+    if call.mask_mod is None:
+        return None
+    given = [*parts, *captured]
+    key = (id(call), *(("t", id(x), x._version) if isinstance(x, Tensor) else x for x in given))
+    if key not in _MASKS:
+        n_queries, n_keys, some, indices, full, full_indices, height, width = parts
+        mod = _bound(call.mask_mod, captured)
+        mask = BlockMask((n_queries, n_keys), some, indices, full, full_indices, None, None, None, None, (height, width), mod)
+        _MASKS[key] = (given, mask)  # which keeps the tensors, so that no other gets their number
+    _MASKS.move_to_end(key)
+    while len(_MASKS) > MASKS_KEPT:
+        _MASKS.popitem(last=False)
+    return _MASKS[key][1]
+
+
+def _run(given: Given) -> Outputs:
+    from ._flex import attend
+
+    call = CALLS.get(given.words)
+    if call is None:
+        raise refuse("the functions of this flex_attention are gone")
+    parts, of_score, of_mask = call.split(given.tensors[3:], given.whole)
+    query, key, value = given.tensors[:3]
+    out, lse = attend(query, key, value, _bound(call.score_mod, of_score), _block_mask(call, parts, of_mask), call.scale, call.lse)
+    return out, lse if call.lse else None
+
+
+def _shapes(given: Given) -> Outputs:
+    query, _, value = given.tensors[:3]
+    lse = query.new_empty(query.shape[:-1], dtype=torch.float32) if CALLS[given.words].lse else None
+    return query.new_empty(query.shape[:-1] + value.shape[-1:]), lse
+
+
+PASSES["flex_attention"] = Pass(_run, _shapes)

@@ -1,0 +1,168 @@
+"""Hierarchies that are made inside torch.compile: how they are made is written down there, and done when the pass runs, since
+their lengths and arrays are not known before."""
+
+from __future__ import annotations
+
+import ast
+from collections import OrderedDict
+from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Tuple, Union, cast
+
+import numpy as np
+import torch
+
+from ._core import refuse, refuse_type
+from ._deferred import STARTS, deferred
+from ._graph import GRAPHS, Graph
+from ._hierarchy import KNOWN, Hierarchy
+from ._one_pass import PASSES, Given, Outputs, Pass, whole
+
+Tensor = torch.Tensor
+KEPT = 64  # hierarchies
+_KINDS = "#whole", "#float", "#tensor"  # what stands for a value that lies aside
+
+
+class Values(NamedTuple):
+    """Values that lie aside: torch.compile may not know numbers yet, and never knows tensors."""
+
+    whole: List[int]
+    floats: List[float]
+    tensors: List[Tensor]
+
+    def copy(self) -> "Values":
+        return Values(list(self.whole), list(self.floats), list(self.tensors))
+
+    def written(self, x: Any) -> str:
+        """A value as text."""
+        if x is None or isinstance(x, (bool, str)):
+            return repr(x)
+        if isinstance(x, (list, tuple)):
+            return "[" + "".join([self.written(i) + "," for i in x]) + "]"
+        if isinstance(x, dict):
+            return "{" + "".join([repr(name) + ":" + self.written(i) + "," for name, i in x.items()]) + "}"
+        if isinstance(x, np.ndarray):
+            x = torch.from_numpy(x)
+        for kind, of, values in zip(_KINDS, (int, float, Tensor), (self.whole, self.floats, self.tensors)):
+            if isinstance(x, of):
+                values.append(x)  # type: ignore[attr-defined]
+                return repr(kind)
+        raise refuse_type(f"{type(x).__name__} cannot be given to a hierarchy that is made inside torch.compile: make it outside")
+
+
+def _read(x: Any, values: Dict[str, Iterator[Any]]) -> Any:
+    if isinstance(x, list):
+        return [_read(i, values) for i in x]
+    if isinstance(x, dict):
+        return {name: _read(i, values) for name, i in x.items()}
+    return next(values[x]) if isinstance(x, str) and x in values else x
+
+
+class Made:
+    """A graph or a hierarchy that will be made by a function of ``STARTS`` and by the methods that follow. Inside torch.compile it
+    offers these alone, and attention; all else is asked of one that is made outside."""
+
+    _in_order = None
+
+    def __init__(self, steps: str, values: Values) -> None:
+        self.steps, self.values = steps, values
+        self.positions: Optional[Tensor] = None  # rows of node_pos by a node's place among its siblings
+
+    def _then(self, name: str, arguments: Tuple[Any, ...], more: Dict[str, Any]) -> "Made":
+        values = self.values.copy()
+        return Made(self.steps + values.written([name, arguments, more]) + ",", values)
+
+    def hierarchy(self, *arguments: Any, **more: Any) -> "Made":
+        return self._then("hierarchy", arguments, more)
+
+    def additive_scores(self, *arguments: Any, **more: Any) -> "Made":
+        return self._then("additive_scores", arguments, more)
+
+    def strict_rows(self, *arguments: Any, **more: Any) -> "Made":
+        return self._then("strict_rows", arguments, more)
+
+    def order(self, *arguments: Any, **more: Any) -> "Made":
+        return self._then("order", arguments, more)
+
+    def attention(self, q: Tensor, k: Tensor, v: Tensor, **more: Any) -> Any:
+        from . import torch as binding
+
+        return binding.attention(cast(Hierarchy, self), q, k, v, **more)
+
+
+def made(start: str, *arguments: Any, **more: Any) -> Made:
+    return Made("", Values([], [], []))._then(start, arguments, more)
+
+
+@deferred
+def _known(name: str) -> Any:
+    found = KNOWN.get(name) or GRAPHS.get(name)
+    if found is None:
+        raise refuse("the hierarchy of this operator is gone")
+    return found
+
+
+def known(x: Union[Graph, Hierarchy]) -> Made:
+    """One that was made outside."""
+    return cast(Made, _known(x._name))
+
+
+def attention(h: Any, q: Tensor, k: Tensor, v: Tensor, more: Dict[str, Any]) -> Any:
+    """Hierarchy.attention, traced by torch.compile."""
+    h = h if isinstance(h, Made) else known(h)
+    values = h.values.copy()
+    if h.positions is not None:
+        more = {**more, "positions": h.positions}
+    words = "[" + h.steps + "]," + values.written(more)
+    out, lse = whole("attention", Given(words, values.whole, values.floats, [q, k, v, *values.tensors]))
+    return (out, lse) if more["lse"] else out
+
+
+# ---- the pass ----
+
+_BUILT: "OrderedDict[Any, Tuple[Any, Any]]" = OrderedDict()
+
+
+def _made(steps: Any, values: Dict[str, Iterator[Any]]) -> Any:
+    """The same for the same numbers and tensors, unchanged."""
+    steps, used = _read(steps, values), []
+
+    def key_of(x: Any) -> Any:
+        if isinstance(x, Tensor):
+            used.append(x)
+            return id(x), x._version
+        return tuple(map(key_of, x.items() if isinstance(x, dict) else x)) if isinstance(x, (list, tuple, dict)) else x
+
+    key = key_of(steps)
+    if key not in _BUILT:
+        (start, arguments, more), *others = steps
+        found = STARTS[start](*arguments, **more)
+        for step, arguments, more in others:
+            found = getattr(found, step)(*arguments, **more)
+        _BUILT[key] = (used, found)  # which keeps the tensors, so that no other gets their number
+    _BUILT.move_to_end(key)
+    while len(_BUILT) > KEPT:
+        _BUILT.popitem(last=False)
+    return _BUILT[key][1]
+
+
+def _run(given: Given) -> Outputs:
+    steps, options = ast.literal_eval(given.words)
+    q, k, v, *tensors = given.tensors
+    values = dict(zip(_KINDS, (iter(given.whole), iter(given.floats), iter(tensors))))
+    h, more = _made(steps, values), _read(options, values)
+    if isinstance(more["seed"], Tensor):
+        more["seed"] = int(more["seed"])
+    if "positions" in more:
+        from ._modules import positioned
+
+        more["node_pos"] = positioned(h, more.pop("positions"))
+    found = h.attention(q, k, v, **more)
+    return found if more["lse"] else (found, None)
+
+
+def _shapes(given: Given) -> Outputs:
+    q, _, v = given.tensors[:3]
+    wants = ast.literal_eval(given.words)[1]["lse"]
+    return q.new_empty(q.shape[:-1] + v.shape[-1:]), q.new_empty(q.shape[:-1], dtype=torch.float32) if wants else None
+
+
+PASSES["attention"] = Pass(_run, _shapes)

@@ -1,0 +1,142 @@
+"""A pass that torch.compile takes as a whole, one operator: it runs as it does outside of torch.compile, with gradients.
+
+What a backward pass needs waits behind one byte, which torch.compile takes for all of it. The byte's address finds the rest,
+which lives as long as the byte. A copy of the byte finds nothing: then the forward pass runs once more."""
+
+from __future__ import annotations
+
+import contextlib
+import weakref
+from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
+
+import numpy as np
+import torch
+
+from ._operators import keep_nothing, operator, refuse_second
+
+Tensor = torch.Tensor
+Outputs = Tuple[Tensor, Optional[Tensor]]  # the output, and perhaps its log-sum-exp
+_KEYS = torch._C.DispatchKeySet(torch._C.DispatchKey.AutogradCPU) | torch._C.DispatchKeySet(torch._C.DispatchKey.ADInplaceOrView)
+for _key in (torch._C.DispatchKey.FuncTorchDynamicLayerFrontMode, torch._C.DispatchKey.FuncTorchDynamicLayerBackMode):
+    _KEYS = _KEYS | torch._C.DispatchKeySet(_key)
+
+
+class Given(NamedTuple):
+    """What a pass is given. Numbers are not in its words, since torch.compile may not know them yet."""
+
+    words: str
+    whole: Sequence[int]
+    floats: Sequence[float]
+    tensors: Sequence[Tensor]
+
+
+class Pass(NamedTuple):
+    """A kind of pass: ``run`` gives outputs, ``shapes`` tensors like them."""
+
+    run: Callable[[Given], Outputs]
+    shapes: Callable[[Given], Outputs]
+
+
+PASSES: Dict[str, Pass] = {}
+
+
+class _Done(NamedTuple):
+    wanted: List[Tensor]  # inputs whose gradients are wanted
+    outputs: Outputs
+
+    def gradients(self, given: Sequence[Tensor]) -> List[Tensor]:
+        pairs = [(x, d) for x, d in zip(self.outputs, given) if x is not None and x.requires_grad]
+        found: Sequence[Optional[Tensor]] = torch.autograd.grad(
+            [x for x, _ in pairs], self.wanted, [d for _, d in pairs], retain_graph=True, allow_unused=True
+        )  # fmt: skip
+        like = torch.contiguous_format
+        return [torch.zeros_like(x, memory_format=like) if d is None else d.contiguous() for x, d in zip(self.wanted, found)]
+
+
+class _Memory(np.ndarray[Any, Any]):
+    """The memory of the byte."""
+
+    done: _Done
+
+
+_DONE: "weakref.WeakValueDictionary[int, _Memory]" = weakref.WeakValueDictionary()
+
+
+@contextlib.contextmanager
+def _recording(grad: bool) -> Iterator[None]:
+    """Inside an operator torch records nothing, and where torch.compile runs it vmap is off: let both be as outside."""
+    include, exclude = torch._C._dispatch_tls_local_include_set(), torch._C._dispatch_tls_local_exclude_set()
+    with torch._C._ForceDispatchKeyGuard(include, exclude - _KEYS), torch.set_grad_enabled(grad):
+        yield
+
+
+def _run(
+    kind: str, words: str, wants: str, numbers: Sequence[int], floats: Sequence[float], tensors: Sequence[Tensor]
+) -> _Done:  # fmt: skip
+    with _recording("g" in wants):
+        own = [x.detach().requires_grad_() if want == "g" else x for want, x in zip(wants, tensors)]
+        return _Done([x for want, x in zip(wants, own) if want == "g"], PASSES[kind].run(Given(words, numbers, floats, own)))
+
+
+def _whole(
+    kind: str, words: str, wants: str, numbers: Sequence[int], floats: Sequence[float], tensors: Sequence[Tensor]
+) -> Tuple[Tensor, Tensor, Tensor]:  # fmt: skip
+    memory = np.zeros(1, np.uint8).view(_Memory)
+    memory.done = _run(kind, words, wants, numbers, floats, tensors)
+    ticket = torch.from_numpy(memory)
+    _DONE[ticket.data_ptr()] = memory
+    out, lse = memory.done.outputs
+    return out.detach().contiguous(), torch.empty(0) if lse is None else lse.detach().contiguous(), ticket
+
+
+def _whole_shapes(
+    kind: str, words: str, wants: str, numbers: Sequence[int], floats: Sequence[float], tensors: Sequence[Tensor]
+) -> Tuple[Tensor, Tensor, Tensor]:  # fmt: skip
+    out, lse = PASSES[kind].shapes(Given(words, numbers, floats, tensors))
+    return out, torch.empty(0) if lse is None else lse, torch.empty(1, dtype=torch.uint8)
+
+
+def _whole_backward(
+    ticket: Tensor, given: Sequence[Tensor], kind: str, words: str, wants: str, numbers: Sequence[int],
+    floats: Sequence[float], tensors: Sequence[Tensor],
+) -> List[Tensor]:  # fmt: skip
+    memory = _DONE.get(ticket.data_ptr())
+    done = _run(kind, words, wants, numbers, floats, tensors) if memory is None else memory.done
+    return done.gradients(given)
+
+
+def _whole_backward_shapes(
+    ticket: Tensor, given: Sequence[Tensor], kind: str, words: str, wants: str, numbers: Sequence[int],
+    floats: Sequence[float], tensors: Sequence[Tensor],
+) -> List[Tensor]:  # fmt: skip
+    return [x.new_empty(x.shape) for want, x in zip(wants, tensors) if want == "g"]
+
+
+def _setup(ctx: Any, inputs: Tuple[Any, ...], output: Tuple[Tensor, ...]) -> None:
+    *ctx.rest, tensors = inputs
+    ctx.save_for_backward(*tensors, output[2])
+
+
+def _backward(ctx: Any, d_out: Tensor, d_lse: Tensor, d_ticket: Any) -> Tuple[Any, ...]:
+    *tensors, ticket = ctx.saved_tensors
+    kind, words, wants, *numbers = ctx.rest
+    found = iter(torch.ops.hga.whole_backward(ticket, [d_out, d_lse], kind, words, wants, *numbers, tensors))
+    none: List[Any] = [None if x else [] for x in numbers]  # torch takes an empty list for one of tensors
+    return None, None, None, *none, [next(found) if want == "g" else None for want in wants]
+
+
+operator(_whole, _whole_shapes, _backward, _setup)
+operator(_whole_backward, _whole_backward_shapes, refuse_second, keep_nothing)
+
+
+def drawn(dropout: float) -> Any:
+    """What dropout is drawn by: from torch's generator; a tensor inside torch.compile."""
+    seed = torch.randint(2**62, ()) if dropout else 0
+    return seed if torch.compiler.is_compiling() else int(seed)
+
+
+def whole(kind: str, given: Given) -> Tuple[Tensor, Tensor]:
+    """The outputs of a pass; traced by torch.compile."""
+    wants = "".join(["g" if torch.is_grad_enabled() and x.requires_grad else "t" for x in given.tensors])
+    found: Tuple[Tensor, Tensor, Tensor] = torch.ops.hga.whole(kind, given.words, wants, given.whole, given.floats, given.tensors)
+    return found[0], found[1]
