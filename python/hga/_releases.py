@@ -9,7 +9,7 @@ import transformers
 from transformers.cache_utils import Cache
 from transformers.generation import GenerateDecoderOnlyOutput
 
-OLDEST, BEYOND = (5, 3), (5, 25)
+OLDEST, BEYOND = (5, 23), (5, 25)
 
 
 def _written(release: Tuple[int, int]) -> str:

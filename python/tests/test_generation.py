@@ -44,11 +44,11 @@ def model_of(name, words="dense", **more):
 @unittest.skipIf(tf is None, "torch or transformers is not installed")
 class Releases(unittest.TestCase):
     def test_other_releases_are_refused_in_one_sentence(self):
-        for release in ("4.57.6", "5.2.0", "5.25.0", "5.25.0.dev0", "6.0.1"):
-            words = f"works with transformers>=5.3,<5.25, and {release} is installed: pip install 'transformers>=5.3,<5.25'"
+        for release in ("4.57.6", "5.22.2", "5.25.0", "5.25.0.dev0", "6.0.1"):
+            words = f"works with transformers>=5.23,<5.25, and {release} is installed: pip install 'transformers>=5.23,<5.25'"
             with self.assertRaisesRegex(ImportError, "hga.transformers " + words.replace(".", "[.]")):
                 _releases.refuse_others(release)
-        for release in ("5.3.0", "5.24.0", "5.24.9"):
+        for release in ("5.23.0", "5.24.0", "5.24.9"):
             _releases.refuse_others(release)
 
     def test_the_package_asks_for_the_same_range(self):
