@@ -14,6 +14,7 @@ forms='
 full|12|the release build and all of its tests; the form that is meant where none is named
 quick|1|the release build, its unit tests and the rules of the sources: for daily work
 asan|10|AddressSanitizer and UBSan: the library, the readers, the tool and the fuzzers
+oldest|5|Python with the oldest transformers that hga takes: its models and generation
 coverage|6|which lines and branches the tests reach; fails nobody
 '
 form=${1-full}
@@ -132,6 +133,26 @@ form_asan() {
     part "wait for what is fetched" fetched
     part "build what that brought" build asan
     part "tests" run_tests asan --label-exclude 'whole|bench|rules|python'
+}
+
+# The oldest releases lie over the newest.
+form_oldest() {
+    fetch_packages
+    fetch_python build/python-tests
+    part "build" build release
+    part "wait for what is fetched" fetched
+    part "the oldest releases" lay_over build/python-oldest python/tests/oldest.txt
+    part "build what that brought" build release -DHGA_PYTHON_TESTS_WITH="$with"
+    part "tests" run_tests release --tests-regex '^python_generation'
+}
+lay_over() { # lay_over FOLDER REQUIREMENTS
+    local site
+    [ -n "$with" ] || return 0
+    .ci/python "$@" 300000 >build/no-python.txt || { no_python=$(cat build/no-python.txt); return 0; }
+    for site in "$1"/lib/python3.*/site-packages; do
+        "$with" -c 'import site; print(site.getsitepackages()[0])' >"$site/newest.pth"
+    done
+    with=$PWD/$1/bin/python
 }
 
 # Lines and branches that tests reach. Where threads run and memory lies, other tests have been, too.

@@ -26,7 +26,9 @@ END
 stand_in bin/gcovr 'echo gcovr >>calls; echo all >build-coverage/branches.txt'
 stand_in bin/python3 'exit 0'
 environment() { stand_in house/.ci/python "$1"; }
-environment 'echo "python $*" >>calls'
+# shellcheck disable=SC2016
+environment 'echo "python $*" >>calls; mkdir -p "$1/bin" "$1/lib/python3.11/site-packages"
+printf "#!/bin/sh\necho the newest\n" >"$1/bin/python"; chmod +x "$1/bin/python"'
 into() { "${@:2}" >"$1"; } # into FILE COMMAND..
 test_sh() { (cd house && rm -f calls && unset HGA_PYTHON_TESTS_WITH && exec ./test.sh "$@"); }
 
@@ -98,7 +100,7 @@ forms_that_can_fail() { grep -vE '^(quick|coverage)$' are_made >can_fail && miss
 fact ci_runs_every_form_that_can_fail forms_that_can_fail
 ci() { (cd house && rm -f calls && unset HGA_PYTHON_TESTS_WITH && exec .ci/run); }
 fact ci_passes_where_all_pass into by_ci ci
-fact it_ran_them equal "$(grep -oE '^ctest --preset [a-z]*' house/calls | tr '\n' ';')" "ctest --preset asan;ctest --preset release;"
+fact it_ran_them equal "$(grep -oE '^ctest --preset [a-z]*' house/calls | tr '\n' ';')" "ctest --preset asan;ctest --preset release;ctest --preset release;"
 fact its_last_line_is_a_summary equal "$(tail -1 by_ci)" "100% tests passed, 0 tests failed out of 2"
 ci_fails() { # ci_fails PRESET: a failing test of that build fails CI, whose last line says so
     echo "$1" >house/broken
@@ -109,6 +111,14 @@ ci_fails() { # ci_fails PRESET: a failing test of that build fails CI, whose las
 }
 fact a_failure_under_sanitizers_fails_it ci_fails asan
 fact so_does_one_of_the_release_build ci_fails release
+
+# ---- the oldest releases ----
+
+fact the_form_of_the_oldest_runs into oldest test_sh oldest
+fact they_lie_over_the_newest equal "$(grep '^python' house/calls | tr '\n' ';')" "python build/python-tests;python build/python-oldest python/tests/oldest.txt 300000;"
+fact which_are_found_behind_them equal "$(cat house/build/python-oldest/lib/python3.11/site-packages/newest.pth)" "the newest"
+fact its_tests_run_with_them grep -q "^cmake --preset release -DHGA_PYTHON_TESTS_WITH=.*/build/python-oldest/bin/python$" house/calls
+fact and_are_those_of_generation equal "$(ctest_lines | tail -1)" "ctest --preset release --tests-regex ^python_generation"
 
 # ---- nothing is skipped in silence ----
 
