@@ -474,8 +474,6 @@ static inline const row_bits *rows_to_run(const hga_workspace *workspace, const 
     return workspace->sliced ? slice_rows(&workspace->slice, ph, stage) : NULL;
 }
 
-/* Rows [first, first + n) of a field are not there any more, nor what they were rounded to. */
-void workspace_drop_rows(hga_workspace *workspace, hga_id field, hga_id first, hga_id n);
 
 /* places.c: of a plan with rows_by_need: memory; places for all that an execution writes, once its rows are known; this
    call's addresses of a field, the caller's rows among them; and nobody has one any more. */

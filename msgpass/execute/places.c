@@ -150,7 +150,7 @@ void places_leave_all(hga_workspace *workspace)
         row_places *x = &workspace->places[i];
         for (hga_id p = 1; p < x->end; p++) {
             if (x->owner[p] < 0) continue;
-            if (is_field(i)) workspace_drop_rows(workspace, i, x->owner[p], 1);
+            if (is_field(i)) slice_drop_rows(&workspace->slice, i, x->owner[p], 1);
             x->place[x->owner[p]] = 0;
         }
         for (hga_id p = 0; p < x->lent_end; p++)
@@ -274,7 +274,7 @@ const float *workspace_row_lse(const hga_workspace *workspace, hga_id f, hga_id 
 void workspace_leave_place(hga_workspace *workspace, hga_id f, hga_id v)
 {
     if (!workspace->places[f].place[v]) return;
-    workspace_drop_rows(workspace, f, v, 1);
+    slice_drop_rows(&workspace->slice, f, v, 1);
     leave(&workspace->places[f], v);
 }
 

@@ -123,14 +123,6 @@ static float *move_row(const hga_plan *plan, const hga_workspace *workspace, hga
     return data;
 }
 
-/* What is made of rows that are new: they are to be rounded again. */
-void workspace_drop_rows(hga_workspace *workspace, hga_id f, hga_id first, hga_id n)
-{
-    row_bits *of[] = {&workspace->slice.there[f], &workspace->slice.there[STORAGE_ROUNDED + f]};
-    for (int i = 0; i < 2; i++)
-        if (of[i]->n) bits_take_run(of[i], first, (int64_t)first + n);
-}
-
 void workspace_forget_later(const hga_plan *plan, hga_workspace *workspace, int32_t *const *latest, hga_id end)
 {
     for (hga_id f = 1; f <= plan->program.n_fields; f++) {
@@ -138,7 +130,7 @@ void workspace_forget_later(const hga_plan *plan, hga_workspace *workspace, int3
         FOR_RUNS(&workspace->slice.needed[f], i, last, 0, plan->nodes.n)
         {
             for (int64_t v = i; v < last; v++)
-                if (latest[f][v] >= end) workspace_drop_rows(workspace, f, (hga_id)v, 1);
+                if (latest[f][v] >= end) slice_drop_rows(&workspace->slice, f, (hga_id)v, 1);
         }
     }
 }
@@ -147,7 +139,7 @@ static void drop_all(const hga_plan *plan, hga_workspace *workspace)
 {
     if (plan->rows_by_need) places_leave_all(workspace);
     for (hga_id f = 1; !plan->rows_by_need && f <= plan->program.n_fields; f++)
-        workspace_drop_rows(workspace, f, 0, plan->nodes.n);
+        slice_drop_rows(&workspace->slice, f, 0, plan->nodes.n);
 }
 
 static hga_status put_row(const hga_plan *plan, hga_workspace *workspace, hga_id f, hga_id v, float **data)
@@ -166,7 +158,7 @@ hga_status hga_workspace_rows(const hga_plan *plan, hga_workspace *workspace, hg
     HGA_TRY(workspace_fit(plan, workspace));
     if (field == 0) drop_all(plan, workspace);
     for (hga_id v = first; field && v < first + n; v++) HGA_TRY(check_row(plan, workspace, field, v, way));
-    if (field && way != HGA_ROWS_GET) workspace_drop_rows(workspace, field, first, n);
+    if (field && way != HGA_ROWS_GET) slice_drop_rows(&workspace->slice, field, first, n);
     for (hga_id v = first; way == HGA_ROWS_PUT && v < first + n; v++)
         HGA_TRY(put_row(plan, workspace, field, v, &data));
     for (hga_id v = first; way == HGA_ROWS_GET && v < first + n; v++)

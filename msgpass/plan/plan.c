@@ -58,11 +58,6 @@ static void find_stages(hga_plan *plan)
     }
 }
 
-int stage_is_fused(const hga_plan *plan, hga_id stage)
-{
-    return plan->stage[stage].kind != KIND_USER && !plan->options.generic;
-}
-
 /* The last number given to a plan or to a lowering of one. */
 static struct {
     pthread_mutex_t lock;

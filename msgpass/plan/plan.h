@@ -392,7 +392,10 @@ static inline hga_id kv_head(const hga_shape *s, hga_id head) { return head / (s
 
 /* Does a function of the stage's own kind compute it, in the plan's instruction set? Else the plain executor does: all
    stages of a generic plan, and functions of the caller's own. Whatever hangs on which of the two it is asks here. */
-int stage_is_fused(const hga_plan *plan, hga_id stage);
+static inline int stage_is_fused(const hga_plan *plan, hga_id stage)
+{
+    return plan->stage[stage].kind != KIND_USER && !plan->options.generic;
+}
 static inline int scores_are_sums(const hga_plan *plan) { return plan->program.scores == HGA_SCORES_ADDITIVE; }
 /* Have rows one threshold, which needs all of their scores? Then they are not cut. */
 static inline int rows_are_whole(const hga_plan *plan)

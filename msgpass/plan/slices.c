@@ -190,6 +190,13 @@ void slice_list(const hga_plan *plan, slice *s)
 
 /* ---- afterwards ---- */
 
+void slice_drop_rows(slice *s, hga_id f, hga_id first, hga_id n)
+{
+    row_bits *of[] = {&s->there[f], &s->there[STORAGE_ROUNDED + f]};
+    for (int i = 0; i < 2; i++)
+        if (of[i]->n) bits_take_run(of[i], first, (int64_t)first + n);
+}
+
 /* Rows of the caller's are never there: he brings them anew. */
 void slice_note_there(const hga_plan *plan, slice *s, hga_id storage, int64_t first, int64_t end)
 {

@@ -69,6 +69,8 @@ double slice_row_cost(const hga_plan *plan, const phase *ph);
    */
 void slice_end(const hga_plan *plan, slice *s);
 void slice_note_there(const hga_plan *plan, slice *s, hga_id storage, int64_t first, int64_t end);
+/* Rows [first, first + n) of a field are not there any more, nor what they were rounded to. */
+void slice_drop_rows(slice *s, hga_id field, hga_id first, hga_id n);
 
 /* The job of a stage (of a field) in a phase. */
 static inline int64_t slice_job_of(const phase *ph, hga_id stage) { return ph->jobs_at + stage - ph->stage; }
