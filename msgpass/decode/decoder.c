@@ -39,6 +39,9 @@ static hga_status find_tensors(hga_decoder *d)
 {
     const field_storage *out = &d->plan->storage[program_bound(&d->plan->program, HGA_IO_OUT)];
     d->io_first = out->io_first, d->io_n = out->io_n;
+    if (!d->io_n && d->plan->nodes.n_queries)
+        return hga_fail(HGA_EUNSUPPORTED, "decoding: field %s has no rows on this graph",
+                        d->plan->program.field[program_bound(&d->plan->program, HGA_IO_OUT)].name);
     for (int i = 0; i < N_BINDINGS; i++) {
         hga_id f = program_bound(&d->plan->program, bindings[i]);
         const field_storage *h = &d->plan->storage[f];

@@ -309,6 +309,6 @@ void call_hold_decoding(const drawn_call *c, call_fate *fate)
     if (fate->decoded) snprintf(fate->refused_decoding, sizeof fate->refused_decoding, "%s", hga_error_detail());
     if (fate->decoded && fate->decoded != HGA_EUNSUPPORTED)
         draw_fail("no decoder: %s, %s", hga_status_name(fate->decoded), fate->refused_decoding);
-    if (!fate->decoded) decode(&d, c, fate);
+    if (!fate->decoded && hga_decoder_tokens(d.decoder)) decode(&d, c, fate);
     close_decoding(&d);
 }
