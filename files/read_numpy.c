@@ -50,7 +50,7 @@ done:
     return st;
 }
 
-/* Several rows of 0 and 1 alone are edges between two nodes, or somebody's mask of a few tokens. */
+/* A square of 0 and 1 alone is two or three edges between two nodes, or somebody's mask of as many tokens. */
 static hga_status check_mask(const import *x, const numpy *a)
 {
     hga_status st = HGA_OK;
@@ -59,7 +59,7 @@ static hga_status check_mask(const import *x, const numpy *a)
         HGA_TRY(numpy_integer(a, i, &number));
         if (number < 0 || number > highest) highest = number < 0 ? 2 : number;
     }
-    if (a->has.dim[0] > 1 && highest < 2)
+    if (a->has.dim[0] == a->has.dim[1] && highest < 2)
         st = hga_fail(HGA_EFORMAT,
                       "%s: whole numbers [%lld][%lld] that are 0 and 1 alone may be edges or a mask: save a mask as "
                       "truth values (.astype(bool)), edges as .csv",

@@ -122,6 +122,9 @@ static double seconds_of(const hga_plan *plan)
 
 /* ---- what the linker gives in place of clock, limits and calls ---- */
 
+/* The row's own limit; no other is in its way, however short the calls are made. */
+static double limit_of(const char *key, double rate) { return is_key(key) ? rate : 1e3 * rate; }
+
 double __wrap_bench_seconds(void) { return world.now; }
 double __wrap_bench_seconds(void);
 bench_time __wrap_bench_clock(void);
@@ -141,13 +144,13 @@ bench_time __wrap_bench_since(bench_time start)
 WRAP(hga_status, hga_measure_flops, const char *isa, int pairs, double seconds, double *gflops)
 {
     (void)isa, (void)seconds;
-    *gflops = (pairs ? pairs_peak : peak) / 1e9;
+    *gflops = (pairs ? limit_of("share_of_bf16_peak", pairs_peak) : limit_of("share_of_peak", peak)) / 1e9;
     return HGA_OK;
 }
 WRAP(hga_status, hga_measure_read, const char *isa, hga_pos n, const float *x, double *gbytes)
 {
     (void)isa, (void)n, (void)x;
-    *gbytes = dram / 1e9;
+    *gbytes = limit_of("share_of_dram", dram) / 1e9;
     return HGA_OK;
 }
 WRAP(hga_status, hga_measure_gather, const char *isa, hga_pos n, hga_id columns, const float *x, double *gbytes)
@@ -368,7 +371,7 @@ static void a_row_is_measured_twice_and_marked_where_the_two_differ(void **state
         {95, 1.06, "!", NULL, 1, 95}, /* of a goal of 84 both are met .. */
         {95, 1.2, "!", "no verdict: met in one of two passes", -1, 95},
         {70, 1.2, "!", NULL, 0, 70}, /* .. or none */
-        {80, 0.8, "!", "no verdict: met in one of two passes", -1, 100},
+        {76, 0.8, "!", "no verdict: met in one of two passes", -1, 95},
     };
     json_t *table = begin_table();
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {

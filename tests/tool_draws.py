@@ -158,17 +158,18 @@ class Call:
         drawn = np.unique(np.concatenate([drawn, [[v, v, 0] for v in (n - 1, *above)]]), axis=0)
         edges, kind = drawn[:, :2], drawn[:, 2]
         weight = np.round(self.rng.uniform(0.25, 2, len(edges)), 3) if o["source"] == "weights" else np.ones(len(edges))
+        arrays = [x for x in ([drawn] if o["source"] == "types" else [drawn, edges]) if x.shape[0] != x.shape[1] or x.max() > 1]  # else refused: a mask?
         if o["source"] == "weights" and r.random() < 0.5:
             path = "g.mtx"
             lines = [f"{d + 1} {s + 1} {w}" for (s, d), w in zip(edges, weight)]
             open(path, "w").write("%%MatrixMarket matrix coordinate real general\n" + "\n".join([f"{n} {n} {len(edges)}", *lines]) + "\n")
-        elif o["source"] == "weights" or r.random() < 0.2:
+        elif o["source"] == "weights" or not arrays or r.random() < 0.2:
             path = "g.csv"
             lines = [f"{s},{d},{t},{w}" for (s, d), t, w in zip(edges, kind, weight)]
             open(path, "w").write("\n".join(["source,target,type,weight", *lines]) + "\n")
         else:
             path = "g.npy"
-            np.save(path, (drawn if o["source"] == "types" or r.random() < 0.5 else edges).astype("i4"))
+            np.save(path, r.choice(arrays).astype("i4"))
         self.variant = [f"graph={path}"]
         if o["tree"] == "metis":
             sizes = ",".join(str(r.randint(2, 5)) for _ in range(r.randint(1, 3)))
