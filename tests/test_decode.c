@@ -278,6 +278,35 @@ static void failing_allocations_leave_every_cache_as_it_was(void **state)
     }
 }
 
+/* Of whatever append that fails the next one finds no row that was not made. */
+static void after_a_failed_allocation_the_next_append_has_its_bits(void **state)
+{
+    (void)state;
+    for (int i = 0; i < N_CAUSAL; i++) {
+        problem p;
+        hga_status st = HGA_ENOMEM;
+        if (passed_over(i)) continue;
+        variant_build(variant_named(causal[i]), 120, 5 + (uint64_t)i, &narrow, &p);
+        for (int64_t n = 1; st; n++) {
+            session s;
+            hga_cache *c;
+            fed f;
+            session_open(&s, &p, &(hga_decode_options){.plan = {.threads = 1}, .same_bits = 1}, 0);
+            assert_ok(hga_cache_create(s.pages, &c));
+            append_tokens(&s, "before", c, 1, 0), feed(&s, c, 90, &f);
+            s.memory.fails_from = s.memory.asked + n;
+            st = hga_decoder_append(s.decoder, s.workspace, &f.append, 1);
+            s.memory.fails_from = 0;
+            if (st) assert_int_equal(st, HGA_ENOMEM);
+            if (st) assert_ok(hga_decoder_append(s.decoder, s.workspace, &f.append, 1));
+            check_fed(&s, "after a failure", &f, 0), starve(&f);
+            hga_cache_destroy(c);
+            session_close(&s);
+        }
+        problem_clear(&p);
+    }
+}
+
 static void a_pool_that_is_full_refuses_and_says_so(void **state)
 {
     (void)state;
@@ -574,6 +603,7 @@ int main(void)
         cmocka_unit_test(forks_and_cuts_have_the_bits_of_the_full_pass),
         cmocka_unit_test(a_fork_and_its_origin_share_until_one_writes),
         cmocka_unit_test(failing_allocations_leave_every_cache_as_it_was),
+        cmocka_unit_test(after_a_failed_allocation_the_next_append_has_its_bits),
         cmocka_unit_test(a_pool_that_is_full_refuses_and_says_so),
         cmocka_unit_test(one_bad_append_spoils_none),
         cmocka_unit_test(later_tokens_change_no_stored_byte),

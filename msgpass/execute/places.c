@@ -173,13 +173,13 @@ static void take_nodes(void *context, hga_id first, hga_id last)
     taking *t = context;
     for (uint64_t set = t->storages; set; set &= set - 1) {
         hga_id storage = __builtin_ctzll(set);
-        slice_note_there(t->plan, &t->workspace->slice, storage, first, (int64_t)last + 1);
         for (hga_id v = first; !t->st && v <= last; v++)
             t->st = take(t->workspace, &t->workspace->places[storage % HGA_FIELD_SLOTS], v);
+        if (!t->st) slice_note_there(t->plan, &t->workspace->slice, storage, first, (int64_t)last + 1);
     }
 }
 
-/* They are there from now on: where an execution fails, whoever has the workspace drops all. */
+/* Those that have places are there from now on: where an execution fails, whoever has the workspace drops all. */
 hga_status places_take_run(const hga_plan *plan, hga_workspace *workspace)
 {
     taking t = {.plan = plan, .workspace = workspace};
