@@ -185,6 +185,27 @@ static void a_hierarchy_sends_few_rows(void **state)
     }
 }
 
+/* What the session took beside the workspace and the plan. */
+static int64_t other_bytes(const session *s)
+{
+    return s->memory.bytes - hga_decode_workspace_bytes(s->workspace) - hga_plan_bytes(s->decoder->plan);
+}
+
+static void who_sends_rows_home_tells_what_the_workspace_has(void **state)
+{
+    (void)state;
+    problem p = window_problem(600, 20);
+    hga_exchange xs[2];
+    seat seats[2];
+    seats_open(&p, &(hga_decode_options){.plan.threads = 1, .same_bits = 1}, (hga_id[]){0, 300, 600}, 1, xs, 2, seats);
+    int64_t before = other_bytes(&seats[0].s), had = hga_decode_workspace_bytes(seats[0].s.workspace);
+    seats_run(seats, 2);
+    assert_int_equal(other_bytes(&seats[0].s), before);
+    assert_true(hga_decode_workspace_bytes(seats[0].s.workspace) > had);
+    seats_close(seats, xs, 2);
+    problem_clear(&p);
+}
+
 /* ---- appends without rows of the output ---- */
 
 static void an_append_without_outputs_leaves_the_same_cache(void **state)
@@ -326,6 +347,7 @@ int main(void)
         cmocka_unit_test(pages_of_16_bits_are_sent_as_they_are),
         cmocka_unit_test(a_window_sends_what_the_next_token_sees),
         cmocka_unit_test(a_hierarchy_sends_few_rows),
+        cmocka_unit_test(who_sends_rows_home_tells_what_the_workspace_has),
         cmocka_unit_test(a_failing_allocation_reaches_all),
         cmocka_unit_test(ranks_that_are_called_for_different_things_are_told_so),
         cmocka_unit_test(what_is_wrong_is_named),

@@ -102,5 +102,6 @@ hga_status hga_decoder_append(const hga_decoder *d, hga_decode_workspace *w, con
 done:
     if (st)
         for (hga_id i = 0; i < n; i++) cache_sweep(list[i].cache);
+    stage_count_bytes(w);
     return st;
 }

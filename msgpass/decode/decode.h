@@ -187,6 +187,8 @@ hga_status stage_append(hga_decode_workspace *w, const hga_append *a);
 /* .. once the cache shows them, which held rows that were last read from token `least` on before: of all rows in the
    workspace those stay that it holds. */
 void stage_settle(hga_decode_workspace *w, const hga_cache *c, hga_id least);
+/* What the workspace has is counted anew: after whatever took memory, whether it went well or not. */
+void stage_count_bytes(hga_decode_workspace *w);
 
 /* Is a row that is born in an append up to token `end` kept after it? */
 static inline int is_kept(const hga_decoder *d, const kept_row *r, hga_id end)

@@ -227,6 +227,7 @@ hga_status hga_decoder_prefill(const hga_decoder *d, hga_decode_workspace *w, co
     hga_status st = run(&x);
     hga_delete(&d->allocator, x.bytes, x.n_bytes, 1);
     hga_delete(&d->allocator, x.memory, x.memory_bytes, 1);
+    stage_count_bytes(w);
     if (st) e->fail(e->ctx, st);
     return st;
 }

@@ -41,7 +41,7 @@ static int64_t list_bytes(const hga_decode_workspace *w)
 }
 
 /* Rows and lists come and go; the rest is as it was made. */
-static void count_bytes(hga_decode_workspace *w)
+void stage_count_bytes(hga_decode_workspace *w)
 {
     atomic_store(&w->bytes, w->fixed_bytes + workspace_place_bytes(w->workspace) + list_bytes(w));
 }
@@ -59,7 +59,7 @@ hga_status hga_decode_workspace_create(const hga_decoder *d, hga_decode_workspac
     HGA_TRY(hga_workspace_create(d->plan, &w->workspace));
     HGA_TRY(hga_new(&w->allocator, w->row_floats, sizeof(float), &w->row));
     w->fixed_bytes = hga_decoder_workspace_bytes(d) - workspace_place_bytes(w->workspace);
-    count_bytes(w);
+    stage_count_bytes(w);
     *out = w, w = NULL;
 done:
     hga_decode_workspace_destroy(w);
@@ -329,5 +329,4 @@ void stage_settle(hga_decode_workspace *w, const hga_cache *c, hga_id least)
     for (int64_t i = dies->ptr[least]; i < dies->ptr[c->least]; i++)
         workspace_leave_place(w->workspace, field_of_kind(dies->row[i].kind), dies->row[i].node);
     w->resident = c->state;
-    count_bytes(w);
 }
