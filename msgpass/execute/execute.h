@@ -13,7 +13,7 @@
    attend_rows.c  does what is left, row by row; scores.c is what both add to scores
    rank_run.c     a rank's execution of a run that several share
    places.c       rows of a workspace that take turns
-   splits.c       long rows, cut and merged        inputs.c       copies and roundings of what the caller brings
+   splits.c       long rows, cut and merged        inputs.c       operands rounded, into rows of their own
    sums.c         sums and means                   states.c       finished states along the tree
    plain.c        stages in double, as meaning/ defines them
    explain.c      the plan in words (explain_parts.c, explain_ways.c) */
@@ -453,7 +453,7 @@ void pieces_merge(const hga_plan *plan, const hga_workspace *workspace, hga_id s
 void panel_bounds(const phase *ph, hga_id panel, hga_id *first, hga_id *n);
 /* coming.c: once item `done` of items up to `end` was run, what the next panel of its kind will read is known. */
 void find_coming(worker *w, int64_t done, int64_t end);
-/* inputs.c: copy a caller's row to the workspace; round a row there, or into bf16 rows. */
+/* inputs.c: a row of a field, rounded, to its rounded rows. */
 void round_row(worker *w, hga_id field, hga_id v);
 /* plain.c */
 void plain_row(worker *w, const row_job *job);
@@ -473,7 +473,6 @@ static inline const row_bits *rows_to_run(const hga_workspace *workspace, const 
 {
     return workspace->sliced ? slice_rows(&workspace->slice, ph, stage) : NULL;
 }
-
 
 /* places.c: of a plan with rows_by_need: memory; places for all that an execution writes, once its rows are known; this
    call's addresses of a field, the caller's rows among them; and nobody has one any more. */

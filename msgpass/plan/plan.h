@@ -11,6 +11,7 @@
    strays.c   blocks whose columns are not all rows
    overlap.c  which of the caller's arrays share memory (overlap.h)
    ranges.c   which rows of the output a call asks for
+   brought.c  lists of the graph for calls that bring slopes or biases of edges
    slices.c   which rows of all stages those need (slices.h, slice_plan.c)
    ranks.c    which rows are a rank's, and what it sends and receives (ranks.h, which lists the files)
    retain.c   memory that updates use again */

@@ -215,10 +215,11 @@ HGA_API void hga_plan_destroy(hga_plan *plan);
 
 /* Bytes that hga_workspace_create will take, before it does. A plan's first workspace also leaves with the plan what
    is dear to find out about the graph, and its first execution of all rows with rel_key or rel_bias what these need of
-   it: together at most a tenth of the caller's tensors, which hga_plan_bytes counts. So do eight bytes a node, left by
-   the first call with slopes, and as many by the first with biases of edges; a workspace's first call with these takes
-   40 bytes for each edge of the widest row and each thread. Executions are faster with it, of
-   the same bits; an update forgets it, and the workspaces made before go on without. */
+   it: together at most a tenth of the caller's tensors, which hga_plan_bytes counts. Executions are faster with it, of the
+   same bits; an update forgets it, and the workspaces made before go on without.
+   The first call with slopes leaves eight bytes a node with the plan, until an update, and the first with biases of
+   edges as many. A workspace's first call with biases of edges takes 40 bytes for each edge of the widest row and each
+   thread, where the relation has blocks. */
 HGA_API int64_t hga_plan_workspace_bytes(const hga_plan *plan);
 /* Bytes that the plan holds, kept for updates or in use. */
 HGA_API int64_t hga_plan_bytes(const hga_plan *plan);
@@ -299,7 +300,8 @@ HGA_API hga_status hga_plan_execute_batch(const hga_plan *plan, hga_workspace *c
 
 /* The values of a field after an execution of a plan that was made with keep_fields (without: HGA_EUNSUPPORTED), for
    study: rows [first, first + n) of the field as [n][heads][columns], a state with its log-sum-exp as one column more.
-   The caller's tensors are borrowed for the execution alone: their rows are copies made at its end. */
+   The caller's tensors are borrowed for the execution alone: their rows are copies made at its end. In bfloat16 the
+   rows of operands come rounded, as flat stages read them. */
 HGA_API hga_status hga_workspace_field(const hga_plan *plan, const hga_workspace *workspace, hga_id field, hga_id first,
                                        hga_id n, float *out);
 
@@ -314,8 +316,8 @@ typedef enum hga_rows_way { HGA_ROWS_GET = 0, HGA_ROWS_PUT = 1, HGA_ROWS_DROP = 
    token need not be computed, nor be given, again.
 
    The workspace believes you: rows stay there whatever your tensors come to hold. Who has changed a token drops what
-   was made of it; field 0 drops all rows of all fields (first and n are then 0). Rows that plans of bfloat16 hold in 16
-   bits besides are made again from these. hga_plan_update drops all.
+   was made of it; field 0 drops all rows of all fields (first and n are then 0). What plans of bfloat16 round is rounded
+   again from these. hga_plan_update drops all.
 
    HGA_EINVAL: a row that is yours, or, to be got, is not there. A program in which somebody reads a row before another
    stage writes it a second time has no slices (hga_plan_create: HGA_EUNSUPPORTED). */
