@@ -76,8 +76,8 @@ static hga_id find_cut(const hga_plan *plan, hga_id stage)
 {
     const hga_nodes *n = &plan->nodes;
     for (hga_id l = 2; goes_down(plan, stage) && l < n->n_levels && l <= HIGHEST_CUT; l++) {
-        hga_id v = n->level_ptr[l];
-        if (n->span_last[v] - n->span_first[v] + 1 >= CUT_TOKENS) return l;
+        hga_id v = n->level_ptr[l]; /* of a higher level where this one has no nodes */
+        if (v < n->n && n->span_last[v] - n->span_first[v] + 1 >= CUT_TOKENS) return l;
     }
     return 0;
 }
