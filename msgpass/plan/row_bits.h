@@ -94,7 +94,7 @@ static inline void bits_clear(row_bits *b)
 {
     int64_t words = words_of(b->n);
     for (int64_t w = bits_next_word(b, 0, words); w < words; w = bits_next_word(b, w + 1, words)) b->word[w] = 0;
-    memset(b->above, 0, (size_t)words_of(words) * sizeof *b->above);
+    if (words) memset(b->above, 0, (size_t)words_of(words) * sizeof *b->above);
 }
 
 /* FOR_RUNS(b, i, end, first, last): rows [i, end) of b among [first, last), run by run. */
