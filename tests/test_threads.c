@@ -360,6 +360,66 @@ static void threads_share_the_edges_of_a_skewed_graph(void **state)
     hga_plan_destroy(plan), hga_graph_destroy(g);
 }
 
+/* ---- what first calls with slopes and biases of edges leave with a plan ---- */
+
+static problem biased_window(const char *words, const hga_modifiers *slopes)
+{
+    problem p = {.shape = {.n_heads = 2, .dim = 5}, .options = {.threads = 1}};
+    snprintf(p.name, sizeof p.name, "%s", words);
+    assert_ok(hga_build(words, 300, &p.graph, &p.program));
+    problem_fill(&p, 5), problem_fill_tables(&p, 7, 0, 0, 2);
+    p.io.modifiers = slopes;
+    return p;
+}
+
+/* Callers at once, every second of which brings biases and no slopes, then both. */
+static void call_at_once(const problem *p, const hga_plan *plan, hga_workspace *const *own, const float *const *want)
+{
+    float *out[CALLERS];
+    for (int i = 0; i < CALLERS; i++) out[i] = memory(out_count(p), sizeof **out);
+    _Pragma("omp parallel for num_threads(CALLERS) schedule(static, 1)") for (int i = 0; i < 2 * CALLERS; i++)
+    {
+        int caller = i % CALLERS, both = (i / CALLERS + caller) % 2;
+        hga_io io = p->io;
+        io.out.data = out[caller], io.lse.data = NULL;
+        if (!both) io.modifiers = NULL;
+        assert_ok(hga_plan_execute(plan, own[caller], &io));
+        assert_same_bits(p->name, out[caller], want[both], out_count(p));
+    }
+    for (int i = 0; i < CALLERS; i++) free(out[i]);
+}
+
+static void call_twice(problem *p, const hga_plan *plan, hga_workspace *const *own)
+{
+    const void *slopes = p->io.modifiers;
+    float *both = problem_out(p, &p->options, NULL);
+    p->io.modifiers = NULL;
+    float *biases = problem_out(p, &p->options, NULL);
+    p->io.modifiers = slopes;
+    call_at_once(p, plan, own, (const float *const[]){biases, both});
+    call_at_once(p, plan, own, (const float *const[]){biases, both});
+    free(both), free(biases);
+}
+
+static void first_calls_at_once_make_lists_of_the_graph_at_hand(void **state)
+{
+    static const float numbers[] = {0.5f, 0.125f};
+    const hga_modifiers slopes = {.size = sizeof slopes, .slopes = numbers};
+    hga_plan *plan;
+    hga_workspace *own[CALLERS];
+    (void)state;
+    problem narrow = biased_window("window left=20 right=20", &slopes),
+            wide = biased_window("window left=24 right=24", &slopes);
+    assert_ok(hga_plan_create(wide.graph, &wide.program, &wide.shape, &wide.options, &plan));
+    for (int i = 0; i < CALLERS; i++) assert_ok(hga_workspace_create(plan, &own[i]));
+    assert_ok(hga_plan_update(plan, narrow.graph));
+    call_twice(&narrow, plan, own);
+    assert_ok(hga_plan_update(plan, wide.graph));
+    call_twice(&wide, plan, own);
+    for (int i = 0; i < CALLERS; i++) hga_workspace_destroy(own[i]);
+    hga_plan_destroy(plan), problem_clear(&narrow), problem_clear(&wide);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -371,6 +431,7 @@ int main(void)
         cmocka_unit_test(bits_of_large_graphs_do_not_depend_on_threads),
         cmocka_unit_test(calls_inside_a_parallel_region),
         cmocka_unit_test(threads_share_a_plan),
+        cmocka_unit_test(first_calls_at_once_make_lists_of_the_graph_at_hand),
         cmocka_unit_test(a_state_can_be_used_again),
         cmocka_unit_test(threads_share_the_edges_of_a_skewed_graph),
     };
