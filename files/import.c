@@ -107,8 +107,11 @@ done:
     return st;
 }
 
+/* A type may be a whole number written as a real one. */
 void import_type(import *x, const char *value, int64_t n, int64_t *type)
 {
+    while (n > 2 && value[n - 1] == '0' && memchr(value, '.', (size_t)n - 1)) n--;
+    if (n > 1 && value[n - 1] == '.') n--;
     if (scan_text_integer(value, n, type) && *type >= 0 && *type < INT32_MAX) return;
     *type = 0, x->has_strange_types = 1;
 }

@@ -108,11 +108,8 @@ static hga_status read_side(keyed *k, const char *value, int64_t n)
     return scan_wrong(&k->x, "side '%.*s' is none of both, query and key", (int)(n < 40 ? n : 40), value);
 }
 
-/* The type of an edge may be a whole number written as a real one. */
 static hga_status read_type(keyed *k, const char *name, const char *value, int64_t n)
 {
-    while (n > 2 && value[n - 1] == '0' && memchr(value, '.', (size_t)n - 1)) n--;
-    if (n > 1 && value[n - 1] == '.') n--;
     import_type(&k->x, value, n, &k->now.type);
     return k->x.has_strange_types ? import_note_name(&k->x, "edges", name, (int64_t)strlen(name), 0) : HGA_OK;
 }

@@ -326,6 +326,20 @@ done:
     return st;
 }
 
+/* Among names, a remark with as many cells as an edge has may be an edge of a node that is called so. */
+static hga_status check_remark(const table *t, int n_edges)
+{
+    const import *x = &t->k.x;
+    int cells = 1, quoted = 0;
+    if (t->between == BLANKS || !t->name[0].text || (n_edges > 0 && !t->has_names)) return HGA_OK;
+    for (const char *c = x->at; c < x->end && *c != '\n'; c++) {
+        quoted ^= *c == '"';
+        cells += !quoted && *c == t->between;
+    }
+    if (cells != t->n) return HGA_OK;
+    return scan_wrong(x, "a line that begins with %c may be a remark or an edge: put a node's name in quotes", *x->at);
+}
+
 static hga_status read_lines(table *t)
 {
     import *x = &t->k.x;
@@ -335,7 +349,11 @@ static hga_status read_lines(table *t)
     do {
         const char *start = x->at;
         scan_blanks(x);
-        if (scan_at_line_end(x) || *x->at == '#' || *x->at == '%') continue;
+        if (scan_at_line_end(x)) continue;
+        if (*x->at == '#' || *x->at == '%') {
+            HGA_TRY(check_remark(t, n_edges));
+            continue;
+        }
         x->at = start;
         HGA_TRY(read_line(t, &n_lines, &n_edges));
     } while (scan_next_line(x));

@@ -105,7 +105,10 @@ static hga_status each_pair(keyed *k, int is_file, pair_reader read)
         char key[64];
         HGA_TRY(next_token(&k->x, &is, &text, &n));
         if (is == (is_file ? END : CLOSE)) return HGA_OK;
-        if (is != WORD || n >= (int64_t)sizeof key) return scan_wrong(&k->x, "a key is expected");
+        if (is == END) return scan_wrong(&k->x, "a list without an end");
+        if (is != WORD) return scan_wrong(&k->x, "a key is expected");
+        if (n >= (int64_t)sizeof key)
+            return scan_wrong(&k->x, "the key %.40s.. has more than %zu bytes", text, sizeof key - 1);
         memcpy(key, text, (size_t)n), key[n] = 0;
         HGA_TRY(next_token(&k->x, &is, &text, &n));
         if (is == END || is == CLOSE) return scan_wrong(&k->x, "key %s has no value", key);

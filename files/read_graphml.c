@@ -315,12 +315,19 @@ static hga_status pass_over(graphml *g)
     return import_note_name(&g->k.x, "elements", name, (int64_t)strlen(name), 0);
 }
 
+static hga_status refuse_root(graphml *g)
+{
+    const char *name = (const char *)xmlTextReaderConstName(g->reader);
+    const char *space = (const char *)xmlTextReaderConstNamespaceUri(g->reader);
+    return scan_wrong(&g->k.x, "there is no graph: the document is %.40s%s%.80s, not graphml", name,
+                      space ? " of " : "", space ? space : "");
+}
+
 static hga_status read_element(graphml *g)
 {
     int depth = xmlTextReaderDepth(g->reader);
     if (depth == 0 && !is_element(g, "graphml") && xmlTextReaderNodeType(g->reader) == XML_READER_TYPE_ELEMENT)
-        return scan_wrong(&g->k.x, "there is no graph: the document is %.40s, not graphml",
-                          (const char *)xmlTextReaderConstName(g->reader));
+        return refuse_root(g);
     if (depth == 1 && is_element(g, "key")) return read_key(g);
     if (depth == 1 && is_element(g, "graph")) return read_graph_element(g);
     if (depth != 2) return HGA_OK;

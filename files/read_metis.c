@@ -33,6 +33,8 @@ static hga_status read_header(import *x, header *h)
     h->constraints = h->vertex_weights;
     scan_blanks(x);
     if (!scan_at_line_end(x)) HGA_TRY(scan_integer(x, "weights of a vertex", 0, 1024, &h->constraints));
+    scan_blanks(x);
+    if (!scan_at_line_end(x)) HGA_TRY(scan_wrong(x, "more than four numbers in the first line"));
     if (h->n > 0) st = import_reach(x, h->n - 1);
 done:
     return st;
@@ -116,6 +118,17 @@ static hga_status check_pairs(import *x)
     return HGA_OK;
 }
 
+/* Behind the last vertex there are remarks and empty lines. */
+static hga_status check_rest(import *x, const header *h)
+{
+    while (next_vertex(x)) {
+        scan_blanks(x);
+        if (!scan_at_line_end(x))
+            return scan_wrong(x, "more lines than the %lld vertices of the first line", (long long)h->n);
+    }
+    return HGA_OK;
+}
+
 static hga_status read_vertices(import *x)
 {
     hga_status st = HGA_OK;
@@ -131,6 +144,7 @@ static hga_status read_vertices(import *x)
             HGA_TRY(scan_wrong(x, "the file ends before vertex %d of %lld", v + 1, (long long)h.n));
         HGA_TRY(read_vertex(x, &h, v));
     }
+    HGA_TRY(check_rest(x, &h));
     if (x->n_edges != 2 * h.edges)
         HGA_TRY(scan_wrong(x, "%lld edges are told of, from both ends, and the first line says %lld",
                            (long long)x->n_edges, (long long)h.edges));

@@ -67,6 +67,8 @@ static hga_status read_sizes(import *x, const header *h, int64_t *rows, int64_t 
     HGA_TRY(scan_integer(x, "rows", 0, INT32_MAX - 4097, rows));
     HGA_TRY(scan_integer(x, "columns", 0, INT32_MAX - 4097, columns));
     if (!h->is_array) HGA_TRY(scan_integer(x, "entries", 0, INT64_MAX / 64, entries));
+    scan_blanks(x);
+    if (!scan_at_line_end(x)) HGA_TRY(scan_wrong(x, "more numbers than the sizes of a matrix"));
     if (h->symmetry != GENERAL && *rows != *columns) HGA_TRY(scan_wrong(x, "a symmetric matrix is square"));
     if (*rows != *columns) x->n_queries = (hga_id)*rows;
     int64_t nodes = *rows == *columns ? *rows : *rows + *columns;

@@ -174,6 +174,7 @@ graphml_files = [
     ("a node twice", graphml(ab + '<node id="a"/>'), "two nodes have the id 'a'", None),
     ("ports", graphml('<node id="a"><port name="p"/></node><node id="b"/><edge source="a" sourceport="p" target="b"/>'), BOTH, "passed over: port (nodes)"),
     ("no edgedefault is undirected", graphml(ab + plain, head=""), BOTH, None),
+    ("a namespace that is not GraphML's", graphml(ab).replace("http:", "https:"), "the document is graphml of https://graphml.graphdrawing.org/xmlns, not graphml", None),
     ("edgedefault Directed", graphml(ab + plain, head='edgedefault="Directed"'), 'edgedefault="Directed" is not known', None),
     ("an edge that says what its graph says", graphml(ab + '<edge source="a" target="b" directed="true"/>'), BOTH, None),
     ("edges before nodes", graphml('<edge source="b" target="a"/>' + ab), NX, None),
@@ -209,6 +210,8 @@ gml_files = [
     ("directed yes", "graph [ directed \"yes\" node [ id 5 ] ]", "directed 'yes' is not 0 or 1", None),
     ("ids that are real", "graph [ node [ id 1.0 ] node [ id 2.5 ] edge [ source 1 target 2.5 ] ]", NX, None),
     ("ids that are one number", "graph [ node [ id 1.0 ] node [ id 01 ] ]", "two nodes have the id '1'", None),
+    ("a long key", "graph [ node [ id 1 %s 2 ] ]" % ("k" * 70), "has more than 63 bytes", None),
+    ("a list without an end", "graph [ node [ id 1 ]\n", "a list without an end", None),
     ("ids that are texts", 'graph [ node [ id "a" ] node [ id "b" ] edge [ source "a" target "b" ] ]', NX, None),
     ("lists inside of lists", "graph [ node [ id 1 graphics [ x 1 at [ id 9 y 2 ] ] ] node [ id 2 ] edge [ source 1 target 2 Line [ point [ x 1 ] ] ] ]", BOTH, "passed over: graphics (nodes), Line (edges)"),
     ("a node's own", "Creator \"me\" Version 1 graph [ node [ id 1 mass 12.5 weight -1 level 7 ] node [ id 2 ] edge [ source 1 target 2 value 3 ] ]", BOTH, "passed over: mass (nodes), weight (nodes), level (nodes), value (edges)"),
@@ -237,6 +240,7 @@ mtx_files = [
     ("more entries than it says", mm + "coordinate pattern general\n2 2 1\n1 2\n2 1\n", "more entries than its sizes say", None),
     ("fewer", mm + "coordinate pattern general\n2 2 2\n1 2\n", "ends before", None),
     ("a row 0", mm + "coordinate pattern general\n2 2 1\n0 2\n", "row: 0", None),
+    ("four sizes", mm + "coordinate pattern general\n2 2 1 9\n1 2\n", "line 2: more numbers than the sizes", None),
     ("symmetric and not square", mm + "coordinate pattern symmetric\n2 3 1\n1 2\n", "is square", None),
     ("a byte order mark", "\ufeff" + mm + "coordinate pattern general\n2 2 1\n1 2\n", [], None),
 ]
@@ -254,6 +258,8 @@ csv_files = [
     ("pandas' reals", "source,target\n0.0,1.0\n2.0,0.0\n", 3, [(0, 1), (2, 0)], None),
     ("R's quotes", '"from","to","weight"\n"1","2","0.5"\n', 3, [(1, 2, 0.5)], "understood: weight (columns)"),
     ("Gephi's", "Source,Target,Type,Id,Label,Weight\n0,1,Undirected,7,,2\n1,2,Directed,8,x,3\n", 3, [(0, 1, 2), (1, 0, 2), (1, 2, 3)], "understood: Type (columns), Weight (columns); passed over: Id (columns), Label (columns)"),
+    ("ends like remarks, in quotes", 'source,target\n"#a",b\n# a remark\nb,"#a"\n', 2, [(0, 1), (1, 0)], None),
+    ("remarks with commas among numbers", "source,target\n0,1\n#2,3\n", 2, [(0, 1)], None),
     ("words as type", "source,target,type\n0,1,follows\n1,0,2\n", 2, [(0, 1), (1, 0)], "passed over: type (columns)"),
     ("semicolons", "source;target;weight\n0;1;1.5\n", 2, [(0, 1, 1.5)], "understood: weight (columns)"),
     ("tabs and an empty cell", "source\tnote\ttarget\n0\t\t1\n", 2, [(0, 1)], "passed over: note (columns)"),
@@ -264,6 +270,7 @@ csv_files = [
     ("names by rank", "source,target\nAnn,Bob\nCyd,Ann\nBob,7\n", 4, [(0, 1), (2, 0), (1, 3)], None),
     ("networkx's edges", "# remark\n0 1 {}\n1 2 {'weight': 2.5, 'name': 'a, b {', 'at': (1, 2)}\n", 3, [(0, 1), (1, 2, 2.5)], "understood: weight (edges); passed over: name (edges), at (edges)"),
     ("networkx's edges between names", "Ann Bob {'weight': 3}\nCyd Ann {}\nBob 7 {}\n", 4, [(0, 1, 3), (2, 0), (1, 3)], "understood: weight (edges)"),
+    ("whole types of pandas' reals", "source,target,type\n0,1,2.0\n", 2, [(0, 1, 1, 2)], "understood: type (columns)"),
     ("columns in any order", "weight,to,from\n2,1,0\n", 2, [(0, 1, 2)], "understood: weight (columns)"),
 ]
 csv_refused = [
@@ -279,6 +286,8 @@ csv_refused = [
     ("a cell too many", "0,1,2,3\n", "more than 3 columns"),
     ("a node that is not there", "source,target\n,1\n", "source is missing"),
     ("a zero weight", "0,1,0\n", "--pattern"),
+    ("a node called like a remark", "source,target\nAnn,Bob\n#tag,Ann\n", "line 3: a line that begins with # may be a remark or an edge"),
+    ("a first node called so", "source\ttarget\n%x\tAnn\n", "line 2: a line that begins with % may be a remark or an edge"),
     ("a dictionary without an end", "0 1 {'weight': 2\n", "no end of a dictionary"),
     ("a weight of a dictionary that is none", "0 1 {'weight': 'x'}\n", "weight: ''x'' is not a number"),
     ("UTF-16", "0\t1\n".encode("utf-16"), "UTF-16"),
@@ -323,7 +332,7 @@ def check_patterns():
 
 def check_csv():
     for what, text, n, edges, said in csv_files:
-        want = Counter((e[0], e[1], 0, single(e[2] if len(e) > 2 else 1)) for e in edges)
+        want = Counter((e[0], e[1], e[3] if len(e) > 3 else 0, single(e[2] if len(e) > 2 else 1)) for e in edges)
         stderr, graph = agree(f"csv: {what}", write("x.csv", text), [], (), (n, want))
         hold(f"csv: {what}", stderr, f"hga: x.csv: {said}\n" if said else "")
         if "names" in what:
@@ -333,6 +342,8 @@ def check_csv():
     _, graph = agree("names in another column", write("x.csv", "source,destination,source_name,destination_name\n0,1,In,the\n"), [])
     hold("are kept", names_of(graph), ["In", "the"])
     refuse("METIS: one end alone", write("x.graph", "3 2\n2 3\n1\n2\n"), "vertices 1 and 3 do not list each other alike")
+    refuse("METIS: more lines than vertices", write("x.graph", "2 1\n2\n1\n1 2\n"), "line 4: more lines than the 2 vertices")
+    refuse("METIS: a fifth number", write("x.graph", "2 1 0 0 9\n2\n1\n"), "line 1: more than four numbers")
     refuse("METIS: another weight", write("x.graph", "2 1 1\n2 3\n1 4\n"), "vertices 1 and 2 do not list each other alike")
     for what, n, edges, masses, text, said in ((w, n, e, m, t, s) for w, t, n, e, m, s in metis_files):
         want = Counter({(u, v, 0, single(w)): 1 for (a, b), w in edges.items() for u, v in ((a, b), (b, a))})
@@ -432,7 +443,7 @@ def check_matrices():
     np.save("m.npy", np.tril(np.ones((3, 3), bool)))
     done = run("m.npy")
     hold("a mask of truth values", done.returncode, 0)
-    for edges in [(0, 1)], [(0, 1), (1, 2)], [(0, 1, 0), (1, 0, 2)]:
+    for edges in [(0, 1)], [(0, 1), (1, 2)], [(0, 2), (1, 3)], [(0, 1, 0), (1, 0, 2)], [(0, 1, 0), (1, 0, 2), (2, 0, 0)]:
         np.save("m.npy", edges)
         agree(f"edges {edges}", "m.npy", [], (), (1 + max(max(e[:2]) for e in edges), Counter((e[0], e[1], e[2] if len(e) > 2 else 0, 1.0) for e in edges)))
 

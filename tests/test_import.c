@@ -183,7 +183,7 @@ static void what_cannot_be_read_is_told_with_its_line(void **state)
     refuse("a.graph", "2 1\n2\n\n", "first line says 1");
     refuse("a.graph", "2 1\n3\n1\n", "line 2: neighbour: 3");
     refuse("a.gml", "graph [ node [ id 1 ] edge [ source 1 ] ]", "target");
-    refuse("a.gml", "graph [ node [ id 1 ", "key");
+    refuse("a.gml", "graph [ node [ id 1 ", "a list without an end");
     refuse("a.gml", "graph [ node [ label \"a ] ]", "without an end");
     refuse("a.gml", "", "no graph");
     refuse("a.graphml", "<graphml><graph><node id='a'></graph></graphml>", "line 1");

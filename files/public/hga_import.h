@@ -41,8 +41,8 @@ HGA_API hga_status hga_graph_read_mtx(const hga_allocator *a, const char *path, 
 /* Lines of source, destination, and perhaps a weight, or as a first line names the columns: source (src, from, u),
    destination (dst, target, to, v), type, weight, relation, source_name, destination_name. Between them what the first
    line has: semicolons, commas, tabs or blanks; # and % begin comments. Where columns are named and the first edge's
-   ends are no numbers, ends are names, and nodes are numbered as they first occur. A type is a whole number, or
-   Directed or Undirected. */
+   ends are no numbers, ends are names, and nodes are numbered as they first occur; a line of as many cells that begins
+   with # or % is refused then, unless the name is in quotes. A type is a whole number, or Directed or Undirected. */
 HGA_API hga_status hga_graph_read_csv(const hga_allocator *a, const char *path, const hga_import *o, hga_graph **out);
 
 /* GraphML; of nodes label (else name), of edges weight, type (whole numbers) and relation are understood, with their
@@ -58,8 +58,10 @@ HGA_API hga_status hga_graph_read_gml(const hga_allocator *a, const char *path, 
 HGA_API hga_status hga_graph_read_metis(const hga_allocator *a, const char *path, const hga_import *o, hga_graph **out);
 
 /* A NumPy array of integers, [edges][2 or 3] = source, destination, type, refused where several rows are of 0 and 1
-   alone, which may be a mask; or of truth values, a mask: [rows][columns], row i attends to the columns that are true. A square one is of tokens that see each other, else rows are queries and
-   columns keys. Without parents a mask is not listed edge by edge: its blocks are found, hga_graph_from_predicate. */
+   alone, which may be a mask, and where two rows may be sources above destinations; int32 [2][3] is two edges. Or of
+   truth values, a mask: [rows][columns], row i attends to the columns that are true. A square one is of tokens that see
+   each other, else rows are queries and columns keys. Without parents a mask is not listed edge by edge: its blocks are
+   found, hga_graph_from_predicate. */
 HGA_API hga_status hga_graph_read_npy(const hga_allocator *a, const char *path, const hga_import *o, hga_graph **out);
 
 /* A scipy.sparse matrix from save_npz: csr, csc, coo, bsr or dia; rows are destinations, columns sources, values
