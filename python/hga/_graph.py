@@ -114,34 +114,46 @@ class Graph:
         return Graph.from_edges(e[0], e[1], n, type, weight, parents, repeated)
 
     @staticmethod
-    def from_igraph(graph: Any, parents: Any = None, repeated: Optional[str] = None) -> "Graph":
-        """An igraph Graph: an edge u -> v lets v attend to u; undirected edges go both ways."""
+    def from_igraph(
+        graph: Any, parents: Any = None, repeated: Optional[str] = None, *, weights: Optional[str] = None
+    ) -> "Graph":  # fmt: skip
+        """An igraph Graph: an edge u -> v lets v attend to u; undirected edges go both ways. ``weight`` of edges is their
+        weight; ``weights="ignore"``: every edge weighs 1."""
         e = np.asarray(graph.get_edgelist(), np.int32).reshape(-1, 2)
-        return _both_ways(e, graph.vcount(), graph.is_directed(), parents, repeated)
+        told = graph.es["weight"] if "weight" in graph.es.attributes() else []
+        return _both_ways(e, graph.vcount(), graph.is_directed(), parents, repeated, _weights(told, weights))
 
     @staticmethod
     def from_dgl(graph: Any, parents: Any = None, repeated: Optional[str] = None) -> "Graph":
-        """A DGL graph of one kind of nodes and edges: an edge u -> v lets v attend to u."""
+        """A DGL graph of one kind of nodes and edges: an edge u -> v lets v attend to u. Data of edges, which has no name in
+        DGL that means weights, is passed over; ``from_edges`` takes it."""
         source, destination = graph.edges()
         return Graph.from_edges(source, destination, graph.num_nodes(), parents=parents, repeated=repeated)
 
     @staticmethod
-    def from_scipy(matrix: Any, parents: Any = None, repeated: Optional[str] = None) -> "Graph":
-        """A sparse matrix: row i attends to column j. Values other than 1 are weights."""
+    def from_scipy(
+        matrix: Any, parents: Any = None, repeated: Optional[str] = None, *, weights: Optional[str] = None
+    ) -> "Graph":  # fmt: skip
+        """A sparse matrix: row i attends to column j. Values other than 1 are weights; ``weights="ignore"``: the pattern
+        alone, whatever is stored."""
         m = matrix.tocoo()
         if m.shape[0] != m.shape[1]:
             raise refuse(f"a matrix of shape {m.shape} is no graph of one set of nodes")
-        weight = None if (m.data == 1).all() else m.data.astype(np.float32)
+        weight = None if (m.data == 1).all() else _weights(m.data, weights)
         return Graph.from_edges(m.col, m.row, m.shape[0], weight=weight, parents=parents, repeated=repeated)
 
     @staticmethod
-    def from_networkx(graph: Any, parents: Any = None, repeated: Optional[str] = None) -> "Graph":
-        """A networkx graph whose nodes are 0 .. n - 1: an edge u -> v lets v attend to u; undirected edges go both ways."""
+    def from_networkx(
+        graph: Any, parents: Any = None, repeated: Optional[str] = None, *, weights: Optional[str] = None
+    ) -> "Graph":  # fmt: skip
+        """A networkx graph whose nodes are 0 .. n - 1: an edge u -> v lets v attend to u; undirected edges go both ways.
+        ``weight`` of edges is their weight, 1 where one has none; ``weights="ignore"``: every edge weighs 1."""
         n = graph.number_of_nodes()
         if set(graph.nodes) != set(range(n)):
             raise refuse("the nodes must be the numbers 0 .. n - 1 (networkx.convert_node_labels_to_integers)")
         pairs = np.fromiter((i for e in graph.edges() for i in e[:2]), np.int64).reshape(-1, 2)
-        return _both_ways(pairs, n, graph.is_directed(), parents, repeated)
+        weight = _weights([w for _, _, w in graph.edges(data="weight")], weights)
+        return _both_ways(pairs, n, graph.is_directed(), parents, repeated, weight)
 
     @staticmethod
     @deferred
@@ -184,8 +196,7 @@ class Graph:
         file's nodes; ``relation``: its name where the file has none; ``weights="ignore"``: the pattern alone, every edge
         weighs 1, though the file says zero, negative or complex. Edges that other programs' files give again count again, and
         a warning says how many; another names the attributes of the file that are passed over, and those that are not."""
-        if weights not in (None, "ignore"):
-            raise refuse(f"weights={weights!r} is neither None nor 'ignore'")
+        _check_weights(weights)
         name = str(path)
         options = ffi.new("hga_import *")
         said = ffi.new("char **")
@@ -399,11 +410,33 @@ class Graph:
         return f"<hga.Graph of {self.n_nodes} nodes in {len(self.level_sizes)} levels; {edges}>"
 
 
-def _both_ways(edges: np.ndarray, n: int, directed: bool, parents: Any, repeated: Optional[str]) -> Graph:
+def _check_weights(weights: Optional[str]) -> None:
+    if weights not in (None, "ignore"):
+        raise refuse(f"weights={weights!r} is neither None nor 'ignore'")
+
+
+def _weights(told: Any, weights: Optional[str]) -> Optional[np.ndarray]:
+    """[edges] of what the edges' owner says, None where one says nothing; None: no edge has a weight."""
+    _check_weights(weights)
+    if weights or all(w is None for w in told):
+        return None
+    values = told if isinstance(told, np.ndarray) else np.asarray([1 if w is None else w for w in told])
+    real = values.dtype.kind in "biuf"
+    wrong = np.flatnonzero(~(np.isfinite(values) & (values > 0))) if real else range(1)
+    if len(wrong):
+        raise refuse(f"edge {wrong[0]}: weight {told[wrong[0]]} is not positive and finite; weights='ignore' takes edges without weights")
+    return values.astype(np.float32)
+
+
+def _both_ways(
+    edges: np.ndarray, n: int, directed: bool, parents: Any, repeated: Optional[str], weight: Optional[np.ndarray]
+) -> Graph:  # fmt: skip
     """Of [edges][2]; undirected edges are two, a self loop one."""
     if not directed:
-        edges = np.concatenate([edges, edges[edges[:, 0] != edges[:, 1], ::-1]])
-    return Graph.from_edges(edges[:, 0], edges[:, 1], n, parents=parents, repeated=repeated)
+        other = edges[:, 0] != edges[:, 1]
+        edges = np.concatenate([edges, edges[other, ::-1]])
+        weight = None if weight is None else np.concatenate([weight, weight[other]])
+    return Graph.from_edges(edges[:, 0], edges[:, 1], n, weight=weight, parents=parents, repeated=repeated)
 
 
 def _summed(src: np.ndarray, dst: np.ndarray, types: np.ndarray, weights: np.ndarray) -> Tuple[np.ndarray, ...]:

@@ -297,6 +297,42 @@ class Graphs(unittest.TestCase):
         g = networkx.gnp_random_graph(20, 0.2, seed=1, directed=True)
         self.assertEqual(set(hga.Graph.from_networkx(g).to_networkx().edges()), set(g.edges()))
 
+    def test_weights_of_others_graphs_are_weights(self):
+        """networkx's and igraph's ``weight`` of edges, and scipy's values: both ways, refused, or ignored."""
+        try:
+            import networkx
+            import scipy.sparse
+        except ImportError as e:
+            self.skipTest(str(e))
+        g = networkx.Graph([(0, 1, {"weight": 2.5}), (1, 2), (2, 2, {"weight": 3})])
+        ends = [0, 1, 1, 2, 2], [1, 0, 2, 1, 2]
+        want, plain = hga.Graph.from_edges(*ends, 3, weight=[2.5, 2.5, 1, 1, 3]), hga.Graph.from_edges(*ends, 3)
+        self.assertNotEqual(want, plain)
+
+        class Igraph:
+            get_edgelist = staticmethod(lambda: [(0, 1), (1, 2), (2, 2)])
+            vcount, is_directed = staticmethod(lambda: 3), staticmethod(lambda: False)
+
+            class es(dict):
+                attributes = dict.keys
+
+        Igraph.es = Igraph.es(weight=[2.5, None, 3])
+        self.assertEqual(hga.Graph.from_networkx(g), want)
+        self.assertEqual(hga.Graph.from_igraph(Igraph), want)
+        self.assertEqual(hga.Graph.from_networkx(g, weights="ignore"), plain)
+        for value in -1, 0, float("nan"), "heavy", 2j:
+            g[0][1]["weight"] = Igraph.es["weight"][0] = value
+            for make in (lambda: hga.Graph.from_networkx(g)), (lambda: hga.Graph.from_igraph(Igraph)):
+                with self.assertRaisesRegex(hga.Error, "edge 0: weight .* is not positive and finite; weights='ignore'"):
+                    make()
+            self.assertEqual(hga.Graph.from_igraph(Igraph, weights="ignore"), plain)
+        m = scipy.sparse.csr_matrix(np.array([[0, 2 + 1j], [-1, 0]]))
+        with self.assertRaisesRegex(hga.Error, "weight .*2.*1j.* is not positive and finite"):
+            hga.Graph.from_scipy(m)
+        np.testing.assert_array_equal(hga.Graph.from_scipy(m, weights="ignore").to_scipy().toarray(), [[0, 1], [1, 0]])
+        with self.assertRaisesRegex(hga.Error, "weights='all' is neither"):
+            hga.Graph.from_scipy(m, weights="all")
+
     def test_edges_that_are_given_again_are_said_or_summed(self):
         """Three times one edge: by default it counts once and is said in the caller's line, summed it is its weight."""
         source, destination = [0, 2, 0, 1, 0], [1, 1, 1, 0, 1]
@@ -395,6 +431,10 @@ class Graphs(unittest.TestCase):
             vcount = staticmethod(lambda: 30)
             is_directed = staticmethod(lambda: Igraph.directed)
 
+            class es(dict):
+                attributes = dict.keys
+
+        Igraph.es = Igraph.es()
         Igraph.directed = True
         self.assertEqual(hga.Graph.from_igraph(Igraph), want)
         Igraph.directed = False
