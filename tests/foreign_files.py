@@ -365,6 +365,12 @@ def check_entities():
     assert want is None
 
 
+def check_suffixes():
+    agree("capitals", write("X.CSV", "0,1\n"), [], (), (2, Counter({(0, 1, 0, 1.0): 1})))
+    for name in "x.gexf", "x.mtx.gz":
+        refuse(name, write(name, "<gexf/>"), f"near '<' (files that end in {name[name.rfind('.'):]} are read as JSON)")
+
+
 def check_marks():
     """A byte order mark is no part of a word or a heading either."""
     for mark in "", "\ufeff":
@@ -593,6 +599,7 @@ check_patterns()
 check_csv()
 check_entities()
 check_marks()
+check_suffixes()
 check_own()
 check_matrices()
 check_drawn(int(sys.argv[2]) if len(sys.argv) > 2 else 100)

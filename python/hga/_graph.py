@@ -461,7 +461,7 @@ def _say(what: str) -> None:
 
 def _is_json(name: str) -> bool:
     """Files that hga writes itself, which may mean what they say."""
-    return name[name.rfind(".") :] not in (".mtx", ".csv", ".tsv", ".edges", ".graphml", ".gml", ".graph", ".npy", ".npz")
+    return name[name.rfind(".") :].lower() not in (".mtx", ".csv", ".tsv", ".edges", ".graphml", ".gml", ".graph", ".npy", ".npz")
 
 
 SHAPES = ("all", "lower", "strict_lower", "upper", "strict_upper", "off_diagonal", "band")
