@@ -17,7 +17,7 @@ function(hga_share library name map)
   set(shared ${library}_shared)
   add_library(${shared} SHARED ${objects})
   set_target_properties(${shared} PROPERTIES OUTPUT_NAME ${name} VERSION ${PROJECT_VERSION} SOVERSION ${HGA_SOVERSION} LINKER_LANGUAGE C)
-  # One version node for all symbols; a program linked to it says so to ldd. After the first release of 0.3 new names get nodes of their own.
+  # One version node for all symbols; a program linked to it says so to ldd. After the first release of 0.4 new names get nodes of their own.
   target_link_options(${shared} PRIVATE -Wl,--version-script=${CMAKE_CURRENT_FUNCTION_LIST_DIR}/${map})
   set_property(TARGET ${shared} APPEND PROPERTY LINK_DEPENDS ${CMAKE_CURRENT_FUNCTION_LIST_DIR}/${map})
   target_link_libraries(${shared} PRIVATE $<BUILD_INTERFACE:hga_flags>)

@@ -28,7 +28,7 @@ extern "C" {
 
 /* The version of these headers. */
 #define HGA_VERSION_MAJOR 0
-#define HGA_VERSION_MINOR 3
+#define HGA_VERSION_MINOR 4
 #define HGA_VERSION_PATCH 0
 
 typedef int32_t hga_id;  /* a node, a relation, a level, a head, a field */
