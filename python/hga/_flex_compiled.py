@@ -14,7 +14,7 @@ from torch.nn.attention.flex_attention import BlockMask
 
 from ._core import refuse
 from ._deferred import new_name
-from ._one_pass import PASSES, Given, Outputs, Pass, whole
+from ._one_pass import PASSES, Given, Kept, Outputs, Pass, kept, whole
 
 Tensor = torch.Tensor
 MASKS_KEPT = 16  # BlockMasks, with the hierarchies made of them
@@ -28,7 +28,6 @@ class _Call(NamedTuple):
     n_mask: int
     n_score: int  # values that are the mask's, and that score_mod captures; mask_mod captures the rest
     places: str  # what each value is: "t" a tensor, "i" a whole number, "n" none
-    scale: Optional[float]
     lse: bool  # is it wanted?
 
     def split(self, tensors: Sequence[Tensor], numbers: Sequence[int]) -> Tuple[List[Any], List[Any], List[Any]]:
@@ -66,9 +65,9 @@ class _FlexAttention(HigherOrderOperator):
         values = [*block_mask[:-1], *of_score, *of_mask]
         places = "".join("n" if x is None else "t" if isinstance(x, Tensor) else "i" for x in values)
         mask_mod = block_mask[-1] if len(block_mask) > 1 else None
-        name = _name(_Call(score_mod, mask_mod, len(block_mask) - 1, len(of_score), places, scale, lse))
+        name = _name(_Call(score_mod, mask_mod, len(block_mask) - 1, len(of_score), places, lse))
         numbers, tensors = ([x for x, p in zip(values, places) if p == place] for place in "it")
-        return whole("flex_attention", Given(name, numbers, [], [query, key, value, *tensors]))
+        return whole("flex_attention", Given(name, numbers, [] if scale is None else [scale], [query, key, value, *tensors]))
 
 
 _FLEX = _FlexAttention()
@@ -95,7 +94,7 @@ def compiled(query: Tensor, key: Tensor, value: Tensor, score_mod: Any, mask: An
 
 # ---- the pass ----
 
-_MASKS: "OrderedDict[Any, Tuple[List[Any], BlockMask]]" = OrderedDict()
+_MASKS: "Kept[BlockMask]" = OrderedDict()
 
 
 def _bound(function: Callable[..., Any], captured: Sequence[Any]) -> Callable[..., Any]:
@@ -107,16 +106,12 @@ def _block_mask(call: _Call, parts: List[Any], captured: List[Any]) -> Optional[
     if call.mask_mod is None:
         return None
     given = [*parts, *captured]
-    key = (id(call), *(("t", id(x), x._version) if isinstance(x, Tensor) else x for x in given))
-    if key not in _MASKS:
-        n_queries, n_keys, some, indices, full, full_indices, height, width = parts
-        mod = _bound(call.mask_mod, captured)
-        mask = BlockMask((n_queries, n_keys), some, indices, full, full_indices, None, None, None, None, (height, width), mod)
-        _MASKS[key] = (given, mask)  # which keeps the tensors, so that no other gets their number
-    _MASKS.move_to_end(key)
-    while len(_MASKS) > MASKS_KEPT:
-        _MASKS.popitem(last=False)
-    return _MASKS[key][1]
+    return kept(_MASKS, MASKS_KEPT, (id(call), *given), lambda: _new_mask(parts, _bound(call.mask_mod, captured)))
+
+
+def _new_mask(parts: List[Any], mod: Callable[..., Any]) -> BlockMask:
+    n_queries, n_keys, some, indices, full, full_indices, height, width = parts
+    return BlockMask((n_queries, n_keys), some, indices, full, full_indices, None, None, None, None, (height, width), mod)
 
 
 def _run(given: Given) -> Outputs:
@@ -127,7 +122,8 @@ def _run(given: Given) -> Outputs:
         raise refuse("the functions of this flex_attention are gone")
     parts, of_score, of_mask = call.split(given.tensors[3:], given.whole)
     query, key, value = given.tensors[:3]
-    out, lse = attend(query, key, value, _bound(call.score_mod, of_score), _block_mask(call, parts, of_mask), call.scale, call.lse)
+    scale = given.floats[0] if given.floats else None
+    out, lse = attend(query, key, value, _bound(call.score_mod, of_score), _block_mask(call, parts, of_mask), scale, call.lse)
     return out, lse if call.lse else None
 
 

@@ -79,11 +79,11 @@ class Mask:
         self.samples, self.heads = block_mask.kv_num_blocks.shape[:2]
         traced = Traced(block_mask.mask_mod, "mask_mod", False)
         self.condition = Condition(traced, [(traced.out, True)])
-        self.versions = [(c, c._version) for c in traced.constants()]
+        self.versions = [(c, -1 if c.is_inference() else c._version) for c in traced.constants()]
 
     def is_current(self) -> bool:
-        """Are the captured tensors as they were?"""
-        return all(x._version == version for x, version in self.versions)
+        """Are the captured tensors as they were? Those of torch.inference_mode do not say."""
+        return all(not x.is_inference() and x._version == version for x, version in self.versions)
 
     def check(self, name: str, n: int) -> None:
         """Does it serve n samples, or query heads?"""

@@ -14,7 +14,7 @@ from ._core import refuse, refuse_type
 from ._deferred import STARTS, deferred
 from ._graph import GRAPHS, Graph
 from ._hierarchy import KNOWN, Hierarchy
-from ._one_pass import PASSES, Given, Outputs, Pass, whole
+from ._one_pass import PASSES, Given, Kept, Outputs, Pass, kept, whole
 
 Tensor = torch.Tensor
 KEPT = 64  # hierarchies
@@ -118,30 +118,21 @@ def attention(h: Any, q: Tensor, k: Tensor, v: Tensor, more: Dict[str, Any]) -> 
 
 # ---- the pass ----
 
-_BUILT: "OrderedDict[Any, Tuple[Any, Any]]" = OrderedDict()
+_BUILT: "Kept[Any]" = OrderedDict()
 
 
 def _made(steps: Any, values: Dict[str, Iterator[Any]]) -> Any:
     """The same for the same numbers and tensors, unchanged."""
-    steps, used = _read(steps, values), []
+    steps = _read(steps, values)
+    return kept(_BUILT, KEPT, steps, lambda: _built(steps))
 
-    def key_of(x: Any) -> Any:
-        if isinstance(x, Tensor):
-            used.append(x)
-            return id(x), x._version
-        return tuple(map(key_of, x.items() if isinstance(x, dict) else x)) if isinstance(x, (list, tuple, dict)) else x
 
-    key = key_of(steps)
-    if key not in _BUILT:
-        (start, arguments, more), *others = steps
-        found = STARTS[start](*arguments, **more)
-        for step, arguments, more in others:
-            found = getattr(found, step)(*arguments, **more)
-        _BUILT[key] = (used, found)  # which keeps the tensors, so that no other gets their number
-    _BUILT.move_to_end(key)
-    while len(_BUILT) > KEPT:
-        _BUILT.popitem(last=False)
-    return _BUILT[key][1]
+def _built(steps: Any) -> Any:
+    (start, arguments, more), *others = steps
+    found = STARTS[start](*arguments, **more)
+    for step, arguments, more in others:
+        found = getattr(found, step)(*arguments, **more)
+    return found
 
 
 def _run(given: Given) -> Outputs:

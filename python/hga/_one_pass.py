@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import contextlib
 import weakref
-from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
+from collections import OrderedDict
+from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple, TypeVar
 
 import numpy as np
 import torch
@@ -140,3 +141,31 @@ def whole(kind: str, given: Given) -> Tuple[Tensor, Tensor]:
     wants = "".join(["g" if torch.is_grad_enabled() and x.requires_grad else "t" for x in given.tensors])
     found: Tuple[Tensor, Tensor, Tensor] = torch.ops.hga.whole(kind, given.words, wants, given.whole, given.floats, given.tensors)
     return found[0], found[1]
+
+
+# ---- what passes keep ----
+
+T = TypeVar("T")
+Kept = OrderedDict[Any, Tuple[List[Tensor], T]]
+
+
+def kept(known: "Kept[T]", most: int, words: Any, make: Callable[[], T]) -> T:
+    """What ``make`` gives for these words; the same for the same numbers and tensors, unchanged. Tensors of torch.inference_mode
+    do not say when they change, and what is made of them is made each time."""
+    used: List[Tensor] = []
+
+    def key_of(x: Any) -> Any:
+        if isinstance(x, Tensor):
+            used.append(x)
+            return id(x), None if x.is_inference() else x._version
+        return tuple(map(key_of, x.items() if isinstance(x, dict) else x)) if isinstance(x, (list, tuple, dict)) else x
+
+    key = key_of(words)
+    if any(x.is_inference() for x in used):
+        return make()
+    if key not in known:
+        known[key] = used, make()  # which keeps the tensors, so that no other gets their number
+    known.move_to_end(key)
+    while len(known) > most:
+        known.popitem(last=False)
+    return known[key][1]

@@ -196,6 +196,35 @@ class Compiled(unittest.TestCase):
         edges[0, :20] = 3
         self.same(results(calls(layer), [x, edges]), results(run, [x, edges]))
 
+    def test_scales_that_torch_does_not_know_are_taken(self):
+        """As an argument, and of a dimension."""
+        run = self.compiled(T.flex_attention)
+        q, k, v = heads(40)
+        for scale in (0.1, 0.2, 0.3, 0.0):
+            self.same([T.flex_attention(q, k, v, scale=scale)], [run(q, k, v, scale=scale)])
+        by_dim = lambda q, k, v: T.flex_attention(q, k, v, scale=1 / q.shape[-1] ** 0.5)  # noqa: E731
+        run = self.compiled(by_dim)
+        for d in (8, 24):
+            given = [leaf(2, HEADS, 40, d) for _ in range(3)]
+            self.same(results(by_dim, given), results(run, given))
+
+    def test_inference_mode(self):
+        """Its tensors have no version: what is made of them is made each time, so changes are seen."""
+        with torch.inference_mode():
+            q, k, v = (torch.randn(2, HEADS, 40, 8) for _ in range(3))
+            seen = torch.rand(40) < 0.5
+            mask = create_block_mask(lambda b, h, i, j: seen[j] | (i == j), None, None, 40, 40, device="cpu", BLOCK_SIZE=16)
+            mask.kv_num_blocks.fill_(3)  # each of three is asked of the function
+            mask.full_kv_num_blocks.zero_()
+            run, layer = self.compiled(T.flex_attention), T.GATConv(6, 5)
+            convolved, (x, edges) = self.compiled(calls(layer)), [torch.randn(40, 6), torch.randint(0, 40, (2, 90))]
+            for _ in range(2):
+                want = torch.nn.functional.scaled_dot_product_attention(q, k, v, seen[None] | torch.eye(40, dtype=torch.bool))
+                torch.testing.assert_close(run(q, k, v, None, mask), want)
+                self.same([layer(x, edges)], [convolved(x, edges)])
+                seen.logical_not_()
+                edges[0, :20] = 3
+
     def test_what_is_wrong_is_said_by_its_name(self):
         q, k, v = heads(40)
         for words, run in (
