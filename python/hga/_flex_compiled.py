@@ -106,7 +106,8 @@ def _block_mask(call: _Call, parts: List[Any], captured: List[Any]) -> Optional[
     if call.mask_mod is None:
         return None
     given = [*parts, *captured]
-    return kept(_MASKS, MASKS_KEPT, (id(call), *given), lambda: _new_mask(parts, _bound(call.mask_mod, captured)))
+    mod = _bound(call.mask_mod, captured)
+    return kept(_MASKS, MASKS_KEPT, (id(call), *given), lambda: _new_mask(parts, mod))
 
 
 def _new_mask(parts: List[Any], mod: Callable[..., Any]) -> BlockMask:
