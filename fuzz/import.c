@@ -1,6 +1,6 @@
 /* import.c: any bytes as another program's graph. The first line is the end of the file's name ("mtx"), the rest the
-   file; "+p" after it gives parents, "+i" the pattern alone. What is accepted keeps every rule, and is the same after it was written and read
-   again. */
+   file; "+p" after it gives parents, "+i" the pattern alone. What is accepted keeps every rule, and is the same after
+   it was written and read again. */
 #include "fuzz.h"
 #include "hga_files.h"
 

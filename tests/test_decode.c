@@ -512,8 +512,8 @@ static void count_finish(const void *state, const hga_end *v, hga_id head, void 
     for (hga_id c = 0; c < v->columns[out]; c++) v->field[out][c] = *(const float *)state;
 }
 
-/* A cache kept rows of keys above the tokens, which nobody fills, for the function that looks there, and the append that
-   brought them failed. */
+/* A cache kept rows of keys above the tokens, which nobody fills, for the function that looks there, and the append
+   that brought them failed. */
 static void rows_that_nobody_fills_are_not_kept(void **state)
 {
     (void)state;

@@ -238,8 +238,8 @@ static void nothing_is_added_to_what_nobody_reads(void **state)
     problem_clear(&p);
 }
 
-/* At 1200a31 keys and values were added up in another order where a tensor that nobody reads had 16 bits; on ranks, which
-   do not look at it, they were not. */
+/* Once keys and values were added up in another order where a tensor that nobody reads had 16 bits; on ranks,
+   which do not look at it, they were not. */
 static void check_type_of_unread(problem *p)
 {
     wanted_all floats = wanted_create(p, HGA_F32), halves = wanted_create(p, HGA_F32);

@@ -20,8 +20,9 @@ typedef struct hga_import {
     /* NULL, or it gets one graph's map: id[0][the file's number] = the graph's id, for hga_node_map_clear. Zeroed for
        JSON and on failure. */
     hga_node_map *node_map;
-    /* NULL, or it gets a line for hga_text_free on the names that the file gives what it holds, as "understood: weight
-       (edges); passed over: color (nodes)"; NULL where it has none of its own, for JSON, files of hga's and on failure. */
+    /* NULL, or it gets a line for hga_text_free on the names that the file gives what it holds, as "understood:
+       weight (edges); passed over: color (nodes)"; NULL where it has none of its own, for JSON, files of hga's and on
+       failure. */
     char **attributes;
     int64_t pattern; /* 1: every edge has weight 1, whatever the file says: zeros, negative and complex numbers, too */
     uint64_t reserved[4]; /* 0 */

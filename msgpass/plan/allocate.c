@@ -143,7 +143,8 @@ static hga_status change_rows(assignment *a, hga_id f, const live_range *l, row_
     return st ? st : change_span(a, &h->rows, l, at, INT32_MAX, change);
 }
 
-/* A range is of the nodes that are not the caller's, and of the log-sum-exps, guests' too, or the rounded rows of all. */
+/* A range is of the nodes that are not the caller's, and of the log-sum-exps, guests' too, or the rounded rows of
+   all. */
 static hga_status change_range(assignment *a, const live_range *l, row_change change)
 {
     field_storage *h = storage_of(a->plan, l->storage);

@@ -214,12 +214,12 @@ HGA_API hga_status hga_plan_update(hga_plan *plan, const hga_graph *g);
 HGA_API void hga_plan_destroy(hga_plan *plan);
 
 /* Bytes that hga_workspace_create will take, before it does. A plan's first workspace also leaves with the plan what
-   is dear to find out about the graph, and its first execution of all rows with rel_key or rel_bias what these need of
-   it: together at most a tenth of the caller's tensors, which hga_plan_bytes counts. Executions are faster with it, of the
-   same bits; an update forgets it, and the workspaces made before go on without.
-   The first call with slopes leaves eight bytes a node with the plan, until an update, and the first with biases of
-   edges as many. A workspace's first call with biases of edges takes 40 bytes for each edge of the widest row and each
-   thread, where the relation has blocks. */
+   is dear to find out about the graph, and its first execution of all rows with rel_key or rel_bias what these need
+   of it: together at most a tenth of the caller's tensors, which hga_plan_bytes counts. Executions are faster with
+   it, of the same bits; an update forgets it, and the workspaces made before go on without. The first call with
+   slopes leaves eight bytes a node with the plan, until an update, and the first with biases of edges as many. A
+   workspace's first call with biases of edges takes 40 bytes for each edge of the widest row and each thread, where
+   the relation has blocks. */
 HGA_API int64_t hga_plan_workspace_bytes(const hga_plan *plan);
 /* Bytes that the plan holds, kept for updates or in use. */
 HGA_API int64_t hga_plan_bytes(const hga_plan *plan);
@@ -309,18 +309,18 @@ HGA_API hga_status hga_workspace_field(const hga_plan *plan, const hga_workspace
    drop them (data NULL), from when on they are not. */
 typedef enum hga_rows_way { HGA_ROWS_GET = 0, HGA_ROWS_PUT = 1, HGA_ROWS_DROP = 2 } hga_rows_way;
 
-/* Rows [first, first + n) of a field, which the workspace of a plan with options.slices keeps: all that are not rows of
-   your tensors. As [n][heads][columns], a state with its log-sum-exp (natural) as one column more. An execution reads a
-   row that is there and neither computes it nor what it alone is made of; it computes the others that it needs, and
-   then they are there, too. So tensors need hold what is read now and nothing else: of a causal program the rows of a
-   token need not be computed, nor be given, again.
+/* Rows [first, first + n) of a field, which the workspace of a plan with options.slices keeps: all that are not rows
+   of your tensors. As [n][heads][columns], a state with its log-sum-exp (natural) as one column more. An execution
+   reads a row that is there and neither computes it nor what it alone is made of; it computes the others that it
+   needs, and then they are there, too. So tensors need hold what is read now and nothing else: of a causal program
+   the rows of a token need not be computed, nor be given, again.
 
    The workspace believes you: rows stay there whatever your tensors come to hold. Who has changed a token drops what
-   was made of it; field 0 drops all rows of all fields (first and n are then 0). What plans of bfloat16 round is rounded
-   again from these. hga_plan_update drops all.
+   was made of it; field 0 drops all rows of all fields (first and n are then 0). What plans of bfloat16 round is
+   rounded again from these. hga_plan_update drops all.
 
-   HGA_EINVAL: a row that is yours, or, to be got, is not there. A program in which somebody reads a row before another
-   stage writes it a second time has no slices (hga_plan_create: HGA_EUNSUPPORTED). */
+   HGA_EINVAL: a row that is yours, or, to be got, is not there. A program in which somebody reads a row before
+   another stage writes it a second time has no slices (hga_plan_create: HGA_EUNSUPPORTED). */
 HGA_API hga_status hga_workspace_rows(const hga_plan *plan, hga_workspace *workspace, hga_id field, hga_id first,
                                       hga_id n, hga_rows_way way, float *data);
 
