@@ -54,7 +54,7 @@ static hga_status start(const bench_case *c, const bench_job *j, turns *t)
     HGA_TRY(hga_workspace_create(t->plan, &t->workspace));
     t->io = c->io;
     count_numbers(c, &j->shape, t->count);
-    t->relative = (int64_t)c->io.n_rel_key * j->shape.dim;
+    t->relative = (int64_t)c->io.rel_key.rows * j->shape.dim;
     int64_t n = numbers_of(t->count), at = 0;
     HGA_TRY(bench_new(n + t->relative, sizeof *t->memory, &t->memory));
     const hga_tensor *own[] = {&c->io.query, &c->io.key, &c->io.value};

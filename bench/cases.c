@@ -147,8 +147,8 @@ hga_status bench_case_tensors(bench_case *c, const hga_shape *shape, int allocat
     hga_tensor *tensor[] = {&c->io.query, &c->io.key, &c->io.value, &c->io.out};
     for (int64_t i = 0, at = 0; i < 4; at += count[i++])
         tensor[i]->data = count[i] ? c->tensors + at : NULL, tensor[i]->rows = rows[i];
-    c->io.type_scale = c->type_scale;
-    c->io.n_type_scale = c->n_type_scale;
+    c->io.type_scale.data = c->type_scale;
+    c->io.type_scale.rows = c->n_type_scale;
     return HGA_OK;
 }
 
@@ -160,8 +160,8 @@ hga_status bench_case_relative(bench_case *c, hga_id dim)
     hga_status st = bench_new((int64_t)types * dim, sizeof *c->relative, &c->relative);
     if (st) return st;
     numbers_fill(STREAM_RELATIVE, 1, (int64_t)types * dim, c->relative);
-    c->io.rel_key = c->relative;
-    c->io.n_rel_key = types;
+    c->io.rel_key.data = c->relative;
+    c->io.rel_key.rows = types;
     return HGA_OK;
 }
 

@@ -95,8 +95,7 @@ static const hga_parameter fine_parameters[] = {TREE, CAUSAL(hga_treeformer), {0
 static const hga_parameter coarse_parameters[] = {
     TREE,
     FLAG(hga_treeformer, causal, "causal", "0: node means hold later keys, so there is no causal form"),
-    FLOATS(HGA_IN_IO, hga_io, type_scale, offsetof(hga_io, n_type_scale), "alpha",
-           "a weight for each level, root first, [h + 1]"),
+    FLOATS(HGA_IN_IO, hga_io, type_scale.data, HGA_NOWHERE, "alpha", "a weight for each level, root first, [h + 1]"),
     {0},
 };
 

@@ -190,7 +190,7 @@ int gradients_check_given(const attend_gradients *g, const model *m, const atten
     for (size_t i = 0; i < sizeof scored / sizeof scored[0]; i++)
         if (g->typed->wanted[scored[i]] && !score_stage(&m->program))
             return complain(CLI_USAGE, "%s: %s computes no scores", option_names[scored[i]], m->title);
-    if (g->typed->wanted[GRADIENT_ALPHA] && !one->io.type_scale)
+    if (g->typed->wanted[GRADIENT_ALPHA] && !one->io.type_scale.data)
         return complain(CLI_USAGE, "--grad-alpha: %s has no weights alpha", m->title);
     return CLI_GOOD;
 }
@@ -212,7 +212,7 @@ static void find_shape(const model *m, const attend_io *one, gradient_of of, int
     case GRADIENT_REL_BIAS: shape_like(&one->rel_bias, n_dims, dim); return;
     case GRADIENT_NODE_POS: shape_like(&one->node_pos, n_dims, dim); return;
     case GRADIENT_EDGE_BIAS: shape_like(&one->edge_bias, n_dims, dim); return;
-    case GRADIENT_ALPHA: dim[0] = one->io.n_type_scale; return;
+    case GRADIENT_ALPHA: dim[0] = one->io.type_scale.rows; return;
     case GRADIENT_LOG_MASS: dim[0] = hga_graph_nodes(m->graph).n; return;
     case GRADIENT_SINK:
     case GRADIENT_SLOPES: dim[0] = one->shape.n_heads; return;
@@ -264,9 +264,9 @@ static int64_t engine_count(const model *m, const attend_io *one, gradient_of of
     int wide = one->shape.n_heads == 1 && heads > 1; /* trees by head: a key and value for each query head */
     switch (of) {
     case GRADIENT_REL_KEY: return one->rel_key.count;
-    case GRADIENT_REL_BIAS: return (int64_t)one->io.n_rel_bias * one->shape.n_heads;
+    case GRADIENT_REL_BIAS: return (int64_t)one->io.rel_bias.rows * one->shape.n_heads;
     case GRADIENT_EDGE_BIAS: return one->edge_bias.count;
-    case GRADIENT_ALPHA: return one->io.n_type_scale;
+    case GRADIENT_ALPHA: return one->io.type_scale.rows;
     case GRADIENT_NODE_POS: return one->node_pos.count;
     case GRADIENT_LOG_MASS: return hga_graph_nodes(m->graph).n;
     case GRADIENT_SCALE: return 1;

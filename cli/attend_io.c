@@ -153,7 +153,7 @@ static int widen_bias(attend_io *a)
     int64_t heads = a->shape.n_heads, n = a->rel_bias.count * heads;
     int status = take(n, sizeof *a->wide_bias, &a->wide_bias);
     for (int64_t i = 0; status == CLI_GOOD && i < n; i++) a->wide_bias[i] = a->rel_bias.real[i / heads];
-    a->io.rel_bias = a->wide_bias;
+    a->io.rel_bias.data = a->wide_bias;
     return status;
 }
 
@@ -165,10 +165,10 @@ static int bind_types(const attend_paths *paths, const model *m, attend_io *a)
     a->rel_bias_shared = has_one_column(&a->rel_bias);
     if (paths->rel_key) TRY(check_types(&a->rel_key, m, a->shape.dim, 0));
     if (paths->rel_bias) TRY(check_types(&a->rel_bias, m, a->shape.n_heads, a->rel_bias_shared));
-    a->io.rel_key = a->rel_key.real;
-    a->io.n_rel_key = (hga_id)a->rel_key.dim[0];
-    a->io.rel_bias = a->rel_bias.real;
-    a->io.n_rel_bias = (hga_id)a->rel_bias.dim[0];
+    a->io.rel_key.data = a->rel_key.real;
+    a->io.rel_key.rows = (hga_id)a->rel_key.dim[0];
+    a->io.rel_bias.data = a->rel_bias.real;
+    a->io.rel_bias.rows = (hga_id)a->rel_bias.dim[0];
     if (a->rel_bias_shared) TRY(widen_bias(a));
 done:
     return status;
@@ -187,9 +187,9 @@ static int bind_edge_bias(const char *path, const model *m, attend_io *a)
     if (b->dim[0] != edges)
         return complain(CLI_DATA, "%s: has %lld edges, %s has %lld", b->path, (long long)b->dim[0], m->title,
                         (long long)edges);
-    a->io.edge_bias = b->real;
-    a->io.edge_bias_heads = (hga_id)heads;
-    a->io.n_edge_bias = edges;
+    a->io.edge_bias.data = b->real;
+    a->io.edge_bias.columns = (hga_id)heads;
+    a->io.edge_bias.rows = edges;
     return CLI_GOOD;
 }
 
@@ -214,7 +214,7 @@ static int bind_node_pos(const char *path, const model *m, attend_io *a)
         return complain(CLI_DATA, "%s: has the shape %s, not [nodes = %d][columns]", p->path,
                         npy_shape(p->n_dims, p->dim, shape), nodes);
     if (m->map.id) status = reorder_node_pos(m, p, &a->node_pos_of);
-    a->io.node_pos = m->map.id ? a->node_pos_of : p->real, a->io.n_node_pos = nodes;
+    a->io.node_pos.data = m->map.id ? a->node_pos_of : p->real, a->io.node_pos.rows = nodes;
     a->shape.pos_dim = (hga_id)p->dim[1];
     return status;
 }
@@ -227,8 +227,8 @@ static int bind_alpha(const model *m, attend_io *a)
     if (!m->alpha) return complain(CLI_USAGE, "%s needs -p alpha=@FILE.npy", m->title);
     if (m->n_alpha < types)
         return complain(CLI_DATA, "alpha: has %d weights, the edges of %s have %d types", m->n_alpha, m->title, types);
-    a->io.type_scale = m->alpha;
-    a->io.n_type_scale = m->n_alpha;
+    a->io.type_scale.data = m->alpha;
+    a->io.type_scale.rows = m->n_alpha;
     return CLI_GOOD;
 }
 

@@ -67,7 +67,7 @@ static int ask_coarse(const variant_job *job, const tree *t, const attend_io *on
     hga_coarse_grad grad = {.dim_v = trees > 1 ? one->value.columns : one->query.heads * one->value.columns,
                             .value = a->value,
                             .d_out = d_out,
-                            .alpha = one->io.type_scale,
+                            .alpha = one->io.type_scale.data,
                             .d_query = a->query,
                             .d_key = a->key};
     TRY(complain_of(hga_coarse_gradient(&f, &grad), CLI_DATA, job->name));
@@ -87,7 +87,7 @@ int attend_tree_add(const model *m, const attend_io *one, hga_id sample, const f
     model_tensors tensors = attend_io_tensors(one);
     variant_job job = {.settings = &s, .tensors = &tensors, .variant = v, .name = v->name};
     TRY(tree_read(&s, &t));
-    int coarse = one->io.type_scale != NULL;
+    int coarse = one->io.type_scale.data != NULL;
     if (coarse && setting_array(&s, "tokens"))
         TRY(complain(CLI_USAGE, "%s: gradients of the tree are of one sample; tokens has several lengths", m->title));
     hga_id trees = m->tree_heads, width = coarse ? t.height + 1 : 1;

@@ -258,7 +258,7 @@ int bench_decode_run(const bench_place *p, double flat, json_t *rows)
     TRY(bench_modify_program(p, &c));
     TRY(complain_of(open_feeding(p, &c, &f, &r), CLI_USAGE, p->variant->text));
     TRY(bench_modify_call(p, &c, &files));
-    f.io.modifiers = c.io.modifiers, f.io.type_scale = c.type_scale, f.io.n_type_scale = c.n_type_scale;
+    f.io.modifiers = c.io.modifiers, f.io.type_scale.data = c.type_scale, f.io.type_scale.rows = c.n_type_scale;
     if (!p->dry_run) TRY(complain_of(measure(p, &f, &r), CLI_USAGE, p->variant->text));
     TRY(append_row(p, &r, rows));
 done:

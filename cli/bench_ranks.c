@@ -175,7 +175,7 @@ static int open_tensors(rank_case *c)
     numbers_fill(STREAM + (uint64_t)world_rank(), 1, floats, c->made.tensors);
     for (int i = 0; i < 4; at += c->rows[i].rows * width[i], i++)
         if (c->rows[i].exists) *tensor[i] = (hga_tensor){.data = c->made.tensors + at, .rows = c->rows[i].rows};
-    c->made.io.type_scale = c->made.type_scale, c->made.io.n_type_scale = c->made.n_type_scale;
+    c->made.io.type_scale.data = c->made.type_scale, c->made.io.type_scale.rows = c->made.n_type_scale;
     TRY(bench_modify_call(c->place, &c->made, &c->files));
 done:
     return status;

@@ -19,19 +19,21 @@ enum { SINK = HGA_GRADIENT_USER, SLOPES, N_INPUTS, RANDOM_TOKENS = 24, RANDOM_HE
 static const char *const input_names[N_INPUTS] = {[HGA_GRADIENT_QUERY] = "query",
                                                   [HGA_GRADIENT_KEY] = "key",
                                                   [HGA_GRADIENT_VALUE] = "value",
-                                                  [HGA_GRADIENT_REL_KEY] = "rel-key",
-                                                  [HGA_GRADIENT_REL_BIAS] = "rel-bias",
-                                                  [HGA_GRADIENT_EDGE_BIAS] = "edge-bias",
-                                                  [HGA_GRADIENT_NODE_POS] = "node-pos",
-                                                  [HGA_GRADIENT_TYPE_SCALE] = "alpha",
-                                                  [HGA_GRADIENT_SCALE] = "scale",
-                                                  [HGA_GRADIENT_LOG_MASS] = "log-mass",
+                                                  [HGA_GRADIENT_TABLE + HGA_TABLE_REL_KEY] = "rel-key",
+                                                  [HGA_GRADIENT_TABLE + HGA_TABLE_REL_BIAS] = "rel-bias",
+                                                  [HGA_GRADIENT_TABLE + HGA_TABLE_EDGE_BIAS] = "edge-bias",
+                                                  [HGA_GRADIENT_TABLE + HGA_TABLE_NODE_POS] = "node-pos",
+                                                  [HGA_GRADIENT_TABLE + HGA_TABLE_TYPE_SCALE] = "alpha",
+                                                  [HGA_GRADIENT_TABLE + HGA_TABLE_SCALE] = "scale",
+                                                  [HGA_GRADIENT_TABLE + HGA_TABLE_LOG_MASS] = "log-mass",
                                                   [SINK] = "sink",
                                                   [SLOPES] = "slopes"};
 
 static hga_gradient_input input_of(int i)
 {
-    return i == SINK ? HGA_GRADIENT_SINK : i == SLOPES ? HGA_GRADIENT_SLOPES : (hga_gradient_input)i;
+    return i == SINK     ? HGA_GRADIENT_TABLE + HGA_TABLE_SINK
+           : i == SLOPES ? HGA_GRADIENT_TABLE + HGA_TABLE_SLOPES
+                         : (hga_gradient_input)i;
 }
 
 /* A problem, and its gradients in two ways. */
@@ -83,19 +85,19 @@ static int random_tables(trial *t, int64_t seed)
     int status = CLI_GOOD;
     if (types > 1) {
         TRY(random_floats(t, seed, (int64_t)types * t->shape.dim, &x));
-        t->io.rel_key = x, t->io.n_rel_key = types;
+        t->io.rel_key.data = x, t->io.rel_key.rows = types;
         TRY(random_floats(t, seed, (int64_t)types * t->shape.n_heads, &x));
-        t->io.rel_bias = x, t->io.n_rel_bias = types;
+        t->io.rel_bias.data = x, t->io.rel_bias.rows = types;
     }
     if (scores) {
         t->shape.pos_dim = POS_DIM;
         TRY(random_floats(t, seed, (int64_t)nodes * POS_DIM, &x));
-        t->io.node_pos = x, t->io.n_node_pos = nodes;
+        t->io.node_pos.data = x, t->io.node_pos.rows = nodes;
     }
     types = types_read(t->m.graph, &t->m.program, HGA_SCALED);
-    if (types && !t->io.type_scale) {
+    if (types && !t->io.type_scale.data) {
         TRY(random_floats(t, seed, types, &x));
-        t->io.type_scale = x, t->io.n_type_scale = types;
+        t->io.type_scale.data = x, t->io.type_scale.rows = types;
     }
 done:
     return status;
@@ -136,7 +138,7 @@ static int open_random(const gradient_check *c, trial *t)
     TRY(random_tensor(t, c->seed, HGA_IO_KEY, heads * RANDOM_DIM, &t->io.key));
     TRY(random_tensor(t, c->seed, HGA_IO_VALUE, heads * RANDOM_DIM, &t->io.value));
     TRY(random_tensor(t, c->seed, HGA_IO_OUT, heads * RANDOM_DIM, &t->io.out));
-    if (t->m.alpha) t->io.type_scale = t->m.alpha, t->io.n_type_scale = t->m.n_alpha;
+    if (t->m.alpha) t->io.type_scale.data = t->m.alpha, t->io.type_scale.rows = t->m.n_alpha;
     TRY(random_tables(t, c->seed));
     TRY(bind_modifiers(c, t));
 done:
@@ -181,12 +183,12 @@ static int64_t input_count(const trial *t, int i)
     case HGA_GRADIENT_QUERY: return io->query.data ? io->query.rows * heads * t->shape.dim : 0;
     case HGA_GRADIENT_KEY: return io->key.data ? io->key.rows * kv * t->shape.dim : 0;
     case HGA_GRADIENT_VALUE: return io->value.data ? io->value.rows * kv * t->shape.dim_v : 0;
-    case HGA_GRADIENT_REL_KEY: return (int64_t)io->n_rel_key * t->shape.dim;
-    case HGA_GRADIENT_REL_BIAS: return (int64_t)io->n_rel_bias * heads;
-    case HGA_GRADIENT_NODE_POS: return io->node_pos ? nodes * t->shape.pos_dim : 0;
-    case HGA_GRADIENT_TYPE_SCALE: return io->n_type_scale;
-    case HGA_GRADIENT_SCALE: return scores;
-    case HGA_GRADIENT_LOG_MASS: return scores ? nodes : 0;
+    case HGA_GRADIENT_TABLE + HGA_TABLE_REL_KEY: return (int64_t)io->rel_key.rows * t->shape.dim;
+    case HGA_GRADIENT_TABLE + HGA_TABLE_REL_BIAS: return (int64_t)io->rel_bias.rows * heads;
+    case HGA_GRADIENT_TABLE + HGA_TABLE_NODE_POS: return io->node_pos.data ? nodes * t->shape.pos_dim : 0;
+    case HGA_GRADIENT_TABLE + HGA_TABLE_TYPE_SCALE: return io->type_scale.rows;
+    case HGA_GRADIENT_TABLE + HGA_TABLE_SCALE: return scores;
+    case HGA_GRADIENT_TABLE + HGA_TABLE_LOG_MASS: return scores ? nodes : 0;
     case SINK: return t->files.modifiers.sink ? heads : 0;
     case SLOPES: return t->files.modifiers.slopes ? heads : 0;
     default: return 0;
@@ -200,12 +202,12 @@ static hga_grad_io bind(const trial *t, float *const of[N_INPUTS])
                          .d_query = {.data = of[HGA_GRADIENT_QUERY], .rows = t->io.query.rows},
                          .d_key = {.data = of[HGA_GRADIENT_KEY], .rows = t->io.key.rows},
                          .d_value = {.data = of[HGA_GRADIENT_VALUE], .rows = t->io.value.rows},
-                         .d_rel_key = of[HGA_GRADIENT_REL_KEY],
-                         .d_rel_bias = of[HGA_GRADIENT_REL_BIAS],
-                         .d_node_pos = of[HGA_GRADIENT_NODE_POS],
-                         .d_type_scale = of[HGA_GRADIENT_TYPE_SCALE],
-                         .d_scale = of[HGA_GRADIENT_SCALE],
-                         .d_log_mass = of[HGA_GRADIENT_LOG_MASS],
+                         .d_rel_key = of[HGA_GRADIENT_TABLE + HGA_TABLE_REL_KEY],
+                         .d_rel_bias = of[HGA_GRADIENT_TABLE + HGA_TABLE_REL_BIAS],
+                         .d_node_pos = of[HGA_GRADIENT_TABLE + HGA_TABLE_NODE_POS],
+                         .d_type_scale = of[HGA_GRADIENT_TABLE + HGA_TABLE_TYPE_SCALE],
+                         .d_scale = of[HGA_GRADIENT_TABLE + HGA_TABLE_SCALE],
+                         .d_log_mass = of[HGA_GRADIENT_TABLE + HGA_TABLE_LOG_MASS],
                          .d_sink = of[SINK],
                          .d_slopes = of[SLOPES]};
 }

@@ -340,8 +340,8 @@ static int make_alpha(hga_id levels, cast *c)
 {
     int status = take(levels, sizeof *c->alpha, &c->alpha);
     for (hga_id l = 0; status == CLI_GOOD && l < levels; l++) c->alpha[l] = 1 / (float)levels;
-    c->io.type_scale = c->alpha;
-    c->io.n_type_scale = levels;
+    c->io.type_scale.data = c->alpha;
+    c->io.type_scale.rows = levels;
     return status;
 }
 

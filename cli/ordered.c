@@ -102,7 +102,7 @@ static ordered_move nodes_of(const ordered_call *c, int64_t columns)
 
 static ordered_move edges_of(const ordered_call *c, int64_t columns)
 {
-    return (ordered_move){.edge = c->edge, .n = c->io.n_edge_bias, .columns = columns};
+    return (ordered_move){.edge = c->edge, .n = c->io.edge_bias.rows, .columns = columns};
 }
 
 /* ---- a call ---- */
@@ -129,8 +129,8 @@ static void move_inputs(ordered_call *c, const hga_shape *s, hga_io *io)
     io->query.data = moved(c, rows_of(c, HGA_IO_QUERY, (int64_t)s->n_heads * s->dim), THERE, io->query.data);
     io->key.data = moved(c, rows_of(c, HGA_IO_KEY, (int64_t)kv_heads * s->dim), THERE, io->key.data);
     io->value.data = moved(c, rows_of(c, HGA_IO_VALUE, (int64_t)kv_heads * s->dim_v), THERE, io->value.data);
-    io->node_pos = moved(c, nodes_of(c, s->pos_dim), THERE, io->node_pos);
-    io->edge_bias = moved(c, edges_of(c, io->edge_bias_heads), THERE, io->edge_bias);
+    io->node_pos.data = moved(c, nodes_of(c, s->pos_dim), THERE, io->node_pos.data);
+    io->edge_bias.data = moved(c, edges_of(c, io->edge_bias.columns), THERE, io->edge_bias.data);
 }
 
 static void move_outputs(ordered_call *c, const hga_shape *s, hga_io *io)
@@ -149,13 +149,13 @@ static void move_gradients(ordered_call *c, const hga_shape *s, hga_grad_io *g)
     g->d_value.data = moved(c, rows_of(c, HGA_IO_VALUE, (int64_t)kv_heads * s->dim_v), BACK, g->d_value.data);
     g->d_node_pos = moved(c, nodes_of(c, s->pos_dim), BACK, g->d_node_pos);
     g->d_log_mass = moved(c, nodes_of(c, 1), BACK, g->d_log_mass);
-    g->d_edge_bias = moved(c, edges_of(c, c->io.edge_bias_heads), BACK, g->d_edge_bias);
+    g->d_edge_bias = moved(c, edges_of(c, c->io.edge_bias.columns), BACK, g->d_edge_bias);
 }
 
 static int find_edges(ordered_call *c)
 {
-    int status = take(c->io.n_edge_bias, sizeof *c->edge, &c->edge);
-    if (status || !c->io.edge_bias) return status;
+    int status = take(c->io.edge_bias.rows, sizeof *c->edge, &c->edge);
+    if (status || !c->io.edge_bias.data) return status;
     hga_id relation = score_stage(&c->m->program)->relation;
     return complain_of(hga_graph_renumbered_edges(c->m->graph, relation, c->m->order, c->edge), CLI_DATA, c->m->title);
 }

@@ -283,7 +283,7 @@ static float *attend(const model *m, const layer *l, const float *qkv, int token
         *in[i] = (hga_tensor){
             .data = (float *)(uintptr_t)(qkv + i * m->width), .rows = rows, .row_stride = stride, .head_stride = dim};
     append.io.out = (hga_tensor){.data = y, .rows = rows};
-    append.io.rel_key = l->rel_key, append.io.n_rel_key = l->n_rel_key;
+    append.io.rel_key.data = l->rel_key, append.io.rel_key.rows = l->n_rel_key;
     must(hga_decoder_append(m->decoder, m->workspace, &append, 1), "an append");
     return y;
 }

@@ -113,7 +113,7 @@ static void fill(problem *x, int text)
         *tensor_of(io, i) = (hga_tensor){.data = x->tensor[text][i], .rows = x->decoder->io_n};
     }
     if (text) share_prefix(x, text);
-    if (has_scale(x->program)) io->type_scale = x->scale, io->n_type_scale = 256;
+    if (has_scale(x->program)) io->type_scale.data = x->scale, io->type_scale.rows = 256;
 }
 
 /* Does it decode? What does not is refused in words. */

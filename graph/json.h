@@ -4,8 +4,8 @@
 
 #include "hga_graph.h"
 
-/* The second is written where a program has what a reader of the first would not know, a normaliser, a softcap,
-   additive scores; the third where a graph tells what a longer one has next. */
+/* The second is written where a program has members that a reader of the first would not know; the third where a graph
+   tells what a longer one has next. */
 enum { JSON_SCHEMA = 1, JSON_PROGRAM_SCHEMA = 2, JSON_NEWEST_SCHEMA = 3 };
 
 /* Shape i is written as json_shapes[i]; json_sides and json_claims likewise (claim i is bit i). */
@@ -13,8 +13,13 @@ extern const char *const json_shapes[HGA_BAND + 1], *const json_sides[HGA_SIDE_K
 
 /* HGA_EINVAL unless the text is UTF-8, as a JSON string must be. */
 hga_status json_check_text(const char *what, const char *text);
-/* HGA_EINVAL unless the text is a list of members that hga_graph_read_json accepts besides the graph's own; *n gets how
-   many, *has_words whether `words` is one of them. */
-hga_status json_check_members(const char *members, hga_pos *n, int *has_words);
+/* Members that a graph carries along: how many, whether `words` is one of them, and whether a program among them has
+   members that the first schema has not. */
+typedef struct json_carried {
+    hga_pos n;
+    int has_words, is_newer;
+} json_carried;
+/* HGA_EINVAL unless the text is a list of members that hga_graph_read_json accepts besides the graph's own. */
+hga_status json_check_members(const char *members, json_carried *out);
 
 #endif

@@ -225,17 +225,36 @@ static hga_status load_members(const char *members, json_t **out)
     return st == HGA_EFORMAT ? HGA_EINVAL : st;
 }
 
-hga_status json_check_members(const char *members, hga_pos *n, int *has_words)
+/* Has the object a member that is not among those of the first schema? */
+static int has_others(const json_t *object, const char *const *first)
+{
+    const char *name;
+    json_t *value;
+    json_object_foreach((json_t *)(uintptr_t)object, name, value) if (!is_listed(name, first)) return 1;
+    return 0;
+}
+
+static int program_is_newer(const json_t *program)
+{
+    static const char *const first[] = {"fields", "stages", "default_scale", "lse", NULL};
+    size_t i;
+    const json_t *stage;
+    if (has_others(program, first)) return 1;
+    json_array_foreach(json_object_get(program, "stages"), i, stage) if (json_object_get(stage, "normaliser")) return 1;
+    return 0;
+}
+
+hga_status json_check_members(const char *members, json_carried *out)
 {
     json_t *object = NULL;
     const char *name;
     json_t *value;
-    *n = 0, *has_words = 0;
+    *out = (json_carried){0};
     if (!members) return HGA_OK;
     hga_status st = load_members(members, &object);
     if (st) return st;
-    *n = (hga_pos)json_object_size(object);
-    *has_words = json_object_get(object, "words") != NULL;
+    *out = (json_carried){(hga_pos)json_object_size(object), json_object_get(object, "words") != NULL,
+                          program_is_newer(json_object_get(object, "program"))};
     json_object_foreach(object, name, value)
     {
         if (!is_listed(name, json_free_members))

@@ -339,36 +339,33 @@ static hga_status check_names(const hga_graph *g)
     return st;
 }
 
-/* A member's name with its colon is nothing that a string can hold. */
-static int schema_of(const hga_graph *g, const char *members)
+static int schema_of(const hga_graph *g, const json_carried *members)
 {
     if (graph_longer(g)) return JSON_NEWEST_SCHEMA;
-    int newest = members && (strstr(members, "\"normaliser\":") || strstr(members, "\"softcap\":") ||
-                             strstr(members, "\"scores\":"));
-    return newest || g->position ? JSON_PROGRAM_SCHEMA : JSON_SCHEMA;
+    return members->is_newer || g->position ? JSON_PROGRAM_SCHEMA : JSON_SCHEMA;
 }
 
 hga_status hga_graph_write_json(const hga_graph *g, const char *members, const char *path)
 {
     hga_status st = HGA_OK;
     hga_nodes nodes = hga_graph_nodes(g);
-    hga_pos n_members = 0;
-    int has_words, named = tokens_are_named(g);
+    json_carried carried;
+    int named = tokens_are_named(g);
     output o = {0};
-    HGA_TRY(json_check_members(members, &n_members, &has_words));
+    HGA_TRY(json_check_members(members, &carried));
     HGA_TRY(check_names(g));
     HGA_TRY(output_open(&o, path));
     output_text(&o, "{\n  \"format\": \"hga-graph\"");
-    put_member(&o, "schema"), output_integer(&o, schema_of(g, members));
+    put_member(&o, "schema"), output_integer(&o, schema_of(g, &carried));
     put_levels(&o, &nodes), put_tokens(&o, &nodes), put_claims(&o, nodes.claims);
     put_sides(&o, &nodes), put_parents(&o, &nodes);
     HGA_TRY(put_masses(&o, g));
     put_positions(&o, g);
-    if (named && !has_words) HGA_TRY(put_words(&o, g));
+    if (named && !carried.has_words) HGA_TRY(put_words(&o, g));
     HGA_TRY(put_names(&o, g, named ? nodes.level_ptr[1] : 0));
     HGA_TRY(put_relations(&o, g));
     HGA_TRY(put_longer(&o, g));
-    if (n_members > 0) output_text(&o, ",\n  "), output_text(&o, members);
+    if (carried.n > 0) output_text(&o, ",\n  "), output_text(&o, members);
     output_text(&o, "\n}\n");
 done:
     return output_close(&o, st);

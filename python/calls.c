@@ -27,7 +27,8 @@ static void find_inputs(const hga_py_call *call, int64_t sample, const uintptr_t
 static void set_tables(hga_io *io, const hga_py_tables *tables)
 {
     if (!tables) return;
-    const float **at[] = {&io->rel_key, &io->rel_bias, &io->edge_bias, &io->node_pos, &io->type_scale};
+    const float **at[] = {&io->rel_key.data, &io->rel_bias.data, &io->edge_bias.data, &io->node_pos.data,
+                          &io->type_scale.data};
     for (size_t t = 0; t < sizeof at / sizeof *at; t++) *at[t] = (const float *)tables->given[t];
     if (tables->modifiers.size) io->modifiers = &tables->modifiers;
 }

@@ -145,8 +145,8 @@ static inline void random_problem(int program, unsigned with, hga_id n, uint64_t
     p->shape = shape;
     problem_fill(p, seed + 3);
     problem_fill_tables(p, seed + 7, 0, 0, 0);
-    p->io.n_type_scale = hga_graph_relation(p->graph, 0).n_types;
-    p->io.type_scale = p->owned[p->n_owned++] = random_floats(seed + 11, 1, p->io.n_type_scale);
+    p->io.type_scale.rows = hga_graph_relation(p->graph, 0).n_types;
+    p->io.type_scale.data = p->owned[p->n_owned++] = random_floats(seed + 11, 1, p->io.type_scale.rows);
 }
 
 /* Sums are linear in the values: bring the largest result to 1, where the tolerance lives. */

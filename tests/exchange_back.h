@@ -28,11 +28,11 @@ static inline void want_tables(const problem *p, gradients *g)
     hga_id n = hga_graph_nodes(p->graph).n;
     hga_modifiers m = modifiers_of(io);
     int scores = find_stage(&p->program, HGA_SCORE) != NULL;
-    const int64_t entries[N_GIVEN_TABLES] = {io->rel_key ? (int64_t)io->n_rel_key * s->dim : 0,
-                                             io->rel_bias ? (int64_t)io->n_rel_bias * s->n_heads : 0,
-                                             io->edge_bias ? io->n_edge_bias * io->edge_bias_heads : 0,
-                                             io->node_pos ? (int64_t)n * s->pos_dim : 0,
-                                             io->type_scale ? io->n_type_scale : 0,
+    const int64_t entries[N_GIVEN_TABLES] = {io->rel_key.data ? (int64_t)io->rel_key.rows * s->dim : 0,
+                                             io->rel_bias.data ? (int64_t)io->rel_bias.rows * s->n_heads : 0,
+                                             io->edge_bias.data ? io->edge_bias.rows * io->edge_bias.columns : 0,
+                                             io->node_pos.data ? (int64_t)n * s->pos_dim : 0,
+                                             io->type_scale.data ? io->type_scale.rows : 0,
                                              scores ? n : 0,
                                              scores,
                                              m.sink ? s->n_heads : 0,

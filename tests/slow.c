@@ -463,7 +463,7 @@ static double *rows_of(const hga_graph *g, const hga_field *field, const hga_ten
 
 slow_inputs slow_inputs_of(const hga_graph *g, const hga_program *p, const hga_shape *given, const hga_io *io)
 {
-    slow_inputs in = {.edge_bias_heads = io->edge_bias_heads};
+    slow_inputs in = {.edge_bias_heads = io->edge_bias.columns};
     hga_shape shape = slow_shape(given);
     in.softcap = (double)p->softcap;
     if (io->modifiers) {
@@ -492,15 +492,15 @@ slow_inputs slow_inputs_of(const hga_graph *g, const hga_program *p, const hga_s
         in.of[which] =
             rows_of(g, field, t, heads_of(&shape, field->width), columns_of(&shape, field->width), &in.n[which]);
     }
-    in.n[SLOW_REL_KEY] = (int64_t)io->n_rel_key * shape.dim,
-    in.n[SLOW_REL_BIAS] = (int64_t)io->n_rel_bias * shape.n_heads;
-    in.n[SLOW_EDGE_BIAS] = io->n_edge_bias * io->edge_bias_heads, in.n[SLOW_NODE_POS] = n_nodes * shape.pos_dim;
-    in.n[SLOW_TYPE_SCALE] = io->n_type_scale, in.n[SLOW_SCALE] = 1, in.n[SLOW_LOG_MASS] = n_nodes;
-    in.of[SLOW_REL_KEY] = doubles(io->rel_key, in.n[SLOW_REL_KEY]);
-    in.of[SLOW_REL_BIAS] = doubles(io->rel_bias, in.n[SLOW_REL_BIAS]);
-    in.of[SLOW_EDGE_BIAS] = doubles(io->edge_bias, in.n[SLOW_EDGE_BIAS]);
-    in.of[SLOW_NODE_POS] = doubles(io->node_pos, in.n[SLOW_NODE_POS]);
-    in.of[SLOW_TYPE_SCALE] = doubles(io->type_scale, in.n[SLOW_TYPE_SCALE]);
+    in.n[SLOW_REL_KEY] = (int64_t)io->rel_key.rows * shape.dim,
+    in.n[SLOW_REL_BIAS] = (int64_t)io->rel_bias.rows * shape.n_heads;
+    in.n[SLOW_EDGE_BIAS] = io->edge_bias.rows * io->edge_bias.columns, in.n[SLOW_NODE_POS] = n_nodes * shape.pos_dim;
+    in.n[SLOW_TYPE_SCALE] = io->type_scale.rows, in.n[SLOW_SCALE] = 1, in.n[SLOW_LOG_MASS] = n_nodes;
+    in.of[SLOW_REL_KEY] = doubles(io->rel_key.data, in.n[SLOW_REL_KEY]);
+    in.of[SLOW_REL_BIAS] = doubles(io->rel_bias.data, in.n[SLOW_REL_BIAS]);
+    in.of[SLOW_EDGE_BIAS] = doubles(io->edge_bias.data, in.n[SLOW_EDGE_BIAS]);
+    in.of[SLOW_NODE_POS] = doubles(io->node_pos.data, in.n[SLOW_NODE_POS]);
+    in.of[SLOW_TYPE_SCALE] = doubles(io->type_scale.data, in.n[SLOW_TYPE_SCALE]);
     in.of[SLOW_LOG_MASS] = memory(n_nodes, sizeof(double));
     in.of[SLOW_SCALE] = memory(1, sizeof(double));
     int is_given = io->modifiers && io->modifiers->scale_is_given;

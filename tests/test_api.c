@@ -43,7 +43,7 @@ static void arrays_that_are_too_short_are_refused(void **state)
     refused(&p, &io, "field out has 3 rows");
     io = p.io, io.lse.rows = 11;
     refused(&p, &io, "field lse has 11 rows");
-    io = p.io, io.n_node_pos = 11;
+    io = p.io, io.node_pos.rows = 11;
     refused(&p, &io, "node_pos has 11 rows but the graph has 12 nodes");
     io = p.io, io.out.rows = N + 1;
     assert_ok(hga_attention(p.graph, &p.program, &p.shape, &p.options, &io));

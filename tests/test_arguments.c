@@ -130,11 +130,11 @@ static void updates_want_the_same_relations(void **state)
 /* ---- tables ---- */
 
 /* What is changed in a call that works, and what the refusal says. */
-static void too_few_rel_keys(hga_io *io) { io->n_rel_key = 0; }
-static void too_few_rel_biases(hga_io *io) { io->n_rel_bias = 0; }
-static void too_few_positions(hga_io *io) { io->n_node_pos = N - 1; }
-static void too_few_edge_biases(hga_io *io) { io->n_edge_bias--; }
-static void edge_biases_of_three_heads(hga_io *io) { io->edge_bias_heads = 3; }
+static void too_few_rel_keys(hga_io *io) { io->rel_key.rows = 0; }
+static void too_few_rel_biases(hga_io *io) { io->rel_bias.rows = 0; }
+static void too_few_positions(hga_io *io) { io->node_pos.rows = N - 1; }
+static void too_few_edge_biases(hga_io *io) { io->edge_bias.rows--; }
+static void edge_biases_of_three_heads(hga_io *io) { io->edge_bias.columns = 3; }
 static void no_query(hga_io *io) { io->query.data = NULL; }
 static void no_key(hga_io *io) { io->key.data = NULL; }
 

@@ -475,7 +475,7 @@ static void what_hangs_on_earlier_tokens_alone_waits_for_its_own(void **state)
     hga_id out = field(&p.program, "out", HGA_WIDTH_OUT, HGA_IO_OUT, HGA_ROWS_QUERIES, HGA_ROWS_QUERIES);
     assert_ok(hga_program_weighted_sum(&p.program, 0, v, out));
     problem_fill(&p, 3);
-    p.io.type_scale = (const float[]){0.5f}, p.io.n_type_scale = 1;
+    p.io.type_scale.data = (const float[]){0.5f}, p.io.type_scale.rows = 1;
     session_open(&s, &p, &(hga_decode_options){.plan = {.threads = 1}, .same_bits = 1}, 0);
     assert_ok(hga_cache_create(s.pages, &c));
     for (hga_id i = 0; i < 40; i++) {

@@ -174,7 +174,7 @@ static void panels_of_equal_families_have_families_bits(void **state)
         if (i % 2) p.io.key = with_heads_apart(&p, &p.io.key, p.shape.n_kv_heads ? 2 : p.shape.n_heads, p.shape.dim);
         int64_t rows, none;
         float *together = out_of_kin(&p, &(hga_options){.threads = 1}, &rows);
-        p.io.rel_bias = nothing, p.io.n_rel_bias = 1;
+        p.io.rel_bias.data = nothing, p.io.rel_bias.rows = 1;
         float *apart = out_of_kin(&p, &(hga_options){.threads = 1}, &none);
         assert_true(none == 0 && (rows > 0) >= (least[i / 9] && kind == 0));
         assert_same_bits(p.name, together, apart, out_count(&p));
@@ -224,7 +224,7 @@ static void what_is_nearly_equal_families_is_not_taken_for_them(void **state)
         problem_fill(&p, (uint64_t)i);
         assert_equals_slow(&p, 3e-5);
         float *together = out_of_kin(&p, &(hga_options){.threads = 1}, &rows);
-        p.io.rel_bias = nothing, p.io.n_rel_bias = 1;
+        p.io.rel_bias.data = nothing, p.io.rel_bias.rows = 1;
         float *apart = out_of_kin(&p, &(hga_options){.threads = 1}, &none);
         assert_same_bits(p.name, together, apart, out_count(&p));
         all += rows;
@@ -341,7 +341,7 @@ static void equal_edges_have_positions_of_their_own(void **state)
     problem_fill(&p, 4);
     float bias[24];
     fill_random(5, 2, 24, bias);
-    p.io.edge_bias = bias, p.io.n_edge_bias = 24, p.io.edge_bias_heads = 1;
+    p.io.edge_bias.data = bias, p.io.edge_bias.rows = 24, p.io.edge_bias.columns = 1;
     for (p.options.generic = 0; p.options.generic < 2; p.options.generic++) assert_equals_slow(&p, 3e-5);
     problem_clear(&p);
 }
@@ -365,7 +365,7 @@ static void long_sums_do_not_stop_counting(void **state)
     problem_fill(&p, 6);
     float *x = p.io.value.data;
     for (int i = 0; i < KEYS; i++) x[i] = i ? 1 : 16777216;
-    p.io.type_scale = (const float[]){1}, p.io.n_type_scale = 1;
+    p.io.type_scale.data = (const float[]){1}, p.io.type_scale.rows = 1;
     problem_run(&p);
     double lost = 16777216 + (KEYS - 1) - (double)((float *)p.io.out.data)[0];
     assert_true(lost >= 0 && lost <= CUT); /* those that came before the first doubles */

@@ -133,8 +133,8 @@ static void fill_scales(problem *p)
     int32_t n = 1;
     for (hga_id r = 0; r < hga_graph_nodes(p->graph).n_relations; r++)
         if (hga_graph_relation(p->graph, r).n_types > n) n = hga_graph_relation(p->graph, r).n_types;
-    p->io.type_scale = p->owned[p->n_owned++] = random_floats(7, 1, n);
-    p->io.n_type_scale = n;
+    p->io.type_scale.data = p->owned[p->n_owned++] = random_floats(7, 1, n);
+    p->io.type_scale.rows = n;
 }
 
 static void random_programs_on_random_graphs_cut_anywhere(void **state)
@@ -210,7 +210,7 @@ static void levels_of_the_first_stage_wait_for_each_other(void **state)
     assert_ok(hga_program_coarsen_along(&p.program, along, value));
     assert_ok(hga_program_weighted_sum(&p.program, down, value, sum));
     problem_fill(&p, 1);
-    p.io.type_scale = (const float[]){0.5f}, p.io.n_type_scale = 1;
+    p.io.type_scale.data = (const float[]){0.5f}, p.io.type_scale.rows = 1;
     hga_options o = {.threads = 1};
     tensors want = run_whole(&p, &o, PACKED);
     hold(&p, "levels", &o, PACKED, cuts, 2, &strict, &want);

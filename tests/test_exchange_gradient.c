@@ -113,8 +113,8 @@ static void fill_scales(problem *p)
     int32_t n = 1;
     for (hga_id r = 0; r < hga_graph_nodes(p->graph).n_relations; r++)
         if (hga_graph_relation(p->graph, r).n_types > n) n = hga_graph_relation(p->graph, r).n_types;
-    p->io.type_scale = p->owned[p->n_owned++] = random_floats(7, 1, n);
-    p->io.n_type_scale = n;
+    p->io.type_scale.data = p->owned[p->n_owned++] = random_floats(7, 1, n);
+    p->io.type_scale.rows = n;
 }
 
 static void random_programs_on_random_graphs_cut_anywhere(void **state)

@@ -241,7 +241,8 @@ static void losses_are_of_one_process(void **state)
     hga_grad_io grad = {.d_out = p.io.out};
     assert_ok(hga_plan_create(p.graph, &p.program, &p.shape, &o, &plan));
     assert_ok(hga_workspace_create(plan, &workspace));
-    assert_refused(HGA_EUNSUPPORTED, "one process", hga_plan_loss(plan, &p.io, &grad, HGA_GRADIENT_SCALE, 0, 0, &loss));
+    assert_refused(HGA_EUNSUPPORTED, "one process",
+                   hga_plan_loss(plan, &p.io, &grad, HGA_GRADIENT_TABLE + HGA_TABLE_SCALE, 0, 0, &loss));
     hga_workspace_destroy(workspace), hga_plan_destroy(plan);
     hga_dist_destroy(&x);
     problem_clear(&p);

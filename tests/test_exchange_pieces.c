@@ -52,7 +52,7 @@ static problem spans_problem(int c, uint64_t seed)
     p.graph = random_spans(&seed, cases[c].in_order);
     cases[c].make(&p.program);
     problem_fill(&p, seed);
-    p.io.type_scale = scales, p.io.n_type_scale = 3, p.io.seed = 5;
+    p.io.type_scale.data = scales, p.io.type_scale.rows = 3, p.io.seed = 5;
     return p;
 }
 

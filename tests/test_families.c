@@ -113,8 +113,9 @@ static void others_go_another_way(void **state)
 
 static void give_positions(problem *p, uint64_t rng)
 {
-    p->io.n_node_pos = hga_graph_nodes(p->graph).n;
-    p->io.node_pos = p->owned[p->n_owned++] = random_floats(rng, 1, (int64_t)p->io.n_node_pos * p->shape.pos_dim);
+    p->io.node_pos.rows = hga_graph_nodes(p->graph).n;
+    p->io.node_pos.data = p->owned[p->n_owned++] =
+        random_floats(rng, 1, (int64_t)p->io.node_pos.rows * p->shape.pos_dim);
 }
 
 /* Positions, whose gradients are wanted, too. */
@@ -139,7 +140,7 @@ static void what_a_call_brings_chooses_the_way(void **state)
     problem p = problem_of("hsa branching=3,2", 40, &shapes[0], 5);
     assert_true(goes_by_families(&p));
     problem_fill_tables(&p, 5, 1, 1, 0);
-    assert_true(p.io.rel_key && p.io.rel_bias);
+    assert_true(p.io.rel_key.data && p.io.rel_bias.data);
     assert_is_plain(&p, 5, 1);
     problem_clear(&p);
 }

@@ -5,11 +5,16 @@
 static void loss_is_the_oracles(problem *p, uint64_t seed)
 {
     static const hga_gradient_input inputs[N_SLOW_INPUTS] = {
-        [SLOW_QUERY] = HGA_GRADIENT_QUERY,       [SLOW_KEY] = HGA_GRADIENT_KEY,
-        [SLOW_VALUE] = HGA_GRADIENT_VALUE,       [SLOW_REL_KEY] = HGA_GRADIENT_REL_KEY,
-        [SLOW_REL_BIAS] = HGA_GRADIENT_REL_BIAS, [SLOW_EDGE_BIAS] = HGA_GRADIENT_EDGE_BIAS,
-        [SLOW_NODE_POS] = HGA_GRADIENT_NODE_POS, [SLOW_TYPE_SCALE] = HGA_GRADIENT_TYPE_SCALE,
-        [SLOW_SCALE] = HGA_GRADIENT_SCALE,       [SLOW_LOG_MASS] = HGA_GRADIENT_LOG_MASS};
+        [SLOW_QUERY] = HGA_GRADIENT_QUERY,
+        [SLOW_KEY] = HGA_GRADIENT_KEY,
+        [SLOW_VALUE] = HGA_GRADIENT_VALUE,
+        [SLOW_REL_KEY] = HGA_GRADIENT_TABLE + HGA_TABLE_REL_KEY,
+        [SLOW_REL_BIAS] = HGA_GRADIENT_TABLE + HGA_TABLE_REL_BIAS,
+        [SLOW_EDGE_BIAS] = HGA_GRADIENT_TABLE + HGA_TABLE_EDGE_BIAS,
+        [SLOW_NODE_POS] = HGA_GRADIENT_TABLE + HGA_TABLE_NODE_POS,
+        [SLOW_TYPE_SCALE] = HGA_GRADIENT_TABLE + HGA_TABLE_TYPE_SCALE,
+        [SLOW_SCALE] = HGA_GRADIENT_TABLE + HGA_TABLE_SCALE,
+        [SLOW_LOG_MASS] = HGA_GRADIENT_TABLE + HGA_TABLE_LOG_MASS};
     slope s = slope_create(p, seed);
     slow_inputs in = slow_inputs_of(p->graph, &p->program, &p->shape, &p->io);
     hga_options options = {.gradient = 1};

@@ -288,10 +288,10 @@ static void random_programs_go_back_as_the_plain_ones(void **state)
         problem_fill(&p, seed);
         problem_fill_tables(&p, seed, seed % 2 == 0, seed % 3 == 0, seed % 5 == 1);
         if (find_stage(&p.program, HGA_SCALED)) {
-            p.io.n_type_scale = hga_graph_relation(p.graph, 0).n_types;
-            float *scales = p.owned[p.n_owned++] = random_floats(seed, 1, p.io.n_type_scale);
+            p.io.type_scale.rows = hga_graph_relation(p.graph, 0).n_types;
+            float *scales = p.owned[p.n_owned++] = random_floats(seed, 1, p.io.type_scale.rows);
             scales[0] = seed % 4 ? scales[0] : 0; /* has a gradient as well */
-            p.io.type_scale = scales;
+            p.io.type_scale.data = scales;
         }
         slope plain = slope_create(&p, seed), fast = slope_create(&p, seed);
         float dropout = seed % 4 == 3 ? 0.2f : 0;

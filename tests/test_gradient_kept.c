@@ -32,12 +32,12 @@ static void other_tables_before_change_nothing(void **state)
         if (passed_over(i)) continue;
         hga_id threads = i % 2 ? 3 : 1;
         problem all = problem_of(words[i / 2]), positions = all, none;
-        positions.io.rel_key = positions.io.rel_bias = positions.io.edge_bias = NULL;
-        none = positions, none.io.node_pos = NULL;
+        positions.io.rel_key.data = positions.io.rel_bias.data = positions.io.edge_bias.data = NULL;
+        none = positions, none.io.node_pos.data = NULL;
         problem *const turns[] = {&all, &positions, &none, &none, &all};
         seat at = seat_of(&none, (hga_options){.threads = threads});
         for (int j = 0; j < 5; j++) {
-            turns[j]->io.edge_bias = NULL;
+            turns[j]->io.edge_bias.data = NULL;
             assert_goes_as_alone(&at, turns[j], threads);
         }
         seat_clear(&at), problem_clear(&all);
@@ -49,8 +49,8 @@ static void another_graph_is_found_anew(void **state)
 {
     (void)state;
     problem wide = problem_of("window left=40 right=9"), narrow = problem_of("window left=3 right=2");
-    wide.io.rel_key = wide.io.rel_bias = narrow.io.rel_key = narrow.io.rel_bias = NULL;
-    wide.io.edge_bias = narrow.io.edge_bias = NULL;
+    wide.io.rel_key.data = wide.io.rel_bias.data = narrow.io.rel_key.data = narrow.io.rel_bias.data = NULL;
+    wide.io.edge_bias.data = narrow.io.edge_bias.data = NULL;
     seat at = seat_of(&wide, (hga_options){.threads = 1});
     assert_goes_as_alone(&at, &wide, 1);
     assert_ok(hga_plan_update(at.plan, narrow.graph));
@@ -63,7 +63,7 @@ static void a_failed_call_is_forgotten(void **state)
 {
     (void)state;
     problem p = problem_of("bpt k=2");
-    p.io.edge_bias = NULL;
+    p.io.edge_bias.data = NULL;
     slope fresh = slope_create(&p, 1), again = slope_create(&p, 1);
     slope_run(&fresh, (hga_options){.threads = 1});
     hga_status st = HGA_ENOMEM;
@@ -88,7 +88,7 @@ static void a_second_call_allocates_less(void **state)
 {
     (void)state;
     problem p = problem_of("bpt k=2");
-    p.io.edge_bias = NULL;
+    p.io.edge_bias.data = NULL;
     filling memory_of = {.byte = 0xff};
     hga_allocator a = filling_allocator(&memory_of);
     slope s = slope_create(&p, 1);

@@ -54,7 +54,7 @@ static problem pooling(uint64_t seed, hga_shape shape, int more)
     }
     assert_ok(hga_program_weighted_sum(&p.program, 1, more && seed % 2 ? sum : mean, out));
     problem_fill(&p, seed);
-    p.io.type_scale = scales, p.io.n_type_scale = TYPES;
+    p.io.type_scale.data = scales, p.io.type_scale.rows = TYPES;
     return p;
 }
 
@@ -118,7 +118,7 @@ static void a_scale_of_zero_has_a_gradient(void **state)
     problem p = pooling(2, shapes[0], 0);
     slope s = slope_create(&p, 1);
     slope_run(&s, (hga_options){.threads = 1});
-    assert_true(p.io.type_scale[1] == 0 && fabsf(s.of[SLOW_TYPE_SCALE][1]) > 1e-3f);
+    assert_true(p.io.type_scale.data[1] == 0 && fabsf(s.of[SLOW_TYPE_SCALE][1]) > 1e-3f);
     slope_clear(&s), problem_clear(&p);
 }
 
@@ -134,7 +134,7 @@ static void scaled_sums_of_the_values_themselves(void **state)
                out = field_on_nodes(&p.program, "out", HGA_WIDTH_OUT, HGA_IO_OUT);
         assert_ok(hga_program_weighted_sum(&p.program, 1, v, out));
         problem_fill(&p, 5);
-        p.io.type_scale = scales, p.io.n_type_scale = TYPES;
+        p.io.type_scale.data = scales, p.io.type_scale.rows = TYPES;
         slope plain = slope_create(&p, 1), fast = slope_create(&p, 1);
         slope_run(&plain, (hga_options){.generic = 1});
         const float *packed = p.io.value.data;
@@ -223,7 +223,7 @@ static problem many_of_one(hga_id n, int star)
     assert_ok(hga_program_sum(&p.program, member, v, pool));
     assert_ok(hga_program_weighted_sum(&p.program, path, pool, out));
     problem_fill(&p, 1);
-    p.io.type_scale = &one, p.io.n_type_scale = 1;
+    p.io.type_scale.data = &one, p.io.type_scale.rows = 1;
     return p;
 }
 
@@ -304,7 +304,7 @@ static problem scaled_twice(uint64_t seed, int more)
     }
     assert_ok(hga_program_weighted_sum(q, near, m, out));
     problem_fill(&p, seed);
-    p.io.type_scale = scales, p.io.n_type_scale = ALL;
+    p.io.type_scale.data = scales, p.io.type_scale.rows = ALL;
     p.io.user[0] = (hga_tensor){.data = p.owned[p.n_owned++] = memory((int64_t)N * 2 * 2, sizeof(float)), .rows = N};
     return p;
 }

@@ -57,7 +57,7 @@ static void positions_that_are_not_finite_stay_with_their_rows(void **state)
     assert_ok(hga_build_segments(&parts, &p.graph, &p.program));
     problem_fill(&p, 5);
     float *position = random_floats(6, 1, TOKENS * POS_DIM);
-    p.io.node_pos = position, p.io.n_node_pos = TOKENS;
+    p.io.node_pos.data = position, p.io.node_pos.rows = TOKENS;
     for (int i = 0; i < 3; i++) {
         if (isa_kernels(isas[i], &(const kernel_table *){NULL})) continue;
         slope finite = slope_create(&p, 7), odd = slope_create(&p, 7);

@@ -64,11 +64,11 @@ static wanted_all wanted_create(problem *p, hga_dtype dtype)
         add_tensor(&w, names[i], hga_program_field(&p->program, (hga_binding)(HGA_IO_QUERY + i)), usual[i], dtype);
     for (hga_id f = 1; f <= p->program.n_fields; f++)
         if (p->program.field[f].binding == HGA_IO_USER) add_tensor(&w, "user", f, p->program.field[f].width, dtype);
-    const int64_t entries[] = {io->rel_key ? (int64_t)io->n_rel_key * p->shape.dim : 0,
-                               io->rel_bias ? (int64_t)io->n_rel_bias * p->shape.n_heads : 0,
-                               io->edge_bias ? io->n_edge_bias * io->edge_bias_heads : 0,
-                               io->node_pos ? (int64_t)io->n_node_pos * p->shape.pos_dim : 0,
-                               io->type_scale ? io->n_type_scale : 0,
+    const int64_t entries[] = {io->rel_key.data ? (int64_t)io->rel_key.rows * p->shape.dim : 0,
+                               io->rel_bias.data ? (int64_t)io->rel_bias.rows * p->shape.n_heads : 0,
+                               io->edge_bias.data ? io->edge_bias.rows * io->edge_bias.columns : 0,
+                               io->node_pos.data ? (int64_t)io->node_pos.rows * p->shape.pos_dim : 0,
+                               io->type_scale.data ? io->type_scale.rows : 0,
                                hga_graph_nodes(p->graph).n,
                                1};
     for (int i = 0; i < 7; i++) w.entries[i] = entries[i], w.table[i] = memory(entries[i] + 1, sizeof(float));
@@ -211,8 +211,8 @@ static void gradients_of_random_programs_are_all_written(void **state)
         problem_fill(&p, seed);
         problem_fill_tables(&p, seed, seed % 2 == 0, seed % 3 == 0, seed % 5 == 1);
         if (find_stage(&p.program, HGA_SCALED)) {
-            p.io.n_type_scale = hga_graph_relation(p.graph, 0).n_types;
-            p.io.type_scale = p.owned[p.n_owned++] = random_floats(seed, 1, p.io.n_type_scale);
+            p.io.type_scale.rows = hga_graph_relation(p.graph, 0).n_types;
+            p.io.type_scale.data = p.owned[p.n_owned++] = random_floats(seed, 1, p.io.type_scale.rows);
         }
         if (seed % 2) add_unread(&p);
         check_ways(&p, (int)seed);

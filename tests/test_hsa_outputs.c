@@ -144,7 +144,7 @@ static void check_outputs(const hga_id *parent, hga_id n, int causal, int self, 
     r.shape = (hga_shape){.n_heads = 1, .n_kv_heads = 1, .dim = DIM, .dim_v = DIM_V, .pos_dim = positions ? POS : 0};
     problem_fill(&r, seed);
     float *pos = random_floats(seed + 9, 1, (int64_t)n * POS), *moved = move_positions(&t, pos);
-    r.io.node_pos = positions ? moved : NULL, r.io.n_node_pos = hga_graph_nodes(r.graph).n;
+    r.io.node_pos.data = positions ? moved : NULL, r.io.node_pos.rows = hga_graph_nodes(r.graph).n;
     problem_run(&r);
     paper *a = memory(1, sizeof *a);
     a->t = &t, a->self = self || causal, a->causal = causal, a->pos = positions ? pos : NULL;

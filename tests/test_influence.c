@@ -108,7 +108,7 @@ static void tokens_of_a_field_that_is_coarsened_are_still_seen(void **state)
     assert_ok(hga_program_weighted_sum(&p.program, 1, next, out));
     problem_fill(&p, 1);
     float scale = 1, *sum = p.io.out.data, *value = p.io.value.data;
-    p.io.type_scale = &scale, p.io.n_type_scale = 1;
+    p.io.type_scale.data = &scale, p.io.type_scale.rows = 1;
     problem_run(&p);
     for (int i = 0; i < 3; i++) assert_true(sum[i] == value[i + 1]);
     assert_ok(hga_program_influence(&p.program, p.graph, &token, &sees));

@@ -196,7 +196,7 @@ static void kept_types_have_the_bits_of_types_chosen_anew(void **state)
             if (passed_over(i + j)) continue;
             problem p = filled_case(i, j);
             problem_fill_tables(&p, 7, j % 3 != 1, j % 3 != 0, 0);
-            p.io.seed = 3, p.io.node_pos = NULL;
+            p.io.seed = 3, p.io.node_pos.data = NULL;
             const int modified = (i + j / 2) % 4 == 0;
             hga_modifiers modifiers = {
                 .size = sizeof modifiers, .slopes = slopes, .sink = slopes, .softcap = j / 3 % 2 ? 2.0f : 0};
@@ -230,7 +230,7 @@ static void types_are_kept_from_their_first_call_on(void **state)
         p.shape = (hga_shape){.n_heads = 8, .dim = 16};
         problem_fill(&p, 2);
         problem with = p;
-        problem_fill_tables(&with, 7, i % 2, !(i % 2), 0), with.io.node_pos = NULL;
+        problem_fill_tables(&with, 7, i % 2, !(i % 2), 0), with.io.node_pos.data = NULL;
         assert_ok(hga_plan_create(p.graph, &p.program, &p.shape, NULL, &plan));
         assert_ok(hga_workspace_create(plan, &workspace));
         free(results(plan, workspace, &p));
@@ -259,11 +259,11 @@ static void types_that_a_call_does_not_compute_are_not_kept(void **state)
     p.shape = (hga_shape){.n_heads = 8, .dim = 16, .pos_dim = 3};
     problem_fill(&p, 2), problem_fill_tables(&p, 7, 1, 1, 1);
     problem whole = p;
-    whole.io.node_pos = whole.io.edge_bias = NULL;
+    whole.io.node_pos.data = whole.io.edge_bias.data = NULL;
     problem some[4] = {whole, whole, whole, whole};
     some[0].io.first_row = 5, some[0].io.n_rows = 1;
-    some[1].io.node_pos = p.io.node_pos;
-    some[2].io.edge_bias = p.io.edge_bias;
+    some[1].io.node_pos.data = p.io.node_pos.data;
+    some[2].io.edge_bias.data = p.io.edge_bias.data;
     some[3].io.modifiers = &capped;
     const hga_options options = {.ranges = 1};
     assert_ok(hga_plan_create(p.graph, &p.program, &p.shape, &options, &plan));
@@ -285,7 +285,7 @@ enum { ADDED_KEYS, ADDED_BIAS, ADDED_EDGE_BIAS, ADDED_POSITIONS, ADDED_DROPOUT, 
 static void add(problem *p, int what)
 {
     problem_fill_tables(p, 7, what == ADDED_KEYS, what == ADDED_BIAS, what == ADDED_EDGE_BIAS);
-    if (what != ADDED_POSITIONS) p->io.node_pos = NULL;
+    if (what != ADDED_POSITIONS) p->io.node_pos.data = NULL;
     if (what == ADDED_DROPOUT) p->io.seed = 3;
 }
 
@@ -300,7 +300,7 @@ static void other_calls_between_change_nothing(void **state)
         problem p = case_number(i / N_ADDED);
         p.shape = (hga_shape){.n_heads = 8, .dim = 16, .pos_dim = 3};
         problem_fill(&p, 6);
-        p.io.node_pos = NULL;
+        p.io.node_pos.data = NULL;
         problem with = p;
         add(&with, what);
         hga_options options = {.dropout = what == ADDED_DROPOUT ? 0.3f : 0};
@@ -366,7 +366,7 @@ static void an_update_takes_no_more_for_kept_tiles(void **state)
         problem p = case_number(i);
         p.shape = (hga_shape){.n_heads = 8, .dim = 16};
         problem_fill(&p, 2), problem_fill_tables(&p, 7, 1, 1, 0);
-        p.io.node_pos = NULL;
+        p.io.node_pos.data = NULL;
         assert_ok(hga_plan_create(p.graph, &p.program, &p.shape, NULL, &plan));
         for (int64_t round = 0, bytes = 0; round < 3; round++) {
             assert_ok(hga_workspace_create(plan, &workspace));
@@ -388,7 +388,7 @@ static void no_memory_leaves_nothing_behind(void **state)
     problem p = case_number(1);
     p.shape = (hga_shape){.n_heads = 8, .dim = 16};
     problem_fill(&p, 2), problem_fill_tables(&p, 7, 1, 1, 0);
-    p.io.node_pos = NULL;
+    p.io.node_pos.data = NULL;
     hga_status st = HGA_ENOMEM;
     filling m = {.byte = 0xff};
     hga_allocator a = filling_allocator(&m);

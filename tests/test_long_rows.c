@@ -219,7 +219,7 @@ static void sums_of_pieces_are_sums(void **state)
     assert_ok(hga_program_sum(&p.program, near, mean, sum));
     assert_ok(hga_program_weighted_sum(&p.program, near, sum, out));
     problem_fill(&p, 6);
-    p.io.type_scale = (const float[]){0.5f, -1.5f}, p.io.n_type_scale = 2;
+    p.io.type_scale.data = (const float[]){0.5f, -1.5f}, p.io.type_scale.rows = 2;
     float *plain = problem_out(&p, &(hga_options){.generic = 1}, NULL);
     double most = 0;
     for (int64_t i = 0; i < out_count(&p); i++) most = fmax(most, fabs((double)plain[i]));
@@ -250,7 +250,7 @@ static void many_ones_add_up_to_their_number(void **state)
            out = field_on_nodes(&p.program, "out", HGA_WIDTH_OUT, HGA_IO_OUT);
     assert_ok(hga_program_weighted_sum(&p.program, near, v, out));
     problem_fill(&p, 1);
-    p.io.type_scale = (const float[]){1}, p.io.n_type_scale = 1;
+    p.io.type_scale.data = (const float[]){1}, p.io.type_scale.rows = 1;
     for (int64_t i = 0; i < N * 6; i++) ((float *)p.io.value.data)[i] = 1;
     float *sums = problem_out(&p, &(hga_options){.threads = 1, .cut_edges = 2 * N}, NULL);
     for (int i = 0; i < 2 * 6; i++) assert_true(sums[i] == N);

@@ -95,8 +95,8 @@ static void twins_of_other_positions_have_one_order(void **state)
         assert_ok(hga_program_attend(&p.program, near, on.query, on.key, on.value, on.out, 0));
         p.program.has_lse = 1;
         problem_fill(&p, 5), problem_fill_tables(&p, 6, 0, 0, 1);
-        float *bias = random_floats(7, 1, p.io.n_edge_bias); /* another for each twin */
-        p.io.edge_bias = bias;
+        float *bias = random_floats(7, 1, p.io.edge_bias.rows); /* another for each twin */
+        p.io.edge_bias.data = bias;
         float *lse, *plain_lse, *out = problem_out(&p, &p.options, &lse);
         p.options.generic = 1;
         float *plain = problem_out(&p, &p.options, &plain_lse);

@@ -193,7 +193,9 @@ static void loss_is_the_oracles(problem *p, uint64_t seed)
     static const struct {
         int slow;
         hga_gradient_input input;
-    } inputs[] = {{SLOW_QUERY, HGA_GRADIENT_QUERY}, {SLOW_SINK, HGA_GRADIENT_SINK}, {SLOW_SLOPES, HGA_GRADIENT_SLOPES}};
+    } inputs[] = {{SLOW_QUERY, HGA_GRADIENT_QUERY},
+                  {SLOW_SINK, HGA_GRADIENT_TABLE + HGA_TABLE_SINK},
+                  {SLOW_SLOPES, HGA_GRADIENT_TABLE + HGA_TABLE_SLOPES}};
     slope s = slope_create(p, seed);
     slow_inputs in = slow_inputs_of(p->graph, &p->program, &p->shape, &p->io);
     hga_options options = {.gradient = 1};

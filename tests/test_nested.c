@@ -236,7 +236,7 @@ static void an_image_runs_with_its_positions(void **state)
     assert_ok(hga_tree_grid(NULL, 5, 7, two, 2, NULL, &t));
     r.graph = plant(&t, &r.program);
     problem_fill(&r, 3);
-    r.io.node_pos = t.pos, r.io.n_node_pos = hga_graph_nodes(r.graph).n;
+    r.io.node_pos.data = t.pos, r.io.node_pos.rows = hga_graph_nodes(r.graph).n;
     problem_run(&r);
     assert_equals_slow(&r, 2e-5);
     problem_clear(&r);

@@ -116,7 +116,7 @@ static void put_into_biases(question *q)
     edge *e = all_edges(q->p.graph, 0, &n);
     q->bias = memory(n, sizeof *q->bias);
     for (int64_t i = 0; i < n; i++) q->bias[i] = special_of(q, e[i].src);
-    q->p.io.edge_bias = q->bias, q->p.io.n_edge_bias = n, q->p.io.edge_bias_heads = 1;
+    q->p.io.edge_bias.data = q->bias, q->p.io.edge_bias.rows = n, q->p.io.edge_bias.columns = 1;
     free(e);
 }
 

@@ -91,7 +91,7 @@ static void attention_is_equation_13(void **state)
     problem_run(&p);
     assert_near("without relative keys", p.io.out.data, golden_doubles(c, "out_fixed_graph_norel_f64"), out_count(&p),
                 golden_tolerance(c));
-    p.io.rel_key = golden_floats(c, "rel_k"), p.io.n_rel_key = (hga_id)golden_dim(c, "rel_k", 0);
+    p.io.rel_key.data = golden_floats(c, "rel_k"), p.io.rel_key.rows = (hga_id)golden_dim(c, "rel_k", 0);
     problem_run(&p);
     assert_near("with relative keys", p.io.out.data, golden_doubles(c, "out_fixed_graph_f64"), out_count(&p),
                 golden_tolerance(c));
@@ -119,8 +119,8 @@ static void large_case(void **state)
     assert_int_equal(hga_graph_relation(p.graph, 0).n_edges, golden_int(c, "num_edges_fixed"));
     compare_degrees(c, p.graph);
     problem_fill(&p, seed);
-    p.io.n_rel_key = (hga_id)((2 * golden_int(c, "k") + 1) * (golden_int(c, "clip_dist") + 1));
-    p.io.rel_key = p.owned[p.n_owned++] = random_floats(seed + 3, 1, (int64_t)p.io.n_rel_key * p.shape.dim);
+    p.io.rel_key.rows = (hga_id)((2 * golden_int(c, "k") + 1) * (golden_int(c, "clip_dist") + 1));
+    p.io.rel_key.data = p.owned[p.n_owned++] = random_floats(seed + 3, 1, (int64_t)p.io.rel_key.rows * p.shape.dim);
     problem_run(&p);
     assert_golden_rows(c, "out_rows_f64", p.io.out.data, p.shape.dim);
     assert_golden_checksums(c, "checksums_full_output", p.io.out.data, out_count(&p));

@@ -67,11 +67,13 @@ static slope_case open_case(const char *name)
     s.p.io.query.data = moved(&s, "q", s.token_of), s.p.io.key.data = moved(&s, "k", s.token_of);
     s.p.io.value.data = moved(&s, "v", s.token_of);
     if (golden_has(s.c, "rel_k"))
-        s.p.io.rel_key = moved(&s, "rel_k", NULL), s.p.io.n_rel_key = (hga_id)golden_dim(s.c, "rel_k", 0);
+        s.p.io.rel_key.data = moved(&s, "rel_k", NULL), s.p.io.rel_key.rows = (hga_id)golden_dim(s.c, "rel_k", 0);
     if (golden_has(s.c, "rpb_bias"))
-        s.p.io.rel_bias = moved(&s, "rpb_bias", NULL), s.p.io.n_rel_bias = (hga_id)golden_dim(s.c, "rpb_bias", 0);
+        s.p.io.rel_bias.data = moved(&s, "rpb_bias", NULL),
+        s.p.io.rel_bias.rows = (hga_id)golden_dim(s.c, "rpb_bias", 0);
     if (golden_has(s.c, "pos_emb"))
-        s.p.io.node_pos = moved(&s, "pos_emb", s.node_of), s.p.io.n_node_pos = (hga_id)golden_dim(s.c, "pos_emb", 0);
+        s.p.io.node_pos.data = moved(&s, "pos_emb", s.node_of),
+        s.p.io.node_pos.rows = (hga_id)golden_dim(s.c, "pos_emb", 0);
     return s;
 }
 

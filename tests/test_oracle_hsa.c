@@ -81,7 +81,7 @@ static void run(tree_case *t, hga_hsa h, hga_id dropped, const float *q, const f
         for (hga_id u = 0; u < t->n; u++)
             memcpy(pos + (int64_t)t->node_of[u] * pos_dim, t->pos + (int64_t)u * pos_dim,
                    (size_t)pos_dim * sizeof *pos);
-        p->io.node_pos = pos, p->io.n_node_pos = hga_graph_nodes(p->graph).n;
+        p->io.node_pos.data = pos, p->io.node_pos.rows = hga_graph_nodes(p->graph).n;
     }
     problem_run(p);
 }

@@ -35,7 +35,7 @@ static void take_bias(problem *p, golden *c)
     float *bias = p->owned[p->n_owned++] = memory((int64_t)rows * heads, sizeof *bias);
     for (hga_id i = 0; i < rows * heads; i++)
         bias[i] = golden_floats(c, "rpb_bias")[i / heads * columns + (columns == 1 ? 0 : i % heads)];
-    p->io.rel_bias = bias, p->io.n_rel_bias = rows;
+    p->io.rel_bias.data = bias, p->io.rel_bias.rows = rows;
 }
 
 /* Edges listed as level, query, key (, type), the numbers counted within the level. */

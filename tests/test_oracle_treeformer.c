@@ -171,7 +171,8 @@ static void check_equation(const char *name, routed_build *build, const char *al
     snprintf(p.name, sizeof p.name, "%s", name);
     assert_ok(build(&h, &p.graph, &p.program));
     take_inputs(&p, &t);
-    if (alpha) p.io.type_scale = golden_floats(t.c, alpha), p.io.n_type_scale = (hga_id)golden_count(t.c, alpha);
+    if (alpha)
+        p.io.type_scale.data = golden_floats(t.c, alpha), p.io.type_scale.rows = (hga_id)golden_count(t.c, alpha);
     compare_output(&p, &t, want);
     problem_clear(&p);
     close_case(&t);
@@ -209,8 +210,8 @@ static void large_attention(golden *c, hga_treeformer h, int coarse, const char 
     assert_ok(coarse ? hga_build_treeformer_coarse(&h, &p.graph, &p.program)
                      : hga_build_treeformer_fine(&h, &p.graph, &p.program));
     problem_fill(&p, seed);
-    p.io.n_type_scale = h.height + 1;
-    p.io.type_scale = p.owned[p.n_owned++] = random_floats(seed + 20, 1, p.io.n_type_scale);
+    p.io.type_scale.rows = h.height + 1;
+    p.io.type_scale.data = p.owned[p.n_owned++] = random_floats(seed + 20, 1, p.io.type_scale.rows);
     problem_run(&p);
     assert_golden_rows(c, rows, p.io.out.data, p.shape.dim);
     assert_golden_checksums(c, checksums, p.io.out.data, out_count(&p));

@@ -243,17 +243,17 @@ static problem in_other_numbers(const problem *p, const hga_id *order)
     q.io.query.data = q.owned[q.n_owned++] = moved(p->io.query.data, order, tokens, h * d);
     q.io.key.data = q.owned[q.n_owned++] = moved(p->io.key.data, order, tokens, h * d);
     q.io.value.data = q.owned[q.n_owned++] = moved(p->io.value.data, order, tokens, h * d);
-    if (p->io.node_pos)
-        q.io.node_pos = q.owned[q.n_owned++] =
-            moved(p->io.node_pos, order, hga_graph_nodes(p->graph).n, p->shape.pos_dim);
-    if (p->io.edge_bias) {
-        hga_pos n = p->io.n_edge_bias, *at = memory(n + 1, sizeof *at);
-        hga_id columns = p->io.edge_bias_heads;
+    if (p->io.node_pos.data)
+        q.io.node_pos.data = q.owned[q.n_owned++] =
+            moved(p->io.node_pos.data, order, hga_graph_nodes(p->graph).n, p->shape.pos_dim);
+    if (p->io.edge_bias.data) {
+        hga_pos n = p->io.edge_bias.rows, *at = memory(n + 1, sizeof *at);
+        hga_id columns = p->io.edge_bias.columns;
         float *bias = memory(n * columns + 1, sizeof *bias);
         assert_ok(hga_graph_renumbered_edges(p->graph, 0, order, at));
         for (hga_pos e = 0; e < n; e++)
-            memcpy(bias + e * columns, p->io.edge_bias + at[e] * columns, (size_t)columns * sizeof *bias);
-        q.io.edge_bias = q.owned[q.n_owned++] = bias;
+            memcpy(bias + e * columns, p->io.edge_bias.data + at[e] * columns, (size_t)columns * sizeof *bias);
+        q.io.edge_bias.data = q.owned[q.n_owned++] = bias;
         free(at);
     }
     q.io.out.data = q.owned[q.n_owned++] = memory(out_count(p) + 1, sizeof(float));

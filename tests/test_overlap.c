@@ -158,7 +158,7 @@ static void outputs_apart_from_inputs_and_themselves(void **state)
     if ((uintptr_t)io.tape % 8 == 0) assert_refused(&a, &io, "the tape share memory");
     io = a.io, io.tape = a.tape + 4;
     assert_refused(&a, &io, "the tape does not start at a multiple of 8 bytes");
-    io = a.io, io.rel_bias = out + 5;
+    io = a.io, io.rel_bias.data = out + 5;
     assert_refused(&a, &io, "the output would be written over rel_bias");
     assert_ok(hga_plan_execute(a.plan, a.own, &a.io));
     attended_close(&a);
@@ -208,7 +208,7 @@ static void gradients_apart_from_inputs_and_each_other(void **state)
         {&s.grad.d_query.data, "query and the gradient of field key share memory"},
         {&s.grad.d_rel_bias, "key and the gradient of rel_bias share memory"},
         {&s.grad.d_scale, "key and the gradient of scale share memory"},
-        {(void *)(uintptr_t)&a.io.rel_key, "key would be written over rel_key"},
+        {(void *)(uintptr_t)&a.io.rel_key.data, "key would be written over rel_key"},
         {&a.io.tape, "key would be written over the tape"},
     };
     void *key = s.grad.d_key.data;
@@ -338,7 +338,7 @@ static void an_own_tensor_that_is_written_is_one_samples(void **state)
     assert_ok(hga_program_mean(&p.program, 0, v, y, 0));
     assert_ok(hga_program_weighted_sum(&p.program, 0, y, out));
     problem_fill(&p, 1);
-    p.io.type_scale = (float[]){1}, p.io.n_type_scale = 1;
+    p.io.type_scale.data = (float[]){1}, p.io.type_scale.rows = 1;
     float own[2][N * DIM], other[N * DIM];
     hga_plan *plan;
     hga_workspace *w[2];

@@ -210,7 +210,7 @@ static void one_leaf_is_dense(void **state)
 static float relative_bias(const problem *p, int64_t i, int64_t j, hga_id h)
 {
     int64_t type = j == i ? 0 : j < i ? 2 * (i - j - 1) + 1 : 2 * (j - i - 1) + 2;
-    return p->io.rel_bias[type * p->shape.n_heads + h];
+    return p->io.rel_bias.data[type * p->shape.n_heads + h];
 }
 
 /* With k >= n a token sees every other token itself. Span rows and rows of other nodes' values take no part. */
@@ -258,7 +258,7 @@ static void place_positions(problem *p, const hga_id *node_of, hga_id n, uint64_
     for (hga_id v = 0; v < n; v++)
         memcpy(pos + node_of[v] * columns, by_id + v * columns, (size_t)columns * sizeof *pos);
     free(by_id);
-    p->io.node_pos = p->owned[p->n_owned++] = pos, p->io.n_node_pos = hga_graph_nodes(p->graph).n;
+    p->io.node_pos.data = p->owned[p->n_owned++] = pos, p->io.node_pos.rows = hga_graph_nodes(p->graph).n;
 }
 
 static void only_children_change_nothing(void **state)

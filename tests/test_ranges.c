@@ -317,7 +317,7 @@ static void an_output_that_nobody_reads_can_be_left_out(void **state)
     assert_ok(hga_program_mean(&p.program, near, v, mean, 0));
     assert_ok(hga_program_weighted_sum(&p.program, near, mean, out));
     problem_fill(&p, 1);
-    p.io.type_scale = (const float[]){0.5f}, p.io.n_type_scale = 1;
+    p.io.type_scale.data = (const float[]){0.5f}, p.io.type_scale.rows = 1;
     for (int generic = 0; generic < 2; generic++) check_problem(&p, (hga_options){.threads = 2, .generic = generic}, 3);
     problem_clear(&p);
 }

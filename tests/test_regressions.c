@@ -90,7 +90,7 @@ static void fields_on_other_tokens_than_the_callers_have_room(void **state)
         assert_ok(hga_program_mean(&p.program, 0, x, m, 0));
         assert_ok(hga_program_weighted_sum(&p.program, 1, m, out));
         problem_fill(&p, 3);
-        p.io.type_scale = (float[]){0.5f}, p.io.n_type_scale = 1;
+        p.io.type_scale.data = (float[]){0.5f}, p.io.type_scale.rows = 1;
         problem_run(&p);
         assert_equals_slow(&p, 1e-5);
         p.options.generic = 1;
@@ -397,7 +397,7 @@ static void more_types_need_another_state(void **state)
     b = started(N, 0, 0);
     assert_ok(hga_builder_add_blocks(b, 0, &(hga_block){.n_dst = N, .n_src = N, .type = MORE, .type_dst = 1}));
     attend_nodes(&many, b, few.shape);
-    many.io.rel_bias = many.owned[many.n_owned++] = random_floats(7, 1, TYPES), many.io.n_rel_bias = TYPES;
+    many.io.rel_bias.data = many.owned[many.n_owned++] = random_floats(7, 1, TYPES), many.io.rel_bias.rows = TYPES;
     assert_ok(hga_plan_create(few.graph, &few.program, &few.shape, &(hga_options){.threads = 1}, &plan));
     assert_ok(hga_workspace_create(plan, &made_before));
     assert_ok(hga_plan_update(plan, many.graph));

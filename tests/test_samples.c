@@ -53,12 +53,12 @@ static void gather_inputs(problem *part, problem *whole, const hga_node_map *map
         move_rows(part + i, whole, HGA_IO_QUERY, map->id[i], part[i].io.query.data, whole->io.query.data, q, 0);
         move_rows(part + i, whole, HGA_IO_KEY, map->id[i], part[i].io.key.data, whole->io.key.data, q, 0);
         move_rows(part + i, whole, HGA_IO_VALUE, map->id[i], part[i].io.value.data, whole->io.value.data, v, 0);
-        part[i].io.rel_bias = whole->io.rel_bias, part[i].io.n_rel_bias = whole->io.n_rel_bias;
-        part[i].io.type_scale = whole->io.type_scale, part[i].io.n_type_scale = whole->io.n_type_scale;
+        part[i].io.rel_bias.data = whole->io.rel_bias.data, part[i].io.rel_bias.rows = whole->io.rel_bias.rows;
+        part[i].io.type_scale.data = whole->io.type_scale.data, part[i].io.type_scale.rows = whole->io.type_scale.rows;
         for (hga_id u = 0; pos && u < map->n[i]; u++)
-            memcpy(node_pos + map->id[i][u] * pos, part[i].io.node_pos + u * pos, (size_t)pos * sizeof *node_pos);
+            memcpy(node_pos + map->id[i][u] * pos, part[i].io.node_pos.data + u * pos, (size_t)pos * sizeof *node_pos);
     }
-    whole->io.node_pos = node_pos, whole->io.n_node_pos = hga_graph_nodes(whole->graph).n;
+    whole->io.node_pos.data = node_pos, whole->io.node_pos.rows = hga_graph_nodes(whole->graph).n;
 }
 
 static void check_concatenation(int variant, uint64_t seed, const hga_id *length, double tolerance)
@@ -74,7 +74,7 @@ static void check_concatenation(int variant, uint64_t seed, const hga_id *length
     adopt_program(part, &whole);
     problem_fill(&whole, 1);
     problem_fill_tables(&whole, 5, 0, 1, 0);
-    whole.io.type_scale = whole.owned[whole.n_owned++] = random_floats(6, 1, 64), whole.io.n_type_scale = 64;
+    whole.io.type_scale.data = whole.owned[whole.n_owned++] = random_floats(6, 1, 64), whole.io.type_scale.rows = 64;
     gather_inputs(part, &whole, &map);
     problem_run(&whole);
     int64_t columns = (int64_t)whole.shape.n_heads * whole.shape.dim_v;

@@ -99,7 +99,7 @@ static void fill_edge_bias(problem *p)
     assert_ok(hga_graph_rows(p->graph, 0, 0, N, &rows));
     float *bias = memory(rows.ptr[N], sizeof *bias);
     for (hga_pos e = 0; e < rows.ptr[N]; e++) bias[e] = (float)((rows.src[e] * 37 + rows.type[e] * 11) % 64) / 64;
-    p->io.edge_bias = bias, p->io.n_edge_bias = rows.ptr[N], p->io.edge_bias_heads = 1;
+    p->io.edge_bias.data = bias, p->io.edge_bias.rows = rows.ptr[N], p->io.edge_bias.columns = 1;
     hga_csr_clear(&rows);
 }
 
@@ -113,7 +113,7 @@ static float *run(hga_graph *g, const setting *s, int strict)
     if (s->tables || s->positions) problem_fill_tables(&p, 8, s->tables, s->tables, 0);
     if (s->edge_bias) fill_edge_bias(&p);
     float *out = problem_out(&p, &o, NULL);
-    if (s->edge_bias) free((void *)(uintptr_t)p.io.edge_bias);
+    if (s->edge_bias) free((void *)(uintptr_t)p.io.edge_bias.data);
     problem_clear(&p);
     return out;
 }

@@ -255,7 +255,7 @@ static void run(problem *r, hga_id dim, hga_id dim_v, uint64_t seed, const float
 {
     r->shape = (hga_shape){.n_heads = 1, .n_kv_heads = 1, .dim = dim, .dim_v = dim_v};
     problem_fill(r, seed);
-    r->io.type_scale = alpha, r->io.n_type_scale = n_alpha;
+    r->io.type_scale.data = alpha, r->io.type_scale.rows = n_alpha;
     problem_run(r);
 }
 

@@ -335,10 +335,10 @@ static void readers_follow_writers_in_random_programs(void **state)
         p.program = random_program(&rng);
         snprintf(p.name, sizeof p.name, "seed %d", (int)seed);
         problem_fill(&p, seed);
-        p.io.n_type_scale = hga_graph_relation(p.graph, 0).n_types;
-        float *scale = memory(p.io.n_type_scale, sizeof *scale);
-        for (hga_id i = 0; i < p.io.n_type_scale; i++) scale[i] = 1 + (float)i / 64;
-        p.io.type_scale = scale;
+        p.io.type_scale.rows = hga_graph_relation(p.graph, 0).n_types;
+        float *scale = memory(p.io.type_scale.rows, sizeof *scale);
+        for (hga_id i = 0; i < p.io.type_scale.rows; i++) scale[i] = 1 + (float)i / 64;
+        p.io.type_scale.data = scale;
         check_orders(&p);
         free(scale);
         problem_clear(&p);

@@ -125,7 +125,7 @@ static void weights_over_random_graphs_are_the_engines(void **state)
             if (find_stage(&p.program, HGA_SCORE)) problem_fill_tables(&p, seed, 1, 1, 0);
             if (find_stage(&p.program, HGA_SCALED)) {
                 int32_t n = hga_graph_relation(p.graph, 0).n_types;
-                p.io.type_scale = p.owned[p.n_owned++] = random_floats(seed, 1, n), p.io.n_type_scale = n;
+                p.io.type_scale.data = p.owned[p.n_owned++] = random_floats(seed, 1, n), p.io.type_scale.rows = n;
             }
             assert_weights(&p, 3);
         }
@@ -148,9 +148,9 @@ static void what_is_wrong_is_said(void **state)
     assert_status(HGA_EINVAL, hga_program_weights(program, p.graph, &shape, &p.io, 0, 2, add_weight, &s, weight));
     assert_status(HGA_EINVAL, hga_program_weights(program, p.graph, NULL, &p.io, 0, 0, add_weight, &s, weight));
     assert_status(HGA_EINVAL, hga_program_weights(program, p.graph, &shape, &p.io, 0, 0, NULL, NULL, NULL));
-    p.io.rel_bias = weight_table, p.io.n_rel_bias = 0;
+    p.io.rel_bias.data = weight_table, p.io.rel_bias.rows = 0;
     assert_status(HGA_EINVAL, hga_program_weights(program, p.graph, &shape, &p.io, 0, 0, add_weight, &s, weight));
-    p.io.rel_bias = NULL, p.io.key.rows = 7;
+    p.io.rel_bias.data = NULL, p.io.key.rows = 7;
     assert_status(HGA_EINVAL, hga_program_weights(program, p.graph, &shape, &p.io, 0, 0, add_weight, &s, weight));
     p.io.key = (hga_tensor){0};
     assert_status(HGA_EINVAL, hga_program_weights(program, p.graph, &shape, &p.io, 0, 0, add_weight, &s, weight));

@@ -356,19 +356,21 @@ void problem_fill_tables(problem *p, uint64_t seed, int rel_key, int rel_bias, i
     int64_t n_edges;
     attended(p, &n_types, &n_edges);
     if (rel_key && n_types)
-        p->io.rel_key = own(p, random_floats(seed, 1, (int64_t)n_types * p->shape.dim)), p->io.n_rel_key = n_types;
+        p->io.rel_key.data = own(p, random_floats(seed, 1, (int64_t)n_types * p->shape.dim)),
+        p->io.rel_key.rows = n_types;
     if (rel_bias && n_types)
-        p->io.rel_bias = own(p, random_floats(seed + 1, 1, (int64_t)n_types * p->shape.n_heads)),
-        p->io.n_rel_bias = n_types;
+        p->io.rel_bias.data = own(p, random_floats(seed + 1, 1, (int64_t)n_types * p->shape.n_heads)),
+        p->io.rel_bias.rows = n_types;
     if (edge_bias && n_edges) {
-        p->io.edge_bias_heads = edge_bias;
-        p->io.n_edge_bias = n_edges;
-        p->io.edge_bias =
+        p->io.edge_bias.columns = edge_bias;
+        p->io.edge_bias.rows = n_edges;
+        p->io.edge_bias.data =
             own(p, edge_biases(p->graph, find_stage(&p->program, HGA_SCORE)->relation, seed + 2, edge_bias));
     }
     if (p->shape.pos_dim)
-        p->io.node_pos = own(p, random_floats(seed + 3, 1, (int64_t)hga_graph_nodes(p->graph).n * p->shape.pos_dim)),
-        p->io.n_node_pos = hga_graph_nodes(p->graph).n;
+        p->io.node_pos.data =
+            own(p, random_floats(seed + 3, 1, (int64_t)hga_graph_nodes(p->graph).n * p->shape.pos_dim)),
+        p->io.node_pos.rows = hga_graph_nodes(p->graph).n;
 }
 
 /* hga_attention in memory that nobody has written, all of which is given back: a read before the first write is NaN. */

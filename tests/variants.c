@@ -445,8 +445,8 @@ static void fill_type_scale(problem *p, uint64_t seed)
     if (!s) return;
     int32_t n = hga_graph_relation(p->graph, s->relation).n_types;
     assert_true(p->n_owned < 16);
-    p->io.type_scale = p->owned[p->n_owned++] = random_floats(seed, 1, n);
-    p->io.n_type_scale = n;
+    p->io.type_scale.data = p->owned[p->n_owned++] = random_floats(seed, 1, n);
+    p->io.type_scale.rows = n;
 }
 
 void variant_build(int i, hga_id n, uint64_t seed, const hga_shape *shape, problem *out)

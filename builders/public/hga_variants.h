@@ -29,11 +29,8 @@ typedef enum hga_parameter_place {
     HGA_IN_ROUTER,     /* hga_router: hyperplanes that give the queries their leaves, and the keys unless these have
                           their own */
     HGA_IN_KEY_ROUTER, /* hga_router of the keys */
-    HGA_IN_IO          /* hga_io */
+    HGA_IN_IO          /* hga_io: the data of a table, whose rows say how many */
 } hga_parameter_place;
-
-/* No such member. */
-#define HGA_NOWHERE ((size_t)-1)
 
 typedef struct hga_parameter {
     const char *name; /* as typed */

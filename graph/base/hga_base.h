@@ -13,9 +13,11 @@ extern "C" {
 #if defined(__GNUC__)
 #define HGA_API                 __attribute__((visibility("default")))
 #define HGA_PRINTF(text, first) __attribute__((format(printf, text, first)))
+#define HGA_EXTENSION           __extension__ /* unnamed members are C11's, and not C++'s */
 #else
 #define HGA_API
 #define HGA_PRINTF(text, first)
+#define HGA_EXTENSION
 #endif
 
 /* After the declaration of what stays, but has something better beside it: compilers warn of its use, with the text,
@@ -30,6 +32,9 @@ extern "C" {
 #define HGA_VERSION_MAJOR 0
 #define HGA_VERSION_MINOR 4
 #define HGA_VERSION_PATCH 0
+
+/* As the offset of a member: there is none. */
+#define HGA_NOWHERE ((size_t)-1)
 
 typedef int32_t hga_id;  /* a node, a relation, a level, a head, a field */
 typedef int64_t hga_pos; /* a position among edges */

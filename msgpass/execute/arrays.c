@@ -1,7 +1,7 @@
 /* arrays.c: what a call writes must lie apart from what it reads: rows would be read after others were written there,
    and threads go through both at once. */
 #include "bindings.h"
-#include "call_tables.h"
+#include "call.h"
 #include "execute.h"
 
 /* ---- of one call ---- */
@@ -48,9 +48,9 @@ static hga_status add_field(const hga_plan *plan, const hga_io *io, hga_workspac
 
 static void add_tables(const hga_plan *plan, const hga_io *io, call_arrays *c)
 {
-    for (call_table t = 0; t < N_TABLES; t++)
-        add_block(c, call_table_name(t), call_table_given(t, io),
-                  call_table_entries(t, &plan->shape, plan->nodes.n, io), sizeof(float), 0);
+    for (hga_call_table t = 0; t < HGA_N_TABLES; t++)
+        add_block(c, call_row(t)->name, io->table[t].data, call_table_entries(t, &plan->shape, plan->nodes.n, io),
+                  sizeof(float), 0);
 }
 
 hga_status arrays_find(const hga_plan *plan, const hga_io *io, hga_workspace *workspace)

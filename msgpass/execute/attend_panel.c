@@ -43,16 +43,16 @@ static void open_chooser(worker *w, hga_id stage, tile_runner run, family_runner
     t->strict = w->plan->options.strict_rows != 0;
     t->reader = &w->reader, t->run = run, t->context = w, t->batch->stage = stage;
     t->leaves_out = w->workspace->sliced || w->reader.ahead;
-    t->families_have_types = w->io->rel_key || w->io->rel_bias;
-    t->types = t->families_have_types || drops_weights(w), t->positions = w->io->node_pos != NULL;
+    t->families_have_types = w->io->rel_key.data || w->io->rel_bias.data;
+    t->types = t->families_have_types || drops_weights(w), t->positions = w->io->node_pos.data != NULL;
 }
 
 /* Edge biases belong to single edges, which only rows know. Relative keys are capped with the product they are part of,
    to which tiles add them later where they differ from pair to pair. */
 int goes_in_tiles(const worker *w, hga_id stage)
 {
-    int apart = w->workspace->cap_2 > 0 && w->io->rel_key;
-    return !w->io->edge_bias && !apart && !w->plan->stage[stage].strays;
+    int apart = w->workspace->cap_2 > 0 && w->io->rel_key.data;
+    return !w->io->edge_bias.data && !apart && !w->plan->stage[stage].strays;
 }
 
 /* A group's tiles hang on its own rows alone: where none of these is computed, nothing is chosen for it. */

@@ -1,6 +1,5 @@
 /* attend_rows.c: attention row by row, one pass over a row's edges, nothing stored per edge. It equals its plain
    version in plain.c. */
-#include "modifiers.h"
 #include "stages.h"
 
 #include <math.h>
@@ -45,7 +44,7 @@ static void load_additive(worker *w, const row_job *job)
 {
     const hga_stage *s = stage_of(w, job->stage);
     const bound_field *q = read_field(w, s, s->query);
-    const float *row = bound_row(q, job->v), *given = modifiers_of(w->io).additive;
+    const float *row = bound_row(q, job->v), *given = w->io->additive.data;
     hga_id dim = w->plan->shape.dim, room = query_room(w);
     ptrdiff_t stride = bound_head(q, job->v);
     for (hga_id h = 0; h < w->plan->shape.n_heads; h++)
@@ -155,7 +154,7 @@ static void attend_all_heads(worker *w, hga_id first, hga_id n, hga_id known, co
         .known = known,
         .k_head = at->k_stride,
         .v_head = at->v_stride,
-        .r = w->io->rel_key ? w->at.r + first : NULL,
+        .r = w->io->rel_key.data ? w->at.r + first : NULL,
         .cap = w->workspace->cap_2,
         .bias = w->row.base + first,
         .kept = drops_weights(w) ? w->row.kept + (ptrdiff_t)first * shape->n_heads : NULL,
@@ -219,7 +218,7 @@ kernel_chunk attend_part(worker *w, const row_job *job, const chunk_heads *at, h
         .v = at->same_v ? w->at.v : w->at.v_head,
         .k_offset = at->same_k ? kv * at->k_stride : 0,
         .v_offset = at->same_v ? kv * at->v_stride : 0,
-        .r = w->io->rel_key ? w->at.r : NULL,
+        .r = w->io->rel_key.data ? w->at.r : NULL,
         .cap = w->workspace->cap_2,
         .bias = w->row.bias,
     };
@@ -239,9 +238,9 @@ chunk_heads attend_open(worker *w, const row_job *job)
 {
     const edge_chunk *c = &w->chunk;
     chunk_heads at = find_operands(w, job);
-    if (w->io->rel_key)
-        for (hga_id e = 0; e < c->n; e++) w->at.r[e] = w->io->rel_key + (ptrdiff_t)c->type[e] * w->plan->shape.dim;
-    if (w->io->edge_bias && job->stage == w->plan->bias_stage) reader_ranks(&w->reader, job->v, c, w->row.rank);
+    if (w->io->rel_key.data)
+        for (hga_id e = 0; e < c->n; e++) w->at.r[e] = w->io->rel_key.data + (ptrdiff_t)c->type[e] * w->plan->shape.dim;
+    if (w->io->edge_bias.data && job->stage == w->plan->bias_stage) reader_ranks(&w->reader, job->v, c, w->row.rank);
     score_bases(w, job->stage, job->v, c, w->row.base);
     return at;
 }
@@ -253,9 +252,9 @@ static void attend_chunk(worker *w, const row_job *job)
     const edge_chunk *c = &w->chunk;
     chunk_heads at = attend_open(w, job);
     drop_chunk(w, job->v);
-    int plain = !w->io->rel_bias && !w->io->edge_bias && !w->workspace->slopes;
+    int plain = !w->io->rel_bias.data && !w->io->edge_bias.data && !w->workspace->slopes;
     /* Their kernels know no relative keys. */
-    int apart = w->io->rel_key && (w->plan->bf16_rows || scores_are_sums(w->plan));
+    int apart = w->io->rel_key.data && (w->plan->bf16_rows || scores_are_sums(w->plan));
     int together = plain && shape->n_heads <= KERNEL_HEADS && !apart;
     if (together && w->plan->bf16_rows) {
         attend_bf16(w);

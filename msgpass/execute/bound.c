@@ -1,7 +1,7 @@
 /* bound.c: a plan's storage with this call's addresses; what the caller brings is checked here. */
 #include "bindings.h"
+#include "call_check.h"
 #include "execute.h"
-#include "modifiers.h"
 
 #include <math.h>
 
@@ -125,41 +125,50 @@ static void bind_rounded(const hga_plan *plan, hga_workspace *workspace, hga_id 
     x->ws_first = a->first, x->ws_slot = a->slot, x->ws_head = x->columns, x->ws_row = a->floats;
 }
 
+/* Has every table that the stage looks up by types a row for each? */
+static hga_status check_types(const hga_plan *plan, const hga_io *io, hga_id stage)
+{
+    const hga_relation *r = &plan->stage[stage].relation;
+    for (hga_call_table t = 0; t < HGA_N_TABLES; t++) {
+        int must = plan->stage[stage].kind == KIND_WEIGHTED_SUM && t == HGA_TABLE_TYPE_SCALE;
+        int64_t rows = io->table[t].data ? io->table[t].rows : 0;
+        if (!call_table_goes_to(t, &plan->program.stage[stage]) || !(io->table[t].data || must) || rows >= r->n_types)
+            continue;
+        return hga_fail(HGA_EINVAL, "%s has %lld rows but relation %s has %d types", call_row(t)->name, (long long)rows,
+                        r->name, r->n_types);
+    }
+    return HGA_OK;
+}
+
+static hga_status check_edges(const hga_plan *plan, const hga_io *io)
+{
+    if (plan->bias_stage < 0) return hga_fail(HGA_EINVAL, "edge_bias is given, but no stage attends");
+    hga_pos n = plan->stage[plan->bias_stage].relation.n_edges;
+    if (io->edge_bias.rows == n) return HGA_OK;
+    return hga_fail(HGA_EINVAL, "edge_bias has %lld rows but the relation has %lld edges",
+                    (long long)io->edge_bias.rows, (long long)n);
+}
+
+/* What no kernel knows a plan that has none takes. */
+static hga_status check_plain(const hga_plan *plan, const hga_io *io)
+{
+    for (hga_call_table t = 0; t < HGA_N_TABLES; t++)
+        if (io->table[t].data && call_row(t)->is & HGA_CALL_IS_PLAIN && !plan->options.generic)
+            return hga_fail(HGA_EUNSUPPORTED, "%s: only plans with options.generic know it", call_row(t)->name);
+    return HGA_OK;
+}
+
 static hga_status check_tables(const hga_plan *plan, const hga_io *io)
 {
     const hga_program *p = &plan->program;
-    for (hga_id s = 0; s < p->n_stages; s++) {
-        const stage_plan *sp = &plan->stage[s];
-        int scores = p->stage[s].query && p->stage[s].key && p->stage[s].relation >= 0;
-        int32_t n_types = sp->relation.n_types;
-        if (scores && io->rel_key && io->n_rel_key < n_types)
-            return hga_fail(HGA_EINVAL, "rel_key has %d rows but relation %s has %d types", io->n_rel_key,
-                            sp->relation.name, n_types);
-        if (scores && io->rel_bias && io->n_rel_bias < n_types)
-            return hga_fail(HGA_EINVAL, "rel_bias has %d rows but relation %s has %d types", io->n_rel_bias,
-                            sp->relation.name, n_types);
-        int32_t n_scales = io->type_scale ? io->n_type_scale : 0;
-        if (sp->kind == KIND_WEIGHTED_SUM && n_scales < n_types)
-            return hga_fail(HGA_EINVAL, "type_scale has %d entries but relation %s has %d types", n_scales,
-                            sp->relation.name, n_types);
-    }
-    if (io->edge_bias) {
-        if (plan->bias_stage < 0) return hga_fail(HGA_EINVAL, "edge_bias is given, but no stage attends");
-        hga_pos n = plan->stage[plan->bias_stage].relation.n_edges;
-        if (io->n_edge_bias != n)
-            return hga_fail(HGA_EINVAL, "edge_bias has %lld rows but the relation has %lld edges",
-                            (long long)io->n_edge_bias, (long long)n);
-        if (io->edge_bias_heads != 1 && io->edge_bias_heads != plan->shape.n_heads)
-            return hga_fail(HGA_EINVAL, "edge_bias has %d heads, not 1 or %d", io->edge_bias_heads,
-                            plan->shape.n_heads);
-    }
-    if (io->node_pos && plan->shape.pos_dim < 1)
-        return hga_fail(HGA_EINVAL, "node_pos is given but the shape says pos_dim = %d", plan->shape.pos_dim);
-    if (io->node_pos && io->n_node_pos < plan->nodes.n)
-        return hga_fail(HGA_EINVAL, "node_pos has %d rows but the graph has %d nodes", io->n_node_pos, plan->nodes.n);
+    hga_status st = HGA_OK;
+    for (hga_id s = 0; !st && s < p->n_stages; s++) st = check_types(plan, io, s);
+    if (!st && io->edge_bias.data) st = check_edges(plan, io);
+    if (!st) st = check_plain(plan, io);
+    if (st) return st;
     if (io->lse.data && !p->has_lse) return hga_fail(HGA_EUNSUPPORTED, "this program's output has no log-sum-exp");
     if (io->lse.data) {
-        hga_status st = check_rows(&io->lse, "lse", plan->storage[program_bound(p, HGA_IO_OUT)].given_n);
+        st = check_rows(&io->lse, "lse", plan->storage[program_bound(p, HGA_IO_OUT)].given_n);
         if (!st) st = check_floats(&io->lse, "lse");
         if (st) return st;
     }
@@ -168,7 +177,6 @@ static hga_status check_tables(const hga_plan *plan, const hga_io *io)
     if ((uintptr_t)io->tape % _Alignof(tape_header))
         return hga_fail(HGA_EINVAL, "the tape does not start at a multiple of %zu bytes", _Alignof(tape_header));
     if (io->layer >> 24) return hga_fail(HGA_EINVAL, "layer %u is not below 2^24", io->layer);
-    if (!isfinite(io->scale)) return hga_fail(HGA_EINVAL, "scale %g is not finite", (double)io->scale);
     return HGA_OK;
 }
 
@@ -176,7 +184,7 @@ static hga_status check_tables(const hga_plan *plan, const hga_io *io)
 static hga_status bring(const hga_plan *plan, const hga_io *io, hga_workspace *workspace)
 {
     hga_status st = plan_bring(plan, io);
-    if (st || !io->edge_bias || !plan->stage[plan->bias_stage].relation.n_blocks) return st;
+    if (st || !io->edge_bias.data || !plan->stage[plan->bias_stage].relation.n_blocks) return st;
     return workers_rank(plan, workspace);
 }
 
@@ -204,13 +212,13 @@ static hga_status bind_places(const hga_plan *plan, hga_workspace *workspace)
 hga_status fields_bind(const hga_plan *plan, const hga_io *io, hga_workspace *workspace)
 {
     hga_status st = hga_check_reserved("hga_io", io->reserved, sizeof io->reserved);
-    if (!st) st = modifiers_check(&plan->program, &plan->shape, io);
+    if (!st) st = call_check_tables(&plan->program, &plan->shape, plan->nodes.n, io);
     if (!st) st = check_tables(plan, io);
     if (!st) st = bring(plan, io, workspace);
     if (!st) st = slice_bind(plan, io, workspace);
     if (!st) st = plan->rows_by_need ? bind_places(plan, workspace) : bind_tensors(plan, io, workspace);
-    workspace->sink = st ? NULL : modifiers_of(io).sink, workspace->slopes = st ? NULL : modifiers_of(io).slopes;
-    workspace->cap_2 = st ? 0 : modifiers_softcap(&plan->program, io) * KERNEL_LOG2E;
+    workspace->sink = st ? NULL : io->sink.data, workspace->slopes = st ? NULL : io->slopes.data;
+    workspace->cap_2 = st ? 0 : call_number(HGA_TABLE_SOFTCAP, &plan->program, io) * KERNEL_LOG2E;
     for (hga_id f = 1; workspace->sink && f <= plan->program.n_fields; f++) workspace->field[f].streams = 0;
     workspace->scale = meaning_scale(&plan->program, &plan->shape, io);
     workspace->scale_2 = workspace->scale * KERNEL_LOG2E;

@@ -261,7 +261,7 @@ static void run_merge(worker *w, const phase *ph, hga_id i)
     plan_kernel(w->plan, ph->stage)->pieces->finish(w, ph->stage, v, row->first_piece);
 }
 
-/* The sinks take their part of a row that is whole, see hga_modifiers. */
+/* The sinks take their part of a row that is whole, see hga_call.h. */
 static void pay_sinks(worker *w, const bound_field *x, hga_id v, const float *sink)
 {
     float *lse = bound_lse(x, v), *row = bound_row(x, v), *kept = w->scalars[0], *paid = w->scalars[1];

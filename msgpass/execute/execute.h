@@ -20,7 +20,7 @@
 #ifndef EXECUTE_H
 #define EXECUTE_H
 
-#include "call_tables.h"
+#include "call.h"
 #include "edges.h"
 #include "overlap.h"
 #include "places.h"
@@ -212,7 +212,7 @@ typedef struct widened {
 } widened;
 
 /* What a call writes and what it reads, of the caller's. */
-enum { MOST_ARRAYS = 6 + HGA_MAX_USER_TENSORS + N_TABLES };
+enum { MOST_ARRAYS = 6 + HGA_MAX_USER_TENSORS + HGA_N_TABLES };
 typedef struct call_arrays {
     call_array array[MOST_ARRAYS];
     int n;

@@ -302,7 +302,7 @@ hga_status layouts_open(const hga_plan *plan, hga_workspace *workspace)
 hga_status layouts_learn_types(const hga_plan *plan, const hga_workspace *workspace, const hga_io *io)
 {
     hga_status st = HGA_OK;
-    if (!call_has_layouts(workspace, io) || !(io->rel_key || io->rel_bias)) return HGA_OK;
+    if (!call_has_layouts(workspace, io) || !(io->rel_key.data || io->rel_bias.data)) return HGA_OK;
     pthread_mutex_lock(&plan->keeper->lock);
     layouts *all = plan->keeper->layouts.what;
     if (!all->knows_types && may_keep(plan)) st = worker_look(plan, find_typed, all);

@@ -12,11 +12,12 @@ void pair_positions(worker *w, const tile_chunk *c, hga_id i)
     hga_id dim = w->plan->shape.pos_dim;
     for (hga_id e = part->first; e < part->last; e++) {
         hga_id other = c->columns.src_pos_of[e] ? c->columns.src_pos_of[e] - 1 : c->columns.src[e];
-        const float *theirs = w->io->node_pos + (ptrdiff_t)other * dim;
+        const float *theirs = w->io->node_pos.data + (ptrdiff_t)other * dim;
         for (hga_id r = 0; r < KERNEL_TILE; r++) {
             hga_id own = c->columns.pos_of[e] ? c->columns.pos_of[e] - 1 : r < g->n_rows ? g->node[r] : -1;
             float sum = 0;
-            for (hga_id j = 0; own >= 0 && j < dim; j++) sum += w->io->node_pos[(ptrdiff_t)own * dim + j] * theirs[j];
+            for (hga_id j = 0; own >= 0 && j < dim; j++)
+                sum += w->io->node_pos.data[(ptrdiff_t)own * dim + j] * theirs[j];
             w->tile.pair_base[(i * KERNEL_CHUNK + e) * KERNEL_TILE + r] = sum * KERNEL_LOG2E;
         }
     }
@@ -93,13 +94,13 @@ static void score_types(worker *w, const part_types *of, hga_id head, const floa
         n = of->n - at < KERNEL_CHUNK ? of->n - at : KERNEL_CHUNK;
         float *out = w->tile.type_score + (ptrdiff_t)at * KERNEL_TILE;
         const int32_t *type = of->list + at;
-        for (hga_id t = 0; t < n && io->rel_bias; t++)
-            bias[t] = in_base_2(io->rel_bias[(ptrdiff_t)type[t] * shape->n_heads + head]);
-        if (!io->rel_key) {
+        for (hga_id t = 0; t < n && io->rel_bias.data; t++)
+            bias[t] = in_base_2(io->rel_bias.data[(ptrdiff_t)type[t] * shape->n_heads + head]);
+        if (!io->rel_key.data) {
             for (hga_id i = 0; i < n * KERNEL_TILE; i++) out[i] = bias[i / KERNEL_TILE];
             continue;
         }
-        for (hga_id t = 0; t < n; t++) row[t] = io->rel_key + (ptrdiff_t)type[t] * shape->dim;
+        for (hga_id t = 0; t < n; t++) row[t] = io->rel_key.data + (ptrdiff_t)type[t] * shape->dim;
         kernel_tile tile = {
             .n_groups = 1, .n = n, .dim = shape->dim, .k = row, .bias = bias, .group = {{.q = queries}}};
         w->plan->kernels->score_tile(&tile, out);
@@ -111,8 +112,8 @@ const float *pair_biases(worker *w, const tile_chunk *c, hga_id i, hga_id head, 
 {
     const tile_part *part = &c->part[i];
     const part_types *of = &w->tile.types[c->typed + i];
-    const float *base = w->io->node_pos ? w->tile.pair_base + (ptrdiff_t)i * KERNEL_CHUNK * KERNEL_TILE : NULL;
-    if (!c->types_vary || !(w->io->rel_key || w->io->rel_bias)) return base; /* dropout asks for types, too */
+    const float *base = w->io->node_pos.data ? w->tile.pair_base + (ptrdiff_t)i * KERNEL_CHUNK * KERNEL_TILE : NULL;
+    if (!c->types_vary || !(w->io->rel_key.data || w->io->rel_bias.data)) return base; /* dropout asks for types, too */
     float *bias = w->tile.pair_bias + i % 2 * KERNEL_CHUNK * KERNEL_TILE;
     const ptrdiff_t first = (ptrdiff_t)part->first * KERNEL_TILE;
     score_types(w, of, head, queries);

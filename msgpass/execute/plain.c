@@ -1,7 +1,6 @@
 /* plain.c: the plain executor: a row and head at a time, in double, as meaning/ defines every stage; and functions of
    the caller's own. The fused functions must agree with it. */
 #include "execute.h"
-#include "modifiers.h"
 
 /* ---- a workspace's floats as values ---- */
 
@@ -59,7 +58,7 @@ static void write_lse(const field_values *to, hga_id f, hga_id v, hga_id head, d
 static meaning meaning_of(const worker *w)
 {
     const hga_plan *plan = w->plan;
-    hga_id biased = w->io->edge_bias ? plan->bias_stage : -1;
+    hga_id biased = w->io->edge_bias.data ? plan->bias_stage : -1;
     meaning m = meaning_of_call(&plan->program, plan->nodes, &plan->shape, w->io);
     m.position = plan->keeper->lists.position, m.dropout = plan->options.dropout;
     m.biased = biased, m.first_edge = biased >= 0 ? plan->keeper->lists.first_edge : NULL;

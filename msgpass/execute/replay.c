@@ -5,7 +5,7 @@ const uint32_t *layout_of(const worker *w, const phase *ph, hga_id stage, hga_id
 {
     const layouts *x = w->workspace->layouts;
     const hga_io *io = w->io;
-    const int typed = io->rel_key || io->rel_bias;
+    const int typed = io->rel_key.data || io->rel_bias.data;
     if (!call_has_layouts(w->workspace, io) || stages_end(ph) != stage + 1) return NULL;
     if (drops_weights(w) && !typed) return NULL;
     const layout_set *set = typed ? &x->typed : &x->plain;

@@ -7,7 +7,7 @@
 int families_are_fit(const worker *w, hga_id stage)
 {
     const hga_io *io = w->io;
-    int plain = !io->edge_bias && !io->node_pos && !w->workspace->slopes;
+    int plain = !io->edge_bias.data && !io->node_pos.data && !w->workspace->slopes;
     plain &= !w->plan->bf16_rows;
     return plain && w->plan->shape.n_heads <= KERNEL_HEADS && !kind_starts_from_out(w->plan->stage[stage].kind);
 }
@@ -105,11 +105,11 @@ static void find_edges(const strip *x, hga_id n, family_columns *c)
 static void add_types(const worker *w, const edge_chunk *c, const float **key, float *bias, kernel_family *all)
 {
     const hga_io *io = w->io;
-    for (hga_id e = 0; e < c->n && io->rel_key; e++) key[e] = io->rel_key + (ptrdiff_t)c->type[e] * all->dim;
-    for (hga_id e = 0; e < c->n && io->rel_bias; e++)
+    for (hga_id e = 0; e < c->n && io->rel_key.data; e++) key[e] = io->rel_key.data + (ptrdiff_t)c->type[e] * all->dim;
+    for (hga_id e = 0; e < c->n && io->rel_bias.data; e++)
         for (hga_id h = 0; h < all->heads; h++)
-            bias[e * KERNEL_HEADS + h] = in_base_2(io->rel_bias[(ptrdiff_t)c->type[e] * all->heads + h]);
-    all->r = io->rel_key ? key : NULL, all->head_bias = io->rel_bias ? bias : NULL;
+            bias[e * KERNEL_HEADS + h] = in_base_2(io->rel_bias.data[(ptrdiff_t)c->type[e] * all->heads + h]);
+    all->r = io->rel_key.data ? key : NULL, all->head_bias = io->rel_bias.data ? bias : NULL;
 }
 
 static void run_columns(worker *w, const row_group *g, const strip *x, hga_id n, kernel_family all)

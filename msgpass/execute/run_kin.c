@@ -55,8 +55,8 @@ static int call_is_plain(const worker *w, hga_id stage)
 {
     const hga_relation *r = &w->plan->stage[stage].relation;
     return families_are_fit(w, stage) && goes_in_tiles(w, stage) && !w->plan->options.strict_rows && !r->ptr &&
-           r->n_blocks && !r->dst_order && !r->src_order && !w->io->rel_key && !w->io->rel_bias && !drops_weights(w) &&
-           !w->workspace->sliced && w->kv_end - w->kv_first == w->plan->shape.n_kv_heads;
+           r->n_blocks && !r->dst_order && !r->src_order && !w->io->rel_key.data && !w->io->rel_bias.data &&
+           !drops_weights(w) && !w->workspace->sliced && w->kv_end - w->kv_first == w->plan->shape.n_kv_heads;
 }
 
 static int are_in_order(hga_id first, hga_id n, const hga_id *node)

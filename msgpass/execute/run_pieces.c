@@ -9,7 +9,7 @@
 /* Calls whose scores hang on queries, keys, columns and types alone. */
 static int call_is_fit(const worker *w, hga_id stage)
 {
-    return plan_kernel(w->plan, stage)->panel == attend_panel && goes_in_tiles(w, stage) && !w->io->node_pos &&
+    return plan_kernel(w->plan, stage)->panel == attend_panel && goes_in_tiles(w, stage) && !w->io->node_pos.data &&
            !w->plan->lone_rows;
 }
 
@@ -95,7 +95,7 @@ static void run_company(worker *w, hga_id stage, const company *x)
     tile_batch *b = w->chooser.batch;
     tile_chunk *c = &b->chunk[0];
     row_group rows = {.stage = stage, .n_rows = x->n, .node = x->node, .piece = x->piece, .complete = 1};
-    const int typed = w->types && (w->io->rel_key || w->io->rel_bias || drops_weights(w));
+    const int typed = w->types && (w->io->rel_key.data || w->io->rel_bias.data || drops_weights(w));
     b->stage = stage, b->n = 1, b->n_typed = typed, b->pair_type = w->chooser.pair_type;
     c->n_parts = 1, c->odd = 0, c->typed = 0, c->pairs = typed, c->types_vary = typed ? ~UINT64_C(0) : 0;
     lay_columns(x, &c->columns);

@@ -36,7 +36,10 @@ static kernel_tile_state state_at(const worker *w, ptrdiff_t place)
                                .stride = room};
 }
 
-int has_pairs(const worker *w) { return w->plan->bf16_rows && w->plan->kernels->attend_tile_bf16 && !w->io->rel_key; }
+int has_pairs(const worker *w)
+{
+    return w->plan->bf16_rows && w->plan->kernels->attend_tile_bf16 && !w->io->rel_key.data;
+}
 
 /* The group's queries, rows across the lanes. */
 static void load_queries(worker *w, const row_group *g, hga_id head, ptrdiff_t place)
@@ -126,14 +129,14 @@ static void load_operands(worker *w, const tile_chunk *c)
         find_sources(&c->columns, key, o->k, &o->same_k, &o->k_stride);
         find_sources(&c->columns, value, o->v, &o->same_v, &o->v_stride);
     }
-    for (hga_id i = 0; w->io->node_pos && i < c->n_parts; i++) pair_positions(w, c, i);
+    for (hga_id i = 0; w->io->node_pos.data && i < c->n_parts; i++) pair_positions(w, c, i);
 }
 
 /* What one head adds to the scores of whole columns. */
 static const float *load_bias(worker *w, const tile_chunk *c, hga_id head)
 {
     const tile_operands *o = operands_of(w, c);
-    const float *bias = w->io->rel_bias;
+    const float *bias = w->io->rel_bias.data;
     if (!bias) return o->base;
     for (hga_id e = 0; e < c->columns.n; e++)
         w->row.bias[e] =
@@ -150,7 +153,8 @@ static void load_relative_keys(worker *w, const tile_chunk *c)
     for (hga_id e = 0; e < c->columns.n; e++) {
         if (c->types_vary >> e & 1) continue;
         float *to = w->packed_key + e * padded(dim);
-        w->plan->kernels->blend(dim, 1, w->at.k_head[e], 1, w->io->rel_key + (ptrdiff_t)c->columns.type[e] * dim, to);
+        w->plan->kernels->blend(dim, 1, w->at.k_head[e], 1, w->io->rel_key.data + (ptrdiff_t)c->columns.type[e] * dim,
+                                to);
         w->at.k_head[e] = to;
     }
 }
@@ -187,7 +191,7 @@ static void load_bf16(worker *w, const tile_chunk *c, hga_id kv)
     w->at.v_row = padded(shape->dim_v);
     k->widen(c->columns.n, w->at.k16_head, shape->dim, w->packed_key, padded(shape->dim));
     point_at(w->packed_key, c->columns.n, padded(shape->dim), w->at.k_head);
-    if (w->io->rel_key) load_relative_keys(w, c);
+    if (w->io->rel_key.data) load_relative_keys(w, c);
 }
 
 static void find_head(const edge_chunk *c, const bound_field *x, const float *const *row, int same, ptrdiff_t stride,
@@ -208,14 +212,14 @@ static void load_head(worker *w, const tile_chunk *c, hga_id kv)
     const hga_stage *s = own_stage(w);
     const bound_field *key = read_field(w, s, s->key), *value = read_field(w, s, s->value);
     int pack = c->n_parts * heads_per_key(w) >= w->plan->tuning.is.pack_readers,
-        all_relative = w->io->rel_key && !c->types_vary;
+        all_relative = w->io->rel_key.data && !c->types_vary;
     find_head(&c->columns, key, o->k, o->same_k, o->k_stride, kv, w->at.k_head);
     find_head(&c->columns, value, o->v, o->same_v, o->v_stride, kv, w->at.v_head);
     if (pack && !all_relative) {
         w->plan->kernels->copy_rows(c->columns.n, w->at.k_head, shape->dim, w->packed_key, padded(shape->dim));
         point_at(w->packed_key, c->columns.n, padded(shape->dim), w->at.k_head);
     }
-    if (w->io->rel_key) load_relative_keys(w, c);
+    if (w->io->rel_key.data) load_relative_keys(w, c);
     w->at.v_row = pack ? padded(shape->dim_v) : 0;
     if (!pack) return;
     w->plan->kernels->copy_rows(c->columns.n, w->at.v_head, shape->dim_v, w->packed_value, padded(shape->dim_v));

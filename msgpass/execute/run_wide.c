@@ -15,8 +15,8 @@ enum { NEAR_COLUMNS = 8 * KERNEL_CHUNK };
    one after the other here. */
 static int scores_are_plain(const worker *w)
 {
-    return !attends_by_rows(w->plan) && !w->io->edge_bias && !w->io->rel_key && !w->io->rel_bias && !w->io->node_pos &&
-           !drops_weights(w);
+    return !attends_by_rows(w->plan) && !w->io->edge_bias.data && !w->io->rel_key.data && !w->io->rel_bias.data &&
+           !w->io->node_pos.data && !drops_weights(w);
 }
 
 /* ---- which panels ---- */

@@ -33,11 +33,11 @@ void score_bases(const worker *w, hga_id stage, hga_id v, const edge_chunk *c, f
         }
         if (c->weight[e] != weight) weight = c->weight[e], log_weight = log2f(weight);
         base += log_weight;
-        if (w->io->node_pos && v >= 0) {
+        if (w->io->node_pos.data && v >= 0) {
             hga_id own = c->pos_of[e] ? c->pos_of[e] - 1 : v;
             hga_id other = c->src_pos_of[e] ? c->src_pos_of[e] - 1 : c->src[e];
-            base += KERNEL_LOG2E *
-                    dot(w->io->node_pos + (ptrdiff_t)own * dim, w->io->node_pos + (ptrdiff_t)other * dim, dim);
+            base += KERNEL_LOG2E * dot(w->io->node_pos.data + (ptrdiff_t)own * dim,
+                                       w->io->node_pos.data + (ptrdiff_t)other * dim, dim);
         }
         bases[e] = base;
     }
@@ -61,16 +61,16 @@ void score_biases(worker *w, const row_job *job, hga_id head)
     const hga_io *io = w->io;
     hga_id heads = w->plan->shape.n_heads;
     memcpy(w->row.bias, w->row.base, (size_t)c->n * sizeof *w->row.bias);
-    if (io->rel_bias)
+    if (io->rel_bias.data)
         for (hga_id e = 0; e < c->n; e++)
-            w->row.bias[e] += in_base_2(io->rel_bias[(ptrdiff_t)c->type[e] * heads + head]);
+            w->row.bias[e] += in_base_2(io->rel_bias.data[(ptrdiff_t)c->type[e] * heads + head]);
     if (w->workspace->slopes)
         for (hga_id e = 0; e < c->n; e++) w->row.bias[e] -= slope_in_base_2(w, head) * distance(w, job->v, c->src[e]);
-    if (io->edge_bias && job->stage == w->plan->bias_stage) {
+    if (io->edge_bias.data && job->stage == w->plan->bias_stage) {
         hga_pos first = w->plan->keeper->lists.first_edge[job->v];
-        hga_id columns = io->edge_bias_heads, column = columns == 1 ? 0 : head;
+        hga_id columns = io->edge_bias.columns, column = columns == 1 ? 0 : head;
         for (hga_id e = 0; e < c->n; e++)
-            w->row.bias[e] += in_base_2(io->edge_bias[(first + w->row.rank[e]) * columns + column]);
+            w->row.bias[e] += in_base_2(io->edge_bias.data[(first + w->row.rank[e]) * columns + column]);
     }
 }
 

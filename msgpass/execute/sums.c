@@ -8,7 +8,7 @@ static float edge_factor(const worker *w, const hga_stage *s, stage_kind kind, h
     const edge_chunk *c = &w->chunk;
     float factor = c->weight[e];
     if (kind == KIND_MEAN && s->by_mass) factor *= w->plan->nodes.mass[c->src[e]];
-    if (kind == KIND_WEIGHTED_SUM) factor *= w->io->type_scale[c->type[e]];
+    if (kind == KIND_WEIGHTED_SUM) factor *= w->io->type_scale.data[c->type[e]];
     return factor;
 }
 

@@ -2,7 +2,7 @@
 #include "gradient.h"
 #include "overlap.h"
 
-enum { MOST_READ = 6 + HGA_MAX_USER_TENSORS + N_TABLES, MOST_WANTED = 3 + HGA_MAX_USER_TENSORS + N_TABLES };
+enum { MOST_READ = 6 + HGA_MAX_USER_TENSORS + HGA_N_TABLES, MOST_WANTED = 3 + HGA_MAX_USER_TENSORS + HGA_N_TABLES };
 
 /* What a call reads and what it writes. */
 typedef struct call_arrays {
@@ -52,12 +52,11 @@ static hga_status add_others(const gradient_call *c, call_arrays *all)
 {
     const hga_io *io = c->io;
     const hga_grad_io *g = c->grad;
-    for (call_table t = 0; t < N_TABLES; t++) {
+    for (hga_call_table t = 0; t < HGA_N_TABLES; t++) {
         int64_t bytes = call_table_entries(t, &c->plan->shape, c->plan->nodes.n, io) * (int64_t)sizeof(float);
-        const float *given = call_table_given(t, io);
-        all->wanted[all->n_wanted++] =
-            array_of_block("the gradient of", call_table_name(t), call_table_wanted(t, g), bytes);
-        if (given) all->read[all->n_read++] = array_of_block(call_table_name(t), "", given, bytes);
+        const float *given = io->table[t].data;
+        all->wanted[all->n_wanted++] = array_of_block("the gradient of", call_row(t)->name, g->d_table[t], bytes);
+        if (given) all->read[all->n_read++] = array_of_block(call_row(t)->name, "", given, bytes);
     }
     hga_id n = field_given(c->plan, program_bound(&c->plan->program, HGA_IO_OUT));
     all->read[all->n_read++] = array_of_block("the tape", "", io->tape, hga_plan_tape_bytes(c->plan));

@@ -1,6 +1,6 @@
 /* check.c: what a call is given, before anything is written. */
+#include "call_check.h"
 #include "gradient.h"
-#include "modifiers.h"
 
 /* Numbers are where numbers of that size may be. */
 static hga_status check_numbers(const hga_tensor *t, const char *what, const char *name)
@@ -75,10 +75,10 @@ static hga_status check_unbound(const gradient_call *c)
 /* A wanted gradient of a table needs the table. */
 static hga_status check_tables(const gradient_call *c)
 {
-    for (call_table t = 0; t < N_TABLES; t++)
-        if (call_table_is_given(t) && call_table_wanted(t, c->grad) && !call_table_given(t, c->io))
-            return hga_fail(HGA_EINVAL, "the gradient of %s is wanted, but there is no %s", call_table_name(t),
-                            call_table_name(t));
+    for (hga_call_table t = 0; t < HGA_N_TABLES; t++)
+        if (!(call_row(t)->is & HGA_CALL_OF_GRAPH) && c->grad->d_table[t] && !c->io->table[t].data)
+            return hga_fail(HGA_EINVAL, "the gradient of %s is wanted, but there is no %s", call_row(t)->name,
+                            call_row(t)->name);
     return HGA_OK;
 }
 
@@ -138,7 +138,7 @@ static hga_status check_reserved(const gradient_call *c)
 {
     hga_status st = hga_check_reserved("hga_grad_io", c->grad->reserved, sizeof c->grad->reserved);
     if (!st) st = hga_check_reserved("hga_io", c->io->reserved, sizeof c->io->reserved);
-    if (!st) st = modifiers_check(&c->plan->program, &c->plan->shape, c->io);
+    if (!st) st = call_check_tables(&c->plan->program, &c->plan->shape, c->plan->nodes.n, c->io);
     return st ? st : plan_bring(c->plan, c->io);
 }
 

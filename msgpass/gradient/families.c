@@ -142,7 +142,7 @@ static int64_t lay_out(families *f, family_lane **out, const call_needs *needs, 
         float **scalars[] = {&l.psi, &l.mine, &l.rest, &l.given, &l.delta};
         for (size_t i = 0; i < sizeof scalars / sizeof *scalars; i++) *scalars[i] = carve_floats(&room, FAMILY_SCALARS);
         if (needs->features & BRINGS_POSITIONS) l.pair = carve_floats(&room, FAMILY_PAIRS);
-        if (needs->entries[LOG_MASS] || needs->entries[NODE_POS])
+        if (needs->entries[HGA_TABLE_LOG_MASS] || needs->entries[HGA_TABLE_NODE_POS])
             l.d_score = carve_floats(&room, (int64_t)FAMILY_PAIRS * f->heads);
         if (lane) lane[t] = l;
     }
@@ -234,7 +234,7 @@ static void go_down(families *f, hga_id share, const family_lane *l)
     family_lane one = *l;
     double *d_scale = f->d_scale + (ptrdiff_t)share * f->heads;
     memset(d_scale, 0, (size_t)f->heads * sizeof *d_scale);
-    one.d_scale = f->sums->of[SCALE] ? d_scale : NULL;
+    one.d_scale = f->sums->of[HGA_TABLE_SCALE] ? d_scale : NULL;
     for (hga_id i = s->first; i < s->end; i++) family_down(f, f->order.down[i], &one);
 }
 
@@ -242,8 +242,8 @@ static void go_down(families *f, hga_id share, const family_lane *l)
 static void store_scale(const families *f)
 {
     hga_id group = f->heads / (f->call->needs.kv_end - f->call->needs.kv_first);
-    for (int64_t i = 0; f->sums->of[SCALE] && i < (int64_t)f->order.n_shares * f->heads; i++)
-        *f->sums[i % f->heads / group].of[SCALE] += f->d_scale[i];
+    for (int64_t i = 0; f->sums->of[HGA_TABLE_SCALE] && i < (int64_t)f->order.n_shares * f->heads; i++)
+        *f->sums[i % f->heads / group].of[HGA_TABLE_SCALE] += f->d_scale[i];
 }
 
 /* Shares side by side up to the families above them all, those, and shares side by side on the way down. */
@@ -272,7 +272,7 @@ static hga_status go(gradient_call *c, const void *what, hga_workspace *workspac
     families f = families_of(c->plan, made, &c->needs);
     family_lane *lane;
     (void)workspace;
-    f.call = c, f.node_pos = c->io->node_pos;
+    f.call = c, f.node_pos = c->io->node_pos.data;
     bind_all(&f, made);
     lay_out(&f, &lane, &c->needs, memory);
     f.draw = (kernel_draw){c->io->seed, c->io->layer, c->plan->options.dropout};

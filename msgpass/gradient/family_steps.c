@@ -95,8 +95,8 @@ static void add_to_tables(const families *f, hga_id v, const float *d_score, hga
             const float *d = d_score + ((ptrdiff_t)r * n + e) * f->heads;
             double slope = 0;
             for (hga_id h = 0; h < group; h++) slope += (double)d[h];
-            if (sums->of[LOG_MASS]) sums->of[LOG_MASS][member_at(o, first + e)] += slope;
-            if (sums->of[NODE_POS]) add_positions(f, v, r, e, slope, sums->of[NODE_POS]);
+            if (sums->of[HGA_TABLE_LOG_MASS]) sums->of[HGA_TABLE_LOG_MASS][member_at(o, first + e)] += slope;
+            if (sums->of[HGA_TABLE_NODE_POS]) add_positions(f, v, r, e, slope, sums->of[HGA_TABLE_NODE_POS]);
         }
 }
 

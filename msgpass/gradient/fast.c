@@ -3,7 +3,6 @@
    sums of numerators and denominators, so that merging them is adding and its adjoint a copy: no state of the forward
    pass but the output's is needed. */
 #include "fast.h"
-#include "modifiers.h"
 
 #include <math.h>
 #include <string.h>
@@ -42,7 +41,7 @@ static int has_values(const fast_pass *p, hga_id f)
 {
     hga_width w = p->program->field[f].width;
     return w == HGA_WIDTH_KEY || w == HGA_WIDTH_KV_KEY || w == HGA_WIDTH_VALUE || w == HGA_WIDTH_SCALAR ||
-           has_energies(p->program, f) || (p->needs->entries[TYPE_SCALE] && is_scaled(p->program, f));
+           has_energies(p->program, f) || (p->needs->entries[HGA_TABLE_TYPE_SCALE] && is_scaled(p->program, f));
 }
 
 static int attends_by_mass(const hga_program *p)
@@ -94,9 +93,9 @@ static void pad_rel_key(fast_pass *p)
     const hga_io *io = p->call->io;
     hga_id dim = p->plan->shape.dim, padded_dim = padded(dim);
     float *to = p->rel_key;
-    if (to && p->plan->ranks) memset(to, 0, (size_t)io->n_rel_key * (size_t)padded_dim * sizeof *to);
-    for (hga_id t = 0; to && t < io->n_rel_key; t++)
-        memcpy(to + (ptrdiff_t)t * padded_dim, io->rel_key + (ptrdiff_t)t * dim, (size_t)dim * sizeof *to);
+    if (to && p->plan->ranks) memset(to, 0, (size_t)io->rel_key.rows * (size_t)padded_dim * sizeof *to);
+    for (hga_id t = 0; to && t < io->rel_key.rows; t++)
+        memcpy(to + (ptrdiff_t)t * padded_dim, io->rel_key.data + (ptrdiff_t)t * dim, (size_t)dim * sizeof *to);
 }
 
 /* Are rows padded at all? Their padding must be zero; what else is read was written before. */
@@ -127,7 +126,7 @@ void fast_begin(const gradient_call *c, lane *first, hga_id n_lanes, fast_pass *
     find_runs(p);
     p->lanes = first, p->n_lanes = n_lanes, p->panel = first->panel, p->numbers = first->numbers;
     pad_rel_key(p);
-    p->softcap = modifiers_softcap(p->program, c->io), p->slopes = modifiers_of(c->io).slopes;
+    p->softcap = call_number(HGA_TABLE_SOFTCAP, p->program, c->io), p->slopes = c->io->slopes.data;
     plan_places(p), plan_clearing(p);
     if (p->plan->ranks) clear_own_rows(p);
     for (hga_id v = 0; p->log_mass && v < p->nodes.n; v++) p->log_mass[v] = logf(p->nodes.mass[v]);
@@ -139,7 +138,7 @@ void fast_begin(const gradient_call *c, lane *first, hga_id n_lanes, fast_pass *
 static double factor(const fast_pass *p, const hga_stage *stage, const row_edge *e)
 {
     float weight = e->weight;
-    if (stage->message == HGA_SCALED) weight *= p->call->io->type_scale[e->type];
+    if (stage->message == HGA_SCALED) weight *= p->call->io->type_scale.data[e->type];
     if (stage->reduce == HGA_MEAN && stage->by_mass) weight *= p->nodes.mass[e->src];
     return (double)weight;
 }
@@ -190,7 +189,7 @@ static void sum_adjoint(fast_pass *p, const hga_stage *stage, hga_id v, double t
 {
     hga_id columns = p->field[stage->out].padded;
     float *dy = adjoint_row(p, stage->out, v);
-    double *scales = stage->message == HGA_SCALED ? p->sums.of[TYPE_SCALE] : NULL;
+    double *scales = stage->message == HGA_SCALED ? p->sums.of[HGA_TABLE_TYPE_SCALE] : NULL;
     for (int64_t i = 0; i < p->rows.n && total > 0; i++) {
         const row_edge *e = &p->rows.edge[i];
         if (scales) {
@@ -350,7 +349,8 @@ static void take_turn(fast_pass *p, hga_id turn)
     p->kv = p->first / (s->n_heads / s->n_kv_heads), p->adds = turns > s->n_kv_heads;
     p->heads = goes_by_panels(p->plan) ? p->n : 1;
     p->sums = p->call->sums[turn], p->wants_tables = 0;
-    for (call_table i = 0; i < N_TABLES; i++) p->wants_tables |= i != SCALE && i != TYPE_SCALE && p->sums.of[i];
+    for (hga_call_table i = 0; i < HGA_N_TABLES; i++)
+        p->wants_tables |= i != HGA_TABLE_SCALE && i != HGA_TABLE_TYPE_SCALE && p->sums.of[i];
 }
 
 hga_status fast_gradient(fast_pass *p, hga_id turn)

@@ -108,16 +108,16 @@ static score_parts parts_of(const gradient_call *c, hga_id s)
 {
     const hga_io *io = c->io;
     int drawn = c->plan->options.dropout > 0 && c->plan->stage[s].relation.n_types > 1;
-    return (score_parts){.types = io->rel_key || io->rel_bias || drawn,
-                         .positions = io->node_pos != NULL,
-                         .ranks = io->edge_bias && s == c->plan->bias_stage};
+    return (score_parts){.types = io->rel_key.data || io->rel_bias.data || drawn,
+                         .positions = io->node_pos.data != NULL,
+                         .ranks = io->edge_bias.data && s == c->plan->bias_stage};
 }
 
 void panel_open(const gradient_call *c, panel *x)
 {
     const hga_io *io = c->io;
     score_parts *known = &x->found_with,
-                parts = {io->rel_key || io->rel_bias, io->node_pos != NULL, io->edge_bias != NULL};
+                parts = {io->rel_key.data || io->rel_bias.data, io->node_pos.data != NULL, io->edge_bias.data != NULL};
     if (parts.types == known->types && parts.positions == known->positions && parts.ranks == known->ranks) return;
     memset(x->found, 0, (size_t)x->n_found * sizeof *x->found);
     x->remembered = (lengths){0}, x->room = room_to_remember(c->plan), *known = parts;
@@ -253,9 +253,9 @@ enum { POUR_TYPES = 128 };
 static void pour_rel_key(fast_pass *p)
 {
     hga_id dim = p->plan->shape.dim, width = padded(dim);
-    for (hga_id t = 0; p->d_rel_key && t < p->call->io->n_rel_key; t++) {
+    for (hga_id t = 0; p->d_rel_key && t < p->call->io->rel_key.rows; t++) {
         float *from = p->d_rel_key + (ptrdiff_t)t * width;
-        double *to = p->sums.of[REL_KEY] + (ptrdiff_t)t * dim;
+        double *to = p->sums.of[HGA_TABLE_REL_KEY] + (ptrdiff_t)t * dim;
         for (hga_id c = 0; c < dim; c++) to[c] += (double)from[c], from[c] = 0;
     }
 }
@@ -311,7 +311,7 @@ hga_status attend_range(fast_pass *p, hga_id s, hga_id begin, hga_id end)
     x->begin = begin, x->end = end;
     for (hga_id first = begin / (2 * KERNEL_TILE) * 2 * KERNEL_TILE; first < end; first += STRIP_PANEL) {
         HGA_TRY(attend_heads(p, s, first, end));
-        if (++x->panels * POUR_TYPES >= p->call->io->n_rel_key) attend_ends(p);
+        if (++x->panels * POUR_TYPES >= p->call->io->rel_key.rows) attend_ends(p);
     }
     HGA_TRY(reserve_lists(p));
 done:

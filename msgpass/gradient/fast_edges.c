@@ -27,21 +27,21 @@ float base_score(const fast_pass *p, hga_id s, hga_id v, const left_edge *x)
 {
     const hga_io *io = p->call->io;
     const hga_stage *stage = &p->program->stage[s];
-    int plain = !io->rel_bias && !io->edge_bias && !io->node_pos && !p->slopes;
+    int plain = !io->rel_bias.data && !io->edge_bias.data && !io->node_pos.data && !p->slopes;
     if (!stage->by_mass && x->e.weight == 1 && plain) return 0;
     double sum = x->e.weight == 1 ? 0 : log((double)x->e.weight);
     if (stage->by_mass) sum += (double)p->log_mass[x->e.src];
-    if (io->rel_bias) sum += (double)io->rel_bias[(ptrdiff_t)x->e.type * p->plan->shape.n_heads + p->head];
-    if (io->edge_bias && s == p->plan->bias_stage) {
-        hga_id heads = io->edge_bias_heads;
-        sum +=
-            (double)io
-                ->edge_bias[(p->plan->keeper->lists.first_edge[v] + x->position) * heads + (heads == 1 ? 0 : p->head)];
+    if (io->rel_bias.data) sum += (double)io->rel_bias.data[(ptrdiff_t)x->e.type * p->plan->shape.n_heads + p->head];
+    if (io->edge_bias.data && s == p->plan->bias_stage) {
+        hga_id heads = io->edge_bias.columns;
+        sum += (double)io->edge_bias
+                   .data[(p->plan->keeper->lists.first_edge[v] + x->position) * heads + (heads == 1 ? 0 : p->head)];
     }
     hga_id own = x->e.pos_of ? x->e.pos_of - 1 : v, other = x->e.src_pos_of ? x->e.src_pos_of - 1 : x->e.src,
            dim = p->plan->shape.pos_dim;
-    for (hga_id c = 0; io->node_pos && c < dim; c++)
-        sum += (double)io->node_pos[(ptrdiff_t)own * dim + c] * (double)io->node_pos[(ptrdiff_t)other * dim + c];
+    for (hga_id c = 0; io->node_pos.data && c < dim; c++)
+        sum +=
+            (double)io->node_pos.data[(ptrdiff_t)own * dim + c] * (double)io->node_pos.data[(ptrdiff_t)other * dim + c];
     if (p->slopes) sum -= (double)p->slopes[p->head] * distance(p, v, x->e.src);
     return (float)sum;
 }
@@ -61,20 +61,20 @@ static void sum_tables(fast_pass *p, hga_id s, const group *g, hga_id row, const
             float *dr = p->d_rel_key + type * padded;
             p->plan->kernels->blend(padded, 1, dr, dc[i], q, dr);
         }
-        if (sums->of[REL_BIAS]) sums->of[REL_BIAS][type * p->plan->shape.n_heads + p->head] += d;
-        if (sums->of[EDGE_BIAS] && s == p->plan->bias_stage) {
-            hga_id heads = io->edge_bias_heads;
-            sums->of[EDGE_BIAS]
+        if (sums->of[HGA_TABLE_REL_BIAS]) sums->of[HGA_TABLE_REL_BIAS][type * p->plan->shape.n_heads + p->head] += d;
+        if (sums->of[HGA_TABLE_EDGE_BIAS] && s == p->plan->bias_stage) {
+            hga_id heads = io->edge_bias.columns;
+            sums->of[HGA_TABLE_EDGE_BIAS]
                     [(p->plan->keeper->lists.first_edge[v] + x[i].position) * heads + (heads == 1 ? 0 : p->head)] += d;
         }
-        if (sums->of[LOG_MASS]) sums->of[LOG_MASS][x[i].e.src] += d;
-        if (sums->of[SLOPES]) sums->of[SLOPES][p->head] -= d * distance(p, v, x[i].e.src);
+        if (sums->of[HGA_TABLE_LOG_MASS]) sums->of[HGA_TABLE_LOG_MASS][x[i].e.src] += d;
+        if (sums->of[HGA_TABLE_SLOPES]) sums->of[HGA_TABLE_SLOPES][p->head] -= d * distance(p, v, x[i].e.src);
         hga_id own = x[i].e.pos_of ? x[i].e.pos_of - 1 : v,
                source = x[i].e.src_pos_of ? x[i].e.src_pos_of - 1 : x[i].e.src;
-        for (hga_id c = 0; sums->of[NODE_POS] && c < dim; c++) {
+        for (hga_id c = 0; sums->of[HGA_TABLE_NODE_POS] && c < dim; c++) {
             ptrdiff_t mine = (ptrdiff_t)own * dim + c, other = (ptrdiff_t)source * dim + c;
-            sums->of[NODE_POS][mine] += d * (double)io->node_pos[other];
-            sums->of[NODE_POS][other] += d * (double)io->node_pos[mine];
+            sums->of[HGA_TABLE_NODE_POS][mine] += d * (double)io->node_pos.data[other];
+            sums->of[HGA_TABLE_NODE_POS][other] += d * (double)io->node_pos.data[mine];
         }
     }
 }
@@ -125,7 +125,7 @@ static void run_row(fast_pass *p, hga_id s, const group *g, hga_id row, const le
         if (!near && with_keys) dk[i] = source_row(p, stage->key, p->own_dk, u);
         if (!near && with_values) dv[i] = source_row(p, stage->value, p->own_dv, u);
         score[i] = base_score(p, s, v, &x[i]);
-        if (io->rel_key) r[i] = p->rel_key + (ptrdiff_t)x[i].e.type * padded_dim;
+        if (io->rel_key.data) r[i] = p->rel_key + (ptrdiff_t)x[i].e.type * padded_dim;
     }
     if (drops) drop_left(p, v, x, n, bits, kept);
     p->plan->kernels->grad_row(&(kernel_grad_row){.n = n,
@@ -133,7 +133,7 @@ static void run_row(fast_pass *p, hga_id s, const group *g, hga_id row, const le
                                                   .dim_v = p->plan->shape.dim_v,
                                                   .k = k,
                                                   .v = value,
-                                                  .r = io->rel_key ? r : NULL,
+                                                  .r = io->rel_key.data ? r : NULL,
                                                   .dk = with_keys ? dk : NULL,
                                                   .dv = with_values ? dv : NULL,
                                                   .score = score,

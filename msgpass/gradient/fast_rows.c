@@ -190,7 +190,7 @@ static void add_scale(fast_pass *p, hga_id s, const group *g, hga_id i)
     } else {
         q = value_row(p, f, v);
     }
-    for (hga_id c = 0; c < x->columns; c++) *p->sums.of[SCALE] += (double)dq[c] * (double)q[c];
+    for (hga_id c = 0; c < x->columns; c++) *p->sums.of[HGA_TABLE_SCALE] += (double)dq[c] * (double)q[c];
 }
 
 /* The group's gradients as the caller gets them: zeros where nothing is asked. */
@@ -251,7 +251,7 @@ static void add_queries(fast_pass *p, hga_id s, hga_id f, const group *g, hga_id
 void store_sixteen(fast_pass *p, hga_id s, const group *g, hga_id first)
 {
     hga_id query = p->program->stage[s].query;
-    for (hga_id i = 0; p->sums.of[SCALE] && i < KERNEL_TILE; i++)
+    for (hga_id i = 0; p->sums.of[HGA_TABLE_SCALE] && i < KERNEL_TILE; i++)
         if (g->node[i] >= 0) add_scale(p, s, g, i);
     p->field[query].by_row ? give_back(p, query, g, first) : add_queries(p, s, query, g, first);
 }

@@ -88,7 +88,7 @@ static const float *key_of_type(const fast_pass *p, const tile *t, hga_id i)
 static void add_type_biases(const fast_pass *p, const tile *t, float *bias)
 {
     hga_id heads = p->plan->shape.n_heads;
-    const float *rel_bias = p->call->io->rel_bias;
+    const float *rel_bias = p->call->io->rel_bias.data;
     for (hga_id c = 0; rel_bias && c < t->n; c++)
         bias[c] += rel_bias[(ptrdiff_t)p->panel->number[t->types + c] * heads + p->head];
 }
@@ -112,7 +112,7 @@ static void take_types(fast_pass *p, const tile *t, int with_keys, const float *
     panel *x = p->panel;
     const kernel_table *kernels = p->plan->kernels;
     hga_id dim = p->field_dim, heads = p->plan->shape.n_heads;
-    double *d_bias = p->sums.of[REL_BIAS];
+    double *d_bias = p->sums.of[HGA_TABLE_REL_BIAS];
     for (hga_id c = 0; c < t->n; c++) {
         ptrdiff_t type = x->number[t->types + c];
         const float *d = x->dr + (ptrdiff_t)c * dim;
@@ -128,7 +128,7 @@ static kernel_grad_places bring_places(fast_pass *p, const tile *t, float *bias,
 {
     panel *x = p->panel;
     hga_id dim = p->field_dim, heads = p->plan->shape.n_heads;
-    const float *rel_bias = p->call->io->rel_bias;
+    const float *rel_bias = p->call->io->rel_bias.data;
     for (hga_id i = 0; p->rel_key && i < t->n_types; i++)
         memcpy(x->r + (ptrdiff_t)i * dim, key_of_type(p, t, i), (size_t)dim * sizeof *x->r);
     for (hga_id i = 0; rel_bias && i < t->n_types; i++)
@@ -138,7 +138,7 @@ static kernel_grad_places bring_places(fast_pass *p, const tile *t, float *bias,
                                 .r = p->rel_key ? x->r : NULL,
                                 .bias = rel_bias ? bias : NULL,
                                 .dr = p->d_rel_key ? x->dr : NULL,
-                                .d_bias = p->sums.of[REL_BIAS] ? d_bias : NULL};
+                                .d_bias = p->sums.of[HGA_TABLE_REL_BIAS] ? d_bias : NULL};
 }
 
 static void take_places(fast_pass *p, const tile *t, const float *d_bias)
@@ -147,7 +147,7 @@ static void take_places(fast_pass *p, const tile *t, const float *d_bias)
     hga_id dim = p->field_dim, heads = p->plan->shape.n_heads;
     for (hga_id i = 0; i < t->n_types; i++) {
         ptrdiff_t type = x->number[t->types + i];
-        if (p->sums.of[REL_BIAS]) p->sums.of[REL_BIAS][type * heads + p->head] += (double)d_bias[i];
+        if (p->sums.of[HGA_TABLE_REL_BIAS]) p->sums.of[HGA_TABLE_REL_BIAS][type * heads + p->head] += (double)d_bias[i];
         if (!p->d_rel_key) continue;
         float *to = p->d_rel_key + type * dim;
         p->plan->kernels->blend(dim, 1, to, 1, x->dr + (ptrdiff_t)i * dim, to);
@@ -180,7 +180,7 @@ static kernel_grad_positions bring_positions(fast_pass *p, const tile *t, const 
 {
     panel *x = p->panel;
     hga_id dim = p->plan->shape.pos_dim, width = padded(dim);
-    const float *at = p->call->io->node_pos, *rows[KERNEL_TILE];
+    const float *at = p->call->io->node_pos.data, *rows[KERNEL_TILE];
     for (hga_id c = 0; c < t->n; c++)
         memcpy(x->position + (ptrdiff_t)c * width, at + (ptrdiff_t)x->near.node[c] * dim, (size_t)dim * sizeof *at);
     for (hga_id row = 0; row < KERNEL_TILE; row++) {
@@ -190,7 +190,7 @@ static kernel_grad_positions bring_positions(fast_pass *p, const tile *t, const 
         if (own < 0) memset(x->own + (ptrdiff_t)row * width, 0, (size_t)dim * sizeof *at);
         for (hga_id c = 0; c < dim; c++) x->own_turned[c * KERNEL_TILE + row] = x->own[(ptrdiff_t)row * width + c];
     }
-    int wanted = p->sums.of[NODE_POS] != NULL;
+    int wanted = p->sums.of[HGA_TABLE_NODE_POS] != NULL;
     if (wanted) memset(x->d_own, 0, (size_t)(width * KERNEL_TILE) * sizeof *x->d_own);
     if (wanted) memset(x->d_position, 0, (size_t)(width * t->n) * sizeof *x->d_own);
     return (kernel_grad_positions){.dim = dim,
@@ -205,7 +205,7 @@ static void take_positions(fast_pass *p, const tile *t, const group *g)
 {
     panel *x = p->panel;
     hga_id dim = p->plan->shape.pos_dim, width = padded(dim);
-    double *to = p->sums.of[NODE_POS];
+    double *to = p->sums.of[HGA_TABLE_NODE_POS];
     for (hga_id c = 0; to && c < t->n; c++)
         for (hga_id i = 0; i < dim; i++)
             to[(ptrdiff_t)x->near.node[c] * dim + i] += (double)x->d_position[(ptrdiff_t)c * width + i];
@@ -227,7 +227,7 @@ static void bring_biases(fast_pass *p, const tile *t, const group *g, int back)
 {
     panel *x = p->panel;
     const hga_io *io = p->call->io;
-    hga_id heads = io->edge_bias_heads, head = heads == 1 ? 0 : p->head, rank[KERNEL_TILE];
+    hga_id heads = io->edge_bias.columns, head = heads == 1 ? 0 : p->head, rank[KERNEL_TILE];
     memcpy(rank, x->number + t->rank, sizeof rank);
     if (!back) memset(x->pair_bias, 0, (size_t)(t->n * KERNEL_TILE) * sizeof *x->pair_bias);
     for (hga_id c = 0; c < t->n; c++)
@@ -235,9 +235,9 @@ static void bring_biases(fast_pass *p, const tile *t, const group *g, int back)
             hga_id row = __builtin_ctz(left), i = c * KERNEL_TILE + row;
             ptrdiff_t at = (ptrdiff_t)(p->plan->keeper->lists.first_edge[g->node[row]] + rank[row]++) * heads + head;
             if (back)
-                p->sums.of[EDGE_BIAS][at] += (double)x->slopes[i];
+                p->sums.of[HGA_TABLE_EDGE_BIAS][at] += (double)x->slopes[i];
             else
-                x->pair_bias[i] = io->edge_bias[at];
+                x->pair_bias[i] = io->edge_bias.data[at];
         }
 }
 
@@ -255,7 +255,7 @@ static kernel_grad_group group_of(const fast_pass *p, const hga_stage *stage, co
                                .lse = g->lse,
                                .delta = g->delta,
                                .row_at = g->at,
-                               .dq = is_asked(p, stage->query) || p->sums.of[SCALE] ? g->dq : NULL};
+                               .dq = is_asked(p, stage->query) || p->sums.of[HGA_TABLE_SCALE] ? g->dq : NULL};
 }
 
 static kernel_grad_tile tile_of(fast_pass *p, const hga_stage *stage, const tile *t)
@@ -271,7 +271,7 @@ static kernel_grad_tile tile_of(fast_pass *p, const hga_stage *stage, const tile
                             .dv = is_asked(p, stage->value) ? x->near.dv : NULL,
                             .cap = p->softcap};
     if (p->slopes) out.column_at = x->near.at, out.slope = p->slopes[p->head];
-    if (p->sums.of[SLOPES]) out.d_slope = &p->sums.of[SLOPES][p->head];
+    if (p->sums.of[HGA_TABLE_SLOPES]) out.d_slope = &p->sums.of[HGA_TABLE_SLOPES][p->head];
     for (hga_id i = 0; i < t->n_groups; i++) out.group[i] = group_of(p, stage, t, i);
     return out;
 }
@@ -283,8 +283,8 @@ static void add_masses(const fast_pass *p, const tile *t, float *bias)
 }
 static void take_masses(fast_pass *p, const tile *t, const float *column_sum)
 {
-    for (hga_id c = 0; p->sums.of[LOG_MASS] && c < t->n; c++)
-        p->sums.of[LOG_MASS][p->panel->near.node[c]] += (double)column_sum[c];
+    for (hga_id c = 0; p->sums.of[HGA_TABLE_LOG_MASS] && c < t->n; c++)
+        p->sums.of[HGA_TABLE_LOG_MASS][p->panel->near.node[c]] += (double)column_sum[c];
 }
 
 /* A tile whose pairs have nothing of their own. */
@@ -295,7 +295,7 @@ static hga_status run_alike(fast_pass *p, const hga_stage *stage, tile *t)
     hga_status st = drop_weights(p, t, &out);
     if (st) return st;
     if (stage->by_mass) add_masses(p, t, bias), out.bias = bias;
-    if (p->sums.of[LOG_MASS]) out.column_sum = column_sum;
+    if (p->sums.of[HGA_TABLE_LOG_MASS]) out.column_sum = column_sum;
     p->plan->kernels->grad_tile(&out);
     take_masses(p, t, column_sum);
     return HGA_OK;
@@ -310,7 +310,7 @@ static hga_status run_apart(fast_pass *p, hga_id s, tile *t)
     float bias[WINDOW] = {0}, column_sum[WINDOW] = {0}, type_bias[KERNEL_PLACES], d_type_bias[KERNEL_PLACES];
     const float *k[WINDOW];
     float *dk[WINDOW];
-    int by_type = p->rel_key || p->call->io->rel_bias, by_column = by_type && t->places < 0;
+    int by_type = p->rel_key || p->call->io->rel_bias.data, by_column = by_type && t->places < 0;
     kernel_grad_tile out = tile_of(p, stage, t);
     kernel_grad_places places;
     kernel_grad_positions positions;
@@ -322,11 +322,11 @@ static hga_status run_apart(fast_pass *p, hga_id s, tile *t)
     if (by_column && p->rel_key) bring_typed_keys(p, t, k, dk), out.k = k;
     if (by_column && p->d_rel_key) out.dk = dk;
     if (stage->by_mass || by_column) out.bias = bias;
-    if (p->sums.of[LOG_MASS] || p->sums.of[REL_BIAS]) out.column_sum = column_sum;
+    if (p->sums.of[HGA_TABLE_LOG_MASS] || p->sums.of[HGA_TABLE_REL_BIAS]) out.column_sum = column_sum;
     if (by_type && !by_column) places = bring_places(p, t, type_bias, d_type_bias), out.places = &places;
     if (x->parts.positions) positions = bring_positions(p, t, g), out.positions = &positions;
     if (x->parts.ranks) bring_biases(p, t, g, 0), out.pair_bias = x->pair_bias;
-    if (p->sums.of[EDGE_BIAS] && x->parts.ranks) out.slopes = x->slopes;
+    if (p->sums.of[HGA_TABLE_EDGE_BIAS] && x->parts.ranks) out.slopes = x->slopes;
     p->plan->kernels->grad_tile(&out);
     if (by_column) take_types(p, t, with_keys, column_sum);
     if (out.places) take_places(p, t, d_type_bias);

@@ -46,9 +46,9 @@ typedef struct call_needs {
     unsigned features;         /* BRINGS_* */
     uint32_t wanted;           /* bit f: the gradient of field f goes to the caller */
     uint32_t packed, d_packed; /* bit f: the caller's rows of it, or of its gradient, are floats, heads side by side */
-    int64_t entries[N_TABLES]; /* of the tables whose gradients are wanted, 0: not wanted */
-    uint32_t apart;            /* bit t: every head has entries of table t of its own */
-    hga_id n_rel_key;          /* 0: there are no relative keys */
+    int64_t entries[HGA_N_TABLES]; /* of the tables whose gradients are wanted, 0: not wanted */
+    uint32_t apart;                /* bit t: every head has entries of table t of its own */
+    hga_id n_rel_key;              /* 0: there are no relative keys */
     hga_id threads;
     /* gradients of keys, values and the caller's own tensors: sums lose nothing when they are put down */
     int as_floats;

@@ -21,16 +21,16 @@ static int has_strips(const hga_plan *plan, const strips *cut)
 }
 
 /* Do strips have entries of their own of a table? Edges are each in one strip. */
-static int is_shared(const call_needs *needs, call_table which)
+static int is_shared(const call_needs *needs, hga_call_table which)
 {
-    return which != EDGE_BIAS && which != TYPE_SCALE && needs->entries[which] > 0;
+    return which != HGA_TABLE_EDGE_BIAS && which != HGA_TABLE_TYPE_SCALE && needs->entries[which] > 0;
 }
 
 /* ---- memory ---- */
 
 static int64_t rel_key_floats(const hga_plan *plan, const call_needs *needs)
 {
-    return needs->entries[REL_KEY] ? (int64_t)needs->n_rel_key * padded(plan->shape.dim) : 0;
+    return needs->entries[HGA_TABLE_REL_KEY] ? (int64_t)needs->n_rel_key * padded(plan->shape.dim) : 0;
 }
 
 void lane_lay_out(const hga_plan *plan, const made_fast *made, const call_needs *needs, lane *l, carver *room)
@@ -50,7 +50,7 @@ void lane_lay_out(const hga_plan *plan, const made_fast *made, const call_needs 
     l->rows.room = widest_row(made, needs), l->rows.own = carve(room, l->rows.room, sizeof *l->rows.own);
     if (!has_strips(plan, cut)) return;
     l->slot = carve(room, chunks_of(plan), sizeof *l->slot);
-    for (call_table i = 0; i < N_TABLES; i++)
+    for (hga_call_table i = 0; i < HGA_N_TABLES; i++)
         if (is_shared(needs, i)) l->own.of[i] = carve(room, needs->entries[i], sizeof(double));
 }
 
@@ -59,7 +59,7 @@ void lane_begin(const gradient_call *c, struct panel *kept, lane *l)
     l->panel = kept;
     if (l->d_rel_key) memset(l->d_rel_key, 0, (size_t)rel_key_floats(c->plan, &c->needs) * sizeof *l->d_rel_key);
     for (hga_id i = 0; l->slot && i < chunks_of(c->plan); i++) l->slot[i] = -1;
-    for (call_table i = 0; i < N_TABLES; i++)
+    for (hga_call_table i = 0; i < HGA_N_TABLES; i++)
         if (l->own.of[i]) memset(l->own.of[i], 0, (size_t)c->needs.entries[i] * sizeof(double));
 }
 
@@ -78,7 +78,7 @@ static fast_pass seen_by(const fast_pass *p, lane *l, hga_id stage, hga_id i)
     for (int64_t c = 0; c < chunks; c++) l->slot[s->chunk[s->ptr[i] + c]] = (int32_t)c;
     memset(l->own_dk, 0, (size_t)(chunks * CHUNK * p->field[at->key].padded) * sizeof(float));
     memset(l->own_dv, 0, (size_t)(chunks * CHUNK * p->field[at->value].padded) * sizeof(float));
-    for (call_table t = 0; t < N_TABLES; t++)
+    for (hga_call_table t = 0; t < HGA_N_TABLES; t++)
         if (is_shared(p->needs, t)) one.sums.of[t] = l->own.of[t];
     return one;
 }
@@ -130,7 +130,7 @@ static void add_own(const fast_pass *p, lane *l, hga_id stage, hga_id i)
         add_chunk(p, at->value, s->order, chunk, l->own_dv + c * CHUNK * p->field[at->value].padded);
         l->slot[chunk] = -1;
     }
-    for (call_table t = 0; t < N_TABLES; t++)
+    for (hga_call_table t = 0; t < HGA_N_TABLES; t++)
         if (is_shared(p->needs, t)) add_sums(p->sums.of[t], l->own.of[t], p->needs->entries[t]);
 }
 

@@ -176,7 +176,7 @@ static int64_t lay_out(linear *x, const void *made, const call_needs *needs, voi
     for (hga_id f = 1; f <= p->n_fields; f++) {
         if (!field_is_used(p, f)) continue;
         if (!asked_is_given(x, needs, f)) x->asked[f] = own_rows(x, f, &room);
-        if (!needs->entries[TYPE_SCALE] || p->field[f].binding == HGA_IO_OUT) continue;
+        if (!needs->entries[HGA_TABLE_TYPE_SCALE] || p->field[f].binding == HGA_IO_OUT) continue;
         if (!value_is_given(x, needs, f)) x->value[f] = own_rows(x, f, &room);
     }
     for (hga_id s = 0; s < p->n_stages; s++) {
@@ -198,7 +198,7 @@ static void bind_all(linear *x, const gradient_call *c)
     for (hga_id f = 1; f <= p->n_fields; f++) {
         if (!field_is_used(p, f)) continue;
         if (asked_is_given(x, &c->needs, f)) x->asked[f] = given_rows(x, f, field_gradient(c, f));
-        if (c->needs.entries[TYPE_SCALE] && value_is_given(x, &c->needs, f))
+        if (c->needs.entries[HGA_TABLE_TYPE_SCALE] && value_is_given(x, &c->needs, f))
             x->value[f] = given_rows(x, f, field_tensor(c, f));
     }
 }
@@ -287,7 +287,7 @@ static void store_all(const linear *x)
 static void scale_edges(const linear *x, hga_id stage)
 {
     const linear_edges *e = &x->edges[stage];
-    const float *scale = x->call->io->type_scale;
+    const float *scale = x->call->io->type_scale.data;
     for (hga_pos i = 0; e->type && i < e->ptr[e->n]; i++) x->scaled[stage][i] = e->weight[i] * scale[e->type[i]];
 }
 
@@ -441,7 +441,7 @@ static void give_scales(const linear *x, hga_id stage, hga_id kv)
     const linear_edges *e = &x->edges[stage];
     const linear_rows *asked = &x->asked[s->out], *value = &x->value[s->value];
     hga_id columns = x->plan->shape.dim_v;
-    double *scale = x->call->sums[x->kv_first + kv].of[TYPE_SCALE];
+    double *scale = x->call->sums[x->kv_first + kv].of[HGA_TABLE_TYPE_SCALE];
     for (hga_id i = 0; e->type && i < e->n; i++)
         for (hga_pos at = e->ptr[i]; at < e->ptr[i + 1]; at++) {
             hga_id v = e->by_source ? e->other[at] : e->order[i], u = e->by_source ? e->order[i] : e->other[at];

@@ -1,5 +1,4 @@
 /* needs.c: what the memory of a call hangs on, so that nobody has to make one up to learn its size. */
-#include "modifiers.h"
 #include "ways.h"
 
 static int is_packed(const hga_tensor *t, hga_id columns)
@@ -27,8 +26,8 @@ static void find_tensors(const gradient_call *c, call_needs *needs)
 
 static void find_tables(const gradient_call *c, call_needs *needs)
 {
-    for (call_table t = 0; t < N_TABLES; t++) {
-        if (!call_table_wanted(t, c->grad)) continue;
+    for (hga_call_table t = 0; t < HGA_N_TABLES; t++) {
+        if (!c->grad->d_table[t]) continue;
         needs->entries[t] = call_table_entries(t, &c->plan->shape, c->plan->nodes.n, c->io);
         if (call_table_is_by_head(t, c->io)) needs->apart |= 1u << t;
     }
@@ -37,14 +36,14 @@ static void find_tables(const gradient_call *c, call_needs *needs)
 call_needs needs_of(const gradient_call *c)
 {
     const hga_io *io = c->io;
-    call_needs needs = {.threads = c->threads, .n_rel_key = io->rel_key ? io->n_rel_key : 0};
+    call_needs needs = {.threads = c->threads, .n_rel_key = io->rel_key.data ? (hga_id)io->rel_key.rows : 0};
     needs.turns = needs.kv_end = c->plan->shape.n_kv_heads;
     needs.as_floats = adds_up(&c->grad->d_key) && adds_up(&c->grad->d_value);
     for (int i = 0; i < HGA_MAX_USER_TENSORS; i++) needs.as_floats &= adds_up(&c->grad->d_user[i]);
-    if (io->rel_key || io->rel_bias) needs.features |= BRINGS_TYPES;
-    if (io->node_pos) needs.features |= BRINGS_POSITIONS;
-    if (modifiers_softcap(&c->plan->program, io) != 0 || modifiers_of(io).slopes) needs.features |= BRINGS_CURVES;
-    if (io->edge_bias) needs.features |= BRINGS_EDGE_BIASES;
+    if (io->rel_key.data || io->rel_bias.data) needs.features |= BRINGS_TYPES;
+    if (io->node_pos.data) needs.features |= BRINGS_POSITIONS;
+    if (call_number(HGA_TABLE_SOFTCAP, &c->plan->program, io) != 0 || io->slopes.data) needs.features |= BRINGS_CURVES;
+    if (io->edge_bias.data) needs.features |= BRINGS_EDGE_BIASES;
     find_tensors(c, &needs), find_tables(c, &needs);
     range_needs(c, needs.kept_bytes);
     return needs;
@@ -60,6 +59,6 @@ call_needs needs_of_all(const hga_plan *plan)
     needs.packed = needs.d_packed = UINT32_MAX;
     if (p->softcap != 0) needs.features |= BRINGS_CURVES;
     for (hga_id s = 0; s < p->n_stages; s++)
-        if (p->stage[s].message == HGA_SCALED) needs.entries[TYPE_SCALE] = plan->stage[s].relation.n_types;
+        if (p->stage[s].message == HGA_SCALED) needs.entries[HGA_TABLE_TYPE_SCALE] = plan->stage[s].relation.n_types;
     return needs;
 }

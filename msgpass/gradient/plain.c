@@ -2,7 +2,6 @@
    what it is about to overwrite; then the stages are walked backwards, each by the adjoint that meaning/ has beside its
    formula, row by row. Slow and obvious; the fast way beside it must agree. */
 #include "plain.h"
-#include "modifiers.h"
 #include "rank_call.h"
 #include "sink.h"
 
@@ -317,9 +316,9 @@ done:
 /* What the sink of a head leaves of an output's row, and takes. */
 static sink_shares shares_of(const pass *p, hga_id out, hga_id v, hga_id h)
 {
-    const float *sink = modifiers_of(p->call->io).sink;
+    const float *sink = p->call->io->sink.data;
     if (!sink) return (sink_shares){1, 0};
-    double b = entry_of(&p->m, HGA_GRADIENT_SINK, sink[h], h);
+    double b = table_entry(&p->m, HGA_TABLE_SINK, sink[h], h);
     return sink_shares_of(b, *double_lse(&p->value, out, v, h));
 }
 
@@ -379,14 +378,14 @@ static void pay_sink(pass *p, hga_id out, hga_id v, hga_id h)
 {
     double left = shares_of(p, out, v, h).row, *x = double_row(&p->value, out, v, h),
            *lse = double_lse(&p->value, out, v, h);
-    *lse = sink_lse(entry_of(&p->m, HGA_GRADIENT_SINK, modifiers_of(p->call->io).sink[h], h), *lse);
+    *lse = sink_lse(table_entry(&p->m, HGA_TABLE_SINK, p->call->io->sink.data[h], h), *lse);
     for (hga_id c = 0; c < p->value.of[out].columns; c++) x[c] *= left;
 }
 
 static void each_sink(pass *p, void (*each)(pass *p, hga_id out, hga_id v, hga_id h))
 {
     hga_id out = program_bound(p->program, HGA_IO_OUT), first, n = field_io(p->plan, out, &first);
-    if (!modifiers_of(p->call->io).sink) return;
+    if (!p->call->io->sink.data) return;
     for (hga_id v = first; v < first + n; v++)
         for (hga_id h = p->first; h < heads_end(p, out) && call_has_loss(p->call, v); h++) each(p, out, v, h);
 }
@@ -431,7 +430,7 @@ static pass empty_pass(const hga_plan *plan, hga_id kv)
 static pass pass_of(const gradient_call *c, hga_id kv)
 {
     const hga_plan *plan = c->plan;
-    hga_id biased = c->io->edge_bias ? plan->bias_stage : -1;
+    hga_id biased = c->io->edge_bias.data ? plan->bias_stage : -1;
     pass p = empty_pass(plan, kv);
     p.call = c, p.sums = c->sums ? &c->sums[kv] : NULL;
     p.m = meaning_of_call(&plan->program, plan->nodes, &plan->shape, c->io);

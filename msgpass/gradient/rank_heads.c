@@ -246,7 +246,7 @@ static hga_id turns_of_rank(const gradient_call *c, const hga_plan *plan, hga_id
 }
 
 /* Entries [at, at + n) of a table that has an array for each turn. */
-static hga_status gather_turns(const gradient_call *c, const head_call *h, call_table which, int64_t at, int64_t n)
+static hga_status gather_turns(const gradient_call *c, const head_call *h, hga_call_table which, int64_t at, int64_t n)
 {
     const hga_exchange *x = h->plan->ranks->exchange;
     hga_id most = most_turns(c, h->plan), first, end = turns_of_rank(c, h->plan, x->rank, &first);
@@ -263,7 +263,8 @@ static hga_status gather_turns(const gradient_call *c, const head_call *h, call_
 }
 
 /* .. and of one where heads have entries of their own: those of other heads are zeros here. */
-static hga_status gather_entries(const gradient_call *c, const head_call *h, call_table which, int64_t at, int64_t n)
+static hga_status gather_entries(const gradient_call *c, const head_call *h, hga_call_table which, int64_t at,
+                                 int64_t n)
 {
     const hga_exchange *x = h->plan->ranks->exchange;
     double *sum = c->sums[0].of[which] + at;
@@ -278,7 +279,7 @@ static hga_status gather_entries(const gradient_call *c, const head_call *h, cal
 static hga_status gather_tables(const gradient_call *c, const head_call *h)
 {
     hga_status st = HGA_OK;
-    for (call_table which = 0; which < N_TABLES; which++) {
+    for (hga_call_table which = 0; which < HGA_N_TABLES; which++) {
         int apart = c->needs.apart >> which & 1;
         int64_t all = c->needs.entries[which], some = apart ? GATHERED : most(1, GATHERED / most_turns(c, h->plan));
         for (int64_t at = 0; at < all; at += some)

@@ -15,7 +15,7 @@
 /* What a rank brings and wants, or all of them together: of tensors that have no rows nothing is known. */
 enum { TYPE_UNKNOWN = 0xff };
 typedef struct head_wish {
-    int64_t entries[N_TABLES];
+    int64_t entries[HGA_N_TABLES];
     int64_t accumulate;
     uint32_t wanted, d_lse;                                 /* wanted: bit f, the gradient of field f */
     uint8_t type[HGA_FIELD_SLOTS], d_type[HGA_FIELD_SLOTS]; /* hga_dtype */

@@ -8,10 +8,10 @@
 
 hga_status ranks_same_tables(const int64_t *entries_i, const int64_t *entries_k, hga_id i, hga_id k)
 {
-    for (call_table t = 0; t < N_TABLES; t++)
+    for (hga_call_table t = 0; t < HGA_N_TABLES; t++)
         if (entries_k[t] != entries_i[t])
             return hga_fail(HGA_EINVAL, "ranks: rank %d wants gradients of %lld entries of %s, and rank %d of %lld", i,
-                            (long long)entries_i[t], call_table_name(t), k, (long long)entries_k[t]);
+                            (long long)entries_i[t], call_row(t)->name, k, (long long)entries_k[t]);
     return HGA_OK;
 }
 
@@ -21,7 +21,7 @@ hga_status rank_agree(const gradient_call *c, const rank_call *r)
     const int64_t *mine = c->needs.entries, *all = (const int64_t *)(const void *)r->all;
     hga_status st = rank_call_meet(x, rank_word_of(RANKS_GO_BACK, c->plan, c->io, c->samples));
     if (!st) st = x->gather(x->ctx, mine, sizeof c->needs.entries, r->all);
-    for (hga_id k = 0; !st && k < x->n_ranks; k++) st = ranks_same_tables(mine, all + k * N_TABLES, x->rank, k);
+    for (hga_id k = 0; !st && k < x->n_ranks; k++) st = ranks_same_tables(mine, all + k * HGA_N_TABLES, x->rank, k);
     return st;
 }
 
@@ -40,7 +40,7 @@ static hga_status sum_gathered(const gradient_call *c, const rank_call *r, int64
 }
 
 /* The sum of what the turns have of entry i, which the first keeps. */
-static double take_turns(const gradient_call *c, call_table which, int64_t i)
+static double take_turns(const gradient_call *c, hga_call_table which, int64_t i)
 {
     double sum = c->sums[0].of[which][i];
     for (hga_id turn = 1; turn < c->needs.turns; turn++) {
@@ -54,10 +54,10 @@ static double take_turns(const gradient_call *c, call_table which, int64_t i)
 hga_status rank_sum_tables(const gradient_call *c, const rank_call *r)
 {
     hga_status st = HGA_OK;
-    for (int which = 0; which < N_TABLES; which++)
+    for (int which = 0; which < HGA_N_TABLES; which++)
         for (int64_t at = 0; at < c->needs.entries[which]; at += GATHERED) {
             int64_t left = c->needs.entries[which] - at, n = left < GATHERED ? left : GATHERED;
-            for (int64_t i = 0; i < n; i++) r->mine[i] = take_turns(c, (call_table)which, at + i);
+            for (int64_t i = 0; i < n; i++) r->mine[i] = take_turns(c, (hga_call_table)which, at + i);
             HGA_TRY(sum_gathered(c, r, n));
             memcpy(c->sums[0].of[which] + at, r->mine, (size_t)n * sizeof *r->mine);
         }

@@ -3,7 +3,6 @@
    values make of them, and the second over the keys, with the edges turned round, which are given what queries and
    their gradients do. Both score anew, and write each row once. A row comes with all its heads, from end to end, and
    those of the next edges are asked for before: nobody else foresees them. */
-#include "modifiers.h"
 #include "ways.h"
 
 #include <math.h>
@@ -264,15 +263,15 @@ static void sum_tables(const scattered *x, const pass *p, const scattered_lane *
         double *d_scale = x->d_scale ? x->d_scale + (ptrdiff_t)(at->row[i] / BLOCK) * turns : NULL;
         for (hga_id h = 0; d_scale && !p->of_keys && h < x->heads; h++)
             d_scale[h / x->share] += (double)slope[h] * (double)product[h];
-        for (hga_id h = 0; x->sums->of[LOG_MASS] && p->of_keys && h < x->heads; h++)
-            x->sums[h / x->share].of[LOG_MASS][x->key_first + at->row[i]] += (double)slope[h];
+        for (hga_id h = 0; x->sums->of[HGA_TABLE_LOG_MASS] && p->of_keys && h < x->heads; h++)
+            x->sums[h / x->share].of[HGA_TABLE_LOG_MASS][x->key_first + at->row[i]] += (double)slope[h];
     }
 }
 
 static void run_piece(const scattered *x, const pass *p, const scattered_lane *l, const piece *at)
 {
     float score[KERNEL_CHUNK];
-    int with_tables = p->of_keys ? x->sums->of[LOG_MASS] != NULL : x->d_scale != NULL;
+    int with_tables = p->of_keys ? x->sums->of[HGA_TABLE_LOG_MASS] != NULL : x->d_scale != NULL;
     ptrdiff_t vectors = (ptrdiff_t)x->heads * x->q.columns;
     if (l->kept) drop_edges(x, p, at, l->kept);
     x->plan->kernels->grad_heads(&(kernel_grad_heads){
@@ -445,11 +444,12 @@ static hga_id blocks_of(const scattered *x) { return x->rows / BLOCK + 1; }
 static int64_t lay_out(scattered *x, const void *made, const call_needs *needs, scattered_lane **out, void *memory)
 {
     int64_t heads = x->heads, pairs = heads * KERNEL_CHUNK + KERNEL_PAD, vectors = heads * x->q.columns;
-    int with_tables = needs->entries[SCALE] || needs->entries[LOG_MASS];
+    int with_tables = needs->entries[HGA_TABLE_SCALE] || needs->entries[HGA_TABLE_LOG_MASS];
     carver room = {.base = memory};
     scattered_lane *lane = carve(&room, needs->threads, sizeof *lane);
-    if (needs->entries[SCALE]) x->d_scale = carve(&room, blocks_of(x) * (heads / x->share), sizeof *x->d_scale);
-    if (needs->entries[ADDITIVE]) x->d_additive = carve_floats(&room, blocks_of(x) * vectors);
+    if (needs->entries[HGA_TABLE_SCALE])
+        x->d_scale = carve(&room, blocks_of(x) * (heads / x->share), sizeof *x->d_scale);
+    if (needs->entries[HGA_TABLE_ADDITIVE]) x->d_additive = carve_floats(&room, blocks_of(x) * vectors);
     x->asked = carve_floats(&room, 2 * heads * x->rows);
     if (x->stage->by_mass) x->log_mass = carve_floats(&room, x->keys);
     if (scores_are_sums(x->plan)) x->additive = carve_floats(&room, vectors);
@@ -476,7 +476,7 @@ static int64_t room_of(const hga_plan *plan, const void *made, const call_needs 
 /* What the call brings besides rows, and sums of tables begun at nothing. */
 static void load_tables(const scattered *x)
 {
-    const float *additive = modifiers_of(x->call->io).additive;
+    const float *additive = x->call->io->additive.data;
     int64_t vectors = (int64_t)x->heads * x->q.columns, first = (int64_t)x->first_head * x->q.columns;
     for (hga_id u = 0; x->log_mass && u < x->keys; u++) x->log_mass[u] = logf(x->plan->nodes.mass[x->key_first + u]);
     for (int64_t i = 0; x->additive && i < vectors; i++) x->additive[i] = additive ? additive[first + i] : 1;
@@ -488,8 +488,11 @@ static void load_tables(const scattered *x)
 static void store_tables(const scattered *x)
 {
     int64_t vectors = (int64_t)x->heads * x->q.columns, turns = x->heads / x->share;
-    double *d_additive = x->sums->of[ADDITIVE] ? x->sums->of[ADDITIVE] + (ptrdiff_t)x->first_head * x->q.columns : NULL;
-    for (int64_t i = 0; x->d_scale && i < blocks_of(x) * turns; i++) *x->sums[i % turns].of[SCALE] += x->d_scale[i];
+    double *d_additive = x->sums->of[HGA_TABLE_ADDITIVE]
+                             ? x->sums->of[HGA_TABLE_ADDITIVE] + (ptrdiff_t)x->first_head * x->q.columns
+                             : NULL;
+    for (int64_t i = 0; x->d_scale && i < blocks_of(x) * turns; i++)
+        *x->sums[i % turns].of[HGA_TABLE_SCALE] += x->d_scale[i];
     for (int64_t i = 0; x->d_additive && i < blocks_of(x) * vectors; i++)
         d_additive[i % vectors] += (double)x->d_additive[i];
 }
@@ -505,7 +508,7 @@ static hga_status go(gradient_call *c, const void *made, hga_workspace *workspac
     find_all_asked(&x);
     if (x.q.given.at || x.d_scale || x.d_additive) run_pass(&x, pass_of_queries(&x), lane);
     store_tables(&x);
-    if (x.k.given.at || x.v.given.at || x.sums->of[LOG_MASS]) {
+    if (x.k.given.at || x.v.given.at || x.sums->of[HGA_TABLE_LOG_MASS]) {
         if (!made) turn_edges(&x, &x.turned);
         run_pass(&x, pass_of_keys(&x), lane);
     }

@@ -1,7 +1,6 @@
 /* sinks.c: gradients of sinks. A sink is one score more of each row, with a value of zeros: so its gradient is that of
    a score, p (d_lse - d_out . out), p being its share of the row, and asks for nothing but what the caller has. */
 #include "gradient.h"
-#include "modifiers.h"
 
 #include <math.h>
 
@@ -41,8 +40,8 @@ static double sum_of_head(const gradient_call *c, hga_id h, double sink)
 
 void sinks_sum(const gradient_call *c)
 {
-    const float *sink = modifiers_of(c->io).sink;
-    double *sums = c->sums[0].of[SINK];
+    const float *sink = c->io->sink.data;
+    double *sums = c->sums[0].of[HGA_TABLE_SINK];
     hga_id heads = c->plan->shape.n_heads, first = first_here(c->plan, &c->needs, heads),
            end = first + heads_here(c->plan, &c->needs, heads);
     if (!sums) return;

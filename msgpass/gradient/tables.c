@@ -5,7 +5,7 @@
 #include <string.h>
 
 /* Has the turn the array, or another before it? */
-static int owns(const call_needs *needs, call_table which, hga_id turn)
+static int owns(const call_needs *needs, hga_call_table which, hga_id turn)
 {
     return needs->entries[which] > 0 && (turn == 0 || !(needs->apart >> which & 1));
 }
@@ -14,7 +14,7 @@ table_sums *tables_lay_out(const call_needs *needs, carver *room)
 {
     table_sums *sums = carve(room, needs->turns, sizeof *sums);
     for (hga_id turn = 0; turn < needs->turns; turn++)
-        for (call_table i = 0; i < N_TABLES; i++) {
+        for (hga_call_table i = 0; i < HGA_N_TABLES; i++) {
             double *own = owns(needs, i, turn) ? carve(room, needs->entries[i], sizeof *own) : NULL;
             if (sums) sums[turn].of[i] = own || turn == 0 ? own : sums[0].of[i];
         }
@@ -24,14 +24,14 @@ table_sums *tables_lay_out(const call_needs *needs, carver *room)
 void tables_clear(const gradient_call *c)
 {
     for (hga_id turn = 0; turn < c->needs.turns; turn++)
-        for (call_table i = 0; i < N_TABLES; i++)
+        for (hga_call_table i = 0; i < HGA_N_TABLES; i++)
             if (owns(&c->needs, i, turn)) memset(c->sums[turn].of[i], 0, (size_t)c->needs.entries[i] * sizeof(double));
 }
 
 void tables_store(const gradient_call *c)
 {
-    for (call_table i = 0; i < N_TABLES; i++) {
-        float *to = call_table_wanted(i, c->grad);
+    for (hga_call_table i = 0; i < HGA_N_TABLES; i++) {
+        float *to = c->grad->d_table[i];
         for (int64_t j = 0; j < c->needs.entries[i]; j++) {
             double sum = c->grad->accumulate ? (double)to[j] : 0;
             for (hga_id turn = 0; turn < c->needs.turns; turn++)

@@ -1,10 +1,10 @@
 /* weigh.c: the weights of one row at a time, from values that are made when meaning/ asks for them. A value is that of
    a field on a node before some stage; it is the work of the last stage before it that wrote that row, or the caller's.
    */
+#include "call_check.h"
 #include "weigh.h"
 
 #include "bindings.h"
-#include "modifiers.h"
 #include "sink.h"
 
 #include <math.h>
@@ -177,16 +177,12 @@ static void put_back(weighing *w, weighed *x)
 static hga_status check_tables(const weighing *w, const hga_stage *s, const row_edge *e)
 {
     const hga_io *io = w->io;
-    int scores = s->message == HGA_SCORE;
-    if (s->message == HGA_SCALED && (!io->type_scale || e->type >= io->n_type_scale))
-        return hga_fail(HGA_EINVAL, "weights: type_scale has %d values, an edge has type %d", io->n_type_scale,
-                        e->type);
-    if (scores && io->rel_key && e->type >= io->n_rel_key)
-        return hga_fail(HGA_EINVAL, "weights: rel_key has %d rows, an edge has type %d", io->n_rel_key, e->type);
-    if (scores && io->rel_bias && e->type >= io->n_rel_bias)
-        return hga_fail(HGA_EINVAL, "weights: rel_bias has %d rows, an edge has type %d", io->n_rel_bias, e->type);
-    if (scores && io->node_pos && io->n_node_pos && io->n_node_pos < w->m.nodes.n)
-        return hga_fail(HGA_EINVAL, "weights: node_pos has %d rows of %d", io->n_node_pos, w->m.nodes.n);
+    for (hga_call_table t = 0; t < HGA_N_TABLES; t++)
+        if (call_table_goes_to(t, s) && io->table[t].data && e->type >= io->table[t].rows)
+            return hga_fail(HGA_EINVAL, "weights: %s has %lld rows, an edge has type %d", call_row(t)->name,
+                            (long long)io->table[t].rows, e->type);
+    if (s->message == HGA_SCALED && !io->type_scale.data)
+        return hga_fail(HGA_EINVAL, "weights: type_scale has 0 rows, an edge has type %d", e->type);
     return HGA_OK;
 }
 
@@ -201,8 +197,8 @@ static hga_status count_edges(weighing *w)
     hga_graph_degrees(w->g, w->p->stage[w->m.biased].relation, 0, n, w->first_edge + 1);
     for (hga_id u = 0; u < n; u++) w->first_edge[u + 1] += w->first_edge[u];
     w->m.first_edge = w->first_edge;
-    if (w->io->n_edge_bias && w->io->n_edge_bias < w->first_edge[n])
-        return hga_fail(HGA_EINVAL, "weights: edge_bias has %lld rows of %lld", (long long)w->io->n_edge_bias,
+    if (w->io->edge_bias.rows && w->io->edge_bias.rows < w->first_edge[n])
+        return hga_fail(HGA_EINVAL, "weights: edge_bias has %lld rows of %lld", (long long)w->io->edge_bias.rows,
                         (long long)w->first_edge[n]);
 done:
     return st;
@@ -280,7 +276,7 @@ static int ends_output(const weighing *w, hga_id i, hga_id v)
 /* What the sink leaves of a row of the output. */
 static double left_by_sink(const weighing *w, hga_id i, hga_id v, double lse)
 {
-    const float *sink = modifiers_of(w->io).sink;
+    const float *sink = w->io->sink.data;
     return sink && ends_output(w, i, v) ? sink_shares_of((double)sink[w->head], lse).row : 1;
 }
 
@@ -313,18 +309,16 @@ hga_status weigh_begin(weighing *w)
                         shape->n_kv_heads);
     if (w->head < 0 || w->head >= shape->n_heads)
         return hga_fail(HGA_EINVAL, "weights: head %d of %d", w->head, shape->n_heads);
-    if (w->io->edge_bias && w->io->edge_bias_heads != 1 && w->io->edge_bias_heads != shape->n_heads)
-        return hga_fail(HGA_EINVAL, "weights: edge_bias has %d heads of %d", w->io->edge_bias_heads, shape->n_heads);
-    hga_status st = modifiers_check(w->p, shape, w->io);
+    hga_status st = call_check_tables(w->p, shape, hga_graph_nodes(w->g).n, w->io);
     if (st) return st;
-    if (modifiers_of(w->io).slopes) {
+    if (w->io->slopes.data) {
         st = hga_new(NULL, hga_graph_nodes(w->g).n, sizeof *w->position, &w->position);
         if (!st) st = hga_graph_positions(w->g, w->position);
         if (st) return st;
     }
     w->m = meaning_of_call(w->p, hga_graph_nodes(w->g), shape, w->io);
     w->m.position = w->position;
-    for (hga_id i = w->p->n_stages - 1; i >= 0 && w->io->edge_bias; i--)
+    for (hga_id i = w->p->n_stages - 1; i >= 0 && w->io->edge_bias.data; i--)
         if (w->p->stage[i].message == HGA_SCORE) w->m.biased = i;
     return HGA_OK;
 }

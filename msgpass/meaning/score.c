@@ -1,30 +1,28 @@
 /* score.c: scores term by term, and weights of sums, in double. */
 #include "score.h"
-#include "modifiers.h"
 #include "philox.h"
 #include "vectors.h"
 
 float meaning_scale(const hga_program *p, const hga_shape *s, const hga_io *io)
 {
-    float given = io->scale != 0 ? io->scale : p->default_scale;
-    if (modifiers_of(io).scale_is_given) return io->scale;
+    float given = call_number(HGA_TABLE_SCALE, p, io);
+    if (io->scale.data) return given;
     if (given == 0 && p->scores == HGA_SCORES_ADDITIVE) return 1;
     return given != 0 ? given : 1 / sqrtf((float)s->dim);
 }
 
 meaning meaning_of_call(const hga_program *p, hga_nodes nodes, const hga_shape *s, const hga_io *io)
 {
-    const hga_modifiers given = modifiers_of(io);
     return (meaning){.program = p,
                      .nodes = nodes,
                      .shape = *s,
                      .io = io,
                      .soften = meaning_softening(p),
                      .scale = (double)meaning_scale(p, s, io),
-                     .bias = (double)given.normaliser_bias,
-                     .softcap = (double)modifiers_softcap(p, io),
-                     .additive = given.additive,
-                     .slopes = given.slopes,
+                     .bias = (double)call_number(HGA_TABLE_NORMALISER_BIAS, p, io),
+                     .softcap = (double)call_number(HGA_TABLE_SOFTCAP, p, io),
+                     .additive = io->additive.data,
+                     .slopes = io->slopes.data,
                      .biased = -1};
 }
 
@@ -37,13 +35,14 @@ double edge_count(const meaning *m, const hga_stage *s, const row_edge *e)
 
 double edge_moved_count(const meaning *m, const hga_stage *s, const row_edge *e)
 {
-    return edge_count(m, s, e) * exp(entry_of(m, HGA_GRADIENT_LOG_MASS, 0, e->src));
+    return edge_count(m, s, e) * exp(table_entry(m, HGA_TABLE_LOG_MASS, 0, e->src));
 }
 
 double sum_factor(const meaning *m, const hga_stage *s, const row_edge *e)
 {
     double factor = s->reduce == HGA_MEAN ? edge_count(m, s, e) : (double)e->weight;
-    if (s->message == HGA_SCALED) factor *= entry_of(m, HGA_GRADIENT_TYPE_SCALE, m->io->type_scale[e->type], e->type);
+    if (s->message == HGA_SCALED)
+        factor *= table_entry(m, HGA_TABLE_TYPE_SCALE, m->io->type_scale.data[e->type], e->type);
     return factor;
 }
 
@@ -57,7 +56,7 @@ double edge_kept(float dropout, const hga_io *io, const row_edge *e, hga_id v, h
 scored_edge edge_between(const meaning *m, hga_id stage, hga_id v, hga_id head, const row_edge *e, int64_t i,
                          const double *q, const double *k)
 {
-    hga_id heads = m->io->edge_bias_heads;
+    hga_id heads = m->io->edge_bias.columns;
     int64_t bias = stage == m->biased ? (m->first_edge[v] + i) * heads + (heads == 1 ? 0 : head) : -1;
     return (scored_edge){&m->program->stage[stage], e, v, head, q, k, bias};
 }
@@ -66,7 +65,7 @@ scored_edge edge_between(const meaning *m, hga_id stage, hga_id v, hga_id head, 
 static double position(const meaning *m, hga_id node, hga_id c)
 {
     int64_t i = (int64_t)node * m->shape.pos_dim + c;
-    return entry_of(m, HGA_GRADIENT_NODE_POS, m->io->node_pos[i], i);
+    return table_entry(m, HGA_TABLE_NODE_POS, m->io->node_pos.data[i], i);
 }
 /* The nodes whose positions the row uses, and the source. */
 static hga_id own_node(const scored_edge *x) { return x->e->pos_of ? x->e->pos_of - 1 : x->v; }
@@ -85,9 +84,9 @@ static double dot_product(const meaning *m, const scored_edge *x)
 {
     hga_id dim = m->shape.dim;
     double sum = dot(x->q, x->k, dim);
-    for (hga_id c = 0; m->io->rel_key && c < dim; c++) {
+    for (hga_id c = 0; m->io->rel_key.data && c < dim; c++) {
         int64_t i = (int64_t)x->e->type * dim + c;
-        sum += x->q[c] * entry_of(m, HGA_GRADIENT_REL_KEY, m->io->rel_key[i], i);
+        sum += x->q[c] * table_entry(m, HGA_TABLE_REL_KEY, m->io->rel_key.data[i], i);
     }
     return sum;
 }
@@ -99,21 +98,21 @@ static void dot_product_adjoint(const meaning *m, const scored_edge *x, double d
     int64_t relative = (int64_t)x->e->type * dim;
     axpy(d, x->k, dim, dq);
     axpy(d, x->q, dim, dk);
-    for (hga_id c = 0; m->io->rel_key && c < dim; c++) dq[c] += d * (double)m->io->rel_key[relative + c];
-    if (sums->of[REL_KEY]) axpy(d, x->q, dim, sums->of[REL_KEY] + relative);
+    for (hga_id c = 0; m->io->rel_key.data && c < dim; c++) dq[c] += d * (double)m->io->rel_key.data[relative + c];
+    if (sums->of[HGA_TABLE_REL_KEY]) axpy(d, x->q, dim, sums->of[HGA_TABLE_REL_KEY] + relative);
 }
 
 /* Column c of q + k + rel_key[type], and what it counts. */
 static double added(const meaning *m, const scored_edge *x, hga_id c)
 {
     int64_t i = (int64_t)x->e->type * m->shape.dim + c;
-    double relative = m->io->rel_key ? entry_of(m, HGA_GRADIENT_REL_KEY, m->io->rel_key[i], i) : 0;
+    double relative = m->io->rel_key.data ? table_entry(m, HGA_TABLE_REL_KEY, m->io->rel_key.data[i], i) : 0;
     return x->q[c] + x->k[c] + relative;
 }
 static double counted(const meaning *m, const scored_edge *x, hga_id c)
 {
     int64_t i = (int64_t)x->head * m->shape.dim + c;
-    return m->additive ? entry_of(m, HGA_GRADIENT_ADDITIVE, m->additive[i], i) : 1;
+    return m->additive ? table_entry(m, HGA_TABLE_ADDITIVE, m->additive[i], i) : 1;
 }
 /* LeakyReLU is this times its argument. */
 static double leak(const meaning *m, double z) { return z > 0 ? 1 : (double)m->program->negative_slope; }
@@ -135,8 +134,9 @@ static void additive_adjoint(const meaning *m, const scored_edge *x, double d, d
     for (hga_id c = 0; c < dim; c++) {
         double z = added(m, x, c), dz = d * counted(m, x, c) * leak(m, z);
         dq[c] += dz, dk[c] += dz;
-        if (sums->of[REL_KEY]) sums->of[REL_KEY][(int64_t)x->e->type * dim + c] += dz;
-        if (sums->of[ADDITIVE]) sums->of[ADDITIVE][(int64_t)x->head * dim + c] += d * leak(m, z) * z;
+        if (sums->of[HGA_TABLE_REL_KEY]) sums->of[HGA_TABLE_REL_KEY][(int64_t)x->e->type * dim + c] += dz;
+        if (sums->of[HGA_TABLE_ADDITIVE])
+            sums->of[HGA_TABLE_ADDITIVE][(int64_t)x->head * dim + c] += d * leak(m, z) * z;
     }
 }
 
@@ -153,7 +153,7 @@ static double product(const meaning *m, const scored_edge *x) { return products[
 
 static double content(const meaning *m, const scored_edge *x)
 {
-    return (m->scale + entry_of(m, HGA_GRADIENT_SCALE, 0, 0)) * product(m, x);
+    return (m->scale + table_entry(m, HGA_TABLE_SCALE, 0, 0)) * product(m, x);
 }
 
 static double capped(const meaning *m, double content)
@@ -173,13 +173,13 @@ double edge_score(const meaning *m, const scored_edge *x)
     const hga_io *io = m->io;
     int64_t bias = (int64_t)x->e->type * m->shape.n_heads + x->head;
     double sum = capped(m, content(m, x)) + log((double)x->e->weight);
-    if (io->rel_bias) sum += entry_of(m, HGA_GRADIENT_REL_BIAS, io->rel_bias[bias], bias);
-    if (x->bias >= 0) sum += entry_of(m, HGA_GRADIENT_EDGE_BIAS, io->edge_bias[x->bias], x->bias);
+    if (io->rel_bias.data) sum += table_entry(m, HGA_TABLE_REL_BIAS, io->rel_bias.data[bias], bias);
+    if (x->bias >= 0) sum += table_entry(m, HGA_TABLE_EDGE_BIAS, io->edge_bias.data[x->bias], x->bias);
     if (x->stage->by_mass) sum += log((double)m->nodes.mass[x->e->src]);
-    sum += entry_of(m, HGA_GRADIENT_LOG_MASS, 0, x->e->src);
-    for (hga_id c = 0; io->node_pos && c < m->shape.pos_dim; c++)
+    sum += table_entry(m, HGA_TABLE_LOG_MASS, 0, x->e->src);
+    for (hga_id c = 0; io->node_pos.data && c < m->shape.pos_dim; c++)
         sum += position(m, own_node(x), c) * position(m, other_node(x), c);
-    if (m->slopes) sum -= entry_of(m, HGA_GRADIENT_SLOPES, m->slopes[x->head], x->head) * distance(m, x);
+    if (m->slopes) sum -= table_entry(m, HGA_TABLE_SLOPES, m->slopes[x->head], x->head) * distance(m, x);
     return sum;
 }
 
@@ -188,8 +188,8 @@ static void positions_adjoint(const meaning *m, const scored_edge *x, double ds,
     hga_id dim = m->shape.pos_dim;
     for (hga_id c = 0; c < dim; c++) {
         int64_t mine = (int64_t)own_node(x) * dim + c, other = (int64_t)other_node(x) * dim + c;
-        d_pos[mine] += ds * (double)m->io->node_pos[other];
-        d_pos[other] += ds * (double)m->io->node_pos[mine];
+        d_pos[mine] += ds * (double)m->io->node_pos.data[other];
+        d_pos[other] += ds * (double)m->io->node_pos.data[mine];
     }
 }
 
@@ -198,10 +198,11 @@ void edge_score_adjoint(const meaning *m, const scored_edge *x, double ds, doubl
 {
     double d_content = ds * cap_slope(m, x);
     products[m->program->scores].adjoint(m, x, m->scale * d_content, dq, dk, sums);
-    if (sums->of[REL_BIAS]) sums->of[REL_BIAS][(int64_t)x->e->type * m->shape.n_heads + x->head] += ds;
-    if (sums->of[EDGE_BIAS] && x->bias >= 0) sums->of[EDGE_BIAS][x->bias] += ds;
-    if (sums->of[LOG_MASS]) sums->of[LOG_MASS][x->e->src] += d_count;
-    if (sums->of[SCALE]) *sums->of[SCALE] += d_content * product(m, x);
-    if (sums->of[SLOPES]) sums->of[SLOPES][x->head] -= ds * distance(m, x);
-    if (sums->of[NODE_POS]) positions_adjoint(m, x, ds, sums->of[NODE_POS]);
+    if (sums->of[HGA_TABLE_REL_BIAS])
+        sums->of[HGA_TABLE_REL_BIAS][(int64_t)x->e->type * m->shape.n_heads + x->head] += ds;
+    if (sums->of[HGA_TABLE_EDGE_BIAS] && x->bias >= 0) sums->of[HGA_TABLE_EDGE_BIAS][x->bias] += ds;
+    if (sums->of[HGA_TABLE_LOG_MASS]) sums->of[HGA_TABLE_LOG_MASS][x->e->src] += d_count;
+    if (sums->of[HGA_TABLE_SCALE]) *sums->of[HGA_TABLE_SCALE] += d_content * product(m, x);
+    if (sums->of[HGA_TABLE_SLOPES]) sums->of[HGA_TABLE_SLOPES][x->head] -= ds * distance(m, x);
+    if (sums->of[HGA_TABLE_NODE_POS]) positions_adjoint(m, x, ds, sums->of[HGA_TABLE_NODE_POS]);
 }

@@ -2,13 +2,13 @@
 #ifndef HGA_MEANING_SCORE_H
 #define HGA_MEANING_SCORE_H
 
-#include "call_tables.h"
+#include "call.h"
 #include "row_edges.h"
 #include "soften.h"
 
 /* Gradients of a call's tables, summed in double; NULL: not wanted. */
 typedef struct table_sums {
-    double *of[N_TABLES];
+    double *of[HGA_N_TABLES];
 } table_sums;
 
 /* An entry of an input that is moved. */
@@ -49,6 +49,10 @@ typedef struct scored_edge {
 static inline double entry_of(const meaning *m, hga_gradient_input input, float x, int64_t i)
 {
     return (double)x + (m->moved.input == input && m->moved.entry == i ? m->moved.by : 0);
+}
+static inline double table_entry(const meaning *m, hga_call_table which, float x, int64_t i)
+{
+    return entry_of(m, (hga_gradient_input)(HGA_GRADIENT_TABLE + (int)which), x, i);
 }
 
 /* What products of queries and keys are multiplied with. */

@@ -105,7 +105,7 @@ static void sum_weigh(stage_row *r)
 
 static void sum_adjoint(stage_row *r, const row_gradients *g)
 {
-    double *scales = r->stage->message == HGA_SCALED ? g->sums->of[TYPE_SCALE] : NULL;
+    double *scales = r->stage->message == HGA_SCALED ? g->sums->of[HGA_TABLE_TYPE_SCALE] : NULL;
     sum_weigh(r);
     for (int64_t i = 0; i < r->n && r->room.score[i] != -INFINITY; i++) {
         give_to_source(r, g, i);

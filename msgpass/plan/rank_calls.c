@@ -1,31 +1,27 @@
 /* rank_calls.c: are all ranks called for the same? Each tells the rank before it and the one after it, in a ring, what
    it is called for before it waits for anything, and asks what they are called for before it waits for rows. Where any
    two ranks are called for different things two neighbours are, and say so to all. */
-#include "call_tables.h"
+#include "call.h"
 #include "identity.h"
-#include "modifiers.h"
 #include "ranks.h"
 
 /* Which tables a call brings, how long they are, and the numbers of those that heads have. */
 static uint64_t mix_tables(const hga_plan *plan, const hga_io *io, uint64_t h)
 {
-    for (call_table t = 0; t < N_TABLES; t++) {
-        const float *given = call_table_given(t, io);
+    for (hga_call_table t = 0; t < HGA_N_TABLES; t++) {
+        const float *given = io->table[t].data;
         const int64_t n = given ? call_table_entries(t, &plan->shape, plan->nodes.n, io) : -1;
         h = identity_mix(h, &n, sizeof n);
-        if (given && call_table_is_of_heads(t)) h = identity_mix(h, given, (size_t)n * sizeof *given);
+        if (given && call_table_is_of_shape(t)) h = identity_mix(h, given, (size_t)n * sizeof *given);
     }
     return h;
 }
 
 uint64_t rank_call_numbers(const hga_plan *plan, const hga_io *io)
 {
-    const hga_modifiers m = modifiers_of(io);
     const int64_t draws = plan->options.dropout > 0;
-    const float numbers[] = {io->scale, m.normaliser_bias, m.softcap};
-    const int64_t counts[] = {m.scale_is_given, draws * io->layer, draws * (int64_t)io->seed};
-    uint64_t h = identity_mix(IDENTITY_OF_NOTHING, numbers, sizeof numbers);
-    return mix_tables(plan, io, identity_mix(h, counts, sizeof counts));
+    const int64_t counts[] = {draws * io->layer, draws * (int64_t)io->seed};
+    return mix_tables(plan, io, identity_mix(IDENTITY_OF_NOTHING, counts, sizeof counts));
 }
 
 rank_word rank_word_of(rank_call_kind kind, const hga_plan *plan, const hga_io *io, hga_id samples)
@@ -71,8 +67,8 @@ static hga_status say_different(hga_id a, hga_id b, const rank_word *of_a, const
     return hga_fail(HGA_EINVAL, "ranks: rank %d and rank %d are called with different %s", a, b,
                     of_a->plan != of_b->plan         ? "plans"
                     : of_a->samples != of_b->samples ? "numbers of samples"
-                    : of_a->kind == RANKS_PREFILL    ? "cuts, homes, scales or modifiers"
-                                                     : "seeds, layers, scales or modifiers");
+                    : of_a->kind == RANKS_PREFILL    ? "cuts, homes or tables"
+                                                     : "seeds, layers or tables");
 }
 
 hga_status rank_call_check(const hga_exchange *x, const rank_words *room)

@@ -1,4 +1,5 @@
 /* check.c: a program is held to the legal table and to its graph before anything is lowered. */
+#include "call.h"
 #include "program.h"
 
 #include <stdio.h>
@@ -335,11 +336,7 @@ static hga_status check_out(const hga_program *p, const program_values *values)
     if (p->has_lse && program_normaliser(p) != HGA_NORMALISER_SOFTMAX)
         return hga_fail(HGA_EPROGRAM, "the program promises an LSE, which normaliser %s has not",
                         program_normaliser_names[program_normaliser(p)]);
-    if (p->softcap != 0 && !softcap_is_fit(p->softcap))
-        return hga_fail(HGA_EPROGRAM, "softcap %g is not 0, for none, nor from 1e-30 to 1e30", (double)p->softcap);
-    if (!(p->default_scale > -1e30f && p->default_scale < 1e30f))
-        return hga_fail(HGA_EPROGRAM, "default scale %g", (double)p->default_scale);
-    return HGA_OK;
+    return call_check_standing(p);
 }
 
 hga_status program_check(const hga_program *p, const hga_graph *g)

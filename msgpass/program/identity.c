@@ -1,6 +1,7 @@
 /* identity.c: a graph, and a program, as one number: for whoever must know whether two are the same. Names mean
    nothing, nor do functions, which lie elsewhere in each process. */
 #include "identity.h"
+#include "call.h"
 
 #include "positions.h"
 
@@ -66,8 +67,8 @@ uint64_t identity_of_program(const hga_program *p)
         h = identity_mix(h, of, sizeof of);
     }
     for (hga_id s = 0; s < p->n_stages; s++) h = mix_stage(h, &p->stage[s]);
-    h = identity_mix(h, &p->default_scale, sizeof p->default_scale);
-    h = identity_mix(h, &p->softcap, sizeof p->softcap);
+    for (const hga_call_row *row = hga_call_tables(); row->name; row++)
+        if (row->member) h = identity_mix(h, call_standard(row, p), sizeof *call_standard(row, p));
     h = identity_mix(h, &p->negative_slope, sizeof p->negative_slope);
     return mix_number(mix_number(h, p->has_lse), p->scores);
 }

@@ -6,6 +6,7 @@
 
    Fields and relations go by name; the tree is "tree up" and "tree down". A stage says its kind, or "message", "reduce"
    and "update". */
+#include "call.h"
 #include "program.h"
 #include "written.h"
 
@@ -26,8 +27,8 @@ static const char *const update_names[] = {"replace", "merge", "descend", "user"
 static const char *const role_names[] = {"query", "key", "value", "gate", "keep", "out", NULL};
 static const char *const tree_names[] = {"tree up", "tree down", NULL};
 
-static const char *const program_members[] = {"fields", "stages",         "default_scale", "softcap",
-                                              "scores", "negative_slope", "lse",           NULL};
+/* Besides the numbers of hga_call_tables(). */
+static const char *const program_members[] = {"fields", "stages", "scores", "negative_slope", "lse", NULL};
 static const char *const field_members[] = {"name", "width", "binding", "io", "rows", NULL};
 static const char *const stage_members[] = {"name",  "kind",    "message",    "reduce", "update", "relation",
                                             "order", "by_mass", "query",      "key",    "value",  "gate",
@@ -99,6 +100,16 @@ done:
     return st;
 }
 
+/* The program's own of what calls may bring. */
+static hga_status write_numbers(const hga_program *p, json_t *root)
+{
+    hga_status st = HGA_OK;
+    for (const hga_call_row *row = hga_call_tables(); row->name && !st; row++)
+        if (row->member && *call_standard(row, p) != 0)
+            st = put(root, row->member, json_real((double)*call_standard(row, p)));
+    return st;
+}
+
 hga_status hga_program_to_json(const hga_program *p, const hga_graph *g, char **text)
 {
     hga_status st = HGA_OK;
@@ -112,8 +123,7 @@ hga_status hga_program_to_json(const hga_program *p, const hga_graph *g, char **
     HGA_TRY(put_array(root, "stages", &stages));
     for (hga_id f = 1; f <= p->n_fields; f++) HGA_TRY(write_field(&p->field[f], fields));
     for (hga_id s = 0; s < p->n_stages; s++) HGA_TRY(write_stage(p, &p->stage[s], g, stages));
-    if (p->default_scale != 0) HGA_TRY(put(root, "default_scale", json_real((double)p->default_scale)));
-    if (p->softcap != 0) HGA_TRY(put(root, "softcap", json_real((double)p->softcap)));
+    HGA_TRY(write_numbers(p, root));
     if (p->scores) HGA_TRY(put(root, "scores", json_string(program_scores_names[p->scores])));
     if (p->negative_slope != 0) HGA_TRY(put(root, "negative_slope", json_real((double)p->negative_slope)));
     HGA_TRY(put(root, "lse", json_boolean(p->has_lse)));
@@ -380,6 +390,22 @@ static hga_status read_scores(json_t *root, hga_program *p)
     return st ? st : float_member(root, "program", "negative_slope", &p->negative_slope);
 }
 
+static hga_status read_numbers(json_t *root, hga_program *p)
+{
+    const char *known[sizeof program_members / sizeof *program_members + HGA_N_TABLES];
+    hga_status st = HGA_OK;
+    int n = 0;
+    while (program_members[n]) known[n] = program_members[n], n++;
+    for (const hga_call_row *row = hga_call_tables(); row->name; row++)
+        if (row->member) known[n++] = row->member;
+    known[n] = NULL;
+    HGA_TRY(only_members(root, "program", known));
+    for (const hga_call_row *row = hga_call_tables(); row->name; row++)
+        if (row->member) HGA_TRY(float_member(root, "program", row->member, call_standard(row, p)));
+done:
+    return st;
+}
+
 hga_status hga_program_from_json(const char *text, const hga_graph *g, hga_program *out)
 {
     hga_status st = HGA_OK;
@@ -395,9 +421,7 @@ hga_status hga_program_from_json(const char *text, const hga_graph *g, hga_progr
         *out = p;
         goto done;
     }
-    HGA_TRY(only_members(root, "program", program_members));
-    HGA_TRY(float_member(root, "program", "default_scale", &p.default_scale));
-    HGA_TRY(float_member(root, "program", "softcap", &p.softcap));
+    HGA_TRY(read_numbers(root, &p));
     HGA_TRY(read_scores(root, &p));
     HGA_TRY(flag_member(root, "program", "lse", 0, &p.has_lse));
     HGA_TRY(read_arrays(root, g, &p));

@@ -75,8 +75,6 @@ uint32_t program_in_place(const hga_stage *s);
 hga_normaliser program_normaliser(const hga_program *p);
 /* Is nothing fused for what its stages make of scores? */
 int program_is_plain(const hga_program *p);
-/* Neither a cap nor its inverse may leave float32, in base 2. */
-static inline int softcap_is_fit(float cap) { return cap >= 1e-30f && cap <= 1e30f; }
 /* Is there a stage that has scores, the caller's own functions included? */
 int program_has_scores(const hga_program *p);
 /* The first stage that attends; NULL. */

@@ -1,4 +1,5 @@
 /* rules.c: the legal table, and what follows from it for a stage. */
+#include "call.h"
 #include "program.h"
 
 #define ROLE(r)   (1u << ROLE_##r)
@@ -250,7 +251,8 @@ hga_normaliser program_normaliser(const hga_program *p)
 int program_is_plain(const hga_program *p)
 {
     hga_normaliser n = program_normaliser(p);
-    return n == HGA_NORMALISER_SIGMOID || (n == HGA_NORMALISER_ENTMAX && p->scores == HGA_SCORES_ADDITIVE);
+    return n == HGA_NORMALISER_SIGMOID || (n == HGA_NORMALISER_ENTMAX && p->scores == HGA_SCORES_ADDITIVE) ||
+           call_standing_is_plain(p);
 }
 
 double program_alpha(const hga_program *p)

@@ -39,7 +39,7 @@ static drawn_call full_pass(const drawn_call *c)
     o->dropout = 0;
     memset(all.n_rows, 0, sizeof all.n_rows), memset(all.first_row, 0, sizeof all.first_row);
     all.wanted = 0, all.n_arrays = 0;
-    all.io.n_edge_bias = 0;
+    all.io.edge_bias.rows = 0;
     for (int i = 0; i < c->n_arrays; i++) {
         if (c->drawn[i].use == ARRAY_WANTED || c->drawn[i].use == ARRAY_GIVEN) continue;
         if (!c->drawn[i].is_tensor && c->drawn[i].at == offsetof(hga_io, edge_bias)) continue;
@@ -247,8 +247,8 @@ static unsigned refused_appends(decoding *d, const drawn_call *c)
     piece x = next_piece(d, 0, 1), bad = x;
     bad.append.io.n_rows = 1;
     if (c->options.ranges) refuse_append(d, bad, "no meaning for rows"), without |= DECODING_WITHOUT_RANGES;
-    bad = x, bad.append.io.edge_bias = &bias;
-    if (c->io.n_edge_bias) refuse_append(d, bad, "no meaning for edge_bias"), without |= DECODING_WITHOUT_EDGE_BIAS;
+    bad = x, bad.append.io.edge_bias.data = &bias;
+    if (c->io.edge_bias.rows) refuse_append(d, bad, "no meaning for edge_bias"), without |= DECODING_WITHOUT_EDGE_BIAS;
     bad = x, bad.append.io.value.dtype = HGA_F16;
     if (is_any_of_16_bits(c) && x.append.io.value.data && d->heads[2])
         refuse_append(d, bad, "not of float32"), without |= DECODING_WITHOUT_TYPES;

@@ -272,18 +272,18 @@ static void add_tables(choices *c, drawn_call *call)
     hga_id attended = find_tables(call, &n_types), n = hga_graph_nodes(call->graph).n;
     hga_id n_entries = n_types + (rarely(c, 3) ? 2 : 0);
     if (n_types > MOST_TYPES) return;
-    io->n_type_scale = n_entries;
+    io->type_scale.rows = n_entries;
     add_both(call, BOTH(type_scale), n_entries);
-    if (sometimes(c, call, 3)) io->n_rel_key = n_entries, add_both(call, BOTH(rel_key), (int64_t)n_entries * s->dim);
+    if (sometimes(c, call, 3)) io->rel_key.rows = n_entries, add_both(call, BOTH(rel_key), (int64_t)n_entries * s->dim);
     if (sometimes(c, call, 3))
-        io->n_rel_bias = n_entries, add_both(call, BOTH(rel_bias), (int64_t)n_entries * s->n_heads);
+        io->rel_bias.rows = n_entries, add_both(call, BOTH(rel_bias), (int64_t)n_entries * s->n_heads);
     if (attended >= 0 && sometimes(c, call, 3)) {
         hga_pos edges = hga_graph_relation(call->graph, attended).n_edges;
-        io->edge_bias_heads = rarely(c, 2) ? s->n_heads : 1, io->n_edge_bias = edges;
-        call->bias = edge_biases(call->graph, attended, io->edge_bias_heads);
-        add_both(call, BOTH(edge_bias), edges * io->edge_bias_heads);
+        io->edge_bias.columns = rarely(c, 2) ? s->n_heads : 1, io->edge_bias.rows = edges;
+        call->bias = edge_biases(call->graph, attended, io->edge_bias.columns);
+        add_both(call, BOTH(edge_bias), edges * io->edge_bias.columns);
     }
-    if (s->pos_dim) io->n_node_pos = n, add_both(call, BOTH(node_pos), (int64_t)n * s->pos_dim);
+    if (s->pos_dim) io->node_pos.rows = n, add_both(call, BOTH(node_pos), (int64_t)n * s->pos_dim);
     if (!call->options.gradient) return;
     add_table(call, "d_log_mass", ARRAY_WANTED, offsetof(hga_grad_io, d_log_mass), n);
     add_table(call, "d_scale", ARRAY_WANTED, offsetof(hga_grad_io, d_scale), 1);

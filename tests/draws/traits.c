@@ -217,7 +217,7 @@ trait_set traits_of(const drawn_call *c)
     put_if(&t, c->modifiers.scale_is_given && c->io.scale == 0, TRAIT_SCALE_ZERO);
     for (int i = 0; i < c->n_samples; i++) put_if(&t, c->by_list && c->n_rows[i], TRAIT_LISTED_ROWS);
     put_if(&t, c->options.gradient && c->accumulate, TRAIT_ACCUMULATE);
-    put_if(&t, c->bias && c->io.edge_bias_heads > 1, TRAIT_EDGE_BIAS_HEADS);
+    put_if(&t, c->bias && c->io.edge_bias.columns > 1, TRAIT_EDGE_BIAS_HEADS);
     for (int i = 0; i < c->n_arrays; i++) add_array(c, i, &t);
     drop_unread(c->program, &t);
     return t;

@@ -47,24 +47,24 @@ extern "C" {
    n_kv_heads dim or n_kv_heads dim_v numbers). A gradient has the shape of its tensor; strides, rows and dtype are its
    own, as in hga_io. Gradients of 16-bit tensors are those of the same numbers in float32. A 16-bit gradient is rounded
    to nearest. The formulas take a 16-bit output as it was rounded. */
+#define HGA_CALL_WANTED(NAME, name) float *d_##name;
 typedef struct hga_grad_io {
     hga_tensor d_out;                        /* given: of out, [rows][n_heads][dim_v] */
     hga_tensor d_lse;                        /* given, NULL data: zero; of lse, [rows][n_heads] */
     hga_tensor d_query, d_key, d_value;      /* wanted */
     hga_tensor d_user[HGA_MAX_USER_TENSORS]; /* wanted */
-    float *d_rel_key;                        /* [n_rel_key][dim] */
-    float *d_rel_bias;                       /* [n_rel_bias][n_heads] */
-    float *d_edge_bias;                      /* [n_edge_bias][edge_bias_heads] */
-    float *d_node_pos;                       /* [n_nodes][pos_dim], summed over heads */
-    float *d_type_scale;                     /* [n_type_scale] */
-    float *d_log_mass;    /* [n_nodes]: of the log mass that attended scores may add, whether they do or not */
-    float *d_scale;       /* [1]: of the scale of scores */
+    /* wanted, in the shapes of hga_call.h, packed and summed over whatever shares an entry: grad.d_slopes is
+       grad.d_table[HGA_TABLE_SLOPES] */
+    HGA_EXTENSION union {
+        float *d_table[HGA_MAX_TABLES];
+        HGA_EXTENSION struct {
+            HGA_CALL_TABLES(HGA_CALL_WANTED)
+        };
+    };
     int accumulate;       /* 1: add to what the wanted arrays hold; 0: overwrite */
-    float *d_sink;        /* [n_heads]: of hga_modifiers.sink, 0 where that is -inf */
-    float *d_slopes;      /* [n_heads]: of hga_modifiers.slopes */
-    float *d_additive;    /* [n_heads][dim]: of hga_modifiers.additive */
     uint64_t reserved[5]; /* 0 */
 } hga_grad_io;
+#undef HGA_CALL_WANTED
 
 /* The gradients of the execution that left io->tape. Bring the same plan and the same tensors, io->out among them, and
    the same rows if you executed some rows alone (io->first_row, n_rows); the call does not read d_out and d_lse of
@@ -134,23 +134,15 @@ HGA_API const char *hga_plan_gradient_way(const hga_plan *plan)
 HGA_API const char *hga_plan_gradient_tried(const hga_plan *plan, const hga_io *io, const hga_grad_io *grad, hga_id i,
                                             const char **refusal);
 
-/* What a gradient is with respect to; the caller's own tensor i is HGA_GRADIENT_USER + i. */
+/* What a gradient is with respect to. The caller's own tensor i is HGA_GRADIENT_USER + i, a table HGA_GRADIENT_TABLE +
+   its number of hga_call.h. */
 typedef enum hga_gradient_input {
     HGA_GRADIENT_NONE = 0,
     HGA_GRADIENT_QUERY = 1,
     HGA_GRADIENT_KEY = 2,
     HGA_GRADIENT_VALUE = 3,
-    HGA_GRADIENT_REL_KEY = 4,
-    HGA_GRADIENT_REL_BIAS = 5,
-    HGA_GRADIENT_EDGE_BIAS = 6,
-    HGA_GRADIENT_NODE_POS = 7,
-    HGA_GRADIENT_TYPE_SCALE = 8,
-    HGA_GRADIENT_SCALE = 9,
-    HGA_GRADIENT_LOG_MASS = 10,
     HGA_GRADIENT_USER = 11,
-    HGA_GRADIENT_SINK = 101,
-    HGA_GRADIENT_SLOPES = 102,
-    HGA_GRADIENT_ADDITIVE = 103
+    HGA_GRADIENT_TABLE = 100
 } hga_gradient_input;
 
 /* The loss whose gradients hga_plan_gradient gives, the sum of grad->d_out . out and grad->d_lse . lse (rows without

@@ -5,6 +5,7 @@
 #ifndef HGA_PLAN_H
 #define HGA_PLAN_H
 
+#include "hga_call.h"
 #include "hga_exchange.h"
 #include "hga_program.h"
 
@@ -122,28 +123,6 @@ typedef struct hga_tensor {
     hga_dtype dtype;
 } hga_tensor;
 
-/* What changes how scores become weights. New members come at the end. Where your struct is shorter than the library's,
-   the library takes the missing members as 0, which changes nothing. Where it is longer, the library refuses what it
-   does not know unless it is 0 (HGA_EINVAL). */
-typedef struct hga_modifiers {
-    size_t size;           /* sizeof(hga_modifiers), by which the library knows the members that the caller knew */
-    int scale_is_given;    /* 1: hga_io.scale is the number that it is, 0 too; 0: a scale of 0 is the default */
-    float normaliser_bias; /* B of HGA_NORMALISER_SIGMOID; 0 with softmax */
-    /* C from 1e-30 to 1e30: a score's content scale * q . (k + rel_key) becomes C tanh(content / C), before biases are
-       added (Gemma 2; ONNX's Attention since 1.22). 0: the program's softcap. Not with energies */
-    float softcap;
-    /* [n_heads] or NULL: each row's denominator gains e^sink of its head, once, its numerator nothing (GPT-OSS): the
-       output is multiplied with 1 / (1 + e^(sink - LSE)), and the LSE becomes log(e^LSE + e^sink). A row without edges
-       has output 0 and LSE sink. -inf: no sink for that head; NaN and +inf are HGA_EINVAL. Programs that have an LSE */
-    const float *sink;
-    /* [n_heads] or NULL: a score loses slope |x_q - x_k| (ALiBi, Press et al. 2022), x being hga_graph_positions.
-       Finite and not negative. Positions are float32: whole numbers to 2^24, halves to 2^23 */
-    const float *slopes;
-    /* [n_heads][dim] or NULL, ones: the vector a of additive scores (hga_program.scores). Finite. HGA_EUNSUPPORTED with
-       programs whose scores are products */
-    const float *additive;
-} hga_modifiers;
-
 /* Rows [first, first + n) of the output, n >= 1. */
 typedef struct hga_interval {
     int64_t first, n;
@@ -162,26 +141,20 @@ typedef struct hga_rows {
    output, their log-sum-exps, the tape, tensors of yours that stages write) must not overlap what it reads, nor itself,
    nor anything else it writes: HGA_EINVAL names the two. (Of two tensors that are both not contiguous and have
    different strides, the check compares the first address alone.) */
+#define HGA_CALL_GIVEN(NAME, name) hga_table name;
 typedef struct hga_io {
     /* rows as the program's fields say: [query tokens | nodes][n_heads][dim], [..][n_kv_heads][dim],
        [..][n_kv_heads][dim_v] */
     hga_tensor query, key, value;
-    hga_tensor out;       /* [rows of the out field's io][n_heads][dim_v] */
-    hga_tensor lse;       /* [same rows][n_heads], natural log; row_stride counts, head_stride 0 means 1 */
-    const float *rel_key; /* [n_rel_key][dim], shared by heads */
-    hga_id n_rel_key;
-    const float *rel_bias; /* [n_rel_bias][n_heads], added after scaling */
-    hga_id n_rel_bias;
-    const float *edge_bias; /* [edges of the attended relation, canonical order][n_heads or 1] */
-    hga_id edge_bias_heads; /* n_heads or 1 */
-    hga_pos n_edge_bias;
-    const float *node_pos; /* [n_node_pos][pos_dim], a row for every node */
-    hga_id n_node_pos;
-    const float *type_scale; /* [n_type_scale], of weighted sums */
-    hga_id n_type_scale;
-    /* of scores. 0 is not the number but the default: the program's default_scale, or, that being 0, 1 / sqrt(dim), or
-       1 with additive scores; unless modifiers->scale_is_given */
-    float scale;
+    hga_tensor out; /* [rows of the out field's io][n_heads][dim_v] */
+    hga_tensor lse; /* [same rows][n_heads], natural log; row_stride counts, head_stride 0 means 1 */
+    /* tables, by name and by number (hga_call.h): io.slopes is io.table[HGA_TABLE_SLOPES] */
+    HGA_EXTENSION union {
+        hga_table table[HGA_MAX_TABLES];
+        HGA_EXTENSION struct {
+            HGA_CALL_TABLES(HGA_CALL_GIVEN)
+        };
+    };
     /* of the HGA_IO_USER fields, in the order they were added; those that a stage writes are outputs: what their rows
        hold before is not read, and replaced */
     hga_tensor user[HGA_MAX_USER_TENSORS];
@@ -196,10 +169,10 @@ typedef struct hga_io {
        the bits that they have among all; the others stay as they are. What they do not need is not computed, and a tape
        is of these rows. 0 0: all */
     int64_t first_row, n_rows;
-    const hga_modifiers *modifiers; /* NULL: none */
-    const hga_rows *rows;           /* NULL: as first_row and n_rows say, which are 0 where it is given */
-    uint64_t reserved[1];           /* 0 */
+    const hga_rows *rows; /* NULL: as first_row and n_rows say, which are 0 where it is given */
+    uint64_t reserved[1]; /* 0 */
 } hga_io;
+#undef HGA_CALL_GIVEN
 
 /* Check the program against the graph and lower it. The plan keeps a reference to the graph. */
 HGA_API hga_status hga_plan_create(const hga_graph *g, const hga_program *p, const hga_shape *shape,

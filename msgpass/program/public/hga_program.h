@@ -56,7 +56,7 @@ typedef enum hga_reduce { HGA_MEAN, HGA_SUM, HGA_SOFTMAX, HGA_MERGE, HGA_REDUCE_
 typedef enum hga_normaliser {
     HGA_NORMALISER_SOFTMAX = 0,
     /* weight m w / (1 + e^-(s' + B)), s' being the score without log w and log m, B the call's
-       hga_modifiers.normaliser_bias: weights of a row sum to nothing in particular, states are plain sums and merge by
+       hga_io.normaliser_bias: weights of a row sum to nothing in particular, states are plain sums and merge by
        adding. There is no log-sum-exp: has_lse is 0, energy and descend are refused, user functions see +inf */
     HGA_NORMALISER_SIGMOID = 1,
     /* entmax (Peters et al. 2019): weight m w [(alpha - 1) s' - tau]_+^(1 / (alpha - 1)), alpha the stage's and tau
@@ -68,7 +68,7 @@ typedef enum hga_normaliser {
 /* What a query and a key have together. */
 typedef enum hga_scores {
     HGA_SCORES_PRODUCT = 0,
-    /* a . LeakyReLU(q + k), a being hga_modifiers.additive; such programs' default scale is 1 */
+    /* a . LeakyReLU(q + k), a being hga_io.additive; such programs' default scale is 1 */
     HGA_SCORES_ADDITIVE = 1
 } hga_scores;
 typedef enum hga_update { HGA_REPLACE, HGA_UPDATE_MERGE, HGA_DESCEND, HGA_UPDATE_USER } hga_update;
@@ -198,7 +198,7 @@ typedef struct hga_program {
     hga_stage stage[HGA_MAX_STAGES];
     float default_scale;  /* 0: 1 / sqrt(dim), or 1 with additive scores */
     int has_lse;          /* the LSE of the out field is a log softmax denominator: io.lse may be given */
-    float softcap;        /* of calls that bring none, see hga_modifiers; 0: none */
+    float softcap;        /* of calls that bring none, see hga_call.h; 0: none */
     hga_scores scores;    /* of all stages that have them */
     float negative_slope; /* of additive scores, finite: 0 is a ReLU, 1 no function at all; 0 with products */
     uint64_t reserved[2]; /* 0 */

@@ -1,0 +1,152 @@
+/* call.c: what a call brings besides rows of queries, keys and values: a row each. */
+#include "call.h"
+
+#include <float.h>
+#include <math.h>
+#include <string.h>
+
+#define NO_STANDARD            HGA_NOWHERE, NULL
+#define STANDARD(m)            offsetof(hga_program, m), #m
+#define ANY                    0, 0, NAN, NULL
+#define FINITE                 -FLT_MAX, FLT_MAX, NAN, "finite"
+#define EXTENTS(rows, columns) HGA_EXTENT_##rows, HGA_EXTENT_##columns
+
+static const hga_call_row tables[HGA_N_TABLES + 1] = {
+    [HGA_TABLE_SCALE] =
+        {"scale", "scale", EXTENTS(ONE, ONE), HGA_CALL_GRADIENT | HGA_CALL_NEEDS_SCORES, STANDARD(default_scale),
+         FINITE, "what products of queries and keys are multiplied with (default: 1 / sqrt(dim), the program's)"},
+    [HGA_TABLE_REL_KEY] = {"rel_key", "rel-key", EXTENTS(TYPES, DIM), HGA_CALL_GRADIENT | HGA_CALL_NEEDS_SCORES,
+                           NO_STANDARD, ANY, "added to keys by edge type"},
+    [HGA_TABLE_REL_BIAS] = {"rel_bias", "rel-bias", EXTENTS(TYPES, HEADS), HGA_CALL_GRADIENT | HGA_CALL_NEEDS_SCORES,
+                            NO_STANDARD, ANY, "added to scores by edge type"},
+    [HGA_TABLE_EDGE_BIAS] = {"edge_bias", "edge-bias", EXTENTS(EDGES, HEADS_OR_ONE),
+                             HGA_CALL_GRADIENT | HGA_CALL_NEEDS_SCORES, NO_STANDARD, ANY,
+                             "added to scores by edge, in canonical order"},
+    [HGA_TABLE_NODE_POS] = {"node_pos", "node-pos", EXTENTS(NODES, POS_DIM), HGA_CALL_GRADIENT | HGA_CALL_NEEDS_SCORES,
+                            NO_STANDARD, ANY, "position embeddings, whose products are added to scores"},
+    [HGA_TABLE_TYPE_SCALE] = {"type_scale", "alpha", EXTENTS(TYPES, ONE),
+                              HGA_CALL_GRADIENT | HGA_CALL_NEEDS_SUMS | HGA_CALL_BY_VARIANT, NO_STANDARD, ANY,
+                              "what sources of weighted sums are multiplied with, by edge type"},
+    [HGA_TABLE_SINK] = {"sink", "sink", EXTENTS(HEADS, ONE),
+                        HGA_CALL_GRADIENT | HGA_CALL_NEEDS_LSE | HGA_CALL_IS_REFUSED, NO_STANDARD, -FLT_MAX, FLT_MAX,
+                        -INFINITY, "finite, or -inf for none",
+                        "each row's softmax denominator gains e^sink; -inf: no sink"},
+    [HGA_TABLE_SLOPES] = {"slopes", "slopes", EXTENTS(HEADS, ONE),
+                          HGA_CALL_GRADIENT | HGA_CALL_NEEDS_SCORES | HGA_CALL_IS_REFUSED, NO_STANDARD, 0, FLT_MAX, NAN,
+                          "finite and at least 0", "scores lose slope |query's position - key's|"},
+    [HGA_TABLE_ADDITIVE] = {"additive", "additive", EXTENTS(HEADS, DIM),
+                            HGA_CALL_GRADIENT | HGA_CALL_NO_PRODUCT | HGA_CALL_IS_REFUSED, NO_STANDARD, FINITE,
+                            "the vector of additive scores (default: ones)"},
+    [HGA_TABLE_SOFTCAP] =
+        {"softcap", "softcap", EXTENTS(ONE, ONE), HGA_CALL_NEEDS_SCORES | HGA_CALL_NO_ENERGY | HGA_CALL_IS_REFUSED,
+         STANDARD(softcap), 1e-30, 1e30, 0, "from 1e-30 to 1e30, or 0 for none",
+         "cap scores before biases are added: C tanh(scale q . k / C) (default: the program's, none)"},
+    [HGA_TABLE_NORMALISER_BIAS] = {"normaliser_bias", "normaliser-bias", EXTENTS(ONE, ONE),
+                                   HGA_CALL_NEEDS_BIAS | HGA_CALL_IS_REFUSED | HGA_CALL_BY_WORD, NO_STANDARD, FINITE,
+                                   "B of sigmoids"},
+    [HGA_TABLE_LOG_MASS] = {"log_mass", "log-mass", EXTENTS(NODES, ONE),
+                            HGA_CALL_GRADIENT | HGA_CALL_OF_GRAPH | HGA_CALL_NEEDS_SCORES, NO_STANDARD, ANY,
+                            "every node's log mass in the scores of its edges, added there or not"},
+};
+
+const hga_call_row *hga_call_tables(void) { return tables; }
+
+static char lined(char c) { return c == '-' ? '_' : c; }
+
+static int is_called(const char *row, const char *name)
+{
+    while (*row && lined(*name) == *row) row++, name++;
+    return !*row && !*name;
+}
+
+const hga_call_row *hga_call_table_named(const char *name)
+{
+    for (const hga_call_row *row = tables; row->name; row++)
+        if (is_called(row->name, name)) return row;
+    return NULL;
+}
+
+const char *hga_extent_name(hga_extent extent)
+{
+    static const char *const names[] = {[HGA_EXTENT_ONE] = "1",           [HGA_EXTENT_DIM] = "dim",
+                                        [HGA_EXTENT_HEADS] = "heads",     [HGA_EXTENT_HEADS_OR_ONE] = "heads or 1",
+                                        [HGA_EXTENT_POS_DIM] = "pos_dim", [HGA_EXTENT_TYPES] = "types",
+                                        [HGA_EXTENT_EDGES] = "edges",     [HGA_EXTENT_NODES] = "nodes"};
+    return names[extent];
+}
+
+/* ---- how long ---- */
+
+int64_t call_table_entries(hga_call_table which, const hga_shape *s, hga_id n_nodes, const hga_io *io)
+{
+    const hga_call_row *row = &tables[which];
+    const hga_table *given = &io->table[which];
+    const int64_t n[] = {[HGA_EXTENT_ONE] = 1,
+                         [HGA_EXTENT_DIM] = s->dim,
+                         [HGA_EXTENT_HEADS] = s->n_heads,
+                         [HGA_EXTENT_HEADS_OR_ONE] = given->columns,
+                         [HGA_EXTENT_POS_DIM] = s->pos_dim,
+                         [HGA_EXTENT_TYPES] = given->rows,
+                         [HGA_EXTENT_EDGES] = given->rows,
+                         [HGA_EXTENT_NODES] = n_nodes};
+    return n[row->rows] * n[row->columns];
+}
+
+int call_table_is_by_head(hga_call_table which, const hga_io *io)
+{
+    hga_extent columns = tables[which].columns;
+    return tables[which].rows == HGA_EXTENT_HEADS || columns == HGA_EXTENT_HEADS ||
+           (columns == HGA_EXTENT_HEADS_OR_ONE && io->table[which].columns > 1);
+}
+
+int call_table_is_of_shape(hga_call_table which)
+{
+    return tables[which].rows == HGA_EXTENT_HEADS || tables[which].rows == HGA_EXTENT_ONE;
+}
+
+int call_table_goes_to(hga_call_table which, const hga_stage *s)
+{
+    if (tables[which].rows != HGA_EXTENT_TYPES) return 0;
+    return s->message == (tables[which].is & HGA_CALL_NEEDS_SUMS ? HGA_SCALED : HGA_SCORE);
+}
+
+/* ---- numbers ---- */
+
+float *call_standard(const hga_call_row *row, const hga_program *p)
+{
+    return row->member ? (float *)(uintptr_t)((const char *)p + row->standard) : NULL;
+}
+
+static float standard_of(hga_call_table which, const hga_program *p)
+{
+    const float *at = call_standard(&tables[which], p);
+    return at ? *at : 0;
+}
+
+float call_number(hga_call_table which, const hga_program *p, const hga_io *io)
+{
+    const float *given = io->table[which].data;
+    return given ? *given : standard_of(which, p);
+}
+
+int call_standing_is_plain(const hga_program *p)
+{
+    for (hga_call_table t = 0; t < HGA_N_TABLES; t++)
+        if (tables[t].is & HGA_CALL_IS_PLAIN && standard_of(t, p) != 0) return 1;
+    return 0;
+}
+
+int call_entry_is_fit(const hga_call_row *row, float x)
+{
+    return ((double)x >= row->least && (double)x <= row->most) || (double)x == row->none;
+}
+
+hga_status call_check_standing(const hga_program *p)
+{
+    for (hga_call_table t = 0; t < HGA_N_TABLES; t++) {
+        float x = standard_of(t, p);
+        if (x != 0 && !call_entry_is_fit(&tables[t], x))
+            return hga_fail(HGA_EPROGRAM, "%s %g is not %s", tables[t].member, (double)x, tables[t].numbers);
+    }
+    return HGA_OK;
+}

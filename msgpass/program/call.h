@@ -1,0 +1,27 @@
+/* call.h: what a call brings besides rows, by the rows of hga_call_tables(). */
+#ifndef HGA_PROGRAM_CALL_H
+#define HGA_PROGRAM_CALL_H
+
+#include "hga_gradient.h"
+
+static inline const hga_call_row *call_row(hga_call_table which) { return &hga_call_tables()[which]; }
+
+/* How many numbers the table has, on a graph of so many nodes. */
+int64_t call_table_entries(hga_call_table which, const hga_shape *shape, hga_id n_nodes, const hga_io *io);
+/* Has every head entries of its own? */
+int call_table_is_by_head(hga_call_table which, const hga_io *io);
+/* Is it as long on any graph? Ranks then compare its numbers. */
+int call_table_is_of_shape(hga_call_table which);
+/* Does the stage look up a row of the table by the type of each edge? */
+int call_table_goes_to(hga_call_table which, const hga_stage *stage);
+/* A table of one entry: the call's number or, without it, the program's; 0 where neither has one. */
+float call_number(hga_call_table which, const hga_program *p, const hga_io *io);
+/* Where the program has its own number for calls that bring none, 0: none. NULL where programs have no such number. */
+float *call_standard(const hga_call_row *row, const hga_program *p);
+/* Has the program a number that no kernel knows? */
+int call_standing_is_plain(const hga_program *p);
+/* May the number be an entry? */
+int call_entry_is_fit(const hga_call_row *row, float x);
+/* Are the program's own numbers fit? HGA_EPROGRAM names the one that is not. */
+hga_status call_check_standing(const hga_program *p);
+#endif

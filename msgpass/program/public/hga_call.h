@@ -1,0 +1,114 @@
+/* hga_call.h: what a call brings besides rows of queries, keys and values, declared once. Each table is a row: the
+   members of hga_io and hga_grad_io, the checks and their messages, the tool's options, Python's keywords, a program's
+   JSON and the tables of the docs are made from it. */
+#ifndef HGA_CALL_H
+#define HGA_CALL_H
+
+#include "hga_base.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* What a call may bring, as members of hga_io and, with d_ before them, of hga_grad_io. hga_call_tables() says what each
+   is. New ones come at the end.
+
+   scale            [1]                    what products of queries and keys are multiplied with
+   rel_key          [types][dim]           added to keys by edge type, shared by heads
+   rel_bias         [types][heads]         added to scores by edge type, after scaling
+   edge_bias        [edges][heads or 1]    added to scores by edge of the attended relation, in canonical order
+   node_pos         [nodes][pos_dim]       a row for every node, see s(u, v, e) of hga_program.h
+   type_scale       [types]                of weighted sums
+   sink             [heads]                each row's denominator gains e^sink of its head, once, its numerator nothing
+                                           (GPT-OSS): the output is multiplied with 1 / (1 + e^(sink - LSE)), the LSE
+                                           becomes log(e^LSE + e^sink). A row without edges has output 0 and LSE sink.
+                                           -inf: no sink for that head
+   slopes           [heads], at least 0    a score loses slope |x_q - x_k| (ALiBi, Press et al. 2022), x being
+                                           hga_graph_positions, in float32: whole numbers to 2^24, halves to 2^23
+   additive         [heads][dim]           the vector a of additive scores; without it ones
+   softcap          [1], 1e-30 to 1e30     C: a score's content scale * q . (k + rel_key) becomes C tanh(content / C),
+                                           before biases are added (Gemma 2; ONNX's Attention since 1.22). 0: none
+   normaliser_bias  [1]                    B of HGA_NORMALISER_SIGMOID, 0 without
+   log_mass         [nodes]                of the graph: it has a gradient, and no call brings it */
+#define HGA_CALL_TABLES(X)              \
+    X(SCALE, scale)                     \
+    X(REL_KEY, rel_key)                 \
+    X(REL_BIAS, rel_bias)               \
+    X(EDGE_BIAS, edge_bias)             \
+    X(NODE_POS, node_pos)               \
+    X(TYPE_SCALE, type_scale)           \
+    X(SINK, sink)                       \
+    X(SLOPES, slopes)                   \
+    X(ADDITIVE, additive)               \
+    X(SOFTCAP, softcap)                 \
+    X(NORMALISER_BIAS, normaliser_bias) \
+    X(LOG_MASS, log_mass)
+
+/* HGA_TABLE_SCALE and so on: place of the table in hga_io.table and hga_grad_io.d_table, row of hga_call_tables(). */
+#define HGA_CALL_NUMBER(NAME, name) HGA_TABLE_##NAME,
+typedef enum hga_call_table { HGA_CALL_TABLES(HGA_CALL_NUMBER) HGA_N_TABLES } hga_call_table;
+#undef HGA_CALL_NUMBER
+enum { HGA_MAX_TABLES = 24 };
+
+/* A table [rows][columns] of yours, borrowed for the call; data NULL: the call does not bring it. Rows are counted where
+   they are types, edges or nodes; columns, where there may be one for all heads. Elsewhere 0 means as many as there
+   are. A number is a table of one entry. */
+typedef struct hga_table {
+    const float *data;
+    int64_t rows;
+    hga_id columns;
+    hga_id reserved; /* 0 */
+} hga_table;
+
+/* How many rows or columns a table has. */
+typedef enum hga_extent {
+    HGA_EXTENT_ONE,
+    HGA_EXTENT_DIM,          /* hga_shape.dim */
+    HGA_EXTENT_HEADS,        /* hga_shape.n_heads */
+    HGA_EXTENT_HEADS_OR_ONE, /* one for all heads, or one for each */
+    HGA_EXTENT_POS_DIM,      /* hga_shape.pos_dim */
+    HGA_EXTENT_TYPES,        /* of edges, at least as many as the relation has */
+    HGA_EXTENT_EDGES,        /* of the attended relation, in canonical order */
+    HGA_EXTENT_NODES
+} hga_extent;
+
+/* What else a row says. */
+enum {
+    HGA_CALL_GRADIENT = 1,     /* has a gradient, hga_grad_io.d_table */
+    HGA_CALL_OF_GRAPH = 2,     /* the graph has it, no call brings it: it has a gradient alone */
+    HGA_CALL_NEEDS_SCORES = 4, /* means nothing where no stage computes scores, .. */
+    HGA_CALL_NEEDS_SUMS = 8,   /* .. where no stage has weighted sums, */
+    HGA_CALL_NEEDS_LSE = 16,   /* .. where the output has no log-sum-exp, */
+    HGA_CALL_NO_ENERGY = 32,   /* .. where scores are those of an energy, */
+    HGA_CALL_NO_PRODUCT = 64,  /* .. where scores are products, */
+    HGA_CALL_NEEDS_BIAS = 128, /* .. where the normaliser has no bias */
+    HGA_CALL_IS_REFUSED = 256, /* and is then refused (HGA_EUNSUPPORTED); without, nobody looks at it */
+    HGA_CALL_BY_VARIANT = 512, /* a parameter of the variant brings it, */
+    HGA_CALL_BY_WORD = 1024,   /* .. or the normaliser's word: the tool has no option of that name */
+    HGA_CALL_IS_PLAIN = 2048   /* only the plain definition knows it: plans with options.generic take it */
+};
+
+typedef struct hga_call_row {
+    const char *name;   /* NULL ends the table. As messages have it; a keyword of Python's, a member of JSON */
+    const char *option; /* the tool's --OPTION and --grad-OPTION */
+    hga_extent rows, columns;
+    unsigned is;         /* HGA_CALL_GRADIENT and the others of that list */
+    size_t standard;     /* offset of a float in hga_program for calls that do not bring it, or HGA_NOWHERE */
+    const char *member;  /* that float in a program's JSON */
+    double least, most;  /* no entry is outside, .. */
+    double none;         /* .. but for this one, NaN: no such number */
+    const char *numbers; /* that, in words: "finite and at least 0"; NULL: nobody looks at entries */
+    const char *says;    /* one line */
+} hga_call_row;
+
+/* The rows, by hga_call_table. */
+HGA_API const hga_call_row *hga_call_tables(void);
+/* The row of that name, with - for _ or not; NULL without. */
+HGA_API const hga_call_row *hga_call_table_named(const char *name);
+/* How an extent is written: "types". */
+HGA_API const char *hga_extent_name(hga_extent extent);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
