@@ -65,7 +65,7 @@ static void keep_what_python_has(drawn_call *c)
                                .gradient = drawn.gradient,
                                .dropout = drawn.dropout};
     c->accumulate = c->in_batch = c->updated = 0;
-    c->modifiers = (hga_modifiers){.size = sizeof c->modifiers, .scale_is_given = c->modifiers.scale_is_given};
+    c->modifiers = (brought){.scale = c->modifiers.scale, .scale_is_given = c->modifiers.scale_is_given};
     while (c->n_arrays && strstr("d_sink d_slopes d_additive", c->drawn[c->n_arrays - 1].name))
         c->wanted &= ~(UINT64_C(1) << --c->n_arrays);
     for (int s = 0; s < MOST_SAMPLES; s++) c->first_row[s] = c->n_rows[s] = 0;
@@ -145,7 +145,7 @@ static void put_line(uint64_t seed, const char *words, hga_id n, const drawn_cal
            c->options.threads, c->options.precision ? "bf16" : "f32", (double)c->options.dropout,
            (unsigned long long)c->io.seed, c->io.layer);
     if (c->options.isa) printf(", \"isa\": \"%s\"", c->options.isa);
-    if (c->io.scale != 0 || c->modifiers.scale_is_given) printf(", \"scale\": %g", (double)c->io.scale);
+    if (c->modifiers.scale != 0 || c->modifiers.scale_is_given) printf(", \"scale\": %g", (double)c->modifiers.scale);
     printf(", \"gradient\": %s, \"arrays\": {\"\": null", c->options.gradient ? "true" : "false");
     for (int i = 0; i < c->n_arrays; i++) put_array(c, r, i);
     printf("}}\n");

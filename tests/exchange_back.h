@@ -4,48 +4,28 @@
 #define EXCHANGE_BACK_H
 
 #include "exchange.h"
-#include "modifiers.h"
+#include "call.h"
 
 /* ---- gradients of some rows ---- */
-
-enum { N_GIVEN_TABLES = 10 };
 
 /* What a call wants: of every tensor, and of every table that the problem has. */
 typedef struct gradients {
     hga_grad_io grad;
     void *owned[HGA_FIELD_SLOTS + 1], *lse;
-    float *table[N_GIVEN_TABLES];
-    int64_t entries[N_GIVEN_TABLES];
+    float *table[HGA_N_TABLES];
+    int64_t entries[HGA_N_TABLES];
 } gradients;
-
-static const char *const table_name[N_GIVEN_TABLES] = {"rel_key",    "rel_bias", "edge_bias", "node_pos", "type_scale",
-                                                       "log masses", "scale",    "sink",      "slopes",   "additive"};
 
 static inline void want_tables(const problem *p, gradients *g)
 {
-    const hga_io *io = &p->io;
-    const hga_shape *s = &p->shape;
-    hga_id n = hga_graph_nodes(p->graph).n;
-    hga_modifiers m = modifiers_of(io);
     int scores = find_stage(&p->program, HGA_SCORE) != NULL;
-    const int64_t entries[N_GIVEN_TABLES] = {io->rel_key.data ? (int64_t)io->rel_key.rows * s->dim : 0,
-                                             io->rel_bias.data ? (int64_t)io->rel_bias.rows * s->n_heads : 0,
-                                             io->edge_bias.data ? io->edge_bias.rows * io->edge_bias.columns : 0,
-                                             io->node_pos.data ? (int64_t)n * s->pos_dim : 0,
-                                             io->type_scale.data ? io->type_scale.rows : 0,
-                                             scores ? n : 0,
-                                             scores,
-                                             m.sink ? s->n_heads : 0,
-                                             m.slopes ? s->n_heads : 0,
-                                             m.additive ? (int64_t)s->n_heads * s->dim : 0};
-    float **const to[N_GIVEN_TABLES] = {
-        &g->grad.d_rel_key,  &g->grad.d_rel_bias, &g->grad.d_edge_bias, &g->grad.d_node_pos, &g->grad.d_type_scale,
-        &g->grad.d_log_mass, &g->grad.d_scale,    &g->grad.d_sink,      &g->grad.d_slopes,   &g->grad.d_additive};
-    for (int i = 0; i < N_GIVEN_TABLES; i++) {
-        g->entries[i] = entries[i];
-        if (!entries[i]) continue;
-        *to[i] = g->table[i] = memory(entries[i], sizeof(float));
-        for (int64_t k = 0; k < entries[i]; k++) g->table[i][k] = 0.25f; /* what is there, where a call adds */
+    for (hga_call_table t = 0; t < HGA_N_TABLES; t++) {
+        int always = t == HGA_TABLE_SCALE || t == HGA_TABLE_LOG_MASS;
+        int wanted = call_row(t)->is & HGA_CALL_GRADIENT && (always ? scores : p->io.table[t].data != NULL);
+        g->entries[t] = wanted ? call_table_entries(t, &p->shape, hga_graph_nodes(p->graph).n, &p->io) : 0;
+        if (!wanted) continue;
+        g->grad.d_table[t] = g->table[t] = memory(g->entries[t], sizeof(float));
+        for (int64_t k = 0; k < g->entries[t]; k++) g->table[t][k] = 0.25f; /* what is there, where a call adds */
     }
 }
 
@@ -89,7 +69,7 @@ static inline void open_gradients(const problem *p, const tensors *t, layout l, 
 static inline void close_gradients(gradients *g)
 {
     for (int i = 0; i < HGA_FIELD_SLOTS; i++) free(g->owned[i]);
-    for (int i = 0; i < N_GIVEN_TABLES; i++) free(g->table[i]);
+    for (int i = 0; i < HGA_N_TABLES; i++) free(g->table[i]);
     free(g->lse);
 }
 
@@ -135,9 +115,9 @@ static inline void expect_bits(const problem *p, const char *how, hga_id rank, c
             compare(p, how, rank, rows, f, program_gradient(&p->program, &got->grad, f),
                     program_gradient(&p->program, &want->grad, f), program_heads(&p->program, &p->shape, f),
                     program_columns(&p->program, &p->shape, f));
-    for (int i = 0; i < N_GIVEN_TABLES; i++)
+    for (int i = 0; i < HGA_N_TABLES; i++)
         if (want->entries[i] && memcmp(got->table[i], want->table[i], (size_t)want->entries[i] * sizeof(float)))
-            fail_msg("%s, %s: rank %d has other bits of the gradient of %s", p->name, how, rank, table_name[i]);
+            fail_msg("%s, %s: rank %d has other bits of the gradient of %s", p->name, how, rank, call_row(i)->name);
 }
 
 static inline void compare_gradients(const problem *p, const char *how, hga_id rank, const tensors *rows,
@@ -166,10 +146,10 @@ static inline void compare_gradients(const problem *p, const char *how, hga_id r
         expect_near(p, how, p->program.field[f].name, rank, n, within);
     }
     int rounded = within >= 1e-2; /* then tables, which add up much that cancels out, say nothing */
-    for (int i = 0; i < N_GIVEN_TABLES && !rounded; i++) {
+    for (int i = 0; i < HGA_N_TABLES && !rounded; i++) {
         nearness n = {0};
         for (int64_t k = 0; k < want->entries[i]; k++) look(&n, (double)got->table[i][k], (double)want->table[i][k]);
-        expect_near(p, how, table_name[i], rank, n, within > plainly ? 10 * within : within);
+        expect_near(p, how, call_row(i)->name, rank, n, within > plainly ? 10 * within : within);
     }
 }
 
@@ -384,8 +364,9 @@ static inline void hold_by(int64_t by, const holding *h, const hga_id *cuts, hga
             expect_bits(h->p, how, r, &b[r].at.t, &b[r].g, &want->g);
         if (h->l < BF16_PACKED && b[r].at.allocated) fail_msg("%s, %s: rank %d allocates", h->p->name, how, r);
         assert_int_equal(b[r].at.f.live, 0);
-        for (int i = 0; i < N_GIVEN_TABLES; i++)
-            if (b[r].g.entries[i]) assert_same_bits(table_name[i], b[r].g.table[i], b[0].g.table[i], b[0].g.entries[i]);
+        for (int i = 0; i < HGA_N_TABLES; i++)
+            if (b[r].g.entries[i])
+                assert_same_bits(call_row(i)->name, b[r].g.table[i], b[0].g.table[i], b[0].g.entries[i]);
     }
     if (by == HGA_BY_ROWS) check_both_ways(h, cuts, n_ranks, xs);
     close_all(b, xs, n_ranks);

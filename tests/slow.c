@@ -465,16 +465,13 @@ slow_inputs slow_inputs_of(const hga_graph *g, const hga_program *p, const hga_s
 {
     slow_inputs in = {.edge_bias_heads = io->edge_bias.columns};
     hga_shape shape = slow_shape(given);
-    in.softcap = (double)p->softcap;
-    if (io->modifiers) {
-        in.bias = (double)io->modifiers->normaliser_bias;
-        if (io->modifiers->softcap != 0) in.softcap = (double)io->modifiers->softcap;
-        in.n[SLOW_SINK] = in.n[SLOW_SLOPES] = shape.n_heads;
-        in.of[SLOW_SINK] = doubles(io->modifiers->sink, shape.n_heads);
-        in.of[SLOW_SLOPES] = doubles(io->modifiers->slopes, shape.n_heads);
-        in.n[SLOW_ADDITIVE] = (int64_t)shape.n_heads * shape.dim;
-        in.of[SLOW_ADDITIVE] = doubles(io->modifiers->additive, in.n[SLOW_ADDITIVE]);
-    }
+    in.softcap = (double)(io->softcap.data ? *io->softcap.data : p->softcap);
+    in.bias = io->normaliser_bias.data ? (double)*io->normaliser_bias.data : 0;
+    in.n[SLOW_SINK] = in.n[SLOW_SLOPES] = shape.n_heads;
+    in.of[SLOW_SINK] = doubles(io->sink.data, shape.n_heads);
+    in.of[SLOW_SLOPES] = doubles(io->slopes.data, shape.n_heads);
+    in.n[SLOW_ADDITIVE] = (int64_t)shape.n_heads * shape.dim;
+    in.of[SLOW_ADDITIVE] = doubles(io->additive.data, in.n[SLOW_ADDITIVE]);
     hga_id user = SLOW_USER;
     const int64_t n_nodes = hga_graph_nodes(g).n;
     for (hga_id f = 1; f <= p->n_fields; f++) {
@@ -503,11 +500,10 @@ slow_inputs slow_inputs_of(const hga_graph *g, const hga_program *p, const hga_s
     in.of[SLOW_TYPE_SCALE] = doubles(io->type_scale.data, in.n[SLOW_TYPE_SCALE]);
     in.of[SLOW_LOG_MASS] = memory(n_nodes, sizeof(double));
     in.of[SLOW_SCALE] = memory(1, sizeof(double));
-    int is_given = io->modifiers && io->modifiers->scale_is_given;
-    in.of[SLOW_SCALE][0] = io->scale != 0 || is_given ? (double)io->scale
-                           : p->default_scale != 0    ? (double)p->default_scale
-                           : p->scores                ? 1
-                                                      : 1 / sqrt(shape.dim);
+    in.of[SLOW_SCALE][0] = io->scale.data          ? (double)*io->scale.data
+                           : p->default_scale != 0 ? (double)p->default_scale
+                           : p->scores             ? 1
+                                                   : 1 / sqrt(shape.dim);
     return in;
 }
 

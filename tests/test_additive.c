@@ -6,7 +6,7 @@
 enum { MOST_HEADS = 4, MOST_COLUMNS = 8 };
 
 typedef struct vectors {
-    hga_modifiers m;
+    brought m;
     float a[MOST_HEADS * MOST_COLUMNS];
 } vectors;
 
@@ -17,11 +17,11 @@ static const hga_shape shapes[] = {{.n_heads = 2, .dim = 4},
 /* Without `with` the vector is ones. */
 static void put_additive(problem *p, vectors *x, float negative_slope, int with)
 {
-    x->m = (hga_modifiers){.size = sizeof x->m};
+    x->m = (brought){0};
     for (int i = 0; i < MOST_HEADS * MOST_COLUMNS; i++) x->a[i] = 0.25f * (float)(i * 5 % 9 - 4) + 0.125f;
     if (with) x->m.additive = x->a;
     p->program.scores = HGA_SCORES_ADDITIVE, p->program.negative_slope = negative_slope;
-    p->io.modifiers = &x->m;
+    bring_to(&p->io, &x->m);
 }
 
 static void refused(const problem *p, hga_status status, const char *because)
@@ -108,11 +108,11 @@ static void rows_are_plain_ones(void **state)
     for (int i = 0; i < n_variants(); i++)
         for (uint64_t seed = 0; seed < 4; seed++) {
             problem p;
-            hga_modifiers m = {.size = sizeof m, .additive = seed % 3 ? a : NULL};
+            brought m = {.additive = seed % 3 ? a : NULL};
             if (passed_over(4 * i + (int)seed)) continue;
             variant_build(i, 90, seed, &of[(seed + (uint64_t)i) % 4], &p);
             problem_fill_tables(&p, seed, seed % 2 == 0, seed == 3, seed == 1);
-            p.io.modifiers = &m;
+            bring_to(&p.io, &m);
             p.options.dropout = seed == 2 ? 0.25f : 0, p.options.cut_edges = seed == 1 ? 20 : 0;
             p.options.precision = seed == 3 ? HGA_PRECISION_BF16 : HGA_PRECISION_F32;
             if (seed != 2 && !find_stage(&p.program, HGA_ENERGY)) m.softcap = 0.7f;
@@ -205,10 +205,10 @@ static void gradients_are_plain_ones(void **state)
     for (size_t j = 0; j < sizeof a / sizeof *a; j++) a[j] = 0.0625f * (float)(j * 7 % 17) - 0.5f;
     for (int i = 0; i < n_variants(); i++) {
         problem p;
-        hga_modifiers m = {.size = sizeof m, .additive = a};
+        brought m = {.additive = a};
         variant_build(i, 70, (uint64_t)i, &of[i % 3], &p);
         if (has_scores(&p)) {
-            p.io.modifiers = &m, p.program.scores = HGA_SCORES_ADDITIVE, p.program.negative_slope = 0.2f;
+            bring_to(&p.io, &m), p.program.scores = HGA_SCORES_ADDITIVE, p.program.negative_slope = 0.2f;
             if (i % 2 && !find_stage(&p.program, HGA_ENERGY)) m.softcap = 0.7f;
             slope plain = slope_create(&p, 1), fast = slope_create(&p, 1);
             slope_run(&plain, (hga_options){.generic = 1, .threads = 1});
@@ -220,11 +220,11 @@ static void gradients_are_plain_ones(void **state)
     }
     /* of edges listed one by one, where nothing but rows is attended to */
     problem p = {.name = "listed", .shape = of[1]};
-    hga_modifiers m = {.size = sizeof m, .additive = a};
+    brought m = {.additive = a};
     p.graph = edges_over(60, 300);
     assert_ok(hga_program_attention(&p.program, 0));
     problem_fill(&p, 5);
-    p.io.modifiers = &m, p.program.scores = HGA_SCORES_ADDITIVE, p.program.negative_slope = 0.2f;
+    bring_to(&p.io, &m), p.program.scores = HGA_SCORES_ADDITIVE, p.program.negative_slope = 0.2f;
     slope plain = slope_create(&p, 1), fast = slope_create(&p, 1);
     slope_run(&plain, (hga_options){.generic = 1, .threads = 1});
     slope_run(&fast, (hga_options){.threads = 2});
@@ -350,11 +350,11 @@ static void what_means_nothing_is_refused(void **state)
     assert_ok(hga_plan_create(p.graph, &p.program, &p.shape, &o, &plan));
     assert_ok(hga_workspace_create(plan, &workspace));
     hga_io io = p.io;
-    x.m.additive = NULL, io.tape = memory(hga_plan_tape_bytes(plan), 1);
+    io.additive.data = NULL, io.tape = memory(hga_plan_tape_bytes(plan), 1);
     assert_ok(hga_plan_execute(plan, workspace, &io));
     assert_status(HGA_EINVAL, hga_plan_gradient(plan, workspace, &io, &s.grad));
     assert_non_null(strstr(hga_error_detail(), "the gradient of additive is wanted, but there is no additive"));
-    x.m.additive = x.a, s.grad.d_additive = x.a;
+    io.additive.data = x.a, s.grad.d_additive = x.a;
     assert_status(HGA_EINVAL, hga_plan_gradient(plan, workspace, &io, &s.grad));
     assert_non_null(strstr(hga_error_detail(), "additive"));
     free(io.tape), hga_workspace_destroy(workspace), hga_plan_destroy(plan), slope_clear(&s), problem_clear(&p);

@@ -72,29 +72,31 @@ static void reserved_words_are_zero(void **state)
     problem_clear(&p);
 }
 
-/* hga_modifiers says its size: what is too short, and what a library of today does not know, is refused. */
-static void modifiers_are_checked(void **state)
+/* Tables that a library of today does not know, and rows and columns that the shape does not have, are refused. */
+static void tables_are_checked(void **state)
 {
     (void)state;
+    const float number[] = {0.5f, 0.5f, 0.5f};
     problem p;
     make(&p);
-    struct {
-        hga_modifiers m;
-        char of_tomorrow[24];
-    } x = {.m = {.size = sizeof x}};
     hga_io io = p.io;
-    io.modifiers = &x.m;
+    io.slopes = (hga_table){.data = number, .rows = p.shape.n_heads, .columns = 1};
     assert_ok(hga_attention(p.graph, &p.program, &p.shape, &p.options, &io));
-    x.of_tomorrow[5] = 7;
-    refused(&p, &io, "hga_modifiers: byte 53 is 7, which this library does not know");
-    x.m.size = sizeof x.m;
-    assert_ok(hga_attention(p.graph, &p.program, &p.shape, &p.options, &io));
-    x.m.size = 0;
-    refused(&p, &io, "hga_modifiers.size is 0, less than 16");
-    x.m = (hga_modifiers){.size = sizeof x.m, .scale_is_given = 2};
-    refused(&p, &io, "scale_is_given is 2");
-    x.m = (hga_modifiers){.size = sizeof x.m, .normaliser_bias = 0.5f};
-    refused(&p, &io, "normaliser_bias is 0.5, but softmax has no bias");
+    io.slopes.rows++;
+    refused(&p, &io, "slopes has");
+    io = p.io, io.slopes = (hga_table){.data = number, .columns = 2};
+    refused(&p, &io, "slopes has 2 columns, not 1");
+    io = p.io, io.slopes = (hga_table){.data = number, .reserved = 7};
+    refused(&p, &io, "hga_table");
+    io = p.io, io.table[HGA_N_TABLES].data = number;
+    refused(&p, &io, "which this library does not know");
+    io = p.io, io.log_mass.data = number;
+    refused(&p, &io, "log_mass is the graph's");
+    io = p.io, io.normaliser_bias.data = number;
+    assert_status(HGA_EUNSUPPORTED, hga_attention(p.graph, &p.program, &p.shape, &p.options, &io));
+    assert_non_null(strstr(hga_error_detail(), "normaliser_bias: the program's normaliser has no bias"));
+    io = p.io, io.scale.data = &(float){NAN};
+    refused(&p, &io, "scale nan is not finite");
     problem_clear(&p);
 }
 
@@ -359,7 +361,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(arrays_that_are_too_short_are_refused),
         cmocka_unit_test(reserved_words_are_zero),
-        cmocka_unit_test(modifiers_are_checked),
+        cmocka_unit_test(tables_are_checked),
         cmocka_unit_test(builders_refuse_words_they_do_not_know),
         cmocka_unit_test(a_zeroed_stage_names_no_field),
         cmocka_unit_test(rows_of_tensors_are_told),

@@ -95,11 +95,11 @@ static void tables_and_modifiers_are_those_of_the_full_pass(void **state)
         problem p;
         variant_build(variant_named(causal[i]), 140, 5 + (uint64_t)i, &narrow, &p);
         problem_fill_tables(&p, (uint64_t)i, i % 2, i % 3 == 0, 0);
-        hga_modifiers m = {.size = sizeof m, .slopes = slopes};
+        brought m = {.slopes = slopes};
         hga_decode_options o = {.plan = {.threads = 1}, .same_bits = 1};
         if (p.program.has_lse) m.sink = sink;
         if (!find_stage(&p.program, HGA_ENERGY)) m.softcap = 0.75f;
-        p.io.modifiers = &m;
+        bring_to(&p.io, &m);
         check_chunks(&p, &o, (uint64_t)i, 9);
         problem_clear(&p);
     }
@@ -367,7 +367,7 @@ static void one_bad_append_spoils_none(void **state)
     feed(&s, b, 3, &g);
     uint64_t held = stamp_of(a);
     list[0] = f.append, list[1] = g.append;
-    list[1].io.modifiers = &(hga_modifiers){.size = sizeof(hga_modifiers), .softcap = -1};
+    bring_to(&list[1].io, &(brought){.softcap = -1});
     assert_int_not_equal(hga_decoder_append(s.decoder, s.workspace, list, 2), HGA_OK);
     assert_int_equal(hga_cache_tokens(a), 9);
     assert_true(stamp_of(a) == held);

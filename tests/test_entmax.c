@@ -197,13 +197,12 @@ static void random_graphs_are_the_oracles(void **state)
 }
 
 /* A cap, slopes, both or nothing. */
-static void modify(problem *p, uint64_t seed, hga_modifiers *m)
+static void modify(problem *p, uint64_t seed, brought *m)
 {
     static const float slopes[] = {0.5f, 0.05f, 0, 0.2f};
-    *m = (hga_modifiers){.size = sizeof *m};
-    if (seed % 2) m->softcap = 0.8f;
+    *m = (brought){.softcap = seed % 2 ? 0.8f : 0};
     if (seed % 4 > 1 && has_positions(p->graph)) m->slopes = slopes;
-    p->io.modifiers = m;
+    bring_to(&p->io, m);
 }
 
 /* Whatever the instruction set, the precision, what is dropped, how heads share, which rows are wanted, and what is
@@ -211,7 +210,7 @@ static void modify(problem *p, uint64_t seed, hga_modifiers *m)
 static void rows_are_the_plain_ones(void **state)
 {
     (void)state;
-    hga_modifiers m;
+    brought m;
     static const char *const isas[] = {NULL, "ref", "avx2", "avx512"};
     int tried = 0;
     for (uint64_t seed = 0; seed < 64; seed++) {
@@ -303,7 +302,7 @@ static void what_a_token_pays_sums_to_one_and_has_zeros(void **state)
         int seen[2] = {0, 0};
         variant_build(variant_named(names[i]), 60, 7, &shapes[0], &p);
         put_entmax(&p, 2);
-        p.io.scale = 3;
+        p.io.scale.data = &(float){3};
         hga_id n_keys = hga_graph_nodes(p.graph).n_keys;
         double *share = memory(n_keys, sizeof *share), sum = 0;
         assert_ok(hga_program_weights(&p.program, p.graph, &p.shape, &p.io, 17, 1, count_zeros, seen, share));
@@ -374,11 +373,11 @@ static void what_has_no_meaning_is_refused_by_name(void **state)
     put_entmax(&p, 1.5), p.program.has_lse = 1;
     refused(&p, "the program promises an LSE, which normaliser entmax has not");
     p.program.has_lse = 0;
-    hga_modifiers m = {.size = sizeof m, .normaliser_bias = 1};
-    p.io.modifiers = &m;
-    assert_status(HGA_EINVAL, hga_attention(p.graph, &p.program, &p.shape, &p.options, &p.io));
-    assert_non_null(strstr(hga_error_detail(), "normaliser_bias is 1, but entmax has no bias"));
-    p.io.modifiers = NULL;
+    brought m = {.normaliser_bias = 1};
+    bring_to(&p.io, &m);
+    assert_status(HGA_EUNSUPPORTED, hga_attention(p.graph, &p.program, &p.shape, &p.options, &p.io));
+    assert_non_null(strstr(hga_error_detail(), "normaliser_bias: the program's normaliser has no bias"));
+    bring_to(&p.io, NULL);
     const hga_stage *s = find_stage(&p.program, HGA_SCORE);
     assert_ok(hga_program_attend_more(&p.program, s->relation, s->query, s->key, s->value, s->out, 0));
     put_entmax(&p, 2);

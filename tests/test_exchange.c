@@ -107,7 +107,7 @@ static void tables_and_modifiers_are_every_ranks(void **state)
         variant_build(i, 170, 3 + (uint64_t)i, &narrow, &p);
         const hga_stage *attends = find_stage(&p.program, HGA_SCORE);
         int energies = find_stage(&p.program, HGA_ENERGY) != NULL, whole = p.shape.n_heads == 4;
-        hga_modifiers m = {.size = sizeof m, .softcap = energies ? 0 : 3};
+        brought m = {.softcap = energies ? 0 : 3};
         if (p.program.has_lse && whole) m.sink = sink;
         double *at = memory(hga_graph_nodes(p.graph).n, sizeof *at);
         int has_distances = hga_graph_positions(p.graph, at) == HGA_OK;
@@ -115,7 +115,7 @@ static void tables_and_modifiers_are_every_ranks(void **state)
         if (!energies && whole && has_distances) m.slopes = slopes;
         if (attends && !is_cross(&p)) {
             problem_fill_tables(&p, 9, 1, 1, 1);
-            p.io.modifiers = &m;
+            bring_to(&p.io, &m);
             hga_options o = {.threads = 2};
             tensors want = run_whole(&p, &o, PACKED);
             cut_evenly(tokens_of(&p), 3, 16, cuts);

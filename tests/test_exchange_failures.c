@@ -177,7 +177,8 @@ static hga_status call_rank(caller *c)
 {
     rank_run *r = &c->run;
     static const float sink[] = {0.5f, 1, 2, 3};
-    const hga_modifiers m = {.size = sizeof m, .sink = sink};
+    const brought m = {.sink = sink};
+    const float half = 0.5f;
     const hga_ranks ranks = {.exchange = r->x, .cuts = r->cuts};
     hga_plan *plan = NULL, *second = NULL;
     hga_workspace *workspace = NULL, *of_second = NULL, *another = NULL;
@@ -213,8 +214,8 @@ static hga_status call_rank(caller *c)
         st = hga_plan_gradient(plan, workspace, &r->t.io,
                                &(hga_grad_io){.d_out = more.io.out, .d_query = more.io.query});
     if (c->does == OTHER_SEED) r->t.io.seed++;
-    if (c->does == OTHER_SCALE) r->t.io.scale = 0.5f;
-    if (c->does == OTHER_SINK) r->t.io.modifiers = &m;
+    if (c->does == OTHER_SCALE) r->t.io.scale.data = &half;
+    if (c->does == OTHER_SINK) bring_to(&r->t.io, &m);
     if (c->does >= OTHER_SEED)
         st = c->does == OTHER_PLAN ? hga_plan_execute(second, of_second, &r->t.io)
                                    : hga_plan_execute(plan, workspace, &r->t.io);
@@ -240,9 +241,9 @@ static void ranks_that_are_called_for_different_things_are_told(void **state)
                                        [TWO_SAMPLES] = "different numbers of samples",
                                        [NO_WORKSPACE] = "sample 1: no workspace",
                                        [GOES_BACK] = "goes back through one",
-                                       [OTHER_SEED] = "different seeds, layers, scales or modifiers",
-                                       [OTHER_SCALE] = "different seeds, layers, scales or modifiers",
-                                       [OTHER_SINK] = "different seeds, layers, scales or modifiers",
+                                       [OTHER_SEED] = "different seeds, layers or tables",
+                                       [OTHER_SCALE] = "different seeds, layers or tables",
+                                       [OTHER_SINK] = "different seeds, layers or tables",
                                        [OTHER_PLAN] = "different plans"};
     (void)state;
     for (elsewhere e = UPDATES; e < N_ELSEWHERE; e++) {
@@ -290,7 +291,7 @@ static void seeds_and_layers_count_where_edges_are_dropped(void **state)
         }
         run_ranks(runs, 3);
         expect_all(runs, drops ? HGA_EINVAL : HGA_OK);
-        if (drops) assert_non_null(strstr(runs[1].said, "different seeds, layers, scales or modifiers"));
+        if (drops) assert_non_null(strstr(runs[1].said, "different seeds, layers or tables"));
         close_three(&p, xs, runs);
     }
 }

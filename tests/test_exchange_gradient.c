@@ -85,7 +85,7 @@ static void tables_have_the_gradients_of_all_ranks(void **state)
         variant_build(i, 130, 3 + (uint64_t)i, &shape, &p);
         const hga_stage *attends = find_stage(&p.program, HGA_SCORE);
         int energies = find_stage(&p.program, HGA_ENERGY) != NULL, all_heads = p.shape.n_heads == 4;
-        hga_modifiers m = {.size = sizeof m, .softcap = energies ? 0 : 3};
+        brought m = {.softcap = energies ? 0 : 3};
         if (p.program.has_lse && all_heads) m.sink = sink;
         double *at = memory(hga_graph_nodes(p.graph).n, sizeof *at);
         int has_distances = hga_graph_positions(p.graph, at) == HGA_OK;
@@ -93,7 +93,7 @@ static void tables_have_the_gradients_of_all_ranks(void **state)
         if (!energies && all_heads && has_distances) m.slopes = slopes;
         for (int dropped = 0; attends && !is_cross(&p) && dropped < 2; dropped++) {
             problem_fill_tables(&p, 9, 1, 1, dropped ? p.shape.n_heads : 1);
-            p.io.modifiers = &m, p.io.seed = 8;
+            bring_to(&p.io, &m), p.io.seed = 8;
             holding h = {
                 &p,     "tables and modifiers", {.threads = 2, .dropout = dropped ? 0.3f : 0}, PACKED, dropped, quickly,
                 &strict};

@@ -83,13 +83,13 @@ static void scattered_edges_have_plain_gradients(void **state)
     (void)state;
     static const char *const isas[] = {"ref", "avx2", "avx512"};
     static float vectors[12 * 64];
-    hga_modifiers m = {.size = sizeof m, .additive = vectors};
+    brought m = {.additive = vectors};
     for (size_t j = 0; j < sizeof vectors / sizeof *vectors; j++) vectors[j] = 0.0625f * (float)(j * 7 % 17) - 0.5f;
     for (uint64_t seed = 0; seed < 6 * N_SHAPES; seed++) {
         if (every_other_passed_over((int)(seed + seed / 4 + seed / N_SHAPES))) continue;
         problem p = scattered_problem(seed, shapes[seed % N_SHAPES], seed / 4 % 2 == 1, seed / 2 % 2 == 1);
         if (seed / N_SHAPES % 3 == 1) p.program.scores = HGA_SCORES_ADDITIVE, p.program.negative_slope = 0.2f;
-        if (seed / N_SHAPES == 1) p.io.modifiers = &m; /* else vectors are ones */
+        if (seed / N_SHAPES == 1) bring_to(&p.io, &m); /* else vectors are ones */
         if (seed >= 4 * N_SHAPES) problem_fill_tables(&p, seed, seed % 3 != 1, 1, seed % 2 ? 1 : p.shape.n_heads);
         float dropout = seed % 5 == 1 ? 0.3f : 0;
         slope plain = slope_create(&p, seed), one = slope_create(&p, seed), more = slope_create(&p, seed);

@@ -170,14 +170,14 @@ static void kept_tiles_have_the_bits_of_tiles_chosen_anew(void **state)
 {
     (void)state;
     static const float slopes[] = {0.1f, 0, 0.02f, 1, 0.5f, 0.3f, 0, 0.01f};
-    static const hga_modifiers modifiers = {.size = sizeof modifiers, .softcap = 2, .slopes = slopes};
+    static const brought modifiers = {.softcap = 2, .slopes = slopes};
     char room[16];
     for (int i = 0; i < N_CASES; i++)
         for (int j = 0; isa_name(j / 8, room, sizeof room); j++) {
             if (passed_over(i + j)) continue;
             problem p = filled_case(i, j);
             int modified = (i + j / 2) % 3 == 0;
-            if (modified) p.io.modifiers = &modifiers;
+            if (modified) bring_to(&p.io, &modifiers);
             hga_options o = options_of(j, room);
             assert_same_kept_and_anew(&p, &o, i < N_KEPT);
             problem_clear(&p);
@@ -198,9 +198,8 @@ static void kept_types_have_the_bits_of_types_chosen_anew(void **state)
             problem_fill_tables(&p, 7, j % 3 != 1, j % 3 != 0, 0);
             p.io.seed = 3, p.io.node_pos.data = NULL;
             const int modified = (i + j / 2) % 4 == 0;
-            hga_modifiers modifiers = {
-                .size = sizeof modifiers, .slopes = slopes, .sink = slopes, .softcap = j / 3 % 2 ? 2.0f : 0};
-            if (modified) p.io.modifiers = &modifiers;
+            brought modifiers = {.slopes = slopes, .sink = slopes, .softcap = j / 3 % 2 ? 2.0f : 0};
+            if (modified) bring_to(&p.io, &modifiers);
             hga_options o = options_of(j, room);
             if ((i + j) % 5 == 0) o.dropout = 0.3f;
             assert_same_kept_and_anew(&p, &o, i < N_KEPT);
@@ -252,7 +251,7 @@ static void types_are_kept_from_their_first_call_on(void **state)
 static void types_that_a_call_does_not_compute_are_not_kept(void **state)
 {
     (void)state;
-    static const hga_modifiers capped = {.size = sizeof capped, .softcap = 2};
+    static const brought capped = {.softcap = 2};
     hga_plan *plan;
     hga_workspace *workspace;
     problem p = case_number(3);
@@ -264,7 +263,7 @@ static void types_that_a_call_does_not_compute_are_not_kept(void **state)
     some[0].io.first_row = 5, some[0].io.n_rows = 1;
     some[1].io.node_pos.data = p.io.node_pos.data;
     some[2].io.edge_bias.data = p.io.edge_bias.data;
-    some[3].io.modifiers = &capped;
+    bring_to(&some[3].io, &capped);
     const hga_options options = {.ranges = 1};
     assert_ok(hga_plan_create(p.graph, &p.program, &p.shape, &options, &plan));
     assert_ok(hga_workspace_create(plan, &workspace));

@@ -5,14 +5,14 @@
 #include <unistd.h>
 
 typedef struct modified {
-    hga_modifiers m;
+    brought m;
     float sink[8], slopes[8];
 } modified;
 
 /* What of the three a seed brings, where the program takes it. */
 static void modify(problem *p, modified *x, int softcap, int sink, int slopes)
 {
-    x->m = (hga_modifiers){.size = sizeof x->m};
+    x->m = (brought){0};
     for (int h = 0; h < 8; h++) {
         x->sink[h] = h == 1 ? -INFINITY : 0.7f - 0.4f * (float)h;
         x->slopes[h] = 0.5f / (float)(1 + h);
@@ -21,7 +21,7 @@ static void modify(problem *p, modified *x, int softcap, int sink, int slopes)
     if (softcap && scores && !energies) x->m.softcap = 0.8f;
     if (sink && p->program.has_lse) x->m.sink = x->sink;
     if (slopes && scores && has_positions(p->graph)) x->m.slopes = x->slopes;
-    p->io.modifiers = &x->m;
+    bring_to(&p->io, &x->m);
 }
 
 static void refused(const problem *p, hga_status status, const char *because)
@@ -300,10 +300,10 @@ static void positions_are_where_tokens_will_stand(void **state)
 static int takes(const problem *p, int softcap, int sink, int slopes)
 {
     static const float one[] = {0.5f};
-    hga_modifiers m = {.size = sizeof m, .softcap = softcap ? 2.0f : 0, .sink = sink ? one : NULL};
+    brought m = {.softcap = softcap ? 2.0f : 0, .sink = sink ? one : NULL};
     hga_io io = p->io;
     if (slopes) m.slopes = one;
-    io.modifiers = &m;
+    bring_to(&io, &m);
     return hga_attention(p->graph, &p->program, &p->shape, &p->options, &io) == HGA_OK;
 }
 
@@ -355,26 +355,31 @@ static void what_means_nothing_is_refused(void **state)
     problem p = dense_problem(6, 6, &shapes[0]);
     modified x;
     modify(&p, &x, 0, 0, 0);
-    x.m.softcap = -1, refused(&p, HGA_EINVAL, "softcap -1 is not 0, for none, nor from 1e-30 to 1e30");
-    x.m.softcap = 1e-40f, refused(&p, HGA_EINVAL, "softcap 9.99995e-41");
-    x.m.softcap = 3e38f, refused(&p, HGA_EINVAL, "softcap 3e+38");
-    x.m.softcap = NAN, refused(&p, HGA_EINVAL, "softcap");
-    x.m.softcap = 0, x.m.sink = x.sink, x.sink[1] = NAN, refused(&p, HGA_EINVAL, "sink of head 1 is nan");
-    x.sink[1] = INFINITY, refused(&p, HGA_EINVAL, "sink of head 1 is inf");
-    x.m.sink = NULL, x.m.slopes = x.slopes, x.slopes[1] = -0.5f, refused(&p, HGA_EINVAL, "slope of head 1 is -0.5");
-    x.slopes[1] = INFINITY, refused(&p, HGA_EINVAL, "slope of head 1 is inf");
+    x.m.softcap = -1, bring_to(&p.io, &x.m),
+    refused(&p, HGA_EINVAL, "softcap -1 is not from 1e-30 to 1e30, or 0 for none");
+    x.m.softcap = 1e-40f, bring_to(&p.io, &x.m), refused(&p, HGA_EINVAL, "softcap 9.99995e-41");
+    x.m.softcap = 3e38f, bring_to(&p.io, &x.m), refused(&p, HGA_EINVAL, "softcap 3e+38");
+    x.m.softcap = NAN, bring_to(&p.io, &x.m), refused(&p, HGA_EINVAL, "softcap");
+    x.m.softcap = 0, x.m.sink = x.sink, x.sink[1] = NAN, bring_to(&p.io, &x.m),
+    refused(&p, HGA_EINVAL, "sink of head 1 is nan");
+    x.sink[1] = INFINITY, bring_to(&p.io, &x.m), refused(&p, HGA_EINVAL, "sink of head 1 is inf");
+    x.m.sink = NULL, x.m.slopes = x.slopes, x.slopes[1] = -0.5f, bring_to(&p.io, &x.m),
+    refused(&p, HGA_EINVAL, "slopes of head 1 is -0.5");
+    x.slopes[1] = INFINITY, bring_to(&p.io, &x.m), refused(&p, HGA_EINVAL, "slopes of head 1 is inf");
     x.slopes[1] = 0.5f;
     problem_clear(&p);
     variant_build(variant_named("hsa"), 20, 1, &shapes[0], &p);
     modify(&p, &x, 0, 0, 0);
-    x.m.softcap = 2, refused(&p, HGA_EUNSUPPORTED, "an energy, which has no cap");
-    x.m.softcap = 0, x.m.sink = x.sink, x.sink[1] = 0, refused(&p, HGA_EUNSUPPORTED, "no log-sum-exp");
+    x.m.softcap = 2, bring_to(&p.io, &x.m), refused(&p, HGA_EUNSUPPORTED, "those of an energy");
+    x.m.softcap = 0, x.m.sink = x.sink, x.sink[1] = 0, bring_to(&p.io, &x.m),
+    refused(&p, HGA_EUNSUPPORTED, "no log-sum-exp");
     problem_clear(&p);
     variant_build(variant_named("coarse"), 20, 1, &shapes[0], &p);
     modify(&p, &x, 0, 0, 0);
-    x.m.softcap = 2, refused(&p, HGA_EUNSUPPORTED, "softcap: the program computes no scores");
-    x.m.softcap = 0, x.m.slopes = x.slopes, refused(&p, HGA_EUNSUPPORTED, "slopes: the program computes no scores");
-    x.m.slopes = NULL, x.m.sink = x.sink, refused(&p, HGA_EUNSUPPORTED, "no log-sum-exp");
+    x.m.softcap = 2, bring_to(&p.io, &x.m), refused(&p, HGA_EUNSUPPORTED, "softcap: the program computes no scores");
+    x.m.softcap = 0, x.m.slopes = x.slopes, bring_to(&p.io, &x.m),
+    refused(&p, HGA_EUNSUPPORTED, "slopes: the program computes no scores");
+    x.m.slopes = NULL, x.m.sink = x.sink, bring_to(&p.io, &x.m), refused(&p, HGA_EUNSUPPORTED, "no log-sum-exp");
     problem_clear(&p);
 }
 
@@ -422,7 +427,7 @@ static void a_programs_softcap_is_a_calls(void **state)
     modified x;
     modify(&p, &x, 1, 0, 0);
     float *call = problem_out(&p, &p.options, NULL);
-    p.io.modifiers = NULL, p.program.softcap = x.m.softcap;
+    bring_to(&p.io, NULL), p.program.softcap = x.m.softcap;
     float *program = problem_out(&p, &p.options, NULL);
     assert_same_bits("softcap", call, program, out_count(&p));
     p.program.softcap = -2;

@@ -68,7 +68,7 @@ static void output_is_the_authors(void **state)
     problem_fill(&p, 1);
     take_inputs(&p, c);
     if (golden_has(c, "rpb_bias")) take_bias(&p, c);
-    p.io.scale = (float)(1 / (golden_number(c, "softmax_temperature", 1) * sqrt(p.shape.dim)));
+    p.io.scale.data = &(float){(float)(1 / (golden_number(c, "softmax_temperature", 1) * sqrt(p.shape.dim)))};
     problem_run(&p);
     const char *want = golden_has(c, "out_exact_f64") ? "out_exact_f64" : "out_f64";
     assert_int_equal(golden_count(c, want), out_count(&p));

@@ -191,17 +191,17 @@ static void rows_that_meet_have_sinks_and_slopes(void **state)
 {
     static const float sink[8] = {0.5f, -INFINITY, 1, 0, -1, 2, 0.25f, 3},
                        slopes[8] = {0.02f, 0.1f, 0, 0.5f, 1, 0, 2, 3};
-    static const hga_modifiers both = {.size = sizeof both, .sink = sink, .slopes = slopes};
+    static const brought both = {.sink = sink, .slopes = slopes};
     (void)state;
     for (int i = 0; i < 2 * SHAPES; i++) {
         problem p;
         hga_options fast = {.threads = 1}, plain = fast;
         open_rows(&p, 90 + (uint64_t)i, 1, &shapes[i % SHAPES]);
         if (i / SHAPES) problem_fill_tables(&p, 5, 1, 1, 0);
-        p.program.has_lse = 1, p.io.modifiers = &both, plain.generic = 1;
+        p.program.has_lse = 1, bring_to(&p.io, &both), plain.generic = 1;
         float *got = problem_out(&p, &fast, NULL), *want = problem_out(&p, &plain, NULL);
         assert_near_floats(p.name, got, want, out_count(&p), 3e-5);
-        p.io.modifiers = NULL;
+        bring_to(&p.io, NULL);
         float *without = problem_out(&p, &plain, NULL);
         assert_true(max_difference_floats(want, without, out_count(&p)) > 1e-2);
         free(got), free(want), free(without), problem_clear(&p);

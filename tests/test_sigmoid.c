@@ -12,12 +12,12 @@ static int takes_sigmoids(const hga_program *p)
     return find_stage(p, HGA_SCORE) && !find_stage(p, HGA_ENERGY) && !find_stage(p, HGA_GATE);
 }
 
-static void put_sigmoids(problem *p, const hga_modifiers *m)
+static void put_sigmoids(problem *p, const brought *m)
 {
     for (hga_id i = 0; i < p->program.n_stages; i++)
         if (p->program.stage[i].message == HGA_SCORE) p->program.stage[i].normaliser = HGA_NORMALISER_SIGMOID;
     p->program.has_lse = 0;
-    p->io.lse.data = NULL, p->io.modifiers = m;
+    p->io.lse.data = NULL, bring_to(&p->io, m);
 }
 
 static void refused(const problem *p, hga_status status, const char *because)
@@ -33,7 +33,7 @@ static void a_dense_sigmoid_is_its_formula(void **state)
     (void)state;
     hga_dense d = hga_dense_defaults();
     problem p = {.name = "dense", .shape = {.n_heads = 1, .dim = DIM, .dim_v = DIM_V}, .options = {.threads = 1}};
-    hga_modifiers m = {.size = sizeof m, .normaliser_bias = -1.25f};
+    brought m = {.normaliser_bias = -1.25f};
     d.n_tokens = N, d.n_keys = M;
     assert_ok(hga_build_dense(&d, &p.graph, &p.program));
     problem_fill(&p, 3), put_sigmoids(&p, &m);
@@ -60,7 +60,7 @@ static void variants_of_sigmoids_are_the_oracles(void **state)
     for (int i = 0; i < n_variants(); i++)
         for (uint64_t seed = 0; seed < 6; seed++) {
             problem p;
-            hga_modifiers m = {.size = sizeof m, .normaliser_bias = 0.5f * (float)seed - 1};
+            brought m = {.normaliser_bias = 0.5f * (float)seed - 1};
             variant_build(i, 37, seed, &shapes[seed % 3], &p);
             problem_fill_tables(&p, seed, seed % 2 == 0, seed % 3 == 0, seed % 4 == 1);
             if (takes_sigmoids(&p.program)) {
@@ -79,7 +79,7 @@ static void variants_of_sigmoids_are_the_oracles(void **state)
 
 static void slopes_of_sigmoids(problem *p, uint64_t seed)
 {
-    hga_modifiers m = {.size = sizeof m, .normaliser_bias = 0.75f - 0.5f * (float)(seed % 4)};
+    brought m = {.normaliser_bias = 0.75f - 0.5f * (float)(seed % 4)};
     if (!takes_sigmoids(&p->program)) return;
     put_sigmoids(p, &m);
     slope s = slope_create(p, seed);
@@ -103,7 +103,7 @@ static void weights_are_what_outputs_are_made_of(void **state)
     static const char *const names[] = {"neighbours", "bpt", "window"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         problem p;
-        hga_modifiers m = {.size = sizeof m, .normaliser_bias = -0.5f};
+        brought m = {.normaliser_bias = -0.5f};
         variant_build(variant_named(names[i]), 41, 7, &shapes[0], &p);
         put_sigmoids(&p, &m);
         float *v = p.io.value.data;
@@ -173,7 +173,7 @@ static void what_has_no_meaning_is_refused_by_name(void **state)
 {
     (void)state;
     problem p;
-    hga_modifiers m = {.size = sizeof m, .normaliser_bias = NAN};
+    brought m = {.normaliser_bias = NAN};
     variant_build(variant_named("hsa"), 20, 1, &shapes[0], &p);
     put_sigmoids(&p, NULL);
     refused(&p, HGA_EPROGRAM, "reads log-sum-exps, which normaliser sigmoid has not");
@@ -181,7 +181,7 @@ static void what_has_no_meaning_is_refused_by_name(void **state)
     variant_build(variant_named("neighbours"), 100, 1, &shapes[0], &p);
     put_sigmoids(&p, &m);
     refused(&p, HGA_EINVAL, "normaliser_bias nan is not finite");
-    p.io.modifiers = NULL, p.program.has_lse = 1;
+    bring_to(&p.io, NULL), p.program.has_lse = 1;
     refused(&p, HGA_EPROGRAM, "the program promises an LSE, which normaliser sigmoid has not");
     p.program.has_lse = 0;
     find_coarsening(&p)->normaliser = HGA_NORMALISER_SIGMOID;

@@ -362,13 +362,13 @@ static void threads_share_the_edges_of_a_skewed_graph(void **state)
 
 /* ---- what first calls with slopes and biases of edges leave with a plan ---- */
 
-static problem biased_window(const char *words, const hga_modifiers *slopes)
+static problem biased_window(const char *words, const brought *slopes)
 {
     problem p = {.shape = {.n_heads = 2, .dim = 5}, .options = {.threads = 1}};
     snprintf(p.name, sizeof p.name, "%s", words);
     assert_ok(hga_build(words, 300, &p.graph, &p.program));
     problem_fill(&p, 5), problem_fill_tables(&p, 7, 0, 0, 2);
-    p.io.modifiers = slopes;
+    bring_to(&p.io, slopes);
     return p;
 }
 
@@ -382,7 +382,7 @@ static void call_at_once(const problem *p, const hga_plan *plan, hga_workspace *
         int caller = i % CALLERS, both = (i / CALLERS + caller) % 2;
         hga_io io = p->io;
         io.out.data = out[caller], io.lse.data = NULL;
-        if (!both) io.modifiers = NULL;
+        if (!both) bring_to(&io, NULL);
         assert_ok(hga_plan_execute(plan, own[caller], &io));
         assert_same_bits(p->name, out[caller], want[both], out_count(p));
     }
@@ -391,11 +391,11 @@ static void call_at_once(const problem *p, const hga_plan *plan, hga_workspace *
 
 static void call_twice(problem *p, const hga_plan *plan, hga_workspace *const *own)
 {
-    const void *slopes = p->io.modifiers;
+    const brought slopes = {.slopes = p->io.slopes.data};
     float *both = problem_out(p, &p->options, NULL);
-    p->io.modifiers = NULL;
+    bring_to(&p->io, NULL);
     float *biases = problem_out(p, &p->options, NULL);
-    p->io.modifiers = slopes;
+    bring_to(&p->io, &slopes);
     call_at_once(p, plan, own, (const float *const[]){biases, both});
     call_at_once(p, plan, own, (const float *const[]){biases, both});
     free(both), free(biases);
@@ -404,7 +404,7 @@ static void call_twice(problem *p, const hga_plan *plan, hga_workspace *const *o
 static void first_calls_at_once_make_lists_of_the_graph_at_hand(void **state)
 {
     static const float numbers[] = {0.5f, 0.125f};
-    const hga_modifiers slopes = {.size = sizeof slopes, .slopes = numbers};
+    const brought slopes = {.slopes = numbers};
     hga_plan *plan;
     hga_workspace *own[CALLERS];
     (void)state;

@@ -101,7 +101,7 @@ static void weights_of_the_variants_are_the_engines(void **state)
                 variant_build(i, sizes[s], (uint64_t)(7 * s + tables), &shape, &p);
                 int scores = find_stage(&p.program, HGA_SCORE) != NULL;
                 if (scores && tables) problem_fill_tables(&p, 99, 1, 1, s % 2 ? 1 : p.shape.n_heads);
-                if (scores) p.io.scale = tables ? .7f : 0;
+                if (scores) p.io.scale.data = tables ? &(float){.7f} : NULL;
                 assert_weights(&p, 1 + sizes[s] / 12);
                 problem_clear(&p);
             }

@@ -9,6 +9,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include "brought.h"
 #include "hga.h"
 #include "hga_files.h"
 

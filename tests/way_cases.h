@@ -13,8 +13,8 @@ typedef struct row {
     hga_id n;
     hga_shape shape, grouped; /* grouped: several query heads for one key/value head */
     hga_options options;
-    const hga_modifiers *modifiers; /* NULL: none */
-    int additive;                   /* scores are sums, with a vector for each head */
+    const brought *modifiers; /* NULL: none */
+    int additive;             /* scores are sums, with a vector for each head */
 } row;
 
 /* A row's edges come from anywhere, some with weights, some twice; some rows have none. */
@@ -81,11 +81,10 @@ static problem attends_twice(hga_id n, const hga_shape *shape)
 /* A cap and slopes, contents being as large as the cap; and sinks, where the output has a log-sum-exp. */
 static const float slopes[] = {0.5f, 0.05f, 0, 0.2f};
 static const float sinks[] = {0.5f, -1, 2, -INFINITY};
-static const hga_modifiers modifiers = {.size = sizeof modifiers, .softcap = 0.5f, .sink = sinks, .slopes = slopes},
-                           sloping = {.size = sizeof sloping, .slopes = slopes},
-                           sinking = {.size = sizeof sinking, .sink = sinks};
+static const brought modifiers = {.softcap = 0.5f, .sink = sinks, .slopes = slopes}, sloping = {.slopes = slopes},
+                     sinking = {.sink = sinks};
 static const float vectors[4 * 32] = {0.5f, -1, 0.25f, 1, 0.75f, -0.5f};
-static const hga_modifiers adding = {.size = sizeof adding, .additive = vectors};
+static const brought adding = {.additive = vectors};
 
 #define SHORT \
     .shape = {.n_heads = 4, .dim = 8, .dim_v = 4}, .grouped = {.n_heads = 4, .n_kv_heads = 2, .dim = 1, .dim_v = 12}
@@ -162,8 +161,8 @@ static inline problem problem_of(const row *r, const hga_shape *shape)
         p = of_words(r, shape);
     else
         variant_build(variant_named(r->variant), r->n, 1, shape, &p);
-    p.io.modifiers = r->modifiers;
-    if (r->additive) p.io.modifiers = &adding, p.program.scores = HGA_SCORES_ADDITIVE, p.program.negative_slope = 0.2f;
+    bring_to(&p.io, r->modifiers);
+    if (r->additive) bring_to(&p.io, &adding), p.program.scores = HGA_SCORES_ADDITIVE, p.program.negative_slope = 0.2f;
     return p;
 }
 

@@ -72,13 +72,25 @@ static hga_status check_unbound(const gradient_call *c)
     return st;
 }
 
+/* Is there something to take a gradient of? Numbers have their defaults, and the graph has its masses. */
+static int is_there(const gradient_call *c, hga_call_table t)
+{
+    return call_row(t)->is & HGA_CALL_OF_GRAPH || call_row(t)->rows == HGA_EXTENT_ONE || c->io->table[t].data;
+}
+
 /* A wanted gradient of a table needs the table. */
 static hga_status check_tables(const gradient_call *c)
 {
-    for (hga_call_table t = 0; t < HGA_N_TABLES; t++)
-        if (!(call_row(t)->is & HGA_CALL_OF_GRAPH) && c->grad->d_table[t] && !c->io->table[t].data)
-            return hga_fail(HGA_EINVAL, "the gradient of %s is wanted, but there is no %s", call_row(t)->name,
-                            call_row(t)->name);
+    for (hga_call_table t = 0; t < HGA_N_TABLES; t++) {
+        const char *name = call_row(t)->name;
+        if (!c->grad->d_table[t]) continue;
+        if (!(call_row(t)->is & HGA_CALL_GRADIENT)) return hga_fail(HGA_EUNSUPPORTED, "%s has no gradient", name);
+        if (!is_there(c, t))
+            return hga_fail(HGA_EINVAL, "the gradient of %s is wanted, but there is no %s", name, name);
+    }
+    for (int t = HGA_N_TABLES; t < HGA_MAX_TABLES; t++)
+        if (c->grad->d_table[t])
+            return hga_fail(HGA_EINVAL, "hga_grad_io: table %d is wanted, which this library does not know", t);
     return HGA_OK;
 }
 

@@ -309,7 +309,7 @@ static void draw_asked(choices *c, drawn_call *call)
     call->n_samples = rarely(c, 3) ? 1 + choose(c, MOST_SAMPLES) : 1;
     call->in_batch = call->n_samples > 1 || rarely(c, 8) || call->wish.has[TRAIT_BATCH];
     call_draw_rows(c, call);
-    call->io.scale = scales[rarely(c, 3) ? 1 + choose(c, 3) : 0];
+    call->modifiers.scale = scales[rarely(c, 3) ? 1 + choose(c, 3) : 0];
     call->io.seed = (uint64_t)choose(c, 256), call->io.layer = (uint32_t)choose(c, 3);
     call->updated = sometimes(c, call, 2);
     call->accumulate = sometimes(c, call, 3);
@@ -361,7 +361,7 @@ static void draw_additive(drawn_call *call)
 /* Softcap, sinks and slopes where the program can have them. */
 static void draw_modifiers(drawn_call *call, uint64_t at)
 {
-    hga_modifiers *m = &call->modifiers;
+    brought *m = &call->modifiers;
     int scores = has_message(call->program, HGA_SCORE);
     hga_id heads = call->shape.n_heads;
     for (hga_id h = 0; h < heads; h++) {
@@ -382,8 +382,7 @@ static void draw_modifiers(drawn_call *call, uint64_t at)
 static void draw_later(drawn_call *call)
 {
     uint64_t at = call->seed * UINT64_C(0x9E3779B97F4A7C15) >> 32;
-    call->modifiers = (hga_modifiers){.size = sizeof call->modifiers, .scale_is_given = at % 8 < 2};
-    if (at % 8 == 0) call->io.scale = 0;
+    call->modifiers = (brought){.scale = at % 8 ? call->modifiers.scale : 0, .scale_is_given = at % 8 < 2};
     if (normaliser_of(call->program) == HGA_NORMALISER_SIGMOID)
         call->modifiers.normaliser_bias = 0.5f * (float)(at >> 4 & 7) - 2;
     call->by_list = at >> 3 & 1;

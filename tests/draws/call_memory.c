@@ -211,10 +211,7 @@ void call_io(const drawn_call *c, const filled *f, const call_memory *m, int sam
     *io = c->io;
     *grad = (hga_grad_io){.accumulate = f->accumulate};
     io->layer += (uint32_t)sample;
-    const hga_modifiers *with = &c->modifiers;
-    if (with->scale_is_given || with->normaliser_bias != 0 || with->softcap != 0 || with->sink || with->slopes ||
-        with->additive)
-        io->modifiers = with;
+    bring_to(io, &c->modifiers);
     if (!f->whole && c->by_list && c->n_rows[sample])
         io->rows = &c->rows[sample];
     else if (!f->whole)

@@ -4,6 +4,7 @@
 #ifndef HGA_CALLS_H
 #define HGA_CALLS_H
 
+#include "brought.h"
 #include "draws.h"
 #include "options.h"
 
@@ -41,7 +42,7 @@ struct drawn_call {
     const hga_graph *graph;
     const hga_program *program;
     hga_program own; /* what `program` is, where its scores were changed */
-    hga_modifiers modifiers;
+    brought modifiers;
     float sink[MOST_HEADS], slopes[MOST_HEADS], additive[MOST_HEADS * MOST_COLUMNS]; /* what modifiers points at */
     hga_shape shape;
     hga_options options;

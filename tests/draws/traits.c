@@ -25,23 +25,23 @@ const trait_row trait_table[N_TRAITS] = {
     [TRAIT_GROUPED] = {"grouped heads", "hga_shape.n_kv_heads"},
     [TRAIT_DIM_V] = {"dim_v", "hga_shape.dim_v"},
     [TRAIT_SCALE] = {"scale", "hga_io.scale"},
-    [TRAIT_SCALE_ZERO] = {"scale 0", "hga_io.modifiers hga_modifiers.scale_is_given"},
-    [TRAIT_SIGMOID] = {"sigmoid", "hga_modifiers.normaliser_bias"},
+    [TRAIT_SCALE_ZERO] = {"scale 0", ""},
+    [TRAIT_SIGMOID] = {"sigmoid", "hga_io.normaliser_bias"},
     [TRAIT_ENTMAX] = {"entmax", ""},
-    [TRAIT_SOFTCAP] = {"softcap", "hga_modifiers.softcap"},
-    [TRAIT_SINK] = {"sink", "hga_modifiers.sink"},
-    [TRAIT_SLOPES] = {"slopes", "hga_modifiers.slopes"},
-    [TRAIT_ADDITIVE] = {"additive scores", "hga_modifiers.additive"},
+    [TRAIT_SOFTCAP] = {"softcap", "hga_io.softcap"},
+    [TRAIT_SINK] = {"sink", "hga_io.sink"},
+    [TRAIT_SLOPES] = {"slopes", "hga_io.slopes"},
+    [TRAIT_ADDITIVE] = {"additive scores", "hga_io.additive"},
     [TRAIT_STRIDES] = {"strides", "hga_tensor.row_stride hga_tensor.head_stride"},
     [TRAIT_F16_TENSORS] = {"f16 tensors", "hga_tensor.dtype"},
     [TRAIT_BF16_TENSORS] = {"bf16 tensors", "hga_tensor.dtype"},
     [TRAIT_LSE] = {"lse", "hga_io.lse"},
-    [TRAIT_REL_KEY] = {"rel_key", "hga_io.rel_key hga_io.n_rel_key"},
-    [TRAIT_REL_BIAS] = {"rel_bias", "hga_io.rel_bias hga_io.n_rel_bias"},
-    [TRAIT_EDGE_BIAS] = {"edge_bias", "hga_io.edge_bias hga_io.n_edge_bias"},
-    [TRAIT_EDGE_BIAS_HEADS] = {"edge_bias by head", "hga_io.edge_bias_heads"},
-    [TRAIT_NODE_POS] = {"node_pos", "hga_shape.pos_dim hga_io.node_pos hga_io.n_node_pos"},
-    [TRAIT_TYPE_SCALE] = {"type_scale", "hga_io.type_scale hga_io.n_type_scale"},
+    [TRAIT_REL_KEY] = {"rel_key", "hga_io.rel_key"},
+    [TRAIT_REL_BIAS] = {"rel_bias", "hga_io.rel_bias"},
+    [TRAIT_EDGE_BIAS] = {"edge_bias", "hga_io.edge_bias"},
+    [TRAIT_EDGE_BIAS_HEADS] = {"edge_bias by head", "hga_table.columns"},
+    [TRAIT_NODE_POS] = {"node_pos", "hga_shape.pos_dim hga_io.node_pos"},
+    [TRAIT_TYPE_SCALE] = {"type_scale", "hga_io.type_scale"},
     [TRAIT_USER_TENSORS] = {"user tensors", "hga_io.user"},
     [TRAIT_USER_FUNCTIONS] = {"user functions", ""},
     [TRAIT_ROW_ORDER] = {"order of rows", ""},
@@ -86,9 +86,15 @@ const char *const trait_others[] = {
     "hga_io.value what a call reads",
     "hga_io.out what a call writes",
     "hga_io.reserved no option yet",
+    "hga_io.table what follows, by number",
     "hga_grad_io.reserved no option yet",
+    "hga_grad_io.d_table what follows, by number",
+    "hga_io.HGA_CALL_GIVEN rows of hga_call_tables, of which each is one",
+    "hga_grad_io.HGA_CALL_WANTED rows of hga_call_tables, of which each is one",
+    "hga_table.data what a table is",
+    "hga_table.rows what a table is",
+    "hga_table.reserved no option yet",
     "hga_decode_options.reserved no option yet",
-    "hga_modifiers.size of what the caller knows",
     "hga_rows.reserved no option yet",
     NULL,
 };
@@ -212,9 +218,9 @@ trait_set traits_of(const drawn_call *c)
     put_if(&t, c->modifiers.softcap != 0, TRAIT_SOFTCAP), put_if(&t, c->modifiers.sink != NULL, TRAIT_SINK);
     put_if(&t, c->modifiers.slopes != NULL, TRAIT_SLOPES);
     put_if(&t, s->n_kv_heads != s->n_heads, TRAIT_GROUPED), put_if(&t, s->dim_v && s->dim_v != s->dim, TRAIT_DIM_V);
-    put_if(&t, c->io.scale != 0, TRAIT_SCALE), put_if(&t, c->in_batch, TRAIT_BATCH);
+    put_if(&t, c->modifiers.scale != 0, TRAIT_SCALE), put_if(&t, c->in_batch, TRAIT_BATCH);
     put_if(&t, c->updated, TRAIT_UPDATED);
-    put_if(&t, c->modifiers.scale_is_given && c->io.scale == 0, TRAIT_SCALE_ZERO);
+    put_if(&t, c->modifiers.scale_is_given && c->modifiers.scale == 0, TRAIT_SCALE_ZERO);
     for (int i = 0; i < c->n_samples; i++) put_if(&t, c->by_list && c->n_rows[i], TRAIT_LISTED_ROWS);
     put_if(&t, c->options.gradient && c->accumulate, TRAIT_ACCUMULATE);
     put_if(&t, c->bias && c->io.edge_bias.columns > 1, TRAIT_EDGE_BIAS_HEADS);

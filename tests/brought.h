@@ -1,0 +1,26 @@
+/* brought.h: what a call does with scores, written short. */
+#ifndef BROUGHT_H
+#define BROUGHT_H
+
+#include "hga_plan.h"
+
+/* 0 and NULL bring nothing. */
+typedef struct brought {
+    float scale, softcap, normaliser_bias;
+    int scale_is_given; /* 0, too */
+    const float *sink, *slopes, *additive;
+} brought;
+
+static inline const float *brought_if_any(const float *number) { return *number != 0 ? number : NULL; }
+
+/* Into the call, which borrows *b; NULL takes all of it out. */
+static inline void bring_to(hga_io *io, const brought *b)
+{
+    static const brought nothing;
+    if (!b) b = &nothing;
+    io->scale.data = b->scale_is_given ? &b->scale : brought_if_any(&b->scale);
+    io->softcap.data = brought_if_any(&b->softcap), io->normaliser_bias.data = brought_if_any(&b->normaliser_bias);
+    io->sink.data = b->sink, io->slopes.data = b->slopes, io->additive.data = b->additive;
+}
+
+#endif
