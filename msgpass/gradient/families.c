@@ -84,7 +84,7 @@ static const char *refuses(const hga_plan *plan, unsigned features, reason *room
     family_stages at;
     const char *why;
     if (program_normaliser(&plan->program) != HGA_NORMALISER_SOFTMAX) return "another normaliser than softmax";
-    if (plan->options.generic) return "asked for double";
+    if ((why = is_generic(plan, room))) return why;
     if (scores_are_sums(plan)) return "additive scores";
     if ((why = find_stages(plan, &at, room))) return why;
     const hga_relation *r = &plan->stage[at.attend].relation;

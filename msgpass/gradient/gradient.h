@@ -37,7 +37,7 @@ enum {
     BRINGS_POSITIONS = 2,
     BRINGS_EDGE_BIASES = 4,
     BRINGS_SIXTEEN = 8,
-    BRINGS_CURVES = 16, /* softcaps, the program's too, or slopes */
+    BRINGS_CURVES = 16, /* of HGA_CALL_BENDS, the program's own too */
     FEATURE_SETS = 32
 };
 

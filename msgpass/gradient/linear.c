@@ -71,7 +71,7 @@ static const char *refuses(const hga_plan *plan, unsigned features, reason *room
     const hga_program *p = &plan->program;
     const char *why;
     (void)features;
-    if (plan->options.generic) return "asked for double";
+    if ((why = is_generic(plan, room))) return why;
     if ((why = stages_refuse(plan, room))) return why;
     for (hga_id f = 1; f <= p->n_fields; f++) {
         hga_width w = p->field[f].width;

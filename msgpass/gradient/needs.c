@@ -33,6 +33,27 @@ static void find_tables(const gradient_call *c, call_needs *needs)
     }
 }
 
+/* What not every way knows of what a call with the table brings. */
+static unsigned feature_of(const hga_call_row *row)
+{
+    if (row->is & HGA_CALL_BENDS) return BRINGS_CURVES;
+    if (!(row->is & HGA_CALL_NEEDS_SCORES)) return 0;
+    switch (row->rows) {
+    case HGA_EXTENT_TYPES: return BRINGS_TYPES;
+    case HGA_EXTENT_NODES: return BRINGS_POSITIONS;
+    case HGA_EXTENT_EDGES: return BRINGS_EDGE_BIASES;
+    default: return 0;
+    }
+}
+
+static unsigned standing_features(const hga_program *p)
+{
+    unsigned features = 0;
+    for (const hga_call_row *row = hga_call_tables(); row->name; row++)
+        if (row->member && *call_standard(row, p) != 0) features |= feature_of(row);
+    return features;
+}
+
 call_needs needs_of(const gradient_call *c)
 {
     const hga_io *io = c->io;
@@ -40,10 +61,9 @@ call_needs needs_of(const gradient_call *c)
     needs.turns = needs.kv_end = c->plan->shape.n_kv_heads;
     needs.as_floats = adds_up(&c->grad->d_key) && adds_up(&c->grad->d_value);
     for (int i = 0; i < HGA_MAX_USER_TENSORS; i++) needs.as_floats &= adds_up(&c->grad->d_user[i]);
-    if (io->rel_key.data || io->rel_bias.data) needs.features |= BRINGS_TYPES;
-    if (io->node_pos.data) needs.features |= BRINGS_POSITIONS;
-    if (call_number(HGA_TABLE_SOFTCAP, &c->plan->program, io) != 0 || io->slopes.data) needs.features |= BRINGS_CURVES;
-    if (io->edge_bias.data) needs.features |= BRINGS_EDGE_BIASES;
+    for (hga_call_table t = 0; t < HGA_N_TABLES; t++)
+        if (io->table[t].data) needs.features |= feature_of(call_row(t));
+    needs.features |= standing_features(&c->plan->program);
     find_tensors(c, &needs), find_tables(c, &needs);
     range_needs(c, needs.kept_bytes);
     return needs;
@@ -57,7 +77,7 @@ call_needs needs_of_all(const hga_plan *plan)
     for (hga_id f = 1; f <= p->n_fields; f++)
         if (program_is_input(p->field[f].binding)) needs.wanted |= UINT32_C(1) << f;
     needs.packed = needs.d_packed = UINT32_MAX;
-    if (p->softcap != 0) needs.features |= BRINGS_CURVES;
+    needs.features = standing_features(p);
     for (hga_id s = 0; s < p->n_stages; s++)
         if (p->stage[s].message == HGA_SCALED) needs.entries[HGA_TABLE_TYPE_SCALE] = plan->stage[s].relation.n_types;
     return needs;

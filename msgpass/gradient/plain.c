@@ -460,7 +460,8 @@ const char *must_be_plain(const hga_plan *plan, reason *room)
     for (hga_id f = 1; f <= plan->program.n_fields; f++) operands |= (uint32_t)storage_is_rounded(plan, f) << f;
     if (program_normaliser(&plan->program) != HGA_NORMALISER_SOFTMAX) return "another normaliser than softmax";
     if (scores_are_sums(plan)) return "additive scores";
-    if (plan->options.generic) return "asked for";
+    const char *why = is_generic(plan, room);
+    if (why) return why;
     for (hga_id s = 0; s < plan->program.n_stages; s++) {
         const hga_stage *stage = &plan->program.stage[s];
         stage_kind kind = plan->stage[s].kind;

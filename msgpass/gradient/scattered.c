@@ -89,7 +89,7 @@ static const char *refuses(const hga_plan *plan, unsigned features, reason *room
     const hga_shape *s = &plan->shape;
     const char *why;
     if (program_normaliser(&plan->program) != HGA_NORMALISER_SOFTMAX) return "another normaliser than softmax";
-    if (plan->options.generic) return "asked for double";
+    if ((why = is_generic(plan, room))) return why;
     if ((why = program_refuses(plan, room))) return why;
     const hga_relation *r = &plan->stage[0].relation;
     if (!r->ptr || r->n_blocks) return reason_of(room, "edges of '%s' are not all listed one by one", r->name);

@@ -1,4 +1,5 @@
 /* ways.c: the ways as a table, and which one a plan's calls go. */
+#include "call.h"
 #include "ranks.h"
 #include "ways.h"
 
@@ -15,6 +16,13 @@ const char *reason_of(reason *room, const char *format, ...)
     vsnprintf(room->text, sizeof room->text, format, values);
     va_end(values);
     return room->text;
+}
+
+const char *is_generic(const hga_plan *plan, reason *room)
+{
+    const hga_call_row *plain = call_standing_plain(&plan->program);
+    if (plain) return reason_of(room, "only the plain definition knows %s", plain->name);
+    return plan->options.generic ? "asked for" : NULL;
 }
 
 /* ---- what a plan keeps ---- */

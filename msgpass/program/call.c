@@ -32,14 +32,15 @@ static const hga_call_row tables[HGA_N_TABLES + 1] = {
                         -INFINITY, "finite, or -inf for none",
                         "each row's softmax denominator gains e^sink; -inf: no sink"},
     [HGA_TABLE_SLOPES] = {"slopes", "slopes", EXTENTS(HEADS, ONE),
-                          HGA_CALL_GRADIENT | HGA_CALL_NEEDS_SCORES | HGA_CALL_IS_REFUSED, NO_STANDARD, 0, FLT_MAX, NAN,
-                          "finite and at least 0", "scores lose slope |query's position - key's|"},
+                          HGA_CALL_GRADIENT | HGA_CALL_NEEDS_SCORES | HGA_CALL_BENDS | HGA_CALL_IS_REFUSED, NO_STANDARD,
+                          0, FLT_MAX, NAN, "finite and at least 0", "scores lose slope times the distance of the query's position and the key's"},
     [HGA_TABLE_ADDITIVE] = {"additive", "additive", EXTENTS(HEADS, DIM),
                             HGA_CALL_GRADIENT | HGA_CALL_NO_PRODUCT | HGA_CALL_IS_REFUSED, NO_STANDARD, FINITE,
                             "the vector of additive scores (default: ones)"},
     [HGA_TABLE_SOFTCAP] =
-        {"softcap", "softcap", EXTENTS(ONE, ONE), HGA_CALL_NEEDS_SCORES | HGA_CALL_NO_ENERGY | HGA_CALL_IS_REFUSED,
-         STANDARD(softcap), 1e-30, 1e30, 0, "from 1e-30 to 1e30, or 0 for none",
+        {"softcap", "softcap", EXTENTS(ONE, ONE),
+         HGA_CALL_NEEDS_SCORES | HGA_CALL_NO_ENERGY | HGA_CALL_BENDS | HGA_CALL_IS_REFUSED, STANDARD(softcap), 1e-30,
+         1e30, 0, "from 1e-30 to 1e30, or 0 for none",
          "cap scores before biases are added: C tanh(scale q . k / C) (default: the program's, none)"},
     [HGA_TABLE_NORMALISER_BIAS] = {"normaliser_bias", "normaliser-bias", EXTENTS(ONE, ONE),
                                    HGA_CALL_NEEDS_BIAS | HGA_CALL_IS_REFUSED | HGA_CALL_BY_WORD, NO_STANDARD, FINITE,
@@ -129,11 +130,11 @@ float call_number(hga_call_table which, const hga_program *p, const hga_io *io)
     return given ? *given : standard_of(which, p);
 }
 
-int call_standing_is_plain(const hga_program *p)
+const hga_call_row *call_standing_plain(const hga_program *p)
 {
     for (hga_call_table t = 0; t < HGA_N_TABLES; t++)
-        if (tables[t].is & HGA_CALL_IS_PLAIN && standard_of(t, p) != 0) return 1;
-    return 0;
+        if (tables[t].is & HGA_CALL_IS_PLAIN && standard_of(t, p) != 0) return &tables[t];
+    return NULL;
 }
 
 int call_entry_is_fit(const hga_call_row *row, float x)

@@ -18,8 +18,8 @@ int call_table_goes_to(hga_call_table which, const hga_stage *stage);
 float call_number(hga_call_table which, const hga_program *p, const hga_io *io);
 /* Where the program has its own number for calls that bring none, 0: none. NULL where programs have no such number. */
 float *call_standard(const hga_call_row *row, const hga_program *p);
-/* Has the program a number that no kernel knows? */
-int call_standing_is_plain(const hga_program *p);
+/* The program's number that no kernel knows; NULL: there is none. */
+const hga_call_row *call_standing_plain(const hga_program *p);
 /* May the number be an entry? */
 int call_entry_is_fit(const hga_call_row *row, float x);
 /* Are the program's own numbers fit? HGA_EPROGRAM names the one that is not. */

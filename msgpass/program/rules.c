@@ -252,7 +252,7 @@ int program_is_plain(const hga_program *p)
 {
     hga_normaliser n = program_normaliser(p);
     return n == HGA_NORMALISER_SIGMOID || (n == HGA_NORMALISER_ENTMAX && p->scores == HGA_SCORES_ADDITIVE) ||
-           call_standing_is_plain(p);
+           call_standing_plain(p) != NULL;
 }
 
 double program_alpha(const hga_program *p)

@@ -63,8 +63,8 @@ typedef hga_status (*hga_weight_visit)(const hga_weight *weight, void *context);
 /* The weights that query token `token` pays under query head `head`, in double, by the plain meaning of the stages and
    not by the engine: the edges that hga_program_row tells (further back, too, where values were attended to before), in
    its order, and what each key token has of the output: token_weight[n_keys], a node's share evenly among the tokens it
-   stands for. Either may be NULL. `shape` and `io` as for hga_plan_execute: queries and keys, rel_key, rel_bias,
-   edge_bias, node_pos, type_scale, scale, user tensors are read; values and outputs are not (NULL is accepted). Where
+   stands for. Either may be NULL. `shape` and `io` as for hga_plan_execute: queries and keys, tables and
+   user tensors are read; values and outputs are not (NULL is accepted). Where
    all rows have edges and all stages take means or attend, weights sum to one. HGA_EINVAL names a tensor that is
    missing or too short; HGA_EUNSUPPORTED: a user function is on the way. Computes what the one token needs: the cost is
    that of its edges and of the coarse queries and keys among them (with an energy, of the tree). */

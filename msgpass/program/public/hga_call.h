@@ -85,6 +85,7 @@ enum {
     HGA_CALL_IS_REFUSED = 256, /* and is then refused (HGA_EUNSUPPORTED); without, nobody looks at it */
     HGA_CALL_BY_VARIANT = 512, /* a parameter of the variant brings it, */
     HGA_CALL_BY_WORD = 1024,   /* .. or the normaliser's word: the tool has no option of that name */
+    HGA_CALL_BENDS = 4096,     /* a score is not its content and sums any more: fewer ways know it */
     HGA_CALL_IS_PLAIN = 2048   /* only the plain definition knows it: plans with options.generic take it */
 };
 
