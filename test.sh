@@ -15,6 +15,7 @@ full|15|the release build and all of its tests; the form that is meant where non
 quick|1|the release build, its unit tests and the rules of the sources: for daily work
 asan|10|AddressSanitizer and UBSan: the library, the readers, the tool and the fuzzers
 oldest|5|Python with the oldest transformers that hga takes: its models and generation
+newword|5|a word that calls bring, added on trial to a copy: C, JSON, the tool and Python know it
 coverage|6|which lines and branches the tests reach; fails nobody
 '
 form=${1-full}
@@ -153,6 +154,15 @@ lay_over() { # lay_over FOLDER REQUIREMENTS
         "$with" -c 'import site; print(site.getsitepackages()[0])' >"$site/newest.pth"
     done
     with=$PWD/$1/bin/python
+}
+
+form_newword() {
+    fetch_packages
+    fetch_python build/python-tests
+    part "build" build release
+    part "wait for what is fetched" fetched
+    part "build what that brought" build release -DHGA_PYTHON_TESTS_WITH="$with"
+    part "a new word" run_tests release --build-config NewWord --tests-regex '^newword$'
 }
 
 # Lines and branches that tests reach. Where threads run and memory lies, other tests have been, too.

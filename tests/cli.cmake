@@ -116,6 +116,10 @@ if(NOT HGA_SANITIZE AND NOT HGA_COVERAGE)
   set_tests_properties(subproject PROPERTIES TIMEOUT 900 LABELS "cli;whole" ENVIRONMENT OMP_WAIT_POLICY=passive)
 endif()
 
+# A new word of a call, in a copy of the tree: ./test.sh newword, and in no other form.
+add_test(NAME newword CONFIGURATIONS NewWord COMMAND bash ${CMAKE_CURRENT_LIST_DIR}/newword/run.sh ${PROJECT_SOURCE_DIR} ${HGA_PYTHON_TESTS_WITH})
+set_tests_properties(newword PROPERTIES TIMEOUT 1200 LABELS newword)
+
 # Seconds, so that ctest begins with the longest, and with those that wait for a browser: what is begun last leaves the other cores without work.
 foreach(test pages:100 subproject:90 view:80 bench_tool:50 cli:40 bad_input:35 costs:30 exports:20 gradients:20 decode_tool:20 faults:20 test_sh:20)
   string(REGEX MATCH "^(.+):(.+)$" _ ${test})
