@@ -133,7 +133,7 @@ def batch():
 
 
 def one_row():
-    """By options.ranges of C, which Python does not offer: the last row of all."""
+    """By hga_io.rows of C, which Python does not offer: the last row of all."""
     for name, h in (("window 256 at 65536", hga.window(65536, left=256, right=0)), ("dense at 16384", hga.dense(16384))):
         n = h.rows
         x, out = tensors(n), torch.empty(1, HEADS, n, DIM)
@@ -145,7 +145,9 @@ def one_row():
         check(lib.hga_workspace_create(plan[0], workspace))
         for t, a in zip((io.query, io.key, io.value, io.out), (*x, out)):
             fill_tensor(t, a.numpy()[0], -2, -3)
-        io.first_row, io.n_rows = n - 1, 1
+        interval = ffi.new("hga_interval *", (n - 1, 1))
+        rows = ffi.new("hga_rows *", {"n_intervals": 1, "interval": interval})
+        io.rows = rows
         (a,) = in_turns([lambda: check(lib.hga_plan_execute(plan[0], workspace[0], io))], 5)
         yield Row(f"one row by ranges, {name}", a)
         lib.hga_workspace_destroy(workspace[0])

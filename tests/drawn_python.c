@@ -68,7 +68,7 @@ static void keep_what_python_has(drawn_call *c)
     c->modifiers = (brought){.scale = c->modifiers.scale, .scale_is_given = c->modifiers.scale_is_given};
     while (c->n_arrays && strstr("d_sink d_slopes d_additive", c->drawn[c->n_arrays - 1].name))
         c->wanted &= ~(UINT64_C(1) << --c->n_arrays);
-    for (int s = 0; s < MOST_SAMPLES; s++) c->first_row[s] = c->n_rows[s] = 0;
+    memset(c->asked, 0, sizeof c->asked);
     for (int i = 0; i < c->n_arrays; i++)
         if (strcmp(c->drawn[i].name, "d_log_mass") == 0 || strcmp(c->drawn[i].name, "d_scale") == 0)
             c->wanted &= ~(UINT64_C(1) << i);

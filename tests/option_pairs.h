@@ -29,7 +29,7 @@ static const pair_row pair_table[] = {
     {TRAIT_DECODING, TRAIT_DROPOUT, PAIR_REFUSED, no_tokens, 0},
     {TRAIT_DECODING, TRAIT_EDGE_BIAS, PAIR_REFUSED, no_tokens, TRAIT_EDGE_BIAS_HEADS},
     {TRAIT_DECODING, TRAIT_GRADIENT, PAIR_REFUSED, no_tokens, TRAIT_D_ADDITIVE},
-    {TRAIT_DECODING, TRAIT_RANGES, PAIR_REFUSED, "an append has all rows of its tokens", TRAIT_LISTED_ROWS},
+    {TRAIT_DECODING, TRAIT_RANGES, PAIR_REFUSED, "an append has all rows of its tokens", TRAIT_INTERVALS},
     {TRAIT_DECODING, TRAIT_F16_TENSORS, PAIR_REFUSED, "an append brings float32", TRAIT_BF16_TENSORS},
     {TRAIT_DECODING, TRAIT_USER_TENSORS, PAIR_REFUSED, "nobody knows which rows of them come with a token", 0},
     {TRAIT_DECODING, TRAIT_CROSS, PAIR_REFUSED, "decoding is of self-attention", 0},

@@ -246,7 +246,7 @@ static hga_status make_slices(const hga_allocator *a)
     hga_plan *made;
     hga_workspace *own = NULL;
     hga_io io = io_to(out);
-    io.first_row = 3, io.n_rows = 5;
+    io.rows = &(hga_rows){.n_intervals = 1, .interval = &(hga_interval){3, 5}};
     hga_status st = plan_or_none(given, &program, &options, &made);
     if (!st) st = hga_workspace_create(made, &own);
     if (!st) st = hga_plan_execute(made, own, &io);

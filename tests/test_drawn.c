@@ -165,7 +165,7 @@ static void count_reason(const char *said, const char *reason, trait of, const t
 
 static void count_ranks(const drawn_call *c, const call_fate *fate, trait_set traits)
 {
-    static const refusal refuses[] = {{RANKS_WITHOUT_RANGES, TRAIT_RANGES, TRAIT_LISTED_ROWS},
+    static const refusal refuses[] = {{RANKS_WITHOUT_RANGES, TRAIT_RANGES, TRAIT_INTERVALS},
                                       {RANKS_WITHOUT_SLICES, TRAIT_SLICES, TRAIT_SLICES},
                                       {RANKS_WITHOUT_KEPT_FIELDS, TRAIT_KEEP_FIELDS, TRAIT_KEEP_FIELDS}};
     trait_set left = count_refused(refuses, 3, fate->ranks_without, traits, TRAIT_RANKS);
@@ -184,7 +184,7 @@ static void count_decoding(const call_fate *fate, trait_set traits)
                                       {DECODING_WITHOUT_DROPOUT, TRAIT_DROPOUT, TRAIT_DROPOUT},
                                       {DECODING_WITHOUT_KEPT_FIELDS, TRAIT_KEEP_FIELDS, TRAIT_KEEP_FIELDS},
                                       {DECODING_WITHOUT_EDGE_BIAS, TRAIT_EDGE_BIAS, TRAIT_EDGE_BIAS_HEADS},
-                                      {DECODING_WITHOUT_RANGES, TRAIT_RANGES, TRAIT_LISTED_ROWS},
+                                      {DECODING_WITHOUT_RANGES, TRAIT_RANGES, TRAIT_INTERVALS},
                                       {DECODING_WITHOUT_TYPES, TRAIT_F16_TENSORS, TRAIT_BF16_TENSORS},
                                       {DECODING_WITHOUT_RANKS, TRAIT_RANKS, TRAIT_RANKS}};
     if (fate->decoded) {

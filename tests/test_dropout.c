@@ -189,7 +189,7 @@ static void some_rows_drop_what_all_rows_drop(void **state)
         p.io.seed = 12;
         float *all = problem_out(&p, &options, NULL);
         options.ranges = 1, options.threads = 2;
-        p.io.first_row = 37, p.io.n_rows = 50;
+        p.io.rows = SOME_ROWS(37, 50);
         float *some = problem_out(&p, &options, NULL);
         int64_t columns = (int64_t)shape.n_heads * 16;
         assert_memory_equal(some + 37 * columns, all + 37 * columns, (size_t)(50 * columns) * sizeof *all);

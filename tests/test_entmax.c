@@ -225,7 +225,7 @@ static void rows_are_the_plain_ones(void **state)
             .threads = 1, .generic = 1, .dropout = fast.dropout, .ranges = fast.ranges, .precision = fast.precision};
         p.io.seed = seed;
         modify(&p, seed / 8, &m);
-        if (fast.ranges) p.io.first_row = 3, p.io.n_rows = 11;
+        p.io.rows = fast.ranges ? SOME_ROWS(3, 11) : NULL;
         float *got = NULL, *want = problem_out(&p, &plain, NULL);
         hga_plan *plan;
         if (hga_plan_create(p.graph, &p.program, &p.shape, &fast, &plan) == HGA_OK) { /* the machine has it */

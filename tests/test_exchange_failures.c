@@ -379,7 +379,7 @@ static void calls_of_rows_and_decoders_are_refused(void **state)
     assert_refused(HGA_EUNSUPPORTED, "without options.ranks",
                    hga_decoder_create(p.graph, &p.program, &p.shape, &(hga_decode_options){.plan = o}, &decoder));
     hga_io io = p.io;
-    io.first_row = 3, io.n_rows = 2;
+    io.rows = SOME_ROWS(3, 2);
     assert_refused(HGA_EUNSUPPORTED, "all of its rows", hga_plan_execute(plan, workspace, &io));
     hga_workspace_destroy(workspace), hga_plan_destroy(plan);
     hga_dist_destroy(&x);

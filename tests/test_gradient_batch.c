@@ -14,6 +14,8 @@ typedef struct samples {
     float *owned[MOST][4];
     hga_workspace *own[MOST];
     hga_io io[MOST];
+    hga_interval interval[MOST];
+    hga_rows rows[MOST];
     hga_grad_io grad[MOST];
 } samples;
 
@@ -70,7 +72,8 @@ static void ask_for_some_rows(samples *s)
 {
     for (hga_id i = 0; i < s->n; i++) {
         int64_t rows = s->problem[i].n_out;
-        s->io[i].first_row = rows * i / (2 * MOST), s->io[i].n_rows = 1 + rows * (i + 1) / (2 * MOST);
+        s->interval[i] = (hga_interval){rows * i / (2 * MOST), 1 + rows * (i + 1) / (2 * MOST)};
+        s->rows[i] = (hga_rows){.n_intervals = 1, .interval = &s->interval[i]}, s->io[i].rows = &s->rows[i];
     }
 }
 

@@ -102,7 +102,7 @@ static void rows_alone_drop_the_same(void **state)
         seat at = seat_of(&p, options);
         slope fresh = slope_create(&p, 2), again = slope_create(&p, 2);
         for (int j = 0; j < 4; j++) {
-            p.io.first_row = j % 2 ? 37 : 0, p.io.n_rows = j % 2 ? 50 : 0;
+            p.io.rows = j % 2 ? SOME_ROWS(37, 50) : NULL;
             slope_run(&fresh, options);
             assert_ok(seat_run_anew(&at, &again));
             assert_same_bits_of_all(&fresh, &again);

@@ -26,9 +26,9 @@ static void check_rows(problem *p, uint64_t seed, hga_id first, hga_id n, hga_op
     fill_others_given(&whole, first, n, 0), fill_others_given(&some, first, n, NAN);
     slope_run(&whole, options);
     for (int64_t i = 0; i < out_count(p); i++) ((float *)p->io.out.data)[i] = NAN;
-    p->io.first_row = first, p->io.n_rows = n, options.ranges = 1;
+    p->io.rows = SOME_ROWS(first, n), options.ranges = 1;
     slope_run(&some, options);
-    p->io.first_row = p->io.n_rows = 0;
+    p->io.rows = NULL;
     assert_same_slopes(&whole, &some, 2e-5);
     slope_clear(&whole), slope_clear(&some);
 }
@@ -110,7 +110,7 @@ static double seconds_of_rows(hga_id n)
     hga_tensor t[8];
     for (int i = 0; i < 8; i++)
         t[i] = (hga_tensor){.data = random_floats((uint64_t)i, 1, (int64_t)n * HEADS * DIM), .rows = n};
-    hga_io io = {.query = t[0], .key = t[1], .value = t[2], .out = t[3], .first_row = n / 2, .n_rows = 64};
+    hga_io io = {.query = t[0], .key = t[1], .value = t[2], .out = t[3], .rows = SOME_ROWS(n / 2, 64)};
     hga_grad_io grad = {.d_out = t[4], .d_query = t[5], .d_key = t[6], .d_value = t[7], .accumulate = 1};
     io.tape = memory(hga_plan_tape_bytes(plan), 1);
     assert_ok(hga_plan_execute(plan, workspace, &io));
@@ -143,7 +143,7 @@ static void the_loss_is_of_the_same_rows(void **state)
     variant_build(variant_named("bpt"), 60, 1, &shape, &p);
     slope s = slope_create(&p, 1);
     hga_io io = p.io;
-    io.first_row = 7, io.n_rows = 20;
+    io.rows = SOME_ROWS(7, 20);
     assert_ok(hga_plan_create(p.graph, &p.program, &p.shape, &(hga_options){.gradient = 1, .ranges = 1}, &plan));
     fill_others_given(&s, 7, 20, NAN);
     assert_ok(hga_plan_loss(plan, &io, &s.grad, HGA_GRADIENT_KEY, 40, 0.25, &some));
@@ -165,17 +165,17 @@ static void a_tape_is_of_the_rows_that_were_asked_for(void **state)
     assert_ok(hga_workspace_create(plan, &workspace));
     hga_io io = p.io;
     io.tape = memory(hga_plan_tape_bytes(plan), 1);
-    io.first_row = 5, io.n_rows = 10;
+    io.rows = SOME_ROWS(5, 10);
     assert_ok(hga_plan_execute(plan, workspace, &io));
     assert_ok(hga_plan_gradient(plan, workspace, &io, &s.grad));
-    static const int64_t wrong[][2] = {{0, 0}, {5, 11}, {4, 10}};
+    const hga_rows *const wrong[] = {NULL, SOME_ROWS(5, 11), SOME_ROWS(4, 10)};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
-        io.first_row = wrong[i][0], io.n_rows = wrong[i][1];
+        io.rows = wrong[i];
         assert_status(HGA_EINVAL, hga_plan_gradient(plan, workspace, &io, &s.grad));
         if (!strstr(hga_error_detail(), "the tape is of rows 5 + 10 of the output, not of"))
             fail_msg("%s", hga_error_detail());
     }
-    io.first_row = 95;
+    io.rows = SOME_ROWS(95, 10);
     assert_status(HGA_EINVAL, hga_plan_gradient(plan, workspace, &io, &s.grad));
     if (!strstr(hga_error_detail(), "but the output has 100")) fail_msg("%s", hga_error_detail());
     free(io.tape);
@@ -195,7 +195,7 @@ static void a_failed_execution_leaves_no_tape(void **state)
     for (int i = 0; i < 2; i++) assert_ok(hga_workspace_create(plan, &two[i]));
     hga_io ios[2] = {p.io, p.io};
     ios[0].tape = memory(hga_plan_tape_bytes(plan), 1);
-    ios[0].first_row = 5, ios[0].n_rows = 10;
+    ios[0].rows = SOME_ROWS(5, 10);
     assert_ok(hga_plan_execute(plan, two[0], &ios[0]));
     assert_ok(hga_plan_gradient(plan, two[0], &ios[0], &s.grad));
     ios[1].query.data = NULL;

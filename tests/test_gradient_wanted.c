@@ -112,7 +112,7 @@ static void run(wanted_all *w, hga_options options, int accumulate)
     hga_io io = p->io;
     hga_grad_io g = wanted_io(w);
     options.allocator = &allocator, options.gradient = 1;
-    options.ranges = io.n_rows != 0;
+    options.ranges = io.rows != NULL;
     g.accumulate = accumulate;
     assert_ok(hga_plan_create(p->graph, &p->program, &p->shape, &options, &plan));
     assert_ok(hga_workspace_create(plan, &workspace));
@@ -155,7 +155,7 @@ static void check_written(problem *p, hga_options options, hga_dtype dtype)
     char how[80];
     wanted_all a = wanted_create(p, dtype), b = wanted_create(p, dtype);
     snprintf(how, sizeof how, "generic %d, %d threads, dtype %d, rows %lld", options.generic, options.threads,
-             (int)dtype, (long long)p->io.n_rows);
+             (int)dtype, (long long)(p->io.rows ? p->io.rows->interval->n : 0));
     fill(&a, 0xff), fill(&b, 0x5a);
     run(&a, options, 0), run(&b, options, 0);
     compare(&a, &b, how);
@@ -191,7 +191,7 @@ static void a_wanted_gradient_that_nothing_writes_is_zero(void **state)
         if (i % 2 && find_stage(&p.program, HGA_SCORE)) problem_fill_tables(&p, 5, i % 4 == 1, 1, 0);
         if (i % 3) add_unread(&p);
         check_ways(&p, i);
-        if (i % 4 == 1) p.io.first_row = 3, p.io.n_rows = 9;
+        p.io.rows = i % 4 == 1 ? SOME_ROWS(3, 9) : NULL;
         check_written(&p, (hga_options){.threads = 2}, HGA_F32);
         problem_clear(&p);
     }

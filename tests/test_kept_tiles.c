@@ -260,7 +260,7 @@ static void types_that_a_call_does_not_compute_are_not_kept(void **state)
     problem whole = p;
     whole.io.node_pos.data = whole.io.edge_bias.data = NULL;
     problem some[4] = {whole, whole, whole, whole};
-    some[0].io.first_row = 5, some[0].io.n_rows = 1;
+    some[0].io.rows = SOME_ROWS(5, 1);
     some[1].io.node_pos.data = p.io.node_pos.data;
     some[2].io.edge_bias.data = p.io.edge_bias.data;
     bring_to(&some[3].io, &capped);

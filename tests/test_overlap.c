@@ -297,6 +297,7 @@ static void samples_may_lie_between_each_other(void **state)
 {
     (void)state;
     batch b = batch_open(1);
+    const hga_rows *third[SAMPLES] = {SOME_ROWS(0, 4), SOME_ROWS(4, 4), SOME_ROWS(8, 4)};
     float *want = problem_out(&b.a.p, &(hga_options){.threads = 1}, NULL);
     for (int i = 0; i < SAMPLES; i++)
         b.io[i].out =
@@ -307,18 +308,17 @@ static void samples_may_lie_between_each_other(void **state)
             assert_same_bits("row by row", b.a.all + (v * SAMPLES + i) * ROW, want + v * ROW, ROW);
     for (int type = HGA_F32; type <= HGA_BF16; type++) {
         uint16_t *half = (uint16_t *)(void *)b.a.all, whole[N * ROW];
-        b.io[0].first_row = b.io[0].n_rows = 0;
+        b.io[0].rows = NULL;
         b.io[0].out = (hga_tensor){.data = b.a.all, .rows = N, .dtype = (hga_dtype)type};
         assert_ok(hga_plan_execute(b.a.plan, b.own[0], &b.io[0]));
         memcpy(whole, half, sizeof whole), memset(half, 0, 2 * sizeof whole);
-        for (int i = 0; i < SAMPLES; i++)
-            b.io[i].out = b.io[0].out, b.io[i].lse.data = NULL, b.io[i].first_row = 4 * i, b.io[i].n_rows = 4;
+        for (int i = 0; i < SAMPLES; i++) b.io[i].out = b.io[0].out, b.io[i].lse.data = NULL, b.io[i].rows = third[i];
         assert_ok(hga_plan_execute_batch(b.a.plan, b.own, b.io, SAMPLES));
         if (type == HGA_F32)
             assert_same_bits("rows of one output", b.a.all, want, N * ROW);
         else
             assert_memory_equal(half, whole, sizeof whole);
-        b.io[2].first_row = 7;
+        b.io[2].rows = SOME_ROWS(7, 4);
         assert_status(HGA_EINVAL, hga_plan_execute_batch(b.a.plan, b.own, b.io, SAMPLES));
         for (int i = 0; i < SAMPLES; i++) b.io[i].lse.data = b.lse[i];
     }

@@ -93,8 +93,6 @@ static int is_on_tokens(const problem *p)
     return p->program.field[out].io == HGA_ROWS_QUERIES || p->n_out == hga_graph_nodes(p->graph).level_ptr[1];
 }
 
-static void ask(hga_io *io, hga_id first, hga_id n) { io->first_row = first, io->n_rows = n; }
-
 static void open_plan(const problem *p, hga_options o, filling *f, hga_plan **plan, hga_workspace **own)
 {
     hga_allocator a = filling_allocator(f);
@@ -117,7 +115,7 @@ static void check_chunks(problem *p, hga_options o, uint64_t seed, hga_id most)
     int64_t asked = f.asked;
     for (hga_id at = 0, n; at < p->n_out; at += n) {
         n = 1 + random_below(&seed, most < p->n_out - at ? most : (hga_id)p->n_out - at);
-        ask(&g.io, at, n);
+        g.io.rows = SOME_ROWS(at, n);
         give(&g, plan, own, is_on_tokens(p) ? at + n : -1);
         assert_ok(hga_plan_execute(plan, own, &g.io));
         check_rows(p, "chunk by chunk", &g, want, at, n);
@@ -201,7 +199,7 @@ static void rows_that_were_put_are_read_and_not_computed(void **state)
             for (int k = 0; k < 12; k++) {
                 hga_id at = random_below(&seed, p.n_out), n = 1 + random_below(&seed, k % 2 ? 9 : 1);
                 if (n > p.n_out - at) n = (hga_id)p.n_out - at;
-                ask(&g.io, at, n);
+                g.io.rows = SOME_ROWS(at, n);
                 assert_int_equal(give(&g, plan, own, -1), 0);
                 assert_ok(hga_plan_execute(plan, own, &g.io));
                 check_rows(&p, "beside rows that were put", &g, want, at, n);

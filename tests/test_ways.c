@@ -225,7 +225,7 @@ static void takes_some_rows(const row *r, const hga_shape *shape)
     options.generic = 1;
     slope_run(&whole, options);
     for (int64_t i = 0; i < out_count(&p); i++) ((float *)p.io.out.data)[i] = NAN;
-    p.io.first_row = first, p.io.n_rows = n;
+    p.io.rows = SOME_ROWS(first, n);
     options = with_threads(r, 2), options.ranges = 1;
     slope_run(&some, options);
     assert_same_slopes(&whole, &some, 4e-5);

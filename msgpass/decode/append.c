@@ -21,7 +21,6 @@ hga_status append_check_io(const hga_decoder *d, hga_id from, hga_id n_tokens, c
 {
     hga_status st = HGA_OK;
     const char *refused = io->tape ? "a tape" : io->edge_bias.data ? "edge_bias" : io->rows ? "rows" : NULL;
-    if (io->first_row || io->n_rows) refused = "rows";
     if (refused) return hga_fail(HGA_EUNSUPPORTED, "decoding: an append has no meaning for %s", refused);
     if (io->lse.data && !d->plan->program.has_lse)
         return hga_fail(HGA_EUNSUPPORTED, "this program's output has no log-sum-exp");

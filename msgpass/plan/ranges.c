@@ -1,15 +1,10 @@
-/* ranges.c: which rows of the output a call asks for, as the caller writes it: by two numbers, 0 0 being all, or by a
-   list. */
+/* ranges.c: which rows of the output a call asks for: all, or those of a list of intervals. */
 #include "plan.h"
 
-static hga_status check_list(const hga_io *io)
+static hga_status check_list(const hga_rows *rows)
 {
-    const hga_rows *rows = io->rows;
     hga_status st = hga_check_reserved("hga_rows", rows->reserved, sizeof rows->reserved);
     if (st) return st;
-    if (io->first_row || io->n_rows)
-        return hga_fail(HGA_EINVAL, "rows %lld + %lld are asked for, and hga_io.rows as well", (long long)io->first_row,
-                        (long long)io->n_rows);
     if (rows->n_intervals < 1 || !rows->interval)
         return hga_fail(HGA_EINVAL, "hga_rows has %lld intervals%s", (long long)rows->n_intervals,
                         rows->interval ? "" : ", which are missing");
@@ -40,14 +35,11 @@ static hga_status check_order(hga_interval before, hga_interval x)
 hga_status ranges_asked(const hga_plan *plan, const hga_io *io, asked_rows *out)
 {
     hga_id rows = plan->storage[program_bound(&plan->program, HGA_IO_OUT)].given_n;
-    hga_status st = io->rows ? check_list(io) : HGA_OK;
+    hga_status st = io->rows ? check_list(io->rows) : HGA_OK;
     *out = (asked_rows){.n = 1, .room = {0, rows}, .all = 1};
     out->interval = &out->room;
-    if (st || (!io->rows && io->first_row == 0 && io->n_rows == 0)) return st;
-    if (io->rows)
-        out->interval = io->rows->interval, out->n = io->rows->n_intervals;
-    else
-        out->room = (hga_interval){io->first_row, io->n_rows};
+    if (st || !io->rows) return st;
+    out->interval = io->rows->interval, out->n = io->rows->n_intervals;
     for (int64_t i = 0; !st && i < out->n; i++) {
         st = check_interval(plan, out->interval[i], rows);
         if (!st && i) st = check_order(out->interval[i - 1], out->interval[i]);

@@ -37,7 +37,7 @@ static drawn_call full_pass(const drawn_call *c)
     o->gradient = o->keep_fields = 0;
     o->ranges = o->slices = 0;
     o->dropout = 0;
-    memset(all.n_rows, 0, sizeof all.n_rows), memset(all.first_row, 0, sizeof all.first_row);
+    memset(all.asked, 0, sizeof all.asked);
     all.wanted = 0, all.n_arrays = 0;
     all.io.edge_bias.rows = 0;
     for (int i = 0; i < c->n_arrays; i++) {
@@ -245,7 +245,7 @@ static unsigned refused_appends(decoding *d, const drawn_call *c)
     static const float bias = 0;
     unsigned without = 0;
     piece x = next_piece(d, 0, 1), bad = x;
-    bad.append.io.n_rows = 1;
+    bad.append.io.rows = &(hga_rows){.n_intervals = 1, .interval = &(hga_interval){0, 1}};
     if (c->options.ranges) refuse_append(d, bad, "no meaning for rows"), without |= DECODING_WITHOUT_RANGES;
     bad = x, bad.append.io.edge_bias.data = &bias;
     if (c->io.edge_bias.rows) refuse_append(d, bad, "no meaning for edge_bias"), without |= DECODING_WITHOUT_EDGE_BIAS;

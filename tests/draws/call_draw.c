@@ -291,16 +291,26 @@ static void add_tables(choices *c, drawn_call *call)
 
 /* ---- what is asked for ---- */
 
+/* Rows as one interval; or as two, a third each, where several are due. */
+static void list_rows(drawn_call *call)
+{
+    for (int i = 0; i < call->n_samples; i++) {
+        hga_interval *x = call->asked[i].interval;
+        int64_t third = call->several ? x->n / 3 : 0;
+        if (third) x[1] = (hga_interval){x->first + x->n - third, third}, x->n = third;
+        call->rows[i] = (hga_rows){.n_intervals = 1 + (third > 0), .interval = x};
+    }
+}
+
 void call_draw_rows(choices *c, drawn_call *call)
 {
     for (int i = 0; i < call->n_samples; i++) {
-        call->first_row[i] = call->n_rows[i] = 0;
+        call->asked[i] = asked_between(0, 0);
         if (!call->options.ranges || call->out_rows < 1 || rarely(c, 8)) continue;
-        call->first_row[i] = choose(c, (hga_id)call->out_rows);
-        call->n_rows[i] = 1 + choose(c, (hga_id)(call->out_rows - call->first_row[i]));
-        call->interval[i] = (hga_interval){call->first_row[i], call->n_rows[i]};
-        call->rows[i] = (hga_rows){.n_intervals = 1, .interval = &call->interval[i]};
+        hga_id first = choose(c, (hga_id)call->out_rows);
+        call->asked[i] = asked_between(first, 1 + choose(c, (hga_id)(call->out_rows - first)));
     }
+    list_rows(call);
 }
 
 static void draw_asked(choices *c, drawn_call *call)
@@ -385,7 +395,8 @@ static void draw_later(drawn_call *call)
     call->modifiers = (brought){.scale = at % 8 ? call->modifiers.scale : 0, .scale_is_given = at % 8 < 2};
     if (normaliser_of(call->program) == HGA_NORMALISER_SIGMOID)
         call->modifiers.normaliser_bias = 0.5f * (float)(at >> 4 & 7) - 2;
-    call->by_list = at >> 3 & 1;
+    call->several = at >> 3 & 1;
+    list_rows(call);
     draw_modifiers(call, at >> 10);
     int may = !call->options.gradient && !call->options.keep_fields;
     call->options.slices = may && ((at >> 7) % 3 == 0 || call->wish.has[TRAIT_SLICES]);

@@ -91,9 +91,19 @@ static void put(const array *a, void *block, int64_t row, hga_id head, int64_t c
 
 asked asked_of(const drawn_call *c, int sample, int whole)
 {
-    if (whole || !c->n_rows[sample]) return (asked){0, c->out_rows};
-    return (asked){c->first_row[sample], c->n_rows[sample]};
+    return whole || !asked_count(c->asked[sample]) ? asked_between(0, c->out_rows) : c->asked[sample];
 }
+
+asked asked_between(int64_t first, int64_t n) { return (asked){{{first, n}, {0, 0}}}; }
+int64_t asked_count(asked rows) { return rows.interval[0].n + rows.interval[1].n; }
+
+int64_t asked_row(asked rows, int64_t i)
+{
+    int64_t behind = i - rows.interval[0].n;
+    return behind < 0 ? rows.interval[0].first + i : rows.interval[1].first + behind;
+}
+
+static int is_in(hga_interval x, int64_t row) { return row >= x.first && row - x.first < x.n; }
 
 /* Has a run with these wanted gradients the array? */
 static int has_array(const filled *f, int a) { return f->arrays[a].use != ARRAY_WANTED || f->wanted >> a & 1; }
@@ -112,7 +122,7 @@ static void put_numbers(const drawn_call *c, const filled *f, int number, int sa
     if (!x) draw_fail("no memory for %s", a->name);
     array_numbers(c, number, sample, x);
     for (int64_t i = 0; i < a->rows; i++) {
-        int left_out = a->use == ARRAY_GIVEN && (i < rows.first || i >= rows.first + rows.n);
+        int left_out = a->use == ARRAY_GIVEN && !is_in(rows.interval[0], i) && !is_in(rows.interval[1], i);
         if (a->use == ARRAY_READ && i >= a->written_from) break;
         for (hga_id h = 0; h < a->heads; h++)
             for (int64_t k = 0; k < a->columns; k++, at++)
@@ -151,14 +161,14 @@ void memory_clear(call_memory *m)
         for (int i = 0; i < MOST_ARRAYS; i++) free(m->block[s][i]), m->block[s][i] = NULL;
 }
 
-asked rows_written(const array *a) { return (asked){a->written_from, a->rows - a->written_from}; }
+asked rows_written(const array *a) { return asked_between(a->written_from, a->rows - a->written_from); }
 
 /* Take over from `now` what the call was to write. */
 static void take_over(const array *a, asked rows, const void *now, void *before)
 {
-    for (int64_t i = rows.first; i < rows.first + rows.n; i++)
+    for (int64_t i = 0; i < asked_count(rows); i++)
         for (hga_id h = 0; h < a->heads; h++) {
-            size_t at = offset_of(a, i, h, 0);
+            size_t at = offset_of(a, asked_row(rows, i), h, 0);
             memcpy((char *)before + at, (const char *)now + at, (size_t)a->columns * bytes_of(a->dtype));
         }
 }
@@ -185,7 +195,7 @@ void memory_check(const drawn_call *c, const filled *f, const char *when, const 
             if (!was || !bytes) continue;
             if (a->use == ARRAY_WRITTEN && written) take_over(a, asked_of(c, s, f->whole), now, was);
             if (a->use == ARRAY_READ && written) take_over(a, rows_written(a), now, was);
-            if (a->use == ARRAY_WANTED && wanted) take_over(a, (asked){0, a->rows}, now, was);
+            if (a->use == ARRAY_WANTED && wanted) take_over(a, asked_between(0, a->rows), now, was);
             for (size_t b = 0; b < bytes; b++)
                 if (was[b] != now[b]) complain(a, when, s, b);
         }
@@ -212,10 +222,7 @@ void call_io(const drawn_call *c, const filled *f, const call_memory *m, int sam
     *grad = (hga_grad_io){.accumulate = f->accumulate};
     io->layer += (uint32_t)sample;
     bring_to(io, &c->modifiers);
-    if (!f->whole && c->by_list && c->n_rows[sample])
-        io->rows = &c->rows[sample];
-    else if (!f->whole)
-        io->first_row = c->first_row[sample], io->n_rows = c->n_rows[sample];
+    if (!f->whole && asked_count(c->asked[sample])) io->rows = &c->rows[sample];
     for (int i = 0; i < c->n_arrays; i++)
         if (m->block[sample][i]) describe(&f->arrays[i], m->block[sample][i], io, grad);
 }

@@ -333,7 +333,7 @@ void call_hold_on_ranks(const drawn_call *c, call_fate *fate)
     choices drawn = choices_of_seed(c->seed + 7);
     fate->ranks_without = refused_with(c);
     all.options.ranges = all.options.slices = all.options.keep_fields = 0;
-    memset(all.n_rows, 0, sizeof all.n_rows), memset(all.first_row, 0, sizeof all.first_row);
+    memset(all.asked, 0, sizeof all.asked);
     filled f = {.arrays = all.drawn, .byte = 0xff, .whole = 1, .accumulate = all.accumulate, .wanted = all.wanted};
     way w = {.name = "in one process", .options = all.options, .filled = f};
     outcome one = call_run(&all, &w);

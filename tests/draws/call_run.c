@@ -223,13 +223,13 @@ void outcome_clear(outcome *o) { memory_clear(&o->memory); }
 /* The coarser of the types in which two arrays hold a number. */
 static hga_dtype coarser(hga_dtype a, hga_dtype b) { return a == HGA_F32 ? b : a; }
 
-static int64_t elements(const array *a, asked rows) { return rows.n * a->heads * a->columns; }
+static int64_t elements(const array *a, asked rows) { return asked_count(rows) * a->heads * a->columns; }
 
 /* Element i of rows `rows`. */
 static float element(const array *a, const void *block, asked rows, int64_t i)
 {
     int64_t row = (int64_t)a->heads * a->columns;
-    return memory_at(a, block, rows.first + i / row, (hga_id)(i % row / a->columns), i % a->columns);
+    return memory_at(a, block, asked_row(rows, i / row), (hga_id)(i % row / a->columns), i % a->columns);
 }
 
 /* The largest of the numbers, at least 1. */
@@ -264,7 +264,7 @@ static void compare(const drawn_call *c, const char *what, const outcome *x, con
     const void *p = x->memory.block[s][i], *q = y->memory.block[s][i];
     hga_dtype type = coarser(a->dtype, b->dtype);
     int wanted = a->use == ARRAY_WANTED, whole = x->filled.whole && y->filled.whole;
-    asked rows = wanted ? (asked){0, a->rows} : a->use == ARRAY_READ ? rows_written(a) : asked_of(c, s, whole);
+    asked rows = wanted ? asked_between(0, a->rows) : a->use == ARRAY_READ ? rows_written(a) : asked_of(c, s, whole);
     if (!p || !q) return;
     double size = wanted && tolerance > 0 ? size_of(a, p, rows) : 1;
     float *start = added(c, x, y, s, i);

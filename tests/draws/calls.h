@@ -34,6 +34,11 @@ typedef struct array {
     int64_t written_from;
 } array;
 
+/* Rows of an array: one interval, or two of which the second is behind the first. */
+typedef struct asked {
+    hga_interval interval[2];
+} asked;
+
 typedef struct drawn_call drawn_call;
 /* Somebody's own idea of the results: `io` has packed float32 tensors but for the output, which is as drawn. */
 typedef void call_oracle(const drawn_call *c, const hga_io *io);
@@ -48,9 +53,8 @@ struct drawn_call {
     hga_options options;
     hga_io io; /* what is not an array: scale, seed, layer, numbers of rows of tables */
     int n_samples, in_batch;
-    int64_t first_row[MOST_SAMPLES], n_rows[MOST_SAMPLES]; /* 0 0: all */
-    int by_list;                                           /* rows are asked for by hga_io.rows */
-    hga_interval interval[MOST_SAMPLES];
+    asked asked[MOST_SAMPLES]; /* of out, of no rows: all */
+    int several;               /* who asks for three rows or more leaves out those in the middle */
     hga_rows rows[MOST_SAMPLES];
     int64_t out_rows;
     int accumulate, updated;
@@ -113,11 +117,12 @@ typedef struct call_memory {
     void *block[MOST_SAMPLES][MOST_ARRAYS];
 } call_memory;
 
-/* Rows of out that a sample is asked for. */
-typedef struct asked {
-    int64_t first, n;
-} asked;
+/* Rows of out that a sample is asked for; rows [first, first + n) of any array. */
 asked asked_of(const drawn_call *c, int sample, int whole);
+asked asked_between(int64_t first, int64_t n);
+/* How many rows, and the i-th of them. */
+int64_t asked_count(asked rows);
+int64_t asked_row(asked rows, int64_t i);
 /* Rows of what is read that a stage writes: some of the user's own tensors. */
 asked rows_written(const array *a);
 

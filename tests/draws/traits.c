@@ -15,9 +15,9 @@ const trait_row trait_table[N_TRAITS] = {
     [TRAIT_KEEP_FIELDS] = {"keep_fields", "hga_options.keep_fields"},
     [TRAIT_CUT_EDGES] = {"cut_edges", "hga_options.cut_edges"},
     [TRAIT_DROPOUT] = {"dropout", "hga_options.dropout hga_io.seed hga_io.layer"},
-    [TRAIT_RANGES] = {"ranges", "hga_options.ranges hga_io.first_row hga_io.n_rows"},
-    [TRAIT_LISTED_ROWS] = {"rows by a list",
-                           "hga_io.rows hga_rows.n_intervals hga_rows.interval hga_interval.first hga_interval.n"},
+    [TRAIT_RANGES] = {"ranges", "hga_options.ranges hga_io.rows"},
+    [TRAIT_INTERVALS] = {"several intervals",
+                         "hga_rows.n_intervals hga_rows.interval hga_interval.first hga_interval.n"},
     [TRAIT_SLICES] = {"slices", "hga_options.slices"},
     [TRAIT_STRICT] = {"strict_rows", "hga_options.strict_rows"},
     [TRAIT_BATCH] = {"batch", ""},
@@ -221,7 +221,7 @@ trait_set traits_of(const drawn_call *c)
     put_if(&t, c->modifiers.scale != 0, TRAIT_SCALE), put_if(&t, c->in_batch, TRAIT_BATCH);
     put_if(&t, c->updated, TRAIT_UPDATED);
     put_if(&t, c->modifiers.scale_is_given && c->modifiers.scale == 0, TRAIT_SCALE_ZERO);
-    for (int i = 0; i < c->n_samples; i++) put_if(&t, c->by_list && c->n_rows[i], TRAIT_LISTED_ROWS);
+    for (int i = 0; i < c->n_samples; i++) put_if(&t, c->asked[i].interval[1].n > 0, TRAIT_INTERVALS);
     put_if(&t, c->options.gradient && c->accumulate, TRAIT_ACCUMULATE);
     put_if(&t, c->bias && c->io.edge_bias.columns > 1, TRAIT_EDGE_BIAS_HEADS);
     for (int i = 0; i < c->n_arrays; i++) add_array(c, i, &t);
@@ -237,6 +237,7 @@ void call_describe(const drawn_call *c)
     for (int i = 0; i < N_TRAITS; i++)
         if (t.has[i]) fprintf(stderr, " %s,", trait_table[i].name);
     for (int s = 0; s < c->n_samples; s++)
-        fprintf(stderr, " rows %lld + %lld", (long long)c->first_row[s], (long long)c->n_rows[s]);
+        for (const hga_interval *x = c->asked[s].interval; x < c->asked[s].interval + 2; x++)
+            fprintf(stderr, " rows %lld + %lld", (long long)x->first, (long long)x->n);
     fprintf(stderr, " of %lld\n", (long long)c->out_rows);
 }

@@ -67,7 +67,7 @@ typedef struct hga_grad_io {
 #undef HGA_CALL_WANTED
 
 /* The gradients of the execution that left io->tape. Bring the same plan and the same tensors, io->out among them, and
-   the same rows if you executed some rows alone (io->first_row, n_rows); the call does not read d_out and d_lse of
+   the same rows if you executed some rows alone (io->rows); the call does not read d_out and d_lse of
    other rows. Where one stage attends to your tensors in the order of nodes and nothing else is done, some rows cost
    what they and their columns cost, and zeros for the others: all keys and values, where several threads share a head.
    Elsewhere they cost up to the whole. It leaves out stages whose

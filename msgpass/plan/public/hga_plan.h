@@ -94,7 +94,7 @@ typedef struct hga_options {
     const hga_allocator *allocator;
     int gradient;   /* 1: executions may leave a tape for hga_plan_gradient (hga_gradient.h) */
     float dropout;  /* probability in [0, 1) that an attended edge's weight is dropped, see hga_io.seed */
-    int64_t ranges; /* 1: an execution may compute some rows of the output alone, see hga_io.first_row */
+    int64_t ranges; /* 1: an execution may compute some rows of the output alone, see hga_io.rows */
     /* backward: how many strips the rows of an attended stage are cut into, at most 16; 0: as many as pay on the graph
        and the shape. Results differ in rounding, never with threads */
     int64_t gradient_strips;
@@ -128,9 +128,10 @@ typedef struct hga_interval {
     int64_t first, n;
 } hga_interval;
 
-/* Some rows of the output, of plans with options.ranges or options.slices: intervals that ascend and share no row. One
-   is what hga_io.first_row and n_rows are. What must not overlap anything else (hga_io) is then all from the first row
-   to the last. */
+/* Some rows of the output, of plans with options.ranges or options.slices: intervals that ascend and share no row. They
+   have the bits that they have among all rows, and the other rows of out and lse stay as they are. What they do not
+   need is not computed, and a tape is of these rows. What must not overlap anything else (hga_io) is then all from the
+   first row to the last. */
 typedef struct hga_rows {
     int64_t n_intervals;          /* 1 at least */
     const hga_interval *interval; /* [n_intervals] */
@@ -164,12 +165,8 @@ typedef struct hga_io {
        see it. Drawn by Philox4x32-10 with key `seed` at counter (v, u, type, layer << 8 | h / 8), sixteen bits a head:
        the same seed and layer drop the same edges in every call, whatever the threads. */
     uint64_t seed;
-    uint32_t layer; /* < 2^24 */
-    /* plans with options.ranges or options.slices: rows [first_row, first_row + n_rows) of out (and lse) alone, with
-       the bits that they have among all; the others stay as they are. What they do not need is not computed, and a tape
-       is of these rows. 0 0: all */
-    int64_t first_row, n_rows;
-    const hga_rows *rows; /* NULL: as first_row and n_rows say, which are 0 where it is given */
+    uint32_t layer;       /* < 2^24 */
+    const hga_rows *rows; /* the rows of out (and lse) to compute; NULL: all */
     uint64_t reserved[1]; /* 0 */
 } hga_io;
 #undef HGA_CALL_GIVEN
@@ -267,7 +264,7 @@ HGA_API hga_status hga_plan_rank_rows(const hga_plan *plan, hga_id field, hga_in
    hga_plan_execute. There is one parallel region; a thread takes whole samples as long as there is one for each thread.
    An error names the sample, and then no sample has run. What a sample writes must not overlap what another reads or
    writes (HGA_EINVAL): two samples cannot share an output or a tape, but they may write different rows of one output
-   (hga_io.first_row). On ranks samples run one after another, and all ranks bring as many. */
+   (hga_io.rows). On ranks samples run one after another, and all ranks bring as many. */
 HGA_API hga_status hga_plan_execute_batch(const hga_plan *plan, hga_workspace *const *workspaces, const hga_io *ios,
                                           hga_id n);
 
