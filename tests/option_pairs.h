@@ -20,16 +20,16 @@ typedef struct pair_row {
 #define no_tokens "no meaning token by token"
 
 static const pair_row pair_table[] = {
-    {TRAIT_KEEP_FIELDS, TRAIT_RANGES, PAIR_REFUSED, "keep_fields keeps every row of every field", TRAIT_SLICES},
-    {TRAIT_SLICES, TRAIT_GRADIENT, PAIR_REFUSED, no_slices, TRAIT_D_ADDITIVE},
+    {TRAIT_KEEP_FIELDS, TRAIT_SOME_ROWS, PAIR_REFUSED, "keep_fields keeps every row of every field", TRAIT_ROWS_STAY},
+    {TRAIT_ROWS_STAY, TRAIT_GRADIENT, PAIR_REFUSED, no_slices, TRAIT_D_ADDITIVE},
     {TRAIT_RANKS, TRAIT_CROSS, PAIR_REFUSED, "tokens are shared out, and a query's is its key's", 0},
-    {TRAIT_RANKS, TRAIT_RANGES, PAIR_REFUSED, own_rows, TRAIT_SLICES},
+    {TRAIT_RANKS, TRAIT_SOME_ROWS, PAIR_REFUSED, own_rows, TRAIT_ROWS_STAY},
     {TRAIT_RANKS, TRAIT_KEEP_FIELDS, PAIR_REFUSED, "keep_fields keeps every row of every field", 0},
     {TRAIT_DECODING, TRAIT_KEEP_FIELDS, PAIR_REFUSED, no_tokens, 0},
     {TRAIT_DECODING, TRAIT_DROPOUT, PAIR_REFUSED, no_tokens, 0},
     {TRAIT_DECODING, TRAIT_EDGE_BIAS, PAIR_REFUSED, no_tokens, TRAIT_EDGE_BIAS_HEADS},
     {TRAIT_DECODING, TRAIT_GRADIENT, PAIR_REFUSED, no_tokens, TRAIT_D_ADDITIVE},
-    {TRAIT_DECODING, TRAIT_RANGES, PAIR_REFUSED, "an append has all rows of its tokens", TRAIT_INTERVALS},
+    {TRAIT_DECODING, TRAIT_SOME_ROWS, PAIR_REFUSED, "an append has all rows of its tokens", TRAIT_INTERVALS},
     {TRAIT_DECODING, TRAIT_F16_TENSORS, PAIR_REFUSED, "an append brings float32", TRAIT_BF16_TENSORS},
     {TRAIT_DECODING, TRAIT_USER_TENSORS, PAIR_REFUSED, "nobody knows which rows of them come with a token", 0},
     {TRAIT_DECODING, TRAIT_CROSS, PAIR_REFUSED, "decoding is of self-attention", 0},
@@ -69,8 +69,8 @@ static inline pair_fate pair_fate_of(trait a, trait b)
 
 /* Options of which every three meet, but for those of which two do not. */
 static const trait triple_table[] = {
-    TRAIT_BF16,   TRAIT_GENERIC,  TRAIT_DROPOUT,     TRAIT_RANGES,       TRAIT_SLICES, TRAIT_BATCH, TRAIT_SIGMOID,
-    TRAIT_ENTMAX, TRAIT_ADDITIVE, TRAIT_F16_TENSORS, TRAIT_BF16_TENSORS, TRAIT_COARSE, TRAIT_RANKS, TRAIT_DECODING};
+    TRAIT_BF16,   TRAIT_GENERIC,  TRAIT_DROPOUT,     TRAIT_SOME_ROWS,    TRAIT_ROWS_STAY, TRAIT_BATCH, TRAIT_SIGMOID,
+    TRAIT_ENTMAX, TRAIT_ADDITIVE, TRAIT_F16_TENSORS, TRAIT_BF16_TENSORS, TRAIT_COARSE,    TRAIT_RANKS, TRAIT_DECODING};
 enum { N_TRIPLES_OF = sizeof triple_table / sizeof *triple_table };
 
 /* The worst of its pairs'. */

@@ -226,7 +226,7 @@ static hga_status make_attention(const hga_allocator *a)
 static hga_status make_ranges(const hga_allocator *a)
 {
     hga_options options = options_of(a);
-    options.ranges = 1;
+    options.rows = HGA_SOME_ROWS;
     hga_plan *made;
     hga_workspace *own = NULL;
     hga_status st = plan_or_none(given, &program, &options, &made);
@@ -241,7 +241,7 @@ static hga_status make_slices(const hga_allocator *a)
 {
     static float out[100][2][8], row[16];
     hga_options options = options_of(a);
-    options.slices = 1;
+    options.rows = HGA_ROWS_THAT_STAY;
     hga_id key = hga_program_field(&program, HGA_IO_KEY), above = hga_graph_nodes(given).level_ptr[1];
     hga_plan *made;
     hga_workspace *own = NULL;

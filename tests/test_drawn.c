@@ -102,8 +102,8 @@ static trait_set only(trait_set t, trait first, trait last)
 /* keep_fields and rows of the output: refused, and for that reason. */
 static int is_refused_together(const drawn_call *c, const call_fate *fate)
 {
-    if (!c->options.keep_fields || !c->options.ranges) return 0;
-    if (fate->forward == HGA_OK) draw_fail("keep_fields and ranges are accepted together");
+    if (!c->options.keep_fields || !c->options.rows) return 0;
+    if (fate->forward == HGA_OK) draw_fail("keep_fields and some rows are accepted together");
     return fate->forward == HGA_EUNSUPPORTED && strstr(fate->refused, "keep_fields") != NULL;
 }
 
@@ -113,12 +113,12 @@ static int refuses_slices(const drawn_call *c)
     hga_plan *plan = NULL;
     hga_options o = c->options;
     if (!o.gradient && !o.keep_fields) return 0;
-    o.slices = 1;
+    o.rows = HGA_ROWS_THAT_STAY;
     hga_status st = hga_plan_create(c->graph, c->program, &c->shape, &o, &plan);
     hga_plan_destroy(plan);
-    if (!st) draw_fail("slices are accepted with gradients or keep_fields");
+    if (!st) draw_fail("rows that stay are accepted with gradients or keep_fields");
     const char *says = hga_error_detail();
-    return st == HGA_EUNSUPPORTED && (strstr(says, "slices: keep_fields") || strstr(says, "slices: a gradient"));
+    return st == HGA_EUNSUPPORTED && (strstr(says, "rows: keep_fields") || strstr(says, "rows: a gradient"));
 }
 
 /* Whether there are slices hangs on the program, whatever the precision. */
@@ -127,7 +127,8 @@ static void hold_slices(const drawn_call *c)
     hga_status st[2];
     for (int i = 0; i < 2; i++) {
         hga_plan *plan = NULL;
-        hga_options o = {.slices = 1, .threads = 1, .precision = i ? HGA_PRECISION_BF16 : HGA_PRECISION_F32};
+        hga_options o = {
+            .rows = HGA_ROWS_THAT_STAY, .threads = 1, .precision = i ? HGA_PRECISION_BF16 : HGA_PRECISION_F32};
         o.generic = c->options.generic;
         st[i] = hga_plan_create(c->graph, c->program, &c->shape, &o, &plan);
         hga_plan_destroy(plan);
@@ -165,8 +166,8 @@ static void count_reason(const char *said, const char *reason, trait of, const t
 
 static void count_ranks(const drawn_call *c, const call_fate *fate, trait_set traits)
 {
-    static const refusal refuses[] = {{RANKS_WITHOUT_RANGES, TRAIT_RANGES, TRAIT_INTERVALS},
-                                      {RANKS_WITHOUT_SLICES, TRAIT_SLICES, TRAIT_SLICES},
+    static const refusal refuses[] = {{RANKS_WITHOUT_SOME_ROWS, TRAIT_SOME_ROWS, TRAIT_INTERVALS},
+                                      {RANKS_WITHOUT_ROWS_THAT_STAY, TRAIT_ROWS_STAY, TRAIT_ROWS_STAY},
                                       {RANKS_WITHOUT_KEPT_FIELDS, TRAIT_KEEP_FIELDS, TRAIT_KEEP_FIELDS}};
     trait_set left = count_refused(refuses, 3, fate->ranks_without, traits, TRAIT_RANKS);
     if (fate->on_ranks == HGA_EUNSUPPORTED)
@@ -184,7 +185,7 @@ static void count_decoding(const call_fate *fate, trait_set traits)
                                       {DECODING_WITHOUT_DROPOUT, TRAIT_DROPOUT, TRAIT_DROPOUT},
                                       {DECODING_WITHOUT_KEPT_FIELDS, TRAIT_KEEP_FIELDS, TRAIT_KEEP_FIELDS},
                                       {DECODING_WITHOUT_EDGE_BIAS, TRAIT_EDGE_BIAS, TRAIT_EDGE_BIAS_HEADS},
-                                      {DECODING_WITHOUT_RANGES, TRAIT_RANGES, TRAIT_INTERVALS},
+                                      {DECODING_WITHOUT_SOME_ROWS, TRAIT_SOME_ROWS, TRAIT_INTERVALS},
                                       {DECODING_WITHOUT_TYPES, TRAIT_F16_TENSORS, TRAIT_BF16_TENSORS},
                                       {DECODING_WITHOUT_RANKS, TRAIT_RANKS, TRAIT_RANKS}};
     if (fate->decoded) {
@@ -208,7 +209,7 @@ static void hold_call(drawn_call *call)
     int forward = fate.forward == HGA_OK, backward = forward && call->options.gradient && fate.backward == HGA_OK;
     if (forward) count_met(backward ? &traits : &bare);
     if (is_refused_together(call, &fate)) count(refused, &traits);
-    traits = with(traits, TRAIT_SLICES);
+    traits = with(traits, TRAIT_ROWS_STAY);
     if (forward && refuses_slices(call)) count(refused, &traits);
     traits = traits_of(call);
     count_ranks(call, &fate, traits);

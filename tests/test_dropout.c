@@ -188,7 +188,7 @@ static void some_rows_drop_what_all_rows_drop(void **state)
         hga_options options = {.dropout = 0.3f, .threads = 1};
         p.io.seed = 12;
         float *all = problem_out(&p, &options, NULL);
-        options.ranges = 1, options.threads = 2;
+        options.rows = HGA_SOME_ROWS, options.threads = 2;
         p.io.rows = SOME_ROWS(37, 50);
         float *some = problem_out(&p, &options, NULL);
         int64_t columns = (int64_t)shape.n_heads * 16;

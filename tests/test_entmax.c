@@ -220,18 +220,18 @@ static void rows_are_the_plain_ones(void **state)
                             .precision = seed % 5 == 0 ? HGA_PRECISION_BF16 : HGA_PRECISION_F32,
                             .dropout = seed % 3 == 1 ? 0.3f : 0,
                             .cut_edges = seed % 4 == 3 ? 7 : 0,
-                            .ranges = seed % 7 == 2};
+                            .rows = seed % 7 == 2 ? HGA_SOME_ROWS : HGA_EVERY_ROW};
         hga_options plain = {
-            .threads = 1, .generic = 1, .dropout = fast.dropout, .ranges = fast.ranges, .precision = fast.precision};
+            .threads = 1, .generic = 1, .dropout = fast.dropout, .rows = fast.rows, .precision = fast.precision};
         p.io.seed = seed;
         modify(&p, seed / 8, &m);
-        p.io.rows = fast.ranges ? SOME_ROWS(3, 11) : NULL;
+        p.io.rows = fast.rows ? SOME_ROWS(3, 11) : NULL;
         float *got = NULL, *want = problem_out(&p, &plain, NULL);
         hga_plan *plan;
         if (hga_plan_create(p.graph, &p.program, &p.shape, &fast, &plan) == HGA_OK) { /* the machine has it */
             hga_plan_destroy(plan);
             got = problem_out(&p, &fast, NULL), tried++;
-            int64_t row = out_count(&p) / p.n_out, first = fast.ranges ? 3 : 0, n = fast.ranges ? 11 : p.n_out;
+            int64_t row = out_count(&p) / p.n_out, first = fast.rows ? 3 : 0, n = fast.rows ? 11 : p.n_out;
             assert_near_floats(p.name, got + first * row, want + first * row, n * row, 1e-5);
         }
         free(got), free(want), problem_clear(&p);

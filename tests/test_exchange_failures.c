@@ -323,8 +323,8 @@ static void what_ranks_cannot_do_is_named(void **state)
     static const struct {
         hga_options o;
         const char *text;
-    } refused[] = {{{.ranges = 1}, "ranks: not with options.ranges"},
-                   {{.slices = 1}, "ranks: not with options.slices"},
+    } refused[] = {{{.rows = HGA_SOME_ROWS}, "ranks: not with options.rows"},
+                   {{.rows = HGA_ROWS_THAT_STAY}, "ranks: not with options.rows"},
                    {{.keep_fields = 1}, "ranks: not with options.keep_fields"}};
     const struct {
         hga_id cuts[2];
@@ -374,7 +374,7 @@ static void calls_of_rows_and_decoders_are_refused(void **state)
     assert_ok(hga_workspace_create(plan, &workspace));
     assert_ok(hga_plan_execute(plan, workspace, &p.io));
     assert_refused(HGA_EUNSUPPORTED, "one process", hga_plan_rows(plan, HGA_IO_OUT, 0, &first, &n));
-    assert_refused(HGA_EUNSUPPORTED, "options.slices",
+    assert_refused(HGA_EUNSUPPORTED, "HGA_ROWS_THAT_STAY",
                    hga_workspace_rows(plan, workspace, 0, 0, 0, HGA_ROWS_DROP, NULL));
     assert_refused(HGA_EUNSUPPORTED, "without options.ranks",
                    hga_decoder_create(p.graph, &p.program, &p.shape, &(hga_decode_options){.plan = o}, &decoder));

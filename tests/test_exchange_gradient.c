@@ -129,9 +129,9 @@ static void random_programs_on_random_graphs_cut_anywhere(void **state)
         snprintf(p.name, sizeof p.name, "random program %d", seed);
         p.graph = random_graph((uint64_t)seed, 1 + random_below(&rng, 120), 1 + (unsigned)random_below(&rng, 63));
         p.program = random_program(&rng);
-        hga_options o = {.threads = 1 + random_below(&rng, 3), .generic = seed % 2, .slices = 1};
+        hga_options o = {.threads = 1 + random_below(&rng, 3), .generic = seed % 2, .rows = HGA_ROWS_THAT_STAY};
         if (hga_plan_create(p.graph, &p.program, &p.shape, &o, &plan) == HGA_OK && !is_cross(&p)) {
-            o.slices = 0, held++;
+            o.rows = HGA_EVERY_ROW, held++;
             problem_fill(&p, rng);
             problem_fill_tables(&p, rng, 0, 0, 0);
             fill_scales(&p);

@@ -120,7 +120,7 @@ static void check_batch(const problem *p, hga_options options, hga_id n, hga_dty
 {
     samples s;
     open_samples(&s, p, options, n, type);
-    if (options.ranges) ask_for_some_rows(&s);
+    if (options.rows) ask_for_some_rows(&s);
     execute(&s);
     for (int accumulate = 0; accumulate < 2; accumulate++) go_back(&s, accumulate), compare_with_alone(&s);
     close_samples(&s);
@@ -144,7 +144,7 @@ static void a_sample_in_a_batch_has_the_gradients_that_it_has_alone(void **state
         if (draw % 2) problem_fill_tables(&p, 3, i % 3 != 0, i % 5 != 0, i % 7 == 1);
         hga_options options = {.threads = 1 + (i + i / 4) % 3,
                                .dropout = draw == 2 ? 0.25f : 0,
-                               .ranges = draw == 1,
+                               .rows = draw == 1 ? HGA_SOME_ROWS : HGA_EVERY_ROW,
                                .generic = i % 11 == 3,
                                .precision = i % 13 == 6 ? HGA_PRECISION_BF16 : HGA_PRECISION_F32};
         check_batch(&p, options, 1 + i % MOST, draw == 3 ? (i / 4 % 2 ? HGA_F16 : HGA_BF16) : HGA_F32);
@@ -166,7 +166,8 @@ static void check_way(const char *way, problem p, int generic)
 {
     samples s;
     for (hga_id threads = 1; threads < 5; threads++) {
-        hga_options options = {.threads = threads, .generic = generic, .ranges = threads == 3};
+        hga_options options = {
+            .threads = threads, .generic = generic, .rows = threads == 3 ? HGA_SOME_ROWS : HGA_EVERY_ROW};
         open_samples(&s, &p, options, 1, HGA_F32);
         const char *goes = hga_plan_gradient_way(s.plan);
         if (!strstr(goes, way)) fail_msg("%s goes %s, not %s", p.name, goes, way);

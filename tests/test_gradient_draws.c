@@ -98,7 +98,7 @@ static void rows_alone_drop_the_same(void **state)
     (void)state;
     for (int i = 0; i < N_WORDS; i++) {
         problem p = problem_of(words[i], (hga_shape){.n_heads = 8, .dim = 16}, 0);
-        hga_options options = {.threads = 1 + i % 2, .dropout = 0.2f, .ranges = 1};
+        hga_options options = {.threads = 1 + i % 2, .dropout = 0.2f, .rows = HGA_SOME_ROWS};
         seat at = seat_of(&p, options);
         slope fresh = slope_create(&p, 2), again = slope_create(&p, 2);
         for (int j = 0; j < 4; j++) {

@@ -192,7 +192,7 @@ static void some_rows_give_what_they_give_alone(void **state)
         if (i / row < FIRST || i / row >= FIRST + N) whole.d_out[i] = 0, some.d_out[i] = NAN;
     slope_run(&whole, (hga_options){.generic = 1});
     p.io.rows = SOME_ROWS(FIRST, N);
-    slope_run(&some, (hga_options){.threads = 2, .ranges = 1});
+    slope_run(&some, (hga_options){.threads = 2, .rows = HGA_SOME_ROWS});
     assert_same_slopes(&whole, &some, 2e-5);
     slope_clear(&whole), slope_clear(&some), problem_clear(&p);
 }

@@ -26,7 +26,7 @@ static void check_rows(problem *p, uint64_t seed, hga_id first, hga_id n, hga_op
     fill_others_given(&whole, first, n, 0), fill_others_given(&some, first, n, NAN);
     slope_run(&whole, options);
     for (int64_t i = 0; i < out_count(p); i++) ((float *)p->io.out.data)[i] = NAN;
-    p->io.rows = SOME_ROWS(first, n), options.ranges = 1;
+    p->io.rows = SOME_ROWS(first, n), options.rows = HGA_SOME_ROWS;
     slope_run(&some, options);
     p->io.rows = NULL;
     assert_same_slopes(&whole, &some, 2e-5);
@@ -66,7 +66,7 @@ static void check_intervals(problem *p, hga_options options, int accumulate)
     whole.grad.accumulate = some.grad.accumulate = accumulate;
     slope_run(&whole, options);
     for (int64_t i = 0; i < out_count(p); i++) ((float *)p->io.out.data)[i] = NAN;
-    p->io.rows = &rows, options.ranges = 1;
+    p->io.rows = &rows, options.rows = HGA_SOME_ROWS;
     slope_run(&some, options);
     p->io.rows = NULL;
     assert_same_slopes(&whole, &some, 2e-5);
@@ -103,7 +103,7 @@ static double seconds_of_rows(hga_id n)
     hga_program program;
     hga_plan *plan;
     hga_workspace *workspace;
-    hga_options options = {.threads = 1, .gradient = 1, .ranges = 1};
+    hga_options options = {.threads = 1, .gradient = 1, .rows = HGA_SOME_ROWS};
     assert_ok(hga_build("window left=64 right=0", n, &graph, &program));
     assert_ok(hga_plan_create(graph, &program, &(hga_shape){.n_heads = HEADS, .dim = DIM}, &options, &plan));
     assert_ok(hga_workspace_create(plan, &workspace));
@@ -144,7 +144,8 @@ static void the_loss_is_of_the_same_rows(void **state)
     slope s = slope_create(&p, 1);
     hga_io io = p.io;
     io.rows = SOME_ROWS(7, 20);
-    assert_ok(hga_plan_create(p.graph, &p.program, &p.shape, &(hga_options){.gradient = 1, .ranges = 1}, &plan));
+    assert_ok(
+        hga_plan_create(p.graph, &p.program, &p.shape, &(hga_options){.gradient = 1, .rows = HGA_SOME_ROWS}, &plan));
     fill_others_given(&s, 7, 20, NAN);
     assert_ok(hga_plan_loss(plan, &io, &s.grad, HGA_GRADIENT_KEY, 40, 0.25, &some));
     fill_others_given(&s, 7, 20, 0);
@@ -161,7 +162,8 @@ static void a_tape_is_of_the_rows_that_were_asked_for(void **state)
     hga_workspace *workspace;
     variant_build(variant_named("neighbours"), 100, 3, &shape, &p);
     slope s = slope_create(&p, 1);
-    assert_ok(hga_plan_create(p.graph, &p.program, &p.shape, &(hga_options){.gradient = 1, .ranges = 1}, &plan));
+    assert_ok(
+        hga_plan_create(p.graph, &p.program, &p.shape, &(hga_options){.gradient = 1, .rows = HGA_SOME_ROWS}, &plan));
     assert_ok(hga_workspace_create(plan, &workspace));
     hga_io io = p.io;
     io.tape = memory(hga_plan_tape_bytes(plan), 1);
@@ -191,7 +193,8 @@ static void a_failed_execution_leaves_no_tape(void **state)
     hga_workspace *two[2];
     variant_build(variant_named("neighbours"), 100, 3, &shape, &p);
     slope s = slope_create(&p, 1);
-    assert_ok(hga_plan_create(p.graph, &p.program, &p.shape, &(hga_options){.gradient = 1, .ranges = 1}, &plan));
+    assert_ok(
+        hga_plan_create(p.graph, &p.program, &p.shape, &(hga_options){.gradient = 1, .rows = HGA_SOME_ROWS}, &plan));
     for (int i = 0; i < 2; i++) assert_ok(hga_workspace_create(plan, &two[i]));
     hga_io ios[2] = {p.io, p.io};
     ios[0].tape = memory(hga_plan_tape_bytes(plan), 1);

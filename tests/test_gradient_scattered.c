@@ -150,7 +150,7 @@ static void some_rows_give_what_they_give_alone(void **state)
     slope_run(&whole, (hga_options){.generic = 1});
     for (int64_t i = 0; i < out_count(&p); i++) ((float *)p.io.out.data)[i] = NAN;
     p.io.rows = SOME_ROWS(FIRST, N);
-    slope_run(&some, (hga_options){.threads = 2, .ranges = 1});
+    slope_run(&some, (hga_options){.threads = 2, .rows = HGA_SOME_ROWS});
     assert_same_slopes(&whole, &some, 2e-5);
     slope_clear(&whole), slope_clear(&some), problem_clear(&p);
 }

@@ -112,7 +112,7 @@ static void run(wanted_all *w, hga_options options, int accumulate)
     hga_io io = p->io;
     hga_grad_io g = wanted_io(w);
     options.allocator = &allocator, options.gradient = 1;
-    options.ranges = io.rows != NULL;
+    options.rows = io.rows ? HGA_SOME_ROWS : HGA_EVERY_ROW;
     g.accumulate = accumulate;
     assert_ok(hga_plan_create(p->graph, &p->program, &p->shape, &options, &plan));
     assert_ok(hga_workspace_create(plan, &workspace));

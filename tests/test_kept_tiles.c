@@ -264,7 +264,7 @@ static void types_that_a_call_does_not_compute_are_not_kept(void **state)
     some[1].io.node_pos.data = p.io.node_pos.data;
     some[2].io.edge_bias.data = p.io.edge_bias.data;
     bring_to(&some[3].io, &capped);
-    const hga_options options = {.ranges = 1};
+    const hga_options options = {.rows = HGA_SOME_ROWS};
     assert_ok(hga_plan_create(p.graph, &p.program, &p.shape, &options, &plan));
     assert_ok(hga_workspace_create(plan, &workspace));
     free(results(plan, workspace, &some[2])); /* brings the lists that biases of edges need, which are kept */

@@ -105,14 +105,14 @@ typedef struct attended {
     char *tape;
 } attended;
 
-static attended attended_open(int64_t ranges)
+static attended attended_open(int64_t rows)
 {
     attended a = {.p = {.name = "all pairs", .shape = {.n_heads = HEADS, .dim = DIM}}};
     a.p.graph = blocks_over(N, &(hga_block){.n_dst = N, .n_src = N}, 1);
     assert_ok(hga_program_attention(&a.p.program, 0));
     a.p.program.has_lse = 1;
     problem_fill(&a.p, 1), problem_fill_tables(&a.p, 2, 1, 1, 0);
-    hga_options o = {.threads = 2, .gradient = 1, .ranges = ranges};
+    hga_options o = {.threads = 2, .gradient = 1, .rows = rows};
     assert_ok(hga_plan_create(a.p.graph, &a.p.program, &a.p.shape, &o, &a.plan));
     assert_ok(hga_workspace_create(a.plan, &a.own));
     a.all = memory(2 * 4 * N * ROW, sizeof(float));
@@ -241,9 +241,9 @@ typedef struct batch {
     void *tape[SAMPLES];
 } batch;
 
-static batch batch_open(int64_t ranges)
+static batch batch_open(int64_t rows)
 {
-    batch b = {.a = attended_open(ranges)};
+    batch b = {.a = attended_open(rows)};
     for (int i = 0; i < SAMPLES; i++) {
         assert_ok(hga_workspace_create(b.a.plan, &b.own[i]));
         b.out[i] = memory(N * ROW, sizeof(float)), b.lse[i] = memory(N * HEADS, sizeof(float));

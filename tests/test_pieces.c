@@ -131,7 +131,8 @@ static int64_t count_tiles(problem *p, hga_id asked)
 {
     hga_plan *plan;
     hga_workspace *own;
-    assert_ok(hga_plan_create(p->graph, &p->program, &p->shape, &(hga_options){.threads = 1, .ranges = 1}, &plan));
+    assert_ok(
+        hga_plan_create(p->graph, &p->program, &p->shape, &(hga_options){.threads = 1, .rows = HGA_SOME_ROWS}, &plan));
     assert_ok(hga_workspace_create(plan, &own));
     kernel_table watching = *plan->kernels;
     watched = plan->kernels, plan->kernels = &watching;
@@ -273,7 +274,7 @@ static void bits_do_not_hang_on_who_else_is_there(void **state)
         float *want = problem_out(&all, &o, NULL), *got = problem_out(&some, &o, NULL);
         const int64_t row = out_count(&all) / TOKENS;
         for (hga_id v = 0; v < ROWS; v += 3) assert_same_bits("a third", got + v * row, want + v * row, row);
-        o.ranges = 1;
+        o.rows = HGA_SOME_ROWS;
         assert_ok(hga_plan_create(all.graph, &all.program, shape, &o, &plan));
         assert_ok(hga_workspace_create(plan, &own));
         for (hga_id v = 0; v < ROWS; v += 5) {

@@ -15,7 +15,7 @@ enum { UNTOUCHED = 0xA5 };
 
 static void open_plan(const problem *p, hga_options o, hga_plan **plan, hga_workspace **own)
 {
-    o.ranges = 1;
+    o.rows = HGA_SOME_ROWS;
     assert_ok(hga_plan_create(p->graph, &p->program, &p->shape, &o, plan));
     assert_ok(hga_workspace_create(*plan, own));
 }
@@ -271,7 +271,7 @@ static void an_output_beside_a_stages_own_field_is_left_out(void **state)
         hga_plan *plan;
         if (reads_above)
             assert_status(HGA_EUNSUPPORTED,
-                          hga_plan_create(p.graph, &p.program, &p.shape, &(hga_options){.ranges = 1}, &plan));
+                          hga_plan_create(p.graph, &p.program, &p.shape, &(hga_options){.rows = HGA_SOME_ROWS}, &plan));
         else
             check_problem(&p, (hga_options){.threads = 2}, 3);
         problem_clear(&p);
@@ -286,7 +286,7 @@ static void whatever_rows_the_output_has_others_are_left_alone(void **state)
     for (int i = 0; i < 6 * N_PROGRAMS; i++) {
         problem p;
         hga_plan *plan;
-        hga_options o = {.threads = 2, .ranges = 1};
+        hga_options o = {.threads = 2, .rows = HGA_SOME_ROWS};
         random_problem(i % N_PROGRAMS, 63, 20 + 30 * (i / N_PROGRAMS), 5 + (uint64_t)i, narrow, &p);
         hga_id out = hga_program_field(&p.program, HGA_IO_OUT);
         p.program.field[out].io = i / N_PROGRAMS % 2 ? HGA_ROWS_ABOVE : HGA_ROWS_NODES;
@@ -474,11 +474,16 @@ static void ranges_are_checked(void **state)
     assert_ok(hga_plan_create(p.graph, &p.program, &p.shape, NULL, &plan));
     assert_ok(hga_workspace_create(plan, &own));
     assert_status(HGA_EINVAL, hga_plan_execute(plan, own, &io));
-    assert_detail("rows 5 + 10 are asked for, but the plan was made without options.ranges");
+    assert_detail("rows 5 + 10 are asked for, but the plan was made without options.rows");
     hga_workspace_destroy(own), hga_plan_destroy(plan);
-    hga_options o = {.ranges = 1, .keep_fields = 1};
+    hga_options o = {.rows = HGA_SOME_ROWS, .keep_fields = 1};
     assert_status(HGA_EUNSUPPORTED, hga_plan_create(p.graph, &p.program, &p.shape, &o, &plan));
-    assert_detail("keep_fields");
+    assert_detail("options.rows: keep_fields");
+    for (int64_t rows = -1; rows < 4; rows += 4) {
+        o = (hga_options){.rows = rows};
+        assert_status(HGA_EINVAL, hga_plan_create(p.graph, &p.program, &p.shape, &o, &plan));
+        assert_detail("is none of HGA_EVERY_ROW, HGA_SOME_ROWS, HGA_ROWS_THAT_STAY");
+    }
     problem_clear(&p);
 }
 
@@ -494,7 +499,7 @@ static void outputs_that_other_rows_read_cannot_be_left_out(void **state)
     while (field[out].binding != HGA_IO_OUT) out++;
     assert_true(out != attended);
     field[attended].binding = HGA_IO_OUT, field[attended].io = field[out].io, field[out].binding = HGA_INTERNAL;
-    hga_options o = {.ranges = 1};
+    hga_options o = {.rows = HGA_SOME_ROWS};
     assert_status(HGA_EUNSUPPORTED, hga_plan_create(p.graph, &p.program, &p.shape, &o, &plan));
     assert_detail("at other rows of the output, which cannot be left out");
     problem_clear(&p);

@@ -96,7 +96,7 @@ static int is_on_tokens(const problem *p)
 static void open_plan(const problem *p, hga_options o, filling *f, hga_plan **plan, hga_workspace **own)
 {
     hga_allocator a = filling_allocator(f);
-    o.slices = 1, o.allocator = &a;
+    o.rows = HGA_ROWS_THAT_STAY, o.allocator = &a;
     assert_ok(hga_plan_create(p->graph, &p->program, &p->shape, &o, plan));
     assert_ok(hga_workspace_create(*plan, own));
 }
@@ -303,22 +303,22 @@ static void what_is_wrong_with_rows_is_named(void **state)
                                                      (hga_rows_way)wrong[i].way, wrong[i].data));
         assert_detail(wrong[i].says);
     }
-    hga_options o = {.threads = 1, .slices = 1};
+    hga_options o = {.threads = 1, .rows = HGA_ROWS_THAT_STAY};
     assert_ok(hga_plan_create(p.graph, &p.program, &p.shape, &o, &other));
     assert_status(HGA_EINVAL, hga_workspace_rows(other, own, key, base, 1, HGA_ROWS_PUT, row));
     assert_detail("belongs to another plan");
     hga_plan_destroy(other);
-    o.slices = 0;
+    o.rows = HGA_EVERY_ROW;
     assert_ok(hga_plan_create(p.graph, &p.program, &p.shape, &o, &other));
     assert_status(HGA_EUNSUPPORTED, hga_workspace_rows(other, own, key, base, 1, HGA_ROWS_PUT, row));
-    assert_detail("without options.slices");
+    assert_detail("without HGA_ROWS_THAT_STAY");
     hga_plan_destroy(other);
-    o.slices = 1, o.gradient = 1;
+    o.rows = HGA_ROWS_THAT_STAY, o.gradient = 1;
     assert_status(HGA_EUNSUPPORTED, hga_plan_create(p.graph, &p.program, &p.shape, &o, &other));
-    assert_detail("slices: a gradient");
+    assert_detail("rows: a gradient");
     o.gradient = 0, o.keep_fields = 1;
     assert_status(HGA_EUNSUPPORTED, hga_plan_create(p.graph, &p.program, &p.shape, &o, &other));
-    assert_detail("slices: keep_fields");
+    assert_detail("rows: keep_fields");
     hga_workspace_destroy(own), hga_plan_destroy(plan), problem_clear(&p);
 }
 
@@ -348,7 +348,8 @@ static void rows_that_are_written_twice_are_refused(void **state)
     variant_build(variant_named("dense_causal"), 20, 3, &narrow, &p);
     program_that_writes_twice(&p.program);
     for (int bf16 = 0; bf16 < 2; bf16++) {
-        hga_options o = {.threads = 1, .slices = 1, .precision = bf16 ? HGA_PRECISION_BF16 : HGA_PRECISION_F32};
+        hga_options o = {
+            .threads = 1, .rows = HGA_ROWS_THAT_STAY, .precision = bf16 ? HGA_PRECISION_BF16 : HGA_PRECISION_F32};
         assert_status(HGA_EUNSUPPORTED, hga_plan_create(p.graph, &p.program, &p.shape, &o, &plan));
         assert_detail("before a later");
     }

@@ -226,7 +226,7 @@ static void takes_some_rows(const row *r, const hga_shape *shape)
     slope_run(&whole, options);
     for (int64_t i = 0; i < out_count(&p); i++) ((float *)p.io.out.data)[i] = NAN;
     p.io.rows = SOME_ROWS(first, n);
-    options = with_threads(r, 2), options.ranges = 1;
+    options = with_threads(r, 2), options.rows = HGA_SOME_ROWS;
     slope_run(&some, options);
     assert_same_slopes(&whole, &some, 4e-5);
     slope_clear(&whole), slope_clear(&some), problem_clear(&p);

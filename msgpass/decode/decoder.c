@@ -1,4 +1,4 @@
-/* decoder.c: a decoder, made of a plan with slices; what it tells of caches before there are any. */
+/* decoder.c: a decoder, made of a plan whose rows stay; what it tells of caches before there are any. */
 #include "decode.h"
 #include "program.h"
 
@@ -91,7 +91,7 @@ hga_status hga_decoder_create(const hga_graph *capacity, const hga_program *p, c
     HGA_TRY(hga_new_zero(o->plan.allocator, 1, sizeof *d, &d));
     d->options = *o;
     hga_options options = o->plan;
-    options.slices = 1, options.ranges = 0;
+    options.rows = HGA_ROWS_THAT_STAY;
     take_allocator(d, options.allocator);
     HGA_TRY(hga_new_zero(&d->allocator, 1, sizeof *d->states, &d->states));
     d->n_tokens = hga_graph_nodes(capacity).n_queries, d->n_nodes = hga_graph_nodes(capacity).n;

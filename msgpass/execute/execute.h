@@ -267,7 +267,7 @@ struct hga_workspace {
     int listed;                 /* in the batch at hand */
     workspace_dealt dealt;
     call_arrays arrays; /* the call's */
-    /* plans with options.ranges or options.slices: the rows of stages that this execution runs, where it is not all of
+    /* plans with options.rows: the rows of stages that this execution runs, where it is not all of
        them (sliced); its memory */
     slice slice;
     void *slice_memory;

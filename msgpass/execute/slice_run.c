@@ -38,7 +38,7 @@ hga_status slice_bind(const hga_plan *plan, const hga_io *io, hga_workspace *wor
     slice *s = &workspace->slice;
     asked_rows *asked = &workspace->asked;
     hga_status st = ranges_asked(plan, io, asked);
-    workspace->sliced = plan->options.slices || !asked->all;
+    workspace->sliced = rows_stay(plan) || !asked->all;
     if (st || !workspace->sliced || plan->ranks) return st;
     slice_begin(plan, s);
     for (int64_t i = 0; !workspace->wanted_alone && i < asked->n; i++)
@@ -66,8 +66,9 @@ static hga_status check_rows(const hga_plan *plan, hga_workspace *workspace, hga
                              hga_rows_way way, const float *data)
 {
     if (!plan || !workspace) return hga_fail(HGA_EINVAL, "no %s", plan ? "workspace" : "plan");
-    if (!plan->options.slices || plan->ranks)
-        return hga_fail(HGA_EUNSUPPORTED, "the plan was made without options.slices: rows do not outlive an execution");
+    if (!rows_stay(plan) || plan->ranks)
+        return hga_fail(HGA_EUNSUPPORTED,
+                        "the plan was made without HGA_ROWS_THAT_STAY: rows do not outlive an execution");
     if ((unsigned)way > HGA_ROWS_DROP) return hga_fail(HGA_EINVAL, "%d is nothing to do with rows", (int)way);
     if (f == 0 && way == HGA_ROWS_DROP && first == 0 && n == 0) return HGA_OK;
     if (f < 1 || f > plan->program.n_fields)

@@ -51,7 +51,7 @@ static int written_head_by_head(const hga_plan *plan, hga_id field)
 
 int slots_recycle(const hga_plan *plan, hga_id storage)
 {
-    if (plan->options.keep_fields || plan->options.slices) return 0;
+    if (plan->options.keep_fields || rows_stay(plan)) return 0;
     if (is_rounded(storage)) return plan->storage[storage - STORAGE_ROUNDED].rounded.n > 0;
     const field_storage *x = &plan->storage[storage];
     if (x->host || x->rows.n) return 1;

@@ -164,6 +164,9 @@ static hga_status plan_create(const hga_graph *g, const hga_program *p, const hg
         HGA_TRY(hga_fail(HGA_EINVAL, "gradient_subtree %lld", (long long)plan->options.gradient_subtree));
     if (plan->options.strict_rows < 0 || plan->options.strict_rows > 1)
         HGA_TRY(hga_fail(HGA_EINVAL, "strict_rows %lld is neither 0 nor 1", (long long)plan->options.strict_rows));
+    if (plan->options.rows < HGA_EVERY_ROW || plan->options.rows > HGA_ROWS_THAT_STAY)
+        HGA_TRY(hga_fail(HGA_EINVAL, "options.rows %lld is none of HGA_EVERY_ROW, HGA_SOME_ROWS, HGA_ROWS_THAT_STAY",
+                         (long long)plan->options.rows));
     if (!(plan->options.dropout >= 0 && plan->options.dropout < 1))
         HGA_TRY(hga_fail(HGA_EINVAL, "dropout %g is not in [0, 1)", (double)plan->options.dropout));
     HGA_TRY(keeper_create(plan));

@@ -253,7 +253,7 @@ struct hga_plan {
     stage_plan stage[HGA_MAX_STAGES];
     phase *phase;
     int64_t n_phases, phase_room;
-    struct slice_plan *slices; /* options.ranges, options.slices: what slices.h says; NULL */
+    struct slice_plan *slices; /* options.rows: what slices.h says; NULL */
     struct rank_plan *ranks;   /* options.ranks: what ranks.h says; NULL */
     wave_order waves;
     int64_t workspace_floats;
@@ -298,6 +298,9 @@ typedef struct tape_header {
     uint64_t unused;
 } tape_header;
 _Static_assert(sizeof(tape_header) == 64, "rows begin at a whole line");
+
+/* Do rows of the program's own fields outlive an execution? */
+static inline int rows_stay(const hga_plan *plan) { return plan->options.rows == HGA_ROWS_THAT_STAY; }
 
 /* The log-sum-exps of the output's rows, [rows][n_heads], behind the header: those that the caller's tensor has. */
 static inline float *tape_lse(void *tape) { return (float *)(void *)((char *)tape + sizeof(tape_header)); }

@@ -17,7 +17,7 @@ static hga_status check_interval(const hga_plan *plan, hga_interval x, hga_id ro
         return hga_fail(HGA_EUNSUPPORTED, "rows %lld + %lld are asked for, but a rank computes all of its rows",
                         (long long)x.first, (long long)x.n);
     if (!plan->slices)
-        return hga_fail(HGA_EINVAL, "rows %lld + %lld are asked for, but the plan was made without options.ranges",
+        return hga_fail(HGA_EINVAL, "rows %lld + %lld are asked for, but the plan was made without options.rows",
                         (long long)x.first, (long long)x.n);
     if (x.first < 0 || x.n < 1 || x.first > rows - x.n)
         return hga_fail(HGA_EINVAL, "rows %lld + %lld are asked for, but the output has %d", (long long)x.first,

@@ -22,7 +22,7 @@ static hga_status check_exchange(const hga_exchange *x)
 
 static hga_status check_options(const hga_options *o)
 {
-    const char *with = o->ranges ? "ranges" : o->slices ? "slices" : o->keep_fields ? "keep_fields" : NULL;
+    const char *with = o->rows ? "rows" : o->keep_fields ? "keep_fields" : NULL;
     hga_status st = hga_check_reserved("hga_ranks", o->ranks->reserved, sizeof o->ranks->reserved);
     if (!st && with) st = hga_fail(HGA_EUNSUPPORTED, "ranks: not with options.%s", with);
     if (!st) st = check_exchange(o->ranks->exchange);
@@ -54,8 +54,8 @@ hga_status rank_plan_create(hga_plan *plan)
     if (!given) return HGA_OK;
     HGA_TRY(check_options(&plan->options));
     HGA_TRY(rank_plan_open(plan, given->exchange, given->cuts, given->gradient_by == HGA_BY_ROWS));
-    plan->options.ranks = NULL; /* borrowed for this call */
-    plan->options.slices = 1;   /* rows of others are there when they have come */
+    plan->options.ranks = NULL;              /* borrowed for this call */
+    plan->options.rows = HGA_ROWS_THAT_STAY; /* those of others are there when they have come */
     HGA_TRY(rank_call_meet(given->exchange, (rank_word){.kind = RANKS_CREATE}));
 done:
     return st;

@@ -6,14 +6,17 @@ static hga_id out_field(const hga_plan *plan) { return program_bound(&plan->prog
 
 /* ---- may rows be left out? ---- */
 
+/* The option that wants rows left out or kept. */
+static const char *who_asks(const hga_plan *plan) { return plan->ranks ? "ranks" : "options.rows"; }
+
 static hga_status check_plan(const hga_plan *plan)
 {
-    const char *what = plan->options.slices ? "slices" : "ranges";
+    const char *what = who_asks(plan);
     if (!out_field(plan)) return hga_fail(HGA_EUNSUPPORTED, "%s: the program has no output", what);
     if (plan->options.keep_fields)
         return hga_fail(HGA_EUNSUPPORTED, "%s: keep_fields keeps every row of every field", what);
-    if (plan->options.slices && plan->options.gradient && !plan->ranks)
-        return hga_fail(HGA_EUNSUPPORTED, "slices: a gradient needs all that the output is made of, in one call");
+    if (rows_stay(plan) && plan->options.gradient && !plan->ranks)
+        return hga_fail(HGA_EUNSUPPORTED, "%s: a gradient needs all that the output is made of, in one call", what);
     return HGA_OK;
 }
 
@@ -60,8 +63,8 @@ static hga_status check_sources(const hga_plan *plan)
         accesses_sources(plan, ph, 0, ph->n, look_for, &x);
         if (x.node >= 0)
             return hga_fail(HGA_EUNSUPPORTED,
-                            "ranges: stage %d reads field %s at other rows of the output, which cannot be left out",
-                            job->stage, plan->program.field[__builtin_ctzll(reads)].name);
+                            "%s: stage %d reads field %s at other rows of the output, which cannot be left out",
+                            who_asks(plan), job->stage, plan->program.field[__builtin_ctzll(reads)].name);
     }
     return HGA_OK;
 }
@@ -79,11 +82,11 @@ static void put_nodes(const hga_plan *plan, const phase *ph, row_bits *to)
 /* Who reads the row: rounding is for stages that come later. */
 static hga_status refuse_row(const hga_plan *plan, const slice_job *job, hga_id storage, hga_id v)
 {
-    const char *name = plan->program.field[storage % HGA_FIELD_SLOTS].name;
+    const char *name = plan->program.field[storage % HGA_FIELD_SLOTS].name, *what = who_asks(plan);
     if (plan->phase[job->phase].job == JOB_ROUND)
-        return hga_fail(HGA_EUNSUPPORTED, "slices: field %s is rounded at node %d before a later stage writes it", name,
-                        v);
-    return hga_fail(HGA_EUNSUPPORTED, "slices: stage %d reads field %s at node %d before a later one writes it",
+        return hga_fail(HGA_EUNSUPPORTED, "%s: field %s is rounded at node %d before a later stage writes it", what,
+                        name, v);
+    return hga_fail(HGA_EUNSUPPORTED, "%s: stage %d reads field %s at node %d before a later one writes it", what,
                     plan->phase[job->phase].job > JOB_MERGE ? -1 : job->stage, name, v);
 }
 
@@ -145,7 +148,7 @@ static hga_status list_jobs(hga_plan *plan, struct slice_plan *p)
             p->touched |= t.sources | t.own | t.writes, p->kept |= t.writes;
         }
     }
-    if (!plan->options.slices) p->kept = 0;
+    if (!rows_stay(plan)) p->kept = 0;
     return st;
 }
 
@@ -181,7 +184,7 @@ void slice_open(const hga_plan *plan, slice *s, void *memory) { carve_slice(plan
 
 hga_status slices_make(hga_plan *plan)
 {
-    if (!plan->options.ranges && !plan->options.slices) return HGA_OK;
+    if (!plan->options.rows) return HGA_OK;
     slice measured;
     carver room = {0};
     hga_status st = check_plan(plan);

@@ -20,7 +20,7 @@ typedef struct slice_job {
     hga_id rows;
 } slice_job;
 
-/* Made with the plan, for options.ranges or options.slices. */
+/* Made with the plan, for options.rows. */
 struct slice_plan {
     slice_job *job; /* [n_jobs], by phase, and by stage within it: phase[i]'s begin at phase[i].jobs_at */
     int64_t n_jobs;

@@ -173,7 +173,7 @@ int storage_may_host(const hga_plan *plan, hga_id guest, hga_id host)
    workspace that serve one node after another stay in the caches, and the host's are written past them. */
 static void find_guests(hga_plan *plan)
 {
-    if (plan->options.keep_fields || plan->options.ranges || plan->options.slices) return;
+    if (plan->options.keep_fields || plan->options.rows) return;
     for (hga_id f = 1; f <= plan->program.n_fields; f++)
         for (hga_id g = 1; g <= plan->program.n_fields && !plan->storage[f].host; g++)
             if (f != g && !storage_is_large(plan, g) && storage_may_host(plan, f, g))

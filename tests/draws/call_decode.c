@@ -35,7 +35,7 @@ static drawn_call full_pass(const drawn_call *c)
     drawn_call all = *c;
     hga_options *o = &all.options;
     o->gradient = o->keep_fields = 0;
-    o->ranges = o->slices = 0;
+    o->rows = HGA_EVERY_ROW;
     o->dropout = 0;
     memset(all.asked, 0, sizeof all.asked);
     all.wanted = 0, all.n_arrays = 0;
@@ -246,7 +246,7 @@ static unsigned refused_appends(decoding *d, const drawn_call *c)
     unsigned without = 0;
     piece x = next_piece(d, 0, 1), bad = x;
     bad.append.io.rows = &(hga_rows){.n_intervals = 1, .interval = &(hga_interval){0, 1}};
-    if (c->options.ranges) refuse_append(d, bad, "no meaning for rows"), without |= DECODING_WITHOUT_RANGES;
+    if (c->options.rows) refuse_append(d, bad, "no meaning for rows"), without |= DECODING_WITHOUT_SOME_ROWS;
     bad = x, bad.append.io.edge_bias.data = &bias;
     if (c->io.edge_bias.rows) refuse_append(d, bad, "no meaning for edge_bias"), without |= DECODING_WITHOUT_EDGE_BIAS;
     bad = x, bad.append.io.value.dtype = HGA_F16;
@@ -304,7 +304,7 @@ void call_hold_decoding(const drawn_call *c, call_fate *fate)
                                      .page_rows = page_rows[choose(&drawn, 4)],
                                      .same_bits = choose(&drawn, 3) > 0,
                                      .page_type = page_type(c)};
-    d.options.plan.slices = c->options.slices, d.options.plan.allocator = &a;
+    d.options.plan.rows = c->options.rows, d.options.plan.allocator = &a;
     fate->decoded = hga_decoder_create(c->graph, c->program, &c->shape, &d.options, &d.decoder);
     if (fate->decoded) snprintf(fate->refused_decoding, sizeof fate->refused_decoding, "%s", hga_error_detail());
     if (fate->decoded && fate->decoded != HGA_EUNSUPPORTED)

@@ -45,7 +45,7 @@ static void draw_options(choices *c, drawn_call *call)
     hga_options *o = &call->options;
     o->threads = 1 + choose(c, 4);
     o->gradient = rarely(c, 2);
-    o->ranges = rarely(c, 3);
+    o->rows = rarely(c, 3) ? HGA_SOME_ROWS : HGA_EVERY_ROW;
     if (sometimes(c, call, 4)) o->isa = some_isa(c);
     if (sometimes(c, call, 3)) o->precision = HGA_PRECISION_BF16;
     if (sometimes(c, call, 3)) o->cut_edges = 1 + choose(c, 40);
@@ -54,7 +54,7 @@ static void draw_options(choices *c, drawn_call *call)
     if (sometimes(c, call, 4)) o->gradient_subtree = 1 + choose(c, 60);
     if (sometimes(c, call, 5)) o->topology = topologies[choose(c, 2)];
     o->generic = sometimes(c, call, 4);
-    o->keep_fields = sometimes(c, call, o->ranges ? 20 : 3); /* which are refused together */
+    o->keep_fields = sometimes(c, call, o->rows ? 20 : 3); /* which are refused together */
     o->partition_metis = sometimes(c, call, 5);
     o->bind = sometimes(c, call, 6);
 }
@@ -306,7 +306,7 @@ void call_draw_rows(choices *c, drawn_call *call)
 {
     for (int i = 0; i < call->n_samples; i++) {
         call->asked[i] = asked_between(0, 0);
-        if (!call->options.ranges || call->out_rows < 1 || rarely(c, 8)) continue;
+        if (!call->options.rows || call->out_rows < 1 || rarely(c, 8)) continue;
         hga_id first = choose(c, (hga_id)call->out_rows);
         call->asked[i] = asked_between(first, 1 + choose(c, (hga_id)(call->out_rows - first)));
     }
@@ -399,7 +399,7 @@ static void draw_later(drawn_call *call)
     list_rows(call);
     draw_modifiers(call, at >> 10);
     int may = !call->options.gradient && !call->options.keep_fields;
-    call->options.slices = may && ((at >> 7) % 3 == 0 || call->wish.has[TRAIT_SLICES]);
+    if (may && ((at >> 7) % 3 == 0 || call->wish.has[TRAIT_ROWS_STAY])) call->options.rows = HGA_ROWS_THAT_STAY;
     call->options.strict_rows = (at >> 15) % 4 == 0;
 }
 
@@ -470,9 +470,9 @@ static void grant_options(drawn_call *call)
     if (has[TRAIT_BF16]) o->precision = HGA_PRECISION_BF16;
     if (has[TRAIT_GENERIC]) o->generic = 1;
     if (has[TRAIT_DROPOUT] && o->dropout == 0) o->dropout = 0.25f;
-    if (has[TRAIT_RANGES]) o->ranges = 1;
-    if (has[TRAIT_SLICES]) o->gradient = 0;
-    if (has[TRAIT_SLICES] || has[TRAIT_RANGES]) o->keep_fields = 0;
+    if (has[TRAIT_SOME_ROWS]) o->rows = HGA_SOME_ROWS;
+    if (has[TRAIT_ROWS_STAY]) o->gradient = 0;
+    if (has[TRAIT_ROWS_STAY] || has[TRAIT_SOME_ROWS]) o->keep_fields = 0;
 }
 
 /* The first tensors that are read have the types that are wished for. */

@@ -97,8 +97,8 @@ static void hold_other_rows(const drawn_call *c, const outcome *whole)
 static void hold_rows(const drawn_call *c, const outcome *first)
 {
     way w = way_of(c, "among all rows", NOBODYS);
-    if (!c->options.ranges) return;
-    w.options.ranges = w.options.slices = 0, w.filled.whole = 1;
+    if (!c->options.rows) return;
+    w.options.rows = HGA_EVERY_ROW, w.filled.whole = 1;
     outcome whole = call_run(c, &w);
     outcomes_compare(c, w.name, first, &whole, 0, near_backward(c));
     whole.backward = HGA_OK;

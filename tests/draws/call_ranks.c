@@ -318,11 +318,11 @@ static unsigned refused_with(const drawn_call *c)
 {
     hga_options bare = c->options;
     unsigned refused = 0;
-    bare.ranges = bare.slices = bare.keep_fields = bare.gradient = 0;
-    hga_options ranges = bare, slices = bare, keeps = bare;
-    ranges.ranges = slices.slices = keeps.keep_fields = 1;
-    if (c->options.ranges && is_refused(c, &ranges, "ranges")) refused |= RANKS_WITHOUT_RANGES;
-    if (c->options.slices && is_refused(c, &slices, "slices")) refused |= RANKS_WITHOUT_SLICES;
+    bare.rows = HGA_EVERY_ROW, bare.keep_fields = bare.gradient = 0;
+    hga_options some = bare, stay = bare, keeps = bare;
+    some.rows = HGA_SOME_ROWS, stay.rows = HGA_ROWS_THAT_STAY, keeps.keep_fields = 1;
+    if (c->options.rows && is_refused(c, &some, "rows")) refused |= RANKS_WITHOUT_SOME_ROWS;
+    if (c->options.rows == HGA_ROWS_THAT_STAY && is_refused(c, &stay, "rows")) refused |= RANKS_WITHOUT_ROWS_THAT_STAY;
     if (c->options.keep_fields && is_refused(c, &keeps, "keep_fields")) refused |= RANKS_WITHOUT_KEPT_FIELDS;
     return refused;
 }
@@ -332,7 +332,7 @@ void call_hold_on_ranks(const drawn_call *c, call_fate *fate)
     drawn_call all = *c;
     choices drawn = choices_of_seed(c->seed + 7);
     fate->ranks_without = refused_with(c);
-    all.options.ranges = all.options.slices = all.options.keep_fields = 0;
+    all.options.rows = HGA_EVERY_ROW, all.options.keep_fields = 0;
     memset(all.asked, 0, sizeof all.asked);
     filled f = {.arrays = all.drawn, .byte = 0xff, .whole = 1, .accumulate = all.accumulate, .wanted = all.wanted};
     way w = {.name = "in one process", .options = all.options, .filled = f};

@@ -288,7 +288,8 @@ void outcomes_compare(const drawn_call *c, const char *what, const outcome *a, c
     for (int s = 0; s < c->n_samples && !a->forward; s++)
         for (int i = 0; i < c->n_arrays; i++) {
             array_use use = c->drawn[i].use;
-            int is_output = use == ARRAY_WRITTEN || (use == ARRAY_READ && !c->options.ranges); /* not all rows then */
+            int is_output =
+                use == ARRAY_WRITTEN || (use == ARRAY_READ && !asked_count(c->asked[s])); /* not all rows then */
             if (is_output) compare(c, what, a, b, s, i, forward);
             if (use == ARRAY_WANTED && !a->backward && backward >= 0) compare(c, what, a, b, s, i, backward);
         }

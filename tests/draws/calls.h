@@ -78,14 +78,14 @@ void call_forget_biases(drawn_call *c);
 /* Rows of the output to ask for, sample by sample, where the plan may be asked for some. */
 void call_draw_rows(choices *c, drawn_call *call);
 /* Options that a plan on ranks refuses. */
-enum { RANKS_WITHOUT_RANGES = 1, RANKS_WITHOUT_SLICES = 2, RANKS_WITHOUT_KEPT_FIELDS = 4 };
+enum { RANKS_WITHOUT_SOME_ROWS = 1, RANKS_WITHOUT_ROWS_THAT_STAY = 2, RANKS_WITHOUT_KEPT_FIELDS = 4 };
 /* .. and a decoder, or an append. */
 enum {
     DECODING_WITHOUT_GRADIENTS = 1,
     DECODING_WITHOUT_DROPOUT = 2,
     DECODING_WITHOUT_KEPT_FIELDS = 4,
     DECODING_WITHOUT_EDGE_BIAS = 8,
-    DECODING_WITHOUT_RANGES = 16,
+    DECODING_WITHOUT_SOME_ROWS = 16,
     DECODING_WITHOUT_TYPES = 32,
     DECODING_WITHOUT_RANKS = 64
 };

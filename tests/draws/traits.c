@@ -15,10 +15,10 @@ const trait_row trait_table[N_TRAITS] = {
     [TRAIT_KEEP_FIELDS] = {"keep_fields", "hga_options.keep_fields"},
     [TRAIT_CUT_EDGES] = {"cut_edges", "hga_options.cut_edges"},
     [TRAIT_DROPOUT] = {"dropout", "hga_options.dropout hga_io.seed hga_io.layer"},
-    [TRAIT_RANGES] = {"ranges", "hga_options.ranges hga_io.rows"},
+    [TRAIT_SOME_ROWS] = {"some rows", "hga_options.rows hga_io.rows"},
     [TRAIT_INTERVALS] = {"several intervals",
                          "hga_rows.n_intervals hga_rows.interval hga_interval.first hga_interval.n"},
-    [TRAIT_SLICES] = {"slices", "hga_options.slices"},
+    [TRAIT_ROWS_STAY] = {"rows that stay", ""},
     [TRAIT_STRICT] = {"strict_rows", "hga_options.strict_rows"},
     [TRAIT_BATCH] = {"batch", ""},
     [TRAIT_UPDATED] = {"updates", ""},
@@ -194,7 +194,7 @@ static void add_options(const hga_options *o, trait_set *t)
     put_if(t, o->topology != NULL, TRAIT_TOPOLOGY), put_if(t, o->bind, TRAIT_BIND);
     put_if(t, o->partition_metis, TRAIT_METIS), put_if(t, o->keep_fields, TRAIT_KEEP_FIELDS);
     put_if(t, o->cut_edges != 0, TRAIT_CUT_EDGES), put_if(t, o->dropout > 0, TRAIT_DROPOUT);
-    put_if(t, o->ranges != 0, TRAIT_RANGES), put_if(t, o->slices != 0, TRAIT_SLICES);
+    put_if(t, o->rows != 0, TRAIT_SOME_ROWS), put_if(t, o->rows == HGA_ROWS_THAT_STAY, TRAIT_ROWS_STAY);
     put_if(t, o->strict_rows != 0, TRAIT_STRICT), put_if(t, o->gradient, TRAIT_GRADIENT);
     put_if(t, o->gradient && o->gradient_strips, TRAIT_STRIPS);
     put_if(t, o->gradient && o->gradient_subtree, TRAIT_SUBTREE);

@@ -33,7 +33,8 @@ typedef struct hga_decode_options {
 
 /* A decoder of at most as many tokens as the graph has, which is kept by reference; `o` may be NULL. HGA_EUNSUPPORTED,
    with the token and the later one that it sees, where a row of the output hangs on a later token; and for what has no
-   meaning token by token: queries that are other tokens than keys, tensors of HGA_IO_USER, programs without slices. */
+   meaning token by token: queries that are other tokens than keys, tensors of HGA_IO_USER, programs whose rows cannot
+   stay (HGA_ROWS_THAT_STAY). */
 HGA_API hga_status hga_decoder_create(const hga_graph *capacity, const hga_program *p, const hga_shape *shape,
                                       const hga_decode_options *o, hga_decoder **out);
 /* Give a decoder back, after its pages and workspaces; NULL is accepted. */

@@ -41,6 +41,12 @@ typedef struct hga_shape {
    it is: hga_plan_explain says so, and hga_error_detail after a call that returned HGA_OK. */
 enum { HGA_BIND_OFF = 0, HGA_BIND_ON = 1, HGA_BIND_AUTO = 2 };
 
+/* Which rows of the output do executions of a plan compute? EVERY_ROW: all. SOME_ROWS: those that the call asks for, see
+   hga_io.rows. ROWS_THAT_STAY: as SOME_ROWS; and rows of the program's own fields have a place each in the workspace,
+   stay there from one execution to the next, and are not computed again: see hga_workspace_rows. Not with keep_fields,
+   and rows that stay not with gradient. */
+enum { HGA_EVERY_ROW = 0, HGA_SOME_ROWS = 1, HGA_ROWS_THAT_STAY = 2 };
+
 /* What ranks share of a gradient; hga_gradient.h says what either costs. HEADS, the default: a rank goes back through
    the whole graph for its key/value heads, as one process does, and gradients have the bits of one process. ROWS: a
    rank goes back through its own rows for all heads; fewer bytes are sent, and sums are in another order. */
@@ -61,7 +67,7 @@ enum { HGA_BY_HEADS = 0, HGA_BY_ROWS = 1 };
 
    Where a rank fails in one of these calls, or in hga_workspace_create, the calls of all ranks that still wait return
    its status, and the exchange is of no use any more; a rank that needs nothing more of others may have returned
-   HGA_OK, and is told by its next call. Not with ranges, slices, keep_fields and decoders (HGA_EUNSUPPORTED).
+   HGA_OK, and is told by its next call. Not with options.rows, keep_fields and decoders (HGA_EUNSUPPORTED).
    hga_gradient.h says what gradients of ranks are. */
 typedef struct hga_ranks {
     const hga_exchange *exchange; /* this rank's end, which outlives the plan; one plan executes on it at a time */
@@ -92,18 +98,15 @@ typedef struct hga_options {
        where they are attended, whatever this says, and after 512 at most where they are summed.) */
     hga_pos cut_edges;
     const hga_allocator *allocator;
-    int gradient;   /* 1: executions may leave a tape for hga_plan_gradient (hga_gradient.h) */
-    float dropout;  /* probability in [0, 1) that an attended edge's weight is dropped, see hga_io.seed */
-    int64_t ranges; /* 1: an execution may compute some rows of the output alone, see hga_io.rows */
+    int gradient;  /* 1: executions may leave a tape for hga_plan_gradient (hga_gradient.h) */
+    float dropout; /* probability in [0, 1) that an attended edge's weight is dropped, see hga_io.seed */
+    int64_t rows;  /* HGA_EVERY_ROW, HGA_SOME_ROWS or HGA_ROWS_THAT_STAY */
     /* backward: how many strips the rows of an attended stage are cut into, at most 16; 0: as many as pay on the graph
        and the shape. Results differ in rounding, never with threads */
     int64_t gradient_strips;
     /* backward, on trees: tokens of a subtree that is computed at a time, or a few more; 0: as many as the caches hold.
        Results differ in rounding */
     int64_t gradient_subtree;
-    /* 1: as `ranges`; and rows of the program's own fields have a place each in the workspace, stay there from one
-       execution to the next, and are not computed again: see hga_workspace_rows. Not with gradient or keep_fields */
-    int64_t slices;
     /* 1: a row's bits hang on its own edges and what it reads, and not on the rows beside it, for graphs of blocks and
        edges that change: see hga_plan_execute. Slower where few rows share columns */
     int64_t strict_rows;
@@ -128,7 +131,7 @@ typedef struct hga_interval {
     int64_t first, n;
 } hga_interval;
 
-/* Some rows of the output, of plans with options.ranges or options.slices: intervals that ascend and share no row. They
+/* Some rows of the output, of plans with options.rows: intervals that ascend and share no row. They
    have the bits that they have among all rows, and the other rows of out and lse stay as they are. What they do not
    need is not computed, and a tape is of these rows. What must not overlap anything else (hga_io) is then all from the
    first row to the last. */
@@ -279,7 +282,7 @@ HGA_API hga_status hga_workspace_field(const hga_plan *plan, const hga_workspace
    drop them (data NULL), from when on they are not. */
 typedef enum hga_rows_way { HGA_ROWS_GET = 0, HGA_ROWS_PUT = 1, HGA_ROWS_DROP = 2 } hga_rows_way;
 
-/* Rows [first, first + n) of a field, which the workspace of a plan with options.slices keeps: all that are not rows
+/* Rows [first, first + n) of a field, which the workspace of a plan with HGA_ROWS_THAT_STAY keeps: all that are not rows
    of your tensors. As [n][heads][columns], a state with its log-sum-exp (natural) as one column more. An execution
    reads a row that is there and neither computes it nor what it alone is made of; it computes the others that it
    needs, and then they are there, too. So tensors need hold what is read now and nothing else: of a causal program
@@ -290,7 +293,7 @@ typedef enum hga_rows_way { HGA_ROWS_GET = 0, HGA_ROWS_PUT = 1, HGA_ROWS_DROP = 
    rounded again from these. hga_plan_update drops all.
 
    HGA_EINVAL: a row that is yours, or, to be got, is not there. A program in which somebody reads a row before
-   another stage writes it a second time has no slices (hga_plan_create: HGA_EUNSUPPORTED). */
+   another stage writes it a second time has no rows that stay (hga_plan_create: HGA_EUNSUPPORTED). */
 HGA_API hga_status hga_workspace_rows(const hga_plan *plan, hga_workspace *workspace, hga_id field, hga_id first,
                                       hga_id n, hga_rows_way way, float *data);
 
