@@ -304,12 +304,123 @@ static void what_is_nan_is_nan_on_the_way_back(void **state)
                 if (!passed_over(f + i + s)) hold_gradients_of_nan(&forms[f], &shapes[s], normalisers[i]);
 }
 
+/* ---- what the loss does not ask for ---- */
+
+enum { TOKENS = 4, TOKENS_AND_PARENTS = TOKENS + 2, HEADS = 2, DIM = 3 };
+
+/* Four tokens under two parents; all attend to each other. */
+static hga_graph *tokens_and_parents(void)
+{
+    hga_builder *b = started(TOKENS, 0, 2);
+    assert_ok(hga_builder_set_children(b, TOKENS, 0, 2));
+    assert_ok(hga_builder_set_children(b, TOKENS + 1, 2, 2));
+    assert_ok(hga_builder_add_blocks(
+        b, 0, &(hga_block){.n_dst = TOKENS_AND_PARENTS, .n_src = TOKENS_AND_PARENTS, .shape = HGA_ALL}));
+    return finished(b);
+}
+
+/* The sine of a query and its energy. The energy of a token, which has no children, is -inf, and the sine's slope there
+   no number. */
+typedef struct sine_fields {
+    hga_id query, psi, out;
+} sine_fields;
+
+static void sine_begins(void *state, const hga_end *v, hga_id head, void *ctx)
+{
+    (void)state, (void)v, (void)head, (void)ctx;
+}
+
+static void sine_has_no_edges(void *state, const hga_edge *e, hga_id head, void *ctx)
+{
+    (void)state, (void)e, (void)head, (void)ctx;
+}
+
+static void sine_ends(const void *state, const hga_end *v, hga_id head, void *ctx)
+{
+    (void)state, (void)head;
+    const sine_fields *f = ctx;
+    for (hga_id c = 0; c < DIM; c++) v->field[f->out][c] = sinf(v->field[f->query][c] + v->field[f->psi][0]);
+}
+
+static void sine_goes_back(const void *state, void *d_state, const hga_end *v, const hga_end *d_v, hga_id head,
+                           void *ctx)
+{
+    (void)state, (void)d_state, (void)head;
+    const sine_fields *f = ctx;
+    for (hga_id c = 0; c < DIM; c++) {
+        float by = cosf(v->field[f->query][c] + v->field[f->psi][0]) * d_v->field[f->out][c];
+        d_v->field[f->query][c] += by, d_v->field[f->psi][0] += by;
+    }
+}
+
+static void no_edge_goes_back(const void *state, const void *d_state, const hga_edge *e, double *d_score,
+                              const hga_end *d_source, const hga_end *d_destination, hga_id head, void *ctx)
+{
+    (void)state, (void)d_state, (void)e, (void)d_score, (void)d_source, (void)d_destination, (void)head, (void)ctx;
+}
+
+static hga_stage sine_stage(sine_fields *f)
+{
+    return (hga_stage){.name = "sine",
+                       .relation = HGA_TREE_UP,
+                       .order = HGA_LEVELS_UP,
+                       .message = HGA_MESSAGE_USER,
+                       .reduce = HGA_REDUCE_USER,
+                       .update = HGA_UPDATE_USER,
+                       .out = f->out,
+                       .reads = 1u << f->query | 1u << f->psi,
+                       .writes = 1u << f->out,
+                       .udf = {.state_bytes = 1,
+                               .begin = sine_begins,
+                               .edge = sine_has_no_edges,
+                               .finish = sine_ends,
+                               .ctx = f,
+                               .finish_adjoint = sine_goes_back,
+                               .edge_adjoint = no_edge_goes_back}};
+}
+
+/* An attention, its energies and their sines, which are the output or read by nobody. */
+static problem with_sines(int are_output, sine_fields *f)
+{
+    problem p = {.name = "sines", .shape = {.n_heads = HEADS, .dim = DIM}, .graph = tokens_and_parents()};
+    attention a = attention_on_nodes(&p.program);
+    if (are_output) p.program.field[a.out].binding = HGA_INTERNAL;
+    *f =
+        (sine_fields){.query = a.query,
+                      .psi = field_on_nodes(&p.program, "psi", HGA_WIDTH_SCALAR, HGA_INTERNAL),
+                      .out = field_on_nodes(&p.program, "sine", HGA_WIDTH_OUT, are_output ? HGA_IO_OUT : HGA_INTERNAL)};
+    hga_stage sine = sine_stage(f);
+    assert_ok(hga_program_attend(&p.program, 0, a.query, a.key, a.value, a.out, 0));
+    assert_ok(hga_program_energy(&p.program, a.out, f->psi));
+    assert_ok(hga_program_add_stage(&p.program, &sine));
+    problem_fill(&p, 1);
+    return p;
+}
+
+/* The loss asks for nothing of the tokens' rows where the sines are the output: by definition, and as a plan goes back
+   by itself, no gradient is NaN. */
+static void rows_that_are_not_asked_for_give_nothing(void **state)
+{
+    (void)state;
+    for (int are_output = 0; are_output < 2; are_output++) {
+        sine_fields f;
+        problem p = with_sines(are_output, &f);
+        slope plain = slope_create(&p, 5), other = slope_create(&p, 5);
+        for (int i = 0; are_output && i < TOKENS * HEADS * DIM; i++) plain.d_out[i] = other.d_out[i] = 0;
+        slope_run(&plain, (hga_options){.generic = 1, .threads = 1});
+        slope_run(&other, (hga_options){.threads = 1});
+        assert_same_slopes(&plain, &other, 1e-5);
+        slope_clear(&plain), slope_clear(&other), problem_clear(&p);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(outputs_are_the_same_by_every_way),
         cmocka_unit_test(masked_edges_have_no_gradient_by_any_way),
         cmocka_unit_test(what_is_nan_is_nan_on_the_way_back),
+        cmocka_unit_test(rows_that_are_not_asked_for_give_nothing),
     };
     return cmocka_run_group_tests_name("not_finite", tests, NULL, NULL);
 }

@@ -202,6 +202,20 @@ static void run_row(pass *p, stage_row *r, int backwards)
         kind->row(r);
 }
 
+/* Is the row asked for anything? One that is not gives nothing back, whatever it holds: 0 times what is not finite
+   would be no number. */
+static int is_asked(const pass *p, const stage_row *r)
+{
+    int asked = 0;
+    for (hga_id f = 1; f <= p->program->n_fields; f++) {
+        if (!(r->stage->writes >> f & 1u)) continue;
+        const double *d = double_row(&p->adjoint, f, r->v, r->head);
+        for (hga_id c = 0; c < p->adjoint.of[f].columns; c++) asked |= d[c] != 0;
+        if (p->adjoint.of[f].lse) asked |= *double_lse(&p->adjoint, f, r->v, r->head) != 0;
+    }
+    return asked;
+}
+
 /* Node v's row for all heads at hand: forwards it replaces what it was, backwards that has been kept. */
 static hga_status run_rows(pass *p, hga_id s, hga_id v, int backwards)
 {
@@ -219,7 +233,8 @@ static hga_status run_rows(pass *p, hga_id s, hga_id v, int backwards)
                    .values = &seen.as,
                    .was = backwards ? &p->before[s].as : &p->value.as,
                    .room = p->room};
-    for (r.head = p->first; r.head < heads_end(p, stage->out); r.head++) run_row(p, &r, backwards);
+    for (r.head = p->first; r.head < heads_end(p, stage->out); r.head++)
+        if (!backwards || is_asked(p, &r)) run_row(p, &r, backwards);
 done:
     return st;
 }

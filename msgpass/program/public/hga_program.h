@@ -162,7 +162,8 @@ typedef struct hga_udf {
        `writes`, and sets those of the aggregate, d_state: state_bytes of zeros, the same as `state` or anything else.
        Then edge_adjoint, for every edge, adds to d_source and d_destination, whose fields are as in edge, and to
        *d_score the gradients of what edge read. What is shown is as in finish and edge, of gradients zeros: to be
-       added to (in finish_adjoint d_v's fields that are not in `writes`). */
+       added to (in finish_adjoint d_v's fields that are not in `writes`). A row gives nothing back, and none of these is
+       called for it, where the loss asks for nothing that it wrote: where all those gradients are 0. */
     void (*finish_adjoint)(const void *state, void *d_state, const hga_end *v, const hga_end *d_v, hga_id head,
                            void *ctx);
     void (*edge_adjoint)(const void *state, const void *d_state, const hga_edge *e, double *d_score,
