@@ -489,6 +489,38 @@ static void what_hangs_on_earlier_tokens_alone_waits_for_its_own(void **state)
     session_close(&s), problem_clear(&p);
 }
 
+/* As in a call: a query that is too short, and of 16 bits, of a program without queries. */
+static void a_tensor_that_nobody_reads_may_be_any(void **state)
+{
+    (void)state;
+    problem p = {.name = "no queries", .shape = narrow};
+    session s;
+    hga_cache *c;
+    hga_block past = {.n_dst = 3, .n_src = 3, .shape = HGA_LOWER};
+    float value[3] = {1, 2, 4}, out[3] = {0}, scale = 0.5f, unread = 0;
+    p.shape.n_heads = p.shape.n_kv_heads = p.shape.dim = p.shape.dim_v = 1;
+    p.graph = blocks_over(3, &past, 1);
+    hga_program_init(&p.program);
+    hga_id v = field(&p.program, "v", HGA_WIDTH_VALUE, HGA_IO_VALUE, HGA_ROWS_KEYS, HGA_ROWS_KEYS);
+    hga_id sum = field(&p.program, "out", HGA_WIDTH_OUT, HGA_IO_OUT, HGA_ROWS_QUERIES, HGA_ROWS_QUERIES);
+    assert_ok(hga_program_weighted_sum(&p.program, 0, v, sum));
+    problem_fill(&p, 3);
+    p.io.type_scale = &scale, p.io.n_type_scale = 1;
+    session_open(&s, &p, &(hga_decode_options){.plan = {.threads = 1}}, 0);
+    assert_ok(hga_cache_create(s.pages, &c));
+    hga_append three = {.cache = c,
+                        .n_tokens = 3,
+                        .io = {.type_scale = &scale,
+                               .n_type_scale = 1,
+                               .query = {.data = &unread, .rows = 1, .dtype = HGA_BF16},
+                               .value = {.data = value, .rows = 3},
+                               .out = {.data = out, .rows = 3}}};
+    assert_ok(hga_decoder_append(s.decoder, s.workspace, &three, 1));
+    assert_true(out[0] == 0.5f && out[1] == 1.5f && out[2] == 3.5f);
+    hga_cache_destroy(c);
+    session_close(&s), problem_clear(&p);
+}
+
 /* ---- functions of the user's ---- */
 
 static void count_begin(void *state, const hga_end *v, hga_id head, void *ctx)
@@ -610,6 +642,7 @@ int main(void)
         cmocka_unit_test(pages_of_16_bits_are_a_full_pass_of_rounded_tensors),
         cmocka_unit_test(what_sees_a_later_token_is_refused_and_named),
         cmocka_unit_test(what_hangs_on_earlier_tokens_alone_waits_for_its_own),
+        cmocka_unit_test(a_tensor_that_nobody_reads_may_be_any),
         cmocka_unit_test(rows_that_nobody_fills_are_not_kept),
         cmocka_unit_test(options_without_meaning_are_refused_by_name),
         cmocka_unit_test(cuts_beyond_the_rollback_are_refused),
