@@ -191,7 +191,7 @@ HGA_API hga_relation hga_graph_relation(const hga_graph *g, hga_id relation);
 HGA_API hga_id hga_graph_find_relation(const hga_graph *g, const char *name);
 /* The level of a node. */
 HGA_API hga_id hga_graph_level(const hga_graph *g, hga_id node);
-/* out[n]: where each node is, for distances between nodes (hga_modifiers.slopes): a query or key where the builder put
+/* out[n]: where each node is, for distances between nodes (hga_io.slopes): a query or key where the builder put
    it or else at its index among the queries or keys, a node above at the mean of the tokens below it. HGA_EGRAPH names
    a node with no tokens below, or a token that has no position; HGA_ENOMEM. */
 HGA_API hga_status hga_graph_positions(const hga_graph *g, double *out);

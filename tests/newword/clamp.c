@@ -7,12 +7,12 @@
 
 enum { N = 7, DIM = 3 };
 
-#define MUST(holds)                                                   \
-    do {                                                              \
-        if (!(holds)) {                                               \
+#define MUST(holds)                                                    \
+    do {                                                               \
+        if (!(holds)) {                                                \
             printf("not true: %s (%s)\n", #holds, hga_error_detail()); \
-            exit(1);                                                  \
-        }                                                             \
+            exit(1);                                                   \
+        }                                                              \
     } while (0)
 
 static float q[N][DIM], k[N][DIM], v[N][DIM];
@@ -43,7 +43,8 @@ int main(void)
     hga_graph *g;
     hga_program p, again;
     char *text;
-    for (int i = 0; i < N * DIM; i++) q[0][i] = sinf((float)i) * 2, k[0][i] = cosf((float)i * 3) * 2, v[0][i] = (float)(i % 5);
+    for (int i = 0; i < N * DIM; i++)
+        q[0][i] = sinf((float)i) * 2, k[0][i] = cosf((float)i * 3) * 2, v[0][i] = (float)(i % 5);
     hga_shape shape = {.n_heads = 1, .dim = DIM};
     hga_options plain = {.generic = 1}, fused = {0};
     hga_io io = {.query = {q, N}, .key = {k, N}, .value = {v, N}, .out = {out, N}};
