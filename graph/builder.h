@@ -65,8 +65,9 @@ hga_status builder_set_masses(hga_builder *b, hga_id first, hga_id n, float mass
 /* labels.c: give the names to the graph. */
 hga_status labels_finish(hga_builder *b, hga_graph *g);
 
-/* finish.c: a relation's blocks, checked and sorted. */
+/* relation_blocks.c: a relation's blocks, checked and sorted; and edges of types up to that are its, too. */
 hga_status relation_blocks(const hga_graph *g, const draft *d, stored_relation *r);
+void relation_note_types(stored_relation *r, int64_t most);
 
 /* longer.c: is the longer graph one of which g is a part? */
 hga_status longer_check(const hga_graph *g);

@@ -234,57 +234,13 @@ static hga_status finish_orders(const hga_graph *g, draft *d, stored_relation *r
     return HGA_OK;
 }
 
-static void note_types(stored_relation *r, int64_t most)
-{
-    if (most + 1 > r->n_types) r->n_types = (int32_t)(most + 1);
-}
-
-/* Check every block and count what it brings; *kept gets how many have edges at all. */
-static hga_status count_blocks(const hga_graph *g, const draft *d, stored_relation *r, hga_pos *kept)
-{
-    hga_id n_columns = r->src_order ? r->n_src_order : g->n;
-    *kept = 0;
-    for (hga_pos i = 0; i < d->n_blocks; i++) {
-        const hga_block *b = &d->blocks[i];
-        hga_status st = block_check(b, g->n, n_columns, g->n, d->name, i);
-        if (st) return st;
-        int64_t edges = block_edges(b), least, most;
-        if (edges < 0 || __builtin_add_overflow(r->n_edges, edges, &r->n_edges))
-            return hga_fail(HGA_EOVERFLOW, "relation %s, block %lld: more than 2^63 edges", d->name, (long long)i);
-        if (edges == 0) continue;
-        block_types(b, &least, &most);
-        note_types(r, most);
-        r->weighted |= b->weight != 0 && b->weight != 1;
-        r->positioned |= b->pos_of != HGA_POS_OWN || b->src_pos_of != HGA_POS_OWN;
-        ++*kept;
-    }
-    return HGA_OK;
-}
-
-hga_status relation_blocks(const hga_graph *g, const draft *d, stored_relation *r)
-{
-    hga_status st = HGA_OK;
-    hga_pos kept;
-    HGA_TRY(count_blocks(g, d, r, &kept));
-    r->n_blocks = kept;
-    HGA_TRY(hga_new(&g->allocator, kept, sizeof *r->blocks, &r->blocks));
-    HGA_TRY(hga_new(&g->allocator, kept, sizeof *r->reach, &r->reach));
-    hga_pos at = 0;
-    for (hga_pos i = 0; i < d->n_blocks; i++)
-        if (block_edges(&d->blocks[i]) > 0) r->blocks[at++] = d->blocks[i];
-    blocks_sort(r->blocks, kept);
-    blocks_index(r->blocks, kept, r->reach);
-done:
-    return st;
-}
-
 static hga_status finish_edges(const hga_graph *g, const draft *d, stored_relation *r)
 {
     if (d->n_edges == 0) return HGA_OK;
     hga_status st = sparse_compress(&g->allocator, g->n, d->edges, d->n_edges, r);
     if (st) return st;
-    for (hga_pos e = 0; r->type && e < r->n_explicit; e++) note_types(r, r->type[e]);
-    note_types(r, 0);
+    for (hga_pos e = 0; r->type && e < r->n_explicit; e++) relation_note_types(r, r->type[e]);
+    relation_note_types(r, 0);
     r->weighted |= r->weight != NULL;
     return __builtin_add_overflow(r->n_edges, r->n_explicit, &r->n_edges)
                ? hga_fail(HGA_EOVERFLOW, "relation %s: more than 2^63 edges", d->name)
@@ -345,44 +301,4 @@ hga_status hga_builder_finish(hga_builder *b, hga_graph **out)
     builder_clear(b);
     *out = g;
     return st;
-}
-
-static void relation_clear(const hga_allocator *a, hga_id n, stored_relation *r)
-{
-    hga_delete(a, r->blocks, r->n_blocks, sizeof *r->blocks);
-    hga_delete(a, r->reach, r->n_blocks, sizeof *r->reach);
-    hga_delete(a, r->dst_order, n, sizeof *r->dst_order);
-    hga_delete(a, r->dst_rank, n, sizeof *r->dst_rank);
-    hga_delete(a, r->src_order, r->n_src_order, sizeof *r->src_order);
-    hga_delete(a, r->ptr, (int64_t)n + 1, sizeof *r->ptr);
-    hga_delete(a, r->src, r->n_explicit, sizeof *r->src);
-    hga_delete(a, r->type, r->n_explicit, sizeof *r->type);
-    hga_delete(a, r->weight, r->n_explicit, sizeof *r->weight);
-}
-
-void graph_free(hga_graph *g)
-{
-    hga_allocator a = g->allocator;
-    hga_id above = g->level_ptr && g->n_levels ? g->n - g->level_ptr[1] : 0;
-    hga_delete(&a, g->name_at, g->n, sizeof *g->name_at);
-    hga_delete(&a, g->name_text, g->name_room, 1);
-    if (g->base) {
-        hga_graph_destroy(g->base);
-        hga_delete(&a, g, 1, sizeof *g);
-        return;
-    }
-    hga_graph_destroy(g->longer);
-    for (hga_id i = 0; i < g->n_relations; i++) relation_clear(&a, g->n, &g->relation[i]);
-    hga_delete(&a, g->relation, g->n_relations, sizeof *g->relation);
-    names_clear(&a, &g->names);
-    hga_delete(&a, g->level_ptr, (int64_t)g->n_levels + 1, sizeof *g->level_ptr);
-    hga_delete(&a, g->parent, g->n, sizeof *g->parent);
-    hga_delete(&a, g->side, g->n, sizeof *g->side);
-    hga_delete(&a, g->mass, g->n, sizeof *g->mass);
-    hga_delete(&a, g->position, g->n - above, sizeof *g->position);
-    hga_delete(&a, g->span_first, g->n, sizeof *g->span_first);
-    hga_delete(&a, g->span_last, g->n, sizeof *g->span_last);
-    hga_delete(&a, g->child_ptr, (int64_t)above + 1, sizeof *g->child_ptr);
-    hga_delete(&a, g->child_list, g->n_children, sizeof *g->child_list);
-    hga_delete(&a, g, 1, sizeof *g);
 }

@@ -9,6 +9,46 @@ hga_graph *hga_graph_retain(const hga_graph *g)
     return owned;
 }
 
+static void relation_clear(const hga_allocator *a, hga_id n, stored_relation *r)
+{
+    hga_delete(a, r->blocks, r->n_blocks, sizeof *r->blocks);
+    hga_delete(a, r->reach, r->n_blocks, sizeof *r->reach);
+    hga_delete(a, r->dst_order, n, sizeof *r->dst_order);
+    hga_delete(a, r->dst_rank, n, sizeof *r->dst_rank);
+    hga_delete(a, r->src_order, r->n_src_order, sizeof *r->src_order);
+    hga_delete(a, r->ptr, (int64_t)n + 1, sizeof *r->ptr);
+    hga_delete(a, r->src, r->n_explicit, sizeof *r->src);
+    hga_delete(a, r->type, r->n_explicit, sizeof *r->type);
+    hga_delete(a, r->weight, r->n_explicit, sizeof *r->weight);
+}
+
+void graph_free(hga_graph *g)
+{
+    hga_allocator a = g->allocator;
+    hga_id above = g->level_ptr && g->n_levels ? g->n - g->level_ptr[1] : 0;
+    hga_delete(&a, g->name_at, g->n, sizeof *g->name_at);
+    hga_delete(&a, g->name_text, g->name_room, 1);
+    if (g->base) {
+        hga_graph_destroy(g->base);
+        hga_delete(&a, g, 1, sizeof *g);
+        return;
+    }
+    hga_graph_destroy(g->longer);
+    for (hga_id i = 0; i < g->n_relations; i++) relation_clear(&a, g->n, &g->relation[i]);
+    hga_delete(&a, g->relation, g->n_relations, sizeof *g->relation);
+    names_clear(&a, &g->names);
+    hga_delete(&a, g->level_ptr, (int64_t)g->n_levels + 1, sizeof *g->level_ptr);
+    hga_delete(&a, g->parent, g->n, sizeof *g->parent);
+    hga_delete(&a, g->side, g->n, sizeof *g->side);
+    hga_delete(&a, g->mass, g->n, sizeof *g->mass);
+    hga_delete(&a, g->position, g->n - above, sizeof *g->position);
+    hga_delete(&a, g->span_first, g->n, sizeof *g->span_first);
+    hga_delete(&a, g->span_last, g->n, sizeof *g->span_last);
+    hga_delete(&a, g->child_ptr, (int64_t)above + 1, sizeof *g->child_ptr);
+    hga_delete(&a, g->child_list, g->n_children, sizeof *g->child_list);
+    hga_delete(&a, g, 1, sizeof *g);
+}
+
 void hga_graph_destroy(hga_graph *g)
 {
     if (g && --g->owners == 0) graph_free(g);

@@ -225,6 +225,21 @@ static hga_status load_members(const char *members, json_t **out)
     return st == HGA_EFORMAT ? HGA_EINVAL : st;
 }
 
+/* Read each item of an optional array. */
+hga_status json_each_item(json_reader *r, const json_place *up, const json_t *object, const char *name,
+                          item_reader read)
+{
+    json_t *list = json_object_get(object, name);
+    if (!list) return HGA_OK;
+    json_place at = json_member_of(up, name);
+    hga_status st = json_want_array(&at, list);
+    for (size_t i = 0, n = json_array_size(list); !st && i < n; i++) {
+        json_place item = json_item_of(&at, i);
+        st = read(r, &item, json_array_get(list, i));
+    }
+    return st;
+}
+
 /* Has the object a member that is not among those of the first schema? */
 static int has_others(const json_t *object, const char *const *first)
 {

@@ -39,21 +39,6 @@ static const char *const longer_members[] = {"levels", "relations", "comment", N
 
 /* ---- nodes ---- */
 
-/* Read each item of an optional array. */
-hga_status json_each_item(json_reader *r, const json_place *up, const json_t *object, const char *name,
-                          item_reader read)
-{
-    json_t *list = json_object_get(object, name);
-    if (!list) return HGA_OK;
-    json_place at = json_member_of(up, name);
-    hga_status st = json_want_array(&at, list);
-    for (size_t i = 0, n = json_array_size(list); !st && i < n; i++) {
-        json_place item = json_item_of(&at, i);
-        st = read(r, &item, json_array_get(list, i));
-    }
-    return st;
-}
-
 static hga_status check_header(json_reader *r)
 {
     hga_status st = HGA_OK;

@@ -505,13 +505,12 @@ static void a_tensor_that_nobody_reads_may_be_any(void **state)
     hga_id sum = field(&p.program, "out", HGA_WIDTH_OUT, HGA_IO_OUT, HGA_ROWS_QUERIES, HGA_ROWS_QUERIES);
     assert_ok(hga_program_weighted_sum(&p.program, 0, v, sum));
     problem_fill(&p, 3);
-    p.io.type_scale = &scale, p.io.n_type_scale = 1;
+    p.io.type_scale = (hga_table){&scale, 1, 0, 0};
     session_open(&s, &p, &(hga_decode_options){.plan = {.threads = 1}}, 0);
     assert_ok(hga_cache_create(s.pages, &c));
     hga_append three = {.cache = c,
                         .n_tokens = 3,
-                        .io = {.type_scale = &scale,
-                               .n_type_scale = 1,
+                        .io = {.type_scale = {&scale, 1, 0, 0},
                                .query = {.data = &unread, .rows = 1, .dtype = HGA_BF16},
                                .value = {.data = value, .rows = 3},
                                .out = {.data = out, .rows = 3}}};

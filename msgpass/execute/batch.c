@@ -18,9 +18,9 @@ static hga_status blame(hga_status st, hga_id sample)
 static hga_status begin_sample(const hga_plan *plan, hga_workspace *workspace, const hga_io *io)
 {
     if (!workspace) return hga_fail(HGA_EINVAL, "no workspace");
-    if (workspace->listed) return hga_fail(HGA_EINVAL, "its workspace is an earlier sample's, too");
+    if (workspace->base.listed) return hga_fail(HGA_EINVAL, "its workspace is an earlier sample's, too");
     hga_status st = execution_begin(plan, workspace, io);
-    workspace->listed = !st;
+    workspace->base.listed = !st;
     return st;
 }
 
@@ -95,7 +95,7 @@ static hga_status execute_batch(const hga_plan *plan, hga_workspace *const *work
     hga_status st = begin_all(plan, workspaces, ios, n, &begun);
     if (!st) st = run_begun(plan, workspaces, ios, n);
     for (hga_id i = 0; i < begun; i++) {
-        workspaces[i]->listed = 0;
+        workspaces[i]->base.listed = 0;
         st || plan->ranks ? execution_forget(workspaces[i]) : execution_end(plan, workspaces[i], &ios[i]);
     }
     if (!st) binding_say(plan);

@@ -119,16 +119,6 @@ static void lay_segment(tile_chooser *t, row_panel *p, hga_pos i)
     t->open = 0;
 }
 
-int has_explicit(const tile_chooser *t, const row_group *g)
-{
-    const hga_relation *r = &t->reader->r;
-    for (hga_id i = 0; i < g->n_rows && r->ptr; i++) {
-        hga_id v = row_node(g->node[i]);
-        if (v >= 0 && r->ptr[v + 1] > r->ptr[v]) return 1;
-    }
-    return 0;
-}
-
 /* Are there edges of the group that are not in tiles (yet)? */
 static int has_more(const tile_chooser *t, const row_group *g)
 {

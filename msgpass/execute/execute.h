@@ -1,6 +1,8 @@
 /* execute.h: what runs a plan, and who does what. Only execute/ includes this.
 
-   execute.c      threads and barriers             bound.c        this call's addresses
+   execute.c      the call                         bound.c        this call's addresses
+   execution.c    an execution: threads, barriers  workspace.c    a workspace's life (workspace_rows.c: rows in it)
+   items.c        the walk over a plan's items     panel_rows.c   which rows of a panel run
    batch.c        many executions in one parallel region
    arrays.c       which of the caller's arrays meet
    stage_table.c  which function a stage gets      worker.c       a thread's scratch
@@ -11,7 +13,7 @@
    dropout.c      which weights all of them drop
    layouts.h      tiles that are chosen once for a plan
    attend_rows.c  does what is left, row by row; scores.c is what both add to scores
-   rank_run.c     a rank's execution of a run that several share
+   rank_run.c     a rank's execution of a run that several share (rank_stage.c: its tensors)
    places.c       rows of a workspace that take turns
    splits.c       long rows, cut and merged        inputs.c       operands rounded, into rows of their own
    sums.c         sums and means                   states.c       finished states along the tree
@@ -253,8 +255,7 @@ static inline float *place_in(const row_places *x, place_part part, hga_id owner
 }
 
 struct hga_workspace {
-    uint64_t identity, serial; /* the plan's */
-    hga_allocator allocator;
+    workspace_base base;
     float *memory, *rows; /* the rows begin at the memory's first whole cache line */
     int64_t workspace_floats;
     worker *workers;
@@ -264,9 +265,7 @@ struct hga_workspace {
     float scale, scale_2;       /* of scores; times log2 e, for kernels */
     float cap_2;                /* of contents, times log2 e, for kernels; 0: none */
     const float *sink, *slopes; /* [heads], the call's; NULL: none */
-    int listed;                 /* in the batch at hand */
-    workspace_dealt dealt;
-    call_arrays arrays; /* the call's */
+    call_arrays arrays;         /* the call's */
     /* plans with options.rows: the rows of stages that this execution runs, where it is not all of
        them (sliced); its memory */
     slice slice;
@@ -285,11 +284,8 @@ struct hga_workspace {
     int64_t owner_bytes;
     const wanted_row *wanted; /* [n_wanted]: see wants.h */
     int64_t n_wanted;
-    int wanted_alone; /* .. and of the output nothing */
-    asked_rows asked; /* rows of the output; by intervals of their numbers */
-    char *spare;      /* see workspace_spare */
-    int64_t spare_bytes;
-    workspace_kept kept;
+    int wanted_alone;              /* .. and of the output nothing */
+    asked_rows asked;              /* rows of the output; by intervals of their numbers */
     const struct layouts *layouts; /* the plan's, until it is updated; NULL */
 };
 
@@ -420,13 +416,27 @@ int64_t run_wide(worker *w, const wave_item *item, int64_t n);
 /* run_pieces.c: how many items, from the first on, are pieces that have the same columns; they have been computed. */
 int64_t run_pieces(worker *w, const wave_item *item, int64_t n);
 
-/* execute.c: rows of a panel, node[i] < 0 where there is nothing to write; and load their segments, which go by
+/* panel_rows.c: rows of a panel, node[i] < 0 where there is nothing to write; and load their segments, which go by
    position. */
 typedef struct panel_rows {
     hga_id first, n, node[PANEL_ROWS];
 } panel_rows;
 void list_panel(const worker *w, wave_item item, panel_rows *out);
 void load_panel(worker *w, wave_item item);
+/* The worker's reader reads the stage's relation. */
+void open_stage(worker *w, hga_id stage);
+/* Rows [begin, begin + n) of the relation, or of nodes: NO_ROW where the phase has none of the stage's rows,
+   left_out(v) where it has, but this execution does not run it. */
+void list_nodes(const worker *w, const phase *ph, hga_id stage, hga_id begin, hga_id n, hga_id *node);
+/* Behind a panel's n rows those of the longer graph, which are not run. */
+hga_id list_ahead(hga_id n, hga_id all, hga_id *node);
+/* Of a panel's rows the groups of sixteen from the first row to the last that this execution runs; 0: there are none. */
+int narrow_panel(const worker *w, const phase *ph, hga_id stage, hga_id *begin, hga_id *n);
+/* LEVELS_* stages go by node id: with a destination order their rows are loaded one by one. */
+int goes_by_position(const worker *w, const phase *ph);
+/* items.c: what thread t was given of a wave; of a slice the items [first, end) that it runs. */
+void run_share(worker *w, hga_id wave, hga_id t);
+void run_some_items(worker *w, int64_t first, int64_t end);
 
 /* scores.c: the part of a chunk's scores that all heads share: log mass, log weight, and for row v >= 0 positions; and
    what one head of the job's row adds, into row.bias. All in base 2, as kernels take scores; what a caller means by the
@@ -484,21 +494,22 @@ void places_bind(const hga_plan *plan, hga_workspace *workspace, hga_id field);
 void places_leave_all(hga_workspace *workspace);
 
 /* rank_run.c: an execution of a plan with options.ranks; what comes after execution_begin, of the first of so many
-   samples that are left; what stages are given in place of the caller's tensors, which have been checked; and its
-   memory. */
+   samples that are left. rank_stage.c: what stages are given in place of the caller's tensors, which have been checked,
+   and back to these; and its memory. */
 hga_status rank_execute(const hga_plan *plan, hga_workspace *workspace, const hga_io *io);
 hga_status rank_execute_begun(const hga_plan *plan, hga_workspace *workspace, const hga_io *io, hga_id samples);
 hga_status rank_stage(const hga_plan *plan, hga_workspace *workspace, const hga_io **io);
+void rank_give_back(const hga_plan *plan, const hga_workspace *workspace, const hga_io *io);
 void rank_bind(const hga_plan *plan, hga_id field, bound_field *x);
 int64_t rank_bytes(const hga_plan *plan);
 hga_status rank_create(const hga_plan *plan, hga_workspace *workspace);
 void rank_destroy(hga_workspace *workspace);
 
-/* execute.c: a workspace serves a plan, also one that was updated since, where all in it is large enough. */
-/* .. and an execution. Begin: what the caller brings is checked and bound, or the workspace is as if it had never
+/* workspace.c: a workspace serves a plan, also one that was updated since, where all in it is large enough. */
+hga_status workspace_fit(const hga_plan *plan, hga_workspace *workspace);
+/* execution.c: an execution. Begin: what the caller brings is checked and bound, or the workspace is as if it had never
    run. Then its rows: all on the calling thread, or by each thread of a team of n, which all have to call; and what
    comes after the rows. */
-hga_status workspace_fit(const hga_plan *plan, hga_workspace *workspace);
 hga_status execution_begin(const hga_plan *plan, hga_workspace *workspace, const hga_io *io);
 /* Its rows, by as many threads as there are and pay. */
 hga_status execution_run(const hga_plan *plan, hga_workspace *workspace);

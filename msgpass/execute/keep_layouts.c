@@ -250,7 +250,7 @@ static hga_status keep_words(layout_set *set, const writer *x)
 /* What one sort of call has, if that is at most so many words. */
 static hga_status keep_set(layout_set *set, worker *w, int typed, int64_t most_words)
 {
-    writer x = {.w = w, .a = &w->workspace->allocator, .typed = typed};
+    writer x = {.w = w, .a = &w->workspace->base.allocator, .typed = typed};
     hga_status st = HGA_OK;
     HGA_TRY(count_panels(set, &x));
     for (hga_id i = 0; i < set->n_phases; i++)

@@ -70,7 +70,15 @@ void lay_shared(tile_chooser *t);
 /* ---- choose_tiles.c, strict_tiles.c ---- */
 
 /* Has the group edges that were given one by one? Those stay with the rows. */
-int has_explicit(const tile_chooser *t, const row_group *g);
+static inline int has_explicit(const tile_chooser *t, const row_group *g)
+{
+    const hga_relation *r = &t->reader->r;
+    for (hga_id i = 0; i < g->n_rows && r->ptr; i++) {
+        hga_id v = row_node(g->node[i]);
+        if (v >= 0 && r->ptr[v + 1] > r->ptr[v]) return 1;
+    }
+    return 0;
+}
 /* Each column at its own place, see hga_options.strict_rows. */
 void choose_strictly(tile_chooser *t, row_panel *p);
 

@@ -100,12 +100,12 @@ hga_status places_create(const hga_plan *plan, hga_workspace *workspace)
     hga_status st = HGA_OK;
     if (!plan->rows_by_need) return HGA_OK;
     workspace->owner_bytes = carve_owners(plan, NULL, NULL);
-    HGA_TRY(hga_new_zero(&workspace->allocator, workspace->owner_bytes, 1, &workspace->owners));
+    HGA_TRY(hga_new_zero(&workspace->base.allocator, workspace->owner_bytes, 1, &workspace->owners));
     carve_owners(plan, workspace, workspace->owners);
     for (hga_id i = 0; i < N_PLACES; i++) {
         if (!count_owners(plan, i)) continue;
         measure(plan, i, workspace->places[i].floats);
-        HGA_TRY(change_room(&workspace->allocator, &workspace->places[i], LEAST_ROOM));
+        HGA_TRY(change_room(&workspace->base.allocator, &workspace->places[i], LEAST_ROOM));
     }
 done:
     return st;
@@ -114,10 +114,10 @@ done:
 void places_destroy(hga_workspace *workspace)
 {
     for (row_places *x = workspace->places; x < workspace->places + N_PLACES; x++) {
-        hga_delete(&workspace->allocator, x->memory, x->bytes, 1);
-        hga_delete(&workspace->allocator, x->lent, x->lent_room, sizeof *x->lent);
+        hga_delete(&workspace->base.allocator, x->memory, x->bytes, 1);
+        hga_delete(&workspace->base.allocator, x->lent, x->lent_room, sizeof *x->lent);
     }
-    hga_delete(&workspace->allocator, workspace->owners, workspace->owner_bytes, 1);
+    hga_delete(&workspace->base.allocator, workspace->owners, workspace->owner_bytes, 1);
 }
 
 /* ---- taking, leaving ---- */
@@ -126,7 +126,7 @@ static hga_status take(const hga_workspace *workspace, row_places *x, hga_id own
 {
     if (x->place[owner]) return HGA_OK;
     if (!x->n_back && x->end == x->room) {
-        hga_status st = change_room(&workspace->allocator, x, x->room < INT32_MAX / 2 ? 2 * x->room : INT32_MAX);
+        hga_status st = change_room(&workspace->base.allocator, x, x->room < INT32_MAX / 2 ? 2 * x->room : INT32_MAX);
         if (st) return st;
     }
     hga_id p = x->n_back ? x->back[--x->n_back] : x->end++;
@@ -240,7 +240,7 @@ static hga_status take_lent(const hga_workspace *workspace, row_places *x, hga_i
     hga_status st = HGA_OK;
     hga_id p = x->lent_back;
     if (!p)
-        HGA_TRY(hga_grow(&workspace->allocator, &x->lent, &x->lent_room, x->lent_end, (int64_t)x->lent_end + 1,
+        HGA_TRY(hga_grow(&workspace->base.allocator, &x->lent, &x->lent_room, x->lent_end, (int64_t)x->lent_end + 1,
                          sizeof *x->lent));
     if (p)
         x->lent_back = x->lent[~p].next;
@@ -302,7 +302,7 @@ void workspace_settle(hga_workspace *workspace, int (*stays)(const void *context
                 workspace_leave_place(workspace, i, v);
         }
         x->n_young = 0;
-        note_use(&workspace->allocator, x, used);
+        note_use(&workspace->base.allocator, x, used);
     }
 }
 

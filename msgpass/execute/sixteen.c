@@ -11,9 +11,9 @@ static hga_status grow(hga_workspace *workspace, widened *w, int64_t floats)
 {
     if (w->room >= floats) return HGA_OK;
     float *more = NULL;
-    hga_status st = hga_new(&workspace->allocator, floats, sizeof *more, &more);
+    hga_status st = hga_new(&workspace->base.allocator, floats, sizeof *more, &more);
     if (st) return st;
-    hga_delete(&workspace->allocator, w->values, w->room, sizeof *w->values);
+    hga_delete(&workspace->base.allocator, w->values, w->room, sizeof *w->values);
     w->values = more, w->room = floats;
     return HGA_OK;
 }
@@ -103,5 +103,5 @@ void sixteen_forget(hga_workspace *workspace)
 void sixteen_clear(hga_workspace *workspace)
 {
     for (hga_id f = 0; f < HGA_FIELD_SLOTS; f++)
-        hga_delete(&workspace->allocator, workspace->widened[f].values, workspace->widened[f].room, sizeof(float));
+        hga_delete(&workspace->base.allocator, workspace->widened[f].values, workspace->widened[f].room, sizeof(float));
 }

@@ -6,14 +6,14 @@
 hga_status slice_create(const hga_plan *plan, hga_workspace *workspace)
 {
     workspace->slice_bytes = slices_bytes(plan);
-    hga_status st = hga_new_zero(&workspace->allocator, workspace->slice_bytes, 1, &workspace->slice_memory);
+    hga_status st = hga_new_zero(&workspace->base.allocator, workspace->slice_bytes, 1, &workspace->slice_memory);
     if (!st && plan->slices) slice_open(plan, &workspace->slice, workspace->slice_memory);
     return st;
 }
 
 void slice_destroy(hga_workspace *workspace)
 {
-    hga_delete(&workspace->allocator, workspace->slice_memory, workspace->slice_bytes, 1);
+    hga_delete(&workspace->base.allocator, workspace->slice_memory, workspace->slice_bytes, 1);
 }
 
 int slice_fits(const hga_plan *plan, const hga_workspace *workspace)
@@ -61,110 +61,3 @@ int slice_is_small(const hga_plan *plan, const hga_workspace *workspace)
 }
 
 /* ---- rows in and out ---- */
-
-static hga_status check_rows(const hga_plan *plan, hga_workspace *workspace, hga_id f, hga_id first, hga_id n,
-                             hga_rows_way way, const float *data)
-{
-    if (!plan || !workspace) return hga_fail(HGA_EINVAL, "no %s", plan ? "workspace" : "plan");
-    if (!rows_stay(plan) || plan->ranks)
-        return hga_fail(HGA_EUNSUPPORTED,
-                        "the plan was made without HGA_ROWS_THAT_STAY: rows do not outlive an execution");
-    if ((unsigned)way > HGA_ROWS_DROP) return hga_fail(HGA_EINVAL, "%d is nothing to do with rows", (int)way);
-    if (f == 0 && way == HGA_ROWS_DROP && first == 0 && n == 0) return HGA_OK;
-    if (f < 1 || f > plan->program.n_fields)
-        return hga_fail(HGA_EINVAL, "field %d of %d does not exist", f, plan->program.n_fields);
-    if (first < 0 || n < 0 || first > plan->nodes.n - n)
-        return hga_fail(HGA_EINVAL, "rows %d + %d leave the %d nodes", first, n, plan->nodes.n);
-    if (!data && n > 0 && way != HGA_ROWS_DROP) return hga_fail(HGA_EINVAL, "rows %d + %d have no data", first, n);
-    return HGA_OK;
-}
-
-/* Rows that the field has in the workspace, of which those that are to be got are there. */
-static hga_status check_row(const hga_plan *plan, const hga_workspace *workspace, hga_id f, hga_id v, hga_rows_way way)
-{
-    const char *name = plan->program.field[f].name;
-    const row_bits *there = &workspace->slice.there[f];
-    if (!program_row(&plan->nodes, plan->program.field[f].rows, v))
-        return hga_fail(HGA_EINVAL, "field %s does not exist on node %d", name, v);
-    if (slice_is_given(plan, f, v) || !there->n)
-        return hga_fail(HGA_EINVAL, "node %d's row of field %s is your tensor's", v, name);
-    if (way == HGA_ROWS_GET && !bits_have(there, v))
-        return hga_fail(HGA_EINVAL, "node %d's row of field %s is not there", v, name);
-    return HGA_OK;
-}
-
-/* Where node v's row of a field is, and its log-sum-exps. */
-static float *row_at(const hga_plan *plan, const hga_workspace *workspace, hga_id f, hga_id v)
-{
-    const area *x = &plan->storage[f].rows;
-    if (plan->rows_by_need) return place_in(&workspace->places[f], PLACE_ROW, v);
-    return workspace->rows + x->at + (int64_t)(v - x->first) * x->floats;
-}
-static float *lse_at(const hga_plan *plan, const hga_workspace *workspace, hga_id f, hga_id v)
-{
-    const area *x = &plan->storage[f].lse;
-    if (plan->rows_by_need) return place_in(&workspace->places[f], PLACE_LSE, v);
-    return workspace->rows + x->at + (int64_t)(v - x->first) * x->floats;
-}
-
-/* Node v's row and its log-sum-exps are copied, a head at a time. */
-static float *move_row(const hga_plan *plan, const hga_workspace *workspace, hga_id f, hga_id v, int in, float *data)
-{
-    const field_storage *h = &plan->storage[f];
-    int is_state = plan->program.field[f].width == HGA_WIDTH_STATE;
-    float *row = row_at(plan, workspace, f, v), *lse = is_state ? lse_at(plan, workspace, f, v) : NULL;
-    size_t bytes = (size_t)h->columns * sizeof *row;
-    for (hga_id head = 0; head < h->heads; head++, row += h->columns) {
-        in ? memcpy(row, data, bytes) : memcpy(data, row, bytes);
-        data += h->columns;
-        if (is_state && in) lse[head] = *data;
-        if (is_state && !in) *data = lse[head];
-        data += is_state;
-    }
-    return data;
-}
-
-void workspace_forget_later(const hga_plan *plan, hga_workspace *workspace, int32_t *const *latest, hga_id end)
-{
-    for (hga_id f = 1; f <= plan->program.n_fields; f++) {
-        if (!workspace->slice.there[f].n) continue;
-        FOR_RUNS(&workspace->slice.needed[f], i, last, 0, plan->nodes.n)
-        {
-            for (int64_t v = i; v < last; v++)
-                if (latest[f][v] >= end) slice_drop_rows(&workspace->slice, f, (hga_id)v, 1);
-        }
-    }
-}
-
-static void drop_all(const hga_plan *plan, hga_workspace *workspace)
-{
-    if (plan->rows_by_need) places_leave_all(workspace);
-    for (hga_id f = 1; !plan->rows_by_need && f <= plan->program.n_fields; f++)
-        slice_drop_rows(&workspace->slice, f, 0, plan->nodes.n);
-}
-
-static hga_status put_row(const hga_plan *plan, hga_workspace *workspace, hga_id f, hga_id v, float **data)
-{
-    float *row;
-    hga_status st = plan->rows_by_need ? workspace_take_place(workspace, f, v, &row) : HGA_OK;
-    if (!st) *data = move_row(plan, workspace, f, v, 1, *data);
-    return st;
-}
-
-hga_status hga_workspace_rows(const hga_plan *plan, hga_workspace *workspace, hga_id field, hga_id first, hga_id n,
-                              hga_rows_way way, float *data)
-{
-    hga_status st = HGA_OK;
-    HGA_TRY(check_rows(plan, workspace, field, first, n, way, data));
-    HGA_TRY(workspace_fit(plan, workspace));
-    if (field == 0) drop_all(plan, workspace);
-    for (hga_id v = first; field && v < first + n; v++) HGA_TRY(check_row(plan, workspace, field, v, way));
-    if (field && way != HGA_ROWS_GET) slice_drop_rows(&workspace->slice, field, first, n);
-    for (hga_id v = first; way == HGA_ROWS_PUT && v < first + n; v++)
-        HGA_TRY(put_row(plan, workspace, field, v, &data));
-    for (hga_id v = first; way == HGA_ROWS_GET && v < first + n; v++)
-        data = move_row(plan, workspace, field, v, 0, data);
-    if (way == HGA_ROWS_PUT) bits_put_run(&workspace->slice.there[field], first, (int64_t)first + n, &no_bits);
-done:
-    return st;
-}

@@ -189,7 +189,7 @@ int workers_fit(const hga_plan *plan, const hga_workspace *workspace)
 
 hga_status workers_create(const hga_plan *plan, hga_id n, hga_workspace *workspace)
 {
-    const hga_allocator *a = &workspace->allocator;
+    const hga_allocator *a = &workspace->base.allocator;
     hga_status st = hga_new_zero(a, n, sizeof *workspace->workers, &workspace->workers);
     if (st) return st;
     workspace->n_workers = n;
@@ -201,13 +201,13 @@ hga_status workers_rank(const hga_plan *plan, hga_workspace *workspace)
 {
     hga_status st = HGA_OK;
     for (hga_id t = 0; !st && t < workspace->n_workers; t++)
-        st = reader_rank_room(&workspace->workers[t].reader, plan->keeper->lists.degree, &workspace->allocator);
+        st = reader_rank_room(&workspace->workers[t].reader, plan->keeper->lists.degree, &workspace->base.allocator);
     return st;
 }
 
 void workers_destroy(hga_workspace *workspace)
 {
-    const hga_allocator *a = &workspace->allocator;
+    const hga_allocator *a = &workspace->base.allocator;
     for (hga_id t = 0; t < workspace->n_workers; t++) {
         reader_unrank(&workspace->workers[t].reader, a);
         hga_delete(a, workspace->workers[t].memory, workspace->workers[t].bytes, 1);
@@ -218,7 +218,7 @@ void workers_destroy(hga_workspace *workspace)
 hga_status worker_look(const hga_plan *plan, hga_status (*look)(worker *w, void *context), void *context)
 {
     static const hga_io none = {0};
-    hga_workspace workspace = {.allocator = plan->given};
+    hga_workspace workspace = {.base.allocator = plan->given};
     hga_status st = HGA_OK;
     HGA_TRY(workers_create(plan, 1, &workspace));
     worker *w = &workspace.workers[0];

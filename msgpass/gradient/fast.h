@@ -245,6 +245,8 @@ int is_read_again(const fast_pass *p, const hga_stage *stage, hga_id v);
 
 /* fast.c: a stage's rows that go now go back. */
 hga_status stage_back(fast_pass *p, hga_id s);
+/* A stage of sums, forward or back. */
+hga_status walk_sum(fast_pass *p, hga_id s, int backwards);
 
 /* fast_ranks.c: rows of the program's own that others have sent, of fields of key/value heads or of others; a stage
    goes back, once what is asked of its rows elsewhere has come. */

@@ -9,6 +9,15 @@
 static hga_id chunks_of(const hga_plan *plan) { return (plan->nodes.n + CHUNK - 1) / CHUNK; }
 static hga_id panels_of(const hga_plan *plan) { return (plan->nodes.n + STRIP_PANEL - 1) / STRIP_PANEL; }
 
+hga_id only_stage(const hga_plan *plan, hga_id f)
+{
+    hga_id only = -1;
+    int n = 0;
+    for (hga_id s = 0; s < plan->program.n_stages; s++)
+        if ((plan->program.stage[s].reads | plan->program.stage[s].writes) >> f & 1u) only = s, n++;
+    return n == 1 ? only : -1;
+}
+
 hga_id columns_stage(const hga_plan *plan)
 {
     const hga_program *p = &plan->program;

@@ -4,32 +4,6 @@
 
 #include <string.h>
 
-/* The first run that ends behind node v. */
-static int64_t run_behind(const fast_pass *p, hga_id v)
-{
-    int64_t begin = 0, beyond = p->n_runs;
-    while (begin < beyond) {
-        int64_t middle = begin + (beyond - begin) / 2;
-        if (p->run[middle].first + p->run[middle].n > v)
-            beyond = middle;
-        else
-            begin = middle + 1;
-    }
-    return begin;
-}
-
-int has_rows(const fast_pass *p, hga_id s, hga_id first, hga_id end)
-{
-    const hga_id *order = p->plan->stage[s].relation.dst_order;
-    if (!order) {
-        int64_t run = run_behind(p, first);
-        return run < p->n_runs && p->run[run].first < end;
-    }
-    for (hga_id i = first; i < end; i++)
-        if (row_goes(p, order[i])) return 1;
-    return 0;
-}
-
 /* ---- rows that have come ---- */
 
 /* Which fields a pass takes now. */

@@ -7,15 +7,6 @@
 #include <math.h>
 #include <string.h>
 
-hga_id only_stage(const hga_plan *plan, hga_id f)
-{
-    hga_id only = -1;
-    int n = 0;
-    for (hga_id s = 0; s < plan->program.n_stages; s++)
-        if ((plan->program.stage[s].reads | plan->program.stage[s].writes) >> f & 1u) only = s, n++;
-    return n == 1 ? only : -1;
-}
-
 int goes_by_row(const hga_plan *plan, hga_id f)
 {
     const hga_program *p = &plan->program;

@@ -59,6 +59,18 @@ static void give_children(const fast_pass *p, const hga_stage *s, const brood *b
     }
 }
 
+/* Is a row of a sum's adjoint looked at once more: by a stage before it, or as a gradient of what the caller gave? */
+int is_read_again(const fast_pass *p, const hga_stage *stage, hga_id v)
+{
+    hga_id first, n;
+    int again = 0;
+    for (const hga_stage *s = p->program->stage; s < stage; s++)
+        again |= (int)((s->reads | s->writes) >> stage->out & 1u);
+    if (again || !program_is_input(p->program->field[stage->out].binding)) return again;
+    n = field_io(p->plan, stage->out, &first);
+    return v >= first && v < first + n;
+}
+
 void fast_children(fast_pass *p, const hga_stage *s, int backwards)
 {
     const fast_field *x = &p->field[s->out];

@@ -26,6 +26,34 @@ static int is_shared(const call_needs *needs, hga_call_table which)
     return which != HGA_TABLE_EDGE_BIAS && which != HGA_TABLE_TYPE_SCALE && needs->entries[which] > 0;
 }
 
+/* ---- rows of a rank ---- */
+
+/* The first run that ends behind node v. */
+static int64_t run_behind(const fast_pass *p, hga_id v)
+{
+    int64_t begin = 0, beyond = p->n_runs;
+    while (begin < beyond) {
+        int64_t middle = begin + (beyond - begin) / 2;
+        if (p->run[middle].first + p->run[middle].n > v)
+            beyond = middle;
+        else
+            begin = middle + 1;
+    }
+    return begin;
+}
+
+int has_rows(const fast_pass *p, hga_id s, hga_id first, hga_id end)
+{
+    const hga_id *order = p->plan->stage[s].relation.dst_order;
+    if (!order) {
+        int64_t run = run_behind(p, first);
+        return run < p->n_runs && p->run[run].first < end;
+    }
+    for (hga_id i = first; i < end; i++)
+        if (row_goes(p, order[i])) return 1;
+    return 0;
+}
+
 /* ---- memory ---- */
 
 static int64_t rel_key_floats(const hga_plan *plan, const call_needs *needs)

@@ -148,16 +148,6 @@ typedef struct seen_values {
     const hga_stage *stage;
 } seen_values;
 
-static double to_bf16(double x) { return isfinite((float)x) ? (double)widen_bf16(narrow_bf16((float)x)) : x; }
-
-const double *row_as_read(const pass *p, const hga_stage *s, hga_id f, hga_id v, hga_id head, double *room)
-{
-    const double *x = double_row(&p->value, f, v, head);
-    if (s->order != HGA_FLAT || !storage_is_rounded(p->plan, f)) return x;
-    for (hga_id c = 0; c < p->value.of[f].columns; c++) room[c] = to_bf16(x[c]);
-    return room;
-}
-
 static const seen_values *seen_of(const field_values *from) { return (const seen_values *)(const void *)from; }
 
 static const double *see_row(const field_values *from, hga_id f, hga_id v, hga_id head, double *room)

@@ -35,10 +35,10 @@ static inline hga_id head_of(const pass *p, hga_id field, hga_id head)
 /* Query heads at hand, one of each of the field's. */
 static inline hga_id heads_end(const pass *p, hga_id field) { return p->first + p->value.of[field].heads; }
 
+/* ---- plain_user.c ---- */
+
 /* Node v's numbers of a field as the stage reads them: in `room`, where it reads them rounded. */
 const double *row_as_read(const pass *p, const hga_stage *s, hga_id f, hga_id v, hga_id head, double *room);
-
-/* ---- plain_user.c ---- */
 
 /* What the aggregates of user stages take; nothing where the program has none. */
 void user_rows_lay_out(pass *p, carver *room);

@@ -1,8 +1,20 @@
 /* plain_user.c: stages of the caller's own, forward and backward. Their functions see floats, as in an execution; what
    they add to gradients is added up in double. */
 #include "plain.h"
+#include "sixteen.h"
 
+#include <math.h>
 #include <string.h>
+
+static double to_bf16(double x) { return isfinite((float)x) ? (double)widen_bf16(narrow_bf16((float)x)) : x; }
+
+const double *row_as_read(const pass *p, const hga_stage *s, hga_id f, hga_id v, hga_id head, double *room)
+{
+    const double *x = double_row(&p->value, f, v, head);
+    if (s->order != HGA_FLAT || !storage_is_rounded(p->plan, f)) return x;
+    for (hga_id c = 0; c < p->value.of[f].columns; c++) room[c] = to_bf16(x[c]);
+    return room;
+}
 
 /* Aggregates are aligned to lines, as they are in an execution. */
 enum { LINE = LINE_FLOATS * sizeof(float) };

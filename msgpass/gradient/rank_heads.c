@@ -5,13 +5,6 @@
 
 #include <string.h>
 
-hga_id heads_of_rank(const hga_plan *plan, hga_id rank, hga_id *first)
-{
-    int64_t heads = plan->shape.n_kv_heads, n_ranks = plan->ranks->exchange->n_ranks;
-    *first = (hga_id)(heads * rank / n_ranks);
-    return (hga_id)(heads * (rank + 1) / n_ranks);
-}
-
 static hga_tensor *tensor_of(const hga_plan *plan, hga_io *io, hga_id f)
 {
     return (hga_tensor *)program_tensor(&plan->program, io, f);

@@ -5,6 +5,13 @@
 
 #include <string.h>
 
+hga_id heads_of_rank(const hga_plan *plan, hga_id rank, hga_id *first)
+{
+    int64_t heads = plan->shape.n_kv_heads, n_ranks = plan->ranks->exchange->n_ranks;
+    *first = (hga_id)(heads * rank / n_ranks);
+    return (hga_id)(heads * (rank + 1) / n_ranks);
+}
+
 /* Rows [first, first + n) of a field's tensor that are one rank's or all ranks', from a zeroed struct on; `row`: the
    first of them in the rank's own tensor, if it has them. */
 typedef struct row_run {

@@ -1,29 +1,9 @@
 /* ways.c: the ways as a table, and which one a plan's calls go. */
-#include "call.h"
 #include "ranks.h"
 #include "ways.h"
 
-#include <stdarg.h>
-#include <stdio.h>
-
 static const way *const ways[N_WAYS] = {&families_way, &scattered_way, &linear_way,
                                         &subtrees_way, &stages_way,    &plain_way};
-
-const char *reason_of(reason *room, const char *format, ...)
-{
-    va_list values;
-    va_start(values, format);
-    vsnprintf(room->text, sizeof room->text, format, values);
-    va_end(values);
-    return room->text;
-}
-
-const char *is_generic(const hga_plan *plan, reason *room)
-{
-    const hga_call_row *plain = call_standing_plain(&plan->program);
-    if (plain) return reason_of(room, "only the plain definition knows %s", plain->name);
-    return plan->options.generic ? "asked for" : NULL;
-}
 
 /* ---- what a plan keeps ---- */
 

@@ -53,113 +53,7 @@ static void find_owners(finding *f, const hga_id *cuts, hga_id n_ranks)
         }
 }
 
-/* ---- wants ---- */
-
-#define ORDER(member) \
-    if (a->member != b->member) return a->member < b->member
-
-static int want_before(const want *a, const want *b)
-{
-    ORDER(field);
-    ORDER(wrote);
-    ORDER(to);
-    ORDER(first);
-    ORDER(last);
-    return a->reads < b->reads;
-}
-SORT_DEFINE(sort_wants, want, want_before)
-
-static int alike(const want *a, const want *b)
-{
-    return a->field == b->field && a->wrote == b->wrote && a->to == b->to;
-}
-
-static int touch(const want *a, const want *b) { return a->first <= b->last + 1 && b->first <= a->last + 1; }
-
-static void unite(want *a, const want *b)
-{
-    if (b->first < a->first) a->first = b->first;
-    if (b->last > a->last) a->last = b->last;
-    if (b->reads < a->reads) a->reads = b->reads;
-}
-
-static void forget_recent(finding *f) { memset(f->recent, -1, (size_t)(f->p->n_fields + 1) * sizeof *f->recent); }
-
-/* Sorted, and of those that touch one is made. */
-static void melt(finding *f)
-{
-    int64_t n = 0;
-    sort_wants(f->want, f->n_wants);
-    for (int64_t i = 0; i < f->n_wants; i++)
-        if (n && alike(&f->want[n - 1], &f->want[i]) && touch(&f->want[n - 1], &f->want[i]))
-            unite(&f->want[n - 1], &f->want[i]);
-        else
-            f->want[n++] = f->want[i];
-    f->n_wants = n;
-    f->melt_at = n < MOST_WANTS / 2 ? MOST_WANTS : 2 * n;
-    forget_recent(f);
-}
-
-static hga_status want_field(finding *f, const want *w)
-{
-    hga_status st = HGA_OK;
-    int64_t *recent = f->recent[w->field][hga_graph_level(f->g, w->first) % RECENT_LEVELS];
-    for (int side = 0; side < SIDES; side++)
-        if (recent[side] >= 0 && alike(&f->want[recent[side]], w) && touch(&f->want[recent[side]], w)) {
-            unite(&f->want[recent[side]], w);
-            return HGA_OK;
-        }
-    if (f->n_wants >= f->melt_at) melt(f);
-    HGA_TRY(hga_grow(NULL, &f->want, &f->room, f->n_wants, f->n_wants + 1, sizeof *f->want));
-    recent[1] = recent[0], recent[0] = f->n_wants;
-    f->want[f->n_wants++] = *w;
-done:
-    return st;
-}
-
-/* Does the rank compute nodes [first, last] itself: its own ones, or those that all compute? */
-static int has_nodes(const finding *f, hga_id rank, hga_id first, hga_id last)
-{
-    hga_id owner = f->owner[first];
-    return (owner == SHARED || owner == rank) && f->next[first] > last;
-}
-
-/* Every field that the stage reads at its sources, of nodes [first, last]. */
-static hga_status want_nodes(finding *f, hga_id to, hga_id first, hga_id last)
-{
-    hga_status st = HGA_OK;
-    if (has_nodes(f, to, first, last)) return HGA_OK;
-    for (hga_id i = 1; i <= f->p->n_fields; i++)
-        if (f->reads >> i & 1u) {
-            want w = {i, f->wrote[i], to, first, last, f->number};
-            HGA_TRY(want_field(f, &w));
-        }
-done:
-    return st;
-}
-
 /* ---- the sources of a row ---- */
-
-hga_status halo_each_interval(finding *f, const reach *r, interval_visit visit, void *context)
-{
-    hga_status st = HGA_OK;
-    for (int64_t i = 0; i < r->n_spans; i++) {
-        reach_span s = r->spans[i];
-        if (!r->source_order) {
-            HGA_TRY(visit(f, s.first, s.last, context));
-            continue;
-        }
-        for (hga_id k = s.first; k <= s.last; k++) HGA_TRY(visit(f, r->source_order[k], r->source_order[k], context));
-    }
-    for (int64_t i = 0; i < r->n_nodes; i++) HGA_TRY(visit(f, r->nodes[i], r->nodes[i], context));
-done:
-    return st;
-}
-
-hga_status halo_want_interval(finding *f, hga_id first, hga_id last, void *context)
-{
-    return want_nodes(f, *(const hga_id *)context, first, last);
-}
 
 static hga_pos count_sources(const reach *r)
 {
@@ -298,7 +192,7 @@ static void read_early(want *every, const want *end, const want *w)
 static hga_status list_transfers(finding *f)
 {
     hga_status st = HGA_OK;
-    melt(f);
+    halo_melt(f);
     for (want *begin = f->want, *last = begin + f->n_wants, *end, *every; begin < last; begin = end) {
         for (end = begin; end < last && end->field == begin->field && end->wrote == begin->wrote;) end++;
         for (every = begin; every < end && every->to == HGA_EVERY_RANK;) every++;
@@ -391,8 +285,7 @@ static hga_status start(finding *f, const hga_shape *shape, const hga_id *cuts, 
     HGA_TRY(hga_new(NULL, f->nodes.n, sizeof *f->next, &f->next));
     HGA_TRY(hga_new(NULL, n_ranks, sizeof *f->has, &f->has));
     find_owners(f, cuts, n_ranks);
-    f->melt_at = MOST_WANTS;
-    forget_recent(f), memset(f->wrote, -1, sizeof f->wrote);
+    halo_begin_wants(f), memset(f->wrote, -1, sizeof f->wrote);
 done:
     return st;
 }

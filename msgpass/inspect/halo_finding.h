@@ -1,4 +1,4 @@
-/* halo_finding.h: what the files that find a halo share: halo.c, and halo_pieces.c for rows in pieces. */
+/* halo_finding.h: what the files that find a halo share: halo.c, halo_wants.c, and halo_pieces.c for rows in pieces. */
 #ifndef HALO_FINDING_H
 #define HALO_FINDING_H
 
@@ -45,7 +45,15 @@ struct finding {
 
 typedef hga_status (*interval_visit)(finding *f, hga_id first, hga_id last, void *context);
 
-/* ---- halo.c ---- */
+/* In functions that order a before b. */
+#define ORDER(member) \
+    if (a->member != b->member) return a->member < b->member
+
+/* ---- halo_wants.c ---- */
+
+void halo_begin_wants(finding *f);
+/* Sorted, and of those that touch one is made. */
+void halo_melt(finding *f);
 
 /* The nodes of a reach as intervals. */
 hga_status halo_each_interval(finding *f, const reach *r, interval_visit visit, void *context);

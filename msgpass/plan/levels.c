@@ -2,20 +2,6 @@
    tree go together: a panel's children have come from memory for all of them. Stages down the tree are cut. */
 #include "panels.h"
 
-/* Rows of the tree have few edges each, and no scores. */
-enum { TREE_ROW_COST = 16 };
-
-int64_t tree_cost(const hga_plan *plan, hga_id stage, hga_id first, hga_id n)
-{
-    const hga_nodes *nodes = &plan->nodes;
-    hga_id base = nodes->level_ptr[1];
-    int64_t edges = n;
-    if (plan->program.stage[stage].relation == HGA_TREE_UP)
-        edges =
-            nodes->child_ptr && first >= base ? nodes->child_ptr[first + n - base] - nodes->child_ptr[first - base] : 0;
-    return TREE_ROW_COST * (int64_t)n + edges;
-}
-
 /* ---- stages side by side ---- */
 
 static int adds_children(const hga_plan *plan, hga_id stage)

@@ -1,11 +1,11 @@
-/* panels.c: stages become phases, sets of rows that may run side by side, each cut into panels. What is cut where
-   depends on the graph; only which thread gets which panel depends on the number of threads. */
+/* panels.c: rows of a stage that may run side by side are a phase, cut into panels. What is cut where depends on the
+   graph; only which thread gets which panel depends on the number of threads. */
 #include "panels.h"
 #include "row_edges.h"
 
 #include <string.h>
 
-static hga_status add_phase(hga_plan *plan, phase ph)
+hga_status add_phase(hga_plan *plan, phase ph)
 {
     hga_status st = hga_grow(&plan->allocator, &plan->phase, &plan->phase_room, plan->n_phases, plan->n_phases + 1,
                              sizeof *plan->phase);
@@ -13,7 +13,7 @@ static hga_status add_phase(hga_plan *plan, phase ph)
     return st;
 }
 
-static phase *last_phase(hga_plan *plan) { return &plan->phase[plan->n_phases - 1]; }
+phase *last_phase(hga_plan *plan) { return &plan->phase[plan->n_phases - 1]; }
 
 /* ---- what a panel costs ---- */
 
@@ -98,13 +98,13 @@ static measures measure_rows(hga_plan *plan, hga_id stage, hga_id first, hga_id 
    long as so many of those (measured on R-MAT, a million edges, 1 x 16 to 8 x 64). */
 enum { ROW_COST = 32, LISTED_COST = 16 };
 
-static int64_t cost_of(hga_id rows, int64_t edges, int64_t listed)
+int64_t cost_of(hga_id rows, int64_t edges, int64_t listed)
 {
     return ROW_COST * (int64_t)rows + edges + (LISTED_COST - 1) * listed;
 }
 
 /* Has the stage something to write at that position of its relation's order? */
-static int writes_at(const hga_plan *plan, hga_id stage, hga_id position)
+int writes_at(const hga_plan *plan, hga_id stage, hga_id position)
 {
     hga_id out = plan->program.stage[stage].out;
     return !out || program_row(&plan->nodes, plan->program.field[out].rows, node_at(&plan->stage[stage], position));
@@ -164,7 +164,7 @@ static int64_t tokens_of(const hga_plan *plan, hga_id v)
 
 /* Rows of the tree have few sources, their children or their parent, so that nothing is won by taking many; and a row
    waits until all tokens of the panels below it are there. */
-static hga_id tree_rows(const hga_plan *plan, hga_id first)
+hga_id tree_rows(const hga_plan *plan, hga_id first)
 {
     const hga_shape *s = &plan->shape;
     int64_t tokens = plan->tuning.is.tree_bytes / ((int64_t)s->n_heads * s->dim_v * (int64_t)sizeof(float));
@@ -228,6 +228,20 @@ static hga_id few_edges(hga_plan *plan, hga_id stage, hga_id first, hga_id n, hg
     return fit < 1 ? 1 : fit < panel ? (hga_id)fit : panel;
 }
 
+/* Rows of the tree have few edges each, and no scores. */
+enum { TREE_ROW_COST = 16 };
+
+static int64_t tree_cost(const hga_plan *plan, hga_id stage, hga_id first, hga_id n)
+{
+    const hga_nodes *nodes = &plan->nodes;
+    hga_id base = nodes->level_ptr[1];
+    int64_t edges = n;
+    if (plan->program.stage[stage].relation == HGA_TREE_UP)
+        edges =
+            nodes->child_ptr && first >= base ? nodes->child_ptr[first + n - base] - nodes->child_ptr[first - base] : 0;
+    return TREE_ROW_COST * (int64_t)n + edges;
+}
+
 hga_status add_rows(hga_plan *plan, phase rows, long_search *found)
 {
     hga_id stage = rows.stage, first = rows.first, n = rows.n;
@@ -261,227 +275,4 @@ hga_status add_rows(hga_plan *plan, phase rows, long_search *found)
     if (rows.by_position) HGA_TRY(part_by_cost(plan, ph));
 done:
     return st;
-}
-
-/* ---- flat stages ---- */
-
-static hga_status add_even(hga_plan *plan, phase_job job, hga_id of, hga_id first, hga_id n, hga_id panel)
-{
-    if (n <= 0) return HGA_OK;
-    return add_phase(
-        plan,
-        (phase){.job = job, .stage = of, .first = first, .n = n, .panel = panel, .n_panels = (n + panel - 1) / panel});
-}
-
-/* Pieces of a row are alike in cost; they have no tokens of their own but where the row has its columns alone. */
-static hga_status add_pieces(hga_plan *plan, hga_id stage)
-{
-    const stage_plan *s = &plan->stage[stage];
-    hga_id n = s->n_pieces;
-    hga_status st = add_even(plan, JOB_PIECES, stage, 0, n, 1);
-    if (st || n == 0) return st;
-    phase *ph = last_phase(plan);
-    st = hga_new(&plan->allocator, n, sizeof *ph->cost, &ph->cost);
-    int placed = 1;
-    for (const long_row *row = s->long_row; !st && row < s->long_row + s->n_long; row++) {
-        placed &= row->alone.first >= 0;
-        hga_pos listed = explicit_edges(s, row->position, 1) / row->n_pieces;
-        for (hga_id i = 0; i < row->n_pieces; i++) ph->cost[row->first_piece + i] = cost_of(1, row->cut, listed);
-    }
-    return st || placed ? st : part_by_cost(plan, ph);
-}
-
-/* Rows of different levels differ in what they read, and a level's groups of sixteen do not hang on the levels below.
-   */
-static hga_status add_rows_by_level(hga_plan *plan, hga_id stage, hga_id first, hga_id n, long_search *found)
-{
-    const hga_id *level = plan->nodes.level_ptr;
-    hga_status st = HGA_OK;
-    for (hga_id l = 0; !st && l < plan->nodes.n_levels; l++) {
-        hga_id begin = level[l] > first ? level[l] : first, end = level[l + 1] < first + n ? level[l + 1] : first + n;
-        st = add_rows(plan, (phase){.stage = stage, .first = begin, .n = end - begin}, found);
-    }
-    return st;
-}
-
-/* From the first position at which the stage writes to the last: an order has the nodes that it does not name, such as
-   the keys, at its end. Whole groups of sixteen, counted from the order's beginning. */
-static hga_id written_positions(const hga_plan *plan, hga_id stage, hga_id *first)
-{
-    hga_id begin = 0, end = plan->nodes.n;
-    while (end > begin && !writes_at(plan, stage, end - 1)) end--;
-    while (begin < end && !writes_at(plan, stage, begin)) begin++;
-    *first = begin / KERNEL_TILE * KERNEL_TILE;
-    end = (end + KERNEL_TILE - 1) / KERNEL_TILE * KERNEL_TILE;
-    return (end < plan->nodes.n ? end : plan->nodes.n) - *first;
-}
-
-static hga_status add_flat(hga_plan *plan, hga_id stage)
-{
-    const hga_stage *s = &plan->program.stage[stage];
-    hga_status st = HGA_OK;
-    hga_id first = 0, n = plan->nodes.n;
-    const hga_relation *r = &plan->stage[stage].relation;
-    int by_position = r->dst_order != NULL;
-    long_search found = long_open(plan, stage);
-    plan->stage[stage].pieces_share = found.together;
-    if (!by_position && s->out) n = range_of_rows(plan, plan->program.field[s->out].rows, &first);
-    if (by_position) {
-        n = written_positions(plan, stage, &first);
-        HGA_TRY(add_rows(plan, (phase){.stage = stage, .first = first, .n = n, .by_position = 1}, &found));
-    } else {
-        HGA_TRY(add_rows_by_level(plan, stage, first, n, &found));
-    }
-    HGA_TRY(add_pieces(plan, stage));
-    HGA_TRY(add_even(plan, JOB_MERGE, stage, 0, plan->stage[stage].n_long, 1));
-done:
-    return st;
-}
-
-/* The field's rows in some regions, level by level, for the level above waits for the one below: so many at a time as
-   go up the tree together. */
-static hga_status add_rounding(hga_plan *plan, hga_id f, row_set regions)
-{
-    const hga_id *level = plan->nodes.level_ptr;
-    hga_status st = HGA_OK;
-    for (hga_id l = 0; !st && l < plan->nodes.n_levels; l++) {
-        hga_id begin = level[l], end = level[l + 1];
-        while (begin < end && !(regions >> program_region(&plan->nodes, begin) & 1)) begin++;
-        while (begin < end && !(regions >> program_region(&plan->nodes, end - 1) & 1)) end--;
-        if (begin < end) st = add_even(plan, JOB_ROUND, f, begin, end - begin, tree_rows(plan, begin));
-    }
-    return st;
-}
-
-/* Of the operands that a flat stage reads rounded, the rows that were given or written since they last were. */
-static hga_status add_roundings(hga_plan *plan, hga_id stage, program_values *since)
-{
-    hga_status st = HGA_OK;
-    const hga_stage *s = &plan->program.stage[stage];
-    for (hga_id f = 1; !st && f <= plan->program.n_fields; f++) {
-        if (!(s->reads >> f & 1u) || read_storage(plan, s, f) == f) continue;
-        st = add_rounding(plan, f, since->holds[f]);
-        since->holds[f] = 0;
-    }
-    return st;
-}
-
-/* Canonical positions of rows, where a user's function asks for them. */
-static hga_status find_positions(hga_plan *plan, hga_id stage)
-{
-    stage_plan *s = &plan->stage[stage];
-    hga_pos degree = 0;
-    if (s->kind != KIND_USER || plan->program.stage[stage].relation < 0) return HGA_OK;
-    return first_edges_make(plan, stage, &s->row_ptr, &degree);
-}
-
-/* ---- few panels ---- */
-
-/* Ranges of key/value heads for the panels of a stage: so many that threads have two items each, where its panels are
-   fewer. */
-static hga_id find_head_parts(const hga_plan *plan, hga_id stage)
-{
-    const stage_plan *s = &plan->stage[stage];
-    if (!kind_attends(s->kind) || !stage_is_fused(plan, stage) || attends_by_rows(plan) || plan->threads == 1) return 1;
-    int64_t want = 2 * (int64_t)plan->threads;
-    if (!s->panels || s->panels >= want) return 1;
-    int64_t parts = (want - 1) / s->panels + 1;
-    return parts < plan->shape.n_kv_heads ? (hga_id)parts : plan->shape.n_kv_heads;
-}
-
-/* Few tokens and many threads: what a panel's heads are depends on nobody else's, so threads share them out. Each goes
-   its own way with the same rows: bits are those of all heads at once. */
-static hga_status split_heads(hga_plan *plan, phase *ph, hga_id parts)
-{
-    const hga_allocator *a = &plan->allocator;
-    int64_t *cost = NULL, n = (int64_t)ph->n_panels * parts;
-    hga_delete(a, ph->part, count_items(ph), sizeof *ph->part);
-    ph->part = NULL, ph->head_parts = parts;
-    hga_status st = hga_new(a, n, sizeof *cost, &cost);
-    if (!st) st = hga_new(a, n, sizeof *ph->part, &ph->part);
-    for (int64_t i = 0; !st && i < n; i++) cost[i] = ph->cost[i / parts];
-    if (!st) share_by_cost((hga_id)n, cost, plan->threads, ph->part);
-    hga_delete(a, cost, n, sizeof *cost);
-    return st;
-}
-
-static hga_status split_stages(hga_plan *plan)
-{
-    hga_status st = HGA_OK;
-    for (int64_t i = 0; !st && i < plan->n_phases; i++) {
-        phase *ph = &plan->phase[i];
-        hga_id parts = ph->job == JOB_ROWS ? find_head_parts(plan, ph->stage) : 1;
-        int in_order = ph->by_position || !plan->stage[ph->stage].relation.dst_order;
-        if (parts > 1 && in_order) st = split_heads(plan, ph, parts);
-    }
-    return st;
-}
-
-/* The plain executor holds rows whole, and so does a threshold. Room is for twice as many edges as for the next less,
-   so that graphs of about the same kind need the same. */
-static void find_plain_room(hga_plan *plan)
-{
-    plan->plain_room = -1;
-    for (hga_id s = 0; s < plan->program.n_stages; s++) {
-        int whole = kind_attends(plan->stage[s].kind) && rows_are_whole(plan);
-        if (stage_is_fused(plan, s) && !whole) continue;
-        int64_t widest = edges_most(plan->graph, plan->program.stage[s].relation);
-        int64_t room = 1;
-        while (room < widest) room *= 2;
-        if (room > plan->plain_room) plan->plain_room = room;
-    }
-}
-
-hga_status phases_make(hga_plan *plan)
-{
-    hga_status st = HGA_OK;
-    plan->segment_room = plan->list_room = 0, plan->wide_columns = 0;
-    find_plain_room(plan);
-    program_values since;
-    program_values_start(&plan->program, &since);
-    for (hga_id s = 0; s < plan->program.n_stages; s++) HGA_TRY(find_positions(plan, s));
-    for (hga_id s = 0, n = 1; s < plan->program.n_stages; s += n, n = 1) {
-        if (plan->program.stage[s].order != HGA_FLAT) {
-            n = stages_together(plan, s);
-            HGA_TRY(add_levels(plan, s, n));
-        } else {
-            HGA_TRY(add_roundings(plan, s, &since));
-            HGA_TRY(add_flat(plan, s));
-        }
-        for (hga_id i = s; i < s + n; i++) program_values_after(&plan->program, &plan->program.stage[i], &since);
-    }
-    hga_id out = program_bound(&plan->program, HGA_IO_OUT);
-    if (out && (plan->program.has_lse || plan->options.gradient) && plan->program.field[out].width == HGA_WIDTH_STATE) {
-        hga_id first, n = range_of_rows(plan, plan->program.field[out].io, &first);
-        HGA_TRY(add_even(plan, JOB_LSE, out, first, n, 1024));
-    }
-    HGA_TRY(split_stages(plan));
-done:
-    return st;
-}
-
-void phases_forget_costs(hga_plan *plan)
-{
-    const hga_allocator *a = &plan->allocator;
-    for (int64_t i = 0; i < plan->n_phases; i++) {
-        phase *ph = &plan->phase[i];
-        hga_delete(a, ph->cost, ph->n_panels, sizeof *ph->cost);
-        hga_delete(a, ph->part, count_items(ph), sizeof *ph->part);
-        ph->cost = NULL, ph->part = NULL;
-    }
-}
-
-void phases_clear(hga_plan *plan)
-{
-    const hga_allocator *a = &plan->allocator;
-    phases_forget_costs(plan);
-    hga_delete(a, plan->phase, plan->phase_room, sizeof *plan->phase);
-    plan->phase = NULL, plan->n_phases = plan->phase_room = 0;
-    for (hga_id s = 0; s < plan->program.n_stages; s++) {
-        stage_plan *sp = &plan->stage[s];
-        hga_delete(a, sp->long_row, sp->long_room, sizeof *sp->long_row);
-        hga_delete(a, sp->row_ptr, (int64_t)plan->nodes.n + 1, sizeof *sp->row_ptr);
-        sp->long_row = NULL, sp->n_long = sp->n_pieces = 0, sp->pieces_share = 0, sp->long_room = 0, sp->row_ptr = NULL,
-        sp->panels = 0;
-    }
 }

@@ -1,4 +1,4 @@
-/* panels.h: what the files that make phases share: panels.c, and levels.c for stages that go level by level. */
+/* panels.h: what the files that make phases share: phases.c, levels.c for stages that go level by level, panels.c. */
 #ifndef PANELS_H
 #define PANELS_H
 
@@ -30,13 +30,20 @@ int64_t explicit_edges(const stage_plan *s, hga_id first, hga_id n);
 /* A phase of rows: its stage, or those that go together; first, n; by_position. The rest is found, and the long rows
    among them. */
 hga_status add_rows(hga_plan *plan, phase rows, long_search *found);
+/* One phase more; the last one. */
+hga_status add_phase(hga_plan *plan, phase ph);
+phase *last_phase(hga_plan *plan);
+/* Rows of a panel of the tree that begins with that node. */
+hga_id tree_rows(const hga_plan *plan, hga_id first);
+/* What rows with so many edges cost, of which some are listed one by one. */
+int64_t cost_of(hga_id rows, int64_t edges, int64_t listed);
+/* Does the stage write a row at that position of its relation? */
+int writes_at(const hga_plan *plan, hga_id stage, hga_id position);
 
 /* ---- levels.c ---- */
 
 /* How many stages, from that one on, go level by level side by side: none reads what another writes. */
 hga_id stages_together(const hga_plan *plan, hga_id stage);
 hga_status add_levels(hga_plan *plan, hga_id stage, hga_id together);
-/* What some rows of a stage along the tree cost. */
-int64_t tree_cost(const hga_plan *plan, hga_id stage, hga_id first, hga_id n);
 
 #endif

@@ -1,7 +1,8 @@
 /* plan.h: how a plan is stored. What executes reads it and changes nothing.
 
    plan.c     graph + program -> plan              storage.c   where the values of each field live
-   panels.c   stages -> phases, cut into panels (levels.c: level by level, long_rows.c: rows cut into pieces)
+   phases.c   stages -> phases (levels.c: level by level), panels.c: cut into panels (long_rows.c: rows into pieces)
+   workspace.c what everybody may ask of a workspace
    parts.c    which thread gets which part
    deal.c     the samples of a batch, among threads
    owners.c   which rows of the caller's tensors are whose
@@ -316,6 +317,34 @@ static inline char *tape_received(const hga_plan *plan, void *tape)
     return (char *)(void *)(tape_lse(tape) + tape_lses(plan));
 }
 
+/* ---- workspaces ---- */
+
+/* Which thread had the workspace first in a batch, -1, to which it goes in the batch at hand, and whether it went. */
+typedef struct workspace_dealt {
+    hga_id first, home;
+    int taken;
+} workspace_dealt;
+
+/* What somebody found out about the plan of that serial and keeps in a workspace, until that goes or is told to
+   forget. */
+typedef struct workspace_kept {
+    uint64_t serial;
+    void *what; /* NULL: nothing */
+    void (*drop)(void *what);
+} workspace_kept;
+
+/* What a workspace begins with, and what those may know of it who do not execute. */
+typedef struct workspace_base {
+    uint64_t identity, serial; /* the plan's */
+    hga_allocator allocator;
+    int listed; /* in the batch at hand */
+    workspace_dealt dealt;
+    workspace_kept kept;
+    char *spare; /* see workspace_spare */
+    int64_t spare_bytes;
+} workspace_base;
+
+/* workspace.c: */
 /* Memory of a workspace for whoever needs more than an execution, grown when it must, kept until the workspace goes
    and begun at a whole line; its bytes are as the last user left them. */
 hga_status workspace_spare(hga_workspace *workspace, int64_t bytes, void **out);
@@ -324,11 +353,6 @@ int workspace_is_of(const hga_workspace *workspace, const hga_plan *plan);
 /* Is the workspace one of the batch at hand? Says what it was before. */
 int workspace_enlist(hga_workspace *workspace, int listed);
 
-/* Which thread had the workspace first in a batch, -1, to which it goes in the batch at hand, and whether it went. */
-typedef struct workspace_dealt {
-    hga_id first, home;
-    int taken;
-} workspace_dealt;
 workspace_dealt *workspace_deal(hga_workspace *workspace);
 
 /* deal.c: n samples for a team, of which any thread takes the next until there is none, -1; zeroed at first. */
@@ -355,13 +379,6 @@ void owned_rows(const hga_plan *plan, hga_id thread, int64_t n, int64_t *first, 
 int owned_of_level(const hga_plan *plan, hga_id thread, hga_id level, hga_id io_first, hga_id io_n, hga_id *first,
                    hga_id *end);
 
-/* What somebody found out about the plan of that serial and keeps in a workspace, until that goes or is told to
-   forget. */
-typedef struct workspace_kept {
-    uint64_t serial;
-    void *what; /* NULL: nothing */
-    void (*drop)(void *what);
-} workspace_kept;
 workspace_kept *workspace_keeper(hga_workspace *workspace);
 void workspace_forget(hga_workspace *workspace);
 

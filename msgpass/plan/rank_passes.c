@@ -26,22 +26,6 @@ static void begin_there(const hga_plan *plan, slice *s)
         if (!rank_makes(r, l)) slice_put_pieces(plan, s, l->stage, l->first, l->n);
 }
 
-int rank_gives_back(const hga_plan *plan, hga_id f)
-{
-    hga_binding of = plan->program.field[f].binding;
-    return of == HGA_IO_OUT || (of == HGA_IO_USER && program_writes_given(&plan->program, f));
-}
-
-void division_want_sent(const hga_plan *plan, slice *s, hga_id batch)
-{
-    const struct rank_plan *r = plan->ranks;
-    const rank_batch *b = &r->batch[batch];
-    for (const rank_message *m = r->message + b->send; m < r->message + b->send + b->n_send; m++)
-        for (const rank_part *p = r->part + m->part; p < r->part + m->part + m->n_parts; p++)
-            p->field ? slice_want_nodes(s, p->field, p->first, p->n)
-                     : slice_want_pieces(plan, s, p->stage, p->first, p->n);
-}
-
 /* Where chunk i of n of so many rows begins, at a panel's first row. */
 static hga_id chunk_begin(const hga_plan *plan, hga_id rows, int i, int n)
 {

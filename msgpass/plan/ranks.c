@@ -120,24 +120,6 @@ done:
     return st;
 }
 
-int rank_rows_next(const hga_plan *plan, hga_id f, rank_rows *at)
-{
-    const struct rank_plan *r = plan->ranks;
-    const field_storage *h = &plan->storage[f];
-    if (!r) {
-        at->first = h->io_first, at->n = at->interval++ == 0 ? h->io_n : 0;
-        return at->n > 0;
-    }
-    at->row += at->n;
-    for (at->n = 0; at->n == 0 && at->interval < r->n_mine; at->interval++) {
-        int64_t first = r->mine[at->interval].first, end = first + r->mine[at->interval].n;
-        if (first < h->io_first) first = h->io_first;
-        if (end > h->io_first + h->io_n) end = h->io_first + h->io_n;
-        if (first < end) at->first = (hga_id)first, at->n = (hga_id)(end - first);
-    }
-    return at->n > 0;
-}
-
 static void count_given(hga_plan *plan)
 {
     for (hga_id f = 1; f <= plan->program.n_fields; f++) {

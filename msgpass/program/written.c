@@ -1,56 +1,11 @@
-/* written.c: which rows of each field hold values before and after each stage. Every set of rows that a program can
-   name is a union of a dozen regions of nodes, so that the answer is exact and as small as a word. */
+/* written.c: which rows of each field hold values before and after each stage, as sets of regions. */
 #include "program.h"
-
-/* Level 0 is query tokens, key tokens or both; above it are the nodes of the hierarchy. */
-enum { BOTH_TOKEN, QUERY_TOKEN, KEY_TOKEN, ABOVE, N_PLACES, N_SIDES = 3 };
-
-#define PLACE(p)    ((row_set)(7u << (p)*N_SIDES)) /* of every side */
-#define SIDE(s)     ((row_set)(0x249u << (s)))     /* at every place */
-#define EVERY_PLACE ((row_set)((1u << N_PLACES * N_SIDES) - 1))
-
-int program_region(const hga_nodes *nodes, hga_id v)
-{
-    int side = nodes->side ? nodes->side[v] : HGA_SIDE_BOTH, place = ABOVE;
-    if (v < nodes->level_ptr[1]) {
-        int query = v >= nodes->query_first && v - nodes->query_first < nodes->n_queries,
-            key = v >= nodes->key_first && v - nodes->key_first < nodes->n_keys;
-        place = query && key ? BOTH_TOKEN : query ? QUERY_TOKEN : KEY_TOKEN;
-    }
-    return place * N_SIDES + side;
-}
-
-row_set program_row_set(hga_field_rows rows)
-{
-    static const row_set set[] = {
-        [HGA_ROWS_QUERIES] = PLACE(BOTH_TOKEN) | PLACE(QUERY_TOKEN),
-        [HGA_ROWS_KEYS] = PLACE(BOTH_TOKEN) | PLACE(KEY_TOKEN),
-        [HGA_ROWS_NODES] = EVERY_PLACE,
-        [HGA_ROWS_QUERY_SIDE] = SIDE(HGA_SIDE_BOTH) | SIDE(HGA_SIDE_QUERY),
-        [HGA_ROWS_KEY_SIDE] = SIDE(HGA_SIDE_BOTH) | SIDE(HGA_SIDE_KEY),
-        [HGA_ROWS_ABOVE] = PLACE(ABOVE),
-    };
-    return set[rows];
-}
-
-row_set program_present(const hga_nodes *nodes)
-{
-    row_set present = 0;
-    if (nodes->side) {
-        for (hga_id v = 0; v < nodes->n; v++) present |= (row_set)(1u << program_region(nodes, v));
-        return present;
-    }
-    if (nodes->n_queries) present |= (row_set)(1u << program_region(nodes, nodes->query_first));
-    if (nodes->n_keys) present |= (row_set)(1u << program_region(nodes, nodes->key_first));
-    if (nodes->n > nodes->level_ptr[1]) present |= (row_set)(1u << program_region(nodes, nodes->level_ptr[1]));
-    return present;
-}
 
 /* A stage that starts from what level 0 holds leaves it alone. */
 row_set program_visits(const hga_program *p, const hga_stage *s)
 {
     row_set rows = program_row_set(p->field[s->out].rows);
-    return program_keeps_tokens(s) ? rows & PLACE(ABOVE) : rows;
+    return program_keeps_tokens(s) ? rows & program_row_set(HGA_ROWS_ABOVE) : rows;
 }
 
 row_set program_writes_given(const hga_program *p, hga_id field)

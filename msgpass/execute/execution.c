@@ -1,0 +1,133 @@
+/* execution.c: an execution: it begins, its rows are run, it ends. One parallel region a call; every thread walks its
+   lists of panels, with a barrier between waves. */
+#include "stages.h"
+#include "ranks.h"
+
+#include <math.h>
+#include <omp.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- threads ---- */
+
+void execution_run_alone(const hga_plan *plan, hga_workspace *workspace)
+{
+    int sixteen = sixteen_has(workspace);
+    worker_begin(&workspace->workers[0]);
+    for (hga_id t = 0; sixteen && t < plan->threads; t++) sixteen_widen(plan, workspace, t);
+    if (workspace->sliced) run_some_items(&workspace->workers[0], 0, plan->waves.n_items);
+    for (hga_id wave = 0; wave < plan->waves.n && !workspace->sliced; wave++)
+        for (hga_id t = 0; t < plan->threads; t++) run_share(&workspace->workers[0], wave, t);
+    for (hga_id t = 0; sixteen && t < plan->threads; t++) sixteen_narrow(plan, workspace, t);
+}
+
+/* OpenMP may grant fewer threads than asked for: then each takes several shares. Shares decide who computes, never
+   what. */
+void execution_run_together(const hga_plan *plan, hga_workspace *workspace, hga_id me, hga_id n)
+{
+    worker *w = &workspace->workers[me];
+    int sixteen = sixteen_has(workspace);
+    worker_begin(w);
+    for (hga_id t = me; sixteen && t < plan->threads; t += n) sixteen_widen(plan, workspace, t);
+    for (hga_id wave = 0; wave < plan->waves.n; wave++) {
+        if (wave > 0 || sixteen) {
+#pragma omp barrier
+        }
+        for (hga_id t = me; t < plan->threads; t += n) run_share(w, wave, t);
+    }
+    if (sixteen) {
+#pragma omp barrier
+        for (hga_id t = me; t < plan->threads; t += n) sixteen_narrow(plan, workspace, t);
+    }
+}
+
+int execution_is_alone(const hga_plan *plan) { return threads_allowed(plan->threads) == 1; }
+
+static void run_in_parallel(const hga_plan *plan, hga_workspace *workspace)
+{
+#pragma omp parallel num_threads(plan->threads)
+    {
+        hga_id me = (hga_id)omp_get_thread_num();
+        binding old;
+        binding_take(plan, &old);
+        execution_run_together(plan, workspace, me, (hga_id)omp_get_num_threads());
+        topology_unbind(&old);
+    }
+}
+
+static void run_here(const hga_plan *plan, hga_workspace *workspace)
+{
+    binding old;
+    binding_take_alone(plan, &old);
+    execution_run_alone(plan, workspace);
+    topology_unbind(&old);
+}
+
+/* What the caller's tensors hold now, for hga_workspace_field: later they are none of ours. */
+static void keep_io_rows(const hga_plan *plan, hga_workspace *workspace)
+{
+    for (hga_id f = 1; f <= plan->program.n_fields; f++) {
+        const bound_field *x = &workspace->field[f];
+        if (!plan->storage[f].kept_n) continue;
+        float *to = workspace->rows + plan->storage[f].kept_at;
+        for (hga_id i = 0; i < plan->storage[f].kept_n; i++)
+            for (hga_id h = 0; h < x->heads; h++, to += x->columns)
+                memcpy(to, x->io + i * x->io_row + h * x->io_head, (size_t)x->columns * sizeof *to);
+    }
+}
+
+/* What was there is gone, whatever happens; and of rows that are not asked for nothing will be. */
+static void begin_tape(const hga_plan *plan, const hga_workspace *workspace, const hga_io *io)
+{
+    *(tape_header *)io->tape = (tape_header){.magic = 0};
+    for (int64_t i = 0; !workspace->asked.all && i < tape_lses(plan); i++) tape_lse(io->tape)[i] = -INFINITY;
+}
+
+void tape_end(const hga_plan *plan, const hga_workspace *workspace, const hga_io *io)
+{
+    *(tape_header *)io->tape = (tape_header){.magic = TAPE_MAGIC,
+                                             .identity = plan->identity,
+                                             .serial = plan->serial,
+                                             .asked = ranges_stamp(&workspace->asked)};
+}
+
+hga_status execution_begin(const hga_plan *plan, hga_workspace *workspace, const hga_io *io)
+{
+    hga_status st = workspace_fit(plan, workspace);
+    if (st) return st;
+    st = fields_bind(plan, io, workspace);
+    if (!st) st = layouts_learn_types(plan, workspace, io);
+    if (st) execution_forget(workspace);
+    if (!st && io->tape) begin_tape(plan, workspace, io);
+    for (hga_id t = 0; !st && t < workspace->n_workers; t++) {
+        worker *w = &workspace->workers[t];
+        w->plan = plan, w->workspace = workspace, w->io = plan->ranks ? &workspace->staged : io;
+        w->reading = -1;
+    }
+    return st;
+}
+
+void execution_forget(hga_workspace *workspace)
+{
+    memset(workspace->field, 0, sizeof workspace->field);
+    sixteen_forget(workspace);
+}
+
+void execution_end(const hga_plan *plan, hga_workspace *workspace, const hga_io *io)
+{
+    if (plan->slices && workspace->sliced && !plan->rows_by_need) slice_end(plan, &workspace->slice);
+    keep_io_rows(plan, workspace);
+    sixteen_forget(workspace);
+    if (io->tape) tape_end(plan, workspace, io);
+}
+
+hga_status execution_run(const hga_plan *plan, hga_workspace *workspace)
+{
+    if (plan->waves.alone || execution_is_alone(plan) || slice_is_small(plan, workspace)) {
+        run_here(plan, workspace);
+        return HGA_OK;
+    }
+    hga_status st = threads_prepare(plan->threads);
+    if (!st) run_in_parallel(plan, workspace);
+    return st;
+}

@@ -1,0 +1,181 @@
+/* items.c: the walk over a plan's items: what a thread was given of a wave, panel by panel, piece by piece, row by row. */
+#include "stages.h"
+
+#include <string.h>
+
+static void run_panel(worker *w, const phase *ph, hga_id stage, hga_id panel)
+{
+    const stage_plan *s = &w->plan->stage[stage];
+    const stage_kernel *kernel = plan_kernel(w->plan, stage);
+    hga_id begin, n;
+    hga_id node[PANEL_ROWS];
+    open_stage(w, stage);
+    w->part_of_tree = ph->part_of_tree;
+    panel_bounds(ph, panel, &begin, &n);
+    if (!narrow_panel(w, ph, stage, &begin, &n)) return;
+    list_nodes(w, ph, stage, begin, n, node);
+    const uint32_t *kept = layout_of(w, ph, stage, panel);
+    if (kept) {
+        attend_kept_panel(w, stage, begin, n, node, kept);
+        return;
+    }
+    if (kernel->panel == attend_panel && run_kin(w, stage, begin, n, node)) return;
+    int one_by_one = !goes_by_position(w, ph);
+    int loads = stage_is_fused(w->plan, stage); /* plain rows are read one by one */
+    if (kernel->panel && !one_by_one) {
+        hga_id all = loads ? reader_load_panel(&w->reader, begin, n) : n;
+        kernel->panel(w, stage, begin, list_ahead(n, all, node), node);
+        return;
+    }
+    if (!one_by_one && loads) reader_load(&w->reader, begin, n);
+    for (hga_id i = 0; i < n; i++) {
+        if (node[i] < 0) continue;
+        hga_id position = one_by_one ? s->relation.dst_rank[node[i]] : begin + i;
+        if (one_by_one && loads) reader_load(&w->reader, position, 1);
+        kernel->row(w, &(row_job){.stage = stage, .v = node[i], .position = position, .count = INT64_MAX, .piece = -1});
+    }
+}
+
+static void run_panels(worker *w, const phase *ph, hga_id panel)
+{
+    for (hga_id s = ph->stage; s < stages_end(ph); s++) run_panel(w, ph, s, panel);
+}
+
+/* Row i of a phase of pieces, of their merging or of a field's nodes. */
+static int runs_row(const worker *w, const phase *ph, hga_id i)
+{
+    const row_bits *run = rows_to_run(w->workspace, ph, ph->stage);
+    return !run || bits_have(run, i);
+}
+
+static void run_piece(worker *w, const phase *ph, hga_id piece)
+{
+    const stage_plan *s = &w->plan->stage[ph->stage];
+    const long_row *row = long_row_of(s, piece);
+    hga_id v = node_at(s, row->position);
+    if (!runs_row(w, ph, piece) || !has_row(w, ph->stage, v)) return;
+    reader_load(&w->reader, row->position, 1);
+    plan_kernel(w->plan, ph->stage)
+        ->row(w, &(row_job){.stage = ph->stage,
+                            .v = v,
+                            .position = row->position,
+                            .from = row->cut * (piece - row->first_piece),
+                            .count = row->cut,
+                            .piece = piece});
+}
+
+static void run_merge(worker *w, const phase *ph, hga_id i)
+{
+    const stage_plan *s = &w->plan->stage[ph->stage];
+    const long_row *row = &s->long_row[i];
+    hga_id v = node_at(s, row->position);
+    if (!runs_row(w, ph, i) || !has_row(w, ph->stage, v)) return;
+    pieces_merge(w->plan, w->workspace, ph->stage, row->first_piece, row->first_piece + row->n_pieces);
+    plan_kernel(w->plan, ph->stage)->pieces->finish(w, ph->stage, v, row->first_piece);
+}
+
+/* The sinks take their part of a row that is whole, see hga_call.h. */
+static void pay_sinks(worker *w, const bound_field *x, hga_id v, const float *sink)
+{
+    float *lse = bound_lse(x, v), *row = bound_row(x, v), *kept = w->scalars[0], *paid = w->scalars[1];
+    w->plan->kernels->shares(x->heads, lse, sink, kept, paid, lse);
+    for (hga_id h = 0; h < x->heads; h++) {
+        float *of_head = row + h * bound_head(x, v);
+        if (kept[h] != 1) w->plan->kernels->scale(x->columns, kept[h], of_head, of_head);
+    }
+}
+
+static void copy_lse(worker *w, hga_id f, hga_id v)
+{
+    const hga_tensor *t = &w->io->lse;
+    const bound_field *x = &w->workspace->field[f];
+    hga_id row_of_io = bound_io_number(x, v);
+    if (w->workspace->sink) pay_sinks(w, x, v, w->workspace->sink);
+    if (w->io->tape)
+        memcpy(tape_lse(w->io->tape) + (ptrdiff_t)row_of_io * x->heads, bound_lse(x, v),
+               (size_t)x->heads * sizeof(float));
+    if (!t->data) return;
+    ptrdiff_t head = t->head_stride ? t->head_stride : 1, row = t->row_stride ? t->row_stride : x->heads;
+    float *to = (float *)t->data + row_of_io * row;
+    for (hga_id h = 0; h < x->heads; h++) to[h * head] = bound_lse(x, v)[h];
+}
+
+/* The jobs on nodes of one field. */
+static void run_nodes(worker *w, const phase *ph, hga_id panel)
+{
+    void (*each)(worker *, hga_id, hga_id) = ph->job == JOB_ROUND ? round_row : copy_lse;
+    if (ph->job == JOB_LSE && !w->io->lse.data && !w->io->tape && !w->workspace->sink) return;
+    hga_id begin = ph->first + panel * ph->panel,
+           end = begin + ph->panel < ph->first + ph->n ? begin + ph->panel : ph->first + ph->n;
+    for (hga_id v = begin; v < end; v++)
+        if (runs_row(w, ph, v - ph->first)) each(w, ph->stage, v);
+}
+
+/* The heads of an item. */
+static void open_heads(worker *w, wave_item item)
+{
+    int64_t parts = head_parts(&w->plan->phase[item.phase]), n = w->plan->shape.n_kv_heads;
+    worker_take_heads(w, (hga_id)(n * item.head_part / parts), (hga_id)(n * (item.head_part + 1) / parts));
+}
+
+static void run_item(worker *w, wave_item item)
+{
+    const phase *ph = &w->plan->phase[item.phase];
+    if (ph->job < JOB_MERGE) open_stage(w, ph->stage);
+    switch (ph->job) {
+    case JOB_ROWS: run_panels(w, ph, item.panel); break;
+    case JOB_PIECES: run_piece(w, ph, item.panel); break;
+    case JOB_MERGE: run_merge(w, ph, item.panel); break;
+    default: run_nodes(w, ph, item.panel); break;
+    }
+}
+
+/* Items [first, end) of the plan's order, in so far as the execution runs them. */
+static void run_items(worker *w, int64_t first, int64_t end)
+{
+    const wave_item *item = w->plan->waves.item;
+    for (int64_t i = first, done; i < end; i += done) {
+        open_heads(w, item[i]);
+        done = run_wide(w, &item[i], end - i);
+        for (int64_t j = i + 1; j < i + done; j++)
+            if (item[j].phase != item[i].phase) run_item(w, item[j]);
+        if (!done) done = run_pieces(w, &item[i], end - i);
+        if (!done) run_item(w, item[i]), done = 1;
+        find_coming(w, i, end);
+    }
+    w->coming.n = 0;
+}
+
+/* Items of a slice, one behind the other, and the number of each in the plan's order; and of what comes behind them. */
+typedef struct some_items {
+    int64_t n, number[KERNEL_TILE + 1];
+    wave_item item[KERNEL_TILE];
+} some_items;
+
+/* From number i on: pieces as many as may go together, of others one. */
+static void list_some_items(const worker *w, int64_t i, int64_t end, some_items *x)
+{
+    const row_bits *items = &w->workspace->slice.items;
+    const wave_item *item = w->plan->waves.item;
+    const hga_id most = w->plan->phase[item[i].phase].job == JOB_PIECES ? KERNEL_TILE : 1;
+    for (x->n = 0; x->n < most && i < end; i = bits_next(items, i + 1, end))
+        x->number[x->n] = i, x->item[x->n++] = item[i];
+    x->number[x->n] = i;
+}
+
+void run_some_items(worker *w, int64_t first, int64_t end)
+{
+    some_items x;
+    for (int64_t i = bits_next(&w->workspace->slice.items, first, end), done; i < end; i = x.number[done]) {
+        list_some_items(w, i, end, &x);
+        open_heads(w, x.item[0]);
+        done = run_pieces(w, x.item, x.n);
+        if (!done) run_item(w, x.item[0]), done = 1;
+    }
+}
+
+void run_share(worker *w, hga_id wave, hga_id t)
+{
+    const int64_t *ptr = w->plan->waves.ptr + (int64_t)wave * w->plan->threads + t;
+    w->workspace->sliced ? run_some_items(w, ptr[0], ptr[1]) : run_items(w, ptr[0], ptr[1]);
+}

@@ -1,0 +1,82 @@
+/* panel_rows.c: the rows of a panel that an execution runs, and their edges. */
+#include "stages.h"
+
+void open_stage(worker *w, hga_id stage)
+{
+    if (w->reading != stage) reader_open(&w->reader, w->plan, stage);
+    w->reading = stage;
+}
+
+/* .. of node `first` and all behind it? */
+static int has_rows_from(const worker *w, hga_id stage, hga_id first)
+{
+    hga_id out = w->plan->program.stage[stage].out;
+    hga_field_rows rows = out ? w->plan->program.field[out].rows : HGA_ROWS_NODES;
+    return rows == HGA_ROWS_NODES || (rows == HGA_ROWS_ABOVE && first >= w->plan->nodes.level_ptr[1]);
+}
+
+void list_nodes(const worker *w, const phase *ph, hga_id stage, hga_id begin, hga_id n, hga_id *node)
+{
+    const stage_plan *s = &w->plan->stage[stage];
+    const row_bits *run = rows_to_run(w->workspace, ph, stage);
+    const int in_order = !(ph->by_position && s->relation.dst_order);
+    if (in_order && !run && !s->n_long && has_rows_from(w, stage, begin)) {
+        for (hga_id i = 0; i < n; i++) node[i] = begin + i;
+        return;
+    }
+    for (hga_id i = 0; i < n; i++) {
+        hga_id v = ph->by_position ? node_at(s, begin + i) : begin + i;
+        int mine = has_row(w, stage, v) && !(s->n_long && long_row_at(s, begin + i));
+        node[i] = !mine ? NO_ROW : run && !bits_have(run, begin + i - ph->first) ? left_out(v) : v;
+    }
+}
+
+int goes_by_position(const worker *w, const phase *ph)
+{
+    return ph->by_position || !w->plan->stage[ph->stage].relation.dst_order;
+}
+
+void panel_bounds(const phase *ph, hga_id panel, hga_id *first, hga_id *n)
+{
+    *first = ph->first + panel * ph->panel;
+    *n = *first + ph->panel < ph->first + ph->n ? ph->panel : ph->first + ph->n - *first;
+}
+
+hga_id list_ahead(hga_id n, hga_id all, hga_id *node)
+{
+    for (; n < all; n++) node[n] = NO_ROW;
+    return all;
+}
+
+void list_panel(const worker *w, wave_item item, panel_rows *out)
+{
+    const phase *ph = &w->plan->phase[item.phase];
+    panel_bounds(ph, item.panel, &out->first, &out->n);
+    list_nodes(w, ph, ph->stage, out->first, out->n, out->node);
+    out->n = list_ahead(out->n, w->reader.n, out->node);
+}
+
+void load_panel(worker *w, wave_item item)
+{
+    const phase *ph = &w->plan->phase[item.phase];
+    hga_id first, n;
+    open_stage(w, ph->stage);
+    panel_bounds(ph, item.panel, &first, &n);
+    reader_load_panel(&w->reader, first, n);
+}
+
+/* Of a panel's rows the groups of sixteen from the first row to the last that this execution runs; 0: there are none.
+   */
+int narrow_panel(const worker *w, const phase *ph, hga_id stage, hga_id *begin, hga_id *n)
+{
+    const row_bits *run = rows_to_run(w->workspace, ph, stage);
+    if (!run) return 1;
+    int64_t first = *begin - ph->first, end = first + *n, at = bits_next(run, first, end), last = end;
+    if (at == end) return 0;
+    for (int64_t next = at; next < end; next = bits_next(run, last, end)) last = bits_next_out(run, next, end);
+    hga_id skipped = (hga_id)(at - first) / KERNEL_TILE * KERNEL_TILE;
+    hga_id groups = (hga_id)(last - first - skipped + KERNEL_TILE - 1) / KERNEL_TILE * KERNEL_TILE;
+    *begin += skipped, *n -= skipped;
+    if (groups < *n) *n = groups;
+    return 1;
+}

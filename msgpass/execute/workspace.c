@@ -1,0 +1,70 @@
+/* workspace.c: a workspace's life: its memory, and whether it still serves a plan that was updated. */
+#include "stages.h"
+#include "ranks.h"
+
+_Static_assert(offsetof(struct hga_workspace, base) == 0, "a workspace begins with what plan/workspace.c knows of it");
+
+int64_t hga_plan_workspace_bytes(const hga_plan *plan)
+{
+    return plan->workspace_floats * (int64_t)sizeof(float) + workers_bytes(plan) + slices_bytes(plan) +
+           rank_bytes(plan) + places_bytes(plan) + (int64_t)sizeof(hga_workspace);
+}
+
+static hga_status workspace_create(const hga_plan *plan, hga_workspace **out)
+{
+    *out = NULL;
+    hga_workspace *workspace = NULL;
+    hga_allocator a = plan->given;
+    if (!a.allocate && topology_domains(plan->machine) > 1) a = pages_fresh();
+    hga_status st = hga_new_zero(&a, 1, sizeof *workspace, &workspace);
+    if (st) return st;
+    workspace->base.allocator = a, workspace->base.dealt.first = -1;
+    workspace->base.identity = plan->identity, workspace->base.serial = plan->serial;
+    workspace->workspace_floats = plan->workspace_floats;
+    /* not cleared: pages belong to the thread that writes them first, where they have not been somebody's before */
+    HGA_TRY(hga_new(&a, plan->workspace_floats, sizeof *workspace->memory, &workspace->memory));
+    workspace->rows = first_line(workspace->memory);
+    HGA_TRY(slice_create(plan, workspace));
+    HGA_TRY(rank_create(plan, workspace));
+    HGA_TRY(places_create(plan, workspace));
+    HGA_TRY(workers_create(plan, plan->threads, workspace));
+    HGA_TRY(layouts_open(plan, workspace));
+done:
+    if (st) hga_workspace_destroy(workspace), workspace = NULL;
+    *out = workspace;
+    return st;
+}
+
+hga_status hga_workspace_create(const hga_plan *plan, hga_workspace **out)
+{
+    return plan_failed(plan, workspace_create(plan, out));
+}
+
+void hga_workspace_destroy(hga_workspace *workspace)
+{
+    if (!workspace) return;
+    hga_allocator a = workspace->base.allocator;
+    workers_destroy(workspace);
+    sixteen_clear(workspace);
+    workspace_forget(workspace);
+    hga_delete(&a, workspace->base.spare, workspace->base.spare_bytes, 1);
+    hga_delete(&a, workspace->memory, workspace->workspace_floats, sizeof *workspace->memory);
+    slice_destroy(workspace);
+    rank_destroy(workspace);
+    places_destroy(workspace);
+    hga_delete(&a, workspace, 1, sizeof *workspace);
+}
+
+hga_status workspace_fit(const hga_plan *plan, hga_workspace *workspace)
+{
+    if (workspace->base.identity != plan->identity)
+        return hga_fail(HGA_EINVAL, "the workspace belongs to another plan");
+    if (workspace->base.serial == plan->serial) return HGA_OK;
+    if (workspace->workspace_floats < plan->workspace_floats || !slice_fits(plan, workspace) ||
+        workspace->rank_bytes < rank_bytes(plan) || !workers_fit(plan, workspace))
+        return hga_fail(HGA_EINVAL, "the plan has outgrown the workspace: it now takes %lld bytes",
+                        (long long)hga_plan_workspace_bytes(plan));
+    workspace->base.serial = plan->serial, workspace->layouts = NULL;
+    slice_renew(plan, workspace);
+    return HGA_OK;
+}

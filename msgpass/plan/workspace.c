@@ -1,0 +1,53 @@
+/* workspace.c: what everybody may ask of a workspace, whatever it holds for executions; and how long a tape is. */
+#include "plan.h"
+#include "ranks.h"
+
+static workspace_base *base_of(hga_workspace *workspace) { return (workspace_base *)(void *)workspace; }
+
+hga_status workspace_spare(hga_workspace *of, int64_t bytes, void **out)
+{
+    workspace_base *workspace = base_of(of);
+    enum { LINE = LINE_FLOATS * sizeof(float) };
+    hga_status st = HGA_OK;
+    *out = NULL;
+    if (bytes + LINE > workspace->spare_bytes) {
+        hga_delete(&workspace->allocator, workspace->spare, workspace->spare_bytes, 1);
+        workspace->spare = NULL, workspace->spare_bytes = 0;
+        HGA_TRY(hga_new(&workspace->allocator, bytes + LINE, 1, &workspace->spare));
+        workspace->spare_bytes = bytes + LINE;
+    }
+    *out = workspace->spare + (LINE - (uintptr_t)workspace->spare % LINE) % LINE;
+done:
+    return st;
+}
+
+int workspace_is_of(const hga_workspace *workspace, const hga_plan *plan)
+{
+    return ((const workspace_base *)(const void *)workspace)->identity == plan->identity;
+}
+
+int workspace_enlist(hga_workspace *workspace, int listed)
+{
+    workspace_base *base = base_of(workspace);
+    int before = base->listed;
+    base->listed = listed;
+    return before;
+}
+
+workspace_dealt *workspace_deal(hga_workspace *workspace) { return &base_of(workspace)->dealt; }
+
+workspace_kept *workspace_keeper(hga_workspace *workspace) { return &base_of(workspace)->kept; }
+
+void workspace_forget(hga_workspace *workspace)
+{
+    workspace_kept *kept = workspace_keeper(workspace);
+    if (kept->what) kept->drop(kept->what);
+    *kept = (workspace_kept){0};
+}
+
+int64_t hga_plan_tape_bytes(const hga_plan *plan)
+{
+    if (!plan->options.gradient) return 0;
+    int64_t received = ranks_go_by_rows(plan) ? plan->ranks->bytes_in : 0;
+    return (int64_t)sizeof(tape_header) + tape_lses(plan) * (int64_t)sizeof(float) + received;
+}
