@@ -14,7 +14,7 @@
 static const hga_call_row tables[HGA_N_TABLES + 1] = {
     [HGA_TABLE_SCALE] =
         {"scale", "scale", EXTENTS(ONE, ONE), HGA_CALL_GRADIENT | HGA_CALL_NEEDS_SCORES, STANDARD(default_scale),
-         FINITE, "what products of queries and keys are multiplied with (default: 1 / sqrt(dim), the program's)"},
+         FINITE, "what products of queries and keys are multiplied with (default: the program's, or 1 / sqrt(dim))"},
     [HGA_TABLE_REL_KEY] = {"rel_key", "rel-key", EXTENTS(TYPES, DIM), HGA_CALL_GRADIENT | HGA_CALL_NEEDS_SCORES,
                            NO_STANDARD, ANY, "added to keys by edge type"},
     [HGA_TABLE_REL_BIAS] = {"rel_bias", "rel-bias", EXTENTS(TYPES, HEADS), HGA_CALL_GRADIENT | HGA_CALL_NEEDS_SCORES,
@@ -32,7 +32,7 @@ static const hga_call_row tables[HGA_N_TABLES + 1] = {
                         -INFINITY, "finite, or -inf for none",
                         "each row's softmax denominator gains e^sink; -inf: no sink"},
     [HGA_TABLE_SLOPES] = {"slopes", "slopes", EXTENTS(HEADS, ONE),
-                          HGA_CALL_GRADIENT | HGA_CALL_NEEDS_SCORES | HGA_CALL_BENDS | HGA_CALL_IS_REFUSED, NO_STANDARD,
+                          HGA_CALL_GRADIENT | HGA_CALL_NEEDS_SCORES | HGA_CALL_NEEDS_POSITIONS | HGA_CALL_BENDS | HGA_CALL_IS_REFUSED, NO_STANDARD,
                           0, FLT_MAX, NAN, "finite and at least 0",
                           "scores lose slope times the distance of the query's position and the key's"},
     [HGA_TABLE_ADDITIVE] = {"additive", "additive", EXTENTS(HEADS, DIM),

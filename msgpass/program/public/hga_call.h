@@ -10,8 +10,8 @@
 extern "C" {
 #endif
 
-/* What a call may bring, as members of hga_io and, with d_ before them, of hga_grad_io. hga_call_tables() says what each
-   is. New ones come at the end.
+/* What a call may bring, as members of hga_io and, with d_ before them, of hga_grad_io. hga_call_tables() says what
+   each is. New ones come at the end.
 
    scale            [1]                    what products of queries and keys are multiplied with
    rel_key          [types][dim]           added to keys by edge type, shared by heads
@@ -50,9 +50,9 @@ typedef enum hga_call_table { HGA_CALL_TABLES(HGA_CALL_NUMBER) HGA_N_TABLES } hg
 #undef HGA_CALL_NUMBER
 enum { HGA_MAX_TABLES = 24 };
 
-/* A table [rows][columns] of yours, borrowed for the call; data NULL: the call does not bring it. Rows are counted where
-   they are types, edges or nodes; columns, where there may be one for all heads. Elsewhere 0 means as many as there
-   are. A number is a table of one entry. */
+/* A table [rows][columns] of yours, borrowed for the call; data NULL: the call does not bring it. Rows are counted
+   where they are types, edges or nodes; columns, where there may be one for all heads. Elsewhere 0 means as many as
+   there are. A number is a table of one entry. */
 typedef struct hga_table {
     const float *data;
     int64_t rows;
@@ -85,8 +85,10 @@ enum {
     HGA_CALL_IS_REFUSED = 256, /* and is then refused (HGA_EUNSUPPORTED); without, nobody looks at it */
     HGA_CALL_BY_VARIANT = 512, /* a parameter of the variant brings it, */
     HGA_CALL_BY_WORD = 1024,   /* .. or the normaliser's word: the tool has no option of that name */
-    HGA_CALL_BENDS = 4096,     /* a score is not its content and sums any more: fewer ways know it */
-    HGA_CALL_IS_PLAIN = 2048   /* only the plain definition knows it: plans with options.generic take it */
+    HGA_CALL_IS_PLAIN = 2048,  /* only the plain definition knows it: plans with options.generic take it */
+    /* means nothing where tokens have no positions (hga_graph_positions) */
+    HGA_CALL_NEEDS_POSITIONS = 4096,
+    HGA_CALL_BENDS = 8192 /* a score is not its content and sums any more: fewer ways know it */
 };
 
 typedef struct hga_call_row {
