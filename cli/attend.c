@@ -12,13 +12,13 @@
 
 /* ---- the command line ---- */
 
-enum { KEY_EDGE_BIAS = 0x2080, KEY_NODE_MAP };
+enum { KEY_NODE_MAP = 0x2080 };
 
 static int check_arguments(const typed_attend *a)
 {
     if (!a->variant.name) return complain(CLI_USAGE, "attend: VARIANT is missing");
     int status = tensors_check(&a->tensors);
-    return status ? status : gradients_check(&a->gradients, &a->tensors.paths, &a->modifiers, a->node_map);
+    return status ? status : gradients_check(&a->gradients, &a->tensors.paths, &a->call, a->node_map);
 }
 
 static error_t parse(int key, char *value, struct argp_state *state)
@@ -29,10 +29,9 @@ static error_t parse(int key, char *value, struct argp_state *state)
         state->child_inputs[0] = &a->variant;
         state->child_inputs[1] = &a->options;
         state->child_inputs[2] = &a->gradients;
-        state->child_inputs[3] = &a->modifiers;
+        state->child_inputs[3] = &a->call;
         state->child_inputs[4] = &a->tensors;
         return 0;
-    case KEY_EDGE_BIAS: a->tensors.paths.edge_bias = value; return 0;
     case KEY_NODE_MAP: a->node_map = value; return 0;
     case ARGP_KEY_END: return arguments_said(check_arguments(a));
     default: return ARGP_ERR_UNKNOWN;
@@ -40,8 +39,6 @@ static error_t parse(int key, char *value, struct argp_state *state)
 }
 
 static const struct argp_option options[] = {
-    {"edge-bias", KEY_EDGE_BIAS, "FILE", 0,
-     "added to scores, [edges][heads] or [edges], by destination, source, type (default: none)", 4},
     {"node-map", KEY_NODE_MAP, "FILE", 0, "write [nodes] int32: the caller's id of each node, for hsa with parent", 3},
     {0},
 };
@@ -99,9 +96,8 @@ static int run_sample(const typed_attend *a, const attend_io *all, hga_id sample
     attend_io one = attend_io_sample(all, sample);
     int status = CLI_GOOD;
     TRY(build_for(a, &one, m));
-    TRY(modifiers_put(&a->modifiers, m));
-    TRY(attend_io_bind(&a->tensors.paths, m, a->tensors.has_scale ? &a->tensors.scale : NULL, &one));
-    TRY(modifiers_bind(&a->modifiers, &one));
+    TRY(call_put(&a->call, m));
+    TRY(attend_io_bind(&a->tensors.paths, &a->call, m, &one));
     if (sample == 0 && !a->tensors.quiet) tensor_file_say(&all->query);
     if (sample == 0 && !a->tensors.quiet) TRY(ordered_say(m));
     TRY(gradients_bind_dropout(&a->gradients, m, &one));
@@ -141,9 +137,9 @@ done:
 
 int run_attend(int argc, char **argv)
 {
-    struct argp_child children[] = {{&variant_argp, 0, NULL, 0},  {&machine_argp, 0, NULL, 0},
-                                    {&gradient_argp, 0, NULL, 0}, {&modifiers_argp, 0, NULL, 0},
-                                    {&tensors_argp, 0, NULL, 0},  {0}};
+    struct argp_child children[] = {{&variant_argp, 0, NULL, 0},   {&machine_argp, 0, NULL, 0},
+                                    {gradient_argp(), 0, NULL, 0}, {call_argp(CALL_WHOLE), 0, NULL, 0},
+                                    {&tensors_argp, 0, NULL, 0},   {0}};
     struct argp argp = {
         options,
         parse,
@@ -165,9 +161,9 @@ int run_attend(int argc, char **argv)
     a.variant.takes_order = 1;
     TRY(arguments_parse(&argp, argc, argv, &a));
     a.options.dropout = (float)a.gradients.dropout;
+    call_plan(&a.call, &a.options);
     if (world_ranks() > 1) return attend_ranks(&a);
-    TRY(attend_io_read(&a.tensors.paths, a.tensors.layout, &all));
-    TRY(modifiers_read(&a.modifiers, &all));
+    TRY(attend_io_read(&a.tensors.paths, &a.call, a.tensors.layout, &all));
     TRY(gradients_open(&a.gradients, &a.variant, &all, &g));
     TRY(targets_open(&a, &t));
     for (hga_id s = 0; s < all.query.samples; s++) TRY(run_sample(&a, &all, s, &m, &g, &r, &t));

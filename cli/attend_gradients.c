@@ -12,12 +12,38 @@
 
 /* ---- the command line ---- */
 
-enum { KEY_OUT = 0x2600, KEY_LSE, KEY_DROPOUT, KEY_SEED, KEY_LAYER, KEY_WANTED };
+enum { KEY_OUT = 0x2600, KEY_LSE, KEY_DROPOUT, KEY_SEED, KEY_LAYER, KEY_WANTED, GROUP = 6 };
 
-static const char *const option_names[N_GRADIENTS] = {
-    "--grad-query",   "--grad-key",       "--grad-value",       "--grad-rel-key",  "--grad-rel-bias", "--grad-node-pos",
-    "--grad-alpha",   "--grad-edge-bias", "--grad-scale",       "--grad-log-mass", "--grad-sink",     "--grad-slopes",
-    "--grad-weights", "--grad-bias",      "--grad-key-weights", "--grad-key-bias"};
+/* Besides those of tables. */
+static const struct {
+    const char *name, *says;
+} others[N_GRADIENTS] = {
+    [GRADIENT_QUERY] = {"query", "write the gradient of the query, in its shape"},
+    [GRADIENT_KEY] = {"key", "write the gradient of the key"},
+    [GRADIENT_VALUE] = {"value", "write the gradient of the value"},
+    [GRADIENT_WEIGHTS] = {"weights", "write the straight-through gradient of -p weights: hyperplanes that route "
+                                     "queries, and keys without their own"},
+    [GRADIENT_BIAS] = {"bias", "write the gradient of -p bias"},
+    [GRADIENT_KEY_WEIGHTS] = {"key-weights", "write the gradient of -p key-weights"},
+    [GRADIENT_KEY_BIAS] = {"key-bias", "write the gradient of -p key-bias"}};
+
+const hga_call_row *gradient_row(gradient_of of)
+{
+    return of >= GRADIENT_TABLE && of < GRADIENT_WEIGHTS ? &hga_call_tables()[of - GRADIENT_TABLE] : NULL;
+}
+
+const char *gradient_name(gradient_of of)
+{
+    const hga_call_row *row = gradient_row(of);
+    return row ? row->option : others[of].name;
+}
+
+const char *gradient_option(gradient_of of)
+{
+    static char option[N_GRADIENTS][64];
+    snprintf(option[of], sizeof option[of], "--grad-%s", gradient_name(of));
+    return option[of];
+}
 
 static int read_dropout(const char *text, gradient_arguments *a)
 {
@@ -43,36 +69,43 @@ static error_t parse(int key, char *value, struct argp_state *state)
     return 0;
 }
 
-static const struct argp_option gradient_options[] = {
+static const struct argp_option first_options[] = {
     {"dropout", KEY_DROPOUT, "P", 0, "drop weights of attention with this probability (default: 0)", 5},
     {"seed", KEY_SEED, "N", 0, "which weights are dropped: a seed and a layer drop the same ones in every run", 5},
     {"layer", KEY_LAYER, "N", 0, "see --seed (default: 0)", 5},
-    {"grad-out", KEY_OUT, "FILE", 0, "read: the gradient of the loss with respect to the output, in its shape", 6},
-    {"grad-lse", KEY_LSE, "FILE", 0, "read: the gradient of the loss with respect to --lse (default: 0)", 6},
-    {"grad-query", KEY_WANTED + GRADIENT_QUERY, "FILE", 0, "write the gradient of the query, in its shape", 6},
-    {"grad-key", KEY_WANTED + GRADIENT_KEY, "FILE", 0, "write the gradient of the key", 6},
-    {"grad-value", KEY_WANTED + GRADIENT_VALUE, "FILE", 0, "write the gradient of the value", 6},
-    {"grad-rel-key", KEY_WANTED + GRADIENT_REL_KEY, "FILE", 0, "write the gradient of --rel-key, summed over a batch",
-     6},
-    {"grad-rel-bias", KEY_WANTED + GRADIENT_REL_BIAS, "FILE", 0, "write the gradient of --rel-bias", 6},
-    {"grad-node-pos", KEY_WANTED + GRADIENT_NODE_POS, "FILE", 0, "write the gradient of --node-pos", 6},
-    {"grad-alpha", KEY_WANTED + GRADIENT_ALPHA, "FILE", 0, "write the gradient of -p alpha", 6},
-    {"grad-edge-bias", KEY_WANTED + GRADIENT_EDGE_BIAS, "FILE", 0, "write the gradient of --edge-bias", 6},
-    {"grad-scale", KEY_WANTED + GRADIENT_SCALE, "FILE", 0,
-     "write the gradient of the scale of scores, [1], given or not", 6},
-    {"grad-log-mass", KEY_WANTED + GRADIENT_LOG_MASS, "FILE", 0,
-     "write the gradient of every node's log mass in the scores of its edges, [nodes], added there or not", 6},
-    {"grad-sink", KEY_WANTED + GRADIENT_SINK, "FILE", 0, "write the gradient of --sink, [heads]", 6},
-    {"grad-slopes", KEY_WANTED + GRADIENT_SLOPES, "FILE", 0, "write the gradient of --slopes, [heads]", 6},
-    {"grad-weights", KEY_WANTED + GRADIENT_WEIGHTS, "FILE", 0,
-     "write the straight-through gradient of -p weights: hyperplanes that route queries, and keys without their own",
-     6},
-    {"grad-bias", KEY_WANTED + GRADIENT_BIAS, "FILE", 0, "write the gradient of -p bias", 6},
-    {"grad-key-weights", KEY_WANTED + GRADIENT_KEY_WEIGHTS, "FILE", 0, "write the gradient of -p key-weights", 6},
-    {"grad-key-bias", KEY_WANTED + GRADIENT_KEY_BIAS, "FILE", 0, "write the gradient of -p key-bias", 6},
-    {0},
+    {"grad-out", KEY_OUT, "FILE", 0, "read: the gradient of the loss with respect to the output, in its shape", GROUP},
+    {"grad-lse", KEY_LSE, "FILE", 0, "read: the gradient of the loss with respect to --lse (default: 0)", GROUP},
 };
-const struct argp gradient_argp = {.options = gradient_options, .parser = parse};
+enum { N_FIRST = sizeof first_options / sizeof *first_options };
+
+/* "write the gradient of --rel-key, [types][dim], summed over a batch" */
+static void describe(const hga_call_row *row, size_t room, char *text)
+{
+    char shape[CALL_SHAPE_ROOM];
+    int graph = row->is & HGA_CALL_OF_GRAPH, variant = row->is & HGA_CALL_BY_VARIANT;
+    snprintf(text, room, "write the gradient of %s%s, %s%s, summed over a batch",
+             graph     ? ""
+             : variant ? "-p "
+                       : "--",
+             graph ? row->says : row->option, call_shape(row, shape), row->member ? ", given or not" : "");
+}
+
+const struct argp *gradient_argp(void)
+{
+    static struct argp_option options[N_FIRST + N_GRADIENTS + 1];
+    static char says[N_GRADIENTS][256];
+    static const struct argp argp = {.options = options, .parser = parse};
+    struct argp_option *out = options + N_FIRST;
+    memcpy(options, first_options, sizeof first_options);
+    for (gradient_of i = 0; i < N_GRADIENTS; i++) {
+        const hga_call_row *row = gradient_row(i);
+        if (row && !(row->is & HGA_CALL_GRADIENT)) continue;
+        if (row) describe(row, sizeof says[i], says[i]);
+        *out++ = (struct argp_option){
+            gradient_option(i) + strlen("--"), KEY_WANTED + (int)i, "FILE", 0, row ? says[i] : others[i].says, GROUP};
+    }
+    return &argp;
+}
 
 int gradients_wanted(const gradient_arguments *typed)
 {
@@ -94,31 +127,34 @@ static int check_files(const gradient_arguments *typed, const attend_paths *path
 {
     enum { OTHERS = 3 };
     outfile_wish all[OTHERS + N_GRADIENTS] = {{"--out", paths->out}, {"--lse", paths->lse}, {"--node-map", node_map}};
-    for (int i = 0; i < N_GRADIENTS; i++) all[OTHERS + i] = (outfile_wish){option_names[i], typed->wanted[i]};
+    for (gradient_of i = 0; i < N_GRADIENTS; i++)
+        all[OTHERS + i] = (outfile_wish){gradient_option(i), typed->wanted[i]};
     return outfiles_apart(all, OTHERS + N_GRADIENTS);
 }
 
-int gradients_check(const gradient_arguments *typed, const attend_paths *paths, const typed_modifiers *modifiers,
+/* Of what the call does not bring there is no gradient, unless the program or the graph has it then. */
+static int check_needs(gradient_of of, const typed_call *call)
+{
+    const hga_call_row *row = gradient_row(of);
+    if (!row || row->member || !call_has_option(row) || call->text[of - GRADIENT_TABLE]) return CLI_GOOD;
+    return complain(CLI_USAGE, "%s needs --%s %s", gradient_option(of), row->option,
+                    call_is_number(row) ? "X" : "FILE");
+}
+
+int gradients_check(const gradient_arguments *typed, const attend_paths *paths, const typed_call *call,
                     const char *node_map)
 {
-    const struct {
-        gradient_of of;
-        const char *input, *given;
-    } needs[] = {
-        {GRADIENT_REL_KEY, "--rel-key", paths->rel_key},    {GRADIENT_REL_BIAS, "--rel-bias", paths->rel_bias},
-        {GRADIENT_NODE_POS, "--node-pos", paths->node_pos}, {GRADIENT_EDGE_BIAS, "--edge-bias", paths->edge_bias},
-        {GRADIENT_SINK, "--sink", modifiers->sink},         {GRADIENT_SLOPES, "--slopes", modifiers->slopes}};
-    for (int i = 0; i < N_GRADIENTS; i++)
-        if (typed->wanted[i] && !typed->out) return complain(CLI_USAGE, "%s needs --grad-out FILE", option_names[i]);
+    int status = CLI_GOOD;
+    for (gradient_of i = 0; i < N_GRADIENTS; i++)
+        if (typed->wanted[i] && !typed->out) return complain(CLI_USAGE, "%s needs --grad-out FILE", gradient_option(i));
     if (typed->lse && !typed->out) return complain(CLI_USAGE, "--grad-lse needs --grad-out FILE");
     if (typed->out && !gradients_wanted(typed))
         return complain(CLI_USAGE, "--grad-out: no gradient is to be written; --grad-query FILE writes one");
-    for (size_t i = 0; i < sizeof needs / sizeof needs[0]; i++)
-        if (typed->wanted[needs[i].of] && !needs[i].given)
-            return complain(CLI_USAGE, "%s needs %s FILE", option_names[needs[i].of], needs[i].input);
-    if (typed->dropout == 0 && typed->layer != 0 && !typed->seeded)
+    for (gradient_of i = 0; i < N_GRADIENTS && !status; i++)
+        if (typed->wanted[i]) status = check_needs(i, call);
+    if (!status && typed->dropout == 0 && typed->layer != 0 && !typed->seeded)
         return complain(CLI_USAGE, "--layer needs --dropout P and --seed N");
-    return check_files(typed, paths, node_map);
+    return status ? status : check_files(typed, paths, node_map);
 }
 
 /* ---- what is given ---- */
@@ -177,8 +213,21 @@ int gradients_open(const gradient_arguments *typed, const typed_variant *variant
     return status;
 }
 
+/* What the call does not bring, the program or the graph must have. */
+static int check_there(gradient_of of, const model *m, const attend_io *one)
+{
+    const hga_call_row *row = gradient_row(of);
+    if (!row) return CLI_GOOD;
+    if (row->is & HGA_CALL_NEEDS_SCORES && !score_stage(&m->program))
+        return complain(CLI_USAGE, "%s: %s computes no scores", gradient_option(of), m->title);
+    if (row->is & HGA_CALL_BY_VARIANT && !one->io.table[of - GRADIENT_TABLE].data)
+        return complain(CLI_USAGE, "%s: %s has no weights %s", gradient_option(of), m->title, row->option);
+    return CLI_GOOD;
+}
+
 int gradients_check_given(const attend_gradients *g, const model *m, const attend_io *one)
 {
+    int status = CLI_GOOD;
     if (g->out.rows != one->out_rows)
         return complain(CLI_DATA, "%s: has %d rows, the output has %d", g->typed->out, g->out.rows, one->out_rows);
     if (g->typed->lse && !m->program.has_lse)
@@ -186,38 +235,20 @@ int gradients_check_given(const attend_gradients *g, const model *m, const atten
     if (g->typed->lse && g->lse.count != (int64_t)g->out.samples * g->out.rows * g->out.heads)
         return complain(CLI_DATA, "%s: has %lld numbers, the log-sum-exp has %lld", g->typed->lse,
                         (long long)g->lse.count, (long long)g->out.samples * g->out.rows * g->out.heads);
-    const gradient_of scored[] = {GRADIENT_SCALE, GRADIENT_LOG_MASS};
-    for (size_t i = 0; i < sizeof scored / sizeof scored[0]; i++)
-        if (g->typed->wanted[scored[i]] && !score_stage(&m->program))
-            return complain(CLI_USAGE, "%s: %s computes no scores", option_names[scored[i]], m->title);
-    if (g->typed->wanted[GRADIENT_ALPHA] && !one->io.type_scale.data)
-        return complain(CLI_USAGE, "--grad-alpha: %s has no weights alpha", m->title);
-    return CLI_GOOD;
+    for (gradient_of i = 0; i < N_GRADIENTS && !status; i++)
+        if (g->typed->wanted[i]) status = check_there(i, m, one);
+    return status;
 }
 
 /* ---- room ---- */
 
-static void shape_like(const npy *a, int *n_dims, int64_t *dim)
+/* The axes of what samples share: those of the file that it is the gradient of, else of the table. */
+static void find_shape(const model *m, const attend_io *one, hga_call_table t, int *n_dims, int64_t *dim)
 {
-    *n_dims = a->n_dims;
-    memcpy(dim, a->dim, sizeof a->dim);
-}
-
-/* The axes of what samples share: those of the file that it is the gradient of. */
-static void find_shape(const model *m, const attend_io *one, gradient_of of, int *n_dims, int64_t *dim)
-{
-    *n_dims = 1;
-    switch (of) {
-    case GRADIENT_REL_KEY: shape_like(&one->rel_key, n_dims, dim); return;
-    case GRADIENT_REL_BIAS: shape_like(&one->rel_bias, n_dims, dim); return;
-    case GRADIENT_NODE_POS: shape_like(&one->node_pos, n_dims, dim); return;
-    case GRADIENT_EDGE_BIAS: shape_like(&one->edge_bias, n_dims, dim); return;
-    case GRADIENT_ALPHA: dim[0] = one->io.type_scale.rows; return;
-    case GRADIENT_LOG_MASS: dim[0] = hga_graph_nodes(m->graph).n; return;
-    case GRADIENT_SINK:
-    case GRADIENT_SLOPES: dim[0] = one->shape.n_heads; return;
-    default: dim[0] = 1; return;
-    }
+    const npy *file = &one->tables.file[t];
+    *n_dims = file->n_dims ? file->n_dims : 1;
+    memcpy(dim, file->dim, sizeof file->dim);
+    if (!file->n_dims) dim[0] = call_entries(m, &one->shape, &one->io, t);
 }
 
 const tensor_file *gradient_tensor(const attend_io *a, gradient_of of)
@@ -243,10 +274,10 @@ static int open_sum(const model *m, const attend_io *all, const attend_io *one, 
     else if (of >= GRADIENT_WEIGHTS)
         TRY(attend_tree_shape(g->variant, of, &n_dims, dim));
     else
-        find_shape(m, one, of, &n_dims, dim);
+        find_shape(m, one, of - GRADIENT_TABLE, &n_dims, dim);
     int64_t n = count_of(n_dims, dim);
     if (g->sum[of] && n != count_of(g->n_dims[of], g->dim[of]))
-        return complain(CLI_DATA, "%s: the samples of %s have different graphs", option_names[of], m->title);
+        return complain(CLI_DATA, "%s: the samples of %s have different graphs", gradient_option(of), m->title);
     if (g->sum[of]) return CLI_GOOD;
     g->n_dims[of] = n_dims;
     memcpy(g->dim[of], dim, sizeof dim);
@@ -262,18 +293,8 @@ static int64_t engine_count(const model *m, const attend_io *one, gradient_of of
     const tensor_file *t = gradient_tensor(one, of);
     hga_id heads = one->query.heads;
     int wide = one->shape.n_heads == 1 && heads > 1; /* trees by head: a key and value for each query head */
-    switch (of) {
-    case GRADIENT_REL_KEY: return one->rel_key.count;
-    case GRADIENT_REL_BIAS: return (int64_t)one->io.rel_bias.rows * one->shape.n_heads;
-    case GRADIENT_EDGE_BIAS: return one->edge_bias.count;
-    case GRADIENT_ALPHA: return one->io.type_scale.rows;
-    case GRADIENT_NODE_POS: return one->node_pos.count;
-    case GRADIENT_LOG_MASS: return hga_graph_nodes(m->graph).n;
-    case GRADIENT_SCALE: return 1;
-    case GRADIENT_SINK:
-    case GRADIENT_SLOPES: return one->shape.n_heads;
-    default: return (int64_t)t->rows * (wide ? heads : t->heads) * t->columns;
-    }
+    if (!t) return call_entries(m, &one->shape, &one->io, of - GRADIENT_TABLE);
+    return (int64_t)t->rows * (wide ? heads : t->heads) * t->columns;
 }
 
 /* [rows][heads][columns] is added to [rows][narrow heads][columns], each head to its group's. */
@@ -284,29 +305,17 @@ static void add_heads(const float *x, int64_t rows, int64_t heads, int64_t narro
             sum[(i / heads * narrow + i % heads / (heads / narrow)) * columns + c] += x[i * columns + c];
 }
 
-/* Nodes in the caller's ids. */
-static void add_nodes(const node_ids *map, const float *x, hga_id nodes, int64_t columns, float *sum)
-{
-    for (hga_id i = 0; i < nodes; i++)
-        for (int64_t c = 0; c < columns; c++) sum[i * columns + c] += x[node_ids_at(map, i) * columns + c];
-}
-
 void gradients_add_sample(const model *m, const attend_io *one, hga_id sample, const sample_gradients *s,
                           attend_gradients *g)
 {
-    hga_id heads = one->query.heads, nodes = hga_graph_nodes(m->graph).n;
     for (gradient_of i = 0; i < N_GRADIENTS; i++) {
         const tensor_file *t = gradient_tensor(one, i);
         if (!s->of[i] || !g->sum[i]) continue;
         if (t) {
             int64_t in_use = s->n[i] / t->rows / t->columns;
             add_heads(s->of[i], t->rows, in_use, t->heads, t->columns, g->sum[i] + sample * t->array.count);
-        } else if (i == GRADIENT_NODE_POS || i == GRADIENT_LOG_MASS)
-            add_nodes(&m->map, s->of[i], nodes, s->n[i] / nodes, g->sum[i]);
-        else if (i == GRADIENT_REL_BIAS && one->rel_bias_shared)
-            add_heads(s->of[i], s->n[i] / heads, heads, 1, 1, g->sum[i]);
-        else
-            add_heads(s->of[i], s->n[i], 1, 1, 1, g->sum[i]);
+        } else
+            call_files_add(&one->tables, m, i - GRADIENT_TABLE, s->of[i], s->n[i], g->sum[i]);
     }
 }
 
@@ -315,20 +324,13 @@ static hga_grad_io bind_gradients(const attend_io *one, hga_id sample, const att
                                   const sample_gradients *s)
 {
     int64_t lse = (int64_t)g->out.rows * g->out.heads;
-    return (hga_grad_io){.d_out = {.data = g->out.array.real + sample * g->out.array.count, .rows = one->io.out.rows},
-                         .d_lse = {.data = g->lse.real ? g->lse.real + sample * lse : NULL, .rows = one->io.out.rows},
-                         .d_query = {.data = s->of[GRADIENT_QUERY], .rows = one->io.query.rows},
-                         .d_key = {.data = s->of[GRADIENT_KEY], .rows = one->io.key.rows},
-                         .d_value = {.data = s->of[GRADIENT_VALUE], .rows = one->io.value.rows},
-                         .d_rel_key = s->of[GRADIENT_REL_KEY],
-                         .d_rel_bias = s->of[GRADIENT_REL_BIAS],
-                         .d_edge_bias = s->of[GRADIENT_EDGE_BIAS],
-                         .d_node_pos = s->of[GRADIENT_NODE_POS],
-                         .d_type_scale = s->of[GRADIENT_ALPHA],
-                         .d_log_mass = s->of[GRADIENT_LOG_MASS],
-                         .d_scale = s->of[GRADIENT_SCALE],
-                         .d_sink = s->of[GRADIENT_SINK],
-                         .d_slopes = s->of[GRADIENT_SLOPES]};
+    hga_grad_io grad = {.d_out = {.data = g->out.array.real + sample * g->out.array.count, .rows = one->io.out.rows},
+                        .d_lse = {.data = g->lse.real ? g->lse.real + sample * lse : NULL, .rows = one->io.out.rows},
+                        .d_query = {.data = s->of[GRADIENT_QUERY], .rows = one->io.query.rows},
+                        .d_key = {.data = s->of[GRADIENT_KEY], .rows = one->io.key.rows},
+                        .d_value = {.data = s->of[GRADIENT_VALUE], .rows = one->io.value.rows}};
+    memcpy(grad.d_table, s->of + GRADIENT_TABLE, HGA_N_TABLES * sizeof *grad.d_table);
+    return grad;
 }
 
 /* Forward with a tape, and back. */
@@ -363,8 +365,8 @@ int gradients_open_sample(const model *m, const attend_io *all, const attend_io 
     int status = CLI_GOOD;
     for (gradient_of i = 0; i < N_GRADIENTS; i++) {
         if (g->typed->wanted[i]) TRY(open_sum(m, all, one, i, g));
-        int asked =
-            g->typed->wanted[i] || (i == GRADIENT_LOG_MASS && attend_tree_is_wanted(g) && score_stage(&m->program));
+        int for_tree = i == GRADIENT_TABLE + HGA_TABLE_LOG_MASS && attend_tree_is_wanted(g) && score_stage(&m->program);
+        int asked = g->typed->wanted[i] || for_tree;
         if (!asked || i >= GRADIENT_WEIGHTS) continue;
         s->n[i] = engine_count(m, one, i);
         TRY(take(s->n[i], sizeof(float), &s->of[i]));
@@ -388,7 +390,7 @@ int gradients_run(const model *m, const hga_options *options, const attend_io *a
     TRY(gradients_check_given(g, m, one));
     TRY(gradients_open_sample(m, all, one, sample, g, &s, &grad));
     TRY(there_and_back(m, options, one, &grad));
-    if (attend_tree_is_wanted(g)) TRY(attend_tree_add(m, one, sample, s.of[GRADIENT_LOG_MASS], g));
+    if (attend_tree_is_wanted(g)) TRY(attend_tree_add(m, one, sample, s.of[GRADIENT_TABLE + HGA_TABLE_LOG_MASS], g));
     gradients_add_sample(m, one, sample, &s, g);
 done:
     gradients_close_sample(&s);

@@ -2,23 +2,16 @@
 #ifndef CLI_ATTEND_GRADIENTS_H
 #define CLI_ATTEND_GRADIENTS_H
 
-#include "modifiers.h"
+#include "attend_io.h"
 #include "outfile.h"
 
 typedef enum gradient_of {
     GRADIENT_QUERY,
     GRADIENT_KEY,
     GRADIENT_VALUE,
-    GRADIENT_REL_KEY,
-    GRADIENT_REL_BIAS,
-    GRADIENT_NODE_POS,
-    GRADIENT_ALPHA,
-    GRADIENT_EDGE_BIAS,
-    GRADIENT_SCALE,
-    GRADIENT_LOG_MASS,
-    GRADIENT_SINK,
-    GRADIENT_SLOPES,
-    GRADIENT_WEIGHTS, /* of the tree that routes, as tree_table has them */
+    GRADIENT_TABLE, /* that of row t is GRADIENT_TABLE + t */
+    N_CALL_GRADIENTS = GRADIENT_TABLE + HGA_N_TABLES,
+    GRADIENT_WEIGHTS = N_CALL_GRADIENTS, /* of the tree that routes, as tree_table has them */
     GRADIENT_BIAS,
     GRADIENT_KEY_WEIGHTS,
     GRADIENT_KEY_BIAS,
@@ -35,14 +28,19 @@ typedef struct gradient_arguments {
 } gradient_arguments;
 
 /* --grad-*, --dropout, --seed, --layer: input is a gradient_arguments. */
-extern const struct argp gradient_argp;
+const struct argp *gradient_argp(void);
+/* "--grad-rel-key", and without --grad-. */
+const char *gradient_option(gradient_of of);
+const char *gradient_name(gradient_of of);
+/* Of a call's table, else NULL. */
+const hga_call_row *gradient_row(gradient_of of);
 
 /* Are any wanted? */
 int gradients_wanted(const gradient_arguments *typed);
 /* Weights are dropped where there are any. */
 int gradients_bind_dropout(const gradient_arguments *typed, const model *m, attend_io *one);
 /* What was typed fits together and with what attend reads and writes; every output has a file of its own. */
-int gradients_check(const gradient_arguments *typed, const attend_paths *paths, const typed_modifiers *modifiers,
+int gradients_check(const gradient_arguments *typed, const attend_paths *paths, const typed_call *call,
                     const char *node_map);
 
 /* What all samples give: of query, key and value a slice a sample, of what samples share the sum. */

@@ -30,39 +30,27 @@ static int check_pairs(const tensor_file *q, const tensor_file *k, const tensor_
     return CLI_GOOD;
 }
 
-int attend_io_read_tables(const attend_paths *paths, attend_io *a)
+static int read_all(const attend_paths *paths, const typed_call *call, tensor_layout layout,
+                    int (*read)(const char *path, tensor_layout layout, tensor_file *t), attend_io *a)
 {
     int status = CLI_GOOD;
-    if (paths->rel_key) TRY(npy_read_real(paths->rel_key, &a->rel_key));
-    if (paths->rel_bias) TRY(npy_read_real(paths->rel_bias, &a->rel_bias));
-    if (paths->node_pos) TRY(npy_read_real(paths->node_pos, &a->node_pos));
-    if (paths->edge_bias) TRY(npy_read_real(paths->edge_bias, &a->edge_bias));
+    TRY(read(paths->query, layout, &a->query));
+    TRY(read(paths->key, layout, &a->key));
+    TRY(read(paths->value, layout, &a->value));
+    TRY(check_pairs(&a->query, &a->key, &a->value));
+    if (call) TRY(call_files_read(call, &a->tables));
 done:
     return status;
 }
 
-int attend_io_read(const attend_paths *paths, tensor_layout layout, attend_io *a)
+int attend_io_read(const attend_paths *paths, const typed_call *call, tensor_layout layout, attend_io *a)
 {
-    int status = CLI_GOOD;
-    TRY(tensor_file_read(paths->query, layout, &a->query));
-    TRY(tensor_file_read(paths->key, layout, &a->key));
-    TRY(tensor_file_read(paths->value, layout, &a->value));
-    TRY(check_pairs(&a->query, &a->key, &a->value));
-    TRY(attend_io_read_tables(paths, a));
-done:
-    return status;
+    return read_all(paths, call, layout, tensor_file_read, a);
 }
 
-int attend_io_read_sizes(const attend_paths *paths, tensor_layout layout, attend_io *a)
+int attend_io_read_sizes(const attend_paths *paths, const typed_call *call, tensor_layout layout, attend_io *a)
 {
-    int status = CLI_GOOD;
-    TRY(tensor_file_read_sizes(paths->query, layout, &a->query));
-    TRY(tensor_file_read_sizes(paths->key, layout, &a->key));
-    TRY(tensor_file_read_sizes(paths->value, layout, &a->value));
-    TRY(check_pairs(&a->query, &a->key, &a->value));
-    TRY(attend_io_read_tables(paths, a));
-done:
-    return status;
+    return read_all(paths, call, layout, tensor_file_read_sizes, a);
 }
 
 /* one sample of a tensor */
@@ -79,12 +67,7 @@ attend_io attend_io_sample(const attend_io *all, hga_id sample)
     return (attend_io){.query = sample_of(&all->query, sample),
                        .key = sample_of(&all->key, sample),
                        .value = sample_of(&all->value, sample),
-                       .rel_key = all->rel_key,
-                       .rel_bias = all->rel_bias,
-                       .node_pos = all->node_pos,
-                       .edge_bias = all->edge_bias,
-                       .sink = all->sink,
-                       .slopes = all->slopes,
+                       .tables = call_files_lend(&all->tables),
                        .borrowed = 1};
 }
 
@@ -128,96 +111,7 @@ done:
     return status;
 }
 
-/* ---- the other tensors ---- */
-
-/* [types] or [types][1] */
-static int has_one_column(const npy *a) { return a->n_dims == 1 || (a->n_dims == 2 && a->dim[1] == 1); }
-
-/* [types][columns], or one column for all where it may be shared; at least as many types as the edges have */
-static int check_types(const npy *a, const model *m, hga_id columns, int shared)
-{
-    char shape[200];
-    if (!shared && (a->n_dims != 2 || a->dim[1] != columns))
-        return complain(CLI_DATA, "%s: has the shape %s, not [types][%d]", a->path, npy_shape(a->n_dims, a->dim, shape),
-                        columns);
-    int32_t types = types_read(m->graph, &m->program, HGA_SCORE);
-    if (a->dim[0] < types || a->dim[0] > INT32_MAX)
-        return complain(CLI_DATA, "%s: has %lld types, the edges of %s have %d", a->path, (long long)a->dim[0],
-                        m->title, types);
-    return CLI_GOOD;
-}
-
-/* A column a head of biases that have one for all. */
-static int widen_bias(attend_io *a)
-{
-    int64_t heads = a->shape.n_heads, n = a->rel_bias.count * heads;
-    int status = take(n, sizeof *a->wide_bias, &a->wide_bias);
-    for (int64_t i = 0; status == CLI_GOOD && i < n; i++) a->wide_bias[i] = a->rel_bias.real[i / heads];
-    a->io.rel_bias.data = a->wide_bias;
-    return status;
-}
-
-static int bind_types(const attend_paths *paths, const model *m, attend_io *a)
-{
-    int status = CLI_GOOD;
-    if (paths->rel_bias && m->tree_heads > 1)
-        TRY(complain(CLI_USAGE, "--rel-bias: trees that differ by head have one bias for all; use --edge-bias"));
-    a->rel_bias_shared = has_one_column(&a->rel_bias);
-    if (paths->rel_key) TRY(check_types(&a->rel_key, m, a->shape.dim, 0));
-    if (paths->rel_bias) TRY(check_types(&a->rel_bias, m, a->shape.n_heads, a->rel_bias_shared));
-    a->io.rel_key.data = a->rel_key.real;
-    a->io.rel_key.rows = (hga_id)a->rel_key.dim[0];
-    a->io.rel_bias.data = a->rel_bias.real;
-    a->io.rel_bias.rows = (hga_id)a->rel_bias.dim[0];
-    if (a->rel_bias_shared) TRY(widen_bias(a));
-done:
-    return status;
-}
-
-static int bind_edge_bias(const char *path, const model *m, attend_io *a)
-{
-    char shape[200];
-    const npy *b = &a->edge_bias;
-    if (!path) return CLI_GOOD;
-    int64_t heads = b->n_dims == 2 ? b->dim[1] : 1;
-    if (b->n_dims > 2 || (heads != 1 && heads != a->shape.n_heads))
-        return complain(CLI_DATA, "%s: has the shape %s, not [edges] or [edges][%d]", b->path,
-                        npy_shape(b->n_dims, b->dim, shape), a->shape.n_heads);
-    hga_pos edges = hga_graph_relation(m->graph, score_stage(&m->program)->relation).n_edges;
-    if (b->dim[0] != edges)
-        return complain(CLI_DATA, "%s: has %lld edges, %s has %lld", b->path, (long long)b->dim[0], m->title,
-                        (long long)edges);
-    a->io.edge_bias.data = b->real;
-    a->io.edge_bias.columns = (hga_id)heads;
-    a->io.edge_bias.rows = edges;
-    return CLI_GOOD;
-}
-
-/* rows in the caller's node ids go where the graph has those nodes */
-static int reorder_node_pos(const model *m, const npy *p, float **out)
-{
-    int64_t columns = p->dim[1];
-    int status = take(p->count, sizeof **out, out);
-    for (hga_id i = 0; status == CLI_GOOD && i < m->map.n; i++)
-        memcpy(*out + node_ids_at(&m->map, i) * columns, p->real + i * columns, (size_t)columns * sizeof **out);
-    return status;
-}
-
-static int bind_node_pos(const char *path, const model *m, attend_io *a)
-{
-    char shape[200];
-    const npy *p = &a->node_pos;
-    int status = CLI_GOOD;
-    if (!path) return status;
-    hga_id nodes = hga_graph_nodes(m->graph).n;
-    if (p->n_dims != 2 || p->dim[0] != nodes || p->dim[1] < 1 || p->dim[1] > INT32_MAX)
-        return complain(CLI_DATA, "%s: has the shape %s, not [nodes = %d][columns]", p->path,
-                        npy_shape(p->n_dims, p->dim, shape), nodes);
-    if (m->map.id) status = reorder_node_pos(m, p, &a->node_pos_of);
-    a->io.node_pos.data = m->map.id ? a->node_pos_of : p->real, a->io.node_pos.rows = nodes;
-    a->shape.pos_dim = (hga_id)p->dim[1];
-    return status;
-}
+/* ---- weights of levels ---- */
 
 static int bind_alpha(const model *m, attend_io *a)
 {
@@ -229,26 +123,6 @@ static int bind_alpha(const model *m, attend_io *a)
         return complain(CLI_DATA, "alpha: has %d weights, the edges of %s have %d types", m->n_alpha, m->title, types);
     a->io.type_scale.data = m->alpha;
     a->io.type_scale.rows = m->n_alpha;
-    return CLI_GOOD;
-}
-
-/* options that only scores can use */
-static int check_scored(const attend_paths *paths, const model *m, const double *scale)
-{
-    const struct {
-        const char *option;
-        int given;
-    } options[] = {
-        {"--rel-key", paths->rel_key != NULL},
-        {"--rel-bias", paths->rel_bias != NULL},
-        {"--node-pos", paths->node_pos != NULL},
-        {"--edge-bias", paths->edge_bias != NULL},
-        {"--scale", scale != NULL},
-    };
-    for (size_t i = 0; i < sizeof options / sizeof options[0]; i++)
-        if (options[i].given && !score_stage(&m->program))
-            return complain(CLI_USAGE, "%s: %s computes no scores", options[i].option, m->title);
-    if (paths->lse && !m->program.has_lse) return complain(CLI_USAGE, "--lse: %s has no softmax denominator", m->title);
     return CLI_GOOD;
 }
 
@@ -298,42 +172,29 @@ done:
     return status;
 }
 
-static void bind_scale(const double *scale, attend_io *a)
-{
-    if (!scale) return;
-    a->io.scale = (float)*scale;
-    a->modifiers = (hga_modifiers){.size = sizeof a->modifiers, .scale_is_given = 1};
-    a->io.modifiers = &a->modifiers;
-}
-
-int attend_io_bind_inputs(const attend_paths *paths, const model *m, const double *scale, attend_io *a)
+int attend_io_bind_inputs(const attend_paths *paths, const typed_call *call, const model *m, attend_io *a)
 {
     int status = CLI_GOOD;
-    TRY(check_scored(paths, m, scale));
+    if (paths->lse && !m->program.has_lse) TRY(complain(CLI_USAGE, "--lse: %s has no softmax denominator", m->title));
     TRY(check_all_rows(m, a));
     TRY(bind_tensors(m, a));
-    TRY(bind_types(paths, m, a));
-    TRY(bind_edge_bias(paths->edge_bias, m, a));
-    TRY(bind_node_pos(paths->node_pos, m, a));
+    TRY(call_files_bind(call, m, &a->shape, &a->tables, &a->io));
     TRY(bind_alpha(m, a));
-    bind_scale(scale, a);
 done:
     return status;
 }
 
-int attend_io_bind(const attend_paths *paths, const model *m, const double *scale, attend_io *a)
+int attend_io_bind(const attend_paths *paths, const typed_call *call, const model *m, attend_io *a)
 {
-    int status = attend_io_bind_inputs(paths, m, scale, a);
+    int status = attend_io_bind_inputs(paths, call, m, a);
     return status ? status : bind_outputs(paths, a);
 }
 
 void attend_io_clear(attend_io *a)
 {
-    npy *const read[] = {&a->query.array, &a->key.array, &a->value.array, &a->rel_key, &a->rel_bias,
-                         &a->node_pos,    &a->edge_bias, &a->sink,        &a->slopes};
+    npy *const read[] = {&a->query.array, &a->key.array, &a->value.array};
     for (size_t i = 0; !a->borrowed && i < sizeof read / sizeof *read; i++) npy_clear(read[i]);
-    free(a->node_pos_of);
-    free(a->wide_bias);
+    call_files_clear(&a->tables);
     free(a->wide_key);
     free(a->wide_value);
     free(a->out);

@@ -27,20 +27,19 @@ typedef struct shared_call {
 
 /* ---- what can be shared ---- */
 
+static int is_pipe(const char *path) { return path && strcmp(path, "-") == 0; }
+
 static int check_typed(const typed_attend *a)
 {
     const hga_variant *v = hga_variant_named(a->variant.name);
     if (v && v->can & HGA_NEEDS_LEAVES)
         return complain(CLI_USAGE, "%s: routes any token anywhere, which is done in one process", v->name);
     const attend_paths *p = &a->tensors.paths;
-    const char *const read[] = {p->query,        p->key,       p->value,          p->rel_key,          p->rel_bias,
-                                p->node_pos,     p->edge_bias, a->modifiers.sink, a->modifiers.slopes, a->gradients.out,
-                                a->gradients.lse};
-    for (size_t i = 0; i < sizeof read / sizeof *read; i++) {
-        if (read[i] && strcmp(read[i], "-") == 0)
-            return complain(CLI_USAGE, "-: ranks read tensors from files, each what it needs");
-    }
-    return CLI_GOOD;
+    const char *const read[] = {p->query, p->key, p->value, a->gradients.out, a->gradients.lse};
+    int piped = 0;
+    for (size_t i = 0; i < sizeof read / sizeof *read; i++) piped |= is_pipe(read[i]);
+    for (int t = 0; t < HGA_N_TABLES; t++) piped |= is_pipe(a->call.text[t]);
+    return piped ? complain(CLI_USAGE, "-: ranks read tensors from files, each what it needs") : CLI_GOOD;
 }
 
 static int check_model(const model *m)
@@ -73,13 +72,12 @@ static int prepare(shared_call *c)
     attend_io *io = &c->io;
     int status = CLI_GOOD;
     TRY(check_typed(a));
-    TRY(attend_io_read_sizes(&a->tensors.paths, a->tensors.layout, io));
+    TRY(attend_io_read_sizes(&a->tensors.paths, &a->call, a->tensors.layout, io));
     model_tensors tensors = attend_io_tensors(io);
     TRY(model_build(&a->variant, &tensors, &c->model));
     TRY(check_model(&c->model));
-    TRY(modifiers_put(&a->modifiers, &c->model));
-    TRY(attend_io_bind_inputs(&a->tensors.paths, &c->model, a->tensors.has_scale ? &a->tensors.scale : NULL, io));
-    TRY(modifiers_bind(&a->modifiers, io));
+    TRY(call_put(&a->call, &c->model));
+    TRY(attend_io_bind_inputs(&a->tensors.paths, &a->call, &c->model, io));
     TRY(gradients_bind_dropout(&a->gradients, &c->model, io));
     TRY(ordered_open(&c->model, &io->shape, &io->io, NULL, &c->tables));
     TRY(gradients_open_sizes(&a->gradients, &a->variant, io, &c->gradients));
@@ -204,8 +202,7 @@ static int order_tables(const shared_call *c, hga_grad_io *grad, ordered_call *t
     hga_grad_io whole = *grad;
     whole.d_out.data = whole.d_lse.data = whole.d_query.data = whole.d_key.data = whole.d_value.data = NULL;
     int status = ordered_open(&c->model, &c->io.shape, &c->io.io, &whole, tables);
-    grad->d_node_pos = tables->grad.d_node_pos, grad->d_log_mass = tables->grad.d_log_mass;
-    grad->d_edge_bias = tables->grad.d_edge_bias;
+    memcpy(grad->d_table, tables->grad.d_table, sizeof grad->d_table);
     return status;
 }
 

@@ -3,7 +3,6 @@
 #define CLI_ATTEND_RANKS_H
 
 #include "attend_gradients.h"
-#include "modifiers.h"
 #include "typed_tensors.h"
 
 /* What was typed. */
@@ -12,7 +11,7 @@ typedef struct typed_attend {
     hga_options options;
     typed_tensors tensors;
     gradient_arguments gradients;
-    typed_modifiers modifiers;
+    typed_call call;
     const char *node_map;
 } typed_attend;
 

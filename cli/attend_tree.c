@@ -6,8 +6,6 @@
 
 #include "variant_tree.h"
 
-static const char *const option_names[] = {"--grad-weights", "--grad-bias", "--grad-key-weights", "--grad-key-bias"};
-
 int attend_tree_is_wanted(const attend_gradients *g)
 {
     int wanted = 0;
@@ -21,10 +19,10 @@ int attend_tree_shape(const typed_variant *variant, gradient_of of, int *n_dims,
     const hga_variant *v;
     int status = CLI_GOOD;
     TRY(variant_settings(variant, &s, &v));
-    const char *name = option_names[of - GRADIENT_WEIGHTS];
+    const char *name = gradient_option(of);
     if (!v || !(v->can & HGA_NEEDS_LEAVES)) TRY(complain(CLI_USAGE, "%s: %s routes nothing", name, variant->name));
     const npy *like = tree_table_of(&s, (tree_table)(of - GRADIENT_WEIGHTS));
-    if (!like) TRY(complain(CLI_USAGE, "%s needs -p %s=@FILE", name, name + sizeof "--grad-" - 1));
+    if (!like) TRY(complain(CLI_USAGE, "%s needs -p %s=@FILE", name, gradient_name(of)));
     *n_dims = like->n_dims;
     memcpy(dim, like->dim, sizeof like->dim);
 done:

@@ -27,7 +27,7 @@ typedef struct arguments {
     bench_rules rules;
     int dry_run, relative, gradient, decode, ranks, bind;
     bench_link link; /* as typed, then as measured */
-    typed_modifiers modifiers;
+    typed_call call;
 } arguments;
 
 /* The lists, read; each has one member at least. */
@@ -93,8 +93,8 @@ static int check_arguments(const arguments *a)
     if (status) return status;
     if (a->table && strcmp(a->table, "goals") != 0) return complain(CLI_USAGE, "--table: '%s' is not goals", a->table);
     if (a->only && !a->table) return complain(CLI_USAGE, "--case: names cases of --table goals");
-    if (a->table && modifiers_typed(&a->modifiers))
-        return complain(CLI_USAGE, "--normaliser, --softcap, --sink, --slopes: --table goals has cases of its own");
+    if (a->table && call_typed(&a->call))
+        return complain(CLI_USAGE, "%s: --table goals has cases of its own", call_typed(&a->call));
     if (a->table && a->graph) return complain(CLI_USAGE, "--graph: --table goals has cases of its own");
     if (a->table && a->variants)
         return complain(CLI_USAGE, "--variants: --table goals has cases of its own; --case chooses among them");
@@ -116,7 +116,7 @@ static error_t parse(int key, char *value, struct argp_state *state)
         state->child_inputs[0] = &a->shape;
         state->child_inputs[1] = &a->rules;
         state->child_inputs[2] = &a->out;
-        state->child_inputs[3] = &a->modifiers;
+        state->child_inputs[3] = &a->call;
         a->bind = HGA_BIND_AUTO;
         return 0;
     case KEY_VARIANTS: a->variants = value; return 0;
@@ -294,7 +294,7 @@ static bench_place place_of(const lists *l, const arguments *a, int i)
                      .dry_run = a->dry_run,
                      .peers = a->peers,
                      .relative = a->relative,
-                     .modifiers = &a->modifiers,
+                     .call = &a->call,
                      .gradient = a->gradient};
     p.variant = &l->variant[i % l->n_variants];
     i /= l->n_variants;
@@ -306,6 +306,7 @@ static bench_place place_of(const lists *l, const arguments *a, int i)
     p.options.isa = l->isa[i % l->n_isa];
     p.peaks = l->peaks[i % l->n_isa];
     p.options.precision = l->precision[i / l->n_isa];
+    call_plan(&a->call, &p.options);
     return p;
 }
 
@@ -418,7 +419,7 @@ int run_bench(int argc, char **argv)
     struct argp_child children[] = {{&shape_argp, 0, NULL, 0},
                                     {&rules_argp, 0, NULL, 0},
                                     {&bench_output_argp, 0, NULL, 0},
-                                    {&modifiers_argp, 0, NULL, 0},
+                                    {call_argp(CALL_OF_SHAPE), 0, NULL, 0},
                                     {0}};
     if (argc > 1 && strcmp(argv[1], "compare") == 0) return run_bench_compare(argc - 1, argv + 1);
     struct argp argp = {

@@ -143,7 +143,7 @@ typedef struct feeding {
     hga_pages *pages;
     hga_cache *cache;
     hga_shape shape;
-    hga_io io;      /* tables and modifiers */
+    hga_io io;      /* tables */
     float *numbers; /* query, key, value, out: `rows` of each */
     int64_t rows;
     hga_id at;
@@ -249,23 +249,22 @@ int bench_decode_run(const bench_place *p, double flat, json_t *rows)
     decode_row r = {.variant = p->variant->typed.name, .parameters = colon ? colon + 1 : "", .flat = flat};
     bench_case c = {0};
     feeding f = {0};
-    attend_io files = {0};
+    call_files files = {0};
     int status = CLI_GOOD;
     TRY(open_times(p, p->options.threads, &r.times));
     double start = bench_seconds();
     TRY(build(p, &r.times, &c));
     r.graph_seconds = bench_seconds() - start;
-    TRY(bench_modify_program(p, &c));
+    TRY(bench_put(p, &c));
     TRY(complain_of(open_feeding(p, &c, &f, &r), CLI_USAGE, p->variant->text));
-    TRY(bench_modify_call(p, &c, &files));
-    f.io.modifiers = c.io.modifiers, f.io.type_scale.data = c.type_scale, f.io.type_scale.rows = c.n_type_scale;
+    TRY(bench_bind(p, &c, &files));
+    f.io = c.io, f.io.type_scale.data = c.type_scale, f.io.type_scale.rows = c.n_type_scale;
     if (!p->dry_run) TRY(complain_of(measure(p, &f, &r), CLI_USAGE, p->variant->text));
     TRY(append_row(p, &r, rows));
 done:
     free(r.times.seconds);
     close_feeding(&f);
-    attend_io_clear(&files);
-    c.io.modifiers = NULL;
+    call_files_clear(&files);
     bench_case_clear(&c);
     return status;
 }

@@ -136,7 +136,7 @@ typedef struct rank_case {
     counting exchange;
     hga_id threads;
     row_list rows[4]; /* of query, key, value, out */
-    attend_io files;
+    call_files files;
     int repeats;
 } rank_case;
 
@@ -176,7 +176,7 @@ static int open_tensors(rank_case *c)
     for (int i = 0; i < 4; at += c->rows[i].rows * width[i], i++)
         if (c->rows[i].exists) *tensor[i] = (hga_tensor){.data = c->made.tensors + at, .rows = c->rows[i].rows};
     c->made.io.type_scale.data = c->made.type_scale, c->made.io.type_scale.rows = c->made.n_type_scale;
-    TRY(bench_modify_call(c->place, &c->made, &c->files));
+    TRY(bench_bind(c->place, &c->made, &c->files));
 done:
     return status;
 }
@@ -264,7 +264,7 @@ static int rate_of(const rank_case *c, double *edge_seconds)
     bench_case few = {0};
     int status = CLI_GOOD;
     TRY(bench_variant_build(p->variant, p->tokens < RATE_TOKENS ? p->tokens : RATE_TOKENS, &few));
-    TRY(bench_modify_program(p, &few));
+    TRY(bench_put(p, &few));
     model m = {.graph = few.graph, .program = few.program, .title = (char *)(uintptr_t)p->variant->text};
     TRY(ranks_rate(&m, &p->shape, &p->options, edge_seconds));
 done:
@@ -309,15 +309,14 @@ static json_t *row_of(const rank_case *c, const bench_link *link, const rank_wor
 static int open_case(rank_case *c)
 {
     int status = bench_variant_build(c->place->variant, c->place->tokens, &c->made);
-    return status ? status : bench_modify_program(c->place, &c->made);
+    return status ? status : bench_put(c->place, &c->made);
 }
 
 static void close_case(rank_case *c)
 {
     for (int i = 0; i < 4; i++) free(c->rows[i].interval);
     free(c->cuts);
-    attend_io_clear(&c->files);
-    c->made.io.modifiers = NULL;
+    call_files_clear(&c->files);
     bench_case_clear(&c->made);
 }
 

@@ -68,28 +68,34 @@ static hga_status open_limits(const bench_place *given, const hga_cost *cost, be
     return p->dry_run ? HGA_OK : bench_limits_open(a, &p->rules.limits);
 }
 
-int bench_modify_program(const bench_place *p, bench_case *c)
+/* As far as calls look at it. */
+static model model_of(const bench_place *p, const bench_case *c)
 {
-    model m = {.graph = c->graph, .program = c->program, .tree_heads = 1, .title = (char *)(uintptr_t)p->variant->text};
-    int status = modifiers_put(p->modifiers, &m);
+    return (model){
+        .graph = c->graph, .program = c->program, .tree_heads = 1, .title = (char *)(uintptr_t)p->variant->text};
+}
+
+int bench_put(const bench_place *p, bench_case *c)
+{
+    model m = model_of(p, c);
+    int status = call_put(p->call, &m);
     c->program = m.program;
     return status;
 }
 
-int bench_modify_call(const bench_place *p, bench_case *c, attend_io *files)
+int bench_bind(const bench_place *p, bench_case *c, call_files *files)
 {
-    files->shape = p->shape;
-    int status = p->dry_run ? CLI_GOOD : modifiers_bind(p->modifiers, files);
-    c->io.modifiers = files->io.modifiers;
-    return status;
+    model m = model_of(p, c);
+    hga_shape shape = p->shape;
+    return p->dry_run ? CLI_GOOD : call_files_bind(p->call, &m, &shape, files, &c->io);
 }
 
 static int run_ours(const bench_place *given, bench_case *c, bench_row *r, bench_row *back)
 {
     hga_plan *plan = NULL;
-    attend_io files = {0};
+    call_files files = {0};
     hga_status st;
-    int status = bench_modify_program(given, c);
+    int status = bench_put(given, c);
     if (status) return status;
     bench_place here, *p = &here;
     bench_asking asking = {0};
@@ -99,7 +105,7 @@ static int run_ours(const bench_place *given, bench_case *c, bench_row *r, bench
     HGA_TRY(bench_case_tensors(c, &p->shape, !p->dry_run));
     r->tensor_bytes = c->tensor_bytes;
     if (p->relative) HGA_TRY(bench_case_relative(c, p->shape.dim));
-    status = bench_modify_call(p, c, &files);
+    status = bench_bind(p, c, &files);
     if (status) goto done;
     *back = *r;
     if (p->gradient) HGA_TRY(run_both(p, c, &j, r, back));
@@ -108,8 +114,7 @@ static int run_ours(const bench_place *given, bench_case *c, bench_row *r, bench
 done:
     bench_limits_close(&asking);
     hga_plan_destroy(plan);
-    c->io.modifiers = NULL;
-    attend_io_clear(&files);
+    call_files_clear(&files);
     return status ? status : complain_of(st, CLI_USAGE, given->variant->text);
 }
 
@@ -177,8 +182,8 @@ static int run_peers(const bench_place *p, const bench_case *c, const bench_row 
     hga_options options = p->options;
     hga_id kv_heads = p->shape.n_kv_heads;
     int status = CLI_GOOD;
-    if (p->dry_run || !p->peers || p->relative || modifiers_typed(p->modifiers) ||
-        (kv_heads && kv_heads != p->shape.n_heads) || !race_possible(c->graph, &c->program))
+    if (p->dry_run || !p->peers || p->relative || call_typed(p->call) || (kv_heads && kv_heads != p->shape.n_heads) ||
+        !race_possible(c->graph, &c->program))
         return CLI_GOOD;
     options.threads = ours->m.threads;
     TRY(complain_of(race_start(c->graph, &c->program, &p->shape, &options, &shared), CLI_OUTSIDE, "peers"));

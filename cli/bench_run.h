@@ -4,7 +4,7 @@
 
 #include "bench_cases.h"
 #include "bench_report.h"
-#include "modifiers.h"
+#include "call_files.h"
 
 /* What to run, and how. */
 typedef struct bench_place {
@@ -14,7 +14,7 @@ typedef struct bench_place {
     hga_options options; /* threads 0: the library's default */
     hga_peaks peaks;     /* of options.isa */
     bench_rules rules;
-    const typed_modifiers *modifiers;
+    const typed_call *call;
     int by_memory;  /* judged by the bandwidth of memory, whatever it is limited by */
     int relative;   /* with relative keys */
     int gradient;   /* and a row of the way back */
@@ -22,10 +22,9 @@ typedef struct bench_place {
     unsigned peers; /* to run beside it, see peers_read */
 } bench_place;
 
-/* What was typed of modifiers goes to the program .. */
-int bench_modify_program(const bench_place *p, bench_case *c);
-/* .. and to the call, from arrays that `files` keeps. */
-int bench_modify_call(const bench_place *p, bench_case *c, attend_io *files);
+/* The program gets what was typed for it; the call gets the rest, from arrays that `files` keeps. */
+int bench_put(const bench_place *p, bench_case *c);
+int bench_bind(const bench_place *p, bench_case *c, call_files *files);
 
 /* Measure a case and append its rows, ours first. *failed counts the peers whose results were wrong. */
 int bench_run(const bench_place *p, json_t *rows, int *failed);

@@ -13,7 +13,7 @@ typedef struct arguments {
     const char *path; /* what messages call it */
     int json, causal, coverage, gradient;
     gradient_check back;
-    typed_modifiers modifiers; /* of --gradient */
+    typed_call call; /* of --gradient */
 } arguments;
 
 /* What was found; a property that does not apply (no program; order in cross-attention) is not `known`. */
@@ -220,8 +220,7 @@ static int check_arguments(const arguments *a)
     const attend_paths *p = &a->back.paths;
     if ((p->query || p->key || p->value || a->back.seed) && !a->gradient)
         return complain(CLI_USAGE, "--query, --key, --value and --seed are for --gradient");
-    if (modifiers_typed(&a->modifiers) && !a->gradient)
-        return complain(CLI_USAGE, "--normaliser, --softcap, --sink and --slopes are for --gradient");
+    if (call_typed(&a->call) && !a->gradient) return complain(CLI_USAGE, "%s is for --gradient", call_typed(&a->call));
     return CLI_GOOD;
 }
 
@@ -229,7 +228,7 @@ static error_t parse(int key, char *value, struct argp_state *state)
 {
     arguments *a = state->input;
     switch (key) {
-    case ARGP_KEY_INIT: state->child_inputs[0] = &a->source, state->child_inputs[1] = &a->modifiers; return 0;
+    case ARGP_KEY_INIT: state->child_inputs[0] = &a->source, state->child_inputs[1] = &a->call; return 0;
     case KEY_JSON: a->json = 1; return 0;
     case KEY_CAUSAL: a->causal = 1; return 0;
     case KEY_COVERAGE: a->coverage = 1; return 0;
@@ -263,7 +262,7 @@ static const struct argp_option options[] = {
 
 int run_check(int argc, char **argv)
 {
-    struct argp_child children[] = {{&graph_argp, 0, NULL, 0}, {&modifiers_argp, 0, NULL, 0}, {0}};
+    struct argp_child children[] = {{&graph_argp, 0, NULL, 0}, {call_argp(CALL_WHOLE), 0, NULL, 0}, {0}};
     struct argp argp = {options,
                         parse,
                         "GRAPH|VARIANT",
@@ -277,7 +276,7 @@ int run_check(int argc, char **argv)
     findings f = {0};
     int status = CLI_GOOD;
     TRY(arguments_parse(&argp, argc, argv, &a));
-    a.back.typed = &a.source.typed, a.back.modifiers = &a.modifiers, a.back.json = a.json;
+    a.back.typed = &a.source.typed, a.back.call = &a.call, a.back.json = a.json;
     if (a.gradient) return check_gradient(&a.back);
     TRY(graph_argument_read(&a.source, &g));
     a.path = a.source.title;

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "attend_gradients.h"
 #include "numbers.h"
 #include "table.h"
 
@@ -14,26 +15,12 @@
 static const double least_size = 0.01;
 static const double most_plain = 1e-5, most_engine = 1e-4;
 
-/* Inputs by number; those of modifiers come behind. */
-enum { SINK = HGA_GRADIENT_USER, SLOPES, N_INPUTS, RANDOM_TOKENS = 24, RANDOM_HEADS = 2, RANDOM_DIM = 4, POS_DIM = 2 };
-static const char *const input_names[N_INPUTS] = {[HGA_GRADIENT_QUERY] = "query",
-                                                  [HGA_GRADIENT_KEY] = "key",
-                                                  [HGA_GRADIENT_VALUE] = "value",
-                                                  [HGA_GRADIENT_TABLE + HGA_TABLE_REL_KEY] = "rel-key",
-                                                  [HGA_GRADIENT_TABLE + HGA_TABLE_REL_BIAS] = "rel-bias",
-                                                  [HGA_GRADIENT_TABLE + HGA_TABLE_EDGE_BIAS] = "edge-bias",
-                                                  [HGA_GRADIENT_TABLE + HGA_TABLE_NODE_POS] = "node-pos",
-                                                  [HGA_GRADIENT_TABLE + HGA_TABLE_TYPE_SCALE] = "alpha",
-                                                  [HGA_GRADIENT_TABLE + HGA_TABLE_SCALE] = "scale",
-                                                  [HGA_GRADIENT_TABLE + HGA_TABLE_LOG_MASS] = "log-mass",
-                                                  [SINK] = "sink",
-                                                  [SLOPES] = "slopes"};
+/* Inputs are numbered as gradients are. */
+enum { RANDOM_TOKENS = 24, RANDOM_HEADS = 2, RANDOM_DIM = 4, POS_DIM = 2 };
 
-static hga_gradient_input input_of(int i)
+static hga_gradient_input input_of(gradient_of of)
 {
-    return i == SINK     ? HGA_GRADIENT_TABLE + HGA_TABLE_SINK
-           : i == SLOPES ? HGA_GRADIENT_TABLE + HGA_TABLE_SLOPES
-                         : (hga_gradient_input)i;
+    return gradient_row(of) ? HGA_GRADIENT_TABLE + (of - GRADIENT_TABLE) : HGA_GRADIENT_QUERY + of;
 }
 
 /* A problem, and its gradients in two ways. */
@@ -43,10 +30,10 @@ typedef struct trial {
     hga_shape shape;
     hga_io io;
     hga_plan *plain, *engine;
-    float *owned[16], *d_out, *d_lse;
+    float *owned[8 + HGA_N_TABLES], *d_out, *d_lse;
     int n_owned;
-    float *by_plain[N_INPUTS], *by_engine[N_INPUTS];
-    int64_t n[N_INPUTS];
+    float *by_plain[N_CALL_GRADIENTS], *by_engine[N_CALL_GRADIENTS];
+    int64_t n[N_CALL_GRADIENTS];
 } trial;
 
 /* ---- tensors ---- */
@@ -76,30 +63,28 @@ done:
     return status;
 }
 
-/* Tables of edge types and positions for scores, weights of levels for sums. */
+/* Rows of a table that is made up where none is given: tables by type, of scores where there are several, and by node.
+   0: calls do as well without. */
+static hga_id random_rows(const trial *t, const hga_call_row *row)
+{
+    hga_id types = call_types(&t->m, row);
+    if (row->is & HGA_CALL_IS_REFUSED || row->is & HGA_CALL_OF_GRAPH || types == 0) return 0;
+    if (row->rows == HGA_EXTENT_NODES) return hga_graph_nodes(t->m.graph).n;
+    return row->rows == HGA_EXTENT_TYPES && (types > 1 || row->is & HGA_CALL_NEEDS_SUMS) ? types : 0;
+}
+
 static int random_tables(trial *t, int64_t seed)
 {
-    hga_id types = types_read(t->m.graph, &t->m.program, HGA_SCORE), nodes = hga_graph_nodes(t->m.graph).n;
-    int scores = types > 0;
-    float *x;
     int status = CLI_GOOD;
-    if (types > 1) {
-        TRY(random_floats(t, seed, (int64_t)types * t->shape.dim, &x));
-        t->io.rel_key.data = x, t->io.rel_key.rows = types;
-        TRY(random_floats(t, seed, (int64_t)types * t->shape.n_heads, &x));
-        t->io.rel_bias.data = x, t->io.rel_bias.rows = types;
+    if (!t->shape.pos_dim) t->shape.pos_dim = POS_DIM;
+    for (hga_call_table i = 0; i < HGA_N_TABLES && !status; i++) {
+        hga_id rows = t->io.table[i].data ? 0 : random_rows(t, &hga_call_tables()[i]);
+        float *x;
+        if (!rows) continue;
+        t->io.table[i].rows = rows;
+        status = random_floats(t, seed, call_entries(&t->m, &t->shape, &t->io, i), &x);
+        t->io.table[i].data = x;
     }
-    if (scores) {
-        t->shape.pos_dim = POS_DIM;
-        TRY(random_floats(t, seed, (int64_t)nodes * POS_DIM, &x));
-        t->io.node_pos.data = x, t->io.node_pos.rows = nodes;
-    }
-    types = types_read(t->m.graph, &t->m.program, HGA_SCALED);
-    if (types && !t->io.type_scale.data) {
-        TRY(random_floats(t, seed, types, &x));
-        t->io.type_scale.data = x, t->io.type_scale.rows = types;
-    }
-done:
     return status;
 }
 
@@ -114,15 +99,6 @@ static int tells_tokens(const typed_variant *typed)
     return told;
 }
 
-/* After shape and tensors are there. */
-static int bind_modifiers(const gradient_check *c, trial *t)
-{
-    t->files.shape = t->shape;
-    int status = modifiers_bind(c->modifiers, &t->files);
-    t->io.modifiers = t->files.io.modifiers;
-    return status;
-}
-
 static int open_random(const gradient_check *c, trial *t)
 {
     typed_variant typed = *c->typed;
@@ -131,7 +107,7 @@ static int open_random(const gradient_check *c, trial *t)
     snprintf(tokens, sizeof tokens, "%d", (int)RANDOM_TOKENS);
     if (!tells_tokens(&typed)) typed.tokens = tokens;
     TRY(model_build(&typed, NULL, &t->m));
-    TRY(modifiers_put(c->modifiers, &t->m));
+    TRY(call_put(c->call, &t->m));
     hga_id heads = t->m.tree_heads > 1 ? 1 : RANDOM_HEADS;
     t->shape = (hga_shape){.n_heads = heads, .n_kv_heads = heads, .dim = RANDOM_DIM, .dim_v = RANDOM_DIM};
     TRY(random_tensor(t, c->seed, HGA_IO_QUERY, heads * RANDOM_DIM, &t->io.query));
@@ -139,8 +115,8 @@ static int open_random(const gradient_check *c, trial *t)
     TRY(random_tensor(t, c->seed, HGA_IO_VALUE, heads * RANDOM_DIM, &t->io.value));
     TRY(random_tensor(t, c->seed, HGA_IO_OUT, heads * RANDOM_DIM, &t->io.out));
     if (t->m.alpha) t->io.type_scale.data = t->m.alpha, t->io.type_scale.rows = t->m.n_alpha;
+    TRY(call_files_bind(c->call, &t->m, &t->shape, &t->files.tables, &t->io));
     TRY(random_tables(t, c->seed));
-    TRY(bind_modifiers(c, t));
 done:
     return status;
 }
@@ -148,23 +124,22 @@ done:
 static int open_files(const gradient_check *c, trial *t)
 {
     int status = CLI_GOOD;
-    TRY(attend_io_read(&c->paths, LAYOUT_NHD, &t->files));
+    TRY(attend_io_read(&c->paths, c->call, LAYOUT_NHD, &t->files));
     if (t->files.query.samples != 1)
         TRY(complain(CLI_DATA, "%s: is a batch of %d; one sample is needed here", c->paths.query,
                      t->files.query.samples));
     model_tensors tensors = attend_io_tensors(&t->files);
     TRY(model_build(c->typed, &tensors, &t->m));
-    TRY(modifiers_put(c->modifiers, &t->m));
-    TRY(attend_io_bind(&c->paths, &t->m, NULL, &t->files));
+    TRY(call_put(c->call, &t->m));
+    TRY(attend_io_bind(&c->paths, c->call, &t->m, &t->files));
     t->shape = t->files.shape, t->io = t->files.io;
-    TRY(bind_modifiers(c, t));
 done:
     return status;
 }
 
 static void clear(trial *t)
 {
-    for (int i = 0; i < N_INPUTS; i++) free(t->by_plain[i]), free(t->by_engine[i]);
+    for (int i = 0; i < N_CALL_GRADIENTS; i++) free(t->by_plain[i]), free(t->by_engine[i]);
     for (int i = 0; i < t->n_owned; i++) free(t->owned[i]);
     hga_plan_destroy(t->plain);
     hga_plan_destroy(t->engine);
@@ -174,53 +149,48 @@ static void clear(trial *t)
 
 /* ---- gradients ---- */
 
-static int64_t input_count(const trial *t, int i)
+/* Entries of a table that has a gradient: the call's, or what the program or the graph has without. */
+static int64_t table_count(const trial *t, hga_call_table which)
+{
+    const hga_call_row *row = &hga_call_tables()[which];
+    int there = t->io.table[which].data || row->member || row->is & HGA_CALL_OF_GRAPH;
+    int scored = !(row->is & HGA_CALL_NEEDS_SCORES) || score_stage(&t->m.program);
+    return row->is & HGA_CALL_GRADIENT && there && scored ? call_entries(&t->m, &t->shape, &t->io, which) : 0;
+}
+
+static int64_t input_count(const trial *t, gradient_of of)
 {
     const hga_io *io = &t->io;
-    int64_t heads = t->shape.n_heads, kv = t->shape.n_kv_heads, nodes = hga_graph_nodes(t->m.graph).n;
-    int scores = score_stage(&t->m.program) != NULL;
-    switch (i) {
-    case HGA_GRADIENT_QUERY: return io->query.data ? io->query.rows * heads * t->shape.dim : 0;
-    case HGA_GRADIENT_KEY: return io->key.data ? io->key.rows * kv * t->shape.dim : 0;
-    case HGA_GRADIENT_VALUE: return io->value.data ? io->value.rows * kv * t->shape.dim_v : 0;
-    case HGA_GRADIENT_TABLE + HGA_TABLE_REL_KEY: return (int64_t)io->rel_key.rows * t->shape.dim;
-    case HGA_GRADIENT_TABLE + HGA_TABLE_REL_BIAS: return (int64_t)io->rel_bias.rows * heads;
-    case HGA_GRADIENT_TABLE + HGA_TABLE_NODE_POS: return io->node_pos.data ? nodes * t->shape.pos_dim : 0;
-    case HGA_GRADIENT_TABLE + HGA_TABLE_TYPE_SCALE: return io->type_scale.rows;
-    case HGA_GRADIENT_TABLE + HGA_TABLE_SCALE: return scores;
-    case HGA_GRADIENT_TABLE + HGA_TABLE_LOG_MASS: return scores ? nodes : 0;
-    case SINK: return t->files.modifiers.sink ? heads : 0;
-    case SLOPES: return t->files.modifiers.slopes ? heads : 0;
-    default: return 0;
+    int64_t heads = t->shape.n_heads, kv = t->shape.n_kv_heads;
+    switch (of) {
+    case GRADIENT_QUERY: return io->query.data ? io->query.rows * heads * t->shape.dim : 0;
+    case GRADIENT_KEY: return io->key.data ? io->key.rows * kv * t->shape.dim : 0;
+    case GRADIENT_VALUE: return io->value.data ? io->value.rows * kv * t->shape.dim_v : 0;
+    default: return table_count(t, of - GRADIENT_TABLE);
     }
 }
 
-static hga_grad_io bind(const trial *t, float *const of[N_INPUTS])
+static hga_grad_io bind(const trial *t, float *const of[N_CALL_GRADIENTS])
 {
-    return (hga_grad_io){.d_out = {.data = t->d_out, .rows = t->io.out.rows},
-                         .d_lse = {.data = t->d_lse, .rows = t->io.out.rows},
-                         .d_query = {.data = of[HGA_GRADIENT_QUERY], .rows = t->io.query.rows},
-                         .d_key = {.data = of[HGA_GRADIENT_KEY], .rows = t->io.key.rows},
-                         .d_value = {.data = of[HGA_GRADIENT_VALUE], .rows = t->io.value.rows},
-                         .d_rel_key = of[HGA_GRADIENT_TABLE + HGA_TABLE_REL_KEY],
-                         .d_rel_bias = of[HGA_GRADIENT_TABLE + HGA_TABLE_REL_BIAS],
-                         .d_node_pos = of[HGA_GRADIENT_TABLE + HGA_TABLE_NODE_POS],
-                         .d_type_scale = of[HGA_GRADIENT_TABLE + HGA_TABLE_TYPE_SCALE],
-                         .d_scale = of[HGA_GRADIENT_TABLE + HGA_TABLE_SCALE],
-                         .d_log_mass = of[HGA_GRADIENT_TABLE + HGA_TABLE_LOG_MASS],
-                         .d_sink = of[SINK],
-                         .d_slopes = of[SLOPES]};
+    hga_grad_io grad = {.d_out = {.data = t->d_out, .rows = t->io.out.rows},
+                        .d_lse = {.data = t->d_lse, .rows = t->io.out.rows},
+                        .d_query = {.data = of[GRADIENT_QUERY], .rows = t->io.query.rows},
+                        .d_key = {.data = of[GRADIENT_KEY], .rows = t->io.key.rows},
+                        .d_value = {.data = of[GRADIENT_VALUE], .rows = t->io.value.rows}};
+    memcpy(grad.d_table, of + GRADIENT_TABLE, HGA_N_TABLES * sizeof *grad.d_table);
+    return grad;
 }
 
 /* Forward and back by a plan that is made here and kept. */
-static int go_back(trial *t, int generic, hga_plan **plan, float *of[N_INPUTS])
+static int go_back(const gradient_check *c, trial *t, int generic, hga_plan **plan, float *of[N_CALL_GRADIENTS])
 {
     hga_options options = {.generic = generic, .gradient = 1};
     hga_workspace *workspace = NULL;
     char *tape = NULL;
     int status = CLI_GOOD, blame = t->m.from_file ? CLI_DATA : CLI_USAGE;
-    for (int i = 0; i < N_INPUTS; i++) TRY(take(t->n[i], sizeof(float), &of[i]));
+    for (int i = 0; i < N_CALL_GRADIENTS; i++) TRY(take(t->n[i], sizeof(float), &of[i]));
     hga_grad_io grad = bind(t, of);
+    call_plan(c->call, &options);
     TRY(complain_of(hga_plan_create(t->m.graph, &t->m.program, &t->shape, &options, plan), blame, t->m.title));
     TRY(complain_of(hga_workspace_create(*plan, &workspace), blame, t->m.title));
     TRY(take(hga_plan_tape_bytes(*plan), 1, &tape));
@@ -237,10 +207,10 @@ done:
 /* ---- differences ---- */
 
 /* The slope of the loss along an entry, by five points. */
-static int slope(const trial *t, int input, int64_t entry, double *out)
+static int slope(const trial *t, gradient_of input, int64_t entry, double *out)
 {
     static const double weight[] = {1, -8, 0, 8, -1}, h = 1e-3;
-    hga_grad_io grad = bind(t, (float *const[N_INPUTS]){NULL});
+    hga_grad_io grad = bind(t, (float *const[N_CALL_GRADIENTS]){NULL});
     int status = CLI_GOOD;
     *out = 0;
     for (int k = 0; k < 5; k++) {
@@ -273,7 +243,7 @@ static int64_t entries_to_try(const trial *t, int64_t n)
 }
 
 /* One input: differences of some entries, the engine on all. A row of the table, and whether it is good. */
-static int try_input(const trial *t, int input, double least, int64_t seed, json_t *rows, int *pass)
+static int try_input(const trial *t, gradient_of input, double least, int64_t seed, json_t *rows, int *pass)
 {
     const float *plain = t->by_plain[input], *engine = t->by_engine[input];
     int64_t n = t->n[input], tries = entries_to_try(t, n), worst = 0;
@@ -291,7 +261,7 @@ static int try_input(const trial *t, int input, double least, int64_t seed, json
         if (!(error <= apart)) apart = error;
     }
     *pass &= most <= most_plain && apart <= most_engine;
-    json_t *row = json_pack("{s:s, s:I, s:I, s:f, s:I, s:f, s:f, s:f}", "input", input_names[input], "entries",
+    json_t *row = json_pack("{s:s, s:I, s:I, s:f, s:I, s:f, s:f, s:f}", "input", gradient_name(input), "entries",
                             (json_int_t)n, "compared", (json_int_t)tries, "error", most, "worst", (json_int_t)worst,
                             "gradient", (double)plain[worst], "difference", want, "engine", apart);
     return row && json_array_append_new(rows, row) == 0 ? CLI_GOOD : complain(CLI_OUTSIDE, "out of memory");
@@ -301,8 +271,8 @@ static int try_all(const trial *t, int64_t seed, json_t *rows, int *pass)
 {
     double all = 0;
     int status = CLI_GOOD;
-    for (int i = 0; i < N_INPUTS; i++) all = fmax(all, largest(t->by_plain[i], t->n[i]));
-    for (int i = 1; i < N_INPUTS; i++)
+    for (int i = 0; i < N_CALL_GRADIENTS; i++) all = fmax(all, largest(t->by_plain[i], t->n[i]));
+    for (gradient_of i = 0; i < N_CALL_GRADIENTS; i++)
         if (t->n[i]) TRY(try_input(t, i, fmax(all * least_size, 1e-30), seed, rows, pass));
 done:
     return status;
@@ -344,9 +314,9 @@ int check_gradient(const gradient_check *c)
     int64_t out = t.io.out.rows * t.shape.n_heads;
     TRY(random_floats(&t, c->seed, out * t.shape.dim_v, &t.d_out));
     if (t.m.program.has_lse) TRY(random_floats(&t, c->seed, out, &t.d_lse));
-    for (int i = 1; i < N_INPUTS; i++) t.n[i] = input_count(&t, i);
-    TRY(go_back(&t, 1, &t.plain, t.by_plain));
-    TRY(go_back(&t, 0, &t.engine, t.by_engine));
+    for (gradient_of i = 0; i < N_CALL_GRADIENTS; i++) t.n[i] = input_count(&t, i);
+    TRY(go_back(c, &t, 1, &t.plain, t.by_plain));
+    TRY(go_back(c, &t, 0, &t.engine, t.by_engine));
     TRY(try_all(&t, c->seed, rows, &pass));
     TRY(show(c, &t, rows, pass));
     status = pass ? CLI_GOOD : CLI_FAILED;

@@ -2,11 +2,11 @@
 #ifndef CLI_CHECK_GRADIENT_H
 #define CLI_CHECK_GRADIENT_H
 
-#include "modifiers.h"
+#include "attend_io.h"
 
 typedef struct gradient_check {
     const typed_variant *typed;
-    const typed_modifiers *modifiers;
+    const typed_call *call;
     attend_paths paths; /* query, key and value, or none of them: then tensors are random */
     int64_t seed;
     int json;

@@ -211,22 +211,21 @@ int contenders_choose(const char *list)
 
 /* ---- what is done with scores ---- */
 
-static const typed_modifiers *modified; /* NULL: nothing */
+static const typed_call *modified; /* NULL: nothing */
 
 static int modify_program(const contender *c, hga_graph *g, hga_program *p)
 {
     model m = {.graph = g, .program = *p, .tree_heads = 1, .title = (char *)(uintptr_t)c->name};
-    int status = modified ? modifiers_put(modified, &m) : CLI_GOOD;
+    int status = modified ? call_put(modified, &m) : CLI_GOOD;
     *p = m.program;
     return status;
 }
 
-static int modify_call(hga_id heads, cast *c)
+static int modify_call(const hga_graph *g, const hga_program *p, const embedding *e, cast *c)
 {
-    c->modified.shape.n_heads = heads;
-    int status = modified ? modifiers_bind(modified, &c->modified) : CLI_GOOD;
-    c->io.modifiers = c->modified.io.modifiers;
-    return status;
+    model m = {.graph = (hga_graph *)(uintptr_t)g, .program = *p, .tree_heads = 1, .title = (char[]){"the text"}};
+    hga_shape shape = {.n_heads = e->heads, .n_kv_heads = e->heads, .dim = e->dim};
+    return modified ? call_files_bind(modified, &m, &shape, &c->files, &c->io) : CLI_GOOD;
 }
 
 static void leave_out(int at)
@@ -235,10 +234,10 @@ static void leave_out(int at)
     for (int i = at; chosen[i].name; i++) chosen[i] = chosen[i + 1];
 }
 
-int contenders_modify(const scene *s, const char *list, const typed_modifiers *typed)
+int contenders_modify(const scene *s, const char *list, const typed_call *typed)
 {
     int at = 0;
-    modified = typed && modifiers_typed(typed) ? typed : NULL;
+    modified = typed && call_typed(typed) ? typed : NULL;
     while (modified && chosen[at].name) {
         hga_graph *g = NULL;
         hga_program p;
@@ -373,7 +372,7 @@ int cast_make(const scene *s, const hga_graph *g, const hga_program *p, const fl
     if (bound_field(p, HGA_IO_KEY)) out->io.key.data = (void *)(uintptr_t)rows_for(&n, k, e->key, width, &at);
     out->io.value.data = (void *)(uintptr_t)rows_for(&n, v, value ? value : e->value, width_v, &at);
     if (!bound_field(p, HGA_IO_QUERY)) TRY(make_alpha(s->height + 1, out));
-    TRY(modify_call(e->heads, out));
+    TRY(modify_call(g, p, e, out));
 done:
     if (status) cast_clear(out);
     return status;
@@ -383,6 +382,6 @@ void cast_clear(cast *c)
 {
     free(c->memory);
     free(c->alpha);
-    attend_io_clear(&c->modified);
+    call_files_clear(&c->files);
     *c = (cast){0};
 }

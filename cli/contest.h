@@ -2,8 +2,8 @@
 #ifndef CLI_CONTEST_H
 #define CLI_CONTEST_H
 
+#include "call_files.h"
 #include "character_model.h"
-#include "modifiers.h"
 
 /* A text as the variants see it: its words' tensors, its own hierarchy, and leaves for the trees. */
 typedef struct scene {
@@ -46,7 +46,7 @@ int contenders_choose(const char *list);
 
 /* What is done with the scores of all of them, from now on; NULL: nothing. Those that cannot have it are left out and
    named on standard error; of those that the list names the first is refused. Once, after they are chosen. */
-int contenders_modify(const scene *s, const char *list, const typed_modifiers *typed);
+int contenders_modify(const scene *s, const char *list, const typed_call *typed);
 
 /* Its graph on a scene: with the text's own tree, sentences or leaves, where the variant takes them. */
 int contender_build(const scene *s, const contender *c, hga_graph **g, hga_program *p);
@@ -55,7 +55,7 @@ int contender_build(const scene *s, const contender *c, hga_graph **g, hga_progr
    */
 typedef struct cast {
     hga_io io;
-    attend_io modified; /* sinks and slopes, where scores have any */
+    call_files files; /* io's tables */
     float *memory, *alpha;
     int64_t bytes; /* of query, key, value and output */
     float *out;    /* [rows][heads][dim_v], tokens first */

@@ -8,14 +8,13 @@
 #include "command.h"
 #include "decode_run.h"
 #include "measured.h"
-#include "modifiers.h"
 #include "outfile.h"
 
 typedef struct arguments {
     typed_variant variant;
     hga_options options;
     typed_tensors tensors;
-    typed_modifiers modifiers;
+    typed_call call;
     typed_decoding decoding;
     int json;
 } arguments;
@@ -39,7 +38,7 @@ static error_t parse(int key, char *value, struct argp_state *state)
     case ARGP_KEY_INIT:
         state->child_inputs[0] = &a->variant;
         state->child_inputs[1] = &a->options;
-        state->child_inputs[2] = &a->modifiers;
+        state->child_inputs[2] = &a->call;
         state->child_inputs[3] = &a->tensors;
         state->child_inputs[4] = &a->decoding;
         return 0;
@@ -77,8 +76,7 @@ static int check_samples(const typed_variant *typed, const attend_io *all)
 static int bind_sample(const arguments *a, const attend_io *all, hga_id i, const model *m, attend_io *sample)
 {
     *sample = attend_io_sample(all, i);
-    int status = attend_io_bind(&a->tensors.paths, m, a->tensors.has_scale ? &a->tensors.scale : NULL, sample);
-    return status ? status : modifiers_bind(&a->modifiers, sample);
+    return attend_io_bind(&a->tensors.paths, &a->call, m, sample);
 }
 
 static int build(const arguments *a, const attend_io *all, model *m)
@@ -88,7 +86,7 @@ static int build(const arguments *a, const attend_io *all, model *m)
     int status = CLI_GOOD;
     TRY(check_samples(&a->variant, all));
     TRY(model_build(&a->variant, &tensors, m));
-    TRY(modifiers_put(&a->modifiers, m));
+    TRY(call_put(&a->call, m));
 done:
     return status;
 }
@@ -225,9 +223,9 @@ static int tell(int as_json, json_t *document)
 
 int run_decode(int argc, char **argv)
 {
-    struct argp_child children[] = {{&variant_argp, 0, NULL, 0},   {&machine_argp, 0, NULL, 0},
-                                    {&modifiers_argp, 0, NULL, 0}, {&tensors_argp, 0, NULL, 0},
-                                    {&decoding_argp, 0, NULL, 0},  {0}};
+    struct argp_child children[] = {
+        {&variant_argp, 0, NULL, 0}, {&machine_argp, 0, NULL, 0},  {call_argp(CALL_WITHOUT_EDGES), 0, NULL, 0},
+        {&tensors_argp, 0, NULL, 0}, {&decoding_argp, 0, NULL, 0}, {0}};
     struct argp argp = {options, parse, "VARIANT", doc, children, NULL, NULL};
     arguments a = {0};
     attend_io all = {0}, *sample = NULL;
@@ -236,8 +234,8 @@ int run_decode(int argc, char **argv)
     model m = {0};
     int status = CLI_GOOD;
     TRY(arguments_parse(&argp, argc, argv, &a));
-    TRY(attend_io_read(&a.tensors.paths, a.tensors.layout, &all));
-    TRY(modifiers_read(&a.modifiers, &all));
+    call_plan(&a.call, &a.options);
+    TRY(attend_io_read(&a.tensors.paths, &a.call, a.tensors.layout, &all));
     TRY(open_targets(&a, &t));
     TRY(build(&a, &all, &m));
     TRY(take(all.query.samples, sizeof *sample, &sample));

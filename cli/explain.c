@@ -6,17 +6,16 @@
 #include "arguments.h"
 #include "command.h"
 #include "explain_ranks.h"
-#include "modifiers.h"
 #include "ordered.h"
 #include "terminal.h"
-#include "variant.h"
+#include "typed_call.h"
 
 typedef struct arguments {
     typed_variant variant;
     hga_shape shape;
     hga_options options;
     rank_question ranks;
-    typed_modifiers modifiers;
+    typed_call call;
     int json;
 } arguments;
 
@@ -31,7 +30,7 @@ static error_t parse(int key, char *value, struct argp_state *state)
         state->child_inputs[1] = &a->shape;
         state->child_inputs[2] = &a->options;
         state->child_inputs[3] = &a->ranks;
-        state->child_inputs[4] = &a->modifiers;
+        state->child_inputs[4] = &a->call;
         return 0;
     case KEY_TOPOLOGY: a->options.topology = value; return 0;
     case KEY_JSON: a->json = 1; return 0;
@@ -93,9 +92,12 @@ static int print_gradient_json(const hga_plan *plan, const char *text)
 
 int run_explain(int argc, char **argv)
 {
-    struct argp_child children[] = {{&variant_argp, 0, NULL, 0},   {&shape_argp, 0, NULL, 0},
-                                    {&machine_argp, 0, NULL, 0},   {&ranks_argp, 0, NULL, 0},
-                                    {&modifiers_argp, 0, NULL, 0}, {0}};
+    struct argp_child children[] = {{&variant_argp, 0, NULL, 0},
+                                    {&shape_argp, 0, NULL, 0},
+                                    {&machine_argp, 0, NULL, 0},
+                                    {&ranks_argp, 0, NULL, 0},
+                                    {call_argp(CALL_OF_SHAPE), 0, NULL, 0},
+                                    {0}};
     struct argp argp = {
         options,  parse, "VARIANT", "The plan of a variant: stages, kernels, tiles, threads, domains, workspace.\v",
         children, NULL,  NULL};
@@ -105,16 +107,16 @@ int run_explain(int argc, char **argv)
     char *text = NULL;
     int status = CLI_GOOD;
     TRY(arguments_parse(&argp, argc, argv, &a));
-    if (a.ranks.n > 0 && modifiers_typed(&a.modifiers))
-        TRY(complain(CLI_USAGE,
-                     "explain: --normaliser, --softcap, --sink and --slopes change nothing that --ranks counts"));
+    if (a.ranks.n > 0 && call_typed(&a.call))
+        TRY(complain(CLI_USAGE, "explain: %s changes nothing that --ranks counts", call_typed(&a.call)));
     a.variant.takes_order = 1;
     if (a.ranks.n > 0) return explain_ranks(&a.variant, &a.shape, &a.options, &a.ranks, a.json);
     if (a.ranks.latency_us > 0 || a.ranks.gbits > 0 || a.ranks.picture)
         TRY(complain(CLI_USAGE, "explain: --latency, --gbits and -o go with --ranks"));
     TRY(model_build(&a.variant, NULL, &m));
     TRY(ordered_say(&m));
-    TRY(modifiers_put(&a.modifiers, &m));
+    TRY(call_put(&a.call, &m));
+    call_plan(&a.call, &a.options);
     if (m.tree_heads > 1) a.shape.n_heads = a.shape.n_kv_heads = 1;
     TRY(complain_of(hga_plan_create(ordered_graph(&m), &m.program, &a.shape, &a.options, &plan),
                     m.from_file ? CLI_DATA : CLI_USAGE, m.title));

@@ -270,6 +270,7 @@ static error_t parse(int key, char *value, struct argp_state *state)
         state->child_inputs[1] = &a->options;
         state->child_inputs[2] = &a->source;
         state->child_inputs[3] = &a->row.by;
+        state->child_inputs[4] = &a->row.by.call;
         return 0;
     case KEY_JSON: a->json = 1; return 0;
     case KEY_CAUSAL: a->causal = 1; return 0;
@@ -303,6 +304,7 @@ int run_inspect(int argc, char **argv)
                                     {&machine_argp, 0, NULL, 0},
                                     {&graph_argp, 0, NULL, 0},
                                     {&weighing_argp, 0, NULL, 0},
+                                    {call_argp(CALL_WHOLE), 0, "With --query and --key:", 0},
                                     {0}};
     struct argp argp = {options,
                         parse,

@@ -95,14 +95,15 @@ static ordered_move rows_of(ordered_call *c, hga_binding binding, int64_t column
     return (ordered_move){.from = m->order + first, .first = first, .n = n, .columns = columns};
 }
 
-static ordered_move nodes_of(const ordered_call *c, int64_t columns)
+/* Those of a table that has a row for every node or edge; without rows it stays as it is. */
+static ordered_move rows_of_table(const ordered_call *c, const hga_shape *s, hga_call_table t)
 {
-    return (ordered_move){.from = c->m->order, .n = hga_graph_nodes(c->m->graph).n, .columns = columns};
-}
-
-static ordered_move edges_of(const ordered_call *c, int64_t columns)
-{
-    return (ordered_move){.edge = c->edge, .n = c->io.edge_bias.rows, .columns = columns};
+    const hga_extent extent = hga_call_tables()[t].rows;
+    ordered_move x = {.n = call_rows(c->m, s, &c->io, t)};
+    if (x.n) x.columns = call_entries(c->m, s, &c->io, t) / x.n;
+    if (extent == HGA_EXTENT_NODES) x.from = c->m->order;
+    if (extent == HGA_EXTENT_EDGES) x.edge = c->edge;
+    return x.from || x.edge ? x : (ordered_move){.n = 0};
 }
 
 /* ---- a call ---- */
@@ -129,8 +130,10 @@ static void move_inputs(ordered_call *c, const hga_shape *s, hga_io *io)
     io->query.data = moved(c, rows_of(c, HGA_IO_QUERY, (int64_t)s->n_heads * s->dim), THERE, io->query.data);
     io->key.data = moved(c, rows_of(c, HGA_IO_KEY, (int64_t)kv_heads * s->dim), THERE, io->key.data);
     io->value.data = moved(c, rows_of(c, HGA_IO_VALUE, (int64_t)kv_heads * s->dim_v), THERE, io->value.data);
-    io->node_pos.data = moved(c, nodes_of(c, s->pos_dim), THERE, io->node_pos.data);
-    io->edge_bias.data = moved(c, edges_of(c, io->edge_bias.columns), THERE, io->edge_bias.data);
+    for (hga_call_table t = 0; t < HGA_N_TABLES; t++) {
+        ordered_move x = rows_of_table(c, s, t);
+        if (x.n) io->table[t].data = moved(c, x, THERE, io->table[t].data);
+    }
 }
 
 static void move_outputs(ordered_call *c, const hga_shape *s, hga_io *io)
@@ -147,15 +150,20 @@ static void move_gradients(ordered_call *c, const hga_shape *s, hga_grad_io *g)
     g->d_query.data = moved(c, rows_of(c, HGA_IO_QUERY, (int64_t)s->n_heads * s->dim), BACK, g->d_query.data);
     g->d_key.data = moved(c, rows_of(c, HGA_IO_KEY, (int64_t)kv_heads * s->dim), BACK, g->d_key.data);
     g->d_value.data = moved(c, rows_of(c, HGA_IO_VALUE, (int64_t)kv_heads * s->dim_v), BACK, g->d_value.data);
-    g->d_node_pos = moved(c, nodes_of(c, s->pos_dim), BACK, g->d_node_pos);
-    g->d_log_mass = moved(c, nodes_of(c, 1), BACK, g->d_log_mass);
-    g->d_edge_bias = moved(c, edges_of(c, c->io.edge_bias.columns), BACK, g->d_edge_bias);
+    for (hga_call_table t = 0; t < HGA_N_TABLES; t++) {
+        ordered_move x = rows_of_table(c, s, t);
+        if (x.n) g->d_table[t] = moved(c, x, BACK, g->d_table[t]);
+    }
 }
 
+/* Where there is a table of edges. */
 static int find_edges(ordered_call *c)
 {
-    int status = take(c->io.edge_bias.rows, sizeof *c->edge, &c->edge);
-    if (status || !c->io.edge_bias.data) return status;
+    int64_t n = 0;
+    for (hga_call_table t = 0; t < HGA_N_TABLES; t++)
+        if (hga_call_tables()[t].rows == HGA_EXTENT_EDGES && c->io.table[t].data) n = c->io.table[t].rows;
+    int status = take(n, sizeof *c->edge, &c->edge);
+    if (status || !n) return status;
     hga_id relation = score_stage(&c->m->program)->relation;
     return complain_of(hga_graph_renumbered_edges(c->m->graph, relation, c->m->order, c->edge), CLI_DATA, c->m->title);
 }

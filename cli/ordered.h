@@ -3,7 +3,7 @@
 #ifndef CLI_ORDERED_H
 #define CLI_ORDERED_H
 
-#include "variant.h"
+#include "call_files.h"
 
 /* Put m->graph in that order, which m keeps beside it as m->order and m->ordered. 0: leave it as it is. */
 int ordered_find(hga_ordering how, model *m);
@@ -14,7 +14,7 @@ int ordered_gain(const model *m, char **text);
 /* The same on stderr, as a line. */
 int ordered_say(const model *m);
 
-enum { MOST_MOVES = 16 };
+enum { MOST_MOVES = 16 + 2 * HGA_N_TABLES };
 
 typedef struct ordered_move ordered_move;
 

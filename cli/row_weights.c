@@ -101,10 +101,8 @@ int row_tensors_read(const weighing *w, const graph_file *f, const char *path, r
                      .title = strdup(path)};
     if (!out->m.title) return complain(CLI_OUTSIDE, "out of memory");
     TRY(read_tensors(f, w, &out->io));
-    TRY(attend_io_read_tables(&w->tensors, &out->io));
-    TRY(modifiers_put(&w->modifiers, &out->m));
-    TRY(attend_io_bind(&w->tensors, &out->m, w->has_scale ? &w->scale : NULL, &out->io));
-    TRY(modifiers_bind(&w->modifiers, &out->io));
+    TRY(call_put(&w->call, &out->m));
+    TRY(attend_io_bind(&w->tensors, &w->call, &out->m, &out->io));
 done:
     return status;
 }
@@ -122,31 +120,20 @@ static int check(const weighing *w)
 {
     const attend_paths *t = &w->tensors;
     if (!t->query != !t->key) return complain(CLI_USAGE, "--query and --key go together");
-    const typed_modifiers *m = &w->modifiers;
-    if (!t->query && modifiers_typed(m))
-        return complain(CLI_USAGE, "--normaliser, --softcap, --sink, --slopes: without --query and --key there are no "
-                                   "scores");
-    if (!t->query && (t->rel_key || t->rel_bias || t->node_pos || t->edge_bias || w->has_scale))
-        return complain(CLI_USAGE, "--rel-key, --rel-bias, --node-pos, --edge-bias, --scale: without --query and --key "
-                                   "there are no scores");
+    if (!t->query && call_typed(&w->call))
+        return complain(CLI_USAGE, "%s: without --query and --key there are no scores", call_typed(&w->call));
     return CLI_GOOD;
 }
 
-enum { KEY_QUERY = 0x2980, KEY_KEY, KEY_LAYOUT, KEY_SCALE, KEY_REL_KEY, KEY_REL_BIAS, KEY_NODE_POS, KEY_EDGE_BIAS };
+enum { KEY_QUERY = 0x2980, KEY_KEY, KEY_LAYOUT };
 
 static error_t parse(int key, char *value, struct argp_state *state)
 {
     weighing *w = state->input;
     switch (key) {
-    case ARGP_KEY_INIT: state->child_inputs[0] = &w->modifiers; return 0;
     case KEY_QUERY: w->tensors.query = value; return 0;
     case KEY_KEY: w->tensors.key = value; return 0;
     case KEY_LAYOUT: return arguments_said(read_layout(value, &w->layout));
-    case KEY_REL_KEY: w->tensors.rel_key = value; return 0;
-    case KEY_REL_BIAS: w->tensors.rel_bias = value; return 0;
-    case KEY_NODE_POS: w->tensors.node_pos = value; return 0;
-    case KEY_EDGE_BIAS: w->tensors.edge_bias = value; return 0;
-    case KEY_SCALE: w->has_scale = 1; return arguments_said(read_float("--scale", value, &w->scale));
     case ARGP_KEY_END: return arguments_said(check(w));
     default: return ARGP_ERR_UNKNOWN;
     }
@@ -156,14 +143,6 @@ static const struct argp_option options[] = {
     {"query", KEY_QUERY, "FILE", 0, "queries [rows][dim] or [rows][heads][dim], for the attention weights", 2},
     {"key", KEY_KEY, "FILE", 0, "keys, likewise", 2},
     {"layout", KEY_LAYOUT, "L", 0, "of the tensors: nhd, or hnd, heads first, as torch has it (default: nhd)", 2},
-    {"rel-key", KEY_REL_KEY, "FILE", 0, "with --query: added to keys by edge type, [types][dim]", 2},
-    {"rel-bias", KEY_REL_BIAS, "FILE", 0, "with --query: added to scores by edge type, [types][heads] or one column",
-     2},
-    {"node-pos", KEY_NODE_POS, "FILE", 0, "with --query: position embeddings, [nodes][c]", 2},
-    {"edge-bias", KEY_EDGE_BIAS, "FILE", 0,
-     "with --query: added to scores, [edges][heads] or [edges], by destination, source, type", 2},
-    {"scale", KEY_SCALE, "S", 0, "with --query: of scores (default: the program's, 1/sqrt(dim) if it has none)", 2},
     {0},
 };
-static const struct argp_child children[] = {{&modifiers_argp, 0, NULL, 0}, {0}};
-const struct argp weighing_argp = {.options = options, .parser = parse, .children = children};
+const struct argp weighing_argp = {.options = options, .parser = parse};

@@ -4,18 +4,16 @@
 
 #include <argp.h>
 
+#include "attend_io.h"
 #include "graph_file.h"
-#include "modifiers.h"
 
 /* What weights are made of, as typed. */
 typedef struct weighing {
-    attend_paths tensors; /* query and key, or neither; the others only with them */
-    double scale;
-    int has_scale;
+    attend_paths tensors; /* query and key, or neither */
     tensor_layout layout;
-    typed_modifiers modifiers;
+    typed_call call; /* only with them */
 } weighing;
-/* --query, --key, --layout, --scale, the tables of scores and modifiers: input is a weighing. */
+/* --query, --key, --layout: input is a weighing, whose `call` the command fills by call_argp. */
 extern const struct argp weighing_argp;
 
 /* The tensors, checked against the graph. */

@@ -11,7 +11,6 @@
 #include "contest.h"
 #include "measured.h"
 #include "memory.h"
-#include "modifiers.h"
 #include "outfile.h"
 #include "progress.h"
 #include "report.h"
@@ -30,7 +29,7 @@ typedef struct arguments {
     hga_shape shape;
     hga_options options;
     bench_rules rules;
-    typed_modifiers modifiers;
+    typed_call call;
     int64_t seed;
     int json, dry_run;
     const char *variants; /* names with commas, NULL: all */
@@ -49,7 +48,7 @@ static error_t parse(int key, char *value, struct argp_state *state)
         state->child_inputs[0] = &a->shape;
         state->child_inputs[1] = &a->options;
         state->child_inputs[2] = &a->rules;
-        state->child_inputs[3] = &a->modifiers;
+        state->child_inputs[3] = &a->call;
         return 0;
     case 'n': return arguments_said(read_id("--tokens", value, 0, INT32_MAX, &a->tokens));
     case KEY_SEED: return arguments_said(read_whole("--seed", value, 0, INT64_MAX, &a->seed));
@@ -105,9 +104,8 @@ static const char doc[] =
     "this "
     "machine's measured fp32 peak. \"x dense\" and the errors compare a variant with the "
     "engine's own dense attention, a causal one with causal "
-    "dense; --normaliser, --softcap, --sink and --slopes are for all of them, dense among them, and variants that "
-    "cannot "
-    "have them are left out by name. MB is "
+    "dense; what is said of scores (--normaliser and the options beside it) is for all of them, dense among them, "
+    "and variants that cannot have it are left out by name. MB is "
     "graph, plan, workspace and tensors together. rel L2 is the distance of the output from "
     "dense attention's; KL is the mean over rows of "
     "KL(variant's "
@@ -237,7 +235,7 @@ static int probe_variant(const scene *probe, const contender *c, const arguments
     int mine = !ref->weights[c->causal];
     if (mine) ref->weights[c->causal] = weights;
     r->divergence = mean_divergence(weights, ref->weights[c->causal], probe->words.n, probe->words.heads);
-    if (modifiers_make_zeros(&a->modifiers)) r->divergence = NAN; /* of a zero it would be infinite */
+    if (normaliser_makes_zeros(&a->call.normaliser)) r->divergence = NAN; /* of a zero it would be infinite */
     if (!mine) free(weights);
     return CLI_GOOD;
 }
@@ -295,7 +293,7 @@ static const char *isa_name(const arguments *a) { return a->options.isa ? a->opt
 /* "; softcap 50, sink s.npy" */
 static void print_modifiers(const arguments *a)
 {
-    json_t *all = modifiers_json(&a->modifiers), *value;
+    json_t *all = call_json(&a->call), *value;
     const char *name, *before = "; ";
     json_object_foreach(all, name, value)
     {
@@ -341,7 +339,7 @@ static int print_results(const arguments *a, const scene *s, const scene *probe,
     return json_print(stdout, json_pack("{s:s, s:s?, s:i, s:i, s:i, s:i, s:I, s:o, s:o, s:f, s:o, s:O}", "text",
                                         a->path, "model", a->model, "tokens", s->words.n, "heads", a->shape.n_heads,
                                         "dim", a->shape.dim, "kl_tokens", probe->words.n, "seed", (json_int_t)a->seed,
-                                        "modifiers", modifiers_json(&a->modifiers), "levels", levels_json(&s->tree),
+                                        "modifiers", call_json(&a->call), "levels", levels_json(&s->tree),
                                         "peak_gflops_per_thread", peaks->best.fma_gflops, "peaks",
                                         measured_peaks_json(isa_name(a), peaks), "rows", rows));
 }
@@ -375,7 +373,7 @@ done:
 static int write_report(const arguments *a, const scene *s, const scene *probe, const hga_peaks *peaks,
                         const json_t *rows, report *page)
 {
-    json_t *levels = levels_json(&s->tree), *modifiers = modifiers_json(&a->modifiers);
+    json_t *levels = levels_json(&s->tree), *modifiers = call_json(&a->call);
     progress bar = progress_start("prefixes");
     int status = growth_measure(&page->source, &page->growth, &bar);
     progress_end(&bar);
@@ -411,7 +409,7 @@ int run_run(int argc, char **argv)
     struct argp_child children[] = {{&shape_argp, 0, NULL, 0},
                                     {&machine_argp, 0, NULL, 0},
                                     {&rules_argp, 0, NULL, 0},
-                                    {&modifiers_argp, 0, NULL, 0},
+                                    {call_argp(CALL_OF_SHAPE), 0, NULL, 0},
                                     {0}};
     struct argp argp = {options, parse, "[TEXT]", doc, children, NULL, NULL};
     arguments a = {
@@ -436,7 +434,8 @@ int run_run(int argc, char **argv)
                 (long long)s.words.left_out, s.words.n);
     hga_id probed = s.words.n < PROBE_WORDS ? s.words.n : PROBE_WORDS;
     TRY(scene_make(&read, probed, &probe));
-    TRY(contenders_modify(&probe, a.variants, &a.modifiers));
+    call_plan(&a.call, &a.options);
+    TRY(contenders_modify(&probe, a.variants, &a.call));
     if (a.dry_run) {
         TRY(tell_estimate(&a, &s, &probe, rows));
         goto done;

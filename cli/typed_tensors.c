@@ -5,20 +5,7 @@
 
 #include "arguments.h"
 
-enum {
-    KEY_QUERY = 0x2000,
-    KEY_KEY,
-    KEY_VALUE,
-    KEY_OUT,
-    KEY_LSE,
-    KEY_REL_KEY,
-    KEY_REL_BIAS,
-    KEY_NODE_POS,
-    KEY_SCALE,
-    KEY_LAYOUT,
-    KEY_OUT_TYPE,
-    KEY_QUIET
-};
+enum { KEY_QUERY = 0x2000, KEY_KEY, KEY_VALUE, KEY_OUT, KEY_LSE, KEY_LAYOUT, KEY_OUT_TYPE, KEY_QUIET };
 
 static const char **path_of(attend_paths *p, int key)
 {
@@ -28,9 +15,6 @@ static const char **path_of(attend_paths *p, int key)
     case KEY_VALUE: return &p->value;
     case KEY_OUT: return &p->out;
     case KEY_LSE: return &p->lse;
-    case KEY_REL_KEY: return &p->rel_key;
-    case KEY_REL_BIAS: return &p->rel_bias;
-    case KEY_NODE_POS: return &p->node_pos;
     default: return NULL;
     }
 }
@@ -46,7 +30,6 @@ static error_t parse(int key, char *value, struct argp_state *state)
 {
     typed_tensors *typed = state->input;
     switch (key) {
-    case KEY_SCALE: typed->has_scale = 1; return arguments_said(read_float("--scale", value, &typed->scale));
     case KEY_LAYOUT: return arguments_said(read_layout(value, &typed->layout));
     case KEY_OUT_TYPE: typed->out_type = value; return arguments_said(check_type(value));
     case KEY_QUIET: typed->quiet = 1; return 0;
@@ -64,11 +47,6 @@ static const struct argp_option options[] = {
     {"value", KEY_VALUE, "FILE", 0, "value tensor, with the key's rows and heads", 2},
     {"out", KEY_OUT, "FILE", 0, "where the output goes; - is standard output", 2},
     {"lse", KEY_LSE, "FILE", 0, "where the log of the softmax denominators goes (default: nowhere)", 3},
-    {"rel-key", KEY_REL_KEY, "FILE", 0, "added to keys by edge type, [types][dim] (default: none)", 4},
-    {"rel-bias", KEY_REL_BIAS, "FILE", 0,
-     "added to scores by edge type, [types][heads], or one column for all heads (default: none)", 4},
-    {"node-pos", KEY_NODE_POS, "FILE", 0, "position embeddings, [nodes][c] (default: none)", 4},
-    {"scale", KEY_SCALE, "S", 0, "factor of q . k (default: 1 / sqrt(dim))", 4},
     {"layout", KEY_LAYOUT, "L", 0,
      "of query, key, value and what comes out: nhd, or hnd as torch has it; a fourth axis in front is a batch, on "
      "which "

@@ -1,5 +1,5 @@
 /* typed_tensors.h: the tensors of an execution as typed, in every command that executes on files: --query, --key,
-   --value, --out, --lse, tables, --scale, --layout, --out-type, --quiet. */
+   --value, --out, --lse, --layout, --out-type, --quiet. */
 #ifndef CLI_TYPED_TENSORS_H
 #define CLI_TYPED_TENSORS_H
 
@@ -11,8 +11,7 @@ typedef struct typed_tensors {
     attend_paths paths;
     tensor_layout layout;
     const char *out_type;
-    double scale;
-    int has_scale, quiet;
+    int quiet;
 } typed_tensors;
 
 /* Input is a typed_tensors. */

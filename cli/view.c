@@ -39,6 +39,7 @@ static error_t parse(int key, char *value, struct argp_state *state)
     case ARGP_KEY_INIT:
         state->child_inputs[0] = &a->source;
         state->child_inputs[1] = &a->by;
+        state->child_inputs[2] = &a->by.call;
         return 0;
     case 'o': a->output = value; return 0;
     case KEY_BESIDE: a->beside = value; return 0;
@@ -135,7 +136,8 @@ done:
 
 int run_view(int argc, char **argv)
 {
-    struct argp_child children[] = {{&graph_argp, 0, NULL, 0}, {&weighing_argp, 0, NULL, 0}, {0}};
+    struct argp_child children[] = {
+        {&graph_argp, 0, NULL, 0}, {&weighing_argp, 0, NULL, 0}, {call_argp(CALL_WHOLE), 0, NULL, 0}, {0}};
     struct argp argp = {options, parse, "GRAPH|VARIANT", doc, children, NULL, NULL};
     arguments a = {.max_edges = VIEW_MOST_EXPLICIT, .head = -1};
     graph_file f = {0};

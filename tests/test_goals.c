@@ -259,14 +259,14 @@ static const json_t *row_of(const char *name)
 }
 
 /* The row, measured; to be ended. */
-static const typed_modifiers nothing;
+static const typed_call nothing;
 static const json_t *measured(double figure_wanted)
 {
     world.figure = figure_wanted;
     world.run = (goals_run){
         .only = json_string_value(json_object_get(world.goal, "case")), .rows = json_array(), .goals = json_array()};
     bench_place *p = &world.run.place;
-    p->modifiers = &nothing, p->options.threads = 1, p->options.isa = default_isa(), p->peaks.bf16_gflops = 1,
+    p->call = &nothing, p->options.threads = 1, p->options.isa = default_isa(), p->peaks.bf16_gflops = 1,
     p->peaks.fma_gflops = peak / 1e9, p->peaks.dram_gbytes = dram / 1e9;
     p->rules = (bench_rules){.repetitions = REPEATS, .warmup = -1};
     assert_int_equal(goals_measure(&world.run), CLI_GOOD);

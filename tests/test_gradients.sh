@@ -167,7 +167,7 @@ import json, subprocess, sys
 rows = json.loads(subprocess.run([sys.argv[1], "check", "--gradient", "dense", "-n", "8", "--json"], capture_output=True).stdout)["inputs"]
 assert all(0 < r["error"] < 1e-5 for r in rows), rows' "$hga"
 fact a_seed_is_for_gradients refused 2 "are for --gradient" "$hga" check dense -n 8 --seed 3
-fact a_cap_is_for_gradients refused 2 "are for --gradient" "$hga" check dense -n 8 --softcap 3
+fact a_cap_is_for_gradients refused 2 "--softcap is for --gradient" "$hga" check dense -n 8 --softcap 3
 fact tensors_go_together refused 2 "go together" "$hga" check --gradient dense --query q.one.npy
 fact a_gradient_is_a_variants refused 2 "--gradient: needs a VARIANT" "$hga" check --gradient some.json
 

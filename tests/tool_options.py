@@ -75,7 +75,7 @@ REFUSED = (
     (lambda o: (o["lse"] or o["sink"]) and (is_hsa(o) or o["source"] == "coarse" or o["normaliser"] != "softmax"), "has no softmax denominator"),
     (lambda o: o["sink"] and o["source"] == "leaves", "has a tree for each head"),
     (lambda o: o["slopes"] and o["source"] == "leaves", "has a tree for each head"),
-    (lambda o: o["rel-bias"] and o["source"] == "leaves", "trees that differ by head have one bias for all"),
+    (lambda o: o["rel-bias"] and o["source"] == "leaves", "has a tree for each head"),
     (lambda o: o["slopes"] and o["source"] == "neighbourhood", "distances mean nothing here"),
     (lambda o: o["normaliser"] == "entmax" and merges(o), "which rows of entmax cannot be"),
     (lambda o: (o["softcap"] or o["normaliser"] != "softmax") and o["source"] == "parents", "are softmax's"),

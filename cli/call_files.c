@@ -1,0 +1,195 @@
+/* call_files.c: files become tables of a call. */
+#include "call_files.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- reading ---- */
+
+int call_files_read(const typed_call *typed, call_files *files)
+{
+    int status = CLI_GOOD;
+    for (hga_call_table t = 0; t < HGA_N_TABLES && !status; t++) {
+        const hga_call_row *row = &hga_call_tables()[t];
+        if (!typed->text[t] || call_is_number(row) || files->file[t].path) continue;
+        int endless = row->numbers && isinf(row->none);
+        status = (endless ? npy_read_endless : npy_read_real)(typed->text[t], &files->file[t]);
+    }
+    return status;
+}
+
+call_files call_files_lend(const call_files *files)
+{
+    call_files lent = {.borrowed = 1};
+    memcpy(lent.file, files->file, sizeof lent.file);
+    return lent;
+}
+
+void call_files_clear(call_files *files)
+{
+    for (int t = 0; t < HGA_N_TABLES; t++) {
+        if (!files->borrowed) npy_clear(&files->file[t]);
+        free(files->made[t]);
+    }
+    *files = (call_files){0};
+}
+
+/* ---- how many there are ---- */
+
+int32_t call_types(const model *m, const hga_call_row *row)
+{
+    return types_read(m->graph, &m->program, row->is & HGA_CALL_NEEDS_SUMS ? HGA_SCALED : HGA_SCORE);
+}
+
+/* Of a call that is bound; `given` of what the call alone knows. */
+static int64_t count(hga_extent extent, const model *m, const hga_shape *s, int64_t given)
+{
+    switch (extent) {
+    case HGA_EXTENT_ONE: return 1;
+    case HGA_EXTENT_DIM: return s->dim;
+    case HGA_EXTENT_HEADS: return s->n_heads;
+    case HGA_EXTENT_POS_DIM: return s->pos_dim;
+    case HGA_EXTENT_NODES: return hga_graph_nodes(m->graph).n;
+    default: return given;
+    }
+}
+
+int64_t call_rows(const model *m, const hga_shape *s, const hga_io *io, hga_call_table which)
+{
+    return count(hga_call_tables()[which].rows, m, s, io->table[which].rows);
+}
+
+int64_t call_entries(const model *m, const hga_shape *s, const hga_io *io, hga_call_table which)
+{
+    return call_rows(m, s, io, which) * count(hga_call_tables()[which].columns, m, s, io->table[which].columns);
+}
+
+/* ---- shapes ---- */
+
+/* Rows that the file must have; of types as many or more. */
+static int64_t rows_needed(const hga_call_row *row, const model *m, const hga_shape *s)
+{
+    if (row->rows == HGA_EXTENT_TYPES) return call_types(m, row);
+    if (row->rows == HGA_EXTENT_EDGES) return hga_graph_relation(m->graph, score_stage(&m->program)->relation).n_edges;
+    return count(row->rows, m, s, 0);
+}
+
+static int may_be_shared(const hga_call_row *row)
+{
+    return row->columns == HGA_EXTENT_HEADS || row->columns == HGA_EXTENT_HEADS_OR_ONE;
+}
+
+static int64_t columns_of(const npy *a) { return a->n_dims == 2 ? a->dim[1] : 1; }
+
+static int columns_fit(const hga_call_row *row, const hga_shape *s, const npy *a)
+{
+    int64_t columns = columns_of(a);
+    if (may_be_shared(row)) return columns == 1 || columns == s->n_heads;
+    if (row->columns == HGA_EXTENT_ONE) return a->n_dims == 1;
+    if (a->n_dims != 2) return 0;
+    return row->columns == HGA_EXTENT_POS_DIM ? columns >= 1 && columns <= INT32_MAX : columns == s->dim;
+}
+
+static int rows_fit(const hga_call_row *row, int64_t needed, const npy *a)
+{
+    return row->rows == HGA_EXTENT_TYPES ? a->dim[0] >= needed && a->dim[0] <= INT32_MAX : a->dim[0] == needed;
+}
+
+/* "[edges = 21] or [edges = 21][heads = 4]" */
+static void put_needed(const hga_call_row *row, int64_t rows, const hga_shape *s, size_t room, char *text)
+{
+    const char *name = hga_extent_name(row->rows), *more = row->rows == HGA_EXTENT_TYPES ? " or more" : "";
+    char first[64];
+    snprintf(first, sizeof first, "[%s = %lld%s]", name, (long long)rows, more);
+    if (row->columns == HGA_EXTENT_ONE)
+        snprintf(text, room, "%s", first);
+    else if (may_be_shared(row))
+        snprintf(text, room, "%s or %s[heads = %d]", first, first, s->n_heads);
+    else if (row->columns == HGA_EXTENT_POS_DIM)
+        snprintf(text, room, "%s[columns]", first);
+    else
+        snprintf(text, room, "%s[dim = %d]", first, s->dim);
+}
+
+static int check_shape(const hga_call_row *row, const model *m, const hga_shape *s, const npy *a)
+{
+    char shape[200], needed[200];
+    int64_t rows = rows_needed(row, m, s);
+    if ((a->n_dims == 1 || a->n_dims == 2) && columns_fit(row, s, a) && rows_fit(row, rows, a)) return CLI_GOOD;
+    put_needed(row, rows, s, sizeof needed, needed);
+    return complain(CLI_DATA, "%s: has the shape %s; for %s --%s takes %s", a->path,
+                    npy_shape(a->n_dims, a->dim, shape), m->title, row->option, needed);
+}
+
+static int check_entries(const hga_call_row *row, const npy *a)
+{
+    for (int64_t i = 0; row->numbers && i < a->count; i++) {
+        double x = (double)a->real[i];
+        if (!(x >= row->least && x <= row->most) && x != row->none)
+            return complain(CLI_DATA, "%s: number %lld is %g, not %s", a->path, (long long)i, x, row->numbers);
+    }
+    return CLI_GOOD;
+}
+
+/* ---- a call ---- */
+
+/* A file's row i in the call: nodes have the caller's ids in files. */
+static int64_t place(const hga_call_row *row, const model *m, int64_t i)
+{
+    return row->rows == HGA_EXTENT_NODES ? node_ids_at(&m->map, (hga_id)i) : i;
+}
+
+/* The file as the call has it, with so many columns. */
+static int make(const hga_call_row *row, const model *m, const npy *a, int64_t columns, float **out)
+{
+    int64_t own = columns_of(a), n = a->dim[0];
+    int status = take(n * columns, sizeof **out, out);
+    for (int64_t i = 0; !status && i < n; i++)
+        for (int64_t c = 0; c < columns; c++)
+            (*out)[place(row, m, i) * columns + c] = a->real[i * own + (own > 1 ? c : 0)];
+    return status;
+}
+
+void call_files_add(const call_files *files, const model *m, hga_call_table which, const float *x, int64_t n,
+                    float *sum)
+{
+    const hga_call_row *row = &hga_call_tables()[which];
+    const npy *a = &files->file[which];
+    int64_t rows = a->n_dims ? a->dim[0] : row->columns == HGA_EXTENT_ONE ? n : 1;
+    int64_t columns = n / rows, own = a->n_dims ? columns_of(a) : columns;
+    for (int64_t i = 0; i < rows; i++)
+        for (int64_t c = 0; c < columns; c++) sum[i * own + (own > 1 ? c : 0)] += x[place(row, m, i) * columns + c];
+}
+
+static int bind_file(hga_call_table t, const model *m, hga_shape *s, call_files *files, hga_io *io)
+{
+    const hga_call_row *row = &hga_call_tables()[t];
+    const npy *a = &files->file[t];
+    int status = CLI_GOOD;
+    TRY(check_shape(row, m, s, a));
+    TRY(check_entries(row, a));
+    int64_t columns = row->columns == HGA_EXTENT_HEADS ? s->n_heads : columns_of(a);
+    int is_made = columns != columns_of(a) || (row->rows == HGA_EXTENT_NODES && m->map.id);
+    if (row->columns == HGA_EXTENT_POS_DIM) s->pos_dim = (hga_id)columns;
+    if (is_made) TRY(make(row, m, a, columns, &files->made[t]));
+    io->table[t] =
+        (hga_table){.data = is_made ? files->made[t] : a->real, .rows = a->dim[0], .columns = (hga_id)columns};
+done:
+    return status;
+}
+
+int call_files_bind(const typed_call *typed, const model *m, hga_shape *shape, call_files *files, hga_io *io)
+{
+    int status = call_files_read(typed, files);
+    if (typed->normaliser.bias != 0) io->normaliser_bias.data = &typed->normaliser.bias;
+    for (hga_call_table t = 0; t < HGA_N_TABLES && !status; t++) {
+        int is_number = call_is_number(&hga_call_tables()[t]);
+        if (!typed->text[t] || call_is_put(typed, t)) continue;
+        if (is_number)
+            io->table[t].data = &typed->number[t];
+        else
+            status = bind_file(t, m, shape, files, io);
+    }
+    return status;
+}

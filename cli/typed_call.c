@@ -1,0 +1,187 @@
+/* typed_call.c: options, refusals and what a program gets, by the rows of hga_call_tables(). */
+#include "typed_call.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "arguments.h"
+
+/* ---- rows ---- */
+
+int call_is_number(const hga_call_row *row) { return row->rows == HGA_EXTENT_ONE && row->columns == HGA_EXTENT_ONE; }
+
+int call_has_option(const hga_call_row *row)
+{
+    return !(row->is & (HGA_CALL_BY_VARIANT | HGA_CALL_BY_WORD | HGA_CALL_OF_GRAPH));
+}
+
+int call_is_by_head(const hga_call_row *row)
+{
+    return row->rows == HGA_EXTENT_HEADS || row->columns == HGA_EXTENT_HEADS;
+}
+
+const char *call_shape(const hga_call_row *row, char text[static CALL_SHAPE_ROOM])
+{
+    int shared = row->columns == HGA_EXTENT_HEADS; /* files may have one column for all heads */
+    const char *columns = hga_extent_name(shared ? HGA_EXTENT_HEADS_OR_ONE : row->columns);
+    if (row->columns == HGA_EXTENT_ONE)
+        snprintf(text, CALL_SHAPE_ROOM, "[%s]", hga_extent_name(row->rows));
+    else
+        snprintf(text, CALL_SHAPE_ROOM, "[%s][%s]", hga_extent_name(row->rows), columns);
+    return text;
+}
+
+static int is_taken(const hga_call_row *row, call_options which)
+{
+    if (!call_has_option(row)) return 0;
+    return which == CALL_WHOLE ||
+           (which == CALL_WITHOUT_EDGES ? row->rows != HGA_EXTENT_EDGES : row->rows < HGA_EXTENT_TYPES);
+}
+
+/* ---- the command line ---- */
+
+enum { KEY_NORMALISER = 0x2a80, KEY_TABLE, GROUP = 4 };
+
+static int read_entry(const hga_call_row *row, const char *text, float *out)
+{
+    char what[64];
+    double x = 0;
+    snprintf(what, sizeof what, "--%s", row->option);
+    int status = read_float(what, text, &x);
+    *out = (float)x;
+    if (!status && row->numbers && !(x >= row->least && x <= row->most) && x != row->none)
+        return complain(CLI_USAGE, "%s: %s is not %s", what, text, row->numbers);
+    return status;
+}
+
+static error_t parse(int key, char *value, struct argp_state *state)
+{
+    typed_call *typed = state->input;
+    int t = key - KEY_TABLE;
+    if (key == KEY_NORMALISER) return arguments_said(normaliser_read(value, &typed->normaliser));
+    if (t < 0 || t >= HGA_N_TABLES) return ARGP_ERR_UNKNOWN;
+    const hga_call_row *row = &hga_call_tables()[t];
+    typed->text[t] = value;
+    return call_is_number(row) ? arguments_said(read_entry(row, value, &typed->number[t])) : 0;
+}
+
+/* "[types][dim]: added to keys by edge type (default: none)"; of numbers what the row says. */
+static void describe(const hga_call_row *row, size_t room, char *text)
+{
+    char shape[CALL_SHAPE_ROOM];
+    const char *without = strstr(row->says, "(default: ") ? "" : " (default: none)";
+    if (call_is_number(row))
+        snprintf(text, room, "%s%s", row->says, without);
+    else
+        snprintf(text, room, "%s: %s%s", call_shape(row, shape), row->says, without);
+}
+
+static const struct argp_option normaliser_options[] = {
+    {"normaliser", KEY_NORMALISER, "N", 0,
+     "of scores: softmax; sigmoid, sigmoid:B, each weight by itself, 1 / (1 + e^-(score + B)); or entmax:ALPHA, "
+     "ALPHA from 1.05 to 2, most weights exactly 0, 2 is sparsemax (default: the program's, softmax)",
+     GROUP},
+    {"normalizer", 0, NULL, OPTION_ALIAS, NULL, GROUP},
+};
+enum { N_FIRST = sizeof normaliser_options / sizeof *normaliser_options };
+
+const struct argp *call_argp(call_options which)
+{
+    static struct argp argp[N_CALL_OPTIONS];
+    static struct argp_option options[N_CALL_OPTIONS][N_FIRST + HGA_N_TABLES + 1];
+    static char says[HGA_N_TABLES][256];
+    struct argp_option *out = options[which];
+    memcpy(out, normaliser_options, sizeof normaliser_options), out += N_FIRST;
+    for (hga_call_table t = 0; t < HGA_N_TABLES; t++) {
+        const hga_call_row *row = &hga_call_tables()[t];
+        if (!is_taken(row, which)) continue;
+        describe(row, sizeof says[t], says[t]);
+        *out++ = (struct argp_option){row->option, KEY_TABLE + (int)t, call_is_number(row) ? "X" : "FILE", 0, says[t],
+                                      GROUP};
+    }
+    argp[which] = (struct argp){.options = options[which], .parser = parse};
+    return &argp[which];
+}
+
+/* ---- what was typed ---- */
+
+const char *call_typed(const typed_call *typed)
+{
+    static char option[64];
+    if (typed->normaliser.words) return "--normaliser";
+    for (hga_call_table t = 0; t < HGA_N_TABLES; t++)
+        if (typed->text[t]) return snprintf(option, sizeof option, "--%s", hga_call_tables()[t].option), option;
+    return NULL;
+}
+
+json_t *call_json(const typed_call *typed)
+{
+    json_t *all = json_object();
+    if (typed->normaliser.words) json_object_set_new(all, "normaliser", json_string(typed->normaliser.words));
+    for (hga_call_table t = 0; t < HGA_N_TABLES; t++) {
+        const hga_call_row *row = &hga_call_tables()[t];
+        if (!typed->text[t]) continue;
+        json_object_set_new(all, row->name,
+                            call_is_number(row) ? json_real((double)typed->number[t]) : json_string(typed->text[t]));
+    }
+    return all;
+}
+
+/* ---- programs and plans ---- */
+
+/* Distances need positions. */
+static int check_positions(const hga_call_row *row, const model *m)
+{
+    double *at = NULL;
+    int status = CLI_GOOD;
+    TRY(take(hga_graph_nodes(m->graph).n, sizeof *at, &at));
+    if (hga_graph_positions(m->graph, at))
+        TRY(complain(CLI_USAGE, "--%s: %s: %s", row->option, m->title, hga_error_detail()));
+done:
+    free(at);
+    return status;
+}
+
+static int check_row(const hga_call_row *row, const model *m)
+{
+    const hga_program *p = &m->program;
+    const char *option = row->option, *title = m->title;
+    if (row->is & HGA_CALL_NEEDS_SCORES && !score_stage(p))
+        return complain(CLI_USAGE, "--%s: %s computes no scores", option, title);
+    if (row->is & HGA_CALL_NEEDS_SUMS && !sends(p, HGA_SCALED))
+        return complain(CLI_USAGE, "--%s: %s has no weighted sums", option, title);
+    if (row->is & HGA_CALL_NO_ENERGY && sends(p, HGA_ENERGY))
+        return complain(CLI_USAGE, "--%s: the energies of %s are softmax's", option, title);
+    if (row->is & HGA_CALL_NEEDS_LSE && !p->has_lse)
+        return complain(CLI_USAGE, "--%s: %s has no softmax denominator", option, title);
+    if (row->is & HGA_CALL_NO_PRODUCT && p->scores != HGA_SCORES_ADDITIVE)
+        return complain(CLI_USAGE, "--%s: the scores of %s are products", option, title);
+    if (call_is_by_head(row) && m->tree_heads > 1)
+        return complain(CLI_USAGE, "--%s: %s has a tree for each head, and takes nothing by head", option, title);
+    return row->is & HGA_CALL_NEEDS_POSITIONS ? check_positions(row, m) : CLI_GOOD;
+}
+
+/* Where programs have the number, too, 0 says there that they have none. */
+int call_is_put(const typed_call *typed, hga_call_table which)
+{
+    const hga_call_row *row = &hga_call_tables()[which];
+    return typed->text[which] && row->member && (typed->number[which] != 0 || row->none == 0);
+}
+
+int call_put(const typed_call *typed, model *m)
+{
+    int status = normaliser_put(&typed->normaliser, m);
+    for (hga_call_table t = 0; t < HGA_N_TABLES && !status; t++) {
+        const hga_call_row *row = &hga_call_tables()[t];
+        if (typed->text[t]) status = check_row(row, m);
+        if (call_is_put(typed, t)) memcpy((char *)&m->program + row->standard, &typed->number[t], sizeof(float));
+    }
+    return status;
+}
+
+void call_plan(const typed_call *typed, hga_options *options)
+{
+    for (hga_call_table t = 0; t < HGA_N_TABLES; t++)
+        if (typed->text[t] && hga_call_tables()[t].is & HGA_CALL_IS_PLAIN && !call_is_put(typed, t))
+            options->generic = 1;
+}

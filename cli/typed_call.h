@@ -1,0 +1,48 @@
+/* typed_call.h: what a call brings besides rows, as typed: an option for each row of hga_call_tables(), and
+   --normaliser. Nothing here or in call_files.h knows a row by name. */
+#ifndef CLI_TYPED_CALL_H
+#define CLI_TYPED_CALL_H
+
+#include <jansson.h>
+
+#include "normaliser.h"
+
+typedef struct typed_call {
+    const char *text[HGA_N_TABLES]; /* by row, a file's path or a number; NULL: not typed */
+    float number[HGA_N_TABLES];
+    typed_normaliser normaliser;
+} typed_call;
+
+/* The rows that a command takes. */
+typedef enum call_options {
+    CALL_WHOLE,         /* all that have an option */
+    CALL_WITHOUT_EDGES, /* but those of edges */
+    CALL_OF_SHAPE,      /* those that are as long on every graph */
+    N_CALL_OPTIONS
+} call_options;
+
+/* Input is a typed_call. */
+const struct argp *call_argp(call_options which);
+
+/* Is the row a number, typed as such, and no file? */
+int call_is_number(const hga_call_row *row);
+/* Has it an option of its own? */
+int call_has_option(const hga_call_row *row);
+/* Has it entries for each head? */
+int call_is_by_head(const hga_call_row *row);
+/* "[types][dim]", into `text`; returns it. */
+enum { CALL_SHAPE_ROOM = 64 };
+const char *call_shape(const hga_call_row *row, char text[static CALL_SHAPE_ROOM]);
+
+/* The first option that was typed, "--softcap", NULL: none was. */
+const char *call_typed(const typed_call *typed);
+/* What was typed, by the rows' names. */
+json_t *call_json(const typed_call *typed);
+/* The program gets what stands with programs; what it cannot have, and what a call to it cannot bring, is refused. */
+int call_put(const typed_call *typed, model *m);
+/* Plans get what they must know of the call. */
+void call_plan(const typed_call *typed, hga_options *options);
+/* Does the program have the number that was typed? Otherwise the call brings it. */
+int call_is_put(const typed_call *typed, hga_call_table which);
+
+#endif
