@@ -12,8 +12,6 @@
 
 /* ---- the command line ---- */
 
-enum { KEY_NODE_MAP = 0x2080 };
-
 static int check_arguments(const typed_attend *a)
 {
     if (!a->variant.name) return complain(CLI_USAGE, "attend: VARIANT is missing");
@@ -32,14 +30,14 @@ static error_t parse(int key, char *value, struct argp_state *state)
         state->child_inputs[3] = &a->call;
         state->child_inputs[4] = &a->tensors;
         return 0;
-    case KEY_NODE_MAP: a->node_map = value; return 0;
     case ARGP_KEY_END: return arguments_said(check_arguments(a));
-    default: return ARGP_ERR_UNKNOWN;
+    default: return arguments_put(key, value, a);
     }
 }
 
 static const struct argp_option options[] = {
-    {"node-map", KEY_NODE_MAP, "FILE", 0, "write [nodes] int32: the caller's id of each node, for hsa with parent", 3},
+    {"node-map", TEXT(typed_attend, node_map), "FILE", 0,
+     "write [nodes] int32: the caller's id of each node, for hsa with parent", 3},
     {0},
 };
 

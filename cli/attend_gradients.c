@@ -12,7 +12,7 @@
 
 /* ---- the command line ---- */
 
-enum { KEY_OUT = 0x2600, KEY_LSE, KEY_DROPOUT, KEY_SEED, KEY_LAYER, KEY_WANTED, GROUP = 6 };
+enum { KEY_DROPOUT = 0x2600, KEY_SEED, KEY_LAYER, GROUP = 6 };
 
 /* Besides those of tables. */
 static const struct {
@@ -57,24 +57,21 @@ static error_t parse(int key, char *value, struct argp_state *state)
 {
     gradient_arguments *a = state->input;
     switch (key) {
-    case KEY_OUT: a->out = value; return 0;
-    case KEY_LSE: a->lse = value; return 0;
     case KEY_DROPOUT: return arguments_said(read_dropout(value, a));
     case KEY_SEED: a->seeded = 1; return arguments_said(read_whole("--seed", value, 0, INT64_MAX, &a->seed));
     case KEY_LAYER: return arguments_said(read_id("--layer", value, 0, (1 << 24) - 1, &a->layer));
-    default: break;
+    default: return arguments_put(key, value, a);
     }
-    if (key < KEY_WANTED || key >= KEY_WANTED + N_GRADIENTS) return ARGP_ERR_UNKNOWN;
-    a->wanted[key - KEY_WANTED] = value;
-    return 0;
 }
 
 static const struct argp_option first_options[] = {
     {"dropout", KEY_DROPOUT, "P", 0, "drop weights of attention with this probability (default: 0)", 5},
     {"seed", KEY_SEED, "N", 0, "which weights are dropped: a seed and a layer drop the same ones in every run", 5},
     {"layer", KEY_LAYER, "N", 0, "see --seed (default: 0)", 5},
-    {"grad-out", KEY_OUT, "FILE", 0, "read: the gradient of the loss with respect to the output, in its shape", GROUP},
-    {"grad-lse", KEY_LSE, "FILE", 0, "read: the gradient of the loss with respect to --lse (default: 0)", GROUP},
+    {"grad-out", TEXT(gradient_arguments, out), "FILE", 0,
+     "read: the gradient of the loss with respect to the output, in its shape", GROUP},
+    {"grad-lse", TEXT(gradient_arguments, lse), "FILE", 0,
+     "read: the gradient of the loss with respect to --lse (default: 0)", GROUP},
 };
 enum { N_FIRST = sizeof first_options / sizeof *first_options };
 
@@ -101,8 +98,12 @@ const struct argp *gradient_argp(void)
         const hga_call_row *row = gradient_row(i);
         if (row && !(row->is & HGA_CALL_GRADIENT)) continue;
         if (row) describe(row, sizeof says[i], says[i]);
-        *out++ = (struct argp_option){
-            gradient_option(i) + strlen("--"), KEY_WANTED + (int)i, "FILE", 0, row ? says[i] : others[i].says, GROUP};
+        *out++ = (struct argp_option){gradient_option(i) + strlen("--"),
+                                      TEXT(gradient_arguments, wanted[0]) + (int)(i * sizeof(char *)),
+                                      "FILE",
+                                      0,
+                                      row ? says[i] : others[i].says,
+                                      GROUP};
     }
     return &argp;
 }

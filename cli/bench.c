@@ -43,25 +43,7 @@ typedef struct lists {
 
 /* ---- the command line ---- */
 
-enum {
-    KEY_VARIANTS = 0x2500,
-    KEY_GRAPH,
-    KEY_THREADS,
-    KEY_ISA,
-    KEY_PRECISION,
-    KEY_BIND,
-    KEY_DRY_RUN,
-    KEY_PEERS,
-    KEY_TABLE,
-    KEY_CASE,
-    KEY_FROM,
-    KEY_REL_KEY,
-    KEY_GRADIENT,
-    KEY_DECODE,
-    KEY_RANKS,
-    KEY_LATENCY,
-    KEY_GBITS
-};
+enum { KEY_BIND = 0x2500, KEY_PEERS, KEY_LATENCY, KEY_GBITS };
 
 /* Ranks are measured, and alone. */
 static int check_ranks(const arguments *a)
@@ -119,63 +101,52 @@ static error_t parse(int key, char *value, struct argp_state *state)
         state->child_inputs[3] = &a->call;
         a->bind = HGA_BIND_AUTO;
         return 0;
-    case KEY_VARIANTS: a->variants = value; return 0;
-    case KEY_GRAPH: a->graph = value; return 0;
     case 'n': a->tokens = value; return 0;
-    case KEY_THREADS: a->threads = value; return 0;
-    case KEY_ISA: a->isa = value; return 0;
-    case KEY_PRECISION: a->precision = value; return 0;
     case KEY_BIND: return arguments_said(read_bind("--bind", value, &a->bind));
-    case KEY_FROM: a->from = value; return 0;
-    case KEY_REL_KEY: a->relative = 1; return 0;
-    case KEY_GRADIENT: a->gradient = 1; return 0;
-    case KEY_DECODE: a->decode = 1; return 0;
-    case KEY_RANKS: a->ranks = 1; return 0;
     case KEY_LATENCY: return arguments_said(read_positive("--latency", value, &a->link.latency_us));
     case KEY_GBITS: return arguments_said(read_positive("--gbits", value, &a->link.gbits));
-    case KEY_DRY_RUN: a->dry_run = 1; return 0;
     case KEY_PEERS: return arguments_said(complain_of(peers_read(value, &a->peers), CLI_USAGE, "--peers"));
-    case KEY_TABLE: a->table = value; return 0;
-    case KEY_CASE: a->only = value; return 0;
     case ARGP_KEY_END: return arguments_said(check_arguments(a));
-    default: return ARGP_ERR_UNKNOWN;
+    default: return arguments_put(key, value, a);
     }
 }
 
 static const struct argp_option options[] = {
-    {"variants", KEY_VARIANTS, "LIST", 0,
+    {"variants", TEXT(arguments, variants), "LIST", 0,
      "variants, with parameters after colons, or random:degree=32 (default: " DEFAULT_VARIANTS ")", 1},
-    {"graph", KEY_GRAPH, "FILE", 0,
+    {"graph", TEXT(arguments, graph), "FILE", 0,
      "a graph of yours, as graph=FILE among the variants, with parameters after colons "
      "(FILE:tree=metis:8,8:order=rcm); "
      "runs once, on its own number of tokens",
      1},
     {"tokens", 'n', "LIST", 0, "lengths (default: " DEFAULT_TOKENS ")", 1},
-    {"threads", KEY_THREADS, "LIST", 0, "threads (default: OMP_NUM_THREADS, or the cores this process may use)", 8},
-    {"isa", KEY_ISA, "LIST", 0, "instruction sets: ref, avx2, avx512, avx512bf16 (default: HGA_ISA, or the best here)",
-     8},
-    {"precision", KEY_PRECISION, "LIST", 0, "f32 and bf16 (default: f32)", 8},
+    {"threads", TEXT(arguments, threads), "LIST", 0,
+     "threads (default: OMP_NUM_THREADS, or the cores this process may use)", 8},
+    {"isa", TEXT(arguments, isa), "LIST", 0,
+     "instruction sets: ref, avx2, avx512, avx512bf16 (default: HGA_ISA, or the best here)", 8},
+    {"precision", TEXT(arguments, precision), "LIST", 0, "f32 and bf16 (default: f32)", 8},
     {"bind", KEY_BIND, "WHEN", 0, BIND_HELP, 8},
-    {"from", KEY_FROM, "RUN.json", 0, "measure nothing: show a run that --json wrote", 9},
-    {"dry-run", KEY_DRY_RUN, NULL, 0, "print what would run, the memory it would take, and about how long", 9},
+    {"from", TEXT(arguments, from), "RUN.json", 0, "measure nothing: show a run that --json wrote", 9},
+    {"dry-run", FLAG(arguments, dry_run), NULL, 0, "print what would run, the memory it would take, and about how long",
+     9},
     {"peers", KEY_PEERS, "LIST", 0,
      "also time other implementations on the same case: openblas (dense), passes (scores, softmax, sums, as graph "
      "libraries do), graphblas, all; of a program with several stages they run the attended edges alone (default: "
      "none)",
      1},
-    {"rel-key", KEY_REL_KEY, NULL, 0, "with random relative keys, a row for each type of the first attended relation",
-     1},
-    {"gradient", KEY_GRADIENT, NULL, 0,
+    {"rel-key", FLAG(arguments, relative), NULL, 0,
+     "with random relative keys, a row for each type of the first attended relation", 1},
+    {"gradient", FLAG(arguments, gradient), NULL, 0,
      "also time the backward pass: a row gradient:VARIANT below each case, in turns with the forward pass, and its "
      "time "
      "over forward's (programs with user stages have none)",
      1},
-    {"decode", KEY_DECODE, NULL, 0,
+    {"decode", FLAG(arguments, decode), NULL, 0,
      "time causal variants token by token: --tokens are contexts, behind which tokens are appended one by one; beside "
      "them a flat cache, one query against all keys. Processor time on one thread, which is "
      "what no --threads means here, wall time on more (default variants: " DEFAULT_DECODED ")",
      2},
-    {"ranks", KEY_RANKS, NULL, 0,
+    {"ranks", FLAG(arguments, ranks), NULL, 0,
      "under mpirun: one sequence on all its processes, what the busiest sends and how long it takes beside what `hga "
      "explain --ranks` predicts; processor time of computing, wall time of the exchange (default "
      "variants: " DEFAULT_SHARED ")",
@@ -185,11 +156,11 @@ static const struct argp_option options[] = {
      "last)",
      2},
     {"gbits", KEY_GBITS, "G", 0, "with --ranks: and so many gigabits a second (default: measured)", 2},
-    {"table", KEY_TABLE, "NAME", 0,
+    {"table", TEXT(arguments, table), "NAME", 0,
      "goals: the project's performance goals, with the result and the best peer; each case has its own length (at most "
      "--tokens N), heads and threads; all are measured twice, and `!` marks what came out a twentieth apart",
      2},
-    {"case", KEY_CASE, "TEXT", 0, "of that table, only cases whose name has TEXT", 2},
+    {"case", TEXT(arguments, only), "TEXT", 0, "of that table, only cases whose name has TEXT", 2},
     {0},
 };
 

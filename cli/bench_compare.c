@@ -246,7 +246,7 @@ static int print(const arguments *args, json_t *rows, double mean, int slower)
 
 /* ---- the command line ---- */
 
-enum { KEY_FAIL_ABOVE = 0x2900, KEY_JSON };
+enum { KEY_FAIL_ABOVE = 0x2900 };
 
 static int read_percent(const char *text, double *out)
 {
@@ -259,7 +259,6 @@ static error_t parse(int key, char *value, struct argp_state *state)
     arguments *a = state->input;
     switch (key) {
     case KEY_FAIL_ABOVE: return arguments_said(read_percent(value, &a->fail_above));
-    case KEY_JSON: a->json = 1; return 0;
     case ARGP_KEY_ARG:
         if (a->n_paths == 2) return ARGP_ERR_UNKNOWN;
         a->path[a->n_paths++] = value;
@@ -267,14 +266,14 @@ static error_t parse(int key, char *value, struct argp_state *state)
     case ARGP_KEY_END:
         if (a->n_paths < 2) return arguments_said(complain(CLI_USAGE, "bench compare: takes two runs, A.json B.json"));
         return 0;
-    default: return ARGP_ERR_UNKNOWN;
+    default: return arguments_put(key, value, a);
     }
 }
 
 static const struct argp_option options[] = {
     {"fail-above", KEY_FAIL_ABOVE, "PERCENT", 0, "exit 1 when a case takes more than so much longer, beyond the noise",
      1},
-    {"json", KEY_JSON, NULL, 0, "as JSON", 9},
+    {"json", FLAG(arguments, json), NULL, 0, "as JSON", 9},
     {0},
 };
 

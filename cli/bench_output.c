@@ -10,26 +10,21 @@
 
 /* ---- the command line ---- */
 
-enum { KEY_JSON = 0x2800, KEY_CSV, KEY_MARKDOWN, KEY_REPORT };
-
 static error_t parse(int key, char *value, struct argp_state *state)
 {
     bench_output *o = state->input;
     switch (key) {
-    case KEY_JSON: o->json = value; return 0;
-    case KEY_CSV: o->csv = value; return 0;
-    case KEY_MARKDOWN: o->markdown = value; return 0;
-    case KEY_REPORT: o->report = value; return 0;
     case ARGP_KEY_END: return arguments_said(bench_output_check(o));
-    default: return ARGP_ERR_UNKNOWN;
+    default: return arguments_put(key, value, o);
     }
 }
 
 static const struct argp_option options[] = {
-    {"json", KEY_JSON, "FILE", 0, "also write JSON in Google Benchmark's schema; - prints it instead of the table", 9},
-    {"csv", KEY_CSV, "FILE", 0, "also write every measurement as a line of CSV", 9},
-    {"markdown", KEY_MARKDOWN, "FILE", 0, "also write the tables as Markdown", 9},
-    {"report", KEY_REPORT, "FILE", 0, "also write a page with plots and tables, one .html file", 9},
+    {"json", TEXT(bench_output, json), "FILE", 0,
+     "also write JSON in Google Benchmark's schema; - prints it instead of the table", 9},
+    {"csv", TEXT(bench_output, csv), "FILE", 0, "also write every measurement as a line of CSV", 9},
+    {"markdown", TEXT(bench_output, markdown), "FILE", 0, "also write the tables as Markdown", 9},
+    {"report", TEXT(bench_output, report), "FILE", 0, "also write a page with plots and tables, one .html file", 9},
     {0},
 };
 const struct argp bench_output_argp = {.options = options, .parser = parse};

@@ -10,8 +10,6 @@ typedef struct arguments {
     const char *text, *node_map;
 } arguments;
 
-enum { KEY_TEXT = 0x2700, KEY_NODE_MAP };
-
 static int check_arguments(const arguments *a)
 {
     const outfile_wish files[] = {{"--output", a->target.path}, {"--node-map", a->node_map}};
@@ -27,22 +25,21 @@ static error_t parse(int key, char *value, struct argp_state *state)
         state->child_inputs[0] = &a->variant;
         state->child_inputs[1] = &a->target;
         return 0;
-    case KEY_TEXT: a->text = value; return 0;
-    case KEY_NODE_MAP: a->node_map = value; return 0;
     case ARGP_KEY_END:
         if (!a->variant.name) return arguments_said(complain(CLI_USAGE, "build: VARIANT is missing"));
         return arguments_said(check_arguments(a));
-    default: return ARGP_ERR_UNKNOWN;
+    default: return arguments_put(key, value, a);
     }
 }
 
 static const struct argp_option options[] = {
-    {"text", KEY_TEXT, "FILE", 0,
+    {"text", TEXT(arguments, text), "FILE", 0,
      "the tokens are the words of this text (- is standard input), or the first --tokens of them; their names go into "
      ".json and onto pictures; hsa "
      "takes its hierarchy too",
      2},
-    {"node-map", KEY_NODE_MAP, "FILE", 0, "write [nodes] int32: the caller's id of each node, for hsa with parent", 2},
+    {"node-map", TEXT(arguments, node_map), "FILE", 0,
+     "write [nodes] int32: the caller's id of each node, for hsa with parent", 2},
     {0},
 };
 

@@ -213,7 +213,7 @@ static int print_json(const graph_file *g, const arguments *a, const findings *f
 
 /* ---- the command ---- */
 
-enum { KEY_JSON = 0x2300, KEY_CAUSAL, KEY_COVERAGE, KEY_GRADIENT, KEY_QUERY, KEY_KEY, KEY_VALUE, KEY_SEED };
+enum { KEY_SEED = 0x2300 };
 
 static int check_arguments(const arguments *a)
 {
@@ -229,33 +229,27 @@ static error_t parse(int key, char *value, struct argp_state *state)
     arguments *a = state->input;
     switch (key) {
     case ARGP_KEY_INIT: state->child_inputs[0] = &a->source, state->child_inputs[1] = &a->call; return 0;
-    case KEY_JSON: a->json = 1; return 0;
-    case KEY_CAUSAL: a->causal = 1; return 0;
-    case KEY_COVERAGE: a->coverage = 1; return 0;
-    case KEY_GRADIENT: a->gradient = 1; return 0;
-    case KEY_QUERY: a->back.paths.query = value; return 0;
-    case KEY_KEY: a->back.paths.key = value; return 0;
-    case KEY_VALUE: a->back.paths.value = value; return 0;
     case KEY_SEED: return arguments_said(read_whole("--seed", value, 0, INT64_MAX, &a->back.seed));
     case ARGP_KEY_END: return arguments_said(check_arguments(a));
-    default: return ARGP_ERR_UNKNOWN;
+    default: return arguments_put(key, value, a);
     }
 }
 
 static const struct argp_option options[] = {
-    {"causal", KEY_CAUSAL, NULL, 0,
+    {"causal", FLAG(arguments, causal), NULL, 0,
      "fail unless no output depends on a later token (default: only if the graph claims it)", 0},
-    {"coverage", KEY_COVERAGE, NULL, 0,
+    {"coverage", FLAG(arguments, coverage), NULL, 0,
      "fail unless every pair of tokens is covered once (default: only if the graph claims it)", 0},
-    {"json", KEY_JSON, NULL, 0, "as JSON", 0},
-    {"gradient", KEY_GRADIENT, NULL, 0,
+    {"json", FLAG(arguments, json), NULL, 0, "as JSON", 0},
+    {"gradient", FLAG(arguments, gradient), NULL, 0,
      "instead: compare a VARIANT's gradients with differences of a loss in double, and end with 1 where one is wrong "
      "by "
      "more than 1e-5",
      2},
-    {"query", KEY_QUERY, "FILE", 0, "of --gradient: the tensors (default: small random ones)", 2},
-    {"key", KEY_KEY, "FILE", 0, "of --gradient", 2},
-    {"value", KEY_VALUE, "FILE", 0, "of --gradient", 2},
+    {"query", TEXT(arguments, back.paths.query), "FILE", 0, "of --gradient: the tensors (default: small random ones)",
+     2},
+    {"key", TEXT(arguments, back.paths.key), "FILE", 0, "of --gradient", 2},
+    {"value", TEXT(arguments, back.paths.value), "FILE", 0, "of --gradient", 2},
     {"seed", KEY_SEED, "N", 0, "of --gradient: which random tensors, and which entries of many (default: 0)", 2},
     {0},
 };

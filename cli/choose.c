@@ -305,19 +305,7 @@ static int draw_results(const arguments *a, const bench *b, const outcome *all, 
 
 /* ---- the command ---- */
 
-enum {
-    KEY_QUERY = 0x2900,
-    KEY_KEY,
-    KEY_VALUE,
-    KEY_SCALE,
-    KEY_CAUSAL,
-    KEY_VARIANTS,
-    KEY_SECONDS,
-    KEY_SEED,
-    KEY_JSON,
-    KEY_LAYOUT,
-    KEY_QUIET
-};
+enum { KEY_SCALE = 0x2900, KEY_SECONDS, KEY_SEED, KEY_LAYOUT };
 
 static int read_seconds(const char *text, double *out)
 {
@@ -351,37 +339,31 @@ static error_t parse(int key, char *value, struct argp_state *state)
     arguments *a = state->input;
     switch (key) {
     case ARGP_KEY_INIT: state->child_inputs[0] = &a->options; return 0;
-    case KEY_QUERY: a->paths.query = value; return 0;
-    case KEY_KEY: a->paths.key = value; return 0;
-    case KEY_VALUE: a->paths.value = value; return 0;
     case KEY_SCALE: a->has_scale = 1; return arguments_said(read_scale(value, &a->scale));
-    case KEY_CAUSAL: a->causal = 1; return 0;
-    case KEY_VARIANTS: a->variants = value; return 0;
     case KEY_SECONDS: return arguments_said(read_seconds(value, &a->seconds));
     case KEY_SEED: return arguments_said(read_whole("--seed", value, 0, INT64_MAX, &a->seed));
-    case KEY_JSON: a->json = 1; return 0;
     case KEY_LAYOUT: return arguments_said(read_layout(value, &a->layout));
-    case KEY_QUIET: a->quiet = 1; return 0;
     case 'o': a->out = value; return 0;
     case ARGP_KEY_END: return arguments_said(check(a));
-    default: return ARGP_ERR_UNKNOWN;
+    default: return arguments_put(key, value, a);
     }
 }
 
 static const struct argp_option options[] = {
-    {"query", KEY_QUERY, "FILE", 0,
+    {"query", TEXT(arguments, paths.query), "FILE", 0,
      "query tensor of the tokens, [rows][dim] or [rows][heads][dim]; - is standard input", 1},
-    {"key", KEY_KEY, "FILE", 0, "key tensor of as many rows; its heads divide the query's", 1},
-    {"value", KEY_VALUE, "FILE", 0, "value tensor, with the key's rows and heads", 1},
+    {"key", TEXT(arguments, paths.key), "FILE", 0, "key tensor of as many rows; its heads divide the query's", 1},
+    {"value", TEXT(arguments, paths.value), "FILE", 0, "value tensor, with the key's rows and heads", 1},
     {"scale", KEY_SCALE, "S", 0, "factor of q . k (default: 1 / sqrt(dim))", 1},
-    {"causal", KEY_CAUSAL, NULL, 0, "nothing sees what comes later; compared with causal dense attention", 2},
-    {"variants", KEY_VARIANTS, "LIST", 0, "names with commas between them (default: all)", 2},
+    {"causal", FLAG(arguments, causal), NULL, 0, "nothing sees what comes later; compared with causal dense attention",
+     2},
+    {"variants", TEXT(arguments, variants), "LIST", 0, "names with commas between them (default: all)", 2},
     {"seconds", KEY_SECONDS, "S", 0, "of repeats for each candidate (default: 0.25)", 3},
     {"seed", KEY_SEED, "N", 0, "of the directions of Treeformer's hyperplanes (default: 1)", 3},
     {"layout", KEY_LAYOUT, "L", 0, "of the tensors: nhd, or hnd, heads first, as torch has it (default: nhd)", 1},
-    {"quiet", KEY_QUIET, NULL, 0, "leave out the line on stderr that says how the tensors were read", 9},
+    {"quiet", FLAG(arguments, quiet), NULL, 0, "leave out the line on stderr that says how the tensors were read", 9},
     {NULL, 'o', "FILE", 0, "draw error against time and against FLOP, as .svg or .png", 9},
-    {"json", KEY_JSON, NULL, 0, "as JSON", 9},
+    {"json", FLAG(arguments, json), NULL, 0, "as JSON", 9},
     {0},
 };
 

@@ -21,8 +21,6 @@ typedef struct arguments {
 
 /* ---- the command line ---- */
 
-enum { KEY_JSON = 0x2b80 };
-
 static int check_arguments(const arguments *a)
 {
     if (!a->variant.name) return complain(CLI_USAGE, "decode: VARIANT is missing");
@@ -33,7 +31,6 @@ static int check_arguments(const arguments *a)
 static error_t parse(int key, char *value, struct argp_state *state)
 {
     arguments *a = state->input;
-    (void)value;
     switch (key) {
     case ARGP_KEY_INIT:
         state->child_inputs[0] = &a->variant;
@@ -42,13 +39,12 @@ static error_t parse(int key, char *value, struct argp_state *state)
         state->child_inputs[3] = &a->tensors;
         state->child_inputs[4] = &a->decoding;
         return 0;
-    case KEY_JSON: a->json = 1; return 0;
     case ARGP_KEY_END: return arguments_said(check_arguments(a));
-    default: return ARGP_ERR_UNKNOWN;
+    default: return arguments_put(key, value, a);
     }
 }
 
-static const struct argp_option options[] = {{"json", KEY_JSON, NULL, 0, "as JSON", 9}, {0}};
+static const struct argp_option options[] = {{"json", FLAG(arguments, json), NULL, 0, "as JSON", 9}, {0}};
 
 static const char doc[] =
     "A causal variant fed token by token, or in chunks: each append gives the rows of its tokens, and a cache holds "

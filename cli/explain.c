@@ -19,8 +19,6 @@ typedef struct arguments {
     int json;
 } arguments;
 
-enum { KEY_TOPOLOGY = 0x2200, KEY_JSON, KEY_GRADIENT };
-
 static error_t parse(int key, char *value, struct argp_state *state)
 {
     arguments *a = state->input;
@@ -32,19 +30,17 @@ static error_t parse(int key, char *value, struct argp_state *state)
         state->child_inputs[3] = &a->ranks;
         state->child_inputs[4] = &a->call;
         return 0;
-    case KEY_TOPOLOGY: a->options.topology = value; return 0;
-    case KEY_JSON: a->json = 1; return 0;
-    case KEY_GRADIENT: a->options.gradient = 1; return 0;
     case ARGP_KEY_END: return a->variant.name ? 0 : arguments_said(complain(CLI_USAGE, "explain: VARIANT is missing"));
-    default: return ARGP_ERR_UNKNOWN;
+    default: return arguments_put(key, value, a);
     }
 }
 
 static const struct argp_option options[] = {
-    {"topology", KEY_TOPOLOGY, "S", 0,
+    {"topology", TEXT(arguments, options.topology), "S", 0,
      "plan for a machine described as hwloc does, such as \"pack:2 numa:1 core:4 pu:1\" (default: this machine)", 8},
-    {"gradient", KEY_GRADIENT, NULL, 0, "also how its gradient is computed, and the bytes of tape and gradient", 8},
-    {"json", KEY_JSON, NULL, 0, "as JSON", 9},
+    {"gradient", FLAG(arguments, options.gradient), NULL, 0,
+     "also how its gradient is computed, and the bytes of tape and gradient", 8},
+    {"json", FLAG(arguments, json), NULL, 0, "as JSON", 9},
     {0},
 };
 

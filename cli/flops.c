@@ -17,8 +17,6 @@ typedef struct arguments {
 
 /* ---- the command line ---- */
 
-enum { KEY_TABLE = 0x2400, KEY_JSON };
-
 static int check_arguments(const arguments *a)
 {
     if (a->table && a->variant.name) return complain(CLI_USAGE, "--table: a table or a VARIANT, not both");
@@ -35,16 +33,14 @@ static error_t parse(int key, char *value, struct argp_state *state)
         state->child_inputs[0] = &a->variant;
         state->child_inputs[1] = &a->shape;
         return 0;
-    case KEY_TABLE: a->table = value; return 0;
-    case KEY_JSON: a->json = 1; return 0;
     case ARGP_KEY_END: return arguments_said(check_arguments(a));
-    default: return ARGP_ERR_UNKNOWN;
+    default: return arguments_put(key, value, a);
     }
 }
 
 static const struct argp_option options[] = {
-    {"table", KEY_TABLE, "NAME", 0, "hsa3: Table 3 of the HSA paper, recomputed", 8},
-    {"json", KEY_JSON, NULL, 0, "as JSON", 9},
+    {"table", TEXT(arguments, table), "NAME", 0, "hsa3: Table 3 of the HSA paper, recomputed", 8},
+    {"json", FLAG(arguments, json), NULL, 0, "as JSON", 9},
     {0},
 };
 

@@ -30,18 +30,12 @@ done:
     return status;
 }
 
-enum { KEY_PARENTS = 0x1300, KEY_TREE, KEY_PATTERN, KEY_WORDS };
-
 static error_t parse(int key, char *value, struct argp_state *state)
 {
     graph_argument *a = state->input;
     switch (key) {
     case 'p': return arguments_said(add_setting(&a->typed, value));
     case 'n': a->typed.tokens = value; return 0;
-    case KEY_PARENTS: a->parents = value; return 0;
-    case KEY_TREE: a->tree = value; return 0;
-    case KEY_PATTERN: a->pattern = 1; return 0;
-    case KEY_WORDS: a->words = value; return 0;
     case ARGP_KEY_ARG:
         if (a->path || a->typed.name) return ARGP_ERR_UNKNOWN;
         if (hga_variant_named(value) || strncmp(value, "graph=", 6) == 0)
@@ -50,23 +44,23 @@ static error_t parse(int key, char *value, struct argp_state *state)
             a->path = value;
         return 0;
     case ARGP_KEY_END: return arguments_said(check(a));
-    default: return ARGP_ERR_UNKNOWN;
+    default: return arguments_put(key, value, a);
     }
 }
 
 static const struct argp_option options[] = {
     {"parameter", 'p', "NAME=VALUE", 0, "of a VARIANT: a parameter, repeatable; `hga help VARIANT` lists them", 1},
     {"tokens", 'n', "N", 0, "of a VARIANT: the number of tokens", 1},
-    {"parents", KEY_PARENTS, "FILE", 0,
+    {"parents", TEXT(graph_argument, parents), "FILE", 0,
      "of a GRAPH that is a file of edges: the parent of every node by the file's numbers, -1 without, as .npy", 1},
-    {"tree", KEY_TREE, "metis:LIST", 0,
+    {"tree", TEXT(graph_argument, tree), "metis:LIST", 0,
      "of a GRAPH that is a file of edges: clusters that METIS finds, of so many nodes each, level by level "
      "(metis:8,8,8); "
      "edges join the clusters of what they join",
      1},
-    {"pattern", KEY_PATTERN, NULL, 0,
+    {"pattern", FLAG(graph_argument, pattern), NULL, 0,
      "of a GRAPH that is a file of edges: every edge has weight 1, whatever the file says (zeros, negative values)", 1},
-    {"words", KEY_WORDS, "FILE", 0,
+    {"words", TEXT(graph_argument, words), "FILE", 0,
      "the words of the tokens, one a line, or .json with a list of them: they are shown wherever tokens are", 1},
     {0},
 };

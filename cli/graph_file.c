@@ -336,7 +336,7 @@ int graph_write(const graph_source *source, const graph_target *t)
 
 /* ---- options ---- */
 
-enum { KEY_FORMAT = 0x1200, KEY_RELATION, KEY_MAX_EDGES, DEFAULT_MAX_EDGES = 20000 };
+enum { KEY_MAX_EDGES = 0x1200, DEFAULT_MAX_EDGES = 20000 };
 
 static error_t parse_target(int key, char *value, struct argp_state *state)
 {
@@ -348,18 +348,16 @@ static error_t parse_target(int key, char *value, struct argp_state *state)
         return 0;
     case ARGP_KEY_END: return arguments_said(picture_options_check(&t->picture));
     case 'o': t->path = value; return 0;
-    case KEY_FORMAT: t->format = value; return 0;
-    case KEY_RELATION: t->relation = value; return 0;
     case KEY_MAX_EDGES: return arguments_said(read_whole("--max-edges", value, 1, INT64_MAX, &t->max_edges));
-    default: return ARGP_ERR_UNKNOWN;
+    default: return arguments_put(key, value, t);
     }
 }
 
 static const struct argp_option target_options[] = {
     {"output", 'o', "FILE", 0, "where to write, - for standard output", 2},
-    {"format", KEY_FORMAT, "FORMAT", 0,
+    {"format", TEXT(graph_target, format), "FORMAT", 0,
      "json, npy, mtx, csv, dot, graphml, gexf, graph (METIS), svg or png (default: by FILE's suffix)", 2},
-    {"relation", KEY_RELATION, "NAME", 0,
+    {"relation", TEXT(graph_target, relation), "NAME", 0,
      "the relation whose edges the file holds; `tree`: each node and its parent (`tree down`: the other way round); "
      "`all`: "
      "every relation and the tree, named, in csv, dot, graphml and gexf; json holds all, pictures show all (default: "

@@ -250,7 +250,7 @@ done:
 
 /* ---- the command ---- */
 
-enum { KEY_JSON = 0x2900, KEY_CAUSAL, KEY_ROW, KEY_SORT, KEY_ASCII, KEY_LAYERS };
+enum { KEY_ROW = 0x2900, KEY_ASCII };
 
 static int check(const arguments *a)
 {
@@ -272,29 +272,25 @@ static error_t parse(int key, char *value, struct argp_state *state)
         state->child_inputs[3] = &a->row.by;
         state->child_inputs[4] = &a->row.by.call;
         return 0;
-    case KEY_JSON: a->json = 1; return 0;
-    case KEY_CAUSAL: a->causal = 1; return 0;
-    case KEY_LAYERS: a->all_layers = 1; return 0;
-    case KEY_SORT: a->row.sort = 1; return 0;
     case KEY_ROW: a->has_row = 1; return arguments_said(read_id("--row", value, 0, INT32_MAX, &a->row.token));
     case KEY_ASCII:
         a->draws = 1, a->width = ASCII_WIDTH;
         return value ? arguments_said(read_id("--ascii", value, 1, ASCII_MOST, &a->width)) : 0;
     case ARGP_KEY_END: return arguments_said(check(a));
-    default: return ARGP_ERR_UNKNOWN;
+    default: return arguments_put(key, value, a);
     }
 }
 
 static const struct argp_option options[] = {
-    {"causal", KEY_CAUSAL, NULL, 0,
+    {"causal", FLAG(arguments, causal), NULL, 0,
      "count pairs of a token and itself or an earlier one (default: only if the graph claims to be causal)", 1},
-    {"layers", KEY_LAYERS, NULL, 0,
+    {"layers", FLAG(arguments, all_layers), NULL, 0,
      "count layers however long it takes, some minutes at most (default: a second of irregular graphs)", 1},
     {"row", KEY_ROW, "TOKEN", 0, "instead: whom this query token attends to, by which node and level", 2},
-    {"sort", KEY_SORT, NULL, 0, "with --row: heaviest first (default: by node)", 2},
+    {"sort", FLAG(arguments, row.sort), NULL, 0, "with --row: heaviest first (default: by node)", 2},
     {"ascii", KEY_ASCII, "WIDTH", OPTION_ARG_OPTIONAL,
      "instead: the attention pattern, at most WIDTH characters wide and high (default: 64)", 3},
-    {"json", KEY_JSON, NULL, 0, "as JSON", 9},
+    {"json", FLAG(arguments, json), NULL, 0, "as JSON", 9},
     {0},
 };
 

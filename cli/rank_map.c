@@ -80,20 +80,7 @@ static head_scores scores_of(const arguments *a, const tensor_file *q, const ten
 
 /* ---- the command ---- */
 
-enum {
-    KEY_QUERY = 0x2800,
-    KEY_KEY,
-    KEY_SCALE,
-    KEY_TOLERANCE,
-    KEY_BLOCK,
-    KEY_STRUCTURE,
-    KEY_HEAD,
-    KEY_RELATIVE,
-    KEY_EXAMPLE,
-    KEY_JSON,
-    KEY_LAYOUT,
-    KEY_QUIET
-};
+enum { KEY_SCALE = 0x2800, KEY_TOLERANCE, KEY_BLOCK, KEY_STRUCTURE, KEY_HEAD, KEY_LAYOUT };
 
 static int read_tolerance(const char *text, double *out)
 {
@@ -124,40 +111,36 @@ static error_t parse(int key, char *value, struct argp_state *state)
 {
     arguments *a = state->input;
     switch (key) {
-    case KEY_QUERY: a->query = value; return 0;
-    case KEY_KEY: a->key = value; return 0;
     case KEY_SCALE: a->has_scale = 1; return arguments_said(read_number("--scale", value, &a->scale));
     case KEY_TOLERANCE: return arguments_said(read_tolerance(value, &a->tolerance));
     case KEY_BLOCK: return arguments_said(read_id("--block", value, 1, MOST_TOKENS, &a->block));
     case KEY_STRUCTURE: return arguments_said(read_structure(value, &a->structure));
     case KEY_HEAD: a->has_head = 1; return arguments_said(read_id("--head", value, 0, MAX_HEADS, &a->head));
-    case KEY_RELATIVE: a->relative = 1; return 0;
-    case KEY_EXAMPLE: a->example = 1; return 0;
-    case KEY_JSON: a->json = 1; return 0;
     case KEY_LAYOUT: return arguments_said(read_layout(value, &a->layout));
-    case KEY_QUIET: a->quiet = 1; return 0;
     case 'o': a->out = value; return 0;
     case ARGP_KEY_END: return arguments_said(check(a));
-    default: return ARGP_ERR_UNKNOWN;
+    default: return arguments_put(key, value, a);
     }
 }
 
 static const struct argp_option options[] = {
-    {"query", KEY_QUERY, "FILE", 0, "query tensor, [rows][dim] or [rows][heads][dim]; - is standard input", 1},
-    {"key", KEY_KEY, "FILE", 0, "key tensor of as many rows; its heads divide the query's", 1},
+    {"query", TEXT(arguments, query), "FILE", 0, "query tensor, [rows][dim] or [rows][heads][dim]; - is standard input",
+     1},
+    {"key", TEXT(arguments, key), "FILE", 0, "key tensor of as many rows; its heads divide the query's", 1},
     {"scale", KEY_SCALE, "S", 0, "factor of q . k (default: 1 / sqrt(dim))", 1},
     {"head", KEY_HEAD, "H", 0, "the query head, from 0 (default: 0)", 1},
-    {"example", KEY_EXAMPLE, NULL, 0, "the paper's example instead, (11) and (12), 16 tokens in blocks of 4", 2},
+    {"example", FLAG(arguments, example), NULL, 0,
+     "the paper's example instead, (11) and (12), 16 tokens in blocks of 4", 2},
     {"tolerance", KEY_TOLERANCE, "E", 0, "what singular values that are left out may sum up to (default: 1e-3)", 3},
-    {"relative", KEY_RELATIVE, NULL, 0,
+    {"relative", FLAG(arguments, relative), NULL, 0,
      "the tolerance is a share of the block's largest singular value (default: a number, as in the paper)", 3},
     {"block", KEY_BLOCK, "C", 0, "tokens in a block of the finest level (default: 16)", 3},
     {"structure", KEY_STRUCTURE, "NAME", 0, "siblings, as in (9), or neighbours, as in (16)-(19) (default: siblings)",
      3},
     {"layout", KEY_LAYOUT, "L", 0, "of the tensors: nhd, or hnd, heads first, as torch has it (default: nhd)", 1},
-    {"quiet", KEY_QUIET, NULL, 0, "leave out the line on stderr that says how the tensors were read", 9},
+    {"quiet", FLAG(arguments, quiet), NULL, 0, "leave out the line on stderr that says how the tensors were read", 9},
     {NULL, 'o', "FILE", 0, "draw the map, as .svg or .png", 9},
-    {"json", KEY_JSON, NULL, 0, "as JSON", 9},
+    {"json", FLAG(arguments, json), NULL, 0, "as JSON", 9},
     {0},
 };
 

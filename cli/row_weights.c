@@ -125,23 +125,22 @@ static int check(const weighing *w)
     return CLI_GOOD;
 }
 
-enum { KEY_QUERY = 0x2980, KEY_KEY, KEY_LAYOUT };
+enum { KEY_LAYOUT = 0x2980 };
 
 static error_t parse(int key, char *value, struct argp_state *state)
 {
     weighing *w = state->input;
     switch (key) {
-    case KEY_QUERY: w->tensors.query = value; return 0;
-    case KEY_KEY: w->tensors.key = value; return 0;
     case KEY_LAYOUT: return arguments_said(read_layout(value, &w->layout));
     case ARGP_KEY_END: return arguments_said(check(w));
-    default: return ARGP_ERR_UNKNOWN;
+    default: return arguments_put(key, value, w);
     }
 }
 
 static const struct argp_option options[] = {
-    {"query", KEY_QUERY, "FILE", 0, "queries [rows][dim] or [rows][heads][dim], for the attention weights", 2},
-    {"key", KEY_KEY, "FILE", 0, "keys, likewise", 2},
+    {"query", TEXT(weighing, tensors.query), "FILE", 0,
+     "queries [rows][dim] or [rows][heads][dim], for the attention weights", 2},
+    {"key", TEXT(weighing, tensors.key), "FILE", 0, "keys, likewise", 2},
     {"layout", KEY_LAYOUT, "L", 0, "of the tensors: nhd, or hnd, heads first, as torch has it (default: nhd)", 2},
     {0},
 };

@@ -38,7 +38,7 @@ typedef struct arguments {
 
 /* ---- the command line ---- */
 
-enum { KEY_SEED = 0x2600, KEY_MODEL, KEY_JSON, KEY_REPORT, KEY_NO_REPORT, KEY_VARIANTS, KEY_DRY_RUN };
+enum { KEY_SEED = 0x2600, KEY_REPORT, KEY_NO_REPORT };
 
 static error_t parse(int key, char *value, struct argp_state *state)
 {
@@ -52,14 +52,10 @@ static error_t parse(int key, char *value, struct argp_state *state)
         return 0;
     case 'n': return arguments_said(read_id("--tokens", value, 0, INT32_MAX, &a->tokens));
     case KEY_SEED: return arguments_said(read_whole("--seed", value, 0, INT64_MAX, &a->seed));
-    case KEY_MODEL: a->model = value; return 0;
-    case KEY_JSON: a->json = 1; return 0;
     case KEY_REPORT:
         a->report = value;
         return strcmp(value, "-") ? 0
                                   : arguments_said(complain(CLI_USAGE, "--report -: standard output has the table"));
-    case KEY_VARIANTS: a->variants = value; return 0;
-    case KEY_DRY_RUN: a->dry_run = 1; return 0;
     case KEY_NO_REPORT: a->report = NULL; return 0;
     case ARGP_KEY_ARG:
         if (a->path) return ARGP_ERR_UNKNOWN;
@@ -69,15 +65,16 @@ static error_t parse(int key, char *value, struct argp_state *state)
         if (a->shape.n_kv_heads)
             return arguments_said(complain(CLI_USAGE, "--kv-heads: a run has as many key/value heads as query heads"));
         return 0;
-    default: return ARGP_ERR_UNKNOWN;
+    default: return arguments_put(key, value, a);
     }
 }
 
 static const struct argp_option options[] = {
     {"tokens", 'n', "N", 0, "at most so many words of the text, 0 for all (default: 8192)", 1},
-    {"variants", KEY_VARIANTS, "LIST", 0, "names with commas between them; dense is always there (default: all)", 1},
+    {"variants", TEXT(arguments, variants), "LIST", 0,
+     "names with commas between them; dense is always there (default: all)", 1},
     {"seed", KEY_SEED, "N", 0, "of the features and projections (default: 1)", 1},
-    {"model", KEY_MODEL, "FOLDER", 0,
+    {"model", TEXT(arguments, model), "FOLDER", 0,
      "queries, keys and values of the model of characters that examples/python/train/characters.py left there: a "
      "word's are those of the first layer at its last character; heads and dimension are the model's (default: hashed "
      "features)",
@@ -85,9 +82,9 @@ static const struct argp_option options[] = {
     {"report", KEY_REPORT, "FILE", 0,
      "the page with table, patterns, times against length, plans and viewers (default: report.html)", 2},
     {"no-report", KEY_NO_REPORT, NULL, 0, "write no page, and measure no prefixes", 2},
-    {"dry-run", KEY_DRY_RUN, NULL, 0,
+    {"dry-run", FLAG(arguments, dry_run), NULL, 0,
      "write no page: tell from the first words about how long all would take, and the memory", 9},
-    {"json", KEY_JSON, NULL, 0, "as JSON", 9},
+    {"json", FLAG(arguments, json), NULL, 0, "as JSON", 9},
     {0},
 };
 

@@ -14,7 +14,7 @@ typedef struct arguments {
     int json, seeded;
 } arguments;
 
-enum { KEY_JSON = 0x2b00, KEY_RANDOM, KEY_SEED };
+enum { KEY_SEED = 0x2b00 };
 
 static int check_arguments(const arguments *a)
 {
@@ -31,8 +31,6 @@ static error_t parse(int key, char *value, struct argp_state *state)
 {
     arguments *a = state->input;
     switch (key) {
-    case KEY_JSON: a->json = 1; return 0;
-    case KEY_RANDOM: a->random = value; return 0;
     case KEY_SEED: a->seeded = 1; return arguments_said(read_whole("--seed", value, 0, INT64_MAX, &a->seed));
     case 'o': a->output = value; return 0;
     case ARGP_KEY_ARG:
@@ -40,14 +38,14 @@ static error_t parse(int key, char *value, struct argp_state *state)
         a->path = value;
         return 0;
     case ARGP_KEY_END: return arguments_said(check_arguments(a));
-    default: return ARGP_ERR_UNKNOWN;
+    default: return arguments_put(key, value, a);
     }
 }
 
 static const struct argp_option options[] = {
-    {"json", KEY_JSON, NULL, 0, "as JSON", 0},
-    {"random", KEY_RANDOM, "SHAPE", 0, "instead of reading: write float32 numbers, standard normal; SHAPE is 8191x8x64",
-     0},
+    {"json", FLAG(arguments, json), NULL, 0, "as JSON", 0},
+    {"random", TEXT(arguments, random), "SHAPE", 0,
+     "instead of reading: write float32 numbers, standard normal; SHAPE is 8191x8x64", 0},
     {"seed", KEY_SEED, "N", 0, "of --random: which numbers (default: 0)", 0},
     {"output", 'o', "FILE", 0, "of --random: the .npy file", 0},
     {0}};

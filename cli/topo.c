@@ -10,24 +10,20 @@ typedef struct arguments {
     int json;
 } arguments;
 
-enum { KEY_SYNTHETIC = 0x2100, KEY_JSON };
-
 static error_t parse(int key, char *value, struct argp_state *state)
 {
     arguments *a = state->input;
     switch (key) {
-    case KEY_SYNTHETIC: a->synthetic = value; return 0;
     case 't': return arguments_said(read_id("--threads", value, 1, 65536, &a->threads));
-    case KEY_JSON: a->json = 1; return 0;
-    default: return ARGP_ERR_UNKNOWN;
+    default: return arguments_put(key, value, a);
     }
 }
 
 static const struct argp_option options[] = {
-    {"synthetic", KEY_SYNTHETIC, "S", 0,
+    {"synthetic", TEXT(arguments, synthetic), "S", 0,
      "a machine described as hwloc does, such as \"pack:2 numa:1 core:4 pu:1\" (default: this machine)", 0},
     {"threads", 't', "T", 0, "threads to place (default: OMP_NUM_THREADS, or the cores there are)", 0},
-    {"json", KEY_JSON, NULL, 0, "as JSON", 0},
+    {"json", FLAG(arguments, json), NULL, 0, "as JSON", 0},
     {0},
 };
 

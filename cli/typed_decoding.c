@@ -7,7 +7,7 @@
 #include "numbers.h"
 #include "outfile.h"
 
-enum { KEY_CHUNKS = 0x2b00, KEY_SAME, KEY_FORK_AT, KEY_CUT, KEY_SAVE, KEY_SAVE_AT, KEY_RESUME };
+enum { KEY_CHUNKS = 0x2b00, KEY_FORK_AT, KEY_CUT, KEY_SAVE_AT };
 
 static int read_chunks(const char *text, typed_decoding *out)
 {
@@ -39,25 +39,23 @@ static error_t parse(int key, char *value, struct argp_state *state)
         typed->fork_at = typed->cut_at = typed->save_at = NEVER, typed->n_chunks = 1, typed->chunk[0] = 1;
         return 0;
     case KEY_CHUNKS: return arguments_said(read_chunks(value, typed));
-    case KEY_SAME: typed->same = 1; return 0;
     case KEY_FORK_AT: return arguments_said(read_id("--fork-at", value, 0, INT32_MAX, &typed->fork_at));
     case KEY_CUT: return arguments_said(read_cut(value, typed));
-    case KEY_SAVE: typed->save = value; return 0;
     case KEY_SAVE_AT: return arguments_said(read_id("--save-at", value, 0, INT32_MAX, &typed->save_at));
-    case KEY_RESUME: typed->resume = value; return 0;
-    default: return ARGP_ERR_UNKNOWN;
+    default: return arguments_put(key, value, typed);
     }
 }
 
 static const struct argp_option options[] = {
     {"chunks", KEY_CHUNKS, "LIST", 0,
      "tokens of one append after the other; the list is repeated. random:SEED: 1 to 64 by chance (default: 1)", 5},
-    {"same", KEY_SAME, NULL, 0, "rows have the bits that `hga attend` gives them (default: within 2e-6)", 5},
+    {"same", FLAG(typed_decoding, same), NULL, 0,
+     "rows have the bits that `hga attend` gives them (default: within 2e-6)", 5},
     {"fork-at", KEY_FORK_AT, "T", 0, "fork the cache when it has T tokens, and go on in the fork", 5},
     {"cut", KEY_CUT, "T:BACK", 0, "when the cache has T tokens, take the last BACK back and append them again", 5},
-    {"save", KEY_SAVE, "FILE", 0, "write the cache to a file", 5},
+    {"save", TEXT(typed_decoding, save), "FILE", 0, "write the cache to a file", 5},
     {"save-at", KEY_SAVE_AT, "T", 0, ".. as it is with T tokens (default: with all)", 5},
-    {"resume", KEY_RESUME, "FILE", 0,
+    {"resume", TEXT(typed_decoding, resume), "FILE", 0,
      "start with the cache of a file; the tensors have its tokens, too, whose rows of the output are NaN", 5},
     {0},
 };

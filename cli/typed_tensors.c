@@ -5,19 +5,7 @@
 
 #include "arguments.h"
 
-enum { KEY_QUERY = 0x2000, KEY_KEY, KEY_VALUE, KEY_OUT, KEY_LSE, KEY_LAYOUT, KEY_OUT_TYPE, KEY_QUIET };
-
-static const char **path_of(attend_paths *p, int key)
-{
-    switch (key) {
-    case KEY_QUERY: return &p->query;
-    case KEY_KEY: return &p->key;
-    case KEY_VALUE: return &p->value;
-    case KEY_OUT: return &p->out;
-    case KEY_LSE: return &p->lse;
-    default: return NULL;
-    }
-}
+enum { KEY_LAYOUT = 0x2000, KEY_OUT_TYPE };
 
 static int check_type(const char *text)
 {
@@ -32,28 +20,26 @@ static error_t parse(int key, char *value, struct argp_state *state)
     switch (key) {
     case KEY_LAYOUT: return arguments_said(read_layout(value, &typed->layout));
     case KEY_OUT_TYPE: typed->out_type = value; return arguments_said(check_type(value));
-    case KEY_QUIET: typed->quiet = 1; return 0;
-    default: break;
+    default: return arguments_put(key, value, typed);
     }
-    const char **path = path_of(&typed->paths, key);
-    if (!path) return ARGP_ERR_UNKNOWN;
-    *path = value;
-    return 0;
 }
 
 static const struct argp_option options[] = {
-    {"query", KEY_QUERY, "FILE", 0, "query tensor, [rows][dim] or [rows][heads][dim]; - is standard input", 2},
-    {"key", KEY_KEY, "FILE", 0, "key tensor; its heads divide the query's", 2},
-    {"value", KEY_VALUE, "FILE", 0, "value tensor, with the key's rows and heads", 2},
-    {"out", KEY_OUT, "FILE", 0, "where the output goes; - is standard output", 2},
-    {"lse", KEY_LSE, "FILE", 0, "where the log of the softmax denominators goes (default: nowhere)", 3},
+    {"query", TEXT(typed_tensors, paths.query), "FILE", 0,
+     "query tensor, [rows][dim] or [rows][heads][dim]; - is standard input", 2},
+    {"key", TEXT(typed_tensors, paths.key), "FILE", 0, "key tensor; its heads divide the query's", 2},
+    {"value", TEXT(typed_tensors, paths.value), "FILE", 0, "value tensor, with the key's rows and heads", 2},
+    {"out", TEXT(typed_tensors, paths.out), "FILE", 0, "where the output goes; - is standard output", 2},
+    {"lse", TEXT(typed_tensors, paths.lse), "FILE", 0,
+     "where the log of the softmax denominators goes (default: nowhere)", 3},
     {"layout", KEY_LAYOUT, "L", 0,
      "of query, key, value and what comes out: nhd, or hnd as torch has it; a fourth axis in front is a batch, on "
      "which "
      "bnhd and bhnd insist (default: nhd)",
      3},
     {"out-type", KEY_OUT_TYPE, "T", 0, "of what comes out: f16 bf16 f32 f64, or same, the query's (default: f32)", 3},
-    {"quiet", KEY_QUIET, NULL, 0, "leave out the line on stderr that says how the tensors were read", 3},
+    {"quiet", FLAG(typed_tensors, quiet), NULL, 0, "leave out the line on stderr that says how the tensors were read",
+     3},
     {0},
 };
 const struct argp tensors_argp = {.options = options, .parser = parse};

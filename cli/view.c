@@ -23,7 +23,7 @@ typedef struct arguments {
 
 /* ---- the command line ---- */
 
-enum { KEY_MAX_EDGES = 0x2800, KEY_BESIDE, KEY_HEAD, KEY_QUIET };
+enum { KEY_MAX_EDGES = 0x2800, KEY_HEAD };
 
 static int check(const arguments *a)
 {
@@ -42,12 +42,10 @@ static error_t parse(int key, char *value, struct argp_state *state)
         state->child_inputs[2] = &a->by.call;
         return 0;
     case 'o': a->output = value; return 0;
-    case KEY_BESIDE: a->beside = value; return 0;
     case KEY_MAX_EDGES: return arguments_said(read_whole("--max-edges", value, 0, INT32_MAX, &a->max_edges));
     case KEY_HEAD: return arguments_said(read_id("--head", value, 0, MAX_HEADS - 1, &a->head));
-    case KEY_QUIET: a->quiet = 1; return 0;
     case ARGP_KEY_END: return arguments_said(check(a));
-    default: return ARGP_ERR_UNKNOWN;
+    default: return arguments_put(key, value, a);
     }
 }
 
@@ -55,10 +53,10 @@ static const struct argp_option options[] = {
     {"output", 'o', "FILE", 0, "the page to write, - for standard output", 0},
     {"max-edges", KEY_MAX_EDGES, "N", 0, "leave out the explicit edges of a relation that has more (default: 200000)",
      0},
-    {"beside", KEY_BESIDE, "FILE", 0, "a second hierarchy, side by side with the first in one page", 0},
+    {"beside", TEXT(arguments, beside), "FILE", 0, "a second hierarchy, side by side with the first in one page", 0},
     {"head", KEY_HEAD, "H", 0, "with --query: the weights of this head only (default: all heads, chosen in the page)",
      2},
-    {"quiet", KEY_QUIET, NULL, 0, "leave out the line on stderr that says how the tensors were read", 2},
+    {"quiet", FLAG(arguments, quiet), NULL, 0, "leave out the line on stderr that says how the tensors were read", 2},
     {0},
 };
 

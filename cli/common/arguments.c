@@ -79,6 +79,17 @@ int arguments_parse(const struct argp *argp, int argc, char **argv, void *input)
 
 error_t arguments_said(int status) { return status ? ECANCELED : 0; }
 
+error_t arguments_put(int key, char *value, void *input)
+{
+    const int at = key % KEYS_OF_EACH;
+    if (key < KEYS_OF_TEXTS || key >= KEYS_OF_FLAGS + KEYS_OF_EACH) return ARGP_ERR_UNKNOWN;
+    if (key < KEYS_OF_FLAGS)
+        *(const char **)(void *)((char *)input + at) = value;
+    else
+        *(int *)(void *)((char *)input + at) = 1;
+    return 0;
+}
+
 /* ---- values ---- */
 
 int read_whole(const char *what, const char *text, int64_t lo, int64_t hi, int64_t *out)

@@ -4,6 +4,7 @@
 #define CLI_ARGUMENTS_H
 
 #include <argp.h>
+#include <stddef.h>
 
 #include "complain.h"
 
@@ -13,6 +14,17 @@ int arguments_parse(const struct argp *argp, int argc, char **argv, void *input)
 /* What an argp parser returns once a function below has complained: 0 for CLI_GOOD, else the error that arguments_parse
    stays silent about. */
 error_t arguments_said(int status);
+
+/* Keys of options that only leave what was typed: in the member of the parser's input that takes the text, a const char
+   *, or that becomes 1, an int. */
+#define OPTION_TO(base, input, member, type) \
+    ((base) + (int)offsetof(input, member) + (int)(0 * sizeof(1 ? &((input *)0)->member : (type *)0)))
+#define TEXT(input, member) OPTION_TO(KEYS_OF_TEXTS, input, member, const char *)
+#define FLAG(input, member) OPTION_TO(KEYS_OF_FLAGS, input, member, int)
+enum { KEYS_OF_TEXTS = 1 << 20, KEYS_OF_FLAGS = 1 << 21, KEYS_OF_EACH = 1 << 20 };
+
+/* For a parser's default: does it, or returns ARGP_ERR_UNKNOWN. */
+error_t arguments_put(int key, char *value, void *input);
 
 /* A whole number in [lo, hi], or a finite number; `what` is the option's name in the complaint. */
 int read_whole(const char *what, const char *text, int64_t lo, int64_t hi, int64_t *out);

@@ -84,7 +84,7 @@ done:
 
 /* ---- options ---- */
 
-enum { KEY_WIDTH = 0x2600, KEY_QUERY, KEY_KEY, KEY_HEAD, KEY_LAYOUT, KEY_QUIET };
+enum { KEY_WIDTH = 0x2600, KEY_QUERY, KEY_KEY, KEY_HEAD, KEY_LAYOUT };
 
 static error_t parse_picture(int key, char *value, struct argp_state *state)
 {
@@ -97,11 +97,10 @@ static error_t parse_picture(int key, char *value, struct argp_state *state)
     case KEY_QUERY: o->tensors.query = value, o->given = "--query"; return 0;
     case KEY_KEY: o->tensors.key = value, o->given = "--key"; return 0;
     case KEY_LAYOUT: o->given = "--layout"; return arguments_said(read_layout(value, &o->tensors.layout));
-    case KEY_QUIET: o->tensors.quiet = 1; return 0;
     case KEY_HEAD:
         o->given = "--head";
         return arguments_said(read_id("--head", value, 0, MAX_HEADS - 1, &o->tensors.head));
-    default: return ARGP_ERR_UNKNOWN;
+    default: return arguments_put(key, value, o);
     }
 }
 
@@ -121,7 +120,8 @@ static const struct argp_option picture_argp_options[] = {
      3},
     {"key", KEY_KEY, "FILE", 0, "the key tensor that goes with --query", 3},
     {"layout", KEY_LAYOUT, "L", 0, "of the tensors: nhd, or hnd, heads first, as torch has it (default: nhd)", 3},
-    {"quiet", KEY_QUIET, NULL, 0, "leave out the line on stderr that says how the tensors were read", 3},
+    {"quiet", FLAG(picture_options, tensors.quiet), NULL, 0,
+     "leave out the line on stderr that says how the tensors were read", 3},
     {"head", KEY_HEAD, "H", 0, "the head whose weights are drawn (default: the mean over heads)", 3},
     {0},
 };
