@@ -76,10 +76,12 @@ typedef struct targets {
     outfile out, lse, node_map;
 } targets;
 
-static int targets_open(const typed_attend *a, targets *t)
+static int targets_open(const typed_attend *a, targets *t, attend_gradients *g)
 {
     const attend_paths *paths = &a->tensors.paths;
     int status = CLI_GOOD;
+    for (int i = 0; i < N_GRADIENTS; i++)
+        if (a->gradients.wanted[i]) TRY(outfile_open(a->gradients.wanted[i], &g->file[i]));
     TRY(outfile_open(paths->out, &t->out));
     if (paths->lse) TRY(outfile_open(paths->lse, &t->lse));
     if (a->node_map) TRY(outfile_open(a->node_map, &t->node_map));
@@ -161,9 +163,9 @@ int run_attend(int argc, char **argv)
     a.options.dropout = (float)a.gradients.dropout;
     call_plan(&a.call, &a.options);
     if (world_ranks() > 1) return attend_ranks(&a);
-    TRY(attend_io_read(&a.tensors.paths, &a.call, a.tensors.layout, &all));
-    TRY(gradients_open(&a.gradients, &a.variant, &all, &g));
-    TRY(targets_open(&a, &t));
+    TRY(attend_io_read(&a.tensors.paths, &a.call, a.tensors.layout, tensor_file_read, &all));
+    TRY(gradients_open(&a.gradients, &a.variant, &all, tensor_file_read, &g));
+    TRY(targets_open(&a, &t, &g));
     for (hga_id s = 0; s < all.query.samples; s++) TRY(run_sample(&a, &all, s, &m, &g, &r, &t));
     TRY(write_results(&a, &all, &r, &g, &t));
 done:

@@ -182,8 +182,8 @@ done:
     return status;
 }
 
-static int open_given(const gradient_arguments *typed, const typed_variant *variant, const attend_io *all,
-                      int (*read)(const char *path, tensor_layout layout, tensor_file *t), attend_gradients *g)
+int gradients_open(const gradient_arguments *typed, const typed_variant *variant, const attend_io *all,
+                   tensor_reader read, attend_gradients *g)
 {
     int status = CLI_GOOD;
     g->typed = typed, g->variant = variant;
@@ -196,21 +196,6 @@ static int open_given(const gradient_arguments *typed, const typed_variant *vari
                      all->value.columns));
     if (typed->lse) TRY(read_lse(typed->lse, &all->query, &g->lse));
 done:
-    return status;
-}
-
-int gradients_open_sizes(const gradient_arguments *typed, const typed_variant *variant, const attend_io *all,
-                         attend_gradients *g)
-{
-    return open_given(typed, variant, all, tensor_file_read_sizes, g);
-}
-
-int gradients_open(const gradient_arguments *typed, const typed_variant *variant, const attend_io *all,
-                   attend_gradients *g)
-{
-    int status = open_given(typed, variant, all, tensor_file_read, g);
-    for (int i = 0; !status && i < N_GRADIENTS; i++)
-        if (typed->wanted[i]) status = outfile_open(typed->wanted[i], &g->file[i]);
     return status;
 }
 

@@ -55,12 +55,9 @@ typedef struct attend_gradients {
     outfile file[N_GRADIENTS];
 } attend_gradients;
 
-/* Read what is given, and open where what is wanted goes, before anything is computed. */
+/* Read what is given, --grad-out, or its sizes alone, by `read`. */
 int gradients_open(const gradient_arguments *typed, const typed_variant *variant, const attend_io *all,
-                   attend_gradients *g);
-/* The same but for files, and of --grad-out its sizes alone. */
-int gradients_open_sizes(const gradient_arguments *typed, const typed_variant *variant, const attend_io *all,
-                         attend_gradients *g);
+                   tensor_reader read, attend_gradients *g);
 /* What is given fits a bound sample. */
 int gradients_check_given(const attend_gradients *g, const model *m, const attend_io *one);
 

@@ -30,8 +30,8 @@ static int check_pairs(const tensor_file *q, const tensor_file *k, const tensor_
     return CLI_GOOD;
 }
 
-static int read_all(const attend_paths *paths, const typed_call *call, tensor_layout layout,
-                    int (*read)(const char *path, tensor_layout layout, tensor_file *t), attend_io *a)
+int attend_io_read(const attend_paths *paths, const typed_call *call, tensor_layout layout, tensor_reader read,
+                   attend_io *a)
 {
     int status = CLI_GOOD;
     TRY(read(paths->query, layout, &a->query));
@@ -41,16 +41,6 @@ static int read_all(const attend_paths *paths, const typed_call *call, tensor_la
     if (call) TRY(call_files_read(call, &a->tables));
 done:
     return status;
-}
-
-int attend_io_read(const attend_paths *paths, const typed_call *call, tensor_layout layout, attend_io *a)
-{
-    return read_all(paths, call, layout, tensor_file_read, a);
-}
-
-int attend_io_read_sizes(const attend_paths *paths, const typed_call *call, tensor_layout layout, attend_io *a)
-{
-    return read_all(paths, call, layout, tensor_file_read_sizes, a);
 }
 
 /* one sample of a tensor */

@@ -21,11 +21,10 @@ typedef struct attend_io {
     int borrowed; /* what was read is somebody else's */
 } attend_io;
 
-/* Read all files, once, which for a pipe is the only time; check query, key and value against each other. call NULL:
-   there are no tables. */
-int attend_io_read(const attend_paths *paths, const typed_call *call, tensor_layout layout, attend_io *a);
-/* The same of query, key and value's sizes alone. */
-int attend_io_read_sizes(const attend_paths *paths, const typed_call *call, tensor_layout layout, attend_io *a);
+/* Read all files, once, which for a pipe is the only time, query, key and value, or their sizes alone, by `read`; check
+   these against each other. call NULL: there are no tables. */
+int attend_io_read(const attend_paths *paths, const typed_call *call, tensor_layout layout, tensor_reader read,
+                   attend_io *a);
 /* One sample of what was read, its arrays borrowed. */
 attend_io attend_io_sample(const attend_io *all, hga_id sample);
 /* What a variant needs to know of them. */

@@ -72,7 +72,7 @@ static int prepare(shared_call *c)
     attend_io *io = &c->io;
     int status = CLI_GOOD;
     TRY(check_typed(a));
-    TRY(attend_io_read_sizes(&a->tensors.paths, &a->call, a->tensors.layout, io));
+    TRY(attend_io_read(&a->tensors.paths, &a->call, a->tensors.layout, tensor_file_read_sizes, io));
     model_tensors tensors = attend_io_tensors(io);
     TRY(model_build(&a->variant, &tensors, &c->model));
     TRY(check_model(&c->model));
@@ -80,7 +80,7 @@ static int prepare(shared_call *c)
     TRY(attend_io_bind_inputs(&a->tensors.paths, &a->call, &c->model, io));
     TRY(gradients_bind_dropout(&a->gradients, &c->model, io));
     TRY(ordered_open(&c->model, &io->shape, &io->io, NULL, &c->tables));
-    TRY(gradients_open_sizes(&a->gradients, &a->variant, io, &c->gradients));
+    TRY(gradients_open(&a->gradients, &a->variant, io, tensor_file_read_sizes, &c->gradients));
     if (a->gradients.out) TRY(check_gradients(c));
     if (world_speaks() && !a->tensors.quiet) tensor_file_say(&io->query);
     if (world_speaks() && !a->tensors.quiet) TRY(ordered_say(&c->model));

@@ -70,9 +70,9 @@ int64_t call_entries(const model *m, const hga_shape *s, const hga_io *io, hga_c
 /* Rows that the file must have; of types as many or more. */
 static int64_t rows_needed(const hga_call_row *row, const model *m, const hga_shape *s)
 {
+    const hga_stage *attended = score_stage(&m->program);
     if (row->rows == HGA_EXTENT_TYPES) return call_types(m, row);
-    if (row->rows == HGA_EXTENT_EDGES) return hga_graph_relation(m->graph, score_stage(&m->program)->relation).n_edges;
-    return count(row->rows, m, s, 0);
+    return count(row->rows, m, s, attended ? hga_graph_relation(m->graph, attended->relation).n_edges : 0);
 }
 
 static int may_be_shared(const hga_call_row *row)
@@ -124,11 +124,10 @@ static int check_shape(const hga_call_row *row, const model *m, const hga_shape 
 
 static int check_entries(const hga_call_row *row, const npy *a)
 {
-    for (int64_t i = 0; row->numbers && i < a->count; i++) {
-        double x = (double)a->real[i];
-        if (!(x >= row->least && x <= row->most) && x != row->none)
-            return complain(CLI_DATA, "%s: number %lld is %g, not %s", a->path, (long long)i, x, row->numbers);
-    }
+    for (int64_t i = 0; i < a->count; i++)
+        if (!call_is_fit(row, (double)a->real[i]))
+            return complain(CLI_DATA, "%s: number %lld is %g, not %s", a->path, (long long)i, (double)a->real[i],
+                            row->numbers);
     return CLI_GOOD;
 }
 

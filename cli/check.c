@@ -256,7 +256,7 @@ static const struct argp_option options[] = {
 
 int run_check(int argc, char **argv)
 {
-    struct argp_child children[] = {{&graph_argp, 0, NULL, 0}, {call_argp(CALL_WHOLE), 0, NULL, 0}, {0}};
+    struct argp_child children[] = {{&graph_argp, 0, NULL, 0}, {call_argp(CALL_WHOLE), 0, "Of --gradient:", 10}, {0}};
     struct argp argp = {options,
                         parse,
                         "GRAPH|VARIANT",

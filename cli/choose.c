@@ -86,7 +86,7 @@ static int bench_make(const arguments *a, bench *b)
     attend_io io = {0};
     int status = CLI_GOOD;
     embedding *e = &b->whole.words;
-    TRY(attend_io_read(&a->paths, NULL, a->layout, &io));
+    TRY(attend_io_read(&a->paths, NULL, a->layout, tensor_file_read, &io));
     TRY(check_rows(&io));
     if (io.query.samples > 1)
         TRY(complain(CLI_DATA, "%s: is a batch of %d; one sample is needed here", io.query.array.path,

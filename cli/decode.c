@@ -68,13 +68,6 @@ static int check_samples(const typed_variant *typed, const attend_io *all)
                     all->query.samples);
 }
 
-/* The call's `io` has pointers into the sample, which therefore stays where it is. */
-static int bind_sample(const arguments *a, const attend_io *all, hga_id i, const model *m, attend_io *sample)
-{
-    *sample = attend_io_sample(all, i);
-    return attend_io_bind(&a->tensors.paths, &a->call, m, sample);
-}
-
 static int build(const arguments *a, const attend_io *all, model *m)
 {
     attend_io first = attend_io_sample(all, 0);
@@ -90,7 +83,10 @@ done:
 static int decode(const arguments *a, const attend_io *all, const model *m, attend_io *sample, decoded *d)
 {
     int status = CLI_GOOD;
-    for (hga_id i = 0; i < all->query.samples; i++) TRY(bind_sample(a, all, i, m, &sample[i]));
+    for (hga_id i = 0; i < all->query.samples; i++) {
+        sample[i] = attend_io_sample(all, i);
+        TRY(attend_io_bind(&a->tensors.paths, &a->call, m, &sample[i]));
+    }
     if (!a->tensors.quiet) tensor_file_say(&all->query);
     TRY(decode_run(&a->decoding, m, &a->options, sample, all->query.samples, d));
 done:
@@ -231,7 +227,7 @@ int run_decode(int argc, char **argv)
     int status = CLI_GOOD;
     TRY(arguments_parse(&argp, argc, argv, &a));
     call_plan(&a.call, &a.options);
-    TRY(attend_io_read(&a.tensors.paths, &a.call, a.tensors.layout, &all));
+    TRY(attend_io_read(&a.tensors.paths, &a.call, a.tensors.layout, tensor_file_read, &all));
     TRY(open_targets(&a, &t));
     TRY(build(&a, &all, &m));
     TRY(take(all.query.samples, sizeof *sample, &sample));

@@ -300,7 +300,7 @@ int run_inspect(int argc, char **argv)
                                     {&machine_argp, 0, NULL, 0},
                                     {&graph_argp, 0, NULL, 0},
                                     {&weighing_argp, 0, NULL, 0},
-                                    {call_argp(CALL_WHOLE), 0, "With --query and --key:", 0},
+                                    {call_argp(CALL_WHOLE), 0, "With --query and --key:", 10},
                                     {0}};
     struct argp argp = {options,
                         parse,

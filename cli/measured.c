@@ -86,12 +86,6 @@ json_t *json_joined(json_t *row, json_t *more)
 
 enum { KEY_SECONDS = 0x2700, KEY_MIN_TIME, KEY_REPETITIONS, KEY_WARMUP, MOST_REPETITIONS = 1000000 };
 
-static int read_seconds(const char *what, const char *text, double *out)
-{
-    int status = read_number(what, text, out);
-    return status == CLI_GOOD && *out <= 0 ? complain(CLI_USAGE, "%s: %s is not above 0", what, text) : status;
-}
-
 /* none is -1, as 0 stands for one */
 static int read_warmup(const char *text, bench_rules *r)
 {
@@ -105,8 +99,8 @@ static error_t parse_rules(int key, char *value, struct argp_state *state)
 {
     bench_rules *r = state->input;
     switch (key) {
-    case KEY_SECONDS: return arguments_said(read_seconds("--seconds", value, &r->budget));
-    case KEY_MIN_TIME: return arguments_said(read_seconds("--min-time", value, &r->min_time));
+    case KEY_SECONDS: return arguments_said(read_positive("--seconds", value, &r->budget));
+    case KEY_MIN_TIME: return arguments_said(read_positive("--min-time", value, &r->min_time));
     case KEY_REPETITIONS: return arguments_said(read_id("--repetitions", value, 1, MOST_REPETITIONS, &r->repetitions));
     case KEY_WARMUP: return arguments_said(read_warmup(value, r));
     default: return ARGP_ERR_UNKNOWN;

@@ -95,21 +95,6 @@ static void put_text_name(FILE *file, const void *context)
     html_text(file, file_name(((const report *)context)->source.text.name));
 }
 
-/* "; softcap 50; sink s.npy" */
-static void put_modifiers(FILE *file, const json_t *modifiers)
-{
-    const char *name;
-    const json_t *value;
-    json_object_foreach((json_t *)(uintptr_t)modifiers, name, value)
-    {
-        fprintf(file, "; %s ", name);
-        if (json_is_string(value))
-            html_text(file, json_string_value(value));
-        else
-            fprintf(file, "%g", json_number_value(value));
-    }
-}
-
 static void put_summary(FILE *file, const void *context)
 {
     const report *r = context;
@@ -127,7 +112,7 @@ static void put_summary(FILE *file, const void *context)
     }
     fprintf(file, "; %d heads x %d, %d thread%s", r->source.shape.n_heads, r->source.shape.dim, r->threads,
             r->threads == 1 ? "" : "s");
-    put_modifiers(file, r->modifiers);
+    call_tell(file, r->call, html_text);
 }
 
 static void put_date(FILE *file, const void *context)

@@ -19,8 +19,8 @@ typedef struct report {
     hga_id threads, kl_words;
     const json_t *rows; /* of the table */
     const column *columns;
-    const json_t *levels;    /* what the text is made of: kind -> number */
-    const json_t *modifiers; /* what is done with all scores: option -> value */
+    const json_t *levels; /* what the text is made of: kind -> number */
+    const typed_call *call;
     const hga_peaks *peaks;
     growth_text source;
     const scene *all_words;

@@ -287,23 +287,6 @@ static json_t *levels_json(const hga_tree *t)
 /* what was measured with when nothing was said is the library's choice */
 static const char *isa_name(const arguments *a) { return a->options.isa ? a->options.isa : default_isa(); }
 
-/* "; softcap 50, sink s.npy" */
-static void print_modifiers(const arguments *a)
-{
-    json_t *all = call_json(&a->call), *value;
-    const char *name, *before = "; ";
-    json_object_foreach(all, name, value)
-    {
-        printf("%s%s ", before, name);
-        if (json_is_string(value))
-            terminal_text(stdout, json_string_value(value));
-        else
-            printf("%g", json_number_value(value));
-        before = ", ";
-    }
-    json_decref(all);
-}
-
 /* "FILE: 2048 words in 5 chapters, 91 verses, 93 sentences; .." */
 static void print_levels(const arguments *a, const scene *s, const bench_peaks *peaks)
 {
@@ -320,7 +303,7 @@ static void print_levels(const arguments *a, const scene *s, const bench_peaks *
     }
     printf("; %d heads x %d", a->shape.n_heads, a->shape.dim);
     if (a->model) printf(" of "), terminal_text(stdout, a->model);
-    print_modifiers(a);
+    call_tell(stdout, &a->call, terminal_text);
     printf("; fp32 peak of a thread %.1f GFLOP/s\n\n", peaks->best.fma_gflops);
     json_decref(levels);
 }
@@ -370,7 +353,7 @@ done:
 static int write_report(const arguments *a, const scene *s, const scene *probe, const hga_peaks *peaks,
                         const json_t *rows, report *page)
 {
-    json_t *levels = levels_json(&s->tree), *modifiers = call_json(&a->call);
+    json_t *levels = levels_json(&s->tree);
     progress bar = progress_start("prefixes");
     int status = growth_measure(&page->source, &page->growth, &bar);
     progress_end(&bar);
@@ -379,10 +362,10 @@ static int write_report(const arguments *a, const scene *s, const scene *probe, 
     page->rows = rows;
     page->columns = columns;
     page->levels = levels;
-    page->modifiers = modifiers;
+    page->call = &a->call;
     page->peaks = peaks;
     if (status == CLI_GOOD) status = report_write(page, a->report);
-    json_decref(levels), json_decref(modifiers);
+    json_decref(levels);
     return status;
 }
 

@@ -15,6 +15,11 @@ int call_has_option(const hga_call_row *row)
     return !(row->is & (HGA_CALL_BY_VARIANT | HGA_CALL_BY_WORD | HGA_CALL_OF_GRAPH));
 }
 
+int call_is_fit(const hga_call_row *row, double x)
+{
+    return !row->numbers || (x >= row->least && x <= row->most) || x == row->none;
+}
+
 int call_is_by_head(const hga_call_row *row)
 {
     return row->rows == HGA_EXTENT_HEADS || row->columns == HGA_EXTENT_HEADS;
@@ -49,9 +54,7 @@ static int read_entry(const hga_call_row *row, const char *text, float *out)
     snprintf(what, sizeof what, "--%s", row->option);
     int status = read_float(what, text, &x);
     *out = (float)x;
-    if (!status && row->numbers && !(x >= row->least && x <= row->most) && x != row->none)
-        return complain(CLI_USAGE, "%s: %s is not %s", what, text, row->numbers);
-    return status;
+    return status || call_is_fit(row, x) ? status : complain(CLI_USAGE, "%s: %s is not %s", what, text, row->numbers);
 }
 
 static error_t parse(int key, char *value, struct argp_state *state)
@@ -125,6 +128,17 @@ json_t *call_json(const typed_call *typed)
                             call_is_number(row) ? json_real((double)typed->number[t]) : json_string(typed->text[t]));
     }
     return all;
+}
+
+void call_tell(FILE *file, const typed_call *typed, void (*put)(FILE *file, const char *text))
+{
+    const char *before = "; ", *words = typed->normaliser.words;
+    if (words) fprintf(file, "%snormaliser ", before), put(file, words), before = ", ";
+    for (hga_call_table t = 0; t < HGA_N_TABLES; t++) {
+        if (!typed->text[t]) continue;
+        fprintf(file, "%s%s ", before, hga_call_tables()[t].name);
+        put(file, typed->text[t]), before = ", ";
+    }
 }
 
 /* ---- programs and plans ---- */

@@ -28,6 +28,8 @@ const struct argp *call_argp(call_options which);
 int call_is_number(const hga_call_row *row);
 /* Has it an option of its own? */
 int call_has_option(const hga_call_row *row);
+/* May it be an entry? */
+int call_is_fit(const hga_call_row *row, double x);
 /* Has it entries for each head? */
 int call_is_by_head(const hga_call_row *row);
 /* "[types][dim]", into `text`; returns it. */
@@ -36,8 +38,9 @@ const char *call_shape(const hga_call_row *row, char text[static CALL_SHAPE_ROOM
 
 /* The first option that was typed, "--softcap", NULL: none was. */
 const char *call_typed(const typed_call *typed);
-/* What was typed, by the rows' names. */
+/* What was typed, by the rows' names; and as text, "; softcap 50, sink s.npy", by who escapes it. */
 json_t *call_json(const typed_call *typed);
+void call_tell(FILE *file, const typed_call *typed, void (*put)(FILE *file, const char *text));
 /* The program gets what stands with programs; what it cannot have, and what a call to it cannot bring, is refused. */
 int call_put(const typed_call *typed, model *m);
 /* Plans get what they must know of the call. */

@@ -134,8 +134,10 @@ done:
 
 int run_view(int argc, char **argv)
 {
-    struct argp_child children[] = {
-        {&graph_argp, 0, NULL, 0}, {&weighing_argp, 0, NULL, 0}, {call_argp(CALL_WHOLE), 0, NULL, 0}, {0}};
+    struct argp_child children[] = {{&graph_argp, 0, NULL, 0},
+                                    {&weighing_argp, 0, NULL, 0},
+                                    {call_argp(CALL_WHOLE), 0, "With --query and --key:", 10},
+                                    {0}};
     struct argp argp = {options, parse, "GRAPH|VARIANT", doc, children, NULL, NULL};
     arguments a = {.max_edges = VIEW_MOST_EXPLICIT, .head = -1};
     graph_file f = {0};

@@ -13,11 +13,12 @@ typedef struct tensor_file {
     tensor_layout layout;
 } tensor_file;
 
-int tensor_file_read(const char *path, tensor_layout layout, tensor_file *t);
+typedef int tensor_reader(const char *path, tensor_layout layout, tensor_file *t);
+tensor_reader tensor_file_read;
 /* The same for a command that takes one sample. */
-int tensor_file_read_one(const char *path, tensor_layout layout, tensor_file *t);
+tensor_reader tensor_file_read_one;
 /* What the tensor is, without its elements. */
-int tensor_file_read_sizes(const char *path, tensor_layout layout, tensor_file *t);
+tensor_reader tensor_file_read_sizes;
 /* The elements of some of the rows of a tensor whose sizes are known; t->rows is then as many as these. */
 int tensor_file_read_rows(const char *path, const hga_interval *rows, int64_t n, tensor_file *t);
 /* One line on stderr: what the query was understood to be. */
