@@ -5,7 +5,8 @@
 #include "ranks.h"
 #include "sort.h"
 
-/* Rows of a stage, of one of its levels where these wait for each other, are a step; its pieces are one before. */
+/* Rows of a stage, of one of its levels where these wait for each other, are a step. So are pieces of its long rows:
+   flat stages alone have these, and what is sent of such a stage needs nothing else of it. */
 typedef struct placed {
     hga_id stage, level, batch;
     int64_t transfer;
@@ -42,7 +43,7 @@ int rank_is_one_step(const hga_plan *plan, const hga_id *owner, const rank_trans
     int inside = 0, to_all = 1;
     if (s->order == HGA_FLAT) return 1;
     for (const rank_transfer *t = all->transfer; t < all->transfer + all->n; t++) {
-        if (!t->part.field || t->written_by != stage || t->read_by > stage) continue;
+        if (t->written_by != stage || t->read_by > stage) continue;
         inside = 1, to_all &= t->to == HGA_EVERY_RANK;
     }
     return !inside ||
@@ -62,8 +63,8 @@ static void place(const hga_plan *plan, const hga_id *owner, const rank_transfer
     for (hga_id s = 0; s < plan->program.n_stages; s++) one_step[s] = rank_is_one_step(plan, owner, all, s);
     for (int64_t i = 0; i < all->n; i++) {
         const rank_transfer *t = &all->transfer[i];
-        x[i] = (placed){.stage = t->written_by, .level = t->part.field ? 0 : -1, .transfer = i};
-        if (!t->part.field || t->written_by < 0 || one_step[t->written_by]) continue;
+        x[i] = (placed){.stage = t->written_by, .transfer = i};
+        if (t->written_by < 0 || one_step[t->written_by]) continue;
         hga_id level = level_of(&plan->nodes, t->part.first);
         x[i].level = plan->program.stage[t->written_by].order == HGA_LEVELS_UP ? level : plan->nodes.n_levels - level;
     }
