@@ -15,9 +15,10 @@ typedef struct readers {
     const latest_tokens *ready;
     int32_t *last[HGA_FIELD_SLOTS];
     program_values filled; /* by the caller or by a stage: a user's may read rows that nobody fills */
+    hga_id out;
     /* of the stage at hand */
     const hga_stage *stage;
-    uint32_t sources;
+    int looks_up;        /* does it read the output at its sources? */
     const hga_id *order; /* of its sources; NULL: node ids */
     hga_id n_sources;
     int32_t *over[MOST_SPANS]; /* [n_sources]: of positions i .. i + 2^k - 1, to be handed down */
@@ -42,10 +43,9 @@ done:
     return st;
 }
 
-static void fields_read(readers *r, uint32_t fields, hga_id v, int32_t token)
-{
-    for (uint32_t set = fields; set; set &= set - 1) grow_to(&r->last[__builtin_ctz(set)][v], token);
-}
+static void output_read(readers *r, hga_id v, int32_t token) { grow_to(&r->last[r->out][v], token); }
+
+static int is_among(const readers *r, uint32_t fields) { return (int)(fields >> r->out & 1); }
 
 static hga_status visit(const reach *x, void *context)
 {
@@ -60,11 +60,11 @@ static hga_status visit(const reach *x, void *context)
         if (program_keeps_tokens(r->stage) && v < r->nodes.level_ptr[1]) continue;
         int32_t own = r->ready->of[r->stage->out][v];
         grow_to(&token, own);
-        fields_read(r, latest_own_fields(r->stage, lone), v, own);
+        if (is_among(r, latest_own_fields(r->stage, lone))) output_read(r, v, own);
     }
-    if (token < 0) return st;
+    if (token < 0 || !r->looks_up) return st;
     for (int64_t i = 0; i < x->n_spans; i++) HGA_TRY(span_read(r, x->spans[i], token));
-    for (int64_t i = 0; i < x->n_nodes; i++) fields_read(r, r->sources, x->nodes[i], token);
+    for (int64_t i = 0; i < x->n_nodes; i++) output_read(r, x->nodes[i], token);
 done:
     return st;
 }
@@ -84,7 +84,7 @@ static hga_status hand_down(readers *r)
             }
     }
     for (hga_id i = 0; r->over[0] && i < r->n_sources; i++)
-        if (r->over[0][i] >= 0) fields_read(r, r->sources, r->order ? r->order[i] : i, r->over[0][i]);
+        if (r->over[0][i] >= 0) output_read(r, r->order ? r->order[i] : i, r->over[0][i]);
 done:
     return st;
 }
@@ -100,7 +100,8 @@ static void forget_spans(readers *r)
 static hga_status follow_stage(readers *r, const hga_stage *s)
 {
     hga_status st = HGA_OK;
-    r->stage = s, r->sources = latest_source_fields(s), r->order = NULL, r->n_sources = r->nodes.n;
+    r->stage = s, r->looks_up = is_among(r, latest_source_fields(s)), r->order = NULL, r->n_sources = r->nodes.n;
+    if (!r->looks_up && !is_among(r, latest_own_fields(s, 0) | latest_own_fields(s, 1))) return HGA_OK;
     if (s->relation >= 0) {
         hga_relation rel = hga_graph_relation(r->g, s->relation);
         if (rel.src_order) r->n_sources = rel.n_src_order;
@@ -112,19 +113,28 @@ done:
     return st;
 }
 
-static hga_status find_readers(readers *r)
+static hga_status nobody_reads(readers *r)
 {
     hga_status st = HGA_OK;
     for (hga_id f = 1; f <= r->p->n_fields; f++) {
         HGA_TRY(hga_new(NULL, r->nodes.n, sizeof(int32_t), &r->last[f]));
         for (hga_id v = 0; v < r->nodes.n; v++) r->last[f][v] = -1;
     }
+done:
+    return st;
+}
+
+/* The rows of the output that are the caller's, by the program's edges alone: the plan may look past these at rows that
+   make no difference. */
+static hga_status find_output_readers(readers *r)
+{
+    hga_status st = HGA_OK;
     for (hga_id s = 0; s < r->p->n_stages; s++) HGA_TRY(follow_stage(r, &r->p->stage[s]));
 done:
     return st;
 }
 
-/* ---- what the plan reads besides ---- */
+/* ---- what the plan reads ---- */
 
 /* Slices ask for rows as the plan's phases reach them, which may be more than the program's edges say. A job's rows go
    by the latest token first: a source that has been read keeps the token that it got, and is passed over from then on,
@@ -143,7 +153,7 @@ typedef struct plan_reads {
 static void storage_read(plan_reads *x, hga_id storage, hga_id v)
 {
     hga_id f = storage % HGA_FIELD_SLOTS;
-    if (f == program_bound(x->r->p, HGA_IO_OUT) && slice_is_given(x->plan, f, v)) return;
+    if (f == x->r->out && slice_is_given(x->plan, f, v)) return;
     if (f >= 1 && f <= x->r->p->n_fields) grow_to(&x->r->last[f][v], x->token);
 }
 
@@ -171,10 +181,8 @@ static void nodes_read(void *context, hga_id first, hga_id last)
 static int32_t job_token(const readers *r, const slice_job *job, hga_id v)
 {
     int32_t token = 0;
-    for (uint64_t set = job->of.writes | r->p->stage[job->stage].writes; set; set &= set - 1) {
-        hga_id f = __builtin_ctzll(set) % HGA_FIELD_SLOTS;
-        if (f >= 1 && f <= r->p->n_fields) grow_to(&token, r->ready->of[f][v]);
-    }
+    for (uint32_t set = r->p->stage[job->stage].writes; set; set &= set - 1)
+        grow_to(&token, r->ready->of[__builtin_ctz(set)][v]);
     return token;
 }
 
@@ -235,7 +243,7 @@ done:
 
 static hga_status check_output(const hga_decoder *d, const readers *r)
 {
-    hga_id out = program_bound(r->p, HGA_IO_OUT);
+    hga_id out = r->out;
     for (hga_id v = d->io_first; v < d->io_first + d->io_n; v++) {
         int32_t own = r->ready->token[v], sees = r->ready->of[out][v];
         if (sees > own && sees > 0)
@@ -332,12 +340,13 @@ static void ask_with_own_tokens(hga_decoder *d, hga_id out)
 hga_status ready_find(hga_decoder *d, const hga_graph *g, const hga_program *p)
 {
     hga_status st = HGA_OK;
-    readers r = {.p = p, .g = g, .nodes = hga_graph_nodes(g), .ready = &d->ready};
+    readers r = {.p = p, .g = g, .nodes = hga_graph_nodes(g), .ready = &d->ready, .out = program_bound(p, HGA_IO_OUT)};
     program_values_start(p, &r.filled);
     for (hga_id s = 0; s < p->n_stages; s++) program_values_after(p, &p->stage[s], &r.filled);
     HGA_TRY(latest_find(p, g, &d->ready));
-    ask_with_own_tokens(d, program_bound(p, HGA_IO_OUT));
-    HGA_TRY(find_readers(&r));
+    ask_with_own_tokens(d, r.out);
+    HGA_TRY(nobody_reads(&r));
+    HGA_TRY(find_output_readers(&r));
     HGA_TRY(add_plan(&r, d->plan));
     HGA_TRY(check_output(d, &r));
     HGA_TRY(list_events(d, &r));
