@@ -132,13 +132,15 @@ hga_status bench_backward(const bench_case *c, const bench_job *j, const bench_r
     hga_status st;
     turns t = {0};
     bench_timing times[2];
+    int64_t bytes;
     HGA_TRY(start(c, j, &t));
+    HGA_TRY(hga_plan_prepare(t.plan, t.workspace, &t.io, &t.grad, &bytes));
     HGA_TRY(bench_alternate(prepare, both, &t, rules, hga_plan_threads(t.plan), times));
     HGA_TRY(check(&t));
     *backward = *forward;
     forward->time = times[0], backward->time = times[1];
     backward->cost.flops = backward->cost.gradient_flops;
-    backward->workspace_bytes = hga_plan_gradient_bytes(t.plan) + hga_plan_tape_bytes(t.plan);
+    backward->workspace_bytes = bytes + hga_plan_tape_bytes(t.plan);
 done:
     end(&t);
     return st;

@@ -44,18 +44,36 @@ static const struct argp_option options[] = {
     {0},
 };
 
-/* The way back, in words, and why it is no other. */
-static void say_gradient(const hga_plan *plan)
+/* How a plan goes back: the way, why it is in double (NULL: it is not), and what a workspace takes for it. */
+typedef struct way_back {
+    const char *name, *plain;
+    int64_t bytes;
+} way_back;
+
+static hga_status find_way_back(const hga_plan *plan, way_back *to)
 {
-    const char *why = hga_plan_gradient_plain(plan), *way = hga_plan_gradient_way(plan), *name, *refusal;
-    if (why)
-        printf("gradient: row by row in double: %s\n", why);
+    hga_id i = 0;
+    const char *refusal;
+    hga_status st = hga_plan_prepare(plan, NULL, NULL, NULL, &to->bytes);
+    if (st) return st;
+    for (to->plain = NULL; (to->name = hga_plan_gradient_tried(plan, NULL, NULL, i, &refusal)) && refusal; i++)
+        to->plain = refusal;
+    if (hga_plan_gradient_tried(plan, NULL, NULL, i + 1, NULL)) to->plain = NULL; /* it is not the last */
+    return HGA_OK;
+}
+
+/* The way back, in words, and why it is no other. */
+static void say_gradient(const hga_plan *plan, const way_back *x)
+{
+    const char *name, *refusal;
+    if (x->plain)
+        printf("gradient: %s: %s\n", x->name, x->plain);
     else
-        printf("gradient: in float, %s\n", way ? way : "by a way that there is no memory to find");
+        printf("gradient: in float, %s\n", x->name);
     for (hga_id i = 0; (name = hga_plan_gradient_tried(plan, NULL, NULL, i, &refusal)); i++)
         if (refusal) printf("  not %s: %s\n", name, refusal);
     printf("tape: %.1f kB an execution; gradient: %.1f kB while it runs\n", (double)hga_plan_tape_bytes(plan) / 1e3,
-           (double)hga_plan_gradient_bytes(plan) / 1e3);
+           (double)x->bytes / 1e3);
 }
 
 /* [{way, why}, ..]: the ways that do not take the plan. */
@@ -69,13 +87,12 @@ static json_t *refused_json(const hga_plan *plan)
 }
 
 /* The plan's JSON with a member `gradient`. */
-static int print_gradient_json(const hga_plan *plan, const char *text)
+static int print_gradient_json(const hga_plan *plan, const way_back *x, const char *text)
 {
     json_t *j = json_loads(text, 0, NULL);
     json_t *gradient =
-        json_pack("{s:s?, s:s?, s:o, s:I, s:I}", "plain", hga_plan_gradient_plain(plan), "way",
-                  hga_plan_gradient_way(plan), "refused", refused_json(plan), "tape_bytes",
-                  (json_int_t)hga_plan_tape_bytes(plan), "bytes", (json_int_t)hga_plan_gradient_bytes(plan));
+        json_pack("{s:s?, s:s, s:o, s:I, s:I}", "plain", x->plain, "way", x->name, "refused", refused_json(plan),
+                  "tape_bytes", (json_int_t)hga_plan_tape_bytes(plan), "bytes", (json_int_t)x->bytes);
     char *dump = NULL;
     if (j && json_object_set_new(j, "gradient", gradient) == 0)
         dump = json_dumps(j, JSON_INDENT(1) | JSON_REAL_PRECISION(15));
@@ -99,6 +116,7 @@ int run_explain(int argc, char **argv)
         children, NULL,  NULL};
     arguments a = {0};
     model m = {0};
+    way_back back = {0};
     hga_plan *plan = NULL;
     char *text = NULL;
     int status = CLI_GOOD;
@@ -117,11 +135,12 @@ int run_explain(int argc, char **argv)
     TRY(complain_of(hga_plan_create(ordered_graph(&m), &m.program, &a.shape, &a.options, &plan),
                     m.from_file ? CLI_DATA : CLI_USAGE, m.title));
     TRY(complain_of((a.json ? hga_plan_explain_json : hga_plan_explain)(plan, &text), CLI_USAGE, m.title));
+    if (a.options.gradient) TRY(complain_of(find_way_back(plan, &back), CLI_USAGE, m.title));
     if (a.json && a.options.gradient)
-        TRY(print_gradient_json(plan, text));
+        TRY(print_gradient_json(plan, &back, text));
     else
         terminal_lines(stdout, text);
-    if (!a.json && a.options.gradient) say_gradient(plan);
+    if (!a.json && a.options.gradient) say_gradient(plan, &back);
 done:
     hga_text_free(text);
     hga_plan_destroy(plan);

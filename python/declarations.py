@@ -62,7 +62,7 @@ def main():
     compiler, output, *folders = sys.argv[1:]
     ffi = cffi.FFI()
     ffi.cdef("typedef struct _IO_FILE FILE;\n" + without_bodies(preprocessed(compiler, folders)) + CALLBACKS)
-    ffi.set_source("_hga", "#define HGA_NO_DEPRECATION\n#include <stdlib.h>\n#include \"calls.h\"\n#include \"hga_files.h\"\n", py_limited_api=True)
+    ffi.set_source("_hga", "#include <stdlib.h>\n#include \"calls.h\"\n#include \"hga_files.h\"\n", py_limited_api=True)
     ffi.emit_c_code(output)
 
 

@@ -191,7 +191,7 @@ static inline hga_status go_back(back_run *b, hga_plan *plan, hga_workspace *wor
         hga_io given = io;
         hga_grad_io grad = b->g.grad;
         if (i == 0 && !b->accumulate && b->fault == NO_FAULT)
-            HGA_TRY(plan_failed(plan, hga_plan_prepare(plan, workspace, &given, &grad)));
+            HGA_TRY(plan_failed(plan, hga_plan_prepare(plan, workspace, &given, &grad, NULL)));
         if (b->fault == NO_TAPE) given.tape = NULL;
         if (b->fault == NO_VALUE) given.value.data = NULL;
         if (b->fault == OTHER_TABLES) grad.d_scale = NULL;

@@ -126,7 +126,7 @@ static void check_gradient(const char *way, problem p)
     float *unbound = NULL;
     for (int bind = 0; bind < 2; bind++) {
         call c = opened(&p, (hga_options){.threads = threads, .bind = bind, .gradient = 1, .gradient_strips = 4});
-        if (!strstr(hga_plan_gradient_way(c.plan), way)) fail_msg("%s goes %s", p.name, hga_plan_gradient_way(c.plan));
+        if (!strstr(way_back(c.plan), way)) fail_msg("%s goes %s", p.name, way_back(c.plan));
         p.io.tape = memory(hga_plan_tape_bytes(c.plan), 1);
         assert_ok(hga_plan_execute(c.plan, c.workspace, &p.io));
         forget();

@@ -39,7 +39,7 @@ static int goes_by_families(const problem *p)
 {
     hga_plan *plan;
     assert_ok(hga_plan_create(p->graph, &p->program, &p->shape, &(hga_options){.gradient = 1}, &plan));
-    int goes = strcmp(hga_plan_gradient_way(plan), "a family of siblings at a time, all heads together") == 0;
+    int goes = strcmp(way_back(plan), "a family of siblings at a time, all heads together") == 0;
     hga_plan_destroy(plan);
     return goes;
 }

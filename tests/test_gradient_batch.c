@@ -169,7 +169,7 @@ static void check_way(const char *way, problem p, int generic)
         hga_options options = {
             .threads = threads, .generic = generic, .rows = threads == 3 ? HGA_SOME_ROWS : HGA_EVERY_ROW};
         open_samples(&s, &p, options, 1, HGA_F32);
-        const char *goes = hga_plan_gradient_way(s.plan);
+        const char *goes = way_back(s.plan);
         if (!strstr(goes, way)) fail_msg("%s goes %s, not %s", p.name, goes, way);
         close_samples(&s);
         check_batch(&p, options, 5, HGA_F32);
@@ -355,7 +355,7 @@ static void check_failures(const problem *p, hga_id threads)
     hga_allocator a = filling_allocator(&m);
     samples s;
     open_samples(&s, p, (hga_options){.threads = threads, .allocator = &a}, 4, HGA_F32);
-    assert_ok(hga_plan_prepare(s.plan, NULL, &s.io[0], &s.grad[0])); /* the plan's own stays */
+    assert_ok(hga_plan_prepare(s.plan, NULL, &s.io[0], &s.grad[0], NULL)); /* the plan's own stays */
     execute(&s), renew_workspaces(&s);
     int64_t fails = 0, blocks = m.live;
     for (hga_status st = HGA_ENOMEM; st;) {

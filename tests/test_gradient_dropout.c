@@ -36,7 +36,7 @@ static void families_go_by_families_in_dropout(void **state)
     assert_ok(hga_build("hsa branching=4", 200, &g, &program));
     hga_options options = {.gradient = 1, .dropout = 0.1f, .threads = 1};
     assert_ok(hga_plan_create(g, &program, &(hga_shape){.n_heads = 2, .dim = 8}, &options, &plan));
-    assert_non_null(strstr(hga_plan_gradient_way(plan), "famil"));
+    assert_non_null(strstr(way_back(plan), "famil"));
     hga_plan_destroy(plan), hga_graph_destroy(g);
 }
 

@@ -67,7 +67,7 @@ static const char *way_of(const hga_graph *g, const hga_program *p)
 {
     hga_plan *plan;
     assert_ok(hga_plan_create(g, p, &shapes[0], &(hga_options){.gradient = 1}, &plan));
-    const char *way = hga_plan_gradient_way(plan);
+    const char *way = way_back(plan);
     hga_plan_destroy(plan);
     return way;
 }

@@ -23,7 +23,7 @@ static double bytes_of(const char *program, hga_id n, const hga_shape *s, hga_id
     hga_plan *plan;
     assert_ok(hga_build(program, n, &g, &p));
     assert_ok(hga_plan_create(g, &p, s, &(hga_options){.gradient = 1, .threads = threads}, &plan));
-    double bytes = (double)hga_plan_gradient_bytes(plan) + (double)hga_plan_tape_bytes(plan);
+    double bytes = (double)gradient_bytes(plan) + (double)hga_plan_tape_bytes(plan);
     hga_plan_destroy(plan), hga_graph_destroy(g);
     return bytes;
 }
@@ -74,7 +74,7 @@ static double taken(problem *p, double *said)
     int64_t before = m.bytes;
     m.most = before;
     assert_ok(hga_plan_gradient(plan, workspace, &io, &s.grad));
-    *said = (double)hga_plan_gradient_bytes(plan);
+    *said = (double)gradient_bytes(plan);
     free(io.tape), slope_clear(&s), hga_workspace_destroy(workspace), hga_plan_destroy(plan);
     return (double)(m.most - before);
 }

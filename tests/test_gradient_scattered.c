@@ -71,7 +71,7 @@ static void plain_scores_go_with_all_heads(void **state)
         hga_plan *plan;
         if (i % 2) p.program.scores = HGA_SCORES_ADDITIVE;
         assert_ok(hga_plan_create(p.graph, &p.program, &p.shape, &(hga_options){.gradient = 1}, &plan));
-        assert_string_equal(hga_plan_gradient_way(plan), "row by row and source by source, all heads together");
+        assert_string_equal(way_back(plan), "row by row and source by source, all heads together");
         hga_plan_destroy(plan), problem_clear(&p);
     }
 }

@@ -88,12 +88,6 @@ fact which_run_alone ./files_by_static
 includes() { printf '#include <hga.h>\nint main() { return hga_version() == 0; }\n' >plus.cc && "$cxx" -Wall -Wextra -Werror -fsyntax-only -I"$prefix/include/hga" plus.cc; }
 fact the_headers_are_cplusplus_too includes
 
-# What is deprecated is said by the compiler, unless it is asked not to.
-deprecated() { printf '#include <hga.h>\nlong long old(const hga_plan *p) { return hga_plan_gradient_bytes(p); }\n' >old.c && "$cc" -Wall -Werror "$@" -fsyntax-only -I"$prefix/include/hga" old.c; }
-warned() { ! deprecated >said 2>&1 && grep -q 'deprecated' said; }
-fact deprecated_functions_are_warned_of warned
-fact but_not_where_that_is_switched_off deprecated -DHGA_NO_DEPRECATION
-
 # ---- by find_package ----
 
 fact find_package_configures cmake -S "$source/tests/package" -B user -DCMAKE_PREFIX_PATH="$prefix" -DCMAKE_C_COMPILER="$cc"

@@ -156,7 +156,7 @@ static void json_and_explanations_say_sigmoid(void **state)
     assert_ok(hga_plan_create(p.graph, &p.program, &p.shape, &o, &plan));
     assert_ok(hga_plan_explain(plan, &text));
     assert_non_null(strstr(text, "plain sigmoid"));
-    assert_string_equal(hga_plan_gradient_plain(plan), "another normaliser than softmax");
+    assert_string_equal(plain_because(plan), "another normaliser than softmax");
     hga_text_free(text), hga_plan_destroy(plan), problem_clear(&p);
 }
 

@@ -89,7 +89,7 @@ static void gradients_do_not_read_them(void **state)
         int mixed = i / 2 == 1;
         problem p = i < 4 ? filled(problem_with_strays(shapes[i % 2], mixed)) : problem_of_two_stages(shapes[i % 2]);
         hga_plan *plan = plan_of(&p, (hga_options){.gradient = 1});
-        assert_int_equal(hga_plan_gradient_plain(plan) != NULL, mixed);
+        assert_int_equal(plain_because(plan) != NULL, mixed);
         slope plain = slope_create(&p, 1), other = slope_create(&p, 1);
         slope_run(&plain, (hga_options){.generic = 1}), slope_run(&other, (hga_options){.threads = 2});
         assert_same_slopes(&plain, &other, 2e-5);

@@ -206,7 +206,7 @@ static void trees_go_back_up_and_down(void **state)
     hga_shape shape = {.n_heads = HEADS, .dim = DIM};
     hga_options options = {.gradient = 1};
     assert_ok(hga_plan_create(g, &p, &shape, &options, &plan));
-    assert_string_equal(hga_plan_gradient_plain(plan), "functions of the caller's own");
+    assert_string_equal(plain_because(plan), "functions of the caller's own");
     assert_ok(hga_workspace_create(plan, &workspace));
     float *value = random_floats(1, 0.7f, N * HEADS * DIM), *given = random_floats(2, 1, N * HEADS * DIM),
           *out = memory(N * HEADS * DIM, sizeof *out), *got = memory(N * HEADS * DIM, sizeof *got);

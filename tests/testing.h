@@ -60,7 +60,7 @@ void assert_same_bits(const char *what, const float *got, const float *want, int
 
 /* ---- rows and edges ---- */
 
-/* Rows [first, first + n) of the output for hga_io.rows; they are there as long as the block that they are written in. */
+/* Rows [first, first + n) of the output for hga_io.rows, which last as long as the block they are written in. */
 #define SOME_ROWS(first_, n_) (&(hga_rows){.n_intervals = 1, .interval = &(hga_interval){(first_), (n_)}})
 
 /* The nodes of a row set in increasing order, for free(); *n gets their number. */

@@ -20,14 +20,6 @@ extern "C" {
 #define HGA_EXTENSION
 #endif
 
-/* After the declaration of what stays, but has something better beside it: compilers warn of its use, with the text,
-   unless HGA_NO_DEPRECATION is defined before the headers are read. */
-#if defined(__GNUC__) && !defined(HGA_NO_DEPRECATION)
-#define HGA_DEPRECATED(text) __attribute__((deprecated(text)))
-#else
-#define HGA_DEPRECATED(text)
-#endif
-
 /* The version of these headers. */
 #define HGA_VERSION_MAJOR 0
 #define HGA_VERSION_MINOR 4

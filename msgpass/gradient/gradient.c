@@ -54,22 +54,31 @@ static int has_heads(const gradient_call *c) { return c->needs.kv_end > c->needs
 typedef struct departure {
     const way_choice *to;
     char *memory;
-    int64_t bytes; /* of all but the way */
+    int64_t bytes, way, kept; /* of all but the way, of the way, and what it keeps */
 } departure;
 
-static hga_status depart(const hga_plan *plan, gradient_call *c, shared_call shared, hga_workspace *workspace,
-                         departure *d)
+static hga_status measure(const hga_plan *plan, gradient_call *c, shared_call shared, departure *d)
 {
-    hga_status st = HGA_OK;
-    void *memory;
-    HGA_TRY(way_choose(plan, c->needs.features, &d->to));
+    hga_status st = way_choose(plan, c->needs.features, &d->to);
+    if (st) return st;
     const struct way *goes = d->to->way;
     c->needs.turns = find_turns(c, d->to);
     if (c->io && c->grad && goes->skips && goes->skips(c->plan)) range_skip(c);
     shared.heads.reads_out = goes->reads_out;
     d->bytes = lay_out(c, NULL, &shared, NULL);
-    int64_t bytes = has_heads(c) ? goes->room(c->plan, d->to->made, &c->needs) : 0;
-    HGA_TRY(workspace_spare(workspace, d->bytes + bytes, &memory));
+    d->way = has_heads(c) ? goes->room(c->plan, d->to->made, &c->needs) : 0;
+    d->kept = has_heads(c) && goes->kept ? goes->kept(c->plan, d->to->made, &c->needs) : 0;
+    return HGA_OK;
+}
+
+static hga_status depart(const hga_plan *plan, gradient_call *c, shared_call shared, hga_workspace *workspace,
+                         departure *d)
+{
+    hga_status st = measure(plan, c, shared, d);
+    void *memory;
+    if (st) return st;
+    const struct way *goes = d->to->way;
+    HGA_TRY(workspace_spare(workspace, d->bytes + d->way, &memory));
     if (goes->keep && has_heads(c)) HGA_TRY(goes->keep(c->plan, d->to->made, &c->needs, workspace));
     d->memory = memory;
 done:
@@ -154,7 +163,8 @@ done:
 }
 
 /* What such calls need; without tensors what calls of packed floats and without tables do. */
-static hga_status prepare(const hga_plan *plan, gradient_call *c, hga_workspace *workspace, hga_grad_io *read)
+static hga_status prepare(const hga_plan *plan, gradient_call *c, hga_workspace *workspace, hga_grad_io *read,
+                          int64_t *bytes)
 {
     hga_status st = HGA_OK;
     static const hga_io none;
@@ -170,14 +180,16 @@ static hga_status prepare(const hga_plan *plan, gradient_call *c, hga_workspace 
         if (goes_by_heads(plan)) heads_guess_all(plan, &c->needs, &shared.heads);
         find_heads(c, &shared);
     }
-    if (!workspace) return way_choose(plan, c->needs.features, &d.to);
-    HGA_TRY(depart(plan, c, shared, workspace, &d));
-    if (d.to->way->find && has_heads(c)) HGA_TRY(d.to->way->find(c, d.to->made, workspace, d.memory + d.bytes));
+    HGA_TRY(workspace ? depart(plan, c, shared, workspace, &d) : measure(plan, c, shared, &d));
+    if (bytes) *bytes = d.bytes + d.way + d.kept;
+    if (workspace && d.to->way->find && has_heads(c))
+        HGA_TRY(d.to->way->find(c, d.to->made, workspace, d.memory + d.bytes));
 done:
     return st;
 }
 
-hga_status hga_plan_prepare(const hga_plan *plan, hga_workspace *workspace, const hga_io *io, const hga_grad_io *grad)
+hga_status hga_plan_prepare(const hga_plan *plan, hga_workspace *workspace, const hga_io *io, const hga_grad_io *grad,
+                            int64_t *bytes)
 {
     if (!plan || !io != !grad) return hga_fail(HGA_EINVAL, "no %s", !plan ? "plan" : !io ? "tensors" : "gradients");
     if (!plan->options.gradient) return hga_fail(HGA_EINVAL, "the plan was made without options.gradient");
@@ -189,7 +201,7 @@ hga_status hga_plan_prepare(const hga_plan *plan, hga_workspace *workspace, cons
     if (st) return st;
     gradient_call c = {.plan = plan, .io = io, .grad = grad, .threads = threads_allowed(plan->threads)};
     hga_grad_io read = grad ? *grad : (hga_grad_io){0};
-    return prepare(plan, &c, workspace, &read);
+    return prepare(plan, &c, workspace, &read, bytes);
 }
 
 hga_status hga_plan_gradient(const hga_plan *plan, hga_workspace *workspace, const hga_io *io, const hga_grad_io *grad)
@@ -234,20 +246,4 @@ hga_status hga_plan_loss(const hga_plan *plan, const hga_io *io, const hga_grad_
 done:
     hga_delete(&plan->given, rows, room.used, 1);
     return st;
-}
-
-/* ---- what is told before ---- */
-
-int64_t hga_plan_gradient_bytes(const hga_plan *plan)
-{
-    const way_choice *to;
-    if (!plan->options.gradient) return 0;
-    if (way_choose(plan, 0, &to)) return -1;
-    const hga_shape *s = &plan->shape;
-    call_needs needs = needs_of_all(to->plan);
-    carver room = {0};
-    needs.turns = to->way->by_heads ? s->n_heads : s->n_kv_heads;
-    tables_lay_out(&needs, &room);
-    int64_t kept = to->way->kept ? to->way->kept(to->plan, to->made, &needs) : 0;
-    return room.used + to->way->room(to->plan, to->made, &needs) + kept;
 }

@@ -117,19 +117,6 @@ hga_status way_plan(const hga_plan *plan, const hga_plan **out)
 
 /* ---- what is told of it ---- */
 
-const char *hga_plan_gradient_plain(const hga_plan *plan)
-{
-    const way_choice *x;
-    if (!plan || way_choose(plan, needs_of_all(plan).features, &x) || !is_plain(x)) return NULL;
-    return x->why[N_WAYS - 2];
-}
-
-const char *hga_plan_gradient_way(const hga_plan *plan)
-{
-    const way_choice *x;
-    return plan && !way_choose(plan, needs_of_all(plan).features, &x) ? x->way->name : NULL;
-}
-
 const char *hga_plan_gradient_tried(const hga_plan *plan, const hga_io *io, const hga_grad_io *grad, hga_id i,
                                     const char **refusal)
 {

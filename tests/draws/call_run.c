@@ -2,6 +2,7 @@
 #include "calls.h"
 
 #include "filling.h"
+#include "way_back.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -152,7 +153,7 @@ static void go_back_bare(running *r, int s)
 static hga_status go_back(running *r)
 {
     hga_status st = HGA_OK;
-    r->o->fast = hga_plan_gradient_plain(r->plan) == NULL;
+    r->o->fast = plain_because(r->plan) == NULL;
     for (int s = 0; s < r->c->n_samples && r->w->again; s++) go_back_bare(r, s);
     if (r->w->again && (st = execute(r))) return st;
     if (r->c->in_batch && !r->w->alone)

@@ -12,7 +12,6 @@ typedef enum trait {
     TRAIT_GENERIC,
     TRAIT_TOPOLOGY,
     TRAIT_BIND,
-    TRAIT_METIS,
     TRAIT_KEEP_FIELDS,
     TRAIT_CUT_EDGES,
     TRAIT_DROPOUT,

@@ -11,7 +11,6 @@ const trait_row trait_table[N_TRAITS] = {
     [TRAIT_GENERIC] = {"generic", "hga_options.generic"},
     [TRAIT_TOPOLOGY] = {"topology", "hga_options.topology"},
     [TRAIT_BIND] = {"bind", "hga_options.bind"},
-    [TRAIT_METIS] = {"partition_metis", "hga_options.partition_metis"},
     [TRAIT_KEEP_FIELDS] = {"keep_fields", "hga_options.keep_fields"},
     [TRAIT_CUT_EDGES] = {"cut_edges", "hga_options.cut_edges"},
     [TRAIT_DROPOUT] = {"dropout", "hga_options.dropout hga_io.seed hga_io.layer"},
@@ -192,7 +191,7 @@ static void add_options(const hga_options *o, trait_set *t)
     put_if(t, o->threads > 1, TRAIT_THREADS), put_if(t, o->isa != NULL, TRAIT_ISA);
     put_if(t, o->precision == HGA_PRECISION_BF16, TRAIT_BF16), put_if(t, o->generic, TRAIT_GENERIC);
     put_if(t, o->topology != NULL, TRAIT_TOPOLOGY), put_if(t, o->bind, TRAIT_BIND);
-    put_if(t, o->partition_metis, TRAIT_METIS), put_if(t, o->keep_fields, TRAIT_KEEP_FIELDS);
+    put_if(t, o->keep_fields, TRAIT_KEEP_FIELDS);
     put_if(t, o->cut_edges != 0, TRAIT_CUT_EDGES), put_if(t, o->dropout > 0, TRAIT_DROPOUT);
     put_if(t, o->rows != 0, TRAIT_SOME_ROWS), put_if(t, o->rows == HGA_ROWS_THAT_STAY, TRAIT_ROWS_STAY);
     put_if(t, o->strict_rows != 0, TRAIT_STRICT), put_if(t, o->gradient, TRAIT_GRADIENT);

@@ -74,7 +74,7 @@ typedef struct hga_grad_io {
    results do not reach the output.
 
    Memory: the first call of a plan makes lists of the graph, in the plan's memory (hga_plan_bytes). The first call of a
-   workspace takes hga_plan_gradient_bytes, which the workspace keeps. Later calls that bring the same tables, dtypes
+   workspace takes memory, which the workspace keeps. Later calls that bring the same tables, dtypes
    and rows, and want the same gradients, allocate nothing and cannot fail for want of memory. hga_plan_prepare does all
    of that ahead of time.
 
@@ -90,9 +90,13 @@ HGA_API hga_status hga_plan_gradient(const hga_plan *plan, hga_workspace *worksp
    memory of a call and what it would find out. The call looks at which tables, dtypes and rows `io` and `grad` bring
    and what they want, never at numbers; both NULL: packed float32, no tables, every gradient wanted. Any number of
    threads may prepare one plan, each with its own workspace. After HGA_ENOMEM you may try again. HGA_EINVAL: a plan
-   without options.gradient, another plan's workspace, one of io and grad without the other. */
+   without options.gradient, another plan's workspace, one of io and grad without the other.
+
+   *bytes (NULL: not asked): what a workspace takes for such calls and keeps, whether you bring one or not. Not counted:
+   what heads leave each other, at most an eighth of the tensors and their gradients, and a quarter more under dropout.
+   The plan's lists, at most a tenth of the tensors, are counted by hga_plan_bytes. */
 HGA_API hga_status hga_plan_prepare(const hga_plan *plan, hga_workspace *workspace, const hga_io *io,
-                                    const hga_grad_io *grad);
+                                    const hga_grad_io *grad, int64_t *bytes);
 
 /* The gradients of n executions in one call, each with its own workspace. Results, bits and errors are those of n calls
    of hga_plan_gradient. A thread takes whole samples as long as there is one for each thread, and all of them where the
@@ -104,33 +108,11 @@ HGA_API hga_status hga_plan_prepare(const hga_plan *plan, hga_workspace *workspa
 HGA_API hga_status hga_plan_gradient_batch(const hga_plan *plan, hga_workspace *const *workspaces, const hga_io *ios,
                                            const hga_grad_io *grads, hga_id n);
 
-/* The next three are deprecated, and stay: their answers depend on the call, too, which they do not see. Use
-   hga_plan_prepare and hga_plan_gradient_tried (HGA_DEPRECATED).
-
-   Bytes that a workspace takes with its first gradient and keeps, when every gradient is wanted and no tables are
-   given. Not counted: a little that depends on rows; a copy of d_out where a call is for some rows alone; what heads
-   leave each other, at most an eighth of the tensors and their gradients, and a quarter more under dropout. This call
-   makes the plan's lists, at most a tenth of the tensors, which hga_plan_bytes counts. -1 when there is no memory to
-   find out; 0 for plans without options.gradient. */
-HGA_API int64_t hga_plan_gradient_bytes(const hga_plan *plan)
-    HGA_DEPRECATED("its answer depends on the call, too; see hga_plan_prepare and hga_plan_gradient_tried");
-
-/* NULL: the backward pass runs in float. Else why it takes the plain way, row by row in double, which is slower. The
-   text lasts until the plan is updated or destroyed. */
-HGA_API const char *hga_plan_gradient_plain(const hga_plan *plan)
-    HGA_DEPRECATED("its answer depends on the call, too; see hga_plan_prepare and hga_plan_gradient_tried");
-
-/* Which way a call without tables runs backward, in words that last: the first of these that takes the plan.
-   "a family of siblings at a time, all heads together"; of edges listed one by one, "row by row and source by
-   source, all heads together"; "sums from end to end, all heads together"; "a subtree at a time, a head at a time";
-   "a head at a time"; "row by row in double". NULL when there is no memory to find out. */
-HGA_API const char *hga_plan_gradient_way(const hga_plan *plan)
-    HGA_DEPRECATED("its answer depends on the call, too; see hga_plan_prepare and hga_plan_gradient_tried");
-
-/* The ways to run backward, in the order in which the library tries them. Returns the name of way i, from 0 on; NULL
-   behind the last, or when there is no memory to find out. *refusal says why the way does not take calls that bring and
-   want such tensors (both NULL: packed float32, no tables), in words that last until the plan is updated or destroyed.
-   It is NULL for the way that takes them and for those behind it, which were not asked. Numbers are not read. */
+/* The ways to run backward, in the order in which the library tries them; the last is "row by row in double", which is
+   slower and takes every call. Returns the name of way i, from 0 on; NULL behind the last, or when there is no memory
+   to find out. *refusal says why the way does not take calls that bring and want such tensors (both NULL: packed
+   float32, no tables), in words that last until the plan is updated or destroyed. It is NULL for the way that takes
+   them and for those behind it, which were not asked. Numbers are not read. */
 HGA_API const char *hga_plan_gradient_tried(const hga_plan *plan, const hga_io *io, const hga_grad_io *grad, hga_id i,
                                             const char **refusal);
 

@@ -41,8 +41,8 @@ typedef struct hga_shape {
    it is: hga_plan_explain says so, and hga_error_detail after a call that returned HGA_OK. */
 enum { HGA_BIND_OFF = 0, HGA_BIND_ON = 1, HGA_BIND_AUTO = 2 };
 
-/* Which rows of the output do executions of a plan compute? EVERY_ROW: all. SOME_ROWS: those that the call asks for, see
-   hga_io.rows. ROWS_THAT_STAY: as SOME_ROWS; and rows of the program's own fields have a place each in the workspace,
+/* Which rows of the output do executions of a plan compute? EVERY_ROW: all. SOME_ROWS: those that the call asks for
+   (hga_io.rows). ROWS_THAT_STAY: as SOME_ROWS; and rows of the program's own fields have a place each in the workspace,
    stay there from one execution to the next, and are not computed again: see hga_workspace_rows. Not with keep_fields,
    and rows that stay not with gradient. */
 enum { HGA_EVERY_ROW = 0, HGA_SOME_ROWS = 1, HGA_ROWS_THAT_STAY = 2 };
@@ -87,9 +87,6 @@ typedef struct hga_options {
     /* hwloc synthetic description; NULL: this machine. A synthetic one is planned for, never bound to */
     const char *topology;
     int bind; /* HGA_BIND_OFF, HGA_BIND_ON or HGA_BIND_AUTO */
-    /* does nothing, and stays for the struct's sake: parts are contiguous, and cut few edges of a graph whose nodes
-       hga_graph_order has put in order */
-    int partition_metis;
     /* 1: every field keeps its rows to the end, and the caller's are copied to the workspace, for hga_workspace_field;
        0: rows of the workspace are used again once nobody needs them */
     int keep_fields;
@@ -181,7 +178,7 @@ HGA_API hga_status hga_plan_create(const hga_graph *g, const hga_program *p, con
    executes the plan. Workspaces stay valid unless the plan needs more than they have (hga_plan_execute then says
    HGA_EINVAL). Tapes do not: they are of the graph that was executed, and hga_plan_gradient refuses them. A failure
    leaves the plan as it was. From the first update on the plan keeps the memory that updates need, about twice a plan,
-   so that an update to a graph of the same sizes allocates nothing (but what METIS takes for itself). */
+   so that an update to a graph of the same sizes allocates nothing. */
 HGA_API hga_status hga_plan_update(hga_plan *plan, const hga_graph *g);
 /* Give a plan back, after its workspaces; NULL is accepted. */
 HGA_API void hga_plan_destroy(hga_plan *plan);
@@ -282,11 +279,11 @@ HGA_API hga_status hga_workspace_field(const hga_plan *plan, const hga_workspace
    drop them (data NULL), from when on they are not. */
 typedef enum hga_rows_way { HGA_ROWS_GET = 0, HGA_ROWS_PUT = 1, HGA_ROWS_DROP = 2 } hga_rows_way;
 
-/* Rows [first, first + n) of a field, which the workspace of a plan with HGA_ROWS_THAT_STAY keeps: all that are not rows
-   of your tensors. As [n][heads][columns], a state with its log-sum-exp (natural) as one column more. An execution
-   reads a row that is there and neither computes it nor what it alone is made of; it computes the others that it
-   needs, and then they are there, too. So tensors need hold what is read now and nothing else: of a causal program
-   the rows of a token need not be computed, nor be given, again.
+/* Rows [first, first + n) of a field, which the workspace of a plan whose rows stay (HGA_ROWS_THAT_STAY) keeps: all
+   that are not rows of your tensors. As [n][heads][columns], a state with its log-sum-exp (natural) as one column more.
+   An execution reads a row that is there and neither computes it nor what it alone is made of; it computes the others
+   that it needs, and then they are there, too. So tensors need hold what is read now and nothing else: of a causal
+   program the rows of a token need not be computed, nor be given, again.
 
    The workspace believes you: rows stay there whatever your tensors come to hold. Who has changed a token drops what
    was made of it; field 0 drops all rows of all fields (first and n are then 0). What plans of bfloat16 round is
