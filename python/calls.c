@@ -26,11 +26,8 @@ static void find_inputs(const hga_py_call *call, int64_t sample, const uintptr_t
 
 static void set_tables(hga_io *io, const hga_py_tables *tables)
 {
-    if (!tables) return;
-    const float **at[] = {&io->rel_key.data, &io->rel_bias.data, &io->edge_bias.data, &io->node_pos.data,
-                          &io->type_scale.data};
-    for (size_t t = 0; t < sizeof at / sizeof *at; t++) *at[t] = (const float *)tables->given[t];
-    if (tables->modifiers.size) io->modifiers = &tables->modifiers;
+    for (int t = 0; tables && t < HGA_N_TABLES; t++)
+        if (tables->given[t]) io->table[t].data = (const float *)tables->given[t];
 }
 
 /* What a sample reads, and the output. */
@@ -89,6 +86,13 @@ hga_status hga_py_execute(const hga_py_call *call, const hga_py_crew *crew, uint
     return st;
 }
 
+static int64_t floats_of(const hga_py_tables *tables)
+{
+    int64_t floats = 0;
+    for (int t = 0; t < HGA_N_TABLES; t++) floats += tables->wanted[t] ? tables->floats[t] : 0;
+    return floats;
+}
+
 /* The gradients that are wanted of a sample; those of tables go to spare memory. */
 static void set_wanted(const hga_py_call *call, int64_t sample, hga_id place, const uintptr_t wanted[3],
                        const hga_py_tables *tables, hga_grad_io *g)
@@ -96,37 +100,32 @@ static void set_wanted(const hga_py_call *call, int64_t sample, hga_id place, co
     hga_tensor *tensors[3] = {&g->d_query, &g->d_key, &g->d_value};
     for (int t = 0; t < 3; t++) tensors[t]->data = packed(wanted[t], sample, call->grad_bytes[t]);
     if (!tables || !tables->spare) return;
-    float *spare = (float *)tables->spare;
-    float **at[HGA_PY_TABLES] = {&g->d_rel_key,    &g->d_rel_bias, &g->d_edge_bias, &g->d_node_pos,
-                                 &g->d_type_scale, &g->d_sink,     &g->d_slopes,    &g->d_additive};
-    int64_t floats = 0;
-    for (int t = 0; t < HGA_PY_TABLES; t++) floats += tables->wanted[t] ? call->table_floats[t] : 0;
-    spare += place * floats;
-    for (int t = 0; t < HGA_PY_TABLES; t++) {
+    float *spare = (float *)tables->spare + place * floats_of(tables);
+    for (int t = 0; t < HGA_N_TABLES; t++) {
         if (!tables->wanted[t]) continue;
-        *at[t] = spare;
-        spare += call->table_floats[t];
+        g->d_table[t] = spare;
+        spare += tables->floats[t];
     }
 }
 
 /* Tables' gradients of n samples, which lie in spare memory, added in order. */
-static void add_tables(const hga_py_call *call, const hga_py_tables *tables, hga_id n)
+static void add_tables(const hga_py_tables *tables, hga_id n)
 {
     if (!tables || !tables->spare) return;
     const float *from = (const float *)tables->spare;
     for (hga_id i = 0; i < n; i++)
-        for (int t = 0; t < HGA_PY_TABLES; t++) {
+        for (int t = 0; t < HGA_N_TABLES; t++) {
             if (!tables->wanted[t]) continue;
             float *sum = (float *)tables->wanted[t];
-            for (int64_t e = 0; e < call->table_floats[t]; e++) sum[e] += from[e];
-            from += call->table_floats[t];
+            for (int64_t e = 0; e < tables->floats[t]; e++) sum[e] += from[e];
+            from += tables->floats[t];
         }
 }
 
-static void clear_tables(const hga_py_call *call, const hga_py_tables *tables)
+static void clear_tables(const hga_py_tables *tables)
 {
-    for (int t = 0; tables && t < HGA_PY_TABLES; t++)
-        if (tables->wanted[t]) memset((void *)tables->wanted[t], 0, sizeof(float) * (size_t)call->table_floats[t]);
+    for (int t = 0; tables && t < HGA_N_TABLES; t++)
+        if (tables->wanted[t]) memset((void *)tables->wanted[t], 0, sizeof(float) * (size_t)tables->floats[t]);
 }
 
 hga_status hga_py_gradient(const hga_py_call *call, const hga_py_crew *crew, uintptr_t query, uintptr_t key,
@@ -136,7 +135,7 @@ hga_status hga_py_gradient(const hga_py_call *call, const hga_py_crew *crew, uin
 {
     const uintptr_t inputs[3] = {query, key, value}, wanted[3] = {d_query, d_key, d_value};
     hga_status st = HGA_OK;
-    clear_tables(call, tables);
+    clear_tables(tables);
     for (int64_t first = 0; first < call->n_samples && !st; first += crew->n) {
         hga_id n = at_once(call, crew, first);
         for (hga_id i = 0; i < n; i++) {
@@ -149,7 +148,7 @@ hga_status hga_py_gradient(const hga_py_call *call, const hga_py_crew *crew, uin
         }
         st = crew->n == 1 ? hga_plan_gradient(call->plan, crew->workspaces[0], crew->ios, crew->grads)
                           : hga_plan_gradient_batch(call->plan, crew->workspaces, crew->ios, crew->grads, n);
-        if (!st) add_tables(call, tables, n);
+        if (!st) add_tables(tables, n);
     }
     return st;
 }

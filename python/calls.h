@@ -6,8 +6,6 @@
 
 #include "hga.h"
 
-enum { HGA_PY_TABLES = 8 }; /* rel_key, rel_bias, edge_bias, node_pos, type_scale, sink, slopes, additive */
-
 /* The memory of one caller: made by Python, one caller at a time. */
 typedef struct hga_py_crew {
     hga_id n;                         /* samples at once */
@@ -20,7 +18,7 @@ typedef struct hga_py_crew {
    of the batch's axes. All else is packed, one sample behind the other. */
 typedef struct hga_py_call {
     const hga_plan *plan;
-    hga_io io;        /* a sample's rows, strides, types, scale and sizes of tables; no addresses */
+    hga_io io;        /* a sample's rows, strides, types, numbers and sizes of tables; no addresses */
     hga_grad_io grad; /* the same of gradients, as if all were wanted */
     int64_t n_samples;
     hga_id n_axes;
@@ -28,17 +26,16 @@ typedef struct hga_py_call {
     const int64_t *strides;                                /* [n_axes][3], bytes, of query, key, value */
     int64_t out_bytes, lse_bytes, tape_bytes, d_out_bytes; /* of a sample; a tape ends in the plan's number */
     int64_t grad_bytes[3];                                 /* of a sample's gradient of query, key, value */
-    int64_t table_floats[HGA_PY_TABLES];
-    int64_t number; /* the plan's, of 8 bytes */
+    int64_t number;                                        /* the plan's, of 8 bytes */
     int clear; /* 1: the output is set to 0 first, since a program may leave rows alone; 0: the caller has done it */
 } hga_py_call;
 
-/* Addresses of a call; 0: not given, or not wanted. */
+/* Tables of a call by hga_call_table, as addresses; 0: not given, or not wanted. */
 typedef struct hga_py_tables {
-    uintptr_t given[HGA_PY_TABLES];
-    uintptr_t wanted[HGA_PY_TABLES]; /* gradients, summed over samples */
-    hga_modifiers modifiers;         /* with the addresses of the last three; of size 0: none */
-    uintptr_t spare;                 /* floats: the wanted tables' sizes, crew->n times; 0 where no table's is wanted */
+    uintptr_t given[HGA_MAX_TABLES];
+    uintptr_t wanted[HGA_MAX_TABLES]; /* gradients, summed over samples, .. */
+    int64_t floats[HGA_MAX_TABLES];   /* .. of so many numbers */
+    uintptr_t spare;                  /* floats: these, crew->n times; 0 where no table's gradient is wanted */
 } hga_py_tables;
 
 /* The address of what a buffer holds, as a number. */

@@ -1,9 +1,10 @@
-"""stubs.py: types of the functions named after variants, made of the library's registry.
+"""stubs.py: types that the library's tables tell: of the functions named after variants (_functions.pyi), and of the keywords by
+which calls bring tables (_keywords.pyi).
 
-    python3 stubs.py FOLDER_OF_THE_EXTENSION OUTPUT.pyi
+    python3 stubs.py FOLDER_OF_THE_EXTENSION
 
-Type checkers and editors read them: they know every variant, every parameter and its words. A test compares them with the
-registry. Needs the extension module alone, not numpy.
+writes them beside the extension. Type checkers and editors read them: they know every variant, every parameter and its words. A
+test compares them with the registry. Needs the extension module alone, not numpy.
 """
 
 import keyword
@@ -77,11 +78,7 @@ def function(lib, v, name, says, parameters):
     )
 
 
-def main():
-    folder, output = sys.argv[1:]
-    sys.path.insert(0, folder)
-    from _hga import ffi, lib
-
+def functions(ffi, lib):
     rows, i, pieces, names = lib.hga_variants(), 0, [], []
     while rows[i].name != ffi.NULL:
         v, j, parameters = rows[i], 0, []
@@ -93,9 +90,39 @@ def main():
         names.append(name)
         pieces.append("\n" + function(lib, v, name, says, parameters))
         i += 1
-    with open(output + ".new", "w", encoding="utf-8") as file:
-        file.write(HEAD + f"\n__all__ = {names + ['neighborhood']}\n" + "".join(pieces) + "\nneighborhood = neighbourhood\n")
-    os.replace(output + ".new", output)
+    return HEAD + f"\n__all__ = {names + ['neighborhood']}\n" + "".join(pieces) + "\nneighborhood = neighbourhood\n"
+
+
+KEYWORDS = '''"""What calls may bring, made by stubs.py of the library's rows."""
+
+from typing import Any, Optional, SupportsFloat, TypedDict
+
+'''
+
+
+def keywords(ffi, lib):
+    """A decoder's calls have no edges yet that anything could belong to."""
+    rows, i, of = lib.hga_call_tables(), 0, {False: "", True: ""}
+    while rows[i].name != ffi.NULL:
+        row, extents = rows[i], (rows[i].rows, rows[i].columns)
+        if not getattr(row, "is") & (lib.HGA_CALL_OF_GRAPH | lib.HGA_CALL_BY_WORD):
+            type_ = "Optional[SupportsFloat]" if extents == (lib.HGA_EXTENT_ONE,) * 2 else "Any"
+            name, says = ffi.string(row.name).decode(), ffi.string(row.says).decode()
+            of[lib.HGA_EXTENT_EDGES in extents] += f"    {name}: {type_}  # {says}\n"
+        i += 1
+    return f"{KEYWORDS}class DecoderTables(TypedDict, total=False):\n{of[False]}\nclass CallTables(DecoderTables, total=False):\n{of[True]}"
+
+
+def main():
+    (folder,) = sys.argv[1:]
+    sys.path.insert(0, folder)
+    from _hga import ffi, lib
+
+    for name, make in (("_functions", functions), ("_keywords", keywords)):
+        output = os.path.join(folder, name + ".pyi")
+        with open(output + ".new", "w", encoding="utf-8") as file:
+            file.write(make(ffi, lib))
+        os.replace(output + ".new", output)
 
 
 main()

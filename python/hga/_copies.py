@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Dict, Iterator, Optional, Tuple
 import numpy as np
 
 from ._core import check, ffi, lib, refuse
+from ._tables import ROWS
 
 if TYPE_CHECKING:
     from ._graph import Graph
@@ -95,11 +96,10 @@ def program_data(p: Any) -> Tuple[Any, ...]:
     return (
         tuple((ffi.string(f.name),) + tuple(int(getattr(f, member)) for member in FIELD) for f in fields),
         tuple((ffi.string(s.name),) + tuple(int(getattr(s, member)) for member in STAGE) + (float(s.alpha),) for s in stages),
-        float(p.default_scale),
         int(p.has_lse),
-        float(p.softcap),
         int(p.scores),
         float(p.negative_slope),
+        tuple((row.member, float(getattr(p, row.member))) for row in ROWS.values() if row.member is not None),
     )
 
 
@@ -110,13 +110,14 @@ def _fill(row: Any, members: Tuple[str, ...], name: bytes, values: Tuple[int, ..
 
 
 def program_of(data: Tuple[Any, ...]) -> Any:
-    fields, stages, scale, has_lse, softcap, scores, negative_slope = data
+    fields, stages, has_lse, scores, negative_slope, numbers = data
     p = ffi.new("hga_program *")
     lib.hga_program_init(p)
     if len(fields) > lib.HGA_MAX_FIELDS or len(stages) > lib.HGA_MAX_STAGES:
         raise refuse(f"a program of {len(fields)} fields and {len(stages)} stages")
-    p.n_fields, p.n_stages, p.default_scale, p.has_lse, p.softcap = len(fields), len(stages), scale, has_lse, softcap
-    p.scores, p.negative_slope = scores, negative_slope
+    p.n_fields, p.n_stages, p.has_lse, p.scores, p.negative_slope = len(fields), len(stages), has_lse, scores, negative_slope
+    for member, x in numbers:
+        setattr(p, member, x)
     for f, (name, *values) in enumerate(fields):
         _fill(p.field[f + 1], FIELD, name, values)
     for s, (name, *values) in enumerate(stages):
@@ -142,7 +143,8 @@ def _bytes_of(x: Optional[np.ndarray]) -> Optional[bytes]:
 
 def _runs(h: "Hierarchy") -> Tuple[Any, ...]:
     functions = tuple((stage, id(f.begin), id(f.edge), id(f.finish)) for stage, f, _ in h._functions)
-    return program_data(h._program), functions, _bytes_of(h._type_scale), h._strict, h._normaliser_bias
+    own = {name: np.asarray(x, np.float32).tobytes() for name, x in h._own.items()}
+    return program_data(h._program), functions, tuple(sorted(own.items())), h._strict
 
 
 def runs_as(h: "Hierarchy", other: "Hierarchy") -> bool:
@@ -157,7 +159,7 @@ def identity(h: "Hierarchy") -> Tuple[Any, ...]:
 
 # What is said of a hierarchy beside its graph, its program and its words; the functions of its stages apart, which belong to
 # a program.
-SETTINGS = ("_type_scale", "_node_of", "_threads", "_bind", "_strict", "_normaliser_bias")
+SETTINGS = ("_own", "_node_of", "_threads", "_bind", "_strict")
 KEPT = (*SETTINGS, "_recipe")
 
 

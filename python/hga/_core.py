@@ -180,16 +180,6 @@ def number(x: Any, what: str) -> float:
         raise refuse(f"{what} is {x!r}, not a number") from None
 
 
-def table(x: Any, what: str, axes: int) -> np.ndarray:
-    """A packed table of floats; one of 16 bits is copied into float32."""
-    a = as_floats(x, what)
-    if a.ndim != axes:
-        raise refuse(f"{what} has shape {a.shape}, not {axes} axes")
-    if not a.flags.c_contiguous:
-        raise refuse(f"{what} is not contiguous: use np.ascontiguousarray")
-    return a
-
-
 def ids(x: Any, what: str) -> np.ndarray:
     """Whole numbers as the library takes them."""
     if is_torch(x):

@@ -6,14 +6,15 @@ import functools
 import os
 import threading
 import weakref
-from typing import TYPE_CHECKING, Any, Dict, List, Optional, Sequence, Tuple, Union
+from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
 from ._arguments import BINDINGS, answered, flag, meant, whole
-from ._call import LAYOUTS, Tables
+from ._call import LAYOUTS
 from ._core import apart, as_numpy, check, ffi, fill_rows, fill_tensor, is_torch, lib, narrowed, refuse, refuse_type, widened
 from ._rows import are_nodes
+from ._tables import Tables
 
 if TYPE_CHECKING:
     from ._hierarchy import Hierarchy
@@ -154,20 +155,20 @@ class Decoder:
 
     def __init__(
         self, h: "Hierarchy", heads: int, dim: int, kv_heads: Optional[int], dim_v: Optional[int], same: bool, rollback: int,
-        page_type: str, page_rows: int, max_bytes: int, scale: Optional[float], precision: str, threads: int, isa: Optional[str],
-        tables: Dict[str, Any],
+        page_type: str, page_rows: int, max_bytes: int, precision: str, threads: int, isa: Optional[str],
+        tables: Mapping[str, Any],
     ) -> None:  # fmt: skip
         self.hierarchy = h
         self.heads, self.dim = whole(heads, "heads", least=1), whole(dim, "dim", least=1)
         self.kv_heads = self.heads if kv_heads is None else whole(kv_heads, "kv_heads", least=1)
         self.dim_v = self.dim if dim_v is None else whole(dim_v, "dim_v", least=1)
-        self._tables = Tables(h, tables, scale)
+        self._tables = Tables(h, tables)
         self._tables.check(self.heads, self.dim)
         self._io = ffi.new("hga_io *")  # what all appends bring besides rows
         self._tables.describe(self._io)
         shape, o = ffi.new("hga_shape *"), ffi.new("hga_decode_options *")
         shape.n_heads, shape.n_kv_heads, shape.dim, shape.dim_v = self.heads, self.kv_heads, self.dim, self.dim_v
-        shape.pos_dim = self._tables.pos_dim
+        shape.pos_dim, o.plan.generic = self._tables.traits
         name = ffi.new("char[]", isa.encode()) if isa else ffi.NULL
         o.plan.threads, o.plan.isa, o.plan.precision = h._threads_for(threads), name, _word(precision, "precision", _PRECISIONS)
         o.plan.strict_rows, o.plan.bind = h._strict, BINDINGS[h._bind]

@@ -7,17 +7,24 @@ import hashlib
 import itertools
 import threading
 import uuid
-from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple, cast
+from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple, cast
 
 import numpy as np
 import torch
 import torch.distributed as dist
 
 from ._arguments import BINDINGS, answered, meant, whole
-from ._call import LAYOUTS, Tables
-from ._core import BF16, Error, as_numpy, check, extern, ffi, fill_rows, fill_tensor, floats_at, keep_raised, lib, number, refuse, refuse_type
+from ._call import LAYOUTS
+from ._core import Error, as_numpy, check, extern, ffi, fill_rows, fill_tensor, floats_at, keep_raised, lib, number, refuse, refuse_type
 from ._hierarchy import PLANS_KEPT, Hierarchy, draws
 from ._normalisers import normalised, spelt
+from ._operators import tables_of, tensor_of
+from ._tables import INPUTS, ROWS, Tables, check_names, of_callers, takes_tables
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from ._keywords import CallTables
 
 PATIENCE = 0.02  # seconds that a rank waits before it asks whether another has failed, and between two times
 # Tags of messages: beyond a caller's own, and other ones for each hierarchy, so that what a failed one has left meets nobody.
@@ -231,7 +238,7 @@ class Distributed:
         self._cuts = ffi.new("hga_id[]", self.cuts)
         self._ranks.exchange, self._ranks.cuts, self._ranks.gradient_by = self._transport.c, self._cuts, by
         self._plans: Dict[Tuple[Any, ...], Tuple[Any, Any]] = {}
-        plan = self._new_plan(h, (1, 1, 1, 1, 0, 1, "f32", None, 0.0, False))
+        plan = self._new_plan(h, (1, 1, 1, 1, (0, 0), 1, "f32", None, 0.0, False))
         self._rows = {which: self._find_rows(plan, which) for which in ("query", "key", "value", "out")}
 
     def _checked(self, h: Hierarchy, cuts: Optional[Sequence[int]]) -> List[int]:
@@ -271,7 +278,7 @@ class Distributed:
         return [Interval(int(found[i].first), int(found[i].n)) for i in range(n[0])]
 
     def _new_plan(self, h: Hierarchy, key: Tuple[Any, ...]) -> Any:
-        heads, kv_heads, dim, dim_v, pos_dim, threads, precision, isa, dropout, gradient = key
+        heads, kv_heads, dim, dim_v, (pos_dim, generic), threads, precision, isa, dropout, gradient = key
         if precision not in ("f32", "bf16"):
             raise refuse(f"precision {precision!r} is neither 'f32' nor 'bf16'")
         shape, options, out = ffi.new("hga_shape *"), ffi.new("hga_options *"), ffi.new("hga_plan **")
@@ -280,7 +287,7 @@ class Distributed:
         name = ffi.new("char[]", isa.encode()) if isa else ffi.NULL
         options.isa, options.ranks = name, self._ranks
         options.precision = lib.HGA_PRECISION_BF16 if precision == "bf16" else lib.HGA_PRECISION_F32
-        options.dropout, options.gradient = dropout, gradient
+        options.dropout, options.gradient, options.generic = dropout, gradient, generic
         check(lib.hga_plan_create(h.graph._g, h._program, shape, options, out))
         return ffi.gc(out[0], lib.hga_plan_destroy)
 
@@ -299,28 +306,27 @@ class Distributed:
         return sum(interval.n for interval in self.rows(which))
 
     @answered
-    def attention(self, q: Any, k: Any, v: Any, *, layout: str = "bhnd", lse: bool = False, scale: Optional[float] = None,
-                  rel_key: Any = None, rel_bias: Any = None, edge_bias: Any = None, node_pos: Any = None, type_scale: Any = None,
-                  sink: Any = None, slopes: Any = None, additive: Any = None, softcap: Optional[float] = None,
-                  normaliser: Optional[str] = None, normalizer: Optional[str] = None, dropout: float = 0.0, seed: int = 0,
-                  layer: int = 0, precision: str = "f32", threads: int = 0, isa: Optional[str] = None) -> Any:  # fmt: skip
+    @takes_tables()
+    def attention(self, q: Any, k: Any, v: Any, *, layout: str = "bhnd", lse: bool = False, normaliser: Optional[str] = None,
+                  normalizer: Optional[str] = None, dropout: float = 0.0, seed: int = 0, layer: int = 0, precision: str = "f32",
+                  threads: int = 0, isa: Optional[str] = None, **tables: Unpack[CallTables]) -> Any:  # fmt: skip
         """Hierarchy.attention of this rank's rows: tensors as there, with the rows that ``rows`` tells; tables whole on every rank.
         The result has the bits of one process. It is differentiable where torch records: gradients of q, k and v are those of this
         rank's rows, of tables whole on every rank, of the sum of all ranks' losses. Of rows that several ranks have, all bring the
         same gradient. If one rank's tensors or tables require gradients, all call backward together, in one order; all want
         gradients of the same tables. All ranks call it together, with as many samples; where one is refused or fails, all raise
         what it says."""
-        tables = dict(rel_key=rel_key, rel_bias=rel_bias, edge_bias=edge_bias, node_pos=node_pos, type_scale=type_scale, sink=sink,
-                      slopes=slopes, additive=additive, softcap=softcap)  # fmt: skip
         refused: Optional[Exception] = None
         kind: Tuple[Any, ...] = ()
         key: Tuple[Any, ...] = ()
         wanted: Optional[Tuple[str, ...]] = None
         try:
+            check_names(Distributed.attention, tables)
             words = spelt(normaliser, normalizer)
             h = normalised(self.hierarchy, words)
-            wanted = _wanted((q, k, v), tables, scale)
-            call = Call(self, h, (q, k, v), layout, tables, scale, number(dropout, "dropout"), draws(seed, layer))
+            given = tables_of(tables)
+            wanted = _wanted((q, k, v), given)
+            call = Call(self, h, (q, k, v), layout, given, number(dropout, "dropout"), draws(seed, layer))
             kind = (*call.kind(), words, precision, isa, lse, wanted)
             key = call.plan_key(precision, threads or self.hierarchy.threads or torch.get_num_threads(), isa, wanted is not None)
         except Exception as e:  # whatever it is: the others would wait, or take the next call for this one
@@ -330,7 +336,7 @@ class Distributed:
         with self._transport.agreed():
             if wanted is None:
                 return _given(call.run(*self.plan_of(key), lse), lse)
-            return _given(_Attend.apply(call, self, self.plan_of(key), lse, q, k, v, *(tables[name] for name in Tables.ARRAYS)), lse)
+            return _given(_Attend.apply(call, self, self.plan_of(key), lse, q, k, v, *call.tensors.values()), lse)
 
 
 def _given(both: Tuple[torch.Tensor, ...], lse: bool) -> Any:
@@ -340,11 +346,10 @@ def _given(both: Tuple[torch.Tensor, ...], lse: bool) -> Any:
 class Call:
     """One call's arrays, checked before any rank begins."""
 
-    def __init__(self, d: Distributed, h: Hierarchy, given: Tuple[Any, ...], layout: str, tables: Dict[str, Any],
-                 scale: Optional[float], dropout: float, drawn: Tuple[int, int]) -> None:  # fmt: skip
-        names = ("query", "key", "value")
+    def __init__(self, d: Distributed, h: Hierarchy, given: Tuple[Any, ...], layout: str, tables: Mapping[str, Any],
+                 dropout: float, drawn: Tuple[int, int]) -> None:  # fmt: skip
         tensors = [torch.from_numpy(x) if isinstance(x, np.ndarray) else x for x in given]
-        for x, name in zip(tensors, names):
+        for x, name in zip(tensors, INPUTS):
             if not isinstance(x, torch.Tensor):
                 raise refuse_type(f"{name} is a {type(x).__name__}, not a tensor")
             if x.dim() < 2 or x.dim() != tensors[0].dim():
@@ -354,12 +359,13 @@ class Call:
         self.h, self.dropout, self.drawn = h, dropout, drawn
         self.flat, self.type = tensors[0].dim() == 2, tensors[0].dtype
         self.heads_axis, self.rows_axis = LAYOUTS["bhnd" if self.flat else layout]
-        self.arrays = [self.array(x, name) for x, name in zip(tensors, names)]
+        self.arrays = [self.array(x, name) for x, name in zip(tensors, INPUTS)]
         q, k, v = self.arrays
-        for x, name in zip(self.arrays, names):
+        for x, name in zip(self.arrays, INPUTS):
             self._check(d, x, name)
         self.heads, self.kv_heads = q.shape[self.heads_axis], k.shape[self.heads_axis]
-        self.tables = Tables(h, {name: x.detach() if isinstance(x, torch.Tensor) else x for name, x in tables.items()}, scale)
+        self.tensors = {name: x for name, x in tables.items() if isinstance(x, torch.Tensor)}
+        self.tables = Tables(h, tables)
         self.tables.check(self.heads, q.shape[-1])
         self.shape = list(q.shape)
         self.shape[-1], self.shape[self.rows_axis] = v.shape[-1], d.n_rows("out")
@@ -370,8 +376,7 @@ class Call:
 
     def tensor(self, x: np.ndarray) -> torch.Tensor:
         """An array like the call's as the caller has his."""
-        made = torch.from_numpy(x.view(np.int16) if x.dtype == BF16 else x)
-        made = made.view(torch.bfloat16) if x.dtype == BF16 else made
+        made = tensor_of(x)
         return made[0] if self.flat else made
 
     def _check(self, d: Distributed, x: np.ndarray, which: str) -> None:
@@ -389,11 +394,11 @@ class Call:
         """What is the same on all ranks: everything but the rows, the layout and the threads."""
         batch, (q, _, v) = self.arrays[0].shape[:-3], self.arrays
         shape = (*batch, self.heads, self.kv_heads, q.shape[-1], v.shape[-1])
-        return (*shape, *(str(x.dtype) for x in self.arrays), self.tables.pos_dim, self.tables.scale, self.dropout, self.drawn)
+        return (*shape, *(str(x.dtype) for x in self.arrays), *map(sorted, self.tables.key), self.dropout, self.drawn)
 
     def plan_key(self, precision: str, threads: int, isa: Optional[str], gradient: bool) -> Tuple[Any, ...]:
         q, _, v = self.arrays
-        shape = (self.heads, self.kv_heads, q.shape[-1], v.shape[-1], self.tables.pos_dim)
+        shape = (self.heads, self.kv_heads, q.shape[-1], v.shape[-1], self.tables.traits)
         return self.h, (*shape, self.h._threads_for(threads), precision, isa, self.dropout, gradient)
 
     def describe(self, out: np.ndarray) -> Iterator[Tuple[Tuple[int, ...], Any]]:
@@ -420,10 +425,10 @@ class Call:
              grads: Dict[str, np.ndarray]) -> None:  # fmt: skip
         """What is asked for, which holds zeros, over all samples. What is added to is sent, too: only tables need it."""
         g = ffi.new("hga_grad_io *")
-        g.accumulate = int(np.prod(self.arrays[0].shape[:-3])) > 1 and any(name in grads for name in Tables.ARRAYS)
-        for name in Tables.ARRAYS:
-            if name in grads:
-                setattr(g, "d_" + name, floats_at(grads[name]))
+        g.accumulate = int(np.prod(self.arrays[0].shape[:-3])) > 1 and any(name in ROWS for name in grads)
+        for name in grads:
+            if name in ROWS:
+                g.d_table[ROWS[name].place] = floats_at(grads[name])
         for at, io in self.describe(out):
             io.tape = ffi.cast("void *", tapes[at].ctypes.data)
             fill_tensor(g.d_out, d_out[at], self.rows_axis, self.heads_axis)
@@ -435,16 +440,13 @@ class Call:
             check(lib.hga_plan_gradient(plan, workspace, io, g))
 
 
-def _wanted(tensors: Sequence[Any], tables: Dict[str, Any], scale: Any) -> Optional[Tuple[str, ...]]:
+def _wanted(tensors: Sequence[Any], tables: Mapping[str, Any]) -> Optional[Tuple[str, ...]]:
     """The tables whose gradients are wanted, all ranks the same; None: nothing is to go back."""
 
     def is_wanted(x: Any) -> bool:
         return isinstance(x, torch.Tensor) and x.requires_grad and torch.is_grad_enabled()
 
-    for name, x in (("softcap", tables["softcap"]), ("scale", scale)):
-        if is_wanted(x):
-            raise refuse(f"distributed: there is no gradient of {name}")
-    found = tuple(name for name in Tables.ARRAYS if is_wanted(tables[name]))
+    found = tuple(sorted(name for name, x in tables.items() if is_wanted(x)))
     return found if found or any(is_wanted(x) for x in tensors) else None
 
 
@@ -457,7 +459,6 @@ class _Attend(torch.autograd.Function):
         tapes = np.empty((*call.arrays[0].shape[:-3], bytes_), np.uint8)
         out, lses = call.run(*plan, lse, tapes)
         ctx.call, ctx.d, ctx.plan, ctx.lse, ctx.tapes = call, d, plan, lse, tapes
-        ctx.tables = given[3:]
         ctx.save_for_backward(out, *(x for x in given if isinstance(x, torch.Tensor)))
         if not lse:
             ctx.mark_non_differentiable(lses)
@@ -466,32 +467,23 @@ class _Attend(torch.autograd.Function):
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, d_out: torch.Tensor, d_lse: Optional[torch.Tensor]) -> Any:
-        call, names = ctx.call, ("query", "key", "value", *Tables.ARRAYS)
+        call, (_, _, _, _, *needs) = ctx.call, ctx.needs_input_grad
+        names = (*INPUTS, *call.tensors)
         refused: Optional[Exception] = None
         try:
             out = call.array(ctx.saved_tensors[0], "out")  # raises where somebody has written over what was given
             given = call.array(d_out.to(call.type), "the gradient of the output")
             lse = call.array(d_lse, "the gradient of the log-sum-exp") if ctx.lse and d_lse is not None else None
-            of = dict(zip(("query", "key", "value"), call.arrays), **call.tables.arrays)
-            wanted = [name for name, needed in zip(names, ctx.needs_input_grad[4:]) if needed]
+            of = dict(zip(INPUTS, call.arrays), **call.tables.arrays)
+            wanted = [name for name, needed in zip(names, needs) if needed]
             grads = {name: np.zeros(of[name].shape, of[name].dtype) for name in wanted}
         except Exception as e:  # the others would wait
             refused = e
         ctx.d._transport.agree(refused, ("back", *call.kind()), True)
         with ctx.d._transport.agreed():
             call.back(*ctx.plan, ctx.tapes, out, given, lse, grads)
-        return (None,) * 4 + tuple(_gradient(call, name, x, grads) for name, x in zip(names, (None,) * 3 + ctx.tables))
-
-
-def _gradient(call: Call, name: str, given: Any, grads: Dict[str, np.ndarray]) -> Optional[torch.Tensor]:
-    if name not in grads:
-        return None
-    if name not in Tables.ARRAYS:
-        return call.tensor(grads[name])
-    x = grads[name]
-    if name == "node_pos" and call.h._node_of is not None:
-        x = x[call.h._node_of]
-    return torch.from_numpy(x).reshape(given.shape).to(given.dtype)
+        found = {name: torch.from_numpy(x) if name in ROWS else call.tensor(x) for name, x in of_callers(call.h, grads).items()}
+        return None, None, None, None, *(found.get(name) for name in names)
 
 
 def distributed(h: Hierarchy, group: Optional[Any] = None, *, cuts: Optional[Sequence[int]] = None,

@@ -3,21 +3,21 @@ transforms, tracing), subclasses of tensors and trees by head go by the register
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Optional, Sequence, Tuple
+from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
 import numpy as np
 import torch
 import torch.autograd.forward_ad as forward_ad
 
-from ._call import Problem, Tables
+from ._call import Problem
 from ._core import as_numpy, number
 from ._hierarchy import Hierarchy, draws
 from ._plans import USES
 from ._prepared import Prepared, address
+from ._tables import INPUTS, Tables, in_memory, of_callers
 
 Tensor = torch.Tensor
 Optional_ = Optional[torch.Tensor]
-NO_TABLES: Tuple[None, ...] = (None,) * len(Tables.NAMES)
 PLAIN = (torch.Tensor, torch.nn.Parameter)
 
 
@@ -33,6 +33,13 @@ def watched() -> bool:
 def is_plain(x: Any) -> bool:
     """Memory of the processor's, and nothing else."""
     return type(x) in PLAIN and x.is_cpu and x.layout is torch.strided and not x.is_neg()
+
+
+def are_plain(given: Mapping[str, Any]) -> bool:
+    for x in given.values():
+        if isinstance(x, torch.Tensor) and not is_plain(x):
+            return False
+    return True
 
 
 def _address(x: Tensor) -> int:
@@ -57,16 +64,10 @@ def _apart(x: Tensor) -> Tensor:
     return x if 0 not in step or all(n == 1 for n, s in zip(x.shape[-3:-1], step[-3:-1]) if s == 0) else x.contiguous()
 
 
-def _tables(h: Hierarchy, given: Sequence[Optional_], scale: Optional[float]) -> Optional[Tables]:
-    if given is NO_TABLES and not h._has_tables:
-        return None
-    return Tables(h, dict(zip(Tables.NAMES, given)), scale)
-
-
 class Call:
     """What a call has besides tensors."""
 
-    __slots__ = ("h", "kind", "like", "lse", "seed", "layer", "rest")
+    __slots__ = ("h", "kind", "like", "lse", "seed", "layer", "rest", "names", "numbers")
 
     h: Hierarchy
     kind: Prepared
@@ -75,6 +76,8 @@ class Call:
     seed: int
     layer: int
     rest: Tuple[Any, ...]  # as the operators take it
+    names: List[str]  # of the tables that are tensors
+    numbers: Dict[str, float]
 
     def run(
         self, q: Tensor, k: Tensor, v: Tensor, tables: Optional[Tables]
@@ -94,11 +97,11 @@ class Call:
 
 
 class _Attend(torch.autograd.Function):
-    """out, or out and lse, of (call, q, k, v, tables ..)."""
+    """out, or out and lse, of (call, its tables, q, k, v, those that are tensors ..)."""
 
     @staticmethod
-    def forward(ctx: Any, call: Call, q: Tensor, k: Tensor, v: Tensor, *tables: Optional_) -> Any:
-        out, lse, ctx.tape = call.run(q, k, v, _tables(call.h, tables or NO_TABLES, call.kind.scale))
+    def forward(ctx: Any, call: Call, brought: Optional[Tables], q: Tensor, k: Tensor, v: Tensor, *tables: Tensor) -> Any:
+        out, lse, ctx.tape = call.run(q, k, v, brought)
         ctx.call = call
         ctx.save_for_backward(q, k, v, out, *tables)
         ctx.set_materialize_grads(False)
@@ -106,10 +109,10 @@ class _Attend(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, d_out: Optional_, d_lse: Optional_ = None) -> Any:
-        call, tape, needs = ctx.call, ctx.tape, ctx.needs_input_grad[1:]
+        call, tape, (_, _, *needs) = ctx.call, ctx.tape, ctx.needs_input_grad
         q, k, v, out, *tables = ctx.saved_tensors
         if d_out is None and d_lse is None:
-            return (None,) * (4 + len(tables))
+            return (None, None, *(None for _ in needs))
         given = torch.zeros_like(out) if d_out is None else d_out
         seen = torch.is_grad_enabled() or watched() or not is_plain(given) or not _address(given) or given.dtype != out.dtype
         # hooks on saved tensors may give back others
@@ -117,73 +120,64 @@ class _Attend(torch.autograd.Function):
             from . import torch as binding
 
             found = binding.back_by_operators(call, needs, given, d_lse, (q, k, v), out, torch.from_numpy(tape), tables)
-            return (None, *found)
-        return (None, *_back(call, needs, given, d_lse, (q, k, v), out, tape, tables))
+            return (None, None, *found)
+        return (None, None, *_back(call, needs, given, d_lse, (q, k, v), out, tape, tables))
 
 
 def _back(
     call: Call, needs: Sequence[bool], d_out: Tensor, d_lse: Optional_, inputs: Tuple[Tensor, ...], out: Tensor,
-    tape: np.ndarray, tables: Sequence[Optional_],
+    tape: np.ndarray, tables: Sequence[Tensor],
 ) -> List[Optional_]:  # fmt: skip
-    kind = call.kind
-    taken = _tables(call.h, tables or NO_TABLES, kind.scale)
+    kind, h = call.kind, call.h
+    taken = in_memory(h, {**call.numbers, **dict(zip(call.names, tables))})
     d_out, out = d_out.contiguous(), out.contiguous()
     d_lse = None if d_lse is None else d_lse.contiguous()
+    wanted = dict(zip((*INPUTS, *call.names), needs))
     grads: List[Optional_] = []
-    for tensor, need in zip(inputs, needs):
+    for name, tensor in zip(INPUTS, inputs):
         new = torch.empty_like if tensor.is_contiguous() else _packed
-        grads.append(new(tensor) if need else None)
-    d_tables: Dict[str, np.ndarray] = {}
-    if taken is not None:
-        for name, x, need in zip(Tables.NAMES, tables, needs[3:]):
-            if x is not None and need:
-                d_tables[name] = np.empty_like(taken.arrays[name])
-    at = [0 if x is None else x.data_ptr() for x in grads]
+        grads.append(new(tensor) if wanted[name] else None)
+    d_tables = {name: np.empty_like(taken.arrays[name]) for name in call.names if wanted[name]} if taken is not None else {}
+    d_q, d_k, d_v = [0 if x is None else x.data_ptr() for x in grads]
     q, k, v = inputs
     kind.gradient(
         q.data_ptr(), k.data_ptr(), v.data_ptr(), out.data_ptr(), address(tape), d_out.data_ptr(),
-        0 if d_lse is None else d_lse.data_ptr(), at[0], at[1], at[2], taken, d_tables, call.seed, call.layer,
+        0 if d_lse is None else d_lse.data_ptr(), d_q, d_k, d_v, taken, d_tables, call.seed, call.layer,
     )  # fmt: skip
-    node_of = call.h._node_of
-    if node_of is not None and "node_pos" in d_tables:
-        d_tables["node_pos"] = d_tables["node_pos"][node_of]
-    if tables:
-        grads += [torch.from_numpy(d_tables[name]) if name in d_tables else None for name in Tables.NAMES]
-    return grads
+    d_tables = of_callers(h, d_tables)
+    return grads + [torch.from_numpy(d_tables[name]) if name in d_tables else None for name in call.names]
 
 
 def _prepared(
-    h: Hierarchy, key: Tuple[Any, ...], q: Tensor, k: Tensor, v: Tensor, layout: str, tables: Optional[Tables],
-    scale: Optional[float], dropout: float, precision: str, threads: int, isa: Optional[str], taped: bool,
+    h: Hierarchy, key: Tuple[Any, ...], q: Tensor, k: Tensor, v: Tensor, layout: str, tables: Tables,
+    dropout: float, precision: str, threads: int, isa: Optional[str], taped: bool,
 ) -> Prepared:  # fmt: skip
-    p = Problem(h, q, k, v, layout, tables or Tables(h, {}, scale))
+    p = Problem(h, q, k, v, layout, tables)
     return h._prepare(key, h._plan_for(p, threads, precision, isa, dropout, taped), p)
 
 
 def attention(
-    h: Hierarchy, q: Tensor, k: Tensor, v: Tensor, given: Sequence[Optional_], layout: str, lse: bool, scale: Optional[float],
-    dropout: float, seed: int, layer: int, precision: str, threads: int, isa: Optional[str],
+    h: Hierarchy, q: Tensor, k: Tensor, v: Tensor, given: Mapping[str, Any], layout: str, lse: bool, dropout: float, seed: int,
+    layer: int, precision: str, threads: int, isa: Optional[str],
 ) -> Any:  # fmt: skip
     """Hierarchy.attention of plain tensors that nobody watches."""
     q, k, v = _apart(q), _apart(k), _apart(v)
-    tables = _tables(h, given, scale)
+    tables = in_memory(h, given)
     taped = torch.is_grad_enabled() and (
         q.requires_grad or k.requires_grad or v.requires_grad
-        or (given is not NO_TABLES and any(x is not None and x.requires_grad for x in given))
+        or (tables is not None and any(isinstance(x, torch.Tensor) and x.requires_grad for x in given.values()))
     )  # fmt: skip
     if type(dropout) is not float:
         dropout = number(dropout, "dropout")
-    if scale is not None and type(scale) is not float:
-        scale = number(scale, "scale")
     threads = h._threads_for(threads or h._threads or torch.get_num_threads())
     call = Call()
     call.seed, call.layer = draws(seed, layer)
     call.like = like = _like(q, k, v)
-    key = (layout, scale, dropout, precision, threads, isa, taped, tables and tables.key, like)
+    key = (layout, dropout, precision, threads, isa, taped, tables.key if tables else tuple(given.items()), like)
     try:
         kind = h._calls[key]
     except (KeyError, TypeError):
-        kind = _prepared(h, key, q, k, v, layout, tables, scale, dropout, precision, threads, isa, taped)
+        kind = _prepared(h, key, q, k, v, layout, tables or Tables(h, given), dropout, precision, threads, isa, taped)
     kind.plan.used = next(USES)
     if (q.data_ptr() | k.data_ptr() | v.data_ptr()) & kind.odd:
         as_numpy(q, "query"), as_numpy(k, "key"), as_numpy(v, "value")
@@ -191,5 +185,7 @@ def attention(
     if not taped:
         out, lses, _ = call.run(q, k, v, tables)
         return (out, lses) if lse else out
-    call.rest = (layout, scale, dropout, precision, threads, isa or "")
-    return _Attend.apply(call, q, k, v) if given is NO_TABLES else _Attend.apply(call, q, k, v, *given)
+    call.rest = (layout, dropout, precision, threads, isa or "")
+    call.names = [name for name, x in given.items() if isinstance(x, torch.Tensor)]
+    call.numbers = {name: x for name, x in given.items() if type(x) is float}
+    return _Attend.apply(call, tables, q, k, v, *[given[name] for name in call.names])

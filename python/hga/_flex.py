@@ -13,6 +13,7 @@ from ._flex_compiled import compiled
 from ._flex_masks import Mask, mask_of, seen_by
 from ._flex_trace import NAMES, Matcher, Score, Traced, not_offered, tied
 from ._hierarchy import Hierarchy
+from .torch import attention
 
 Tensor = torch.Tensor
 Pairs = Tuple[Tensor, Tensor]  # (out, lse)
@@ -68,7 +69,7 @@ def _sum(score: Score, dtype: torch.dtype) -> Any:
     return total
 
 
-def _bias(plan: Plan, h: Hierarchy, b: int, heads: Tensor, n_queries: int, n_keys: int) -> Dict[str, Any]:
+def _bias(plan: Plan, h: Hierarchy, b: int, heads: Sequence[int], n_queries: int, n_keys: int) -> Dict[str, Any]:
     """What is added to scores: nothing, a table by type, or a number an edge, [..][heads]; differentiable."""
     if not plan.score.terms:
         return {}
@@ -82,7 +83,7 @@ def _bias(plan: Plan, h: Hierarchy, b: int, heads: Tensor, n_queries: int, n_key
     else:
         q = k = torch.zeros(1, dtype=torch.long)
     values = [x for _, factors in plan.score.terms for x in factors]
-    places = dict(zip(NAMES, (torch.tensor(b), heads, q, k)))
+    places = dict(zip(NAMES, (torch.tensor(b), torch.tensor(heads), q, k)))
     total = _sum(plan.score, torch.float32)
     found = (plan.traced.over(values, total, places, "qk", "h") if values else total().expand(len(q), len(heads))).float()  # type: ignore[union-attr]
     return {"edge_bias" if plan.by_edge else "rel_bias": found.contiguous()}
@@ -106,11 +107,11 @@ def _scaled(plan: Plan, q: Tensor) -> Tensor:
     return q.float() * by.unsqueeze(-1).float()
 
 
-def _call(plan: Plan, h: Hierarchy, b: int, heads: Tensor, q: Tensor, k: Tensor, v: Tensor, scale: float, lse: bool) -> Pairs:
-    from .torch import attention
-
+def _call(plan: Plan, h: Hierarchy, b: int, heads: Sequence[int], q: Tensor, k: Tensor, v: Tensor, scale: float, lse: bool) -> Pairs:
     more = _bias(plan, h, b, heads, q.shape[2], k.shape[2])
-    found = attention(h, q, k, v, scale=scale, softcap=plan.score.cap, lse=lse, **more)
+    if plan.score.cap is not None:
+        more["softcap"] = plan.score.cap
+    found = attention(h, q, k, v, lse=lse, scale=scale, **more)
     return found if lse else (found, found)
 
 
@@ -134,12 +135,12 @@ def _by_head(plan: Plan, b: int, q: Tensor, k: Tensor, v: Tensor, scale: float, 
     """Samples whose head i attends over found[i]."""
     groups = _grouped(found)
     if len(groups) == 1:
-        return _call(plan, groups[0][0], b, torch.arange(len(found)), q, k, v, scale, lse)
+        return _call(plan, groups[0][0], b, range(len(found)), q, k, v, scale, lse)
     each = len(found) // k.shape[1]
     parts = []
     for h, heads in groups:
         own = torch.tensor(heads)
-        parts.append(_call(plan, h, b, own, q[:, own], k[:, own // each], v[:, own // each], scale, lse))
+        parts.append(_call(plan, h, b, heads, q[:, own], k[:, own // each], v[:, own // each], scale, lse))
     return _joined(parts, [heads for _, heads in groups], 1, lse)
 
 
@@ -158,9 +159,9 @@ def _run(plan: Plan, q: Tensor, k: Tensor, v: Tensor, scale: float, lse: bool) -
 
 def _nothing(plan: Plan, q: Tensor, k: Tensor, v: Tensor) -> Pairs:
     """Of no samples, no heads or no queries."""
-    from .torch import _query
+    from ._operators import query
 
-    q, k, v = (_query(x, name) for x, name in ((q, "query"), (k, "key"), (v, "value")))
+    q, k, v = (query(x, name) for x, name in ((q, "query"), (k, "key"), (v, "value")))
     read = (q, k, v, *(plan.traced.constants() if plan.traced is not None else ()))
     return tied(q.new_zeros(*q.shape[:3], v.shape[3]), read), tied(torch.zeros(q.shape[:3]), read)
 
@@ -171,22 +172,25 @@ def _check(query: Any, key: Any, value: Any, enable_gqa: Any) -> None:
             raise refuse_type(f"{name} is a {type(x).__name__}, not a tensor")
         if x.dim() != 4:
             raise refuse(f"{name} has shape {tuple(x.shape)}, not [batch][heads][tokens][dim]")
-        if not x.shape[3]:
+    (samples, heads, _, dim), (k_samples, kv_heads, keys, k_dim), of_value = query.shape, key.shape, value.shape
+    v_samples, v_heads, values, dim_v = of_value
+    for n, x, name in ((dim, query, "query"), (k_dim, key, "key"), (dim_v, value, "value")):
+        if not n:
             raise refuse(f"{name} has shape {tuple(x.shape)}: at least one column is needed")
-    if key.shape[3] != query.shape[3]:
-        raise refuse(f"key has {key.shape[3]} columns, query {query.shape[3]}")
-    if value.shape[1:3] != key.shape[1:3]:
-        raise refuse(f"value has shape {tuple(value.shape)}, key {tuple(key.shape)}")
-    if query.shape[1] and not key.shape[1]:
+    if k_dim != dim:
+        raise refuse(f"key has {k_dim} columns, query {dim}")
+    if v_heads != kv_heads or values != keys:
+        raise refuse(f"value has shape {tuple(of_value)}, key {tuple(key.shape)}")
+    if heads and not kv_heads:
         raise refuse(f"key has shape {tuple(key.shape)}: no heads")
     if flag(enable_gqa, "enable_gqa"):
-        if key.shape[1] and query.shape[1] % key.shape[1]:
-            raise refuse(f"{key.shape[1]} key heads do not divide {query.shape[1]} query heads")
-    elif query.shape[1] != key.shape[1]:
-        raise refuse(f"query has {query.shape[1]} heads, key {key.shape[1]}: enable_gqa=True lets query heads share one")
-    for x, name in ((key, "key"), (value, "value")):
-        if x.shape[0] not in (1, query.shape[0]):
-            raise refuse(f"query has {query.shape[0]} samples, {name} {x.shape[0]}")
+        if kv_heads and heads % kv_heads:
+            raise refuse(f"{kv_heads} key heads do not divide {heads} query heads")
+    elif heads != kv_heads:
+        raise refuse(f"query has {heads} heads, key {kv_heads}: enable_gqa=True lets query heads share one")
+    for n, name in ((k_samples, "key"), (v_samples, "value")):
+        if n not in (1, samples):
+            raise refuse(f"query has {samples} samples, {name} {n}")
 
 
 def _wants_lse(return_lse: Any, return_aux: Any) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import weakref
 from dataclasses import dataclass
-from typing import Any, List, Optional, Sequence, Tuple
+from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 import torch
 from transformers import cache_utils
@@ -133,16 +133,16 @@ class _Settings:
 DECODERS: "weakref.WeakValueDictionary[Tuple[Any, ...], Decoder]" = weakref.WeakValueDictionary()
 
 
-def _decoder(words: str, s: _Settings, rollback: int, q: Tensor, k: Tensor, v: Tensor, scale: Optional[float],
-             softcap: Optional[float], sink: Optional[Tensor]) -> Decoder:  # fmt: skip
-    """One for all layers that ask for the same, as long as there are caches of it."""
+def _decoder(words: str, s: _Settings, rollback: int, q: Tensor, k: Tensor, v: Tensor, tables: Dict[str, Any]) -> Decoder:
+    """One for all layers that ask for the same numbers, as long as there are caches of it; tensors are a layer's own."""
     shape = dict(heads=q.shape[1], kv_heads=k.shape[1], dim=q.shape[3], dim_v=v.shape[3])
-    options = dict(same=s.same, rollback=rollback, page_type=s.page_type, scale=scale, softcap=softcap, threads=torch.get_num_threads())
-    key = (words, s.tokens, *shape.values(), *options.values())
-    found = DECODERS.get(key) if sink is None else None
+    options = dict(same=s.same, rollback=rollback, page_type=s.page_type, threads=torch.get_num_threads())
+    key = (words, s.tokens, *shape.values(), *options.values(), *tables.items())
+    own = any(isinstance(x, torch.Tensor) for x in tables.values())
+    found = None if own else DECODERS.get(key)
     if found is None:
-        found = hierarchy_of(words, s.tokens, True).decoder(**shape, **options, sink=None if sink is None else sink.detach())  # type: ignore[arg-type]
-        if sink is None:
+        found = hierarchy_of(words, s.tokens, True).decoder(**shape, **options, **tables)  # type: ignore[arg-type]
+        if not own:
             DECODERS[key] = found
     return found
 
@@ -217,8 +217,8 @@ class Layer(cache_utils.CacheLayerMixin):  # type: ignore[misc]
 
     # hga's half
 
-    def attend(self, words: str, q: Tensor, k: Tensor, v: Tensor, mask: Optional[Tensor], scale: Optional[float],
-               softcap: Optional[float], sink: Optional[Tensor], window: Optional[int]) -> Tensor:  # fmt: skip
+    def attend(self, words: str, q: Tensor, k: Tensor, v: Tensor, mask: Optional[Tensor], window: Optional[int],
+               tables: Dict[str, Any]) -> Tensor:  # fmt: skip
         """The new tokens' rows, [batch][new][heads][dim]; 0 where they are padding."""
         self.waits = False
         batch, new = q.shape[0], q.shape[2]
@@ -229,7 +229,7 @@ class Layer(cache_utils.CacheLayerMixin):  # type: ignore[misc]
             rollback = self.settings.rollback
             if rollback is None:
                 rollback = self.settings.tokens if self.record_past else min(ROLLBACK, self.settings.tokens)
-            self.decoder, self.words = _decoder(words, self.settings, rollback, q, k, v, scale, softcap, sink), words
+            self.decoder, self.words = _decoder(words, self.settings, rollback, q, k, v, tables), words
             self.rows = [self.decoder.cache() for _ in range(batch)]
         if window is not None:
             longest = max(len(r) + n for r, (_, n) in zip(self.rows, segments))

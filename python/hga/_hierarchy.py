@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import threading
 import weakref
-from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple, Union, cast
+from typing import TYPE_CHECKING, Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union, cast
 
 import numpy as np
 
-from ._arguments import answered, flag, meant, threads as whole_threads, unknown, whole
-from ._call import LAYOUTS, Problem, Tables
+from ._arguments import answered, flag, meant, threads as whole_threads, whole
+from ._call import LAYOUTS, Problem
 from ._copies import copied, identity, reduced, settle
 from ._core import BF16, apart, as_numpy, check, extern, ffi, is_torch, keep_raised, lib, number, refuse, take_text, widened
 from ._decoder import Decoder
@@ -20,7 +20,13 @@ from ._normalisers import normalised, spelt
 from ._plans import USES, Plan, new_tape, plan_of, tape_bytes
 from ._prepared import Prepared, address
 from ._rows import lifted, lowered
+from ._tables import INPUTS, ROWS, WITHOUT_EDGES, Tables, check_names, gradients_of, in_memory, of_callers, takes_tables, traits
 from ._threads import Threaded
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from ._keywords import CallTables, DecoderTables
 
 PLANS_KEPT = 8  # of a hierarchy: those that were used last
 CALLS_KEPT = 64  # of a hierarchy: kinds of calls of these plans
@@ -95,9 +101,8 @@ class Hierarchy(Threaded):
         self.graph = graph
         self._program = program
         self.words = words
-        self._type_scale: Optional[np.ndarray] = None
+        self._own: Dict[str, Any] = {}  # tables that every call brings: a variant's, or a normaliser's bias
         self._node_of: Optional[np.ndarray] = None  # the graph's id of each of the caller's nodes
-        self._normaliser_bias = 0.0  # of sigmoids, which a call brings
         self._normalised: Dict[str, "Hierarchy"] = {}  # the same with other normalisers, by their words
         self._plans: Dict[Tuple[Any, ...], Plan] = {}
         self._calls: Dict[Tuple[Any, ...], Prepared] = {}
@@ -188,7 +193,7 @@ class Hierarchy(Threaded):
     def _plan_for(self, p: Problem, threads: int, precision: str, isa: Optional[str], dropout: float, grad: bool) -> Plan:
         if precision not in ("f32", "bf16"):
             raise refuse(f"precision {precision!r} is neither 'f32' nor 'bf16'")
-        key = (p.heads, p.kv_heads, p.dim, p.dim_v, p.tables.pos_dim, threads, precision, isa)
+        key = (p.heads, p.kv_heads, p.dim, p.dim_v, p.tables.traits, threads, precision, isa)
         return self._plan(key + (dropout, int(grad)))
 
     def _forget(self, plan: Plan) -> None:
@@ -208,60 +213,41 @@ class Hierarchy(Threaded):
         return call
 
     def _call(
-        self, q: np.ndarray, k: np.ndarray, v: np.ndarray, layout: str, tables: Optional[Tables], scale: Optional[float],
+        self, q: np.ndarray, k: np.ndarray, v: np.ndarray, layout: str, given: Mapping[str, Any], tables: Optional[Tables],
         dropout: float, precision: str, threads: int, isa: Optional[str], grad: bool,
     ) -> Prepared:  # fmt: skip
         """The call of arrays like these. Of tables their shapes are looked at."""
         if type(dropout) is not float:
             dropout = number(dropout, "dropout")
-        if scale is not None and type(scale) is not float:
-            scale = number(scale, "scale")
         threads = self._threads_for(threads)
         key = (
-            layout, scale, dropout, precision, threads, isa, grad, tables and tables.key, q.shape, q.strides, q.dtype, k.shape,
-            k.strides, k.dtype, v.shape, v.strides, v.dtype,
+            layout, dropout, precision, threads, isa, grad, tables.key if tables else tuple(given.items()), q.shape, q.strides, q.dtype, k.shape, k.strides,
+            k.dtype, v.shape, v.strides, v.dtype,
         )  # fmt: skip
         try:
             call = self._calls[key]
         except (KeyError, TypeError):
-            p = Problem(self, q, k, v, layout, tables or Tables(self, {}, scale))
+            p = Problem(self, q, k, v, layout, tables or Tables(self, given))
             return self._prepare(key, self._plan_for(p, threads, precision, isa, dropout, grad), p)
         call.plan.used = next(USES)
         return call
 
     def _call_back(
-        self, q: np.ndarray, k: np.ndarray, v: np.ndarray, layout: str, tables: Optional[Tables], scale: Optional[float], plan: Plan,
+        self, q: np.ndarray, k: np.ndarray, v: np.ndarray, layout: str, given: Mapping[str, Any], tables: Optional[Tables], plan: Plan,
         d_out: np.dtype,
     ) -> Prepared:  # fmt: skip
         """The backward call of the plan that ran forward."""
-        if scale is not None and type(scale) is not float:
-            scale = number(scale, "scale")
         key = (
-            layout, scale, plan.number, tables and tables.key, q.shape, q.strides, q.dtype, k.shape, k.strides, k.dtype, v.shape,
+            layout, plan.number, tables.key if tables else tuple(given.items()), q.shape, q.strides, q.dtype, k.shape, k.strides, k.dtype, v.shape,
             v.strides, v.dtype, d_out,
         )  # fmt: skip
         call = self._calls.get(key)
         if call is None:
-            return self._prepare(key, plan, Problem(self, q, k, v, layout, tables or Tables(self, {}, scale)), d_out)
+            return self._prepare(key, plan, Problem(self, q, k, v, layout, tables or Tables(self, given)), d_out)
         plan.used = next(USES)
         return call
 
-    @property
-    def _has_tables(self) -> bool:
-        """Has it something of its own that each call brings?"""
-        return self._type_scale is not None or self._normaliser_bias != 0
-
-    def _tables(self, given: Dict[str, Any], scale: Optional[float]) -> Optional[Tables]:
-        """The tables that are given, or are the hierarchy's own; None: none are."""
-        if not self._has_tables:
-            for x in given.values():
-                if x is not None:
-                    break
-            else:
-                return None
-        return Tables(self, given, scale)
-
-    @answered
+    @takes_tables()
     def attention(
         self,
         q: Any,
@@ -270,16 +256,6 @@ class Hierarchy(Threaded):
         *,
         layout: str = "bhnd",
         lse: bool = False,
-        scale: Optional[float] = None,
-        rel_key: Any = None,
-        rel_bias: Any = None,
-        edge_bias: Any = None,
-        node_pos: Any = None,
-        type_scale: Any = None,
-        sink: Any = None,
-        slopes: Any = None,
-        additive: Any = None,
-        softcap: Optional[float] = None,
         normaliser: Optional[str] = None,
         normalizer: Optional[str] = None,
         dropout: float = 0.0,
@@ -288,58 +264,50 @@ class Hierarchy(Threaded):
         precision: str = "f32",
         threads: int = 0,
         isa: Optional[str] = None,
+        **tables: Unpack[CallTables],
     ) -> Any:
         """Attend. q, k, v: [batch.., heads, rows, dim] (layout "bhnd") or [batch.., rows, heads, dim] ("bnhd"); two
         axes are one head. Rows are tokens, or nodes where the hierarchy says so. Query head h reads key/value head
         h // (heads / key heads). numpy in, numpy out; torch in, torch out, differentiable. Inputs are read where they lie:
         float32, float16 or bfloat16, each its own; the output has the query's type.
 
-        rel_key [types][dim], rel_bias [types][heads], edge_bias [edges] or [edges][heads], node_pos [nodes][c], type_scale [types];
-        sink [heads]: each row's softmax denominator gains e^sink; slopes [heads]: scores lose slope times the distance; softcap: the
-        scaled q . k becomes softcap tanh(q . k / softcap) before anything is added; additive [heads][dim]: vectors of
-        ``additive_scores``.
+        Tables and numbers, None where a call has none of them. TABLES.
         normaliser (or normalizer): "softmax", the hierarchy's own as a rule; "sigmoid" or "sigmoid:B", each weight by itself,
         1 / (1 + e^-(score + B)); "entmax:ALPHA", from 1.05 to 2, most weights exact zeros, 2 is sparsemax.
-        scale None: the hierarchy's own, usually 1 / sqrt(dim), or 1 of additive scores; 0: uniform where no table adds to scores.
+        scale is 1 unless one is given where scores are additive; 0: weights are uniform where no table adds to scores.
         lse: return (out, log-sum-exp in float32) too. Raises hga.Error."""
+        if tables:
+            check_names(Hierarchy.attention, tables)
         if not type(q) is type(k) is type(v) is np.ndarray and (is_torch(q) or is_torch(k) or is_torch(v)):
             from . import torch as binding
 
-            return binding.attention(self, q, k, v, layout=layout, lse=lse, scale=scale, rel_key=rel_key,
-                                     rel_bias=rel_bias, edge_bias=edge_bias, node_pos=node_pos, type_scale=type_scale,
-                                     sink=sink, slopes=slopes, additive=additive, softcap=softcap,
-                                     normaliser=spelt(normaliser, normalizer),
-                                     dropout=dropout, seed=seed, layer=layer, precision=precision, threads=threads, isa=isa)  # fmt: skip
-        tables = dict(rel_key=rel_key, rel_bias=rel_bias, edge_bias=edge_bias, node_pos=node_pos, type_scale=type_scale,
-                      sink=sink, slopes=slopes, additive=additive, softcap=softcap)  # fmt: skip
+            return binding.attention(self, q, k, v, layout=layout, lse=lse, normaliser=spelt(normaliser, normalizer), dropout=dropout,
+                                     seed=seed, layer=layer, precision=precision, threads=threads, isa=isa, **tables)  # fmt: skip
         h = normalised(self, spelt(normaliser, normalizer))
-        out, lses, _ = h._forward(q, k, v, layout, tables, scale, dropout, seed, layer, precision, threads, isa, lse, False)
+        out, lses, _ = h._forward(q, k, v, layout, tables, dropout, seed, layer, precision, threads, isa, lse, False)
         if out.dtype is not _FLOAT32:
             out = _as_given(out, q)
         return (out, lses) if lse else out
 
     @answered
+    @takes_tables()
     def gradient(
         self, q: Any, k: Any, v: Any, d_out: Any, *, d_lse: Any = None, wanted: Optional[Sequence[str]] = None,
-        layout: str = "bhnd", scale: Optional[float] = None, rel_key: Any = None, rel_bias: Any = None, edge_bias: Any = None,
-        node_pos: Any = None, type_scale: Any = None, sink: Any = None, slopes: Any = None, additive: Any = None,
-        softcap: Optional[float] = None, normaliser: Optional[str] = None, normalizer: Optional[str] = None,
-        dropout: float = 0.0, seed: int = 0, layer: int = 0,
-        precision: str = "f32", threads: int = 0, isa: Optional[str] = None,
+        layout: str = "bhnd", normaliser: Optional[str] = None, normalizer: Optional[str] = None, dropout: float = 0.0,
+        seed: int = 0, layer: int = 0, precision: str = "f32", threads: int = 0, isa: Optional[str] = None,
+        **tables: Unpack[CallTables],
     ) -> Dict[str, np.ndarray]:  # fmt: skip
         """Gradients of sum(d_out * out) + sum(d_lse * lse) by name: "query", "key", "value" and every table that was
-        given, or those in ``wanted``; of query, key and value in their type, of tables in float32. For numpy; torch tensors
-        have their autograd. Runs forward, then backward."""
-        tables = dict(rel_key=rel_key, rel_bias=rel_bias, edge_bias=edge_bias, node_pos=node_pos, type_scale=type_scale,
-                      sink=sink, slopes=slopes, additive=additive, softcap=softcap)  # fmt: skip
-        names = [n for n in ("query", "key", "value") + Tables.ARRAYS if tables.get(n, q) is not None]
-        if type_scale is None and self._type_scale is not None:
-            names.append("type_scale")
-        for name in wanted or ():
-            if name not in names:
-                raise refuse(f"no gradient of {name!r}{meant(name, names) or ': there are ' + ', '.join(names)}")
-        rest = (scale, dropout, seed, layer, precision, threads, isa)
+        given, or those in ``wanted``, which may name "scale" and the graph's "log_mass" too; of query, key and value in their
+        type, of tables in float32. For numpy; torch tensors have their autograd. Runs forward, then backward. Keywords are those
+        of ``attention``."""
+        check_names(Hierarchy.gradient, tables)
         h = normalised(self, spelt(normaliser, normalizer))
+        names, more = gradients_of(h, tables)
+        for name in wanted or ():
+            if name not in names + more:
+                raise refuse(f"no gradient of {name!r}{meant(name, names + more) or ': there are ' + ', '.join(names + more)}")
+        rest = (dropout, seed, layer, precision, threads, isa)
         out, lse, tape = h._forward(q, k, v, layout, tables, *rest, d_lse is not None, True)
         given = []
         for x, what, like in ((d_out, "d_out", out), (d_lse, "d_lse", lse)):
@@ -357,11 +325,11 @@ class Hierarchy(Threaded):
         return grads
 
     def _forward(
-        self, q: Any, k: Any, v: Any, layout: str, tables: Dict[str, Any], scale: Optional[float], dropout: float, seed: int,
-        layer: int, precision: str, threads: int, isa: Optional[str], lse: bool, grad: bool,
+        self, q: Any, k: Any, v: Any, layout: str, tables: Mapping[str, Any], dropout: float, seed: int, layer: int, precision: str,
+        threads: int, isa: Optional[str], lse: bool, grad: bool,
     ) -> Tuple[np.ndarray, Optional[np.ndarray], Optional[np.ndarray]]:  # fmt: skip
-        q, k, v, given = _array(q, "query"), _array(k, "key"), _array(v, "value"), self._tables(tables, scale)
-        call = self._call(q, k, v, layout, given, scale, dropout, precision, threads, isa, grad)
+        q, k, v, given = _array(q, "query"), _array(k, "key"), _array(v, "value"), in_memory(self, tables)
+        call = self._call(q, k, v, layout, tables, given, dropout, precision, threads, isa, grad)
         seed, layer = draws(seed, layer)
         out, tape = call.new_out(), new_tape(self, call.plan, call.batch) if grad else None
         lses = np.empty(call.shape[:-1], np.float32) if lse else None
@@ -371,24 +339,25 @@ class Hierarchy(Threaded):
 
     def _backward(
         self, q: Any, k: Any, v: Any, out: np.ndarray, tape: Optional[np.ndarray], d_out: np.ndarray, d_lse: Optional[np.ndarray],
-        layout: str, tables: Dict[str, Any], scale: Optional[float], dropout: float, seed: int, layer: int, precision: str,
-        threads: int, isa: Optional[str], wanted: Sequence[str],
+        layout: str, tables: Mapping[str, Any], dropout: float, seed: int, layer: int, precision: str, threads: int,
+        isa: Optional[str], wanted: Sequence[str],
     ) -> Dict[str, np.ndarray]:  # fmt: skip
         """Gradients of what is wanted among query, key, value and the tables, over all samples. A program that has no use
         for one leaves its zeros. out, d_out and d_lse are packed."""
-        q, k, v, given = _array(q, "query"), _array(k, "key"), _array(v, "value"), self._tables(tables, scale)
+        q, k, v, given = _array(q, "query"), _array(k, "key"), _array(v, "value"), in_memory(self, tables)
         plan = plan_of(tape)
         if plan is None and out.size:  # no tape, or a copy of one whose plan is gone: the forward pass leaves another
             tape = Hierarchy._forward(
-                self, q, k, v, layout, tables, scale, dropout, seed, layer, precision, threads, isa, False, True
+                self, q, k, v, layout, tables, dropout, seed, layer, precision, threads, isa, False, True
             )[2]
             plan = plan_of(tape)
-        inputs = {"query": q, "key": k, "value": v}
+        inputs = dict(zip(INPUTS, (q, k, v)))
         of = {**inputs, **(given.arrays if given is not None else {})}
+        like = [of[name] if name in of else self._no_array(name) for name in wanted]
         if plan is None:  # no samples
-            return {name: np.zeros(x.shape, x.dtype) for name, x in of.items() if name in wanted}
-        call = self._call_back(q, k, v, layout, given, scale, plan, d_out.dtype)
-        grads = {name: plan.spares.empty(x.shape, x.dtype) for name, x in of.items() if name in wanted}
+            return {name: np.zeros(x.shape, x.dtype) for name, x in zip(wanted, like)}
+        call = self._call_back(q, k, v, layout, tables, given, plan, d_out.dtype)
+        grads = {name: plan.spares.empty(x.shape, x.dtype) for name, x in zip(wanted, like)}
         d_tables = {name: x for name, x in grads.items() if name not in inputs}
         d_q, d_k, d_v = (address(grads.get(name)) for name in inputs)
         assert tape is not None
@@ -399,44 +368,44 @@ class Hierarchy(Threaded):
             address(q), address(k), address(v), address(out), address(tape), address(d_out), address(d_lse), d_q, d_k, d_v, given,
             d_tables, seed, layer,
         )  # fmt: skip
-        if "node_pos" in grads and self._node_of is not None:
-            grads["node_pos"] = grads["node_pos"][self._node_of]
-        return grads
+        return of_callers(self, grads)
+
+    def _no_array(self, name: str) -> np.ndarray:
+        """The shape of a gradient of what no array is given for: a number, or a row of every node."""
+        return np.empty(() if ROWS[name].is_number else self.graph.n_nodes, np.float32)
 
     def _tape_bytes(
-        self, q: Any, k: Any, v: Any, layout: str, precision: str, threads: int, isa: Optional[str], dropout: float,
-        node_pos: Any,
+        self, q: Any, k: Any, v: Any, layout: str, tables: Mapping[str, Any], dropout: float, precision: str, threads: int,
+        isa: Optional[str],
     ) -> int:  # fmt: skip
         """Bytes of the tape of one sample, from shapes alone."""
         heads_axis = LAYOUTS[layout][0] if len(q.shape) > 2 else None
         heads, kv_heads = (int(x.shape[heads_axis]) if heads_axis is not None else 1 for x in (q, k))
-        pos_dim = int(node_pos.shape[1]) if node_pos is not None else 0
-        key = (heads, kv_heads, int(q.shape[-1]), int(v.shape[-1]), pos_dim, self._threads_for(threads), precision, isa)
-        return tape_bytes(self._plan(key + (float(dropout), 1)))
+        shape = (heads, kv_heads, int(q.shape[-1]), int(v.shape[-1]), traits(tables))
+        return tape_bytes(self._plan((*shape, self._threads_for(threads), precision, isa, float(dropout), 1)))
 
     # ---- token by token ----
 
     @answered
+    @takes_tables(WITHOUT_EDGES)
     def decoder(
         self, *, heads: int, dim: int, kv_heads: Optional[int] = None, dim_v: Optional[int] = None, same: bool = False,
-        rollback: int = 0, page_type: str = "f32", page_rows: int = 0, max_bytes: int = 0, scale: Optional[float] = None,
-        rel_key: Any = None, rel_bias: Any = None, node_pos: Any = None, type_scale: Any = None, sink: Any = None,
-        slopes: Any = None, additive: Any = None, softcap: Optional[float] = None, normaliser: Optional[str] = None,
+        rollback: int = 0, page_type: str = "f32", page_rows: int = 0, max_bytes: int = 0, normaliser: Optional[str] = None,
         normalizer: Optional[str] = None, precision: str = "f32", threads: int = 0, isa: Optional[str] = None,
+        **tables: Unpack[DecoderTables],
     ) -> Decoder:  # fmt: skip
         """A decoder of sequences of at most as many tokens as the hierarchy has: ``h.decoder(heads=, dim=).cache()`` takes
-        ``append(q, k, v)``, and gives the rows of ``attention`` over all tokens so far. Tables, scale, softcap and normaliser are
-        those of ``attention``, for all appends.
+        ``append(q, k, v)``, and gives the rows of ``attention`` over all tokens so far. Tables, numbers and normaliser are those of
+        ``attention``, for all appends.
 
         same: rows have the bits of ``attention`` on all tokens, however they were cut into appends; otherwise they are within
         2e-6. rollback: tokens that ``Cache.cut`` may take back at least. page_type: "f32", or "bf16", by which keys, values and
         queries are kept, and computed with, in 16 bits. page_rows: rows of a page, a power of two up to 64; 0: 16. max_bytes:
         the most bytes of all its caches' pages; 0: no limit. A hierarchy of which a token sees a later one is refused with both."""
-        tables = dict(rel_key=rel_key, rel_bias=rel_bias, node_pos=node_pos, type_scale=type_scale,
-                      sink=sink, slopes=slopes, additive=additive, softcap=softcap)  # fmt: skip
+        check_names(Hierarchy.decoder, tables)
         h = normalised(self, spelt(normaliser, normalizer))
-        return Decoder(h, heads, dim, kv_heads, dim_v, same, rollback, page_type, page_rows, max_bytes, scale, precision,
-                       threads, isa, tables)  # fmt: skip
+        return Decoder(h, heads, dim, kv_heads, dim_v, same, rollback, page_type, page_rows, max_bytes, precision, threads, isa,
+                       tables)  # fmt: skip
 
     # ---- rows that are nodes ----
 
@@ -523,22 +492,22 @@ class Hierarchy(Threaded):
         check(lib.hga_program_row(self._program, self.graph._g, token, lib.hga_py_seen, handle))
         return found
 
-    def weights(self, q: Any, k: Any, token: int, head: int = 0, *, layout: str = "bhnd", scale: Optional[float] = None,
-                normaliser: Optional[str] = None, normalizer: Optional[str] = None, **tables: Any) -> np.ndarray:  # fmt: skip
+    @answered
+    @takes_tables()
+    def weights(self, q: Any, k: Any, token: int, head: int = 0, *, layout: str = "bhnd", normaliser: Optional[str] = None,
+                normalizer: Optional[str] = None, **tables: Unpack[CallTables]) -> np.ndarray:  # fmt: skip
         """[key tokens] float64: how much of each key token's value is in query ``token``'s output under a head, a node's
         share evenly among the tokens it stands for. Tables and normaliser as for ``attention``. q, k: one sample, [heads, rows, dim]."""
-        for name in tables:
-            if name not in Tables.NAMES:
-                raise unknown("weights", name, ("layout", "scale", "normaliser") + Tables.NAMES)
+        check_names(Hierarchy.weights, tables)
         token, head = whole(token, "token"), whole(head, "head")
         h = normalised(self, spelt(normaliser, normalizer))
         q, k = _array(q, "query"), _array(k, "key")
-        p = Problem(h, q, k, k, layout, Tables(h, tables, scale))
+        p = Problem(h, q, k, k, layout, Tables(h, tables))
         if p.batch:
             raise refuse(f"query has shape {p.q.shape}: weights are those of one sample")
         io, shape = ffi.new("hga_io *"), ffi.new("hga_shape *")
-        shape.n_heads, shape.n_kv_heads, shape.dim, shape.dim_v, shape.pos_dim = (
-            p.heads, p.kv_heads, p.dim, p.dim_v, p.tables.pos_dim)  # fmt: skip
+        shape.n_heads, shape.n_kv_heads, shape.dim, shape.dim_v = p.heads, p.kv_heads, p.dim, p.dim_v
+        shape.pos_dim, _ = p.tables.traits
         p.describe(io, ())
         io.value.data = ffi.NULL
         shares = np.zeros(lib.hga_graph_nodes(self.graph._g).n_keys, np.float64)
@@ -555,14 +524,14 @@ class Hierarchy(Threaded):
 
     def explain(self, heads: int = 8, dim: int = 64, threads: int = 0) -> str:
         """The plan for a shape in words: which kernel each stage gets, threads, workspace."""
-        plan = self._plan((heads, heads, dim, dim, 0, self._threads_for(threads), "f32", None, 0.0, 0))
+        plan = self._plan((heads, heads, dim, dim, (0, 0), self._threads_for(threads), "f32", None, 0.0, 0))
         text = ffi.new("char **")
         check(lib.hga_plan_explain(plan.plan, text))
         return take_text(text[0])
 
     def plan(self, heads: int = 8, dim: int = 64, threads: int = 0) -> Dict[str, float]:
         """What an execution costs: useful FLOPs, attended edges, bytes that must move, workspace."""
-        plan = self._plan((heads, heads, dim, dim, 0, self._threads_for(threads), "f32", None, 0.0, 0))
+        plan = self._plan((heads, heads, dim, dim, (0, 0), self._threads_for(threads), "f32", None, 0.0, 0))
         cost = lib.hga_plan_cost(plan.plan)
         return {
             "flops": cost.flops,

@@ -57,7 +57,7 @@ def normalised(h: "Hierarchy", words: Optional[str]) -> "Hierarchy":
     if found is None:
         kind, alpha, bias = normaliser_of(words)
         found = copied(h)
-        found._recipe, found._normaliser_bias = None, bias
+        found._recipe, found._own = None, {**h._own, "normaliser_bias": bias} if bias else h._own
         check(lib.hga_program_normalise(found._program, kind, alpha))
         found = h._normalised.setdefault(words, found)
         while len(h._normalised) > MOST:

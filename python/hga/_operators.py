@@ -5,11 +5,17 @@ They are made by torch.library.Library, since torch.library.custom_op imports th
 from __future__ import annotations
 
 import sys
-from typing import Any, Callable, Optional
+from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence, cast
 
+import numpy as np
 import torch
 
-from ._core import Error
+from ._core import BF16, Error, as_numpy, is_torch, number, refuse
+from ._tables import ROWS, are_numbers
+
+Tensor = torch.Tensor
+Optional_ = Optional[torch.Tensor]
+SIXTEEN = (torch.float16, torch.bfloat16)
 
 LIBRARY = torch.library.Library("hga", "FRAGMENT")  # type: ignore[no-untyped-call]
 
@@ -55,3 +61,76 @@ def refuse_forward(ctx: Any, *d: Any) -> Any:
 
 def keep_nothing(ctx: Any, inputs: Any, output: Any) -> None:
     """What a backward pass keeps for its own."""
+
+
+# ---- what operators are given ----
+
+
+def tensor_of(x: np.ndarray) -> Tensor:
+    """An array of the package's as a tensor, the same memory."""
+    return torch.from_numpy(x.view(np.int16)).view(torch.bfloat16) if x.dtype == BF16 else torch.from_numpy(x)
+
+
+def checked(x: Any, what: str) -> Tensor:
+    if not is_torch(x):
+        x = tensor_of(as_numpy(x, what))
+    if not isinstance(x, torch.Tensor):
+        raise refuse(f"{what} is a {type(x).__name__}, not a tensor")
+    if x.device.type not in ("cpu", "meta"):
+        raise refuse(f"{what} is on {x.device}: hga computes on the CPU")
+    if x.layout != torch.strided or x.is_nested:
+        raise refuse(f"{what} has layout {'nested' if x.is_nested else x.layout}: hga takes dense tensors")
+    if x.dtype != torch.float32 and x.dtype not in SIXTEEN:
+        raise refuse(f"{what} has dtype {x.dtype}, not torch.float32, float16 or bfloat16: convert it with .float()")
+    return x
+
+
+def query(x: Any, what: str) -> Tensor:
+    """A query, key or value; under autocast of CPUs in its type, as torch's own attention has it."""
+    if x is None:
+        raise refuse(f"{what} is None, not a tensor")
+    if isinstance(x, torch.Tensor) and x.is_floating_point() and torch.is_autocast_enabled("cpu"):
+        x = x.to(torch.get_autocast_dtype("cpu")) if x.dtype != torch.float64 else x
+    return checked(x, what)
+
+
+def _table(x: Any, name: str) -> Any:
+    """A table in float32: of 16 bits it is copied, and its gradient is rounded. A plain number stays one."""
+    row = ROWS[name]
+    if row.is_number:
+        if not isinstance(x, torch.Tensor):
+            return x if type(x) is float else number(x, name)
+        x = x.float()
+    x = checked(x, name)
+    if x.requires_grad and not row.has_gradient and torch.is_grad_enabled():
+        raise refuse(f"there is no gradient of {name}: detach() it")
+    return x.float() if x.dtype in SIXTEEN else x
+
+
+def tables_of(given: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What a call brings, as numbers and as tensors."""
+    return given if are_numbers(given) else {name: _table(x, name) for name, x in given.items() if x is not None}
+
+
+class Brought(NamedTuple):
+    """What a call brings besides rows, as operators take it: names of the tensors, then of the numbers. (torch has gradients of
+    tensors in a list, and of none where some of its places are None.)"""
+
+    names: str
+    tables: List[Tensor]
+    numbers: List[float]
+
+
+def brought(given: Mapping[str, Any]) -> Brought:
+    tables = {name: x for name, x in given.items() if isinstance(x, torch.Tensor)}
+    numbers = {name: x for name, x in given.items() if name not in tables and x is not None}
+    return Brought(" ".join([*tables, *numbers]), list(tables.values()), list(numbers.values()))
+
+
+def named(names: str, tables: Sequence[Tensor], numbers: Sequence[float]) -> Dict[str, Any]:
+    return dict(zip(names.split(), [*tables, *numbers]))
+
+
+def unsigned(seed: int) -> int:
+    """A seed of 64 bits as it was given: operators' numbers have a sign."""
+    return seed & (2**64 - 1)

@@ -12,6 +12,7 @@ from ._copies import settle
 from ._core import check, ffi, is_torch, lib, refuse
 from ._deferred import compiling
 from ._hierarchy import Hierarchy
+from ._tables import ROWS
 
 if TYPE_CHECKING:
     from ._graph import Graph
@@ -117,9 +118,9 @@ class OrderedHierarchy(Hierarchy):
         return self._edges
 
     def _tables_moved(self, tables: Dict[str, Any]) -> Dict[str, Any]:
-        bias = tables.get("edge_bias")
-        if bias is not None and len(bias) == len(self._edge_order()):
-            tables["edge_bias"] = _taken(bias, self._edge_order(), 0)
+        for name, x in tables.items():
+            if name in ROWS and ROWS[name].by_edge and x is not None and len(x) == len(self._edge_order()):
+                tables[name] = _taken(x, self._edge_order(), 0)
         tables["threads"] = tables.get("threads") or self._threads
         return tables
 
@@ -153,10 +154,10 @@ class OrderedHierarchy(Hierarchy):
         for name in ("query", "key", "value"):
             if name in found:
                 found[name] = self._back(found[name], name, layout)
-        if "edge_bias" in found:
-            given = np.empty_like(found["edge_bias"])
-            given[self._edge_order()] = found["edge_bias"]
-            found["edge_bias"] = given
+        for name, x in found.items():
+            if name in ROWS and ROWS[name].by_edge:
+                found[name] = np.empty_like(x)
+                found[name][self._edge_order()] = x
         return found
 
     def additive_scores(self, negative_slope: float = 0.2) -> Hierarchy:

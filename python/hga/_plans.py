@@ -51,7 +51,7 @@ class Plan:
     threads need no lock."""
 
     def __init__(self, h: "Hierarchy", key: Tuple[Any, ...]) -> None:
-        heads, kv_heads, dim, dim_v, pos_dim, threads, precision, isa, dropout, gradient = key
+        heads, kv_heads, dim, dim_v, (pos_dim, generic), threads, precision, isa, dropout, gradient = key
         shape = ffi.new("hga_shape *")
         shape.n_heads, shape.n_kv_heads, shape.dim, shape.dim_v, shape.pos_dim = heads, kv_heads, dim, dim_v, pos_dim
         options = ffi.new("hga_options *")
@@ -59,7 +59,7 @@ class Plan:
         name = ffi.new("char[]", isa.encode()) if isa else ffi.NULL
         options.isa = name
         options.precision = lib.HGA_PRECISION_BF16 if precision == "bf16" else lib.HGA_PRECISION_F32
-        options.dropout, options.gradient = dropout, gradient
+        options.dropout, options.gradient, options.generic = dropout, gradient, generic
         out = ffi.new("hga_plan **")
         check(lib.hga_plan_create(h.graph._g, h._program, shape, options, out))
         self.plan = ffi.gc(out[0], lib.hga_plan_destroy)

@@ -7,9 +7,10 @@ from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 import numpy as np
 
-from ._call import Problem, Tables
+from ._call import Problem
 from ._core import RAISED, check, ffi, fill_rows, fill_tensor, lib
 from ._plans import Plan, tape_bytes
+from ._tables import ROWS, Tables
 
 CLEARED_IN_C = 4 << 20  # bytes of an output beyond which fresh pages, which are zeros, cost less than setting it to zero
 _ADDRESS, _BUFFER = lib.hga_py_address, ffi.from_buffer
@@ -37,7 +38,6 @@ class Prepared:
         self.samples = samples = int(np.prod(p.batch, dtype=np.int64))
         self.at_once = plan.at_once(samples)
         self.odd = max(p.q.itemsize, p.k.itemsize, p.v.itemsize) - 1  # bits of an address that are 0, with the last axis packed
-        self.scale = p.tables.scale
         self.tape_bytes, self.taped = tape_bytes(plan), bool(plan.key[-1])
         self.c = c = ffi.new("hga_py_call *")
         c.plan, c.number, c.n_samples, c.n_axes = plan.plan, plan.number, self.samples, len(p.batch)
@@ -45,10 +45,7 @@ class Prepared:
         for i, x in enumerate((p.q, p.k, p.v)):
             strides[:, i] = x.strides[: len(p.batch)]
         shape, steps = ffi.new("int64_t[]", list(p.batch)), ffi.new("int64_t[]", strides.ravel().tolist())
-        modifiers = ffi.new("hga_modifiers *")  # of calls without tables
-        if p.tables.scale is not None:
-            modifiers.size, modifiers.scale_is_given = ffi.sizeof("hga_modifiers"), 1
-        self._memory = c.shape, c.strides, self._modifiers = shape, steps, modifiers
+        c.shape, c.strides = shape, steps
         rows = p.q.shape[-3:-1]
         out_bytes = rows[0] * rows[1] * p.dim_v * p.q.itemsize
         d_out = d_out or p.q.dtype
@@ -58,18 +55,15 @@ class Prepared:
         c.clear = not self.clear_here
         for i, x in enumerate((p.q, p.k, p.v)):
             c.grad_bytes[i] = int(np.prod(x.shape[-3:], dtype=np.int64)) * x.itemsize
-        for i, name in enumerate(Tables.ARRAYS):
-            c.table_floats[i] = p.tables.arrays[name].size if name in p.tables.arrays else 0
         if self.samples:
             self._describe(p, d_out)
+        self._memory = shape, steps, p.tables.memory
 
     def _describe(self, p: Problem, d_out: np.dtype) -> None:
         """A sample's strides and types, without addresses."""
         io, g, axes = self.c.io, self.c.grad, (p.rows_axis, p.heads_axis)
         p.describe(io, (0,) * len(p.batch))
-        for name in Tables.ARRAYS[:5]:
-            setattr(io, name, ffi.NULL)
-        io.modifiers = self._modifiers if self._modifiers.size else ffi.NULL
+        p.tables.release(io)
         out, lse = np.empty(p.q.shape[-3:-1] + (p.dim_v,), p.q.dtype), np.empty(p.q.shape[-3:-1], np.float32)
         fill_tensor(io.out, out, *axes)
         fill_tensor(g.d_out, np.empty(out.shape, d_out), *axes)
@@ -86,7 +80,7 @@ class Prepared:
     ) -> None:  # fmt: skip
         """Forward: addresses in, out, lse and tape written; of lse and tape, 0: not wanted."""
         plan = self.plan
-        given = ffi.NULL if tables is None else _given(tables, {}, None)
+        given = ffi.NULL if tables is None or not tables.arrays else _given(tables, {}, None)
         crew = plan.crew(self.at_once)
         try:
             status = lib.hga_py_execute(self.c, crew.c, q, k, v, out, lse, tape, given, seed, layer)
@@ -105,7 +99,7 @@ class Prepared:
         try:
             floats = sum(x.size for x in d_tables.values())
             spare = np.empty(crew.n * floats, np.float32) if d_tables else None
-            given = ffi.NULL if tables is None else _given(tables, d_tables, spare)
+            given = ffi.NULL if tables is None and not d_tables else _given(tables, d_tables, spare)
             status = lib.hga_py_gradient(
                 self.c, crew.c, q, k, v, out, tape, d_out, d_lse, d_q, d_k, d_v, given, seed, layer
             )  # fmt: skip
@@ -120,12 +114,13 @@ class Prepared:
         return (spares.zeros if self.clear_here else spares.empty)(self.shape, self.dtype)
 
 
-def _given(tables: Tables, wanted: Dict[str, np.ndarray], spare: Optional[np.ndarray]) -> Any:
+def _given(tables: Optional[Tables], wanted: Dict[str, np.ndarray], spare: Optional[np.ndarray]) -> Any:
     """Where the tables are, and where their gradients go."""
-    c, a = ffi.new("hga_py_tables *"), tables.arrays
-    tables.modify(c.modifiers)
-    for i, name in enumerate(Tables.ARRAYS):
-        c.given[i] = address(a.get(name))
-        c.wanted[i] = address(wanted.get(name))
+    c = ffi.new("hga_py_tables *")
+    for name, x in (tables.arrays if tables is not None else {}).items():
+        c.given[ROWS[name].place] = address(x)
+    for name, x in wanted.items():
+        place = ROWS[name].place
+        c.wanted[place], c.floats[place] = address(x), x.size
     c.spare = address(spare)
     return c

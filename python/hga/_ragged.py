@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import weakref
 from collections import Counter
-from typing import Any, Dict, Iterable, Iterator, List, NamedTuple, Optional, Tuple
+from typing import Any, Iterable, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 import torch
@@ -14,8 +14,9 @@ import torch.autograd.forward_ad as forward_ad
 from ._core import Error, refuse
 from ._documents import Document, documents
 from ._hierarchy import Hierarchy
-from ._operators import keep_nothing, operator, refuse_forward, refuse_second
+from ._operators import brought, keep_nothing, named, operator, refuse_forward, refuse_second, tables_of
 from ._spec import hierarchy_of, spec_of
+from ._tables import INPUTS, ROWS
 
 Tensor = torch.Tensor
 Optional_ = Optional[torch.Tensor]
@@ -108,34 +109,30 @@ def _check(words: str, q: Tensor, k: Tensor, v: Tensor) -> None:
             raise refuse(f"{words}: {what} has type {x.dtype}; float32, bfloat16 and float16 are known")
 
 
-def _modified(sink: Optional_, softcap: Optional[float]) -> Dict[str, Any]:
-    return {"sink": None if sink is None else sink.detach(), "softcap": softcap}
-
-
 def _forwards(
-    words: str, q: Tensor, k: Tensor, v: Tensor, mask: Optional_, offsets: Optional_, seed: Optional_, sink: Optional_, causal: bool,
-    scale: Optional[float], softcap: Optional[float], dropout: float, layer: int, taped: bool,
+    words: str, q: Tensor, k: Tensor, v: Tensor, mask: Optional_, offsets: Optional_, seed: Optional_, names: str,
+    tables: Sequence[Tensor], numbers: Sequence[float], causal: bool, dropout: float, layer: int, taped: bool,
 ) -> Iterator[_Done]:  # fmt: skip
     found = documents(mask, offsets, q.shape[0], q.shape[2], causal)
     threads = torch.get_num_threads()
-    q, k, v, modified = _floats(q), _floats(k), _floats(v), _modified(sink, softcap)
+    q, k, v, given = _floats(q), _floats(k), _floats(v), named(names, tables, numbers)
     for part in _parts(words, found, int(seed) if seed is not None else None):
         out, _, tape = part.h._forward(
-            part.of(q), part.of(k), part.of(v), "bhnd", modified, scale, dropout, part.seed, layer, "f32", threads, None, False, taped
+            part.of(q), part.of(k), part.of(v), "bhnd", given, dropout, part.seed, layer, "f32", threads, None, False, taped
         )
         yield _Done(part, out, tape if tape is not None else np.empty(0, np.uint8), threads)
 
 
 def _documents(
-    words: str, q: Tensor, k: Tensor, v: Tensor, mask: Optional_, offsets: Optional_, seed: Optional_, sink: Optional_, causal: bool,
-    scale: Optional[float], softcap: Optional[float], dropout: float, layer: int, taped: bool,
+    words: str, q: Tensor, k: Tensor, v: Tensor, mask: Optional_, offsets: Optional_, seed: Optional_, names: str,
+    tables: Sequence[Tensor], numbers: Sequence[float], causal: bool, dropout: float, layer: int, taped: bool,
 ) -> Tuple[Tensor, Tensor]:  # fmt: skip
     _check(words, q, k, v)
     batch, heads, tokens, _ = q.shape
     out = v.new_zeros(batch, tokens, heads, v.shape[-1])
     kept = []
     try:
-        for done in _forwards(words, q, k, v, mask, offsets, seed, sink, causal, scale, softcap, dropout, layer, taped):
+        for done in _forwards(words, q, k, v, mask, offsets, seed, names, tables, numbers, causal, dropout, layer, taped):
             done.part.of(out.transpose(1, 2)).copy_(torch.from_numpy(done.out))
             kept.append(done)
     except Error as e:
@@ -144,8 +141,8 @@ def _documents(
 
 
 def _documents_shapes(
-    words: str, q: Tensor, k: Tensor, v: Tensor, mask: Optional_, offsets: Optional_, seed: Optional_, sink: Optional_, causal: bool,
-    scale: Optional[float], softcap: Optional[float], dropout: float, layer: int, taped: bool,
+    words: str, q: Tensor, k: Tensor, v: Tensor, mask: Optional_, offsets: Optional_, seed: Optional_, names: str,
+    tables: Sequence[Tensor], numbers: Sequence[float], causal: bool, dropout: float, layer: int, taped: bool,
 ) -> Tuple[Tensor, Tensor]:  # fmt: skip
     batch, heads, tokens, _ = q.shape
     return v.new_empty(batch, tokens, heads, v.shape[-1]), torch.empty(1, dtype=torch.uint8)
@@ -153,54 +150,59 @@ def _documents_shapes(
 
 def _documents_backward(
     ticket: Tensor, d_out: Tensor, words: str, q: Tensor, k: Tensor, v: Tensor, mask: Optional_, offsets: Optional_,
-    seed: Optional_, sink: Optional_, causal: bool, scale: Optional[float], softcap: Optional[float], dropout: float, layer: int,
+    seed: Optional_, names: str, tables: Sequence[Tensor], numbers: Sequence[float], causal: bool, dropout: float, layer: int,
 ) -> List[Tensor]:  # fmt: skip
     memory = _TAPES.get(ticket.data_ptr())
-    again = (words, q, k, v, mask, offsets, seed, sink, causal, scale, softcap, dropout, layer, True)
+    again = (words, q, k, v, mask, offsets, seed, names, tables, numbers, causal, dropout, layer, True)
     done = _forwards(*again) if memory is None else memory.done
-    return _gradients(done, d_out, q, k, v, sink, scale, softcap, dropout, layer)
+    return _gradients(done, d_out, q, k, v, names, tables, numbers, dropout, layer)
 
 
 def _gradients(
-    all_done: Iterable[_Done], d_out: Tensor, q: Tensor, k: Tensor, v: Tensor, sink: Optional_, scale: Optional[float],
-    softcap: Optional[float], dropout: float, layer: int,
+    all_done: Iterable[_Done], d_out: Tensor, q: Tensor, k: Tensor, v: Tensor, names: str, tables: Sequence[Tensor],
+    numbers: Sequence[float], dropout: float, layer: int,
 ) -> List[Tensor]:  # fmt: skip
-    """Of query, key and value and, where there is one, of the sink, to which every document adds."""
-    given = dict(query=q, key=k, value=v)
-    grads = {name: torch.zeros_like(x, memory_format=torch.contiguous_format) for name, x in given.items()}
-    d, modified = _floats(d_out).transpose(1, 2), _modified(sink, softcap)
-    d_sink = torch.zeros(q.shape[1] if sink is not None else 0)
-    qf, kf, vf = (_floats(x) for x in given.values())
+    """Of query, key and value and of the tables that are tensors, to which every document adds."""
+    inputs, given = dict(zip(INPUTS, (q, k, v))), named(names, tables, numbers)
+    grads = {name: torch.zeros_like(x, memory_format=torch.contiguous_format) for name, x in inputs.items()}
+    sums = {name: torch.zeros_like(x) for name, x in zip(names.split(), tables)}
+    wanted = [*grads, *(name for name in sums if ROWS[name].has_gradient)]
+    d, (qf, kf, vf) = _floats(d_out).transpose(1, 2), [_floats(x) for x in inputs.values()]
     for done in all_done:
         p = done.part
         found = p.h._backward(
-            p.of(qf), p.of(kf), p.of(vf), done.out, done.tape, p.of(d).numpy(), None, "bhnd", modified, scale, dropout, p.seed,
-            layer, "f32", done.threads, None, list(given) + ["sink"] * (sink is not None),
+            p.of(qf), p.of(kf), p.of(vf), done.out, done.tape, p.of(d).numpy(), None, "bhnd", given, dropout, p.seed, layer, "f32",
+            done.threads, None, wanted,
         )  # fmt: skip
-        for name, x in grads.items():
-            p.of(x).copy_(torch.from_numpy(found[name]))
-        if sink is not None:
-            d_sink += torch.from_numpy(found["sink"])
-    return [grads["query"], grads["key"], grads["value"], d_sink]
+        for name in wanted:
+            x = torch.from_numpy(found[name])
+            if name in sums:
+                sums[name] += x
+            else:
+                p.of(grads[name]).copy_(x)
+    return [*grads.values(), *sums.values()]
 
 
 def _documents_backward_shapes(
     ticket: Tensor, d_out: Tensor, words: str, q: Tensor, k: Tensor, v: Tensor, mask: Optional_, offsets: Optional_,
-    seed: Optional_, sink: Optional_, causal: bool, scale: Optional[float], softcap: Optional[float], dropout: float, layer: int,
+    seed: Optional_, names: str, tables: Sequence[Tensor], numbers: Sequence[float], causal: bool, dropout: float, layer: int,
 ) -> List[Tensor]:  # fmt: skip
-    one, two, three = (torch.empty_like(x, memory_format=torch.contiguous_format) for x in (q, k, v))
-    return [one, two, three, torch.empty(q.shape[1] if sink is not None else 0)]
+    return [torch.empty_like(x, memory_format=torch.contiguous_format) for x in (q, k, v, *tables)]
 
 
 def _setup(ctx: Any, inputs: Tuple[Any, ...], output: Tuple[Tensor, Tensor]) -> None:
-    ctx.words, ctx.rest = inputs[0], inputs[8:13]
-    ctx.save_for_backward(*inputs[1:8], output[1])
+    ctx.words, *tensors, ctx.names, tables, ctx.numbers, ctx.causal, ctx.dropout, ctx.layer, _ = inputs
+    _, ticket = output
+    ctx.save_for_backward(*tensors, *tables, ticket)
 
 
 def _backward(ctx: Any, d_out: Tensor, d_ticket: Any) -> Tuple[Any, ...]:
-    *tensors, ticket = ctx.saved_tensors
-    d_q, d_k, d_v, d_sink = torch.ops.hga.documents_backward(ticket, d_out, ctx.words, *tensors, *ctx.rest)
-    return (None, d_q, d_k, d_v, None, None, None, None if tensors[6] is None else d_sink) + (None,) * 6
+    q, k, v, mask, offsets, seed, *tables, ticket = ctx.saved_tensors
+    d_q, d_k, d_v, *d_tables = torch.ops.hga.documents_backward(
+        ticket, d_out, ctx.words, q, k, v, mask, offsets, seed, ctx.names, tables, ctx.numbers, ctx.causal, ctx.dropout, ctx.layer
+    )
+    no_numbers: Any = None if ctx.numbers else []  # torch takes an empty list for one of tensors
+    return None, d_q, d_k, d_v, None, None, None, None, d_tables, no_numbers, None, None, None, None
 
 
 operator(_documents, _documents_shapes, _backward, _setup)
@@ -208,17 +210,18 @@ operator(_documents_backward, _documents_backward_shapes, refuse_second, keep_no
 
 
 def attend(
-    words: str, q: Tensor, k: Tensor, v: Tensor, *, mask: Optional_ = None, offsets: Optional_ = None, sink: Optional_ = None,
-    causal: bool = False, scale: Optional[float] = None, softcap: Optional[float] = None, dropout: float = 0.0, layer: int = 0,
-    seed: Optional_ = None,
+    words: str, q: Tensor, k: Tensor, v: Tensor, *, mask: Optional_ = None, offsets: Optional_ = None, causal: bool = False,
+    dropout: float = 0.0, layer: int = 0, seed: Optional_ = None, **tables: Any,
 ) -> Tensor:  # fmt: skip
     """[batch][heads][tokens][dim] in, [batch][tokens][heads][dim] out: every document by the hierarchy of its length that
-    ``words`` name; 0 in rows of padding. sink [heads] float32. Dropout draws a seed from torch's generator where none is given."""
+    ``words`` name; 0 in rows of padding. Tables are those of ``Hierarchy.attention``, for all documents. Dropout draws a seed from
+    torch's generator where none is given."""
     tangent: Any = forward_ad.unpack_dual
     if not torch.compiler.is_compiling() and any(tangent(x).tangent is not None for x in (q, k, v)):
         refuse_forward(None)
     seed = torch.randint(2**62, ()) if dropout and seed is None else seed
-    taped = torch.is_grad_enabled() and any(x is not None and x.requires_grad for x in (q, k, v, sink))
-    arguments = (words, q, k, v, mask, offsets, seed, sink, causal, scale, softcap, float(dropout), layer, taped)
+    its = brought(tables_of(tables))
+    taped = torch.is_grad_enabled() and any(x.requires_grad for x in (q, k, v, *its.tables))
+    arguments = (words, q, k, v, mask, offsets, seed, *its, causal, float(dropout), layer, taped)
     out: Tensor = torch.ops.hga.documents(*arguments)[0]
     return out

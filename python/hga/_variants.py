@@ -359,7 +359,7 @@ def make(v: Variant, n_tokens: Any, given: Dict[str, Any], n_keys: Optional[int]
     h._node_of = node_of
     h._recipe = ("variant", v.name, n_tokens, _kept(given), n_keys)
     if alpha is not None:
-        h._type_scale = np.ascontiguousarray(np.asarray(_listed(alpha), np.float32))
+        h._own = {"type_scale": np.ascontiguousarray(np.asarray(_listed(alpha), np.float32))}
     return h
 
 

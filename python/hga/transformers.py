@@ -138,14 +138,13 @@ def _attend(name: str, module: Any, query: torch.Tensor, key: torch.Tensor, valu
         if offsets.shape != others.shape:
             raise refuse(f"{name} cannot serve {type(module).__name__}: queries and keys are cut differently (cu_seq_lens)")
         offsets = torch.stack((offsets, others))
-    sink = more.get("s_aux")  # GPT-OSS; Gemma 2 has a softcap
+    tables: Dict[str, Any] = dict(scale=scaling, softcap=more.get("softcap"), sink=more.get("s_aux"))  # of Gemma 2, and of GPT-OSS
     layer = layer_of(key)
     if layer is not None:
         _check_cached(name, module, query, offsets, causal, dropout)
-        return layer.attend(_words(name), query, key, value, attention_mask, scaling, more.get("softcap"), sink, window), None
-    y = attend(_words(name), query, key, value, mask=attention_mask, offsets=offsets, sink=None if sink is None else sink.float(),
-               causal=causal, scale=scaling, softcap=more.get("softcap"),
-               dropout=dropout if module.training else 0.0, layer=int(getattr(module, "layer_idx", 0) or 0))  # fmt: skip
+        return layer.attend(_words(name), query, key, value, attention_mask, window, tables), None
+    y = attend(_words(name), query, key, value, mask=attention_mask, offsets=offsets, causal=causal,
+               dropout=dropout if module.training else 0.0, layer=int(getattr(module, "layer_idx", 0) or 0), **tables)  # fmt: skip
     return y, None
 
 

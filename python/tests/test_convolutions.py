@@ -230,7 +230,7 @@ class Convolutions(unittest.TestCase):
             ("whole numbers [2, edges]", lambda: layer(x, torch.ones(2, 4))),
             ("whole numbers [2, edges]", lambda: layer(x, torch.ones(2, 4, dtype=torch.bool))),
             ("edge_index is a list", lambda: layer(x, [[0], [1]])),
-            ("additive has shape (2, 4): [heads][dim] is (1, 4)",
+            ("additive has shape (2, 4), not [heads][dim]: heads is 1, dim 4",
              lambda: h.additive_scores().attention(q, q, q, additive=torch.ones(2, 4))),
             ("additive: the program's scores are products", lambda: h.attention(q, q, q, additive=torch.ones(1, 4))),
             ("negative_slope nan is not finite", lambda: h.additive_scores(float("nan")).attention(q, q, q)),

@@ -190,7 +190,7 @@ class Operator(unittest.TestCase):
         q, k, v = tensors(12)
         mask = _documents.numbered(torch.tensor([[1] * 5 + [2] * 7, [1] * 9 + [0] * 3]), True)
         for seed, dropout in ((None, 0.0), (torch.tensor(5), 0.25)):
-            arguments = ("htransformer:block=4", q, k, v, mask, None, seed, torch.randn(4), True, None, 1.5, dropout, 0, True)
+            arguments = ("htransformer:block=4", q, k, v, mask, None, seed, "sink softcap", [torch.randn(4)], [1.5], True, dropout, 0, True)
             result = torch.library.opcheck(torch.ops.hga.documents, arguments)
             self.assertEqual(set(result.values()), {"SUCCESS"})
 
@@ -248,7 +248,7 @@ class Operator(unittest.TestCase):
         q, k, v = tensors(11)
         d = torch.randn(2, 11, 4, 8)
         mask = _documents.numbered(torch.tensor([[1] * 5 + [2] * 6, [1] * 8 + [0] * 3]), True)
-        y = lambda *x: (torch.ops.hga.documents("htransformer:block=4", *x, mask, None, torch.tensor(3), None, True, None, None,
+        y = lambda *x: (torch.ops.hga.documents("htransformer:block=4", *x, mask, None, torch.tensor(3), "", [], [], True,
                                                 0.3, 0, True)[0] * d).sum()  # noqa: E731  # fmt: skip
         grads = torch.autograd.grad(y(q, k, v), (q, k, v))
         for i, g in enumerate(grads):

@@ -578,7 +578,9 @@ class Compiled(InTorch):
     def test_56_operators_are_as_torch_wants_them_in_every_type(self):
         for type_, scale, lse in ((torch.bfloat16, None, False), (torch.float16, 0.0, True), (torch.float32, 0.5, True)):
             x = [y.detach().to(type_).requires_grad_() for y in self.x]
-            arguments = (self.h._name, *x, None, None, None, None, None, None, None, None, None, "bhnd", scale, 0.0, 0, 0, "f32", 1, "", lse, True)
+            sink, given = torch.randn(HEADS, requires_grad=True), [] if scale is None else [scale]
+            names = " ".join(["sink"] + ["scale"] * len(given))
+            arguments = (self.h._name, *x, names, [sink], given, "bhnd", 0.0, 0, 0, "f32", 1, "", lse, True)
             self.assertEqual(set(torch.library.opcheck(torch.ops.hga.attention, arguments).values()), {"SUCCESS"})
 
     def test_57_names_of_hierarchies_are_of_one_process(self):

@@ -90,9 +90,9 @@ class Modified(unittest.TestCase):
         q, k, v, sink, slopes = tensors()
         hsa = hga.hsa(N, branching=[2, 4])
         for words, h, more in (
-            ("softcap -1.0 is not finite and greater than 0", self.h, dict(softcap=-1)),
-            ("sink has 2 numbers, the query 4 heads", self.h, dict(sink=sink[:2])),
-            ("slope of head 1 is -0.5", self.h, dict(slopes=slopes.clone().index_fill(0, torch.tensor(1), -0.5))),
+            ("softcap -1 is not from 1e-30 to 1e30, or 0 for none", self.h, dict(softcap=-1)),
+            (r"sink has shape \(2,\), not \[heads\]: heads is 4", self.h, dict(sink=sink[:2])),
+            ("slopes of head 1 is -0.5", self.h, dict(slopes=slopes.clone().index_fill(0, torch.tensor(1), -0.5))),
             ("sink of head 0 is nan", self.h, dict(sink=sink * float("nan"))),
             ("an energy, which has no cap", hsa, dict(softcap=2.0)),
             ("no log-sum-exp", hsa, dict(sink=sink)),
