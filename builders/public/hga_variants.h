@@ -57,7 +57,7 @@ enum {
     HGA_NEEDS_TYPE_SCALE = 128, /* hga_io.type_scale must be given */
     HGA_TAKES_SHAPE = 256,      /* `shape` may be given: then tokens, its product, may be left out */
     HGA_NEEDS_DRAFTS = 512,     /* `parent` must be given, one a query token; keys are always other tokens */
-    /* modifiers of scores and normalisers that its program takes, whatever its parameters; with some of them (causal hsa) it
+    /* what its program takes of what calls do with scores, whatever its parameters; with some of them (causal hsa) it
        may take more */
     HGA_TAKES_SOFTCAP = 1024,
     HGA_TAKES_SINK = 2048,

@@ -430,7 +430,7 @@ void open_stage(worker *w, hga_id stage);
 void list_nodes(const worker *w, const phase *ph, hga_id stage, hga_id begin, hga_id n, hga_id *node);
 /* Behind a panel's n rows those of the longer graph, which are not run. */
 hga_id list_ahead(hga_id n, hga_id all, hga_id *node);
-/* Of a panel's rows the groups of sixteen from the first row to the last that this execution runs; 0: there are none. */
+/* Of a panel's rows the groups of sixteen from the first row to the last that this execution runs; 0: none. */
 int narrow_panel(const worker *w, const phase *ph, hga_id stage, hga_id *begin, hga_id *n);
 /* LEVELS_* stages go by node id: with a destination order their rows are loaded one by one. */
 int goes_by_position(const worker *w, const phase *ph);

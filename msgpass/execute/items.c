@@ -1,4 +1,4 @@
-/* items.c: the walk over a plan's items: what a thread was given of a wave, panel by panel, piece by piece, row by row. */
+/* items.c: the walk over a plan's items: what a thread was given of a wave, by panels, pieces and rows. */
 #include "stages.h"
 
 #include <string.h>

@@ -1,4 +1,4 @@
-/* rank_stage.c: what the stages of a rank are given in place of the caller's tensors, and a rank's memory in a workspace. */
+/* rank_stage.c: what a rank's stages are given in place of the caller's tensors; its memory in a workspace. */
 #include "bindings.h"
 #include "execute.h"
 #include "ranks.h"

@@ -1,4 +1,4 @@
-/* workspace_rows.c: rows that stay in a workspace: looked at, put there, dropped; and all fields, where a plan keeps them. */
+/* workspace_rows.c: rows that stay in a workspace: looked at, put there, dropped; and kept fields. */
 #include "stages.h"
 #include "wants.h"
 

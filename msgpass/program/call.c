@@ -32,8 +32,9 @@ static const hga_call_row tables[HGA_N_TABLES + 1] = {
                         -INFINITY, "finite, or -inf for none",
                         "each row's softmax denominator gains e^sink; -inf: no sink"},
     [HGA_TABLE_SLOPES] = {"slopes", "slopes", EXTENTS(HEADS, ONE),
-                          HGA_CALL_GRADIENT | HGA_CALL_NEEDS_SCORES | HGA_CALL_NEEDS_POSITIONS | HGA_CALL_BENDS | HGA_CALL_IS_REFUSED, NO_STANDARD,
-                          0, FLT_MAX, NAN, "finite and at least 0",
+                          HGA_CALL_GRADIENT | HGA_CALL_NEEDS_SCORES | HGA_CALL_NEEDS_POSITIONS | HGA_CALL_BENDS |
+                              HGA_CALL_IS_REFUSED,
+                          NO_STANDARD, 0, FLT_MAX, NAN, "finite and at least 0",
                           "scores lose slope times the distance of the query's position and the key's"},
     [HGA_TABLE_ADDITIVE] = {"additive", "additive", EXTENTS(HEADS, DIM),
                             HGA_CALL_GRADIENT | HGA_CALL_NO_PRODUCT | HGA_CALL_IS_REFUSED, NO_STANDARD, FINITE,

@@ -1,5 +1,5 @@
-/* regions.c: every set of rows that a program can name is a union of a dozen regions of nodes, so that what holds values
-   where is told exactly, by a word. */
+/* regions.c: every set of rows that a program can name is a union of a dozen regions of nodes, so that what holds
+   values where is told exactly, by a word. */
 #include "program.h"
 
 /* Level 0 is query tokens, key tokens or both; above it are the nodes of the hierarchy. */

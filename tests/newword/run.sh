@@ -19,7 +19,7 @@ fact at_most_60_lines test "$lines" -le 60
 # ---- a copy with the word ----
 
 mkdir tree
-(cd "$source" && tar --exclude='./build*' --exclude=./.git -cf - .) | tar -xf - -C tree
+(cd "$source" && tar --exclude=./build --exclude='./build-*' --exclude=./.git -cf - .) | tar -xf - -C tree
 fact the_patch_fits patch -d tree -p1 --fuzz=0 -i "$here/clamp.patch"
 CMAKE_GENERATOR=Ninja fact it_is_configured cmake -S tree -B built --preset release -DHGA_BENCH=OFF
 fact it_compiles_without_a_warning cmake --build built --parallel "$(nproc)" --target hga_tool hga_python test_call_page
@@ -51,7 +51,7 @@ for command in attend check explain bench run decode; do
     fact "help_of_${command}_has_it" grep -q -- --clamp help
 done
 # shellcheck disable=SC2086
-fact what_has_no_scores_refuses_it refused 2 '--clamp: ' "$hga" attend coarse -p h=2 -p alpha=@a.npy $tensors --out o.npy --clamp 1
+fact what_has_no_scores_refuses_it refused 2 '--clamp' "$hga" attend coarse -p h=2 -p alpha=@a.npy $tensors --out o.npy --clamp 1
 # shellcheck disable=SC2086
-fact and_what_is_no_number refused 2 '--clamp: ' "$hga" attend dense $tensors --out o.npy --clamp=-1
+fact and_what_is_no_number refused 2 '--clamp' "$hga" attend dense $tensors --out o.npy --clamp=-1
 facts_end

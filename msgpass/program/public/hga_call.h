@@ -10,39 +10,21 @@
 extern "C" {
 #endif
 
-/* What a call may bring, as members of hga_io and, with d_ before them, of hga_grad_io. hga_call_tables() says what
-   each is. New ones come at the end.
-
-   scale            [1]                    what products of queries and keys are multiplied with
-   rel_key          [types][dim]           added to keys by edge type, shared by heads
-   rel_bias         [types][heads]         added to scores by edge type, after scaling
-   edge_bias        [edges][heads or 1]    added to scores by edge of the attended relation, in canonical order
-   node_pos         [nodes][pos_dim]       a row for every node, see s(u, v, e) of hga_program.h
-   type_scale       [types]                of weighted sums
-   sink             [heads]                each row's denominator gains e^sink of its head, once, its numerator nothing
-                                           (GPT-OSS): the output is multiplied with 1 / (1 + e^(sink - LSE)), the LSE
-                                           becomes log(e^LSE + e^sink). A row without edges has output 0 and LSE sink.
-                                           -inf: no sink for that head
-   slopes           [heads], at least 0    a score loses slope |x_q - x_k| (ALiBi, Press et al. 2022), x being
-                                           hga_graph_positions, in float32: whole numbers to 2^24, halves to 2^23
-   additive         [heads][dim]           the vector a of additive scores; without it ones
-   softcap          [1], 1e-30 to 1e30     C: a score's content scale * q . (k + rel_key) becomes C tanh(content / C),
-                                           before biases are added (Gemma 2; ONNX's Attention since 1.22). 0: none
-   normaliser_bias  [1]                    B of HGA_NORMALISER_SIGMOID, 0 without
-   log_mass         [nodes]                of the graph: it has a gradient, and no call brings it */
-#define HGA_CALL_TABLES(X)              \
-    X(SCALE, scale)                     \
-    X(REL_KEY, rel_key)                 \
-    X(REL_BIAS, rel_bias)               \
-    X(EDGE_BIAS, edge_bias)             \
-    X(NODE_POS, node_pos)               \
-    X(TYPE_SCALE, type_scale)           \
-    X(SINK, sink)                       \
-    X(SLOPES, slopes)                   \
-    X(ADDITIVE, additive)               \
-    X(SOFTCAP, softcap)                 \
-    X(NORMALISER_BIAS, normaliser_bias) \
-    X(LOG_MASS, log_mass)
+/* What a call may bring, as members of hga_io and, with d_ before them, of hga_grad_io; hga_program.h has the formula.
+   New ones come at the end. */
+#define HGA_CALL_TABLES(X)                                                                                   \
+    X(SCALE, scale)                     /* a number that products of queries and keys are multiplied with */ \
+    X(REL_KEY, rel_key)                 /* [types][dim], added to keys, shared by heads */                   \
+    X(REL_BIAS, rel_bias)               /* [types][heads], added after scaling */                            \
+    X(EDGE_BIAS, edge_bias)             /* [edges][heads or 1], of the attended relation, canonical order */ \
+    X(NODE_POS, node_pos)               /* [nodes][pos_dim] */                                               \
+    X(TYPE_SCALE, type_scale)           /* [types], of weighted sums */                                      \
+    X(SINK, sink)                       /* [heads]: a denominator gains e^sink; -inf: none */                \
+    X(SLOPES, slopes)                   /* [heads], at least 0: a score loses slope times the distance */    \
+    X(ADDITIVE, additive)               /* [heads][dim]: a of additive scores; ones without it */            \
+    X(SOFTCAP, softcap)                 /* a number C: C tanh(content / C), before biases; 0: none */        \
+    X(NORMALISER_BIAS, normaliser_bias) /* a number: B of sigmoids */                                        \
+    X(LOG_MASS, log_mass)               /* [nodes]: of the graph, no call brings it; it has a gradient */
 
 /* HGA_TABLE_SCALE and so on: place of the table in hga_io.table and hga_grad_io.d_table, row of hga_call_tables(). */
 #define HGA_CALL_NUMBER(NAME, name) HGA_TABLE_##NAME,

@@ -22,6 +22,11 @@
    of additive scores sum over c of a[head][c] L(q[v] + k[u] + rel_key[type]) stands for q[v] . (k[u] + rel_key[type]),
    L(x) = x for x > 0 and negative_slope x else (GATv2, Brody et al. 2022; with dim 1 and a = 1 GAT,
    Velickovic et al. 2018).
+   With a softcap C the content, which is what comes before the first bias, becomes C tanh(content / C) (Gemma 2; ONNX's
+   Attention since 1.22). Slopes take slope |x_q - x_k| from a score (ALiBi, Press et al. 2022), x being
+   hga_graph_positions, in float32: whole numbers to 2^24, halves to 2^23. A sink adds e^sink of its head to each row's
+   denominator, once, and nothing to its numerator (GPT-OSS): the output is times 1 / (1 + e^(sink - LSE)), its
+   LSE becomes log(e^LSE + e^sink), and a row without edges has output 0 and LSE sink.
    psi is -phi of Amizadeh et al. 2025, eq. 9, less a constant. */
 #ifndef HGA_PROGRAM_H
 #define HGA_PROGRAM_H
@@ -162,7 +167,7 @@ typedef struct hga_udf {
        `writes`, and sets those of the aggregate, d_state: state_bytes of zeros, the same as `state` or anything else.
        Then edge_adjoint, for every edge, adds to d_source and d_destination, whose fields are as in edge, and to
        *d_score the gradients of what edge read. What is shown is as in finish and edge, of gradients zeros: to be
-       added to (in finish_adjoint d_v's fields that are not in `writes`). A row gives nothing back, and none of these is
+       added to (in finish_adjoint d_v's fields that are not in `writes`). A row gives nothing back, and neither is
        called for it, where the loss asks for nothing that it wrote: where all those gradients are 0. */
     void (*finish_adjoint)(const void *state, void *d_state, const hga_end *v, const hga_end *d_v, hga_id head,
                            void *ctx);
