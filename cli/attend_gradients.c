@@ -404,9 +404,7 @@ done:
 int gradients_keep(attend_gradients *g)
 {
     int status = CLI_GOOD;
-    for (int i = 0; i < N_GRADIENTS; i++)
-        if (g->typed->wanted[i]) TRY(outfile_keep(&g->file[i]));
-done:
+    for (int i = 0; i < N_GRADIENTS && !status; i++) status = outfile_keep(&g->file[i]);
     return status;
 }
 

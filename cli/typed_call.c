@@ -68,7 +68,7 @@ static error_t parse(int key, char *value, struct argp_state *state)
     return call_is_number(row) ? arguments_said(read_entry(row, value, &typed->number[t])) : 0;
 }
 
-/* "[types][dim]: added to keys by edge type (default: none)"; of numbers what the row says. */
+/* "[heads], finite and at least 0: scores lose .. (default: none)"; of numbers what the row says. */
 static void describe(const hga_call_row *row, size_t room, char *text)
 {
     char shape[CALL_SHAPE_ROOM];
@@ -76,7 +76,8 @@ static void describe(const hga_call_row *row, size_t room, char *text)
     if (call_is_number(row))
         snprintf(text, room, "%s%s", row->says, without);
     else
-        snprintf(text, room, "%s: %s%s", call_shape(row, shape), row->says, without);
+        snprintf(text, room, "%s%s%s: %s%s", call_shape(row, shape), row->numbers ? ", " : "",
+                 row->numbers ? row->numbers : "", row->says, without);
 }
 
 static const struct argp_option normaliser_options[] = {

@@ -21,7 +21,7 @@ static const hga_call_row tables[HGA_N_TABLES + 1] = {
                             NO_STANDARD, ANY, "added to scores by edge type"},
     [HGA_TABLE_EDGE_BIAS] = {"edge_bias", "edge-bias", EXTENTS(EDGES, HEADS_OR_ONE),
                              HGA_CALL_GRADIENT | HGA_CALL_NEEDS_SCORES, NO_STANDARD, ANY,
-                             "added to scores by edge, in canonical order"},
+                             "added to scores by edge, in canonical order: by destination, source, type"},
     [HGA_TABLE_NODE_POS] = {"node_pos", "node-pos", EXTENTS(NODES, POS_DIM), HGA_CALL_GRADIENT | HGA_CALL_NEEDS_SCORES,
                             NO_STANDARD, ANY, "position embeddings, whose products are added to scores"},
     [HGA_TABLE_TYPE_SCALE] = {"type_scale", "alpha", EXTENTS(TYPES, ONE),
@@ -29,8 +29,7 @@ static const hga_call_row tables[HGA_N_TABLES + 1] = {
                               "what sources of weighted sums are multiplied with, by edge type"},
     [HGA_TABLE_SINK] = {"sink", "sink", EXTENTS(HEADS, ONE),
                         HGA_CALL_GRADIENT | HGA_CALL_NEEDS_LSE | HGA_CALL_IS_REFUSED, NO_STANDARD, -FLT_MAX, FLT_MAX,
-                        -INFINITY, "finite, or -inf for none",
-                        "each row's softmax denominator gains e^sink; -inf: no sink"},
+                        -INFINITY, "finite, or -inf for none", "each row's softmax denominator gains e^sink"},
     [HGA_TABLE_SLOPES] = {"slopes", "slopes", EXTENTS(HEADS, ONE),
                           HGA_CALL_GRADIENT | HGA_CALL_NEEDS_SCORES | HGA_CALL_NEEDS_POSITIONS | HGA_CALL_BENDS |
                               HGA_CALL_IS_REFUSED,
