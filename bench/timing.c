@@ -35,6 +35,8 @@ static int by_size(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
+void bench_sort(double *x, int64_t n) { qsort(x, (size_t)n, sizeof *x, by_size); }
+
 double bench_quantile(const double *sorted, int n, double share)
 {
     double at = share * (n - 1);
@@ -46,7 +48,7 @@ double bench_quantile(const double *sorted, int n, double share)
 /* sorted into the scratch room */
 static const double *sorted(const record *r)
 {
-    qsort(r->scratch, (size_t)r->n, sizeof *r->scratch, by_size);
+    bench_sort(r->scratch, r->n);
     return r->scratch;
 }
 

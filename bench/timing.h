@@ -61,6 +61,8 @@ hga_status bench_repeat(hga_status (*run)(void *context), void *context, const b
 hga_status bench_alternate(hga_status (*prepare)(void *context), hga_status (*const run[2])(void *context),
                            void *context, const bench_rules *rules, int threads, bench_timing out[2]);
 
+/* Ascending. */
+void bench_sort(double *x, int64_t n);
 /* The value below which a share of n sorted numbers lies, by a straight line between two; n is above 0. */
 double bench_quantile(const double *sorted, int n, double share);
 

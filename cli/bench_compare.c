@@ -62,12 +62,6 @@ static const char *name_of(const json_t *row)
     return *name ? name : text_of(row, "name");
 }
 
-static int by_size(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 static int is_aggregate(const json_t *row) { return strcmp(text_of(row, "run_type"), "aggregate") == 0; }
 
 /* the repetitions of a name: their middle and quartiles */
@@ -85,7 +79,7 @@ static void read_repetitions(const json_t *rows, double *room, timed *out)
         out->disturbed = json_is_true(json_object_get(row, "disturbed"));
     }
     if (n == 0) return;
-    qsort(room, (size_t)n, sizeof *room, by_size);
+    bench_sort(room, n);
     out->seconds = bench_quantile(room, n, 0.5);
     if (n > 1) out->quartile1 = bench_quantile(room, n, 0.25), out->quartile3 = bench_quantile(room, n, 0.75);
 }

@@ -40,12 +40,6 @@ static hga_status time_tokens(hga_status (*once)(void *context), void *context, 
     return st;
 }
 
-static int by_size(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 /* ---- rows of the table ---- */
 
 /* What a row says besides its times; bytes 0 and rows 0: unknown. */
@@ -94,7 +88,7 @@ static int append_row(const bench_place *p, decode_row *r, json_t *rows)
 {
     json_t *row = case_json(p, r);
     if (r->times.n) {
-        qsort(r->times.seconds, (size_t)r->times.n, sizeof *r->times.seconds, by_size);
+        bench_sort(r->times.seconds, r->times.n);
         if (r->flat == 0) r->flat = r->times.seconds[r->times.n / 2];
         row = json_joined(row, times_json(r));
     }

@@ -224,15 +224,9 @@ static int repeats_of(const bench_rules *rules, double seconds)
     return n < LEAST_REPEATS ? LEAST_REPEATS : n > MOST_REPEATS ? MOST_REPEATS : (int)n;
 }
 
-static int by_size(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 static double median(double *x, int n)
 {
-    qsort(x, (size_t)n, sizeof *x, by_size);
+    bench_sort(x, n);
     return bench_quantile(x, n, 0.5);
 }
 

@@ -142,19 +142,13 @@ done:
 
 /* ---- what is told ---- */
 
-static int by_size(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 /* Microseconds, of n tokens; NaN of none. */
 static double median(const double *seconds, int64_t n)
 {
     double *sorted = NULL, middle = NAN;
     if (n == 0 || take(n, sizeof *sorted, &sorted)) return middle;
     memcpy(sorted, seconds, (size_t)n * sizeof *sorted);
-    qsort(sorted, (size_t)n, sizeof *sorted, by_size);
+    bench_sort(sorted, n);
     middle = 1e6 * (sorted[(n - 1) / 2] + sorted[n / 2]) / 2;
     free(sorted);
     return middle;
