@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from functools import lru_cache
 from typing import Any, Iterator, Optional, Sequence, Tuple, Union, cast
 
@@ -210,12 +211,14 @@ class NodeRows(torch.nn.Module):
         self.spans = spans
 
     def forward(self, x: Tensor) -> Tensor:
-        nodes = _nodes_of(x.shape[-2])
+        # Whose mean is of one row alone hangs on the length: for torch.compile it is a constant, whose program is made sooner.
+        tokens = x.shape[-2] if self.spans == "zero" else operator.index(x.shape[-2])
+        nodes = _nodes_of(tokens)
         if nodes < 1:
             raise refuse(f"x has shape {tuple(x.shape)}: [.., tokens, width] with at least one token is needed")
         if self.spans == "zero":
-            return torch.cat([x, x.new_zeros(*x.shape[:-2], nodes - x.shape[-2], x.shape[-1])], -2)
-        levels, mass = [x], x.new_ones(x.shape[-2], 1)
+            return torch.cat([x, x.new_zeros(*x.shape[:-2], nodes - tokens, x.shape[-1])], -2)
+        levels, mass = [x], x.new_ones(tokens, 1)
         while len(mass) > 1:
             sums, mass = self._halved(levels[-1] * mass), self._halved(mass)
             levels.append(sums / mass)
