@@ -73,7 +73,14 @@ for page in "$source/README.md" "$source"/docs/*.md; do [ "$page" = "$source/doc
 compiles_and_runs() { # its status is the program's
     gcc -std=c11 -Wall -Wextra -Wpedantic -Werror "programs/$1.c" $(bin/pkg-config --cflags --libs hga) -lm -o "programs/$1" && "programs/$1"
 }
-there_are_programs() { [ "$(ls programs/howto-c-*.c | wc -l)" -gt 10 ] && [ -e programs/c-1.c ]; }
+# .. and so does the one in hga.h, which is read in ten minutes and names nothing that the other headers do not have.
+first=$source/builders/public/hga.h
+sed -n '/^ *#include <hga.h>$/,/^       }$/s/^       //p' "$first" >programs/hga_h.c
+ls "$source"/graph/base/hga*.h "$source"/{graph,msgpass/*,builders,dist,files}/public/*.h | grep -v /hga.h >others
+grep -oE '\bhga_[a-z_]+\b' "$first" | sort -u | while read -r name; do xargs grep -qwh "$name" <others || echo "$name"; done >unknown
+fact hga_h_has_250_lines_at_most [ "$(wc -l <"$first")" -le 250 ]
+fact and_names_what_is_there empty unknown
+there_are_programs() { [ "$(ls programs/howto-c-*.c | wc -l)" -gt 10 ] && [ -e programs/c-1.c ] && grep -q 'int main' programs/hga_h.c; }
 fact there_are_programs there_are_programs
 for program in programs/*.c; do fact "the_program_${program//[^A-Za-z0-9]/_}_compiles_as_pasted_and_runs" compiles_and_runs "$(basename "$program" .c)"; done
 # What is code says which: something runs blocks of each of these, but for `text`, which is shown only.

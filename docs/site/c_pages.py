@@ -3,17 +3,16 @@
 import pathlib
 import re
 import sys
-import textwrap
 import xml.etree.ElementTree as ElementTree
 
 WHAT = {
     "hga_base.h": "Numbers, errors, memory", "hga_graph.h": "Graphs and how you build them", "hga_import.h": "Graphs of other programs", "hga_file.h": "Files that appear whole",
     "hga_program.h": "Programs: fields and stages", "hga_plan.h": "Plans and running them", "hga_gradient.h": "Gradients", "hga_decode.h": "Token by token", "hga_inspect.h": "Who sees whom", "hga_halo.h": "What ranks send each other", "hga_exchange.h": "How ranks talk", "hga_dist.h": "Transports for ranks",
-    "hga_machine.h": "The machine: instruction sets, threads", "hga_builders.h": "Published hierarchies", "hga_variants.h": "Hierarchies by name", "hga.h": "Everything of libhga",
+    "hga_machine.h": "The machine: instruction sets, threads", "hga_builders.h": "Published hierarchies", "hga_variants.h": "Hierarchies by name", "hga.h": "What most programs need",
     "hga_export.h": "Graphs for other programs", "hga_documents.h": "Trees of documents", "hga_npy.h": "NumPy's files", "hga_files.h": "Everything of libhga-files",
 }  # fmt: skip
-ORDER = ("hga_builders.h", "hga_variants.h", "hga_plan.h", "hga_gradient.h", "hga_decode.h", "hga_graph.h", "hga_program.h", "hga_inspect.h", "hga_halo.h", "hga_exchange.h", "hga_dist.h", "hga_import.h", "hga_export.h", "hga_documents.h", "hga_npy.h", "hga_file.h", "hga_machine.h", "hga_base.h",
-         "hga.h", "hga_files.h")  # fmt: skip
+ORDER = ("hga.h", "hga_builders.h", "hga_variants.h", "hga_plan.h", "hga_gradient.h", "hga_decode.h", "hga_graph.h", "hga_program.h", "hga_inspect.h", "hga_halo.h", "hga_exchange.h", "hga_dist.h", "hga_import.h", "hga_export.h", "hga_documents.h", "hga_npy.h", "hga_file.h", "hga_machine.h", "hga_base.h",
+         "hga_files.h")  # fmt: skip
 
 
 def text(element):
@@ -108,8 +107,12 @@ class Pages:
         comment = re.match(r"/\*(.*?)\*/", path.read_text(encoding="utf-8"), re.S).group(1)
         blocks = []
         for block in re.split(r"\n\s*\n", comment.replace(f"{name}:", "", 1)):
-            if block.startswith("       "):
-                blocks.append("```c\n" + textwrap.dedent(block) + "\n```")
+            if block.startswith(" " * 7):
+                code = re.sub(r"(?m)^ {7}", "", block)
+                if blocks and blocks[-1].endswith("\n```"):  # the same code behind an empty line
+                    blocks[-1] = blocks[-1][: -len("\n```")] + "\n\n" + code + "\n```"
+                else:
+                    blocks.append(f"```{'c' if re.search(';$', code, re.M) else 'text'}\n{code}\n```")
             else:
                 words = " ".join(block.split())
                 blocks.append(self.prose(words[:1].upper() + words[1:], stem(name)))

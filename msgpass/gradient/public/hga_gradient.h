@@ -12,26 +12,7 @@
    Memory is linear in nodes. Where a stage rounds its operands to bfloat16, gradients pass straight through the
    rounding. Equal inputs give equal bits at any thread count. gradient/README.md derives the formulas.
 
-   Ranks (hga_options.ranks): hga_plan_gradient is a call that all ranks make, each with its tape, its rows of the
-   tensors and of d_out and d_lse. Of a row that is shared all ranks bring the same d_out, which counts once. Each
-   rank gets the gradients of its rows, of shared rows too, and every rank the whole gradients of tables, with the same
-   bits. All want the same tables, else HGA_EINVAL; which tensors each wants is its own choice.
-
-   HGA_BY_HEADS: rank r of P has key/value heads r n / P to (r + 1) n / P of n, rounded down, and their query heads. It
-   is sent all rows of them, goes back as one process does, and sends gradients to the ranks whose rows they are of.
-   Gradients have the bits of one process, whatever the cuts. Work and memory for rows are a P-th as long as P divides
-   n; ranks beyond n have no head, and only send and receive. A rank sends its rows of the other heads (query, key,
-   value, out where the way looks at it, d_out, log-sum-exps) and gets as many rows of each wanted gradient; with
-   `accumulate` what is added to is sent, too. Of tables that heads share every rank is sent a double an entry and head.
-   All ranks have one dtype for a tensor, and for its gradient, and all accumulate or none does, else HGA_EINVAL.
-
-   HGA_BY_ROWS: each rank goes back through its own rows. Gradients are sums of the numbers of one process in another
-   order. As many bytes go home as the execution sent, of states perhaps a float32 a row and head more, and sums of
-   tables and of shared rows go to everybody. For slow wires, and for more ranks than key/value heads.
-
-   Where a rank fails, the calls of all ranks that still wait return its status, as hga_ranks says. hga_plan_prepare
-   asks nothing of other ranks, and the first call may still allocate. Of a batch all ranks bring as many samples, which
-   go one after another. There is no hga_plan_loss (HGA_EUNSUPPORTED). */
+   What ranks bring and get (hga_options.ranks): hga_exchange.h. */
 #ifndef HGA_GRADIENT_H
 #define HGA_GRADIENT_H
 

@@ -1,5 +1,43 @@
-/* hga_exchange.h: how ranks of a distributed run talk. The engine knows ranks, channels and messages, and nothing of
-   what carries them: an hga_exchange is one rank's end of a transport, which hga_dist.h or you bring. */
+/* hga_exchange.h: ranks, which are processes that share a run, and how they talk. The engine knows ranks, channels and
+   messages, and nothing of what carries them: an hga_exchange is one rank's end of a transport, which hga_dist.h or you
+   bring.
+
+   All ranks make the same plan, of the whole graph, with the same cuts (hga_ranks, which hga_options.ranks points at):
+   rank r owns tokens [cuts[r], cuts[r + 1]) and the nodes above them, as hga_halo says. hga_plan_create, _update,
+   _execute and _gradient, and batches of these two, are then calls that all ranks make, in the same order: each
+   computes its rows and sends what others need.
+
+   Tensors hold the rank's rows alone: those of the nodes that it owns and of those that are shared, which every rank
+   brings and gets, in the order of the nodes (hga_plan_rank_rows). Tables that are not rows (biases, embeddings) are
+   whole on every rank. Rows have the bits that they have in one process, wherever cuts are, on machines that have the
+   same instruction set (hga_options.isa names one for all). Plans that are not of the same graph, program, shape, cuts,
+   options or instruction set are HGA_EINVAL, and so are calls of different kinds or plans, or with different scales,
+   seeds, layers, modifiers or numbers of samples. Numbers in tables, and functions of your own, are not compared, and
+   have to be the same.
+
+   Where a rank fails in one of these calls, or in hga_workspace_create, the calls of all ranks that still wait return
+   its status, and the exchange is of no use any more; a rank that needs nothing more of others may have returned
+   HGA_OK, and is told by its next call. Not with options.rows, keep_fields and decoders (HGA_EUNSUPPORTED).
+
+   Gradients: a rank brings its tape, its rows of the tensors and of d_out and d_lse. Of a row that is shared all ranks
+   bring the same d_out, which counts once. Each rank gets the gradients of its rows, of shared rows too, and every rank
+   the whole gradients of tables, with the same bits. All want the same tables, else HGA_EINVAL; which tensors each
+   wants is its own choice.
+
+   HGA_BY_HEADS: rank r of P has key/value heads r n / P to (r + 1) n / P of n, rounded down, and their query heads. It
+   is sent all rows of them, goes back as one process does, and sends gradients to the ranks whose rows they are of.
+   Gradients have the bits of one process, whatever the cuts. Work and memory for rows are a P-th as long as P divides
+   n; ranks beyond n have no head, and only send and receive. A rank sends its rows of the other heads (query, key,
+   value, out where the way looks at it, d_out, log-sum-exps) and gets as many rows of each wanted gradient; with
+   `accumulate` what is added to is sent, too. Of tables that heads share every rank is sent a double an entry and head.
+   All ranks have one dtype for a tensor, and for its gradient, and all accumulate or none does, else HGA_EINVAL.
+
+   HGA_BY_ROWS: each rank goes back through its own rows. Gradients are sums of the numbers of one process in another
+   order. As many bytes go home as the execution sent, of states perhaps a float32 a row and head more, and sums of
+   tables and of shared rows go to everybody. For slow wires, and for more ranks than key/value heads.
+
+   hga_plan_prepare asks nothing of other ranks, and the first gradient may still allocate. Of a batch all ranks bring
+   as many samples, which go one after another. There is no hga_plan_loss (HGA_EUNSUPPORTED). */
 #ifndef HGA_EXCHANGE_H
 #define HGA_EXCHANGE_H
 
@@ -44,6 +82,19 @@ typedef struct hga_exchange {
     void (*fail)(void *ctx, hga_status status);
     void (*close)(void *ctx); /* gives back what the end holds; see hga_dist_destroy */
 } hga_exchange;
+
+/* What ranks share of a gradient. HEADS, the default: a rank goes back through the whole graph for its key/value heads,
+   as one process does, and gradients have the bits of one process. ROWS: a rank goes back through its own rows for all
+   heads; fewer bytes are sent, and sums are in another order. */
+enum { HGA_BY_HEADS = 0, HGA_BY_ROWS = 1 };
+
+/* One rank of a run that several processes share; all of them plan with the same cuts. */
+typedef struct hga_ranks {
+    const hga_exchange *exchange; /* this rank's end, which outlives the plan; one plan executes on it at a time */
+    const hga_id *cuts;           /* [n_ranks + 1], copied; HGA_EINVAL names a cut that is wrong */
+    int64_t gradient_by;          /* HGA_BY_HEADS or HGA_BY_ROWS, all ranks the same */
+    uint64_t reserved[3];         /* 0 */
+} hga_ranks;
 
 #ifdef __cplusplus
 }

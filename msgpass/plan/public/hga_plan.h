@@ -47,35 +47,6 @@ enum { HGA_BIND_OFF = 0, HGA_BIND_ON = 1, HGA_BIND_AUTO = 2 };
    and rows that stay not with gradient. */
 enum { HGA_EVERY_ROW = 0, HGA_SOME_ROWS = 1, HGA_ROWS_THAT_STAY = 2 };
 
-/* What ranks share of a gradient; hga_gradient.h says what either costs. HEADS, the default: a rank goes back through
-   the whole graph for its key/value heads, as one process does, and gradients have the bits of one process. ROWS: a
-   rank goes back through its own rows for all heads; fewer bytes are sent, and sums are in another order. */
-enum { HGA_BY_HEADS = 0, HGA_BY_ROWS = 1 };
-
-/* One rank of a run that several processes share. All ranks make the same plan, of the whole graph, with the same cuts:
-   rank r owns tokens [cuts[r], cuts[r + 1]) and the nodes above them, as hga_halo says. hga_plan_create, _update,
-   _execute and _gradient, and batches of these two, are then calls that all ranks make, in the same order: each
-   computes its rows and sends what others need.
-
-   Tensors hold the rank's rows alone: those of the nodes that it owns and of those that are shared, which every rank
-   brings and gets, in the order of the nodes (hga_plan_rank_rows). Tables that are not rows (biases, embeddings) are
-   whole on every rank. Rows have the bits that they have in one process, wherever cuts are, on machines that have the
-   same instruction set (hga_options.isa names one for all). Plans that are not of the same graph, program, shape, cuts,
-   options or instruction set are HGA_EINVAL, and so are calls of different kinds or plans, or with different scales,
-   seeds, layers, modifiers or numbers of samples. Numbers in tables, and functions of your own, are not compared, and
-   have to be the same.
-
-   Where a rank fails in one of these calls, or in hga_workspace_create, the calls of all ranks that still wait return
-   its status, and the exchange is of no use any more; a rank that needs nothing more of others may have returned
-   HGA_OK, and is told by its next call. Not with options.rows, keep_fields and decoders (HGA_EUNSUPPORTED).
-   hga_gradient.h says what gradients of ranks are. */
-typedef struct hga_ranks {
-    const hga_exchange *exchange; /* this rank's end, which outlives the plan; one plan executes on it at a time */
-    const hga_id *cuts;           /* [n_ranks + 1], copied; HGA_EINVAL names a cut that is wrong */
-    int64_t gradient_by;          /* HGA_BY_HEADS or HGA_BY_ROWS, all ranks the same */
-    uint64_t reserved[3];         /* 0 */
-} hga_ranks;
-
 typedef struct hga_options {
     hga_id threads; /* 0: OMP_NUM_THREADS, or the cores that the calling thread may use now */
     /* "ref", "avx2", "avx512", "avx512bf16"; NULL: HGA_ISA from the environment, or the best this machine has. (Numbers
@@ -107,7 +78,7 @@ typedef struct hga_options {
     /* 1: a row's bits hang on its own edges and what it reads, and not on the rows beside it, for graphs of blocks and
        edges that change: see hga_plan_execute. Slower where few rows share columns */
     int64_t strict_rows;
-    const hga_ranks *ranks; /* NULL: this process is alone */
+    const hga_ranks *ranks; /* several processes share the plan: hga_exchange.h; NULL: this one is alone */
 } hga_options;
 
 /* A tensor of yours [rows][heads][columns], borrowed for the call. Strides are in elements; 0 0 means packed. `rows` is
