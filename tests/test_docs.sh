@@ -54,6 +54,12 @@ default_is_told() { # the defaults that the tool prints and the pages' tables ag
 }
 fact and_its_default default_is_told
 
+# What tests/README.md says to run is there.
+sed -n "/^    what you changed/,/^\$/p" "$source/tests/README.md" | grep -oE "test_\\([^)]*\\)" | sed 's/^test_(//; s/)$//' | tr '|' '\n' >named
+while read -r name; do ls "$source/tests/test_$name"*.c >/dev/null 2>&1 || echo "test_$name"; done <named >nowhere
+fact tests_are_named [ "$(wc -l <named)" -gt 60 ]
+fact and_are_there empty nowhere
+
 # ---- commands: the sh blocks of the pages, in the index's order, in one folder ----
 
 mkdir run bin
