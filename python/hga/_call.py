@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Tuple
+from typing import TYPE_CHECKING, Any, Callable, Optional, Tuple
 
 from ._arguments import meant
 from ._core import as_numpy, fill_tensor, refuse
@@ -18,7 +18,11 @@ LAYOUTS = {"bhnd": (-3, -2), "bnhd": (-2, -3)}
 class Problem:
     """The arrays of one call, checked, with their axes named."""
 
-    def __init__(self, h: "Hierarchy", q: Any, k: Any, v: Any, layout: str, tables: Tables) -> None:
+    def __init__(
+        self, h: "Hierarchy", q: Any, k: Any, v: Any, layout: str, tables: Tables, rows: Optional[Callable[[str], int]] = None,
+        who: str = "the hierarchy",
+    ) -> None:  # fmt: skip
+        """rows: how many rows of a tensor ``who`` has; -1: there is no such tensor."""
         if layout not in LAYOUTS:
             raise refuse(f"layout {layout!r} is neither 'bhnd' nor 'bnhd'{meant(layout, LAYOUTS)}")
         self.q, self.k, self.v = (as_numpy(x, name) for x, name in ((q, "query"), (k, "key"), (v, "value")))
@@ -48,16 +52,17 @@ class Problem:
             raise refuse(f"query has {self.dim} columns, value {self.dim_v}: at least one is needed")
         if self.k.shape[-1] != self.dim:
             raise refuse(f"key has {self.k.shape[-1]} columns, query {self.dim}")
+        for x, name in ((self.q, "query"), (self.k, "key"), (self.v, "value")):
+            n, found = (rows or h._rows)(name), x.shape[self.rows_axis]
+            if n >= 0 and found != n:
+                raise refuse(f"{name} of shape {x.shape} has {found} rows in layout {layout!r}, {who} {n}" + (rows is None) * in_words(h, name))
         if self.v.shape[self.heads_axis] != self.kv_heads or self.v.shape[self.rows_axis] != self.k.shape[self.rows_axis]:
             raise refuse(f"value has shape {self.v.shape}, key {self.k.shape}")
-        for x, name, n in ((x, name, h._rows(name)) for x, name in ((self.q, "query"), (self.k, "key"), (self.v, "value"))):
-            if n >= 0 and x.shape[self.rows_axis] != n:
-                raise refuse(
-                    f"{name} of shape {x.shape} has {x.shape[self.rows_axis]} rows in layout {layout!r}, the hierarchy {n}"
-                    + in_words(h, name)
-                )
         tables.check(self.heads, self.dim)
-        self.tables = tables
+        self.h, self.tables = h, tables
+
+    def plan_key(self, threads: int, precision: str, isa: Optional[str], dropout: float, grad: bool) -> Tuple[Any, ...]:
+        return (self.heads, self.kv_heads, self.dim, self.dim_v, self.tables.traits, threads, precision, isa, dropout, int(grad))
 
     def describe(self, io: Any, at: Tuple[int, ...]) -> None:
         """A sample's arrays and tables, to the library."""

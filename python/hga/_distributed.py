@@ -13,11 +13,12 @@ import numpy as np
 import torch
 import torch.distributed as dist
 
-from ._arguments import BINDINGS, answered, meant, whole
-from ._call import LAYOUTS
-from ._core import Error, as_numpy, check, extern, ffi, fill_rows, fill_tensor, floats_at, keep_raised, lib, number, refuse, refuse_type
+from ._arguments import answered, meant, whole
+from ._call import Problem
+from ._core import Error, apart, as_numpy, check, extern, ffi, fill_rows, fill_tensor, floats_at, keep_raised, lib, number, refuse
 from ._hierarchy import PLANS_KEPT, Hierarchy, draws
 from ._normalisers import normalised, spelt
+from ._plans import new_plan
 from ._operators import tables_of, tensor_of
 from ._tables import INPUTS, ROWS, Tables, check_names, of_callers, takes_tables
 
@@ -238,7 +239,7 @@ class Distributed:
         self._cuts = ffi.new("hga_id[]", self.cuts)
         self._ranks.exchange, self._ranks.cuts, self._ranks.gradient_by = self._transport.c, self._cuts, by
         self._plans: Dict[Tuple[Any, ...], Tuple[Any, Any]] = {}
-        plan = self._new_plan(h, (1, 1, 1, 1, (0, 0), 1, "f32", None, 0.0, False))
+        plan = new_plan(h, (1, 1, 1, 1, (0, 0), 1, "f32", None, 0.0, 0), self._ranks)
         self._rows = {which: self._find_rows(plan, which) for which in ("query", "key", "value", "out")}
 
     def _checked(self, h: Hierarchy, cuts: Optional[Sequence[int]]) -> List[int]:
@@ -277,24 +278,11 @@ class Distributed:
         check(lib.hga_plan_rank_rows(plan, field, found, n[0], n))
         return [Interval(int(found[i].first), int(found[i].n)) for i in range(n[0])]
 
-    def _new_plan(self, h: Hierarchy, key: Tuple[Any, ...]) -> Any:
-        heads, kv_heads, dim, dim_v, (pos_dim, generic), threads, precision, isa, dropout, gradient = key
-        if precision not in ("f32", "bf16"):
-            raise refuse(f"precision {precision!r} is neither 'f32' nor 'bf16'")
-        shape, options, out = ffi.new("hga_shape *"), ffi.new("hga_options *"), ffi.new("hga_plan **")
-        shape.n_heads, shape.n_kv_heads, shape.dim, shape.dim_v, shape.pos_dim = heads, kv_heads, dim, dim_v, pos_dim
-        options.threads, options.bind, options.strict_rows = threads, BINDINGS[h._bind], h._strict
-        name = ffi.new("char[]", isa.encode()) if isa else ffi.NULL
-        options.isa, options.ranks = name, self._ranks
-        options.precision = lib.HGA_PRECISION_BF16 if precision == "bf16" else lib.HGA_PRECISION_F32
-        options.dropout, options.gradient, options.generic = dropout, gradient, generic
-        check(lib.hga_plan_create(h.graph._g, h._program, shape, options, out))
-        return ffi.gc(out[0], lib.hga_plan_destroy)
-
     def plan_of(self, key: Tuple[Any, ...]) -> Tuple[Any, Any]:
         """A plan and its workspace, which all ranks make at the same call."""
         if key not in self._plans:
-            plan, out = self._new_plan(*key), ffi.new("hga_workspace **")
+            h, kind = key
+            plan, out = new_plan(h, kind, self._ranks), ffi.new("hga_workspace **")
             check(lib.hga_workspace_create(plan, out))
             self._plans[key] = (plan, ffi.gc(out[0], lib.hga_workspace_destroy))
             while len(self._plans) > PLANS_KEPT:  # the oldest goes
@@ -326,9 +314,10 @@ class Distributed:
             h = normalised(self.hierarchy, words)
             given = tables_of(tables)
             wanted = _wanted((q, k, v), given)
-            call = Call(self, h, (q, k, v), layout, given, number(dropout, "dropout"), draws(seed, layer))
-            kind = (*call.kind(), words, precision, isa, lse, wanted)
-            key = call.plan_key(precision, threads or self.hierarchy.threads or torch.get_num_threads(), isa, wanted is not None)
+            call, dropout = Call(self, h, (q, k, v), layout, given, draws(seed, layer)), number(dropout, "dropout")
+            kind = (*call.kind(), dropout, words, precision, isa, lse, wanted)
+            threads = h._threads_for(threads or self.hierarchy.threads or torch.get_num_threads())
+            key = h, call.plan_key(threads, precision, isa, dropout, wanted is not None)
         except Exception as e:  # whatever it is: the others would wait, or take the next call for this one
             refused = e
         if not self._transport.agree(refused, kind, key in self._plans):
@@ -343,32 +332,20 @@ def _given(both: Tuple[torch.Tensor, ...], lse: bool) -> Any:
     return tuple(both[:2]) if lse else both[0]
 
 
-class Call:
+class Call(Problem):
     """One call's arrays, checked before any rank begins."""
 
     def __init__(self, d: Distributed, h: Hierarchy, given: Tuple[Any, ...], layout: str, tables: Mapping[str, Any],
-                 dropout: float, drawn: Tuple[int, int]) -> None:  # fmt: skip
-        tensors = [torch.from_numpy(x) if isinstance(x, np.ndarray) else x for x in given]
-        for x, name in zip(tensors, INPUTS):
-            if not isinstance(x, torch.Tensor):
-                raise refuse_type(f"{name} is a {type(x).__name__}, not a tensor")
-            if x.dim() < 2 or x.dim() != tensors[0].dim():
-                raise refuse(f"{name} has shape {tuple(x.shape)}, query {tuple(tensors[0].shape)}")
-        if layout not in LAYOUTS:
-            raise refuse(f"layout {layout!r} is neither 'bhnd' nor 'bnhd'{meant(layout, LAYOUTS)}")
-        self.h, self.dropout, self.drawn = h, dropout, drawn
-        self.flat, self.type = tensors[0].dim() == 2, tensors[0].dtype
-        self.heads_axis, self.rows_axis = LAYOUTS["bhnd" if self.flat else layout]
-        self.arrays = [self.array(x, name) for x, name in zip(tensors, INPUTS)]
-        q, k, v = self.arrays
-        for x, name in zip(self.arrays, INPUTS):
-            self._check(d, x, name)
-        self.heads, self.kv_heads = q.shape[self.heads_axis], k.shape[self.heads_axis]
+                 drawn: Tuple[int, int]) -> None:  # fmt: skip
+        def rows(which: str) -> int:
+            return d.n_rows(which) if d.rows(which) else -1
+
+        q, k, v = (apart(as_numpy(x, name)) for x, name in zip(given, INPUTS))
+        super().__init__(h, q, k, v, layout, Tables(h, tables), rows, f"rank {d.rank} of {d.n_ranks}")
+        self.drawn, self.arrays = drawn, (self.q, self.k, self.v)
         self.tensors = {name: x for name, x in tables.items() if isinstance(x, torch.Tensor)}
-        self.tables = Tables(h, tables)
-        self.tables.check(self.heads, q.shape[-1])
-        self.shape = list(q.shape)
-        self.shape[-1], self.shape[self.rows_axis] = v.shape[-1], d.n_rows("out")
+        self.shape = list(self.q.shape)
+        self.shape[-1], self.shape[self.rows_axis] = self.dim_v, d.n_rows("out")
 
     def array(self, x: torch.Tensor, name: str) -> np.ndarray:
         """Of four axes, or more, where the call has two."""
@@ -379,41 +356,23 @@ class Call:
         made = tensor_of(x)
         return made[0] if self.flat else made
 
-    def _check(self, d: Distributed, x: np.ndarray, which: str) -> None:
-        q, k = self.arrays[0], self.arrays[1]
-        if x.shape[:-3] != q.shape[:-3]:
-            raise refuse(f"{which} has shape {x.shape}, query {q.shape}: the batch axes differ")
-        if which == "key" and x.shape[-1] != q.shape[-1]:
-            raise refuse(f"key has {x.shape[-1]} columns, query {q.shape[-1]}")
-        if which == "value" and x.shape[self.heads_axis] != k.shape[self.heads_axis]:
-            raise refuse(f"value has shape {x.shape}, key {k.shape}")
-        if d.rows(which) and x.shape[self.rows_axis] != d.n_rows(which):
-            raise refuse(f"{which} of shape {x.shape} has {x.shape[self.rows_axis]} rows, rank {d.rank} of {d.n_ranks} {d.n_rows(which)}")
-
     def kind(self) -> Tuple[Any, ...]:
         """What is the same on all ranks: everything but the rows, the layout and the threads."""
-        batch, (q, _, v) = self.arrays[0].shape[:-3], self.arrays
-        shape = (*batch, self.heads, self.kv_heads, q.shape[-1], v.shape[-1])
-        return (*shape, *(str(x.dtype) for x in self.arrays), *map(sorted, self.tables.key), self.dropout, self.drawn)
+        shape = (*self.batch, self.heads, self.kv_heads, self.dim, self.dim_v)
+        return (*shape, *(str(x.dtype) for x in self.arrays), *map(sorted, self.tables.key), self.drawn)
 
-    def plan_key(self, precision: str, threads: int, isa: Optional[str], gradient: bool) -> Tuple[Any, ...]:
-        q, _, v = self.arrays
-        shape = (self.heads, self.kv_heads, q.shape[-1], v.shape[-1], self.tables.traits)
-        return self.h, (*shape, self.h._threads_for(threads), precision, isa, self.dropout, gradient)
-
-    def describe(self, out: np.ndarray) -> Iterator[Tuple[Tuple[int, ...], Any]]:
+    def samples(self, out: np.ndarray) -> Iterator[Tuple[Tuple[int, ...], Any]]:
         """Samples, each with what the library is given of it."""
         io = ffi.new("hga_io *")
         io.seed, io.layer = self.drawn
-        self.tables.describe(io)
-        for at in np.ndindex(*self.arrays[0].shape[:-3]):
-            for t, x in zip((io.query, io.key, io.value, io.out), (*self.arrays, out)):
-                fill_tensor(t, x[at], self.rows_axis, self.heads_axis)
+        for at in np.ndindex(*self.batch):
+            self.describe(io, at)
+            fill_tensor(io.out, out[at], self.rows_axis, self.heads_axis)
             yield at, io
 
     def run(self, plan: Any, workspace: Any, lse: bool, tapes: Optional[np.ndarray] = None) -> Tuple[torch.Tensor, torch.Tensor]:
-        out, lses = np.zeros(self.shape, self.arrays[0].dtype), np.zeros(self.shape[:-1], np.float32)
-        for at, io in self.describe(out):
+        out, lses = np.zeros(self.shape, self.q.dtype), np.zeros(self.shape[:-1], np.float32)
+        for at, io in self.samples(out):
             if lse:
                 fill_rows(io.lse, lses[at], self.rows_axis + 1, self.heads_axis + 1)
             if tapes is not None:
@@ -425,11 +384,11 @@ class Call:
              grads: Dict[str, np.ndarray]) -> None:  # fmt: skip
         """What is asked for, which holds zeros, over all samples. What is added to is sent, too: only tables need it."""
         g = ffi.new("hga_grad_io *")
-        g.accumulate = int(np.prod(self.arrays[0].shape[:-3])) > 1 and any(name in ROWS for name in grads)
+        g.accumulate = int(np.prod(self.batch)) > 1 and any(name in ROWS for name in grads)
         for name in grads:
             if name in ROWS:
                 g.d_table[ROWS[name].place] = floats_at(grads[name])
-        for at, io in self.describe(out):
+        for at, io in self.samples(out):
             io.tape = ffi.cast("void *", tapes[at].ctypes.data)
             fill_tensor(g.d_out, d_out[at], self.rows_axis, self.heads_axis)
             if d_lse is not None:
@@ -456,7 +415,7 @@ class _Attend(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, call: Call, d: Distributed, plan: Tuple[Any, Any], lse: bool, *given: Any) -> Tuple[torch.Tensor, torch.Tensor]:
         bytes_ = (int(lib.hga_plan_tape_bytes(plan[0])) + 63) // 64 * 64
-        tapes = np.empty((*call.arrays[0].shape[:-3], bytes_), np.uint8)
+        tapes = np.empty((*call.batch, bytes_), np.uint8)
         out, lses = call.run(*plan, lse, tapes)
         ctx.call, ctx.d, ctx.plan, ctx.lse, ctx.tapes = call, d, plan, lse, tapes
         ctx.save_for_backward(out, *(x for x in given if isinstance(x, torch.Tensor)))
@@ -472,7 +431,7 @@ class _Attend(torch.autograd.Function):
         refused: Optional[Exception] = None
         try:
             out = call.array(ctx.saved_tensors[0], "out")  # raises where somebody has written over what was given
-            given = call.array(d_out.to(call.type), "the gradient of the output")
+            given = call.array(d_out.to(tensor_of(call.q[:0]).dtype), "the gradient of the output")
             lse = call.array(d_lse, "the gradient of the log-sum-exp") if ctx.lse and d_lse is not None else None
             of = dict(zip(INPUTS, call.arrays), **call.tables.arrays)
             wanted = [name for name, needed in zip(names, needs) if needed]

@@ -11,7 +11,7 @@ import torch.autograd.forward_ad as forward_ad
 
 from ._call import Problem
 from ._core import as_numpy, number
-from ._hierarchy import Hierarchy, draws
+from ._hierarchy import Hierarchy, How, draws
 from ._plans import USES
 from ._prepared import Prepared, address
 from ._tables import INPUTS, Tables, in_memory, of_callers
@@ -67,15 +67,13 @@ def _apart(x: Tensor) -> Tensor:
 class Call:
     """What a call has besides tensors."""
 
-    __slots__ = ("h", "kind", "like", "lse", "seed", "layer", "rest", "names", "numbers")
+    __slots__ = ("h", "kind", "like", "lse", "how", "names", "numbers")
 
     h: Hierarchy
     kind: Prepared
     like: Tuple[Any, ...]
     lse: bool
-    seed: int
-    layer: int
-    rest: Tuple[Any, ...]  # as the operators take it
+    how: How
     names: List[str]  # of the tables that are tensors
     numbers: Dict[str, float]
 
@@ -83,7 +81,7 @@ class Call:
         self, q: Tensor, k: Tensor, v: Tensor, tables: Optional[Tables]
     ) -> Tuple[Tensor, Optional_, Optional[np.ndarray]]:  # fmt: skip
         """out, lse and tape."""
-        kind = self.kind
+        kind, (_, _, seed, layer, _, _, _) = self.kind, self.how
         out = torch.from_numpy(kind.new_out()) if kind.clear_here and q.dtype is torch.float32 else q.new_empty(kind.shape)
         if kind.clear_here and q.dtype is not torch.float32:
             out.zero_()
@@ -91,7 +89,7 @@ class Call:
         tape = kind.plan.spares.empty(kind.batch + (kind.tape_bytes,), np.uint8) if kind.taped else None
         kind.execute(
             q.data_ptr(), k.data_ptr(), v.data_ptr(), out.data_ptr(), 0 if lse is None else lse.data_ptr(),
-            address(tape), tables, self.seed, self.layer,
+            address(tape), tables, seed, layer,
         )  # fmt: skip
         return out, lse, tape
 
@@ -128,7 +126,7 @@ def _back(
     call: Call, needs: Sequence[bool], d_out: Tensor, d_lse: Optional_, inputs: Tuple[Tensor, ...], out: Tensor,
     tape: np.ndarray, tables: Sequence[Tensor],
 ) -> List[Optional_]:  # fmt: skip
-    kind, h = call.kind, call.h
+    kind, h, (_, _, seed, layer, _, _, _) = call.kind, call.h, call.how
     taken = in_memory(h, {**call.numbers, **dict(zip(call.names, tables))})
     d_out, out = d_out.contiguous(), out.contiguous()
     d_lse = None if d_lse is None else d_lse.contiguous()
@@ -142,25 +140,15 @@ def _back(
     q, k, v = inputs
     kind.gradient(
         q.data_ptr(), k.data_ptr(), v.data_ptr(), out.data_ptr(), address(tape), d_out.data_ptr(),
-        0 if d_lse is None else d_lse.data_ptr(), d_q, d_k, d_v, taken, d_tables, call.seed, call.layer,
+        0 if d_lse is None else d_lse.data_ptr(), d_q, d_k, d_v, taken, d_tables, seed, layer,
     )  # fmt: skip
     d_tables = of_callers(h, d_tables)
     return grads + [torch.from_numpy(d_tables[name]) if name in d_tables else None for name in call.names]
 
 
-def _prepared(
-    h: Hierarchy, key: Tuple[Any, ...], q: Tensor, k: Tensor, v: Tensor, layout: str, tables: Tables,
-    dropout: float, precision: str, threads: int, isa: Optional[str], taped: bool,
-) -> Prepared:  # fmt: skip
-    p = Problem(h, q, k, v, layout, tables)
-    return h._prepare(key, h._plan_for(p, threads, precision, isa, dropout, taped), p)
-
-
-def attention(
-    h: Hierarchy, q: Tensor, k: Tensor, v: Tensor, given: Mapping[str, Any], layout: str, lse: bool, dropout: float, seed: int,
-    layer: int, precision: str, threads: int, isa: Optional[str],
-) -> Any:  # fmt: skip
+def attention(h: Hierarchy, q: Tensor, k: Tensor, v: Tensor, given: Mapping[str, Any], how: How, lse: bool) -> Any:
     """Hierarchy.attention of plain tensors that nobody watches."""
+    layout, dropout, seed, layer, precision, threads, isa = how
     q, k, v = _apart(q), _apart(k), _apart(v)
     tables = in_memory(h, given)
     taped = torch.is_grad_enabled() and (
@@ -171,13 +159,15 @@ def attention(
         dropout = number(dropout, "dropout")
     threads = h._threads_for(threads or h._threads or torch.get_num_threads())
     call = Call()
-    call.seed, call.layer = draws(seed, layer)
+    seed, layer = draws(seed, layer)
+    call.how = (layout, dropout, seed, layer, precision, threads, isa)
     call.like = like = _like(q, k, v)
     key = (layout, dropout, precision, threads, isa, taped, tables.key if tables else tuple(given.items()), like)
     try:
         kind = h._calls[key]
     except (KeyError, TypeError):
-        kind = _prepared(h, key, q, k, v, layout, tables or Tables(h, given), dropout, precision, threads, isa, taped)
+        p = Problem(h, q, k, v, layout, tables or Tables(h, given))
+        kind = h._prepare(key, h._plan(p.plan_key(threads, precision, isa, dropout, taped)), p)
     kind.plan.used = next(USES)
     if (q.data_ptr() | k.data_ptr() | v.data_ptr()) & kind.odd:
         as_numpy(q, "query"), as_numpy(k, "key"), as_numpy(v, "value")
@@ -185,7 +175,6 @@ def attention(
     if not taped:
         out, lses, _ = call.run(q, k, v, tables)
         return (out, lses) if lse else out
-    call.rest = (layout, dropout, precision, threads, isa or "")
     call.names = [name for name, x in given.items() if isinstance(x, torch.Tensor)]
     call.numbers = {name: x for name, x in given.items() if type(x) is float}
     return _Attend.apply(call, tables, q, k, v, *[given[name] for name in call.names])

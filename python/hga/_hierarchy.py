@@ -67,6 +67,10 @@ def draws(seed: Any, layer: Any) -> Tuple[int, int]:
     return seed, layer
 
 
+# How a call runs: layout, dropout, seed, layer, precision, threads and isa.
+How = Tuple[str, float, int, int, str, int, Optional[str]]
+
+
 class Row(NamedTuple):
     """One source that a query token attends to."""
 
@@ -190,12 +194,6 @@ class Hierarchy(Threaded):
                 self._forget(min(self._plans.values(), key=lambda plan: plan.used))
         return plan
 
-    def _plan_for(self, p: Problem, threads: int, precision: str, isa: Optional[str], dropout: float, grad: bool) -> Plan:
-        if precision not in ("f32", "bf16"):
-            raise refuse(f"precision {precision!r} is neither 'f32' nor 'bf16'")
-        key = (p.heads, p.kv_heads, p.dim, p.dim_v, p.tables.traits, threads, precision, isa)
-        return self._plan(key + (dropout, int(grad)))
-
     def _forget(self, plan: Plan) -> None:
         """Let a plan go, and the calls that it serves."""
         del self._plans[plan.key]
@@ -213,10 +211,10 @@ class Hierarchy(Threaded):
         return call
 
     def _call(
-        self, q: np.ndarray, k: np.ndarray, v: np.ndarray, layout: str, given: Mapping[str, Any], tables: Optional[Tables],
-        dropout: float, precision: str, threads: int, isa: Optional[str], grad: bool,
-    ) -> Prepared:  # fmt: skip
+        self, q: np.ndarray, k: np.ndarray, v: np.ndarray, given: Mapping[str, Any], tables: Optional[Tables], how: How, grad: bool
+    ) -> Prepared:
         """The call of arrays like these. Of tables their shapes are looked at."""
+        layout, dropout, _, _, precision, threads, isa = how
         if type(dropout) is not float:
             dropout = number(dropout, "dropout")
         threads = self._threads_for(threads)
@@ -228,7 +226,7 @@ class Hierarchy(Threaded):
             call = self._calls[key]
         except (KeyError, TypeError):
             p = Problem(self, q, k, v, layout, tables or Tables(self, given))
-            return self._prepare(key, self._plan_for(p, threads, precision, isa, dropout, grad), p)
+            return self._prepare(key, self._plan(p.plan_key(threads, precision, isa, dropout, grad)), p)
         call.plan.used = next(USES)
         return call
 
@@ -284,7 +282,7 @@ class Hierarchy(Threaded):
             return binding.attention(self, q, k, v, layout=layout, lse=lse, normaliser=spelt(normaliser, normalizer), dropout=dropout,
                                      seed=seed, layer=layer, precision=precision, threads=threads, isa=isa, **tables)  # fmt: skip
         h = normalised(self, spelt(normaliser, normalizer))
-        out, lses, _ = h._forward(q, k, v, layout, tables, dropout, seed, layer, precision, threads, isa, lse, False)
+        out, lses, _ = h._forward(q, k, v, tables, (layout, dropout, seed, layer, precision, threads, isa), lse, False)
         if out.dtype is not _FLOAT32:
             out = _as_given(out, q)
         return (out, lses) if lse else out
@@ -307,8 +305,8 @@ class Hierarchy(Threaded):
         for name in wanted or ():
             if name not in names + more:
                 raise refuse(f"no gradient of {name!r}{meant(name, names + more) or ': there are ' + ', '.join(names + more)}")
-        rest = (dropout, seed, layer, precision, threads, isa)
-        out, lse, tape = h._forward(q, k, v, layout, tables, *rest, d_lse is not None, True)
+        how = (layout, dropout, seed, layer, precision, threads, isa)
+        out, lse, tape = h._forward(q, k, v, tables, how, d_lse is not None, True)
         given = []
         for x, what, like in ((d_out, "d_out", out), (d_lse, "d_lse", lse)):
             x = as_numpy(x, what) if x is not None and like is not None else None
@@ -318,18 +316,18 @@ class Hierarchy(Threaded):
             given.append(None if x is None else np.ascontiguousarray(x))
         if given[0] is None or tape is None:
             raise refuse("d_out is missing")
-        grads = h._backward(q, k, v, out, tape, given[0], given[1], layout, tables, *rest, list(wanted or names))
+        grads = h._backward(q, k, v, out, tape, given[0], given[1], tables, how, list(wanted or names))
         for name, x in (("query", q), ("key", k), ("value", v)):
             if name in grads:
                 grads[name] = _as_given(grads[name], x)
         return grads
 
     def _forward(
-        self, q: Any, k: Any, v: Any, layout: str, tables: Mapping[str, Any], dropout: float, seed: int, layer: int, precision: str,
-        threads: int, isa: Optional[str], lse: bool, grad: bool,
+        self, q: Any, k: Any, v: Any, tables: Mapping[str, Any], how: How, lse: bool, grad: bool
     ) -> Tuple[np.ndarray, Optional[np.ndarray], Optional[np.ndarray]]:  # fmt: skip
         q, k, v, given = _array(q, "query"), _array(k, "key"), _array(v, "value"), in_memory(self, tables)
-        call = self._call(q, k, v, layout, tables, given, dropout, precision, threads, isa, grad)
+        call = self._call(q, k, v, tables, given, how, grad)
+        _, _, seed, layer, _, _, _ = how
         seed, layer = draws(seed, layer)
         out, tape = call.new_out(), new_tape(self, call.plan, call.batch) if grad else None
         lses = np.empty(call.shape[:-1], np.float32) if lse else None
@@ -339,23 +337,21 @@ class Hierarchy(Threaded):
 
     def _backward(
         self, q: Any, k: Any, v: Any, out: np.ndarray, tape: Optional[np.ndarray], d_out: np.ndarray, d_lse: Optional[np.ndarray],
-        layout: str, tables: Mapping[str, Any], dropout: float, seed: int, layer: int, precision: str, threads: int,
-        isa: Optional[str], wanted: Sequence[str],
+        tables: Mapping[str, Any], how: How, wanted: Sequence[str],
     ) -> Dict[str, np.ndarray]:  # fmt: skip
         """Gradients of what is wanted among query, key, value and the tables, over all samples. A program that has no use
         for one leaves its zeros. out, d_out and d_lse are packed."""
         q, k, v, given = _array(q, "query"), _array(k, "key"), _array(v, "value"), in_memory(self, tables)
         plan = plan_of(tape)
         if plan is None and out.size:  # no tape, or a copy of one whose plan is gone: the forward pass leaves another
-            tape = Hierarchy._forward(
-                self, q, k, v, layout, tables, dropout, seed, layer, precision, threads, isa, False, True
-            )[2]
+            _, _, tape = Hierarchy._forward(self, q, k, v, tables, how, False, True)
             plan = plan_of(tape)
         inputs = dict(zip(INPUTS, (q, k, v)))
         of = {**inputs, **(given.arrays if given is not None else {})}
         like = [of[name] if name in of else self._no_array(name) for name in wanted]
         if plan is None:  # no samples
             return {name: np.zeros(x.shape, x.dtype) for name, x in zip(wanted, like)}
+        layout, _, seed, layer, _, _, _ = how
         call = self._call_back(q, k, v, layout, tables, given, plan, d_out.dtype)
         grads = {name: plan.spares.empty(x.shape, x.dtype) for name, x in zip(wanted, like)}
         d_tables = {name: x for name, x in grads.items() if name not in inputs}
@@ -374,11 +370,9 @@ class Hierarchy(Threaded):
         """The shape of a gradient of what no array is given for: a number, or a row of every node."""
         return np.empty(() if ROWS[name].is_number else self.graph.n_nodes, np.float32)
 
-    def _tape_bytes(
-        self, q: Any, k: Any, v: Any, layout: str, tables: Mapping[str, Any], dropout: float, precision: str, threads: int,
-        isa: Optional[str],
-    ) -> int:  # fmt: skip
+    def _tape_bytes(self, q: Any, k: Any, v: Any, tables: Mapping[str, Any], how: How) -> int:
         """Bytes of the tape of one sample, from shapes alone."""
+        layout, dropout, _, _, precision, threads, isa = how
         heads_axis = LAYOUTS[layout][0] if len(q.shape) > 2 else None
         heads, kv_heads = (int(x.shape[heads_axis]) if heads_axis is not None else 1 for x in (q, k))
         shape = (heads, kv_heads, int(q.shape[-1]), int(v.shape[-1]), traits(tables))
@@ -402,7 +396,7 @@ class Hierarchy(Threaded):
         2e-6. rollback: tokens that ``Cache.cut`` may take back at least. page_type: "f32", or "bf16", by which keys, values and
         queries are kept, and computed with, in 16 bits. page_rows: rows of a page, a power of two up to 64; 0: 16. max_bytes:
         the most bytes of all its caches' pages; 0: no limit. A hierarchy of which a token sees a later one is refused with both."""
-        check_names(Hierarchy.decoder, tables)
+        check_names(Hierarchy.decoder, tables, WITHOUT_EDGES)
         h = normalised(self, spelt(normaliser, normalizer))
         return Decoder(h, heads, dim, kv_heads, dim_v, same, rollback, page_type, page_rows, max_bytes, precision, threads, isa,
                        tables)  # fmt: skip

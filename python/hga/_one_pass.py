@@ -55,12 +55,26 @@ class _Done(NamedTuple):
 
 
 class _Memory(np.ndarray[Any, Any]):
-    """The memory of the byte."""
+    """The memory of a byte that stands for what waits: that lives as long as the byte."""
 
-    done: _Done
+    done: Any
 
 
-_DONE: "weakref.WeakValueDictionary[int, _Memory]" = weakref.WeakValueDictionary()
+TICKETS: "weakref.WeakValueDictionary[int, _Memory]" = weakref.WeakValueDictionary()
+
+
+def ticket_for(done: Any) -> Tensor:
+    memory = np.zeros(1, np.uint8).view(_Memory)
+    memory.done = done
+    ticket = torch.from_numpy(memory)
+    TICKETS[ticket.data_ptr()] = memory
+    return ticket
+
+
+def behind(ticket: Tensor) -> Any:
+    """What waits; None of a copy of the byte."""
+    memory = TICKETS.get(ticket.data_ptr())
+    return None if memory is None else memory.done
 
 
 @contextlib.contextmanager
@@ -82,12 +96,9 @@ def _run(
 def _whole(
     kind: str, words: str, wants: str, numbers: Sequence[int], floats: Sequence[float], tensors: Sequence[Tensor]
 ) -> Tuple[Tensor, Tensor, Tensor]:  # fmt: skip
-    memory = np.zeros(1, np.uint8).view(_Memory)
-    memory.done = _run(kind, words, wants, numbers, floats, tensors)
-    ticket = torch.from_numpy(memory)
-    _DONE[ticket.data_ptr()] = memory
-    out, lse = memory.done.outputs
-    return out.detach().contiguous(), torch.empty(0) if lse is None else lse.detach().contiguous(), ticket
+    done = _run(kind, words, wants, numbers, floats, tensors)
+    out, lse = done.outputs
+    return out.detach().contiguous(), torch.empty(0) if lse is None else lse.detach().contiguous(), ticket_for(done)
 
 
 def _whole_shapes(
@@ -101,8 +112,8 @@ def _whole_backward(
     ticket: Tensor, given: Sequence[Tensor], kind: str, words: str, wants: str, numbers: Sequence[int],
     floats: Sequence[float], tensors: Sequence[Tensor],
 ) -> List[Tensor]:  # fmt: skip
-    memory = _DONE.get(ticket.data_ptr())
-    done = _run(kind, words, wants, numbers, floats, tensors) if memory is None else memory.done
+    done: Optional[_Done] = behind(ticket)
+    done = _run(kind, words, wants, numbers, floats, tensors) if done is None else done
     return done.gradients(given)
 
 

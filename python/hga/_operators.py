@@ -131,6 +131,11 @@ def named(names: str, tables: Sequence[Tensor], numbers: Sequence[float]) -> Dic
     return dict(zip(names.split(), [*tables, *numbers]))
 
 
+def signed(seed: int) -> int:
+    """Operators' numbers have a sign, and seeds 64 bits."""
+    return seed - 2**64 if seed >= 2**63 else seed
+
+
 def unsigned(seed: int) -> int:
-    """A seed of 64 bits as it was given: operators' numbers have a sign."""
+    """As it was given."""
     return seed & (2**64 - 1)

@@ -3,7 +3,6 @@ torch.compile sees no Python that depends on data."""
 
 from __future__ import annotations
 
-import weakref
 from collections import Counter
 from typing import Any, Iterable, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
@@ -14,6 +13,7 @@ import torch.autograd.forward_ad as forward_ad
 from ._core import Error, refuse
 from ._documents import Document, documents
 from ._hierarchy import Hierarchy
+from ._one_pass import behind, ticket_for
 from ._operators import brought, keep_nothing, named, operator, refuse_forward, refuse_second, tables_of
 from ._spec import hierarchy_of, spec_of
 from ._tables import INPUTS, ROWS
@@ -44,25 +44,6 @@ class _Done(NamedTuple):
     out: np.ndarray
     tape: np.ndarray
     threads: int
-
-
-class _Memory(np.ndarray[Any, Any]):
-    """The memory of a tensor that stands for tapes: they live as long as it."""
-
-    done: List[_Done]
-
-
-# Tapes have as many bytes as the documents ask for, which torch.compile must not need to know. So the operator returns one
-# byte, and its address finds the tapes. A copy of the byte finds none: then the forward pass runs once more.
-_TAPES: "weakref.WeakValueDictionary[int, _Memory]" = weakref.WeakValueDictionary()
-
-
-def _ticket(done: List[_Done]) -> Tensor:
-    memory = np.zeros(1, np.uint8).view(_Memory)
-    memory.done = done
-    ticket = torch.from_numpy(memory)
-    _TAPES[ticket.data_ptr()] = memory
-    return ticket
 
 
 def check_window(words: str, d: Document) -> None:
@@ -118,7 +99,7 @@ def _forwards(
     q, k, v, given = _floats(q), _floats(k), _floats(v), named(names, tables, numbers)
     for part in _parts(words, found, int(seed) if seed is not None else None):
         out, _, tape = part.h._forward(
-            part.of(q), part.of(k), part.of(v), "bhnd", given, dropout, part.seed, layer, "f32", threads, None, False, taped
+            part.of(q), part.of(k), part.of(v), given, ("bhnd", dropout, part.seed, layer, "f32", threads, None), False, taped
         )
         yield _Done(part, out, tape if tape is not None else np.empty(0, np.uint8), threads)
 
@@ -137,13 +118,10 @@ def _documents(
             kept.append(done)
     except Error as e:
         raise type(e)(e.status, e.detail if words in e.detail else f"{words}: {e.detail}") from None
-    return out, _ticket(kept if taped else [])
+    return out, ticket_for(kept if taped else [])
 
 
-def _documents_shapes(
-    words: str, q: Tensor, k: Tensor, v: Tensor, mask: Optional_, offsets: Optional_, seed: Optional_, names: str,
-    tables: Sequence[Tensor], numbers: Sequence[float], causal: bool, dropout: float, layer: int, taped: bool,
-) -> Tuple[Tensor, Tensor]:  # fmt: skip
+def _documents_shapes(words: str, q: Tensor, k: Tensor, v: Tensor, *more: Any) -> Tuple[Tensor, Tensor]:
     batch, heads, tokens, _ = q.shape
     return v.new_empty(batch, tokens, heads, v.shape[-1]), torch.empty(1, dtype=torch.uint8)
 
@@ -152,10 +130,9 @@ def _documents_backward(
     ticket: Tensor, d_out: Tensor, words: str, q: Tensor, k: Tensor, v: Tensor, mask: Optional_, offsets: Optional_,
     seed: Optional_, names: str, tables: Sequence[Tensor], numbers: Sequence[float], causal: bool, dropout: float, layer: int,
 ) -> List[Tensor]:  # fmt: skip
-    memory = _TAPES.get(ticket.data_ptr())
+    done = behind(ticket)
     again = (words, q, k, v, mask, offsets, seed, names, tables, numbers, causal, dropout, layer, True)
-    done = _forwards(*again) if memory is None else memory.done
-    return _gradients(done, d_out, q, k, v, names, tables, numbers, dropout, layer)
+    return _gradients(_forwards(*again) if done is None else done, d_out, q, k, v, names, tables, numbers, dropout, layer)
 
 
 def _gradients(
@@ -171,8 +148,8 @@ def _gradients(
     for done in all_done:
         p = done.part
         found = p.h._backward(
-            p.of(qf), p.of(kf), p.of(vf), done.out, done.tape, p.of(d).numpy(), None, "bhnd", given, dropout, p.seed, layer, "f32",
-            done.threads, None, wanted,
+            p.of(qf), p.of(kf), p.of(vf), done.out, done.tape, p.of(d).numpy(), None, given,
+            ("bhnd", dropout, p.seed, layer, "f32", done.threads, None), wanted,
         )  # fmt: skip
         for name in wanted:
             x = torch.from_numpy(found[name])
@@ -184,8 +161,8 @@ def _gradients(
 
 
 def _documents_backward_shapes(
-    ticket: Tensor, d_out: Tensor, words: str, q: Tensor, k: Tensor, v: Tensor, mask: Optional_, offsets: Optional_,
-    seed: Optional_, names: str, tables: Sequence[Tensor], numbers: Sequence[float], causal: bool, dropout: float, layer: int,
+    ticket: Tensor, d_out: Tensor, words: str, q: Tensor, k: Tensor, v: Tensor, mask: Any, offsets: Any, seed: Any, names: str,
+    tables: Sequence[Tensor], *more: Any,
 ) -> List[Tensor]:  # fmt: skip
     return [torch.empty_like(x, memory_format=torch.contiguous_format) for x in (q, k, v, *tables)]
 

@@ -4,7 +4,7 @@ by its name: a row that the library gains is a keyword of every function that ta
 from __future__ import annotations
 
 import inspect
-from typing import TYPE_CHECKING, Any, Callable, Dict, Iterable, Iterator, List, Mapping, Optional, Tuple
+from typing import TYPE_CHECKING, Any, Callable, Collection, Dict, Iterable, Iterator, List, Mapping, Optional, Tuple
 
 import numpy as np
 
@@ -87,10 +87,10 @@ def takes_tables(names: Tuple[str, ...] = KEYWORDS) -> Callable[[F], F]:
     return shown
 
 
-def check_names(function: Callable[..., Any], tables: Mapping[str, Any]) -> None:
+def check_names(function: Callable[..., Any], tables: Mapping[str, Any], known: Collection[str] = _KNOWN) -> None:
     """A keyword that the function does not have is answered with what would be said instead."""
     for name in tables:
-        if name not in _KNOWN:
+        if name not in known:
             raise unknown(function.__name__, name, inspect.signature(function).parameters)
 
 

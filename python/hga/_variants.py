@@ -99,20 +99,29 @@ class FoldedHierarchy(Hierarchy):
         y = x.reshape(x.shape[:-3] + (x.shape[-2] // self.fold, self.fold, x.shape[-1]))
         return y if layout == "bnhd" else np.ascontiguousarray(np.moveaxis(y, -3, -2))
 
-    def _tape_bytes(self, q: Any, k: Any, v: Any, layout: str, *more: Any) -> int:
-        one = [np.empty((1, 0, x.shape[-1]), np.float32) for x in (q, k, v)]
-        return super()._tape_bytes(one[0], one[1], one[2], "bhnd", *more)
+    def _tape_bytes(self, q: Any, k: Any, v: Any, tables: Any, how: Any) -> int:
+        q, k, v = (np.empty((1, 0, x.shape[-1]), np.float32) for x in (q, k, v))
+        return super()._tape_bytes(q, k, v, tables, self._of_rows(how))
 
-    def _forward(self, q: Any, k: Any, v: Any, layout: str, *more: Any) -> Any:
-        folded = [self._folded(x, name, layout) for x, name in ((q, "query"), (k, "key"), (v, "value"))]
-        out, lse, tape = super()._forward(folded[0], folded[1], folded[2], "bhnd", *more)
+    @staticmethod
+    def _of_rows(how: Any) -> Any:
+        """What is folded has heads in front."""
+        _, *more = how
+        return ("bhnd", *more)
+
+    def _forward(self, q: Any, k: Any, v: Any, tables: Any, how: Any, *more: Any) -> Any:
+        layout, *_ = how
+        q, k, v = (self._folded(x, name, layout) for x, name in ((q, "query"), (k, "key"), (v, "value")))
+        out, lse, tape = super()._forward(q, k, v, tables, self._of_rows(how), *more)
         return self._unfolded(out, layout), None if lse is None else self._unfolded(lse[..., None], layout)[..., 0], tape
 
-    def _backward(self, q: Any, k: Any, v: Any, out: Any, tape: Any, d_out: Any, d_lse: Any, layout: str, *more: Any) -> Any:
-        folded = [self._folded(x, n, layout) for x, n in ((q, "query"), (k, "key"), (v, "value"), (out, "out"), (d_out, "d_out"))]
+    def _backward(self, q: Any, k: Any, v: Any, out: Any, tape: Any, d_out: Any, d_lse: Any, tables: Any, how: Any, wanted: Any) -> Any:
+        layout, *_ = how
+        each = ((q, "query"), (k, "key"), (v, "value"), (out, "out"), (d_out, "d_out"))
+        of_q, of_k, of_v, out, d_out = (self._folded(x, name, layout) for x, name in each)
         if d_lse is not None:
             d_lse = self._folded(d_lse[..., None], "d_lse", layout)[..., 0]
-        grads = super()._backward(folded[0], folded[1], folded[2], folded[3], tape, folded[4], d_lse, "bhnd", *more)
+        grads = super()._backward(of_q, of_k, of_v, out, tape, d_out, d_lse, tables, self._of_rows(how), wanted)
         for name, given in (("query", q), ("key", k), ("value", v)):
             if name in grads:
                 g = self._unfolded(grads[name], layout)

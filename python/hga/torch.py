@@ -14,7 +14,7 @@ from ._core import as_numpy, number, refuse
 from ._hierarchy import KNOWN, Hierarchy
 from ._made import Made, attention as made_attention
 from ._normalisers import normalised, spelt
-from ._operators import brought, keep_nothing, named, operator, query, refuse_forward, refuse_second, tables_of, tensor_of, unsigned
+from ._operators import brought, keep_nothing, named, operator, query, refuse_forward, refuse_second, signed, tables_of, tensor_of, unsigned
 from ._tables import INPUTS, check_names, takes_tables
 
 if TYPE_CHECKING:
@@ -47,10 +47,8 @@ def _attention(
     dropout: float, seed: int, layer: int, precision: str, threads: int, isa: str, want_lse: bool, taped: bool,
 ) -> Tuple[Tensor, Tensor, Tensor]:  # fmt: skip
     h = _hierarchy(name)
-    out, lse, tape = h._forward(
-        q, k, v, layout, named(names, tables, numbers), dropout, unsigned(seed), layer, precision, _threads(h, threads), isa or None,
-        want_lse, taped,
-    )  # fmt: skip
+    how = (layout, dropout, unsigned(seed), layer, precision, _threads(h, threads), isa or None)
+    out, lse, tape = h._forward(q, k, v, named(names, tables, numbers), how, want_lse, taped)
     return (
         tensor_of(out),
         tensor_of(lse) if lse is not None else torch.empty(0),
@@ -58,16 +56,14 @@ def _attention(
     )
 
 
-def _attention_shapes(
-    name: str, q: Tensor, k: Tensor, v: Tensor, names: str, tables: Sequence[Tensor], numbers: Sequence[float], layout: str,
-    dropout: float, seed: int, layer: int, precision: str, threads: int, isa: str, want_lse: bool, taped: bool,
-) -> Tuple[Tensor, Tensor, Tensor]:  # fmt: skip
+def _attention_shapes(name: str, q: Tensor, k: Tensor, v: Tensor, names: str, tables: Any, numbers: Any, *how: Any) -> Any:
+    *how_, threads, isa, want_lse, taped = how
     out = q.new_empty(q.shape[:-1] + (v.shape[-1],))
     lse = q.new_empty(q.shape[:-1] if want_lse else (0,), dtype=torch.float32)
     if not taped:
         return out, lse, q.new_empty(0, dtype=torch.uint8)
-    h, given = _hierarchy(name), named(names, tables, numbers)
-    n = h._tape_bytes(q, k, v, layout, given, dropout, precision, _threads(h, threads), isa or None)
+    h = _hierarchy(name)
+    n = h._tape_bytes(q, k, v, named(names, tables, numbers), (*how_, _threads(h, threads), isa or None))
     return out, lse, q.new_empty(q.shape[:-3] + (n,), dtype=torch.uint8)
 
 
@@ -77,20 +73,19 @@ def _attention_backward(
     threads: int, isa: str, wanted: str,
 ) -> List[Tensor]:  # fmt: skip
     h = _hierarchy(name)
+    how = (layout, dropout, unsigned(seed), layer, precision, _threads(h, threads), isa or None)
+    given, lse = as_numpy(d_out.contiguous(), "d_out"), None if d_lse is None else as_numpy(d_lse.contiguous(), "d_lse")
     grads = h._backward(
-        q, k, v, as_numpy(out, "out"), tape.numpy(), as_numpy(d_out.contiguous(), "d_out"),
-        None if d_lse is None else as_numpy(d_lse.contiguous(), "d_lse"), layout, named(names, tables, numbers), dropout,
-        unsigned(seed), layer, precision, _threads(h, threads), isa or None, wanted.split(),
+        q, k, v, as_numpy(out, "out"), tape.numpy(), given, lse, named(names, tables, numbers), how, wanted.split()
     )  # fmt: skip
     return [tensor_of(grads[name]) for name in wanted.split()]
 
 
 def _attention_backward_shapes(
-    name: str, d_out: Tensor, d_lse: Optional_, q: Tensor, k: Tensor, v: Tensor, out: Tensor, tape: Tensor, names: str,
-    tables: Sequence[Tensor], numbers: Sequence[float], layout: str, dropout: float, seed: int, layer: int, precision: str,
-    threads: int, isa: str, wanted: str,
+    name: str, d_out: Tensor, d_lse: Optional_, q: Tensor, k: Tensor, v: Tensor, out: Tensor, tape: Tensor, names: str, tables: Any,
+    numbers: Any, *how: Any,
 ) -> List[Tensor]:  # fmt: skip
-    given = {**dict(zip(INPUTS, (q, k, v))), **named(names, tables, numbers)}
+    (*_, wanted), given = how, {**dict(zip(INPUTS, (q, k, v))), **named(names, tables, numbers)}
     return [given[name].new_empty(given[name].shape) for name in wanted.split()]
 
 
@@ -243,10 +238,8 @@ def back_by_operators(
     tables: Sequence[Tensor],
 ) -> List[Optional_]:  # fmt: skip
     """Back from an eager call where torch watches, or where saved tensors have come back otherwise."""
-    layout, *options = call.rest
-    dropout, *machine = options
-    seed = call.seed - 2**64 if call.seed >= 2**63 else call.seed
-    rest = (layout, dropout, seed, call.layer, *machine)
+    layout, dropout, seed, layer, precision, threads, isa = call.how
+    rest = (layout, dropout, signed(seed), layer, precision, threads, isa or "")
     its = _Call(call.h, " ".join([*call.names, *call.numbers]), list(call.numbers.values()), rest, call.lse, True)
     return its.gradients(needs, d_out, d_lse, (*inputs, *tables, out, tape), partial(_AttendBackward.apply, its))
 
@@ -280,7 +273,7 @@ def attention(h: Hierarchy, q: Any, k: Any, v: Any, *, layout: str = "bhnd", lse
         if eager.is_plain(q) and eager.is_plain(k) and eager.is_plain(v):
             given = tables_of(tables)
             if eager.are_plain(given):
-                return eager.attention(h, q, k, v, given, layout, lse, dropout, seed, layer, precision, threads, isa)
+                return eager.attention(h, q, k, v, given, (layout, dropout, seed, layer, precision, threads, isa), lse)
     inputs = [query(x, n) for x, n in zip((q, k, v), INPUTS)]
     its = brought(tables_of(tables))
     tensors = [*inputs, *its.tables]
@@ -291,8 +284,7 @@ def attention(h: Hierarchy, q: Any, k: Any, v: Any, *, layout: str = "bhnd", lse
         if forward_ad._current_level >= 0 and any(_has_tangent(x) for x in tensors):
             refuse_forward(None)
         dropout = number(dropout, "dropout")
-        seed, layer = whole(seed, "seed", beyond=2**64), whole(layer, "layer", beyond=2**24)
-        seed = seed - 2**64 if seed >= 2**63 else seed
+        seed, layer = signed(whole(seed, "seed", beyond=2**64)), whole(layer, "layer", beyond=2**24)
     rest = (layout, dropout, seed, layer, precision, threads, isa or "")
     if compiling or not (taped or torch._C._are_functorch_transforms_active()):
         name = f"{h._name}|{words}" if compiling and words is not None else h._name

@@ -179,7 +179,7 @@ def what_one_rank_refuses_all_raise(rank, n):
     d = hga.torch.distributed(h)
     tensors = random(h)
     q, k, v = cut(d, tensors)
-    refused("rows, rank 1 of", lambda: d.attention(q, k[..., 1:, :] if rank == 1 else k, v))
+    refused("rows in layout 'bhnd', rank 1 of", lambda: d.attention(q, k[..., 1:, :] if rank == 1 else k, v))
     refused("threads is -1", lambda: d.attention(q, k, v, threads=-1 if rank == 1 else 1))
     raises("unhashable", lambda: d.attention(q, k, v, layout=["bhnd"] if rank == 1 else "bhnd"))
     assert torch.equal(d.attention(q, k, v), d.cut(h.attention(*tensors), "out")), "and it serves on"
@@ -286,6 +286,7 @@ def options_and_tables_go_back(rank, n):
     tables["sink"] = torch.tensor([0.5, -1.0, 0.0, 2.0])
     goes_back(h, tables=tables, softcap=2.0, scale=0.7)
     goes_back(h, tables=tables, scale=0.0)
+    goes_back(h, tables={**tables, "scale": torch.tensor(0.7)}, softcap=2.0)
     goes_back(h, dropout=0.3, seed=2**63 + 5, layer=2)
     goes_back(h, batch=(2,), tables=dict(edge_bias=torch.linspace(-1, 1, 4 * len(h.edges())).reshape(-1, 4)))
     goes_back(h, tables=dict(edge_bias=torch.linspace(-1, 1, len(h.edges()))))
@@ -311,7 +312,6 @@ def what_has_no_gradient_is_refused(rank, n):
     d = hga.torch.distributed(hga.dense(40))
     q, k, v = cut(d, random(d.hierarchy))
     refused("no gradient of softcap", lambda: d.attention(q, k, v, softcap=torch.tensor(2.0, requires_grad=True)))
-    refused("no gradient of scale", lambda: d.attention(q, k, v, scale=torch.tensor(2.0, requires_grad=True)))
 
 
 def ranks_that_want_other_gradients_are_told(rank, n):

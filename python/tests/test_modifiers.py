@@ -94,7 +94,7 @@ class Modified(unittest.TestCase):
             (r"sink has shape \(2,\), not \[heads\]: heads is 4", self.h, dict(sink=sink[:2])),
             ("slopes of head 1 is -0.5", self.h, dict(slopes=slopes.clone().index_fill(0, torch.tensor(1), -0.5))),
             ("sink of head 0 is nan", self.h, dict(sink=sink * float("nan"))),
-            ("an energy, which has no cap", hsa, dict(softcap=2.0)),
+            ("those of an energy", hsa, dict(softcap=2.0)),
             ("no log-sum-exp", hsa, dict(sink=sink)),
         ):
             with self.assertRaisesRegex(hga.Error, words):
