@@ -281,7 +281,7 @@ class Hierarchy(Threaded):
 
             return binding.attention(self, q, k, v, layout=layout, lse=lse, normaliser=spelt(normaliser, normalizer), dropout=dropout,
                                      seed=seed, layer=layer, precision=precision, threads=threads, isa=isa, **tables)  # fmt: skip
-        h = normalised(self, spelt(normaliser, normalizer))
+        h = self if normaliser is normalizer is None else normalised(self, spelt(normaliser, normalizer))
         out, lses, _ = h._forward(q, k, v, tables, (layout, dropout, seed, layer, precision, threads, isa), lse, False)
         if out.dtype is not _FLOAT32:
             out = _as_given(out, q)

@@ -258,7 +258,7 @@ def attention(h: Hierarchy, q: Any, k: Any, v: Any, *, layout: str = "bhnd", lse
     """Hierarchy.attention for tensors, with gradients of q, k, v and of every table that requires one."""
     if tables:
         check_names(attention, tables)
-    compiling, words = torch.compiler.is_compiling(), spelt(normaliser, normalizer)
+    compiling, words = torch.compiler.is_compiling(), None if normaliser is normalizer is None else spelt(normaliser, normalizer)
     later = compiling and (isinstance(h, Made) or isinstance(seed, torch.Tensor))
     if later or h._in_order is not None:
         more: Dict[str, Any] = dict(layout=layout, lse=lse, normaliser=words, dropout=dropout, seed=seed, layer=layer, precision=precision,
@@ -266,7 +266,7 @@ def attention(h: Hierarchy, q: Any, k: Any, v: Any, *, layout: str = "bhnd", lse
         if not later:
             return h.attention(q, k, v, **more)
         return made_attention(h, query(q, "query"), query(k, "key"), query(v, "value"), more)
-    h = h if compiling else normalised(h, words)
+    h = h if compiling or words is None else normalised(h, words)
     if not compiling and type(h) is Hierarchy and not eager.watched():
         if torch.is_autocast_enabled("cpu"):
             q, k, v = query(q, "query"), query(k, "key"), query(v, "value")
