@@ -78,6 +78,7 @@
 #ifndef HGA_H
 #define HGA_H
 #include "hga_builders.h" /* the published hierarchies, a function and a struct of parameters each */
+#include "hga_call.h"     /* tables: scale, biases, positions, sinks, slopes and what else a call may bring */
 #include "hga_decode.h"   /* token by token, with a cache */
 #include "hga_dist.h"     /* what carries messages between ranks */
 #include "hga_exchange.h" /* ranks: several processes share one call */

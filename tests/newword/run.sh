@@ -28,6 +28,8 @@ hga=$scratch/built/cli/hga
 
 # ---- what knows it ----
 
+into() { "${@:2}" >"$1"; } # into FILE COMMAND..
+
 headers=$(cd tree && ls -d graph/base graph/public msgpass/*/public dist/public builders/public files/public | sed "s|^|-I$scratch/tree/|")
 # shellcheck disable=SC2086
 fact c_compiles cc $headers "$here/clamp.c" -o clamp -L built -lhga -Wl,-rpath,"$scratch/built" -lm
@@ -42,16 +44,16 @@ export PYTHONPATH=$scratch/built/python
 fact python_knows_it "$python" "$here/clamp.py" hold .
 cat said
 fact its_gradient_is_the_slope "$hga" check window -n 40 --gradient --clamp 0.5
-fact explain_says_it "$hga" explain window -n 200 --clamp 0.5
-fact and_why_nothing_is_fused grep -q clamp said
-grep clamp said
-fact bench_takes_it "$hga" bench window -n 256 --clamp 0.5 --min-time 0.01
+fact explain_takes_it into explained "$hga" explain window -n 200 --clamp 0.5 --gradient
+fact and_says_why_nothing_is_fused grep 'only the plain definition knows clamp' explained
+cat said
+fact bench_takes_it "$hga" bench -n 256 --variants window --clamp 0.5 --min-time 0.01
 for command in attend check explain bench run decode; do
     "$hga" $command --help >help
     fact "help_of_${command}_has_it" grep -q -- --clamp help
 done
 # shellcheck disable=SC2086
-fact what_has_no_scores_refuses_it refused 2 '--clamp' "$hga" attend coarse -p h=2 -p alpha=@a.npy $tensors --out o.npy --clamp 1
+fact what_has_no_scores_refuses_it refused 2 '--clamp' "$hga" attend treeformer-coarse -p h=2 -p alpha=@a.npy $tensors --out o.npy --clamp 1
 # shellcheck disable=SC2086
 fact and_what_is_no_number refused 2 '--clamp' "$hga" attend dense $tensors --out o.npy --clamp=-1
 facts_end
