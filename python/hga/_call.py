@@ -22,7 +22,7 @@ class Problem:
         self, h: "Hierarchy", q: Any, k: Any, v: Any, layout: str, tables: Tables, rows: Optional[Callable[[str], int]] = None,
         who: str = "the hierarchy",
     ) -> None:  # fmt: skip
-        """rows: how many rows of a tensor ``who`` has; -1: there is no such tensor."""
+        """rows: how many rows of a tensor ``who`` has, if it is not the hierarchy; -1: there is no such tensor."""
         if layout not in LAYOUTS:
             raise refuse(f"layout {layout!r} is neither 'bhnd' nor 'bnhd'{meant(layout, LAYOUTS)}")
         self.q, self.k, self.v = (as_numpy(x, name) for x, name in ((q, "query"), (k, "key"), (v, "value")))
@@ -55,7 +55,8 @@ class Problem:
         for x, name in ((self.q, "query"), (self.k, "key"), (self.v, "value")):
             n, found = (rows or h._rows)(name), x.shape[self.rows_axis]
             if n >= 0 and found != n:
-                raise refuse(f"{name} of shape {x.shape} has {found} rows in layout {layout!r}, {who} {n}" + (rows is None) * in_words(h, name))
+                words = "" if rows else in_words(h, name)
+                raise refuse(f"{name} of shape {x.shape} has {found} rows in layout {layout!r}, {who} {n}{words}")
         if self.v.shape[self.heads_axis] != self.kv_heads or self.v.shape[self.rows_axis] != self.k.shape[self.rows_axis]:
             raise refuse(f"value has shape {self.v.shape}, key {self.k.shape}")
         tables.check(self.heads, self.dim)

@@ -3,7 +3,7 @@ transforms, tracing), subclasses of tensors and trees by head go by the register
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
+from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 import torch
@@ -64,34 +64,33 @@ def _apart(x: Tensor) -> Tensor:
     return x if 0 not in step or all(n == 1 for n, s in zip(x.shape[-3:-1], step[-3:-1]) if s == 0) else x.contiguous()
 
 
-class Call:
+class Call(NamedTuple):
     """What a call has besides tensors."""
-
-    __slots__ = ("h", "kind", "like", "lse", "how", "names", "numbers")
 
     h: Hierarchy
     kind: Prepared
     like: Tuple[Any, ...]
-    lse: bool
     how: How
+    lse: bool
     names: List[str]  # of the tables that are tensors
     numbers: Dict[str, float]
 
-    def run(
-        self, q: Tensor, k: Tensor, v: Tensor, tables: Optional[Tables]
-    ) -> Tuple[Tensor, Optional_, Optional[np.ndarray]]:  # fmt: skip
-        """out, lse and tape."""
-        kind, (_, _, seed, layer, _, _, _) = self.kind, self.how
-        out = torch.from_numpy(kind.new_out()) if kind.clear_here and q.dtype is torch.float32 else q.new_empty(kind.shape)
-        if kind.clear_here and q.dtype is not torch.float32:
-            out.zero_()
-        lse = q.new_empty(kind.shape[:-1], dtype=torch.float32) if self.lse else None
-        tape = kind.plan.spares.empty(kind.batch + (kind.tape_bytes,), np.uint8) if kind.taped else None
-        kind.execute(
-            q.data_ptr(), k.data_ptr(), v.data_ptr(), out.data_ptr(), 0 if lse is None else lse.data_ptr(),
-            address(tape), tables, seed, layer,
-        )  # fmt: skip
-        return out, lse, tape
+
+def _run(
+    kind: Prepared, how: How, want_lse: bool, q: Tensor, k: Tensor, v: Tensor, tables: Optional[Tables]
+) -> Tuple[Tensor, Optional_, Optional[np.ndarray]]:  # fmt: skip
+    """out, lse and tape."""
+    _, _, seed, layer, _, _, _ = how
+    out = torch.from_numpy(kind.new_out()) if kind.clear_here and q.dtype is torch.float32 else q.new_empty(kind.shape)
+    if kind.clear_here and q.dtype is not torch.float32:
+        out.zero_()
+    lse = q.new_empty(kind.shape[:-1], dtype=torch.float32) if want_lse else None
+    tape = kind.plan.spares.empty(kind.batch + (kind.tape_bytes,), np.uint8) if kind.taped else None
+    kind.execute(
+        q.data_ptr(), k.data_ptr(), v.data_ptr(), out.data_ptr(), 0 if lse is None else lse.data_ptr(),
+        address(tape), tables, seed, layer,
+    )  # fmt: skip
+    return out, lse, tape
 
 
 class _Attend(torch.autograd.Function):
@@ -99,7 +98,7 @@ class _Attend(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, call: Call, brought: Optional[Tables], q: Tensor, k: Tensor, v: Tensor, *tables: Tensor) -> Any:
-        out, lse, ctx.tape = call.run(q, k, v, brought)
+        out, lse, ctx.tape = _run(call.kind, call.how, call.lse, q, k, v, brought)
         ctx.call = call
         ctx.save_for_backward(q, k, v, out, *tables)
         ctx.set_materialize_grads(False)
@@ -158,10 +157,9 @@ def attention(h: Hierarchy, q: Tensor, k: Tensor, v: Tensor, given: Mapping[str,
     if type(dropout) is not float:
         dropout = number(dropout, "dropout")
     threads = h._threads_for(threads or h._threads or torch.get_num_threads())
-    call = Call()
     seed, layer = draws(seed, layer)
-    call.how = (layout, dropout, seed, layer, precision, threads, isa)
-    call.like = like = _like(q, k, v)
+    how = (layout, dropout, seed, layer, precision, threads, isa)
+    like = _like(q, k, v)
     key = (layout, dropout, precision, threads, isa, taped, tables.key if tables else tuple(given.items()), like)
     try:
         kind = h._calls[key]
@@ -171,10 +169,9 @@ def attention(h: Hierarchy, q: Tensor, k: Tensor, v: Tensor, given: Mapping[str,
     kind.plan.used = next(USES)
     if (q.data_ptr() | k.data_ptr() | v.data_ptr()) & kind.odd:
         as_numpy(q, "query"), as_numpy(k, "key"), as_numpy(v, "value")
-    call.h, call.kind, call.lse = h, kind, lse
     if not taped:
-        out, lses, _ = call.run(q, k, v, tables)
+        out, lses, _ = _run(kind, how, lse, q, k, v, tables)
         return (out, lses) if lse else out
-    call.names = [name for name, x in given.items() if isinstance(x, torch.Tensor)]
-    call.numbers = {name: x for name, x in given.items() if type(x) is float}
-    return _Attend.apply(call, tables, q, k, v, *[given[name] for name in call.names])
+    tensors = {name: x for name, x in given.items() if isinstance(x, torch.Tensor)}
+    numbers = {name: x for name, x in given.items() if type(x) is float}
+    return _Attend.apply(Call(h, kind, like, how, lse, list(tensors), numbers), tables, q, k, v, *tensors.values())

@@ -13,6 +13,7 @@ from ._flex_compiled import compiled
 from ._flex_masks import Mask, mask_of, seen_by
 from ._flex_trace import NAMES, Matcher, Score, Traced, not_offered, tied
 from ._hierarchy import Hierarchy
+from ._operators import query as checked_input
 from .torch import attention
 
 Tensor = torch.Tensor
@@ -159,9 +160,7 @@ def _run(plan: Plan, q: Tensor, k: Tensor, v: Tensor, scale: float, lse: bool) -
 
 def _nothing(plan: Plan, q: Tensor, k: Tensor, v: Tensor) -> Pairs:
     """Of no samples, no heads or no queries."""
-    from ._operators import query
-
-    q, k, v = (query(x, name) for x, name in ((q, "query"), (k, "key"), (v, "value")))
+    q, k, v = (checked_input(x, name) for x, name in ((q, "query"), (k, "key"), (v, "value")))
     read = (q, k, v, *(plan.traced.constants() if plan.traced is not None else ()))
     return tied(q.new_zeros(*q.shape[:3], v.shape[3]), read), tied(torch.zeros(q.shape[:3]), read)
 

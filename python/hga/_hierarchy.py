@@ -219,8 +219,8 @@ class Hierarchy(Threaded):
             dropout = number(dropout, "dropout")
         threads = self._threads_for(threads)
         key = (
-            layout, dropout, precision, threads, isa, grad, tables.key if tables else tuple(given.items()), q.shape, q.strides, q.dtype, k.shape, k.strides,
-            k.dtype, v.shape, v.strides, v.dtype,
+            layout, dropout, precision, threads, isa, grad, tables.key if tables else tuple(given.items()), q.shape, q.strides,
+            q.dtype, k.shape, k.strides, k.dtype, v.shape, v.strides, v.dtype,
         )  # fmt: skip
         try:
             call = self._calls[key]
@@ -236,8 +236,8 @@ class Hierarchy(Threaded):
     ) -> Prepared:  # fmt: skip
         """The backward call of the plan that ran forward."""
         key = (
-            layout, plan.number, tables.key if tables else tuple(given.items()), q.shape, q.strides, q.dtype, k.shape, k.strides, k.dtype, v.shape,
-            v.strides, v.dtype, d_out,
+            layout, plan.number, tables.key if tables else tuple(given.items()), q.shape, q.strides, q.dtype, k.shape, k.strides,
+            k.dtype, v.shape, v.strides, v.dtype, d_out,
         )  # fmt: skip
         call = self._calls.get(key)
         if call is None:
@@ -247,23 +247,10 @@ class Hierarchy(Threaded):
 
     @takes_tables()
     def attention(
-        self,
-        q: Any,
-        k: Any,
-        v: Any,
-        *,
-        layout: str = "bhnd",
-        lse: bool = False,
-        normaliser: Optional[str] = None,
-        normalizer: Optional[str] = None,
-        dropout: float = 0.0,
-        seed: int = 0,
-        layer: int = 0,
-        precision: str = "f32",
-        threads: int = 0,
-        isa: Optional[str] = None,
-        **tables: Unpack[CallTables],
-    ) -> Any:
+        self, q: Any, k: Any, v: Any, *, layout: str = "bhnd", lse: bool = False, normaliser: Optional[str] = None,
+        normalizer: Optional[str] = None, dropout: float = 0.0, seed: int = 0, layer: int = 0, precision: str = "f32",
+        threads: int = 0, isa: Optional[str] = None, **tables: Unpack[CallTables],
+    ) -> Any:  # fmt: skip
         """Attend. q, k, v: [batch.., heads, rows, dim] (layout "bhnd") or [batch.., rows, heads, dim] ("bnhd"); two
         axes are one head. Rows are tokens, or nodes where the hierarchy says so. Query head h reads key/value head
         h // (heads / key heads). numpy in, numpy out; torch in, torch out, differentiable. Inputs are read where they lie:

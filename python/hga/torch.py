@@ -261,8 +261,8 @@ def attention(h: Hierarchy, q: Any, k: Any, v: Any, *, layout: str = "bhnd", lse
     compiling, words = torch.compiler.is_compiling(), None if normaliser is normalizer is None else spelt(normaliser, normalizer)
     later = compiling and (isinstance(h, Made) or isinstance(seed, torch.Tensor))
     if later or h._in_order is not None:
-        more: Dict[str, Any] = dict(layout=layout, lse=lse, normaliser=words, dropout=dropout, seed=seed, layer=layer, precision=precision,
-                    threads=threads, isa=isa, **tables)  # fmt: skip
+        more: Dict[str, Any] = dict(layout=layout, lse=lse, normaliser=words, dropout=dropout, seed=seed, layer=layer,
+                                    precision=precision, threads=threads, isa=isa, **tables)  # fmt: skip
         if not later:
             return h.attention(q, k, v, **more)
         return made_attention(h, query(q, "query"), query(k, "key"), query(v, "value"), more)

@@ -229,10 +229,10 @@ class Generation(OnOneThread):
                 for layer in range(2):
                     calls = [c for c in seen if c[0] == layer]
                     q, k, v = (torch.cat([c[t] for c in calls], 2) for t in (1, 2, 3))
-                    out, (_, scale, softcap, sink, _) = torch.cat([c[4] for c in calls], 1), calls[0][5]
+                    out, (_, _, tables) = torch.cat([c[4] for c in calls], 1), calls[0][5]
                     for b, first in enumerate((0, 3, 9)):
                         h = hga._spec.hierarchy_of(words, N - first, True)
-                        want = h.attention(*(x[b, :, first:] for x in (q, k, v)), scale=scale, softcap=softcap, sink=sink)
+                        want = h.attention(*(x[b, :, first:] for x in (q, k, v)), **tables)
                         close = 2e-6 if "dilated" in words else 0  # its bits hang on the length
                         self.assertLessEqual(float((out[b, first:] - want.transpose(0, 1)).detach().abs().max()), close, (name, words, b))
                         self.assertFalse(bool(out[b, :first].any()))

@@ -13,6 +13,7 @@ import unittest
 
 import hga
 import numpy as np
+from hga._tables import KEYWORDS, WITHOUT_EDGES
 
 PACKAGE = pathlib.Path(hga.__file__).parent
 STUB = PACKAGE / "_functions.pyi"
@@ -25,6 +26,8 @@ import numpy as np
 h = hga.htransformer(64, block=8, causal=True, structure="siblings")
 x = np.zeros((1, 64, 8), np.float32)
 h.attention(x, x, x, layout="bhnd", lse=True)
+h.attention(x, x, x, scale=0.5, sink=x[0, 0], softcap=np.float32(2), rel_key=None)
+h.decoder(heads=1, dim=8, scale=1, slopes=x[0, 0])
 hga.dense([3, 4])
 hga.dense(np.array([3, 4]), causal=True)
 hga.dense(np.int64(3), n_keys=9)
@@ -50,6 +53,10 @@ hga.htransformer(64, structure="neighbors")  # arg-type
 hga.bpt()  # call-arg
 hga.dense(64).attention(x, x, x, attn_mask=None)  # call-arg
 hga.dense(64).gradient(x, x, x, x, layuot="bhnd")  # call-arg
+hga.dense(64).attention(x, x, x, sinks=x)  # call-arg
+hga.dense(64).weights(x, x, 1, sofcap=1.0)  # call-arg
+hga.dense(64).attention(x, x, x, softcap="2")  # arg-type
+hga.dense(64).decoder(heads=1, dim=8, edge_bias=x)  # call-arg
 hga.fenwick(64, n_keys=3)  # call-arg
 hga.treeformer_fine(4)  # call-overload
 hga.grpah  # attr-defined
@@ -92,6 +99,14 @@ class Stub(unittest.TestCase):
                     self.assertEqual("Literal" in types[p.python_name], p.type == "str")
                     for word in (p.words or "").split():
                         self.assertIn(repr(word), types[p.python_name])
+
+    def test_the_keywords_of_calls_are_the_librarys_rows(self):
+        found = {}
+        for node in ast.parse((PACKAGE / "_keywords.pyi").read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.ClassDef):
+                found[node.name] = {x.target.id for x in node.body}
+        self.assertEqual(found["DecoderTables"], set(WITHOUT_EDGES))
+        self.assertEqual(found["DecoderTables"] | found["CallTables"], set(KEYWORDS))
 
     def test_signatures_are_the_stubs(self):
         for name, lines in stub_functions().items():
