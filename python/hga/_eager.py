@@ -14,7 +14,7 @@ from ._core import as_numpy, number
 from ._hierarchy import Hierarchy, How, draws
 from ._plans import USES
 from ._prepared import Prepared, address
-from ._tables import INPUTS, Tables, in_memory, of_callers
+from ._tables import Tables, in_memory, of_callers
 
 Tensor = torch.Tensor
 Optional_ = Optional[torch.Tensor]
@@ -126,22 +126,22 @@ def _back(
     tape: np.ndarray, tables: Sequence[Tensor],
 ) -> List[Optional_]:  # fmt: skip
     kind, h, (_, _, seed, layer, _, _, _) = call.kind, call.h, call.how
-    taken = in_memory(h, {**call.numbers, **dict(zip(call.names, tables))})
+    taken = in_memory(h, {**call.numbers, **dict(zip(call.names, tables))} if call.names else call.numbers)
     d_out, out = d_out.contiguous(), out.contiguous()
     d_lse = None if d_lse is None else d_lse.contiguous()
-    wanted = dict(zip((*INPUTS, *call.names), needs))
+    wanted = iter(needs)  # those of the inputs, then those of tables
     grads: List[Optional_] = []
-    for name, tensor in zip(INPUTS, inputs):
+    for tensor, need in zip(inputs, wanted):
         new = torch.empty_like if tensor.is_contiguous() else _packed
-        grads.append(new(tensor) if wanted[name] else None)
-    d_tables = {name: np.empty_like(taken.arrays[name]) for name in call.names if wanted[name]} if taken is not None else {}
+        grads.append(new(tensor) if need else None)
+    d_tables = {name: np.empty_like(taken.arrays[name]) for name, need in zip(call.names, wanted) if need and taken is not None}
     d_q, d_k, d_v = [0 if x is None else x.data_ptr() for x in grads]
     q, k, v = inputs
     kind.gradient(
         q.data_ptr(), k.data_ptr(), v.data_ptr(), out.data_ptr(), address(tape), d_out.data_ptr(),
         0 if d_lse is None else d_lse.data_ptr(), d_q, d_k, d_v, taken, d_tables, seed, layer,
     )  # fmt: skip
-    d_tables = of_callers(h, d_tables)
+    d_tables = of_callers(h, d_tables) if d_tables else d_tables
     return grads + [torch.from_numpy(d_tables[name]) if name in d_tables else None for name in call.names]
 
 

@@ -20,7 +20,7 @@ from ._normalisers import normalised, spelt
 from ._plans import USES, Plan, new_tape, plan_of, tape_bytes
 from ._prepared import Prepared, address
 from ._rows import lifted, lowered
-from ._tables import INPUTS, ROWS, WITHOUT_EDGES, Tables, check_names, gradients_of, in_memory, of_callers, takes_tables, traits
+from ._tables import ALWAYS_THERE, INPUTS, ROWS, WITHOUT_EDGES, Tables, check_names, gradients_of, in_memory, of_callers, takes_tables, traits
 from ._threads import Threaded
 
 if TYPE_CHECKING:
@@ -288,10 +288,11 @@ class Hierarchy(Threaded):
         of ``attention``."""
         check_names(Hierarchy.gradient, tables)
         h = normalised(self, spelt(normaliser, normalizer))
-        names, more = gradients_of(h, tables)
+        names = gradients_of(h, tables)
         for name in wanted or ():
-            if name not in names + more:
-                raise refuse(f"no gradient of {name!r}{meant(name, names + more) or ': there are ' + ', '.join(names + more)}")
+            if name not in names and name not in ALWAYS_THERE:
+                known = names + ALWAYS_THERE
+                raise refuse(f"no gradient of {name!r}{meant(name, known) or ': there are ' + ', '.join(known)}")
         how = (layout, dropout, seed, layer, precision, threads, isa)
         out, lse, tape = h._forward(q, k, v, tables, how, d_lse is not None, True)
         given = []

@@ -193,9 +193,11 @@ def of_callers(h: "Hierarchy", grads: Dict[str, np.ndarray]) -> Dict[str, np.nda
     return grads
 
 
-def gradients_of(h: "Hierarchy", given: Mapping[str, Any]) -> Tuple[List[str], List[str]]:
-    """The gradients that a call gives unless others are asked for, and those that may be asked for besides: of numbers, whether
-    they are given or not, and of what the graph has."""
-    rows = [ROWS[name] for name in with_own(h, given) if ROWS[name].has_gradient]
-    names = [*INPUTS, *(row.name for row in rows if not row.is_number)]
-    return names, [row.name for row in ROWS.values() if row.has_gradient and (row.is_number or row.is_of_graph)]
+# Gradients that may be asked for of any call: of numbers, whether they are given or not, and of what the graph has.
+ALWAYS_THERE = [row.name for row in ROWS.values() if row.has_gradient and (row.is_number or row.is_of_graph)]
+
+
+def gradients_of(h: "Hierarchy", given: Mapping[str, Any]) -> List[str]:
+    """The gradients that a call gives unless others are asked for."""
+    rows = [ROWS[name] for name in with_own(h, given)] if given or h._own else []
+    return [*INPUTS, *(row.name for row in rows if row.has_gradient and not row.is_number)]
