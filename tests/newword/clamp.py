@@ -34,6 +34,7 @@ def make(folder):
 
 
     np.save(os.path.join(folder, "a.npy"), np.ones(3, "f4"))
+    np.save(os.path.join(folder, "leaf.npy"), np.zeros(N, "i4"))
 
 
 

@@ -20,9 +20,10 @@ fact at_most_60_lines test "$lines" -le 60
 
 mkdir tree
 (cd "$source" && tar --exclude=./build --exclude='./build-*' --exclude=./.git -cf - .) | tar -xf - -C tree
+cp "$here/clamp.c" tree/tests/test_clamp.c
 fact the_patch_fits patch -d tree -p1 --fuzz=0 -i "$here/clamp.patch"
 CMAKE_GENERATOR=Ninja fact it_is_configured cmake -S tree -B built --preset release -DHGA_BENCH=OFF
-fact it_compiles_without_a_warning cmake --build built --parallel "$(nproc)" --target hga_tool hga_python test_call_page
+fact it_compiles_without_a_warning cmake --build built --parallel "$(nproc)" --target hga_tool hga_python test_call_page test_clamp
 [ -x built/cli/hga ] || { facts_end; exit 1; }
 hga=$scratch/built/cli/hga
 
@@ -30,10 +31,7 @@ hga=$scratch/built/cli/hga
 
 into() { "${@:2}" >"$1"; } # into FILE COMMAND..
 
-headers=$(cd tree && ls -d graph/base graph/public msgpass/*/public dist/public builders/public files/public | sed "s|^|-I$scratch/tree/|")
-# shellcheck disable=SC2086
-fact c_compiles cc $headers "$here/clamp.c" -o clamp -L built -lhga -Wl,-rpath,"$scratch/built" -lm
-fact c_knows_it ./clamp
+fact c_knows_it built/tests/test_clamp
 cat said
 fact its_page_has_it built/tests/test_call_page
 fact files_are_made "$python" "$here/clamp.py" make .
@@ -53,7 +51,7 @@ for command in attend check explain bench run decode; do
     fact "help_of_${command}_has_it" grep -q -- --clamp help
 done
 # shellcheck disable=SC2086
-fact what_has_no_scores_refuses_it refused 2 '--clamp' "$hga" attend treeformer-coarse -p h=2 -p alpha=@a.npy $tensors --out o.npy --clamp 1
+fact what_has_no_scores_refuses_it refused 2 '--clamp' "$hga" attend treeformer-coarse -p height=2 -p query-leaf=@leaf.npy -p alpha=@a.npy $tensors --out o.npy --clamp 1
 # shellcheck disable=SC2086
 fact and_what_is_no_number refused 2 '--clamp' "$hga" attend dense $tensors --out o.npy --clamp=-1
 facts_end
