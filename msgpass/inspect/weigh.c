@@ -311,7 +311,7 @@ hga_status weigh_begin(weighing *w)
         return hga_fail(HGA_EINVAL, "weights: head %d of %d", w->head, shape->n_heads);
     hga_status st = call_check_tables(w->p, shape, hga_graph_nodes(w->g).n, w->io);
     if (st) return st;
-    if (w->io->slopes.data) {
+    if (call_needs_positions(w->io)) {
         st = hga_new(NULL, hga_graph_nodes(w->g).n, sizeof *w->position, &w->position);
         if (!st) st = hga_graph_positions(w->g, w->position);
         if (st) return st;

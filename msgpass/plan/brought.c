@@ -1,5 +1,6 @@
 /* brought.c: lists of the graph that a plan has for calls which bring slopes or biases of edges: made by the first such
    call, kept until the plan is updated or goes. */
+#include "call.h"
 #include "plan.h"
 
 static hga_status make_positions(const hga_plan *plan, call_lists *lists)
@@ -33,7 +34,7 @@ static hga_status make(const hga_plan *plan, const hga_io *io)
 {
     call_lists *lists = &plan->keeper->lists;
     hga_status st = HGA_OK;
-    if (io->slopes.data && !lists->position) st = make_positions(plan, lists);
+    if (call_needs_positions(io) && !lists->position) st = make_positions(plan, lists);
     if (!st && io->edge_bias.data && plan->bias_stage >= 0 && !lists->first_edge)
         st = first_edges_make(plan, plan->bias_stage, &lists->first_edge, &lists->degree);
     return st;
@@ -41,7 +42,7 @@ static hga_status make(const hga_plan *plan, const hga_io *io)
 
 hga_status plan_bring(const hga_plan *plan, const hga_io *io)
 {
-    if (!io->slopes.data && !io->edge_bias.data) return HGA_OK;
+    if (!call_needs_positions(io) && !io->edge_bias.data) return HGA_OK;
     pthread_mutex_lock(&plan->keeper->lock);
     hga_status st = make(plan, io);
     pthread_mutex_unlock(&plan->keeper->lock);

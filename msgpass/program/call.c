@@ -106,6 +106,13 @@ int call_table_is_of_shape(hga_call_table which)
     return tables[which].rows == HGA_EXTENT_HEADS || tables[which].rows == HGA_EXTENT_ONE;
 }
 
+int call_needs_positions(const hga_io *io)
+{
+    for (hga_call_table t = 0; t < HGA_N_TABLES; t++)
+        if (tables[t].is & HGA_CALL_NEEDS_POSITIONS && io->table[t].data) return 1;
+    return 0;
+}
+
 int call_table_goes_to(hga_call_table which, const hga_stage *s)
 {
     if (tables[which].rows != HGA_EXTENT_TYPES) return 0;

@@ -12,6 +12,8 @@ int64_t call_table_entries(hga_call_table which, const hga_shape *shape, hga_id 
 int call_table_is_by_head(hga_call_table which, const hga_io *io);
 /* Is it as long on any graph? Ranks then compare its numbers. */
 int call_table_is_of_shape(hga_call_table which);
+/* Does the call bring a table that takes distances between nodes? */
+int call_needs_positions(const hga_io *io);
 /* Does the stage look up a row of the table by the type of each edge? */
 int call_table_goes_to(hga_call_table which, const hga_stage *stage);
 /* A table of one entry: the call's number or, without it, the program's; 0 where neither has one. */
