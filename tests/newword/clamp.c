@@ -43,8 +43,11 @@ int main(void)
     hga_graph *g;
     hga_program p, again;
     char *text;
-    for (int i = 0; i < N * DIM; i++)
-        q[0][i] = sinf((float)i) * 2, k[0][i] = cosf((float)i * 3) * 2, v[0][i] = (float)(i % 5);
+    for (int i = 0; i < N; i++)
+        for (int d = 0; d < DIM; d++) {
+            int at = i * DIM + d;
+            q[i][d] = sinf((float)at) * 2, k[i][d] = cosf((float)at * 3) * 2, v[i][d] = (float)(at % 5);
+        }
     hga_shape shape = {.n_heads = 1, .dim = DIM};
     hga_options plain = {.generic = 1}, fused = {0};
     hga_io io = {.query = {q, N}, .key = {k, N}, .value = {v, N}, .out = {out, N}};
