@@ -75,8 +75,9 @@ static double tau_by_steps(int64_t n, const double *x, const double *count, doub
             double part = count[i] * pow(above, power - 1);
             sum += part * above, fall += power * part;
         }
-        if (!(sum > 0)) break;
-        tau += sum / fall;
+        double before = tau;
+        if (sum > 0) tau += sum / fall;
+        if (!(tau > before)) break;
     }
     return tau;
 }
