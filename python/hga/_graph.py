@@ -361,16 +361,21 @@ class Graph:
 
     def _edges_into(self, relation: Optional[str], first: int, n: int) -> np.ndarray:
         """Those of n destinations."""
+        return self._weighted_edges(relation, first, n)[0]
+
+    def _weighted_edges(self, relation: Optional[str], first: int, n: int) -> Tuple[np.ndarray, np.ndarray]:
+        """Those of n destinations, and their weights."""
         csr = ffi.new("hga_csr *")
         check(lib.hga_graph_rows(self._g, self._relation(relation), first, n, csr))
         try:
             ptr = np.frombuffer(ffi.buffer(csr.ptr, 8 * (n + 1)), np.int64)
-            edges = np.empty((int(ptr[-1]), 3), np.int32)
+            edges, weights = np.empty((int(ptr[-1]), 3), np.int32), np.ones(int(ptr[-1]), np.float32)
             if len(edges):
                 edges[:, 0] = np.frombuffer(ffi.buffer(csr.src, 4 * len(edges)), np.int32)
                 edges[:, 2] = np.frombuffer(ffi.buffer(csr.type, 4 * len(edges)), np.int32)
+                weights[:] = np.frombuffer(ffi.buffer(csr.weight, 4 * len(edges)), np.float32)
             edges[:, 1] = np.repeat(np.arange(first, first + n, dtype=np.int32), np.diff(ptr))
-            return edges
+            return edges, weights
         finally:
             lib.hga_csr_clear(csr)
 
@@ -384,26 +389,30 @@ class Graph:
         return sum(int((e[1:] == e[:-1]).all(1).sum()) for e in self._pieces(relation))
 
     def to_scipy(self, relation: Optional[str] = None) -> Any:
-        """A scipy CSR matrix: row i has a value in column j where i attends to j."""
+        """A scipy CSR matrix: row i has a value in column j where i attends to j, the edge's weight."""
         from scipy.sparse import csr_matrix
 
-        e = self.edges(relation)
-        return csr_matrix((np.ones(len(e), np.float32), (e[:, 1], e[:, 0])), shape=(self.n_nodes, self.n_nodes))
+        e, weights = self._weighted_edges(relation, 0, self.n_nodes)
+        return csr_matrix((weights, (e[:, 1], e[:, 0])), shape=(self.n_nodes, self.n_nodes))
 
     def to_networkx(self, relation: Optional[str] = None) -> Any:
-        """A networkx MultiDiGraph: edges source -> destination with their types."""
+        """A networkx MultiDiGraph: edges source -> destination with their types, and with their weights where they have any."""
         import networkx
 
+        e, weights = self._weighted_edges(relation, 0, self.n_nodes)
+        more = [{"weight": w} for w in weights.tolist()] if self._is_weighted(relation) else [{}] * len(e)
         g = networkx.MultiDiGraph()
         g.add_nodes_from(range(self.n_nodes))
-        g.add_edges_from((s, d, {"type": t}) for s, d, t in self.edges(relation).tolist())
+        g.add_edges_from((s, d, {"type": t, **w}) for (s, d, t), w in zip(e.tolist(), more))
         return g
 
     def to_igraph(self, relation: Optional[str] = None) -> Any:
-        """A directed igraph Graph."""
+        """A directed igraph Graph, whose edges have their weights where they have any."""
         import igraph
 
-        return igraph.Graph(n=self.n_nodes, edges=self.edges(relation)[:, :2].tolist(), directed=True)
+        e, weights = self._weighted_edges(relation, 0, self.n_nodes)
+        more = {"weight": weights.tolist()} if self._is_weighted(relation) else {}
+        return igraph.Graph(n=self.n_nodes, edges=e[:, :2].tolist(), directed=True, edge_attrs=more)
 
     def __repr__(self) -> str:
         edges = ", ".join(f"{name}: {self.n_edges(name)} edges" for name in self.relations)

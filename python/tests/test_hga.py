@@ -1,6 +1,7 @@
 """Facts about the Python package, with numpy alone. Run as ctest does: PYTHONPATH=BUILD/python python3 -m unittest."""
 
 import functools
+import importlib.util
 import json
 import os
 import pickle
@@ -296,6 +297,17 @@ class Graphs(unittest.TestCase):
         self.assertEqual((hga.Graph.from_scipy(m).to_scipy() != m).nnz, 0)
         g = networkx.gnp_random_graph(20, 0.2, seed=1, directed=True)
         self.assertEqual(set(hga.Graph.from_networkx(g).to_networkx().edges()), set(g.edges()))
+
+    def test_weights_go_there_and_back(self):
+        g = hga.Graph.from_edges([0, 2, 1, 2], [1, 1, 0, 2], 3, weight=[0.5, 2, 3, 1])
+        plain = hga.Graph.from_edges([0, 2, 1, 2], [1, 1, 0, 2], 3)
+        for name in ("scipy", "networkx", "igraph"):
+            with self.subTest(name):
+                if importlib.util.find_spec(name) is None:
+                    self.skipTest(f"{name} is not installed")
+                for graph in (g, plain):
+                    self.assertEqual(getattr(hga.Graph, f"from_{name}")(getattr(graph, f"to_{name}")()), graph)
+        self.assertNotEqual(g, plain)
 
     def test_weights_of_others_graphs_are_weights(self):
         """networkx's and igraph's ``weight`` of edges, and scipy's values: both ways, refused, or ignored."""
