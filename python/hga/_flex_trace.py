@@ -218,7 +218,8 @@ class Traced:
         return [self._value(x, known) for x in values]
 
     def fingerprint(self, x: Any, alive: List[Any]) -> Any:
-        """Equal where a value is computed alike from the same tensors, which are kept alive and as they were."""
+        """Equal where a value is computed alike from the same tensors, which are kept alive and as they were; never where one
+        is of torch.inference_mode, which does not say."""
         if isinstance(x, (list, tuple)):
             return tuple(self.fingerprint(i, alive) for i in x)
         if not isinstance(x, Node):
@@ -228,7 +229,7 @@ class Traced:
         if x.op == "get_attr":
             c = self.constant(x)
             alive.append(c)
-            return "tensor", id(c), c._version, c.data_ptr()
+            return "tensor", id(c), object() if c.is_inference() else c._version, c.data_ptr()
         return called(x), self.fingerprint(x.args, alive), tuple(sorted((n, self.fingerprint(a, alive)) for n, a in x.kwargs.items()))
 
 

@@ -296,6 +296,19 @@ class Kept(unittest.TestCase):
             np.testing.assert_allclose(out.detach(), eager(*given, score, None)[0].detach(), atol=3e-6)
             docs.copy_(torch.arange(N) // 23)
 
+    def test_tensors_of_inference_mode_do_not_say_that_they_change(self):
+        """A score_mod that masks by one looks at it in each call, in that mode and out of it."""
+        with torch.inference_mode():
+            docs, slopes = torch.arange(N) // 40, torch.arange(1.0, H + 1)
+        score = lambda s, b, h, q, k: torch.where(docs[q] == docs[k], s * slopes[h], -math.inf)  # noqa: E731
+        given = [x.detach() for x in tensors()]
+        for mode in (True, False, True):
+            with torch.inference_mode(mode):
+                out = hga.torch.flex_attention(*given, score, enable_gqa=True)
+                np.testing.assert_allclose(out, eager(*given, score, None)[0], atol=1e-5)
+            with torch.inference_mode():
+                docs.copy_(docs * 2 // 3)
+
     def test_hierarchies_can_be_asked_for(self):
         q, k, _ = tensors()
         h = hga.torch.flex_hierarchy(q, k, None, block_mask("sliding window"))
