@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "arguments.h"
 #include "nearest.h"
@@ -23,9 +24,31 @@ static int read_flag(const hga_parameter *p, const char *text, setting *out)
     return read_whole(p->name, text, 0, 1, &out->whole);
 }
 
+/* A pipe gives its numbers once. Who asks it again, as a batch whose samples have trees of their own, would wait for
+   ever. */
+static int check_unread(const char *path)
+{
+    enum { MOST = 64 };
+    static struct stat read[MOST];
+    static int n;
+    struct stat s;
+    if (stat(path, &s) || !S_ISFIFO(s.st_mode)) return CLI_GOOD;
+    for (int i = 0; i < n; i++)
+        if (read[i].st_dev == s.st_dev && read[i].st_ino == s.st_ino)
+            return complain(CLI_USAGE, "%s: is a pipe, which can be read once, and is needed again: give a file", path);
+    if (n < MOST) read[n++] = s;
+    return CLI_GOOD;
+}
+
+static int read_array(const char *path, int (*read)(const char *path, npy *out), npy *out)
+{
+    int status = check_unread(path);
+    return status ? status : read(path, out);
+}
+
 static int read_number_or_file(const hga_parameter *p, const char *text, setting *out)
 {
-    if (p->words && text[0] == '@') return npy_read_whole(text + 1, &out->array);
+    if (p->words && text[0] == '@') return read_array(text + 1, npy_read_whole, &out->array);
     return read_whole(p->name, text, p->least, INT32_MAX, &out->whole);
 }
 
@@ -56,7 +79,7 @@ static int read_ids(const hga_parameter *p, const char *text, setting *out)
     hga_id list[MAX_TYPED];
     int n = 0;
     if (text[0] == '@' && strcmp(p->name, "parent") == 0 && tree_file_is(text + 1)) return read_tree(text + 1, out);
-    if (text[0] == '@') return npy_read_whole(text + 1, &out->array);
+    if (text[0] == '@') return read_array(text + 1, npy_read_whole, &out->array);
     int status = read_list_behind(p->words, p->name, text, p->least, MAX_TYPED, &n, list);
     if (status == CLI_GOOD) status = take(n, sizeof *list, &out->array.whole);
     if (status) return status;
@@ -71,7 +94,7 @@ static int read_ids(const hga_parameter *p, const char *text, setting *out)
 static int read_floats(const hga_parameter *p, const char *text, setting *out)
 {
     if (text[0] != '@') return complain(CLI_USAGE, "%s: '%s' is not an array; say @FILE.npy", p->name, text);
-    return npy_read_real(text + 1, &out->array);
+    return read_array(text + 1, npy_read_real, &out->array);
 }
 
 static int (*const read_kind[])(const hga_parameter *, const char *, setting *) = {
