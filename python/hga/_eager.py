@@ -21,13 +21,20 @@ Optional_ = Optional[torch.Tensor]
 PLAIN = (torch.Tensor, torch.nn.Parameter)
 
 
-_TRANSFORMS, _DISPATCH = torch._C._are_functorch_transforms_active, torch._C._len_torch_dispatch_stack
-_FUNCTIONS, _TRACING = torch._C._is_torch_function_mode_enabled, torch._C._get_tracing_state
+def _perhaps() -> bool:
+    return True
+
+
+# Of torch's own, not its public interface: where this torch has one no longer, somebody may be watching.
+transforms_active = getattr(torch._C, "_are_functorch_transforms_active", _perhaps)
+_DISPATCH = getattr(torch._C, "_len_torch_dispatch_stack", _perhaps)
+_FUNCTIONS = getattr(torch._C, "_is_torch_function_mode_enabled", _perhaps)
+_TRACING = getattr(torch._C, "_get_tracing_state", _perhaps)
 
 
 def watched() -> bool:
     """Is there anyone who wants to see an operator?"""
-    return bool(_TRANSFORMS() or _DISPATCH() or forward_ad._current_level >= 0 or _FUNCTIONS() or _TRACING() is not None)
+    return bool(transforms_active() or _DISPATCH() or forward_ad._current_level >= 0 or _FUNCTIONS() or _TRACING() is not None)
 
 
 def is_plain(x: Any) -> bool:

@@ -13,13 +13,27 @@ from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Se
 import numpy as np
 import torch
 
+from ._core import refuse
 from ._operators import keep_nothing, operator, refuse_second
 
 Tensor = torch.Tensor
 Outputs = Tuple[Tensor, Optional[Tensor]]  # the output, and perhaps its log-sum-exp
-_KEYS = torch._C.DispatchKeySet(torch._C.DispatchKey.AutogradCPU) | torch._C.DispatchKeySet(torch._C.DispatchKey.ADInplaceOrView)
-for _key in (torch._C.DispatchKey.FuncTorchDynamicLayerFrontMode, torch._C.DispatchKey.FuncTorchDynamicLayerBackMode):
-    _KEYS = _KEYS | torch._C.DispatchKeySet(_key)
+
+
+def _keys_of_torch() -> Any:
+    """What torch does around an operator: autograd, and transforms. None where this torch has no such names of its own."""
+    try:
+        _ = torch._C._ForceDispatchKeyGuard, torch._C._dispatch_tls_local_include_set, torch._C._dispatch_tls_local_exclude_set
+        key = torch._C.DispatchKey
+        keys = torch._C.DispatchKeySet(key.AutogradCPU) | torch._C.DispatchKeySet(key.ADInplaceOrView)
+        for x in (key.FuncTorchDynamicLayerFrontMode, key.FuncTorchDynamicLayerBackMode):
+            keys = keys | torch._C.DispatchKeySet(x)
+        return keys
+    except AttributeError:
+        return None
+
+
+_KEYS = _keys_of_torch()
 
 
 class Given(NamedTuple):
@@ -80,6 +94,8 @@ def behind(ticket: Tensor) -> Any:
 @contextlib.contextmanager
 def _recording(grad: bool) -> Iterator[None]:
     """Inside an operator torch records nothing, and where torch.compile runs it vmap is off: let both be as outside."""
+    if _KEYS is None:
+        raise refuse(f"torch.compile of this module is not known with torch {torch.__version__}")
     include, exclude = torch._C._dispatch_tls_local_include_set(), torch._C._dispatch_tls_local_exclude_set()
     with torch._C._ForceDispatchKeyGuard(include, exclude - _KEYS), torch.set_grad_enabled(grad):
         yield

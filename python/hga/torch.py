@@ -286,7 +286,7 @@ def attention(h: Hierarchy, q: Any, k: Any, v: Any, *, layout: str = "bhnd", lse
         dropout = number(dropout, "dropout")
         seed, layer = signed(whole(seed, "seed", beyond=2**64)), whole(layer, "layer", beyond=2**24)
     rest = (layout, dropout, seed, layer, precision, threads, isa or "")
-    if compiling or not (taped or torch._C._are_functorch_transforms_active()):
+    if compiling or not (taped or eager.transforms_active()):
         name = f"{h._name}|{words}" if compiling and words is not None else h._name
         out, lses, _ = torch.ops.hga.attention(name, *inputs, *its, *rest, lse, taped)
     else:
