@@ -12,7 +12,7 @@ import sys
 import numpy as np
 import tool_oracle as oracle
 from tool_arrays import QUICK, added, run, single, typed, worst
-from tool_options import FILES, OPTIONS, VARIANTS, has_ranks, is_pair, may_be_refused, on_ranks, plan, refusals
+from tool_options import FILES, OPTIONS, VARIANTS, has_ranks, is_pair, on_ranks, plan, refusals
 
 ranks_at = sys.argv.index("--ranks") if "--ranks" in sys.argv else len(sys.argv)
 LAUNCHER, (HGA, *numbers) = sys.argv[ranks_at + 1 :], sys.argv[1:ranks_at]
@@ -401,7 +401,7 @@ class Call:
         words, status, out, said = self.drawn()
         line = f"hga {' '.join(map(str, words))}\n{said}"
         if status:
-            return "" if status == 2 and may_be_refused(self.o) else f"exit status {status}", line
+            return f"exit status {status}", line
         if self.o["way"] == "inspect":
             return self.compare_row(json.loads(out)["row"], want), line
         wrong = [f"--{name} {what}" for name in self.writes for what in [self.compare(name, want[name])] if what]

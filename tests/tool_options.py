@@ -83,12 +83,6 @@ REFUSED = (
 )  # fmt: skip
 
 
-def may_be_refused(o):
-    """Rows of coarse keys that bfloat16 rounds once: whether caches and ranks take them."""
-    coarse = merges(o) or o["source"] in ("causal hsa", "bpt", "fenwick")
-    return o["precision"] == "bf16" and o["normaliser"] != "softmax" and coarse and (o["way"] == "decode" or o["ranks"] > 1)
-
-
 def refusals(o):
     return [words for holds, words in REFUSED if holds(o)]
 
