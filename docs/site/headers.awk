@@ -34,6 +34,11 @@ in_comment {
     if (comment != "" && !fresh) printf "/** %s */\n", comment
     fresh = 0
 }
+# Members of what has no name are the struct's.
+/^ +HGA_EXTENSION (union|struct) \{/ { unnamed++; next }
+unnamed && /^ +\};/ { unnamed--; next }
+# The rows of a list that is a macro.
+/^ +X\(/ { sub(/ *\/\*.*\*\/ */, " "); print; next }
 /[,;{)0-9A-Z] +\/\* / && !/^ *\/\*/ {
     at = index($0, "/* ")
     text = substr($0, at + 3)
