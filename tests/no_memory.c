@@ -1,6 +1,8 @@
-/* no_memory.c: preloaded, it lets one allocation fail: HGA_NO_MEMORY is "FILE N TOLD", and of the allocations after
-   FILE was opened for reading it is the N-th, from whatever library. TOLD is then made, for who wants to know that
-   there were as many. */
+/* no_memory.c: preloaded, it lets each allocation fail in turn, from whatever library: HGA_NO_MEMORY is "FILE MOST".
+   Where FILE is opened for reading the process forks, again and again: of the N-th child's allocations after it has
+   opened it the N-th fails. Its output goes to stdout.N and stderr.N; the file told.N is made when there were as many,
+   and status.N says how it ended. The first without told.N is the last, and then the process, which has waited for all,
+   ends. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -8,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #define FOR_ALL __attribute__((visibility("default")))
@@ -20,22 +23,52 @@ void *__libc_memalign(size_t, size_t);
 FOR_ALL FILE *fopen(const char *path, const char *mode);
 FOR_ALL FILE *fopen64(const char *path, const char *mode);
 
-static char file[256], told[256];
-static long left; /* until the one that fails */
-static int armed;
+static char file[256];
+static long most, turn, left; /* turn: whose process this is; left: until the allocation that fails */
 
 __attribute__((constructor)) static void read_wish(void)
 {
     const char *wish = getenv("HGA_NO_MEMORY");
-    if (wish && sscanf(wish, "%255s %ld %255s", file, &left, told) != 3) left = 0;
+    if (wish && sscanf(wish, "%255s %ld", file, &most) != 2) most = 0;
+}
+
+static const char *of_turn(const char *name)
+{
+    static char path[64];
+    snprintf(path, sizeof path, "%s.%ld", name, turn);
+    return path;
 }
 
 static int fails(void)
 {
-    if (!armed || __atomic_sub_fetch(&left, 1, __ATOMIC_RELAXED) != 0) return 0;
-    close(open(told, O_CREAT | O_WRONLY, 0600));
+    if (!turn || __atomic_sub_fetch(&left, 1, __ATOMIC_RELAXED) != 0) return 0;
+    close(open(of_turn("told"), O_CREAT | O_WRONLY, 0600));
     errno = ENOMEM;
     return 1;
+}
+
+static void send_to(int stream, const char *name)
+{
+    int to = open(of_turn(name), O_CREAT | O_TRUNC | O_WRONLY, 0600);
+    dup2(to, stream), close(to);
+}
+
+/* Returns in the children. */
+static void take_turns(void)
+{
+    for (turn = 1; turn < most; turn++) {
+        pid_t child = fork();
+        if (child == 0) {
+            send_to(1, "stdout"), send_to(2, "stderr");
+            return;
+        }
+        int status = -1, to = open(of_turn("status"), O_CREAT | O_WRONLY, 0600);
+        waitpid(child, &status, 0);
+        dprintf(to, "%d\n", WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status));
+        close(to);
+        if (access(of_turn("told"), F_OK) != 0) break;
+    }
+    _exit(0);
 }
 
 static FILE *forward(const char *name, const char *path, const char *mode)
@@ -43,8 +76,10 @@ static FILE *forward(const char *name, const char *path, const char *mode)
     FILE *(*next)(const char *, const char *);
     void *found = dlsym(RTLD_NEXT, name);
     memcpy(&next, &found, sizeof next);
+    int begins = most && !turn && strcmp(path, file) == 0;
+    if (begins) take_turns();
     FILE *opened = next(path, mode);
-    armed |= left > 0 && strcmp(path, file) == 0;
+    if (begins) left = turn;
     return opened;
 }
 

@@ -117,21 +117,21 @@ starved() {
     local file=$1 n=0 got lines
     shift
     "$@" >good 2>stderr </dev/null || { cat stderr; return 1; }
-    rm -f told.* # a file a failure: who removes it, and counts lines, by the shell alone starts no programs between those that count
-    for ((n = 1; n < 3000; n++)); do
-        HGA_NO_MEMORY="$file $n told.$n" LD_PRELOAD=$no_memory "$@" >stdout 2>stderr </dev/null
-        got=$?
+    rm -f told.* status.* stdout.* stderr.*
+    HGA_NO_MEMORY="$file 3000" LD_PRELOAD=$no_memory "$@" </dev/null || return 1
+    for ((n = 1; n < 3000; n++)); do # by the shell alone, which starts no programs between those that count
         [ -e told.$n ] || break
-        mapfile lines <stderr
+        read -r got <status.$n
+        mapfile lines <stderr.$n
         [[ ${lines[0]-} != *": understood: "* ]] || lines=("${lines[@]:1}") # which names of the file were read, said before
-        [ $got = 4 ] && [ ${#lines[@]} = 1 ] && continue
-        [ $got = 0 ] && cmp -s stdout good && continue
+        [ "$got" = 4 ] && [ ${#lines[@]} = 1 ] && continue
+        [ "$got" = 0 ] && cmp -s stdout.$n good && continue
         echo "allocation $n: exit status $got"
-        cat stderr
+        cat stderr.$n
         return 1
     done
     echo "$n allocations"
-    [ $n -gt 20 ] && [ $n -lt 3000 ]
+    [ $n -gt 20 ] && [ $n -lt 3000 ] && [ -e status.$n ] && cmp stdout.$n good
 }
 printf '<graphml><key id="w" for="edge" attr.name="weight"/><graph edgedefault="directed"><node id="a"/><node id="b"/><edge source="a" target="b" directed="false"><data key="w">2</data></edge></graph></graphml>' >graph.graphml
 printf '{"format": "hga-graph", "schema": 1, "levels": [2], "relations": [{"name": "near", "blocks": [{%s}]}]}' "$one_pair" >graph.json
