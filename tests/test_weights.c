@@ -91,6 +91,7 @@ static void assert_weights(problem *p, hga_id stride)
 
 static void weights_of_the_variants_are_the_engines(void **state)
 {
+    static const float scale = .7f;
     (void)state;
     static const hga_id sizes[] = {1, 5, 13, 40};
     hga_shape shape = {.n_heads = 4, .n_kv_heads = 2, .dim = 6, .dim_v = 3, .pos_dim = 3};
@@ -101,7 +102,7 @@ static void weights_of_the_variants_are_the_engines(void **state)
                 variant_build(i, sizes[s], (uint64_t)(7 * s + tables), &shape, &p);
                 int scores = find_stage(&p.program, HGA_SCORE) != NULL;
                 if (scores && tables) problem_fill_tables(&p, 99, 1, 1, s % 2 ? 1 : p.shape.n_heads);
-                if (scores) p.io.scale.data = tables ? &(float){.7f} : NULL;
+                if (scores && tables) p.io.scale.data = &scale;
                 assert_weights(&p, 1 + sizes[s] / 12);
                 problem_clear(&p);
             }
