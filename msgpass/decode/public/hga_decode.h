@@ -100,7 +100,7 @@ HGA_API hga_status hga_cache_read(hga_pages *p, const char *path, hga_cache **ou
 
 /* What one cache gets: the next n_tokens >= 1 tokens. The tensors of `io` have the rows that hga_decoder_rows names, in
    this order, of float32; query, key and value as the program reads them, out and lse (NULL where they are not wanted)
-   as it writes them. Tables and modifiers are those of a full pass. No tape, edge_bias or rows. With neither out nor
+   as it writes them. Tables are those of a full pass. No tape, edge_bias or rows. With neither out nor
    lse the cache takes the tokens, and no row of the output is computed. */
 typedef struct hga_append {
     hga_cache *cache;
