@@ -11,11 +11,11 @@ jobs=$(nproc)
 
 # A form is a row here, NAME|MINUTES on two cores|WHAT IT DOES, and a function form_NAME below; .ci/run names CI's.
 forms='
-full|15|the release build and all of its tests; the form that is meant where none is named
+full|12|the release build and all of its tests; the form that is meant where none is named
 quick|1|the release build, its unit tests and the rules of the sources: for daily work
-asan|10|AddressSanitizer and UBSan: the library, the readers, the tool and the fuzzers
+asan|8|AddressSanitizer and UBSan: the library, the readers, the tool and the fuzzers
 oldest|5|Python with the oldest transformers that hga takes: its models and generation
-newword|5|a word that calls bring, added on trial to a copy: C, JSON, the tool and Python know it
+newword|4|a word that calls bring, added on trial to a copy: C, JSON, the tool and Python know it
 coverage|6|which lines and branches the tests reach; fails nobody
 '
 form=${1-full}
