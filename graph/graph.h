@@ -82,7 +82,7 @@ static inline hga_id node_stand(const hga_graph *g, hga_id v)
 hga_status sparse_compress(const hga_allocator *a, hga_id n, const explicit_edge *edges, hga_pos n_edges,
                            stored_relation *out);
 
-/* finish.c */
+/* graph.c */
 void graph_free(hga_graph *g);
 
 #endif

@@ -83,11 +83,19 @@ static void tables_are_checked(void **state)
     io.slopes = (hga_table){.data = number, .rows = p.shape.n_heads, .columns = 1};
     assert_ok(hga_attention(p.graph, &p.program, &p.shape, &p.options, &io));
     io.slopes.rows++;
-    refused(&p, &io, "slopes has");
+    refused(&p, &io, "slopes has 3 rows, not 2 (heads)");
     io = p.io, io.slopes = (hga_table){.data = number, .columns = 2};
     refused(&p, &io, "slopes has 2 columns, not 1");
     io = p.io, io.slopes = (hga_table){.data = number, .reserved = 7};
-    refused(&p, &io, "hga_table");
+    refused(&p, &io, "hga_table: byte 0 of its reserved words is 7");
+    io = p.io, io.type_scale = (hga_table){.data = number, .rows = -7};
+    refused(&p, &io, "type_scale has -7 rows");
+    io.type_scale.rows = INT64_MAX / 2; /* whose bytes are no number */
+    refused(&p, &io, "type_scale has 4611686018427387903 rows");
+    io = p.io, io.rel_key = (hga_table){.data = number, .rows = INT64_C(1) << 32};
+    refused(&p, &io, "rel_key has 4294967296 rows");
+    io = p.io, io.edge_bias = (hga_table){.data = number, .rows = INT64_MAX / 8, .columns = 2};
+    refused(&p, &io, "edge_bias has 1152921504606846975 rows");
     io = p.io, io.table[HGA_N_TABLES].data = number;
     refused(&p, &io, "which this library does not know");
     io = p.io, io.log_mass.data = number;
@@ -97,6 +105,43 @@ static void tables_are_checked(void **state)
     assert_non_null(strstr(hga_error_detail(), "normaliser_bias: the program's normaliser has no bias"));
     io = p.io, io.scale.data = &(float){NAN};
     refused(&p, &io, "scale nan is not finite");
+    p.program.default_scale = 3e38f; /* times log2 e no float32 */
+    assert_status(HGA_EPROGRAM, hga_attention(p.graph, &p.program, &p.shape, &p.options, &p.io));
+    assert_non_null(strstr(hga_error_detail(), "default_scale 3e+38 is not finite, from -1e30 to 1e30"));
+    p.program.default_scale = 0, io = p.io, io.softcap.data = &(float){1e30f};
+    assert_ok(hga_attention(p.graph, &p.program, &p.shape, &p.options, &io));
+    problem_clear(&p);
+}
+
+static void nothing_begins(void *to, const hga_end *v, hga_id head, void *ctx)
+{
+    (void)to, (void)v, (void)head, (void)ctx;
+}
+static void nothing_is_fed(void *to, const hga_edge *e, hga_id head, void *ctx)
+{
+    (void)to, (void)e, (void)head, (void)ctx;
+}
+static void nothing_is_left(const void *from, const hga_end *v, hga_id head, void *ctx)
+{
+    (void)from, (void)v, (void)head, (void)ctx;
+}
+
+/* A stage of the caller's own has scores, which look up types like any other's. */
+static void types_of_a_callers_own_stage_are_checked(void **state)
+{
+    (void)state;
+    const float bias[2] = {0};
+    problem p;
+    make(&p);
+    hga_stage *s = &p.program.stage[0];
+    s->message = HGA_MESSAGE_USER, s->reduce = HGA_REDUCE_USER, s->update = HGA_UPDATE_USER;
+    s->reads = 0, s->writes = 1u << s->out, s->value = 0, p.program.has_lse = 0, p.io.lse.data = NULL;
+    s->udf = (hga_udf){.state_bytes = 8, .begin = nothing_begins, .edge = nothing_is_fed, .finish = nothing_is_left};
+    hga_io io = p.io;
+    io.node_pos.data = NULL, io.rel_bias = (hga_table){.data = bias, .rows = 1};
+    assert_ok(hga_attention(p.graph, &p.program, &p.shape, &p.options, &io));
+    io.rel_bias.rows = 0;
+    refused(&p, &io, "rel_bias has 0 rows but relation");
     problem_clear(&p);
 }
 
@@ -362,6 +407,7 @@ int main(void)
         cmocka_unit_test(arrays_that_are_too_short_are_refused),
         cmocka_unit_test(reserved_words_are_zero),
         cmocka_unit_test(tables_are_checked),
+        cmocka_unit_test(types_of_a_callers_own_stage_are_checked),
         cmocka_unit_test(builders_refuse_words_they_do_not_know),
         cmocka_unit_test(a_zeroed_stage_names_no_field),
         cmocka_unit_test(rows_of_tensors_are_told),

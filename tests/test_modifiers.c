@@ -435,6 +435,50 @@ static void a_programs_softcap_is_a_calls(void **state)
     free(call), free(program), problem_clear(&p);
 }
 
+/* A softcap of 0 is none: over the program's, and where a cap means nothing; and nobody goes another way for it. */
+static void a_softcap_of_0_is_none(void **state)
+{
+    (void)state;
+    const float none = 0;
+    problem p = dense_problem(20, 20, &shapes[0]);
+    float *want = problem_out(&p, &p.options, NULL);
+    p.program.softcap = 0.5f, p.io.softcap.data = &none;
+    float *got = problem_out(&p, &p.options, NULL);
+    assert_same_bits("softcap 0", got, want, out_count(&p));
+    free(got), free(want), problem_clear(&p);
+    variant_build(variant_named("hsa"), 60, 1, &shapes[0], &p);
+    slope s = slope_create(&p, 1);
+    hga_plan *plan;
+    assert_ok(hga_plan_create(p.graph, &p.program, &p.shape, &(hga_options){.gradient = 1}, &plan));
+    const char *refusal = NULL, *way = hga_plan_gradient_tried(plan, &p.io, &s.grad, 0, &refusal);
+    assert_non_null(way), assert_null(refusal);
+    p.io.softcap.data = &none;
+    assert_string_equal(hga_plan_gradient_tried(plan, &p.io, &s.grad, 0, &refusal), way), assert_null(refusal);
+    p.io.softcap.data = NULL, p.program.softcap = 0.5f;
+    refused(&p, HGA_EUNSUPPORTED, "softcap: the program's scores are those of an energy");
+    hga_plan_destroy(plan), slope_clear(&s), problem_clear(&p);
+}
+
+/* What no gradient is of cannot be moved, nor prepared for. */
+static void what_has_no_gradient_is_refused(void **state)
+{
+    (void)state;
+    problem p = dense_problem(20, 20, &shapes[0]);
+    slope s = slope_create(&p, 1);
+    hga_plan *plan;
+    double loss;
+    assert_ok(hga_plan_create(p.graph, &p.program, &p.shape, &(hga_options){.gradient = 1}, &plan));
+    for (int t = HGA_TABLE_SOFTCAP; t < HGA_MAX_TABLES + 3; t += HGA_MAX_TABLES - HGA_TABLE_SOFTCAP - 1) {
+        hga_gradient_input input = (hga_gradient_input)(HGA_GRADIENT_TABLE + t);
+        assert_status(HGA_EINVAL, hga_plan_loss(plan, &p.io, &s.grad, input, 0, 0.1, &loss));
+    }
+    s.grad.d_softcap = s.d_out;
+    assert_status(HGA_EUNSUPPORTED, hga_plan_prepare(plan, NULL, &p.io, &s.grad, NULL));
+    s.grad.d_softcap = NULL, s.grad.d_table[HGA_MAX_TABLES - 1] = s.d_out;
+    assert_status(HGA_EINVAL, hga_plan_prepare(plan, NULL, &p.io, &s.grad, NULL));
+    hga_plan_destroy(plan), slope_clear(&s), problem_clear(&p);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(a_dense_row_is_its_formula),
@@ -450,6 +494,8 @@ int main(void)
                                        cmocka_unit_test(the_registry_says_what_variants_take),
                                        cmocka_unit_test(what_means_nothing_is_refused),
                                        cmocka_unit_test(a_plan_takes_what_later_calls_bring),
-                                       cmocka_unit_test(a_programs_softcap_is_a_calls)};
+                                       cmocka_unit_test(a_programs_softcap_is_a_calls),
+                                       cmocka_unit_test(a_softcap_of_0_is_none),
+                                       cmocka_unit_test(what_has_no_gradient_is_refused)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -129,14 +129,10 @@ static void bind_rounded(const hga_plan *plan, hga_workspace *workspace, hga_id 
 static hga_status check_types(const hga_plan *plan, const hga_io *io, hga_id stage)
 {
     const hga_relation *r = &plan->stage[stage].relation;
-    for (hga_call_table t = 0; t < HGA_N_TABLES; t++) {
-        int must = plan->stage[stage].kind == KIND_WEIGHTED_SUM && t == HGA_TABLE_TYPE_SCALE;
-        int64_t rows = io->table[t].data ? io->table[t].rows : 0;
-        if (!call_table_goes_to(t, &plan->program.stage[stage]) || !(io->table[t].data || must) || rows >= r->n_types)
-            continue;
-        return hga_fail(HGA_EINVAL, "%s has %lld rows but relation %s has %d types", call_row(t)->name, (long long)rows,
-                        r->name, r->n_types);
-    }
+    for (hga_call_table t = 0; t < HGA_N_TABLES; t++)
+        if (call_table_lacks(t, &plan->program.stage[stage], io, r->n_types))
+            return hga_fail(HGA_EINVAL, "%s has %lld rows but relation %s has %d types", call_row(t)->name,
+                            (long long)(io->table[t].data ? io->table[t].rows : 0), r->name, r->n_types);
     return HGA_OK;
 }
 
@@ -149,22 +145,12 @@ static hga_status check_edges(const hga_plan *plan, const hga_io *io)
                     (long long)io->edge_bias.rows, (long long)n);
 }
 
-/* What no kernel knows a plan that has none takes. */
-static hga_status check_plain(const hga_plan *plan, const hga_io *io)
-{
-    for (hga_call_table t = 0; t < HGA_N_TABLES; t++)
-        if (io->table[t].data && call_row(t)->is & HGA_CALL_IS_PLAIN && !plan->options.generic)
-            return hga_fail(HGA_EUNSUPPORTED, "%s: only plans with options.generic know it", call_row(t)->name);
-    return HGA_OK;
-}
-
 static hga_status check_tables(const hga_plan *plan, const hga_io *io)
 {
     const hga_program *p = &plan->program;
     hga_status st = HGA_OK;
     for (hga_id s = 0; !st && s < p->n_stages; s++) st = check_types(plan, io, s);
     if (!st && io->edge_bias.data) st = check_edges(plan, io);
-    if (!st) st = check_plain(plan, io);
     if (st) return st;
     if (io->lse.data && !p->has_lse) return hga_fail(HGA_EUNSUPPORTED, "this program's output has no log-sum-exp");
     if (io->lse.data) {

@@ -459,7 +459,7 @@ void unfold_splits(worker *w);
 /* merge_pieces.c: pieces [lo, hi) of a stage's row become one, in the place of piece lo. On ranks each limb becomes one
    once in an execution, when it is sent or when its row is made, whichever comes first; those of others are one. */
 void pieces_merge(const hga_plan *plan, const hga_workspace *workspace, hga_id stage, hga_id lo, hga_id hi);
-/* A panel's rows. */
+/* panel_rows.c: a panel's rows. */
 void panel_bounds(const phase *ph, hga_id panel, hga_id *first, hga_id *n);
 /* coming.c: once item `done` of items up to `end` was run, what the next panel of its kind will read is known. */
 void find_coming(worker *w, int64_t done, int64_t end);

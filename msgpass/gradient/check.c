@@ -78,8 +78,7 @@ static int is_there(const gradient_call *c, hga_call_table t)
     return call_row(t)->is & HGA_CALL_OF_GRAPH || call_row(t)->rows == HGA_EXTENT_ONE || c->io->table[t].data;
 }
 
-/* A wanted gradient of a table needs the table. */
-static hga_status check_tables(const gradient_call *c)
+hga_status call_check_wanted(const gradient_call *c)
 {
     for (hga_call_table t = 0; t < HGA_N_TABLES; t++) {
         const char *name = call_row(t)->name;
@@ -162,10 +161,17 @@ hga_status call_check(gradient_call *c)
     HGA_TRY(check_stages(c->plan));
     HGA_TRY(check_tensors(c));
     HGA_TRY(check_unbound(c));
-    HGA_TRY(check_tables(c));
+    HGA_TRY(call_check_wanted(c));
     HGA_TRY(check_apart(c));
 done:
     return st;
+}
+
+hga_status call_check_input(hga_gradient_input input)
+{
+    int t = (int)input - HGA_GRADIENT_TABLE;
+    if (t < 0 || (t < HGA_N_TABLES && call_row((hga_call_table)t)->is & HGA_CALL_GRADIENT)) return HGA_OK;
+    return hga_fail(HGA_EINVAL, "loss: table %d has no gradient", t);
 }
 
 hga_status call_check_loss(const gradient_call *c)

@@ -132,9 +132,6 @@ void fast_begin(const gradient_call *c, lane *first, hga_id n_lanes, fast_pass *
     for (hga_id v = 0; p->log_mass && v < p->nodes.n; v++) p->log_mass[v] = logf(p->nodes.mass[v]);
 }
 
-/* ---- means and sums ---- */
-
-/* What the source of an edge is multiplied with. */
 /* ---- a head ---- */
 
 /* Of nodes [first, first + n), which are all of them or those of a rank. */

@@ -192,7 +192,7 @@ static inline int is_kv(const fast_pass *p, hga_id f)
     return w == HGA_WIDTH_KV_KEY || w == HGA_WIDTH_VALUE;
 }
 
-/* fast_rows.c: the only stage that reads or writes the field, -1; and does attention take its rows from the caller's
+/* fast_columns.c: the only stage that reads or writes the field, -1; and does attention take its rows from the caller's
    tensors and put them there? */
 hga_id only_stage(const hga_plan *plan, hga_id f);
 int goes_by_row(const hga_plan *plan, hga_id f);
@@ -239,11 +239,11 @@ typedef struct direct_rows {
 } direct_rows;
 direct_rows find_direct_rows(const fast_pass *p, hga_id f, hga_id v);
 
-/* fast.c: is a row of a sum's adjoint looked at once more: by a stage before it, or as a gradient of what the caller
+/* fast_trees.c: is a row of a sum's adjoint looked at once more: by a stage before it, or as a gradient of what the caller
    gave? */
 int is_read_again(const fast_pass *p, const hga_stage *stage, hga_id v);
 
-/* fast.c: a stage's rows that go now go back. */
+/* fast_stages.c: a stage's rows that go now go back. */
 hga_status stage_back(fast_pass *p, hga_id s);
 /* A stage of sums, forward or back. */
 hga_status walk_sum(fast_pass *p, hga_id s, int backwards);
@@ -252,7 +252,7 @@ hga_status walk_sum(fast_pass *p, hga_id s, int backwards);
    goes back, once what is asked of its rows elsewhere has come. */
 void put_received(fast_pass *p, int kv);
 hga_status rank_stage_back(fast_pass *p, hga_id s);
-/* Does a row go that is at one of a stage's positions [first, end)? */
+/* lanes.c: does a row go that is at one of a stage's positions [first, end)? */
 int has_rows(const fast_pass *p, hga_id s, hga_id first, hga_id end);
 
 /* fast_trees.c: sums of children in place, forwards or backwards. */

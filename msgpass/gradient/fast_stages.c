@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+/* What the source of an edge is multiplied with. */
 static double factor(const fast_pass *p, const hga_stage *stage, const row_edge *e)
 {
     float weight = e->weight;

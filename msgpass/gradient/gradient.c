@@ -200,6 +200,8 @@ hga_status hga_plan_prepare(const hga_plan *plan, hga_workspace *workspace, cons
     if (!st && io) st = plan_bring(plan, io);
     if (st) return st;
     gradient_call c = {.plan = plan, .io = io, .grad = grad, .threads = threads_allowed(plan->threads)};
+    if (io) st = call_check_wanted(&c);
+    if (st) return st;
     hga_grad_io read = grad ? *grad : (hga_grad_io){0};
     return prepare(plan, &c, workspace, &read, bytes);
 }
@@ -233,6 +235,7 @@ hga_status hga_plan_loss(const hga_plan *plan, const hga_io *io, const hga_grad_
     gradient_call c = call_of(plan, io, grad);
     c.moved = (nudge){input, entry, by};
     HGA_TRY(call_check_loss(&c));
+    HGA_TRY(call_check_input(input));
     range_needs(&c, c.needs.kept_bytes);
     range_open(&c, &own, &room);
     HGA_TRY(hga_new(&plan->given, room.used, 1, &rows));

@@ -157,6 +157,10 @@ int numbers_are_floats(const gradient_call *c);
    is set. For a loss alone stages and tensors do. */
 hga_status call_check(gradient_call *c);
 hga_status call_check_loss(const gradient_call *c);
+/* May the input be moved? */
+hga_status call_check_input(hga_gradient_input input);
+/* A wanted gradient of a table needs the table. */
+hga_status call_check_wanted(const gradient_call *c);
 /* apart.c: does what is wanted lie apart from what is read, and from each other? */
 hga_status check_apart(const gradient_call *c);
 /* And of n calls at once what each wants from what the others want and read? Else *sample is the later of two. */

@@ -46,11 +46,14 @@ static unsigned feature_of(const hga_call_row *row)
     }
 }
 
-static unsigned standing_features(const hga_program *p)
+/* A number that is 0 changes nothing, whoever has it. */
+static unsigned features_of(const hga_program *p, const hga_io *io)
 {
     unsigned features = 0;
-    for (const hga_call_row *row = hga_call_tables(); row->name; row++)
-        if (row->member && *call_standard(row, p) != 0) features |= feature_of(row);
+    for (hga_call_table t = 0; t < HGA_N_TABLES; t++) {
+        int is_number = call_row(t)->rows == HGA_EXTENT_ONE;
+        if (is_number ? call_number(t, p, io) != 0 : io->table[t].data != NULL) features |= feature_of(call_row(t));
+    }
     return features;
 }
 
@@ -61,9 +64,7 @@ call_needs needs_of(const gradient_call *c)
     needs.turns = needs.kv_end = c->plan->shape.n_kv_heads;
     needs.as_floats = adds_up(&c->grad->d_key) && adds_up(&c->grad->d_value);
     for (int i = 0; i < HGA_MAX_USER_TENSORS; i++) needs.as_floats &= adds_up(&c->grad->d_user[i]);
-    for (hga_call_table t = 0; t < HGA_N_TABLES; t++)
-        if (io->table[t].data) needs.features |= feature_of(call_row(t));
-    needs.features |= standing_features(&c->plan->program);
+    needs.features |= features_of(&c->plan->program, io);
     find_tensors(c, &needs), find_tables(c, &needs);
     range_needs(c, needs.kept_bytes);
     return needs;
@@ -71,13 +72,14 @@ call_needs needs_of(const gradient_call *c)
 
 call_needs needs_of_all(const hga_plan *plan)
 {
+    static const hga_io none;
     const hga_program *p = &plan->program;
     hga_id heads = plan->shape.n_kv_heads;
     call_needs needs = {.threads = plan->threads, .turns = heads, .kv_end = heads, .as_floats = 1};
     for (hga_id f = 1; f <= p->n_fields; f++)
         if (program_is_input(p->field[f].binding)) needs.wanted |= UINT32_C(1) << f;
     needs.packed = needs.d_packed = UINT32_MAX;
-    needs.features = standing_features(p);
+    needs.features = features_of(p, &none);
     for (hga_id s = 0; s < p->n_stages; s++)
         if (p->stage[s].message == HGA_SCALED) needs.entries[HGA_TABLE_TYPE_SCALE] = plan->stage[s].relation.n_types;
     return needs;

@@ -65,7 +65,7 @@ hga_status way_plan(const hga_plan *plan, const hga_plan **out);
 /* Does it go in double? */
 static inline int is_plain(const way_choice *x) { return x->way == &plain_way; }
 
-/* ways.c: why is the plan one of plain stages alone? NULL: it is none. */
+/* reasons.c: why is the plan one of plain stages alone? NULL: it is none. */
 const char *is_generic(const hga_plan *plan, reason *room);
 /* plain.c: why must the plan's program go in double? NULL: it need not. */
 const char *must_be_plain(const hga_plan *plan, reason *room);

@@ -178,11 +178,9 @@ static hga_status check_tables(const weighing *w, const hga_stage *s, const row_
 {
     const hga_io *io = w->io;
     for (hga_call_table t = 0; t < HGA_N_TABLES; t++)
-        if (call_table_goes_to(t, s) && io->table[t].data && e->type >= io->table[t].rows)
+        if (call_table_lacks(t, s, io, (int64_t)e->type + 1))
             return hga_fail(HGA_EINVAL, "weights: %s has %lld rows, an edge has type %d", call_row(t)->name,
-                            (long long)io->table[t].rows, e->type);
-    if (s->message == HGA_SCALED && !io->type_scale.data)
-        return hga_fail(HGA_EINVAL, "weights: type_scale has 0 rows, an edge has type %d", e->type);
+                            (long long)(io->table[t].data ? io->table[t].rows : 0), e->type);
     return HGA_OK;
 }
 
@@ -197,9 +195,9 @@ static hga_status count_edges(weighing *w)
     hga_graph_degrees(w->g, w->p->stage[w->m.biased].relation, 0, n, w->first_edge + 1);
     for (hga_id u = 0; u < n; u++) w->first_edge[u + 1] += w->first_edge[u];
     w->m.first_edge = w->first_edge;
-    if (w->io->edge_bias.rows && w->io->edge_bias.rows < w->first_edge[n])
-        return hga_fail(HGA_EINVAL, "weights: edge_bias has %lld rows of %lld", (long long)w->io->edge_bias.rows,
-                        (long long)w->first_edge[n]);
+    if (w->io->edge_bias.rows != w->first_edge[n])
+        return hga_fail(HGA_EINVAL, "weights: edge_bias has %lld rows but the relation has %lld edges",
+                        (long long)w->io->edge_bias.rows, (long long)w->first_edge[n]);
 done:
     return st;
 }

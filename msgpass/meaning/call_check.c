@@ -43,20 +43,25 @@ static hga_status check_entries(const hga_call_row *row, const hga_shape *s, con
 static hga_status check_extent(const hga_call_row *row, const char *what, hga_extent extent, int64_t given,
                                const hga_shape *s)
 {
-    const int64_t of_shape[] = {[HGA_EXTENT_ONE] = 1,
-                                [HGA_EXTENT_DIM] = s->dim,
-                                [HGA_EXTENT_HEADS] = s->n_heads,
-                                [HGA_EXTENT_POS_DIM] = s->pos_dim};
-    int is_known = extent <= HGA_EXTENT_HEADS || extent == HGA_EXTENT_POS_DIM;
-    if (is_known && given && given != of_shape[extent])
-        return hga_fail(HGA_EINVAL, "%s has %lld %s, not %lld (%s)", row->name, (long long)given, what,
-                        (long long)of_shape[extent], hga_extent_name(extent));
-    return HGA_OK;
+    int64_t want = call_extent(extent, s, 0, given);
+    if (extent == HGA_EXTENT_NODES || !given || given == want) return HGA_OK;
+    return hga_fail(HGA_EINVAL, "%s has %lld %s, not %lld (%s)", row->name, (long long)given, what, (long long)want,
+                    hga_extent_name(extent));
+}
+
+/* Types and nodes are counted by ids, and a table's bytes by 64 bits. */
+static hga_status check_counts(const hga_call_row *row, const hga_table *t, const hga_shape *s)
+{
+    int64_t columns = call_extent(row->columns, s, 0, t->columns), bytes;
+    int fits = t->rows >= 0 && t->columns >= 0 && (row->rows == HGA_EXTENT_EDGES || t->rows <= INT32_MAX);
+    if (fits && !__builtin_mul_overflow(t->rows, columns * (int64_t)sizeof(float), &bytes)) return HGA_OK;
+    return hga_fail(HGA_EINVAL, "%s has %lld rows of %lld columns", row->name, (long long)t->rows, (long long)columns);
 }
 
 static hga_status check_extents(const hga_call_row *row, const hga_table *t, const hga_shape *s, hga_id n_nodes)
 {
-    hga_status st = check_extent(row, "rows", row->rows, t->rows, s);
+    hga_status st = check_counts(row, t, s);
+    if (!st) st = check_extent(row, "rows", row->rows, t->rows, s);
     if (!st) st = check_extent(row, "columns", row->columns, t->columns, s);
     if (!st) st = hga_check_reserved("hga_table", &t->reserved, sizeof t->reserved);
     if (st) return st;
@@ -70,12 +75,20 @@ static hga_status check_extents(const hga_call_row *row, const hga_table *t, con
     return HGA_OK;
 }
 
+/* What the program itself has, the call bringing no other number, must mean something for it, too. */
+static hga_status check_standing(hga_call_table which, const hga_program *p, const hga_io *io)
+{
+    const hga_call_row *row = call_row(which);
+    const char *lack = row->is & HGA_CALL_IS_REFUSED && call_number(which, p, io) != 0 ? lack_of(row, p) : NULL;
+    return lack ? hga_fail(HGA_EUNSUPPORTED, "%s: %s", row->name, lack) : HGA_OK;
+}
+
 static hga_status check_table(hga_call_table which, const hga_program *p, const hga_shape *s, hga_id n_nodes,
                               const hga_io *io)
 {
     const hga_call_row *row = call_row(which);
     const hga_table *t = &io->table[which];
-    if (!t->data) return HGA_OK;
+    if (!t->data) return check_standing(which, p, io);
     if (row->is & HGA_CALL_OF_GRAPH) return hga_fail(HGA_EINVAL, "%s is the graph's: no call brings it", row->name);
     hga_status st = check_extents(row, t, s, n_nodes);
     if (!st) st = check_entries(row, s, t->data, call_table_entries(which, s, n_nodes, io));

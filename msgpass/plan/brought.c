@@ -40,8 +40,19 @@ static hga_status make(const hga_plan *plan, const hga_io *io)
     return st;
 }
 
+/* What no kernel knows a plan that has none takes. */
+static hga_status check_plain(const hga_plan *plan, const hga_io *io)
+{
+    for (hga_call_table t = 0; t < HGA_N_TABLES; t++)
+        if (io->table[t].data && call_row(t)->is & HGA_CALL_IS_PLAIN && !plan->options.generic)
+            return hga_fail(HGA_EUNSUPPORTED, "%s: only plans with options.generic know it", call_row(t)->name);
+    return HGA_OK;
+}
+
 hga_status plan_bring(const hga_plan *plan, const hga_io *io)
 {
+    hga_status bad = check_plain(plan, io);
+    if (bad) return bad;
     if (!call_needs_positions(io) && !io->edge_bias.data) return HGA_OK;
     pthread_mutex_lock(&plan->keeper->lock);
     hga_status st = make(plan, io);

@@ -379,6 +379,7 @@ void owned_rows(const hga_plan *plan, hga_id thread, int64_t n, int64_t *first, 
 int owned_of_level(const hga_plan *plan, hga_id thread, hga_id level, hga_id io_first, hga_id io_n, hga_id *first,
                    hga_id *end);
 
+/* workspace.c: */
 workspace_kept *workspace_keeper(hga_workspace *workspace);
 void workspace_forget(hga_workspace *workspace);
 

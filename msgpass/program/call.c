@@ -5,16 +5,19 @@
 #include <math.h>
 #include <string.h>
 
-#define NO_STANDARD            HGA_NOWHERE, NULL
-#define STANDARD(m)            offsetof(hga_program, m), #m
-#define ANY                    0, 0, NAN, NULL
-#define FINITE                 -FLT_MAX, FLT_MAX, NAN, "finite"
+#define NO_STANDARD HGA_NOWHERE, NULL
+#define STANDARD(m) offsetof(hga_program, m), #m
+#define ANY         0, 0, NAN, NULL
+#define FINITE      -FLT_MAX, FLT_MAX, NAN, "finite"
+/* So that a number leaves float32 neither times log2 e nor as its inverse; what float32 makes of 1e30 is within. */
+#define BOUND                  (double)1e30f
 #define EXTENTS(rows, columns) HGA_EXTENT_##rows, HGA_EXTENT_##columns
 
 static const hga_call_row tables[HGA_N_TABLES + 1] = {
     [HGA_TABLE_SCALE] =
         {"scale", "scale", EXTENTS(ONE, ONE), HGA_CALL_GRADIENT | HGA_CALL_NEEDS_SCORES, STANDARD(default_scale),
-         FINITE, "what products of queries and keys are multiplied with (default: the program's, or 1 / sqrt(dim))"},
+         -BOUND, BOUND, NAN, "finite, from -1e30 to 1e30",
+         "what products of queries and keys are multiplied with (default: the program's, or 1 / sqrt(dim))"},
     [HGA_TABLE_REL_KEY] = {"rel_key", "rel-key", EXTENTS(TYPES, DIM), HGA_CALL_GRADIENT | HGA_CALL_NEEDS_SCORES,
                            NO_STANDARD, ANY, "added to keys by edge type"},
     [HGA_TABLE_REL_BIAS] = {"rel_bias", "rel-bias", EXTENTS(TYPES, HEADS), HGA_CALL_GRADIENT | HGA_CALL_NEEDS_SCORES,
@@ -41,7 +44,7 @@ static const hga_call_row tables[HGA_N_TABLES + 1] = {
     [HGA_TABLE_SOFTCAP] =
         {"softcap", "softcap", EXTENTS(ONE, ONE),
          HGA_CALL_NEEDS_SCORES | HGA_CALL_NO_ENERGY | HGA_CALL_BENDS | HGA_CALL_IS_REFUSED, STANDARD(softcap), 1e-30,
-         1e30, 0, "from 1e-30 to 1e30, or 0 for none",
+         BOUND, 0, "from 1e-30 to 1e30, or 0 for none",
          "cap scores before biases are added: C tanh(scale q . k / C) (default: the program's, none)"},
     [HGA_TABLE_NORMALISER_BIAS] = {"normaliser_bias", "normaliser-bias", EXTENTS(ONE, ONE),
                                    HGA_CALL_NEEDS_BIAS | HGA_CALL_IS_REFUSED | HGA_CALL_BY_WORD, NO_STANDARD, FINITE,
@@ -50,6 +53,8 @@ static const hga_call_row tables[HGA_N_TABLES + 1] = {
                             HGA_CALL_GRADIENT | HGA_CALL_OF_GRAPH | HGA_CALL_NEEDS_SCORES, NO_STANDARD, ANY,
                             "every node's log mass in the scores of its edges, added there or not"},
 };
+
+_Static_assert((int)HGA_N_TABLES <= (int)HGA_MAX_TABLES, "hga_io has room for every table");
 
 const hga_call_row *hga_call_tables(void) { return tables; }
 
@@ -79,19 +84,23 @@ const char *hga_extent_name(hga_extent extent)
 
 /* ---- how long ---- */
 
+int64_t call_extent(hga_extent extent, const hga_shape *s, hga_id n_nodes, int64_t given)
+{
+    switch (extent) {
+    case HGA_EXTENT_ONE: return 1;
+    case HGA_EXTENT_DIM: return s->dim;
+    case HGA_EXTENT_HEADS: return s->n_heads;
+    case HGA_EXTENT_POS_DIM: return s->pos_dim;
+    case HGA_EXTENT_NODES: return n_nodes;
+    default: return given;
+    }
+}
+
 int64_t call_table_entries(hga_call_table which, const hga_shape *s, hga_id n_nodes, const hga_io *io)
 {
-    const hga_call_row *row = &tables[which];
-    const hga_table *given = &io->table[which];
-    const int64_t n[] = {[HGA_EXTENT_ONE] = 1,
-                         [HGA_EXTENT_DIM] = s->dim,
-                         [HGA_EXTENT_HEADS] = s->n_heads,
-                         [HGA_EXTENT_HEADS_OR_ONE] = given->columns,
-                         [HGA_EXTENT_POS_DIM] = s->pos_dim,
-                         [HGA_EXTENT_TYPES] = given->rows,
-                         [HGA_EXTENT_EDGES] = given->rows,
-                         [HGA_EXTENT_NODES] = n_nodes};
-    return n[row->rows] * n[row->columns];
+    const hga_table *t = &io->table[which];
+    return call_extent(tables[which].rows, s, n_nodes, t->rows) *
+           call_extent(tables[which].columns, s, n_nodes, t->columns);
 }
 
 int call_table_is_by_head(hga_call_table which, const hga_io *io)
@@ -113,10 +122,18 @@ int call_needs_positions(const hga_io *io)
     return 0;
 }
 
-int call_table_goes_to(hga_call_table which, const hga_stage *s)
+static int call_table_goes_to(hga_call_table which, const hga_stage *s)
 {
     if (tables[which].rows != HGA_EXTENT_TYPES) return 0;
-    return s->message == (tables[which].is & HGA_CALL_NEEDS_SUMS ? HGA_SCALED : HGA_SCORE);
+    if (tables[which].is & HGA_CALL_NEEDS_SUMS) return s->message == HGA_SCALED;
+    return s->query && s->key && s->relation >= 0; /* the caller's own stages have scores, too */
+}
+
+int call_table_lacks(hga_call_table which, const hga_stage *s, const hga_io *io, int64_t types)
+{
+    const hga_table *given = &io->table[which];
+    int must_be = given->data || tables[which].is & HGA_CALL_NEEDS_SUMS;
+    return must_be && call_table_goes_to(which, s) && (given->data ? given->rows : 0) < types;
 }
 
 /* ---- numbers ---- */

@@ -6,6 +6,8 @@
 
 static inline const hga_call_row *call_row(hga_call_table which) { return &hga_call_tables()[which]; }
 
+/* How many rows or columns an extent is: the shape's, the graph's, or as many as are given. */
+int64_t call_extent(hga_extent extent, const hga_shape *shape, hga_id n_nodes, int64_t given);
 /* How many numbers the table has, on a graph of so many nodes. */
 int64_t call_table_entries(hga_call_table which, const hga_shape *shape, hga_id n_nodes, const hga_io *io);
 /* Has every head entries of its own? */
@@ -14,8 +16,8 @@ int call_table_is_by_head(hga_call_table which, const hga_io *io);
 int call_table_is_of_shape(hga_call_table which);
 /* Does the call bring a table that takes distances between nodes? */
 int call_needs_positions(const hga_io *io);
-/* Does the stage look up a row of the table by the type of each edge? */
-int call_table_goes_to(hga_call_table which, const hga_stage *stage);
+/* Does the stage look up a row of the table by the type of each edge, and are there fewer than so many? */
+int call_table_lacks(hga_call_table which, const hga_stage *stage, const hga_io *io, int64_t types);
 /* A table of one entry: the call's number or, without it, the program's; 0 where neither has one. */
 float call_number(hga_call_table which, const hga_program *p, const hga_io *io);
 /* Where the program has its own number for calls that bring none, 0: none. NULL where programs have no such number. */

@@ -22,13 +22,14 @@
 extern "C" {
 #endif
 
+#define HGA_CALL_WANTED(NAME, name) float *d_##name;
+
 /* The gradients that you give and the ones that you want. A tensor without data, or a NULL pointer, is not wanted; the
    call skips work that only unwanted gradients need. It writes every row of what you want, with zeros where no gradient
    arrives: for a tensor that no stage reads, or that the program has no field for (then all its rows, of n_heads dim,
    n_kv_heads dim or n_kv_heads dim_v numbers). A gradient has the shape of its tensor; strides, rows and dtype are its
    own, as in hga_io. Gradients of 16-bit tensors are those of the same numbers in float32. A 16-bit gradient is rounded
    to nearest. The formulas take a 16-bit output as it was rounded. */
-#define HGA_CALL_WANTED(NAME, name) float *d_##name;
 typedef struct hga_grad_io {
     hga_tensor d_out;                        /* given: of out, [rows][n_heads][dim_v] */
     hga_tensor d_lse;                        /* given, NULL data: zero; of lse, [rows][n_heads] */
@@ -69,9 +70,9 @@ HGA_API hga_status hga_plan_gradient(const hga_plan *plan, hga_workspace *worksp
 
 /* Make now what gradients of the plan need: the plan's lists of its graph and, with a workspace (NULL: none), the
    memory of a call and what it would find out. The call looks at which tables, dtypes and rows `io` and `grad` bring
-   and what they want, never at numbers; both NULL: packed float32, no tables, every gradient wanted. Any number of
-   threads may prepare one plan, each with its own workspace. After HGA_ENOMEM you may try again. HGA_EINVAL: a plan
-   without options.gradient, another plan's workspace, one of io and grad without the other.
+   and what they want, and at no numbers but tables of one entry; both NULL: packed float32, no tables, every gradient
+   wanted. Any number of threads may prepare one plan, each with its own workspace. After HGA_ENOMEM you may try again.
+   HGA_EINVAL: a plan without options.gradient, another plan's workspace, one of io and grad without the other.
 
    *bytes (NULL: not asked): what a workspace takes for such calls and keeps, whether you bring one or not. Not counted:
    what heads leave each other, at most an eighth of the tensors and their gradients, and a quarter more under dropout.

@@ -12,7 +12,7 @@
    whole on every rank. Rows have the bits that they have in one process, wherever cuts are, on machines that have the
    same instruction set (hga_options.isa names one for all). Plans that are not of the same graph, program, shape, cuts,
    options or instruction set are HGA_EINVAL, and so are calls of different kinds or plans, or with different seeds,
-   layers, numbers of samples, or tables that are a number or have one for each head. Numbers in other tables, and
+   layers, numbers of samples, or tables that are a number or have a row for each head. Numbers in other tables, and
    functions of your own, are not compared, and have to be the same.
 
    Where a rank fails in one of these calls, or in hga_workspace_create, the calls of all ranks that still wait return

@@ -109,11 +109,12 @@ typedef struct hga_rows {
     uint64_t reserved[2];         /* 0 */
 } hga_rows;
 
+#define HGA_CALL_GIVEN(NAME, name) hga_table name;
+
 /* Everything a call reads and writes; NULL data where you do not use a thing. What the call writes (the rows of the
    output, their log-sum-exps, the tape, tensors of yours that stages write) must not overlap what it reads, nor itself,
    nor anything else it writes: HGA_EINVAL names the two. (Of two tensors that are both not contiguous and have
    different strides, the check compares the first address alone.) */
-#define HGA_CALL_GIVEN(NAME, name) hga_table name;
 typedef struct hga_io {
     /* rows as the program's fields say: [query tokens | nodes][n_heads][dim], [..][n_kv_heads][dim],
        [..][n_kv_heads][dim_v] */

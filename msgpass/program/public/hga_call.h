@@ -1,6 +1,6 @@
 /* hga_call.h: what a call brings besides rows of queries, keys and values, declared once. Each table is a row: the
    members of hga_io and hga_grad_io, the checks and their messages, the tool's options, Python's keywords, a program's
-   JSON and the tables of the docs are made from it. */
+   JSON are made from it, and a test holds the docs to it. */
 #ifndef HGA_CALL_H
 #define HGA_CALL_H
 
@@ -64,13 +64,14 @@ enum {
     HGA_CALL_NO_ENERGY = 32,   /* .. where scores are those of an energy, */
     HGA_CALL_NO_PRODUCT = 64,  /* .. where scores are products, */
     HGA_CALL_NEEDS_BIAS = 128, /* .. where the normaliser has no bias */
-    HGA_CALL_IS_REFUSED = 256, /* and is then refused (HGA_EUNSUPPORTED); without, nobody looks at it */
+    HGA_CALL_IS_REFUSED =
+        256, /* and is then refused (HGA_EUNSUPPORTED), but for a number that is 0; else passed over */
     HGA_CALL_BY_VARIANT = 512, /* a parameter of the variant brings it, */
     HGA_CALL_BY_WORD = 1024,   /* .. or the normaliser's word: the tool has no option of that name */
     HGA_CALL_IS_PLAIN = 2048,  /* only the plain definition knows it: plans with options.generic take it */
     /* means nothing where tokens have no positions (hga_graph_positions) */
     HGA_CALL_NEEDS_POSITIONS = 4096,
-    HGA_CALL_BENDS = 8192 /* a score is not its content and sums any more: fewer ways know it */
+    HGA_CALL_BENDS = 8192 /* changes scores otherwise than by adding what an edge or a node has: fewer ways know it */
 };
 
 typedef struct hga_call_row {
