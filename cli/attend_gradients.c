@@ -258,7 +258,7 @@ static int open_sum(const model *m, const attend_io *all, const attend_io *one, 
     if (t)
         dim[0] = t->array.count * all->query.samples;
     else if (of >= GRADIENT_WEIGHTS)
-        TRY(attend_tree_shape(g->variant, of, &n_dims, dim));
+        TRY(attend_tree_shape(g->variant, of, gradient_name(of), &n_dims, dim));
     else
         find_shape(m, one, of - GRADIENT_TABLE, &n_dims, dim);
     int64_t n = count_of(n_dims, dim);

@@ -13,16 +13,16 @@ int attend_tree_is_wanted(const attend_gradients *g)
     return wanted;
 }
 
-int attend_tree_shape(const typed_variant *variant, gradient_of of, int *n_dims, int64_t *dim)
+int attend_tree_shape(const typed_variant *variant, gradient_of of, const char *name, int *n_dims, int64_t *dim)
 {
     settings s = {0};
     const hga_variant *v;
     int status = CLI_GOOD;
     TRY(variant_settings(variant, &s, &v));
-    const char *name = gradient_option(of);
-    if (!v || !(v->can & HGA_NEEDS_LEAVES)) TRY(complain(CLI_USAGE, "%s: %s routes nothing", name, variant->name));
+    if (!v || !(v->can & HGA_NEEDS_LEAVES))
+        TRY(complain(CLI_USAGE, "--grad-%s: %s routes nothing", name, variant->name));
     const npy *like = tree_table_of(&s, (tree_table)(of - GRADIENT_WEIGHTS));
-    if (!like) TRY(complain(CLI_USAGE, "%s needs -p %s=@FILE", name, gradient_name(of)));
+    if (!like) TRY(complain(CLI_USAGE, "--grad-%s needs -p %s=@FILE", name, name));
     *n_dims = like->n_dims;
     memcpy(dim, like->dim, sizeof like->dim);
 done:

@@ -28,6 +28,7 @@ typedef struct arguments {
     int dry_run, relative, gradient, decode, ranks, bind;
     bench_link link; /* as typed, then as measured */
     typed_call call;
+    call_files files; /* of the call */
 } arguments;
 
 /* The lists, read; each has one member at least. */
@@ -266,6 +267,7 @@ static bench_place place_of(const lists *l, const arguments *a, int i)
                      .peers = a->peers,
                      .relative = a->relative,
                      .call = &a->call,
+                     .files = &a->files,
                      .gradient = a->gradient};
     p.variant = &l->variant[i % l->n_variants];
     i /= l->n_variants;
@@ -413,11 +415,13 @@ int run_bench(int argc, char **argv)
     TRY(take(1, sizeof *l, &l));
     TRY(read_lists(&a, l));
     if ((a.peers || a.table) && !a.dry_run) peer_openblas_tune(argc, argv);
+    if (!a.dry_run) TRY(call_files_read(&a.call, &a.files));
     if (a.ranks) TRY(bench_link_measure(&a.link));
     if (!a.dry_run && !a.ranks) TRY(measure_peaks(l, &a.rules, peaks));
     TRY((a.table ? run_goals : run_cases)(&a, l, argv[0], peaks, rows, &failed));
     if (failed) status = CLI_FAILED; /* said when it was found */
 done:
+    call_files_clear(&a.files);
     json_decref(peaks);
     json_decref(rows);
     free(l);

@@ -87,6 +87,7 @@ int bench_bind(const bench_place *p, bench_case *c, call_files *files)
 {
     model m = model_of(p, c);
     hga_shape shape = p->shape;
+    if (p->files) *files = call_files_lend(p->files);
     return p->dry_run ? CLI_GOOD : call_files_bind(p->call, &m, &shape, files, &c->io);
 }
 

@@ -15,11 +15,12 @@ typedef struct bench_place {
     hga_peaks peaks;     /* of options.isa */
     bench_rules rules;
     const typed_call *call;
-    int by_memory;  /* judged by the bandwidth of memory, whatever it is limited by */
-    int relative;   /* with relative keys */
-    int gradient;   /* and a row of the way back */
-    int dry_run;    /* measure nothing, only say what would run */
-    unsigned peers; /* to run beside it, see peers_read */
+    const call_files *files; /* its, read; NULL: each case reads them */
+    int by_memory;           /* judged by the bandwidth of memory, whatever it is limited by */
+    int relative;            /* with relative keys */
+    int gradient;            /* and a row of the way back */
+    int dry_run;             /* measure nothing, only say what would run */
+    unsigned peers;          /* to run beside it, see peers_read */
 } bench_place;
 
 /* The program gets what was typed for it; the call gets the rest, from arrays that `files` keeps. */

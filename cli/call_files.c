@@ -107,7 +107,7 @@ static void put_needed(const hga_call_row *row, int64_t rows, const hga_shape *s
     else if (may_be_shared(row))
         snprintf(text, room, "%s or %s[heads = %d]", first, first, s->n_heads);
     else if (row->columns == HGA_EXTENT_POS_DIM)
-        snprintf(text, room, "%s[columns]", first);
+        snprintf(text, room, "%s[%s]", first, hga_extent_name(row->columns));
     else
         snprintf(text, room, "%s[dim = %d]", first, s->dim);
 }

@@ -276,6 +276,8 @@ static int try_input(const trial *t, gradient_of input, double least, int64_t se
         double error = fabs((double)plain[i] - (double)engine[i]) / size;
         if (!(error <= apart)) apart = error;
     }
+    if (!isfinite(most) || !isfinite(want) || !isfinite(apart) || !isfinite(plain[worst]))
+        return complain(CLI_FAILED, "check: the gradient of %s is not finite", gradient_name(input));
     *pass &= most <= most_plain && apart <= most_engine;
     json_t *row = json_pack("{s:s, s:I, s:I, s:f, s:I, s:f, s:f, s:f}", "input", gradient_name(input), "entries",
                             (json_int_t)n, "compared", (json_int_t)tries, "error", most, "worst", (json_int_t)worst,

@@ -212,6 +212,7 @@ int contenders_choose(const char *list)
 /* ---- what is done with scores ---- */
 
 static const typed_call *modified; /* NULL: nothing */
+static call_files read_once;       /* its files, for all of them: a pipe is read once */
 
 static int modify_program(const contender *c, hga_graph *g, hga_program *p)
 {
@@ -225,8 +226,12 @@ static int modify_call(const hga_graph *g, const hga_program *p, const embedding
 {
     model m = {.graph = (hga_graph *)(uintptr_t)g, .program = *p, .tree_heads = 1, .title = (char[]){"the text"}};
     hga_shape shape = {.n_heads = e->heads, .n_kv_heads = e->heads, .dim = e->dim};
-    return modified ? call_files_bind(modified, &m, &shape, &c->files, &c->io) : CLI_GOOD;
+    int status = modified ? call_files_read(modified, &read_once) : CLI_GOOD;
+    c->files = call_files_lend(&read_once);
+    return status || !modified ? status : call_files_bind(modified, &m, &shape, &c->files, &c->io);
 }
+
+void contenders_clear(void) { call_files_clear(&read_once); }
 
 static void leave_out(int at)
 {

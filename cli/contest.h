@@ -47,6 +47,8 @@ int contenders_choose(const char *list);
 /* What is done with the scores of all of them, from now on; NULL: nothing. Those that cannot have it are left out and
    named on standard error; of those that the list names the first is refused. Once, after they are chosen. */
 int contenders_modify(const scene *s, const char *list, const typed_call *typed);
+/* What that has read. */
+void contenders_clear(void);
 
 /* Its graph on a scene: with the text's own tree, sentences or leaves, where the variant takes them. */
 int contender_build(const scene *s, const contender *c, hga_graph **g, hga_program *p);

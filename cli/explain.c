@@ -44,21 +44,51 @@ static const struct argp_option options[] = {
     {0},
 };
 
+/* A call as typed, of packed tensors: what it brings, not what numbers there are. */
+typedef struct call_as_typed {
+    hga_io io;
+    hga_grad_io grad;
+    int brings; /* 0: nothing beside rows */
+} call_as_typed;
+
+static call_as_typed call_of(const typed_call *typed)
+{
+    static float any;
+    call_as_typed c = {.brings = 0};
+    const hga_tensor packed = {.data = &any};
+    c.io.query = c.io.key = c.io.value = c.io.out = c.grad.d_out = packed;
+    c.grad.d_query = c.grad.d_key = c.grad.d_value = packed;
+    for (int i = 0; i < HGA_MAX_USER_TENSORS; i++) c.io.user[i] = c.grad.d_user[i] = packed;
+    for (hga_call_table t = 0; t < HGA_N_TABLES; t++) {
+        if (!typed->text[t] || call_is_put(typed, t)) continue;
+        c.io.table[t].data = call_is_number(&hga_call_tables()[t]) ? &typed->number[t] : &any, c.brings = 1;
+    }
+    return c;
+}
+
 /* How a plan goes back: the way, why it is in double (NULL: it is not), and what a workspace takes for it. */
 typedef struct way_back {
+    call_as_typed call;
     const char *name, *plain;
     int64_t bytes;
 } way_back;
+
+static const char *tried(const hga_plan *plan, const way_back *x, hga_id i, const char **refusal)
+{
+    const call_as_typed *c = x->call.brings ? &x->call : NULL;
+    return hga_plan_gradient_tried(plan, c ? &c->io : NULL, c ? &c->grad : NULL, i, refusal);
+}
 
 static hga_status find_way_back(const hga_plan *plan, way_back *to)
 {
     hga_id i = 0;
     const char *refusal;
-    hga_status st = hga_plan_prepare(plan, NULL, NULL, NULL, &to->bytes);
+    const call_as_typed *c = to->call.brings ? &to->call : NULL;
+    hga_status st = hga_plan_prepare(plan, NULL, c ? &c->io : NULL, c ? &c->grad : NULL, &to->bytes);
     if (st) return st;
-    for (to->plain = NULL; (to->name = hga_plan_gradient_tried(plan, NULL, NULL, i, &refusal)) && refusal; i++)
-        to->plain = refusal;
-    if (hga_plan_gradient_tried(plan, NULL, NULL, i + 1, NULL)) to->plain = NULL; /* it is not the last */
+    for (to->plain = NULL; (to->name = tried(plan, to, i, &refusal)) && refusal; i++) to->plain = refusal;
+    if (!to->name) return hga_fail(HGA_ENOMEM, "no memory to find the way back");
+    if (tried(plan, to, i + 1, NULL)) to->plain = NULL; /* it is not the last */
     return HGA_OK;
 }
 
@@ -70,18 +100,18 @@ static void say_gradient(const hga_plan *plan, const way_back *x)
         printf("gradient: %s: %s\n", x->name, x->plain);
     else
         printf("gradient: in float, %s\n", x->name);
-    for (hga_id i = 0; (name = hga_plan_gradient_tried(plan, NULL, NULL, i, &refusal)); i++)
+    for (hga_id i = 0; (name = tried(plan, x, i, &refusal)); i++)
         if (refusal) printf("  not %s: %s\n", name, refusal);
     printf("tape: %.1f kB an execution; gradient: %.1f kB while it runs\n", (double)hga_plan_tape_bytes(plan) / 1e3,
            (double)x->bytes / 1e3);
 }
 
 /* [{way, why}, ..]: the ways that do not take the plan. */
-static json_t *refused_json(const hga_plan *plan)
+static json_t *refused_json(const hga_plan *plan, const way_back *x)
 {
     const char *name, *refusal;
     json_t *all = json_array();
-    for (hga_id i = 0; (name = hga_plan_gradient_tried(plan, NULL, NULL, i, &refusal)); i++)
+    for (hga_id i = 0; (name = tried(plan, x, i, &refusal)); i++)
         if (refusal) json_array_append_new(all, json_pack("{s:s, s:s}", "way", name, "why", refusal));
     return all;
 }
@@ -91,7 +121,7 @@ static int print_gradient_json(const hga_plan *plan, const way_back *x, const ch
 {
     json_t *j = json_loads(text, 0, NULL);
     json_t *gradient =
-        json_pack("{s:s?, s:s, s:o, s:I, s:I}", "plain", x->plain, "way", x->name, "refused", refused_json(plan),
+        json_pack("{s:s?, s:s, s:o, s:I, s:I}", "plain", x->plain, "way", x->name, "refused", refused_json(plan, x),
                   "tape_bytes", (json_int_t)hga_plan_tape_bytes(plan), "bytes", (json_int_t)x->bytes);
     char *dump = NULL;
     if (j && json_object_set_new(j, "gradient", gradient) == 0)
@@ -130,6 +160,7 @@ int run_explain(int argc, char **argv)
     TRY(model_build(&a.variant, NULL, &m));
     TRY(ordered_say(&m));
     TRY(call_put(&a.call, &m));
+    back.call = call_of(&a.call);
     call_plan(&a.call, &a.options);
     if (m.tree_heads > 1) a.shape.n_heads = a.shape.n_kv_heads = 1;
     TRY(complain_of(hga_plan_create(ordered_graph(&m), &m.program, &a.shape, &a.options, &plan),

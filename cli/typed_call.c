@@ -39,8 +39,13 @@ const char *call_shape(const hga_call_row *row, char text[static CALL_SHAPE_ROOM
 static int is_taken(const hga_call_row *row, call_options which)
 {
     if (!call_has_option(row)) return 0;
-    return which == CALL_WHOLE ||
-           (which == CALL_WITHOUT_EDGES ? row->rows != HGA_EXTENT_EDGES : row->rows < HGA_EXTENT_TYPES);
+    int of_graph = row->rows == HGA_EXTENT_TYPES || row->rows == HGA_EXTENT_EDGES || row->rows == HGA_EXTENT_NODES;
+    switch (which) {
+    case CALL_WITHOUT_EDGES: return row->rows != HGA_EXTENT_EDGES;
+    case CALL_OF_SHAPE: return !of_graph;
+    case CALL_OF_VARIANTS: return !of_graph && !(row->is & HGA_CALL_NO_PRODUCT);
+    default: return 1;
+    }
 }
 
 /* ---- the command line ---- */
@@ -126,7 +131,8 @@ json_t *call_json(const typed_call *typed)
         const hga_call_row *row = &hga_call_tables()[t];
         if (!typed->text[t]) continue;
         json_object_set_new(all, row->name,
-                            call_is_number(row) ? json_real((double)typed->number[t]) : json_string(typed->text[t]));
+                            call_is_number(row) ? json_real(strtod(typed->text[t], NULL))
+                                                : json_string(typed->text[t]));
     }
     return all;
 }
@@ -172,7 +178,8 @@ static int check_row(const hga_call_row *row, const model *m)
     if (row->is & HGA_CALL_NO_PRODUCT && p->scores != HGA_SCORES_ADDITIVE)
         return complain(CLI_USAGE, "--%s: the scores of %s are products", option, title);
     if (call_is_by_head(row) && m->tree_heads > 1)
-        return complain(CLI_USAGE, "--%s: %s has a tree for each head, and takes nothing by head", option, title);
+        return complain(CLI_USAGE, "--%s: %s has a tree for each head, and takes nothing by head%s", option, title,
+                        row->rows == HGA_EXTENT_TYPES ? "; biases by edge are for all heads" : "");
     return row->is & HGA_CALL_NEEDS_POSITIONS ? check_positions(row, m) : CLI_GOOD;
 }
 

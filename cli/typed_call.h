@@ -1,5 +1,5 @@
 /* typed_call.h: what a call brings besides rows, as typed: an option for each row of hga_call_tables(), and
-   --normaliser. Nothing here or in call_files.h knows a row by name. */
+   --normaliser. Nothing here or in call_files.h knows a row by name, but for the bias that a normaliser's word says. */
 #ifndef CLI_TYPED_CALL_H
 #define CLI_TYPED_CALL_H
 
@@ -18,6 +18,7 @@ typedef enum call_options {
     CALL_WHOLE,         /* all that have an option */
     CALL_WITHOUT_EDGES, /* but those of edges */
     CALL_OF_SHAPE,      /* those that are as long on every graph */
+    CALL_OF_VARIANTS,   /* of these those that variants' own programs take */
     N_CALL_OPTIONS
 } call_options;
 

@@ -89,11 +89,23 @@ fact what_was_typed_is_named refused 2 "--node-pos: without --query and --key th
 fact ranks_count_edges refused 2 "explain: --sink changes nothing that --ranks counts" "$hga" explain dense -n 12 --ranks 2 --sink two.npy
 fact weights_are_of_additive_scores sh -c '"$@" >row' sh "$hga" inspect gat.json --row 3 --query q.npy --key k.npy --additive a.npy
 
+fact the_way_back_is_that_of_the_call sh -c '"$@" >explained' sh "$hga" explain hsa -p branching=2,4 -n 64 --heads 2 --dim 4 --slopes two.npy --gradient
+fact which_slopes_change holds explained 'not a family of siblings at a time, all heads together: softcaps or slopes'
+fact and_is_none_of_families holds explained '^gradient: in float, a head at a time$'
+fact the_largest_cap_is_taken exits 0 sh -c '"$@" >explained' sh "$hga" explain dense -n 12 --softcap 1e30
+fact and_the_least exits 0 sh -c '"$@" >explained' sh "$hga" explain dense -n 12 --softcap 1e-30
+mkfifo pipe
+fact a_pipe_is_read_once_in_a_contest exits 0 timeout 60 sh -c 'cat two.npy >pipe & "$@" >contest' sh "$hga" run --tokens 40 --heads 2 --dim 4 --seconds .01 --repetitions 1 --no-report --variants window --sink pipe
+fact and_in_benchmarks exits 0 timeout 60 sh -c 'cat two.npy | "$@" >bench' sh "$hga" bench --variants dense,window --tokens 40 --heads 2 --dim 4 --repetitions 1 --warmup 0 --sink -
+fact what_is_not_finite_is_named refused 1 "check: the gradient of query is not finite" "$hga" check --gradient dense -n 12 --scale 1e20
+
 # ---- help ----
 
 "$hga" help attend >help
 for option in scale=X rel-key=FILE rel-bias=FILE edge-bias=FILE node-pos=FILE sink=FILE slopes=FILE additive=FILE softcap=X; do fact "${option%=*}_has_its_help" holds help "^ +--$option +[^ ]"; done
 for option in scale rel-key rel-bias edge-bias node-pos sink slopes additive alpha log-mass; do fact "the_gradient_of_${option}_too" holds help "^ +--grad-$option=FILE +write the gradient of"; done
+"$hga" help run >help_of_run
+fact what_no_variant_takes_is_no_option_of_contests lacks help_of_run '^ +--additive'
 fact what_has_no_gradient_has_none lacks help '--grad-softcap|--alpha=|--log-mass=|--normaliser-bias'
 
 facts_end

@@ -239,8 +239,8 @@ typedef struct direct_rows {
 } direct_rows;
 direct_rows find_direct_rows(const fast_pass *p, hga_id f, hga_id v);
 
-/* fast_trees.c: is a row of a sum's adjoint looked at once more: by a stage before it, or as a gradient of what the caller
-   gave? */
+/* fast_trees.c: is a row of a sum's adjoint looked at once more: by a stage before it, or as a gradient of what the
+   caller gave? */
 int is_read_again(const fast_pass *p, const hga_stage *stage, hga_id v);
 
 /* fast_stages.c: a stage's rows that go now go back. */

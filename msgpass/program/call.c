@@ -14,10 +14,10 @@
 #define EXTENTS(rows, columns) HGA_EXTENT_##rows, HGA_EXTENT_##columns
 
 static const hga_call_row tables[HGA_N_TABLES + 1] = {
-    [HGA_TABLE_SCALE] =
-        {"scale", "scale", EXTENTS(ONE, ONE), HGA_CALL_GRADIENT | HGA_CALL_NEEDS_SCORES, STANDARD(default_scale),
-         -BOUND, BOUND, NAN, "finite, from -1e30 to 1e30",
-         "what products of queries and keys are multiplied with (default: the program's, or 1 / sqrt(dim))"},
+    [HGA_TABLE_SCALE] = {"scale", "scale", EXTENTS(ONE, ONE), HGA_CALL_GRADIENT | HGA_CALL_NEEDS_SCORES,
+                         STANDARD(default_scale), -BOUND, BOUND, NAN, "finite, from -1e30 to 1e30",
+                         "what products of queries and keys are multiplied with (default: the program's, 1 / "
+                         "sqrt(dim), or 1 with additive scores)"},
     [HGA_TABLE_REL_KEY] = {"rel_key", "rel-key", EXTENTS(TYPES, DIM), HGA_CALL_GRADIENT | HGA_CALL_NEEDS_SCORES,
                            NO_STANDARD, ANY, "added to keys by edge type"},
     [HGA_TABLE_REL_BIAS] = {"rel_bias", "rel-bias", EXTENTS(TYPES, HEADS), HGA_CALL_GRADIENT | HGA_CALL_NEEDS_SCORES,
@@ -77,7 +77,7 @@ const char *hga_extent_name(hga_extent extent)
 {
     static const char *const names[] = {[HGA_EXTENT_ONE] = "1",           [HGA_EXTENT_DIM] = "dim",
                                         [HGA_EXTENT_HEADS] = "heads",     [HGA_EXTENT_HEADS_OR_ONE] = "heads or 1",
-                                        [HGA_EXTENT_POS_DIM] = "pos_dim", [HGA_EXTENT_TYPES] = "types",
+                                        [HGA_EXTENT_POS_DIM] = "columns", [HGA_EXTENT_TYPES] = "types",
                                         [HGA_EXTENT_EDGES] = "edges",     [HGA_EXTENT_NODES] = "nodes"};
     return names[extent];
 }
