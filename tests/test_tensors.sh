@@ -159,8 +159,10 @@ python3 -c 'import numpy as np; np.save("leaves", (np.arange(6) // 2).astype("i4
 mkfifo leaves.pipe
 piped_leaves() { timeout 10 "$hga" attend treeformer-fine -p query-leaf=@leaves.pipe --query "$1" --key "$1" --value "$1" --out leaves_out.npy --quiet 2>stderr; }
 python3 -c 'import numpy as np; np.save("one", np.load("bq.npy")[0])'
-timeout 20 bash -c 'cat leaves.npy >leaves.pipe; cat leaves.npy >leaves.pipe' &
+# One writer for each call: two at once would be one file of twice the length.
+timeout 20 bash -c 'cat leaves.npy >leaves.pipe' &
 fact leaves_of_a_sample_may_come_by_a_pipe piped_leaves one.npy
+timeout 20 bash -c 'cat leaves.npy >leaves.pipe' &
 refused_leaves() { piped_leaves bq.npy; equal $? 2 && shows stderr 'leaves.pipe: is a pipe, which can be read once, and is needed again: give a file'; }
 fact those_of_a_batch_are_refused_in_words refused_leaves
 

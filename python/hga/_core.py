@@ -178,6 +178,8 @@ def number(x: Any, what: str) -> float:
         return float(x)
     except (TypeError, ValueError):
         raise refuse(f"{what} is {x!r}, not a number") from None
+    except OverflowError:
+        raise refuse(f"{what} is a whole number beyond those of float64") from None
 
 
 def ids(x: Any, what: str) -> np.ndarray:

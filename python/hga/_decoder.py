@@ -14,7 +14,7 @@ from ._arguments import BINDINGS, answered, flag, meant, whole
 from ._call import LAYOUTS
 from ._core import apart, as_numpy, check, ffi, fill_rows, fill_tensor, is_torch, lib, narrowed, refuse, refuse_type, widened
 from ._rows import are_nodes
-from ._tables import Tables
+from ._tables import ROWS, Tables, single
 
 if TYPE_CHECKING:
     from ._hierarchy import Hierarchy
@@ -80,6 +80,18 @@ def _memory(x: Any, what: str) -> np.ndarray:
         if torch.is_grad_enabled():
             raise refuse(f"{what} requires a gradient, which decoding has not: call it under torch.no_grad(), or detach()")
     return apart(widened(as_numpy(x, what)))
+
+
+def _kept(x: Any, name: str) -> Any:
+    """A table of all appends, whatever its owner does to it meanwhile."""
+    row = ROWS[name]
+    if not row.is_number:
+        return np.array(_memory(x, name))
+    if not is_torch(x):
+        return x
+    one = _memory(single(x, name), name)
+    row.check_shape(one.shape)
+    return float(one.reshape(()))
 
 
 def _given_back(x: np.ndarray, like: Any) -> Any:
@@ -162,7 +174,7 @@ class Decoder:
         self.heads, self.dim = whole(heads, "heads", least=1), whole(dim, "dim", least=1)
         self.kv_heads = self.heads if kv_heads is None else whole(kv_heads, "kv_heads", least=1)
         self.dim_v = self.dim if dim_v is None else whole(dim_v, "dim_v", least=1)
-        self._tables = Tables(h, tables)
+        self._tables = Tables(h, {name: x if x is None else _kept(x, name) for name, x in tables.items()})
         self._tables.check(self.heads, self.dim)
         self._io = ffi.new("hga_io *")  # what all appends bring besides rows
         self._tables.describe(self._io)

@@ -233,6 +233,8 @@ def flex_attention(query: Tensor, key: Tensor, value: Tensor, score_mod: Any = N
     lse = _wants_lse(return_lse, return_aux)
     if kernel_options is not None and not isinstance(kernel_options, dict):
         raise refuse_type(f"kernel_options is {kernel_options!r}, not a dictionary")
+    if isinstance(scale, Tensor) and scale.requires_grad and torch.is_grad_enabled():
+        raise refuse("there is no gradient of flex_attention's scale: detach() it, or multiply the score by it in the score_mod")
     scale = None if scale is None else number(scale, "scale")
     run = compiled if torch.compiler.is_compiling() else attend
     out, lses = run(query, key, value, score_mod, block_mask, scale, lse)

@@ -139,9 +139,10 @@ def _decoder(words: str, s: _Settings, rollback: int, q: Tensor, k: Tensor, v: T
     options = dict(same=s.same, rollback=rollback, page_type=s.page_type, threads=torch.get_num_threads())
     key = (words, s.tokens, *shape.values(), *options.values(), *tables.items())
     own = any(isinstance(x, torch.Tensor) for x in tables.values())
+    given = {name: x.detach() if isinstance(x, torch.Tensor) else x for name, x in tables.items()}
     found = None if own else DECODERS.get(key)
     if found is None:
-        found = hierarchy_of(words, s.tokens, True).decoder(**shape, **options, **tables)  # type: ignore[arg-type]
+        found = hierarchy_of(words, s.tokens, True).decoder(**shape, **options, **given)  # type: ignore[arg-type]
         if not own:
             DECODERS[key] = found
     return found

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from ._core import BF16, Error, as_numpy, is_torch, number, refuse
-from ._tables import ROWS, are_numbers
+from ._tables import ROWS, are_numbers, single
 
 Tensor = torch.Tensor
 Optional_ = Optional[torch.Tensor]
@@ -99,9 +99,12 @@ def _table(x: Any, name: str) -> Any:
     row = ROWS[name]
     if row.is_number:
         if not isinstance(x, torch.Tensor):
+            if torch.compiler.is_compiling():  # where it may be any number
+                return torch.ones(()) * number(x, name)
             return x if type(x) is float else number(x, name)
-        x = x.float()
+        x = single(x, name)
     x = checked(x, name)
+    row.check_shape(x.shape)
     if x.requires_grad and not row.has_gradient and torch.is_grad_enabled():
         raise refuse(f"there is no gradient of {name}: detach() it")
     return x.float() if x.dtype in SIXTEEN else x
@@ -109,7 +112,8 @@ def _table(x: Any, name: str) -> Any:
 
 def tables_of(given: Mapping[str, Any]) -> Mapping[str, Any]:
     """What a call brings, as numbers and as tensors."""
-    return given if are_numbers(given) else {name: _table(x, name) for name, x in given.items() if x is not None}
+    known = are_numbers(given) and not torch.compiler.is_compiling()
+    return given if known else {name: _table(x, name) for name, x in given.items() if x is not None}
 
 
 class Brought(NamedTuple):

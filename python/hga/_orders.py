@@ -119,7 +119,7 @@ class OrderedHierarchy(Hierarchy):
 
     def _tables_moved(self, tables: Dict[str, Any]) -> Dict[str, Any]:
         for name, x in tables.items():
-            if name in ROWS and ROWS[name].by_edge and x is not None and len(x) == len(self._edge_order()):
+            if name in ROWS and ROWS[name].by_edge and x is not None and tuple(np.shape(x))[:1] == (len(self._edge_order()),):
                 tables[name] = _taken(x, self._edge_order(), 0)
         tables["threads"] = tables.get("threads") or self._threads
         return tables

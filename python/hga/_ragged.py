@@ -16,7 +16,7 @@ from ._hierarchy import Hierarchy
 from ._one_pass import behind, ticket_for
 from ._operators import brought, keep_nothing, named, operator, refuse_forward, refuse_second, tables_of
 from ._spec import hierarchy_of, spec_of
-from ._tables import INPUTS, ROWS
+from ._tables import INPUTS, ROWS, check_names
 
 Tensor = torch.Tensor
 Optional_ = Optional[torch.Tensor]
@@ -193,11 +193,12 @@ def attend(
     """[batch][heads][tokens][dim] in, [batch][tokens][heads][dim] out: every document by the hierarchy of its length that
     ``words`` name; 0 in rows of padding. Tables are those of ``Hierarchy.attention``, for all documents. Dropout draws a seed from
     torch's generator where none is given."""
+    check_names(attend, tables)
+    its = brought(tables_of(tables))
     tangent: Any = forward_ad.unpack_dual
-    if not torch.compiler.is_compiling() and any(tangent(x).tangent is not None for x in (q, k, v)):
+    if not torch.compiler.is_compiling() and any(tangent(x).tangent is not None for x in (q, k, v, *its.tables)):
         refuse_forward(None)
     seed = torch.randint(2**62, ()) if dropout and seed is None else seed
-    its = brought(tables_of(tables))
     taped = torch.is_grad_enabled() and any(x.requires_grad for x in (q, k, v, *its.tables))
     arguments = (words, q, k, v, mask, offsets, seed, *its, causal, float(dropout), layer, taped)
     out: Tensor = torch.ops.hga.documents(*arguments)[0]

@@ -17,6 +17,13 @@ if TYPE_CHECKING:
 INPUTS = ("query", "key", "value")
 
 
+def single(x: Any, name: str) -> Any:
+    """A tensor in float32."""
+    if x.is_complex():
+        raise refuse(f"{name} is complex, not a number")
+    return x.float()
+
+
 class Row:
     """A row of hga_call_tables."""
 
@@ -40,12 +47,16 @@ class Row:
 
     def array(self, x: Any) -> np.ndarray:
         """A packed table of float32; one of 16 bits is copied."""
-        a = as_floats(x.float() if self.is_number else x, self.name)
-        if a.size != 1 if self.is_number else a.ndim not in self.axes:
-            raise refuse(f"{self.name} has shape {a.shape}, not {self.shape or 'that of a number'}")
+        a = as_floats(single(x, self.name) if self.is_number else x, self.name)
+        self.check_shape(a.shape)
         if not a.flags.c_contiguous:
-            raise refuse(f"{self.name} is not contiguous: use np.ascontiguousarray")
+            raise refuse(f"{self.name} is not contiguous: use {'.contiguous()' if is_torch(x) else 'np.ascontiguousarray'}")
         return a
+
+    def check_shape(self, shape: Tuple[int, ...]) -> None:
+        """Has it as many axes as it must, and a number one entry?"""
+        if any(n != 1 for n in shape) if self.is_number else len(shape) not in self.axes:
+            raise refuse(f"{self.name} has shape {tuple(shape)}, not {self.shape or 'that of a number'}")
 
     def sizes(self, shape: Tuple[int, ...]) -> Tuple[int, ...]:
         """Rows and columns of an array of that shape."""

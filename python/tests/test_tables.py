@@ -112,6 +112,48 @@ class InTorch(unittest.TestCase):
             for name, got in zip(names, torch.func.grad(loss, tuple(range(len(leaves))))(*leaves)):
                 self.assertTrue(np.array_equal(got.detach().numpy(), grads[name]), (row.name, name))
 
+    def test_numbers_that_change_are_compiled_twice(self):
+        import torch
+
+        x = [torch.from_numpy(y) for y in tensors(N)]
+        for row in (ROWS[name] for name in KEYWORDS if ROWS[name].is_number):
+            h, given = changed_by(row)
+            torch._dynamo.reset()
+            counter = torch._dynamo.testing.CompileCounterWithBackend("aot_eager")
+            run = torch.compile(lambda number: h.attention(*x, **{row.name: number}), fullgraph=True, backend=counter)  # noqa: B023
+            for i in range(12):
+                self.assertTrue(torch.equal(run(given + i / 8), h.attention(*x, **{row.name: given + i / 8})), row.name)
+            self.assertLessEqual(counter.frame_count, 2, row.name)
+
+    def test_a_decoder_has_tables_of_its_own(self):
+        import torch
+
+        x = [torch.from_numpy(y[0].copy()) for y in tensors(N)]
+        for row in (ROWS[name] for name in WITHOUT_EDGES):
+            h, given = changed_by(row)
+            if not h.is_causal():
+                continue
+            with self.subTest(row.name):
+                mine = torch.tensor(given)
+                heads = {"heads": HEADS, "dim": DIM}
+                cache, want = h.decoder(**heads, same=True, **{row.name: mine}).cache(), h.attention(*x, **{row.name: given})
+                mine.mul_(0.5)
+                self.assertTrue(np.array_equal(np.asarray(cache.append(*x)), np.asarray(want)))
+                with self.assertRaisesRegex(hga.Error, f"{row.name} requires a gradient"):
+                    h.decoder(**heads, **{row.name: torch.tensor(given, requires_grad=True)})
+
+    def test_what_is_no_number_is_refused(self):
+        import torch
+
+        x = [torch.from_numpy(y) for y in tensors(N)]
+        for row in (ROWS[name] for name in KEYWORDS if ROWS[name].is_number):
+            h, _ = changed_by(row)
+            for bad, why in ((torch.tensor(1 + 2j), "complex"), (torch.ones(7), "not that of a number"), (10**400, "beyond")):
+                with self.assertRaisesRegex(hga.Error, why):
+                    h.attention(*x, **{row.name: bad})
+            with self.assertRaisesRegex(hga.Error, "not that of a number"):
+                h.attention(*(y.to("meta") for y in x), **{row.name: torch.ones(7, device="meta")})
+
     def test_a_gradient_that_is_not_there_is_refused(self):
         import torch
 
