@@ -64,8 +64,8 @@ enum {
     HGA_CALL_NO_ENERGY = 32,   /* .. where scores are those of an energy, */
     HGA_CALL_NO_PRODUCT = 64,  /* .. where scores are products, */
     HGA_CALL_NEEDS_BIAS = 128, /* .. where the normaliser has no bias */
-    HGA_CALL_IS_REFUSED =
-        256, /* and is then refused (HGA_EUNSUPPORTED), but for a number that is 0; else passed over */
+    /* .. and is then refused (HGA_EUNSUPPORTED), but for a number that is 0; else passed over */
+    HGA_CALL_IS_REFUSED = 256,
     HGA_CALL_BY_VARIANT = 512, /* a parameter of the variant brings it, */
     HGA_CALL_BY_WORD = 1024,   /* .. or the normaliser's word: the tool has no option of that name */
     HGA_CALL_IS_PLAIN = 2048,  /* only the plain definition knows it: plans with options.generic take it */
