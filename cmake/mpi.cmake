@@ -4,7 +4,7 @@ option(HGA_WITH_MPI "libhga-mpi, and with it the tool under mpirun (MPI)" OFF)
 # hga_mpi_of(TARGET MPI): the static library for the MPI that the target MPI stands for.
 function(hga_mpi_of target mpi)
   add_library(${target}_folder OBJECT ${PROJECT_SOURCE_DIR}/dist/mpi.c)
-  target_include_directories(${target}_folder PRIVATE ${PROJECT_SOURCE_DIR}/dist/mpi ${PROJECT_SOURCE_DIR}/dist/public ${PROJECT_SOURCE_DIR}/msgpass/plan/public ${PROJECT_SOURCE_DIR}/graph/base)
+  target_include_directories(${target}_folder PRIVATE ${PROJECT_SOURCE_DIR}/dist/mpi ${PROJECT_SOURCE_DIR}/dist/public ${PROJECT_SOURCE_DIR}/msgpass/ranks/public ${PROJECT_SOURCE_DIR}/graph/base)
   target_link_libraries(${target}_folder PRIVATE hga_flags ${mpi})
   add_library(${target} STATIC $<TARGET_OBJECTS:${target}_folder>)
   target_include_directories(${target} PUBLIC ${PROJECT_SOURCE_DIR}/dist/mpi)

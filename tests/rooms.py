@@ -72,7 +72,8 @@ def rings(arrows):
 
 
 def main():
-    objects = sorted(str(path) for folder in FOLDERS for path in (build / folder).rglob("*.c.o"))
+    built = (path for folder in FOLDERS for path in (build / folder).rglob("*.c.o"))
+    objects = sorted(str(path) for path in built if (source / file_of(path)).exists())  # not of files that have moved
     assert len(objects) > 200, f"{len(objects)} objects in {build}: nothing to look at"
     defined, needed = symbols(objects)
     rooms, inside, found = may_call(), collections.defaultdict(set), []

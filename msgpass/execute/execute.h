@@ -13,7 +13,6 @@
    dropout.c      which weights all of them drop
    layouts.h      tiles that are chosen once for a plan
    attend_rows.c  does what is left, row by row; scores.c is what both add to scores
-   rank_run.c     a rank's execution of a run that several share (rank_stage.c: its tensors)
    places.c       rows of a workspace that take turns
    splits.c       long rows, cut and merged        inputs.c       operands rounded, into rows of their own
    sums.c         sums and means                   states.c       finished states along the tree

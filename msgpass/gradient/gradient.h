@@ -4,7 +4,6 @@
    ways.c       which way it goes, made once and left with the plan (ways.h); live.c: stages that count
    batch.c      many calls at once
    range.c      calls for some rows of the output
-   rank_call.c  calls of ranks (rank_call.h)
    unread.c     gradients of what no stage reads
    tables.c     sums of what is shared by edges
    sinks.c      gradients of sinks */

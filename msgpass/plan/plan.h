@@ -14,11 +14,11 @@
    ranges.c   which rows of the output a call asks for
    brought.c  lists of the graph for calls that bring slopes or biases of edges
    slices.c   which rows of all stages those need (slices.h, slice_plan.c)
-   ranks.c    which rows are a rank's, and what it sends and receives (ranks.h, which lists the files)
    retain.c   memory that updates use again */
 #ifndef HGA_PLAN_ROOM_H
 #define HGA_PLAN_ROOM_H
 
+#include "hga_exchange.h"
 #include "hga_plan.h"
 #include "kernels.h"
 #include "program.h"

@@ -6,7 +6,6 @@
 #define HGA_PLAN_H
 
 #include "hga_call.h"
-#include "hga_exchange.h"
 #include "hga_program.h"
 
 #ifdef __cplusplus
@@ -78,7 +77,7 @@ typedef struct hga_options {
     /* 1: a row's bits hang on its own edges and what it reads, and not on the rows beside it, for graphs of blocks and
        edges that change: see hga_plan_execute. Slower where few rows share columns */
     int64_t strict_rows;
-    const hga_ranks *ranks; /* several processes share the plan: hga_exchange.h; NULL: this one is alone */
+    const struct hga_ranks *ranks; /* several processes share the plan: hga_exchange.h; NULL: this one is alone */
 } hga_options;
 
 /* A tensor of yours [rows][heads][columns], borrowed for the call. Strides are in elements; 0 0 means packed. `rows` is
