@@ -1,5 +1,5 @@
-/* exchange_back.h: ranks that are threads of one process go back, beside the same problem in one process: by heads,
-   when gradients have its bits, and by rows, when they are near. */
+/* exchange_back.h: ranks that are threads of one process go back, beside the same problem in one process,
+   whose bits their gradients have. */
 #ifndef EXCHANGE_BACK_H
 #define EXCHANGE_BACK_H
 
@@ -73,40 +73,9 @@ static inline void close_gradients(gradients *g)
     free(g->lse);
 }
 
-/* ---- near ---- */
+/* ---- bits ---- */
 
-/* In parts of the greatest number: sums in double of what ranks send as float32; and in float32. */
-static const double plainly = 1e-6, quickly = 1e-5;
-
-/* Ranks go back row by row in double, one process perhaps in float32, where what rounds to bfloat16 may round
-   otherwise. */
-static inline double within(const hga_options *o)
-{
-    if (o->generic) return plainly;
-    return o->precision == HGA_PRECISION_BF16 ? 1e-2 : quickly;
-}
-
-/* The greatest difference, in parts of the greatest number. */
-typedef struct nearness {
-    double far, size;
-} nearness;
-
-static inline void look(nearness *n, double got, double want)
-{
-    double far = fabs(got - want);
-    if (!(far <= n->far)) n->far = far;
-    if (fabs(want) > n->size) n->size = fabs(want);
-}
-
-static inline void expect_near(const problem *p, const char *how, const char *of, hga_id rank, nearness n,
-                               double within)
-{
-    double size = n.size > 1 ? n.size : 1; /* sums that are nothing but rounding */
-    if (!(n.far <= within * size))
-        fail_msg("%s, %s: the gradient of %s at rank %d is off by %g of %g", p->name, how, of, rank, n.far, n.size);
-}
-
-/* By heads: of rows a rank's own, and of tables all. */
+/* Of rows a rank's own, and of tables all. */
 static inline void expect_bits(const problem *p, const char *how, hga_id rank, const tensors *rows,
                                const gradients *got, const gradients *want)
 {
@@ -120,39 +89,6 @@ static inline void expect_bits(const problem *p, const char *how, hga_id rank, c
             fail_msg("%s, %s: rank %d has other bits of the gradient of %s", p->name, how, rank, call_row(i)->name);
 }
 
-static inline void compare_gradients(const problem *p, const char *how, hga_id rank, const tensors *rows,
-                                     const gradients *got, const gradients *want, double within)
-{
-    for (hga_id f = 1; f <= p->program.n_fields; f++) {
-        if (!program_is_input(p->program.field[f].binding)) continue;
-        hga_id heads = program_heads(&p->program, &p->shape, f), columns = program_columns(&p->program, &p->shape, f);
-        const hga_tensor *a = program_gradient(&p->program, &got->grad, f),
-                         *b = program_gradient(&p->program, &want->grad, f);
-        nearness n = {0};
-        for (int64_t row = 0; row < b->rows; row++) /* of the whole: its size */
-            for (hga_id h = 0; h < heads; h++)
-                for (hga_id c = 0; c < columns; c++) {
-                    double x = (double)((const float *)tensor_at(b, heads, columns, row, h))[c];
-                    look(&n, x, x);
-                }
-        int64_t row = 0;
-        for (int64_t i = 0; i < rows->of[f].n_intervals; i++)
-            for (int64_t k = 0; k < rows->of[f].rows[i].n; k++, row++)
-                for (hga_id h = 0; h < heads; h++) {
-                    const float *x = tensor_at(a, heads, columns, row, h),
-                                *y = tensor_at(b, heads, columns, rows->of[f].rows[i].first + k, h);
-                    for (hga_id c = 0; c < columns; c++) look(&n, (double)x[c], (double)y[c]);
-                }
-        expect_near(p, how, p->program.field[f].name, rank, n, within);
-    }
-    int rounded = within >= 1e-2; /* then tables, which add up much that cancels out, say nothing */
-    for (int i = 0; i < HGA_N_TABLES && !rounded; i++) {
-        nearness n = {0};
-        for (int64_t k = 0; k < want->entries[i]; k++) look(&n, (double)got->table[i][k], (double)want->table[i][k]);
-        expect_near(p, how, call_row(i)->name, rank, n, within > plainly ? 10 * within : within);
-    }
-}
-
 /* ---- a run ---- */
 
 /* What a rank does otherwise than the others. */
@@ -162,7 +98,6 @@ typedef struct back_run {
     rank_run at;
     gradients g, batch[2]; /* batch: of two samples at once, both the same; where that is asked for */
     int accumulate, in_batch;
-    int64_t by;
     fault fault;
     int wants; /* of queries (1), keys (2) or values (3) alone; 0: everything */
 } back_run;
@@ -237,7 +172,7 @@ static inline hga_status run_back(back_run *b)
     hga_workspace *workspace = NULL;
     hga_allocator a = filling_allocator(&r->f);
     hga_status st = HGA_OK;
-    hga_ranks ranks = {.exchange = r->x, .cuts = r->cuts, .gradient_by = b->by};
+    hga_ranks ranks = {.exchange = r->x, .cuts = r->cuts};
     r->options.ranks = &ranks, r->options.allocator = &a, r->options.gradient = 1;
     HGA_TRY(hga_plan_create(r->p->graph, &r->p->program, &r->p->shape, &r->options, &plan));
     HGA_TRY(hga_workspace_create(plan, &workspace));
@@ -264,11 +199,10 @@ static inline void run_all(back_run *b, hga_id n_ranks)
 }
 
 static inline void open_all(const problem *p, const hga_options *o, layout l, const hga_id *cuts, hga_exchange *xs,
-                            hga_id n_ranks, int64_t by, back_run *b)
+                            hga_id n_ranks, back_run *b)
 {
     for (hga_id r = 0; r < n_ranks; r++)
-        b[r] = (back_run){.at = {.p = p, .x = &xs[r], .cuts = cuts, .options = *o, .lie = l, .f = {.byte = 0xff}},
-                          .by = by};
+        b[r] = (back_run){.at = {.p = p, .x = &xs[r], .cuts = cuts, .options = *o, .lie = l, .f = {.byte = 0xff}}};
 }
 
 static inline void close_all(back_run *b, hga_exchange *xs, hga_id n_ranks)
@@ -311,71 +245,30 @@ typedef struct holding {
     hga_options o;
     layout l;
     int accumulate;
-    double within;
     const hga_dist_wire *wire;
 } holding;
 
-/* What comes home to a rank, or goes from it, beside as many numbers as went forward: a log-sum-exp for each state,
-   where merged states go back in float. */
-static inline int64_t log_sum_exps(const problem *p, const hga_halo_list *halo, hga_id n_ranks, hga_id rank, int home)
-{
-    int64_t bytes = 0;
-    for (const hga_transfer *t = halo->transfer; t < halo->transfer + halo->n_transfers; t++) {
-        if (p->program.field[t->field].width != HGA_WIDTH_STATE) continue;
-        hga_id copies = t->to != HGA_EVERY_RANK ? (home ? t->from : t->to) == rank : home ? n_ranks - 1 : 1;
-        if (t->to == HGA_EVERY_RANK && (t->from == rank) != home) continue;
-        bytes += (int64_t)copies * t->n * p->shape.n_heads * (int64_t)sizeof(float);
-    }
-    return bytes;
-}
-
-/* What went forward comes back. */
-static inline void check_both_ways(const holding *h, const hga_id *cuts, hga_id n_ranks, const hga_exchange *xs)
-{
-    const problem *p = h->p;
-    hga_halo_list halo;
-    int merges = !h->o.generic && !find_stage(&p->program, HGA_ENERGY);
-    assert_ok(halo_find(p->graph, &p->program, &p->shape, cuts, n_ranks, 0, NULL, &halo));
-    for (hga_id r = 0; r < n_ranks; r++) {
-        hga_dist_counts c = hga_dist_in_process_counts(&xs[r]);
-        int64_t both = halo.load[r].bytes_in + halo.load[r].bytes_out;
-        assert_int_equal(c.bytes_in, CALLS * (both + merges * log_sum_exps(p, &halo, n_ranks, r, 1)));
-        assert_int_equal(c.bytes_out, CALLS * (both + merges * log_sum_exps(p, &halo, n_ranks, r, 0)));
-    }
-    hga_halo_clear(&halo);
-}
-
-static inline void hold_by(int64_t by, const holding *h, const hga_id *cuts, hga_id n_ranks, const whole *want)
+static inline void hold_back(const holding *h, const hga_id *cuts, hga_id n_ranks, const whole *want)
 {
     hga_exchange xs[MOST_RANKS];
     back_run b[MOST_RANKS];
     char how[200];
-    snprintf(how, sizeof how, "%s, %d ranks by %s", h->what, n_ranks, by == HGA_BY_ROWS ? "rows" : "heads");
+    snprintf(how, sizeof how, "%s, %d ranks", h->what, n_ranks);
     assert_ok(hga_dist_in_process(n_ranks, h->wire, xs));
-    open_all(h->p, &h->o, h->l, cuts, xs, n_ranks, by, b);
+    open_all(h->p, &h->o, h->l, cuts, xs, n_ranks, b);
     for (hga_id r = 0; r < n_ranks; r++) b[r].accumulate = h->accumulate;
     run_all(b, n_ranks);
     for (hga_id r = 0; r < n_ranks; r++) {
         if (b[r].at.st) fail_msg("%s, %s: rank %d: %s", h->p->name, how, r, b[r].at.said);
         compare_tensors(h->p, how, r, &b[r].at.t, &want->t);
-        if (by == HGA_BY_ROWS)
-            compare_gradients(h->p, how, r, &b[r].at.t, &b[r].g, &want->g, h->within);
-        else
-            expect_bits(h->p, how, r, &b[r].at.t, &b[r].g, &want->g);
+        expect_bits(h->p, how, r, &b[r].at.t, &b[r].g, &want->g);
         if (h->l < BF16_PACKED && b[r].at.allocated) fail_msg("%s, %s: rank %d allocates", h->p->name, how, r);
         assert_int_equal(b[r].at.f.live, 0);
         for (int i = 0; i < HGA_N_TABLES; i++)
             if (b[r].g.entries[i])
                 assert_same_bits(call_row(i)->name, b[r].g.table[i], b[0].g.table[i], b[0].g.entries[i]);
     }
-    if (by == HGA_BY_ROWS) check_both_ways(h, cuts, n_ranks, xs);
     close_all(b, xs, n_ranks);
-}
-
-static inline void hold_back(const holding *h, const hga_id *cuts, hga_id n_ranks, const whole *want)
-{
-    hold_by(HGA_BY_HEADS, h, cuts, n_ranks, want);
-    hold_by(HGA_BY_ROWS, h, cuts, n_ranks, want);
 }
 
 #endif

@@ -346,8 +346,8 @@ static void what_ranks_cannot_do_is_named(void **state)
     assert_refused(HGA_EINVAL, "no exchange", plan_alone(&p, none, &(hga_ranks){.exchange = NULL, .cuts = cuts}));
     assert_ok(hga_dist_in_process(1, NULL, &x));
     assert_refused(HGA_EINVAL, "no cuts", plan_alone(&p, none, &(hga_ranks){.exchange = &x, .cuts = NULL}));
-    assert_refused(HGA_EINVAL, "gradient_by 2 is neither",
-                   plan_alone(&p, none, &(hga_ranks){.exchange = &x, .cuts = cuts, .gradient_by = 2}));
+    assert_refused(HGA_EINVAL, "hga_ranks",
+                   plan_alone(&p, none, &(hga_ranks){.exchange = &x, .cuts = cuts, .reserved = {1}}));
     hga_exchange short_one = x;
     short_one.size = 8;
     assert_refused(HGA_EINVAL, "an exchange of 8 bytes",

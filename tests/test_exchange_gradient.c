@@ -1,5 +1,5 @@
 /* test_exchange_gradient.c: ranks that are threads of one process have the gradients of one process, of their rows and
-   of tables, whatever is cut where: by heads its bits; by rows near, and as many bytes go home as came. */
+   of tables, bit by bit, whatever is cut where. */
 #include "exchange_back.h"
 #include "random_program.h"
 
@@ -16,8 +16,8 @@ static void every_variant_has_the_gradients_of_one_process(void **state)
         if (passed_over(i)) continue;
         variant_build(i, 150, 3 + (uint64_t)i, &narrow, &p);
         if (!is_cross(&p)) {
-            holding h = {&p, "plain", {.threads = 1, .generic = 1}, PACKED, i % 2, plainly, &strict}, fast = h;
-            fast.what = "fast", fast.o.generic = 0, fast.within = quickly;
+            holding h = {&p, "plain", {.threads = 1, .generic = 1}, PACKED, i % 2, &strict}, fast = h;
+            fast.what = "fast", fast.o.generic = 0;
             whole want = go_back_whole(&p, &h.o, PACKED, h.accumulate),
                   wanted = go_back_whole(&p, &fast.o, PACKED, h.accumulate);
             for (int c = 0; c < 6; c++) {
@@ -59,8 +59,7 @@ static void options_and_layouts_change_nothing(void **state)
             p.io.seed = 5, p.io.layer = 3;
             if (!is_cross(&p)) {
                 char what[40];
-                holding h = {&p,     what, settings[s], (layout)((i + s) % N_LAYOUTS), s % 2, within(&settings[s]),
-                             &strict};
+                holding h = {&p, what, settings[s], (layout)((i + s) % N_LAYOUTS), s % 2, &strict};
                 snprintf(what, sizeof what, "setting %d, layout %d", s, (int)h.l);
                 whole want = go_back_whole(&p, &h.o, h.l, h.accumulate);
                 s % 2 ? cut_evenly(tokens_of(&p), n_ranks, 16, cuts) : cut_anywhere(tokens_of(&p), n_ranks, &rng, cuts);
@@ -94,9 +93,8 @@ static void tables_have_the_gradients_of_all_ranks(void **state)
         for (int dropped = 0; attends && !is_cross(&p) && dropped < 2; dropped++) {
             problem_fill_tables(&p, 9, 1, 1, dropped ? p.shape.n_heads : 1);
             bring_to(&p.io, &m), p.io.seed = 8;
-            holding h = {
-                &p,     "tables and modifiers", {.threads = 2, .dropout = dropped ? 0.3f : 0}, PACKED, dropped, quickly,
-                &strict};
+            holding h = {&p,     "tables and modifiers", {.threads = 2, .dropout = dropped ? 0.3f : 0}, PACKED, dropped,
+                         &strict};
             whole want = go_back_whole(&p, &h.o, PACKED, h.accumulate);
             cut_evenly(tokens_of(&p), 3, 16, cuts);
             hold_back(&h, cuts, 3, &want);
@@ -135,7 +133,7 @@ static void random_programs_on_random_graphs_cut_anywhere(void **state)
             problem_fill(&p, rng);
             problem_fill_tables(&p, rng, 0, 0, 0);
             fill_scales(&p);
-            holding h = {&p, "cut anywhere", o, PACKED, 0, o.generic ? 3e-6 : quickly, &strict};
+            holding h = {&p, "cut anywhere", o, PACKED, 0, &strict};
             whole want = go_back_whole(&p, &o, PACKED, 0);
             cut_anywhere(tokens_of(&p), n_ranks, &rng, cuts);
             hold_back(&h, cuts, n_ranks, &want);

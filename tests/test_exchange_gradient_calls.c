@@ -26,13 +26,13 @@ static void threads_change_no_bit(void **state)
         if (passed_over(i)) continue;
         variant_build(i, 330, 3, &narrow, &p);
         cut_evenly(tokens_of(&p), 3, 1, cuts);
-        for (int s = 0; s < 4 && !is_cross(&p); s++) {
+        for (int s = 0; s < 2 && !is_cross(&p); s++) {
             hga_exchange xs[2][3];
             back_run b[2][3];
             for (int k = 0; k < 2; k++) {
-                hga_options o = {.threads = k ? 3 : 1, .gradient_strips = s % 2 ? 4 : 0};
+                hga_options o = {.threads = k ? 3 : 1, .gradient_strips = s ? 4 : 0};
                 assert_ok(hga_dist_in_process(3, NULL, xs[k]));
-                open_all(&p, &o, PACKED, cuts, xs[k], 3, s / 2, b[k]);
+                open_all(&p, &o, PACKED, cuts, xs[k], 3, b[k]);
                 run_all(b[k], 3);
             }
             for (int r = 0; r < 3; r++) {
@@ -52,15 +52,15 @@ static void a_batch_goes_back_sample_after_sample(void **state)
     static const char *const names[] = {"bpt", "window", "hsa", "neighbours"};
     const hga_options o = {.threads = 2, .dropout = 0.25f};
     (void)state;
-    for (int i = 0; i < 8; i++) {
+    for (int i = 0; i < 4; i++) {
         problem p;
         hga_exchange xs[3];
         back_run b[3];
         hga_id cuts[4];
-        variant_build(variant_named(names[i / 2]), 200, 3, &narrow, &p);
+        variant_build(variant_named(names[i]), 200, 3, &narrow, &p);
         cut_evenly(tokens_of(&p), 3, 1, cuts);
         assert_ok(hga_dist_in_process(3, NULL, xs));
-        open_all(&p, &o, PACKED, cuts, xs, 3, i % 2, b);
+        open_all(&p, &o, PACKED, cuts, xs, 3, b);
         for (int r = 0; r < 3; r++) b[r].in_batch = 1;
         run_all(b, 3);
         for (int r = 0; r < 3; r++) {
@@ -88,7 +88,7 @@ static void a_rank_that_is_late_changes_nothing(void **state)
         hga_id cuts[MOST_RANKS + 1];
         variant_build(variant_named(names[i]), 160, 3, &narrow, &p);
         hga_dist_wire slow = {.most_delay = 3e-3, .fill = 1};
-        holding h = {&p, "late", {.threads = 1, .generic = 1}, PACKED, 0, plainly, &slow};
+        holding h = {&p, "late", {.threads = 1, .generic = 1}, PACKED, 0, &slow};
         whole want = go_back_whole(&p, &h.o, PACKED, 0);
         cut_evenly(tokens_of(&p), 5, 16, cuts);
         for (slow.seed = 0; slow.seed < 4; slow.seed++) hold_back(&h, cuts, 5, &want);
@@ -97,13 +97,13 @@ static void a_rank_that_is_late_changes_nothing(void **state)
     }
 }
 
-static void open_three(int64_t by, problem *p, hga_exchange *xs, back_run *b, hga_id *cuts)
+static void open_three(problem *p, hga_exchange *xs, back_run *b, hga_id *cuts)
 {
     hga_options o = {.threads = 1};
     variant_build(variant_named("bpt"), 120, 3, &narrow, p);
     cut_evenly(tokens_of(p), 3, 16, cuts);
     assert_ok(hga_dist_in_process(3, NULL, xs));
-    open_all(p, &o, PACKED, cuts, xs, 3, by, b);
+    open_all(p, &o, PACKED, cuts, xs, 3, b);
 }
 
 static void expect_all(const back_run *b, hga_status st)
@@ -122,13 +122,13 @@ static int somebody_says(const back_run *b, const char *what)
     return says;
 }
 
-static void expect_fault(int64_t by, fault f, const char *said)
+static void expect_fault(fault f, const char *said)
 {
     problem p;
     hga_exchange xs[3];
     back_run b[3];
     hga_id cuts[4];
-    open_three(by, &p, xs, b, cuts);
+    open_three(&p, xs, b, cuts);
     b[1].fault = f;
     run_all(b, 3);
     expect_all(b, HGA_EINVAL);
@@ -146,10 +146,7 @@ static void what_one_rank_does_otherwise_reaches_all(void **state)
                                        [ADDS] = "rank 1 adds to gradients, and rank 0 writes them",
                                        [OTHER_TYPE] = "the gradient of field value is of bfloat16 on rank 1"};
     (void)state;
-    for (fault f = NO_TAPE; f <= OTHER_TYPE; f++) {
-        expect_fault(HGA_BY_HEADS, f, said[f]);
-        if (f < ADDS) expect_fault(HGA_BY_ROWS, f, said[f]);
-    }
+    for (fault f = NO_TAPE; f <= OTHER_TYPE; f++) expect_fault(f, said[f]);
 }
 
 /* .. but which tensors it wants is its own choice. */
@@ -160,7 +157,7 @@ static void a_rank_may_want_less(void **state)
     back_run b[3];
     hga_id cuts[4];
     (void)state;
-    open_three(HGA_BY_HEADS, &p, xs, b, cuts);
+    open_three(&p, xs, b, cuts);
     hga_options o = {.threads = 1};
     whole want = go_back_whole(&p, &o, PACKED, 0);
     for (int r = 0; r < 3; r++) b[r].wants = r + 1;
@@ -181,40 +178,23 @@ static void a_rank_may_want_less(void **state)
     problem_clear(&p);
 }
 
-static void ranks_that_share_otherwise_are_told(void **state)
-{
-    problem p;
-    hga_exchange xs[3];
-    back_run b[3];
-    hga_id cuts[4];
-    (void)state;
-    open_three(HGA_BY_HEADS, &p, xs, b, cuts);
-    b[2].by = HGA_BY_ROWS;
-    run_all(b, 3);
-    expect_all(b, HGA_EINVAL);
-    assert_true(somebody_says(b, "different options"));
-    close_all(b, xs, 3);
-    problem_clear(&p);
-}
-
 /* Each allocation of one rank, until none fails. */
 static void a_failing_allocation_of_one_rank_reaches_all(void **state)
 {
     (void)state;
-    for (int64_t by = HGA_BY_HEADS; by <= HGA_BY_ROWS; by++)
-        for (int64_t n = 1, over = 0; !over; n += 1 + n / 16) {
-            problem p;
-            hga_exchange xs[3];
-            back_run b[3];
-            hga_id cuts[4];
-            open_three(by, &p, xs, b, cuts);
-            b[2].at.f.fails_from = n;
-            run_all(b, 3);
-            over = b[2].at.st == HGA_OK;
-            expect_all(b, over ? HGA_OK : HGA_ENOMEM);
-            close_all(b, xs, 3);
-            problem_clear(&p);
-        }
+    for (int64_t n = 1, over = 0; !over; n += 1 + n / 16) {
+        problem p;
+        hga_exchange xs[3];
+        back_run b[3];
+        hga_id cuts[4];
+        open_three(&p, xs, b, cuts);
+        b[2].at.f.fails_from = n;
+        run_all(b, 3);
+        over = b[2].at.st == HGA_OK;
+        expect_all(b, over ? HGA_OK : HGA_ENOMEM);
+        close_all(b, xs, 3);
+        problem_clear(&p);
+    }
 }
 
 /* ---- what is refused ---- */
@@ -255,7 +235,6 @@ int main(void)
         cmocka_unit_test(a_rank_that_is_late_changes_nothing),
         cmocka_unit_test(what_one_rank_does_otherwise_reaches_all),
         cmocka_unit_test(a_rank_may_want_less),
-        cmocka_unit_test(ranks_that_share_otherwise_are_told),
         cmocka_unit_test(a_failing_allocation_of_one_rank_reaches_all),
         cmocka_unit_test(a_batch_goes_back_sample_after_sample),
         cmocka_unit_test(losses_are_of_one_process),

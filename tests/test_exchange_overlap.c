@@ -23,7 +23,7 @@ static void *make_plan(void *r)
 /* No row of a job is in two passes. */
 static void check_once(const hga_plan *plan)
 {
-    const struct rank_plan *r = plan->ranks;
+    const struct rank_plan *r = plan->share.ranks;
     char **seen = memory(plan->slices->n_jobs, sizeof *seen);
     for (int64_t j = 0; j < plan->slices->n_jobs; j++) seen[j] = memory(plan->slices->job[j].rows + 1, 1);
     for (const pass_rows *x = r->run; x < r->run + r->n_runs; x++)
@@ -51,7 +51,7 @@ static void clear_plans(rank_run *runs, hga_exchange *xs, hga_id n_ranks)
 static int64_t rows_of_pass(const hga_plan *plan, const rank_pass *pass, hga_id stage)
 {
     int64_t n = 0;
-    for (const pass_rows *x = plan->ranks->run + pass->run, *end = x + pass->n_runs; x < end; x++) {
+    for (const pass_rows *x = plan->share.ranks->run + pass->run, *end = x + pass->n_runs; x < end; x++) {
         const slice_job *job = &plan->slices->job[x->job];
         if (job->stage == stage && plan->phase[job->phase].job == JOB_ROWS) n += x->n;
     }
@@ -74,7 +74,7 @@ static void rows_that_need_nothing_of_others_are_computed_meanwhile(void **state
     assert_ok(hga_dist_in_process(3, NULL, xs));
     open_runs(&p, &o, PACKED, cuts, xs, 3, runs);
     make_plans(runs, 3);
-    const struct rank_plan *r = runs[1].plan->ranks;
+    const struct rank_plan *r = runs[1].plan->share.ranks;
     assert_int_equal(r->n_batches, 1);
     assert_int_equal(r->batch[0].before.n_runs, 0);
     assert_int_equal(r->n_passes, 2);
@@ -89,7 +89,7 @@ static void rows_that_need_nothing_of_others_are_computed_meanwhile(void **state
 static double cost_of(const hga_plan *plan, const rank_pass *pass)
 {
     double cost = 0;
-    for (const pass_rows *x = plan->ranks->run + pass->run, *end = x + pass->n_runs; x < end; x++)
+    for (const pass_rows *x = plan->share.ranks->run + pass->run, *end = x + pass->n_runs; x < end; x++)
         cost += x->n * slice_row_cost(plan, &plan->phase[plan->slices->job[x->job].phase]);
     return cost;
 }
@@ -97,7 +97,7 @@ static double cost_of(const hga_plan *plan, const rank_pass *pass)
 /* What a rank computes while batches are under way, as a share of all that it computes. */
 static double share_meanwhile(const hga_plan *plan)
 {
-    const struct rank_plan *r = plan->ranks;
+    const struct rank_plan *r = plan->share.ranks;
     double meanwhile = 0, rest = 0;
     for (int64_t i = 0; i < r->n_passes; i++)
         *(r->pass[i].needs < r->n_batches ? &meanwhile : &rest) += cost_of(plan, &r->pass[i]);
@@ -124,7 +124,7 @@ typedef struct replay {
 
 static int64_t row_of_caller(const hga_plan *plan, hga_id f, hga_id v)
 {
-    for (rank_rows at = {0}; rank_rows_next(plan, f, &at);)
+    for (rows_here at = {0}; rows_here_next(plan, f, &at);)
         if (at.first <= v && v < at.first + at.n) return at.row + v - at.first;
     return -1;
 }
@@ -180,7 +180,7 @@ static int by_item(const void *a, const void *b)
 /* In the order in which one thread runs them: [*n], the caller's. */
 static panel_rows *panels_of_pass(const hga_plan *plan, const rank_pass *pass, int64_t *n)
 {
-    const pass_rows *run = plan->ranks->run + pass->run;
+    const pass_rows *run = plan->share.ranks->run + pass->run;
     panel_rows *panels = memory(pass->n_runs * 8 + 1, sizeof *panels); /* a run is at most four panels */
     *n = 0;
     for (int64_t i = 0; i < pass->n_runs; i++) {
@@ -221,7 +221,7 @@ static void replay_pass(replay *x, const rank_pass *pass, int counts)
             replay_source(x, v, v);
             for (uint64_t set = writes; set; set &= set - 1) replay_write(x, __builtin_ctzll(set), v);
             if (x->what)
-                fail_msg("%s: rank %d, job %d: row %d reads node %d, which %s", x->p->name, plan->ranks->exchange->rank,
+                fail_msg("%s: rank %d, job %d: row %d reads node %d, which %s", x->p->name, plan->share.ranks->exchange->rank,
                          (int)r->job, v, x->node, x->what);
         }
     }
@@ -230,7 +230,7 @@ static void replay_pass(replay *x, const rank_pass *pass, int counts)
 
 static void replay_batch(replay *x, hga_id b, char away)
 {
-    const struct rank_plan *r = x->plan->ranks;
+    const struct rank_plan *r = x->plan->share.ranks;
     for (const rank_message *m = r->message + r->batch[b].receive, *end = m + r->batch[b].n_receive; m < end; m++)
         for (const rank_part *part = r->part + m->part; part < r->part + m->part + m->n_parts; part++)
             for (hga_id v = part->first; v < part->first + part->n; v++) {
@@ -242,7 +242,7 @@ static void replay_batch(replay *x, hga_id b, char away)
 /* As rank_run.c has it, where batches come at once, or never before they are waited for. */
 static void replay_run(const problem *p, const hga_plan *plan, int at_once)
 {
-    const struct rank_plan *r = plan->ranks;
+    const struct rank_plan *r = plan->share.ranks;
     replay x = {.p = p, .plan = plan};
     hga_id started = 0, ahead = 0, come = 0;
     x.holder = memory(plan->workspace_floats + 1, sizeof *x.holder);
@@ -267,7 +267,7 @@ static void replay_run(const problem *p, const hga_plan *plan, int at_once)
             replay_pass(&x, &r->pass[next++], -1);
     }
     for (hga_id f = 1; f <= plan->program.n_fields; f++)
-        for (rank_rows at = {0}; rank_gives_back(plan, f) && rank_rows_next(plan, f, &at);)
+        for (rows_here at = {0}; rank_gives_back(plan, f) && rows_here_next(plan, f, &at);)
             for (hga_id v = at.first; v < at.first + at.n; v++)
                 if (!x.done[f][v]) fail_msg("%s: rank %d does not compute row %d", p->name, r->exchange->rank, v);
     for (int s = 0; s < N_STORAGES; s++) free(x.undone[s]), free(x.done[s]), free(x.away[s]);
@@ -334,13 +334,13 @@ typedef struct counted_rank {
 
 static int has_ended(const counted_rank *r)
 {
-    return r->next == r->plan->ranks->n_passes && r->come == r->plan->ranks->n_batches;
+    return r->next == r->plan->share.ranks->n_passes && r->come == r->plan->share.ranks->n_batches;
 }
 
 /* One step of rank_run.c's. The other rank's clock is behind, or it would have been asked. */
 static void step(counted_rank *c, double delay)
 {
-    const struct rank_plan *r = c->plan->ranks;
+    const struct rank_plan *r = c->plan->share.ranks;
     for (; c->started < r->n_batches && r->batch[c->started].before.needs <= c->come; c->started++) {
         c->clock += cost_of(c->plan, &r->batch[c->started].before);
         c->sent[c->started] = c->clock;
@@ -407,7 +407,7 @@ static double time_once(timed_rank *ranks, double delay)
 /* How often ranks wait for a message that was sent because of another: the wire is as slow as so many delays. */
 static int messages_in_turn(const hga_plan *plan)
 {
-    const struct rank_plan *r = plan->ranks;
+    const struct rank_plan *r = plan->share.ranks;
     int n = 0;
     for (hga_id b = 0, begun = -1; b < r->n_batches; b++)
         if (r->batch[b].before.needs > begun) n++, begun = b;
@@ -513,7 +513,7 @@ static void readers_of_what_is_sent_go_first_as_far_as_a_wire_still_hides(void *
     rank_run runs[2];
     open_long(&p, "htransformer block=16", xs, runs);
     for (int r = 0; r < 2; r++) {
-        const struct rank_plan *ranks = runs[r].plan->ranks;
+        const struct rank_plan *ranks = runs[r].plan->share.ranks;
         assert_int_equal(ranks->n_batches, 1);
         assert_true(rows_of_pass(runs[r].plan, &ranks->batch[0].before, 3) > 32768);
         assert_true(share_meanwhile(runs[r].plan) > 0.12);
@@ -534,9 +534,9 @@ static void nothing_goes_before_messages_that_all_of_a_rank_waits_for(void **sta
     rank_run runs[2];
     open_long(&p, "fenwick", xs, runs);
     const hga_plan *earlier = runs[0].plan;
-    assert_int_equal(earlier->ranks->n_batches, 1);
-    assert_true(rows_of_pass(earlier, &earlier->ranks->batch[0].before, 0) > 0);
-    assert_int_equal(rows_of_pass(earlier, &earlier->ranks->batch[0].before, 2), 0);
+    assert_int_equal(earlier->share.ranks->n_batches, 1);
+    assert_true(rows_of_pass(earlier, &earlier->share.ranks->batch[0].before, 0) > 0);
+    assert_int_equal(rows_of_pass(earlier, &earlier->share.ranks->batch[0].before, 2), 0);
     clear_plans(runs, xs, 2);
     problem_clear(&p);
 }

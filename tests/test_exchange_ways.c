@@ -17,12 +17,12 @@ static void hold_on_ranks(const problem *p, const char *what, hga_options option
 {
     static const hga_id counts[] = {2, 3, 8};
     uint64_t rng = 1;
-    holding h = {p, what, options, PACKED, accumulate, 0, &strict};
+    holding h = {p, what, options, PACKED, accumulate, &strict};
     whole want = go_back_whole(p, &options, PACKED, accumulate);
     for (int i = 0; i < 3; i++) {
         hga_id cuts[MOST_RANKS + 1];
         cut_anywhere(tokens_of(p), counts[i], &rng, cuts);
-        hold_by(HGA_BY_HEADS, &h, cuts, counts[i], &want);
+        hold_back(&h, cuts, counts[i], &want);
     }
     close_whole(&want);
 }

@@ -50,7 +50,7 @@ static void *make_plan(void *of)
 /* Rows of states of the rank's tokens that live in its output. */
 static hga_id count_guests(const hga_plan *plan)
 {
-    const hga_id *cuts = plan->ranks->cuts + plan->ranks->exchange->rank;
+    const hga_id *cuts = plan->share.ranks->cuts + plan->share.ranks->exchange->rank;
     hga_id state = plan->program.stage[3].out, n = 0;
     for (hga_id v = cuts[0]; v < cuts[1]; v++) n += is_guest(&plan->storage[state].guests, v);
     return n;

@@ -1,6 +1,6 @@
 /* test_rank_memory.c: the memory of a rank falls with the number of ranks. */
 #include "exchange.h"
-#include "execute.h"
+#include "rank_room.h"
 
 static void *make_plan(void *r)
 {
@@ -63,9 +63,9 @@ static void what_a_rank_adds_to_its_tensors_is_less_than_they_are(void **state)
             open_plans(&p, 2, cuts, n_ranks, xs, runs);
             for (hga_id r = 0; r < n_ranks; r++) {
                 const hga_plan *plan = runs[r].plan;
-                double bytes[2], added = (double)plan->workspace_floats * sizeof(float) + (double)rank_bytes(plan);
+                double bytes[2], added = (double)plan->workspace_floats * sizeof(float) + (double)rank_room_bytes(plan);
                 tensor_bytes(plan, bytes);
-                double messages = 2 * (double)plan->ranks->bytes_in + (double)plan->ranks->bytes_out;
+                double messages = 2 * (double)plan->share.ranks->bytes_in + (double)plan->share.ranks->bytes_out;
                 if (added > cases[i].most * bytes[0] + messages)
                     fail_msg("%s: rank %d of %d: %.0f bytes beside tensors of %.0f", cases[i].name, r, n_ranks, added,
                              bytes[0]);
@@ -116,13 +116,14 @@ static void tensors_of_several_intervals_are_not_copied(void **state)
     variant_build(variant_named("bpt"), 300, 3, &wide, &p);
     open_plans(&p, 2, cuts, 3, xs, runs);
     for (int i = 0; i < 3; i++) {
-        const struct rank_plan *r = runs[i].plan->ranks;
+        const struct rank_plan *r = runs[i].plan->share.ranks;
         hga_interval rows[64];
         int64_t n;
         assert_ok(hga_plan_rank_rows(runs[i].plan, program_bound(&p.program, HGA_IO_KEY), rows, 64, &n));
         assert_true(n > 3);
-        assert_true(rank_bytes(runs[i].plan) <
-                    r->bytes_in + r->bytes_out + r->n_messages * (int64_t)sizeof(hga_packet) + r->n_limbs + 5 * 64);
+        assert_true(rank_room_bytes(runs[i].plan) < r->bytes_in + r->bytes_out +
+                                                        r->n_messages * (int64_t)sizeof(hga_packet) + r->n_limbs +
+                                                        (int64_t)sizeof(rank_room) + 6 * 64);
     }
     close_plans(3, xs, runs);
     problem_clear(&p);

@@ -159,7 +159,7 @@ static void run_with_panels(problem *p, const hga_options *o, hga_id panel, floa
     hga_workspace *own;
     hga_io io = p->io;
     io.out.data = out;
-    assert_ok(plan_create_with_panels(p->graph, &p->program, &p->shape, o, panel, &plan));
+    assert_ok(plan_make(p->graph, &p->program, &p->shape, o, panel, NULL, &plan));
     assert_ok(hga_workspace_create(plan, &own));
     assert_ok(hga_plan_execute(plan, own, &io));
     hga_workspace_destroy(own), hga_plan_destroy(plan);

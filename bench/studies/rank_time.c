@@ -1,8 +1,7 @@
 /* rank_time.c: processor time of a rank's calls, beside one process'.
    `bench_rank_time [TOKENS [RANKS [REPEATS [HEADS DIM [VARIANT]]]]]`: forward and backward of one process and of a rank
    in the middle, which is alone (rank_alone.h), in turns; medians, milliseconds of the calling thread. `part` is the
-   rank's of one process': 1 / RANKS where nothing is computed twice. Backward by heads and by rows (hga_ranks),
-   with the bytes that the rank sends. */
+   rank's of one process': 1 / RANKS where nothing is computed twice. Backward with the bytes that the rank sends. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -39,14 +38,13 @@ done:
     return st;
 }
 
-static hga_status make(timed *t, const char *words, hga_id tokens, hga_id n_ranks, int64_t by, const hga_shape *shape)
+static hga_status make(timed *t, const char *words, hga_id tokens, hga_id n_ranks, const hga_shape *shape)
 {
     hga_status st = HGA_OK;
     hga_options options = {.threads = 1, .gradient = 1};
     int64_t bytes;
     HGA_TRY(bench_case_make(words, tokens, &t->c));
     HGA_TRY(rank_alone_make(n_ranks / 2, n_ranks, tokens, &t->rank));
-    t->rank.ranks.gradient_by = by;
     if (n_ranks > 1) options.ranks = &t->rank.ranks;
     HGA_TRY(hga_plan_create(t->c.graph, &t->c.program, shape, &options, &t->c.plan));
     HGA_TRY(hga_workspace_create(t->c.plan, &t->c.workspace));
@@ -89,8 +87,8 @@ static double median(double *took, int n)
     return took[n / 2] * 1e3;
 }
 
-/* One process, and a rank by heads and by rows. */
-enum { ONE, BY_HEADS, BY_ROWS, N_TIMED };
+/* One process, and a rank. */
+enum { ONE, RANK, N_TIMED };
 
 static void print_part(double all, double part) { printf(" %8.2f %6.3f", part, part / all); }
 
@@ -100,13 +98,10 @@ static void print_times(const char *words, timed *const t[N_TIMED], int repeats)
     for (int i = 0; i < N_TIMED; i++)
         for (int k = 0; k < N_CALLS; k++) took[i][k] = median(t[i]->took[k], repeats);
     printf("%-24s %10.2f", words, took[ONE][FORWARD]);
-    print_part(took[ONE][FORWARD], took[BY_HEADS][FORWARD]);
+    print_part(took[ONE][FORWARD], took[RANK][FORWARD]);
     printf(" %11.2f", took[ONE][BACKWARD]);
-    for (int i = BY_HEADS; i < N_TIMED; i++) {
-        print_part(took[ONE][BACKWARD], took[i][BACKWARD]);
-        printf(" %7.2f", (double)t[i]->sent / 1e6);
-    }
-    printf("\n");
+    print_part(took[ONE][BACKWARD], took[RANK][BACKWARD]);
+    printf(" %7.2f\n", (double)t[RANK]->sent / 1e6);
     fflush(stdout);
 }
 
@@ -117,7 +112,7 @@ static hga_status race(const char *words, hga_id tokens, hga_id n_ranks, int rep
     for (int i = 0; i < N_TIMED; i++) {
         HGA_TRY(bench_new(1, sizeof *t[i], &t[i]));
         *t[i] = (timed){0};
-        HGA_TRY(make(t[i], words, tokens, i == ONE ? 1 : n_ranks, i == BY_ROWS ? HGA_BY_ROWS : HGA_BY_HEADS, shape));
+        HGA_TRY(make(t[i], words, tokens, i == ONE ? 1 : n_ranks, shape));
     }
     for (int k = -1; k < repeats; k++)
         for (int i = 0; i < N_TIMED; i++) HGA_TRY(call(t[i], k));
@@ -139,8 +134,8 @@ int main(int n_words, char **word)
     hga_shape shape = {.n_heads = bench_argument(n_words, word, 4, 8), .dim = bench_argument(n_words, word, 5, 64)};
     int failed = 0;
     if (repeats > MOST_REPEATS) repeats = MOST_REPEATS;
-    printf("%-24s %10s %8s %6s %11s %8s %6s %7s %8s %6s %7s\n", "variant", "forward ms", "rank", "part", "backward ms",
-           "by heads", "part", "MB", "by rows", "part", "MB");
+    printf("%-24s %10s %8s %6s %11s %8s %6s %7s\n", "variant", "forward ms", "rank", "part", "backward ms", "rank",
+           "part", "MB");
     for (size_t i = 0; i < sizeof all / sizeof *all && !failed; i++) {
         if (n_words > 6 && strcmp(word[6], all[i]) != 0) continue;
         hga_status st = race(all[i], tokens, n_ranks, repeats, &shape);

@@ -2,7 +2,6 @@
    for each other; what is left over is shared out row by row. Who computes what is no part of the bits. On ranks
    samples run one after the other. */
 #include "execute.h"
-#include "ranks.h"
 
 #include <omp.h>
 #include <stdio.h>
@@ -72,9 +71,10 @@ static hga_status run_all(const hga_plan *plan, hga_workspace *const *workspaces
 /* One rank may have none where others have some: that is said, too. */
 static hga_status run_on_ranks(const hga_plan *plan, hga_workspace *const *workspaces, const hga_io *ios, hga_id n)
 {
-    if (n == 0) return rank_call_meet(plan->ranks->exchange, rank_word_of(RANKS_EXECUTE, plan, NULL, 0));
+    const struct shared_execution *with = plan->share.wing->execution;
+    if (n == 0) return with->run(plan, NULL, NULL, 0);
     for (hga_id i = 0; i < n; i++) {
-        hga_status st = rank_execute_begun(plan, workspaces[i], &ios[i], n - i);
+        hga_status st = with->run(plan, workspaces[i], &ios[i], n - i);
         if (st) return blame(st, i);
     }
     return HGA_OK;
@@ -82,7 +82,7 @@ static hga_status run_on_ranks(const hga_plan *plan, hga_workspace *const *works
 
 static hga_status run_begun(const hga_plan *plan, hga_workspace *const *workspaces, const hga_io *ios, hga_id n)
 {
-    if (plan->ranks) return run_on_ranks(plan, workspaces, ios, n);
+    if (plan_is_shared(plan)) return run_on_ranks(plan, workspaces, ios, n);
     return n > 0 ? run_all(plan, workspaces, n) : HGA_OK;
 }
 
@@ -96,7 +96,7 @@ static hga_status execute_batch(const hga_plan *plan, hga_workspace *const *work
     if (!st) st = run_begun(plan, workspaces, ios, n);
     for (hga_id i = 0; i < begun; i++) {
         workspaces[i]->base.listed = 0;
-        st || plan->ranks ? execution_forget(workspaces[i]) : execution_end(plan, workspaces[i], &ios[i]);
+        st || plan_is_shared(plan) ? execution_forget(workspaces[i]) : execution_end(plan, workspaces[i], &ios[i]);
     }
     if (!st) binding_say(plan);
     return st;

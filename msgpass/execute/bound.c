@@ -68,6 +68,21 @@ static hga_status check_field(const hga_plan *plan, const hga_io *io, hga_id f)
     return st ? st : check_numbers(t, what);
 }
 
+/* The rows that the caller's tensor has, of a plan that several processes share. */
+static void bind_own(const hga_plan *plan, hga_id f, bound_field *x)
+{
+    rows_here at = {0};
+    if (!rows_here_next(plan, f, &at)) {
+        x->io_n = 0;
+        return;
+    }
+    hga_id first = at.first, n = at.n;
+    if (rows_here_next(plan, f, &at))
+        x->io_slot = plan->share.number + x->io_first, x->io_base = plan->share.number[first];
+    else
+        x->io_first = first, x->io_n = n;
+}
+
 static hga_status bind_field(const hga_plan *plan, const hga_io *io, hga_workspace *workspace, hga_id f)
 {
     const field_storage *h = &plan->storage[f];
@@ -87,7 +102,7 @@ static hga_status bind_field(const hga_plan *plan, const hga_io *io, hga_workspa
         if (st) return st;
         x->io = workspace->widened[f].values, x->io_head = h->columns, x->io_row = (ptrdiff_t)h->columns * h->heads;
     }
-    rank_bind(plan, f, x);
+    bind_own(plan, f, x);
     x->streams = plan->program.field[f].binding == HGA_IO_OUT && t->dtype == HGA_F32 && is_streamed(plan, f, x);
     return HGA_OK;
 }
@@ -180,7 +195,8 @@ static hga_status bind_tensors(const hga_plan *plan, const hga_io *io, hga_works
     hga_status st = HGA_OK;
     for (hga_id f = 1; !st && f <= plan->program.n_fields; f++) st = check_field(plan, io, f);
     if (!st) st = arrays_find(plan, io, workspace);
-    if (!st) st = rank_stage(plan, workspace, &io);
+    if (!st && plan_is_shared(plan)) st = plan->share.wing->execution->stage(plan, workspace, &workspace->staged);
+    io = workspace->staged;
     for (hga_id f = 1; !st && f <= plan->program.n_fields; f++) st = bind_field(plan, io, workspace, f);
     for (hga_id f = 1; !st && f <= plan->program.n_fields; f++) bind_guest(plan, workspace, f);
     for (hga_id f = 1; !st && f <= plan->program.n_fields; f++) bind_rounded(plan, workspace, f);
@@ -201,6 +217,7 @@ hga_status fields_bind(const hga_plan *plan, const hga_io *io, hga_workspace *wo
     if (!st) st = call_check_tables(&plan->program, &plan->shape, plan->nodes.n, io);
     if (!st) st = check_tables(plan, io);
     if (!st) st = bring(plan, io, workspace);
+    workspace->staged = io;
     if (!st) st = slice_bind(plan, io, workspace);
     if (!st) st = plan->rows_by_need ? bind_places(plan, workspace) : bind_tensors(plan, io, workspace);
     workspace->sink = st ? NULL : io->sink.data, workspace->slopes = st ? NULL : io->slopes.data;

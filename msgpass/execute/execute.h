@@ -219,16 +219,6 @@ typedef struct call_arrays {
     int n;
 } call_arrays;
 
-/* A rank's: what is sent, and what comes; and which fields' tensors are copies of what the caller brought. */
-typedef struct rank_room {
-    uint32_t copied;
-    char *sent, *received;
-    hga_packet *packet; /* a message's */
-    struct rank_words *call;
-    char *merged; /* of a limb: is it one? */
-    int64_t bytes;
-} rank_room;
-
 /* Of plans with rows_by_need, see places.c: of a field, or of the pieces of a stage, rows for those that need them, in
    arrays of as many numbers a row. Owners are nodes, or pieces. */
 typedef enum place_part { PLACE_ROW, PLACE_LSE, PLACE_ROUNDED, PLACE_PARTS } place_part;
@@ -271,13 +261,9 @@ struct hga_workspace {
     void *slice_memory;
     int64_t slice_bytes;
     int sliced;
-    /* plans with options.ranks: what the stages are given in place of the caller's tensors, and its memory */
-    rank_room rank;
-    hga_io staged;
-    void *rank_memory;
-    int64_t rank_bytes;
-    float *rank_copy;
-    int64_t rank_copy_room;
+    const hga_io *staged; /* what stages are given: the call's, or what stands in its place */
+    void *shared;         /* of a plan that several processes share */
+    int64_t shared_bytes;
     row_places places[N_PLACES]; /* of fields, then of stages */
     void *owners;                /* all that tells owners their places */
     int64_t owner_bytes;
@@ -492,17 +478,16 @@ hga_status places_take_run(const hga_plan *plan, hga_workspace *workspace);
 void places_bind(const hga_plan *plan, hga_workspace *workspace, hga_id field);
 void places_leave_all(hga_workspace *workspace);
 
-/* rank_run.c: an execution of a plan with options.ranks; what comes after execution_begin, of the first of so many
-   samples that are left. rank_stage.c: what stages are given in place of the caller's tensors, which have been checked,
-   and back to these; and its memory. */
-hga_status rank_execute(const hga_plan *plan, hga_workspace *workspace, const hga_io *io);
-hga_status rank_execute_begun(const hga_plan *plan, hga_workspace *workspace, const hga_io *io, hga_id samples);
-hga_status rank_stage(const hga_plan *plan, hga_workspace *workspace, const hga_io **io);
-void rank_give_back(const hga_plan *plan, const hga_workspace *workspace, const hga_io *io);
-void rank_bind(const hga_plan *plan, hga_id field, bound_field *x);
-int64_t rank_bytes(const hga_plan *plan);
-hga_status rank_create(const hga_plan *plan, hga_workspace *workspace);
-void rank_destroy(hga_workspace *workspace);
+/* What ranks/ does in an execution of a plan that several processes share, with workspace->shared. */
+struct shared_execution {
+    int64_t (*bytes)(const hga_plan *plan); /* of workspace->shared */
+    /* *io, the caller's tensors, which have been checked, becomes what stages are given in their place. */
+    hga_status (*stage)(const hga_plan *plan, hga_workspace *workspace, const hga_io **io);
+    /* Is what pieces [lo, hi) of a stage's row come to there, from another process or from before? It is, from now. */
+    int (*has_merged)(const hga_plan *plan, const hga_workspace *workspace, hga_id stage, hga_id lo, hga_id hi);
+    /* All behind execution_begin, of the first of so many samples that are left; without any, others are told. */
+    hga_status (*run)(const hga_plan *plan, hga_workspace *workspace, const hga_io *io, hga_id samples);
+};
 
 /* workspace.c: a workspace serves a plan, also one that was updated since, where all in it is large enough. */
 hga_status workspace_fit(const hga_plan *plan, hga_workspace *workspace);

@@ -1,7 +1,6 @@
 /* execution.c: an execution: it begins, its rows are run, it ends. One parallel region a call; every thread walks its
    lists of panels, with a barrier between waves. */
 #include "stages.h"
-#include "ranks.h"
 
 #include <math.h>
 #include <omp.h>
@@ -101,7 +100,7 @@ hga_status execution_begin(const hga_plan *plan, hga_workspace *workspace, const
     if (!st && io->tape) begin_tape(plan, workspace, io);
     for (hga_id t = 0; !st && t < workspace->n_workers; t++) {
         worker *w = &workspace->workers[t];
-        w->plan = plan, w->workspace = workspace, w->io = plan->ranks ? &workspace->staged : io;
+        w->plan = plan, w->workspace = workspace, w->io = workspace->staged;
         w->reading = -1;
     }
     return st;

@@ -186,7 +186,7 @@ static int may_keep(const hga_plan *plan)
 {
     int tiles = 0;
     for (int64_t i = 0; i < plan->n_phases; i++) tiles |= has_tiles(plan, &plan->phase[i]);
-    return tiles && !plan->ranks && !rows_stay(plan) && !plan->options.strict_rows;
+    return tiles && !plan_is_shared(plan) && !rows_stay(plan) && !plan->options.strict_rows;
 }
 
 /* Of three panels, is one worth it? */

@@ -39,7 +39,7 @@ hga_status slice_bind(const hga_plan *plan, const hga_io *io, hga_workspace *wor
     asked_rows *asked = &workspace->asked;
     hga_status st = ranges_asked(plan, io, asked);
     workspace->sliced = rows_stay(plan) || !asked->all;
-    if (st || !workspace->sliced || plan->ranks) return st;
+    if (st || !workspace->sliced || plan_is_shared(plan)) return st;
     slice_begin(plan, s);
     for (int64_t i = 0; !workspace->wanted_alone && i < asked->n; i++)
         slice_want(plan, s, asked->interval[i].first, asked->interval[i].n);

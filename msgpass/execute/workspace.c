@@ -1,13 +1,18 @@
 /* workspace.c: a workspace's life: its memory, and whether it still serves a plan that was updated. */
 #include "stages.h"
-#include "ranks.h"
 
 _Static_assert(offsetof(struct hga_workspace, base) == 0, "a workspace begins with what plan/workspace.c knows of it");
+
+/* What a process that shares the plan with others has besides. */
+static int64_t shared_bytes(const hga_plan *plan)
+{
+    return plan_is_shared(plan) ? plan->share.wing->execution->bytes(plan) : 0;
+}
 
 int64_t hga_plan_workspace_bytes(const hga_plan *plan)
 {
     return plan->workspace_floats * (int64_t)sizeof(float) + workers_bytes(plan) + slices_bytes(plan) +
-           rank_bytes(plan) + places_bytes(plan) + (int64_t)sizeof(hga_workspace);
+           shared_bytes(plan) + places_bytes(plan) + (int64_t)sizeof(hga_workspace);
 }
 
 static hga_status workspace_create(const hga_plan *plan, hga_workspace **out)
@@ -25,7 +30,8 @@ static hga_status workspace_create(const hga_plan *plan, hga_workspace **out)
     HGA_TRY(hga_new(&a, plan->workspace_floats, sizeof *workspace->memory, &workspace->memory));
     workspace->rows = first_line(workspace->memory);
     HGA_TRY(slice_create(plan, workspace));
-    HGA_TRY(rank_create(plan, workspace));
+    workspace->shared_bytes = shared_bytes(plan);
+    HGA_TRY(hga_new(&a, workspace->shared_bytes, 1, &workspace->shared));
     HGA_TRY(places_create(plan, workspace));
     HGA_TRY(workers_create(plan, plan->threads, workspace));
     HGA_TRY(layouts_open(plan, workspace));
@@ -50,7 +56,7 @@ void hga_workspace_destroy(hga_workspace *workspace)
     hga_delete(&a, workspace->base.spare, workspace->base.spare_bytes, 1);
     hga_delete(&a, workspace->memory, workspace->workspace_floats, sizeof *workspace->memory);
     slice_destroy(workspace);
-    rank_destroy(workspace);
+    hga_delete(&a, workspace->shared, workspace->shared_bytes, 1);
     places_destroy(workspace);
     hga_delete(&a, workspace, 1, sizeof *workspace);
 }
@@ -61,7 +67,7 @@ hga_status workspace_fit(const hga_plan *plan, hga_workspace *workspace)
         return hga_fail(HGA_EINVAL, "the workspace belongs to another plan");
     if (workspace->base.serial == plan->serial) return HGA_OK;
     if (workspace->workspace_floats < plan->workspace_floats || !slice_fits(plan, workspace) ||
-        workspace->rank_bytes < rank_bytes(plan) || !workers_fit(plan, workspace))
+        workspace->shared_bytes < shared_bytes(plan) || !workers_fit(plan, workspace))
         return hga_fail(HGA_EINVAL, "the plan has outgrown the workspace: it now takes %lld bytes",
                         (long long)hga_plan_workspace_bytes(plan));
     workspace->base.serial = plan->serial, workspace->layouts = NULL;

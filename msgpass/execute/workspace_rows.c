@@ -8,7 +8,7 @@ static hga_status check_rows(const hga_plan *plan, hga_workspace *workspace, hga
                              hga_rows_way way, const float *data)
 {
     if (!plan || !workspace) return hga_fail(HGA_EINVAL, "no %s", plan ? "workspace" : "plan");
-    if (!rows_stay(plan) || plan->ranks)
+    if (!rows_stay(plan) || plan_is_shared(plan))
         return hga_fail(HGA_EUNSUPPORTED,
                         "the plan was made without HGA_ROWS_THAT_STAY: rows do not outlive an execution");
     if ((unsigned)way > HGA_ROWS_DROP) return hga_fail(HGA_EINVAL, "%d is nothing to do with rows", (int)way);

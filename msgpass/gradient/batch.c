@@ -1,7 +1,6 @@
 /* batch.c: gradients of many executions. What each is given is looked at before anything is written. Then as many as
    threads go to threads whole, which never wait for each other, and all threads go together through what is left. Who
    computes what is no part of the bits. On ranks samples go one after the other. */
-#include "ranks.h"
 #include "ways.h"
 
 #include <omp.h>
@@ -105,7 +104,7 @@ static hga_status run_all(batch *b)
 /* Where one fails all ranks are told, and none goes on. One may have no samples where others have some. */
 static hga_status run_on_ranks(batch *b)
 {
-    if (b->n == 0) return rank_call_meet(b->plan->ranks->exchange, rank_word_of(RANKS_GO_BACK, b->plan, NULL, 0));
+    if (b->n == 0) return b->plan->share.wing->gradient->none(b->plan);
     for (hga_id i = 0; i < b->n && b->failed == b->n; i++) {
         b->call[i].samples = b->n - i;
         go(b, i, threads_allowed(b->plan->threads));
@@ -123,13 +122,13 @@ static hga_status go_back(const hga_plan *plan, hga_workspace *const *workspaces
                         : !workspaces ? "workspaces"
                         : !ios        ? "tensors"
                                       : "gradients");
-    if (n == 0 && !plan->ranks) return HGA_OK;
+    if (n == 0 && !plan->share.wing) return HGA_OK;
     batch b = {.plan = plan, .workspaces = workspaces, .n = n, .failed = n};
     hga_status st = hga_new(&plan->given, n, sizeof *b.call, &b.call);
     if (st) return st;
     st = begin_all(&b, ios, grads);
     let_workspaces_go(&b);
-    if (!st) st = plan->ranks ? run_on_ranks(&b) : run_all(&b);
+    if (!st) st = plan->share.wing ? run_on_ranks(&b) : run_all(&b);
     hga_delete(&plan->given, b.call, n, sizeof *b.call);
     return st;
 }

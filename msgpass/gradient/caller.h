@@ -51,7 +51,7 @@ static inline __attribute__((always_inline)) void fetch_row(const caller_rows *r
 static inline int is_stream(const hga_plan *plan, const caller_rows *r)
 {
     enum { LINE = 64 };
-    return !plan->ranks && r->type == HGA_F32 && r->columns % KERNEL_PAD == 0 && (uintptr_t)r->first % LINE == 0 &&
+    return r->type == HGA_F32 && r->columns % KERNEL_PAD == 0 && (uintptr_t)r->first % LINE == 0 &&
            r->stride % LINE == 0 && r->stride * (int64_t)r->n >= plan->tuning.is.stream_gradients;
 }
 

@@ -93,7 +93,6 @@ static void pad_rel_key(fast_pass *p)
     const hga_io *io = p->call->io;
     hga_id dim = p->plan->shape.dim, padded_dim = padded(dim);
     float *to = p->rel_key;
-    if (to && p->plan->ranks) memset(to, 0, (size_t)io->rel_key.rows * (size_t)padded_dim * sizeof *to);
     for (hga_id t = 0; to && t < io->rel_key.rows; t++)
         memcpy(to + (ptrdiff_t)t * padded_dim, io->rel_key.data + (ptrdiff_t)t * dim, (size_t)dim * sizeof *to);
 }
@@ -112,41 +111,17 @@ void fast_clear(const fast_pass *p, hga_id part, hga_id parts)
     memset((char *)p->memory + first, 0, (size_t)(end - first));
 }
 
-void find_runs(fast_pass *p)
-{
-    const struct rank_plan *r = p->plan->ranks;
-    p->all = (hga_interval){0, p->nodes.n};
-    p->run = r ? r->mine : &p->all, p->n_runs = r ? r->n_mine : 1;
-    p->begin = 0, p->end = p->nodes.n;
-}
-
 void fast_begin(const gradient_call *c, lane *first, hga_id n_lanes, fast_pass *p)
 {
     p->call = c, p->rows.lists = c->lists;
-    find_runs(p);
     p->lanes = first, p->n_lanes = n_lanes, p->panel = first->panel, p->numbers = first->numbers;
     pad_rel_key(p);
     p->softcap = call_number(HGA_TABLE_SOFTCAP, p->program, c->io), p->slopes = c->io->slopes.data;
     plan_places(p), plan_clearing(p);
-    if (p->plan->ranks) clear_own_rows(p);
     for (hga_id v = 0; p->log_mass && v < p->nodes.n; v++) p->log_mass[v] = logf(p->nodes.mass[v]);
 }
 
 /* ---- a head ---- */
-
-/* Of nodes [first, first + n), which are all of them or those of a rank. */
-static void round_rows(const fast_pass *p, const fast_field *x, hga_id first, hga_id n)
-{
-    if (!x->place || n == p->nodes.n) {
-        float *row = x->value + (ptrdiff_t)first * x->padded;
-        p->plan->kernels->round_bf16((hga_id)(n * x->padded), row, row);
-        return;
-    }
-    for (hga_id v = first; v < first + n; v++) {
-        float *row = x->value + (ptrdiff_t)x->place[v] * x->padded;
-        p->plan->kernels->round_bf16(x->padded, row, row);
-    }
-}
 
 /* Operands of a bfloat16 plan are rounded before the first flat stage that reads them; what is written to them later
    is not. */
@@ -156,7 +131,7 @@ static void round_operands(const fast_pass *p, const hga_stage *stage, int kv, u
         const fast_field *x = &p->field[f];
         int due = stage->order == HGA_FLAT && stage->reads >> f & 1u && !(*rounded >> f & 1u);
         if (!due || is_kv(p, f) != kv || !x->value || !storage_is_rounded(p->plan, f)) continue;
-        for (call_rows at = {0}; call_nodes_next(p->call, f, &at);) round_rows(p, x, at.first, at.n);
+        p->plan->kernels->round_bf16((hga_id)(p->nodes.n * x->padded), x->value, x->value);
         *rounded |= 1u << f;
     }
 }
@@ -168,7 +143,6 @@ static hga_status forward(fast_pass *p, int kv)
     uint32_t rounded = 0;
     for (hga_id f = 1; f <= p->program->n_fields; f++)
         if (is_kv(p, f) == kv && p->field[f].value && program_is_input(p->program->field[f].binding)) fast_load(p, f);
-    if (p->plan->ranks) put_received(p, kv);
     for (hga_id s = 0; s < p->program->n_stages; s++) {
         const hga_stage *stage = &p->program->stage[s];
         round_operands(p, stage, kv, &rounded);
@@ -189,7 +163,7 @@ static hga_status backward(fast_pass *p, int kv)
     for (hga_id s = p->program->n_stages; s-- > 0;) {
         hga_id out = p->program->stage[s].out;
         if (is_kv(p, out) != kv) continue;
-        HGA_TRY((p->plan->ranks ? rank_stage_back : stage_back)(p, s));
+        HGA_TRY(stage_back(p, s));
         if (p->plan->stage[s].kind == KIND_ATTEND) clear_field(p, out); /* what was there before is lost */
     }
 done:

@@ -3,7 +3,7 @@
 #ifndef HGA_GRADIENT_FAST_H
 #define HGA_GRADIENT_FAST_H
 
-#include "rank_call.h"
+#include "gradient.h"
 #include "subtrees.h"
 #include "ways.h"
 
@@ -56,23 +56,15 @@ typedef struct turn_walk {
     hga_id first, step, end;
 } turn_walk;
 
-/* Of a rank's rows those that go now. */
-typedef enum rows_of_ranks { ROWS_COMPUTED, ROWS_SHARED, ROWS_OWNED } rows_of_ranks;
-
 typedef struct fast_pass {
     const gradient_call *call; /* NULL while memory is measured */
     const hga_plan *plan;
     const call_needs *needs;
     const hga_program *program;
     hga_nodes nodes;
-    hga_id kv, head;         /* at hand */
-    hga_id first, n;         /* the query heads of the turn: head `first` and those behind it */
-    int finds;               /* nothing is computed: what columns rows see is found, for calls to come */
-    const hga_interval *run; /* [n_runs]: nodes whose rows the call computes */
-    hga_interval all;
-    int64_t n_runs;
-    hga_id begin, end; /* of them, those that go now are among nodes [begin, end) */
-    rows_of_ranks rows_of;
+    hga_id kv, head;  /* at hand */
+    hga_id first, n;  /* the query heads of the turn: head `first` and those behind it */
+    int finds;        /* nothing is computed: what columns rows see is found, for calls to come */
     int adds;         /* other turns give the same keys and values theirs, too */
     turn_walk turns;  /* that go with this pass's panels */
     hga_id field_dim; /* padded columns of queries and keys */
@@ -134,8 +126,6 @@ void clear_field(fast_pass *p, hga_id f);
 void clear_all(fast_pass *p, int kv);
 void clear_chunk(const fast_pass *p, hga_id f, hga_id chunk);
 void clear_rest(fast_pass *p);
-/* Padding of the rows that a rank has. */
-void clear_own_rows(const fast_pass *p);
 /* Of each field: who writes it before others add to it, and whether its chunks are cleared when they are needed. */
 void plan_clearing(fast_pass *p);
 
@@ -156,33 +146,15 @@ static inline float *source_row(const fast_pass *p, hga_id f, float *own, hga_id
     return cleared_row(p, f, u);
 }
 
-/* The nodes whose rows go now, from a zeroed struct on, in their order or from the last one back; on ranks row_goes
-   says of each whether it does. */
+/* All nodes from a zeroed struct on, in their order or from the last one back. */
 typedef struct node_walk {
-    int64_t run, i;
-    hga_id v;
+    hga_id i, v;
 } node_walk;
 
 static inline int node_next(const fast_pass *p, int down, node_walk *w)
 {
-    for (; w->run < p->n_runs; w->run++, w->i = 0) {
-        const hga_interval *x = &p->run[down ? p->n_runs - 1 - w->run : w->run];
-        int64_t first = x->first > p->begin ? x->first : p->begin,
-                end = x->first + x->n < p->end ? x->first + x->n : p->end;
-        if (w->i >= end - first) continue;
-        w->v = (hga_id)(down ? end - 1 - w->i : first + w->i), w->i++;
-        return 1;
-    }
-    return 0;
-}
-
-/* Does node v's row go now? On ranks others compute most of them. */
-static inline int row_goes(const fast_pass *p, hga_id v)
-{
-    const struct rank_plan *r = p->plan->ranks;
-    if (!r) return 1;
-    return r->owner[v] == OWNED_BY_ALL ? p->rows_of != ROWS_OWNED
-                                       : r->owner[v] == r->exchange->rank && p->rows_of != ROWS_SHARED;
+    w->v = down ? p->nodes.n - 1 - w->i : w->i;
+    return w->i++ < p->nodes.n;
 }
 
 /* Is the field one of key/value heads? */
@@ -247,13 +219,6 @@ int is_read_again(const fast_pass *p, const hga_stage *stage, hga_id v);
 hga_status stage_back(fast_pass *p, hga_id s);
 /* A stage of sums, forward or back. */
 hga_status walk_sum(fast_pass *p, hga_id s, int backwards);
-
-/* fast_ranks.c: rows of the program's own that others have sent, of fields of key/value heads or of others; a stage
-   goes back, once what is asked of its rows elsewhere has come. */
-void put_received(fast_pass *p, int kv);
-hga_status rank_stage_back(fast_pass *p, hga_id s);
-/* lanes.c: does a row go that is at one of a stage's positions [first, end)? */
-int has_rows(const fast_pass *p, hga_id s, hga_id first, hga_id end);
 
 /* fast_trees.c: sums of children in place, forwards or backwards. */
 int is_of_children(const hga_stage *s);
@@ -341,7 +306,6 @@ hga_status fast_find(fast_pass *p, lane *l, hga_id first, hga_id n_lanes);
 void fast_lay_out(const hga_plan *plan, const made_fast *made, const call_needs *needs, fast_pass *p, carver *room);
 int fast_has_padding(const fast_pass *p);
 void fast_clear(const fast_pass *p, hga_id part, hga_id parts); /* that part of the pass's memory, which is padded */
-void find_runs(fast_pass *p);                                   /* which rows the call computes */
 void fast_begin(const gradient_call *c, lane *first, hga_id n_lanes, fast_pass *p);
 hga_status fast_gradient(fast_pass *p, hga_id turn);
 hga_status fast_end(fast_pass *p);

@@ -22,7 +22,7 @@ static int64_t panel_floats(const hga_plan *plan)
     hga_id dim = padded(plan->shape.dim), dim_v = padded(plan->shape.dim_v);
     hga_id pos_dim = padded(plan->shape.pos_dim);
     return GROUPS * group_floats(dim, dim_v) + 2 * (int64_t)dim * KERNEL_PLACES +
-           (2 * WINDOW + 3 * KERNEL_TILE) * (int64_t)pos_dim + 3 * PAIRS + 3 * most_columns(plan) + LINE_FLOATS;
+           (2 * WINDOW + 3 * KERNEL_TILE) * (int64_t)pos_dim + 3 * PAIRS + most_columns(plan) + LINE_FLOATS;
 }
 
 int64_t panel_bytes(const hga_plan *plan)
@@ -71,7 +71,6 @@ hga_status panel_create(const hga_plan *plan, panel **out)
     x->own_turned = x->own + pos_dim * KERNEL_TILE, x->d_own = x->own_turned + pos_dim * KERNEL_TILE;
     x->pair_bias = x->d_own + pos_dim * KERNEL_TILE, x->slopes = x->pair_bias + PAIRS;
     x->pair_type = (int32_t *)(x->slopes + PAIRS), x->row = (float *)(x->pair_type + PAIRS);
-    x->none = x->row + most_columns(plan), x->lost = x->none + most_columns(plan);
     x->seen.n_types = most_types(plan);
     HGA_TRY(hga_new(&plan->given, x->seen.n_types, sizeof *x->seen.place, &x->seen.place));
     for (int64_t i = 0; i < x->seen.n_types; i++) x->seen.place[i] = -1;
@@ -281,11 +280,10 @@ done:
     return st;
 }
 
-/* Has a call for some rows named none of the panel's, or a rank none of them? */
-static int is_passed_over(const fast_pass *p, hga_id s, hga_id first, hga_id end)
+/* Has a call for some rows named none of the panel's? */
+static int is_passed_over(const fast_pass *p, hga_id first, hga_id end)
 {
     hga_id last = first + STRIP_PANEL < end ? first + STRIP_PANEL : end;
-    if (p->plan->ranks) return !has_rows(p, s, first, last);
     return !p->finds && p->call->asked.n && !p->rows.r.dst_order && !range_has(p->call, first, last);
 }
 
@@ -293,7 +291,7 @@ static int is_passed_over(const fast_pass *p, hga_id s, hga_id first, hga_id end
 static hga_status attend_heads(fast_pass *p, hga_id s, hga_id first, hga_id end)
 {
     hga_status st = HGA_OK;
-    if (is_passed_over(p, s, first, end)) {
+    if (is_passed_over(p, first, end)) {
         if (!p->finds) columns_leave(p, s, first / STRIP_PANEL, first / STRIP_PANEL + 1);
         return HGA_OK;
     }

@@ -19,36 +19,14 @@ static int lanes_meet(const fast_pass *p, hga_id f)
     return meet;
 }
 
-/* Rows of nodes [first, first + n), which are all of them or those of a rank. */
-static void clear_rows(const fast_pass *p, const fast_field *x, float *rows, hga_id first, hga_id n)
-{
-    size_t bytes = (size_t)x->padded * sizeof(float);
-    int together = !x->place || n == p->nodes.n;
-    if (together) memset(rows + (ptrdiff_t)first * x->padded, 0, (size_t)n * bytes);
-    for (hga_id v = first; !together && v < first + n; v++) memset(rows + (ptrdiff_t)x->place[v] * x->padded, 0, bytes);
-}
-
-void clear_own_rows(const fast_pass *p)
-{
-    for (hga_id f = 1; f <= p->program->n_fields; f++) {
-        const fast_field *x = &p->field[f];
-        for (call_rows at = {0}; x->padded != x->columns && call_nodes_next(p->call, f, &at);) {
-            if (x->value) clear_rows(p, x, x->value, at.first, at.n);
-            if (x->adjoint) clear_rows(p, x, x->adjoint, at.first, at.n);
-        }
-    }
-}
-
 void clear_field(fast_pass *p, hga_id f)
 {
     fast_field *x = &p->field[f];
     int by_merging = x->lse && !x->own_lse; /* whoever merges into an empty one looks at lse first */
     int now = x->fresh ? lanes_meet(p, f) : x->adjoint && !by_merging && x->writer < 0;
     if (x->fresh) memset(x->fresh, !now, (size_t)chunks_of(p));
-    for (call_rows at = {0}; call_nodes_next(p->call, f, &at);) {
-        if (now) clear_rows(p, x, x->adjoint, at.first, at.n);
-        for (hga_id v = at.first; x->lse && v < at.first + at.n; v++) x->lse[v] = INFINITY, x->delta[v] = 0;
-    }
+    if (now) memset(x->adjoint, 0, (size_t)p->nodes.n * (size_t)x->padded * sizeof *x->adjoint);
+    for (hga_id v = 0; x->lse && v < p->nodes.n; v++) x->lse[v] = INFINITY, x->delta[v] = 0;
 }
 
 void clear_all(fast_pass *p, int kv)
@@ -69,10 +47,8 @@ void clear_rest(fast_pass *p)
 {
     for (hga_id f = 1; f <= p->program->n_fields; f++) {
         if (!p->field[f].fresh) continue;
-        for (hga_id c = 0; !p->plan->ranks && c < chunks_of(p); c++)
+        for (hga_id c = 0; c < chunks_of(p); c++)
             if (p->field[f].fresh[c]) clear_chunk(p, f, c);
-        for (call_rows at = {0}; p->plan->ranks && call_nodes_next(p->call, f, &at);)
-            for (hga_id v = at.first; v < at.first + at.n; v++) cleared_row(p, f, v);
     }
 }
 
@@ -102,7 +78,7 @@ static int is_asked_by_attention(const fast_pass *p, hga_id f)
 void plan_clearing(fast_pass *p)
 {
     for (hga_id f = 1; f <= p->program->n_fields; f++) {
-        p->field[f].writer = p->plan->ranks ? -1 : writer_of(p, f); /* received rows are asked by stages before, too */
+        p->field[f].writer = writer_of(p, f);
         if (!is_asked_by_attention(p, f)) p->field[f].fresh = NULL;
     }
 }

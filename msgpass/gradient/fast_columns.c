@@ -141,28 +141,14 @@ float *bring_chunk(const fast_pass *p, hga_id chunk)
     return to;
 }
 
-/* Chunks with rows that a rank has are to come. */
-static void expect_columns(const fast_pass *p)
-{
-    column_chunks *x = p->chunks;
-    const hga_stage *s = &p->program->stage[x->stage];
-    const hga_id *rank = p->call->strips[x->stage].rank, of[] = {s->key, s->value};
-    for (int i = 0; i < 2; i++)
-        for (call_rows at = {0}; call_rows_next(p->call, of[i], &at);)
-            for (hga_id v = at.first; v < at.first + at.n; v++) x->gone[(rank ? rank[v] : v) / CHUNK] = 0;
-}
-
 void columns_begin(const fast_pass *p)
 {
     column_chunks *x = p->chunks;
     hga_id chunks = chunks_of(p->plan);
     if (!x) return;
-    for (hga_id c = 0; c < chunks; c++)
-        x->at[c] = NULL, x->unused[c] = chunks - 1 - c, x->gone[c] = p->plan->ranks != NULL;
-    if (p->plan->ranks) expect_columns(p);
+    for (hga_id c = 0; c < chunks; c++) x->at[c] = NULL, x->unused[c] = chunks - 1 - c, x->gone[c] = 0;
     x->n_unused = chunks, x->stay = p->n_lanes > 1;
-    for (hga_id c = 0; x->stay && c < chunks; c++)
-        if (!x->gone[c]) bring_chunk(p, c);
+    for (hga_id c = 0; x->stay && c < chunks; c++) bring_chunk(p, c);
 }
 
 /* ---- going ---- */

@@ -133,7 +133,7 @@ static hga_status walk(fast_pass *p, hga_id s, int backwards, void (*row)(fast_p
     rows_open(&p->rows, p->plan, s);
     for (node_walk w = {0}; node_next(p, down, &w);) {
         hga_id v = w.v;
-        if (!program_row(&p->nodes, p->program->field[stage->out].rows, v) || !row_goes(p, v)) continue;
+        if (!program_row(&p->nodes, p->program->field[stage->out].rows, v)) continue;
         HGA_TRY(edges_read(&p->rows, v));
         row(p, stage, v);
     }

@@ -24,13 +24,12 @@ hga_id rows_from(const fast_pass *p, hga_id first)
     return n < 0 ? 0 : n < KERNEL_TILE ? n : KERNEL_TILE;
 }
 
-/* The node at a position; -1: none, or none of those that are attended now, or here. */
+/* The node at a position; -1: none, or none of those that are attended now. */
 static hga_id position_node(const fast_pass *p, hga_id position)
 {
     const hga_id *order = p->rows.r.dst_order;
     if (position < p->panel->begin || position >= p->panel->end) return -1;
-    hga_id v = order ? order[position] : position;
-    return row_goes(p, v) ? v : -1;
+    return order ? order[position] : position;
 }
 
 int is_asked(const fast_pass *p, hga_id f)
@@ -87,7 +86,7 @@ static void load_given(const fast_pass *p, hga_id f, group *g, hga_id first)
     for (hga_id i = 0; i < KERNEL_TILE; i++) {
         float *row = g->g_rows + (ptrdiff_t)i * x->padded;
         hga_id v = position_node(p, first + i), next = position_node(p, first + KERNEL_TILE + i), at = v - given.node;
-        int here = v >= 0 && row_of(&given, v) && call_has_loss(p->call, v);
+        int here = v >= 0 && row_of(&given, v);
         float lse = here ? call_lse(p->call, at, p->head) : -INFINITY;
         g->node[i] = lse == -INFINITY ? -1 : v;
         fetch_row(&given, next), fetch_row(&out, next);
@@ -123,7 +122,6 @@ static void load_asked(const fast_pass *p, hga_id f, group *g, hga_id first)
 static int is_expected(const fast_pass *p, hga_id f, hga_id v)
 {
     if (v < 0 || !program_row(&p->nodes, p->program->field[f].rows, v)) return 0;
-    if (p->field[f].by_row && !call_has_loss(p->call, v)) return 0;
     int has_edges = v >= p->nodes.level_ptr[1] && !p->field[f].by_row;
     for (hga_id s = 0; s < p->program->n_stages && !has_edges; s++)
         if (p->program->stage[s].writes >> f & 1u)

@@ -18,31 +18,14 @@ static int same_columns(const tile *a, const tile *b)
     return a && a->columns < 0 && b->columns < 0 && a->first == b->first && a->n == b->n;
 }
 
-/* Has the call the column's key and value? Between those that a rank has rows of others may lie; no row has an edge to
-   them. */
-static int is_here(const fast_pass *p, const hga_stage *stage, hga_id u)
-{
-    return call_has_row(p->call, stage->key, u) && call_has_row(p->call, stage->value, u);
-}
-
-/* Zeros stand for such a column, and what it is given is lost. */
-static void pass_over(const fast_pass *p, hga_id c)
-{
-    tile_columns *x = &p->panel->near;
-    x->k[c] = x->v[c] = p->panel->none, x->dk[c] = x->dv[c] = p->panel->lost;
-}
-
 /* Where they are when they come chunk by chunk. */
-static void find_near(const fast_pass *p, const hga_stage *stage, const tile *t)
+static void find_near(const fast_pass *p, const tile *t)
 {
     tile_columns *x = &p->panel->near;
     for (hga_id c = 0; c < t->n; c++) {
         hga_id at = t->columns < 0 ? t->first + c : p->panel->number[t->columns + c];
-        hga_id u = x->node[c] = column_node(p, t, c);
-        if (is_here(p, stage, u))
-            near_column(p, at, &x->k[c], &x->v[c], &x->dk[c], &x->dv[c]);
-        else
-            pass_over(p, c);
+        x->node[c] = column_node(p, t, c);
+        near_column(p, at, &x->k[c], &x->v[c], &x->dk[c], &x->dv[c]);
     }
 }
 
@@ -53,10 +36,6 @@ static void find_rows(const fast_pass *p, const hga_stage *stage, const tile *t)
     int with_keys = p->field[stage->key].adjoint != NULL, with_values = p->field[stage->value].adjoint != NULL;
     for (hga_id c = 0; c < t->n; c++) {
         hga_id u = x->node[c] = column_node(p, t, c);
-        if (!is_here(p, stage, u)) {
-            pass_over(p, c);
-            continue;
-        }
         x->k[c] = value_row(p, stage->key, u), x->v[c] = value_row(p, stage->value, u);
         if (with_keys) x->dk[c] = source_row(p, stage->key, p->own_dk, u);
         if (with_values) x->dv[c] = source_row(p, stage->value, p->own_dv, u);
@@ -71,7 +50,7 @@ static void find_columns(fast_pass *p, hga_id s, const tile *t)
     x->tile = t;
     if (known) return;
     if (p->chunks && p->chunks->stage == s)
-        find_near(p, &p->program->stage[s], t);
+        find_near(p, t);
     else
         find_rows(p, &p->program->stage[s], t);
     for (hga_id c = 0; p->slopes && c < t->n; c++) x->at[c] = (float)p->plan->keeper->lists.position[x->node[c]];

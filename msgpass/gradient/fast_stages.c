@@ -66,7 +66,7 @@ static void sum_adjoint(fast_pass *p, const hga_stage *stage, hga_id v, double t
 static int writes_row(const fast_pass *p, const hga_stage *stage, hga_id v)
 {
     int is_kept = v < p->nodes.level_ptr[1] && program_keeps_tokens(stage);
-    return program_row(&p->nodes, p->program->field[stage->out].rows, v) && !is_kept && row_goes(p, v);
+    return program_row(&p->nodes, p->program->field[stage->out].rows, v) && !is_kept;
 }
 
 /* A sum forwards or backwards, rows in the order of the stage or the other way. */

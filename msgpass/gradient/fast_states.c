@@ -29,8 +29,7 @@ hga_status fast_spread(fast_pass *p, hga_id s)
     for (node_walk w = {0}; node_next(p, 0, &w);) { /* from the lowest level up */
         hga_id v = w.v;
         const fast_field *x = &p->field[stage->out];
-        if (!row_goes(p, v) || !program_row(&p->nodes, p->program->field[stage->out].rows, v) || x->lse[v] == INFINITY)
-            continue;
+        if (!program_row(&p->nodes, p->program->field[stage->out].rows, v) || x->lse[v] == INFINITY) continue;
         HGA_TRY(edges_read(&p->rows, v));
         const asked_state asked = {adjoint_row(p, stage->out, v), x->delta[v], x->lse[v]};
         for (int64_t i = 0; i < p->rows.n; i++)

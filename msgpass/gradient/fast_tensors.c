@@ -68,7 +68,6 @@ void seed_range(fast_pass *p, row_range nodes)
     row_range rows = rows_among(&d, nodes);
     for (hga_id i = rows.first; i < rows.end; i++) {
         hga_id v = d.node + i;
-        if (!call_has_loss(p->call, v)) continue;
         float *given = adjoint_row(p, out, v);
         numbers_read(d.type, next_row(&d, i), d.columns, given);
         if (!x->lse) continue;
@@ -80,19 +79,10 @@ void seed_range(fast_pass *p, row_range nodes)
     }
 }
 
-void fast_load(fast_pass *p, hga_id f)
-{
-    for (call_rows at = {0}; call_rows_next(p->call, f, &at);) load_range(p, f, (row_range){at.first, at.first + at.n});
-}
+static row_range all_nodes(const fast_pass *p) { return (row_range){0, p->nodes.n}; }
 
-void fast_store(const fast_pass *p, hga_id f)
-{
-    for (call_rows at = {0}; call_rows_next(p->call, f, &at);)
-        store_range(p, f, (row_range){at.first, at.first + at.n});
-}
+void fast_load(fast_pass *p, hga_id f) { load_range(p, f, all_nodes(p)); }
 
-void fast_seed(fast_pass *p)
-{
-    hga_id out = program_bound(p->program, HGA_IO_OUT);
-    for (call_rows at = {0}; call_rows_next(p->call, out, &at);) seed_range(p, (row_range){at.first, at.first + at.n});
-}
+void fast_store(const fast_pass *p, hga_id f) { store_range(p, f, all_nodes(p)); }
+
+void fast_seed(fast_pass *p) { seed_range(p, all_nodes(p)); }

@@ -77,7 +77,7 @@ void fast_children(fast_pass *p, const hga_stage *s, int backwards)
     hga_id first = p->nodes.level_ptr[1];
     for (node_walk w = {0}; node_next(p, backwards, &w);) {
         hga_id v = w.v;
-        if (v < first || !program_row(&p->nodes, p->program->field[s->out].rows, v) || !row_goes(p, v)) continue;
+        if (v < first || !program_row(&p->nodes, p->program->field[s->out].rows, v)) continue;
         brood b = brood_of(&p->nodes, v);
         if (!backwards) sum_children(p, s, &b, x->value + (ptrdiff_t)v * x->padded);
         if (!backwards) continue;

@@ -129,7 +129,6 @@ static hga_id turns_apart(const hga_plan *plan, const made_fast *made, const cal
     const strips *x = strips_of(made, plan, needs);
     hga_id turns = count_turns(plan, needs);
     int cut = 0;
-    if (plan->ranks && plan->ranks->returned) return 0; /* what goes home goes turn by turn */
     for (hga_id s = 0; s < plan->program.n_stages; s++) cut |= x[s].n > 1;
     return cut ? turns / needs->threads * needs->threads : turns;
 }
@@ -189,7 +188,7 @@ static int64_t kept_bytes(const hga_plan *plan, const void *made, const call_nee
 /* Whoever has the rows of a pass clears them: its thread, or all of them where they go through it together. */
 static void clear_padding(const crew *all)
 {
-    if (!fast_has_padding(all->pass) || all->pass->plan->ranks) return; /* a rank has few of them */
+    if (!fast_has_padding(all->pass)) return;
 #pragma omp parallel num_threads(all->threads) if (all->threads > 1)
     {
         binding old;
@@ -309,7 +308,6 @@ static hga_status find(gradient_call *c, const void *what, hga_workspace *worksp
         panel_open(c, panel[t]), lane_begin(c, panel[t], &all.lane[t]);
         all.pass[0].call = c, all.pass[0].rows.lists = c->lists,
         all.pass[0].n = c->plan->shape.n_heads / c->needs.turns;
-        find_runs(&all.pass[0]);
         all.pass[0].turns =
             whole ? (turn_walk){all.first + t, all.passes, all.apart} : (turn_walk){all.first, 1, all.end};
         HGA_TRY(fast_find(&all.pass[0], &all.lane[t], whole ? 0 : t, whole ? 1 : all.threads));
@@ -347,7 +345,6 @@ const way subtrees_way = {.name = "a subtree at a time, a head at a time",
                           .find = find,
                           .go = go};
 const way stages_way = {.name = "a head at a time",
-                        .on_ranks = 1,
                         .reads_out = 1,
                         .refuses = refuses_stages,
                         .skips = goes_by_panels,

@@ -1,6 +1,4 @@
 /* gradient.c: the call. What it is given is checked before anything is written; then it goes the way of its plan. */
-#include "rank_call.h"
-#include "rank_heads.h"
 #include "ways.h"
 
 static gradient_call call_of(const hga_plan *plan, const hga_io *io, const hga_grad_io *grad)
@@ -22,20 +20,11 @@ hga_status gradient_begin(const hga_plan *plan, const hga_workspace *workspace, 
 
 /* ---- memory ---- */
 
-/* What ranks share of the call: rows of all heads, or heads of all rows. */
-typedef struct shared_call {
-    rank_call rows;
-    head_call heads;
-} shared_call;
-
-static int goes_by_heads(const hga_plan *plan) { return plan->ranks && !ranks_go_by_rows(plan); }
-
-/* Everything but what the way takes; bytes in all. */
-static int64_t lay_out(gradient_call *c, hga_grad_io *own, shared_call *shared, void *memory)
+/* Everything but what the way takes; bytes in all. `shared`: what several processes share of the call; NULL. */
+static int64_t lay_out(gradient_call *c, hga_grad_io *own, sharing *shared, void *memory)
 {
     carver room = {.base = memory};
-    if (c->plan->ranks) rank_lay_out(c->plan, &shared->rows, &room);
-    if (shared->heads.plan) heads_lay_out(c, &shared->heads, &room);
+    if (shared) shared->of->lay_out(shared, c, &room);
     range_open(c, own, &room);
     c->sums = tables_lay_out(&c->needs, &room);
     return room.used;
@@ -46,7 +35,7 @@ static hga_id find_turns(const gradient_call *c, const way_choice *to)
     return to->way->by_heads && c->needs.as_floats ? c->plan->shape.n_heads : c->plan->shape.n_kv_heads;
 }
 
-/* Has the call any head? On ranks there may be none for it. */
+/* Has the call any head? Of several processes some may have none. */
 static int has_heads(const gradient_call *c) { return c->needs.kv_end > c->needs.kv_first; }
 
 /* The call's way, and the memory that it and the rest take, where the workspace has it from earlier calls without an
@@ -57,21 +46,21 @@ typedef struct departure {
     int64_t bytes, way, kept; /* of all but the way, of the way, and what it keeps */
 } departure;
 
-static hga_status measure(const hga_plan *plan, gradient_call *c, shared_call shared, departure *d)
+static hga_status measure(const hga_plan *plan, gradient_call *c, sharing *shared, departure *d)
 {
     hga_status st = way_choose(plan, c->needs.features, &d->to);
     if (st) return st;
     const struct way *goes = d->to->way;
     c->needs.turns = find_turns(c, d->to);
     if (c->io && c->grad && goes->skips && goes->skips(c->plan)) range_skip(c);
-    shared.heads.reads_out = goes->reads_out;
-    d->bytes = lay_out(c, NULL, &shared, NULL);
+    if (shared) shared->reads_out = goes->reads_out;
+    d->bytes = lay_out(c, NULL, shared, NULL);
     d->way = has_heads(c) ? goes->room(c->plan, d->to->made, &c->needs) : 0;
     d->kept = has_heads(c) && goes->kept ? goes->kept(c->plan, d->to->made, &c->needs) : 0;
     return HGA_OK;
 }
 
-static hga_status depart(const hga_plan *plan, gradient_call *c, shared_call shared, hga_workspace *workspace,
+static hga_status depart(const hga_plan *plan, gradient_call *c, sharing *shared, hga_workspace *workspace,
                          departure *d)
 {
     hga_status st = measure(plan, c, shared, d);
@@ -85,66 +74,31 @@ done:
     return st;
 }
 
-/* A rank has its own. */
-static void find_heads(gradient_call *c, const shared_call *shared)
+/* What is read of the call's tensors; several processes give it others, of which its needs are. */
+static void find_needs(gradient_call *c, sharing *shared)
 {
-    const hga_plan *plan = shared->heads.plan;
-    if (plan) c->needs.kv_end = heads_of_rank(plan, plan->ranks->exchange->rank, &c->needs.kv_first);
+    if (shared && c->io) shared->of->describe(shared, c);
+    c->needs = c->io ? needs_of(c) : needs_of_all(c->plan);
+    if (!c->io) c->needs.threads = c->threads;
+    if (shared) c->needs.kv_first = shared->kv_first, c->needs.kv_end = shared->kv_end;
 }
 
-/* The call's needs; a rank's are those of the tensors that it will have. */
-static void find_needs(gradient_call *c, shared_call *shared)
-{
-    if (c->plan->ranks) rank_describe(c, &shared->rows);
-    if (shared->heads.plan) heads_describe(c, &shared->heads);
-    c->needs = needs_of(c);
-    find_heads(c, shared);
-}
-
-/* What the rank is to have of others comes. */
-static hga_status open_shared(gradient_call *c, shared_call *shared, const hga_io *io, const hga_grad_io *given)
-{
-    hga_status st = HGA_OK;
-    if (shared->heads.plan) return heads_open(c, &shared->heads, io, given);
-    if (!c->plan->ranks) return HGA_OK;
-    HGA_TRY(rank_agree(c, &shared->rows));
-    rank_open(c, &shared->rows, io, given);
-done:
-    return st;
-}
-
-/* Parts of all ranks are put together, and what is wanted of tensors goes to them. */
-static hga_status close_shared(gradient_call *c, const shared_call *shared, const hga_grad_io *wanted)
-{
-    hga_status st = HGA_OK;
-    if (shared->heads.plan) return heads_close(c, &shared->heads, wanted);
-    if (!c->plan->ranks) return HGA_OK;
-    HGA_TRY(rank_return_given(c));
-    HGA_TRY(rank_sum_shared(c, &shared->rows));
-    HGA_TRY(rank_sum_tables(c, &shared->rows));
-    rank_store(c, wanted);
-done:
-    return st;
-}
-
-hga_status gradient_go(gradient_call *c, hga_workspace *workspace)
+hga_status gradient_run(gradient_call *c, hga_workspace *workspace, sharing *shared)
 {
     hga_status st = HGA_OK;
     const hga_plan *plan = c->plan;
     const hga_io *io = c->io;
     const hga_grad_io *wanted = c->grad;
     hga_grad_io own = {0}, read = *wanted;
-    shared_call shared = {0};
     departure d;
     HGA_TRY(way_plan(plan, &c->plan));
     unread_take_out(c->plan, &read), c->grad = &read;
-    if (goes_by_heads(plan)) HGA_TRY(heads_agree(c, plan, workspace, &shared.heads));
-    find_needs(c, &shared);
+    if (shared) HGA_TRY(shared->of->agree(shared, c, workspace));
+    find_needs(c, shared);
     HGA_TRY(depart(plan, c, shared, workspace, &d));
     if (c->threads > 1) HGA_TRY(threads_prepare(c->threads));
-    shared.heads.reads_out = d.to->way->reads_out;
-    lay_out(c, &own, &shared, d.memory);
-    HGA_TRY(open_shared(c, &shared, io, &read));
+    lay_out(c, &own, shared, d.memory);
+    if (shared) HGA_TRY(shared->of->open(shared, c, io, &read));
     tables_clear(c);
     binding old = {0};
     if (c->threads == 1) binding_take_alone(plan, &old);
@@ -152,34 +106,33 @@ hga_status gradient_go(gradient_call *c, hga_workspace *workspace)
     topology_unbind(&old);
     if (st) goto done;
     sinks_sum(c);
-    HGA_TRY(close_shared(c, &shared, &read));
-    if (plan->ranks) c->grad = &read;
+    if (shared) HGA_TRY(shared->of->close(shared, c, &read));
     tables_store(c);
     unread_store(c->plan, wanted);
     binding_say(plan);
 done:
-    c->grad = wanted, c->plan = plan, c->io = io, c->ranks = NULL;
+    c->grad = wanted, c->plan = plan, c->io = io;
     return st;
 }
 
-/* What such calls need; without tensors what calls of packed floats and without tables do. */
-static hga_status prepare(const hga_plan *plan, gradient_call *c, hga_workspace *workspace, hga_grad_io *read,
-                          int64_t *bytes)
+hga_status gradient_go(gradient_call *c, hga_workspace *workspace)
+{
+    const plan_wing *wing = c->plan->share.wing;
+    return wing ? wing->gradient->go(c, workspace) : gradient_run(c, workspace, NULL);
+}
+
+hga_status gradient_prepare(gradient_call *c, hga_workspace *workspace, int64_t *bytes, sharing *shared)
 {
     hga_status st = HGA_OK;
     static const hga_io none;
-    shared_call shared = {0};
+    const hga_plan *plan = c->plan;
+    hga_grad_io read;
     departure d;
     HGA_TRY(way_plan(plan, &c->plan));
-    if (c->io) {
-        unread_take_out(c->plan, read), c->grad = read;
-        if (goes_by_heads(plan)) heads_guess(c, plan, &shared.heads);
-        find_needs(c, &shared);
-    } else {
-        c->needs = needs_of_all(c->plan), c->needs.threads = c->threads, c->io = &none;
-        if (goes_by_heads(plan)) heads_guess_all(plan, &c->needs, &shared.heads);
-        find_heads(c, &shared);
-    }
+    if (c->grad) read = *c->grad, unread_take_out(c->plan, &read), c->grad = &read;
+    if (shared) HGA_TRY(shared->of->agree(shared, c, workspace));
+    find_needs(c, shared);
+    if (!c->io) c->io = &none;
     HGA_TRY(workspace ? depart(plan, c, shared, workspace, &d) : measure(plan, c, shared, &d));
     if (bytes) *bytes = d.bytes + d.way + d.kept;
     if (workspace && d.to->way->find && has_heads(c))
@@ -202,8 +155,8 @@ hga_status hga_plan_prepare(const hga_plan *plan, hga_workspace *workspace, cons
     gradient_call c = {.plan = plan, .io = io, .grad = grad, .threads = threads_allowed(plan->threads)};
     if (io) st = call_check_wanted(&c);
     if (st) return st;
-    hga_grad_io read = grad ? *grad : (hga_grad_io){0};
-    return prepare(plan, &c, workspace, &read, bytes);
+    const plan_wing *wing = plan->share.wing;
+    return wing ? wing->gradient->prepare(&c, workspace, bytes) : gradient_prepare(&c, workspace, bytes, NULL);
 }
 
 hga_status hga_plan_gradient(const hga_plan *plan, hga_workspace *workspace, const hga_io *io, const hga_grad_io *grad)
@@ -224,7 +177,7 @@ hga_status hga_plan_loss(const hga_plan *plan, const hga_io *io, const hga_grad_
 {
     if (!plan || !io || !grad || !loss)
         return hga_fail(HGA_EINVAL, "no %s", !plan ? "plan" : !io ? "tensors" : !grad ? "gradients" : "loss");
-    if (plan->ranks) return plan_failed(plan, hga_fail(HGA_EUNSUPPORTED, "ranks: a loss is of one process' rows"));
+    if (plan->share.wing) return plan_failed(plan, hga_fail(HGA_EUNSUPPORTED, "ranks: a loss is of one process' rows"));
     if (plan->options.precision != HGA_PRECISION_F32)
         return hga_fail(HGA_EUNSUPPORTED, "operands rounded to bfloat16 have no slope");
     if (!plan->options.gradient) return hga_fail(HGA_EINVAL, "the plan was made without options.gradient");

@@ -65,14 +65,13 @@ typedef struct gradient_call {
     const hga_grad_io *grad;
     call_needs needs;
     float scale;
-    hga_id threads;                /* as many as the plan has, or one where no others may start */
-    const float *tape_lse;         /* [rows of out][n_heads]; NULL where the program gives no softmax state */
-    ptrdiff_t lse_row;             /* floats from row to row of it */
-    table_sums *sums;              /* [turns], of all heads; those that heads write apart are one array for all */
-    nudge moved;                   /* hga_plan_loss; zero: nothing is */
-    const struct rank_call *ranks; /* of a run that several ranks share (rank_call.h), NULL */
-    hga_id samples;                /* .. which goes back through so many, this one and those that follow */
-    asked_rows asked;              /* of the output, where the way looks at no others; n = 0: it may look at all */
+    hga_id threads;        /* as many as the plan has, or one where no others may start */
+    const float *tape_lse; /* [rows of out][n_heads]; NULL where the program gives no softmax state */
+    ptrdiff_t lse_row;     /* floats from row to row of it */
+    table_sums *sums;      /* [turns], of all heads; those that heads write apart are one array for all */
+    nudge moved;           /* hga_plan_loss; zero: nothing is */
+    hga_id samples;        /* of a rank: the call goes back through so many, this one and those that follow */
+    asked_rows asked;      /* of the output, where the way looks at no others; n = 0: it may look at all */
     /* what the fast way has made: */
     const struct strips *strips;     /* [stages], of those that attend */
     const departures *departures;    /* of the stage whose keys and values come chunk by chunk */
@@ -100,6 +99,33 @@ hga_status gradient_begin(const hga_plan *plan, const hga_workspace *workspace, 
                           const hga_grad_io *grad, gradient_call *c);
 hga_status gradient_go(gradient_call *c, hga_workspace *workspace);
 
+/* What several processes share of a call, see plan_wing. Functions in the order in which they are asked; NULL in place
+   of it: nothing is shared. */
+typedef struct sharing sharing;
+struct sharing {
+    const struct sharing_functions {
+        /* Do all call for the same? */
+        hga_status (*agree)(sharing *s, const gradient_call *c, hga_workspace *workspace);
+        /* The call is given what it would have, for its needs. */
+        void (*describe)(sharing *s, gradient_call *c);
+        void (*lay_out)(sharing *s, const gradient_call *c, carver *room); /* memory, or its size */
+        hga_status (*open)(sharing *s, gradient_call *c, const hga_io *io, const hga_grad_io *given); /* rows come */
+        /* .. and go; what the call has summed up is of all processes, and c->grad the caller's own. */
+        hga_status (*close)(sharing *s, gradient_call *c, const hga_grad_io *wanted);
+    } * of;
+    hga_id kv_first, kv_end; /* the key/value heads that go back here */
+    int reads_out;           /* does the way look at the output? */
+};
+struct shared_gradient {
+    hga_status (*go)(gradient_call *c, hga_workspace *workspace);
+    hga_status (*prepare)(gradient_call *c, hga_workspace *workspace, int64_t *bytes);
+    hga_status (*none)(const hga_plan *plan); /* of a batch without samples, of which others may have some */
+};
+/* gradient.c: a call's work; what calls like this one need, without tensors what calls of packed floats and without
+   tables do, and its memory taken where there is a workspace. */
+hga_status gradient_run(gradient_call *c, hga_workspace *workspace, sharing *shared);
+hga_status gradient_prepare(gradient_call *c, hga_workspace *workspace, int64_t *bytes, sharing *shared);
+
 /* tables.c: the sums of the wanted tables in memory of the room's; heads added in their order, to the caller's
    arrays. */
 table_sums *tables_lay_out(const call_needs *needs, carver *room);
@@ -122,19 +148,6 @@ static inline hga_id field_io(const hga_plan *plan, hga_id field, hga_id *first)
 }
 /* So many of them does a call bring: of a rank, its own and shared ones. */
 static inline hga_id field_given(const hga_plan *plan, hga_id field) { return plan->storage[field].given_n; }
-/* rank_call.c: rows of a field's tensor that a call has, run by run from a zeroed struct on, as nodes [first, first +
-   n): all of them; or a rank's, and those that it has received. Does the call compute node v's rows, and has the loss
-   the output's? */
-typedef struct call_rows {
-    hga_id first, n;
-    rank_rows own;
-    int64_t part;
-} call_rows;
-int call_rows_next(const gradient_call *c, hga_id field, call_rows *at);
-/* .. and of all nodes those whose rows of a field the call looks at: all, or a rank's and those that it receives. */
-int call_nodes_next(const gradient_call *c, hga_id field, call_rows *at);
-int call_computes(const gradient_call *c, hga_id v);
-int call_has_loss(const gradient_call *c, hga_id v);
 /* The tape's log-sum-exp of row i of the output. */
 static inline float call_lse(const gradient_call *c, int64_t i, hga_id head)
 {

@@ -26,34 +26,6 @@ static int is_shared(const call_needs *needs, hga_call_table which)
     return which != HGA_TABLE_EDGE_BIAS && which != HGA_TABLE_TYPE_SCALE && needs->entries[which] > 0;
 }
 
-/* ---- rows of a rank ---- */
-
-/* The first run that ends behind node v. */
-static int64_t run_behind(const fast_pass *p, hga_id v)
-{
-    int64_t begin = 0, beyond = p->n_runs;
-    while (begin < beyond) {
-        int64_t middle = begin + (beyond - begin) / 2;
-        if (p->run[middle].first + p->run[middle].n > v)
-            beyond = middle;
-        else
-            begin = middle + 1;
-    }
-    return begin;
-}
-
-int has_rows(const fast_pass *p, hga_id s, hga_id first, hga_id end)
-{
-    const hga_id *order = p->plan->stage[s].relation.dst_order;
-    if (!order) {
-        int64_t run = run_behind(p, first);
-        return run < p->n_runs && p->run[run].first < end;
-    }
-    for (hga_id i = first; i < end; i++)
-        if (row_goes(p, order[i])) return 1;
-    return 0;
-}
-
 /* ---- memory ---- */
 
 static int64_t rel_key_floats(const hga_plan *plan, const call_needs *needs)
@@ -162,16 +134,9 @@ static void add_own(const fast_pass *p, lane *l, hga_id stage, hga_id i)
         if (is_shared(p->needs, t)) add_sums(p->sums.of[t], l->own.of[t], p->needs->entries[t]);
 }
 
-/* Does another rank compute all rows of the strip? */
-static int is_elsewhere(const fast_pass *p, const strips *s, hga_id stage, hga_id i)
-{
-    return p->plan->ranks && !has_rows(p, stage, s->first[i], s->first[i + 1]);
-}
-
 static void run_strip(fast_pass *p, lane *l, hga_id stage, hga_id i, strip_rows rows)
 {
     const strips *s = &p->call->strips[stage];
-    if (is_elsewhere(p, s, stage, i)) return;
     fast_pass one = seen_by(p, l, stage, i);
     if (!l->status) l->status = rows(&one, stage, s->first[i], s->first[i + 1]);
     l->rows = one.rows;
@@ -181,7 +146,7 @@ static void run_strip(fast_pass *p, lane *l, hga_id stage, hga_id i, strip_rows 
 static void end_strip(fast_pass *p, lane *l, hga_id stage, hga_id i)
 {
     const strips *s = &p->call->strips[stage];
-    if (!is_elsewhere(p, s, stage, i)) add_own(p, l, stage, i);
+    add_own(p, l, stage, i);
     columns_leave(p, stage, s->first[i] / STRIP_PANEL, (s->first[i + 1] + STRIP_PANEL - 1) / STRIP_PANEL);
 }
 

@@ -114,7 +114,6 @@ typedef struct panel {
     float *pair_bias, *slopes;                               /* [WINDOW][KERNEL_TILE] */
     int32_t *pair_type;                                      /* the same */
     float *row;                                              /* a row of the caller's */
-    float *none, *lost;                                      /* of columns that are not here */
     pair_types seen;
     hga_id rank[KERNEL_TILE]; /* edges of the rows of the group at hand so far */
     int unranked;             /* edges of the group came that do not count in order */

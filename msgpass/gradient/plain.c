@@ -2,7 +2,6 @@
    what it is about to overwrite; then the stages are walked backwards, each by the adjoint that meaning/ has beside its
    formula, row by row. Slow and obvious; the fast way beside it must agree. */
 #include "plain.h"
-#include "rank_call.h"
 #include "sink.h"
 
 #include "sixteen.h"
@@ -40,17 +39,15 @@ static void load(pass *p, hga_id field, const hga_tensor *t)
 {
     hga_gradient_input input = program_gradient_input(p->program, field);
     hga_id heads = field_heads(p->plan, field);
-    hga_id columns = p->value.of[field].columns, first;
-    field_io(p->plan, field, &first);
-    for (call_rows at = {0}; call_rows_next(p->call, field, &at);)
-        for (hga_id v = at.first; v < at.first + at.n; v++)
-            for (hga_id h = p->first; h < heads_end(p, field); h++) {
-                hga_id head = head_of(p, field, h), i = v - first;
-                double *to = double_row(&p->value, field, v, h);
-                numbers_read(t->dtype, tensor_at(t, heads, columns, i, head), columns, p->numbers);
-                for (hga_id c = 0; c < columns; c++)
-                    to[c] = entry_of(&p->m, input, p->numbers[c], ((int64_t)i * heads + head) * columns + c);
-            }
+    hga_id columns = p->value.of[field].columns, first, n = field_io(p->plan, field, &first);
+    for (hga_id i = 0; i < n; i++)
+        for (hga_id h = p->first; h < heads_end(p, field); h++) {
+            hga_id head = head_of(p, field, h);
+            double *to = double_row(&p->value, field, first + i, h);
+            numbers_read(t->dtype, tensor_at(t, heads, columns, i, head), columns, p->numbers);
+            for (hga_id c = 0; c < columns; c++)
+                to[c] = entry_of(&p->m, input, p->numbers[c], ((int64_t)i * heads + head) * columns + c);
+        }
 }
 
 /* The most edges that a row of any stage has. */
@@ -62,54 +59,6 @@ static int64_t widest_row(const hga_plan *plan)
         most = n > most ? n : most;
     }
     return most;
-}
-
-/* ---- ranks ---- */
-
-/* A received row's heads at hand, which others have computed. */
-static void put_received(void *context, hga_id f, hga_id v, const float *row)
-{
-    pass *p = context;
-    int state = p->value.of[f].lse != NULL;
-    hga_id columns = p->value.of[f].columns;
-    for (hga_id h = p->first; h < heads_end(p, f); h++) {
-        const float *from = row + (ptrdiff_t)head_of(p, f, h) * (columns + state);
-        for (hga_id c = 0; c < columns; c++) double_row(&p->value, f, v, h)[c] = (double)from[c];
-        if (state) *double_lse(&p->value, f, v, h) = (double)from[columns];
-    }
-}
-
-static void take_gradient(void *context, hga_id f, hga_id v, float *parcel)
-{
-    pass *p = context;
-    hga_id columns = p->adjoint.of[f].columns;
-    for (hga_id h = p->first; h < heads_end(p, f); h++) {
-        double *d = double_row(&p->adjoint, f, v, h);
-        for (hga_id c = 0; c < columns; c++) *parcel++ = (float)d[c], d[c] = 0;
-        if (!p->adjoint.of[f].lse) continue;
-        *parcel++ = (float)*double_lse(&p->adjoint, f, v, h), *double_lse(&p->adjoint, f, v, h) = 0;
-    }
-}
-
-static void add_gradient(void *context, hga_id f, hga_id v, const float *parcel)
-{
-    pass *p = context;
-    hga_id columns = p->adjoint.of[f].columns;
-    for (hga_id h = p->first; h < heads_end(p, f); h++) {
-        double *d = double_row(&p->adjoint, f, v, h);
-        for (hga_id c = 0; c < columns; c++) d[c] += (double)*parcel++;
-        if (p->adjoint.of[f].lse) *double_lse(&p->adjoint, f, v, h) += (double)*parcel++;
-    }
-}
-
-static hga_status return_rows(pass *p, hga_id s, hga_id level)
-{
-    row_mover m = {.context = p, .take = take_gradient, .add = add_gradient};
-    for (hga_id f = 1; f <= p->program->n_fields; f++) {
-        const double_rows *x = &p->adjoint.of[f];
-        m.floats[f] = (int64_t)x->heads * (x->columns + (x->lse != NULL));
-    }
-    return return_gradients(p->call, s, level, &m);
 }
 
 /* Values, adjoints, what stages overwrite, and a row: all that a pass has, one key/value head after the other. */
@@ -137,7 +86,6 @@ static void pass_begin(pass *p, void *memory)
         rows_zero(p, &p->value.of[f]), rows_zero(p, &p->adjoint.of[f]);
         if (program_is_input(p->program->field[f].binding)) load(p, f, field_tensor(p->call, f));
     }
-    if (p->call->ranks) each_received(p->call, p, put_received);
 }
 
 /* ---- values as a stage reads them ---- */
@@ -177,7 +125,7 @@ static void write_lse(const field_values *to, hga_id f, hga_id v, hga_id head, d
 static int writes(const pass *p, const hga_stage *stage, hga_id v)
 {
     int is_kept = v < p->nodes.level_ptr[1] && program_keeps_tokens(stage);
-    return program_row(&p->nodes, p->program->field[stage->out].rows, v) && !is_kept && call_computes(p->call, v);
+    return program_row(&p->nodes, p->program->field[stage->out].rows, v) && !is_kept;
 }
 
 static void run_row(pass *p, stage_row *r, int backwards)
@@ -229,60 +177,17 @@ done:
     return st;
 }
 
-/* Which rows of a stage go: of nodes [first, end), those that are shared, or owned, or both. */
-typedef struct walked {
-    hga_id first, end;
-    int shared, owned;
-} walked;
-
-static int goes(const pass *p, const walked *w, hga_id v)
-{
-    return !p->plan->ranks || (p->plan->ranks->owner[v] == OWNED_BY_ALL ? w->shared : w->owned);
-}
-
 /* Rows in the order of the stage, or backwards. */
-static hga_status walk(pass *p, hga_id s, int backwards, walked w)
+static hga_status walk(pass *p, hga_id s, int backwards)
 {
     const hga_stage *stage = &p->program->stage[s];
     int down = (stage->order == HGA_LEVELS_DOWN) != backwards;
     hga_status st = HGA_OK;
     rows_open(&p->rows, p->plan, s);
-    for (hga_id i = w.first; i < w.end; i++) {
-        hga_id v = down ? w.end - 1 - (i - w.first) : i;
-        if (goes(p, &w, v) && writes(p, stage, v)) HGA_TRY(run_rows(p, s, v, backwards));
+    for (hga_id i = 0; i < p->nodes.n; i++) {
+        hga_id v = down ? p->nodes.n - 1 - i : i;
+        if (writes(p, stage, v)) HGA_TRY(run_rows(p, s, v, backwards));
     }
-done:
-    return st;
-}
-
-static walked all_rows(const pass *p) { return (walked){0, p->nodes.n, 1, 1}; }
-
-static hga_status walk_levels_back(pass *p, hga_id s)
-{
-    hga_status st = HGA_OK;
-    const hga_id *ptr = p->nodes.level_ptr;
-    for (hga_id i = 0; i < p->nodes.n_levels; i++) {
-        hga_id level = p->program->stage[s].order == HGA_LEVELS_UP ? p->nodes.n_levels - 1 - i : i;
-        HGA_TRY(return_rows(p, s, level));
-        HGA_TRY(walk(p, s, 1, (walked){ptr[level], ptr[level + 1], 1, 1}));
-    }
-done:
-    return st;
-}
-
-/* Gradients of what others have received of the stage's rows come before these go back. */
-static hga_status walk_back(pass *p, hga_id s)
-{
-    hga_status st = HGA_OK;
-    walked shared = all_rows(p), rest = shared;
-    return_time time = p->call->ranks ? p->plan->ranks->time[s] : RETURN_FIRST;
-    if (time == RETURN_LEVELS) return walk_levels_back(p, s);
-    if (time == RETURN_SHARED) {
-        shared.owned = rest.shared = 0;
-        HGA_TRY(walk(p, s, 1, shared));
-    }
-    if (p->call->ranks) HGA_TRY(return_rows(p, s, 0));
-    HGA_TRY(walk(p, s, 1, rest));
 done:
     return st;
 }
@@ -299,7 +204,7 @@ static hga_status forward(pass *p)
     hga_status st = HGA_OK;
     for (hga_id s = 0; s < p->program->n_stages; s++) {
         keep(p, s);
-        HGA_TRY(walk(p, s, 0, all_rows(p)));
+        HGA_TRY(walk(p, s, 0));
     }
 done:
     return st;
@@ -310,7 +215,7 @@ static hga_status backward(pass *p)
 {
     hga_status st = HGA_OK;
     for (hga_id s = p->program->n_stages; s-- > 0;) {
-        HGA_TRY(walk_back(p, s));
+        HGA_TRY(walk(p, s, 1));
         for (hga_id f = 1; f <= p->program->n_fields; f++)
             if (p->program->stage[s].writes >> f & 1u) rows_copy(p, &p->before[s].of[f], &p->value.of[f]);
     }
@@ -353,7 +258,6 @@ static void seed(pass *p)
     const hga_tensor *lse = &p->call->grad->d_lse, *given = &p->call->grad->d_out;
     hga_id heads = p->plan->shape.n_heads, columns = p->adjoint.of[out].columns;
     for (hga_id i = 0; i < n; i++) {
-        if (!call_has_loss(p->call, first + i)) continue;
         for (hga_id h = p->first; h < heads_end(p, out); h++) {
             double *d = double_row(&p->adjoint, out, first + i, h);
             numbers_read(given->dtype, tensor_at(given, heads, columns, i, h), columns, p->numbers);
@@ -392,7 +296,7 @@ static void each_sink(pass *p, void (*each)(pass *p, hga_id out, hga_id v, hga_i
     hga_id out = program_bound(p->program, HGA_IO_OUT), first, n = field_io(p->plan, out, &first);
     if (!p->call->io->sink.data) return;
     for (hga_id v = first; v < first + n; v++)
-        for (hga_id h = p->first; h < heads_end(p, out) && call_has_loss(p->call, v); h++) each(p, out, v, h);
+        for (hga_id h = p->first; h < heads_end(p, out); h++) each(p, out, v, h);
 }
 
 /* ---- what is wanted ---- */
@@ -405,16 +309,15 @@ static void store(pass *p, hga_id field)
     hga_id first, heads = field_heads(p->plan, field), columns = p->adjoint.of[field].columns;
     int adds = p->call->grad->accumulate;
     float *x = p->numbers;
-    field_io(p->plan, field, &first);
-    for (call_rows at = {0}; call_rows_next(p->call, field, &at);)
-        for (hga_id v = at.first; v < at.first + at.n; v++)
-            for (hga_id h = p->first; h < heads_end(p, field); h++) {
-                void *to = tensor_at(t, heads, columns, v - first, head_of(p, field, h));
-                const double *d = double_row(&p->adjoint, field, v, h);
-                if (adds) numbers_read(t->dtype, to, columns, x);
-                for (hga_id c = 0; c < columns; c++) x[c] = (float)((adds ? (double)x[c] : 0) + d[c]);
-                numbers_write(t->dtype, x, columns, to);
-            }
+    hga_id n = field_io(p->plan, field, &first);
+    for (hga_id i = 0; i < n; i++)
+        for (hga_id h = p->first; h < heads_end(p, field); h++) {
+            void *to = tensor_at(t, heads, columns, i, head_of(p, field, h));
+            const double *d = double_row(&p->adjoint, field, first + i, h);
+            if (adds) numbers_read(t->dtype, to, columns, x);
+            for (hga_id c = 0; c < columns; c++) x[c] = (float)((adds ? (double)x[c] : 0) + d[c]);
+            numbers_write(t->dtype, x, columns, to);
+        }
 }
 
 static pass empty_pass(const hga_plan *plan, hga_id kv)
@@ -516,7 +419,7 @@ static int64_t room_of(const hga_plan *plan, const void *made, const call_needs 
     return pass_bytes(plan);
 }
 
-const way plain_way = {.name = "row by row in double", .on_ranks = 1, .reads_out = 1, .room = room_of, .go = go};
+const way plain_way = {.name = "row by row in double", .reads_out = 1, .room = room_of, .go = go};
 
 /* ---- the loss ---- */
 

@@ -28,7 +28,6 @@ static double sum_of_head(const gradient_call *c, hga_id h, double sink)
            heads = c->plan->shape.n_heads, columns = field_columns(c->plan, out);
     double sum = 0;
     for (hga_id i = 0; i < n; i++) {
-        if (!call_has_loss(c, first + i)) continue;
         double lse = (double)call_lse(c, i, h);
         if (lse == -INFINITY) continue;
         double slope = -product_of_rows(c->plan->kernels, &c->grad->d_out, &c->io->out, heads, columns, i, h);

@@ -1,5 +1,4 @@
 /* ways.c: the ways as a table, and which one a plan's calls go. */
-#include "ranks.h"
 #include "ways.h"
 
 static const way *const ways[N_WAYS] = {&families_way, &scattered_way, &linear_way,
@@ -38,16 +37,16 @@ static void drop(const hga_plan *plan, void *what)
     hga_delete(&plan->allocator, b, 1, sizeof *b);
 }
 
-/* A plan that is to define its gradients keeps all stages, and so does a rank's that goes back by rows, whose lists are
-   of them. A rank that has all rows of some heads goes back as one process does. */
+/* A plan that is to define its gradients keeps all stages. A rank has all rows of some heads, and goes back as one
+   process does. */
 static hga_status begin(const hga_plan *plan)
 {
     back *b;
     hga_status st = hga_new_zero(&plan->allocator, 1, sizeof *b, &b);
     if (st) return st;
     b->plan = *plan;
-    if (!ranks_go_by_rows(plan)) b->plan.ranks = NULL;
-    if (!plan->options.generic && !b->plan.ranks) keep_live_stages(&b->plan);
+    b->plan.share = (plan_share){0};
+    if (!plan->options.generic) keep_live_stages(&b->plan);
     plan->keeper->back.what = b, plan->keeper->back.drop = drop;
     return HGA_OK;
 }
@@ -70,9 +69,7 @@ static hga_status choose(back *b, unsigned features, known_choice *to)
     way_choice *x = &to->choice;
     x->plan = &b->plan;
     for (int i = 0; i < N_WAYS && !x->way; i++) {
-        x->why[i] = b->plan.ranks && !ways[i]->on_ranks ? "several ranks share the rows"
-                    : ways[i]->refuses                  ? ways[i]->refuses(&b->plan, features, &to->room[i])
-                                                        : NULL;
+        x->why[i] = ways[i]->refuses ? ways[i]->refuses(&b->plan, features, &to->room[i]) : NULL;
         hga_status st = x->why[i] ? HGA_OK : make(b, i, &x->why[i]);
         if (st) return st;
         if (!x->why[i]) x->way = ways[i], x->made = b->made[i].made;

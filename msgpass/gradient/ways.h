@@ -21,7 +21,6 @@ const char *reason_of(reason *room, const char *format, ...) HGA_PRINTF(2, 3);
 
 typedef struct way {
     const char *name;
-    int on_ranks;  /* goes back on ranks by rows, too */
     int reads_out; /* looks at the caller's output */
     int by_heads;  /* query heads that read one key/value head go by themselves, where that loses nothing */
     /* Why does it not take the plan's program with such features? NULL: it does. Text that lasts, or in the room. */

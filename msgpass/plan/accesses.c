@@ -381,7 +381,7 @@ static void find_users(accesses *a, int (*recycles)(const hga_plan *, hga_id))
         if (ph->job == JOB_PIECES) note_user(&a->writers[SPLITS + ph->stage], i);
         if (ph->job == JOB_PIECES || ph->job == JOB_MERGE) note_user(&a->all[SPLITS + ph->stage], i);
     }
-    const users *used = a->plan->ranks ? a->all : a->writers; /* others write what a rank alone reads */
+    const users *used = plan_is_shared(a->plan) ? a->all : a->writers; /* others write what a rank alone reads */
     for (hga_id s = 0; s < N_STORAGES; s++)
         if (used[s].last >= 0 && recycles(a->plan, s)) a->recycled |= UINT64_C(1) << s;
 }

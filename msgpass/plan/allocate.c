@@ -138,7 +138,7 @@ static hga_status change_rows(assignment *a, hga_id f, const live_range *l, row_
     hga_status st = HGA_OK;
     int64_t at = 0;
     if (h->guests.n) return change_rest(a, h, l, change);
-    for (rank_rows x = {0}; !st && rank_rows_next(a->plan, f, &x); at = (int64_t)x.first + x.n)
+    for (rows_here x = {0}; !st && rows_here_next(a->plan, f, &x); at = (int64_t)x.first + x.n)
         st = change_span(a, &h->rows, l, at, x.first, change);
     return st ? st : change_span(a, &h->rows, l, at, INT32_MAX, change);
 }

@@ -59,7 +59,8 @@ hga_status owned_field(const hga_plan *plan, hga_binding of, hga_id *field)
 {
     *field = plan && of > HGA_INTERNAL && of < HGA_IO_USER ? program_bound(&plan->program, of) : 0;
     if (!plan) return hga_fail(HGA_EINVAL, "no plan");
-    if (plan->ranks) return hga_fail(HGA_EUNSUPPORTED, "threads have rows of their own of one process' tensors alone");
+    if (plan_is_shared(plan))
+        return hga_fail(HGA_EUNSUPPORTED, "threads have rows of their own of one process' tensors alone");
     return *field ? HGA_OK : hga_fail(HGA_EINVAL, "the program has no tensor of binding %d", (int)of);
 }
 

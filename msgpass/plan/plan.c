@@ -1,6 +1,6 @@
 /* plan.c: graph + program + shape + options -> plan. Everything that can be wrong is found here, so that executing
    cannot fail on it. */
-#include "ranks.h"
+#include "plan.h"
 
 #include <string.h>
 
@@ -116,24 +116,18 @@ static hga_status lower(hga_plan *plan, const hga_graph *g)
     plan->bf16_rows = storage_can_be_bf16(plan);
     storage_find(plan);
     st = phases_make(plan);
-    if (!st) st = rank_plan_make(plan);
+    if (!st && plan_is_shared(plan)) st = plan->share.wing->list(plan);
+    storage_count_given(plan);
     if (!st) st = waves_make(plan);
     if (!st) st = slices_make(plan);
-    if (!st) st = rank_passes_make(plan);
-    if (!st) st = rank_slots_make(plan);
+    if (!st && plan_is_shared(plan)) st = plan->share.wing->divide(plan);
     if (!st) st = storage_lay_out(plan);
     phases_forget_costs(plan);
     return st;
 }
 
-hga_status hga_plan_create(const hga_graph *g, const hga_program *p, const hga_shape *shape, const hga_options *options,
-                           hga_plan **out)
-{
-    return plan_create_with_panels(g, p, shape, options, 0, out);
-}
-
-static hga_status plan_create(const hga_graph *g, const hga_program *p, const hga_shape *shape,
-                              const hga_options *options, hga_id panel, hga_plan **out)
+hga_status plan_make(const hga_graph *g, const hga_program *p, const hga_shape *shape, const hga_options *options,
+                     hga_id panel, const plan_wing *wing, hga_plan **out)
 {
     *out = NULL;
     if (!g || !p || !shape) return hga_fail(HGA_EINVAL, "no %s", !g ? "graph" : !p ? "program" : "shape");
@@ -171,20 +165,14 @@ static hga_status plan_create(const hga_graph *g, const hga_program *p, const hg
         HGA_TRY(hga_fail(HGA_EINVAL, "dropout %g is not in [0, 1)", (double)plan->options.dropout));
     HGA_TRY(keeper_create(plan));
     HGA_TRY(choose_machine(plan));
-    HGA_TRY(rank_plan_create(plan));
+    plan->share.wing = wing;
+    if (wing) HGA_TRY(wing->begin(plan));
     HGA_TRY(lower(plan, g));
 done:
     plan->options.isa = plan->options.topology = NULL; /* borrowed for this call */
     if (st) hga_plan_destroy(plan), plan = NULL;
     *out = plan;
     return st;
-}
-
-hga_status plan_create_with_panels(const hga_graph *g, const hga_program *p, const hga_shape *shape,
-                                   const hga_options *options, hga_id panel, hga_plan **out)
-{
-    const hga_ranks *ranks = options ? options->ranks : NULL;
-    return ranks_failed(ranks ? ranks->exchange : NULL, plan_create(g, p, shape, options, panel, out));
 }
 
 static hga_status same_relations(const hga_graph *old, const hga_graph *g)
@@ -218,13 +206,13 @@ hga_status hga_plan_update(hga_plan *plan, const hga_graph *g)
     fresh->slices = NULL;
     memset(fresh->stage, 0, sizeof fresh->stage);
     memset(fresh->storage, 0, sizeof fresh->storage);
-    st = rank_plan_renew(fresh);
+    if (plan_is_shared(plan)) st = plan->share.wing->renew(fresh);
     if (!st) st = lower(fresh, g);
     plan_failed(plan, st);
     hga_plan *loser = st ? fresh : plan;
     if (!st) keeper_drop(plan);
     slices_clear(loser);
-    rank_plan_clear(loser);
+    if (plan_is_shared(loser)) loser->share.wing->clear(loser);
     slots_clear(loser);
     waves_clear(loser);
     phases_clear(loser);
@@ -240,7 +228,7 @@ void hga_plan_destroy(hga_plan *plan)
     hga_allocator given = plan->given;
     keeper_destroy(plan);
     slices_clear(plan);
-    rank_plan_clear(plan);
+    if (plan_is_shared(plan)) plan->share.wing->clear(plan);
     slots_clear(plan);
     waves_clear(plan);
     phases_clear(plan);

@@ -18,7 +18,6 @@
 #ifndef HGA_PLAN_ROOM_H
 #define HGA_PLAN_ROOM_H
 
-#include "hga_exchange.h"
 #include "hga_plan.h"
 #include "kernels.h"
 #include "program.h"
@@ -228,6 +227,32 @@ typedef struct plan_keeper {
 typedef enum plan_binding { BIND_NOTHING, BIND_CALLS, BIND_BY_OPENMP } plan_binding;
 typedef struct binding_failures binding_failures;
 
+/* ---- processes that share a plan: ranks/ stands above this room, and is called by what it leaves here ---- */
+
+typedef struct plan_wing {
+    /* Of a plan that is made: what is asked for is checked; a copy that is lowered anew gets its own. */
+    hga_status (*begin)(hga_plan *plan);
+    hga_status (*renew)(hga_plan *plan);
+    /* Once phases are known: whose rows are whose, and messages; once there are slices: what is computed when, and rows
+       of the workspace for it. All processes call these together. */
+    hga_status (*list)(hga_plan *plan);
+    hga_status (*divide)(hga_plan *plan);
+    void (*clear)(hga_plan *plan);
+    /* A status that is not HGA_OK reaches all processes. */
+    void (*tell)(const hga_plan *plan, hga_status st);
+    const struct shared_execution *execution; /* execute.h */
+    const struct shared_gradient *gradient;   /* gradient.h */
+} plan_wing;
+
+typedef struct plan_share {
+    const plan_wing *wing;    /* NULL: one process has the plan, and all rows */
+    struct rank_plan *ranks;  /* the wing's */
+    const hga_interval *rows; /* [n_rows]: nodes whose rows are computed here, and brought by the caller */
+    int64_t n_rows;
+    const hga_id *number; /* [nodes]: of such a node, counted from the first; NULL: tensors have one interval at most */
+    hga_id first_token, end_token; /* tokens that are this process' alone */
+} plan_share;
+
 struct hga_plan {
     hga_allocator given; /* the caller's: for the plan itself and for states, which may outlive it */
     retained *memory;    /* .. and for the rest, which updates use again */
@@ -255,7 +280,7 @@ struct hga_plan {
     phase *phase;
     int64_t n_phases, phase_room;
     struct slice_plan *slices; /* options.rows: what slices.h says; NULL */
-    struct rank_plan *ranks;   /* options.ranks: what ranks.h says; NULL */
+    plan_share share;          /* options.ranks: processes that share the plan */
     wave_order waves;
     int64_t workspace_floats;
     int64_t segment_room, list_room; /* of a thread's reader */
@@ -271,10 +296,10 @@ struct hga_plan {
     plan_keeper *keeper;
 };
 
-/* The same as hga_plan_create with panels of so many rows, a multiple of KERNEL_TILE and at most PANEL_ROWS; 0: as it
-   thinks best. Outputs have the same bits, which tests show. */
-hga_status plan_create_with_panels(const hga_graph *g, const hga_program *p, const hga_shape *shape,
-                                   const hga_options *options, hga_id panel, hga_plan **out);
+/* A plan of one process, wing NULL, or of several. Panels have so many rows, a multiple of KERNEL_TILE and at most
+   PANEL_ROWS; 0: as it thinks best. Outputs have the same bits, which tests show. */
+hga_status plan_make(const hga_graph *g, const hga_program *p, const hga_shape *shape, const hga_options *options,
+                     hga_id panel, const plan_wing *wing, hga_plan **out);
 
 /* brought.c: the lists that the call needs are there; HGA_ENOMEM, or what hga_graph_positions says. */
 hga_status plan_bring(const hga_plan *plan, const hga_io *io);
@@ -300,6 +325,19 @@ typedef struct tape_header {
 } tape_header;
 _Static_assert(sizeof(tape_header) == 64, "rows begin at a whole line");
 
+static inline int plan_is_shared(const hga_plan *plan) { return plan->share.wing != NULL; }
+/* Is the token this process' own? */
+static inline int owns_token(const hga_plan *plan, hga_id token)
+{
+    return !plan_is_shared(plan) || (plan->share.first_token <= token && token < plan->share.end_token);
+}
+/* All processes learn of a status that is not HGA_OK; it is returned. */
+static inline hga_status plan_failed(const hga_plan *plan, hga_status st)
+{
+    if (st && plan && plan_is_shared(plan)) plan->share.wing->tell(plan, st);
+    return st;
+}
+
 /* Do rows of the program's own fields outlive an execution? */
 static inline int rows_stay(const hga_plan *plan) { return plan->options.rows == HGA_ROWS_THAT_STAY; }
 
@@ -311,12 +349,6 @@ static inline int64_t tape_lses(const hga_plan *plan)
     int state = out && plan->program.field[out].width == HGA_WIDTH_STATE;
     return state ? (int64_t)plan->storage[out].given_n * plan->shape.n_heads : 0;
 }
-/* Behind those, of a rank: what it has received, message by message (ranks.h). */
-static inline char *tape_received(const hga_plan *plan, void *tape)
-{
-    return (char *)(void *)(tape_lse(tape) + tape_lses(plan));
-}
-
 /* ---- workspaces ---- */
 
 /* Which thread had the workspace first in a batch, -1, to which it goes in the batch at hand, and whether it went. */
@@ -444,6 +476,7 @@ int storage_may_host(const hga_plan *plan, hga_id guest, hga_id host);
 int storage_is_attended(const hga_plan *plan, hga_id field);
 /* What has rows where, which field is whose guest; and, once slots are known, their addresses. */
 void storage_find(hga_plan *plan);
+void storage_count_given(hga_plan *plan);
 hga_status storage_lay_out(hga_plan *plan);
 /* Floats of a piece of a long row: a state of each head, or the sum of all and of their weights in double. */
 int64_t piece_floats(const hga_plan *plan, hga_id stage);
@@ -475,7 +508,7 @@ hga_status waves_make(hga_plan *plan);
 /* The longest share of each wave, all in all, as a part of all work: 1 when threads wait for each other all along. */
 double waves_longest_shares(const hga_plan *plan);
 void waves_clear(hga_plan *plan);
-/* rank_guests.c */
+/* storage.c: the field has no guests any more. */
 void guests_clear(hga_plan *plan, hga_id field);
 static inline int is_guest(const guest_rows *x, hga_id v)
 {
@@ -490,25 +523,13 @@ void slots_clear(hga_plan *plan);
    the plan (slices.h), and the bytes of its memory. */
 hga_status slices_make(hga_plan *plan);
 void slices_clear(hga_plan *plan);
-/* Of a run on ranks: what is asked for is checked; a copy of a plan gets its own; lists are made, with all other ranks,
-   and how many rows a call brings is noted in any plan; once there are slices, what is computed when. */
-hga_status rank_plan_create(hga_plan *plan);
-hga_status rank_plan_renew(hga_plan *plan);
-hga_status rank_plan_make(hga_plan *plan);
-hga_status rank_passes_make(hga_plan *plan);
-/* .. and once that is known, rows of the workspace for what the rank computes and receives. */
-hga_status rank_slots_make(hga_plan *plan);
-void rank_plan_clear(hga_plan *plan);
-/* A status that is not HGA_OK reaches all ranks, of an exchange or a plan; either may be NULL. Returns the status. */
-hga_status ranks_failed(const hga_exchange *x, hga_status st);
-hga_status plan_failed(const hga_plan *plan, hga_status st);
-/* The next of the rows that the caller brings of a field, a rank's caller those that the rank computes, from a zeroed
+/* storage.c: the next of the rows that the caller brings of a field, of those that are computed here, from a zeroed
    struct on: nodes [first, first + n), which are rows row .. row + n - 1; are there any? */
-typedef struct rank_rows {
+typedef struct rows_here {
     int64_t interval, row;
     hga_id first, n;
-} rank_rows;
-int rank_rows_next(const hga_plan *plan, hga_id field, rank_rows *at);
+} rows_here;
+int rows_here_next(const hga_plan *plan, hga_id field, rows_here *at);
 int64_t slices_bytes(const hga_plan *plan);
 /* Rows of the output that a call asks for: [n] intervals, one for all of them where it names none, for which `room`
    serves; they do not meet each other, and ascend. */

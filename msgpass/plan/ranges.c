@@ -13,7 +13,7 @@ static hga_status check_list(const hga_rows *rows)
 
 static hga_status check_interval(const hga_plan *plan, hga_interval x, hga_id rows)
 {
-    if (plan->ranks)
+    if (plan_is_shared(plan))
         return hga_fail(HGA_EUNSUPPORTED, "rows %lld + %lld are asked for, but a rank computes all of its rows",
                         (long long)x.first, (long long)x.n);
     if (!plan->slices)

@@ -5,7 +5,6 @@
    Panels go in program order. Each gets a stamp: its wave (a superstep: waves end with a barrier), its thread, and
    how far along the tokens the thread must have come in that wave. What a panel waits for has an earlier stamp, so
    sorting by stamps is an order. */
-#include "ranks.h"
 #include "schedule.h"
 
 enum { WINDOW = 4096 /* tokens that a thread may be ahead of a row before the row is left to the next wave */ };
@@ -109,7 +108,7 @@ static hga_status share_places(scheduling *x)
     HGA_TRY(hga_new_zero(&plan->allocator, n_cells, sizeof *cost, &cost));
     for (int64_t i = 0; i < x->n_entries; i++) {
         const phase *ph = &plan->phase[x->entry[i].item.phase];
-        if (!ph->part && (!plan->ranks || rank_owns_token(plan->ranks, x->entry[i].last)))
+        if (!ph->part && owns_token(plan, x->entry[i].last))
             cost[x->entry[i].when.at / CELL] += item_cost(ph, x->entry[i].item.panel);
     }
     share_by_cost(n_cells, cost, plan->threads, x->thread);

@@ -7,7 +7,7 @@ static hga_id out_field(const hga_plan *plan) { return program_bound(&plan->prog
 /* ---- may rows be left out? ---- */
 
 /* The option that wants rows left out or kept. */
-static const char *who_asks(const hga_plan *plan) { return plan->ranks ? "ranks" : "options.rows"; }
+static const char *who_asks(const hga_plan *plan) { return plan_is_shared(plan) ? "ranks" : "options.rows"; }
 
 static hga_status check_plan(const hga_plan *plan)
 {
@@ -15,7 +15,7 @@ static hga_status check_plan(const hga_plan *plan)
     if (!out_field(plan)) return hga_fail(HGA_EUNSUPPORTED, "%s: the program has no output", what);
     if (plan->options.keep_fields)
         return hga_fail(HGA_EUNSUPPORTED, "%s: keep_fields keeps every row of every field", what);
-    if (rows_stay(plan) && plan->options.gradient && !plan->ranks)
+    if (rows_stay(plan) && plan->options.gradient && !plan_is_shared(plan))
         return hga_fail(HGA_EUNSUPPORTED, "%s: a gradient needs all that the output is made of, in one call", what);
     return HGA_OK;
 }
@@ -106,7 +106,7 @@ static hga_status check_storage(const hga_plan *plan, hga_id storage, row_bits *
             hga_id v = phase_node(plan, ph, i);
             if (bits_have(later, v)) x.node = v;
         }
-        if (x.node >= 0 && (plan->ranks || !slice_is_given(plan, storage, x.node)))
+        if (x.node >= 0 && (plan_is_shared(plan) || !slice_is_given(plan, storage, x.node)))
             return refuse_row(plan, job, storage, x.node);
         if (job->of.writes >> storage & 1) put_nodes(plan, ph, later);
     }
@@ -173,7 +173,7 @@ static void carve_slice(const hga_plan *plan, carver *room, slice *s)
     s->run = carve(room, p->n_jobs, sizeof *s->run);
     s->made = carve(room, p->n_jobs, sizeof *s->made);
     for (int64_t j = 0; j < p->n_jobs; j++) {
-        int makes = plan->ranks && plan->phase[p->job[j].phase].job == JOB_PIECES;
+        int makes = plan_is_shared(plan) && plan->phase[p->job[j].phase].job == JOB_PIECES;
         row_bits rows = bits_carve(room, p->job[j].rows), made = makes ? bits_carve(room, p->job[j].rows) : no_bits;
         if (s->run) s->run[j] = rows, s->made[j] = made;
     }

@@ -106,7 +106,7 @@ static void find_rows(const hga_plan *plan, const hga_field *f, field_storage *h
     if (f->binding == HGA_INTERNAL) return;
     h->io_n = range_of_rows(plan, f->io, &h->io_first);
     if (plan->options.keep_fields) h->kept_n = h->io_n;
-    if (plan->ranks) return;
+    if (plan_is_shared(plan)) return;
     hga_id base = plan->nodes.level_ptr[1];
     if (h->io_first == first && h->io_n == n) {
         h->rows.n = 0;
@@ -136,7 +136,37 @@ static hga_status take_area(const hga_plan *plan, int64_t *total, area *a)
     return HGA_OK;
 }
 
+int rows_here_next(const hga_plan *plan, hga_id f, rows_here *at)
+{
+    const hga_interval all = {0, plan->nodes.n}, *mine = plan_is_shared(plan) ? plan->share.rows : &all;
+    const int64_t n = plan_is_shared(plan) ? plan->share.n_rows : 1;
+    const field_storage *h = &plan->storage[f];
+    at->row += at->n;
+    for (at->n = 0; at->n == 0 && at->interval < n; at->interval++) {
+        int64_t first = mine[at->interval].first, end = first + mine[at->interval].n;
+        if (first < h->io_first) first = h->io_first;
+        if (end > h->io_first + h->io_n) end = h->io_first + h->io_n;
+        if (first < end) at->first = (hga_id)first, at->n = (hga_id)(end - first);
+    }
+    return at->n > 0;
+}
+
+void storage_count_given(hga_plan *plan)
+{
+    for (hga_id f = 1; f <= plan->program.n_fields; f++) {
+        plan->storage[f].given_n = 0;
+        for (rows_here at = {0}; rows_here_next(plan, f, &at);) plan->storage[f].given_n += at.n;
+    }
+}
+
 /* ---- guests ---- */
+
+void guests_clear(hga_plan *plan, hga_id field)
+{
+    guest_rows *x = &plan->storage[field].guests;
+    hga_delete(&plan->allocator, x->row, x->n, sizeof *x->row);
+    *x = (guest_rows){0};
+}
 
 static uint32_t touches(const hga_plan *plan, hga_id stage)
 {

@@ -1,6 +1,5 @@
 /* workspace.c: what everybody may ask of a workspace, whatever it holds for executions; and how long a tape is. */
 #include "plan.h"
-#include "ranks.h"
 
 static workspace_base *base_of(hga_workspace *workspace) { return (workspace_base *)(void *)workspace; }
 
@@ -48,6 +47,5 @@ void workspace_forget(hga_workspace *workspace)
 int64_t hga_plan_tape_bytes(const hga_plan *plan)
 {
     if (!plan->options.gradient) return 0;
-    int64_t received = ranks_go_by_rows(plan) ? plan->ranks->bytes_in : 0;
-    return (int64_t)sizeof(tape_header) + tape_lses(plan) * (int64_t)sizeof(float) + received;
+    return (int64_t)sizeof(tape_header) + tape_lses(plan) * (int64_t)sizeof(float);
 }

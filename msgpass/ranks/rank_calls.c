@@ -26,7 +26,8 @@ uint64_t rank_call_numbers(const hga_plan *plan, const hga_io *io)
 
 rank_word rank_word_of(rank_call_kind kind, const hga_plan *plan, const hga_io *io, hga_id samples)
 {
-    return (rank_word){(uint64_t)kind, plan->ranks->stamp, io ? rank_call_numbers(plan, io) : 0, (uint64_t)samples};
+    return (rank_word){(uint64_t)kind, plan->share.ranks->stamp, io ? rank_call_numbers(plan, io) : 0,
+                       (uint64_t)samples};
 }
 
 /* The ranks before and after: one of two, none of one. */

@@ -23,7 +23,7 @@ static const double HIDDEN_WORK = 1.25e9;
 static int can_be_early(const division *d, int64_t job, int64_t row)
 {
     if (bits_have(&d->s.run[job], row) || !bits_have(&d->ready[job], row)) return 0;
-    return d->plan->ranks->n_batches == 1 || bits_have(&d->early[job], row);
+    return d->plan->share.ranks->n_batches == 1 || bits_have(&d->early[job], row);
 }
 
 static void add_load(const division *d, int64_t job, int64_t row, rank_load *load)
@@ -51,7 +51,7 @@ static rank_load find_load(const division *d)
    one with the most to do once they have come ends no later than that. */
 static hga_status agree(const division *d, rank_load mine, double *work)
 {
-    const hga_exchange *x = d->plan->ranks->exchange;
+    const hga_exchange *x = d->plan->share.ranks->exchange;
     rank_load *all = NULL, most = {0};
     double longest = 0;
     hga_status st = HGA_OK;
@@ -99,7 +99,7 @@ static int writes_rows(const division *d)
 /* The first token behind a share of the rank's, at a panel's first row. */
 static hga_id token_behind(const hga_plan *plan, double share)
 {
-    const struct rank_plan *r = plan->ranks;
+    const struct rank_plan *r = plan->share.ranks;
     const hga_id *cut = r->cuts + r->exchange->rank, panel = plan->panel_asked ? plan->panel_asked : PANEL_ROWS;
     return cut[0] + (hga_id)(fmin(share, 1) * (cut[1] - cut[0])) / panel * panel;
 }
@@ -130,8 +130,8 @@ hga_status division_find_early(division *d)
     rank_load mine;
     double work;
     d->has_early = 0;
-    if (d->plan->ranks->n_batches == 0) return HGA_OK;
-    find_sent(d, (hga_id)d->plan->ranks->n_batches);
+    if (d->plan->share.ranks->n_batches == 0) return HGA_OK;
+    find_sent(d, (hga_id)d->plan->share.ranks->n_batches);
     copy_rows(d, d->s.run, d->early);
     find_sent(d, 1);
     mine = find_load(d);

@@ -4,13 +4,6 @@
    panels (storage.c); a rank looks once its passes are known, bucket by bucket, so that nothing waits for a guest. */
 #include "rank_guests.h"
 
-void guests_clear(hga_plan *plan, hga_id field)
-{
-    guest_rows *x = &plan->storage[field].guests;
-    hga_delete(&plan->allocator, x->row, x->n, sizeof *x->row);
-    *x = (guest_rows){0};
-}
-
 /* Is the guest's last use over when the host's row is first touched? The step that does both reads each row before it
    writes it. */
 static int is_over(const bucket_ends *guest, const bucket_ends *host, const entry *step)
@@ -26,7 +19,7 @@ static hga_status open_rows(const hga_plan *plan, hga_id host, guest_rows *x)
 {
     hga_id end = 0;
     x->host = host, x->n = 0;
-    for (rank_rows at = {0}; rank_rows_next(plan, host, &at); end = at.first + at.n)
+    for (rows_here at = {0}; rows_here_next(plan, host, &at); end = at.first + at.n)
         if (at.row == 0) x->first = at.first;
     if (end == 0) return HGA_OK;
     hga_status st = hga_new(&plan->allocator, end - x->first, sizeof *x->row, &x->row);
@@ -41,7 +34,7 @@ static hga_status find_rows(hga_plan *plan, accesses *a, const live_ranges *l, c
     guest_rows *x = &plan->storage[guest].guests;
     hga_id found = 0;
     hga_status st = open_rows(plan, host, x);
-    for (rank_rows at = {0}; !st && rank_rows_next(plan, host, &at);)
+    for (rows_here at = {0}; !st && rows_here_next(plan, host, &at);)
         for (hga_id v = at.first; v < at.first + at.n; v++) {
             const bucket_ends *of_guest = l->ends + accesses_buckets(a, guest, v, v).first,
                               *of_host = l->ends + accesses_buckets(a, host, v, v).first;

@@ -1,8 +1,6 @@
 /* rank_heads.c: a call of a rank that has all rows of some heads. */
 #include "rank_heads.h"
 
-#include "rank_call.h"
-
 #include <string.h>
 
 static hga_tensor *tensor_of(const hga_plan *plan, hga_io *io, hga_id f)
@@ -56,11 +54,20 @@ static hga_status join_type(uint8_t *all, uint8_t one, const hga_plan *plan, hga
                     plan->program.field[f].name, name_of_type(one), rank, name_of_type(*all));
 }
 
+static hga_status same_tables(const head_wish *all, const head_wish *one, hga_id rank)
+{
+    for (hga_call_table t = 0; t < HGA_N_TABLES; t++)
+        if (one->entries[t] != all->entries[t])
+            return hga_fail(HGA_EINVAL, "ranks: rank 0 wants gradients of %lld entries of %s, and rank %d of %lld",
+                            (long long)all->entries[t], call_row(t)->name, rank, (long long)one->entries[t]);
+    return HGA_OK;
+}
+
 /* All ranks find the same. */
 static hga_status join_wish(head_wish *all, const head_wish *one, const hga_plan *plan, hga_id rank)
 {
     hga_status st = HGA_OK;
-    HGA_TRY(ranks_same_tables(all->entries, one->entries, 0, rank));
+    HGA_TRY(same_tables(all, one, rank));
     if (all->accumulate != one->accumulate)
         HGA_TRY(hga_fail(HGA_EINVAL, "ranks: rank %d %s gradients, and rank 0 %s them", rank,
                          one->accumulate ? "adds to" : "writes", one->accumulate ? "writes" : "adds to"));
@@ -73,30 +80,34 @@ done:
     return st;
 }
 
-hga_status heads_agree(gradient_call *c, const hga_plan *plan, hga_workspace *workspace, head_call *h)
+static head_call *call_of(sharing *s) { return (head_call *)(void *)s; }
+
+/* All ranks tell what they bring and want, and whether they are called for the same. */
+static hga_status agree(sharing *s, const gradient_call *c, hga_workspace *workspace)
 {
     hga_status st = HGA_OK;
-    const hga_exchange *x = plan->ranks->exchange;
+    head_call *h = call_of(s);
+    const hga_plan *plan = h->plan;
+    const hga_exchange *x = plan->share.ranks->exchange;
     head_wish mine = wish_of(c, plan);
     void *memory;
     HGA_TRY(workspace_spare(workspace, x->n_ranks * (int64_t)sizeof mine, &memory));
     const head_wish *all = memory;
     HGA_TRY(rank_call_meet(x, rank_word_of(RANKS_GO_BACK, plan, c->io, c->samples)));
     HGA_TRY(x->gather(x->ctx, &mine, sizeof mine, memory));
-    *h = (head_call){.plan = plan, .all = all[0]};
+    h->all = all[0];
     for (hga_id k = 1; k < x->n_ranks; k++) HGA_TRY(join_wish(&h->all, &all[k], plan, k));
 done:
     return st;
 }
 
-void heads_guess(const gradient_call *c, const hga_plan *plan, head_call *h)
+/* The others are taken to be called as this one is, or for all gradients, of float32. */
+static hga_status guess(sharing *s, const gradient_call *c, hga_workspace *workspace)
 {
-    *h = (head_call){.plan = plan, .all = wish_of(c, plan)};
-}
-
-void heads_guess_all(const hga_plan *plan, const call_needs *needs, head_call *h)
-{
-    *h = (head_call){.plan = plan, .all = {.wanted = needs->wanted}};
+    head_call *h = call_of(s);
+    (void)workspace;
+    h->all = c->io ? wish_of(c, h->plan) : (head_wish){.wanted = needs_of_all(c->plan).wanted};
+    return HGA_OK;
 }
 
 /* ---- tensors with all rows of the heads here ---- */
@@ -107,7 +118,7 @@ static hga_dtype known_type(uint8_t type) { return type == TYPE_UNKNOWN ? HGA_F3
 static hga_tensor tensor_here(const head_call *h, hga_id f, hga_id heads, hga_id columns, hga_dtype type, void *memory)
 {
     hga_id group = heads / h->plan->shape.n_kv_heads, first,
-           end = heads_of_rank(h->plan, h->plan->ranks->exchange->rank, &first);
+           end = heads_of_rank(h->plan, h->plan->share.ranks->exchange->rank, &first);
     uintptr_t before = (uintptr_t)group * (uintptr_t)first * (uintptr_t)columns * dtype_bytes(type);
     return (hga_tensor){.data = memory ? (void *)((uintptr_t)memory - before) : NULL,
                         .rows = h->plan->storage[f].io_n,
@@ -142,8 +153,9 @@ static void take_place(gradient_call *c, head_call *h, const hga_io *io, const h
     c->io = &h->io, c->grad = &h->grad;
 }
 
-void heads_describe(gradient_call *c, head_call *h)
+static void describe(sharing *s, gradient_call *c)
 {
+    head_call *h = call_of(s);
     for (hga_id f = 1; f <= h->plan->program.n_fields; f++)
         if (is_bound(h->plan, f)) tensor_of(h->plan, &h->io, f)->data = gradient_of(h->plan, &h->grad, f)->data = h;
     h->grad.d_lse.data = h;
@@ -155,12 +167,13 @@ static int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
 /* Turns of one rank, at most, which are gathered together. */
 static hga_id most_turns(const gradient_call *c, const hga_plan *plan)
 {
-    hga_id heads = plan->shape.n_kv_heads, n_ranks = plan->ranks->exchange->n_ranks;
+    hga_id heads = plan->shape.n_kv_heads, n_ranks = plan->share.ranks->exchange->n_ranks;
     return c->needs.turns / heads * ((heads + n_ranks - 1) / n_ranks);
 }
 
-void heads_lay_out(const gradient_call *c, head_call *h, carver *room)
+static void lay_out(sharing *s, const gradient_call *c, carver *room)
 {
+    head_call measured = *call_of(s), *h = room->base ? call_of(s) : &measured;
     const hga_plan *plan = h->plan;
     hga_id out = program_bound(&plan->program, HGA_IO_OUT), heads = plan->shape.n_heads,
            own = heads_here(plan, &c->needs, heads);
@@ -169,7 +182,7 @@ void heads_lay_out(const gradient_call *c, head_call *h, carver *room)
         hga_id all = field_heads(plan, f), columns = field_columns(plan, f);
         size_t number = dtype_bytes(known_type(h->all.type[f])), d_number = dtype_bytes(known_type(h->all.d_type[f]));
         int64_t numbers = (int64_t)plan->storage[f].io_n * heads_here(plan, &c->needs, all) * columns;
-        int reads = !is_out(plan, f) || h->reads_out;
+        int reads = !is_out(plan, f) || h->shared.reads_out;
         if (!is_bound(plan, f)) continue;
         tensor_of(plan, &h->io, f)->data = reads ? carve(room, numbers, number) : NULL;
         gradient_of(plan, &h->grad, f)->data = has_gradient(h, f) ? carve(room, numbers, d_number) : NULL;
@@ -181,7 +194,7 @@ void heads_lay_out(const gradient_call *c, head_call *h, carver *room)
     h->send = carve(room, swap_packets(plan), sizeof *h->send);
     h->receive = carve(room, swap_packets(plan), sizeof *h->receive);
     h->mine = carve(room, sums, sizeof *h->mine);
-    h->gathered = carve(room, plan->ranks->exchange->n_ranks * sums, sizeof *h->gathered);
+    h->gathered = carve(room, plan->share.ranks->exchange->n_ranks * sums, sizeof *h->gathered);
 }
 
 /* ---- rows come ---- */
@@ -210,9 +223,10 @@ static hga_status swap_tape(gradient_call *c, const head_call *h)
     return swap_lse(h, &mine, &to);
 }
 
-hga_status heads_open(gradient_call *c, head_call *h, const hga_io *io, const hga_grad_io *given)
+static hga_status open(sharing *s, gradient_call *c, const hga_io *io, const hga_grad_io *given)
 {
     hga_status st = HGA_OK;
+    head_call *h = call_of(s);
     const hga_plan *plan = h->plan;
     take_place(c, h, io, given);
     for (hga_id f = 1; f <= plan->program.n_fields; f++) {
@@ -241,7 +255,7 @@ static hga_id turns_of_rank(const gradient_call *c, const hga_plan *plan, hga_id
 /* Entries [at, at + n) of a table that has an array for each turn. */
 static hga_status gather_turns(const gradient_call *c, const head_call *h, hga_call_table which, int64_t at, int64_t n)
 {
-    const hga_exchange *x = h->plan->ranks->exchange;
+    const hga_exchange *x = h->plan->share.ranks->exchange;
     hga_id most = most_turns(c, h->plan), first, end = turns_of_rank(c, h->plan, x->rank, &first);
     size_t bytes = (size_t)n * sizeof(double);
     memset(h->mine, 0, (size_t)most * bytes);
@@ -259,7 +273,7 @@ static hga_status gather_turns(const gradient_call *c, const head_call *h, hga_c
 static hga_status gather_entries(const gradient_call *c, const head_call *h, hga_call_table which, int64_t at,
                                  int64_t n)
 {
-    const hga_exchange *x = h->plan->ranks->exchange;
+    const hga_exchange *x = h->plan->share.ranks->exchange;
     double *sum = c->sums[0].of[which] + at;
     hga_status st = x->gather(x->ctx, sum, n * (int64_t)sizeof *sum, h->gathered);
     for (int64_t i = 0; !st && i < n; i++) {
@@ -282,19 +296,52 @@ done:
     return st;
 }
 
-hga_status heads_close(const gradient_call *c, const head_call *h, const hga_grad_io *wanted)
+static hga_status close(sharing *s, gradient_call *c, const hga_grad_io *wanted)
 {
     hga_status st = HGA_OK;
+    const head_call *h = call_of(s);
     const hga_plan *plan = h->plan;
     for (hga_id f = 1; f <= plan->program.n_fields; f++) {
         if (!(h->all.wanted >> f & 1u)) continue;
         const hga_tensor *from = program_gradient(&plan->program, &h->grad, f), none = {.dtype = from->dtype};
-        head_swap s = {
+        head_swap swap = {
             h, f, field_heads(plan, f), field_columns(plan, f), program_gradient(&plan->program, wanted, f), from};
-        if (!s.mine->data) s.mine = &none;
-        HGA_TRY(swap_to_rows(&s));
+        if (!swap.mine->data) swap.mine = &none;
+        HGA_TRY(swap_to_rows(&swap));
     }
     HGA_TRY(gather_tables(c, h));
+    c->grad = wanted;
 done:
     return st;
 }
+
+/* ---- the call ---- */
+
+static const struct sharing_functions heads = {agree, describe, lay_out, open, close},
+                                      heads_to_come = {guess, describe, lay_out, open, close};
+
+static head_call begin(const hga_plan *plan, const struct sharing_functions *of)
+{
+    head_call h = {.shared.of = of, .plan = plan};
+    h.shared.kv_end = heads_of_rank(plan, plan->share.ranks->exchange->rank, &h.shared.kv_first);
+    return h;
+}
+
+static hga_status go(gradient_call *c, hga_workspace *workspace)
+{
+    head_call h = begin(c->plan, &heads);
+    return gradient_run(c, workspace, &h.shared);
+}
+
+static hga_status prepare(gradient_call *c, hga_workspace *workspace, int64_t *bytes)
+{
+    head_call h = begin(c->plan, &heads_to_come);
+    return gradient_prepare(c, workspace, bytes, &h.shared);
+}
+
+static hga_status go_with_none(const hga_plan *plan)
+{
+    return rank_call_meet(plan->share.ranks->exchange, rank_word_of(RANKS_GO_BACK, plan, NULL, 0));
+}
+
+const struct shared_gradient heads_shared = {go, prepare, go_with_none};

@@ -12,6 +12,9 @@
 #include "gradient.h"
 #include "ranks.h"
 
+/* Numbers that are gathered at once. */
+enum { GATHERED = 4096 };
+
 /* What a rank brings and wants, or all of them together: of tensors that have no rows nothing is known. */
 enum { TYPE_UNKNOWN = 0xff };
 typedef struct head_wish {
@@ -22,9 +25,9 @@ typedef struct head_wish {
 } head_wish;
 
 typedef struct head_call {
+    sharing shared;       /* first */
     const hga_plan *plan; /* the rank's */
     head_wish all;
-    int reads_out;    /* does the way look at the output? */
     hga_io io;        /* all rows of the heads here; behind lay_out their memory */
     hga_grad_io grad; /* likewise */
     float *lse;       /* the tape's, [rows of out][heads here] */
@@ -35,18 +38,6 @@ typedef struct head_call {
 
 /* Key/value heads [*first, end) are the rank's; end. */
 hga_id heads_of_rank(const hga_plan *plan, hga_id rank, hga_id *first);
-
-/* All ranks tell what they bring and want, and whether they are called for the same; or the rank guesses that the
-   others are called as it is, or for all gradients, of float32. Then the call is given what it would have, for its
-   needs; memory; and all rows of the heads here. */
-hga_status heads_agree(gradient_call *c, const hga_plan *plan, hga_workspace *workspace, head_call *h);
-void heads_guess(const gradient_call *c, const hga_plan *plan, head_call *h);
-void heads_guess_all(const hga_plan *plan, const call_needs *needs, head_call *h);
-void heads_describe(gradient_call *c, head_call *h);
-void heads_lay_out(const gradient_call *c, head_call *h, carver *room);
-hga_status heads_open(gradient_call *c, head_call *h, const hga_io *io, const hga_grad_io *given);
-/* What the heads here have summed up goes to all ranks, and gradients to the ranks that want them. */
-hga_status heads_close(const gradient_call *c, const head_call *h, const hga_grad_io *wanted);
 
 /* ---- rank_swap.c ---- */
 

@@ -11,7 +11,7 @@ static int leg_before(const rank_leg *a, const rank_leg *b)
 }
 SORT_DEFINE(sort_legs, rank_leg, leg_before)
 
-hga_status legs_add(const struct rank_plan *r, const rank_transfer *t, hga_id batch, int64_t at, int back, leg_list *l)
+hga_status legs_add(const struct rank_plan *r, const rank_transfer *t, hga_id batch, int64_t at, leg_list *l)
 {
     hga_status st = HGA_OK;
     hga_id me = r->exchange->rank;
@@ -20,7 +20,7 @@ hga_status legs_add(const struct rank_plan *r, const rank_transfer *t, hga_id ba
     for (hga_id to = first; to <= last; to++) {
         if (to == t->from || (to != me && t->from != me)) continue;
         HGA_TRY(hga_grow(&r->allocator, &l->leg, &l->room, l->n, l->n + 1, sizeof *l->leg));
-        l->leg[l->n++] = (rank_leg){batch, back ? to : t->from, back ? t->from : to, at, t->part, t->bytes};
+        l->leg[l->n++] = (rank_leg){batch, t->from, to, at, t->part, t->bytes};
     }
 done:
     return st;
@@ -29,13 +29,13 @@ done:
 void legs_clear(const struct rank_plan *r, leg_list *l) { hga_delete(&r->allocator, l->leg, l->room, sizeof *l->leg); }
 
 /* Messages of one way, of which a batch's come one behind the other. */
-static hga_status list_messages(struct rank_plan *r, const leg_list *l, int sends, rank_batch *batches, int64_t *bytes)
+static hga_status list_messages(struct rank_plan *r, const leg_list *l, int sends, int64_t *bytes)
 {
     hga_status st = HGA_OK;
     const rank_leg *before = NULL;
     for (const rank_leg *x = l->leg; x < l->leg + l->n; x++) {
         if ((x->from == r->exchange->rank) != sends) continue;
-        rank_batch *b = &batches[x->batch];
+        rank_batch *b = &r->batch[x->batch];
         hga_id other = sends ? x->to : x->from;
         int64_t *n = sends ? &b->n_send : &b->n_receive;
         if (*n == 0) *(sends ? &b->send : &b->receive) = r->n_messages;
@@ -55,9 +55,9 @@ done:
     return st;
 }
 
-hga_status legs_to_messages(struct rank_plan *r, leg_list *l, rank_batch *batches, int64_t *out, int64_t *in)
+hga_status legs_to_messages(struct rank_plan *r, leg_list *l)
 {
     sort_legs(l->leg, l->n);
-    hga_status st = list_messages(r, l, 1, batches, out);
-    return st ? st : list_messages(r, l, 0, batches, in);
+    hga_status st = list_messages(r, l, 1, &r->bytes_out);
+    return st ? st : list_messages(r, l, 0, &r->bytes_in);
 }

@@ -12,7 +12,7 @@
    and so is what becomes of rows that were given. */
 static void begin_there(const hga_plan *plan, slice *s)
 {
-    const struct rank_plan *r = plan->ranks;
+    const struct rank_plan *r = plan->share.ranks;
     for (hga_id f = 1; f <= plan->program.n_fields; f++) {
         const field_storage *h = &plan->storage[f];
         int64_t at = 0;
@@ -38,7 +38,7 @@ static void want_output(const hga_plan *plan, slice *s, int i, int n)
 {
     for (hga_id f = 1; f <= plan->program.n_fields; f++) {
         if (!rank_gives_back(plan, f)) continue;
-        for (rank_rows at = {0}; rank_rows_next(plan, f, &at);) {
+        for (rows_here at = {0}; rows_here_next(plan, f, &at);) {
             hga_id begin = chunk_begin(plan, at.n, i, n);
             slice_want_nodes(s, f, at.first + begin, chunk_begin(plan, at.n, i + 1, n) - begin);
         }
@@ -53,7 +53,7 @@ enum { RUN_PANELS = 4 };
 static hga_status add_run(const hga_plan *plan, int64_t job, int64_t first, int64_t end)
 {
     hga_status st = HGA_OK;
-    struct rank_plan *r = plan->ranks;
+    struct rank_plan *r = plan->share.ranks;
     const int64_t most = (int64_t)RUN_PANELS * plan->phase[plan->slices->job[job].phase].panel;
     for (int64_t next; first < end; first = next) {
         next = (first / most + 1) * most < end ? (first / most + 1) * most : end;
@@ -68,7 +68,7 @@ done:
 static hga_status take_pass(division *d, hga_id needs, rank_pass *out)
 {
     hga_status st = HGA_OK;
-    struct rank_plan *r = d->plan->ranks;
+    struct rank_plan *r = d->plan->share.ranks;
     *out = (rank_pass){.run = r->n_runs, .needs = needs};
     for (int64_t j = 0; j < d->plan->slices->n_jobs; j++) {
         FOR_RUNS(&d->s.run[j], i, end, 0, d->ready[j].n)
@@ -108,7 +108,7 @@ static void run_early(division *d)
 static hga_status add_batches(division *d, hga_id needs, hga_id *n)
 {
     hga_status st = HGA_OK;
-    struct rank_plan *r = d->plan->ranks;
+    struct rank_plan *r = d->plan->share.ranks;
     for (; *n < r->n_batches; ++*n) {
         slice_begin(d->plan, &d->s);
         division_want_sent(d->plan, &d->s, *n);
@@ -124,7 +124,7 @@ done:
 /* Of what later batches send, what is ready by then goes before all else: others wait for them. */
 static hga_status add_ahead(division *d, hga_id needs, hga_id first)
 {
-    struct rank_plan *r = d->plan->ranks;
+    struct rank_plan *r = d->plan->share.ranks;
     if (needs == r->n_batches) return HGA_OK;
     slice_begin(d->plan, &d->s);
     for (hga_id b = first; b < r->n_batches; b++) division_want_sent(d->plan, &d->s, b);
@@ -148,7 +148,7 @@ static double cost_of_ready(const division *d)
 static double cost_of_pass(const division *d, const rank_pass *pass)
 {
     double cost = 0;
-    for (const pass_rows *x = d->plan->ranks->run + pass->run, *end = x + pass->n_runs; x < end; x++)
+    for (const pass_rows *x = d->plan->share.ranks->run + pass->run, *end = x + pass->n_runs; x < end; x++)
         cost += x->n * d->cost[x->job];
     return cost;
 }
@@ -171,7 +171,7 @@ static void run_all_ready(division *d)
 static hga_status add_in_parts(division *d, rank_pass pass, double most)
 {
     hga_status st = HGA_OK;
-    struct rank_plan *r = d->plan->ranks;
+    struct rank_plan *r = d->plan->share.ranks;
     double whole = cost_of_pass(d, &pass);
     most = whole / fmax(1, rint(whole / most));
     for (int64_t run = pass.run, end = run + pass.n_runs; run < end;) {
@@ -190,9 +190,9 @@ done:
 static hga_status add_ready(division *d, hga_id needs)
 {
     hga_status st = HGA_OK;
-    double cost = needs < d->plan->ranks->n_batches ? cost_of_ready(d) : 0;
+    double cost = needs < d->plan->share.ranks->n_batches ? cost_of_ready(d) : 0;
     int chunks = count_chunks(d, cost);
-    if (needs == d->plan->ranks->n_batches) chunks = 1;
+    if (needs == d->plan->share.ranks->n_batches) chunks = 1;
     for (int i = 0; i < chunks; i++) {
         rank_pass pass;
         slice_begin(d->plan, &d->s);
@@ -243,7 +243,7 @@ static void begin(division *d)
     for (int64_t j = 0; j < plan->slices->n_jobs; j++) d->cost[j] = row_cost(&plan->phase[plan->slices->job[j].phase]);
     begin_there(plan, &d->s);
     slice_begin(plan, &d->s);
-    for (hga_id b = 0; b < plan->ranks->n_batches; b++) division_want_sent(plan, &d->s, b);
+    for (hga_id b = 0; b < plan->share.ranks->n_batches; b++) division_want_sent(plan, &d->s, b);
     want_output(plan, &d->s, 0, 1);
     slice_find(plan, &d->s);
     for (int64_t j = 0; j < plan->slices->n_jobs; j++)
@@ -256,12 +256,11 @@ hga_status rank_passes_make(hga_plan *plan)
     division d = {.plan = plan};
     void *memory = NULL;
     hga_id batches = 0;
-    if (!plan->ranks) return HGA_OK;
     int64_t bytes = division_carve(&d, NULL);
     HGA_TRY(hga_new_zero(&plan->allocator, bytes, 1, &memory));
     division_carve(&d, memory);
     begin(&d);
-    for (hga_id come = 0; come <= plan->ranks->n_batches; come++) {
+    for (hga_id come = 0; come <= plan->share.ranks->n_batches; come++) {
         division_find_ready(&d, come, NULL);
         if (come == 0) HGA_TRY(division_find_early(&d));
         HGA_TRY(add_batches(&d, come, &batches));

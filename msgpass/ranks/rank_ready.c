@@ -55,7 +55,7 @@ static void put_part(const hga_plan *plan, slice *s, const rank_part *p)
 /* The rows that batches from `first` on bring become the slice's needed rows. */
 static void put_received(const hga_plan *plan, slice *s, hga_id first)
 {
-    const struct rank_plan *r = plan->ranks;
+    const struct rank_plan *r = plan->share.ranks;
     for (int i = 0; i < N_STORAGES; i++)
         if (s->needed[i].n) bits_clear(&s->needed[i]);
     for (int64_t b = first; b < r->n_batches; b++)

@@ -1,24 +1,6 @@
 /* rank_rows.c: the rows of a field that a rank has, that it gives back, and that it sends. */
 #include "rank_division.h"
 
-int rank_rows_next(const hga_plan *plan, hga_id f, rank_rows *at)
-{
-    const struct rank_plan *r = plan->ranks;
-    const field_storage *h = &plan->storage[f];
-    if (!r) {
-        at->first = h->io_first, at->n = at->interval++ == 0 ? h->io_n : 0;
-        return at->n > 0;
-    }
-    at->row += at->n;
-    for (at->n = 0; at->n == 0 && at->interval < r->n_mine; at->interval++) {
-        int64_t first = r->mine[at->interval].first, end = first + r->mine[at->interval].n;
-        if (first < h->io_first) first = h->io_first;
-        if (end > h->io_first + h->io_n) end = h->io_first + h->io_n;
-        if (first < end) at->first = (hga_id)first, at->n = (hga_id)(end - first);
-    }
-    return at->n > 0;
-}
-
 int rank_gives_back(const hga_plan *plan, hga_id f)
 {
     hga_binding of = plan->program.field[f].binding;
@@ -27,7 +9,7 @@ int rank_gives_back(const hga_plan *plan, hga_id f)
 
 void division_want_sent(const hga_plan *plan, slice *s, hga_id batch)
 {
-    const struct rank_plan *r = plan->ranks;
+    const struct rank_plan *r = plan->share.ranks;
     const rank_batch *b = &r->batch[batch];
     for (const rank_message *m = r->message + b->send; m < r->message + b->send + b->n_send; m++)
         for (const rank_part *p = r->part + m->part; p < r->part + m->part + m->n_parts; p++)

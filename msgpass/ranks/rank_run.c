@@ -1,19 +1,9 @@
 /* rank_run.c: a rank's execution. The caller's tensors have the rank's rows; rows of others are in the workspace. Then
    come the passes that the plan has found: what a batch of messages sends, and, while batches are under way, all that
    does not need them. */
-#include "bindings.h"
-#include "execute.h"
-#include "ranks.h"
+#include "rank_room.h"
 
 #include <string.h>
-
-/* What a gradient needs beside log-sum-exps: what others have sent, which they need not send again. */
-static void leave_tape(const hga_plan *plan, const hga_workspace *workspace, const hga_io *io)
-{
-    if (ranks_go_by_rows(plan))
-        memcpy(tape_received(plan, io->tape), workspace->rank.received, (size_t)plan->ranks->bytes_in);
-    tape_end(plan, workspace, io);
-}
 
 /* ---- messages ---- */
 
@@ -51,7 +41,7 @@ static char *move_part(const hga_plan *plan, const hga_workspace *workspace, con
 static void move_parcels(const hga_plan *plan, const hga_workspace *workspace, int64_t first, int64_t n, char *bytes,
                          int in)
 {
-    const struct rank_plan *r = plan->ranks;
+    const struct rank_plan *r = plan->share.ranks;
     for (const rank_message *m = r->message + first; m < r->message + first + n; m++) {
         char *parcel = bytes + m->at;
         for (const rank_part *p = r->part + m->part; p < r->part + m->part + m->n_parts; p++)
@@ -62,8 +52,8 @@ static void move_parcels(const hga_plan *plan, const hga_workspace *workspace, i
 static hga_packet *list_packets(const hga_plan *plan, const hga_workspace *workspace, int64_t first, int64_t n,
                                 char *bytes)
 {
-    const rank_message *m = plan->ranks->message;
-    hga_packet *packet = workspace->rank.packet + first;
+    const rank_message *m = plan->share.ranks->message;
+    hga_packet *packet = room_of(workspace)->packet + first;
     for (int64_t i = 0; i < n; i++)
         packet[i] = (hga_packet){m[first + i].rank, m[first + i].bytes, bytes + m[first + i].at};
     return packet;
@@ -71,21 +61,21 @@ static hga_packet *list_packets(const hga_plan *plan, const hga_workspace *works
 
 static hga_status start_batch(const hga_plan *plan, const hga_workspace *workspace, hga_id batch)
 {
-    const rank_batch *b = &plan->ranks->batch[batch];
-    const hga_exchange *x = plan->ranks->exchange;
-    move_parcels(plan, workspace, b->send, b->n_send, workspace->rank.sent, 0);
+    const rank_batch *b = &plan->share.ranks->batch[batch];
+    const hga_exchange *x = plan->share.ranks->exchange;
+    move_parcels(plan, workspace, b->send, b->n_send, room_of(workspace)->sent, 0);
     return x->start(x->ctx, rank_channel(batch),
-                    list_packets(plan, workspace, b->send, b->n_send, workspace->rank.sent), (hga_id)b->n_send,
-                    list_packets(plan, workspace, b->receive, b->n_receive, workspace->rank.received),
+                    list_packets(plan, workspace, b->send, b->n_send, room_of(workspace)->sent), (hga_id)b->n_send,
+                    list_packets(plan, workspace, b->receive, b->n_receive, room_of(workspace)->received),
                     (hga_id)b->n_receive);
 }
 
 static hga_status wait_batch(const hga_plan *plan, const hga_workspace *workspace, hga_id batch)
 {
-    const rank_batch *b = &plan->ranks->batch[batch];
-    const hga_exchange *x = plan->ranks->exchange;
+    const rank_batch *b = &plan->share.ranks->batch[batch];
+    const hga_exchange *x = plan->share.ranks->exchange;
     hga_status st = x->wait(x->ctx, rank_channel(batch));
-    if (!st) move_parcels(plan, workspace, b->receive, b->n_receive, workspace->rank.received, 1);
+    if (!st) move_parcels(plan, workspace, b->receive, b->n_receive, room_of(workspace)->received, 1);
     return st;
 }
 
@@ -93,7 +83,7 @@ static hga_status wait_batch(const hga_plan *plan, const hga_workspace *workspac
 
 static hga_status run_pass(const hga_plan *plan, hga_workspace *workspace, const rank_pass *pass)
 {
-    const pass_rows *first = plan->ranks->run + pass->run;
+    const pass_rows *first = plan->share.ranks->run + pass->run;
     slice *s = &workspace->slice;
     if (pass->n_runs == 0) return HGA_OK;
     slice_begin(plan, s);
@@ -105,7 +95,7 @@ static hga_status run_pass(const hga_plan *plan, hga_workspace *workspace, const
 static hga_status tell_call(const hga_plan *plan, hga_workspace *workspace, const hga_io *io, hga_id samples)
 {
     const rank_word call = rank_word_of(RANKS_EXECUTE, plan, io, samples);
-    return rank_call_tell(plan->ranks->exchange, &call, workspace->rank.call);
+    return rank_call_tell(plan->share.ranks->exchange, &call, room_of(workspace)->call);
 }
 
 /* Batches that can go, go first, for others wait for them; then comes what does not need the batch that comes next,
@@ -113,7 +103,7 @@ static hga_status tell_call(const hga_plan *plan, hga_workspace *workspace, cons
 static hga_status run_passes(const hga_plan *plan, hga_workspace *workspace)
 {
     hga_status st = HGA_OK;
-    const struct rank_plan *r = plan->ranks;
+    const struct rank_plan *r = plan->share.ranks;
     const hga_exchange *x = r->exchange;
     hga_id started = 0, ahead = 0, come = 0;
     int met = 0;
@@ -125,33 +115,39 @@ static hga_status run_passes(const hga_plan *plan, hga_workspace *workspace)
         if (ahead == come && come < r->n_batches) HGA_TRY(run_pass(plan, workspace, &r->batch[ahead++].ahead));
         int can_run = next < r->n_passes && r->pass[next].needs <= come, is_there = !can_run;
         if (can_run && come < r->n_batches) HGA_TRY(x->test(x->ctx, rank_channel(come), &is_there));
-        if (is_there && !met++) HGA_TRY(rank_call_check(x, workspace->rank.call));
+        if (is_there && !met++) HGA_TRY(rank_call_check(x, room_of(workspace)->call));
         if (is_there)
             HGA_TRY(wait_batch(plan, workspace, come++));
         else
             HGA_TRY(run_pass(plan, workspace, &r->pass[next++]));
     }
-    if (!met) st = rank_call_check(x, workspace->rank.call);
+    if (!met) st = rank_call_check(x, room_of(workspace)->call);
 done:
     return st;
 }
 
-hga_status rank_execute_begun(const hga_plan *plan, hga_workspace *workspace, const hga_io *io, hga_id samples)
+static hga_status run(const hga_plan *plan, hga_workspace *workspace, const hga_io *io, hga_id samples)
 {
+    if (samples == 0) return rank_call_meet(plan->share.ranks->exchange, rank_word_of(RANKS_EXECUTE, plan, NULL, 0));
     workspace->sliced = 1;
-    if (plan->ranks->n_limbs) memset(workspace->rank.merged, 0, (size_t)plan->ranks->n_limbs);
+    if (plan->share.ranks->n_limbs) memset(room_of(workspace)->merged, 0, (size_t)plan->share.ranks->n_limbs);
     hga_status st = tell_call(plan, workspace, io, samples);
     if (!st) st = run_passes(plan, workspace);
     if (!st) rank_give_back(plan, workspace, io);
-    if (!st && io->tape) leave_tape(plan, workspace, io);
+    if (!st && io->tape) tape_end(plan, workspace, io);
     return st;
 }
 
-hga_status rank_execute(const hga_plan *plan, hga_workspace *workspace, const hga_io *io)
+/* Of a limb: what others have made comes from them; what is made here, is made once. */
+static int has_merged(const hga_plan *plan, const hga_workspace *workspace, hga_id stage, hga_id lo, hga_id hi)
 {
-    hga_status st = execution_begin(plan, workspace, io);
-    if (st) return plan_failed(plan, st);
-    st = rank_execute_begun(plan, workspace, io, 1);
-    execution_forget(workspace);
-    return plan_failed(plan, st);
+    const struct rank_plan *r = plan->share.ranks;
+    int64_t i = rank_limb_at(r, stage, lo, hi);
+    if (i < 0) return 0;
+    if (!rank_makes(r, &r->limb[i])) return 1;
+    int merged = room_of(workspace)->merged[i];
+    room_of(workspace)->merged[i] = 1;
+    return merged;
 }
+
+const struct shared_execution rank_execution = {rank_room_bytes, rank_stage, has_merged, run};

@@ -50,7 +50,7 @@ static hga_status add_steps(laying *x, const rank_pass *pass)
 {
     const hga_plan *plan = x->plan;
     const wave_order *o = &plan->waves;
-    const pass_rows *run = plan->ranks->run + pass->run;
+    const pass_rows *run = plan->share.ranks->run + pass->run;
     hga_status st = HGA_OK;
     slice_begin(plan, &x->slice);
     for (int64_t i = 0; i < pass->n_runs; i++) slice_run_rows(plan, &x->slice, run[i].job, run[i].first, run[i].n);
@@ -126,14 +126,14 @@ static void forget_unwritten(laying *x)
 static hga_status note_pass(laying *x, const rank_pass *pass)
 {
     hga_status st = add_steps(x, pass);
-    for (int64_t i = 0; !st && i < pass->n_runs; i++) note_run(x, &x->plan->ranks->run[pass->run + i]);
+    for (int64_t i = 0; !st && i < pass->n_runs; i++) note_run(x, &x->plan->share.ranks->run[pass->run + i]);
     return st;
 }
 
 /* What is computed for messages once so many batches have come. */
 static hga_status note_for_messages(laying *x, hga_id come)
 {
-    const struct rank_plan *r = x->plan->ranks;
+    const struct rank_plan *r = x->plan->share.ranks;
     hga_status st = HGA_OK;
     x->early = come > 0;
     for (const rank_batch *b = r->batch; b < r->batch + r->n_batches; b++)
@@ -146,7 +146,7 @@ done:
 
 static hga_status note_all(laying *x)
 {
-    const struct rank_plan *r = x->plan->ranks;
+    const struct rank_plan *r = x->plan->share.ranks;
     hga_status st = HGA_OK;
     int64_t next = 0;
     HGA_TRY(add_step(x, x->waves++, 0));
@@ -209,7 +209,7 @@ static void reach_to(node_reach *x, hga_id first, hga_id end)
 static int is_elsewhere(const hga_plan *plan, hga_id f, hga_id v)
 {
     const field_storage *h = &plan->storage[f];
-    return is_guest(&h->guests, v) || (slice_is_given(plan, f, v) && rank_computes(plan->ranks, v));
+    return is_guest(&h->guests, v) || (slice_is_given(plan, f, v) && rank_computes(plan->share.ranks, v));
 }
 
 /* Those of live ranges of the field, of its rows without those that are elsewhere. */
@@ -254,7 +254,6 @@ hga_status rank_slots_make(hga_plan *plan)
 {
     hga_status st = HGA_OK;
     laying x = {.plan = plan, .accesses.plan = plan};
-    if (!plan->ranks) return HGA_OK;
     HGA_TRY(open(&x));
     HGA_TRY(note_all(&x));
     HGA_TRY(rank_guests_find(plan, &x.accesses, &x.live, x.step));

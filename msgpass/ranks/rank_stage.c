@@ -1,38 +1,24 @@
 /* rank_stage.c: what a rank's stages are given in place of the caller's tensors; its memory in a workspace. */
 #include "bindings.h"
-#include "execute.h"
-#include "ranks.h"
+#include "rank_room.h"
 
 /* ---- memory ---- */
 
-static rank_room carve_room(const hga_plan *plan, void *memory)
+/* Bytes in all; the room lies at the front of them. */
+static int64_t carve_room(const hga_plan *plan, void *memory)
 {
-    const struct rank_plan *r = plan->ranks;
+    const struct rank_plan *r = plan->share.ranks;
     carver room = {.base = memory};
-    rank_room x = {0};
-    x.sent = carve(&room, r->bytes_out, 1);
-    x.received = carve(&room, r->bytes_in, 1);
-    x.packet = carve(&room, r->n_messages, sizeof *x.packet);
-    x.call = carve(&room, 1, sizeof *x.call);
-    x.merged = carve(&room, r->n_limbs, sizeof *x.merged);
-    x.bytes = room.used;
-    return x;
+    rank_room *x = carve(&room, 1, sizeof *x), none;
+    if (!x) x = &none;
+    *x = (rank_room){.sent = carve(&room, r->bytes_out, 1), .received = carve(&room, r->bytes_in, 1)};
+    x->packet = carve(&room, r->n_messages, sizeof *x->packet);
+    x->call = carve(&room, 1, sizeof *x->call);
+    x->merged = carve(&room, r->n_limbs, sizeof *x->merged);
+    return room.used;
 }
 
-int64_t rank_bytes(const hga_plan *plan) { return plan->ranks ? carve_room(plan, NULL).bytes : 0; }
-
-hga_status rank_create(const hga_plan *plan, hga_workspace *workspace)
-{
-    workspace->rank_bytes = rank_bytes(plan);
-    return hga_new(&workspace->base.allocator, workspace->rank_bytes, 1, &workspace->rank_memory);
-}
-
-void rank_destroy(hga_workspace *workspace)
-{
-    hga_delete(&workspace->base.allocator, workspace->rank_memory, workspace->rank_bytes, 1);
-    hga_delete(&workspace->base.allocator, workspace->rank_copy, workspace->rank_copy_room,
-               sizeof *workspace->rank_copy);
-}
+int64_t rank_room_bytes(const hga_plan *plan) { return carve_room(plan, NULL); }
 
 /* ---- the caller's rows ---- */
 
@@ -51,26 +37,6 @@ static void move_rows(const field_storage *h, const hga_tensor *given, float *co
         }
 }
 
-static hga_tensor *staged_tensor(const hga_plan *plan, hga_workspace *workspace, hga_id f)
-{
-    return (hga_tensor *)program_tensor(&plan->program, &workspace->staged, f);
-}
-
-void rank_bind(const hga_plan *plan, hga_id f, bound_field *x)
-{
-    const struct rank_plan *r = plan->ranks;
-    rank_rows at = {0};
-    if (!r || !rank_rows_next(plan, f, &at)) {
-        if (r) x->io_n = 0;
-        return;
-    }
-    hga_id first = at.first, n = at.n;
-    if (rank_rows_next(plan, f, &at))
-        x->io_slot = r->number + x->io_first, x->io_base = r->number[first];
-    else
-        x->io_first = first, x->io_n = n;
-}
-
 /* Is the tensor of 16 bits? */
 static int is_copied(const hga_plan *plan, hga_id f, const hga_io *io)
 {
@@ -81,30 +47,30 @@ hga_status rank_stage(const hga_plan *plan, hga_workspace *workspace, const hga_
 {
     hga_status st = HGA_OK;
     int64_t floats = 0;
-    if (!plan->ranks) return HGA_OK;
-    workspace->rank = carve_room(plan, workspace->rank_memory);
-    workspace->staged = **io;
+    float *copy;
+    rank_room *x = room_of(workspace);
+    carve_room(plan, x), x->staged = **io;
     for (hga_id f = 1; f <= plan->program.n_fields; f++)
         if (is_copied(plan, f, *io)) floats += plan->storage[f].given_n * row_floats(&plan->storage[f]);
-    HGA_TRY(hga_grow(&workspace->base.allocator, &workspace->rank_copy, &workspace->rank_copy_room, 0, floats,
-                     sizeof *workspace->rank_copy));
-    float *copy = workspace->rank_copy;
+    HGA_TRY(workspace_spare(workspace, floats * (int64_t)sizeof *copy, (void **)&copy));
     for (hga_id f = 1; f <= plan->program.n_fields; f++) {
         if (!is_copied(plan, f, *io)) continue;
         move_rows(&plan->storage[f], program_tensor(&plan->program, *io, f), copy, 1);
-        *staged_tensor(plan, workspace, f) = (hga_tensor){.data = copy, .rows = plan->storage[f].given_n};
-        workspace->rank.copied |= 1u << f;
+        *(hga_tensor *)program_tensor(&plan->program, &x->staged, f) =
+            (hga_tensor){.data = copy, .rows = plan->storage[f].given_n};
+        x->copied |= 1u << f;
         copy += plan->storage[f].given_n * row_floats(&plan->storage[f]);
     }
-    *io = &workspace->staged;
+    *io = &x->staged;
 done:
     return st;
 }
 
 void rank_give_back(const hga_plan *plan, const hga_workspace *workspace, const hga_io *io)
 {
+    const rank_room *x = room_of(workspace);
     for (hga_id f = 1; f <= plan->program.n_fields; f++)
-        if (rank_gives_back(plan, f) && workspace->rank.copied >> f & 1u)
+        if (rank_gives_back(plan, f) && x->copied >> f & 1u)
             move_rows(&plan->storage[f], program_tensor(&plan->program, io, f),
-                      program_tensor(&plan->program, &workspace->staged, f)->data, 0);
+                      program_tensor(&plan->program, &x->staged, f)->data, 0);
 }

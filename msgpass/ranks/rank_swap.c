@@ -7,7 +7,7 @@
 
 hga_id heads_of_rank(const hga_plan *plan, hga_id rank, hga_id *first)
 {
-    int64_t heads = plan->shape.n_kv_heads, n_ranks = plan->ranks->exchange->n_ranks;
+    int64_t heads = plan->shape.n_kv_heads, n_ranks = plan->share.ranks->exchange->n_ranks;
     *first = (hga_id)(heads * rank / n_ranks);
     return (hga_id)(heads * (rank + 1) / n_ranks);
 }
@@ -26,7 +26,7 @@ static int is_here(const struct rank_plan *r, hga_id owner)
 
 static int owned_next(const hga_plan *plan, hga_id field, row_run *x)
 {
-    const struct rank_plan *r = plan->ranks;
+    const struct rank_plan *r = plan->share.ranks;
     const field_storage *f = &plan->storage[field];
     while (x->at < r->n_owned) {
         const owned_nodes *o = &r->owned[x->at++];
@@ -43,7 +43,7 @@ static int owned_next(const hga_plan *plan, hga_id field, row_run *x)
 
 int64_t swap_packets(const hga_plan *plan)
 {
-    const struct rank_plan *r = plan->ranks;
+    const struct rank_plan *r = plan->share.ranks;
     int64_t here = 0;
     for (int64_t i = 0; i < r->n_owned; i++) here += is_here(r, r->owned[i].owner);
     return r->n_owned + here * r->exchange->n_ranks;
@@ -62,7 +62,7 @@ static some_heads heads_at(const hga_plan *plan, hga_id heads, hga_id rank)
 
 int64_t swap_bytes(const hga_plan *plan, hga_id field, hga_id heads, hga_id columns, size_t number)
 {
-    some_heads own = heads_at(plan, heads, plan->ranks->exchange->rank);
+    some_heads own = heads_at(plan, heads, plan->share.ranks->exchange->rank);
     return (int64_t)plan->storage[field].given_n * (heads - own.n) * columns * (int64_t)number;
 }
 
@@ -89,7 +89,7 @@ static char *move_rows(const head_swap *s, int64_t row, hga_id n, some_heads hea
 
 static char *row_here(const head_swap *s, hga_id row)
 {
-    some_heads own = heads_at(s->of->plan, s->heads, s->of->plan->ranks->exchange->rank);
+    some_heads own = heads_at(s->of->plan, s->heads, s->of->plan->share.ranks->exchange->rank);
     return tensor_at(s->here, s->heads, s->columns, row, own.first);
 }
 
@@ -101,7 +101,7 @@ static int64_t bytes_of(const head_swap *s, hga_id rows, some_heads heads)
 /* The rank's own rows of its own heads. */
 static void move_own(const head_swap *s, int to_mine)
 {
-    const struct rank_plan *r = s->of->plan->ranks;
+    const struct rank_plan *r = s->of->plan->share.ranks;
     some_heads own = heads_at(s->of->plan, s->heads, r->exchange->rank);
     for (row_run x = {0}; own.n && owned_next(s->of->plan, s->field, &x);)
         if (is_here(r, x.owner)) move_rows(s, x.row, x.n, own, row_here(s, x.first), to_mine);
@@ -124,7 +124,7 @@ static void add_packet(packets *p, hga_id rank, int64_t bytes, void *data)
 static void list_rows(const head_swap *s, int home, packets *p)
 {
     const hga_plan *plan = s->of->plan;
-    const struct rank_plan *r = plan->ranks;
+    const struct rank_plan *r = plan->share.ranks;
     char *at = s->of->buffer;
     for (hga_id k = 0; k < r->exchange->n_ranks; k++) {
         some_heads theirs = heads_at(plan, s->heads, k);
@@ -141,7 +141,7 @@ static void list_rows(const head_swap *s, int home, packets *p)
 static void list_heads(const head_swap *s, int home, packets *p)
 {
     const hga_plan *plan = s->of->plan;
-    const struct rank_plan *r = plan->ranks;
+    const struct rank_plan *r = plan->share.ranks;
     some_heads own = heads_at(plan, s->heads, r->exchange->rank);
     for (row_run x = {0}; own.n && owned_next(plan, s->field, &x);) {
         int64_t bytes = bytes_of(s, x.n, own);
@@ -156,7 +156,7 @@ static void list_heads(const head_swap *s, int home, packets *p)
 static hga_status run_swap(const head_swap *s, const packets *send, const packets *receive, int home)
 {
     hga_status st = HGA_OK;
-    const struct rank_plan *r = s->of->plan->ranks;
+    const struct rank_plan *r = s->of->plan->share.ranks;
     const hga_exchange *e = r->exchange;
     int channel = rank_channel((hga_id)r->n_batches);
     HGA_TRY(e->start(e->ctx, channel, send->packet, send->n, receive->packet, receive->n));
@@ -176,7 +176,7 @@ hga_status swap_to_heads(const head_swap *s)
 static void take_rows(const head_swap *s)
 {
     const hga_plan *plan = s->of->plan;
-    const struct rank_plan *r = plan->ranks;
+    const struct rank_plan *r = plan->share.ranks;
     char *at = s->of->buffer;
     for (hga_id k = 0; k < r->exchange->n_ranks; k++) {
         some_heads theirs = heads_at(plan, s->heads, k);

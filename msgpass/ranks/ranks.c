@@ -27,33 +27,29 @@ static hga_status check_options(const hga_options *o)
     if (!st && with) st = hga_fail(HGA_EUNSUPPORTED, "ranks: not with options.%s", with);
     if (!st) st = check_exchange(o->ranks->exchange);
     if (!st && !o->ranks->cuts) st = hga_fail(HGA_EINVAL, "ranks: no cuts");
-    if (!st && o->ranks->gradient_by != HGA_BY_HEADS && o->ranks->gradient_by != HGA_BY_ROWS)
-        st = hga_fail(HGA_EINVAL, "ranks: gradient_by %lld is neither HGA_BY_HEADS nor HGA_BY_ROWS",
-                      (long long)o->ranks->gradient_by);
     return st;
 }
 
-static hga_status rank_plan_open(hga_plan *plan, const hga_exchange *x, const hga_id *cuts, int by_rows)
+static hga_status rank_plan_open(hga_plan *plan, const hga_exchange *x, const hga_id *cuts)
 {
     hga_id n = x->n_ranks + 1;
     struct rank_plan *r;
     hga_status st = hga_new_zero(&plan->allocator, 1, sizeof *r, &r);
     if (st) return st;
-    r->allocator = plan->allocator, r->exchange = x, r->by_rows = by_rows;
-    plan->ranks = r;
+    r->allocator = plan->allocator, r->exchange = x;
+    plan->share.ranks = r;
     HGA_TRY(hga_new(&r->allocator, n, sizeof *cuts, &r->cuts));
     memcpy(r->cuts, cuts, (size_t)n * sizeof *cuts);
 done:
     return st;
 }
 
-hga_status rank_plan_create(hga_plan *plan)
+static hga_status begin(hga_plan *plan)
 {
     const hga_ranks *given = plan->options.ranks;
     hga_status st = HGA_OK;
-    if (!given) return HGA_OK;
     HGA_TRY(check_options(&plan->options));
-    HGA_TRY(rank_plan_open(plan, given->exchange, given->cuts, given->gradient_by == HGA_BY_ROWS));
+    HGA_TRY(rank_plan_open(plan, given->exchange, given->cuts));
     plan->options.ranks = NULL;              /* borrowed for this call */
     plan->options.rows = HGA_ROWS_THAT_STAY; /* those of others are there when they have come */
     HGA_TRY(rank_call_meet(given->exchange, (rank_word){.kind = RANKS_CREATE}));
@@ -61,18 +57,17 @@ done:
     return st;
 }
 
-hga_status rank_plan_renew(hga_plan *plan)
+static hga_status renew(hga_plan *plan)
 {
-    const struct rank_plan *old = plan->ranks;
-    plan->ranks = NULL;
-    if (!old) return HGA_OK;
+    const struct rank_plan *old = plan->share.ranks;
+    plan->share.ranks = NULL;
     hga_status st = rank_call_meet(old->exchange, (rank_word){.kind = RANKS_UPDATE, .plan = old->stamp});
-    return st ? st : rank_plan_open(plan, old->exchange, old->cuts, old->by_rows);
+    return st ? st : rank_plan_open(plan, old->exchange, old->cuts);
 }
 
-void rank_plan_clear(hga_plan *plan)
+static void clear(hga_plan *plan)
 {
-    struct rank_plan *r = plan->ranks;
+    struct rank_plan *r = plan->share.ranks;
     if (!r) return;
     hga_allocator allocator = r->allocator, *a = &allocator;
     hga_delete(a, r->owner, r->n_nodes, sizeof *r->owner);
@@ -80,16 +75,14 @@ void rank_plan_clear(hga_plan *plan)
     hga_delete(a, r->mine, r->mine_room, sizeof *r->mine);
     hga_delete(a, r->number, r->n_nodes, sizeof *r->number);
     hga_delete(a, r->limb, r->limb_room, sizeof *r->limb);
-    hga_delete(a, r->has, r->n_nodes, sizeof *r->has);
     hga_delete(a, r->part, r->part_room, sizeof *r->part);
     hga_delete(a, r->message, r->message_room, sizeof *r->message);
     hga_delete(a, r->batch, r->batch_room, sizeof *r->batch);
-    hga_delete(a, r->back, r->back_room, sizeof *r->back);
     hga_delete(a, r->run, r->run_room, sizeof *r->run);
     hga_delete(a, r->pass, r->pass_room, sizeof *r->pass);
     hga_delete(a, r->cuts, r->exchange->n_ranks + 1, sizeof *r->cuts);
     hga_delete(a, r, 1, sizeof *r);
-    plan->ranks = NULL;
+    plan->share.ranks = NULL;
 }
 
 /* ---- which rows ---- */
@@ -120,30 +113,22 @@ done:
     return st;
 }
 
-static void count_given(hga_plan *plan)
-{
-    for (hga_id f = 1; f <= plan->program.n_fields; f++) {
-        field_storage *h = &plan->storage[f];
-        h->given_n = 0;
-        for (rank_rows at = {0}; rank_rows_next(plan, f, &at);) h->given_n += at.n;
-    }
-}
-
 /* Has a tensor rows of several intervals? */
 static int has_intervals(const hga_plan *plan)
 {
     for (hga_id f = 1; f <= plan->program.n_fields; f++) {
-        rank_rows at = {0};
-        if (rank_rows_next(plan, f, &at) && rank_rows_next(plan, f, &at)) return 1;
+        rows_here at = {0};
+        if (rows_here_next(plan, f, &at) && rows_here_next(plan, f, &at)) return 1;
     }
     return 0;
 }
 
-static hga_status number_rows(const hga_plan *plan, struct rank_plan *r)
+static hga_status number_rows(hga_plan *plan, struct rank_plan *r)
 {
     if (!has_intervals(plan)) return HGA_OK;
     hga_status st = hga_new(&r->allocator, r->n_nodes, sizeof *r->number, &r->number);
     for (hga_id v = 0, n = 0; !st && v < r->n_nodes; v++) r->number[v] = rank_computes(r, v) ? n++ : -1;
+    plan->share.number = r->number;
     return st;
 }
 
@@ -160,31 +145,10 @@ static hga_status list_legs(const hga_plan *plan, struct rank_plan *r, const ran
     HGA_TRY(hga_grow(&r->allocator, &r->batch, &r->batch_room, 0, n_batches, sizeof *r->batch));
     r->n_batches = n_batches;
     if (n_batches) memset(r->batch, 0, (size_t)n_batches * sizeof *r->batch);
-    for (int64_t i = 0; i < all->n; i++) HGA_TRY(legs_add(r, &all->transfer[order[i]], batch[i], i, 0, l));
+    for (int64_t i = 0; i < all->n; i++) HGA_TRY(legs_add(r, &all->transfer[order[i]], batch[i], i, l));
 done:
     hga_delete(&r->allocator, order, all->n, sizeof *order);
     hga_delete(&r->allocator, batch, all->n, sizeof *batch);
-    return st;
-}
-
-/* The parts that come, which are the last. */
-static void find_received(struct rank_plan *r)
-{
-    int64_t n = 0;
-    for (hga_id b = 0; b < r->n_batches; b++)
-        for (const rank_message *m = r->message + r->batch[b].receive, *end = m + r->batch[b].n_receive; m < end; m++)
-            n += m->n_parts;
-    r->received_part = r->n_parts - n, r->n_received_parts = n;
-}
-
-static hga_status note_rows(struct rank_plan *r)
-{
-    hga_status st = hga_new_zero(&r->allocator, r->n_nodes, sizeof *r->has, &r->has);
-    for (hga_id v = 0; !st && v < r->n_nodes; v++) r->has[v] = rank_computes(r, v) ? ~UINT32_C(0) : 0;
-    for (int64_t i = 0; !st && i < r->n_received_parts; i++) {
-        const rank_part *p = &r->part[r->received_part + i];
-        for (hga_id v = p->first; v < p->first + p->n; v++) r->has[v] |= UINT32_C(1) << p->field;
-    }
     return st;
 }
 
@@ -198,10 +162,10 @@ typedef struct rank_stamp {
 static rank_stamp stamp_of(const hga_plan *plan)
 {
     const hga_options *o = &plan->options;
-    const int64_t options[] = {o->precision, o->generic,           o->cut_edges,       o->strict_rows,
-                               o->gradient,  plan->ranks->by_rows, o->gradient_strips, o->gradient_subtree};
-    const size_t cuts = (size_t)(plan->ranks->exchange->n_ranks + 1) * sizeof(hga_id);
-    rank_stamp x = {.cuts = identity_mix(IDENTITY_OF_NOTHING, plan->ranks->cuts, cuts),
+    const int64_t options[] = {o->precision, o->generic,         o->cut_edges,       o->strict_rows,
+                               o->gradient,  o->gradient_strips, o->gradient_subtree};
+    const size_t cuts = (size_t)(plan->share.ranks->exchange->n_ranks + 1) * sizeof(hga_id);
+    rank_stamp x = {.cuts = identity_mix(IDENTITY_OF_NOTHING, plan->share.ranks->cuts, cuts),
                     .shape = identity_mix(IDENTITY_OF_NOTHING, &plan->shape, sizeof plan->shape),
                     .options = identity_mix(IDENTITY_OF_NOTHING, options, sizeof options),
                     .program = identity_of_program(&plan->program),
@@ -227,7 +191,7 @@ static const char *difference(const rank_stamp *a, const rank_stamp *b)
 /* All ranks find the same first one that differs from rank 0. */
 static hga_status check_stamps(const hga_plan *plan, const rank_stamp *mine)
 {
-    const hga_exchange *x = plan->ranks->exchange;
+    const hga_exchange *x = plan->share.ranks->exchange;
     rank_stamp *all = NULL;
     hga_status st = HGA_OK;
     HGA_TRY(hga_new(&plan->allocator, x->n_ranks, sizeof *all, &all));
@@ -243,39 +207,40 @@ done:
 
 /* ---- the whole ---- */
 
-/* Where rows are cut that ranks compute in pieces, 0: nowhere. Ranks go back through whole rows. */
+/* Where rows are cut that ranks compute in pieces, 0: nowhere. */
 static hga_pos cuts_at(const hga_plan *plan)
 {
     const hga_options *o = &plan->options;
-    return o->generic || o->strict_rows || ranks_go_by_rows(plan) ? 0 : o->cut_edges;
+    return o->generic || o->strict_rows ? 0 : o->cut_edges;
 }
 
-hga_status rank_plan_make(hga_plan *plan)
+/* What the core asks of whose rows are whose, it finds in the plan. */
+static void share_out(hga_plan *plan, const struct rank_plan *r)
+{
+    const hga_id *cut = r->cuts + r->exchange->rank;
+    plan->share.rows = r->mine, plan->share.n_rows = r->n_mine;
+    plan->share.first_token = cut[0], plan->share.end_token = cut[1];
+}
+
+static hga_status list(hga_plan *plan)
 {
     hga_status st = HGA_OK;
-    struct rank_plan *r = plan->ranks;
+    struct rank_plan *r = plan->share.ranks;
     hga_halo_list halo = {0};
     rank_transfers transfers = {0};
     leg_list legs = {0};
-    if (!r) {
-        count_given(plan);
-        return HGA_OK;
-    }
     r->n_nodes = plan->nodes.n;
     HGA_TRY(hga_new(&r->allocator, r->n_nodes, sizeof *r->owner, &r->owner));
     HGA_TRY(halo_find(plan->graph, &plan->program, &plan->shape, r->cuts, r->exchange->n_ranks, cuts_at(plan), r->owner,
                       &halo));
     HGA_TRY(list_mine(plan, r));
+    share_out(plan, r);
     HGA_TRY(rank_limbs_list(plan, r, &halo));
-    count_given(plan);
     HGA_TRY(number_rows(plan, r));
     HGA_TRY(rank_transfers_list(r, &halo, &transfers));
     HGA_TRY(list_legs(plan, r, &transfers, &legs));
-    HGA_TRY(legs_to_messages(r, &legs, r->batch, &r->bytes_out, &r->bytes_in));
-    find_received(r);
-    if (plan->options.gradient && !r->by_rows) HGA_TRY(list_owned(plan, r));
-    if (ranks_go_by_rows(plan)) HGA_TRY(note_rows(r));
-    if (ranks_go_by_rows(plan)) HGA_TRY(rank_returns_make(plan, &transfers));
+    HGA_TRY(legs_to_messages(r, &legs));
+    if (plan->options.gradient) HGA_TRY(list_owned(plan, r));
     rank_stamp stamp = stamp_of(plan);
     HGA_TRY(check_stamps(plan, &stamp));
     r->stamp = identity_mix(IDENTITY_OF_NOTHING, &stamp, sizeof stamp);
@@ -292,19 +257,34 @@ hga_status ranks_failed(const hga_exchange *x, hga_status st)
     return st;
 }
 
-hga_status plan_failed(const hga_plan *plan, hga_status st)
+static void tell(const hga_plan *plan, hga_status st)
 {
-    return ranks_failed(plan && plan->ranks ? plan->ranks->exchange : NULL, st);
+    ranks_failed(plan->share.ranks ? plan->share.ranks->exchange : NULL, st);
 }
+
+static hga_status divide(hga_plan *plan)
+{
+    hga_status st = rank_passes_make(plan);
+    return st ? st : rank_slots_make(plan);
+}
+
+const plan_wing rank_wing = {.begin = begin,
+                             .renew = renew,
+                             .list = list,
+                             .divide = divide,
+                             .clear = clear,
+                             .tell = tell,
+                             .execution = &rank_execution,
+                             .gradient = &heads_shared};
 
 hga_status hga_plan_rank_rows(const hga_plan *plan, hga_id field, hga_interval *rows, int64_t room, int64_t *n)
 {
     if (!plan || !n || (room > 0 && !rows)) return hga_fail(HGA_EINVAL, "no %s", !plan ? "plan" : !n ? "n" : "rows");
-    if (!plan->ranks) return hga_fail(HGA_EINVAL, "the plan was made without options.ranks");
+    if (!plan->share.ranks) return hga_fail(HGA_EINVAL, "the plan was made without options.ranks");
     if (field < 1 || field > plan->program.n_fields)
         return hga_fail(HGA_EINVAL, "field %d of %d does not exist", field, plan->program.n_fields);
     *n = 0;
-    for (rank_rows at = {0}; rank_rows_next(plan, field, &at); ++*n)
+    for (rows_here at = {0}; rows_here_next(plan, field, &at); ++*n)
         if (*n < room) rows[*n] = (hga_interval){at.first - plan->storage[field].io_first, at.n};
     return HGA_OK;
 }

@@ -7,8 +7,7 @@
    rank_messages.c  transfers become messages
    rank_batches.c   which transfers go together
    rank_passes.c    what is computed for them, while they are under way, and of them (rank_division.h)
-   rank_slots.c     rows of the workspace for what is computed and received; rank_guests.c: .. or of the output
-   rank_returns.c   gradients of what was received: what goes home, when */
+   rank_slots.c     rows of the workspace for what is computed and received; rank_guests.c: .. or of the output */
 #ifndef RANKS_H
 #define RANKS_H
 
@@ -79,24 +78,11 @@ typedef struct rank_batch {
     rank_pass ahead;
 } rank_batch;
 
-/* When gradients of rows that a stage has written come home to it, while its rows go back: before all of them; behind
-   those that are shared, which ask of rows that others sent for them; or level by level. */
-typedef enum return_time { RETURN_FIRST, RETURN_SHARED, RETURN_LEVELS } return_time;
-
-/* Gradients of received rows that go home together, the way back of transfers. They are whole by then: whatever reads
-   the rows has gone back. */
-typedef struct rank_return {
-    hga_id stage; /* that goes back next, and wrote rows of these; -1: behind all, of rows that callers gave */
-    hga_id level; /* RETURN_LEVELS: whose rows of the stage go back next; else 0 */
-    rank_batch batch;
-} rank_return;
-
 struct rank_plan {
     hga_allocator allocator;
     const hga_exchange *exchange;
     hga_id *cuts;       /* [n_ranks + 1] */
     hga_id *owner;      /* [nodes] */
-    int by_rows;        /* gradients: HGA_BY_ROWS */
     owned_nodes *owned; /* [n_owned]: all nodes */
     hga_interval *mine; /* [n_mine]: nodes whose rows the rank computes, its own and those that are shared */
     hga_id *number; /* [nodes]: of a node of these, counted from the first; -1. NULL: no tensor has several intervals */
@@ -110,13 +96,6 @@ struct rank_plan {
     int64_t n_owned, owned_room, n_mine, mine_room, n_limbs, limb_room, n_parts, part_room, n_messages, message_room,
         n_batches, batch_room;
     int64_t bytes_out, bytes_in;
-    int64_t received_part, n_received_parts; /* of all batches, one behind the other */
-    /* plans with gradients by rows: by stage, from the last back; the last of them is of stage -1 */
-    rank_return *back;
-    int64_t n_back, back_room, back_out, back_in;
-    return_time time[HGA_MAX_STAGES];
-    uint32_t returned; /* bit f: rows of field f that a stage has written come home, to whichever rank */
-    uint32_t *has;     /* [nodes]: bit f: the rank computes or receives the node's row of field f */
     hga_id n_nodes;
     uint64_t stamp; /* of all that is to be the same on all ranks */
 };
@@ -126,17 +105,16 @@ static inline int rank_computes(const struct rank_plan *r, hga_id v)
     return r->owner[v] == r->exchange->rank || r->owner[v] == OWNED_BY_ALL;
 }
 
-/* Does a gradient go back through the rank's rows, and what is asked of others' home? */
-static inline int ranks_go_by_rows(const hga_plan *plan)
-{
-    return plan->ranks && plan->options.gradient && plan->ranks->by_rows;
-}
+/* The room's part in a plan, an execution and a gradient. */
+extern const plan_wing rank_wing;
+extern const struct shared_execution rank_execution; /* rank_run.c */
+extern const struct shared_gradient heads_shared;    /* rank_heads.c */
 
-/* .. of tokens, as cuts have it. */
-static inline int rank_owns_token(const struct rank_plan *r, hga_id token)
-{
-    return r->cuts[r->exchange->rank] <= token && token < r->cuts[r->exchange->rank + 1];
-}
+/* entrance.c: the same as hga_plan_create, with panels as plan_make has them. */
+hga_status plan_create_with_panels(const hga_graph *g, const hga_program *p, const hga_shape *shape,
+                                   const hga_options *options, hga_id panel, hga_plan **out);
+/* ranks.c: a status that is not HGA_OK reaches all ranks; x NULL: there are no others. Returns the status. */
+hga_status ranks_failed(const hga_exchange *x, hga_status st);
 
 /* Does a call write the rank's rows of the field's tensor? */
 int rank_gives_back(const hga_plan *plan, hga_id field);
@@ -170,17 +148,16 @@ typedef struct leg_list {
     int64_t n, room;
 } leg_list;
 
-/* The legs of a transfer that begin or end with this rank; `back`: from who reads its rows to who wrote them. */
-hga_status legs_add(const struct rank_plan *r, const rank_transfer *t, hga_id batch, int64_t at, int back, leg_list *l);
+/* The legs of a transfer that begin or end with this rank. */
+hga_status legs_add(const struct rank_plan *r, const rank_transfer *t, hga_id batch, int64_t at, leg_list *l);
 void legs_clear(const struct rank_plan *r, leg_list *l);
-/* Their messages, behind those that the plan has, those to send first; of the batches, which come zeroed. Bytes both
-   ways are counted on. */
-hga_status legs_to_messages(struct rank_plan *r, leg_list *l, rank_batch *batches, int64_t *out, int64_t *in);
+/* Their messages, those to send first; bytes both ways are counted. */
+hga_status legs_to_messages(struct rank_plan *r, leg_list *l);
 
-/* ---- rank_returns.c ---- */
-
-/* Of transfers of rows alone: plans with gradients by rows cut no row. */
-hga_status rank_returns_make(hga_plan *plan, const rank_transfers *all);
+/* rank_passes.c, rank_slots.c: once there are slices, what is computed when; and once that is known, rows of the
+   workspace for what the rank computes and receives. */
+hga_status rank_passes_make(hga_plan *plan);
+hga_status rank_slots_make(hga_plan *plan);
 
 /* ---- rank_batches.c ---- */
 

@@ -211,18 +211,10 @@ class Interval(NamedTuple):
     n: int
 
 
-def _shared_by(words: str) -> int:
-    by = {"heads": lib.HGA_BY_HEADS, "rows": lib.HGA_BY_ROWS}
-    if words not in by:
-        raise refuse(f"distributed: gradient_by {words!r} is neither 'heads' nor 'rows'")
-    return int(by[words])
-
-
 class Distributed:
     """A hierarchy whose tokens the ranks of a group share out. Every rank makes it, and calls it, together with the others."""
 
-    def __init__(self, h: Hierarchy, group: Optional[Any] = None, cuts: Optional[Sequence[int]] = None,
-                 gradient_by: str = "heads") -> None:  # fmt: skip
+    def __init__(self, h: Hierarchy, group: Optional[Any] = None, cuts: Optional[Sequence[int]] = None) -> None:
         if not dist.is_initialized():
             raise refuse("distributed: torch.distributed.init_process_group has not been called")
         self.hierarchy = h
@@ -231,13 +223,12 @@ class Distributed:
         refused: Optional[Exception] = None
         try:
             self.cuts = self._checked(h, cuts)
-            by = _shared_by(gradient_by)
         except Exception as e:
             refused = e
         self._transport.agree(refused, (), True)
         self._ranks = ffi.new("hga_ranks *")
         self._cuts = ffi.new("hga_id[]", self.cuts)
-        self._ranks.exchange, self._ranks.cuts, self._ranks.gradient_by = self._transport.c, self._cuts, by
+        self._ranks.exchange, self._ranks.cuts = self._transport.c, self._cuts
         self._plans: Dict[Tuple[Any, ...], Tuple[Any, Any]] = {}
         plan = new_plan(h, (1, 1, 1, 1, (0, 0), 1, "f32", None, 0.0, 0), self._ranks)
         self._rows = {which: self._find_rows(plan, which) for which in ("query", "key", "value", "out")}
@@ -445,11 +436,9 @@ class _Attend(torch.autograd.Function):
         return None, None, None, None, *(found.get(name) for name in names)
 
 
-def distributed(h: Hierarchy, group: Optional[Any] = None, *, cuts: Optional[Sequence[int]] = None,
-                gradient_by: str = "heads") -> Distributed:  # fmt: skip
+def distributed(h: Hierarchy, group: Optional[Any] = None, *, cuts: Optional[Sequence[int]] = None) -> Distributed:
     """The hierarchy on the ranks of a torch.distributed group (None: all), whose messages go by gloo: rank r has tokens
     [cuts[r], cuts[r + 1]), as many as the others where no cuts are given, and ``.attention(q, k, v)`` takes and gives its rows.
-    All ranks call it together. Gradients have the bits of one process where ranks share heads on the way back; with
-    ``gradient_by="rows"`` they share rows, which sends few bytes, keeps more ranks than key/value heads at work, and adds up in
-    another order."""
-    return Distributed(h, group, cuts, gradient_by)
+    All ranks call it together. Gradients have the bits of one process: on the way back ranks share key/value heads, so that more
+    ranks than heads only send and receive, and bytes do not shrink with what a rank reads of others."""
+    return Distributed(h, group, cuts)

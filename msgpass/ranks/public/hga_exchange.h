@@ -24,17 +24,14 @@
    the whole gradients of tables, with the same bits. All want the same tables, else HGA_EINVAL; which tensors each
    wants is its own choice.
 
-   HGA_BY_HEADS: rank r of P has key/value heads r n / P to (r + 1) n / P of n, rounded down, and their query heads. It
-   is sent all rows of them, goes back as one process does, and sends gradients to the ranks whose rows they are of.
-   Gradients have the bits of one process, whatever the cuts. Work and memory for rows are a P-th as long as P divides
-   n; ranks beyond n have no head, and only send and receive. A rank sends its rows of the other heads (query, key,
-   value, out where the way looks at it, d_out, log-sum-exps) and gets as many rows of each wanted gradient; with
-   `accumulate` what is added to is sent, too. Of tables that heads share every rank is sent a double an entry and head.
-   All ranks have one dtype for a tensor, and for its gradient, and all accumulate or none does, else HGA_EINVAL.
-
-   HGA_BY_ROWS: each rank goes back through its own rows. Gradients are sums of the numbers of one process in another
-   order. As many bytes go home as the execution sent, of states perhaps a float32 a row and head more, and sums of
-   tables and of shared rows go to everybody. For slow wires, and for more ranks than key/value heads.
+   Ranks share heads on the way back: rank r of P has key/value heads r n / P to (r + 1) n / P of n, rounded down, and
+   their query heads. It is sent all rows of them, goes back as one process does, and sends gradients to the ranks whose
+   rows they are of. Gradients have the bits of one process, whatever the cuts. Work and memory for rows are a P-th as
+   long as P divides n; ranks beyond n have no head, and only send and receive. A rank sends its rows of the other heads
+   (query, key, value, out where the way looks at it, d_out, log-sum-exps) and gets as many rows of each wanted gradient,
+   however few rows of others it reads forward; with `accumulate` what is added to is sent, too. Of tables that heads
+   share every rank is sent a double an entry and head. All ranks have one dtype for a tensor, and for its gradient, and
+   all accumulate or none does, else HGA_EINVAL.
 
    hga_plan_prepare asks nothing of other ranks, and the first gradient may still allocate. Of a batch all ranks bring
    as many samples, which go one after another. There is no hga_plan_loss (HGA_EUNSUPPORTED). */
@@ -83,17 +80,11 @@ typedef struct hga_exchange {
     void (*close)(void *ctx); /* gives back what the end holds; see hga_dist_destroy */
 } hga_exchange;
 
-/* What ranks share of a gradient. HEADS, the default: a rank goes back through the whole graph for its key/value heads,
-   as one process does, and gradients have the bits of one process. ROWS: a rank goes back through its own rows for all
-   heads; fewer bytes are sent, and sums are in another order. */
-enum { HGA_BY_HEADS = 0, HGA_BY_ROWS = 1 };
-
 /* One rank of a run that several processes share; all of them plan with the same cuts. */
 typedef struct hga_ranks {
     const hga_exchange *exchange; /* this rank's end, which outlives the plan; one plan executes on it at a time */
     const hga_id *cuts;           /* [n_ranks + 1], copied; HGA_EINVAL names a cut that is wrong */
-    int64_t gradient_by;          /* HGA_BY_HEADS or HGA_BY_ROWS, all ranks the same */
-    uint64_t reserved[3];         /* 0 */
+    uint64_t reserved[4];         /* 0 */
 } hga_ranks;
 
 #ifdef __cplusplus
