@@ -1,7 +1,8 @@
 """The direction of calls, read from the objects that were built: rooms.py BUILD SOURCE.
 
 A room is a folder of the library. The rooms that a room of msgpass/ may call are those whose own headers it sees (SEES in
-msgpass/CMakeLists.txt), and graph/. Inside a room no file may depend on a file that depends on it: that is a ring.
+msgpass/CMakeLists.txt), and graph/. No room of the core sees anything of a wing, not even a public header, and no two rooms
+may call each other. Inside a room no file may depend on a file that depends on it: that is a ring.
 """
 import collections
 import pathlib
@@ -10,6 +11,7 @@ import subprocess
 import sys
 
 build, source = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2])
+WINGS = {"inspect", "ranks", "decode"}
 FOLDERS = ["graph", "kernels", "msgpass", "dist", "builders", "files"]
 
 
@@ -36,12 +38,22 @@ def symbols(objects):
     return defined, needed
 
 
+def seen():
+    """room of msgpass/ -> folders whose headers it sees"""
+    text = (source / "msgpass/CMakeLists.txt").read_text()
+    rooms = re.findall(r"^room\((\w+) SEES ([^)]*?)(?:\s+USES[^)]*)?\)", text, re.M)
+    return {"msgpass/" + name: set(folders.split()) for name, folders in rooms}
+
+
+def wings_seen():
+    """what the core sees of the wings"""
+    is_wing = re.compile("msgpass/(" + "|".join(WINGS) + ")(/|$)").match
+    return [f"sees a wing: {room} {folder}" for room, sees in seen().items() if not is_wing(room) for folder in filter(is_wing, sees)]
+
+
 def may_call():
     """room -> rooms it may call"""
-    rooms = {}
-    text = (source / "msgpass/CMakeLists.txt").read_text()
-    for name, sees in re.findall(r"^room\((\w+) SEES ([^)]*?)(?:\s+USES[^)]*)?\)", text, re.M):
-        rooms["msgpass/" + name] = {folder for folder in sees.split() if not folder.endswith("/public")} | {"graph"}
+    rooms = {room: {folder for folder in sees if not folder.endswith("/public")} | {"graph"} for room, sees in seen().items()}
     engine = set(rooms) | {"graph", "kernels"}
     return rooms | {"graph": set(), "kernels": {"graph"}, "dist": engine, "builders": engine, "files": engine | {"builders"}}
 
@@ -87,7 +99,8 @@ def main():
     for file in list(inside):
         for other in inside[file]:
             inside.setdefault(other, set())
-    found += rings({file: sorted(others) for file, others in inside.items()})
+    found += rings({file: sorted(others) for file, others in inside.items()}) + wings_seen()
+    found += rings({room: sorted(others & rooms.keys()) for room, others in rooms.items()})
     for line in sorted(found):
         print("not allowed:", line)
     print(f"{len(objects)} objects; {len(found)} calls up and rings")

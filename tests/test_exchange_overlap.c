@@ -26,7 +26,7 @@ static void check_once(const hga_plan *plan)
     const struct rank_plan *r = plan->share.ranks;
     char **seen = memory(plan->slices->n_jobs, sizeof *seen);
     for (int64_t j = 0; j < plan->slices->n_jobs; j++) seen[j] = memory(plan->slices->job[j].rows + 1, 1);
-    for (const pass_rows *x = r->run; x < r->run + r->n_runs; x++)
+    for (const pass_rows *x = r->passes.run; x < r->passes.run + r->passes.n_runs; x++)
         for (hga_id i = x->first; i < x->first + x->n; i++) assert_int_equal(seen[x->job][i]++, 0);
     for (int64_t j = 0; j < plan->slices->n_jobs; j++) free(seen[j]);
     free(seen);
@@ -51,7 +51,7 @@ static void clear_plans(rank_run *runs, hga_exchange *xs, hga_id n_ranks)
 static int64_t rows_of_pass(const hga_plan *plan, const rank_pass *pass, hga_id stage)
 {
     int64_t n = 0;
-    for (const pass_rows *x = plan->share.ranks->run + pass->run, *end = x + pass->n_runs; x < end; x++) {
+    for (const pass_rows *x = plan->share.ranks->passes.run + pass->run, *end = x + pass->n_runs; x < end; x++) {
         const slice_job *job = &plan->slices->job[x->job];
         if (job->stage == stage && plan->phase[job->phase].job == JOB_ROWS) n += x->n;
     }
@@ -75,13 +75,13 @@ static void rows_that_need_nothing_of_others_are_computed_meanwhile(void **state
     open_runs(&p, &o, PACKED, cuts, xs, 3, runs);
     make_plans(runs, 3);
     const struct rank_plan *r = runs[1].plan->share.ranks;
-    assert_int_equal(r->n_batches, 1);
-    assert_int_equal(r->batch[0].before.n_runs, 0);
-    assert_int_equal(r->n_passes, 2);
-    assert_int_equal(r->pass[0].needs, 0);
-    assert_int_equal(r->pass[1].needs, 1);
-    assert_int_equal(rows_of_pass(runs[1].plan, &r->pass[0], 0), 192 - 16);
-    assert_int_equal(rows_of_pass(runs[1].plan, &r->pass[1], 0), 16);
+    assert_int_equal(r->traffic.n_batches, 1);
+    assert_int_equal(r->traffic.batch[0].before.n_runs, 0);
+    assert_int_equal(r->passes.n_passes, 2);
+    assert_int_equal(r->passes.pass[0].needs, 0);
+    assert_int_equal(r->passes.pass[1].needs, 1);
+    assert_int_equal(rows_of_pass(runs[1].plan, &r->passes.pass[0], 0), 192 - 16);
+    assert_int_equal(rows_of_pass(runs[1].plan, &r->passes.pass[1], 0), 16);
     clear_plans(runs, xs, 3);
     problem_clear(&p);
 }
@@ -89,7 +89,7 @@ static void rows_that_need_nothing_of_others_are_computed_meanwhile(void **state
 static double cost_of(const hga_plan *plan, const rank_pass *pass)
 {
     double cost = 0;
-    for (const pass_rows *x = plan->share.ranks->run + pass->run, *end = x + pass->n_runs; x < end; x++)
+    for (const pass_rows *x = plan->share.ranks->passes.run + pass->run, *end = x + pass->n_runs; x < end; x++)
         cost += x->n * slice_row_cost(plan, &plan->phase[plan->slices->job[x->job].phase]);
     return cost;
 }
@@ -99,10 +99,10 @@ static double share_meanwhile(const hga_plan *plan)
 {
     const struct rank_plan *r = plan->share.ranks;
     double meanwhile = 0, rest = 0;
-    for (int64_t i = 0; i < r->n_passes; i++)
-        *(r->pass[i].needs < r->n_batches ? &meanwhile : &rest) += cost_of(plan, &r->pass[i]);
-    for (int64_t b = 0; b < r->n_batches; b++)
-        rest += cost_of(plan, &r->batch[b].before), meanwhile += cost_of(plan, &r->batch[b].ahead);
+    for (int64_t i = 0; i < r->passes.n_passes; i++)
+        *(r->passes.pass[i].needs < r->traffic.n_batches ? &meanwhile : &rest) += cost_of(plan, &r->passes.pass[i]);
+    for (int64_t b = 0; b < r->traffic.n_batches; b++)
+        rest += cost_of(plan, &r->traffic.batch[b].before), meanwhile += cost_of(plan, &r->traffic.batch[b].ahead);
     return meanwhile / (meanwhile + rest);
 }
 
@@ -180,7 +180,7 @@ static int by_item(const void *a, const void *b)
 /* In the order in which one thread runs them: [*n], the caller's. */
 static panel_rows *panels_of_pass(const hga_plan *plan, const rank_pass *pass, int64_t *n)
 {
-    const pass_rows *run = plan->share.ranks->run + pass->run;
+    const pass_rows *run = plan->share.ranks->passes.run + pass->run;
     panel_rows *panels = memory(pass->n_runs * 8 + 1, sizeof *panels); /* a run is at most four panels */
     *n = 0;
     for (int64_t i = 0; i < pass->n_runs; i++) {
@@ -221,8 +221,8 @@ static void replay_pass(replay *x, const rank_pass *pass, int counts)
             replay_source(x, v, v);
             for (uint64_t set = writes; set; set &= set - 1) replay_write(x, __builtin_ctzll(set), v);
             if (x->what)
-                fail_msg("%s: rank %d, job %d: row %d reads node %d, which %s", x->p->name, plan->share.ranks->exchange->rank,
-                         (int)r->job, v, x->node, x->what);
+                fail_msg("%s: rank %d, job %d: row %d reads node %d, which %s", x->p->name,
+                         plan->share.ranks->exchange->rank, (int)r->job, v, x->node, x->what);
         }
     }
     free(panels);
@@ -231,8 +231,10 @@ static void replay_pass(replay *x, const rank_pass *pass, int counts)
 static void replay_batch(replay *x, hga_id b, char away)
 {
     const struct rank_plan *r = x->plan->share.ranks;
-    for (const rank_message *m = r->message + r->batch[b].receive, *end = m + r->batch[b].n_receive; m < end; m++)
-        for (const rank_part *part = r->part + m->part; part < r->part + m->part + m->n_parts; part++)
+    for (const rank_message *m = r->traffic.message + r->traffic.batch[b].receive,
+                            *end = m + r->traffic.batch[b].n_receive;
+         m < end; m++)
+        for (const rank_part *part = r->traffic.part + m->part; part < r->traffic.part + m->part + m->n_parts; part++)
             for (hga_id v = part->first; v < part->first + part->n; v++) {
                 x->away[part->field][v] = away;
                 if (!away) replay_write(x, part->field, v);
@@ -251,20 +253,20 @@ static void replay_run(const problem *p, const hga_plan *plan, int at_once)
     for (int s = 0; s < N_STORAGES; s++)
         x.undone[s] = memory(plan->nodes.n, 1), x.away[s] = memory(plan->nodes.n, 1),
         x.done[s] = memory(plan->nodes.n, 1);
-    for (int64_t i = 0; i < r->n_passes; i++) replay_pass(&x, &r->pass[i], 1);
-    for (hga_id b = 0; b < r->n_batches; b++) {
+    for (int64_t i = 0; i < r->passes.n_passes; i++) replay_pass(&x, &r->passes.pass[i], 1);
+    for (hga_id b = 0; b < r->traffic.n_batches; b++) {
         replay_batch(&x, b, 1);
-        replay_pass(&x, &r->batch[b].before, 1), replay_pass(&x, &r->batch[b].ahead, 1);
+        replay_pass(&x, &r->traffic.batch[b].before, 1), replay_pass(&x, &r->traffic.batch[b].ahead, 1);
     }
-    for (int64_t next = 0; next < r->n_passes || come < r->n_batches;) {
-        for (; started < r->n_batches && r->batch[started].before.needs <= come; started++)
-            replay_pass(&x, &r->batch[started].before, -1);
-        if (ahead == come && come < r->n_batches) replay_pass(&x, &r->batch[ahead++].ahead, -1);
-        int can_run = next < r->n_passes && r->pass[next].needs <= come;
-        if (!can_run || (at_once && come < r->n_batches))
+    for (int64_t next = 0; next < r->passes.n_passes || come < r->traffic.n_batches;) {
+        for (; started < r->traffic.n_batches && r->traffic.batch[started].before.needs <= come; started++)
+            replay_pass(&x, &r->traffic.batch[started].before, -1);
+        if (ahead == come && come < r->traffic.n_batches) replay_pass(&x, &r->traffic.batch[ahead++].ahead, -1);
+        int can_run = next < r->passes.n_passes && r->passes.pass[next].needs <= come;
+        if (!can_run || (at_once && come < r->traffic.n_batches))
             replay_batch(&x, come++, 0);
         else
-            replay_pass(&x, &r->pass[next++], -1);
+            replay_pass(&x, &r->passes.pass[next++], -1);
     }
     for (hga_id f = 1; f <= plan->program.n_fields; f++)
         for (rows_here at = {0}; rank_gives_back(plan, f) && rows_here_next(plan, f, &at);)
@@ -334,26 +336,28 @@ typedef struct counted_rank {
 
 static int has_ended(const counted_rank *r)
 {
-    return r->next == r->plan->share.ranks->n_passes && r->come == r->plan->share.ranks->n_batches;
+    return r->next == r->plan->share.ranks->passes.n_passes && r->come == r->plan->share.ranks->traffic.n_batches;
 }
 
 /* One step of rank_run.c's. The other rank's clock is behind, or it would have been asked. */
 static void step(counted_rank *c, double delay)
 {
     const struct rank_plan *r = c->plan->share.ranks;
-    for (; c->started < r->n_batches && r->batch[c->started].before.needs <= c->come; c->started++) {
-        c->clock += cost_of(c->plan, &r->batch[c->started].before);
+    for (; c->started < r->traffic.n_batches && r->traffic.batch[c->started].before.needs <= c->come; c->started++) {
+        c->clock += cost_of(c->plan, &r->traffic.batch[c->started].before);
         c->sent[c->started] = c->clock;
     }
-    if (c->ahead == c->come && c->come < r->n_batches) c->clock += cost_of(c->plan, &r->batch[c->ahead++].ahead);
-    int can_run = c->next < r->n_passes && r->pass[c->next].needs <= c->come, has_more = c->come < r->n_batches,
-        is_known = has_more && (!r->batch[c->come].n_receive || c->other->started > c->come);
-    double arrival = is_known && r->batch[c->come].n_receive ? c->other->sent[c->come] + delay : 0;
+    if (c->ahead == c->come && c->come < r->traffic.n_batches)
+        c->clock += cost_of(c->plan, &r->traffic.batch[c->ahead++].ahead);
+    int can_run = c->next < r->passes.n_passes && r->passes.pass[c->next].needs <= c->come,
+        has_more = c->come < r->traffic.n_batches,
+        is_known = has_more && (!r->traffic.batch[c->come].n_receive || c->other->started > c->come);
+    double arrival = is_known && r->traffic.batch[c->come].n_receive ? c->other->sent[c->come] + delay : 0;
     c->waits = !can_run && !is_known;
     if (has_more && is_known && (!can_run || arrival <= c->clock))
         c->clock = fmax(c->clock, arrival), c->come++;
     else if (can_run)
-        c->clock += cost_of(c->plan, &r->pass[c->next++]);
+        c->clock += cost_of(c->plan, &r->passes.pass[c->next++]);
 }
 
 /* When the later rank ends. */
@@ -409,8 +413,8 @@ static int messages_in_turn(const hga_plan *plan)
 {
     const struct rank_plan *r = plan->share.ranks;
     int n = 0;
-    for (hga_id b = 0, begun = -1; b < r->n_batches; b++)
-        if (r->batch[b].before.needs > begun) n++, begun = b;
+    for (hga_id b = 0, begun = -1; b < r->traffic.n_batches; b++)
+        if (r->traffic.batch[b].before.needs > begun) n++, begun = b;
     return n;
 }
 
@@ -514,8 +518,8 @@ static void readers_of_what_is_sent_go_first_as_far_as_a_wire_still_hides(void *
     open_long(&p, "htransformer block=16", xs, runs);
     for (int r = 0; r < 2; r++) {
         const struct rank_plan *ranks = runs[r].plan->share.ranks;
-        assert_int_equal(ranks->n_batches, 1);
-        assert_true(rows_of_pass(runs[r].plan, &ranks->batch[0].before, 3) > 32768);
+        assert_int_equal(ranks->traffic.n_batches, 1);
+        assert_true(rows_of_pass(runs[r].plan, &ranks->traffic.batch[0].before, 3) > 32768);
         assert_true(share_meanwhile(runs[r].plan) > 0.12);
         assert_true(share_meanwhile(runs[r].plan) < 0.25);
     }
@@ -534,9 +538,9 @@ static void nothing_goes_before_messages_that_all_of_a_rank_waits_for(void **sta
     rank_run runs[2];
     open_long(&p, "fenwick", xs, runs);
     const hga_plan *earlier = runs[0].plan;
-    assert_int_equal(earlier->share.ranks->n_batches, 1);
-    assert_true(rows_of_pass(earlier, &earlier->share.ranks->batch[0].before, 0) > 0);
-    assert_int_equal(rows_of_pass(earlier, &earlier->share.ranks->batch[0].before, 2), 0);
+    assert_int_equal(earlier->share.ranks->traffic.n_batches, 1);
+    assert_true(rows_of_pass(earlier, &earlier->share.ranks->traffic.batch[0].before, 0) > 0);
+    assert_int_equal(rows_of_pass(earlier, &earlier->share.ranks->traffic.batch[0].before, 2), 0);
     clear_plans(runs, xs, 2);
     problem_clear(&p);
 }

@@ -65,7 +65,8 @@ static void what_a_rank_adds_to_its_tensors_is_less_than_they_are(void **state)
                 const hga_plan *plan = runs[r].plan;
                 double bytes[2], added = (double)plan->workspace_floats * sizeof(float) + (double)rank_room_bytes(plan);
                 tensor_bytes(plan, bytes);
-                double messages = 2 * (double)plan->share.ranks->bytes_in + (double)plan->share.ranks->bytes_out;
+                double messages =
+                    2 * (double)plan->share.ranks->traffic.bytes_in + (double)plan->share.ranks->traffic.bytes_out;
                 if (added > cases[i].most * bytes[0] + messages)
                     fail_msg("%s: rank %d of %d: %.0f bytes beside tensors of %.0f", cases[i].name, r, n_ranks, added,
                              bytes[0]);
@@ -121,9 +122,9 @@ static void tensors_of_several_intervals_are_not_copied(void **state)
         int64_t n;
         assert_ok(hga_plan_rank_rows(runs[i].plan, program_bound(&p.program, HGA_IO_KEY), rows, 64, &n));
         assert_true(n > 3);
-        assert_true(rank_room_bytes(runs[i].plan) < r->bytes_in + r->bytes_out +
-                                                        r->n_messages * (int64_t)sizeof(hga_packet) + r->n_limbs +
-                                                        (int64_t)sizeof(rank_room) + 6 * 64);
+        assert_true(rank_room_bytes(runs[i].plan) < r->traffic.bytes_in + r->traffic.bytes_out +
+                                                        r->traffic.n_messages * (int64_t)sizeof(hga_packet) +
+                                                        r->n_limbs + (int64_t)sizeof(rank_room) + 6 * 64);
     }
     close_plans(3, xs, runs);
     problem_clear(&p);

@@ -23,7 +23,7 @@ static const double HIDDEN_WORK = 1.25e9;
 static int can_be_early(const division *d, int64_t job, int64_t row)
 {
     if (bits_have(&d->s.run[job], row) || !bits_have(&d->ready[job], row)) return 0;
-    return d->plan->share.ranks->n_batches == 1 || bits_have(&d->early[job], row);
+    return d->plan->share.ranks->traffic.n_batches == 1 || bits_have(&d->early[job], row);
 }
 
 static void add_load(const division *d, int64_t job, int64_t row, rank_load *load)
@@ -130,8 +130,8 @@ hga_status division_find_early(division *d)
     rank_load mine;
     double work;
     d->has_early = 0;
-    if (d->plan->share.ranks->n_batches == 0) return HGA_OK;
-    find_sent(d, (hga_id)d->plan->share.ranks->n_batches);
+    if (d->plan->share.ranks->traffic.n_batches == 0) return HGA_OK;
+    find_sent(d, (hga_id)d->plan->share.ranks->traffic.n_batches);
     copy_rows(d, d->s.run, d->early);
     find_sent(d, 1);
     mine = find_load(d);

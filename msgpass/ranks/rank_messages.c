@@ -35,19 +35,21 @@ static hga_status list_messages(struct rank_plan *r, const leg_list *l, int send
     const rank_leg *before = NULL;
     for (const rank_leg *x = l->leg; x < l->leg + l->n; x++) {
         if ((x->from == r->exchange->rank) != sends) continue;
-        rank_batch *b = &r->batch[x->batch];
+        rank_batch *b = &r->traffic.batch[x->batch];
         hga_id other = sends ? x->to : x->from;
         int64_t *n = sends ? &b->n_send : &b->n_receive;
-        if (*n == 0) *(sends ? &b->send : &b->receive) = r->n_messages;
+        if (*n == 0) *(sends ? &b->send : &b->receive) = r->traffic.n_messages;
         if (!before || before->batch != x->batch || before->from != x->from || before->to != x->to) {
-            HGA_TRY(hga_grow(&r->allocator, &r->message, &r->message_room, r->n_messages, r->n_messages + 1,
-                             sizeof *r->message));
-            r->message[r->n_messages++] = (rank_message){.rank = other, .part = r->n_parts, .at = *bytes};
+            HGA_TRY(hga_grow(&r->allocator, &r->traffic.message, &r->traffic.message_room, r->traffic.n_messages,
+                             r->traffic.n_messages + 1, sizeof *r->traffic.message));
+            r->traffic.message[r->traffic.n_messages++] =
+                (rank_message){.rank = other, .part = r->traffic.n_parts, .at = *bytes};
             ++*n;
         }
-        HGA_TRY(hga_grow(&r->allocator, &r->part, &r->part_room, r->n_parts, r->n_parts + 1, sizeof *r->part));
-        r->part[r->n_parts++] = x->part;
-        rank_message *m = &r->message[r->n_messages - 1];
+        HGA_TRY(hga_grow(&r->allocator, &r->traffic.part, &r->traffic.part_room, r->traffic.n_parts,
+                         r->traffic.n_parts + 1, sizeof *r->traffic.part));
+        r->traffic.part[r->traffic.n_parts++] = x->part;
+        rank_message *m = &r->traffic.message[r->traffic.n_messages - 1];
         m->n_parts++, m->bytes += x->bytes, *bytes += x->bytes;
         before = x;
     }
@@ -58,6 +60,6 @@ done:
 hga_status legs_to_messages(struct rank_plan *r, leg_list *l)
 {
     sort_legs(l->leg, l->n);
-    hga_status st = list_messages(r, l, 1, &r->bytes_out);
-    return st ? st : list_messages(r, l, 0, &r->bytes_in);
+    hga_status st = list_messages(r, l, 1, &r->traffic.bytes_out);
+    return st ? st : list_messages(r, l, 0, &r->traffic.bytes_in);
 }

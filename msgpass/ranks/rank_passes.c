@@ -17,8 +17,8 @@ static void begin_there(const hga_plan *plan, slice *s)
         const field_storage *h = &plan->storage[f];
         int64_t at = 0;
         if (!s->there[f].n) continue;
-        for (int64_t k = 0; k < r->n_mine; at = r->mine[k].first + r->mine[k].n, k++)
-            bits_put_run(&s->there[f], at, r->mine[k].first, &no_bits);
+        for (int64_t k = 0; k < r->rows.n_mine; at = r->rows.mine[k].first + r->rows.mine[k].n, k++)
+            bits_put_run(&s->there[f], at, r->rows.mine[k].first, &no_bits);
         bits_put_run(&s->there[f], at, plan->nodes.n, &no_bits);
         if (!rank_gives_back(plan, f)) bits_take_run(&s->there[f], h->io_first, (int64_t)h->io_first + h->io_n);
     }
@@ -57,8 +57,9 @@ static hga_status add_run(const hga_plan *plan, int64_t job, int64_t first, int6
     const int64_t most = (int64_t)RUN_PANELS * plan->phase[plan->slices->job[job].phase].panel;
     for (int64_t next; first < end; first = next) {
         next = (first / most + 1) * most < end ? (first / most + 1) * most : end;
-        HGA_TRY(hga_grow(&r->allocator, &r->run, &r->run_room, r->n_runs, r->n_runs + 1, sizeof *r->run));
-        r->run[r->n_runs++] = (pass_rows){job, (hga_id)first, (hga_id)(next - first)};
+        HGA_TRY(hga_grow(&r->allocator, &r->passes.run, &r->passes.run_room, r->passes.n_runs, r->passes.n_runs + 1,
+                         sizeof *r->passes.run));
+        r->passes.run[r->passes.n_runs++] = (pass_rows){job, (hga_id)first, (hga_id)(next - first)};
     }
 done:
     return st;
@@ -69,7 +70,7 @@ static hga_status take_pass(division *d, hga_id needs, rank_pass *out)
 {
     hga_status st = HGA_OK;
     struct rank_plan *r = d->plan->share.ranks;
-    *out = (rank_pass){.run = r->n_runs, .needs = needs};
+    *out = (rank_pass){.run = r->passes.n_runs, .needs = needs};
     for (int64_t j = 0; j < d->plan->slices->n_jobs; j++) {
         FOR_RUNS(&d->s.run[j], i, end, 0, d->ready[j].n)
         {
@@ -81,7 +82,7 @@ static hga_status take_pass(division *d, hga_id needs, rank_pass *out)
             bits_take_run(&d->ready[j], i, end);
         }
     }
-    out->n_runs = r->n_runs - out->run;
+    out->n_runs = r->passes.n_runs - out->run;
 done:
     return st;
 }
@@ -109,13 +110,13 @@ static hga_status add_batches(division *d, hga_id needs, hga_id *n)
 {
     hga_status st = HGA_OK;
     struct rank_plan *r = d->plan->share.ranks;
-    for (; *n < r->n_batches; ++*n) {
+    for (; *n < r->traffic.n_batches; ++*n) {
         slice_begin(d->plan, &d->s);
         division_want_sent(d->plan, &d->s, *n);
         slice_find(d->plan, &d->s);
         if (!all_ready(d)) break;
         if (*n == 0 && d->has_early) run_early(d);
-        HGA_TRY(take_pass(d, needs, &r->batch[*n].before));
+        HGA_TRY(take_pass(d, needs, &r->traffic.batch[*n].before));
     }
 done:
     return st;
@@ -125,11 +126,11 @@ done:
 static hga_status add_ahead(division *d, hga_id needs, hga_id first)
 {
     struct rank_plan *r = d->plan->share.ranks;
-    if (needs == r->n_batches) return HGA_OK;
+    if (needs == r->traffic.n_batches) return HGA_OK;
     slice_begin(d->plan, &d->s);
-    for (hga_id b = first; b < r->n_batches; b++) division_want_sent(d->plan, &d->s, b);
+    for (hga_id b = first; b < r->traffic.n_batches; b++) division_want_sent(d->plan, &d->s, b);
     slice_find(d->plan, &d->s);
-    return take_pass(d, needs, &r->batch[needs].ahead);
+    return take_pass(d, needs, &r->traffic.batch[needs].ahead);
 }
 
 /* Multiplications between two looks at whether a batch has come: about a millisecond's. Small panels, which tests ask
@@ -148,7 +149,7 @@ static double cost_of_ready(const division *d)
 static double cost_of_pass(const division *d, const rank_pass *pass)
 {
     double cost = 0;
-    for (const pass_rows *x = d->plan->share.ranks->run + pass->run, *end = x + pass->n_runs; x < end; x++)
+    for (const pass_rows *x = d->plan->share.ranks->passes.run + pass->run, *end = x + pass->n_runs; x < end; x++)
         cost += x->n * d->cost[x->job];
     return cost;
 }
@@ -177,10 +178,11 @@ static hga_status add_in_parts(division *d, rank_pass pass, double most)
     for (int64_t run = pass.run, end = run + pass.n_runs; run < end;) {
         double cost = 0;
         for (pass.run = run; run < end && (run == pass.run || cost < most); run++)
-            cost += r->run[run].n * d->cost[r->run[run].job];
+            cost += r->passes.run[run].n * d->cost[r->passes.run[run].job];
         pass.n_runs = run - pass.run;
-        HGA_TRY(hga_grow(&r->allocator, &r->pass, &r->pass_room, r->n_passes, r->n_passes + 1, sizeof *r->pass));
-        r->pass[r->n_passes++] = pass;
+        HGA_TRY(hga_grow(&r->allocator, &r->passes.pass, &r->passes.pass_room, r->passes.n_passes,
+                         r->passes.n_passes + 1, sizeof *r->passes.pass));
+        r->passes.pass[r->passes.n_passes++] = pass;
     }
 done:
     return st;
@@ -190,9 +192,9 @@ done:
 static hga_status add_ready(division *d, hga_id needs)
 {
     hga_status st = HGA_OK;
-    double cost = needs < d->plan->share.ranks->n_batches ? cost_of_ready(d) : 0;
+    double cost = needs < d->plan->share.ranks->traffic.n_batches ? cost_of_ready(d) : 0;
     int chunks = count_chunks(d, cost);
-    if (needs == d->plan->share.ranks->n_batches) chunks = 1;
+    if (needs == d->plan->share.ranks->traffic.n_batches) chunks = 1;
     for (int i = 0; i < chunks; i++) {
         rank_pass pass;
         slice_begin(d->plan, &d->s);
@@ -243,7 +245,7 @@ static void begin(division *d)
     for (int64_t j = 0; j < plan->slices->n_jobs; j++) d->cost[j] = row_cost(&plan->phase[plan->slices->job[j].phase]);
     begin_there(plan, &d->s);
     slice_begin(plan, &d->s);
-    for (hga_id b = 0; b < plan->share.ranks->n_batches; b++) division_want_sent(plan, &d->s, b);
+    for (hga_id b = 0; b < plan->share.ranks->traffic.n_batches; b++) division_want_sent(plan, &d->s, b);
     want_output(plan, &d->s, 0, 1);
     slice_find(plan, &d->s);
     for (int64_t j = 0; j < plan->slices->n_jobs; j++)
@@ -260,7 +262,7 @@ hga_status rank_passes_make(hga_plan *plan)
     HGA_TRY(hga_new_zero(&plan->allocator, bytes, 1, &memory));
     division_carve(&d, memory);
     begin(&d);
-    for (hga_id come = 0; come <= plan->share.ranks->n_batches; come++) {
+    for (hga_id come = 0; come <= plan->share.ranks->traffic.n_batches; come++) {
         division_find_ready(&d, come, NULL);
         if (come == 0) HGA_TRY(division_find_early(&d));
         HGA_TRY(add_batches(&d, come, &batches));

@@ -58,9 +58,12 @@ static void put_received(const hga_plan *plan, slice *s, hga_id first)
     const struct rank_plan *r = plan->share.ranks;
     for (int i = 0; i < N_STORAGES; i++)
         if (s->needed[i].n) bits_clear(&s->needed[i]);
-    for (int64_t b = first; b < r->n_batches; b++)
-        for (const rank_message *m = r->message + r->batch[b].receive, *end = m + r->batch[b].n_receive; m < end; m++)
-            for (const rank_part *p = r->part + m->part; p < r->part + m->part + m->n_parts; p++) put_part(plan, s, p);
+    for (int64_t b = first; b < r->traffic.n_batches; b++)
+        for (const rank_message *m = r->traffic.message + r->traffic.batch[b].receive,
+                                *end = m + r->traffic.batch[b].n_receive;
+             m < end; m++)
+            for (const rank_part *p = r->traffic.part + m->part; p < r->traffic.part + m->part + m->n_parts; p++)
+                put_part(plan, s, p);
 }
 
 /* Rows that are not among those that are asked about count as late: who needs them is not asked about either. */

@@ -10,14 +10,14 @@ typedef struct rank_room {
     hga_packet *packet; /* a message's */
     rank_words *call;
     char *merged;    /* of a limb: is it one? */
-    hga_io staged;   /* what stages are given in place of the caller's tensors */
+    hga_io staged;   /* what stages are given for the caller's tensors */
     uint32_t copied; /* .. of fields f, bit f, a copy */
 } rank_room;
 
 static inline rank_room *room_of(const hga_workspace *workspace) { return workspace->shared; }
 
-/* rank_stage.c: bytes of a room; for an execution, *io becomes what stages are given; what they have written goes to the
-   caller. */
+/* rank_stage.c: bytes of a room; *io, the caller's tensors, becomes what stages are given; and what these have written
+   goes to the caller. */
 int64_t rank_room_bytes(const hga_plan *plan);
 hga_status rank_stage(const hga_plan *plan, hga_workspace *workspace, const hga_io **io);
 void rank_give_back(const hga_plan *plan, const hga_workspace *workspace, const hga_io *io);

@@ -10,9 +10,9 @@ int rank_gives_back(const hga_plan *plan, hga_id f)
 void division_want_sent(const hga_plan *plan, slice *s, hga_id batch)
 {
     const struct rank_plan *r = plan->share.ranks;
-    const rank_batch *b = &r->batch[batch];
-    for (const rank_message *m = r->message + b->send; m < r->message + b->send + b->n_send; m++)
-        for (const rank_part *p = r->part + m->part; p < r->part + m->part + m->n_parts; p++)
+    const rank_batch *b = &r->traffic.batch[batch];
+    for (const rank_message *m = r->traffic.message + b->send; m < r->traffic.message + b->send + b->n_send; m++)
+        for (const rank_part *p = r->traffic.part + m->part; p < r->traffic.part + m->part + m->n_parts; p++)
             p->field ? slice_want_nodes(s, p->field, p->first, p->n)
                      : slice_want_pieces(plan, s, p->stage, p->first, p->n);
 }

@@ -42,9 +42,9 @@ static void move_parcels(const hga_plan *plan, const hga_workspace *workspace, i
                          int in)
 {
     const struct rank_plan *r = plan->share.ranks;
-    for (const rank_message *m = r->message + first; m < r->message + first + n; m++) {
+    for (const rank_message *m = r->traffic.message + first; m < r->traffic.message + first + n; m++) {
         char *parcel = bytes + m->at;
-        for (const rank_part *p = r->part + m->part; p < r->part + m->part + m->n_parts; p++)
+        for (const rank_part *p = r->traffic.part + m->part; p < r->traffic.part + m->part + m->n_parts; p++)
             parcel = move_part(plan, workspace, p, parcel, in);
     }
 }
@@ -52,7 +52,7 @@ static void move_parcels(const hga_plan *plan, const hga_workspace *workspace, i
 static hga_packet *list_packets(const hga_plan *plan, const hga_workspace *workspace, int64_t first, int64_t n,
                                 char *bytes)
 {
-    const rank_message *m = plan->share.ranks->message;
+    const rank_message *m = plan->share.ranks->traffic.message;
     hga_packet *packet = room_of(workspace)->packet + first;
     for (int64_t i = 0; i < n; i++)
         packet[i] = (hga_packet){m[first + i].rank, m[first + i].bytes, bytes + m[first + i].at};
@@ -61,7 +61,7 @@ static hga_packet *list_packets(const hga_plan *plan, const hga_workspace *works
 
 static hga_status start_batch(const hga_plan *plan, const hga_workspace *workspace, hga_id batch)
 {
-    const rank_batch *b = &plan->share.ranks->batch[batch];
+    const rank_batch *b = &plan->share.ranks->traffic.batch[batch];
     const hga_exchange *x = plan->share.ranks->exchange;
     move_parcels(plan, workspace, b->send, b->n_send, room_of(workspace)->sent, 0);
     return x->start(x->ctx, rank_channel(batch),
@@ -72,7 +72,7 @@ static hga_status start_batch(const hga_plan *plan, const hga_workspace *workspa
 
 static hga_status wait_batch(const hga_plan *plan, const hga_workspace *workspace, hga_id batch)
 {
-    const rank_batch *b = &plan->share.ranks->batch[batch];
+    const rank_batch *b = &plan->share.ranks->traffic.batch[batch];
     const hga_exchange *x = plan->share.ranks->exchange;
     hga_status st = x->wait(x->ctx, rank_channel(batch));
     if (!st) move_parcels(plan, workspace, b->receive, b->n_receive, room_of(workspace)->received, 1);
@@ -83,7 +83,7 @@ static hga_status wait_batch(const hga_plan *plan, const hga_workspace *workspac
 
 static hga_status run_pass(const hga_plan *plan, hga_workspace *workspace, const rank_pass *pass)
 {
-    const pass_rows *first = plan->share.ranks->run + pass->run;
+    const pass_rows *first = plan->share.ranks->passes.run + pass->run;
     slice *s = &workspace->slice;
     if (pass->n_runs == 0) return HGA_OK;
     slice_begin(plan, s);
@@ -107,19 +107,20 @@ static hga_status run_passes(const hga_plan *plan, hga_workspace *workspace)
     const hga_exchange *x = r->exchange;
     hga_id started = 0, ahead = 0, come = 0;
     int met = 0;
-    for (int64_t next = 0; next < r->n_passes || come < r->n_batches;) {
-        for (; started < r->n_batches && r->batch[started].before.needs <= come; started++) {
-            HGA_TRY(run_pass(plan, workspace, &r->batch[started].before));
+    for (int64_t next = 0; next < r->passes.n_passes || come < r->traffic.n_batches;) {
+        for (; started < r->traffic.n_batches && r->traffic.batch[started].before.needs <= come; started++) {
+            HGA_TRY(run_pass(plan, workspace, &r->traffic.batch[started].before));
             HGA_TRY(start_batch(plan, workspace, started));
         }
-        if (ahead == come && come < r->n_batches) HGA_TRY(run_pass(plan, workspace, &r->batch[ahead++].ahead));
-        int can_run = next < r->n_passes && r->pass[next].needs <= come, is_there = !can_run;
-        if (can_run && come < r->n_batches) HGA_TRY(x->test(x->ctx, rank_channel(come), &is_there));
+        if (ahead == come && come < r->traffic.n_batches)
+            HGA_TRY(run_pass(plan, workspace, &r->traffic.batch[ahead++].ahead));
+        int can_run = next < r->passes.n_passes && r->passes.pass[next].needs <= come, is_there = !can_run;
+        if (can_run && come < r->traffic.n_batches) HGA_TRY(x->test(x->ctx, rank_channel(come), &is_there));
         if (is_there && !met++) HGA_TRY(rank_call_check(x, room_of(workspace)->call));
         if (is_there)
             HGA_TRY(wait_batch(plan, workspace, come++));
         else
-            HGA_TRY(run_pass(plan, workspace, &r->pass[next++]));
+            HGA_TRY(run_pass(plan, workspace, &r->passes.pass[next++]));
     }
     if (!met) st = rank_call_check(x, room_of(workspace)->call);
 done:

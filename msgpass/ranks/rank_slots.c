@@ -50,7 +50,7 @@ static hga_status add_steps(laying *x, const rank_pass *pass)
 {
     const hga_plan *plan = x->plan;
     const wave_order *o = &plan->waves;
-    const pass_rows *run = plan->share.ranks->run + pass->run;
+    const pass_rows *run = plan->share.ranks->passes.run + pass->run;
     hga_status st = HGA_OK;
     slice_begin(plan, &x->slice);
     for (int64_t i = 0; i < pass->n_runs; i++) slice_run_rows(plan, &x->slice, run[i].job, run[i].first, run[i].n);
@@ -126,7 +126,7 @@ static void forget_unwritten(laying *x)
 static hga_status note_pass(laying *x, const rank_pass *pass)
 {
     hga_status st = add_steps(x, pass);
-    for (int64_t i = 0; !st && i < pass->n_runs; i++) note_run(x, &x->plan->share.ranks->run[pass->run + i]);
+    for (int64_t i = 0; !st && i < pass->n_runs; i++) note_run(x, &x->plan->share.ranks->passes.run[pass->run + i]);
     return st;
 }
 
@@ -136,9 +136,9 @@ static hga_status note_for_messages(laying *x, hga_id come)
     const struct rank_plan *r = x->plan->share.ranks;
     hga_status st = HGA_OK;
     x->early = come > 0;
-    for (const rank_batch *b = r->batch; b < r->batch + r->n_batches; b++)
+    for (const rank_batch *b = r->traffic.batch; b < r->traffic.batch + r->traffic.n_batches; b++)
         if (b->before.needs == come) HGA_TRY(note_pass(x, &b->before));
-    if (come < r->n_batches) HGA_TRY(note_pass(x, &r->batch[come].ahead));
+    if (come < r->traffic.n_batches) HGA_TRY(note_pass(x, &r->traffic.batch[come].ahead));
     x->early = 0;
 done:
     return st;
@@ -150,10 +150,11 @@ static hga_status note_all(laying *x)
     hga_status st = HGA_OK;
     int64_t next = 0;
     HGA_TRY(add_step(x, x->waves++, 0));
-    for (const rank_part *p = r->part; p < r->part + r->n_parts; p++) keep_part(x, p);
-    for (hga_id come = 0; come <= r->n_batches; come++) {
+    for (const rank_part *p = r->traffic.part; p < r->traffic.part + r->traffic.n_parts; p++) keep_part(x, p);
+    for (hga_id come = 0; come <= r->traffic.n_batches; come++) {
         HGA_TRY(note_for_messages(x, come));
-        for (; next < r->n_passes && r->pass[next].needs == come; next++) HGA_TRY(note_pass(x, &r->pass[next]));
+        for (; next < r->passes.n_passes && r->passes.pass[next].needs == come; next++)
+            HGA_TRY(note_pass(x, &r->passes.pass[next]));
     }
     forget_unwritten(x);
 done:

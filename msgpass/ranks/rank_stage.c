@@ -11,8 +11,8 @@ static int64_t carve_room(const hga_plan *plan, void *memory)
     carver room = {.base = memory};
     rank_room *x = carve(&room, 1, sizeof *x), none;
     if (!x) x = &none;
-    *x = (rank_room){.sent = carve(&room, r->bytes_out, 1), .received = carve(&room, r->bytes_in, 1)};
-    x->packet = carve(&room, r->n_messages, sizeof *x->packet);
+    *x = (rank_room){.sent = carve(&room, r->traffic.bytes_out, 1), .received = carve(&room, r->traffic.bytes_in, 1)};
+    x->packet = carve(&room, r->traffic.n_messages, sizeof *x->packet);
     x->call = carve(&room, 1, sizeof *x->call);
     x->merged = carve(&room, r->n_limbs, sizeof *x->merged);
     return room.used;

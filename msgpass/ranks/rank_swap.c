@@ -28,8 +28,8 @@ static int owned_next(const hga_plan *plan, hga_id field, row_run *x)
 {
     const struct rank_plan *r = plan->share.ranks;
     const field_storage *f = &plan->storage[field];
-    while (x->at < r->n_owned) {
-        const owned_nodes *o = &r->owned[x->at++];
+    while (x->at < r->rows.n_owned) {
+        const owned_nodes *o = &r->rows.owned[x->at++];
         hga_id first = o->first > f->io_first ? o->first : f->io_first, end = o->first + o->n;
         if (end > f->io_first + f->io_n) end = f->io_first + f->io_n;
         if (first >= end) continue;
@@ -45,8 +45,8 @@ int64_t swap_packets(const hga_plan *plan)
 {
     const struct rank_plan *r = plan->share.ranks;
     int64_t here = 0;
-    for (int64_t i = 0; i < r->n_owned; i++) here += is_here(r, r->owned[i].owner);
-    return r->n_owned + here * r->exchange->n_ranks;
+    for (int64_t i = 0; i < r->rows.n_owned; i++) here += is_here(r, r->rows.owned[i].owner);
+    return r->rows.n_owned + here * r->exchange->n_ranks;
 }
 
 /* Of `heads` those of a rank. */
@@ -158,7 +158,7 @@ static hga_status run_swap(const head_swap *s, const packets *send, const packet
     hga_status st = HGA_OK;
     const struct rank_plan *r = s->of->plan->share.ranks;
     const hga_exchange *e = r->exchange;
-    int channel = rank_channel((hga_id)r->n_batches);
+    int channel = rank_channel((hga_id)r->traffic.n_batches);
     HGA_TRY(e->start(e->ctx, channel, send->packet, send->n, receive->packet, receive->n));
     move_own(s, home);
     HGA_TRY(e->wait(e->ctx, channel));

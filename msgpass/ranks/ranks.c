@@ -70,16 +70,16 @@ static void clear(hga_plan *plan)
     struct rank_plan *r = plan->share.ranks;
     if (!r) return;
     hga_allocator allocator = r->allocator, *a = &allocator;
-    hga_delete(a, r->owner, r->n_nodes, sizeof *r->owner);
-    hga_delete(a, r->owned, r->owned_room, sizeof *r->owned);
-    hga_delete(a, r->mine, r->mine_room, sizeof *r->mine);
-    hga_delete(a, r->number, r->n_nodes, sizeof *r->number);
+    hga_delete(a, r->rows.owner, r->n_nodes, sizeof *r->rows.owner);
+    hga_delete(a, r->rows.owned, r->rows.owned_room, sizeof *r->rows.owned);
+    hga_delete(a, r->rows.mine, r->rows.mine_room, sizeof *r->rows.mine);
+    hga_delete(a, r->rows.number, r->n_nodes, sizeof *r->rows.number);
     hga_delete(a, r->limb, r->limb_room, sizeof *r->limb);
-    hga_delete(a, r->part, r->part_room, sizeof *r->part);
-    hga_delete(a, r->message, r->message_room, sizeof *r->message);
-    hga_delete(a, r->batch, r->batch_room, sizeof *r->batch);
-    hga_delete(a, r->run, r->run_room, sizeof *r->run);
-    hga_delete(a, r->pass, r->pass_room, sizeof *r->pass);
+    hga_delete(a, r->traffic.part, r->traffic.part_room, sizeof *r->traffic.part);
+    hga_delete(a, r->traffic.message, r->traffic.message_room, sizeof *r->traffic.message);
+    hga_delete(a, r->traffic.batch, r->traffic.batch_room, sizeof *r->traffic.batch);
+    hga_delete(a, r->passes.run, r->passes.run_room, sizeof *r->passes.run);
+    hga_delete(a, r->passes.pass, r->passes.pass_room, sizeof *r->passes.pass);
     hga_delete(a, r->cuts, r->exchange->n_ranks + 1, sizeof *r->cuts);
     hga_delete(a, r, 1, sizeof *r);
     plan->share.ranks = NULL;
@@ -94,8 +94,9 @@ static hga_status list_mine(const hga_plan *plan, struct rank_plan *r)
         int mine = rank_computes(r, v);
         for (end = v + 1; end < plan->nodes.n && rank_computes(r, end) == mine;) end++;
         if (!mine) continue;
-        HGA_TRY(hga_grow(&r->allocator, &r->mine, &r->mine_room, r->n_mine, r->n_mine + 1, sizeof *r->mine));
-        r->mine[r->n_mine++] = (hga_interval){v, end - v};
+        HGA_TRY(hga_grow(&r->allocator, &r->rows.mine, &r->rows.mine_room, r->rows.n_mine, r->rows.n_mine + 1,
+                         sizeof *r->rows.mine));
+        r->rows.mine[r->rows.n_mine++] = (hga_interval){v, end - v};
     }
 done:
     return st;
@@ -105,9 +106,10 @@ static hga_status list_owned(const hga_plan *plan, struct rank_plan *r)
 {
     hga_status st = HGA_OK;
     for (hga_id v = 0, end; v < plan->nodes.n; v = end) {
-        for (end = v + 1; end < plan->nodes.n && r->owner[end] == r->owner[v];) end++;
-        HGA_TRY(hga_grow(&r->allocator, &r->owned, &r->owned_room, r->n_owned, r->n_owned + 1, sizeof *r->owned));
-        r->owned[r->n_owned++] = (owned_nodes){v, end - v, r->owner[v]};
+        for (end = v + 1; end < plan->nodes.n && r->rows.owner[end] == r->rows.owner[v];) end++;
+        HGA_TRY(hga_grow(&r->allocator, &r->rows.owned, &r->rows.owned_room, r->rows.n_owned, r->rows.n_owned + 1,
+                         sizeof *r->rows.owned));
+        r->rows.owned[r->rows.n_owned++] = (owned_nodes){v, end - v, r->rows.owner[v]};
     }
 done:
     return st;
@@ -126,9 +128,9 @@ static int has_intervals(const hga_plan *plan)
 static hga_status number_rows(hga_plan *plan, struct rank_plan *r)
 {
     if (!has_intervals(plan)) return HGA_OK;
-    hga_status st = hga_new(&r->allocator, r->n_nodes, sizeof *r->number, &r->number);
-    for (hga_id v = 0, n = 0; !st && v < r->n_nodes; v++) r->number[v] = rank_computes(r, v) ? n++ : -1;
-    plan->share.number = r->number;
+    hga_status st = hga_new(&r->allocator, r->n_nodes, sizeof *r->rows.number, &r->rows.number);
+    for (hga_id v = 0, n = 0; !st && v < r->n_nodes; v++) r->rows.number[v] = rank_computes(r, v) ? n++ : -1;
+    plan->share.number = r->rows.number;
     return st;
 }
 
@@ -141,10 +143,10 @@ static hga_status list_legs(const hga_plan *plan, struct rank_plan *r, const ran
     hga_id *batch = NULL, n_batches;
     HGA_TRY(hga_new(&r->allocator, all->n, sizeof *order, &order));
     HGA_TRY(hga_new(&r->allocator, all->n, sizeof *batch, &batch));
-    HGA_TRY(rank_batches(plan, r->owner, all, order, batch, &n_batches));
-    HGA_TRY(hga_grow(&r->allocator, &r->batch, &r->batch_room, 0, n_batches, sizeof *r->batch));
-    r->n_batches = n_batches;
-    if (n_batches) memset(r->batch, 0, (size_t)n_batches * sizeof *r->batch);
+    HGA_TRY(rank_batches(plan, r->rows.owner, all, order, batch, &n_batches));
+    HGA_TRY(hga_grow(&r->allocator, &r->traffic.batch, &r->traffic.batch_room, 0, n_batches, sizeof *r->traffic.batch));
+    r->traffic.n_batches = n_batches;
+    if (n_batches) memset(r->traffic.batch, 0, (size_t)n_batches * sizeof *r->traffic.batch);
     for (int64_t i = 0; i < all->n; i++) HGA_TRY(legs_add(r, &all->transfer[order[i]], batch[i], i, l));
 done:
     hga_delete(&r->allocator, order, all->n, sizeof *order);
@@ -218,7 +220,7 @@ static hga_pos cuts_at(const hga_plan *plan)
 static void share_out(hga_plan *plan, const struct rank_plan *r)
 {
     const hga_id *cut = r->cuts + r->exchange->rank;
-    plan->share.rows = r->mine, plan->share.n_rows = r->n_mine;
+    plan->share.rows = r->rows.mine, plan->share.n_rows = r->rows.n_mine;
     plan->share.first_token = cut[0], plan->share.end_token = cut[1];
 }
 
@@ -230,9 +232,9 @@ static hga_status list(hga_plan *plan)
     rank_transfers transfers = {0};
     leg_list legs = {0};
     r->n_nodes = plan->nodes.n;
-    HGA_TRY(hga_new(&r->allocator, r->n_nodes, sizeof *r->owner, &r->owner));
-    HGA_TRY(halo_find(plan->graph, &plan->program, &plan->shape, r->cuts, r->exchange->n_ranks, cuts_at(plan), r->owner,
-                      &halo));
+    HGA_TRY(hga_new(&r->allocator, r->n_nodes, sizeof *r->rows.owner, &r->rows.owner));
+    HGA_TRY(halo_find(plan->graph, &plan->program, &plan->shape, r->cuts, r->exchange->n_ranks, cuts_at(plan),
+                      r->rows.owner, &halo));
     HGA_TRY(list_mine(plan, r));
     share_out(plan, r);
     HGA_TRY(rank_limbs_list(plan, r, &halo));

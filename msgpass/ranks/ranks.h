@@ -78,31 +78,49 @@ typedef struct rank_batch {
     rank_pass ahead;
 } rank_batch;
 
-struct rank_plan {
-    hga_allocator allocator;
-    const hga_exchange *exchange;
-    hga_id *cuts;       /* [n_ranks + 1] */
+/* Whose rows are whose. */
+typedef struct rank_rows {
     hga_id *owner;      /* [nodes] */
     owned_nodes *owned; /* [n_owned]: all nodes */
     hga_interval *mine; /* [n_mine]: nodes whose rows the rank computes, its own and those that are shared */
     hga_id *number; /* [nodes]: of a node of these, counted from the first; -1. NULL: no tensor has several intervals */
-    rank_limb *limb; /* of all ranks, by stage and first piece */
+    int64_t n_owned, owned_room, n_mine, mine_room;
+} rank_rows;
+
+/* What comes and goes in one execution: parts of messages of batches. */
+typedef struct rank_traffic {
     rank_part *part;
     rank_message *message;
     rank_batch *batch;
+    int64_t n_parts, part_room, n_messages, message_room, n_batches, batch_room;
+    int64_t bytes_out, bytes_in;
+} rank_traffic;
+
+/* What is computed when. */
+typedef struct rank_passes {
     pass_rows *run;
     rank_pass *pass; /* [n_passes]: all that no batch sends, by needs */
     int64_t n_runs, run_room, n_passes, pass_room;
-    int64_t n_owned, owned_room, n_mine, mine_room, n_limbs, limb_room, n_parts, part_room, n_messages, message_room,
-        n_batches, batch_room;
-    int64_t bytes_out, bytes_in;
+} rank_passes;
+
+/* Given; found when a plan is lowered, from top to bottom. */
+struct rank_plan {
+    hga_allocator allocator;
+    const hga_exchange *exchange;
+    hga_id *cuts; /* [n_ranks + 1] */
+
     hga_id n_nodes;
+    rank_rows rows;
+    rank_limb *limb; /* of all ranks, by stage and first piece */
+    int64_t n_limbs, limb_room;
+    rank_traffic traffic;
     uint64_t stamp; /* of all that is to be the same on all ranks */
+    rank_passes passes;
 };
 
 static inline int rank_computes(const struct rank_plan *r, hga_id v)
 {
-    return r->owner[v] == r->exchange->rank || r->owner[v] == OWNED_BY_ALL;
+    return r->rows.owner[v] == r->exchange->rank || r->rows.owner[v] == OWNED_BY_ALL;
 }
 
 /* The room's part in a plan, an execution and a gradient. */
