@@ -16,8 +16,7 @@
    places.c       rows of a workspace that take turns
    splits.c       long rows, cut and merged        inputs.c       operands rounded, into rows of their own
    sums.c         sums and means                   states.c       finished states along the tree
-   plain.c        stages in double, as meaning/ defines them
-   explain.c      the plan in words (explain_parts.c, explain_ways.c) */
+   plain.c        stages in double, as meaning/ defines them */
 #ifndef EXECUTE_H
 #define EXECUTE_H
 

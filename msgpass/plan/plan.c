@@ -4,6 +4,8 @@
 
 #include <string.h>
 
+const char *hga_version(void) { return HGA_VERSION; }
+
 static hga_status check_shape(hga_shape *s)
 {
     if (s->n_kv_heads == 0) s->n_kv_heads = s->n_heads;

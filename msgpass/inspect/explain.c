@@ -9,8 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char *hga_version(void) { return HGA_VERSION; }
-
 static const char *relation_name(const hga_plan *plan, hga_id stage)
 {
     hga_id r = plan->program.stage[stage].relation;
