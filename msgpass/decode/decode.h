@@ -6,6 +6,7 @@
    table.c    which pages a cache holds
    cache.c    making, forking and cutting caches
    file.c     caches as files; identity.c: of which shape
+   places.c   rows of a workspace that take turns
    append.c   reserve, compute, keep: all or nothing
    prefill.c  ranks make a prompt's rows, and one of them goes on
    stage.c    a cache's rows where the plan reads them: computing with the bits of the full pass */

@@ -97,7 +97,7 @@ hga_status hga_decoder_create(const hga_graph *capacity, const hga_program *p, c
     d->n_tokens = hga_graph_nodes(capacity).n_queries, d->n_nodes = hga_graph_nodes(capacity).n;
     HGA_TRY(hga_plan_create(capacity, p, shape, &options, &d->plan));
     d->plan->lone_rows = !o->same_bits;
-    d->plan->rows_by_need = 1, d->plan->workspace_floats = 0;
+    d->plan->by_need = &places_by_need, d->plan->workspace_floats = 0;
     HGA_TRY(find_tensors(d));
     HGA_TRY(ready_find(d, capacity, p));
     measure_pages(d);

@@ -1,4 +1,4 @@
-/* stage.c: a cache's rows are laid where the plan reads them, in places of a workspace (execute/places.h), beside those
+/* stage.c: a cache's rows are laid where the plan reads them, in places of a workspace (places.h), beside those
    that an append brings; the plan computes the rows that are new, with the bits of the full pass, since it groups and
    cuts rows as it always does; what is kept goes to pages, and all other rows leave their places. A workspace whose
    rows are those of the cache already is used as it is. */

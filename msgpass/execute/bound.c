@@ -203,14 +203,6 @@ static hga_status bind_tensors(const hga_plan *plan, const hga_io *io, hga_works
     return st;
 }
 
-/* .. which have places in the workspace. */
-static hga_status bind_places(const hga_plan *plan, hga_workspace *workspace)
-{
-    hga_status st = places_take_run(plan, workspace);
-    for (hga_id f = 1; !st && f <= plan->program.n_fields; f++) places_bind(plan, workspace, f);
-    return st;
-}
-
 hga_status fields_bind(const hga_plan *plan, const hga_io *io, hga_workspace *workspace)
 {
     hga_status st = hga_check_reserved("hga_io", io->reserved, sizeof io->reserved);
@@ -219,7 +211,7 @@ hga_status fields_bind(const hga_plan *plan, const hga_io *io, hga_workspace *wo
     if (!st) st = bring(plan, io, workspace);
     workspace->staged = io;
     if (!st) st = slice_bind(plan, io, workspace);
-    if (!st) st = plan->rows_by_need ? bind_places(plan, workspace) : bind_tensors(plan, io, workspace);
+    if (!st) st = plan->by_need ? plan->by_need->bind(plan, workspace) : bind_tensors(plan, io, workspace);
     workspace->sink = st ? NULL : io->sink.data, workspace->slopes = st ? NULL : io->slopes.data;
     workspace->cap_2 = st ? 0 : call_number(HGA_TABLE_SOFTCAP, &plan->program, io) * KERNEL_LOG2E;
     for (hga_id f = 1; workspace->sink && f <= plan->program.n_fields; f++) workspace->field[f].streams = 0;

@@ -13,7 +13,6 @@
    dropout.c      which weights all of them drop
    layouts.h      tiles that are chosen once for a plan
    attend_rows.c  does what is left, row by row; scores.c is what both add to scores
-   places.c       rows of a workspace that take turns
    splits.c       long rows, cut and merged        inputs.c       operands rounded, into rows of their own
    sums.c         sums and means                   states.c       finished states along the tree
    plain.c        stages in double, as meaning/ defines them */
@@ -23,13 +22,12 @@
 #include "call.h"
 #include "edges.h"
 #include "overlap.h"
-#include "places.h"
 #include "slices.h"
 #include "stage_meanings.h"
 #include "tiles.h"
 #include "wants.h"
 
-/* Of plans with rows_by_need: somebody else's memory, in which a node's row is. */
+/* Of plans with by_need: somebody else's memory, in which a node's row is. */
 typedef struct lent_row {
     float *row;
     hga_id owner, next; /* -1, and the next that is free, as row_places.lent_back has it */
@@ -218,7 +216,7 @@ typedef struct call_arrays {
     int n;
 } call_arrays;
 
-/* Of plans with rows_by_need, see places.c: of a field, or of the pieces of a stage, rows for those that need them, in
+/* Of plans with by_need: of a field, or of the pieces of a stage, rows for those that need them, in
    arrays of as many numbers a row. Owners are nodes, or pieces. */
 typedef enum place_part { PLACE_ROW, PLACE_LSE, PLACE_ROUNDED, PLACE_PARTS } place_part;
 enum { N_PLACES = HGA_FIELD_SLOTS + HGA_MAX_STAGES };
@@ -468,15 +466,6 @@ static inline const row_bits *rows_to_run(const hga_workspace *workspace, const 
     return workspace->sliced ? slice_rows(&workspace->slice, ph, stage) : NULL;
 }
 
-/* places.c: of a plan with rows_by_need: memory; places for all that an execution writes, once its rows are known; this
-   call's addresses of a field, the caller's rows among them; and nobody has one any more. */
-int64_t places_bytes(const hga_plan *plan);
-hga_status places_create(const hga_plan *plan, hga_workspace *workspace);
-void places_destroy(hga_workspace *workspace);
-hga_status places_take_run(const hga_plan *plan, hga_workspace *workspace);
-void places_bind(const hga_plan *plan, hga_workspace *workspace, hga_id field);
-void places_leave_all(hga_workspace *workspace);
-
 /* What ranks/ does in an execution of a plan that several processes share, with workspace->shared. */
 struct shared_execution {
     int64_t (*bytes)(const hga_plan *plan); /* of workspace->shared */
@@ -486,6 +475,17 @@ struct shared_execution {
     int (*has_merged)(const hga_plan *plan, const hga_workspace *workspace, hga_id stage, hga_id lo, hga_id hi);
     /* All behind execution_begin, of the first of so many samples that are left; without any, others are told. */
     hga_status (*run)(const hga_plan *plan, hga_workspace *workspace, const hga_io *io, hga_id samples);
+};
+
+/* What decode/ does with workspace->places: the bytes of memory for them, which is made, and goes with the workspace;
+   places for all that an execution writes, once its rows are known, and this call's addresses, the caller's rows among
+   them; a place for a node's row of a field; and nobody has one any more. */
+struct rows_by_need {
+    int64_t (*bytes)(const hga_plan *plan);
+    hga_status (*create)(const hga_plan *plan, hga_workspace *workspace);
+    hga_status (*bind)(const hga_plan *plan, hga_workspace *workspace);
+    hga_status (*take)(hga_workspace *workspace, hga_id field, hga_id v, float **row);
+    void (*leave_all)(hga_workspace *workspace);
 };
 
 /* workspace.c: a workspace serves a plan, also one that was updated since, where all in it is large enough. */

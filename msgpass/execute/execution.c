@@ -114,7 +114,7 @@ void execution_forget(hga_workspace *workspace)
 
 void execution_end(const hga_plan *plan, hga_workspace *workspace, const hga_io *io)
 {
-    if (plan->slices && workspace->sliced && !plan->rows_by_need) slice_end(plan, &workspace->slice);
+    if (plan->slices && workspace->sliced && !plan->by_need) slice_end(plan, &workspace->slice);
     keep_io_rows(plan, workspace);
     sixteen_forget(workspace);
     if (io->tape) tape_end(plan, workspace, io);

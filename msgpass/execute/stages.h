@@ -16,7 +16,7 @@ static inline const bound_field *read_field(const worker *w, const hga_stage *s,
    of all heads], and that of its factors. */
 static inline float *piece_of(const hga_plan *plan, const hga_workspace *workspace, hga_id stage, hga_id piece)
 {
-    if (plan->rows_by_need) return place_in(&workspace->places[HGA_FIELD_SLOTS + stage], PLACE_ROW, piece);
+    if (plan->by_need) return place_in(&workspace->places[HGA_FIELD_SLOTS + stage], PLACE_ROW, piece);
     return workspace->rows + plan->stage[stage].piece_at + piece * piece_floats(plan, stage);
 }
 

@@ -12,7 +12,7 @@ static int64_t shared_bytes(const hga_plan *plan)
 int64_t hga_plan_workspace_bytes(const hga_plan *plan)
 {
     return plan->workspace_floats * (int64_t)sizeof(float) + workers_bytes(plan) + slices_bytes(plan) +
-           shared_bytes(plan) + places_bytes(plan) + (int64_t)sizeof(hga_workspace);
+           shared_bytes(plan) + (plan->by_need ? plan->by_need->bytes(plan) : 0) + (int64_t)sizeof(hga_workspace);
 }
 
 static hga_status workspace_create(const hga_plan *plan, hga_workspace **out)
@@ -32,7 +32,7 @@ static hga_status workspace_create(const hga_plan *plan, hga_workspace **out)
     HGA_TRY(slice_create(plan, workspace));
     workspace->shared_bytes = shared_bytes(plan);
     HGA_TRY(hga_new(&a, workspace->shared_bytes, 1, &workspace->shared));
-    HGA_TRY(places_create(plan, workspace));
+    if (plan->by_need) HGA_TRY(plan->by_need->create(plan, workspace));
     HGA_TRY(workers_create(plan, plan->threads, workspace));
     HGA_TRY(layouts_open(plan, workspace));
 done:
@@ -46,6 +46,15 @@ hga_status hga_workspace_create(const hga_plan *plan, hga_workspace **out)
     return plan_failed(plan, workspace_create(plan, out));
 }
 
+static void places_free(const hga_workspace *workspace)
+{
+    for (const row_places *x = workspace->places; x < workspace->places + N_PLACES; x++) {
+        hga_delete(&workspace->base.allocator, x->memory, x->bytes, 1);
+        hga_delete(&workspace->base.allocator, x->lent, x->lent_room, sizeof *x->lent);
+    }
+    hga_delete(&workspace->base.allocator, workspace->owners, workspace->owner_bytes, 1);
+}
+
 void hga_workspace_destroy(hga_workspace *workspace)
 {
     if (!workspace) return;
@@ -57,7 +66,7 @@ void hga_workspace_destroy(hga_workspace *workspace)
     hga_delete(&a, workspace->memory, workspace->workspace_floats, sizeof *workspace->memory);
     slice_destroy(workspace);
     hga_delete(&a, workspace->shared, workspace->shared_bytes, 1);
-    places_destroy(workspace);
+    places_free(workspace);
     hga_delete(&a, workspace, 1, sizeof *workspace);
 }
 

@@ -39,13 +39,13 @@ static hga_status check_row(const hga_plan *plan, const hga_workspace *workspace
 static float *row_at(const hga_plan *plan, const hga_workspace *workspace, hga_id f, hga_id v)
 {
     const area *x = &plan->storage[f].rows;
-    if (plan->rows_by_need) return place_in(&workspace->places[f], PLACE_ROW, v);
+    if (plan->by_need) return place_in(&workspace->places[f], PLACE_ROW, v);
     return workspace->rows + x->at + (int64_t)(v - x->first) * x->floats;
 }
 static float *lse_at(const hga_plan *plan, const hga_workspace *workspace, hga_id f, hga_id v)
 {
     const area *x = &plan->storage[f].lse;
-    if (plan->rows_by_need) return place_in(&workspace->places[f], PLACE_LSE, v);
+    if (plan->by_need) return place_in(&workspace->places[f], PLACE_LSE, v);
     return workspace->rows + x->at + (int64_t)(v - x->first) * x->floats;
 }
 
@@ -80,15 +80,15 @@ void workspace_forget_later(const hga_plan *plan, hga_workspace *workspace, int3
 
 static void drop_all(const hga_plan *plan, hga_workspace *workspace)
 {
-    if (plan->rows_by_need) places_leave_all(workspace);
-    for (hga_id f = 1; !plan->rows_by_need && f <= plan->program.n_fields; f++)
+    if (plan->by_need) plan->by_need->leave_all(workspace);
+    for (hga_id f = 1; !plan->by_need && f <= plan->program.n_fields; f++)
         slice_drop_rows(&workspace->slice, f, 0, plan->nodes.n);
 }
 
 static hga_status put_row(const hga_plan *plan, hga_workspace *workspace, hga_id f, hga_id v, float **data)
 {
     float *row;
-    hga_status st = plan->rows_by_need ? workspace_take_place(workspace, f, v, &row) : HGA_OK;
+    hga_status st = plan->by_need ? plan->by_need->take(workspace, f, v, &row) : HGA_OK;
     if (!st) *data = move_row(plan, workspace, f, v, 1, *data);
     return st;
 }

@@ -128,6 +128,25 @@ static hga_status lower(hga_plan *plan, const hga_graph *g)
     return st;
 }
 
+static hga_status check_options(const hga_options *o)
+{
+    if (o->cut_edges < 1) return hga_fail(HGA_EINVAL, "cut_edges %lld", (long long)o->cut_edges);
+    if ((unsigned)o->precision > HGA_PRECISION_BF16)
+        return hga_fail(HGA_EINVAL, "%d is not a precision", (int)o->precision);
+    if (o->gradient_strips < 0 || o->gradient_strips > MOST_STRIPS)
+        return hga_fail(HGA_EINVAL, "gradient_strips %lld, not 0 to %d", (long long)o->gradient_strips, MOST_STRIPS);
+    if (o->gradient_subtree < 0 || o->gradient_subtree > INT32_MAX)
+        return hga_fail(HGA_EINVAL, "gradient_subtree %lld", (long long)o->gradient_subtree);
+    if (o->strict_rows < 0 || o->strict_rows > 1)
+        return hga_fail(HGA_EINVAL, "strict_rows %lld is neither 0 nor 1", (long long)o->strict_rows);
+    if (o->rows < HGA_EVERY_ROW || o->rows > HGA_ROWS_THAT_STAY)
+        return hga_fail(HGA_EINVAL, "options.rows %lld is none of HGA_EVERY_ROW, HGA_SOME_ROWS, HGA_ROWS_THAT_STAY",
+                        (long long)o->rows);
+    if (!(o->dropout >= 0 && o->dropout < 1))
+        return hga_fail(HGA_EINVAL, "dropout %g is not in [0, 1)", (double)o->dropout);
+    return HGA_OK;
+}
+
 hga_status plan_make(const hga_graph *g, const hga_program *p, const hga_shape *shape, const hga_options *options,
                      hga_id panel, const plan_wing *wing, hga_plan **out)
 {
@@ -149,22 +168,7 @@ hga_status plan_make(const hga_graph *g, const hga_program *p, const hga_shape *
     plan->program = *p;
     plan->shape = *shape;
     HGA_TRY(check_shape(&plan->shape));
-    if (plan->options.cut_edges < 1)
-        HGA_TRY(hga_fail(HGA_EINVAL, "cut_edges %lld", (long long)plan->options.cut_edges));
-    if ((unsigned)plan->options.precision > HGA_PRECISION_BF16)
-        HGA_TRY(hga_fail(HGA_EINVAL, "%d is not a precision", (int)plan->options.precision));
-    if (plan->options.gradient_strips < 0 || plan->options.gradient_strips > MOST_STRIPS)
-        HGA_TRY(hga_fail(HGA_EINVAL, "gradient_strips %lld, not 0 to %d", (long long)plan->options.gradient_strips,
-                         MOST_STRIPS));
-    if (plan->options.gradient_subtree < 0 || plan->options.gradient_subtree > INT32_MAX)
-        HGA_TRY(hga_fail(HGA_EINVAL, "gradient_subtree %lld", (long long)plan->options.gradient_subtree));
-    if (plan->options.strict_rows < 0 || plan->options.strict_rows > 1)
-        HGA_TRY(hga_fail(HGA_EINVAL, "strict_rows %lld is neither 0 nor 1", (long long)plan->options.strict_rows));
-    if (plan->options.rows < HGA_EVERY_ROW || plan->options.rows > HGA_ROWS_THAT_STAY)
-        HGA_TRY(hga_fail(HGA_EINVAL, "options.rows %lld is none of HGA_EVERY_ROW, HGA_SOME_ROWS, HGA_ROWS_THAT_STAY",
-                         (long long)plan->options.rows));
-    if (!(plan->options.dropout >= 0 && plan->options.dropout < 1))
-        HGA_TRY(hga_fail(HGA_EINVAL, "dropout %g is not in [0, 1)", (double)plan->options.dropout));
+    HGA_TRY(check_options(&plan->options));
     HGA_TRY(keeper_create(plan));
     HGA_TRY(choose_machine(plan));
     plan->share.wing = wing;

@@ -269,9 +269,9 @@ struct hga_plan {
     hga_id *domain, *pu; /* [threads] */
     plan_binding binding;
     binding_failures *unbound; /* of calls so far */
-    int lone_rows;    /* rows that are computed alone may have other bits, see kernel_tile.lone: a decoder's choice */
-    int rows_by_need; /* a workspace has places for rows that are there at once (places.h): a decoder's choice, too */
-    int bf16_rows;    /* bfloat16, and keys and values go to attending stages in 16 bits */
+    int lone_rows; /* rows that are computed alone may have other bits, see kernel_tile.lone: a decoder's choice */
+    const struct rows_by_need *by_need; /* a workspace has rows for what is there at once (execute.h); NULL */
+    int bf16_rows;                      /* bfloat16, and keys and values go to attending stages in 16 bits */
     field_storage storage[HGA_FIELD_SLOTS];
     hga_id columns[HGA_FIELD_SLOTS];    /* of the storage, for user functions */
     row_pool pool[3 * HGA_FIELD_SLOTS]; /* [n_pools], of different lengths */

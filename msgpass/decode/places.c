@@ -2,6 +2,8 @@
    a number of places: arrays of as many rows, and for each node which place is its own. Place 0 is nobody's: kernels
    look at, and mask away, rows of a group of sixteen that a call does not need. The place given back last is taken
    first, for it is still in the cache. */
+#include "places.h"
+
 #include "execute.h"
 
 #include <string.h>
@@ -82,9 +84,8 @@ static int64_t carve_owners(const hga_plan *plan, hga_workspace *workspace, void
     return c.used;
 }
 
-int64_t places_bytes(const hga_plan *plan)
+static int64_t places_bytes(const hga_plan *plan)
 {
-    if (!plan->rows_by_need) return 0;
     int64_t bytes = carve_owners(plan, NULL, NULL);
     for (hga_id i = 0; i < N_PLACES; i++) {
         row_places x = {0};
@@ -95,10 +96,9 @@ int64_t places_bytes(const hga_plan *plan)
     return bytes;
 }
 
-hga_status places_create(const hga_plan *plan, hga_workspace *workspace)
+static hga_status create(const hga_plan *plan, hga_workspace *workspace)
 {
     hga_status st = HGA_OK;
-    if (!plan->rows_by_need) return HGA_OK;
     workspace->owner_bytes = carve_owners(plan, NULL, NULL);
     HGA_TRY(hga_new_zero(&workspace->base.allocator, workspace->owner_bytes, 1, &workspace->owners));
     carve_owners(plan, workspace, workspace->owners);
@@ -109,15 +109,6 @@ hga_status places_create(const hga_plan *plan, hga_workspace *workspace)
     }
 done:
     return st;
-}
-
-void places_destroy(hga_workspace *workspace)
-{
-    for (row_places *x = workspace->places; x < workspace->places + N_PLACES; x++) {
-        hga_delete(&workspace->base.allocator, x->memory, x->bytes, 1);
-        hga_delete(&workspace->base.allocator, x->lent, x->lent_room, sizeof *x->lent);
-    }
-    hga_delete(&workspace->base.allocator, workspace->owners, workspace->owner_bytes, 1);
 }
 
 /* ---- taking, leaving ---- */
@@ -144,7 +135,7 @@ static void leave(row_places *x, hga_id owner)
         x->owner[p] = -1, x->back[x->n_back++] = p;
 }
 
-void places_leave_all(hga_workspace *workspace)
+static void leave_all(hga_workspace *workspace)
 {
     for (hga_id i = 0; i < N_PLACES; i++) {
         row_places *x = &workspace->places[i];
@@ -180,7 +171,7 @@ static void take_nodes(void *context, hga_id first, hga_id last)
 }
 
 /* Those that have places are there from now on: where an execution fails, whoever has the workspace drops all. */
-hga_status places_take_run(const hga_plan *plan, hga_workspace *workspace)
+static hga_status take_run(const hga_plan *plan, hga_workspace *workspace)
 {
     taking t = {.plan = plan, .workspace = workspace};
     for (int64_t j = 0; j < plan->slices->n_jobs; j++) {
@@ -198,7 +189,7 @@ hga_status places_take_run(const hga_plan *plan, hga_workspace *workspace)
 }
 
 /* Stages find all rows in the workspace's way. */
-void places_bind(const hga_plan *plan, hga_workspace *workspace, hga_id f)
+static void bind_field(const hga_plan *plan, hga_workspace *workspace, hga_id f)
 {
     const field_storage *h = &plan->storage[f];
     const row_places *p = &workspace->places[f];
@@ -218,6 +209,13 @@ void places_bind(const hga_plan *plan, hga_workspace *workspace, hga_id f)
         rounded->bf16_row = 2 * p->floats[PLACE_ROUNDED];
     else
         rounded->ws = p->part[PLACE_ROUNDED], rounded->ws_row = p->floats[PLACE_ROUNDED];
+}
+
+static hga_status bind(const hga_plan *plan, hga_workspace *workspace)
+{
+    hga_status st = take_run(plan, workspace);
+    for (hga_id f = 1; !st && f <= plan->program.n_fields; f++) bind_field(plan, workspace, f);
+    return st;
 }
 
 /* ---- for whoever has the workspace ---- */
@@ -321,3 +319,5 @@ int64_t workspace_places_taken(const hga_workspace *workspace)
         if (x->room) n += x->end - 1 - x->n_back + x->n_lent;
     return n;
 }
+
+const struct rows_by_need places_by_need = {places_bytes, create, bind, workspace_take_place, leave_all};

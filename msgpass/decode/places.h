@@ -1,12 +1,15 @@
-/* places.h: rows of a workspace that take turns. A workspace of a plan with rows_by_need has no row for each node:
+/* places.h: rows of a workspace that take turns. A workspace of a plan with by_need has no row for each node:
    nodes take a place for a field's row when a call brings, puts or makes it, and give it back when whoever has the
    workspace says so. The caller's rows have places, too. So its memory follows from how many rows are there at once,
    and not from how many the graph has. A row that lies in memory of whoever has the workspace stays there: it is lent.
-   What decode/ computes in; wants.h is beside it. */
+   What decode/ computes in; execute/wants.h is beside it. */
 #ifndef PLACES_H
 #define PLACES_H
 
 #include "hga_plan.h"
+
+/* What such a plan has as by_need. */
+extern const struct rows_by_need places_by_need;
 
 /* Node v has a place for its row of a field, which is the caller's to write: as stages find it, where it is a row of
    the caller's. */
