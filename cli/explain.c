@@ -165,7 +165,8 @@ int run_explain(int argc, char **argv)
     if (m.tree_heads > 1) a.shape.n_heads = a.shape.n_kv_heads = 1;
     TRY(complain_of(hga_plan_create(ordered_graph(&m), &m.program, &a.shape, &a.options, &plan),
                     m.from_file ? CLI_DATA : CLI_USAGE, m.title));
-    TRY(complain_of((a.json ? hga_plan_explain_json : hga_plan_explain)(plan, &text), CLI_USAGE, m.title));
+    TRY(complain_of((a.json ? hga_plan_explain_json : hga_plan_explain)(plan, &back.call.io, &text), CLI_USAGE,
+                    m.title));
     if (a.options.gradient) TRY(complain_of(find_way_back(plan, &back), CLI_USAGE, m.title));
     if (a.json && a.options.gradient)
         TRY(print_gradient_json(plan, &back, text));

@@ -67,7 +67,7 @@ int report_case_fill(report *r, size_t i, const hga_graph *g, const hga_program 
     int status = CLI_GOOD;
     TRY(picture_pattern(p, g, CELLS, CELLS, NULL, NULL, &c->whole));
     TRY(draw_start(&r->first_words, &contenders[i], &c->start));
-    TRY(complain_of(hga_plan_explain(plan, &c->plan), CLI_OUTSIDE, contenders[i].name));
+    TRY(complain_of(hga_plan_explain(plan, NULL, &c->plan), CLI_OUTSIDE, contenders[i].name));
     TRY(keep_view(&contenders[i], g, p, &c->view));
     growth_set_last(&r->growth, i, seconds);
 done:

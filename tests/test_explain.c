@@ -119,7 +119,7 @@ static void the_rows_of_each_domain_are_told(void **state)
     hga_options options = {.threads = 2, .topology = "numa:2 core:1 pu:1"};
     hga_plan *plan;
     assert_ok(hga_plan_create(g, &p, &(hga_shape){.n_heads = 64, .dim = 64}, &options, &plan));
-    assert_ok(hga_plan_explain(plan, &text));
+    assert_ok(hga_plan_explain(plan, NULL, &text));
     assert_lines(text, "parts:\n", "schedule:",
                  "parts:\n"
                  "  domain 0, stage 1: 72 rows, 1179.6 kB; 0 to 63 of 0 to 127\n"
@@ -128,7 +128,7 @@ static void the_rows_of_each_domain_are_told(void **state)
     hga_plan_destroy(plan);
     options.topology = "numa:1 core:2 pu:1";
     assert_ok(hga_plan_create(g, &p, &(hga_shape){.n_heads = 64, .dim = 64}, &options, &plan));
-    assert_ok(hga_plan_explain(plan, &text));
+    assert_ok(hga_plan_explain(plan, NULL, &text));
     assert_lines(text, "parts:\n", "schedule:",
                  "parts:\n"
                  "  domain 0, stage 1: 136 rows, 2228.2 kB; all of 0 to 127\n");
@@ -157,7 +157,7 @@ static void the_rows_of_the_largest_phase_are_told(void **state)
     assert_ok(hga_program_attend(&p, near, f.query, f.key, f.value, f.out, 0));
     hga_plan *plan;
     assert_ok(hga_plan_create(g, &p, &(hga_shape){.n_heads = 4, .dim = 8}, &(hga_options){.threads = 1}, &plan));
-    assert_ok(hga_plan_explain(plan, &text));
+    assert_ok(hga_plan_explain(plan, NULL, &text));
     assert_lines(text, "parts:\n", "schedule:",
                  "parts:\n"
                  "  domain 0, stage 1: 10 rows, 1.3 kB; all of 128 to 135\n"
@@ -186,14 +186,20 @@ static void the_way_of_each_pair_is_told(void **state)
     assert_ok(hga_program_attend(&p, near, f.query, f.key, f.value, f.out, 0));
     hga_plan *plan;
     assert_ok(hga_plan_create(g, &p, &(hga_shape){.n_heads = 4, .dim = 4}, &(hga_options){.threads = 1}, &plan));
-    assert_ok(hga_plan_explain(plan, &text));
+    assert_ok(hga_plan_explain(plan, NULL, &text));
     assert_lines(
-        text, "      pairs:", "  tiles ",
-        "      pairs: 88.7 % in tiles that are 100 % full, 11.1 % in families, 0.2 % row by row, all heads at once\n");
+        text, "      pairs:", "parts:",
+        "      pairs: 88.7 % in tiles that are 100 % full, 11.1 % in families, 0.2 % row by row, all heads at once\n"
+        "      ways: tiles; families; row by row, all heads at once\n"
+        "      not tiles head by head: no rows have one wide block and nothing else\n"
+        "      not pieces together: no long rows share the columns of their pieces\n"
+        "      not kept tiles: no panel's tiles are dear to choose and few to keep\n"
+        "      not panels of equal families: no panel has families of one size alone\n"
+        "      not strict tiles: the plan has no strict_rows\n");
     hga_text_free(text);
     hga_plan_destroy(plan);
     assert_ok(hga_plan_create(g, &p, &(hga_shape){.n_heads = 2, .dim = 4}, &(hga_options){.threads = 1}, &plan));
-    assert_ok(hga_plan_explain_json(plan, &text));
+    assert_ok(hga_plan_explain_json(plan, NULL, &text));
     json_t *j = json_loads(text, 0, NULL),
            *pairs = json_object_get(json_array_get(json_object_get(j, "stages"), 0), "pairs");
     assert_int_equal(json_number_value(json_object_get(pairs, "tiles")), 512);
@@ -217,8 +223,8 @@ static void bfloat16_that_is_widened_is_told(void **state)
         hga_options o = {.threads = 1, .isa = "ref", .precision = bf16 ? HGA_PRECISION_BF16 : HGA_PRECISION_F32};
         assert_ok(hga_build("window left=8", 64, &g, &p));
         assert_ok(hga_plan_create(g, &p, &(hga_shape){.n_heads = 2, .dim = 16}, &o, &plan));
-        assert_ok(hga_plan_explain(plan, &text));
-        assert_int_equal(strstr(text, "  bfloat16   ref does not multiply it") != NULL, bf16);
+        assert_ok(hga_plan_explain(plan, NULL, &text));
+        assert_int_equal(strstr(text, "which tiles widen each time") != NULL, bf16);
         hga_text_free(text);
         hga_plan_destroy(plan), hga_graph_destroy(g);
     }

@@ -154,7 +154,7 @@ static void json_and_explanations_say_sigmoid(void **state)
     hga_text_free(text);
     hga_options o = {.gradient = 1};
     assert_ok(hga_plan_create(p.graph, &p.program, &p.shape, &o, &plan));
-    assert_ok(hga_plan_explain(plan, &text));
+    assert_ok(hga_plan_explain(plan, NULL, &text));
     assert_non_null(strstr(text, "plain sigmoid"));
     assert_string_equal(plain_because(plan), "another normaliser than softmax");
     hga_text_free(text), hga_plan_destroy(plan), problem_clear(&p);

@@ -145,7 +145,7 @@ static void numbers_reach_the_plan(void **state)
         assert_ok(
             hga_plan_create(g, &program, &(hga_shape){.n_heads = 2, .dim = 64}, &(hga_options){.threads = 1}, &plan));
         panels[i] = plan->waves.n_items;
-        assert_ok(hga_plan_explain(plan, &text));
+        assert_ok(hga_plan_explain(plan, NULL, &text));
         assert_int_equal(strstr(text, "pack_readers 77") != NULL, i);
         assert_int_equal(strstr(text, "(HGA_TUNING)") != NULL, i);
         hga_text_free(text), hga_plan_destroy(plan);

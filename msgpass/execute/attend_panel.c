@@ -1,5 +1,6 @@
 /* attend_panel.c: the rows of a panel attend: what is chosen goes through tiles, what is left of a row through the row
    kernel, into the same states. */
+#include "attend_ways.h"
 #include "stages.h"
 #include "strips.h"
 
@@ -36,23 +37,16 @@ void find_groups(hga_id stage, hga_id first, hga_id n, const hga_id *node, row_p
                                   .node = node + at};
 }
 
-static void open_chooser(worker *w, hga_id stage, tile_runner run, family_runner families)
+void open_chooser(worker *w, hga_id stage, tile_runner run, family_runner families, void *context)
 {
     tile_chooser *t = &w->chooser;
-    t->run_families = families_are_fit(w, stage) ? families : NULL;
-    t->strict = w->plan->options.strict_rows != 0;
-    t->reader = &w->reader, t->run = run, t->context = w, t->batch->stage = stage;
+    const unsigned brings = w->workspace->brings;
+    t->reader = &w->reader, t->batch->stage = stage, t->context = context;
+    t->run = run, t->run_families = goes(w, stage, WAY_FAMILIES) ? families : NULL;
+    t->strict = goes(w, stage, WAY_STRICT);
     t->leaves_out = w->workspace->sliced || w->reader.ahead;
-    t->families_have_types = w->io->rel_key.data || w->io->rel_bias.data;
-    t->types = t->families_have_types || drops_weights(w), t->positions = w->io->node_pos.data != NULL;
-}
-
-/* Edge biases belong to single edges, which only rows know. Relative keys are capped with the product they are part of,
-   to which tiles add them later where they differ from pair to pair. */
-int goes_in_tiles(const worker *w, hga_id stage)
-{
-    int apart = w->workspace->cap_2 > 0 && w->io->rel_key.data;
-    return !w->io->edge_bias.data && !apart && !w->plan->stage[stage].strays;
+    t->families_have_types = (brings & BRINGS_TYPES) != 0, t->positions = (brings & BRINGS_POSITIONS) != 0;
+    t->types = t->families_have_types || drops_weights(w);
 }
 
 /* A group's tiles hang on its own rows alone: where none of these is computed, nothing is chosen for it. */
@@ -68,17 +62,27 @@ static void drop_idle_groups(row_panel *p)
 
 static void attend_groups(worker *w, hga_id stage, row_panel *p)
 {
-    open_chooser(w, stage, run_tiles, run_families);
+    open_chooser(w, stage, run_tiles, run_families, w);
     if (w->workspace->sliced) drop_idle_groups(p);
-    if (goes_in_tiles(w, stage)) choose_tiles(&w->chooser, p);
+    choose_tiles(&w->chooser, p);
     for (hga_id g = 0; g < p->n_groups; g++) finish_group(w, &p->group[g]);
 }
 
-void attend_kept_panel(worker *w, hga_id stage, hga_id first, hga_id n, const hga_id *node, const uint32_t *kept)
+int64_t kept_fits(worker *w, const wave_item *item, int64_t n)
 {
+    (void)n;
+    return layout_of(w, *item) != NULL;
+}
+
+void kept_take(worker *w, const wave_item *item, int64_t n)
+{
+    const phase *ph = &w->plan->phase[item->phase];
+    panel_rows rows;
     row_panel p;
-    find_groups(stage, first, n, node, &p);
-    replay_panel(w, stage, &p, kept);
+    (void)n;
+    find_panel(w, ph, ph->stage, item->panel, &rows);
+    find_groups(ph->stage, rows.first, rows.n, rows.node, &p);
+    replay_panel(w, ph->stage, &p, layout_of(w, *item));
     for (hga_id g = 0; g < p.n_groups; g++) finish_group(w, &p.group[g]);
 }
 
@@ -95,8 +99,8 @@ static void leave_families(void *context, const row_group *g, const strip *x, hg
 static unsigned find_tiled(worker *w, hga_id stage, row_panel p)
 {
     unsigned tiled = 0;
-    open_chooser(w, stage, leave_batch, leave_families);
-    if (goes_in_tiles(w, stage)) choose_tiles(&w->chooser, &p);
+    open_chooser(w, stage, leave_batch, leave_families, NULL);
+    choose_tiles(&w->chooser, &p);
     for (hga_id g = 0; g < p.n_groups; g++) tiled |= (unsigned)(p.group[g].tiled && !p.group[g].rest) << g;
     return tiled;
 }
@@ -121,10 +125,14 @@ static void attend_some_heads(worker *w, hga_id stage, const row_panel *p)
     worker_take_heads(w, first, end);
 }
 
-void attend_panel(worker *w, hga_id stage, hga_id first, hga_id n, const hga_id *node)
+void tiles_take(worker *w, const wave_item *item, int64_t n)
 {
+    const hga_id stage = w->plan->phase[item->phase].stage;
+    panel_rows rows;
     row_panel p;
-    find_groups(stage, first, n, node, &p);
+    (void)n;
+    if (!open_panel(w, *item, &rows)) return;
+    find_groups(stage, rows.first, rows.n, rows.node, &p);
     if (w->kv_end - w->kv_first < w->plan->shape.n_kv_heads)
         attend_some_heads(w, stage, &p);
     else

@@ -1,5 +1,6 @@
 /* attend_rows.c: attention row by row, one pass over a row's edges, nothing stored per edge. It equals its plain
    version in plain.c. */
+#include "attend_ways.h"
 #include "stages.h"
 
 #include <math.h>
@@ -80,14 +81,6 @@ void attend_start(worker *w, const row_job *job)
         w->row.greatest[h] = lse[h] * KERNEL_LOG2E, w->row.sum[h] = 1;
         memcpy(w->row.acc + h * room, row + h * bound_head(out, job->v), (size_t)shape->dim_v * sizeof *row);
     }
-}
-
-/* With fewer, head by head is faster. */
-enum { FEW_HEADS = 3 };
-
-int heads_go_together(const hga_plan *plan)
-{
-    return plan->shape.n_heads <= KERNEL_HEADS && (plan->bf16_rows || plan->shape.n_heads >= FEW_HEADS);
 }
 
 /* Of far sources: the rows of the chunk and of the edges that come next; 0 of others. */
@@ -252,21 +245,16 @@ static void attend_chunk(worker *w, const row_job *job)
     const edge_chunk *c = &w->chunk;
     chunk_heads at = attend_open(w, job);
     drop_chunk(w, job->v);
-    int plain = !w->io->rel_bias.data && !w->io->edge_bias.data && !w->workspace->slopes;
-    /* Their kernels know no relative keys. */
-    int apart = w->io->rel_key.data && (w->plan->bf16_rows || scores_are_sums(w->plan));
-    int together = plain && shape->n_heads <= KERNEL_HEADS && !apart;
-    if (together && w->plan->bf16_rows) {
-        attend_bf16(w);
-        return;
-    }
-    if (together && (shape->n_heads >= FEW_HEADS || scores_are_sums(w->plan))) {
-        if (at.same_k && at.same_v)
+    if (goes(w, job->stage, WAY_HEADS)) {
+        if (w->plan->bf16_rows)
+            attend_bf16(w);
+        else if (at.same_k && at.same_v)
             attend_all_heads(w, 0, c->n, known_rows(w), &at);
         else
             attend_mixed_heads(w, read_field(w, s, s->key), read_field(w, s, s->value), &at);
         return;
     }
+    int plain = !(w->workspace->brings & (BRINGS_TYPE_BIASES | BRINGS_EDGE_BIASES | BRINGS_SLOPES));
     if (plain) memcpy(w->row.bias, w->row.base, (size_t)c->n * sizeof *w->row.bias);
     for (hga_id h = 0; h < shape->n_heads; h++) {
         if (!plain) score_biases(w, job, h);

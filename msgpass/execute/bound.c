@@ -1,7 +1,7 @@
 /* bound.c: a plan's storage with this call's addresses; what the caller brings is checked here. */
 #include "bindings.h"
 #include "call_check.h"
-#include "execute.h"
+#include "attend_ways.h"
 
 #include <math.h>
 
@@ -211,6 +211,7 @@ hga_status fields_bind(const hga_plan *plan, const hga_io *io, hga_workspace *wo
     if (!st) st = bring(plan, io, workspace);
     workspace->staged = io;
     if (!st) st = slice_bind(plan, io, workspace);
+    if (!st) ways_open(plan, call_features(&plan->program, io), workspace->sliced, workspace);
     if (!st) st = plan->by_need ? plan->by_need->bind(plan, workspace) : bind_tensors(plan, io, workspace);
     workspace->sink = st ? NULL : io->sink.data, workspace->slopes = st ? NULL : io->slopes.data;
     workspace->cap_2 = st ? 0 : call_number(HGA_TABLE_SOFTCAP, &plan->program, io) * KERNEL_LOG2E;

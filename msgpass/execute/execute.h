@@ -7,9 +7,10 @@
    arrays.c       which of the caller's arrays meet
    stage_table.c  which function a stage gets      worker.c       a thread's scratch
    edges.c        the in-edges of a row, a chunk at a time (edges.h); ranks.c their canonical positions
+   ways.c         the ways to attend, as a table   unknowns.c     what some of them do not know
    attend_panel.c attention of a panel's rows: choose_tiles.c chooses (tiles.h), run_tiles.c computes, and
    run_family.c   families of a few rows           coming.c       what they ask of memory meanwhile
-   run_kin.c      whole panels of equal families
+   run_kin.c      whole panels of equal families   run_rows.c     panels and pieces by their stage's own function
    dropout.c      which weights all of them drop
    layouts.h      tiles that are chosen once for a plan
    attend_rows.c  does what is left, row by row; scores.c is what both add to scores
@@ -123,6 +124,13 @@ typedef struct row_addresses {
     const uint32_t *v_pairs; /* has_pairs: in place of v_head, pairs of columns, v_row words apart */
 } row_addresses;
 
+/* Columns of some panels: source positions [first, end) of a block instance whose first column is at `origin`. */
+typedef struct wide_span {
+    hga_id origin, first, end;
+    float weight;
+    int shared; /* every row has all columns: even one panel is better off */
+} wide_span;
+
 /* A rectangle's columns, side by side: of one head [room][dim padded], [room][dim_v padded], which the addresses
    [room] are of; of all heads [room]. Where it has_pairs keys are of 16 bits, and values are pairs of columns. */
 typedef struct wide_scratch {
@@ -130,6 +138,7 @@ typedef struct wide_scratch {
     float *key, *value, *base, *at; /* at: positions, where slopes are given */
     const float **key_at, **value_at;
     const uint16_t **key16_at; /* plans of bf16 rows */
+    wide_span span;            /* of the panels that were found last */
 } wide_scratch;
 
 /* Scratch of the stages that go row by row. */
@@ -269,6 +278,8 @@ struct hga_workspace {
     int wanted_alone;              /* .. and of the output nothing */
     asked_rows asked;              /* rows of the output; by intervals of their numbers */
     const struct layouts *layouts; /* the plan's, until it is updated; NULL */
+    unsigned brings;               /* the call's features, see call.h */
+    uint16_t ways[HGA_MAX_STAGES]; /* of attending stages, the ways that they may go, as bits */
 };
 
 /* One row of a stage: node v at its position, from edge `from` on, at most `count` edges; piece >= 0: leave the state
@@ -309,18 +320,17 @@ static inline void worker_take_heads(worker *w, hga_id kv_first, hga_id kv_end)
     w->head_first = kv_first * share, w->head_end = kv_end * share;
 }
 
-void attend_panel(worker *w, hga_id stage, hga_id first, hga_id n, const hga_id *node);
-/* .. whose tiles are known. */
-void attend_kept_panel(worker *w, hga_id stage, hga_id first, hga_id n, const hga_id *node, const uint32_t *kept);
+/* run_rows.c: a panel of any stage, by the stage's function of panels or of rows. */
+void run_panel(worker *w, const phase *ph, hga_id stage, hga_id panel);
+
+/* attend_panel.c: a panel's groups of sixteen; and the chooser, for the panel that is loaded. */
 void find_groups(hga_id stage, hga_id first, hga_id n, const hga_id *node, row_panel *p);
+void open_chooser(worker *w, hga_id stage, tile_runner run, family_runner families, void *context);
 /* attend_rows.c: an attended row begins empty or with what is there, reads its edges (but those of the segments that
    are done), and is stored. */
 void attend_row(worker *w, const row_job *job);
 void attend_start(worker *w, const row_job *job);
 void attend_rest(worker *w, const row_job *job, const uint16_t *done, unsigned done_bits);
-
-/* .. and, in a call that adds nothing to single scores, with all heads of a row at once? */
-int heads_go_together(const hga_plan *plan);
 
 /* dropout.c: does this call drop weights, and what are the others multiplied with? */
 int drops_weights(const worker *w);
@@ -335,13 +345,8 @@ void drop_chunk(const worker *w, hga_id v);
 void drop_support(const worker *w, hga_id v, hga_id head, hga_id n, float *weight);
 void drop_families(const worker *w, const row_group *g, const struct strip *x, hga_id n, const float **kept);
 
-/* run_family.c: may the stage's scores, in this call, be a family's? Compute some; the worker is the context. */
-int families_are_fit(const worker *w, hga_id stage);
+/* run_family.c: compute some; the worker is the context. */
 void run_families(void *worker, const row_group *g, const struct strip *x, hga_id n);
-/* attend_panel.c: may edges be computed with those of other rows at all? */
-int goes_in_tiles(const worker *w, hga_id stage);
-/* run_kin.c: 0, and nothing done, where a panel has not equal families alone. */
-int run_kin(worker *w, hga_id stage, hga_id first, hga_id n, const hga_id *node);
 
 /* run_tiles.c: compute a batch; the worker is the context. A group whose states are in its own place: row r's become
    the row's, for the rest of its edges; or all are normalised and stored. */
@@ -369,8 +374,8 @@ void find_rows_at(const worker *w, const row_group *g, float *at);
    replay.c: the words of a phase's panel, if this call has them, else NULL; computing its batches. */
 hga_status layouts_open(const hga_plan *plan, hga_workspace *workspace);
 /* .. and again, for calls whose scores tell types apart, when there is the first that computes them. */
-hga_status layouts_learn_types(const hga_plan *plan, const hga_workspace *workspace, const hga_io *io);
-const uint32_t *layout_of(const worker *w, const phase *ph, hga_id stage, hga_id panel);
+hga_status layouts_learn_types(const hga_plan *plan, const hga_workspace *workspace);
+const uint32_t *layout_of(const worker *w, wave_item item);
 void replay_panel(worker *w, hga_id stage, row_panel *p, const uint32_t *kept);
 
 /* pair_scores.c: what differs from pair to pair of part i of the batch's last chunk. Its positions and its types are
@@ -391,19 +396,16 @@ static inline uint32_t *type_picks_at(const worker *w, hga_id typed)
 void pair_types(const worker *w, const tile_chunk *c, hga_id i, int32_t *type);
 const float *pair_biases(worker *w, const tile_chunk *c, hga_id i, hga_id head, const float *queries);
 
-/* run_wide.c: how many items, from the first on, are panels of its phase whose rows have many columns of one block;
-   they have been computed. Log-sum-exps that are copied for the caller may be among them, which have not. */
-int64_t run_wide(worker *w, const wave_item *item, int64_t n);
-
-/* run_pieces.c: how many items, from the first on, are pieces that have the same columns; they have been computed. */
-int64_t run_pieces(worker *w, const wave_item *item, int64_t n);
-
 /* panel_rows.c: rows of a panel, node[i] < 0 where there is nothing to write; and load their segments, which go by
    position. */
 typedef struct panel_rows {
     hga_id first, n, node[PANEL_ROWS];
 } panel_rows;
 void list_panel(const worker *w, wave_item item, panel_rows *out);
+/* What this execution runs of a panel, whose stage is opened; 0: nothing. Open: its segments are loaded, too, and
+   behind its rows come those of the longer graph. */
+int find_panel(worker *w, const phase *ph, hga_id stage, hga_id panel, panel_rows *out);
+int open_panel(worker *w, wave_item item, panel_rows *out);
 void load_panel(worker *w, wave_item item);
 /* The worker's reader reads the stage's relation. */
 void open_stage(worker *w, hga_id stage);
@@ -526,8 +528,8 @@ hga_status workers_create(const hga_plan *plan, hga_id n, hga_workspace *workspa
 /* Room to rank the edges of rows, of calls that bring biases of edges: taken once. */
 hga_status workers_rank(const hga_plan *plan, hga_workspace *workspace);
 void workers_destroy(hga_workspace *workspace);
-/* Somebody looks at what panels have, without a call: with a worker of its own, since the pages of a workspace's belong
-   to their threads. */
+/* Somebody looks at what panels have, as if there were a call: with a worker of its own, since the pages of a
+   workspace's belong to their threads. */
 hga_status worker_look(const hga_plan *plan, hga_status (*look)(worker *w, void *context), void *context);
 /* After an update: are they large enough for what the plan needs now? */
 int workers_fit(const hga_plan *plan, const hga_workspace *workspace);

@@ -95,7 +95,7 @@ hga_status execution_begin(const hga_plan *plan, hga_workspace *workspace, const
     hga_status st = workspace_fit(plan, workspace);
     if (st) return st;
     st = fields_bind(plan, io, workspace);
-    if (!st) st = layouts_learn_types(plan, workspace, io);
+    if (!st) st = layouts_learn_types(plan, workspace);
     if (st) execution_forget(workspace);
     if (!st && io->tape) begin_tape(plan, workspace, io);
     for (hga_id t = 0; !st && t < workspace->n_workers; t++) {

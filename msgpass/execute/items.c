@@ -1,40 +1,8 @@
 /* items.c: the walk over a plan's items: what a thread was given of a wave, by panels, pieces and rows. */
 #include "stages.h"
+#include "attend_ways.h"
 
 #include <string.h>
-
-static void run_panel(worker *w, const phase *ph, hga_id stage, hga_id panel)
-{
-    const stage_plan *s = &w->plan->stage[stage];
-    const stage_kernel *kernel = plan_kernel(w->plan, stage);
-    hga_id begin, n;
-    hga_id node[PANEL_ROWS];
-    open_stage(w, stage);
-    w->part_of_tree = ph->part_of_tree;
-    panel_bounds(ph, panel, &begin, &n);
-    if (!narrow_panel(w, ph, stage, &begin, &n)) return;
-    list_nodes(w, ph, stage, begin, n, node);
-    const uint32_t *kept = layout_of(w, ph, stage, panel);
-    if (kept) {
-        attend_kept_panel(w, stage, begin, n, node, kept);
-        return;
-    }
-    if (kernel->panel == attend_panel && run_kin(w, stage, begin, n, node)) return;
-    int one_by_one = !goes_by_position(w, ph);
-    int loads = stage_is_fused(w->plan, stage); /* plain rows are read one by one */
-    if (kernel->panel && !one_by_one) {
-        hga_id all = loads ? reader_load_panel(&w->reader, begin, n) : n;
-        kernel->panel(w, stage, begin, list_ahead(n, all, node), node);
-        return;
-    }
-    if (!one_by_one && loads) reader_load(&w->reader, begin, n);
-    for (hga_id i = 0; i < n; i++) {
-        if (node[i] < 0) continue;
-        hga_id position = one_by_one ? s->relation.dst_rank[node[i]] : begin + i;
-        if (one_by_one && loads) reader_load(&w->reader, position, 1);
-        kernel->row(w, &(row_job){.stage = stage, .v = node[i], .position = position, .count = INT64_MAX, .piece = -1});
-    }
-}
 
 static void run_panels(worker *w, const phase *ph, hga_id panel)
 {
@@ -46,22 +14,6 @@ static int runs_row(const worker *w, const phase *ph, hga_id i)
 {
     const row_bits *run = rows_to_run(w->workspace, ph, ph->stage);
     return !run || bits_have(run, i);
-}
-
-static void run_piece(worker *w, const phase *ph, hga_id piece)
-{
-    const stage_plan *s = &w->plan->stage[ph->stage];
-    const long_row *row = long_row_of(s, piece);
-    hga_id v = node_at(s, row->position);
-    if (!runs_row(w, ph, piece) || !has_row(w, ph->stage, v)) return;
-    reader_load(&w->reader, row->position, 1);
-    plan_kernel(w->plan, ph->stage)
-        ->row(w, &(row_job){.stage = ph->stage,
-                            .v = v,
-                            .position = row->position,
-                            .from = row->cut * (piece - row->first_piece),
-                            .count = row->cut,
-                            .piece = piece});
 }
 
 static void run_merge(worker *w, const phase *ph, hga_id i)
@@ -118,29 +70,31 @@ static void open_heads(worker *w, wave_item item)
     worker_take_heads(w, (hga_id)(n * item.head_part / parts), (hga_id)(n * (item.head_part + 1) / parts));
 }
 
-static void run_item(worker *w, wave_item item)
+/* The first of n items, and those behind it that go with it; returns how many. */
+static int64_t run_some(worker *w, const wave_item *item, int64_t n)
 {
-    const phase *ph = &w->plan->phase[item.phase];
+    const phase *ph = &w->plan->phase[item->phase];
     if (ph->job < JOB_MERGE) open_stage(w, ph->stage);
+    if (ph->job < JOB_MERGE && kind_attends(w->plan->stage[ph->stage].kind)) return ways_take(w, item, n);
     switch (ph->job) {
-    case JOB_ROWS: run_panels(w, ph, item.panel); break;
-    case JOB_PIECES: run_piece(w, ph, item.panel); break;
-    case JOB_MERGE: run_merge(w, ph, item.panel); break;
-    default: run_nodes(w, ph, item.panel); break;
+    case JOB_ROWS: run_panels(w, ph, item->panel); break;
+    case JOB_PIECES: rows_take(w, item, 1); break;
+    case JOB_MERGE: run_merge(w, ph, item->panel); break;
+    default: run_nodes(w, ph, item->panel); break;
     }
+    return 1;
 }
 
-/* Items [first, end) of the plan's order, in so far as the execution runs them. */
+/* Items [first, end) of the plan's order, in so far as the execution runs them. Those of other phases among some that
+   went together are left. */
 static void run_items(worker *w, int64_t first, int64_t end)
 {
     const wave_item *item = w->plan->waves.item;
     for (int64_t i = first, done; i < end; i += done) {
         open_heads(w, item[i]);
-        done = run_wide(w, &item[i], end - i);
+        done = run_some(w, &item[i], end - i);
         for (int64_t j = i + 1; j < i + done; j++)
-            if (item[j].phase != item[i].phase) run_item(w, item[j]);
-        if (!done) done = run_pieces(w, &item[i], end - i);
-        if (!done) run_item(w, item[i]), done = 1;
+            if (item[j].phase != item[i].phase) run_some(w, &item[j], 1);
         find_coming(w, i, end);
     }
     w->coming.n = 0;
@@ -169,8 +123,7 @@ void run_some_items(worker *w, int64_t first, int64_t end)
     for (int64_t i = bits_next(&w->workspace->slice.items, first, end), done; i < end; i = x.number[done]) {
         list_some_items(w, i, end, &x);
         open_heads(w, x.item[0]);
-        done = run_pieces(w, x.item, x.n);
-        if (!done) run_item(w, x.item[0]), done = 1;
+        done = run_some(w, x.item, x.n);
     }
 }
 

@@ -1,6 +1,8 @@
 /* keep_layouts.c: which tiles panels have, found once and left with the plan (layouts.h). */
 #include "layouts.h"
+#include "unknowns.h"
 #include "strips.h"
+#include "attend_ways.h"
 
 /* Kept is what is dear to choose: types are; else panels with fewer edges than this a segment (measured: others gain
    nothing). */
@@ -121,20 +123,17 @@ static void leave_families(void *context, const row_group *g, const strip *s, hg
 static int write_panel(writer *x, wave_item item, hga_id stage)
 {
     worker *w = x->w;
-    tile_chooser *t = &w->chooser;
     panel_rows rows;
     row_panel p;
     load_panel(w, item);
     if (w->reader.ahead || w->reader.n_segments == 0) return 0;
     list_panel(w, item, &rows);
     find_groups(stage, rows.first, rows.n, rows.node, &p);
-    t->reader = &w->reader, t->run = write_batch, t->run_families = families_are_fit(w, stage) ? leave_families : NULL;
-    t->context = x, t->batch->stage = stage, t->types = t->families_have_types = x->typed,
-    t->strict = t->positions = t->leaves_out = 0;
+    open_chooser(w, stage, write_batch, leave_families, x);
     const int64_t begin = x->n;
     x->batches = 0, x->edges = 0, x->p = &p;
     put(x, 0);
-    choose_tiles(t, &p);
+    choose_tiles(&w->chooser, &p);
     int differs = x->typed && w->types > 1;
     int worth = !x->st && (differs || x->edges < EDGES_OF_SEGMENT * w->reader.n_segments);
     for (hga_id g = 0; g < p.n_groups; g++) worth &= p.group[g].tiled && !p.group[g].rest;
@@ -173,20 +172,20 @@ static void drop(const hga_plan *plan, void *what)
 
 /* ---- phases ---- */
 
-/* Does the phase attend in tiles, by position? */
-static int has_tiles(const hga_plan *plan, const phase *ph)
+/* What calls bring, beside what programs have: nothing, or what tells types apart. */
+static unsigned brought(const hga_plan *plan, int typed)
 {
-    if (ph->job != JOB_ROWS || stages_end(ph) != ph->stage + 1 || plan->stage[ph->stage].strays) return 0;
-    return plan_kernel(plan, ph->stage)->panel == attend_panel && plan->stage[ph->stage].relation.n_blocks &&
-           (ph->by_position || !plan->stage[ph->stage].relation.dst_order);
+    static const hga_io none;
+    return call_features(&plan->program, &none) | (typed ? BRINGS_TYPE_BIASES : 0);
 }
 
-/* Executions of some plans always run some rows, or have another chooser. */
-static int may_keep(const hga_plan *plan)
+/* May calls of the sort go through kept tiles at all? */
+static int may_keep(const hga_plan *plan, int typed)
 {
-    int tiles = 0;
-    for (int64_t i = 0; i < plan->n_phases; i++) tiles |= has_tiles(plan, &plan->phase[i]);
-    return tiles && !plan_is_shared(plan) && !rows_stay(plan) && !plan->options.strict_rows;
+    int may = 0;
+    for (hga_id s = 0; s < plan->program.n_stages; s++)
+        may |= kind_attends(plan->stage[s].kind) && !way_refusal(plan, s, brought(plan, typed), WAY_KEPT);
+    return may;
 }
 
 /* Of three panels, is one worth it? */
@@ -219,10 +218,11 @@ static hga_status count_panels(layout_set *set, writer *x)
     HGA_TRY(hga_new(&plan->allocator, plan->n_phases, sizeof *set->first, &set->first));
     set->n_phases = plan->n_phases;
     for (hga_id i = 0; i < set->n_phases; i++) {
-        int kept = has_tiles(plan, &plan->phase[i]) && pays(x, i);
+        const phase *ph = &plan->phase[i];
+        int kept = ph->job == JOB_ROWS && goes(x->w, ph->stage, WAY_KEPT) && pays(x, i);
         HGA_TRY(x->st);
         set->first[i] = kept ? set->n_panels : -1;
-        set->n_panels += kept ? plan->phase[i].n_panels : 0;
+        set->n_panels += kept ? ph->n_panels : 0;
     }
     if (set->n_panels) HGA_TRY(hga_new(&plan->allocator, set->n_panels, sizeof *set->panel, &set->panel));
 done:
@@ -252,6 +252,7 @@ static hga_status keep_set(layout_set *set, worker *w, int typed, int64_t most_w
 {
     writer x = {.w = w, .a = &w->workspace->base.allocator, .typed = typed};
     hga_status st = HGA_OK;
+    ways_open(w->plan, brought(w->plan, typed), 0, w->workspace);
     HGA_TRY(count_panels(set, &x));
     for (hga_id i = 0; i < set->n_phases; i++)
         if (set->first[i] >= 0) HGA_TRY(write_phase(set, &x, i, most_words));
@@ -281,7 +282,7 @@ static hga_status make(const hga_plan *plan)
     layouts *all = NULL;
     hga_status st = hga_new_zero(&plan->allocator, 1, sizeof *all, &all);
     if (st) return st;
-    if (may_keep(plan)) st = worker_look(plan, find, all);
+    if (may_keep(plan, 0)) st = worker_look(plan, find, all);
     if (st)
         hga_delete(&plan->allocator, all, 1, sizeof *all);
     else
@@ -299,13 +300,15 @@ hga_status layouts_open(const hga_plan *plan, hga_workspace *workspace)
     return st;
 }
 
-hga_status layouts_learn_types(const hga_plan *plan, const hga_workspace *workspace, const hga_io *io)
+hga_status layouts_learn_types(const hga_plan *plan, const hga_workspace *workspace)
 {
     hga_status st = HGA_OK;
-    if (!call_has_layouts(workspace, io) || !(io->rel_key.data || io->rel_bias.data)) return HGA_OK;
+    unsigned some = 0;
+    for (hga_id s = 0; s < plan->program.n_stages; s++) some |= workspace->ways[s];
+    if (!workspace->layouts || !(workspace->brings & BRINGS_TYPES) || !(some >> WAY_KEPT & 1)) return HGA_OK;
     pthread_mutex_lock(&plan->keeper->lock);
     layouts *all = plan->keeper->layouts.what;
-    if (!all->knows_types && may_keep(plan)) st = worker_look(plan, find_typed, all);
+    if (!all->knows_types && may_keep(plan, 1)) st = worker_look(plan, find_typed, all);
     all->knows_types |= !st;
     pthread_mutex_unlock(&plan->keeper->lock);
     return st;

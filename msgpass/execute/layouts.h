@@ -39,13 +39,6 @@ typedef struct layouts {
     int knows_types; /* typed has been found */
 } layouts;
 
-/* Does the call, which is bound, compute what is kept? Not some rows alone, nor with what is added to single scores. */
-static inline int call_has_layouts(const hga_workspace *workspace, const hga_io *io)
-{
-    const int apart = workspace->cap_2 > 0 && io->rel_key.data;
-    return workspace->layouts && !workspace->sliced && !io->node_pos.data && !io->edge_bias.data && !apart;
-}
-
 /* Has the group all of its rows in all of the chunk's n columns? */
 static inline int part_is_all(const tile_part *part, hga_id n)
 {

@@ -48,6 +48,23 @@ hga_id list_ahead(hga_id n, hga_id all, hga_id *node)
     return all;
 }
 
+int find_panel(worker *w, const phase *ph, hga_id stage, hga_id panel, panel_rows *out)
+{
+    open_stage(w, stage);
+    panel_bounds(ph, panel, &out->first, &out->n);
+    if (!narrow_panel(w, ph, stage, &out->first, &out->n)) return 0;
+    list_nodes(w, ph, stage, out->first, out->n, out->node);
+    return 1;
+}
+
+int open_panel(worker *w, wave_item item, panel_rows *out)
+{
+    const phase *ph = &w->plan->phase[item.phase];
+    if (!find_panel(w, ph, ph->stage, item.panel, out)) return 0;
+    out->n = list_ahead(out->n, reader_load_panel(&w->reader, out->first, out->n), out->node);
+    return 1;
+}
+
 void list_panel(const worker *w, wave_item item, panel_rows *out)
 {
     const phase *ph = &w->plan->phase[item.phase];

@@ -1,17 +1,13 @@
 /* replay.c: panels whose tiles are known (layouts.h) are computed without being looked at. */
 #include "layouts.h"
 
-const uint32_t *layout_of(const worker *w, const phase *ph, hga_id stage, hga_id panel)
+const uint32_t *layout_of(const worker *w, wave_item item)
 {
     const layouts *x = w->workspace->layouts;
-    const hga_io *io = w->io;
-    const int typed = io->rel_key.data || io->rel_bias.data;
-    if (!call_has_layouts(w->workspace, io) || stages_end(ph) != stage + 1) return NULL;
-    if (drops_weights(w) && !typed) return NULL;
-    const layout_set *set = typed ? &x->typed : &x->plain;
-    int64_t first = set->n_panels ? set->first[ph - w->plan->phase] : -1;
-    if (first < 0 || w->kv_end - w->kv_first < w->plan->shape.n_kv_heads || set->panel[first + panel] < 0) return NULL;
-    return set->word + set->panel[first + panel];
+    if (!x) return NULL;
+    const layout_set *set = w->workspace->brings & BRINGS_TYPES ? &x->typed : &x->plain;
+    int64_t first = set->n_panels ? set->first[item.phase] : -1;
+    return first < 0 || set->panel[first + item.panel] < 0 ? NULL : set->word + set->panel[first + item.panel];
 }
 
 static void read_columns(const uint32_t **at, uint32_t head, edge_chunk *c)

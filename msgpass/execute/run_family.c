@@ -2,16 +2,6 @@
 #include "stages.h"
 #include "strips.h"
 
-/* Scores that do not differ from row to row but by their products, of float32 rows; states that begin empty. What types
-   add is a column's own: choose_tiles.c sees to that. */
-int families_are_fit(const worker *w, hga_id stage)
-{
-    const hga_io *io = w->io;
-    int plain = !io->edge_bias.data && !io->node_pos.data && !w->workspace->slopes;
-    plain &= !w->plan->bf16_rows;
-    return plain && w->plan->shape.n_heads <= KERNEL_HEADS && !kind_starts_from_out(w->plan->stage[stage].kind);
-}
-
 /* A strip's columns join the chunk; of those that no row here has one that some row has, for they may be none. */
 static void read_columns(worker *w, const row_group *g, const strip *x)
 {

@@ -1,6 +1,7 @@
 /* run_kin.c: panels of equal families side by side, whose members attend to each other and to nobody else, as a level
    of a tree has them: all members at once, from their rows as they lie. What run_family.c does group by group, with the
    same bits, but for the sign of NaN; and which rows have which columns is known without looking at any. */
+#include "attend_ways.h"
 #include "stages.h"
 #include "sums.h"
 
@@ -48,15 +49,6 @@ static int groups_are_families(const uint64_t *columns, hga_id members)
     hga_id edges = 0;
     for (hga_id r = 0; r < members; r++) edges += __builtin_popcountll(columns[r]);
     return go_as_families((double)edges * (KERNEL_TILE / members), KERNEL_TILE * KERNEL_TILE);
-}
-
-/* No types, no dropout, no order, no listed edges; all rows in all heads: else choose_tiles.c decides. */
-static int call_is_plain(const worker *w, hga_id stage)
-{
-    const hga_relation *r = &w->plan->stage[stage].relation;
-    return families_are_fit(w, stage) && goes_in_tiles(w, stage) && !w->plan->options.strict_rows && !r->ptr &&
-           r->n_blocks && !r->dst_order && !r->src_order && !w->io->rel_key.data && !w->io->rel_bias.data &&
-           !drops_weights(w) && !w->workspace->sliced && w->kv_end - w->kv_first == w->plan->shape.n_kv_heads;
 }
 
 static int are_in_order(hga_id first, hga_id n, const hga_id *node)
@@ -128,22 +120,47 @@ static void run_members(worker *w, hga_id stage, hga_id first, hga_id n, float w
                                                .ahead = &w->coming});
 }
 
-int run_kin(worker *w, hga_id stage, hga_id first, hga_id n, const hga_id *node)
+/* Equal families alone, whose blocks lie in the order of nodes? *columns of a family's members, as bits, then. */
+static int find_families(worker *w, hga_id stage, const panel_rows *p, hga_segment *one, uint64_t *columns)
 {
-    uint64_t columns[KERNEL_KIN];
+    const hga_relation *r = &w->plan->stage[stage].relation;
     kin_found found = {0};
-    if (n % KERNEL_TILE || !call_is_plain(w, stage) || !are_in_order(first, n, node) ||
-        !rows_are_alike(w, stage, first, n))
+    if (p->n % KERNEL_TILE || r->ptr || r->dst_order || r->src_order || !are_in_order(p->first, p->n, p->node) ||
+        !rows_are_alike(w, stage, p->first, p->n))
         return 0;
-    hga_graph_visit_segments(w->plan->graph, stage_of(w, stage)->relation, first, n, note_segments, &found);
-    const hga_segment *one = &found.families.first;
-    const hga_id members = one->n_rows;
-    if (found.n != 1 || !cover_panel(&found.families, first, n) || !find_columns(one, columns) ||
-        !groups_are_families(columns, members))
-        return 0;
+    hga_graph_visit_segments(w->plan->graph, stage_of(w, stage)->relation, p->first, p->n, note_segments, &found);
+    *one = found.families.first;
+    return found.n == 1 && cover_panel(&found.families, p->first, p->n) && find_columns(one, columns) &&
+           groups_are_families(columns, one->n_rows);
+}
+
+static hga_id find_panel_of(worker *w, const wave_item *item, panel_rows *p)
+{
+    const phase *ph = &w->plan->phase[item->phase];
+    find_panel(w, ph, ph->stage, item->panel, p);
+    return ph->stage;
+}
+
+int64_t kin_fits(worker *w, const wave_item *item, int64_t n)
+{
+    panel_rows p;
+    hga_segment one;
+    uint64_t columns[KERNEL_KIN];
+    hga_id stage = find_panel_of(w, item, &p);
+    (void)n;
+    return find_families(w, stage, &p, &one, columns);
+}
+
+void kin_take(worker *w, const wave_item *item, int64_t n)
+{
+    panel_rows p;
+    hga_segment one;
+    uint64_t columns[KERNEL_KIN];
+    hga_id stage = find_panel_of(w, item, &p);
+    (void)n;
+    find_families(w, stage, &p, &one, columns);
     /* the next families' columns, each `members` further on */
-    for (hga_id r = members; r < KERNEL_KIN; r++) columns[r] = columns[r - members] << members;
-    for (hga_id at = 0; at < n; at += KERNEL_KIN)
-        run_members(w, stage, first + at, n - at < KERNEL_KIN ? n - at : KERNEL_KIN, one->weight, columns);
-    return 1;
+    for (hga_id r = one.n_rows; r < KERNEL_KIN; r++) columns[r] = columns[r - one.n_rows] << one.n_rows;
+    for (hga_id at = 0; at < p.n; at += KERNEL_KIN)
+        run_members(w, stage, p.first + at, p.n - at < KERNEL_KIN ? p.n - at : KERNEL_KIN, one.weight, columns);
 }

@@ -2,16 +2,10 @@
    tokens: as rows of one tile, which reads the columns once. Each leaves its state where its row will be merged. No row
    of a tile hangs on the others, so the bits are the same whoever else is in it. */
 #include "pieces.h"
+#include "attend_ways.h"
 #include "stages.h"
 
 /* ---- who goes together ---- */
-
-/* Calls whose scores hang on queries, keys, columns and types alone. */
-static int call_is_fit(const worker *w, hga_id stage)
-{
-    return plan_kernel(w->plan, stage)->panel == attend_panel && goes_in_tiles(w, stage) && !w->io->node_pos.data &&
-           !w->plan->lone_rows;
-}
 
 piece_columns columns_of_piece(const stage_plan *s, hga_id piece)
 {
@@ -57,7 +51,6 @@ void find_company(const worker *w, const wave_item *item, int64_t n, company *x)
 {
     const phase *ph = &w->plan->phase[item->phase];
     x->n = 0;
-    if (ph->job != JOB_PIECES || !w->plan->stage[ph->stage].pieces_share || !call_is_fit(w, ph->stage)) return;
     while (x->n < n && x->n < KERNEL_TILE && item[x->n].phase == item->phase && join(x, w, ph->stage, item[x->n].panel))
         continue;
 }
@@ -105,10 +98,16 @@ static void run_company(worker *w, hga_id stage, const company *x)
     b->n = b->n_typed = 0;
 }
 
-int64_t run_pieces(worker *w, const wave_item *item, int64_t n)
+int64_t pieces_fit(worker *w, const wave_item *item, int64_t n)
 {
     company x;
     find_company(w, item, n, &x);
-    if (x.n) run_company(w, w->plan->phase[item->phase].stage, &x);
     return x.n;
+}
+
+void pieces_take(worker *w, const wave_item *item, int64_t n)
+{
+    company x;
+    find_company(w, item, n, &x);
+    run_company(w, w->plan->phase[item->phase].stage, &x);
 }

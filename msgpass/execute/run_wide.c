@@ -3,6 +3,7 @@
    panels that a thread has one after the other are run head by head: a head's keys and values are brought side by side
    once, and stay in a near cache while panels pass. What is computed are the tiles that choose_tiles.c would lay, so
    bits are the same, whoever has which panels. */
+#include "attend_ways.h"
 #include "stages.h"
 #include "strips.h"
 
@@ -11,22 +12,7 @@
 /* Columns whose keys and values pass all groups of a panel from the second cache. */
 enum { NEAR_COLUMNS = 8 * KERNEL_CHUNK };
 
-/* Do scores depend on nothing but queries, keys, and the column? Draws of dropout serve eight heads, which do not pass
-   one after the other here. */
-static int scores_are_plain(const worker *w)
-{
-    return !attends_by_rows(w->plan) && !w->io->edge_bias.data && !w->io->rel_key.data && !w->io->rel_bias.data &&
-           !w->io->node_pos.data && !drops_weights(w);
-}
-
 /* ---- which panels ---- */
-
-/* Columns of some panels: source positions [first, end) of a block instance whose first column is at `origin`. */
-typedef struct wide_span {
-    hga_id origin, first, end;
-    float weight;
-    int shared; /* every row has all columns: even one panel is better off */
-} wide_span;
 
 typedef struct wide_panel {
     panel_rows rows;
@@ -298,7 +284,7 @@ static void run_columns(worker *w, const wide_span *s, const wide_panel *p, hga_
     }
 }
 
-static void run_panel(worker *w, const wide_span *s, const wide_panel *p, hga_id head)
+static void run_wide_panel(worker *w, const wide_span *s, const wide_panel *p, hga_id head)
 {
     for (hga_id at = p->span.first, end; at < p->span.end; at = end) {
         end = at - (at - s->origin) % KERNEL_CHUNK + NEAR_COLUMNS;
@@ -307,54 +293,23 @@ static void run_panel(worker *w, const wide_span *s, const wide_panel *p, hga_id
     }
 }
 
-static const area *rows_of(const hga_plan *plan, hga_id f)
+int64_t wide_fits(worker *w, const wave_item *item, int64_t n)
 {
-    const field_storage *h = &plan->storage[f];
-    return h->host ? &plan->storage[h->host].rows : &h->rows;
+    wide_span *s = &w->wide.span;
+    n = count_panels(w, item, n, s);
+    return n < (s->shared ? 1 : 2) ? 0 : n;
 }
 
-/* Do nodes take rows of both from one pool? */
-static int share_pool(const area *x, const area *y) { return x->slot && y->slot && x->floats == y->floats; }
-
-/* May a row be written where another panel's operand was? Its last reader is done by then, but not for every head. */
-static int writes_over_operands(const hga_plan *plan, const hga_stage *s)
+void wide_take(worker *w, const wave_item *item, int64_t n)
 {
-    const area *written[] = {rows_of(plan, s->out), &plan->storage[s->out].lse};
-    const hga_id operand[] = {s->query, s->key, s->value};
-    for (int i = 0; i < 2; i++)
-        for (int k = 0; k < 3; k++)
-            if (share_pool(written[i], rows_of(plan, operand[k])) ||
-                share_pool(written[i], &plan->storage[operand[k]].rounded))
-                return 1;
-    return 0;
-}
-
-/* Does the phase attend in tiles, by position, and read nothing that it writes? */
-static int may_be_wide(const worker *w, const phase *ph)
-{
-    if (ph->job != JOB_ROWS || plan_kernel(w->plan, ph->stage)->panel != attend_panel) return 0;
-    const hga_stage *s = stage_of(w, ph->stage);
-    if (writes_over_operands(w->plan, s) || w->plan->stage[ph->stage].strays) return 0;
-    return (ph->by_position || !w->plan->stage[ph->stage].relation.dst_order) && s->key != s->out && s->value != s->out;
-}
-
-int64_t run_wide(worker *w, const wave_item *item, int64_t n)
-{
-    const phase *ph = &w->plan->phase[item->phase];
     const hga_shape *shape = &w->plan->shape;
-    wide_span s = {0};
+    const wide_span *s = &w->wide.span;
     wide_panel p;
-    if (!w->wide.room || w->plan->options.strict_rows || w->workspace->sliced || !scores_are_plain(w) ||
-        !may_be_wide(w, ph))
-        return 0;
-    n = count_panels(w, item, n, &s);
-    if (n < (s.shared ? 1 : 2)) return 0;
-    w->chooser.batch->stage = ph->stage;
-    load_columns(w, &s);
+    w->chooser.batch->stage = w->plan->phase[item->phase].stage;
+    load_columns(w, s);
     for (hga_id head = w->head_first; head < w->head_end; head++) {
-        if (head % (shape->n_heads / shape->n_kv_heads) == 0) pack_head(w, &s, kv_head(shape, head));
+        if (head % (shape->n_heads / shape->n_kv_heads) == 0) pack_head(w, s, kv_head(shape, head));
         for (int64_t i = 0; i < n; i++)
-            if (item[i].phase == item->phase && open_wide(w, item[i], &p)) run_panel(w, &s, &p, head);
+            if (item[i].phase == item->phase && open_wide(w, item[i], &p)) run_wide_panel(w, s, &p, head);
     }
-    return n;
 }

@@ -6,8 +6,8 @@ static const stage_kernel fused_stages[N_KINDS] = {
     [KIND_MEAN] = {"rows mean", sum_row, sum_panel, &sums_in_pieces},
     [KIND_SUM] = {"rows sum", sum_row, sum_panel, &sums_in_pieces},
     [KIND_WEIGHTED_SUM] = {"rows weighted sum", sum_row, sum_panel, &sums_in_pieces},
-    [KIND_ATTEND] = {"tiles, families and rows, online softmax", attend_row, attend_panel, &states_in_pieces},
-    [KIND_ATTEND_MORE] = {"tiles and rows, online softmax, merged", attend_row, attend_panel, NULL},
+    [KIND_ATTEND] = {"online softmax", attend_row, NULL, &states_in_pieces},
+    [KIND_ATTEND_MORE] = {"online softmax, merged", attend_row, NULL, NULL},
     [KIND_SPREAD] = {"rows state merge", spread_row, spread_panel, NULL},
     [KIND_ENERGY] = {"rows energy", NULL, energy_panel, NULL},
     [KIND_DESCEND] = {"rows descend", NULL, descend_panel, NULL},
@@ -28,7 +28,7 @@ static const stage_kernel plain_stages[N_KINDS] = {
 
 /* .. of other normalisers than softmax: fused, and plain. */
 static const stage_kernel entmax_stages[N_KINDS] = {
-    [KIND_ATTEND] = {"rows, entmax", entmax_row, NULL, NULL},
+    [KIND_ATTEND] = {"entmax", entmax_row, NULL, NULL},
 };
 static const stage_kernel other_stages[][N_KINDS] = {
     [HGA_NORMALISER_SIGMOID] = {[KIND_ATTEND] = {"plain sigmoid, for which nothing is fused", plain_row, NULL, NULL},
@@ -39,8 +39,8 @@ static const stage_kernel other_stages[][N_KINDS] = {
 
 /* .. and of scores that are no products, in softmax: fused, and plain. */
 static const stage_kernel additive_stages[N_KINDS] = {
-    [KIND_ATTEND] = {"rows, additive scores, online softmax", attend_row, NULL, &states_in_pieces},
-    [KIND_ATTEND_MORE] = {"rows, additive scores, online softmax, merged", attend_row, NULL, NULL},
+    [KIND_ATTEND] = {"additive scores, online softmax", attend_row, NULL, &states_in_pieces},
+    [KIND_ATTEND_MORE] = {"additive scores, online softmax, merged", attend_row, NULL, NULL},
 };
 static const stage_kernel plain_additive_stages[N_KINDS] = {
     [KIND_ATTEND] = {"plain additive scores", plain_row, NULL, NULL},

@@ -30,19 +30,9 @@ typedef struct departures {
 
 /* ---- calls ---- */
 
-/* What calls bring that not every way knows. */
-enum {
-    BRINGS_TYPES = 1,
-    BRINGS_POSITIONS = 2,
-    BRINGS_EDGE_BIASES = 4,
-    BRINGS_SIXTEEN = 8,
-    BRINGS_CURVES = 16, /* of HGA_CALL_BENDS, the program's own too */
-    FEATURE_SETS = 32
-};
-
 /* All that the memory of a call hangs on, besides its plan. */
 typedef struct call_needs {
-    unsigned features;         /* BRINGS_* */
+    unsigned features;         /* BRINGS_*, see call.h */
     uint32_t wanted;           /* bit f: the gradient of field f goes to the caller */
     uint32_t packed, d_packed; /* bit f: the caller's rows of it, or of its gradient, are floats, heads side by side */
     int64_t entries[HGA_N_TABLES]; /* of the tables whose gradients are wanted, 0: not wanted */

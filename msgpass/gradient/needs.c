@@ -33,30 +33,6 @@ static void find_tables(const gradient_call *c, call_needs *needs)
     }
 }
 
-/* What not every way knows of what a call with the table brings. */
-static unsigned feature_of(const hga_call_row *row)
-{
-    if (row->is & HGA_CALL_BENDS) return BRINGS_CURVES;
-    if (!(row->is & HGA_CALL_NEEDS_SCORES)) return 0;
-    switch (row->rows) {
-    case HGA_EXTENT_TYPES: return BRINGS_TYPES;
-    case HGA_EXTENT_NODES: return BRINGS_POSITIONS;
-    case HGA_EXTENT_EDGES: return BRINGS_EDGE_BIASES;
-    default: return 0;
-    }
-}
-
-/* A number that is 0 changes nothing, whoever has it. */
-static unsigned features_of(const hga_program *p, const hga_io *io)
-{
-    unsigned features = 0;
-    for (hga_call_table t = 0; t < HGA_N_TABLES; t++) {
-        int is_number = call_row(t)->rows == HGA_EXTENT_ONE;
-        if (is_number ? call_number(t, p, io) != 0 : io->table[t].data != NULL) features |= feature_of(call_row(t));
-    }
-    return features;
-}
-
 call_needs needs_of(const gradient_call *c)
 {
     const hga_io *io = c->io;
@@ -64,7 +40,7 @@ call_needs needs_of(const gradient_call *c)
     needs.turns = needs.kv_end = c->plan->shape.n_kv_heads;
     needs.as_floats = adds_up(&c->grad->d_key) && adds_up(&c->grad->d_value);
     for (int i = 0; i < HGA_MAX_USER_TENSORS; i++) needs.as_floats &= adds_up(&c->grad->d_user[i]);
-    needs.features |= features_of(&c->plan->program, io);
+    needs.features = call_features(&c->plan->program, io);
     find_tensors(c, &needs), find_tables(c, &needs);
     range_needs(c, needs.kept_bytes);
     return needs;
@@ -79,7 +55,7 @@ call_needs needs_of_all(const hga_plan *plan)
     for (hga_id f = 1; f <= p->n_fields; f++)
         if (program_is_input(p->field[f].binding)) needs.wanted |= UINT32_C(1) << f;
     needs.packed = needs.d_packed = UINT32_MAX;
-    needs.features = features_of(p, &none);
+    needs.features = call_features(p, &none);
     for (hga_id s = 0; s < p->n_stages; s++)
         if (p->stage[s].message == HGA_SCALED) needs.entries[HGA_TABLE_TYPE_SCALE] = plan->stage[s].relation.n_types;
     return needs;

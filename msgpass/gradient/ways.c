@@ -24,7 +24,7 @@ typedef struct known_choice {
 typedef struct back {
     hga_plan plan; /* with the stages that count */
     made_way made[N_WAYS];
-    known_choice *by_features[FEATURE_SETS];
+    known_choice *by_features[CALL_FEATURE_SETS];
 } back;
 
 static void drop(const hga_plan *plan, void *what)
@@ -32,7 +32,7 @@ static void drop(const hga_plan *plan, void *what)
     back *b = what;
     for (int i = 0; i < N_WAYS; i++)
         if (b->made[i].made) ways[i]->drop(&b->plan, b->made[i].made);
-    for (int i = 0; i < FEATURE_SETS; i++)
+    for (int i = 0; i < CALL_FEATURE_SETS; i++)
         hga_delete(&plan->allocator, b->by_features[i], 1, sizeof *b->by_features[i]);
     hga_delete(&plan->allocator, b, 1, sizeof *b);
 }

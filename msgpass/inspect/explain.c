@@ -41,7 +41,7 @@ static json_t *stage_json(const hga_plan *plan, hga_id s, const pair_ways *ways)
                      "isa", stage_is_fused(plan, s) ? plan->kernels->isa : "none", "edges", sp->edges, "blocks",
                      (json_int_t)sp->relation.n_blocks, "explicit_edges", (json_int_t)sp->relation.n_explicit, "panels",
                      (json_int_t)sp->panels, "phases", (json_int_t)stage_phases(plan, s), "wide_rows", (int)sp->n_long,
-                     "pieces", (int)sp->n_pieces, "cut_level", (int)sp->cut_level, "pairs", ways_json(ways));
+                     "pieces", (int)sp->n_pieces, "cut_level", (int)sp->cut_level, "pairs", ways_json(plan, s, ways));
 }
 
 static json_t *threads_json(const hga_plan *plan)
@@ -104,11 +104,11 @@ static hga_status hand_over(char *text, char **out)
     return text ? HGA_OK : hga_fail(HGA_ENOMEM, "cannot allocate the plan's text");
 }
 
-hga_status hga_plan_explain_json(const hga_plan *plan, char **text)
+hga_status hga_plan_explain_json(const hga_plan *plan, const hga_io *io, char **text)
 {
     pair_ways ways[HGA_MAX_STAGES];
     *text = NULL;
-    hga_status st = ways_find(plan, ways);
+    hga_status st = ways_find(plan, io, ways);
     if (st) return st;
     json_t *j = plan_json(plan, ways);
     if (j) json_object_set_new(j, "parts", parts_json(plan));
@@ -132,12 +132,15 @@ static void say_stage(FILE *f, const hga_plan *plan, hga_id s, const pair_ways *
     if (sp->cut) fprintf(f, ", first below level %d, each subtree by itself", sp->cut_level);
     if (sp->n_long) fprintf(f, ", %d long rows in %d pieces", sp->n_long, sp->n_pieces);
     fputc('\n', f);
-    ways_say(f, plan, ways);
+    ways_say(f, plan, s, ways);
 }
 
 static const char *precision_name(const hga_plan *plan)
 {
     if (plan->options.precision == HGA_PRECISION_F32) return "f32";
+    if (plan->bf16_rows && !plan->kernels->attend_tile_bf16)
+        return "operands rounded to bf16, keys and values read in 16 bits, which tiles widen each time, for no "
+               "instruction multiplies them: float32 is faster";
     return plan->bf16_rows ? "operands rounded to bf16, keys and values read in 16 bits"
                            : "operands rounded to bf16 and kept in 32 bits, for not all that reads them takes 16";
 }
@@ -161,11 +164,6 @@ static void say_plan(FILE *f, const hga_plan *plan, const pair_ways *ways)
             (long long)plan->options.cut_edges);
     fprintf(f, "useful work: %.4g flops, %.4g bytes at least\nstages:\n", cost.flops, cost.bytes_min);
     for (hga_id i = 0; i < plan->program.n_stages; i++) say_stage(f, plan, i, &ways[i]);
-    for (hga_id i = 0; i < plan->program.n_stages; i++)
-        if (ways[i].looked_at) {
-            ways_say_why(f, plan);
-            break;
-        }
     parts_say(f, plan);
     fprintf(f, "schedule: %lld panels in %d waves, the longest shares of which are %.2f of all work%s\n",
             (long long)plan->waves.n_items, plan->waves.n, waves_longest_shares(plan),
@@ -175,13 +173,13 @@ static void say_plan(FILE *f, const hga_plan *plan, const pair_ways *ways)
                 (long long)plan->pool[i].rows, (long long)plan->pool[i].floats, (long long)plan->pool[i].nodes);
 }
 
-hga_status hga_plan_explain(const hga_plan *plan, char **text)
+hga_status hga_plan_explain(const hga_plan *plan, const hga_io *io, char **text)
 {
     char *written = NULL;
     size_t bytes = 0;
     pair_ways ways[HGA_MAX_STAGES];
     *text = NULL;
-    hga_status st = ways_find(plan, ways);
+    hga_status st = ways_find(plan, io, ways);
     if (st) return st;
     FILE *f = open_memstream(&written, &bytes);
     if (!f) return hga_fail(HGA_ENOMEM, "cannot allocate the plan's text");

@@ -3,6 +3,7 @@
 #include "pieces.h"
 #include "stages.h"
 #include "strips.h"
+#include "attend_ways.h"
 
 /* Panels of a stage that are looked at, so that explaining is a matter of a second at any length. */
 enum { MOST_PANELS = 2048 };
@@ -46,104 +47,134 @@ static void count_group(const worker *w, const row_group *g, pair_ways *ways)
         if (g->node[r] >= 0 && !(g->in_families >> r & 1u)) count_row(w, g, g->node[r], ways);
 }
 
+/* The panel is loaded. */
+static void count_tiles(worker *w, hga_id stage, const panel_rows *rows, pair_ways *ways)
+{
+    row_panel p;
+    find_groups(stage, rows->first, rows->n, rows->node, &p);
+    open_chooser(w, stage, count_batch, count_families, ways);
+    choose_tiles(&w->chooser, &p);
+    for (hga_id g = 0; g < p.n_groups; g++) count_group(w, &p.group[g], ways);
+}
+
+static void count_rows(worker *w, const phase *ph, const panel_rows *rows, pair_ways *ways)
+{
+    const stage_plan *s = &w->plan->stage[ph->stage];
+    for (hga_id i = 0; i < rows->n; i++) {
+        const hga_id v = rows->node[i];
+        if (v < 0) continue;
+        reader_load(&w->reader, goes_by_position(w, ph) ? rows->first + i : s->relation.dst_rank[v], 1);
+        count_row(w, NULL, v, ways);
+    }
+}
+
 static void count_company(const company *x, pair_ways *ways)
 {
     for (hga_id r = 0; r < x->n; r++) ways->tiles += x->of[r].n;
     ways->places += (double)x->columns.n * KERNEL_TILE;
 }
 
-/* Rows that are cut into pieces and merged: what goes together in a share of a wave. */
-static void count_pieces(const worker *w, hga_id stage, int64_t first, int64_t end, pair_ways *ways)
+/* The first of n pieces, and those that go with it, by `share` of them; returns how many. */
+static int64_t count_pieces(worker *w, const wave_item *item, int64_t n, double share, pair_ways *ways)
 {
+    const hga_id stage = w->plan->phase[item->phase].stage;
+    pair_ways some = {0};
     company x;
-    for (int64_t i = first, done; i < end; i += done) {
-        const wave_item *item = &w->plan->waves.item[i];
-        const phase *ph = &w->plan->phase[item->phase];
-        done = 1;
-        if (ph->job != JOB_PIECES || ph->stage != stage) continue;
-        find_company(w, item, end - i, &x);
-        if (x.n)
-            count_company(&x, ways), done = x.n;
-        else
-            ways->rows += columns_of_piece(&w->plan->stage[stage], item->panel).n;
+    int64_t together = way_fits(w, WAY_PIECES, item, n);
+    if (together) {
+        find_company(w, item, n, &x), count_company(&x, &some);
+        ways->goes |= 1u << WAY_PIECES;
+    } else {
+        some.rows = columns_of_piece(&w->plan->stage[stage], item->panel).n;
     }
+    ways->tiles += share * some.tiles, ways->places += share * some.places, ways->rows += share * some.rows;
+    return together ? together : 1;
 }
 
-/* The panel goes by position, and is loaded. */
-static void count_tiles(worker *w, hga_id stage, const panel_rows *rows, pair_ways *ways)
+/* Do some of n panels go a way that computes the same tiles, or families, as the ways that look at groups? */
+static void ask_ways(worker *w, const wave_item *item, int64_t n, pair_ways *ways)
 {
-    tile_chooser *t = &w->chooser;
-    row_panel p;
-    find_groups(stage, rows->first, rows->n, rows->node, &p);
-    t->reader = &w->reader, t->batch->stage = stage, t->context = ways;
-    t->run = count_batch, t->run_families = families_are_fit(w, stage) ? count_families : NULL;
-    t->strict = w->plan->options.strict_rows != 0;
-    t->types = t->families_have_types = t->positions = 0, t->leaves_out = w->reader.ahead;
-    if (!w->plan->stage[stage].strays) choose_tiles(t, &p);
-    for (hga_id g = 0; g < p.n_groups; g++) count_group(w, &p.group[g], ways);
+    static const attend_way_number of_panels[] = {WAY_WIDE, WAY_KEPT, WAY_KIN};
+    for (int i = 0; i < 3; i++)
+        if (!(ways->goes >> of_panels[i] & 1) && way_fits(w, of_panels[i], item, n)) ways->goes |= 1u << of_panels[i];
 }
 
-static void count_panel(worker *w, wave_item item, pair_ways *ways)
+static void count_panel(worker *w, const wave_item *item, int64_t n, pair_ways *ways)
 {
-    const phase *ph = &w->plan->phase[item.phase];
+    const phase *ph = &w->plan->phase[item->phase];
     panel_rows rows;
-    load_panel(w, item);
-    list_panel(w, item, &rows);
-    if (ph->by_position || !w->plan->stage[ph->stage].relation.dst_order) {
+    worker_take_heads(w, 0, w->plan->shape.n_kv_heads);
+    open_stage(w, ph->stage);
+    ask_ways(w, item, n, ways);
+    if (!open_panel(w, *item, &rows)) return;
+    if (goes(w, ph->stage, WAY_TILES) || goes(w, ph->stage, WAY_STRICT))
         count_tiles(w, ph->stage, &rows, ways);
-        return;
-    }
-    for (hga_id i = 0; i < rows.n; i++) {
-        if (rows.node[i] < 0) continue;
-        reader_load(&w->reader, w->plan->stage[ph->stage].relation.dst_rank[rows.node[i]], 1);
-        count_row(w, NULL, rows.node[i], ways);
+    else
+        count_rows(w, ph, &rows, ways);
+}
+
+/* A thread's share of a wave: panels as many as are looked at, all pieces. */
+static void count_share(worker *w, hga_id stage, int64_t first, int64_t end, pair_ways *ways)
+{
+    const int64_t step = w->plan->stage[stage].panels / MOST_PANELS + 1;
+    const wave_item *item = w->plan->waves.item;
+    for (int64_t i = first, done; i < end; i += done) {
+        const phase *ph = &w->plan->phase[item[i].phase];
+        done = 1;
+        if (ph->stage != stage || item[i].head_part > 0 || ph->job > JOB_PIECES) continue;
+        if (ph->job == JOB_PIECES)
+            done = count_pieces(w, &item[i], end - i, 1.0 / (double)step, ways);
+        else if (ways->panels++ % step == 0)
+            ways->looked_at++, count_panel(w, &item[i], end - i, ways);
     }
 }
 
-static int has_ways(const hga_plan *plan, hga_id stage)
+/* Those that tiles, families and rows have of the pairs. */
+static void find_goers(const worker *w, hga_id stage, pair_ways *ways)
 {
-    return kind_attends(plan->stage[stage].kind) && stage_is_fused(plan, stage) && !attends_by_rows(plan);
-}
-
-/* As many of a long stage's as if it had the panels that are looked at. */
-static void count_all_pieces(const worker *w, hga_id stage, pair_ways *ways)
-{
-    const wave_order *o = &w->plan->waves;
-    double share = ways->panels ? (double)ways->looked_at / (double)ways->panels : 1;
-    pair_ways all = {0};
-    for (int64_t i = 0; i < (int64_t)o->n * w->plan->threads; i++)
-        count_pieces(w, stage, o->ptr[i], o->ptr[i + 1], &all);
-    ways->tiles += share * all.tiles, ways->places += share * all.places, ways->rows += share * all.rows;
+    if (ways->tiles > 0) ways->goes |= (1u << WAY_TILES | 1u << WAY_STRICT) & w->workspace->ways[stage];
+    if (ways->families > 0) ways->goes |= 1u << WAY_FAMILIES;
+    ways->last = WAY_HEADS;
+    while (!goes(w, stage, ways->last)) ways->last++;
+    if (ways->rows > 0) ways->goes |= 1u << ways->last;
 }
 
 static void count_stage(worker *w, hga_id stage, pair_ways *ways)
 {
-    int64_t step = w->plan->stage[stage].panels / MOST_PANELS + 1;
-    for (hga_id i = 0; i < w->plan->n_phases; i++) {
-        const phase *ph = &w->plan->phase[i];
-        if (ph->job != JOB_ROWS || ph->stage != stage) continue;
-        for (hga_id panel = 0; panel < ph->n_panels; panel++)
-            if (ways->panels++ % step == 0) ways->looked_at++, count_panel(w, (wave_item){i, panel, 0}, ways);
-    }
-    count_all_pieces(w, stage, ways);
+    const wave_order *o = &w->plan->waves;
+    *ways = (pair_ways){.attends = kind_attends(w->plan->stage[stage].kind), .brings = w->workspace->brings};
+    if (!ways->attends) return;
+    for (int64_t i = 0; i < (int64_t)o->n * w->plan->threads; i++)
+        count_share(w, stage, o->ptr[i], o->ptr[i + 1], ways);
+    find_goers(w, stage, ways);
 }
+
+/* What is counted, and of which call. */
+typedef struct count {
+    pair_ways *ways;
+    unsigned brings;
+} count;
 
 static hga_status count_stages(worker *w, void *context)
 {
-    pair_ways *ways = context;
-    for (hga_id s = 0; s < w->plan->program.n_stages; s++) {
-        ways[s] = (pair_ways){0};
-        if (has_ways(w->plan, s)) count_stage(w, s, &ways[s]);
-    }
-    return HGA_OK;
+    count *c = context;
+    hga_status st = layouts_open(w->plan, w->workspace);
+    ways_open(w->plan, c->brings, 0, w->workspace);
+    if (!st) st = layouts_learn_types(w->plan, w->workspace);
+    for (hga_id s = 0; !st && s < w->plan->program.n_stages; s++) count_stage(w, s, &c->ways[s]);
+    return st;
 }
 
-hga_status ways_find(const hga_plan *plan, pair_ways ways[HGA_MAX_STAGES])
+hga_status ways_find(const hga_plan *plan, const hga_io *io, pair_ways ways[HGA_MAX_STAGES])
 {
-    return worker_look(plan, count_stages, ways);
+    static const hga_io none;
+    count c = {ways, call_features(&plan->program, io ? io : &none)};
+    return worker_look(plan, count_stages, &c);
 }
 
-void ways_say(FILE *f, const hga_plan *plan, const pair_ways *x)
+/* ---- in words ---- */
+
+static void say_pairs(FILE *f, const pair_ways *x)
 {
     double all = x->tiles + x->families + x->rows;
     const char *comma = "";
@@ -153,32 +184,67 @@ void ways_say(FILE *f, const hga_plan *plan, const pair_ways *x)
         fprintf(f, "%.1f %% in tiles that are %.0f %% full", 100 * x->tiles / all, 100 * x->tiles / x->places),
             comma = ", ";
     if (x->families > 0) fprintf(f, "%s%.1f %% in families", comma, 100 * x->families / all), comma = ", ";
-    if (x->rows > 0)
-        fprintf(f, "%s%.1f %% row by row, %s", comma, 100 * x->rows / all,
-                heads_go_together(plan) ? "all heads at once" : "head by head");
+    if (x->rows > 0) fprintf(f, "%s%.1f %% %s", comma, 100 * x->rows / all, way_name(x->last));
     if (x->looked_at < x->panels)
         fprintf(f, " (%lld of %lld panels looked at)", (long long)x->looked_at, (long long)x->panels);
     fputc('\n', f);
 }
 
-void ways_say_why(FILE *f, const hga_plan *plan)
+static void say_goers(FILE *f, const pair_ways *x)
 {
-    fprintf(
-        f,
-        "  tiles      columns that at least %.0f %% of sixteen rows share, and pieces of long rows that share "
-        "columns; not\n             where a call has biases of edges\n"
-        "  families   up to %d columns that a few rows have alone, where a tile would be under %.0f %% full; not with "
-        "positions, slopes or\n             biases of edges, nor in bfloat16\n"
-        "  row by row the rest, and edges listed one by one; with biases or slopes each head by itself\n",
-        100 * TILE_SHARE, KERNEL_FAMILY, 100 * FAMILY_SHARE);
-    if (plan->bf16_rows && !plan->kernels->attend_tile_bf16)
-        fprintf(f,
-                "  bfloat16   %s does not multiply it: tiles widen keys and values each time, and float32 is faster\n",
-                plan->kernels->isa);
+    const char *before = "      ways: ";
+    for (attend_way_number i = 0; i <= x->last; i++)
+        if (x->goes >> i & 1) fprintf(f, "%s%s", before, way_name(i)), before = "; ";
+    if (x->goes) fputc('\n', f);
 }
 
-json_t *ways_json(const pair_ways *x)
+/* Why nothing of the stage goes that way; NULL: something does, or it was not asked. */
+static const char *why_not(const hga_plan *plan, hga_id stage, const pair_ways *x, attend_way_number way)
 {
-    return json_pack("{s:f, s:f, s:f, s:f, s:I, s:I}", "tiles", x->tiles, "places", x->places, "families", x->families,
-                     "rows", x->rows, "panels", (json_int_t)x->panels, "looked_at", (json_int_t)x->looked_at);
+    if (x->goes >> way & 1 || way > x->last) return NULL;
+    const char *why = way_refusal(plan, stage, x->brings, way);
+    return why ? why : way_lacks(way);
+}
+
+/* Ways that have one reason are told of together. */
+void ways_say(FILE *f, const hga_plan *plan, hga_id stage, const pair_ways *x)
+{
+    if (!x->attends) return;
+    say_pairs(f, x), say_goers(f, x);
+    for (attend_way_number i = 0; i <= x->last; i++) {
+        const char *why = why_not(plan, stage, x, i), *before = "      not ";
+        for (attend_way_number k = 0; why && k < i; k++)
+            if (why_not(plan, stage, x, k) == why) why = NULL;
+        if (!why) continue;
+        for (attend_way_number k = i; k <= x->last; k++)
+            if (why_not(plan, stage, x, k) == why) fprintf(f, "%s%s", before, way_name(k)), before = "; ";
+        fprintf(f, ": %s\n", why);
+    }
+}
+
+/* ---- as JSON ---- */
+
+static json_t *goes_json(const pair_ways *x)
+{
+    json_t *all = json_array();
+    for (attend_way_number i = 0; x->attends && i <= x->last; i++)
+        if (x->goes >> i & 1) json_array_append_new(all, json_string(way_name(i)));
+    return all;
+}
+
+static json_t *refused_json(const hga_plan *plan, hga_id stage, const pair_ways *x)
+{
+    json_t *all = json_array();
+    for (attend_way_number i = 0; x->attends && i <= x->last; i++) {
+        const char *why = why_not(plan, stage, x, i);
+        if (why) json_array_append_new(all, json_pack("{s:s, s:s}", "way", way_name(i), "why", why));
+    }
+    return all;
+}
+
+json_t *ways_json(const hga_plan *plan, hga_id stage, const pair_ways *x)
+{
+    return json_pack("{s:f, s:f, s:f, s:f, s:I, s:I, s:o, s:o}", "tiles", x->tiles, "places", x->places, "families",
+                     x->families, "rows", x->rows, "panels", (json_int_t)x->panels, "looked_at",
+                     (json_int_t)x->looked_at, "ways", goes_json(x), "refused", refused_json(plan, stage, x));
 }

@@ -5,21 +5,24 @@
 #include <jansson.h>
 #include <stdio.h>
 
-#include "execute.h"
+#include "attend_ways.h"
 
 /* Of a stage: pairs in tiles, and the places that those tiles have; in families; and row by row. Of long stages some
    panels are looked at, evenly spread. */
 typedef struct pair_ways {
     double tiles, places, families, rows;
     int64_t panels, looked_at;
+    int attends;            /* 0: there is nothing to tell */
+    unsigned goes;          /* ways that some go, as bits */
+    attend_way_number last; /* the way of rows: those behind it are not asked */
+    unsigned brings;        /* the call's features */
 } pair_ways;
 
-/* Of a call without relative keys, positions and biases; stages that do not attend, or in plain C, have nothing. */
-hga_status ways_find(const hga_plan *plan, pair_ways ways[HGA_MAX_STAGES]);
-/* A line for a stage that has some; and one that tells why, where there was such a line. */
-void ways_say(FILE *f, const hga_plan *plan, const pair_ways *ways);
-void ways_say_why(FILE *f, const hga_plan *plan);
-/* {tiles, places, families, rows, panels, looked_at} */
-json_t *ways_json(const pair_ways *ways);
+/* Of calls that bring as much as this one; io NULL: nothing beside rows. */
+hga_status ways_find(const hga_plan *plan, const hga_io *io, pair_ways ways[HGA_MAX_STAGES]);
+/* Of a stage that attends: which share of its pairs goes which way, and why others do not. */
+void ways_say(FILE *f, const hga_plan *plan, hga_id stage, const pair_ways *ways);
+/* {tiles, places, families, rows, panels, looked_at, ways: [name], refused: [{way, why}]} */
+json_t *ways_json(const hga_plan *plan, hga_id stage, const pair_ways *ways);
 
 #endif

@@ -176,3 +176,19 @@ hga_status call_check_standing(const hga_program *p)
     }
     return HGA_OK;
 }
+
+/* ---- features ---- */
+
+unsigned call_features(const hga_program *p, const hga_io *io)
+{
+    static const unsigned brings[HGA_N_TABLES] = {
+        [HGA_TABLE_REL_KEY] = BRINGS_TYPE_KEYS,     [HGA_TABLE_REL_BIAS] = BRINGS_TYPE_BIASES,
+        [HGA_TABLE_NODE_POS] = BRINGS_POSITIONS,    [HGA_TABLE_SLOPES] = BRINGS_SLOPES,
+        [HGA_TABLE_EDGE_BIAS] = BRINGS_EDGE_BIASES, [HGA_TABLE_SOFTCAP] = BRINGS_CAP};
+    unsigned features = 0;
+    for (hga_call_table t = 0; t < HGA_N_TABLES; t++) {
+        int is_number = tables[t].rows == HGA_EXTENT_ONE;
+        if (is_number ? call_number(t, p, io) != 0 : io->table[t].data != NULL) features |= brings[t];
+    }
+    return features;
+}

@@ -24,6 +24,21 @@ float call_number(hga_call_table which, const hga_program *p, const hga_io *io);
 float *call_standard(const hga_call_row *row, const hga_program *p);
 /* The program's number that no kernel knows; NULL: there is none. */
 const hga_call_row *call_standing_plain(const hga_program *p);
+/* What a call brings that not every way to attend or to go back knows. A number that is 0 changes nothing, whoever has
+   it; the program's own counts. */
+enum {
+    BRINGS_TYPE_KEYS = 1,
+    BRINGS_TYPE_BIASES = 2,
+    BRINGS_TYPES = BRINGS_TYPE_KEYS | BRINGS_TYPE_BIASES,
+    BRINGS_POSITIONS = 4,
+    BRINGS_EDGE_BIASES = 8,
+    BRINGS_SLOPES = 16,
+    BRINGS_CAP = 32,
+    BRINGS_CURVES = BRINGS_SLOPES | BRINGS_CAP, /* .. of HGA_CALL_BENDS */
+    BRINGS_SIXTEEN = 64,                        /* tensors of 16 bits, which gradients alone ask */
+    CALL_FEATURE_SETS = 128
+};
+unsigned call_features(const hga_program *p, const hga_io *io);
 /* May the number be an entry? */
 int call_entry_is_fit(const hga_call_row *row, float x);
 /* Are the program's own numbers fit? HGA_EPROGRAM names the one that is not. */

@@ -508,7 +508,7 @@ class Hierarchy(Threaded):
         """The plan for a shape in words: which kernel each stage gets, threads, workspace."""
         plan = self._plan((heads, heads, dim, dim, (0, 0), self._threads_for(threads), "f32", None, 0.0, 0))
         text = ffi.new("char **")
-        check(lib.hga_plan_explain(plan.plan, text))
+        check(lib.hga_plan_explain(plan.plan, None, text))
         return take_text(text[0])
 
     def plan(self, heads: int = 8, dim: int = 64, threads: int = 0) -> Dict[str, float]:

@@ -178,11 +178,12 @@ typedef struct hga_cost {
 } hga_cost;
 HGA_API hga_cost hga_plan_cost(const hga_plan *plan);
 
-/* Which kernel each stage got and in how many waves its panels run, with threads, parts, domains and workspace; text to
-   be freed with hga_text_free. */
-HGA_API hga_status hga_plan_explain(const hga_plan *plan, char **text);
+/* Which kernel each stage got, which way its pairs go in a call that brings as much as this one, and why no other, and
+   in how many waves its panels run, with threads, parts, domains and workspace; text to be freed with hga_text_free. Of
+   the call's tables it asks only whether they are there, and of numbers whether they are 0; io NULL: it brings none. */
+HGA_API hga_status hga_plan_explain(const hga_plan *plan, const hga_io *io, char **text);
 /* What hga_plan_explain says as a JSON object. */
-HGA_API hga_status hga_plan_explain_json(const hga_plan *plan, char **text);
+HGA_API hga_status hga_plan_explain_json(const hga_plan *plan, const hga_io *io, char **text);
 
 /* The workspace of one caller. */
 HGA_API hga_status hga_workspace_create(const hga_plan *plan, hga_workspace **out);

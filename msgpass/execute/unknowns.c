@@ -1,0 +1,127 @@
+/* unknowns.c: what a call, its plan and a stage have that not every way to attend knows. */
+#include "unknowns.h"
+
+/* ---- in words ---- */
+
+static const struct {
+    unsigned feature;
+    const char *words;
+} words[] = {
+    {IS_PLAIN, "all stages are computed in double, as they are defined"},
+    {HOLDS_ROWS, "weights hang on all scores of a row"},
+    {ADDS_SCORES, "scores are additive"},
+    {BRINGS_EDGE_BIASES, "the call brings biases of edges"},
+    {CAPS_KEYS, "scores that relative keys are part of are capped"},
+    {ADDS_KEYS, "relative keys go with 32 bits and products alone"},
+    {BRINGS_TYPE_KEYS, "the call brings relative keys"},
+    {BRINGS_TYPE_BIASES, "the call brings biases of types"},
+    {BRINGS_POSITIONS, "the call brings positions"},
+    {BRINGS_SLOPES, "the call brings slopes"},
+    {DROPS_WEIGHTS, "weights are dropped"},
+    {DROPS_ALIKE, "weights are dropped by types that scores do not tell apart"},
+    {SOME_ROWS, "some rows are computed, or those of a rank"},
+    {IS_STRICT, "the plan has strict_rows"},
+    {IS_LOOSE, "the plan has no strict_rows"},
+    {IS_LONE, "a decoder's rows may come alone"},
+    {READS_SIXTEEN, "keys and values are read in 16 bits"},
+    {FEW_HEADS, "so few heads are faster one by one"},
+    {MANY_HEADS, "there are more heads than go together"},
+    {GOES_ON, "rows go on from states that are there"},
+    {HAS_STRAYS, "blocks have columns of nodes without rows"},
+    {IS_ORDERED, "rows go level by level, not in the order of blocks"},
+    {WRITES_OVER, "results take the place of rows that other panels read"},
+    {IS_LISTED, "no edges are in blocks"},
+    {SPLITS_HEADS, "threads share out the heads of a panel"},
+    {HAS_NO_WIDE, "no rows have one wide block and nothing else"},
+    {HAS_NO_PIECES, "no long rows share the columns of their pieces"},
+};
+
+const char *feature_words(unsigned features)
+{
+    int i = 0;
+    while (!(words[i].feature & features)) i++;
+    return words[i].words;
+}
+
+/* ---- found ---- */
+
+static const area *rows_of(const hga_plan *plan, hga_id f)
+{
+    const field_storage *h = &plan->storage[f];
+    return h->host ? &plan->storage[h->host].rows : &h->rows;
+}
+
+/* Do nodes take rows of both from one pool? */
+static int share_pool(const area *x, const area *y) { return x->slot && y->slot && x->floats == y->floats; }
+
+/* May a row be written where another panel's operand was? Its last reader is done by then, but not for every head. */
+static int writes_over(const hga_plan *plan, const hga_stage *s)
+{
+    const area *written[] = {rows_of(plan, s->out), &plan->storage[s->out].lse};
+    const hga_id operand[] = {s->query, s->key, s->value};
+    if (s->key == s->out || s->value == s->out) return 1;
+    for (int i = 0; i < 2; i++)
+        for (int k = 0; k < 3; k++)
+            if (share_pool(written[i], rows_of(plan, operand[k])) ||
+                share_pool(written[i], &plan->storage[operand[k]].rounded))
+                return 1;
+    return 0;
+}
+
+static int splits_heads(const hga_plan *plan, hga_id stage)
+{
+    int splits = 0;
+    for (int64_t i = 0; plan->threads > 1 && i < plan->n_phases && !splits; i++)
+        splits = runs_stage(&plan->phase[i], stage) && head_parts(&plan->phase[i]) > 1;
+    return splits;
+}
+
+static unsigned find_call(const hga_plan *plan, unsigned brings, int some_rows)
+{
+    const int keys = (brings & BRINGS_TYPE_KEYS) != 0, sums = scores_are_sums(plan), drops = plan->options.dropout > 0;
+    unsigned x = brings & ~(unsigned)BRINGS_SIXTEEN;
+    if (keys && brings & BRINGS_CAP) x |= CAPS_KEYS;
+    if (keys && (plan->bf16_rows || sums)) x |= ADDS_KEYS;
+    if (drops) x |= DROPS_WEIGHTS;
+    if (drops && !(brings & BRINGS_TYPES)) x |= DROPS_ALIKE;
+    if (some_rows || plan_is_shared(plan) || rows_stay(plan)) x |= SOME_ROWS;
+    return x;
+}
+
+/* With fewer, head by head is faster, but in kernels of their own. */
+enum { ENOUGH_HEADS = 3 };
+
+static unsigned find_plan(const hga_plan *plan)
+{
+    const int sums = scores_are_sums(plan);
+    unsigned x = plan->options.strict_rows ? IS_STRICT : IS_LOOSE;
+    if (plan->lone_rows) x |= IS_LONE;
+    if (plan->bf16_rows) x |= READS_SIXTEEN;
+    if (plan->shape.n_heads < ENOUGH_HEADS && !plan->bf16_rows && !sums) x |= FEW_HEADS;
+    if (plan->shape.n_heads > KERNEL_HEADS) x |= MANY_HEADS;
+    if (sums) x |= ADDS_SCORES;
+    if (rows_are_whole(plan)) x |= HOLDS_ROWS;
+    if (!plan->wide_columns) x |= HAS_NO_WIDE;
+    return x;
+}
+
+static unsigned find_stage(const hga_plan *plan, hga_id stage)
+{
+    const stage_plan *s = &plan->stage[stage];
+    const hga_stage *of = &plan->program.stage[stage];
+    unsigned x = 0;
+    if (!stage_is_fused(plan, stage)) x |= IS_PLAIN;
+    if (kind_starts_from_out(s->kind)) x |= GOES_ON;
+    if (s->strays) x |= HAS_STRAYS;
+    if (writes_over(plan, of)) x |= WRITES_OVER;
+    if (!s->relation.n_blocks) x |= IS_LISTED;
+    if (s->relation.dst_order && of->order != HGA_FLAT) x |= IS_ORDERED;
+    if (splits_heads(plan, stage)) x |= SPLITS_HEADS;
+    if (!s->pieces_share) x |= HAS_NO_PIECES;
+    return x;
+}
+
+unsigned stage_features(const hga_plan *plan, hga_id stage, unsigned brings, int some_rows)
+{
+    return find_call(plan, brings, some_rows) | find_plan(plan) | find_stage(plan, stage);
+}

@@ -1,0 +1,196 @@
+/* test_forward_ways.c: the ways to attend, as a table. Some call goes each way, with the results of the plain
+   definition; and whatever a call brings, each way that is asked goes or says why not. */
+#include "engine_cases.h"
+#include "brought.h"
+#include "explain_ways.h"
+
+#include <jansson.h>
+
+/* ---- calls ---- */
+
+enum { TYPE_KEYS = 1, TYPE_BIASES = 2, EDGE_BIASES = 4, SLOPES = 8, CAP = 16, POSITIONS = 32, N_BROUGHT = 64 };
+
+typedef struct row {
+    attend_way_number way;
+    const char *words;
+    hga_id tokens;
+    unsigned brings;
+    hga_options options;
+    double entmax; /* alpha, 0: softmax */
+} row;
+
+static const row rows[] = {
+    {WAY_WIDE, "dense", 520, 0, {0}, 0},
+    {WAY_WIDE, "window left=128 right=128", 700, CAP, {0}, 0},
+    {WAY_PIECES, "bpt k=4", 700, TYPE_BIASES, {0}, 0},
+    {WAY_KEPT, "bpt k=4", 700, 0, {0}, 0},
+    {WAY_KEPT, "bpt k=4", 700, TYPE_KEYS, {0}, 0},
+    {WAY_KIN, "hsa branching=2,4,8,16", 2048, CAP, {0}, 0},
+    {WAY_TILES, "window left=20 right=9", 400, POSITIONS, {0}, 0},
+    {WAY_STRICT, "window left=20 right=9", 400, TYPE_BIASES, {.strict_rows = 1}, 0},
+    {WAY_FAMILIES, "hsa branching=2,4", 300, TYPE_KEYS, {0}, 0},
+    {WAY_HEADS, "bpt k=4", 300, TYPE_KEYS | CAP, {0}, 0},
+    {WAY_ROWS, "htransformer block=8", 300, EDGE_BIASES, {0}, 0},
+    {WAY_WHOLE, "window left=20 right=9", 300, 0, {0}, 1.5},
+    {WAY_PLAIN, "window left=20 right=9", 300, 0, {.generic = 1}, 0},
+};
+enum { N_ROWS = sizeof rows / sizeof *rows, HEADS = 4 };
+
+static problem problem_of(const char *words, hga_id tokens, unsigned brings, double entmax)
+{
+    static const float slopes[HEADS] = {0.1f, 0, 0.02f, 0.5f};
+    problem p = {.shape = {.n_heads = HEADS, .dim = 16, .pos_dim = 3}};
+    brought more = {.softcap = brings & CAP ? 2.0f : 0, .slopes = brings & SLOPES ? slopes : NULL};
+    snprintf(p.name, sizeof p.name, "%s, %x", words, brings);
+    assert_ok(hga_build(words, tokens, &p.graph, &p.program));
+    if (entmax > 0) assert_ok(hga_program_normalise(&p.program, HGA_NORMALISER_ENTMAX, entmax));
+    problem_fill(&p, 5);
+    problem_fill_tables(&p, 7, brings & TYPE_KEYS, brings & TYPE_BIASES, brings & EDGE_BIASES ? HEADS : 0);
+    if (!(brings & POSITIONS)) p.io.node_pos.data = NULL;
+    bring_to(&p.io, &more);
+    return p;
+}
+
+/* What is told of the first stage that attends. */
+static pair_ways told(const problem *p, const hga_options *options)
+{
+    pair_ways ways[HGA_MAX_STAGES];
+    hga_plan *plan;
+    hga_id s = 0;
+    assert_ok(hga_plan_create(p->graph, &p->program, &p->shape, options, &plan));
+    assert_ok(ways_find(plan, &p->io, ways));
+    while (!ways[s].attends) s++;
+    hga_plan_destroy(plan);
+    return ways[s];
+}
+
+static void some_call_goes_each_way(void **state)
+{
+    (void)state;
+    unsigned seen = 0;
+    for (int i = 0; i < N_ROWS; i++) {
+        problem p = problem_of(rows[i].words, rows[i].tokens, rows[i].brings, rows[i].entmax);
+        pair_ways ways = told(&p, &rows[i].options);
+        if (!(ways.goes >> rows[i].way & 1)) fail_msg("%s does not go in %s", p.name, way_name(rows[i].way));
+        seen |= 1u << rows[i].way;
+        problem_clear(&p);
+    }
+    assert_int_equal(seen, (1u << N_ATTEND_WAYS) - 1);
+}
+
+static float *results(const problem *p, hga_options options)
+{
+    float *out = memory(out_count(p), sizeof *out);
+    hga_io io = p->io;
+    io.out.data = out;
+    assert_ok(hga_attention(p->graph, &p->program, &p->shape, &options, &io));
+    return out;
+}
+
+/* .. by one thread and by three, who share out heads and panels. */
+static void each_way_has_plain_results(void **state)
+{
+    (void)state;
+    char room[16];
+    for (int i = 0; i < N_ROWS; i++) {
+        problem p = problem_of(rows[i].words, rows[i].tokens, rows[i].brings, rows[i].entmax);
+        float *plain = results(&p, (hga_options){.generic = 1, .threads = 2});
+        for (int j = 0; isa_name(j / 2, room, sizeof room); j++) {
+            hga_options options = rows[i].options;
+            options.threads = j % 2 ? 3 : 1, options.isa = room;
+            float *out = results(&p, options);
+            for (int64_t k = 0; k < out_count(&p); k++)
+                if (!(fabs((double)out[k] - (double)plain[k]) <= 1e-4))
+                    fail_msg("%s, %s: %g, not %g", p.name, room, (double)out[k], (double)plain[k]);
+            free(out);
+        }
+        free(plain), problem_clear(&p);
+    }
+}
+
+/* ---- what is told ---- */
+
+static json_t *stages_of(const problem *p, const hga_options *options)
+{
+    hga_plan *plan;
+    char *text;
+    assert_ok(hga_plan_create(p->graph, &p->program, &p->shape, options, &plan));
+    assert_ok(hga_plan_explain_json(plan, &p->io, &text));
+    json_t *j = json_loads(text, 0, NULL), *stages = json_incref(json_object_get(j, "stages"));
+    json_decref(j), hga_text_free(text), hga_plan_destroy(plan);
+    return stages;
+}
+
+/* The ways from the first on, in their order, each in one of the lists, up to one that takes what is left. */
+static void check_pairs(const problem *p, json_t *pairs)
+{
+    json_t *goes = json_object_get(pairs, "ways"), *refused = json_object_get(pairs, "refused");
+    size_t g = 0, r = 0, n = json_array_size(goes) + json_array_size(refused);
+    for (size_t i = 0; i < n; i++) {
+        const char *name = way_name((attend_way_number)i), *why = NULL;
+        const char *went = json_string_value(json_array_get(goes, g));
+        json_t *not = json_array_get(refused, r);
+        if (went && strcmp(went, name) == 0) {
+            g++;
+            continue;
+        }
+        if (json_unpack(not, "{s:s, s:s}", "way", &went, "why", &why) != 0 || strcmp(went, name) != 0 || !*why)
+            fail_msg("%s: nothing is told of %s", p->name, name);
+        r++;
+    }
+    if (json_array_size(goes) == 0 || n <= WAY_HEADS) fail_msg("%s: no way goes", p->name);
+}
+
+static void each_way_goes_or_says_why_not(void **state)
+{
+    (void)state;
+    static const char *const words[] = {"dense",           "window left=70", "bpt k=4", "htransformer block=8",
+                                        "hsa branching=4", "fenwick"};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        for (unsigned brings = 0; brings < N_BROUGHT; brings++) {
+            if (every_other_passed_over((int)brings)) continue;
+            problem p = problem_of(words[i], 120, brings, 0);
+            hga_options options = {.threads = brings % 5 ? 1 : 3,
+                                   .dropout = brings % 3 ? 0 : 0.2f,
+                                   .precision = brings % 7 ? HGA_PRECISION_F32 : HGA_PRECISION_BF16,
+                                   .strict_rows = brings % 4 == 1};
+            json_t *stages = stages_of(&p, &options), *stage;
+            size_t at;
+            json_array_foreach(stages, at, stage)
+            {
+                if (strncmp(json_string_value(json_object_get(stage, "kind")), "attend", 6) == 0)
+                    check_pairs(&p, json_object_get(stage, "pairs"));
+            }
+            json_decref(stages), problem_clear(&p);
+        }
+}
+
+static void a_reason_is_the_calls(void **state)
+{
+    (void)state;
+    problem p = problem_of("dense", 300, EDGE_BIASES, 0);
+    hga_plan *plan;
+    char *text;
+    assert_ok(hga_plan_create(p.graph, &p.program, &p.shape, NULL, &plan));
+    assert_ok(hga_plan_explain(plan, &p.io, &text));
+    assert_non_null(strstr(text, "      pairs: 100.0 % row by row, head by head\n"));
+    assert_non_null(strstr(text, "tiles; strict tiles; families; row by row, all heads at once: the call brings biases "
+                                 "of edges\n"));
+    hga_text_free(text);
+    assert_ok(hga_plan_explain(plan, NULL, &text));
+    assert_null(strstr(text, "biases of edges"));
+    assert_non_null(strstr(text, "      pairs: 100.0 % in tiles"));
+    hga_text_free(text);
+    hga_plan_destroy(plan), problem_clear(&p);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(some_call_goes_each_way),
+        cmocka_unit_test(each_way_has_plain_results),
+        cmocka_unit_test(each_way_goes_or_says_why_not),
+        cmocka_unit_test(a_reason_is_the_calls),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
