@@ -353,10 +353,8 @@ typedef struct kernel_kin_given {
 /* The most members. */
 enum { KERNEL_KIN = 64 };
 
-/* A family: n <= KERNEL_KIN members attend to each other, and to nobody else, in all heads, at most KERNEL_HEADS; or,
-   for kin_attend, several side by side, each of whose members has columns of its own family alone. Queries q, keys k,
-   values v, and gradients g of outputs, of which each row has its own part. kin_attend looks at no `pair` and no
-   `draw`, and writes out and out_lse in place of lse and mean. */
+/* A family: n <= KERNEL_KIN members attend to each other, and to nobody else, in all heads, at most KERNEL_HEADS.
+   Queries q, keys k, values v, and gradients g of outputs, of which each row has its own part. */
 typedef struct kernel_kin {
     hga_id n, heads, dim, dim_v;
     /* these heads are `first_head` and those behind it of `crowd`, of which none changes another's bits */
@@ -377,12 +375,6 @@ typedef struct kernel_kin {
     const hga_id *node;      /* .. [n] members */
     double *d_scale;         /* NULL, or [heads], added to: of the scale of natural scores */
     float *d_score;          /* NULL, or [n][n][heads], of natural scores, written where there are edges */
-    /* where outputs go in place of means: head h of row r's to out[r] + h * out_head[r], normalised, and its
-       log-sum-exps to out_lse[r] */
-    float *const *out, *const *out_lse;
-    const ptrdiff_t *out_head;
-    float cap;           /* of products, with outputs alone; 0: none */
-    kernel_ahead *ahead; /* NULL: nothing to ask for */
 } kernel_kin;
 
 /* Rows that are written; past the caches, to rows at multiples of 64 bytes; or added to what is there. */
@@ -426,10 +418,7 @@ typedef struct kernel_table {
     void (*grad_row)(const kernel_grad_row *t);
     void (*grad_heads)(const kernel_grad_heads *c);
     void (*dot_heads)(const kernel_dots *c);
-    /* The states of members who all have edges, finished, with the bits of attend_family; a field's rows all have their
-       heads at the first one's stride */
-    void (*kin_attend)(const kernel_kin *c);
-    /* a family's lse and mean; and, with lse, given and delta, its gradients */
+    /* A family's lse and mean; and, with lse, given and delta, its gradients */
     void (*kin_means)(const kernel_kin *c);
     void (*kin_gradients)(const kernel_kin *c);
     /* x . y, of n floats, summed in double */

@@ -25,7 +25,7 @@ static const row rows[] = {
     {WAY_PIECES, "bpt k=4", 700, TYPE_BIASES, {0}, 0},
     {WAY_KEPT, "bpt k=4", 700, 0, {0}, 0},
     {WAY_KEPT, "bpt k=4", 700, TYPE_KEYS, {0}, 0},
-    {WAY_KIN, "hsa branching=2,4,8,16", 2048, CAP, {0}, 0},
+    {WAY_EQUAL, "hsa branching=2,4,8,16", 2048, CAP, {0}, 0},
     {WAY_TILES, "window left=20 right=9", 400, POSITIONS, {0}, 0},
     {WAY_STRICT, "window left=20 right=9", 400, TYPE_BIASES, {.strict_rows = 1}, 0},
     {WAY_FAMILIES, "hsa branching=2,4", 300, TYPE_KEYS, {0}, 0},

@@ -9,7 +9,7 @@ typedef enum attend_way_number {
     WAY_WIDE,
     WAY_PIECES,
     WAY_KEPT,
-    WAY_KIN,
+    WAY_EQUAL,
     WAY_TILES,
     WAY_STRICT,
     WAY_FAMILIES,
@@ -33,9 +33,9 @@ static inline int goes(const worker *w, hga_id stage, attend_way_number way)
 void tiles_take(worker *w, const wave_item *item, int64_t n);
 int64_t kept_fits(worker *w, const wave_item *item, int64_t n);
 void kept_take(worker *w, const wave_item *item, int64_t n);
-/* .. run_kin.c, where a panel has equal families alone; */
-int64_t kin_fits(worker *w, const wave_item *item, int64_t n);
-void kin_take(worker *w, const wave_item *item, int64_t n);
+/* .. run_equal.c, where a panel has equal families alone; */
+int64_t equal_fits(worker *w, const wave_item *item, int64_t n);
+void equal_take(worker *w, const wave_item *item, int64_t n);
 /* .. run_wide.c: panels of a phase whose rows have many columns of one block. Log-sum-exps that are copied for the
    caller may be among the items, which are not taken; */
 int64_t wide_fits(worker *w, const wave_item *item, int64_t n);

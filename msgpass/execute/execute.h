@@ -10,7 +10,7 @@
    ways.c         the ways to attend, as a table   unknowns.c     what some of them do not know
    attend_panel.c attention of a panel's rows: choose_tiles.c chooses (tiles.h), run_tiles.c computes, and
    run_family.c   families of a few rows           coming.c       what they ask of memory meanwhile
-   run_kin.c      whole panels of equal families   run_rows.c     panels and pieces by their stage's own function
+   run_equal.c    whole panels of equal families   run_rows.c     panels and pieces by their stage's own function
    dropout.c      which weights all of them drop
    layouts.h      tiles that are chosen once for a plan
    attend_rows.c  does what is left, row by row; scores.c is what both add to scores
@@ -131,6 +131,15 @@ typedef struct wide_span {
     int shared; /* every row has all columns: even one panel is better off */
 } wide_span;
 
+/* Rows of equal families, group by group of sixteen: which of a group's rows have which of its columns, which are its
+   own; and where a row's family begins and ends among them. */
+typedef struct equal_families {
+    hga_id first, n, edges; /* rows; edges of a group */
+    float weight;
+    lanes rows[KERNEL_TILE];
+    uint8_t begin[KERNEL_TILE], end[KERNEL_TILE];
+} equal_families;
+
 /* A rectangle's columns, side by side: of one head [room][dim padded], [room][dim_v padded], which the addresses
    [room] are of; of all heads [room]. Where it has_pairs keys are of 16 bits, and values are pairs of columns. */
 typedef struct wide_scratch {
@@ -138,7 +147,6 @@ typedef struct wide_scratch {
     float *key, *value, *base, *at; /* at: positions, where slopes are given */
     const float **key_at, **value_at;
     const uint16_t **key16_at; /* plans of bf16 rows */
-    wide_span span;            /* of the panels that were found last */
 } wide_scratch;
 
 /* Scratch of the stages that go row by row. */
@@ -186,6 +194,9 @@ typedef struct worker {
     tile_chooser chooser;
     tile_scratch tile;
     wide_scratch wide;
+    /* what ways have found of the items that they fit, for those who take them */
+    wide_span span;
+    equal_families equal;
     /* a chunk's, of one head, side by side: [KERNEL_CHUNK][dim padded], [KERNEL_CHUNK][dim_v padded] */
     float *packed_key, *packed_value;
     /* [KERNEL_HEAD_EDGES] rows of all heads, where the caller's rows may be beside the workspace's (mixes), whose heads

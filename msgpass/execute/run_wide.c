@@ -295,7 +295,7 @@ static void run_wide_panel(worker *w, const wide_span *s, const wide_panel *p, h
 
 int64_t wide_fits(worker *w, const wave_item *item, int64_t n)
 {
-    wide_span *s = &w->wide.span;
+    wide_span *s = &w->span;
     n = count_panels(w, item, n, s);
     return n < (s->shared ? 1 : 2) ? 0 : n;
 }
@@ -303,7 +303,7 @@ int64_t wide_fits(worker *w, const wave_item *item, int64_t n)
 void wide_take(worker *w, const wave_item *item, int64_t n)
 {
     const hga_shape *shape = &w->plan->shape;
-    const wide_span *s = &w->wide.span;
+    const wide_span *s = &w->span;
     wide_panel p;
     w->chooser.batch->stage = w->plan->phase[item->phase].stage;
     load_columns(w, s);

@@ -7,7 +7,7 @@ typedef struct attend_way {
     const char *name;
     unsigned jobs;    /* of phases, as bits of phase_job */
     unsigned refuses; /* unknowns.h: any of these, for the reason that feature_words gives */
-    /* How many items, from the first of n on, are for it, by what the graph has there: nothing is computed. NULL: one. */
+    /* How many items, from the first of n on, the graph has for it there; nothing is computed. NULL: one. */
     int64_t (*fits)(worker *w, const wave_item *item, int64_t n);
     const char *lacks; /* why none is, where none is */
     /* Items that it fits. NULL: rows come to it from those that choose_tiles.c looks at. */
@@ -33,9 +33,9 @@ static const attend_way ways[N_ATTEND_WAYS] = {
     [WAY_KEPT] = {"kept tiles", ROWS,
                   NOT_IN_TILES | BRINGS_POSITIONS | DROPS_ALIKE | SOME_ROWS | IS_STRICT | SPLITS_HEADS, kept_fits,
                   "no panel's tiles are dear to choose and few to keep", kept_take},
-    [WAY_KIN] = {"panels of equal families", ROWS,
-                 NOT_IN_TILES | NOT_IN_FAMILIES | BRINGS_TYPES | DROPS_WEIGHTS | SOME_ROWS | SPLITS_HEADS, kin_fits,
-                 "no panel has families of one size alone", kin_take},
+    [WAY_EQUAL] = {"panels of equal families", ROWS,
+                   NOT_IN_TILES | NOT_IN_FAMILIES | BRINGS_TYPES | DROPS_WEIGHTS | SOME_ROWS | SPLITS_HEADS, equal_fits,
+                   "no panel has families of one size alone", equal_take},
     [WAY_TILES] = {"tiles", ROWS, NOT_IN_TILES | IS_STRICT, NULL, "too few of sixteen rows share a column", tiles_take},
     [WAY_STRICT] = {"strict tiles", ROWS, NOT_IN_TILES | IS_LOOSE, NULL, "too few of sixteen rows share a column",
                     tiles_take},

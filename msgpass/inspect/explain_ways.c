@@ -94,7 +94,7 @@ static int64_t count_pieces(worker *w, const wave_item *item, int64_t n, double 
 /* Do some of n panels go a way that computes the same tiles, or families, as the ways that look at groups? */
 static void ask_ways(worker *w, const wave_item *item, int64_t n, pair_ways *ways)
 {
-    static const attend_way_number of_panels[] = {WAY_WIDE, WAY_KEPT, WAY_KIN};
+    static const attend_way_number of_panels[] = {WAY_WIDE, WAY_KEPT, WAY_EQUAL};
     for (int i = 0; i < 3; i++)
         if (!(ways->goes >> of_panels[i] & 1) && way_fits(w, of_panels[i], item, n)) ways->goes |= 1u << of_panels[i];
 }

@@ -1,0 +1,148 @@
+/* run_equal.c: panels of equal families side by side, whose members attend to each other and to nobody else, as a level
+   of a tree has them. What choose_tiles.c and run_family.c do group by group, with the same bits; but which rows have
+   which columns is known of all groups when it is of one. */
+#include "attend_ways.h"
+#include "stages.h"
+#include "sums.h"
+
+/* A panel's families as the relation tells them: one block that repeats, if that is all there is. */
+typedef struct segments_found {
+    hga_id n;
+    hga_segments families;
+} segments_found;
+
+static void note_segments(const hga_segments *s, void *context)
+{
+    segments_found *found = context;
+    if (!found->n++) found->families = *s;
+}
+
+/* Is each family's block on its own rows, one behind the other from row `first` on to the panel's end, and no group of
+   sixteen ends within a family? */
+static int cover_panel(const hga_segments *s, hga_id first, hga_id n)
+{
+    const hga_segment *one = &s->first;
+    const hga_id members = one->n_rows;
+    const int square = one->row == first && one->src == first && one->n_src == members,
+              in_step = s->count == 1 || (s->row_step == members && s->src_step == members);
+    return square && in_step && s->count * members == n && KERNEL_TILE % members == 0;
+}
+
+/* 0: some row, or some column, has no edge. */
+static int list_edges(const hga_segment *one, equal_families *x)
+{
+    const hga_id members = one->n_rows;
+    hga_id columns = 0;
+    for (hga_id r = 0; r < KERNEL_TILE; r++) {
+        hga_id begin, end, hole, before = x->edges, at = r / members * members;
+        hga_segment_columns(one, one->row + r % members, &begin, &end, &hole);
+        for (hga_id e = begin; e < end; e++)
+            if (e != hole) x->rows[at + e] = (lanes)(x->rows[at + e] | 1u << r), x->edges++;
+        x->begin[r] = (uint8_t)at, x->end[r] = (uint8_t)(at + members);
+        if (x->edges == before) return 0;
+    }
+    for (hga_id e = 0; e < KERNEL_TILE; e++) columns += x->rows[e] != 0;
+    return columns == KERNEL_TILE;
+}
+
+static int are_in_order(hga_id first, hga_id n, const hga_id *node)
+{
+    hga_id i = 0;
+    while (i < n && node[i] == first + i) i++;
+    return i == n;
+}
+
+/* Have all of a field's rows their heads at one stride? */
+static int heads_are_alike(const bound_field *x, hga_id first, hga_id n)
+{
+    hga_id callers = 0;
+    for (hga_id v = first; v < first + n && x->io_head != x->ws_head; v++) callers += bound_is_io(x, v);
+    return callers == 0 || callers == n;
+}
+
+static int rows_are_alike(const worker *w, hga_id stage, hga_id first, hga_id n)
+{
+    const hga_stage *s = stage_of(w, stage);
+    return heads_are_alike(read_field(w, s, s->query), first, n) &&
+           heads_are_alike(read_field(w, s, s->key), first, n) &&
+           heads_are_alike(read_field(w, s, s->value), first, n) && heads_are_alike(field(w, s->out), first, n);
+}
+
+static void find_rows(const bound_field *x, hga_id first, hga_id n, float **at)
+{
+    for (hga_id i = 0; i < n; i++) at[i] = bound_row(x, first + i);
+}
+
+/* What is added to the scores of sixteen rows as columns. */
+static void find_biases(worker *w, hga_id stage, hga_id first)
+{
+    edge_chunk *c = &w->chunk;
+    c->n = KERNEL_TILE;
+    for (hga_id e = 0; e < c->n; e++) c->src[e] = first + e, c->weight[e] = w->equal.weight;
+    score_bases(w, stage, -1, c, w->row.base);
+}
+
+static void run_sixteen(worker *w, hga_id stage, hga_id first)
+{
+    enum { N = KERNEL_TILE };
+    const equal_families *x = &w->equal;
+    const hga_stage *s = stage_of(w, stage);
+    const hga_shape *shape = &w->plan->shape;
+    const bound_field *out = field(w, s->out);
+    const bound_field *q = read_field(w, s, s->query), *k = read_field(w, s, s->key), *v = read_field(w, s, s->value);
+    float *q_at[N], *k_at[N], *v_at[N], *out_at[N], *lse[N];
+    find_biases(w, stage, first);
+    find_rows(q, first, N, q_at), find_rows(k, first, N, k_at), find_rows(v, first, N, v_at);
+    find_rows(out, first, N, out_at);
+    for (hga_id i = 0; i < N; i++) lse[i] = bound_lse(out, first + i);
+    w->plan->kernels->attend_family(&(kernel_family){.n_rows = N,
+                                                     .n = N,
+                                                     .heads = shape->n_heads,
+                                                     .dim = shape->dim,
+                                                     .dim_v = shape->dim_v,
+                                                     .share = shape->n_heads / shape->n_kv_heads,
+                                                     .q = (const float *const *)q_at,
+                                                     .k = (const float *const *)k_at,
+                                                     .v = (const float *const *)v_at,
+                                                     .q_head = bound_head(q, first),
+                                                     .k_head = bound_head(k, first),
+                                                     .v_head = bound_head(v, first),
+                                                     .scale = w->workspace->scale_2,
+                                                     .cap = w->workspace->cap_2,
+                                                     .bias = w->row.base,
+                                                     .rows = x->rows,
+                                                     .first = x->begin,
+                                                     .end = x->end,
+                                                     .out = out_at,
+                                                     .lse = lse,
+                                                     .out_head = bound_head(out, first),
+                                                     .ahead = &w->coming});
+}
+
+/* Has the panel equal families alone, whose blocks lie in the order of nodes, and would choose_tiles.c let its groups
+   go as families? */
+int64_t equal_fits(worker *w, const wave_item *item, int64_t n)
+{
+    const phase *ph = &w->plan->phase[item->phase];
+    const hga_relation *r = &w->plan->stage[ph->stage].relation;
+    const hga_segment *one;
+    segments_found found = {0};
+    panel_rows p;
+    (void)n;
+    find_panel(w, ph, ph->stage, item->panel, &p);
+    if (p.n % KERNEL_TILE || r->ptr || r->dst_order || r->src_order || !are_in_order(p.first, p.n, p.node) ||
+        !rows_are_alike(w, ph->stage, p.first, p.n))
+        return 0;
+    hga_graph_visit_segments(w->plan->graph, stage_of(w, ph->stage)->relation, p.first, p.n, note_segments, &found);
+    one = &found.families.first;
+    w->equal = (equal_families){.first = p.first, .n = p.n, .weight = one->weight};
+    return found.n == 1 && cover_panel(&found.families, p.first, p.n) && list_edges(one, &w->equal) &&
+           go_as_families((double)w->equal.edges, KERNEL_TILE * KERNEL_TILE);
+}
+
+void equal_take(worker *w, const wave_item *item, int64_t n)
+{
+    (void)n;
+    for (hga_id at = 0; at < w->equal.n; at += KERNEL_TILE)
+        run_sixteen(w, w->plan->phase[item->phase].stage, w->equal.first + at);
+}
