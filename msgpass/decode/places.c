@@ -312,12 +312,4 @@ int64_t workspace_place_bytes(const hga_workspace *workspace)
     return bytes;
 }
 
-int64_t workspace_places_taken(const hga_workspace *workspace)
-{
-    int64_t n = 0;
-    for (const row_places *x = workspace->places; x < workspace->places + N_PLACES; x++)
-        if (x->room) n += x->end - 1 - x->n_back + x->n_lent;
-    return n;
-}
-
 const struct rows_by_need places_by_need = {places_bytes, create, bind, workspace_take_place, leave_all};

@@ -27,8 +27,7 @@ void workspace_leave_place(hga_workspace *workspace, hga_id field, hga_id v);
    goes back that many calls had no use for. */
 void workspace_settle(hga_workspace *workspace, int (*stays)(const void *context, hga_id field, hga_id v),
                       const void *context);
-/* The bytes of all places, and how many rows have one. */
+/* The bytes of all places. */
 int64_t workspace_place_bytes(const hga_workspace *workspace);
-int64_t workspace_places_taken(const hga_workspace *workspace);
 
 #endif

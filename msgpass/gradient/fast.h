@@ -258,12 +258,6 @@ void ask_of_states(const fast_pass *p, hga_id field);
 /* fast_states.c: the adjoint of states merged down the tree or along a relation: a row's adjoint is merged into those
    of its sources, as a state is. */
 hga_status fast_spread(fast_pass *p, hga_id s);
-/* The adjoint of a state, merged into node u's. */
-typedef struct asked_state {
-    const float *row;
-    float delta, lse;
-} asked_state;
-void merge_asked(const fast_pass *p, hga_id f, hga_id u, asked_state x, float w);
 /* What the children of these nodes ask of them, which nobody else has asked of yet but the output's gradient. */
 void merge_families(const fast_pass *p, hga_id f, row_range nodes);
 

@@ -5,8 +5,14 @@
 
 #include <math.h>
 
-/* .. times w. */
-void merge_asked(const fast_pass *p, hga_id f, hga_id u, asked_state from, float w)
+/* The adjoint of a state. */
+typedef struct asked_state {
+    const float *row;
+    float delta, lse;
+} asked_state;
+
+/* .. times w, merged into node u's. */
+static void merge_asked(const fast_pass *p, hga_id f, hga_id u, asked_state from, float w)
 {
     const fast_field *x = &p->field[f];
     double a = -(double)x->lse[u], b = log((double)w) - (double)from.lse;

@@ -31,7 +31,7 @@ static void step_back(const hga_program *p, const hga_stage *s, live_rows *live)
     }
 }
 
-uint32_t live_stages(const hga_plan *plan)
+static uint32_t live_stages(const hga_plan *plan)
 {
     const hga_program *p = &plan->program;
     live_rows live = {{0}};

@@ -72,9 +72,8 @@ const char *must_be_plain(const hga_plan *plan, reason *room);
 /* fast_energies.c: do states that a program goes on with come from one stage each, as the fast way knows them? */
 int energies_are_simple(const hga_plan *plan);
 
-/* live.c: set of the stages whose results are read on the way to the output; the plan without the others; does any
-   stage read or write the field? */
-uint32_t live_stages(const hga_plan *plan);
+/* live.c: the plan without stages whose results nobody reads on the way to the output; does any stage read or write
+   the field? */
 void keep_live_stages(hga_plan *plan);
 int field_is_used(const hga_program *p, hga_id field);
 

@@ -52,6 +52,16 @@ static void put_part(const hga_plan *plan, slice *s, const rank_part *p)
         bits_put_run(&s->needed[p->field], p->first, (int64_t)p->first + p->n, &no_bits);
 }
 
+void division_want_sent(const hga_plan *plan, slice *s, hga_id batch)
+{
+    const struct rank_plan *r = plan->share.ranks;
+    const rank_batch *b = &r->traffic.batch[batch];
+    for (const rank_message *m = r->traffic.message + b->send; m < r->traffic.message + b->send + b->n_send; m++)
+        for (const rank_part *p = r->traffic.part + m->part; p < r->traffic.part + m->part + m->n_parts; p++)
+            p->field ? slice_want_nodes(s, p->field, p->first, p->n)
+                     : slice_want_pieces(plan, s, p->stage, p->first, p->n);
+}
+
 /* The rows that batches from `first` on bring become the slice's needed rows. */
 static void put_received(const hga_plan *plan, slice *s, hga_id first)
 {

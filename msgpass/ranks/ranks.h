@@ -135,7 +135,11 @@ hga_status plan_create_with_panels(const hga_graph *g, const hga_program *p, con
 hga_status ranks_failed(const hga_exchange *x, hga_status st);
 
 /* Does a call write the rank's rows of the field's tensor? */
-int rank_gives_back(const hga_plan *plan, hga_id field);
+static inline int rank_gives_back(const hga_plan *plan, hga_id field)
+{
+    hga_binding of = plan->program.field[field].binding;
+    return of == HGA_IO_OUT || (of == HGA_IO_USER && program_writes_given(&plan->program, field));
+}
 
 /* ---- rank_pieces.c ---- */
 
