@@ -32,6 +32,8 @@ static const pair_row pair_table[] = {
     {TRAIT_DECODING, TRAIT_SOME_ROWS, PAIR_REFUSED, "an append has all rows of its tokens", TRAIT_INTERVALS},
     {TRAIT_DECODING, TRAIT_F16_TENSORS, PAIR_REFUSED, "an append brings float32", TRAIT_BF16_TENSORS},
     {TRAIT_DECODING, TRAIT_USER_TENSORS, PAIR_REFUSED, "nobody knows which rows of them come with a token", 0},
+    {TRAIT_RANKS, TRAIT_FOLDS, PAIR_NEVER, "ranks refuse folded rows when a call brings them (test_folds)", 0},
+    {TRAIT_DECODING, TRAIT_FOLDS, PAIR_REFUSED, "an append brings rows of tokens", 0},
     {TRAIT_DECODING, TRAIT_CROSS, PAIR_REFUSED, "decoding is of self-attention", 0},
     {TRAIT_DECODING, TRAIT_RANKS, PAIR_REFUSED, "a decoder is of one process", 0},
     {TRAIT_DECODING, TRAIT_UPDATED, PAIR_NEVER, "a decoder's graph stays", 0},

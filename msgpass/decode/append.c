@@ -14,6 +14,7 @@ static hga_status check_tensor(const hga_decoder *d, hga_id from, hga_id n_token
         return hga_fail(HGA_EINVAL, "%s has %lld rows, tokens %d + %d have %d", name, (long long)t->rows, from,
                         n_tokens, rows);
     if (t->dtype != HGA_F32) return hga_fail(HGA_EUNSUPPORTED, "decoding: %s is not of float32", name);
+    if (t->fold) return hga_fail(HGA_EUNSUPPORTED, "decoding: %s is folded", name);
     return HGA_OK;
 }
 

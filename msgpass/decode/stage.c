@@ -2,6 +2,7 @@
    that an append brings; the plan computes the rows that are new, with the bits of the full pass, since it groups and
    cuts rows as it always does; what is kept goes to pages, and all other rows leave their places. A workspace whose
    rows are those of the cache already is used as it is. */
+#include "bindings.h"
 #include "decode.h"
 #include "program.h"
 #include "slices.h"
@@ -179,16 +180,6 @@ done:
 
 /* ---- an append ---- */
 
-/* How heads and rows of the caller's tensor lie, of as many columns. */
-typedef struct strides {
-    ptrdiff_t head, row;
-} strides;
-static strides strides_of(const hga_tensor *t, hga_id heads, hga_id columns)
-{
-    return (strides){t->head_stride ? t->head_stride : columns,
-                     t->row_stride ? t->row_stride : (ptrdiff_t)heads * columns};
-}
-
 /* A row of the caller's, to node v's place. */
 static hga_status bring_row(hga_decode_workspace *w, hga_id f, hga_id v, const float *from, ptrdiff_t head)
 {
@@ -211,7 +202,7 @@ hga_status stage_bring(hga_decode_workspace *w, const hga_io *io, hga_id n)
         const hga_tensor *t = tensor_of(io, i);
         hga_id f = program_bound(&plan->program, bindings[i]);
         if (!f) continue;
-        strides x = strides_of(t, plan->storage[f].heads, plan->storage[f].columns);
+        row_layout x = tensor_layout(t, plan->storage[f].heads, plan->storage[f].columns);
         for (hga_id k = 0; k < n; k++) HGA_TRY(bring_row(w, f, w->node[k], (const float *)t->data + k * x.row, x.head));
     }
 done:
@@ -224,7 +215,7 @@ static void give_outputs(const hga_decode_workspace *w, const hga_append *a, hga
     hga_id f = program_bound(&plan->program, HGA_IO_OUT), heads = plan->storage[f].heads,
            columns = plan->storage[f].columns;
     const hga_tensor *t = &a->io.out, *lse = &a->io.lse;
-    strides x = strides_of(t, heads, columns), y = strides_of(lse, heads, 1);
+    row_layout x = tensor_layout(t, heads, columns), y = tensor_layout(lse, heads, 1);
     for (hga_id k = 0; t->data && k < n; k++) {
         const float *row = workspace_given_row(w->workspace, f, w->node[k]);
         for (hga_id h = 0; h < heads; h++)

@@ -52,7 +52,7 @@ static int is_streamed(const hga_plan *plan, hga_id f, const bound_field *x)
         leaving += stage->out == f && leaves_rows_alone(plan, s, x);
     }
     int whole = (uintptr_t)x->io % (LINE_FLOATS * sizeof *x->io) == 0 && x->io_row % LINE_FLOATS == 0 &&
-                x->io_head % LINE_FLOATS == 0 && x->columns % LINE_FLOATS == 0;
+                x->io_step % LINE_FLOATS == 0 && x->io_head % LINE_FLOATS == 0 && x->columns % LINE_FLOATS == 0;
     return stages == 1 && leaving == 1 && whole && storage_is_large(plan, f);
 }
 
@@ -64,6 +64,7 @@ static hga_status check_field(const hga_plan *plan, const hga_io *io, hga_id f)
     if (!t) return hga_fail(HGA_EPROGRAM, "field %s: at most %d tensors of the user's", what, HGA_MAX_USER_TENSORS);
     if (!t->data && plan->storage[f].given_n > 0)
         return hga_fail(HGA_EINVAL, "the tensor of field %s is missing", what);
+    if (t->fold && plan_is_shared(plan)) return hga_fail(HGA_EUNSUPPORTED, "the tensor of field %s is folded, on ranks", what);
     hga_status st = check_rows(t, what, plan->storage[f].given_n);
     return st ? st : check_numbers(t, what);
 }
@@ -95,12 +96,13 @@ static hga_status bind_field(const hga_plan *plan, const hga_io *io, hga_workspa
     x->lse_first = h->lse.first, x->lse_slot = h->lse.slot;
     if (plan->program.field[f].binding == HGA_INTERNAL) return HGA_OK;
     x->io = t->data;
-    x->io_head = t->head_stride ? t->head_stride : h->columns;
-    x->io_row = t->row_stride ? t->row_stride : (ptrdiff_t)h->columns * h->heads;
+    row_layout lies = tensor_layout(t, h->heads, h->columns);
+    x->io_head = lies.head, x->io_row = lies.row, x->io_step = lies.step, x->io_fold = (hga_id)lies.fold;
     if (t->dtype != HGA_F32) {
         hga_status st = sixteen_open(workspace, f, t);
         if (st) return st;
         x->io = workspace->widened[f].values, x->io_head = h->columns, x->io_row = (ptrdiff_t)h->columns * h->heads;
+        x->io_fold = 0;
     }
     bind_own(plan, f, x);
     x->streams = plan->program.field[f].binding == HGA_IO_OUT && t->dtype == HGA_F32 && is_streamed(plan, f, x);
@@ -115,6 +117,7 @@ static void bind_guest(const hga_plan *plan, hga_workspace *workspace, hga_id f)
     if (guests->n) {
         const bound_field *host = &workspace->field[guests->host];
         x->io = host->io, x->io_row = host->io_row, x->io_head = host->io_head;
+        x->io_fold = host->io_fold, x->io_step = host->io_step;
         x->io_first = guests->first, x->io_n = guests->n, x->io_slot = guests->row, x->io_base = 0;
     }
     if (!plan->storage[f].host) return;
@@ -171,6 +174,7 @@ static hga_status check_tables(const hga_plan *plan, const hga_io *io)
     if (io->lse.data) {
         st = check_rows(&io->lse, "lse", plan->storage[program_bound(p, HGA_IO_OUT)].given_n);
         if (!st) st = check_floats(&io->lse, "lse");
+        if (!st && io->lse.fold && plan_is_shared(plan)) st = hga_fail(HGA_EUNSUPPORTED, "the lse is folded, on ranks");
         if (st) return st;
     }
     if (io->tape && !plan->options.gradient)

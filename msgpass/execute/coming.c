@@ -25,7 +25,8 @@ static hga_id asking_rows(const hga_plan *plan, wave_item item)
 static void add_tokens(worker *w, hga_id f, hga_id first, hga_id last)
 {
     const bound_field *x = field(w, f);
-    int end_to_end = x->io_head == x->columns && x->io_row == (ptrdiff_t)x->columns * x->heads && !x->io_slot;
+    int end_to_end =
+        x->io_head == x->columns && x->io_row == (ptrdiff_t)x->columns * x->heads && !x->io_slot && !x->io_fold;
     if (!end_to_end || !bound_is_io(x, first) || !bound_is_io(x, last) || !storage_is_large(w->plan, f)) return;
     w->coming.range[w->coming.n].at = bound_row(x, first);
     w->coming.range[w->coming.n++].end = bound_row(x, last) + x->io_row;

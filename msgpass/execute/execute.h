@@ -20,6 +20,7 @@
 #ifndef EXECUTE_H
 #define EXECUTE_H
 
+#include "bindings.h"
 #include "call.h"
 #include "edges.h"
 #include "overlap.h"
@@ -42,9 +43,9 @@ typedef struct bound_field {
     /* [io_n]: the row of node io_first + i in the caller's tensor, which begins with row io_base; -1: it has none.
        NULL: row i */
     const hga_id *io_slot;
-    const lent_row *lent; /* ~x, where ws_slot is some x below 0 */
-    ptrdiff_t io_row, io_head, ws_row, ws_head, bf16_row;
-    hga_id io_first, io_n, io_base, ws_first, lse_first, bf16_first, columns, heads;
+    const lent_row *lent;                                          /* ~x, where ws_slot is some x below 0 */
+    ptrdiff_t io_row, io_head, io_step, ws_row, ws_head, bf16_row; /* io_step: see row_layout.step */
+    hga_id io_fold, io_first, io_n, io_base, ws_first, lse_first, bf16_first, columns, heads;
     int streams; /* the caller's rows are more than caches hold, and whoever writes them does not soon read them */
 } bound_field;
 
@@ -57,10 +58,15 @@ static inline hga_id bound_io_number(const bound_field *f, hga_id v)
 {
     return f->io_slot ? f->io_slot[v - f->io_first] - f->io_base : v - f->io_first;
 }
+/* Where row i of the caller's tensor begins. */
+static inline float *bound_io_row(const bound_field *f, hga_id i)
+{
+    return f->io + i * f->io_row + (f->io_fold ? i / f->io_fold * f->io_step : 0);
+}
 /* Node v's values for head 0. */
 static inline float *bound_row(const bound_field *f, hga_id v)
 {
-    if (bound_is_io(f, v)) return f->io + bound_io_number(f, v) * f->io_row;
+    if (bound_is_io(f, v)) return bound_io_row(f, bound_io_number(f, v));
     hga_id i = v - f->ws_first, row = f->ws_slot ? f->ws_slot[i] : i;
     return row < 0 ? f->lent[~row].row : f->ws + row * f->ws_row;
 }
@@ -226,7 +232,7 @@ typedef struct widened {
     uint16_t *given; /* of `type`, the caller's; NULL: not in this call */
     hga_dtype type;
     hga_id rows;
-    ptrdiff_t row_stride, head_stride;
+    row_layout lies;
 } widened;
 
 /* What a call writes and what it reads, of the caller's. */

@@ -71,7 +71,7 @@ static void keep_io_rows(const hga_plan *plan, hga_workspace *workspace)
         float *to = workspace->rows + plan->storage[f].kept_at;
         for (hga_id i = 0; i < plan->storage[f].kept_n; i++)
             for (hga_id h = 0; h < x->heads; h++, to += x->columns)
-                memcpy(to, x->io + i * x->io_row + h * x->io_head, (size_t)x->columns * sizeof *to);
+                memcpy(to, bound_io_row(x, i) + h * x->io_head, (size_t)x->columns * sizeof *to);
     }
 }
 

@@ -24,8 +24,7 @@ hga_status sixteen_open(hga_workspace *workspace, hga_id field, const hga_tensor
     widened *w = &workspace->widened[field];
     hga_status st = grow(workspace, w, (int64_t)x->io_n * x->heads * x->columns);
     if (st) return st;
-    w->head_stride = t->head_stride ? t->head_stride : x->columns;
-    w->row_stride = t->row_stride ? t->row_stride : (ptrdiff_t)x->columns * x->heads;
+    w->lies = tensor_layout(t, x->heads, x->columns);
     w->given = t->data, w->type = t->dtype, w->rows = x->io_n;
     return HGA_OK;
 }
@@ -39,6 +38,8 @@ int sixteen_has(const hga_workspace *workspace)
 
 /* ---- a thread's rows ---- */
 
+static uint16_t *given_row(const widened *w, hga_id i) { return w->given + row_offset(&w->lies, i); }
+
 /* Rows [first, end) of the field, there or back. */
 typedef void (*some_rows)(const field_storage *h, const widened *w, hga_id first, hga_id end);
 
@@ -47,7 +48,7 @@ static void widen_rows(const field_storage *h, const widened *w, hga_id first, h
     float *to = w->values + (int64_t)first * h->heads * h->columns;
     for (hga_id i = first; i < end; i++)
         for (hga_id head = 0; head < h->heads; head++, to += h->columns)
-            widen_row(w->type == HGA_F16, w->given + i * w->row_stride + head * w->head_stride, to, h->columns);
+            widen_row(w->type == HGA_F16, given_row(w, i) + head * w->lies.head, to, h->columns);
 }
 
 static void narrow_rows(const field_storage *h, const widened *w, hga_id first, hga_id end)
@@ -55,7 +56,7 @@ static void narrow_rows(const field_storage *h, const widened *w, hga_id first, 
     const float *from = w->values + (int64_t)first * h->heads * h->columns;
     for (hga_id i = first; i < end; i++)
         for (hga_id head = 0; head < h->heads; head++, from += h->columns)
-            narrow_row(w->type == HGA_F16, from, w->given + i * w->row_stride + head * w->head_stride, h->columns);
+            narrow_row(w->type == HGA_F16, from, given_row(w, i) + head * w->lies.head, h->columns);
 }
 
 /* Those of the field's rows [first, end) that are the thread's, level by level, as it goes along the tokens. */

@@ -1,5 +1,6 @@
 /* touch.c: pages of the caller's tensors brought to the threads that have their rows. */
 #define _GNU_SOURCE /* syscall */
+#include "bindings.h"
 #include "execute.h"
 
 #include <errno.h>
@@ -14,8 +15,10 @@ typedef struct touching {
     const hga_plan *plan;
     const field_storage *of;
     char *data;
-    ptrdiff_t row, head; /* bytes */
-    size_t piece;        /* bytes of a head's row */
+    row_layout lies;     /* in elements .. */
+    ptrdiff_t row, head; /* .. and bytes */
+    ptrdiff_t size;
+    size_t piece; /* bytes of a head's row */
     int moves;
     int64_t left; /* pages that could not be moved */
     int why;      /* errno of one */
@@ -114,7 +117,8 @@ static void touch(char *begin, const char *end)
 /* Rows [first, end) of one head, or of all where heads lie inside rows. */
 static void touch_rows(touching *t, int node, hga_id first, hga_id end, hga_id head, size_t bytes)
 {
-    char *a = t->data + first * t->row + head * t->head, *b = t->data + (end - 1) * t->row + head * t->head;
+    char *a = (char *)t->data + row_offset(&t->lies, first) * t->size + head * t->head,
+         *b = a + (end - 1 - first) * t->row;
     if (a > b) {
         char *swapped = a;
         a = b, b = swapped;
@@ -123,16 +127,26 @@ static void touch_rows(touching *t, int node, hga_id first, hga_id end, hga_id h
     if (t->moves) move(t, &(stretch){node, a, b + bytes});
 }
 
+/* .. of all heads; rows that are folded come by themselves fold by fold. */
+static void touch_heads(touching *t, int node, hga_id first, hga_id end)
+{
+    int inside = t->head >= 0 && t->row >= t->of->heads * t->head;
+    for (hga_id next; first < end; first = next) {
+        next = t->lies.fold ? (hga_id)((first / t->lies.fold + 1) * t->lies.fold) : end;
+        if (next > end) next = end;
+        if (inside) touch_rows(t, node, first, next, 0, (size_t)((t->of->heads - 1) * t->head) + t->piece);
+        for (hga_id h = 0; !inside && h < t->of->heads; h++) touch_rows(t, node, first, next, h, t->piece);
+    }
+}
+
 static void touch_owned(touching *t, hga_id thread)
 {
     const hga_plan *plan = t->plan;
-    int node = (int)topology_domain_at(plan->machine, plan->domain[thread]).number,
-        inside = t->head >= 0 && t->row >= t->of->heads * t->head;
+    int node = (int)topology_domain_at(plan->machine, plan->domain[thread]).number;
     for (hga_id l = 0; l < plan->nodes.n_levels; l++) {
         hga_id first, end;
-        if (!owned_of_level(plan, thread, l, t->of->io_first, t->of->io_n, &first, &end)) continue;
-        if (inside) touch_rows(t, node, first, end, 0, (size_t)((t->of->heads - 1) * t->head) + t->piece);
-        for (hga_id h = 0; !inside && h < t->of->heads; h++) touch_rows(t, node, first, end, h, t->piece);
+        if (owned_of_level(plan, thread, l, t->of->io_first, t->of->io_n, &first, &end))
+            touch_heads(t, node, first, end);
     }
 }
 
@@ -155,13 +169,14 @@ static touching touching_of(const hga_plan *plan, hga_id f, const hga_tensor *te
 {
     const field_storage *h = &plan->storage[f];
     ptrdiff_t size = tensor->dtype == HGA_F32 ? 4 : 2;
-    ptrdiff_t head = tensor->head_stride ? tensor->head_stride : h->columns,
-              row = tensor->row_stride ? tensor->row_stride : (ptrdiff_t)h->columns * h->heads;
+    row_layout lies = tensor_layout(tensor, h->heads, h->columns);
     return (touching){.plan = plan,
                       .of = h,
                       .data = tensor->data,
-                      .row = row * size,
-                      .head = head * size,
+                      .lies = lies,
+                      .row = lies.row * size,
+                      .head = lies.head * size,
+                      .size = size,
                       .piece = (size_t)(h->columns * size),
                       .moves = plan->binding != BIND_NOTHING && topology_domains(plan->machine) > 1};
 }
@@ -175,6 +190,8 @@ hga_status hga_plan_touch(const hga_plan *plan, hga_binding of, const hga_tensor
     if ((unsigned)tensor->dtype > HGA_BF16)
         return hga_fail(HGA_EUNSUPPORTED, "the tensor has dtype %d, not float32, float16 or bfloat16",
                         (int)tensor->dtype);
+    HGA_TRY(tensor_check_fold(tensor, plan->storage[f].heads, plan->storage[f].columns, "the tensor of field",
+                              plan->program.field[f].name));
     touching t = touching_of(plan, f, tensor);
     if (tensor->rows < t.of->io_n)
         return hga_fail(HGA_EINVAL, "the tensor of field %s has %lld rows, the program needs %d",

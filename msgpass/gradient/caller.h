@@ -9,7 +9,8 @@
 /* The rows of the caller's tensor of a field, or of its gradient. */
 typedef struct caller_rows {
     char *first;
-    ptrdiff_t stride; /* bytes */
+    ptrdiff_t stride, step; /* bytes */
+    hga_id fold;            /* 0: rows are a stride apart; see row_layout */
     hga_dtype type;
     hga_id node, n, columns;
 } caller_rows;
@@ -18,8 +19,22 @@ static inline caller_rows rows_at(const fast_pass *p, hga_id f, const hga_tensor
 {
     hga_id heads = field_heads(p->plan, f), first, n = field_io(p->plan, f, &first), columns = p->field[f].columns,
            head = is_kv(p, f) ? p->kv : p->head;
-    char *row = tensor_at(t, heads, columns, 0, head), *next = tensor_at(t, heads, columns, 1, head);
-    return (caller_rows){row, next - row, t->dtype, first, n, columns};
+    row_layout x = tensor_layout(t, heads, columns);
+    ptrdiff_t bytes = (ptrdiff_t)dtype_bytes(t->dtype);
+    return (caller_rows){tensor_at(t, heads, columns, 0, head),
+                         x.row * bytes,
+                         x.step * bytes,
+                         (hga_id)x.fold,
+                         t->dtype,
+                         first,
+                         n,
+                         columns};
+}
+
+/* Row i. */
+static inline char *row_numbered(const caller_rows *r, hga_id i)
+{
+    return r->first + i * r->stride + (r->fold ? i / r->fold * r->step : 0);
 }
 
 /* Does the field's gradient go on top of what the caller's rows hold: as he wants it, or as other heads are there? */
@@ -32,7 +47,7 @@ static inline int adds_to_rows(const fast_pass *p, hga_id f)
 /* Node v's row; NULL: there is none. */
 static inline char *row_of(const caller_rows *r, hga_id v)
 {
-    return v < r->node || v >= r->node + r->n ? NULL : r->first + (v - r->node) * r->stride;
+    return v < r->node || v >= r->node + r->n ? NULL : row_numbered(r, v - r->node);
 }
 
 /* No machine foresees such rows: one that is needed soon is asked for. As far as the second cache: one head's rows
@@ -51,8 +66,9 @@ static inline __attribute__((always_inline)) void fetch_row(const caller_rows *r
 static inline int is_stream(const hga_plan *plan, const caller_rows *r)
 {
     enum { LINE = 64 };
+    int64_t apart = r->fold ? r->columns * (int64_t)sizeof(float) : r->stride;
     return r->type == HGA_F32 && r->columns % KERNEL_PAD == 0 && (uintptr_t)r->first % LINE == 0 &&
-           r->stride % LINE == 0 && r->stride * (int64_t)r->n >= plan->tuning.is.stream_gradients;
+           r->stride % LINE == 0 && r->step % LINE == 0 && apart * r->n >= plan->tuning.is.stream_gradients;
 }
 
 /* A row's numbers, padded with zeros; a row that is not there is zeros. */

@@ -14,12 +14,15 @@ static hga_status check_numbers(const hga_tensor *t, const char *what, const cha
     return HGA_OK;
 }
 
-static hga_status check_tensor(const gradient_call *c, const hga_tensor *t, hga_id field, const char *what)
+static hga_status check_tensor(const gradient_call *c, const hga_tensor *t, hga_id field, hga_id columns,
+                               const char *what)
 {
     hga_id n = field_given(c->plan, field);
     const char *name = c->plan->program.field[field].name;
     hga_status st = check_numbers(t, what, name);
+    if (!st) st = tensor_check_fold(t, field_heads(c->plan, field), columns, what, name);
     if (st) return st;
+    if (t->fold && c->plan->ranks) return hga_fail(HGA_EUNSUPPORTED, "%s %s is folded, on ranks", what, name);
     if (t->rows < n) return hga_fail(HGA_EINVAL, "%s %s has %lld rows, not %d", what, name, (long long)t->rows, n);
     return HGA_OK;
 }
@@ -33,19 +36,20 @@ static hga_status check_tensors(const gradient_call *c)
         const hga_tensor *given = field_tensor(c, f), *wanted = field_gradient(c, f);
         if (!given) continue;
         int out = p->field[f].binding == HGA_IO_OUT;
-        hga_id n = field_given(c->plan, f);
+        hga_id n = field_given(c->plan, f), columns = field_columns(c->plan, f);
         if (out && n > 0 && !wanted->data) return hga_fail(HGA_EINVAL, "the gradient of the output is missing");
         if (!given->data && n > 0) return hga_fail(HGA_EINVAL, "the tensor of field %s is missing", p->field[f].name);
-        st = check_tensor(c, given, f, "the tensor of field");
+        st = check_tensor(c, given, f, columns, "the tensor of field");
         if (!st && wanted->data)
-            st = check_tensor(c, wanted, f, out ? "the given gradient of field" : "the gradient of field");
+            st = check_tensor(c, wanted, f, columns, out ? "the given gradient of field" : "the gradient of field");
     }
     if (st || !c->grad->d_lse.data) return st;
     if (!p->has_lse) return hga_fail(HGA_EUNSUPPORTED, "this program's output has no log-sum-exp");
     if (c->grad->d_lse.dtype != HGA_F32)
         return hga_fail(HGA_EUNSUPPORTED, "the gradient of the log-sum-exp has dtype %d, not float32",
                         (int)c->grad->d_lse.dtype);
-    return check_tensor(c, &c->grad->d_lse, program_bound(p, HGA_IO_OUT), "the gradient of the log-sum-exp of field");
+    return check_tensor(c, &c->grad->d_lse, program_bound(p, HGA_IO_OUT), 1,
+                        "the gradient of the log-sum-exp of field");
 }
 
 /* A tensor that the program has no field for has rows like any other of its kind. Of the user's tensors that are not in

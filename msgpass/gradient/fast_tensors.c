@@ -9,7 +9,7 @@ static inline char *next_row(const caller_rows *r, hga_id i)
 {
     enum { AHEAD = 12 };
     fetch_row(r, r->node + i + AHEAD);
-    return r->first + i * r->stride;
+    return row_numbered(r, i);
 }
 
 /* Which of the rows are among the nodes. */
@@ -49,6 +49,7 @@ direct_rows find_direct_rows(const fast_pass *p, hga_id f, hga_id v)
     const fast_field *x = &p->field[f];
     if (!t || !t->data || t->dtype != HGA_F32 || x->padded != x->columns) return (direct_rows){0};
     caller_rows r = rows_at(p, f, t);
+    if (r.fold) return (direct_rows){0};
     int streams = is_stream(p->plan, &r) && !(p->adds && is_kv(p, f)); /* what others add to is looked at again soon */
     return (direct_rows){.first = (float *)(void *)(r.first + (v - r.node) * r.stride),
                          .stride = r.stride / (ptrdiff_t)sizeof(float),

@@ -1,9 +1,11 @@
 /* needs.c: what the memory of a call hangs on, so that nobody has to make one up to learn its size. */
 #include "ways.h"
 
+static int is_folded(const hga_tensor *t) { return t->fold && t->fold_stride && t->data; }
+
 static int is_packed(const hga_tensor *t, hga_id columns)
 {
-    return t->dtype == HGA_F32 && (t->head_stride == 0 || t->head_stride == columns);
+    return t->dtype == HGA_F32 && (t->head_stride == 0 || t->head_stride == columns) && !is_folded(t);
 }
 
 static int adds_up(const hga_tensor *wanted) { return !wanted->data || wanted->dtype == HGA_F32; }
@@ -20,6 +22,7 @@ static void find_tensors(const gradient_call *c, call_needs *needs)
         if (wanted->data && !out) needs->wanted |= UINT32_C(1) << f;
         if (is_packed(given, columns)) needs->packed |= UINT32_C(1) << f;
         if (is_packed(wanted, columns)) needs->d_packed |= UINT32_C(1) << f;
+        if (field_is_used(p, f) && (is_folded(given) || is_folded(wanted))) needs->features |= BRINGS_FOLDS;
         if (field_is_used(p, f) && (given->dtype != HGA_F32 || !adds_up(wanted))) needs->features |= BRINGS_SIXTEEN;
     }
 }

@@ -99,6 +99,7 @@ static const char *refuses(const hga_plan *plan, unsigned features, reason *room
     if (features & BRINGS_EDGE_BIASES) return "the call brings biases of edges";
     if (features & BRINGS_POSITIONS) return "the call brings positions";
     if (features & BRINGS_SIXTEEN) return "the call brings numbers of 16 bits";
+    if (features & BRINGS_FOLDS) return "the call's rows are folded";
     return NULL;
 }
 

@@ -61,6 +61,8 @@ static hga_status open_tensor(weighing *w, hga_id field)
     if (t->rows && t->rows < n)
         return hga_fail(HGA_EINVAL, "weights: field %s: the tensor has %lld rows of %d", f->name, (long long)t->rows,
                         n);
+    st = tensor_check_fold(t, program_heads(w->p, &w->shape, field), program_columns(w->p, &w->shape, field),
+                           "weights: the tensor of field", f->name);
 done:
     return st;
 }

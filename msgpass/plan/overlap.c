@@ -1,6 +1,7 @@
 /* overlap.c: do arrays of the caller's share memory? Views of one array may lie between each other, so that where they
    begin and end does not tell. */
 #include "overlap.h"
+#include "bindings.h"
 
 #include <stdio.h>
 
@@ -29,24 +30,43 @@ static int64_t size_of(hga_dtype type) { return type == HGA_F32 ? (int64_t)sizeo
 /* Is n times the stride a distance in memory? */
 static int fits(int64_t n, ptrdiff_t stride) { return stride > -(INT64_MAX / 16) / n && stride < INT64_MAX / 16 / n; }
 
+/* Rows and heads that are all so far apart. */
+typedef struct runs {
+    int64_t first, rows, heads, turn; /* the first row is `first` of fold `turn` */
+    ptrdiff_t head;
+} runs;
+
+/* Folds are heads behind each other: all rows of those that have any of the rows. */
+static runs runs_of(const row_layout *x, int64_t first_row, int64_t n, hga_id heads)
+{
+    if (!x->fold) return (runs){first_row, n, heads, 0, x->head};
+    int64_t turn = first_row / x->fold, end = (first_row + n - 1) / x->fold;
+    if (turn == end) return (runs){first_row % x->fold, n, heads, turn, x->head};
+    ptrdiff_t far = x->fold * x->row + x->step;
+    return (runs){0, x->fold, (end - turn + 1) * heads, turn, heads == 1 ? far : x->head};
+}
+
 hga_status array_of_tensor(const char *what, const char *name, const hga_tensor *t, int64_t first_row, int64_t n,
                            hga_id heads, hga_id columns, given_array *out)
 {
     int64_t size = size_of(t->dtype);
-    ptrdiff_t head = t->head_stride ? t->head_stride : columns,
-              row = t->row_stride ? t->row_stride : (ptrdiff_t)heads * columns;
     *out = (given_array){.what = what, .name = name};
     if (!t->data || n < 1) return HGA_OK;
-    if (!fits(first_row + n, row) || !fits(heads, head))
-        return hga_fail(HGA_EOVERFLOW, "%s%s%s: %lld rows %lld apart, %d heads %lld apart leave memory", what,
-                        *name ? " " : "", name, (long long)(first_row + n), (long long)row, heads, (long long)head);
+    hga_status st = tensor_check_fold(t, heads, columns, what, name);
+    if (st) return st;
+    row_layout x = tensor_layout(t, heads, columns);
+    runs r = runs_of(&x, first_row, n, heads);
+    if (!fits(r.first + r.rows, x.row) || !fits(r.heads, r.head))
+        return hga_fail(HGA_EOVERFLOW, "%s%s%s: %lld rows %lld apart, %lld heads %lld apart leave memory", what,
+                        *name ? " " : "", name, (long long)(r.first + r.rows), (long long)x.row, (long long)r.heads,
+                        (long long)r.head);
     *out = (given_array){.what = what,
                          .name = name,
-                         .data = (const char *)t->data + first_row * row * size,
-                         .rows = n,
-                         .heads = heads,
-                         .row = row * size,
-                         .head = head * size,
+                         .data = (const char *)t->data + (r.first * x.row + r.turn * (x.fold * x.row + x.step)) * size,
+                         .rows = r.rows,
+                         .heads = r.heads,
+                         .row = x.row * size,
+                         .head = r.head * size,
                          .bytes = columns * size};
     find_ends(out);
     return HGA_OK;

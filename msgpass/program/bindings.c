@@ -71,11 +71,34 @@ hga_id program_columns(const hga_program *p, const hga_shape *s, hga_id field)
 
 size_t dtype_bytes(hga_dtype type) { return type == HGA_F32 ? sizeof(float) : sizeof(uint16_t); }
 
+row_layout tensor_layout(const hga_tensor *t, hga_id heads, hga_id columns)
+{
+    row_layout x = {.row = t->row_stride ? t->row_stride : (ptrdiff_t)heads * columns,
+                    .head = t->head_stride ? t->head_stride : columns};
+    x.step = t->fold && t->fold_stride ? t->fold_stride - t->fold * x.row : 0;
+    x.fold = x.step ? t->fold : 0;
+    return x;
+}
+
+hga_status tensor_check_fold(const hga_tensor *t, hga_id heads, hga_id columns, const char *what, const char *name)
+{
+    ptrdiff_t head = t->head_stride ? t->head_stride : columns, row = t->row_stride ? t->row_stride : heads * columns;
+    if (t->fold < 0 || t->fold > INT32_MAX)
+        return hga_fail(HGA_EINVAL, "%s%s%s is folded by %lld rows", what, *name ? " " : "", name, (long long)t->fold);
+    if (!t->fold || !t->fold_stride) return HGA_OK;
+    ptrdiff_t far = INT64_MAX / 16 / t->fold;
+    if (row < -far || row > far)
+        return hga_fail(HGA_EOVERFLOW, "%s%s%s: %lld rows %lld apart leave memory", what, *name ? " " : "", name,
+                        (long long)t->fold, (long long)row);
+    if (heads == 1 || t->fold_stride == heads * head) return HGA_OK;
+    return hga_fail(HGA_EUNSUPPORTED, "%s%s%s is folded %lld apart, which is not %d heads, %lld apart", what,
+                    *name ? " " : "", name, (long long)t->fold_stride, heads, (long long)head);
+}
+
 void *tensor_at(const hga_tensor *t, hga_id heads, hga_id columns, int64_t i, hga_id h)
 {
-    ptrdiff_t head = t->head_stride ? t->head_stride : columns;
-    ptrdiff_t row = t->row_stride ? t->row_stride : (ptrdiff_t)heads * columns;
-    return (char *)t->data + (i * row + h * head) * (ptrdiff_t)dtype_bytes(t->dtype);
+    row_layout x = tensor_layout(t, heads, columns);
+    return (char *)t->data + (row_offset(&x, i) + h * x.head) * (ptrdiff_t)dtype_bytes(t->dtype);
 }
 
 void numbers_read(hga_dtype type, const void *from, hga_id n, float *to)

@@ -16,6 +16,21 @@ hga_gradient_input program_gradient_input(const hga_program *p, hga_id field);
 /* The same by the binding itself; `user`: which of the caller's own tensors. */
 hga_tensor *binding_gradient(hga_grad_io *grad, hga_binding binding, hga_id user);
 
+/* How rows of a tensor lie, in elements: row i, head h is where row_offset says, and h heads behind. fold 0: rows are
+   `row` apart. */
+typedef struct row_layout {
+    ptrdiff_t row, head;
+    int64_t fold;
+    ptrdiff_t step; /* from what would be row `fold` without it to where that row is */
+} row_layout;
+row_layout tensor_layout(const hga_tensor *t, hga_id heads, hga_id columns);
+static inline ptrdiff_t row_offset(const row_layout *x, int64_t i)
+{
+    return i * x->row + (x->fold ? i / x->fold * x->step : 0);
+}
+/* Can rows be folded so? `what` and `name` say whose they are. */
+hga_status tensor_check_fold(const hga_tensor *t, hga_id heads, hga_id columns, const char *what, const char *name);
+
 /* Row i, head h of a tensor of `heads` heads of `columns`; its numbers as floats; and floats, rounded to nearest, to
    it. */
 size_t dtype_bytes(hga_dtype type);

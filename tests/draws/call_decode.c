@@ -222,6 +222,13 @@ static int is_any_of_16_bits(const drawn_call *c)
     return any;
 }
 
+static int is_any_folded(const drawn_call *c)
+{
+    int any = 0;
+    for (int i = 0; i < c->n_arrays; i++) any |= c->drawn[i].fold != 0;
+    return any;
+}
+
 /* Of the call's options those without meaning token by token, one at a time. */
 static unsigned refused_options(const decoding *d, const drawn_call *c)
 {
@@ -252,6 +259,9 @@ static unsigned refused_appends(decoding *d, const drawn_call *c)
     bad = x, bad.append.io.value.dtype = HGA_F16;
     if (is_any_of_16_bits(c) && x.append.io.value.data && d->heads[2])
         refuse_append(d, bad, "not of float32"), without |= DECODING_WITHOUT_TYPES;
+    bad = x, bad.append.io.value.fold = 1;
+    if (is_any_folded(c) && x.append.io.value.data && d->heads[2])
+        refuse_append(d, bad, "value is folded"), without |= DECODING_WITHOUT_FOLDS;
     drop_piece(&x);
     return without;
 }

@@ -401,6 +401,7 @@ static void draw_later(drawn_call *call)
     int may = !call->options.gradient && !call->options.keep_fields;
     if (may && ((at >> 7) % 3 == 0 || call->wish.has[TRAIT_ROWS_STAY])) call->options.rows = HGA_ROWS_THAT_STAY;
     call->options.strict_rows = (at >> 15) % 4 == 0;
+    call_draw_folds(call, at >> 17);
 }
 
 /* Of what there is one of, what a call wishes keeps the others out. */

@@ -53,10 +53,10 @@ static double near_backward(const drawn_call *c)
     return near;
 }
 
-static int are_floats(const drawn_call *c)
+static int are_floats_in_line(const drawn_call *c)
 {
     for (int i = 0; i < c->n_arrays; i++)
-        if (c->drawn[i].dtype != HGA_F32) return 0;
+        if (c->drawn[i].dtype != HGA_F32 || c->drawn[i].fold) return 0;
     return 1;
 }
 
@@ -115,14 +115,14 @@ static void pack(const drawn_call *c, int output_as_drawn, array *to)
     }
 }
 
-/* The same numbers side by side in float32. Gradients of 16 bits may go another way. */
+/* The same numbers side by side in float32. Gradients of 16 bits, or of folded rows, may go another way. */
 static void hold_layout(const drawn_call *c, const outcome *first)
 {
     array arrays[MOST_ARRAYS];
     way w = way_of(c, "packed in float32", NOBODYS);
     pack(c, c->options.gradient, arrays);
     w.filled.arrays = arrays;
-    hold(c, first, &w, 0, are_floats(c) ? 0 : near_backward(c));
+    hold(c, first, &w, 0, are_floats_in_line(c) ? 0 : near_backward(c));
 }
 
 /* The definition: every gradient of every row by the plain executor, packed, on one thread. The output has its type,

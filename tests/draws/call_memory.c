@@ -61,7 +61,7 @@ static size_t bytes_of(hga_dtype type) { return type == HGA_F32 ? sizeof(float) 
 
 static size_t offset_of(const array *a, int64_t row, hga_id head, int64_t column)
 {
-    return (size_t)(row * a->row_stride + head * a->head_stride + column) * bytes_of(a->dtype);
+    return (size_t)(array_row(a, row) + head * a->head_stride + column) * bytes_of(a->dtype);
 }
 
 float memory_at(const array *a, const void *block, int64_t row, hga_id head, int64_t column)
@@ -210,6 +210,7 @@ static void describe(const array *a, void *block, hga_io *io, hga_grad_io *grad)
     char *at = (in_grad ? (char *)grad : (char *)io) + a->at;
     hga_tensor t = {.data = block, .rows = a->rows, .dtype = a->dtype};
     if (!a->packed) t.row_stride = a->row_stride, t.head_stride = a->head_stride;
+    if (a->fold) t.fold = a->fold, t.fold_stride = a->fold_stride;
     if (a->is_tensor)
         memcpy(at, &t, sizeof t);
     else

@@ -334,6 +334,8 @@ void call_hold_on_ranks(const drawn_call *c, call_fate *fate)
     fate->ranks_without = refused_with(c);
     all.options.rows = HGA_EVERY_ROW, all.options.keep_fields = 0;
     memset(all.asked, 0, sizeof all.asked);
+    for (int i = 0; i < all.n_arrays; i++)
+        if (all.drawn[i].fold) all.drawn[i] = all.plain[i]; /* ranks refuse folds: test_folds.c */
     filled f = {.arrays = all.drawn, .byte = 0xff, .whole = 1, .accumulate = all.accumulate, .wanted = all.wanted};
     way w = {.name = "in one process", .options = all.options, .filled = f};
     outcome one = call_run(&all, &w);

@@ -26,8 +26,9 @@ typedef struct array {
     size_t at;             /* the hga_tensor, or the pointer, in hga_io or hga_grad_io */
     int64_t rows, columns;
     hga_id heads;
-    ptrdiff_t row_stride, head_stride;
-    int packed; /* strides are told as 0 0 */
+    ptrdiff_t row_stride, head_stride, fold_stride;
+    int64_t fold; /* 0: rows are not folded */
+    int packed;   /* strides are told as 0 0 */
     hga_dtype dtype;
     int64_t elements; /* gaps included */
     /* rows from here on of a tensor of the user's are written by a stage, and not read before; else as many as rows */
@@ -77,6 +78,10 @@ void call_clear(drawn_call *c);
 void call_forget_biases(drawn_call *c);
 /* Rows of the output to ask for, sample by sample, where the plan may be asked for some. */
 void call_draw_rows(choices *c, drawn_call *call);
+/* Rows of some tensors are folded, as the number says. */
+void call_draw_folds(drawn_call *call, uint64_t at);
+/* Where a row begins, in elements. */
+int64_t array_row(const array *a, int64_t row);
 /* Options that a plan on ranks refuses. */
 enum { RANKS_WITHOUT_SOME_ROWS = 1, RANKS_WITHOUT_ROWS_THAT_STAY = 2, RANKS_WITHOUT_KEPT_FIELDS = 4 };
 /* .. and a decoder, or an append. */
@@ -87,7 +92,8 @@ enum {
     DECODING_WITHOUT_EDGE_BIAS = 8,
     DECODING_WITHOUT_SOME_ROWS = 16,
     DECODING_WITHOUT_TYPES = 32,
-    DECODING_WITHOUT_RANKS = 64
+    DECODING_WITHOUT_RANKS = 64,
+    DECODING_WITHOUT_FOLDS = 128
 };
 
 /* What holds for every call; returns what became of it. */

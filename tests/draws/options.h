@@ -32,6 +32,7 @@ typedef enum trait {
     TRAIT_SLOPES,
     TRAIT_ADDITIVE,
     TRAIT_STRIDES,
+    TRAIT_FOLDS,
     TRAIT_F16_TENSORS,
     TRAIT_BF16_TENSORS,
     TRAIT_LSE,

@@ -32,6 +32,7 @@ const trait_row trait_table[N_TRAITS] = {
     [TRAIT_SLOPES] = {"slopes", "hga_io.slopes"},
     [TRAIT_ADDITIVE] = {"additive scores", "hga_io.additive"},
     [TRAIT_STRIDES] = {"strides", "hga_tensor.row_stride hga_tensor.head_stride"},
+    [TRAIT_FOLDS] = {"folded rows", "hga_tensor.fold hga_tensor.fold_stride"},
     [TRAIT_F16_TENSORS] = {"f16 tensors", "hga_tensor.dtype"},
     [TRAIT_BF16_TENSORS] = {"bf16 tensors", "hga_tensor.dtype"},
     [TRAIT_LSE] = {"lse", "hga_io.lse"},
@@ -182,7 +183,7 @@ static void add_array(const drawn_call *c, int number, trait_set *t)
     if (!given) return;
     for (size_t i = 0; i < sizeof named / sizeof named[0]; i++)
         put_if(t, strcmp(a->name, named[i].name) == 0, named[i].of);
-    put_if(t, !a->packed, TRAIT_STRIDES);
+    put_if(t, !a->packed, TRAIT_STRIDES), put_if(t, a->fold != 0, TRAIT_FOLDS);
     put_if(t, a->dtype == HGA_F16, TRAIT_F16_TENSORS), put_if(t, a->dtype == HGA_BF16, TRAIT_BF16_TENSORS);
 }
 

@@ -85,12 +85,24 @@ typedef struct hga_options {
    float16 or bfloat16, each by itself: an execution computes with the same numbers in float32, and rounds what it
    writes to nearest, ties to even. The workspace takes memory for the float32 copies at the first such execution, also
    where the plan's precision is BF16. An output of 16 bits is read, too: rows that no stage writes keep what is there.
-   Log-sum-exps, and gradients of what is not a tensor, are float32. */
+   Log-sum-exps, and gradients of what is not a tensor, are float32.
+
+   A graph for each key/value head is one graph, whose rows are those of head 0, then those of head 1 .., and a plan of
+   one key/value head; the query heads that share a key/value head are the plan's heads. No tensor is copied for it:
+   with fold = n > 0 row i lies at i / n * fold_stride + i % n * row_stride, its heads head_stride apart. So row h * n +
+   t of [n][heads][columns] has row_stride heads * columns and fold_stride columns (times the query heads that share a
+   key/value head), of [heads][n][columns] columns and n * columns. Where rows are token * heads + head (Treeformer) n
+   is the heads, and the two strides change places. fold 0: not folded; fold_stride 0: rows go on as they began. Each
+   tensor may be folded by itself. With several heads fold_stride is their number times head_stride. Results have the
+   bits that copies in the order of the rows have; so have gradients that go the same way (hga_plan_gradient_tried).
+   HGA_EUNSUPPORTED: ranks, decoders. */
 typedef struct hga_tensor {
     void *data;
     int64_t rows;
     ptrdiff_t row_stride, head_stride;
     hga_dtype dtype;
+    int64_t fold;
+    ptrdiff_t fold_stride;
 } hga_tensor;
 
 /* Rows [first, first + n) of the output, n >= 1. */
