@@ -228,7 +228,7 @@ static void folds_that_cannot_be_are_refused(void **state)
     c.io.query.fold = -1;
     refused(g, &c, HGA_EINVAL, "field query is folded by -1 rows");
     c.io = good, c.io.query.fold_stride++;
-    refused(g, &c, HGA_EUNSUPPORTED, "field query is folded 33 apart, which is not 2 heads, 16 apart");
+    refused(g, &c, HGA_EUNSUPPORTED, "field query: neither rows, 96 apart, nor folds, 33 apart, are 2 heads, 16 apart");
     c.io = good, c.io.out.row_stride = PTRDIFF_MAX / 4;
     refused(g, &c, HGA_EOVERFLOW, "the output: 45 rows");
     c.io = good, c.io.out = c.io.query; /* the same memory */

@@ -30,20 +30,23 @@ static int64_t size_of(hga_dtype type) { return type == HGA_F32 ? (int64_t)sizeo
 /* Is n times the stride a distance in memory? */
 static int fits(int64_t n, ptrdiff_t stride) { return stride > -(INT64_MAX / 16) / n && stride < INT64_MAX / 16 / n; }
 
-/* Rows and heads that are all so far apart. */
+/* Rows and heads that are all so far apart, from element `first` on. */
 typedef struct runs {
-    int64_t first, rows, heads, turn; /* the first row is `first` of fold `turn` */
-    ptrdiff_t head;
+    ptrdiff_t first, row, head;
+    int64_t rows, heads;
 } runs;
 
-/* Folds are heads behind each other: all rows of those that have any of the rows. */
+/* All rows of those folds that have any of the rows: folds are heads behind each other, or rows where the rows of a
+   fold are such heads. */
 static runs runs_of(const row_layout *x, int64_t first_row, int64_t n, hga_id heads)
 {
-    if (!x->fold) return (runs){first_row, n, heads, 0, x->head};
-    int64_t turn = first_row / x->fold, end = (first_row + n - 1) / x->fold;
-    if (turn == end) return (runs){first_row % x->fold, n, heads, turn, x->head};
-    ptrdiff_t far = x->fold * x->row + x->step;
-    return (runs){0, x->fold, (end - turn + 1) * heads, turn, heads == 1 ? far : x->head};
+    if (!x->fold) return (runs){first_row * x->row, x->row, x->head, n, heads};
+    int64_t begin = first_row / x->fold, folds = (first_row + n - 1) / x->fold - begin + 1;
+    ptrdiff_t far = x->fold * x->row + x->step, first = begin * far;
+    if (folds == 1) return (runs){first + first_row % x->fold * x->row, x->row, x->head, n, heads};
+    if (heads == 1) return (runs){first, x->row, far, x->fold, folds};
+    if (far == heads * x->head) return (runs){first, x->row, x->head, x->fold, folds * heads};
+    return (runs){first, far, x->head, folds, x->fold * heads};
 }
 
 hga_status array_of_tensor(const char *what, const char *name, const hga_tensor *t, int64_t first_row, int64_t n,
@@ -56,16 +59,17 @@ hga_status array_of_tensor(const char *what, const char *name, const hga_tensor 
     if (st) return st;
     row_layout x = tensor_layout(t, heads, columns);
     runs r = runs_of(&x, first_row, n, heads);
-    if (!fits(r.first + r.rows, x.row) || !fits(r.heads, r.head))
+    if (!fits(first_row + n, x.row) || (x.fold && !fits(first_row + n, t->fold_stride)) || !fits(r.rows, r.row) ||
+        !fits(r.heads, r.head))
         return hga_fail(HGA_EOVERFLOW, "%s%s%s: %lld rows %lld apart, %lld heads %lld apart leave memory", what,
-                        *name ? " " : "", name, (long long)(r.first + r.rows), (long long)x.row, (long long)r.heads,
+                        *name ? " " : "", name, (long long)r.rows, (long long)r.row, (long long)r.heads,
                         (long long)r.head);
     *out = (given_array){.what = what,
                          .name = name,
-                         .data = (const char *)t->data + (r.first * x.row + r.turn * (x.fold * x.row + x.step)) * size,
+                         .data = (const char *)t->data + r.first * size,
                          .rows = r.rows,
                          .heads = r.heads,
-                         .row = x.row * size,
+                         .row = r.row * size,
                          .head = r.head * size,
                          .bytes = columns * size};
     find_ends(out);

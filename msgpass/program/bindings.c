@@ -90,9 +90,10 @@ hga_status tensor_check_fold(const hga_tensor *t, hga_id heads, hga_id columns, 
     if (row < -far || row > far)
         return hga_fail(HGA_EOVERFLOW, "%s%s%s: %lld rows %lld apart leave memory", what, *name ? " " : "", name,
                         (long long)t->fold, (long long)row);
-    if (heads == 1 || t->fold_stride == heads * head) return HGA_OK;
-    return hga_fail(HGA_EUNSUPPORTED, "%s%s%s is folded %lld apart, which is not %d heads, %lld apart", what,
-                    *name ? " " : "", name, (long long)t->fold_stride, heads, (long long)head);
+    if (heads == 1 || t->fold_stride == heads * head || row == heads * head) return HGA_OK;
+    return hga_fail(HGA_EUNSUPPORTED,
+                    "%s%s%s: neither rows, %lld apart, nor folds, %lld apart, are %d heads, %lld apart", what,
+                    *name ? " " : "", name, (long long)row, (long long)t->fold_stride, heads, (long long)head);
 }
 
 void *tensor_at(const hga_tensor *t, hga_id heads, hga_id columns, int64_t i, hga_id h)

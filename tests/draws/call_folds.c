@@ -14,8 +14,8 @@ static void fold(array *a, uint64_t at)
     a->packed = 0, a->fold = rows, a->head_stride = each;
     if ((at >> 7) % 3 == 0)
         a->fold_stride = a->heads * each, a->row_stride = folds * a->fold_stride;
-    else if (a->heads == 1)
-        a->row_stride = each, a->fold_stride = rows * each + (ptrdiff_t)(at >> 9 & 3);
+    else if (a->heads == 1 || (at >> 7) % 3 == 1)
+        a->row_stride = a->heads * each, a->fold_stride = rows * a->row_stride + (ptrdiff_t)(at >> 9 & 3);
     else
         a->row_stride = each, a->head_stride = rows * each, a->fold_stride = a->heads * a->head_stride;
     a->elements = array_row(a, (folds - 1) * rows) + (rows - 1) * a->row_stride + (a->heads - 1) * a->head_stride +

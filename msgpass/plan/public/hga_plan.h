@@ -93,7 +93,7 @@ typedef struct hga_options {
    t of [n][heads][columns] has row_stride heads * columns and fold_stride columns (times the query heads that share a
    key/value head), of [heads][n][columns] columns and n * columns. Where rows are token * heads + head (Treeformer) n
    is the heads, and the two strides change places. fold 0: not folded; fold_stride 0: rows go on as they began. Each
-   tensor may be folded by itself. With several heads fold_stride is their number times head_stride. Results have the
+   tensor may be folded by itself. With several heads one of the two strides is their number times head_stride. Results have the
    bits that copies in the order of the rows have; so have gradients that go the same way (hga_plan_gradient_tried).
    HGA_EUNSUPPORTED: ranks, decoders. */
 typedef struct hga_tensor {
