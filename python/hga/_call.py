@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Callable, Optional, Tuple
 
+import numpy as np
+
 from ._arguments import meant
-from ._core import as_numpy, fill_tensor, refuse
+from ._core import as_numpy, fill_rows, fill_tensor, fold_tensor, refuse
 from ._rows import in_words
 from ._tables import Tables
 
@@ -54,20 +56,44 @@ class Problem:
             raise refuse(f"key has {self.k.shape[-1]} columns, query {self.dim}")
         for x, name in ((self.q, "query"), (self.k, "key"), (self.v, "value")):
             n, found = (rows or h._rows)(name), x.shape[self.rows_axis]
+            n = n // h.parts if n > 0 and not rows else n
             if n >= 0 and found != n:
                 words = "" if rows else in_words(h, name)
                 raise refuse(f"{name} of shape {x.shape} has {found} rows in layout {layout!r}, {who} {n}{words}")
         if self.v.shape[self.heads_axis] != self.kv_heads or self.v.shape[self.rows_axis] != self.k.shape[self.rows_axis]:
             raise refuse(f"value has shape {self.v.shape}, key {self.k.shape}")
+        if h.parts > 1:
+            self._part(h.parts)
         tables.check(self.heads, self.dim)
         self.h, self.tables = h, tables
+
+    def _part(self, parts: int) -> None:
+        """Heads become those of a row of the graph."""
+        if self.heads % parts:
+            raise refuse(f"query has {self.heads} heads, the hierarchy parts for {parts}")
+        if self.kv_heads != parts:
+            raise refuse(f"key has {self.kv_heads} heads, the hierarchy parts for {parts}")
+        self.heads, self.kv_heads = self.heads // parts, 1
 
     def plan_key(self, threads: int, precision: str, isa: Optional[str], dropout: float, grad: bool) -> Tuple[Any, ...]:
         return (self.heads, self.kv_heads, self.dim, self.dim_v, self.tables.traits, threads, precision, isa, dropout, int(grad))
 
     def describe(self, io: Any, at: Tuple[int, ...]) -> None:
         """A sample's arrays and tables, to the library."""
-        fill_tensor(io.query, self.q[at], self.rows_axis, self.heads_axis)
-        fill_tensor(io.key, self.k[at], self.rows_axis, self.heads_axis)
-        fill_tensor(io.value, self.v[at], self.rows_axis, self.heads_axis)
+        for t, x in ((io.query, self.q), (io.key, self.k), (io.value, self.v)):
+            self.fill(t, x[at])
         self.tables.describe(io)
+
+    def fill(self, t: Any, x: np.ndarray) -> None:
+        """A sample's array to the library, its rows as the graph has them."""
+        fill_tensor(t, x, self.rows_axis, self.heads_axis)
+        self._fold(t, x.shape[self.heads_axis])
+
+    def fill_rows(self, t: Any, x: np.ndarray) -> None:
+        """The same of one number for each row and head."""
+        fill_rows(t, x, self.rows_axis + 1, self.heads_axis + 1)
+        self._fold(t, x.shape[self.heads_axis + 1])
+
+    def _fold(self, t: Any, heads: int) -> None:
+        if self.h.parts > 1:
+            fold_tensor(t, heads, self.h.parts, self.h.by_token)

@@ -154,7 +154,7 @@ def runs_as(h: "Hierarchy", other: "Hierarchy") -> bool:
 
 def identity(h: "Hierarchy") -> Tuple[Any, ...]:
     """What equal hierarchies have in common; that is, all that a result depends on."""
-    return (h.graph._identity(), getattr(h, "fold", 1), _bytes_of(h._node_of)) + _runs(h)
+    return (h.graph._identity(), h.parts, h.by_token, _bytes_of(h._node_of)) + _runs(h)
 
 
 # What is said of a hierarchy beside its graph, its program and its words; the functions of its stages apart, which belong to

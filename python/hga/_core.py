@@ -228,6 +228,14 @@ def fill_rows(t: Any, x: np.ndarray, rows_axis: int, heads_axis: int) -> None:
     t.row_stride, t.head_stride = x.strides[rows_axis] // 4, x.strides[heads_axis] // 4
 
 
+def fold_tensor(t: Any, heads: int, parts: int, by_token: bool) -> None:
+    """Of a described tensor of so many heads, those of each of ``parts`` in one row: rows are a token's, or a part's, one after
+    the other."""
+    each, tokens = heads // parts * t.head_stride, t.row_stride
+    t.fold, t.row_stride, t.fold_stride = (parts, each, tokens) if by_token else (t.rows, tokens, each)
+    t.rows *= parts
+
+
 def take_text(pointer: Any) -> str:
     """A text of the library's, given back to it."""
     text: str = ffi.string(pointer).decode()

@@ -100,6 +100,7 @@ class Hierarchy(Threaded):
     ``hga.read`` or from a ``Graph`` and a ``Program``. Any number of threads may call at once."""
 
     _in_order: Optional["Hierarchy"] = None  # the one that runs in this one's place, its rows in another order
+    parts, by_token = 1, True  # of the graph's rows: key/value heads' own, a token's or a part's one after the other
 
     def __init__(self, graph: Graph, program: Any, words: str = "") -> None:
         self.graph = graph
@@ -142,8 +143,8 @@ class Hierarchy(Threaded):
             return cast(Hierarchy, known(self).additive_scores(negative_slope))
         program = ffi.new("hga_program *", self._program[0])
         program.scores, program.negative_slope = lib.HGA_SCORES_ADDITIVE, number(negative_slope, "negative_slope")
-        h = settle(Hierarchy(self.graph, program, self.words), self)
-        h._functions = self._functions
+        h = copied(self)
+        h._program, h._recipe = program, None
         return h
 
     def strict_rows(self, strict: bool = True) -> "Hierarchy":
@@ -153,6 +154,18 @@ class Hierarchy(Threaded):
         h = copied(self)
         h._strict = flag(strict, "strict")
         return h
+
+    def by_head(self, heads: int) -> "Hierarchy":
+        """The graph has a part of its own for each of ``heads`` key/value heads, one after the other: row h * n + t of its queries,
+        and of its keys, is token t of head h. Tensors are as ever, [.., heads, n, dim], and are not copied; the query heads that
+        share a key/value head see what its part says."""
+        from ._variants import FoldedHierarchy
+
+        return FoldedHierarchy.of(self, whole(heads, "heads", least=1))
+
+    def _reads_heads(self, k: Any, layout: str) -> bool:
+        """Are keys and values read where they lie, by this class's own call?"""
+        return type(self) is Hierarchy
 
     def order(self, how: str) -> "Hierarchy":
         """The same, run in an order of its nodes in which neighbours are near each other: "rcm" (reverse Cuthill-McKee, for
@@ -362,7 +375,7 @@ class Hierarchy(Threaded):
         """Bytes of the tape of one sample, from shapes alone."""
         layout, dropout, _, _, precision, threads, isa = how
         heads_axis = LAYOUTS[layout][0] if len(q.shape) > 2 else None
-        heads, kv_heads = (int(x.shape[heads_axis]) if heads_axis is not None else 1 for x in (q, k))
+        heads, kv_heads = (max(1, int(x.shape[heads_axis]) // self.parts) if heads_axis is not None else 1 for x in (q, k))
         shape = (heads, kv_heads, int(q.shape[-1]), int(v.shape[-1]), traits(tables))
         return tape_bytes(self._plan((*shape, self._threads_for(threads), precision, isa, float(dropout), 1)))
 
@@ -410,7 +423,7 @@ class Hierarchy(Threaded):
     def rows(self) -> int:
         """Rows of the query, or of the output where the program reads no query."""
         n = self._rows("query")
-        return n if n >= 0 else self._rows("out")
+        return (n if n >= 0 else self._rows("out")) // self.parts
 
     def edges(self, relation: Optional[str] = None) -> np.ndarray:
         return self.graph.edges(relation)

@@ -8,7 +8,7 @@ from typing import Any, Dict, List, Optional, Sequence, Tuple
 import numpy as np
 
 from ._call import Problem
-from ._core import RAISED, check, ffi, fill_rows, fill_tensor, lib
+from ._core import RAISED, check, ffi, lib
 from ._plans import Plan, tape_bytes
 from ._tables import ROWS, Tables
 
@@ -61,17 +61,16 @@ class Prepared:
 
     def _describe(self, p: Problem, d_out: np.dtype) -> None:
         """A sample's strides and types, without addresses."""
-        io, g, axes = self.c.io, self.c.grad, (p.rows_axis, p.heads_axis)
+        io, g = self.c.io, self.c.grad
         p.describe(io, (0,) * len(p.batch))
         p.tables.release(io)
         out, lse = np.empty(p.q.shape[-3:-1] + (p.dim_v,), p.q.dtype), np.empty(p.q.shape[-3:-1], np.float32)
-        fill_tensor(io.out, out, *axes)
-        fill_tensor(g.d_out, np.empty(out.shape, d_out), *axes)
+        p.fill(io.out, out)
+        p.fill(g.d_out, np.empty(out.shape, d_out))
         for t in (io.lse, g.d_lse):
-            fill_rows(t, lse, p.rows_axis + 1, p.heads_axis + 1)
-        fill_tensor(g.d_query, np.empty(p.q.shape[-3:], p.q.dtype), *axes)
-        fill_tensor(g.d_key, np.empty(p.k.shape[-3:], p.k.dtype), *axes)
-        fill_tensor(g.d_value, np.empty(p.v.shape[-3:], p.v.dtype), *axes)
+            p.fill_rows(t, lse)
+        for t, x in ((g.d_query, p.q), (g.d_key, p.k), (g.d_value, p.v)):
+            p.fill(t, np.empty(x.shape[-3:], x.dtype))
         for t in (io.query, io.key, io.value, io.out, io.lse, g.d_out, g.d_lse, g.d_query, g.d_key, g.d_value):
             t.data = ffi.NULL
 

@@ -9,6 +9,7 @@ from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 import numpy as np
 
 from ._arguments import flag, meant, whole
+from ._call import LAYOUTS
 from ._copies import runs_as, settle
 from ._core import as_floats, as_numpy, check, ffi, ids, is_torch, lib, narrowed, refuse, refuse_type, widened
 from ._deferred import compiling, deferred
@@ -64,17 +65,23 @@ class _Settings:
 
 
 class FoldedHierarchy(Hierarchy):
-    """Heads that differ in structure: a tree per head. Rows of the graph are token * heads + head, run with one head; the
-    tensors are brought into that order, which copies them."""
+    """Key/value heads that differ in structure, as by a tree for each: the graph's rows are those of all heads, and tensors are
+    read where they lie. A Treeformer's trees may be more than the key has heads: a head is then copied for each that reads it."""
 
-    def __init__(self, graph: Graph, program: Any, words: str, heads: int) -> None:
+    @staticmethod
+    def of(h: Hierarchy, heads: int) -> "FoldedHierarchy":
+        if type(h) is not Hierarchy:
+            raise refuse(f"{h!r} is no graph with a part for each head")
+        for which in ("query", "key", "value", "out"):
+            if h._rows(which) % heads:
+                raise refuse(f"{h._rows(which)} rows of {which} are no parts for {heads} heads")
+        made = settle(FoldedHierarchy(h.graph, h._program, h.words, heads, by_token=False), h)
+        made._functions, made._strict = h._functions, h._strict
+        return made
+
+    def __init__(self, graph: Graph, program: Any, words: str, heads: int, by_token: bool = True) -> None:
         super().__init__(graph, program, words)
-        self.fold = heads
-
-    @property
-    def rows(self) -> int:
-        """Rows that query has: tokens, not tokens times heads."""
-        return super().rows // self.fold
+        self.parts, self.by_token = heads, by_token
 
     def order(self, how: str) -> Any:
         raise refuse(f"{self.words}: an order has no trees per head, whose heads the graph has as rows")
@@ -82,58 +89,44 @@ class FoldedHierarchy(Hierarchy):
     def decoder(self, **more: Any) -> Any:
         raise refuse(f"{self.words}: decoding has no trees per head, whose heads the graph has as rows")
 
-    def _folded(self, x: Any, what: str, layout: str) -> np.ndarray:
+    def weights(self, *arrays: Any, **more: Any) -> Any:
+        raise refuse(f"{self.words}: weights of a row have no trees per head, whose heads the graph has as rows")
+
+    def _reads_heads(self, k: Any, layout: str) -> bool:
+        return k.ndim < 3 or layout not in LAYOUTS or bool(k.shape[LAYOUTS[layout][0]] == self.parts)
+
+    def _shared(self, x: Any, what: str, layout: str) -> np.ndarray:
+        """A key or value with a head for each part; gradients of copies are summed in float32."""
         a = as_numpy(x, what)
-        if a.ndim < 3:
-            raise refuse(f"{what} has shape {a.shape}: trees per head need an axis of heads")
-        a = a if layout == "bnhd" else np.moveaxis(a, -3, -2)
-        if a.shape[-2] != self.fold:
-            if what == "query" or self.fold % a.shape[-2]:
-                raise refuse(f"{what} has {a.shape[-2]} heads, the hierarchy trees for {self.fold}")
-            a = np.repeat(widened(a), self.fold // a.shape[-2], axis=-2)  # gradients are summed in float32
-        a = np.ascontiguousarray(a)
-        return a.reshape(a.shape[:-3] + (1, a.shape[-3] * a.shape[-2], a.shape[-1]))
-
-    def _unfolded(self, x: np.ndarray, layout: str) -> np.ndarray:
-        """[batch..][1][tokens * heads][columns] as the caller lays it out."""
-        y = x.reshape(x.shape[:-3] + (x.shape[-2] // self.fold, self.fold, x.shape[-1]))
-        return y if layout == "bnhd" else np.ascontiguousarray(np.moveaxis(y, -3, -2))
-
-    def _tape_bytes(self, q: Any, k: Any, v: Any, tables: Any, how: Any) -> int:
-        q, k, v = (np.empty((1, 0, x.shape[-1]), np.float32) for x in (q, k, v))
-        return super()._tape_bytes(q, k, v, tables, self._of_rows(how))
-
-    @staticmethod
-    def _of_rows(how: Any) -> Any:
-        """What is folded has heads in front."""
-        _, *more = how
-        return ("bhnd", *more)
+        heads = self.parts if self._reads_heads(a, layout) else a.shape[LAYOUTS[layout][0]]
+        if heads == self.parts or not heads or self.parts % heads:
+            return a
+        return np.repeat(widened(a), self.parts // heads, axis=LAYOUTS[layout][0])
 
     def _forward(self, q: Any, k: Any, v: Any, tables: Any, how: Any, *more: Any) -> Any:
         layout, *_ = how
-        q, k, v = (self._folded(x, name, layout) for x, name in ((q, "query"), (k, "key"), (v, "value")))
-        out, lse, tape = super()._forward(q, k, v, tables, self._of_rows(how), *more)
-        return self._unfolded(out, layout), None if lse is None else self._unfolded(lse[..., None], layout)[..., 0], tape
+        return super()._forward(q, self._shared(k, "key", layout), self._shared(v, "value", layout), tables, how, *more)
 
     def _backward(self, q: Any, k: Any, v: Any, out: Any, tape: Any, d_out: Any, d_lse: Any, tables: Any, how: Any, wanted: Any) -> Any:
         layout, *_ = how
-        each = ((q, "query"), (k, "key"), (v, "value"), (out, "out"), (d_out, "d_out"))
-        of_q, of_k, of_v, out, d_out = (self._folded(x, name, layout) for x, name in each)
-        if d_lse is not None:
-            d_lse = self._folded(d_lse[..., None], "d_lse", layout)[..., 0]
-        grads = super()._backward(of_q, of_k, of_v, out, tape, d_out, d_lse, tables, self._of_rows(how), wanted)
-        for name, given in (("query", q), ("key", k), ("value", v)):
-            if name in grads:
-                g = self._unfolded(grads[name], layout)
-                axis = -2 if layout == "bnhd" else -3
-                given = as_numpy(given, name)
-                heads = given.shape[axis]
-                if heads != self.fold:
-                    g = np.moveaxis(g, axis, 0)
-                    g = g.reshape((heads, self.fold // heads) + g.shape[1:]).sum(1)
-                    g = narrowed(np.ascontiguousarray(np.moveaxis(g, 0, axis)), given.dtype)
-                grads[name] = g
+        of_k, of_v = self._shared(k, "key", layout), self._shared(v, "value", layout)
+        grads = super()._backward(q, of_k, of_v, out, tape, d_out, d_lse, tables, how, wanted)
+        for name, given in (("key", k), ("value", v)):
+            if name in grads and grads[name].shape != tuple(given.shape):
+                grads[name] = self._summed(grads[name], as_numpy(given, name), LAYOUTS[layout][0])
         return grads
+
+    def _summed(self, g: np.ndarray, given: np.ndarray, axis: int) -> np.ndarray:
+        """Of the copies of each head."""
+        heads = given.shape[axis]
+        g = np.moveaxis(g, axis, 0)
+        g = g.reshape((heads, self.parts // heads) + g.shape[1:]).sum(1)
+        return narrowed(np.ascontiguousarray(np.moveaxis(g, 0, axis)), given.dtype)
+
+    def __reduce__(self) -> Tuple[Any, ...]:
+        if self._recipe is not None:
+            return super().__reduce__()
+        return FoldedHierarchy.of, (settle(Hierarchy(self.graph, self._program, self.words), self), self.parts)
 
 
 class RoutedHierarchy(Threaded):

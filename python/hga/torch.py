@@ -267,7 +267,7 @@ def attention(h: Hierarchy, q: Any, k: Any, v: Any, *, layout: str = "bhnd", lse
             return h.attention(q, k, v, **more)
         return made_attention(h, query(q, "query"), query(k, "key"), query(v, "value"), more)
     h = h if compiling or words is None else normalised(h, words)
-    if not compiling and type(h) is Hierarchy and not eager.watched():
+    if not compiling and not eager.watched() and h._reads_heads(k, layout):
         if torch.is_autocast_enabled("cpu"):
             q, k, v = query(q, "query"), query(k, "key"), query(v, "value")
         if eager.is_plain(q) and eager.is_plain(k) and eager.is_plain(v):

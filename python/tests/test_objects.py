@@ -39,7 +39,7 @@ def every_variant(n=60):
 def result(h, seed=3, **more):
     """Output of a hierarchy for its own random rows."""
     rng = np.random.default_rng(seed)
-    rows = [getattr(h, "rows", 0)] + [h._rows("key") // getattr(h, "fold", 1)]
+    rows = [getattr(h, "rows", 0)] + [h._rows("key") // h.parts]
     q, k, v = (rng.standard_normal((2, 2, n if n > 0 else rows[0], 8)).astype(np.float32) for n in (rows[0], rows[1], rows[1]))
     return h.attention(q, k, v, threads=h.threads or 2, **more)
 
