@@ -2,6 +2,7 @@
 time of one thread, the least of several rounds, in turns. All are measured, and then all once more. Printed by
 ``compare.py --calls``."""
 
+import itertools
 import os
 import subprocess
 import sys
@@ -10,6 +11,7 @@ from typing import NamedTuple, Optional
 
 import compare
 import hga
+import hga.torch
 import numpy as np
 import torch
 import torch.nn.functional as F
@@ -198,7 +200,47 @@ def bert():
     yield times_sdpa("BERT, a training step of 4 x 128 tokens: hga", s, a, of="sdpa")
 
 
-PARTS = (one_token, lengths, first_call, batch, one_row, dropout, bert)
+def new_edges():
+    """A mini-batch as NeighborLoader brings it: another edge_index each step, and the same one again."""
+    n, edges, heads, dim = 10000, 110000, 4, 16
+    x, each = torch.randn(n, dim * heads), itertools.cycle([torch.randint(0, n, (2, edges)) for _ in range(8)])
+    layers = {"hga": hga.torch.GATConv(dim * heads, dim, heads)}
+    try:
+        import torch_geometric.nn as pyg
+
+        layers["PyG"] = pyg.GATConv(dim * heads, dim, heads)
+    except ImportError as e:
+        print(f"not compared: PyG: {e}")
+    same = next(each)
+
+    def step(layer, edge_index, back):
+        def forward():
+            with torch.no_grad():
+                layer(x, edge_index())
+
+        return (lambda: layer(x, edge_index()).sum().backward()) if back else forward
+
+    for back in (False, True):
+        name = f"GATConv, {edges} edges" + (", forward and backward" if back else "")
+        for of, layer in layers.items():
+            again, new = in_turns([step(layer, lambda: same, back), step(layer, lambda: next(each), back)], 5)
+            yield Row(f"{name}, the same again: {of}", again)
+            yield Row(f"{name}, new ones: {of}", new, 1e3 * (new - again), "ms more", 3 if of == "hga" else None)
+
+
+def routed():
+    """A Treeformer with a tree for each head, whose leaves are found in the call, beside its attention when they are known."""
+    n, height = 16384, 7
+    x, planes = tensors(n), 2**height - 1
+    weights, bias = np.random.standard_normal((HEADS, planes, DIM)).astype(np.float32), np.zeros((HEADS, planes), np.float32)
+    h = hga.treeformer_fine(n, height=height, weights=weights, bias=bias)
+    known = h.hierarchy(x[0][0], x[1][0])
+    a, r = in_turns([lambda: known.attention(*x), lambda: h.attention(*x)], 5)
+    yield Row(f"Treeformer of {n} tokens, leaves known", a)
+    yield times_sdpa(f"Treeformer of {n} tokens, leaves found in the call", a, r, 1.1, of="its attention")
+
+
+PARTS = (one_token, lengths, first_call, batch, one_row, dropout, bert, new_edges, routed)
 
 
 def table(seconds=SECONDS, rounds=MOST_ROUNDS):

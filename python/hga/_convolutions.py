@@ -53,6 +53,7 @@ class _Convolution(torch.nn.Module):
         self.in_channels, self.out_channels, self.heads, self.concat = in_channels, out_channels, heads, concat
         self.dropout = dropout
         self._last: Optional[Tuple[Any, int, int, Hierarchy]] = None
+        self._before: Optional[Hierarchy] = None  # of the tensor that came last
 
     def _made(self, h: Hierarchy) -> Hierarchy:
         """With the scores of the layer."""
@@ -67,6 +68,8 @@ class _Convolution(torch.nn.Module):
         if self._last and self._last[0] is edges and self._last[1:3] == (version, nodes):
             return self._last[3]
         made = self._made(self._of(edges, nodes, self_loops))
+        if isinstance(edges, torch.Tensor):
+            self._before = made._follows(self._before)
         self._last = (edges, version, nodes, made) if changes or not isinstance(edges, torch.Tensor) else None
         return made
 
@@ -104,7 +107,7 @@ class _Convolution(torch.nn.Module):
         return self.heads * self.out_channels if self.concat else self.out_channels
 
     def __getstate__(self) -> Dict[str, Any]:
-        return {**self.__dict__, "_last": None}
+        return {**self.__dict__, "_last": None, "_before": None}
 
 
 def _glorot(*parameters: Tensor) -> None:

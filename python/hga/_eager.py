@@ -12,7 +12,7 @@ import torch.autograd.forward_ad as forward_ad
 from ._call import Problem
 from ._core import as_numpy, number
 from ._hierarchy import Hierarchy, How, draws
-from ._plans import USES
+from ._plans import USES, Taken
 from ._prepared import Prepared, address
 from ._tables import Tables, in_memory, of_callers
 
@@ -93,6 +93,8 @@ def _run(
         out.zero_()
     lse = q.new_empty(kind.shape[:-1], dtype=torch.float32) if want_lse else None
     tape = kind.plan.spares.empty(kind.batch + (kind.tape_bytes,), np.uint8) if kind.taped else None
+    if tape is not None:
+        kind.plan.note_tape(tape)
     kind.execute(
         q.data_ptr(), k.data_ptr(), v.data_ptr(), out.data_ptr(), 0 if lse is None else lse.data_ptr(),
         address(tape), tables, seed, layer,
@@ -118,14 +120,20 @@ class _Attend(torch.autograd.Function):
         if d_out is None and d_lse is None:
             return (None, None, *(None for _ in needs))
         given = torch.zeros_like(out) if d_out is None else d_out
-        seen = torch.is_grad_enabled() or watched() or not is_plain(given) or not _address(given) or given.dtype != out.dtype
+        call.kind.plan.spend_tape(tape)
+        seen = call.kind.plan.taken or torch.is_grad_enabled() or watched() or not is_plain(given) or not _address(given) or given.dtype != out.dtype
         # hooks on saved tensors may give back others
         if seen or _like(q, k, v) != call.like or not all(is_plain(x) for x in (q, k, v, out)):
             from . import torch as binding
 
             found = binding.back_by_operators(call, needs, given, d_lse, (q, k, v), out, torch.from_numpy(tape), tables)
             return (None, None, *found)
-        return (None, None, *_back(call, needs, given, d_lse, (q, k, v), out, tape, tables))
+        try:
+            return (None, None, *_back(call, needs, given, d_lse, (q, k, v), out, tape, tables))
+        except Taken:
+            from . import torch as binding
+
+            return (None, None, *binding.back_by_operators(call, needs, given, d_lse, (q, k, v), out, torch.from_numpy(tape), tables))
 
 
 def _back(
@@ -168,17 +176,29 @@ def attention(h: Hierarchy, q: Tensor, k: Tensor, v: Tensor, given: Mapping[str,
     how = (layout, dropout, seed, layer, precision, threads, isa)
     like = _like(q, k, v)
     key = (layout, dropout, precision, threads, isa, taped, tables.key if tables else tuple(given.items()), like)
-    try:
-        kind = h._calls[key]
-    except (KeyError, TypeError):
-        p = Problem(h, q, k, v, layout, tables or Tables(h, given))
-        kind = h._prepare(key, h._plan(p.plan_key(threads, precision, isa, dropout, taped)), p)
-    kind.plan.used = next(USES)
+    def prepared() -> Prepared:
+        try:
+            kind = h._calls[key]
+        except (KeyError, TypeError):
+            p = Problem(h, q, k, v, layout, tables or Tables(h, given))
+            kind = h._prepare(key, h._plan(p.plan_key(threads, precision, isa, dropout, taped)), p)
+        kind.plan.used = next(USES)
+        return kind
+
+    kind = prepared()
     if (q.data_ptr() | k.data_ptr() | v.data_ptr()) & kind.odd:
         as_numpy(q, "query"), as_numpy(k, "key"), as_numpy(v, "value")
     if not taped:
-        out, lses, _ = _run(kind, how, lse, q, k, v, tables)
-        return (out, lses) if lse else out
+        while True:
+            try:
+                out, lses, _ = _run(kind, how, lse, q, k, v, tables)
+                return (out, lses) if lse else out
+            except Taken:
+                kind = prepared()
     tensors = {name: x for name, x in given.items() if isinstance(x, torch.Tensor)}
     numbers = {name: x for name, x in given.items() if type(x) is float}
-    return _Attend.apply(Call(h, kind, like, how, lse, list(tensors), numbers), tables, q, k, v, *tensors.values())
+    while True:
+        try:
+            return _Attend.apply(Call(h, kind, like, how, lse, list(tensors), numbers), tables, q, k, v, *tensors.values())
+        except Taken:
+            kind = prepared()

@@ -17,7 +17,7 @@ from ._decoder import Decoder
 from ._deferred import begin_names, compiling, new_name
 from ._graph import Graph
 from ._normalisers import normalised, spelt
-from ._plans import USES, Plan, new_tape, plan_of, tape_bytes
+from ._plans import USES, Plan, Taken, new_tape, plan_of, tape_bytes
 from ._prepared import Prepared, address
 from ._rows import lifted, lowered
 from ._tables import ALWAYS_THERE, INPUTS, ROWS, WITHOUT_EDGES, Tables, check_names, gradients_of, in_memory, of_callers, takes_tables, traits
@@ -111,6 +111,7 @@ class Hierarchy(Threaded):
         self._normalised: Dict[str, "Hierarchy"] = {}  # the same with other normalisers, by their words
         self._plans: Dict[Tuple[Any, ...], Plan] = {}
         self._calls: Dict[Tuple[Any, ...], Prepared] = {}
+        self._before: Tuple["Hierarchy", ...] = ()  # whose plans it takes over
         self._lock = threading.Lock()
         self._strict = False  # options.strict_rows
         self._functions: List[Any] = []  # of stages written in Python
@@ -200,12 +201,57 @@ class Hierarchy(Threaded):
             if key in self._plans:
                 self._plans[key].used = next(USES)
                 return self._plans[key]
-        plan = Plan(self, key)
+        plan = self._taken(key) or Plan(self, key)
         with self._lock:
             self._plans[key] = plan
             while len(self._plans) > PLANS_KEPT:
                 self._forget(min(self._plans.values(), key=lambda plan: plan.used))
         return plan
+
+    def update(self, edges: Any, n_nodes: Optional[int] = None, *, repeated: Optional[str] = None) -> "Hierarchy":
+        """The same over other edges: a Graph with relations of the same names, or an edge_index [2][edges], as
+        ``Graph.from_edge_index`` takes it, of as many nodes as before or of n_nodes. What it gives stands in this hierarchy's
+        place: it takes over the plans that no call and no backward pass needs, with their memory, and finds anew what hangs on
+        the edges alone. This one stays what it is, and so do its tapes: a backward pass is that of the edges that ran forward."""
+        if compiling():
+            from ._made import known
+
+            return cast(Hierarchy, known(self).update(edges, n_nodes, repeated=repeated))
+        if type(self)._rows is not Hierarchy._rows or self._in_order is not None or self._node_of is not None:
+            raise refuse(f"{self!r} numbers its nodes by its own graph: make it anew")
+        n_nodes = self.graph.n_nodes if n_nodes is None else n_nodes
+        graph = edges if isinstance(edges, Graph) else Graph.from_edge_index(edges, n_nodes, repeated=repeated)
+        if graph.relations != self.graph.relations:
+            raise refuse(f"the graph has relations {', '.join(graph.relations)}, the hierarchy's {', '.join(self.graph.relations)}")
+        new = copied(self)
+        new.graph, new._recipe = graph, None
+        return new._follows(self)
+
+    def _follows(self, *others: Optional["Hierarchy"]) -> "Hierarchy":
+        """Plans of the others, which run the same program, are to be taken over, first to last."""
+        for h in others:
+            if h is not None:  # one that has no plans yet passes on those that it would have had
+                self._before += (h,) if h._plans or h._normalised else h._before
+                h._before = ()
+                for words, normal in h._normalised.items():
+                    normalised(self, words)._follows(normal)
+        return self
+
+    def _taken(self, key: Tuple[Any, ...]) -> Optional[Plan]:
+        for h in self._before:
+            with h._lock:
+                plan = h._plans.get(key)
+                if plan is not None:
+                    h._forget(plan)
+            if plan is None:
+                continue
+            taken = plan.taken_by(self)
+            if taken is not None:
+                self._before = tuple(x for x in self._before if x._plans)
+                return taken
+            with h._lock:
+                h._plans.setdefault(key, plan)
+        return None
 
     def _forget(self, plan: Plan) -> None:
         """Let a plan go, and the calls that it serves."""
@@ -327,14 +373,18 @@ class Hierarchy(Threaded):
         self, q: Any, k: Any, v: Any, tables: Mapping[str, Any], how: How, lse: bool, grad: bool
     ) -> Tuple[np.ndarray, Optional[np.ndarray], Optional[np.ndarray]]:  # fmt: skip
         q, k, v, given = _array(q, "query"), _array(k, "key"), _array(v, "value"), in_memory(self, tables)
-        call = self._call(q, k, v, tables, given, how, grad)
         _, _, seed, layer, _, _, _ = how
         seed, layer = draws(seed, layer)
-        out, tape = call.new_out(), new_tape(self, call.plan, call.batch) if grad else None
-        lses = np.empty(call.shape[:-1], np.float32) if lse else None
-        if call.samples:
-            call.execute(address(q), address(k), address(v), address(out), address(lses), address(tape), given, seed, layer)
-        return out, lses, tape
+        while True:
+            call = self._call(q, k, v, tables, given, how, grad)
+            out, tape = call.new_out(), new_tape(self, call.plan, call.batch) if grad else None
+            lses = np.empty(call.shape[:-1], np.float32) if lse else None
+            try:
+                if call.samples:
+                    call.execute(address(q), address(k), address(v), address(out), address(lses), address(tape), given, seed, layer)
+                return out, lses, tape
+            except Taken:
+                continue
 
     def _backward(
         self, q: Any, k: Any, v: Any, out: np.ndarray, tape: Optional[np.ndarray], d_out: np.ndarray, d_lse: Optional[np.ndarray],
@@ -344,9 +394,11 @@ class Hierarchy(Threaded):
         for one leaves its zeros. out, d_out and d_lse are packed."""
         q, k, v, given = _array(q, "query"), _array(k, "key"), _array(v, "value"), in_memory(self, tables)
         plan = plan_of(tape)
-        if plan is None and out.size:  # no tape, or a copy of one whose plan is gone: the forward pass leaves another
+        if plan is None and out.size:  # no tape, or one whose plan is gone or another graph's: the forward pass leaves another
             _, _, tape = Hierarchy._forward(self, q, k, v, tables, how, False, True)
             plan = plan_of(tape)
+        if tape is not None and plan is not None:
+            plan.spend_tape(tape)
         inputs = dict(zip(INPUTS, (q, k, v)))
         of = {**inputs, **(given.arrays if given is not None else {})}
         like = [of[name] if name in of else self._no_array(name) for name in wanted]
@@ -361,10 +413,13 @@ class Hierarchy(Threaded):
         out, tape, d_out = np.ascontiguousarray(out), np.ascontiguousarray(tape), np.ascontiguousarray(d_out)
         d_lse = None if d_lse is None else np.ascontiguousarray(d_lse)
         seed, layer = draws(seed, layer)
-        call.gradient(
-            address(q), address(k), address(v), address(out), address(tape), address(d_out), address(d_lse), d_q, d_k, d_v, given,
-            d_tables, seed, layer,
-        )  # fmt: skip
+        try:
+            call.gradient(
+                address(q), address(k), address(v), address(out), address(tape), address(d_out), address(d_lse), d_q, d_k, d_v, given,
+                d_tables, seed, layer,
+            )  # fmt: skip
+        except Taken:
+            return Hierarchy._backward(self, q, k, v, out, None, d_out, d_lse, tables, how, wanted)
         return of_callers(self, grads)
 
     def _no_array(self, name: str) -> np.ndarray:

@@ -76,6 +76,9 @@ class Made:
     def additive_scores(self, *arguments: Any, **more: Any) -> "Made":
         return self._then("additive_scores", arguments, more)
 
+    def update(self, *arguments: Any, **more: Any) -> "Made":
+        return self._then("update", arguments, more)
+
     def strict_rows(self, *arguments: Any, **more: Any) -> "Made":
         return self._then("strict_rows", arguments, more)
 

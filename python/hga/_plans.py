@@ -22,6 +22,10 @@ _PLAN_NUMBERS = itertools.count(1)
 USES = itertools.count(1)
 
 
+class Taken(Exception):
+    """The plan went to another hierarchy's graph before the call began: it is made anew, or another forward pass is."""
+
+
 class Crew:
     """Workspaces for as many samples as run at once, and the memory to describe these."""
 
@@ -66,13 +70,17 @@ class Plan:
     """A plan and the crews that are free. Taking one and giving it back are each one step of the interpreter's, so that
     threads need no lock."""
 
-    def __init__(self, h: "Hierarchy", key: Tuple[Any, ...]) -> None:
-        self.plan = new_plan(h, key)
+    def __init__(self, h: "Hierarchy", key: Tuple[Any, ...], of: Optional["Plan"] = None) -> None:
+        """of: one that nobody uses any more, whose memory this one has."""
+        self.plan = new_plan(h, key) if of is None else of.plan
         self.key = key
         self.threads = max(1, int(lib.hga_plan_threads(self.plan)))
         self.calls_python = bool(h._functions)
         self._free: List[Crew] = []
-        self.spares = Spares()
+        self._made: List[None] = []  # as many as there are crews; while all are free nobody is at work
+        self._tapes: List["weakref.ref[np.ndarray]"] = []  # whose backward passes may come
+        self.taken = False
+        self.spares = Spares() if of is None else of.spares
         self.n_workspaces = 0
         self.number = next(_PLAN_NUMBERS)
         self.used = next(USES)
@@ -83,17 +91,48 @@ class Plan:
         return max(1, min(samples, self.threads))
 
     def crew(self, samples: int) -> Crew:
-        """For `samples` at once."""
+        """For `samples` at once. Whoever wants the plan for another graph says so before he counts the crews, and who takes
+        one looks after he has it: one of the two sees the other."""
         try:
-            crew = self._free.pop()
+            crew: Optional[Crew] = self._free.pop()
         except IndexError:
-            crew = Crew(self)
-        if crew.n != samples:
-            self.n_workspaces += crew.fit(samples)
+            crew = None
+            self._made.append(None)
+        if self.taken:
+            self._free.append(crew) if crew is not None else self._made.pop()
+            raise Taken
+        try:
+            crew = crew or Crew(self)
+            if crew.n != samples:
+                self.n_workspaces += crew.fit(samples)
+        except BaseException:
+            self._made.pop()
+            raise
         return crew
 
     def give_back(self, crew: Crew) -> None:
         self._free.append(crew)
+
+    def note_tape(self, tape: np.ndarray) -> None:
+        """A backward pass may come for it."""
+        self._tapes = [x for x in self._tapes if x() is not None]
+        self._tapes.append(weakref.ref(tape))
+
+    def spend_tape(self, tape: np.ndarray) -> None:
+        """It has come. (Another one would run forward again, if the plan is taken.)"""
+        self._tapes = [x for x in self._tapes if x() is not None and x() is not tape]
+
+    def taken_by(self, h: "Hierarchy") -> Optional["Plan"]:
+        """The plan for another graph; None where somebody uses it, or will."""
+        if self.calls_python or any(x() is not None for x in self._tapes):
+            return None
+        self.taken = True
+        if len(self._free) < len(self._made) or lib.hga_plan_update(self.plan, h.graph._g) != lib.HGA_OK:
+            self.taken = False
+            return None
+        PLANS.pop(self.number, None)
+        self._free.clear(), self._made.clear()  # workspaces are of the graph, as large as it makes them
+        return Plan(h, self.key, self)
 
     @property
     def bytes(self) -> int:
@@ -120,6 +159,7 @@ def new_tape(h: "Hierarchy", plan: "Plan", batch: Tuple[int, ...]) -> Tape:
     """Memory for tapes, which the call fills."""
     tape = plan.spares.empty(batch + (tape_bytes(plan),), np.uint8).view(Tape)
     tape.keeps = (h, plan)
+    plan.note_tape(tape)
     return tape
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Iterator, NamedTuple, Optional, Sequence, Tuple, cast
+from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple, cast
 
 import numpy as np
 import torch
@@ -25,6 +25,7 @@ class _Trees(NamedTuple):
     planes: Tensor
     offsets: Tensor
     levels: int
+    made: List[Hierarchy]  # the module's last one, whose plans the next takes over
 
     def _used(self) -> Tuple[Tensor, Tensor]:
         """A head's hyperplanes lie one after the other, those of the first levels first."""
@@ -73,6 +74,7 @@ class _Trees(NamedTuple):
         heads, dim = q.shape[1:]
         q_leaf, k_leaf = self.leaves(q), self.leaves(k)
         h = self.hierarchy(batch, tokens, causal, q_leaf, k_leaf)
+        self.made[:] = [h._follows(*self.made)]
         scale, gate = dim**-0.5, None
         if self.levels and torch.is_grad_enabled() and self.planes.requires_grad:
             # a column that adds 0 to every score brings back what a key's mass would get
@@ -89,7 +91,7 @@ class _Trees(NamedTuple):
 def _run(given: Given) -> Outputs:
     q, k, v, planes, offsets, levels, seed = given.tensors
     batch, tokens = given.whole
-    return _Trees(planes, offsets, int(levels)).attend(q, k, v, batch, tokens, bool(given.words), given.floats[0], int(seed)), None
+    return _Trees(planes, offsets, int(levels), []).attend(q, k, v, batch, tokens, bool(given.words), given.floats[0], int(seed)), None
 
 
 def _shapes(given: Given) -> Outputs:
@@ -119,11 +121,12 @@ class Treeformer(torch.nn.Module):
         planes = 2**self.height - 1
         self.planes = torch.nn.Parameter(torch.empty(heads, planes, dim).normal_(std=dim**-0.5))
         self.offsets = torch.nn.Parameter(torch.zeros(heads, planes))
+        self._made: List[Hierarchy] = []
         self.register_buffer("levels", torch.tensor(self.height))
 
     def leaves(self, x: Tensor) -> Tensor:
         """[rows][heads]: the leaf of each of x's rows, [rows, heads, dim], by the first ``levels`` levels."""
-        return _Trees(self.planes, self.offsets, int(self.levels)).leaves(x)
+        return _Trees(self.planes, self.offsets, int(self.levels), []).leaves(x)
 
     def forward(self, x: Tensor) -> Tensor:
         batch, tokens, width = x.shape
@@ -139,7 +142,10 @@ class Treeformer(torch.nn.Module):
         if torch.compiler.is_compiling():  # leaves are known when it runs
             tensors = [q, k, v, self.planes, self.offsets, self.levels, torch.as_tensor(seed)]
             return as_a_whole("treeformer", Given("causal" if self.causal else "", [batch, tokens], [dropout], tensors))[0]
-        return _Trees(self.planes, self.offsets, int(self.levels)).attend(q, k, v, batch, tokens, self.causal, dropout, seed)
+        return _Trees(self.planes, self.offsets, int(self.levels), self._made).attend(q, k, v, batch, tokens, self.causal, dropout, seed)
+
+    def __getstate__(self) -> Dict[str, Any]:
+        return {**self.__dict__, "_made": []}
 
 
 def bootstrap(layers: Sequence[Treeformer], width: Optional[int] = None, start: int = 0) -> Iterator[Tuple[int, int]]:

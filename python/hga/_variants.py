@@ -129,6 +129,9 @@ class FoldedHierarchy(Hierarchy):
         return FoldedHierarchy.of, (settle(Hierarchy(self.graph, self._program, self.words), self), self.parts)
 
 
+SAMPLES_KEPT = 64  # of a routed hierarchy: those whose plans wait for the next
+
+
 class RoutedHierarchy(Threaded):
     """Treeformer with hyperplanes: every input is routed down the trees, and attends in the leaves it fell into."""
 
@@ -146,12 +149,16 @@ class RoutedHierarchy(Threaded):
         if self.height is None:
             raise refuse(f"{v.name}: weights= and bias= need height= or branching=")
         self._strict = False
+        self._made: List[Hierarchy] = []  # of the last samples
 
     def strict_rows(self, strict: bool = True) -> "RoutedHierarchy":
         """As Hierarchy.strict_rows."""
         new = RoutedHierarchy(self.variant, self.n_tokens, self.given, self.n_keys)
         new._threads, new._bind, new._strict = self._threads, self._bind, flag(strict, "strict")
         return new
+
+    def __getstate__(self) -> Dict[str, Any]:
+        return {**self.__dict__, "_made": []}
 
     def order(self, how: str) -> Any:
         """Refused: an order is of one graph. ``hierarchy(q, k).order(how)`` is of one input's."""
@@ -171,20 +178,23 @@ class RoutedHierarchy(Threaded):
         whole = w.shape[-1] == own * dim and w.shape[-1] != dim
         if not whole and w.shape[-1] != dim:
             raise refuse(f"weights have {w.shape[-1]} columns, a head has {dim}")
-        count = 1 if whole else heads
-        leaf = np.empty((n, count), np.int32)
-        x = np.ascontiguousarray(x)
-        for t in range(count):
+        if whole or x.strides[-1] != x.itemsize:
+            x = np.ascontiguousarray(x)
+        leaf = np.empty((n, 1 if whole else heads), np.int32)
+        each = w.ndim == 3 and w.shape[0] > 1 and own == heads and not whole  # head t goes down tree t
+        for t in range(1 if each else leaf.shape[1]):
             tree = t if w.ndim == 3 and w.shape[0] > 1 else 0
             r = ffi.new("hga_router *")
-            r.height, r.dim, r.n_heads, r.branching = self.height, w.shape[-1], 1, branching
+            r.height, r.dim, r.n_heads, r.branching = self.height, w.shape[-1], heads if each else 1, branching
             wt, bt = (w[tree], b[tree]) if w.ndim == 3 else (w, b)
             r.weights, r.bias = (ffi.cast("float *", a.ctypes.data) for a in (wt, bt))
-            column = np.empty(n, np.int32)
-            start = x.ctypes.data + 4 * (0 if whole else (t // (heads // own)) * dim)
-            check(lib.hga_route(r, ffi.cast("float *", start), n, own * dim, 0, ffi.cast("int32_t *", column.ctypes.data)))
-            leaf[:, t] = column
-        return leaf[:, 0].copy() if count == 1 else leaf
+            column = leaf if each else np.empty(n, np.int32)
+            start = x.ctypes.data + (0 if whole else (t // (heads // own)) * x.strides[1])
+            row, head = x.strides[0] // x.itemsize, x.strides[1] // x.itemsize
+            check(lib.hga_route(r, ffi.cast("float *", start), n, row, head, ffi.cast("int32_t *", column.ctypes.data)))
+            if not each:
+                leaf[:, t] = column
+        return leaf[:, 0].copy() if leaf.shape[1] == 1 else leaf
 
     def hierarchy(self, q: Any, k: Any, layout: str = "bhnd") -> Hierarchy:
         """The hierarchy of one input, [heads][n][dim] (or [n][heads][dim] with layout "bnhd")."""
@@ -202,6 +212,14 @@ class RoutedHierarchy(Threaded):
             more["height"] = self.height
         made: Hierarchy = make(self.variant, None, more)
         made._threads, made._bind, made._strict = self._threads, self._bind, self._strict
+        return made
+
+    def _next(self, q: Any, k: Any, layout: str) -> Hierarchy:
+        """That of a call's sample, which takes over the plan of any before it whose call and backward pass have been."""
+        made = self.hierarchy(q, k, layout)
+        before = [h for h in self._made if h._plans]
+        made._follows(*(h for h in before if h.parts == made.parts and h._strict == made._strict))
+        self._made = before[-SAMPLES_KEPT:] + [made]
         return made
 
     def decoder(self, **more: Any) -> Any:
@@ -233,20 +251,19 @@ class RoutedHierarchy(Threaded):
 
     def attention(self, q: Any, k: Any, v: Any, *, layout: str = "bhnd", **more: Any) -> Any:
         """As Hierarchy.attention; every sample of a batch is routed by itself."""
-        import builtins
-
         if compiling():
             h = remade(self.variant.name, self.n_tokens, self.given, self.n_keys)
             return h.strict_rows(self._strict).attention(q, k, v, layout=layout, **more)
-        stacked = is_stacked(q)
-        if not stacked:
-            return self.hierarchy(q, k, layout).attention(q, k, v, layout=layout, **more)
+        if not is_stacked(q):
+            return self._next(q, k, layout).attention(q, k, v, layout=layout, **more)
         if len(q) == 0:
             return _nothing(q, k, v, bool(more.get("lse")))
-        parts = [self.attention(q[i], k[i], v[i], layout=layout, **more) for i in builtins.range(len(q))]
+        parts = [self.attention(q[i], k[i], v[i], layout=layout, **more) for i in range(len(q))]
+        if len(parts) == 1:
+            return tuple(x[None] for x in parts[0]) if isinstance(parts[0], tuple) else parts[0][None]
         stack = _stack_of(q)
         if isinstance(parts[0], tuple):
-            return tuple(stack([p[i] for p in parts]) for i in builtins.range(len(parts[0])))
+            return tuple(stack([p[i] for p in parts]) for i in range(len(parts[0])))
         return stack(parts)
 
 
