@@ -61,6 +61,9 @@ def _blocks_of(counts: Optional[Tensor], indices: Optional[Tensor], b: int, h: i
     return [sorted(row[:n]) for n, row in zip(counts[b, h].tolist(), indices[b, h].tolist())]
 
 
+_GONE: List[Hierarchy] = []  # of masks that are gone: the next take over their plans
+
+
 class Mask:
     """A BlockMask, or none, over so many queries and keys; keeps the hierarchies made of it."""
 
@@ -80,6 +83,10 @@ class Mask:
         traced = Traced(block_mask.mask_mod, "mask_mod", False)
         self.condition = Condition(traced, [(traced.out, True)])
         self.versions = [(c, -1 if c.is_inference() else c._version) for c in traced.constants()]
+
+    def __del__(self) -> None:
+        of_one = [h for h, _ in self.kept.values() if h._plans]
+        _GONE[:] = [h for h in _GONE if h._plans][-KEPT:] + of_one[-KEPT:]
 
     def is_current(self) -> bool:
         """Are the captured tensors as they were? Those of torch.inference_mode do not say."""
@@ -142,7 +149,7 @@ class Mask:
             found = _everything(self.n_queries, self.n_keys, relative)
         else:
             graph = graph_of_rows(self._rows(b, h, score), self.n_queries, self.n_keys, relative)
-            found = next((old for old, _ in self.kept.values() if old.graph == graph), None) or graph.hierarchy()
+            found = next((old for old, _ in self.kept.values() if old.graph == graph), None) or graph.hierarchy()._follows(*_GONE)
         self.kept[key] = found, alive
         while len(self.kept) > max(KEPT, self.samples * self.heads * 2):
             self.kept.popitem(last=False)

@@ -237,17 +237,22 @@ class Hierarchy(Threaded):
                     normalised(self, words)._follows(normal)
         return self
 
+    def _runs_like(self, h: "Hierarchy") -> bool:
+        """Does a plan of h's say what one of this hierarchy's would, but for the graph?"""
+        said = [(x._strict, x._bind, x.parts, ffi.buffer(x._program)[:]) for x in (self, h)]
+        return said[0] == said[1]
+
     def _taken(self, key: Tuple[Any, ...]) -> Optional[Plan]:
         for h in self._before:
             with h._lock:
-                plan = h._plans.get(key)
+                plan = h._plans.get(key) if self._runs_like(h) else None
                 if plan is not None:
                     h._forget(plan)
             if plan is None:
                 continue
             taken = plan.taken_by(self)
             if taken is not None:
-                self._before = tuple(x for x in self._before if x._plans)
+                self._before = (h,) if h._plans else ()
                 return taken
             with h._lock:
                 h._plans.setdefault(key, plan)

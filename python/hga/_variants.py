@@ -218,8 +218,7 @@ class RoutedHierarchy(Threaded):
         """That of a call's sample, which takes over the plan of any before it whose call and backward pass have been."""
         made = self.hierarchy(q, k, layout)
         before = [h for h in self._made if h._plans]
-        made._follows(*(h for h in before if h.parts == made.parts and h._strict == made._strict))
-        self._made = before[-SAMPLES_KEPT:] + [made]
+        self._made = before[-SAMPLES_KEPT:] + [made._follows(*before)]
         return made
 
     def decoder(self, **more: Any) -> Any:

@@ -224,6 +224,24 @@ class Torch(unittest.TestCase):
                     self.assertTrue((a is b is None) or torch.equal(a, b), name)
             self.assertIsNone(pickle.loads(pickle.dumps(layer))._before)
 
+    def test_a_block_mask_takes_over_the_plans_of_those_that_are_gone(self):
+        from torch.nn.attention.flex_attention import BlockMask
+
+        x, made_by_step = [torch.from_numpy(t) for t in tensors(1, 64, batch=(1,))], []
+        for step in range(4):
+            n, rng = torch.full((1, 2, 4), 2, dtype=torch.int32), np.random.default_rng(step)
+            at = torch.from_numpy(np.argsort(rng.random((1, 2, 4, 4)), -1).astype(np.int32))
+            mask = BlockMask.from_kv_blocks(torch.zeros_like(n), at, n, at, 16, None, (64, 64))
+            for call in range(2):
+                with Made() as made:
+                    got = hga.torch.flex_attention(*x, block_mask=mask)
+                made_by_step.append(made.n)
+            seen = torch.zeros(2, 4, 4, dtype=torch.bool).scatter_(-1, at[0, :, :, :2].long(), True)
+            seen = seen.repeat_interleave(16, 1).repeat_interleave(16, 2)
+            torch.testing.assert_close(got, torch.nn.functional.scaled_dot_product_attention(*x, attn_mask=seen[None]))
+            del mask
+        self.assertEqual(made_by_step[1:], [0] * 7)
+
     def test_treeformers_take_over_their_plans(self):
         torch.manual_seed(4)
         layer = hga.torch.Treeformer(16, 2, height=2)
