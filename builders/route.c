@@ -172,6 +172,8 @@ typedef struct obstacle {
 
 /* Rows that go down side by side: a decision waits for the one before it, but not for those of other rows. */
 enum { ABREAST = 8 };
+/* Rows that go down one head's tree before the next's, whose hyperplanes then are near. */
+enum { ROWS = 512 };
 
 /* Rows are read once, a head at a time, which no machine foresees. */
 INLINED void fetch(const rows *r, hga_id first, hga_id head, hga_id dim)
@@ -207,9 +209,11 @@ INLINED void descend(const tree *t, const rows *r, hga_id first, hga_id n, hga_i
 INLINED int route(const tree *t, const rows *r, obstacle *bad)
 {
     *bad = (obstacle){.row = -1};
-    for (hga_id first = 0; first < r->n && bad->row < 0; first += ABREAST) {
-        hga_id n = r->n - first < ABREAST ? r->n - first : ABREAST;
-        for (hga_id head = 0; head < t->r->n_heads; head++) descend(t, r, first, n, head, bad);
+    for (hga_id begin = 0, end; begin < r->n && bad->row < 0; begin = end) {
+        end = r->n - begin < ROWS ? r->n : begin + ROWS;
+        for (hga_id head = 0; head < t->r->n_heads; head++)
+            for (hga_id first = begin; first < end; first += ABREAST)
+                descend(t, r, first, end - first < ABREAST ? end - first : ABREAST, head, bad);
     }
     return bad->row < 0;
 }

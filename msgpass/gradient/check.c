@@ -22,7 +22,7 @@ static hga_status check_tensor(const gradient_call *c, const hga_tensor *t, hga_
     hga_status st = check_numbers(t, what, name);
     if (!st) st = tensor_check_fold(t, field_heads(c->plan, field), columns, what, name);
     if (st) return st;
-    if (t->fold && c->plan->ranks) return hga_fail(HGA_EUNSUPPORTED, "%s %s is folded, on ranks", what, name);
+    if (t->fold && plan_is_shared(c->plan)) return hga_fail(HGA_EUNSUPPORTED, "%s %s is folded, on ranks", what, name);
     if (t->rows < n) return hga_fail(HGA_EINVAL, "%s %s has %lld rows, not %d", what, name, (long long)t->rows, n);
     return HGA_OK;
 }

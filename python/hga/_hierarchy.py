@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import weakref
-from typing import TYPE_CHECKING, Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union, cast
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple, TypeVar, Union, cast
 
 import numpy as np
 
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from ._keywords import CallTables, DecoderTables
 
+T = TypeVar("T")
 PLANS_KEPT = 8  # of a hierarchy: those that were used last
 CALLS_KEPT = 64  # of a hierarchy: kinds of calls of these plans
 _FLOAT32 = np.dtype(np.float32)
@@ -207,6 +208,15 @@ class Hierarchy(Threaded):
             while len(self._plans) > PLANS_KEPT:
                 self._forget(min(self._plans.values(), key=lambda plan: plan.used))
         return plan
+
+    def _look(self, key: Tuple[Any, ...], look: Callable[[Any], T]) -> T:
+        """What one finds out of a plan of the library's."""
+        while True:
+            try:
+                with self._plan(key).held() as plan:
+                    return look(plan)
+            except Taken:
+                continue
 
     def update(self, edges: Any, n_nodes: Optional[int] = None, *, repeated: Optional[str] = None) -> "Hierarchy":
         """The same over other edges: a Graph with relations of the same names, or an edge_index [2][edges], as
@@ -437,7 +447,7 @@ class Hierarchy(Threaded):
         heads_axis = LAYOUTS[layout][0] if len(q.shape) > 2 else None
         heads, kv_heads = (max(1, int(x.shape[heads_axis]) // self.parts) if heads_axis is not None else 1 for x in (q, k))
         shape = (heads, kv_heads, int(q.shape[-1]), int(v.shape[-1]), traits(tables))
-        return tape_bytes(self._plan((*shape, self._threads_for(threads), precision, isa, float(dropout), 1)))
+        return self._look((*shape, self._threads_for(threads), precision, isa, float(dropout), 1), tape_bytes)
 
     # ---- token by token ----
 
@@ -579,22 +589,24 @@ class Hierarchy(Threaded):
 
     def explain(self, heads: int = 8, dim: int = 64, threads: int = 0) -> str:
         """The plan for a shape in words: which kernel each stage gets, threads, workspace."""
-        plan = self._plan((heads, heads, dim, dim, (0, 0), self._threads_for(threads), "f32", None, 0.0, 0))
         text = ffi.new("char **")
-        check(lib.hga_plan_explain(plan.plan, None, text))
+        self._look((heads, heads, dim, dim, (0, 0), self._threads_for(threads), "f32", None, 0.0, 0),
+                   lambda plan: check(lib.hga_plan_explain(plan, None, text)))  # fmt: skip
         return take_text(text[0])
 
     def plan(self, heads: int = 8, dim: int = 64, threads: int = 0) -> Dict[str, float]:
         """What an execution costs: useful FLOPs, attended edges, bytes that must move, workspace."""
-        plan = self._plan((heads, heads, dim, dim, (0, 0), self._threads_for(threads), "f32", None, 0.0, 0))
-        cost = lib.hga_plan_cost(plan.plan)
-        return {
-            "flops": cost.flops,
-            "edges": cost.edges,
-            "bytes_min": cost.bytes_min,
-            "workspace_bytes": lib.hga_plan_workspace_bytes(plan.plan),
-            "threads": lib.hga_plan_threads(plan.plan),
-        }
+        def look(plan: Any) -> Dict[str, float]:
+            cost = lib.hga_plan_cost(plan)
+            return {
+                "flops": cost.flops,
+                "edges": cost.edges,
+                "bytes_min": cost.bytes_min,
+                "workspace_bytes": lib.hga_plan_workspace_bytes(plan),
+                "threads": lib.hga_plan_threads(plan),
+            }
+
+        return self._look((heads, heads, dim, dim, (0, 0), self._threads_for(threads), "f32", None, 0.0, 0), look)
 
     def write(self, path: str) -> None:
         """A file by the end of its name: .json, the graph and its program, which ``hga.read`` and the tool's graph=FILE

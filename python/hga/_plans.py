@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import weakref
-from typing import TYPE_CHECKING, Any, List, Optional, Tuple
+from typing import TYPE_CHECKING, Any, Iterator, List, Optional, Tuple
 
 import numpy as np
 
@@ -72,7 +73,7 @@ class Plan:
 
     def __init__(self, h: "Hierarchy", key: Tuple[Any, ...], of: Optional["Plan"] = None) -> None:
         """of: one that nobody uses any more, whose memory this one has."""
-        self.plan = new_plan(h, key) if of is None else of.plan
+        self.plan: Any = new_plan(h, key) if of is None else of.plan
         self.key = key
         self.threads = max(1, int(lib.hga_plan_threads(self.plan)))
         self.calls_python = bool(h._functions)
@@ -80,7 +81,7 @@ class Plan:
         self._made: List[None] = []  # as many as there are crews; while all are free nobody is at work
         self._tapes: List["weakref.ref[np.ndarray]"] = []  # whose backward passes may come
         self.taken = False
-        self.spares = Spares() if of is None else of.spares
+        self.spares: Spares = Spares() if of is None else of.spares
         self.n_workspaces = 0
         self.number = next(_PLAN_NUMBERS)
         self.used = next(USES)
@@ -99,7 +100,10 @@ class Plan:
             crew = None
             self._made.append(None)
         if self.taken:
-            self._free.append(crew) if crew is not None else self._made.pop()
+            if crew is not None:
+                self._free.append(crew)
+            else:
+                self._made.pop()
             raise Taken
         try:
             crew = crew or Crew(self)
@@ -112,6 +116,17 @@ class Plan:
 
     def give_back(self, crew: Crew) -> None:
         self._free.append(crew)
+
+    @contextlib.contextmanager
+    def held(self) -> Iterator[Any]:
+        """The library's plan, to be looked at: nobody takes it meanwhile."""
+        self._made.append(None)
+        try:
+            if self.taken:
+                raise Taken
+            yield self.plan
+        finally:
+            self._made.pop()
 
     def note_tape(self, tape: np.ndarray) -> None:
         """A backward pass may come for it."""
@@ -131,7 +146,8 @@ class Plan:
             self.taken = False
             return None
         PLANS.pop(self.number, None)
-        self._free.clear(), self._made.clear()  # workspaces are of the graph, as large as it makes them
+        self._free.clear()  # workspaces are as large as the graph makes them
+        self._made.clear()
         return Plan(h, self.key, self)
 
     @property
@@ -150,14 +166,14 @@ class Tape(np.ndarray):
     keeps: Tuple["Hierarchy", "Plan"]
 
 
-def tape_bytes(plan: "Plan") -> int:
-    """Of a sample: what the library asks for, then the plan's number, to the end of a whole line."""
-    return (int(lib.hga_plan_tape_bytes(plan.plan)) + 8 + 63) // 64 * 64
+def tape_bytes(plan: Any) -> int:
+    """Of a sample: what the library's plan asks for, then the plan's number, to the end of a whole line."""
+    return (int(lib.hga_plan_tape_bytes(plan)) + 8 + 63) // 64 * 64
 
 
 def new_tape(h: "Hierarchy", plan: "Plan", batch: Tuple[int, ...]) -> Tape:
     """Memory for tapes, which the call fills."""
-    tape = plan.spares.empty(batch + (tape_bytes(plan),), np.uint8).view(Tape)
+    tape = plan.spares.empty(batch + (tape_bytes(plan.plan),), np.uint8).view(Tape)
     tape.keeps = (h, plan)
     plan.note_tape(tape)
     return tape

@@ -38,7 +38,7 @@ class Prepared:
         self.samples = samples = int(np.prod(p.batch, dtype=np.int64))
         self.at_once = plan.at_once(samples)
         self.odd = max(p.q.itemsize, p.k.itemsize, p.v.itemsize) - 1  # bits of an address that are 0, with the last axis packed
-        self.tape_bytes, self.taped = tape_bytes(plan), bool(plan.key[-1])
+        self.tape_bytes, self.taped = tape_bytes(plan.plan), bool(plan.key[-1])
         self.c = c = ffi.new("hga_py_call *")
         c.plan, c.number, c.n_samples, c.n_axes = plan.plan, plan.number, self.samples, len(p.batch)
         strides = np.zeros((len(p.batch), 3), np.int64)

@@ -75,7 +75,8 @@ class FoldedHierarchy(Hierarchy):
         for which in ("query", "key", "value", "out"):
             if h._rows(which) % heads:
                 raise refuse(f"{h._rows(which)} rows of {which} are no parts for {heads} heads")
-        made = settle(FoldedHierarchy(h.graph, h._program, h.words, heads, by_token=False), h)
+        made = FoldedHierarchy(h.graph, h._program, h.words, heads, by_token=False)
+        settle(made, h)
         made._functions, made._strict = h._functions, h._strict
         return made
 
