@@ -231,6 +231,14 @@ done:
     return st;
 }
 
+hga_status hga_builder_sum_edges(hga_builder *b, hga_id relation)
+{
+    draft *d = find_draft(b, relation);
+    if (!d) return HGA_EGRAPH;
+    d->sums = 1;
+    return HGA_OK;
+}
+
 hga_status hga_builder_add_edge(hga_builder *b, hga_id relation, hga_id source, hga_id destination, int32_t type,
                                 float weight)
 {

@@ -33,6 +33,7 @@ typedef struct draft { /* a relation being collected */
     int64_t n_blocks, block_room, n_edges, edge_room;
     hga_block *blocks;
     explicit_edge *edges;
+    int sums; /* edges that are given again add their weights up */
     hga_id n_dst_order, n_src_order;
     hga_id *dst_order, *src_order;
 } draft;

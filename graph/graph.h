@@ -77,9 +77,9 @@ static inline hga_id node_stand(const hga_graph *g, hga_id v)
     return v >= g->level_ptr[1] ? hga_graph_level(g, v) + 1 : v >= second;
 }
 
-/* sparse.c: CSR by destination, ascending (source, type), every edge once. weight stays NULL when all are 1, type when
-   all are 0. */
-hga_status sparse_compress(const hga_allocator *a, hga_id n, const explicit_edge *edges, hga_pos n_edges,
+/* sparse.c: CSR by destination, ascending (source, type), every edge once; `sums`: with the weights of all that are it.
+   weight stays NULL when all are 1, type when all are 0. `edges` are in another order afterwards. */
+hga_status sparse_compress(const hga_allocator *a, hga_id n, explicit_edge *edges, hga_pos n_edges, int sums,
                            stored_relation *out);
 
 /* graph.c */

@@ -1,81 +1,42 @@
-/* sparse.c: explicit edges through CXSparse (the only file that includes it): triplets are compressed, and transposed
-   twice, which sorts them. */
+/* sparse.c: explicit edges as compressed rows, sorted by counting: by source, then by destination. */
 #include "graph.h"
 #include "sort.h"
 
-#include <suitesparse/cs.h>
+#include <string.h>
 
-/* The edges as a triplet matrix, row = source, column = destination; its values are edge numbers, exact in a double up
-   to 2^53. */
-static cs_dl *triplets(hga_id n, const explicit_edge *edges, hga_pos n_edges)
+static hga_id source_of(const explicit_edge *e) { return e->src; }
+static hga_id destination_of(const explicit_edge *e) { return e->dst; }
+
+/* By one of their nodes; those of a node stay as they were, from ptr[node] on. */
+static inline void sort_by_node(hga_id n, hga_id (*node)(const explicit_edge *), const explicit_edge *from,
+                                hga_pos n_edges, hga_pos *ptr, explicit_edge *to)
 {
-    cs_dl *t = cs_dl_spalloc(n, n, n_edges, 1, 1);
-    if (!t) return NULL;
-    for (hga_pos e = 0; e < n_edges; e++) {
-        t->i[e] = edges[e].src;
-        t->p[e] = edges[e].dst;
-        t->x[e] = (double)e;
+    memset(ptr, 0, ((size_t)n + 1) * sizeof *ptr);
+    for (hga_pos e = 0; e < n_edges; e++) ptr[node(&from[e])]++;
+    for (hga_pos v = 0, sum = 0; v <= n; v++) {
+        hga_pos here = ptr[v];
+        ptr[v] = sum, sum += here;
     }
-    t->nz = n_edges;
-    return t;
+    for (hga_pos e = 0; e < n_edges; e++) to[ptr[node(&from[e])]++] = from[e];
+    memmove(ptr + 1, ptr, (size_t)n * sizeof *ptr);
+    ptr[0] = 0;
 }
 
-/* Columns are destinations; within each the sources ascend, and equal ones stay in the order they were given. */
-static cs_dl *sorted_by_destination(hga_id n, const explicit_edge *edges, hga_pos n_edges)
+/* Of edges between the same two nodes; weights come in an order, too, so that their sum hangs on no other. */
+static int typed_before(const explicit_edge *a, const explicit_edge *b)
 {
-    cs_dl *t = triplets(n, edges, n_edges);
-    cs_dl *columns = t ? cs_dl_compress(t) : NULL;
-    cs_dl_spfree(t);
-    cs_dl *rows = columns ? cs_dl_transpose(columns, 1) : NULL;
-    cs_dl_spfree(columns);
-    cs_dl *sorted = rows ? cs_dl_transpose(rows, 1) : NULL;
-    cs_dl_spfree(rows);
-    return sorted;
+    return a->type != b->type ? a->type < b->type : a->weight < b->weight;
 }
 
-static const explicit_edge *edge_at(const cs_dl *m, const explicit_edge *edges, hga_pos at)
+SORT_DEFINE(sort_typed, explicit_edge, typed_before)
+
+/* A row's edges, whose sources ascend: those of a source by type. */
+static void sort_types(explicit_edge *row, hga_pos n)
 {
-    return &edges[(hga_pos)m->x[at]];
-}
-
-typedef struct typed_edge { /* one of several edges between two nodes */
-    int32_t type;
-    double number;
-} typed_edge;
-
-static int typed_before(const typed_edge *a, const typed_edge *b)
-{
-    return a->type != b->type ? a->type < b->type : a->number < b->number;
-}
-
-SORT_DEFINE(sort_typed, typed_edge, typed_before)
-
-/* One past the edges that join the same two nodes as the one at `at`, of destination v. */
-static hga_pos pair_end(const cs_dl *m, hga_pos v, hga_pos at)
-{
-    hga_pos end = at + 1;
-    while (end < m->p[v + 1] && m->i[end] == m->i[at]) end++;
-    return end;
-}
-
-/* The edges between any two nodes by type, equal ones as they were given. */
-static hga_status sort_pairs(const hga_allocator *a, cs_dl *m, const explicit_edge *edges)
-{
-    hga_status st = HGA_OK;
-    typed_edge *pair = NULL;
-    int64_t room = 0;
-    for (hga_pos v = 0; v < m->n; v++)
-        for (hga_pos at = m->p[v], end; at < m->p[v + 1]; at = end) {
-            end = pair_end(m, v, at);
-            if (end - at < 2) continue;
-            HGA_TRY(hga_grow(a, &pair, &room, 0, end - at, sizeof *pair));
-            for (hga_pos e = at; e < end; e++) pair[e - at] = (typed_edge){edge_at(m, edges, e)->type, m->x[e]};
-            sort_typed(pair, end - at);
-            for (hga_pos e = at; e < end; e++) m->x[e] = pair[e - at].number;
-        }
-done:
-    hga_delete(a, pair, room, sizeof *pair);
-    return st;
+    for (hga_pos at = 0, end; at < n; at = end) {
+        for (end = at + 1; end < n && row[end].src == row[at].src;) end++;
+        if (end - at > 1) sort_typed(row + at, end - at);
+    }
 }
 
 static int same_edge(const explicit_edge *a, const explicit_edge *b)
@@ -83,64 +44,67 @@ static int same_edge(const explicit_edge *a, const explicit_edge *b)
     return a->src == b->src && a->dst == b->dst && a->type == b->type;
 }
 
-static int repeats(const cs_dl *m, const explicit_edge *edges, hga_pos v, hga_pos at)
+/* n edges that are one: with one weight, or with the sum of all. */
+static hga_status make_one(const stored_relation *r, int sums, explicit_edge *e, hga_pos n)
 {
-    return at > m->p[v] && same_edge(edge_at(m, edges, at - 1), edge_at(m, edges, at));
-}
-
-/* Count the edges, each once; one given twice with two weights is an error. */
-static hga_status count_once(const cs_dl *m, const explicit_edge *edges, stored_relation *out)
-{
-    out->n_explicit = 0;
-    for (hga_pos v = 0; v < m->n; v++)
-        for (hga_pos at = m->p[v]; at < m->p[v + 1]; at++) {
-            const explicit_edge *e = edge_at(m, edges, at);
-            if (!repeats(m, edges, v, at))
-                out->n_explicit++;
-            else if (edge_at(m, edges, at - 1)->weight != e->weight)
-                return hga_fail(HGA_EGRAPH, "relation %s: edge %d -> %d of type %d is given with weights %g and %g",
-                                out->name, e->src, e->dst, e->type, (double)edge_at(m, edges, at - 1)->weight,
-                                (double)e->weight);
-        }
+    double sum = 0;
+    for (hga_pos i = 0; i < n; i++) sum += (double)e[i].weight;
+    if (!sums && e[0].weight < e[n - 1].weight)
+        return hga_fail(HGA_EGRAPH, "relation %s: edge %d -> %d of type %d is given with weights %g and %g", r->name,
+                        e->src, e->dst, e->type, (double)e[0].weight, (double)e[n - 1].weight);
+    if (sums && sum >= 3e38)
+        return hga_fail(HGA_EGRAPH, "relation %s: edge %d -> %d of type %d: its weights sum up to %g", r->name, e->src,
+                        e->dst, e->type, sum);
+    if (sums) e->weight = (float)sum;
     return HGA_OK;
 }
 
-static void fill_once(const cs_dl *m, const explicit_edge *edges, stored_relation *out)
+/* Each edge once, in front; ptr says where rows begin then. */
+static hga_status keep_once(hga_id n, int sums, explicit_edge *edges, stored_relation *r)
 {
-    hga_pos kept = 0;
-    for (hga_pos v = 0; v < m->n; v++) {
-        out->ptr[v] = kept;
-        for (hga_pos at = m->p[v]; at < m->p[v + 1]; at++) {
-            if (repeats(m, edges, v, at)) continue;
-            const explicit_edge *e = edge_at(m, edges, at);
-            out->src[kept] = e->src;
-            if (out->type) out->type[kept] = e->type;
-            if (out->weight) out->weight[kept] = e->weight;
-            kept++;
+    hga_pos kept = 0, at = 0, next;
+    for (hga_id v = 0; v < n; v++) {
+        hga_pos row_end = r->ptr[v + 1];
+        r->ptr[v] = kept;
+        for (; at < row_end; at = next) {
+            for (next = at + 1; next < row_end && same_edge(&edges[at], &edges[next]);) next++;
+            hga_status st = next - at > 1 ? make_one(r, sums, &edges[at], next - at) : HGA_OK;
+            if (st) return st;
+            edges[kept++] = edges[at];
         }
     }
-    out->ptr[m->n] = kept;
+    r->ptr[n] = r->n_explicit = kept;
+    return HGA_OK;
 }
 
-hga_status sparse_compress(const hga_allocator *a, hga_id n, const explicit_edge *edges, hga_pos n_edges,
-                           stored_relation *out)
+static hga_status store(const hga_allocator *a, const explicit_edge *edges, stored_relation *out)
 {
     hga_status st = HGA_OK;
     int typed = 0, weighted = 0;
-    for (hga_pos e = 0; e < n_edges; e++) {
-        typed |= edges[e].type != 0;
-        weighted |= edges[e].weight != 1;
-    }
-    cs_dl *m = sorted_by_destination(n, edges, n_edges);
-    if (!m) return hga_fail(HGA_ENOMEM, "relation %s: cannot assemble %lld edges", out->name, (long long)n_edges);
-    HGA_TRY(sort_pairs(a, m, edges));
-    HGA_TRY(count_once(m, edges, out));
-    HGA_TRY(hga_new(a, (int64_t)n + 1, sizeof *out->ptr, &out->ptr));
+    for (hga_pos e = 0; e < out->n_explicit; e++) typed |= edges[e].type != 0, weighted |= edges[e].weight != 1;
     HGA_TRY(hga_new(a, out->n_explicit, sizeof *out->src, &out->src));
     if (typed) HGA_TRY(hga_new(a, out->n_explicit, sizeof *out->type, &out->type));
     if (weighted) HGA_TRY(hga_new(a, out->n_explicit, sizeof *out->weight, &out->weight));
-    fill_once(m, edges, out);
+    for (hga_pos e = 0; e < out->n_explicit; e++) out->src[e] = edges[e].src;
+    for (hga_pos e = 0; typed && e < out->n_explicit; e++) out->type[e] = edges[e].type;
+    for (hga_pos e = 0; weighted && e < out->n_explicit; e++) out->weight[e] = edges[e].weight;
 done:
-    cs_dl_spfree(m);
+    return st;
+}
+
+hga_status sparse_compress(const hga_allocator *a, hga_id n, explicit_edge *edges, hga_pos n_edges, int sums,
+                           stored_relation *out)
+{
+    hga_status st = HGA_OK;
+    explicit_edge *by_source = NULL;
+    HGA_TRY(hga_new(a, (int64_t)n + 1, sizeof *out->ptr, &out->ptr));
+    HGA_TRY(hga_new(a, n_edges, sizeof *by_source, &by_source));
+    sort_by_node(n, source_of, edges, n_edges, out->ptr, by_source);
+    sort_by_node(n, destination_of, by_source, n_edges, out->ptr, edges);
+    for (hga_id v = 0; v < n; v++) sort_types(edges + out->ptr[v], out->ptr[v + 1] - out->ptr[v]);
+    HGA_TRY(keep_once(n, sums, edges, out));
+    HGA_TRY(store(a, edges, out));
+done:
+    hga_delete(a, by_source, n_edges, sizeof *by_source);
     return st;
 }

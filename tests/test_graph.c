@@ -194,6 +194,45 @@ static void edges_in_arrays_are_those_one_by_one(void **state)
     hga_graph_destroy(got), hga_graph_destroy(want);
 }
 
+/* The edges 0 -> 1 of types 0 and 1 and 2 -> 1, the first given thrice; sums, or one error that names two weights. */
+static hga_status repeated(int sums, const float weight[5], hga_graph **out)
+{
+    static const hga_id source[] = {0, 2, 0, 0, 0}, destination[] = {1, 1, 1, 1, 1};
+    static const int32_t type[] = {0, 0, 1, 0, 0};
+    hga_builder *b = started(3, 0);
+    hga_id near;
+    assert_ok(hga_builder_add_relation(b, "near", &near));
+    if (sums) assert_ok(hga_builder_sum_edges(b, near));
+    assert_ok(hga_builder_add_edges(b, near, 5, source, destination, type, weight));
+    assert_status(HGA_EGRAPH, hga_builder_sum_edges(b, near + 1));
+    hga_status st = hga_builder_finish(b, out);
+    hga_builder_destroy(b);
+    return st;
+}
+
+static void edges_given_again_add_up_in_any_order(void **state)
+{
+    (void)state;
+    static const float weight[] = {1e-8f, 2, 3, 1, 0.5f}, turned[] = {0.5f, 2, 3, 1, 1e-8f},
+                       most[] = {2e38f, 1, 1, 2e38f, 1};
+    hga_graph *g, *again;
+    assert_ok(repeated(1, weight, &g));
+    assert_ok(repeated(1, turned, &again));
+    hga_relation r = hga_graph_relation(g, 0), s = hga_graph_relation(again, 0);
+    assert_int_equal(r.n_explicit, 3);
+    static const hga_id src[] = {0, 0, 2};
+    static const int32_t type[] = {0, 1, 0};
+    assert_memory_equal(r.src, src, sizeof src);
+    assert_memory_equal(r.type, type, sizeof type);
+    assert_true(r.weight[0] == (float)(1e-8f + 0.5 + 1) && r.weight[1] == 3 && r.weight[2] == 2);
+    assert_memory_equal(r.weight, s.weight, 3 * sizeof *r.weight);
+    hga_graph_destroy(g), hga_graph_destroy(again);
+    assert_status(HGA_EGRAPH, repeated(1, most, &g));
+    assert_non_null(strstr(hga_error_detail(), "edge 0 -> 1 of type 0: its weights sum up to 4e+38"));
+    assert_status(HGA_EGRAPH, repeated(0, weight, &g));
+    assert_non_null(strstr(hga_error_detail(), "edge 0 -> 1 of type 0 is given with weights 1e-08 and 1"));
+}
+
 /* ---- equal edges ---- */
 
 /* One token attends to another 60,000 times, by instances of one block, each edge with a bias of its own. */
@@ -235,6 +274,7 @@ int main(void)
         cmocka_unit_test(instances_in_one_place_cost_as_one),
         cmocka_unit_test(relations_are_found_without_walking_all),
         cmocka_unit_test(edges_in_arrays_are_those_one_by_one),
+        cmocka_unit_test(edges_given_again_add_up_in_any_order),
         cmocka_unit_test(canonical_positions_of_equal_edges_cost_no_square),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

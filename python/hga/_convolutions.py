@@ -23,15 +23,28 @@ WHOLE = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
 @deferred
 def _graph_of(edge_index: Tensor, nodes: int, self_loops: bool) -> Graph:
     """Row 0 sends to row 1. Edges that are given several times count as often."""
-    pairs = edge_index.detach().cpu().numpy().astype(np.int64)
+    pairs = edge_index.detach().cpu().numpy()
     if pairs.ndim != 2 or len(pairs) != 2:
         raise refuse(f"edge_index has shape {tuple(edge_index.shape)}, not [2, edges]")
-    if pairs.size and not 0 <= pairs.min() <= pairs.max() < nodes:
-        raise refuse(f"edge_index has node {pairs.max() if pairs.min() >= 0 else pairs.min()} of {nodes}")
-    if self_loops:  # one for each node, in place of those that there are
-        own = np.arange(nodes)
-        pairs = np.concatenate([pairs[:, pairs[0] != pairs[1]], [own, own]], 1)
-    return Graph.from_edges(pairs[0], pairs[1], nodes, repeated="sum")
+    least, most = (int(pairs.min()), int(pairs.max())) if pairs.size else (0, -1)
+    if least < 0 or most >= nodes:
+        raise refuse(f"edge_index has node {most if least >= 0 else least} of {nodes}")
+    source, destination = (row.astype(np.int32) for row in pairs)
+    if self_loops:
+        source, destination = _with_loops(source, destination, nodes)
+    return Graph.from_edges(source, destination, nodes, repeated="sum")
+
+
+def _with_loops(source: np.ndarray, destination: np.ndarray, nodes: int) -> Tuple[np.ndarray, np.ndarray]:
+    """One for each node, in place of those that there are."""
+    there, without = np.flatnonzero(source == destination), np.ones(nodes, bool)
+    own, once = np.unique(source[there], return_index=True)
+    again = np.delete(there, once)
+    if len(again):
+        source, destination = np.delete(source, again), np.delete(destination, again)
+    without[own] = False
+    more = np.flatnonzero(without).astype(np.int32)
+    return np.concatenate([source, more]), np.concatenate([destination, more])
 
 
 class _Convolution(torch.nn.Module):

@@ -77,22 +77,22 @@ class Graph:
         src, dst = ids(source, "source"), ids(destination, "destination")
         if src.shape != dst.shape or src.ndim != 1:
             raise refuse(f"source has shape {src.shape}, destination {dst.shape}: two lists of one length are needed")
-        types = np.zeros(len(src), np.int32) if type is None else ids(type, "type")
-        weights = np.ones(len(src), np.float32) if weight is None else np.asarray(weight, np.float32)
-        if types.shape != src.shape or weights.shape != src.shape:
-            raise refuse(f"{len(src)} edges, but types {types.shape} and weights {weights.shape}")
-        out = (src < 0) | (src >= n_nodes) | (dst < 0) | (dst >= n_nodes)
-        if out.any():
+        types = None if type is None else ids(type, "type")
+        weights = None if weight is None else np.asarray(weight, np.float32)
+        for x, what in ((types, "types"), (weights, "weights")):
+            if x is not None and x.shape != src.shape:
+                raise refuse(f"{len(src)} edges, but {what} {x.shape}")
+        if len(src) and (min(src.min(), dst.min()) < 0 or max(src.max(), dst.max()) >= n_nodes):
+            out = (src < 0) | (src >= n_nodes) | (dst < 0) | (dst >= n_nodes)
             raise refuse(f"edge {src[out][0]} -> {dst[out][0]}: nodes are 0 .. {n_nodes - 1}")
-        if repeated == "sum":
-            wrong = np.flatnonzero(~(np.isfinite(weights) & (weights > 0)))
-            if len(wrong):  # a sum would hide it
-                raise refuse(f"edge {wrong[0]}: weight {weights[wrong[0]]} is not positive and finite")
-            src, dst, types, weights = _summed(src, dst, types, weights)
         b = Builder()
-        place = np.asarray(b._add_tree(n_nodes, parents), np.int32)
+        place = b._add_tree(n_nodes, parents)
         near = b.relation("near")
-        b._add_edges(near, place[src], place[dst], types, weights)
+        if repeated == "sum":
+            check(lib.hga_builder_sum_edges(b._b, near))
+        if parents is not None:
+            src, dst = (place.astype(np.int32)[x] for x in (src, dst))
+        b._add_edges(near, src, dst, types, weights)
         graph = b.finish()
         again = len(src) - graph.n_edges("near")
         if again and repeated is None:
@@ -448,18 +448,6 @@ def _both_ways(
     return Graph.from_edges(edges[:, 0], edges[:, 1], n, weight=weight, parents=parents, repeated=repeated)
 
 
-def _summed(src: np.ndarray, dst: np.ndarray, types: np.ndarray, weights: np.ndarray) -> Tuple[np.ndarray, ...]:
-    """Each edge once, with the weights of all that are it."""
-    by = np.lexsort((types, src, dst))
-    src, dst, types, weights = (a[by] for a in (src, dst, types, weights))
-    first = np.ones(len(src), bool)
-    first[1:] = (src[1:] != src[:-1]) | (dst[1:] != dst[:-1]) | (types[1:] != types[:-1])
-    starts = np.flatnonzero(first)
-    total = np.add.reduceat(weights.astype(np.float64), starts) if len(starts) else weights
-    with np.errstate(over="ignore"):  # an infinite weight is refused like any other
-        return src[first], dst[first], types[first], total.astype(np.float32)
-
-
 def _say(what: str) -> None:
     """A warning at the line of the caller's that called into this package."""
     depth, frame = 2, sys._getframe(1)
@@ -532,13 +520,15 @@ class Builder:
         src, dst = ids(source, "source"), ids(destination, "destination")
         if src.shape != dst.shape or src.ndim != 1:
             raise refuse(f"source has shape {src.shape}, destination {dst.shape}: two lists of one length are needed")
-        self._add_edges(relation, src, dst, np.zeros(len(src), np.int32), np.ones(len(src), np.float32))
+        self._add_edges(relation, src, dst, None, None)
 
-    def _add_edges(self, relation: int, *arrays: np.ndarray) -> None:
-        """Sources, destinations, types and weights in one call."""
-        kept = [np.ascontiguousarray(a) for a in arrays]
-        s, d, t = (ffi.cast("int32_t *", a.ctypes.data) for a in kept[:3])
-        check(lib.hga_builder_add_edges(self._b, relation, len(kept[0]), s, d, t, ffi.cast("float *", kept[3].ctypes.data)))
+    def _add_edges(self, relation: int, *arrays: Optional[np.ndarray]) -> None:
+        """Sources, destinations, types and weights (None: 0 and 1 each) in one call."""
+        kept = [None if a is None else np.ascontiguousarray(a) for a in arrays]
+        s, d, t, w = (
+            ffi.NULL if a is None else ffi.cast(kind, a.ctypes.data) for a, kind in zip(kept, ("int32_t *",) * 3 + ("float *",))
+        )  # fmt: skip
+        check(lib.hga_builder_add_edges(self._b, relation, len(cast(np.ndarray, kept[0])), s, d, t, w))
 
     def block(self, relation: int, dst: Sequence[int], src: Sequence[int], type: int = 0, **more: Any) -> None:
         """Every row of dst = (first, n) to every column of src = (first, n); ``more``: members of hga_block (count,

@@ -363,10 +363,10 @@ class Graphs(unittest.TestCase):
             self.assertEqual(hga.Graph.from_edges([], [], 2).n_edges(), 0)
             typed = hga.Graph.from_edges([0, 0, 0], [1, 1, 1], 2, type=[0, 1, 1], weight=[1, 2, 3], repeated="sum")
             self.assertEqual(typed, hga.Graph.from_edges([0, 0], [1, 1], 2, type=[0, 1], weight=[1, 5]))
-            with self.assertRaisesRegex(hga.Error, "edge 1: weight -1.0 is not positive"):  # which the sum, 2, would hide
+            with self.assertRaisesRegex(hga.Error, "edge 1: weight -1 is not positive"):  # which the sum, 2, would hide
                 hga.Graph.from_edges([0, 0], [1, 1], 2, weight=[3, -1], repeated="sum")
-            with self.assertRaisesRegex(hga.Error, "weight inf is not positive and finite"):
-                hga.Graph.from_edges([0, 0], [1, 1], 2, weight=[3e38, 3e38], repeated="sum")
+            with self.assertRaisesRegex(hga.Error, r"edge 0 -> 1 of type 0: its weights sum up to 4e\+38"):
+                hga.Graph.from_edges([0, 0], [1, 1], 2, weight=[2e38, 2e38], repeated="sum")
         q, k, v = tensors(3, heads=2, batch=())
         scores = np.einsum("hd,hsd->hs", q[:, 1], k) / np.sqrt(q.shape[-1]) + np.log([3, 1e-30, 1])
         p = np.exp(scores - scores.max(1, keepdims=True))
