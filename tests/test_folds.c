@@ -1,5 +1,5 @@
-/* Facts about folded rows: a graph for each key/value head attends over [tokens][heads][columns] and
-   [heads][tokens][columns], packed or strided, with the bits of copies in the order of its rows; and what is refused. */
+/* Facts about folded rows: a graph for each key/value head attends over [tokens][heads][columns] and [heads][tokens]
+   [columns], packed or strided, with the bits of copies in the order of its rows; and what is refused. */
 #include "testing.h"
 
 #include <stdio.h>

@@ -155,7 +155,7 @@ HGA_API hga_status hga_builder_add_edge(hga_builder *b, hga_id relation, hga_id 
 HGA_API hga_status hga_builder_add_edges(hga_builder *b, hga_id relation, int64_t n, const hga_id *source,
                                          const hga_id *destination, const int32_t *type, const float *weight);
 
-/* The relation's single edges that are given again add up their weights, in whatever order they came; so one edge counts
+/* The relation's single edges that are given again add up their weights, in whatever order they came: one edge counts
    as often as it was given. A sum that is not finite is HGA_EGRAPH at hga_builder_finish. */
 HGA_API hga_status hga_builder_sum_edges(hga_builder *b, hga_id relation);
 

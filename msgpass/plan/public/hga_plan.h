@@ -91,11 +91,11 @@ typedef struct hga_options {
    one key/value head; the query heads that share a key/value head are the plan's heads. No tensor is copied for it:
    with fold = n > 0 row i lies at i / n * fold_stride + i % n * row_stride, its heads head_stride apart. So row h * n +
    t of [n][heads][columns] has row_stride heads * columns and fold_stride columns (times the query heads that share a
-   key/value head), of [heads][n][columns] columns and n * columns. Where rows are token * heads + head (Treeformer) n
-   is the heads, and the two strides change places. fold 0: not folded; fold_stride 0: rows go on as they began. Each
-   tensor may be folded by itself. With several heads one of the two strides is their number times head_stride. Results have the
-   bits that copies in the order of the rows have; so have gradients that go the same way (hga_plan_gradient_tried).
-   HGA_EUNSUPPORTED: ranks, decoders. */
+   key/value head), of [heads][n][columns] columns and n * columns. Where rows are token * heads + head, as the tree
+   builder's with a tree for each head, n is the heads, and the two strides change places. fold 0: not folded;
+   fold_stride 0: rows go on as they began. Each tensor may be folded by itself. With several heads one of the two
+   strides is their number times head_stride. Results have the bits that copies in the order of the rows have; so have
+   gradients that go the same way (hga_plan_gradient_tried). HGA_EUNSUPPORTED: ranks, decoders. */
 typedef struct hga_tensor {
     void *data;
     int64_t rows;
