@@ -14,6 +14,7 @@ from ._core import refuse, refuse_type
 from ._flex_trace import NAMES, Score, Traced, not_offered
 from ._graph import Builder
 from ._hierarchy import Hierarchy
+from ._plans import LEFT, leave
 from ._masks import Rows, graph_of_rows
 
 Tensor = torch.Tensor
@@ -61,9 +62,6 @@ def _blocks_of(counts: Optional[Tensor], indices: Optional[Tensor], b: int, h: i
     return [sorted(row[:n]) for n, row in zip(counts[b, h].tolist(), indices[b, h].tolist())]
 
 
-_GONE: List[Hierarchy] = []  # of masks that are gone: the next take over their plans
-
-
 class Mask:
     """A BlockMask, or none, over so many queries and keys; keeps the hierarchies made of it."""
 
@@ -85,8 +83,7 @@ class Mask:
         self.versions = [(c, -1 if c.is_inference() else c._version) for c in traced.constants()]
 
     def __del__(self) -> None:
-        of_one = [h for h, _ in self.kept.values() if h._plans]
-        _GONE[:] = [h for h in _GONE if h._plans][-KEPT:] + of_one[-KEPT:]
+        leave([h for h, _ in self.kept.values()])
 
     def is_current(self) -> bool:
         """Are the captured tensors as they were? Those of torch.inference_mode do not say."""
@@ -149,7 +146,7 @@ class Mask:
             found = _everything(self.n_queries, self.n_keys, relative)
         else:
             graph = graph_of_rows(self._rows(b, h, score), self.n_queries, self.n_keys, relative)
-            found = next((old for old, _ in self.kept.values() if old.graph == graph), None) or graph.hierarchy()._follows(*_GONE)
+            found = next((old for old, _ in self.kept.values() if old.graph == graph), None) or graph.hierarchy()._follows(*LEFT)
         self.kept[key] = found, alive
         while len(self.kept) > max(KEPT, self.samples * self.heads * 2):
             self.kept.popitem(last=False)

@@ -112,7 +112,8 @@ class Hierarchy(Threaded):
         self._normalised: Dict[str, "Hierarchy"] = {}  # the same with other normalisers, by their words
         self._plans: Dict[Tuple[Any, ...], Plan] = {}
         self._calls: Dict[Tuple[Any, ...], Prepared] = {}
-        self._before: Tuple["Hierarchy", ...] = ()  # whose plans it takes over
+        self._before: Tuple[Any, ...] = ()  # whose plans it takes over
+        self._latest: Optional["weakref.ref[Hierarchy]"] = None  # what its last update gave
         self._lock = threading.Lock()
         self._strict = False  # options.strict_rows
         self._functions: List[Any] = []  # of stages written in Python
@@ -222,7 +223,8 @@ class Hierarchy(Threaded):
         """The same over other edges: a Graph with relations of the same names, or an edge_index [2][edges], as
         ``Graph.from_edge_index`` takes it, of as many nodes as before or of n_nodes. What it gives stands in this hierarchy's
         place: it takes over the plans that no call and no backward pass needs, with their memory, and finds anew what hangs on
-        the edges alone. This one stays what it is, and so do its tapes: a backward pass is that of the edges that ran forward."""
+        the edges alone; so does the next update of this one. This one stays what it is, and so do its tapes: a backward pass is
+        that of the edges that ran forward."""
         if compiling():
             from ._made import known
 
@@ -235,9 +237,11 @@ class Hierarchy(Threaded):
             raise refuse(f"the graph has relations {', '.join(graph.relations)}, the hierarchy's {', '.join(self.graph.relations)}")
         new = copied(self)
         new.graph, new._recipe = graph, None
-        return new._follows(self)
+        new._follows(self, self._latest() if self._latest is not None else None)
+        self._latest = weakref.ref(new)
+        return new
 
-    def _follows(self, *others: Optional["Hierarchy"]) -> "Hierarchy":
+    def _follows(self, *others: Any) -> "Hierarchy":
         """Plans of the others, which run the same program, are to be taken over, first to last."""
         for h in others:
             if h is not None:  # one that has no plans yet passes on those that it would have had
@@ -247,7 +251,7 @@ class Hierarchy(Threaded):
                     normalised(self, words)._follows(normal)
         return self
 
-    def _runs_like(self, h: "Hierarchy") -> bool:
+    def _runs_like(self, h: Any) -> bool:
         """Does a plan of h's say what one of this hierarchy's would, but for the graph?"""
         said = [(x._strict, x._bind, x.parts, ffi.buffer(x._program)[:]) for x in (self, h)]
         return said[0] == said[1]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import weakref
-from typing import TYPE_CHECKING, Any, Iterator, List, Optional, Tuple
+from typing import TYPE_CHECKING, Any, Dict, Iterable, Iterator, List, Optional, Tuple
 
 import numpy as np
 
@@ -128,6 +128,12 @@ class Plan:
         finally:
             self._made.pop()
 
+    def rest(self) -> None:
+        """Nobody will call for a while: workspaces go."""
+        if len(self._free) == len(self._made):
+            self._free.clear()
+            self._made.clear()
+
     def note_tape(self, tape: np.ndarray) -> None:
         """A backward pass may come for it."""
         self._tapes = [x for x in self._tapes if x() is not None]
@@ -184,3 +190,28 @@ def plan_of(tape: Optional[np.ndarray]) -> Optional["Plan"]:
     if tape is None or tape.size == 0:
         return None
     return PLANS.get(int(np.ascontiguousarray(tape).view(np.int64).flat[-1]))
+
+
+class Left:
+    """The plans of a hierarchy that goes, for others to take over. It looks like one to them."""
+
+    def __init__(self, h: "Hierarchy") -> None:
+        self._plans, self._lock = dict(h._plans), h._lock
+        self._program, self._strict, self._bind, self.parts = h._program, h._strict, h._bind, h.parts
+        self._before: Tuple[Any, ...] = ()
+        self._normalised: Dict[str, Any] = {}
+        for plan in self._plans.values():
+            plan.rest()
+
+    def _forget(self, plan: Plan) -> None:
+        del self._plans[plan.key]
+
+
+LEFT: List[Left] = []
+MOST_LEFT = 16
+
+
+def leave(hierarchies: Iterable["Hierarchy"]) -> None:
+    """They go, and their plans stay for a while."""
+    if LEFT is not None:  # as it is at the interpreter's end
+        LEFT[:] = [x for x in [*LEFT, *(Left(h) for h in hierarchies if h._plans)] if x._plans][-MOST_LEFT:]

@@ -10,7 +10,7 @@ from ._arguments import meant
 from ._core import lib, refuse
 from ._deferred import deferred
 from ._hierarchy import KNOWN, Hierarchy
-from ._plans import PLANS
+from ._plans import LEFT, PLANS
 from ._registry import Parameter, Variant, variants
 from ._variants import make
 
@@ -152,6 +152,7 @@ def plans_clear() -> None:
     """Let go of what is kept for the next call. What a backward pass still needs stays until it has gone back."""
     with _LOCK:
         _BUILT.clear()
+    LEFT.clear()
     for h in list(KNOWN.values()):
         with h._lock:
             h._plans.clear()

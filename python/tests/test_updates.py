@@ -204,8 +204,13 @@ class Torch(unittest.TestCase):
         x = [torch.from_numpy(t) for t in tensors()]
         h = hierarchy(1)
         run = torch.compile(lambda e, *t: h.update(e, repeated="sum").attention(*t), fullgraph=True)
-        for seed in (2, 3):
-            self.assertTrue(torch.equal(run(torch.from_numpy(edges(seed)), *x), hierarchy(seed).attention(*x)))
+        made = []
+        for seed in (2, 3, 4, 5):
+            with Made() as count:
+                got = run(torch.from_numpy(edges(seed)), *x)
+            made.append(count.n)
+            self.assertTrue(torch.equal(got, hierarchy(seed).attention(*x)))
+        self.assertEqual(made[1:], [0, 0, 0])
 
     def test_layers_take_over_their_plans(self):
         torch.manual_seed(3)
