@@ -28,6 +28,14 @@ static hga_id row_src(const piece *p, hga_id r) { return p->src + r * p->left; }
 
 static hga_id row_n(const piece *p, hga_id r) { return p->n + r * p->right - r * p->left; }
 
+/* Has every cell of the rectangle around the piece a type that fits, so that nothing overflows on the way to those that
+   count? */
+static int types_fit(const piece *p)
+{
+    int64_t width = (int64_t)p->n + p->n_dst;
+    return size_of(p->type) + size_of(p->type_dst) * p->n_dst + size_of(p->type_src) * width <= INT32_MAX;
+}
+
 /* The piece with the run as its next row, if it has that form. *rank says how well they fit: going on as before,
    staying, or starting to move. */
 static int extend(const piece *p, const run *x, piece *longer, int *rank)
@@ -43,13 +51,9 @@ static int extend(const piece *p, const run *x, piece *longer, int *rank)
     if (!sloped) longer->type_src = x->slope;
     int64_t down = p->n_dst > 1 ? p->type_dst : (int64_t)x->type - p->type - (int64_t)left * longer->type_src;
     if (x->type != p->type + p->n_dst * (down + (int64_t)left * longer->type_src)) return 0;
-    /* every cell of the rectangle around the piece has a type that fits, so that nothing overflows on the way to those
-       that count */
-    int64_t width = (int64_t)p->n + longer->n_dst;
-    if (size_of(down) > INT32_MAX ||
-        size_of(p->type) + size_of(down) * longer->n_dst + size_of(longer->type_src) * width > INT32_MAX)
-        return 0;
+    if (size_of(down) > INT32_MAX) return 0;
     longer->type_dst = (int32_t)down;
+    if (!types_fit(longer)) return 0;
     *rank = p->n_dst > 1 ? 3 : left == 0 && right == 0 ? 2 : left == right ? 1 : 0;
     return 1;
 }
@@ -101,6 +105,21 @@ void pieces_end_row(pieces *c)
     int64_t *list = c->open, room = c->open_room;
     c->open = c->next, c->open_room = c->next_room, c->n_open = c->n_next, c->from = 0;
     c->next = list, c->next_room = room, c->n_next = 0;
+}
+
+static int may_repeat(const piece *p, hga_id n)
+{
+    piece longer = *p;
+    longer.n_dst += n;
+    return p->n_dst > 1 && !p->left && !p->right && types_fit(&longer);
+}
+
+int pieces_repeat_row(pieces *c, hga_id n)
+{
+    for (int64_t i = 0; i < c->n_open; i++)
+        if (!may_repeat(&c->list[c->open[i]], n)) return 0;
+    for (int64_t i = 0; i < c->n_open; i++) c->list[c->open[i]].n_dst += n;
+    return 1;
 }
 
 /* ---- edges into runs ---- */

@@ -34,6 +34,9 @@ typedef struct pieces {
 /* The next run of a row, to the right of the one before; and that the row has no more. Rows ascend. */
 hga_status pieces_add_run(pieces *c, const run *x);
 void pieces_end_row(pieces *c);
+/* n more rows with the runs of the row that ended. 0, and nothing done, where they would not make every piece of that
+   row longer as it is: then the rows are to be added one by one. */
+int pieces_repeat_row(pieces *c, hga_id n);
 /* A whole row by its edges, no two of one column and type, which are sorted. */
 hga_status pieces_add_row(pieces *c, hga_id row, cell *cells, int64_t n);
 /* Blocks and explicit edges into the builder. */

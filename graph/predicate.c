@@ -1,5 +1,5 @@
 /* predicate.c: a mask, told row by row, as a graph of blocks. The keys that a row sees fall into runs, of which
-   pieces.c makes blocks; nobody lists the edges. */
+   pieces.c makes blocks; nobody lists the edges. Whoever knows the runs tells them, and the rows that share them. */
 #include "pieces.h"
 #include "residues.h"
 
@@ -86,19 +86,92 @@ done:
     return st;
 }
 
+/* ---- rows that come as runs ---- */
+
+static hga_status add_group_row(scan *s, const hga_mask_runs *m, hga_id i, hga_id q)
+{
+    hga_status st = HGA_OK;
+    for (hga_pos j = m->ptr[i]; !st && j < m->ptr[i + 1]; j++) st = add_run(s, q, m->keys[2 * j], m->keys[2 * j + 1]);
+    pieces_end_row(&s->found);
+    return st;
+}
+
+static hga_pos group_edges(const hga_mask_runs *m, hga_id i)
+{
+    hga_pos n = 0;
+    for (hga_pos j = m->ptr[i]; j < m->ptr[i + 1]; j++) n += m->keys[2 * j + 1] - m->keys[2 * j];
+    return n;
+}
+
+/* The first rows of a group bring the pieces before it to rest; from then on all of them grow at once. */
+static hga_status scan_group(scan *s, const hga_mask_runs *m, hga_id i)
+{
+    hga_status st = HGA_OK;
+    hga_id end = m->row[i + 1];
+    for (hga_id q = m->row[i]; !st && q < end; q++) {
+        if (q > m->row[i] && pieces_repeat_row(&s->found, end - q)) {
+            s->n_edges += (end - q) * group_edges(m, i);
+            break;
+        }
+        st = add_group_row(s, m, i, q);
+    }
+    return st;
+}
+
+static hga_status scan_runs(scan *s)
+{
+    hga_status st = HGA_OK;
+    for (hga_id i = 0; !st && i < s->mask->runs->n; i++) st = scan_group(s, s->mask->runs, i);
+    return st;
+}
+
+static hga_status check_group(const hga_mask *m, hga_id i)
+{
+    const hga_mask_runs *r = m->runs;
+    if (r->row[i] >= r->row[i + 1] || r->ptr[i] > r->ptr[i + 1])
+        return hga_fail(HGA_EINVAL, "hga_mask_runs: rows and runs of group %d do not go up", i);
+    hga_id last = -1;
+    for (hga_pos j = r->ptr[i]; j < r->ptr[i + 1]; j++) {
+        hga_id key = r->keys[2 * j], end = r->keys[2 * j + 1];
+        if (key <= last || end <= key || end > m->n_keys)
+            return hga_fail(HGA_EINVAL, "hga_mask_runs: keys %d .. %d of row %d: runs of a row go up and do not touch",
+                            key, end, r->row[i]);
+        last = end;
+    }
+    return HGA_OK;
+}
+
+static hga_status check_runs(const hga_mask *m)
+{
+    hga_status st = HGA_OK;
+    const hga_mask_runs *r = m->runs;
+    if (!r->row || !r->ptr || r->n < 0) return hga_fail(HGA_EINVAL, "hga_mask_runs has no rows");
+    if (r->row[0] != 0 || r->ptr[0] != 0 || r->row[r->n] != m->n_queries)
+        return hga_fail(HGA_EINVAL, "hga_mask_runs: rows %d .. %d, the mask has %d", r->row[0], r->row[r->n],
+                        m->n_queries);
+    for (hga_id i = 0; !st && i < r->n; i++) st = check_group(m, i);
+    return st;
+}
+
+/* ---- */
+
 static hga_status check_mask(const hga_mask *m)
 {
+    hga_status st = HGA_OK;
     if (!m) return hga_fail(HGA_EINVAL, "the mask is NULL");
     if (m->n_queries < 0 || m->n_keys < 0 || (int64_t)m->n_queries + m->n_keys > INT32_MAX - 4096)
         return hga_fail(HGA_EINVAL, "a mask of %d queries and %d keys", m->n_queries, m->n_keys);
-    if (!m->sees == !m->bytes)
-        return hga_fail(HGA_EINVAL, "hga_mask has %s sees and bytes: one of them is needed",
-                        m->sees ? "both" : "neither");
+    int n_told = !!m->sees + !!m->bytes + !!m->runs;
+    if (n_told != 1)
+        return hga_fail(HGA_EINVAL, "hga_mask has %d of sees, bytes and runs: one of them is needed", n_told);
+    if (m->runs) HGA_TRY(check_runs(m));
     if (m->bytes && m->row_bytes && m->row_bytes < m->n_keys)
         return hga_fail(HGA_EINVAL, "hga_mask.row_bytes is %lld: a row has %d keys", (long long)m->row_bytes,
                         m->n_keys);
     if (m->rows_at_once < 0) return hga_fail(HGA_EINVAL, "hga_mask.rows_at_once is %d", m->rows_at_once);
-    return hga_check_reserved("hga_mask", m->reserved, sizeof m->reserved);
+    st = hga_check_reserved("hga_mask", m->reserved, sizeof m->reserved);
+done:
+    return st;
 }
 
 /* What can be promised of a mask that was read to its end. */
@@ -124,7 +197,7 @@ hga_status hga_graph_from_predicate(const hga_allocator *a, const hga_mask *mask
     if (cross) HGA_TRY(hga_builder_set_tokens(b, 0, mask->n_queries, s.key_first, mask->n_keys));
     s.found.allocator = a, s.found.b = b;
     HGA_TRY(hga_builder_add_relation(b, mask->relation ? mask->relation : "edges", &s.found.index));
-    HGA_TRY(mask->bytes ? scan_bytes(&s) : scan_told(&s));
+    HGA_TRY(mask->runs ? scan_runs(&s) : mask->bytes ? scan_bytes(&s) : scan_told(&s));
     HGA_TRY(pieces_tell(&s.found));
     HGA_TRY(hga_builder_set_claims(b, claims_of(&s, cross)));
     HGA_TRY(hga_builder_finish(b, out));

@@ -174,6 +174,110 @@ static void an_array_is_the_same_mask(void **state)
     hga_graph_destroy(g), hga_graph_destroy(told);
 }
 
+enum { ROWS = 60, MOST_RUNS = ROWS * ROWS };
+
+/* A rule's runs, and the rows that share them, or each row for itself. */
+typedef struct known {
+    hga_id row[ROWS + 1], keys[2 * MOST_RUNS];
+    hga_pos ptr[ROWS + 1];
+    hga_mask_runs runs;
+} known;
+
+static void know_row(known *x, int (*sees)(hga_id, hga_id, hga_id), hga_id parameter, hga_id q)
+{
+    hga_pos n = x->ptr[x->runs.n];
+    for (hga_id k = 0, before = 0, now; k <= ROWS; k++, before = now) {
+        now = k < ROWS && sees(q, k, parameter);
+        if (now && !before) x->keys[2 * n] = k;
+        if (before && !now) x->keys[2 * n++ + 1] = k;
+    }
+    x->row[x->runs.n++] = q, x->row[x->runs.n] = q + 1, x->ptr[x->runs.n] = n;
+}
+
+/* Does the last group have the runs of the one before? */
+static int is_again(const known *x)
+{
+    hga_id i = x->runs.n - 1;
+    if (i < 1 || x->ptr[i + 1] - x->ptr[i] != x->ptr[i] - x->ptr[i - 1]) return 0;
+    size_t n = (size_t)(x->ptr[i + 1] - x->ptr[i]);
+    return n == 0 || memcmp(x->keys + 2 * x->ptr[i], x->keys + 2 * x->ptr[i - 1], 2 * n * sizeof *x->keys) == 0;
+}
+
+static void know(known *x, int (*sees)(hga_id, hga_id, hga_id), hga_id parameter, int shared)
+{
+    x->runs = (hga_mask_runs){0, x->row, x->ptr, x->keys};
+    x->row[0] = 0, x->ptr[0] = 0;
+    for (hga_id q = 0; q < ROWS; q++) {
+        know_row(x, sees, parameter, q);
+        if (shared && is_again(x)) x->row[--x->runs.n] = q + 1;
+    }
+}
+
+static void assert_stored_alike(const hga_graph *a, const hga_graph *b)
+{
+    hga_relation x = hga_graph_relation(a, 0), y = hga_graph_relation(b, 0);
+    assert_int_equal(x.n_blocks, y.n_blocks);
+    assert_int_equal(x.n_explicit, y.n_explicit);
+    if (x.n_blocks) assert_memory_equal(x.blocks, y.blocks, (size_t)x.n_blocks * sizeof *x.blocks);
+    assert_int_equal(hga_graph_nodes(a).claims, hga_graph_nodes(b).claims);
+    assert_equal_nodes(a, b);
+    assert_equal_rows(a, b);
+}
+
+static int steps(hga_id q, hga_id k, hga_id n) { return k / n <= q / n; }
+static int comb(hga_id q, hga_id k, hga_id n) { return (q / n + k / n) % 2 == 0; }
+static int fading(hga_id q, hga_id k, hga_id n) { return k % 3 == 0 && q % n < n - 1; }
+static int sinks(hga_id q, hga_id k, hga_id n) { return k < n || (q >= 30 && k == 40) || (q / 5 == k / 5 && k <= q); }
+
+/* Rows that share their runs are told at once; nothing of the graph tells how it was told. */
+static void known_runs_are_the_same_graph(void **state)
+{
+    (void)state;
+    static known x;
+    struct {
+        int (*sees)(hga_id, hga_id, hga_id);
+        hga_id parameter;
+    } more[] = {{steps, 7}, {comb, 9}, {comb, 3}, {fading, 4}, {fading, 9}, {sinks, 2}, {scattered, 2}, {scattered, 9}};
+    const size_t n = sizeof rules / sizeof *rules, n_more = sizeof more / sizeof *more;
+    for (size_t i = 0; i < 4 * (n + n_more); i++) {
+        int (*sees)(hga_id, hga_id, hga_id) = i / 4 < n ? rules[i / 4].sees : more[i / 4 - n].sees;
+        hga_id parameter = i / 4 < n ? rules[i / 4].parameter : more[i / 4 - n].parameter;
+        hga_mask mask = {.n_queries = ROWS, .n_keys = ROWS, .relative = (int)(i & 1)};
+        hga_graph *g, *told = graph_of(mask, sees, parameter);
+        know(&x, sees, parameter, (int)(i & 2));
+        mask.runs = &x.runs;
+        SUCCEEDS(hga_graph_from_predicate(NULL, &mask, &g));
+        assert_stored_alike(g, told);
+        hga_graph_destroy(g), hga_graph_destroy(told);
+    }
+}
+
+static void wrong_runs_are_refused(void **state)
+{
+    (void)state;
+    hga_graph *g;
+    static const struct {
+        const char *says;
+        hga_id row[3], keys[4];
+        hga_pos ptr[3];
+    } wrong[] = {
+        {"rows 0 .. 8, the mask has 9", {0, 4, 8}, {0, 2, 0, 2}, {0, 1, 2}},
+        {"rows 1 .. 9", {1, 4, 9}, {0, 2, 0, 2}, {0, 1, 2}},
+        {"group 1 do not go up", {0, 9, 9}, {0, 2, 0, 2}, {0, 1, 2}},
+        {"group 1 do not go up", {0, 4, 9}, {0, 2, 3, 5}, {0, 2, 1}},
+        {"keys 2 .. 4 of row 0", {0, 4, 9}, {0, 2, 2, 4}, {0, 2, 2}},
+        {"keys 3 .. 3 of row 4", {0, 4, 9}, {0, 2, 3, 3}, {0, 1, 2}},
+        {"keys 3 .. 8 of row 4", {0, 4, 9}, {0, 2, 3, 8}, {0, 1, 2}},
+        {"keys -1 .. 2 of row 0", {0, 4, 9}, {-1, 2, 3, 4}, {0, 1, 2}},
+    };
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        hga_mask_runs runs = {2, wrong[i].row, wrong[i].ptr, wrong[i].keys};
+        FAILS(HGA_EINVAL, wrong[i].says,
+              hga_graph_from_predicate(NULL, &(hga_mask){.n_queries = 9, .n_keys = 7, .runs = &runs}, &g));
+    }
+    FAILS(HGA_EINVAL, "no rows", hga_graph_from_predicate(NULL, &(hga_mask){.runs = &(hga_mask_runs){0}}, &g));
+}
+
 static hga_status tell_nothing(void *context, hga_id first, hga_id n, uint8_t *sees)
 {
     (void)context, (void)n, (void)sees;
@@ -189,8 +293,10 @@ static void wrong_masks_are_refused_with_the_number(void **state)
     FAILS(HGA_EINVAL, "-1 queries", hga_graph_from_predicate(NULL, &(hga_mask){.n_queries = -1, .bytes = bytes}, &g));
     FAILS(HGA_EINVAL, "2147483647 keys",
           hga_graph_from_predicate(NULL, &(hga_mask){.n_keys = INT32_MAX, .bytes = bytes}, &g));
-    FAILS(HGA_EINVAL, "neither", hga_graph_from_predicate(NULL, &(hga_mask){.n_queries = 1, .n_keys = 1}, &g));
-    FAILS(HGA_EINVAL, "both", hga_graph_from_predicate(NULL, &(hga_mask){.sees = tell_nothing, .bytes = bytes}, &g));
+    FAILS(HGA_EINVAL, "0 of sees, bytes and runs",
+          hga_graph_from_predicate(NULL, &(hga_mask){.n_queries = 1, .n_keys = 1}, &g));
+    FAILS(HGA_EINVAL, "2 of sees, bytes and runs",
+          hga_graph_from_predicate(NULL, &(hga_mask){.sees = tell_nothing, .bytes = bytes}, &g));
     FAILS(HGA_EINVAL, "row_bytes is 1",
           hga_graph_from_predicate(NULL, &(hga_mask){.n_queries = 2, .n_keys = 2, .bytes = bytes, .row_bytes = 1}, &g));
     FAILS(HGA_EINVAL, "rows_at_once is -2",
@@ -206,10 +312,15 @@ static void wrong_masks_are_refused_with_the_number(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(regular_masks_become_a_few_blocks),        cmocka_unit_test(neighbourhoods_of_an_image_repeat),
-        cmocka_unit_test(dilated_masks_are_bands_by_residue),       cmocka_unit_test(irregular_masks_keep_their_edges),
-        cmocka_unit_test(queries_and_keys_may_be_different_tokens), cmocka_unit_test(an_array_is_the_same_mask),
+        cmocka_unit_test(regular_masks_become_a_few_blocks),
+        cmocka_unit_test(neighbourhoods_of_an_image_repeat),
+        cmocka_unit_test(dilated_masks_are_bands_by_residue),
+        cmocka_unit_test(irregular_masks_keep_their_edges),
+        cmocka_unit_test(queries_and_keys_may_be_different_tokens),
+        cmocka_unit_test(an_array_is_the_same_mask),
         cmocka_unit_test(wrong_masks_are_refused_with_the_number),
+        cmocka_unit_test(known_runs_are_the_same_graph),
+        cmocka_unit_test(wrong_runs_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -369,7 +369,17 @@ HGA_API hga_status hga_forest_preorder(const hga_allocator *a, hga_id n, const h
    first + i sees key k. A status other than HGA_OK ends the call that asked, which returns it. */
 typedef hga_status (*hga_predicate)(void *context, hga_id first, hga_id n, uint8_t *sees);
 
-/* A mask over tokens; start from a zeroed one. It has either `sees` or `bytes`. */
+/* Rows by the runs of keys that they see: queries [row[i], row[i + 1]) see keys [keys[2 j], keys[2 j + 1]) for every j
+   from ptr[i] to ptr[i + 1]. Rows go up from 0 to n_queries. Runs of a row go up as well; two do not touch, and none
+   is empty. Only read during the call. */
+typedef struct hga_mask_runs {
+    hga_id n;           /* of groups of rows */
+    const hga_id *row;  /* [n + 1] */
+    const hga_pos *ptr; /* [n + 1] */
+    const hga_id *keys; /* [ptr[n]][2] */
+} hga_mask_runs;
+
+/* A mask over tokens; start from a zeroed one. It has one of `sees`, `bytes` and `runs`. */
 typedef struct hga_mask {
     hga_id n_queries, n_keys; /* as many: tokens that see each other, unless `cross` says otherwise */
     int cross;                /* queries and keys are different tokens, which they are where they are not as many */
@@ -380,13 +390,14 @@ typedef struct hga_mask {
     int64_t row_bytes;    /* from a row to the next; 0: n_keys */
     hga_id rows_at_once;  /* that `sees` is asked for; 0: about four million bytes' */
     const char *relation; /* its name; NULL: "edges" */
-    uint64_t reserved[4]; /* 0 */
+    const hga_mask_runs *runs;
+    uint64_t reserved[3]; /* 0 */
 } hga_mask;
 
 /* A graph of one relation in which a query has an edge from every key that it sees. Its blocks (rectangles, triangles,
    bands, repeated with a step) are found while the rows go by: edges are not listed, but for what is irregular. Where
-   most edges lie on diagonals d apart, the relation's orders are by residue modulo d, in which these are bands. It
-   claims what is true of HGA_CLAIM_CAUSAL, HGA_CLAIM_SINGLE and HGA_CLAIM_COMPLETE. HGA_EINVAL for a wrong mask,
+   most edges lie on diagonals d apart, the relation's orders are by residue modulo d, in which these are bands. A mask
+   is the same graph however it is told. It claims what is true of HGA_CLAIM_CAUSAL, HGA_CLAIM_SINGLE and HGA_CLAIM_COMPLETE. HGA_EINVAL for a wrong mask,
    HGA_ENOMEM, what `sees` returned. */
 HGA_API hga_status hga_graph_from_predicate(const hga_allocator *a, const hga_mask *mask, hga_graph **out);
 
