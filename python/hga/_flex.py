@@ -120,9 +120,27 @@ def _joined(parts: Sequence[Pairs], at: Sequence[List[int]], axis: int, lse: boo
     """Parts, and which places of an axis each has, as one."""
     if len(parts) == 1:
         return parts[0]
-    order = torch.argsort(torch.tensor([i for places in at for i in places]))
-    out = torch.cat([out for out, _ in parts], axis).index_select(axis, order)
-    return out, torch.cat([x for _, x in parts], axis).index_select(axis, order) if lse else out
+    places = torch.tensor([i for own in at for i in own])
+    order = None if bool((places[1:] > places[:-1]).all()) else torch.argsort(places)
+
+    def of(parts: List[Tensor]) -> Tensor:
+        x = torch.cat(parts, axis)
+        return x if order is None else x.index_select(axis, order)
+
+    out = of([out for out, _ in parts])
+    return out, of([x for _, x in parts]) if lse else out
+
+
+def _some(x: Tensor, heads: List[int]) -> Tensor:
+    """Of some heads; neighbours are not copied."""
+    neighbours = heads == list(range(heads[0], heads[0] + len(heads)))
+    return x[:, heads[0] : heads[0] + len(heads)] if neighbours else x[:, torch.tensor(heads)]
+
+
+def _key_heads(heads: List[int], each: int) -> List[int]:
+    """Those that some query heads share: each once, where all `each` of its query heads are here."""
+    whole = len(heads) % each == 0 and all(h == heads[i - i % each] // each * each + i % each for i, h in enumerate(heads))
+    return [h // each for h in (heads[::each] if whole else heads)]
 
 
 def _grouped(found: Sequence[Hierarchy]) -> List[Tuple[Hierarchy, List[int]]]:
@@ -140,8 +158,8 @@ def _by_head(plan: Plan, b: int, q: Tensor, k: Tensor, v: Tensor, scale: float, 
     each = len(found) // k.shape[1]
     parts = []
     for h, heads in groups:
-        own = torch.tensor(heads)
-        parts.append(_call(plan, h, b, heads, q[:, own], k[:, own // each], v[:, own // each], scale, lse))
+        own = _key_heads(heads, each)
+        parts.append(_call(plan, h, b, heads, _some(q, heads), _some(k, own), _some(v, own), scale, lse))
     return _joined(parts, [heads for _, heads in groups], 1, lse)
 
 

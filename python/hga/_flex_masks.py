@@ -1,4 +1,5 @@
-"""FlexAttention's BlockMask as graphs, and graphs as BlockMasks. Masks are evaluated a row of blocks at a time, once."""
+"""FlexAttention's BlockMask as graphs, and graphs as BlockMasks. A mask_mod is read as runs of keys where it can be;
+of what is left, pairs are asked, in tiles."""
 
 from __future__ import annotations
 
@@ -8,17 +9,20 @@ from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 import numpy as np
 import torch
-from torch.nn.attention.flex_attention import BlockMask
+from torch.nn.attention.flex_attention import BlockMask, noop_mask
 
 from ._core import refuse, refuse_type
+from ._flex_known import Between, between, exactly, truth
 from ._flex_trace import NAMES, Score, Traced, not_offered
-from ._graph import Builder
 from ._hierarchy import Hierarchy
+from ._masks import Rows, graph_of_runs
 from ._plans import LEFT, leave
-from ._masks import Rows, graph_of_rows
+from ._runs import Array, Runs
 
 Tensor = torch.Tensor
 KEPT = 64  # hierarchies of one mask, for its samples, heads and score_mods
+BYTES_KEPT = 1 << 26  # of its runs, together
+TILE = (128, 2048)  # pairs that are asked at once
 
 
 def _all(*conditions: Tensor) -> Tensor:
@@ -35,58 +39,111 @@ class Condition:
         self.traced, self.parts = traced, list(parts)
         self.reads = frozenset().union(*(traced.reads(x) for x, _ in parts))
 
-    def rows(self, b: int, h: int, q: Tensor, k: Tensor) -> np.ndarray:
+    def pairs(self, b: int, h: int, q: Tensor, k: Tensor) -> Tensor:
         """[queries][keys] truth values."""
         wanted = [w for _, w in self.parts]
 
         def holds(*values: Any) -> Tensor:
-            given = []
-            for x in values:
-                x = torch.as_tensor(x)
-                if x.dtype != torch.bool:
-                    raise refuse_type(f"{self.traced.what} gives {x.dtype}, not truth values")
-                given.append(x)
+            given = [truth(x, self.traced.what) for x in values]
             return _all(*(x if w else ~x for x, w in zip(given, wanted)))
 
         places = dict(zip(NAMES, (torch.tensor(b), torch.tensor(h), q, k)))
         with torch.no_grad():
-            found = self.traced.over([x for x, _ in self.parts], holds, places, "q", "k")
-        return found.bool().numpy()
+            return self.traced.over([x for x, _ in self.parts], holds, places, "q", "k")
+
+    def fingerprint(self, alive: List[Any]) -> Any:
+        return tuple((self.traced.fingerprint(x, alive), wanted) for x, wanted in self.parts)
+
+    def within(self, seen: Runs, b: int, h: int) -> Runs:
+        """The pairs among some for which it holds."""
+        if seen.is_empty():
+            return seen
+        found = exactly(seen) & between(self.traced, self.parts, b, h, seen.n_queries, seen.n_keys)
+        return found.least if found.is_known else self._asked(found, b, h)
+
+    def _asked(self, found: Between, b: int, h: int) -> Runs:
+        unknown = found.most & ~found.least
+        tiles = unknown.in_blocks(*TILE) > 0
+        parts = []
+        for row, first in enumerate(range(0, unknown.n_queries, TILE[0])):
+            n = min(TILE[0], unknown.n_queries - first)
+            least = found.least.rows(first, n)
+            columns = np.flatnonzero(tiles[row])
+            if len(columns):
+                asked = self._tiles(columns, b, h, torch.arange(first, first + n), unknown.n_keys)
+                least = least | (found.most.rows(first, n) & asked)
+            parts.append(least)
+        return Runs.stacked(parts)
+
+    def _tiles(self, columns: Array, b: int, h: int, q: Tensor, n_keys: int) -> Runs:
+        """Some queries, asked about the keys of some tiles."""
+        low, high = int(columns[0]) * TILE[1], min((int(columns[-1]) + 1) * TILE[1], n_keys)
+        seen = torch.zeros(len(q), high - low, dtype=torch.bool)
+        for c in columns.tolist():
+            k = torch.arange(c * TILE[1], min((c + 1) * TILE[1], n_keys))
+            seen[:, int(k[0]) - low : int(k[-1]) + 1 - low] = self.pairs(b, h, q, k)
+        return Runs.of_pairs(seen, low, n_keys)
 
 
-def _blocks_of(counts: Optional[Tensor], indices: Optional[Tensor], b: int, h: int) -> List[List[int]]:
-    """Of every row of blocks the columns of blocks, ascending."""
+def of_function(mask_mod: Any) -> Optional[Condition]:
+    """None: everything is seen."""
+    if mask_mod is noop_mask:
+        return None
+    traced = Traced(mask_mod, "mask_mod", False)
+    return Condition(traced, [(traced.out, True)])
+
+
+def _sees(counts: Optional[Tensor], indices: Optional[Tensor], columns: int, name: str) -> Optional[Array]:
+    """[samples][heads][rows of blocks][columns of blocks]: which blocks are listed."""
     if counts is None or indices is None:
-        return []
-    b, h = min(b, counts.shape[0] - 1), min(h, counts.shape[1] - 1)
-    return [sorted(row[:n]) for n, row in zip(counts[b, h].tolist(), indices[b, h].tolist())]
+        return None
+    listed = torch.arange(indices.shape[-1]) < counts[..., None]
+    at = indices[listed].long()
+    if bool(((at < 0) | (at >= columns)).any()):
+        raise refuse(f"block_mask.{name} lists block {int(at[(at < 0) | (at >= columns)][0])} of {columns}")
+    found = torch.zeros(*counts.shape, columns, dtype=torch.bool)
+    found[(*listed.nonzero(as_tuple=True)[:3], at)] = True
+    return found.numpy()
 
 
 class Mask:
     """A BlockMask, or none, over so many queries and keys; keeps the hierarchies made of it."""
 
-    def __init__(self, block_mask: Optional[BlockMask], n_queries: int, n_keys: int) -> None:
+    def __init__(self, block_mask: Optional[BlockMask], n_queries: int, n_keys: int,
+                 condition: Optional[Condition] = None) -> None:  # fmt: skip
         self.n_queries, self.n_keys = n_queries, n_keys
         self.kept: "OrderedDict[Any, Tuple[Hierarchy, List[Any]]]" = OrderedDict()
-        self.condition: Optional[Condition] = None
+        self.runs: "OrderedDict[Any, Runs]" = OrderedDict()
+        self.condition = condition
         self.versions: List[Tuple[Tensor, int]] = []
         self.samples = self.heads = 1
-        self._blocks = weakref.ref(block_mask) if block_mask is not None else None
-        if block_mask is None:
-            return
-        if block_mask.kv_num_blocks.dim() != 3 or block_mask.kv_num_blocks.device.type != "cpu":
-            raise refuse(f"block_mask has kv_num_blocks of shape {tuple(block_mask.kv_num_blocks.shape)} on "
-                         f"{block_mask.kv_num_blocks.device}, not [B][H][rows of blocks] on the CPU")  # fmt: skip
-        self.samples, self.heads = block_mask.kv_num_blocks.shape[:2]
-        traced = Traced(block_mask.mask_mod, "mask_mod", False)
-        self.condition = Condition(traced, [(traced.out, True)])
-        self.versions = [(c, -1 if c.is_inference() else c._version) for c in traced.constants()]
+        self.some: Optional[Array] = None
+        self.full: Optional[Array] = None
+        self.alike: Dict[bytes, int] = {}  # samples and heads that have the same blocks
+        if block_mask is not None:
+            self._take(block_mask)
+
+    def _take(self, block_mask: BlockMask) -> None:
+        number = block_mask.kv_num_blocks
+        if number.dim() != 3 or number.device.type != "cpu":
+            raise refuse(f"block_mask has kv_num_blocks of shape {tuple(number.shape)} on {number.device}, not [B][H][rows of "
+                         "blocks] on the CPU")  # fmt: skip
+        self.samples, self.heads = number.shape[:2]
+        self.height, self.width = (int(n) for n in block_mask.BLOCK_SIZE)
+        columns = -(-self.n_keys // self.width)
+        self.some = _sees(number, block_mask.kv_indices, columns, "kv_indices")
+        self.full = _sees(block_mask.full_kv_num_blocks, block_mask.full_kv_indices, columns, "full_kv_indices")
+        self.condition = self.condition or of_function(block_mask.mask_mod)
+        listed = (number, block_mask.kv_indices, block_mask.full_kv_num_blocks, block_mask.full_kv_indices)
+        captured = self.condition.traced.constants() if self.condition is not None else []
+        given = [x for x in listed if x is not None] + captured
+        self.versions = [(x, -1 if x.is_inference() else x._version) for x in given]
 
     def __del__(self) -> None:
         leave([h for h, _ in self.kept.values()])
 
     def is_current(self) -> bool:
-        """Are the captured tensors as they were? Those of torch.inference_mode do not say."""
+        """Are the tensors as they were? Those of torch.inference_mode do not say."""
         return all(not x.is_inference() and x._version == version for x, version in self.versions)
 
     def check(self, name: str, n: int) -> None:
@@ -97,72 +154,66 @@ class Mask:
         if own == 1 < n and self.condition is not None and letter in self.condition.reads:
             raise not_offered(f"mask_mod reads {letter}, but block_mask was made for all of {letter.upper()} at once: give {letter.upper()}={n}")
 
-    def _rows(self, b: int, h: int, more: Optional[Condition]) -> Rows:
-        block_mask = self._blocks() if self._blocks is not None else None
-        key = torch.arange(self.n_keys)
-        if block_mask is None:
-            some, full, height, width = [], [], 1, 1
-        else:
-            height, width = block_mask.BLOCK_SIZE
-            some = _blocks_of(block_mask.kv_num_blocks, block_mask.kv_indices, b, h)
-            full = _blocks_of(block_mask.full_kv_num_blocks, block_mask.full_kv_indices, b, h)
+    def _key(self, b: int, h: int) -> Tuple[Any, ...]:
+        """Samples and heads with one key see the same."""
+        reads = self.condition.reads if self.condition is not None else frozenset()
+        blocks = b"".join(np.packbits(x[self._at(b, h)]).tobytes() for x in (self.some, self.full) if x is not None)
+        return self.alike.setdefault(blocks, len(self.alike)), b if "b" in reads else 0, h if "h" in reads else 0
 
-        def of_blocks(first: int, n: int, seen: np.ndarray) -> None:
-            for row in range(first // height, (first + n - 1) // height + 1):
-                q0, q1 = max(first, row * height), min(first + n, (row + 1) * height)
-                for column in full[row] if row < len(full) else ():
-                    seen[q0 - first : q1 - first, column * width : (column + 1) * width] = True
-                columns = some[row] if row < len(some) else []
-                if columns and self.condition is not None:
-                    k = torch.cat([key[c * width : (c + 1) * width] for c in columns])
-                    found = self.condition.rows(b, h, torch.arange(q0, q1), k)
-                    at = 0
-                    for c in columns:
-                        size = min(width, self.n_keys - c * width)
-                        seen[q0 - first : q1 - first, c * width : c * width + size] = found[:, at : at + size]
-                        at += size
+    def _at(self, b: int, h: int) -> Tuple[int, int]:
+        return min(b, self.samples - 1), min(h, self.heads - 1)
 
-        def rows(first: int, n: int) -> np.ndarray:
-            seen = np.full((n, self.n_keys), block_mask is None)
-            if block_mask is not None:
-                of_blocks(first, n, seen)
-            if more is not None:
-                seen &= more.rows(b, h, torch.arange(first, first + n), key)
-            return seen
+    def keep(self, b: int, h: int, runs: Runs) -> Runs:
+        """What a head is known to see, score_mods aside."""
+        self.runs[self._key(b, h)] = runs
+        while len(self.runs) > 1 and sum(x.nbytes for x in self.runs.values()) > BYTES_KEPT:
+            self.runs.popitem(last=False)
+        return runs
 
-        return rows
+    def _seen(self, b: int, h: int) -> Runs:
+        """What query head h of sample b sees where no score_mod masks."""
+        found = self.runs.get(self._key(b, h))
+        return found if found is not None else self.keep(b, h, self._found(b, h))
+
+    def _found(self, b: int, h: int) -> Runs:
+        if self.some is None:
+            return Runs.whole(self.n_queries, self.n_keys, True)
+        some, full = (self._blocks(x, b, h) for x in (self.some, self.full))
+        some = some & ~full
+        return full | (some if self.condition is None else self.condition.within(some, b, h))
+
+    def _blocks(self, seen: Optional[Array], b: int, h: int) -> Runs:
+        if seen is None:
+            return Runs.whole(self.n_queries, self.n_keys, False)
+        return Runs.of_blocks(seen[self._at(b, h)], self.height, self.width, self.n_queries, self.n_keys)
 
     def hierarchy(self, b: int, h: int, score: Optional[Condition], relative: bool) -> Hierarchy:
         """What query head h of sample b attends over; `score`: what a score_mod masks besides."""
         alive: List[Any] = []
-        more = None if score is None else tuple((score.traced.fingerprint(x, alive), wanted) for x, wanted in score.parts)
+        more = score.fingerprint(alive) if score is not None else None
         reads = score.reads if score is not None else frozenset()
         by_b, by_h = self.samples > 1 or "b" in reads, self.heads > 1 or "h" in reads
         key = (b if by_b else None, h if by_h else None, more, relative)
         if key in self.kept:
             self.kept.move_to_end(key)
             return self.kept[key][0]
-        if self._blocks is None and score is None:
-            found = _everything(self.n_queries, self.n_keys, relative)
-        else:
-            graph = graph_of_rows(self._rows(b, h, score), self.n_queries, self.n_keys, relative)
-            found = next((old for old, _ in self.kept.values() if old.graph == graph), None) or graph.hierarchy()._follows(*LEFT)
+        seen = self._seen(b, h)
+        found = _hierarchy_of(seen if score is None else score.within(seen, b, h), relative)
         self.kept[key] = found, alive
         while len(self.kept) > max(KEPT, self.samples * self.heads * 2):
             self.kept.popitem(last=False)
         return found
 
 
-def _everything(n_queries: int, n_keys: int, relative: bool) -> Hierarchy:
-    """Every query sees every key."""
-    b = Builder()
-    first = 0 if n_queries == n_keys else n_queries
-    b.level(first + n_keys)
-    if first:
-        b.tokens(0, n_queries, first, n_keys)
-    types = dict(type=n_keys - 1, type_dst=1, type_src=-1) if relative else {}
-    b.block(b.relation("edges"), (0, n_queries), (first, n_keys), **types)
-    return b.finish().hierarchy()
+_HIERARCHIES: "weakref.WeakValueDictionary[Tuple[bytes, bool], Hierarchy]" = weakref.WeakValueDictionary()
+
+
+def _hierarchy_of(seen: Runs, relative: bool) -> Hierarchy:
+    """One for all masks that see the same."""
+    seen = seen.joined()
+    key = seen.name(), relative
+    found = _HIERARCHIES.get(key)
+    return found if found is not None else _HIERARCHIES.setdefault(key, graph_of_runs(seen, relative).hierarchy())
 
 
 _MASKS: "weakref.WeakKeyDictionary[BlockMask, Mask]" = weakref.WeakKeyDictionary()
@@ -199,26 +250,27 @@ def _sizes(block_size: Any) -> Tuple[int, int]:
 
 
 class _Blocks:
-    """Which blocks are full, and which partly, found row of blocks by row of blocks."""
+    """Which blocks are full, and which partly."""
 
     def __init__(self, n_queries: int, n_keys: int, block_size: Any, samples: int = 1, heads: int = 1) -> None:
         self.n_queries, self.n_keys = n_queries, n_keys
         self.height, self.width = _sizes(block_size)
-        self.starts = np.arange(0, n_keys, self.width)
-        shape = (samples, heads, -(-n_queries // self.height), len(self.starts))
+        shape = (samples, heads, -(-n_queries // self.height), -(-n_keys // self.width))
         self.some, self.full = np.zeros(shape, bool), np.zeros(shape, bool)
 
-    def find(self, b: int, h: int, rows: Rows, keep: Optional[Callable[[int, int, np.ndarray], None]] = None) -> None:
-        widths = np.minimum(self.width, self.n_keys - self.starts)
-        for r in range(self.some.shape[2]):
-            first = r * self.height
-            n = min(self.height, self.n_queries - first)
-            seen = rows(first, n)
-            count = np.add.reduceat(seen, self.starts, axis=1, dtype=np.int64).sum(0)
-            self.full[b, h, r] = count == self.height * self.width  # short ones at the ends never are, as torch has it
-            self.some[b, h, r] = (count > 0) & ~self.full[b, h, r]
-            for c in np.flatnonzero(self.some[b, h, r]) if keep is not None else ():
-                keep(r, int(c), seen[:, c * self.width : c * self.width + int(widths[c])])  # type: ignore[misc]
+    def tell(self, at: Any, count: Array) -> None:
+        """How many pairs of some blocks are seen."""
+        self.full[at] = count == self.height * self.width  # short ones at the ends never are, as torch has it
+        self.some[at] = (count > 0) & ~self.full[at]
+
+    def find(self, rows: Rows, keep: Callable[[int, int, Array], None]) -> None:
+        """Row of blocks by row of blocks, of one sample and head."""
+        starts = np.arange(0, self.n_keys, self.width)
+        for r, first in enumerate(range(0, self.n_queries, self.height)):
+            seen = rows(first, min(self.height, self.n_queries - first))
+            self.tell((0, 0, r), np.add.reduceat(seen, starts, axis=1, dtype=np.int64).sum(0))
+            for c in np.flatnonzero(self.some[0, 0, r]).tolist():
+                keep(r, c, seen[:, c * self.width : (c + 1) * self.width])
 
     def finish(self, mask_mod: Callable[..., Tensor]) -> BlockMask:
         def ordered(dense: np.ndarray) -> Tuple[Tensor, Tensor]:
@@ -226,21 +278,33 @@ class _Blocks:
             return x.sum(-1).to(torch.int32), torch.argsort(x, dim=-1, descending=True, stable=True).to(torch.int32)
 
         (n, at), (full_n, full_at) = ordered(self.some), ordered(self.full)
-        return BlockMask.from_kv_blocks(n, at, full_n, full_at, (self.height, self.width), mask_mod, (self.n_queries, self.n_keys))
+        size, lengths = (self.height, self.width), (self.n_queries, self.n_keys)
+        return BlockMask.from_kv_blocks(n, at, full_n, full_at, size, mask_mod, lengths)
 
 
 def create_block_mask(mask_mod: Callable[..., Tensor], B: Optional[int], H: Optional[int], Q_LEN: int, KV_LEN: int,
                       BLOCK_SIZE: Any = 128) -> BlockMask:  # fmt: skip
-    """torch's create_block_mask on the CPU, a row of blocks at a time: memory grows with the blocks, not with the pairs."""
-    traced = Traced(mask_mod, "mask_mod", False)
-    condition = Condition(traced, [(traced.out, True)])
-    key = torch.arange(KV_LEN)
+    """torch's create_block_mask on the CPU. A mask_mod of documents, causal, of a window, a prefix or sinks, or of several
+    of these with & and |, is read without asking about pairs, and others are asked in tiles; once for all heads and samples
+    where it reads neither."""
+    condition = of_function(mask_mod)
     samples, heads = (1 if n is None else n for n in (B, H))
     blocks = _Blocks(Q_LEN, KV_LEN, BLOCK_SIZE, samples, heads)
-    for b in range(samples):
-        for h in range(heads):
-            blocks.find(b, h, lambda first, n: condition.rows(b, h, torch.arange(first, first + n), key))
-    return blocks.finish(mask_mod)
+    everything, found = Runs.whole(Q_LEN, KV_LEN, True), {}
+    captured = condition.traced.constants() if condition is not None else []
+    versions = [x._version for x in captured if not x.is_inference()]
+    reads = condition.reads if condition is not None else frozenset()
+    for b, h in np.ndindex(samples if "b" in reads else min(samples, 1), heads if "h" in reads else min(heads, 1)):
+        found[b, h] = everything if condition is None else condition.within(everything, b, h)
+        at = (b if "b" in reads else slice(None), h if "h" in reads else slice(None))
+        blocks.tell(at, found[b, h].in_blocks(blocks.height, blocks.width))
+    made = blocks.finish(mask_mod)
+    own = Mask(made, Q_LEN, KV_LEN, condition)
+    if versions == [x._version for x in captured if not x.is_inference()]:
+        _MASKS[made] = own
+        for at, runs in found.items():
+            own.keep(*at, runs)
+    return made
 
 
 def block_mask_of(h: Hierarchy, block_size: Any = 128) -> BlockMask:
@@ -278,7 +342,7 @@ def block_mask_of(h: Hierarchy, block_size: Any = 128) -> BlockMask:
             stored.append(whole)
         pattern_of[r, c] = 1 + number
 
-    blocks.find(0, 0, rows, keep)
+    blocks.find(rows, keep)
     # Pattern 0 is empty, the last full; equal partial blocks share one.
     all_ = [np.zeros((blocks.height, blocks.width), bool), *stored, np.ones((blocks.height, blocks.width), bool)]
     pattern_of[blocks.full[0, 0]] = len(all_) - 1

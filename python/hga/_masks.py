@@ -11,6 +11,7 @@ from ._core import check, extern, ffi, is_torch, keep_raised, lib, refuse, refus
 
 if TYPE_CHECKING:
     from ._graph import Graph
+    from ._runs import Runs
 
 Rows = Callable[[int, int], np.ndarray]  # (first, n) -> [n][keys] truth values
 
@@ -39,6 +40,19 @@ def graph_of_rows(rows: Rows, n_queries: int, n_keys: int, relative: bool = Fals
     mask.n_queries, mask.n_keys, mask.relative, mask.cross, mask.rows_at_once = n_queries, n_keys, relative, cross, at_once
     mask.sees, mask.context = lib.hga_py_sees, handle
     return _made(mask)
+
+
+def graph_of_runs(seen: "Runs", relative: bool = False) -> "Graph":
+    """The graph of a mask whose runs are known, which is that of its rows."""
+    parts = (np.ascontiguousarray(x, t) for x, t in ((seen.row, np.int32), (seen.ptr, np.int64), (seen.keys(), np.int32)))
+    row, ptr, keys = alive = [*parts]
+    runs, mask = ffi.new("hga_mask_runs *"), ffi.new("hga_mask *")
+    runs.n, runs.row, runs.ptr = len(row) - 1, ffi.cast("hga_id *", row.ctypes.data), ffi.cast("hga_pos *", ptr.ctypes.data)
+    runs.keys = ffi.cast("hga_id *", keys.ctypes.data)
+    mask.n_queries, mask.n_keys, mask.relative, mask.runs = seen.n_queries, seen.n_keys, relative, runs
+    graph = _made(mask)
+    del alive  # the library has read them
+    return graph
 
 
 @extern(error=lib.HGA_EINVAL, onerror=keep_raised)
