@@ -36,10 +36,26 @@ class _Pattern(NamedTuple):
     right: int
 
 
-def numbered(mask: Tensor, causal: bool) -> Tensor:
+def numbered(mask: Tensor, causal: bool, left: Optional[int] = None, right: Optional[int] = None) -> Tensor:
     """A padding mask [batch][keys] as transformers passes it from layer to layer, [batch][1][1][keys]: the number of every
-    token's document, 0 for padding, negative where the document's tokens see one another both ways."""
-    return (mask.to(torch.int32) if causal else -mask.to(torch.int32))[:, None, None, :]
+    token's document, 0 for padding, negative where the document's tokens see one another both ways. Of a window
+    [batch][1][3][keys]: two more rows, of how many tokens before and behind it a token sees."""
+    number = (mask.to(torch.int32) if causal else -mask.to(torch.int32))[:, None, None, :]
+    if left is None or right is None:
+        return number
+    return torch.cat([number, *(torch.full_like(number, side) for side in (left, right))], 2)
+
+
+def is_numbered(mask: Tensor) -> bool:
+    return mask.dim() == 4 and mask.dtype == torch.int32 and mask.shape[1] == 1 and mask.shape[2] in (1, 3)
+
+
+def sides_in(mask: Tensor) -> Optional[Tuple[int, int]]:
+    """The window that ``numbered`` was told."""
+    if mask.shape[2] == 1 or not mask.numel():
+        return None
+    left, right = mask[0, 0, 1:, 0].tolist()
+    return left, right
 
 
 def documents(mask: Optional[Tensor], offsets: Optional[Tensor], batch: int, tokens: int, causal: bool) -> List[Document]:
@@ -51,8 +67,11 @@ def documents(mask: Optional[Tensor], offsets: Optional[Tensor], batch: int, tok
         found = [_run(b, 0, tokens, whole) for b in range(batch if tokens else 0)]
     elif mask.dim() == 2 and mask.shape[-1] == tokens:
         found = _of_numbers(visible(mask).to(torch.int32), batch, causal)
-    elif mask.dim() == 4 and mask.dtype == torch.int32 and mask.shape[1:] == (1, 1, tokens):
+    elif is_numbered(mask) and mask.shape[-1] == tokens:
         found = _of_signed(mask[:, 0, 0], batch)
+        sides = sides_in(mask)
+        if sides is not None:
+            found = [d._replace(left=sides[0], right=0 if d.causal else sides[1]) for d in found]
     elif mask.dim() == 4 and mask.shape[-1] == tokens and mask.shape[2] in (1, tokens) and mask.shape[0] in (1, batch):
         found = _of_pairs(mask, batch, tokens, causal)
     else:

@@ -14,10 +14,10 @@ from ._arguments import whole
 from ._core import Error, refuse
 from ._decoder import Cache as Rows
 from ._decoder import Decoder
-from ._documents import Document, visible
-from ._ragged import check_window
+from ._documents import Document, is_numbered, visible
+from ._ragged import in_window
 from ._releases import CROPS_TO_LENGTH
-from ._spec import hierarchy_of
+from ._spec import hierarchy_of, spec_of
 
 Tensor = torch.Tensor
 Segment = Tuple[int, int]  # the first of a sample's new columns that are tokens, and their number
@@ -73,10 +73,8 @@ def _own(mask: Optional[Tensor], before: Tensor, batch: int, new: int, window: O
         return torch.ones(batch, new, dtype=torch.bool)
     if mask.dim() == 4 and mask.shape[0] in (1, batch) and mask.shape[-2:] == (new, past + new) and mask.dtype != torch.int32:
         return _own_of_pairs(mask, before, batch, new, window)
-    if mask.dim() == 4 and mask.dtype == torch.int32 and mask.shape[1:3] == (1, 1):
-        if bool((mask < 0).any()) or bool((mask > 1).any()):
-            raise refuse("a cache is of one causal text a sample: packed texts, and attention both ways, need use_cache=False")
-        mask = mask[:, 0, 0] > 0
+    if is_numbered(mask):
+        mask = _tokens_of(mask)
     elif mask.dim() == 2:
         mask = visible(mask)
     if mask.dim() != 2 or mask.shape[0] not in (1, batch) or mask.shape[1] != past + new:
@@ -87,6 +85,14 @@ def _own(mask: Optional[Tensor], before: Tensor, batch: int, new: int, window: O
         b, j = (mask[:, :past] != before).nonzero()[0].tolist()
         raise refuse(f"the mask says that token {j} of sample {b} is {'padding' if before[b, j] else 'none'}, and said otherwise when it came")
     return mask[:, past:]
+
+
+def _tokens_of(mask: Tensor) -> Tensor:
+    """[batch][columns]: which are tokens, by what _documents.numbered made."""
+    number = mask[:, 0, 0]
+    if bool((number < 0).any()) or bool((number > 1).any()):
+        raise refuse("a cache is of one causal text a sample: packed texts, and attention both ways, need use_cache=False")
+    return number > 0
 
 
 def _own_of_pairs(mask: Tensor, before: Tensor, batch: int, new: int, window: Optional[int]) -> Tensor:
@@ -223,6 +229,8 @@ class Layer(cache_utils.CacheLayerMixin):  # type: ignore[misc]
         """The new tokens' rows, [batch][new][heads][dim]; 0 where they are padding."""
         self.waits = False
         batch, new = q.shape[0], q.shape[2]
+        if window is not None:
+            words = self._in_window(words, window)
         if self.rows and (self.words, len(self.rows)) != (words, batch):
             raise refuse(f"{words}: the cache has {len(self.rows)} samples of {self.words}, the model brings {batch}")
         segments = self.columns.read(mask, batch, self.length, new, window)
@@ -234,11 +242,16 @@ class Layer(cache_utils.CacheLayerMixin):  # type: ignore[misc]
             self.rows = [self.decoder.cache() for _ in range(batch)]
         if window is not None:
             longest = max(len(r) + n for r, (_, n) in zip(self.rows, segments))
-            check_window(words, Document(0, 0, longest, True, window - 1, 0))
+            in_window(words, Document(0, 0, longest, True, window - 1, 0))
         out = v.new_zeros(batch, new, q.shape[1], v.shape[3])
         self._append(words, segments, q, k, v, out)
         self.length += new
         return out
+
+    def _in_window(self, words: str, window: int) -> str:
+        """Of dense attention the window, unless there is never room for more tokens: the text may outgrow it."""
+        most = Document(0, 0, self.settings.tokens, True, window - 1, 0)
+        return in_window(words, most) if spec_of(words).is_dense else words
 
     def _append(self, words: str, segments: List[Segment], q: Tensor, k: Tensor, v: Tensor, out: Tensor) -> None:
         listed = [(b, first, first + n) for b, (first, n) in enumerate(segments) if n]

@@ -1,14 +1,22 @@
-"""Packed texts as transformers knows them: a mask as a function of two positions, which holds the number of every token's
-text. Looking at that number costs one step a token; asking the function about every pair, as whoever does not know it must,
-costs their product."""
+"""Masks as transformers knows them: a function of two positions, which holds the window of a layer that slides, and the
+number of every token's text where texts are packed. Looking at these costs one step a token; asking the function about every
+pair, as whoever does not know it must, costs their product."""
 
 from __future__ import annotations
 
-from typing import Any, Dict, Optional
+from typing import Any, Dict, List, NamedTuple, Optional
 
 import torch
 
 Tensor = torch.Tensor
+
+
+class Sides(NamedTuple):
+    """Whom a token sees within its text: so many tokens before it, so many behind it; None: all."""
+
+    causal: bool
+    left: Optional[int] = None
+    right: Optional[int] = None
 
 
 def _kept(function: Any) -> Dict[str, Any]:
@@ -23,26 +31,59 @@ def _made_by(function: Any, maker: Any) -> bool:
     return code is not None and code in getattr(getattr(maker, "__code__", None), "co_consts", ())
 
 
-def packed_documents(mask_function: Any, tokens: int) -> Optional[Tensor]:
-    """[samples][tokens]: numbers from 1 on of consecutive causal texts, if the function is the one by which transformers
-    keeps such texts apart and nothing else; or None, and then all pairs must be asked for."""
+def _parts(function: Any) -> List[Any]:
+    """The masks of an "and"; the function itself where it is none."""
+    from transformers import masking_utils as m
+
+    return list(_kept(function).get("mask_functions", ())) if _made_by(function, m.and_masks) else [function]
+
+
+def sides_of(mask_function: Any) -> Optional[Sides]:
+    """What a layer's mask is, packing aside, if it is causal, both ways, or one of these in a window, and nothing else."""
     from transformers import masking_utils as m
 
     if torch.compiler.is_compiling():
         return None
-    if not _made_by(mask_function, m.and_masks):
+    parts = _parts(mask_function)
+    causal = m.causal_mask_function in parts
+    if not causal and m.bidirectional_mask_function not in parts:
         return None
-    parts = list(_kept(mask_function).get("mask_functions", ()))
+    overlay = m.sliding_window_overlay if causal else m.sliding_window_bidirectional_overlay
+    windows = [_kept(part).get("sliding_window") for part in parts if _made_by(part, overlay)]
+    if len(parts) - len(windows) != 1 or len(windows) > 1:
+        return None
+    if not windows:
+        return Sides(causal)
+    size = windows[0]
+    if not isinstance(size, int):
+        return None
+    return Sides(True, size - 1, 0) if causal else Sides(False, size, size)
+
+
+class Packed(NamedTuple):
+    number: Tensor  # [samples][tokens], from 1 on
+    sides: Sides
+
+
+def packed_documents(mask_function: Any, tokens: int) -> Optional[Packed]:
+    """Consecutive causal texts, if the function is the one by which transformers keeps such texts apart, perhaps in a
+    window, and nothing else; or None, and then all pairs must be asked for."""
+    from transformers import masking_utils as m
+
+    if torch.compiler.is_compiling():
+        return None
+    parts = _parts(mask_function)
     packed = [part for part in parts if _made_by(part, m.packed_sequence_mask_function)]
     others = [part for part in parts if part not in packed]
     if len(packed) != 1 or len(others) != 1:
         return None
     # positions that begin anew in every text, where the release has them
     moved = _made_by(others[0], getattr(m, "remap_positions_for_packed_sequence", None))
-    if (_kept(others[0]).get("mask_function") if moved else others[0]) is not m.causal_mask_function:
+    sides = sides_of(_kept(others[0]).get("mask_function") if moved else others[0])
+    if sides is None or not sides.causal:
         return None
     number = _kept(packed[0]).get("packed_sequence_mask")
     if not isinstance(number, torch.Tensor) or number.dim() != 2 or number.shape[1] != tokens:
         return None
     # where positions go up one by one within a text, as they do in runs of equal numbers, positions are causal as tokens are
-    return number + 1
+    return Packed(number + 1, sides)

@@ -46,14 +46,22 @@ class _Done(NamedTuple):
     threads: int
 
 
-def check_window(words: str, d: Document) -> None:
-    """A mask that is a window may be, where the hierarchy looks no further."""
-    reach = spec_of(words).reach(d.causal) or (d.n, d.n)
-    for limit, asked, where in ((d.left, reach[0], "before"), (d.right, reach[1], "after"))[: 1 if d.causal else 2]:
-        if limit < min(asked, d.n - 1):
-            sides = f"left={d.left}" + ("" if d.causal else f":right={d.right}")
-            raise refuse(f"the mask is a window: a token sees {limit} tokens {where} it at most, {words} looks further; "
-                         f"window:{sides} does not")  # fmt: skip
+def in_window(words: str, d: Document) -> str:
+    """The hierarchy of a document whose tokens see a window: the one that was named where it looks no further, and of
+    dense attention the window."""
+    if looks_no_further(words, d):
+        return words
+    sides = f"left={d.left}" + ("" if d.causal else f":right={d.right}")
+    if spec_of(words).is_dense:
+        return f"window:{sides}"
+    limit, where = (d.left, "before") if d.causal or d.left < d.n - 1 else (d.right, "after")
+    raise refuse(f"the mask is a window: a token sees {limit} tokens {where} it at most, {words} looks further; "
+                 f"dense and window:{sides} do not")  # fmt: skip
+
+
+def looks_no_further(words: str, d: Document) -> bool:
+    left, right = spec_of(words).reach(d.causal) or (d.n, d.n)
+    return d.left >= min(left, d.n - 1) and (d.causal or d.right >= min(right, d.n - 1))
 
 
 def _parts(words: str, found: List[Document], seed: Optional[int]) -> Iterator[_Part]:
@@ -68,8 +76,7 @@ def _parts(words: str, found: List[Document], seed: Optional[int]) -> Iterator[_
         d, end = found[at], at + 1
         while end < len(found) and joins(found[end - 1], found[end]):
             end += 1
-        check_window(words, d)
-        h = hierarchy_of(words, d.n, d.causal)
+        h = hierarchy_of(in_window(words, d), d.n, d.causal)
         yield _Part(h, d.sample, found[end - 1].sample + 1, d, 0 if seed is None else (seed + at) % 2**64)
         at = end
 

@@ -74,6 +74,11 @@ class Spec:
         h: Hierarchy = make(self.variant, n, given, n_keys)
         return h
 
+    @property
+    def is_dense(self) -> bool:
+        """Does a token see all others, or all before it?"""
+        return bool(self.variant.name == "dense")
+
     def _standard(self, name: str) -> str:
         return self.variant.parameter(name).standard or "0"
 

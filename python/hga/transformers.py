@@ -22,11 +22,11 @@ from typing import Any, Callable, Dict, List, Optional, Tuple
 import torch
 
 from ._core import refuse
-from ._documents import numbered
+from ._documents import Document, is_numbered, numbered, sides_in
 from ._releases import CACHE  # before what other releases do not have
 from ._generation import Cache as Cache, layer_of
-from ._packed import packed_documents
-from ._ragged import attend
+from ._packed import Sides, packed_documents, sides_of
+from ._ragged import attend, looks_no_further
 from ._spec import spec_of
 
 try:
@@ -62,23 +62,23 @@ def _mask(batch_size: int, kv_length: int, kv_offset: Any = 0, mask_function: An
     which is where transformers itself would leave a mask to "is_causal", and all pairs otherwise."""
     from transformers.masking_utils import prepare_padding_mask, sdpa_mask
 
+    plain = allow_is_causal_skip != allow_is_bidirectional_skip
     # a window or a chunk as long as the text hides nothing
-    usual = allow_is_causal_skip != allow_is_bidirectional_skip and (local_size is None or kv_length <= local_size)
+    usual = plain and (local_size is None or kv_length <= local_size)
     queries = more["q_length"] if "q_length" in more else len(more["cache_position"])  # transformers before 5
-    if usual and queries == kv_length:
+    sides = sides_of(mask_function) if plain else None
+    if sides is None and usual:
+        sides = Sides(not allow_is_bidirectional_skip)
+    behind = allow_is_causal_skip and queries < kv_length and kv_offset == 0  # new tokens behind those of a cache
+    if sides is not None and (queries == kv_length or behind):
         padding = prepare_padding_mask(attention_mask, kv_length, kv_offset)
         if padding is None:
             padding = torch.ones(batch_size, kv_length, dtype=torch.bool, device=device)
-        return numbered(padding[:, kv_offset : kv_offset + kv_length], not allow_is_bidirectional_skip)
-    if usual and allow_is_causal_skip and queries < kv_length and kv_offset == 0:  # new tokens behind those of a cache
-        padding = prepare_padding_mask(attention_mask, kv_length, kv_offset)
-        if padding is None:
-            padding = torch.ones(batch_size, kv_length, dtype=torch.bool, device=device)
-        return numbered(padding, True)
+        return numbered(padding if behind else padding[:, kv_offset : kv_offset + kv_length], *sides)
     if attention_mask is None and queries == kv_length:
         packed = packed_documents(mask_function, kv_length)
         if packed is not None:
-            return numbered(packed.expand(batch_size, -1), True)
+            return numbered(packed.number.expand(batch_size, -1), *packed.sides)
     found: torch.Tensor = sdpa_mask(
         batch_size=batch_size, kv_length=kv_length, kv_offset=kv_offset, mask_function=mask_function,
         attention_mask=attention_mask, local_size=local_size, allow_is_causal_skip=False, allow_is_bidirectional_skip=False,
@@ -124,13 +124,40 @@ def _check_cached(name: str, module: Any, query: torch.Tensor, offsets: Any, cau
             raise refuse(f"{name} cannot serve {type(module).__name__} with a cache: {why}, or pass use_cache=False")
 
 
+def _window(mask: Optional[torch.Tensor], more: Dict[str, Any]) -> Optional[int]:
+    """Of a layer that slides: a token sees so many of those before it, itself among them. A mask that says so is asked
+    first: some models tell their attention a window that their masks do not have, others tell it nothing."""
+    if mask is not None and is_numbered(mask) and not torch.compiler.is_compiling():
+        sides = sides_in(mask)
+        return None if sides is None else sides[0] + 1
+    found = more.get("sliding_window")
+    return None if found is None else int(found)
+
+
+def _is_mixed(module: Any) -> bool:
+    """Are there layers that slide, and others?"""
+    types = getattr(getattr(module, "config", None), "layer_types", None) or ()
+    return "sliding_attention" in types and any(t != "sliding_attention" for t in types)
+
+
+def _words_of_layer(name: str, module: Any, window: Optional[int], causal: bool) -> str:
+    """In a model of layers that slide and layers that do not a hierarchy is for the latter: the others keep their window,
+    which dense attention does, unless the hierarchy looks no further."""
+    words = _words(name)
+    if window is None or not _is_mixed(module):
+        return words
+    endless = Document(0, 0, 2**31 - 1, causal, window - 1, 0 if causal else window - 1)
+    return words if looks_no_further(words, endless) else "dense"
+
+
 def _attend(name: str, module: Any, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor,
             attention_mask: Optional[torch.Tensor], dropout: float = 0.0, scaling: Optional[float] = None,
             is_causal: Optional[bool] = None, **more: Any) -> Tuple[torch.Tensor, None]:  # fmt: skip
     """[batch, heads, tokens, dim] as the model has them; [batch, tokens, heads, dim] back."""
     causal = bool(is_causal if is_causal is not None else getattr(module, "is_causal", True))
     _check(name, module, more, query.shape[2], key.shape[2], causal)
-    window = more.get("sliding_window")
+    window = _window(attention_mask, more)
+    words = _words_of_layer(name, module, window, causal)
     if attention_mask is None and window is not None and window < key.shape[2] and layer_of(key) is None:
         raise refuse(f"{name} cannot serve {type(module).__name__}: sliding_window={window}, and no mask of it")
     offsets, others = more.get("cu_seq_lens_q"), more.get("cu_seq_lens_k")
@@ -142,8 +169,8 @@ def _attend(name: str, module: Any, query: torch.Tensor, key: torch.Tensor, valu
     layer = layer_of(key)
     if layer is not None:
         _check_cached(name, module, query, offsets, causal, dropout)
-        return layer.attend(_words(name), query, key, value, attention_mask, window, tables), None
-    y = attend(_words(name), query, key, value, mask=attention_mask, offsets=offsets, causal=causal,
+        return layer.attend(words, query, key, value, attention_mask, window, tables), None
+    y = attend(words, query, key, value, mask=attention_mask, offsets=offsets, causal=causal,
                dropout=dropout if module.training else 0.0, layer=int(getattr(module, "layer_idx", 0) or 0), **tables)  # fmt: skip
     return y, None
 
@@ -283,7 +310,12 @@ def _prepare_cache(inner: Callable[..., Any], self: Any, generation_config: Any,
     asked = generation_config.cache_implementation
     if asked not in (None, "dynamic", "dynamic_full"):  # the latter of assistants before 5.24
         raise refuse(f"{ours}: cache_implementation={asked!r} holds keys; leave it out, and generate() makes hga.transformers.Cache")
-    others = set(getattr(self.config.get_text_config(decoder=True), "layer_types", None) or ()) - set(_LAYER_TYPES)
+    config = self.config.get_text_config(decoder=True)
+    types, chunk = set(getattr(config, "layer_types", None) or ()), getattr(config, "attention_chunk_size", None)
+    if "chunked_attention" in types and chunk is not None and longest > chunk:
+        raise refuse(f"{ours}: {type(self).__name__} attends in chunks of {chunk} tokens, and a text of {longest} outgrows them, which "
+                     "hga.transformers.Cache does not hold: pass use_cache=False")  # fmt: skip
+    others = types - set(_LAYER_TYPES)
     if others or not self._supports_default_dynamic_cache():
         what = f"layers of {', '.join(sorted(others))}" if others else "a cache of its own kind"
         raise refuse(f"{ours}: {type(self).__name__} has {what}, which hga.transformers.Cache does not hold: pass use_cache=False")
