@@ -240,7 +240,65 @@ def routed():
     yield times_sdpa(f"Treeformer of {n} tokens, leaves found in the call", a, r, 1.1, of="its attention")
 
 
-PARTS = (one_token, lengths, first_call, batch, one_row, dropout, bert, new_edges, routed)
+def masks():
+    """FlexAttention's masks over 16384 tokens: from the mask_mod, or the BlockMask, to the graphs that are attended over."""
+    from torch.nn.attention.flex_attention import BlockMask, create_block_mask
+
+    n, size = 16384, 128
+    docs, q = torch.arange(n) // 1024, torch.zeros(1, HEADS, n, 1)
+    drawn = itertools.cycle([torch.rand(1, HEADS, n // size, n // size).topk(4).indices.int() for _ in range(48)])
+    number = torch.full((1, HEADS, n // size), 4, dtype=torch.int32)
+
+    def document(b, h, q, k):
+        return docs[q] == docs[k]
+
+    def causal(b, h, q, k):
+        return q >= k
+
+    def graphs(mask):
+        return [hga.torch.flex_hierarchy(q, q, None, mask, head=h) for h in range(HEADS)]
+
+    def another(mod):
+        return graphs(BlockMask.from_kv_blocks(number, next(drawn), None, None, size, mod, (n, n)))
+
+    make = hga.torch.create_block_mask
+    s, a = in_turns([lambda: create_block_mask(document, None, None, n, n, device="cpu"), lambda: graphs(make(document, None, None, n, n))], 1)
+    yield Row("create_block_mask of 16 documents: torch's", s)
+    yield Row("create_block_mask of 16 documents, and its graph: hga", a, goal=0.02)
+    for name, mod in (("no mask_mod", None), ("a causal one", causal)):
+        (a,) = in_turns([lambda mod=mod: another(mod)], 5)
+        yield Row(f"a new BlockMask, other blocks a head, {name}", a, goal=0.04)
+
+
+def gemma():
+    """A layer of Gemma 3 that slides, beside its own sdpa attention, which is given the window as a mask."""
+    try:
+        import hga.transformers
+        from transformers import Gemma3TextConfig, Gemma3TextModel
+    except ImportError as e:
+        print(f"not compared: Gemma 3: {e}")
+        return
+    hga.transformers.register()
+    ids = torch.randint(0, 1000, (1, 4096))
+
+    def layer(kind):
+        torch.manual_seed(1)
+        config = Gemma3TextConfig(vocab_size=1000, hidden_size=640, num_hidden_layers=1, num_attention_heads=4, num_key_value_heads=1, head_dim=256,
+                                  intermediate_size=2048, sliding_window=512, layer_types=["sliding_attention"], attn_implementation=kind)  # fmt: skip
+        model = Gemma3TextModel(config).eval()
+
+        def run():
+            with torch.no_grad():
+                model(ids, use_cache=False)
+
+        return run
+
+    s, a = in_turns([layer("sdpa"), layer("hga:dense")], 3)
+    yield Row("Gemma 3, a layer that slides, 4096 tokens: sdpa", s)
+    yield times_sdpa("Gemma 3, a layer that slides, 4096 tokens: hga", s, a, 1, of="sdpa")
+
+
+PARTS = (one_token, lengths, first_call, batch, one_row, dropout, masks, bert, gemma, new_edges, routed)
 
 
 def table(seconds=SECONDS, rounds=MOST_ROUNDS):
