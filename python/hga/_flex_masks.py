@@ -38,6 +38,7 @@ class Condition:
     def __init__(self, traced: Traced, parts: Sequence[Tuple[Any, bool]]) -> None:
         self.traced, self.parts = traced, list(parts)
         self.reads = frozenset().union(*(traced.reads(x) for x, _ in parts))
+        self._last: Tuple[Any, Optional[Between]] = None, None  # heads often ask for the same, one after the other
 
     def pairs(self, b: int, h: int, q: Tensor, k: Tensor) -> Tensor:
         """[queries][keys] truth values."""
@@ -58,8 +59,16 @@ class Condition:
         """The pairs among some for which it holds."""
         if seen.is_empty():
             return seen
-        found = exactly(seen) & between(self.traced, self.parts, b, h, seen.n_queries, seen.n_keys)
+        place = b if "b" in self.reads else 0, h if "h" in self.reads else 0
+        found = exactly(seen) & self._between(*place, seen.n_queries, seen.n_keys)
         return found.least if found.is_known else self._asked(found, b, h)
+
+    def _between(self, *place: int) -> Between:
+        last, found = self._last
+        if found is None or last != place:
+            found = between(self.traced, self.parts, *place)
+            self._last = place, found
+        return found
 
     def _asked(self, found: Between, b: int, h: int) -> Runs:
         unknown = found.most & ~found.least

@@ -163,10 +163,10 @@ class Runs:
             return other
         if other.is_all() or self.is_empty():
             return self
-        a, b = _together(self, other)
-        for x, y in ((a, b), (b, a)):
+        for x, y in ((self, other), (other, self)):
             if (np.diff(y.ptr) <= 1).all():
                 return _cut(x, y)
+        a, b = _together(self, other)
         return _swept(a, b, 2)
 
     def __or__(self, other: "Runs") -> "Runs":
@@ -238,14 +238,39 @@ def _together(a: Runs, b: Runs) -> List[Runs]:
     return [a.by(row), b.by(row)]
 
 
-def _cut(a: Runs, b: Runs) -> Runs:
-    """a's runs within b's, of which a group has one at most."""
-    n = len(b.row) - 1
-    low, high = np.zeros(n, np.int64), np.zeros(n, np.int64)
+def _limits(b: Runs) -> Tuple[Array, Array]:
+    """Where the only run of a group begins and ends; 0 and 0 where there is none."""
+    low, high = np.zeros(len(b.row) - 1, np.int64), np.zeros(len(b.row) - 1, np.int64)
     own = b.group()
     low[own], high[own] = b.first, b.end
+    return low, high
+
+
+def _rows_cut(a: Runs, b: Runs) -> Array:
+    """a's groups, and b's where these cut a run of a's differently: most are within b's in all queries, or in none."""
+    low, high = _limits(b)
+    first, end = np.searchsorted(b.row, a.row[:-1], "right") - 1, np.searchsorted(b.row, a.row[1:], "left")
+    at = np.stack((first, end), axis=1).reshape(-1)
+
+    def over(f: Any, x: Array) -> Any:
+        return f.reduceat(np.append(x, x[-1]), at)[::2][group]
+
     group = a.group()
-    return Runs.of(a.n_keys, a.row, group, np.maximum(a.first, low[group]), np.minimum(a.end, high[group]))
+    inside = (over(np.maximum, low) <= a.first) & (over(np.minimum, high) >= a.end)
+    outside = (over(np.maximum, high) <= a.first) | (over(np.minimum, low) >= a.end)
+    differs = np.zeros(len(a.row) - 1, bool)
+    differs[group[~(inside | outside)]] = True
+    of = np.searchsorted(a.row, b.row[:-1], "right") - 1
+    return np.union1d(a.row, b.row[:-1][differs[of]])
+
+
+def _cut(a: Runs, b: Runs) -> Runs:
+    """a's runs within b's, of which a group has one at most."""
+    row = _rows_cut(a, b)
+    a, (low, high) = a.by(row), _limits(b)
+    own = np.searchsorted(b.row, row[:-1], "right") - 1
+    group = own[a.group()]
+    return Runs.of(a.n_keys, row, a.group(), np.maximum(a.first, low[group]), np.minimum(a.end, high[group]))
 
 
 def _swept(a: Runs, b: Runs, depth: int) -> Runs:
