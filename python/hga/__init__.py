@@ -9,7 +9,7 @@ them); ``Builder`` and ``Program`` make your own. Refusals are ``hga.Error``."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, List
 
 from . import _functions, _hierarchy, _program  # noqa: F401  (callbacks are defined on import)
 from ._arguments import meant as _meant
@@ -51,6 +51,10 @@ __all__ = [
 ]  # fmt: skip
 
 __all__ += _functions.__all__
+
+
+def __dir__() -> List[str]:
+    return [*__all__, "onnx", "torch", "transformers", "__version__"]
 
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import weakref
-from typing import TYPE_CHECKING, Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple, TypeVar, Union, cast
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple, TypeVar, Union, cast, overload
 
 import numpy as np
 
@@ -24,9 +24,26 @@ from ._tables import ALWAYS_THERE, INPUTS, ROWS, WITHOUT_EDGES, Tables, check_na
 from ._threads import Threaded
 
 if TYPE_CHECKING:
-    from typing_extensions import Unpack
+    import torch
+    from typing_extensions import Literal, Unpack
 
     from ._keywords import CallTables, DecoderTables
+
+    Array = TypeVar("Array", torch.Tensor, np.ndarray)  # in this order numpy is known where torch is not installed
+
+    class CallOptions(CallTables, total=False):
+        """What ``attention`` takes by keyword beside ``lse``."""
+
+        layout: str
+        normaliser: Optional[str]
+        normalizer: Optional[str]
+        dropout: float
+        seed: int
+        layer: int
+        precision: str
+        threads: int
+        isa: Optional[str]
+
 
 T = TypeVar("T")
 PLANS_KEPT = 8  # of a hierarchy: those that were used last
@@ -322,6 +339,17 @@ class Hierarchy(Threaded):
             return self._prepare(key, plan, Problem(self, q, k, v, layout, tables or Tables(self, given)), d_out)
         plan.used = next(USES)
         return call
+
+    @overload
+    def attention(self, q: Array, k: Array, v: Array, *, lse: Literal[False] = ..., **more: Unpack[CallOptions]) -> Array: ...
+
+    @overload
+    def attention(self, q: Array, k: Array, v: Array, *, lse: Literal[True], **more: Unpack[CallOptions]) -> Tuple[Array, Array]: ...
+
+    @overload
+    def attention(
+        self, q: Array, k: Array, v: Array, *, lse: bool, **more: Unpack[CallOptions]
+    ) -> Union[Array, Tuple[Array, Array]]: ...
 
     @takes_tables()
     def attention(

@@ -10,6 +10,10 @@ from __future__ import annotations
 
 from typing import Any, Dict, Iterator, List, Optional, Tuple, Type
 
+from ._needs import needs
+
+needs("onnx", "onnx")
+
 import numpy as np
 import onnx
 from onnx import TensorProto
@@ -269,3 +273,7 @@ def rewrite(model: Any, spec: str) -> Any:
 
 
 __all__ = ["Attention", "Error", "FlexAttention", "HierarchicalAttention", "ops", "rewrite"]
+
+
+def __dir__() -> List[str]:
+    return __all__

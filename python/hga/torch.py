@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from functools import partial
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Sequence, Tuple, cast
+
+from ._needs import needs
+
+needs("torch", "torch")
 
 import torch
 import torch.autograd.forward_ad as forward_ad
 
 from . import _eager as eager
-from ._arguments import whole
+from ._arguments import meant, whole
 from ._core import as_numpy, number, refuse
 from ._hierarchy import KNOWN, Hierarchy
 from ._made import Made, attention as made_attention
@@ -311,14 +316,21 @@ if TYPE_CHECKING:
     from ._flex import flex_attention as flex_attention, flex_hierarchy as flex_hierarchy
     from ._flex_masks import create_block_mask as create_block_mask
 else:
+    _LATER = {
+        "distributed": "_distributed", "flex_attention": "_flex", "flex_hierarchy": "_flex", "create_block_mask": "_flex_masks",
+    }  # fmt: skip
 
     def __getattr__(name):
-        if name == "distributed":
-            from ._distributed import distributed
+        if name in _LATER:
+            return getattr(import_module(f".{_LATER[name]}", __package__), name)
+        raise AttributeError(f"module 'hga.torch' has no attribute {name!r}{meant(name, __all__)}")
 
-            return distributed
-        if name in ("flex_attention", "flex_hierarchy", "create_block_mask"):
-            from . import _flex, _flex_masks
 
-            return getattr(_flex_masks if name == "create_block_mask" else _flex, name)
-        raise AttributeError(f"module 'hga.torch' has no attribute {name!r}")
+__all__ = [
+    "Attention", "BPT", "GATConv", "GATv2Conv", "MultiheadAttention", "NodeRows", "TransformerConv", "Treeformer", "attention",
+    "bootstrap", "create_block_mask", "distributed", "flex_attention", "flex_hierarchy",
+]  # fmt: skip
+
+
+def __dir__() -> List[str]:
+    return __all__

@@ -19,6 +19,10 @@ import functools
 from contextvars import ContextVar
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
+from ._needs import needs
+
+needs("transformers", "transformers")
+
 import torch
 
 from ._core import refuse
@@ -338,3 +342,10 @@ def register() -> None:
     _wrap(PreTrainedModel, "set_attn_implementation", _implementation)
     _wrap(GenerationMixin, "generate", _generate)
     _wrap(GenerationMixin, "_prepare_cache_for_generation", _prepare_cache)
+
+
+__all__ = ["Cache", "add", "by_layer", "register"]
+
+
+def __dir__() -> List[str]:
+    return __all__
