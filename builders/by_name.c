@@ -6,18 +6,27 @@
 
 #include "hga_variants.h"
 
+/* are the first `length` bytes of `typed` the name? A dash may be an underscore, as Python's names have it */
+static int is_name(const char *name, const char *typed, size_t length)
+{
+    if (strlen(name) != length) return 0;
+    for (size_t i = 0; i < length; i++)
+        if (typed[i] != name[i] && !(name[i] == '-' && typed[i] == '_')) return 0;
+    return 1;
+}
+
 const hga_variant *hga_variant_named(const char *name)
 {
     if (strcmp(name, "neighborhood") == 0) name = "neighbourhood";
     for (const hga_variant *v = hga_variants(); v->name; v++)
-        if (strcmp(v->name, name) == 0) return v;
+        if (is_name(v->name, name, strlen(name))) return v;
     return NULL;
 }
 
 const hga_parameter *hga_variant_parameter(const hga_variant *v, const char *name, size_t length)
 {
     for (const hga_parameter *p = v->parameters; p->name; p++)
-        if (strlen(p->name) == length && strncmp(p->name, name, length) == 0) return p;
+        if (is_name(p->name, name, length)) return p;
     return NULL;
 }
 
@@ -176,13 +185,14 @@ static hga_status fail_unknown(const char *name)
 
 static hga_status read_words(reading *r, char *text)
 {
-    char *rest = NULL, *word = strtok_r(text, " \t\n", &rest);
+    static const char between[] = " \t\n:";
+    char *rest = NULL, *word = strtok_r(text, between, &rest);
     if (!word) return fail_unknown("");
     r->variant = hga_variant_named(word);
     if (!r->variant) return fail_unknown(word);
     hga_variant_defaults(r->variant, r->parameters);
     hga_status st = HGA_OK;
-    while (!st && (word = strtok_r(NULL, " \t\n", &rest))) st = read_word(r, word);
+    while (!st && (word = strtok_r(NULL, between, &rest))) st = read_word(r, word);
     return st;
 }
 

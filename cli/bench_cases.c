@@ -51,39 +51,26 @@ static int read_segments(bench_variant *v)
     return status || v->length ? status : complain(CLI_USAGE, "--variants: length: 0 is not in 1 .. %d", INT32_MAX);
 }
 
-/* The colon before the next parameter; NULL where `part` is the last. A value has colons of its own: behind a '=', what
-   stands after a colon and has none is more of the value (tree=metis:8,8, graph=a:b.csv). */
-static char *next_parameter(char *part)
+/* what was typed as rows and results have it: the variant's own name, colons between the settings */
+static void write_text(bench_variant *v)
 {
-    char *colon = strchr(part, ':');
-    const char *equals = strchr(part, '=');
-    while (colon && equals && equals < colon) {
-        size_t n = strcspn(colon + 1, ":=");
-        if (colon[1 + n] == '=') break;
-        colon = strchr(colon + 1, ':');
-    }
-    return colon;
+    size_t used = (size_t)snprintf(v->text, sizeof v->text, "%s", v->typed.name);
+    for (int i = 0; i < v->typed.n && used < sizeof v->text; i++)
+        used += (size_t)snprintf(v->text + used, sizeof v->text - used, ":%s", v->typed.setting[i]);
 }
 
 /* name:parameter=value:.. */
 static int read_variant(const char *item, size_t length, bench_variant *v)
 {
     *v = (bench_variant){.height = BENCH_HEIGHT_BY_TOKENS};
-    if (length == 0 || length >= sizeof v->text)
+    if (length == 0 || length >= sizeof v->parts)
         return complain(CLI_USAGE, "--variants: '%.*s' is not a variant", (int)length, item);
-    memcpy(v->text, item, length);
     memcpy(v->parts, item, length);
-    for (char *part = v->parts, *next; part; part = next) {
-        next = next_parameter(part);
-        if (next) *next++ = 0;
-        if (part == v->parts)
-            v->typed.name = part;
-        else
-            v->typed.setting[v->typed.n++] = part;
-        if (v->typed.n == MAX_PARAMETERS)
-            return complain(CLI_USAGE, "--variants: '%s' has too many parameters", v->text);
-    }
+    int status = variant_cut(v->parts, MAX_PARAMETERS - 1, &v->typed);
+    if (status) return status;
     const hga_variant *row = hga_variant_named(v->typed.name);
+    if (row) v->typed.name = row->name;
+    write_text(v);
     v->typed.takes_order = 1;
     v->file = strncmp(v->typed.name, "graph=", 6) == 0;
     v->coarse = row && row->can & HGA_NEEDS_TYPE_SCALE;
@@ -92,7 +79,7 @@ static int read_variant(const char *item, size_t length, bench_variant *v)
     if (v->tree) return read_only(v, "height", MAX_HEIGHT, &v->height);
     if (strcmp(v->typed.name, "random") == 0) return read_random(v);
     settings s;
-    int status = variant_settings(&v->typed, &s, &row); /* a wrong name or value is known before anything runs */
+    status = variant_settings(&v->typed, &s, &row); /* a wrong name or value is known before anything runs */
     if (status == CLI_GOOD) settings_clear(&s);
     return status;
 }

@@ -9,7 +9,7 @@ enum { MAX_LIST = 64 };
 
 /* "htransformer:block=32" taken apart. */
 typedef struct bench_variant {
-    char text[256]; /* as typed */
+    char text[256]; /* name:parameter=value:.. */
     char parts[256];
     typed_variant typed;
     hga_id height; /* of a tree, or BENCH_HEIGHT_BY_TOKENS */

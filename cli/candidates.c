@@ -15,16 +15,6 @@ int candidate_routes(const candidate *c) { return is_tree(c->row); }
 
 /* ---- the list ---- */
 
-/* is `name` among the names with commas between them? */
-static int listed(const char *list, const char *name)
-{
-    size_t length = strlen(name);
-    for (const char *c = list;; c += strcspn(c, ",") + 1) {
-        if (strcspn(c, ",") == length && strncmp(c, name, length) == 0) return 1;
-        if (!c[strcspn(c, ",")]) return 0;
-    }
-}
-
 /* variants with settings worth comparing */
 static int list_names(char *names, size_t room)
 {
@@ -48,10 +38,10 @@ static int check_names(const char *list, int causal)
         char name[32];
         size_t length = strcspn(c, ",");
         snprintf(name, sizeof name, "%.*s", (int)length, c);
-        if (length >= sizeof name || choice_of(names, name) < 0)
-            return complain(CLI_USAGE, "--variants: '%.*s' is not one of: %s", (int)length, c, names);
-        if (!fits_order(hga_variant_named(name), causal))
-            return complain(CLI_USAGE, "--variants: %s %s", name,
+        const hga_variant *v = length < sizeof name ? hga_variant_named(name) : NULL;
+        if (!v || !v->sweeps) return complain(CLI_USAGE, "--variants: '%.*s' is not one of: %s", (int)length, c, names);
+        if (!fits_order(v, causal))
+            return complain(CLI_USAGE, "--variants: %s %s", v->name,
                             causal ? "cannot be causal" : "is always causal; say --causal");
         if (!c[length]) return CLI_GOOD;
     }
@@ -104,7 +94,7 @@ int candidates_list(const char *variants, hga_id n, int causal, candidate out[st
     int status = variants ? check_names(variants, causal) : CLI_GOOD;
     if (status) return status;
     for (const hga_variant *v = hga_variants(); v->name; v++) {
-        if (v != hga_variants() && variants && !listed(variants, v->name)) continue;
+        if (v != hga_variants() && variants && !variant_listed(variants, v)) continue;
         if (!v->sweeps || !fits_order(v, causal)) continue;
         for (int medians = is_tree(v); medians >= 0; medians--)
             for (const hga_sweep *s = v->sweeps; s->words; s++) add_sweep(v, s, n, causal, medians, out, n_out);

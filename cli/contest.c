@@ -174,16 +174,6 @@ static void add_contender(const hga_variant *v, const char *words, int *n)
     chosen[++*n] = (contender){0};
 }
 
-/* is `name` among the names with commas between them? */
-static int listed(const char *list, const char *name)
-{
-    size_t length = strlen(name);
-    for (const char *c = list;; c += strcspn(c, ",") + 1) {
-        if (strcspn(c, ",") == length && strncmp(c, name, length) == 0) return 1;
-        if (!c[strcspn(c, ",")]) return 0;
-    }
-}
-
 static int check_list(const char *list)
 {
     char hint[96], name[64];
@@ -205,7 +195,7 @@ int contenders_choose(const char *list)
     int n = 0, status = list ? check_list(list) : CLI_GOOD;
     for (const hga_variant *v = hga_variants(); status == CLI_GOOD && v->name; v++)
         for (const char *const *words = v->shows; *words; words++)
-            if (v == hga_variants() || !list || listed(list, v->name)) add_contender(v, *words, &n);
+            if (v == hga_variants() || !list || variant_listed(list, v)) add_contender(v, *words, &n);
     return status;
 }
 

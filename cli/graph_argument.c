@@ -1,8 +1,6 @@
 /* graph_argument.c: a word that names a variant is one; anything else is a file. */
 #include "graph_argument.h"
 
-#include <string.h>
-
 #include "arguments.h"
 #include "token_words.h"
 
@@ -38,10 +36,8 @@ static error_t parse(int key, char *value, struct argp_state *state)
     case 'n': a->typed.tokens = value; return 0;
     case ARGP_KEY_ARG:
         if (a->path || a->typed.name) return ARGP_ERR_UNKNOWN;
-        if (hga_variant_named(value) || strncmp(value, "graph=", 6) == 0)
-            a->typed.name = value;
-        else
-            a->path = value;
+        if (variant_is_named(value)) return arguments_said(variant_take(value, &a->typed));
+        a->path = value;
         return 0;
     case ARGP_KEY_END: return arguments_said(check(a));
     default: return arguments_put(key, value, a);

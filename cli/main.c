@@ -52,7 +52,7 @@ static int complain_of_command(const char *name)
 
 static int print_help(void)
 {
-    printf("Usage: hga SUBCOMMAND [OPTION...]\n       hga help SUBCOMMAND|VARIANT\n       hga --version "
+    printf("Usage: hga SUBCOMMAND [OPTION...]\n       hga help SUBCOMMAND|VARIANT\n       hga version "
            "[--json]\n\nHierarchical graph attention on CPUs.\n\n");
     for (size_t i = 0; i < N_COMMANDS; i++) printf("  %-8s  %s\n", commands[i].name, commands[i].says);
     printf("\nExit status: 0 good, 1 a check failed, 2 wrong usage, 3 bad input data, 4 out of memory or an external "
@@ -95,8 +95,8 @@ static int version(int argc, char **argv)
     for (int i = 1; i < argc; i++) {
         if (strcmp(argv[i], "--json") == 0)
             json = 1;
-        else if (strcmp(argv[i], "--version") != 0)
-            return complain(CLI_USAGE, "unexpected argument '%s' beside --version", argv[i]);
+        else if (strcmp(argv[i], "--version") != 0 && (i > 1 || strcmp(argv[i], "version") != 0))
+            return complain(CLI_USAGE, "unexpected argument '%s' beside %s", argv[i], argv[1]);
     }
     return print_version(json);
 }
@@ -155,7 +155,7 @@ static int dispatch(int argc, char **argv)
     if (argc < 2) return complain(CLI_USAGE, "a subcommand is missing; `hga help` lists them");
     if (strcmp(argv[1], "help") == 0) return help(argc, argv);
     if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) return print_help();
-    if (wants_version(argc, argv)) return version(argc, argv);
+    if (wants_version(argc, argv) || strcmp(argv[1], "version") == 0) return version(argc, argv);
     if (argv[1][0] == '-') return complain(CLI_USAGE, "unknown option '%s'", argv[1]);
     return run_command(argv[1], argc - 1, argv + 1);
 }

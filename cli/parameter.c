@@ -12,9 +12,9 @@
 
 static int find(const hga_parameter *table, const char *name, size_t length)
 {
-    for (int i = 0; table[i].name; i++)
-        if (strlen(table[i].name) == length && strncmp(table[i].name, name, length) == 0) return i;
-    return -1;
+    const hga_variant of_table = {.parameters = table};
+    const hga_parameter *p = hga_variant_parameter(&of_table, name, length);
+    return p ? (int)(p - table) : -1;
 }
 
 /* ---- values ---- */

@@ -1,6 +1,7 @@
 /* variant.c: VARIANT as typed: found in the registry, its parameters read, its graph made. */
 #include "variant.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -54,12 +55,6 @@ static int find_variant(const char *name, const hga_variant **v)
     return *v || strncmp(name, file_prefix, sizeof file_prefix - 1) == 0;
 }
 
-static int is_file(const char *name)
-{
-    struct stat s;
-    return stat(name, &s) == 0 && S_ISREG(s.st_mode);
-}
-
 static int complain_of_name(const char *name)
 {
     enum { MOST = 32 };
@@ -71,8 +66,8 @@ static int complain_of_name(const char *name)
         snprintf(text + used, sizeof text - used, " %s", v->name);
         known[n++] = v->name;
     }
-    if (is_file(name)) return complain(CLI_USAGE, "no variant '%s'; the file of that name is graph=%s", name, name);
-    return complain(CLI_USAGE, "no variant '%s'%s%s %s graph=FILE", name, nearest_hint(name, known, n, hint),
+    nearest_hint(name, known, n, hint);
+    return complain(CLI_USAGE, "no variant '%s'%s%s %s graph=FILE", name, hint,
                     *hint ? " There are:" : "; there are:", text + (*text != 0));
 }
 
@@ -154,6 +149,84 @@ hga_id main_relation(const hga_program *p)
 
 /* ---- typed ---- */
 
+static const char between[] = ": ";
+
+/* the colon or blank before the next setting; NULL where `part` is the last */
+static char *next_setting(char *part)
+{
+    char *cut = strpbrk(part, between);
+    const char *equals = strchr(part, '=');
+    while (cut && equals && equals < cut) {
+        size_t n = strcspn(cut + 1, ": =");
+        if (cut[1 + n] == '=') break;
+        cut = strpbrk(cut + 1, between);
+    }
+    return cut;
+}
+
+int variant_cut(char *words, int most, typed_variant *t)
+{
+    for (char *part = words, *next; part; part = next) {
+        next = next_setting(part);
+        if (next) *next++ = 0, next += strspn(next, between);
+        if (next && !*next) next = NULL;
+        if (part != words && t->n == most) return complain(CLI_USAGE, "%s: more than %d parameters", words, most);
+        if (part == words)
+            t->name = part;
+        else
+            t->setting[t->n++] = part;
+    }
+    return CLI_GOOD;
+}
+
+int variant_listed(const char *list, const hga_variant *v)
+{
+    for (const char *c = list;; c += strcspn(c, ",") + 1) {
+        char name[64];
+        snprintf(name, sizeof name, "%.*s", (int)strcspn(c, ","), c);
+        if (hga_variant_named(name) == v) return 1;
+        if (!c[strcspn(c, ",")]) return 0;
+    }
+}
+
+int variant_is_named(const char *word)
+{
+    char name[64];
+    const hga_variant *v;
+    snprintf(name, sizeof name, "%.*s", (int)strcspn(word, between), word);
+    return find_variant(strncmp(word, file_prefix, sizeof file_prefix - 1) == 0 ? word : name, &v);
+}
+
+static int is_file(const char *name)
+{
+    struct stat s;
+    return stat(name, &s) == 0 && (S_ISREG(s.st_mode) || S_ISFIFO(s.st_mode));
+}
+
+/* a file's name as graph=FILE says it; a command has one VARIANT */
+static int take_file(const char *path, typed_variant *t)
+{
+    static char name[sizeof file_prefix + PATH_MAX];
+    if (strlen(path) >= PATH_MAX) return complain(CLI_USAGE, "%.40s..: the name is too long", path);
+    t->name = strcat(strcpy(name, file_prefix), path);
+    return CLI_GOOD;
+}
+
+int variant_take(char *word, typed_variant *t)
+{
+    if (!variant_is_named(word) && is_file(word)) return take_file(word, t);
+    if (strncmp(word, file_prefix, sizeof file_prefix - 1) == 0) {
+        t->name = word;
+        return CLI_GOOD;
+    }
+    int status = variant_cut(word, MAX_TYPED, t);
+    if (status) return status;
+    const hga_variant *v = hga_variant_named(t->name);
+    if (!v) return complain_of_name(t->name);
+    t->name = v->name;
+    return CLI_GOOD;
+}
+
 static int add_setting(typed_variant *t, const char *text)
 {
     if (t->n == MAX_TYPED) return complain(CLI_USAGE, "-p: more than %d of them", MAX_TYPED);
@@ -170,12 +243,7 @@ static error_t parse_variant(int key, char *value, struct argp_state *state)
     case 'p': return arguments_said(add_setting(t, value));
     case 'n': t->tokens = value; return 0;
     case KEY_PATTERN: return arguments_said(add_setting(t, ignore_weights));
-    case ARGP_KEY_ARG: {
-        if (t->name) return ARGP_ERR_UNKNOWN;
-        t->name = value;
-        const hga_variant *v;
-        return find_variant(value, &v) ? 0 : arguments_said(complain_of_name(value));
-    }
+    case ARGP_KEY_ARG: return t->name ? ARGP_ERR_UNKNOWN : arguments_said(variant_take(value, t));
     default: return ARGP_ERR_UNKNOWN;
     }
 }

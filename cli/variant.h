@@ -21,6 +21,16 @@ typedef struct typed_variant {
 /* What --pattern says of graph=FILE. */
 static const char ignore_weights[] = "weights=ignore";
 
+/* Cut "htransformer:block=16" or "htransformer block=16" apart, in place: the name, and at most `most` settings. A value
+   may have colons and blanks: behind a '=', what stands after one and has none is more of it (tree=metis:8,8). */
+int variant_cut(char *words, int most, typed_variant *t);
+/* Is the variant among the names with commas between them? */
+int variant_listed(const char *list, const hga_variant *v);
+/* Does a word name a variant, or say graph=FILE? */
+int variant_is_named(const char *word);
+/* What stands where a VARIANT does: words, graph=FILE, or the name of a file that is there. */
+int variant_take(char *word, typed_variant *t);
+
 /* VARIANT, -p, --tokens, --pattern: input is a typed_variant. Without a VARIANT it complains. */
 extern const struct argp variant_argp;
 

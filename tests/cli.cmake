@@ -25,6 +25,8 @@ opens_pages(view pages)
 add_test(NAME inspect_tool COMMAND bash ${CMAKE_CURRENT_LIST_DIR}/test_inspect.sh $<TARGET_FILE:hga_tool> $<TARGET_FILE:npy_tool> $<TARGET_FILE:json_tool>)
 set_tests_properties(inspect_tool PROPERTIES TIMEOUT 300 LABELS cli ENVIRONMENT OMP_WAIT_POLICY=passive)
 set_tests_properties(cli bad_input PROPERTIES TIMEOUT 600 LABELS cli ENVIRONMENT OMP_WAIT_POLICY=passive)
+add_test(NAME words_tool COMMAND bash ${CMAKE_CURRENT_LIST_DIR}/test_words.sh $<TARGET_FILE:hga_tool>)
+set_tests_properties(words_tool PROPERTIES TIMEOUT 300 LABELS cli ENVIRONMENT OMP_WAIT_POLICY=passive)
 add_test(NAME call_tool COMMAND bash ${CMAKE_CURRENT_LIST_DIR}/test_call.sh $<TARGET_FILE:hga_tool>)
 set_tests_properties(call_tool PROPERTIES TIMEOUT 300 LABELS cli ENVIRONMENT OMP_WAIT_POLICY=passive)
 

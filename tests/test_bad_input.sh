@@ -97,7 +97,11 @@ done <<'END'
 2|stray|build window stray --tokens 5 -o O/x.npy
 2|nosuch|help nosuch
 2|parameters of a VARIANT are -p NAME=VALUE or -p NAME=@FILE|build window --tokens 5 --left=2 -o O/x.npy
-2|the file of that name is graph=I/no_parents.npy|explain I/no_parents.npy
+3|I/no_parents.npy|explain I/no_parents.npy
+2|did you mean 'htransformer'|explain htransfomer:block=4 --tokens 8
+2|has no parameter 'blok'|explain htransformer:blok=4 --tokens 8
+2|'causal' is not name=value|explain htransformer:causal --tokens 8
+2|unexpected argument '--quiet' beside version|version --quiet
 2|graph=I/no_parents.npy is one|check I/no_parents.npy -p parents=@I/no_parents.npy
 2|nosuch|attend nosuch Q20 --out O/x.npy
 2|VARIANT|build

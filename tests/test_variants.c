@@ -33,6 +33,9 @@ static void every_variant_says_what_it_is(void **state)
     }
     assert_int_equal(n, 12);
     assert_null(hga_variant_named("nosuch"));
+    assert_ptr_equal(hga_variant_named("treeformer_fine"), hga_variant_named("treeformer-fine"));
+    assert_null(hga_variant_named("treeformer fine"));
+    assert_null(hga_variant_named("treeformer_fin"));
 }
 
 static int64_t number_at(const hga_parameter *p, const any *x)
@@ -101,14 +104,14 @@ static void words_build_what_the_structure_builds(void **state)
     hga_graph_destroy(words), hga_graph_destroy(typed);
     hga_hsa h = hga_hsa_defaults();
     h.n_tokens = 100, h.branching = windows, h.n_branching = 3;
-    assert_ok(hga_build("hsa branching=2,4,8 tokens=100", 0, &words, &p));
+    assert_ok(hga_build("hsa:branching=2,4,8:tokens=100", 0, &words, &p));
     assert_ok(hga_build_hsa(&h, &typed, &q));
     assert_true(edges_of(words) == edges_of(typed) && hga_graph_nodes(words).n == hga_graph_nodes(typed).n);
     hga_graph_destroy(words), hga_graph_destroy(typed);
     assert_ok(hga_build("dense keys=20", 30, &words, &p));
     assert_int_equal(hga_graph_nodes(words).n_keys, 20);
     hga_graph_destroy(words);
-    assert_ok(hga_build("segments query-segment=0,0,1 key-segment=0,1,1,1", 0, &words, &p));
+    assert_ok(hga_build("segments:query_segment=0,0,1 :key-segment=0,1,1,1", 0, &words, &p));
     assert_true(edges_of(words) == 2 + 3);
     hga_graph_destroy(words);
 }

@@ -91,9 +91,9 @@ typedef struct hga_variant {
 
 /* The table, as hga_graph_rules() is one. */
 HGA_API const hga_variant *hga_variants(void);
-/* The row of that name, NULL without; neighborhood is neighbourhood. */
+/* The row of that name, NULL without; treeformer_fine is treeformer-fine, neighborhood is neighbourhood. */
 HGA_API const hga_variant *hga_variant_named(const char *name);
-/* The parameter whose name is the first `length` bytes of `name`, NULL without. */
+/* The parameter whose name is the first `length` bytes of `name`, NULL without; query_leaf is query-leaf. */
 HGA_API const hga_parameter *hga_variant_parameter(const hga_variant *v, const char *name, size_t length);
 
 /* The variant's own defaults; arrays are NULL, which is the builder's default. */
@@ -106,8 +106,8 @@ HGA_API hga_status hga_variant_set(const hga_variant *v, void *parameters, const
 HGA_API hga_status hga_variant_set_array(const hga_variant *v, void *parameters, const char *name, const void *array,
                                          hga_id n, hga_id columns);
 
-/* A variant and its settings in words, "hsa branching=2,4,8 causal=1", over n_tokens (0: `tokens=` is among the words).
-   Lists hold at most 256 numbers in all. HGA_EINVAL names the word that is wrong. */
+/* A variant and its settings in words, "hsa branching=2,4,8 causal=1" or "hsa:branching=2,4,8:causal=1", over n_tokens
+   (0: `tokens=` is among the words). Lists hold at most 256 numbers in all. HGA_EINVAL names the word that is wrong. */
 HGA_API hga_status hga_build(const char *words, hga_id n_tokens, hga_graph **g, hga_program *program);
 
 #ifdef __cplusplus

@@ -17,6 +17,7 @@ from ._masks import graph_of_mask
 
 if TYPE_CHECKING:
     from ._hierarchy import Hierarchy
+    from ._networkx import Labels
     from ._orders import Locality
 
 
@@ -30,6 +31,7 @@ class Graph:
         self._g = ffi.gc(pointer, lib.hga_graph_destroy)
         self._digest: Optional[bytes] = None
         self._name = new_name()
+        self._labels: Optional["Labels"] = None  # what networkx called its nodes and edges
         GRAPHS[self._name] = self
 
     # ---- as a value ----
@@ -57,7 +59,7 @@ class Graph:
         return self
 
     def __reduce__(self) -> Tuple[Any, ...]:
-        return graph_of, (graph_data(self),)
+        return (graph_of, (graph_data(self),)) if self._labels is None else (graph_of, (graph_data(self),), {"_labels": self._labels})
 
     # ---- made of other people's data ----
 
@@ -121,7 +123,7 @@ class Graph:
         weight; ``weights="ignore"``: every edge weighs 1."""
         e = np.asarray(graph.get_edgelist(), np.int32).reshape(-1, 2)
         told = graph.es["weight"] if "weight" in graph.es.attributes() else []
-        return _both_ways(e, graph.vcount(), graph.is_directed(), parents, repeated, _weights(told, weights))
+        return both_ways(e, graph.vcount(), graph.is_directed(), parents, repeated, weights_of(told, weights))
 
     @staticmethod
     def from_dgl(graph: Any, parents: Any = None, repeated: Optional[str] = None) -> "Graph":
@@ -139,21 +141,21 @@ class Graph:
         m = matrix.tocoo()
         if m.shape[0] != m.shape[1]:
             raise refuse(f"a matrix of shape {m.shape} is no graph of one set of nodes")
-        weight = None if (m.data == 1).all() else _weights(m.data, weights)
+        weight = None if (m.data == 1).all() else weights_of(m.data, weights)
         return Graph.from_edges(m.col, m.row, m.shape[0], weight=weight, parents=parents, repeated=repeated)
 
     @staticmethod
     def from_networkx(
         graph: Any, parents: Any = None, repeated: Optional[str] = None, *, weights: Optional[str] = None
     ) -> "Graph":  # fmt: skip
-        """A networkx graph whose nodes are 0 .. n - 1: an edge u -> v lets v attend to u; undirected edges go both ways.
-        ``weight`` of edges is their weight, 1 where one has none; ``weights="ignore"``: every edge weighs 1."""
-        n = graph.number_of_nodes()
-        if set(graph.nodes) != set(range(n)):
-            raise refuse("the nodes must be the numbers 0 .. n - 1 (networkx.convert_node_labels_to_integers)")
-        pairs = np.fromiter((i for e in graph.edges() for i in e[:2]), np.int64).reshape(-1, 2)
-        weight = _weights([w for _, _, w in graph.edges(data="weight")], weights)
-        return _both_ways(pairs, n, graph.is_directed(), parents, repeated, weight)
+        """A networkx graph: an edge u -> v lets v attend to u; undirected edges go both ways. Nodes are anything that networkx
+        takes, numbered as ``graph.nodes`` has them, or 0 .. n - 1, where each is its own number; ``parents`` is by these
+        numbers. ``weight`` of edges is their weight, 1 where one has none; ``weights="ignore"``: every edge weighs 1. ``type``
+        is their type where every edge has a whole number. ``name`` of a node, else the node itself, becomes its name, and
+        ``to_networkx`` gives the nodes back with all attributes."""
+        from ._networkx import graph_of
+
+        return graph_of(graph, parents, repeated, weights)
 
     @staticmethod
     @deferred
@@ -287,7 +289,9 @@ class Graph:
             raise refuse(f"order has shape {places.shape}: there are {self.n_nodes} nodes")
         out = ffi.new("hga_graph **")
         check(lib.hga_graph_renumber(self._g, ffi.cast("hga_id *", places.ctypes.data), out))
-        return Graph(out[0])
+        graph = Graph(out[0])
+        graph._labels = self._labels and self._labels.renumbered(places.tolist())
+        return graph
 
     def locality(self, parts: int = 2) -> "Locality":
         """How near the nodes are that edges join: what an order is worth. ``cut``: edges between ``parts`` runs of nodes."""
@@ -396,15 +400,12 @@ class Graph:
         return csr_matrix((weights, (e[:, 1], e[:, 0])), shape=(self.n_nodes, self.n_nodes))
 
     def to_networkx(self, relation: Optional[str] = None) -> Any:
-        """A networkx MultiDiGraph: edges source -> destination with their types, and with their weights where they have any."""
-        import networkx
+        """A networkx MultiDiGraph: edges source -> destination with their types, and with their weights where they have any.
+        Nodes and attributes are those of the graph that ``from_networkx`` took; else nodes are numbers, with their ``name``
+        where they have one."""
+        from ._networkx import networkx_of
 
-        e, weights = self._weighted_edges(relation, 0, self.n_nodes)
-        more = [{"weight": w} for w in weights.tolist()] if self._is_weighted(relation) else [{}] * len(e)
-        g = networkx.MultiDiGraph()
-        g.add_nodes_from(range(self.n_nodes))
-        g.add_edges_from((s, d, {"type": t, **w}) for (s, d, t), w in zip(e.tolist(), more))
-        return g
+        return networkx_of(self, relation)
 
     def to_igraph(self, relation: Optional[str] = None) -> Any:
         """A directed igraph Graph, whose edges have their weights where they have any."""
@@ -424,7 +425,7 @@ def _check_weights(weights: Optional[str]) -> None:
         raise refuse(f"weights={weights!r} is neither None nor 'ignore'")
 
 
-def _weights(told: Any, weights: Optional[str]) -> Optional[np.ndarray]:
+def weights_of(told: Any, weights: Optional[str]) -> Optional[np.ndarray]:
     """[edges] of what the edges' owner says, None where one says nothing; None: no edge has a weight."""
     _check_weights(weights)
     if weights or all(w is None for w in told):
@@ -437,15 +438,16 @@ def _weights(told: Any, weights: Optional[str]) -> Optional[np.ndarray]:
     return values.astype(np.float32)
 
 
-def _both_ways(
-    edges: np.ndarray, n: int, directed: bool, parents: Any, repeated: Optional[str], weight: Optional[np.ndarray]
+def both_ways(
+    edges: np.ndarray, n: int, directed: bool, parents: Any, repeated: Optional[str], weight: Optional[np.ndarray],
+    types: Optional[np.ndarray] = None,
 ) -> Graph:  # fmt: skip
     """Of [edges][2]; undirected edges are two, a self loop one."""
     if not directed:
         other = edges[:, 0] != edges[:, 1]
         edges = np.concatenate([edges, edges[other, ::-1]])
-        weight = None if weight is None else np.concatenate([weight, weight[other]])
-    return Graph.from_edges(edges[:, 0], edges[:, 1], n, weight=weight, parents=parents, repeated=repeated)
+        weight, types = (None if x is None else np.concatenate([x, x[other]]) for x in (weight, types))
+    return Graph.from_edges(edges[:, 0], edges[:, 1], n, type=types, weight=weight, parents=parents, repeated=repeated)
 
 
 def _say(what: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import keyword
+import re
 from typing import Any, Dict, List, Optional, Tuple
 
 from ._arguments import meant
@@ -69,11 +70,18 @@ class Variant:
         raise refuse_type(f"{self.name} has no parameter {name!r}{near}")
 
     def __reduce__(self) -> Tuple[Any, ...]:
-        return _variant_named, (self.name,)
+        return variant_named, (self.name,)
 
 
-def _variant_named(name: str) -> Variant:
-    return variants()[name]
+def cut(words: str) -> List[str]:
+    """A variant and its settings: "htransformer:block=16", "htransformer block=16"."""
+    return re.split(r"[\s:]+", words.strip())
+
+
+def variant_named(name: str) -> Optional[Variant]:
+    """The library's own look at a name: "treeformer_fine", too; None where no variant has it."""
+    row = lib.hga_variant_named(name.encode())
+    return None if row == ffi.NULL else Variant(row[0])
 
 
 def variants() -> Dict[str, Variant]:

@@ -1,4 +1,4 @@
-"""Hierarchies by name and length: "htransformer:block=16" is a variant, then its parameters, each behind a colon."""
+"""Hierarchies by name and length: "htransformer:block=16" or "htransformer block=16" is a variant, then its parameters."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ._core import lib, refuse
 from ._deferred import deferred
 from ._hierarchy import KNOWN, Hierarchy
 from ._plans import LEFT, PLANS
-from ._registry import Parameter, Variant, variants
+from ._registry import Parameter, Variant, cut, variant_named, variants
 from ._variants import make
 
 KEPT = 128  # hierarchies of all names and lengths together,
@@ -40,11 +40,12 @@ class Spec:
 
     def __init__(self, spec: str) -> None:
         self.spec = spec
-        name, *settings = spec.split(":")
-        known = variants()
-        if name not in known:
+        name, *settings = cut(spec)
+        variant = variant_named(name)
+        if variant is None:
+            known = variants()
             raise refuse(f"{spec}: no variant {name!r}{meant(name, known) or '; there are ' + ', '.join(sorted(known))}")
-        self.variant: Variant = known[name]
+        self.variant: Variant = variant
         if self.variant.rows_are_nodes:
             raise refuse(f"{spec}: rows of {name} are nodes, a model's are tokens")
         self.given: Dict[str, Any] = {}

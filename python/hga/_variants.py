@@ -15,7 +15,7 @@ from ._core import as_floats, as_numpy, check, ffi, ids, is_torch, lib, narrowed
 from ._deferred import compiling, deferred
 from ._graph import Graph
 from ._hierarchy import Hierarchy
-from ._registry import KINDS, Parameter, Variant, variants
+from ._registry import KINDS, Parameter, Variant, cut, variant_named, variants
 from ._threads import Threaded
 
 
@@ -428,14 +428,14 @@ def _listed(x: Any) -> Any:
 def built(words: str, n_tokens: int) -> Hierarchy:
     """A variant in words (``hga.build``)."""
     n_tokens = whole(n_tokens, "n_tokens")
-    named = words.split()[:1]
-    known = variants()
-    if named and named[0] not in known and meant(named[0], known):
-        raise refuse(f"no variant {named[0]!r}{meant(named[0], known)}")
-    for word in words.split()[1:] if named and named[0] in known else ():
-        name = word.split("=")[0]
-        if name not in ("tokens", "keys"):
-            known[named[0]].parameter(name)
+    name, *settings = cut(words)
+    variant = variant_named(name)
+    if variant is None and meant(name, variants()):
+        raise refuse(f"no variant {name!r}{meant(name, variants())}")
+    for word in settings:
+        parameter = word.split("=")[0]
+        if variant is not None and parameter not in ("tokens", "keys"):
+            variant.parameter(parameter.replace("-", "_"))
     graph, program = ffi.new("hga_graph **"), ffi.new("hga_program *")
     check(lib.hga_build(words.encode(), n_tokens, graph, program))
     h = Hierarchy(Graph(graph[0]), program, words)

@@ -111,6 +111,10 @@ class Attention(unittest.TestCase):
     def test_words_build_the_same(self):
         q, k, v = tensors(60)
         a = hga.build("htransformer block=4 causal=1", 60).attention(q, k, v)
+        for words in ("htransformer:block=4:causal=1", " htransformer: block=4 causal=1 "):
+            self.assertEqual(hga.build(words, 60), hga.build("htransformer block=4 causal=1", 60))
+            np.testing.assert_array_equal(hga.build(words, 60).attention(q, k, v), a)
+        self.assertEqual(hga.build("segments:query_segment=0,0,1", 3), hga.build("segments query-segment=0,0,1", 3))
         self.assertTrue(np.array_equal(a, hga.htransformer(60, block=4, causal=True).attention(q, k, v)))
 
     def test_routed_trees_see_their_leaf(self):

@@ -1,0 +1,107 @@
+"""networkx's graphs: any nodes, whose names and attributes come back."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Dict, Hashable, List, NamedTuple, Optional, Sequence, Tuple
+
+import numpy as np
+
+from ._core import check, ffi, lib
+
+if TYPE_CHECKING:
+    from ._graph import Graph
+
+
+class Labels(NamedTuple):
+    """What networkx said of a graph: by hga's numbers of nodes, which node it was and its attributes; attributes of edges, where
+    they have any; those of the graph."""
+
+    nodes: List[Hashable]
+    of_nodes: List[Dict[Any, Any]]
+    of_edges: Dict[Tuple[int, int], Dict[Any, Any]]
+    of_graph: Dict[Any, Any]
+
+    def renumbered(self, order: Sequence[int]) -> "Labels":
+        """Node order[i] gets the number i."""
+        new = {int(old): i for i, old in enumerate(order)}
+        edges = {(new[u], new[v]): data for (u, v), data in self.of_edges.items()}
+        return Labels([self.nodes[i] for i in order], [self.of_nodes[i] for i in order], edges, self.of_graph)
+
+
+def _ordered(graph: Any) -> List[Hashable]:
+    """The nodes by their number: where they are 0 .. n - 1 each is its own, else they go as networkx has them."""
+    n = graph.number_of_nodes()
+    return list(range(n)) if set(graph.nodes) == set(range(n)) else list(graph.nodes)
+
+
+def _name(node: Hashable, number: int, data: Dict[Any, Any]) -> Optional[str]:
+    told = data.get("name")
+    return told if isinstance(told, str) else None if node == number else str(node)
+
+
+def named(graph: "Graph", names: Sequence[Optional[str]]) -> "Graph":
+    """The same graph, whose nodes have names."""
+    from ._graph import Graph
+
+    if all(name is None for name in names):
+        return graph
+    alive = [ffi.NULL if name is None else ffi.new("char[]", name.encode("utf-8", "replace").replace(b"\0", b" ")) for name in names]
+    out = ffi.new("hga_graph **")
+    check(lib.hga_graph_set_names(graph._g, ffi.new("char *[]", alive), len(alive), out))
+    return Graph(out[0])
+
+
+def _types(edges: Sequence[Dict[Any, Any]]) -> Optional[np.ndarray]:
+    """Types as hga writes them, where every edge has one."""
+    told = [data.get("type") for data in edges]
+    if not told or any(type(t) is not int or not 0 <= t < 2**31 for t in told):
+        return None
+    return np.asarray(told, np.int32)
+
+
+def graph_of(graph: Any, parents: Any, repeated: Optional[str], weights: Optional[str]) -> "Graph":
+    from ._graph import Builder, Graph, both_ways, weights_of
+
+    nodes = _ordered(graph)
+    number = {node: i for i, node in enumerate(nodes)}
+    pairs = np.fromiter((number[v] for e in graph.edges() for v in e[:2]), np.int64).reshape(-1, 2)
+    data = [d for _, _, d in graph.edges(data=True)]
+    weight, types = weights_of([d.get("weight") for d in data], weights), _types(data)
+    made = both_ways(pairs, len(nodes), graph.is_directed(), parents, repeated, weight, types)
+    if not isinstance(made, Graph):  # of torch.compile
+        return made
+    place = np.asarray(Builder()._add_tree(len(nodes), parents)).tolist()
+    at = sorted(range(len(nodes)), key=place.__getitem__)
+    made = named(made, [_name(nodes[i], i, graph.nodes[nodes[i]]) for i in at])
+    of_edges: Dict[Tuple[int, int], Dict[Any, Any]] = {}
+    for (u, v), d in zip(pairs.tolist(), data):
+        more = {key: value for key, value in d.items() if key != "weight" and not (key == "type" and types is not None)}
+        for ends in ((u, v),) if graph.is_directed() else ((u, v), (v, u)):
+            if more:
+                of_edges.setdefault((place[ends[0]], place[ends[1]]), more)
+    made._labels = Labels([nodes[i] for i in at], [dict(graph.nodes[nodes[i]]) for i in at], of_edges, dict(graph.graph))
+    return made
+
+
+def networkx_of(graph: "Graph", relation: Optional[str]) -> Any:
+    import networkx
+
+    e, weights = graph._weighted_edges(relation, 0, graph.n_nodes)
+    more = [{"weight": w} for w in weights.tolist()] if graph._is_weighted(relation) else [{}] * len(e)
+    labels = graph._labels or _own_labels(graph)
+    g = networkx.MultiDiGraph()
+    g.graph.update(labels.of_graph)
+    g.add_nodes_from(zip(labels.nodes, labels.of_nodes))
+    near = graph._relation(relation) == 0
+    for (s, d, t), w in zip(e.tolist(), more):
+        u, v = labels.nodes[s], labels.nodes[d]
+        key = g.add_edge(u, v, type=t, **w)
+        if near and (s, d) in labels.of_edges:
+            g.edges[u, v, key].update(labels.of_edges[s, d])
+    return g
+
+
+def _own_labels(graph: "Graph") -> Labels:
+    """Numbers, and the names that nodes have."""
+    names = [graph.name(node) for node in range(graph.n_nodes)]
+    return Labels(list(range(graph.n_nodes)), [{} if name is None else {"name": name} for name in names], {}, {})
