@@ -397,7 +397,8 @@ static void the_version_is_the_headers(void **state)
 {
     (void)state;
     char version[40];
-    snprintf(version, sizeof version, "%d.%d.%d", HGA_VERSION_MAJOR, HGA_VERSION_MINOR, HGA_VERSION_PATCH);
+    snprintf(version, sizeof version, "%d.%d.%d%s", HGA_VERSION_MAJOR, HGA_VERSION_MINOR, HGA_VERSION_PATCH,
+             HGA_VERSION_STAGE);
     assert_string_equal(hga_version(), version);
 }
 

@@ -14,7 +14,7 @@ unset LD_LIBRARY_PATH
 
 # ---- what is there ----
 
-version=$(sed -n 's/^#define HGA_VERSION_[A-Z]* //p' "$source/graph/base/hga_base.h" | paste -sd.)
+version=$(sed -n 's/^#define HGA_VERSION_[A-Z]* \([0-9]*\)$/\1/p' "$source/graph/base/hga_base.h" | paste -sd.)
 case $version in 0.*) abi=${version%.*} ;; *) abi=${version%%.*} ;; esac
 soname() { readelf -d "$lib/$1.so" | grep -qF "soname: [$1.so.$abi]"; }
 node() { ! nm -D --defined-only "$lib/$1.so" | awk '$3 ~ /^hga_/' | grep -vF "@@$2_$abi"; }

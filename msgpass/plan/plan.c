@@ -4,7 +4,12 @@
 
 #include <string.h>
 
-const char *hga_version(void) { return HGA_VERSION; }
+#define TEXT_OF(number) #number
+#define TEXT(number)    TEXT_OF(number)
+const char *hga_version(void)
+{
+    return TEXT(HGA_VERSION_MAJOR) "." TEXT(HGA_VERSION_MINOR) "." TEXT(HGA_VERSION_PATCH) HGA_VERSION_STAGE;
+}
 
 static hga_status check_shape(hga_shape *s)
 {
