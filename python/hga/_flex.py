@@ -10,8 +10,9 @@ from torch.nn.attention import flex_attention as theirs
 from ._arguments import flag, whole
 from ._core import number, refuse, refuse_type
 from ._flex_compiled import compiled
+from ._flex_kept import traced_score
 from ._flex_masks import Mask, mask_of, seen_by
-from ._flex_trace import NAMES, Matcher, Score, Traced, not_offered, tied
+from ._flex_trace import NAMES, Score, Traced, not_offered, tied
 from ._hierarchy import Hierarchy
 from ._operators import query as checked_input
 from .torch import attention
@@ -43,8 +44,7 @@ def understood(query: Tensor, key: Tensor, score_mod: Any, block_mask: Any) -> P
     """The mask and the score_mod of a call, or a refusal that names what was not understood."""
     if score_mod is not None and not callable(score_mod):
         raise refuse_type(f"score_mod is {score_mod!r}, not a function")
-    traced = Traced(score_mod, "score_mod", True) if score_mod is not None else None
-    score = Matcher(traced).match() if traced is not None else Score()
+    traced, score = traced_score(score_mod) if score_mod is not None else (None, Score())
     mask = mask_of(block_mask, query.shape[2], key.shape[2])
     mask.check("batch", query.shape[0])
     mask.check("head", query.shape[1])

@@ -55,11 +55,14 @@ class Traced:
         try:
             with TransformGetItemToIndex():
                 # which takes a function by the parameters that it has, not by those that are left to it
-                self.module: GraphModule = make_fx(lambda *places: function(*places))(*given)
+                module: GraphModule = make_fx(lambda *places: function(*places))(*given)
         except Exception as e:  # whatever a caller's function does
             raise not_offered(f"{what} cannot be traced: {str(e).splitlines()[0] if str(e) else type(e).__name__}") from e
-        graph = self.module.graph
+        graph = self.graph = module.graph
         graph.eliminate_dead_code()
+        named = [str(n.target) for n in graph.nodes if n.op == "get_attr"]
+        self.tensors: Dict[str, Any] = {name: operator.attrgetter(name)(module) for name in named}  # captured, by name
+        graph._owning_module = None  # type: ignore[assignment]  # which holds them as well
         places = [n for n in graph.nodes if n.op == "placeholder"]
         self.place: Dict[Node, str] = dict(zip(places, (("s",) if scored else ()) + NAMES))
         (self.out,) = [n.args[0] for n in graph.nodes if n.op == "output"]
@@ -123,13 +126,13 @@ class Traced:
 
     def constant(self, node: Node) -> Tensor:
         """A captured tensor, the caller's own."""
-        found = operator.attrgetter(str(node.target))(self.module)
+        found = self.tensors[str(node.target)]
         assert isinstance(found, torch.Tensor)
         return found
 
     def constants(self) -> List[Tensor]:
         """All captured tensors."""
-        return [self.constant(node) for node in self.module.graph.nodes if node.op == "get_attr"]
+        return [self.constant(node) for node in self.graph.nodes if node.op == "get_attr"]
 
     def number(self, x: Any) -> Optional[float]:
         """A value that is one number whatever the arguments are, and that nobody asks a gradient of."""

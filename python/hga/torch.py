@@ -322,7 +322,8 @@ else:
 
     def __getattr__(name):
         if name in _LATER:
-            return getattr(import_module(f".{_LATER[name]}", __package__), name)
+            found = globals()[name] = getattr(import_module(f".{_LATER[name]}", __package__), name)
+            return found
         raise AttributeError(f"module 'hga.torch' has no attribute {name!r}{meant(name, __all__)}")
 
 
