@@ -36,7 +36,7 @@ static error_t parse(int key, char *value, struct argp_state *state)
 }
 
 static const struct argp_option options[] = {
-    {"node-map", TEXT(typed_attend, node_map), "FILE", 0,
+    {"node-map", TEXT(typed_attend, node_map), "FILE", ARGUMENTS_MORE,
      "write [nodes] int32: the caller's id of each node, for hsa with parent", 3},
     {0},
 };
@@ -137,9 +137,10 @@ done:
 
 int run_attend(int argc, char **argv)
 {
-    struct argp_child children[] = {{&variant_argp, 0, NULL, 0},   {&machine_argp, 0, NULL, 0},
-                                    {gradient_argp(), 0, NULL, 0}, {call_argp(CALL_WHOLE), 0, NULL, 0},
-                                    {&tensors_argp, 0, NULL, 0},   {0}};
+    struct argp_child children[] = {
+        {&variant_argp, 0, NULL, 0},   {&machine_argp, 0, NULL, 0},
+        {gradient_argp(), 0, NULL, 0}, {call_argp(CALL_WHOLE), 0, "What is done with scores:", 4},
+        {&tensors_argp, 0, NULL, 0},   {0}};
     struct argp argp = {
         options,
         parse,

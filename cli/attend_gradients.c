@@ -65,12 +65,13 @@ static error_t parse(int key, char *value, struct argp_state *state)
 }
 
 static const struct argp_option first_options[] = {
-    {"dropout", KEY_DROPOUT, "P", 0, "drop weights of attention with this probability (default: 0)", 5},
-    {"seed", KEY_SEED, "N", 0, "which weights are dropped: a seed and a layer drop the same ones in every run", 5},
-    {"layer", KEY_LAYER, "N", 0, "see --seed (default: 0)", 5},
-    {"grad-out", TEXT(gradient_arguments, out), "FILE", 0,
+    {"dropout", KEY_DROPOUT, "P", ARGUMENTS_MORE, "drop weights of attention with this probability (default: 0)", 5},
+    {"seed", KEY_SEED, "N", ARGUMENTS_MORE,
+     "which weights are dropped: a seed and a layer drop the same ones in every run", 5},
+    {"layer", KEY_LAYER, "N", ARGUMENTS_MORE, "see --seed (default: 0)", 5},
+    {"grad-out", TEXT(gradient_arguments, out), "FILE", ARGUMENTS_MORE,
      "read: the gradient of the loss with respect to the output, in its shape", GROUP},
-    {"grad-lse", TEXT(gradient_arguments, lse), "FILE", 0,
+    {"grad-lse", TEXT(gradient_arguments, lse), "FILE", ARGUMENTS_MORE,
      "read: the gradient of the loss with respect to --lse (default: 0)", GROUP},
 };
 enum { N_FIRST = sizeof first_options / sizeof *first_options };
@@ -101,7 +102,7 @@ const struct argp *gradient_argp(void)
         *out++ = (struct argp_option){gradient_option(i) + strlen("--"),
                                       TEXT(gradient_arguments, wanted[0]) + (int)(i * sizeof(char *)),
                                       "FILE",
-                                      0,
+                                      ARGUMENTS_MORE,
                                       row ? says[i] : others[i].says,
                                       GROUP};
     }

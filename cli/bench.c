@@ -124,8 +124,9 @@ static const struct argp_option options[] = {
     {"threads", TEXT(arguments, threads), "LIST", 0,
      "threads (default: OMP_NUM_THREADS, or the cores this process may use)", 8},
     {"isa", TEXT(arguments, isa), "LIST", 0,
-     "instruction sets: ref, avx2, avx512, avx512bf16 (default: HGA_ISA, or the best here)", 8},
-    {"precision", TEXT(arguments, precision), "LIST", 0, "f32 and bf16 (default: f32)", 8},
+     "ref, avx2, avx512 or avx512bf16: instruction sets (default: HGA_ISA, or the best here)", 8},
+    {"precision", TEXT(arguments, precision), "LIST", 0,
+     "f32 or bf16: bf16 keeps keys and values in 16 bits (default: f32)", 8},
     {"bind", KEY_BIND, "WHEN", 0, BIND_HELP, 8},
     {"from", TEXT(arguments, from), "RUN.json", 0, "measure nothing: show a run that --json wrote", 9},
     {"dry-run", FLAG(arguments, dry_run), NULL, 0, "print what would run, the memory it would take, and about how long",
@@ -392,7 +393,7 @@ int run_bench(int argc, char **argv)
     struct argp_child children[] = {{&shape_argp, 0, NULL, 0},
                                     {&rules_argp, 0, NULL, 0},
                                     {&bench_output_argp, 0, NULL, 0},
-                                    {call_argp(CALL_OF_SHAPE), 0, NULL, 0},
+                                    {call_argp(CALL_OF_SHAPE), 0, "What is done with scores:", 4},
                                     {0}};
     if (argc > 1 && strcmp(argv[1], "compare") == 0) return run_bench_compare(argc - 1, argv + 1);
     struct argp argp = {

@@ -6,6 +6,7 @@ typedef struct command {
     const char *name, *says;
     int (*run)(int argc, char **argv); /* argv[0] is "hga NAME"; returns the exit status */
     int shares;                        /* several ranks can do it together (world.h) */
+    int more;                          /* `hga help --all` has it, `hga help` does not */
 } command;
 
 int run_run(int argc, char **argv);

@@ -209,9 +209,12 @@ static int tell(int as_json, json_t *document)
 
 int run_decode(int argc, char **argv)
 {
-    struct argp_child children[] = {
-        {&variant_argp, 0, NULL, 0}, {&machine_argp, 0, NULL, 0},  {call_argp(CALL_WITHOUT_EDGES), 0, NULL, 0},
-        {&tensors_argp, 0, NULL, 0}, {&decoding_argp, 0, NULL, 0}, {0}};
+    struct argp_child children[] = {{&variant_argp, 0, NULL, 0},
+                                    {&machine_argp, 0, NULL, 0},
+                                    {call_argp(CALL_WITHOUT_EDGES), 0, "What is done with scores:", 4},
+                                    {&tensors_argp, 0, NULL, 0},
+                                    {&decoding_argp, 0, NULL, 0},
+                                    {0}};
     struct argp argp = {options, parse, "VARIANT", doc, children, NULL, NULL};
     arguments a = {0};
     attend_io all = {0}, *sample = NULL;

@@ -139,7 +139,7 @@ int run_explain(int argc, char **argv)
                                     {&shape_argp, 0, NULL, 0},
                                     {&machine_argp, 0, NULL, 0},
                                     {&ranks_argp, 0, NULL, 0},
-                                    {call_argp(CALL_OF_SHAPE), 0, NULL, 0},
+                                    {call_argp(CALL_OF_SHAPE), 0, "What is done with scores:", 4},
                                     {0}};
     struct argp argp = {
         options,  parse, "VARIANT", "The plan of a variant: stages, kernels, tiles, threads, domains, workspace.\v",

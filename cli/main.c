@@ -13,22 +13,22 @@
 #include "world.h"
 
 static const command commands[] = {
-    {"run", "every variant on a text, in one table", run_run, 0},
-    {"build", "a variant's graph, to a file", run_build, 0},
-    {"attend", "attention on tensors from .npy files", run_attend, 1},
-    {"decode", "a causal variant fed token by token, or in chunks", run_decode, 0},
-    {"inspect", "what a graph is, and who sees whom in it", run_inspect, 0},
-    {"check", "a graph's rules, its coverage and causality", run_check, 0},
-    {"export", "a graph in another format", run_export, 0},
-    {"explain", "the plan of a variant: stages, kernels, threads, workspace", run_explain, 0},
-    {"bench", "benchmark tables", run_bench, 1},
-    {"flops", "operation counts by formula and by counting edges", run_flops, 0},
-    {"view", "a graph as an interactive page, one .html file", run_view, 0},
-    {"rank-map", "numerical rank of the blocks of softmax scores, for given tensors", run_rank_map, 0},
-    {"choose", "variants and parameters against dense attention on given tensors: error, FLOP, time", run_choose, 0},
-    {"variants", "the hierarchies that are built in, with their parameters", run_variants, 0},
-    {"tensor", "the arrays in a .npy, .npz or .safetensors file", run_tensor, 0},
-    {"topo", "the machine as the engine sees it", run_topo, 0},
+    {"run", "every variant on a text, in one table", run_run, 0, 0},
+    {"build", "a variant's graph, to a file", run_build, 0, 0},
+    {"attend", "attention on tensors from .npy files", run_attend, 1, 0},
+    {"decode", "a causal variant fed token by token, or in chunks", run_decode, 0, 0},
+    {"inspect", "what a graph is, and who sees whom in it", run_inspect, 0, 0},
+    {"check", "a graph's rules, its coverage and causality", run_check, 0, 0},
+    {"export", "a graph in another format", run_export, 0, 0},
+    {"explain", "the plan of a variant: stages, kernels, threads, workspace", run_explain, 0, 0},
+    {"bench", "benchmark tables", run_bench, 1, 0},
+    {"flops", "operation counts by formula and by counting edges", run_flops, 0, 1},
+    {"view", "a graph as an interactive page, one .html file", run_view, 0, 0},
+    {"rank-map", "numerical rank of the blocks of softmax scores, for given tensors", run_rank_map, 0, 0},
+    {"choose", "variants and parameters against dense attention on given tensors: error, FLOP, time", run_choose, 0, 0},
+    {"variants", "the hierarchies that are built in, with their parameters", run_variants, 0, 0},
+    {"tensor", "the arrays in a .npy, .npz or .safetensors file", run_tensor, 0, 1},
+    {"topo", "the machine as the engine sees it", run_topo, 0, 1},
 };
 enum { N_COMMANDS = sizeof commands / sizeof commands[0] };
 
@@ -50,11 +50,18 @@ static int complain_of_command(const char *name)
 
 /* ---- help and version ---- */
 
-static int print_help(void)
+/* the subcommands that people begin with, or all */
+static int print_help(int all)
 {
-    printf("Usage: hga SUBCOMMAND [OPTION...]\n       hga help SUBCOMMAND|VARIANT\n       hga version "
+    int left_out = 0;
+    printf("Usage: hga SUBCOMMAND [OPTION...]\n       hga help SUBCOMMAND|VARIANT [--all]\n       hga version "
            "[--json]\n\nHierarchical graph attention on CPUs.\n\n");
-    for (size_t i = 0; i < N_COMMANDS; i++) printf("  %-8s  %s\n", commands[i].name, commands[i].says);
+    for (size_t i = 0; i < N_COMMANDS; i++)
+        if (commands[i].more && !all)
+            left_out++;
+        else
+            printf("  %-8s  %s\n", commands[i].name, commands[i].says);
+    if (left_out) printf("\n%d more: `hga help --all`\n", left_out);
     printf("\nExit status: 0 good, 1 a check failed, 2 wrong usage, 3 bad input data, 4 out of memory or an external "
            "failure.\n");
     return CLI_GOOD;
@@ -103,7 +110,10 @@ static int version(int argc, char **argv)
 
 /* ---- dispatch ---- */
 
-static int asks_for_help(int argc, char **argv) { return argc == 2 && strcmp(argv[1], "--help") == 0; }
+static int asks_for_help(int argc, char **argv)
+{
+    return argc == 2 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "--help-all") == 0);
+}
 
 static int run_command(const char *name, int argc, char **argv)
 {
@@ -130,12 +140,14 @@ static int complain_of_topic(const char *name)
     return complain(CLI_USAGE, "no subcommand and no variant '%s'%s", name, *hint ? hint : "; `hga help` lists them");
 }
 
-/* hga help NAME is hga NAME --help, or what there is to say of a variant */
+/* hga help NAME is hga NAME --help, or what there is to say of a variant; with --all nothing is left out */
 static int help(int argc, char **argv)
 {
-    char option[] = "--help";
-    char *shown[] = {NULL, option, NULL};
-    if (argc == 2) return print_help();
+    char option[] = "--help", every[] = "--help-all";
+    int all = argc > 2 && strcmp(argv[argc - 1], "--all") == 0;
+    char *shown[] = {NULL, all ? every : option, NULL};
+    argc -= all;
+    if (argc == 2) return print_help(all);
     if (argc > 3) return complain(CLI_USAGE, "unexpected argument '%s'", argv[3]);
     if (find_command(argv[2])) return run_command(argv[2], 2, shown);
     const hga_variant *v = hga_variant_named(argv[2]);
@@ -154,7 +166,7 @@ static int dispatch(int argc, char **argv)
 {
     if (argc < 2) return complain(CLI_USAGE, "a subcommand is missing; `hga help` lists them");
     if (strcmp(argv[1], "help") == 0) return help(argc, argv);
-    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) return print_help();
+    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) return print_help(0);
     if (wants_version(argc, argv) || strcmp(argv[1], "version") == 0) return version(argc, argv);
     if (argv[1][0] == '-') return complain(CLI_USAGE, "unknown option '%s'", argv[1]);
     return run_command(argv[1], argc - 1, argv + 1);

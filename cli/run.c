@@ -389,7 +389,7 @@ int run_run(int argc, char **argv)
     struct argp_child children[] = {{&shape_argp, 0, NULL, 0},
                                     {&machine_argp, 0, NULL, 0},
                                     {&rules_argp, 0, NULL, 0},
-                                    {call_argp(CALL_OF_VARIANTS), 0, NULL, 0},
+                                    {call_argp(CALL_OF_VARIANTS), 0, "What is done with scores:", 4},
                                     {0}};
     struct argp argp = {options, parse, "[TEXT]", doc, children, NULL, NULL};
     arguments a = {

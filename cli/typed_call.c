@@ -86,7 +86,7 @@ static void describe(const hga_call_row *row, size_t room, char *text)
 }
 
 static const struct argp_option normaliser_options[] = {
-    {"normaliser", KEY_NORMALISER, "N", 0,
+    {"normaliser", KEY_NORMALISER, "N", ARGUMENTS_MORE,
      "of scores: softmax; sigmoid, sigmoid:B, each weight by itself, 1 / (1 + e^-(score + B)); or entmax:ALPHA, "
      "ALPHA from 1.05 to 2, most weights exactly 0, 2 is sparsemax (default: the program's, softmax)",
      GROUP},
@@ -105,8 +105,9 @@ const struct argp *call_argp(call_options which)
         const hga_call_row *row = &hga_call_tables()[t];
         if (!is_taken(row, which)) continue;
         describe(row, sizeof says[t], says[t]);
-        *out++ = (struct argp_option){row->option, KEY_TABLE + (int)t, call_is_number(row) ? "X" : "FILE", 0, says[t],
-                                      GROUP};
+        const char *takes = call_is_number(row) ? "X" : "FILE";
+        int flags = t == HGA_TABLE_SCALE ? 0 : ARGUMENTS_MORE; /* what most calls need */
+        *out++ = (struct argp_option){row->option, KEY_TABLE + (int)t, takes, flags, says[t], GROUP};
     }
     argp[which] = (struct argp){.options = options[which], .parser = parse};
     return &argp[which];

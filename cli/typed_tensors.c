@@ -33,13 +33,13 @@ static const struct argp_option options[] = {
     {"lse", TEXT(typed_tensors, paths.lse), "FILE", 0,
      "where the log of the softmax denominators goes (default: nowhere)", 3},
     {"layout", KEY_LAYOUT, "L", 0,
-     "of query, key, value and what comes out: nhd, or hnd as torch has it; a fourth axis in front is a batch, on "
-     "which "
-     "bnhd and bhnd insist (default: nhd)",
+     "nhd, hnd, bnhd or bhnd: the axes of query, key, value and what comes out; torch's are hnd; a fourth axis in "
+     "front is a batch, on which bnhd and bhnd insist (default: nhd)",
      3},
-    {"out-type", KEY_OUT_TYPE, "T", 0, "of what comes out: f16 bf16 f32 f64, or same, the query's (default: f32)", 3},
-    {"quiet", FLAG(typed_tensors, quiet), NULL, 0, "leave out the line on stderr that says how the tensors were read",
-     3},
+    {"out-type", KEY_OUT_TYPE, "T", ARGUMENTS_MORE,
+     "f16, bf16, f32, f64 or same: the type of what comes out; same is the query's (default: f32)", 3},
+    {"quiet", FLAG(typed_tensors, quiet), NULL, ARGUMENTS_MORE,
+     "leave out the line on stderr that says how the tensors were read", 3},
     {0},
 };
 const struct argp tensors_argp = {.options = options, .parser = parse};

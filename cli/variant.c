@@ -251,8 +251,8 @@ static error_t parse_variant(int key, char *value, struct argp_state *state)
 static const struct argp_option variant_options[] = {
     {"parameter", 'p', "NAME=VALUE", 0, "a parameter of the variant, repeatable; @FILE.npy is an array", 1},
     {"tokens", 'n', "N", 0, "the number of tokens, as -p tokens=N", 1},
-    {"pattern", KEY_PATTERN, NULL, 0, "of graph=FILE, a file of edges: every edge has weight 1, as -p weights=ignore",
-     1},
+    {"pattern", KEY_PATTERN, NULL, ARGUMENTS_MORE,
+     "of graph=FILE, a file of edges: every edge has weight 1, as -p weights=ignore", 1},
     {0},
 };
 

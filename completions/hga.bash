@@ -1,13 +1,18 @@
 # Bash completion of hga: subcommands, options, variants and their parameters, all taken from what the tool's own help says.
 # shellcheck shell=bash disable=SC2207
 
-# Help with every option on one line.
-_hga_help() { ARGP_HELP_FMT=rmargin=100000,no-dup-args-note command hga help "$@" 2>/dev/null; }
+# Help of everything, every option on one line.
+_hga_help() { ARGP_HELP_FMT=rmargin=100000,no-dup-args-note command hga help "$@" --all 2>/dev/null; }
 
 _hga_subcommands() { _hga_help | sed -n 's/^  \([a-z][a-z-]*\) .*/\1/p'; }
 
 # Long options, `=` after those that take a value.
 _hga_options() { _hga_help "$1" | sed -n 's/^ *\(-[a-zA-Z], \)\{0,1\}\(--[a-z-]*=\{0,1\}\).*/\2/p'; }
+
+# The words that an option takes, where its help begins with them: "ref, avx2 or avx512: the instruction set": _hga_words SUBCOMMAND OPTION
+_hga_words() {
+    _hga_help "$1" | sed -nE "s/^ *(-[a-zA-Z], )?$2=[A-Z]+ +(([a-z0-9]+(, | or ))+[a-z0-9]+): .*/\2/p" | sed 's/, / /g; s/ or / /g' | tr ' ' '\n'
+}
 
 # "bpt: BP-Transformer; ..", with graph= for graph=FILE. Subcommands that take one say so in their help.
 _hga_variants() {
@@ -45,10 +50,11 @@ _hga_candidates() {
     local word=$1 value=$1 subcommand=${3-} option='' prefix=''
     shift
     if [ $# = 1 ]; then
-        compgen -W "$(_hga_subcommands; printf '%s\n' help --version --help)" -- "$word"
+        compgen -W "$(_hga_subcommands; printf '%s\n' help version --version --help)" -- "$word"
         return
     elif [ "$subcommand" = help ]; then
         [ $# -gt 2 ] || compgen -W "$(_hga_subcommands; _hga_variants build)" -- "$word"
+        [ $# -le 2 ] || compgen -W --all -- "$word"
         return
     fi
     case $word in
@@ -64,6 +70,10 @@ _hga_candidates() {
     --variants) compgen -P "$prefix" -W "$(_hga_variants build)" -- "$value" ;;
     --peers) compgen -P "$prefix" -W $'openblas\npasses\ngraphblas\nall\nnone' -- "$value" ;;
     --table) compgen -P "$prefix" -W "$([ "$subcommand" = bench ] && echo goals || echo hsa3)" -- "$value" ;;
+    --*)
+        local words
+        words=$(_hga_words "$subcommand" "$option")
+        if [ -n "$words" ]; then compgen -P "$prefix" -W "$words" -- "$value"; else _hga_files "$prefix" "$value"; fi ;;
     -*) _hga_files "$prefix" "$value" ;;
     *)
         case $word in

@@ -27,6 +27,8 @@ set_tests_properties(inspect_tool PROPERTIES TIMEOUT 300 LABELS cli ENVIRONMENT 
 set_tests_properties(cli bad_input PROPERTIES TIMEOUT 600 LABELS cli ENVIRONMENT OMP_WAIT_POLICY=passive)
 add_test(NAME version COMMAND /usr/bin/python3 ${CMAKE_CURRENT_LIST_DIR}/test_version.py ${PROJECT_SOURCE_DIR} $<TARGET_FILE:hga_tool>)
 set_tests_properties(version PROPERTIES LABELS cli)
+add_test(NAME completion COMMAND bash ${CMAKE_CURRENT_LIST_DIR}/test_completion.sh $<TARGET_FILE:hga_tool> ${PROJECT_SOURCE_DIR}/completions/hga.bash)
+set_tests_properties(completion PROPERTIES TIMEOUT 300 LABELS cli ENVIRONMENT OMP_WAIT_POLICY=passive)
 add_test(NAME words_tool COMMAND bash ${CMAKE_CURRENT_LIST_DIR}/test_words.sh $<TARGET_FILE:hga_tool>)
 set_tests_properties(words_tool PROPERTIES TIMEOUT 300 LABELS cli ENVIRONMENT OMP_WAIT_POLICY=passive)
 add_test(NAME call_tool COMMAND bash ${CMAKE_CURRENT_LIST_DIR}/test_call.sh $<TARGET_FILE:hga_tool>)

@@ -101,10 +101,10 @@ fact what_is_not_finite_is_named refused 1 "check: the gradient of query is not 
 
 # ---- help ----
 
-"$hga" help attend >help
+"$hga" help attend --all >help
 for option in scale=X rel-key=FILE rel-bias=FILE edge-bias=FILE node-pos=FILE sink=FILE slopes=FILE additive=FILE softcap=X; do fact "${option%=*}_has_its_help" holds help "^ +--$option +[^ ]"; done
 for option in scale rel-key rel-bias edge-bias node-pos sink slopes additive alpha log-mass; do fact "the_gradient_of_${option}_too" holds help "^ +--grad-$option=FILE +write the gradient of"; done
-"$hga" help run >help_of_run
+"$hga" help run --all >help_of_run
 fact what_no_variant_takes_is_no_option_of_contests lacks help_of_run '^ +--additive'
 fact what_has_no_gradient_has_none lacks help '--grad-softcap|--alpha=|--log-mass=|--normaliser-bias'
 

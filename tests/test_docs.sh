@@ -117,7 +117,7 @@ fact the_format_tells_every_member missing members told
 
 mkdir pages.d
 for page in "$man"/*.1.gz; do gzip -dc "$page" >"pages.d/$(basename "$page" .gz)"; done
-"$hga" help | awk '/^  [a-z]/ { print "hga-" $1 ".1" } END { print "hga.1" }' >wants_manual
+"$hga" help --all | awk '/^  [a-z]/ { print "hga-" $1 ".1" } END { print "hga.1" }' >wants_manual
 ls pages.d >manuals
 fact every_subcommand_has_a_manual_page missing wants_manual manuals
 fact and_no_page_is_too_much missing manuals wants_manual
@@ -126,7 +126,7 @@ while read -r page; do
     name=${page%.1} name=${name#hga} name=${name#-}
     [ -n "$name" ] || continue
     words "pages.d/$page" >page_words
-    "$hga" help "$name" | sed 's/^Usage: //' | tr -s ' \n' '\n' | grep -vE '^(\[.*|.*\]|Usage:|hga|Variants|and|their|parameters:|)$' | sed 's/:$//' | sort -u >help_words
+    "$hga" help "$name" --all | sed 's/^Usage: //' | tr -s ' \n' '\n' | grep -vE '^(\[.*|.*\]|Usage:|hga|Variants|and|their|parameters:|)$' | sed 's/:$//' | sort -u >help_words
     sed 's/:$//' page_words | sort -u >page_set
     comm -23 help_words page_set | sed "s/^/$name: /"
 done <wants_manual >unsaid

@@ -116,31 +116,7 @@ fact functions_have_manual_pages function_page
 page() { gzip -dc "$prefix/share/man/man1/hga.1.gz" | grep -q '^.TH HGA 1'; }
 fact the_manual_page_is_there page
 
-# What TAB offers at the end of a line; readline puts it after the last `=`.
-offers() (
-    PATH=$prefix/bin:$PATH
-    source "$prefix/share/bash-completion/completions/hga"
-    COMP_LINE="$*" COMP_POINT=${#COMP_LINE} COMPREPLY=()
-    _hga
-    printf '%s\n' "${COMPREPLY[@]}"
-)
-has() { local want=$1; shift; offers "$@" | grep -qx -- "$want" || { echo "offered:"; offers "$@"; false; }; }
-offers_not() { local other=$1; shift; ! offers "$@" | grep -qx -- "$other"; }
-fact completion_offers_subcommands has 'attend' hga a
-fact after_help_too has 'attend' hga help at
-fact and_long_options has '--relation=' hga build --re
-fact options_without_a_value_end_the_word has '--json' hga check --js
-fact other_subcommands_options_are_not_offered offers_not '--causal' hga build --c
-fact variants_are_offered has 'htransformer' hga build h
-fact and_graph_files has 'graph=' hga attend gr
-fact parameters_are_the_variants_own has 'k=' hga build bpt -p ''
-fact parameters_of_another_variant_are_not_offered offers_not 'k=' hga build window -p ''
-fact words_of_a_parameter_are_offered has 'algorithm1' hga build bpt -p rule=a
-fact after_the_long_option_too has 'text' hga build bpt --parameter=rule=t
-fact a_variant_before_the_parameter_counts has 'frontier' hga explain --heads 2 hsa -p mode=f
-touch mine.json
-fact files_are_offered_for_graphs has 'mine.json' hga check mi
-fact and_after_graph has 'mine.json' hga attend graph=mi
-fact and_for_arrays has '@mine.json' hga build hsa -p parent=@mi
+offers_its_subcommands() { PATH=$prefix/bin:$PATH bash -c 'source "$1" && _hga_subcommands | grep -qx attend' - "$prefix/share/bash-completion/completions/hga"; }
+fact completion_is_installed offers_its_subcommands
 
 facts_end

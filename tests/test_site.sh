@@ -38,7 +38,7 @@ print(*(f"python-reference/hga.{name.replace(chr(45), chr(95))}.html" for name i
 print(*(f"python-reference/hga.Hierarchy.{name}.html" for name, f in vars(hga.Hierarchy).items() if inspect.isfunction(f) and name[0] != "_"), sep="\n")' >wants_python
 fact there_are_functions_of_python there_are wants_python 20
 fact every_function_of_python_has_a_page missing wants_python pages
-"$hga" help | sed -n 's/^  \([a-z][a-z-]*\) .*/tool\/hga-\1.html/p' >wants_tool
+"$hga" help --all | sed -n 's/^  \([a-z][a-z-]*\) .*/tool\/hga-\1.html/p' >wants_tool
 fact every_subcommand_has_a_page missing wants_tool pages
 same_number() { equal "$(ls "$html"/view-*.html | wc -l)" "$(grep -c '^## ' site/pages/gallery.md)"; }
 fact every_hierarchy_of_the_gallery_has_a_live_page same_number

@@ -14,7 +14,40 @@ typedef struct root {
     int next; /* where an error stopped */
 } root;
 
-enum { KEY_HELP = 0x1000 };
+enum { KEY_HELP = 0x1000, KEY_HELP_ALL };
+
+static int is_end(const struct argp_option *o) { return !o->name && !o->key && !o->doc; }
+
+/* A copy of `argp` in which the options for --help-all, and their other names, are hidden; *n counts them. The process
+   ends with what is printed of it. */
+static struct argp *without_more(const struct argp *argp, int *n)
+{
+    int options = 0, children = 0, hides = 0;
+    while (argp->options && !is_end(&argp->options[options])) options++;
+    while (argp->children && argp->children[children].argp) children++;
+    struct argp *out = malloc(sizeof *out);
+    struct argp_option *o = calloc((size_t)options + 1, sizeof *o);
+    struct argp_child *c = calloc((size_t)children + 1, sizeof *c);
+    if (!out || !o || !c) exit(complain(CLI_OUTSIDE, "out of memory"));
+    *out = *argp, out->options = o, out->children = c;
+    for (int i = 0; i < options; i++) {
+        o[i] = argp->options[i];
+        if (!(o[i].flags & OPTION_ALIAS)) hides = o[i].flags & ARGUMENTS_MORE, *n += hides != 0;
+        if (hides) o[i].flags |= OPTION_HIDDEN;
+    }
+    for (int i = 0; i < children; i++) c[i] = argp->children[i], c[i].argp = without_more(c[i].argp, n);
+    return out;
+}
+
+static void print_help(const struct argp_state *state, int all)
+{
+    int more = 0;
+    const struct argp *shown = all ? state->root_argp : without_more(state->root_argp, &more);
+    argp_help(shown, stdout, ARGP_HELP_USAGE | ARGP_HELP_DOC | ARGP_HELP_LONG, state->name);
+    const char *command = strrchr(state->name, ' ');
+    if (more) printf("\n%d more options: `hga help %s --all`\n", more, command ? command + 1 : state->name);
+    exit(fflush(stdout) ? complain(CLI_OUTSIDE, "standard output cannot be written") : CLI_GOOD);
+}
 
 static error_t parse_root(int key, char *value, struct argp_state *state)
 {
@@ -24,8 +57,7 @@ static error_t parse_root(int key, char *value, struct argp_state *state)
     case ARGP_KEY_INIT: state->child_inputs[0] = r->input; return 0;
     case ARGP_KEY_ERROR: r->next = state->next; return 0;
     case KEY_HELP:
-        argp_help(state->root_argp, stdout, ARGP_HELP_USAGE | ARGP_HELP_DOC | ARGP_HELP_LONG, state->name);
-        exit(fflush(stdout) ? complain(CLI_OUTSIDE, "standard output cannot be written") : CLI_GOOD);
+    case KEY_HELP_ALL: print_help(state, key == KEY_HELP_ALL); return 0;
     default: return ARGP_ERR_UNKNOWN;
     }
 }
@@ -60,7 +92,10 @@ static int complain_about(const struct argp *argp, const char *argument)
 
 int arguments_parse(const struct argp *argp, int argc, char **argv, void *input)
 {
-    static const struct argp_option options[] = {{"help", KEY_HELP, NULL, 0, "print this and exit", -1}, {0}};
+    static const struct argp_option options[] = {
+        {"help", KEY_HELP, NULL, 0, "print this and exit", -1},
+        {"help-all", KEY_HELP_ALL, NULL, OPTION_HIDDEN, "print every option and exit", -1},
+        {0}};
     struct argp_child children[] = {{argp, 0, NULL, 0}, {0}};
     struct argp top = {
         .options = options, .parser = parse_root, .args_doc = argp->args_doc, .doc = argp->doc, .children = children};
@@ -218,10 +253,10 @@ static error_t parse_machine(int key, char *value, struct argp_state *state)
 
 static const struct argp_option machine_options[] = {
     {"threads", 't', "T", 0, "threads (default: OMP_NUM_THREADS, or the cores this process may use)", 8},
-    {"isa", KEY_ISA, "ISA", 0, "instruction set: ref, avx2, avx512 or avx512bf16 (default: HGA_ISA, or the best here)",
-     8},
-    {"precision", KEY_PRECISION, "P", 0, "f32, or bf16: keys and values of 16 bits (default: f32)", 8},
-    {"bind", KEY_BIND, "WHEN", 0, BIND_HELP, 8},
+    {"isa", KEY_ISA, "ISA", ARGUMENTS_MORE,
+     "ref, avx2, avx512 or avx512bf16: the instruction set (default: HGA_ISA, or the best here)", 8},
+    {"precision", KEY_PRECISION, "P", 0, "f32 or bf16: bf16 keeps keys and values in 16 bits (default: f32)", 8},
+    {"bind", KEY_BIND, "WHEN", ARGUMENTS_MORE, BIND_HELP, 8},
     {0},
 };
 const struct argp machine_argp = {.options = machine_options, .parser = parse_machine};

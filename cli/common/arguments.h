@@ -8,7 +8,11 @@
 
 #include "complain.h"
 
-/* Parse argv by `argp` into `input`. --help prints the options with their defaults and ends the process with 0. */
+/* Of an option's flags: --help leaves it out, --help-all has it. */
+enum { ARGUMENTS_MORE = 1 << 16 };
+
+/* Parse argv by `argp` into `input`. --help prints the options that most calls need with their defaults, --help-all,
+   which is `hga help NAME --all`, prints all, and both end the process with 0. */
 int arguments_parse(const struct argp *argp, int argc, char **argv, void *input);
 
 /* What an argp parser returns once a function below has complained: 0 for CLI_GOOD, else the error that arguments_parse

@@ -11,7 +11,7 @@ seconds=${SOURCE_DATE_EPOCH:-$(date +%s)}
 day=$(date -u -d "@$seconds" +%F)
 mkdir -p "$out"
 rm -f "$out"/*.[135] "$out"/*.[135].gz
-"$hga" help >"$out/help.txt"
+"$hga" help --all >"$out/help.txt"
 subcommands=$(awk '/^  [a-z]/ { print $1 }' "$out/help.txt")
 
 # Text that roff takes as it is.
@@ -31,7 +31,7 @@ subcommand_page() {
     says=$(awk -v name="$1" '$1 == name { $1 = ""; sub(/^ */, ""); print; exit }' "$out/help.txt")
     printf '.TH HGA\\-%s 1 %s "hga %s" "User Commands"\n.SH NAME\nhga\\-%s \\- %s\n' "$(echo "$1" | tr a-z A-Z | sed 's/-/\\-/g')" "$day" "$version" \
         "$(echo "$1" | sed 's/-/\\-/g')" "$says"
-    { "$hga" help "$1"; [ "$1" != variants ] || { echo "Variants and their parameters:"; "$hga" variants; }; } | awk "$roff"'
+    { "$hga" help "$1" --all; [ "$1" != variants ] || { echo "Variants and their parameters:"; "$hga" variants; }; } | awk "$roff"'
         # "Usage: hga build [-n N] .. [--help] VARIANT"
         NR == 1 { split($0, word, " "); sub(/.*\[--help\]/, "")
             print ".SH SYNOPSIS\n.B hga " roff(word[3]) "\n[\\fIOPTION\\fR...]\\fI" roff($0) "\\fR\n.SH DESCRIPTION"; next }

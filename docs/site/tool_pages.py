@@ -22,14 +22,14 @@ def examples(path):
 def main(hga, source, folder):
     folder = pathlib.Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    index = said(hga, "help")
+    index = said(hga, "help", "--all")
     subcommands = re.findall(r"^  ([a-z-]+) +(.*)$", index, re.M)
     lines = ["# The tool", "", "`hga SUBCOMMAND`: build a hierarchy, look at it, check it, run it, measure it. Each subcommand has a page; `hga help SUBCOMMAND` and `man hga-SUBCOMMAND` say the same.", "",
              "| | |", "|---|---|"]  # fmt: skip
     for name, what in subcommands:
         what = what.replace("|", "\\|")
         lines.append(f"| [`hga {name}`](hga-{name}.md) | {what[:1].upper() + what[1:]} |")
-        page = ["---", "orphan: true", "---", "", f"# hga {name}", "", f"[The tool](index.md): {what}", "", "```text", said(hga, "help", name).rstrip(), "```", ""]
+        page = ["---", "orphan: true", "---", "", f"# hga {name}", "", f"[The tool](index.md): {what}", "", "```text", said(hga, "help", name, "--all").rstrip(), "```", ""]
         for block in examples(pathlib.Path(source) / "docs" / "man" / f"{name}.man"):
             page += ["```sh", block.rstrip(), "```", ""]
         (folder / f"hga-{name}.md").write_text("\n".join(page), encoding="utf-8")

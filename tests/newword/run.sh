@@ -47,7 +47,7 @@ fact and_says_why_nothing_is_fused grep 'only the plain definition knows clamp' 
 cat said
 fact bench_takes_it "$hga" bench -n 256 --variants window --clamp 0.5 --min-time 0.01
 for command in attend check explain bench run decode; do
-    "$hga" $command --help >help
+    "$hga" help $command --all >help
     fact "help_of_${command}_has_it" grep -q -- --clamp help
 done
 # shellcheck disable=SC2086
