@@ -21,8 +21,8 @@ typedef struct typed_variant {
 /* What --pattern says of graph=FILE. */
 static const char ignore_weights[] = "weights=ignore";
 
-/* Cut "htransformer:block=16" or "htransformer block=16" apart, in place: the name, and at most `most` settings. A value
-   may have colons and blanks: behind a '=', what stands after one and has none is more of it (tree=metis:8,8). */
+/* Cut "htransformer:block=16" or "htransformer block=16" apart, in place: the name, and at most `most` settings. A
+   value may have colons and blanks: behind a '=', what stands after one and has none is more of it (tree=metis:8,8). */
 int variant_cut(char *words, int most, typed_variant *t);
 /* Is the variant among the names with commas between them? */
 int variant_listed(const char *list, const hga_variant *v);

@@ -8,6 +8,7 @@ from typing import Any, Dict, Optional, Tuple, Union
 import numpy as np
 import torch
 
+from ._arguments import whole
 from ._core import refuse
 from ._deferred import deferred
 from ._graph import Graph
@@ -56,8 +57,8 @@ class _Convolution(torch.nn.Module):
         name = type(self).__name__
         if not isinstance(in_channels, int):
             raise refuse(f"{name}: in_channels {in_channels!r}: sources and destinations of two kinds are not offered")
-        if in_channels < 1 or out_channels < 1 or heads < 1:
-            raise refuse(f"{name}: {in_channels} in_channels, {out_channels} out_channels, {heads} heads: 1 or more are needed")
+        for given, argument in ((in_channels, "in_channels"), (out_channels, "out_channels"), (heads, "heads")):
+            whole(given, f"{name}: {argument}", least=1)
         if edge_dim is not None:
             raise refuse(f"{name}: edge_dim: features of edges are not offered")
         for argument, value in more.items():

@@ -10,12 +10,13 @@ import numpy as np
 import torch
 
 from ._arguments import whole
-from ._core import check, ffi, lib, refuse
+from ._core import check, ffi, lib, refuse, refuse_type
 from ._deferred import deferred
 from ._documents import numbered
 from ._graph import Graph
 from ._hierarchy import Hierarchy
 from ._made import Made, known
+from ._module_arguments import check_rows, check_spec, dropout_of, heads_of, tokens_seen
 from ._normalisers import normaliser_of, spelt
 from ._ragged import attend
 from ._registry import variants
@@ -25,16 +26,6 @@ from ._one_pass import PASSES, Given, Outputs, Pass, drawn, whole as as_a_whole
 
 Tensor = torch.Tensor
 Optional_ = Optional[torch.Tensor]
-
-
-def _heads(width: int, heads: int, kv_heads: Optional[int]) -> int:
-    """Key and value heads; refused where numbers do not divide."""
-    kv_heads = heads if kv_heads is None else kv_heads
-    if heads < 1 or width % heads:
-        raise refuse(f"{heads} heads do not divide width {width}")
-    if kv_heads < 1 or heads % kv_heads:
-        raise refuse(f"{kv_heads} kv_heads do not divide {heads} heads")
-    return kv_heads
 
 
 # ---- what a hierarchy has to be learned ----
@@ -71,6 +62,9 @@ class Attention(torch.nn.Module):
     tokens, "htransformer:block=16"; those of the last lengths are kept. kv_heads: key and value heads, fewer than heads where
     several query heads share one. Dropout draws a new seed a call while training.
 
+    Samples of several lengths, of one ``spec`` that is a name: ``layer(x, lengths=[30, 60])``, or torch's key_padding_mask
+    [batch, tokens], in which True hides. Each sample attends by the hierarchy of its own length, and rows of padding see nothing.
+
     cross: queries are the first argument's rows, keys and values those of the second, of width ``cross``.
     relative_keys, relative_bias: a key [types][dim], and a bias [types][heads], for every type of edge are learned (rel_key,
     rel_bias); positions: so many columns of position embeddings, one for every place in a family (node_pos). With a name
@@ -82,10 +76,12 @@ class Attention(torch.nn.Module):
                  relative_bias: bool = False, positions: int = 0, tokens: Optional[int] = None,
                  normaliser: Optional[str] = None, normalizer: Optional[str] = None) -> None:  # fmt: skip
         super().__init__()
+        check_spec(spec)
+        dropout = dropout_of(dropout)
         self.normaliser = spelt(normaliser, normalizer)
         if self.normaliser is not None:
             normaliser_of(self.normaliser)
-        kv_heads = _heads(width, heads, kv_heads)
+        kv_heads = heads_of(width, heads, kv_heads)
         self.spec: Optional[str] = None
         self.hierarchy: Optional[Hierarchy] = None
         if isinstance(spec, str):
@@ -96,7 +92,7 @@ class Attention(torch.nn.Module):
                 spec_of(spec).require_cross()
             spec_of(spec)
         else:
-            self.hierarchy = spec
+            self.hierarchy = cast(Hierarchy, spec)
             if causal and not spec.is_causal():
                 raise refuse(f"{spec!r} is not causal: build it with causal=True")
         if causal and cross is not None:
@@ -158,13 +154,35 @@ class Attention(torch.nn.Module):
         k, v = self.memory(memory).view(batch, memory.shape[1], 2, self.kv_heads, dim).unbind(2)
         return self.project(x).view(batch, tokens, self.heads, dim), k, v
 
-    def forward(self, x: Tensor, memory: Optional_ = None) -> Tensor:
+    def _refuse_padding(self) -> None:
+        """What takes samples of one length alone."""
+        if self.spec is None:
+            raise refuse("lengths and key_padding_mask go with a name, such as 'htransformer:block=16': a Hierarchy has one length")
+        for there, what in ((self.memory, "cross-attention"), (self.position, "positions"), (self.normaliser, "a normaliser")):
+            if there is not None:
+                raise refuse(f"lengths and key_padding_mask do not go with {what}: give samples of one length")
+
+    def extra_repr(self) -> str:
+        own = repr(self.spec) if self.spec is not None else repr(self.hierarchy)
+        kv_heads = f", kv_heads={self.kv_heads}" if self.kv_heads != self.heads else ""
+        return f"{own}, heads={self.heads}{kv_heads}" + (", causal=True" if self.causal else "")
+
+    def forward(self, x: Tensor, memory: Optional_ = None, *, lengths: Any = None, key_padding_mask: Optional_ = None) -> Tensor:
+        check_rows(x, "x", "tokens", self.out.in_features)
+        if memory is not None and self.cross is not None:
+            check_rows(memory, "memory", "tokens", self.cross)
         batch, tokens, width = x.shape
+        seen = tokens_seen(x, lengths, key_padding_mask)
+        if seen is not None:
+            self._refuse_padding()
         q, k, v = self._project(x, memory)
         drop = self.dropout if self.training else 0.0
         tables = self.rel_key is not None or self.rel_bias is not None or self.position is not None
-        if self.spec is not None and self.memory is None and not tables and self.normaliser is None:
-            y = attend(self.spec, *(t.transpose(1, 2) for t in (q, k, v)), causal=self.causal, dropout=drop)
+        if seen is not None or (self.spec is not None and self.memory is None and not tables and self.normaliser is None):
+            mask = None if seen is None else numbered(seen, self.causal)
+            learned = {n: t for n, t in (("rel_key", self.rel_key), ("rel_bias", self.rel_bias)) if t is not None}
+            y = attend(cast(str, self.spec), *(t.transpose(1, 2) for t in (q, k, v)), mask=mask, causal=self.causal, dropout=drop,
+                       **learned)  # fmt: skip
         else:
             h, node_pos = self._with_positions(tokens, k.shape[1])
             y = h.attention(q, k, v, layout="bnhd", dropout=drop, seed=drawn(drop), rel_key=self.rel_key,
@@ -249,8 +267,8 @@ class BPT(torch.nn.Module):
     def __init__(self, width: int, heads: int, k: int = 4, bias: bool = True, dropout: float = 0.0, *, causal: bool = False,
                  clip: int = 10, rule: str = "shifted", kv_heads: Optional[int] = None, relative_keys: bool = True) -> None:  # fmt: skip
         super().__init__()
-        self.heads, self.kv_heads = heads, _heads(width, heads, kv_heads)
-        self.dropout, self.like = dropout, (k, clip, rule, causal)
+        self.heads, self.kv_heads = heads, heads_of(width, heads, kv_heads)
+        self.dropout, self.like = dropout_of(dropout), (k, clip, rule, causal)
         _bpt(2, *self.like)  # what is wrong with the parameters is said here
         self.project = torch.nn.Linear(width, (heads + 2 * self.kv_heads) * (width // heads), bias=bias)
         self.out = torch.nn.Linear(width, width, bias=bias)
@@ -259,7 +277,13 @@ class BPT(torch.nn.Module):
             types = (2 * k + 1) * (min(clip, 31) + 1)
             self.rel_key = torch.nn.Parameter(torch.empty(types, width // heads).normal_(std=0.02))
 
+    def extra_repr(self) -> str:
+        k, clip, rule, causal = self.like
+        kv_heads = f", kv_heads={self.kv_heads}" if self.kv_heads != self.heads else ""
+        return f"heads={self.heads}{kv_heads}, k={k}, clip={clip}, rule={rule!r}" + (", causal=True" if causal else "")
+
     def forward(self, x: Tensor) -> Tensor:
+        check_rows(x, "x", "nodes", self.out.in_features)
         batch, nodes, width = x.shape
         h = _bpt(_tokens_of(nodes), *self.like)
         heads = self.project(x).view(batch, nodes, self.heads + 2 * self.kv_heads, width // self.heads)
@@ -329,8 +353,14 @@ class MultiheadAttention(torch.nn.Module):
         for asked, what in ((add_bias_kv, "add_bias_kv"), (add_zero_attn, "add_zero_attn")):
             if asked:
                 raise refuse(f"{what} adds a key that no hierarchy has")
-        _heads(embed_dim, num_heads, None)
+        if isinstance(embed_dim, str):
+            raise refuse_type(f"embed_dim is {embed_dim!r}, not a whole number: MultiheadAttention has torch's arguments, and the "
+                              f"hierarchy goes by keyword, spec={embed_dim!r}")  # fmt: skip
+        if not isinstance(spec, str):
+            raise refuse_type(f"spec is {spec!r}, not a name such as 'htransformer:block=16'")
+        heads_of(embed_dim, num_heads, None, ("embed_dim", "num_heads"))
         spec_of(spec)
+        dropout = dropout_of(dropout)
         self.embed_dim, self.num_heads, self.head_dim = embed_dim, num_heads, embed_dim // num_heads
         self.kdim, self.vdim = embed_dim if kdim is None else kdim, embed_dim if vdim is None else vdim
         self.dropout, self.batch_first, self.spec = dropout, batch_first, spec
@@ -339,6 +369,9 @@ class MultiheadAttention(torch.nn.Module):
         for name in ("in_proj_weight", "q_proj_weight", "k_proj_weight", "v_proj_weight", "in_proj_bias"):
             self.register_parameter(name, getattr(like, name))
         self.out_proj = like.out_proj
+
+    def extra_repr(self) -> str:
+        return f"{self.spec!r}, embed_dim={self.embed_dim}, heads={self.num_heads}"
 
     def _project(self, *given: Tensor) -> Iterator[Tensor]:
         """Query, key and value, [batch, heads, tokens, dim]."""

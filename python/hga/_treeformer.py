@@ -12,7 +12,7 @@ from ._arguments import whole
 from ._core import check, ffi, lib, refuse
 from ._graph import Graph
 from ._hierarchy import Hierarchy
-from ._modules import _heads
+from ._module_arguments import check_rows, dropout_of, heads_of
 from ._one_pass import PASSES, Given, Outputs, Pass, drawn, whole as as_a_whole
 
 Tensor = torch.Tensor
@@ -113,8 +113,8 @@ class Treeformer(torch.nn.Module):
     def __init__(self, width: int, heads: int, height: int, bias: bool = True, dropout: float = 0.0, *, causal: bool = False,
                  kv_heads: Optional[int] = None) -> None:  # fmt: skip
         super().__init__()
-        self.heads, self.kv_heads = heads, _heads(width, heads, kv_heads)
-        self.height, self.causal, self.dropout = whole(height, "height", least=1, beyond=21), causal, dropout
+        self.heads, self.kv_heads = heads, heads_of(width, heads, kv_heads)
+        self.height, self.causal, self.dropout = whole(height, "height", least=1, beyond=21), causal, dropout_of(dropout)
         dim = width // heads
         self.project = torch.nn.Linear(width, (heads + 2 * self.kv_heads) * dim, bias=bias)
         self.out = torch.nn.Linear(width, width, bias=bias)
@@ -128,7 +128,12 @@ class Treeformer(torch.nn.Module):
         """[rows][heads]: the leaf of each of x's rows, [rows, heads, dim], by the first ``levels`` levels."""
         return _Trees(self.planes, self.offsets, int(self.levels), []).leaves(x)
 
+    def extra_repr(self) -> str:
+        kv_heads = f", kv_heads={self.kv_heads}" if self.kv_heads != self.heads else ""
+        return f"heads={self.heads}{kv_heads}, height={self.height}" + (", causal=True" if self.causal else "")
+
     def forward(self, x: Tensor) -> Tensor:
+        check_rows(x, "x", "tokens", self.out.in_features)
         batch, tokens, width = x.shape
         dim, drop = width // self.heads, self.dropout if self.training else 0.0
         heads = self.project(x).view(batch * tokens, self.heads + 2 * self.kv_heads, dim)

@@ -219,7 +219,7 @@ class Convolutions(unittest.TestCase):
             ("in_channels (7, 7)", lambda: hga.torch.GATConv((7, 7), OUT)),
             ("edge_dim: features of edges", lambda: hga.torch.GATv2Conv(IN, OUT, edge_dim=3)),
             ("aggr='max' is not offered", lambda: hga.torch.TransformerConv(IN, OUT, aggr="max")),
-            ("0 heads", lambda: hga.torch.GATConv(IN, OUT, heads=0)),
+            ("heads is 0; it must be at least 1", lambda: hga.torch.GATConv(IN, OUT, heads=0)),
             ("edge_attr: features of edges", lambda: layer(x, e, torch.ones(e.shape[1], 2))),
             ("return_attention_weights", lambda: layer(x, e, return_attention_weights=True)),
             ("size (30, 31)", lambda: layer(x, e, size=(30, 31))),

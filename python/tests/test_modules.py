@@ -123,6 +123,69 @@ class Modules(unittest.TestCase):
             with self.assertRaisesRegex(hga.Error, match):
                 make()
 
+    def test_wrong_arguments_get_sentences(self):
+        m, x = ht.Attention("dense", 16, 2), torch.zeros(2, 4, 16)
+        for match, make in (
+            ("embed_dim is 'window:left=8', .* spec='window:left=8'", lambda: ht.MultiheadAttention("window:left=8", 64, 4)),
+            ("num_heads is '4', not a whole number", lambda: ht.MultiheadAttention(64, "4")),
+            ("3 heads do not divide embed_dim 64", lambda: ht.MultiheadAttention(64, 3)),
+            ("spec is 7, not a name", lambda: ht.MultiheadAttention(64, 4, spec=7)),
+            ("spec is 16, neither a name such as", lambda: ht.Attention(16, 2, 2)),
+            ("width is '16', not a whole number", lambda: ht.Attention("dense", "16", 2)),
+            ("heads is 0; it must be at least 1", lambda: ht.Attention("dense", 16, 0)),
+            ("kv_heads is 1.5, not a whole number", lambda: ht.Attention("dense", 16, 2, kv_heads=1.5)),
+            ("dropout is 1.5, not at least 0 and less than 1", lambda: ht.Attention("dense", 16, 2, dropout=1.5)),
+            ("dropout is -1, not at least 0", lambda: ht.BPT(16, 2, dropout=-1)),
+            ("dropout is", lambda: ht.Treeformer(16, 2, 3, dropout=2)), ("dropout is", lambda: ht.MultiheadAttention(16, 2, dropout=2)),
+            (r"x has shape \(4, 16\), not \[batch, tokens, 16\]", lambda: m(x[0])),
+            (r"x has shape \(2, 4, 8\), not \[batch, tokens, 16\]", lambda: m(x[..., :8])),
+            ("x is a ndarray, not a tensor", lambda: m(x.numpy())),
+            (r"not \[batch, nodes, 16\]", lambda: ht.BPT(16, 2)(x[0])), (r"not \[batch, tokens, 16\]", lambda: ht.Treeformer(16, 2, 1)(x[0])),
+            (r"memory has shape \(2, 4, 16\), not \[batch, tokens, 8\]", lambda: ht.Attention("dense", 16, 2, cross=8)(x, x)),
+            ("GATConv: heads is '4', not a whole number", lambda: ht.GATConv(16, 8, heads="4")),
+            ("out_channels is 0; it must be at least 1", lambda: ht.GATv2Conv(16, 0)),
+            ("2 whole numbers are needed", lambda: m(x, lengths=[3])), ("2 whole numbers are needed", lambda: m(x, lengths=[3.0, 1.0])),
+            ("from 0 to 4", lambda: m(x, lengths=[3, 5])), ("from 0 to 4", lambda: m(x, lengths=[-1, 4])),
+            ("one of them is enough", lambda: m(x, lengths=[3, 4], key_padding_mask=torch.zeros(2, 4, dtype=torch.bool))),
+            (r"key_padding_mask has shape \(4,\), not \[2, 4\]", lambda: m(x, key_padding_mask=torch.zeros(4))),
+            ("a Hierarchy has one length", lambda: ht.Attention(hga.dense(4), 16, 2)(x, lengths=[3, 4])),
+            ("do not go with cross-attention", lambda: ht.Attention("dense", 16, 2, cross=16)(x, x, lengths=[3, 4])),
+            ("do not go with a normaliser", lambda: ht.Attention("dense", 16, 2, normaliser="sigmoid")(x, lengths=[3, 4])),
+            ("do not go with positions", lambda: ht.Attention("hsa:branching=2", 16, 2, positions=2, tokens=8)(x, lengths=[3, 4])),
+        ):  # fmt: skip
+            with self.subTest(match), self.assertRaisesRegex(hga.Error, match):
+                make()
+
+    def test_samples_of_several_lengths_are_each_its_own(self):
+        for spec, more in (("htransformer:block=4", {}), ("dense", dict(causal=True)), ("fenwick", {}),
+                           ("htransformer:block=4:relative=1", dict(relative_keys=True, relative_bias=True, tokens=24))):  # fmt: skip
+            m, x = ht.Attention(spec, 16, 2, **more), torch.randn(3, 24, 16, requires_grad=True)
+            if more.get("relative_bias"):
+                torch.nn.init.normal_(m.rel_bias)
+            lengths = [24, 7, 1]
+            y = m(x, lengths=lengths)
+            for row, one, n in zip(y, x, lengths):
+                self.assertLess((row[:n] - m(one[None, :n])[0]).abs().max(), 1e-5, spec)  # projections have other last bits
+                self.assertTrue(torch.equal(row[n:], m.out.bias.expand(24 - n, 16)), spec)
+            hidden = torch.arange(24) >= torch.tensor(lengths)[:, None]
+            self.assertTrue(torch.equal(m(x, lengths=torch.tensor(lengths)), y))
+            for mask in (hidden, hidden.float().masked_fill(hidden, float("-inf"))):
+                self.assertTrue(torch.equal(m(x, key_padding_mask=mask), y))
+            (grad,) = torch.autograd.grad(y[0].sum() + sum(row[:n].sum() for row, n in zip(y[1:], lengths[1:])), x)
+            self.assertTrue((grad[1, 7:] == 0).all() and (grad[1, :7] != 0).any(), spec)
+        left = torch.arange(24) < 5  # padding in front
+        y = m(x[:1], key_padding_mask=left[None])
+        self.assertLess((y[0, 5:] - m(x[:1, 5:])[0]).abs().max(), 1e-5)
+
+    def test_modules_say_what_they_are(self):
+        for module, says in (
+            (ht.Attention("htransformer:block=16", 64, 8, causal=True), "(\n  'htransformer:block=16', heads=8, causal=True\n"),
+            (ht.Attention(hga.dense(9), 64, 8, kv_heads=2), "<hga.Hierarchy dense"), (ht.Attention(hga.dense(9), 64, 8, kv_heads=2), "heads=8, kv_heads=2"),
+            (ht.BPT(64, 8, k=2), "heads=8, k=2, clip=10, rule='shifted'"), (ht.Treeformer(64, 4, 3), "heads=4, height=3"),
+            (ht.MultiheadAttention(64, 4, spec="window:left=8"), "'window:left=8', embed_dim=64, heads=4"),
+        ):  # fmt: skip
+            self.assertIn(says, repr(module))
+
     def test_node_rows_begin_as_means_or_zeros(self):
         for n in (1, 2, 7, 16, 21):
             x, h = torch.randn(2, n, 4), hga.bpt(n)

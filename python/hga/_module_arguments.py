@@ -1,0 +1,64 @@
+"""What modules of torch take, checked: numbers of heads and columns, names, rows, and which tokens are there."""
+
+from __future__ import annotations
+
+from typing import Any, Optional, Tuple
+
+import torch
+
+from ._arguments import whole
+from ._core import number, refuse, refuse_type
+from ._hierarchy import Hierarchy
+from ._made import Made
+
+Tensor = torch.Tensor
+
+
+def heads_of(width: Any, heads: Any, kv_heads: Any, names: Tuple[str, str] = ("width", "heads")) -> int:
+    """Key and value heads; refused where numbers are none, or do not divide."""
+    width, heads = (whole(x, name, least=1) for x, name in zip((width, heads), names))
+    kv_heads = heads if kv_heads is None else whole(kv_heads, "kv_heads", least=1)
+    if width % heads:
+        raise refuse(f"{heads} heads do not divide {names[0]} {width}")
+    if heads % kv_heads:
+        raise refuse(f"{kv_heads} kv_heads do not divide {heads} heads")
+    return kv_heads
+
+
+def dropout_of(dropout: Any) -> float:
+    found = number(dropout, "dropout")
+    if not 0 <= found < 1:
+        raise refuse(f"dropout is {dropout!r}, not at least 0 and less than 1")
+    return found
+
+
+def check_spec(spec: Any) -> None:
+    if not isinstance(spec, (str, Hierarchy, Made)):
+        raise refuse_type(f"spec is {spec!r}, neither a name such as 'htransformer:block=16' nor a Hierarchy")
+
+
+def check_rows(x: Any, what: str, axes: str, width: int) -> None:
+    """Is it what a layer takes?"""
+    if not isinstance(x, torch.Tensor):
+        raise refuse_type(f"{what} is a {type(x).__name__}, not a tensor")
+    if x.dim() != 3 or x.shape[-1] != width:
+        raise refuse(f"{what} has shape {tuple(x.shape)}, not [batch, {axes}, {width}]")
+
+
+def tokens_seen(x: Tensor, lengths: Any, hidden: Any) -> Optional[Tensor]:
+    """[batch, tokens] of tokens that are there: the first ``lengths`` of each sample, or those that a mask does not hide."""
+    batch, tokens = x.shape[:2]
+    if lengths is None and hidden is None:
+        return None
+    if hidden is None:
+        given = torch.as_tensor(lengths)
+        if tuple(given.shape) != (batch,) or given.is_floating_point() or given.is_complex() or given.dtype == torch.bool:
+            raise refuse(f"lengths are {lengths!r}: {batch} whole numbers are needed, one for each sample")
+        if not torch.compiler.is_compiling() and batch and not 0 <= int(given.min()) <= int(given.max()) <= tokens:
+            raise refuse(f"lengths are {given.tolist()}, not from 0 to {tokens}")
+        return torch.arange(tokens) < given[:, None]
+    if lengths is not None:
+        raise refuse("lengths and key_padding_mask are given: one of them is enough")
+    if not isinstance(hidden, torch.Tensor) or tuple(hidden.shape) != (batch, tokens):
+        raise refuse(f"key_padding_mask has shape {tuple(getattr(hidden, 'shape', ()))}, not [{batch}, {tokens}]")
+    return ~hidden if hidden.dtype == torch.bool else hidden == 0
