@@ -17,12 +17,12 @@ Tensor = torch.Tensor
 def heads_of(width: Any, heads: Any, kv_heads: Any, names: Tuple[str, str] = ("width", "heads")) -> int:
     """Key and value heads; refused where numbers are none, or do not divide."""
     width, heads = (whole(x, name, least=1) for x, name in zip((width, heads), names))
-    kv_heads = heads if kv_heads is None else whole(kv_heads, "kv_heads", least=1)
+    shared: int = heads if kv_heads is None else whole(kv_heads, "kv_heads", least=1)
     if width % heads:
         raise refuse(f"{heads} heads do not divide {names[0]} {width}")
-    if heads % kv_heads:
-        raise refuse(f"{kv_heads} kv_heads do not divide {heads} heads")
-    return kv_heads
+    if heads % shared:
+        raise refuse(f"{shared} kv_heads do not divide {heads} heads")
+    return shared
 
 
 def dropout_of(dropout: Any) -> float:

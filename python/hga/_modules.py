@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from functools import lru_cache
-from typing import Any, Iterator, Optional, Sequence, Tuple, Union, cast
+from typing import Any, Dict, Iterator, Optional, Sequence, Tuple, Union, cast
 
 import numpy as np
 import torch
@@ -92,7 +92,7 @@ class Attention(torch.nn.Module):
                 spec_of(spec).require_cross()
             spec_of(spec)
         else:
-            self.hierarchy = cast(Hierarchy, spec)
+            self.hierarchy = spec
             if causal and not spec.is_causal():
                 raise refuse(f"{spec!r} is not causal: build it with causal=True")
         if causal and cross is not None:
@@ -180,7 +180,7 @@ class Attention(torch.nn.Module):
         tables = self.rel_key is not None or self.rel_bias is not None or self.position is not None
         if seen is not None or (self.spec is not None and self.memory is None and not tables and self.normaliser is None):
             mask = None if seen is None else numbered(seen, self.causal)
-            learned = {n: t for n, t in (("rel_key", self.rel_key), ("rel_bias", self.rel_bias)) if t is not None}
+            learned: Dict[str, Any] = {n: t for n, t in (("rel_key", self.rel_key), ("rel_bias", self.rel_bias)) if t is not None}
             y = attend(cast(str, self.spec), *(t.transpose(1, 2) for t in (q, k, v)), mask=mask, causal=self.causal, dropout=drop,
                        **learned)  # fmt: skip
         else:
