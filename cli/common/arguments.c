@@ -41,8 +41,9 @@ static struct argp *without_more(const struct argp *argp, int *n)
 
 static void print_help(const struct argp_state *state, int all)
 {
+    static const struct argp *shown; /* until the process ends */
     int more = 0;
-    const struct argp *shown = all ? state->root_argp : without_more(state->root_argp, &more);
+    shown = all ? state->root_argp : without_more(state->root_argp, &more);
     argp_help(shown, stdout, ARGP_HELP_USAGE | ARGP_HELP_DOC | ARGP_HELP_LONG, state->name);
     const char *command = strrchr(state->name, ' ');
     if (more) printf("\n%d more options: `hga help %s --all`\n", more, command ? command + 1 : state->name);
