@@ -80,6 +80,7 @@
 #include "hga_builders.h" /* the published hierarchies, a function and a struct of parameters each */
 #include "hga_call.h"     /* tables: scale, biases, positions, sinks, slopes and what else a call may bring */
 #include "hga_decode.h"   /* token by token, with a cache */
+#include "hga_select.h"   /* attention chosen by content: which blocks */
 #include "hga_dist.h"     /* what carries messages between ranks */
 #include "hga_exchange.h" /* ranks: several processes share one call */
 #include "hga_file.h"     /* graphs and programs in files */

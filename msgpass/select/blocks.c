@@ -1,0 +1,158 @@
+/* blocks.c: samples cut into blocks, and the row that stands for a block of keys: their mean, or their bounds. */
+#include "select.h"
+#include "sixteen.h"
+
+#include <math.h>
+#include <omp.h>
+
+static hga_id blocks_of(hga_id n, hga_id block) { return n / block + (n % block != 0); }
+
+hga_status blocks_cut(selecting *s)
+{
+    const hga_select_input *in = s->in;
+    hga_status st = HGA_OK;
+    int64_t block = 0, query_block = 0;
+    s->n_samples = in->offsets ? in->n_samples : 1;
+    HGA_TRY(hga_new_zero(in->allocator, s->n_samples, sizeof *s->sample, &s->sample));
+    for (hga_id i = 0; i < s->n_samples; i++) {
+        sample_cut *c = &s->sample[i];
+        c->token = in->offsets ? in->offsets[i] : 0;
+        c->n_tokens = (in->offsets ? in->offsets[i + 1] : in->n_tokens) - c->token;
+        c->n_blocks = blocks_of(c->n_tokens, s->how->block);
+        c->n_query_blocks = blocks_of(c->n_tokens, s->how->query_block);
+        c->block = (hga_id)block, c->query_block = (hga_id)query_block;
+        block += c->n_blocks, query_block += c->n_query_blocks;
+        if (c->n_blocks > s->longest) s->longest = c->n_blocks;
+    }
+    s->n_blocks = (hga_id)block, s->n_query_blocks = (hga_id)query_block;
+done:
+    return st;
+}
+
+/* ---- rows of tensors ---- */
+
+/* Rows of one head, from a tensor's row `first` on: n of them, at most KERNEL_CHUNK. */
+typedef struct head_rows {
+    const hga_tensor *t;
+    hga_id heads, head, dim, n;
+    int64_t first;
+    const float *row[KERNEL_CHUNK];
+} head_rows;
+
+/* Where they are, widened into `room` [KERNEL_CHUNK][dim] where they have 16 bits. */
+static void find_rows(head_rows *r, float *room)
+{
+    const hga_tensor *t = r->t;
+    int packed = t->row_stride == 0 && t->head_stride == 0;
+    ptrdiff_t step = packed ? (ptrdiff_t)r->heads * r->dim : t->row_stride;
+    ptrdiff_t at = r->first * step + r->head * (packed ? r->dim : t->head_stride);
+    for (hga_id i = 0; i < r->n; i++, at += step) {
+        if (t->dtype == HGA_F32) {
+            r->row[i] = (const float *)t->data + at;
+            continue;
+        }
+        float *wide = room + (ptrdiff_t)i * r->dim;
+        widen_row(t->dtype == HGA_F16, (const uint16_t *)t->data + at, wide, r->dim);
+        r->row[i] = wide;
+    }
+}
+
+const float *query_row(const selecting *s, int64_t i, hga_id head, float *room)
+{
+    head_rows r = {.t = &s->in->query, .heads = s->n_heads, .head = head, .dim = s->dim, .n = 1, .first = i};
+    find_rows(&r, room);
+    return r.row[0];
+}
+
+/* ---- the row that stands for a block ---- */
+
+/* What blocks are made of: of keys or of queries. */
+typedef struct block_kind {
+    const hga_tensor *t;
+    hga_id heads, block, columns, n_blocks;
+    int bounds;
+    float *out; /* [heads][n_blocks][columns] */
+} block_kind;
+
+static void add_rows(const selecting *s, const head_rows *r, float *out)
+{
+    static const float ones[KERNEL_CHUNK] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1,
+                                             1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1,
+                                             1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
+    s->kernels->sum(r->n, r->row, 0, ones, s->dim, out);
+}
+
+/* Greatest, then least; what is not a number stays in both. */
+static void bound_rows(const head_rows *r, int fresh, float *out)
+{
+    for (hga_id i = 0; i < r->n; i++, fresh = 0)
+        for (hga_id j = 0; j < r->dim; j++) {
+            float x = r->row[i][j], *most = &out[j], *least = &out[r->dim + j];
+            if (fresh || x > *most || isnan(x)) *most = x;
+            if (fresh || x < *least || isnan(x)) *least = x;
+        }
+}
+
+/* Tokens [first, first + n) of a head. */
+static void make_block(const selecting *s, const block_kind *k, int64_t first, hga_id n, hga_id head, float *room,
+                       float *out)
+{
+    head_rows r = {.t = k->t, .heads = k->heads, .head = head, .dim = s->dim};
+    for (hga_id j = 0; j < k->columns; j++) out[j] = 0;
+    for (hga_id done = 0; done < n; done += r.n) {
+        r.n = n - done < KERNEL_CHUNK ? n - done : KERNEL_CHUNK, r.first = first + done;
+        find_rows(&r, room);
+        if (k->bounds)
+            bound_rows(&r, done == 0, out);
+        else
+            add_rows(s, &r, out);
+    }
+    if (!k->bounds) s->kernels->scale(s->dim, 1 / (float)n, out, out);
+    if (s->in->precision == HGA_PRECISION_BF16) s->kernels->round_bf16(k->columns, out, out);
+}
+
+/* Block j of a sample, of all heads, whose rows lie side by side. */
+static void make_heads(const selecting *s, const block_kind *k, const sample_cut *c, hga_id first_block, hga_id j,
+                       float *room)
+{
+    int64_t first = (int64_t)j * k->block, n = c->n_tokens - first;
+    for (hga_id h = 0; h < k->heads; h++)
+        make_block(s, k, c->token + first, (hga_id)(n < k->block ? n : k->block), h, room,
+                   k->out + ((ptrdiff_t)h * k->n_blocks + first_block + j) * k->columns);
+}
+
+static hga_status make_blocks(const selecting *s, const block_kind *k)
+{
+    hga_status st = HGA_OK;
+    float *room = NULL;
+    const int64_t each = (int64_t)s->dim * KERNEL_CHUNK;
+    HGA_TRY(hga_new(s->in->allocator, s->threads * each, sizeof *room, &room));
+    for (const sample_cut *c = s->sample; c < s->sample + s->n_samples; c++) {
+        hga_id first = k->t == &s->in->key ? c->block : c->query_block;
+        hga_id n = k->t == &s->in->key ? c->n_blocks : c->n_query_blocks;
+#pragma omp parallel for num_threads(s->threads) if (s->threads > 1)
+        for (hga_id j = 0; j < n; j++) make_heads(s, k, c, first, j, room + omp_get_thread_num() * each);
+    }
+done:
+    hga_delete(s->in->allocator, room, s->threads * each, sizeof *room);
+    return st;
+}
+
+hga_status blocks_make(selecting *s)
+{
+    hga_status st = HGA_OK;
+    int bounds = s->how->score == HGA_SELECT_MINMAX;
+    const hga_select_input *in = s->in;
+    s->columns = bounds ? 2 * s->dim : s->dim;
+    if (s->how->score == HGA_SELECT_GIVEN) return HGA_OK;
+    const size_t key_bytes = (size_t)s->columns * sizeof *s->keys, query_bytes = (size_t)s->dim * sizeof *s->queries;
+    HGA_TRY(hga_new(in->allocator, (int64_t)s->n_kv_heads * s->n_blocks, key_bytes, &s->keys));
+    block_kind keys = {&in->key, s->n_kv_heads, s->how->block, s->columns, s->n_blocks, bounds, s->keys};
+    HGA_TRY(make_blocks(s, &keys));
+    if (s->how->query_block == 1) return HGA_OK;
+    HGA_TRY(hga_new(in->allocator, (int64_t)s->n_heads * s->n_query_blocks, query_bytes, &s->queries));
+    block_kind queries = {&in->query, s->n_heads, s->how->query_block, s->dim, s->n_query_blocks, 0, s->queries};
+    HGA_TRY(make_blocks(s, &queries));
+done:
+    return st;
+}

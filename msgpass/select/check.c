@@ -1,0 +1,90 @@
+/* check.c: can blocks be chosen so, from this? */
+#include "select.h"
+
+#include <math.h>
+
+static hga_status at_least(const char *name, hga_id value, hga_id least)
+{
+    if (value >= least) return HGA_OK;
+    return hga_fail(HGA_EINVAL, "%s is %d; it must be at least %d", name, value, least);
+}
+
+static hga_status check_how_many(const hga_selection *s)
+{
+    if (s->k != 0 && s->threshold != 0)
+        return hga_fail(HGA_EINVAL, "k is %d and threshold is %g; blocks are chosen by one of them", s->k,
+                        s->threshold);
+    if (s->threshold != 0 && !(s->threshold > 0 && s->threshold <= 1))
+        return hga_fail(HGA_EINVAL, "threshold is %g; it must be above 0 and at most 1", s->threshold);
+    return s->threshold != 0 ? HGA_OK : at_least("k", s->k, 1);
+}
+
+static hga_status check_parameters(const hga_selection *s)
+{
+    hga_status st = hga_check_reserved("hga_selection", s->reserved, sizeof s->reserved);
+    if (!st) st = at_least("block", s->block, 1);
+    if (!st) st = at_least("query_block", s->query_block, 1);
+    if (!st) st = at_least("sinks", s->sinks, 0);
+    if (!st) st = at_least("local", s->local, 0);
+    if (!st) st = check_how_many(s);
+    if (st) return st;
+    if ((unsigned)s->share > HGA_SELECT_ALL) return hga_fail(HGA_EINVAL, "share is %d", (int)s->share);
+    if ((unsigned)s->score > HGA_SELECT_GIVEN) return hga_fail(HGA_EINVAL, "score is %d", (int)s->score);
+    if (s->score == HGA_SELECT_MINMAX && s->query_block > 1)
+        return hga_fail(HGA_EUNSUPPORTED, "minmax bounds the products of one query, and query_block is %d",
+                        s->query_block);
+    return HGA_OK;
+}
+
+static hga_status check_shape(const hga_select_input *in)
+{
+    const hga_shape *s = &in->shape;
+    hga_id kv = s->n_kv_heads ? s->n_kv_heads : s->n_heads;
+    if (s->n_heads < 1 || kv < 1 || s->n_heads % kv != 0)
+        return hga_fail(HGA_EINVAL, "%d heads on %d key/value heads", s->n_heads, kv);
+    return at_least("dim", s->dim, 1);
+}
+
+static hga_status check_samples(const hga_select_input *in)
+{
+    if (in->n_samples < 0) return hga_fail(HGA_EINVAL, "%d samples", in->n_samples);
+    if (!in->offsets)
+        return in->n_samples > 1 ? hga_fail(HGA_EINVAL, "%d samples, but offsets is NULL", in->n_samples) : HGA_OK;
+    if (in->offsets[0] != 0) return hga_fail(HGA_EINVAL, "offsets begin with %d; they must with 0", in->offsets[0]);
+    for (hga_id s = 0; s < in->n_samples; s++)
+        if (in->offsets[s + 1] < in->offsets[s])
+            return hga_fail(HGA_EINVAL, "offsets[%d] is %d, below the one before, %d", s + 1, in->offsets[s + 1],
+                            in->offsets[s]);
+    if (in->offsets[in->n_samples] != in->n_tokens)
+        return hga_fail(HGA_EINVAL, "offsets end with %d, and there are %d tokens", in->offsets[in->n_samples],
+                        in->n_tokens);
+    return HGA_OK;
+}
+
+static hga_status check_tensor(const char *name, const hga_tensor *t, hga_id n)
+{
+    if ((unsigned)t->dtype > HGA_BF16) return hga_fail(HGA_EINVAL, "%s.dtype is %d", name, (int)t->dtype);
+    if (n > 0 && !t->data) return hga_fail(HGA_EINVAL, "%s is missing", name);
+    if (t->rows < n)
+        return hga_fail(HGA_EINVAL, "%s has %lld rows, and there are %d tokens", name, (long long)t->rows, n);
+    return HGA_OK;
+}
+
+hga_status selection_check(const hga_selection *s, const hga_select_input *in)
+{
+    hga_status st = check_parameters(s);
+    if (!st) st = hga_check_reserved("hga_select_input", in->reserved, sizeof in->reserved);
+    if (!st) st = at_least("n_tokens", in->n_tokens, 0);
+    if (!st) st = check_shape(in);
+    if (!st) st = check_samples(in);
+    if (st) return st;
+    if ((unsigned)in->precision > HGA_PRECISION_BF16)
+        return hga_fail(HGA_EINVAL, "precision is %d", (int)in->precision);
+    if (in->threads < 0 || in->threads > 4096) return hga_fail(HGA_EINVAL, "%d threads", in->threads);
+    if (in->scale && !isfinite(*in->scale)) return hga_fail(HGA_EINVAL, "scale is %g; it must be finite", *in->scale);
+    if (s->score == HGA_SELECT_GIVEN)
+        return in->given || in->n_tokens == 0 ? HGA_OK : hga_fail(HGA_EINVAL, "scores are given, but given is NULL");
+    if (in->given) return hga_fail(HGA_EINVAL, "scores are given, but the choice is not by given scores");
+    st = check_tensor("query", &in->query, in->n_tokens);
+    return st ? st : check_tensor("key", &in->key, in->n_tokens);
+}

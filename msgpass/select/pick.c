@@ -1,0 +1,126 @@
+/* pick.c: which blocks sixteen query blocks choose, given their scores. */
+#include "select.h"
+
+#include <math.h>
+#include <string.h>
+
+candidates candidates_of(const hga_selection *s, const sample_cut *sample, hga_id i)
+{
+    int64_t first = (int64_t)i * s->query_block, last = first + s->query_block - 1;
+    if (last >= sample->n_tokens) last = sample->n_tokens - 1;
+    candidates c = {.first_own = (hga_id)(first / s->block), .last_own = (hga_id)(last / s->block)};
+    c.end = s->causal ? c.first_own : sample->n_blocks;
+    return c;
+}
+
+static float *score_at(const picker *p, hga_id row, hga_id block)
+{
+    return &p->score[(ptrdiff_t)block * KERNEL_TILE + row];
+}
+
+/* Own blocks and those past the candidates have no score. */
+static void leave_candidates(const candidates *c, hga_id row, hga_id n, picker *p)
+{
+    for (hga_id j = c->first_own; j <= c->last_own && j < n; j++) *score_at(p, row, j) = -INFINITY;
+    for (hga_id j = c->end; j < n; j++) *score_at(p, row, j) = -INFINITY;
+}
+
+static hga_id find_bad(const sixteen *x, const picker *p, hga_id n, hga_id *bad_block)
+{
+    int bad = 0;
+    for (hga_id i = 0; i < n * KERNEL_TILE; i++) bad |= !(p->score[i] < INFINITY);
+    for (hga_id row = 0; bad && row < x->n; row++)
+        for (hga_id j = 0; j < n; j++)
+            if (!(*score_at(p, row, j) < INFINITY)) return *bad_block = j, row;
+    return -1;
+}
+
+static hga_id force(picker *p, hga_id row, hga_id j)
+{
+    lanes bit = (lanes)(1u << row), had = p->forced[j] & bit;
+    p->forced[j] |= bit;
+    return !had;
+}
+
+/* Own blocks, and candidates that are chosen whatever their scores; how many. */
+static hga_id force_row(const hga_selection *s, const candidates *c, hga_id row, picker *p)
+{
+    hga_id n = 0;
+    for (hga_id j = c->first_own; j <= c->last_own; j++) n += force(p, row, j);
+    for (hga_id j = 0; j < s->sinks && j < c->end; j++) n += force(p, row, j);
+    for (hga_id j = c->first_own - 1; j >= 0 && c->first_own - j <= s->local; j--) n += force(p, row, j);
+    return n;
+}
+
+/* ---- the shortest prefix: a heap of a row's candidates, the most probable on top ---- */
+
+static int is_likelier(const double *p, hga_id a, hga_id b) { return p[a] > p[b] || (p[a] == p[b] && a < b); }
+
+static void sink_likely(hga_id *heap, hga_id n, const double *p, hga_id at)
+{
+    hga_id moved = heap[at];
+    for (hga_id child; (child = 2 * at + 1) < n; at = child) {
+        if (child + 1 < n && is_likelier(p, heap[child + 1], heap[child])) child++;
+        if (!is_likelier(p, heap[child], moved)) break;
+        heap[at] = heap[child];
+    }
+    heap[at] = moved;
+}
+
+/* The candidates that have a score in p->heap, their softmax in p->p; how many. */
+static hga_id find_probabilities(const picker *p, hga_id row, hga_id n)
+{
+    double sum = 0, most = -INFINITY;
+    hga_id some = 0;
+    for (hga_id j = 0; j < n; j++) most = fmax(most, (double)*score_at(p, row, j));
+    for (hga_id j = 0; j < n; j++)
+        if (*score_at(p, row, j) > -INFINITY)
+            sum += p->p[j] = exp((double)*score_at(p, row, j) - most), p->heap[some++] = j;
+    for (hga_id i = 0; i < some; i++) p->p[p->heap[i]] /= sum;
+    return some;
+}
+
+static void choose_likely(double threshold, hga_id row, hga_id n_blocks, picker *p)
+{
+    double sum = 0;
+    hga_id n = find_probabilities(p, row, n_blocks);
+    const int all = threshold == 1;
+    for (hga_id at = n / 2 - 1; !all && at >= 0; at--) sink_likely(p->heap, n, p->p, at);
+    while (n > 0 && (all || sum < threshold)) {
+        sum += p->p[p->heap[0]];
+        p->chosen[p->heap[0]] |= (lanes)(1u << row);
+        p->heap[0] = p->heap[--n];
+        if (!all && n > 0) sink_likely(p->heap, n, p->p, 0);
+    }
+}
+
+/* ---- sixteen ---- */
+
+static void choose_best(const selecting *s, hga_id n, const hga_id *wanted, picker *p)
+{
+    for (hga_id j = 0; j < n; j++)
+        for (lanes rows = p->forced[j]; rows; rows &= (lanes)(rows - 1))
+            *score_at(p, __builtin_ctz(rows), j) = -INFINITY;
+    s->kernels->pick_best(n, wanted, p->score, p->chosen);
+}
+
+hga_id pick_sixteen(const selecting *s, const sixteen *x, picker *p, hga_id *bad_block)
+{
+    hga_id wanted[KERNEL_TILE] = {0}, n = candidates_of(s->how, x->sample, x->first + x->n - 1).end;
+    memset(p->forced, 0, (size_t)x->sample->n_blocks * sizeof *p->forced);
+    memset(p->chosen, 0, (size_t)x->sample->n_blocks * sizeof *p->chosen);
+    for (hga_id row = 0; row < KERNEL_TILE; row++) {
+        candidates c = {0};
+        if (row < x->n) c = candidates_of(s->how, x->sample, x->first + row);
+        leave_candidates(&c, row, n, p);
+        if (row >= x->n) continue;
+        hga_id forced = force_row(s->how, &c, row, p);
+        if (forced < s->how->k) wanted[row] = s->how->k - forced;
+    }
+    hga_id bad = find_bad(x, p, n, bad_block);
+    if (bad >= 0) return bad;
+    if (s->how->k > 0) choose_best(s, n, wanted, p);
+    for (hga_id row = 0; s->how->k == 0 && row < x->n; row++) choose_likely(s->how->threshold, row, n, p);
+    for (hga_id j = 0; j < x->sample->n_blocks; j++) p->chosen[j] |= p->forced[j];
+    return -1;
+}

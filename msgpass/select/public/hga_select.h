@@ -1,0 +1,86 @@
+/* hga_select.h: attention chosen by content. Keys are cut into blocks, queries into query blocks; which blocks of keys
+   a query block attends to is found in the call, from the queries and keys themselves. */
+#ifndef HGA_SELECT_H
+#define HGA_SELECT_H
+
+#include "hga_plan.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* What a block's score is, for a query head and the key/value head that it reads. All are multiplied by the scale. */
+typedef enum hga_select_score {
+    HGA_SELECT_MEAN,   /* <mean of the query block's queries, mean of the block's keys> (MoBA, Lu et al. 2025) */
+    HGA_SELECT_MINMAX, /* sum over columns of max(q lo, q hi), lo and hi the least and greatest of the block's keys: an
+                          upper bound of every product with one of them (Quest, Tang et al. 2024); query_block 1 */
+    HGA_SELECT_GIVEN   /* scores are yours */
+} hga_select_score;
+
+/* Who chooses together. */
+typedef enum hga_select_share {
+    HGA_SELECT_HEAD,  /* each query head for itself */
+    HGA_SELECT_GROUP, /* the query heads of one key/value head, whose scores are added */
+    HGA_SELECT_ALL    /* all heads, whose scores are added */
+} hga_select_share;
+
+/* How blocks are chosen. A query block's own blocks are those that it meets; they are always chosen. Candidates are,
+   `causal`, the blocks that end before its first token; else all but its own. Forced are the candidates among the first
+   `sinks` blocks and the `local` candidates next before its own. Of the other candidates come: with k, the best until k
+   blocks are chosen, own and forced counted; with a threshold, softmax of the scores over all candidates in double, the
+   shortest prefix in decreasing probability whose sum is the threshold or more. Ties go to the lower block. */
+typedef struct hga_selection {
+    hga_id block, query_block; /* tokens in a block of keys, and of queries */
+    hga_id k;                  /* at least 1; 0: by threshold */
+    hga_id sinks, local;
+    hga_select_share share;
+    hga_select_score score;
+    int causal;
+    double threshold; /* above 0, at most 1: all candidates; 0: by k */
+    uint64_t reserved[4];
+} hga_selection;
+/* block 64, query_block 1, k 16, sinks 1, local 1, each head by the mean, not causal. */
+HGA_API hga_selection hga_selection_defaults(void);
+
+/* What it is chosen from, borrowed for the call. */
+typedef struct hga_select_input {
+    hga_id n_tokens;         /* of queries and of keys, which are the same tokens */
+    hga_id n_samples;        /* samples side by side, each with blocks of its own; 0: one */
+    const hga_id *offsets;   /* [n_samples + 1]: sample s has tokens offsets[s] .. offsets[s + 1] - 1; NULL for one */
+    hga_shape shape;         /* n_heads, n_kv_heads, dim */
+    hga_tensor query, key;   /* [n_tokens][heads][dim]; not read where scores are given */
+    const float *scale;      /* NULL: 1 / sqrt(dim) */
+    const float *given;      /* HGA_SELECT_GIVEN: [choosers][query blocks][blocks of the longest sample]; candidates of
+                               -inf are chosen only where forced */
+    hga_precision precision; /* BF16: operands of products are rounded, means after they are taken */
+    hga_id threads;          /* 0: as hga_options.threads. No bit of the choice depends on it */
+    const char *isa;         /* NULL: the best; the choice is part of a result's bits */
+    const hga_allocator *allocator;
+    uint64_t reserved[4];
+} hga_select_input;
+
+/* What was chosen: row r = chooser * n_query_blocks + query block has the blocks block[first[r]] .. block[first[r + 1] -
+   1], ascending, its own among them, numbered in their sample. Query blocks of all samples stand in a row. */
+typedef struct hga_chosen {
+    hga_id n_choosers, n_query_blocks;
+    hga_id slots;   /* of the longest row */
+    hga_pos *first; /* [n_choosers * n_query_blocks + 1] */
+    hga_id *block;  /* [first of the last] */
+    const hga_allocator *allocator;
+} hga_chosen;
+
+/* Choose. *out is to be cleared; it is empty after a failure. HGA_EINVAL: a parameter, a tensor or a score is not what
+   it must be: NaN and +inf are named; HGA_EUNSUPPORTED: minmax with query blocks; HGA_ENOMEM. Threads may call at once.
+   */
+HGA_API hga_status hga_select_blocks(const hga_selection *s, const hga_select_input *in, hga_chosen *out);
+/* Give the arrays back, and make it empty. */
+HGA_API void hga_chosen_clear(hga_chosen *c);
+/* As a table [n_choosers][n_query_blocks][slots], -1 behind a row's last block. */
+HGA_API void hga_chosen_table(const hga_chosen *c, int32_t *table);
+/* How many choose, in a call of this shape: heads, key/value heads, or 1. */
+HGA_API hga_id hga_select_choosers(const hga_selection *s, const hga_shape *shape);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

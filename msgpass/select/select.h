@@ -1,0 +1,68 @@
+/* select.h: what the files of this room share. */
+#ifndef SELECT_H
+#define SELECT_H
+
+#include "hga_select.h"
+#include "machine.h"
+
+/* A sample's tokens, and its blocks: of keys and of queries, counted through all samples. */
+typedef struct sample_cut {
+    hga_id token, n_tokens;
+    hga_id block, n_blocks, query_block, n_query_blocks;
+} sample_cut;
+
+/* A call, as everybody reads it. */
+typedef struct selecting {
+    const hga_selection *how;
+    const hga_select_input *in;
+    const kernel_table *kernels;
+    hga_id threads;
+    hga_id n_heads, n_kv_heads, dim;
+    hga_id n_choosers, choosing; /* query heads of a chooser */
+    float scale;
+    hga_id n_samples, n_query_blocks, longest; /* longest: blocks of the longest sample */
+    sample_cut *sample;                        /* [n_samples] */
+    hga_id columns;                            /* of a block's row: dim, or both bounds */
+    hga_id n_blocks;                           /* of keys, of all samples */
+    float *keys;                               /* [n_kv_heads][n_blocks][columns] */
+    float *queries; /* [n_heads][n_query_blocks][dim]; NULL: a query block is one query, and stands for itself */
+} selecting;
+
+/* check.c: HGA_EINVAL names what is wrong. */
+hga_status selection_check(const hga_selection *s, const hga_select_input *in);
+
+/* blocks.c: cut samples into blocks; and make the rows that stand for blocks, on all threads. */
+hga_status blocks_cut(selecting *s);
+hga_status blocks_make(selecting *s);
+/* Row i of the queries, of head `head`, as floats: in place, or in `room` [dim]. */
+const float *query_row(const selecting *s, int64_t i, hga_id head, float *room);
+
+/* Sixteen query blocks of a sample, for one chooser: row r of a tile is query block first + r. */
+typedef struct sixteen {
+    const sample_cut *sample;
+    hga_id chooser, first, n;
+    hga_pos row; /* of the first among all rows */
+} sixteen;
+
+/* What a query block may choose. */
+typedef struct candidates {
+    hga_id first_own, last_own; /* the blocks that it meets */
+    hga_id end;                 /* the candidates are the blocks before this one, but for its own */
+} candidates;
+
+/* Scratch of a thread that picks for sixteen: blocks lie behind each other, their rows side by side. */
+typedef struct picker {
+    float *score;  /* [blocks of the longest sample, padded][KERNEL_TILE] */
+    lanes *chosen; /* [the same]: bit r: row r has the block */
+    lanes *forced;
+    hga_id *heap; /* [the same], of thresholds .. */
+    double *p;    /* .. their softmax */
+} picker;
+
+/* pick.c */
+candidates candidates_of(const hga_selection *s, const sample_cut *sample, hga_id i);
+/* From p->score to p->chosen. The first row whose score of a candidate is not a number, or +inf, and the block; -1:
+   all can be chosen from. */
+hga_id pick_sixteen(const selecting *s, const sixteen *x, picker *p, hga_id *bad_block);
+
+#endif

@@ -1,0 +1,379 @@
+/* test_select.c: which blocks are chosen by content, against the definition in double, written slowly: every block is
+   asked what stands before it. Rows whose choice hangs on less than what products in float may differ by are passed
+   over, and few are. */
+#include "hga_select.h"
+#include "testing.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A drawn call and its tensors, packed. */
+typedef struct drawn {
+    hga_selection how;
+    hga_select_input in;
+    hga_id offsets[8];
+    float *q, *k, *given, scale;
+} drawn;
+
+static hga_id blocks_of(hga_id n, hga_id b) { return (n + b - 1) / b; }
+
+static hga_id samples_of(const drawn *d) { return d->in.offsets ? d->in.n_samples : 1; }
+
+static hga_id longest_of(const drawn *d)
+{
+    hga_id longest = 0;
+    for (hga_id s = 0; s < samples_of(d); s++) {
+        hga_id n = blocks_of(d->offsets[s + 1] - d->offsets[s], d->how.block);
+        if (n > longest) longest = n;
+    }
+    return longest;
+}
+
+static hga_id query_blocks_of(const drawn *d)
+{
+    hga_id n = 0;
+    for (hga_id s = 0; s < samples_of(d); s++) n += blocks_of(d->offsets[s + 1] - d->offsets[s], d->how.query_block);
+    return n;
+}
+
+static void draw_samples(uint64_t *seed, drawn *d)
+{
+    d->in.n_samples = 1 + random_below(seed, 3);
+    for (hga_id s = 0; s < d->in.n_samples; s++) d->offsets[s + 1] = d->offsets[s] + random_below(seed, 150);
+    d->in.n_tokens = d->offsets[d->in.n_samples];
+    d->in.offsets = d->offsets;
+    if (d->in.n_samples == 1 && random_below(seed, 2)) d->in.offsets = NULL, d->in.n_samples = 0;
+}
+
+static void draw_how(uint64_t *seed, hga_selection *s)
+{
+    const hga_id blocks[] = {1, 3, 8, 16, 64}, query_blocks[] = {1, 1, 4, 16, 20};
+    s->block = blocks[random_below(seed, 5)];
+    s->score = (hga_select_score)random_below(seed, 3);
+    s->query_block = s->score == HGA_SELECT_MINMAX ? 1 : query_blocks[random_below(seed, 5)];
+    s->share = (hga_select_share)random_below(seed, 3);
+    s->causal = (int)random_below(seed, 2);
+    s->sinks = random_below(seed, 3), s->local = random_below(seed, 3);
+    s->k = random_below(seed, 2) ? 1 + random_below(seed, 12) : 0;
+    s->threshold = s->k ? 0 : random_below(seed, 5) ? 0.01 * (1 + random_below(seed, 99)) : 1;
+}
+
+static drawn *draw(uint64_t seed)
+{
+    drawn *d = memory(1, sizeof *d);
+    d->how = hga_selection_defaults();
+    draw_how(&seed, &d->how);
+    draw_samples(&seed, d);
+    hga_shape *shape = &d->in.shape;
+    shape->n_kv_heads = 1 + random_below(&seed, 3);
+    shape->n_heads = shape->n_kv_heads * (1 + random_below(&seed, 3));
+    shape->dim = 1 + random_below(&seed, 40);
+    d->scale = 0.5f;
+    if (random_below(&seed, 2)) d->in.scale = &d->scale;
+    d->q = random_floats(seed, 2, (int64_t)d->in.n_tokens * shape->n_heads * shape->dim);
+    d->k = random_floats(seed + 1, 2, (int64_t)d->in.n_tokens * shape->n_kv_heads * shape->dim);
+    d->in.query = (hga_tensor){.data = d->q, .rows = d->in.n_tokens};
+    d->in.key = (hga_tensor){.data = d->k, .rows = d->in.n_tokens};
+    if (d->how.score == HGA_SELECT_GIVEN) {
+        int64_t n = (int64_t)hga_select_choosers(&d->how, shape) * query_blocks_of(d) * longest_of(d);
+        d->given = random_floats(seed + 2, 2, n);
+        for (int64_t i = 0; i < n; i += 7) d->given[i] = -INFINITY;
+        d->in.given = d->given;
+    }
+    return d;
+}
+
+static void drop(drawn *d) { free(d->q), free(d->k), free(d->given), free(d); }
+
+/* ---- the definition ---- */
+
+static double mean_at(const float *x, hga_id heads, hga_id dim, hga_id head, hga_id first, hga_id end, hga_id column)
+{
+    double sum = 0;
+    for (hga_id t = first; t < end; t++) sum += x[((int64_t)t * heads + head) * dim + column];
+    return sum / (end - first);
+}
+
+static double bound_at(const drawn *d, hga_id kv, hga_id first, hga_id end, hga_id column, double q)
+{
+    const hga_shape *s = &d->in.shape;
+    double greatest = -INFINITY;
+    for (hga_id t = first; t < end; t++)
+        greatest = fmax(greatest, q * (double)d->k[((int64_t)t * s->n_kv_heads + kv) * s->dim + column]);
+    return greatest;
+}
+
+static hga_id least_of(hga_id a, hga_id b) { return a < b ? a : b; }
+
+/* The score of block j of a sample for query block i of head h. */
+static double head_score(const drawn *d, hga_id sample, hga_id i, hga_id j, hga_id h)
+{
+    const hga_shape *s = &d->in.shape;
+    hga_id at = d->offsets[sample], end = d->offsets[sample + 1], kv = h / (s->n_heads / s->n_kv_heads);
+    hga_id q0 = at + i * d->how.query_block, q1 = least_of(q0 + d->how.query_block, end);
+    hga_id k0 = at + j * d->how.block, k1 = least_of(k0 + d->how.block, end);
+    double sum = 0;
+    for (hga_id c = 0; c < s->dim; c++) {
+        double q = mean_at(d->q, s->n_heads, s->dim, h, q0, q1, c);
+        sum += d->how.score == HGA_SELECT_MINMAX ? bound_at(d, kv, k0, k1, c, q)
+                                                 : q * mean_at(d->k, s->n_kv_heads, s->dim, kv, k0, k1, c);
+    }
+    return sum * (d->in.scale ? (double)d->scale : 1 / sqrt(s->dim));
+}
+
+static double score_of(const drawn *d, hga_id chooser, hga_id sample, hga_id i, hga_id j, int64_t row)
+{
+    if (d->given) return d->given[row * longest_of(d) + j];
+    hga_id heads = d->in.shape.n_heads / hga_select_choosers(&d->how, &d->in.shape);
+    double sum = 0;
+    for (hga_id h = 0; h < heads; h++) sum += head_score(d, sample, i, j, chooser * heads + h);
+    return sum;
+}
+
+typedef struct block_state {
+    int own, candidate, forced;
+    double score, p;
+} block_state;
+
+static void look_at_blocks(const drawn *d, hga_id chooser, hga_id sample, hga_id i, int64_t row, block_state *x)
+{
+    hga_id n = d->offsets[sample + 1] - d->offsets[sample], b = d->how.block, n_blocks = blocks_of(n, b);
+    hga_id q0 = i * d->how.query_block, q1 = least_of(q0 + d->how.query_block, n), before = 0;
+    double sum = 0;
+    for (hga_id j = 0; j < n_blocks; j++) {
+        x[j] = (block_state){.own = j * b < q1 && least_of((j + 1) * b, n) > q0};
+        x[j].candidate = d->how.causal ? (j + 1) * b <= q0 : !x[j].own;
+        if (x[j].candidate) x[j].score = score_of(d, chooser, sample, i, j, row);
+        if (x[j].candidate && j < d->how.sinks) x[j].forced = 1;
+        if (x[j].candidate) sum += exp(x[j].score);
+    }
+    for (hga_id j = q0 / b - 1; j >= 0 && before < d->how.local; j--, before++) x[j].forced = 1;
+    for (hga_id j = 0; j < n_blocks; j++) x[j].p = x[j].candidate && sum > 0 ? exp(x[j].score) / sum : 0;
+}
+
+/* Is j chosen? `close` is set where that hangs on little. Block j is among the k best where few enough stand before
+   it, and in the shortest prefix where those before it sum to less than the threshold. */
+static int is_chosen(const drawn *d, const block_state *x, hga_id n, hga_id j, int *close)
+{
+    hga_id places = d->how.k, better = 0;
+    double before = 0;
+    if (x[j].own || x[j].forced) return 1;
+    if (!x[j].candidate || x[j].score == -INFINITY) return 0;
+    for (hga_id i = 0; i < n; i++) {
+        if (x[i].own || x[i].forced) places--;
+        if (!x[i].candidate || i == j || x[i].score == -INFINITY) continue;
+        int is_before = x[i].score > x[j].score || (x[i].score == x[j].score && i < j);
+        if (is_before) before += x[i].p;
+        if (!x[i].forced && is_before) better++;
+        if (!d->given && fabs(x[i].score - x[j].score) < 1e-5 * (1 + fabs(x[j].score))) *close = 1;
+    }
+    if (d->how.k) return better < places;
+    if (d->how.threshold == 1) return 1;
+    if (fabs(before - d->how.threshold) < 1e-5) *close = 1;
+    return before < d->how.threshold;
+}
+
+/* Rows that were compared; a wrong one fails. */
+static int compare(const drawn *d, const hga_chosen *got)
+{
+    int compared = 0;
+    block_state x[512];
+    int64_t row = 0;
+    assert_int_equal(got->n_query_blocks, query_blocks_of(d));
+    for (hga_id c = 0; c < got->n_choosers; c++)
+        for (hga_id s = 0; s < samples_of(d); s++) {
+            hga_id n = d->offsets[s + 1] - d->offsets[s], n_blocks = blocks_of(n, d->how.block);
+            for (hga_id i = 0; i < blocks_of(n, d->how.query_block); i++, row++) {
+                hga_pos at = got->first[row];
+                int close = 0, wrong = 0;
+                look_at_blocks(d, c, s, i, row, x);
+                for (hga_id j = 0; j < n_blocks; j++) {
+                    int want = is_chosen(d, x, n_blocks, j, &close);
+                    int has = at < got->first[row + 1] && got->block[at] == j;
+                    at += has, wrong |= want != has;
+                }
+                if (!close && (wrong || at != got->first[row + 1]))
+                    fail_msg("chooser %d, sample %d, query block %d", (int)c, (int)s, (int)i);
+                compared += !close;
+            }
+        }
+    return compared;
+}
+
+static void blocks_are_those_of_the_definition(void **state)
+{
+    (void)state;
+    int compared = 0;
+    int64_t rows = 0;
+    for (int i = 0; i < 400; i++) {
+        if (passed_over(i)) continue;
+        drawn *d = draw((uint64_t)i + 1);
+        hga_chosen got;
+        d->in.threads = 1 + i % 3;
+        assert_ok(hga_select_blocks(&d->how, &d->in, &got));
+        compared += compare(d, &got);
+        rows += (int64_t)got.n_choosers * got.n_query_blocks;
+        hga_chosen_clear(&got);
+        drop(d);
+    }
+    assert_true(rows > 1000 && compared > 0.9 * (double)rows);
+}
+
+static void same_choice(const hga_chosen *a, const hga_chosen *b)
+{
+    int64_t rows = (int64_t)a->n_choosers * a->n_query_blocks;
+    assert_int_equal(a->n_choosers, b->n_choosers);
+    assert_int_equal(a->slots, b->slots);
+    assert_memory_equal(a->first, b->first, (size_t)(rows + 1) * sizeof *a->first);
+    assert_memory_equal(a->block, b->block, (size_t)a->first[rows] * sizeof *a->block);
+}
+
+static void threads_layouts_and_types_change_nothing(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 60; i++) {
+        if (passed_over(i)) continue;
+        drawn *d = draw((uint64_t)i + 1000);
+        const hga_shape *s = &d->in.shape;
+        hga_id n = d->in.n_tokens;
+        hga_chosen one, two;
+        int64_t values = (int64_t)n * s->n_heads * s->dim;
+        float *turned = memory(values + 1, sizeof *turned);
+        for (int64_t at = 0; at < values; at++) { /* [heads][tokens][dim] */
+            int64_t t = at / s->dim / s->n_heads, h = at / s->dim % s->n_heads;
+            turned[(h * n + t) * s->dim + at % s->dim] = d->q[at];
+        }
+        assert_ok(hga_select_blocks(&d->how, &d->in, &one));
+        d->in.threads = 3;
+        d->in.query =
+            (hga_tensor){.data = turned, .rows = n, .row_stride = s->dim, .head_stride = (ptrdiff_t)n * s->dim};
+        assert_ok(hga_select_blocks(&d->how, &d->in, &two));
+        same_choice(&one, &two);
+        hga_chosen_clear(&one), hga_chosen_clear(&two);
+        free(turned), drop(d);
+    }
+}
+
+static void later_tokens_change_no_earlier_choice(void **state)
+{
+    (void)state;
+    enum { N = 200, H = 2, DIM = 8 };
+    float *q = random_floats(1, 1, N * H * DIM), *k = random_floats(2, 1, N * H * DIM);
+    hga_selection how = hga_selection_defaults();
+    how.block = 8, how.k = 6, how.causal = 1;
+    hga_select_input in = {.n_tokens = N, .shape = {.n_heads = H, .dim = DIM}};
+    in.query = (hga_tensor){.data = q, .rows = N}, in.key = (hga_tensor){.data = k, .rows = N};
+    hga_chosen before, after;
+    assert_ok(hga_select_blocks(&how, &in, &before));
+    for (int64_t i = 101 * H * DIM; i < N * H * DIM; i++) q[i] = -q[i], k[i] = 3 - k[i];
+    assert_ok(hga_select_blocks(&how, &in, &after));
+    for (int h = 0; h < H; h++)
+        for (int t = 0; t <= 100; t++) {
+            hga_pos x = before.first[h * N + t], y = after.first[h * N + t], n = before.first[h * N + t + 1] - x;
+            assert_int_equal(n, after.first[h * N + t + 1] - y);
+            assert_memory_equal(before.block + x, after.block + y, (size_t)n * sizeof(hga_id));
+        }
+    hga_chosen_clear(&before), hga_chosen_clear(&after);
+    free(q), free(k);
+}
+
+/* Query blocks look ahead: the choice of token 0's block hangs on the last query of its block. */
+static void a_query_block_looks_ahead(void **state)
+{
+    (void)state;
+    enum { N = 64 };
+    float q[N], k[N];
+    for (int t = 0; t < N; t++) q[t] = 1, k[t] = (float)(t / 4);
+    hga_selection how = {.block = 4, .query_block = 16, .k = 5, .causal = 1};
+    hga_select_input in = {.n_tokens = N, .shape = {.n_heads = 1, .dim = 1}};
+    in.query = (hga_tensor){.data = q, .rows = N}, in.key = (hga_tensor){.data = k, .rows = N};
+    hga_chosen c;
+    assert_ok(hga_select_blocks(&how, &in, &c));
+    assert_int_equal(c.block[c.first[3]], 11);
+    hga_chosen_clear(&c);
+    q[63] = -100;
+    assert_ok(hga_select_blocks(&how, &in, &c));
+    assert_int_equal(c.block[c.first[3]], 0);
+    hga_chosen_clear(&c);
+}
+
+static void ties_go_to_the_lower_block_and_the_table_is_filled(void **state)
+{
+    (void)state;
+    float given[8 * 8] = {0};
+    hga_selection how = {.block = 2, .query_block = 2, .k = 3, .score = HGA_SELECT_GIVEN};
+    hga_select_input in = {.n_tokens = 15, .shape = {.n_heads = 4, .dim = 1}, .given = given};
+    how.share = HGA_SELECT_ALL;
+    given[5 * 8 + 6] = 1;
+    given[2 * 8 + 0] = -INFINITY;
+    hga_chosen c;
+    assert_ok(hga_select_blocks(&how, &in, &c));
+    int32_t table[8 * 4];
+    const int32_t want[8 * 3] = {0, 1, 2, 0, 1, 2, 1, 2, 3, 0, 1, 3, 0, 1, 4, 0, 5, 6, 0, 1, 6, 0, 1, 7};
+    assert_int_equal(c.slots, 3);
+    hga_chosen_table(&c, table);
+    assert_memory_equal(table, want, sizeof want);
+    hga_chosen_clear(&c);
+    how.causal = 1;
+    assert_ok(hga_select_blocks(&how, &in, &c));
+    hga_chosen_table(&c, table);
+    const int32_t first[] = {0, -1, -1, 0, 1, -1, 1, 2, -1};
+    assert_memory_equal(table, first, sizeof first);
+    hga_chosen_clear(&c);
+    how.k = 0, how.threshold = 0.3, how.causal = 0;
+    memset(given, 0, sizeof given);
+    assert_ok(hga_select_blocks(&how, &in, &c)); /* three of seven sevenths */
+    hga_chosen_table(&c, table);
+    const int32_t thirds[] = {0, 1, 2, 3, 0, 1, 2, 3, 0, 1, 2, 3, 0, 1, 2, 3, 0, 1, 2, 4};
+    assert_int_equal(c.slots, 4);
+    assert_memory_equal(table, thirds, sizeof thirds);
+    hga_chosen_clear(&c);
+}
+
+static void what_cannot_be_chosen_from_is_named(void **state)
+{
+    (void)state;
+    enum { N = 40 };
+    float x[N] = {0};
+    hga_chosen c;
+    hga_selection how = hga_selection_defaults();
+    hga_select_input in = {.n_tokens = N, .shape = {.n_heads = 1, .dim = 1}};
+    in.query = in.key = (hga_tensor){.data = x, .rows = N};
+    how.block = 4;
+    x[9] = NAN;
+    assert_status(HGA_EINVAL, hga_select_blocks(&how, &in, &c));
+    assert_non_null(strstr(hga_error_detail(), "block 2 for query block 0, chooser 0"));
+    how.causal = 1; /* the first token that could choose block 2 is 12; query 9 chooses of blocks 0 and 1 */
+    assert_status(HGA_EINVAL, hga_select_blocks(&how, &in, &c));
+    assert_non_null(strstr(hga_error_detail(), "block 0 for query block 9, chooser 0"));
+    x[9] = 0;
+    how.threshold = 0.5;
+    assert_status(HGA_EINVAL, hga_select_blocks(&how, &in, &c));
+    assert_string_equal(hga_error_detail(), "k is 16 and threshold is 0.5; blocks are chosen by one of them");
+    how.k = 0, how.threshold = 1.5;
+    assert_status(HGA_EINVAL, hga_select_blocks(&how, &in, &c));
+    how.threshold = 0, how.block = 0;
+    assert_status(HGA_EINVAL, hga_select_blocks(&how, &in, &c));
+    assert_string_equal(hga_error_detail(), "block is 0; it must be at least 1");
+    how = hga_selection_defaults();
+    how.score = HGA_SELECT_MINMAX, how.query_block = 4;
+    assert_status(HGA_EUNSUPPORTED, hga_select_blocks(&how, &in, &c));
+    how = hga_selection_defaults();
+    in.key.rows = 39;
+    assert_status(HGA_EINVAL, hga_select_blocks(&how, &in, &c));
+    assert_string_equal(hga_error_detail(), "key has 39 rows, and there are 40 tokens");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(blocks_are_those_of_the_definition),
+        cmocka_unit_test(threads_layouts_and_types_change_nothing),
+        cmocka_unit_test(later_tokens_change_no_earlier_choice),
+        cmocka_unit_test(a_query_block_looks_ahead),
+        cmocka_unit_test(ties_go_to_the_lower_block_and_the_table_is_filled),
+        cmocka_unit_test(what_cannot_be_chosen_from_is_named),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
