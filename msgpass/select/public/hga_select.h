@@ -59,8 +59,9 @@ typedef struct hga_select_input {
     uint64_t reserved[4];
 } hga_select_input;
 
-/* What was chosen: row r = chooser * n_query_blocks + query block has the blocks block[first[r]] .. block[first[r + 1] -
-   1], ascending, its own among them, numbered in their sample. Query blocks of all samples stand in a row. */
+/* What was chosen: row r = chooser * n_query_blocks + query block has the blocks block[first[r]] and those behind it,
+   before block[first[r + 1]], ascending, its own among them, numbered in their sample. Query blocks of all samples
+   stand in a row. */
 typedef struct hga_chosen {
     hga_id n_choosers, n_query_blocks;
     hga_id slots;   /* of the longest row */
