@@ -59,6 +59,10 @@ void block_types(const hga_block *b, int64_t *least_type, int64_t *most_type)
     int hole;
     shape_band(b, &lo, &hi, &hole);
     *least_type = INT64_MAX, *most_type = INT64_MIN;
+    if (b->shape == HGA_ALL && b->type_dst == 0 && b->type_src == 0) { /* most blocks, and there may be millions */
+        if (b->n_dst > 0 && b->n_src > 0) *least_type = *most_type = b->type;
+        return;
+    }
     int64_t bend[] = {0, b->n_dst - 1, -hi, -lo, b->n_src - 1 - hi, b->n_src - 1 - lo};
     for (size_t i = 0; i < sizeof bend / sizeof *bend; i++)
         for (int64_t r = bend[i] - 1; r <= bend[i] + 1; r++) {

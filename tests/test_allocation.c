@@ -128,6 +128,29 @@ static hga_status make_neighbourhood(const hga_allocator *a)
     return settle(hga_build_neighbourhood(&x, &g, &p), &g);
 }
 
+static hga_status make_routed(const hga_allocator *a)
+{
+    hga_graph *g = NOWHERE;
+    hga_program p;
+    const int32_t choice[] = {0, -1, -1, 0, 1, -1, 0, 1, 2, 0, -1, -1, 0, 1, -1, 1, 2, -1};
+    hga_routed r = {.n_tokens = 9, .block = 3, .query_block = 3, .n_choosers = 2, .causal = 1, .allocator = a};
+    r.slots = 3, r.choice = choice;
+    return settle(hga_build_routed(&r, &g, &p), &g);
+}
+
+static hga_status make_choice(const hga_allocator *a)
+{
+    float x[40] = {0};
+    hga_selection how = {.block = 4, .query_block = 2, .threshold = 0.5};
+    hga_select_input in = {.n_tokens = 20, .shape = {.n_heads = 2, .dim = 1}, .threads = 2, .allocator = a};
+    in.query = in.key = (hga_tensor){.data = x, .rows = 20};
+    hga_chosen c;
+    hga_status st = hga_select_blocks(&how, &in, &c);
+    if (st && c.block) return HGA_EGRAPH; /* empty after a failure */
+    hga_chosen_clear(&c);
+    return st;
+}
+
 static hga_status make_draft(const hga_allocator *a)
 {
     hga_graph *g = NOWHERE;
@@ -305,13 +328,13 @@ static int clear(void **state)
     return lent.blocks || lent.bytes ? -1 : 0;
 }
 
-#define ALLOCATOR_FACTS(fact)                                                                                     \
-    fact(dense) fact(fenwick) fact(dilated) fact(segments) fact(neighbourhood) fact(draft) fact(window) fact(bpt) \
-        fact(htransformer) fact(htransformer_causal) fact(htransformer_linear) fact(treeformer_fine)              \
-            fact(treeformer_coarse) fact(hsa_windows) fact(hsa_parent) fact(by_hand) fact(predicate)              \
-                fact(predicate_dilated) fact(names) fact(route_gradient) fact(coarse_gradient) fact(tree_text)    \
-                    fact(tree_grid) fact(tree_set) fact(tree_record) fact(tree_html) fact(tree_markdown)          \
-                        fact(tree_linkage)
+#define ALLOCATOR_FACTS(fact)                                                                                        \
+    fact(dense) fact(fenwick) fact(dilated) fact(segments) fact(neighbourhood) fact(draft) fact(routed) fact(choice) \
+        fact(window) fact(bpt) fact(htransformer) fact(htransformer_causal) fact(htransformer_linear)                \
+            fact(treeformer_fine) fact(treeformer_coarse) fact(hsa_windows) fact(hsa_parent) fact(by_hand)           \
+                fact(predicate) fact(predicate_dilated) fact(names) fact(route_gradient) fact(coarse_gradient)       \
+                    fact(tree_text) fact(tree_grid) fact(tree_set) fact(tree_record) fact(tree_html)                 \
+                        fact(tree_markdown) fact(tree_linkage)
 #define MALLOC_FACTS(fact) \
     fact(dense) fact(window) fact(bpt) fact(htransformer) fact(hsa_parent) fact(treeformer_coarse) fact(by_hand)
 

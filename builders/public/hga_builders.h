@@ -316,6 +316,27 @@ HGA_API hga_status hga_build_draft(const hga_draft *p, hga_graph **g, hga_progra
 /* Parameters of hga_build_draft at their defaults. */
 HGA_API hga_draft hga_draft_defaults(void);
 
+/* Attention chosen by content, of what hga_select_blocks chose: query blocks attend to the blocks of keys that they
+   chose, causal to tokens up to their own. Rows are folded, a chooser's tokens behind another's: row c * n_tokens + t is
+   token t of chooser c, and reads keys of head c / (n_choosers / n_key_heads). Relation `chosen`. HGA_EINVAL: a row of
+   the choice names a block that is not there, or comes later, or does not ascend. */
+typedef struct hga_routed {
+    hga_id n_tokens;
+    hga_id n_samples;      /* side by side, each with blocks of its own; 0: one */
+    const hga_id *offsets; /* [n_samples + 1], NULL for one */
+    hga_id block, query_block;
+    int causal;
+    hga_id n_choosers, n_key_heads; /* n_key_heads 0: as many, then keys are the queries' tokens */
+    hga_id slots;
+    const int32_t *choice;       /* [n_choosers][query blocks][slots], ascending, -1 behind the last; .. */
+    const hga_pos *choice_first; /* .. or, not NULL, [n_choosers * query blocks + 1] as in hga_chosen */
+    const hga_allocator *allocator;
+    uint64_t reserved[4];
+} hga_routed;
+HGA_API hga_status hga_build_routed(const hga_routed *p, hga_graph **g, hga_program *program);
+/* Parameters of hga_build_routed at their defaults. */
+HGA_API hga_routed hga_routed_defaults(void);
+
 /* ---- what builders share: regular blocks clipped at the ends of their level, and the two sides of attention ---- */
 
 /* A rectangle of edges moved by steps for as long as it meets its rows and columns; what regular levels are made of.
