@@ -4,19 +4,25 @@
 
    Consecutive query blocks often choose alike, a first block, say, or the one before their own. A sweep over query
    blocks opens a rectangle where a block comes to be chosen, and closes it where it no longer is, so that a block that
-   all choose is one rectangle. */
+   all choose is one rectangle. Rectangles are given to the builder in the order of their rows, which it need not sort. */
 #include "hga_builders.h"
 
-#include <string.h>
+/* Rows [row, end) of a sample that chose a block. */
+typedef struct rectangle {
+    hga_id row, end, block;
+} rectangle;
 
 typedef struct sweep {
     const hga_routed *p;
     hga_builder *b;
     hga_id relation;
     hga_id key_first;          /* the node of the first key */
-    hga_id *open;              /* [blocks]: the row where a block's rectangle began */
     hga_id row, column;        /* of the sample: its first row's and its first key's node */
     hga_id n_tokens, n_blocks; /* of the sample */
+    hga_id *open;              /* [blocks]: the row where a block's rectangle began */
+    rectangle *found, *sorted; /* [room] each, the first n_found */
+    int64_t n_found, room, sorted_room;
+    hga_id *begin; /* [query blocks + 1]: of the rectangles that begin with each */
 } sweep;
 
 /* What a query block chose, ascending. */
@@ -99,12 +105,14 @@ static hga_status check_list(const hga_routed *p, int64_t row, const chosen_list
 
 static hga_id least_of(hga_id a, hga_id b) { return a < b ? a : b; }
 
-/* Rows from where the block's rectangle began up to `end`. */
-static hga_status close_block(const sweep *s, hga_id j, hga_id end)
+static hga_status find(sweep *s, hga_id row, hga_id end, hga_id block)
 {
-    hga_id from = s->open[j], first = j * s->p->block, n = least_of(s->p->block, s->n_tokens - first);
-    if (from == end) return HGA_OK;
-    return hga_builder_add_block(s->b, s->relation, s->row + from, end - from, s->column + first, n, 0);
+    if (s->n_found == s->room) {
+        hga_status st = hga_grow(s->p->allocator, &s->found, &s->room, s->n_found, s->n_found + 1, sizeof *s->found);
+        if (st) return st;
+    }
+    s->found[s->n_found++] = (rectangle){row, end, block};
+    return HGA_OK;
 }
 
 /* Blocks of `before` that are not among `now` end at `row`; those that are new begin there. */
@@ -113,7 +121,8 @@ static hga_status go_on(sweep *s, const chosen_list *before, const chosen_list *
     hga_status st = HGA_OK;
     for (hga_id i = 0, j = 0; i < before->n || j < now->n;) {
         if (j == now->n || (i < before->n && before->block[i] < now->block[j])) {
-            HGA_TRY(close_block(s, before->block[i++], row));
+            hga_id block = before->block[i++];
+            HGA_TRY(find(s, s->open[block], row, block));
         } else if (i == before->n || now->block[j] < before->block[i]) {
             s->open[now->block[j++]] = row;
         } else {
@@ -124,22 +133,44 @@ done:
     return st;
 }
 
-/* The pairs of a causal query block and the blocks that it meets: columns up to the row. */
-static hga_status add_own(const sweep *s, const chosen_list *own, hga_id row, hga_id n_rows)
+/* By the query block where they begin, and there by the block. */
+static hga_status sort_found(sweep *s)
 {
     hga_status st = HGA_OK;
-    for (hga_id i = 0; i < own->n; i++) {
-        hga_id first = own->block[i] * s->p->block, n = least_of(s->p->block, s->n_tokens - first);
-        hga_block block = {.dst = s->row + row, .n_dst = n_rows, .src = s->column + first, .n_src = n};
-        block.shape = HGA_BAND, block.band_first = -n_rows, block.band_last = row - first;
-        if (n_rows - 1 + row - first < 0) continue; /* later than all rows */
-        HGA_TRY(hga_builder_add_blocks(s->b, s->relation, &block));
+    const hga_id c = s->p->query_block, n = blocks_of(s->n_tokens, c);
+    if (s->sorted_room < s->n_found)
+        HGA_TRY(hga_grow(s->p->allocator, &s->sorted, &s->sorted_room, 0, s->n_found, sizeof *s->sorted));
+    for (hga_id i = 0; i <= n; i++) s->begin[i] = 0;
+    for (int64_t i = 0; i < s->n_found; i++) s->begin[s->found[i].row / c + 1]++;
+    for (hga_id i = 0; i < n; i++) s->begin[i + 1] += s->begin[i];
+    for (int64_t i = 0; i < s->n_found; i++) {
+        hga_id first = s->begin[s->found[i].row / c]++;
+        s->sorted[first] = s->found[i];
     }
+    for (hga_id i = 0, first = 0; i < n; first = s->begin[i++])
+        for (hga_id j = first + 1; j < s->begin[i]; j++) {
+            rectangle moved = s->sorted[j];
+            hga_id at = j;
+            for (; at > first && s->sorted[at - 1].block > moved.block; at--) s->sorted[at] = s->sorted[at - 1];
+            s->sorted[at] = moved;
+        }
 done:
     return st;
 }
 
-/* How many of the blocks come before the one that token `row` is in: the others are its query block's own. */
+/* A block that a causal query block meets has columns up to the row. */
+static hga_status add_rectangle(const sweep *s, const rectangle *x)
+{
+    hga_id first = x->block * s->p->block, n = least_of(s->p->block, s->n_tokens - first);
+    hga_block block = {.dst = s->row + x->row, .n_dst = x->end - x->row, .src = s->column + first, .n_src = n};
+    if (s->p->causal && first + n > x->row) {
+        if (first >= x->end) return HGA_OK; /* later than all rows */
+        block.shape = HGA_BAND, block.band_first = -block.n_dst, block.band_last = x->row - first;
+    }
+    return hga_builder_add_blocks(s->b, s->relation, &block);
+}
+
+/* How many of the blocks come before the one that token `row` is in; causal, the others are its query block's own. */
 static hga_id before_own(const sweep *s, const chosen_list *c, hga_id row)
 {
     hga_id n = c->n;
@@ -147,8 +178,7 @@ static hga_id before_own(const sweep *s, const chosen_list *c, hga_id row)
     return n;
 }
 
-/* One sample of one chooser, whose query blocks are rows of the choice from `at` on. */
-static hga_status add_sample(sweep *s, int64_t at)
+static hga_status sweep_sample(sweep *s, int64_t at)
 {
     hga_status st = HGA_OK;
     chosen_list before = {NULL, 0}, none = {NULL, 0};
@@ -156,14 +186,25 @@ static hga_status add_sample(sweep *s, int64_t at)
         hga_id n = least_of(s->p->query_block, s->n_tokens - row);
         chosen_list now = list_of(s->p, at);
         HGA_TRY(check_list(s->p, at, &now, s->n_blocks, (row + n - 1) / s->p->block));
-        chosen_list own = now;
+        const hga_id end = now.n;
         now.n = before_own(s, &now, row);
-        own.block += now.n, own.n -= now.n;
         HGA_TRY(go_on(s, &before, &now, row));
-        HGA_TRY(add_own(s, &own, row, n));
+        for (hga_id i = now.n; i < end; i++) HGA_TRY(find(s, row, row + n, now.block[i]));
         before = now, row += n;
     }
     HGA_TRY(go_on(s, &before, &none, s->n_tokens));
+done:
+    return st;
+}
+
+/* One sample of one chooser, whose query blocks are rows of the choice from `at` on. */
+static hga_status add_sample(sweep *s, int64_t at)
+{
+    hga_status st = HGA_OK;
+    s->n_found = 0;
+    HGA_TRY(sweep_sample(s, at));
+    HGA_TRY(sort_found(s));
+    for (int64_t i = 0; i < s->n_found; i++) HGA_TRY(add_rectangle(s, &s->sorted[i]));
 done:
     return st;
 }
@@ -175,6 +216,7 @@ static hga_status add_choice(sweep *s)
     const hga_id share = p->n_key_heads ? p->n_choosers / p->n_key_heads : 1;
     int64_t at = 0;
     HGA_TRY(hga_new(p->allocator, blocks_of(p->n_tokens, p->block), sizeof *s->open, &s->open));
+    HGA_TRY(hga_new(p->allocator, (int64_t)blocks_of(p->n_tokens, p->query_block) + 1, sizeof *s->begin, &s->begin));
     for (hga_id c = 0; c < p->n_choosers; c++)
         for (hga_id i = 0; i < samples_of(p); i++) {
             hga_id first;
@@ -186,6 +228,9 @@ static hga_status add_choice(sweep *s)
         }
 done:
     hga_delete(p->allocator, s->open, blocks_of(p->n_tokens, p->block), sizeof *s->open);
+    hga_delete(p->allocator, s->begin, (int64_t)blocks_of(p->n_tokens, p->query_block) + 1, sizeof *s->begin);
+    hga_delete(p->allocator, s->found, s->room, sizeof *s->found);
+    hga_delete(p->allocator, s->sorted, s->sorted_room, sizeof *s->sorted);
     return st;
 }
 

@@ -8,6 +8,7 @@
 typedef enum attend_way_number {
     WAY_WIDE,
     WAY_PIECES,
+    WAY_COLUMNS,
     WAY_KEPT,
     WAY_EQUAL,
     WAY_TILES,
@@ -43,6 +44,9 @@ void wide_take(worker *w, const wave_item *item, int64_t n);
 /* .. run_pieces.c: pieces that have the same columns; */
 int64_t pieces_fit(worker *w, const wave_item *item, int64_t n);
 void pieces_take(worker *w, const wave_item *item, int64_t n);
+/* .. run_by_columns.c: panels whose rows share columns with few neighbours and with many of theirs; */
+int64_t columns_fit(worker *w, const wave_item *item, int64_t n);
+void columns_take(worker *w, const wave_item *item, int64_t n);
 /* .. run_rows.c: panels and pieces, row by row. */
 void rows_take(worker *w, const wave_item *item, int64_t n);
 

@@ -64,7 +64,8 @@ static hga_status check_field(const hga_plan *plan, const hga_io *io, hga_id f)
     if (!t) return hga_fail(HGA_EPROGRAM, "field %s: at most %d tensors of the user's", what, HGA_MAX_USER_TENSORS);
     if (!t->data && plan->storage[f].given_n > 0)
         return hga_fail(HGA_EINVAL, "the tensor of field %s is missing", what);
-    if (t->fold && plan_is_shared(plan)) return hga_fail(HGA_EUNSUPPORTED, "the tensor of field %s is folded, on ranks", what);
+    if (t->fold && plan_is_shared(plan))
+        return hga_fail(HGA_EUNSUPPORTED, "the tensor of field %s is folded, on ranks", what);
     hga_status st = check_rows(t, what, plan->storage[f].given_n);
     return st ? st : check_numbers(t, what);
 }

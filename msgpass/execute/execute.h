@@ -26,6 +26,7 @@
 #include "overlap.h"
 #include "slices.h"
 #include "stage_meanings.h"
+#include "columns.h"
 #include "tiles.h"
 #include "wants.h"
 
@@ -203,6 +204,7 @@ typedef struct worker {
     /* what ways have found of the items that they fit, for those who take them */
     wide_span span;
     equal_families equal;
+    column_visits columns;
     /* a chunk's, of one head, side by side: [KERNEL_CHUNK][dim padded], [KERNEL_CHUNK][dim_v padded] */
     float *packed_key, *packed_value;
     /* [KERNEL_HEAD_EDGES] rows of all heads, where the caller's rows may be beside the workspace's (mixes), whose heads
@@ -412,6 +414,10 @@ static inline uint32_t *type_picks_at(const worker *w, hga_id typed)
 /* The types of all pairs of part i's columns, lane by lane. */
 void pair_types(const worker *w, const tile_chunk *c, hga_id i, int32_t *type);
 const float *pair_biases(worker *w, const tile_chunk *c, hga_id i, hga_id head, const float *queries);
+
+/* run_by_columns.c: the state of a row that is carried from tile to tile, of a head of the key at hand: [dim_v padded],
+   log-sum-exp. */
+float *carried_state(const worker *w, hga_id place, hga_id head);
 
 /* panel_rows.c: rows of a panel, node[i] < 0 where there is nothing to write; and load their segments, which go by
    position. */

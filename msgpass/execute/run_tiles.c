@@ -62,20 +62,34 @@ static void load_queries(worker *w, const row_group *g, hga_id head, ptrdiff_t p
     }
 }
 
+/* A row's state, if it has one: its vector, and its log-sum-exp. */
+static const float *find_state(const worker *w, const row_group *g, hga_id r, hga_id head, float *lse)
+{
+    const bound_field *out = field(w, own_stage(w)->out);
+    const hga_id v = g->node[r];
+    *lse = -INFINITY;
+    if (v < 0) return NULL;
+    if (g->carried) {
+        const float *state = carried_state(w, g->carried[r], head);
+        *lse = state[padded(w->plan->shape.dim_v)];
+        return state;
+    }
+    *lse = bound_lse(out, v)[head];
+    return bound_row(out, v) + head * bound_head(out, v);
+}
+
 /* What the rows' states are already. */
 static void load_states(worker *w, const row_group *g, hga_id head, ptrdiff_t place)
 {
-    const bound_field *out = field(w, own_stage(w)->out);
     kernel_tile_state s = state_at(w, place);
     for (hga_id r = 0; r < KERNEL_TILE; r++) {
-        float *acc = s.acc + r * s.stride,
-              lse = r < g->n_rows && g->node[r] >= 0 ? bound_lse(out, g->node[r])[head] : -INFINITY;
+        float *acc = s.acc + r * s.stride, lse = -INFINITY;
+        const float *state = r < g->n_rows ? find_state(w, g, r, head, &lse) : NULL;
         s.greatest[r] = lse * KERNEL_LOG2E, s.sum[r] = lse == -INFINITY ? 0 : 1;
         if (lse == -INFINITY)
             memset(acc, 0, (size_t)s.stride * sizeof *acc);
         else
-            memcpy(acc, bound_row(out, g->node[r]) + head * bound_head(out, g->node[r]),
-                   (size_t)w->plan->shape.dim_v * sizeof *acc);
+            memcpy(acc, state, (size_t)w->plan->shape.dim_v * sizeof *acc);
     }
 }
 
@@ -266,7 +280,7 @@ static void find_slots(tile_batch *b)
 static int load_group(worker *w, const row_group *g, hga_id head, ptrdiff_t place)
 {
     load_queries(w, g, head, place);
-    if (!kind_starts_from_out(w->plan->stage[w->chooser.batch->stage].kind)) return 1;
+    if (!g->carried && !kind_starts_from_out(w->plan->stage[w->chooser.batch->stage].kind)) return 1;
     load_states(w, g, head, place);
     return 0;
 }
@@ -298,10 +312,11 @@ void end_group(const worker *w, const row_group *g, hga_id head, float **row, ke
     to->out = row, to->streams = out->streams;
     for (hga_id r = 0; r < g->n_rows; r++) {
         hga_id v = g->node[r];
-        row[r] = v < 0      ? s->acc + r * s->stride
-                 : g->piece ? state_of_piece(w->plan, w->workspace, g->stage, g->piece[r], head)
-                            : bound_row(out, v) + head * bound_head(out, v);
-        to->streams &= v >= 0 && !g->piece && bound_is_io(out, v);
+        row[r] = v < 0        ? s->acc + r * s->stride
+                 : g->piece   ? state_of_piece(w->plan, w->workspace, g->stage, g->piece[r], head)
+                 : g->carried ? carried_state(w, g->carried[r], head)
+                              : bound_row(out, v) + head * bound_head(out, v);
+        to->streams &= v >= 0 && !g->piece && !g->carried && bound_is_io(out, v);
     }
 }
 
@@ -313,6 +328,8 @@ void store_lse(worker *w, const row_group *g, hga_id head, const float *lse)
         if (g->node[r] < 0) continue;
         if (g->piece)
             state_of_piece(w->plan, w->workspace, g->stage, g->piece[r], head)[room] = lse[r];
+        else if (g->carried)
+            carried_state(w, g->carried[r], head)[room] = lse[r];
         else
             bound_lse(out, g->node[r])[head] = lse[r];
     }

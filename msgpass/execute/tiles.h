@@ -23,8 +23,9 @@ typedef struct row_group {
     int rest;            /* has edges that stay with the rows */
     /* whatever is not in the batch has been computed, and there is no rest: the batch ends its rows */
     int complete;
-    int stored;      /* .. and has */
-    hga_id n_shared; /* parts in chunks that groups share, which come last */
+    int stored;            /* .. and has */
+    const hga_id *carried; /* NULL, or of each row the place where its state is, and goes back: see columns.h */
+    hga_id n_shared;       /* parts in chunks that groups share, which come last */
     /* the rows, as bits, that have all of their edges in families, of which it has nothing but such */
     unsigned in_families;
 } row_group;

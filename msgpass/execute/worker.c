@@ -81,7 +81,22 @@ static void lay_out_numbers(worker *w, const hga_plan *plan, carver *c)
     w->wide.base = carve(c, w->wide.room, sizeof(float));
     w->wide.at = carve(c, w->wide.room, sizeof(float));
     w->tile.type_score = carve(c, KERNEL_CHUNK * KERNEL_TILE * KERNEL_TILE, sizeof(float));
+    w->columns.touched = carve(c, w->columns.words, sizeof *w->columns.touched);
+    w->columns.state = carve(c, w->columns.room ? COLUMN_ROWS * (heads / s->n_kv_heads) * (room_v + KERNEL_PAD) : 0,
+                             sizeof *w->columns.state);
     w->plain = carve(c, most(2 * w->plain_bytes, (2 * heads * width + heads) * (int64_t)sizeof(float)), 1);
+}
+
+/* Panels that go by their columns. */
+static void lay_out_columns(column_visits *x, carver *c)
+{
+    const int64_t windows = (int64_t)x->words * 64, rows = x->room ? COLUMN_ROWS : 0;
+    x->visit = carve(c, x->room, sizeof *x->visit);
+    x->first = carve(c, windows, sizeof *x->first);
+    x->last = carve(c, windows, sizeof *x->last);
+    x->node = carve(c, rows, sizeof *x->node);
+    x->position = carve(c, rows, sizeof *x->position);
+    x->apart = carve(c, rows, sizeof *x->apart);
 }
 
 /* Lists, which are written before they are read; those of types where some relation has them. */
@@ -104,6 +119,7 @@ static void lay_out_lists(worker *w, int bf16_rows, carver *c)
     w->wide.key_at = carve(c, w->wide.room, sizeof *w->wide.key_at);
     w->wide.value_at = carve(c, w->wide.room, sizeof *w->wide.value_at);
     w->wide.key16_at = carve(c, bf16_rows ? w->wide.room : 0, sizeof *w->wide.key16_at);
+    lay_out_columns(&w->columns, c);
     r->segment = carve(c, r->segment_room, sizeof *r->segment);
     r->found = carve(c, r->segment_room, sizeof *r->found);
     r->key = carve(c, r->segment_room, sizeof *r->key);
@@ -134,6 +150,9 @@ static void lay_out_plain(worker *w, const hga_plan *plan, carver *c)
     if (rows_are_whole(plan)) lay_out_whole(&w->whole, plan->plain_room, plan->shape.n_heads, c);
 }
 
+/* Visits of panels' rows to windows of columns. */
+static int64_t visits_room(const hga_plan *plan) { return PANELS_TOGETHER * plan->visit_room; }
+
 /* All of a worker's arrays; returns their bytes. */
 static int64_t lay_out(worker *w, const hga_plan *plan, char *memory)
 {
@@ -142,6 +161,7 @@ static int64_t lay_out(worker *w, const hga_plan *plan, char *memory)
     w->types = count_types(plan), w->mixes = chunks_mix(plan);
     w->reader.segment_room = plan->segment_room, w->reader.list_room = plan->list_room;
     w->wide.room = plan->wide_columns;
+    w->columns.room = visits_room(plan), w->columns.words = w->columns.room ? plan->nodes.n / KERNEL_CHUNK / 64 + 1 : 0;
     lay_out_numbers(w, plan, &c);
     w->numbers = c.used;
     lay_out_lists(w, plan->bf16_rows, &c);
@@ -183,8 +203,10 @@ int workers_fit(const hga_plan *plan, const hga_workspace *workspace)
 {
     const worker *w = &workspace->workers[0]; /* they are alike */
     return w->wide.room >= plan->wide_columns && w->reader.segment_room >= plan->segment_room &&
-           w->reader.list_room >= plan->list_room && w->types >= count_types(plan) && w->mixes >= chunks_mix(plan) &&
-           w->plain_edges.room >= plan->plain_room;
+           w->reader.list_room >= plan->list_room && w->types >= count_types(plan) &&
+           w->columns.room >= visits_room(plan) &&
+           (!visits_room(plan) || w->columns.words > plan->nodes.n / KERNEL_CHUNK / 64) &&
+           w->mixes >= chunks_mix(plan) && w->plain_edges.room >= plan->plain_room;
 }
 
 hga_status workers_create(const hga_plan *plan, hga_id n, hga_workspace *workspace)

@@ -81,12 +81,20 @@ static void make_room_ahead(hga_plan *plan, hga_id stage, hga_id first, hga_id n
     make_room(plan, &m);
 }
 
+/* A run of columns meets one window more than it is long, and a hole makes two of one. */
+static void note_visits(hga_plan *plan, hga_id stage, const measures *m)
+{
+    const int64_t visits = m->edges / KERNEL_CHUNK + 3 * m->list;
+    if (plan->stage[stage].by_columns && visits > plan->visit_room) plan->visit_room = visits;
+}
+
 /* Positions [first, first + n) of a stage; the plan's room grows with them. */
 static measures measure_rows(hga_plan *plan, hga_id stage, hga_id first, hga_id n)
 {
     measures m = {0};
     hga_graph_visit_segments(plan->graph, plan->program.stage[stage].relation, first, n, measure_segments, &m);
     make_room(plan, &m);
+    note_visits(plan, stage, &m);
     make_room_ahead(plan, stage, first, n);
     if (m.segments == 1) note_width(plan, stage, m.width);
     int64_t given = explicit_edges(&plan->stage[stage], first, n);
@@ -179,6 +187,7 @@ static hga_id flat_rows(hga_id n) { return n / 256 < LOW_ROWS ? LOW_ROWS : n / 2
 static hga_id panel_rows(const hga_plan *plan, hga_id stage, hga_id first, hga_id n)
 {
     const stage_plan *s = &plan->stage[stage];
+    if (s->by_columns) return PANEL_ROWS;
     if (!kind_attends(s->kind)) {
         hga_id rows = flat_rows(n), fit = plan->program.stage[stage].relation < 0 ? tree_rows(plan, first) : rows;
         return rows == LOW_ROWS || rows < fit ? rows : fit;
@@ -248,7 +257,7 @@ hga_status add_rows(hga_plan *plan, phase rows, long_search *found)
     if (n <= 0) return HGA_OK;
     hga_id panel = panel_rows(plan, stage, first, n);
     hga_status st = HGA_OK;
-    if (plan->stage[stage].kind == KIND_ATTEND && !rows.by_position) {
+    if (plan->stage[stage].kind == KIND_ATTEND && !rows.by_position && !plan->stage[stage].by_columns) {
         panel = few_sources(plan, stage, first, n, panel);
         panel = low_panel(plan, stage, first, n, panel);
     }

@@ -25,6 +25,11 @@ hga_status find_long(hga_plan *plan, hga_id stage, hga_id first, hga_id n, long_
 /* Edges of a panel of positions that no block has. */
 int64_t explicit_edges(const stage_plan *s, hga_id first, hga_id n);
 
+/* ---- by_columns.c ---- */
+
+/* Whether a stage goes by columns. */
+hga_status find_by_columns(hga_plan *plan, hga_id stage);
+
 /* ---- panels.c ---- */
 
 /* A phase of rows: its stage, or those that go together; first, n; by_position. The rest is found, and the long rows

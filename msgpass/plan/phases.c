@@ -66,6 +66,7 @@ static hga_status add_flat(hga_plan *plan, hga_id stage)
     int by_position = r->dst_order != NULL;
     long_search found = long_open(plan, stage);
     plan->stage[stage].pieces_share = found.together;
+    HGA_TRY(find_by_columns(plan, stage));
     if (!by_position && s->out) n = range_of_rows(plan, plan->program.field[s->out].rows, &first);
     if (by_position) {
         n = written_positions(plan, stage, &first);
@@ -176,7 +177,7 @@ static void find_plain_room(hga_plan *plan)
 hga_status phases_make(hga_plan *plan)
 {
     hga_status st = HGA_OK;
-    plan->segment_room = plan->list_room = 0, plan->wide_columns = 0;
+    plan->segment_room = plan->list_room = plan->visit_room = 0, plan->wide_columns = 0;
     find_plain_room(plan);
     program_values since;
     program_values_start(&plan->program, &since);

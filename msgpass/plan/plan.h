@@ -153,6 +153,7 @@ typedef struct stage_plan {
     long_row *long_row;    /* ascending position */
     hga_id n_long, n_pieces;
     int64_t long_room;
+    int by_columns;      /* panels go by their columns, see by_columns.c */
     int pieces_share;    /* most pieces have the columns of some others */
     int waits_for_heads; /* most nodes are columns of a panel that runs head by head, and all panels share them */
     int strays;          /* blocks have columns of nodes without rows: no tiles */
@@ -284,6 +285,7 @@ struct hga_plan {
     wave_order waves;
     int64_t workspace_floats;
     int64_t segment_room, list_room; /* of a thread's reader */
+    int64_t visit_room;              /* of windows of columns that a panel's rows have, where stages go by columns */
     int64_t plain_room;              /* edges of the widest row of plain stages, -1: there are none */
     /* of the widest segment of rows that have no other and share it, 0 */
     hga_id wide_columns;

@@ -1,0 +1,116 @@
+/* by_columns.c: does a stage pay that goes by columns (execute/run_by_columns.c)? Where rows have runs of columns that they
+   share with few of the sixteen that they are computed with, and with many of their panel, as where each token chooses
+   blocks for itself. Some panels are asked. */
+#include "panels.h"
+
+#include <string.h>
+
+/* Panels that are asked, and how many times as many tiles sixteen rows side by side must need. */
+enum { ASKED = 8, AS_MANY = 2 };
+
+/* What a panel's rows have: how many of them each window of KERNEL_CHUNK columns meets, and which groups. */
+typedef struct window_rows {
+    uint16_t *rows, *groups; /* [windows] */
+    hga_id *touched;         /* [windows] .. */
+    hga_id n;                /* .. those that some row has */
+    hga_id last;             /* the row's last window: columns ascend */
+} window_rows;
+
+/* One type, one weight, and no edge but of blocks that end where their level does. */
+static int blocks_are_plain(const hga_relation *r)
+{
+    if (r->ptr || r->src_order || r->n_types > 1) return 0;
+    for (hga_pos i = 0; i < r->n_blocks; i++) {
+        const hga_block *b = &r->blocks[i];
+        if (b->type != 0 || (b->weight != 0 && (b->weight < 1 || b->weight > 1))) return 0;
+    }
+    return r->n_blocks > 0;
+}
+
+/* Are most blocks of fewer rows than a tile has, and of many columns? */
+static int blocks_are_low(const hga_relation *r)
+{
+    double low = 0, all = 0;
+    for (hga_pos i = 0; i < r->n_blocks; i++) {
+        const hga_block *b = &r->blocks[i];
+        double pairs = (double)b->n_dst * b->n_src * (b->count ? b->count : 1);
+        all += pairs;
+        if (b->n_dst < KERNEL_TILE && b->n_src >= KERNEL_TILE) low += pairs;
+    }
+    return low * 4 > all;
+}
+
+static void meet(window_rows *w, hga_id window, hga_id row)
+{
+    if (!w->rows[window]) w->touched[w->n++] = window;
+    w->rows[window]++;
+    w->groups[window] |= (uint16_t)(1u << row / KERNEL_TILE);
+}
+
+static void meet_segment(window_rows *w, const hga_segment *s, hga_id first)
+{
+    for (hga_id p = s->row; p < s->row + s->n_rows; p++) {
+        hga_id c0, c1, hole;
+        hga_segment_columns(s, p, &c0, &c1, &hole);
+        for (hga_id x = (s->src + c0) / KERNEL_CHUNK; c0 < c1 && x <= (s->src + c1 - 1) / KERNEL_CHUNK; x++)
+            meet(w, x, p - first);
+    }
+}
+
+/* Tiles of sixteen rows that have a window, and of sixteen side by side; everything is forgotten. */
+static void count_tiles(window_rows *w, int64_t *by_columns, int64_t *side_by_side)
+{
+    for (hga_id i = 0; i < w->n; i++) {
+        hga_id x = w->touched[i];
+        *by_columns += (w->rows[x] + KERNEL_TILE - 1) / KERNEL_TILE, *side_by_side += __builtin_popcount(w->groups[x]);
+        w->rows[x] = w->groups[x] = 0;
+    }
+    w->n = 0;
+}
+
+/* Panels here and there: graphs repeat at equal steps. */
+static hga_status ask_panels(const hga_plan *plan, hga_id stage, window_rows *w, int *pays)
+{
+    hga_status st = HGA_OK;
+    int64_t by_columns = 0, side_by_side = 0;
+    hga_segment *segment = NULL;
+    hga_pos room = 0;
+    const hga_id n = plan->nodes.n, panels = n / PANEL_ROWS, relation = plan->program.stage[stage].relation;
+    for (hga_id i = 0; i < ASKED && i < panels; i++) {
+        const uint64_t here = (uint64_t)(i + 1) * 0x9e3779b1 % (UINT64_C(1) << 32);
+        hga_id first = (hga_id)((uint64_t)panels * here >> 32) * PANEL_ROWS;
+        hga_pos some = hga_graph_segments(plan->graph, relation, first, PANEL_ROWS, segment, room);
+        if (some > room) {
+            HGA_TRY(hga_grow(&plan->allocator, &segment, &room, 0, some, sizeof *segment));
+            hga_graph_segments(plan->graph, relation, first, PANEL_ROWS, segment, room);
+        }
+        for (hga_pos j = 0; j < some; j++) meet_segment(w, &segment[j], first);
+        count_tiles(w, &by_columns, &side_by_side);
+    }
+    *pays = by_columns > 0 && side_by_side >= AS_MANY * by_columns;
+done:
+    hga_delete(&plan->allocator, segment, room, sizeof *segment);
+    return st;
+}
+
+hga_status find_by_columns(hga_plan *plan, hga_id stage)
+{
+    hga_status st = HGA_OK;
+    window_rows w = {0};
+    stage_plan *s = &plan->stage[stage];
+    const hga_relation *r = &s->relation;
+    const hga_id windows = plan->nodes.n / KERNEL_CHUNK + 1;
+    s->by_columns = 0;
+    if (!kind_attends(s->kind) || plan->program.stage[stage].relation < 0) return HGA_OK;
+    if (plan->options.strict_rows || plan->lone_rows || r->dst_order || graph_longer(plan->graph)) return HGA_OK;
+    if (!blocks_are_plain(r) || !blocks_are_low(r)) return HGA_OK;
+    HGA_TRY(hga_new_zero(&plan->allocator, windows, sizeof *w.rows, &w.rows));
+    HGA_TRY(hga_new_zero(&plan->allocator, windows, sizeof *w.groups, &w.groups));
+    HGA_TRY(hga_new(&plan->allocator, windows, sizeof *w.touched, &w.touched));
+    HGA_TRY(ask_panels(plan, stage, &w, &s->by_columns));
+done:
+    hga_delete(&plan->allocator, w.rows, windows, sizeof *w.rows);
+    hga_delete(&plan->allocator, w.groups, windows, sizeof *w.groups);
+    hga_delete(&plan->allocator, w.touched, windows, sizeof *w.touched);
+    return st;
+}

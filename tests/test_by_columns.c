@@ -1,0 +1,264 @@
+/* test_by_columns.c: rows that share columns with few of their neighbours and many of their panel
+   (execute/run_by_columns.c): as numbers what the oracle and the plain executor say, as bits the same whoever else is
+   computed with them. */
+#include "by_hand.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "plan.h"
+
+enum { TOKENS = 800, RUNS = 3, BLOCKS = TOKENS * (RUNS + 1) };
+
+/* What is odd about a graph. */
+enum { ALIKE = 0, TWICE = 1, HOLES = 2, SOME = 4 };
+
+/* Each row has a few runs of 16 to 64 columns of its own choice, aligned or not. TWICE: every 300th row has a run again;
+   HOLES: some runs lack a column; SOME: of three rows the first alone. */
+static hga_graph *rows_that_choose(uint64_t seed, int odd)
+{
+    hga_block *block = memory(BLOCKS, sizeof *block);
+    hga_id n = 0;
+    for (hga_id i = 0; i < TOKENS; i++)
+        for (hga_id j = 0; j < RUNS; j++) {
+            hga_block b = {.dst = i, .n_dst = 1, .src = random_below(&seed, 3) * 256 + 70 * j};
+            b.n_src = random_below(&seed, 2) ? 64 : 16 + random_below(&seed, 40);
+            b.src += random_below(&seed, 4) ? 0 : 5;
+            if (odd & HOLES && j == 0) b.shape = HGA_OFF_DIAGONAL;
+            if (odd & SOME && i % 3) continue;
+            block[n++] = b;
+            if (odd & TWICE && i % 300 == 0 && j == 0) block[n++] = b;
+        }
+    hga_graph *g = blocks_over(TOKENS, block, n);
+    free(block);
+    return g;
+}
+
+static void open_rows(problem *p, uint64_t seed, int odd, const hga_shape *shape)
+{
+    *p = (problem){.name = "rows that choose", .shape = *shape};
+    p->graph = rows_that_choose(seed, odd);
+    attention f = attention_on_nodes(&p->program);
+    assert_ok(hga_program_attend(&p->program, 0, f.query, f.key, f.value, f.out, 0));
+    problem_fill(p, seed);
+}
+
+static const hga_shape shapes[] = {{.n_heads = 1, .dim = 64},
+                                   {.n_heads = 4, .n_kv_heads = 2, .dim = 24, .dim_v = 20},
+                                   {.n_heads = 3, .n_kv_heads = 1, .dim = 7, .dim_v = 5}};
+enum { SHAPES = sizeof shapes / sizeof *shapes };
+
+/* ---- who goes by columns ---- */
+
+static int goes_by_columns(const hga_graph *g, const hga_program *p, hga_options o)
+{
+    hga_plan *plan;
+    assert_ok(hga_plan_create(g, p, &(hga_shape){.n_heads = 2, .dim = 8}, &o, &plan));
+    int by_columns = plan->stage[0].by_columns;
+    hga_plan_destroy(plan);
+    return by_columns;
+}
+
+static int words_go_by_columns(const char *words, hga_id n)
+{
+    hga_graph *g;
+    hga_program p;
+    assert_ok(hga_build(words, n, &g, &p));
+    int by_columns = goes_by_columns(g, &p, (hga_options){.threads = 1});
+    hga_graph_destroy(g);
+    return by_columns;
+}
+
+/* Where sixteen rows side by side share their columns, they go as they stand. */
+static void rows_that_choose_go_by_columns(void **state)
+{
+    static const char *const others[] = {"dense causal=1",           "window left=64",
+                                         "window left=300 causal=1", "bpt k=64",
+                                         "bpt k=4 causal=1",         "htransformer block=64",
+                                         "htransformer causal=1",    "dilated causal=1",
+                                         "hsa branching=2,4,8,16",   "fenwick",
+                                         "window stride=4",          "neighbourhood kernel=65"};
+    (void)state;
+    problem p;
+    open_rows(&p, 1, ALIKE, &shapes[0]);
+    assert_true(goes_by_columns(p.graph, &p.program, (hga_options){.threads = 1}));
+    assert_false(goes_by_columns(p.graph, &p.program, (hga_options){.threads = 1, .strict_rows = 1}));
+    problem_clear(&p);
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (words_go_by_columns(others[i], 2048)) fail_msg("%s", others[i]);
+}
+
+static const kernel_table *watched;
+static int64_t by_row, in_tiles;
+static void watch_row(const kernel_chunk *c, kernel_state *s) { by_row += c->n, watched->attend(c, s); }
+static void watch_heads(const kernel_heads *c) { by_row += c->n, watched->attend_heads(c); }
+static void watch_tile(const kernel_tile *t) { in_tiles += t->n_groups, watched->attend_tile(t); }
+
+static void count_execution(problem *p)
+{
+    hga_plan *plan;
+    hga_workspace *own;
+    assert_ok(hga_plan_create(p->graph, &p->program, &p->shape, &(hga_options){.threads = 1}, &plan));
+    assert_ok(hga_workspace_create(plan, &own));
+    kernel_table watching = *plan->kernels;
+    watched = plan->kernels, plan->kernels = &watching;
+    watching.attend = watch_row, watching.attend_heads = watch_heads, watching.attend_tile = watch_tile;
+    by_row = in_tiles = 0;
+    assert_ok(hga_plan_execute(plan, own, &p->io));
+    plan->kernels = watched;
+    hga_workspace_destroy(own), hga_plan_destroy(plan);
+}
+
+/* Every pair is in a tile, and tiles are fuller than a row's windows would need by themselves; a pair that has two
+   edges leaves its panel to others, and so do positions. */
+static void pairs_are_in_tiles(void **state)
+{
+    (void)state;
+    problem p;
+    open_rows(&p, 3, ALIKE, &shapes[0]);
+    count_execution(&p);
+    assert_int_equal(by_row, 0);
+    assert_true(in_tiles > 0 && in_tiles < TOKENS);
+    problem_clear(&p);
+    open_rows(&p, 3, TWICE, &shapes[0]);
+    count_execution(&p);
+    assert_true(by_row > 0);
+    problem_clear(&p);
+    hga_shape placed = shapes[0];
+    placed.pos_dim = 3;
+    open_rows(&p, 3, ALIKE, &placed);
+    problem_fill_tables(&p, 5, 0, 0, 0);
+    count_execution(&p);
+    assert_true(by_row > 0);
+    problem_clear(&p);
+}
+
+/* ---- numbers ---- */
+
+static void rows_are_what_the_oracle_says(void **state)
+{
+    static const int odd[] = {ALIKE, TWICE, HOLES, SOME | HOLES};
+    (void)state;
+    for (int i = 0; i < 4 * SHAPES; i++) {
+        if (passed_over(i)) continue;
+        problem p;
+        open_rows(&p, 10 + (uint64_t)i, odd[i % 4], &shapes[i % SHAPES]);
+        assert_equals_slow(&p, 3e-5);
+        problem_clear(&p);
+    }
+}
+
+/* What drops weights, rounds, or caps scores, sinks and slopes: as the plain executor does, which draws the same. */
+static void rows_are_what_the_plain_executor_says(void **state)
+{
+    static const hga_options options[] = {{.dropout = 0.3f}, {.precision = HGA_PRECISION_BF16}, {.threads = 2}};
+    static const double near[] = {3e-5, 2e-2, 3e-5};
+    static const float sink[4] = {0.5f, -INFINITY, 1, 0}, slopes[4] = {0.02f, 0.1f, 0, 0.5f};
+    static const brought both = {.sink = sink, .slopes = slopes};
+    (void)state;
+    for (int i = 0; i < 4 * SHAPES; i++) {
+        problem p;
+        hga_options fast = options[i % 3], plain = options[i % 3];
+        open_rows(&p, 30 + (uint64_t)i, i % 2 ? HOLES : ALIKE, &shapes[i % SHAPES]);
+        if (i % 3 == 2) p.program.softcap = 2;
+        if (i % 4 == 1) p.program.has_lse = 1, bring_to(&p.io, &both);
+        p.io.seed = 7, plain.generic = 1;
+        float *got = problem_out(&p, &fast, NULL), *want = problem_out(&p, &plain, NULL);
+        assert_near_floats(p.name, got, want, out_count(&p), near[i % 3]);
+        free(got), free(want), problem_clear(&p);
+    }
+}
+
+/* A second stage goes on from the states of the first. */
+static void states_go_on(void **state)
+{
+    (void)state;
+    for (int i = 0; i < SHAPES; i++) {
+        problem p = {.name = "two stages", .shape = shapes[i]};
+        p.graph = rows_that_choose(70 + (uint64_t)i, ALIKE);
+        attention f = attention_on_nodes(&p.program);
+        assert_ok(hga_program_attend(&p.program, 0, f.query, f.key, f.value, f.out, 0));
+        assert_ok(hga_program_attend_more(&p.program, 0, f.query, f.key, f.value, f.out, 0));
+        problem_fill(&p, 4);
+        assert_equals_slow(&p, 3e-5);
+        problem_clear(&p);
+    }
+}
+
+static void what_is_not_finite_stays_with_those_who_see_it(void **state)
+{
+    (void)state;
+    problem p;
+    hga_options fast = {.threads = 1}, plain = {.threads = 1, .generic = 1};
+    open_rows(&p, 51, ALIKE, &shapes[1]);
+    ((float *)p.io.value.data)[100 * 40 + 3] = INFINITY, ((float *)p.io.key.data)[200 * 48] = NAN;
+    float *got = problem_out(&p, &fast, NULL), *want = problem_out(&p, &plain, NULL);
+    int64_t odd = 0;
+    for (int64_t k = 0; k < out_count(&p); k++) {
+        assert_int_equal(isfinite(got[k]) != 0, isfinite(want[k]) != 0);
+        odd += !isfinite(want[k]);
+    }
+    assert_true(odd > 0 && odd < out_count(&p) / 2);
+    free(got), free(want), problem_clear(&p);
+}
+
+/* ---- bits ---- */
+
+static void bits_depend_on_no_thread(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 2 * SHAPES; i++) {
+        problem p;
+        open_rows(&p, 60 + (uint64_t)i, i % 2 ? TWICE : ALIKE, &shapes[i % SHAPES]);
+        hga_options o = {.threads = 1, .precision = i % 2 ? HGA_PRECISION_BF16 : HGA_PRECISION_F32};
+        o.dropout = i % 3 ? 0.2f : 0;
+        float *one = problem_out(&p, &o, NULL);
+        for (o.threads = 2; o.threads <= 5; o.threads++) {
+            float *some = problem_out(&p, &o, NULL);
+            assert_same_bits(p.name, some, one, out_count(&p));
+            free(some);
+        }
+        free(one), problem_clear(&p);
+    }
+}
+
+/* Asked for alone, in a few, and in a panel of other rows. */
+static void bits_depend_on_nobody_else(void **state)
+{
+    (void)state;
+    for (int i = 0; i < SHAPES; i++) {
+        problem p;
+        hga_plan *plan;
+        hga_workspace *own;
+        hga_options o = {.threads = 1, .rows = HGA_SOME_ROWS};
+        open_rows(&p, 80, i == 1 ? HOLES : ALIKE, &shapes[i]);
+        float *want = problem_out(&p, &(hga_options){.threads = 1}, NULL);
+        const int64_t row = out_count(&p) / TOKENS;
+        assert_ok(hga_plan_create(p.graph, &p.program, &shapes[i], &o, &plan));
+        assert_ok(hga_workspace_create(plan, &own));
+        for (hga_id v = 0; v < TOKENS; v += 97) {
+            const hga_id n = v % 2 ? 1 : TOKENS - v < 70 ? TOKENS - v : 70;
+            p.io.rows = SOME_ROWS(v, n);
+            assert_ok(hga_plan_execute(plan, own, &p.io));
+            assert_same_bits("alone", (const float *)p.io.out.data + v * row, want + v * row, n * row);
+        }
+        hga_workspace_destroy(own), hga_plan_destroy(plan);
+        p.io.rows = NULL, free(want), problem_clear(&p);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(rows_that_choose_go_by_columns),
+        cmocka_unit_test(pairs_are_in_tiles),
+        cmocka_unit_test(rows_are_what_the_oracle_says),
+        cmocka_unit_test(rows_are_what_the_plain_executor_says),
+        cmocka_unit_test(states_go_on),
+        cmocka_unit_test(what_is_not_finite_stays_with_those_who_see_it),
+        cmocka_unit_test(bits_depend_on_no_thread),
+        cmocka_unit_test(bits_depend_on_nobody_else),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
