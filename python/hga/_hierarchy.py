@@ -281,7 +281,7 @@ class Hierarchy(Threaded):
                     h._forget(plan)
             if plan is None:
                 continue
-            taken = plan.taken_by(self)
+            taken: Optional[Plan] = plan.taken_by(self)
             if taken is not None:
                 self._before = (h,) if h._plans else ()
                 return taken

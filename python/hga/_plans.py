@@ -145,7 +145,7 @@ class Plan:
 
     def taken_by(self, h: "Hierarchy") -> Optional["Plan"]:
         """The plan for another graph; None where somebody uses it, or will."""
-        if self.calls_python or any(x() is not None for x in self._tapes):
+        if self.taken or self.calls_python or any(x() is not None for x in self._tapes):
             return None
         self.taken = True
         if len(self._free) < len(self._made) or lib.hga_plan_update(self.plan, h.graph._g) != lib.HGA_OK:
@@ -196,7 +196,10 @@ class Left:
     """The plans of a hierarchy that goes, for others to take over. It looks like one to them."""
 
     def __init__(self, h: "Hierarchy") -> None:
-        self._plans, self._lock = dict(h._plans), h._lock
+        self._lock = h._lock
+        with h._lock:  # which has none any more, should anyone else have it
+            self._plans, h._plans = h._plans, {}
+            h._calls.clear()
         self._program, self._strict, self._bind, self.parts = h._program, h._strict, h._bind, h.parts
         self._before: Tuple[Any, ...] = ()
         self._normalised: Dict[str, Any] = {}
