@@ -302,6 +302,9 @@ def _generate(inner: Callable[..., Any], self: Any, *arguments: Any, **more: Any
 
 # The most tokens that a generate() asked room for, which its assistants, whose text grows with it, do not know.
 _LONGEST: "ContextVar[Optional[List[int]]]" = ContextVar("hga_longest", default=None)
+# Ways to hold a text that hga's cache, which has room for all of it and drops what a window has passed, holds as well;
+# "dynamic_full" is of assistants before 5.24.
+_CACHES = (None, "dynamic", "dynamic_full", "static", "sliding_window", "hybrid", "hybrid_chunked")
 _LAYER_TYPES = ("full_attention", "sliding_attention", "chunked_attention")
 
 
@@ -312,7 +315,7 @@ def _prepare_cache(inner: Callable[..., Any], self: Any, generation_config: Any,
     if ours is None or generation_config.use_cache is False or model_kwargs.get(CACHE) is not None:
         return inner(self, generation_config, model_kwargs, *arguments, **more)
     asked = generation_config.cache_implementation
-    if asked not in (None, "dynamic", "dynamic_full"):  # the latter of assistants before 5.24
+    if asked not in _CACHES:
         raise refuse(f"{ours}: cache_implementation={asked!r} holds keys; leave it out, and generate() makes hga.transformers.Cache")
     config = self.config.get_text_config(decoder=True)
     types, chunk = set(getattr(config, "layer_types", None) or ()), getattr(config, "attention_chunk_size", None)

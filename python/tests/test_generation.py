@@ -296,7 +296,7 @@ class Generation(OnOneThread):
         self.refused(f"1 queries and 23 keys; keys of a cache that is not hga's: pass {CACHE}=hga.transformers.Cache.tokens.",
                      lambda: model(ids[:, :1], **{CACHE: own}))  # fmt: skip
         self.refused(f"given a DynamicCache .{CACHE}.", lambda: model.generate(ids, **{CACHE: own}, **SAY))
-        self.refused("cache_implementation='static' holds keys", lambda: model.generate(ids, cache_implementation="static", **SAY))
+        self.refused("cache_implementation='offloaded' holds keys", lambda: model.generate(ids, cache_implementation="offloaded", **SAY))
         model.set_attn_implementation("sdpa")
         cache = hga.transformers.Cache(64)
         with torch.no_grad():

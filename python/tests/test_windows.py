@@ -158,6 +158,19 @@ class Windows(unittest.TestCase):
             texts.append(model.generate(self.ids, use_cache=cached, **asked))
         self.assertTrue(torch.equal(texts[0], texts[1]) and torch.equal(texts[0], texts[2]))
 
+    def test_generate_with_the_caches_that_people_name(self):
+        for name in ("Gemma 3", "Mistral", "GPT-OSS"):
+            model, own = made(*MODELS[name][:3]), MODELS[name][3]
+            asked = dict(attention_mask=self.padding, max_new_tokens=12, do_sample=False, pad_token_id=1, eos_token_id=None)
+            model.set_attn_implementation(own)
+            want = [model.generate(self.ids, cache_implementation=cache, **asked) for cache in ("static", "dynamic")]
+            self.assertTrue(torch.equal(*want))
+            model.set_attn_implementation("hga:dense")
+            for cache in ("static", "dynamic", "sliding_window", "hybrid"):
+                found = model.generate(self.ids, cache_implementation=cache, return_dict_in_generate=True, **asked)
+                self.assertTrue(torch.equal(found.sequences, want[0]), (name, cache))
+                self.assertIs(type(found[CACHE]), hga.transformers.Cache)
+
     def test_a_loop_of_ones_own_in_chunks(self):
         for name in ("Gemma 3", "GPT-OSS", "Mistral"):
             model = made(*MODELS[name][:3], attn_implementation="hga:dense")
