@@ -193,6 +193,7 @@ static void the_way_of_each_pair_is_told(void **state)
         "      ways: tiles; families; row by row, all heads at once\n"
         "      not tiles head by head: no rows have one wide block and nothing else\n"
         "      not pieces together: no long rows share the columns of their pieces\n"
+        "      not by columns: rows share their columns with those beside them\n"
         "      not kept tiles: no panel's tiles are dear to choose and few to keep\n"
         "      not panels of equal families: no panel has families of one size alone\n"
         "      not strict tiles: the plan has no strict_rows\n");

@@ -1,10 +1,13 @@
 /* test_forward_ways.c: the ways to attend, as a table. Some call goes each way, with the results of the plain
    definition; and whatever a call brings, each way that is asked goes or says why not. */
+#include "by_hand.h"
 #include "engine_cases.h"
 #include "brought.h"
 #include "explain_ways.h"
 
 #include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
 
 /* ---- calls ---- */
 
@@ -19,10 +22,14 @@ typedef struct row {
     double entmax; /* alpha, 0: softmax */
 } row;
 
+/* Rows that see three runs of 64 columns each of their own choice. */
+#define CHOSEN "chosen"
+
 static const row rows[] = {
     {WAY_WIDE, "dense", 520, 0, {0}, 0},
     {WAY_WIDE, "window left=128 right=128", 700, CAP, {0}, 0},
     {WAY_PIECES, "bpt k=4", 700, TYPE_BIASES, {0}, 0},
+    {WAY_COLUMNS, CHOSEN, 800, CAP, {0}, 0},
     {WAY_KEPT, "bpt k=4", 700, 0, {0}, 0},
     {WAY_KEPT, "bpt k=4", 700, TYPE_KEYS, {0}, 0},
     {WAY_EQUAL, "hsa branching=2,4,8,16", 2048, CAP, {0}, 0},
@@ -36,13 +43,32 @@ static const row rows[] = {
 };
 enum { N_ROWS = sizeof rows / sizeof *rows, HEADS = 4 };
 
+static void open_chosen(problem *p, hga_id tokens)
+{
+    enum { RUNS = 3, COLUMNS = 64 };
+    uint64_t seed = 3;
+    hga_block *block = memory((int64_t)RUNS * tokens, sizeof *block);
+    for (hga_id i = 0; i < RUNS * tokens; i++) {
+        const hga_id base = tokens / RUNS * (i % RUNS);
+        block[i] = (hga_block){.dst = i / RUNS, .n_dst = 1, .n_src = COLUMNS};
+        block[i].src = base + COLUMNS * random_below(&seed, tokens / RUNS / COLUMNS);
+    }
+    p->graph = blocks_over(tokens, block, RUNS * tokens);
+    assert_ok(hga_program_attention(&p->program, 0));
+    free(block);
+}
+
 static problem problem_of(const char *words, hga_id tokens, unsigned brings, double entmax)
 {
     static const float slopes[HEADS] = {0.1f, 0, 0.02f, 0.5f};
     problem p = {.shape = {.n_heads = HEADS, .dim = 16, .pos_dim = 3}};
-    brought more = {.softcap = brings & CAP ? 2.0f : 0, .slopes = brings & SLOPES ? slopes : NULL};
+    static brought more; /* the call reads numbers where they are */
+    more = (brought){.softcap = brings & CAP ? 2.0f : 0, .slopes = brings & SLOPES ? slopes : NULL};
     snprintf(p.name, sizeof p.name, "%s, %x", words, brings);
-    assert_ok(hga_build(words, tokens, &p.graph, &p.program));
+    if (strcmp(words, CHOSEN) == 0)
+        open_chosen(&p, tokens);
+    else
+        assert_ok(hga_build(words, tokens, &p.graph, &p.program));
     if (entmax > 0) assert_ok(hga_program_normalise(&p.program, HGA_NORMALISER_ENTMAX, entmax));
     problem_fill(&p, 5);
     problem_fill_tables(&p, 7, brings & TYPE_KEYS, brings & TYPE_BIASES, brings & EDGE_BIASES ? HEADS : 0);

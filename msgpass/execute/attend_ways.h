@@ -47,6 +47,8 @@ void pieces_take(worker *w, const wave_item *item, int64_t n);
 /* .. run_by_columns.c: panels whose rows share columns with few neighbours and with many of theirs; */
 int64_t columns_fit(worker *w, const wave_item *item, int64_t n);
 void columns_take(worker *w, const wave_item *item, int64_t n);
+/* What it would compute: adds the pairs, and the places of tiles that they are in. */
+void columns_look(worker *w, const wave_item *item, int64_t n, double *pairs, double *places);
 /* .. run_rows.c: panels and pieces, row by row. */
 void rows_take(worker *w, const wave_item *item, int64_t n);
 

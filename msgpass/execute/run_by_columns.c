@@ -228,6 +228,24 @@ int64_t columns_fit(worker *w, const wave_item *item, int64_t n)
     return some;
 }
 
+void columns_look(worker *w, const wave_item *item, int64_t n, double *pairs, double *places)
+{
+    const column_visits *x = &w->columns;
+    column_groups groups;
+    tile_chunk *c = &w->chooser.batch->chunk[0];
+    for (int64_t i = 0; i < n; i++) meet_panel(w, item[i]);
+    for (hga_id window = next_window(x, 0); window >= 0; window = next_window(x, window + 1))
+        for (hga_id i = x->first[window]; i >= 0;) {
+            i = lay_rows(x, 0, i, &groups, c);
+            for (hga_id k = 0; k < c->n_parts; k++) {
+                const tile_part *part = &c->part[k];
+                *places += (double)(part->last - part->first) * KERNEL_TILE;
+                for (hga_id e = part->first; e < part->last; e++) *pairs += __builtin_popcount(c->rows[k][e]);
+            }
+        }
+    forget(&w->columns);
+}
+
 void columns_take(worker *w, const wave_item *item, int64_t n)
 {
     const hga_id stage = w->plan->phase[item->phase].stage, first = w->kv_first, end = w->kv_end;

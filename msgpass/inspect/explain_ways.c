@@ -99,13 +99,27 @@ static void ask_ways(worker *w, const wave_item *item, int64_t n, pair_ways *way
         if (!(ways->goes >> of_panels[i] & 1) && way_fits(w, of_panels[i], item, n)) ways->goes |= 1u << of_panels[i];
 }
 
+/* By the share that a panel has of those that go together. */
+static void count_columns(worker *w, const wave_item *item, int64_t together, pair_ways *ways)
+{
+    double pairs = 0, places = 0;
+    columns_look(w, item, together, &pairs, &places);
+    ways->tiles += pairs / (double)together, ways->places += places / (double)together;
+    ways->goes |= 1u << WAY_COLUMNS;
+}
+
 static void count_panel(worker *w, const wave_item *item, int64_t n, pair_ways *ways)
 {
+    int64_t together;
     const phase *ph = &w->plan->phase[item->phase];
     panel_rows rows;
     worker_take_heads(w, 0, w->plan->shape.n_kv_heads);
     open_stage(w, ph->stage);
     ask_ways(w, item, n, ways);
+    if ((together = way_fits(w, WAY_COLUMNS, item, n))) {
+        count_columns(w, item, together, ways);
+        return;
+    }
     if (!open_panel(w, *item, &rows)) return;
     if (goes(w, ph->stage, WAY_TILES) || goes(w, ph->stage, WAY_STRICT))
         count_tiles(w, ph->stage, &rows, ways);
@@ -132,7 +146,8 @@ static void count_share(worker *w, hga_id stage, int64_t first, int64_t end, pai
 /* Those that tiles, families and rows have of the pairs. */
 static void find_goers(const worker *w, hga_id stage, pair_ways *ways)
 {
-    if (ways->tiles > 0) ways->goes |= (1u << WAY_TILES | 1u << WAY_STRICT) & w->workspace->ways[stage];
+    if (ways->tiles > 0 && !(ways->goes >> WAY_COLUMNS & 1))
+        ways->goes |= (1u << WAY_TILES | 1u << WAY_STRICT) & w->workspace->ways[stage];
     if (ways->families > 0) ways->goes |= 1u << WAY_FAMILIES;
     ways->last = WAY_HEADS;
     while (!goes(w, stage, ways->last)) ways->last++;
