@@ -1,10 +1,11 @@
 /* routed.c: a graph of what was chosen by content (hga_select.h): query blocks attend to the blocks of keys that they
-   chose. Each chooser has rows of its own: row h * n_tokens + t is token t of chooser h, and sees keys of the
-   key/value head that it reads.
+   chose. Each chooser has rows of its own: row h * n_tokens + t is token t of chooser h, and sees keys of the key/value
+   head that it reads.
 
    Consecutive query blocks often choose alike, a first block, say, or the one before their own. A sweep over query
    blocks opens a rectangle where a block comes to be chosen, and closes it where it no longer is, so that a block that
-   all choose is one rectangle. Rectangles are given to the builder in the order of their rows, which it need not sort. */
+   all choose is one rectangle. Rectangles are given to the builder in the order of their rows, which it need not sort.
+   */
 #include "hga_builders.h"
 
 /* Rows [row, end) of a sample that chose a block. */

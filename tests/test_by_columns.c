@@ -14,8 +14,8 @@ enum { TOKENS = 800, RUNS = 3, BLOCKS = TOKENS * (RUNS + 1) };
 /* What is odd about a graph. */
 enum { ALIKE = 0, TWICE = 1, HOLES = 2, SOME = 4 };
 
-/* Each row has a few runs of 16 to 64 columns of its own choice, aligned or not. TWICE: every 300th row has a run again;
-   HOLES: some runs lack a column; SOME: of three rows the first alone. */
+/* Each row has a few runs of 16 to 64 columns of its own choice, aligned or not. TWICE: every 300th row has a run
+   again; HOLES: some runs lack a column; SOME: of three rows the first alone. */
 static hga_graph *rows_that_choose(uint64_t seed, int odd)
 {
     hga_block *block = memory(BLOCKS, sizeof *block);

@@ -32,7 +32,7 @@ static const row rows[] = {
     {WAY_COLUMNS, CHOSEN, 800, CAP, {0}, 0},
     {WAY_KEPT, "bpt k=4", 700, 0, {0}, 0},
     {WAY_KEPT, "bpt k=4", 700, TYPE_KEYS, {0}, 0},
-    {WAY_EQUAL, "hsa branching=2,4,8,16", 2048, CAP, {0}, 0},
+    {WAY_EQUAL, "hsa branching=2,4,8,16", 2048, 0, {0}, 0},
     {WAY_TILES, "window left=20 right=9", 400, POSITIONS, {0}, 0},
     {WAY_STRICT, "window left=20 right=9", 400, TYPE_BIASES, {.strict_rows = 1}, 0},
     {WAY_FAMILIES, "hsa branching=2,4", 300, TYPE_KEYS, {0}, 0},

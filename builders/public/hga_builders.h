@@ -317,9 +317,9 @@ HGA_API hga_status hga_build_draft(const hga_draft *p, hga_graph **g, hga_progra
 HGA_API hga_draft hga_draft_defaults(void);
 
 /* Attention chosen by content, of what hga_select_blocks chose: query blocks attend to the blocks of keys that they
-   chose, causal to tokens up to their own. Rows are folded, a chooser's tokens behind another's: row c * n_tokens + t is
-   token t of chooser c, and reads keys of head c / (n_choosers / n_key_heads). Relation `chosen`. HGA_EINVAL: a row of
-   the choice names a block that is not there, or comes later, or does not ascend. */
+   chose, causal to tokens up to their own. Rows are folded, a chooser's tokens behind another's: row c * n_tokens + t
+   is token t of chooser c, and reads keys of head c / (n_choosers / n_key_heads). Relation `chosen`. HGA_EINVAL: a row
+   of the choice names a block that is not there, or comes later, or does not ascend. */
 typedef struct hga_routed {
     hga_id n_tokens;
     hga_id n_samples;      /* side by side, each with blocks of its own; 0: one */

@@ -397,8 +397,8 @@ typedef struct hga_mask {
 /* A graph of one relation in which a query has an edge from every key that it sees. Its blocks (rectangles, triangles,
    bands, repeated with a step) are found while the rows go by: edges are not listed, but for what is irregular. Where
    most edges lie on diagonals d apart, the relation's orders are by residue modulo d, in which these are bands. A mask
-   is the same graph however it is told. It claims what is true of HGA_CLAIM_CAUSAL, HGA_CLAIM_SINGLE and HGA_CLAIM_COMPLETE. HGA_EINVAL for a wrong mask,
-   HGA_ENOMEM, what `sees` returned. */
+   is the same graph however it is told. It claims what is true of HGA_CLAIM_CAUSAL, HGA_CLAIM_SINGLE and
+   HGA_CLAIM_COMPLETE. HGA_EINVAL for a wrong mask, HGA_ENOMEM, what `sees` returned. */
 HGA_API hga_status hga_graph_from_predicate(const hga_allocator *a, const hga_mask *mask, hga_graph **out);
 
 /* ---- rules ---- */

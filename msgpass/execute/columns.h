@@ -21,8 +21,8 @@ typedef struct column_visits {
     hga_id *first, *last; /* [windows]: of a window that is touched */
     uint64_t *touched;    /* [words]: windows as bits */
     hga_id words;
-    /* the rows, [COLUMN_ROWS]: nodes, positions, whether they go by themselves; and their states, [COLUMN_ROWS][heads of
-       a key][dim_v padded, the log-sum-exp and padding] */
+    /* the rows, [COLUMN_ROWS]: nodes, positions, whether they go by themselves; and their states, [COLUMN_ROWS][heads
+       of a key][dim_v padded, the log-sum-exp and padding] */
     hga_id n_rows;
     hga_id *node, *position;
     uint8_t *apart;

@@ -415,9 +415,14 @@ static inline uint32_t *type_picks_at(const worker *w, hga_id typed)
 void pair_types(const worker *w, const tile_chunk *c, hga_id i, int32_t *type);
 const float *pair_biases(worker *w, const tile_chunk *c, hga_id i, hga_id head, const float *queries);
 
-/* run_by_columns.c: the state of a row that is carried from tile to tile, of a head of the key at hand: [dim_v padded],
-   log-sum-exp. */
-float *carried_state(const worker *w, hga_id place, hga_id head);
+/* The state of a row that is carried from tile to tile (run_by_columns.c), of a head of the key at hand: [dim_v
+   padded], log-sum-exp. */
+static inline float *carried_state(const worker *w, hga_id place, hga_id head)
+{
+    const hga_shape *s = &w->plan->shape;
+    const ptrdiff_t heads = s->n_heads / s->n_kv_heads, room = padded(s->dim_v) + KERNEL_PAD;
+    return w->columns.state + (place * heads + head % heads) * room;
+}
 
 /* panel_rows.c: rows of a panel, node[i] < 0 where there is nothing to write; and load their segments, which go by
    position. */

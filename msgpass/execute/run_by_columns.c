@@ -1,7 +1,7 @@
-/* run_by_columns.c: panels by their columns: in each window of KERNEL_CHUNK columns, the rows that have some of them are
-   rows of tiles, sixteen at a time, wherever in the panels they stand. A row's state is carried from tile to tile: what it adds up, and in which order, depends on its own columns alone. For rows that share columns with
-   few of their neighbours, and with many of their panel, as where each token chooses blocks for itself
-   (plan/by_columns.c). */
+/* run_by_columns.c: panels by their columns: in each window of KERNEL_CHUNK columns, the rows that have some of them
+   are rows of tiles, sixteen at a time, wherever in the panels they stand. A row's state is carried from tile to tile:
+   what it adds up, and in which order, depends on its own columns alone. For rows that share columns with few of their
+   neighbours, and with many of their panel, as where each token chooses blocks for itself (plan/by_columns.c). */
 #include "attend_ways.h"
 #include "columns.h"
 #include "stages.h"
@@ -149,13 +149,6 @@ static void meet_panel(worker *w, wave_item item)
     if (!open_panel(w, item, &p)) return;
     for (hga_id i = 0; i < p.n; i++)
         if (p.node[i] >= 0) meet_row(&w->reader, &w->columns, p.node[i], p.first + i);
-}
-
-float *carried_state(const worker *w, hga_id place, hga_id head)
-{
-    const hga_shape *s = &w->plan->shape;
-    const ptrdiff_t heads = s->n_heads / s->n_kv_heads, room = padded(s->dim_v) + KERNEL_PAD;
-    return w->columns.state + (place * heads + head % heads) * room;
 }
 
 /* The state that rows have so far. */

@@ -1,6 +1,6 @@
-/* by_columns.c: does a stage pay that goes by columns (execute/run_by_columns.c)? Where rows have runs of columns that they
-   share with few of the sixteen that they are computed with, and with many of their panel, as where each token chooses
-   blocks for itself. Some panels are asked. */
+/* by_columns.c: does a stage pay that goes by columns (execute/run_by_columns.c)? Where rows have runs of columns that
+   they share with few of the sixteen that they are computed with, and with many of their panel, as where each token
+   chooses blocks for itself. Some panels are asked. */
 #include "panels.h"
 
 #include <string.h>

@@ -36,7 +36,7 @@ enum {
     BRINGS_CAP = 32,
     BRINGS_CURVES = BRINGS_SLOPES | BRINGS_CAP, /* .. of HGA_CALL_BENDS */
     BRINGS_SIXTEEN = 64,                        /* tensors of 16 bits, which gradients alone ask */
-    BRINGS_FOLDS = 128, /* rows of a tensor or of its gradient are folded: the same */
+    BRINGS_FOLDS = 128,                         /* rows of a tensor or of its gradient are folded: the same */
     CALL_FEATURE_SETS = 256
 };
 unsigned call_features(const hga_program *p, const hga_io *io);
