@@ -360,7 +360,9 @@ static void what_cannot_be_chosen_from_is_named(void **state)
     how.score = HGA_SELECT_MINMAX, how.query_block = 4;
     assert_status(HGA_EUNSUPPORTED, hga_select_blocks(&how, &in, &c));
     how = hga_selection_defaults();
-    in.key.rows = 39;
+    in.key.fold = 8;
+    assert_status(HGA_EUNSUPPORTED, hga_select_blocks(&how, &in, &c));
+    in.key.fold = 0, in.key.rows = 39;
     assert_status(HGA_EINVAL, hga_select_blocks(&how, &in, &c));
     assert_string_equal(hga_error_detail(), "key has 39 rows, and there are 40 tokens");
 }

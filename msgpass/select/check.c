@@ -64,6 +64,7 @@ static hga_status check_samples(const hga_select_input *in)
 static hga_status check_tensor(const char *name, const hga_tensor *t, hga_id n)
 {
     if ((unsigned)t->dtype > HGA_BF16) return hga_fail(HGA_EINVAL, "%s.dtype is %d", name, (int)t->dtype);
+    if (t->fold) return hga_fail(HGA_EUNSUPPORTED, "%s is folded; blocks are chosen for tokens", name);
     if (n > 0 && !t->data) return hga_fail(HGA_EINVAL, "%s is missing", name);
     if (t->rows < n)
         return hga_fail(HGA_EINVAL, "%s has %lld rows, and there are %d tokens", name, (long long)t->rows, n);
