@@ -186,6 +186,40 @@ static void limits_are_dense_and_segments(void **state)
     free(x), free(got), free(want);
 }
 
+/* Heads that choose for themselves read [tokens][heads][columns] where they lie, and go back there: the bits are those
+   of copies, a head behind another. */
+static void heads_are_read_where_they_lie(void **state)
+{
+    (void)state;
+    enum { N = 300, H = 3, DIM = 16, ALL = N * H * DIM };
+    float *x = random_floats(8, 1, ALL), *copy = random_floats(9, 1, ALL), *got = random_floats(10, 1, ALL);
+    for (int64_t i = 0; i < ALL; i++) copy[(i / DIM % H * N + i / DIM / H) * DIM + i % DIM] = x[i];
+    for (int c = 1; c <= 16; c += 15) {
+        hga_selection how = {.block = 16, .query_block = c, .k = 4, .sinks = 1, .local = 1, .causal = 1};
+        hga_select_input in = {.n_tokens = N, .shape = {.n_heads = H, .dim = DIM}};
+        in.query = in.key = (hga_tensor){.data = x, .rows = N};
+        hga_chosen chosen;
+        assert_ok(hga_select_blocks(&how, &in, &chosen));
+        hga_routed p = {.n_tokens = N, .block = 16, .query_block = c, .causal = 1, .n_choosers = H};
+        p.choice = chosen.block, p.choice_first = chosen.first;
+        hga_graph *g;
+        hga_program program;
+        assert_ok(hga_build_routed(&p, &g, &program));
+        hga_tensor folded = {.data = x, .rows = N * H, .row_stride = H * DIM, .head_stride = DIM};
+        folded.fold = N, folded.fold_stride = DIM;
+        hga_io io = {.query = folded, .key = folded, .value = folded, .out = folded};
+        io.out.data = got;
+        const hga_shape shape = {.n_heads = 1, .dim = DIM};
+        assert_ok(hga_attention(g, &program, &shape, NULL, &io));
+        float *want = memory(ALL, sizeof *want);
+        attend_built(g, &program, copy, DIM, want);
+        for (int64_t i = 0; i < ALL; i++)
+            assert_same_bits("a value", &got[i], &want[(i / DIM % H * N + i / DIM / H) * DIM + i % DIM], 1);
+        free(want), hga_chosen_clear(&chosen);
+    }
+    free(x), free(copy), free(got);
+}
+
 /* What all query blocks choose is one rectangle. */
 static void what_all_choose_is_one_block(void **state)
 {
@@ -235,8 +269,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(pairs_are_those_of_the_choice), cmocka_unit_test(a_list_by_rows_is_the_same),
-        cmocka_unit_test(limits_are_dense_and_segments), cmocka_unit_test(what_all_choose_is_one_block),
-        cmocka_unit_test(wrong_choices_are_named),
+        cmocka_unit_test(limits_are_dense_and_segments), cmocka_unit_test(heads_are_read_where_they_lie),
+        cmocka_unit_test(what_all_choose_is_one_block),  cmocka_unit_test(wrong_choices_are_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
