@@ -2,6 +2,7 @@
    (execute/run_by_columns.c): as numbers what the oracle and the plain executor say, as bits the same whoever else is
    computed with them. */
 #include "by_hand.h"
+#include "exchange.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -44,10 +45,10 @@ static void open_rows(problem *p, uint64_t seed, int odd, const hga_shape *shape
     problem_fill(p, seed);
 }
 
-static const hga_shape shapes[] = {{.n_heads = 1, .dim = 64},
-                                   {.n_heads = 4, .n_kv_heads = 2, .dim = 24, .dim_v = 20},
-                                   {.n_heads = 3, .n_kv_heads = 1, .dim = 7, .dim_v = 5}};
-enum { SHAPES = sizeof shapes / sizeof *shapes };
+static const hga_shape sizes[] = {{.n_heads = 1, .dim = 64},
+                                  {.n_heads = 4, .n_kv_heads = 2, .dim = 24, .dim_v = 20},
+                                  {.n_heads = 3, .n_kv_heads = 1, .dim = 7, .dim_v = 5}};
+enum { SIZES = sizeof sizes / sizeof *sizes };
 
 /* ---- who goes by columns ---- */
 
@@ -81,7 +82,7 @@ static void rows_that_choose_go_by_columns(void **state)
                                          "window stride=4",          "neighbourhood kernel=65"};
     (void)state;
     problem p;
-    open_rows(&p, 1, ALIKE, &shapes[0]);
+    open_rows(&p, 1, ALIKE, &sizes[0]);
     assert_true(goes_by_columns(p.graph, &p.program, (hga_options){.threads = 1}));
     assert_false(goes_by_columns(p.graph, &p.program, (hga_options){.threads = 1, .strict_rows = 1}));
     problem_clear(&p);
@@ -116,16 +117,16 @@ static void pairs_are_in_tiles(void **state)
 {
     (void)state;
     problem p;
-    open_rows(&p, 3, ALIKE, &shapes[0]);
+    open_rows(&p, 3, ALIKE, &sizes[0]);
     count_execution(&p);
     assert_int_equal(by_row, 0);
     assert_true(in_tiles > 0 && in_tiles < TOKENS);
     problem_clear(&p);
-    open_rows(&p, 3, TWICE, &shapes[0]);
+    open_rows(&p, 3, TWICE, &sizes[0]);
     count_execution(&p);
     assert_true(by_row > 0);
     problem_clear(&p);
-    hga_shape placed = shapes[0];
+    hga_shape placed = sizes[0];
     placed.pos_dim = 3;
     open_rows(&p, 3, ALIKE, &placed);
     problem_fill_tables(&p, 5, 0, 0, 0);
@@ -140,10 +141,10 @@ static void rows_are_what_the_oracle_says(void **state)
 {
     static const int odd[] = {ALIKE, TWICE, HOLES, SOME | HOLES};
     (void)state;
-    for (int i = 0; i < 4 * SHAPES; i++) {
+    for (int i = 0; i < 4 * SIZES; i++) {
         if (passed_over(i)) continue;
         problem p;
-        open_rows(&p, 10 + (uint64_t)i, odd[i % 4], &shapes[i % SHAPES]);
+        open_rows(&p, 10 + (uint64_t)i, odd[i % 4], &sizes[i % SIZES]);
         assert_equals_slow(&p, 3e-5);
         problem_clear(&p);
     }
@@ -157,10 +158,10 @@ static void rows_are_what_the_plain_executor_says(void **state)
     static const float sink[4] = {0.5f, -INFINITY, 1, 0}, slopes[4] = {0.02f, 0.1f, 0, 0.5f};
     static const brought both = {.sink = sink, .slopes = slopes};
     (void)state;
-    for (int i = 0; i < 4 * SHAPES; i++) {
+    for (int i = 0; i < 4 * SIZES; i++) {
         problem p;
         hga_options fast = options[i % 3], plain = options[i % 3];
-        open_rows(&p, 30 + (uint64_t)i, i % 2 ? HOLES : ALIKE, &shapes[i % SHAPES]);
+        open_rows(&p, 30 + (uint64_t)i, i % 2 ? HOLES : ALIKE, &sizes[i % SIZES]);
         if (i % 3 == 2) p.program.softcap = 2;
         if (i % 4 == 1) p.program.has_lse = 1, bring_to(&p.io, &both);
         p.io.seed = 7, plain.generic = 1;
@@ -174,8 +175,8 @@ static void rows_are_what_the_plain_executor_says(void **state)
 static void states_go_on(void **state)
 {
     (void)state;
-    for (int i = 0; i < SHAPES; i++) {
-        problem p = {.name = "two stages", .shape = shapes[i]};
+    for (int i = 0; i < SIZES; i++) {
+        problem p = {.name = "two stages", .shape = sizes[i]};
         p.graph = rows_that_choose(70 + (uint64_t)i, ALIKE);
         attention f = attention_on_nodes(&p.program);
         assert_ok(hga_program_attend(&p.program, 0, f.query, f.key, f.value, f.out, 0));
@@ -191,7 +192,7 @@ static void what_is_not_finite_stays_with_those_who_see_it(void **state)
     (void)state;
     problem p;
     hga_options fast = {.threads = 1}, plain = {.threads = 1, .generic = 1};
-    open_rows(&p, 51, ALIKE, &shapes[1]);
+    open_rows(&p, 51, ALIKE, &sizes[1]);
     ((float *)p.io.value.data)[100 * 40 + 3] = INFINITY, ((float *)p.io.key.data)[200 * 48] = NAN;
     float *got = problem_out(&p, &fast, NULL), *want = problem_out(&p, &plain, NULL);
     int64_t odd = 0;
@@ -208,9 +209,9 @@ static void what_is_not_finite_stays_with_those_who_see_it(void **state)
 static void bits_depend_on_no_thread(void **state)
 {
     (void)state;
-    for (int i = 0; i < 2 * SHAPES; i++) {
+    for (int i = 0; i < 2 * SIZES; i++) {
         problem p;
-        open_rows(&p, 60 + (uint64_t)i, i % 2 ? TWICE : ALIKE, &shapes[i % SHAPES]);
+        open_rows(&p, 60 + (uint64_t)i, i % 2 ? TWICE : ALIKE, &sizes[i % SIZES]);
         hga_options o = {.threads = 1, .precision = i % 2 ? HGA_PRECISION_BF16 : HGA_PRECISION_F32};
         o.dropout = i % 3 ? 0.2f : 0;
         float *one = problem_out(&p, &o, NULL);
@@ -227,15 +228,15 @@ static void bits_depend_on_no_thread(void **state)
 static void bits_depend_on_nobody_else(void **state)
 {
     (void)state;
-    for (int i = 0; i < SHAPES; i++) {
+    for (int i = 0; i < SIZES; i++) {
         problem p;
         hga_plan *plan;
         hga_workspace *own;
         hga_options o = {.threads = 1, .rows = HGA_SOME_ROWS};
-        open_rows(&p, 80, i == 1 ? HOLES : ALIKE, &shapes[i]);
+        open_rows(&p, 80, i == 1 ? HOLES : ALIKE, &sizes[i]);
         float *want = problem_out(&p, &(hga_options){.threads = 1}, NULL);
         const int64_t row = out_count(&p) / TOKENS;
-        assert_ok(hga_plan_create(p.graph, &p.program, &shapes[i], &o, &plan));
+        assert_ok(hga_plan_create(p.graph, &p.program, &sizes[i], &o, &plan));
         assert_ok(hga_workspace_create(plan, &own));
         for (hga_id v = 0; v < TOKENS; v += 97) {
             const hga_id n = v % 2 ? 1 : TOKENS - v < 70 ? TOKENS - v : 70;
@@ -245,6 +246,30 @@ static void bits_depend_on_nobody_else(void **state)
         }
         hga_workspace_destroy(own), hga_plan_destroy(plan);
         p.io.rows = NULL, free(want), problem_clear(&p);
+    }
+}
+
+/* Ranks have the bits of one process, wherever they are cut. */
+static void bits_depend_on_no_rank(void **state)
+{
+    static const hga_id counts[] = {2, 3, 5};
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        problem p;
+        hga_id cuts[MOST_RANKS + 1];
+        uint64_t rng = (uint64_t)i;
+        hga_options o = {.threads = 1 + i % 2, .dropout = i == 2 ? 0.2f : 0};
+        p = (problem){.name = "rows that choose", .shape = sizes[1]};
+        p.graph = rows_that_choose(90 + (uint64_t)i, i == 1 ? TWICE : ALIKE);
+        assert_ok(hga_program_attention(&p.program, 0));
+        problem_fill(&p, 3);
+        tensors want = run_whole(&p, &o, PACKED);
+        cut_evenly(TOKENS, counts[i], 16, cuts);
+        hold(&p, "cut at sixteens", &o, PACKED, cuts, counts[i], &strict, &want);
+        cut_anywhere(TOKENS, counts[i], &rng, cuts);
+        hold(&p, "cut anywhere", &o, PACKED, cuts, counts[i], &strict, &want);
+        close_tensors(&want);
+        problem_clear(&p);
     }
 }
 
@@ -259,6 +284,7 @@ int main(void)
         cmocka_unit_test(what_is_not_finite_stays_with_those_who_see_it),
         cmocka_unit_test(bits_depend_on_no_thread),
         cmocka_unit_test(bits_depend_on_nobody_else),
+        cmocka_unit_test(bits_depend_on_no_rank),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
