@@ -44,6 +44,44 @@ static void causal_programs_in_chunks_have_the_bits_of_the_full_pass(void **stat
         }
 }
 
+/* Each token sees its own block, the first, the one before, and two of chance. */
+static hga_graph *tokens_that_choose(uint64_t seed, hga_id n, hga_id block, hga_program *program)
+{
+    enum { SLOTS = 5 };
+    int32_t *choice = memory((int64_t)n * SLOTS, sizeof *choice);
+    hga_graph *g;
+    for (hga_id t = 0; t < n; t++) {
+        const hga_id own = t / block,
+                     at[] = {0, own ? own - 1 : 0, random_below(&seed, own + 1), random_below(&seed, own + 1), own};
+        hga_id k = 0;
+        for (hga_id j = 0; j <= own; j++) {
+            int has = 0;
+            for (int i = 0; i < SLOTS; i++) has |= at[i] == j;
+            if (has) choice[t * SLOTS + k++] = j;
+        }
+        while (k < SLOTS) choice[t * SLOTS + k++] = -1;
+    }
+    hga_routed p = {.n_tokens = n, .block = block, .query_block = 1, .causal = 1, .n_choosers = 1};
+    p.slots = SLOTS, p.choice = choice;
+    assert_ok(hga_build_routed(&p, &g, program));
+    free(choice);
+    return g;
+}
+
+static void tokens_that_choose_have_the_bits_of_the_full_pass(void **state)
+{
+    (void)state;
+    for (int k = 0; k < N_SETTINGS; k++) {
+        if (passed_over(k)) continue;
+        problem p = {.name = "tokens that choose", .shape = narrow};
+        p.graph = tokens_that_choose((uint64_t)k + 1, 600, 32, &p.program);
+        problem_fill(&p, 3);
+        hga_decode_options o = {.plan = settings[k], .same_bits = 1};
+        check_chunks(&p, &o, (uint64_t)k, k % 2 ? 40 : 7);
+        problem_clear(&p);
+    }
+}
+
 /* At 1200a31 there was no decoder of them over coarse keys. */
 static void every_scoring_in_bfloat16_has_the_bits_of_the_full_pass(void **state)
 {
@@ -626,6 +664,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(causal_programs_in_chunks_have_the_bits_of_the_full_pass),
+        cmocka_unit_test(tokens_that_choose_have_the_bits_of_the_full_pass),
         cmocka_unit_test(every_scoring_in_bfloat16_has_the_bits_of_the_full_pass),
         cmocka_unit_test(fast_rows_are_within_two_millionths_of_the_full_pass),
         cmocka_unit_test(tables_and_modifiers_are_those_of_the_full_pass),
