@@ -147,8 +147,7 @@ int run_attend(int argc, char **argv)
         "VARIANT",
         "Attention on tensors from .npy files.\vUnder mpirun, of a build with -DHGA_WITH_MPI=ON, the "
         "processes share one call: each reads, computes and writes its rows, and the files are those of "
-        "one process, gradients up to rounding. Threads are then by default the machine's processors over "
-        "its processes.",
+        "one process, gradients too. Threads are then by default the machine's processors over its processes.",
         children,
         NULL,
         NULL};
