@@ -9,6 +9,7 @@ from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 import numpy as np
 
 from ._arguments import flag, meant, whole
+from ._by_content import ByContent
 from ._call import LAYOUTS
 from ._copies import runs_as, settle
 from ._core import as_floats, as_numpy, check, ffi, ids, is_torch, lib, narrowed, refuse, refuse_type, widened
@@ -16,7 +17,6 @@ from ._deferred import compiling, deferred
 from ._graph import Graph
 from ._hierarchy import Hierarchy
 from ._registry import KINDS, Parameter, Variant, cut, variant_named, variants
-from ._threads import Threaded
 
 
 class _Settings:
@@ -130,10 +130,7 @@ class FoldedHierarchy(Hierarchy):
         return FoldedHierarchy.of, (settle(Hierarchy(self.graph, self._program, self.words), self), self.parts)
 
 
-SAMPLES_KEPT = 64  # of a routed hierarchy: those whose plans wait for the next
-
-
-class RoutedHierarchy(Threaded):
+class RoutedHierarchy(ByContent):
     """Treeformer with hyperplanes: every input is routed down the trees, and attends in the leaves it fell into."""
 
     def __init__(self, v: Variant, n_tokens: Optional[int], given: Dict[str, Any], n_keys: Optional[int] = None) -> None:
@@ -150,16 +147,12 @@ class RoutedHierarchy(Threaded):
         if self.height is None:
             raise refuse(f"{v.name}: weights= and bias= need height= or branching=")
         self._strict = False
-        self._made: List[Hierarchy] = []  # of the last samples
 
     def strict_rows(self, strict: bool = True) -> "RoutedHierarchy":
         """As Hierarchy.strict_rows."""
         new = RoutedHierarchy(self.variant, self.n_tokens, self.given, self.n_keys)
         new._threads, new._bind, new._strict = self._threads, self._bind, flag(strict, "strict")
         return new
-
-    def __getstate__(self) -> Dict[str, Any]:
-        return {**self.__dict__, "_made": []}
 
     def order(self, how: str) -> Any:
         """Refused: an order is of one graph. ``hierarchy(q, k).order(how)`` is of one input's."""
@@ -215,24 +208,9 @@ class RoutedHierarchy(Threaded):
         made._threads, made._bind, made._strict = self._threads, self._bind, self._strict
         return made
 
-    def _next(self, q: Any, k: Any, layout: str) -> Hierarchy:
-        """That of a call's sample, which takes over the plan of any before it whose call and backward pass have been."""
-        made = self.hierarchy(q, k, layout)
-        before = [h for h in self._made if h._plans]
-        self._made = before[-SAMPLES_KEPT:] + [made._follows(*before)]
-        return made
-
     def decoder(self, **more: Any) -> Any:
         """Refused: leaves are found by the input. ``hierarchy(q, k)`` of all tokens has a decoder."""
         raise refuse(f"{self.variant.name}: weights= and bias= route whole inputs; hierarchy(q, k) of all tokens has a decoder")
-
-    def lift(self, x: Any, *, layout: str = "bhnd", which: str = "query") -> Any:
-        """x itself: rows are tokens (``Hierarchy.lift``)."""
-        return x
-
-    def lower(self, y: Any, *, layout: str = "bhnd") -> Any:
-        """y itself: rows are tokens."""
-        return y
 
     def _numbers(self) -> Dict[str, Any]:
         return {n: np.asarray(_listed(x)) for n, x in self.given.items()}
@@ -249,44 +227,8 @@ class RoutedHierarchy(Threaded):
         """Of what training does not change: the variant, the tokens, the shapes."""
         return hash((self.variant.name, self.n_tokens, tuple(sorted((n, np.shape(x)) for n, x in self.given.items()))))
 
-    def attention(self, q: Any, k: Any, v: Any, *, layout: str = "bhnd", **more: Any) -> Any:
-        """As Hierarchy.attention; every sample of a batch is routed by itself."""
-        if compiling():
-            h = remade(self.variant.name, self.n_tokens, self.given, self.n_keys)
-            return h.strict_rows(self._strict).attention(q, k, v, layout=layout, **more)
-        if not is_stacked(q):
-            return self._next(q, k, layout).attention(q, k, v, layout=layout, **more)
-        if len(q) == 0:
-            return _nothing(q, k, v, bool(more.get("lse")))
-        parts = [self.attention(q[i], k[i], v[i], layout=layout, **more) for i in range(len(q))]
-        if len(parts) == 1:
-            return tuple(x[None] for x in parts[0]) if isinstance(parts[0], tuple) else parts[0][None]
-        stack = _stack_of(q)
-        if isinstance(parts[0], tuple):
-            return tuple(stack([p[i] for p in parts]) for i in range(len(parts[0])))
-        return stack(parts)
-
-
-def _nothing(q: Any, k: Any, v: Any, lse: bool) -> Any:
-    """The output of a batch without samples."""
-    if type(q).__module__.split(".")[0] == "torch":
-        out = q.new_zeros(q.shape[:-1] + v.shape[-1:]) + 0 * (q.sum() + k.sum() + v.sum()).to(q.dtype)  # differentiable
-        lses = q.new_zeros(q.shape[:-1]).float()
-    else:
-        out, lses = np.zeros(q.shape[:-1] + v.shape[-1:], q.dtype), np.zeros(q.shape[:-1], np.float32)
-    return (out, lses) if lse else out
-
-
-def is_stacked(q: Any) -> bool:
-    return bool(q.ndim > 3)
-
-
-def _stack_of(q: Any) -> Callable[[Sequence[Any]], Any]:
-    if type(q).__module__.split(".")[0] == "torch":
-        import torch
-
-        return lambda parts: torch.stack(list(parts))
-    return np.stack
+    def _again(self) -> Any:
+        return remade(self.variant.name, self.n_tokens, self.given, self.n_keys).strict_rows(self._strict)
 
 
 def concatenated(parts: Sequence[Hierarchy]) -> Hierarchy:

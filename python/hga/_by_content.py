@@ -1,0 +1,83 @@
+"""Hierarchies that the queries and keys of a call decide on: each sample of a batch gets a graph of its own, and takes over the
+plan of one before it."""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Dict, List, Sequence
+
+import numpy as np
+
+from ._deferred import compiling
+from ._hierarchy import Hierarchy
+from ._threads import Threaded
+
+SAMPLES_KEPT = 64  # of one that decides by content: those whose plans wait for the next
+
+
+class ByContent(Threaded):
+    """Attention over a graph that is found in the call."""
+
+    _made: List[Hierarchy] = []  # of the last samples
+
+    def __getstate__(self) -> Dict[str, Any]:
+        return {**self.__dict__, "_made": []}
+
+    def hierarchy(self, q: Any, k: Any, layout: str = "bhnd") -> Hierarchy:
+        """The hierarchy of one input, [heads][n][dim] (or [n][heads][dim] with layout "bnhd")."""
+        raise NotImplementedError
+
+    def _again(self) -> Any:
+        """The same, made anew inside torch.compile."""
+        raise NotImplementedError
+
+    def _of_call(self, q: Any, k: Any, layout: str, more: Dict[str, Any]) -> Hierarchy:
+        return self.hierarchy(q, k, layout)
+
+    def _next(self, q: Any, k: Any, layout: str, more: Dict[str, Any]) -> Hierarchy:
+        """That of a call's sample, which takes over the plan of any before it whose call and backward pass have been."""
+        made = self._of_call(q, k, layout, more)
+        before = [h for h in self._made if h._plans]
+        self._made = before[-SAMPLES_KEPT:] + [made._follows(*before)]
+        return made
+
+    def lift(self, x: Any, *, layout: str = "bhnd", which: str = "query") -> Any:
+        """x itself: rows are tokens (``Hierarchy.lift``)."""
+        return x
+
+    def lower(self, y: Any, *, layout: str = "bhnd") -> Any:
+        """y itself: rows are tokens."""
+        return y
+
+    def attention(self, q: Any, k: Any, v: Any, *, layout: str = "bhnd", **more: Any) -> Any:
+        """As Hierarchy.attention; every sample of a batch has a graph of its own."""
+        if compiling():
+            return self._again().attention(q, k, v, layout=layout, **more)
+        if q.ndim <= 3:
+            return self._next(q, k, layout, more).attention(q, k, v, layout=layout, **more)
+        if len(q) == 0:
+            return _nothing(q, k, v, bool(more.get("lse")))
+        parts = [self.attention(q[i], k[i], v[i], layout=layout, **more) for i in range(len(q))]
+        if len(parts) == 1:
+            return tuple(x[None] for x in parts[0]) if isinstance(parts[0], tuple) else parts[0][None]
+        stack = _stack_of(q)
+        if isinstance(parts[0], tuple):
+            return tuple(stack([p[i] for p in parts]) for i in range(len(parts[0])))
+        return stack(parts)
+
+
+def _nothing(q: Any, k: Any, v: Any, lse: bool) -> Any:
+    """The output of a batch without samples."""
+    if type(q).__module__.split(".")[0] == "torch":
+        out = q.new_zeros(q.shape[:-1] + v.shape[-1:]) + 0 * (q.sum() + k.sum() + v.sum()).to(q.dtype)  # differentiable
+        lses = q.new_zeros(q.shape[:-1]).float()
+    else:
+        out, lses = np.zeros(q.shape[:-1] + v.shape[-1:], q.dtype), np.zeros(q.shape[:-1], np.float32)
+    return (out, lses) if lse else out
+
+
+def _stack_of(q: Any) -> Callable[[Sequence[Any]], Any]:
+    if type(q).__module__.split(".")[0] == "torch":
+        import torch
+
+        return lambda parts: torch.stack(list(parts))
+    return np.stack
