@@ -298,7 +298,20 @@ def gemma():
     yield times_sdpa("Gemma 3, a layer that slides, 4096 tokens: hga", s, a, 1, of="sdpa")
 
 
-PARTS = (one_token, lengths, first_call, batch, one_row, dropout, masks, bert, gemma, new_edges, routed)
+def chosen():
+    """Causal attention of 16384 tokens to blocks that content chooses, everything included, beside all of their pairs."""
+    n = 16384
+    x = [torch.randn(1, HEADS, n, DIM) for _ in range(3)]
+    sdpa = torch.nn.functional.scaled_dot_product_attention
+    for block, query_block, k, faster in ((64, 64, 9, 13), (16, 16, 33, 8), (64, 1, 9, 5)):
+        h = hga.routed(block=block, query_block=query_block, k=k, causal=True)
+        h.threads = 1
+        s, a = in_turns([lambda: sdpa(*x, is_causal=True), lambda h=h: h.attention(*x)], 1)
+        name = f"{k} of {n // block} blocks, chosen by {query_block} " + ("queries" if query_block > 1 else "query")
+        yield times_sdpa(f"{name}: hga", s, a, 1 / faster, of="sdpa")
+
+
+PARTS = (one_token, lengths, first_call, batch, one_row, dropout, masks, bert, gemma, new_edges, routed, chosen)
 
 
 def table(seconds=SECONDS, rounds=MOST_ROUNDS):
