@@ -53,7 +53,7 @@ static void coverage_of_drawn_programs_is_the_oracles(void **state)
 {
     (void)state;
     int n = thinned(1500);
-    assert_true(on_drawn_programs(n, assert_coverage_is_the_oracles) > n / 6);
+    assert_true(on_drawn_programs(n, NO_USER_STAGES, assert_coverage_is_the_oracles) > n / 6);
 }
 
 static void coverage_of_the_variants_is_the_oracles(void **state)

@@ -1,4 +1,5 @@
 /* test_halo.c: what ranks send each other, against sets of rows collected edge by edge. */
+#include "by_hand.h"
 #include "ways.h"
 
 #include <inttypes.h>
@@ -31,15 +32,18 @@ static uint32_t reads_of(const hga_stage *t)
     case HGA_SCORE: return 1u << t->key | 1u << t->value;
     case HGA_ENERGY: return 1u << t->out | 1u << t->value;
     case HGA_GATE: return 1u << t->out | 1u << t->keep;
+    case HGA_MESSAGE_USER: return t->reads | 1u << t->query | 1u << t->key;
     default: return 1u << t->value;
     }
 }
 
-static void need(needs *x, hga_id rank, uint32_t fields, const hga_id *wrote, hga_id u)
+/* User functions see sources that have no row of some field. */
+static void need(needs *x, const hga_graph *g, const hga_program *p, hga_id rank, uint32_t fields, const hga_id *wrote,
+                 hga_id u)
 {
     if (x->owner[u] < 0 || x->owner[u] == rank) return;
-    for (hga_id f = 1; f < HGA_FIELD_SLOTS; f++)
-        if (fields >> f & 1u) x->row[rank][f][wrote[f] + 1][u] = 1;
+    for (hga_id f = 1; f <= p->n_fields; f++)
+        if (fields >> f & 1u && is_row(g, p->field[f].rows, u)) x->row[rank][f][wrote[f] + 1][u] = 1;
 }
 
 static void collect(needs *x, const hga_graph *g, const hga_program *p)
@@ -56,7 +60,7 @@ static void collect(needs *x, const hga_graph *g, const hga_program *p)
             if (!is_row(g, p->field[t->out].rows, e[k].dst) || !is_written(g, p, t, e[k].dst)) continue;
             for (hga_id r = 0; r < x->n_ranks; r++) {
                 if (x->owner[e[k].dst] >= 0 && x->owner[e[k].dst] != r) continue;
-                need(x, r, reads_of(t), wrote, e[k].src);
+                need(x, g, p, r, reads_of(t), wrote, e[k].src);
                 x->edges[r]++;
             }
         }
@@ -105,8 +109,6 @@ static void assert_halo_is_the_oracles(const char *name, const hga_graph *g, con
     hga_nodes nodes = hga_graph_nodes(g);
     hga_id tokens = nodes.level_ptr[1];
     if (nodes.query_first != nodes.key_first || nodes.n > MOST_NODES) return;
-    for (hga_id i = 0; i < p->n_stages; i++)
-        if (p->stage[i].message == HGA_MESSAGE_USER) return;
     for (hga_id n_ranks = 1; n_ranks <= MOST_RANKS; n_ranks++) {
         hga_id cuts[MOST_RANKS + 1] = {0};
         for (hga_id r = 1; r <= n_ranks; r++) cuts[r] = (hga_id)((int64_t)tokens * r / n_ranks);
@@ -128,7 +130,7 @@ static void rows_of_random_programs_are_the_oracles(void **state)
     (void)state;
     n_compared = 0;
     on_random_programs(100, assert_halo_is_the_oracles);
-    on_drawn_programs(thinned(300), assert_halo_is_the_oracles);
+    on_drawn_programs(thinned(300), USER_STAGES, assert_halo_is_the_oracles);
     assert_true(n_compared > 200);
 }
 
@@ -239,6 +241,40 @@ static void long_shared_rows_are_computed_in_pieces(void **state)
     hga_halo_clear(&list);
 }
 
+/* A user's function of token 0 sees a node of the other rank, which has a value, but no key. */
+static void a_row_that_a_field_has_not_is_not_sent(void **state)
+{
+    (void)state;
+    hga_builder *b = started(4, 0, 2);
+    hga_halo_list list;
+    hga_program p;
+    assert_ok(hga_builder_set_children(b, 4, 0, 2));
+    assert_ok(hga_builder_set_children(b, 5, 2, 2));
+    assert_ok(hga_builder_add_edge(b, 0, 5, 0, 0, 1));
+    hga_graph *g = finished(b);
+    hga_program_init(&p);
+    hga_id key = field(&p, "k", HGA_WIDTH_KV_KEY, HGA_IO_KEY, HGA_ROWS_KEYS, HGA_ROWS_KEYS),
+           value = field_on_nodes(&p, "v", HGA_WIDTH_VALUE, HGA_IO_VALUE),
+           out = field(&p, "o", HGA_WIDTH_OUT, HGA_IO_OUT, HGA_ROWS_QUERIES, HGA_ROWS_QUERIES);
+    hga_stage user = {.name = "look",
+                      .relation = 0,
+                      .message = HGA_MESSAGE_USER,
+                      .reduce = HGA_REDUCE_USER,
+                      .update = HGA_UPDATE_USER,
+                      .out = out,
+                      .reads = 1u << key | 1u << value,
+                      .writes = 1u << out};
+    choices c = choices_of_seed(1);
+    user.udf = draw_user_functions(&c, user.reads, user.writes);
+    assert_ok(hga_program_add_stage(&p, &user));
+    assert_halo_is_the_oracles("by hand", g, &p);
+    halo_of(g, &p, 4, 2, &list);
+    assert_int_equal(list.n_transfers, 1);
+    assert_int_equal(list.transfer[0].field, value);
+    assert_int_equal(list.transfer[0].first, 5);
+    hga_halo_clear(&list);
+}
+
 static void wrong_cuts_are_named(void **state)
 {
     (void)state;
@@ -269,6 +305,7 @@ int main(void)
         cmocka_unit_test(a_rank_may_own_nothing),
         cmocka_unit_test(the_halo_of_trees_grows_with_the_logarithm),
         cmocka_unit_test(long_shared_rows_are_computed_in_pieces),
+        cmocka_unit_test(a_row_that_a_field_has_not_is_not_sent),
         cmocka_unit_test(wrong_cuts_are_named),
         cmocka_unit_test(rows_of_random_programs_are_the_oracles),
         cmocka_unit_test(rows_of_the_variants_are_the_oracles),

@@ -121,7 +121,7 @@ static void influence_of_drawn_programs_is_the_oracles(void **state)
 {
     (void)state;
     int n = thinned(1500);
-    assert_true(on_drawn_programs(n, assert_influence_is_the_oracles) > n / 6);
+    assert_true(on_drawn_programs(n, NO_USER_STAGES, assert_influence_is_the_oracles) > n / 6);
 }
 
 static void influence_of_the_variants_is_the_oracles(void **state)

@@ -62,7 +62,7 @@ static void patterns_of_drawn_programs_are_the_oracles(void **state)
 {
     (void)state;
     int n = thinned(2000);
-    assert_true(on_drawn_programs(n, assert_pattern_is_the_oracles) > n / 6);
+    assert_true(on_drawn_programs(n, NO_USER_STAGES, assert_pattern_is_the_oracles) > n / 6);
 }
 
 /* The mean of nothing, written over what the caller gave: who reads it then sees no token. */

@@ -102,9 +102,12 @@ static inline void on_random_programs(int n, ways_check check)
     }
 }
 
+/* Does the oracle know what user functions read? */
+typedef enum user_stages { NO_USER_STAGES, USER_STAGES } user_stages;
+
 /* Programs of every sort that a plan accepts, over graphs with sides, orders and relations without edges: fields of any
    width, written in place and over the caller's own tensors. Returns how many there were. */
-static inline int on_drawn_programs(int n, ways_check check)
+static inline int on_drawn_programs(int n, user_stages users, ways_check check)
 {
     int checked = 0;
     for (int seed = 1; seed <= n; seed++) {
@@ -114,7 +117,7 @@ static inline int on_drawn_programs(int n, ways_check check)
         hga_graph *g = draw_graph(&c, NULL);
         hga_nodes nodes = g ? hga_graph_nodes(g) : (hga_nodes){0};
         int fits = g && nodes.n <= MOST_NODES && nodes.n_keys <= MOST_TOKENS && nodes.n_queries <= MOST_TOKENS;
-        if (fits && draw_program(&c, g, &p) && !find_stage(&p, HGA_MESSAGE_USER) &&
+        if (fits && draw_program(&c, g, &p) && (users || !find_stage(&p, HGA_MESSAGE_USER)) &&
             hga_plan_create(g, &p, &(hga_shape){.n_heads = 1, .dim = 1}, NULL, &plan) == HGA_OK) {
             char name[64];
             snprintf(name, sizeof name, "drawn program %d", seed);

@@ -150,13 +150,28 @@ done:
 
 /* ---- transfers ---- */
 
+/* Has node v a row of the field? User functions see sources without: nobody has anything to send of these. */
+static int has_row(const finding *f, hga_id field, hga_id v)
+{
+    return program_row(&f->nodes, f->p->field[field].rows, v);
+}
+
+/* Where nodes end that are called what node u is, and have a row of the field if it has one. */
+static hga_id end_of_alike(const finding *f, hga_id field, hga_id u, hga_id last)
+{
+    hga_id most = f->next[u] <= last ? f->next[u] : last + 1, end = u + 1;
+    int has = has_row(f, field, u);
+    while (end < most && has_row(f, field, end) == has) end++;
+    return end;
+}
+
 static hga_status add_transfers(finding *f, const want *w, hga_id first, hga_id last)
 {
     hga_status st = HGA_OK;
     hga_halo_list *out = f->out;
     for (hga_id u = first, end; u <= last; u = end) {
-        end = f->next[u] <= last ? f->next[u] : last + 1;
-        if (f->owner[u] == SHARED || f->owner[u] == w->to) continue;
+        end = end_of_alike(f, w->field, u, last);
+        if (f->owner[u] == SHARED || f->owner[u] == w->to || !has_row(f, w->field, u)) continue;
         HGA_TRY(hga_grow(&out->allocator, &out->transfer, &out->room[0], out->n_transfers, out->n_transfers + 1,
                          sizeof *out->transfer));
         out->transfer[out->n_transfers++] = (hga_transfer){
