@@ -16,7 +16,7 @@ from ._flex_known import Between, between, exactly, truth
 from ._flex_trace import NAMES, Score, Traced, not_offered
 from ._hierarchy import Hierarchy
 from ._masks import Rows, graph_of_runs
-from ._plans import LEFT, leave
+from ._plans import left_to_others
 from ._runs import Array, Runs
 
 Tensor = torch.Tensor
@@ -148,9 +148,6 @@ class Mask:
         given = [x for x in listed if x is not None] + captured
         self.versions = [(x, -1 if x.is_inference() else x._version) for x in given]
 
-    def __del__(self) -> None:
-        leave([h for h, _ in self.kept.values()])
-
     def is_current(self) -> bool:
         """Are the tensors as they were? Those of torch.inference_mode do not say."""
         return all(not x.is_inference() and x._version == version for x, version in self.versions)
@@ -218,11 +215,11 @@ _HIERARCHIES: "weakref.WeakValueDictionary[Tuple[bytes, bool], Hierarchy]" = wea
 
 
 def _hierarchy_of(seen: Runs, relative: bool) -> Hierarchy:
-    """One for all masks that see the same."""
+    """One for all masks that see the same; it takes over the plans of those that no mask has any more."""
     seen = seen.joined()
     key = seen.name(), relative
     found = _HIERARCHIES.get(key)
-    return found if found is not None else _HIERARCHIES.setdefault(key, graph_of_runs(seen, relative).hierarchy())
+    return found if found is not None else _HIERARCHIES.setdefault(key, left_to_others(graph_of_runs(seen, relative).hierarchy()))
 
 
 _MASKS: "weakref.WeakKeyDictionary[BlockMask, Mask]" = weakref.WeakKeyDictionary()

@@ -17,7 +17,7 @@ from ._decoder import Decoder
 from ._deferred import begin_names, compiling, new_name
 from ._graph import Graph
 from ._normalisers import normalised, spelt
-from ._plans import USES, Plan, Taken, new_tape, plan_of, tape_bytes
+from ._plans import LEFT, USES, Plan, Taken, leave, new_tape, plan_of, tape_bytes
 from ._prepared import Prepared, address
 from ._rows import lifted, lowered
 from ._tables import ALWAYS_THERE, INPUTS, ROWS, WITHOUT_EDGES, Tables, check_names, gradients_of, in_memory, of_callers, takes_tables, traits
@@ -56,7 +56,7 @@ KNOWN: "weakref.WeakValueDictionary[str, Hierarchy]" = weakref.WeakValueDictiona
 def _begin_child() -> None:
     """After a fork: nobody holds the locks that other threads of the parent may have held."""
     begin_names()
-    for known in list(KNOWN.values()):
+    for known in [*KNOWN.values(), *LEFT]:
         known._lock = threading.Lock()
 
 
@@ -118,6 +118,7 @@ class Hierarchy(Threaded):
     ``hga.read`` or from a ``Graph`` and a ``Program``. Any number of threads may call at once."""
 
     _in_order: Optional["Hierarchy"] = None  # the one that runs in this one's place, its rows in another order
+    _leaves_plans = False  # to others, when it goes
     parts, by_token = 1, True  # of the graph's rows: key/value heads' own, a token's or a part's one after the other
 
     def __init__(self, graph: Graph, program: Any, words: str = "") -> None:
@@ -137,6 +138,10 @@ class Hierarchy(Threaded):
         self._recipe: Optional[Tuple[Any, ...]] = None  # how to make it again: a function's name and its arguments
         self._name = new_name()
         KNOWN[self._name] = self
+
+    def __del__(self) -> None:
+        if self._leaves_plans:
+            leave(self)
 
     def _bound(self) -> None:
         with self._lock:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import threading
 import weakref
 from typing import TYPE_CHECKING, Any, Dict, Iterable, Iterator, List, Optional, Tuple
 
@@ -193,13 +194,10 @@ def plan_of(tape: Optional[np.ndarray]) -> Optional["Plan"]:
 
 
 class Left:
-    """The plans of a hierarchy that goes, for others to take over. It looks like one to them."""
+    """The plans of a hierarchy that is gone, for others to take over. It looks like one to them."""
 
     def __init__(self, h: "Hierarchy") -> None:
-        self._lock = h._lock
-        with h._lock:  # which has none any more, should anyone else have it
-            self._plans, h._plans = h._plans, {}
-            h._calls.clear()
+        self._plans, self._lock = h._plans, threading.Lock()
         self._program, self._strict, self._bind, self.parts = h._program, h._strict, h._bind, h.parts
         self._before: Tuple[Any, ...] = ()
         self._normalised: Dict[str, Any] = {}
@@ -214,7 +212,13 @@ LEFT: List[Left] = []
 MOST_LEFT = 16
 
 
-def leave(hierarchies: Iterable["Hierarchy"]) -> None:
-    """They go, and their plans stay for a while."""
-    if LEFT is not None:  # as it is at the interpreter's end
-        LEFT[:] = [x for x in [*LEFT, *(Left(h) for h in hierarchies if h._plans)] if x._plans][-MOST_LEFT:]
+def leave(h: "Hierarchy") -> None:
+    """Nobody has it any more, neither caller nor tape, and its plans stay for a while."""
+    if LEFT is not None and h._plans:  # None at the interpreter's end
+        LEFT[:] = [x for x in [*LEFT, Left(h)] if x._plans][-MOST_LEFT:]
+
+
+def left_to_others(h: "Hierarchy") -> "Hierarchy":
+    """It takes over the plans of those that are gone, and leaves its own when it goes."""
+    h._leaves_plans = True
+    return h._follows(*LEFT)

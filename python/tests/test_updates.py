@@ -248,6 +248,39 @@ class Torch(unittest.TestCase):
             del mask
         self.assertEqual(made_by_step, [1, 0, 2, 0, 0, 0, 0, 0])  # of both heads, then of one each
 
+    def test_a_hierarchy_of_several_masks_keeps_its_plans_until_the_last_is_gone(self):
+        from torch.nn.attention.flex_attention import BlockMask
+
+        def mask(step):
+            n, rng = torch.full((1, 1, 4), 2, dtype=torch.int32), np.random.default_rng(step)
+            at = torch.from_numpy(np.argsort(rng.random((1, 1, 4, 4)), -1).astype(np.int32))
+            return BlockMask.from_kv_blocks(torch.zeros_like(n), at, n, at, 16, None, (64, 64))
+
+        def made_by(mask):
+            with Made() as made:
+                hga.torch.flex_attention(*x, block_mask=mask)
+            return made.n
+
+        hga.plans_clear()
+        x = [torch.from_numpy(t) for t in tensors(1, 64, batch=(1,))]
+        one, other = mask(1), mask(1)
+        self.assertEqual([made_by(one), made_by(other)], [1, 0])
+        self.assertIs(*(hga.torch.flex_hierarchy(*x[:2], block_mask=m) for m in (one, other)))
+        del one
+        self.assertEqual([made_by(mask(2)), made_by(other)], [1, 0])
+        del other  # two plans are there to be taken
+        kept = [mask(step) for step in (3, 4, 5)]
+        self.assertEqual([made_by(m) for m in kept], [0, 0, 1])
+        q = x[0].clone().requires_grad_()
+        loss = hga.torch.flex_attention(q, *x[1:], block_mask=kept[0]).square().sum()
+        kept.clear()  # but the backward pass has one of the three hierarchies
+        kept = [mask(step) for step in (6, 7, 8)]
+        self.assertEqual([made_by(m) for m in kept], [0, 0, 1])
+        loss.backward()
+        again = x[0].clone().requires_grad_()
+        hga.torch.flex_attention(again, *x[1:], block_mask=mask(3)).square().sum().backward()
+        self.assertTrue(torch.equal(q.grad, again.grad))
+
     def test_treeformers_take_over_their_plans(self):
         torch.manual_seed(4)
         layer = hga.torch.Treeformer(16, 2, height=2)
