@@ -628,7 +628,7 @@ class Hierarchy(Threaded):
         """The plan for a shape in words: which kernel each stage gets, threads, workspace."""
         text = ffi.new("char **")
         self._look((heads, heads, dim, dim, (0, 0), self._threads_for(threads), "f32", None, 0.0, 0),
-                   lambda plan: check(lib.hga_plan_explain(plan, None, text)))  # fmt: skip
+                   lambda plan: check(lib.hga_plan_explain(plan, ffi.NULL, text)))  # fmt: skip
         return take_text(text[0])
 
     def plan(self, heads: int = 8, dim: int = 64, threads: int = 0) -> Dict[str, float]:
