@@ -8,6 +8,7 @@
 typedef struct tree {
     const hga_router *r;
     int64_t n_rows;
+    float largest; /* of all |w|; INFINITY: not looked for */
 } tree;
 
 static inline hga_id branches(const hga_id *branching, hga_id level) { return branching ? branching[level] : 2; }
@@ -91,8 +92,10 @@ typedef float floats __attribute__((vector_size(LANES * 4), aligned(4), may_alia
 typedef int32_t words __attribute__((vector_size(LANES * 4)));
 typedef float eight __attribute__((vector_size(32)));
 typedef float four __attribute__((vector_size(16)));
+typedef int32_t four_words __attribute__((vector_size(16)));
 
-#define INLINED static inline __attribute__((always_inline))
+#define INLINED  static inline __attribute__((always_inline))
+#define UNROLLED _Pragma("GCC unroll 4")
 
 /* w.x + b up to `error` */
 typedef struct estimate {
@@ -155,6 +158,101 @@ INLINED hga_id choose(const tree *t, hga_id head, int64_t row, hga_id n_planes, 
     return sure && best.value - best.error > rival ? child : choose_exactly(t, head, row, n_planes, x, bad);
 }
 
+/* ---- four rows at once ---- */
+
+/* Sums of four vectors' lanes. */
+INLINED four sum_of_each(const floats *x)
+{
+    four folded[4];
+    UNROLLED for (int i = 0; i < 4; i++)
+    {
+        eight half = __builtin_shufflevector(x[i], x[i], 0, 1, 2, 3, 4, 5, 6, 7) +
+                     __builtin_shufflevector(x[i], x[i], 8, 9, 10, 11, 12, 13, 14, 15);
+        folded[i] = __builtin_shufflevector(half, half, 0, 1, 2, 3) + __builtin_shufflevector(half, half, 4, 5, 6, 7);
+    }
+    four first = __builtin_shufflevector(folded[0], folded[1], 0, 4, 1, 5) +
+                 __builtin_shufflevector(folded[0], folded[1], 2, 6, 3, 7);
+    four last = __builtin_shufflevector(folded[2], folded[3], 0, 4, 1, 5) +
+                __builtin_shufflevector(folded[2], folded[3], 2, 6, 3, 7);
+    return __builtin_shufflevector(first, last, 0, 1, 4, 5) + __builtin_shufflevector(first, last, 2, 3, 6, 7);
+}
+
+/* w.x of four pairs. */
+INLINED four products(const float *const *w, const float *const *x, hga_id dim)
+{
+    floats sum[4] = {{0}};
+    hga_id c = 0;
+    UNROLLED for (; c + LANES <= dim; c += LANES)
+    {
+        UNROLLED for (int i = 0; i < 4; i++) sum[i] += *(const floats *)(w[i] + c) * *(const floats *)(x[i] + c);
+    }
+    four value = sum_of_each(sum);
+    for (; c < dim; c++)
+        for (int i = 0; i < 4; i++) value[i] += w[i][c] * x[i][c];
+    return value;
+}
+
+/* Sums of |x| of four rows. */
+INLINED four sizes(const float *const *x, hga_id dim)
+{
+    floats sum[4] = {{0}};
+    words magnitude = {0};
+    magnitude = magnitude + INT32_MAX;
+    hga_id c = 0;
+    UNROLLED for (; c + LANES <= dim; c += LANES)
+    {
+        UNROLLED for (int i = 0; i < 4; i++) sum[i] += (floats)((words) * (const floats *)(x[i] + c) & magnitude);
+    }
+    four size = sum_of_each(sum);
+    for (; c < dim; c++)
+        for (int i = 0; i < 4; i++) size[i] += fabsf(x[i][c]);
+    return size;
+}
+
+/* Rows that go down side by side, four at a time: a decision waits for the one before it, but not for other rows'. */
+enum { ABREAST = 16, COMMON_DIM = 64 };
+
+typedef struct four_rows {
+    const float *x[4];
+    four error; /* of their products, at most */
+    four_words node;
+} four_rows;
+
+/* The errors are those of estimate_plane, with no |w| larger than the tree's largest. */
+INLINED void start(const tree *t, const float *x, ptrdiff_t row_stride, hga_id dim, four_rows *f)
+{
+    UNROLLED for (int i = 0; i < 4; i++) f->x[i] = x + i * row_stride;
+    f->error = sizes(f->x, dim) * t->largest * (((float)dim + 2) * 0x1p-23f) + (float)dim * 0x1p-125f;
+    f->node = (four_words){0};
+}
+
+/* The same for a row whose sign the product leaves open; -1: it is not finite. */
+static __attribute__((noinline, cold)) int32_t sign_exactly(const tree *t, hga_id head, int64_t row, const float *x)
+{
+    int64_t plane;
+    return choose_exactly(t, head, row, 1, x, &plane);
+}
+
+/* One level down a binary tree: from nodes of the level whose hyperplanes start at `level_row`. 0 when one row has no
+   child. */
+INLINED int step(const tree *t, hga_id head, int64_t level_row, hga_id dim, four_rows *f)
+{
+    const int64_t first = head * t->n_rows + level_row;
+    const float *w = t->r->weights + first * dim, *bias = t->r->bias + first, *plane[4];
+    UNROLLED for (int i = 0; i < 4; i++) plane[i] = w + (ptrdiff_t)f->node[i] * dim;
+    four value = products(plane, f->x, dim);
+    value += (four){bias[f->node[0]], bias[f->node[1]], bias[f->node[2]], bias[f->node[3]]};
+    const four size = (four)((four_words)value & INT32_MAX);
+    const four_words sure = (size > f->error) & (size < INFINITY), from = f->node;
+    f->node = from * 2 - (value > 0);
+    for (int i = 0; i < 4 && !(sure[0] & sure[1] & sure[2] & sure[3]); i++) {
+        int32_t child = sure[i] ? value[i] > 0 : sign_exactly(t, head, level_row + from[i], f->x[i]);
+        if (child < 0) return 0;
+        f->node[i] = from[i] * 2 + child;
+    }
+    return 1;
+}
+
 /* ---- all rows ---- */
 
 typedef struct rows {
@@ -170,8 +268,6 @@ typedef struct obstacle {
     int64_t plane;
 } obstacle;
 
-/* Rows that go down side by side: a decision waits for the one before it, but not for those of other rows. */
-enum { ABREAST = 8 };
 /* Rows that go down one head's tree before the next's, whose hyperplanes then are near. */
 enum { ROWS = 512 };
 
@@ -205,6 +301,27 @@ INLINED void descend(const tree *t, const rows *r, hga_id first, hga_id n, hga_i
     for (hga_id i = 0; i < n; i++) r->leaf[(int64_t)(first + i) * t->r->n_heads + head] = (int32_t)node[i];
 }
 
+/* The same for ABREAST rows of a binary tree whose largest weight is known. 0 when one fails: nothing is said of it. */
+INLINED int descend_together(const tree *t, const rows *r, hga_id first, hga_id head, hga_id dim)
+{
+    four_rows f[ABREAST / 4];
+    const float *x = r->x + first * r->row_stride + head * r->head_stride;
+    fetch(r, first + ABREAST, head, dim);
+    for (int i = 0; i < ABREAST / 4; i++) start(t, x + 4 * i * r->row_stride, r->row_stride, dim, &f[i]);
+    for (hga_id l = 0; l < t->r->height; l++)
+        for (int i = 0; i < ABREAST / 4; i++)
+            if (!step(t, head, ((int64_t)1 << l) - 1, dim, &f[i])) return 0;
+    for (int i = 0; i < ABREAST; i++) r->leaf[(int64_t)(first + i) * t->r->n_heads + head] = f[i / 4].node[i % 4];
+    return 1;
+}
+
+INLINED int can_descend_together(const tree *t, const rows *r, hga_id first, hga_id n, hga_id head)
+{
+    if (n < ABREAST || t->largest == INFINITY) return 0;
+    return t->r->dim == COMMON_DIM ? descend_together(t, r, first, head, COMMON_DIM)
+                                   : descend_together(t, r, first, head, t->r->dim);
+}
+
 /* 1 when all found their leaf; else *bad is the first row, by its first head, that did not. */
 INLINED int route(const tree *t, const rows *r, obstacle *bad)
 {
@@ -212,8 +329,10 @@ INLINED int route(const tree *t, const rows *r, obstacle *bad)
     for (hga_id begin = 0, end; begin < r->n && bad->row < 0; begin = end) {
         end = r->n - begin < ROWS ? r->n : begin + ROWS;
         for (hga_id head = 0; head < t->r->n_heads; head++)
-            for (hga_id first = begin; first < end; first += ABREAST)
-                descend(t, r, first, end - first < ABREAST ? end - first : ABREAST, head, bad);
+            for (hga_id first = begin; first < end; first += ABREAST) {
+                const hga_id n = end - first < ABREAST ? end - first : ABREAST;
+                if (!can_descend_together(t, r, first, n, head)) descend(t, r, first, n, head, bad);
+            }
     }
     return bad->row < 0;
 }
@@ -241,13 +360,23 @@ static int route_all(const tree *t, const rows *r, obstacle *bad)
     return route_plain(t, r, bad);
 }
 
+/* NaN is left out here and shows in the products. */
+static float largest_weight(const tree *t)
+{
+    const int64_t n = t->r->n_heads * t->n_rows * t->r->dim;
+    float largest = 0;
+    for (int64_t i = 0; i < n; i++) largest = fabsf(t->r->weights[i]) > largest ? fabsf(t->r->weights[i]) : largest;
+    return largest;
+}
+
 hga_status hga_route(const hga_router *r, const float *x, hga_id n, ptrdiff_t row_stride, ptrdiff_t head_stride,
                      int32_t *leaf)
 {
     hga_status st = hga_check_reserved("hga_router", r->reserved, sizeof r->reserved);
     if (!st) st = check(r, x, n, leaf);
     if (st) return st;
-    tree t = {r, hga_route_rows(r->height, r->branching)};
+    tree t = {r, hga_route_rows(r->height, r->branching), INFINITY};
+    if (!r->branching && n / 8 >= t.n_rows) t.largest = largest_weight(&t);
     obstacle bad = {0};
     if (route_all(&t, &(rows){x, n, row_stride, head_stride, leaf}, &bad)) return HGA_OK;
     return hga_fail(HGA_EINVAL, "row %d, head %d: its product with hyperplane %lld is not finite", bad.row, bad.head,

@@ -101,28 +101,74 @@ static int32_t walk(const hga_router *r, hga_id head, const float *x)
     return (int32_t)node;
 }
 
-static void check_walks(const hga_id *branching, hga_id height, hga_id dim, uint64_t seed)
+enum { HEADS = 3 };
+
+static void check_leaves(const hga_router *r, const float *x, hga_id n)
 {
-    enum { N = 60, HEADS = 3 };
+    int32_t *leaf = malloc((size_t)n * HEADS * sizeof *leaf);
+    assert_ok(hga_route(r, x, n, HEADS * r->dim, r->dim, leaf));
+    for (hga_id i = 0; i < n * HEADS; i++) assert_int_equal(leaf[i], walk(r, i % HEADS, x + i * r->dim));
+    free(leaf);
+}
+
+static void check_walks(const hga_id *branching, hga_id height, hga_id dim, hga_id n, uint64_t seed)
+{
     int64_t rows = hga_route_rows(height, branching);
     float *w = random_floats(seed, 1, HEADS * rows * dim), *b = random_floats(seed + 1, 0.2, HEADS * rows);
-    float *x = random_floats(seed + 2, 1, N * HEADS * dim);
-    int32_t leaf[N * HEADS];
+    float *x = random_floats(seed + 2, 1, n * HEADS * dim);
     hga_router r = {.height = height, .dim = dim, .n_heads = HEADS, .branching = branching, .weights = w, .bias = b};
-    assert_ok(hga_route(&r, x, N, HEADS * dim, dim, leaf));
-    for (hga_id i = 0; i < N * HEADS; i++) assert_int_equal(leaf[i], walk(&r, i % HEADS, x + i * dim));
+    check_leaves(&r, x, n);
     free(w), free(b), free(x);
 }
 
 static void random_trees_agree_with_a_plain_walk(void **state)
 {
     (void)state;
-    check_walks(NULL, 5, 7, 100);
-    check_walks(NULL, 6, 96, 400);
-    check_walks(NULL, 3, 16, 500);
-    check_walks((const hga_id[]){3, 1, 4}, 3, 7, 200);
-    check_walks((const hga_id[]){4, 4, 4}, 3, 83, 600);
-    check_walks((const hga_id[]){2, 2}, 2, 7, 300);
+    check_walks(NULL, 5, 7, 60, 100);
+    check_walks(NULL, 6, 96, 60, 400);
+    check_walks(NULL, 3, 16, 60, 500);
+    check_walks((const hga_id[]){3, 1, 4}, 3, 7, 60, 200);
+    check_walks((const hga_id[]){4, 4, 4}, 3, 83, 60, 600);
+    check_walks((const hga_id[]){2, 2}, 2, 7, 60, 300);
+}
+
+/* so many rows for the tree's size that they go down together */
+static void many_rows_agree_with_a_plain_walk(void **state)
+{
+    (void)state;
+    const hga_id dim[] = {1, 7, 16, 64, 83, 96};
+    for (size_t i = 0; i < sizeof dim / sizeof *dim; i++) check_walks(NULL, 5, dim[i], 261, 700 + 10 * i);
+}
+
+/* moves x to where w.x + b is 0 but for rounding */
+static void put_on_plane(const float *w, float b, hga_id dim, float *x)
+{
+    double f = b, square = 0;
+    for (hga_id c = 0; c < dim; c++) f += (double)w[c] * x[c], square += (double)w[c] * w[c];
+    for (hga_id c = 0; c < dim; c++) x[c] -= (float)(f / square * w[c]);
+}
+
+static void check_narrow_walks(double size_w, double size_x)
+{
+    enum { DIM = 64, HEIGHT = 2, N = 67 };
+    const hga_id planes = (hga_id)hga_route_rows(HEIGHT, NULL);
+    float *w = random_floats(801, size_w, HEADS * planes * DIM), *b = random_floats(802, 0.2, HEADS * planes);
+    float *x = random_floats(803, size_x, N * HEADS * DIM);
+    for (hga_id i = 0; i < N * HEADS; i++) {
+        hga_id root = i % HEADS * planes;
+        put_on_plane(w + root * DIM, b[root], DIM, x + i * DIM);
+    }
+    check_leaves(&(hga_router){.height = HEIGHT, .dim = DIM, .n_heads = HEADS, .weights = w, .bias = b}, x, N);
+    free(w), free(b), free(x);
+}
+
+/* float products would often have the wrong sign; small weights' bounds must not become 0 */
+static void rows_on_the_root_plane_agree_with_a_plain_walk(void **state)
+{
+    (void)state;
+    check_narrow_walks(1, 1);
+    check_narrow_walks(1e-36, 1e36);
+    check_narrow_walks(1e36, 1e-36);
 }
 
 /* Vectors so long that they are multiplied in float first: 16 times 2^24 + 1 - 2^24, and products that only double can
@@ -162,6 +208,23 @@ static void a_product_that_is_not_finite_names_its_row(void **state)
     assert_non_null(strstr(hga_error_detail(), "row 2"));
 }
 
+/* .. the first of them, by its first head, of many, and where only a weight is not */
+static void of_many_rows_the_first_is_named(void **state)
+{
+    (void)state;
+    enum { N = 80, DIM = 20 };
+    float *w = random_floats(901, 1, HEADS * DIM), b[HEADS] = {0}, *x = random_floats(902, 1, N * HEADS * DIM);
+    int32_t leaf[N * HEADS];
+    hga_router r = {.height = 1, .dim = DIM, .n_heads = HEADS, .weights = w, .bias = b};
+    x[(37 * HEADS + 2) * DIM + 3] = INFINITY, x[(37 * HEADS + 1) * DIM + 19] = NAN, x[(70 * HEADS + 0) * DIM] = NAN;
+    assert_status(HGA_EINVAL, hga_route(&r, x, N, HEADS * DIM, DIM, leaf));
+    assert_non_null(strstr(hga_error_detail(), "row 37, head 1"));
+    w[2 * DIM + 5] = NAN;
+    assert_status(HGA_EINVAL, hga_route(&r, x, N, HEADS * DIM, DIM, leaf));
+    assert_non_null(strstr(hga_error_detail(), "row 0, head 2"));
+    free(w), free(x);
+}
+
 static void bad_parameters_are_named(void **state)
 {
     (void)state;
@@ -192,8 +255,11 @@ int main(void)
         cmocka_unit_test(products_are_summed_in_double),
         cmocka_unit_test(rows_are_counted),
         cmocka_unit_test(random_trees_agree_with_a_plain_walk),
+        cmocka_unit_test(many_rows_agree_with_a_plain_walk),
+        cmocka_unit_test(rows_on_the_root_plane_agree_with_a_plain_walk),
         cmocka_unit_test(close_calls_are_decided_in_double),
         cmocka_unit_test(a_product_that_is_not_finite_names_its_row),
+        cmocka_unit_test(of_many_rows_the_first_is_named),
         cmocka_unit_test(bad_parameters_are_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
