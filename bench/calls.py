@@ -54,6 +54,7 @@ class Row(NamedTuple):
     unit: str = ""
     goal: Optional[float] = None
     at_least: bool = False  # more is better
+    compared: bool = False  # other rows are compared with it
 
     @property
     def value(self):
@@ -91,11 +92,11 @@ def one_token():
     arrays, g = [t.numpy() for t in x], torch.randn(1, HEADS, 1, DIM)
     sdpa = F.scaled_dot_product_attention
     s, a, b = in_turns([lambda: sdpa(*x), lambda: h.attention(*arrays, threads=1), lambda: h.attention(*x)])
-    yield Row("one token: SDPA", s)
+    yield Row("one token: SDPA", s, compared=True)
     yield times_sdpa("one token: hga from numpy", s, a, 2)
     yield times_sdpa("one token: hga from torch", s, b, 3)
     s, a = in_turns([both(sdpa, leaves, g), both(h.attention, leaves, g)])
-    yield Row("one token, forward and backward: SDPA", s)
+    yield Row("one token, forward and backward: SDPA", s, compared=True)
     yield times_sdpa("one token, forward and backward: hga", s, a, 2)
 
 
@@ -103,7 +104,7 @@ def lengths():
     for n, goal in ((64, 1.0), (128, 1.1), (256, 1.15)):
         h, x = hga.dense(n), tensors(n)
         s, a = in_turns([lambda: F.scaled_dot_product_attention(*x), lambda: h.attention(*x)])
-        yield Row(f"{n} tokens, dense: SDPA", s)
+        yield Row(f"{n} tokens, dense: SDPA", s, compared=True)
         yield Row(f"{n} tokens, dense: hga from torch", a, s / a, "of SDPA's speed", goal, True)
 
 
@@ -196,7 +197,7 @@ def bert():
         return run
 
     s, a = in_turns([step("sdpa"), step("hga:dense")], 5)
-    yield Row("BERT, a training step of 4 x 128 tokens: sdpa", s)
+    yield Row("BERT, a training step of 4 x 128 tokens: sdpa", s, compared=True)
     yield times_sdpa("BERT, a training step of 4 x 128 tokens: hga", s, a, of="sdpa")
 
 
@@ -224,7 +225,7 @@ def new_edges():
         name = f"GATConv, {edges} edges" + (", forward and backward" if back else "")
         for of, layer in layers.items():
             again, new = in_turns([step(layer, lambda: same, back), step(layer, lambda: next(each), back)], 5)
-            yield Row(f"{name}, the same again: {of}", again)
+            yield Row(f"{name}, the same again: {of}", again, compared=True)
             yield Row(f"{name}, new ones: {of}", new, 1e3 * (new - again), "ms more", 3 if of == "hga" else None)
 
 
@@ -236,7 +237,7 @@ def routed():
     h = hga.treeformer_fine(n, height=height, weights=weights, bias=bias)
     known = h.hierarchy(x[0][0], x[1][0])
     a, r = in_turns([lambda: known.attention(*x), lambda: h.attention(*x)], 5)
-    yield Row(f"Treeformer of {n} tokens, leaves known", a)
+    yield Row(f"Treeformer of {n} tokens, leaves known", a, compared=True)
     yield times_sdpa(f"Treeformer of {n} tokens, leaves found in the call", a, r, 1.1, of="its attention")
 
 
@@ -263,7 +264,7 @@ def masks():
 
     make = hga.torch.create_block_mask
     s, a = in_turns([lambda: create_block_mask(document, None, None, n, n, device="cpu"), lambda: graphs(make(document, None, None, n, n))], 1)
-    yield Row("create_block_mask of 16 documents: torch's", s)
+    yield Row("create_block_mask of 16 documents: torch's", s, compared=True)
     yield Row("create_block_mask of 16 documents, and its graph: hga", a, goal=0.02)
     for name, mod in (("no mask_mod", None), ("a causal one", causal)):
         (a,) = in_turns([lambda mod=mod: another(mod)], 5)
@@ -294,7 +295,7 @@ def gemma():
         return run
 
     s, a = in_turns([layer("sdpa"), layer("hga:dense")], 3)
-    yield Row("Gemma 3, a layer that slides, 4096 tokens: sdpa", s)
+    yield Row("Gemma 3, a layer that slides, 4096 tokens: sdpa", s, compared=True)
     yield times_sdpa("Gemma 3, a layer that slides, 4096 tokens: hga", s, a, 1, of="sdpa")
 
 

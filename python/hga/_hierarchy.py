@@ -56,8 +56,9 @@ KNOWN: "weakref.WeakValueDictionary[str, Hierarchy]" = weakref.WeakValueDictiona
 def _begin_child() -> None:
     """After a fork: nobody holds the locks that other threads of the parent may have held."""
     begin_names()
-    for known in [*KNOWN.values(), *LEFT]:
-        known._lock = threading.Lock()
+    known: List[Any] = [*KNOWN.values(), *LEFT]
+    for one in known:
+        one._lock = threading.Lock()
 
 
 if hasattr(os, "register_at_fork"):
