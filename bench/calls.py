@@ -312,7 +312,19 @@ def chosen():
         yield times_sdpa(f"{name}: hga", s, a, 1 / faster, of="sdpa")
 
 
-PARTS = (one_token, lengths, first_call, batch, one_row, dropout, masks, bert, gemma, new_edges, routed, chosen)
+def half():
+    """The attention of a bfloat16 model's layer, products of 16 bits beside those of float32 and torch's own in bfloat16."""
+    n = 4096
+    x = [a.bfloat16() for a in tensors(n)]
+    h = hga.dense(n)
+    s, f, a = in_turns([lambda: F.scaled_dot_product_attention(*x), lambda: h.attention(*x, precision="f32"), lambda: h.attention(*x)], 3)
+    name = f"a layer of {HEADS} x {n} tokens in bfloat16"
+    yield Row(f"{name}: sdpa", s)
+    yield Row(f"{name}: hga, precision f32", f)
+    yield times_sdpa(f"{name}: hga", s, a, 1, of="sdpa")
+
+
+PARTS = (one_token, lengths, first_call, batch, one_row, dropout, half, masks, bert, gemma, new_edges, routed, chosen)
 
 
 def table(seconds=SECONDS, rounds=MOST_ROUNDS):

@@ -151,10 +151,26 @@ static void dropout_in_bfloat16_equals_the_plain_executor(void **state)
     }
 }
 
+/* Who asks before a plan is made is told what plans do. */
+static void instruction_sets_say_whether_they_multiply_pairs(void **state)
+{
+    char isa[32];
+    int pairs = -1;
+    (void)state;
+    for (int k = 0; isa_name(k, isa, sizeof isa); k++) {
+        assert_status(HGA_OK, hga_isa_pairs(isa, &pairs));
+        assert_int_equal(pairs, multiplies_pairs(isa));
+    }
+    assert_status(HGA_OK, hga_isa_pairs(NULL, &pairs));
+    assert_status(HGA_EUNSUPPORTED, hga_isa_pairs("abacus", &pairs));
+    assert_status(HGA_EINVAL, hga_isa_pairs("ref", NULL));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(bfloat16_is_near),
+        cmocka_unit_test(instruction_sets_say_whether_they_multiply_pairs),
         cmocka_unit_test(bfloat16_rounds_the_operands),
         cmocka_unit_test(bfloat16_equals_the_plain_executor),
         cmocka_unit_test(dropout_in_bfloat16_equals_the_plain_executor),

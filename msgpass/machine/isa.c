@@ -50,6 +50,15 @@ const char *hga_isa_list(void)
     return best("avx512bf16") ? "ref avx2 avx512 avx512bf16" : "ref avx2 avx512bf16 avx512";
 }
 
+hga_status hga_isa_pairs(const char *isa, int *pairs)
+{
+    const kernel_table *kernels;
+    if (!pairs) return hga_fail(HGA_EINVAL, "no pairs");
+    hga_status st = isa_kernels(isa, &kernels);
+    if (!st) *pairs = kernels->turn_pairs != NULL;
+    return st;
+}
+
 hga_status isa_tuning(tuned *out)
 {
     const char *text = getenv("HGA_TUNING");

@@ -8,6 +8,7 @@ import numpy as np
 
 from ._arguments import meant
 from ._core import as_numpy, fill_rows, fill_tensor, fold_tensor, refuse
+from ._precision import is_bf16, resolved
 from ._rows import in_words
 from ._tables import Tables
 
@@ -76,6 +77,7 @@ class Problem:
         self.heads, self.kv_heads = self.heads // parts, 1
 
     def plan_key(self, threads: int, precision: str, isa: Optional[str], dropout: float, grad: bool) -> Tuple[Any, ...]:
+        precision = resolved(precision, self.h, is_bf16(self.q, self.k, self.v), isa, grad)
         return (self.heads, self.kv_heads, self.dim, self.dim_v, self.tables.traits, threads, precision, isa, dropout, int(grad))
 
     def describe(self, io: Any, at: Tuple[int, ...]) -> None:

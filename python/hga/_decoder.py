@@ -13,6 +13,7 @@ import numpy as np
 from ._arguments import BINDINGS, answered, flag, meant, whole
 from ._call import LAYOUTS
 from ._core import apart, as_numpy, check, ffi, fill_rows, fill_tensor, is_torch, lib, narrowed, refuse, refuse_type, widened
+from ._precision import PRECISIONS
 from ._rows import are_nodes
 from ._tables import ROWS, Tables, single
 
@@ -20,12 +21,11 @@ if TYPE_CHECKING:
     from ._hierarchy import Hierarchy
 
 WORKSPACES_KEPT = 1 << 30  # bytes of a decoder's workspaces beyond which caches share them, unless threads need more
-_TYPES = {"f32": lib.HGA_F32, "bf16": lib.HGA_BF16}
-_PRECISIONS = {"f32": lib.HGA_PRECISION_F32, "bf16": lib.HGA_PRECISION_BF16}
+TYPES = {"f32": lib.HGA_F32, "bf16": lib.HGA_BF16}
 Path = Union[str, "os.PathLike[str]"]
 
 
-def _word(value: Any, what: str, known: Dict[str, int]) -> int:
+def one_of(value: Any, what: str, known: Dict[str, int]) -> int:
     if value not in known:
         raise refuse(f"{what} {value!r} is neither 'f32' nor 'bf16'{meant(value, known)}")
     return known[value]
@@ -170,7 +170,7 @@ class Decoder:
         page_type: str, page_rows: int, max_bytes: int, precision: str, threads: int, isa: Optional[str],
         tables: Mapping[str, Any],
     ) -> None:  # fmt: skip
-        self.hierarchy = h
+        self.hierarchy, self.precision = h, precision
         self.heads, self.dim = whole(heads, "heads", least=1), whole(dim, "dim", least=1)
         self.kv_heads = self.heads if kv_heads is None else whole(kv_heads, "kv_heads", least=1)
         self.dim_v = self.dim if dim_v is None else whole(dim_v, "dim_v", least=1)
@@ -182,10 +182,10 @@ class Decoder:
         shape.n_heads, shape.n_kv_heads, shape.dim, shape.dim_v = self.heads, self.kv_heads, self.dim, self.dim_v
         shape.pos_dim, o.plan.generic = self._tables.traits
         name = ffi.new("char[]", isa.encode()) if isa else ffi.NULL
-        o.plan.threads, o.plan.isa, o.plan.precision = h._threads_for(threads), name, _word(precision, "precision", _PRECISIONS)
+        o.plan.threads, o.plan.isa, o.plan.precision = h._threads_for(threads), name, PRECISIONS[precision]
         o.plan.strict_rows, o.plan.bind = h._strict, BINDINGS[h._bind]
         o.rollback, o.page_rows = whole(rollback, "rollback", beyond=2**31), whole(page_rows, "page_rows", beyond=2**31)
-        o.same_bits, o.page_type = int(flag(same, "same")), _word(page_type, "page_type", _TYPES)
+        o.same_bits, o.page_type = int(flag(same, "same")), one_of(page_type, "page_type", TYPES)
         decoder, pages = ffi.new("hga_decoder **"), ffi.new("hga_pages **")
         check(lib.hga_decoder_create(h.graph._g, h._program, shape, o, decoder))
         status = lib.hga_pages_create(decoder[0], whole(max_bytes, "max_bytes", beyond=2**63), pages)

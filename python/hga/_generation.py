@@ -15,6 +15,7 @@ from ._core import Error, refuse
 from ._decoder import Cache as Rows
 from ._decoder import Decoder
 from ._documents import Document, is_numbered, visible
+from ._precision import is_bf16
 from ._ragged import in_window
 from ._releases import CROPS_TO_LENGTH
 from ._spec import hierarchy_of, spec_of
@@ -142,7 +143,8 @@ DECODERS: "weakref.WeakValueDictionary[Tuple[Any, ...], Decoder]" = weakref.Weak
 def _decoder(words: str, s: _Settings, rollback: int, q: Tensor, k: Tensor, v: Tensor, tables: Dict[str, Any]) -> Decoder:
     """One for all layers that ask for the same numbers, as long as there are caches of it; tensors are a layer's own."""
     shape = dict(heads=q.shape[1], kv_heads=k.shape[1], dim=q.shape[3], dim_v=v.shape[3])
-    options = dict(same=s.same, rollback=rollback, page_type=s.page_type, threads=torch.get_num_threads())
+    row_type = "bf16" if is_bf16(q, k, v) else "f32"
+    options = dict(same=s.same, rollback=rollback, row_type=row_type, page_type=s.page_type, threads=torch.get_num_threads())
     key = (words, s.tokens, *shape.values(), *options.values(), *tables.items())
     own = any(isinstance(x, torch.Tensor) for x in tables.values())
     given = {name: x.detach() if isinstance(x, torch.Tensor) else x for name, x in tables.items()}

@@ -13,11 +13,12 @@ from ._arguments import answered, flag, meant, threads as whole_threads, whole
 from ._call import LAYOUTS, Problem
 from ._copies import copied, identity, reduced, settle
 from ._core import BF16, apart, as_numpy, check, extern, ffi, is_torch, keep_raised, lib, number, refuse, take_text, widened
-from ._decoder import Decoder
+from ._decoder import TYPES, Decoder, one_of
 from ._deferred import begin_names, compiling, new_name
 from ._graph import Graph
 from ._normalisers import normalised, spelt
 from ._plans import LEFT, USES, Plan, Taken, leave, new_tape, plan_of, tape_bytes
+from ._precision import is_bf16, resolved
 from ._prepared import Prepared, address
 from ._rows import lifted, lowered
 from ._tables import ALWAYS_THERE, INPUTS, ROWS, WITHOUT_EDGES, Tables, check_names, gradients_of, in_memory, of_callers, takes_tables, traits
@@ -360,13 +361,16 @@ class Hierarchy(Threaded):
     @takes_tables()
     def attention(
         self, q: Any, k: Any, v: Any, *, layout: str = "bhnd", lse: bool = False, normaliser: Optional[str] = None,
-        normalizer: Optional[str] = None, dropout: float = 0.0, seed: int = 0, layer: int = 0, precision: str = "f32",
+        normalizer: Optional[str] = None, dropout: float = 0.0, seed: int = 0, layer: int = 0, precision: str = "auto",
         threads: int = 0, isa: Optional[str] = None, **tables: Unpack[CallTables],
     ) -> Any:  # fmt: skip
         """Attend. q, k, v: [batch.., heads, rows, dim] (layout "bhnd") or [batch.., rows, heads, dim] ("bnhd"); two
         axes are one head. Rows are tokens, or nodes where the hierarchy says so. Query head h reads key/value head
         h // (heads / key heads). numpy in, numpy out; torch in, torch out, differentiable. Inputs are read where they lie:
-        float32, float16 or bfloat16, each its own; the output has the query's type.
+        float32, float16 or bfloat16, each its own; the output has the query's type. precision: "f32"; "bf16", products of
+        operands that are rounded to bfloat16; "auto": "bf16" where query, key and value are of bfloat16, the processor
+        multiplies pairs of these, and weights are a softmax of products; where it goes level by level and a gradient will be
+        asked for, and in all else, "f32".
 
         Tables and numbers, None where a call has none of them. TABLES.
         normaliser (or normalizer): "softmax", the hierarchy's own as a rule; "sigmoid" or "sigmoid:B", each weight by itself,
@@ -391,7 +395,7 @@ class Hierarchy(Threaded):
     def gradient(
         self, q: Any, k: Any, v: Any, d_out: Any, *, d_lse: Any = None, wanted: Optional[Sequence[str]] = None,
         layout: str = "bhnd", normaliser: Optional[str] = None, normalizer: Optional[str] = None, dropout: float = 0.0,
-        seed: int = 0, layer: int = 0, precision: str = "f32", threads: int = 0, isa: Optional[str] = None,
+        seed: int = 0, layer: int = 0, precision: str = "auto", threads: int = 0, isa: Optional[str] = None,
         **tables: Unpack[CallTables],
     ) -> Dict[str, np.ndarray]:  # fmt: skip
         """Gradients of sum(d_out * out) + sum(d_lse * lse) by name: "query", "key", "value" and every table that was
@@ -485,6 +489,7 @@ class Hierarchy(Threaded):
         heads_axis = LAYOUTS[layout][0] if len(q.shape) > 2 else None
         heads, kv_heads = (max(1, int(x.shape[heads_axis]) // self.parts) if heads_axis is not None else 1 for x in (q, k))
         shape = (heads, kv_heads, int(q.shape[-1]), int(v.shape[-1]), traits(tables))
+        precision = resolved(precision, self, is_bf16(q, k, v), isa, True)
         return self._look((*shape, self._threads_for(threads), precision, isa, float(dropout), 1), tape_bytes)
 
     # ---- token by token ----
@@ -493,8 +498,8 @@ class Hierarchy(Threaded):
     @takes_tables(WITHOUT_EDGES)
     def decoder(
         self, *, heads: int, dim: int, kv_heads: Optional[int] = None, dim_v: Optional[int] = None, same: bool = False,
-        rollback: int = 0, page_type: str = "f32", page_rows: int = 0, max_bytes: int = 0, normaliser: Optional[str] = None,
-        normalizer: Optional[str] = None, precision: str = "f32", threads: int = 0, isa: Optional[str] = None,
+        rollback: int = 0, row_type: str = "f32", page_type: str = "f32", page_rows: int = 0, max_bytes: int = 0, normaliser: Optional[str] = None,
+        normalizer: Optional[str] = None, precision: str = "auto", threads: int = 0, isa: Optional[str] = None,
         **tables: Unpack[DecoderTables],
     ) -> Decoder:  # fmt: skip
         """A decoder of sequences of at most as many tokens as the hierarchy has: ``h.decoder(heads=, dim=).cache()`` takes
@@ -502,11 +507,13 @@ class Hierarchy(Threaded):
         ``attention``, for all appends.
 
         same: rows have the bits of ``attention`` on all tokens, however they were cut into appends; otherwise they are within
-        2e-6. rollback: tokens that ``Cache.cut`` may take back at least. page_type: "f32", or "bf16", by which keys, values and
+        2e-6. rollback: tokens that ``Cache.cut`` may take back at least. row_type: "bf16" where appends bring tensors of bfloat16,
+        which precision "auto" follows; rows of any type are taken all the same. page_type: "f32", or "bf16", by which keys, values and
         queries are kept, and computed with, in 16 bits. page_rows: rows of a page, a power of two up to 64; 0: 16. max_bytes:
         the most bytes of all its caches' pages; 0: no limit. A hierarchy of which a token sees a later one is refused with both."""
         check_names(Hierarchy.decoder, tables, WITHOUT_EDGES)
         h = normalised(self, spelt(normaliser, normalizer))
+        precision = resolved(precision, h, one_of(row_type, "row_type", TYPES) == lib.HGA_BF16, isa, False)
         return Decoder(h, heads, dim, kv_heads, dim_v, same, rollback, page_type, page_rows, max_bytes, precision, threads, isa,
                        tables)  # fmt: skip
 

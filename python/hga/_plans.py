@@ -12,6 +12,7 @@ import numpy as np
 
 from ._arguments import BINDINGS
 from ._core import check, ffi, lib, refuse
+from ._precision import PRECISIONS
 from ._spares import Spares
 
 if TYPE_CHECKING:
@@ -55,14 +56,12 @@ class Crew:
 def new_plan(h: "Hierarchy", key: Tuple[Any, ...], ranks: Any = ffi.NULL) -> Any:
     """The library's plan."""
     heads, kv_heads, dim, dim_v, (pos_dim, generic), threads, precision, isa, dropout, gradient = key
-    if precision not in ("f32", "bf16"):
-        raise refuse(f"precision {precision!r} is neither 'f32' nor 'bf16'")
     shape, options, out = ffi.new("hga_shape *"), ffi.new("hga_options *"), ffi.new("hga_plan **")
     shape.n_heads, shape.n_kv_heads, shape.dim, shape.dim_v, shape.pos_dim = heads, kv_heads, dim, dim_v, pos_dim
     options.threads, options.bind, options.strict_rows = threads, BINDINGS[h._bind], h._strict
     name = ffi.new("char[]", isa.encode()) if isa else ffi.NULL
     options.isa, options.ranks = name, ranks
-    options.precision = lib.HGA_PRECISION_BF16 if precision == "bf16" else lib.HGA_PRECISION_F32
+    options.precision = PRECISIONS[precision]
     options.dropout, options.gradient, options.generic = dropout, gradient, generic
     check(lib.hga_plan_create(h.graph._g, h._program, shape, options, out))
     return ffi.gc(out[0], lib.hga_plan_destroy)

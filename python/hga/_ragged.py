@@ -10,11 +10,12 @@ import numpy as np
 import torch
 import torch.autograd.forward_ad as forward_ad
 
-from ._core import Error, refuse
+from ._core import Error, as_numpy, refuse
 from ._documents import Document, documents
 from ._hierarchy import Hierarchy
 from ._one_pass import behind, ticket_for
-from ._operators import brought, keep_nothing, named, operator, refuse_forward, refuse_second, tables_of
+from ._operators import brought, keep_nothing, named, operator, refuse_forward, refuse_second, tables_of, tensor_of
+from ._precision import AUTO
 from ._spec import hierarchy_of, spec_of
 from ._tables import INPUTS, ROWS, check_names
 
@@ -81,9 +82,9 @@ def _parts(words: str, found: List[Document], seed: Optional[int]) -> Iterator[_
         at = end
 
 
-def _floats(x: Tensor) -> Tensor:
-    """float32, contiguous in the last dimension, no element twice."""
-    x = x.detach().float()
+def _readable(x: Tensor) -> Tensor:
+    """Contiguous in the last dimension, no element twice."""
+    x = x.detach()
     if x.stride(-1) != 1 or any(s == 0 and n > 1 for s, n in zip(x.stride(), x.shape)):
         x = x.contiguous()
     return x
@@ -103,10 +104,10 @@ def _forwards(
 ) -> Iterator[_Done]:  # fmt: skip
     found = documents(mask, offsets, q.shape[0], q.shape[2], causal)
     threads = torch.get_num_threads()
-    q, k, v, given = _floats(q), _floats(k), _floats(v), named(names, tables, numbers)
+    q, k, v, given = _readable(q), _readable(k), _readable(v), named(names, tables, numbers)
     for part in _parts(words, found, int(seed) if seed is not None else None):
         out, _, tape = part.h._forward(
-            part.of(q), part.of(k), part.of(v), given, ("bhnd", dropout, part.seed, layer, "f32", threads, None), False, taped
+            part.of(q), part.of(k), part.of(v), given, ("bhnd", dropout, part.seed, layer, AUTO, threads, None), False, taped
         )
         yield _Done(part, out, tape if tape is not None else np.empty(0, np.uint8), threads)
 
@@ -121,7 +122,7 @@ def _documents(
     kept = []
     try:
         for done in _forwards(words, q, k, v, mask, offsets, seed, names, tables, numbers, causal, dropout, layer, taped):
-            done.part.of(out.transpose(1, 2)).copy_(torch.from_numpy(done.out))
+            done.part.of(out.transpose(1, 2)).copy_(tensor_of(done.out))
             kept.append(done)
     except Error as e:
         raise type(e)(e.status, e.detail if words in e.detail else f"{words}: {e.detail}") from None
@@ -151,15 +152,15 @@ def _gradients(
     grads = {name: torch.zeros_like(x, memory_format=torch.contiguous_format) for name, x in inputs.items()}
     sums = {name: torch.zeros_like(x) for name, x in zip(names.split(), tables)}
     wanted = [*grads, *(name for name in sums if ROWS[name].has_gradient)]
-    d, (qf, kf, vf) = _floats(d_out).transpose(1, 2), [_floats(x) for x in inputs.values()]
+    d, (qf, kf, vf) = _readable(d_out).transpose(1, 2), [_readable(x) for x in inputs.values()]
     for done in all_done:
         p = done.part
         found = p.h._backward(
-            p.of(qf), p.of(kf), p.of(vf), done.out, done.tape, p.of(d).numpy(), None, given,
-            ("bhnd", dropout, p.seed, layer, "f32", done.threads, None), wanted,
+            p.of(qf), p.of(kf), p.of(vf), done.out, done.tape, as_numpy(p.of(d), "d_out"), None, given,
+            ("bhnd", dropout, p.seed, layer, AUTO, done.threads, None), wanted,
         )  # fmt: skip
         for name in wanted:
-            x = torch.from_numpy(found[name])
+            x = tensor_of(found[name])
             if name in sums:
                 sums[name] += x
             else:

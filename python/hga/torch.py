@@ -258,7 +258,7 @@ def _has_tangent(x: Optional_) -> bool:
 
 @takes_tables()
 def attention(h: Hierarchy, q: Any, k: Any, v: Any, *, layout: str = "bhnd", lse: bool = False, normaliser: Optional[str] = None,
-              normalizer: Optional[str] = None, dropout: float = 0.0, seed: int = 0, layer: int = 0, precision: str = "f32",
+              normalizer: Optional[str] = None, dropout: float = 0.0, seed: int = 0, layer: int = 0, precision: str = "auto",
               threads: int = 0, isa: Optional[str] = None, **tables: Unpack[CallTables]) -> Any:  # fmt: skip
     """Hierarchy.attention for tensors, with gradients of q, k, v and of every table that requires one."""
     if tables:

@@ -1,0 +1,179 @@
+"""Facts about the precision that tensors of 16 bits get by default: bfloat16's products where the processor multiplies pairs of
+it, float32's everywhere else; one answer for numpy and torch, eager and compiled, calls and modules and decoders."""
+
+import os
+import subprocess
+import sys
+import unittest
+
+import hga
+import numpy as np
+from hga._core import BF16, narrowed
+from hga._precision import multiplies_pairs, resolved
+
+try:
+    import torch
+except ImportError:
+    torch = None
+
+HERE = hga.isa_list().split()
+PAIRS = "bf16" if multiplies_pairs(None) else "f32"
+
+
+class OfProcessors(unittest.TestCase):
+    def setUp(self):
+        rng = np.random.default_rng(1)
+        self.h, self.wide = hga.dense(70), [rng.standard_normal((2, 70, 16)).astype(np.float32) for _ in range(3)]
+        self.x = [narrowed(x, BF16) for x in self.wide]
+
+    def out(self, x, **more):
+        out = self.h.attention(*x, **more)
+        return out.view(np.uint16) if out.dtype == BF16 else out
+
+    def test_which_instruction_sets_multiply_pairs(self):
+        for isa in HERE:
+            self.assertEqual(multiplies_pairs(isa), isa == "avx512bf16", isa)
+        forced = os.environ.get("HGA_ISA")
+        self.assertEqual(multiplies_pairs(None), (forced or HERE[-1]) == "avx512bf16")
+        with self.assertRaisesRegex(hga.Error, "abacus"):
+            multiplies_pairs("abacus")
+
+    def test_the_default_is_bf16_where_they_do_and_f32_elsewhere(self):
+        for isa in HERE:
+            f32, bf16 = (self.out(self.x, isa=isa, precision=p) for p in ("f32", "bf16"))
+            got = self.out(self.x, isa=isa)
+            self.assertTrue(np.array_equal(got, bf16 if isa == "avx512bf16" else f32), isa)
+            if isa == "avx512bf16":
+                self.assertFalse(np.array_equal(f32, bf16))
+
+    def test_so_it_is_where_the_environment_names_the_instruction_set(self):
+        code = ("import hga, os; got = hga.dense(9, causal=True).decoder(heads=1, dim=8, row_type='bf16').precision;"
+                "assert got == ('bf16' if os.environ['HGA_ISA'] == 'avx512bf16' else 'f32'), got")  # fmt: skip
+        for isa in HERE:
+            subprocess.run([sys.executable, "-c", code], env={**os.environ, "HGA_ISA": isa}, check=True)
+
+    def test_other_types_and_mixed_ones_stay_in_f32(self):
+        half = [x.astype(np.float16) for x in self.wide]
+        q, k, v = self.x
+        for x in (self.wide, half, (q, k, self.wide[2]), (half[0], k, v)):
+            self.assertTrue(np.array_equal(self.out(x), self.out(x, precision="f32")))
+
+    def test_a_gradient_is_that_of_the_same_precision(self):
+        got, f32 = (self.h.gradient(*self.x, self.x[0], **more) for more in ({}, {"precision": PAIRS}))
+        for name in got:
+            self.assertTrue(np.array_equal(got[name].view(np.uint16), f32[name].view(np.uint16)), name)
+
+    def test_what_is_no_softmax_of_products_and_trees_with_a_gradient_stay_in_f32(self):
+        tree, plain = hga.htransformer(70, block=8), self.h
+        for h, gradient, want in ((plain, False, PAIRS), (plain, True, PAIRS), (tree, False, PAIRS), (tree, True, "f32")):
+            self.assertEqual(resolved("auto", h, True, None, gradient), want, (h, gradient))
+        for words in ("sigmoid", "entmax:1.5"):
+            got, f32 = (plain.attention(*self.x, normaliser=words, **more) for more in ({}, {"precision": "f32"}))
+            self.assertEqual(got.tobytes(), f32.tobytes())
+        got, f32 = (tree.gradient(*self.x, self.x[0], **more) for more in ({}, {"precision": "f32"}))
+        for name in got:
+            self.assertEqual(got[name].tobytes(), f32[name].tobytes(), name)
+
+    def test_a_wrong_word_is_refused_by_name(self):
+        for wrong in ("f61", "f16", None, 3):
+            with self.assertRaisesRegex(hga.Error, f"precision {wrong!r} is none of 'auto', 'f32', 'bf16'"):
+                self.h.attention(*self.x, precision=wrong)
+        h = hga.dense(70, causal=True)
+        with self.assertRaisesRegex(hga.Error, "precision 'bf61' .*: did you mean 'bf16'"):
+            h.decoder(heads=1, dim=8, precision="bf61")
+        with self.assertRaisesRegex(hga.Error, "row_type 'f16' is neither 'f32' nor 'bf16'"):
+            h.decoder(heads=1, dim=8, row_type="f16")
+
+    def test_decoders_follow_the_type_of_their_rows(self):
+        h = hga.window(70, left=9, right=0)
+        for row_type, x, precision in (("bf16", self.x, PAIRS), ("f32", self.x, "f32"), ("f32", self.wide, "f32")):
+            decoder = h.decoder(heads=2, dim=16, same=True, row_type=row_type)
+            self.assertEqual(decoder.precision, precision)
+            cache = decoder.cache()
+            got = np.concatenate([cache.append(*(a[:, i : i + 7] for a in x)) for i in range(0, 70, 7)], 1)
+            want = h.attention(*x, precision=precision)
+            self.assertEqual(got.tobytes(), want.tobytes())
+        self.assertEqual(h.decoder(heads=2, dim=16, row_type="bf16", precision="f32").precision, "f32")
+        self.assertEqual(h.decoder(heads=2, dim=16, row_type="bf16", isa="ref").precision, "f32")
+
+
+@unittest.skipIf(torch is None, "torch is not installed")
+class InTorch(unittest.TestCase):
+    def setUp(self):
+        torch.manual_seed(3)
+
+    def test_the_error_is_that_of_sdpa_in_bf16(self):
+        """Forwards and backwards, against double, on scores of ordinary size and on large ones."""
+        sdpa = torch.nn.functional.scaled_dot_product_attention
+        for n, dim, size in ((333, 80, 1.0), (512, 64, 1.0), (512, 64, 3.0)):
+            x = [(torch.randn(1, 4, n, dim) * size).bfloat16() for _ in range(4)]
+
+            def results(attend, to):
+                leaves = [a.to(to).requires_grad_() for a in x[:3]]
+                out = attend(*leaves)
+                return [out.detach(), *torch.autograd.grad(out, leaves, x[3].to(to))]
+
+            right = results(sdpa, torch.double)
+            ours, theirs = (results(f, torch.bfloat16) for f in (hga.dense(n).attention, sdpa))
+            for name, a, b, r in zip(("out", "query", "key", "value"), ours, theirs, right):
+                a, b = (x.double() - r for x in (a, b))
+                with self.subTest(n=n, dim=dim, size=size, of=name):
+                    self.assertLess(a.pow(2).mean().sqrt(), 1.5 * b.pow(2).mean().sqrt())
+                    self.assertLess(a.abs().max(), 2 * b.abs().max())
+
+    def test_f16_rounded_to_bf16_would_not_be_within_the_error_of_sdpa_in_f16(self):
+        """Which is why it stays in products of float32."""
+        x = [torch.randn(1, 4, 512, 64).half() for _ in range(3)]
+        right = torch.nn.functional.scaled_dot_product_attention(*(a.double() for a in x))
+        theirs = (torch.nn.functional.scaled_dot_product_attention(*x).double() - right).abs().max()
+        h = hga.dense(512)
+        self.assertLess((h.attention(*x).double() - right).abs().max(), 1.5 * theirs)
+        self.assertGreater((h.attention(*x, precision="bf16").double() - right).abs().max(), 5 * theirs)
+
+    def test_eager_compiled_watched_and_autocast_are_one(self):
+        h = hga.window(70, left=9, right=3)
+        x = [torch.randn(2, 4, 70, 16).bfloat16() for _ in range(3)]
+        want = h.attention(*x, precision=PAIRS)
+
+        def called(*x):
+            return h.attention(*x)
+
+        self.assertTrue(torch.equal(called(*x), want))
+        self.assertTrue(torch.equal(torch.compile(called, backend="aot_eager", fullgraph=True)(*x), want))
+        self.assertTrue(torch.equal(torch.func.vmap(called)(*x), want))
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            self.assertTrue(torch.equal(called(*(a.float() for a in x)), want))
+
+        def gradients(f, **more):
+            leaves = [a.clone().requires_grad_() for a in x]
+            return torch.autograd.grad(f(*leaves, **more).float().pow(2).sum(), leaves)
+
+        right = gradients(h.attention, precision=PAIRS)
+        for f in (called, torch.compile(called, backend="aot_eager", fullgraph=True)):
+            for got, its in zip(gradients(f), right):
+                self.assertTrue(torch.equal(got, its))
+
+    def test_modules_and_flex_attention_follow(self):
+        m = hga.torch.Attention(hga.dense(32), 64, 4).bfloat16()
+        x = torch.randn(2, 32, 64).bfloat16()
+        taken = []
+        plans = hga.Hierarchy._plan
+
+        def plan(h, key):
+            taken.append(key[6])
+            return plans(h, key)
+
+        hga.Hierarchy._plan = plan
+        try:
+            with torch.no_grad():
+                m(x)
+                hga.torch.MultiheadAttention(64, 4, batch_first=True).bfloat16()(x, x, x, need_weights=False)
+                hga.torch.BPT(64, 4).bfloat16()(torch.randn(2, 63, 64).bfloat16())
+                hga.torch.flex_attention(*(torch.randn(2, 4, 32, 16).bfloat16() for _ in range(3)))
+        finally:
+            hga.Hierarchy._plan = plans
+        self.assertEqual(taken, [PAIRS] * 4)
+
+
+if __name__ == "__main__":
+    unittest.main()
