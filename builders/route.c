@@ -272,9 +272,9 @@ typedef struct obstacle {
 enum { ROWS = 512 };
 
 /* Rows are read once, a head at a time, which no machine foresees. */
-INLINED void fetch(const rows *r, hga_id first, hga_id head, hga_id dim)
+INLINED void fetch(const rows *r, hga_id first, hga_id n, hga_id head, hga_id dim)
 {
-    for (hga_id i = first; i < first + ABREAST && i < r->n; i++)
+    for (hga_id i = first; i < first + n && i < r->n; i++)
         for (hga_id c = 0; c < dim; c += LANES)
             __builtin_prefetch(r->x + i * r->row_stride + head * r->head_stride + c);
 }
@@ -285,7 +285,7 @@ INLINED void descend(const tree *t, const rows *r, hga_id first, hga_id n, hga_i
 {
     int64_t node[ABREAST] = {0}, plane, level_row = 0, nodes = 1;
     const float *x = r->x + first * r->row_stride + head * r->head_stride;
-    fetch(r, first + ABREAST, head, t->r->dim);
+    fetch(r, first + ABREAST, ABREAST, head, t->r->dim);
     for (hga_id l = 0; l < t->r->height; l++) {
         hga_id n_planes = planes(t->r->branching, l), b = branches(t->r->branching, l);
         for (hga_id i = 0; i < n; i++) {
@@ -306,11 +306,12 @@ INLINED int descend_together(const tree *t, const rows *r, hga_id first, hga_id 
 {
     four_rows f[ABREAST / 4];
     const float *x = r->x + first * r->row_stride + head * r->head_stride;
-    fetch(r, first + ABREAST, head, dim);
     for (int i = 0; i < ABREAST / 4; i++) start(t, x + 4 * i * r->row_stride, r->row_stride, dim, &f[i]);
-    for (hga_id l = 0; l < t->r->height; l++)
+    for (hga_id l = 0; l < t->r->height; l++) {
+        if (l < ABREAST / 4) fetch(r, first + ABREAST + 4 * l, 4, head, dim); /* more at once would wait */
         for (int i = 0; i < ABREAST / 4; i++)
             if (!step(t, head, ((int64_t)1 << l) - 1, dim, &f[i])) return 0;
+    }
     for (int i = 0; i < ABREAST; i++) r->leaf[(int64_t)(first + i) * t->r->n_heads + head] = f[i / 4].node[i % 4];
     return 1;
 }
