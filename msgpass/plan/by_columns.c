@@ -13,7 +13,6 @@ typedef struct window_rows {
     uint16_t *rows, *groups; /* [windows] */
     hga_id *touched;         /* [windows] .. */
     hga_id n;                /* .. those that some row has */
-    hga_id last;             /* the row's last window: columns ascend */
 } window_rows;
 
 /* One type, one weight, and no edge but of blocks that end where their level does. */
@@ -27,7 +26,7 @@ static int blocks_are_plain(const hga_relation *r)
     return r->n_blocks > 0;
 }
 
-/* Are most blocks of fewer rows than a tile has, and of many columns? */
+/* Has a good part of the pairs blocks of fewer rows than a tile has, and of many columns? */
 static int blocks_are_low(const hga_relation *r)
 {
     double low = 0, all = 0;
