@@ -22,7 +22,7 @@ static int is_end(const struct argp_option *o) { return !o->name && !o->key && !
    ends with what is printed of it. */
 static struct argp *without_more(const struct argp *argp, int *n)
 {
-    int options = 0, children = 0, hides = 0;
+    int options = 0, children = 0, hides = 0, shown = 0;
     while (argp->options && !is_end(&argp->options[options])) options++;
     while (argp->children && argp->children[children].argp) children++;
     struct argp *out = malloc(sizeof *out);
@@ -34,14 +34,16 @@ static struct argp *without_more(const struct argp *argp, int *n)
         o[i] = argp->options[i];
         if (!(o[i].flags & OPTION_ALIAS)) hides = o[i].flags & ARGUMENTS_MORE, *n += hides != 0;
         if (hides) o[i].flags |= OPTION_HIDDEN;
+        shown += !(o[i].flags & OPTION_HIDDEN);
     }
+    if (!shown) free(o), out->options = NULL; /* of a list without any glibc loses memory */
     for (int i = 0; i < children; i++) c[i] = argp->children[i], c[i].argp = without_more(c[i].argp, n);
     return out;
 }
 
 static void print_help(const struct argp_state *state, int all)
 {
-    static const struct argp *shown; /* until the process ends */
+    static const struct argp *volatile shown; /* until the process ends: its memory is seen to be in use */
     int more = 0;
     shown = all ? state->root_argp : without_more(state->root_argp, &more);
     argp_help(shown, stdout, ARGP_HELP_USAGE | ARGP_HELP_DOC | ARGP_HELP_LONG, state->name);
