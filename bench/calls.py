@@ -319,7 +319,7 @@ def half():
     h = hga.dense(n)
     s, f, a = in_turns([lambda: F.scaled_dot_product_attention(*x), lambda: h.attention(*x, precision="f32"), lambda: h.attention(*x)], 3)
     name = f"a layer of {HEADS} x {n} tokens in bfloat16"
-    yield Row(f"{name}: sdpa", s)
+    yield Row(f"{name}: sdpa", s, compared=True)
     yield Row(f"{name}: hga, precision f32", f)
     yield times_sdpa(f"{name}: hga", s, a, 1, of="sdpa")
 
