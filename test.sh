@@ -14,7 +14,7 @@ forms='
 full|12|the release build and all of its tests; the form that is meant where none is named
 quick|1|the release build, its unit tests and the rules of the sources: for daily work
 asan|8|AddressSanitizer and UBSan: the library, the readers, the tool and the fuzzers
-oldest|10|Python with the oldest torch, transformers, PyTorch Geometric and onnx that hga takes
+oldest|5|Python with the oldest torch and transformers that hga takes: models, generation, compiled functions
 newword|4|a word that calls bring, added on trial to a copy: C, JSON, the tool and Python know it
 coverage|6|which lines and branches the tests reach; fails nobody
 '
@@ -144,7 +144,7 @@ form_oldest() {
     part "wait for what is fetched" fetched
     part "the oldest releases" lay_over build/python-oldest python/tests/oldest.txt
     part "build what that brought" build release -DHGA_PYTHON_TESTS_WITH="$with"
-    part "tests" run_tests release --tests-regex '^python_(generation|compiled|together)'
+    part "tests" run_tests release --tests-regex '^python_(generation|compiled)'
 }
 lay_over() { # lay_over FOLDER REQUIREMENTS
     local site
