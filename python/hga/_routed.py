@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, Optional, Tuple
+from typing import Any, Dict, Mapping, Optional, Tuple
 
 import numpy as np
 
 from ._arguments import flag, meant, whole
 from ._by_content import ByContent
+from ._call import LAYOUTS
 from ._core import as_floats, check, ffi, lib, number, refuse
 from ._deferred import deferred
 from ._graph import Graph
@@ -15,10 +16,11 @@ from ._hierarchy import Hierarchy
 from ._variants import FoldedHierarchy
 
 SHARES = {"head": lib.HGA_SELECT_HEAD, "group": lib.HGA_SELECT_GROUP, "all": lib.HGA_SELECT_ALL}
+BEYOND = 2**31  # numbers of blocks and tokens are 32 bits
 SCORES = {"mean": lib.HGA_SELECT_MEAN, "minmax": lib.HGA_SELECT_MINMAX}
 
 
-def _word(value: Any, name: str, words: Dict[str, int]) -> str:
+def _word(value: Any, name: str, words: Mapping[str, Any]) -> str:
     if value not in words:
         raise refuse(f"{name} is {value!r}, none of {', '.join(words)}{meant(value, words)}")
     return str(value)
@@ -42,10 +44,13 @@ class ChosenHierarchy(ByContent):
 
     def _chosen(self, q: Any, k: Any, layout: str, scale: Any, precision: str) -> Tuple[Any, int, Any]:
         """What hga_select_blocks says, to be cleared; how many tokens, and how they were chosen."""
-        rows = [np.moveaxis(as_floats(x, n), -3, -2) if layout == "bhnd" else as_floats(x, n) for x, n in ((q, "query"), (k, "key"))]
+        _word(layout, "layout", LAYOUTS)
+        rows = [as_floats(x, n) for x, n in ((q, "query"), (k, "key"))]
         for x, name in zip(rows, ("query", "key")):
             if x.ndim != 3:
                 raise refuse(f"{name} has shape {np.shape(x)}: a choice is of one sample, [heads][n][dim]")
+        rows = [np.moveaxis(x, 0, 1) if layout == "bhnd" else x for x in rows]
+        for x, name in zip(rows, ("query", "key")):
             if self.n_tokens is not None and len(x) != self.n_tokens:
                 raise refuse(f"{name} has {len(x)} rows, the hierarchy {self.n_tokens}")
         n, heads, dim = rows[0].shape
@@ -137,9 +142,9 @@ def routed(n_tokens: Optional[int] = None, *, block: int = 64, k: Optional[int] 
     if k is not None and threshold is not None:
         raise refuse(f"k={k} and threshold={threshold}: blocks are chosen by one of them")
     settings = {
-        "block": whole(block, "block", least=1), "k": None if threshold is not None else whole(16 if k is None else k, "k", least=1),
-        "threshold": None if threshold is None else number(threshold, "threshold"), "query_block": whole(query_block, "query_block", least=1),
-        "sinks": whole(sinks, "sinks", least=0), "local": whole(local, "local", least=0), "share": _word(share, "share", SHARES),
+        "block": whole(block, "block", least=1, beyond=BEYOND), "k": None if threshold is not None else whole(16 if k is None else k, "k", least=1, beyond=BEYOND),
+        "threshold": None if threshold is None else number(threshold, "threshold"), "query_block": whole(query_block, "query_block", least=1, beyond=BEYOND),
+        "sinks": whole(sinks, "sinks", least=0, beyond=BEYOND), "local": whole(local, "local", least=0, beyond=BEYOND), "share": _word(share, "share", SHARES),
         "score": _word(score, "score", SCORES), "causal": flag(causal, "causal"),
     }  # fmt: skip
     return rerouted(None if n_tokens is None else whole(n_tokens, "n_tokens", least=1), settings)

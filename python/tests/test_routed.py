@@ -159,10 +159,15 @@ class Routed(unittest.TestCase):
             ("threshold is 1.5; it must be above 0 and at most 1", {"threshold": 1.5}),
             ("minmax bounds the products of one query, and query_block is 4", {"score": "minmax", "query_block": 4}),
             ("query has 150 rows, the hierarchy 149", {"n_tokens": 149}),
-            ("block is 0", {"block": 0}),
+            ("block is 0, not at least 1", {"block": 0}),
+            ("k is 1099511627776, not at least 1 and less than 2147483648", {"k": 2**40}),
         ):
             with self.assertRaises(hga.Error, msg=says) as caught:
                 hga.routed(**wrong).attention(q, k, v)
+            self.assertIn(says, str(caught.exception))
+        for says, given in (("query has shape (150, 16): a choice is of one sample", (q[0], k[0])), ("layout is 'hnd'", (q, k, "hnd"))):
+            with self.assertRaises(hga.Error, msg=says) as caught:
+                hga.routed(N).hierarchy(*given)
             self.assertIn(says, str(caught.exception))
         q[1, 40, 3] = np.nan
         with self.assertRaisesRegex(hga.Error, "query block 40, chooser 1, is not a number"):
