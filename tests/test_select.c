@@ -229,7 +229,7 @@ static void same_choice(const hga_chosen *a, const hga_chosen *b)
     assert_memory_equal(a->block, b->block, (size_t)a->first[rows] * sizeof *a->block);
 }
 
-static void threads_layouts_and_types_change_nothing(void **state)
+static void threads_and_layouts_change_nothing(void **state)
 {
     (void)state;
     for (int i = 0; i < 60; i++) {
@@ -252,6 +252,38 @@ static void threads_layouts_and_types_change_nothing(void **state)
         same_choice(&one, &two);
         hga_chosen_clear(&one), hga_chosen_clear(&two);
         free(turned), drop(d);
+    }
+}
+
+/* The upper halves of floats whose lower ones are cut off: the same numbers in 16 bits. */
+static uint16_t *cut_halves(float *x, int64_t n)
+{
+    uint16_t *half = memory(n + 1, sizeof *half);
+    for (int64_t i = 0; i < n; i++) {
+        uint32_t bits;
+        memcpy(&bits, &x[i], sizeof bits);
+        half[i] = (uint16_t)(bits >> 16), bits &= 0xffff0000;
+        memcpy(&x[i], &bits, sizeof bits);
+    }
+    return half;
+}
+
+static void numbers_of_16_bits_choose_alike(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 40; i++) {
+        if (passed_over(i)) continue;
+        drawn *d = draw((uint64_t)i + 2000);
+        const hga_shape *s = &d->in.shape;
+        uint16_t *q = cut_halves(d->q, (int64_t)d->in.n_tokens * s->n_heads * s->dim);
+        uint16_t *k = cut_halves(d->k, (int64_t)d->in.n_tokens * s->n_kv_heads * s->dim);
+        hga_chosen wide, half;
+        assert_ok(hga_select_blocks(&d->how, &d->in, &wide));
+        d->in.query.data = q, d->in.key.data = k, d->in.query.dtype = d->in.key.dtype = HGA_BF16;
+        assert_ok(hga_select_blocks(&d->how, &d->in, &half));
+        same_choice(&wide, &half);
+        hga_chosen_clear(&wide), hga_chosen_clear(&half);
+        free(q), free(k), drop(d);
     }
 }
 
@@ -371,7 +403,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(blocks_are_those_of_the_definition),
-        cmocka_unit_test(threads_layouts_and_types_change_nothing),
+        cmocka_unit_test(threads_and_layouts_change_nothing),
+        cmocka_unit_test(numbers_of_16_bits_choose_alike),
         cmocka_unit_test(later_tokens_change_no_earlier_choice),
         cmocka_unit_test(a_query_block_looks_ahead),
         cmocka_unit_test(ties_go_to_the_lower_block_and_the_table_is_filled),
