@@ -4,6 +4,7 @@
    rows and columns sorted by segment and class, so that every class is a block. The branches' softmax states are
    merged: by their denominators, as eq. 10 weighs them, so a pair that several branches have counts as often. */
 #include "hga_builders.h"
+#include "longer.h"
 
 #include <stdio.h>
 
@@ -149,6 +150,7 @@ hga_status hga_build_dilated(const hga_dilated *p, hga_graph **g, hga_program *p
     HGA_TRY(hga_builder_add_level(b, d.n_tokens, NULL));
     HGA_TRY(
         hga_builder_set_claims(b, (d.causal ? HGA_CLAIM_CAUSAL : 0u) | (d.n_segments == 1 ? HGA_CLAIM_SINGLE : 0u)));
+    if (d.causal) HGA_TRY(keep_places(b, d.allocator));
     for (hga_id i = 0; i < d.n_segments; i++) HGA_TRY(add_branch(b, &d, i));
     HGA_TRY(describe(d.n_segments, program));
     HGA_TRY(hga_builder_finish(b, g));

@@ -18,3 +18,12 @@ done:
     hga_builder_destroy(longer);
     return st;
 }
+
+hga_status keep_places(hga_builder *b, const hga_allocator *a)
+{
+    hga_builder *none = NULL;
+    hga_status st = hga_builder_create(a, &none);
+    if (!st) st = hga_builder_set_longer(b, none);
+    hga_builder_destroy(none);
+    return st;
+}

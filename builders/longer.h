@@ -14,4 +14,7 @@ typedef hga_status (*draw_tokens)(hga_builder *b, const void *parameters, hga_id
 hga_status draw_longer(hga_builder *b, const hga_allocator *a, hga_id n_tokens, int64_t widest, draw_tokens draw,
                        const void *parameters);
 
+/* Rows keep their edges, and these their places in their blocks, whatever tokens are added: for graphs with orders. */
+hga_status keep_places(hga_builder *b, const hga_allocator *a);
+
 #endif

@@ -6,6 +6,7 @@
    coordinates, and a block repeats along one of them: a few dozen blocks where the kernel is much smaller than the
    axes, however many tokens there are. */
 #include "hga_builders.h"
+#include "longer.h"
 
 enum { MAX_AXES = 3 };
 
@@ -263,6 +264,7 @@ hga_status hga_build_neighbourhood(const hga_neighbourhood *p, hga_graph **g, hg
         HGA_TRY(find_parts(&x, &x.axis[i], i == x.n_axes - 1));
     }
     HGA_TRY(hga_builder_set_claims(x.builder, HGA_CLAIM_SINGLE | causal));
+    if (causal) HGA_TRY(keep_places(x.builder, p->allocator));
     HGA_TRY(add_products(&x, 0, part));
     HGA_TRY(hga_program_attention(program, x.near));
     HGA_TRY(hga_builder_finish(x.builder, g));

@@ -7,6 +7,7 @@
    Rows are folded: row = token * n_tree_heads + head, and every head has a tree of its own, so that the sort key, the
    bucket, is head * n_leaves + leaf. */
 #include "hga_builders.h"
+#include "longer.h"
 
 enum { MAX_HEIGHT = 64 };
 
@@ -203,6 +204,14 @@ static int same_rows(const layout *t, hga_id leaf)
     return 1;
 }
 
+/* Staircases are cut anew where tokens are added. */
+static int are_same(const layout *t)
+{
+    hga_id leaf = 0;
+    while (leaf < t->n_buckets && same_rows(t, leaf)) leaf++;
+    return leaf == t->n_buckets;
+}
+
 static hga_status add_leaf(hga_builder *b, hga_id relation, const layout *t, hga_id leaf)
 {
     hga_id q = t->query.ptr[leaf], q_end = t->query.ptr[leaf + 1], k = t->key.ptr[leaf], k_end = t->key.ptr[leaf + 1];
@@ -220,6 +229,7 @@ static hga_status build_fine(layout *t, hga_builder *b)
     HGA_TRY(hga_sides_add_tokens(b, t->n_queries, is_cross(t->p) ? t->n_keys : 0));
     HGA_TRY(hga_builder_set_claims(b, HGA_CLAIM_SINGLE | (t->p->causal ? HGA_CLAIM_CAUSAL : 0u)));
     HGA_TRY(hga_builder_add_relation(b, "leaf", &relation));
+    if (t->p->causal && are_same(t)) HGA_TRY(keep_places(b, t->p->allocator));
     shift_keys(t);
     HGA_TRY(hga_builder_set_order(b, relation, t->query.order, t->query.ptr[t->n_buckets], t->key.order,
                                   t->key.ptr[t->n_buckets]));

@@ -153,7 +153,7 @@ hga_status longer_check(const hga_graph *g)
     const hga_graph *longer = g->longer;
     row_pair p = {.room = 0};
     hga_status st = HGA_OK;
-    if (!longer) return st;
+    if (!longer || graph_keeps_places(g)) return st;
     if (longer->n_levels < g->n_levels)
         return hga_fail(HGA_EGRAPH, "the longer graph has %d levels, this one %d", longer->n_levels, g->n_levels);
     if (longer->n_relations != g->n_relations)
@@ -167,4 +167,8 @@ done:
     return st;
 }
 
-const hga_graph *graph_longer(const hga_graph *g) { return g->base ? g->base->longer : g->longer; }
+static const hga_graph *told(const hga_graph *g) { return g->base ? g->base->longer : g->longer; }
+
+const hga_graph *graph_longer(const hga_graph *g) { return told(g) && told(g)->n_levels ? told(g) : NULL; }
+
+int graph_keeps_places(const hga_graph *g) { return told(g) && !told(g)->n_levels; }

@@ -22,7 +22,8 @@
                     "band": [first, last] (with "shape": "band")}, ..],
         "edges": [[source, destination, type, weight], ..]     type 0 and weight 1 may be left out
      }, ..]
-     "longer": {"levels": [..], "relations": [..]}   of schema 3: hga_builder_set_longer, relations of blocks alone
+     "longer": {"levels": [..], "relations": [..]}   of schema 3: hga_builder_set_longer, relations of blocks alone;
+                                                     {}: an empty one
      "program": {..}                     kept for others
 
    A member `comment` may stand in every object. Any other member is an error. */
@@ -233,9 +234,11 @@ static hga_status read_longer(json_reader *r)
     if (!object) return st;
     HGA_TRY(json_want_object(&more.root, object, longer_members, NULL));
     HGA_TRY(hga_builder_create(r->allocator, &more.b));
-    HGA_TRY(read_levels(&more));
-    HGA_TRY(json_want_member(&more.root, object, "relations", &relations));
-    HGA_TRY(json_each_item(&more, &more.root, object, "relations", json_read_relation));
+    if (json_object_size(object)) {
+        HGA_TRY(read_levels(&more));
+        HGA_TRY(json_want_member(&more.root, object, "relations", &relations));
+        HGA_TRY(json_each_item(&more, &more.root, object, "relations", json_read_relation));
+    }
     HGA_TRY(json_refused(&more.root, hga_builder_set_longer(r->b, more.b)));
 done:
     if (st == HGA_EUNSUPPORTED) st = HGA_EFORMAT; /* the file asks for what has no meaning */

@@ -322,11 +322,13 @@ static hga_status put_relations(output *o, const hga_graph *g)
 static hga_status put_longer(output *o, const hga_graph *g)
 {
     const hga_graph *longer = graph_longer(g);
-    if (!longer) return HGA_OK;
+    hga_status st = HGA_OK;
+    if (graph_keeps_places(g)) put_member(o, "longer"), output_text(o, "{}");
+    if (!longer) return st;
     hga_nodes nodes = hga_graph_nodes(longer);
     put_member(o, "longer"), output_text(o, "{\"comment\": \"what the last rows would see of more\"");
     put_levels(o, &nodes);
-    hga_status st = put_relations(o, longer);
+    st = put_relations(o, longer);
     output_text(o, "}");
     return st;
 }
@@ -341,7 +343,7 @@ static hga_status check_names(const hga_graph *g)
 
 static int schema_of(const hga_graph *g, const json_carried *members)
 {
-    if (graph_longer(g)) return JSON_NEWEST_SCHEMA;
+    if (graph_longer(g) || graph_keeps_places(g)) return JSON_NEWEST_SCHEMA;
     return members->is_newer || g->position ? JSON_PROGRAM_SCHEMA : JSON_SCHEMA;
 }
 

@@ -196,7 +196,7 @@ static void the_way_of_each_pair_is_told(void **state)
         "      not by columns: rows share their columns with those beside them\n"
         "      not kept tiles: no panel's tiles are dear to choose and few to keep\n"
         "      not panels of equal families: no panel has families of one size alone\n"
-        "      not strict tiles: the plan has no strict_rows\n");
+        "      not strict tiles: rows are not strict\n");
     hga_text_free(text);
     hga_plan_destroy(plan);
     assert_ok(hga_plan_create(g, &p, &(hga_shape){.n_heads = 2, .dim = 4}, &(hga_options){.threads = 1}, &plan));

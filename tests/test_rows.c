@@ -34,6 +34,49 @@ static hga_status strided(hga_id n, hga_graph **g, hga_program *p)
     return hga_build_window(&w, g, p);
 }
 
+/* Sinks beside classes, some of them of one token. */
+static hga_status strided_far(hga_id n, hga_graph **g, hga_program *p)
+{
+    hga_window w = hga_window_defaults();
+    w.n_tokens = n, w.left = -1, w.right = 0, w.causal = 1, w.stride = 64, w.global = 5;
+    return hga_build_window(&w, g, p);
+}
+
+static hga_status dilated(hga_id n, hga_graph **g, hga_program *p)
+{
+    return hga_build_dilated(&(hga_dilated){.n_tokens = n, .causal = 1}, g, p);
+}
+
+/* Classes of unequal sizes, and of one token each. */
+static hga_status dilated_oddly(hga_id n, hga_graph **g, hga_program *p)
+{
+    static const hga_id segments[] = {100, 1000, 7}, dilations[] = {3, 7, 7};
+    hga_dilated d = {
+        .n_tokens = n, .segments = segments, .n_segments = 3, .dilations = dilations, .n_dilations = 3, .causal = 1};
+    return hga_build_dilated(&d, g, p);
+}
+
+static hga_status back_in_line(hga_id n, hga_id kernel, hga_id dilation, hga_graph **g, hga_program *p)
+{
+    static const hga_id yes = 1;
+    hga_neighbourhood x = {.shape = &n, .n_axes = 1, .kernel = &kernel, .n_kernel = 1, .causal = &yes, .n_causal = 1};
+    x.dilation = &dilation, x.n_dilation = 1;
+    return hga_build_neighbourhood(&x, g, p);
+}
+static hga_status line_65(hga_id n, hga_graph **g, hga_program *p) { return back_in_line(n, 65, 1, g, p); }
+static hga_status line_dilated(hga_id n, hga_graph **g, hga_program *p) { return back_in_line(n, 20, 9, g, p); }
+
+/* Packed texts, of which the last one goes on. */
+static hga_status packed(hga_id n, hga_graph **g, hga_program *p)
+{
+    int32_t *segment = memory(n, sizeof *segment);
+    for (hga_id i = 0; i < n; i++) segment[i] = i / 90 + i / 250;
+    hga_segmented s = {.n_tokens = n, .query_segment = segment, .causal = 1};
+    hga_status st = hga_build_segments(&s, g, p);
+    free(segment);
+    return st;
+}
+
 static hga_status global(hga_id n, hga_graph **g, hga_program *p)
 {
     hga_window w = hga_window_defaults();
@@ -114,8 +157,8 @@ static hga_status all_to_all(hga_id n, hga_graph **g, hga_program *p)
     return hga_build_dense(&(hga_dense){.n_tokens = n}, g, p);
 }
 
-/* The first N_IN_ORDER are builders' that tell what a longer graph has next; others' groups may be of sixteen positions
-   of an order, which moves when tokens are appended. What is not causal comes last. */
+/* The first N_IN_ORDER are builders' causal graphs, who all tell what tokens that are appended change: nothing. Of the
+   others what is not causal comes last. */
 static const struct {
     const char *name;
     causal_build *build;
@@ -141,10 +184,16 @@ static const struct {
               {"frontier 16", frontier_16},
               {"fenwick", fenwick},
               {"strided", strided},
+              {"strided far", strided_far},
+              {"dilated", dilated},
+              {"dilated oddly", dilated_oddly},
+              {"line of 65", line_65},
+              {"line, dilated", line_dilated},
+              {"packed", packed},
               {"leaves", leaves},
               {"texts", texts},
               {"all to all", all_to_all}};
-enum { N_CAUSAL = sizeof causal / sizeof *causal, N_IN_ORDER = 21, HEADS = 2, DIM = 8, COLUMNS = HEADS * DIM };
+enum { N_CAUSAL = sizeof causal / sizeof *causal, N_IN_ORDER = 28, HEADS = 2, DIM = 8, COLUMNS = HEADS * DIM };
 
 static void open_problem(problem *p, causal_build *build, hga_id n)
 {

@@ -12,5 +12,7 @@ enum { LONGER_ROWS = 16, LONGER_PANEL = 256 };
    has at least the levels and, on each, the nodes of g up to a whole sixteen; relations have g's indices. NULL: nobody
    told. */
 const hga_graph *graph_longer(const hga_graph *g);
+/* Was the builder told an empty one: do rows keep their edges among more nodes, each at its place of its block? */
+int graph_keeps_places(const hga_graph *g);
 
 #endif

@@ -173,7 +173,11 @@ HGA_API hga_status hga_builder_add_blocks(hga_builder *b, hga_id relation, const
    It is taken: `longer` is empty afterwards, as after hga_builder_finish, whatever the outcome. For relations of
    blocks, without orders or single edges: HGA_EUNSUPPORTED names another. hga_builder_finish gives HGA_EGRAPH with a
    node behind a level's last whole sixteen that has other edges there. Files hold it (`longer`). Graphs that were
-   concatenated, turned round or compressed look no further than they are. */
+   concatenated, turned round or compressed look no further than they are.
+   An empty `longer`, which was told nothing, is for graphs with orders: it says that rows keep their edges whatever
+   nodes are added, each as far behind the first column of its block's instance as it is here. Such rows are computed
+   with what hangs on their own edges alone, as with hga_options.strict_rows, columns having places from that first
+   column on. Nothing can check it. */
 HGA_API hga_status hga_builder_set_longer(hga_builder *b, hga_builder *longer);
 
 /* Check everything, compress explicit edges to CSR, derive masses, spans and children. The builder is empty

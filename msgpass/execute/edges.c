@@ -20,7 +20,8 @@ void reader_open(row_reader *r, const hga_plan *plan, hga_id stage)
     r->r = plan->stage[stage].relation;
     r->nodes = plan->nodes;
     r->longer = kind_attends(plan->stage[stage].kind) && r->relation >= 0 ? graph_longer(plan->graph) : NULL;
-    r->ahead = 0, r->strict = plan->options.strict_rows != 0;
+    r->ahead = 0, r->strict = plan->stage[stage].strict;
+    r->from_instances = plan->stage[stage].from_instances;
     r->far = kind_attends(plan->stage[stage].kind) && sources_are_far(plan, &r->r);
     r->first = r->n = 0;
     r->n_segments = 0;

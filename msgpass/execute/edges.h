@@ -44,6 +44,7 @@ typedef struct row_reader {
     int ahead;  /* some of the rows loaded are not here, but in the longer graph: nodes are its, see reader_source */
     int far;    /* sources lie in memory and in no cache, in no order: chunks say what comes next */
     int strict; /* a row's segments come in the order of its own columns: hga_options.strict_rows */
+    int from_instances; /* strict chunks begin at multiples from the first column of an instance on */
     hga_id relation;
     hga_relation r;
     hga_nodes nodes;

@@ -1,7 +1,8 @@
 /* strict_tiles.c: hga_options.strict_rows: what a row is computed with hangs on its own edges, whatever the rows beside
    it see. All columns of blocks go into tiles, at places of their own: chunks are the KERNEL_CHUNK columns from a
    multiple of that on, counted from the first node of the columns' level (positions, where the relation has an order of
-   sources), and come in their order. Columns that a row does not see change nothing of it. Edges of other weights or
+   sources; of rows that more tokens leave as they are from the first column of the block's instance), and come in their
+   order. Columns that a row does not see change nothing of it. Edges of other weights or
    positions have chunks of their own, and so has the second edge of a pair. */
 #include "lay.h"
 #include "sort.h"
@@ -227,19 +228,21 @@ static void lay_block(tile_chooser *t, row_panel *p, const column_block *b)
 
 /* ---- the blocks of a panel ---- */
 
+/* By where places are counted from, and by source. */
 static int begins_before(const segment_key *x, const segment_key *y)
 {
+    if (x->type != y->type) return x->type < y->type;
     return x->src != y->src ? x->src < y->src : x->segment < y->segment;
 }
 
 SORT_DEFINE(sort_by_source, segment_key, begins_before)
 
-/* The block that source position `at` is in. */
-static column_block block_at(const tile_chooser *t, int64_t at)
+/* The block that source position `at` is in, of places counted from `first` or the first node of its level on. */
+static column_block block_at(const tile_chooser *t, int64_t first, int64_t at)
 {
     const row_reader *r = t->reader;
     const hga_nodes nodes = r->ahead ? hga_graph_nodes(r->longer) : r->nodes;
-    int64_t first = 0, end = INT64_MAX;
+    int64_t end = INT64_MAX;
     if (!r->r.src_order) {
         hga_id level = nodes.n_levels - 1;
         while (nodes.level_ptr[level] > at) level--;
@@ -252,15 +255,12 @@ static column_block block_at(const tile_chooser *t, int64_t at)
 
 static int64_t end_of_segment(const hga_segment *s) { return (int64_t)s->src + s->n_src; }
 
-static void lay_blocks(tile_chooser *t, row_panel *p)
+/* Of n segments that have their places from one column on. */
+static void lay_blocks_of(tile_chooser *t, row_panel *p, const segment_key *key, hga_pos n)
 {
-    segment_key *key = t->reader->key;
-    hga_pos n = t->reader->n_segments, next = 0, active = 0;
-    for (hga_pos i = 0; i < n; i++)
-        key[i] = (segment_key){.src = t->reader->segment[i].src, .segment = &t->reader->segment[i]};
-    sort_by_source(key, n);
+    hga_pos next = 0, active = 0;
     for (int64_t at = 0; active || next < n;) {
-        column_block b = block_at(t, active ? at : key[next].src);
+        column_block b = block_at(t, key->type, active ? at : key[next].src);
         for (; next < n && key[next].src < b.begin + b.n; next++)
             t->own[active++] = (hga_id)(key[next].segment - t->reader->segment);
         b.n_active = active, at = b.begin + b.n;
@@ -269,6 +269,21 @@ static void lay_blocks(tile_chooser *t, row_panel *p)
         for (hga_pos i = 0; i < active; i++)
             if (end_of_segment(&t->reader->segment[t->own[i]]) > at) t->own[kept++] = t->own[i];
         active = kept;
+    }
+}
+
+static void lay_blocks(tile_chooser *t, row_panel *p)
+{
+    segment_key *key = t->reader->key;
+    const hga_pos n = t->reader->n_segments;
+    for (hga_pos i = 0; i < n; i++) {
+        const hga_segment *s = &t->reader->segment[i];
+        key[i] = (segment_key){s->src, t->reader->from_instances ? s->src - s->src_inside : 0, s};
+    }
+    sort_by_source(key, n);
+    for (hga_pos i = 0, end; i < n; i = end) {
+        for (end = i + 1; end < n && key[end].type == key[i].type;) end++;
+        lay_blocks_of(t, p, key + i, end - i);
     }
 }
 

@@ -20,8 +20,8 @@ static const struct {
     {DROPS_WEIGHTS, "weights are dropped"},
     {DROPS_ALIKE, "weights are dropped by types that scores do not tell apart"},
     {SOME_ROWS, "some rows are computed, or those of a rank"},
-    {IS_STRICT, "the plan has strict_rows"},
-    {IS_LOOSE, "the plan has no strict_rows"},
+    {IS_STRICT, "rows are strict"},
+    {IS_LOOSE, "rows are not strict"},
     {IS_LONE, "a decoder's rows may come alone"},
     {READS_SIXTEEN, "keys and values are read in 16 bits"},
     {FEW_HEADS, "so few heads are faster one by one"},
@@ -94,7 +94,7 @@ enum { ENOUGH_HEADS = 3 };
 static unsigned find_plan(const hga_plan *plan)
 {
     const int sums = scores_are_sums(plan);
-    unsigned x = plan->options.strict_rows ? IS_STRICT : IS_LOOSE;
+    unsigned x = 0;
     if (plan->lone_rows) x |= IS_LONE;
     if (plan->bf16_rows) x |= READS_SIXTEEN;
     if (plan->shape.n_heads < ENOUGH_HEADS && !plan->bf16_rows && !sums) x |= FEW_HEADS;
@@ -109,7 +109,7 @@ static unsigned find_stage(const hga_plan *plan, hga_id stage)
 {
     const stage_plan *s = &plan->stage[stage];
     const hga_stage *of = &plan->program.stage[stage];
-    unsigned x = 0;
+    unsigned x = s->strict ? IS_STRICT : IS_LOOSE;
     if (!stage_is_fused(plan, stage)) x |= IS_PLAIN;
     if (kind_starts_from_out(s->kind)) x |= GOES_ON;
     if (s->strays) x |= HAS_STRAYS;

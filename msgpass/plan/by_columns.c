@@ -101,7 +101,7 @@ hga_status find_by_columns(hga_plan *plan, hga_id stage)
     const hga_id windows = plan->nodes.n / KERNEL_CHUNK + 1;
     s->by_columns = 0;
     if (!kind_attends(s->kind) || plan->program.stage[stage].relation < 0) return HGA_OK;
-    if (plan->options.strict_rows || plan->lone_rows || r->dst_order || graph_longer(plan->graph)) return HGA_OK;
+    if (s->strict || plan->lone_rows || r->dst_order || graph_longer(plan->graph)) return HGA_OK;
     if (!blocks_are_plain(r) || !blocks_are_low(r)) return HGA_OK;
     HGA_TRY(hga_new_zero(&plan->allocator, windows, sizeof *w.rows, &w.rows));
     HGA_TRY(hga_new_zero(&plan->allocator, windows, sizeof *w.groups, &w.groups));

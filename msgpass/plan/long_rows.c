@@ -23,7 +23,7 @@ long_search long_open(const hga_plan *plan, hga_id stage)
     hga_pos cut = plan->options.cut_edges, share = s->relation.n_edges / MOST_LONG;
     /* plain rows are not cut */
     if (!stage_is_fused(plan, stage) || plan->program.stage[stage].order != HGA_FLAT) return no_long_rows;
-    if (plan->options.strict_rows) return no_long_rows; /* what is long or alone hangs on other rows */
+    if (s->strict) return no_long_rows; /* what is long or alone hangs on other rows */
     /* among more rows the share would be another */
     int64_t limit = graph_longer(plan->graph) ? INT64_MAX : share > cut ? share : cut;
     if (s->kind != KIND_ATTEND && !kind_sums(s->kind)) return no_long_rows;

@@ -1,6 +1,7 @@
 /* plan.c: graph + program + shape + options -> plan. Everything that can be wrong is found here, so that executing
    cannot fail on it. */
 #include "plan.h"
+#include "longer.h"
 
 #include <string.h>
 
@@ -41,6 +42,12 @@ done:
     return st;
 }
 
+/* Were they to be, or do tokens that come later have to leave them their bits? */
+static int rows_are_strict(const hga_plan *plan)
+{
+    return plan->options.strict_rows || graph_keeps_places(plan->graph);
+}
+
 /* What the plan knows of each stage before rows are cut. */
 static void find_stages(hga_plan *plan)
 {
@@ -50,13 +57,14 @@ static void find_stages(hga_plan *plan)
     for (hga_id s = 0; s < plan->program.n_stages; s++) {
         hga_stage *stage = &plan->program.stage[s];
         stage_plan *sp = &plan->stage[s];
-        *sp = (stage_plan){.kind = program_kind(stage)};
+        *sp = (stage_plan){.kind = program_kind(stage), .strict = rows_are_strict(plan)};
         program_show(&plan->program, stage, &values, &sp->shown);
         program_values_after(&plan->program, stage, &values);
         if (sp->kind == KIND_USER) /* its scores do, whether it says so or not */
             stage->reads |= program_fields(stage, 1u << ROLE_QUERY | 1u << ROLE_KEY);
         if (stage->relation >= 0) {
             sp->relation = hga_graph_relation(plan->graph, stage->relation);
+            sp->from_instances = !plan->options.strict_rows && sp->relation.src_order;
             sp->edges = (double)sp->relation.n_edges;
         } else if (plan->nodes.child_ptr) {
             sp->edges = plan->nodes.child_ptr[plan->nodes.n - plan->nodes.level_ptr[1]];

@@ -156,6 +156,8 @@ typedef struct stage_plan {
     int by_columns;      /* panels go by their columns, see by_columns.c */
     int pieces_share;    /* most pieces have the columns of some others */
     int waits_for_heads; /* most nodes are columns of a panel that runs head by head, and all panels share them */
+    int strict;          /* what a row is computed with hangs on no row beside it .. */
+    int from_instances;  /* .. and columns have places from their instance's first on, not from their level's */
     int strays;          /* blocks have columns of nodes without rows: no tiles */
     program_shown shown; /* where an aggregate sees which fields */
     hga_pos *row_ptr;    /* [n + 1]: canonical position of a row's first edge, of a user's function; NULL */

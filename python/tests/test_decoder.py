@@ -95,7 +95,35 @@ class Feed:
             self.append(cache, min(int(rng.integers(1, most + 1)), self.d.n_tokens - len(cache)))
 
 
+# Of n tokens: what has orders, and what is told of a longer graph.
+OF_TOKENS = {
+    "dense": lambda n: hga.dense(n, causal=True),
+    "htransformer": lambda n: hga.htransformer(n, block=4, causal=True),
+    "dilated": lambda n: hga.dilated(n, causal=True),
+    "stride": lambda n: hga.window(n, left=90, right=0, stride=7, global_=3, causal=True),
+    "fine": lambda n: hga.treeformer_fine(n, query_leaf=np.arange(n) * 7 % 5, causal=True),
+    "segments": lambda n: hga.segments(n, query_segment=np.arange(n) // 50, causal=True),
+    "neighbourhood": lambda n: hga.neighbourhood(shape=(n,), kernel=9, dilation=3, causal=(True,)),
+}
+
+
 class Rows(unittest.TestCase):
+    def test_a_decoder_of_more_tokens_has_the_bits_of_a_shorter_pass(self):
+        for name, of in OF_TOKENS.items():
+            for n, more in ((33, 5), (150, 81)):
+                with self.subTest(name, n=n):
+                    h, longer = of(n), of(n + more)
+                    q, k, v = tensors(longer)
+                    want = h.attention(*(x[:, :n] for x in (q, k, v)))
+                    c = decoder(longer).cache()
+                    for at in range(0, n, 11):
+                        part = slice(at, min(n, at + 11))
+                        self.assertTrue(np.array_equal(c.append(q[:, part], k[:, part], v[:, part]), want[:, part]))
+                    with tempfile.TemporaryDirectory() as folder:
+                        path = os.path.join(folder, "h.json")
+                        h.write(path)
+                        self.assertTrue(np.array_equal(hga.read(path).attention(*(x[:, :n] for x in (q, k, v))), want))
+
     def test_rows_have_the_bits_of_attention_however_tokens_are_cut(self):
         settings = ({}, dict(threads=2), dict(precision="bf16", threads=1), dict(isa="ref", threads=1))
         for i, (name, h) in enumerate(CAUSAL.items()):

@@ -217,7 +217,8 @@ HGA_API void hga_workspace_destroy(hga_workspace *workspace);
 
    Graphs whose builder told what a longer one has next (hga_builder_set_longer), as those of causal self-attention do,
    except neither: their rows have the bits that they have in the builder's graph of any more tokens, and no row is cut
-   for its share of all edges.
+   for its share of all edges. Where relations have orders, as of dilated attention, such graphs are computed as with
+   strict_rows, columns having their places in the instance of their block.
 
    With options.strict_rows a row's bits depend on its own edges and on what it reads, whatever the fifteen rows beside
    it see, in any graph: columns of blocks have places of their own, 64 to a chunk from the first node of their level
