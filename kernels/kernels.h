@@ -83,6 +83,7 @@ typedef struct kernel_heads {
     float *greatest, *sum; /* [heads]: the states, see kernel_state; head h's vector is acc + h * acc_head */
     float *acc;
     ptrdiff_t acc_head;
+    float *weight; /* of weigh_heads: [n][heads] + padding, written */
 } kernel_heads;
 
 /* The most columns of a family. */
@@ -295,6 +296,15 @@ typedef struct kernel_grad_heads {
     int goes_on, adds;
     float *leaks;           /* NULL or [heads][dim]: += slopes times L(q + k) */
     float *slope, *product; /* NULL or [n][heads], padded, written: gradients of scores, products */
+    /* what edges bring: edge i's rows have number edge[i], or edge_first + i where there is no list */
+    const int64_t *edge; /* NULL, or [n + more] */
+    int64_t edge_first;
+    const float *edge_key;            /* NULL, or rows of the keys' heads side by side, added to keys */
+    const float *edge_value;          /* NULL, or rows of `features` */
+    hga_id features;                  /* at least 1 */
+    kernel_wide d_edge_out;           /* of queries: given, of the features' sums; with edge_value */
+    float *d_edge_key, *d_edge_value; /* NULL, or rows of gradients: = or, where it adds, +=; where rows are queries */
+    float *packed;                    /* with edge_key: room for [KERNEL_HEAD_EDGES][heads * dim] */
 } kernel_grad_heads;
 
 /* out[i * out_row + h] = x . y of head h of n rows, of at most KERNEL_HEADS heads. */
@@ -388,6 +398,12 @@ typedef struct kernel_table {
     void (*scores)(const kernel_chunk *c, float *out);
     /* the same as attend for all heads of a row, at most KERNEL_HEADS */
     void (*attend_heads)(const kernel_heads *c);
+    /* the weights of edges by log-sum-exps that are known: `greatest`, in base 2, +inf where a row has none; states and
+       values are left alone */
+    void (*weigh_heads)(const kernel_heads *c);
+    /* out[h * out_head + j] += sum over i of w[i * heads + h] * x[i][j] */
+    void (*sum_heads)(hga_id n, hga_id heads, const float *const *x, hga_id columns, const float *w, float *out,
+                      ptrdiff_t out_head);
     /* the states of rows with few edges, finished: out normalised, lse natural; 0 and -inf without edges */
     void (*attend_family)(const kernel_family *c);
     /* inverse[i] = 1 / sum[i], lse[i] = greatest[i] ln 2 + log sum[i]; 0 and -inf where the state is empty. Outputs may

@@ -1,5 +1,6 @@
 /* append.c: tokens for any number of caches, all or nothing: everything that may fail comes before anything that a
    cache shows. */
+#include "call.h"
 #include "decode.h"
 #include "program.h"
 
@@ -21,7 +22,7 @@ static hga_status check_tensor(const hga_decoder *d, hga_id from, hga_id n_token
 hga_status append_check_io(const hga_decoder *d, hga_id from, hga_id n_tokens, const hga_io *io)
 {
     hga_status st = HGA_OK;
-    const char *refused = io->tape ? "a tape" : io->edge_bias.data ? "edge_bias" : io->rows ? "rows" : NULL;
+    const char *refused = io->tape ? "a tape" : io->rows ? "rows" : call_of_edges(io);
     if (refused) return hga_fail(HGA_EUNSUPPORTED, "decoding: an append has no meaning for %s", refused);
     if (io->lse.data && !d->plan->program.has_lse)
         return hga_fail(HGA_EUNSUPPORTED, "this program's output has no log-sum-exp");

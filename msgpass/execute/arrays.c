@@ -29,6 +29,8 @@ static hga_status add_output(const hga_plan *plan, const hga_io *io, hga_workspa
     add_array(&workspace->arrays, &a, 1);
     HGA_TRY(array_of_tensor("the log-sum-exp", "", &io->lse, first, n, heads, 1, &a));
     add_array(&workspace->arrays, &a, 1);
+    HGA_TRY(array_of_tensor("edge_out", "", &io->edge_out, first, n, heads, io->edge_value.columns, &a));
+    add_array(&workspace->arrays, &a, 1);
     add_block(&workspace->arrays, "the tape", io->tape, hga_plan_tape_bytes(plan), 1, 1);
 done:
     return st;

@@ -129,10 +129,10 @@ static void widen_head(worker *w, hga_id kv)
 
 /* Edges first .. first + n - 1 of the chunk, whose sources are in w->at.k and w->at.v, for all heads at once; `known`
    as in kernel_heads. */
-static void attend_all_heads(worker *w, hga_id first, hga_id n, hga_id known, const chunk_heads *at)
+static kernel_heads heads_of(const worker *w, hga_id first, hga_id n, hga_id known, const chunk_heads *at)
 {
     const hga_shape *shape = &w->plan->shape;
-    w->plan->kernels->attend_heads(&(kernel_heads){
+    return (kernel_heads){
         .n = n,
         .heads = shape->n_heads,
         .dim = shape->dim,
@@ -155,20 +155,66 @@ static void attend_all_heads(worker *w, hga_id first, hga_id n, hga_id known, co
         .sum = w->row.sum,
         .acc = w->row.acc,
         .acc_head = padded(shape->dim_v),
-    });
+    };
 }
 
-/* The caller's rows among the workspace's, with heads at other strides: they are brought side by side, as many edges at
-   a time as the kernel takes, so that how the caller's tensors lie is no part of the bits. */
-static void attend_mixed_heads(worker *w, const bound_field *key, const bound_field *value, const chunk_heads *at)
+/* Keys of sources that come later are asked for: nothing else foresees them once keys are brought side by side. */
+static void send_keys(const worker *w, hga_id first, hga_id n)
 {
+    const edge_chunk *c = &w->chunk;
+    hga_id columns = w->plan->shape.n_kv_heads * w->plan->shape.dim, end = first + 2 * n;
+    if (end > c->n + c->more) end = c->n + c->more;
+    for (hga_id e = first + n; e < end && (e < c->n || w->reader.far); e++)
+        for (hga_id j = 0; j < columns; j += LINE_FLOATS) __builtin_prefetch(w->at.k[e] + j);
+}
+
+/* Edges first .. first + n - 1 of the chunk: their keys side by side, with what the edges add. */
+static void pack_keys(worker *w, const row_job *job, hga_id first, hga_id n)
+{
+    const hga_stage *s = stage_of(w, job->stage);
+    const bound_field *key = read_field(w, s, s->key);
+    const hga_id columns = key->heads * key->columns;
+    const int adds = adds_edge_keys(w, job->stage);
+    float *to = adds ? w->edges.key : w->mixed_key;
+    if (adds) send_keys(w, first, n);
+    pack_sources(w, key, first, n, w->at.k + first, to);
+    for (hga_id e = 0; adds && e < n; e++, to += columns) {
+        const float *more = edge_row(w, job->v, HGA_TABLE_EDGE_KEY, first + e);
+        for (hga_id c = 0; c < columns; c++) to[c] += more[c];
+    }
+}
+
+/* The caller's rows among the workspace's, with heads at other strides, and keys of which every edge has its own: they
+   are brought side by side, as many edges at a time as the kernel takes, so that how the caller's tensors lie is no
+   part of the bits. */
+static void run_packed_heads(worker *w, const row_job *job, const chunk_heads *at, heads_runner run, void *context)
+{
+    const hga_stage *s = stage_of(w, job->stage);
+    const bound_field *key = read_field(w, s, s->key), *value = read_field(w, s, s->value);
     chunk_heads packed = *at;
     for (hga_id e = 0, n; e < w->chunk.n; e += n) {
         n = w->chunk.n - e < KERNEL_HEAD_EDGES ? w->chunk.n - e : KERNEL_HEAD_EDGES;
-        if (!at->same_k) pack_sources(w, key, e, n, w->at.k + e, w->mixed_key), packed.k_stride = key->columns;
+        if (!at->same_k || adds_edge_keys(w, job->stage)) pack_keys(w, job, e, n), packed.k_stride = key->columns;
         if (!at->same_v) pack_sources(w, value, e, n, w->at.v + e, w->mixed_value), packed.v_stride = value->columns;
-        attend_all_heads(w, e, n, 0, &packed);
+        kernel_heads heads = heads_of(w, e, n, 0, &packed);
+        run(w, &heads, e, context);
     }
+}
+
+void run_all_heads(worker *w, const row_job *job, const chunk_heads *at, heads_runner run, void *context)
+{
+    if (!at->same_k || !at->same_v || adds_edge_keys(w, job->stage)) {
+        run_packed_heads(w, job, at, run, context);
+        return;
+    }
+    kernel_heads heads = heads_of(w, 0, w->chunk.n, known_rows(w), at);
+    run(w, &heads, 0, context);
+}
+
+static void attend_all_heads(worker *w, kernel_heads *heads, hga_id first, void *context)
+{
+    (void)first, (void)context;
+    w->plan->kernels->attend_heads(heads);
 }
 
 /* The chunk's keys and values: to at.k and at.v, or to at.k16 and at.v16, which are then widened side by side. */
@@ -190,6 +236,18 @@ static chunk_heads find_operands(worker *w, const row_job *job)
     return at;
 }
 
+/* Key/value head kv of the chunk's keys, with what the edges add, side by side: w->at.k_head. */
+static void add_to_head(worker *w, const row_job *job, hga_id kv, const float *const *k, ptrdiff_t offset)
+{
+    const hga_id dim = w->plan->shape.dim;
+    float *to = w->packed_key;
+    for (hga_id e = 0; e < w->chunk.n; e++, to += padded(dim)) {
+        const float *more = edge_row(w, job->v, HGA_TABLE_EDGE_KEY, e) + (ptrdiff_t)kv * dim;
+        for (hga_id c = 0; c < dim; c++) to[c] = k[e][offset + c] + more[c];
+        w->at.k_head[e] = to;
+    }
+}
+
 /* One head, whose biases are in w->row.bias. */
 kernel_chunk attend_part(worker *w, const row_job *job, const chunk_heads *at, hga_id h)
 {
@@ -197,9 +255,16 @@ kernel_chunk attend_part(worker *w, const row_job *job, const chunk_heads *at, h
     const hga_shape *shape = &w->plan->shape;
     const edge_chunk *c = &w->chunk;
     hga_id kv = kv_head(shape, h);
-    if (w->plan->bf16_rows && h % (shape->n_heads / shape->n_kv_heads) == 0) widen_head(w, kv);
-    if (!at->same_k) move_to_head(c, read_field(w, s, s->key), w->at.k, kv, w->at.k_head);
+    int first = h % (shape->n_heads / shape->n_kv_heads) == 0, own_k = !at->same_k;
+    ptrdiff_t offset = own_k ? 0 : kv * at->k_stride;
+    if (w->plan->bf16_rows && first) widen_head(w, kv);
+    if (!at->same_k && (first || !adds_edge_keys(w, job->stage)))
+        move_to_head(c, read_field(w, s, s->key), w->at.k, kv, w->at.k_head);
     if (!at->same_v) move_to_head(c, read_field(w, s, s->value), w->at.v, kv, w->at.v_head);
+    if (adds_edge_keys(w, job->stage)) {
+        if (first) add_to_head(w, job, kv, own_k ? w->at.k_head : w->at.k, offset);
+        own_k = 1, offset = 0;
+    }
     return (kernel_chunk){
         .n = c->n,
         .dim = shape->dim,
@@ -207,9 +272,9 @@ kernel_chunk attend_part(worker *w, const row_job *job, const chunk_heads *at, h
         .q = w->row.query + h * query_room(w),
         .a = scores_are_sums(w->plan) ? w->row.additive + h * query_room(w) : NULL,
         .leak = w->plan->program.negative_slope,
-        .k = at->same_k ? w->at.k : w->at.k_head,
+        .k = own_k ? w->at.k_head : w->at.k,
         .v = at->same_v ? w->at.v : w->at.v_head,
-        .k_offset = at->same_k ? kv * at->k_stride : 0,
+        .k_offset = offset,
         .v_offset = at->same_v ? kv * at->v_stride : 0,
         .r = w->io->rel_key.data ? w->at.r : NULL,
         .cap = w->workspace->cap_2,
@@ -233,7 +298,7 @@ chunk_heads attend_open(worker *w, const row_job *job)
     chunk_heads at = find_operands(w, job);
     if (w->io->rel_key.data)
         for (hga_id e = 0; e < c->n; e++) w->at.r[e] = w->io->rel_key.data + (ptrdiff_t)c->type[e] * w->plan->shape.dim;
-    if (w->io->edge_bias.data && job->stage == w->plan->bias_stage) reader_ranks(&w->reader, job->v, c, w->row.rank);
+    if (job->stage == w->plan->bias_stage && call_has_edges(w->io)) reader_ranks(&w->reader, job->v, c, w->row.rank);
     score_bases(w, job->stage, job->v, c, w->row.base);
     return at;
 }
@@ -241,17 +306,14 @@ chunk_heads attend_open(worker *w, const row_job *job)
 static void attend_chunk(worker *w, const row_job *job)
 {
     const hga_shape *shape = &w->plan->shape;
-    const hga_stage *s = stage_of(w, job->stage);
     const edge_chunk *c = &w->chunk;
     chunk_heads at = attend_open(w, job);
     drop_chunk(w, job->v);
     if (goes(w, job->stage, WAY_HEADS)) {
         if (w->plan->bf16_rows)
             attend_bf16(w);
-        else if (at.same_k && at.same_v)
-            attend_all_heads(w, 0, c->n, known_rows(w), &at);
         else
-            attend_mixed_heads(w, read_field(w, s, s->key), read_field(w, s, s->value), &at);
+            run_all_heads(w, job, &at, attend_all_heads, NULL);
         return;
     }
     int plain = !(w->workspace->brings & (BRINGS_TYPE_BIASES | BRINGS_EDGE_BIASES | BRINGS_SLOPES));

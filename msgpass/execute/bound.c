@@ -155,13 +155,50 @@ static hga_status check_types(const hga_plan *plan, const hga_io *io, hga_id sta
     return HGA_OK;
 }
 
+/* A row for each edge of the stage that attends. */
 static hga_status check_edges(const hga_plan *plan, const hga_io *io)
 {
-    if (plan->bias_stage < 0) return hga_fail(HGA_EINVAL, "edge_bias is given, but no stage attends");
-    hga_pos n = plan->stage[plan->bias_stage].relation.n_edges;
-    if (io->edge_bias.rows == n) return HGA_OK;
-    return hga_fail(HGA_EINVAL, "edge_bias has %lld rows but the relation has %lld edges",
-                    (long long)io->edge_bias.rows, (long long)n);
+    for (hga_call_table t = 0; t < HGA_N_TABLES; t++) {
+        const char *name = call_row(t)->name;
+        if (call_row(t)->rows != HGA_EXTENT_EDGES || !io->table[t].data) continue;
+        if (plan->bias_stage < 0) return hga_fail(HGA_EINVAL, "%s is given, but no stage attends", name);
+        hga_pos n = plan->stage[plan->bias_stage].relation.n_edges;
+        if (io->table[t].rows != n)
+            return hga_fail(HGA_EINVAL, "%s has %lld rows but the relation has %lld edges", name,
+                            (long long)io->table[t].rows, (long long)n);
+    }
+    return HGA_OK;
+}
+
+/* Why have the output's weights no sum of features? NULL: they have one. */
+static const char *refuse_edge_out(const hga_plan *plan, const hga_io *io)
+{
+    const hga_program *p = &plan->program;
+    const hga_id out = program_bound(p, HGA_IO_OUT);
+    for (hga_id s = 0; s < p->n_stages; s++)
+        if ((p->stage[s].writes >> out & 1u) != (s == plan->bias_stage)) return "the output is not one stage's";
+    if (plan->stage[plan->bias_stage].kind != KIND_ATTEND) return "the output is not that of attention alone";
+    if (program_normaliser(p) != HGA_NORMALISER_SOFTMAX) return "weights are not those of softmax";
+    return io->sink.data ? "sinks" : NULL;
+}
+
+static hga_status check_edge_out(const hga_plan *plan, const hga_io *io)
+{
+    if (!io->edge_out.data && !io->edge_value.data) return HGA_OK;
+    if (!io->edge_out.data) return hga_fail(HGA_EINVAL, "edge_value is given, but no edge_out");
+    if (!io->edge_value.data) return hga_fail(HGA_EINVAL, "edge_out is given, but no edge_value");
+    const char *why = refuse_edge_out(plan, io);
+    if (why) return hga_fail(HGA_EUNSUPPORTED, "edge_value: %s", why);
+    if (io->edge_out.fold) return hga_fail(HGA_EUNSUPPORTED, "edge_out is folded");
+    hga_status st =
+        check_rows(&io->edge_out, "edge_out", plan->storage[program_bound(&plan->program, HGA_IO_OUT)].given_n);
+    return st ? st : check_floats(&io->edge_out, "edge_out");
+}
+
+static hga_status check_ranks(const hga_plan *plan, const hga_io *io)
+{
+    if (!plan_is_shared(plan) || !(io->edge_key.data || io->edge_value.data)) return HGA_OK;
+    return hga_fail(HGA_EUNSUPPORTED, "%s on ranks", io->edge_key.data ? "edge_key" : "edge_value");
 }
 
 static hga_status check_tables(const hga_plan *plan, const hga_io *io)
@@ -169,7 +206,9 @@ static hga_status check_tables(const hga_plan *plan, const hga_io *io)
     const hga_program *p = &plan->program;
     hga_status st = HGA_OK;
     for (hga_id s = 0; !st && s < p->n_stages; s++) st = check_types(plan, io, s);
-    if (!st && io->edge_bias.data) st = check_edges(plan, io);
+    if (!st) st = check_edges(plan, io);
+    if (!st) st = check_edge_out(plan, io);
+    if (!st) st = check_ranks(plan, io);
     if (st) return st;
     if (io->lse.data && !p->has_lse) return hga_fail(HGA_EUNSUPPORTED, "this program's output has no log-sum-exp");
     if (io->lse.data) {
@@ -190,8 +229,7 @@ static hga_status check_tables(const hga_plan *plan, const hga_io *io)
 static hga_status bring(const hga_plan *plan, const hga_io *io, hga_workspace *workspace)
 {
     hga_status st = plan_bring(plan, io);
-    if (st || !io->edge_bias.data || !plan->stage[plan->bias_stage].relation.n_blocks) return st;
-    return workers_rank(plan, workspace);
+    return st || !call_has_edges(io) ? st : workers_bring(plan, io, workspace);
 }
 
 /* The caller's tensors. */

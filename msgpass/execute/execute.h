@@ -186,6 +186,14 @@ typedef struct whole_row {
 enum { DROPPED_PAIRS = KERNEL_FAMILY * KERNEL_TILE };
 _Static_assert((int)DROPPED_PAIRS >= (int)KERNEL_CHUNK, "a chunk's draws have room");
 
+/* Of calls that bring keys or features of edges, taken by the first: keys of some edges, those of the edges added; and
+   what a chunk's edges weigh. */
+typedef struct edge_scratch {
+    float *key;    /* [KERNEL_HEAD_EDGES][heads of keys][dim] */
+    float *weight; /* [KERNEL_CHUNK][heads] + padding */
+    int64_t room;  /* floats of both */
+} edge_scratch;
+
 typedef struct worker {
     const hga_plan *plan;
     hga_workspace *workspace;
@@ -211,6 +219,7 @@ typedef struct worker {
        may be at other strides */
     float *mixed_key, *mixed_value;
     int mixes;
+    edge_scratch edges;
     float *scalars[4]; /* [lanes]: of a few rows, [rows][heads] */
     hga_id lanes;
     kernel_ahead coming; /* tokens that a later panel reads, of as many fields as go up the tree together */
@@ -238,7 +247,7 @@ typedef struct widened {
 } widened;
 
 /* What a call writes and what it reads, of the caller's. */
-enum { MOST_ARRAYS = 6 + HGA_MAX_USER_TENSORS + HGA_N_TABLES };
+enum { MOST_ARRAYS = 7 + HGA_MAX_USER_TENSORS + HGA_N_TABLES };
 typedef struct call_arrays {
     call_array array[MOST_ARRAYS];
     int n;
@@ -477,6 +486,12 @@ void panel_bounds(const phase *ph, hga_id panel, hga_id *first, hga_id *n);
 void find_coming(worker *w, int64_t done, int64_t end);
 /* inputs.c: a row of a field, rounded, to its rounded rows. */
 void round_row(worker *w, hga_id field, hga_id v);
+/* edge_values.c: what features of edges come to with the weights of the output, once that is there: worker `me` of n
+   computes its share of the rows that are asked for. Does the call have any, which plain stages do not compute
+   themselves? */
+int has_edge_values(const hga_plan *plan, const hga_workspace *workspace);
+void edge_values_run(worker *w, hga_id me, hga_id n);
+float *edge_out_row(const worker *w, hga_id v, hga_id head);
 /* plain.c */
 void plain_row(worker *w, const row_job *job);
 
@@ -553,8 +568,8 @@ void sixteen_clear(hga_workspace *workspace);
 hga_status fields_bind(const hga_plan *plan, const hga_io *io, hga_workspace *workspace);
 /* The scratch of n threads: its bytes, and handing them out. */
 hga_status workers_create(const hga_plan *plan, hga_id n, hga_workspace *workspace);
-/* Room to rank the edges of rows, of calls that bring biases of edges: taken once. */
-hga_status workers_rank(const hga_plan *plan, hga_workspace *workspace);
+/* Room for calls that bring tables of edges, to rank rows of blocks among it: taken once. */
+hga_status workers_bring(const hga_plan *plan, const hga_io *io, hga_workspace *workspace);
 void workers_destroy(hga_workspace *workspace);
 /* Somebody looks at what panels have, as if there were a call: with a worker of its own, since the pages of a
    workspace's belong to their threads. */

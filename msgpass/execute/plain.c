@@ -58,7 +58,7 @@ static void write_lse(const field_values *to, hga_id f, hga_id v, hga_id head, d
 static meaning meaning_of(const worker *w)
 {
     const hga_plan *plan = w->plan;
-    hga_id biased = w->io->edge_bias.data ? plan->bias_stage : -1;
+    hga_id biased = call_has_edges(w->io) ? plan->bias_stage : -1;
     meaning m = meaning_of_call(&plan->program, plan->nodes, &plan->shape, w->io);
     m.position = plan->keeper->lists.position, m.dropout = plan->options.dropout;
     m.biased = biased, m.first_edge = biased >= 0 ? plan->keeper->lists.first_edge : NULL;
@@ -133,6 +133,20 @@ static void user_row(const worker *w, const stage_row *r)
     udf->finish(whole, &v, r->head, udf->ctx);
 }
 
+/* What the row's features of edges come to. */
+static void write_edge_out(const worker *w, const stage_row *r)
+{
+    const hga_id columns = w->io->edge_value.columns;
+    float *to = edge_out_row(w, r->v, r->head);
+    for (hga_id c = 0; c < columns; c++) to[c] = (float)row_add_features(r, c);
+}
+
+static void run_row(const worker *w, stage_row *r)
+{
+    stage_meanings[r->kind].row(r);
+    if (w->io->edge_out.data && r->s == r->m->biased) write_edge_out(w, r);
+}
+
 /* Sums over key/value heads run once for each of those; everything else once for each query head. There is room for
    the widest row. */
 void plain_row(worker *w, const row_job *job)
@@ -158,5 +172,5 @@ void plain_row(worker *w, const row_job *job)
         if (r.kind == KIND_USER)
             user_row(w, &r);
         else
-            stage_meanings[r.kind].row(&r);
+            run_row(w, &r);
 }

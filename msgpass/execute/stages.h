@@ -56,6 +56,24 @@ typedef struct chunk_heads {
 /* attend_rows.c: the row's queries; where its chunk's keys and values are, and what scores have beside products; what
    the row kernels need of one head, but for dropout. */
 void attend_load(worker *w, const row_job *job);
+/* All heads of the chunk at once, from its edge `first` on: some edges or all. */
+typedef void (*heads_runner)(worker *w, kernel_heads *heads, hga_id first, void *context);
+void run_all_heads(worker *w, const row_job *job, const chunk_heads *at, heads_runner run, void *context);
+
+/* Has every edge of the stage a key of its own besides its source's? */
+static inline int adds_edge_keys(const worker *w, hga_id stage)
+{
+    return w->io->edge_key.data && stage == w->plan->bias_stage;
+}
+/* What a table of edges has for edge e of the chunk of row v, whose places are known. */
+static inline const float *edge_row(const worker *w, hga_id v, hga_call_table which, hga_id e)
+{
+    const hga_table *t = &w->io->table[which];
+    const hga_shape *s = &w->plan->shape;
+    int64_t columns = which == HGA_TABLE_EDGE_KEY ? (int64_t)s->n_kv_heads * s->dim : t->columns;
+    return t->data + (w->plan->keeper->lists.first_edge[v] + w->row.rank[e]) * columns;
+}
+
 chunk_heads attend_open(worker *w, const row_job *job);
 kernel_chunk attend_part(worker *w, const row_job *job, const chunk_heads *at, hga_id h);
 /* entmax_rows.c */

@@ -11,8 +11,9 @@ static const struct {
     {HOLDS_ROWS, "weights hang on all scores of a row"},
     {ADDS_SCORES, "scores are additive"},
     {BRINGS_EDGE_BIASES, "the call brings biases of edges"},
+    {BRINGS_EDGE_KEYS, "the call brings keys of edges"},
     {CAPS_KEYS, "scores that relative keys are part of are capped"},
-    {ADDS_KEYS, "relative keys go with 32 bits and products alone"},
+    {ADDS_KEYS, "relative keys go with 32 bits and products alone, keys of edges with 32 bits"},
     {BRINGS_TYPE_KEYS, "the call brings relative keys"},
     {BRINGS_TYPE_BIASES, "the call brings biases of types"},
     {BRINGS_POSITIONS, "the call brings positions"},
@@ -79,9 +80,10 @@ static int splits_heads(const hga_plan *plan, hga_id stage)
 static unsigned find_call(const hga_plan *plan, unsigned brings, int some_rows)
 {
     const int keys = (brings & BRINGS_TYPE_KEYS) != 0, sums = scores_are_sums(plan), drops = plan->options.dropout > 0;
-    unsigned x = brings & ~(unsigned)BRINGS_SIXTEEN;
+    unsigned x = brings & (FORWARD_FEATURE_SETS - 1);
     if (keys && brings & BRINGS_CAP) x |= CAPS_KEYS;
     if (keys && (plan->bf16_rows || sums)) x |= ADDS_KEYS;
+    if (brings & BRINGS_EDGE_KEYS && plan->bf16_rows) x |= ADDS_KEYS;
     if (drops) x |= DROPS_WEIGHTS;
     if (drops && !(brings & BRINGS_TYPES)) x |= DROPS_ALIKE;
     if (some_rows || plan_is_shared(plan) || rows_stay(plan)) x |= SOME_ROWS;

@@ -219,11 +219,34 @@ hga_status workers_create(const hga_plan *plan, hga_id n, hga_workspace *workspa
     return st;
 }
 
-hga_status workers_rank(const hga_plan *plan, hga_workspace *workspace)
+static void drop_edge_room(worker *w, const hga_allocator *a)
 {
+    hga_delete(a, w->edges.key, w->edges.room, sizeof *w->edges.key);
+    w->edges = (edge_scratch){0};
+}
+
+static hga_status take_edge_room(const hga_plan *plan, worker *w, const hga_allocator *a)
+{
+    const hga_shape *s = &plan->shape;
+    int64_t keys = KERNEL_HEAD_EDGES * (int64_t)s->n_kv_heads * s->dim + KERNEL_PAD,
+            weights = KERNEL_CHUNK * (int64_t)s->n_heads + KERNEL_PAD;
+    if (w->edges.room == keys + weights) return HGA_OK;
+    drop_edge_room(w, a);
+    hga_status st = hga_new_zero(a, keys + weights, sizeof *w->edges.key, &w->edges.key);
+    if (!st) w->edges.weight = w->edges.key + keys, w->edges.room = keys + weights;
+    return st;
+}
+
+hga_status workers_bring(const hga_plan *plan, const hga_io *io, hga_workspace *workspace)
+{
+    const hga_allocator *a = &workspace->base.allocator;
     hga_status st = HGA_OK;
-    for (hga_id t = 0; !st && t < workspace->n_workers; t++)
-        st = reader_rank_room(&workspace->workers[t].reader, plan->keeper->lists.degree, &workspace->base.allocator);
+    for (hga_id t = 0; !st && t < workspace->n_workers; t++) {
+        worker *w = &workspace->workers[t];
+        if (plan->stage[plan->bias_stage].relation.n_blocks)
+            st = reader_rank_room(&w->reader, plan->keeper->lists.degree, a);
+        if (!st && (io->edge_key.data || io->edge_value.data)) st = take_edge_room(plan, w, a);
+    }
     return st;
 }
 
@@ -232,6 +255,7 @@ void workers_destroy(hga_workspace *workspace)
     const hga_allocator *a = &workspace->base.allocator;
     for (hga_id t = 0; t < workspace->n_workers; t++) {
         reader_unrank(&workspace->workers[t].reader, a);
+        drop_edge_room(&workspace->workers[t], a);
         hga_delete(a, workspace->workers[t].memory, workspace->workers[t].bytes, 1);
     }
     hga_delete(a, workspace->workers, workspace->n_workers, sizeof *workspace->workers);

@@ -2,7 +2,7 @@
 #include "gradient.h"
 #include "overlap.h"
 
-enum { MOST_READ = 6 + HGA_MAX_USER_TENSORS + HGA_N_TABLES, MOST_WANTED = 3 + HGA_MAX_USER_TENSORS + HGA_N_TABLES };
+enum { MOST_READ = 8 + HGA_MAX_USER_TENSORS + HGA_N_TABLES, MOST_WANTED = 3 + HGA_MAX_USER_TENSORS + HGA_N_TABLES };
 
 /* What a call reads and what it writes. */
 typedef struct call_arrays {
@@ -52,6 +52,8 @@ static hga_status add_others(const gradient_call *c, call_arrays *all)
 {
     const hga_io *io = c->io;
     const hga_grad_io *g = c->grad;
+    const hga_id heads = c->plan->shape.n_heads;
+    hga_status st = HGA_OK;
     for (hga_call_table t = 0; t < HGA_N_TABLES; t++) {
         int64_t bytes = call_table_entries(t, &c->plan->shape, c->plan->nodes.n, io) * (int64_t)sizeof(float);
         const float *given = io->table[t].data;
@@ -59,9 +61,15 @@ static hga_status add_others(const gradient_call *c, call_arrays *all)
         if (given) all->read[all->n_read++] = array_of_block(call_row(t)->name, "", given, bytes);
     }
     hga_id n = field_given(c->plan, program_bound(&c->plan->program, HGA_IO_OUT));
+    HGA_TRY(
+        array_of_tensor("edge_out", "", &io->edge_out, 0, n, heads, io->edge_value.columns, &all->read[all->n_read++]));
+    HGA_TRY(array_of_tensor("the gradient of edge_out", "", &g->d_edge_out, 0, n, heads, io->edge_value.columns,
+                            &all->read[all->n_read++]));
     all->read[all->n_read++] = array_of_block("the tape", "", io->tape, hga_plan_tape_bytes(c->plan));
-    return array_of_tensor("the gradient of the log-sum-exp", "", &g->d_lse, 0, n, c->plan->shape.n_heads, 1,
-                           &all->read[all->n_read++]);
+    HGA_TRY(
+        array_of_tensor("the gradient of the log-sum-exp", "", &g->d_lse, 0, n, heads, 1, &all->read[all->n_read++]));
+done:
+    return st;
 }
 
 static hga_status compare(const call_arrays *all)

@@ -27,6 +27,23 @@ static hga_status check_tensor(const gradient_call *c, const hga_tensor *t, hga_
     return HGA_OK;
 }
 
+/* What features of edges came to, and what is given of it. */
+static hga_status check_edge_out(const gradient_call *c)
+{
+    const hga_tensor *both[] = {&c->io->edge_out, &c->grad->d_edge_out};
+    const hga_id out = program_bound(&c->plan->program, HGA_IO_OUT), columns = c->io->edge_value.columns;
+    hga_status st = HGA_OK;
+    if (!c->io->edge_out.data != !c->io->edge_value.data || (both[1]->data && !both[0]->data))
+        return hga_fail(HGA_EINVAL, "no %s", c->io->edge_value.data ? "edge_out" : "edge_value");
+    for (int i = 0; i < 2 && !st && both[i]->data; i++) {
+        const char *what = i ? "the given gradient of edge_out of field" : "edge_out of field";
+        st = check_tensor(c, both[i], out, columns, what);
+        if (!st && (both[i]->dtype != HGA_F32 || both[i]->fold))
+            st = hga_fail(HGA_EUNSUPPORTED, "%s: %s", what, both[i]->fold ? "it is folded" : "it is not of float32");
+    }
+    return st;
+}
+
 /* Tensors of the forward pass, of the output's gradient, and those that are wanted. */
 static hga_status check_tensors(const gradient_call *c)
 {
@@ -43,6 +60,7 @@ static hga_status check_tensors(const gradient_call *c)
         if (!st && wanted->data)
             st = check_tensor(c, wanted, f, columns, out ? "the given gradient of field" : "the gradient of field");
     }
+    if (!st) st = check_edge_out(c);
     if (st || !c->grad->d_lse.data) return st;
     if (!p->has_lse) return hga_fail(HGA_EUNSUPPORTED, "this program's output has no log-sum-exp");
     if (c->grad->d_lse.dtype != HGA_F32)

@@ -93,6 +93,7 @@ static const char *refuses(const hga_plan *plan, unsigned features, reason *room
     if (features & BRINGS_CURVES) return "softcaps or slopes";
     if (features & BRINGS_TYPES) return "the call brings relative keys or biases";
     if (features & BRINGS_EDGE_BIASES) return "the call brings biases of edges";
+    if ((why = brings_of_edges(features))) return why;
     if (features & BRINGS_SIXTEEN) return "the call brings numbers of 16 bits";
     if (features & BRINGS_FOLDS) return "the call's rows are folded";
     if (features & BRINGS_POSITIONS && r->positioned) return "edges use the positions of other nodes";

@@ -323,8 +323,8 @@ done:
    of the denominator. */
 static const char *refuses_stages(const hga_plan *plan, unsigned features, reason *room)
 {
-    (void)features;
-    return must_be_plain(plan, room);
+    const char *why = brings_of_edges(features);
+    return why ? why : must_be_plain(plan, room);
 }
 
 static const char *refuses_trees(const hga_plan *plan, unsigned features, reason *room)

@@ -52,6 +52,7 @@ static hga_status measure(const hga_plan *plan, gradient_call *c, sharing *share
     if (st) return st;
     const struct way *goes = d->to->way;
     c->needs.turns = find_turns(c, d->to);
+    if (goes->writes_edges) c->needs.entries[HGA_TABLE_EDGE_KEY] = c->needs.entries[HGA_TABLE_EDGE_VALUE] = 0;
     if (c->io && c->grad && goes->skips && goes->skips(c->plan)) range_skip(c);
     if (shared) shared->reads_out = goes->reads_out;
     d->bytes = lay_out(c, NULL, shared, NULL);

@@ -30,6 +30,8 @@ typedef struct departures {
 
 /* ---- calls ---- */
 
+enum { N_KEPT = 3 };
+
 /* All that the memory of a call hangs on, besides its plan. */
 typedef struct call_needs {
     unsigned features;         /* BRINGS_*, see call.h */
@@ -45,7 +47,8 @@ typedef struct call_needs {
        head, which adds what keys and values are given to the caller's rows behind those before it. */
     hga_id turns;
     hga_id kv_first, kv_end; /* the key/value heads that go back here: all of them, or a rank's */
-    int64_t kept_bytes[2];   /* calls for some rows: what is given of them, of the output and of its log-sum-exps */
+    /* calls for some rows: what is given of them, of the output, of its log-sum-exps and of edge_out */
+    int64_t kept_bytes[N_KEPT];
 } call_needs;
 
 /* One call. */
@@ -173,7 +176,7 @@ void sinks_sum(const gradient_call *c);
 
 /* range.c: where the call is for some rows, *own is what it is given with nothing of the others, in memory of the
    room's, and takes the place of c->grad; unless the way looks at no others by itself: then c->asked is set. */
-void range_needs(const gradient_call *c, int64_t bytes[2]);
+void range_needs(const gradient_call *c, int64_t bytes[N_KEPT]);
 void range_open(gradient_call *c, hga_grad_io *own, carver *room);
 void range_skip(gradient_call *c);
 /* Has any of the output's rows of nodes [first, end) been asked for? */

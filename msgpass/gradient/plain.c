@@ -128,23 +128,44 @@ static int writes(const pass *p, const hga_stage *stage, hga_id v)
     return program_row(&p->nodes, p->program->field[stage->out].rows, v) && !is_kept;
 }
 
+/* What is given of the row's edge_out; NULL: nothing. */
+static const float *edge_out_given(const pass *p, const stage_row *r)
+{
+    const hga_tensor *t = &p->call->grad->d_edge_out;
+    hga_id first;
+    field_io(p->plan, r->stage->out, &first);
+    if (!t->data || r->s != p->m.biased) return NULL;
+    return tensor_at(t, p->plan->shape.n_heads, p->call->io->edge_value.columns, r->v - first, r->head);
+}
+
+/* A loss alone wants what the row's features of edges come to, times what is given of it. */
+static double edge_out_loss(const pass *p, const stage_row *r)
+{
+    const float *d = edge_out_given(p, r);
+    double sum = 0;
+    for (hga_id c = 0; d && c < p->call->io->edge_value.columns; c++) sum += (double)d[c] * row_add_features(r, c);
+    return sum;
+}
+
 static void run_row(pass *p, stage_row *r, int backwards)
 {
     const stage_meaning *kind = &stage_meanings[r->kind];
-    const row_gradients g = {&p->adjoint, p->sums};
+    const row_gradients g = {&p->adjoint, p->sums, edge_out_given(p, r)};
     if (r->kind == KIND_USER)
         (backwards ? user_adjoint : user_row)(p, r);
     else if (backwards)
         kind->adjoint(r, &g);
     else
-        kind->row(r);
+        kind->row(r), p->edge_loss += edge_out_loss(p, r);
 }
 
 /* Is the row asked for anything? One that is not gives nothing back, whatever it holds: 0 times what is not finite
    would be no number. */
 static int is_asked(const pass *p, const stage_row *r)
 {
+    const float *features = edge_out_given(p, r);
     int asked = 0;
+    for (hga_id c = 0; features && c < p->call->io->edge_value.columns; c++) asked |= features[c] != 0;
     for (hga_id f = 1; f <= p->program->n_fields; f++) {
         if (!(r->stage->writes >> f & 1u)) continue;
         const double *d = double_row(&p->adjoint, f, r->v, r->head);
@@ -338,7 +359,7 @@ static pass empty_pass(const hga_plan *plan, hga_id kv)
 static pass pass_of(const gradient_call *c, hga_id kv)
 {
     const hga_plan *plan = c->plan;
-    hga_id biased = c->io->edge_bias.data ? plan->bias_stage : -1;
+    hga_id biased = call_has_edges(c->io) ? plan->bias_stage : -1;
     pass p = empty_pass(plan, kv);
     p.call = c, p.sums = c->sums ? &c->sums[kv] : NULL;
     p.m = meaning_of_call(&plan->program, plan->nodes, &plan->shape, c->io);
@@ -448,7 +469,7 @@ hga_status plain_loss(const gradient_call *c, hga_id kv, double *loss)
     HGA_TRY(forward(&p));
     each_sink(&p, pay_sink);
     seed(&p);
-    *loss = sum_loss(&p);
+    *loss = sum_loss(&p) + p.edge_loss;
 done:
     hga_delete(&c->plan->given, memory, bytes, 1);
     return st;

@@ -22,6 +22,7 @@ typedef struct pass {
     doubles before[HGA_MAX_STAGES]; /* the fields that a stage writes, as it found them */
     int64_t widest;                 /* the most edges of a row */
     float *numbers;                 /* a row of the caller's tensors */
+    double edge_loss;               /* of a loss alone: what edge_out has of it */
     edge_rows rows;
     row_room room;
     struct user_rows *user; /* what stages of the caller's own need, NULL without */

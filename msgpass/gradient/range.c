@@ -18,12 +18,13 @@ static int is_part(const gradient_call *c, asked_rows *asked)
     return ranges_asked(c->plan, c->io, asked) == HGA_OK && !asked->all;
 }
 
-void range_needs(const gradient_call *c, int64_t bytes[2])
+void range_needs(const gradient_call *c, int64_t bytes[N_KEPT])
 {
     asked_rows asked;
     int part = is_part(c, &asked);
     bytes[0] = part ? bytes_of(c, field_columns(c->plan, out_of(c)), &c->grad->d_out) : 0;
     bytes[1] = part ? bytes_of(c, 1, &c->grad->d_lse) : 0;
+    bytes[2] = part ? bytes_of(c, c->io->edge_value.columns, &c->grad->d_edge_out) : 0;
 }
 
 /* The caller's numbers on the rows that are asked for, zeros elsewhere. */
@@ -46,11 +47,13 @@ void range_open(gradient_call *c, hga_grad_io *own, carver *room)
 {
     asked_rows asked;
     if (c->asked.n) return;
-    void *out = carve(room, c->needs.kept_bytes[0], 1), *lse = carve(room, c->needs.kept_bytes[1], 1);
+    void *out = carve(room, c->needs.kept_bytes[0], 1), *lse = carve(room, c->needs.kept_bytes[1], 1),
+         *features = carve(room, c->needs.kept_bytes[2], 1);
     if (!room->base || !is_part(c, &asked)) return;
     *own = *c->grad;
     own->d_out = keep_rows(c, field_columns(c->plan, out_of(c)), &asked, &c->grad->d_out, out);
     own->d_lse = keep_rows(c, 1, &asked, &c->grad->d_lse, lse);
+    own->d_edge_out = keep_rows(c, c->io->edge_value.columns, &asked, &c->grad->d_edge_out, features);
     c->grad = own;
 }
 
@@ -61,7 +64,7 @@ void range_skip(gradient_call *c)
     if (!is_part(c, &c->asked))
         c->asked = (asked_rows){0};
     else
-        c->needs.kept_bytes[0] = c->needs.kept_bytes[1] = 0;
+        memset(c->needs.kept_bytes, 0, sizeof c->needs.kept_bytes);
 }
 
 int range_has(const gradient_call *c, hga_id first, hga_id end)

@@ -14,6 +14,12 @@ const char *reason_of(reason *room, const char *format, ...)
     return room->text;
 }
 
+const char *brings_of_edges(unsigned features)
+{
+    if (features & BRINGS_EDGE_KEYS) return "the call brings keys of edges";
+    return features & BRINGS_EDGE_VALUES ? "the call brings features of edges" : NULL;
+}
+
 const char *is_generic(const hga_plan *plan, reason *room)
 {
     const hga_call_row *plain = call_standing_plain(&plan->program);

@@ -45,19 +45,22 @@ typedef struct scattered {
     hga_id first_head;
     hga_id row_first, rows, key_first, keys;
     turned_edges turned;
+    hga_pos *place, *cursor; /* of turned edges, in tables of edges; and [keys], to find them. NULL: nobody asks */
     wide_rows q, k, v, o, g;
-    float *asked;           /* [rows][2][heads]: log-sum-exp, +inf where nothing is asked; delta */
-    float *log_mass;        /* [keys]; NULL where scores have none */
-    float *additive;        /* [heads][dim]; NULL: scores are products */
-    double *d_scale;        /* [blocks][heads / share]; NULL: not wanted */
-    float *d_additive;      /* [blocks][heads][dim]; NULL: not wanted */
-    const table_sums *sums; /* [heads / share], of those that go back here */
+    kernel_wide edge_out, d_edge_out; /* at NULL: nothing is given of it */
+    float *asked;                     /* [rows][2][heads]: log-sum-exp, +inf where nothing is asked; delta */
+    float *log_mass;                  /* [keys]; NULL where scores have none */
+    float *additive;                  /* [heads][dim]; NULL: scores are products */
+    double *d_scale;                  /* [blocks][heads / share]; NULL: not wanted */
+    float *d_additive;                /* [blocks][heads][dim]; NULL: not wanted */
+    const table_sums *sums;           /* [heads / share], of those that go back here */
 } scattered;
 
 /* What a thread has, each [KERNEL_CHUNK][heads], padded: of the edges at hand what dropout leaves, gradients of scores,
    and products; NULL: not needed. */
 typedef struct scattered_lane {
     float *kept, *slope, *product;
+    float *packed; /* see kernel_grad_heads */
 } scattered_lane;
 
 /* ---- who goes this way ---- */
@@ -144,6 +147,14 @@ static void turn_edges(const scattered *x, turned_edges *t)
         }
 }
 
+/* Where the turned edges are in tables of edges. */
+static void place_edges(const scattered *x)
+{
+    edge_list in = sources_of(x);
+    memcpy(x->cursor, x->turned.ptr + 1, (size_t)x->keys * sizeof *x->cursor);
+    for (hga_pos e = in.ptr[x->rows]; e-- > in.ptr[0];) x->place[--x->cursor[in.other[e] - x->key_first]] = e;
+}
+
 static void drop(const hga_plan *plan, void *what)
 {
     turned_edges *t = what;
@@ -179,6 +190,7 @@ typedef struct pass {
     hga_id n, first, other_first; /* rows; the nodes of row 0 and of the other ends' */
     int of_keys;
     const wide_rows *mine, *mine_v; /* given something; mine_v NULL: nothing */
+    const hga_pos *place;           /* of edges in tables of edges; NULL: their own */
 } pass;
 
 static pass pass_of_queries(const scattered *x)
@@ -195,7 +207,8 @@ static pass pass_of_keys(const scattered *x)
                   .other_first = x->row_first,
                   .of_keys = 1,
                   .mine = &x->k,
-                  .mine_v = &x->v};
+                  .mine_v = &x->v,
+                  .place = x->place};
 }
 
 /* ---- pieces: edges that a kernel takes at once, of rows one behind the other ---- */
@@ -274,6 +287,8 @@ static void run_piece(const scattered *x, const pass *p, const scattered_lane *l
     float score[KERNEL_CHUNK];
     int with_tables = p->of_keys ? x->sums->of[HGA_TABLE_LOG_MASS] != NULL : x->d_scale != NULL;
     ptrdiff_t vectors = (ptrdiff_t)x->heads * x->q.columns;
+    const hga_io *io = x->call->io;
+    float *const *d_table = x->call->grad->d_table;
     if (l->kept) drop_edges(x, p, at, l->kept);
     x->plan->kernels->grad_heads(&(kernel_grad_heads){
         .n = at->n,
@@ -302,7 +317,16 @@ static void run_piece(const scattered *x, const pass *p, const scattered_lane *l
         .adds = x->call->grad->accumulate,
         .leaks = x->d_additive && !p->of_keys ? x->d_additive + at->row[0] / BLOCK * vectors : NULL,
         .slope = with_tables ? l->slope : NULL,
-        .product = with_tables ? l->product : NULL});
+        .product = with_tables ? l->product : NULL,
+        .edge = p->place ? p->place + at->at : NULL,
+        .edge_first = at->at,
+        .edge_key = io->edge_key.data,
+        .edge_value = x->d_edge_out.at ? io->edge_value.data : NULL,
+        .features = io->edge_value.columns,
+        .d_edge_out = x->d_edge_out,
+        .d_edge_key = p->of_keys ? NULL : d_table[HGA_TABLE_EDGE_KEY],
+        .d_edge_value = p->of_keys || !x->d_edge_out.at ? NULL : d_table[HGA_TABLE_EDGE_VALUE],
+        .packed = l->packed});
     if (with_tables) sum_tables(x, p, l, at);
 }
 
@@ -341,6 +365,22 @@ static void run_pass(const scattered *x, pass p, const scattered_lane *lane)
     }
 }
 
+/* What features of edges ask of queries [first, end) besides. */
+static void add_features_asked(const scattered *x, hga_id first, hga_id end, float *delta)
+{
+    float more[BLOCK * KERNEL_HEADS];
+    const kernel_wide *o = &x->edge_out, *g = &x->d_edge_out;
+    x->plan->kernels->dot_heads(&(kernel_dots){.n = end - first,
+                                               .heads = x->heads,
+                                               .columns = x->call->io->edge_value.columns,
+                                               .x = {o->at + first * o->row, o->row, o->head},
+                                               .y = {g->at + first * g->row, g->row, g->head},
+                                               .out = more,
+                                               .out_row = x->heads});
+    for (hga_id i = 0; i < end - first; i++, delta += 2 * (ptrdiff_t)x->heads)
+        for (hga_id h = 0; h < x->heads; h++) delta[h] += more[(ptrdiff_t)i * x->heads + h];
+}
+
 /* What is asked of queries [first, end): their log-sum-exps, and what their scores' gradients are relative to. */
 static void find_asked(const scattered *x, hga_id first, hga_id end)
 {
@@ -355,6 +395,7 @@ static void find_asked(const scattered *x, hga_id first, hga_id end)
                                                .y = {g->at + first * g->row, g->row, g->head},
                                                .out = asked + x->heads,
                                                .out_row = 2 * (ptrdiff_t)x->heads});
+    if (x->d_edge_out.at) add_features_asked(x, first, end, asked + x->heads);
     for (hga_id row = first; row < end; row++, asked += 2 * x->heads)
         for (hga_id h = 0; h < x->heads; h++) {
             float lse = call_lse(x->call, row, x->first_head + h);
@@ -427,6 +468,13 @@ static void bind(const gradient_call *c, hga_id field, wide_rows *x, const hga_t
     if (d) x->given = place_of(c, field, d);
 }
 
+static kernel_wide features_at(const gradient_call *c, const hga_tensor *t)
+{
+    hga_id heads = c->plan->shape.n_heads, columns = c->io->edge_value.columns;
+    ptrdiff_t head = t->head_stride ? t->head_stride : columns;
+    return (kernel_wide){t->data, t->row_stride ? t->row_stride : (ptrdiff_t)heads * columns, head};
+}
+
 static void bind_all(scattered *x, const gradient_call *c)
 {
     const hga_io *io = c->io;
@@ -436,6 +484,7 @@ static void bind_all(scattered *x, const gradient_call *c)
     bind(c, s->query, &x->q, &io->query, &grad->d_query), bind(c, s->key, &x->k, &io->key, &grad->d_key);
     bind(c, s->value, &x->v, &io->value, &grad->d_value);
     bind(c, s->out, &x->o, &io->out, NULL), bind(c, s->out, &x->g, &grad->d_out, NULL);
+    x->edge_out = features_at(c, &io->edge_out), x->d_edge_out = features_at(c, &grad->d_edge_out);
     x->sums = c->sums + c->needs.kv_first;
 }
 
@@ -445,7 +494,8 @@ static hga_id blocks_of(const scattered *x) { return x->rows / BLOCK + 1; }
 static int64_t lay_out(scattered *x, const void *made, const call_needs *needs, scattered_lane **out, void *memory)
 {
     int64_t heads = x->heads, pairs = heads * KERNEL_CHUNK + KERNEL_PAD, vectors = heads * x->q.columns;
-    int with_tables = needs->entries[HGA_TABLE_SCALE] || needs->entries[HGA_TABLE_LOG_MASS];
+    int with_tables = needs->entries[HGA_TABLE_SCALE] || needs->entries[HGA_TABLE_LOG_MASS],
+        keys = (needs->features & BRINGS_EDGE_KEYS) != 0;
     carver room = {.base = memory};
     scattered_lane *lane = carve(&room, needs->threads, sizeof *lane);
     if (needs->entries[HGA_TABLE_SCALE])
@@ -454,10 +504,16 @@ static int64_t lay_out(scattered *x, const void *made, const call_needs *needs, 
     x->asked = carve_floats(&room, 2 * heads * x->rows);
     if (x->stage->by_mass) x->log_mass = carve_floats(&room, x->keys);
     if (scores_are_sums(x->plan)) x->additive = carve_floats(&room, vectors);
+    if (needs->features & BRINGS_OF_EDGES) {
+        edge_list in = sources_of(x);
+        x->place = carve(&room, in.ptr[x->rows] - in.ptr[0], sizeof *x->place);
+        x->cursor = carve(&room, x->keys, sizeof *x->cursor);
+    }
     for (hga_id t = 0; t < needs->threads; t++) {
         scattered_lane l = {x->plan->options.dropout > 0 ? carve_floats(&room, pairs) : NULL,
                             with_tables ? carve_floats(&room, pairs) : NULL,
-                            with_tables ? carve_floats(&room, pairs) : NULL};
+                            with_tables ? carve_floats(&room, pairs) : NULL,
+                            keys ? carve_floats(&room, KERNEL_HEAD_EDGES * vectors + KERNEL_PAD) : NULL};
         if (lane) lane[t] = l;
     }
     if (made)
@@ -498,6 +554,17 @@ static void store_tables(const scattered *x)
         d_additive[i % vectors] += (double)x->d_additive[i];
 }
 
+/* Gradients of what edges bring are written edge by edge, where something comes to them. */
+static void clear_edges(const scattered *x)
+{
+    static const hga_call_table written[] = {HGA_TABLE_EDGE_KEY, HGA_TABLE_EDGE_VALUE};
+    for (size_t i = 0; i < sizeof written / sizeof *written; i++) {
+        float *to = x->call->grad->d_table[written[i]];
+        int64_t n = call_table_entries(written[i], &x->plan->shape, x->plan->nodes.n, x->call->io);
+        if (to && !x->call->grad->accumulate) memset(to, 0, (size_t)n * sizeof *to);
+    }
+}
+
 static hga_status go(gradient_call *c, const void *made, hga_workspace *workspace, void *memory)
 {
     scattered x = scattered_here(c->plan, &c->needs);
@@ -507,10 +574,13 @@ static hga_status go(gradient_call *c, const void *made, hga_workspace *workspac
     lay_out(&x, made, &c->needs, &lane, memory);
     load_tables(&x);
     find_all_asked(&x);
-    if (x.q.given.at || x.d_scale || x.d_additive) run_pass(&x, pass_of_queries(&x), lane);
+    clear_edges(&x);
+    if (x.q.given.at || x.d_scale || x.d_additive || c->grad->d_edge_key || c->grad->d_edge_value)
+        run_pass(&x, pass_of_queries(&x), lane);
     store_tables(&x);
     if (x.k.given.at || x.v.given.at || x.sums->of[HGA_TABLE_LOG_MASS]) {
         if (!made) turn_edges(&x, &x.turned);
+        if (x.place) place_edges(&x);
         run_pass(&x, pass_of_keys(&x), lane);
     }
     return HGA_OK;
@@ -518,6 +588,7 @@ static hga_status go(gradient_call *c, const void *made, hga_workspace *workspac
 
 const way scattered_way = {.name = "row by row and source by source, all heads together",
                            .reads_out = 1,
+                           .writes_edges = 1,
                            .refuses = refuses,
                            .make = make,
                            .drop = drop,

@@ -21,8 +21,9 @@ const char *reason_of(reason *room, const char *format, ...) HGA_PRINTF(2, 3);
 
 typedef struct way {
     const char *name;
-    int reads_out; /* looks at the caller's output */
-    int by_heads;  /* query heads that read one key/value head go by themselves, where that loses nothing */
+    int reads_out;    /* looks at the caller's output */
+    int writes_edges; /* gradients of keys and features of edges, which nothing shares, go to the caller at once */
+    int by_heads;     /* query heads that read one key/value head go by themselves, where that loses nothing */
     /* Why does it not take the plan's program with such features? NULL: it does. Text that lasts, or in the room. */
     const char *(*refuses)(const hga_plan *plan, unsigned features, reason *room);
     /* Are rows that a call for others does not name never looked at, and are gradients where nothing comes to them left
@@ -66,6 +67,8 @@ static inline int is_plain(const way_choice *x) { return x->way == &plain_way; }
 
 /* reasons.c: why is the plan one of plain stages alone? NULL: it is none. */
 const char *is_generic(const hga_plan *plan, reason *room);
+/* .. and what do edges bring besides biases? */
+const char *brings_of_edges(unsigned features);
 /* plain.c: why must the plan's program go in double? NULL: it need not. */
 const char *must_be_plain(const hga_plan *plan, reason *room);
 

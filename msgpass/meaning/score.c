@@ -56,9 +56,21 @@ double edge_kept(float dropout, const hga_io *io, const row_edge *e, hga_id v, h
 scored_edge edge_between(const meaning *m, hga_id stage, hga_id v, hga_id head, const row_edge *e, int64_t i,
                          const double *q, const double *k)
 {
+    int64_t place = stage == m->biased ? m->first_edge[v] + i : -1;
+    return (scored_edge){&m->program->stage[stage], e, v, head, q, k, place};
+}
+
+/* The edge's entry of edge_bias; and where its numbers of edge_key begin, of the key's head. -1: there are none. */
+static int64_t bias_entry(const meaning *m, const scored_edge *x)
+{
     hga_id heads = m->io->edge_bias.columns;
-    int64_t bias = stage == m->biased ? (m->first_edge[v] + i) * heads + (heads == 1 ? 0 : head) : -1;
-    return (scored_edge){&m->program->stage[stage], e, v, head, q, k, bias};
+    return m->io->edge_bias.data && x->place >= 0 ? x->place * heads + (heads == 1 ? 0 : x->head) : -1;
+}
+static int64_t key_entry(const meaning *m, const scored_edge *x)
+{
+    const hga_shape *s = &m->shape;
+    hga_id kv = x->head / (s->n_heads / s->n_kv_heads);
+    return m->io->edge_key.data && x->place >= 0 ? (x->place * s->n_kv_heads + kv) * s->dim : -1;
 }
 
 /* Column c of the position of a node. */
@@ -79,15 +91,28 @@ static double distance(const meaning *m, const scored_edge *x)
 
 /* ---- what a query and a key have together ---- */
 
-/* q . (k + rel_key[type]) */
+/* Column c of rel_key[type] + edge_key[e]. */
+static double beside_key(const meaning *m, const scored_edge *x, hga_id c)
+{
+    int64_t type = (int64_t)x->e->type * m->shape.dim + c, edge = key_entry(m, x);
+    double sum = m->io->rel_key.data ? table_entry(m, HGA_TABLE_REL_KEY, m->io->rel_key.data[type], type) : 0;
+    if (edge >= 0) sum += table_entry(m, HGA_TABLE_EDGE_KEY, m->io->edge_key.data[edge + c], edge + c);
+    return sum;
+}
+
+/* .. whose gradient is d. */
+static void beside_key_adjoint(const meaning *m, const scored_edge *x, hga_id c, double d, const table_sums *sums)
+{
+    int64_t edge = key_entry(m, x);
+    if (sums->of[HGA_TABLE_REL_KEY]) sums->of[HGA_TABLE_REL_KEY][(int64_t)x->e->type * m->shape.dim + c] += d;
+    if (sums->of[HGA_TABLE_EDGE_KEY] && edge >= 0) sums->of[HGA_TABLE_EDGE_KEY][edge + c] += d;
+}
+
+/* q . (k + rel_key[type] + edge_key[e]) */
 static double dot_product(const meaning *m, const scored_edge *x)
 {
-    hga_id dim = m->shape.dim;
-    double sum = dot(x->q, x->k, dim);
-    for (hga_id c = 0; m->io->rel_key.data && c < dim; c++) {
-        int64_t i = (int64_t)x->e->type * dim + c;
-        sum += x->q[c] * table_entry(m, HGA_TABLE_REL_KEY, m->io->rel_key.data[i], i);
-    }
+    double sum = dot(x->q, x->k, m->shape.dim);
+    for (hga_id c = 0; c < m->shape.dim; c++) sum += x->q[c] * beside_key(m, x, c);
     return sum;
 }
 
@@ -95,19 +120,18 @@ static void dot_product_adjoint(const meaning *m, const scored_edge *x, double d
                                 const table_sums *sums)
 {
     hga_id dim = m->shape.dim;
-    int64_t relative = (int64_t)x->e->type * dim;
     axpy(d, x->k, dim, dq);
     axpy(d, x->q, dim, dk);
-    for (hga_id c = 0; m->io->rel_key.data && c < dim; c++) dq[c] += d * (double)m->io->rel_key.data[relative + c];
-    if (sums->of[HGA_TABLE_REL_KEY]) axpy(d, x->q, dim, sums->of[HGA_TABLE_REL_KEY] + relative);
+    for (hga_id c = 0; c < dim; c++) {
+        dq[c] += d * beside_key(m, x, c);
+        beside_key_adjoint(m, x, c, d * x->q[c], sums);
+    }
 }
 
-/* Column c of q + k + rel_key[type], and what it counts. */
+/* Column c of q + k + rel_key[type] + edge_key[e], and what it counts. */
 static double added(const meaning *m, const scored_edge *x, hga_id c)
 {
-    int64_t i = (int64_t)x->e->type * m->shape.dim + c;
-    double relative = m->io->rel_key.data ? table_entry(m, HGA_TABLE_REL_KEY, m->io->rel_key.data[i], i) : 0;
-    return x->q[c] + x->k[c] + relative;
+    return x->q[c] + x->k[c] + beside_key(m, x, c);
 }
 static double counted(const meaning *m, const scored_edge *x, hga_id c)
 {
@@ -134,7 +158,7 @@ static void additive_adjoint(const meaning *m, const scored_edge *x, double d, d
     for (hga_id c = 0; c < dim; c++) {
         double z = added(m, x, c), dz = d * counted(m, x, c) * leak(m, z);
         dq[c] += dz, dk[c] += dz;
-        if (sums->of[HGA_TABLE_REL_KEY]) sums->of[HGA_TABLE_REL_KEY][(int64_t)x->e->type * dim + c] += dz;
+        beside_key_adjoint(m, x, c, dz, sums);
         if (sums->of[HGA_TABLE_ADDITIVE])
             sums->of[HGA_TABLE_ADDITIVE][(int64_t)x->head * dim + c] += d * leak(m, z) * z;
     }
@@ -171,10 +195,10 @@ static double cap_slope(const meaning *m, const scored_edge *x)
 double edge_score(const meaning *m, const scored_edge *x)
 {
     const hga_io *io = m->io;
-    int64_t bias = (int64_t)x->e->type * m->shape.n_heads + x->head;
+    int64_t bias = (int64_t)x->e->type * m->shape.n_heads + x->head, of_edge = bias_entry(m, x);
     double sum = capped(m, content(m, x)) + log((double)x->e->weight);
     if (io->rel_bias.data) sum += table_entry(m, HGA_TABLE_REL_BIAS, io->rel_bias.data[bias], bias);
-    if (x->bias >= 0) sum += table_entry(m, HGA_TABLE_EDGE_BIAS, io->edge_bias.data[x->bias], x->bias);
+    if (of_edge >= 0) sum += table_entry(m, HGA_TABLE_EDGE_BIAS, io->edge_bias.data[of_edge], of_edge);
     if (x->stage->by_mass) sum += log((double)m->nodes.mass[x->e->src]);
     sum += table_entry(m, HGA_TABLE_LOG_MASS, 0, x->e->src);
     for (hga_id c = 0; io->node_pos.data && c < m->shape.pos_dim; c++)
@@ -200,7 +224,7 @@ void edge_score_adjoint(const meaning *m, const scored_edge *x, double ds, doubl
     products[m->program->scores].adjoint(m, x, m->scale * d_content, dq, dk, sums);
     if (sums->of[HGA_TABLE_REL_BIAS])
         sums->of[HGA_TABLE_REL_BIAS][(int64_t)x->e->type * m->shape.n_heads + x->head] += ds;
-    if (sums->of[HGA_TABLE_EDGE_BIAS] && x->bias >= 0) sums->of[HGA_TABLE_EDGE_BIAS][x->bias] += ds;
+    if (sums->of[HGA_TABLE_EDGE_BIAS] && x->place >= 0) sums->of[HGA_TABLE_EDGE_BIAS][bias_entry(m, x)] += ds;
     if (sums->of[HGA_TABLE_LOG_MASS]) sums->of[HGA_TABLE_LOG_MASS][x->e->src] += d_count;
     if (sums->of[HGA_TABLE_SCALE]) *sums->of[HGA_TABLE_SCALE] += d_content * product(m, x);
     if (sums->of[HGA_TABLE_SLOPES]) sums->of[HGA_TABLE_SLOPES][x->head] -= ds * distance(m, x);

@@ -31,7 +31,7 @@ typedef struct meaning {
     const float *slopes;    /* [heads], NULL: none .. */
     const double *position; /* .. [nodes], hga_graph_positions */
     float dropout;
-    hga_id biased;             /* the stage that edge biases belong to, -1: there are none */
+    hga_id biased;             /* the stage that tables of edges belong to, -1: there are none */
     const hga_pos *first_edge; /* [nodes], of its relation: the canonical position of a row's first edge */
     nudge moved;
 } meaning;
@@ -42,7 +42,7 @@ typedef struct scored_edge {
     const row_edge *e;
     hga_id v, head;
     const double *q, *k;
-    int64_t bias; /* entry of the edge biases, -1: none */
+    int64_t place; /* in tables of edges, -1: there are none */
 } scored_edge;
 
 /* Entry i of an input, which is x, unless it is the one that is moved. */
@@ -58,7 +58,7 @@ static inline double table_entry(const meaning *m, hga_call_table which, float x
 /* What products of queries and keys are multiplied with. */
 float meaning_scale(const hga_program *p, const hga_shape *s, const hga_io *io);
 
-/* What a call on a graph means: without positions, dropout, and a stage that edge biases belong to. */
+/* What a call on a graph means: without positions, dropout, and a stage that tables of edges belong to. */
 meaning meaning_of_call(const hga_program *p, hga_nodes nodes, const hga_shape *s, const hga_io *io);
 
 /* Edge i of row v of a stage, between a query and a key. */

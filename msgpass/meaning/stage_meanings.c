@@ -58,6 +58,40 @@ void row_add_up(const stage_row *r, hga_id columns, double *out)
         if (r->room.score[i] != -INFINITY) axpy(r->room.weight[i] * kept(r, i), source_row(r, field, i), columns, out);
 }
 
+/* ---- features of edges ---- */
+
+static int64_t feature_entry(const stage_row *r, int64_t i)
+{
+    return (r->m->first_edge[r->v] + i) * r->m->io->edge_value.columns;
+}
+
+static double feature(const stage_row *r, int64_t i, hga_id c)
+{
+    int64_t at = feature_entry(r, i) + c;
+    return table_entry(r->m, HGA_TABLE_EDGE_VALUE, r->m->io->edge_value.data[at], at);
+}
+
+double row_add_features(const stage_row *r, hga_id c)
+{
+    double sum = 0;
+    for (int64_t i = 0; i < r->n; i++)
+        if (r->room.weight[i] != 0) sum += r->room.weight[i] * kept(r, i) * feature(r, i, c);
+    return sum;
+}
+
+/* Edge i's share of what is asked of the row's edge_out goes to its features; returns what it asks of the weight. */
+static double features_adjoint(const stage_row *r, const row_gradients *g, int64_t i)
+{
+    double *d = g->sums->of[HGA_TABLE_EDGE_VALUE], slope = 0;
+    for (hga_id c = 0; g->d_edge_out && c < r->m->io->edge_value.columns; c++) {
+        slope += (double)g->d_edge_out[c] * feature(r, i, c);
+        if (d) d[feature_entry(r, i) + c] += r->room.weight[i] * kept(r, i) * (double)g->d_edge_out[c];
+    }
+    return slope;
+}
+
+/* ---- rows ---- */
+
 static void write_row(stage_row *r)
 {
     meaning_of(r)->weigh(r);
@@ -190,7 +224,7 @@ static void state_adjoint(stage_row *r, const row_gradients *g)
     for (int64_t i = 0; i < r->n; i++) {
         slope[i] = 0;
         if (r->room.weight[i] == 0) continue;
-        slope[i] = kept(r, i) * weight_slope(r, g, source_row(r, source_field(r), i));
+        slope[i] = kept(r, i) * (weight_slope(r, g, source_row(r, source_field(r), i)) + features_adjoint(r, g, i));
         give_to_source(r, g, i);
     }
     slope[r->n] = r->room.weight[r->n] != 0 ? weight_slope(r, g, own_row(r)) : 0;

@@ -42,6 +42,7 @@ typedef struct stage_row {
 typedef struct row_gradients {
     const doubles *d;
     const table_sums *sums;
+    const float *d_edge_out; /* given: of the row's edge_out; NULL: nothing */
 } row_gradients;
 
 /* A kind of stage. */
@@ -58,5 +59,7 @@ extern const stage_meaning stage_meanings[N_KINDS];
 
 /* out[columns] = the row, once it is weighed. */
 void row_add_up(const stage_row *r, hga_id columns, double *out);
+/* Column c of its edge_out. */
+double row_add_features(const stage_row *r, hga_id c);
 
 #endif

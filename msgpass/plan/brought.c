@@ -1,4 +1,4 @@
-/* brought.c: lists of the graph that a plan has for calls which bring slopes or biases of edges: made by the first such
+/* brought.c: lists of the graph that a plan has for calls which bring slopes or tables of edges: made by the first such
    call, kept until the plan is updated or goes. */
 #include "call.h"
 #include "plan.h"
@@ -35,7 +35,7 @@ static hga_status make(const hga_plan *plan, const hga_io *io)
     call_lists *lists = &plan->keeper->lists;
     hga_status st = HGA_OK;
     if (call_needs_positions(io) && !lists->position) st = make_positions(plan, lists);
-    if (!st && io->edge_bias.data && plan->bias_stage >= 0 && !lists->first_edge)
+    if (!st && call_has_edges(io) && plan->bias_stage >= 0 && !lists->first_edge)
         st = first_edges_make(plan, plan->bias_stage, &lists->first_edge, &lists->degree);
     return st;
 }
@@ -53,7 +53,7 @@ hga_status plan_bring(const hga_plan *plan, const hga_io *io)
 {
     hga_status bad = check_plain(plan, io);
     if (bad) return bad;
-    if (!call_needs_positions(io) && !io->edge_bias.data) return HGA_OK;
+    if (!call_needs_positions(io) && !call_has_edges(io)) return HGA_OK;
     pthread_mutex_lock(&plan->keeper->lock);
     hga_status st = make(plan, io);
     pthread_mutex_unlock(&plan->keeper->lock);

@@ -52,6 +52,12 @@ static const hga_call_row tables[HGA_N_TABLES + 1] = {
     [HGA_TABLE_LOG_MASS] = {"log_mass", "log-mass", EXTENTS(NODES, ONE),
                             HGA_CALL_GRADIENT | HGA_CALL_OF_GRAPH | HGA_CALL_NEEDS_SCORES, NO_STANDARD, ANY,
                             "every node's log mass in the scores of its edges, added there or not"},
+    [HGA_TABLE_EDGE_KEY] = {"edge_key", "edge-key", EXTENTS(EDGES, KEYS),
+                            HGA_CALL_GRADIENT | HGA_CALL_NEEDS_SCORES | HGA_CALL_IS_REFUSED, NO_STANDARD, ANY,
+                            "added to keys by edge, in canonical order"},
+    [HGA_TABLE_EDGE_VALUE] = {"edge_value", "edge-value", EXTENTS(EDGES, COLUMNS),
+                              HGA_CALL_GRADIENT | HGA_CALL_NEEDS_SCORES | HGA_CALL_IS_REFUSED, NO_STANDARD, ANY,
+                              "features of edges, in canonical order, whose sum with the output's weights is edge_out"},
 };
 
 _Static_assert((int)HGA_N_TABLES <= (int)HGA_MAX_TABLES, "hga_io has room for every table");
@@ -75,10 +81,16 @@ const hga_call_row *hga_call_table_named(const char *name)
 
 const char *hga_extent_name(hga_extent extent)
 {
-    static const char *const names[] = {[HGA_EXTENT_ONE] = "1",           [HGA_EXTENT_DIM] = "dim",
-                                        [HGA_EXTENT_HEADS] = "heads",     [HGA_EXTENT_HEADS_OR_ONE] = "heads or 1",
-                                        [HGA_EXTENT_POS_DIM] = "columns", [HGA_EXTENT_TYPES] = "types",
-                                        [HGA_EXTENT_EDGES] = "edges",     [HGA_EXTENT_NODES] = "nodes"};
+    static const char *const names[] = {[HGA_EXTENT_ONE] = "1",
+                                        [HGA_EXTENT_DIM] = "dim",
+                                        [HGA_EXTENT_HEADS] = "heads",
+                                        [HGA_EXTENT_HEADS_OR_ONE] = "heads or 1",
+                                        [HGA_EXTENT_POS_DIM] = "columns",
+                                        [HGA_EXTENT_TYPES] = "types",
+                                        [HGA_EXTENT_EDGES] = "edges",
+                                        [HGA_EXTENT_NODES] = "nodes",
+                                        [HGA_EXTENT_KEYS] = "key heads * dim",
+                                        [HGA_EXTENT_COLUMNS] = "features"};
     return names[extent];
 }
 
@@ -92,6 +104,7 @@ int64_t call_extent(hga_extent extent, const hga_shape *s, hga_id n_nodes, int64
     case HGA_EXTENT_HEADS: return s->n_heads;
     case HGA_EXTENT_POS_DIM: return s->pos_dim;
     case HGA_EXTENT_NODES: return n_nodes;
+    case HGA_EXTENT_KEYS: return (int64_t)s->n_kv_heads * s->dim;
     default: return given;
     }
 }
@@ -106,13 +119,20 @@ int64_t call_table_entries(hga_call_table which, const hga_shape *s, hga_id n_no
 int call_table_is_by_head(hga_call_table which, const hga_io *io)
 {
     hga_extent columns = tables[which].columns;
-    return tables[which].rows == HGA_EXTENT_HEADS || columns == HGA_EXTENT_HEADS ||
+    return tables[which].rows == HGA_EXTENT_HEADS || columns == HGA_EXTENT_HEADS || columns == HGA_EXTENT_KEYS ||
            (columns == HGA_EXTENT_HEADS_OR_ONE && io->table[which].columns > 1);
 }
 
 int call_table_is_of_shape(hga_call_table which)
 {
     return tables[which].rows == HGA_EXTENT_HEADS || tables[which].rows == HGA_EXTENT_ONE;
+}
+
+const char *call_of_edges(const hga_io *io)
+{
+    for (hga_call_table t = 0; t < HGA_N_TABLES; t++)
+        if (tables[t].rows == HGA_EXTENT_EDGES && io->table[t].data) return tables[t].name;
+    return NULL;
 }
 
 int call_needs_positions(const hga_io *io)
@@ -184,7 +204,8 @@ unsigned call_features(const hga_program *p, const hga_io *io)
     static const unsigned brings[HGA_N_TABLES] = {
         [HGA_TABLE_REL_KEY] = BRINGS_TYPE_KEYS,     [HGA_TABLE_REL_BIAS] = BRINGS_TYPE_BIASES,
         [HGA_TABLE_NODE_POS] = BRINGS_POSITIONS,    [HGA_TABLE_SLOPES] = BRINGS_SLOPES,
-        [HGA_TABLE_EDGE_BIAS] = BRINGS_EDGE_BIASES, [HGA_TABLE_SOFTCAP] = BRINGS_CAP};
+        [HGA_TABLE_EDGE_BIAS] = BRINGS_EDGE_BIASES, [HGA_TABLE_SOFTCAP] = BRINGS_CAP,
+        [HGA_TABLE_EDGE_KEY] = BRINGS_EDGE_KEYS,    [HGA_TABLE_EDGE_VALUE] = BRINGS_EDGE_VALUES};
     unsigned features = 0;
     for (hga_call_table t = 0; t < HGA_N_TABLES; t++) {
         int is_number = tables[t].rows == HGA_EXTENT_ONE;

@@ -14,6 +14,9 @@ int64_t call_table_entries(hga_call_table which, const hga_shape *shape, hga_id 
 int call_table_is_by_head(hga_call_table which, const hga_io *io);
 /* Is it as long on any graph? Ranks then compare its numbers. */
 int call_table_is_of_shape(hga_call_table which);
+/* The name of a table of edges that the call brings; NULL: it brings none. */
+const char *call_of_edges(const hga_io *io);
+static inline int call_has_edges(const hga_io *io) { return call_of_edges(io) != NULL; }
 /* Does the call bring a table that takes distances between nodes? */
 int call_needs_positions(const hga_io *io);
 /* Does the stage look up a row of the table by the type of each edge, and are there fewer than so many? */
@@ -35,9 +38,14 @@ enum {
     BRINGS_SLOPES = 16,
     BRINGS_CAP = 32,
     BRINGS_CURVES = BRINGS_SLOPES | BRINGS_CAP, /* .. of HGA_CALL_BENDS */
-    BRINGS_SIXTEEN = 64,                        /* tensors of 16 bits, which gradients alone ask */
-    BRINGS_FOLDS = 128,                         /* rows of a tensor or of its gradient are folded: the same */
-    CALL_FEATURE_SETS = 256
+    BRINGS_EDGE_KEYS = 64,
+    FORWARD_FEATURE_SETS = 128,
+    /* what gradients alone ask: */
+    BRINGS_SIXTEEN = 128, /* tensors of 16 bits */
+    BRINGS_FOLDS = 256,   /* rows of a tensor or of its gradient are folded */
+    BRINGS_EDGE_VALUES = 512,
+    BRINGS_OF_EDGES = BRINGS_EDGE_KEYS | BRINGS_EDGE_VALUES,
+    CALL_FEATURE_SETS = 1024
 };
 unsigned call_features(const hga_program *p, const hga_io *io);
 /* May the number be an entry? */

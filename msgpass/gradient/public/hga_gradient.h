@@ -43,8 +43,9 @@ typedef struct hga_grad_io {
             HGA_CALL_TABLES(HGA_CALL_WANTED)
         };
     };
-    int accumulate;       /* 1: add to what the wanted arrays hold; 0: overwrite */
-    uint64_t reserved[5]; /* 0 */
+    hga_tensor d_edge_out; /* given, NULL data: zero; of edge_out, its shape, float32 */
+    int accumulate;        /* 1: add to what the wanted arrays hold; 0: overwrite */
+    uint64_t reserved[5];  /* 0 */
 } hga_grad_io;
 #undef HGA_CALL_WANTED
 

@@ -150,6 +150,10 @@ typedef struct hga_io {
     uint64_t seed;
     uint32_t layer;       /* < 2^24 */
     const hga_rows *rows; /* the rows of out (and lse) to compute; NULL: all */
+    /* [same rows][n_heads][columns of edge_value], float32: what edge_value comes to with the weights of out, dropout
+       included. Given with edge_value, and only with it. Of programs whose output one stage of softmax attention
+       leaves; HGA_EUNSUPPORTED: others, sinks, ranks, decoders */
+    hga_tensor edge_out;
     uint64_t reserved[1]; /* 0 */
 } hga_io;
 #undef HGA_CALL_GIVEN

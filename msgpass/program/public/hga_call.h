@@ -24,7 +24,9 @@ extern "C" {
     X(ADDITIVE, additive)               /* [heads][dim]: a of additive scores; ones without it */            \
     X(SOFTCAP, softcap)                 /* a number C: C tanh(content / C), before biases; 0: none */        \
     X(NORMALISER_BIAS, normaliser_bias) /* a number: B of sigmoids */                                        \
-    X(LOG_MASS, log_mass)               /* [nodes]: of the graph, no call brings it; it has a gradient */
+    X(LOG_MASS, log_mass)               /* [nodes]: of the graph, no call brings it; it has a gradient */    \
+    X(EDGE_KEY, edge_key)               /* [edges][n_kv_heads * dim], added to keys, as edge_bias */         \
+    X(EDGE_VALUE, edge_value)           /* [edges][f], summed with the output's weights: hga_io.edge_out */
 
 /* HGA_TABLE_SCALE and so on: place of the table in hga_io.table and hga_grad_io.d_table, row of hga_call_tables(). */
 #define HGA_CALL_NUMBER(NAME, name) HGA_TABLE_##NAME,
@@ -33,8 +35,8 @@ typedef enum hga_call_table { HGA_CALL_TABLES(HGA_CALL_NUMBER) HGA_N_TABLES } hg
 enum { HGA_MAX_TABLES = 24 };
 
 /* A table [rows][columns] of yours, borrowed for the call; data NULL: the call does not bring it. Rows are counted
-   where they are types, edges or nodes; columns, where there may be one for all heads. Elsewhere 0 means as many as
-   there are. A number is a table of one entry. */
+   where they are types, edges or nodes; columns, where there may be one for all heads, or any number. Elsewhere 0 means
+   as many as there are. A number is a table of one entry. */
 typedef struct hga_table {
     const float *data;
     int64_t rows;
@@ -51,7 +53,9 @@ typedef enum hga_extent {
     HGA_EXTENT_POS_DIM,      /* hga_shape.pos_dim */
     HGA_EXTENT_TYPES,        /* of edges, at least as many as the relation has */
     HGA_EXTENT_EDGES,        /* of the attended relation, in canonical order */
-    HGA_EXTENT_NODES
+    HGA_EXTENT_NODES,
+    HGA_EXTENT_KEYS,   /* hga_shape.n_kv_heads * hga_shape.dim */
+    HGA_EXTENT_COLUMNS /* as many as you say, at least 1 */
 } hga_extent;
 
 /* What else a row says. */

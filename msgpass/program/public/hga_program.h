@@ -17,11 +17,11 @@
                                               keep[v] = keep[u] (1 - s);  roots: out[u] = 0, keep[u] = 1
    user          USER      USER      USER     the stage's own aggregate
 
-   s(u, v, e) = scale * q[v] . (k[u] + rel_key[type]) + rel_bias[type][head] + edge_bias[e][head]
+   s(u, v, e) = scale * q[v] . (k[u] + rel_key[type] + edge_key[e]) + rel_bias[type][head] + edge_bias[e][head]
                 + pos[p(v, e)] . pos[u] + (by_mass ? log mass[u] : 0) + log w;
-   of additive scores sum over c of a[head][c] L(q[v] + k[u] + rel_key[type]) stands for q[v] . (k[u] + rel_key[type]),
-   L(x) = x for x > 0 and negative_slope x else (GATv2, Brody et al. 2022; with dim 1 and a = 1 GAT,
-   Velickovic et al. 2018).
+   of additive scores sum over c of a[head][c] L(q[v] + k[u] + rel_key[type] + edge_key[e]) stands for the product,
+   L(x) = x for x > 0 and negative_slope x else (GATv2, Brody et al. 2022; with dim 1 and a = 1 GAT, Velickovic et al.
+   2018).
    With a softcap C the content, which is what comes before the first bias, becomes C tanh(content / C) (Gemma 2; ONNX's
    Attention since 1.22). Slopes take slope |x_q - x_k| from a score (ALiBi, Press et al. 2022), x being
    hga_graph_positions, in float32: whole numbers to 2^24, halves to 2^23. A sink adds e^sink of its head to each row's
