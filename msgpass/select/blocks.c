@@ -11,7 +11,7 @@ hga_status blocks_cut(selecting *s)
 {
     const hga_select_input *in = s->in;
     hga_status st = HGA_OK;
-    int64_t block = 0, query_block = 0;
+    int64_t block = 0, query_block = 0, coarse = 0;
     s->n_samples = in->offsets ? in->n_samples : 1;
     HGA_TRY(hga_new_zero(in->allocator, s->n_samples, sizeof *s->sample, &s->sample));
     for (hga_id i = 0; i < s->n_samples; i++) {
@@ -20,11 +20,12 @@ hga_status blocks_cut(selecting *s)
         c->n_tokens = (in->offsets ? in->offsets[i + 1] : in->n_tokens) - c->token;
         c->n_blocks = blocks_of(c->n_tokens, s->how->block);
         c->n_query_blocks = blocks_of(c->n_tokens, s->how->query_block);
-        c->block = (hga_id)block, c->query_block = (hga_id)query_block;
-        block += c->n_blocks, query_block += c->n_query_blocks;
+        c->n_coarse = s->how->coarse ? blocks_of(c->n_tokens, s->how->coarse) : 0;
+        c->block = (hga_id)block, c->query_block = (hga_id)query_block, c->coarse = (hga_id)coarse;
+        block += c->n_blocks, query_block += c->n_query_blocks, coarse += c->n_coarse;
         if (c->n_blocks > s->longest) s->longest = c->n_blocks;
     }
-    s->n_blocks = (hga_id)block, s->n_query_blocks = (hga_id)query_block;
+    s->keys.n = (hga_id)block, s->n_query_blocks = (hga_id)query_block, s->coarse.n = (hga_id)coarse;
 done:
     return st;
 }
@@ -70,9 +71,12 @@ const float *query_row(const selecting *s, int64_t i, hga_id head, float *room)
 typedef struct block_kind {
     const hga_tensor *t;
     hga_id heads, block, columns, n_blocks;
+    size_t first, n; /* where a sample_cut has its first block, and how many there are */
     int bounds;
     float *out; /* [heads][n_blocks][columns] */
 } block_kind;
+
+static hga_id cut_at(const sample_cut *c, size_t member) { return *(const hga_id *)((const char *)c + member); }
 
 static void add_rows(const selecting *s, const head_rows *r, float *out)
 {
@@ -128,8 +132,7 @@ static hga_status make_blocks(const selecting *s, const block_kind *k)
     const int64_t each = (int64_t)s->dim * KERNEL_CHUNK;
     HGA_TRY(hga_new(s->in->allocator, s->threads * each, sizeof *room, &room));
     for (const sample_cut *c = s->sample; c < s->sample + s->n_samples; c++) {
-        hga_id first = k->t == &s->in->key ? c->block : c->query_block;
-        hga_id n = k->t == &s->in->key ? c->n_blocks : c->n_query_blocks;
+        hga_id first = cut_at(c, k->first), n = cut_at(c, k->n);
 #pragma omp parallel for num_threads(s->threads) if (s->threads > 1)
         for (hga_id j = 0; j < n; j++) make_heads(s, k, c, first, j, room + omp_get_thread_num() * each);
     }
@@ -138,21 +141,56 @@ done:
     return st;
 }
 
+static hga_status make_keys(selecting *s, hga_id block, size_t first, size_t n, key_blocks *out)
+{
+    const hga_select_input *in = s->in;
+    const int bounds = s->how->score == HGA_SELECT_MINMAX;
+    hga_status st =
+        hga_new(in->allocator, (int64_t)s->n_kv_heads * out->n, (size_t)s->columns * sizeof(float), &out->rows);
+    block_kind keys = {&in->key, s->n_kv_heads, block, s->columns, out->n, first, n, bounds, out->rows};
+    return st ? st : make_blocks(s, &keys);
+}
+
+static hga_status make_queries(selecting *s)
+{
+    const hga_select_input *in = s->in;
+    hga_status st =
+        hga_new(in->allocator, (int64_t)s->n_heads * s->n_query_blocks, (size_t)s->dim * sizeof(float), &s->queries);
+    block_kind queries = {.t = &in->query,
+                          .heads = s->n_heads,
+                          .block = s->how->query_block,
+                          .columns = s->dim,
+                          .n_blocks = s->n_query_blocks,
+                          .first = offsetof(sample_cut, query_block),
+                          .n = offsetof(sample_cut, n_query_blocks),
+                          .out = s->queries};
+    return st ? st : make_blocks(s, &queries);
+}
+
 hga_status blocks_make(selecting *s)
 {
     hga_status st = HGA_OK;
-    int bounds = s->how->score == HGA_SELECT_MINMAX;
-    const hga_select_input *in = s->in;
-    s->columns = bounds ? 2 * s->dim : s->dim;
-    if (s->how->score == HGA_SELECT_GIVEN) return HGA_OK;
-    const size_t key_bytes = (size_t)s->columns * sizeof *s->keys, query_bytes = (size_t)s->dim * sizeof *s->queries;
-    HGA_TRY(hga_new(in->allocator, (int64_t)s->n_kv_heads * s->n_blocks, key_bytes, &s->keys));
-    block_kind keys = {&in->key, s->n_kv_heads, s->how->block, s->columns, s->n_blocks, bounds, s->keys};
-    HGA_TRY(make_blocks(s, &keys));
-    if (s->how->query_block == 1) return HGA_OK;
-    HGA_TRY(hga_new(in->allocator, (int64_t)s->n_heads * s->n_query_blocks, query_bytes, &s->queries));
-    block_kind queries = {&in->query, s->n_heads, s->how->query_block, s->dim, s->n_query_blocks, 0, s->queries};
-    HGA_TRY(make_blocks(s, &queries));
+    const hga_selection *how = s->how;
+    s->columns = how->score == HGA_SELECT_MINMAX ? 2 * s->dim : s->dim;
+    if (how->score == HGA_SELECT_GIVEN) return HGA_OK;
+    HGA_TRY(make_keys(s, how->block, offsetof(sample_cut, block), offsetof(sample_cut, n_blocks), &s->keys));
+    if (how->coarse)
+        HGA_TRY(make_keys(s, how->coarse, offsetof(sample_cut, coarse), offsetof(sample_cut, n_coarse), &s->coarse));
+    if (how->query_block > 1) HGA_TRY(make_queries(s));
 done:
     return st;
+}
+
+static void drop_keys(const selecting *s, const key_blocks *k)
+{
+    hga_delete(s->in->allocator, k->rows, (int64_t)s->n_kv_heads * k->n, (size_t)s->columns * sizeof *k->rows);
+}
+
+void blocks_drop(selecting *s)
+{
+    const hga_allocator *a = s->in->allocator;
+    hga_delete(a, s->queries, (int64_t)s->n_heads * s->n_query_blocks, (size_t)s->dim * sizeof *s->queries);
+    drop_keys(s, &s->coarse);
+    drop_keys(s, &s->keys);
+    hga_delete(a, s->sample, s->n_samples, sizeof *s->sample);
 }

@@ -19,6 +19,20 @@ static hga_status check_how_many(const hga_selection *s)
     return s->threshold != 0 ? HGA_OK : at_least("k", s->k, 1);
 }
 
+static hga_status check_coarse(const hga_selection *s)
+{
+    hga_status st = at_least("coarse", s->coarse, 0);
+    if (st || s->coarse == 0) return st;
+    if (s->coarse % s->block != 0)
+        return hga_fail(HGA_EINVAL, "coarse is %d; it must be a multiple of block, %d", s->coarse, s->block);
+    if (!s->causal || s->query_block > 1)
+        return hga_fail(HGA_EUNSUPPORTED, "coarse is for causal tokens that choose for themselves; %s is %d",
+                        s->causal ? "query_block" : "causal", s->causal ? s->query_block : 0);
+    if (s->score == HGA_SELECT_GIVEN)
+        return hga_fail(HGA_EUNSUPPORTED, "coarse: given scores are of blocks, not of coarse ones");
+    return at_least("coarse_k", s->coarse_k, 1);
+}
+
 static hga_status check_parameters(const hga_selection *s)
 {
     hga_status st = hga_check_reserved("hga_selection", s->reserved, sizeof s->reserved);
@@ -27,6 +41,8 @@ static hga_status check_parameters(const hga_selection *s)
     if (!st) st = at_least("sinks", s->sinks, 0);
     if (!st) st = at_least("local", s->local, 0);
     if (!st) st = check_how_many(s);
+    if (st) return st;
+    st = check_coarse(s);
     if (st) return st;
     if ((unsigned)s->share > HGA_SELECT_ALL) return hga_fail(HGA_EINVAL, "share is %d", (int)s->share);
     if ((unsigned)s->score > HGA_SELECT_GIVEN) return hga_fail(HGA_EINVAL, "score is %d", (int)s->score);

@@ -25,13 +25,14 @@ static void leave_candidates(const candidates *c, hga_id row, hga_id n, picker *
     for (hga_id j = c->end; j < n; j++) *score_at(p, row, j) = -INFINITY;
 }
 
-static hga_id find_bad(const sixteen *x, const picker *p, hga_id n, hga_id *bad_block)
+/* Among n blocks' scores. */
+static hga_id find_bad(const sixteen *x, const float *score, hga_id n, hga_id *bad_block)
 {
     int bad = 0;
-    for (hga_id i = 0; i < n * KERNEL_TILE; i++) bad |= !(p->score[i] < INFINITY);
+    for (hga_id i = 0; i < n * KERNEL_TILE; i++) bad |= !(score[i] < INFINITY);
     for (hga_id row = 0; bad && row < x->n; row++)
         for (hga_id j = 0; j < n; j++)
-            if (!(*score_at(p, row, j) < INFINITY)) return *bad_block = j, row;
+            if (!(score[(ptrdiff_t)j * KERNEL_TILE + row] < INFINITY)) return *bad_block = j, row;
     return -1;
 }
 
@@ -94,6 +95,38 @@ static void choose_likely(double threshold, hga_id row, hga_id n_blocks, picker 
     }
 }
 
+/* ---- coarse blocks ---- */
+
+hga_id coarse_before(const selecting *s, const sixteen *x)
+{
+    return (hga_id)((int64_t)(x->first + x->n - 1) / s->how->coarse);
+}
+
+/* Rows take the best of the coarse blocks before their own, in p->open. */
+static void open_coarse(const selecting *s, const sixteen *x, hga_id n, picker *p)
+{
+    hga_id wanted[KERNEL_TILE] = {0};
+    memset(p->open, 0, (size_t)n * sizeof *p->open);
+    for (hga_id row = 0; row < x->n; row++) {
+        wanted[row] = s->how->coarse_k;
+        for (hga_id a = (x->first + row) / s->how->coarse; a < n; a++)
+            p->coarse[(ptrdiff_t)a * KERNEL_TILE + row] = -INFINITY;
+    }
+    s->kernels->pick_best(n, wanted, p->coarse, p->open);
+}
+
+/* What is neither forced, nor in a coarse block that was taken, nor near, is no candidate. */
+static void close_others(const selecting *s, const sixteen *x, hga_id n, picker *p)
+{
+    const hga_id each = s->how->coarse / s->how->block;
+    for (hga_id row = 0; row < x->n; row++) {
+        const hga_id near = (x->first + row) / s->how->coarse - 1;
+        const lanes bit = (lanes)(1u << row);
+        for (hga_id j = 0; j < n && j / each < near; j++)
+            if (!((p->open[j / each] | p->forced[j]) & bit)) *score_at(p, row, j) = -INFINITY;
+    }
+}
+
 /* ---- sixteen ---- */
 
 static void choose_best(const selecting *s, hga_id n, const hga_id *wanted, picker *p)
@@ -117,8 +150,10 @@ hga_id pick_sixteen(const selecting *s, const sixteen *x, picker *p, hga_id *bad
         hga_id forced = force_row(s->how, &c, row, p);
         if (forced < s->how->k) wanted[row] = s->how->k - forced;
     }
-    hga_id bad = find_bad(x, p, n, bad_block);
+    hga_id bad = find_bad(x, p->score, n, bad_block), n_coarse = s->how->coarse ? coarse_before(s, x) : 0;
+    if (bad < 0) bad = find_bad(x, p->coarse, n_coarse, bad_block);
     if (bad >= 0) return bad;
+    if (n_coarse > 0) open_coarse(s, x, n_coarse, p), close_others(s, x, n, p);
     if (s->how->k > 0) choose_best(s, n, wanted, p);
     for (hga_id row = 0; s->how->k == 0 && row < x->n; row++) choose_likely(s->how->threshold, row, n, p);
     for (hga_id j = 0; j < x->sample->n_blocks; j++) p->chosen[j] |= p->forced[j];

@@ -56,23 +56,42 @@ static void turn_queries(const selecting *s, chooser *t, const sixteen *x, hga_i
     s->kernels->turn_rows(x->n, row, s->scale, s->columns, t->turned);
 }
 
-/* Add a head's scores of blocks 0 .. n - 1. */
-static void score_head(const selecting *s, chooser *t, const sixteen *x, hga_id n, hga_id head, int first)
+/* Blocks of x's sample that are scored: n of them, from block `first` of all samples' on; [n, padded][KERNEL_TILE]. */
+typedef struct scoring {
+    const key_blocks *of;
+    hga_id first, n;
+    float *out;
+} scoring;
+
+/* Add a head's scores. */
+static void score_head(const selecting *s, chooser *t, const scoring *b, hga_id head, int is_first)
 {
     float product[KERNEL_CHUNK * KERNEL_TILE];
     static const float none[KERNEL_CHUNK];
     const float *key[KERNEL_CHUNK];
     const ptrdiff_t kv = head / (s->n_heads / s->n_kv_heads);
-    const float *keys = s->keys + (kv * s->n_blocks + x->sample->block) * s->columns;
-    turn_queries(s, t, x, head);
-    for (hga_id j = 0; j < n; j += KERNEL_CHUNK) {
-        hga_id some = n - j < KERNEL_CHUNK ? n - j : KERNEL_CHUNK;
-        float *out = t->pick.score + (ptrdiff_t)j * KERNEL_TILE;
+    const float *keys = b->of->rows + (kv * b->of->n + b->first) * s->columns;
+    for (hga_id j = 0; j < b->n; j += KERNEL_CHUNK) {
+        hga_id some = b->n - j < KERNEL_CHUNK ? b->n - j : KERNEL_CHUNK;
+        float *out = b->out + (ptrdiff_t)j * KERNEL_TILE;
         for (hga_id c = 0; c < some; c++) key[c] = keys + (ptrdiff_t)(j + c) * s->columns;
         kernel_tile tile = {
             .n_groups = 1, .n = some, .dim = s->columns, .k = key, .bias = none, .group = {{.q = t->turned}}};
-        s->kernels->score_tile(&tile, first ? out : product);
-        for (hga_id i = 0; !first && i < some * KERNEL_TILE; i++) out[i] += product[i];
+        s->kernels->score_tile(&tile, is_first ? out : product);
+        for (hga_id i = 0; !is_first && i < some * KERNEL_TILE; i++) out[i] += product[i];
+    }
+}
+
+/* Of the chooser's heads together. */
+static void score_blocks(const selecting *s, chooser *t, const sixteen *x, hga_id n)
+{
+    const scoring blocks = {&s->keys, x->sample->block, n, t->pick.score};
+    const scoring coarse = {&s->coarse, x->sample->coarse, s->how->coarse ? coarse_before(s, x) : 0, t->pick.coarse};
+    for (hga_id h = 0; h < s->choosing; h++) {
+        hga_id head = x->chooser * s->choosing + h;
+        turn_queries(s, t, x, head);
+        score_head(s, t, &blocks, head, h == 0);
+        score_head(s, t, &coarse, head, h == 0);
     }
 }
 
@@ -107,17 +126,20 @@ done:
 
 static void choose_sixteen(const selecting *s, chooser *t, const sixteen *x, hga_pos *n_of)
 {
-    hga_id n = candidates_of(s->how, x->sample, x->first + x->n - 1).end, first = x->chooser * s->choosing, bad_block;
+    hga_id n = candidates_of(s->how, x->sample, x->first + x->n - 1).end, bad_block;
     if (s->how->score == HGA_SELECT_GIVEN)
         take_given(s, t, x, n);
     else
-        for (hga_id h = 0; h < s->choosing; h++) score_head(s, t, x, n, first + h, h == 0);
+        score_blocks(s, t, x, n);
     hga_id bad = pick_sixteen(s, x, &t->pick, &bad_block);
     if (bad >= 0 && (t->bad_row < 0 || x->row + bad < t->bad_row)) t->bad_row = x->row + bad, t->bad_block = bad_block;
     if (bad < 0 && !t->status) t->status = note_rows(s, t, x, n_of);
 }
 
 /* ---- threads ---- */
+
+/* Coarse blocks of the longest sample; a sample has no more of them than blocks. */
+static int64_t coarse_room(const selecting *s) { return padded(s->longest); }
 
 static hga_status make_chooser(const selecting *s, chooser *t)
 {
@@ -127,6 +149,8 @@ static hga_status make_chooser(const selecting *s, chooser *t)
     HGA_TRY(hga_new(a, (int64_t)padded(s->longest) * KERNEL_TILE, sizeof *t->pick.score, &t->pick.score));
     HGA_TRY(hga_new(a, s->longest, sizeof *t->pick.chosen, &t->pick.chosen));
     HGA_TRY(hga_new(a, s->longest, sizeof *t->pick.forced, &t->pick.forced));
+    if (s->how->coarse) HGA_TRY(hga_new(a, coarse_room(s) * KERNEL_TILE, sizeof *t->pick.coarse, &t->pick.coarse));
+    if (s->how->coarse) HGA_TRY(hga_new(a, coarse_room(s), sizeof *t->pick.open, &t->pick.open));
     HGA_TRY(hga_new(a, s->how->k ? 0 : s->longest, sizeof *t->pick.heap, &t->pick.heap));
     HGA_TRY(hga_new(a, s->how->k ? 0 : s->longest, sizeof *t->pick.p, &t->pick.p));
     if (s->how->score == HGA_SELECT_GIVEN) return HGA_OK;
@@ -142,6 +166,8 @@ static void drop_chooser(const selecting *s, chooser *t)
     hga_delete(a, t->pick.score, (int64_t)padded(s->longest) * KERNEL_TILE, sizeof *t->pick.score);
     hga_delete(a, t->pick.chosen, s->longest, sizeof *t->pick.chosen);
     hga_delete(a, t->pick.forced, s->longest, sizeof *t->pick.forced);
+    hga_delete(a, t->pick.coarse, coarse_room(s) * KERNEL_TILE, sizeof *t->pick.coarse);
+    hga_delete(a, t->pick.open, coarse_room(s), sizeof *t->pick.open);
     hga_delete(a, t->pick.heap, s->how->k ? 0 : s->longest, sizeof *t->pick.heap);
     hga_delete(a, t->pick.p, s->how->k ? 0 : s->longest, sizeof *t->pick.p);
     hga_delete(a, t->queries, (int64_t)3 * s->dim * KERNEL_TILE, sizeof *t->queries);
@@ -252,7 +278,7 @@ static void find_shape(selecting *s)
 
 hga_selection hga_selection_defaults(void)
 {
-    return (hga_selection){.block = 64, .query_block = 1, .k = 16, .sinks = 1, .local = 1};
+    return (hga_selection){.block = 64, .query_block = 1, .k = 16, .sinks = 1, .local = 1, .coarse_k = 6};
 }
 
 hga_status hga_select_blocks(const hga_selection *how, const hga_select_input *in, hga_chosen *out)
@@ -274,9 +300,7 @@ hga_status hga_select_blocks(const hga_selection *how, const hga_select_input *i
 done:
     for (hga_id i = 0; t && i < s.threads; i++) drop_chooser(&s, &t[i]);
     hga_delete(in->allocator, t, s.threads, sizeof *t);
-    hga_delete(in->allocator, s.queries, (int64_t)s.n_heads * s.n_query_blocks, (size_t)s.dim * sizeof *s.queries);
-    hga_delete(in->allocator, s.keys, (int64_t)s.n_kv_heads * s.n_blocks, (size_t)s.columns * sizeof *s.keys);
-    hga_delete(in->allocator, s.sample, s.n_samples, sizeof *s.sample);
+    blocks_drop(&s);
     if (st) hga_chosen_clear(out);
     return st;
 }

@@ -8,8 +8,14 @@
 /* A sample's tokens, and its blocks: of keys and of queries, counted through all samples. */
 typedef struct sample_cut {
     hga_id token, n_tokens;
-    hga_id block, n_blocks, query_block, n_query_blocks;
+    hga_id block, n_blocks, query_block, n_query_blocks, coarse, n_coarse;
 } sample_cut;
+
+/* The rows that stand for blocks of keys. */
+typedef struct key_blocks {
+    hga_id n;    /* of all samples */
+    float *rows; /* [n_kv_heads][n][columns] */
+} key_blocks;
 
 /* A call, as everybody reads it. */
 typedef struct selecting {
@@ -23,17 +29,17 @@ typedef struct selecting {
     hga_id n_samples, n_query_blocks, longest; /* longest: blocks of the longest sample */
     sample_cut *sample;                        /* [n_samples] */
     hga_id columns;                            /* of a block's row: dim, or both bounds */
-    hga_id n_blocks;                           /* of keys, of all samples */
-    float *keys;                               /* [n_kv_heads][n_blocks][columns] */
+    key_blocks keys, coarse;                   /* coarse.n 0: off */
     float *queries; /* [n_heads][n_query_blocks][dim]; NULL: a query block is one query, and stands for itself */
 } selecting;
 
 /* check.c: HGA_EINVAL names what is wrong. */
 hga_status selection_check(const hga_selection *s, const hga_select_input *in);
 
-/* blocks.c: cut samples into blocks; and make the rows that stand for blocks, on all threads. */
+/* blocks.c: cut samples into blocks; make the rows that stand for blocks, on all threads; and give these back. */
 hga_status blocks_cut(selecting *s);
 hga_status blocks_make(selecting *s);
+void blocks_drop(selecting *s);
 /* Row i of the queries, of head `head`, as floats: in place, or in `room` [dim]. */
 const float *query_row(const selecting *s, int64_t i, hga_id head, float *room);
 
@@ -55,14 +61,18 @@ typedef struct picker {
     float *score;  /* [blocks of the longest sample, padded][KERNEL_TILE] */
     lanes *chosen; /* [the same]: bit r: row r has the block */
     lanes *forced;
+    float *coarse; /* scores of coarse blocks, and which are chosen; NULL where they are off */
+    lanes *open;
     hga_id *heap; /* [the same], of thresholds .. */
     double *p;    /* .. their softmax */
 } picker;
 
 /* pick.c */
 candidates candidates_of(const hga_selection *s, const sample_cut *sample, hga_id i);
-/* From p->score to p->chosen. The first row whose score of a candidate is not a number, or +inf, and the block; -1:
-   all can be chosen from. */
+/* How many coarse blocks the last of sixteen has before it. */
+hga_id coarse_before(const selecting *s, const sixteen *x);
+/* From p->score, and p->coarse, to p->chosen. The first row whose score of a candidate is not a number, or +inf, and
+   the block; -1: all can be chosen from. */
 hga_id pick_sixteen(const selecting *s, const sixteen *x, picker *p, hga_id *bad_block);
 
 #endif

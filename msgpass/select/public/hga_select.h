@@ -28,7 +28,12 @@ typedef enum hga_select_share {
    `causal`, the blocks that end before its first token; else all but its own. Forced are the candidates among the first
    `sinks` blocks and the `local` candidates next before its own. Of the other candidates come: with k, the best until k
    blocks are chosen, own and forced counted; with a threshold, softmax of the scores over all candidates in double, the
-   shortest prefix in decreasing probability whose sum is the threshold or more. Ties go to the lower block. */
+   shortest prefix in decreasing probability whose sum is the threshold or more. Ties go to the lower block.
+
+   With `coarse`, causal tokens that choose for themselves look for blocks in two steps. A coarse block has `coarse`
+   tokens and is scored like a block. Of the coarse blocks before the one that holds its own block, a token takes the
+   `coarse_k` best. Its candidates are then the blocks of these, the complete blocks before its own in its own coarse
+   block and in the coarse block before that, and the forced ones. */
 typedef struct hga_selection {
     hga_id block, query_block; /* tokens in a block of keys, and of queries */
     hga_id k;                  /* at least 1; 0: by threshold */
@@ -37,9 +42,11 @@ typedef struct hga_selection {
     hga_select_score score;
     int causal;
     double threshold; /* above 0, at most 1: all candidates; 0: by k */
-    uint64_t reserved[4];
+    hga_id coarse;    /* tokens, a multiple of block; 0: off */
+    hga_id coarse_k;  /* at least 1; read where coarse is on */
+    uint64_t reserved[3];
 } hga_selection;
-/* block 64, query_block 1, k 16, sinks 1, local 1, each head by the mean, not causal. */
+/* block 64, query_block 1, k 16, sinks 1, local 1, each head by the mean, not causal; coarse off, coarse_k 6. */
 HGA_API hga_selection hga_selection_defaults(void);
 
 /* What it is chosen from, borrowed for the call. */
@@ -71,8 +78,8 @@ typedef struct hga_chosen {
 } hga_chosen;
 
 /* Choose. *out is to be cleared; it is empty after a failure. HGA_EINVAL: a parameter, a tensor or a score is not what
-   it must be: NaN and +inf are named; HGA_EUNSUPPORTED: minmax with query blocks; HGA_ENOMEM. Threads may call at once.
-   */
+   it must be: NaN and +inf are named; HGA_EUNSUPPORTED: minmax with query blocks; coarse where the choice is not
+   causal, has query blocks or goes by given scores; HGA_ENOMEM. Threads may call at once. */
 HGA_API hga_status hga_select_blocks(const hga_selection *s, const hga_select_input *in, hga_chosen *out);
 /* Give the arrays back, and make it empty. */
 HGA_API void hga_chosen_clear(hga_chosen *c);
