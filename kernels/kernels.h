@@ -320,6 +320,7 @@ typedef struct kernel_draw {
     uint64_t seed;
     uint32_t layer;
     float dropout;
+    hga_id first_head; /* of all, where the call has some heads */
 } kernel_draw;
 
 /* Those of sixteen rows and n <= KERNEL_CHUNK columns. */

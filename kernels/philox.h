@@ -19,7 +19,7 @@ static inline void philox4x32_10(uint32_t x[4], uint32_t key0, uint32_t key1)
 }
 
 /* What dropout with probability p multiplies the weight of an edge with: 0 or 1 / (1 - p). Eight heads share a draw,
-   sixteen bits each. */
+   sixteen bits each; `head` counts from the first of all. */
 static inline float philox_dropout(float p, uint64_t seed, uint32_t layer, int32_t destination, int32_t source,
                                    int32_t type, int32_t head)
 {

@@ -222,6 +222,8 @@ static hga_status check_tables(const hga_plan *plan, const hga_io *io)
     if ((uintptr_t)io->tape % _Alignof(tape_header))
         return hga_fail(HGA_EINVAL, "the tape does not start at a multiple of %zu bytes", _Alignof(tape_header));
     if (io->layer >> 24) return hga_fail(HGA_EINVAL, "layer %u is not below 2^24", io->layer);
+    if (io->first_head < 0 || io->first_head >= 2048)
+        return hga_fail(HGA_EINVAL, "first_head is %d, not in 0 .. 2047", io->first_head);
     return HGA_OK;
 }
 

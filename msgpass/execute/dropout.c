@@ -4,10 +4,7 @@
 #include "stages.h"
 #include "strips.h"
 
-static kernel_draw draw_of(const worker *w)
-{
-    return (kernel_draw){.seed = w->io->seed, .layer = w->io->layer, .dropout = w->plan->options.dropout};
-}
+static kernel_draw draw_of(const worker *w) { return draw_of_call(w->plan, w->io); }
 
 int drops_weights(const worker *w) { return w->plan->options.dropout > 0; }
 

@@ -277,7 +277,7 @@ static hga_status go(gradient_call *c, const void *what, hga_workspace *workspac
     f.call = c, f.node_pos = c->io->node_pos.data;
     bind_all(&f, made);
     lay_out(&f, &lane, &c->needs, memory);
-    f.draw = (kernel_draw){c->io->seed, c->io->layer, c->plan->options.dropout};
+    f.draw = draw_of_call(c->plan, c->io);
     f.sums = c->sums + c->needs.kv_first;
     fill_biases(&f, c->plan->program.stage[made->at.attend].by_mass);
     start_at_roots(&f);

@@ -28,9 +28,9 @@ void draws_open(const fast_pass *p)
     const hga_io *io = p->call->io;
     drawing *at = &p->panel->drawing;
     if (p->plan->options.dropout == 0) return;
-    drawing now = {at->number + 1, io->seed, io->layer, p->head / 8, heads_of_eight(p), 0};
-    if (at->number && at->seed == now.seed && at->layer == now.layer && at->eight == now.eight &&
-        at->heads == now.heads)
+    drawing now = {at->number + 1, io->seed, io->layer, io->first_head, p->head / 8, heads_of_eight(p), 0};
+    if (at->number && at->seed == now.seed && at->layer == now.layer && at->first_head == now.first_head &&
+        at->eight == now.eight && at->heads == now.heads)
         return;
     *at = now;
 }
@@ -60,11 +60,6 @@ hga_status reserve_draws(fast_pass *p)
     return most > 1 ? room_for(p, &x->drawn, &x->drawn_room, 0, n, sizeof *x->drawn) : HGA_OK;
 }
 
-static kernel_draw draw_of(const fast_pass *p)
-{
-    return (kernel_draw){p->call->io->seed, p->call->io->layer, p->plan->options.dropout};
-}
-
 /* ---- tiles ---- */
 
 /* The types of a tile's pairs: NULL, of its columns, or where they vary in one of all pairs. */
@@ -82,7 +77,7 @@ static void draw_groups(const fast_pass *p, const tile *t, unsigned heads, uint1
     panel *x = p->panel;
     const int32_t *type = list_types(x, t);
     for (hga_id i = 0; i < t->n_groups; i++)
-        p->plan->kernels->drop_bits(&(kernel_drop){.draw = draw_of(p),
+        p->plan->kernels->drop_bits(&(kernel_drop){.draw = draw_of_call(p->plan, p->call->io),
                                                    .n = t->n,
                                                    .destination = x->group[t->group + i].node,
                                                    .source = x->near.node,

@@ -87,7 +87,7 @@ void drop_row(const fast_pass *p, hga_id v, const row_edge *e, size_t stride, hg
     int32_t type[KERNEL_CHUNK];
     for (hga_id i = 0; i < n; i++, e = (const row_edge *)(const void *)((const char *)e + stride))
         destination[i] = v, source[i] = e->src, type[i] = e->type;
-    p->plan->kernels->drop_pairs(&(kernel_drop_pairs){.draw = {io->seed, io->layer, p->plan->options.dropout},
+    p->plan->kernels->drop_pairs(&(kernel_drop_pairs){.draw = draw_of_call(p->plan, io),
                                                       .n = n,
                                                       .first_head = first_head,
                                                       .heads = heads,

@@ -82,7 +82,7 @@ typedef struct lengths {
 typedef struct drawing {
     uint64_t number, seed; /* number 0: there was none yet */
     uint32_t layer;
-    hga_id eight;
+    hga_id first_head, eight;
     unsigned heads; /* bit h: head 8 * eight + h goes back with this panel */
     int64_t n;      /* of the panel's list that are drawn */
 } drawing;

@@ -258,7 +258,7 @@ static void drop_edges(const scattered *x, const pass *p, const piece *at, float
     const hga_id *other = p->edges.other + at->at;
     hga_id row[KERNEL_CHUNK];
     for (hga_id i = 0; i < at->n; i++) row[i] = p->first + at->row[i];
-    x->plan->kernels->drop_pairs(&(kernel_drop_pairs){.draw = {io->seed, io->layer, x->plan->options.dropout},
+    x->plan->kernels->drop_pairs(&(kernel_drop_pairs){.draw = draw_of_call(x->plan, io),
                                                       .n = at->n,
                                                       .first_head = x->first_head,
                                                       .heads = x->heads,

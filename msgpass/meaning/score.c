@@ -48,7 +48,9 @@ double sum_factor(const meaning *m, const hga_stage *s, const row_edge *e)
 
 double edge_kept(float dropout, const hga_io *io, const row_edge *e, hga_id v, hga_id head)
 {
-    return dropout == 0 ? 1 : (double)philox_dropout(dropout, io->seed, io->layer, v, e->src, e->type, head);
+    return dropout == 0
+               ? 1
+               : (double)philox_dropout(dropout, io->seed, io->layer, v, e->src, e->type, io->first_head + head);
 }
 
 /* ---- scores ---- */

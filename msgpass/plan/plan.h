@@ -329,6 +329,12 @@ typedef struct tape_header {
 } tape_header;
 _Static_assert(sizeof(tape_header) == 64, "rows begin at a whole line");
 
+/* Dropout's draws of a call. */
+static inline kernel_draw draw_of_call(const hga_plan *plan, const hga_io *io)
+{
+    return (kernel_draw){io->seed, io->layer, plan->options.dropout, io->first_head};
+}
+
 static inline int plan_is_shared(const hga_plan *plan) { return plan->share.wing != NULL; }
 /* Is the token this process' own? */
 static inline int owns_token(const hga_plan *plan, hga_id token)

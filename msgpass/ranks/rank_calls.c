@@ -20,7 +20,7 @@ static uint64_t mix_tables(const hga_plan *plan, const hga_io *io, uint64_t h)
 uint64_t rank_call_numbers(const hga_plan *plan, const hga_io *io)
 {
     const int64_t draws = plan->options.dropout > 0;
-    const int64_t counts[] = {draws * io->layer, draws * (int64_t)io->seed};
+    const int64_t counts[] = {draws * io->layer, draws * io->first_head, draws * (int64_t)io->seed};
     return mix_tables(plan, io, identity_mix(IDENTITY_OF_NOTHING, counts, sizeof counts));
 }
 
