@@ -1,5 +1,6 @@
 /* by_name.c: parameters and variants by their names. */
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -72,6 +73,14 @@ static hga_status agrees_with_arrays(const hga_variant *v, void *parameters, con
     return HGA_OK;
 }
 
+static hga_status read_real(const char *name, const char *text, double *out)
+{
+    char *end;
+    *out = strtod(text, &end);
+    if (end == text || *end || *text == ' ') return hga_fail(HGA_EINVAL, "%s: '%s' is not a number", name, text);
+    return *out >= 0 && *out < INFINITY ? HGA_OK : hga_fail(HGA_EINVAL, "%s: %s is not 0 or more", name, text);
+}
+
 static hga_status read_value(const hga_parameter *p, const char *value, hga_id *out)
 {
     if (p->kind == HGA_PARAMETER_FLAG) return read_number(p->name, value, 0, 1, out);
@@ -89,12 +98,21 @@ static int counted(const hga_variant *v, const char *name, hga_parameter *out)
     return out->name != NULL;
 }
 
+static hga_status set_real(void *parameters, const hga_parameter *p, const char *value)
+{
+    double number;
+    hga_status st = read_real(p->name, value, &number);
+    if (!st) memcpy(member(parameters, p->offset), &number, sizeof number);
+    return st;
+}
+
 hga_status hga_variant_set(const hga_variant *v, void *parameters, const char *name, const char *value)
 {
     hga_parameter count;
     const hga_parameter *p = counted(v, name, &count) ? &count : hga_variant_parameter(v, name, strlen(name));
     hga_id number = 0;
     if (!p) return hga_fail(HGA_EINVAL, "%s has no parameter '%s'", v->name, name);
+    if (p->kind == HGA_PARAMETER_REAL) return set_real(parameters, p, value);
     if (p->kind >= HGA_PARAMETER_IDS) return hga_fail(HGA_EINVAL, "%s: '%s' is an array", name, value);
     hga_status st = read_value(p, value, &number);
     if (!st) st = agrees_with_arrays(v, parameters, p, number);

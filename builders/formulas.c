@@ -278,3 +278,49 @@ double formula_draft(const void *parameters)
         for (hga_id at = i; at >= 0; at = p->parent[at]) lines++;
     return m * (p->prefix >= 0 ? p->prefix : p->n_keys - m) + lines;
 }
+
+/* ---- chosen blocks ---- */
+
+/* Of a query block: tokens first .. last meet blocks own .. last_own. */
+typedef struct query_rows {
+    int64_t first, last, own, last_own;
+} query_rows;
+
+/* Blocks chosen besides own: k of the candidates, but all that are forced; -1: it hangs on the choice, since with
+   coarse blocks nobody knows how many candidates there are. */
+static int64_t chosen_besides(const hga_routed *p, const query_rows *q, int64_t n_blocks)
+{
+    int64_t all = p->causal ? q->own : n_blocks - (q->last_own - q->own + 1);
+    int64_t after = q->last_own + 1 < p->sinks && !p->causal ? least(p->sinks, n_blocks) - (q->last_own + 1) : 0;
+    int64_t forced = least(q->own, (int64_t)p->sinks + p->local) + after;
+    int64_t wanted = (p->k ? p->k : 16) - (q->last_own - q->own + 1);
+    if (p->coarse && wanted < all && wanted > forced) {
+        int64_t each = p->coarse / p->block, before = q->own / each;
+        int64_t open = q->own % each + least(before, p->coarse_k) * each;
+        if (before > p->coarse_k && wanted > open) return -1;
+    }
+    return wanted > all ? all : wanted > forced ? wanted : forced;
+}
+
+double formula_routed(const void *parameters)
+{
+    const hga_routed *p = parameters;
+    const int64_t n = p->n_tokens, b = p->block, n_blocks = (n + b - 1) / b;
+    const int64_t step = p->prefill > 1 && n > 1 ? p->prefill : p->query_block;
+    double edges = 0;
+    if (p->threshold > 0) return NAN;
+    for (query_rows q = {0}; q.first < n; q.first += step) {
+        q.last = least(q.first + step, n) - 1, q.own = q.first / b, q.last_own = q.last / b;
+        int64_t besides = chosen_besides(p, &q, n_blocks), rows = q.last - q.first + 1;
+        int64_t end = least((q.last_own + 1) * b, n), own = end - q.own * b;
+        if (besides < 0) return NAN;
+        if (p->causal) {
+            edges += (double)(rows * (besides - q.own) * b + rows * (q.first + q.last + 2) / 2);
+            continue;
+        }
+        int some = besides > 0 && besides < n_blocks - (q.last_own - q.own + 1);
+        if (some && n % b != 0 && end < n) return NAN; /* is the last block, which is shorter, among them? */
+        edges += (double)(rows * least(own + besides * b, n));
+    }
+    return edges;
+}

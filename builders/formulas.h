@@ -15,5 +15,6 @@ double formula_dilated(const void *parameters);
 double formula_segments(const void *parameters);
 double formula_neighbourhood(const void *parameters);
 double formula_draft(const void *parameters);
+double formula_routed(const void *parameters);
 
 #endif

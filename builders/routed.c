@@ -70,7 +70,7 @@ static hga_status check(const hga_routed *p)
     if ((int64_t)p->n_tokens * ((int64_t)p->n_choosers + keys) > INT32_MAX - 2)
         return hga_fail(HGA_EOVERFLOW, "%d tokens of %d choosers: more than %d rows", p->n_tokens, p->n_choosers,
                         INT32_MAX - 2);
-    if (!p->choice) return hga_fail(HGA_EINVAL, "choice: NULL, but each query block needs what it chose");
+    if (!p->choice) return hga_fail(HGA_EINVAL, "blocks are chosen by queries and keys: a graph needs their choice");
     if (!p->choice_first && p->slots < 1)
         return hga_fail(HGA_EINVAL, "choice has %d slots; there must be at least 1", p->slots);
     return check_samples(p);
@@ -235,14 +235,50 @@ done:
     return st;
 }
 
-hga_routed hga_routed_defaults(void) { return (hga_routed){.block = 64, .query_block = 1, .n_choosers = 1}; }
+/* ---- how it is chosen ---- */
 
-hga_status hga_build_routed(const hga_routed *p, hga_graph **g, hga_program *program)
+hga_routed hga_routed_defaults(void)
+{
+    const hga_selection how = hga_selection_defaults();
+    return (hga_routed){.block = how.block,
+                        .query_block = how.query_block,
+                        .n_choosers = 1,
+                        .sinks = how.sinks,
+                        .local = how.local,
+                        .coarse_k = how.coarse_k,
+                        .prefill = 1};
+}
+
+hga_status hga_routed_selection(const hga_routed *p, hga_selection *out)
+{
+    *out = hga_selection_defaults();
+    out->block = p->block, out->query_block = p->query_block, out->causal = p->causal;
+    out->sinks = p->sinks, out->local = p->local, out->share = p->share, out->score = p->score;
+    out->coarse = p->coarse, out->coarse_k = p->coarse_k, out->threshold = p->threshold;
+    if (p->k != 0 || p->threshold != 0) out->k = p->k;
+    if (p->prefill < 0) return hga_fail(HGA_EINVAL, "prefill is %d; it must be at least 1", p->prefill);
+    if (p->prefill <= 1) return HGA_OK;
+    if (p->query_block > 1)
+        return hga_fail(HGA_EINVAL,
+                        "prefill is %d and query-block is %d; prefill is for tokens that choose for themselves",
+                        p->prefill, p->query_block);
+    if (p->n_tokens > 1) out->query_block = p->prefill;
+    return HGA_OK;
+}
+
+/* ---- the graph ---- */
+
+hga_status hga_build_routed(const hga_routed *routed, hga_graph **g, hga_program *program)
 {
     hga_status st = HGA_OK;
+    hga_selection how;
+    hga_routed mine = *routed;
+    const hga_routed *p = &mine;
     sweep s = {.p = p};
     *g = NULL;
     HGA_TRY(hga_check_reserved("hga_routed", p->reserved, sizeof p->reserved));
+    HGA_TRY(hga_routed_selection(routed, &how));
+    mine.query_block = how.query_block;
     HGA_TRY(check(p));
     int cross = p->n_key_heads && p->n_key_heads != p->n_choosers;
     hga_id rows = p->n_choosers * p->n_tokens, keys = cross ? p->n_key_heads * p->n_tokens : 0;

@@ -30,6 +30,11 @@
     {                                                                                                      \
         name, HGA_PARAMETER_FLOATS, place, offsetof(type, member), count, HGA_NOWHERE, NULL, 0, NULL, says \
     }
+#define REAL(type, member, name, says)                                                                             \
+    {                                                                                                              \
+        name, HGA_PARAMETER_REAL, HGA_IN_BUILDER, offsetof(type, member), HGA_NOWHERE, HGA_NOWHERE, NULL, 0, NULL, \
+            says                                                                                                   \
+    }
 #define CAUSAL(type) FLAG(type, causal, "causal", "1: nothing sees what comes later")
 
 static const hga_parameter dense_parameters[] = {CAUSAL(hga_dense), {0}};
@@ -132,6 +137,27 @@ static const hga_parameter draft_parameters[] = {
     {0},
 };
 
+static const hga_parameter routed_parameters[] = {
+    WHOLE(hga_routed, block, "block", "64", 1, "tokens in a block of keys"),
+    WHOLE(hga_routed, k, "k", "16", 1, "blocks that are chosen, own and forced counted"),
+    REAL(hga_routed, threshold, "threshold", "instead of k: the fewest blocks that hold this share of the probability"),
+    WHOLE(hga_routed, query_block, "query-block", "1", 1, "tokens that choose together, by their mean"),
+    WHOLE(hga_routed, sinks, "sinks", "1", 0, "first blocks, always chosen"),
+    WHOLE(hga_routed, local, "local", "1", 0, "blocks next before a token's own, always chosen"),
+    WORD(hga_routed, share, "share", "head", "head group all",
+         "who chooses together: head, the heads of a key/value head (group), or all"),
+    WORD(hga_routed, score, "score", "mean", "mean minmax given",
+         "of a block: its mean key, a bound of its products (minmax), or given"),
+    WHOLE(hga_routed, coarse, "coarse", "0", 0,
+          "causal: look inside the best blocks of so many tokens, a multiple of block; 0: off"),
+    WHOLE(hga_routed, coarse_k, "coarse-k", "6", 1, "how many of these"),
+    WHOLE(hga_routed, prefill, "prefill", "1", 1, "query-block of calls of more than one token; decoders have 1"),
+    {"choice", HGA_PARAMETER_IDS, HGA_IN_CHOICE, offsetof(hga_routed, choice), HGA_NOWHERE, HGA_NOWHERE, NULL, -1, NULL,
+     "instead of queries and keys: the blocks, [choosers][query blocks][slots], as --choice writes them"},
+    CAUSAL(hga_routed),
+    {0},
+};
+
 /* ---- what shows a variant, and what is worth comparing ---- */
 
 #define SHOWS(name, ...) static const char *const name##_shows[] = {__VA_ARGS__, NULL}
@@ -144,6 +170,7 @@ SHOWS(plain, "");
 SHOWS(dilated, "", "causal=1");
 SHOWS(segments, "", "causal=1");
 SHOWS(neighbourhood, "kernel=65", "kernel=65 causal=1");
+SHOWS(routed, "block=16 k=8", "block=16 k=8 causal=1");
 static const char *const draft_shows[] = {NULL};
 
 static const hga_sweep dense_sweeps[] = {{"", 0, {0}}, {0}};
@@ -160,6 +187,11 @@ static const hga_sweep fenwick_sweeps[] = {{"", 0, {0}}, {0}};
 static const hga_sweep dilated_sweeps[] = {
     {"segments=# dilations=1", 1, {16, 64, 256, 1024}},
     {"segments=64,#,1024 dilations=1,4,16", 1, {256}},
+    {0},
+};
+static const hga_sweep routed_sweeps[] = {
+    {"block=# k=8", 8, {8, 16, 32, 64, 128}},
+    {"block=16 k=#", 16, {4, 16, 32, 64}},
     {0},
 };
 static const hga_sweep neighbourhood_sweeps[] = {{"kernel=#", 1, {7, 33, 129, 513}}, {0}};
@@ -186,6 +218,7 @@ FUNCTIONS(dilated, hga_dilated, hga_build_dilated)
 FUNCTIONS(segments, hga_segmented, hga_build_segments)
 FUNCTIONS(neighbourhood, hga_neighbourhood, hga_build_neighbourhood)
 FUNCTIONS(draft, hga_draft, hga_build_draft)
+FUNCTIONS(routed, hga_routed, hga_build_routed)
 
 /* What programs of attention take; of one stage, into which nothing is merged; and where distances mean something. */
 #define MERGED            (HGA_TAKES_SOFTCAP | HGA_TAKES_SINK | HGA_TAKES_SLOPES | HGA_TAKES_SIGMOID)
@@ -239,6 +272,10 @@ static const hga_variant table[] = {
      "SpecInfer (Miao et al. 2024), Medusa (Cai et al. 2024)", SIZES(hga_draft, n_tokens, offsetof(hga_draft, n_keys)),
      draft_parameters, HGA_CAN_CROSS | HGA_NEEDS_DRAFTS | WHOLE_ROWS, draft_shows, NULL, NULL, start_draft, build_draft,
      formula_draft},
+    {"routed", "blocks of keys that each token chooses, by the queries and keys of the call",
+     "MoBA (Lu et al. 2025), Quest (Tang et al. 2024), XAttention (Xu et al. 2025)",
+     SIZES(hga_routed, n_tokens, HGA_NOWHERE), routed_parameters, HGA_CAN_CAUSAL | HGA_NEEDS_CHOICE | WHOLE_ROWS,
+     routed_shows, routed_sweeps, NULL, start_routed, build_routed, formula_routed},
     {0},
 };
 

@@ -16,6 +16,7 @@
 #define HGA_BUILDERS_H
 
 #include "hga_program.h"
+#include "hga_select.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -319,7 +320,8 @@ HGA_API hga_draft hga_draft_defaults(void);
 /* Attention chosen by content, of what hga_select_blocks chose: query blocks attend to the blocks of keys that they
    chose, causal to tokens up to their own. Rows are folded, a chooser's tokens behind another's: row c * n_tokens + t
    is token t of chooser c, and reads keys of head c / (n_choosers / n_key_heads). Relation `chosen`. HGA_EINVAL: a row
-   of the choice names a block that is not there, or comes later, or does not ascend. */
+   of the choice names a block that is not there, or comes later, or does not ascend; or there is no choice: without one
+   there is no graph. */
 typedef struct hga_routed {
     hga_id n_tokens;
     hga_id n_samples;      /* side by side, each with blocks of its own; 0: one */
@@ -331,8 +333,19 @@ typedef struct hga_routed {
     const int32_t *choice;       /* [n_choosers][query blocks][slots], ascending, -1 behind the last; .. */
     const hga_pos *choice_first; /* .. or, not NULL, [n_choosers * query blocks + 1] as in hga_chosen */
     const hga_allocator *allocator;
+    /* how it is chosen, as in hga_selection; the builder reads none of this but `prefill` */
+    hga_id k; /* 0: by threshold, or 16 without one */
+    hga_id sinks, local, coarse, coarse_k;
+    hga_id
+        prefill; /* tokens of query_block 1 that come several at a time choose together, so many; 1: each for itself */
+    hga_select_share share;
+    hga_select_score score;
+    double threshold; /* 0: by k */
     uint64_t reserved[4];
 } hga_routed;
+/* How the choice is made that hga_build_routed takes: what hga_select_blocks is given. Its query_block is `prefill`
+   where that is more than 1 and there are several tokens. HGA_EINVAL: `prefill` beside query blocks, or below 1. */
+HGA_API hga_status hga_routed_selection(const hga_routed *p, hga_selection *out);
 HGA_API hga_status hga_build_routed(const hga_routed *p, hga_graph **g, hga_program *program);
 /* Parameters of hga_build_routed at their defaults. */
 HGA_API hga_routed hga_routed_defaults(void);

@@ -19,6 +19,7 @@ typedef enum hga_parameter_kind {
     HGA_PARAMETER_FLAG,  /* int, 0 or 1 */
     HGA_PARAMETER_WHOLE, /* hga_id */
     HGA_PARAMETER_WORD,  /* an enumeration: the place of one of `words` */
+    HGA_PARAMETER_REAL,  /* double, at least 0 */
     HGA_PARAMETER_IDS,   /* const hga_id *, typed 2,4,8 */
     HGA_PARAMETER_FLOATS /* const float * */
 } hga_parameter_kind;
@@ -29,7 +30,8 @@ typedef enum hga_parameter_place {
     HGA_IN_ROUTER,     /* hga_router: hyperplanes that give the queries their leaves, and the keys unless these have
                           their own */
     HGA_IN_KEY_ROUTER, /* hga_router of the keys */
-    HGA_IN_IO          /* hga_io: the data of a table, whose rows say how many */
+    HGA_IN_IO,         /* hga_io: the data of a table, whose rows say how many */
+    HGA_IN_CHOICE      /* what each query block chose, [choosers][query blocks][slots], as hga_chosen_table has it */
 } hga_parameter_place;
 
 typedef struct hga_parameter {
@@ -63,7 +65,8 @@ enum {
     HGA_TAKES_SINK = 2048,
     HGA_TAKES_SLOPES = 4096,
     HGA_TAKES_SIGMOID = 8192,
-    HGA_TAKES_ENTMAX = 16384
+    HGA_TAKES_ENTMAX = 16384,
+    HGA_NEEDS_CHOICE = 32768 /* its graph hangs on queries and keys: what hga_select_blocks chose must be given */
 };
 
 /* Settings that are worth comparing: `words` with x in each place of a #, for each x while covers * x < tokens. */
@@ -98,8 +101,8 @@ HGA_API const hga_parameter *hga_variant_parameter(const hga_variant *v, const c
 
 /* The variant's own defaults; arrays are NULL, which is the builder's default. */
 HGA_API void hga_variant_defaults(const hga_variant *v, void *parameters);
-/* One flag, number or word as typed, `tokens` and `keys` among them; HGA_EINVAL names what is wrong. Parameters of
-   other places are HGA_EINVAL. */
+/* One flag, number or word as typed, `tokens` and `keys` among them; HGA_EINVAL names what is wrong. Parameters of other
+   places are HGA_EINVAL. */
 HGA_API hga_status hga_variant_set(const hga_variant *v, void *parameters, const char *name, const char *value);
 /* An array of n (times `columns`; 0 means 1) numbers, borrowed: hga_id for HGA_PARAMETER_IDS, float for
    HGA_PARAMETER_FLOATS. Where another array, or a number, has said how many, it must say the same. */
