@@ -6,8 +6,10 @@
 #include "arguments.h"
 #include "attend_ranks.h"
 #include "command.h"
+#include "attend_parts.h"
 #include "ordered.h"
 #include "outfile.h"
+#include "variant_routed.h"
 #include "world.h"
 
 /* ---- the command line ---- */
@@ -36,6 +38,12 @@ static error_t parse(int key, char *value, struct argp_state *state)
 }
 
 static const struct argp_option options[] = {
+    {"choice", TEXT(typed_attend, chosen.choice), "FILE", ARGUMENTS_MORE,
+     "of routed: write the blocks that were chosen, int32 [choosers][query blocks][slots], -1 behind a row's last", 3},
+    {"block-weights", TEXT(typed_attend, chosen.weights), "FILE", ARGUMENTS_MORE,
+     "of routed: write what each chosen block weighs, [heads][tokens][slots]", 3},
+    {"block-scores", TEXT(typed_attend, chosen.scores), "FILE", ARGUMENTS_MORE,
+     "of routed with -p score=given: read the scores of blocks, [choosers][query blocks][blocks]", 3},
     {"node-map", TEXT(typed_attend, node_map), "FILE", ARGUMENTS_MORE,
      "write [nodes] int32: the caller's id of each node, for hsa with parent", 3},
     {0},
@@ -61,12 +69,14 @@ typedef struct results {
     float *out, *lse;
 } results;
 
-/* Routing looks at a sample's own tensors; everything else is one graph for samples that are equally long. */
-static int build_for(const typed_attend *a, const attend_io *one, model *m)
+/* Routing and choosing look at a sample's own tensors; everything else is one graph for samples that are equally
+   long. */
+static int build_for(const typed_attend *a, const attend_io *one, const choosing *how, model *m)
 {
     const hga_variant *v = hga_variant_named(a->variant.name);
     model_tensors tensors = attend_io_tensors(one);
-    if (m->graph && !(v && v->can & HGA_NEEDS_LEAVES)) return CLI_GOOD;
+    if (m->graph && !(v && v->can & (HGA_NEEDS_LEAVES | HGA_NEEDS_CHOICE))) return CLI_GOOD;
+    tensors.choosing = how;
     model_clear(m);
     return model_build(&a->variant, &tensors, m);
 }
@@ -74,6 +84,7 @@ static int build_for(const typed_attend *a, const attend_io *one, model *m)
 /* Where results go, opened before anything is computed, so that a path that cannot be written is known at once. */
 typedef struct targets {
     outfile out, lse, node_map;
+    chosen_files chosen;
 } targets;
 
 static int targets_open(const typed_attend *a, targets *t, attend_gradients *g)
@@ -89,29 +100,65 @@ done:
     return status;
 }
 
-/* One sample: its model, its execution, its rows of the results. */
-static int run_sample(const typed_attend *a, const attend_io *all, hga_id sample, model *m, attend_gradients *g,
-                      results *r, targets *t)
+/* The way there, and back where gradients are wanted. */
+static int run_part(const typed_attend *a, const attend_io *all, hga_id sample, const head_part *p, const model *m,
+                    attend_io *one, attend_gradients *g)
 {
-    attend_io one = attend_io_sample(all, sample);
+    attend_gradients mine = {0};
     int status = CLI_GOOD;
-    TRY(build_for(a, &one, m));
+    if (!gradients_wanted(&a->gradients)) return execute(m, &a->options, one);
+    if (p->n == p->of) return gradients_run(m, &a->options, all, sample, one, g);
+    TRY(part_gradients(g, all, sample, p, &mine));
+    TRY(gradients_run(m, &a->options, one, 0, one, &mine));
+    TRY(part_add_gradients(all, sample, p, &mine, g));
+done:
+    gradients_clear(&mine);
+    return status;
+}
+
+/* What an execution of some heads gives goes to its place among all. */
+static int put_results(const attend_io *all, hga_id sample, const head_part *p, const attend_io *one, results *r)
+{
+    int64_t heads = (int64_t)one->out_rows * p->of, columns = all->value.columns;
+    int status = CLI_GOOD;
+    r->rows = one->out_rows;
+    if (!r->out) TRY(take(all->query.samples * heads * columns, sizeof *r->out, &r->out));
+    if (!r->lse && one->lse) TRY(take(all->query.samples * heads, sizeof *r->lse, &r->lse));
+    part_put(p, r->rows, columns, one->out, r->out + sample * heads * columns);
+    if (one->lse) part_put(p, r->rows, 1, one->lse, r->lse + sample * heads);
+done:
+    return status;
+}
+
+/* One chooser of a sample, of most variants all heads: its model, its execution, its part of the results. */
+static int run_sample(const typed_attend *a, const attend_io *all, hga_id sample, hga_id chooser, model *m,
+                      attend_gradients *g, results *r, targets *t)
+{
+    const int first = sample == 0 && chooser == 0;
+    const hga_call_table by_edge = HGA_TABLE_EDGE_BIAS;
+    head_part p = part_of(all, chooser, t->chosen.choosers);
+    choosing how = {.chooser = chooser, .choosers = t->chosen.choosers};
+    attend_io one;
+    int status = CLI_GOOD;
+    if (t->chosen.scores.path) how.scores = &t->chosen.scores;
+    how.precision = a->options.precision, how.threads = a->options.threads, how.isa = a->options.isa;
+    if (a->call.text[HGA_TABLE_SCALE]) how.scale = &a->call.number[HGA_TABLE_SCALE];
+    TRY(part_take(all, sample, &p, &one));
+    if (p.n < p.of && a->call.text[by_edge])
+        TRY(complain(CLI_USAGE, "--edge-bias: each of %d choosers has edges of its own", t->chosen.choosers));
+    TRY(build_for(a, &one, &how, m));
     TRY(call_put(&a->call, m));
     TRY(attend_io_bind(&a->tensors.paths, &a->call, m, &one));
-    if (sample == 0 && !a->tensors.quiet) tensor_file_say(&all->query);
-    if (sample == 0 && !a->tensors.quiet) TRY(ordered_say(m));
+    if (first && !a->tensors.quiet) tensor_file_say(&all->query);
+    if (first && !a->tensors.quiet) TRY(ordered_say(m));
     TRY(gradients_bind_dropout(&a->gradients, m, &one));
-    TRY(gradients_wanted(&a->gradients) ? gradients_run(m, &a->options, all, sample, &one, g)
-                                        : execute(m, &a->options, &one));
-    if (sample == 0 && a->node_map) TRY(node_ids_put(&m->map, m->graph, &t->node_map)); /* all samples have one graph */
-    int64_t heads = (int64_t)one.out_rows * all->query.heads, columns = all->value.columns;
-    r->rows = one.out_rows;
-    if (!r->out) TRY(take(all->query.samples * heads * columns, sizeof *r->out, &r->out));
-    if (!r->lse && one.lse) TRY(take(all->query.samples * heads, sizeof *r->lse, &r->lse));
-    memcpy(r->out + sample * heads * columns, one.out, (size_t)(heads * columns) * sizeof *one.out);
-    if (one.lse) memcpy(r->lse + sample * heads, one.lse, (size_t)heads * sizeof *one.lse);
+    one.io.first_head = p.first;
+    TRY(run_part(a, all, sample, &p, m, &one, g));
+    if (first && a->node_map) TRY(node_ids_put(&m->map, m->graph, &t->node_map)); /* all samples have one graph */
+    TRY(put_results(all, sample, &p, &one, r));
+    if (m->chosen.block) TRY(chosen_keep(&p, sample, chooser, m, &a->options, &one, &t->chosen));
 done:
-    attend_io_clear(&one);
+    part_clear(all, &p, &one);
     return status;
 }
 
@@ -123,12 +170,14 @@ static int write_results(const typed_attend *a, const attend_io *all, const resu
     TRY(tensor_file_write(&t->out, &all->query, r->rows, all->value.columns, type, r->out));
     TRY(outfile_flush(&t->out));
     TRY(gradients_flush(all, type, g));
+    TRY(chosen_flush(&all->query, &t->chosen));
     if (a->tensors.paths.lse) {
         TRY(tensor_file_write(&t->lse, &all->query, r->rows, 0, type, r->lse));
         TRY(outfile_flush(&t->lse));
     }
     TRY(outfile_keep(&t->node_map));
     TRY(outfile_keep(&t->lse));
+    TRY(chosen_name(&t->chosen));
     TRY(gradients_keep(g));
     TRY(outfile_keep(&t->out));
 done:
@@ -157,6 +206,7 @@ int run_attend(int argc, char **argv)
     targets t = {0};
     attend_gradients g = {0};
     model m = {0};
+    hga_id choosers = 1;
     int status = CLI_GOOD;
     a.variant.takes_order = 1;
     TRY(arguments_parse(&argp, argc, argv, &a));
@@ -166,11 +216,15 @@ int run_attend(int argc, char **argv)
     TRY(attend_io_read(&a.tensors.paths, &a.call, a.tensors.layout, tensor_file_read, &all));
     TRY(gradients_open(&a.gradients, &a.variant, &all, tensor_file_read, &g));
     TRY(targets_open(&a, &t, &g));
-    for (hga_id s = 0; s < all.query.samples; s++) TRY(run_sample(&a, &all, s, &m, &g, &r, &t));
+    TRY(routed_choosers(&a.variant, all.query.heads, all.key.heads, &choosers));
+    TRY(chosen_open(&a.chosen, &a.variant, &all, choosers, &t.chosen));
+    for (hga_id s = 0; s < all.query.samples; s++)
+        for (hga_id c = 0; c < choosers; c++) TRY(run_sample(&a, &all, s, c, &m, &g, &r, &t));
     TRY(write_results(&a, &all, &r, &g, &t));
 done:
     model_clear(&m);
     gradients_clear(&g);
+    chosen_clear(&t.chosen);
     outfile_drop(&t.node_map);
     outfile_drop(&t.lse);
     outfile_drop(&t.out);

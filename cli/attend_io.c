@@ -63,7 +63,7 @@ attend_io attend_io_sample(const attend_io *all, hga_id sample)
 
 model_tensors attend_io_tensors(const attend_io *a)
 {
-    return (model_tensors){&a->query.array, &a->key.array, a->query.heads, a->key.heads, a->query.columns};
+    return (model_tensors){&a->query.array, &a->key.array, a->query.heads, a->key.heads, a->query.columns, NULL};
 }
 
 /* ---- rows ---- */

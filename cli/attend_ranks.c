@@ -32,8 +32,10 @@ static int is_pipe(const char *path) { return path && strcmp(path, "-") == 0; }
 static int check_typed(const typed_attend *a)
 {
     const hga_variant *v = hga_variant_named(a->variant.name);
-    if (v && v->can & HGA_NEEDS_LEAVES)
+    if (v && v->can & (HGA_NEEDS_LEAVES | HGA_NEEDS_CHOICE))
         return complain(CLI_USAGE, "%s: routes any token anywhere, which is done in one process", v->name);
+    if (a->chosen.choice || a->chosen.weights || a->chosen.scores)
+        return complain(CLI_USAGE, "%s chooses no blocks, which --choice and --block-.. are for", a->variant.name);
     const attend_paths *p = &a->tensors.paths;
     const char *const read[] = {p->query, p->key, p->value, a->gradients.out, a->gradients.lse};
     int piped = 0;

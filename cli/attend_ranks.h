@@ -3,6 +3,7 @@
 #define CLI_ATTEND_RANKS_H
 
 #include "attend_gradients.h"
+#include "chosen_files.h"
 #include "typed_tensors.h"
 
 /* What was typed. */
@@ -13,6 +14,7 @@ typedef struct typed_attend {
     gradient_arguments gradients;
     typed_call call;
     const char *node_map;
+    chosen_paths chosen;
 } typed_attend;
 
 /* Every rank reads its rows of the tensors, computes them and writes them: the files are those of one process. */

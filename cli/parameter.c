@@ -52,6 +52,13 @@ static int read_number_or_file(const hga_parameter *p, const char *text, setting
     return read_whole(p->name, text, p->least, INT32_MAX, &out->whole);
 }
 
+static int read_real(const hga_parameter *p, const char *text, setting *out)
+{
+    int status = read_number(p->name, text, &out->real);
+    if (status == CLI_GOOD && out->real < 0) return complain(CLI_USAGE, "%s: %s is below 0", p->name, text);
+    return status;
+}
+
 static int read_word(const hga_parameter *p, const char *text, setting *out)
 {
     int i = choice_of(p->words, text);
@@ -98,13 +105,14 @@ static int read_floats(const hga_parameter *p, const char *text, setting *out)
 }
 
 static int (*const read_kind[])(const hga_parameter *, const char *, setting *) = {
-    [HGA_PARAMETER_FLAG] = read_flag, [HGA_PARAMETER_WHOLE] = read_number_or_file, [HGA_PARAMETER_WORD] = read_word,
+    [HGA_PARAMETER_FLAG] = read_flag, [HGA_PARAMETER_WHOLE] = read_number_or_file,
+    [HGA_PARAMETER_WORD] = read_word, [HGA_PARAMETER_REAL] = read_real,
     [HGA_PARAMETER_IDS] = read_ids,   [HGA_PARAMETER_FLOATS] = read_floats,
 };
 
 const char *parameter_kind_name(const hga_parameter *p)
 {
-    static const char *const kind[] = {"0|1", "N", "WORD", "LIST", "@FILE"};
+    static const char *const kind[] = {"0|1", "N", "WORD", "X", "LIST", "@FILE"};
     return kind[p->kind];
 }
 
@@ -193,6 +201,10 @@ static int fill_one(const hga_variant *v, const hga_parameter *p, const setting 
 {
     hga_id number = (hga_id)value->whole;
     const npy *a = &value->array;
+    if (p->kind == HGA_PARAMETER_REAL) {
+        memcpy((char *)parameters + p->offset, &value->real, sizeof value->real);
+        return CLI_GOOD;
+    }
     if (p->kind < HGA_PARAMETER_IDS) {
         memcpy((char *)parameters + p->offset, &number, sizeof number);
         return CLI_GOOD;

@@ -105,6 +105,7 @@ static int make(const variant_job *job, model *out)
 {
     if (!job->variant) return make_from_file(job, out);
     if (job->variant->can & HGA_NEEDS_LEAVES) return make_treeformer(job, out);
+    if (job->variant->can & HGA_NEEDS_CHOICE) return make_routed(job, out);
     if (job->variant->can & HGA_TAKES_TREE) return make_hsa(job, out);
     return make_from_tokens(job, out);
 }
@@ -135,6 +136,7 @@ void model_clear(model *m)
     free(m->title);
     node_ids_clear(&m->map);
     free(m->alpha);
+    chosen_blocks_clear(&m->chosen);
     *m = (model){0};
 }
 

@@ -34,11 +34,31 @@ int variant_take(char *word, typed_variant *t);
 /* VARIANT, -p, --tokens, --pattern: input is a typed_variant. Without a VARIANT it complains. */
 extern const struct argp variant_argp;
 
+/* How blocks are chosen in a call, besides what the variant says. */
+typedef struct choosing {
+    hga_id chooser, choosers; /* which of how many, in arrays that have all; choosers 0: one alone, which has no axis */
+    const npy *scores;        /* --block-scores, NULL without */
+    const float *scale;       /* NULL: 1 / sqrt(dim) */
+    hga_precision precision;
+    hga_id threads;
+    const char *isa;
+} choosing;
+
 /* The tensors a model is made for, as [rows][heads][dim]; NULL where there are none. */
 typedef struct model_tensors {
     const npy *query, *key;
     hga_id heads, kv_heads, dim;
+    const choosing *choosing; /* of routed: query and key are those of the chooser's heads. NULL: as nothing was said */
 } model_tensors;
+
+/* What a chooser chose: [rows][slots] as hga_chosen_table writes it; and where tokens are. */
+typedef struct chosen_blocks {
+    int32_t *block;
+    hga_id rows, slots;
+    hga_id *block_of, *row_of; /* [tokens]: the block of the key in its sample, and the row of the query */
+    hga_id most_blocks;        /* of a sample */
+} chosen_blocks;
+void chosen_blocks_clear(chosen_blocks *c);
 
 /* What a variant is once its parameters are known. */
 typedef struct model {
@@ -51,7 +71,8 @@ typedef struct model {
     hga_id n_alpha;
     hga_id *order;      /* [nodes], the node at each place of `ordered`, NULL without */
     hga_graph *ordered; /* the graph in that order (ordered.h), NULL without */
-    int from_file;      /* the program was read, so what is wrong with it is bad data */
+    chosen_blocks chosen;
+    int from_file; /* the program was read, so what is wrong with it is bad data */
 } model;
 
 /* tensors NULL: `tokens` must be among the parameters. */
@@ -83,6 +104,7 @@ typedef struct variant_job {
 int make_from_tokens(const variant_job *job, model *out);
 int make_hsa(const variant_job *job, model *out);
 int make_treeformer(const variant_job *job, model *out);
+int make_routed(const variant_job *job, model *out);
 int make_from_file(const variant_job *job, model *out);
 
 /* A batch: each sample's tokens, graph and program. Zeroed: none. */

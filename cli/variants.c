@@ -36,6 +36,7 @@ static const struct {
     {HGA_NEEDS_TYPE_SCALE, "needs_alpha", "needs alpha"},
     {HGA_TAKES_SHAPE, "takes_shape", "takes a shape"},
     {HGA_NEEDS_DRAFTS, "needs_drafts", "needs drafts"},
+    {HGA_NEEDS_CHOICE, "needs_choice", "chosen in the call"},
     {HGA_TAKES_SOFTCAP, "takes_softcap", NULL},
     {HGA_TAKES_SINK, "takes_sink", NULL},
     {HGA_TAKES_SLOPES, "takes_slopes", NULL},
@@ -58,8 +59,8 @@ static void print_variant(const hga_variant *v)
 
 static json_t *parameter_json(const hga_parameter *p)
 {
-    static const char *const kind[] = {"flag", "whole", "word", "wholes", "reals"};
-    static const char *const place[] = {"builder", "router", "key router", "tensors"};
+    static const char *const kind[] = {"flag", "whole", "word", "real", "wholes", "reals"};
+    static const char *const place[] = {"builder", "router", "key router", "tensors", "choice"};
     json_t *row = json_pack("{s:s, s:s, s:s, s:s?, s:s}", "name", p->name, "kind", kind[p->kind], "of", place[p->place],
                             "default", p->standard, "says", p->says);
     if (p->kind == HGA_PARAMETER_WHOLE || p->kind == HGA_PARAMETER_IDS)

@@ -1,0 +1,37 @@
+/* chosen_files.h: what the heads of a call have chosen, and how much each block weighed, in files. */
+#ifndef CLI_CHOSEN_FILES_H
+#define CLI_CHOSEN_FILES_H
+
+#include "attend_parts.h"
+
+/* As typed, NULL where an option was not: --choice and --block-weights are written, --block-scores is read. */
+typedef struct chosen_paths {
+    const char *choice, *weights, *scores;
+} chosen_paths;
+
+/* A chooser's of a sample; weights [its heads][tokens][slots], NULL: not wanted. */
+typedef struct chosen_part {
+    chosen_blocks blocks;
+    float *weights;
+} chosen_part;
+
+typedef struct chosen_files {
+    chosen_paths typed;
+    npy scores;
+    hga_id samples, choosers, heads, tokens;
+    chosen_part *part; /* [samples][choosers] */
+    outfile choice, weights;
+} chosen_files;
+
+/* Read what is given, and open what is written. */
+int chosen_open(const chosen_paths *typed, const typed_variant *variant, const attend_io *all, hga_id choosers,
+                chosen_files *f);
+/* Keep what the model of a bound part has chosen, and what it weighs. */
+int chosen_keep(const head_part *p, hga_id sample, hga_id chooser, model *m, const hga_options *options,
+                const attend_io *one, chosen_files *f);
+/* Everything to the disk, and then under its name. `like` has the samples' axis, or has not. */
+int chosen_flush(const tensor_file *like, chosen_files *f);
+int chosen_name(chosen_files *f);
+void chosen_clear(chosen_files *f);
+
+#endif

@@ -1,0 +1,204 @@
+/* variant_routed.c: routed. A chooser's blocks are given, or found by its queries and keys, and become its graph. */
+#include "variant_routed.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- parameters ---- */
+
+/* Everything but tokens and what was chosen. */
+static int read_parameters(const settings *s, const hga_variant *v, hga_routed *p, hga_selection *how)
+{
+    int status = settings_fill(s, v, p);
+    return status ? status : complain_of(hga_routed_selection(p, how), CLI_USAGE, v->name);
+}
+
+int routed_choosers(const typed_variant *typed, hga_id heads, hga_id kv_heads, hga_id *n)
+{
+    settings s = {0};
+    const hga_variant *v = NULL;
+    hga_routed p;
+    hga_selection how;
+    int status = CLI_GOOD;
+    *n = 1;
+    if (!routed_is(typed)) return CLI_GOOD;
+    TRY(variant_settings(typed, &s, &v));
+    TRY(read_parameters(&s, v, &p, &how));
+    hga_shape shape = {.n_heads = heads, .n_kv_heads = kv_heads};
+    *n = hga_select_choosers(&how, &shape);
+done:
+    settings_clear(&s);
+    return status;
+}
+
+int routed_is(const typed_variant *typed)
+{
+    const hga_variant *v = hga_variant_named(typed->name);
+    return v && v->can & HGA_NEEDS_CHOICE;
+}
+
+/* ---- samples ---- */
+
+/* Their tokens: sample i has [offset[i], offset[i + 1]). */
+static int cut_samples(const variant_job *job, hga_id *n, hga_id **offset)
+{
+    samples s = {0};
+    int batch, status = CLI_GOOD;
+    TRY(samples_of(job, &s, &batch));
+    TRY(take(s.n + 1, sizeof **offset, offset));
+    for (hga_id i = 0; i < s.n; i++) {
+        if (s.length[i] > INT32_MAX - (*offset)[i]) TRY(complain(CLI_DATA, "tokens: the lengths are too many tokens"));
+        (*offset)[i + 1] = (*offset)[i] + s.length[i];
+    }
+    *n = s.n;
+done:
+    samples_clear(&s);
+    return status;
+}
+
+static int check_tokens(const npy *x, hga_id n)
+{
+    if (x->dim[0] == n) return CLI_GOOD;
+    return complain(CLI_DATA, "%s: has %lld rows, routed %d tokens; its queries and keys are the same tokens", x->path,
+                    (long long)x->dim[0], n);
+}
+
+static int find_places(const hga_routed *p, const hga_selection *how, chosen_blocks *out)
+{
+    int status = CLI_GOOD;
+    hga_id row = 0;
+    TRY(take(p->n_tokens, sizeof *out->block_of, &out->block_of));
+    TRY(take(p->n_tokens, sizeof *out->row_of, &out->row_of));
+    for (hga_id s = 0; s < p->n_samples; s++) {
+        hga_id first = p->offsets[s], n = p->offsets[s + 1] - first;
+        for (hga_id t = 0; t < n; t++)
+            out->block_of[first + t] = t / how->block, out->row_of[first + t] = row + t / how->query_block;
+        row = out->row_of[first + n - 1] + 1;
+        if ((n - 1) / how->block >= out->most_blocks) out->most_blocks = (n - 1) / how->block + 1;
+    }
+done:
+    return status;
+}
+
+void chosen_blocks_clear(chosen_blocks *c)
+{
+    free(c->block);
+    free(c->block_of);
+    free(c->row_of);
+    *c = (chosen_blocks){0};
+}
+
+/* ---- what is given ---- */
+
+static choosing choosing_of(const variant_job *job)
+{
+    return job->tensors && job->tensors->choosing ? *job->tensors->choosing : (choosing){0};
+}
+
+/* Where a chooser's rows begin in an array [choosers][query blocks][..], whose first axis may be left out of one. */
+static int64_t find_rows(const npy *a, const choosing *c, const char *what, hga_id query_blocks, int *status)
+{
+    char shape[200];
+    int n = a->n_dims;
+    hga_id choosers = c->choosers ? c->choosers : 1;
+    int fits = (n == 3 && a->dim[0] == choosers && a->dim[1] == query_blocks) ||
+               (n == 2 && choosers == 1 && a->dim[0] == query_blocks);
+    if (!fits || a->dim[n - 1] < 1 || a->dim[n - 1] > INT32_MAX)
+        *status = complain(CLI_DATA, "%s: has the shape %s; %s is [choosers = %d][query blocks = %d][%s]", a->path,
+                           npy_shape(n, a->dim, shape), what, choosers, query_blocks,
+                           strcmp(what, "choice") == 0 ? "slots" : "blocks");
+    return fits ? c->chooser * (int64_t)query_blocks * a->dim[n - 1] : 0;
+}
+
+static int take_choice(const variant_job *job, const npy *a, chosen_blocks *out)
+{
+    int status = CLI_GOOD;
+    choosing c = choosing_of(job);
+    int64_t first = find_rows(a, &c, "choice", out->rows, &status);
+    if (status) return status;
+    out->slots = (hga_id)a->dim[a->n_dims - 1];
+    TRY(take((int64_t)out->rows * out->slots, sizeof *out->block, &out->block));
+    memcpy(out->block, a->whole + first, (size_t)out->rows * (size_t)out->slots * sizeof *out->block);
+done:
+    return status;
+}
+
+/* ---- what is chosen ---- */
+
+static int take_scores(const choosing *c, const hga_selection *how, const chosen_blocks *x, hga_select_input *in)
+{
+    int status = CLI_GOOD, given = how->score == HGA_SELECT_GIVEN;
+    if (!given && c->scores) return complain(CLI_USAGE, "--block-scores: is for -p score=given");
+    if (!given) return CLI_GOOD;
+    if (!c->scores) return complain(CLI_USAGE, "routed: score=given needs --block-scores FILE");
+    int64_t first = find_rows(c->scores, c, "--block-scores", x->rows, &status);
+    int64_t has = status ? x->most_blocks : c->scores->dim[c->scores->n_dims - 1];
+    if (has != x->most_blocks)
+        return complain(CLI_DATA, "%s: has scores of %lld blocks, there are %d", c->scores->path, (long long)has,
+                        x->most_blocks);
+    in->given = c->scores->real + first;
+    return status;
+}
+
+/* All heads of the tensors choose together: they are one chooser's. */
+static int choose(const variant_job *job, const hga_routed *p, const hga_selection *how, chosen_blocks *out)
+{
+    const model_tensors *t = job->tensors;
+    const choosing c = choosing_of(job);
+    hga_selection together = *how;
+    hga_chosen chosen = {0};
+    hga_select_input in = {.n_tokens = p->n_tokens,
+                           .n_samples = p->n_samples,
+                           .offsets = p->offsets,
+                           .shape = {.n_heads = t->heads, .n_kv_heads = t->kv_heads, .dim = t->dim},
+                           .query = {.data = t->query->real, .rows = t->query->dim[0]},
+                           .key = {.data = t->key->real, .rows = t->key->dim[0]},
+                           .scale = c.scale,
+                           .precision = c.precision,
+                           .threads = c.threads,
+                           .isa = c.isa};
+    int status = CLI_GOOD;
+    TRY(take_scores(&c, how, out, &in));
+    together.share = HGA_SELECT_ALL;
+    TRY(complain_of(hga_select_blocks(&together, &in, &chosen), in.given ? CLI_DATA : CLI_USAGE, job->name));
+    out->slots = chosen.slots;
+    TRY(take((int64_t)out->rows * out->slots, sizeof *out->block, &out->block));
+    hga_chosen_table(&chosen, out->block);
+done:
+    hga_chosen_clear(&chosen);
+    return status;
+}
+
+static int check_sides(const variant_job *job, const hga_routed *p)
+{
+    const model_tensors *t = job->tensors;
+    int status = t ? check_tokens(t->query, p->n_tokens) : CLI_GOOD;
+    return t && !status ? check_tokens(t->key, p->n_tokens) : status;
+}
+
+int make_routed(const variant_job *job, model *out)
+{
+    const npy *given = setting_array(job->settings, "choice");
+    hga_routed p;
+    hga_selection how;
+    hga_id *offsets = NULL, n_samples = 0;
+    int status = CLI_GOOD;
+    TRY(read_parameters(job->settings, job->variant, &p, &how));
+    if (!job->tensors && !given)
+        TRY(complain(CLI_USAGE,
+                     "%s: blocks are chosen by queries and keys: give --query FILE and --key FILE, or -p "
+                     "choice=@FILE.npy",
+                     job->name));
+    TRY(cut_samples(job, &n_samples, &offsets));
+    p.n_tokens = offsets[n_samples], p.n_samples = n_samples, p.offsets = offsets;
+    TRY(complain_of(hga_routed_selection(&p, &how), CLI_USAGE, job->name));
+    TRY(check_sides(job, &p));
+    TRY(find_places(&p, &how, &out->chosen));
+    out->chosen.rows = out->chosen.row_of[p.n_tokens - 1] + 1;
+    TRY(given ? take_choice(job, given, &out->chosen) : choose(job, &p, &how, &out->chosen));
+    p.choice = out->chosen.block, p.slots = out->chosen.slots, p.n_choosers = 1;
+    TRY(complain_of(job->variant->build(&p, &out->graph, &out->program), given ? CLI_DATA : CLI_USAGE, job->name));
+done:
+    free(offsets);
+    return status;
+}

@@ -1,0 +1,12 @@
+/* variant_routed.h: who chooses, in a call of routed. */
+#ifndef CLI_VARIANT_ROUTED_H
+#define CLI_VARIANT_ROUTED_H
+
+#include "variant.h"
+
+/* Is it a variant whose graph queries and keys choose? */
+int routed_is(const typed_variant *typed);
+/* How many choose, each with a graph of its own, in a call of so many heads; 1 of other variants. */
+int routed_choosers(const typed_variant *typed, hga_id heads, hga_id kv_heads, hga_id *n);
+
+#endif
