@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import weakref
 from dataclasses import dataclass
-from typing import Any, Dict, List, Optional, Sequence, Tuple
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 import torch
 from transformers import cache_utils
@@ -260,14 +260,40 @@ class Layer(cache_utils.CacheLayerMixin):  # type: ignore[misc]
         if not listed:
             return
         assert self.decoder is not None
-        parts = ([x[b, :, first:end].detach() for b, first, end in listed] for x in (q, k, v))
+        orders = [_row_order(self.decoder, len(self.rows[b]), end - first) for b, first, end in listed]
+        parts = ([order.rows_of(x[b, :, first:end].detach()) for order, (b, first, end) in zip(orders, listed)] for x in (q, k, v))
         try:
             found = self.decoder.append([self.rows[b] for b, _, _ in listed], *parts)
         except Error as e:
             more = f"; hga.transformers.Cache({self.settings.tokens}) is for so many" if "beyond" in e.detail else ""
             raise type(e)(e.status, f"{words}: {e.detail}{more}") from None
-        for (b, first, end), rows in zip(listed, found):
-            out[b, first:end].copy_(rows.transpose(0, 1))
+        for order, (b, first, end), rows in zip(orders, listed, found):
+            out[b, first:end].copy_(order.tokens_of(rows).transpose(0, 1))
+
+
+class _RowOrder(NamedTuple):
+    """Where new tokens are among the rows that a decoder takes; None: they are all of them."""
+
+    n: int
+    tokens: Optional[Tensor]
+
+    def rows_of(self, x: Tensor) -> Tensor:
+        """[heads][tokens][dim] with zeros for the spans that the tokens complete, where rows are nodes."""
+        if self.tokens is None:
+            return x
+        rows = x.new_zeros(x.shape[0], self.n, x.shape[2])
+        rows[:, self.tokens] = x
+        return rows
+
+    def tokens_of(self, rows: Tensor) -> Tensor:
+        return rows if self.tokens is None else rows[:, self.tokens]
+
+
+def _row_order(decoder: Decoder, first: int, n: int) -> _RowOrder:
+    if first + n > decoder.n_tokens or not decoder._rows_are_nodes:
+        return _RowOrder(n, None)  # which append refuses, or takes
+    rows = decoder.rows(first, n)
+    return _RowOrder(len(rows), torch.from_numpy((rows < decoder.n_tokens).nonzero()[0]))
 
 
 def layer_of(key: Tensor) -> Optional[Layer]:

@@ -90,7 +90,7 @@ class Attention(torch.nn.Module):
                 spec_of(spec).require_causal()
             if cross is not None:
                 spec_of(spec).require_cross()
-            spec_of(spec)
+            spec_of(spec).require_tokens()
         else:
             self.hierarchy = spec
             if causal and not spec.is_causal():
@@ -359,7 +359,7 @@ class MultiheadAttention(torch.nn.Module):
         if not isinstance(spec, str):
             raise refuse_type(f"spec is {spec!r}, not a name such as 'htransformer:block=16'")
         heads_of(embed_dim, num_heads, None, ("embed_dim", "num_heads"))
-        spec_of(spec)
+        spec_of(spec).require_tokens()
         dropout = dropout_of(dropout)
         self.embed_dim, self.num_heads, self.head_dim = embed_dim, num_heads, embed_dim // num_heads
         self.kdim, self.vdim = embed_dim if kdim is None else kdim, embed_dim if vdim is None else vdim

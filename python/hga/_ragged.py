@@ -37,6 +37,11 @@ class _Part(NamedTuple):
         d = self.document
         return x[self.first : self.end, :, d.first : d.first + d.n]
 
+    def rows(self, x: Tensor, which: str) -> Tensor:
+        """The same as rows of the hierarchy, of which spans' are zero."""
+        lifted: Tensor = self.h.lift(self.of(x), which=which)
+        return lifted
+
 
 class _Done(NamedTuple):
     """What a backward pass needs of a part's forward pass."""
@@ -107,7 +112,7 @@ def _forwards(
     q, k, v, given = _readable(q), _readable(k), _readable(v), named(names, tables, numbers)
     for part in _parts(words, found, int(seed) if seed is not None else None):
         out, _, tape = part.h._forward(
-            part.of(q), part.of(k), part.of(v), given, ("bhnd", dropout, part.seed, layer, AUTO, threads, None), False, taped
+            *(part.rows(x, which) for which, x in zip(INPUTS, (q, k, v))), given, ("bhnd", dropout, part.seed, layer, AUTO, threads, None), False, taped
         )
         yield _Done(part, out, tape if tape is not None else np.empty(0, np.uint8), threads)
 
@@ -122,7 +127,7 @@ def _documents(
     kept = []
     try:
         for done in _forwards(words, q, k, v, mask, offsets, seed, names, tables, numbers, causal, dropout, layer, taped):
-            done.part.of(out.transpose(1, 2)).copy_(tensor_of(done.out))
+            done.part.of(out.transpose(1, 2)).copy_(tensor_of(done.part.h.lower(done.out)))
             kept.append(done)
     except Error as e:
         raise type(e)(e.status, e.detail if words in e.detail else f"{words}: {e.detail}") from None
@@ -152,11 +157,11 @@ def _gradients(
     grads = {name: torch.zeros_like(x, memory_format=torch.contiguous_format) for name, x in inputs.items()}
     sums = {name: torch.zeros_like(x) for name, x in zip(names.split(), tables)}
     wanted = [*grads, *(name for name in sums if ROWS[name].has_gradient)]
-    d, (qf, kf, vf) = _readable(d_out).transpose(1, 2), [_readable(x) for x in inputs.values()]
+    d, given_rows = _readable(d_out).transpose(1, 2), {name: _readable(x) for name, x in inputs.items()}
     for done in all_done:
         p = done.part
         found = p.h._backward(
-            p.of(qf), p.of(kf), p.of(vf), done.out, done.tape, as_numpy(p.of(d), "d_out"), None, given,
+            *(p.rows(x, which) for which, x in given_rows.items()), done.out, done.tape, as_numpy(p.rows(d, "out"), "d_out"), None, given,
             ("bhnd", dropout, p.seed, layer, AUTO, done.threads, None), wanted,
         )  # fmt: skip
         for name in wanted:
@@ -164,7 +169,7 @@ def _gradients(
             if name in sums:
                 sums[name] += x
             else:
-                p.of(grads[name]).copy_(x)
+                p.of(grads[name]).copy_(p.h.lower(x))
     return [*grads.values(), *sums.values()]
 
 

@@ -46,8 +46,6 @@ class Spec:
             known = variants()
             raise refuse(f"{spec}: no variant {name!r}{meant(name, known) or '; there are ' + ', '.join(sorted(known))}")
         self.variant: Variant = variant
-        if self.variant.rows_are_nodes:
-            raise refuse(f"{spec}: rows of {name} are nodes, a model's are tokens")
         self.given: Dict[str, Any] = {}
         for setting in settings:
             parameter, equals, value = setting.partition("=")
@@ -55,6 +53,10 @@ class Spec:
                 raise refuse(f"{spec}: {setting!r} is not name=value")
             p = self.variant.parameter(parameter.replace("-", "_"))
             self.given[p.python_name] = _value(spec, p, value)
+
+    def require_tokens(self) -> None:
+        if self.variant.rows_are_nodes:
+            raise refuse(f"{self.spec}: rows of {self.variant.name} are nodes, a model's are tokens")
 
     def require_causal(self) -> None:
         if not self.variant.can_causal:

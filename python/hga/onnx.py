@@ -254,7 +254,7 @@ def rewrite(model: Any, spec: str) -> Any:
     "htransformer:block=16". A node with a mask, a cache or a local window is refused by its name."""
     if not isinstance(model, onnx.ModelProto):
         raise refuse_type(f"model is a {type(model).__name__}, not an onnx.ModelProto")
-    spec_of(spec)
+    spec_of(spec).require_tokens()
     out = onnx.ModelProto()
     out.CopyFrom(model)
     found = 0

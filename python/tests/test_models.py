@@ -322,7 +322,7 @@ class Models(OnOneThread):
 
         at = torch.cat([torch.arange(9), torch.arange(13)])[None].expand(3, -1)
         spans = dict(packed=[(b, f, n) for b in range(3) for f, n in ((0, 9), (9, 13))], padded=[(0, 0, N), (1, 0, 15), (2, 9, 13)])
-        for words in ("htransformer:block=4", "window:left=3", "hsa:branching=2,4"):
+        for words in ("htransformer:block=4", "window:left=3", "hsa:branching=2,4", "bpt:k=2"):
             model.set_attn_implementation("hga:" + words)
             for how, inputs in (("packed", dict(position_ids=at)), ("padded", dict(attention_mask=self.padding))):
                 if how == "packed" and not causal:
@@ -335,8 +335,22 @@ class Models(OnOneThread):
                     for b, first, n in spans[how]:
                         h = hga._spec.hierarchy_of(name, n, causal)
                         own = [x[b, :, first : first + n] for x in (q, k, v)]
-                        z = h.attention(*own, scale=asked["scale"])
+                        z = h.lower(h.attention(*map(h.lift, own), scale=asked["scale"]))
                         self.assertTrue(torch.equal(y[b, first : first + n].transpose(0, 1), z))
+
+    def test_rows_of_nodes_are_lifted_and_lowered(self):
+        """In one text, beside padding, and backward."""
+        h = hga.bpt(13, k=2, causal=True)
+        own = [torch.randn(1, heads, 13, 8, requires_grad=True) for heads in (4, 2, 2)]
+        padded = [torch.cat([torch.zeros(1, x.shape[1], 3, 8), x], 2) for x in own]
+        mask = torch.arange(16)[None] > 2
+        want = h.lower(h.attention(*map(h.lift, own))).transpose(1, 2)
+        for rows, first, given in ((own, 0, {}), (padded, 3, {"mask": mask})):
+            found = _ragged.attend("bpt:k=2", *rows, causal=True, **given)
+            self.assertTrue(torch.equal(found[:, first:], want))
+            self.assertFalse(found[:, :first].any())
+            for a, b in zip(*(torch.autograd.grad(y[:, -13:].square().sum(), own, retain_graph=True) for y in (found, want))):
+                self.assertTrue(torch.equal(a, b))
 
     def test_layers_may_differ(self):
         model = made(*TEXTS["BERT"][:3])
@@ -450,7 +464,7 @@ class Models(OnOneThread):
 
     def test_what_a_name_cannot_ask_for_is_refused(self):
         model = made(*TEXTS["Llama"][:3])
-        for name, words in (("hga:bptt", "bptt"), ("hga:bpt:k=2", "nodes"), ("hga:treeformer-coarse", "causal"), ("hga:dense:k=3", "k")):
+        for name, words in (("hga:bptt", "bptt"), ("hga:treeformer-coarse", "causal"), ("hga:dense:k=3", "k")):
             with self.assertRaisesRegex(hga.Error, words):
                 model.set_attn_implementation(name)
                 model(self.ids)
