@@ -30,6 +30,7 @@ import statistics
 import sys
 import time
 
+import safetensors.torch
 import torch
 import transformers
 
@@ -83,6 +84,29 @@ def text_of(name):
         docs = sorted((HERE.parents[1] / "docs").glob("*.md"))
         return "\n".join(path.read_text(encoding="utf-8") for path in docs if path.name != "python-reference.md")
     return pathlib.Path(name).read_text(encoding="utf-8")
+
+
+# ---- for examples/llama.c ----
+
+
+def pieces_of(tokenizer, n):
+    """Of each token its bytes, as characters U+0000 to U+00FF. Tokenizers of bytes show the bytes that do not print as the characters from U+0100 on."""
+    shown = [b for b in range(256) if 33 <= b <= 126 or 161 <= b <= 172 or 174 <= b]
+    hidden = [b for b in range(256) if b not in shown]
+    byte = {**{chr(b): chr(b) for b in shown}, **{chr(256 + i): chr(b) for i, b in enumerate(hidden)}}
+    words = tokenizer.convert_ids_to_tokens(list(range(n)))
+    return ["".join(byte.get(c, "") for c in word or "") for word in words]
+
+
+def save(path, model, pieces):
+    """What examples/llama.c reads."""
+    c = model.config
+    rope = getattr(c, "rope_parameters", None) or {"rope_theta": c.rope_theta}
+    about = dict(width=c.hidden_size, wide=c.intermediate_size, heads=c.num_attention_heads, kv_heads=c.num_key_value_heads, dim=c.head_dim,
+                 layers=c.num_hidden_layers, tokens=c.vocab_size, eps=c.rms_norm_eps, theta=rope["rope_theta"], pieces=json.dumps(pieces))  # fmt: skip
+    tied = model.lm_head.weight.data_ptr() == model.model.embed_tokens.weight.data_ptr()
+    tensors = {name: x.contiguous() for name, x in model.state_dict().items() if not (tied and name == "lm_head.weight")}
+    loop.replaced(path, lambda p: safetensors.torch.save_file(tensors, p, metadata={key: str(value) for key, value in about.items()}))
 
 
 # ---- attention by name ----
@@ -350,6 +374,8 @@ def options():
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--model", help=f"the folder of {FILE}; without, the package's")
+    parser.add_argument("--save", type=pathlib.Path, help="nothing is measured: write the weights for examples/llama.c, and print --prompt's tokens")
+    parser.add_argument("--prompt", default="Once upon a time", help="a beginning for examples/llama.c")
     parser.add_argument("--json", type=pathlib.Path)
     parser.add_argument("--plot", type=pathlib.Path)
     return parser.parse_args()
@@ -365,7 +391,11 @@ def main():
     if o.layers:
         model.model.layers = model.model.layers[: o.layers]
         model.config.num_hidden_layers = len(model.model.layers)
-    found = Study(o.json, {k: str(v) for k, v in vars(o).items() if k not in ("json", "plot", "model")})
+    if o.save:
+        save(o.save, model, pieces_of(tokenizer, model.config.vocab_size))
+        print(*tokenizer(o.prompt).input_ids)
+        return
+    found = Study(o.json, {k: str(v) for k, v in vars(o).items() if k not in ("json", "plot", "model", "save", "prompt")})
     study(model, tokenizer, o, found)
     rows, texts = list(found.rows.values()), o.texts.split(",")
     print(table(rows, texts))

@@ -4,8 +4,10 @@ import contextlib
 import io
 import json
 import math
+import os
 import pathlib
 import random
+import subprocess
 import sys
 import tempfile
 import types
@@ -21,7 +23,7 @@ try:
 except ImportError:
     smollm = None
 
-N = 256
+N, LLAMA = 256, os.environ.get("HGA_LLAMA", "")
 
 
 def bytes_of(text, return_tensors=None, add_special_tokens=True):
@@ -29,10 +31,10 @@ def bytes_of(text, return_tensors=None, add_special_tokens=True):
     return types.SimpleNamespace(input_ids=found if return_tensors is None else torch.tensor([found]))
 
 
-def small(folder=None):
+def small(folder=None, **more):
     torch.manual_seed(3)
     config = transformers.LlamaConfig(hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=4,
-                                      num_key_value_heads=2, vocab_size=256, max_position_embeddings=2 * N)  # fmt: skip
+                                      num_key_value_heads=2, vocab_size=256, max_position_embeddings=2 * N, **more)  # fmt: skip
     return transformers.AutoModelForCausalLM.from_config(config).eval(), bytes_of
 
 
@@ -128,6 +130,36 @@ class SmolLM(unittest.TestCase):
             with mock.patch.object(smollm, "nats", None):
                 again, _ = self.run_main(*asked, "--attention", "sdpa;dense")
             self.assertEqual(again, said)
+
+    @unittest.skipUnless(os.path.exists(LLAMA), "examples/llama is not built: openblas is not installed")
+    def test_the_same_model_in_c_writes_the_same_text(self):
+        pieces = [chr(b) for b in range(256)]
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "model.safetensors"
+            for tied in (False, True):
+                model, _ = small(tie_word_embeddings=tied, initializer_range=0.3)
+                smollm.save(path, model, pieces)
+                ids = torch.randint(256, (1, 19))
+                for words in ("dense", "window left=5 global=2", "htransformer block=4", "fenwick"):
+                    model.set_attn_implementation("hga:" + words.replace(" ", ":"))
+                    want = model.generate(ids, attention_mask=torch.ones_like(ids), max_new_tokens=40, do_sample=False, pad_token_id=0, eos_token_id=None)[0, 19:].tolist()
+                    command = [LLAMA, path, " ".join(map(str, ids[0].tolist())), "40", words]
+                    said = subprocess.run(command, capture_output=True)
+                    self.assertEqual(said.returncode, 0, said.stderr)
+                    self.assertEqual([int(x) for x in said.stderr.split(b"\n")[0].split()], want)
+                    self.assertEqual(said.stdout, bytes(want) + b"\n")
+                    self.assertGreater(len(set(want)), 5)
+            wrong = {(path, "1 2", "4", "bpt"): b"rows are nodes", (path, "1 999", "4"): b"999", (path, "", "4"): b"at least one",
+                     (path, "1", "4x"): b"4x", (__file__, "1", "4"): b"test_smollm.py", (path, "1"): b"usage"}  # fmt: skip
+            for arguments, says in wrong.items():
+                said = subprocess.run([LLAMA, *arguments], capture_output=True)
+                self.assertEqual((said.returncode, said.stdout), (1, b""))
+                self.assertEqual(said.stderr.count(b"\n"), 1)
+                self.assertIn(says, said.stderr)
+
+    def test_pieces_are_bytes(self):
+        tokenizer = types.SimpleNamespace(convert_ids_to_tokens=lambda ids: ["\u0120the", "\u00c3\u00a9", "\u010a", None])
+        self.assertEqual(smollm.pieces_of(tokenizer, 4), [" the", "\u00c3\u00a9", "\n", ""])
 
     def test_what_cannot_be_measured_is_told_and_left_empty(self):
         said, told = self.run_main("--needles", 1, "--repeats", 1, "--texts", "gospels", "--attention", "treeformer-coarse:height=2")
