@@ -24,7 +24,7 @@ static void fill_pairs(void)
 
 static kernel_draw some_draw(int i)
 {
-    return (kernel_draw){0x123456789abcdefu * (uint64_t)i, 7u * (uint32_t)i, 0.04f * (float)i};
+    return (kernel_draw){0x123456789abcdefu * (uint64_t)i, 7u * (uint32_t)i, 0.04f * (float)i, 0};
 }
 
 static float one_by_one(kernel_draw d, hga_id v, hga_id u, int32_t t, hga_id head)
