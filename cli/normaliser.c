@@ -69,8 +69,8 @@ int normaliser_put(const typed_normaliser *typed, model *m)
 {
     if (!typed->words) return CLI_GOOD;
     if (!score_stage(&m->program)) return complain(CLI_USAGE, "--normaliser: %s computes no scores", m->title);
-    if (!is_softmax(typed) && sends(&m->program, HGA_ENERGY))
-        return complain(CLI_USAGE, "--normaliser: the energies of %s are softmax's", m->title);
+    if (typed->which == HGA_NORMALISER_SIGMOID && sends(&m->program, HGA_ENERGY))
+        return complain(CLI_USAGE, "--normaliser: the energies of %s are softmax's or entmax's", m->title);
     if (normaliser_makes_zeros(typed) && merges(&m->program))
         return complain(CLI_USAGE, "--normaliser: %s merges states, which rows of entmax cannot be", m->title);
     return complain_of(hga_program_normalise(&m->program, typed->which, typed->alpha), CLI_USAGE, m->title);

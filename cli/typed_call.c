@@ -172,7 +172,7 @@ static int check_row(const hga_call_row *row, const model *m)
         return complain(CLI_USAGE, "--%s: %s computes no scores", option, title);
     if (row->is & HGA_CALL_NEEDS_SUMS && !sends(p, HGA_SCALED))
         return complain(CLI_USAGE, "--%s: %s has no weighted sums", option, title);
-    if (row->is & HGA_CALL_NO_ENERGY && sends(p, HGA_ENERGY))
+    if (row->is & HGA_CALL_NO_ENERGY && (sends(p, HGA_ENERGY) || sends(p, HGA_GATE)))
         return complain(CLI_USAGE, "--%s: the energies of %s are softmax's", option, title);
     if (row->is & HGA_CALL_NEEDS_LSE && !p->has_lse)
         return complain(CLI_USAGE, "--%s: %s has no softmax denominator", option, title);

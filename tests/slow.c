@@ -341,6 +341,54 @@ static void descend_row(machine *m, const hga_stage *s, const in_edges *in, hga_
     *at(keep, v, h) = left * (1 - open);
 }
 
+/* psi of what is inside node v. */
+static double energy_inside(const machine *m, const hga_stage *s, hga_id v, hga_id h)
+{
+    double sum = 0, total = 0;
+    for (hga_id u = 0; m->nodes.parent && u < m->nodes.n; u++) {
+        if (m->nodes.parent[u] != v) continue;
+        sum += (double)m->nodes.mass[u] * log_add(*at(m->field + s->gate, u, h), *lse_at(m->field + s->out, u, h));
+        total += (double)m->nodes.mass[u];
+    }
+    return total > 0 ? sum / total : -INFINITY;
+}
+
+/* Weights of all scores, and what stands in the place of the log-sum-exp: the sum of p s + H(p). */
+static double share_out(const hga_stage *s, int64_t n, const double *scores, double *weight)
+{
+    double *ones = memory(n, sizeof *ones), alpha = s->alpha == 0 ? 1 : s->alpha, all = 0, value = 0;
+    for (int64_t i = 0; i < n; i++) ones[i] = 1, all = i ? log_add(all, scores[i]) : scores[0];
+    if (alpha > 1)
+        entmax_weights(n, scores, ones, alpha, weight);
+    else
+        for (int64_t i = 0; i < n; i++) weight[i] = all > -INFINITY ? exp(scores[i] - all) : 0;
+    for (int64_t i = 0; i < n && alpha > 1; i++)
+        if (weight[i] > 0) value += weight[i] * scores[i] + (weight[i] - pow(weight[i], alpha)) / (alpha * (alpha - 1));
+    free(ones);
+    return all == -INFINITY || alpha <= 1 ? all : value;
+}
+
+/* Attention with what is inside among the scores; see hga_program.h. */
+static void inside_row(machine *m, const hga_stage *s, const in_edges *in, hga_id v, hga_id h)
+{
+    values *out = m->field + s->out;
+    const values *value = m->field + s->value;
+    const edge *e = in->e + in->ptr[v];
+    int64_t n = in->ptr[v + 1] - in->ptr[v];
+    double *scores = memory(2 * (n + 1), sizeof *scores), *weight = scores + n + 1, *o = at(out, v, h), outside = 0;
+    for (int64_t i = 0; i < n; i++) scores[i] = score(m, s, e + i, in->ptr[v] + i, h);
+    scores[n] = energy_inside(m, s, v, h);
+    double g = share_out(s, n + 1, scores, weight);
+    for (int64_t i = 0; i < n; i++) outside += weight[i];
+    memset(o, 0, (size_t)out->columns * sizeof *o);
+    for (int64_t i = 0; i < n; i++)
+        for (hga_id c = 0; c < out->columns && weight[i] > 0; c++)
+            o[c] += weight[i] / outside * at(value, e[i].src, head_for(value, h, m->shape.n_heads))[c];
+    *lse_at(out, v, h) = outside > 0 ? g + log(outside) : -INFINITY;
+    *at(m->field + s->gate, v, h) = weight[n] > 0 ? g + log(weight[n]) : -INFINITY;
+    free(scores);
+}
+
 /* ---- where nodes are ---- */
 
 /* Is token t below node v? */
@@ -390,7 +438,12 @@ static void do_row(machine *m, const hga_stage *s, const values *from, const in_
     int sums = attends && attends->normaliser == HGA_NORMALISER_SIGMOID,
         entmax = attends && attends->normaliser == HGA_NORMALISER_ENTMAX && attends->alpha != 1;
     switch (s->message) {
-    case HGA_SCORE: (entmax ? entmax_row : sums ? sigmoid_row : attend_row)(m, s, in, v, h); return;
+    case HGA_SCORE:
+        (s->update == HGA_UPDATE_INSIDE ? inside_row
+         : entmax                       ? entmax_row
+         : sums                         ? sigmoid_row
+                                        : attend_row)(m, s, in, v, h);
+        return;
     case HGA_STATE: sums ? add_states(s, m, from, in, v, h) : spread_row(m, s, from, in, v, h); return;
     case HGA_COPY:
     case HGA_SCALED: add_row(m, s, from, in, v, h); return;

@@ -23,6 +23,7 @@ static const stage_kernel plain_stages[N_KINDS] = {
     [KIND_SPREAD] = {"plain state merge", plain_row, NULL, NULL},
     [KIND_ENERGY] = {"plain energy", plain_row, NULL, NULL},
     [KIND_DESCEND] = {"plain descend", plain_row, NULL, NULL},
+    [KIND_ATTEND_INSIDE] = {"plain softmax, with energies", plain_row, NULL, NULL},
     [KIND_USER] = {"user function", plain_row, NULL, NULL},
 };
 
@@ -34,7 +35,8 @@ static const stage_kernel other_stages[][N_KINDS] = {
     [HGA_NORMALISER_SIGMOID] = {[KIND_ATTEND] = {"plain sigmoid, for which nothing is fused", plain_row, NULL, NULL},
                                 [KIND_ATTEND_MORE] = {"plain sigmoid, added", plain_row, NULL, NULL},
                                 [KIND_SPREAD] = {"plain state sum", plain_row, NULL, NULL}},
-    [HGA_NORMALISER_ENTMAX] = {[KIND_ATTEND] = {"plain entmax", plain_row, NULL, NULL}},
+    [HGA_NORMALISER_ENTMAX] = {[KIND_ATTEND] = {"plain entmax", plain_row, NULL, NULL},
+                               [KIND_ATTEND_INSIDE] = {"plain entmax, with energies", plain_row, NULL, NULL}},
 };
 
 /* .. and of scores that are no products, in softmax: fused, and plain. */

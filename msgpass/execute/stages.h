@@ -31,14 +31,6 @@ static inline double *sums_of_piece(const hga_plan *plan, const hga_workspace *w
     return (double *)(void *)piece_of(plan, workspace, stage, piece);
 }
 
-/* Node v's children, as many as the result: (*list)[0 ..], or when that is NULL the ids from *first on. */
-static inline hga_id children_of(const hga_nodes *nodes, hga_id v, const hga_id **list, hga_id *first)
-{
-    if (!nodes->child_ptr || v < nodes->level_ptr[1]) return 0;
-    const hga_id *ptr = nodes->child_ptr + (v - nodes->level_ptr[1]);
-    *first = ptr[0], *list = nodes->child_list ? nodes->child_list + ptr[0] : NULL;
-    return ptr[1] - ptr[0];
-}
 /* Does the stage write a row of node v's? */
 static inline int has_row(const worker *w, hga_id stage, hga_id v)
 {

@@ -108,9 +108,11 @@ static hga_status value_of(weighing *w, hga_id f, hga_id v, hga_id before, const
     for (hga_id i = before - 1; i >= 0; i--) {
         const hga_stage *s = &w->p->stage[i];
         if (!(s->writes >> f & 1u) || flow_keeps(&w->m.nodes, s, field, v)) continue;
-        if (f != s->out && f != s->keep)
+        if (f != s->out && f != s->keep && f != s->gate)
             return hga_fail(HGA_EUNSUPPORTED, "weights: stage %s writes %s", s->name, field->name);
-        return make_row(w, i, v, out);
+        hga_status st = make_row(w, i, v, out);
+        *out += !st && f == s->gate;
+        return st;
     }
     int given = program_is_input(field->binding) && program_row(&w->m.nodes, field->io, v);
     return given ? read_given(w, f, v, out) : HGA_OK;
@@ -233,7 +235,7 @@ done:
     return st;
 }
 
-/* The row of stage i at v: of descend what it keeps, of a state its log-sum-exp. */
+/* The row of stage i at v: of descend what it keeps, of a state its log-sum-exp and, behind it, what goes inside. */
 static hga_status make_row(weighing *w, hga_id i, hga_id v, const double **out)
 {
     weighed *x = NULL;
@@ -246,7 +248,8 @@ static hga_status make_row(weighing *w, hga_id i, hga_id v, const double **out)
         edges_open(&x->edges, w->g, NULL, w->p->stage[i].relation);
         HGA_TRY(edges_read(&x->edges, v));
         HGA_TRY(weigh(w, i, v, &x->edges, x));
-        HGA_TRY(take_room(w, columns, &made));
+        HGA_TRY(take_room(w, (int64_t)columns + 1, &made));
+        made[columns] = x->row.rest;
         if (kind_sums(x->row.kind))
             row_add_up(&x->row, columns, made);
         else

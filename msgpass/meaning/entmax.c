@@ -122,11 +122,24 @@ double entmax_weigh(const soften_row *r)
     return INFINITY;
 }
 
-/* A weight of p moves by u = p^(2 - alpha) c^(alpha - 1) with its score, and tau takes from all by their u. */
+/* H is Tsallis', (p - p^alpha) / (alpha (alpha - 1)); of nothing there is nothing. */
+double entmax_conjugate(const soften_row *r)
+{
+    const double alpha = r->number;
+    double all = 0, value = 0;
+    for (int64_t i = 0; i < r->n; i++) {
+        const double p = r->weight[i];
+        if (p == 0) continue;
+        all += p, value += p * (r->score[i] + (1 - pow(p, alpha - 1)) / (alpha * (alpha - 1)));
+    }
+    return all == 0 ? -INFINITY : value;
+}
+
+/* A weight of p moves by u = p^(2 - alpha) c^(alpha - 1) with its score, and tau takes from all by their u; the conjugate
+   moves by p. */
 void entmax_adjoint(const soften_row *r, double d_lse)
 {
     double all = 0, along = 0;
-    (void)d_lse;
     for (int64_t i = 0; i < r->n; i++) {
         double p = r->weight[i], u = p == 0 ? 0 : p * pow(r->count[i] / p, r->number - 1);
         r->d_count[i] = u, all += u;
@@ -134,6 +147,6 @@ void entmax_adjoint(const soften_row *r, double d_lse)
     }
     for (int64_t i = 0; i < r->n; i++) {
         double u = r->d_count[i], slope = u == 0 ? 0 : r->slope[i] - along / all;
-        r->slope[i] = u * slope, r->d_count[i] = r->weight[i] * slope;
+        r->slope[i] = u * slope + r->weight[i] * d_lse, r->d_count[i] = r->weight[i] * slope;
     }
 }

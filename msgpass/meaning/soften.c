@@ -41,9 +41,9 @@ static void sigmoid_adjoint(const soften_row *r, double d_lse)
 }
 
 const softening softenings[N_SOFTENINGS] = {
-    [HGA_NORMALISER_SOFTMAX] = {"softmax", softmax_weigh, softmax_adjoint, 1, 0},
-    [HGA_NORMALISER_SIGMOID] = {"sigmoid", sigmoid_weigh, sigmoid_adjoint, 0, 1},
-    [HGA_NORMALISER_ENTMAX] = {"entmax", entmax_weigh, entmax_adjoint, 0, 0},
+    [HGA_NORMALISER_SOFTMAX] = {"softmax", softmax_weigh, softmax_adjoint, 1, 0, NULL},
+    [HGA_NORMALISER_SIGMOID] = {"sigmoid", sigmoid_weigh, sigmoid_adjoint, 0, 1, NULL},
+    [HGA_NORMALISER_ENTMAX] = {"entmax", entmax_weigh, entmax_adjoint, 0, 0, entmax_conjugate},
 };
 
 const softening *meaning_softening(const hga_program *p) { return &softenings[program_normaliser(p)]; }

@@ -27,6 +27,9 @@ typedef struct softening {
        d_lse is that of the log-sum-exp. */
     void (*adjoint)(const soften_row *r, double d_lse);
     int has_lse, has_bias;
+    /* Of a row that is weighed, its counts being 1: what stands in the place of a log-sum-exp, the greatest value of p . z
+       plus the entropy of p. NULL: `weigh` gives it, or there is none. */
+    double (*conjugate)(const soften_row *r);
 } softening;
 
 /* By hga_normaliser. */
@@ -42,6 +45,7 @@ static inline double entmax_power(double above, double power)
     return power == 1 ? above : power == 2 ? above * above : pow(above, power);
 }
 double entmax_weigh(const soften_row *r);
+double entmax_conjugate(const soften_row *r);
 void entmax_adjoint(const soften_row *r, double d_lse);
 
 #endif

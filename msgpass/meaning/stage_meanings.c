@@ -152,8 +152,8 @@ static void sum_adjoint(stage_row *r, const row_gradients *g)
 
 /* ---- softened states: attend, from nothing or from what is there, and spread ---- */
 
-/* The state that is there has the last place. */
-static int64_t places(const stage_row *r) { return r->n + merges(r); }
+/* The state that is there has the last place, or the energy of what is inside. */
+static int64_t places(const stage_row *r) { return r->n + (merges(r) || r->kind == KIND_ATTEND_INSIDE); }
 
 static void score_edges(stage_row *r)
 {
@@ -229,7 +229,7 @@ static void state_adjoint(stage_row *r, const row_gradients *g)
     }
     slope[r->n] = r->room.weight[r->n] != 0 ? weight_slope(r, g, own_row(r)) : 0;
     soften_row all = softened(r);
-    r->m->soften->adjoint(&all, *d_lse);
+    r->m->soften->adjoint(&all, r->m->soften->has_lse ? *d_lse : 0);
     for (int64_t i = 0; i < r->n; i++)
         if (r->room.weight[i] != 0) score_adjoint(r, g, i);
     scale_row(r, g, r->room.weight[r->n]);
@@ -275,6 +275,120 @@ static void energy_adjoint(stage_row *r, const row_gradients *g)
         *double_lse(g->d, r->stage->value, u, r->head) += part * share(lse, below);
     }
     *d = 0;
+}
+
+/* ---- attention with the energies of what is inside ---- */
+
+typedef struct children {
+    const hga_id *list;
+    hga_id n, first;
+    double mass;
+} children;
+
+static children find_children(const stage_row *r)
+{
+    children c = {0};
+    c.n = children_of(&r->m->nodes, r->v, &c.list, &c.first);
+    for (hga_id i = 0; i < c.n; i++) c.mass += (double)r->m->nodes.mass[child_number(c.list, c.first, i)];
+    return c;
+}
+
+/* psi and the log-sum-exp of child i. */
+static hga_id look_inside(const stage_row *r, const children *c, hga_id i, double *psi, double *lse)
+{
+    hga_id u = child_number(c->list, c->first, i);
+    *psi = number_at(r, r->stage->gate, u), *lse = r->values->read_lse(r->values, r->stage->out, u, r->head);
+    return u;
+}
+
+static double energy_inside(const stage_row *r)
+{
+    const children c = find_children(r);
+    double sum = 0, psi, lse;
+    for (hga_id i = 0; i < c.n; i++) {
+        const double m = (double)r->m->nodes.mass[look_inside(r, &c, i, &psi, &lse)];
+        if (m > 0) sum += m * log_add(psi, lse);
+    }
+    return c.mass > 0 ? sum / c.mass : -INFINITY;
+}
+
+/* All places get their weights, the last one that of what is inside. Scores have counts in them. Returns g. */
+static double weigh_all(stage_row *r)
+{
+    score_edges(r);
+    r->room.score[r->n] = energy_inside(r);
+    for (int64_t i = 0; i <= r->n; i++) r->room.count[i] = 1;
+    const soften_row all = softened(r);
+    const double lse = r->m->soften->weigh(&all);
+    return r->m->soften->conjugate ? r->m->soften->conjugate(&all) : lse;
+}
+
+static double sum_of(const double *x, int64_t n)
+{
+    double sum = 0;
+    for (int64_t i = 0; i < n; i++) sum += x[i];
+    return sum;
+}
+
+/* What is inside has no value here: descend hands it what is left. */
+static void inside_weigh(stage_row *r)
+{
+    const double g = weigh_all(r), outside = sum_of(r->room.weight, r->n), inside = r->room.weight[r->n];
+    for (int64_t i = 0; i < r->n && outside != 0; i++) r->room.weight[i] /= outside;
+    r->room.weight[r->n] = 0;
+    r->lse = outside != 0 ? g + log(outside) : -INFINITY, r->rest = inside != 0 ? g + log(inside) : -INFINITY;
+}
+
+static void inside_row(stage_row *r)
+{
+    state_row(r);
+    r->values->write(r->values, r->stage->gate, r->v, r->head, &r->rest);
+}
+
+/* The energy's gradient goes to the children. */
+static void give_inside(const stage_row *r, const row_gradients *g, double d)
+{
+    const children c = find_children(r);
+    double psi, lse;
+    for (hga_id i = 0; i < c.n && c.mass > 0; i++) {
+        const hga_id u = look_inside(r, &c, i, &psi, &lse);
+        const double part = (double)r->m->nodes.mass[u] / c.mass * d;
+        *d_row(r, g, r->stage->gate, u) += part * share(psi, lse);
+        *double_lse(g->d, r->stage->out, u, r->head) += part * share(lse, psi);
+    }
+}
+
+/* Slopes of the weights of edges, which are divided by their sum `outside` where they multiply values. */
+static void slopes_outside(stage_row *r, const row_gradients *g, double outside, double d_lse)
+{
+    double *slope = r->room.slope, *weight = r->room.weight, mean = 0;
+    for (int64_t i = 0; i < r->n; i++) {
+        slope[i] = 0;
+        if (weight[i] == 0) continue;
+        slope[i] = weight_slope(r, g, source_row(r, r->stage->value, i));
+        mean += weight[i] / outside * slope[i];
+        weight[i] /= outside;
+        give_to_source(r, g, i);
+        weight[i] *= outside;
+    }
+    for (int64_t i = 0; i < r->n; i++)
+        if (weight[i] != 0) slope[i] = (slope[i] - mean + d_lse) / outside;
+}
+
+static void inside_adjoint(stage_row *r, const row_gradients *g)
+{
+    double *d_lse = double_lse(g->d, r->stage->out, r->v, r->head), *d_psi = d_row(r, g, r->stage->gate, r->v),
+           *slope = r->room.slope, *weight = r->room.weight;
+    weigh_all(r);
+    slopes_outside(r, g, sum_of(weight, r->n), *d_lse);
+    slope[r->n] = weight[r->n] != 0 ? *d_psi / weight[r->n] : 0;
+    const soften_row all = softened(r);
+    r->m->soften->adjoint(&all, *d_lse + *d_psi);
+    for (int64_t i = 0; i < r->n; i++) r->room.d_count[i] = slope[i];
+    for (int64_t i = 0; i < r->n; i++)
+        if (weight[i] != 0) score_adjoint(r, g, i);
+    give_inside(r, g, weight[r->n] != 0 ? slope[r->n] : 0);
+    scale_row(r, g, 0), *d_lse = *d_psi = 0;
 }
 
 /* ---- shares down ---- */
@@ -334,4 +448,5 @@ const stage_meaning stage_meanings[N_KINDS] = {
     [KIND_SPREAD] = {ROLE_VALUE, ROLE_OUT, state_weigh, state_row, state_adjoint},
     [KIND_ENERGY] = {ROLE_VALUE, ROLE_OUT, energy_weigh, energy_row, energy_adjoint},
     [KIND_DESCEND] = {ROLE_OUT, ROLE_VALUE, descend_weigh, descend_row, descend_adjoint},
+    [KIND_ATTEND_INSIDE] = {ROLE_VALUE, ROLE_OUT, inside_weigh, inside_row, inside_adjoint},
 };

@@ -207,6 +207,7 @@ static void visit_sources_of(visit *r, const phase *ph, hga_id begin, hga_id n)
         visit_tree(r, ph, ph->first + begin, n);
     else if (together)
         visit_positions(r, ph->stage, ph->first + begin, n);
+    if (program_rules[s->kind].child_reads) visit_tree(r, ph, ph->first + begin, n);
     for (hga_id i = begin; !together && i < begin + n; i++)
         visit_positions(r, ph->stage, s->relation.dst_rank[phase_node(plan, ph, i)], 1);
     visit_flush(r);
@@ -298,7 +299,7 @@ static storages_touched find_stage(const hga_plan *plan, const phase *ph, hga_id
     storages_touched t = {.writes = ph->job == JOB_PIECES ? 0 : s->writes};
     if (ph->job == JOB_MERGE) return t;
     int user = kind == KIND_USER;
-    t.sources = read_storages(plan, s, user ? s->reads : program_fields(s, rule->source_reads));
+    t.sources = read_storages(plan, s, user ? s->reads : program_fields(s, rule->source_reads | rule->child_reads));
     t.own = read_storages(plan, s, user ? s->reads : program_fields(s, rule->own_reads | rule->lone_reads));
     /* across the cut a row reads what it is about to write */
     if (ph->part_of_tree == TREE_ACROSS)

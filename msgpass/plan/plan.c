@@ -118,12 +118,24 @@ static void keeper_destroy(hga_plan *plan)
 
 /* ---- plans ---- */
 
+/* What a dropped sibling would be to the energy above it nobody says; and ranks bring each other's sources, not what is
+   below them. */
+static hga_status check_energies(const hga_plan *plan)
+{
+    if (!rows_are_whole(plan) || !program_has_energies(&plan->program)) return HGA_OK;
+    if (plan->options.dropout > 0) return hga_fail(HGA_EUNSUPPORTED, "dropout: entmax of energies has none");
+    if (plan_is_shared(plan)) return hga_fail(HGA_EUNSUPPORTED, "ranks: entmax of energies is for one process");
+    return HGA_OK;
+}
+
 static hga_status lower(hga_plan *plan, const hga_graph *g)
 {
     plan->graph = hga_graph_retain(g);
     plan->nodes = hga_graph_nodes(g);
     plan->serial = next_serial();
     hga_status st = program_check(&plan->program, g);
+    if (st) return st;
+    st = check_energies(plan);
     if (st) return st;
     if (program_is_plain(&plan->program)) plan->options.generic = 1;
     find_stages(plan);

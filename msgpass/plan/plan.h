@@ -458,7 +458,8 @@ static inline hga_id kv_head(const hga_shape *s, hga_id head) { return head / (s
    stages of a generic plan, and functions of the caller's own. Whatever hangs on which of the two it is asks here. */
 static inline int stage_is_fused(const hga_plan *plan, hga_id stage)
 {
-    return plan->stage[stage].kind != KIND_USER && !plan->options.generic;
+    return plan->stage[stage].kind != KIND_USER && plan->stage[stage].kind != KIND_ATTEND_INSIDE &&
+           !plan->options.generic;
 }
 static inline int scores_are_sums(const hga_plan *plan) { return plan->program.scores == HGA_SCORES_ADDITIVE; }
 /* Have rows one threshold, which needs all of their scores? Then they are not cut. */

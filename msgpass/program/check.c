@@ -135,6 +135,9 @@ static hga_status check_pairs(const hga_program *p, const hga_stage *s, stage_ki
         return hga_fail(HGA_EPROGRAM, "stage '%s': '%s' is %s, '%s' is %s", s->name, p->field[s->value].name,
                         width_name[p->field[s->value].width], p->field[s->out].name,
                         width_name[p->field[s->out].width]);
+    if (kind == KIND_ATTEND_INSIDE && p->field[s->gate].rows != p->field[s->out].rows)
+        return hga_fail(HGA_EPROGRAM, "stage '%s': '%s' and '%s' are on different nodes", s->name,
+                        p->field[s->gate].name, p->field[s->out].name);
     if (kind == KIND_DESCEND && s->gate == s->keep)
         return hga_fail(HGA_EPROGRAM, "stage '%s': field '%s' is both gate and keep", s->name, p->field[s->gate].name);
     return HGA_OK;
@@ -249,6 +252,14 @@ static hga_status check_merges(const hga_program *p, const hga_stage *s, stage_k
                     s->name, program_rules[kind].name);
 }
 
+/* Is the state that a stage goes on with one that has a number in the place of a log-sum-exp? */
+static int is_inside(const hga_program *p, const hga_stage *s)
+{
+    for (const hga_stage *x = p->stage; x < s; x++)
+        if (program_kind(x) == KIND_ATTEND_INSIDE && x->out == s->value && x->gate == s->gate) return 1;
+    return 0;
+}
+
 /* All stages that attend do the same with scores; energies need the log-sum-exps that only softmax has. */
 static hga_status check_normaliser(const hga_program *p, const hga_stage *s, stage_kind kind)
 {
@@ -267,7 +278,11 @@ static hga_status check_normaliser(const hga_program *p, const hga_stage *s, sta
     if (kind_attends(kind) && s->alpha != first->alpha)
         return hga_fail(HGA_EPROGRAM, "stage '%s': alpha %g, where a stage before it has %g", s->name, s->alpha,
                         first->alpha);
-    if (all != HGA_NORMALISER_SOFTMAX && (kind == KIND_ENERGY || kind == KIND_DESCEND))
+    if (all == HGA_NORMALISER_SIGMOID && kind == KIND_ATTEND_INSIDE)
+        return hga_fail(HGA_EPROGRAM, "stage '%s': %s shares a row's weights out, which sigmoids do not", s->name,
+                        program_rules[kind].name);
+    int needs_lse = kind == KIND_ENERGY || (kind == KIND_DESCEND && !is_inside(p, s));
+    if (all != HGA_NORMALISER_SOFTMAX && needs_lse)
         return hga_fail(HGA_EPROGRAM, "stage '%s': %s reads log-sum-exps, which normaliser %s has not", s->name,
                         program_rules[kind].name, program_normaliser_names[all]);
     return check_merges(p, s, kind);
@@ -339,6 +354,16 @@ static hga_status check_out(const hga_program *p, const program_values *values)
     return call_check_standing(p);
 }
 
+/* Left siblings alone would leave a first child without anything, and what eq. 51 means then nobody says. */
+static hga_status check_energies(const hga_program *p, const hga_nodes *nodes)
+{
+    const hga_stage *s = p->stage, *end = s + p->n_stages;
+    while (s < end && program_kind(s) != KIND_ATTEND_INSIDE) s++;
+    if (s == end || !(nodes->claims & HGA_CLAIM_CAUSAL) || program_normaliser(p) == HGA_NORMALISER_SOFTMAX)
+        return HGA_OK;
+    return hga_fail(HGA_EPROGRAM, "stage '%s': entmax of energies is not defined on causal graphs", s->name);
+}
+
 hga_status program_check(const hga_program *p, const hga_graph *g)
 {
     if (!p || !g) return hga_fail(HGA_EINVAL, "no %s", p ? "graph" : "program");
@@ -357,6 +382,7 @@ hga_status program_check(const hga_program *p, const hga_graph *g)
     for (hga_id s = 0; s < p->n_stages; s++) HGA_TRY(check_stage(p, s, &nodes, &values, &given));
     HGA_TRY(check_out(p, &values));
     HGA_TRY(check_scores(p));
+    HGA_TRY(check_energies(p, &nodes));
     HGA_TRY(program_check_rows(p, g));
 done:
     return st;

@@ -23,7 +23,7 @@ static const char *const rows_names[] = {"queries", "keys", "nodes", "query side
 static const char *const order_names[] = {"flat", "levels up", "levels down", NULL};
 static const char *const message_names[] = {"copy", "scaled", "score", "state", "energy", "gate", "user", NULL};
 static const char *const reduce_names[] = {"mean", "sum", "softmax", "merge", "user", NULL};
-static const char *const update_names[] = {"replace", "merge", "descend", "user", NULL};
+static const char *const update_names[] = {"replace", "merge", "descend", "user", "inside", NULL};
 static const char *const role_names[] = {"query", "key", "value", "gate", "keep", "out", NULL};
 static const char *const tree_names[] = {"tree up", "tree down", NULL};
 

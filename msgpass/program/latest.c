@@ -171,10 +171,21 @@ static int32_t latest_source(const trace *t, const reach *r)
     return best;
 }
 
+static int32_t latest_below(const trace *t, hga_id v)
+{
+    const uint32_t fields = program_fields(t->stage, program_rules[t->kind].child_reads);
+    int32_t best = EMPTY;
+    const hga_id *list = NULL;
+    hga_id first = 0, n = fields ? children_of(&t->nodes, v, &list, &first) : 0;
+    for (hga_id i = 0; i < n; i++) best = larger(best, latest_among(t, fields, child_number(list, first, i)));
+    return best;
+}
+
 /* A row gets what it reads itself and what its sources hand on, but for tokens that a stage in place leaves alone. */
 static void write_row(trace *t, hga_id v, int lone, int32_t from_sources)
 {
     int32_t value = larger(from_sources, latest_among(t, own_fields(t, v, lone), v));
+    value = larger(value, latest_below(t, v));
     if (t->kind == KIND_USER || (!lone && t->stage->reduce == HGA_SOFTMAX)) value = larger(value, NO_TOKEN);
     int keeps = program_keeps_tokens(t->stage) && v < t->nodes.level_ptr[1];
     for (hga_id f = 1; f <= t->p->n_fields && !keeps; f++) {

@@ -15,6 +15,7 @@ typedef enum stage_kind {
     KIND_SPREAD,
     KIND_ENERGY,
     KIND_DESCEND,
+    KIND_ATTEND_INSIDE,
     KIND_USER,
     N_KINDS
 } stage_kind;
@@ -42,7 +43,8 @@ typedef struct stage_rule {
     unsigned source_reads;   /* roles read at the source of an edge */
     unsigned own_reads;      /* roles read at the row itself when it has an in-edge */
     unsigned lone_reads;     /* roles read at a row without in-edges */
-    unsigned gating_reads;   /* of them, those without effect where the state in ROLE_VALUE is empty */
+    unsigned child_reads;    /* roles read at the row's children, which the stage has written before */
+    unsigned gating_reads;   /* of lone_reads, those without effect where the state in ROLE_VALUE is empty */
     unsigned
         gives_place;     /* of own_reads, those whose rows the stage may write to: a row is read before it is written */
     unsigned writes;     /* roles written */
@@ -61,6 +63,10 @@ typedef struct stage_rule {
 /* The table, indexed by stage_kind; row KIND_NONE has no name. */
 extern const stage_rule program_rules[N_KINDS];
 
+/* Does the kind make energies? */
+static inline int kind_has_energies(stage_kind kind) { return kind == KIND_ENERGY || kind == KIND_ATTEND_INSIDE; }
+/* Do some of the stages? Then scores are an energy's. */
+int program_has_energies(const hga_program *p);
 /* Which row a stage is; KIND_NONE when its message, reduce and update go together in no row. */
 stage_kind program_kind(const hga_stage *s);
 /* "mean", "weighted sum", ..; "none" for an illegal combination. */
@@ -103,6 +109,16 @@ static inline int kind_sums(stage_kind kind)
 }
 /* Does what its out field holds go into what it computes? */
 static inline int kind_starts_from_out(stage_kind kind) { return program_rules[kind].starts_from_out; }
+
+/* Node v's children, as many as the result: (*list)[0 ..], or when that is NULL the ids from *first on. */
+static inline hga_id children_of(const hga_nodes *nodes, hga_id v, const hga_id **list, hga_id *first)
+{
+    if (!nodes->child_ptr || v < nodes->level_ptr[1]) return 0;
+    const hga_id *ptr = nodes->child_ptr + (v - nodes->level_ptr[1]);
+    *first = ptr[0], *list = nodes->child_list ? nodes->child_list + ptr[0] : NULL;
+    return ptr[1] - ptr[0];
+}
+static inline hga_id child_number(const hga_id *list, hga_id first, hga_id i) { return list ? list[i] : first + i; }
 
 /* Is every node of the graph that is among rows `a` among rows `b`, too? Tokens may have sides like any node. */
 int program_rows_within(const hga_nodes *nodes, hga_field_rows a, hga_field_rows b);

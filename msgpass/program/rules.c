@@ -141,6 +141,26 @@ const stage_rule program_rules[N_KINDS] = {
                       .carry_source = ROLE(OUT),
                       .carry_own = ROLE(VALUE),
                       .cost = {.value = 2}},
+    [KIND_ATTEND_INSIDE] = {.name = "attend inside",
+                            .message = HGA_SCORE,
+                            .reduce = HGA_SOFTMAX,
+                            .update = HGA_UPDATE_INSIDE,
+                            .relations = ON_RELATION,
+                            .orders = 1u << HGA_LEVELS_UP,
+                            .width = {[ROLE_QUERY] = WIDTH(KEY),
+                                      [ROLE_KEY] = WIDTH(KV_KEY),
+                                      [ROLE_VALUE] = WIDTH(VALUE),
+                                      [ROLE_GATE] = WIDTH(SCALAR),
+                                      [ROLE_OUT] = WIDTH(STATE)},
+                            .source_reads = ROLE(KEY) | ROLE(VALUE),
+                            .own_reads = ROLE(QUERY),
+                            .child_reads = ROLE(GATE) | ROLE(OUT),
+                            .writes = ROLE(GATE) | ROLE(OUT),
+                            .ready = ROLE(QUERY) | ROLE(KEY) | ROLE(VALUE),
+                            .carries = 1,
+                            .carry_source = ROLE(VALUE),
+                            .attends = 1,
+                            .cost = {.key = 2, .value = 2, .head = 4}},
     /* what a user stage reads and writes are its own sets; `value`, where it names one, is what its edges hand on */
     [KIND_USER] = {.name = "user",
                    .message = HGA_MESSAGE_USER,
@@ -240,6 +260,13 @@ const hga_stage *program_first_attended(const hga_program *p)
 }
 
 static int is_entmax(const hga_stage *s) { return s->normaliser == HGA_NORMALISER_ENTMAX && s->alpha != 1; }
+
+int program_has_energies(const hga_program *p)
+{
+    for (hga_id i = 0; i < p->n_stages; i++)
+        if (kind_has_energies(program_kind(&p->stage[i]))) return 1;
+    return 0;
+}
 
 hga_normaliser program_normaliser(const hga_program *p)
 {

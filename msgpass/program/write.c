@@ -172,6 +172,39 @@ hga_status hga_program_attend_more(hga_program *p, hga_id relation, hga_id query
     return add_attending(p, KIND_ATTEND_MORE, s);
 }
 
+/* The stage that attends becomes one with the energies of its states, which the program has no more. */
+static void go_inside(hga_program *p)
+{
+    for (hga_id i = 0; i < p->n_stages; i++)
+        for (hga_id e = i + 1; e < p->n_stages; e++) {
+            hga_stage *s = &p->stage[i], *energy = &p->stage[e];
+            if (program_kind(s) != KIND_ATTEND || program_kind(energy) != KIND_ENERGY || energy->value != s->out)
+                continue;
+            s->update = HGA_UPDATE_INSIDE, s->order = HGA_LEVELS_UP, s->gate = energy->out;
+            settle(s);
+            memmove(energy, energy + 1, (size_t)(--p->n_stages - e) * sizeof *energy);
+        }
+}
+
+/* .. and two again. */
+static hga_status come_out(hga_program *p)
+{
+    hga_status st = HGA_OK;
+    for (hga_id i = 0; i < p->n_stages; i++) {
+        hga_stage *s = &p->stage[i];
+        const hga_id psi = s->gate, n = p->n_stages;
+        if (program_kind(s) != KIND_ATTEND_INSIDE) continue;
+        s->update = HGA_REPLACE, s->order = HGA_FLAT;
+        settle(s);
+        HGA_TRY(hga_program_energy(p, s->out, psi));
+        const hga_stage energy = p->stage[n];
+        memmove(s + 2, s + 1, (size_t)(n - i - 1) * sizeof *s);
+        s[1] = energy;
+    }
+done:
+    return st;
+}
+
 hga_status hga_program_normalise(hga_program *p, hga_normaliser normaliser, double alpha)
 {
     int attends = 0;
@@ -180,6 +213,8 @@ hga_status hga_program_normalise(hga_program *p, hga_normaliser normaliser, doub
             p->stage[i].normaliser = normaliser, p->stage[i].alpha = alpha, attends = 1;
     if (!attends) return hga_fail(HGA_EPROGRAM, "no stage attends, so there is nothing to normalise");
     if (program_normaliser(p) != HGA_NORMALISER_SOFTMAX) p->has_lse = 0;
+    if (program_normaliser(p) != HGA_NORMALISER_ENTMAX) return come_out(p);
+    go_inside(p);
     return HGA_OK;
 }
 

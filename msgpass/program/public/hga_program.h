@@ -15,6 +15,10 @@
    energy        ENERGY    MEAN      REPLACE  psi[v] = sum m log(e^psi[u] + e^LSE[u]) / sum m; -inf without edges
    descend       GATE      SUM       DESCEND  s = sigmoid(LSE[v] - psi[v]);  out[v] = out[u] + keep[u] s O[v];
                                               keep[v] = keep[u] (1 - s);  roots: out[u] = 0, keep[u] = 1
+   attend inside SCORE     SOFTMAX   INSIDE   psi = sum m log(e^psi[u] + e^LSE[u]) / sum m over v's children u, -inf
+                                              without; p and g are of psi and the row's scores together. O = sum of
+                                              p v[u] by the sum s of these p, LSE[v] = g + log s, psi[v] = g + log p of
+                                              psi
    user          USER      USER      USER     the stage's own aggregate
 
    s(u, v, e) = scale * q[v] . (k[u] + rel_key[type] + edge_key[e]) + rel_bias[type][head] + edge_bias[e][head]
@@ -27,7 +31,10 @@
    hga_graph_positions, in float32: whole numbers to 2^24, halves to 2^23. A sink adds e^sink of its head to each row's
    denominator, once, and nothing to its numerator (GPT-OSS): the output is times 1 / (1 + e^(sink - LSE)), its
    LSE becomes log(e^LSE + e^sink), and a row without edges has output 0 and LSE sink.
-   psi is -phi of Amizadeh et al. 2025, eq. 9, less a constant. */
+   psi is -phi of Amizadeh et al. 2025, eq. 9, less a constant. With softmax `attend inside` is attend and energy; with
+   entmax it is their eq. 51: p = entmax of psi and scores, counts being in these as log w and log m, and g, in the
+   place of the log-sum-exp, the greatest of p . z + H(p), H = sum of (p - p^alpha) / (alpha (alpha - 1)). Descend then
+   does what it does: sigmoid(LSE - psi) is s. */
 #ifndef HGA_PROGRAM_H
 #define HGA_PROGRAM_H
 
@@ -67,7 +74,7 @@ typedef enum hga_normaliser {
     /* entmax (Peters et al. 2019): weight m w [(alpha - 1) s' - tau]_+^(1 / (alpha - 1)), alpha the stage's and tau
        such that a row's weights sum to 1: most are exact zeros, and values of those are not read. alpha = 2 is
        sparsemax, 1 softmax. tau needs all scores of a row, so what is merged into another state (attend more, spread)
-       is refused; there is no log-sum-exp, as with sigmoids */
+       is refused; there is no log-sum-exp, as with sigmoids. Energies and attention are one stage, `attend inside` */
     HGA_NORMALISER_ENTMAX = 2
 } hga_normaliser;
 /* What a query and a key have together. */
@@ -76,7 +83,7 @@ typedef enum hga_scores {
     /* a . LeakyReLU(q + k), a being hga_io.additive; such programs' default scale is 1 */
     HGA_SCORES_ADDITIVE = 1
 } hga_scores;
-typedef enum hga_update { HGA_REPLACE, HGA_UPDATE_MERGE, HGA_DESCEND, HGA_UPDATE_USER } hga_update;
+typedef enum hga_update { HGA_REPLACE, HGA_UPDATE_MERGE, HGA_DESCEND, HGA_UPDATE_USER, HGA_UPDATE_INSIDE } hga_update;
 
 /* What a field holds for each (node, head). */
 typedef enum hga_width {
@@ -232,7 +239,9 @@ HGA_API hga_status hga_program_attend(hga_program *p, hga_id relation, hga_id qu
 HGA_API hga_status hga_program_attend_more(hga_program *p, hga_id relation, hga_id query, hga_id key, hga_id value,
                                            hga_id out, int by_mass);
 /* All stages that attend normalise in this way from now on; alpha is entmax's, else 0. What is no softmax has no LSE:
-   has_lse becomes 0, and stays as it is with softmax. HGA_EPROGRAM where no stage attends. */
+   has_lse becomes 0, and stays as it is with softmax. With entmax, but for alpha = 1, a stage that attends and the
+   energies of its states become `attend inside`; with all else that becomes the two again. HGA_EPROGRAM where no stage
+   attends. */
 HGA_API hga_status hga_program_normalise(hga_program *p, hga_normaliser normaliser, double alpha);
 /* Merge each node's state into its children's (relation HGA_TREE_DOWN), or along a relation of coarse-to-fine edges. */
 HGA_API hga_status hga_program_spread(hga_program *p, hga_id relation, hga_id state);
