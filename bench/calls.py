@@ -241,6 +241,15 @@ def routed():
     yield times_sdpa(f"Treeformer of {n} tokens, leaves found in the call", a, r, 1.1, of="its attention")
 
 
+def sparse_families():
+    """HSA whose energies are entmax's, beside the same by softmax."""
+    n = 16384
+    x, h = tensors(n), hga.hsa(n, branching=[4])
+    s, a = in_turns([lambda: h.attention(*x), lambda: h.attention(*x, normaliser="entmax:1.5")], 5)
+    yield Row(f"HSA of {n} tokens in families of 4: softmax", s, compared=True)
+    yield times_sdpa(f"HSA of {n} tokens in families of 4: entmax:1.5", s, a, 1.5, of="softmax")
+
+
 def masks():
     """FlexAttention's masks over 16384 tokens: from the mask_mod, or the BlockMask, to the graphs that are attended over."""
     from torch.nn.attention.flex_attention import BlockMask, create_block_mask
@@ -324,7 +333,7 @@ def half():
     yield times_sdpa(f"{name}: hga", s, a, 1, of="sdpa")
 
 
-PARTS = (one_token, lengths, first_call, batch, one_row, dropout, half, masks, bert, gemma, new_edges, routed, chosen)
+PARTS = (one_token, lengths, first_call, batch, one_row, dropout, half, masks, bert, gemma, new_edges, routed, sparse_families, chosen)
 
 
 def table(seconds=SECONDS, rounds=MOST_ROUNDS):

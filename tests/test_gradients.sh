@@ -313,7 +313,10 @@ fact entmax_goes_there_and_back "$hga" attend dense "${there[@]}" --normaliser e
 fact as_numpy_has_it python3 sigmoid.py entmax
 fact and_programs_that_merge_states_have_none refused 2 "merges states, which rows of entmax cannot be" "$hga" attend htransformer -p block=4 "${there[@]}" --normaliser entmax:2
 fact unless_it_is_softmax "$hga" attend hsa -p branching=4,5 "${there[@]}" --normaliser entmax:1
-fact energies_have_no_entmax refused 2 "the energies of hsa" "$hga" attend hsa -p branching=4,5 "${there[@]}" --normaliser entmax:1.5
+fact energies_have_entmax_too "$hga" attend hsa -p branching=4,5 "${there[@]}" --normaliser entmax:1.5
+fact whose_weights_are_checked_by_differences "$hga" check --gradient hsa -p branching=2,3 --tokens 20 --normaliser entmax:1.5
+fact but_not_of_left_siblings refused 2 "entmax of energies is not defined on causal graphs" "$hga" attend hsa -p branching=4,5 -p causal=1 -p mode=self "${there[@]}" --normaliser entmax:1.5
+fact nor_with_dropout refused 2 "dropout: entmax of energies has none" "$hga" attend hsa -p branching=4,5 "${there[@]}" --dropout 0.1 --normaliser entmax:1.5
 fact its_weights_are_checked_by_differences "$hga" check --gradient window -p left=3 -p right=3 --tokens 20 --normaliser entmax:1.5
 fact a_scale_of_0_goes_too "$hga" attend dense "${there[@]}" --scale 0 --grad-scale ds.npy
 fact and_has_the_slope_of_scores_without_products python3 sigmoid.py zero

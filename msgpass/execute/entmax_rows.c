@@ -1,6 +1,6 @@
 /* entmax_rows.c: rows whose weights need a threshold of all their scores: these first, a chunk at a time; then, of each
-   head, tau of those that can be above it, and of the few that are the values. It equals its plain version,
-   meaning/entmax.c. */
+   head, tau of those that can be above it, and of the few that are the values; among the scores may be the energy of
+   what is inside the row. They equal their plain versions, meaning/entmax.c and stage_meanings.c. */
 #include "stages.h"
 
 #include <math.h>
@@ -126,4 +126,69 @@ void entmax_row(worker *w, const row_job *job)
                                 w->plan->shape.dim_v, bound_row(out, job->v) + h * bound_head(out, job->v));
         bound_lse(out, job->v)[h] = INFINITY; /* there is none */
     }
+}
+
+/* ---- rows with the energy of what is inside ---- */
+
+/* Scores that can be above tau, as entmax_threshold takes them; the last one is that of what is inside. */
+static hga_id find_scores(worker *w, const float *score, hga_id n, double inside, double most, double step,
+                          hga_id *edges)
+{
+    const row_room *x = &w->plain_room;
+    hga_id many = 0;
+    for (hga_id i = 0; i <= n; i++) {
+        const double s = i < n ? (double)score[i] : inside;
+        if (i == n) *edges = many;
+        if (s == -INFINITY || s < most - 1 / step) continue;
+        x->score[many] = x->slope[many] = (s - most) * step, x->d_count[many] = 1;
+        if (i < n) w->whole.place[many] = i;
+        many++;
+    }
+    return many;
+}
+
+/* The head's weights, of what has one; its energy, that of what is inside before, and its state's number. Returns how
+   many. */
+static hga_id weigh_inside(worker *w, const float *score, hga_id n, float *to, float *psi, float *lse)
+{
+    const double alpha = program_alpha(&w->plan->program), step = step_of(alpha), own = (double)(*psi * KERNEL_LOG2E);
+    double most = own, *weight = w->plain_room.weight, sum[2] = {0, 0}, along = 0;
+    hga_id edges = 0, have = 0;
+    for (hga_id i = 0; i < n; i++)
+        if (!((double)score[i] <= most)) most = (double)score[i];
+    *lse = -INFINITY;
+    if (most == -INFINITY) return 0;
+    const hga_id many = find_scores(w, score, n, own, most, step, &edges);
+    const double tau = entmax_threshold(alpha, many, w->plain_room.slope, w->plain_room.d_count);
+    for (hga_id i = 0; i < many; i++) {
+        const double above = w->plain_room.score[i] - tau, p = entmax_power(above, 1 / (alpha - 1));
+        if (above <= 0) continue;
+        sum[i >= edges] += p, along += p * above;
+        if (i < edges) weight[have] = p, w->whole.place[have++] = w->whole.place[i];
+    }
+    const double all = sum[0] + sum[1],
+                 g = most * (double)KERNEL_LN2 + (tau + 1 / alpha) / (alpha - 1) + along / all / alpha;
+    *psi = (float)(g + log(sum[1] / all));
+    if (sum[0] != 0) *lse = (float)(g + log(sum[0] / all));
+    for (hga_id i = 0; i < have; i++) to[i] = (float)(weight[i] / sum[0]);
+    return have;
+}
+
+void inside_row(worker *w, const row_job *job)
+{
+    const hga_stage *s = stage_of(w, job->stage);
+    const bound_field *out = field(w, s->out), *gate = field(w, s->gate);
+    const int64_t room = w->plan->plain_room;
+    const hga_id heads = w->plan->shape.n_heads;
+    float *psi = bound_row(gate, job->v);
+    energy_of_family(w, gate, out, job->v);
+    const hga_id n = score_row(w, job);
+    for (hga_id h = 0; h < heads; h++) {
+        w->whole.have[h] = weigh_inside(w, w->whole.score + h * room, n, w->whole.weight + h * room,
+                                        psi + h * bound_head(gate, job->v), bound_lse(out, job->v) + h);
+        find_values(w, job, h);
+    }
+    for (hga_id h = 0; h < heads; h++)
+        w->plan->kernels->weigh(w->whole.have[h], w->whole.value + h * room, 0, w->whole.weight + h * room, 1,
+                                w->plan->shape.dim_v, bound_row(out, job->v) + h * bound_head(out, job->v));
 }

@@ -82,7 +82,7 @@ static void find_biases(worker *w, hga_id stage, hga_id first)
     score_bases(w, stage, -1, c, w->row.base);
 }
 
-static void run_sixteen(worker *w, hga_id stage, hga_id first)
+void run_sixteen(worker *w, hga_id stage, hga_id first, const inside_rows *inside)
 {
     enum { N = KERNEL_TILE };
     const equal_families *x = &w->equal;
@@ -95,6 +95,8 @@ static void run_sixteen(worker *w, hga_id stage, hga_id first)
     find_rows(q, first, N, q_at), find_rows(k, first, N, k_at), find_rows(v, first, N, v_at);
     find_rows(out, first, N, out_at);
     for (hga_id i = 0; i < N; i++) lse[i] = bound_lse(out, first + i);
+    for (hga_id i = 0; inside && i < N; i++)
+        if (inside->left_out >> i & 1u) out_at[i] = NULL;
     w->plan->kernels->attend_family(&(kernel_family){.n_rows = N,
                                                      .n = N,
                                                      .heads = shape->n_heads,
@@ -116,7 +118,20 @@ static void run_sixteen(worker *w, hga_id stage, hga_id first)
                                                      .out = out_at,
                                                      .lse = lse,
                                                      .out_head = bound_head(out, first),
+                                                     .alpha = inside ? inside->alpha : 0,
+                                                     .inside = inside ? inside->energy : NULL,
                                                      .ahead = &w->coming});
+}
+
+int find_equal(worker *w, hga_id stage, hga_id first, hga_id n)
+{
+    const hga_relation *r = &w->plan->stage[stage].relation;
+    segments_found found = {0};
+    if (n % KERNEL_TILE || r->ptr || r->dst_order || r->src_order || !rows_are_alike(w, stage, first, n)) return 0;
+    hga_graph_visit_segments(w->plan->graph, stage_of(w, stage)->relation, first, n, note_segments, &found);
+    const hga_segment *one = &found.families.first;
+    w->equal = (equal_families){.first = first, .n = n, .weight = one->weight};
+    return found.n == 1 && cover_panel(&found.families, first, n) && list_edges(one, &w->equal);
 }
 
 /* Has the panel equal families alone, whose blocks lie in the order of nodes, and would choose_tiles.c let its groups
@@ -124,19 +139,10 @@ static void run_sixteen(worker *w, hga_id stage, hga_id first)
 int64_t equal_fits(worker *w, const wave_item *item, int64_t n)
 {
     const phase *ph = &w->plan->phase[item->phase];
-    const hga_relation *r = &w->plan->stage[ph->stage].relation;
-    const hga_segment *one;
-    segments_found found = {0};
     panel_rows p;
     (void)n;
     find_panel(w, ph, ph->stage, item->panel, &p);
-    if (p.n % KERNEL_TILE || r->ptr || r->dst_order || r->src_order || !are_in_order(p.first, p.n, p.node) ||
-        !rows_are_alike(w, ph->stage, p.first, p.n))
-        return 0;
-    hga_graph_visit_segments(w->plan->graph, stage_of(w, ph->stage)->relation, p.first, p.n, note_segments, &found);
-    one = &found.families.first;
-    w->equal = (equal_families){.first = p.first, .n = p.n, .weight = one->weight};
-    return found.n == 1 && cover_panel(&found.families, p.first, p.n) && list_edges(one, &w->equal) &&
+    return are_in_order(p.first, p.n, p.node) && find_equal(w, ph->stage, p.first, p.n) &&
            go_as_families((double)w->equal.edges, KERNEL_TILE * KERNEL_TILE);
 }
 
@@ -144,5 +150,5 @@ void equal_take(worker *w, const wave_item *item, int64_t n)
 {
     (void)n;
     for (hga_id at = 0; at < w->equal.n; at += KERNEL_TILE)
-        run_sixteen(w, w->plan->phase[item->phase].stage, w->equal.first + at);
+        run_sixteen(w, w->plan->phase[item->phase].stage, w->equal.first + at, NULL);
 }

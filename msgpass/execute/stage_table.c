@@ -30,6 +30,7 @@ static const stage_kernel plain_stages[N_KINDS] = {
 /* .. of other normalisers than softmax: fused, and plain. */
 static const stage_kernel entmax_stages[N_KINDS] = {
     [KIND_ATTEND] = {"entmax", entmax_row, NULL, NULL},
+    [KIND_ATTEND_INSIDE] = {"entmax, with energies", inside_row, inside_panel, NULL},
 };
 static const stage_kernel other_stages[][N_KINDS] = {
     [HGA_NORMALISER_SIGMOID] = {[KIND_ATTEND] = {"plain sigmoid, for which nothing is fused", plain_row, NULL, NULL},

@@ -68,14 +68,28 @@ static inline const float *edge_row(const worker *w, hga_id v, hga_call_table wh
 
 chunk_heads attend_open(worker *w, const row_job *job);
 kernel_chunk attend_part(worker *w, const row_job *job, const chunk_heads *at, hga_id h);
-/* entmax_rows.c */
+/* run_equal.c: have rows [first, first + n), nodes, whole sixteens, equal families and nothing else? Then w->equal says
+   how, and they run sixteen at a time; with entmax and energies, [16][heads], or NULL. Rows that are left out, as bits,
+   are not written. */
+typedef struct inside_rows {
+    float alpha;
+    float *energy[KERNEL_TILE];
+    unsigned left_out;
+} inside_rows;
+int find_equal(worker *w, hga_id stage, hga_id first, hga_id n);
+void run_sixteen(worker *w, hga_id stage, hga_id first, const inside_rows *inside);
+/* entmax_rows.c; run_inside.c: a panel's rows, by families where these are equal */
 void entmax_row(worker *w, const row_job *job);
+void inside_row(worker *w, const row_job *job);
+void inside_panel(worker *w, hga_id stage, hga_id first, hga_id n, const hga_id *node);
 void sum_row(worker *w, const row_job *job);
 void sum_panel(worker *w, hga_id stage, hga_id first, hga_id n, const hga_id *node);
 /* Pieces of rows that are sums (sums.c), and of attended ones (splits.c). */
 extern const piece_kernel sums_in_pieces, states_in_pieces;
 void spread_row(worker *w, const row_job *job);
 void spread_panel(worker *w, hga_id stage, hga_id first, hga_id n, const hga_id *node);
+/* Node v's row of psi, from its children's of psi and of the state's log-sum-exps. */
+void energy_of_family(worker *w, const bound_field *psi, const bound_field *state, hga_id v);
 void energy_panel(worker *w, hga_id stage, hga_id first, hga_id n, const hga_id *node);
 void descend_panel(worker *w, hga_id stage, hga_id first, hga_id n, const hga_id *node);
 

@@ -174,7 +174,7 @@ static const float *scalars_of(const bound_field *x, hga_id v, float *room)
 
 /* psi[v] = sum of mass log(e^psi + e^LSE) over the children, by mass (Amizadeh et al. 2025, eq. 8-10, as
    log-likelihoods). A family may be large, so in double; what counts as no token has no say, whatever it holds. */
-static void energy_of_family(worker *w, const bound_field *psi, const bound_field *state, hga_id v)
+void energy_of_family(worker *w, const bound_field *psi, const bound_field *state, hga_id v)
 {
     const float *own[ROWS_AT_ONCE], *theirs[ROWS_AT_ONCE], *masses = w->plan->nodes.mass;
     float mass[ROWS_AT_ONCE], *room = w->scalars[0], *out = bound_row(psi, v);

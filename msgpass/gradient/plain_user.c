@@ -11,7 +11,7 @@ static double to_bf16(double x) { return isfinite((float)x) ? (double)widen_bf16
 const double *row_as_read(const pass *p, const hga_stage *s, hga_id f, hga_id v, hga_id head, double *room)
 {
     const double *x = double_row(&p->value, f, v, head);
-    if (s->order != HGA_FLAT || !storage_is_rounded(p->plan, f)) return x;
+    if (!reads_rounded(s) || !storage_is_rounded(p->plan, f)) return x;
     for (hga_id c = 0; c < p->value.of[f].columns; c++) room[c] = to_bf16(x[c]);
     return room;
 }

@@ -183,11 +183,11 @@ hga_status phases_make(hga_plan *plan)
     program_values_start(&plan->program, &since);
     for (hga_id s = 0; s < plan->program.n_stages; s++) HGA_TRY(find_positions(plan, s));
     for (hga_id s = 0, n = 1; s < plan->program.n_stages; s += n, n = 1) {
+        if (reads_rounded(&plan->program.stage[s])) HGA_TRY(add_roundings(plan, s, &since));
         if (plan->program.stage[s].order != HGA_FLAT) {
             n = stages_together(plan, s);
             HGA_TRY(add_levels(plan, s, n));
         } else {
-            HGA_TRY(add_roundings(plan, s, &since));
             HGA_TRY(add_flat(plan, s));
         }
         for (hga_id i = s; i < s + n; i++) program_values_after(&plan->program, &plan->program.stage[i], &since);

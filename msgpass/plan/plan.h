@@ -454,19 +454,20 @@ static inline int64_t carved_floats(const carver *room) { return room->used / (i
 static inline hga_id padded(hga_id n) { return (n + KERNEL_PAD - 1) / KERNEL_PAD * KERNEL_PAD; }
 static inline hga_id kv_head(const hga_shape *s, hga_id head) { return head / (s->n_heads / s->n_kv_heads); }
 
-/* Does a function of the stage's own kind compute it, in the plan's instruction set? Else the plain executor does: all
-   stages of a generic plan, and functions of the caller's own. Whatever hangs on which of the two it is asks here. */
-static inline int stage_is_fused(const hga_plan *plan, hga_id stage)
-{
-    return plan->stage[stage].kind != KIND_USER && plan->stage[stage].kind != KIND_ATTEND_INSIDE &&
-           !plan->options.generic;
-}
-static inline int scores_are_sums(const hga_plan *plan) { return plan->program.scores == HGA_SCORES_ADDITIVE; }
 /* Have rows one threshold, which needs all of their scores? Then they are not cut. */
 static inline int rows_are_whole(const hga_plan *plan)
 {
     return program_normaliser(&plan->program) == HGA_NORMALISER_ENTMAX;
 }
+/* Does a function of the stage's own kind compute it, in the plan's instruction set? Else the plain executor does: all
+   stages of a generic plan, functions of the caller's own, and softmax with energies in one stage. Whatever hangs on
+   which of the two it is asks here. */
+static inline int stage_is_fused(const hga_plan *plan, hga_id stage)
+{
+    const stage_kind kind = plan->stage[stage].kind;
+    return kind != KIND_USER && (kind != KIND_ATTEND_INSIDE || rows_are_whole(plan)) && !plan->options.generic;
+}
+static inline int scores_are_sums(const hga_plan *plan) { return plan->program.scores == HGA_SCORES_ADDITIVE; }
 /* Additive scores and whole rows go row by row, in float32. */
 static inline int attends_by_rows(const hga_plan *plan) { return scores_are_sums(plan) || rows_are_whole(plan); }
 
@@ -476,6 +477,8 @@ int storage_is_rounded(const hga_plan *plan, hga_id field);
 /* Does every flat stage that reads operands attend by a fused function, which alone reads 16 bits? Then
    plan->bf16_rows. */
 int storage_can_be_bf16(const hga_plan *plan);
+/* Does the stage read operands as they are rounded? */
+static inline int reads_rounded(const hga_stage *s) { return s->order == HGA_FLAT || s->message == HGA_SCORE; }
 /* The storage in which a stage reads a field; those in which it reads some. It writes to the field itself. */
 hga_id read_storage(const hga_plan *plan, const hga_stage *s, hga_id field);
 uint64_t read_storages(const hga_plan *plan, const hga_stage *s, uint32_t fields);

@@ -48,7 +48,7 @@ int storage_can_be_bf16(const hga_plan *plan)
     for (hga_id s = 0; s < plan->program.n_stages; s++) {
         const hga_stage *stage = &plan->program.stage[s];
         int reads = attends(plan, s) || stage->reads & operands;
-        if (stage->order == HGA_FLAT && reads && !reads_16_bits(plan, s)) return 0;
+        if (reads_rounded(stage) && reads && !reads_16_bits(plan, s)) return 0;
     }
     return 1;
 }
@@ -59,13 +59,13 @@ static int has_rounded_rows(const hga_plan *plan, hga_id field)
     uint32_t reads = 0;
     if (plan->bf16_rows) return storage_is_attended(plan, field);
     for (hga_id s = 0; s < plan->program.n_stages; s++)
-        if (plan->program.stage[s].order == HGA_FLAT) reads |= plan->program.stage[s].reads;
+        if (reads_rounded(&plan->program.stage[s])) reads |= plan->program.stage[s].reads;
     return storage_is_rounded(plan, field) && reads >> field & 1u;
 }
 
 hga_id read_storage(const hga_plan *plan, const hga_stage *s, hga_id field)
 {
-    return s->order == HGA_FLAT && plan->storage[field].rounded.n ? STORAGE_ROUNDED + field : field;
+    return reads_rounded(s) && plan->storage[field].rounded.n ? STORAGE_ROUNDED + field : field;
 }
 
 uint64_t read_storages(const hga_plan *plan, const hga_stage *s, uint32_t fields)

@@ -132,6 +132,7 @@ class Normalised(unittest.TestCase):
     def test_what_means_nothing_is_refused(self):
         q, k, v, slopes, _ = made()
         levels, hsa = hga.htransformer(N, block=4), hga.hsa(N, branching=[2, 4])
+        paper = hga.hsa(N, branching=[2, 4], causal=True, mode="self")
         for text, h, more in (
             ("normaliser 'entmax' is not one of: softmax sigmoid", self.h, dict(normaliser="entmax")),
             ("normaliser 'softmax:1' is not one of", self.h, dict(normaliser="softmax:1")),
@@ -144,7 +145,9 @@ class Normalised(unittest.TestCase):
             ("1e39 is no finite number", self.h, dict(normaliser="sigmoid:1e39")),
             ("normaliser is 1.5, not a text", self.h, dict(normaliser=1.5)),
             ("merges states, which entmax's rows cannot be", levels, dict(normaliser="entmax:1.5")),
-            ("reads log-sum-exps, which normaliser entmax has not", hsa, dict(normaliser="entmax:1.5")),
+            ("entmax of energies is not defined on causal graphs", paper, dict(normaliser="entmax:1.5")),
+            ("dropout: entmax of energies has none", hsa, dict(normaliser="entmax:1.5", dropout=0.1)),
+            ("softcap: the program.s scores are those of an energy", hsa, dict(normaliser="entmax:1.5", softcap=2.0)),
             ("reads log-sum-exps, which normaliser sigmoid has not", hsa, dict(normaliser="sigmoid")),
             ("sink: the program's output has no log-sum-exp", self.h, dict(normaliser="sigmoid", sink=slopes)),
             ("this program.s output has no log-sum-exp", self.h, dict(normaliser="entmax:2", lse=True)),

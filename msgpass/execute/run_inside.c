@@ -1,0 +1,59 @@
+/* run_inside.c: attention with the energies of what is inside, which are there once the level below is: a panel's sixteens
+   of equal families by the kernel of families, the other rows one by one. Which way a row goes is its sixteen's alone. */
+#include "stages.h"
+#include "unknowns.h"
+
+#include <math.h>
+
+/* Does the kernel know all that the call brings? */
+static int is_simple(const worker *w)
+{
+    enum { UNKNOWN = BRINGS_TYPES | BRINGS_POSITIONS | BRINGS_SLOPES | BRINGS_EDGE_BIASES };
+    return !(w->workspace->brings & UNKNOWN) && w->plan->shape.n_heads <= KERNEL_HEADS && !scores_are_sums(w->plan);
+}
+
+/* Sixteen nodes side by side, of which some row is computed; those that are not are left out. */
+static int are_sixteen(const hga_id *node, hga_id first, inside_rows *x)
+{
+    x->left_out = 0;
+    for (hga_id i = 0; i < KERNEL_TILE; i++) {
+        if (row_node(node[i]) != first + i) return 0;
+        if (node[i] < 0) x->left_out |= 1u << i;
+    }
+    return x->left_out != (1u << KERNEL_TILE) - 1;
+}
+
+/* Energies of what is inside; the rows themselves, whose energies take their places. */
+static void run_families_inside(worker *w, hga_id stage, hga_id first, inside_rows *x)
+{
+    const hga_stage *s = stage_of(w, stage);
+    const bound_field *out = field(w, s->out), *gate = field(w, s->gate);
+    for (hga_id i = 0; i < KERNEL_TILE; i++) {
+        x->energy[i] = bound_row(gate, first + i);
+        if (!(x->left_out >> i & 1u)) energy_of_family(w, gate, out, first + i);
+    }
+    run_sixteen(w, stage, first, x);
+}
+
+static void run_one_by_one(worker *w, hga_id stage, hga_id first, hga_id n, const hga_id *node)
+{
+    for (hga_id i = 0; i < n; i++)
+        if (node[i] >= 0)
+            inside_row(
+                w, &(row_job){.stage = stage, .v = node[i], .position = first + i, .count = INT64_MAX, .piece = -1});
+}
+
+void inside_panel(worker *w, hga_id stage, hga_id first, hga_id n, const hga_id *node)
+{
+    const bound_field *gate = field(w, stage_of(w, stage)->gate);
+    inside_rows x = {.alpha = (float)program_alpha(&w->plan->program)};
+    const int whole = is_simple(w) && find_equal(w, stage, first, n);
+    for (hga_id at = 0; at < n; at += KERNEL_TILE) {
+        const hga_id m = n - at < KERNEL_TILE ? n - at : KERNEL_TILE;
+        if (m == KERNEL_TILE && is_simple(w) && bound_head(gate, first + at) == 1 &&
+            are_sixteen(node + at, first + at, &x) && (whole || find_equal(w, stage, first + at, m)))
+            run_families_inside(w, stage, first + at, &x);
+        else
+            run_one_by_one(w, stage, first + at, m, node + at);
+    }
+}
