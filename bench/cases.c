@@ -86,6 +86,74 @@ done:
     return st;
 }
 
+/* What the heads of one chooser choose together, whose rows lie behind those of the choosers before. */
+static hga_status choose_of(const hga_selection *how, const hga_shape *one, hga_id n, const float *query,
+                            const float *key, hga_chosen *out)
+{
+    hga_selection together = *how;
+    hga_select_input in = {.n_tokens = n, .shape = *one};
+    together.share = HGA_SELECT_ALL;
+    in.query = (hga_tensor){.data = (void *)(uintptr_t)query, .rows = n};
+    in.key = (hga_tensor){.data = (void *)(uintptr_t)key, .rows = n};
+    return hga_select_blocks(&together, &in, out);
+}
+
+/* All choosers' tables, as wide as the widest row can be. */
+static hga_status choose_blocks(const hga_routed *p, const hga_selection *how, const hga_shape *shape, bench_case *out,
+                                int32_t **table, hga_id *slots)
+{
+    const int64_t n = p->n_tokens, kv = shape->n_kv_heads ? shape->n_kv_heads : shape->n_heads;
+    const int64_t q = n * shape->n_heads * shape->dim, k = n * kv * shape->dim;
+    const hga_id rows = (p->n_tokens + how->query_block - 1) / how->query_block;
+    hga_chosen chosen = {0};
+    float *x = NULL;
+    hga_status st;
+    *slots = (p->n_tokens + how->block - 1) / how->block;
+    HGA_TRY(bench_new(q + k, sizeof *x, &x));
+    HGA_TRY(bench_new((int64_t)out->choosers * rows * *slots, sizeof **table, table));
+    numbers_fill(STREAM_TENSORS, 1, q + k, x);
+    const hga_shape one = bench_case_shape(out, shape);
+    for (int64_t c = 0, to = 0; c < out->choosers; c++) {
+        const float *key = x + q + (out->choosers > 1 ? c * kv / out->choosers * n * shape->dim : 0);
+        HGA_TRY(choose_of(how, &one, p->n_tokens, x + q / out->choosers * c, key, &chosen));
+        for (hga_id r = 0; r < rows; r++, to += *slots)
+            for (hga_id i = 0; i < *slots; i++) {
+                hga_pos at = chosen.first[r] + i;
+                (*table)[to + i] = at < chosen.first[r + 1] ? chosen.block[at] : -1;
+            }
+        hga_chosen_clear(&chosen);
+    }
+done:
+    hga_chosen_clear(&chosen);
+    free(x);
+    return st;
+}
+
+hga_status bench_make_routed(const hga_routed *p, const hga_shape *shape, bench_case *out)
+{
+    hga_routed mine = *p;
+    hga_selection how;
+    int32_t *table = NULL;
+    hga_status st;
+    HGA_TRY(hga_routed_selection(p, &how));
+    out->choosers = mine.n_choosers = hga_select_choosers(&how, shape);
+    mine.n_key_heads = mine.n_choosers > 1 ? (shape->n_kv_heads ? shape->n_kv_heads : shape->n_heads) : 0;
+    HGA_TRY(choose_blocks(p, &how, shape, out, &table, &mine.slots));
+    mine.choice = table;
+    HGA_TRY(hga_build_routed(&mine, &out->graph, &out->program));
+done:
+    free(table);
+    return st;
+}
+
+hga_shape bench_case_shape(const bench_case *c, const hga_shape *shape)
+{
+    hga_shape one = *shape;
+    if (c->choosers <= 1) return one;
+    one.n_heads /= c->choosers, one.n_kv_heads = 1;
+    return one;
+}
+
 /* ---- words ---- */
 
 /* what follows " name=", NULL without */

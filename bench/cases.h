@@ -15,6 +15,7 @@ typedef struct bench_case {
     hga_workspace *workspace;
     float *tensors;
     int64_t tensor_bytes; /* query, key, value and out */
+    hga_id choosers;      /* more than 1: the graph has rows for each, and its shape is bench_case_shape's */
     hga_io io;
 } bench_case;
 
@@ -26,6 +27,10 @@ hga_status bench_case_make(const char *words, hga_id tokens, bench_case *out);
 hga_status bench_make_random(hga_id tokens, hga_id degree, bench_case *out);
 hga_status bench_make_tree(hga_id tokens, hga_id height, int coarse, bench_case *out);
 hga_status bench_make_segments(hga_id tokens, hga_id length, bench_case *out);
+/* The blocks that heads choose by the very queries and keys that bench_case_tensors gives. */
+hga_status bench_make_routed(const hga_routed *p, const hga_shape *shape, bench_case *out);
+/* The shape of a call of so many heads: those of one chooser. */
+hga_shape bench_case_shape(const bench_case *c, const hga_shape *shape);
 enum { BENCH_HEIGHT_BY_TOKENS = -1 };
 
 /* Tensors for a graph and program that are there: `tensor_bytes`, and with `allocate` the numbers themselves, uniform

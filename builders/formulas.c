@@ -302,6 +302,7 @@ static int64_t chosen_besides(const hga_routed *p, const query_rows *q, int64_t 
     return wanted > all ? all : wanted > forced ? wanted : forced;
 }
 
+/* Not causal, chosen blocks are whole ones: fewer edges where the last is shorter and a row chose it. */
 double formula_routed(const void *parameters)
 {
     const hga_routed *p = parameters;
@@ -318,8 +319,6 @@ double formula_routed(const void *parameters)
             edges += (double)(rows * (besides - q.own) * b + rows * (q.first + q.last + 2) / 2);
             continue;
         }
-        int some = besides > 0 && besides < n_blocks - (q.last_own - q.own + 1);
-        if (some && n % b != 0 && end < n) return NAN; /* is the last block, which is shorter, among them? */
         edges += (double)(rows * least(own + besides * b, n));
     }
     return edges;

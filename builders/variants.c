@@ -170,7 +170,7 @@ SHOWS(plain, "");
 SHOWS(dilated, "", "causal=1");
 SHOWS(segments, "", "causal=1");
 SHOWS(neighbourhood, "kernel=65", "kernel=65 causal=1");
-SHOWS(routed, "block=16 k=8", "block=16 k=8 causal=1");
+SHOWS(routed, "block=16 k=8 share=all", "block=16 k=8 share=all causal=1");
 static const char *const draft_shows[] = {NULL};
 
 static const hga_sweep dense_sweeps[] = {{"", 0, {0}}, {0}};
@@ -190,8 +190,8 @@ static const hga_sweep dilated_sweeps[] = {
     {0},
 };
 static const hga_sweep routed_sweeps[] = {
-    {"block=# k=8", 8, {8, 16, 32, 64, 128}},
-    {"block=16 k=#", 16, {4, 16, 32, 64}},
+    {"block=# k=8 share=all", 8, {8, 16, 32, 64, 128}},
+    {"block=16 k=# share=all", 16, {4, 16, 32, 64}},
     {0},
 };
 static const hga_sweep neighbourhood_sweeps[] = {{"kernel=#", 1, {7, 33, 129, 513}}, {0}};

@@ -7,7 +7,7 @@
 
 #include "arguments.h"
 #include "ordered.h"
-#include "variant.h"
+#include "variant_routed.h"
 
 enum { MAX_HEIGHT = 24, DEFAULT_DEGREE = 32, MAX_DEGREE = 65536, DEFAULT_LENGTH = 64 };
 
@@ -126,11 +126,30 @@ static int build_typed(const bench_variant *v, hga_id tokens, bench_case *out)
     return CLI_GOOD;
 }
 
+/* Each head for itself, by the numbers that it attends with. */
+static int build_routed(const bench_variant *v, hga_id tokens, bench_case *out)
+{
+    const hga_shape standard = {.n_heads = DEFAULT_HEADS, .dim = DEFAULT_DIM};
+    settings s = {0};
+    const hga_variant *row;
+    hga_routed p;
+    int status = CLI_GOOD;
+    TRY(variant_settings(&v->typed, &s, &row));
+    if (setting_given(&s, "choice")) TRY(complain(CLI_USAGE, "%s: made-up tensors make their own choice", v->text));
+    TRY(settings_fill(&s, row, &p));
+    p.n_tokens = tokens;
+    TRY(complain_of(bench_make_routed(&p, v->shape ? v->shape : &standard, out), CLI_USAGE, v->text));
+done:
+    settings_clear(&s);
+    return status;
+}
+
 int bench_variant_build(const bench_variant *v, hga_id tokens, bench_case *out)
 {
     *out = (bench_case){0};
     if (v->tree) return complain_of(bench_make_tree(tokens, v->height, v->coarse, out), CLI_USAGE, v->text);
     if (v->length) return complain_of(bench_make_segments(tokens, v->length, out), CLI_OUTSIDE, v->text);
+    if (routed_is(&v->typed)) return build_routed(v, tokens, out);
     if (v->degree) return complain_of(bench_make_random(tokens, v->degree, out), CLI_OUTSIDE, v->text);
     return build_typed(v, tokens, out);
 }

@@ -16,7 +16,8 @@ typedef struct bench_variant {
     hga_id length; /* of made-up segments; 0: it has none */
     hga_id degree; /* of a random graph; 0: it is none */
     int tree, coarse;
-    int file; /* graph=FILE, which knows how many tokens it has */
+    const hga_shape *shape; /* whose heads choose, of routed; NULL: as --heads and --dim are by default */
+    int file;               /* graph=FILE, which knows how many tokens it has */
 } bench_variant;
 
 /* "dense,hsa:branching=2,4,8:causal=1": an item that begins with a digit belongs to the one before. */

@@ -91,8 +91,18 @@ int bench_bind(const bench_place *p, bench_case *c, call_files *files)
     return p->dry_run ? CLI_GOOD : call_files_bind(p->call, &m, &shape, files, &c->io);
 }
 
-static int run_ours(const bench_place *given, bench_case *c, bench_row *r, bench_row *back)
+static int build(const bench_place *p, bench_case *c)
 {
+    bench_variant mine = *p->variant;
+    mine.shape = &p->shape;
+    return bench_variant_build(&mine, p->tokens, c);
+}
+
+static int run_ours(const bench_place *typed, bench_case *c, bench_row *r, bench_row *back)
+{
+    bench_place of_one = *typed;
+    const bench_place *given = &of_one;
+    of_one.shape = bench_case_shape(c, &typed->shape);
     hga_plan *plan = NULL;
     call_files files = {0};
     hga_status st;
@@ -105,6 +115,7 @@ static int run_ours(const bench_place *given, bench_case *c, bench_row *r, bench
     HGA_TRY(open_limits(given, &r->m.cost, &asking, p));
     HGA_TRY(bench_case_tensors(c, &p->shape, !p->dry_run));
     r->tensor_bytes = c->tensor_bytes;
+    if (c->choosers > 1) r->m.cost.edges /= c->choosers; /* of a head, as where all have the same */
     if (p->relative) HGA_TRY(bench_case_relative(c, p->shape.dim));
     status = bench_bind(p, c, &files);
     if (status) goto done;
@@ -138,7 +149,7 @@ static int estimate(const bench_place *p, bench_row *r, bench_row *back)
     int status = CLI_GOOD;
     small.dry_run = 0, small.rules = (bench_rules){.repetitions = 3};
     if (small.tokens > SMALL_TOKENS && !strchr(p->variant->text, '@')) small.tokens = SMALL_TOKENS;
-    TRY(bench_variant_build(p->variant, small.tokens, &c));
+    TRY(build(&small, &c));
     TRY(run_ours(&small, &c, &few, &few_back));
     double more = few.m.cost.flops > 0 ? r->m.cost.flops / few.m.cost.flops : 0;
     r->estimated_seconds = few.m.time.least * more, back->estimated_seconds = few_back.m.time.least * more;
@@ -213,7 +224,7 @@ int bench_run(const bench_place *p, json_t *rows, int *failed)
     int status = CLI_GOOD;
     bench_reset_peak_resident();
     double start = bench_seconds();
-    TRY(bench_variant_build(p->variant, p->tokens, &c));
+    TRY(build(p, &c));
     r.graph_seconds = bench_seconds() - start;
     describe(p, &c, &r);
     TRY(run_ours(p, &c, &r, &back));

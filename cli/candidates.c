@@ -111,26 +111,7 @@ static int build_tree(const candidate *c, const scene *s, hga_graph **g, hga_pro
     return complain_of(c->row->build(&t, g, p), CLI_OUTSIDE, c->variant);
 }
 
-/* by the table of variants, as if its parameters had been typed */
-static int build_typed(const candidate *c, const scene *s, hga_graph **g, hga_program *p)
-{
-    char text[PARAMETERS_ROOM], tokens[16], *rest = NULL;
-    typed_variant typed = {.name = c->variant, .tokens = tokens};
-    model m = {0};
-    snprintf(text, sizeof text, "%s", c->parameters);
-    snprintf(tokens, sizeof tokens, "%d", s->words.n);
-    for (char *word = strtok_r(text, " ", &rest); word; word = strtok_r(NULL, " ", &rest))
-        typed.setting[typed.n++] = word;
-    int status = model_build(&typed, NULL, &m);
-    if (status) return status;
-    *g = m.graph;
-    *p = m.program;
-    m.graph = NULL; /* the caller's now */
-    model_clear(&m);
-    return CLI_GOOD;
-}
-
 int candidate_build(const candidate *c, const scene *s, hga_graph **g, hga_program *p)
 {
-    return candidate_routes(c) ? build_tree(c, s, g, p) : build_typed(c, s, g, p);
+    return candidate_routes(c) ? build_tree(c, s, g, p) : scene_build(s, c->variant, c->parameters, g, p);
 }

@@ -1,5 +1,6 @@
 /* check.c: hga check, a graph against its rules and its promises. */
 #include <stdio.h>
+#include <string.h>
 
 #include "arguments.h"
 #include "check_gradient.h"
@@ -7,11 +8,14 @@
 #include "command.h"
 #include "table.h"
 #include "terminal.h"
+#include "variant_routed.h"
 
 typedef struct arguments {
     graph_argument source;
+    char all[300];    /* the title, where several graphs pass */
     const char *path; /* what messages call it */
     int json, causal, coverage, gradient;
+    hga_id ahead;
     gradient_check back;
     typed_call call; /* of --gradient */
 } arguments;
@@ -27,6 +31,7 @@ typedef struct findings {
     finding single, complete, causal;
     hga_coverage coverage;
     hga_id token, sees;
+    hga_id ahead; /* queries that a choice reads ahead, so that causality fails */
 } findings;
 
 /* ---- looking ---- */
@@ -63,6 +68,7 @@ static int check_causality(const graph_file *g, const arguments *a, uint32_t cla
     hga_status st = hga_program_influence(&g->program, g->graph, &f->token, &f->sees);
     if (st == HGA_EUNSUPPORTED && a->causal) return complain_of(st, CLI_USAGE, "--causal");
     if (st == HGA_EUNSUPPORTED) return CLI_GOOD;
+    if (f->ahead && f->token < 0) f->token = 0, f->sees = f->ahead;
     f->causal = (finding){1, f->token < 0, (claims & HGA_CLAIM_CAUSAL) != 0, a->causal};
     return complain_of(st, CLI_DATA, a->path);
 }
@@ -100,11 +106,14 @@ static int check_stages(const hga_program *p, findings *f)
     return failed ? complain(CLI_OUTSIDE, "out of memory") : CLI_GOOD;
 }
 
+static hga_id least(hga_id a, hga_id b) { return a < b ? a : b; }
+
 static int look(const graph_file *g, const arguments *a, findings *f)
 {
     uint32_t claims = hga_graph_nodes(g->graph).claims;
     int status = CLI_GOOD;
     TRY(check_rules(g->graph, f));
+    f->ahead = least(a->ahead, hga_graph_nodes(g->graph).n_queries - 1);
     if (!g->text && (a->causal || a->coverage))
         TRY(complain(CLI_DATA, "%s: has no program, so nothing is known of coverage and causality (%s)", a->path,
                      g->lacks));
@@ -116,9 +125,48 @@ done:
     return status;
 }
 
-/* ---- saying ---- */
-
 static int breaks(const finding *f) { return f->known && !f->pass && (f->claimed || f->demanded); }
+
+static int passes(const findings *f)
+{
+    return f->rules_pass && !breaks(&f->single) && !breaks(&f->complete) && !breaks(&f->causal);
+}
+
+static void clear(findings *f)
+{
+    json_decref(f->rules);
+    json_decref(f->warnings);
+    *f = (findings){0};
+}
+
+/* The graph; where several heads have chosen one each, all, up to the first that does not pass. */
+static int look_at_all(arguments *a, graph_file *g, findings *f)
+{
+    hga_id choosers = 1, heads = 1;
+    int status = CLI_GOOD, all = !a->source.chosen.typed_head;
+    a->source.chosen.query = a->back.paths.query, a->source.chosen.key = a->back.paths.key;
+    a->source.has_tensors = 1, a->source.which = CHOSEN_FIRST;
+    if (!a->source.path) TRY(chosen_choosers(&a->source.typed, &a->source.chosen, &choosers, &heads));
+    if (!a->source.path) TRY(routed_ahead(&a->source.typed, &a->ahead));
+    for (hga_id i = 0; i < choosers && (i == 0 || passes(f)); i++) {
+        graph_file_clear(g);
+        graph_argument_clear(&a->source);
+        clear(f);
+        if (all && choosers > 1) a->source.chosen.typed_head = 1, a->source.chosen.head = i * heads;
+        TRY(graph_argument_read(&a->source, g));
+        a->path = a->source.title;
+        TRY(look(g, a, f));
+    }
+    if (choosers > 1 && all && passes(f)) {
+        snprintf(a->all, sizeof a->all, "%.*s, all %d choosers", (int)(strrchr(a->path, ',') - a->path), a->path,
+                 choosers);
+        a->path = a->all;
+    }
+done:
+    return status;
+}
+
+/* ---- saying ---- */
 
 /* What nobody claimed or asked for is no failure. */
 static const char *word(const finding *f) { return f->pass ? "pass" : breaks(f) ? "fail" : "no"; }
@@ -146,6 +194,8 @@ static void print_causality(const findings *f)
     printf("causality  %-4s  ", word(&f->causal));
     if (f->causal.pass)
         printf("no output depends on a later token");
+    else if (f->ahead)
+        printf("a choice reads queries up to %d tokens ahead: token 0's reads that of token %d", f->ahead, f->ahead);
     else
         printf("the output of token %d depends on token %d", f->token, f->sees);
     printf(" (%s)\n", standing(&f->causal));
@@ -218,7 +268,8 @@ enum { KEY_SEED = 0x2300 };
 static int check_arguments(const arguments *a)
 {
     const attend_paths *p = &a->back.paths;
-    if ((p->query || p->key || p->value || a->back.seed) && !a->gradient)
+    const int chooses = routed_is(&a->source.typed);
+    if ((p->value || a->back.seed || (!chooses && (p->query || p->key))) && !a->gradient)
         return complain(CLI_USAGE, "--query, --key, --value and --seed are for --gradient");
     if (call_typed(&a->call) && !a->gradient) return complain(CLI_USAGE, "%s is for --gradient", call_typed(&a->call));
     return CLI_GOOD;
@@ -228,7 +279,10 @@ static error_t parse(int key, char *value, struct argp_state *state)
 {
     arguments *a = state->input;
     switch (key) {
-    case ARGP_KEY_INIT: state->child_inputs[0] = &a->source, state->child_inputs[1] = &a->call; return 0;
+    case ARGP_KEY_INIT:
+        state->child_inputs[0] = &a->source, state->child_inputs[1] = &a->source.chosen,
+        state->child_inputs[2] = &a->call;
+        return 0;
     case KEY_SEED: return arguments_said(read_whole("--seed", value, 0, INT64_MAX, &a->back.seed));
     case ARGP_KEY_END: return arguments_said(check_arguments(a));
     default: return arguments_put(key, value, a);
@@ -256,7 +310,10 @@ static const struct argp_option options[] = {
 
 int run_check(int argc, char **argv)
 {
-    struct argp_child children[] = {{&graph_argp, 0, NULL, 0}, {call_argp(CALL_WHOLE), 0, "Of --gradient:", 10}, {0}};
+    struct argp_child children[] = {{&graph_argp, 0, NULL, 0},
+                                    {&chosen_head_argp, 0, NULL, 0},
+                                    {call_argp(CALL_WHOLE), 0, "Of --gradient:", 10},
+                                    {0}};
     struct argp argp = {options,
                         parse,
                         "GRAPH|VARIANT",
@@ -272,18 +329,15 @@ int run_check(int argc, char **argv)
     TRY(arguments_parse(&argp, argc, argv, &a));
     a.back.typed = &a.source.typed, a.back.call = &a.call, a.back.json = a.json;
     if (a.gradient) return check_gradient(&a.back);
-    TRY(graph_argument_read(&a.source, &g));
-    a.path = a.source.title;
-    TRY(look(&g, &a, &f));
-    int pass = f.rules_pass && !breaks(&f.single) && !breaks(&f.complete) && !breaks(&f.causal);
+    TRY(look_at_all(&a, &g, &f));
+    int pass = passes(&f);
     if (a.json)
         TRY(print_json(&g, &a, &f, pass));
     else
         print_text(&g, &f);
     status = pass ? CLI_GOOD : CLI_FAILED;
 done:
-    json_decref(f.rules);
-    json_decref(f.warnings);
+    clear(&f);
     graph_file_clear(&g);
     graph_argument_clear(&a.source);
     return status;

@@ -7,9 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "attend_gradients.h"
+#include "attend_parts.h"
 #include "numbers.h"
 #include "table.h"
+#include "variant_routed.h"
 
 /* Errors are relative to the input's largest gradient, but at least to this part of the largest of all. */
 static const double least_size = 0.01;
@@ -26,7 +27,8 @@ static hga_gradient_input input_of(gradient_of of)
 /* A problem, and its gradients in two ways. */
 typedef struct trial {
     model m;
-    attend_io files;
+    attend_io all, files; /* files are of the heads that choose together; of most variants all */
+    head_part part;
     hga_shape shape;
     hga_io io;
     hga_plan *plain, *engine;
@@ -99,6 +101,31 @@ static int tells_tokens(const typed_variant *typed)
     return told;
 }
 
+/* What random heads choose together, and then hold. */
+static int build_chosen(const typed_variant *typed, int64_t seed, hga_id heads, trial *t)
+{
+    const choosing together = {.choosers = 1};
+    char name[] = "random tensors";
+    npy x[2];
+    settings s = {0};
+    const hga_variant *v;
+    hga_id n = 0;
+    int status = CLI_GOOD;
+    TRY(variant_settings(typed, &s, &v));
+    if (setting_array(&s, "tokens")) TRY(complain(CLI_USAGE, "tokens: one sample is needed here"));
+    n = setting_id(&s, "tokens");
+    for (int i = 0; i < 2; i++) {
+        x[i] =
+            (npy){.n_dims = 3, .dim = {n, heads, RANDOM_DIM}, .count = (int64_t)n * heads * RANDOM_DIM, .path = name};
+        TRY(random_floats(t, seed, x[i].count, &x[i].real));
+    }
+    const model_tensors tensors = {&x[0], &x[1], heads, heads, RANDOM_DIM, &together};
+    TRY(model_build(typed, &tensors, &t->m));
+done:
+    settings_clear(&s);
+    return status;
+}
+
 static int open_random(const gradient_check *c, trial *t)
 {
     typed_variant typed = *c->typed;
@@ -106,9 +133,12 @@ static int open_random(const gradient_check *c, trial *t)
     int status = CLI_GOOD;
     snprintf(tokens, sizeof tokens, "%d", (int)RANDOM_TOKENS);
     if (!tells_tokens(&typed)) typed.tokens = tokens;
-    TRY(model_build(&typed, NULL, &t->m));
+    hga_id heads = RANDOM_HEADS, choosers;
+    TRY(routed_choosers(&typed, heads, heads, &choosers));
+    heads /= choosers;
+    TRY(routed_is(&typed) ? build_chosen(&typed, c->seed, heads, t) : model_build(&typed, NULL, &t->m));
     TRY(call_put(c->call, &t->m));
-    hga_id heads = t->m.tree_heads > 1 ? 1 : RANDOM_HEADS;
+    if (t->m.tree_heads > 1) heads = 1;
     t->shape = (hga_shape){.n_heads = heads, .n_kv_heads = heads, .dim = RANDOM_DIM, .dim_v = RANDOM_DIM};
     TRY(random_tensor(t, c->seed, HGA_IO_QUERY, heads * RANDOM_DIM, &t->io.query));
     TRY(random_tensor(t, c->seed, HGA_IO_KEY, heads * RANDOM_DIM, &t->io.key));
@@ -124,11 +154,17 @@ done:
 static int open_files(const gradient_check *c, trial *t)
 {
     int status = CLI_GOOD;
-    TRY(attend_io_read(&c->paths, c->call, LAYOUT_NHD, tensor_file_read, &t->files));
-    if (t->files.query.samples != 1)
+    const choosing together = {.choosers = 1};
+    hga_id choosers;
+    TRY(attend_io_read(&c->paths, c->call, LAYOUT_NHD, tensor_file_read, &t->all));
+    if (t->all.query.samples != 1)
         TRY(complain(CLI_DATA, "%s: is a batch of %d; one sample is needed here", c->paths.query,
-                     t->files.query.samples));
+                     t->all.query.samples));
+    TRY(routed_choosers(c->typed, t->all.query.heads, t->all.key.heads, &choosers));
+    t->part = part_of(&t->all, 0, choosers);
+    TRY(part_take(&t->all, 0, &t->part, &t->files));
     model_tensors tensors = attend_io_tensors(&t->files);
+    if (routed_is(c->typed)) tensors.choosing = &together;
     TRY(model_build(c->typed, &tensors, &t->m));
     TRY(call_put(c->call, &t->m));
     TRY(attend_io_bind(&c->paths, c->call, &t->m, &t->files));
@@ -143,7 +179,11 @@ static void clear(trial *t)
     for (int i = 0; i < t->n_owned; i++) free(t->owned[i]);
     hga_plan_destroy(t->plain);
     hga_plan_destroy(t->engine);
-    attend_io_clear(&t->files);
+    if (t->part.n)
+        part_clear(&t->all, &t->part, &t->files);
+    else
+        attend_io_clear(&t->files);
+    attend_io_clear(&t->all);
     model_clear(&t->m);
 }
 

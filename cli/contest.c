@@ -11,6 +11,7 @@
 #include "numbers.h"
 #include "parameter.h"
 #include "rows.h"
+#include "variant_routed.h"
 
 enum { LEAF_TOKENS = 128 };
 
@@ -281,7 +282,39 @@ static int add_arrays(const scene *s, const contender *c, int32_t *segment, void
     return complain_of(st, CLI_OUTSIDE, c->name);
 }
 
-int contender_build(const scene *s, const contender *c, hga_graph **g, hga_program *p)
+/* All heads of the words. */
+static npy words_of(const scene *s, float *x, char *name)
+{
+    const embedding *e = &s->words;
+    return (npy){.n_dims = 3,
+                 .dim = {e->n, e->heads, e->dim},
+                 .count = (int64_t)e->n * e->heads * e->dim,
+                 .type = ELEMENT_F32,
+                 .real = x,
+                 .path = name};
+}
+
+int scene_build(const scene *s, const char *variant, const char *words, hga_graph **g, hga_program *p)
+{
+    char text[LABEL_ROOM], tokens[16], *rest = NULL, name[] = "the words";
+    typed_variant typed = {.name = variant, .tokens = tokens};
+    const npy query = words_of(s, s->words.query, name), key = words_of(s, s->words.key, name);
+    const choosing together = {.choosers = 1};
+    const model_tensors tensors = {&query, &key, s->words.heads, s->words.heads, s->words.dim, &together};
+    model m = {0};
+    snprintf(text, sizeof text, "%s", words);
+    snprintf(tokens, sizeof tokens, "%d", s->words.n);
+    for (char *word = strtok_r(text, " ", &rest); word && typed.n < MAX_TYPED; word = strtok_r(NULL, " ", &rest))
+        typed.setting[typed.n++] = word;
+    int status = model_build(&typed, routed_is(&typed) ? &tensors : NULL, &m);
+    if (status) return status;
+    *g = m.graph, *p = m.program;
+    m.graph = NULL; /* the caller's now */
+    model_clear(&m);
+    return CLI_GOOD;
+}
+
+static int build_given(const scene *s, const contender *c, hga_graph **g, hga_program *p)
 {
     _Alignas(max_align_t) char parameters[1024];
     char text[LABEL_ROOM], *rest = NULL;
@@ -299,11 +332,17 @@ int contender_build(const scene *s, const contender *c, hga_graph **g, hga_progr
     TRY(add_arrays(s, c, segment, parameters));
     memcpy(parameters + c->variant->tokens, &tokens, sizeof tokens);
     TRY(complain_of(c->variant->build(parameters, g, p), CLI_OUTSIDE, c->name));
-    TRY(modify_program(c, *g, p));
 done:
     settings_clear(&given);
     free(segment);
     return status;
+}
+
+int contender_build(const scene *s, const contender *c, hga_graph **g, hga_program *p)
+{
+    int chosen_in_call = c->variant->can & HGA_NEEDS_CHOICE;
+    int status = chosen_in_call ? scene_build(s, c->name, c->words, g, p) : build_given(s, c, g, p);
+    return status ? status : modify_program(c, *g, p);
 }
 
 /* ---- tensors ---- */

@@ -50,6 +50,9 @@ int contenders_modify(const scene *s, const char *list, const typed_call *typed)
 /* What that has read. */
 void contenders_clear(void);
 
+/* The graph of a variant whose parameters were typed, with blanks between them, over the words of a scene; heads that
+   choose for themselves must choose together (share=all). */
+int scene_build(const scene *s, const char *variant, const char *words, hga_graph **g, hga_program *p);
 /* Its graph on a scene: with the text's own tree, sentences or leaves, where the variant takes them. */
 int contender_build(const scene *s, const contender *c, hga_graph **g, hga_program *p);
 

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "arguments.h"
+#include "chosen_source.h"
 #include "command.h"
 #include "explain_ranks.h"
 #include "ordered.h"
@@ -16,6 +17,7 @@ typedef struct arguments {
     hga_options options;
     rank_question ranks;
     typed_call call;
+    chosen_source chosen;
     int json;
 } arguments;
 
@@ -29,6 +31,7 @@ static error_t parse(int key, char *value, struct argp_state *state)
         state->child_inputs[2] = &a->options;
         state->child_inputs[3] = &a->ranks;
         state->child_inputs[4] = &a->call;
+        state->child_inputs[5] = state->child_inputs[6] = state->child_inputs[7] = &a->chosen;
         return 0;
     case ARGP_KEY_END: return a->variant.name ? 0 : arguments_said(complain(CLI_USAGE, "explain: VARIANT is missing"));
     default: return arguments_put(key, value, a);
@@ -140,6 +143,9 @@ int run_explain(int argc, char **argv)
                                     {&machine_argp, 0, NULL, 0},
                                     {&ranks_argp, 0, NULL, 0},
                                     {call_argp(CALL_OF_SHAPE), 0, "What is done with scores:", 4},
+                                    {&chosen_tensors_argp, 0, NULL, 0},
+                                    {&chosen_head_argp, 0, NULL, 0},
+                                    {&chosen_scores_argp, 0, NULL, 0},
                                     {0}};
     struct argp argp = {
         options,  parse, "VARIANT", "The plan of a variant: stages, kernels, tiles, threads, domains, workspace.\v",
@@ -157,7 +163,7 @@ int run_explain(int argc, char **argv)
     if (a.ranks.n > 0) return explain_ranks(&a.variant, &a.shape, &a.options, &a.ranks, a.json);
     if (a.ranks.latency_us > 0 || a.ranks.gbits > 0 || a.ranks.picture)
         TRY(complain(CLI_USAGE, "explain: --latency, --gbits and -o go with --ranks"));
-    TRY(model_build(&a.variant, NULL, &m));
+    TRY(chosen_build(&a.variant, &a.chosen, CHOSEN_FIRST, 0, &m));
     TRY(ordered_say(&m));
     TRY(call_put(&a.call, &m));
     back.call = call_of(&a.call);

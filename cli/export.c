@@ -15,8 +15,13 @@ static error_t parse(int key, char *value, struct argp_state *state)
     arguments *a = state->input;
     (void)value;
     switch (key) {
-    case ARGP_KEY_INIT: state->child_inputs[0] = &a->target, state->child_inputs[1] = &a->source; return 0;
-    case ARGP_KEY_END: return arguments_said(graph_target_check(&a->target));
+    case ARGP_KEY_INIT:
+        state->child_inputs[0] = &a->target;
+        state->child_inputs[1] = &a->source;
+        return 0;
+    case ARGP_KEY_END:
+        chosen_by_target(&a->source.typed, &a->target, &a->source.chosen);
+        return arguments_said(graph_target_check(&a->target));
     default: return ARGP_ERR_UNKNOWN;
     }
 }

@@ -1,16 +1,19 @@
 /* flops.c: hga flops, operation counts by formula and by counting edges. */
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "arguments.h"
+#include "chosen_source.h"
 #include "command.h"
 #include "hsa3.h"
 #include "table.h"
-#include "variant.h"
+#include "variant_routed.h"
 
 typedef struct arguments {
     typed_variant variant;
     hga_shape shape;
+    chosen_source chosen;
     const char *table;
     int json;
 } arguments;
@@ -32,6 +35,7 @@ static error_t parse(int key, char *value, struct argp_state *state)
     case ARGP_KEY_INIT:
         state->child_inputs[0] = &a->variant;
         state->child_inputs[1] = &a->shape;
+        state->child_inputs[2] = state->child_inputs[3] = state->child_inputs[4] = &a->chosen;
         return 0;
     case ARGP_KEY_END: return arguments_said(check_arguments(a));
     default: return arguments_put(key, value, a);
@@ -50,7 +54,8 @@ typedef struct count {
     const char *title;
     hga_id tokens;
     hga_shape shape;
-    double formula, edges; /* of the attended relation; formula NaN: none known */
+    double formula, edges; /* of the attended relation; NaN: not known */
+    int may_differ;        /* the last block is shorter, and the formula takes a whole one */
     double flops;          /* of every stage */
 } count;
 
@@ -97,6 +102,7 @@ static int count_by_formula(const typed_variant *typed, count *c)
     TRY(variant_settings(typed, &s, &v));
     if (!v || setting_array(&s, "tokens")) goto done; /* a file, a batch */
     TRY(settings_fill(&s, v, parameters));
+    c->may_differ = v->can & HGA_NEEDS_CHOICE && !setting_id(&s, "causal") && c->tokens % setting_id(&s, "block") != 0;
     memcpy(parameters + v->tokens, &c->tokens, sizeof c->tokens);
     c->formula = v->edges(parameters);
 done:
@@ -117,16 +123,23 @@ static const column columns[] = {
     {0},
 };
 
+/* Do the formula and the edges say the same? -1: one of them says nothing. */
+static int agrees_with(const count *c)
+{
+    return isnan(c->formula) || isnan(c->edges) || c->may_differ ? -1 : c->formula == c->edges;
+}
+
 /* 4 x dim an edge and head when scores are computed, otherwise nothing is attended */
 static json_t *count_row(const count *c, int scored)
 {
     double each = 4.0 * c->shape.dim * c->shape.n_heads, dense = each * c->tokens * (double)c->tokens;
-    json_t *agrees = isnan(c->formula) ? json_null() : json_boolean(c->formula == c->edges);
-    return json_pack("{s:s, s:i, s:i, s:i, s:o, s:f, s:o, s:o, s:f, s:f, s:f}", "variant", c->title, "tokens",
+    json_t *agrees = agrees_with(c) < 0 ? json_null() : json_boolean(agrees_with(c));
+    return json_pack("{s:s, s:i, s:i, s:i, s:o, s:o, s:o, s:o, s:f, s:f, s:f}", "variant", c->title, "tokens",
                      c->tokens, "heads", c->shape.n_heads, "dim", c->shape.dim, "edges_formula",
-                     json_number(c->formula), "edges_counted", c->edges, "agrees", agrees, "flops_attention",
-                     scored ? json_real(each * c->edges) : json_null(), "flops", c->flops, "flops_dense", dense,
-                     "share_of_dense", c->flops / dense);
+                     json_number(c->formula), "edges_counted", json_number(c->edges), "agrees", agrees,
+                     "flops_attention",
+                     scored ? json_real(each * (isnan(c->edges) ? c->formula : c->edges)) : json_null(), "flops",
+                     c->flops, "flops_dense", dense, "share_of_dense", c->flops / dense);
 }
 
 static int print_count(const count *c, int scored, int json)
@@ -136,12 +149,49 @@ static int print_count(const count *c, int scored, int json)
     int status = json ? json_print(stdout, json_pack("{s:O}", "rows", rows)) : table_print(stdout, rows, columns);
     json_decref(rows);
     if (status) return status;
-    return isnan(c->formula) || c->formula == c->edges ? CLI_GOOD : CLI_FAILED;
+    return agrees_with(c) ? CLI_GOOD : CLI_FAILED;
+}
+
+/* Of routed without anything to choose from: k blocks a row, which are not built. */
+static int count_unchosen(const arguments *a)
+{
+    char *title = NULL;
+    settings s = {0};
+    const hga_variant *v;
+    count c = {.shape = a->shape, .edges = NAN, .formula = NAN};
+    int status = CLI_GOOD;
+    TRY(variant_settings(&a->variant, &s, &v));
+    c.tokens = setting_id(&s, "tokens");
+    if (!setting_given(&s, "tokens") || setting_array(&s, "tokens"))
+        TRY(complain(CLI_USAGE, "%s needs --tokens N", v->name));
+    TRY(variant_title(&a->variant, &title));
+    c.title = title;
+    TRY(count_by_formula(&a->variant, &c));
+    if (isnan(c.formula))
+        TRY(complain(CLI_USAGE,
+                     "%s: how many blocks are chosen hangs on queries and keys: give --query FILE and --key FILE",
+                     v->name));
+    c.flops = 4.0 * c.shape.dim * c.shape.n_heads * c.formula;
+    TRY(print_count(&c, 1, a->json));
+done:
+    free(title);
+    settings_clear(&s);
+    return status;
+}
+
+/* Is a choice given? */
+static int is_chosen(const typed_variant *typed)
+{
+    int given = 0;
+    for (int i = 0; i < typed->n; i++) given |= strncmp(typed->setting[i], "choice=", strlen("choice=")) == 0;
+    return given;
 }
 
 int run_flops(int argc, char **argv)
 {
-    struct argp_child children[] = {{&variant_argp, 0, NULL, 0}, {&shape_argp, 0, NULL, 0}, {0}};
+    struct argp_child children[] = {{&variant_argp, 0, NULL, 0},        {&shape_argp, 0, NULL, 0},
+                                    {&chosen_tensors_argp, 0, NULL, 0}, {&chosen_head_argp, 0, NULL, 0},
+                                    {&chosen_scores_argp, 0, NULL, 0},  {0}};
     struct argp argp = {
         options,     parse,
         "[VARIANT]", "Operation counts by formula and by counting edges; ends with 1 where the two disagree.\v",
@@ -153,7 +203,8 @@ int run_flops(int argc, char **argv)
     int status = CLI_GOOD;
     TRY(arguments_parse(&argp, argc, argv, &a));
     if (a.table) return print_hsa3(a.json);
-    TRY(model_build(&a.variant, NULL, &m));
+    if (routed_is(&a.variant) && !a.chosen.query && !is_chosen(&a.variant)) return count_unchosen(&a);
+    TRY(chosen_build(&a.variant, &a.chosen, CHOSEN_FIRST, 0, &m));
     TRY(count_model(&m, &a.shape, &c));
     TRY(count_by_formula(&a.variant, &c));
     TRY(print_count(&c, score_stage(&m.program) != NULL, a.json));

@@ -32,6 +32,7 @@ static error_t parse(int key, char *value, struct argp_state *state)
 {
     graph_argument *a = state->input;
     switch (key) {
+    case ARGP_KEY_INIT: state->child_inputs[0] = &a->chosen; return 0;
     case 'p': return arguments_said(add_setting(&a->typed, value));
     case 'n': a->typed.tokens = value; return 0;
     case ARGP_KEY_ARG:
@@ -60,12 +61,13 @@ static const struct argp_option options[] = {
      "the words of the tokens, one a line, or .json with a list of them: they are shown wherever tokens are", 1},
     {0},
 };
-const struct argp graph_argp = {.options = options, .parser = parse};
+static const struct argp_child children[] = {{&chosen_scores_argp, 0, NULL, 0}, {0}};
+const struct argp graph_argp = {.options = options, .parser = parse, .children = children};
 
 static int build_graph(graph_argument *a, graph_file *out)
 {
     int status = CLI_GOOD;
-    TRY(model_build(&a->typed, NULL, &a->built));
+    TRY(chosen_build(&a->typed, &a->chosen, a->which, a->has_tensors, &a->built));
     a->title = a->built.title;
     out->graph = hga_graph_retain(a->built.graph);
     out->program = a->built.program;

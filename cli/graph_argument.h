@@ -2,21 +2,25 @@
 #ifndef CLI_GRAPH_ARGUMENT_H
 #define CLI_GRAPH_ARGUMENT_H
 
+#include "chosen_source.h"
 #include "graph_file.h"
 #include "variant.h"
 
 typedef struct graph_argument {
     typed_variant typed;
-    const char *path;    /* the file, NULL for a variant */
-    const char *parents; /* of a file of edges: its tree, NULL without */
-    const char *tree;    /* of a file of edges: clusters, "metis:8,8,8"; NULL without */
-    int pattern;         /* of a file of edges: every edge has weight 1 */
-    const char *words;   /* a file of the tokens' words, NULL without */
-    const char *title;   /* what messages call it, once it is read: the path, or "bpt k=4 tokens=64" */
+    const char *path;     /* the file, NULL for a variant */
+    const char *parents;  /* of a file of edges: its tree, NULL without */
+    const char *tree;     /* of a file of edges: clusters, "metis:8,8,8"; NULL without */
+    int pattern;          /* of a file of edges: every edge has weight 1 */
+    const char *words;    /* a file of the tokens' words, NULL without */
+    chosen_source chosen; /* of a variant that content chooses */
+    chosen_head which;
+    int has_tensors;   /* the command has another use for chosen.query and chosen.key */
+    const char *title; /* what messages call it, once it is read: the path, or "bpt k=4 tokens=64" */
     model built;
 } graph_argument;
 
-/* The argument, -p, -n, --parents, --tree, --pattern and --words: input is a graph_argument. Without the argument it
+/* The argument, -p, -n, --parents, --tree, --pattern, --words and --block-scores: input is a graph_argument. Without the argument it
    complains. */
 extern const struct argp graph_argp;
 

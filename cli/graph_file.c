@@ -284,7 +284,13 @@ int graph_target_check(const graph_target *t)
         return complain(CLI_USAGE, "--relation: %s holds one relation; all: csv dot graphml gexf json", f->name);
     if (!f->is_picture && t->picture.given)
         return complain(CLI_USAGE, "%s: is for .svg and .png only", t->picture.given);
-    return CLI_GOOD;
+    return picture_options_check(&t->picture);
+}
+
+int graph_target_is_picture(const graph_target *t)
+{
+    const struct format *f = t->path ? format_of(t) : NULL;
+    return f && f->is_picture;
 }
 
 enum { NOT_FOUND = -9 };
@@ -346,7 +352,6 @@ static error_t parse_target(int key, char *value, struct argp_state *state)
         t->max_edges = DEFAULT_MAX_EDGES;
         state->child_inputs[0] = &t->picture;
         return 0;
-    case ARGP_KEY_END: return arguments_said(picture_options_check(&t->picture));
     case 'o': t->path = value; return 0;
     case KEY_MAX_EDGES: return arguments_said(read_whole("--max-edges", value, 1, INT64_MAX, &t->max_edges));
     default: return arguments_put(key, value, t);

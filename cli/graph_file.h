@@ -52,6 +52,7 @@ extern const struct argp target_argp;
 
 /* Is the target complete? Before anything is built. */
 int graph_target_check(const graph_target *t);
+int graph_target_is_picture(const graph_target *t);
 int graph_write(const graph_source *source, const graph_target *t);
 
 #endif

@@ -12,6 +12,7 @@
 #include "inspect_row.h"
 #include "ordered.h"
 #include "table.h"
+#include "variant_routed.h"
 
 enum { MOST_LAYERS = INT32_MAX };
 
@@ -256,7 +257,8 @@ static int check(const arguments *a)
 {
     const row_wish *r = &a->row;
     const char *query = r->by.tensors.query;
-    if (query && !a->has_row) return complain(CLI_USAGE, "--query: which token? --row TOKEN is missing");
+    if (query && !a->has_row && !routed_is(&a->source.typed))
+        return complain(CLI_USAGE, "--query: which token? --row TOKEN is missing");
     if (r->sort && !query) return complain(CLI_USAGE, "--sort: there are no weights without --query and --key");
     return CLI_GOOD;
 }
@@ -270,7 +272,8 @@ static error_t parse(int key, char *value, struct argp_state *state)
         state->child_inputs[1] = &a->options;
         state->child_inputs[2] = &a->source;
         state->child_inputs[3] = &a->row.by;
-        state->child_inputs[4] = &a->row.by.call;
+        state->child_inputs[4] = &a->source.chosen;
+        state->child_inputs[5] = &a->row.by.call;
         return 0;
     case KEY_ROW: a->has_row = 1; return arguments_said(read_id("--row", value, 0, INT32_MAX, &a->row.token));
     case KEY_ASCII:
@@ -300,6 +303,7 @@ int run_inspect(int argc, char **argv)
                                     {&machine_argp, 0, NULL, 0},
                                     {&graph_argp, 0, NULL, 0},
                                     {&weighing_argp, 0, NULL, 0},
+                                    {&chosen_head_argp, 0, NULL, 0},
                                     {call_argp(CALL_WHOLE), 0, "With --query and --key:", 10},
                                     {0}};
     struct argp argp = {options,
@@ -317,7 +321,10 @@ int run_inspect(int argc, char **argv)
     a.source.typed.takes_order = 1;
     a.shape = (hga_shape){.n_heads = DEFAULT_HEADS, .dim = DEFAULT_DIM};
     TRY(arguments_parse(&argp, argc, argv, &a));
+    weighing_chooses(&a.row.by, &a.source.chosen);
+    a.source.has_tensors = 1, a.source.which = CHOSEN_FIRST;
     TRY(graph_argument_read(&a.source, &f));
+    weighing_of(&a.source.built, &a.row.by);
     a.path = a.row.path = a.source.title;
     TRY(fill(&a, &f, document));
     if (a.json)

@@ -77,12 +77,12 @@ int row_weights(const graph_file *f, const row_tensors *t, hga_id token, row_edg
 {
     int status = CLI_GOOD;
     edge_list l = {.out = out};
-    out->heads = t->io.shape.n_heads;
+    out->heads = t->heads;
     for (l.head = 0; l.head < out->heads && !status; l.head++) {
         l.at = 0;
-        status = complain_of(
-            hga_program_weights(&t->m.program, f->graph, &t->io.shape, &t->io.io, token, l.head, add_edge, &l, NULL),
-            CLI_DATA, t->path);
+        status = complain_of(hga_program_weights(&t->m.program, f->graph, &t->io.shape, &t->io.io, token,
+                                                 t->first + l.head, add_edge, &l, NULL),
+                             CLI_DATA, t->path);
     }
     return status;
 }
@@ -103,6 +103,7 @@ int row_tensors_read(const weighing *w, const graph_file *f, const char *path, r
     TRY(read_tensors(f, w, &out->io));
     TRY(call_put(&w->call, &out->m));
     TRY(attend_io_bind(&w->tensors, &w->call, &out->m, &out->io));
+    out->first = w->first, out->heads = w->heads ? w->heads : out->io.shape.n_heads;
 done:
     return status;
 }
@@ -113,6 +114,14 @@ void row_tensors_clear(row_tensors *t)
     free(t->m.title);
     *t = (row_tensors){0};
 }
+
+void weighing_chooses(const weighing *w, chosen_source *c)
+{
+    c->query = w->tensors.query, c->key = w->tensors.key, c->layout = w->layout;
+    if (w->call.text[HGA_TABLE_SCALE]) c->scale = &w->call.number[HGA_TABLE_SCALE];
+}
+
+void weighing_of(const model *m, weighing *w) { w->first = m->first_head, w->heads = m->n_heads; }
 
 /* ---- the command line ---- */
 

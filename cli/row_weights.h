@@ -4,28 +4,36 @@
 
 #include <argp.h>
 
-#include "attend_io.h"
+#include "chosen_source.h"
 #include "graph_file.h"
 
 /* What weights are made of, as typed. */
 typedef struct weighing {
     attend_paths tensors; /* query and key, or neither */
     tensor_layout layout;
-    typed_call call; /* only with them */
+    typed_call call;     /* only with them */
+    hga_id first, heads; /* whose graph it is, heads 0: all */
 } weighing;
 /* --query, --key, --layout: input is a weighing, whose `call` the command fills by call_argp. */
 extern const struct argp weighing_argp;
+
+/* They also choose a graph, where content does. */
+void weighing_chooses(const weighing *w, chosen_source *c);
+/* Then only the heads are weighed that chose it. */
+void weighing_of(const model *m, weighing *w);
 
 /* The tensors, checked against the graph. */
 typedef struct row_tensors {
     attend_io io;
     model m;
-    const char *path; /* of the graph, for complaints */
+    const char *path;    /* of the graph, for complaints */
+    hga_id first, heads; /* that are weighed */
 } row_tensors;
 int row_tensors_read(const weighing *w, const graph_file *f, const char *path, row_tensors *out);
 void row_tensors_clear(row_tensors *t);
 
-/* Edges in the order of hga_program_row and their weights [n][heads], NULL: not asked for. For free(). */
+/* Edges in the order of hga_program_row and their weights [n][heads that are weighed], NULL: not asked for. For
+   free(). */
 typedef struct row_edge_list {
     hga_seen *seen;
     double *weight;

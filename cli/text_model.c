@@ -41,7 +41,7 @@ done:
 }
 
 static int build(const char *path, const typed_variant *typed, const settings *s, const hga_variant *v,
-                 const hga_tree *tree, model *out)
+                 const chosen_source *chosen, const hga_tree *tree, model *out)
 {
     char tokens[16];
     if (v && v->can & HGA_TAKES_TREE && !setting_given(s, "branching") && !setting_given(s, "parent"))
@@ -49,10 +49,11 @@ static int build(const char *path, const typed_variant *typed, const settings *s
     typed_variant counted = *typed;
     snprintf(tokens, sizeof tokens, "%d", tree->n_leaves);
     counted.tokens = tokens;
-    return model_build(&counted, NULL, out);
+    return chosen_build(&counted, chosen, CHOSEN_ONE, 0, out);
 }
 
-int text_model_build(const char *path, const typed_variant *typed, model *out, words *names)
+int text_model_build(const char *path, const typed_variant *typed, const chosen_source *chosen, model *out,
+                     words *names)
 {
     settings s = {0};
     hga_tree tree = {0};
@@ -69,7 +70,7 @@ int text_model_build(const char *path, const typed_variant *typed, model *out, w
     TRY(whole_file_read(path, &text, &bytes));
     TRY(complain_of(hga_tree_text(NULL, text, bytes, NULL, most, &tree), CLI_DATA, path));
     TRY(name_tokens(text, &tree, names));
-    TRY(build(path, typed, &s, v, &tree, out));
+    TRY(build(path, typed, &s, v, chosen, &tree, out));
     if (hga_graph_nodes(out->graph).level_ptr[1] != tree.n_leaves)
         TRY(complain(CLI_USAGE, "--text: the graph has %d tokens, the text %d words",
                      hga_graph_nodes(out->graph).level_ptr[1], tree.n_leaves));

@@ -71,8 +71,7 @@ static int complain_of_name(const char *name)
                     *hint ? " There are:" : "; there are:", text + (*text != 0));
 }
 
-/* "bpt k=4", the variant as it was typed */
-static int make_title(const typed_variant *typed, char **title)
+int variant_title(const typed_variant *typed, char **title)
 {
     size_t length = strlen(typed->name) + 1;
     for (int i = 0; i < typed->n; i++) length += strlen(typed->setting[i]) + 1;
@@ -117,7 +116,7 @@ int model_build(const typed_variant *typed, const model_tensors *tensors, model 
     const hga_variant *v;
     *out = (model){.tree_heads = 1};
     TRY(variant_settings(typed, &s, &v));
-    TRY(make_title(typed, &out->title));
+    TRY(variant_title(typed, &out->title));
     variant_job job = {.settings = &s, .tensors = tensors, .variant = v, .name = v ? v->name : "graph=FILE"};
     job.takes_order = typed->takes_order;
     job.path = v ? NULL : typed->name + sizeof file_prefix - 1;

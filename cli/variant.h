@@ -72,12 +72,15 @@ typedef struct model {
     hga_id *order;      /* [nodes], the node at each place of `ordered`, NULL without */
     hga_graph *ordered; /* the graph in that order (ordered.h), NULL without */
     chosen_blocks chosen;
-    int from_file; /* the program was read, so what is wrong with it is bad data */
+    hga_id first_head, n_heads; /* whose graph it is, n_heads 0: all heads' */
+    int from_file;              /* the program was read, so what is wrong with it is bad data */
 } model;
 
 /* tensors NULL: `tokens` must be among the parameters. */
 int model_build(const typed_variant *typed, const model_tensors *tensors, model *out);
 void model_clear(model *m);
+/* "bpt k=4", the variant as it was typed, for free(). */
+int variant_title(const typed_variant *typed, char **title);
 
 /* The parameters alone, defaults filled in; release with settings_clear. *v gets the variant, NULL for a file's. */
 int variant_settings(const typed_variant *typed, settings *out, const hga_variant **v);

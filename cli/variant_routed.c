@@ -31,9 +31,26 @@ done:
     return status;
 }
 
+int routed_ahead(const typed_variant *typed, hga_id *ahead)
+{
+    settings s = {0};
+    const hga_variant *v = NULL;
+    hga_routed p;
+    hga_selection how;
+    int status = CLI_GOOD;
+    *ahead = 0;
+    if (!routed_is(typed)) return CLI_GOOD;
+    TRY(variant_settings(typed, &s, &v));
+    TRY(read_parameters(&s, v, &p, &how));
+    *ahead = how.causal ? (p.prefill > 1 ? p.prefill : how.query_block) - 1 : 0;
+done:
+    settings_clear(&s);
+    return status;
+}
+
 int routed_is(const typed_variant *typed)
 {
-    const hga_variant *v = hga_variant_named(typed->name);
+    const hga_variant *v = typed->name ? hga_variant_named(typed->name) : NULL;
     return v && v->can & HGA_NEEDS_CHOICE;
 }
 
@@ -43,8 +60,10 @@ int routed_is(const typed_variant *typed)
 static int cut_samples(const variant_job *job, hga_id *n, hga_id **offset)
 {
     samples s = {0};
+    variant_job alone = *job;
     int batch, status = CLI_GOOD;
-    TRY(samples_of(job, &s, &batch));
+    if (job->tensors && !job->tensors->query) alone.tensors = NULL;
+    TRY(samples_of(&alone, &s, &batch));
     TRY(take(s.n + 1, sizeof **offset, offset));
     for (hga_id i = 0; i < s.n; i++) {
         if (s.length[i] > INT32_MAX - (*offset)[i]) TRY(complain(CLI_DATA, "tokens: the lengths are too many tokens"));
@@ -141,6 +160,12 @@ static int take_scores(const choosing *c, const hga_selection *how, const chosen
 }
 
 /* All heads of the tensors choose together: they are one chooser's. */
+/* Tensors may be without a query: then they say who chooses alone. */
+static const model_tensors *tensors_of(const variant_job *job)
+{
+    return job->tensors && job->tensors->query ? job->tensors : NULL;
+}
+
 static int choose(const variant_job *job, const hga_routed *p, const hga_selection *how, chosen_blocks *out)
 {
     const model_tensors *t = job->tensors;
@@ -171,7 +196,7 @@ done:
 
 static int check_sides(const variant_job *job, const hga_routed *p)
 {
-    const model_tensors *t = job->tensors;
+    const model_tensors *t = tensors_of(job);
     int status = t ? check_tokens(t->query, p->n_tokens) : CLI_GOOD;
     return t && !status ? check_tokens(t->key, p->n_tokens) : status;
 }
@@ -184,7 +209,9 @@ int make_routed(const variant_job *job, model *out)
     hga_id *offsets = NULL, n_samples = 0;
     int status = CLI_GOOD;
     TRY(read_parameters(job->settings, job->variant, &p, &how));
-    if (!job->tensors && !given)
+    if (tensors_of(job) && !job->tensors->choosing)
+        TRY(complain(CLI_USAGE, "%s: blocks are chosen in whole calls, as hga attend makes them", job->name));
+    if (!tensors_of(job) && !given)
         TRY(complain(CLI_USAGE,
                      "%s: blocks are chosen by queries and keys: give --query FILE and --key FILE, or -p "
                      "choice=@FILE.npy",

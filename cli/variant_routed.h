@@ -6,6 +6,8 @@
 
 /* Is it a variant whose graph queries and keys choose? */
 int routed_is(const typed_variant *typed);
+/* How many tokens ahead a causal choice reads queries: query blocks of several tokens; 0 of other variants. */
+int routed_ahead(const typed_variant *typed, hga_id *ahead);
 /* How many choose, each with a graph of its own, in a call of so many heads; 1 of other variants. */
 int routed_choosers(const typed_variant *typed, hga_id heads, hga_id kv_heads, hga_id *n);
 

@@ -9,6 +9,7 @@
 #include "html.h"
 #include "outfile.h"
 #include "view_data.h"
+#include "variant_routed.h"
 #include "view_weights.h"
 
 typedef struct arguments {
@@ -17,18 +18,18 @@ typedef struct arguments {
     const char *beside; /* a second hierarchy's file, or NULL */
     int64_t max_edges;
     weighing by; /* query NULL: no weights */
-    hga_id head; /* -1: all */
     int quiet;
 } arguments;
 
 /* ---- the command line ---- */
 
-enum { KEY_MAX_EDGES = 0x2800, KEY_HEAD };
+enum { KEY_MAX_EDGES = 0x2800 };
 
 static int check(const arguments *a)
 {
     if (!a->output) return complain(CLI_USAGE, "-o FILE is missing");
-    if (a->head >= 0 && !a->by.tensors.query) return complain(CLI_USAGE, "--head: needs --query and --key");
+    if (a->source.chosen.typed_head && !a->by.tensors.query && !routed_is(&a->source.typed))
+        return complain(CLI_USAGE, "--head: needs --query and --key");
     return CLI_GOOD;
 }
 
@@ -39,11 +40,11 @@ static error_t parse(int key, char *value, struct argp_state *state)
     case ARGP_KEY_INIT:
         state->child_inputs[0] = &a->source;
         state->child_inputs[1] = &a->by;
-        state->child_inputs[2] = &a->by.call;
+        state->child_inputs[2] = &a->source.chosen;
+        state->child_inputs[3] = &a->by.call;
         return 0;
     case 'o': a->output = value; return 0;
     case KEY_MAX_EDGES: return arguments_said(read_whole("--max-edges", value, 0, INT32_MAX, &a->max_edges));
-    case KEY_HEAD: return arguments_said(read_id("--head", value, 0, MAX_HEADS - 1, &a->head));
     case ARGP_KEY_END: return arguments_said(check(a));
     default: return arguments_put(key, value, a);
     }
@@ -54,8 +55,6 @@ static const struct argp_option options[] = {
     {"max-edges", KEY_MAX_EDGES, "N", 0, "leave out the explicit edges of a relation that has more (default: 200000)",
      0},
     {"beside", TEXT(arguments, beside), "FILE", 0, "a second hierarchy, side by side with the first in one page", 0},
-    {"head", KEY_HEAD, "H", 0, "with --query: the weights of this head only (default: all heads, chosen in the page)",
-     2},
     {"quiet", FLAG(arguments, quiet), NULL, 0, "leave out the line on stderr that says how the tensors were read", 2},
     {0},
 };
@@ -136,21 +135,28 @@ int run_view(int argc, char **argv)
 {
     struct argp_child children[] = {{&graph_argp, 0, NULL, 0},
                                     {&weighing_argp, 0, NULL, 0},
+                                    {&chosen_head_argp, 0, NULL, 0},
                                     {call_argp(CALL_WHOLE), 0, "With --query and --key:", 10},
                                     {0}};
     struct argp argp = {options, parse, "GRAPH|VARIANT", doc, children, NULL, NULL};
-    arguments a = {.max_edges = VIEW_MOST_EXPLICIT, .head = -1};
+    arguments a = {
+        .max_edges = VIEW_MOST_EXPLICIT,
+    };
     graph_file f = {0};
     view_weights weights = {0};
     int status = CLI_GOOD;
     TRY(arguments_parse(&argp, argc, argv, &a));
+    weighing_chooses(&a.by, &a.source.chosen);
+    a.source.has_tensors = 1;
     TRY(graph_argument_read(&a.source, &f));
+    weighing_of(&a.source.built, &a.by);
     view_source source = {.title = a.source.path ? file_name(a.source.path) : a.source.title,
                           .graph = f.graph,
                           .program = f.text ? &f.program : NULL,
                           .max_edges = a.max_edges};
     if (a.by.tensors.query) {
-        TRY(view_weigh(&a.by, &f, a.source.title, a.head, a.quiet, &weights));
+        TRY(view_weigh(&a.by, &f, a.source.title, a.source.chosen.typed_head ? a.source.chosen.head : -1, a.quiet,
+                       &weights));
         source.weights = &weights;
     }
     TRY(write_page(&a, &source));

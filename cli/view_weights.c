@@ -52,7 +52,8 @@ static int check_room(const graph_file *f, const char *path, hga_id n_queries, h
                     n <= MOST_WEIGHTS ? "; --head H takes one head" : "");
 }
 
-static int add_token(const row_edge_list *l, hga_id token, view_weights *w)
+/* Heads from l's head `first` on. */
+static int add_token(const row_edge_list *l, hga_id token, hga_id first, view_weights *w)
 {
     int status = CLI_GOOD;
     TRY(room_for(w->n + l->n, w));
@@ -61,7 +62,7 @@ static int add_token(const row_edge_list *l, hga_id token, view_weights *w)
         w->destination[w->n] = l->seen[i].destination;
         w->source[w->n] = l->seen[i].source;
         for (hga_id h = 0; h < w->heads; h++)
-            w->value[w->n * w->heads + h] = (float)l->weight[i * l->heads + w->first_head + h];
+            w->value[w->n * w->heads + h] = (float)l->weight[i * l->heads + first + h];
     }
     w->count[token] = l->n;
 done:
@@ -76,7 +77,7 @@ static int weigh_tokens(const graph_file *f, const row_tensors *t, hga_id n_quer
         row_edge_list l = {0};
         progress_show((double)token / n_queries, &bar);
         status = row_weights(f, t, token, &l);
-        if (status == CLI_GOOD) status = add_token(&l, token, w);
+        if (status == CLI_GOOD) status = add_token(&l, token, w->first_head - t->first, w);
         free(l.seen);
         free(l.weight);
     }
@@ -96,8 +97,8 @@ int view_weigh(const weighing *by, const graph_file *f, const char *path, hga_id
     if (head >= t.io.shape.n_heads)
         TRY(complain(CLI_USAGE, "--head: %d, but %s has heads 0 .. %d", head, by->tensors.query,
                      t.io.shape.n_heads - 1));
-    out->first_head = head < 0 ? 0 : head;
-    out->heads = head < 0 ? t.io.shape.n_heads : 1;
+    out->first_head = head < 0 ? t.first : head;
+    out->heads = head < 0 ? t.heads : 1;
     TRY(check_room(f, path, n_queries, out->heads));
     TRY(weigh_tokens(f, &t, n_queries, out));
 done:

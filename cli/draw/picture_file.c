@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "arguments.h"
 #include "plot.h"
@@ -86,6 +87,13 @@ done:
 
 enum { KEY_WIDTH = 0x2600, KEY_QUERY, KEY_KEY, KEY_HEAD, KEY_LAYOUT };
 
+/* The width stays the one that is told. */
+static error_t given(picture_options *o, const char *option)
+{
+    if (!o->given || strcmp(o->given, "--width") != 0) o->given = option;
+    return 0;
+}
+
 static error_t parse_picture(int key, char *value, struct argp_state *state)
 {
     picture_options *o = state->input;
@@ -94,14 +102,20 @@ static error_t parse_picture(int key, char *value, struct argp_state *state)
     case KEY_WIDTH:
         o->given = "--width";
         return arguments_said(read_id("--width", value, LEAST_WIDTH, MOST_WIDTH, &o->width));
-    case KEY_QUERY: o->tensors.query = value, o->given = "--query"; return 0;
-    case KEY_KEY: o->tensors.key = value, o->given = "--key"; return 0;
-    case KEY_LAYOUT: o->given = "--layout"; return arguments_said(read_layout(value, &o->tensors.layout));
+    case KEY_QUERY: o->tensors.query = value; return given(o, "--query");
+    case KEY_KEY: o->tensors.key = value; return given(o, "--key");
+    case KEY_LAYOUT: given(o, "--layout"); return arguments_said(read_layout(value, &o->tensors.layout));
     case KEY_HEAD:
-        o->given = "--head";
+        given(o, "--head");
         return arguments_said(read_id("--head", value, 0, MAX_HEADS - 1, &o->tensors.head));
     default: return arguments_put(key, value, o);
     }
+}
+
+void picture_forget_tensors(picture_options *o)
+{
+    o->tensors = (picture_tensors){.head = -1, .quiet = o->tensors.quiet};
+    if (o->given && strcmp(o->given, "--width") != 0) o->given = NULL;
 }
 
 int picture_options_check(const picture_options *o)

@@ -17,6 +17,8 @@ typedef struct picture_options {
 /* --width, --query, --key, --head: input is a picture_options. */
 extern const struct argp picture_argp;
 int picture_options_check(const picture_options *o);
+/* The tensors, the head and the layout as if they had not been typed. */
+void picture_forget_tensors(picture_options *o);
 
 /* names: of the tokens; NULL: the graph's. */
 int picture_file_write(const hga_graph *g, const hga_program *p, const char *title, const words *names,
