@@ -243,6 +243,7 @@ hga_routed hga_routed_defaults(void)
     return (hga_routed){.block = how.block,
                         .query_block = how.query_block,
                         .n_choosers = 1,
+                        .k = how.k,
                         .sinks = how.sinks,
                         .local = how.local,
                         .coarse_k = how.coarse_k,
@@ -255,7 +256,10 @@ hga_status hga_routed_selection(const hga_routed *p, hga_selection *out)
     out->block = p->block, out->query_block = p->query_block, out->causal = p->causal;
     out->sinks = p->sinks, out->local = p->local, out->share = p->share, out->score = p->score;
     out->coarse = p->coarse, out->coarse_k = p->coarse_k, out->threshold = p->threshold;
-    if (p->k != 0 || p->threshold != 0) out->k = p->k;
+    if (p->k != out->k)
+        out->k = p->k;
+    else if (p->threshold != 0)
+        out->k = 0;
     if (p->prefill < 0) return hga_fail(HGA_EINVAL, "prefill is %d; it must be at least 1", p->prefill);
     if (p->prefill <= 1) return HGA_OK;
     if (p->query_block > 1)

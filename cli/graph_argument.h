@@ -20,8 +20,8 @@ typedef struct graph_argument {
     model built;
 } graph_argument;
 
-/* The argument, -p, -n, --parents, --tree, --pattern, --words and --block-scores: input is a graph_argument. Without the argument it
-   complains. */
+/* The argument, -p, -n, --parents, --tree, --pattern, --words and --block-scores: input is a graph_argument. Without
+   the argument it complains. */
 extern const struct argp graph_argp;
 
 /* The graph; a program comes with a variant. Release both. */

@@ -10,6 +10,8 @@
 static int read_parameters(const settings *s, const hga_variant *v, hga_routed *p, hga_selection *how)
 {
     int status = settings_fill(s, v, p);
+    if (!status && setting_given(s, "k") && setting_given(s, "threshold"))
+        return complain(CLI_USAGE, "%s: k and threshold are both given; blocks are chosen by one of them", v->name);
     return status ? status : complain_of(hga_routed_selection(p, how), CLI_USAGE, v->name);
 }
 

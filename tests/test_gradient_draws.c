@@ -30,11 +30,12 @@ static void check_seeds(problem *p, hga_id threads)
 {
     static const uint64_t seeds[] = {3, 4, 4, (uint64_t)4 << 32, 3};
     static const uint32_t layers[] = {0, 0, 1, 1, 0};
+    static const hga_id first[] = {0, 0, 0, 3, 0};
     hga_options options = {.threads = threads, .dropout = 0.2f};
     seat at = seat_of(p, options);
     slope fresh = slope_create(p, 2), again = slope_create(p, 2);
     for (int i = 0; i < 5; i++) {
-        p->io.seed = seeds[i], p->io.layer = layers[i];
+        p->io.seed = seeds[i], p->io.layer = layers[i], p->io.first_head = first[i];
         slope_run(&fresh, options);
         assert_ok(seat_run_anew(&at, &again));
         assert_same_bits_of_all(&fresh, &again);

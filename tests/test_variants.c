@@ -31,7 +31,7 @@ static void every_variant_says_what_it_is(void **state)
         assert_int_equal(v->tokens_of != NULL, (v->can & HGA_ROWS_ARE_NODES) != 0);
         assert_int_equal(v->shows[0] != NULL, !(v->can & HGA_NEEDS_DRAFTS)); /* no text has drafts */
     }
-    assert_int_equal(n, 12);
+    assert_int_equal(n, 13);
     assert_null(hga_variant_named("nosuch"));
     assert_ptr_equal(hga_variant_named("treeformer_fine"), hga_variant_named("treeformer-fine"));
     assert_null(hga_variant_named("treeformer fine"));
@@ -72,9 +72,8 @@ static void offsets_stay_inside_and_words_are_there(void **state)
     (void)state;
     for (const hga_variant *v = hga_variants(); v->name; v++)
         for (const hga_parameter *p = v->parameters; p->name; p++) {
-            size_t bytes = p->place == HGA_IN_BUILDER ? v->bytes
-                           : p->place == HGA_IN_IO    ? sizeof(hga_io)
-                                                      : sizeof(hga_router);
+            int own = p->place == HGA_IN_BUILDER || p->place == HGA_IN_CHOICE;
+            size_t bytes = own ? v->bytes : p->place == HGA_IN_IO ? sizeof(hga_io) : sizeof(hga_router);
             assert_true(p->offset + sizeof(hga_id) <= bytes);
             assert_true(p->says && *p->says);
             if (p->kind == HGA_PARAMETER_WORD) assert_non_null(strstr(p->words, p->standard));
@@ -197,6 +196,64 @@ static void formulas_count_what_graphs_have(void **state)
     assert_true(known > 100);
 }
 
+/* Its graph hangs on queries and keys, and counts the blocks that they choose. */
+static void routed_counts_k_blocks_a_row(void **state)
+{
+    (void)state;
+    static const char *const settings[] = {"block=4 k=3 causal=1",
+                                           "block=4 k=3",
+                                           "block=3 k=1 sinks=0 local=0 causal=1",
+                                           "block=4 k=2 sinks=2 local=2",
+                                           "block=4 k=5 query-block=6 causal=1",
+                                           "block=4 k=4 prefill=3",
+                                           "block=2 k=5 coarse=4 coarse-k=2 causal=1",
+                                           "block=2 k=99"};
+    enum { N = 48, DIM = 4 };
+    float x[2 * N * DIM];
+    uint64_t rng = 3;
+    for (int i = 0; i < 2 * N * DIM; i++) x[i] = (float)random_below(&rng, 1000) / 500 - 1;
+    for (size_t i = 0; i < sizeof settings / sizeof *settings; i++) {
+        char text[160], *rest = NULL;
+        hga_routed p = hga_routed_defaults();
+        hga_selection how;
+        hga_chosen chosen;
+        hga_graph *g;
+        hga_program program;
+        snprintf(text, sizeof text, "%s", settings[i]);
+        for (char *word = strtok_r(text, " ", &rest); word; word = strtok_r(NULL, " ", &rest)) {
+            char *value = strchr(word, '=');
+            *value++ = 0;
+            assert_ok(hga_variant_set(named("routed"), &p, word, value));
+        }
+        p.n_tokens = N;
+        assert_status(HGA_EINVAL, named("routed")->build(&p, &g, &program));
+        assert_non_null(strstr(hga_error_detail(), "needs their choice"));
+        assert_ok(hga_routed_selection(&p, &how));
+        hga_select_input in = {.n_tokens = N, .shape = {.n_heads = 1, .dim = DIM}};
+        in.query = (hga_tensor){.data = x, .rows = N}, in.key = (hga_tensor){.data = x + N * DIM, .rows = N};
+        assert_ok(hga_select_blocks(&how, &in, &chosen));
+        p.choice = chosen.block, p.choice_first = chosen.first;
+        assert_ok(named("routed")->build(&p, &g, &program));
+        if (edges_of(g) != (int64_t)named("routed")->edges(&p))
+            fail_msg("%s: %g edges by formula, %lld counted", settings[i], named("routed")->edges(&p),
+                     (long long)edges_of(g));
+        hga_chosen_clear(&chosen);
+        hga_graph_destroy(g);
+    }
+    hga_routed p = hga_routed_defaults();
+    hga_selection how;
+    p.n_tokens = N;
+    assert_true(named("routed")->edges(&p) == N * N);
+    assert_ok(hga_variant_set(named("routed"), &p, "threshold", "0.5"));
+    assert_true(isnan(named("routed")->edges(&p)));
+    assert_ok(hga_routed_selection(&p, &how));
+    assert_true(how.k == 0 && how.threshold == 0.5);
+    assert_status(HGA_EINVAL, hga_variant_set(named("routed"), &p, "threshold", "half"));
+    assert_status(HGA_EINVAL, hga_variant_set(named("routed"), &p, "threshold", "-1"));
+    p.prefill = 4, p.query_block = 2;
+    assert_status(HGA_EINVAL, hga_routed_selection(&p, &how));
+}
+
 static void segments_and_leaves_have_a_formula_too(void **state)
 {
     (void)state;
@@ -253,6 +310,7 @@ int main(void)
         cmocka_unit_test(words_build_what_the_structure_builds),
         cmocka_unit_test(arrays_of_a_caller_are_borrowed_by_name),
         cmocka_unit_test(formulas_count_what_graphs_have),
+        cmocka_unit_test(routed_counts_k_blocks_a_row),
         cmocka_unit_test(segments_and_leaves_have_a_formula_too),
         cmocka_unit_test(wrong_words_are_named),
     };

@@ -334,7 +334,7 @@ typedef struct hga_routed {
     const hga_pos *choice_first; /* .. or, not NULL, [n_choosers * query blocks + 1] as in hga_chosen */
     const hga_allocator *allocator;
     /* how it is chosen, as in hga_selection; the builder reads none of this but `prefill` */
-    hga_id k; /* 0: by threshold, or 16 without one */
+    hga_id k; /* 16, as by default, gives way to a threshold */
     hga_id sinks, local, coarse, coarse_k;
     hga_id
         prefill; /* tokens of query_block 1 that come several at a time choose together, so many; 1: each for itself */

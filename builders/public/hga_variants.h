@@ -101,8 +101,8 @@ HGA_API const hga_parameter *hga_variant_parameter(const hga_variant *v, const c
 
 /* The variant's own defaults; arrays are NULL, which is the builder's default. */
 HGA_API void hga_variant_defaults(const hga_variant *v, void *parameters);
-/* One flag, number or word as typed, `tokens` and `keys` among them; HGA_EINVAL names what is wrong. Parameters of other
-   places are HGA_EINVAL. */
+/* One flag, number or word as typed, `tokens` and `keys` among them; HGA_EINVAL names what is wrong. Parameters of
+   other places are HGA_EINVAL. */
 HGA_API hga_status hga_variant_set(const hga_variant *v, void *parameters, const char *name, const char *value);
 /* An array of n (times `columns`; 0 means 1) numbers, borrowed: hga_id for HGA_PARAMETER_IDS, float for
    HGA_PARAMETER_FLOATS. Where another array, or a number, has said how many, it must say the same. */
