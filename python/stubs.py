@@ -13,9 +13,10 @@ import sys
 
 HEAD = '''"""Variants as functions, made by stubs.py of the library's registry."""
 
-from typing import Any, Literal, Optional, Protocol, Sequence, SupportsIndex, Union, overload
+from typing import Any, Literal, Optional, Protocol, Sequence, SupportsFloat, SupportsIndex, Union, overload
 
 from ._hierarchy import Hierarchy
+from ._routed import ChosenHierarchy
 from ._variants import RoutedHierarchy
 
 class _Array(Protocol):
@@ -40,6 +41,8 @@ class Parameter:
             self.type, self.default = "bool", str(standard == "1")
         elif p.kind == lib.HGA_PARAMETER_WHOLE:
             self.type, self.default = "SupportsIndex", standard
+        elif p.kind == lib.HGA_PARAMETER_REAL:
+            self.type, self.default = "SupportsFloat", standard
         elif p.kind == lib.HGA_PARAMETER_WORD:
             self.type, self.default = f"Literal[{', '.join(map(repr, words))}]", repr(standard)
         else:
@@ -57,7 +60,7 @@ class Parameter:
 def function(lib, v, name, says, parameters):
     """The lines of a variant; of one that routes by hyperplanes, two: with leaves, and with these."""
     by_data = v.can & (
-        lib.HGA_TAKES_TREE | lib.HGA_NEEDS_LEAVES | lib.HGA_NEEDS_SEGMENTS | lib.HGA_TAKES_SHAPE | lib.HGA_NEEDS_DRAFTS
+        lib.HGA_TAKES_TREE | lib.HGA_NEEDS_LEAVES | lib.HGA_NEEDS_SEGMENTS | lib.HGA_TAKES_SHAPE | lib.HGA_NEEDS_DRAFTS | lib.HGA_NEEDS_CHOICE
     )
     first = "n_tokens: Optional[_Tokens] = None" if by_data else "n_tokens: _Tokens"
     last = ["n_keys: Optional[SupportsIndex] = None"] if v.can & lib.HGA_CAN_CROSS else []
@@ -70,7 +73,7 @@ def function(lib, v, name, says, parameters):
         return f"def {name}({', '.join([first] + (['*'] if items else []) + items)}) -> {returns}:\n    \"\"\"{says}\"\"\"\n"
 
     if not v.can & lib.HGA_NEEDS_LEAVES:
-        return line(parameters, needed, "Hierarchy")
+        return line(parameters, needed, "ChosenHierarchy" if v.can & lib.HGA_NEEDS_CHOICE else "Hierarchy")
     with_leaves = [p for p in parameters if not p.of_hyperplanes]
     without = [p for p in parameters if p.name not in ("query_leaf", "key_leaf")]
     return "@overload\n" + line(with_leaves, needed | {"query_leaf"}, "Hierarchy") + "@overload\n" + line(
@@ -83,7 +86,8 @@ def functions(ffi, lib):
     while rows[i].name != ffi.NULL:
         v, j, parameters = rows[i], 0, []
         while v.parameters[j].name != ffi.NULL:
-            parameters.append(Parameter(ffi, lib, v.parameters[j]))
+            if v.parameters[j].place != lib.HGA_IN_CHOICE:  # which calls bring
+                parameters.append(Parameter(ffi, lib, v.parameters[j]))
             j += 1
         name = ffi.string(v.name).decode().replace("-", "_")
         says = f"{ffi.string(v.says).decode()} ({ffi.string(v.paper).decode()})."

@@ -20,7 +20,6 @@ from ._graph import Builder, Graph
 from ._hierarchy import Coverage, Hierarchy, Row
 from ._program import TREE_DOWN, TREE_UP, Edge, End, Program
 from ._registry import Variant, variants
-from ._routed import routed
 from ._spec import PlansInfo, plans_clear, plans_info
 from ._variants import built as _built, concatenated
 
@@ -48,7 +47,7 @@ def isa_list() -> str:
 
 __all__ = [
     "Builder", "Cache", "Coverage", "Decoder", "Edge", "End", "Error", "Graph", "Hierarchy", "PlansInfo", "Program", "Row", "TREE_DOWN", "TREE_UP", "Variant",
-    "build", "concatenated", "isa_list", "plans_clear", "plans_info", "read", "routed", "variants",
+    "build", "concatenated", "isa_list", "plans_clear", "plans_info", "read", "variants",
 ]  # fmt: skip
 
 __all__ += _functions.__all__

@@ -59,7 +59,7 @@ class ByContent(Threaded):
         parts = [self.attention(q[i], k[i], v[i], layout=layout, **more) for i in range(len(q))]
         if len(parts) == 1:
             return tuple(x[None] for x in parts[0]) if isinstance(parts[0], tuple) else parts[0][None]
-        stack = _stack_of(q)
+        stack = stack_of(q)
         if isinstance(parts[0], tuple):
             return tuple(stack([p[i] for p in parts]) for i in range(len(parts[0])))
         return stack(parts)
@@ -75,7 +75,7 @@ def _nothing(q: Any, k: Any, v: Any, lse: bool) -> Any:
     return (out, lses) if lse else out
 
 
-def _stack_of(q: Any) -> Callable[[Sequence[Any]], Any]:
+def stack_of(q: Any) -> Callable[[Sequence[Any]], Any]:
     if type(q).__module__.split(".")[0] == "torch":
         import torch
 

@@ -121,6 +121,7 @@ class Hierarchy(Threaded):
 
     _in_order: Optional["Hierarchy"] = None  # the one that runs in this one's place, its rows in another order
     _leaves_plans = False  # to others, when it goes
+    _first_head = 0  # of all heads, where a call is of some: dropout draws by it
     parts, by_token = 1, True  # of the graph's rows: key/value heads' own, a token's or a part's one after the other
 
     def __init__(self, graph: Graph, program: Any, words: str = "") -> None:

@@ -7,6 +7,7 @@ from typing import Any, Optional, Tuple
 import torch
 
 from ._arguments import whole
+from ._by_content import ByContent
 from ._core import number, refuse, refuse_type
 from ._hierarchy import Hierarchy
 from ._made import Made
@@ -33,7 +34,7 @@ def dropout_of(dropout: Any) -> float:
 
 
 def check_spec(spec: Any) -> None:
-    if not isinstance(spec, (str, Hierarchy, Made)):
+    if not isinstance(spec, (str, Hierarchy, Made, ByContent)):
         raise refuse_type(f"spec is {spec!r}, neither a name such as 'htransformer:block=16' nor a Hierarchy")
 
 

@@ -63,6 +63,7 @@ class Prepared:
         """A sample's strides and types, without addresses."""
         io, g = self.c.io, self.c.grad
         p.describe(io, (0,) * len(p.batch))
+        io.first_head = p.h._first_head
         p.tables.release(io)
         out, lse = np.empty(p.q.shape[-3:-1] + (p.dim_v,), p.q.dtype), np.empty(p.q.shape[-3:-1], np.float32)
         p.fill(io.out, out)

@@ -4,7 +4,7 @@ torch.compile sees no Python that depends on data."""
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any, Iterable, Iterator, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Dict, Iterable, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 import torch
@@ -199,6 +199,30 @@ operator(_documents, _documents_shapes, _backward, _setup)
 operator(_documents_backward, _documents_backward_shapes, refuse_second, keep_nothing)
 
 
+def _chosen(
+    words: str, q: Tensor, k: Tensor, v: Tensor, mask: Optional_, offsets: Optional_, causal: bool, more: Dict[str, Any], seed: Optional_
+) -> Tensor:  # fmt: skip
+    """Of a name whose graph is found in the call: every document chooses for itself."""
+    if more["dropout"] and seed is None:
+        seed = torch.randint(2**62, ())
+    if mask is None and offsets is None:
+        more["seed"] = 0 if seed is None else seed if torch.compiler.is_compiling() else int(seed)
+        whole: Tensor = hierarchy_of(words, q.shape[2], causal).attention(q, k, v, **more)
+        return whole.transpose(1, 2)
+    if torch.compiler.is_compiling():
+        raise refuse(f"{words}: inside torch.compile, what documents choose is known of samples of one length alone")
+    _check(words, q, k, v)
+    out = v.new_zeros(q.shape[0], q.shape[1], q.shape[2], v.shape[-1])
+    rows = []
+    for d in documents(mask, offsets, q.shape[0], q.shape[2], causal):
+        own = [x[d.sample, :, d.first : d.first + d.n] for x in (q, k, v)]
+        more["seed"] = 0 if seed is None else (int(seed) + len(rows)) % 2**64
+        rows.append((d, hierarchy_of(in_window(words, d), d.n, d.causal).attention(*own, **more)))
+    for d, found in rows:
+        out[d.sample, :, d.first : d.first + d.n] = found.to(out.dtype)
+    return out.transpose(1, 2)
+
+
 def attend(
     words: str, q: Tensor, k: Tensor, v: Tensor, *, mask: Optional_ = None, offsets: Optional_ = None, causal: bool = False,
     dropout: float = 0.0, layer: int = 0, seed: Optional_ = None, **tables: Any,
@@ -207,6 +231,8 @@ def attend(
     ``words`` name; 0 in rows of padding. Tables are those of ``Hierarchy.attention``, for all documents. Dropout draws a seed from
     torch's generator where none is given."""
     check_names(attend, tables)
+    if spec_of(words).chooses:
+        return _chosen(words, q, k, v, mask, offsets, causal, {"dropout": dropout, "layer": layer, **tables}, seed)
     its = brought(tables_of(tables))
     tangent: Any = forward_ad.unpack_dual
     if not torch.compiler.is_compiling() and any(tangent(x).tangent is not None for x in (q, k, v, *its.tables)):

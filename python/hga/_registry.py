@@ -9,7 +9,7 @@ from typing import Any, Dict, List, Optional, Tuple
 from ._arguments import meant
 from ._core import ffi, lib, refuse_type
 
-KINDS = {"flag": 0, "whole": 1, "word": 2, "ids": 3, "floats": 4}
+KINDS = {"flag": 0, "whole": 1, "word": 2, "real": 3, "ids": 4, "floats": 5}
 
 
 def _text(pointer: Any) -> Optional[str]:
@@ -26,12 +26,12 @@ class Parameter:
             self.python_name += "_"
         self.kind = int(p.kind)
         self.place = int(p.place)
-        self.offset, self.count = int(p.offset), int(p.count)
+        self.offset, self.count, self.least = int(p.offset), int(p.count), int(p.least)
         self.standard, self.words, self.says = _text(p.standard), _text(p.words), _text(p.says)
 
     @property
     def type(self) -> str:
-        return ("bool", "int", "str", "array of int", "array of float32")[self.kind]
+        return ("bool", "int", "str", "float", "array of int", "array of float32")[self.kind]
 
     @property
     def default(self) -> Any:
@@ -54,7 +54,8 @@ class Variant:
         self.parameters: List[Parameter] = []
         i = 0
         while row.parameters[i].name != ffi.NULL:
-            self.parameters.append(Parameter(row.parameters[i]))
+            if row.parameters[i].place != lib.HGA_IN_CHOICE:  # which calls bring
+                self.parameters.append(Parameter(row.parameters[i]))
             i += 1
         can = int(row.can)
         self.can_causal = bool(can & (lib.HGA_CAN_CAUSAL | lib.HGA_ALWAYS_CAUSAL))

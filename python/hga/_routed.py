@@ -2,104 +2,285 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, Mapping, Optional, Tuple
+from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 
 from ._arguments import flag, meant, whole
-from ._by_content import ByContent
+from ._by_content import ByContent, stack_of
 from ._call import LAYOUTS
-from ._core import as_floats, check, ffi, lib, number, refuse
-from ._deferred import deferred
+from ._core import as_floats, as_numpy, check, ffi, is_torch, lib, number, refuse, refuse_type
+from ._deferred import compiling, deferred
 from ._graph import Graph
 from ._hierarchy import Hierarchy
+from ._registry import Parameter, variant_named
+from ._tables import ROWS
 from ._variants import FoldedHierarchy
 
-SHARES = {"head": lib.HGA_SELECT_HEAD, "group": lib.HGA_SELECT_GROUP, "all": lib.HGA_SELECT_ALL}
 BEYOND = 2**31  # numbers of blocks and tokens are 32 bits
-SCORES = {"mean": lib.HGA_SELECT_MEAN, "minmax": lib.HGA_SELECT_MINMAX}
+COLUMNS = 128  # blocks that are weighed in one pass
+BY_HEAD = (lib.HGA_EXTENT_HEADS, lib.HGA_EXTENT_HEADS_OR_ONE)
+OF_PARTS = (*BY_HEAD, lib.HGA_EXTENT_NODES, lib.HGA_EXTENT_EDGES)
 
 
-def _word(value: Any, name: str, words: Mapping[str, Any]) -> str:
-    if value not in words:
-        raise refuse(f"{name} is {value!r}, none of {', '.join(words)}{meant(value, words)}")
-    return str(value)
+class Chosen(NamedTuple):
+    """Who chose which blocks, of one sample or of several in a row: row c * query_blocks + i has block[first[r] : first[r + 1]]."""
+
+    how: Any  # hga_routed, filled
+    block_tokens: int
+    query_block: int
+    offsets: np.ndarray
+    choosers: int
+    first: np.ndarray
+    block: np.ndarray
+
+    @property
+    def query_blocks(self) -> int:
+        return (len(self.first) - 1) // self.choosers
+
+    def table(self) -> np.ndarray:
+        """[choosers][query blocks][slots], -1 behind a row's last block."""
+        counts = np.diff(self.first)
+        table = np.full((len(counts), int(counts.max(initial=0))), -1, np.int32)
+        table[np.arange(table.shape[1]) < counts[:, None]] = self.block
+        return table.reshape(self.choosers, self.query_blocks, -1)
+
+    def places(self) -> Tuple[np.ndarray, np.ndarray]:
+        """Of every token the block of its key in its sample, and the row of its query."""
+        lengths = np.diff(self.offsets)
+        within = np.arange(self.offsets[-1]) - np.repeat(self.offsets[:-1], lengths)
+        rows = -(-lengths // self.query_block)
+        return within // self.block_tokens, within // self.query_block + np.repeat(np.cumsum(rows) - rows, lengths)
+
+    def graph(self, chooser: Optional[int]) -> Tuple[Any, Any]:
+        """The graph and program of one chooser, or (None) of all, whose rows lie behind each other."""
+        p, graph, program = self.how, ffi.new("hga_graph **"), ffi.new("hga_program *")
+        n = self.query_blocks
+        first = self.first if chooser is None else self.first[chooser * n : (chooser + 1) * n + 1]
+        p.n_choosers = self.choosers if chooser is None else 1
+        p.choice, p.choice_first = (ffi.cast(t, x.ctypes.data) for t, x in (("int32_t *", self.block), ("hga_pos *", first)))
+        offsets = np.ascontiguousarray(self.offsets, np.int32)
+        p.n_samples, p.offsets = len(offsets) - 1, ffi.cast("hga_id *", offsets.ctypes.data)
+        check(lib.hga_build_routed(p, graph, program))
+        return Graph(graph[0]), program
+
+
+def _settings(given: Mapping[str, Any]) -> Dict[str, Any]:
+    """What was given, checked by the registry's rows; what was not, by their defaults."""
+    variant, settings = variant_named("routed"), {}
+    assert variant is not None
+    if given.get("k") is not None and given.get("threshold") is not None:
+        raise refuse(f"k={given['k']} and threshold={given['threshold']}: blocks are chosen by one of them")
+    for p in variant.parameters:
+        x = given.get(p.python_name)
+        settings[p.python_name] = p.default if x is None else _value(p, x)
+    if settings["threshold"] is not None:
+        settings["k"] = None
+    return settings
+
+
+def _value(p: Parameter, x: Any) -> Any:
+    if p.type == "bool":
+        return flag(x, p.python_name)
+    if p.type == "int":
+        return whole(x, p.python_name, least=p.least, beyond=BEYOND)
+    if p.type == "float":
+        return number(x, p.python_name)
+    words = (p.words or "").split()
+    if x not in words:
+        raise refuse(f"{p.python_name} is {x!r}, none of {', '.join(words)}{meant(x, words)}")
+    return str(x)
 
 
 class ChosenHierarchy(ByContent):
     """Blocks of keys that each query block chooses in the call (``hga.routed``)."""
 
-    def __init__(self, n_tokens: Optional[int], settings: Dict[str, Any]) -> None:
+    def __init__(self, n_tokens: Any, settings: Dict[str, Any]) -> None:
         self.n_tokens, self.settings = n_tokens, settings
 
     def _again(self) -> Any:
-        return rerouted(self.n_tokens, self.settings)
+        return rerouted(self.n_tokens if self.n_tokens is None or isinstance(self.n_tokens, int) else list(self.n_tokens), self.settings)
 
-    def _how(self) -> Any:
-        how, s = ffi.new("hga_selection *"), self.settings
-        how.block, how.query_block, how.k, how.threshold = s["block"], s["query_block"], s["k"] or 0, s["threshold"] or 0
-        how.sinks, how.local, how.causal = s["sinks"], s["local"], s["causal"]
-        how.share, how.score = SHARES[s["share"]], SCORES[s["score"]]
-        return how
+    # ---- choosing ----
 
-    def _chosen(self, q: Any, k: Any, layout: str, scale: Any, precision: str) -> Tuple[Any, int, Any]:
-        """What hga_select_blocks says, to be cleared; how many tokens, and how they were chosen."""
-        _word(layout, "layout", LAYOUTS)
-        rows = [as_floats(x, n) for x, n in ((q, "query"), (k, "key"))]
-        for x, name in zip(rows, ("query", "key")):
-            if x.ndim != 3:
-                raise refuse(f"{name} has shape {np.shape(x)}: a choice is of one sample, [heads][n][dim]")
-        rows = [np.moveaxis(x, 0, 1) if layout == "bhnd" else x for x in rows]
-        for x, name in zip(rows, ("query", "key")):
-            if self.n_tokens is not None and len(x) != self.n_tokens:
-                raise refuse(f"{name} has {len(x)} rows, the hierarchy {self.n_tokens}")
+    def _offsets(self, n: int) -> np.ndarray:
+        lengths = (n,) if self.n_tokens is None or isinstance(self.n_tokens, int) else self.n_tokens
+        return np.concatenate([[0], np.cumsum([x for x in lengths if x])]).astype(np.int32)
+
+    def _how(self, n: int) -> Tuple[Any, Any]:
+        """hga_routed and hga_selection of a call of n tokens."""
+        p, how, s = ffi.new("hga_routed *", lib.hga_routed_defaults()), ffi.new("hga_selection *"), self.settings
+        p.n_tokens, p.block, p.query_block, p.causal, p.threshold = n, s["block"], s["query_block"], s["causal"], s["threshold"] or 0
+        p.sinks, p.local, p.coarse, p.coarse_k, p.prefill = s["sinks"], s["local"], s["coarse"], s["coarse_k"], s["prefill"]
+        p.k = p.k if s["k"] is None else s["k"]
+        p.share, p.score = (_place(s, name) for name in ("share", "score"))
+        check(lib.hga_routed_selection(p, how))
+        return p, how
+
+    def _rows(self, x: Any, name: str, layout: str) -> np.ndarray:
+        """[tokens][heads][dim] of one sample."""
+        if layout not in LAYOUTS:
+            raise refuse(f"layout is {layout!r}, none of {', '.join(LAYOUTS)}{meant(layout, LAYOUTS)}")
+        a = as_floats(x, name)
+        a = a[None] if a.ndim == 2 else a
+        if a.ndim != 3:
+            raise refuse(f"{name} has shape {np.shape(x)}: a choice is of one sample, [heads][n][dim]")
+        a = np.moveaxis(a, 0, 1) if layout == "bhnd" or np.ndim(x) == 2 else a
+        n = self.n_tokens if self.n_tokens is None or isinstance(self.n_tokens, int) else sum(self.n_tokens)
+        if n is not None and len(a) != n:
+            raise refuse(f"{name} has {len(a)} rows, the hierarchy {n}")
+        return a if a.strides[2] == a.itemsize or not a.size else np.ascontiguousarray(a)
+
+    def _chosen(self, q: Any, k: Any, layout: str, scale: Any, precision: str, choice: Any, block_scores: Any) -> Chosen:
+        rows = [self._rows(x, name, layout) for x, name in ((q, "query"), (k, "key"))]
         n, heads, dim = rows[0].shape
         if rows[1].shape[0] != n or rows[1].shape[2] != dim:
             raise refuse(f"query {rows[0].shape} and key {rows[1].shape}, as [tokens][heads][dim]: tokens and columns are the same")
-        how, given, out = self._how(), ffi.new("hga_select_input *"), ffi.new("hga_chosen *")
-        given.n_tokens, given.threads = n, self._threads
+        p, how = self._how(n)
+        given = ffi.new("hga_select_input *")
         given.shape.n_heads, given.shape.n_kv_heads, given.shape.dim = heads, rows[1].shape[1], dim
-        alive = []
+        choosers = int(lib.hga_select_choosers(how, ffi.addressof(given.shape)))
+        offsets = self._offsets(n)
+        shape = (choosers, int((-(-np.diff(offsets) // how.query_block)).sum()))
+        if choice is not None:
+            first, block = _listed(choice, shape)
+            return Chosen(p, how.block, how.query_block, offsets, choosers, first, block)
+        return Chosen(p, how.block, how.query_block, offsets, choosers, *self._select(how, given, rows, offsets, shape, scale, precision, block_scores))
+
+    def _select(self, how: Any, given: Any, rows: Sequence[np.ndarray], offsets: np.ndarray, shape: Tuple[int, int], scale: Any, precision: str,
+                block_scores: Any) -> Tuple[np.ndarray, np.ndarray]:  # fmt: skip
+        alive: List[Any] = [*rows]
+        given.n_tokens, given.threads, given.n_samples = len(rows[0]), self._threads, len(offsets) - 1
+        given.offsets = ffi.cast("hga_id *", offsets.ctypes.data)
         for tensor, x in ((given.query, rows[0]), (given.key, rows[1])):
-            if x.strides[2] != x.itemsize and x.size:
-                x = np.ascontiguousarray(x)
-            alive.append(x)
-            tensor.data, tensor.rows = ffi.cast("void *", x.ctypes.data), n
+            tensor.data, tensor.rows = ffi.cast("void *", x.ctypes.data), len(x)
             tensor.row_stride, tensor.head_stride = (s // x.itemsize for s in x.strides[:2])
+        if (block_scores is not None) != (self.settings["score"] == "given"):
+            raise refuse("score='given' and block_scores= go together")
+        if block_scores is not None:
+            scores = np.ascontiguousarray(as_floats(block_scores, "block_scores"))
+            want = (*shape, int((-(-np.diff(offsets) // how.block)).max(initial=0)))
+            if scores.shape != want:
+                raise refuse(f"block_scores have shape {scores.shape}, not [choosers][query blocks][blocks] = {want}")
+            alive.append(scores)
+            given.given = ffi.cast("float *", scores.ctypes.data)
         if scale is not None:
             alive.append(ffi.new("float *", number(scale, "scale")))
             given.scale = alive[-1]
         given.precision = lib.HGA_PRECISION_BF16 if precision == "bf16" else lib.HGA_PRECISION_F32
+        out = ffi.new("hga_chosen *")
         check(lib.hga_select_blocks(how, given, out))
-        return out, n, how
-
-    def choice(self, q: Any, k: Any, *, layout: str = "bhnd", scale: Optional[float] = None, precision: str = "f32") -> np.ndarray:
-        """Who chose which blocks: int32 [choosers][query blocks][slots], ascending, own blocks among them, -1 behind the last."""
-        out, _, _ = self._chosen(q, k, layout, scale, precision)
         try:
-            table = np.empty((out.n_choosers, out.n_query_blocks, out.slots), np.int32)
-            lib.hga_chosen_table(out, ffi.cast("int32_t *", table.ctypes.data))
+            first = _copied(out.first, shape[0] * shape[1] + 1, np.int64)
+            return first, _copied(out.block, int(first[-1]), np.int32)
         finally:
             lib.hga_chosen_clear(out)
-        return table
 
-    def hierarchy(self, q: Any, k: Any, layout: str = "bhnd", scale: Optional[float] = None, precision: str = "f32") -> Hierarchy:
-        """The hierarchy of one input, [heads][n][dim] (or [n][heads][dim] with layout "bnhd"): the blocks that it chose."""
-        out, n, how = self._chosen(q, k, layout, scale, precision)
-        graph, program, p = ffi.new("hga_graph **"), ffi.new("hga_program *"), ffi.new("hga_routed *", lib.hga_routed_defaults())
-        p.n_tokens, p.block, p.query_block, p.causal = n, how.block, how.query_block, how.causal
-        p.n_choosers, p.choice, p.choice_first = out.n_choosers, out.block, out.first
-        try:
-            check(lib.hga_build_routed(p, graph, program))
-        finally:
-            parts = int(out.n_choosers)
-            lib.hga_chosen_clear(out)
-        made = Hierarchy(Graph(graph[0]), program, repr(self))
+    def choice(self, q: Any, k: Any, *, layout: str = "bhnd", scale: Optional[float] = None, precision: str = "f32",
+               block_scores: Any = None) -> np.ndarray:  # fmt: skip
+        """Who chose which blocks: int32 [choosers][query blocks][slots], ascending, own blocks among them, -1 behind the last; of a
+        batch with its axis in front, of a ragged one the query blocks of all samples in a row. block_scores: with score="given"."""
+        if np.ndim(q) <= 3:
+            return self._chosen(q, k, layout, scale, precision, None, block_scores).table()
+        more = {"layout": layout, "scale": scale, "precision": precision}
+        scores = block_scores if block_scores is not None else [None] * len(q)
+        return stacked([self.choice(q[i], k[i], block_scores=scores[i], **more) for i in range(len(q))], np.int32(-1))
+
+    # ---- one input ----
+
+    def hierarchy(self, q: Any, k: Any, layout: str = "bhnd", scale: Optional[float] = None, precision: str = "f32", *, head: Optional[int] = None,
+                  choice: Any = None, block_scores: Any = None) -> Hierarchy:  # fmt: skip
+        """The hierarchy of one input, [heads][n][dim] (or [n][heads][dim] with layout "bnhd"): the blocks that it chose. head: the graph of
+        tokens that this query head sees, to be looked at (``view``, ``write``, ``row``), or attended by the heads that chose it."""
+        c = self._chosen(q, k, layout, scale, precision, choice, block_scores)
+        if head is None:
+            return self._made_of(c, None)
+        heads = self._rows(q, "query", layout).shape[1]
+        head = whole(head, "head", beyond=heads)
+        return self._made_of(c, head * c.choosers // heads)
+
+    def _made_of(self, c: Chosen, chooser: Optional[int]) -> Hierarchy:
+        made = Hierarchy(*c.graph(chooser), repr(self))
         made._threads, made._bind = self._threads, self._bind
-        return FoldedHierarchy.of(made, parts) if parts > 1 else made
+        return FoldedHierarchy.of(made, c.choosers) if chooser is None and c.choosers > 1 else made
+
+    def view(self, q: Any, k: Any, path: Optional[str] = None, *, head: int = 0, layout: str = "bhnd", max_edges: int = 200000) -> str:
+        """The interactive page of what a head chose, as ``Hierarchy.view`` has it."""
+        return self.hierarchy(q, k, layout, head=head).view(path, max_edges)
+
+    def is_causal(self) -> bool:
+        """Does no output depend on a later token? Not where query blocks choose together: their choice reads queries ahead."""
+        s = self.settings
+        return bool(s["causal"]) and s["query_block"] == 1 and s["prefill"] == 1
 
     def _of_call(self, q: Any, k: Any, layout: str, more: Dict[str, Any]) -> Hierarchy:
         return self.hierarchy(q, k, layout, more.get("scale"), more.get("precision") or "f32")
+
+    # ---- attention ----
+
+    def attention(self, q: Any, k: Any, v: Any, *, layout: str = "bhnd", choice: Any = None, block_scores: Any = None,
+                  return_block_weights: bool = False, **more: Any) -> Any:  # fmt: skip
+        """As Hierarchy.attention; every sample of a batch chooses for itself. Gradients hold the choice.
+
+        choice: what ``choice`` gave, to be attended again instead of choosing. block_scores: with score="given", float32 [choosers]
+        [query blocks][blocks], of a batch with its axis in front. return_block_weights: also, as the last of a tuple, float32 [query
+        heads][tokens][slots], the sum of a row's weights over each chosen block; differentiable in torch."""
+        if compiling():
+            if choice is not None or block_scores is not None or return_block_weights:
+                raise refuse("routed: choice=, block_scores= and return_block_weights= do not go into torch.compile")
+            return self._again().attention(q, k, v, layout=layout, **more)
+        if q.ndim <= 3:
+            return self._attend(q, k, v, layout, choice, block_scores, return_block_weights, more)
+        if len(q) == 0 or (choice is None and block_scores is None and not return_block_weights):
+            return super().attention(q, k, v, layout=layout, **more)
+        given = [[None] * len(q) if x is None else x for x in (choice, block_scores)]
+        for x, name in zip(given, ("choice", "block_scores")):
+            if len(x) != len(q):
+                raise refuse(f"{name} has {len(x)} samples, the query {len(q)}")
+        parts = [
+            self.attention(q[i], k[i], v[i], layout=layout, choice=given[0][i], block_scores=given[1][i],
+                           return_block_weights=return_block_weights, **more) for i in range(len(q))
+        ]  # fmt: skip
+        if not isinstance(parts[0], tuple):
+            return stack_of(q)(parts)
+        last = len(parts[0]) - 1
+        return tuple((stacked if return_block_weights and i == last else stack_of(q))([p[i] for p in parts]) for i in range(last + 1))
+
+    def _attend(self, q: Any, k: Any, v: Any, layout: str, choice: Any, block_scores: Any, weighed: bool, more: Dict[str, Any]) -> Any:
+        precision, flat = more.get("precision") or "f32", q.ndim == 2
+        c = self._chosen(q, k, layout, more.get("scale"), precision, choice, block_scores)
+        parts = c.choosers > 1 and (bool(more.get("dropout")) or any(_is_of_parts(n) for n, x in more.items() if x is not None))
+        before = [h for h in self._made if h._plans]
+        made = [self._made_of(c, i)._follows(*before) for i in (range(c.choosers) if parts else [None])]
+        self._made = before[-64:] + made
+        axis = 0 if flat else LAYOUTS[layout][0]
+
+        def attend(q: Any, k: Any, v: Any, **more: Any) -> Any:
+            if not parts:
+                return made[0].attention(q, k, v, layout=layout, **more)
+            return _joined([h.attention(*_cut(q, k, v, i, c.choosers, axis), layout=layout, **_tables_of(more, i, c.choosers, q.shape[axis]))
+                            for i, h in _numbered(made, q.shape[axis] // c.choosers)], axis)  # fmt: skip
+
+        out = attend(q, k, v, **more)
+        if not weighed:
+            return out
+        weights = _block_weights(c, q, k, 0 if flat else axis, attend, {**more, "lse": False})
+        return (*out, weights) if isinstance(out, tuple) else (out, weights)
+
+    def gradient(self, q: Any, k: Any, v: Any, d_out: Any, *, d_lse: Any = None, wanted: Optional[Sequence[str]] = None, layout: str = "bhnd",
+                 choice: Any = None, block_scores: Any = None, **more: Any) -> Dict[str, np.ndarray]:  # fmt: skip
+        """As Hierarchy.gradient, with the choice held; numbers of tables are summed over a batch."""
+        given = [as_numpy(x, name) for x, name in ((q, "query"), (k, "key"), (v, "value"), (d_out, "d_out"))]
+        if given[0].ndim > 3:
+            each = [[None] * len(q) if x is None else x for x in (d_lse, choice, block_scores)]
+            parts = [
+                self.gradient(*(x[i] for x in given), d_lse=each[0][i], wanted=wanted, layout=layout, choice=each[1][i], block_scores=each[2][i],
+                              **more) for i in range(len(q))
+            ]  # fmt: skip
+            own = ("query", "key", "value")
+            return {n: (np.stack if n in own else sum)([p[n] for p in parts]) for n in parts[0]}  # type: ignore[operator]
+        c = self._chosen(q, k, layout, more.get("scale"), more.get("precision") or "f32", choice, block_scores)
+        return _gradients(c, self, given, d_lse, wanted, layout, more)
 
     def decoder(self, **more: Any) -> Any:
         """Refused: blocks are chosen by whole inputs. ``hierarchy(q, k)`` of all tokens says which."""
@@ -108,6 +289,14 @@ class ChosenHierarchy(ByContent):
     def order(self, how: str) -> Any:
         """Refused: an order is of one graph."""
         raise refuse("routed: every input chooses for itself; an order is of one graph")
+
+    def strict_rows(self, strict: bool = True) -> "ChosenHierarchy":
+        """Refused where query blocks choose together: their choice reads queries ahead."""
+        s = self.settings
+        ahead = max(s["query_block"], s["prefill"]) - 1
+        if flag(strict, "strict") and ahead:
+            raise refuse(f"routed: a choice reads queries up to {ahead} tokens ahead, which no strict row does")
+        return self
 
     def __repr__(self) -> str:
         return "routed " + " ".join(f"{n.replace('_', '-')}={int(x) if isinstance(x, bool) else x}" for n, x in self.settings.items() if x is not None)
@@ -121,30 +310,169 @@ class ChosenHierarchy(ByContent):
         return hash((self.n_tokens, tuple(self.settings.items())))
 
 
+# ---- arrays ----
+
+
+def _place(settings: Mapping[str, Any], name: str) -> int:
+    """Of a word among those of its row."""
+    variant = variant_named("routed")
+    assert variant is not None
+    return (variant.parameter(name).words or "").split().index(settings[name])
+
+
+def _copied(pointer: Any, n: int, dtype: Any) -> np.ndarray:
+    x = np.empty(n, dtype)
+    if n:
+        ffi.memmove(ffi.from_buffer(x), pointer, x.nbytes)
+    return x
+
+
+def _listed(choice: Any, shape: Tuple[int, int]) -> Tuple[np.ndarray, np.ndarray]:
+    """A table as rows one behind the other."""
+    table = np.asarray(choice.detach().cpu() if is_torch(choice) else choice)
+    if table.ndim != 3 or table.shape[:2] != shape or table.dtype.kind not in "iu":
+        raise refuse(f"choice is {table.dtype} of shape {table.shape}, not whole numbers [choosers][query blocks][slots] = [{shape[0]}][{shape[1]}][..]")
+    there = table != -1
+    if (np.diff(there.astype(np.int8), axis=-1) > 0).any():
+        raise refuse("choice: -1 stands behind a row's last block")
+    first = np.concatenate([[0], np.cumsum(there.reshape(-1, table.shape[2]).sum(-1))]).astype(np.int64)
+    return first, np.ascontiguousarray(table[there], np.int32)
+
+
+def stacked(parts: Sequence[Any], fill: Any = 0) -> Any:
+    """Of a batch, whose samples may have fewer slots."""
+    slots = max(x.shape[-1] for x in parts)
+    if is_torch(parts[0]):
+        import torch
+
+        return torch.stack([torch.nn.functional.pad(x, (0, slots - x.shape[-1]), value=fill) for x in parts])
+    return np.stack([np.pad(x, [(0, 0)] * (x.ndim - 1) + [(0, slots - x.shape[-1])], constant_values=fill) for x in parts])
+
+
+# ---- heads that choose for themselves, in calls of their own ----
+
+
+def _is_of_parts(name: str) -> bool:
+    """Has the table numbers by head, node or edge, which a graph of all heads' rows would have others of?"""
+    return name in ROWS and any(extent in OF_PARTS for extent in ROWS[name].extents)
+
+
+def _numbered(made: Sequence[Hierarchy], heads: int) -> Sequence[Tuple[int, Hierarchy]]:
+    """Dropout draws for heads by their numbers among all."""
+    for i, h in enumerate(made):
+        h._first_head = i * heads
+    return list(enumerate(made))
+
+
+def _slice(x: Any, axis: int, first: int, n: int) -> Any:
+    at = [slice(None)] * x.ndim
+    at[axis] = slice(first, first + n)
+    return x[tuple(at)]
+
+
+def _cut(q: Any, k: Any, v: Any, i: int, choosers: int, axis: int) -> Tuple[Any, Any, Any]:
+    """Heads of chooser i."""
+    heads, share = q.shape[axis] // choosers, q.shape[axis] // k.shape[axis]
+    first = i * heads // share
+    n = (i * heads + heads - 1) // share + 1 - first
+    return _slice(q, axis, i * heads, heads), _slice(k, axis, first, n), _slice(v, axis, first, n)
+
+
+def _tables_of(more: Mapping[str, Any], i: int, choosers: int, heads: int) -> Dict[str, Any]:
+    found = dict(more)
+    n = heads // choosers
+    for name, x in more.items():
+        if x is None or name not in ROWS:
+            continue
+        extents = ROWS[name].extents
+        if lib.HGA_EXTENT_EDGES in extents:
+            raise refuse(f"{name}: each of {choosers} choosers has edges of its own")
+        for axis in range(2):
+            if extents[axis] in BY_HEAD and x.ndim > axis and not (x.shape[axis] == 1 and heads > 1):
+                if x.shape[axis] != heads:
+                    raise refuse(f"{name} has shape {tuple(x.shape)}: numbers of {heads} heads are needed")
+                found[name] = _slice(x, axis, i * n, n)
+    return found
+
+
+def _joined(parts: Sequence[Any], axis: int) -> Any:
+    """Outputs, or outputs with their log-sum-exps."""
+    if isinstance(parts[0], tuple):
+        outs, lses = zip(*parts)
+        return _joined(outs, axis), _joined(lses, axis + 1)
+    if is_torch(parts[0]):
+        import torch
+
+        return torch.cat(list(parts), axis)
+    return np.concatenate(list(parts), axis)
+
+
+def _gradients(c: Chosen, h: ChosenHierarchy, given: Sequence[np.ndarray], d_lse: Any, wanted: Any, layout: str, more: Dict[str, Any]) -> Dict[str, np.ndarray]:
+    """Chooser by chooser, each head's to its place."""
+    q, k, v, d_out = given
+    axis, found = 0 if q.ndim == 2 else LAYOUTS[layout][0], {}
+    if c.choosers == 1:
+        return h._made_of(c, None).gradient(q, k, v, d_out, d_lse=d_lse, wanted=wanted, layout=layout, **more)
+    share, heads = q.shape[axis] // k.shape[axis], q.shape[axis] // c.choosers
+    for i, one in _numbered([h._made_of(c, i) for i in range(c.choosers)], heads):
+        lse = None if d_lse is None else _slice(d_lse, axis + 1, i * heads, heads)
+        tables = _tables_of(more, i, c.choosers, q.shape[axis])
+        grads = one.gradient(*_cut(q, k, v, i, c.choosers, axis), _slice(d_out, axis, i * heads, heads), d_lse=lse, wanted=wanted, layout=layout, **tables)
+        for name, x in grads.items():
+            like = {"query": q, "key": k, "value": v}.get(name, more.get(name))
+            full = found.setdefault(name, np.zeros(x.shape if like is None or np.ndim(like) == 0 else np.shape(like), x.dtype))
+            at: List[Any] = [slice(None)] * x.ndim
+            for a in range(x.ndim):
+                if x.shape[a] != full.shape[a]:
+                    at[a] = slice(i * heads // (share if name in ("key", "value") else 1), None)
+                    at[a] = slice(at[a].start, at[a].start + x.shape[a])
+            full[tuple(at)] += x
+    return found
+
+
+# ---- weights of blocks ----
+
+
+def _block_weights(c: Chosen, q: Any, k: Any, axis: int, attend: Callable[..., Any], more: Dict[str, Any]) -> Any:
+    """The output is linear in values: where a value is 1 in the column of its block, a row of it is what each block weighs."""
+    block_of, row_of = c.places()
+    n_blocks, kv = int(block_of.max(initial=-1)) + 1, k.shape[axis] if k.ndim > 2 else 1
+    heads, ours = q.shape[axis] if q.ndim > 2 else 1, is_torch(q)
+    where = c.table()[np.arange(heads)[:, None] * c.choosers // heads, row_of]  # [heads][tokens][slots]
+    q, k = (x.float() if ours else np.asarray(x, np.float32) for x in (q, k))
+    pieces = []
+    for first in range(0, n_blocks, COLUMNS):
+        value = (block_of[:, None] == np.arange(first, min(first + COLUMNS, n_blocks))).astype(np.float32)
+        value = value if k.ndim == 2 else np.repeat(np.expand_dims(value, axis), kv, axis)
+        piece = attend(q, k, _like(value, ours), **more)
+        pieces.append(piece[None] if piece.ndim == 2 else piece if axis in (0, -3) else piece.swapaxes(0, 1))
+    if ours:
+        import torch
+
+        at = torch.from_numpy(np.maximum(where, 0)).long()
+        return torch.cat(pieces, -1).gather(-1, at) * torch.from_numpy(where >= 0)
+    return np.take_along_axis(np.concatenate(pieces, -1), np.maximum(where, 0), -1) * (where >= 0).astype(np.float32)
+
+
+def _like(x: np.ndarray, ours: bool) -> Any:
+    if not ours:
+        return x
+    import torch
+
+    return torch.from_numpy(x)
+
+
+# ---- the function ----
+
+
 @deferred
-def rerouted(n_tokens: Optional[int], settings: Dict[str, Any]) -> ChosenHierarchy:
+def rerouted(n_tokens: Any, settings: Dict[str, Any]) -> ChosenHierarchy:
     """The same again."""
-    return ChosenHierarchy(n_tokens, settings)
+    return ChosenHierarchy(tuple(n_tokens) if isinstance(n_tokens, (list, tuple)) else n_tokens, settings)
 
 
-def routed(n_tokens: Optional[int] = None, *, block: int = 64, k: Optional[int] = None, threshold: Optional[float] = None,
-           query_block: int = 1, sinks: int = 1, local: int = 1, share: str = "head", score: str = "mean", causal: bool = False) -> ChosenHierarchy:  # fmt: skip
-    """Attention chosen by content: keys are cut into blocks, and each query block attends to its own, to those that are forced, and
-    to those that score best by the queries and keys of the call (MoBA, Quest, XAttention). Gradients hold the choice.
-
-    n_tokens: tokens, or None: as many as the input has.
-    block, query_block: tokens in a block of keys, and of queries that choose together (1: each for itself). With more than one a
-    causal choice reads queries up to query_block - 1 tokens ahead; its edges look at no later token.
-    k: blocks that are chosen, own and forced counted (16); or threshold: the fewest whose probabilities sum to it.
-    sinks, local: the first blocks, and those next before own, are chosen whatever their scores.
-    share: who chooses together: "head", the heads of a "group" that share a key/value head, or "all".
-    score: of a block by its "mean" key, or by "minmax", a bound of its products (query_block 1)."""
-    if k is not None and threshold is not None:
-        raise refuse(f"k={k} and threshold={threshold}: blocks are chosen by one of them")
-    settings = {
-        "block": whole(block, "block", least=1, beyond=BEYOND), "k": None if threshold is not None else whole(16 if k is None else k, "k", least=1, beyond=BEYOND),
-        "threshold": None if threshold is None else number(threshold, "threshold"), "query_block": whole(query_block, "query_block", least=1, beyond=BEYOND),
-        "sinks": whole(sinks, "sinks", least=0, beyond=BEYOND), "local": whole(local, "local", least=0, beyond=BEYOND), "share": _word(share, "share", SHARES),
-        "score": _word(score, "score", SCORES), "causal": flag(causal, "causal"),
-    }  # fmt: skip
-    return rerouted(None if n_tokens is None else whole(n_tokens, "n_tokens", least=1), settings)
+def chosen(n_tokens: Any, given: Mapping[str, Any], n_keys: Any = None) -> ChosenHierarchy:
+    """``hga.routed``, of the registry's parameters."""
+    if n_keys is not None:
+        raise refuse_type("routed has no n_keys: its queries and keys are the same tokens")
+    return rerouted(n_tokens, _settings(given))

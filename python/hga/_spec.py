@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from typing import Any, Dict, NamedTuple, Optional, Tuple
+from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
 from ._arguments import meant
+from ._by_content import ByContent
 from ._core import lib, refuse
 from ._deferred import deferred
 from ._hierarchy import KNOWN, Hierarchy
@@ -24,6 +25,8 @@ def _value(spec: str, p: Parameter, text: str) -> Any:
             return text == "1"
         if p.type == "int":
             return int(text)
+        if p.type == "float":
+            return float(text)
         if p.type == "array of int":
             return [int(x) for x in text.split(",")]
     except ValueError:
@@ -78,6 +81,11 @@ class Spec:
         return h
 
     @property
+    def chooses(self) -> bool:
+        """Is its graph found in the call?"""
+        return bool(int(self.variant._row.can) & lib.HGA_NEEDS_CHOICE)
+
+    @property
     def is_dense(self) -> bool:
         """Does a token see all others, or all before it?"""
         return bool(self.variant.name == "dense")
@@ -125,10 +133,19 @@ def hierarchy_of(words: str, n: int, causal: bool, n_keys: Optional[int] = None)
     return h
 
 
+def _own(h: Any) -> List[Hierarchy]:
+    """The hierarchy, or those that inputs have chosen last."""
+    return list(h._made) if isinstance(h, ByContent) else [h]
+
+
+def _graph_bytes(h: Any) -> int:
+    return sum(int(lib.hga_graph_bytes(one.graph._g)) for one in _own(h))
+
+
 def _bytes(h: Hierarchy) -> int:
-    kept = [h, *list(h._normalised.values())]
+    kept = [other for one in _own(h) for other in (one, *list(one._normalised.values()))]
     plans = sum(plan.bytes + plan.workspace_bytes + plan.spares.bytes for one in kept for plan in list(one._plans.values()))
-    return int(lib.hga_graph_bytes(h.graph._g)) + plans
+    return _graph_bytes(h) + plans
 
 
 class PlansInfo(NamedTuple):
@@ -151,7 +168,7 @@ def plans_info() -> PlansInfo:
         built = list(_BUILT.values())
     plans = list(PLANS.values())
     return PlansInfo(
-        len(built), sum(int(lib.hga_graph_bytes(h.graph._g)) for h in built), len(plans), sum(p.bytes for p in plans),
+        len(built), sum(_graph_bytes(h) for h in built), len(plans), sum(p.bytes for p in plans),
         sum(p.n_workspaces for p in plans), sum(p.workspace_bytes for p in plans), sum(p.spares.bytes for p in plans),
     )  # fmt: skip
 

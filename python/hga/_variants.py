@@ -288,9 +288,13 @@ def make(v: Variant, n_tokens: Any, given: Dict[str, Any], n_keys: Optional[int]
         lengths = _lengths(n_tokens)
         if n_keys is not None:
             raise refuse("n_keys goes with one length, not with a ragged batch")
+        if int(v._row.can) & lib.HGA_NEEDS_CHOICE:
+            return _chosen(lengths, given, None)
         h = concatenated([make(v, n, given) for n in lengths if n])  # a sample of no tokens has no rows
         h._recipe = ("variant", v.name, lengths, _kept(given), None)
         return h
+    if int(v._row.can) & lib.HGA_NEEDS_CHOICE:
+        return _chosen(n_tokens, given, n_keys)
     if "weights" in given or "bias" in given:
         return RoutedHierarchy(v, n_tokens, given, None if n_keys is None else whole(n_keys, "n_keys", least=1))
     _require(v, n_tokens, given)
@@ -324,6 +328,12 @@ def make(v: Variant, n_tokens: Any, given: Dict[str, Any], n_keys: Optional[int]
     return h
 
 
+def _chosen(n_tokens: Any, given: Dict[str, Any], n_keys: Any) -> Any:
+    from ._routed import chosen
+
+    return chosen(n_tokens, given, n_keys)
+
+
 def _require(v: Variant, n_tokens: Optional[int], given: Dict[str, Any]) -> None:
     """What a variant cannot be made without, in words."""
     can = int(v._row.can)
@@ -345,7 +355,7 @@ def _require(v: Variant, n_tokens: Optional[int], given: Dict[str, Any]) -> None
 
 def _by_data(v: Variant) -> bool:
     """May data say how many tokens there are?"""
-    can = lib.HGA_TAKES_TREE | lib.HGA_NEEDS_LEAVES | lib.HGA_NEEDS_SEGMENTS | lib.HGA_TAKES_SHAPE | lib.HGA_NEEDS_DRAFTS
+    can = lib.HGA_TAKES_TREE | lib.HGA_NEEDS_LEAVES | lib.HGA_NEEDS_SEGMENTS | lib.HGA_TAKES_SHAPE | lib.HGA_NEEDS_DRAFTS | lib.HGA_NEEDS_CHOICE
     return bool(int(v._row.can) & can)
 
 
@@ -378,6 +388,10 @@ def built(words: str, n_tokens: int) -> Hierarchy:
         parameter = word.split("=")[0]
         if variant is not None and parameter not in ("tokens", "keys"):
             variant.parameter(parameter.replace("-", "_"))
+    if variant is not None and int(variant._row.can) & lib.HGA_NEEDS_CHOICE:
+        from ._spec import Spec
+
+        return Spec(words).build(n_tokens, False)
     graph, program = ffi.new("hga_graph **"), ffi.new("hga_program *")
     check(lib.hga_build(words.encode(), n_tokens, graph, program))
     h = Hierarchy(Graph(graph[0]), program, words)

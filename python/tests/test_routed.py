@@ -149,7 +149,7 @@ class Routed(unittest.TestCase):
         self.assertEqual(pickle.loads(pickle.dumps(h)), h)
         self.assertEqual(hash(h), hash(hga.routed(N, block=8, threshold=0.9)))
         self.assertNotEqual(h, hga.routed(N, block=8))
-        self.assertEqual(repr(hga.routed(block=8)), "routed block=8 k=16 query-block=1 sinks=1 local=1 share=head score=mean causal=0")
+        self.assertEqual(repr(hga.routed(block=8)), "routed block=8 k=16 query-block=1 sinks=1 local=1 share=head score=mean coarse=0 coarse-k=6 prefill=1 causal=0")
 
     def test_what_cannot_be_chosen_is_named(self):
         q, k, v = tensors(8)
@@ -165,7 +165,7 @@ class Routed(unittest.TestCase):
             with self.assertRaises(hga.Error, msg=says) as caught:
                 hga.routed(**wrong).attention(q, k, v)
             self.assertIn(says, str(caught.exception))
-        for says, given in (("query has shape (150, 16): a choice is of one sample", (q[0], k[0])), ("layout is 'hnd'", (q, k, "hnd"))):
+        for says, given in (("query has shape (1, 4, 150, 16): a choice is of one sample", (q[None], k[None])), ("layout is 'hnd'", (q, k, "hnd"))):
             with self.assertRaises(hga.Error, msg=says) as caught:
                 hga.routed(N).hierarchy(*given)
             self.assertIn(says, str(caught.exception))
