@@ -1,7 +1,7 @@
 /* test_by_columns.c: rows that share columns with few of their neighbours and many of their panel
    (execute/run_by_columns.c): as numbers what the oracle and the plain executor say, as bits the same whoever else is
    computed with them. */
-#include "by_hand.h"
+#include "choosing.h"
 #include "exchange.h"
 
 #include <math.h>
@@ -10,36 +10,12 @@
 
 #include "plan.h"
 
-enum { TOKENS = 800, RUNS = 3, BLOCKS = TOKENS * (RUNS + 1) };
-
-/* What is odd about a graph. */
-enum { ALIKE = 0, TWICE = 1, HOLES = 2, SOME = 4 };
-
-/* Each row has a few runs of 16 to 64 columns of its own choice, aligned or not. TWICE: every 300th row has a run
-   again; HOLES: some runs lack a column; SOME: of three rows the first alone. */
-static hga_graph *rows_that_choose(uint64_t seed, int odd)
-{
-    hga_block *block = memory(BLOCKS, sizeof *block);
-    hga_id n = 0;
-    for (hga_id i = 0; i < TOKENS; i++)
-        for (hga_id j = 0; j < RUNS; j++) {
-            hga_block b = {.dst = i, .n_dst = 1, .src = random_below(&seed, 3) * 256 + 70 * j};
-            b.n_src = random_below(&seed, 2) ? 64 : 16 + random_below(&seed, 40);
-            b.src += random_below(&seed, 4) ? 0 : 5;
-            if (odd & HOLES && j == 0) b.shape = HGA_OFF_DIAGONAL;
-            if (odd & SOME && i % 3) continue;
-            block[n++] = b;
-            if (odd & TWICE && i % 300 == 0 && j == 0) block[n++] = b;
-        }
-    hga_graph *g = blocks_over(TOKENS, block, n);
-    free(block);
-    return g;
-}
+enum { TOKENS = 800 };
 
 static void open_rows(problem *p, uint64_t seed, int odd, const hga_shape *shape)
 {
     *p = (problem){.name = "rows that choose", .shape = *shape};
-    p->graph = rows_that_choose(seed, odd);
+    p->graph = rows_that_choose(TOKENS, seed, odd);
     attention f = attention_on_nodes(&p->program);
     assert_ok(hga_program_attend(&p->program, 0, f.query, f.key, f.value, f.out, 0));
     problem_fill(p, seed);
@@ -177,7 +153,7 @@ static void states_go_on(void **state)
     (void)state;
     for (int i = 0; i < SIZES; i++) {
         problem p = {.name = "two stages", .shape = sizes[i]};
-        p.graph = rows_that_choose(70 + (uint64_t)i, ALIKE);
+        p.graph = rows_that_choose(TOKENS, 70 + (uint64_t)i, ALIKE);
         attention f = attention_on_nodes(&p.program);
         assert_ok(hga_program_attend(&p.program, 0, f.query, f.key, f.value, f.out, 0));
         assert_ok(hga_program_attend_more(&p.program, 0, f.query, f.key, f.value, f.out, 0));
@@ -249,18 +225,20 @@ static void bits_depend_on_nobody_else(void **state)
     }
 }
 
-/* Ranks have the bits of one process, wherever they are cut. */
+/* Ranks have the bits of one process, wherever they are cut, whether or not what they receive has rows as long as
+   results. */
 static void bits_depend_on_no_rank(void **state)
 {
-    static const hga_id counts[] = {2, 3, 5};
+    static const hga_id counts[] = {2, 3, 5, 2, 3};
+    static const hga_shape as_long = {.n_heads = 8, .n_kv_heads = 8, .dim = 4, .dim_v = 8};
     (void)state;
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < 5; i++) {
         problem p;
         hga_id cuts[MOST_RANKS + 1];
         uint64_t rng = (uint64_t)i;
-        hga_options o = {.threads = 1 + i % 2, .dropout = i == 2 ? 0.2f : 0};
-        p = (problem){.name = "rows that choose", .shape = sizes[1]};
-        p.graph = rows_that_choose(90 + (uint64_t)i, i == 1 ? TWICE : ALIKE);
+        hga_options o = {.threads = 1 + i % 2, .dropout = i % 2 ? 0 : 0.2f};
+        p = (problem){.name = "rows that choose", .shape = i < 3 ? sizes[1] : as_long};
+        p.graph = rows_that_choose(TOKENS, 90 + (uint64_t)i, i == 1 ? TWICE : ALIKE);
         assert_ok(hga_program_attention(&p.program, 0));
         problem_fill(&p, 3);
         tensors want = run_whole(&p, &o, PACKED);

@@ -7,27 +7,16 @@
 /* Panels that go together: the more rows share a window, the less often its keys and values come from memory. */
 enum { PANELS_TOGETHER = 8, COLUMN_ROWS = PANELS_TOGETHER * PANEL_ROWS };
 
-/* A row that has some columns of a window, as bits, none: it goes by itself; and the next one that has some, -1. */
-typedef struct column_visit {
-    uint64_t columns;
-    hga_id place, next; /* of the row among those that go together */
-} column_visit;
-
-/* Who has which window, of KERNEL_CHUNK source positions each. */
-typedef struct column_visits {
-    column_visit *visit; /* [room], the first n */
-    int64_t room;
-    hga_id n;
-    hga_id *first, *last; /* [windows]: of a window that is touched */
-    uint64_t *touched;    /* [words]: windows as bits */
-    hga_id words;
+/* The rows that go together, who has which window, and what they have so far. */
+typedef struct column_rows {
+    window_visits visits;
     /* the rows, [COLUMN_ROWS]: nodes, positions, whether they go by themselves; and their states, [COLUMN_ROWS][heads
        of a key][dim_v padded, the log-sum-exp and padding] */
     hga_id n_rows;
     hga_id *node, *position;
     uint8_t *apart;
     float *state;
-} column_visits;
+} column_rows;
 
 /* The rows of a window, sixteen by sixteen. */
 typedef struct column_groups {

@@ -212,7 +212,7 @@ typedef struct worker {
     /* what ways have found of the items that they fit, for those who take them */
     wide_span span;
     equal_families equal;
-    column_visits columns;
+    column_rows columns;
     /* a chunk's, of one head, side by side: [KERNEL_CHUNK][dim padded], [KERNEL_CHUNK][dim_v padded] */
     float *packed_key, *packed_value;
     /* [KERNEL_HEAD_EDGES] rows of all heads, where the caller's rows may be beside the workspace's (mixes), whose heads

@@ -12,30 +12,23 @@
 /* ---- who has which columns ---- */
 
 /* Columns [c0, c1) of a row, that begin at source position `src`. False where a pair has two edges. */
-static int meet_columns(column_visits *x, hga_id place, int64_t src, hga_id c0, hga_id c1)
+static int meet_columns(window_visits *x, hga_id place, int64_t src, hga_id c0, hga_id c1)
 {
-    for (int64_t at = src + c0, end = src + c1, next; at < end; at = next) {
+    for (int64_t at = src + c0, end = src + c1; at < end; at = (at / KERNEL_CHUNK + 1) * KERNEL_CHUNK) {
         const hga_id window = (hga_id)(at / KERNEL_CHUNK);
-        next = (int64_t)(window + 1) * KERNEL_CHUNK < end ? (int64_t)(window + 1) * KERNEL_CHUNK : end;
-        const uint64_t columns = UINT64_MAX >> (KERNEL_CHUNK - (next - at)) << at % KERNEL_CHUNK;
-        const int seen = (int)(x->touched[window / 64] >> window % 64 & 1);
-        column_visit *last = seen ? &x->visit[x->last[window]] : NULL;
-        if (last && last->place == place) {
-            if (last->columns & columns) return 0;
-            last->columns |= columns;
-            continue;
-        }
-        if (seen)
-            last->next = x->n;
+        const uint64_t columns = window_bits(at, end);
+        window_visit *last = visits_last(x, window);
+        if (!last || last->place != place)
+            visits_add(x, window, (window_visit){.columns = columns, .place = place});
+        else if (last->columns & columns)
+            return 0;
         else
-            x->first[window] = x->n, x->touched[window / 64] |= UINT64_C(1) << window % 64;
-        x->visit[x->n] = (column_visit){columns, place, -1};
-        x->last[window] = x->n++;
+            last->columns |= columns;
     }
     return 1;
 }
 
-static int meet_segments(const row_reader *r, column_visits *x, hga_id place, hga_id position)
+static int meet_segments(const row_reader *r, window_visits *x, hga_id place, hga_id position)
 {
     for (hga_id i = r->list_ptr[position - r->first]; i < r->list_ptr[position - r->first + 1]; i++) {
         const hga_segment *s = &r->segment[r->list[i]];
@@ -51,29 +44,18 @@ static int meet_segments(const row_reader *r, column_visits *x, hga_id place, hg
 }
 
 /* A row in which some pair has two edges goes by itself. */
-static void meet_row(const row_reader *r, column_visits *x, hga_id node, hga_id position)
+static void meet_row(const row_reader *r, column_rows *x, hga_id node, hga_id position)
 {
-    const hga_id before = x->n, place = x->n_rows++;
+    const hga_id before = x->visits.n, place = x->n_rows++;
     x->node[place] = node, x->position[place] = position;
-    x->apart[place] = !meet_segments(r, x, place, position);
-    for (hga_id i = before; x->apart[place] && i < x->n; i++) x->visit[i].columns = 0;
+    x->apart[place] = !meet_segments(r, &x->visits, place, position);
+    for (hga_id i = before; x->apart[place] && i < x->visits.n; i++) x->visits.visit[i].columns = 0;
 }
 
-/* The next window that some row has, from `window` on; -1: none. */
-static hga_id next_window(const column_visits *x, hga_id window)
+static void forget(column_rows *x)
 {
-    for (hga_id word = window / 64; word < x->words; word++) {
-        uint64_t bits = x->touched[word];
-        if (word == window / 64) bits = bits >> window % 64 << window % 64;
-        if (bits) return word * 64 + __builtin_ctzll(bits);
-    }
-    return -1;
-}
-
-static void forget(column_visits *x)
-{
-    memset(x->touched, 0, (size_t)x->words * sizeof *x->touched);
-    x->n = x->n_rows = 0;
+    visits_forget(&x->visits);
+    x->n_rows = 0;
 }
 
 /* ---- a window ---- */
@@ -85,24 +67,8 @@ static void lay_window(const worker *w, hga_id window, edge_chunk *c)
     for (hga_id e = 0; e < c->n; e++) c->src[e] = (hga_id)first + e, c->weight[e] = 1, c->type[e] = 0;
 }
 
-/* Columns that some row has are computed, from the first to the last; how many come before a row's own is no part of
-   its bits, as long as these are whole turns of the kernel's sums. */
-static void trim_part(tile_part *part, const uint64_t *columns, hga_id n, lanes *rows)
-{
-    const lanes whole = (lanes)(UINT32_MAX >> (32 - n));
-    uint64_t some = 0, all = UINT64_MAX;
-    for (hga_id r = 0; r < n; r++) some |= columns[r], all &= columns[r];
-    part->first = __builtin_ctzll(some) / SUM_TURNS * SUM_TURNS, part->last = KERNEL_CHUNK - __builtin_clzll(some);
-    part->full = some == all && __builtin_popcountll(some) == part->last - part->first;
-    for (hga_id e = 0; e < KERNEL_CHUNK; e++) rows[e] = all >> e & 1 ? whole : 0;
-    for (uint64_t left = some & ~all; left; left &= left - 1) {
-        const int e = __builtin_ctzll(left);
-        for (hga_id r = 0; r < n; r++) rows[e] = (lanes)(rows[e] | (columns[r] >> e & 1) << r);
-    }
-}
-
 /* Rows of a window from visit i on, sixteen by sixteen, as many as a chunk has room for; the visit that comes next. */
-static hga_id lay_rows(const column_visits *x, hga_id stage, hga_id i, column_groups *g, tile_chunk *c)
+static hga_id lay_rows(const column_rows *x, hga_id stage, hga_id i, column_groups *g, tile_chunk *c)
 {
     for (c->n_parts = 0; i >= 0 && c->n_parts < PANEL_GROUPS;) {
         const hga_id number = c->n_parts;
@@ -110,15 +76,16 @@ static hga_id lay_rows(const column_visits *x, hga_id stage, hga_id i, column_gr
         row_group *group = &g->group[number];
         *group = (row_group){.stage = stage, .number = number, .node = g->node[number], .complete = 1};
         group->carried = g->place[number];
-        for (; i >= 0 && group->n_rows < KERNEL_TILE; i = x->visit[i].next) {
-            if (!x->visit[i].columns) continue;
-            g->place[number][group->n_rows] = x->visit[i].place;
-            g->node[number][group->n_rows] = x->node[x->visit[i].place];
-            columns[group->n_rows++] = x->visit[i].columns;
+        for (; i >= 0 && group->n_rows < KERNEL_TILE; i = x->visits.visit[i].next) {
+            if (!x->visits.visit[i].columns) continue;
+            g->place[number][group->n_rows] = x->visits.visit[i].place;
+            g->node[number][group->n_rows] = x->node[x->visits.visit[i].place];
+            columns[group->n_rows++] = x->visits.visit[i].columns;
         }
         if (group->n_rows == 0) continue;
+        const window_part part = visits_trim(columns, group->n_rows, c->rows[number]);
         c->part[number].group = group;
-        trim_part(&c->part[number], columns, group->n_rows, c->rows[number]);
+        c->part[number].first = part.first, c->part[number].last = part.last, c->part[number].full = part.full;
         c->n_parts++;
     }
     return i;
@@ -126,14 +93,14 @@ static hga_id lay_rows(const column_visits *x, hga_id stage, hga_id i, column_gr
 
 static void run_window(worker *w, hga_id stage, hga_id window)
 {
-    const column_visits *x = &w->columns;
+    const column_rows *x = &w->columns;
     column_groups groups;
     tile_batch *b = w->chooser.batch;
     tile_chunk *c = &b->chunk[0];
     b->stage = stage, b->n_typed = 0, b->pair_type = w->chooser.pair_type;
     c->odd = 0, c->typed = 0, c->pairs = 0, c->types_vary = 0;
     lay_window(w, window, &c->columns);
-    for (hga_id i = x->first[window]; i >= 0;) {
+    for (hga_id i = x->visits.first[window]; i >= 0;) {
         i = lay_rows(x, stage, i, &groups, c);
         b->n = c->n_parts > 0;
         run_tiles(w, b);
@@ -154,7 +121,7 @@ static void meet_panel(worker *w, wave_item item)
 /* The state that rows have so far. */
 static void open_rows(worker *w, hga_id stage)
 {
-    const column_visits *x = &w->columns;
+    const column_rows *x = &w->columns;
     const bound_field *out = field(w, stage_of(w, stage)->out);
     const hga_id dim_v = w->plan->shape.dim_v;
     const int goes_on = kind_starts_from_out(w->plan->stage[stage].kind);
@@ -169,7 +136,7 @@ static void open_rows(worker *w, hga_id stage)
 
 static void end_rows(const worker *w, hga_id stage)
 {
-    const column_visits *x = &w->columns;
+    const column_rows *x = &w->columns;
     const bound_field *out = field(w, stage_of(w, stage)->out);
     const hga_id dim_v = w->plan->shape.dim_v;
     for (hga_id i = 0; i < x->n_rows; i++)
@@ -187,7 +154,7 @@ static void end_rows(const worker *w, hga_id stage)
 /* All heads go together, with the first of the item's. */
 static void run_apart(worker *w, hga_id stage)
 {
-    const column_visits *x = &w->columns;
+    const column_rows *x = &w->columns;
     if (w->kv_first > 0) return;
     worker_take_heads(w, 0, w->plan->shape.n_kv_heads);
     for (hga_id i = 0; i < x->n_rows; i++) {
@@ -204,7 +171,8 @@ static void run_windows(worker *w, hga_id stage)
     for (hga_id kv = first; kv < end; kv++) {
         worker_take_heads(w, kv, kv + 1);
         open_rows(w, stage);
-        for (hga_id window = next_window(&w->columns, 0); window >= 0; window = next_window(&w->columns, window + 1))
+        for (hga_id window = visits_next(&w->columns.visits, 0); window >= 0;
+             window = visits_next(&w->columns.visits, window + 1))
             run_window(w, stage, window);
         end_rows(w, stage);
     }
@@ -223,12 +191,12 @@ int64_t columns_fit(worker *w, const wave_item *item, int64_t n)
 
 void columns_look(worker *w, const wave_item *item, int64_t n, double *pairs, double *places)
 {
-    const column_visits *x = &w->columns;
+    const column_rows *x = &w->columns;
     column_groups groups;
     tile_chunk *c = &w->chooser.batch->chunk[0];
     for (int64_t i = 0; i < n; i++) meet_panel(w, item[i]);
-    for (hga_id window = next_window(x, 0); window >= 0; window = next_window(x, window + 1))
-        for (hga_id i = x->first[window]; i >= 0;) {
+    for (hga_id window = visits_next(&x->visits, 0); window >= 0; window = visits_next(&x->visits, window + 1))
+        for (hga_id i = x->visits.first[window]; i >= 0;) {
             i = lay_rows(x, 0, i, &groups, c);
             for (hga_id k = 0; k < c->n_parts; k++) {
                 const tile_part *part = &c->part[k];

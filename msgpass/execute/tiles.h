@@ -4,6 +4,7 @@
 #define TILES_H
 
 #include "edges.h"
+#include "window_visits.h"
 
 /* A place of a panel without a row of the stage's, and one whose row, node v's, this execution is not asked for: nobody
    computes either, both being negative; but what goes into tiles hangs on the rows that there are, asked for or not, so
@@ -65,9 +66,6 @@ typedef struct tile_chunk {
     tile_part part[PANEL_GROUPS];
     lanes rows[PANEL_GROUPS][KERNEL_CHUNK];
 } tile_chunk;
-
-/* Kernels add up columns in a few sums, by turns: parts that begin so many columns apart add up alike. */
-enum { SUM_TURNS = 8 };
 
 /* Chunks that are computed head by head: a head's queries and states stay in the first cache while its chunks pass. */
 enum { BATCH_CHUNKS = 8 };

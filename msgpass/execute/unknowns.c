@@ -53,7 +53,10 @@ static const area *rows_of(const hga_plan *plan, hga_id f)
 }
 
 /* Do nodes take rows of both from one pool? */
-static int share_pool(const area *x, const area *y) { return x->slot && y->slot && x->floats == y->floats; }
+static int share_pool(const area *x, const area *y)
+{
+    return x->slot && y->slot && x->floats == y->floats && x->apart == y->apart;
+}
 
 /* May a row be written where another panel's operand was? Its last reader is done by then, but not for every head. */
 static int writes_over(const hga_plan *plan, const hga_stage *s)

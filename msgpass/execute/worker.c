@@ -81,19 +81,21 @@ static void lay_out_numbers(worker *w, const hga_plan *plan, carver *c)
     w->wide.base = carve(c, w->wide.room, sizeof(float));
     w->wide.at = carve(c, w->wide.room, sizeof(float));
     w->tile.type_score = carve(c, KERNEL_CHUNK * KERNEL_TILE * KERNEL_TILE, sizeof(float));
-    w->columns.touched = carve(c, w->columns.words, sizeof *w->columns.touched);
-    w->columns.state = carve(c, w->columns.room ? COLUMN_ROWS * (heads / s->n_kv_heads) * (room_v + KERNEL_PAD) : 0,
-                             sizeof *w->columns.state);
+    w->columns.visits.touched = carve(c, w->columns.visits.words, sizeof *w->columns.visits.touched);
+    w->columns.state =
+        carve(c, w->columns.visits.room ? COLUMN_ROWS * (heads / s->n_kv_heads) * (room_v + KERNEL_PAD) : 0,
+              sizeof *w->columns.state);
     w->plain = carve(c, most(2 * w->plain_bytes, (2 * heads * width + heads) * (int64_t)sizeof(float)), 1);
 }
 
 /* Panels that go by their columns. */
-static void lay_out_columns(column_visits *x, carver *c)
+static void lay_out_columns(column_rows *x, carver *c)
 {
-    const int64_t windows = (int64_t)x->words * 64, rows = x->room ? COLUMN_ROWS : 0;
-    x->visit = carve(c, x->room, sizeof *x->visit);
-    x->first = carve(c, windows, sizeof *x->first);
-    x->last = carve(c, windows, sizeof *x->last);
+    window_visits *v = &x->visits;
+    const int64_t windows = (int64_t)v->words * 64, rows = v->room ? COLUMN_ROWS : 0;
+    v->visit = carve(c, v->room, sizeof *v->visit);
+    v->first = carve(c, windows, sizeof *v->first);
+    v->last = carve(c, windows, sizeof *v->last);
     x->node = carve(c, rows, sizeof *x->node);
     x->position = carve(c, rows, sizeof *x->position);
     x->apart = carve(c, rows, sizeof *x->apart);
@@ -161,7 +163,8 @@ static int64_t lay_out(worker *w, const hga_plan *plan, char *memory)
     w->types = count_types(plan), w->mixes = chunks_mix(plan);
     w->reader.segment_room = plan->segment_room, w->reader.list_room = plan->list_room;
     w->wide.room = plan->wide_columns;
-    w->columns.room = visits_room(plan), w->columns.words = w->columns.room ? plan->nodes.n / KERNEL_CHUNK / 64 + 1 : 0;
+    w->columns.visits.room = visits_room(plan);
+    w->columns.visits.words = w->columns.visits.room ? visits_words(plan->nodes.n) : 0;
     lay_out_numbers(w, plan, &c);
     w->numbers = c.used;
     lay_out_lists(w, plan->bf16_rows, &c);
@@ -204,8 +207,8 @@ int workers_fit(const hga_plan *plan, const hga_workspace *workspace)
     const worker *w = &workspace->workers[0]; /* they are alike */
     return w->wide.room >= plan->wide_columns && w->reader.segment_room >= plan->segment_room &&
            w->reader.list_room >= plan->list_room && w->types >= count_types(plan) &&
-           w->columns.room >= visits_room(plan) &&
-           (!visits_room(plan) || w->columns.words > plan->nodes.n / KERNEL_CHUNK / 64) &&
+           w->columns.visits.room >= visits_room(plan) &&
+           (!visits_room(plan) || w->columns.visits.words >= visits_words(plan->nodes.n)) &&
            w->mixes >= chunks_mix(plan) && w->plain_edges.room >= plan->plain_room;
 }
 

@@ -100,10 +100,10 @@ typedef hga_status (*row_change)(const hga_plan *, stack *, hga_id, hga_id *);
 
 /* ---- live ranges ---- */
 
-static hga_id pool_of(const hga_plan *plan, int64_t floats)
+static hga_id pool_of(const hga_plan *plan, const area *x)
 {
     hga_id i = 0;
-    while (plan->pool[i].floats != floats) i++;
+    while (!pool_is_of(&plan->pool[i], x)) i++;
     return i;
 }
 
@@ -115,7 +115,7 @@ static hga_status change_span(assignment *a, area *x, const live_range *l, int64
     if (end > (int64_t)x->first + x->n) end = (int64_t)x->first + x->n;
     if (end > (int64_t)l->first + l->n) end = (int64_t)l->first + l->n;
     if (first >= end) return HGA_OK;
-    stack *s = &a->stack[(int64_t)pool_of(a->plan, x->floats) * a->plan->threads + l->thread];
+    stack *s = &a->stack[(int64_t)pool_of(a->plan, x) * a->plan->threads + l->thread];
     return change(a->plan, s, (hga_id)(end - first), x->slot + (first - x->first));
 }
 
@@ -160,8 +160,8 @@ static hga_status open_area(hga_plan *plan, area *x)
 {
     if (x->n == 0 || x->slot) return HGA_OK;
     hga_id i = 0;
-    while (i < plan->n_pools && plan->pool[i].floats != x->floats) i++;
-    if (i == plan->n_pools) plan->pool[plan->n_pools++] = (row_pool){.floats = x->floats};
+    while (i < plan->n_pools && !pool_is_of(&plan->pool[i], x)) i++;
+    if (i == plan->n_pools) plan->pool[plan->n_pools++] = (row_pool){.floats = x->floats, .apart = x->apart};
     plan->pool[i].nodes += x->n;
     if (plan->pool[i].nodes > INT32_MAX)
         return hga_fail(HGA_EOVERFLOW, "%lld rows of one length do not fit their numbers",

@@ -92,7 +92,7 @@ done:
     return st;
 }
 
-hga_status find_by_columns(hga_plan *plan, hga_id stage)
+static hga_status find_stage(hga_plan *plan, hga_id stage)
 {
     hga_status st = HGA_OK;
     window_rows w = {0};
@@ -101,6 +101,7 @@ hga_status find_by_columns(hga_plan *plan, hga_id stage)
     const hga_id windows = plan->nodes.n / KERNEL_CHUNK + 1;
     s->by_columns = 0;
     if (!kind_attends(s->kind) || plan->program.stage[stage].relation < 0) return HGA_OK;
+    if (plan->program.stage[stage].order != HGA_FLAT) return HGA_OK;
     if (s->strict || plan->lone_rows || r->dst_order || graph_longer(plan->graph)) return HGA_OK;
     if (!blocks_are_plain(r) || !blocks_are_low(r)) return HGA_OK;
     HGA_TRY(hga_new_zero(&plan->allocator, windows, sizeof *w.rows, &w.rows));
@@ -111,5 +112,12 @@ done:
     hga_delete(&plan->allocator, w.rows, windows, sizeof *w.rows);
     hga_delete(&plan->allocator, w.groups, windows, sizeof *w.groups);
     hga_delete(&plan->allocator, w.touched, windows, sizeof *w.touched);
+    return st;
+}
+
+hga_status by_columns_find(hga_plan *plan)
+{
+    hga_status st = HGA_OK;
+    for (hga_id s = 0; !st && s < plan->program.n_stages; s++) st = find_stage(plan, s);
     return st;
 }

@@ -27,8 +27,8 @@ int64_t explicit_edges(const stage_plan *s, hga_id first, hga_id n);
 
 /* ---- by_columns.c ---- */
 
-/* Whether a stage goes by columns. */
-hga_status find_by_columns(hga_plan *plan, hga_id stage);
+/* Which stages go by columns. */
+hga_status by_columns_find(hga_plan *plan);
 
 /* ---- panels.c ---- */
 

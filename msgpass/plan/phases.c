@@ -66,7 +66,6 @@ static hga_status add_flat(hga_plan *plan, hga_id stage)
     int by_position = r->dst_order != NULL;
     long_search found = long_open(plan, stage);
     plan->stage[stage].pieces_share = found.together;
-    HGA_TRY(find_by_columns(plan, stage));
     if (!by_position && s->out) n = range_of_rows(plan, plan->program.field[s->out].rows, &first);
     if (by_position) {
         n = written_positions(plan, stage, &first);

@@ -1,7 +1,7 @@
 /* plan.c: graph + program + shape + options -> plan. Everything that can be wrong is found here, so that executing
    cannot fail on it. */
-#include "plan.h"
 #include "longer.h"
+#include "panels.h"
 
 #include <string.h>
 
@@ -140,6 +140,8 @@ static hga_status lower(hga_plan *plan, const hga_graph *g)
     if (program_is_plain(&plan->program)) plan->options.generic = 1;
     find_stages(plan);
     strays_find(plan);
+    st = by_columns_find(plan);
+    if (st) return st;
     plan->bf16_rows = storage_can_be_bf16(plan);
     storage_find(plan);
     st = phases_make(plan);

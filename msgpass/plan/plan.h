@@ -37,6 +37,7 @@ enum { PANEL_GROUPS = 16, PANEL_ROWS = PANEL_GROUPS * KERNEL_TILE };
 typedef struct area {
     hga_id first, n;
     int64_t floats; /* of a row */
+    hga_id apart;   /* the field that has a pool of such rows for itself; 0: nodes of any field take them */
     int64_t at;     /* floats from the start of the workspace */
     /* [n]: the row of node first + i among those that nodes take and give back; NULL: row i, for itself alone */
     hga_id *slot;
@@ -69,8 +70,13 @@ typedef struct field_storage {
 /* Rows of one length that nodes take and give back. */
 typedef struct row_pool {
     int64_t floats, rows, at;
+    hga_id apart;  /* see area */
     int64_t nodes; /* that they serve */
 } row_pool;
+static inline int pool_is_of(const row_pool *p, const area *x)
+{
+    return p->floats == x->floats && p->apart == x->apart;
+}
 
 /* ---- phases: rows that may run side by side ---- */
 

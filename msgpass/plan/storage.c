@@ -93,6 +93,14 @@ static int tokens_are_given(const hga_plan *plan, const hga_field *f, const fiel
     return 1;
 }
 
+/* Do panels that write the field go by columns? They write it head by head, and read operands of others meanwhile. */
+static int written_by_columns(const hga_plan *plan, hga_id field)
+{
+    for (hga_id s = 0; s < plan->program.n_stages; s++)
+        if (plan->program.stage[s].out == field && plan->stage[s].by_columns) return 1;
+    return 0;
+}
+
 /* Workspace rows are those of `rows` less the caller's, as one range of ids: levels above the tokens, or everything. A
    rank's caller has some of the tokens alone: every row has a place. */
 static void find_rows(const hga_plan *plan, const hga_field *f, field_storage *h)
@@ -101,8 +109,9 @@ static void find_rows(const hga_plan *plan, const hga_field *f, field_storage *h
     const int64_t floats = (int64_t)h->heads * h->columns;
     if (has_rounded_rows(plan, number))
         h->rounded = (area){.first = first, .n = n, .floats = plan->bf16_rows ? (floats + 1) / 2 : floats};
-    h->rows = (area){.first = first, .n = n, .floats = floats};
-    if (f->width == HGA_WIDTH_STATE) h->lse = (area){.first = first, .n = n, .floats = h->heads};
+    const hga_id apart = written_by_columns(plan, number) ? number : 0;
+    h->rows = (area){.first = first, .n = n, .floats = floats, .apart = apart};
+    if (f->width == HGA_WIDTH_STATE) h->lse = (area){.first = first, .n = n, .floats = h->heads, .apart = apart};
     if (f->binding == HGA_INTERNAL) return;
     h->io_n = range_of_rows(plan, f->io, &h->io_first);
     if (plan->options.keep_fields) h->kept_n = h->io_n;
@@ -132,7 +141,7 @@ static hga_status take_area(const hga_plan *plan, int64_t *total, area *a)
 {
     if (!a->slot) return take(total, a->n, a->floats, &a->at);
     for (hga_id i = 0; i < plan->n_pools; i++)
-        if (plan->pool[i].floats == a->floats) a->at = plan->pool[i].at;
+        if (pool_is_of(&plan->pool[i], a)) a->at = plan->pool[i].at;
     return HGA_OK;
 }
 
@@ -183,8 +192,8 @@ static int gives_way(const hga_plan *plan, hga_id guest, hga_id host)
     const hga_stage *s = &plan->program.stage[first];
     const stage_rule *rule = &program_rules[plan->stage[first].kind];
     uint32_t others = program_fields(s, rule->source_reads | rule->writes | (rule->own_reads & ~rule->gives_place));
-    int gives = stage_is_fused(plan, first) && s->out == host && program_fields(s, rule->gives_place) >> guest & 1u &&
-                !(others >> guest & 1u);
+    int gives = stage_is_fused(plan, first) && !plan->stage[first].by_columns && s->out == host &&
+                program_fields(s, rule->gives_place) >> guest & 1u && !(others >> guest & 1u);
     for (hga_id later = first + 1; gives && later < n; later++) gives = !(touches(plan, later) >> guest & 1u);
     return gives;
 }

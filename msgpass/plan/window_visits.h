@@ -1,0 +1,53 @@
+/* window_visits.h: who has which window of KERNEL_CHUNK source positions: rows that go by their columns, forward and
+   back. */
+#ifndef WINDOW_VISITS_H
+#define WINDOW_VISITS_H
+
+#include "kernels.h"
+
+/* Kernels add up columns in a few sums, by turns: parts that begin so many columns apart add up alike. */
+enum { SUM_TURNS = 8 };
+
+/* A row that has some columns of a window, as bits, none: it goes by itself; and the next one that has some, -1. */
+typedef struct window_visit {
+    uint64_t columns;
+    hga_id place, next; /* of the row among those that go together */
+} window_visit;
+
+typedef struct window_visits {
+    window_visit *visit; /* [room], the first n */
+    int64_t room;
+    hga_id n;
+    hga_id *first, *last; /* [64 * words]: of a window that is touched */
+    uint64_t *touched;    /* [words], 0 where nobody came yet: windows as bits */
+    hga_id words;
+} window_visits;
+
+/* Of so many nodes. */
+static inline hga_id visits_words(hga_id nodes) { return nodes / KERNEL_CHUNK / 64 + 1; }
+
+/* Columns [at, end), at < end, as bits of the window that the first is in; those that it has. */
+static inline uint64_t window_bits(int64_t at, int64_t end)
+{
+    const int64_t left = KERNEL_CHUNK - at % KERNEL_CHUNK, n = end - at < left ? end - at : left;
+    return UINT64_MAX >> (KERNEL_CHUNK - n) << at % KERNEL_CHUNK;
+}
+
+/* The last visit to a window; NULL: there is none. */
+window_visit *visits_last(window_visits *x, hga_id window);
+/* Behind it, where there is room. */
+void visits_add(window_visits *x, hga_id window, window_visit visit);
+/* The next window that some row has, from `window` on; -1: none. */
+hga_id visits_next(const window_visits *x, hga_id window);
+void visits_forget(window_visits *x);
+
+/* What n rows of a tile have of a window's columns[n]: those that some row has are computed, from the first to the
+   last; rows[e] tells which rows have column e. How many come before a row's own is no part of its bits, as long as
+   these are whole turns of the kernel's sums. */
+typedef struct window_part {
+    hga_id first, last;
+    int full; /* every row has every column of these */
+} window_part;
+window_part visits_trim(const uint64_t *columns, hga_id n, lanes *rows);
+
+#endif
