@@ -2,7 +2,7 @@
 #ifndef WAY_CASES_H
 #define WAY_CASES_H
 
-#include "by_hand.h"
+#include "choosing.h"
 
 /* ---- the ways ---- */
 
@@ -58,6 +58,15 @@ static problem typed_families(hga_id n, const hga_shape *shape)
     p.graph = finished(b);
     assert_ok(hga_build("hsa branching=5", n, &plain, &p.program)); /* for its program */
     hga_graph_destroy(plain);
+    problem_fill(&p, 1);
+    return p;
+}
+
+/* Rows that choose their columns. */
+static problem choosing(hga_id n, const hga_shape *shape)
+{
+    problem p = {.name = "rows that choose", .shape = *shape, .graph = rows_that_choose(n, 1, HOLES | TWICE)};
+    assert_ok(hga_program_attention(&p.program, 0));
     problem_fill(&p, 1);
     return p;
 }
@@ -118,6 +127,8 @@ static const row rows[] = {
     {"a head at a time", "bpt k=4", NULL, NULL, 200, SHAPES, {0}},
     {"a head at a time", "bpt k=4", NULL, NULL, 200, SHAPES, {.dropout = 0.2f}},
     {"a head at a time", NULL, NULL, attends_twice, 300, SHAPES, {0}},
+    {"a head at a time", NULL, NULL, choosing, 800, SHAPES, {.gradient_strips = 3}},
+    {"a head at a time", NULL, NULL, choosing, 800, SHAPES, {.dropout = 0.2f}, .modifiers = &modifiers},
     {"a head at a time", "window left=20 right=10", NULL, NULL, 500, SHAPES, {0}, .modifiers = &modifiers},
     {"a head at a time", "bpt k=4", NULL, NULL, 200, SHAPES, {.dropout = 0.2f}, .modifiers = &modifiers},
     {"a head at a time", NULL, NULL, listed, 120, SHAPES, {0}, .modifiers = &modifiers},

@@ -27,7 +27,7 @@ static int64_t panel_floats(const hga_plan *plan)
 
 int64_t panel_bytes(const hga_plan *plan)
 {
-    return (int64_t)sizeof(panel) + panel_floats(plan) * (int64_t)sizeof(float);
+    return (int64_t)sizeof(panel) + panel_floats(plan) * (int64_t)sizeof(float) + column_batch_bytes(plan);
 }
 
 /* Types that a stage may see. */
@@ -77,6 +77,7 @@ hga_status panel_create(const hga_plan *plan, panel **out)
     x->room = room_to_remember(plan), x->draws_most = most_draws(plan),
     x->n_found = plan->program.n_stages * groups_of(plan);
     HGA_TRY(hga_new_zero(&plan->given, x->n_found, sizeof *x->found, &x->found));
+    HGA_TRY(column_batch_create(plan, &x->columns));
 done:
     if (st) panel_destroy(&plan->given, x), x = NULL;
     *out = x;
@@ -98,6 +99,7 @@ void panel_destroy(const hga_allocator *a, panel *x)
     hga_delete(a, x->found, x->n_found, sizeof *x->found);
     hga_delete(a, x->drawn, x->drawn_room, sizeof *x->drawn);
     hga_delete(a, x->memory, x->floats, sizeof *x->memory);
+    column_batch_destroy(a, x->columns);
     hga_delete(a, x, 1, sizeof *x);
 }
 
@@ -280,18 +282,16 @@ done:
     return st;
 }
 
-/* Has a call for some rows named none of the panel's? */
-static int is_passed_over(const fast_pass *p, hga_id first, hga_id end)
+int is_passed_over(const fast_pass *p, hga_id first, hga_id end)
 {
-    hga_id last = first + STRIP_PANEL < end ? first + STRIP_PANEL : end;
-    return !p->finds && p->call->asked.n && !p->rows.r.dst_order && !range_has(p->call, first, last);
+    return !p->finds && p->call->asked.n && !p->rows.r.dst_order && !range_has(p->call, first, end);
 }
 
 /* The panel for every head that goes now. */
 static hga_status attend_heads(fast_pass *p, hga_id s, hga_id first, hga_id end)
 {
     hga_status st = HGA_OK;
-    if (is_passed_over(p, first, end)) {
+    if (is_passed_over(p, first, first + STRIP_PANEL < end ? first + STRIP_PANEL : end)) {
         if (!p->finds) columns_leave(p, s, first / STRIP_PANEL, first / STRIP_PANEL + 1);
         return HGA_OK;
     }
@@ -307,6 +307,7 @@ hga_status attend_range(fast_pass *p, hga_id s, hga_id begin, hga_id end)
     x->parts = parts_of(p->call, s);
     rows_open(&p->rows, p->plan, s);
     x->begin = begin, x->end = end;
+    if (goes_by_columns(p, s)) return attend_by_columns(p, s);
     for (hga_id first = begin / (2 * KERNEL_TILE) * 2 * KERNEL_TILE; first < end; first += STRIP_PANEL) {
         HGA_TRY(attend_heads(p, s, first, end));
         if (++x->panels * POUR_TYPES >= p->call->io->rel_key.rows) attend_ends(p);

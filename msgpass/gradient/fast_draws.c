@@ -93,7 +93,7 @@ hga_status tile_draws(const fast_pass *p, tile *t, const uint16_t *kept[2])
     panel *x = p->panel;
     unsigned heads = x->drawing.heads, own = 1u << p->head % 8;
     ptrdiff_t a_group = (ptrdiff_t)t->n * __builtin_popcount(heads), rank = __builtin_popcount(heads & (own - 1));
-    int known = t->kept.drawing == x->drawing.number, remembered = t < x->tile + x->remembered.tiles;
+    int known = t->kept.drawing == x->drawing.number, remembered = t >= x->tile && t < x->tile + x->remembered.tiles;
     hga_status st = known || !remembered ? HGA_OK : place_draws(p, a_group * t->n_groups, &t->kept);
     if (st) return st;
     if (t->kept.drawing == x->drawing.number) {

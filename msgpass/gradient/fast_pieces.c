@@ -260,7 +260,7 @@ static hga_status leave_segment(fast_pass *p, const group *g, const hga_segment 
     return st;
 }
 
-static hga_status read_segments(fast_pass *p, hga_id s, hga_id first, hga_id n)
+hga_status read_segments(fast_pass *p, hga_id s, hga_id first, hga_id n)
 {
     panel *x = p->panel;
     hga_id relation = p->program->stage[s].relation;

@@ -147,10 +147,16 @@ static void turn(const fast_pass *p, const float *rows, hga_id columns, float *o
     p->plan->kernels->turn_rows(KERNEL_TILE, row, 1, columns, out);
 }
 
+void turn_group(const fast_pass *p, const hga_stage *stage, group *g)
+{
+    turn(p, g->q_rows, p->field[stage->query].padded, g->q);
+    turn(p, g->g_rows, p->field[stage->out].padded, g->g);
+}
+
 void load_sixteen(fast_pass *p, hga_id s, group *g, hga_id first)
 {
     const hga_stage *stage = &p->program->stage[s];
-    hga_id dim = p->field[stage->query].padded, dim_v = p->field[stage->out].padded;
+    hga_id dim = p->field[stage->query].padded;
     g->there = 0;
     for (hga_id i = 0; i < KERNEL_TILE; i++) g->lse[i] = INFINITY, g->delta[i] = 0;
     (p->field[stage->out].by_row ? load_given : load_asked)(p, stage->out, g, first);
@@ -159,8 +165,7 @@ void load_sixteen(fast_pass *p, hga_id s, group *g, hga_id first)
     for (hga_id i = 0; p->slopes && i < KERNEL_TILE; i++)
         g->at[i] = g->node[i] < 0 ? 0 : (float)p->plan->keeper->lists.position[g->node[i]];
     load_queries(p, s, g, first);
-    turn(p, g->q_rows, dim, g->q);
-    turn(p, g->g_rows, dim_v, g->g);
+    turn_group(p, stage, g);
     memset(g->dq, 0, (size_t)(dim * KERNEL_TILE) * sizeof *g->dq);
 }
 

@@ -280,6 +280,12 @@ static hga_status run_alike(fast_pass *p, const hga_stage *stage, tile *t)
     return HGA_OK;
 }
 
+hga_status run_plain_tile(fast_pass *p, hga_id s, tile *t)
+{
+    find_columns(p, s, t);
+    return run_alike(p, &p->program->stage[s], t);
+}
+
 /* A tile of one group whose pairs may. */
 static hga_status run_apart(fast_pass *p, hga_id s, tile *t)
 {

@@ -4,6 +4,7 @@
 #define HGA_GRADIENT_PANEL_H
 
 #include "fast.h"
+#include "window_visits.h"
 
 enum { WINDOW = KERNEL_CHUNK, GROUPS = STRIP_PANEL / KERNEL_TILE };
 
@@ -141,6 +142,7 @@ typedef struct panel {
     uint16_t single[2][WINDOW];
     float *memory;
     int64_t floats;
+    struct column_batch *columns; /* NULL: no stage goes by columns */
 } panel;
 
 /* Room for `more` behind the first n of a list. */
@@ -159,6 +161,8 @@ void load_sixteen(fast_pass *p, hga_id s, group *g, hga_id first);
 /* The rows that a call for all of them would fill it with, without their numbers. */
 void expect_sixteen(fast_pass *p, hga_id s, group *g, hga_id first);
 void store_sixteen(fast_pass *p, hga_id s, const group *g, hga_id first);
+/* The group's operands turned, as they are row by row. */
+void turn_group(const fast_pass *p, const hga_stage *stage, group *g);
 /* Is anything asked of the field? */
 int is_asked(const fast_pass *p, hga_id f);
 
@@ -180,12 +184,29 @@ float base_score(const fast_pass *p, hga_id s, hga_id v, const left_edge *x);
    Where pairs have something of their own every window becomes a tile at once. */
 hga_status find_windows(fast_pass *p, hga_id s, group *g, hga_id first, hga_id n);
 
+/* The segments of n rows from position `first` on, by source. */
+hga_status read_segments(fast_pass *p, hga_id s, hga_id first, hga_id n);
+
 /* fast_tiles.c: a window of a group by itself; and the windows of two groups, side by side. */
 hga_status lay_window(fast_pass *p, group *g, const window *w, tile *t);
 hga_status lay_windows(fast_pass *p, group *pair);
 
 /* fast_run_tiles.c: all tiles of the panel. */
 hga_status run_panel_tiles(fast_pass *p, hga_id s);
+/* One whose pairs have nothing of their own, of the panel's groups. */
+hga_status run_plain_tile(fast_pass *p, hga_id s, tile *t);
+
+/* fast_by_columns.c: what a panel needs for stages that go by columns, NULL where none does; may such a call's stage;
+   and the rows between the panel's begin and end. */
+typedef struct column_batch column_batch;
+int64_t column_batch_bytes(const hga_plan *plan);
+hga_status column_batch_create(const hga_plan *plan, column_batch **out);
+void column_batch_destroy(const hga_allocator *a, column_batch *x);
+int goes_by_columns(const fast_pass *p, hga_id s);
+hga_status attend_by_columns(fast_pass *p, hga_id s);
+
+/* fast_attend.c: has a call for some rows named none of these positions? */
+int is_passed_over(const fast_pass *p, hga_id first, hga_id end);
 
 /* fast_draws.c: what dropout draws, for all heads of an eight that go back with this panel: kept with what is
    remembered of tiles and edges until the seed, the layer or the eight is another, while there is room.

@@ -1,0 +1,297 @@
+/* fast_by_columns.c: the adjoint of attention where rows share columns with few of their neighbours and with many
+   others, as where each token chooses blocks for itself (plan/by_columns.c). In each window of columns, the rows that
+   have some of them are rows of tiles, two times sixteen at once, wherever they stand. A batch of rows lies beside its
+   gradients meanwhile; windows are taken in their order, so that each sum has one order, whoever computes it. */
+#include "panel.h"
+
+#include <math.h>
+#include <string.h>
+
+/* Rows of a batch: the more, the fuller are the tiles. */
+enum { BATCH_GROUPS = 128, BATCH_ROWS = BATCH_GROUPS * KERNEL_TILE };
+
+struct column_batch {
+    window_visits visits;
+    hga_id words;
+    group group[BATCH_GROUPS];
+    tile tile, last; /* the one at hand, and the one before it, whose columns may be the same */
+    float *memory;   /* rows of the groups */
+    int64_t floats;
+};
+
+/* ---- memory ---- */
+
+static int64_t group_floats(const hga_plan *plan)
+{
+    return KERNEL_TILE * (2 * (int64_t)padded(plan->shape.dim) + padded(plan->shape.dim_v));
+}
+
+static int any_by_columns(const hga_plan *plan)
+{
+    int any = 0;
+    for (hga_id s = 0; s < plan->program.n_stages; s++) any |= plan->stage[s].by_columns;
+    return any;
+}
+
+static int64_t batch_floats(const hga_plan *plan) { return BATCH_GROUPS * group_floats(plan) + LINE_FLOATS; }
+
+int64_t column_batch_bytes(const hga_plan *plan)
+{
+    const int64_t words = visits_words(plan->nodes.n);
+    if (!any_by_columns(plan)) return 0;
+    return (int64_t)sizeof(column_batch) + batch_floats(plan) * (int64_t)sizeof(float) +
+           words * (int64_t)(sizeof(uint64_t) + 128 * sizeof(hga_id));
+}
+
+hga_status column_batch_create(const hga_plan *plan, column_batch **out)
+{
+    hga_status st = HGA_OK;
+    column_batch *x = NULL;
+    const hga_allocator *a = &plan->given;
+    const hga_id dim = padded(plan->shape.dim);
+    if (!any_by_columns(plan)) return HGA_OK;
+    HGA_TRY(hga_new_zero(a, 1, sizeof *x, &x));
+    *out = x, x->words = x->visits.words = visits_words(plan->nodes.n);
+    HGA_TRY(hga_new_zero(a, x->words, sizeof *x->visits.touched, &x->visits.touched));
+    HGA_TRY(hga_new(a, 64 * (int64_t)x->words, sizeof *x->visits.first, &x->visits.first));
+    HGA_TRY(hga_new(a, 64 * (int64_t)x->words, sizeof *x->visits.last, &x->visits.last));
+    x->floats = batch_floats(plan);
+    HGA_TRY(hga_new(a, x->floats, sizeof *x->memory, &x->memory));
+    float *at = first_line(x->memory);
+    for (int i = 0; i < BATCH_GROUPS; i++, at += group_floats(plan)) {
+        group *g = &x->group[i];
+        g->q_rows = at, g->dq = at + KERNEL_TILE * dim, g->g_rows = at + 2 * KERNEL_TILE * dim;
+    }
+done:
+    return st;
+}
+
+void column_batch_destroy(const hga_allocator *a, column_batch *x)
+{
+    if (!x) return;
+    hga_delete(a, x->visits.visit, x->visits.room, sizeof *x->visits.visit);
+    hga_delete(a, x->visits.touched, x->words, sizeof *x->visits.touched);
+    hga_delete(a, x->visits.first, 64 * (int64_t)x->words, sizeof *x->visits.first);
+    hga_delete(a, x->visits.last, 64 * (int64_t)x->words, sizeof *x->visits.last);
+    hga_delete(a, x->memory, x->floats, sizeof *x->memory);
+    hga_delete(a, x, 1, sizeof *x);
+}
+
+/* ---- who has which columns ---- */
+
+/* The last visit of each row of sixteen, and the window that it was to; -1: none yet. */
+typedef struct last_visits {
+    hga_id visit[KERNEL_TILE], window[KERNEL_TILE];
+} last_visits;
+
+/* Columns [at, end) of row r of sixteen. Of a pair that has two edges each is a visit's. */
+static void meet_columns(window_visits *x, last_visits *known, hga_id first, hga_id r, int64_t at, int64_t end)
+{
+    for (; at < end; at = (at / WINDOW + 1) * WINDOW) {
+        const hga_id here = (hga_id)(at / WINDOW);
+        const uint64_t columns = window_bits(at, end);
+        window_visit *last = known->window[r] == here ? &x->visit[known->visit[r]] : NULL;
+        if (last && !(last->columns & columns)) {
+            last->columns |= columns;
+            continue;
+        }
+        known->window[r] = here, known->visit[r] = x->n;
+        visits_add(x, here, (window_visit){.columns = columns, .place = first + r});
+    }
+}
+
+static hga_status meet_segment(const fast_pass *p, const hga_segment *s, last_visits *known, hga_id position,
+                               hga_id place)
+{
+    const panel *x = p->panel;
+    window_visits *v = &x->columns->visits;
+    const int64_t most = (int64_t)s->n_rows * (s->n_src / WINDOW + 3);
+    hga_status st = room_for(p, &v->visit, &v->room, v->n, most, sizeof *v->visit);
+    for (hga_id at = s->row; !st && at < s->row + s->n_rows; at++) {
+        hga_id c0, c1, hole;
+        if (at < x->begin || at >= x->end) continue;
+        hga_segment_columns(s, at, &c0, &c1, &hole);
+        meet_columns(v, known, place, at - position, s->src + c0, s->src + (hole < 0 ? c1 : hole));
+        if (hole >= 0) meet_columns(v, known, place, at - position, s->src + hole + 1, s->src + c1);
+    }
+    return st;
+}
+
+/* Sixteen rows from a position on, which have places from `place` on. */
+static hga_status meet_sixteen(fast_pass *p, hga_id s, hga_id position, hga_id place)
+{
+    last_visits known;
+    for (hga_id r = 0; r < KERNEL_TILE; r++) known.window[r] = -1;
+    hga_status st = read_segments(p, s, position, rows_from(p, position));
+    for (int64_t i = 0; !st && i < p->panel->n_segments; i++)
+        st = meet_segment(p, &p->panel->segment[i], &known, position, place);
+    return st;
+}
+
+/* ---- tiles ---- */
+
+/* Row r of a tile is the batch's at that place. False where nothing is asked of it. */
+static int take_row(const fast_pass *p, const hga_stage *stage, hga_id place, group *to, hga_id r)
+{
+    const group *from = &p->panel->columns->group[place / KERNEL_TILE];
+    const hga_id i = place % KERNEL_TILE, dim = p->field[stage->query].padded, dim_v = p->field[stage->out].padded;
+    const int asked = from->node[i] >= 0;
+    float *q = to->q_rows + (ptrdiff_t)r * dim, *g = to->g_rows + (ptrdiff_t)r * dim_v;
+    to->node[r] = from->node[i], to->lse[r] = from->lse[i], to->delta[r] = from->delta[i], to->at[r] = from->at[i];
+    if (asked) {
+        memcpy(q, from->q_rows + (ptrdiff_t)i * dim, (size_t)dim * sizeof *q);
+        memcpy(g, from->g_rows + (ptrdiff_t)i * dim_v, (size_t)dim_v * sizeof *g);
+    } else {
+        memset(q, 0, (size_t)dim * sizeof *q), memset(g, 0, (size_t)dim_v * sizeof *g);
+    }
+    return asked;
+}
+
+static void take_no_row(const fast_pass *p, const hga_stage *stage, group *to, hga_id r)
+{
+    const hga_id dim = p->field[stage->query].padded, dim_v = p->field[stage->out].padded;
+    to->node[r] = -1, to->lse[r] = INFINITY, to->delta[r] = 0, to->at[r] = 0;
+    memset(to->q_rows + (ptrdiff_t)r * dim, 0, (size_t)dim * sizeof(float));
+    memset(to->g_rows + (ptrdiff_t)r * dim_v, 0, (size_t)dim_v * sizeof(float));
+}
+
+/* The rows of a tile's group, and what they have of the window. */
+typedef struct tile_rows {
+    hga_id n, place[KERNEL_TILE];
+    uint64_t columns[KERNEL_TILE];
+} tile_rows;
+
+/* Up to sixteen rows from visit i on; the visit that comes next. */
+static hga_id take_rows(const fast_pass *p, const hga_stage *stage, hga_id i, group *to, tile_rows *rows)
+{
+    const hga_id dim = p->field[stage->query].padded;
+    const window_visit *visit = p->panel->columns->visits.visit;
+    rows->n = 0, to->there = 0;
+    for (; i >= 0 && rows->n < KERNEL_TILE; i = visit[i].next) {
+        const int asked = take_row(p, stage, visit[i].place, to, rows->n);
+        to->there |= (uint32_t)asked << rows->n;
+        rows->place[rows->n] = visit[i].place, rows->columns[rows->n++] = asked ? visit[i].columns : 0;
+    }
+    for (hga_id r = rows->n; r < KERNEL_TILE; r++) take_no_row(p, stage, to, r);
+    memset(to->dq, 0, (size_t)(dim * KERNEL_TILE) * sizeof *to->dq);
+    turn_group(p, stage, to);
+    return i;
+}
+
+/* What the tile's rows were given goes to the batch's. */
+static void give_rows(const fast_pass *p, const hga_stage *stage, const group *from, const tile_rows *rows)
+{
+    const hga_id dim = p->field[stage->query].padded;
+    for (hga_id r = 0; r < rows->n; r++) {
+        float *to = p->panel->columns->group[rows->place[r] / KERNEL_TILE].dq + rows->place[r] % KERNEL_TILE * dim;
+        p->plan->kernels->blend(dim, 1, to, 1, from->dq + (ptrdiff_t)r * dim, to);
+    }
+}
+
+/* The window's columns that some row of the tile has; false where none has any. */
+static int lay_columns(panel *x, hga_id here, const tile_rows *rows, tile *t)
+{
+    uint64_t some[2] = {0};
+    window_part part[2];
+    for (hga_id i = 0; i < t->n_groups; i++)
+        for (hga_id r = 0; r < rows[i].n; r++) some[i] |= rows[i].columns[r];
+    if (!(some[0] | some[1])) return 0;
+    hga_id first = WINDOW, last = 0;
+    for (hga_id i = 0; i < t->n_groups; i++) {
+        lanes *bits = x->bits + x->n.bits + i * WINDOW;
+        part[i] = (window_part){WINDOW, 0, 0};
+        if (some[i]) part[i] = visits_trim(rows[i].columns, rows[i].n, bits);
+        if (!some[i]) memset(bits, 0, WINDOW * sizeof *bits);
+        first = part[i].first < first ? part[i].first : first, last = part[i].last > last ? part[i].last : last;
+    }
+    for (hga_id i = 0; i < t->n_groups; i++) {
+        const int full = part[i].full && part[i].first == first && part[i].last == last;
+        t->rows[i] = full ? -1 : x->n.bits + i * WINDOW + first;
+    }
+    t->first = here * WINDOW + first, t->n = last - first;
+    return 1;
+}
+
+static hga_status run_rows(fast_pass *p, hga_id s, hga_id here, const tile_rows *rows, hga_id n_groups)
+{
+    panel *x = p->panel;
+    column_batch *b = x->columns;
+    const hga_stage *stage = &p->program->stage[s];
+    b->tile = (tile){.columns = -1, .own = -1, .rank = -1, .types = -1, .places = -1, .n_groups = n_groups};
+    if (!lay_columns(x, here, rows, &b->tile)) return HGA_OK;
+    hga_status st = run_plain_tile(p, s, &b->tile);
+    b->last = b->tile, x->near.tile = &b->last;
+    for (hga_id i = 0; !st && i < n_groups; i++) give_rows(p, stage, &x->group[i], &rows[i]);
+    return st;
+}
+
+static hga_status run_window(fast_pass *p, hga_id s, hga_id here)
+{
+    hga_status st = HGA_OK;
+    const hga_stage *stage = &p->program->stage[s];
+    panel *x = p->panel;
+    tile_rows rows[2];
+    for (hga_id i = x->columns->visits.first[here]; !st && i >= 0;) {
+        hga_id n = 0;
+        for (; n < 2 && i >= 0; n++) i = take_rows(p, stage, i, &x->group[n], &rows[n]);
+        st = run_rows(p, s, here, rows, n);
+    }
+    return st;
+}
+
+/* ---- batches ---- */
+
+/* The groups from position `first` on of the head at hand, from end to end. */
+static hga_status run_head(fast_pass *p, hga_id s, hga_id first, hga_id n)
+{
+    hga_status st = HGA_OK;
+    panel *x = p->panel;
+    column_batch *b = x->columns;
+    draws_open(p);
+    for (hga_id i = 0; i < n; i++) {
+        b->group[i].q = x->group[0].q, b->group[i].g = x->group[0].g;
+        load_sixteen(p, s, &b->group[i], first + i * KERNEL_TILE);
+    }
+    x->near.tile = NULL;
+    for (hga_id w = visits_next(&b->visits, 0); w >= 0; w = visits_next(&b->visits, w + 1))
+        HGA_TRY(run_window(p, s, w));
+    for (hga_id i = 0; i < n; i++) store_sixteen(p, s, &b->group[i], first + i * KERNEL_TILE);
+done:
+    return st;
+}
+
+/* A batch of groups for every head that goes now. */
+static hga_status run_batch(fast_pass *p, hga_id s, hga_id first, hga_id end)
+{
+    hga_status st = HGA_OK;
+    panel *x = p->panel;
+    const hga_id n = (end - first + KERNEL_TILE - 1) / KERNEL_TILE;
+    x->n = x->remembered;
+    HGA_TRY(room_for(p, &x->bits, &x->bits_room, x->n.bits, 2 * WINDOW, sizeof *x->bits));
+    for (hga_id i = 0; i < n; i++) HGA_TRY(meet_sixteen(p, s, first + i * KERNEL_TILE, i * KERNEL_TILE));
+    for (hga_id last = p->head, head = last - p->heads + 1; !p->finds && head <= last; head++) {
+        p->head = head;
+        HGA_TRY(run_head(p, s, first, n));
+    }
+done:
+    visits_forget(&x->columns->visits);
+    return st;
+}
+
+int goes_by_columns(const fast_pass *p, hga_id s)
+{
+    return p->plan->stage[s].by_columns && p->panel->columns && !has_parts(p->panel);
+}
+
+hga_status attend_by_columns(fast_pass *p, hga_id s)
+{
+    hga_status st = HGA_OK;
+    const panel *x = p->panel;
+    for (hga_id first = x->begin / KERNEL_TILE * KERNEL_TILE; first < x->end; first += BATCH_ROWS) {
+        const hga_id end = x->end - first < BATCH_ROWS ? x->end : first + BATCH_ROWS;
+        if (!is_passed_over(p, first, end)) HGA_TRY(run_batch(p, s, first, end));
+        if (!p->finds) columns_leave(p, s, first / STRIP_PANEL, (end + STRIP_PANEL - 1) / STRIP_PANEL);
+    }
+done:
+    return st;
+}
