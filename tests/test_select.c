@@ -1,90 +1,11 @@
 /* test_select.c: which blocks are chosen by content, against the definition in double, written slowly: every block is
    asked what stands before it. Rows whose choice hangs on less than what products in float may differ by are passed
    over, and few are. */
-#include "hga_select.h"
-#include "testing.h"
+#include "selecting.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* A drawn call and its tensors, packed. */
-typedef struct drawn {
-    hga_selection how;
-    hga_select_input in;
-    hga_id offsets[8];
-    float *q, *k, *given, scale;
-} drawn;
-
-static hga_id blocks_of(hga_id n, hga_id b) { return (n + b - 1) / b; }
-
-static hga_id samples_of(const drawn *d) { return d->in.offsets ? d->in.n_samples : 1; }
-
-static hga_id longest_of(const drawn *d)
-{
-    hga_id longest = 0;
-    for (hga_id s = 0; s < samples_of(d); s++) {
-        hga_id n = blocks_of(d->offsets[s + 1] - d->offsets[s], d->how.block);
-        if (n > longest) longest = n;
-    }
-    return longest;
-}
-
-static hga_id query_blocks_of(const drawn *d)
-{
-    hga_id n = 0;
-    for (hga_id s = 0; s < samples_of(d); s++) n += blocks_of(d->offsets[s + 1] - d->offsets[s], d->how.query_block);
-    return n;
-}
-
-static void draw_samples(uint64_t *seed, drawn *d)
-{
-    d->in.n_samples = 1 + random_below(seed, 3);
-    for (hga_id s = 0; s < d->in.n_samples; s++) d->offsets[s + 1] = d->offsets[s] + random_below(seed, 150);
-    d->in.n_tokens = d->offsets[d->in.n_samples];
-    d->in.offsets = d->offsets;
-    if (d->in.n_samples == 1 && random_below(seed, 2)) d->in.offsets = NULL, d->in.n_samples = 0;
-}
-
-static void draw_how(uint64_t *seed, hga_selection *s)
-{
-    const hga_id blocks[] = {1, 3, 8, 16, 64}, query_blocks[] = {1, 1, 4, 16, 20};
-    s->block = blocks[random_below(seed, 5)];
-    s->score = (hga_select_score)random_below(seed, 3);
-    s->query_block = s->score == HGA_SELECT_MINMAX ? 1 : query_blocks[random_below(seed, 5)];
-    s->share = (hga_select_share)random_below(seed, 3);
-    s->causal = (int)random_below(seed, 2);
-    s->sinks = random_below(seed, 3), s->local = random_below(seed, 3);
-    s->k = random_below(seed, 2) ? 1 + random_below(seed, 12) : 0;
-    s->threshold = s->k ? 0 : random_below(seed, 5) ? 0.01 * (1 + random_below(seed, 99)) : 1;
-}
-
-static drawn *draw(uint64_t seed)
-{
-    drawn *d = memory(1, sizeof *d);
-    d->how = hga_selection_defaults();
-    draw_how(&seed, &d->how);
-    draw_samples(&seed, d);
-    hga_shape *shape = &d->in.shape;
-    shape->n_kv_heads = 1 + random_below(&seed, 3);
-    shape->n_heads = shape->n_kv_heads * (1 + random_below(&seed, 3));
-    shape->dim = 1 + random_below(&seed, 40);
-    d->scale = 0.5f;
-    if (random_below(&seed, 2)) d->in.scale = &d->scale;
-    d->q = random_floats(seed, 2, (int64_t)d->in.n_tokens * shape->n_heads * shape->dim);
-    d->k = random_floats(seed + 1, 2, (int64_t)d->in.n_tokens * shape->n_kv_heads * shape->dim);
-    d->in.query = (hga_tensor){.data = d->q, .rows = d->in.n_tokens};
-    d->in.key = (hga_tensor){.data = d->k, .rows = d->in.n_tokens};
-    if (d->how.score == HGA_SELECT_GIVEN) {
-        int64_t n = (int64_t)hga_select_choosers(&d->how, shape) * query_blocks_of(d) * longest_of(d);
-        d->given = random_floats(seed + 2, 2, n);
-        for (int64_t i = 0; i < n; i += 7) d->given[i] = -INFINITY;
-        d->in.given = d->given;
-    }
-    return d;
-}
-
-static void drop(drawn *d) { free(d->q), free(d->k), free(d->given), free(d); }
 
 /* ---- the definition ---- */
 
@@ -103,8 +24,6 @@ static double bound_at(const drawn *d, hga_id kv, hga_id first, hga_id end, hga_
         greatest = fmax(greatest, q * (double)d->k[((int64_t)t * s->n_kv_heads + kv) * s->dim + column]);
     return greatest;
 }
-
-static hga_id least_of(hga_id a, hga_id b) { return a < b ? a : b; }
 
 /* The score of block j of a sample for query block i of head h. */
 static double head_score(const drawn *d, hga_id sample, hga_id i, hga_id j, hga_id h)

@@ -65,6 +65,13 @@ const float *query_row(const selecting *s, int64_t i, hga_id head, float *room)
     return r.row[0];
 }
 
+const float *key_row(const selecting *s, int64_t i, hga_id head, float *room)
+{
+    head_rows r = {.t = &s->in->key, .heads = s->n_kv_heads, .head = head, .dim = s->dim, .n = 1, .first = i};
+    find_rows(&r, room);
+    return r.row[0];
+}
+
 /* ---- the row that stands for a block ---- */
 
 /* What blocks are made of: of keys or of queries. */

@@ -77,7 +77,7 @@ static hga_status check_samples(const hga_select_input *in)
     return HGA_OK;
 }
 
-static hga_status check_tensor(const char *name, const hga_tensor *t, hga_id n)
+hga_status selection_check_tensor(const char *name, const hga_tensor *t, hga_id n)
 {
     if ((unsigned)t->dtype > HGA_BF16) return hga_fail(HGA_EINVAL, "%s.dtype is %d", name, (int)t->dtype);
     if (t->fold) return hga_fail(HGA_EUNSUPPORTED, "%s is folded; blocks are chosen for tokens", name);
@@ -102,6 +102,6 @@ hga_status selection_check(const hga_selection *s, const hga_select_input *in)
     if (s->score == HGA_SELECT_GIVEN)
         return in->given || in->n_tokens == 0 ? HGA_OK : hga_fail(HGA_EINVAL, "scores are given, but given is NULL");
     if (in->given) return hga_fail(HGA_EINVAL, "scores are given, but the choice is not by given scores");
-    st = check_tensor("query", &in->query, in->n_tokens);
-    return st ? st : check_tensor("key", &in->key, in->n_tokens);
+    st = selection_check_tensor("query", &in->query, in->n_tokens);
+    return st ? st : selection_check_tensor("key", &in->key, in->n_tokens);
 }

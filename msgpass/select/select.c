@@ -276,6 +276,16 @@ static void find_shape(selecting *s)
     s->scale = s->in->scale ? *s->in->scale : (float)(1 / sqrt((double)s->dim));
 }
 
+hga_status selection_open(selecting *s)
+{
+    hga_status st = HGA_OK;
+    find_shape(s);
+    HGA_TRY(choose_machine(s));
+    HGA_TRY(blocks_cut(s));
+done:
+    return st;
+}
+
 hga_selection hga_selection_defaults(void)
 {
     return (hga_selection){.block = 64, .query_block = 1, .k = 16, .sinks = 1, .local = 1, .coarse_k = 6};
@@ -288,9 +298,7 @@ hga_status hga_select_blocks(const hga_selection *how, const hga_select_input *i
     chooser *t = NULL;
     *out = (hga_chosen){.allocator = in->allocator};
     HGA_TRY(selection_check(how, in));
-    find_shape(&s);
-    HGA_TRY(choose_machine(&s));
-    HGA_TRY(blocks_cut(&s));
+    HGA_TRY(selection_open(&s));
     out->n_choosers = s.n_choosers, out->n_query_blocks = s.n_query_blocks;
     HGA_TRY(hga_new_zero(in->allocator, (int64_t)s.n_choosers * s.n_query_blocks + 1, sizeof *out->first, &out->first));
     HGA_TRY(blocks_make(&s));

@@ -35,6 +35,10 @@ typedef struct selecting {
 
 /* check.c: HGA_EINVAL names what is wrong. */
 hga_status selection_check(const hga_selection *s, const hga_select_input *in);
+hga_status selection_check_tensor(const char *name, const hga_tensor *t, hga_id n);
+
+/* select.c: of what has been checked, the shape, the machine, and the samples' blocks. */
+hga_status selection_open(selecting *s);
 
 /* blocks.c: cut samples into blocks; make the rows that stand for blocks, on all threads; and give these back. */
 hga_status blocks_cut(selecting *s);
@@ -42,6 +46,7 @@ hga_status blocks_make(selecting *s);
 void blocks_drop(selecting *s);
 /* Row i of the queries, of head `head`, as floats: in place, or in `room` [dim]. */
 const float *query_row(const selecting *s, int64_t i, hga_id head, float *room);
+const float *key_row(const selecting *s, int64_t i, hga_id head, float *room);
 
 /* Sixteen query blocks of a sample, for one chooser: row r of a tile is query block first + r. */
 typedef struct sixteen {

@@ -85,6 +85,22 @@ HGA_API hga_status hga_select_blocks(const hga_selection *s, const hga_select_in
 HGA_API void hga_chosen_clear(hga_chosen *c);
 /* As a table [n_choosers][n_query_blocks][slots], -1 behind a row's last block. */
 HGA_API void hga_chosen_table(const hga_chosen *c, int32_t *table);
+
+/* What rows' scores have besides the products of queries and keys, and what they came to. */
+typedef struct hga_chosen_scores {
+    hga_tensor lse;      /* [n_tokens][n_heads], float32: each row's, as an execution gives them */
+    float softcap;       /* the program's; 0: none */
+    const float *slopes; /* [n_heads]: a score loses slope |row - column|, tokens counted in their sample; NULL: none */
+    uint64_t reserved[4];
+} hga_chosen_scores;
+
+/* out[n_heads][n_tokens][slots]: the sum of a row's weights over each block that it chose, in the order in which
+   hga_chosen_table has them, 0 behind its last; later tokens have none where the choice is causal. A row sums to 1,
+   less what its sink takes. Weights are those before dropout. Whatever the scores that blocks were chosen by, query and key
+   are read. HGA_EINVAL: the choice is not one of such a call; HGA_ENOMEM. No bit depends on threads. */
+HGA_API hga_status hga_chosen_weights(const hga_selection *s, const hga_select_input *in, const hga_chosen *chosen,
+                                      const hga_chosen_scores *scores, float *out);
+
 /* How many choose, in a call of this shape: heads, key/value heads, or 1. */
 HGA_API hga_id hga_select_choosers(const hga_selection *s, const hga_shape *shape);
 
