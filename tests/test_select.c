@@ -282,6 +282,66 @@ static void ties_go_to_the_lower_block_and_the_table_is_filled(void **state)
     hga_chosen_clear(&c);
 }
 
+/* Scores of a row: drawn, in steps of a quarter, nearly all one, or with one far above the rest. */
+static void draw_scores(uint64_t seed, hga_id n, float *score)
+{
+    float *drawn_scores = random_floats(seed, 3, n);
+    for (hga_id j = 0; j < n; j++) {
+        const float x = drawn_scores[j];
+        score[j] = seed % 4 == 0   ? x
+                   : seed % 4 == 1 ? (float)(int)(4 * x) / 4
+                   : seed % 4 == 2 ? 1 + x * 1e-7f
+                                   : x - (j == n / 2 ? 0 : 40);
+    }
+    free(drawn_scores);
+}
+
+/* By sorting all of them, as the definition has it. */
+static void choose_plainly(const float *score, hga_id n, double threshold, uint8_t *chosen)
+{
+    double *p = memory(n, sizeof *p), all = 0, sum = 0, most = -INFINITY;
+    for (hga_id j = 0; j < n; j++) most = fmax(most, (double)score[j]);
+    for (hga_id j = 0; j < n; j++) all += p[j] = exp((double)score[j] - most);
+    for (hga_id j = 0; j < n; j++) p[j] /= all, chosen[j] = 0;
+    while (sum < threshold) {
+        hga_id best = -1;
+        for (hga_id j = 0; j < n; j++)
+            if (!chosen[j] && (best < 0 || p[j] > p[best])) best = j;
+        if (best < 0) break;
+        chosen[best] = 1, sum += p[best];
+    }
+    free(p);
+}
+
+/* The same to the last block, ties and sums that come to the threshold exactly among them. */
+static void the_shortest_prefix_is_that_of_all_sorted(void **state)
+{
+    enum { N = 150, ROWS = 40 };
+    static const double thresholds[] = {0.01, 0.25, 0.5, 0.9, 0.95, 0.999};
+    (void)state;
+    float *given = memory((int64_t)(N + 1) * (N + 1), sizeof *given);
+    uint8_t want[N + 1];
+    for (uint64_t seed = 0; seed < ROWS; seed++) {
+        hga_chosen c;
+        hga_selection how = hga_selection_defaults();
+        how.block = 1, how.k = 0, how.threshold = thresholds[seed % 6], how.score = HGA_SELECT_GIVEN, how.causal = 1;
+        how.sinks = how.local = 0;
+        hga_select_input in = {.n_tokens = N + 1, .shape = {.n_heads = 1, .dim = 1}, .given = given};
+        for (hga_id i = 0; i <= N; i++) draw_scores(seed, N + 1, given + (int64_t)i * (N + 1));
+        assert_ok(hga_select_blocks(&how, &in, &c));
+        for (hga_id i = 0; i <= N; i++) {
+            choose_plainly(given + (int64_t)i * (N + 1), i, how.threshold, want);
+            hga_pos at = c.first[i];
+            want[i] = 1;
+            for (hga_id j = 0; j <= i; j++)
+                if (want[j]) assert_true(at < c.first[i + 1] && c.block[at++] == j);
+            assert_true(at == c.first[i + 1]);
+        }
+        hga_chosen_clear(&c);
+    }
+    free(given);
+}
+
 static void what_cannot_be_chosen_from_is_named(void **state)
 {
     (void)state;
@@ -327,6 +387,7 @@ int main(void)
         cmocka_unit_test(later_tokens_change_no_earlier_choice),
         cmocka_unit_test(a_query_block_looks_ahead),
         cmocka_unit_test(ties_go_to_the_lower_block_and_the_table_is_filled),
+        cmocka_unit_test(the_shortest_prefix_is_that_of_all_sorted),
         cmocka_unit_test(what_cannot_be_chosen_from_is_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

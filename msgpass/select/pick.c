@@ -53,7 +53,7 @@ static hga_id force_row(const hga_selection *s, const candidates *c, hga_id row,
     return n;
 }
 
-/* ---- the shortest prefix: a heap of a row's candidates, the most probable on top ---- */
+/* ---- the shortest prefix, the definition: a heap of a row's candidates, the most probable on top ---- */
 
 static int is_likelier(const double *p, hga_id a, hga_id b) { return p[a] > p[b] || (p[a] == p[b] && a < b); }
 
@@ -68,31 +68,101 @@ static void sink_likely(hga_id *heap, hga_id n, const double *p, hga_id at)
     heap[at] = moved;
 }
 
-/* The candidates that have a score in p->heap, their softmax in p->p; how many. */
-static hga_id find_probabilities(const picker *p, hga_id row, hga_id n)
+/* A row's candidates that have a score, n of them in the picker's heap, and their softmax. */
+typedef struct likely {
+    hga_id row, n;
+    float most, least;
+} likely;
+
+static likely find_probabilities(const picker *p, hga_id row, hga_id n)
 {
-    double sum = 0, most = -INFINITY;
-    hga_id some = 0;
-    for (hga_id j = 0; j < n; j++) most = fmax(most, (double)*score_at(p, row, j));
-    for (hga_id j = 0; j < n; j++)
-        if (*score_at(p, row, j) > -INFINITY)
-            sum += p->p[j] = exp((double)*score_at(p, row, j) - most), p->heap[some++] = j;
-    for (hga_id i = 0; i < some; i++) p->p[p->heap[i]] /= sum;
-    return some;
+    double sum = 0;
+    likely x = {.row = row, .most = -INFINITY, .least = INFINITY};
+    for (hga_id j = 0; j < n; j++) {
+        const float s = *score_at(p, row, j);
+        if (!(s > -INFINITY)) continue;
+        p->heap[x.n++] = j, x.most = fmaxf(x.most, s), x.least = fminf(x.least, s);
+    }
+    for (hga_id i = 0; i < x.n; i++)
+        sum += p->p[p->heap[i]] = exp((double)*score_at(p, row, p->heap[i]) - (double)x.most);
+    for (hga_id i = 0; i < x.n; i++) p->p[p->heap[i]] /= sum;
+    return x;
+}
+
+static void choose(picker *p, hga_id row, hga_id j) { p->chosen[j] |= (lanes)(1u << row); }
+
+/* Of the heap's first n, from a sum that those before them have: the shortest prefix. `close`, where it is not NULL, is
+   set where the order of additions might have decided otherwise. */
+static void choose_prefix(double threshold, hga_id row, hga_id n, double sum, picker *p, int *close)
+{
+    enum { CLOSE = 1000000000 };
+    for (hga_id at = n / 2 - 1; at >= 0; at--) sink_likely(p->heap, n, p->p, at);
+    while (n > 0 && sum < threshold) {
+        sum += p->p[p->heap[0]];
+        choose(p, row, p->heap[0]);
+        p->heap[0] = p->heap[--n];
+        if (n > 0) sink_likely(p->heap, n, p->p, 0);
+        if (close) *close |= fabs(sum - threshold) * CLOSE < 1;
+    }
+}
+
+/* ---- the same by buckets of scores, greatest first: one of them alone has candidates that are in and others ---- */
+
+enum { BUCKETS = 128 };
+
+typedef struct buckets {
+    double sum[BUCKETS];
+    float scale; /* buckets from one score to another */
+} buckets;
+
+/* Greater scores are never in a later one. */
+static hga_id bucket_of(const picker *p, const likely *x, const buckets *b, hga_id j)
+{
+    return (hga_id)((x->most - *score_at(p, x->row, j)) * b->scale);
+}
+
+/* Scores that are nearly one have probabilities that are one, whose order is that of blocks. */
+static int may_be_bucketed(const likely *x) { return x->n > 8 && x->most - x->least > 1e-3f && x->least > -1e30f; }
+
+/* The bucket in which the sum comes to the threshold, and the sum of those before it. */
+static hga_id find_bucket(const picker *p, const likely *x, double threshold, buckets *b, double *before)
+{
+    hga_id at = 0;
+    double sum = 0;
+    *b = (buckets){.scale = (BUCKETS - 1) / (x->most - x->least)};
+    for (hga_id i = 0; i < x->n; i++) b->sum[bucket_of(p, x, b, p->heap[i])] += p->p[p->heap[i]];
+    for (; at < BUCKETS - 1 && sum + b->sum[at] < threshold; at++) sum += b->sum[at];
+    *before = sum;
+    return at;
+}
+
+/* 0: additions in another order might decide otherwise, and nothing is chosen. */
+static int choose_by_buckets(double threshold, const likely *x, picker *p)
+{
+    buckets b;
+    double before;
+    hga_id n = 0, all = x->n, at = find_bucket(p, x, threshold, &b, &before);
+    int close = fabs(before - threshold) < 1e-9 || fabs(before + b.sum[at] - threshold) < 1e-9;
+    for (hga_id i = 0; !close && i < all; i++) {
+        const hga_id j = p->heap[i], bucket = bucket_of(p, x, &b, j);
+        if (bucket < at) choose(p, x->row, j);
+        if (bucket == at) p->heap[n++] = j;
+    }
+    if (!close) choose_prefix(threshold, x->row, n, before, p, &close);
+    return !close;
 }
 
 static void choose_likely(double threshold, hga_id row, hga_id n_blocks, picker *p)
 {
-    double sum = 0;
-    hga_id n = find_probabilities(p, row, n_blocks);
-    const int all = threshold == 1;
-    for (hga_id at = n / 2 - 1; !all && at >= 0; at--) sink_likely(p->heap, n, p->p, at);
-    while (n > 0 && (all || sum < threshold)) {
-        sum += p->p[p->heap[0]];
-        p->chosen[p->heap[0]] |= (lanes)(1u << row);
-        p->heap[0] = p->heap[--n];
-        if (!all && n > 0) sink_likely(p->heap, n, p->p, 0);
+    likely x = find_probabilities(p, row, n_blocks);
+    if (threshold == 1) {
+        for (hga_id i = 0; i < x.n; i++) choose(p, row, p->heap[i]);
+        return;
     }
+    if (may_be_bucketed(&x) && choose_by_buckets(threshold, &x, p)) return;
+    for (hga_id j = 0; j < n_blocks; j++) p->chosen[j] &= (lanes) ~(1u << row);
+    x = find_probabilities(p, row, n_blocks);
+    choose_prefix(threshold, row, x.n, 0, p, NULL);
 }
 
 /* ---- coarse blocks ---- */

@@ -96,8 +96,8 @@ typedef struct hga_chosen_scores {
 
 /* out[n_heads][n_tokens][slots]: the sum of a row's weights over each block that it chose, in the order in which
    hga_chosen_table has them, 0 behind its last; later tokens have none where the choice is causal. A row sums to 1,
-   less what its sink takes. Weights are those before dropout. Whatever the scores that blocks were chosen by, query and key
-   are read. HGA_EINVAL: the choice is not one of such a call; HGA_ENOMEM. No bit depends on threads. */
+   less what its sink takes. Weights are those before dropout. Whatever the scores that blocks were chosen by, query and
+   key are read. HGA_EINVAL: the choice is not one of such a call; HGA_ENOMEM. No bit depends on threads. */
 HGA_API hga_status hga_chosen_weights(const hga_selection *s, const hga_select_input *in, const hga_chosen *chosen,
                                       const hga_chosen_scores *scores, float *out);
 
