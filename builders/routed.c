@@ -272,6 +272,24 @@ hga_status hga_routed_selection(const hga_routed *p, hga_selection *out)
 
 /* ---- the graph ---- */
 
+/* Tokens that choose for themselves have the bits that they have among more of them: each head's samples are parts. */
+static hga_status set_parts(const sweep *s)
+{
+    hga_status st = HGA_OK;
+    const hga_routed *p = s->p;
+    const hga_id heads = p->n_key_heads ? p->n_key_heads : p->n_choosers, n = heads * samples_of(p) + 1;
+    hga_id *part = NULL, at = 0, first;
+    HGA_TRY(hga_new(p->allocator, n, sizeof *part, &part));
+    if (s->key_first > 0) part[at++] = 0;
+    for (hga_id h = 0; h < heads; h++)
+        for (hga_id i = 0; i < samples_of(p); i++)
+            sample_tokens(p, i, &first), part[at++] = s->key_first + h * p->n_tokens + first;
+    HGA_TRY(hga_builder_set_parts(s->b, at, part));
+done:
+    hga_delete(p->allocator, part, n, sizeof *part);
+    return st;
+}
+
 hga_status hga_build_routed(const hga_routed *routed, hga_graph **g, hga_program *program)
 {
     hga_status st = HGA_OK;
@@ -292,9 +310,31 @@ hga_status hga_build_routed(const hga_routed *routed, hga_graph **g, hga_program
     HGA_TRY(hga_builder_set_claims(s.b, HGA_CLAIM_SINGLE | (p->causal && !cross ? HGA_CLAIM_CAUSAL : 0u)));
     HGA_TRY(hga_builder_add_relation(s.b, "chosen", &s.relation));
     HGA_TRY(add_choice(&s));
+    if (p->causal && p->query_block == 1) HGA_TRY(set_parts(&s));
     HGA_TRY(hga_program_attention(program, 0));
     HGA_TRY(hga_builder_finish(s.b, g));
 done:
     hga_builder_destroy(s.b);
+    return st;
+}
+
+hga_status hga_build_routed_decoder(hga_id n_tokens, const hga_allocator *a, hga_graph **g, hga_program *program)
+{
+    hga_status st = HGA_OK;
+    hga_builder *b = NULL;
+    hga_id relation;
+    const hga_block all = {.n_dst = n_tokens, .n_src = n_tokens, .shape = HGA_LOWER};
+    *g = NULL;
+    HGA_TRY(hga_sides_check(n_tokens, 0, 1));
+    HGA_TRY(hga_builder_create(a, &b));
+    HGA_TRY(hga_sides_add_tokens(b, n_tokens, 0));
+    HGA_TRY(hga_builder_set_claims(b, HGA_CLAIM_SINGLE | HGA_CLAIM_COMPLETE | HGA_CLAIM_CAUSAL));
+    HGA_TRY(hga_builder_add_relation(b, "chosen", &relation));
+    HGA_TRY(hga_builder_add_blocks(b, relation, &all));
+    HGA_TRY(hga_builder_set_parts(b, 1, &(hga_id){0}));
+    HGA_TRY(hga_program_attention(program, relation));
+    HGA_TRY(hga_builder_finish(b, g));
+done:
+    hga_builder_destroy(b);
     return st;
 }

@@ -32,6 +32,7 @@ void builder_clear(hga_builder *b)
     hga_delete(&a, b->sides, b->side_room, sizeof *b->sides);
     hga_delete(&a, b->masses, b->mass_room, sizeof *b->masses);
     hga_graph_destroy(b->longer);
+    hga_delete(&a, b->part, b->n_parts, sizeof *b->part);
     hga_delete(&a, b->positions, b->position_room, sizeof *b->positions);
     memset(b, 0, sizeof *b);
     b->allocator = a;

@@ -58,6 +58,7 @@ struct hga_builder {
     hga_id query_first, n_queries, key_first, n_keys;
     uint32_t claims;
     hga_graph *longer; /* NULL: nobody told */
+    hga_id n_parts, *part;
 };
 
 /* The mass of nodes [first, first + n). */
@@ -72,6 +73,9 @@ void relation_note_types(stored_relation *r, int64_t most);
 
 /* longer.c: is the longer graph one of which g is a part? */
 hga_status longer_check(const hga_graph *g);
+
+/* parts.c: give the parts to the graph. */
+hga_status parts_finish(hga_builder *b, hga_graph *g);
 
 /* Free what was collected; the builder is as new. */
 void builder_clear(hga_builder *b);

@@ -281,6 +281,7 @@ static hga_status make(hga_builder *b, hga_graph *g)
     HGA_TRY(labels_finish(b, g));
     g->longer = b->longer, b->longer = NULL;
     HGA_TRY(longer_check(g));
+    HGA_TRY(parts_finish(b, g));
     for (const hga_rule *rule = hga_graph_rules(); rule->name; rule++) HGA_TRY(rule->check(g));
 done:
     return st;

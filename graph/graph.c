@@ -34,6 +34,7 @@ void graph_free(hga_graph *g)
         return;
     }
     hga_graph_destroy(g->longer);
+    hga_delete(&a, g->part, g->n_parts, sizeof *g->part);
     for (hga_id i = 0; i < g->n_relations; i++) relation_clear(&a, g->n, &g->relation[i]);
     hga_delete(&a, g->relation, g->n_relations, sizeof *g->relation);
     names_clear(&a, &g->names);
@@ -150,6 +151,7 @@ int64_t hga_graph_bytes(const hga_graph *g)
     if (g->name_at) bytes += n * (int64_t)sizeof *g->name_at + g->name_room;
     bytes += g->names.n_slots * (int64_t)sizeof *g->names.slot;
     if (g->longer) bytes += hga_graph_bytes(g->longer);
+    bytes += g->n_parts * (int64_t)sizeof *g->part;
     for (hga_id i = 0; i < g->n_relations; i++) bytes += relation_bytes(&g->relation[i], n);
     return bytes;
 }

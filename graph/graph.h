@@ -25,8 +25,9 @@ typedef struct stored_relation {
 struct hga_graph {
     _Atomic int owners;
     hga_allocator allocator;
-    hga_graph *base;   /* whose everything but names this graph shares; NULL: it owns all */
-    hga_graph *longer; /* longer.h; NULL */
+    hga_graph *base;       /* whose everything but names this graph shares; NULL: it owns all */
+    hga_graph *longer;     /* longer.h; NULL */
+    hga_id n_parts, *part; /* parts.h; [n_parts] */
     hga_id n, n_levels, n_relations;
     hga_id *level_ptr, *parent;
     uint8_t *side;

@@ -321,7 +321,10 @@ HGA_API hga_draft hga_draft_defaults(void);
    chose, causal to tokens up to their own. Rows are folded, a chooser's tokens behind another's: row c * n_tokens + t
    is token t of chooser c, and reads keys of head c / (n_choosers / n_key_heads). Relation `chosen`. HGA_EINVAL: a row
    of the choice names a block that is not there, or comes later, or does not ascend; or there is no choice: without one
-   there is no graph. */
+   there is no graph.
+
+   Causal tokens that choose for themselves (query_block 1) are parts (hga_builder_set_parts): their rows of the output
+   have the bits that they have among more tokens. */
 typedef struct hga_routed {
     hga_id n_tokens;
     hga_id n_samples;      /* side by side, each with blocks of its own; 0: one */
@@ -347,6 +350,10 @@ typedef struct hga_routed {
    where that is more than 1 and there are several tokens. HGA_EINVAL: `prefill` beside query blocks, or below 1. */
 HGA_API hga_status hga_routed_selection(const hga_routed *p, hga_selection *out);
 HGA_API hga_status hga_build_routed(const hga_routed *p, hga_graph **g, hga_program *program);
+/* The graph of a decoder whose tokens choose (hga_decode_options.selection): one part, of at most so many tokens, each
+   of which may come to see any up to itself. */
+HGA_API hga_status hga_build_routed_decoder(hga_id n_tokens, const hga_allocator *a, hga_graph **g,
+                                            hga_program *program);
 /* Parameters of hga_build_routed at their defaults. */
 HGA_API hga_routed hga_routed_defaults(void);
 

@@ -6,10 +6,13 @@
 
 /* Panels that go together: the more rows share a window, the less often its keys and values come from memory. */
 enum { PANELS_TOGETHER = 8, COLUMN_ROWS = PANELS_TOGETHER * PANEL_ROWS };
+/* .. or as many as visit so many windows. */
+enum { MOST_VISITS = 1 << 18 };
 
 /* The rows that go together, who has which window, and what they have so far. */
 typedef struct column_rows {
     window_visits visits;
+    hga_id part; /* of the graph, where columns were met last */
     /* the rows, [COLUMN_ROWS]: nodes, positions, whether they go by themselves; and their states, [COLUMN_ROWS][heads
        of a key][dim_v padded, the log-sum-exp and padding] */
     hga_id n_rows;

@@ -301,6 +301,7 @@ struct hga_workspace {
     row_places places[N_PLACES]; /* of fields, then of stages */
     void *owners;                /* all that tells owners their places */
     int64_t owner_bytes;
+    const row_choice *choice; /* see wants.h; NULL: edges are the graph's */
     const wanted_row *wanted; /* [n_wanted]: see wants.h */
     int64_t n_wanted;
     int wanted_alone;              /* .. and of the output nothing */

@@ -11,44 +11,83 @@
 
 /* ---- who has which columns ---- */
 
-/* Columns [c0, c1) of a row, that begin at source position `src`. False where a pair has two edges. */
-static int meet_columns(window_visits *x, hga_id place, int64_t src, hga_id c0, hga_id c1)
+/* The part of the graph that column `at` is in; `near`: where the one before was. */
+static hga_id part_of(const column_windows *windows, int64_t at, hga_id near)
 {
-    for (int64_t at = src + c0, end = src + c1; at < end; at = (at / KERNEL_CHUNK + 1) * KERNEL_CHUNK) {
-        const hga_id window = (hga_id)(at / KERNEL_CHUNK);
-        const uint64_t columns = window_bits(at, end);
-        window_visit *last = visits_last(x, window);
-        if (!last || last->place != place)
-            visits_add(x, window, (window_visit){.columns = columns, .place = place});
-        else if (last->columns & columns)
-            return 0;
-        else
-            last->columns |= columns;
+    hga_id first = 0, end = windows->n_parts;
+    if (windows->first[near] <= at && (near + 1 == end || windows->first[near + 1] > at)) return near;
+    while (end - first > 1) {
+        const hga_id middle = first + (end - first) / 2;
+        *(windows->first[middle] <= at ? &first : &end) = middle;
+    }
+    return first;
+}
+
+/* A row has `columns` of a window. False where a pair has two edges. */
+static int meet_window(window_visits *x, hga_id place, hga_id window, uint64_t columns)
+{
+    window_visit *last = visits_last(x, window);
+    if (!last || last->place != place) {
+        visits_add(x, window, (window_visit){.columns = columns, .place = place});
+        return 1;
+    }
+    if (last->columns & columns) return 0;
+    last->columns |= columns;
+    return 1;
+}
+
+/* A row has the columns at source positions [at, end). False where a pair has two edges. */
+static int meet_columns(const column_windows *windows, column_rows *x, hga_id place, int64_t at, int64_t end)
+{
+    for (int64_t next; at < end; at = next) {
+        const hga_id part = x->part = part_of(windows, at, x->part);
+        const int64_t in_part = at - windows->first[part];
+        next = at - in_part % KERNEL_CHUNK + KERNEL_CHUNK;
+        if (part + 1 < windows->n_parts && windows->first[part + 1] < next) next = windows->first[part + 1];
+        if (end < next) next = end;
+        const uint64_t columns = UINT64_MAX >> (KERNEL_CHUNK - (next - at)) << in_part % KERNEL_CHUNK;
+        if (!meet_window(&x->visits, place, windows->begin[part] + (hga_id)(in_part / KERNEL_CHUNK), columns)) return 0;
     }
     return 1;
 }
 
-static int meet_segments(const row_reader *r, window_visits *x, hga_id place, hga_id position)
+static int meet_segments(worker *w, hga_id place, hga_id position)
 {
+    const row_reader *r = &w->reader;
+    const column_windows *windows = &w->plan->windows;
     for (hga_id i = r->list_ptr[position - r->first]; i < r->list_ptr[position - r->first + 1]; i++) {
         const hga_segment *s = &r->segment[r->list[i]];
         hga_id c0, c1, hole;
         hga_segment_columns(s, position, &c0, &c1, &hole);
         if (hole >= 0) {
-            if (!meet_columns(x, place, s->src, c0, hole)) return 0;
+            if (!meet_columns(windows, &w->columns, place, (int64_t)s->src + c0, (int64_t)s->src + hole)) return 0;
             c0 = hole + 1;
         }
-        if (!meet_columns(x, place, s->src, c0, c1)) return 0;
+        if (!meet_columns(windows, &w->columns, place, (int64_t)s->src + c0, (int64_t)s->src + c1)) return 0;
     }
     return 1;
 }
 
-/* A row in which some pair has two edges goes by itself. */
-static void meet_row(const row_reader *r, column_rows *x, hga_id node, hga_id position)
+/* The blocks that a token has chosen, up to itself. */
+static int meet_chosen(worker *w, const row_choice *c, hga_id chooser, hga_id place, hga_id token)
 {
+    const hga_pos row = (hga_pos)chooser * c->n_query_blocks + token / c->query_block - c->first;
+    int once = 1;
+    for (hga_pos i = c->at[row]; once && i < c->at[row + 1]; i++) {
+        const int64_t first = (int64_t)c->block[i] * c->width, end = first + c->width;
+        once = meet_columns(&w->plan->windows, &w->columns, place, first, end <= token ? end : (int64_t)token + 1);
+    }
+    return once;
+}
+
+/* A row in which some pair has two edges goes by itself. */
+static void meet_row(worker *w, hga_id chooser, hga_id node, hga_id position)
+{
+    column_rows *x = &w->columns;
+    const row_choice *choice = w->workspace->choice;
     const hga_id before = x->visits.n, place = x->n_rows++;
     x->node[place] = node, x->position[place] = position;
-    x->apart[place] = !meet_segments(r, &x->visits, place, position);
+    x->apart[place] = !(choice ? meet_chosen(w, choice, chooser, place, node) : meet_segments(w, place, position));
     for (hga_id i = before; x->apart[place] && i < x->visits.n; i++) x->visits.visit[i].columns = 0;
 }
 
@@ -60,9 +99,23 @@ static void forget(column_rows *x)
 
 /* ---- a window ---- */
 
+/* The part whose window it is. */
+static hga_id part_of_window(const column_windows *windows, hga_id window)
+{
+    hga_id first = 0, end = windows->n_parts;
+    while (end - first > 1) {
+        const hga_id middle = first + (end - first) / 2;
+        *(windows->begin[middle] <= window ? &first : &end) = middle;
+    }
+    return first;
+}
+
 static void lay_window(const worker *w, hga_id window, edge_chunk *c)
 {
-    const int64_t first = (int64_t)window * KERNEL_CHUNK, left = w->plan->nodes.n - first;
+    const column_windows *windows = &w->plan->windows;
+    const hga_id part = part_of_window(windows, window), end = part + 1;
+    const int64_t first = windows->first[part] + (int64_t)(window - windows->begin[part]) * KERNEL_CHUNK,
+                  left = (end < windows->n_parts ? windows->first[end] : w->plan->nodes.n) - first;
     c->n = left < KERNEL_CHUNK ? (hga_id)left : KERNEL_CHUNK, c->more = 0;
     for (hga_id e = 0; e < c->n; e++) c->src[e] = (hga_id)first + e, c->weight[e] = 1, c->type[e] = 0;
 }
@@ -108,15 +161,29 @@ static void run_window(worker *w, hga_id stage, hga_id window)
     b->n = 0;
 }
 
-/* ---- panels ---- */
-
-static void meet_panel(worker *w, wave_item item)
+/* Few rows read a window once, from memory: what the next one has is asked for while this one is computed. (A function
+   that is not inlined, and does nothing else, is left out by GCC.) */
+#define ASKS static inline __attribute__((always_inline))
+ASKS void ask_for_rows(const worker *w, const bound_field *x, const edge_chunk *c)
 {
-    panel_rows p;
-    if (!open_panel(w, item, &p)) return;
-    for (hga_id i = 0; i < p.n; i++)
-        if (p.node[i] >= 0) meet_row(&w->reader, &w->columns, p.node[i], p.first + i);
+    enum { SECOND_CACHE = 2 };
+    for (hga_id e = 0; e < c->n; e++) {
+        const float *row = bound_row(x, c->src[e]) + w->kv_first * bound_head(x, c->src[e]);
+        for (hga_id j = 0; j < x->columns; j += LINE_FLOATS) __builtin_prefetch(row + j, 0, SECOND_CACHE);
+    }
 }
+
+ASKS void ask_for_window(worker *w, hga_id stage, hga_id window)
+{
+    const hga_stage *s = stage_of(w, stage);
+    edge_chunk c;
+    if (window < 0 || w->columns.n_rows > KERNEL_TILE || w->plan->bf16_rows) return;
+    lay_window(w, window, &c);
+    ask_for_rows(w, read_field(w, s, s->key), &c);
+    ask_for_rows(w, read_field(w, s, s->value), &c);
+}
+
+/* ---- panels ---- */
 
 /* The state that rows have so far. */
 static void open_rows(worker *w, hga_id stage)
@@ -165,24 +232,86 @@ static void run_apart(worker *w, hga_id stage)
     }
 }
 
-static void run_windows(worker *w, hga_id stage)
+/* Heads [first, end) of those that go together. */
+static void run_windows(worker *w, hga_id stage, hga_id first, hga_id end)
 {
-    const hga_id first = w->kv_first, end = w->kv_end;
-    for (hga_id kv = first; kv < end; kv++) {
+    const hga_id share = w->plan->shape.n_heads / w->plan->shape.n_kv_heads;
+    for (hga_id kv = first / share; kv * share < end; kv++) {
         worker_take_heads(w, kv, kv + 1);
+        if (w->head_first < first) w->head_first = first;
+        if (w->head_end > end) w->head_end = end;
         open_rows(w, stage);
-        for (hga_id window = visits_next(&w->columns.visits, 0); window >= 0;
-             window = visits_next(&w->columns.visits, window + 1))
+        for (hga_id next, window = visits_next(&w->columns.visits, 0); window >= 0; window = next) {
+            next = visits_next(&w->columns.visits, window + 1);
+            ask_for_window(w, stage, next);
             run_window(w, stage, window);
+        }
         end_rows(w, stage);
     }
-    worker_take_heads(w, first, end);
+}
+
+/* Rows of n items, for heads that have the same columns; what becomes of rows that were met; and what was counted. */
+typedef struct column_item {
+    const wave_item *item;
+    int64_t n;
+    hga_id chooser, kv_first, kv_end, head_first, head_end;
+    void (*run)(worker *w, struct column_item *x);
+    double pairs, places;
+} column_item;
+
+static void run_rows_met(worker *w, column_item *x)
+{
+    const hga_id stage = w->plan->phase[x->item->phase].stage;
+    run_windows(w, stage, x->head_first, x->head_end);
+    worker_take_heads(w, x->kv_first, x->kv_end);
+    run_apart(w, stage);
+    worker_take_heads(w, x->kv_first, x->kv_end);
+}
+
+static void count_rows_met(worker *w, column_item *x)
+{
+    column_groups groups;
+    tile_chunk *c = &w->chooser.batch->chunk[0];
+    for (hga_id window = visits_next(&w->columns.visits, 0); window >= 0;
+         window = visits_next(&w->columns.visits, window + 1))
+        for (hga_id i = w->columns.visits.first[window]; i >= 0;) {
+            i = lay_rows(&w->columns, 0, i, &groups, c);
+            for (hga_id k = 0; k < c->n_parts; k++) {
+                const tile_part *part = &c->part[k];
+                x->places += (double)(part->last - part->first) * KERNEL_TILE;
+                for (hga_id e = part->first; e < part->last; e++) x->pairs += __builtin_popcount(c->rows[k][e]);
+            }
+        }
+}
+
+/* Edges of rows that choose are not the graph's. */
+static int open_rows_of(worker *w, wave_item item, panel_rows *p)
+{
+    const phase *ph = &w->plan->phase[item.phase];
+    return w->workspace->choice ? find_panel(w, ph, ph->stage, item.panel, p) : open_panel(w, item, p);
+}
+
+/* As many rows at a time as there is room for. */
+static void meet_rows(worker *w, column_item *x)
+{
+    panel_rows p;
+    for (int64_t i = 0; i < x->n; i++) {
+        if (!open_rows_of(w, x->item[i], &p)) continue;
+        for (hga_id r = 0; r < p.n; r++) {
+            if (p.node[r] < 0) continue;
+            if (w->columns.visits.n + w->plan->windows.n > w->columns.visits.room)
+                x->run(w, x), forget(&w->columns), open_rows_of(w, x->item[i], &p);
+            meet_row(w, x->chooser, p.node[r], p.first + r);
+        }
+    }
+    x->run(w, x), forget(&w->columns);
 }
 
 int64_t columns_fit(worker *w, const wave_item *item, int64_t n)
 {
     int64_t some = 0;
     if (!w->plan->stage[w->plan->phase[item->phase].stage].by_columns) return 0;
+    if (w->plan->lone_rows && !w->plan->windows.told) return 0;
     while (some < n && some < PANELS_TOGETHER && item[some].phase == item->phase &&
            item[some].head_part == item->head_part)
         some++;
@@ -191,28 +320,21 @@ int64_t columns_fit(worker *w, const wave_item *item, int64_t n)
 
 void columns_look(worker *w, const wave_item *item, int64_t n, double *pairs, double *places)
 {
-    const column_rows *x = &w->columns;
-    column_groups groups;
-    tile_chunk *c = &w->chooser.batch->chunk[0];
-    for (int64_t i = 0; i < n; i++) meet_panel(w, item[i]);
-    for (hga_id window = visits_next(&x->visits, 0); window >= 0; window = visits_next(&x->visits, window + 1))
-        for (hga_id i = x->visits.first[window]; i >= 0;) {
-            i = lay_rows(x, 0, i, &groups, c);
-            for (hga_id k = 0; k < c->n_parts; k++) {
-                const tile_part *part = &c->part[k];
-                *places += (double)(part->last - part->first) * KERNEL_TILE;
-                for (hga_id e = part->first; e < part->last; e++) *pairs += __builtin_popcount(c->rows[k][e]);
-            }
-        }
-    forget(&w->columns);
+    column_item x = {.item = item, .n = n, .run = count_rows_met};
+    meet_rows(w, &x);
+    *pairs += x.pairs, *places += x.places;
 }
 
+/* Who chooses has heads of its own. */
 void columns_take(worker *w, const wave_item *item, int64_t n)
 {
-    const hga_id stage = w->plan->phase[item->phase].stage, first = w->kv_first, end = w->kv_end;
-    for (int64_t i = 0; i < n; i++) meet_panel(w, item[i]);
-    run_windows(w, stage);
-    run_apart(w, stage);
-    worker_take_heads(w, first, end);
-    forget(&w->columns);
+    const row_choice *c = w->workspace->choice;
+    const hga_id choosers = c ? c->n_choosers : 1, each = w->plan->shape.n_heads / choosers;
+    const hga_id first = w->head_first, end = w->head_end;
+    column_item x = {.item = item, .n = n, .kv_first = w->kv_first, .kv_end = w->kv_end, .run = run_rows_met};
+    for (x.chooser = 0; x.chooser < choosers; x.chooser++) {
+        x.head_first = x.chooser * each > first ? x.chooser * each : first;
+        x.head_end = (x.chooser + 1) * each < end ? (x.chooser + 1) * each : end;
+        if (x.head_first < x.head_end) meet_rows(w, &x);
+    }
 }

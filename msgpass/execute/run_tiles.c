@@ -412,7 +412,8 @@ static int make_pair(const tile_chunk *c, hga_id i)
 static void run_chunk(worker *w, const tile_chunk *c, hga_id kv)
 {
     w->plan->bf16_rows ? load_bf16(w, c, kv) : load_head(w, c, kv);
-    for (hga_id h = kv * heads_per_key(w); h < (kv + 1) * heads_per_key(w); h++) {
+    const hga_id first = kv * heads_per_key(w), end = first + heads_per_key(w);
+    for (hga_id h = first < w->head_first ? w->head_first : first; h < end && h < w->head_end; h++) {
         const float *bias = load_bias(w, c, h);
         drop_parts(w, c, h);
         for (hga_id i = 0, many; i < c->n_parts; i += many) run_parts(w, c, i, many = 1 + make_pair(c, i), h, bias);

@@ -296,6 +296,7 @@ static void run_wide_panel(worker *w, const wide_span *s, const wide_panel *p, h
 int64_t wide_fits(worker *w, const wave_item *item, int64_t n)
 {
     wide_span *s = &w->span;
+    if (w->plan->windows.told) return 0;
     n = count_panels(w, item, n, s);
     return n < (s->shared ? 1 : 2) ? 0 : n;
 }

@@ -33,6 +33,8 @@ void workspace_want(hga_workspace *workspace, const wanted_row *list, int64_t n,
     workspace->wanted = list, workspace->n_wanted = n, workspace->wanted_alone = alone;
 }
 
+void workspace_choose(hga_workspace *workspace, const row_choice *choice) { workspace->choice = choice; }
+
 hga_status slice_bind(const hga_plan *plan, const hga_io *io, hga_workspace *workspace)
 {
     slice *s = &workspace->slice;

@@ -9,6 +9,19 @@ typedef struct wanted_row {
     hga_id field, node;
 } wanted_row;
 
+/* Blocks of keys that tokens choose (hga_select.h), of a stage whose rows and sources are tokens, and which goes by
+   columns: they see these and none behind themselves, whatever the relation says. Token t is in query block t /
+   query_block, of which number `first` and n_query_blocks in all are there. Row r = chooser * n_query_blocks + query
+   block - first has the blocks block[at[r]] to block[at[r + 1] - 1], ascending, of `width` tokens each. */
+typedef struct row_choice {
+    hga_id width, query_block, first, n_query_blocks, n_choosers;
+    const hga_pos *at;
+    const hga_id *block;
+} row_choice;
+
+/* Of the next execution with this workspace, until another is named, NULL: none; borrowed. */
+void workspace_choose(hga_workspace *workspace, const row_choice *choice);
+
 /* Of the next executions with this workspace, until others are named; borrowed. Rows that are there are left alone.
    alone: of the output no row is computed, whatever is asked for. */
 void workspace_want(hga_workspace *workspace, const wanted_row *list, int64_t n, int alone);

@@ -152,8 +152,12 @@ static void lay_out_plain(worker *w, const hga_plan *plan, carver *c)
     if (rows_are_whole(plan)) lay_out_whole(&w->whole, plan->plain_room, plan->shape.n_heads, c);
 }
 
-/* Visits of panels' rows to windows of columns. */
-static int64_t visits_room(const hga_plan *plan) { return PANELS_TOGETHER * plan->visit_room; }
+/* Visits of rows to windows of columns: of some panels, or of one row at least. */
+static int64_t visits_room(const hga_plan *plan)
+{
+    const int64_t panels = PANELS_TOGETHER * plan->visit_room, one = plan->windows.n;
+    return !panels ? 0 : panels < MOST_VISITS ? most(panels, one) : most(MOST_VISITS, one);
+}
 
 /* All of a worker's arrays; returns their bytes. */
 static int64_t lay_out(worker *w, const hga_plan *plan, char *memory)
@@ -164,7 +168,7 @@ static int64_t lay_out(worker *w, const hga_plan *plan, char *memory)
     w->reader.segment_room = plan->segment_room, w->reader.list_room = plan->list_room;
     w->wide.room = plan->wide_columns;
     w->columns.visits.room = visits_room(plan);
-    w->columns.visits.words = w->columns.visits.room ? visits_words(plan->nodes.n) : 0;
+    w->columns.visits.words = w->columns.visits.room ? plan->windows.n / 64 + 1 : 0;
     lay_out_numbers(w, plan, &c);
     w->numbers = c.used;
     lay_out_lists(w, plan->bf16_rows, &c);
@@ -208,7 +212,7 @@ int workers_fit(const hga_plan *plan, const hga_workspace *workspace)
     return w->wide.room >= plan->wide_columns && w->reader.segment_room >= plan->segment_room &&
            w->reader.list_room >= plan->list_room && w->types >= count_types(plan) &&
            w->columns.visits.room >= visits_room(plan) &&
-           (!visits_room(plan) || w->columns.visits.words >= visits_words(plan->nodes.n)) &&
+           (!visits_room(plan) || w->columns.visits.words >= plan->windows.n / 64 + 1) &&
            w->mixes >= chunks_mix(plan) && w->plain_edges.room >= plan->plain_room;
 }
 

@@ -2,6 +2,7 @@
    they share with few of the sixteen that they are computed with, and with many of their panel, as where each token
    chooses blocks for itself. Some panels are asked. */
 #include "panels.h"
+#include "parts.h"
 
 #include <string.h>
 
@@ -92,18 +93,45 @@ done:
     return st;
 }
 
+/* ---- windows ---- */
+
+static hga_status make_windows(hga_plan *plan)
+{
+    static const hga_id whole[] = {0};
+    hga_status st = HGA_OK;
+    column_windows *x = &plan->windows;
+    x->n_parts = graph_parts(plan->graph, &x->first), x->told = x->n_parts > 0, x->n = 0;
+    if (!x->told) x->first = whole, x->n_parts = 1;
+    HGA_TRY(hga_grow(&plan->allocator, &x->begin, &x->room, 0, (int64_t)x->n_parts + 1, sizeof *x->begin));
+    for (hga_id i = 0; i < x->n_parts; i++) {
+        hga_id n = (i + 1 < x->n_parts ? x->first[i + 1] : plan->nodes.n) - x->first[i];
+        x->begin[i] = x->n, x->n += n / KERNEL_CHUNK + (n % KERNEL_CHUNK != 0);
+    }
+    x->begin[x->n_parts] = x->n;
+done:
+    return st;
+}
+
+/* May rows go by their columns? */
+static int may_go(const hga_plan *plan, hga_id stage)
+{
+    const hga_relation *r = &plan->stage[stage].relation;
+    return kind_attends(plan->stage[stage].kind) && plan->program.stage[stage].relation >= 0 &&
+           plan->program.stage[stage].order == HGA_FLAT && !r->dst_order && blocks_are_plain(r);
+}
+
 static hga_status find_stage(hga_plan *plan, hga_id stage)
 {
     hga_status st = HGA_OK;
     window_rows w = {0};
     stage_plan *s = &plan->stage[stage];
-    const hga_relation *r = &s->relation;
     const hga_id windows = plan->nodes.n / KERNEL_CHUNK + 1;
     s->by_columns = 0;
-    if (!kind_attends(s->kind) || plan->program.stage[stage].relation < 0) return HGA_OK;
-    if (plan->program.stage[stage].order != HGA_FLAT) return HGA_OK;
-    if (s->strict || plan->lone_rows || r->dst_order || graph_longer(plan->graph)) return HGA_OK;
-    if (!blocks_are_plain(r) || !blocks_are_low(r)) return HGA_OK;
+    if (!may_go(plan, stage)) return HGA_OK;
+    HGA_TRY(make_windows(plan));
+    s->by_columns = plan->windows.told;
+    if (s->by_columns || s->strict || plan->lone_rows || graph_longer(plan->graph)) return HGA_OK;
+    if (!blocks_are_low(&s->relation)) return HGA_OK;
     HGA_TRY(hga_new_zero(&plan->allocator, windows, sizeof *w.rows, &w.rows));
     HGA_TRY(hga_new_zero(&plan->allocator, windows, sizeof *w.groups, &w.groups));
     HGA_TRY(hga_new(&plan->allocator, windows, sizeof *w.touched, &w.touched));

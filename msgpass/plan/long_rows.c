@@ -3,6 +3,7 @@
    come when others read the same columns, a whole row cannot. Where a row is cut hangs on the row and its relation,
    never on threads. */
 #include "panels.h"
+#include "parts.h"
 #include "row_pieces.h"
 
 const long_search no_long_rows = {.limit = INT64_MAX, .alone = INT64_MAX};
@@ -23,7 +24,9 @@ long_search long_open(const hga_plan *plan, hga_id stage)
     hga_pos cut = plan->options.cut_edges, share = s->relation.n_edges / MOST_LONG;
     /* plain rows are not cut */
     if (!stage_is_fused(plan, stage) || plan->program.stage[stage].order != HGA_FLAT) return no_long_rows;
-    if (s->strict) return no_long_rows; /* what is long or alone hangs on other rows */
+    const hga_id *parts;
+    if (s->strict || graph_parts(plan->graph, &parts))
+        return no_long_rows; /* what is long or alone hangs on other rows */
     /* among more rows the share would be another */
     int64_t limit = graph_longer(plan->graph) ? INT64_MAX : share > cut ? share : cut;
     if (s->kind != KIND_ATTEND && !kind_sums(s->kind)) return no_long_rows;

@@ -96,7 +96,7 @@ static measures measure_rows(hga_plan *plan, hga_id stage, hga_id first, hga_id 
     make_room(plan, &m);
     note_visits(plan, stage, &m);
     make_room_ahead(plan, stage, first, n);
-    if (m.segments == 1) note_width(plan, stage, m.width);
+    if (m.segments == 1 && !plan->stage[stage].by_columns) note_width(plan, stage, m.width);
     int64_t given = explicit_edges(&plan->stage[stage], first, n);
     m.edges += given, m.degree += given, m.listed = given;
     return m;

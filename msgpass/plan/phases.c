@@ -218,6 +218,8 @@ void phases_clear(hga_plan *plan)
     phases_forget_costs(plan);
     hga_delete(a, plan->phase, plan->phase_room, sizeof *plan->phase);
     plan->phase = NULL, plan->n_phases = plan->phase_room = 0;
+    hga_delete(a, plan->windows.begin, plan->windows.room, sizeof *plan->windows.begin);
+    plan->windows = (column_windows){0};
     for (hga_id s = 0; s < plan->program.n_stages; s++) {
         stage_plan *sp = &plan->stage[s];
         hga_delete(a, sp->long_row, sp->long_room, sizeof *sp->long_row);

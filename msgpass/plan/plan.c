@@ -235,6 +235,7 @@ hga_status hga_plan_update(hga_plan *plan, const hga_graph *g)
     *fresh = *plan;
     fresh->graph = NULL; /* until it is lowered */
     fresh->phase = NULL, fresh->n_phases = fresh->phase_room = 0;
+    fresh->windows = (column_windows){0};
     fresh->waves = (wave_order){0};
     fresh->slices = NULL;
     memset(fresh->stage, 0, sizeof fresh->stage);

@@ -148,6 +148,16 @@ typedef struct live_range {
     int64_t begin, end;
 } live_range;
 
+/* Runs of KERNEL_CHUNK columns at most, counted from the beginning of each part of the graph: window begin[i] is the
+   first of part i, which begins with node first[i]. */
+typedef struct column_windows {
+    hga_id n, n_parts;
+    const hga_id *first; /* [n_parts], the graph's where `told` */
+    int told;            /* rows go by them, whatever it takes: see hga_builder_set_parts */
+    hga_id *begin;       /* [n_parts + 1] */
+    int64_t room;
+} column_windows;
+
 /* What the plan knows of a stage. */
 typedef struct stage_plan {
     stage_kind kind;
@@ -294,7 +304,8 @@ struct hga_plan {
     int64_t workspace_floats;
     int64_t segment_room, list_room; /* of a thread's reader */
     int64_t visit_room;              /* of windows of columns that a panel's rows have, where stages go by columns */
-    int64_t plain_room;              /* edges of the widest row of plain stages, -1: there are none */
+    column_windows windows;
+    int64_t plain_room; /* edges of the widest row of plain stages, -1: there are none */
     /* of the widest segment of rows that have no other and share it, 0 */
     hga_id wide_columns;
     /* of this plan for all its life: the next one at its address has another */

@@ -1,0 +1,11 @@
+/* parts.h: parts of a graph, which rows read one of: hga_builder_set_parts. For the sources of this project; not
+   installed. */
+#ifndef HGA_PARTS_H
+#define HGA_PARTS_H
+
+#include "hga_graph.h"
+
+/* How many parts there are, 0: nobody told; *first becomes the first node of each. */
+hga_id graph_parts(const hga_graph *g, const hga_id **first);
+
+#endif
