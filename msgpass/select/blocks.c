@@ -35,6 +35,7 @@ done:
 /* Rows of one head, from a tensor's row `first` on: n of them, at most KERNEL_CHUNK. */
 typedef struct head_rows {
     const hga_tensor *t;
+    const float *const *at; /* NULL, or where they are, [heads][dim] each, and not in the tensor */
     hga_id heads, head, dim, n;
     int64_t first;
     const float *row[KERNEL_CHUNK];
@@ -43,6 +44,8 @@ typedef struct head_rows {
 /* Where they are, widened into `room` [KERNEL_CHUNK][dim] where they have 16 bits. */
 static void find_rows(head_rows *r, float *room)
 {
+    for (hga_id i = 0; r->at && i < r->n; i++) r->row[i] = r->at[r->first + i] + (ptrdiff_t)r->head * r->dim;
+    if (r->at) return;
     const hga_tensor *t = r->t;
     int packed = t->row_stride == 0 && t->head_stride == 0;
     ptrdiff_t step = packed ? (ptrdiff_t)r->heads * r->dim : t->row_stride;
@@ -60,7 +63,8 @@ static void find_rows(head_rows *r, float *room)
 
 const float *query_row(const selecting *s, int64_t i, hga_id head, float *room)
 {
-    head_rows r = {.t = &s->in->query, .heads = s->n_heads, .head = head, .dim = s->dim, .n = 1, .first = i};
+    head_rows r = {
+        .t = &s->in->query, .at = s->query_at, .heads = s->n_heads, .head = head, .dim = s->dim, .n = 1, .first = i};
     find_rows(&r, room);
     return r.row[0];
 }
@@ -77,6 +81,7 @@ const float *key_row(const selecting *s, int64_t i, hga_id head, float *room)
 /* What blocks are made of: of keys or of queries. */
 typedef struct block_kind {
     const hga_tensor *t;
+    const float *const *at;
     hga_id heads, block, columns, n_blocks;
     size_t first, n; /* where a sample_cut has its first block, and how many there are */
     int bounds;
@@ -108,7 +113,7 @@ static void bound_rows(const head_rows *r, int fresh, float *out)
 static void make_block(const selecting *s, const block_kind *k, int64_t first, hga_id n, hga_id head, float *room,
                        float *out)
 {
-    head_rows r = {.t = k->t, .heads = k->heads, .head = head, .dim = s->dim};
+    head_rows r = {.t = k->t, .at = k->at, .heads = k->heads, .head = head, .dim = s->dim};
     for (hga_id j = 0; j < k->columns; j++) out[j] = 0;
     for (hga_id done = 0; done < n; done += r.n) {
         r.n = n - done < KERNEL_CHUNK ? n - done : KERNEL_CHUNK, r.first = first + done;
@@ -120,6 +125,13 @@ static void make_block(const selecting *s, const block_kind *k, int64_t first, h
     }
     if (!k->bounds) s->kernels->scale(s->dim, 1 / (float)n, out, out);
     if (s->in->precision == HGA_PRECISION_BF16) s->kernels->round_bf16(k->columns, out, out);
+}
+
+void block_of_rows(const selecting *s, const float *const *row, hga_id n, hga_id heads, int bounds, ptrdiff_t stride,
+                   float *out)
+{
+    const block_kind k = {.at = row, .heads = heads, .columns = bounds ? 2 * s->dim : s->dim, .bounds = bounds};
+    for (hga_id h = 0; h < heads; h++) make_block(s, &k, 0, n, h, NULL, out + h * stride);
 }
 
 /* Block j of a sample, of all heads, whose rows lie side by side. */
@@ -154,7 +166,7 @@ static hga_status make_keys(selecting *s, hga_id block, size_t first, size_t n, 
     const int bounds = s->how->score == HGA_SELECT_MINMAX;
     hga_status st =
         hga_new(in->allocator, (int64_t)s->n_kv_heads * out->n, (size_t)s->columns * sizeof(float), &out->rows);
-    block_kind keys = {&in->key, s->n_kv_heads, block, s->columns, out->n, first, n, bounds, out->rows};
+    block_kind keys = {&in->key, NULL, s->n_kv_heads, block, s->columns, out->n, first, n, bounds, out->rows};
     return st ? st : make_blocks(s, &keys);
 }
 

@@ -169,7 +169,7 @@ static void choose_likely(double threshold, hga_id row, hga_id n_blocks, picker 
 
 hga_id coarse_before(const selecting *s, const sixteen *x)
 {
-    return (hga_id)((int64_t)(x->first + x->n - 1) / s->how->coarse);
+    return (hga_id)((int64_t)last_query_block(x) / s->how->coarse);
 }
 
 /* Rows take the best of the coarse blocks before their own, in p->open. */
@@ -179,7 +179,7 @@ static void open_coarse(const selecting *s, const sixteen *x, hga_id n, picker *
     memset(p->open, 0, (size_t)n * sizeof *p->open);
     for (hga_id row = 0; row < x->n; row++) {
         wanted[row] = s->how->coarse_k;
-        for (hga_id a = (x->first + row) / s->how->coarse; a < n; a++)
+        for (hga_id a = query_block_of(x, row) / s->how->coarse; a < n; a++)
             p->coarse[(ptrdiff_t)a * KERNEL_TILE + row] = -INFINITY;
     }
     s->kernels->pick_best(n, wanted, p->coarse, p->open);
@@ -190,7 +190,7 @@ static void close_others(const selecting *s, const sixteen *x, hga_id n, picker 
 {
     const hga_id each = s->how->coarse / s->how->block;
     for (hga_id row = 0; row < x->n; row++) {
-        const hga_id near = (x->first + row) / s->how->coarse - 1;
+        const hga_id near = query_block_of(x, row) / s->how->coarse - 1;
         const lanes bit = (lanes)(1u << row);
         for (hga_id j = 0; j < n && j / each < near; j++)
             if (!((p->open[j / each] | p->forced[j]) & bit)) *score_at(p, row, j) = -INFINITY;
@@ -209,12 +209,12 @@ static void choose_best(const selecting *s, hga_id n, const hga_id *wanted, pick
 
 hga_id pick_sixteen(const selecting *s, const sixteen *x, picker *p, hga_id *bad_block)
 {
-    hga_id wanted[KERNEL_TILE] = {0}, n = candidates_of(s->how, x->sample, x->first + x->n - 1).end;
+    hga_id wanted[KERNEL_TILE] = {0}, n = candidates_of(s->how, x->sample, last_query_block(x)).end;
     memset(p->forced, 0, (size_t)x->sample->n_blocks * sizeof *p->forced);
     memset(p->chosen, 0, (size_t)x->sample->n_blocks * sizeof *p->chosen);
     for (hga_id row = 0; row < KERNEL_TILE; row++) {
         candidates c = {0};
-        if (row < x->n) c = candidates_of(s->how, x->sample, x->first + row);
+        if (row < x->n) c = candidates_of(s->how, x->sample, query_block_of(x, row));
         leave_candidates(&c, row, n, p);
         if (row >= x->n) continue;
         hga_id forced = force_row(s->how, &c, row, p);

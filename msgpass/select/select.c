@@ -38,22 +38,41 @@ static const float *part_query(const selecting *s, const float *q, float *out)
     return out;
 }
 
-/* The row that stands for query block i of sixteen. */
+/* Row i's query block, as head `head` has it. */
 static const float *block_query(const selecting *s, chooser *t, const sixteen *x, hga_id i, hga_id head)
 {
     float *room = t->queries + (ptrdiff_t)i * 3 * s->dim;
-    if (s->queries)
-        return s->queries + ((ptrdiff_t)head * s->n_query_blocks + x->sample->query_block + x->first + i) * s->dim;
-    const float *q = query_row(s, (int64_t)x->sample->token + x->first + i, head, room);
+    const hga_id block = query_block_of(x, i);
+    if (s->queries) return s->queries + ((ptrdiff_t)head * s->n_query_blocks + x->sample->query_block + block) * s->dim;
+    const float *q = query_row(s, (int64_t)x->sample->token + block, head, room);
     if (s->in->precision == HGA_PRECISION_BF16) s->kernels->round_bf16(s->dim, q, room), q = room;
     return s->how->score == HGA_SELECT_MINMAX ? part_query(s, q, room + s->dim) : q;
 }
 
-static void turn_queries(const selecting *s, chooser *t, const sixteen *x, hga_id head)
+/* Rows [first, end) of a sixteen, for the h-th head of their choosers: these read the same key/value head. */
+typedef struct scored_rows {
+    const sixteen *x;
+    hga_id first, end, h, kv;
+} scored_rows;
+
+static hga_id head_of(const selecting *s, const sixteen *x, hga_id i, hga_id h)
 {
-    const float *row[KERNEL_TILE];
-    for (hga_id i = 0; i < x->n; i++) row[i] = block_query(s, t, x, i, head);
-    s->kernels->turn_rows(x->n, row, s->scale, s->columns, t->turned);
+    return (x->chooser + i / x->each) * s->choosing + h;
+}
+
+static scored_rows rows_from(const selecting *s, const sixteen *x, hga_id first, hga_id h)
+{
+    const hga_id share = s->n_heads / s->n_kv_heads;
+    scored_rows r = {x, first, first + 1, h, head_of(s, x, first, h) / share};
+    while (r.end < x->n && head_of(s, x, r.end, h) / share == r.kv) r.end++;
+    return r;
+}
+
+static void turn_queries(const selecting *s, chooser *t, const scored_rows *r)
+{
+    const float *row[KERNEL_TILE] = {NULL};
+    for (hga_id i = r->first; i < r->end; i++) row[i] = block_query(s, t, r->x, i, head_of(s, r->x, i, r->h));
+    s->kernels->turn_rows(r->end, row, s->scale, s->columns, t->turned);
 }
 
 /* Blocks of x's sample that are scored: n of them, from block `first` of all samples' on; [n, padded][KERNEL_TILE]. */
@@ -63,36 +82,45 @@ typedef struct scoring {
     float *out;
 } scoring;
 
-/* Add a head's scores. */
-static void score_head(const selecting *s, chooser *t, const scoring *b, hga_id head, int is_first)
+/* Rows get the scores of `some` blocks, or these are added to what they have. */
+static void take_scores(const scored_rows *r, hga_id some, const float *product, float *out)
+{
+    for (hga_id i = 0; i < some * KERNEL_TILE; i += KERNEL_TILE)
+        for (hga_id k = i + r->first; k < i + r->end; k++) out[k] = r->h == 0 ? product[k] : out[k] + product[k];
+}
+
+static void score_rows(const selecting *s, chooser *t, const scoring *b, const scored_rows *r)
 {
     float product[KERNEL_CHUNK * KERNEL_TILE];
     static const float none[KERNEL_CHUNK];
     const float *key[KERNEL_CHUNK];
-    const ptrdiff_t kv = head / (s->n_heads / s->n_kv_heads);
-    const float *keys = b->of->rows + (kv * b->of->n + b->first) * s->columns;
+    const ptrdiff_t all = (ptrdiff_t)r->kv * b->of->n + b->first;
+    const int alone = r->h == 0 && r->first == 0 && r->end == r->x->n;
     for (hga_id j = 0; j < b->n; j += KERNEL_CHUNK) {
         hga_id some = b->n - j < KERNEL_CHUNK ? b->n - j : KERNEL_CHUNK;
         float *out = b->out + (ptrdiff_t)j * KERNEL_TILE;
-        for (hga_id c = 0; c < some; c++) key[c] = keys + (ptrdiff_t)(j + c) * s->columns;
+        for (hga_id c = 0; c < some; c++)
+            key[c] =
+                b->of->at ? b->of->at[j + c] + (ptrdiff_t)r->kv * s->columns : b->of->rows + (all + j + c) * s->columns;
         kernel_tile tile = {
             .n_groups = 1, .n = some, .dim = s->columns, .k = key, .bias = none, .group = {{.q = t->turned}}};
-        s->kernels->score_tile(&tile, is_first ? out : product);
-        for (hga_id i = 0; !is_first && i < some * KERNEL_TILE; i++) out[i] += product[i];
+        s->kernels->score_tile(&tile, alone ? out : product);
+        if (!alone) take_scores(r, some, product, out);
     }
 }
 
-/* Of the chooser's heads together. */
+/* Of the choosers' heads together. */
 static void score_blocks(const selecting *s, chooser *t, const sixteen *x, hga_id n)
 {
     const scoring blocks = {&s->keys, x->sample->block, n, t->pick.score};
     const scoring coarse = {&s->coarse, x->sample->coarse, s->how->coarse ? coarse_before(s, x) : 0, t->pick.coarse};
-    for (hga_id h = 0; h < s->choosing; h++) {
-        hga_id head = x->chooser * s->choosing + h;
-        turn_queries(s, t, x, head);
-        score_head(s, t, &blocks, head, h == 0);
-        score_head(s, t, &coarse, head, h == 0);
-    }
+    for (hga_id h = 0; h < s->choosing; h++)
+        for (scored_rows r = rows_from(s, x, 0, h);; r = rows_from(s, x, r.end, h)) {
+            turn_queries(s, t, &r);
+            score_rows(s, t, &blocks, &r);
+            score_rows(s, t, &coarse, &r);
+            if (r.end == x->n) break;
+        }
 }
 
 static void take_given(const selecting *s, chooser *t, const sixteen *x, hga_id n)
@@ -126,7 +154,7 @@ done:
 
 static void choose_sixteen(const selecting *s, chooser *t, const sixteen *x, hga_pos *n_of)
 {
-    hga_id n = candidates_of(s->how, x->sample, x->first + x->n - 1).end, bad_block;
+    hga_id n = candidates_of(s->how, x->sample, last_query_block(x)).end, bad_block;
     if (s->how->score == HGA_SELECT_GIVEN)
         take_given(s, t, x, n);
     else
@@ -175,15 +203,25 @@ static void drop_chooser(const selecting *s, chooser *t)
     hga_delete(a, t->block, t->capacity, sizeof *t->block);
 }
 
+/* Choosers whose query blocks fill a sixteen together: of one sample with few. */
+static hga_id choosers_together(const selecting *s)
+{
+    const hga_id some = s->n_samples == 1 && s->n_query_blocks > 0 ? KERNEL_TILE / s->n_query_blocks : 0;
+    return some > 1 ? some : 1;
+}
+
 /* Every sixteen of every chooser and sample; how many: with x NULL they are counted. */
 static int64_t list_sixteens(const selecting *s, sixteen *x)
 {
     int64_t n = 0;
-    for (hga_id c = 0; c < s->n_choosers; c++)
+    const hga_id together = choosers_together(s);
+    for (hga_id c = 0; c < s->n_choosers; c += together)
         for (const sample_cut *p = s->sample; p < s->sample + s->n_samples; p++)
-            for (hga_id i = 0; i < p->n_query_blocks; i += KERNEL_TILE, n++) {
-                hga_id some = p->n_query_blocks - i < KERNEL_TILE ? p->n_query_blocks - i : KERNEL_TILE;
-                if (x) x[n] = (sixteen){p, c, i, some, (hga_pos)c * s->n_query_blocks + p->query_block + i};
+            for (hga_id i = p->first_query; i < p->n_query_blocks; i += KERNEL_TILE, n++) {
+                hga_id each = p->n_query_blocks - i < KERNEL_TILE ? p->n_query_blocks - i : KERNEL_TILE;
+                hga_id some = s->n_choosers - c < together ? s->n_choosers - c : together;
+                hga_pos row = (hga_pos)c * s->n_query_blocks + p->query_block + i;
+                if (x) x[n] = (sixteen){p, c, i, each, some * each, row};
             }
     return n;
 }
@@ -197,7 +235,7 @@ static hga_status say_what_is_bad(const selecting *s, const chooser *t)
     }
     if (!first) return HGA_OK;
     return hga_fail(HGA_EINVAL, "the score of block %d for query block %lld, chooser %lld, is not a number or +inf",
-                    first->bad_block, (long long)(first->bad_row % s->n_query_blocks),
+                    first->bad_block, (long long)(s->sample->first_query + first->bad_row % s->n_query_blocks),
                     (long long)(first->bad_row / s->n_query_blocks));
 }
 
@@ -266,7 +304,7 @@ done:
     return st;
 }
 
-static void find_shape(selecting *s)
+void selecting_find_shape(selecting *s)
 {
     const hga_shape *shape = &s->in->shape;
     s->n_heads = shape->n_heads, s->dim = shape->dim;
@@ -279,7 +317,7 @@ static void find_shape(selecting *s)
 hga_status selection_open(selecting *s)
 {
     hga_status st = HGA_OK;
-    find_shape(s);
+    selecting_find_shape(s);
     HGA_TRY(choose_machine(s));
     HGA_TRY(blocks_cut(s));
 done:
@@ -291,25 +329,34 @@ hga_selection hga_selection_defaults(void)
     return (hga_selection){.block = 64, .query_block = 1, .k = 16, .sinks = 1, .local = 1, .coarse_k = 6};
 }
 
+hga_status selecting_choose(const selecting *s, hga_chosen *out)
+{
+    hga_status st = HGA_OK;
+    chooser *t = NULL;
+    const hga_allocator *a = s->in->allocator;
+    *out = (hga_chosen){.n_choosers = s->n_choosers, .n_query_blocks = s->n_query_blocks, .allocator = a};
+    HGA_TRY(hga_new_zero(a, (int64_t)s->n_choosers * s->n_query_blocks + 1, sizeof *out->first, &out->first));
+    HGA_TRY(hga_new_zero(a, s->threads, sizeof *t, &t));
+    for (hga_id i = 0; i < s->threads; i++) HGA_TRY(make_chooser(s, &t[i]));
+    HGA_TRY(choose_all(s, t, out));
+done:
+    for (hga_id i = 0; t && i < s->threads; i++) drop_chooser(s, &t[i]);
+    hga_delete(a, t, s->threads, sizeof *t);
+    if (st) hga_chosen_clear(out);
+    return st;
+}
+
 hga_status hga_select_blocks(const hga_selection *how, const hga_select_input *in, hga_chosen *out)
 {
     hga_status st = HGA_OK;
     selecting s = {.how = how, .in = in};
-    chooser *t = NULL;
     *out = (hga_chosen){.allocator = in->allocator};
     HGA_TRY(selection_check(how, in));
     HGA_TRY(selection_open(&s));
-    out->n_choosers = s.n_choosers, out->n_query_blocks = s.n_query_blocks;
-    HGA_TRY(hga_new_zero(in->allocator, (int64_t)s.n_choosers * s.n_query_blocks + 1, sizeof *out->first, &out->first));
     HGA_TRY(blocks_make(&s));
-    HGA_TRY(hga_new_zero(in->allocator, s.threads, sizeof *t, &t));
-    for (hga_id i = 0; i < s.threads; i++) HGA_TRY(make_chooser(&s, &t[i]));
-    HGA_TRY(choose_all(&s, t, out));
+    HGA_TRY(selecting_choose(&s, out));
 done:
-    for (hga_id i = 0; t && i < s.threads; i++) drop_chooser(&s, &t[i]);
-    hga_delete(in->allocator, t, s.threads, sizeof *t);
     blocks_drop(&s);
-    if (st) hga_chosen_clear(out);
     return st;
 }
 

@@ -9,12 +9,14 @@
 typedef struct sample_cut {
     hga_id token, n_tokens;
     hga_id block, n_blocks, query_block, n_query_blocks, coarse, n_coarse;
+    hga_id first_query; /* of tokens that are appended to others: the first query block that chooses; 0 */
 } sample_cut;
 
 /* The rows that stand for blocks of keys. */
 typedef struct key_blocks {
-    hga_id n;    /* of all samples */
-    float *rows; /* [n_kv_heads][n][columns] */
+    hga_id n;               /* of all samples */
+    float *rows;            /* [n_kv_heads][n][columns], or .. */
+    const float *const *at; /* .. NULL, or [n]: [n_kv_heads][columns] of each */
 } key_blocks;
 
 /* A call, as everybody reads it. */
@@ -31,6 +33,7 @@ typedef struct selecting {
     hga_id columns;                            /* of a block's row: dim, or both bounds */
     key_blocks keys, coarse;                   /* coarse.n 0: off */
     float *queries; /* [n_heads][n_query_blocks][dim]; NULL: a query block is one query, and stands for itself */
+    const float *const *query_at; /* NULL, or where each query is, [n_heads][dim]: not in a tensor */
 } selecting;
 
 /* check.c: HGA_EINVAL names what is wrong. */
@@ -48,12 +51,24 @@ void blocks_drop(selecting *s);
 const float *query_row(const selecting *s, int64_t i, hga_id head, float *room);
 const float *key_row(const selecting *s, int64_t i, hga_id head, float *room);
 
-/* Sixteen query blocks of a sample, for one chooser: row r of a tile is query block first + r. */
+/* The row that stands for a block of n rows, [heads][dim] each: of head h at out + h * stride. */
+void block_of_rows(const selecting *s, const float *const *row, hga_id n, hga_id heads, int bounds, ptrdiff_t stride,
+                   float *out);
+
+/* select.c: shape, choosers and scale; and, of blocks that were cut and made, what is chosen. */
+void selecting_find_shape(selecting *s);
+hga_status selecting_choose(const selecting *s, hga_chosen *out);
+
+/* Sixteen rows of a tile: `each` query blocks of a sample, from `first` on, for one chooser; or all that there are, for
+   several behind each other. Row `row` is the first among all rows. */
 typedef struct sixteen {
     const sample_cut *sample;
-    hga_id chooser, first, n;
-    hga_pos row; /* of the first among all rows */
+    hga_id chooser, first, each, n;
+    hga_pos row;
 } sixteen;
+
+static inline hga_id query_block_of(const sixteen *x, hga_id i) { return x->first + i % x->each; }
+static inline hga_id last_query_block(const sixteen *x) { return x->first + x->each - 1; }
 
 /* What a query block may choose. */
 typedef struct candidates {
