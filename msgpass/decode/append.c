@@ -31,6 +31,7 @@ hga_status append_check_io(const hga_decoder *d, hga_id from, hga_id n_tokens, c
     HGA_TRY(check_tensor(d, from, n_tokens, HGA_IO_VALUE, &io->value, "value"));
     HGA_TRY(check_tensor(d, from, n_tokens, HGA_IO_OUT, &io->out, "out"));
     HGA_TRY(check_tensor(d, from, n_tokens, HGA_IO_OUT, &io->lse, "lse"));
+    HGA_TRY(choose_check_io(d, io));
 done:
     return st;
 }
@@ -78,7 +79,7 @@ hga_status append_reserve(const hga_decoder *d, hga_cache *c, hga_id end)
     page_entry *e;
     for (int64_t i = d->born.ptr[c->tokens]; !st && i < d->born.ptr[end]; i++) {
         const kept_row *r = &d->born.row[i];
-        if (is_kept(d, r, end)) st = cache_own_page(c, r->kind, r->node, &e);
+        if (is_kept(d, r, end) || kind_stands(r->kind)) st = cache_own_page(c, r->kind, r->node, &e);
     }
     return st;
 }

@@ -139,6 +139,7 @@ void cache_advance(hga_cache *c, hga_id tokens)
             cache_drop_row(c, d->dies.row[i].kind, d->dies.row[i].node);
         c->least = least;
     }
+    if (tokens == d->n_tokens) cache_sweep(c); /* of blocks that nobody looks at any more */
     c->tokens = tokens, c->state = new_state(c->pages->decoder);
 }
 

@@ -8,11 +8,13 @@
    file.c     caches as files; identity.c: of which shape
    places.c   rows of a workspace that take turns
    append.c   reserve, compute, keep: all or nothing
+   choose.c   tokens that choose blocks: the rows that stand for blocks, and the choice
    prefill.c  ranks make a prompt's rows, and one of them goes on
    stage.c    a cache's rows where the plan reads them: computing with the bits of the full pass */
 #ifndef DECODE_H
 #define DECODE_H
 
+#include "appended.h"
 #include "hga_decode.h"
 #include "identity.h"
 #include "kernels.h"
@@ -35,6 +37,10 @@ typedef struct kept_row {
 enum { N_PAGE_KINDS = 2 * HGA_FIELD_SLOTS };
 static inline hga_id field_of_kind(hga_id kind) { return kind / 2; }
 static inline int kind_is_given(hga_id kind) { return kind % 2; }
+/* Field 0 is none: its kinds are rows that stand for blocks of tokens, which these choose by. Their nodes are blocks'
+   numbers. */
+enum { KIND_BLOCK, KIND_COARSE, N_BLOCK_KINDS };
+static inline int kind_stands(hga_id kind) { return kind < N_BLOCK_KINDS; }
 
 typedef struct row_events {
     kept_row *row; /* [ptr[n_tokens]] */
@@ -52,6 +58,7 @@ struct hga_decoder {
     int64_t *io_ptr;       /* [n_tokens + 2], as events' */
     latest_tokens ready;   /* with which token each row is whole */
     row_events born, dies; /* by the token with which a row is whole; by the last that reads it */
+    hga_selection how;     /* .. tokens choose, options.selection */
     int64_t row_floats[N_PAGE_KINDS], row_bytes[N_PAGE_KINDS], page_bytes[N_PAGE_KINDS];
 };
 
@@ -148,6 +155,27 @@ hga_status append_check_io(const hga_decoder *d, hga_id from, hga_id n_tokens, c
 /* Pages for all that the cache keeps of tokens up to `end`. */
 hga_status append_reserve(const hga_decoder *d, hga_cache *c, hga_id end);
 
+/* ---- choose.c ---- */
+
+static inline int tokens_choose(const hga_decoder *d) { return d->options.selection != NULL; }
+/* Tokens in a block of a kind, 0: there are none. */
+static inline hga_id tokens_of_block(const hga_decoder *d, hga_id kind)
+{
+    return !tokens_choose(d) ? 0 : kind == KIND_BLOCK ? d->how.block : d->how.coarse;
+}
+/* May tokens of the options choose? Before there is a plan; and on its graph. */
+hga_status choose_check_options(const hga_decode_options *o, const hga_shape *shape);
+hga_status choose_check_plan(const hga_decoder *d);
+/* .. in a call that brings so much? */
+hga_status choose_check_io(const hga_decoder *d, const hga_io *io);
+/* Room for what an append up to token `end` of n tokens looks at. */
+hga_status choose_reserve(hga_decode_workspace *w, hga_id end, hga_id n);
+/* The rows that stand for blocks which are whole with tokens before `end`, to pages of the cache's own. */
+void choose_make_blocks(hga_decode_workspace *w, const hga_cache *c, hga_id end);
+/* The tokens of the append choose, for the next execution; and it is over. */
+hga_status choose_blocks(hga_decode_workspace *w, const hga_append *a);
+void choose_end(hga_decode_workspace *w);
+
 /* ---- stage.c ---- */
 
 struct hga_decode_workspace {
@@ -164,6 +192,10 @@ struct hga_decode_workspace {
     hga_interval *asked;
     wanted_row *wanted;
     int64_t room, sorted_room, asked_room, wanted_room;
+    const float **at; /* of tokens that choose: where keys, queries and rows of blocks are */
+    int64_t at_room;
+    hga_chosen chosen;
+    row_choice choice;
 };
 
 /* Room for an append of tokens [from, from + n_tokens). */

@@ -58,6 +58,12 @@ static void measure_pages(hga_decoder *d)
     const hga_program *p = &d->plan->program;
     hga_id rows = d->options.page_rows ? d->options.page_rows : 16;
     while (1 << d->page_shift < rows) d->page_shift++;
+    for (hga_id kind = 0; kind < N_BLOCK_KINDS; kind++) {
+        if (!tokens_of_block(d, kind)) continue;
+        d->row_floats[kind] = appended_floats(&d->how, &d->plan->shape);
+        d->row_bytes[kind] = d->row_floats[kind] * (int64_t)sizeof(float);
+        d->page_bytes[kind] = PAGE_HEAD + rows * d->row_bytes[kind];
+    }
     for (hga_id kind = 2; kind < 2 * (p->n_fields + 1); kind++) {
         hga_id f = field_of_kind(kind);
         const field_storage *h = &d->plan->storage[f];
@@ -86,10 +92,12 @@ hga_status hga_decoder_create(const hga_graph *capacity, const hga_program *p, c
     if (!capacity || !p || !shape) return hga_fail(HGA_EINVAL, "no %s", !capacity ? "graph" : !p ? "program" : "shape");
     if (!o) o = &none;
     HGA_TRY(check_options(o));
+    HGA_TRY(choose_check_options(o, shape));
     HGA_TRY(program_check(p, capacity));
     HGA_TRY(check_tokens(capacity, p));
     HGA_TRY(hga_new_zero(o->plan.allocator, 1, sizeof *d, &d));
     d->options = *o;
+    if (o->selection) d->how = *o->selection, d->options.selection = &d->how;
     hga_options options = o->plan;
     options.rows = HGA_ROWS_THAT_STAY;
     take_allocator(d, options.allocator);
@@ -99,6 +107,7 @@ hga_status hga_decoder_create(const hga_graph *capacity, const hga_program *p, c
     d->plan->lone_rows = !o->same_bits;
     d->plan->by_need = &places_by_need, d->plan->workspace_floats = 0;
     HGA_TRY(find_tensors(d));
+    HGA_TRY(choose_check_plan(d));
     HGA_TRY(ready_find(d, capacity, p));
     measure_pages(d);
     *out = d, d = NULL;
@@ -171,7 +180,7 @@ int64_t hga_decoder_cache_level_rows(const hga_decoder *d, hga_id tokens, hga_id
     const hga_id *first = &d->plan->nodes.level_ptr[level];
     for (int64_t i = 0; i < d->born.ptr[tokens]; i++) {
         const kept_row *r = &d->born.row[i];
-        n += is_kept(d, r, tokens) && r->node >= first[0] && r->node < first[1];
+        n += !kind_stands(r->kind) && is_kept(d, r, tokens) && r->node >= first[0] && r->node < first[1];
     }
     return n;
 }

@@ -132,6 +132,7 @@ static hga_status go_on(prefill *x)
     HGA_TRY(append_reserve(x->d, c, x->n));
     HGA_TRY(receive(x));
     HGA_TRY(stage_compute(x->w, &x->call->io, 0, stage_want_kept(x->w, 0, x->n), x->n));
+    choose_make_blocks(x->w, c, x->n);
     HGA_TRY(stage_keep_new(x->w, c, x->n));
     cache_advance(c, x->n);
     stage_settle(x->w, c, 0);

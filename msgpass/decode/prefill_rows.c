@@ -104,7 +104,7 @@ static void find_lacking(prefill *x)
     slice_begin(d->plan, &x->slice);
     for (int64_t i = 0; i < d->born.ptr[x->n]; i++) {
         const kept_row *r = &d->born.row[i];
-        if (!is_kept(d, r, x->n)) continue;
+        if (kind_stands(r->kind) || !is_kept(d, r, x->n)) continue;
         if (is_sent(x, r->kind, r->node))
             bits_put(&x->lacks[r->kind], r->node);
         else if (!kind_is_given(r->kind))

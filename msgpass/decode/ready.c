@@ -264,9 +264,24 @@ typedef struct row_at {
     int32_t born, last;
 } row_at;
 
+/* Of field 0: the next row that stands for a block, which any later token may look at. */
+static int next_block(const hga_decoder *d, row_at *at)
+{
+    at->last = d->n_tokens - 1;
+    for (; at->given < N_BLOCK_KINDS; at->given++, at->v = 0) {
+        const int64_t n = tokens_of_block(d, at->given), born = (at->v + 1) * n - 1;
+        if (n == 0 || born >= at->last) continue;
+        at->born = (int32_t)born;
+        return 1;
+    }
+    return 0;
+}
+
 /* The next row that outlives its token, from *at on. */
 static int next_kept(const hga_decoder *d, const readers *r, row_at *at)
 {
+    if (at->f == 0 && next_block(d, at)) return 1;
+    if (at->f == 0) at->f = 1, at->v = 0;
     for (; at->f <= r->p->n_fields; at->f++, at->v = 0) {
         const field_storage *h = &d->plan->storage[at->f];
         for (; at->v < r->nodes.n; at->v++) {
@@ -301,12 +316,12 @@ static hga_status list_events(hga_decoder *d, const readers *r)
 {
     hga_status st = HGA_OK;
     int64_t n = 0;
-    for (row_at at = {.f = 1}; next_kept(d, r, &at); at.v++) n++;
+    for (row_at at = {0}; next_kept(d, r, &at); at.v++) n++;
     HGA_TRY(open_events(d, &d->born, n));
     HGA_TRY(open_events(d, &d->dies, n));
-    for (row_at at = {.f = 1}; next_kept(d, r, &at); at.v++) d->born.ptr[at.born + 2]++, d->dies.ptr[at.last + 2]++;
+    for (row_at at = {0}; next_kept(d, r, &at); at.v++) d->born.ptr[at.born + 2]++, d->dies.ptr[at.last + 2]++;
     add_up(d->born.ptr, d->n_tokens), add_up(d->dies.ptr, d->n_tokens);
-    for (row_at at = {.f = 1}; next_kept(d, r, &at); at.v++) {
+    for (row_at at = {0}; next_kept(d, r, &at); at.v++) {
         hga_id kind = 2 * at.f + at.given;
         d->born.row[d->born.ptr[at.born + 1]++] = (kept_row){at.v, at.last, kind};
         d->dies.row[d->dies.ptr[at.last + 1]++] = (kept_row){at.v, at.born, kind};

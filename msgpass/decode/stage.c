@@ -38,7 +38,8 @@ int64_t hga_decoder_workspace_bytes(const hga_decoder *d)
 static int64_t list_bytes(const hga_decode_workspace *w)
 {
     return w->room * (int64_t)sizeof *w->node + w->sorted_room * (int64_t)sizeof *w->sorted +
-           w->asked_room * (int64_t)sizeof *w->asked + w->wanted_room * (int64_t)sizeof *w->wanted;
+           w->asked_room * (int64_t)sizeof *w->asked + w->wanted_room * (int64_t)sizeof *w->wanted +
+           w->at_room * (int64_t)sizeof *w->at;
 }
 
 /* Rows and lists come and go; the rest is as it was made. */
@@ -77,6 +78,7 @@ void hga_decode_workspace_destroy(hga_decode_workspace *w)
     hga_delete(&a, w->sorted, w->sorted_room, sizeof *w->sorted);
     hga_delete(&a, w->asked, w->asked_room, sizeof *w->asked);
     hga_delete(&a, w->wanted, w->wanted_room, sizeof *w->wanted);
+    hga_delete(&a, w->at, w->at_room, sizeof *w->at);
     hga_delete(&a, w, 1, sizeof *w);
 }
 
@@ -90,6 +92,7 @@ hga_status stage_reserve(hga_decode_workspace *w, hga_id from, hga_id n_tokens)
     HGA_TRY(hga_grow(&w->allocator, &w->sorted, &w->sorted_room, 0, n, sizeof *w->sorted));
     HGA_TRY(hga_grow(&w->allocator, &w->asked, &w->asked_room, 0, n, sizeof *w->asked));
     HGA_TRY(hga_grow(&w->allocator, &w->wanted, &w->wanted_room, 0, born, sizeof *w->wanted));
+    HGA_TRY(choose_reserve(w, from + n_tokens, n_tokens));
 done:
     return st;
 }
@@ -135,7 +138,7 @@ hga_status stage_keep(hga_decode_workspace *w, hga_id kind, hga_id node, char *t
 /* Do stages read rows of the kind in pages? */
 static int is_lent(const hga_decode_workspace *w, hga_id kind)
 {
-    return kind_is_given(kind) && w->decoder->options.page_type == HGA_F32 &&
+    return !kind_stands(kind) && kind_is_given(kind) && w->decoder->options.page_type == HGA_F32 &&
            workspace_lends(w->workspace, field_of_kind(kind));
 }
 
@@ -169,7 +172,7 @@ static hga_status lay_cache(hga_decode_workspace *w, const hga_cache *c)
     for (int64_t s = 0; s < c->table.n_slots; s++) {
         const page_entry *e = &c->table.entry[s];
         hga_id kind = (hga_id)((e->key - 1) >> 32), first = (hga_id)((uint32_t)(e->key - 1) << d->page_shift);
-        for (uint64_t live = e->key ? e->live : 0; live; live &= live - 1) {
+        for (uint64_t live = e->key && !kind_stands(kind) ? e->live : 0; live; live &= live - 1) {
             hga_id node = first + __builtin_ctzll(live);
             HGA_TRY(lay_row(w, e, kind, node));
         }
@@ -254,7 +257,7 @@ int64_t stage_want_kept(hga_decode_workspace *w, hga_id from, hga_id end)
     int64_t n = 0;
     for (int64_t i = d->born.ptr[from]; i < d->born.ptr[end]; i++) {
         const kept_row *r = &d->born.row[i];
-        if (is_kept(d, r, end) && !kind_is_given(r->kind))
+        if (is_kept(d, r, end) && !kind_stands(r->kind) && !kind_is_given(r->kind))
             w->wanted[n++] = (wanted_row){field_of_kind(r->kind), r->node};
     }
     return n;
@@ -282,7 +285,7 @@ hga_status stage_keep_new(hga_decode_workspace *w, const hga_cache *c, hga_id en
     hga_status st = HGA_OK;
     for (int64_t i = d->born.ptr[c->tokens]; i < d->born.ptr[end]; i++) {
         const kept_row *r = &d->born.row[i];
-        if (!is_kept(d, r, end) || is_lent(w, r->kind)) continue;
+        if (!is_kept(d, r, end) || kind_stands(r->kind) || is_lent(w, r->kind)) continue;
         const page_entry *e = table_find(&c->table, page_key(d, r->kind, r->node));
         HGA_TRY(stage_keep(w, r->kind, r->node, page_row(d, e->page, r->node)));
     }
@@ -300,10 +303,13 @@ hga_status stage_append(hga_decode_workspace *w, const hga_append *a)
     hga_id n = hga_decoder_rows(d, from, a->n_tokens, w->node, (hga_id)w->room);
     HGA_TRY(stage_lend_new(w, a->cache, end));
     HGA_TRY(stage_bring(w, &a->io, n));
+    choose_make_blocks(w, a->cache, end);
+    HGA_TRY(choose_blocks(w, a));
     HGA_TRY(stage_compute(w, &a->io, n, stage_want_kept(w, from, end), end));
     give_outputs(w, a, n);
     HGA_TRY(stage_keep_new(w, a->cache, end));
 done:
+    choose_end(w);
     return st;
 }
 
@@ -318,6 +324,7 @@ void stage_settle(hga_decode_workspace *w, const hga_cache *c, hga_id least)
     const row_events *dies = &w->decoder->dies;
     workspace_settle(w->workspace, cache_has, c);
     for (int64_t i = dies->ptr[least]; i < dies->ptr[c->least]; i++)
-        workspace_leave_place(w->workspace, field_of_kind(dies->row[i].kind), dies->row[i].node);
+        if (!kind_stands(dies->row[i].kind))
+            workspace_leave_place(w->workspace, field_of_kind(dies->row[i].kind), dies->row[i].node);
     w->resident = c->state;
 }

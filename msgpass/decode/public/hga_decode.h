@@ -7,6 +7,7 @@
 
 #include "hga_exchange.h"
 #include "hga_plan.h"
+#include "hga_select.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -28,13 +29,21 @@ typedef struct hga_decode_options {
        they are appended; the output is then that of tensors that were rounded. Rows that the program makes of them are
        kept as they are. HGA_F32 */
     hga_dtype page_type;
-    uint64_t reserved[4]; /* 0 */
+    /* NULL; or how tokens choose the blocks of earlier ones that they see: causal, query_block 1, not by given scores,
+       on the graph of hga_build_routed_decoder. Their full pass is hga_select_blocks, hga_build_routed and
+       hga_plan_execute of all tokens. A cache has a row more for each complete block. Copied */
+    const hga_selection *selection;
+    /* .. above 1: in an append of several tokens they choose by query blocks of so many, counted from token 0, by the
+       mean of those queries that the append has: a choice then reads up to prefill - 1 tokens ahead. 0: as 1 */
+    hga_id prefill;
+    uint64_t reserved[2]; /* 0 */
 } hga_decode_options;
 
 /* A decoder of at most as many tokens as the graph has, which is kept by reference; `o` may be NULL. HGA_EUNSUPPORTED,
    with the token and the later one that it sees, where a row of the output hangs on a later token; and for what has no
    meaning token by token: queries that are other tokens than keys, tensors of HGA_IO_USER, programs whose rows cannot
-   stay (HGA_ROWS_THAT_STAY). */
+   stay (HGA_ROWS_THAT_STAY). With a selection, for graphs that not every block can be chosen on, and for scores that
+   rows of chosen blocks do not know; appends say so of what they bring. */
 HGA_API hga_status hga_decoder_create(const hga_graph *capacity, const hga_program *p, const hga_shape *shape,
                                       const hga_decode_options *o, hga_decoder **out);
 /* Give a decoder back, after its pages and workspaces; NULL is accepted. */
