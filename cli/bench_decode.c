@@ -141,6 +141,7 @@ typedef struct feeding {
     float *numbers; /* query, key, value, out: `rows` of each */
     int64_t rows;
     hga_id at;
+    int chooses; /* tokens do: rows of the output cost them more than the prompt's tokens, and nobody needs these */
 } feeding;
 
 /* The next n tokens, whichever numbers they have. */
@@ -153,6 +154,7 @@ static hga_status feed(feeding *f, hga_id n)
     a.io.key = (hga_tensor){.data = f->numbers + f->rows * q, .rows = rows};
     a.io.value = (hga_tensor){.data = f->numbers + f->rows * (q + kv), .rows = rows};
     a.io.out = (hga_tensor){.data = f->numbers + f->rows * (q + 2 * kv), .rows = rows};
+    if (f->chooses && n > 1) a.io.out = (hga_tensor){0};
     hga_status st = hga_decoder_append(f->decoder, f->workspace, &a, 1);
     if (!st) f->at += n;
     return st;
@@ -190,10 +192,13 @@ static hga_status feed_context(feeding *f, hga_id tokens, hga_id threads, double
     return st;
 }
 
-static hga_status open_feeding(const bench_place *p, const bench_case *c, feeding *f, decode_row *r)
+static hga_status open_feeding(const bench_place *p, const bench_case *c, const model *chosen, feeding *f,
+                               decode_row *r)
 {
     hga_status st = HGA_OK;
-    hga_decode_options o = {.plan = p->options};
+    hga_decode_options o = {.plan = p->options, .prefill = chosen->prefill};
+    f->chooses = chosen->how.block > 0;
+    if (f->chooses) o.selection = &chosen->how;
     f->shape = p->shape;
     double start = bench_seconds();
     HGA_TRY(hga_decoder_create(c->graph, &c->program, &p->shape, &o, &f->decoder));
@@ -229,11 +234,26 @@ static void close_feeding(feeding *f)
     free(f->numbers);
 }
 
-/* The graph has room for the context, the warm-up and the tokens that are timed. */
-static int build(const bench_place *p, const token_times *t, bench_case *c)
+/* The graph of tokens that choose as they come. */
+static int build_choosing(const bench_place *p, hga_id tokens, bench_case *c, model *chosen)
 {
+    char text[16];
+    typed_variant typed = p->variant->typed;
+    snprintf(text, sizeof text, "%d", tokens);
+    typed.tokens = text, typed.decodes = 1;
+    int status = model_build(&typed, NULL, chosen);
+    if (status) return status;
+    c->graph = hga_graph_retain(chosen->graph), c->program = chosen->program;
+    return CLI_GOOD;
+}
+
+/* The graph has room for the context, the warm-up and the tokens that are timed. */
+static int build(const bench_place *p, const token_times *t, bench_case *c, model *chosen)
+{
+    const hga_variant *v = hga_variant_named(p->variant->typed.name);
     if (p->tokens > INT32_MAX - t->most - 1)
         return complain(CLI_USAGE, "--tokens: %d and %d more are too many", p->tokens, t->most + 1);
+    if (v && v->can & HGA_NEEDS_CHOICE) return build_choosing(p, p->tokens + t->most + 1, c, chosen);
     return bench_variant_build(p->variant, p->tokens + t->most + 1, c);
 }
 
@@ -242,15 +262,16 @@ int bench_decode_run(const bench_place *p, double flat, json_t *rows)
     const char *colon = strchr(p->variant->text, ':');
     decode_row r = {.variant = p->variant->typed.name, .parameters = colon ? colon + 1 : "", .flat = flat};
     bench_case c = {0};
+    model chosen = {0};
     feeding f = {0};
     call_files files = {0};
     int status = CLI_GOOD;
     TRY(open_times(p, p->options.threads, &r.times));
     double start = bench_seconds();
-    TRY(build(p, &r.times, &c));
+    TRY(build(p, &r.times, &c, &chosen));
     r.graph_seconds = bench_seconds() - start;
     TRY(bench_put(p, &c));
-    TRY(complain_of(open_feeding(p, &c, &f, &r), CLI_USAGE, p->variant->text));
+    TRY(complain_of(open_feeding(p, &c, &chosen, &f, &r), CLI_USAGE, p->variant->text));
     TRY(bench_bind(p, &c, &files));
     f.io = c.io, f.io.type_scale.data = c.type_scale, f.io.type_scale.rows = c.n_type_scale;
     if (!p->dry_run) TRY(complain_of(measure(p, &f, &r), CLI_USAGE, p->variant->text));
@@ -260,5 +281,6 @@ done:
     close_feeding(&f);
     call_files_clear(&files);
     bench_case_clear(&c);
+    model_clear(&chosen);
     return status;
 }

@@ -222,6 +222,7 @@ int run_decode(int argc, char **argv)
     targets t = {0};
     model m = {0};
     int status = CLI_GOOD;
+    a.variant.decodes = 1;
     TRY(arguments_parse(&argp, argc, argv, &a));
     call_plan(&a.call, &a.options);
     TRY(attend_io_read(&a.tensors.paths, &a.call, a.tensors.layout, tensor_file_read, &all));

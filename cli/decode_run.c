@@ -198,12 +198,13 @@ done:
 
 static int open_decoder(const typed_decoding *typed, const model *m, const hga_options *options, session *s)
 {
-    hga_decode_options o = {.plan = *options, .same_bits = typed->same};
+    hga_decode_options o = {.plan = *options, .same_bits = typed->same, .prefill = m->prefill};
     hga_id tokens = hga_graph_nodes(m->graph).level_ptr[1] / s->per;
     decoded *d = s->out;
     int blame = m->from_file ? CLI_DATA : CLI_USAGE, status = CLI_GOOD;
     TRY(decoding_check_tokens(typed, 0, tokens)); /* which bounds what is taken back */
     o.rollback = typed->back * s->per;
+    if (m->how.block) o.selection = &m->how;
     double start = bench_seconds();
     TRY(complain_of(hga_decoder_create(m->graph, &m->program, &s->sample->shape, &o, &d->decoder), blame, m->title));
     TRY(complain_of(hga_decode_workspace_create(d->decoder, &d->workspace), blame, m->title));

@@ -118,7 +118,7 @@ int model_build(const typed_variant *typed, const model_tensors *tensors, model 
     TRY(variant_settings(typed, &s, &v));
     TRY(variant_title(typed, &out->title));
     variant_job job = {.settings = &s, .tensors = tensors, .variant = v, .name = v ? v->name : "graph=FILE"};
-    job.takes_order = typed->takes_order;
+    job.takes_order = typed->takes_order, job.decodes = typed->decodes;
     job.path = v ? NULL : typed->name + sizeof file_prefix - 1;
     TRY(make(&job, out));
 done:

@@ -16,6 +16,7 @@ typedef struct typed_variant {
     const char *tokens; /* of --tokens, or NULL */
     int n;
     int takes_order; /* the command can run in an order */
+    int decodes;     /* .. takes tokens as they come */
 } typed_variant;
 
 /* What --pattern says of graph=FILE. */
@@ -72,6 +73,8 @@ typedef struct model {
     hga_id *order;      /* [nodes], the node at each place of `ordered`, NULL without */
     hga_graph *ordered; /* the graph in that order (ordered.h), NULL without */
     chosen_blocks chosen;
+    hga_selection how;          /* of tokens that choose as they come; block 0: they do not */
+    hga_id prefill;             /* .. several at a time: see hga_decode_options */
     hga_id first_head, n_heads; /* whose graph it is, n_heads 0: all heads' */
     int from_file;              /* the program was read, so what is wrong with it is bad data */
 } model;
@@ -100,7 +103,7 @@ typedef struct variant_job {
     const model_tensors *tensors; /* or NULL */
     const hga_variant *variant;   /* NULL: the file `path` */
     const char *path, *name;
-    int takes_order;
+    int takes_order, decodes;
 } variant_job;
 
 /* One graph of `tokens`, or one for each length side by side. */

@@ -203,8 +203,27 @@ static int check_sides(const variant_job *job, const hga_routed *p)
     return t && !status ? check_tokens(t->key, p->n_tokens) : status;
 }
 
+/* Tokens that come one by one see those before them, whatever else is said. */
+static int make_decoder(const variant_job *job, model *out)
+{
+    hga_routed p;
+    int status = CLI_GOOD;
+    TRY(read_parameters(job->settings, job->variant, &p, &out->how));
+    if (setting_given(job->settings, "causal") && !p.causal)
+        TRY(complain(CLI_USAGE, "%s: token by token it is causal, and causal=0 is typed", job->name));
+    if (setting_array(job->settings, "choice"))
+        TRY(complain(CLI_USAGE, "%s: tokens choose as they come, which choice= has no place for", job->name));
+    p.n_tokens = job->tensors ? (hga_id)job->tensors->query->dim[0] : setting_id(job->settings, "tokens");
+    TRY(check_sides(job, &p));
+    out->how.causal = 1, out->how.query_block = p.query_block, out->prefill = p.prefill;
+    TRY(complain_of(hga_build_routed_decoder(p.n_tokens, NULL, &out->graph, &out->program), CLI_USAGE, job->name));
+done:
+    return status;
+}
+
 int make_routed(const variant_job *job, model *out)
 {
+    if (job->decodes) return make_decoder(job, out);
     const npy *given = setting_array(job->settings, "choice");
     hga_routed p;
     hga_selection how;

@@ -33,6 +33,9 @@ variant hsa "hsa -p branching=3 -p causal=1"
 variant fenwick "fenwick"
 variant dilated "dilated -p segments=8,16 -p dilations=1,2 -p causal=1"
 variant segments "segments -p query-segment=@segment.npy -p causal=1"
+variant routed "routed -p block=8 -p k=3 -p causal=1"
+variant routed_group "routed -p block=4 -p threshold=0.7 -p share=group -p causal=1"
+variant routed_coarse "routed -p block=4 -p k=5 -p share=all -p coarse=12 -p coarse-k=2 -p causal=1"
 variant fine "treeformer-fine -p query-leaf=@leaf.npy -p causal=1"
 variant forest "treeformer-fine -p query-leaf=@leaves.npy -p causal=1"
 variant graph "graph=hsa.json"
@@ -105,6 +108,7 @@ fact sigmoid modified window --normaliser sigmoid:-2
 fact entmax modified dense --normaliser entmax:1.5
 fact all_of_them modified bpt --softcap 2 --sink sink.npy --slopes slopes.npy --rel-key rel_key.npy --rel-bias rel_bias.npy --scale 0.3
 fact a_scale_of_zero modified window --scale 0
+fact chosen_blocks modified routed --softcap 2 --sink sink.npy --slopes slopes.npy --scale 0.3
 
 # ---- layouts and batches ----
 
@@ -146,6 +150,9 @@ assert told["tokens"] == told["appends"] == 77 and told["rows"] == 18 and told["
 assert told["cache_bytes"] == 2 * (2 * 12 + 2 * 9) * 16 * 4 + 4 * 64, told["cache_bytes"]
 assert told["median_us"] <= told["worst_us"] and told["first_us"] == told["last_us"]
 END
+fact causal_is_taken_for_granted "$hga" decode routed -p block=8 -p k=3 $(qkv window) --out chosen.npy --same
+fact and_is_the_same bash -c '"$0" attend routed -p block=8 -p k=3 -p causal=1 $1 --out whole.npy && cmp whole.npy chosen.npy' "$hga" "$(qkv window)"
+fact a_prompt_by_query_blocks bash -c '"$0" decode routed -p block=8 -p k=3 -p prefill=16 $1 --chunks 77 --out chosen.npy && ! cmp whole.npy chosen.npy' "$hga" "$(qkv window)"
 fact what_was_understood_is_told bash -c '"$0" decode window -p causal=1 --query q.npy --key k.npy --value v.npy --out out.npy 2>&1 >/dev/null | grep -q "77 rows"' "$hga"
 
 # ---- what is refused ----
@@ -160,6 +167,10 @@ no 2 'sees token' htransformer -p block=4
 no 2 'sees token' hsa -p branching=3 -p causal=1 -p mode=self
 no 2 'sees token' bpt --query bq.npy --key bk.npy --value bv.npy
 no 2 'decoding is of self-attention' segments -p query-segment=@segment.npy -p key-segment=@segment.npy -p causal=1
+no 2 'routed: token by token it is causal, and causal=0 is typed' routed -p causal=0
+no 2 'tokens of query_block 16 choose by later ones' routed -p query-block=16
+no 2 'not by given ones' routed -p score=given
+no 2 'tokens choose as they come, which choice= has no place for' routed -p choice=@segment.npy
 no 2 '--lse: hsa' hsa -p branching=3 -p causal=1 --lse lse.out.npy
 no 2 "--cut: '5' is not T:BACK" window -p causal=1 --cut 5
 no 2 '--cut: 6 is not in 1 .. 5' window -p causal=1 --cut 5:6
@@ -185,8 +196,10 @@ fact a_variant_is_wanted refused 2 'VARIANT' "$hga" decode $q --out nothing.npy
 # Files of caches: of this very graph, whole, and nothing else.
 "$hga" decode window -p left=9 -p causal=1 $q --out out.npy --same --save cache --save-at 31 >table || exit 1
 no 3 'a cache of another graph' window -p left=8 -p causal=1 --resume cache
-no 3 'a cache of another shape, precision or type of pages' window -p left=9 -p causal=1 --resume cache --precision bf16
+no 3 'a cache of another shape, precision, type of pages or blocks to choose' window -p left=9 -p causal=1 --resume cache --precision bf16
 no 3 'a cache of another instruction set, whose bits differ' window -p left=9 -p causal=1 --resume cache --isa ref --same
+"$hga" decode routed -p block=8 $q --out out.npy --same --save chosen --save-at 31 >table || exit 1
+no 3 'a cache of another shape, precision, type of pages or blocks to choose' routed -p block=4 --resume chosen
 no 2 'the cache of cache has 31 tokens already, not 30' window -p left=9 -p causal=1 --resume cache --fork-at 30
 no 2 'the cache may be cut to' window -p left=9 -p causal=1 --resume cache --cut 31:9
 head -c 500 cache >short

@@ -112,7 +112,7 @@ static hga_status check_header(const char *path, const hga_decoder *d, const cac
         return hga_fail(HGA_EFORMAT, "%.200s: version %u of cache files, not %d", path, h->version, VERSION);
     if (h->graph != own->graph) return differs(path, "graph");
     if (h->program != own->program) return differs(path, "program");
-    if (h->numbers != own->numbers) return differs(path, "shape, precision or type of pages");
+    if (h->numbers != own->numbers) return differs(path, "shape, precision, type of pages or blocks to choose");
     if (d->options.same_bits && memcmp(h->engine, own->engine, NAME_BYTES))
         return differs(path, "version of hga, whose bits may differ");
     if (d->options.same_bits && memcmp(h->isa, own->isa, NAME_BYTES))
