@@ -186,6 +186,8 @@ class Decoder:
         o.plan.strict_rows, o.plan.bind = h._strict, BINDINGS[h._bind]
         o.rollback, o.page_rows = whole(rollback, "rollback", beyond=2**31), whole(page_rows, "page_rows", beyond=2**31)
         o.same_bits, o.page_type = int(flag(same, "same")), one_of(page_type, "page_type", TYPES)
+        if h._choosing is not None:
+            o.selection, o.prefill = h._choosing
         decoder, pages = ffi.new("hga_decoder **"), ffi.new("hga_pages **")
         check(lib.hga_decoder_create(h.graph._g, h._program, shape, o, decoder))
         status = lib.hga_pages_create(decoder[0], whole(max_bytes, "max_bytes", beyond=2**63), pages)

@@ -121,6 +121,7 @@ class Hierarchy(Threaded):
 
     _in_order: Optional["Hierarchy"] = None  # the one that runs in this one's place, its rows in another order
     _leaves_plans = False  # to others, when it goes
+    _choosing: Any = None  # hga_selection and prefill, of a decoder whose tokens choose
     _first_head = 0  # of all heads, where a call is of some: dropout draws by it
     parts, by_token = 1, True  # of the graph's rows: key/value heads' own, a token's or a part's one after the other
 
@@ -514,6 +515,7 @@ class Hierarchy(Threaded):
         the most bytes of all its caches' pages; 0: no limit. A hierarchy of which a token sees a later one is refused with both."""
         check_names(Hierarchy.decoder, tables, WITHOUT_EDGES)
         h = normalised(self, spelt(normaliser, normalizer))
+        h._choosing = self._choosing
         precision = resolved(precision, h, one_of(row_type, "row_type", TYPES) == lib.HGA_BF16, isa, False)
         return Decoder(h, heads, dim, kv_heads, dim_v, same, rollback, page_type, page_rows, max_bytes, precision, threads, isa,
                        tables)  # fmt: skip

@@ -10,9 +10,11 @@ from ._arguments import flag, meant, whole
 from ._by_content import ByContent, stack_of
 from ._call import LAYOUTS
 from ._core import as_floats, as_numpy, check, ffi, is_torch, lib, number, refuse, refuse_type
+from ._decoder import Decoder
 from ._deferred import compiling, deferred
 from ._graph import Graph
 from ._hierarchy import Hierarchy
+from ._precision import AUTO, is_bf16, multiplies_pairs
 from ._registry import Parameter, variant_named
 from ._tables import ROWS
 from ._variants import FoldedHierarchy
@@ -247,7 +249,7 @@ class ChosenHierarchy(ByContent):
         return tuple((stacked if return_block_weights and i == last else stack_of(q))([p[i] for p in parts]) for i in range(last + 1))
 
     def _attend(self, q: Any, k: Any, v: Any, layout: str, choice: Any, block_scores: Any, weighed: bool, more: Dict[str, Any]) -> Any:
-        precision, flat = more.get("precision") or "f32", q.ndim == 2
+        precision, flat = _precision(more, q, k, v), q.ndim == 2
         c = self._chosen(q, k, layout, more.get("scale"), precision, choice, block_scores)
         parts = c.choosers > 1 and (bool(more.get("dropout")) or any(_is_of_parts(n) for n, x in more.items() if x is not None))
         before = [h for h in self._made if h._plans]
@@ -279,12 +281,21 @@ class ChosenHierarchy(ByContent):
             ]  # fmt: skip
             own = ("query", "key", "value")
             return {n: (np.stack if n in own else sum)([p[n] for p in parts]) for n in parts[0]}  # type: ignore[operator]
-        c = self._chosen(q, k, layout, more.get("scale"), more.get("precision") or "f32", choice, block_scores)
+        c = self._chosen(q, k, layout, more.get("scale"), _precision(more, *given[:3]), choice, block_scores)
         return _gradients(c, self, given, d_lse, wanted, layout, more)
 
-    def decoder(self, **more: Any) -> Any:
-        """Refused: blocks are chosen by whole inputs. ``hierarchy(q, k)`` of all tokens says which."""
-        raise refuse("routed: blocks are chosen by whole inputs, not token by token")
+    def decoder(self, **more: Any) -> Decoder:
+        """As ``Hierarchy.decoder``, of n_tokens at most: a token chooses when it comes, among the blocks that are complete. With same=True
+        outputs have the bits of ``attention``. prefill: an append of several tokens chooses by query blocks of so many, which reads
+        queries ahead; single tokens choose by themselves. No normaliser but softmax, and no positions."""
+        if not isinstance(self.n_tokens, int):
+            raise refuse(f"{self!r} has n_tokens={self.n_tokens}: a decoder is of one text of at most so many tokens")
+        _, how = self._how(1)
+        graph, program = ffi.new("hga_graph **"), ffi.new("hga_program *")
+        check(lib.hga_build_routed_decoder(self.n_tokens, ffi.NULL, graph, program))
+        made = Hierarchy(Graph(graph[0]), program, repr(self))
+        made._threads, made._bind, made._choosing = self._threads, self._bind, (how, self.settings["prefill"])
+        return made.decoder(**more)
 
     def order(self, how: str) -> Any:
         """Refused: an order is of one graph."""
@@ -308,6 +319,15 @@ class ChosenHierarchy(ByContent):
 
     def __hash__(self) -> int:
         return hash((self.n_tokens, tuple(self.settings.items())))
+
+
+def _precision(more: Mapping[str, Any], *tensors: Any) -> str:
+    """By which products a call chooses: those that it attends by, of softmax."""
+    asked = more.get("precision") or AUTO
+    if asked != AUTO:
+        return str(asked)
+    softmax = not (more.get("normaliser") or more.get("normalizer"))
+    return "bf16" if is_bf16(*tensors) and softmax and multiplies_pairs(more.get("isa")) else "f32"
 
 
 # ---- arrays ----
