@@ -2,11 +2,13 @@
 #include "hga_builders.h"
 
 #include <math.h>
+#include <string.h>
 
 /* The tree as the loops below want it. Node j of level l has its hyperplanes at row first[l] + j * rows_per_node: one a
    node when binary, one a child otherwise. */
 typedef struct tree {
     const hga_router *r;
+    const float *weights; /* r's, or a copy of them */
     int64_t n_rows;
     float largest; /* of all |w|; INFINITY: not looked for */
 } tree;
@@ -75,7 +77,7 @@ static double plane_value(const float *w, const float *x, hga_id dim, float bias
 static hga_id choose_exactly(const tree *t, hga_id head, int64_t row, hga_id n_planes, const float *x, int64_t *bad)
 {
     const hga_router *r = t->r;
-    const float *w = r->weights + (head * t->n_rows + row) * r->dim, *bias = r->bias + head * t->n_rows + row;
+    const float *w = t->weights + (head * t->n_rows + row) * r->dim, *bias = r->bias + head * t->n_rows + row;
     double best = -INFINITY;
     hga_id child = 0;
     for (hga_id c = 0; c < n_planes; c++) {
@@ -138,7 +140,7 @@ INLINED estimate estimate_plane(const float *w, const float *x, hga_id dim, floa
 INLINED hga_id choose(const tree *t, hga_id head, int64_t row, hga_id n_planes, const float *x, int64_t *bad)
 {
     const hga_router *r = t->r;
-    const float *w = r->weights + (head * t->n_rows + row) * r->dim, *bias = r->bias + head * t->n_rows + row;
+    const float *w = t->weights + (head * t->n_rows + row) * r->dim, *bias = r->bias + head * t->n_rows + row;
     if (!r->branching) {
         estimate e = estimate_plane(w, x, r->dim, *bias);
         if (fabs(e.value) > e.error && fabs(e.value) < INFINITY) return e.value > 0;
@@ -238,7 +240,7 @@ static __attribute__((noinline, cold)) int32_t sign_exactly(const tree *t, hga_i
 INLINED int step(const tree *t, hga_id head, int64_t level_row, hga_id dim, four_rows *f)
 {
     const int64_t first = head * t->n_rows + level_row;
-    const float *w = t->r->weights + first * dim, *bias = t->r->bias + first, *plane[4];
+    const float *w = t->weights + first * dim, *bias = t->r->bias + first, *plane[4];
     UNROLLED for (int i = 0; i < 4; i++) plane[i] = w + (ptrdiff_t)f->node[i] * dim;
     four value = products(plane, f->x, dim);
     value += (four){bias[f->node[0]], bias[f->node[1]], bias[f->node[2]], bias[f->node[3]]};
@@ -305,10 +307,12 @@ INLINED void descend(const tree *t, const rows *r, hga_id first, hga_id n, hga_i
 INLINED int descend_together(const tree *t, const rows *r, hga_id first, hga_id head, hga_id dim)
 {
     four_rows f[ABREAST / 4];
+    const hga_id levels = t->r->height ? t->r->height : 1,
+                 each = 1 + (ABREAST - 1) / levels; /* at once they would wait */
     const float *x = r->x + first * r->row_stride + head * r->head_stride;
     for (int i = 0; i < ABREAST / 4; i++) start(t, x + 4 * i * r->row_stride, r->row_stride, dim, &f[i]);
     for (hga_id l = 0; l < t->r->height; l++) {
-        if (l < ABREAST / 4) fetch(r, first + ABREAST + 4 * l, 4, head, dim); /* more at once would wait */
+        if (l * each < ABREAST) fetch(r, first + ABREAST + l * each, each, head, dim);
         for (int i = 0; i < ABREAST / 4; i++)
             if (!step(t, head, ((int64_t)1 << l) - 1, dim, &f[i])) return 0;
     }
@@ -361,13 +365,35 @@ static int route_all(const tree *t, const rows *r, obstacle *bad)
     return route_plain(t, r, bad);
 }
 
+static int64_t n_weights(const tree *t) { return t->r->n_heads * t->n_rows * t->r->dim; }
+
 /* NaN is left out here and shows in the products. */
 static float largest_weight(const tree *t)
 {
-    const int64_t n = t->r->n_heads * t->n_rows * t->r->dim;
+    const int64_t n = n_weights(t);
+    floats most = {0};
+    words magnitude = {0};
     float largest = 0;
-    for (int64_t i = 0; i < n; i++) largest = fabsf(t->r->weights[i]) > largest ? fabsf(t->r->weights[i]) : largest;
+    int64_t i = 0;
+    magnitude = magnitude + INT32_MAX;
+    for (; i + LANES <= n; i += LANES) {
+        const words size = (words) * (const floats *)(t->weights + i) & magnitude, more = (floats)size > most;
+        most = (floats)((size & more) | ((words)most & ~more));
+    }
+    for (int lane = 0; lane < LANES; lane++) largest = most[lane] > largest ? most[lane] : largest;
+    for (; i < n; i++) largest = fabsf(t->weights[i]) > largest ? fabsf(t->weights[i]) : largest;
     return largest;
+}
+
+/* Many rows read the hyperplanes: where vectors of these would lie across two lines each, a copy of them does not. */
+static hga_status lay_on_lines(tree *t, float **copy)
+{
+    if ((uintptr_t)t->weights % sizeof(floats) == 0 || t->r->dim % LANES) return HGA_OK;
+    hga_status st = hga_new(NULL, n_weights(t), sizeof **copy, copy);
+    if (st) return st;
+    memcpy(*copy, t->weights, (size_t)n_weights(t) * sizeof **copy);
+    t->weights = *copy;
+    return HGA_OK;
 }
 
 hga_status hga_route(const hga_router *r, const float *x, hga_id n, ptrdiff_t row_stride, ptrdiff_t head_stride,
@@ -376,10 +402,14 @@ hga_status hga_route(const hga_router *r, const float *x, hga_id n, ptrdiff_t ro
     hga_status st = hga_check_reserved("hga_router", r->reserved, sizeof r->reserved);
     if (!st) st = check(r, x, n, leaf);
     if (st) return st;
-    tree t = {r, hga_route_rows(r->height, r->branching), INFINITY};
-    if (!r->branching && n / 8 >= t.n_rows) t.largest = largest_weight(&t);
-    obstacle bad = {0};
-    if (route_all(&t, &(rows){x, n, row_stride, head_stride, leaf}, &bad)) return HGA_OK;
-    return hga_fail(HGA_EINVAL, "row %d, head %d: its product with hyperplane %lld is not finite", bad.row, bad.head,
-                    (long long)bad.plane);
+    tree t = {r, r->weights, hga_route_rows(r->height, r->branching), INFINITY};
+    float *copy = NULL;
+    obstacle bad = {.row = -1};
+    if (n / 8 >= t.n_rows) st = lay_on_lines(&t, &copy);
+    if (!st && !r->branching && n / 8 >= t.n_rows) t.largest = largest_weight(&t);
+    if (!st && !route_all(&t, &(rows){x, n, row_stride, head_stride, leaf}, &bad))
+        st = hga_fail(HGA_EINVAL, "row %d, head %d: its product with hyperplane %lld is not finite", bad.row, bad.head,
+                      (long long)bad.plane);
+    hga_delete(NULL, copy, n_weights(&t), sizeof *copy);
+    return st;
 }

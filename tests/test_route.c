@@ -141,6 +141,22 @@ static void many_rows_agree_with_a_plain_walk(void **state)
 }
 
 /* moves x to where w.x + b is 0 but for rounding */
+/* Vectors of hyperplanes then lie across lines of the cache, or do not. */
+static void hyperplanes_lie_anywhere_in_memory(void **state)
+{
+    (void)state;
+    enum { HEIGHT = 4, DIM = 32, N = 256, PLANES = HEADS * ((1 << HEIGHT) - 1), FLOATS = 16 };
+    float *given = random_floats(31, 1, PLANES * DIM), *b = random_floats(32, 0.2, PLANES);
+    float *x = random_floats(33, 1, N * HEADS * DIM), *room = aligned_alloc(64, (PLANES * DIM + FLOATS) * sizeof *room);
+    for (int off = 0; off < FLOATS; off++) {
+        memcpy(room + off, given, PLANES * DIM * sizeof *room);
+        hga_router r = {.height = HEIGHT, .dim = DIM, .n_heads = HEADS, .weights = room + off, .bias = b};
+        check_leaves(&r, x, N);
+        assert_memory_equal(room + off, given, PLANES * DIM * sizeof *room);
+    }
+    free(given), free(b), free(x), free(room);
+}
+
 static void put_on_plane(const float *w, float b, hga_id dim, float *x)
 {
     double f = b, square = 0;
@@ -256,6 +272,7 @@ int main(void)
         cmocka_unit_test(rows_are_counted),
         cmocka_unit_test(random_trees_agree_with_a_plain_walk),
         cmocka_unit_test(many_rows_agree_with_a_plain_walk),
+        cmocka_unit_test(hyperplanes_lie_anywhere_in_memory),
         cmocka_unit_test(rows_on_the_root_plane_agree_with_a_plain_walk),
         cmocka_unit_test(close_calls_are_decided_in_double),
         cmocka_unit_test(a_product_that_is_not_finite_names_its_row),

@@ -3,6 +3,7 @@
 #include "random_program.h"
 
 #include "execute.h"
+#include "schedule.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -430,6 +431,61 @@ static void two_threads_share_what_is_in_no_order(void **state)
     hga_graph_destroy(g);
 }
 
+/* Leaves of one tree, in each of which one token is a key: tokens in order, or in none. */
+static void build_leaves(int in_order, hga_graph **g, hga_program *p)
+{
+    enum { TOKENS = 16384, HEIGHT = 7, EACH = TOKENS >> HEIGHT };
+    int32_t *leaf = memory(TOKENS, sizeof *leaf), *key = memory(TOKENS, sizeof *key);
+    for (hga_id i = 0; i < TOKENS; i++) {
+        leaf[i] = in_order ? i / EACH : (int32_t)(((uint32_t)i * 2654435761u) >> (32 - HEIGHT));
+        key[i] = i % EACH ? -1 : i / EACH;
+    }
+    hga_treeformer t = {.n_queries = TOKENS, .n_tree_heads = 1, .height = HEIGHT, .query_leaf = leaf, .key_leaf = key};
+    assert_ok(hga_build_treeformer_fine(&t, g, p));
+    free(leaf), free(key);
+}
+
+static int64_t count_buckets(const hga_graph *g, const hga_program *p)
+{
+    hga_plan *plan;
+    accesses a = {0};
+    assert_ok(hga_plan_create(g, p, &(hga_shape){.n_heads = 1, .dim = 4}, &(hga_options){.gradient = 1}, &plan));
+    assert_ok(accesses_open(&a, plan, slots_recycle));
+    int64_t n = a.n_buckets;
+    accesses_close(&a);
+    hga_plan_destroy(plan);
+    return n;
+}
+
+/* Rows that a panel has here and there are told together: plans of trees that content decides on are made anew in every
+   call. */
+static void rows_in_no_order_are_told_together(void **state)
+{
+    (void)state;
+    for (int in_order = 0; in_order < 2; in_order++) {
+        hga_graph *g;
+        hga_program program;
+        build_leaves(in_order, &g, &program);
+        if (in_order)
+            assert_true(count_buckets(g, &program) > 500);
+        else
+            assert_int_equal(count_buckets(g, &program), 1);
+        hga_graph_destroy(g);
+    }
+}
+
+static void readers_follow_writers_in_no_order(void **state)
+{
+    (void)state;
+    problem p = {.name = "leaves in no order", .shape = {.n_heads = 2, .dim = 4}};
+    build_leaves(0, &p.graph, &p.program);
+    p.program.has_lse = 1;
+    assert_int_equal(count_buckets(p.graph, &p.program), 1);
+    problem_fill(&p, 5);
+    check_orders(&p);
+    problem_clear(&p);
+}
+
 /* Few tokens make few panels, whose heads are shared out: each thread has two items to take, where there are heads. */
 static void threads_share_the_heads_of_short_texts(void **state)
 {
@@ -488,6 +544,8 @@ int main(void)
         cmocka_unit_test(threads_wait_together),
         cmocka_unit_test(two_threads_go_down_side_by_side),
         cmocka_unit_test(two_threads_share_what_is_in_no_order),
+        cmocka_unit_test(rows_in_no_order_are_told_together),
+        cmocka_unit_test(readers_follow_writers_in_no_order),
         cmocka_unit_test(threads_share_the_heads_of_short_texts),
         cmocka_unit_test(two_threads_are_nearly_twice_as_fast),
     };

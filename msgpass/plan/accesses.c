@@ -227,16 +227,40 @@ void accesses_sources(const hga_plan *plan, const phase *ph, hga_id first, hga_i
 /* ---- the panel's own rows, and splits ---- */
 
 /* Positions of an order are nodes here and there; a panel's rows of a stage by node come one after the other. */
+static int is_scattered(const phase *ph)
+{
+    return ph->job <= JOB_MERGE && (ph->by_position || ph->job == JOB_PIECES || ph->job == JOB_MERGE);
+}
+
 static void visit_rows(visit *r, const phase *ph, hga_id panel)
 {
     hga_id begin = panel * ph->panel, n = phase_rows(ph, panel);
-    int scattered = ph->job <= JOB_MERGE && (ph->by_position || ph->job == JOB_PIECES || ph->job == JOB_MERGE);
+    int scattered = is_scattered(ph) && !r->to->one_bucket;
     for (hga_id i = begin; scattered && i < begin + n; i++) {
         hga_id v = phase_node(r->plan, ph, i);
         visit_add(r, v, v);
     }
     if (!scattered) visit_add(r, ph->first + begin, ph->first + begin + n - 1);
     visit_flush(r);
+}
+
+/* Are the rows of a panel in more places than a list of runs has room for? */
+static int is_everywhere(accesses *a, const phase *ph, hga_id panel)
+{
+    run_list l = {.found = RUNS_KEPT};
+    visit_rows(&(visit){.plan = a->plan, .to = a, .last = -1, .kept = &l}, ph, panel);
+    return l.found == RUNS_TOO_MANY;
+}
+
+/* Trees that content decides on spread each panel's rows over all tokens. Buckets then tell nothing apart, and to note
+   each row's takes longer than all else in a plan's update: a flat graph has one for all. */
+static int rows_are_everywhere(accesses *a)
+{
+    const phase *ph = a->plan->phase, *end = ph + a->plan->n_phases;
+    if (a->recycled || plan_is_shared(a->plan) || a->plan->nodes.n_levels > 1) return 0;
+    while (ph < end && !(ph->job == JOB_ROWS && is_scattered(ph))) ph++;
+    if (ph == end || ph->n_panels < 2) return 0;
+    return is_everywhere(a, ph, 0) && is_everywhere(a, ph, ph->n_panels / 2 - 1);
 }
 
 /* ---- a panel ---- */
@@ -413,6 +437,8 @@ hga_status accesses_open(accesses *a, const hga_plan *plan, int (*recycles)(cons
         a->bucket[l + 1].first = a->bucket[l].first + (n >> a->bucket[l].shift) + 1;
     }
     find_users(a, recycles);
+    a->one_bucket = rows_are_everywhere(a);
+    if (a->one_bucket) a->bucket[0].shift = 31, a->bucket[1].first = 1;
     number_buckets(a);
 done:
     return st;

@@ -73,7 +73,8 @@ struct accesses {
     users writers[N_ROW_SETS], all[N_ROW_SETS];
     uint64_t recycled; /* storages with rows that serve one node after another */
     int64_t at[N_ROW_SETS], n_buckets;
-    hga_id level; /* that the last node was on */
+    int one_bucket; /* for all rows of a set */
+    hga_id level;   /* that the last node was on */
     /* the last panel visited, whose runs are found once for all who ask */
     const phase *of;
     hga_id panel;

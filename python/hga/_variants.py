@@ -204,7 +204,8 @@ class RoutedHierarchy(ByContent):
         more["key_leaf"] = self._leaves(rows[1], w, b, heads)
         if self.branching is None:
             more["height"] = self.height
-        made: Hierarchy = make(self.variant, None, more)
+        own = self.n_keys is None and len(rows[0]) == len(rows[1])  # the keys are the queries' tokens
+        made: Hierarchy = make(self.variant, None, more, 0 if own else None)
         made._threads, made._bind, made._strict = self._threads, self._bind, self._strict
         return made
 
@@ -305,7 +306,9 @@ def make(v: Variant, n_tokens: Any, given: Dict[str, Any], n_keys: Optional[int]
     if n_keys is not None:
         if not v.can_cross:
             raise refuse_type(f"{v.name} has no n_keys: its queries and keys are the same tokens")
-        s.set("keys", str(whole(n_keys, "n_keys", least=1)))
+        n_keys = whole(n_keys, "n_keys", least=0 if "key_leaf" in given else 1)
+        if n_keys:
+            s.set("keys", str(n_keys))
     fold = 1
     for name, value in given.items():
         if value is None or name == "alpha":
@@ -314,6 +317,8 @@ def make(v: Variant, n_tokens: Any, given: Dict[str, Any], n_keys: Optional[int]
         s.fill(p, value)
         if name == "query_leaf" and np.ndim(value) == 2:
             fold = np.shape(value)[1]
+    if n_keys == 0:  # key_leaf= told of as many
+        ffi.cast("hga_treeformer *", s.memory).n_keys = 0
     node_of = None
     if v.name == "hsa" and given.get("parent") is not None:
         node_of = np.empty(len(given["parent"]), np.int32)
@@ -416,7 +421,8 @@ def function_of(v: Variant) -> Callable[..., Any]:
     build.__module__ = "hga"
     lines = [f"{v.says} ({v.paper}).", "", "n_tokens: tokens, or a list of lengths for a ragged batch."]
     if v.can_cross:
-        lines.append("n_keys: key tokens, for cross-attention.")
+        own = any(p.name == "key-leaf" for p in v.parameters)
+        lines.append("n_keys: key tokens, for cross-attention" + ("; 0: the queries' tokens, by the leaves of key_leaf." if own else "."))
     first = None if _by_data(v) else inspect.Parameter.empty
     arguments = [inspect.Parameter("n_tokens", inspect.Parameter.POSITIONAL_OR_KEYWORD, default=first)]
     for p in v.parameters:

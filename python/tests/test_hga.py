@@ -121,17 +121,43 @@ class Attention(unittest.TestCase):
         q, k, v = tensors(40, heads=2, dim=8)
         weights, bias = RNG.standard_normal((2, 3, 8)).astype(np.float32), np.zeros((2, 3), np.float32)
         out = hga.treeformer_fine(40, height=2, weights=weights, bias=bias).attention(q, k, v)
-        for b in range(2):
-            for h in range(2):
+        self.assert_in_their_leaves(out, q, k, v, weights)
+
+    def assert_in_their_leaves(self, out, q, k, v, weights, causal=False):
+        """By hyperplanes of two levels, a tree for each head."""
+        for b in range(len(q)):
+            for h in range(len(weights)):
                 leaf = []
                 for x in (q[b, h], k[b, h]):
                     f = x @ weights[h].T > 0
                     leaf.append(2 * f[:, 0] + np.where(f[:, 0], f[:, 2], f[:, 1]))
-                s = np.where(leaf[0][:, None] == leaf[1][None], q[b, h] @ k[b, h].T / np.sqrt(8), -np.inf)
+                sees = leaf[0][:, None] == leaf[1][None]
+                s = np.where(np.tril(sees) if causal else sees, q[b, h] @ k[b, h].T / np.sqrt(8), -np.inf)
                 some = np.isfinite(s).any(1)
                 p = np.exp(s[some] - s[some].max(1, keepdims=True))
                 self.assertLess(abs(out[b, h][some] - p / p.sum(1, keepdims=True) @ v[b, h]).max(), 1e-5)
                 self.assertEqual(abs(out[b, h][~some]).sum(), 0)
+
+    def test_routed_trees_are_causal(self):
+        q, k, v = tensors(40, heads=2, dim=8)
+        weights, bias = RNG.standard_normal((2, 3, 8)).astype(np.float32), np.zeros((2, 3), np.float32)
+        h = hga.treeformer_fine(40, height=2, weights=weights, bias=bias, causal=True)
+        self.assert_in_their_leaves(h.attention(q, k, v), q, k, v, weights, True)
+        self.assertTrue(h.hierarchy(q[0], k[0]).is_causal())
+
+    def test_keys_are_the_queries_tokens_by_leaves_of_their_own(self):
+        q, k, v = (x[0] for x in tensors(40, heads=2, dim=8))
+        h = hga.treeformer_fine(height=2, weights=RNG.standard_normal((2, 3, 8)).astype(np.float32), bias=np.zeros((2, 3), np.float32))
+        found = h.hierarchy(q, k)
+        self.assertEqual(found.graph.n_nodes, 80)  # a row for each head, and none for keys
+        for of in (found, pickle.loads(pickle.dumps(found))):
+            np.testing.assert_array_equal(of.attention(q, k, v), h.attention(q, k, v))
+            self.assertEqual(of, found)
+        across = hga.treeformer_fine(n_keys=40, height=2, **{n: h.given[n] for n in ("weights", "bias")})
+        self.assertEqual(across.hierarchy(q, k).graph.n_nodes, 160)
+        np.testing.assert_array_equal(across.attention(q, k, v), h.attention(q, k, v))
+        with self.assertRaisesRegex(ValueError, "n_keys is 0"):
+            hga.dense(40, n_keys=0)
 
     def test_lse_is_the_log_of_the_sum(self):
         q, k, v = tensors(30)
