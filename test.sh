@@ -2,7 +2,8 @@
 # Install what is missing, build, test: ./test.sh [FORM]. Ends with what each part took, with what was not run, and why,
 # and with ctest's summary; where a test fails, with the summary.
 # The Python package is tested with torch, transformers and what else python/tests/requirements.txt names: in an
-# environment in build/, made once (4.7 GB from PyPI), or by the interpreter that HGA_PYTHON_TESTS_WITH names.
+# environment in build/, made once (4.7 GB from PyPI), or by the interpreter that HGA_PYTHON_TESTS_WITH names. JAX wants
+# a newer numpy than Debian's: it lies over that environment (0.5 GB), or is that of HGA_JAX_TESTS_WITH.
 set -euo pipefail
 cd "$(dirname "$0")"
 . .ci/debian_first
@@ -14,14 +15,14 @@ forms='
 full|12|the release build and all of its tests; the form that is meant where none is named
 quick|1|the release build, its unit tests and the rules of the sources: for daily work
 asan|8|AddressSanitizer and UBSan: the library, the readers, the tool and the fuzzers
-oldest|5|Python with the oldest torch and transformers that hga takes: models, generation, compiled functions
+oldest|5|Python with the oldest torch, transformers and JAX that hga takes: models, generation, compiled functions, JAX
 newword|4|a word that calls bring, added on trial to a copy: C, JSON, the tool and Python know it
 coverage|6|which lines and branches the tests reach; fails nobody
 '
 form=${1-full}
 minutes=$(sed -n "s/^$form|\([0-9]*\)|.*/\1/p" <<<"$forms")
 if [ -z "$minutes" ]; then
-    sed -n '2,5s/^# //p' "$0"
+    sed -n '2,6s/^# //p' "$0"
     awk -F'|' 'NF { printf "  %-9s %3d min  %s\n", $1, $2, $3 }' <<<"$forms"
     [ "$form" = --help ] || [ "$form" = help ] || exit 2
     exit 0
@@ -72,7 +73,7 @@ fetch_packages() {
     trap 'kill $packages ${environment-} 2>/dev/null || true' EXIT
 }
 # An environment of Python; none where the caller names an interpreter.
-with=${HGA_PYTHON_TESTS_WITH-}
+with=${HGA_PYTHON_TESTS_WITH-} jax=${HGA_JAX_TESTS_WITH-}
 fetch_python() { # fetch_python FOLDER [REQUIREMENTS]
     [ -z "$with" ] || return 0
     folder=$PWD/$1
@@ -115,8 +116,9 @@ form_full() {
     fetch_python build/python-tests
     part "build" build release
     part "wait for what is fetched" fetched
+    part "JAX" lay_jax build/python-jax python/tests/jax.txt
     # Once more: what the other packages have brought is compiled, too.
-    part "build what that brought" build release -DHGA_PYTHON_TESTS_WITH="$with"
+    part "build what that brought" build release -DHGA_JAX_TESTS_WITH="$jax" -DHGA_PYTHON_TESTS_WITH="$with"
     part "tests" run_tests release
 }
 
@@ -142,18 +144,23 @@ form_oldest() {
     fetch_python build/python-tests
     part "build" build release
     part "wait for what is fetched" fetched
-    part "the oldest releases" lay_over build/python-oldest python/tests/oldest.txt
-    part "build what that brought" build release -DHGA_PYTHON_TESTS_WITH="$with"
-    part "tests" run_tests release --tests-regex '^python_(generation|compiled)'
+    part "the oldest JAX" lay_jax build/python-jax-oldest python/tests/jax_oldest.txt
+    part "the oldest releases" lay_over with build/python-oldest python/tests/oldest.txt
+    part "build what that brought" build release -DHGA_JAX_TESTS_WITH="$jax" -DHGA_PYTHON_TESTS_WITH="$with"
+    part "tests" run_tests release --tests-regex '^python_(generation|compiled|jax)'
 }
-lay_over() { # lay_over FOLDER REQUIREMENTS
+lay_over() { # lay_over VARIABLE FOLDER REQUIREMENTS: the variable gets the interpreter of both
     local site
     [ -n "$with" ] || return 0
-    .ci/python "$@" 3000000 >build/no-python.txt || { no_python=$(cat build/no-python.txt); return 0; }
-    for site in "$1"/lib/python3.*/site-packages; do
+    .ci/python "${@:2}" 3000000 >build/no-python.txt || { no_python=$(cat build/no-python.txt); return 0; }
+    for site in "$2"/lib/python3.*/site-packages; do
         "$with" -c 'import site; print(site.getsitepackages()[0])' >"$site/newest.pth"
     done
-    with=$PWD/$1/bin/python
+    printf -v "$1" %s "$PWD/$2/bin/python"
+}
+# Where the caller names interpreters nothing is fetched.
+lay_jax() { # lay_jax FOLDER REQUIREMENTS
+    [ -n "$jax${HGA_PYTHON_TESTS_WITH-}" ] || lay_over jax "$@"
 }
 
 form_newword() {

@@ -2,7 +2,7 @@
 
     python3 declarations.py CC OUTPUT.c INCLUDE_FOLDER..
 
-The compiler's preprocessor reads <hga.h>, <hga_files.h> and the package's own "calls.h"; what cffi cannot parse (bodies of inline functions) is taken out. Nothing is
+The compiler's preprocessor reads <hga.h>, <hga_files.h> and the package's own "calls.h" and "jax.h"; what cffi cannot parse (bodies of inline functions) is taken out. Nothing is
 typed by hand but the callbacks.
 """
 
@@ -14,6 +14,7 @@ import tempfile
 
 import cffi
 
+INCLUDES = '#include "calls.h"\n#include "jax.h"\n#include "hga_files.h"\n'
 CALLBACKS = """
 extern "Python" hga_status hga_py_patch(const hga_patch *, void *);
 extern "Python" hga_status hga_py_seen(const hga_seen *, void *);
@@ -31,7 +32,7 @@ void free(void *);
 
 
 def preprocessed(compiler, folders):
-    """<hga.h>, <hga_files.h> and "calls.h" without comments, attributes and the system's headers."""
+    """The headers without comments, attributes and the system's headers."""
     with tempfile.TemporaryDirectory() as empty:
         for name in ("stddef.h", "stdint.h", "stdio.h"):
             open(os.path.join(empty, name), "w").close()
@@ -39,7 +40,7 @@ def preprocessed(compiler, folders):
         for folder in folders:
             command += ["-I", folder]
         return subprocess.run(
-            command + ["-x", "c", "-"], input='#include "calls.h"\n#include "hga_files.h"\n', capture_output=True, text=True, check=True
+            command + ["-x", "c", "-"], input=INCLUDES, capture_output=True, text=True, check=True
         ).stdout
 
 
@@ -62,7 +63,7 @@ def main():
     compiler, output, *folders = sys.argv[1:]
     ffi = cffi.FFI()
     ffi.cdef("typedef struct _IO_FILE FILE;\n" + without_bodies(preprocessed(compiler, folders)) + CALLBACKS)
-    ffi.set_source("_hga", "#include <stdlib.h>\n#include \"calls.h\"\n#include \"hga_files.h\"\n", py_limited_api=True)
+    ffi.set_source("_hga", "#include <stdlib.h>\n" + INCLUDES, py_limited_api=True)
     ffi.emit_c_code(output)
 
 

@@ -30,7 +30,7 @@ environment() { stand_in house/.ci/python "$1"; }
 environment 'echo "python $*" >>calls; mkdir -p "$1/bin" "$1/lib/python3.11/site-packages"
 printf "#!/bin/sh\necho the newest\n" >"$1/bin/python"; chmod +x "$1/bin/python"'
 into() { "${@:2}" >"$1"; } # into FILE COMMAND..
-test_sh() { (cd house && rm -f calls && unset HGA_PYTHON_TESTS_WITH && exec ./test.sh "$@"); }
+test_sh() { (cd house && rm -f calls && unset HGA_PYTHON_TESTS_WITH HGA_JAX_TESTS_WITH && exec ./test.sh "$@"); }
 
 
 # ---- what it says, and what it runs ----
@@ -54,9 +54,11 @@ order() { grep -oE '^(cmake --build --preset [a-z]*|ctest --preset [a-z]*|gcovr)
 fact in_one_build_with_every_test equal "$(ctest_lines)" "ctest --preset release"
 fact built_before_any_test equal "$(order)" "cmake --build --preset release;cmake --build --preset release;ctest --preset release;"
 fact what_compiles_is_there_before_the_rest equal "$(grep '^install' house/calls | tr '\n' ';')" "install compile;install ;"
-fact with_the_environments_python grep -q "^cmake --preset release -DHGA_PYTHON_TESTS_WITH=.*/build/python-tests/bin/python$" house/calls
+fact with_the_environments_python grep -q "^cmake --preset release .* -DHGA_PYTHON_TESTS_WITH=.*/build/python-tests/bin/python$" house/calls
+fact and_with_jax_over_them grep -q "^cmake --preset release -DHGA_JAX_TESTS_WITH=.*/build/python-jax/bin/python " house/calls
+fact which_is_a_part_of_its_own equal "$(grep '^python' house/calls | tr '\n' ';')" "python build/python-tests;python build/python-jax python/tests/jax.txt 3000000;"
 fact the_summary_is_its_last_line equal "$(tail -1 whole)" "100% tests passed, 0 tests failed out of 2"
-fact the_next_time_it_says_how_long_the_last_took sh -c 'test_line=$(cd house && unset HGA_PYTHON_TESTS_WITH && ./test.sh | head -1); echo "$test_line" | grep -Eq "^./test.sh full takes about [0-9]+ min [0-9]+ s: the last run here did$"'
+fact the_next_time_it_says_how_long_the_last_took sh -c 'test_line=$(cd house && unset HGA_PYTHON_TESTS_WITH HGA_JAX_TESTS_WITH && ./test.sh | head -1); echo "$test_line" | grep -Eq "^./test.sh full takes about [0-9]+ min [0-9]+ s: the last run here did$"'
 rm -f house/build/test-times.txt
 
 # What each part took, labels and tests from the longest on.
@@ -65,6 +67,7 @@ cat >wanted_end <<'END'
 == what took how long: TIME in all; tests run side by side, and some have two labels
 build TIME
 wait for what is fetched TIME
+JAX TIME
 build what that brought TIME
 tests TIME
  tests labelled cli 72 s, 1 test
@@ -115,10 +118,10 @@ fact so_does_one_of_the_release_build ci_fails release
 # ---- the oldest releases ----
 
 fact the_form_of_the_oldest_runs into oldest test_sh oldest
-fact they_lie_over_the_newest equal "$(grep '^python' house/calls | tr '\n' ';')" "python build/python-tests;python build/python-oldest python/tests/oldest.txt 3000000;"
+fact they_lie_over_the_newest equal "$(grep '^python' house/calls | tr '\n' ';')" "python build/python-tests;python build/python-jax-oldest python/tests/jax_oldest.txt 3000000;python build/python-oldest python/tests/oldest.txt 3000000;"
 fact which_are_found_behind_them equal "$(cat house/build/python-oldest/lib/python3.11/site-packages/newest.pth)" "the newest"
-fact its_tests_run_with_them grep -q "^cmake --preset release -DHGA_PYTHON_TESTS_WITH=.*/build/python-oldest/bin/python$" house/calls
-fact and_are_those_of_what_has_releases equal "$(ctest_lines | tail -1)" "ctest --preset release --tests-regex ^python_(generation|compiled)"
+fact its_tests_run_with_them grep -q "^cmake --preset release -DHGA_JAX_TESTS_WITH=.*/build/python-jax-oldest/bin/python -DHGA_PYTHON_TESTS_WITH=.*/build/python-oldest/bin/python$" house/calls
+fact and_are_those_of_what_has_releases equal "$(ctest_lines | tail -1)" "ctest --preset release --tests-regex ^python_(generation|compiled|jax)"
 
 # ---- a new word ----
 
@@ -134,7 +137,7 @@ rm house/skipping
 environment 'echo "9 GB are needed"; exit 3'
 fact without_an_environment_the_rest_is_tested into whole test_sh
 fact and_the_end_says_why holds whole '^NOT TESTED: the Python package with torch, transformers, mypy and notebooks: 9 GB are needed$'
-fact then_the_building_python_runs_them grep -q '^cmake --preset release -DHGA_PYTHON_TESTS_WITH=$' house/calls
+fact then_the_building_python_runs_them grep -q '^cmake --preset release -DHGA_JAX_TESTS_WITH= -DHGA_PYTHON_TESTS_WITH=$' house/calls
 named() { (cd house && rm -f calls && HGA_PYTHON_TESTS_WITH=/opt/p ./test.sh >named) && grep -q 'HGA_PYTHON_TESTS_WITH=/opt/p$' house/calls && lacks house/calls '^python' && lacks house/named '^NOT TESTED'; }
 fact an_interpreter_may_be_named named
 stand_in house/.ci/install '[ "$1" = compile ] || { echo "no such package" >&2; exit 4; }'
@@ -170,5 +173,5 @@ fi
 fact a_small_disk_ends_with_3_too exits 3 make few.txt 999000000000
 make few.txt 999000000000 >why 2>stderr
 fact and_is_named holds why '^999000 GB are needed in there, [0-9]+ are free$'
-fact every_requirement_is_pinned sh -c "! grep -vE '^#|^[A-Za-z0-9_.-]+==[^ ]+( ; platform_machine == \"x86_64\")?$' '$source/python/tests/requirements.txt'"
+fact every_requirement_is_pinned sh -c "! grep -vE '^#|^[A-Za-z0-9_.-]+==[^ ]+( ; platform_machine == \"x86_64\")?$' '$source/python/tests/requirements.txt' '$source/python/tests/jax.txt' '$source/python/tests/jax_oldest.txt'"
 facts_end

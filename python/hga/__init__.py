@@ -54,16 +54,16 @@ __all__ += _functions.__all__
 
 
 def __dir__() -> List[str]:
-    return [*__all__, "onnx", "torch", "transformers", "__version__"]
+    return [*__all__, "jax", "onnx", "torch", "transformers", "__version__"]
 
 
 if TYPE_CHECKING:
-    from . import onnx as onnx, torch as torch, transformers as transformers
+    from . import jax as jax, onnx as onnx, torch as torch, transformers as transformers
 else:
     # Hidden from type checkers, which would take every name for known.
 
     def __getattr__(name):
-        if name in ("onnx", "torch", "transformers"):
+        if name in ("jax", "onnx", "torch", "transformers"):
             import importlib
 
             return importlib.import_module(f".{name}", __name__)

@@ -134,6 +134,7 @@ class Hierarchy(Threaded):
         self._normalised: Dict[str, "Hierarchy"] = {}  # the same with other normalisers, by their words
         self._plans: Dict[Tuple[Any, ...], Plan] = {}
         self._calls: Dict[Tuple[Any, ...], Prepared] = {}
+        self._of_jax: Dict[Any, Any] = {}  # kinds of calls, and the hierarchy as text, that hga.jax has met
         self._before: Tuple[Any, ...] = ()  # whose plans it takes over
         self._latest: Optional["weakref.ref[Hierarchy]"] = None  # what its last update gave
         self._lock = threading.Lock()

@@ -45,12 +45,12 @@ def find_locality(graph: "Graph", parts: int) -> Locality:
 
 
 def _taken(x: Any, index: np.ndarray, axis: int) -> Any:
-    """Rows of an array or of a tensor, which stays differentiable."""
+    """Rows of an array of numpy or JAX, or of a tensor; these two stay differentiable."""
     if is_torch(x):
         import torch
 
         return x.index_select(axis, torch.from_numpy(index.astype(np.int64)).to(x.device))
-    return np.take(np.asarray(x), index, axis=axis)
+    return (x if hasattr(x, "take") else np.asarray(x)).take(index, axis=axis)
 
 
 class _Rows:

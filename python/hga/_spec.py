@@ -150,7 +150,7 @@ def _bytes(h: Hierarchy) -> int:
 
 class PlansInfo(NamedTuple):
     """What is kept for the next call: hierarchies made from names and lengths (``Attention``, transformers), and
-    the plans of all hierarchies with their workspaces."""
+    the plans of all hierarchies and of JAX's programs, with their workspaces."""
 
     hierarchies: int
     hierarchy_bytes: int
@@ -166,10 +166,11 @@ def plans_info() -> PlansInfo:
     tensors of 16 bits add at their first call is not in it."""
     with _LOCK:
         built = list(_BUILT.values())
-    plans = list(PLANS.values())
+    plans, jax = list(PLANS.values()), lib.hga_py_kept_all()
     return PlansInfo(
-        len(built), sum(_graph_bytes(h) for h in built), len(plans), sum(p.bytes for p in plans),
-        sum(p.n_workspaces for p in plans), sum(p.workspace_bytes for p in plans), sum(p.spares.bytes for p in plans),
+        len(built), sum(_graph_bytes(h) for h in built), len(plans) + jax.plans,
+        sum(p.bytes for p in plans) + jax.plan_bytes, sum(p.n_workspaces for p in plans) + jax.workspaces,
+        sum(p.workspace_bytes for p in plans) + jax.workspace_bytes, sum(p.spares.bytes for p in plans),
     )  # fmt: skip
 
 
@@ -178,6 +179,7 @@ def plans_clear() -> None:
     with _LOCK:
         _BUILT.clear()
     LEFT.clear()
+    lib.hga_py_forget_kept()
     for h in list(KNOWN.values()):
         with h._lock:
             h._plans.clear()

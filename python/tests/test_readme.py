@@ -14,7 +14,7 @@ BLOCK = re.compile(r"^```python\n(.*?)^```\n(?:\n```text\n(.*?)^```\n)?", re.S |
 
 def missing(code):
     """A module that the code imports and that is not here."""
-    for name in ("torch", "transformers"):
+    for name in ("jax", "torch", "transformers"):
         if re.search(rf"\b{name}\b", code):
             try:
                 __import__(name)

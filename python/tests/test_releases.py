@@ -5,12 +5,13 @@ import re
 import unittest
 
 TESTS = pathlib.Path(__file__).resolve().parent
-PACKAGES = ("torch", "transformers", "torch_geometric", "onnx")
+PACKAGES = ("torch", "transformers", "torch_geometric", "onnx", "jax")
 
 
-def pinned(name):
-    """Package -> (major, minor) of a file of requirements."""
-    found = re.findall(r"^(\w+)==(\d+)\.(\d+)", (TESTS / name).read_text(encoding="utf-8"), re.M)
+def pinned(*names):
+    """Package -> (major, minor) of files of requirements."""
+    text = "".join((TESTS / name).read_text(encoding="utf-8") for name in names)
+    found = re.findall(r"^(\w+)==(\d+)\.(\d+)", text, re.M)
     return {package: (int(major), int(minor)) for package, major, minor in found}
 
 
@@ -28,7 +29,7 @@ class Releases(unittest.TestCase):
             self.assertEqual(self.named.count(package), sum(x[0] == package for x in self.asked), package)
 
     def test_its_ends_are_the_oldest_and_the_newest_that_are_tested(self):
-        oldest, newest = pinned("oldest.txt"), pinned("requirements.txt")
+        oldest, newest = pinned("oldest.txt", "jax_oldest.txt"), pinned("requirements.txt", "jax.txt")
         for package, *numbers in self.asked:
             a, b, c, d = map(int, numbers)
             self.assertEqual((a, b), oldest[package], package)

@@ -1,0 +1,269 @@
+"""hga in JAX: attention as a call of XLA's on CPUs, under jit, grad, vmap, checkpoint and export."""
+
+from __future__ import annotations
+
+import pathlib
+import re
+from functools import partial
+from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Optional, Sequence, Tuple
+
+from ._needs import needs
+
+needs("jax", "jax")
+
+import jax
+import jax.ffi
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from ._arguments import whole
+from ._by_content import ByContent
+from ._call import LAYOUTS
+from ._core import Error, check, ffi, lib, number, refuse, refuse_type
+from ._hierarchy import Hierarchy, draws
+from ._jax_kind import Kind, Options, kind_of
+from ._normalisers import normalised, spelt
+from ._tables import INPUTS, ROWS, check_names, takes_tables, with_own
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from ._keywords import CallTables
+
+FORWARD, BACKWARD = "hga_attention", "hga_attention_backward"
+TYPES = ("float32", "float16", "bfloat16")
+
+
+# ---- what XLA calls ----
+
+
+def _interface() -> Tuple[int, int]:
+    """The version of XLA's interface that jaxlib has, which its header tells."""
+    header = pathlib.Path(jax.ffi.include_dir()) / "xla" / "ffi" / "api" / "c_api.h"
+    text = header.read_text(encoding="utf-8")
+    major, minor = (int(re.findall(rf"define XLA_FFI_API_{which} (\d+)", text)[0]) for which in ("MAJOR", "MINOR"))
+    return major, minor
+
+
+def _register() -> None:
+    if lib.hga_py_jax_handler(0) == ffi.NULL:
+        raise ImportError(
+            "hga.jax needs a build of hga that knew jax's headers, and this one did not: in the folder of hga's sources "
+            "pip install '.[jax]' -C cmake.define.HGA_XLA_HEADERS=\"$(python3 -c 'import jax; print(jax.ffi.include_dir())')\"",
+            name=__name__,
+        )
+    check(lib.hga_py_jax_speak(*_interface()))
+    make, forward, back = (jax.ffi.pycapsule(int(ffi.cast("uintptr_t", lib.hga_py_jax_handler(i)))) for i in range(3))
+    for name, run in ((FORWARD, forward), (BACKWARD, back)):
+        jax.ffi.register_ffi_target(name, {"instantiate": make, "execute": run}, platform="cpu")
+
+
+_register()
+
+
+def _refuse_second(*given: Any) -> Any:
+    raise Error("HGA_EUNSUPPORTED", "hga's attention has no second derivative")
+
+
+@partial(jax.custom_vjp, nondiff_argnums=(0, 1))
+def _forward(kind: Kind, taped: bool, q: Array, k: Array, v: Array, seed: Array, *tables: Array) -> Sequence[Array]:
+    """out, lse where the kind has one, and a tape where one is asked for."""
+    wanted = [jax.ShapeDtypeStruct((*q.shape[:-1], kind.columns), q.dtype)]
+    wanted += [jax.ShapeDtypeStruct(q.shape[:-1], np.float32)] * kind.lse
+    wanted += [jax.ShapeDtypeStruct((*q.shape[:-3], kind.plan_bytes(True)), np.uint8)] if taped else []
+    call = jax.ffi.ffi_call(FORWARD, wanted, vmap_method="expand_dims")
+    found: Sequence[Array] = call(q, k, v, seed, *tables, **kind.attributes(taped, "l" * kind.lse + "t" * taped))
+    return found
+
+
+@partial(jax.custom_vjp, nondiff_argnums=(0, 1, 2))
+def _backward(kind: Kind, wanted: Tuple[str, ...], of_lse: bool, *given: Array) -> Sequence[Array]:
+    """The wanted gradients of (q, k, v, seed, out, tape, d_out, perhaps d_lse, tables ..)."""
+    named = dict(zip((*INPUTS, "seed", "out", "tape", "d_out", *["d_lse"] * of_lse, *kind.names), given))
+    like = [jax.ShapeDtypeStruct(named[name].shape, named[name].dtype) for name in wanted]
+    call = jax.ffi.ffi_call(BACKWARD, like, vmap_method="expand_dims")
+    found: Sequence[Array] = call(*given, wanted=" ".join(wanted), **kind.attributes(True, "l" * of_lse))
+    return found
+
+
+_forward.defvjp(_refuse_second, _refuse_second)
+_backward.defvjp(_refuse_second, _refuse_second)
+
+
+# ---- gradients ----
+
+
+@jax.tree_util.register_pytree_node_class
+class _Saved:
+    """What a backward pass needs, and which gradients are wanted."""
+
+    def __init__(self, wanted: Tuple[str, ...], arrays: Sequence[Any]) -> None:
+        self.wanted, self.arrays = wanted, tuple(arrays)
+
+    def tree_flatten(self) -> Tuple[Any, Any]:
+        return self.arrays, self.wanted
+
+    @classmethod
+    def tree_unflatten(cls, wanted: Any, arrays: Any) -> "_Saved":
+        return cls(wanted, arrays)
+
+
+@partial(jax.custom_vjp, nondiff_argnums=(0,))
+def _attend(kind: Kind, q: Array, k: Array, v: Array, seed: Array, *tables: Array) -> Tuple[Array, ...]:
+    """out, and lse where the kind has one."""
+    return tuple(_forward(kind, False, q, k, v, seed, *tables))
+
+
+def _attend_forth(kind: Kind, *primals: Any) -> Tuple[Tuple[Array, ...], _Saved]:
+    names = (*INPUTS, "seed", *kind.names)
+    wanted = tuple(name for name, x in zip(names, primals) if x.perturbed and name != "seed")
+    for name in wanted:
+        if name in ROWS and not ROWS[name].has_gradient:
+            raise refuse(f"there is no gradient of {name}: jax.lax.stop_gradient it")
+    given = [x.value for x in primals]
+    *outputs, tape = _forward(kind, True, *given)
+    return tuple(outputs), _Saved(wanted, (*given, outputs[0], tape))
+
+
+def _attend_back(kind: Kind, saved: _Saved, d_outputs: Tuple[Any, ...]) -> Tuple[Optional[Array], ...]:
+    q, k, v, seed, *tables, out, tape = saved.arrays
+    none = jax.custom_derivatives.SymbolicZero
+    d_out, *d_lses = d_outputs
+    d_lse = [d for d in d_lses if type(d) is not none]
+    d_out = jnp.zeros(out.shape, out.dtype) if type(d_out) is none else d_out
+    grads = _backward(kind, saved.wanted, bool(d_lse), q, k, v, seed, out, tape, d_out, *d_lse, *tables)
+    found = dict(zip(saved.wanted, grads))
+    return tuple(found.get(name) for name in (*INPUTS, "seed", *kind.names))
+
+
+_attend.defvjp(_attend_forth, _attend_back, symbolic_zeros=True)
+_attend_at_once = jax.jit(_attend, static_argnums=0)
+
+
+# ---- what is given ----
+
+
+def _array(x: Any, what: str) -> Array:
+    if not isinstance(x, (jax.Array, np.ndarray)):
+        raise refuse_type(f"{what} is a {type(x).__name__}, not an array of jax or numpy")
+    if x.dtype.name not in TYPES:
+        raise refuse(f"{what} has dtype {x.dtype}, not float32, float16 or bfloat16: convert it with .astype(jnp.float32)")
+    if isinstance(x, jax.Array) and not isinstance(x, jax.core.Tracer) and any(d.platform != "cpu" for d in x.devices()):
+        raise refuse(f"{what} is on {', '.join(sorted(map(str, x.devices())))}: hga computes on the CPU")
+    return x if isinstance(x, jax.Array) else jnp.asarray(x)
+
+
+def _table(x: Any, name: str) -> Any:
+    """A plain number, or an array in float32."""
+    if ROWS[name].is_number and not isinstance(x, jax.Array):
+        return number(x, name)
+    x = _array(x, name)
+    ROWS[name].check_shape(x.shape)
+    return x.reshape(()).astype(np.float32) if ROWS[name].is_number else x.astype(np.float32)
+
+
+def _placed(h: Hierarchy, name: str, x: Any) -> Any:
+    """Rows of nodes where the graph has them."""
+    if h._node_of is None or name not in ROWS or not ROWS[name].by_node:
+        return x
+    if len(x) != len(h._node_of):
+        raise refuse(f"{name} has {len(x)} rows, the tree {len(h._node_of)} nodes")
+    return x[np.argsort(h._node_of)]
+
+
+def _seed_of(seed: Any, dropout: float) -> Any:
+    """The two halves of 64 bits, the lower first: of a whole number, of an array of one, or drawn by a key of jax.random."""
+    if not isinstance(seed, jax.Array):
+        n, _ = draws(seed, 0)
+        return np.array([n & 0xFFFFFFFF, n >> 32], np.uint32)
+    if not dropout:
+        return np.zeros(2, np.uint32)
+    if seed.ndim > 0 or jnp.issubdtype(seed.dtype, jax.dtypes.prng_key):
+        return jax.random.bits(seed, (2,), np.uint32)
+    if not jnp.issubdtype(seed.dtype, jnp.integer):
+        raise refuse(f"seed is {seed.dtype}, neither whole numbers nor a key of jax.random")
+    high = seed >> 32 if seed.dtype.itemsize == 8 else jnp.zeros_like(seed)
+    return jnp.stack([seed, high]).astype(np.uint32)
+
+
+def _for_each_part(h: Hierarchy, x: Array, layout: str) -> Array:
+    """A Treeformer's trees may be more than the key has heads: a head is then copied for each that reads it."""
+    if h.parts == 1 or x.ndim < 3 or layout not in LAYOUTS:
+        return x
+    heads = x.shape[LAYOUTS[layout][0]]
+    if heads == h.parts or not heads or h.parts % heads:
+        return x
+    return jnp.repeat(x.astype(np.float32), h.parts // heads, axis=LAYOUTS[layout][0])
+
+
+def _run(kind: Kind, *given: Any) -> Tuple[Array, ...]:
+    traced = any(isinstance(x, jax.core.Tracer) for x in given)
+    found: Tuple[Array, ...] = (_attend if traced else _attend_at_once)(kind, *given)
+    return found
+
+
+def _checked_hierarchy(h: Any) -> Hierarchy:
+    if isinstance(h, ByContent):
+        raise refuse(f"{h!r} is made anew of every input, which XLA does not know: h.hierarchy(q, k) of one input has an attention")
+    if not isinstance(h, Hierarchy):
+        raise refuse_type(f"h is a {type(h).__name__}, not a hierarchy")
+    return h
+
+
+def _in_order(h: Any, q: Any, k: Any, v: Any, layout: str, lse: bool, more: Dict[str, Any]) -> Any:
+    """The caller's rows, attended to in the hierarchy's order."""
+    q, k, v = (h._moved(x, name, layout) for x, name in zip((q, k, v), INPUTS))
+    found = attention(h._in_order, q, k, v, layout=layout, lse=lse, **h._tables_moved(more))
+    if not lse:
+        return h._back(found, "out", layout)
+    return h._back(found[0], "out", layout), h._back(found[1], "out", layout, lacks=1)
+
+
+@takes_tables()
+def attention(h: Hierarchy, q: Any, k: Any, v: Any, *, layout: str = "bhnd", lse: bool = False, normaliser: Optional[str] = None,
+              normalizer: Optional[str] = None, dropout: float = 0.0, seed: Any = 0, layer: int = 0, precision: str = "auto",
+              threads: int = 0, isa: Optional[str] = None, **tables: Unpack[CallTables]) -> Any:  # fmt: skip
+    """Hierarchy.attention for arrays of JAX: with the bits that numpy's have, and gradients of q, k, v and of the tables that have
+    one. jit, grad, vmap, checkpoint and jax.export take it; jvp and second derivatives are refused. The hierarchy, the layout and
+    all options are fixed when a program is traced; arrays may be traced, numbers such as scale among them. seed: a whole number,
+    an integer array of one, or a key of jax.random. threads: 0, the hierarchy's, or the library's own choice.
+
+    TABLES."""
+    check_names(attention, tables)
+    h = _checked_hierarchy(h)
+    if h._in_order is not None:
+        more = dict(normaliser=normaliser, normalizer=normalizer, dropout=dropout, seed=seed, layer=layer, precision=precision,
+                    threads=threads, isa=isa, **tables)  # fmt: skip
+        return _in_order(h, q, k, v, layout, lse, more)
+    h = normalised(h, spelt(normaliser, normalizer))
+    q, k, v = (_array(x, name) for x, name in zip((q, k, v), INPUTS))
+    k, v = _for_each_part(h, k, layout), _for_each_part(h, v, layout)
+    given = {name: _placed(h, name, _table(x, name)) for name, x in tables.items() if x is not None}
+    options = Options(layout, bool(lse), number(dropout, "dropout"), whole(layer, "layer", beyond=2**24), precision, h._threads_for(threads), isa or "")
+    return _called(h, q, k, v, given, options, _seed_of(seed, options.dropout))
+
+
+def _called(h: Hierarchy, q: Array, k: Array, v: Array, given: Mapping[str, Any], options: Options, seed: Any) -> Any:
+    """The call of checked arrays."""
+    flat, kind = q.ndim == 2, kind_of(h, q, k, v, given, options)
+    operands: List[Any] = [x.reshape(1, *x.shape) for x in (q, k, v)] if flat else [q, k, v]
+    numbers = {**with_own(h, given)}
+    found = _run(kind, *operands, seed, *(np.float32(x) if type(x) is float else x for x in (numbers[name] for name in kind.names)))
+    found = tuple(x.reshape(x.shape[1:]) for x in found) if flat else found
+    return found if options.lse else found[0]
+
+
+def export_checks() -> List[Any]:
+    """What ``jax.export.export(.., disabled_checks=hga.jax.export_checks())`` must be told: that calls of hga are meant to be there.
+    Who loads the program imports hga.jax first."""
+    from jax.export import DisabledSafetyCheck
+
+    return [DisabledSafetyCheck.custom_call(name) for name in (FORWARD, BACKWARD)]
+
+
+__all__ = ["attention", "export_checks"]
+
+
+def __dir__() -> List[str]:
+    return __all__

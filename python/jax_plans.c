@@ -1,0 +1,259 @@
+/* jax_plans.c: plans that calls of XLA's share, by kind: the last that were used, with workspaces that nobody uses. */
+#define _GNU_SOURCE
+#include "jax.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+enum { MOST_KEPT = 128 };
+static const int64_t most_bytes = (int64_t)1 << 30; /* of all plans and workspaces; one is kept however large it is */
+
+typedef struct crew {
+    hga_py_crew c; /* the first member: who has it has the crew */
+    hga_id room;
+    hga_workspace **workspaces;
+    struct crew *next;
+} crew;
+
+struct hga_py_kept {
+    int64_t key[2], number;
+    hga_plan *plan;
+    int users;
+    crew *free;
+    int64_t workspaces;
+    hga_py_kept *next; /* used longer ago */
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static hga_py_kept *latest;
+static int64_t last_number;
+
+static void begin_child(void) { pthread_mutex_init(&lock, NULL); }
+
+__attribute__((constructor)) static void begin(void) { pthread_atfork(NULL, NULL, begin_child); }
+
+/* ---- a plan ---- */
+
+static hga_status write_text(int file, const char *text, int64_t bytes)
+{
+    while (bytes > 0) {
+        ssize_t some = write(file, text, (size_t)bytes);
+        if (some <= 0) return hga_fail(HGA_ENOMEM, "no memory for a hierarchy of %lld bytes", (long long)bytes);
+        text += some, bytes -= some;
+    }
+    return HGA_OK;
+}
+
+static hga_status read_hierarchy(const hga_py_kind *kind, hga_graph **graph, hga_program *program)
+{
+    char path[32];
+    int file = memfd_create("hierarchy", MFD_CLOEXEC);
+    if (file < 0)
+        return hga_fail(HGA_ENOMEM, "no memory for a hierarchy of %lld bytes", (long long)kind->hierarchy_bytes);
+    snprintf(path, sizeof path, "/dev/fd/%d", file);
+    hga_status st = write_text(file, kind->hierarchy, kind->hierarchy_bytes);
+    if (!st) st = hga_program_read_file(NULL, path, graph, program);
+    close(file);
+    return st;
+}
+
+static hga_status make_plan(const hga_py_kind *kind, hga_plan **out)
+{
+    const int64_t *n = kind->number;
+    hga_graph *graph = NULL;
+    hga_program program;
+    char isa[32] = "";
+    hga_shape shape = {.n_heads = (hga_id)n[HGA_PY_HEADS],
+                       .n_kv_heads = (hga_id)n[HGA_PY_KV_HEADS],
+                       .dim = (hga_id)n[HGA_PY_DIM],
+                       .dim_v = (hga_id)n[HGA_PY_DIM_V],
+                       .pos_dim = (hga_id)n[HGA_PY_POS_DIM]};
+    hga_options options = {.threads = (hga_id)n[HGA_PY_THREADS],
+                           .bind = (int)n[HGA_PY_BIND],
+                           .strict_rows = n[HGA_PY_STRICT],
+                           .precision = (hga_precision)n[HGA_PY_PRECISION],
+                           .generic = (int)n[HGA_PY_GENERIC],
+                           .gradient = (int)n[HGA_PY_GRADIENT],
+                           .dropout = (float)kind->dropout};
+    if (kind->isa_bytes >= (int64_t)sizeof isa)
+        return hga_fail(HGA_EINVAL, "the name of the instruction set has %lld bytes", (long long)kind->isa_bytes);
+    memcpy(isa, kind->isa, (size_t)kind->isa_bytes);
+    options.isa = *isa ? isa : NULL;
+    hga_status st = read_hierarchy(kind, &graph, &program);
+    if (!st) st = hga_plan_create(graph, &program, &shape, &options, out);
+    hga_graph_destroy(graph); /* the plan has one, too */
+    return st;
+}
+
+/* ---- workspaces ---- */
+
+static void destroy_crew(crew *c)
+{
+    for (hga_id i = 0; i < c->room; i++) hga_workspace_destroy(c->workspaces[i]);
+    free(c->workspaces), free(c->c.ios), free(c->c.grads), free(c);
+}
+
+/* Room for n samples; what is there stays where it fails. */
+static hga_status fit(hga_py_kept *kept, crew *c, hga_id n)
+{
+    hga_status st = HGA_OK;
+    hga_io *ios = calloc((size_t)n, sizeof *ios);
+    hga_grad_io *grads = calloc((size_t)n, sizeof *grads);
+    hga_workspace **more = ios && grads ? realloc(c->workspaces, (size_t)n * sizeof *more) : NULL;
+    if (!more) {
+        free(ios), free(grads);
+        return hga_fail(HGA_ENOMEM, "no memory for %d workspaces", n);
+    }
+    free(c->c.ios), free(c->c.grads);
+    c->c.ios = ios, c->c.grads = grads, c->workspaces = more, c->c.workspaces = more;
+    while (c->room < n && !(st = hga_workspace_create(kept->plan, &more[c->room]))) {
+        c->room++;
+        __atomic_fetch_add(&kept->workspaces, 1, __ATOMIC_RELAXED);
+    }
+    return st;
+}
+
+hga_status hga_py_take_crew(hga_py_kept *kept, hga_id samples, hga_py_crew **out)
+{
+    pthread_mutex_lock(&lock);
+    crew *c = kept->free;
+    if (c) kept->free = c->next;
+    pthread_mutex_unlock(&lock);
+    if (!c) c = calloc(1, sizeof *c);
+    if (!c) return hga_fail(HGA_ENOMEM, "no memory for %d workspaces", samples);
+    hga_status st = samples > c->room ? fit(kept, c, samples) : HGA_OK;
+    c->c.n = samples;
+    if (st) hga_py_give_crew(kept, &c->c);
+    *out = st ? NULL : &c->c;
+    return st;
+}
+
+void hga_py_give_crew(hga_py_kept *kept, hga_py_crew *of)
+{
+    crew *c = (crew *)of;
+    pthread_mutex_lock(&lock);
+    c->next = kept->free, kept->free = c;
+    pthread_mutex_unlock(&lock);
+}
+
+/* ---- those that are kept ---- */
+
+static void destroy(hga_py_kept *kept)
+{
+    for (crew *c = kept->free, *next; c; c = next) next = c->next, destroy_crew(c);
+    hga_plan_destroy(kept->plan), free(kept);
+}
+
+static int64_t bytes_of(const hga_py_kept *kept)
+{
+    return hga_plan_bytes(kept->plan) + kept->workspaces * hga_plan_workspace_bytes(kept->plan);
+}
+
+/* Of those that nobody uses the ones that were used longest ago go, until no more than `most` are left. Locked. */
+static void let_go(int most, int64_t bytes)
+{
+    int n = 0;
+    int64_t sum = 0;
+    for (hga_py_kept **at = &latest, *kept; (kept = *at);) {
+        n++, sum += bytes_of(kept);
+        if (kept->users || (n <= most && (n == 1 || sum <= bytes))) {
+            at = &kept->next;
+            continue;
+        }
+        *at = kept->next, n--, sum -= bytes_of(kept);
+        destroy(kept);
+    }
+}
+
+/* The one of that key, then the latest. Locked. */
+static hga_py_kept *find(const int64_t key[2])
+{
+    for (hga_py_kept **at = &latest, *kept; (kept = *at); at = &kept->next)
+        if (kept->key[0] == key[0] && kept->key[1] == key[1]) {
+            *at = kept->next, kept->next = latest, latest = kept;
+            return kept;
+        }
+    return NULL;
+}
+
+/* Numbers of other processes are others: a tape may come from one. */
+static int64_t new_number(void)
+{
+    if (!last_number && getrandom(&last_number, sizeof last_number, 0) != sizeof last_number) last_number = getpid();
+    return ++last_number;
+}
+
+/* Locked. */
+static hga_status make(const hga_py_kind *kind, hga_py_kept **out)
+{
+    hga_py_kept *kept = calloc(1, sizeof *kept);
+    if (!kept) return hga_fail(HGA_ENOMEM, "no memory for a plan");
+    hga_status st = make_plan(kind, &kept->plan);
+    if (st) {
+        free(kept);
+        return st;
+    }
+    memcpy(kept->key, &kind->number[HGA_PY_KEY], sizeof kept->key);
+    kept->number = new_number(), kept->next = latest, latest = kept;
+    let_go(MOST_KEPT, most_bytes);
+    *out = kept;
+    return HGA_OK;
+}
+
+hga_status hga_py_keep(const hga_py_kind *kind, hga_py_kept **out)
+{
+    hga_status st = HGA_OK;
+    pthread_mutex_lock(&lock);
+    *out = find(&kind->number[HGA_PY_KEY]);
+    if (!*out) st = make(kind, out);
+    if (!st) (*out)->users++;
+    pthread_mutex_unlock(&lock);
+    return st;
+}
+
+void hga_py_release(hga_py_kept *kept)
+{
+    pthread_mutex_lock(&lock);
+    kept->users--;
+    pthread_mutex_unlock(&lock);
+}
+
+const hga_plan *hga_py_kept_plan(const hga_py_kept *kept) { return kept->plan; }
+
+int64_t hga_py_kept_number(const hga_py_kept *kept) { return kept->number; }
+
+int64_t hga_py_tape_of(const hga_plan *plan) { return (hga_plan_tape_bytes(plan) + 8 + 63) / 64 * 64; }
+
+hga_status hga_py_tape_bytes(const hga_py_kind *kind, int64_t *bytes)
+{
+    hga_py_kept *kept;
+    hga_status st = hga_py_keep(kind, &kept);
+    if (st) return st;
+    *bytes = hga_py_tape_of(kept->plan);
+    hga_py_release(kept);
+    return HGA_OK;
+}
+
+hga_py_kept_sizes hga_py_kept_all(void)
+{
+    hga_py_kept_sizes all = {0};
+    pthread_mutex_lock(&lock);
+    for (const hga_py_kept *kept = latest; kept; kept = kept->next) {
+        all.plans++, all.plan_bytes += hga_plan_bytes(kept->plan), all.workspaces += kept->workspaces;
+        all.workspace_bytes += kept->workspaces * hga_plan_workspace_bytes(kept->plan);
+    }
+    pthread_mutex_unlock(&lock);
+    return all;
+}
+
+void hga_py_forget_kept(void)
+{
+    pthread_mutex_lock(&lock);
+    let_go(0, 0);
+    pthread_mutex_unlock(&lock);
+}
