@@ -333,7 +333,33 @@ def half():
     yield times_sdpa(f"{name}: hga", s, a, 1, of="sdpa")
 
 
-PARTS = (one_token, lengths, first_call, batch, one_row, dropout, half, masks, bert, gemma, new_edges, routed, sparse_families, chosen)
+def in_jax():
+    """Programs of JAX: dense causal attention beside JAX's own, and small calls beside the same from numpy."""
+    try:
+        import hga.jax
+        import jax
+    except ImportError as e:
+        print(f"not compared: JAX: {e}")
+        return
+    ready = jax.block_until_ready
+    x = [jax.random.normal(key, (2, HEADS, 4096, DIM)) for key in jax.random.split(jax.random.key(0), 3)]
+    theirs = [jax.numpy.swapaxes(a, 1, 2) for a in x]
+    own = jax.jit(lambda *a: jax.nn.dot_product_attention(*a, is_causal=True))
+    h = hga.dense(4096, causal=True)
+    ours = jax.jit(lambda *a: hga.jax.attention(h, *a, threads=1))
+    s, a = in_turns([lambda: ready(own(*theirs)), lambda: ready(ours(*x))], 1)
+    yield Row("JAX, 2 x 8 x 4096 tokens, dense and causal: its own", s, compared=True)
+    yield times_sdpa("JAX, 2 x 8 x 4096 tokens, dense and causal: hga", s, a, 0.25, of="its own")
+    for n in (1, 64):
+        small, some = hga.dense(n, causal=True), [a[:1, :, :n] for a in x]
+        arrays = [np.asarray(a) for a in some]
+        call = jax.jit(lambda *a, h=small: hga.jax.attention(h, *a, threads=1))
+        s, a = in_turns([lambda: small.attention(*arrays, threads=1), lambda: ready(call(*some))])
+        yield Row(f"JAX, tokens {n}: hga from numpy", s, compared=True)
+        yield times_sdpa(f"JAX, tokens {n}: hga", s, a, 1.05, of="numpy's")
+
+
+PARTS = (one_token, lengths, first_call, batch, one_row, dropout, half, masks, bert, gemma, new_edges, routed, sparse_families, chosen, in_jax)
 
 
 def table(seconds=SECONDS, rounds=MOST_ROUNDS):

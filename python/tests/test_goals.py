@@ -150,6 +150,8 @@ class Calls(unittest.TestCase):
         if importlib.util.find_spec("transformers"):
             self.assertIn("BERT", out.getvalue())
             self.assertIn("Gemma 3", out.getvalue())
+        if importlib.util.find_spec("jax"):
+            self.assertIn("JAX, tokens 64: hga", out.getvalue())
         self.assertNotIn("!", out.getvalue())
 
     def test_the_verdict_of_every_row_turns(self):
