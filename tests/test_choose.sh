@@ -31,7 +31,7 @@ table all.json >all
 fact it_is_json_of_the_40_tokens equal "$("$json" all.json tokens) $("$json" all.json schema)" "40 1"
 fact dense_is_first_with_error_0 equal "$(head -1 all | cut -d';' -f1-4)" "dense;;0.0;0.0"
 fact errors_are_sorted equal "$(column all 3)" "$(column all 3 | sort -g)"
-fact every_variant_is_tried equal "$(column all 1 | sort -u | xargs)" "bpt dense dilated hsa htransformer neighbourhood treeformer-coarse treeformer-fine window"
+fact every_variant_is_tried equal "$(column all 1 | sort -u | xargs)" "bpt dense dilated hsa htransformer neighbourhood routed treeformer-coarse treeformer-fine window"
 fact parameters_that_see_everything_are_left_out equal "$(grep -c 'block=\(32\|64\)\|left=64\|k=32' all)" 0
 fact dense_is_on_both_fronts equal "$(head -1 all | cut -d';' -f7-8)" "true;true"
 

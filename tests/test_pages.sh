@@ -68,6 +68,7 @@ tells_names() { "$@" 2>stderr && ! grep -v '^hga: [^ ]*: understood: ' stderr; }
 # Variants, with all the kinds of graphs among them; a million tokens; the fewest.
 "$npy" make leaf.npy i4 40 0,1,2,3,1,1,2
 "$npy" make segment.npy i4 40 0,0,0,0,1,1,1,1,1,1,1,1,1,1,2,2,2,2,2,2,2,2,2,3,3,3,3,3,3,3,3,3,3,3,3,3,3,3,3,3
+"$npy" make choice.npy i4 1,40,3 0,5,9
 "$npy" make alpha.npy f4 4 0.25
 while IFS='|' read -r name words; do
     # shellcheck disable=SC2086 # words
@@ -86,6 +87,7 @@ fenwick|fenwick -n 40
 dilated|dilated -n 64 -p segments=8,32 -p dilations=1,4
 segments|segments -n 40 -p query-segment=@segment.npy
 neighbourhood|neighbourhood -p shape=6,7 -p kernel=3 -p dilation=2,1
+routed|routed -n 40 -p block=4 -p choice=@choice.npy
 draft|draft -p parent=-1,0,0,1,1,2 -p prefix=20
 fine|treeformer-fine -n 40 -p query-leaf=@leaf.npy -p height=3
 coarse|treeformer-coarse -n 40 -p query-leaf=@leaf.npy -p height=3 -p alpha=@alpha.npy

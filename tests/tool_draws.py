@@ -89,6 +89,7 @@ class Call:
                 self.n = sum(lengths)
             np.save("leaf.npy", self.rng.integers(-1, 4, self.n).astype("i4"))
             np.save("alpha.npy", self.rng.standard_normal(3).astype("f4"))
+            np.save("choice.npy", self.drawn_choice())
             size = [] if o["source"] == "ragged" else ["-n", self.n]
             self.tool("build", *self.variant, *size, "-o", "t.json")
             self.variant += size if o["way"] == "inspect" else []
@@ -103,6 +104,12 @@ class Call:
         self.plain_map = self.map
         if o["order"] != "none" and o["dropout"]:  # which draws by place, so that another order drops other edges
             self.plain_words, self.plain_map = self.words, np.arange(self.graph.n)
+
+    def drawn_choice(self):
+        """Of blocks of three tokens: a token's own, and any of those before."""
+        rows = [[j for j in range(t // 3) if self.r.random() < 0.5] + [t // 3] for t in range(self.n)]
+        slots = max(map(len, rows))
+        return np.array([[row + [-1] * (slots - len(row)) for row in rows]], "i4")
 
     def edges(self, *more):
         self.tool("export", "t.json", *more, "-o", "e.npy")

@@ -9,9 +9,10 @@ VARIANTS = {
     "htransformer": "htransformer -p block=2 -p relative=1", "causal htransformer": "htransformer -p block=4 -p causal=1",
     "causal hsa": "hsa -p branching=2,3 -p causal=1", "dilated": "dilated -p segments=4,8 -p dilations=1,2 -p causal=1",
     "ragged": "htransformer -p block=2 -p tokens=@lengths.npy", "coarse": "treeformer-coarse -p query-leaf=@leaf.npy -p height=2 -p alpha=@alpha.npy",
+    "routed": "routed -p block=3 -p causal=1 -p share=all -p choice=@choice.npy",
 }  # fmt: skip
 FILES = ("edges", "types", "weights")
-CAUSAL = ("window", "bpt", "fenwick", "causal htransformer", "causal hsa", "dilated")
+CAUSAL = ("window", "bpt", "fenwick", "causal htransformer", "causal hsa", "dilated", "routed")
 # Of every option the values; the first is the plain one.
 OPTIONS = {
     "source": (*FILES, "relations", "mask", "parents", "leaves", *VARIANTS),
@@ -60,10 +61,11 @@ REFUSED = (
     (lambda o: o["order"] != "none" and o["way"] == "decode", "order: changes nothing here"),
     (lambda o: o["ranks"] > 1 and not is_attend(o), None),
     (lambda o: o["ranks"] > 1 and o["source"] == "mask", "are different tokens"),
-    (lambda o: o["ranks"] > 1 and (o["source"] == "leaves" or o["source"] == "coarse" and o["tree"] != "written"), "routes any token anywhere"),
+    (lambda o: o["ranks"] > 1 and (o["source"] == "leaves" or o["source"] in ("coarse", "routed") and o["tree"] != "written"), "routes any token anywhere"),
     (lambda o: o["way"] == "decode" and o["source"] not in (*CAUSAL, "mask"), "which comes later"),
     (lambda o: o["way"] == "decode" and o["source"] == "mask", "decoding is of self-attention"),
     (lambda o: o["way"] == "decode" and o["edge-bias"], None),
+    (lambda o: o["way"] == "decode" and o["source"] == "routed" and o["tree"] != "written", None),
     (lambda o: o["way"] == "inspect" and o["source"] == "leaves", None),
     (lambda o: o["way"] in ("inspect", "decode") and o["source"] == "coarse", None),
     (lambda o: of_scores(o) and o["source"] == "coarse", "computes no scores"),

@@ -13,7 +13,7 @@ CONTENTS = (
     ("Python", ("python", "howto-python", "flex-attention", "tutorial", "python-reference/index")),
     ("The tool", ("tool/index", "decoding", "gallery", "formats")),
     ("C", ("c", "installing", "howto-c", "tutorial-c", "adding-a-variant", "c/index")),
-    ("Hierarchies", ("modifiers", "dense", "window", "bpt", "htransformer", "hsa", "treeformer-fine", "treeformer-coarse", "fenwick", "dilated", "segments", "neighbourhood", "draft", "graph", "graphs")),
+    ("Hierarchies", ("modifiers", "dense", "window", "bpt", "htransformer", "hsa", "treeformer-fine", "treeformer-coarse", "fenwick", "dilated", "segments", "neighbourhood", "routed", "draft", "graph", "graphs")),
     ("Inside, and beside", ("glossary", "beside-others", "benchmarks", "promises", "measuring", "engine", "gradients", "contributing")),
 )
 LAST = "changelog"

@@ -98,15 +98,25 @@ class ChosenHierarchy(ByContent):
     """Blocks of keys that each query block chooses in the call (``hga.routed``)."""
 
     def __init__(self, n_tokens: Any, settings: Dict[str, Any]) -> None:
-        self.n_tokens, self.settings = n_tokens, settings
+        self.lengths, self.settings = (n_tokens,) if isinstance(n_tokens, int) else n_tokens, settings
+
+    @property
+    def n_tokens(self) -> Optional[int]:
+        """Of all samples; None: as many as the input has."""
+        return None if self.lengths is None else sum(self.lengths)
+
+    @property
+    def rows(self) -> Optional[int]:
+        """Rows of the query: tokens."""
+        return self.n_tokens
 
     def _again(self) -> Any:
-        return rerouted(self.n_tokens if self.n_tokens is None or isinstance(self.n_tokens, int) else list(self.n_tokens), self.settings)
+        return rerouted(None if self.lengths is None else list(self.lengths), self.settings)
 
     # ---- choosing ----
 
     def _offsets(self, n: int) -> np.ndarray:
-        lengths = (n,) if self.n_tokens is None or isinstance(self.n_tokens, int) else self.n_tokens
+        lengths = (n,) if self.lengths is None else self.lengths
         return np.concatenate([[0], np.cumsum([x for x in lengths if x])]).astype(np.int32)
 
     def _how(self, n: int) -> Tuple[Any, Any]:
@@ -128,9 +138,8 @@ class ChosenHierarchy(ByContent):
         if a.ndim != 3:
             raise refuse(f"{name} has shape {np.shape(x)}: a choice is of one sample, [heads][n][dim]")
         a = np.moveaxis(a, 0, 1) if layout == "bhnd" or np.ndim(x) == 2 else a
-        n = self.n_tokens if self.n_tokens is None or isinstance(self.n_tokens, int) else sum(self.n_tokens)
-        if n is not None and len(a) != n:
-            raise refuse(f"{name} has {len(a)} rows, the hierarchy {n}")
+        if self.n_tokens is not None and len(a) != self.n_tokens:
+            raise refuse(f"{name} has {len(a)} rows, the hierarchy {self.n_tokens}")
         return a if a.strides[2] == a.itemsize or not a.size else np.ascontiguousarray(a)
 
     def _chosen(self, q: Any, k: Any, layout: str, scale: Any, precision: str, choice: Any, block_scores: Any) -> Chosen:
@@ -315,10 +324,10 @@ class ChosenHierarchy(ByContent):
     def __eq__(self, other: Any) -> Any:
         if not isinstance(other, ChosenHierarchy):
             return NotImplemented
-        return (self.n_tokens, self.settings) == (other.n_tokens, other.settings)
+        return (self.lengths, self.settings) == (other.lengths, other.settings)
 
     def __hash__(self) -> int:
-        return hash((self.n_tokens, tuple(self.settings.items())))
+        return hash((self.lengths, tuple(self.settings.items())))
 
 
 def _precision(more: Mapping[str, Any], *tensors: Any) -> str:
@@ -488,7 +497,7 @@ def _like(x: np.ndarray, ours: bool) -> Any:
 @deferred
 def rerouted(n_tokens: Any, settings: Dict[str, Any]) -> ChosenHierarchy:
     """The same again."""
-    return ChosenHierarchy(tuple(n_tokens) if isinstance(n_tokens, (list, tuple)) else n_tokens, settings)
+    return ChosenHierarchy(tuple(n for n in n_tokens if n) if isinstance(n_tokens, (list, tuple)) else n_tokens, settings)
 
 
 def chosen(n_tokens: Any, given: Mapping[str, Any], n_keys: Any = None) -> ChosenHierarchy:

@@ -96,7 +96,7 @@ class Attention(unittest.TestCase):
             "dense": {}, "window": {"left": 5, "global": 2}, "htransformer": {"causal": True}, "hsa": {"branching": [2, 4]},
             "fenwick": {}, "dilated": {}, "treeformer_fine": {"query_leaf": leaf}, "bpt": {"k": 2},
             "segments": {"query_segment": np.arange(100) // 10}, "neighbourhood": {"shape": (10, 10), "kernel": 3},
-            "draft": {"prefix": 0, "parent": np.arange(100) // 2 - 1},
+            "draft": {"prefix": 0, "parent": np.arange(100) // 2 - 1}, "routed": {"block": 8, "k": 3},
             "treeformer_coarse": {"height": 2, "query_leaf": leaf, "alpha": np.ones(3, np.float32)},
         }  # fmt: skip
         self.assertEqual(set(cases), {name.replace("-", "_") for name in hga.variants()})

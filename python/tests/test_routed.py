@@ -3,15 +3,23 @@ of dense attention over the chosen pairs."""
 
 import importlib.util
 import itertools
+import os
+import pathlib
 import pickle
+import random
+import sys
 import unittest
 
 import hga
 import numpy as np
 
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[2] / "tests"))
+import routed_oracle as oracle  # noqa: E402
+
 TORCH = importlib.util.find_spec("torch") is not None
 
 if TORCH:
+    import hga.torch
     import torch
 
 N, HEADS, KV, DIM, BLOCK = 150, 4, 2, 16, 16
@@ -176,6 +184,191 @@ class Routed(unittest.TestCase):
             hga.routed().decoder()
 
 
+def drawn(seed):
+    """Settings, tensors [heads][n][dim], and what the call brings, by a seed."""
+    r, rng = random.Random(seed), np.random.default_rng(seed)
+    lengths = [r.choice((1, 2, 7, 16, 33, 50)) for _ in range(r.choice((1, 1, 2, 3)))]
+    b, kv = r.choice((1, 3, 4, 8, 16)), r.choice((1, 2, 3))
+    heads, dim = kv * r.choice((1, 2, 4)), r.choice((4, 8, 16))
+    s = {"block": b, "causal": r.random() < 0.6, "share": r.choice(("head", "group", "all"))}
+    s |= {"threshold": r.choice((0.3, 0.7, 0.9, 1.0))} if r.random() < 0.35 else {"k": r.randint(1, 7)}
+    s |= {"sinks": r.randint(0, 2), "local": r.randint(0, 2)} if r.random() < 0.5 else {}
+    s |= r.choice(({}, {}, {"query_block": r.choice((2, 5, 16))}, {"prefill": r.choice((2, 16))}, {"score": "minmax"}, {"score": "given"}))
+    if s["causal"] and r.random() < 0.4 and not s.keys() & {"query_block", "prefill"} and s.get("score") != "given":
+        s |= {"coarse": b * r.choice((1, 2, 3)), "coarse_k": r.randint(1, 3)}
+    normal = lambda *shape: rng.standard_normal(shape).astype(np.float32)  # noqa: E731
+    q, k, v = normal(heads, sum(lengths), dim), normal(kv, sum(lengths), dim), normal(kv, sum(lengths), 8)
+    more = r.choice(({}, {"normaliser": "sigmoid:-1"}, {"normaliser": "entmax:1.5"}, {"sink": normal(heads)}))
+    for name, x in (("slopes", np.abs(normal(heads)) / 8), ("rel_key", normal(1, dim)), ("rel_bias", normal(1, heads)), ("softcap", 3.0), ("scale", 0.5)):
+        more = more | {name: x} if r.random() < 0.25 else more
+    more = more | {"dropout": 0.25, "seed": 11, "layer": 3} if r.random() < 0.3 else more
+    scores = None
+    if s.get("score") == "given":
+        choosers = {"head": heads, "group": kv, "all": 1}[s["share"]]
+        scores = normal(choosers, sum(lengths), max(-(-n // b) for n in lengths))
+        scores[rng.random(scores.shape) < 0.1] = -np.inf
+    return lengths, s, (q, k, v), more, scores, r.choice(("bhnd", "bnhd"))
+
+
+def by_definition(lengths, s, q, k, v, more, scores, choice):
+    """Outputs and weights of blocks of what was chosen, and whether choices are those of the definition where their margin is safe."""
+    s = s | ({"query_block": s["prefill"], "prefill": 1} if s.get("prefill", 1) > 1 and sum(lengths) > 1 else {})
+    named = {n: x for n, x in more.items() if n in ("slopes", "rel_key", "rel_bias", "softcap", "scale", "sink")}
+    kind, _, number = more.get("normaliser", "softmax").partition(":")
+    drop = oracle.kept(len(q), sum(lengths), 0.25, 11, 3) if "dropout" in more else None
+    at, row, outs, shares = 0, 0, [], []
+    for n in lengths:
+        own = [x[:, at : at + n].astype(np.float64) for x in (q, k, v)]
+        n_rows = -(-n // s.get("query_block", 1))
+        given = None if scores is None else scores[:, at : at + n, : -(-n // s["block"])]
+        want, margin = oracle.choose(own[0], own[1], s, more.get("scale"), given)
+        has = [[[j for j in choice[c, row + i] if j >= 0] for i in range(n_rows)] for c in range(len(choice))]
+        for c, i in itertools.product(range(len(has)), range(n_rows)):
+            if margin[c][i] > 1e-4 and has[c][i] != want[c][i]:
+                return None, None
+        seen = oracle.seen_by(has, s, len(q), n)
+        kept = None if drop is None else drop[:, at : at + n, at : at + n]
+        out, _, p = oracle.attend(*own, seen, dropout=kept, normaliser=kind, number=float(number or 0), **named)
+        outs.append(out), shares.append(oracle.block_weights(p, has, s))
+        at, row = at + n, row + n_rows
+    slots = choice.shape[2]
+    return np.concatenate(outs, 1), np.concatenate([np.pad(x, ((0, 0), (0, 0), (0, slots - x.shape[2]))) for x in shares], 1)
+
+
+class Drawn(unittest.TestCase):
+    """Every option beside every other, against the definition in double (tests/routed_oracle.py)."""
+
+    def test_choices_outputs_and_weights_are_those_of_the_definition(self):
+        for seed in range(40 if os.environ.get("HGA_TEST_QUICK") else 150):
+            lengths, s, (q, k, v), more, scores, layout = drawn(seed)
+            h = hga.routed(lengths if len(lengths) > 1 else lengths[0], **s)
+            turned = [np.swapaxes(x, 0, 1) if layout == "bnhd" else x for x in (q, k, v)]
+            given = {} if scores is None else {"block_scores": scores}
+            scale = {"scale": more["scale"]} if "scale" in more else {}
+            choice = h.choice(*turned[:2], layout=layout, **scale, **given)
+            out, weights = h.attention(*turned, layout=layout, return_block_weights=True, **given, **more)
+            want, shares = by_definition(lengths, s, q, k, v, more, scores, choice)
+            self.assertIsNotNone(want, (seed, s))
+            np.testing.assert_allclose(np.swapaxes(out, 0, 1) if layout == "bnhd" else out, want, rtol=0, atol=5e-6, err_msg=str((seed, s, list(more))))
+            np.testing.assert_allclose(weights, shares, rtol=0, atol=5e-6, err_msg=str((seed, s, list(more))))
+            again = h.attention(*turned, layout=layout, choice=choice, **more)
+            np.testing.assert_array_equal(again, out)
+
+    def test_numpys_gradients_are_those_of_differences(self):
+        for seed in (2, 5, 9, 14, 23, 31, 44):
+            lengths, s, (q, k, v), more, scores, _ = drawn(seed)
+            if "entmax" in more.get("normaliser", ""):
+                continue
+            h = hga.routed(lengths, **s)
+            given = {} if scores is None else {"block_scores": scores}
+            choice = h.choice(q, k, **({"scale": more["scale"]} if "scale" in more else {}), **given)
+            rng = np.random.default_rng(seed)
+            d = rng.standard_normal(q.shape[:2] + v.shape[2:]).astype(np.float32)
+            grads = h.gradient(q, k, v, d, choice=choice, **more)
+            x = {"query": q, "key": k, "value": v} | {n: t for n, t in more.items() if isinstance(t, np.ndarray)}
+            for name, t in x.items():
+                direction, slopes = rng.standard_normal(t.shape), []
+                for step in (1e-5, -1e-5):
+                    y = {n: a.astype(np.float64) + (step * direction if n == name else 0) for n, a in x.items()}
+                    held = (lengths, s, y["query"], y["key"], y["value"], more | {n: a for n, a in y.items() if n in more}, scores, choice)
+                    slopes.append((by_definition_held(*held) * d).sum())
+                terms = grads[name] * direction
+                self.assertLess(abs(terms.sum() - (slopes[0] - slopes[1]) / 2e-5), 1e-4 * (np.abs(terms).sum() + 1), (seed, name))
+
+    def test_a_head_is_a_graph_of_its_own(self):
+        q, k, v = tensors(11)
+        for share, n in (("head", HEADS), ("group", KV), ("all", 1)):
+            h = hga.routed(block=BLOCK, k=4, causal=True, share=share)
+            out = h.attention(q, k, v)
+            for head in range(HEADS):
+                one = h.hierarchy(q, k, head=head)
+                self.assertTrue(one.is_causal())
+                found = one.attention(q[head : head + 1], k[head * KV // HEADS][None], v[head * KV // HEADS][None])
+                np.testing.assert_allclose(found[0], out[head], rtol=0, atol=2e-6)
+            self.assertEqual(len(h.choice(q, k)), n)
+        self.assertIn("<html", hga.routed(block=BLOCK, k=4).view(q, k, head=3))
+        with self.assertRaisesRegex(hga.Error, "head is 4, not at least 0 and less than 4"):
+            h.hierarchy(q, k, head=4)
+
+    def test_equal_queries_of_a_group_choose_as_one(self):
+        q, k, _ = tensors(12)
+        q[:] = np.repeat(q[:: HEADS // KV], HEADS // KV, 0)
+        by_head = hga.routed(block=BLOCK, k=4, causal=True).choice(q, k)
+        np.testing.assert_array_equal(by_head[:: HEADS // KV], hga.routed(block=BLOCK, k=4, causal=True, share="group").choice(q, k))
+
+    def test_heads_may_stand_in_any_order(self):
+        q, k, v = tensors(13, kv=HEADS)
+        order, h = [2, 0, 3, 1], hga.routed(block=BLOCK, k=4, causal=True)
+        np.testing.assert_array_equal(h.choice(q[order], k[order]), h.choice(q, k)[order])
+        np.testing.assert_allclose(h.attention(q[order], k[order], v[order]), h.attention(q, k, v)[order], rtol=0, atol=2e-6)
+
+    def test_larger_query_blocks_read_ahead_and_say_so(self):
+        q, k, _ = tensors(14)
+        later = q.copy()
+        later[:, 101:] *= -3
+        for more, moves in (({}, False), ({"query_block": 16}, True), ({"prefill": 16}, True)):
+            h = hga.routed(block=BLOCK, k=4, causal=True, sinks=0, local=0, **more)
+            a, b = (h.choice(x, k) for x in (q, later))
+            rows = 101 if not more else 101 // 16 + 1
+            self.assertEqual(not np.array_equal(a[:, :rows], b[:, :rows]), moves)
+            self.assertEqual(h.is_causal(), not moves)
+            if moves:
+                with self.assertRaisesRegex(hga.Error, "reads queries up to 15 tokens ahead"):
+                    h.strict_rows()
+        self.assertFalse(hga.routed(block=BLOCK).is_causal())
+
+    def test_names_build_it(self):
+        q, k, v = tensors(15)
+        for words in ("routed:block=16:k=3:causal=1", "routed block=16 k=3 causal=1"):
+            h = hga.build(words, N)
+            self.assertEqual(h, hga.routed(N, block=16, k=3, causal=True))
+            np.testing.assert_array_equal(h.attention(q, k, v), hga.routed(N, block=16, k=3, causal=True).attention(q, k, v))
+        self.assertEqual(hga.build("routed:threshold=0.9", N), hga.routed(N, threshold=0.9))
+        with self.assertRaisesRegex(hga.Error, "threshold is 'much', not float"):
+            hga.build("routed:threshold=much", N)
+        self.assertEqual(hga.routed([3, 0, 4], block=2), hga.routed([3, 4], block=2))
+        self.assertEqual(pickle.loads(pickle.dumps(hga.routed([3, 4], block=2))), hga.routed([3, 4], block=2))
+
+    def test_what_a_call_cannot_bring_is_named(self):
+        q, k, v = tensors(16)
+        h = hga.routed(block=BLOCK, k=4)
+        choice = h.choice(q, k)
+        for says, more in (
+            ("score='given' and block_scores= go together", {"block_scores": np.zeros((HEADS, N, 10), np.float32)}),
+            ("choice is int32 of shape (4, 149, 4), not whole numbers [choosers][query blocks][slots] = [4][150][..]", {"choice": choice[:, 1:]}),
+            ("-1 stands behind a row's last block", {"choice": np.where(choice == choice[..., :1], -1, choice)}),
+            ("has block 10, and there are 10", {"choice": np.where(np.arange(4) == 3, 10, choice)}),
+            ("edge_bias: each of 4 choosers has edges of its own", {"edge_bias": np.zeros(7, np.float32)}),
+            ("sink has shape (3,): numbers of 4 heads are needed", {"sink": np.zeros(3, np.float32)}),
+        ):
+            with self.assertRaises(hga.Error, msg=says) as caught:
+                h.attention(q, k, v, **more)
+            self.assertIn(says, str(caught.exception))
+        given = hga.routed(block=BLOCK, k=4, score="given")
+        with self.assertRaisesRegex(hga.Error, r"block_scores have shape \(4, 150, 9\), not .* = \(4, 150, 10\)"):
+            given.attention(q, k, v, block_scores=np.zeros((HEADS, N, 9), np.float32))
+        bad = np.zeros((HEADS, N, 10), np.float32)
+        bad[2, 40, 7] = np.inf
+        with self.assertRaisesRegex(hga.Error, "block 7 for query block 40, chooser 2, is not a number or .inf"):
+            given.attention(q, k, v, block_scores=bad)
+
+
+def by_definition_held(lengths, s, q, k, v, more, scores, choice):
+    """The output alone, with the choice held."""
+    s = s | ({"query_block": s["prefill"], "prefill": 1} if s.get("prefill", 1) > 1 and sum(lengths) > 1 else {})
+    named = {n: x for n, x in more.items() if n in ("slopes", "rel_key", "rel_bias", "softcap", "scale", "sink")}
+    kind, _, number = more.get("normaliser", "softmax").partition(":")
+    drop = oracle.kept(len(q), sum(lengths), 0.25, 11, 3) if "dropout" in more else None
+    at, row, outs = 0, 0, []
+    for n in lengths:
+        n_rows = -(-n // s.get("query_block", 1))
+        seen = oracle.seen_by(choice[:, row : row + n_rows].tolist(), s, len(q), n)
+        kept = None if drop is None else drop[:, at : at + n, at : at + n]
+        outs.append(oracle.attend(*(x[:, at : at + n] for x in (q, k, v)), seen, dropout=kept, normaliser=kind, number=float(number or 0), **named)[0])
+        at, row = at + n, row + n_rows
+    return np.concatenate(outs, 1)
+
+
 @unittest.skipUnless(TORCH, "torch is not installed")
 class Gradients(unittest.TestCase):
     def test_they_hold_the_choice(self):
@@ -206,6 +399,56 @@ class Gradients(unittest.TestCase):
         for seed in range(2):
             given = [torch.tensor(x) for x in tensors(seed)]
             self.assertTrue(torch.equal(run(*given), h.attention(*given)))
+
+    def test_block_weights_have_gradients(self):
+        q, k, v = (torch.tensor(x).double().float().requires_grad_() for x in tensors(17))
+        h = hga.routed(block=BLOCK, k=4, causal=True)
+        choice = h.choice(q.detach(), k.detach())
+        _, weights = h.attention(q, k, v, return_block_weights=True)
+        torch.testing.assert_close(weights.sum(-1), torch.ones(HEADS, N), rtol=0, atol=1e-5)
+        seen = torch.tensor(pairs(choice, {"causal": True}))
+        p = (q.double() @ k.double().repeat_interleave(HEADS // KV, 0).mT / DIM**0.5).masked_fill(~seen, -torch.inf).softmax(-1)
+        blocks = torch.nn.functional.pad(p, (0, -N % BLOCK)).unflatten(-1, (-1, BLOCK)).sum(-1)
+        at = torch.tensor(choice).long()
+        want = blocks.gather(-1, at.clamp(min=0)) * (at >= 0)
+        given = torch.randn_like(weights)
+        for a, b in zip(torch.autograd.grad(weights, (q, k), given), torch.autograd.grad(want, (q, k), given.double())):
+            torch.testing.assert_close(a, b.to(a.dtype), rtol=0, atol=1e-5)
+
+    def test_batches_bring_theirs(self):
+        q, k, v = (torch.tensor(np.stack([a, b])) for a, b in zip(tensors(18), tensors(19)))
+        h = hga.routed(block=BLOCK, threshold=0.6)
+        choice = h.choice(q, k)
+        self.assertEqual(choice.shape[:3], (2, HEADS, N))
+        out, lse, weights = h.attention(q, k, v, lse=True, return_block_weights=True)
+        self.assertEqual((out.shape, lse.shape, weights.shape), (q.shape, q.shape[:-1], choice.shape))
+        self.assertTrue(torch.equal(h.attention(q, k, v, choice=choice), out))
+
+    def test_modules_train(self):
+        torch.manual_seed(3)
+        for spec, more in (("routed:block=4:k=3", {"dropout": 0.1}), ("routed:block=4:threshold=0.7:share=group:query-block=4", {})):
+            layer = hga.torch.Attention(spec, 32, 4, causal=True, kv_heads=2, **more)
+            x, target = torch.randn(2, 60, 32), torch.randn(2, 60, 32)
+            optimiser, losses = torch.optim.Adam(layer.parameters(), 1e-2), []
+            for _ in range(25):
+                loss = (layer(x) - target).square().mean()
+                optimiser.zero_grad(), loss.backward(), optimiser.step()
+                losses.append(loss.item())
+            self.assertLess(losses[-1], 0.9 * losses[0], spec)
+
+    def test_samples_of_several_lengths_choose_for_themselves(self):
+        layer = hga.torch.Attention("routed:block=4:k=2", 32, 4, causal=True).eval()
+        x = torch.randn(2, 30, 32, requires_grad=True)
+        y = layer(x, lengths=[30, 11])
+        self.assertTrue(torch.allclose(y[1, :11], layer(x[1:, :11])[0], atol=1e-6))
+        self.assertTrue(torch.allclose(y[1, 11:], layer.out.bias.expand(19, -1)))
+        y.sum().backward()
+        self.assertEqual(float(x.grad[1, 11:].abs().max()), 0)
+        h = hga.routed(block=4, k=2, causal=True)
+        whole = hga.torch.Attention(h, 32, 4, causal=True)
+        self.assertEqual(whole(x).shape, x.shape)
+        with self.assertRaisesRegex(hga.Error, "is not causal"):
+            hga.torch.Attention(hga.routed(block=4, query_block=4, causal=True), 32, 4, causal=True)
 
 
 if __name__ == "__main__":
