@@ -92,12 +92,96 @@ done:
     return st;
 }
 
-hga_status sparse_compress(const hga_allocator *a, hga_id n, explicit_edge *edges, hga_pos n_edges, int sums,
-                           stored_relation *out)
+/* ---- edges of one type and of weight 1 ---- */
+
+static int are_plain(const explicit_edge *edges, hga_pos n_edges)
+{
+    for (hga_pos e = 0; e < n_edges; e++)
+        if (edges[e].type != 0 || edges[e].weight != 1) return 0;
+    return 1;
+}
+
+/* How many edges of a source lie before each, and of a destination: ptr[v] and of[v]. */
+static void count_nodes(hga_id n, const explicit_edge *edges, hga_pos n_edges, hga_pos *of, hga_pos *ptr)
+{
+    memset(of, 0, ((size_t)n + 1) * sizeof *of);
+    memset(ptr, 0, ((size_t)n + 1) * sizeof *ptr);
+    for (hga_pos e = 0; e < n_edges; e++) of[edges[e].src]++, ptr[edges[e].dst]++;
+    for (hga_pos v = 0, sources = 0, destinations = 0; v <= n; v++) {
+        hga_pos sends = of[v], receives = ptr[v];
+        of[v] = sources, sources += sends;
+        ptr[v] = destinations, destinations += receives;
+    }
+}
+
+/* Sources by destination, ascending: only the other node of an edge is moved, twice. */
+static hga_status sort_sources(const hga_allocator *a, hga_id n, const explicit_edge *edges, hga_pos n_edges,
+                               hga_pos *ptr, hga_id *sources)
+{
+    hga_status st = HGA_OK;
+    hga_pos *of = NULL, e = 0;
+    hga_id *by_source = NULL;
+    HGA_TRY(hga_new(a, (int64_t)n + 1, sizeof *of, &of));
+    HGA_TRY(hga_new(a, n_edges, sizeof *by_source, &by_source));
+    count_nodes(n, edges, n_edges, of, ptr);
+    for (hga_pos i = 0; i < n_edges; i++) by_source[of[edges[i].src]++] = edges[i].dst;
+    for (hga_id u = 0; u < n; u++)
+        for (; e < of[u]; e++) sources[ptr[by_source[e]]++] = u;
+    memmove(ptr + 1, ptr, (size_t)n * sizeof *ptr);
+    ptr[0] = 0;
+done:
+    hga_delete(a, of, (int64_t)n + 1, sizeof *of);
+    hga_delete(a, by_source, n_edges, sizeof *by_source);
+    return st;
+}
+
+/* Each source of a row once, and how often it was there as its weight, where that counts. */
+static void keep_sources(hga_id n, const hga_id *sources, stored_relation *r)
+{
+    hga_pos kept = 0, at = 0, next;
+    for (hga_id v = 0; v < n; v++) {
+        hga_pos row_end = r->ptr[v + 1];
+        r->ptr[v] = kept;
+        for (; at < row_end; at = next) {
+            for (next = at + 1; next < row_end && sources[next] == sources[at];) next++;
+            if (r->weight) r->weight[kept] = (float)(next - at);
+            r->src[kept++] = sources[at];
+        }
+    }
+    r->ptr[n] = kept;
+}
+
+static hga_pos count_kept(hga_id n, const hga_pos *ptr, const hga_id *sources)
+{
+    hga_pos kept = 0;
+    for (hga_id v = 0; v < n; v++)
+        for (hga_pos e = ptr[v]; e < ptr[v + 1]; e++) kept += e == ptr[v] || sources[e] != sources[e - 1];
+    return kept;
+}
+
+static hga_status compress_plain(const hga_allocator *a, hga_id n, const explicit_edge *edges, hga_pos n_edges,
+                                 int sums, stored_relation *out)
+{
+    hga_status st = HGA_OK;
+    hga_id *sources = NULL;
+    HGA_TRY(hga_new(a, n_edges, sizeof *sources, &sources));
+    HGA_TRY(sort_sources(a, n, edges, n_edges, out->ptr, sources));
+    out->n_explicit = count_kept(n, out->ptr, sources);
+    HGA_TRY(hga_new(a, out->n_explicit, sizeof *out->src, &out->src));
+    if (sums && out->n_explicit < n_edges) HGA_TRY(hga_new(a, out->n_explicit, sizeof *out->weight, &out->weight));
+    keep_sources(n, sources, out);
+done:
+    hga_delete(a, sources, n_edges, sizeof *sources);
+    return st;
+}
+
+/* ---- all edges ---- */
+
+static hga_status compress_all(const hga_allocator *a, hga_id n, explicit_edge *edges, hga_pos n_edges, int sums,
+                               stored_relation *out)
 {
     hga_status st = HGA_OK;
     explicit_edge *by_source = NULL;
-    HGA_TRY(hga_new(a, (int64_t)n + 1, sizeof *out->ptr, &out->ptr));
     HGA_TRY(hga_new(a, n_edges, sizeof *by_source, &by_source));
     sort_by_node(n, source_of, edges, n_edges, out->ptr, by_source);
     sort_by_node(n, destination_of, by_source, n_edges, out->ptr, edges);
@@ -107,4 +191,13 @@ hga_status sparse_compress(const hga_allocator *a, hga_id n, explicit_edge *edge
 done:
     hga_delete(a, by_source, n_edges, sizeof *by_source);
     return st;
+}
+
+hga_status sparse_compress(const hga_allocator *a, hga_id n, explicit_edge *edges, hga_pos n_edges, int sums,
+                           stored_relation *out)
+{
+    hga_status st = hga_new(a, (int64_t)n + 1, sizeof *out->ptr, &out->ptr);
+    if (st) return st;
+    return are_plain(edges, n_edges) ? compress_plain(a, n, edges, n_edges, sums, out)
+                                     : compress_all(a, n, edges, n_edges, sums, out);
 }

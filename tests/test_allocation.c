@@ -160,13 +160,14 @@ static hga_status make_draft(const hga_allocator *a)
                   &g);
 }
 
-/* By hand: three levels, orders, blocks, and explicit edges with types, weights and a duplicate. */
+/* By hand: three levels, orders, blocks, and explicit edges with types, weights and a duplicate, and
+   without types. */
 static hga_status make_by_hand(const hga_allocator *a)
 {
     hga_status st;
     hga_builder *b = NOWHERE;
     hga_graph *g = NULL;
-    hga_id relation, sparse;
+    hga_id relation, sparse, plain;
     const hga_id order[] = {4, 2, 0, 1, 3};
     HGA_TRY(hga_builder_create(a, &b));
     HGA_TRY(hga_builder_add_level(b, 5, NULL));
@@ -182,6 +183,9 @@ static hga_status make_by_hand(const hga_allocator *a)
     HGA_TRY(hga_builder_add_relation(b, "sparse", &sparse));
     for (hga_id i = 0; i < 40; i++)
         HGA_TRY(hga_builder_add_edge(b, sparse, i % 8, i * 3 % 8, i % 2, 1 + (float)(i % 8)));
+    HGA_TRY(hga_builder_add_relation(b, "plain", &plain));
+    HGA_TRY(hga_builder_sum_edges(b, plain));
+    for (hga_id i = 0; i < 40; i++) HGA_TRY(hga_builder_add_edge(b, plain, i % 8, i * 3 % 8, 0, 1));
     g = NOWHERE;
     HGA_TRY(hga_builder_finish(b, &g));
 done:

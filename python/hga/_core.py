@@ -189,7 +189,7 @@ def ids(x: Any, what: str) -> np.ndarray:
     x = np.asarray(x, np.int32 if isinstance(x, (list, tuple)) and not len(x) else None)
     if x.dtype.kind not in "iu":
         raise refuse(f"{what} holds {x.dtype}, not whole numbers")
-    if x.size and (x.min() < -(2**31) or x.max() >= 2**31):
+    if x.size and not np.can_cast(x.dtype, np.int32) and (x.min() < -(2**31) or x.max() >= 2**31):
         raise refuse(f"{what} holds numbers beyond 32 bits")
     return np.ascontiguousarray(x, dtype=np.int32)
 
