@@ -57,23 +57,23 @@ class Problem:
             raise refuse(f"key has {self.k.shape[-1]} columns, query {self.dim}")
         for x, name in ((self.q, "query"), (self.k, "key"), (self.v, "value")):
             n, found = (rows or h._rows)(name), x.shape[self.rows_axis]
-            n = n // h.parts if n > 0 and not rows else n
+            n = n // (h.parts if name == "query" else h.key_parts) if n > 0 and not rows else n
             if n >= 0 and found != n:
                 words = "" if rows else in_words(h, name)
                 raise refuse(f"{name} of shape {x.shape} has {found} rows in layout {layout!r}, {who} {n}{words}")
         if self.v.shape[self.heads_axis] != self.kv_heads or self.v.shape[self.rows_axis] != self.k.shape[self.rows_axis]:
             raise refuse(f"value has shape {self.v.shape}, key {self.k.shape}")
         if h.parts > 1:
-            self._part(h.parts)
+            self._part(h.parts, h.key_parts)
         tables.check(self.heads, self.dim)
         self.h, self.tables = h, tables
 
-    def _part(self, parts: int) -> None:
+    def _part(self, parts: int, key_parts: int) -> None:
         """Heads become those of a row of the graph."""
         if self.heads % parts:
             raise refuse(f"query has {self.heads} heads, the hierarchy parts for {parts}")
-        if self.kv_heads != parts:
-            raise refuse(f"key has {self.kv_heads} heads, the hierarchy parts for {parts}")
+        if self.kv_heads != key_parts:
+            raise refuse(f"key has {self.kv_heads} heads, the hierarchy parts for {key_parts}")
         self.heads, self.kv_heads = self.heads // parts, 1
 
     def plan_key(self, threads: int, precision: str, isa: Optional[str], dropout: float, grad: bool) -> Tuple[Any, ...]:
@@ -98,4 +98,4 @@ class Problem:
 
     def _fold(self, t: Any, heads: int) -> None:
         if self.h.parts > 1:
-            fold_tensor(t, heads, self.h.parts, self.h.by_token)
+            fold_tensor(t, heads, self.h.parts if heads >= self.h.parts else self.h.key_parts, self.h.by_token)

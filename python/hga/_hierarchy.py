@@ -123,7 +123,7 @@ class Hierarchy(Threaded):
     _leaves_plans = False  # to others, when it goes
     _choosing: Any = None  # hga_selection and prefill, of a decoder whose tokens choose
     _first_head = 0  # of all heads, where a call is of some: dropout draws by it
-    parts, by_token = 1, True  # of the graph's rows: key/value heads' own, a token's or a part's one after the other
+    parts, key_parts, by_token = 1, 1, True  # of the graph's rows: key/value heads' own, a token's or a part's one after the other
 
     def __init__(self, graph: Graph, program: Any, words: str = "") -> None:
         self.graph = graph

@@ -33,6 +33,7 @@ class Chosen(NamedTuple):
     query_block: int
     offsets: np.ndarray
     choosers: int
+    key_heads: int  # that they read: a head each, or one for several
     first: np.ndarray
     block: np.ndarray
 
@@ -59,7 +60,7 @@ class Chosen(NamedTuple):
         p, graph, program = self.how, ffi.new("hga_graph **"), ffi.new("hga_program *")
         n = self.query_blocks
         first = self.first if chooser is None else self.first[chooser * n : (chooser + 1) * n + 1]
-        p.n_choosers = self.choosers if chooser is None else 1
+        p.n_choosers, p.n_key_heads = (self.choosers, self.key_heads) if chooser is None else (1, 1)
         p.choice, p.choice_first = (ffi.cast(t, x.ctypes.data) for t, x in (("int32_t *", self.block), ("hga_pos *", first)))
         offsets = np.ascontiguousarray(self.offsets, np.int32)
         p.n_samples, p.offsets = len(offsets) - 1, ffi.cast("hga_id *", offsets.ctypes.data)
@@ -152,11 +153,12 @@ class ChosenHierarchy(ByContent):
         given.shape.n_heads, given.shape.n_kv_heads, given.shape.dim = heads, rows[1].shape[1], dim
         choosers = int(lib.hga_select_choosers(how, ffi.addressof(given.shape)))
         offsets = self._offsets(n)
+        keys = min(choosers, rows[1].shape[1])
         shape = (choosers, int((-(-np.diff(offsets) // how.query_block)).sum()))
         if choice is not None:
             first, block = _listed(choice, shape)
-            return Chosen(p, how.block, how.query_block, offsets, choosers, first, block)
-        return Chosen(p, how.block, how.query_block, offsets, choosers, *self._select(how, given, rows, offsets, shape, scale, precision, block_scores))
+            return Chosen(p, how.block, how.query_block, offsets, choosers, keys, first, block)
+        return Chosen(p, how.block, how.query_block, offsets, choosers, keys, *self._select(how, given, rows, offsets, shape, scale, precision, block_scores))
 
     def _select(self, how: Any, given: Any, rows: Sequence[np.ndarray], offsets: np.ndarray, shape: Tuple[int, int], scale: Any, precision: str,
                 block_scores: Any) -> Tuple[np.ndarray, np.ndarray]:  # fmt: skip
@@ -213,7 +215,7 @@ class ChosenHierarchy(ByContent):
     def _made_of(self, c: Chosen, chooser: Optional[int]) -> Hierarchy:
         made = Hierarchy(*c.graph(chooser), repr(self))
         made._threads, made._bind = self._threads, self._bind
-        return FoldedHierarchy.of(made, c.choosers) if chooser is None and c.choosers > 1 else made
+        return FoldedHierarchy.of(made, c.choosers, c.key_heads) if chooser is None and c.choosers > 1 else made
 
     def view(self, q: Any, k: Any, path: Optional[str] = None, *, head: int = 0, layout: str = "bhnd", max_edges: int = 200000) -> str:
         """The interactive page of what a head chose, as ``Hierarchy.view`` has it."""

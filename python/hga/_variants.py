@@ -66,23 +66,25 @@ class _Settings:
 
 class FoldedHierarchy(Hierarchy):
     """Key/value heads that differ in structure, as by a tree for each: the graph's rows are those of all heads, and tensors are
-    read where they lie. A Treeformer's trees may be more than the key has heads: a head is then copied for each that reads it."""
+    read where they lie. A Treeformer's trees may be more than the key has heads: a head is then copied for each that reads it; what
+    heads choose reads a key head that several share where it lies (key_heads)."""
 
     @staticmethod
-    def of(h: Hierarchy, heads: int) -> "FoldedHierarchy":
+    def of(h: Hierarchy, heads: int, key_heads: Optional[int] = None) -> "FoldedHierarchy":
         if type(h) is not Hierarchy:
             raise refuse(f"{h!r} is no graph with a part for each head")
         for which in ("query", "key", "value", "out"):
-            if h._rows(which) % heads:
+            if h._rows(which) % (heads if key_heads is None or which in ("query", "out") else key_heads):
                 raise refuse(f"{h._rows(which)} rows of {which} are no parts for {heads} heads")
         made = FoldedHierarchy(h.graph, h._program, h.words, heads, by_token=False)
+        made.key_parts = key_heads or heads
         settle(made, h)
         made._functions, made._strict = h._functions, h._strict
         return made
 
     def __init__(self, graph: Graph, program: Any, words: str, heads: int, by_token: bool = True) -> None:
         super().__init__(graph, program, words)
-        self.parts, self.by_token = heads, by_token
+        self.parts, self.key_parts, self.by_token = heads, heads, by_token
 
     def order(self, how: str) -> Any:
         raise refuse(f"{self.words}: an order has no trees per head, whose heads the graph has as rows")
@@ -94,13 +96,13 @@ class FoldedHierarchy(Hierarchy):
         raise refuse(f"{self.words}: weights of a row have no trees per head, whose heads the graph has as rows")
 
     def _reads_heads(self, k: Any, layout: str) -> bool:
-        return k.ndim < 3 or layout not in LAYOUTS or bool(k.shape[LAYOUTS[layout][0]] == self.parts)
+        return k.ndim < 3 or layout not in LAYOUTS or bool(k.shape[LAYOUTS[layout][0]] == self.key_parts)
 
     def _shared(self, x: Any, what: str, layout: str) -> np.ndarray:
         """A key or value with a head for each part; gradients of copies are summed in float32."""
         a = as_numpy(x, what)
-        heads = self.parts if self._reads_heads(a, layout) else a.shape[LAYOUTS[layout][0]]
-        if heads == self.parts or not heads or self.parts % heads:
+        heads = self.key_parts if self._reads_heads(a, layout) else a.shape[LAYOUTS[layout][0]]
+        if heads == self.key_parts or self.key_parts < self.parts or not heads or self.parts % heads:
             return a
         return np.repeat(widened(a), self.parts // heads, axis=LAYOUTS[layout][0])
 
@@ -127,7 +129,7 @@ class FoldedHierarchy(Hierarchy):
     def __reduce__(self) -> Tuple[Any, ...]:
         if self._recipe is not None:
             return super().__reduce__()
-        return FoldedHierarchy.of, (settle(Hierarchy(self.graph, self._program, self.words), self), self.parts)
+        return FoldedHierarchy.of, (settle(Hierarchy(self.graph, self._program, self.words), self), self.parts, self.key_parts)
 
 
 class RoutedHierarchy(ByContent):

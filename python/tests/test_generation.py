@@ -24,7 +24,8 @@ try:
 except ImportError:
     tf = None
 
-WORDS = ("dense", "window:left=6", "window:left=4:global=2", "htransformer:block=4", "hsa:branching=2,4", "fenwick", "dilated:segments=8,16:dilations=1,2", "bpt:k=2")
+WORDS = ("dense", "window:left=6", "window:left=4:global=2", "htransformer:block=4", "hsa:branching=2,4", "fenwick", "dilated:segments=8,16:dilations=1,2", "bpt:k=2",
+         "routed:block=4:k=3", "routed:block=4:k=4:share=group:score=minmax")  # fmt: skip
 STOCK = {name: row[:3] for name, row in {**TEXTS, **MODIFIED}.items() if row[3]}
 SAY = dict(max_new_tokens=20, do_sample=False, pad_token_id=1, eos_token_id=None)
 

@@ -180,8 +180,69 @@ class Routed(unittest.TestCase):
         q[1, 40, 3] = np.nan
         with self.assertRaisesRegex(hga.Error, "query block 40, chooser 1, is not a number"):
             hga.routed(N, block=BLOCK).attention(q, k, v)
-        with self.assertRaisesRegex(hga.Error, "not token by token"):
-            hga.routed().decoder()
+
+
+HOW = (dict(k=3), dict(threshold=0.6), dict(k=4, score="minmax"), dict(k=5, coarse=32, coarse_k=2))
+
+
+def appended(cache, q, k, v, chunks):
+    """Rows of the output, chunk after chunk."""
+    at = np.cumsum([0, *chunks])
+    return np.concatenate([cache.append(q[:, a:b], k[:, a:b], v[:, a:b]) for a, b in zip(at, at[1:])], 1)
+
+
+class Decoders(unittest.TestCase):
+    """Tokens choose when they come."""
+
+    def decoder(self, h, **more):
+        return h.decoder(heads=HEADS, kv_heads=KV, dim=DIM, **more)
+
+    def test_rows_have_the_bits_of_attention(self):
+        rng = np.random.default_rng(5)
+        for i, (share, more) in enumerate(itertools.product(("head", "group", "all"), HOW)):
+            h = hga.routed(N, block=BLOCK, share=share, causal=True, **more)
+            q, k, v = tensors(i)
+            for precision in ("f32", "bf16"):
+                d = self.decoder(h, same=True, rollback=20, precision=precision)
+                want = h.attention(q, k, v, precision=precision)
+                cuts = np.sort(rng.choice(np.arange(1, N), 5, replace=False))
+                np.testing.assert_array_equal(appended(d.cache(), q, k, v, np.diff([0, *cuts, N])), want)
+                cache = d.cache()
+                appended(cache, q, k, v, [N - 30])
+                fork = cache.fork()
+                fork.cut(N - 45)
+                rest = [x[:, N - 45 :] for x in (q, k, v)]
+                np.testing.assert_array_equal(appended(fork, *rest, [1] * 45), want[:, N - 45 :])
+
+    def test_a_prompt_chooses_by_query_blocks_and_single_tokens_do_not(self):
+        q, k, v = tensors(3)
+        own, by_16 = hga.routed(N, block=BLOCK, k=3, causal=True), hga.routed(N - 20, block=BLOCK, k=3, query_block=16, causal=True)
+        found = appended(self.decoder(hga.routed(N, block=BLOCK, k=3, prefill=16, causal=True), same=True).cache(), q, k, v, [N - 20] + [1] * 20)
+        whole = [x[:, : N - 20] for x in (q, k, v)]
+        np.testing.assert_allclose(found[:, : N - 20], by_16.attention(*whole), rtol=0, atol=2e-6)
+        np.testing.assert_array_equal(found[:, N - 20 :], own.attention(q, k, v)[:, N - 20 :])
+
+    @unittest.skipUnless(TORCH, "torch is not installed")
+    def test_tensors_of_16_bits_have_the_bits_of_attention(self):
+        h = hga.routed(N, block=BLOCK, k=3, causal=True)
+        q, k, v = (torch.tensor(x).bfloat16() for x in tensors(4))
+        for page_type in ("f32", "bf16"):
+            cache = self.decoder(h, same=True, row_type="bf16", page_type=page_type).cache()
+            found = torch.cat([cache.append(*(x[:, i : i + 10] for x in (q, k, v))) for i in range(0, N, 10)], 1)
+            self.assertTrue(torch.equal(found, h.attention(q, k, v)))
+
+    def test_what_cannot_be_decoded_is_named(self):
+        for says, h, more in (
+            ("n_tokens=None: a decoder is of one text of at most so many tokens", hga.routed(causal=True), {}),
+            ("choose among those before: causal is 0", hga.routed(N), {}),
+            ("tokens of query_block 16 choose by later ones", hga.routed(N, query_block=16, causal=True), {}),
+            ("not by given ones", hga.routed(N, score="given", causal=True), {}),
+            ("weights hang on all scores of a row", hga.routed(N, causal=True), {"normaliser": "entmax:1.5"}),
+            ("computed in double", hga.routed(N, causal=True), {"normaliser": "sigmoid"}),
+            ("no edge_bias=", hga.routed(N, causal=True), {"edge_bias": np.zeros(3, np.float32)}),
+        ):  # fmt: skip
+            with self.subTest(says), self.assertRaisesRegex((hga.Error, TypeError), says):
+                self.decoder(h, **more)
 
 
 def drawn(seed):
