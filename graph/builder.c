@@ -27,6 +27,8 @@ void builder_clear(hga_builder *b)
     names_clear(&a, &b->names);
     hga_delete(&a, b->labels, b->label_room, sizeof *b->labels);
     hga_delete(&a, b->text, b->text_room, 1);
+    kinds_clear(&a, &b->kinds);
+    hga_delete(&a, b->told, b->told_room, sizeof *b->told);
     hga_delete(&a, b->level_size, b->level_room, sizeof *b->level_size);
     hga_delete(&a, b->families, b->family_room, sizeof *b->families);
     hga_delete(&a, b->sides, b->side_room, sizeof *b->sides);

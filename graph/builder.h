@@ -28,6 +28,11 @@ typedef struct label { /* a node's name begins at `at` of the texts; the last on
     int64_t at;
 } label;
 
+typedef struct kinds_told {
+    hga_id first, n;
+    int32_t kind;
+} kinds_told;
+
 typedef struct draft { /* a relation being collected */
     char name[NAME_BYTES];
     int64_t n_blocks, block_room, n_edges, edge_room;
@@ -53,7 +58,10 @@ struct hga_builder {
     int64_t n_labels, label_room, text_bytes, text_room;
     label *labels;
     char *text; /* names of nodes, each ended by 0 */
-    hga_id n;   /* nodes so far */
+    kind_list kinds;
+    kinds_told *told;
+    int64_t n_told, told_room;
+    hga_id n; /* nodes so far */
     int has_tokens;
     hga_id query_first, n_queries, key_first, n_keys;
     uint32_t claims;
@@ -66,6 +74,8 @@ hga_status builder_set_masses(hga_builder *b, hga_id first, hga_id n, float mass
 
 /* labels.c: give the names to the graph. */
 hga_status labels_finish(hga_builder *b, hga_graph *g);
+/* kinds.c: .. and the kinds. */
+hga_status kinds_finish(hga_builder *b, hga_graph *g);
 
 /* relation_blocks.c: a relation's blocks, checked and sorted; and edges of types up to that are its, too. */
 hga_status relation_blocks(const hga_graph *g, const draft *d, stored_relation *r);

@@ -176,6 +176,7 @@ static hga_status begin_graph(coarsening *x)
     HGA_TRY(masses_copy(x->b, x->a, x->g->n, NULL, x->g->mass));
     HGA_TRY(positions_copy(x->b, x->g, 0, NULL));
     HGA_TRY(names_copy(x->b, x->g, NULL));
+    HGA_TRY(kinds_copy(x->b, x->g, NULL));
     for (hga_id r = 0; r < x->g->n_relations; r++) HGA_TRY(begin_relation(x, r));
 done:
     return st;

@@ -177,6 +177,7 @@ static hga_status tell_nodes(whole *w)
     for (hga_id i = 0; i < w->n_samples; i++) HGA_TRY(tell_sides(w, &w->samples[i]));
     HGA_TRY(tell_positions(w));
     for (hga_id i = 0; i < w->n_samples; i++) HGA_TRY(names_copy(w->b, w->samples[i].g, w->samples[i].map));
+    for (hga_id i = 0; i < w->n_samples; i++) HGA_TRY(kinds_copy(w->b, w->samples[i].g, w->samples[i].map));
     HGA_TRY(tell_claims(w));
 done:
     return st;

@@ -109,6 +109,17 @@ hga_status names_copy(hga_builder *b, const hga_graph *g, const hga_id *map)
     return st;
 }
 
+/* Kinds keep their numbers where the builder has none. */
+hga_status kinds_copy(hga_builder *b, const hga_graph *g, const hga_id *map)
+{
+    const hga_kinds kinds = hga_graph_kinds(g);
+    hga_status st = HGA_OK;
+    for (int32_t k = 0; !st && k < kinds.n; k++) st = hga_builder_set_kinds(b, 0, 0, kinds.name[k]);
+    for (hga_id v = 0; kinds.of && !st && v < g->n; v++)
+        if (kinds.of[v] >= 0) st = hga_builder_set_kinds(b, map ? map[v] : v, 1, kinds.name[kinds.of[v]]);
+    return st;
+}
+
 hga_status nodes_copy(hga_builder *b, const hga_graph *g)
 {
     hga_status st = HGA_OK;
@@ -121,6 +132,7 @@ hga_status nodes_copy(hga_builder *b, const hga_graph *g)
     HGA_TRY(masses_copy(b, hga_graph_allocator(g), nodes.n, nodes.parent, nodes.mass));
     HGA_TRY(positions_copy(b, g, 0, NULL));
     HGA_TRY(names_copy(b, g, NULL));
+    HGA_TRY(kinds_copy(b, g, NULL));
 done:
     return st;
 }

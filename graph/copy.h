@@ -31,6 +31,7 @@ hga_status masses_copy(hga_builder *b, const hga_allocator *a, hga_id n, const h
 /* Where tokens are, if the graph says so; with `index` also where they are at their index. */
 hga_status positions_copy(hga_builder *b, const hga_graph *g, int index, const hga_id *map);
 hga_status names_copy(hga_builder *b, const hga_graph *g, const hga_id *map);
+hga_status kinds_copy(hga_builder *b, const hga_graph *g, const hga_id *map);
 /* Levels, tokens, sides, parents, masses and names: hga_nodes but for its claims. */
 hga_status nodes_copy(hga_builder *b, const hga_graph *g);
 

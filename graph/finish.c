@@ -279,6 +279,7 @@ static hga_status make(hga_builder *b, hga_graph *g)
     HGA_TRY(find_spans(g));
     HGA_TRY(find_relations(b, g));
     HGA_TRY(labels_finish(b, g));
+    HGA_TRY(kinds_finish(b, g));
     g->longer = b->longer, b->longer = NULL;
     HGA_TRY(longer_check(g));
     HGA_TRY(parts_finish(b, g));

@@ -28,6 +28,8 @@ void graph_free(hga_graph *g)
     hga_id above = g->level_ptr && g->n_levels ? g->n - g->level_ptr[1] : 0;
     hga_delete(&a, g->name_at, g->n, sizeof *g->name_at);
     hga_delete(&a, g->name_text, g->name_room, 1);
+    kinds_clear(&a, &g->kinds);
+    hga_delete(&a, g->kind, g->n, sizeof *g->kind);
     if (g->base) {
         hga_graph_destroy(g->base);
         hga_delete(&a, g, 1, sizeof *g);
@@ -149,6 +151,7 @@ int64_t hga_graph_bytes(const hga_graph *g)
                     g->n_relations * (int64_t)sizeof(stored_relation);
     if (g->child_ptr) bytes += (n - g->level_ptr[1] + 1 + g->n_children) * (int64_t)sizeof(hga_id);
     if (g->name_at) bytes += n * (int64_t)sizeof *g->name_at + g->name_room;
+    if (g->kind) bytes += n * (int64_t)sizeof *g->kind + g->kinds.room * NAME_BYTES;
     bytes += g->names.n_slots * (int64_t)sizeof *g->names.slot;
     if (g->longer) bytes += hga_graph_bytes(g->longer);
     bytes += g->n_parts * (int64_t)sizeof *g->part;

@@ -22,10 +22,18 @@ typedef struct stored_relation {
     int weighted, positioned;
 } stored_relation;
 
+/* Names of kinds, in the order of their numbers. */
+typedef struct kind_list {
+    int32_t n;
+    int64_t room, name_room;
+    char (*text)[NAME_BYTES];
+    const char **name; /* [n]: each one's text */
+} kind_list;
+
 struct hga_graph {
     _Atomic int owners;
     hga_allocator allocator;
-    hga_graph *base;       /* whose everything but names this graph shares; NULL: it owns all */
+    hga_graph *base;       /* whose everything but names and kinds this graph shares; NULL: it owns all */
     hga_graph *longer;     /* longer.h; NULL */
     hga_id n_parts, *part; /* parts.h; [n_parts] */
     hga_id n, n_levels, n_relations;
@@ -43,7 +51,16 @@ struct hga_graph {
     int64_t *name_at; /* [n] where a node's name begins in name_text, -1 without; NULL: no node has one */
     char *name_text;
     int64_t name_room;
+    kind_list kinds;
+    int32_t *kind; /* [n] of nodes, -1: none; NULL: nobody told */
 };
+
+/* labels.c: the same graph with other names and kinds of its first nodes, see hga_graph_set_names and _set_kinds. */
+hga_status graph_with_labels(const hga_graph *g, const char *const *name, hga_id n_names, const char *const *kind,
+                             hga_id n_kinds, hga_graph **out);
+/* kinds.c: those that g has, but for its first n nodes. */
+hga_status kinds_take(const hga_graph *g, const char *const *kind, hga_id n, hga_graph *to);
+void kinds_clear(const hga_allocator *a, kind_list *l);
 
 typedef struct explicit_edge {
     hga_id src, dst;

@@ -71,22 +71,30 @@ static hga_status copy_names(const hga_graph *g, const char *const *name, hga_id
     return HGA_OK;
 }
 
+hga_status graph_with_labels(const hga_graph *g, const char *const *name, hga_id n_names, const char *const *kind,
+                             hga_id n_kinds, hga_graph **out)
+{
+    hga_graph *with = NULL;
+    hga_status st = hga_new(&g->allocator, 1, sizeof *with, &with);
+    if (st) return st;
+    memcpy((char *)with + offsetof(hga_graph, allocator), (const char *)g + offsetof(hga_graph, allocator),
+           sizeof *g - offsetof(hga_graph, allocator));
+    with->owners = 1;
+    with->name_at = NULL, with->name_text = NULL, with->name_room = 0;
+    with->kinds = (kind_list){0}, with->kind = NULL;
+    with->base = hga_graph_retain(g);
+    if (n_names || g->name_at) st = copy_names(g, name, n_names, with);
+    if (!st) st = kinds_take(g, kind, n_kinds, with);
+    if (st)
+        graph_free(with);
+    else
+        *out = with;
+    return st;
+}
+
 hga_status hga_graph_set_names(const hga_graph *g, const char *const *name, hga_id n, hga_graph **out)
 {
-    hga_graph *named = NULL;
     *out = NULL;
     if (n < 0 || n > g->n) return hga_fail(HGA_EINVAL, "%d names for %d nodes", n, g->n);
-    hga_status st = hga_new(&g->allocator, 1, sizeof *named, &named);
-    if (st) return st;
-    memcpy((char *)named + offsetof(hga_graph, allocator), (const char *)g + offsetof(hga_graph, allocator),
-           sizeof *g - offsetof(hga_graph, allocator));
-    named->owners = 1;
-    named->name_at = NULL, named->name_text = NULL, named->name_room = 0;
-    named->base = hga_graph_retain(g);
-    st = copy_names(g, name, n, named);
-    if (st)
-        graph_free(named);
-    else
-        *out = named;
-    return st;
+    return graph_with_labels(g, name, n, NULL, 0, out);
 }

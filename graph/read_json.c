@@ -13,6 +13,7 @@
      "mass": [[first, n, mass], ..]      of nodes whose mass is not the sum of their children's
      "positions": [[first, n, position], ..]   of tokens that are not at their index; -1: without
      "names": [[node, "name"], ..]
+     "kinds": [[first, n, "kind"], ..]   of schema 4
      "words": ["name", ..]               one a token
      "relations": [{"name": "near",
         "dst_order": [3, [10, 5], ..], "src_order": [..]       node ids; [first, n] stands for first, first + 1, ..
@@ -33,9 +34,9 @@
 #include <stdio.h>
 #include <string.h>
 
-static const char *const graph_members[] = {"format",    "schema", "levels",    "queries", "keys",
-                                            "claims",    "side",   "families",  "parents", "mass",
-                                            "positions", "names",  "relations", "longer",  NULL};
+static const char *const graph_members[] = {"format", "schema",    "levels",  "queries", "keys",      "claims",
+                                            "side",   "families",  "parents", "mass",    "positions", "names",
+                                            "kinds",  "relations", "longer",  NULL};
 static const char *const longer_members[] = {"levels", "relations", "comment", NULL};
 
 /* ---- nodes ---- */
@@ -223,6 +224,16 @@ static hga_status read_parents(json_reader *r)
     return st;
 }
 
+static hga_status read_kind(json_reader *r, const json_place *p, json_t *value)
+{
+    hga_id first, n;
+    json_t *word;
+    const json_place at = json_item_of(p, 2);
+    hga_status st = read_run(r, p, value, &first, &n, &word);
+    if (!st && !json_is_string(word)) st = json_wrong(&at, "a string is expected, not %s", json_type_name(word));
+    return st ? st : json_refused(p, hga_builder_set_kinds(r->b, first, n, json_string_value(word)));
+}
+
 /* ---- the graph ---- */
 
 /* A reader of its own, of another builder. */
@@ -263,6 +274,8 @@ static hga_status read_graph(json_reader *r, hga_graph **out)
     HGA_TRY(json_each_item(r, &r->root, r->object, "positions", read_position));
     HGA_TRY(read_words(r));
     HGA_TRY(json_each_item(r, &r->root, r->object, "names", read_name));
+    r->n_named = 0;
+    HGA_TRY(json_each_item(r, &r->root, r->object, "kinds", read_kind));
     HGA_TRY(json_want_member(&r->root, r->object, "relations", &relations));
     HGA_TRY(json_each_item(r, &r->root, r->object, "relations", json_read_relation));
     HGA_TRY(read_longer(r));

@@ -83,6 +83,7 @@ static hga_status move_nodes(renumbering *x)
     HGA_TRY(move_tree(x));
     HGA_TRY(positions_copy(x->b, g, 1, x->place));
     HGA_TRY(names_copy(x->b, g, x->place));
+    HGA_TRY(kinds_copy(x->b, g, x->place));
 done:
     return st;
 }

@@ -215,6 +215,24 @@ static hga_status put_names(output *o, const hga_graph *g, hga_id first)
     return output_check(o);
 }
 
+/* Runs of nodes, one kind after the other, so that a reader numbers kinds alike. */
+static void put_kinds(output *o, const hga_graph *g)
+{
+    const hga_kinds kinds = hga_graph_kinds(g);
+    hga_pos i = 0;
+    if (!kinds.n) return;
+    put_member(o, "kinds"), output_text(o, "[");
+    for (int32_t k = 0; k < kinds.n; k++)
+        for (hga_id v = 0, end; v < g->n; v = end) {
+            for (end = v + 1; end < g->n && kinds.of[end] == kinds.of[v];) end++;
+            if (kinds.of[v] != k) continue;
+            put_comma(o, i++, 6);
+            output_text(o, "["), output_integer(o, v), output_text(o, ", "), output_integer(o, end - v);
+            output_text(o, ", "), put_string(o, kinds.name[k]), output_text(o, "]");
+        }
+    output_text(o, "]");
+}
+
 /* ---- relations ---- */
 
 /* Ids, three and more that follow one another as [first, n]. */
@@ -343,7 +361,8 @@ static hga_status check_names(const hga_graph *g)
 
 static int schema_of(const hga_graph *g, const json_carried *members)
 {
-    if (graph_longer(g) || graph_keeps_places(g)) return JSON_NEWEST_SCHEMA;
+    if (hga_graph_kinds(g).n) return JSON_KINDS_SCHEMA;
+    if (graph_longer(g) || graph_keeps_places(g)) return JSON_LONGER_SCHEMA;
     return members->is_newer || g->position ? JSON_PROGRAM_SCHEMA : JSON_SCHEMA;
 }
 
@@ -365,6 +384,7 @@ hga_status hga_graph_write_json(const hga_graph *g, const char *members, const c
     put_positions(&o, g);
     if (named && !carried.has_words) HGA_TRY(put_words(&o, g));
     HGA_TRY(put_names(&o, g, named ? nodes.level_ptr[1] : 0));
+    put_kinds(&o, g);
     HGA_TRY(put_relations(&o, g));
     HGA_TRY(put_longer(&o, g));
     if (carried.n > 0) output_text(&o, ",\n  "), output_text(&o, members);

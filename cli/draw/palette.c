@@ -25,6 +25,12 @@ uint32_t level_colour(hga_id level, hga_id n_levels)
     return on_ramp(levels, n_levels > 1 ? (double)level / (n_levels - 1) : 0);
 }
 
+uint32_t kind_colour(int32_t kind)
+{
+    static const uint32_t kinds[] = {0x3b7dd8, 0xe0812b, 0x2fa36b, 0xd1495b, 0x8a63d2, 0x94a11f, 0x2aa5b5, 0x8a8f98};
+    return kinds[kind % (int32_t)(sizeof kinds / sizeof *kinds)];
+}
+
 uint32_t weight_colour(double value) { return on_ramp(weights, value); }
 
 uint32_t rank_colour(double share) { return on_ramp(ranks, share); }

@@ -73,8 +73,12 @@ int picture_file_write(const hga_graph *g, const hga_program *p, const char *tit
         snprintf(text, sizeof text, "%.200s", title);
     layout l = layout_start(o->width, least_cell(&n, kind, o->width), n.n_queries, n.n_keys, &on_axes);
     TRY(make_picture(g, p, o, &l, &made));
-    layout_finish(&made, &l);
-    plot drawn = {.layout = l, .picture = &made, .title = text, .words = on_axes};
+    layout_finish(&made, hga_graph_kinds(g).n, &l);
+    plot drawn = {.layout = l,
+                  .picture = &made,
+                  .title = text,
+                  .words = on_axes,
+                  .kinds = {hga_graph_kinds(g), n.query_first, n.key_first}};
     drawing all = plot_drawing(&drawn);
     TRY((kind == PICTURE_SVG ? svg_write : png_write)(&all, path));
 done:

@@ -34,13 +34,13 @@ static double cell_size(double room, hga_id cells)
     return size >= 8 ? floor(size) : size;
 }
 
-void layout_finish(const picture *p, layout *l)
+void layout_finish(const picture *p, int n_kinds, layout *l)
 {
     l->cell_width = cell_size(l->plot_width, p->columns);
     l->cell_height = p->n_queries == p->n_keys ? l->cell_width : cell_size(l->plot_height, p->rows);
     l->plot_width = l->cell_width * p->columns;
     l->plot_height = l->cell_height * p->rows;
-    int least = TOP + 22 * (p->n_levels + 4) + BOTTOM;
+    int least = TOP + 22 * (p->n_levels + 4 + (n_kinds ? n_kinds + 1 : 0)) + BOTTOM;
     l->height = l->top + (int)l->plot_height + (l->left == WORDS ? WORDS : BOTTOM);
     if (l->height < least) l->height = least;
 }
@@ -136,6 +136,24 @@ static void draw_overlaps(canvas *c, const layout *l, const picture *p)
     free(mark);
 }
 
+/* Runs of tokens of one kind from `first` on, beside an axis. */
+static void draw_kinds(canvas *c, const layout *l, const plot_kinds *k, hga_id first, hga_id n, hga_id cells, int down)
+{
+    enum { BESIDE = 5, WIDE = 4 };
+    const int32_t *of = k->of.of + first;
+    const double cell = down ? l->cell_height : l->cell_width;
+    for (hga_id i = 0, end; i < n; i = end) {
+        for (end = i + 1; end < n && of[end] == of[i];) end++;
+        if (of[i] < 0) continue;
+        const double from = along(i, n, cells, cell), length = along(end, n, cells, cell) - from;
+        const look shown = {.fill = {PAINT_COLOUR, kind_colour(of[i]), 1}, .name = "kind"};
+        if (down)
+            c->rect(c, l->left - BESIDE, l->top + from, WIDE, length, &shown);
+        else
+            c->rect(c, l->left + from, l->top - BESIDE, length, WIDE, &shown);
+    }
+}
+
 static void draw_data(canvas *c, const layout *l, const picture *p)
 {
     int edged = p->exact && !p->is_weights && l->cell_width >= 5 && l->cell_height >= 5;
@@ -229,15 +247,24 @@ static void draw_weight_ramp(legend *g, const picture *p)
     g->y += STEPS * STEP + 22;
 }
 
-static void draw_legend(canvas *c, const layout *l, const picture *p)
+static void list_kinds(legend *g, const hga_kinds *kinds)
+{
+    if (!kinds->n) return;
+    g->y += 8;
+    heading(g, "kinds of tokens");
+    for (int32_t k = 0; k < kinds->n; k++) entry(g, colour(kind_colour(k), 1), kinds->name[k]);
+}
+
+static void draw_legend(canvas *c, const layout *l, const picture *p, const hga_kinds *kinds)
 {
     legend g = {c, l->left + l->plot_width + 26, l->top};
     if (p->is_weights) {
         draw_weight_ramp(&g, p);
-        return;
+    } else {
+        draw_levels(&g, p);
+        if (!p->exact) draw_shades(&g);
     }
-    draw_levels(&g, p);
-    if (!p->exact) draw_shades(&g);
+    list_kinds(&g, kinds);
 }
 
 /* ---- everything ---- */
@@ -264,7 +291,10 @@ static void draw(canvas *c, const void *context)
     draw_data(c, &p->layout, p->picture);
     draw_axes(c, &p->layout, p->picture, &p->words);
     draw_overlaps(c, &p->layout, p->picture);
-    draw_legend(c, &p->layout, p->picture);
+    draw_legend(c, &p->layout, p->picture, &p->kinds.of);
+    if (!p->kinds.of.n) return;
+    draw_kinds(c, &p->layout, &p->kinds, p->kinds.query_first, p->picture->n_queries, p->picture->rows, 1);
+    draw_kinds(c, &p->layout, &p->kinds, p->kinds.key_first, p->picture->n_keys, p->picture->columns, 0);
 }
 
 drawing plot_drawing(plot *p)

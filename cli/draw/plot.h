@@ -17,10 +17,16 @@ typedef struct plot_words {
     const char *const *query, *const *key; /* [n_queries], [n_keys]; NULL: tokens have no names */
 } plot_words;
 
+/* Kinds of tokens, of the graph that is drawn; n 0: there are none. */
+typedef struct plot_kinds {
+    hga_kinds of;
+    hga_id query_first, key_first; /* nodes */
+} plot_kinds;
+
 /* `cell` is the least pixels a cell may have. Complains if `width` is too narrow for anything. */
 layout layout_start(int width, int cell, hga_id n_queries, hga_id n_keys, const plot_words *words);
-/* Fit the plot to the picture that was made. */
-void layout_finish(const picture *p, layout *l);
+/* Fit the plot to the picture that was made, and the legend to so many kinds. */
+void layout_finish(const picture *p, int n_kinds, layout *l);
 
 /* What is drawn, and the notes in its file: "plot", x y width height of the plot itself, and "tokens", how many query
    and key tokens it has. */
@@ -29,6 +35,7 @@ typedef struct plot {
     const picture *picture;
     const char *title;
     plot_words words;
+    plot_kinds kinds;
     char place[80], tokens[40];
 } plot;
 

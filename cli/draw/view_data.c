@@ -160,6 +160,24 @@ static void put_names(FILE *file, const view *v)
     fputs("]}", file);
 }
 
+/* What kinds nodes are of, and their colours. */
+static void put_kinds(FILE *file, const view *v)
+{
+    const hga_kinds kinds = hga_graph_kinds(v->source->graph);
+    if (!kinds.n) return;
+    fputs(",\n\"kinds\": {\"names\": [", file);
+    for (int32_t k = 0; k < kinds.n; k++) {
+        if (k) fputc(',', file);
+        html_json_string(file, kinds.name[k]);
+    }
+    fputs("], \"colours\": [", file);
+    for (int32_t k = 0; k < kinds.n; k++) fprintf(file, k ? ", \"#%06x\"" : "\"#%06x\"", (unsigned)kind_colour(k));
+    fputs("], \"of\": ", file);
+    for (hga_id u = 0; u < v->nodes.n; u++) v->room[u] = kinds.of[u];
+    html_json_series(file, v->room, v->nodes.n);
+    fputs("}", file);
+}
+
 static void put_claims(FILE *file, uint32_t claims)
 {
     static const char *const name[] = {"causal", "single", "complete"};
@@ -255,6 +273,7 @@ static void put_data(FILE *file, const void *context)
     fputs("]", file);
     put_tree(file, v);
     if (!v->source->nameless) put_names(file, v);
+    put_kinds(file, v);
     fputs(",\n\"relations\": [", file);
     for (hga_id i = 0; i < n->n_relations; i++) put_relation(file, v, i);
     fputs("],\n\"program\": ", file);

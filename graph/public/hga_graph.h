@@ -134,6 +134,8 @@ HGA_API hga_status hga_builder_set_position(hga_builder *b, hga_id first, hga_id
 
 /* A node's name, UTF-8, copied; of several the last counts. */
 HGA_API hga_status hga_builder_set_name(hga_builder *b, hga_id node, const char *name);
+/* Nodes [first, first + n) are of the kind of that name, of 1 to 63 bytes; the last call counts. */
+HGA_API hga_status hga_builder_set_kinds(hga_builder *b, hga_id first, hga_id n, const char *kind);
 
 /* What the graph promises, HGA_CLAIM_*. */
 HGA_API hga_status hga_builder_set_claims(hga_builder *b, uint32_t claims);
@@ -215,6 +217,17 @@ HGA_API const char *hga_graph_name(const hga_graph *g, hga_id node);
 /* The same graph, sharing its structure, in which node v < n has the name name[v]; NULL, and every later node, keeps
    what it had. The names are copied. HGA_EGRAPH for what is not UTF-8. */
 HGA_API hga_status hga_graph_set_names(const hga_graph *g, const char *const *name, hga_id n, hga_graph **out);
+/* Kinds of nodes, such as text and picture, in the order in which they were named first: nodes of the same kind go
+   through the same projection of a hierarchical transformer. They change nothing of attention. */
+typedef struct hga_kinds {
+    hga_id n;                /* 0: nobody told */
+    const char *const *name; /* [n] */
+    const int32_t *of;       /* [nodes]: each node's, -1: none; NULL: nobody told */
+} hga_kinds;
+HGA_API hga_kinds hga_graph_kinds(const hga_graph *g);
+/* The same graph, sharing its structure, in which node v < n is of kind[v]; NULL, and every later node, stays what it
+   was. Kinds that the graph has keep their numbers. */
+HGA_API hga_status hga_graph_set_kinds(const hga_graph *g, const char *const *kind, hga_id n, hga_graph **out);
 /* Bytes held by the graph. */
 HGA_API int64_t hga_graph_bytes(const hga_graph *g);
 /* Where its memory came from; never NULL, lives as long as the graph. */

@@ -45,6 +45,10 @@ def _parts(g: Any) -> Iterator[bytes]:
     yield _raw(n.mass, 4 * n.n)
     names = ((i, lib.hga_graph_name(g, i)) for i in range(n.n))
     yield repr([(i, ffi.string(name)) for i, name in names if name != ffi.NULL]).encode()
+    kinds = lib.hga_graph_kinds(g)
+    if kinds.n:
+        yield repr([ffi.string(kinds.name[k]) for k in range(kinds.n)]).encode()
+        yield _raw(kinds.of, 4 * n.n)
     for number in range(n.n_relations):
         r = lib.hga_graph_relation(g, number)
         yield repr((ffi.string(r.name), r.n_edges, r.n_blocks, r.n_explicit, r.n_src_order)).encode()

@@ -326,6 +326,29 @@ class Graph:
         text = lib.hga_graph_name(self._g, node)
         return None if text == ffi.NULL else ffi.string(text).decode()
 
+    @property
+    def kind_names(self) -> List[str]:
+        """What kinds of nodes there are, in the order of their numbers."""
+        kinds = lib.hga_graph_kinds(self._g)
+        return [ffi.string(kinds.name[k]).decode() for k in range(kinds.n)]
+
+    def kinds(self) -> np.ndarray:
+        """[nodes] int32: each node's kind, a number of kind_names; -1: of none."""
+        kinds = lib.hga_graph_kinds(self._g)
+        if kinds.of == ffi.NULL:
+            return np.full(self.n_nodes, -1, np.int32)
+        return np.frombuffer(ffi.buffer(kinds.of, 4 * self.n_nodes), np.int32).copy()
+
+    def with_kinds(self, kinds: Sequence[Optional[str]]) -> "Graph":
+        """The same graph, whose first nodes are of these kinds, names like "text" and "picture"; None leaves a node as it is."""
+        if isinstance(kinds, str):
+            raise refuse_type(f"kinds is {kinds!r}, not a list of names")
+        names = [ffi.NULL if name is None else ffi.new("char[]", _kind(name)) for name in kinds]
+        out = ffi.new("hga_graph **")
+        at = ffi.new("char *[]", names)
+        check(lib.hga_graph_set_kinds(self._g, ffi.cast("char const * const *", at), len(names), out))
+        return Graph(out[0])
+
     def parents(self) -> np.ndarray:
         """[nodes]: each node's parent, -1 without."""
         nodes = lib.hga_graph_nodes(self._g)
@@ -475,6 +498,12 @@ def _shape(shape: Union[str, int]) -> int:
     return int(getattr(lib, "HGA_" + shape.upper()))
 
 
+def _kind(name: Any) -> bytes:
+    if not isinstance(name, str):
+        raise refuse_type(f"a kind is {name!r}, not a name")
+    return name.encode()
+
+
 class Builder:
     """Makes a graph: levels first (tokens are the first), then families, relations and edges."""
 
@@ -506,6 +535,10 @@ class Builder:
         if n is None:
             n = next(first + size - child for first, size in self._levels if first <= child < first + size)
         check(lib.hga_builder_set_families(self._b, parent, child, n, each))
+
+    def kinds(self, first: int, n: int, kind: str) -> None:
+        """Nodes from ``first`` on, so many, are of the kind of that name, such as "text" and "picture"."""
+        check(lib.hga_builder_set_kinds(self._b, first, n, _kind(kind)))
 
     def mass(self, node: int, mass: float) -> None:
         check(lib.hga_builder_set_mass(self._b, node, mass))

@@ -12,7 +12,7 @@ import numpy as np
 from ._arguments import answered, flag, meant, threads as whole_threads, whole
 from ._call import LAYOUTS, Problem
 from ._copies import copied, identity, reduced, settle
-from ._core import BF16, apart, as_numpy, check, extern, ffi, is_torch, keep_raised, lib, number, refuse, take_text, widened
+from ._core import BF16, apart, as_numpy, check, extern, ffi, is_torch, keep_raised, lib, number, refuse, refuse_type, take_text, widened
 from ._decoder import TYPES, Decoder, one_of
 from ._deferred import begin_names, compiling, new_name
 from ._graph import Graph
@@ -183,6 +183,31 @@ class Hierarchy(Threaded):
         anyway. Slower where few rows share columns; of gradients nothing is promised."""
         h = copied(self)
         h._strict = flag(strict, "strict")
+        return h
+
+    @property
+    def kinds(self) -> np.ndarray:
+        """[nodes] int32: each node's kind, a number of ``graph.kind_names``, -1: of none; of a tree that was brought by its own
+        numbers, else by the graph's, tokens first."""
+        kinds: np.ndarray = self.graph.kinds()
+        return kinds if self._node_of is None else kinds[self._node_of]
+
+    def with_kinds(self, kinds: Sequence[Optional[str]]) -> "Hierarchy":
+        """The same with nodes of these kinds, names like "text" and "picture", numbered as in ``kinds``; None, and nodes behind
+        the last, stay what they were. Kinds change nothing of attention: a hierarchical transformer has a projection for each
+        (``hga.torch.HierarchicalEncoderLayer``), and pictures have a colour."""
+        if isinstance(kinds, str):
+            raise refuse_type(f"kinds is {kinds!r}, not a list of names")
+        named: List[Optional[str]] = list(kinds)
+        if self._node_of is not None:
+            by_graph: List[Optional[str]] = [None] * self.graph.n_nodes
+            if len(named) > len(self._node_of):
+                raise refuse(f"{len(named)} kinds for {len(self._node_of)} nodes")
+            for node, kind in zip(self._node_of, named):
+                by_graph[node] = kind
+            named = by_graph
+        h = copied(self)
+        h.graph, h._recipe = self.graph.with_kinds(named), None
         return h
 
     def by_head(self, heads: int) -> "Hierarchy":

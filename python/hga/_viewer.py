@@ -114,6 +114,15 @@ def _names(h: "Hierarchy") -> Dict[str, Any]:
     return {"names": {"nodes": series([i for i, _ in named]), "text": [t for _, t in named]}} if named else {}
 
 
+KIND_COLOURS = ("#3b7dd8", "#e0812b", "#2fa36b", "#d1495b", "#8a63d2", "#94a11f", "#2aa5b5", "#8a8f98")  # the tool's
+
+
+def _kinds(h: "Hierarchy") -> Dict[str, Any]:
+    names = h.graph.kind_names
+    colours = [KIND_COLOURS[k % len(KIND_COLOURS)] for k in range(len(names))]
+    return {"kinds": {"names": names, "colours": colours, "of": series(h.graph.kinds())}} if names else {}
+
+
 def structure(h: "Hierarchy", max_edges: int) -> Dict[str, Any]:
     """What the page is given."""
     g = h.graph._g
@@ -129,7 +138,7 @@ def structure(h: "Hierarchy", max_edges: int) -> Dict[str, Any]:
         "schema": SCHEMA, "tool": f"hga {version()} (Python)", "file": h.words or "graph", "levels": levels,
         "queries": [int(n.query_first), int(n.n_queries)], "keys": [int(n.key_first), int(n.n_keys)],
         "claims": [name for i, name in enumerate(CLAIMS) if n.claims >> i & 1],
-        "colours": [colour(level, len(levels)) for level in range(len(levels))], **tree, **_names(h),
+        "colours": [colour(level, len(levels)) for level in range(len(levels))], **tree, **_names(h), **_kinds(h),
         "relations": [_relation(g, r, int(n.n), max_edges) for r in range(n.n_relations)], "program": _program(h._program),
     }  # fmt: skip
 

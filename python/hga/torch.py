@@ -306,6 +306,10 @@ from ._modules import (  # noqa: E402
     MultiheadAttention as MultiheadAttention,
     NodeRows as NodeRows,
 )
+from ._encoder import (  # noqa: E402
+    HierarchicalEncoder as HierarchicalEncoder, HierarchicalEncoderLayer as HierarchicalEncoderLayer, KindLinear as KindLinear,
+    pool_leaves as pool_leaves, pool_samples as pool_samples,
+)  # fmt: skip
 from ._treeformer import Treeformer as Treeformer, bootstrap as bootstrap  # noqa: E402
 from ._convolutions import GATConv as GATConv, GATv2Conv as GATv2Conv, TransformerConv as TransformerConv  # noqa: E402
 
@@ -328,8 +332,9 @@ else:
 
 
 __all__ = [
-    "Attention", "BPT", "GATConv", "GATv2Conv", "MultiheadAttention", "NodeRows", "TransformerConv", "Treeformer", "attention",
-    "bootstrap", "create_block_mask", "distributed", "flex_attention", "flex_hierarchy",
+    "Attention", "BPT", "GATConv", "GATv2Conv", "HierarchicalEncoder", "HierarchicalEncoderLayer", "KindLinear", "MultiheadAttention",
+    "NodeRows", "TransformerConv", "Treeformer", "attention", "bootstrap", "create_block_mask", "distributed", "flex_attention",
+    "flex_hierarchy", "pool_leaves", "pool_samples",
 ]  # fmt: skip
 
 

@@ -40,8 +40,9 @@ function drawLinks() {
     for (const e of linkEdges) if (e.destination === focus) drawLink(e, 1, 2);
   }
   if (travel < 1) for (const e of linkEdges) drawTraveller(e);
-  spots.forEach(([x, y, l], v) => { if (!hidden.has(l)) drawSpot(x, y, l, v === focus || v === marked); });
+  spots.forEach(([x, y, l], v) => { if (!hidden.has(l)) drawSpot(x, y, spotColour(v, l), v === focus || v === marked); });
   writeNames(focus);
+  writeKinds();
   ink.restore();
 }
 /* Width and strength by weight: of a token that is looked at its own edges, way up and all, else every edge's mean. */
@@ -105,11 +106,27 @@ function writeNames(focus) {
   first.forEach(write);
   if (NAMES.size) for (let v = 0; v < nNodes; v++) if (v !== focus) write(v);
 }
-function drawSpot(x, y, l, focus) {
+/* kinds of nodes: their colours stand in the place of the level's, and are told in the corner */
+const KIND_OF = data.kinds ? series(data.kinds.of) : [];
+const spotColour = (v, l) => KIND_OF[v] >= 0 ? data.kinds.colours[KIND_OF[v]] : colourOf(l);
+function writeKinds() {
+  if (!data.kinds) return;
+  ink.font = "12px system-ui, 'DejaVu Sans', sans-serif";
+  ink.textAlign = "start";
+  ink.textBaseline = "alphabetic";
+  data.kinds.names.forEach((name, k) => {
+    ink.fillStyle = data.kinds.colours[k];
+    ink.fillRect(10, 10 + 18 * k, 11, 11);
+    ink.fillStyle = styleColour("--ink");
+    ink.fillText(short(name, 40), 27, 20 + 18 * k);
+  });
+  drawn.kinds = data.kinds.names.length;
+}
+function drawSpot(x, y, colour, focus) {
   const size = nNodes > 400 ? 2.5 : 4.5;
   ink.beginPath();
   ink.arc(x, y, focus ? size + 3 : size, 0, 2 * Math.PI);
-  ink.fillStyle = colourOf(l);
+  ink.fillStyle = colour;
   ink.fill();
   ink.lineWidth = 1;
   ink.strokeStyle = focus ? styleColour("--ink") : styleColour("--paper");
