@@ -5,7 +5,7 @@ import inspect
 import hga
 
 CLASSES = ("Hierarchy", "Decoder", "Cache", "Graph", "Builder", "Program", "Edge", "End", "Coverage", "Row", "PlansInfo", "Variant", "Error")
-FUNCTIONS = ("build", "read", "concatenated", "variants", "isa_list", "plans_info", "plans_clear")
+FUNCTIONS = ("build", "read", "concatenated", "variants", "isa_list", "plans_info", "plans_clear", "include_dir", "library", "cmake_dir")
 
 
 def said(thing, indent=""):

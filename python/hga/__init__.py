@@ -18,6 +18,7 @@ from ._decoder import Cache, Decoder
 from ._functions import *  # noqa: F403
 from ._graph import Builder, Graph
 from ._hierarchy import Coverage, Hierarchy, Row
+from ._paths import cmake_dir, include_dir, library
 from ._program import TREE_DOWN, TREE_UP, Edge, End, Program
 from ._registry import Variant, variants
 from ._spec import PlansInfo, plans_clear, plans_info
@@ -47,7 +48,7 @@ def isa_list() -> str:
 
 __all__ = [
     "Builder", "Cache", "Coverage", "Decoder", "Edge", "End", "Error", "Graph", "Hierarchy", "PlansInfo", "Program", "Row", "TREE_DOWN", "TREE_UP", "Variant",
-    "build", "concatenated", "isa_list", "plans_clear", "plans_info", "read", "variants",
+    "build", "cmake_dir", "concatenated", "include_dir", "isa_list", "library", "plans_clear", "plans_info", "read", "variants",
 ]  # fmt: skip
 
 __all__ += _functions.__all__
