@@ -282,11 +282,6 @@ done:
     return st;
 }
 
-int is_passed_over(const fast_pass *p, hga_id first, hga_id end)
-{
-    return !p->finds && p->call->asked.n && !p->rows.r.dst_order && !range_has(p->call, first, end);
-}
-
 /* The panel for every head that goes now. */
 static hga_status attend_heads(fast_pass *p, hga_id s, hga_id first, hga_id end)
 {

@@ -24,6 +24,11 @@ hga_id rows_from(const fast_pass *p, hga_id first)
     return n < 0 ? 0 : n < KERNEL_TILE ? n : KERNEL_TILE;
 }
 
+int is_passed_over(const fast_pass *p, hga_id first, hga_id end)
+{
+    return !p->finds && p->call->asked.n && !p->rows.r.dst_order && !range_has(p->call, first, end);
+}
+
 /* The node at a position; -1: none, or none of those that are attended now. */
 static hga_id position_node(const fast_pass *p, hga_id position)
 {

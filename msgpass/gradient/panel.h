@@ -157,6 +157,8 @@ static inline int has_parts(const panel *x) { return x->parts.types || x->parts.
 /* fast_rows.c: how many rows a group has that begins at position `first`; they fill it, and what they are given is
    stored. */
 hga_id rows_from(const fast_pass *p, hga_id first);
+/* Has a call for some rows named none of these positions? */
+int is_passed_over(const fast_pass *p, hga_id first, hga_id end);
 void load_sixteen(fast_pass *p, hga_id s, group *g, hga_id first);
 /* The rows that a call for all of them would fill it with, without their numbers. */
 void expect_sixteen(fast_pass *p, hga_id s, group *g, hga_id first);
@@ -204,9 +206,6 @@ hga_status column_batch_create(const hga_plan *plan, column_batch **out);
 void column_batch_destroy(const hga_allocator *a, column_batch *x);
 int goes_by_columns(const fast_pass *p, hga_id s);
 hga_status attend_by_columns(fast_pass *p, hga_id s);
-
-/* fast_attend.c: has a call for some rows named none of these positions? */
-int is_passed_over(const fast_pass *p, hga_id first, hga_id end);
 
 /* fast_draws.c: what dropout draws, for all heads of an eight that go back with this panel: kept with what is
    remembered of tiles and edges until the seed, the layer or the eight is another, while there is room.
