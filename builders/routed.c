@@ -1,30 +1,18 @@
 /* routed.c: a graph of what was chosen by content (hga_select.h): query blocks attend to the blocks of keys that they
    chose. Each chooser has rows of its own: row h * n_tokens + t is token t of chooser h, and sees keys of the key/value
-   head that it reads.
-
-   Consecutive query blocks often choose alike, a first block, say, or the one before their own. A sweep over query
-   blocks opens a rectangle where a block comes to be chosen, and closes it where it no longer is, so that a block that
-   all choose is one rectangle. Rectangles are given to the builder in the order of their rows, which it need not sort.
-   */
+   head that it reads. */
 #include "hga_builders.h"
 
-/* Rows [row, end) of a sample that chose a block. */
-typedef struct rectangle {
-    hga_id row, end, block;
-} rectangle;
+#include <string.h>
 
-typedef struct sweep {
+typedef struct telling {
     const hga_routed *p;
     hga_builder *b;
     hga_id relation;
-    hga_id key_first;          /* the node of the first key */
-    hga_id row, column;        /* of the sample: its first row's and its first key's node */
-    hga_id n_tokens, n_blocks; /* of the sample */
-    hga_id *open;              /* [blocks]: the row where a block's rectangle began */
-    rectangle *found, *sorted; /* [room] each, the first n_found */
-    int64_t n_found, room, sorted_room;
-    hga_id *begin; /* [query blocks + 1]: of the rectangles that begin with each */
-} sweep;
+    hga_id key_first; /* the node of the first key */
+    hga_pos *first;   /* [query blocks of a chooser + 1]: a sample's lists, .. */
+    hga_id *chosen;   /* .. one behind the other, where they are rows of a table */
+} telling;
 
 /* What a query block chose, ascending. */
 typedef struct chosen_list {
@@ -102,136 +90,53 @@ static hga_status check_list(const hga_routed *p, int64_t row, const chosen_list
     return HGA_OK;
 }
 
-/* ---- rectangles ---- */
+/* ---- lists ---- */
 
 static hga_id least_of(hga_id a, hga_id b) { return a < b ? a : b; }
 
-static hga_status find(sweep *s, hga_id row, hga_id end, hga_id block)
-{
-    if (s->n_found == s->room) {
-        hga_status st = hga_grow(s->p->allocator, &s->found, &s->room, s->n_found, s->n_found + 1, sizeof *s->found);
-        if (st) return st;
-    }
-    s->found[s->n_found++] = (rectangle){row, end, block};
-    return HGA_OK;
-}
-
-/* Blocks of `before` that are not among `now` end at `row`; those that are new begin there. */
-static hga_status go_on(sweep *s, const chosen_list *before, const chosen_list *now, hga_id row)
-{
-    hga_status st = HGA_OK;
-    for (hga_id i = 0, j = 0; i < before->n || j < now->n;) {
-        if (j == now->n || (i < before->n && before->block[i] < now->block[j])) {
-            hga_id block = before->block[i++];
-            HGA_TRY(find(s, s->open[block], row, block));
-        } else if (i == before->n || now->block[j] < before->block[i]) {
-            s->open[now->block[j++]] = row;
-        } else {
-            i++, j++;
-        }
-    }
-done:
-    return st;
-}
-
-/* By the query block where they begin, and there by the block. */
-static hga_status sort_found(sweep *s)
-{
-    hga_status st = HGA_OK;
-    const hga_id c = s->p->query_block, n = blocks_of(s->n_tokens, c);
-    if (s->sorted_room < s->n_found)
-        HGA_TRY(hga_grow(s->p->allocator, &s->sorted, &s->sorted_room, 0, s->n_found, sizeof *s->sorted));
-    for (hga_id i = 0; i <= n; i++) s->begin[i] = 0;
-    for (int64_t i = 0; i < s->n_found; i++) s->begin[s->found[i].row / c + 1]++;
-    for (hga_id i = 0; i < n; i++) s->begin[i + 1] += s->begin[i];
-    for (int64_t i = 0; i < s->n_found; i++) {
-        hga_id first = s->begin[s->found[i].row / c]++;
-        s->sorted[first] = s->found[i];
-    }
-    for (hga_id i = 0, first = 0; i < n; first = s->begin[i++])
-        for (hga_id j = first + 1; j < s->begin[i]; j++) {
-            rectangle moved = s->sorted[j];
-            hga_id at = j;
-            for (; at > first && s->sorted[at - 1].block > moved.block; at--) s->sorted[at] = s->sorted[at - 1];
-            s->sorted[at] = moved;
-        }
-done:
-    return st;
-}
-
-/* A block that a causal query block meets has columns up to the row. */
-static hga_status add_rectangle(const sweep *s, const rectangle *x)
-{
-    hga_id first = x->block * s->p->block, n = least_of(s->p->block, s->n_tokens - first);
-    hga_block block = {.dst = s->row + x->row, .n_dst = x->end - x->row, .src = s->column + first, .n_src = n};
-    if (s->p->causal && first + n > x->row) {
-        if (first >= x->end) return HGA_OK; /* later than all rows */
-        block.shape = HGA_BAND, block.band_first = -block.n_dst, block.band_last = x->row - first;
-    }
-    return hga_builder_add_blocks(s->b, s->relation, &block);
-}
-
-/* How many of the blocks come before the one that token `row` is in; causal, the others are its query block's own. */
-static hga_id before_own(const sweep *s, const chosen_list *c, hga_id row)
-{
-    hga_id n = c->n;
-    while (s->p->causal && n > 0 && c->block[n - 1] >= row / s->p->block) n--;
-    return n;
-}
-
-static hga_status sweep_sample(sweep *s, int64_t at)
-{
-    hga_status st = HGA_OK;
-    chosen_list before = {NULL, 0}, none = {NULL, 0};
-    for (hga_id row = 0; row < s->n_tokens; at++) {
-        hga_id n = least_of(s->p->query_block, s->n_tokens - row);
-        chosen_list now = list_of(s->p, at);
-        HGA_TRY(check_list(s->p, at, &now, s->n_blocks, (row + n - 1) / s->p->block));
-        const hga_id end = now.n;
-        now.n = before_own(s, &now, row);
-        HGA_TRY(go_on(s, &before, &now, row));
-        for (hga_id i = now.n; i < end; i++) HGA_TRY(find(s, row, row + n, now.block[i]));
-        before = now, row += n;
-    }
-    HGA_TRY(go_on(s, &before, &none, s->n_tokens));
-done:
-    return st;
-}
-
 /* One sample of one chooser, whose query blocks are rows of the choice from `at` on. */
-static hga_status add_sample(sweep *s, int64_t at)
+static hga_status add_sample(telling *x, hga_choice *c, int64_t at)
 {
     hga_status st = HGA_OK;
-    s->n_found = 0;
-    HGA_TRY(sweep_sample(s, at));
-    HGA_TRY(sort_found(s));
-    for (int64_t i = 0; i < s->n_found; i++) HGA_TRY(add_rectangle(s, &s->sorted[i]));
+    const hga_routed *p = x->p;
+    const hga_id lists = blocks_of(c->n_dst, c->row_block), n_blocks = blocks_of(c->n_src, c->block);
+    hga_pos n = 0;
+    for (hga_id i = 0; i < lists; i++) {
+        const chosen_list list = list_of(p, at + i);
+        const hga_id last = least_of((i + 1) * c->row_block, c->n_dst) - 1;
+        HGA_TRY(check_list(p, at + i, &list, n_blocks, last / p->block));
+        x->first[i] = n;
+        if (!p->choice_first) memcpy(x->chosen + n, list.block, (size_t)list.n * sizeof *x->chosen);
+        n += list.n;
+    }
+    x->first[lists] = n;
+    c->first = p->choice_first ? p->choice_first + at : x->first;
+    c->chosen = p->choice_first ? p->choice : x->chosen;
+    HGA_TRY(hga_builder_add_choice(x->b, x->relation, c));
 done:
     return st;
 }
 
-static hga_status add_choice(sweep *s)
+static hga_status add_choice(telling *x)
 {
     hga_status st = HGA_OK;
-    const hga_routed *p = s->p;
+    const hga_routed *p = x->p;
     const hga_id share = p->n_key_heads ? p->n_choosers / p->n_key_heads : 1;
+    const int64_t lists = blocks_of(p->n_tokens, p->query_block), room = p->choice_first ? 0 : lists * p->slots;
     int64_t at = 0;
-    HGA_TRY(hga_new(p->allocator, blocks_of(p->n_tokens, p->block), sizeof *s->open, &s->open));
-    HGA_TRY(hga_new(p->allocator, (int64_t)blocks_of(p->n_tokens, p->query_block) + 1, sizeof *s->begin, &s->begin));
-    for (hga_id c = 0; c < p->n_choosers; c++)
+    HGA_TRY(hga_new(p->allocator, lists + 1, sizeof *x->first, &x->first));
+    HGA_TRY(hga_new(p->allocator, room, sizeof *x->chosen, &x->chosen));
+    for (hga_id h = 0; h < p->n_choosers; h++)
         for (hga_id i = 0; i < samples_of(p); i++) {
-            hga_id first;
-            s->n_tokens = sample_tokens(p, i, &first), s->n_blocks = blocks_of(s->n_tokens, p->block);
-            s->row = c * p->n_tokens + first;
-            s->column = s->key_first + c / share * p->n_tokens + first;
-            HGA_TRY(add_sample(s, at));
-            at += blocks_of(s->n_tokens, p->query_block);
+            hga_id first, n = sample_tokens(p, i, &first);
+            hga_choice c = {.dst = h * p->n_tokens + first, .n_dst = n, .n_src = n, .row_block = p->query_block};
+            c.src = x->key_first + h / share * p->n_tokens + first, c.block = p->block, c.causal = p->causal;
+            HGA_TRY(add_sample(x, &c, at));
+            at += blocks_of(n, p->query_block);
         }
 done:
-    hga_delete(p->allocator, s->open, blocks_of(p->n_tokens, p->block), sizeof *s->open);
-    hga_delete(p->allocator, s->begin, (int64_t)blocks_of(p->n_tokens, p->query_block) + 1, sizeof *s->begin);
-    hga_delete(p->allocator, s->found, s->room, sizeof *s->found);
-    hga_delete(p->allocator, s->sorted, s->sorted_room, sizeof *s->sorted);
+    hga_delete(p->allocator, x->first, lists + 1, sizeof *x->first);
+    hga_delete(p->allocator, x->chosen, room, sizeof *x->chosen);
     return st;
 }
 
@@ -273,7 +178,7 @@ hga_status hga_routed_selection(const hga_routed *p, hga_selection *out)
 /* ---- the graph ---- */
 
 /* Tokens that choose for themselves have the bits that they have among more of them: each head's samples are parts. */
-static hga_status set_parts(const sweep *s)
+static hga_status set_parts(const telling *s)
 {
     hga_status st = HGA_OK;
     const hga_routed *p = s->p;
@@ -296,7 +201,7 @@ hga_status hga_build_routed(const hga_routed *routed, hga_graph **g, hga_program
     hga_selection how;
     hga_routed mine = *routed;
     const hga_routed *p = &mine;
-    sweep s = {.p = p};
+    telling s = {.p = p};
     *g = NULL;
     HGA_TRY(hga_check_reserved("hga_routed", p->reserved, sizeof p->reserved));
     HGA_TRY(hga_routed_selection(routed, &how));

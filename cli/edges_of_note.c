@@ -8,7 +8,7 @@ hga_pos edges_twice(const hga_graph *g, hga_id relation)
 {
     hga_relation r = hga_graph_relation(g, relation);
     hga_pos twice = 0;
-    for (hga_pos i = 1; i < r.n_blocks; i++) {
+    for (hga_pos i = 1; r.blocks && i < r.n_blocks; i++) {
         const hga_block *a = &r.blocks[i - 1], *b = &r.blocks[i];
         twice += is_pair(a) && is_pair(b) && a->dst == b->dst && a->src == b->src && a->type == b->type;
     }

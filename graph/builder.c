@@ -15,6 +15,7 @@ static void draft_clear(const hga_allocator *a, draft *d)
 {
     hga_delete(a, d->blocks, d->block_room, sizeof *d->blocks);
     hga_delete(a, d->edges, d->edge_room, sizeof *d->edges);
+    choices_drop(a, d);
     hga_delete(a, d->dst_order, d->n_dst_order, sizeof *d->dst_order);
     hga_delete(a, d->src_order, d->n_src_order, sizeof *d->src_order);
 }
@@ -263,4 +264,10 @@ hga_status hga_builder_add_block(hga_builder *b, hga_id relation, hga_id dst, hg
 {
     return hga_builder_add_blocks(b, relation,
                                   &(hga_block){.dst = dst, .n_dst = n_dst, .src = src, .n_src = n_src, .type = type});
+}
+
+hga_status hga_builder_add_choice(hga_builder *b, hga_id relation, const hga_choice *choice)
+{
+    draft *d = find_draft(b, relation);
+    return d ? choice_add(b, d, choice) : HGA_EGRAPH;
 }

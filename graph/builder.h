@@ -38,6 +38,10 @@ typedef struct draft { /* a relation being collected */
     int64_t n_blocks, block_room, n_edges, edge_room;
     hga_block *blocks;
     explicit_edge *edges;
+    hga_choice *choice; /* [n_choices] .. */
+    hga_pos *list;      /* .. whose lists lie one behind the other, each with its end: where they begin in .. */
+    hga_id *chosen;
+    int64_t n_choices, choice_room, n_lists, list_room, n_chosen, chosen_room;
     int sums; /* edges that are given again add their weights up */
     hga_id n_dst_order, n_src_order;
     hga_id *dst_order, *src_order;
@@ -80,6 +84,11 @@ hga_status kinds_finish(hga_builder *b, hga_graph *g);
 /* relation_blocks.c: a relation's blocks, checked and sorted; and edges of types up to that are its, too. */
 hga_status relation_blocks(const hga_graph *g, const draft *d, stored_relation *r);
 void relation_note_types(stored_relation *r, int64_t most);
+
+/* choices.c: a choice is checked and copied; all of a draft go to its relation, or are given back. */
+hga_status choice_add(hga_builder *b, draft *d, const hga_choice *c);
+hga_status choices_finish(draft *d, stored_relation *r);
+void choices_drop(const hga_allocator *a, draft *d);
 
 /* longer.c: is the longer graph one of which g is a part? */
 hga_status longer_check(const hga_graph *g);

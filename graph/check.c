@@ -94,7 +94,7 @@ static hga_status blocks_stay_inside(const hga_graph *g)
 {
     for (hga_id i = 0; i < g->n_relations; i++) {
         const stored_relation *r = &g->relation[i];
-        for (hga_pos b = 0; b < r->n_blocks; b++) {
+        for (hga_pos b = 0; r->blocks && b < r->n_blocks; b++) {
             hga_status st = block_check(&r->blocks[b], g->n, r->src_order ? r->n_src_order : g->n, g->n, r->name, b);
             if (st) return st;
         }

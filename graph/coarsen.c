@@ -158,7 +158,7 @@ static hga_status begin_relation(coarsening *x, hga_id relation)
     HGA_TRY(hga_builder_add_relation(x->b, r.name, &relation));
     if (r.dst_order || r.src_order)
         HGA_TRY(hga_builder_set_order(x->b, relation, r.dst_order, r.dst_order ? n : 0, r.src_order, r.n_src_order));
-    for (hga_pos i = 0; i < r.n_blocks; i++) HGA_TRY(hga_builder_add_blocks(x->b, relation, &r.blocks[i]));
+    HGA_TRY(blocks_copy(x->b, relation, &r));
     for (hga_id v = 0; r.n_explicit && v < n; v++)
         for (hga_pos e = r.ptr[v]; e < r.ptr[v + 1]; e++)
             HGA_TRY(

@@ -62,8 +62,7 @@ static hga_status compress_relation(compression *c)
     HGA_TRY(hga_builder_add_relation(c->found.b, c->r->name, &c->found.index));
     HGA_TRY(hga_builder_set_order(c->found.b, c->found.index, c->r->dst_order, c->n_nodes, c->r->src_order,
                                   c->r->n_src_order));
-    for (hga_pos i = 0; i < c->r->n_blocks; i++)
-        HGA_TRY(hga_builder_add_blocks(c->found.b, c->found.index, &c->r->blocks[i]));
+    HGA_TRY(blocks_copy(c->found.b, c->found.index, c->r));
     if (c->r->n_explicit == 0) return HGA_OK;
     HGA_TRY(find_columns(c));
     HGA_TRY(find_pieces(c));

@@ -294,8 +294,8 @@ static void note_orders(const sample *s, const hga_relation *r, gathered *to)
 {
     to->rows_ordered |= r->dst_order != NULL;
     to->columns_ordered |= r->src_order != NULL;
-    for (hga_pos i = 0; i < r->n_blocks; i++) {
-        const hga_block *b = &r->blocks[i];
+    for (hga_block_walk w = {0}; hga_relation_next(r, &w);) {
+        const hga_block *b = &w.block;
         to->rows_ordered = to->rows_ordered || is_torn(s, b->dst, b->n_dst, b->dst_step, instances(b));
         to->columns_ordered = to->columns_ordered || is_torn(s, b->src, b->n_src, b->src_step, instances(b));
     }
@@ -343,7 +343,8 @@ static hga_status tell_part(const whole *w, const sample *s, const hga_relation 
 {
     hga_status st = HGA_OK;
     axis dst = {s, to->rows_ordered, to->n_rows}, src = {s, to->columns_ordered, to->n_columns};
-    for (hga_pos i = 0; !st && i < r->n_blocks; i++) st = tell_block(w->b, to->index, &r->blocks[i], &dst, &src);
+    for (hga_block_walk at = {0}; !st && hga_relation_next(r, &at);)
+        st = tell_block(w->b, to->index, &at.block, &dst, &src);
     to->n_rows += s->nodes.n;
     to->n_columns += r->src_order ? r->n_src_order : s->nodes.n;
     return st ? st : tell_edges(w, s, r, to->index);

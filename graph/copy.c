@@ -136,3 +136,12 @@ hga_status nodes_copy(hga_builder *b, const hga_graph *g)
 done:
     return st;
 }
+
+hga_status blocks_copy(hga_builder *b, hga_id relation, const hga_relation *r)
+{
+    hga_status st = HGA_OK;
+    for (hga_pos i = 0; !st && i < r->n_choices; i++) st = hga_builder_add_choice(b, relation, &r->choices[i]);
+    for (hga_pos i = 0; !st && !r->n_choices && i < r->n_blocks; i++)
+        st = hga_builder_add_blocks(b, relation, &r->blocks[i]);
+    return st;
+}

@@ -35,4 +35,7 @@ hga_status kinds_copy(hga_builder *b, const hga_graph *g, const hga_id *map);
 /* Levels, tokens, sides, parents, masses and names: hga_nodes but for its claims. */
 hga_status nodes_copy(hga_builder *b, const hga_graph *g);
 
+/* The relation's blocks, or its choices. */
+hga_status blocks_copy(hga_builder *b, hga_id relation, const hga_relation *r);
+
 #endif

@@ -123,7 +123,7 @@ static hga_pos heaviest(const hga_graph *g, hga_id index, hga_id row)
 static int may_be_long(const hga_graph *g, const stored_relation *r)
 {
     int64_t sum = 0;
-    for (hga_pos i = 0; i < r->n_blocks && sum <= most_listed(g); i++) sum += block_most(&r->blocks[i]);
+    for (hga_pos i = 0; r->blocks && i < r->n_blocks && sum <= most_listed(g); i++) sum += block_most(&r->blocks[i]);
     return sum > most_listed(g);
 }
 
@@ -168,7 +168,7 @@ hga_status instances_can_be_visited(const hga_graph *g)
 {
     for (hga_id i = 0; i < g->n_relations; i++) {
         const stored_relation *r = &g->relation[i];
-        for (hga_pos k = 0; k < r->n_blocks; k++) {
+        for (hga_pos k = 0; r->blocks && k < r->n_blocks; k++) {
             const hga_block *b = &r->blocks[k];
             if ((int64_t)b->count * b->n_dst <= most_visited(g)) continue;
             return hga_fail(HGA_EGRAPH,

@@ -261,6 +261,7 @@ static hga_status find_relations(hga_builder *b, hga_graph *g)
         st = finish_orders(g, d, r);
         if (!st) st = relation_blocks(g, d, r);
         if (!st) st = finish_edges(g, d, r);
+        if (!st) st = choices_finish(d, r);
     }
     return st;
 }

@@ -11,8 +11,9 @@ hga_graph *hga_graph_retain(const hga_graph *g)
 
 static void relation_clear(const hga_allocator *a, hga_id n, stored_relation *r)
 {
-    hga_delete(a, r->blocks, r->n_blocks, sizeof *r->blocks);
-    hga_delete(a, r->reach, r->n_blocks, sizeof *r->reach);
+    if (r->blocks) hga_delete(a, r->blocks, r->n_blocks, sizeof *r->blocks);
+    if (r->reach) hga_delete(a, r->reach, r->n_blocks, sizeof *r->reach);
+    choices_clear(a, r);
     hga_delete(a, r->dst_order, n, sizeof *r->dst_order);
     hga_delete(a, r->dst_rank, n, sizeof *r->dst_rank);
     hga_delete(a, r->src_order, r->n_src_order, sizeof *r->src_order);
@@ -99,6 +100,8 @@ hga_relation hga_graph_relation(const hga_graph *g, hga_id index)
         .n_types = r->n_types,
         .weighted = r->weighted,
         .positioned = r->positioned,
+        .choices = r->choice,
+        .n_choices = r->n_choices,
     };
 }
 
@@ -130,8 +133,8 @@ hga_id hga_graph_level(const hga_graph *g, hga_id node)
 
 static int64_t relation_bytes(const stored_relation *r, int64_t n)
 {
-    int64_t bytes =
-        r->n_blocks * (int64_t)(sizeof *r->blocks + sizeof *r->reach) + r->n_src_order * (int64_t)sizeof(hga_id);
+    int64_t bytes = r->n_src_order * (int64_t)sizeof(hga_id) + choices_bytes(r);
+    if (r->blocks) bytes += r->n_blocks * (int64_t)(sizeof *r->blocks + sizeof *r->reach);
     if (r->dst_order) bytes += 2 * n * (int64_t)sizeof(hga_id);
     if (r->ptr) bytes += (n + 1) * (int64_t)sizeof(hga_pos) + r->n_explicit * (int64_t)sizeof(hga_id);
     if (r->type) bytes += r->n_explicit * (int64_t)sizeof(int32_t);

@@ -12,6 +12,10 @@ typedef struct stored_relation {
     hga_pos n_blocks, n_explicit, n_edges;
     hga_block *blocks;
     int64_t *reach; /* [n_blocks]: one past the last row of any block in the subtree that block roots; see blocks.c */
+    hga_choice *choice; /* their lists are in these: */
+    hga_pos *list;
+    hga_id *chosen;
+    hga_pos n_choices, choice_room, list_room, chosen_room;
     hga_id n_src_order;
     hga_id *dst_order, *dst_rank, *src_order;
     hga_pos *ptr;
@@ -76,6 +80,11 @@ void block_types(const hga_block *b, int64_t *least, int64_t *most); /* over its
 void blocks_sort(hga_block *blocks, hga_pos n);
 void blocks_index(const hga_block *blocks, hga_pos n, int64_t *reach);
 void blocks_visit(const stored_relation *r, hga_id first, hga_id n, hga_segments_visit visit, void *context);
+
+/* choices.c: the same of a relation of choices. */
+void choices_visit(const stored_relation *r, hga_id first, hga_id n, hga_segments_visit visit, void *context);
+void choices_clear(const hga_allocator *a, stored_relation *r);
+int64_t choices_bytes(const stored_relation *r);
 
 /* degrees.c: rules that bound what small blocks can ask for. */
 hga_status rows_can_be_listed(const hga_graph *g);

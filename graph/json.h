@@ -5,13 +5,14 @@
 #include "hga_graph.h"
 
 /* The second is written where a program has members that a reader of the first would not know; the third where a graph
-   tells what a longer one has next; the fourth where nodes have kinds. */
+   tells what a longer one has next; the fourth where nodes have kinds, the fifth where rows choose blocks. */
 enum {
     JSON_SCHEMA = 1,
     JSON_PROGRAM_SCHEMA = 2,
     JSON_LONGER_SCHEMA = 3,
     JSON_KINDS_SCHEMA = 4,
-    JSON_NEWEST_SCHEMA = JSON_KINDS_SCHEMA
+    JSON_CHOICES_SCHEMA = 5,
+    JSON_NEWEST_SCHEMA = JSON_CHOICES_SCHEMA
 };
 
 /* Shape i is written as json_shapes[i]; json_sides and json_claims likewise (claim i is bit i). */

@@ -21,9 +21,12 @@ static hga_status take_blocks(hga_builder *from, hga_graph *g)
     for (hga_id i = 0; i < g->n_relations; i++) {
         const draft *d = &from->drafts[i];
         memcpy(g->relation[i].name, d->name, sizeof d->name);
-        if (d->n_edges || d->dst_order || d->src_order)
-            HGA_TRY(hga_fail(HGA_EUNSUPPORTED, "relation %s of the longer graph: %s; only blocks are told", d->name,
-                             d->n_edges ? "it has single edges" : "it has an order"));
+        if (d->n_edges || d->n_choices || d->dst_order || d->src_order)
+            HGA_TRY(hga_fail(HGA_EUNSUPPORTED, "relation %s of the longer graph: it has %s; only blocks are told",
+                             d->name,
+                             d->n_edges     ? "single edges"
+                             : d->n_choices ? "choices"
+                                            : "an order"));
         HGA_TRY(relation_blocks(g, d, &g->relation[i]));
     }
 done:

@@ -3,7 +3,8 @@
 
 #include <string.h>
 
-static const char *const relation_members[] = {"name", "dst_order", "src_order", "blocks", "edges", "comment", NULL};
+static const char *const relation_members[] = {"name",    "dst_order", "src_order", "blocks",
+                                               "choices", "edges",     "comment",   NULL};
 
 /* How many nodes an order lists; entries are ids or [first, n]. */
 static hga_status count_order(const json_reader *r, const json_place *at, const json_t *list, int64_t *n)
@@ -147,6 +148,101 @@ static hga_status read_block(json_reader *r, const json_place *p, json_t *object
     return st ? st : json_refused(p, hga_builder_add_blocks(r->b, r->relation, &b));
 }
 
+/* ---- choices ---- */
+
+static const block_field choice_fields[] = {
+    {"dst", offsetof(hga_choice, dst)},     {"n_dst", offsetof(hga_choice, n_dst)},
+    {"src", offsetof(hga_choice, src)},     {"n_src", offsetof(hga_choice, n_src)},
+    {"block", offsetof(hga_choice, block)}, {"row_block", offsetof(hga_choice, row_block)},
+};
+static const char *const choice_members[] = {"dst",   "n_dst",  "src",   "n_src",   "row_block",
+                                             "block", "causal", "lists", "comment", NULL};
+
+/* The lists one behind the other: [n + 1] beginnings, and all blocks. */
+typedef struct choice_lists {
+    hga_pos n, n_chosen;
+    hga_pos *first;
+    hga_id *chosen;
+} choice_lists;
+
+static hga_status count_lists(const json_place *p, const json_t *lists, choice_lists *x)
+{
+    x->n = (hga_pos)json_array_size(lists);
+    for (hga_pos i = 0; i < x->n; i++) {
+        json_place at = json_item_of(p, (size_t)i);
+        const json_t *list = json_array_get(lists, (size_t)i);
+        hga_status st = json_want_array(&at, list);
+        if (st) return st;
+        x->n_chosen += (hga_pos)json_array_size(list);
+    }
+    return HGA_OK;
+}
+
+static hga_status read_lists(const json_place *p, const json_t *lists, choice_lists *x)
+{
+    hga_pos n = 0;
+    for (hga_pos i = 0; i < x->n; i++) {
+        json_place at = json_item_of(p, (size_t)i);
+        const json_t *list = json_array_get(lists, (size_t)i);
+        x->first[i] = n;
+        for (size_t e = 0; e < json_array_size(list); e++) {
+            json_place item = json_item_of(&at, e);
+            hga_status st = json_read_integer(&item, json_array_get(list, e), &x->chosen[n++]);
+            if (st) return st;
+        }
+    }
+    x->first[x->n] = n;
+    return HGA_OK;
+}
+
+static hga_status read_choice_fields(const json_place *p, const json_t *object, hga_choice *c)
+{
+    const json_t *causal = json_object_get(object, "causal");
+    json_place causal_at = json_member_of(p, "causal");
+    int32_t is_causal = 0;
+    for (size_t i = 0; i < sizeof choice_fields / sizeof *choice_fields; i++) {
+        const json_t *value = json_object_get(object, choice_fields[i].name);
+        json_place at = json_member_of(p, choice_fields[i].name);
+        int32_t x = 0;
+        if (!value) return json_wrong(p, "member \"%s\" is missing", choice_fields[i].name);
+        hga_status st = json_read_integer(&at, value, &x);
+        if (st) return st;
+        memcpy((char *)c + choice_fields[i].offset, &x, sizeof x);
+    }
+    hga_status st = causal ? json_read_integer(&causal_at, causal, &is_causal) : HGA_OK;
+    if (!st && (is_causal < 0 || is_causal > 1)) st = json_wrong(&causal_at, "%d is neither 0 nor 1", is_causal);
+    c->causal = is_causal;
+    return st;
+}
+
+static hga_status read_choice(json_reader *r, const json_place *p, json_t *object)
+{
+    hga_status st = HGA_OK;
+    hga_choice c = {0};
+    choice_lists x = {0};
+    json_t *lists;
+    json_place at = json_member_of(p, "lists");
+    HGA_TRY(json_want_object(p, object, choice_members, NULL));
+    HGA_TRY(read_choice_fields(p, object, &c));
+    HGA_TRY(json_want_member(p, object, "lists", &lists));
+    HGA_TRY(json_want_array(&at, lists));
+    HGA_TRY(count_lists(&at, lists, &x));
+    const int64_t wanted = c.row_block > 0 ? c.n_dst / c.row_block + (c.n_dst % c.row_block != 0) : x.n;
+    if (x.n != wanted)
+        HGA_TRY(json_wrong(&at, "%lld lists for %lld blocks of rows", (long long)x.n, (long long)wanted));
+    HGA_TRY(hga_new(r->allocator, x.n + 1, sizeof *x.first, &x.first));
+    HGA_TRY(hga_new(r->allocator, x.n_chosen + 1, sizeof *x.chosen, &x.chosen));
+    HGA_TRY(read_lists(&at, lists, &x));
+    c.first = x.first, c.chosen = x.chosen;
+    HGA_TRY(json_refused(p, hga_builder_add_choice(r->b, r->relation, &c)));
+done:
+    hga_delete(r->allocator, x.first, x.n + 1, sizeof *x.first);
+    hga_delete(r->allocator, x.chosen, x.n_chosen + 1, sizeof *x.chosen);
+    return st;
+}
+
+/* ---- edges ---- */
+
 static hga_status read_edge(json_reader *r, const json_place *p, json_t *list)
 {
     int32_t x[3] = {0, 0, 0};
@@ -173,6 +269,7 @@ hga_status json_read_relation(json_reader *r, const json_place *p, json_t *objec
     HGA_TRY(json_refused(&at, hga_builder_add_relation(r->b, json_string_value(name), &r->relation)));
     HGA_TRY(read_orders(r, p, object));
     HGA_TRY(json_each_item(r, p, object, "blocks", read_block));
+    HGA_TRY(json_each_item(r, p, object, "choices", read_choice));
     HGA_TRY(json_each_item(r, p, object, "edges", read_edge));
 done:
     return st;

@@ -94,8 +94,8 @@ static int is_one_pair(const hga_block *b) { return b->n_dst == 1 && b->n_src ==
 
 static int all_are_pairs(const hga_relation *r)
 {
-    for (hga_pos i = 0; i < r->n_blocks; i++)
-        if (!is_one_pair(&r->blocks[i])) return 0;
+    for (hga_block_walk w = {0}; hga_relation_next(r, &w);)
+        if (!is_one_pair(&w.block)) return 0;
     return !r->dst_order && !r->src_order;
 }
 
@@ -144,8 +144,8 @@ static hga_status move_blocks(renumbering *x, hga_id relation, const hga_relatio
     int pairs = all_are_pairs(r);
     if (!r->n_blocks) return HGA_OK;
     if (!pairs) HGA_TRY(move_orders(x, relation, r));
-    for (hga_pos i = 0; i < r->n_blocks; i++) {
-        hga_block b = r->blocks[i];
+    for (hga_block_walk w = {0}; hga_relation_next(r, &w);) {
+        hga_block b = w.block;
         if (pairs) b.dst = x->place[b.dst], b.src = x->place[b.src];
         HGA_TRY(add_instances(x, relation, b));
     }

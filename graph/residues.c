@@ -23,8 +23,8 @@ static hga_status find_offsets(const hga_allocator *a, const hga_relation *r, hg
                                hga_pos *n_edges)
 {
     hga_status st = HGA_OK;
-    for (hga_pos i = 0; i < r->n_blocks; i++) {
-        const hga_block *b = &r->blocks[i];
+    for (hga_block_walk w = {0}; hga_relation_next(r, &w);) {
+        const hga_block *b = &w.block;
         hga_id count = b->count ? b->count : 1;
         if (!is_diagonal(b) || *n > MOST_OFFSETS - count) continue;
         HGA_TRY(hga_grow(a, out, room, *n, *n + count, sizeof **out));

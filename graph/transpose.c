@@ -36,8 +36,8 @@ static hga_status relation_turned(hga_builder *b, const hga_relation *r, hga_id 
     hga_id index;
     HGA_TRY(hga_builder_add_relation(b, r->name, &index));
     HGA_TRY(hga_builder_set_order(b, index, r->src_order, r->n_src_order, r->dst_order, n));
-    for (hga_pos i = 0; i < r->n_blocks; i++) {
-        hga_block turned = block_turned(&r->blocks[i]);
+    for (hga_block_walk w = {0}; hga_relation_next(r, &w);) {
+        hga_block turned = block_turned(&w.block);
         HGA_TRY(hga_builder_add_blocks(b, index, &turned));
     }
     for (hga_id v = 0; r->n_explicit > 0 && v < n; v++)

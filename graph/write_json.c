@@ -286,6 +286,47 @@ static void put_block(output *o, const hga_block *b)
     output_text(o, "}");
 }
 
+/* A list for each block of rows. */
+static hga_status put_choice(output *o, const hga_choice *c)
+{
+    hga_status st = HGA_OK;
+    output_text(o, "{\"dst\": "), output_integer(o, c->dst);
+    output_text(o, ", \"n_dst\": "), output_integer(o, c->n_dst);
+    output_text(o, ", \"src\": "), output_integer(o, c->src);
+    output_text(o, ", \"n_src\": "), output_integer(o, c->n_src);
+    output_text(o, ", \"row_block\": "), output_integer(o, c->row_block);
+    output_text(o, ", \"block\": "), output_integer(o, c->block);
+    put_field(o, "causal", c->causal != 0);
+    output_text(o, ",\n      \"lists\": [");
+    for (hga_pos i = 0; !st && i * c->row_block < c->n_dst; i++) {
+        put_comma(o, i, 8), output_text(o, "[");
+        for (hga_pos e = c->first[i]; e < c->first[i + 1]; e++) {
+            if (e > c->first[i]) output_text(o, ", ");
+            output_integer(o, c->chosen[e]);
+        }
+        output_text(o, "]");
+        st = output_check(o);
+    }
+    output_text(o, "]}");
+    return st;
+}
+
+static hga_status put_choices(output *o, const hga_relation *r)
+{
+    hga_status st = HGA_OK;
+    output_text(o, ",\n     \"choices\": [");
+    for (hga_pos i = 0; !st && i < r->n_choices; i++) put_comma(o, i, 1), st = put_choice(o, &r->choices[i]);
+    output_text(o, "]");
+    return st;
+}
+
+static void put_blocks(output *o, const hga_relation *r)
+{
+    output_text(o, ",\n     \"blocks\": [");
+    for (hga_pos i = 0; i < r->n_blocks; i++) put_comma(o, i, 1), put_block(o, &r->blocks[i]);
+    output_text(o, "]");
+}
+
 static void put_edge(output *o, const hga_relation *r, hga_id v, hga_pos e)
 {
     output_text(o, "["), output_integer(o, r->src[e]);
@@ -314,10 +355,9 @@ static hga_status put_relation(output *o, const hga_relation *r, hga_id n)
     output_text(o, "    {\"name\": "), put_string(o, r->name);
     if (r->dst_order) put_order(o, "dst_order", r->dst_order, order_length(r->dst_order, n));
     if (r->src_order) put_order(o, "src_order", r->src_order, r->n_src_order);
-    if (r->n_blocks > 0) output_text(o, ",\n     \"blocks\": [");
-    for (hga_pos i = 0; i < r->n_blocks; i++) put_comma(o, i, 1), put_block(o, &r->blocks[i]);
-    if (r->n_blocks > 0) output_text(o, "]");
-    hga_status st = r->n_explicit > 0 ? put_edges(o, r, n) : HGA_OK;
+    if (r->blocks && r->n_blocks > 0) put_blocks(o, r);
+    hga_status st = r->n_choices > 0 ? put_choices(o, r) : HGA_OK;
+    if (!st && r->n_explicit > 0) st = put_edges(o, r, n);
     output_text(o, "}");
     return st ? st : output_check(o);
 }
@@ -359,8 +399,16 @@ static hga_status check_names(const hga_graph *g)
     return st;
 }
 
+static int has_choices(const hga_graph *g)
+{
+    int any = 0;
+    for (hga_id i = 0; i < hga_graph_nodes(g).n_relations; i++) any |= hga_graph_relation(g, i).n_choices > 0;
+    return any;
+}
+
 static int schema_of(const hga_graph *g, const json_carried *members)
 {
+    if (has_choices(g)) return JSON_CHOICES_SCHEMA;
     if (hga_graph_kinds(g).n) return JSON_KINDS_SCHEMA;
     if (graph_longer(g) || graph_keeps_places(g)) return JSON_LONGER_SCHEMA;
     return members->is_newer || g->position ? JSON_PROGRAM_SCHEMA : JSON_SCHEMA;

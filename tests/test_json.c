@@ -120,7 +120,7 @@ static const struct {
     {"{}", HGA_EFORMAT, "\"format\" is missing"},
     {"{\"format\": \"other\"}", HGA_EFORMAT, "format: \"other\" is unknown"},
     {"{\"format\": \"hga-graph\"}", HGA_EFORMAT, "\"schema\" is missing"},
-    {"{\"format\": \"hga-graph\", \"schema\": 5}", HGA_EFORMAT, "schema 5 is unknown, this library reads 1 to 4"},
+    {"{\"format\": \"hga-graph\", \"schema\": 6}", HGA_EFORMAT, "schema 6 is unknown, this library reads 1 to 5"},
     {"{" NODES ", \"relations\": [], \"longer\": 3}", HGA_EFORMAT, "longer: an object is expected, not"},
     {"{" NODES ", \"relations\": [], \"longer\": {\"levels\": [64]}}", HGA_EFORMAT,
      "longer: member \"relations\" is missing"},

@@ -220,8 +220,8 @@ static void heads_are_read_where_they_lie(void **state)
     free(x), free(copy), free(got);
 }
 
-/* What all query blocks choose is one rectangle. */
-static void what_all_choose_is_one_block(void **state)
+/* A chosen block is its number, and nothing more. */
+static void lists_are_kept_as_they_come(void **state)
 {
     (void)state;
     enum { N = 64, B = 8 };
@@ -233,7 +233,10 @@ static void what_all_choose_is_one_block(void **state)
     hga_program program;
     assert_ok(hga_build_routed(&p, &g, &program));
     hga_relation r = hga_graph_relation(g, 0);
-    assert_int_equal(r.n_blocks, 1 + N); /* and each row's own */
+    assert_int_equal(r.n_choices, 1);
+    assert_int_equal(r.n_blocks, 2 * N - B);
+    assert_int_equal(r.choices[0].first[N], 2 * N - B);
+    assert_memory_equal(r.choices[0].chosen + r.choices[0].first[N - 1], choice[N - 1], sizeof choice[0]);
     assert_int_equal(r.n_edges, (N - B) * B + N / B * B * (B + 1) / 2);
     hga_graph_destroy(g);
 }
@@ -270,7 +273,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(pairs_are_those_of_the_choice), cmocka_unit_test(a_list_by_rows_is_the_same),
         cmocka_unit_test(limits_are_dense_and_segments), cmocka_unit_test(heads_are_read_where_they_lie),
-        cmocka_unit_test(what_all_choose_is_one_block),  cmocka_unit_test(wrong_choices_are_named),
+        cmocka_unit_test(lists_are_kept_as_they_come),   cmocka_unit_test(wrong_choices_are_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -195,9 +195,9 @@ static int64_t instance_edges(const hga_relation *r, const hga_block *b, hga_id 
 static int64_t block_edges(const hga_relation *r, edge *e)
 {
     int64_t n = 0;
-    for (hga_pos b = 0; b < r->n_blocks; b++)
-        for (hga_id i = 0; i < (r->blocks[b].count ? r->blocks[b].count : 1); i++)
-            n += instance_edges(r, r->blocks + b, i, e ? e + n : NULL);
+    for (hga_block_walk w = {0}; hga_relation_next(r, &w);)
+        for (hga_id i = 0; i < (w.block.count ? w.block.count : 1); i++)
+            n += instance_edges(r, &w.block, i, e ? e + n : NULL);
     return n;
 }
 

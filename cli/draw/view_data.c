@@ -71,7 +71,9 @@ enum { N_BLOCK_MEMBERS = sizeof block_members / sizeof block_members[0] };
 
 static void put_member(FILE *file, const view *v, const hga_relation *r, const struct member *m)
 {
-    for (hga_pos i = 0; i < r->n_blocks; i++) v->room[i] = *(const hga_id *)((const char *)&r->blocks[i] + m->at);
+    hga_pos n = 0;
+    for (hga_block_walk w = {0}; hga_relation_next(r, &w);)
+        v->room[n++] = *(const hga_id *)((const char *)&w.block + m->at);
     fprintf(file, "\"%s\": ", m->name);
     html_json_series(file, v->room, r->n_blocks);
     fputs(", ", file);
@@ -81,7 +83,8 @@ static void put_blocks(FILE *file, const view *v, const hga_relation *r)
 {
     fputs(", \"blocks\": {", file);
     for (size_t m = 0; m < N_BLOCK_MEMBERS; m++) put_member(file, v, r, &block_members[m]);
-    for (hga_pos i = 0; i < r->n_blocks; i++) v->room[i] = (int64_t)r->blocks[i].shape;
+    hga_pos n = 0;
+    for (hga_block_walk w = {0}; hga_relation_next(r, &w);) v->room[n++] = (int64_t)w.block.shape;
     fputs("\"shape\": ", file);
     html_json_series(file, v->room, r->n_blocks);
     if (r->weighted && r->n_blocks)

@@ -81,12 +81,25 @@ typedef struct hga_block {
    that a zeroed block means it; node p is named by p + 1. */
 enum { HGA_POS_OWN = 0 };
 
+/* Blocks of columns that blocks of rows chose, by content, say. Rows [dst, dst + n_dst) are cut into blocks of
+   `row_block`, columns [src, src + n_src) into blocks of `block`, of which the last may be shorter. The rows of block i
+   see the columns of blocks chosen[first[i]] .. chosen[first[i + 1] - 1], which ascend; where it is causal, row dst + r
+   no column behind src + r. Edges have type 0 and weight 1. */
+typedef struct hga_choice {
+    hga_id dst, n_dst, src, n_src;
+    hga_id row_block, block;
+    int causal;
+    const hga_pos *first; /* [blocks of rows + 1] */
+    const hga_id *chosen;
+    uint64_t reserved[2]; /* 0 */
+} hga_choice;
+
 /* A read-only view of one relation. n_edges counts blocks and explicit edges; a pair given by two blocks counts twice.
    */
 typedef struct hga_relation {
     const char *name;
     hga_pos n_edges, n_blocks, n_explicit;
-    const hga_block *blocks; /* sorted by dst, src, type */
+    const hga_block *blocks; /* sorted by dst, src, type; NULL where there are choices: hga_relation_next has both */
     const hga_id *dst_order; /* [n_nodes], a permutation: position -> node; NULL: the identity */
     const hga_id *dst_rank;  /* its inverse, node -> position; NULL with dst_order */
     const hga_id *src_order; /* [n_src_order]: position -> node; NULL: the identity */
@@ -98,7 +111,18 @@ typedef struct hga_relation {
     int32_t n_types;     /* 1 + the largest type */
     int weighted;        /* some edge has a weight other than 1 */
     int positioned;      /* some block names a pos_of or a src_pos_of */
+    /* rows that choose, ascending; then n_blocks is how many blocks all of them have, and there is nothing else */
+    const hga_choice *choices;
+    hga_pos n_choices;
 } hga_relation;
+
+/* The blocks of a relation one by one, sorted, from a zeroed walk on: 0 behind the last. What rows chose is told block
+   by block, as long as there are rows. */
+typedef struct hga_block_walk {
+    hga_block block; /* the one at hand */
+    hga_pos at, choice, list;
+} hga_block_walk;
+HGA_API int hga_relation_next(const hga_relation *r, hga_block_walk *w);
 
 /* ---- building ---- */
 
@@ -166,6 +190,10 @@ HGA_API hga_status hga_builder_add_block(hga_builder *b, hga_id relation, hga_id
                                          hga_id n_src, int32_t type);
 /* Any block: some of its pairs, repeated, with types. */
 HGA_API hga_status hga_builder_add_blocks(hga_builder *b, hga_id relation, const hga_block *block);
+
+/* Blocks that rows chose, copied. The rows of a relation's choices ascend, and it has nothing else: no blocks, single
+   edges or orders. HGA_EGRAPH names a list that does not ascend, or a block that is not there or comes later. */
+HGA_API hga_status hga_builder_add_choice(hga_builder *b, hga_id relation, const hga_choice *choice);
 
 /* What the last rows of each level would see if there were more of them. Rows are computed sixteen at a time, and what
    is decided for sixteen hangs on all of them: with `longer`, rows of the graph have the bits that they have in any

@@ -3,6 +3,7 @@
    what it adds up, and in which order, depends on its own columns alone. For rows that share columns with few of their
    neighbours, and with many of their panel, as where each token chooses blocks for itself (plan/by_columns.c). */
 #include "attend_ways.h"
+#include "chosen_rows.h"
 #include "columns.h"
 #include "stages.h"
 
@@ -80,14 +81,40 @@ static int meet_chosen(worker *w, const row_choice *c, hga_id chooser, hga_id pl
     return once;
 }
 
+/* .. and those of a relation of choices, where they are stored; none has a pair twice. */
+static int meet_stored(worker *w, const hga_relation *r, hga_pos *at, hga_id place, hga_id position)
+{
+    const chosen_row row = chosen_row_of(r, position, at);
+    for (hga_pos i = 0; i < row.n; i++) {
+        int64_t begin, end;
+        chosen_columns(&row, i, &begin, &end);
+        meet_columns(&w->plan->windows, &w->columns, place, begin, end);
+    }
+    return 1;
+}
+
+/* Rows of n items, for heads that have the same columns; what becomes of rows that were met; and what was counted. */
+typedef struct column_item {
+    const wave_item *item;
+    const hga_relation *relation;
+    int64_t n;
+    hga_pos choice; /* of the relation, at which the last row was found */
+    hga_id chooser, kv_first, kv_end, head_first, head_end;
+    void (*run)(worker *w, struct column_item *x);
+    double pairs, places;
+} column_item;
+
 /* A row in which some pair has two edges goes by itself. */
-static void meet_row(worker *w, hga_id chooser, hga_id node, hga_id position)
+static void meet_row(worker *w, column_item *item, hga_id node, hga_id position)
 {
     column_rows *x = &w->columns;
     const row_choice *choice = w->workspace->choice;
+    const hga_relation *r = item->relation;
     const hga_id before = x->visits.n, place = x->n_rows++;
     x->node[place] = node, x->position[place] = position;
-    x->apart[place] = !(choice ? meet_chosen(w, choice, chooser, place, node) : meet_segments(w, place, position));
+    x->apart[place] = !(choice         ? meet_chosen(w, choice, item->chooser, place, node)
+                        : r->n_choices ? meet_stored(w, r, &item->choice, place, position)
+                                       : meet_segments(w, place, position));
     for (hga_id i = before; x->apart[place] && i < x->visits.n; i++) x->visits.visit[i].columns = 0;
 }
 
@@ -250,15 +277,6 @@ static void run_windows(worker *w, hga_id stage, hga_id first, hga_id end)
     }
 }
 
-/* Rows of n items, for heads that have the same columns; what becomes of rows that were met; and what was counted. */
-typedef struct column_item {
-    const wave_item *item;
-    int64_t n;
-    hga_id chooser, kv_first, kv_end, head_first, head_end;
-    void (*run)(worker *w, struct column_item *x);
-    double pairs, places;
-} column_item;
-
 static void run_rows_met(worker *w, column_item *x)
 {
     const hga_id stage = w->plan->phase[x->item->phase].stage;
@@ -284,24 +302,26 @@ static void count_rows_met(worker *w, column_item *x)
         }
 }
 
-/* Edges of rows that choose are not the graph's. */
-static int open_rows_of(worker *w, wave_item item, panel_rows *p)
+/* Edges of rows that choose are not the graph's, or are read where they are stored. */
+static int open_rows_of(worker *w, const column_item *x, wave_item item, panel_rows *p)
 {
     const phase *ph = &w->plan->phase[item.phase];
-    return w->workspace->choice ? find_panel(w, ph, ph->stage, item.panel, p) : open_panel(w, item, p);
+    const int chosen = w->workspace->choice || x->relation->n_choices;
+    return chosen ? find_panel(w, ph, ph->stage, item.panel, p) : open_panel(w, item, p);
 }
 
 /* As many rows at a time as there is room for. */
 static void meet_rows(worker *w, column_item *x)
 {
     panel_rows p;
+    x->relation = &w->plan->stage[w->plan->phase[x->item->phase].stage].relation;
     for (int64_t i = 0; i < x->n; i++) {
-        if (!open_rows_of(w, x->item[i], &p)) continue;
+        if (!open_rows_of(w, x, x->item[i], &p)) continue;
         for (hga_id r = 0; r < p.n; r++) {
             if (p.node[r] < 0) continue;
             if (w->columns.visits.n + w->plan->windows.n > w->columns.visits.room)
-                x->run(w, x), forget(&w->columns), open_rows_of(w, x->item[i], &p);
-            meet_row(w, x->chooser, p.node[r], p.first + r);
+                x->run(w, x), forget(&w->columns), open_rows_of(w, x, x->item[i], &p);
+            meet_row(w, x, p.node[r], p.first + r);
         }
     }
     x->run(w, x), forget(&w->columns);

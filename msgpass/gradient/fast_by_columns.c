@@ -2,6 +2,7 @@
    others, as where each token chooses blocks for itself (plan/by_columns.c). In each window of columns, the rows that
    have some of them are rows of tiles, two times sixteen at once, wherever they stand. A batch of rows lies beside its
    gradients meanwhile; windows are taken in their order, so that each sum has one order, whoever computes it. */
+#include "chosen_rows.h"
 #include "panel.h"
 
 #include <math.h>
@@ -82,6 +83,7 @@ void column_batch_destroy(const hga_allocator *a, column_batch *x)
 /* The last visit of each row of sixteen, and the window that it was to; -1: none yet. */
 typedef struct last_visits {
     hga_id visit[KERNEL_TILE], window[KERNEL_TILE];
+    hga_pos choice; /* of the relation, at which the last row was found */
 } last_visits;
 
 /* Columns [at, end) of row r of sixteen. Of a pair that has two edges each is a visit's. */
@@ -117,11 +119,32 @@ static hga_status meet_segment(const fast_pass *p, const hga_segment *s, last_vi
     return st;
 }
 
+/* Row r of sixteen, which chooses. */
+static hga_status meet_chosen(const fast_pass *p, last_visits *known, hga_id position, hga_id r, hga_id place)
+{
+    window_visits *v = &p->panel->columns->visits;
+    hga_pos at = known->choice;
+    const chosen_row row = chosen_row_of(&p->rows.r, position + r, &at);
+    hga_status st = room_for(p, &v->visit, &v->room, v->n, row.n * (row.size / WINDOW + 2), sizeof *v->visit);
+    known->choice = at;
+    for (hga_pos i = 0; !st && i < row.n; i++) {
+        int64_t begin, end;
+        chosen_columns(&row, i, &begin, &end);
+        meet_columns(v, known, place, r, begin, end);
+    }
+    return st;
+}
+
 /* Sixteen rows from a position on, which have places from `place` on. */
 static hga_status meet_sixteen(fast_pass *p, hga_id s, hga_id position, hga_id place)
 {
-    last_visits known;
+    last_visits known = {0};
+    const panel *x = p->panel;
+    hga_status chosen = HGA_OK;
     for (hga_id r = 0; r < KERNEL_TILE; r++) known.window[r] = -1;
+    for (hga_id r = 0; p->rows.r.n_choices && !chosen && r < rows_from(p, position); r++)
+        if (position + r >= x->begin && position + r < x->end) chosen = meet_chosen(p, &known, position, r, place);
+    if (p->rows.r.n_choices) return chosen;
     hga_status st = read_segments(p, s, position, rows_from(p, position));
     for (int64_t i = 0; !st && i < p->panel->n_segments; i++)
         st = meet_segment(p, &p->panel->segment[i], &known, position, place);

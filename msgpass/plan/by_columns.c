@@ -20,6 +20,7 @@ typedef struct window_rows {
 static int blocks_are_plain(const hga_relation *r)
 {
     if (r->ptr || r->src_order || r->n_types > 1) return 0;
+    if (r->n_choices) return 1;
     for (hga_pos i = 0; i < r->n_blocks; i++) {
         const hga_block *b = &r->blocks[i];
         if (b->type != 0 || (b->weight != 0 && (b->weight < 1 || b->weight > 1))) return 0;
@@ -31,6 +32,7 @@ static int blocks_are_plain(const hga_relation *r)
 static int blocks_are_low(const hga_relation *r)
 {
     double low = 0, all = 0;
+    if (r->n_choices) return r->choices->row_block < KERNEL_TILE && r->choices->block >= KERNEL_TILE;
     for (hga_pos i = 0; i < r->n_blocks; i++) {
         const hga_block *b = &r->blocks[i];
         double pairs = (double)b->n_dst * b->n_src * (b->count ? b->count : 1);

@@ -25,7 +25,7 @@ static int lone_rows_meet(const hga_graph *g, hga_id relation)
     const hga_relation r = hga_graph_relation(g, relation);
     lone_blocks x = {.least = INT64_MAX};
     if (graph_longer(g)) return 1;
-    for (hga_pos i = 0; i < r.n_blocks; i++) add_block(&x, &r.blocks[i]);
+    for (hga_block_walk w = {0}; hga_relation_next(&r, &w);) add_block(&x, &w.block);
     return x.edges > 0 && x.edges >= PIECE_COMPANY * (x.end - x.least);
 }
 

@@ -142,8 +142,8 @@ done:
 /* The quick answer for most relations: no block and no explicit edge comes near a node that lacks a field. */
 static int blocks_are_clear(const inspection *c, const hga_relation *rel)
 {
-    for (hga_pos b = 0; b < rel->n_blocks; b++) {
-        const hga_block *k = &rel->blocks[b];
+    for (hga_block_walk w = {0}; hga_relation_next(rel, &w);) {
+        const hga_block *k = &w.block;
         int64_t end = (int64_t)k->src + (k->count > 1 ? (int64_t)(k->count - 1) * k->src_step : 0) + k->n_src;
         if (c->missing[end] != c->missing[k->src]) return 0;
     }

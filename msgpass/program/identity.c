@@ -40,7 +40,7 @@ uint64_t identity_of_graph(const hga_graph *g)
     h = mix_array(h, graph_token_positions(g), x.level_ptr[1], sizeof(float));
     for (hga_id r = 0; r < x.n_relations; r++) {
         hga_relation y = hga_graph_relation(g, r);
-        for (hga_pos b = 0; b < y.n_blocks; b++) h = mix_block(h, &y.blocks[b]);
+        for (hga_block_walk w = {0}; hga_relation_next(&y, &w);) h = mix_block(h, &w.block);
         h = mix_array(h, y.dst_order, x.n, sizeof *y.dst_order);
         h = mix_array(h, y.src_order, y.n_src_order, sizeof *y.src_order);
         h = mix_array(h, y.ptr, (int64_t)x.n + 1, sizeof *y.ptr);

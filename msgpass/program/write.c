@@ -277,8 +277,8 @@ static void reach_above(const hga_graph *g, hga_id relation, int *into, int *out
     hga_id tokens = n.level_ptr[1];
     for (hga_id v = tokens; r.ptr && v < n.n && !*into; v++) *into = r.ptr[v + 1] > r.ptr[v];
     for (hga_pos e = 0; e < r.n_explicit && !*out_of; e++) *out_of = r.src[e] >= tokens;
-    for (hga_pos b = 0; b < r.n_blocks; b++) {
-        const hga_block *k = &r.blocks[b];
+    for (hga_block_walk w = {0}; hga_relation_next(&r, &w);) {
+        const hga_block *k = &w.block;
         int64_t more = k->count > 1 ? k->count - 1 : 0;
         for (int64_t i = k->dst, end = i + more * k->dst_step + k->n_dst; i < end && !*into; i++)
             *into = (r.dst_order ? r.dst_order[i] : (hga_id)end - 1) >= tokens;

@@ -52,7 +52,13 @@ def _parts(g: Any) -> Iterator[bytes]:
     for number in range(n.n_relations):
         r = lib.hga_graph_relation(g, number)
         yield repr((ffi.string(r.name), r.n_edges, r.n_blocks, r.n_explicit, r.n_src_order)).encode()
-        yield _raw(r.blocks, ffi.sizeof("hga_block") * r.n_blocks)
+        yield _raw(r.blocks, 0 if r.n_choices else ffi.sizeof("hga_block") * r.n_blocks)
+        for i in range(r.n_choices):
+            c = r.choices[i]
+            yield repr((c.dst, c.n_dst, c.src, c.n_src, c.row_block, c.block, c.causal)).encode()
+            lists = -(-c.n_dst // c.row_block)
+            yield _raw(c.first, 8 * (lists + 1))
+            yield _raw(c.chosen + c.first[0], 4 * (c.first[lists] - c.first[0]))
         yield _raw(r.dst_order, 4 * n.n)
         yield _raw(r.src_order, 4 * r.n_src_order)
         yield _raw(r.ptr, 8 * (n.n + 1))

@@ -579,6 +579,25 @@ class Builder:
             setattr(b, name, _shape(value) if name == "shape" else value)
         check(lib.hga_builder_add_blocks(self._b, relation, b))
 
+    def choice(
+        self, relation: int, dst: Sequence[int], src: Sequence[int], lists: Sequence[Sequence[int]], *, row_block: int = 1, block: int = 1,
+        causal: bool = False,
+    ) -> None:  # fmt: skip
+        """Rows that choose blocks of columns: dst = (first, n) in blocks of ``row_block`` rows, src = (first, n) in blocks of ``block``
+        columns; ``lists``: for each block of rows the numbers of the blocks that it sees, ascending. ``causal``: row dst + r sees no
+        column behind src + r. A relation of choices has nothing else, and their rows ascend."""
+        c = ffi.new("hga_choice *")
+        c.dst, c.n_dst = dst
+        c.src, c.n_src = src
+        c.row_block, c.block, c.causal = row_block, block, causal
+        wanted = -(-c.n_dst // row_block) if row_block > 0 else len(lists)
+        if len(lists) != wanted:
+            raise refuse(f"lists: {len(lists)} for {wanted} blocks of rows")
+        first = np.concatenate([[0], np.cumsum([len(x) for x in lists], dtype=np.int64)]).astype(np.int64)
+        chosen = np.concatenate([ids(x, "lists") for x in lists if len(x)] or [np.zeros(1, np.int32)])
+        c.first, c.chosen = ffi.cast("int64_t *", first.ctypes.data), ffi.cast("int32_t *", chosen.ctypes.data)
+        check(lib.hga_builder_add_choice(self._b, relation, c))
+
     def finish(self) -> Graph:
         """The graph; the builder is empty afterwards."""
         out = ffi.new("hga_graph **")

@@ -49,9 +49,19 @@ def _reals(values: Any) -> List[float]:
     return [float(f"{x:.9g}") for x in values]
 
 
+def _rows_of_choices(r: Any) -> bytes:
+    """The blocks that rows chose, as the structures that other relations store."""
+    walk, here = ffi.new("hga_block_walk *"), ffi.new("hga_relation *", r)
+    blocks = []
+    while lib.hga_relation_next(here, walk):
+        blocks.append(bytes(ffi.buffer(ffi.addressof(walk, "block"))))
+    return b"".join(blocks)
+
+
 def _blocks(r: Any) -> Dict[str, Any]:
     bytes_each = ffi.sizeof("hga_block")
-    raw = np.frombuffer(ffi.buffer(r.blocks, bytes_each * r.n_blocks), np.uint8).reshape(r.n_blocks, bytes_each)
+    raw = _rows_of_choices(r) if r.n_choices else ffi.buffer(r.blocks, bytes_each * r.n_blocks)
+    raw = np.frombuffer(raw, np.uint8).reshape(r.n_blocks, bytes_each)
     offsets = {name: field.offset for name, field in ffi.typeof("hga_block").fields}
 
     def column(name: str, kind: Any) -> Any:

@@ -503,6 +503,30 @@ class Graphs(unittest.TestCase):
         q, k, v = tensors(32)
         self.assertLess(abs(p.hierarchy().attention(q, k, v) - dense(q, k, v)).max(), 2e-6)
 
+    def test_rows_that_choose_blocks(self):
+        lists = [[0, 2], [1], [], [0, 1, 3]]
+        b = hga.Builder()
+        b.level(16)
+        b.choice(b.relation("near"), (0, 16), (0, 16), lists, row_block=4, block=4)
+        g = b.finish()
+        sees = np.array([[u // 4 in lists[t // 4] for u in range(16)] for t in range(16)])
+        dst, src = np.nonzero(sees)
+        self.assertEqual({(s, d) for s, d, _ in g.edges().tolist()}, set(zip(src.tolist(), dst.tolist())))
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "g.json")
+            g.hierarchy().write(path)
+            self.assertEqual(hga.read(path).graph, g)
+        q, k, v = tensors(16)
+        whole = g.hierarchy().attention(q, k, v)
+        self.assertLess(abs(whole - hga.Graph.from_mask(sees).hierarchy().attention(q, k, v)).max(), 2e-6)
+        b = hga.Builder()
+        b.level(16)
+        near = b.relation("near")
+        for wrong, more, says in ((lists[:3], {}, "lists: 3 for 4 blocks of rows"), (lists, {"causal": True}, "row 0 has block 2, which comes later"),
+                                  ([[0, 4], [], [], []], {}, "row 0 has block 4, and there are 4")):  # fmt: skip
+            with self.assertRaisesRegex(hga.Error, says):
+                b.choice(near, (0, 16), (0, 16), wrong, row_block=4, block=4, **more)
+
     def test_a_function_written_in_python(self):
         g = hga.Graph.from_edges([0, 1, 2, 3], [1, 1, 3, 3], 4)
         p = hga.Program(g)
