@@ -309,16 +309,24 @@ def gemma():
 
 
 def chosen():
-    """Causal attention of 16384 tokens to blocks that content chooses, everything included, beside all of their pairs."""
+    """Causal attention of 16384 tokens to blocks that content chooses, everything included, beside all of their pairs; what choosing,
+    building and planning add to attending; and the way back of half of the tokens."""
     n = 16384
     x = [torch.randn(1, HEADS, n, DIM) for _ in range(3)]
     sdpa = torch.nn.functional.scaled_dot_product_attention
-    for block, query_block, k, faster in ((64, 64, 9, 13), (16, 16, 33, 8), (64, 1, 9, 5)):
+    less = tensors(n // 2, grad=True)
+    g = torch.randn(1, HEADS, n // 2, DIM)
+    for block, query_block, k, faster, share in ((64, 64, 9, 13, 0.15), (16, 16, 33, 8, 0.25), (64, 1, 9, 5, 0.35)):
         h = hga.routed(block=block, query_block=query_block, k=k, causal=True)
         h.threads = 1
         s, a = in_turns([lambda: sdpa(*x, is_causal=True), lambda h=h: h.attention(*x)], 1)
         name = f"{k} of {n // block} blocks, chosen by {query_block} " + ("queries" if query_block > 1 else "query")
         yield times_sdpa(f"{name}: hga", s, a, 1 / faster, of="sdpa")
+        there = h.hierarchy(x[0][0], x[1][0])
+        b, a = in_turns([lambda there=there: there.attention(*x), lambda h=h: h.attention(*x)], 3)
+        yield times_sdpa(f"{name}, with choosing, building and planning", b, a, 1 + share, of="attending")
+        f, a = in_turns([lambda h=h: h.attention(*less), lambda h=h: h.attention(*less).backward(g)], 3)
+        yield times_sdpa(f"{name}, forward and backward", f, a, 3.5, of="forward")
 
 
 def half():

@@ -84,37 +84,6 @@ void choices_drop(const hga_allocator *a, draft *d)
     hga_delete(a, d->chosen, d->chosen_room, sizeof *d->chosen);
 }
 
-static hga_pos count_edges(const stored_relation *r)
-{
-    hga_pos n = 0;
-    hga_relation view = {.n_choices = r->n_choices, .choices = r->choice};
-    for (hga_block_walk w = {0}; hga_relation_next(&view, &w);)
-        n += w.block.shape == HGA_ALL ? (hga_pos)w.block.n_dst * w.block.n_src : block_edges(&w.block);
-    return n;
-}
-
-hga_status choices_finish(draft *d, stored_relation *r)
-{
-    if (!d->n_choices) return HGA_OK;
-    if (d->n_blocks || d->n_edges || d->dst_order || d->src_order)
-        return hga_fail(HGA_EGRAPH, "relation %s has choices, and %s; it has nothing else", d->name,
-                        d->n_blocks  ? "blocks"
-                        : d->n_edges ? "single edges"
-                                     : "an order");
-    r->choice = d->choice, r->n_choices = d->n_choices, r->choice_room = d->choice_room;
-    r->list = d->list, r->list_room = d->list_room, r->chosen = d->chosen, r->chosen_room = d->chosen_room;
-    r->n_blocks = d->n_chosen;
-    d->choice = NULL, d->list = NULL, d->chosen = NULL;
-    hga_pos at = 0;
-    for (hga_pos i = 0; i < r->n_choices; i++) {
-        hga_choice *c = &r->choice[i];
-        c->first = r->list + at, c->chosen = r->chosen, at += lists_of(c) + 1;
-    }
-    r->n_edges = count_edges(r);
-    relation_note_types(r, 0);
-    return HGA_OK;
-}
-
 void choices_clear(const hga_allocator *a, stored_relation *r)
 {
     hga_delete(a, r->choice, r->choice_room, sizeof *r->choice);
@@ -141,6 +110,28 @@ static hga_block block_of(const hga_choice *c, hga_pos list, hga_id chosen)
     return b;
 }
 
+/* Those blocks of a list that all of its rows see whole come first. */
+static hga_pos list_edges(const hga_choice *c, hga_pos list)
+{
+    const int64_t row = list * c->row_block, n_dst = least(c->row_block, c->n_dst - row);
+    hga_pos i = c->first[list + 1], n = 0;
+    for (; i > c->first[list] && (c->causal || ((int64_t)c->chosen[i - 1] + 1) * c->block > c->n_src); i--) {
+        const hga_block b = block_of(c, list, c->chosen[i - 1]);
+        if (b.shape == HGA_ALL && b.n_src == c->block) break;
+        n += block_edges(&b);
+    }
+    return n + (i - c->first[list]) * n_dst * c->block;
+}
+
+static hga_pos count_edges(const stored_relation *r)
+{
+    hga_pos n = 0;
+    for (hga_pos i = 0; i < r->n_choices; i++)
+        for (hga_pos list = 0, lists = lists_of(&r->choice[i]); list < lists; list++)
+            n += list_edges(&r->choice[i], list);
+    return n;
+}
+
 int hga_relation_next(const hga_relation *r, hga_block_walk *w)
 {
     if (!r->n_choices) {
@@ -156,6 +147,30 @@ int hga_relation_next(const hga_relation *r, hga_block_walk *w)
             }
     }
     return 0;
+}
+
+/* ---- finished ---- */
+
+hga_status choices_finish(draft *d, stored_relation *r)
+{
+    if (!d->n_choices) return HGA_OK;
+    if (d->n_blocks || d->n_edges || d->dst_order || d->src_order)
+        return hga_fail(HGA_EGRAPH, "relation %s has choices, and %s; it has nothing else", d->name,
+                        d->n_blocks  ? "blocks"
+                        : d->n_edges ? "single edges"
+                                     : "an order");
+    r->choice = d->choice, r->n_choices = d->n_choices, r->choice_room = d->choice_room;
+    r->list = d->list, r->list_room = d->list_room, r->chosen = d->chosen, r->chosen_room = d->chosen_room;
+    r->n_blocks = d->n_chosen;
+    d->choice = NULL, d->list = NULL, d->chosen = NULL;
+    hga_pos at = 0;
+    for (hga_pos i = 0; i < r->n_choices; i++) {
+        hga_choice *c = &r->choice[i];
+        c->first = r->list + at, c->chosen = r->chosen, at += lists_of(c) + 1;
+    }
+    r->n_edges = count_edges(r);
+    relation_note_types(r, 0);
+    return HGA_OK;
 }
 
 /* ---- as segments ---- */
