@@ -58,6 +58,8 @@ static inline void draw_how(uint64_t *seed, hga_selection *s)
     s->causal = (int)random_below(seed, 2);
     s->sinks = random_below(seed, 3), s->local = random_below(seed, 3);
     s->k = random_below(seed, 2) ? 1 + random_below(seed, 12) : 0;
+    if (s->causal && s->query_block == 1 && s->score != HGA_SELECT_GIVEN && random_below(seed, 2))
+        s->coarse = s->block * (1 + random_below(seed, 4)), s->coarse_k = 1 + random_below(seed, 3);
     s->threshold = s->k ? 0 : random_below(seed, 5) ? 0.01 * (1 + random_below(seed, 99)) : 1;
 }
 

@@ -148,6 +148,9 @@ static hga_status make_choice(const hga_allocator *a)
     hga_status st = hga_select_blocks(&how, &in, &c);
     if (st && c.block) return HGA_EGRAPH; /* empty after a failure */
     hga_chosen_clear(&c);
+    how.query_block = 1, how.causal = 1, how.coarse = 8, how.coarse_k = 1;
+    if (!st) st = hga_select_blocks(&how, &in, &c);
+    hga_chosen_clear(&c);
     return st;
 }
 

@@ -25,13 +25,13 @@ static double bound_at(const drawn *d, hga_id kv, hga_id first, hga_id end, hga_
     return greatest;
 }
 
-/* The score of block j of a sample for query block i of head h. */
-static double head_score(const drawn *d, hga_id sample, hga_id i, hga_id j, hga_id h)
+/* The score of block j, of b tokens, of a sample for query block i of head h. */
+static double head_score(const drawn *d, hga_id sample, hga_id i, hga_id b, hga_id j, hga_id h)
 {
     const hga_shape *s = &d->in.shape;
     hga_id at = d->offsets[sample], end = d->offsets[sample + 1], kv = h / (s->n_heads / s->n_kv_heads);
     hga_id q0 = at + i * d->how.query_block, q1 = least_of(q0 + d->how.query_block, end);
-    hga_id k0 = at + j * d->how.block, k1 = least_of(k0 + d->how.block, end);
+    hga_id k0 = at + j * b, k1 = least_of(k0 + b, end);
     double sum = 0;
     for (hga_id c = 0; c < s->dim; c++) {
         double q = mean_at(d->q, s->n_heads, s->dim, h, q0, q1, c);
@@ -41,12 +41,12 @@ static double head_score(const drawn *d, hga_id sample, hga_id i, hga_id j, hga_
     return sum * (d->in.scale ? (double)d->scale : 1 / sqrt(s->dim));
 }
 
-static double score_of(const drawn *d, hga_id chooser, hga_id sample, hga_id i, hga_id j, int64_t row)
+static double score_of(const drawn *d, hga_id chooser, hga_id sample, hga_id i, hga_id b, hga_id j, int64_t row)
 {
     if (d->given) return d->given[row * longest_of(d) + j];
     hga_id heads = d->in.shape.n_heads / hga_select_choosers(&d->how, &d->in.shape);
     double sum = 0;
-    for (hga_id h = 0; h < heads; h++) sum += head_score(d, sample, i, j, chooser * heads + h);
+    for (hga_id h = 0; h < heads; h++) sum += head_score(d, sample, i, b, j, chooser * heads + h);
     return sum;
 }
 
@@ -55,7 +55,28 @@ typedef struct block_state {
     double score, p;
 } block_state;
 
-static void look_at_blocks(const drawn *d, hga_id chooser, hga_id sample, hga_id i, int64_t row, block_state *x)
+/* Token i looks inside the best coarse blocks before its own alone, besides what is forced or near; does that hang on
+   little? */
+static int leave_far(const drawn *d, hga_id chooser, hga_id sample, hga_id i, block_state *x)
+{
+    const hga_id each = d->how.coarse / d->how.block, own = i / d->how.coarse;
+    int close = 0;
+    for (hga_id a = 0; a < own - 1; a++) {
+        double score = score_of(d, chooser, sample, i, d->how.coarse, a, 0);
+        hga_id better = 0;
+        for (hga_id other = 0; other < own; other++) {
+            double its = score_of(d, chooser, sample, i, d->how.coarse, other, 0);
+            if (other != a) better += its > score || (its == score && other < a);
+            if (other != a) close |= fabs(its - score) < 1e-5 * (1 + fabs(score));
+        }
+        for (hga_id j = a * each; better >= d->how.coarse_k && j < (a + 1) * each; j++)
+            if (!x[j].forced) x[j].candidate = 0;
+    }
+    return close;
+}
+
+static void look_at_blocks(const drawn *d, hga_id chooser, hga_id sample, hga_id i, int64_t row, block_state *x,
+                           int *close)
 {
     hga_id n = d->offsets[sample + 1] - d->offsets[sample], b = d->how.block, n_blocks = blocks_of(n, b);
     hga_id q0 = i * d->how.query_block, q1 = least_of(q0 + d->how.query_block, n), before = 0;
@@ -63,11 +84,13 @@ static void look_at_blocks(const drawn *d, hga_id chooser, hga_id sample, hga_id
     for (hga_id j = 0; j < n_blocks; j++) {
         x[j] = (block_state){.own = j * b < q1 && least_of((j + 1) * b, n) > q0};
         x[j].candidate = d->how.causal ? (j + 1) * b <= q0 : !x[j].own;
-        if (x[j].candidate) x[j].score = score_of(d, chooser, sample, i, j, row);
+        if (x[j].candidate) x[j].score = score_of(d, chooser, sample, i, b, j, row);
         if (x[j].candidate && j < d->how.sinks) x[j].forced = 1;
-        if (x[j].candidate) sum += exp(x[j].score);
     }
     for (hga_id j = q0 / b - 1; j >= 0 && before < d->how.local; j--, before++) x[j].forced = 1;
+    if (d->how.coarse) *close |= leave_far(d, chooser, sample, i, x);
+    for (hga_id j = 0; j < n_blocks; j++)
+        if (x[j].candidate) sum += exp(x[j].score);
     for (hga_id j = 0; j < n_blocks; j++) x[j].p = x[j].candidate && sum > 0 ? exp(x[j].score) / sum : 0;
 }
 
@@ -106,7 +129,7 @@ static int compare(const drawn *d, const hga_chosen *got)
             for (hga_id i = 0; i < blocks_of(n, d->how.query_block); i++, row++) {
                 hga_pos at = got->first[row];
                 int close = 0, wrong = 0;
-                look_at_blocks(d, c, s, i, row, x);
+                look_at_blocks(d, c, s, i, row, x, &close);
                 for (hga_id j = 0; j < n_blocks; j++) {
                     int want = is_chosen(d, x, n_blocks, j, &close);
                     int has = at < got->first[row + 1] && got->block[at] == j;
@@ -369,6 +392,18 @@ static void what_cannot_be_chosen_from_is_named(void **state)
     assert_string_equal(hga_error_detail(), "block is 0; it must be at least 1");
     how = hga_selection_defaults();
     how.score = HGA_SELECT_MINMAX, how.query_block = 4;
+    assert_status(HGA_EUNSUPPORTED, hga_select_blocks(&how, &in, &c));
+    how = hga_selection_defaults();
+    how.block = 4, how.causal = 1, how.coarse = 10;
+    assert_status(HGA_EINVAL, hga_select_blocks(&how, &in, &c));
+    assert_string_equal(hga_error_detail(), "coarse is 10; it must be a multiple of block, 4");
+    how.coarse = 8, how.coarse_k = 0;
+    assert_status(HGA_EINVAL, hga_select_blocks(&how, &in, &c));
+    how.coarse_k = 1, how.query_block = 2;
+    assert_status(HGA_EUNSUPPORTED, hga_select_blocks(&how, &in, &c));
+    how.query_block = 1, how.causal = 0;
+    assert_status(HGA_EUNSUPPORTED, hga_select_blocks(&how, &in, &c));
+    how.causal = 1, how.score = HGA_SELECT_GIVEN;
     assert_status(HGA_EUNSUPPORTED, hga_select_blocks(&how, &in, &c));
     how = hga_selection_defaults();
     in.key.fold = 8;

@@ -376,6 +376,43 @@ static hga_status draft(hga_id n, uint64_t *rng, hga_graph **g, hga_program *p)
     return st;
 }
 
+/* Each query block has its own blocks, and one in four of the others, or of those before. */
+static hga_status blocks_by_content(hga_id n, uint64_t *rng, int causal, hga_id choosers, hga_graph **g, hga_program *p)
+{
+    hga_routed r = hga_routed_defaults();
+    r.n_tokens = n, r.n_choosers = choosers, r.causal = causal, r.block = 1 + random_below(rng, 12);
+    r.query_block = random_below(rng, 2) ? 1 : 1 + random_below(rng, 20), r.slots = (n + r.block - 1) / r.block;
+    hga_id rows = choosers * ((n + r.query_block - 1) / r.query_block), each = rows / choosers;
+    int32_t *choice = memory((int64_t)rows * r.slots, sizeof *choice);
+    for (hga_id i = 0; i < rows; i++) {
+        hga_id first = i % each * r.query_block, last = first + r.query_block - 1, at = 0;
+        if (last >= n) last = n - 1;
+        for (hga_id j = 0; j <= (causal ? last / r.block : r.slots - 1); j++)
+            if ((j >= first / r.block && j <= last / r.block) || random_below(rng, 4) == 0)
+                choice[i * r.slots + at++] = j;
+        while (at < r.slots) choice[i * r.slots + at++] = -1;
+    }
+    r.choice = choice;
+    hga_status st = hga_build_routed(&r, g, p);
+    free(choice);
+    return st;
+}
+
+static hga_status chosen(hga_id n, uint64_t *rng, hga_graph **g, hga_program *p)
+{
+    return blocks_by_content(n, rng, 0, 1, g, p);
+}
+
+static hga_status chosen_causal(hga_id n, uint64_t *rng, hga_graph **g, hga_program *p)
+{
+    return blocks_by_content(n, rng, 1, 1, g, p);
+}
+
+static hga_status chosen_per_head(hga_id n, uint64_t *rng, hga_graph **g, hga_program *p)
+{
+    return blocks_by_content(n, rng, 1, 3, g, p);
+}
+
 static const struct variant {
     const char *name;
     build *build;
@@ -424,6 +461,9 @@ static const struct variant {
     {"neighbourhood", neighbourhood, 0, 0},
     {"neighbourhood_causal", neighbourhood_causal, 0, 0},
     {"draft", draft, 0, 0},
+    {"chosen", chosen, 0, 0},
+    {"chosen_causal", chosen_causal, 0, 0},
+    {"chosen_per_head", chosen_per_head, 0, 1},
 };
 
 int n_variants(void) { return (int)(sizeof table / sizeof *table); }

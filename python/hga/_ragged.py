@@ -213,7 +213,7 @@ def _chosen(
         raise refuse(f"{words}: inside torch.compile, what documents choose is known of samples of one length alone")
     _check(words, q, k, v)
     out = v.new_zeros(q.shape[0], q.shape[1], q.shape[2], v.shape[-1])
-    rows = []
+    rows: List[Tuple[Document, Tensor]] = []
     for d in documents(mask, offsets, q.shape[0], q.shape[2], causal):
         own = [x[d.sample, :, d.first : d.first + d.n] for x in (q, k, v)]
         more["seed"] = 0 if seed is None else (int(seed) + len(rows)) % 2**64

@@ -118,7 +118,8 @@ class ChosenHierarchy(ByContent):
 
     def _offsets(self, n: int) -> np.ndarray:
         lengths = (n,) if self.lengths is None else self.lengths
-        return np.concatenate([[0], np.cumsum([x for x in lengths if x])]).astype(np.int32)
+        offsets: np.ndarray = np.concatenate([[0], np.cumsum([x for x in lengths if x])]).astype(np.int32)
+        return offsets
 
     def _how(self, n: int) -> Tuple[Any, Any]:
         """hga_routed and hga_selection of a call of n tokens."""
@@ -195,9 +196,10 @@ class ChosenHierarchy(ByContent):
         batch with its axis in front, of a ragged one the query blocks of all samples in a row. block_scores: with score="given"."""
         if np.ndim(q) <= 3:
             return self._chosen(q, k, layout, scale, precision, None, block_scores).table()
-        more = {"layout": layout, "scale": scale, "precision": precision}
         scores = block_scores if block_scores is not None else [None] * len(q)
-        return stacked([self.choice(q[i], k[i], block_scores=scores[i], **more) for i in range(len(q))], np.int32(-1))
+        each = [self.choice(q[i], k[i], layout=layout, scale=scale, precision=precision, block_scores=scores[i]) for i in range(len(q))]
+        tables: np.ndarray = stacked(each, np.int32(-1))
+        return tables
 
     # ---- one input ----
 
@@ -291,7 +293,7 @@ class ChosenHierarchy(ByContent):
                               **more) for i in range(len(q))
             ]  # fmt: skip
             own = ("query", "key", "value")
-            return {n: (np.stack if n in own else sum)([p[n] for p in parts]) for n in parts[0]}  # type: ignore[operator]
+            return {n: np.stack([p[n] for p in parts]) if n in own else np.sum([p[n] for p in parts], 0, np.float32) for n in parts[0]}
         c = self._chosen(q, k, layout, more.get("scale"), _precision(more, *given[:3]), choice, block_scores)
         return _gradients(c, self, given, d_lse, wanted, layout, more)
 
@@ -299,8 +301,8 @@ class ChosenHierarchy(ByContent):
         """As ``Hierarchy.decoder``, of n_tokens at most: a token chooses when it comes, among the blocks that are complete. With same=True
         outputs have the bits of ``attention``. prefill: an append of several tokens chooses by query blocks of so many, which reads
         queries ahead; single tokens choose by themselves. No normaliser but softmax, and no positions."""
-        if not isinstance(self.n_tokens, int):
-            raise refuse(f"{self!r} has n_tokens={self.n_tokens}: a decoder is of one text of at most so many tokens")
+        if self.lengths is None or len(self.lengths) != 1:
+            raise refuse(f"{self!r} has n_tokens={self.lengths and list(self.lengths)}: a decoder is of one text of at most so many tokens")
         _, how = self._how(1)
         graph, program = ffi.new("hga_graph **"), ffi.new("hga_program *")
         check(lib.hga_build_routed_decoder(self.n_tokens, ffi.NULL, graph, program))
@@ -441,7 +443,8 @@ def _joined(parts: Sequence[Any], axis: int) -> Any:
 def _gradients(c: Chosen, h: ChosenHierarchy, given: Sequence[np.ndarray], d_lse: Any, wanted: Any, layout: str, more: Dict[str, Any]) -> Dict[str, np.ndarray]:
     """Chooser by chooser, each head's to its place."""
     q, k, v, d_out = given
-    axis, found = 0 if q.ndim == 2 else LAYOUTS[layout][0], {}
+    axis = 0 if q.ndim == 2 else LAYOUTS[layout][0]
+    found: Dict[str, np.ndarray] = {}
     if c.choosers == 1:
         return h._made_of(c, None).gradient(q, k, v, d_out, d_lse=d_lse, wanted=wanted, layout=layout, **more)
     share, heads = q.shape[axis] // k.shape[axis], q.shape[axis] // c.choosers

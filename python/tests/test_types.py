@@ -106,7 +106,7 @@ class Stub(unittest.TestCase):
             self.assertEqual(named, own | {"n_tokens"} | ({"n_keys"} if v.can_cross else set()))
             for parameters, says, node in lines:
                 self.assertEqual(says, f"{v.says} ({v.paper}).")
-                self.assertEqual(ast.unparse(node.returns), "RoutedHierarchy" if "weights" in parameters else "Hierarchy")
+                self.assertEqual(ast.unparse(node.returns), "RoutedHierarchy" if "weights" in parameters else "ChosenHierarchy" if v.name == "routed" else "Hierarchy")
                 types = {x.arg: ast.unparse(x.annotation) for x in node.args.kwonlyargs}
                 for p in v.parameters:
                     if p.python_name not in parameters:
