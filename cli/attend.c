@@ -17,8 +17,10 @@
 static int check_arguments(const typed_attend *a)
 {
     if (!a->variant.name) return complain(CLI_USAGE, "attend: VARIANT is missing");
+    const outfile_wish more[MORE_FILES] = {
+        {"--node-map", a->node_map}, {"--choice", a->chosen.choice}, {"--block-weights", a->chosen.weights}};
     int status = tensors_check(&a->tensors);
-    return status ? status : gradients_check(&a->gradients, &a->tensors.paths, &a->call, a->node_map);
+    return status ? status : gradients_check(&a->gradients, &a->tensors.paths, &a->call, more);
 }
 
 static error_t parse(int key, char *value, struct argp_state *state)

@@ -125,10 +125,11 @@ int gradients_bind_dropout(const gradient_arguments *typed, const model *m, atte
     return CLI_GOOD;
 }
 
-static int check_files(const gradient_arguments *typed, const attend_paths *paths, const char *node_map)
+static int check_files(const gradient_arguments *typed, const attend_paths *paths, const outfile_wish more[MORE_FILES])
 {
-    enum { OTHERS = 3 };
-    outfile_wish all[OTHERS + N_GRADIENTS] = {{"--out", paths->out}, {"--lse", paths->lse}, {"--node-map", node_map}};
+    enum { OTHERS = 2 + MORE_FILES };
+    outfile_wish all[OTHERS + N_GRADIENTS] = {{"--out", paths->out}, {"--lse", paths->lse}};
+    memcpy(all + 2, more, MORE_FILES * sizeof *more);
     for (gradient_of i = 0; i < N_GRADIENTS; i++)
         all[OTHERS + i] = (outfile_wish){gradient_option(i), typed->wanted[i]};
     return outfiles_apart(all, OTHERS + N_GRADIENTS);
@@ -144,7 +145,7 @@ static int check_needs(gradient_of of, const typed_call *call)
 }
 
 int gradients_check(const gradient_arguments *typed, const attend_paths *paths, const typed_call *call,
-                    const char *node_map)
+                    const outfile_wish more[MORE_FILES])
 {
     int status = CLI_GOOD;
     for (gradient_of i = 0; i < N_GRADIENTS; i++)
@@ -156,7 +157,7 @@ int gradients_check(const gradient_arguments *typed, const attend_paths *paths, 
         if (typed->wanted[i]) status = check_needs(i, call);
     if (!status && typed->dropout == 0 && typed->layer != 0 && !typed->seeded)
         return complain(CLI_USAGE, "--layer needs --dropout P and --seed N");
-    return status ? status : check_files(typed, paths, node_map);
+    return status ? status : check_files(typed, paths, more);
 }
 
 /* ---- what is given ---- */

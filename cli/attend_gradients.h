@@ -40,8 +40,9 @@ int gradients_wanted(const gradient_arguments *typed);
 /* Weights are dropped where there are any. */
 int gradients_bind_dropout(const gradient_arguments *typed, const model *m, attend_io *one);
 /* What was typed fits together and with what attend reads and writes; every output has a file of its own. */
+enum { MORE_FILES = 3 };
 int gradients_check(const gradient_arguments *typed, const attend_paths *paths, const typed_call *call,
-                    const char *node_map);
+                    const outfile_wish more[MORE_FILES]);
 
 /* What all samples give: of query, key and value a slice a sample, of what samples share the sum. */
 typedef struct attend_gradients {

@@ -4,7 +4,7 @@ import inspect
 
 import hga
 
-CLASSES = ("Hierarchy", "Decoder", "Cache", "Graph", "Builder", "Program", "Edge", "End", "Coverage", "Row", "PlansInfo", "Variant", "Error")
+CLASSES = ("Hierarchy", "ChosenHierarchy", "Decoder", "Cache", "Graph", "Builder", "Program", "Edge", "End", "Coverage", "Row", "PlansInfo", "Variant", "Error")
 FUNCTIONS = ("build", "read", "concatenated", "variants", "isa_list", "plans_info", "plans_clear", "include_dir", "library", "cmake_dir")
 
 

@@ -97,6 +97,8 @@ set_tests_properties(streams PROPERTIES TIMEOUT 300 LABELS cli ENVIRONMENT OMP_W
 file(MAKE_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR}/scratch/tool_draws)
 add_test(NAME tool_draws COMMAND /usr/bin/python3 ${CMAKE_CURRENT_LIST_DIR}/tool_draws.py $<TARGET_FILE:hga_tool> WORKING_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR}/scratch/tool_draws)
 set_tests_properties(tool_draws PROPERTIES TIMEOUT 600 LABELS cli ENVIRONMENT OMP_WAIT_POLICY=passive)
+add_test(NAME chosen_tool COMMAND bash ${CMAKE_CURRENT_LIST_DIR}/test_chosen.sh $<TARGET_FILE:hga_tool>)
+set_tests_properties(chosen_tool PROPERTIES TIMEOUT 300 LABELS cli ENVIRONMENT OMP_WAIT_POLICY=passive)
 file(MAKE_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR}/scratch/tool_routed)
 add_test(NAME tool_routed COMMAND /usr/bin/python3 ${CMAKE_CURRENT_LIST_DIR}/tool_routed.py $<TARGET_FILE:hga_tool> WORKING_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR}/scratch/tool_routed)
 set_tests_properties(tool_routed PROPERTIES TIMEOUT 600 LABELS cli ENVIRONMENT OMP_WAIT_POLICY=passive)

@@ -21,6 +21,7 @@ from ._hierarchy import Coverage, Hierarchy, Row
 from ._paths import cmake_dir, include_dir, library
 from ._program import TREE_DOWN, TREE_UP, Edge, End, Program
 from ._registry import Variant, variants
+from ._routed import ChosenHierarchy
 from ._spec import PlansInfo, plans_clear, plans_info
 from ._variants import built as _built, concatenated
 
@@ -47,7 +48,7 @@ def isa_list() -> str:
 
 
 __all__ = [
-    "Builder", "Cache", "Coverage", "Decoder", "Edge", "End", "Error", "Graph", "Hierarchy", "PlansInfo", "Program", "Row", "TREE_DOWN", "TREE_UP", "Variant",
+    "Builder", "Cache", "ChosenHierarchy", "Coverage", "Decoder", "Edge", "End", "Error", "Graph", "Hierarchy", "PlansInfo", "Program", "Row", "TREE_DOWN", "TREE_UP", "Variant",
     "build", "cmake_dir", "concatenated", "include_dir", "isa_list", "library", "plans_clear", "plans_info", "read", "variants",
 ]  # fmt: skip
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
@@ -15,7 +16,7 @@ from ._deferred import compiling, deferred
 from ._graph import Graph
 from ._hierarchy import Hierarchy
 from ._precision import AUTO, is_bf16, multiplies_pairs
-from ._registry import Parameter, variant_named
+from ._registry import Parameter, Variant, variant_named
 from ._tables import ROWS
 from ._variants import FoldedHierarchy
 
@@ -68,13 +69,20 @@ class Chosen(NamedTuple):
         return Graph(graph[0]), program
 
 
+@functools.lru_cache(maxsize=None)
+def _variant() -> Variant:
+    """The registry's row."""
+    found = variant_named("routed")
+    assert found is not None
+    return found
+
+
 def _settings(given: Mapping[str, Any]) -> Dict[str, Any]:
     """What was given, checked by the registry's rows; what was not, by their defaults."""
-    variant, settings = variant_named("routed"), {}
-    assert variant is not None
+    settings: Dict[str, Any] = {}
     if given.get("k") is not None and given.get("threshold") is not None:
         raise refuse(f"k={given['k']} and threshold={given['threshold']}: blocks are chosen by one of them")
-    for p in variant.parameters:
+    for p in _variant().parameters:
         x = given.get(p.python_name)
         settings[p.python_name] = p.default if x is None else _value(p, x)
     if settings["threshold"] is not None:
@@ -348,9 +356,7 @@ def _precision(more: Mapping[str, Any], *tensors: Any) -> str:
 
 def _place(settings: Mapping[str, Any], name: str) -> int:
     """Of a word among those of its row."""
-    variant = variant_named("routed")
-    assert variant is not None
-    return (variant.parameter(name).words or "").split().index(settings[name])
+    return (_variant().parameter(name).words or "").split().index(settings[name])
 
 
 def _copied(pointer: Any, n: int, dtype: Any) -> np.ndarray:
