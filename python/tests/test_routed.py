@@ -476,6 +476,20 @@ class Gradients(unittest.TestCase):
         for a, b in zip(torch.autograd.grad(weights, (q, k), given), torch.autograd.grad(want, (q, k), given.double())):
             torch.testing.assert_close(a, b.to(a.dtype), rtol=0, atol=1e-5)
 
+    def test_three_calls_are_native_sparse_attention(self):
+        sys.path.append(str(pathlib.Path(__file__).resolve().parents[2] / "examples" / "python"))
+        import nsa
+
+        torch.manual_seed(5)
+        for n, heads, kv, settings in ((300, 8, 2, {"block": 32, "chosen": 4, "window": 64}), (130, 4, 4, {"span": 8, "stride": 8, "block": 16, "chosen": 3, "window": 20})):
+            given = [torch.randn(h, n, 16) for h in (heads, kv, kv)] + [torch.rand(3, heads, n)]
+            given = [x.requires_grad_() for x in given]
+            out, want = nsa.nsa(*given, **settings), nsa.by_definition(*given, **settings)
+            torch.testing.assert_close(out, want.float(), rtol=0, atol=5e-6)
+            d = torch.randn_like(out)
+            for a, b in zip(torch.autograd.grad(out, given, d), torch.autograd.grad(want, given, d.double())):
+                torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-4)
+
     def test_batches_bring_theirs(self):
         q, k, v = (torch.tensor(np.stack([a, b])) for a, b in zip(tensors(18), tensors(19)))
         h = hga.routed(block=BLOCK, threshold=0.6)
