@@ -1,0 +1,142 @@
+"""Longformer and LED of random weights: their layers by hga beside transformers' own, which compute their attention by themselves.
+Skipped without torch and transformers."""
+
+import copy
+import io
+import pickle
+import unittest
+
+try:
+    import torch
+    import transformers as tf
+except ImportError:
+    tf = None
+
+if tf is not None:
+    import hga
+    import hga.transformers
+
+    SMALL = dict(vocab_size=60, max_position_embeddings=130, attention_window=[8, 4])
+    TOKENS, BATCH = 52, 3
+
+
+def longformer(**more):
+    torch.manual_seed(3)
+    config = tf.LongformerConfig(hidden_size=32, num_hidden_layers=2, num_attention_heads=4, intermediate_size=48, initializer_range=0.3,
+                                 pad_token_id=1, **SMALL, **more)  # fmt: skip
+    return tf.LongformerModel(config, add_pooling_layer=False).eval()
+
+
+def led(**more):
+    torch.manual_seed(4)
+    config = tf.LEDConfig(d_model=32, encoder_layers=2, decoder_layers=1, encoder_attention_heads=4, decoder_attention_heads=4,
+                          encoder_ffn_dim=48, decoder_ffn_dim=48, max_encoder_position_embeddings=130, max_decoder_position_embeddings=64,
+                          vocab_size=60, attention_window=[8, 4], init_std=0.3, **more)  # fmt: skip
+    return tf.LEDModel(config).eval()
+
+
+def inputs(tokens=TOKENS, seed=1):
+    torch.manual_seed(seed)
+    return torch.randint(5, 60, (BATCH, tokens))
+
+
+def masks(tokens=TOKENS):
+    """Name: (attention_mask, global_attention_mask), None where there is none."""
+    ones, none = torch.ones(BATCH, tokens, dtype=torch.long), torch.zeros(BATCH, tokens, dtype=torch.long)
+    padded, left, first, scattered, own = ones.clone(), ones.clone(), none.clone(), none.clone(), none.clone()
+    padded[0, 40:], padded[2, 17:] = 0, 0
+    left[1, :9] = 0
+    first[:, 0] = 1
+    scattered[:, [0, 1, 7, 20, 21, 22, 35]] = 1
+    own[0, :3], own[1, 5], own[1, 11] = 1, 1, 1
+    return {
+        "neither": (None, None), "padding": (padded, None), "padding to the left": (left, None), "the first": (None, first),
+        "the first, padding": (padded, first), "scattered": (ones, scattered), "each its own, padding": (padded, own),
+        "each its own, padding to the left": (left, own), "some of padding": (padded, scattered),
+    }  # fmt: skip
+
+
+@unittest.skipIf(tf is None, "torch or transformers is not installed")
+class Layers(unittest.TestCase):
+    def near(self, a, b, most):
+        self.assertLess(float((a - b).detach().abs().max() / b.detach().abs().max().clamp(min=1)), most)
+
+    def test_longformer_is_transformers_own(self):
+        theirs, ids = longformer(), inputs()
+        ours = hga.transformers.use(copy.deepcopy(theirs))
+        for name, (mask, whole) in masks().items():
+            with self.subTest(name), torch.no_grad():
+                a, b = (m(ids, attention_mask=mask, global_attention_mask=whole).last_hidden_state for m in (ours, theirs))
+                self.near(a, b, 1e-5)
+
+    def test_the_encoder_of_led_is_transformers_own(self):
+        theirs, ids, to = led(), inputs(), inputs(9, 2)
+        ours = hga.transformers.use(copy.deepcopy(theirs))
+        for name, (mask, whole) in masks().items():
+            with self.subTest(name), torch.no_grad():
+                more = dict(attention_mask=mask, global_attention_mask=whole, decoder_input_ids=to)
+                a, b = (m(ids, **more) for m in (ours, theirs))
+                self.near(a.encoder_last_hidden_state, b.encoder_last_hidden_state, 1e-5)
+                self.near(a.last_hidden_state, b.last_hidden_state, 1e-5)
+
+    def test_gradients_are_transformers_own(self):
+        ids, (mask, whole) = inputs(), masks()["each its own, padding"]
+        for make in (longformer, led):
+            theirs = make()
+            ours = hga.transformers.use(copy.deepcopy(theirs))
+            grads = []
+            for m in (ours, theirs):
+                more = {} if make is longformer else dict(decoder_input_ids=inputs(9, 2))
+                y = m(ids, attention_mask=mask, global_attention_mask=whole, **more)
+                y = y.last_hidden_state[mask.bool()] if make is longformer else y.last_hidden_state
+                torch.manual_seed(9)
+                (y * torch.randn_like(y)).sum().backward()
+                grads.append({n: p.grad for n, p in m.named_parameters()})
+            for name, g in grads[1].items():
+                with self.subTest(f"{make.__name__}, {name}"):
+                    self.assertEqual(g is None, grads[0][name] is None)
+                    if g is not None:
+                        self.near(grads[0][name], g, 1e-4)
+
+    def test_weights_stay_and_models_are_copied_written_and_read(self):
+        theirs, ids = longformer(), inputs()
+        before = {n: x.data_ptr() for n, x in theirs.named_parameters()}
+        ours = hga.transformers.use(theirs)
+        self.assertIs(ours, theirs)
+        self.assertEqual({n: x.data_ptr() for n, x in ours.named_parameters()}, before)
+        with torch.no_grad():
+            want = ours(ids).last_hidden_state
+            for again in (copy.deepcopy(ours), pickle.loads(pickle.dumps(ours))):
+                self.assertEqual(type(again.encoder.layer[0].attention.self).__module__, "hga._longformer")
+                self.assertTrue(torch.equal(again(ids).last_hidden_state, want))
+            file = io.BytesIO()
+            torch.save(ours.state_dict(), file)
+            plain = longformer()
+            file.seek(0)
+            plain.load_state_dict(torch.load(file))
+            self.near(plain(ids).last_hidden_state, want, 1e-5)
+
+    def test_training_drops_weights(self):
+        ours, ids = hga.transformers.use(longformer(attention_probs_dropout_prob=0.5, hidden_dropout_prob=0.0)), inputs()
+        with torch.no_grad():
+            a = ours.eval()(ids).last_hidden_state
+            ours.train()
+            torch.manual_seed(1)
+            b, c = ours(ids).last_hidden_state, ours(ids).last_hidden_state
+            torch.manual_seed(1)
+            self.assertTrue(torch.equal(ours(ids).last_hidden_state, b))
+        self.assertFalse(torch.equal(a, b) or torch.equal(b, c))
+
+    def test_refusals_are_clear(self):
+        with self.assertRaisesRegex(hga.Error, "LongformerSelfAttention: output_attentions=True"):
+            hga.transformers.use(longformer())(inputs(), output_attentions=True)
+        bert = tf.BertModel(tf.BertConfig(vocab_size=60, hidden_size=32, num_hidden_layers=1, num_attention_heads=4, intermediate_size=48))
+        with self.assertRaisesRegex(hga.Error, "BertModel has no layer of Longformer or of LED's encoder"):
+            hga.transformers.use(bert)
+        hga.transformers.register()
+        with self.assertRaisesRegex(ValueError, r"hga.transformers.use\(model\) serves its layers"):
+            longformer().set_attn_implementation("hga:dense")
+
+
+if __name__ == "__main__":
+    unittest.main()
