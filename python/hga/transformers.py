@@ -248,10 +248,9 @@ def _check_model(model: Any, name: str) -> None:
     """Models whose attention would not be asked, or which attend from one text to another."""
     who, config = type(model).__name__, model.config
     if not getattr(model, "_can_set_attn_implementation", lambda: True)():
-        from ._longformer import LAYERS
+        from ._served import serves_layers_of
 
-        ours = any(f".{config.model_type}." in where for where in LAYERS.values())
-        where = "; hga.transformers.use(model) serves its layers" if ours else ""
+        where = "; hga.transformers.use(model) serves its layers" if serves_layers_of(config) else ""
         raise refuse(f"{name} cannot serve {who}: it computes its attention by itself{where}")
     if getattr(config, "is_encoder_decoder", False) or getattr(config, "add_cross_attention", False):
         raise refuse(f"{name} cannot serve {who}: its decoder attends from one text to another")
@@ -336,16 +335,16 @@ def _prepare_cache(inner: Callable[..., Any], self: Any, generation_config: Any,
 
 
 def use(model: Any) -> Any:
-    """Let the layers of Longformer, and of LED's encoder, attend by hga: the same windows, global tokens and padding, with the
-    model's weights, which stay where they are. It is the model that comes back. Other models take attn_implementation="hga:..".
-    Weights of attention (output_attentions=True) are refused."""
-    from ._longformer import is_served, serve
+    """Let layers that compute their attention by themselves attend by hga: those of Longformer, of LED's encoder and of BigBird.
+    Windows, global tokens, blocks and padding are the layers' own, and so are the weights, which stay where they are. It is the
+    model that comes back. Other models take attn_implementation="hga:..". Weights of attention are refused."""
+    from ._served import is_served, serve
 
     layers = [layer for layer in model.modules() if is_served(layer)]
     for layer in layers:
         serve(layer)
     if not layers:
-        raise refuse(f"{type(model).__name__} has no layer of Longformer or of LED's encoder that attends by itself")
+        raise refuse(f"{type(model).__name__} has no layer of Longformer, LED or BigBird that attends by itself")
     return model
 
 

@@ -1,5 +1,5 @@
-"""Longformer and LED of random weights: their layers by hga beside transformers' own, which compute their attention by themselves.
-Skipped without torch and transformers."""
+"""Longformer, LED and BigBird of random weights: their layers by hga beside transformers' own, which compute their attention by
+themselves. Skipped without torch and transformers."""
 
 import copy
 import io
@@ -33,6 +33,14 @@ def led(**more):
                           encoder_ffn_dim=48, decoder_ffn_dim=48, max_encoder_position_embeddings=130, max_decoder_position_embeddings=64,
                           vocab_size=60, attention_window=[8, 4], init_std=0.3, **more)  # fmt: skip
     return tf.LEDModel(config).eval()
+
+
+def bigbird(attention="block_sparse", longest=260, size=8, each=2, **more):
+    torch.manual_seed(5)
+    config = tf.BigBirdConfig(vocab_size=60, hidden_size=32, num_hidden_layers=2, num_attention_heads=4, intermediate_size=48, hidden_act="gelu",
+                              initializer_range=0.3, attention_type=attention, block_size=size, num_random_blocks=each, pad_token_id=0,
+                              max_position_embeddings=longest, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0, **more)  # fmt: skip
+    return tf.BigBirdModel(config, add_pooling_layer=False).eval()
 
 
 def inputs(tokens=TOKENS, seed=1):
@@ -79,16 +87,53 @@ class Layers(unittest.TestCase):
                 self.near(a.encoder_last_hidden_state, b.encoder_last_hidden_state, 1e-5)
                 self.near(a.last_hidden_state, b.last_hidden_state, 1e-5)
 
+    def test_bigbird_is_transformers_own(self):
+        """102 tokens are more than the blocks of a row, 52 are not: layers then attend to all, and stay so."""
+        for attention, tokens, training in (("block_sparse", 102, False), ("block_sparse", 102, True), ("block_sparse", 52, False),
+                                            ("original_full", 102, False)):  # fmt: skip
+            theirs, ids = bigbird(attention), inputs(tokens)
+            ours = hga.transformers.use(copy.deepcopy(theirs))
+            for name, (mask, _) in masks(tokens).items():
+                with self.subTest(f"{attention}, {tokens} tokens, training {training}, {name}"), torch.no_grad():
+                    a, b = (m.train(training)(ids, attention_mask=mask).last_hidden_state for m in (ours, theirs))
+                    self.near(a, b, 1e-5)
+            kinds = {type(x.attention.self).__module__ for x in ours.encoder.layer}
+            self.assertEqual(kinds, {"hga._served"})
+
+    def test_a_mask_by_query_is_obeyed(self):
+        theirs, ids = bigbird("original_full"), inputs(20)
+        ours, mask = hga.transformers.use(copy.deepcopy(theirs)), torch.zeros(BATCH, 1, 20, 20)
+        mask.masked_fill_(torch.ones(20, 20).triu(1).bool(), torch.finfo(torch.float32).min)
+        with torch.no_grad():
+            self.near(*(m(ids, attention_mask=mask).last_hidden_state for m in (ours, theirs)), 1e-5)
+
+    def test_the_papers_plan_of_bigbird_is_transformers_own(self):
+        theirs, ids = bigbird(longest=1024, size=32, each=3).train(), inputs(1024)[:1]
+        ours = hga.transformers.use(copy.deepcopy(theirs))
+        with torch.no_grad():
+            self.near(ours(ids).last_hidden_state, theirs(ids).last_hidden_state, 1e-5)
+
+    def test_a_decoder_of_bigbird_is_as_it_was(self):
+        torch.manual_seed(6)
+        config = bigbird("original_full").config
+        config.is_decoder = True
+        model, ids = tf.BigBirdForCausalLM(config).eval(), inputs(20)
+        with torch.no_grad():
+            want = model(ids).logits
+            self.assertTrue(torch.equal(hga.transformers.use(model)(ids).logits, want))
+
     def test_gradients_are_transformers_own(self):
-        ids, (mask, whole) = inputs(), masks()["each its own, padding"]
-        for make in (longformer, led):
-            theirs = make()
+        for make, tokens in ((longformer, TOKENS), (led, TOKENS), (bigbird, 102), (lambda: bigbird("original_full"), TOKENS)):
+            theirs, ids, (mask, whole) = make(), inputs(tokens), masks(tokens)["each its own, padding"]
+            theirs.train(make is bigbird)  # whose plan is then drawn, head by head
             ours = hga.transformers.use(copy.deepcopy(theirs))
             grads = []
+            more = {} if isinstance(theirs, tf.BigBirdModel) else dict(global_attention_mask=whole)
+            if make is led:
+                more["decoder_input_ids"] = inputs(9, 2)
             for m in (ours, theirs):
-                more = {} if make is longformer else dict(decoder_input_ids=inputs(9, 2))
-                y = m(ids, attention_mask=mask, global_attention_mask=whole, **more)
-                y = y.last_hidden_state[mask.bool()] if make is longformer else y.last_hidden_state
+                y = m(ids, attention_mask=mask, **more).last_hidden_state
+                y = y if make is led else y[mask.bool()]
                 torch.manual_seed(9)
                 (y * torch.randn_like(y)).sum().backward()
                 grads.append({n: p.grad for n, p in m.named_parameters()})
@@ -107,7 +152,7 @@ class Layers(unittest.TestCase):
         with torch.no_grad():
             want = ours(ids).last_hidden_state
             for again in (copy.deepcopy(ours), pickle.loads(pickle.dumps(ours))):
-                self.assertEqual(type(again.encoder.layer[0].attention.self).__module__, "hga._longformer")
+                self.assertEqual(type(again.encoder.layer[0].attention.self).__module__, "hga._served")
                 self.assertTrue(torch.equal(again(ids).last_hidden_state, want))
             file = io.BytesIO()
             torch.save(ours.state_dict(), file)
@@ -130,8 +175,11 @@ class Layers(unittest.TestCase):
     def test_refusals_are_clear(self):
         with self.assertRaisesRegex(hga.Error, "LongformerSelfAttention: output_attentions=True"):
             hga.transformers.use(longformer())(inputs(), output_attentions=True)
+        for attention in ("block_sparse", "original_full"):
+            with self.assertRaisesRegex(hga.Error, "BigBird[A-Za-z]*Attention: output_attentions=True"):
+                hga.transformers.use(bigbird(attention))(inputs(102), output_attentions=True)
         bert = tf.BertModel(tf.BertConfig(vocab_size=60, hidden_size=32, num_hidden_layers=1, num_attention_heads=4, intermediate_size=48))
-        with self.assertRaisesRegex(hga.Error, "BertModel has no layer of Longformer or of LED's encoder"):
+        with self.assertRaisesRegex(hga.Error, "BertModel has no layer of Longformer, LED or BigBird"):
             hga.transformers.use(bert)
         hga.transformers.register()
         with self.assertRaisesRegex(ValueError, r"hga.transformers.use\(model\) serves its layers"):
