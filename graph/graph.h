@@ -62,7 +62,9 @@ struct hga_graph {
 /* labels.c: the same graph with other names and kinds of its first nodes, see hga_graph_set_names and _set_kinds. */
 hga_status graph_with_labels(const hga_graph *g, const char *const *name, hga_id n_names, const char *const *kind,
                              hga_id n_kinds, hga_graph **out);
-/* kinds.c: those that g has, but for its first n nodes. */
+/* kind_list.c: the number of the kind, which is a new one where none is called so; the kinds that g has, but for its
+   first n nodes. */
+hga_status kinds_note(const hga_allocator *a, kind_list *l, const char *name, int32_t *kind);
 hga_status kinds_take(const hga_graph *g, const char *const *kind, hga_id n, hga_graph *to);
 void kinds_clear(const hga_allocator *a, kind_list *l);
 

@@ -126,9 +126,9 @@ typedef struct kernel_family {
     const float *const *kept;
     float
         alpha; /* 0: softmax; or more than 1: entmax, scores having the logarithms of counts, and nothing dropped .. */
-    /* .. NULL; or [n_rows]: [heads] energies of what is inside a row, one more of its scores. With a row's weights p, its
-       g and their sum s without that of what is inside, they become g + log p of that, and lse g + log s; the output is
-       divided by s */
+    /* .. NULL; or [n_rows]: [heads] energies of what is inside a row, one more of its scores. With a row's weights p,
+       their g, and the sum s of all but that of what is inside, they become g + log p of that, and lse g + log s; the
+       output is divided by s */
     float *const *inside;
     kernel_ahead *ahead; /* NULL: nothing to ask for */
 } kernel_family;

@@ -231,16 +231,19 @@ static hga_status make_predicate_dilated(const hga_allocator *a)
 static hga_status make_names(const hga_allocator *a)
 {
     hga_builder *b = NULL;
-    hga_graph *g = NULL, *named = NULL;
+    hga_graph *g = NULL, *named = NULL, *kinds = NULL;
     hga_status st = HGA_OK;
     HGA_TRY(hga_builder_create(a, &b));
     HGA_TRY(hga_builder_add_level(b, 3, NULL));
+    HGA_TRY(hga_builder_set_kinds(b, 0, 2, "text"));
     HGA_TRY(hga_builder_finish(b, &g));
     st = hga_graph_set_names(g, (const char *const[]){"a", NULL, "c"}, 3, &named);
     if (st && named) fail_msg("%s, and yet a graph", hga_status_name(st));
+    if (!st) st = hga_graph_set_kinds(named, (const char *const[]){"sound", NULL, "picture"}, 3, &kinds);
+    if (st && kinds) fail_msg("%s, and yet a graph of kinds", hga_status_name(st));
 done:
     hga_builder_destroy(b);
-    hga_graph_destroy(g), hga_graph_destroy(named);
+    hga_graph_destroy(g), hga_graph_destroy(named), hga_graph_destroy(kinds);
     return st;
 }
 

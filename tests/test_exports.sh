@@ -26,6 +26,17 @@ for g in own cross bpt ht; do
     fact "xml_of_${g}_is_well_formed" xmllint --noout $g.graphml $g.gexf
 done
 
+# kinds of tokens: a strip of their colours beside each axis, and their names
+cat >kinds.json <<'END'
+{"format": "hga-graph", "schema": 4, "levels": [8], "kinds": [[0, 5, "text"], [5, 2, "picture"]],
+ "relations": [{"name": "near", "blocks": [{"dst": 0, "n_dst": 8, "src": 0, "n_src": 8}]}]}
+END
+$hga export kinds.json -o kinds.svg && $hga export kinds.json -o kinds.png || exit 1
+grep -o 'class="kind"' kinds.svg >strips
+fact each_axis_has_a_strip_for_each_run_of_a_kind test "$(wc -l <strips)" = 4
+fact and_kinds_are_named holds kinds.svg "picture</text>"
+fact kinds.svg_is_well_formed xmllint --noout kinds.svg
+
 # pictures
 variant() { # variant NAME WORDS..: every edge covers the span of its destination x the span of its source
     local name=$1

@@ -1,5 +1,6 @@
-/* run_inside.c: attention with the energies of what is inside, which are there once the level below is: a panel's sixteens
-   of equal families by the kernel of families, the other rows one by one. Which way a row goes is its sixteen's alone. */
+/* run_inside.c: attention with the energies of what is inside, which are there once the level below is: a panel's
+   sixteens of equal families by the kernel of families, the other rows one by one. Which way a row goes is its
+   sixteen's alone. */
 #include "stages.h"
 #include "unknowns.h"
 

@@ -135,8 +135,8 @@ double entmax_conjugate(const soften_row *r)
     return all == 0 ? -INFINITY : value;
 }
 
-/* A weight of p moves by u = p^(2 - alpha) c^(alpha - 1) with its score, and tau takes from all by their u; the conjugate
-   moves by p. */
+/* A weight of p moves by u = p^(2 - alpha) c^(alpha - 1) with its score, and tau takes from all by their u; the
+   conjugate moves by p. */
 void entmax_adjoint(const soften_row *r, double d_lse)
 {
     double all = 0, along = 0;

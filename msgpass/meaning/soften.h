@@ -27,8 +27,8 @@ typedef struct softening {
        d_lse is that of the log-sum-exp. */
     void (*adjoint)(const soften_row *r, double d_lse);
     int has_lse, has_bias;
-    /* Of a row that is weighed, its counts being 1: what stands in the place of a log-sum-exp, the greatest value of p . z
-       plus the entropy of p. NULL: `weigh` gives it, or there is none. */
+    /* Of a row that is weighed, its counts being 1: what stands in the place of a log-sum-exp, the greatest value of
+       p . z plus the entropy of p. NULL: `weigh` gives it, or there is none. */
     double (*conjugate)(const soften_row *r);
 } softening;
 

@@ -1,0 +1,55 @@
+/* kind_list.c: names of kinds, and what a graph with other ones has of another's. */
+#include "graph.h"
+#include "load.h"
+
+#include <string.h>
+
+static int32_t find_kind(const kind_list *l, const char *name)
+{
+    int32_t i = 0;
+    while (i < l->n && strcmp(l->name[i], name) != 0) i++;
+    return i < l->n ? i : -1;
+}
+
+/* The number of the kind, which is a new one where none is called so. */
+hga_status kinds_note(const hga_allocator *a, kind_list *l, const char *name, int32_t *kind)
+{
+    const size_t length = name ? strlen(name) : 0;
+    if (length < 1 || length >= NAME_BYTES || !is_utf8(name, (int64_t)length))
+        return hga_fail(HGA_EGRAPH, "a kind's name has 1 to %d bytes of UTF-8%s", NAME_BYTES - 1,
+                        length ? "" : ", not 0");
+    hga_status st = HGA_OK;
+    *kind = find_kind(l, name);
+    if (*kind >= 0) return st;
+    HGA_TRY(hga_grow(a, &l->text, &l->room, l->n, (int64_t)l->n + 1, sizeof *l->text));
+    memset(l->text[l->n], 0, NAME_BYTES), memcpy(l->text[l->n], name, length);
+    HGA_TRY(hga_grow(a, &l->name, &l->name_room, l->n, (int64_t)l->n + 1, sizeof *l->name));
+    *kind = l->n++;
+    for (int32_t i = 0; i < l->n; i++) l->name[i] = l->text[i]; /* they may have moved */
+done:
+    return st;
+}
+
+void kinds_clear(const hga_allocator *a, kind_list *l)
+{
+    hga_delete(a, l->text, l->room, sizeof *l->text);
+    hga_delete(a, l->name, l->name_room, sizeof *l->name);
+    *l = (kind_list){0};
+}
+
+/* Kinds keep their numbers, so all are noted in their order first. */
+hga_status kinds_take(const hga_graph *g, const char *const *kind, hga_id n, hga_graph *to)
+{
+    const hga_allocator *a = &to->allocator;
+    hga_status st = HGA_OK;
+    int32_t number;
+    if (!g->kind && n == 0) return st;
+    HGA_TRY(hga_new(a, g->n, sizeof *to->kind, &to->kind));
+    for (int32_t i = 0; i < g->kinds.n; i++) HGA_TRY(kinds_note(a, &to->kinds, g->kinds.name[i], &number));
+    for (hga_id v = 0; v < g->n; v++) {
+        to->kind[v] = g->kind ? g->kind[v] : -1;
+        if (v < n && kind[v]) HGA_TRY(kinds_note(a, &to->kinds, kind[v], &to->kind[v]));
+    }
+done:
+    return st;
+}
