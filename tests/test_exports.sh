@@ -27,10 +27,8 @@ for g in own cross bpt ht; do
 done
 
 # kinds of tokens: a strip of their colours beside each axis, and their names
-cat >kinds.json <<'END'
-{"format": "hga-graph", "schema": 4, "levels": [8], "kinds": [[0, 5, "text"], [5, 2, "picture"]],
- "relations": [{"name": "near", "blocks": [{"dst": 0, "n_dst": 8, "src": 0, "n_src": 8}]}]}
-END
+$hga build window --tokens 8 -p left=3 -p right=3 -o kinds.json || exit 1
+sed -i 's/"schema": 1/"schema": 4, "kinds": [[0, 5, "text"], [5, 2, "picture"]]/' kinds.json
 $hga export kinds.json -o kinds.svg && $hga export kinds.json -o kinds.png || exit 1
 grep -o 'class="kind"' kinds.svg >strips
 fact each_axis_has_a_strip_for_each_run_of_a_kind test "$(wc -l <strips)" = 4

@@ -76,7 +76,7 @@ fact a_million_tokens_take_little_room below "$(wc -c <million.html)" 200000
 # ---- explicit edges: as a person writes them; a name that would end the script ----
 
 cat >'own <script>&.json' <<'END'
-{"format": "hga-graph", "schema": 1, "levels": [4, 2], "names": [[0, "a <b> & \"c\""], [4, "above"]], "families": [[4, 0, 4, 2]],
+{"format": "hga-graph", "schema": 4, "levels": [4, 2], "names": [[0, "a <b> & \"c\""], [4, "above"]], "kinds": [[0, 2, "te<xt"], [4, 1, "part"]], "families": [[4, 0, 4, 2]],
  "relations": [{"name": "</script><b>", "edges": [[0, 1, 2, 0.5], [1, 0], [5, 0], [2, 3], [3, 3]]},
                {"name": "second", "blocks": [{"dst": 0, "n_dst": 2, "src": 2, "n_src": 2}]}]}
 END
@@ -89,6 +89,8 @@ fact a_file_in_a_folder silent "$hga" view deep/window.json -o deep/window.html
 fact is_called_by_its_name shows deep/window.html '<title>window.json - hga view</title>'
 data_of own.html >own.data
 fact names_come_back equal "$("$json" own.data relations 0 name)" '</script><b>'
+fact kinds_are_there equal "$("$json" own.data kinds names 0)" 'te<xt'
+fact with_colours_of_their_own equal "$("$json" own.data kinds colours 1)" '#e0812b'
 fact a_name_of_a_node_is_there equal "$("$json" own.data names text 0)" 'a <b> & "c"'
 fact explicit_edges_are_there equal "$("$json" own.data relations 0 explicit src)" 5
 fact a_weight_is_there equal "$("$json" own.data relations 0 n_explicit)" 5

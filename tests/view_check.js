@@ -127,6 +127,7 @@ function links_are_drawn_when_few() {
   if (!few) return;
   same("every_link_is_drawn", page.drawn.edges, expected.n_edges);
   same("every_node_is_drawn", page.drawn.nodes, page.nodes);
+  same("kinds_of_nodes_are_told", page.drawn.kinds, page.data.kinds ? page.data.kinds.names.length : undefined);
   click(page.spot(1));
   same("a_click_chooses_a_node", page.state().selected, 1);
 }
