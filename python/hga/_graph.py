@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import warnings
 import weakref
@@ -14,6 +15,7 @@ from ._copies import digest, graph_data, graph_of
 from ._core import check, ffi, ids, lib, refuse, refuse_type
 from ._deferred import compiling, deferred, new_name
 from ._masks import graph_of_mask
+from ._trees import Tree, of_folder, of_html, of_linkage, of_markdown, of_table
 
 if TYPE_CHECKING:
     from ._hierarchy import Hierarchy
@@ -162,23 +164,35 @@ class Graph:
     def from_parents(parents: Any) -> "Graph":
         """A tree given by parents ([nodes], -1: a root): every node attends to its siblings, and tokens, which are the leaves,
         to themselves as well (relation ``near``). With ``hierarchy()`` a token sees every token of its tree once: those of
-        its family as they are, the others in the nodes beside those above it."""
-        parent = ids(parents, "parents")
-        b = Builder()
-        place = b._add_tree(len(parent), parent)
-        near = b.relation("near")
-        families: Dict[int, List[int]] = {}
-        for v, p in enumerate(parent.tolist()):
-            families.setdefault(p, []).append(int(place[v]))
-        n_tokens = b._levels[0][1]
-        for v in range(n_tokens):
-            b.edge(near, v, v)  # a node above does not see itself: whoever is below it sees that already
-        for p, members in families.items():
-            for v in members if p >= 0 else ():
-                for u in members:
-                    if u != v:
-                        b.edge(near, u, v)
-        return b.finish()
+        its family as they are, the others in the nodes beside those above it. A path instead names a .csv file of lines
+        "node,parent", names of any sort; roots have no parent. ``hga.hsa(parent=graph.parents(), leaves="id")`` is HSA on it,
+        and on the trees of the next four, whose tokens are theirs."""
+        if isinstance(parents, (str, os.PathLike)):
+            return _of_tree(of_table(parents))
+        return _tree(ids(parents, "parents"), [], [])
+
+    @staticmethod
+    def from_linkage(linkage: Any) -> "Graph":
+        """The tree of a clustering, as scipy.cluster.hierarchy.linkage gives it ([merges][4]), as ``from_parents`` makes one: token
+        i is observation i."""
+        return _of_tree(of_linkage(linkage))
+
+    @staticmethod
+    def from_markdown(document: Any) -> "Graph":
+        """The tree of a Markdown text, or of the file at a pathlib.Path, as ``from_parents`` makes one: sections, paragraphs, lists
+        and sentences, whose words are the tokens. Nodes have names, and kinds."""
+        return _of_tree(of_markdown(document))
+
+    @staticmethod
+    def from_html(document: Any) -> "Graph":
+        """The same of an HTML page."""
+        return _of_tree(of_html(document))
+
+    @staticmethod
+    def from_folder(path: Any) -> "Graph":
+        """The tree of a folder, as ``from_parents`` makes one: tokens are the files, by folder and name. Folders without files are
+        left out; links are not followed. Nodes have names, and kinds "file" and "folder"."""
+        return _of_tree(of_folder(path))
 
     @staticmethod
     @deferred
@@ -502,6 +516,34 @@ def _kind(name: Any) -> bytes:
     if not isinstance(name, str):
         raise refuse_type(f"a kind is {name!r}, not a name")
     return name.encode()
+
+
+def _of_tree(t: Tree) -> "Graph":
+    return _tree(t.parent, t.names, t.kinds)
+
+
+def _tree(parent: np.ndarray, names: Sequence[Optional[str]], kinds: Sequence[Optional[str]]) -> "Graph":
+    """A tree whose nodes attend to their siblings, and tokens to themselves; with names and kinds by node."""
+    b = Builder()
+    place = b._add_tree(len(parent), parent)
+    of = np.argsort(place)
+    near = b.relation("near")
+    families: Dict[int, List[int]] = {}
+    for v, p in enumerate(parent.tolist()):
+        families.setdefault(p, []).append(int(place[v]))
+    n_tokens = b._levels[0][1]
+    for v in range(n_tokens):
+        b.edge(near, v, v)  # a node above does not see itself: whoever is below it sees that already
+    for p, members in families.items():
+        for v in members if p >= 0 else ():
+            for u in members:
+                if u != v:
+                    b.edge(near, u, v)
+    from ._networkx import named
+
+    graph = b.finish()
+    graph = named(graph, [names[v] for v in of] if names else [])
+    return graph.with_kinds([kinds[v] for v in of]) if any(kinds) else graph
 
 
 class Builder:
