@@ -17,9 +17,15 @@
 static int check_arguments(const typed_attend *a)
 {
     if (!a->variant.name) return complain(CLI_USAGE, "attend: VARIANT is missing");
-    const outfile_wish more[MORE_FILES] = {
-        {"--node-map", a->node_map}, {"--choice", a->chosen.choice}, {"--block-weights", a->chosen.weights}};
+    const outfile_wish more[MORE_FILES] = {{"--node-map", a->node_map},
+                                           {"--choice", a->chosen.choice},
+                                           {"--block-weights", a->chosen.weights},
+                                           {"--edge-out", a->tensors.paths.edge_out}};
     int status = tensors_check(&a->tensors);
+    const char *features = a->call.text[HGA_TABLE_EDGE_VALUE], *sums = a->tensors.paths.edge_out;
+    if (!status && !features != !sums)
+        status =
+            complain(CLI_USAGE, "--edge-%s FILE needs --edge-%s FILE", sums ? "out" : "value", sums ? "value" : "out");
     return status ? status : gradients_check(&a->gradients, &a->tensors.paths, &a->call, more);
 }
 
@@ -46,6 +52,8 @@ static const struct argp_option options[] = {
      "of routed: write what each chosen block weighs, [heads][tokens][slots]", 3},
     {"block-scores", TEXT(typed_attend, chosen.scores), "FILE", ARGUMENTS_MORE,
      "of routed with -p score=given: read the scores of blocks, [choosers][query blocks][blocks]", 3},
+    {"edge-out", TEXT(typed_attend, tensors.paths.edge_out), "FILE", ARGUMENTS_MORE,
+     "where the sums of --edge-value go, [rows][heads][features]", 3},
     {"node-map", TEXT(typed_attend, node_map), "FILE", ARGUMENTS_MORE,
      "write [nodes] int32: the caller's id of each node, for hsa with parent", 3},
     {0},
@@ -67,8 +75,8 @@ static int execute(const model *m, const hga_options *o, const attend_io *a)
 
 /* What all samples give: [samples][rows][heads][columns] and [samples][rows][heads]. */
 typedef struct results {
-    hga_id rows;
-    float *out, *lse;
+    hga_id rows, features; /* features: columns of edge_out */
+    float *out, *lse, *edge_out;
 } results;
 
 /* Routing and choosing look at a sample's own tensors; everything else is one graph for samples that are equally
@@ -85,7 +93,7 @@ static int build_for(const typed_attend *a, const attend_io *one, const choosing
 
 /* Where results go, opened before anything is computed, so that a path that cannot be written is known at once. */
 typedef struct targets {
-    outfile out, lse, node_map;
+    outfile out, lse, edge_out, node_map;
     chosen_files chosen;
 } targets;
 
@@ -97,6 +105,7 @@ static int targets_open(const typed_attend *a, targets *t, attend_gradients *g)
         if (a->gradients.wanted[i]) TRY(outfile_open(a->gradients.wanted[i], &g->file[i]));
     TRY(outfile_open(paths->out, &t->out));
     if (paths->lse) TRY(outfile_open(paths->lse, &t->lse));
+    if (paths->edge_out) TRY(outfile_open(paths->edge_out, &t->edge_out));
     if (a->node_map) TRY(outfile_open(a->node_map, &t->node_map));
 done:
     return status;
@@ -126,10 +135,23 @@ static int put_results(const attend_io *all, hga_id sample, const head_part *p, 
     r->rows = one->out_rows;
     if (!r->out) TRY(take(all->query.samples * heads * columns, sizeof *r->out, &r->out));
     if (!r->lse && one->lse) TRY(take(all->query.samples * heads, sizeof *r->lse, &r->lse));
+    r->features = one->io.edge_value.columns;
+    const int64_t features = heads * r->features;
+    if (!r->edge_out && one->edge_out) TRY(take(all->query.samples * features, sizeof *r->edge_out, &r->edge_out));
     part_put(p, r->rows, columns, one->out, r->out + sample * heads * columns);
     if (one->lse) part_put(p, r->rows, 1, one->lse, r->lse + sample * heads);
+    if (one->edge_out) part_put(p, r->rows, r->features, one->edge_out, r->edge_out + sample * features);
 done:
     return status;
+}
+
+/* Tables of edges are of one graph. */
+static int check_parts(const typed_call *call, hga_id choosers)
+{
+    for (const hga_call_row *row = hga_call_tables(); row < hga_call_tables() + HGA_N_TABLES; row++)
+        if (row->rows == HGA_EXTENT_EDGES && call->text[row - hga_call_tables()])
+            return complain(CLI_USAGE, "--%s: each of %d choosers has edges of its own", row->option, choosers);
+    return CLI_GOOD;
 }
 
 /* One chooser of a sample, of most variants all heads: its model, its execution, its part of the results. */
@@ -137,7 +159,6 @@ static int run_sample(const typed_attend *a, const attend_io *all, hga_id sample
                       attend_gradients *g, results *r, targets *t)
 {
     const int first = sample == 0 && chooser == 0;
-    const hga_call_table by_edge = HGA_TABLE_EDGE_BIAS;
     head_part p = part_of(all, chooser, t->chosen.choosers);
     choosing how = {.chooser = chooser, .choosers = t->chosen.choosers};
     attend_io one;
@@ -146,8 +167,7 @@ static int run_sample(const typed_attend *a, const attend_io *all, hga_id sample
     how.precision = a->options.precision, how.threads = a->options.threads, how.isa = a->options.isa;
     if (a->call.text[HGA_TABLE_SCALE]) how.scale = &a->call.number[HGA_TABLE_SCALE];
     TRY(part_take(all, sample, &p, &one));
-    if (p.n < p.of && a->call.text[by_edge])
-        TRY(complain(CLI_USAGE, "--edge-bias: each of %d choosers has edges of its own", t->chosen.choosers));
+    if (p.n < p.of) TRY(check_parts(&a->call, t->chosen.choosers));
     TRY(build_for(a, &one, &how, m));
     TRY(call_put(&a->call, m));
     TRY(attend_io_bind(&a->tensors.paths, &a->call, m, &one));
@@ -177,7 +197,12 @@ static int write_results(const typed_attend *a, const attend_io *all, const resu
         TRY(tensor_file_write(&t->lse, &all->query, r->rows, 0, type, r->lse));
         TRY(outfile_flush(&t->lse));
     }
+    if (a->tensors.paths.edge_out) {
+        TRY(tensor_file_write(&t->edge_out, &all->query, r->rows, r->features, type, r->edge_out));
+        TRY(outfile_flush(&t->edge_out));
+    }
     TRY(outfile_keep(&t->node_map));
+    TRY(outfile_keep(&t->edge_out));
     TRY(outfile_keep(&t->lse));
     TRY(chosen_name(&t->chosen));
     TRY(gradients_keep(g));
@@ -190,7 +215,7 @@ int run_attend(int argc, char **argv)
 {
     struct argp_child children[] = {
         {&variant_argp, 0, NULL, 0},   {&machine_argp, 0, NULL, 0},
-        {gradient_argp(), 0, NULL, 0}, {call_argp(CALL_WHOLE), 0, "What is done with scores:", 4},
+        {gradient_argp(), 0, NULL, 0}, {call_argp(CALL_WITH_SUMS), 0, "What is done with scores:", 4},
         {&tensors_argp, 0, NULL, 0},   {0}};
     struct argp argp = {
         options,
@@ -228,10 +253,12 @@ done:
     gradients_clear(&g);
     chosen_clear(&t.chosen);
     outfile_drop(&t.node_map);
+    outfile_drop(&t.edge_out);
     outfile_drop(&t.lse);
     outfile_drop(&t.out);
     free(r.out);
     free(r.lse);
+    free(r.edge_out);
     attend_io_clear(&all);
     return status;
 }

@@ -73,6 +73,8 @@ static const struct argp_option first_options[] = {
      "read: the gradient of the loss with respect to the output, in its shape", GROUP},
     {"grad-lse", TEXT(gradient_arguments, lse), "FILE", ARGUMENTS_MORE,
      "read: the gradient of the loss with respect to --lse (default: 0)", GROUP},
+    {"grad-edge-out", TEXT(gradient_arguments, edge_out), "FILE", ARGUMENTS_MORE,
+     "read: the gradient of the loss with respect to --edge-out (default: 0)", GROUP},
 };
 enum { N_FIRST = sizeof first_options / sizeof *first_options };
 
@@ -151,6 +153,8 @@ int gradients_check(const gradient_arguments *typed, const attend_paths *paths, 
     for (gradient_of i = 0; i < N_GRADIENTS; i++)
         if (typed->wanted[i] && !typed->out) return complain(CLI_USAGE, "%s needs --grad-out FILE", gradient_option(i));
     if (typed->lse && !typed->out) return complain(CLI_USAGE, "--grad-lse needs --grad-out FILE");
+    if (typed->edge_out && !typed->out) return complain(CLI_USAGE, "--grad-edge-out needs --grad-out FILE");
+    if (typed->edge_out && !paths->edge_out) return complain(CLI_USAGE, "--grad-edge-out needs --edge-out FILE");
     if (typed->out && !gradients_wanted(typed))
         return complain(CLI_USAGE, "--grad-out: no gradient is to be written; --grad-query FILE writes one");
     for (gradient_of i = 0; i < N_GRADIENTS && !status; i++)
@@ -197,6 +201,7 @@ int gradients_open(const gradient_arguments *typed, const typed_variant *variant
                      g->out.samples, g->out.heads, g->out.columns, all->query.samples, all->query.heads,
                      all->value.columns));
     if (typed->lse) TRY(read_lse(typed->lse, &all->query, &g->lse));
+    if (typed->edge_out) TRY(read(typed->edge_out, all->query.layout, &g->edge_out));
 done:
     return status;
 }
@@ -213,6 +218,17 @@ static int check_there(gradient_of of, const model *m, const attend_io *one)
     return CLI_GOOD;
 }
 
+static int check_edge_out(const attend_gradients *g, const attend_io *one)
+{
+    const tensor_file *x = &g->edge_out;
+    hga_id columns = one->io.edge_value.columns;
+    if (x->samples == g->out.samples && x->rows == one->out_rows && x->heads == g->out.heads && x->columns == columns)
+        return CLI_GOOD;
+    return complain(CLI_DATA, "%s: has %d samples of %d rows of %d heads of %d, --edge-out has %d of %d of %d of %d",
+                    g->typed->edge_out, x->samples, x->rows, x->heads, x->columns, g->out.samples, one->out_rows,
+                    g->out.heads, columns);
+}
+
 int gradients_check_given(const attend_gradients *g, const model *m, const attend_io *one)
 {
     int status = CLI_GOOD;
@@ -223,6 +239,7 @@ int gradients_check_given(const attend_gradients *g, const model *m, const atten
     if (g->typed->lse && g->lse.count != (int64_t)g->out.samples * g->out.rows * g->out.heads)
         return complain(CLI_DATA, "%s: has %lld numbers, the log-sum-exp has %lld", g->typed->lse,
                         (long long)g->lse.count, (long long)g->out.samples * g->out.rows * g->out.heads);
+    status = g->typed->edge_out ? check_edge_out(g, one) : CLI_GOOD;
     for (gradient_of i = 0; i < N_GRADIENTS && !status; i++)
         if (g->typed->wanted[i]) status = check_there(i, m, one);
     return status;
@@ -317,6 +334,9 @@ static hga_grad_io bind_gradients(const attend_io *one, hga_id sample, const att
                         .d_query = {.data = s->of[GRADIENT_QUERY], .rows = one->io.query.rows},
                         .d_key = {.data = s->of[GRADIENT_KEY], .rows = one->io.key.rows},
                         .d_value = {.data = s->of[GRADIENT_VALUE], .rows = one->io.value.rows}};
+    if (g->edge_out.array.real)
+        grad.d_edge_out =
+            (hga_tensor){.data = g->edge_out.array.real + sample * g->edge_out.array.count, .rows = one->io.out.rows};
     memcpy(grad.d_table, s->of + GRADIENT_TABLE, HGA_N_TABLES * sizeof *grad.d_table);
     return grad;
 }
@@ -417,6 +437,7 @@ void gradients_clear(attend_gradients *g)
         free(g->sum[i]);
     }
     npy_clear(&g->out.array);
+    npy_clear(&g->edge_out.array);
     npy_clear(&g->lse);
     *g = (attend_gradients){0};
 }

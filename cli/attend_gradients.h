@@ -20,7 +20,7 @@ typedef enum gradient_of {
 
 /* As typed, NULL where an option was not; and dropout, which forward and backward share. */
 typedef struct gradient_arguments {
-    const char *out, *lse, *wanted[N_GRADIENTS];
+    const char *out, *lse, *edge_out, *wanted[N_GRADIENTS];
     double dropout;
     int64_t seed;
     hga_id layer;
@@ -40,7 +40,7 @@ int gradients_wanted(const gradient_arguments *typed);
 /* Weights are dropped where there are any. */
 int gradients_bind_dropout(const gradient_arguments *typed, const model *m, attend_io *one);
 /* What was typed fits together and with what attend reads and writes; every output has a file of its own. */
-enum { MORE_FILES = 3 };
+enum { MORE_FILES = 4 };
 int gradients_check(const gradient_arguments *typed, const attend_paths *paths, const typed_call *call,
                     const outfile_wish more[MORE_FILES]);
 
@@ -48,8 +48,8 @@ int gradients_check(const gradient_arguments *typed, const attend_paths *paths, 
 typedef struct attend_gradients {
     const gradient_arguments *typed;
     const typed_variant *variant;
-    tensor_file out; /* given */
-    npy lse;         /* given, [samples][rows][heads] */
+    tensor_file out, edge_out; /* given */
+    npy lse;                   /* given, [samples][rows][heads] */
     float *sum[N_GRADIENTS];
     int n_dims[N_GRADIENTS]; /* of the file, and its axes; query, key and value have their tensors' */
     int64_t dim[N_GRADIENTS][NPY_MAX_DIMS];

@@ -155,9 +155,11 @@ static int bind_outputs(const attend_paths *paths, attend_io *a)
     int64_t rows = (int64_t)a->out_rows * a->query.heads;
     TRY(take(rows * a->value.columns, sizeof *a->out, &a->out));
     if (paths->lse) TRY(take(rows, sizeof *a->lse, &a->lse));
+    if (paths->edge_out) TRY(take(rows * a->io.edge_value.columns, sizeof *a->edge_out, &a->edge_out));
+    a->io.edge_out.data = a->edge_out;
     a->io.out.data = a->out;
     a->io.lse.data = a->lse;
-    a->io.out.rows = a->io.lse.rows = (int64_t)a->out_rows * (a->query.heads / a->shape.n_heads);
+    a->io.out.rows = a->io.lse.rows = a->io.edge_out.rows = (int64_t)a->out_rows * (a->query.heads / a->shape.n_heads);
 done:
     return status;
 }
@@ -189,5 +191,6 @@ void attend_io_clear(attend_io *a)
     free(a->wide_value);
     free(a->out);
     free(a->lse);
+    free(a->edge_out);
     *a = (attend_io){0};
 }

@@ -7,7 +7,7 @@
 
 /* Paths as typed, NULL where an option was not. */
 typedef struct attend_paths {
-    const char *query, *key, *value, *out, *lse;
+    const char *query, *key, *value, *out, *lse, *edge_out;
 } attend_paths;
 
 typedef struct attend_io {
@@ -17,7 +17,7 @@ typedef struct attend_io {
     hga_io io;
     hga_id out_rows;              /* of the caller's output, heads unfolded */
     float *wide_key, *wide_value; /* a key and value for each query head, where heads are folded */
-    float *out, *lse;
+    float *out, *lse, *edge_out;
     int borrowed; /* what was read is somebody else's */
 } attend_io;
 

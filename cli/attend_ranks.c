@@ -41,6 +41,7 @@ static int check_typed(const typed_attend *a)
     int piped = 0;
     for (size_t i = 0; i < sizeof read / sizeof *read; i++) piped |= is_pipe(read[i]);
     for (int t = 0; t < HGA_N_TABLES; t++) piped |= is_pipe(a->call.text[t]);
+    if (p->edge_out) return complain(CLI_USAGE, "--edge-out: is of one process");
     return piped ? complain(CLI_USAGE, "-: ranks read tensors from files, each what it needs") : CLI_GOOD;
 }
 

@@ -51,6 +51,7 @@ static int64_t count(hga_extent extent, const model *m, const hga_shape *s, int6
     case HGA_EXTENT_HEADS: return s->n_heads;
     case HGA_EXTENT_POS_DIM: return s->pos_dim;
     case HGA_EXTENT_NODES: return hga_graph_nodes(m->graph).n;
+    case HGA_EXTENT_KEYS: return (int64_t)s->n_kv_heads * s->dim;
     default: return given;
     }
 }
@@ -80,6 +81,12 @@ static int may_be_shared(const hga_call_row *row)
     return row->columns == HGA_EXTENT_HEADS || row->columns == HGA_EXTENT_HEADS_OR_ONE;
 }
 
+/* Does the file say how many columns there are? */
+static int is_free(const hga_call_row *row)
+{
+    return row->columns == HGA_EXTENT_POS_DIM || row->columns == HGA_EXTENT_COLUMNS;
+}
+
 static int64_t columns_of(const npy *a) { return a->n_dims == 2 ? a->dim[1] : 1; }
 
 static int columns_fit(const hga_call_row *row, const hga_shape *s, const npy *a)
@@ -88,7 +95,7 @@ static int columns_fit(const hga_call_row *row, const hga_shape *s, const npy *a
     if (may_be_shared(row)) return columns == 1 || columns == s->n_heads;
     if (row->columns == HGA_EXTENT_ONE) return a->n_dims == 1;
     if (a->n_dims != 2) return 0;
-    return row->columns == HGA_EXTENT_POS_DIM ? columns >= 1 && columns <= INT32_MAX : columns == s->dim;
+    return is_free(row) ? columns >= 1 && columns <= INT32_MAX : columns == count(row->columns, NULL, s, 0);
 }
 
 static int rows_fit(const hga_call_row *row, int64_t needed, const npy *a)
@@ -106,10 +113,11 @@ static void put_needed(const hga_call_row *row, int64_t rows, const hga_shape *s
         snprintf(text, room, "%s", first);
     else if (may_be_shared(row))
         snprintf(text, room, "%s or %s[heads = %d]", first, first, s->n_heads);
-    else if (row->columns == HGA_EXTENT_POS_DIM)
+    else if (is_free(row))
         snprintf(text, room, "%s[%s]", first, hga_extent_name(row->columns));
     else
-        snprintf(text, room, "%s[dim = %d]", first, s->dim);
+        snprintf(text, room, "%s[%s = %lld]", first, hga_extent_name(row->columns),
+                 (long long)count(row->columns, NULL, s, 0));
 }
 
 static int check_shape(const hga_call_row *row, const model *m, const hga_shape *s, const npy *a)

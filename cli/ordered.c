@@ -140,6 +140,8 @@ static void move_outputs(ordered_call *c, const hga_shape *s, hga_io *io)
 {
     io->out.data = moved(c, rows_of(c, HGA_IO_OUT, (int64_t)s->n_heads * s->dim_v), BACK, io->out.data);
     io->lse.data = moved(c, rows_of(c, HGA_IO_OUT, s->n_heads), BACK, io->lse.data);
+    int64_t features = (int64_t)s->n_heads * io->edge_value.columns;
+    io->edge_out.data = moved(c, rows_of(c, HGA_IO_OUT, features), BACK, io->edge_out.data);
 }
 
 static void move_gradients(ordered_call *c, const hga_shape *s, hga_grad_io *g)
@@ -147,6 +149,8 @@ static void move_gradients(ordered_call *c, const hga_shape *s, hga_grad_io *g)
     hga_id kv_heads = s->n_kv_heads ? s->n_kv_heads : s->n_heads;
     g->d_out.data = moved(c, rows_of(c, HGA_IO_OUT, (int64_t)s->n_heads * s->dim_v), THERE, g->d_out.data);
     g->d_lse.data = moved(c, rows_of(c, HGA_IO_OUT, s->n_heads), THERE, g->d_lse.data);
+    int64_t features = (int64_t)s->n_heads * c->io.edge_value.columns;
+    g->d_edge_out.data = moved(c, rows_of(c, HGA_IO_OUT, features), THERE, g->d_edge_out.data);
     g->d_query.data = moved(c, rows_of(c, HGA_IO_QUERY, (int64_t)s->n_heads * s->dim), BACK, g->d_query.data);
     g->d_key.data = moved(c, rows_of(c, HGA_IO_KEY, (int64_t)kv_heads * s->dim), BACK, g->d_key.data);
     g->d_value.data = moved(c, rows_of(c, HGA_IO_VALUE, (int64_t)kv_heads * s->dim_v), BACK, g->d_value.data);

@@ -41,6 +41,7 @@ static int is_taken(const hga_call_row *row, call_options which)
     if (!call_has_option(row)) return 0;
     int of_graph = row->rows == HGA_EXTENT_TYPES || row->rows == HGA_EXTENT_EDGES || row->rows == HGA_EXTENT_NODES;
     switch (which) {
+    case CALL_WHOLE: return row->columns != HGA_EXTENT_COLUMNS;
     case CALL_WITHOUT_EDGES: return row->rows != HGA_EXTENT_EDGES;
     case CALL_OF_SHAPE: return !of_graph;
     case CALL_OF_VARIANTS: return !of_graph && !(row->is & HGA_CALL_NO_PRODUCT);

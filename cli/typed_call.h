@@ -15,8 +15,9 @@ typedef struct typed_call {
 
 /* The rows that a command takes. */
 typedef enum call_options {
-    CALL_WHOLE,         /* all that have an option */
-    CALL_WITHOUT_EDGES, /* but those of edges */
+    CALL_WITH_SUMS,     /* all that have an option */
+    CALL_WHOLE,         /* but those that come to an output of their own */
+    CALL_WITHOUT_EDGES, /* and but those of edges */
     CALL_OF_SHAPE,      /* those that are as long on every graph */
     CALL_OF_VARIANTS,   /* of these those that variants' own programs take */
     N_CALL_OPTIONS

@@ -83,6 +83,11 @@ typedef struct kernel_heads {
     float *greatest, *sum; /* [heads]: the states, see kernel_state; head h's vector is acc + h * acc_head */
     float *acc;
     ptrdiff_t acc_head;
+    /* NULL, or [n]: `features` of each edge, summed as values are, for each head apart, at sums + h * sums_head */
+    const float *const *x;
+    hga_id features;
+    float *sums;
+    ptrdiff_t sums_head;
     float *weight; /* of weigh_heads: [n][heads] + padding, written */
 } kernel_heads;
 

@@ -41,6 +41,7 @@ static void set_sample(const hga_py_call *call, int64_t sample, const uintptr_t 
     io->key.data = at[1];
     io->value.data = at[2];
     io->out.data = packed(out, sample, call->out_bytes);
+    if (call->features_at) io->edge_out.data = (char *)io->out.data + call->features_at;
     io->tape = packed(tape, sample, call->tape_bytes);
     set_tables(io, tables);
     io->seed = seed;
@@ -93,12 +94,13 @@ static int64_t floats_of(const hga_py_tables *tables)
     return floats;
 }
 
-/* The gradients that are wanted of a sample; those of tables go to spare memory. */
+/* The gradients that are wanted of a sample; those of tables go to spare memory, where there is any. */
 static void set_wanted(const hga_py_call *call, int64_t sample, hga_id place, const uintptr_t wanted[3],
                        const hga_py_tables *tables, hga_grad_io *g)
 {
     hga_tensor *tensors[3] = {&g->d_query, &g->d_key, &g->d_value};
     for (int t = 0; t < 3; t++) tensors[t]->data = packed(wanted[t], sample, call->grad_bytes[t]);
+    for (int t = 0; tables && !tables->spare && t < HGA_N_TABLES; t++) g->d_table[t] = (float *)tables->wanted[t];
     if (!tables || !tables->spare) return;
     float *spare = (float *)tables->spare + place * floats_of(tables);
     for (int t = 0; t < HGA_N_TABLES; t++) {
@@ -124,7 +126,7 @@ static void add_tables(const hga_py_tables *tables, hga_id n)
 
 static void clear_tables(const hga_py_tables *tables)
 {
-    for (int t = 0; tables && t < HGA_N_TABLES; t++)
+    for (int t = 0; tables && tables->spare && t < HGA_N_TABLES; t++)
         if (tables->wanted[t]) memset((void *)tables->wanted[t], 0, sizeof(float) * (size_t)tables->floats[t]);
 }
 
@@ -143,6 +145,7 @@ hga_status hga_py_gradient(const hga_py_call *call, const hga_py_crew *crew, uin
             set_sample(call, first + i, inputs, out, tape, tables, seed, layer, &crew->ios[i]);
             *g = call->grad;
             g->d_out.data = packed(d_out, first + i, call->d_out_bytes);
+            if (call->features_at) g->d_edge_out.data = (char *)g->d_out.data + call->features_at;
             g->d_lse.data = packed(d_lse, first + i, call->lse_bytes);
             set_wanted(call, first + i, i, wanted, tables, g);
         }

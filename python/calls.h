@@ -27,6 +27,7 @@ typedef struct hga_py_call {
     int64_t out_bytes, lse_bytes, tape_bytes, d_out_bytes; /* of a sample; a tape ends in the plan's number */
     int64_t grad_bytes[3];                                 /* of a sample's gradient of query, key, value */
     int64_t number;                                        /* the plan's, of 8 bytes */
+    int64_t features_at; /* bytes from a row of the output, or of its gradient, to that of edge_out; 0: there is none */
     int clear; /* 1: the output is set to 0 first, since a program may leave rows alone; 0: the caller has done it */
 } hga_py_call;
 
@@ -35,7 +36,9 @@ typedef struct hga_py_tables {
     uintptr_t given[HGA_MAX_TABLES];
     uintptr_t wanted[HGA_MAX_TABLES]; /* gradients, summed over samples, .. */
     int64_t floats[HGA_MAX_TABLES];   /* .. of so many numbers */
-    uintptr_t spare;                  /* floats: these, crew->n times; 0 where no table's gradient is wanted */
+    /* floats: these, crew->n times; 0 where no table's gradient is wanted, or of one sample alone, which is written at
+       once */
+    uintptr_t spare;
 } hga_py_tables;
 
 /* The address of what a buffer holds, as a number. */

@@ -164,7 +164,7 @@ static void draw_line(uint64_t seed)
     call_draw(&c, g, &p, &call);
     if (call.program == &call.own) call.program = &p;
     keep_what_python_has(&call);
-    call_forget_biases(&call);
+    call_forget_biases(&call), call_drop_edges(&call);
     run(&call, &r);
     if (r.status) draw_fail("case %llu, %s: %s", (unsigned long long)seed, words, hga_error_detail());
     put_line(seed, words, n, &call, &r);

@@ -45,7 +45,8 @@ static inline slope slope_create(problem *p, uint64_t seed)
                            .d_log_mass = s.of[SLOW_LOG_MASS],
                            .d_sink = s.of[SLOW_SINK],
                            .d_slopes = s.of[SLOW_SLOPES],
-                           .d_additive = s.of[SLOW_ADDITIVE]};
+                           .d_additive = s.of[SLOW_ADDITIVE],
+                           .d_edge_key = s.of[SLOW_EDGE_KEY]};
     slow_inputs_clear(&in);
     return s;
 }

@@ -124,14 +124,21 @@ static double log_add(double a, double b)
     return lo == -INFINITY ? hi : hi + log1p(exp(lo - hi));
 }
 
-/* a . LeakyReLU(q + k + r). */
-static double additive(const machine *m, const double *q, const double *k, const edge *e, hga_id h)
+/* Column c of what the edge's type, and the edge, whose numbers begin at `own`, add to the key. */
+static double beside(const machine *m, const edge *e, const double *own, hga_id c)
 {
-    const double *a = m->in->of[SLOW_ADDITIVE], *r = m->in->of[SLOW_REL_KEY];
+    const double *r = m->in->of[SLOW_REL_KEY];
+    return (r ? r[(int64_t)e->type * m->shape.dim + c] : 0) + (own ? own[c] : 0);
+}
+
+/* a . LeakyReLU(q + k + r). */
+static double additive(const machine *m, const double *q, const double *k, const edge *e, const double *own, hga_id h)
+{
+    const double *a = m->in->of[SLOW_ADDITIVE];
     hga_id dim = m->shape.dim;
     double sum = 0;
     for (hga_id c = 0; c < dim; c++) {
-        double x = q[c] + k[c] + (r ? r[(int64_t)e->type * dim + c] : 0);
+        double x = q[c] + k[c] + beside(m, e, own, c);
         if (x < 0) x *= (double)m->program->negative_slope;
         sum += a ? a[h * dim + c] * x : x;
     }
@@ -145,15 +152,18 @@ static double score(const machine *m, const hga_stage *s, const edge *e, int64_t
     const values *q = m->field + s->query, *k = m->field + s->key;
     const double *a = at(q, e->dst, head_for(q, h, m->shape.n_heads)),
                  *b = at(k, e->src, head_for(k, h, m->shape.n_heads));
-    double dot = m->program->scores ? additive(m, a, b, e, h) : 0, sum = log((double)e->weight), cap = m->in->softcap;
-    for (hga_id c = 0; c < m->shape.dim && !m->program->scores; c++)
-        dot += a[c] * (b[c] + (in[SLOW_REL_KEY] ? in[SLOW_REL_KEY][(int64_t)e->type * m->shape.dim + c] : 0));
+    const int first = s == find_stage(m->program, HGA_SCORE);
+    const hga_id kv = m->shape.n_kv_heads, of_head = h / (m->shape.n_heads / kv);
+    const double *own =
+        first && in[SLOW_EDGE_KEY] ? in[SLOW_EDGE_KEY] + (position * kv + of_head) * m->shape.dim : NULL;
+    double dot = m->program->scores ? additive(m, a, b, e, own, h) : 0, sum = log((double)e->weight),
+           cap = m->in->softcap;
+    for (hga_id c = 0; c < m->shape.dim && !m->program->scores; c++) dot += a[c] * (b[c] + beside(m, e, own, c));
     sum += cap > 0 ? cap * tanh(in[SLOW_SCALE][0] * dot / cap) : in[SLOW_SCALE][0] * dot;
     if (in[SLOW_SLOPES]) sum -= in[SLOW_SLOPES][h] * fabs(m->where[e->dst] - m->where[e->src]);
     if (in[SLOW_REL_BIAS]) sum += in[SLOW_REL_BIAS][(int64_t)e->type * m->shape.n_heads + h];
     int64_t column = m->in->edge_bias_heads == 1 ? 0 : h;
-    if (in[SLOW_EDGE_BIAS] && s == find_stage(m->program, HGA_SCORE))
-        sum += in[SLOW_EDGE_BIAS][position * m->in->edge_bias_heads + column];
+    if (in[SLOW_EDGE_BIAS] && first) sum += in[SLOW_EDGE_BIAS][position * m->in->edge_bias_heads + column];
     if (s->by_mass) sum += log((double)m->nodes.mass[e->src]);
     if (in[SLOW_LOG_MASS]) sum += in[SLOW_LOG_MASS][e->src];
     for (hga_id c = 0; in[SLOW_NODE_POS] && c < m->shape.pos_dim; c++)
@@ -549,6 +559,8 @@ slow_inputs slow_inputs_of(const hga_graph *g, const hga_program *p, const hga_s
     in.of[SLOW_REL_KEY] = doubles(io->rel_key.data, in.n[SLOW_REL_KEY]);
     in.of[SLOW_REL_BIAS] = doubles(io->rel_bias.data, in.n[SLOW_REL_BIAS]);
     in.of[SLOW_EDGE_BIAS] = doubles(io->edge_bias.data, in.n[SLOW_EDGE_BIAS]);
+    in.n[SLOW_EDGE_KEY] = io->edge_key.rows * shape.n_kv_heads * shape.dim;
+    in.of[SLOW_EDGE_KEY] = doubles(io->edge_key.data, in.n[SLOW_EDGE_KEY]);
     in.of[SLOW_NODE_POS] = doubles(io->node_pos.data, in.n[SLOW_NODE_POS]);
     in.of[SLOW_TYPE_SCALE] = doubles(io->type_scale.data, in.n[SLOW_TYPE_SCALE]);
     in.of[SLOW_LOG_MASS] = memory(n_nodes, sizeof(double));

@@ -170,6 +170,7 @@ static void count_ranks(const drawn_call *c, const call_fate *fate, trait_set tr
                                       {RANKS_WITHOUT_ROWS_THAT_STAY, TRAIT_ROWS_STAY, TRAIT_ROWS_STAY},
                                       {RANKS_WITHOUT_KEPT_FIELDS, TRAIT_KEEP_FIELDS, TRAIT_KEEP_FIELDS}};
     traits = without(traits, TRAIT_FOLDS, TRAIT_FOLDS);
+    traits = without(without(traits, TRAIT_EDGE_KEY, TRAIT_EDGE_VALUE), TRAIT_D_EDGE_KEY, TRAIT_D_EDGE_OUT);
     trait_set left = count_refused(refuses, 3, fate->ranks_without, traits, TRAIT_RANKS);
     if (fate->on_ranks == HGA_EUNSUPPORTED)
         count_reason(fate->refused_on_ranks, "are different tokens", TRAIT_CROSS, &traits, TRAIT_RANKS);
@@ -186,17 +187,21 @@ static void count_decoding(const call_fate *fate, trait_set traits)
                                       {DECODING_WITHOUT_DROPOUT, TRAIT_DROPOUT, TRAIT_DROPOUT},
                                       {DECODING_WITHOUT_KEPT_FIELDS, TRAIT_KEEP_FIELDS, TRAIT_KEEP_FIELDS},
                                       {DECODING_WITHOUT_EDGE_BIAS, TRAIT_EDGE_BIAS, TRAIT_EDGE_BIAS_HEADS},
+                                      {DECODING_WITHOUT_EDGE_KEY, TRAIT_EDGE_KEY, TRAIT_EDGE_KEY},
+                                      {DECODING_WITHOUT_EDGE_VALUE, TRAIT_EDGE_VALUE, TRAIT_EDGE_VALUE},
                                       {DECODING_WITHOUT_SOME_ROWS, TRAIT_SOME_ROWS, TRAIT_INTERVALS},
                                       {DECODING_WITHOUT_TYPES, TRAIT_F16_TENSORS, TRAIT_BF16_TENSORS},
                                       {DECODING_WITHOUT_FOLDS, TRAIT_FOLDS, TRAIT_FOLDS},
                                       {DECODING_WITHOUT_RANKS, TRAIT_RANKS, TRAIT_RANKS}};
+    enum { N_REFUSES = sizeof refuses / sizeof *refuses };
     if (fate->decoded) {
         count_reason(fate->refused_decoding, "HGA_IO_USER", TRAIT_USER_TENSORS, &traits, TRAIT_DECODING);
         count_reason(fate->refused_decoding, "HGA_IO_USER", TRAIT_D_USER, &traits, TRAIT_DECODING);
         count_reason(fate->refused_decoding, "is of self-attention", TRAIT_CROSS, &traits, TRAIT_DECODING);
         return;
     }
-    trait_set left = count_refused(refuses, 8, fate->decoding_without, with(traits, TRAIT_RANKS), TRAIT_DECODING);
+    trait_set left =
+        count_refused(refuses, N_REFUSES, fate->decoding_without, with(traits, TRAIT_RANKS), TRAIT_DECODING);
     left = with(without(left, TRAIT_UPDATED, TRAIT_UPDATED), TRAIT_DECODING);
     count_met(&left);
     n_decoded++;

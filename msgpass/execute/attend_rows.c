@@ -187,7 +187,7 @@ static void pack_keys(worker *w, const row_job *job, hga_id first, hga_id n)
 /* The caller's rows among the workspace's, with heads at other strides, and keys of which every edge has its own: they
    are brought side by side, as many edges at a time as the kernel takes, so that how the caller's tensors lie is no
    part of the bits. */
-static void run_packed_heads(worker *w, const row_job *job, const chunk_heads *at, heads_runner run, void *context)
+static void run_packed_heads(worker *w, const row_job *job, const chunk_heads *at, heads_runner run)
 {
     const hga_stage *s = stage_of(w, job->stage);
     const bound_field *key = read_field(w, s, s->key), *value = read_field(w, s, s->value);
@@ -197,23 +197,23 @@ static void run_packed_heads(worker *w, const row_job *job, const chunk_heads *a
         if (!at->same_k || adds_edge_keys(w, job->stage)) pack_keys(w, job, e, n), packed.k_stride = key->columns;
         if (!at->same_v) pack_sources(w, value, e, n, w->at.v + e, w->mixed_value), packed.v_stride = value->columns;
         kernel_heads heads = heads_of(w, e, n, 0, &packed);
-        run(w, &heads, e, context);
+        run(w, &heads, e, job);
     }
 }
 
-void run_all_heads(worker *w, const row_job *job, const chunk_heads *at, heads_runner run, void *context)
+void run_all_heads(worker *w, const row_job *job, const chunk_heads *at, heads_runner run)
 {
     if (!at->same_k || !at->same_v || adds_edge_keys(w, job->stage)) {
-        run_packed_heads(w, job, at, run, context);
+        run_packed_heads(w, job, at, run);
         return;
     }
     kernel_heads heads = heads_of(w, 0, w->chunk.n, known_rows(w), at);
-    run(w, &heads, 0, context);
+    run(w, &heads, 0, job);
 }
 
-static void attend_all_heads(worker *w, kernel_heads *heads, hga_id first, void *context)
+static void attend_all_heads(worker *w, kernel_heads *heads, hga_id first, const row_job *job)
 {
-    (void)first, (void)context;
+    (void)first, (void)job;
     w->plan->kernels->attend_heads(heads);
 }
 
@@ -308,12 +308,13 @@ static void attend_chunk(worker *w, const row_job *job)
     const hga_shape *shape = &w->plan->shape;
     const edge_chunk *c = &w->chunk;
     chunk_heads at = attend_open(w, job);
+    int sums = has_edge_out(w, job->stage, job->v);
     drop_chunk(w, job->v);
     if (goes(w, job->stage, WAY_HEADS)) {
         if (w->plan->bf16_rows)
             attend_bf16(w);
         else
-            run_all_heads(w, job, &at, attend_all_heads, NULL);
+            run_all_heads(w, job, &at, sums && w->edges.at_once ? attend_and_sum : attend_all_heads);
         return;
     }
     int plain = !(w->workspace->brings & (BRINGS_TYPE_BIASES | BRINGS_EDGE_BIASES | BRINGS_SLOPES));
@@ -342,6 +343,7 @@ static void store_states(worker *w, const row_job *job)
         }
         w->plan->kernels->scale(shape->dim_v, w->row.sum[h], w->row.acc + h * room, to);
     }
+    if (has_edge_out(w, job->stage, job->v)) edge_sums_end(w, job);
 }
 
 void attend_rest(worker *w, const row_job *job, const uint16_t *done, unsigned done_bits)
@@ -370,6 +372,7 @@ void attend_rest(worker *w, const row_job *job, const uint16_t *done, unsigned d
 
 void attend_row(worker *w, const row_job *job)
 {
+    if (has_edge_out(w, job->stage, job->v)) edge_sums_begin(w, job);
     attend_start(w, job);
     attend_rest(w, job, NULL, 0);
 }

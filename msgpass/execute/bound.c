@@ -176,8 +176,10 @@ static const char *refuse_edge_out(const hga_plan *plan, const hga_io *io)
     const hga_program *p = &plan->program;
     const hga_id out = program_bound(p, HGA_IO_OUT);
     for (hga_id s = 0; s < p->n_stages; s++)
-        if ((p->stage[s].writes >> out & 1u) != (s == plan->bias_stage)) return "the output is not one stage's";
-    if (plan->stage[plan->bias_stage].kind != KIND_ATTEND) return "the output is not that of attention alone";
+        if ((p->stage[s].writes >> out & 1u) != (s == p->n_stages - 1))
+            return "the output is not the last stage's alone";
+    if (plan->bias_stage != p->n_stages - 1 || plan->stage[plan->bias_stage].kind != KIND_ATTEND)
+        return "the last stage is not the only one that attends";
     if (program_normaliser(p) != HGA_NORMALISER_SOFTMAX) return "weights are not those of softmax";
     return io->sink.data ? "sinks" : NULL;
 }
@@ -254,7 +256,7 @@ hga_status fields_bind(const hga_plan *plan, const hga_io *io, hga_workspace *wo
     if (!st) st = call_check_tables(&plan->program, &plan->shape, plan->nodes.n, io);
     if (!st) st = check_tables(plan, io);
     if (!st) st = bring(plan, io, workspace);
-    workspace->staged = io;
+    workspace->staged = io, workspace->piece_sums.columns = io->edge_value.data ? io->edge_value.columns : 0;
     if (!st) st = slice_bind(plan, io, workspace);
     if (!st) ways_open(plan, call_features(&plan->program, io), workspace->sliced, workspace);
     if (!st) st = plan->by_need ? plan->by_need->bind(plan, workspace) : bind_tensors(plan, io, workspace);

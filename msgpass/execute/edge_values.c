@@ -1,15 +1,17 @@
-/* edge_values.c: what features of edges come to with the weights of the output, once that is there: the scores of a
-   row are computed again, and its log-sum-exp makes weights of them. So whatever way the output went, its weights are
-   these. */
+/* edge_values.c: what features of edges come to with the weights of a row, or of a piece of one. Where edges are listed
+   one by one, and few enough to be attended without a cut, they are summed as the row attends (attend_rows.c). Else the
+   scores are computed again once the row is done, and its log-sum-exp makes weights of them. */
 #include "attend_ways.h"
 #include "stages.h"
 
 #include <math.h>
 #include <string.h>
 
-int has_edge_values(const hga_plan *plan, const hga_workspace *workspace)
+/* ---- where sums are ---- */
+
+int has_edge_out(const worker *w, hga_id stage, hga_id v)
 {
-    return workspace->staged->edge_value.data && stage_is_fused(plan, plan->bias_stage);
+    return w->io->edge_value.data && stage == w->plan->bias_stage && bound_is_io(field(w, stage_of(w, stage)->out), v);
 }
 
 float *edge_out_row(const worker *w, hga_id v, hga_id head)
@@ -19,11 +21,64 @@ float *edge_out_row(const worker *w, hga_id v, hga_id head)
                      v - w->workspace->field[out].io_first, head);
 }
 
-/* ---- weights ---- */
+/* Of all heads, from head to head. */
+typedef struct edge_sums {
+    float *at;
+    ptrdiff_t head;
+} edge_sums;
 
-static void weigh_all_heads(worker *w, kernel_heads *heads, hga_id first, void *context)
+static edge_sums sums_of(const worker *w, const row_job *job)
 {
-    (void)context;
+    const hga_id heads = w->plan->shape.n_heads, columns = w->io->edge_value.columns;
+    if (job->piece >= 0) return (edge_sums){piece_sum(w->plan, w->workspace, job->piece, 0), columns};
+    float *row = edge_out_row(w, job->v, 0);
+    return (edge_sums){row, heads > 1 ? edge_out_row(w, job->v, 1) - row : 0};
+}
+
+/* ---- at once ---- */
+
+static hga_pos edges_of(const worker *w, const row_job *job)
+{
+    const hga_relation *r = &w->plan->stage[job->stage].relation;
+    hga_pos left = r->ptr[job->position + 1] - r->ptr[job->position] - job->from;
+    return left < job->count ? left : job->count;
+}
+
+static int sums_at_once(const worker *w, const row_job *job)
+{
+    const hga_relation *r = &w->plan->stage[job->stage].relation;
+    int listed = r->ptr && !r->n_blocks && goes(w, job->stage, WAY_HEADS) && !w->plan->bf16_rows;
+    return listed && edges_of(w, job) <= w->plan->options.cut_edges;
+}
+
+void edge_sums_begin(worker *w, const row_job *job)
+{
+    edge_sums sums = sums_of(w, job);
+    w->edges.at_once = sums_at_once(w, job);
+    for (hga_id h = 0; h < w->plan->shape.n_heads; h++)
+        memset(sums.at + h * sums.head, 0, (size_t)w->io->edge_value.columns * sizeof(float));
+}
+
+/* The features of n edges of the chunk, from `first` on. */
+static void find_features(const worker *w, const row_job *job, hga_id first, hga_id n, const float **x)
+{
+    for (hga_id e = 0; e < n; e++) x[e] = edge_row(w, job->v, HGA_TABLE_EDGE_VALUE, first + e);
+}
+
+void attend_and_sum(worker *w, kernel_heads *heads, hga_id first, const row_job *job)
+{
+    edge_sums sums = sums_of(w, job);
+    const float *x[KERNEL_CHUNK];
+    find_features(w, job, first, heads->n, x);
+    heads->x = x, heads->features = w->io->edge_value.columns, heads->sums = sums.at, heads->sums_head = sums.head;
+    w->plan->kernels->attend_heads(heads);
+}
+
+/* ---- once more ---- */
+
+static void weigh_all_heads(worker *w, kernel_heads *heads, hga_id first, const row_job *job)
+{
+    (void)job;
     heads->weight = w->edges.weight + (ptrdiff_t)first * heads->heads;
     w->plan->kernels->weigh_heads(heads);
 }
@@ -45,66 +100,63 @@ static void weigh_chunk(worker *w, const row_job *job)
     chunk_heads at = attend_open(w, job);
     drop_chunk(w, job->v);
     if (goes(w, job->stage, WAY_HEADS) && !w->plan->bf16_rows) {
-        run_all_heads(w, job, &at, weigh_all_heads, NULL);
+        run_all_heads(w, job, &at, weigh_all_heads);
         return;
     }
     for (hga_id h = 0; h < w->plan->shape.n_heads; h++) weigh_head(w, job, &at, h);
 }
 
-/* ---- rows ---- */
-
-/* Log-sum-exps in base 2, as kernels take them. */
-static void find_lse(worker *w, const row_job *job)
-{
-    const float *lse = bound_lse(field(w, stage_of(w, job->stage)->out), job->v);
-    for (hga_id h = 0; h < w->plan->shape.n_heads; h++)
-        w->row.greatest[h] = lse[h] == -INFINITY ? INFINITY : lse[h] * KERNEL_LOG2E;
-}
-
 static void sum_chunk(worker *w, const row_job *job)
 {
-    const hga_id heads = w->plan->shape.n_heads, columns = w->io->edge_value.columns;
     const float *x[KERNEL_CHUNK];
-    for (hga_id e = 0; e < w->chunk.n; e++) x[e] = edge_row(w, job->v, HGA_TABLE_EDGE_VALUE, e);
-    float *to = edge_out_row(w, job->v, 0);
-    ptrdiff_t step = heads > 1 ? edge_out_row(w, job->v, 1) - to : 0;
-    w->plan->kernels->sum_heads(w->chunk.n, heads, x, columns, w->edges.weight, to, step);
+    edge_sums sums = sums_of(w, job);
+    find_features(w, job, 0, w->chunk.n, x);
+    w->plan->kernels->sum_heads(w->chunk.n, w->plan->shape.n_heads, x, w->io->edge_value.columns, w->edges.weight,
+                                sums.at, sums.head);
 }
 
-static void run_row(worker *w, const row_job *job)
+/* Log-sum-exps, which are where the greatest scores were, in base 2, as kernels take them. */
+static void turn_lse(worker *w)
 {
-    edge_cursor c = cursor_start(&w->reader, job->v);
-    for (hga_id h = 0; h < w->plan->shape.n_heads; h++)
-        memset(edge_out_row(w, job->v, h), 0, (size_t)w->io->edge_value.columns * sizeof(float));
-    cursor_next(&c, KERNEL_CHUNK, &w->chunk);
-    if (!w->chunk.n) return;
-    attend_load(w, job), find_lse(w, job);
-    for (; w->chunk.n; cursor_next(&c, KERNEL_CHUNK, &w->chunk)) weigh_chunk(w, job), sum_chunk(w, job);
-}
-
-/* Nodes first .. first + n - 1, n <= PANEL_ROWS. Where there are blocks, whose segments a panel may have more of than
-   there is room for, rows are loaded one by one. */
-static void run_rows(worker *w, hga_id stage, hga_id first, hga_id n)
-{
-    const hga_relation *r = &w->plan->stage[stage].relation;
-    const int together = !r->dst_order && !r->n_blocks;
-    if (together) reader_load(&w->reader, first, n);
-    for (hga_id v = first; v < first + n; v++) {
-        hga_id position = r->dst_order ? r->dst_rank[v] : v;
-        if (!together) reader_load(&w->reader, position, 1);
-        run_row(w, &(row_job){.stage = stage, .v = v, .position = position, .count = INT64_MAX, .piece = -1});
+    for (hga_id h = 0; h < w->plan->shape.n_heads; h++) {
+        float lse = w->row.greatest[h];
+        w->row.greatest[h] = lse == -INFINITY ? INFINITY : lse * KERNEL_LOG2E;
     }
 }
 
-void edge_values_run(worker *w, hga_id me, hga_id n)
+static void sum_again(worker *w, const row_job *job)
 {
-    const asked_rows *asked = &w->workspace->asked;
-    const hga_id stage = w->plan->bias_stage, first = w->workspace->field[stage_of(w, stage)->out].io_first;
-    hga_id panel = 0;
-    open_stage(w, stage);
-    for (const hga_interval *x = asked->interval; x < asked->interval + asked->n; x++)
-        for (hga_id at = 0, many; at < x->n; at += many) {
-            many = (hga_id)x->n - at < PANEL_ROWS ? (hga_id)x->n - at : PANEL_ROWS;
-            if (panel++ % n == me) run_rows(w, stage, first + (hga_id)x->first + at, many);
-        }
+    edge_cursor c = cursor_start(&w->reader, job->v);
+    hga_pos left = job->count;
+    cursor_skip(&c, job->from);
+    turn_lse(w);
+    for (;; left -= w->chunk.n) {
+        cursor_next(&c, left < KERNEL_CHUNK ? left : KERNEL_CHUNK, &w->chunk);
+        if (!w->chunk.n) return;
+        weigh_chunk(w, job), sum_chunk(w, job);
+    }
+}
+
+void edge_sums_end(worker *w, const row_job *job)
+{
+    edge_sums sums = sums_of(w, job);
+    if (!w->edges.at_once) sum_again(w, job);
+    for (hga_id h = 0; w->edges.at_once && h < w->plan->shape.n_heads; h++) {
+        float *x = sums.at + h * sums.head;
+        w->plan->kernels->scale(w->io->edge_value.columns, w->row.sum[h], x, x);
+    }
+}
+
+/* ---- pieces ---- */
+
+float *piece_sum(const hga_plan *plan, const hga_workspace *workspace, hga_id piece, hga_id head)
+{
+    return workspace->piece_sums.at + ((ptrdiff_t)piece * plan->shape.n_heads + head) * workspace->piece_sums.columns;
+}
+
+void edge_sums_finish(const worker *w, hga_id v, hga_id piece)
+{
+    for (hga_id h = 0; h < w->plan->shape.n_heads; h++)
+        memcpy(edge_out_row(w, v, h), piece_sum(w->plan, w->workspace, piece, h),
+               (size_t)w->io->edge_value.columns * sizeof(float));
 }

@@ -192,6 +192,7 @@ typedef struct edge_scratch {
     float *key;    /* [KERNEL_HEAD_EDGES][heads of keys][dim] */
     float *weight; /* [KERNEL_CHUNK][heads] + padding */
     int64_t room;  /* floats of both */
+    int at_once;   /* the row at hand sums features as it attends */
 } edge_scratch;
 
 typedef struct worker {
@@ -308,6 +309,11 @@ struct hga_workspace {
     asked_rows asked;              /* rows of the output; by intervals of their numbers */
     const struct layouts *layouts; /* the plan's, until it is updated; NULL */
     unsigned brings;               /* the call's features, see call.h */
+    struct {
+        float *at; /* [pieces of the attending stage][heads][columns] */
+        int64_t room;
+        hga_id columns; /* 0: the call brings no features of edges */
+    } piece_sums;
     uint16_t ways[HGA_MAX_STAGES]; /* of attending stages, the ways that they may go, as bits */
 };
 
@@ -487,12 +493,13 @@ void panel_bounds(const phase *ph, hga_id panel, hga_id *first, hga_id *n);
 void find_coming(worker *w, int64_t done, int64_t end);
 /* inputs.c: a row of a field, rounded, to its rounded rows. */
 void round_row(worker *w, hga_id field, hga_id v);
-/* edge_values.c: what features of edges come to with the weights of the output, once that is there: worker `me` of n
-   computes its share of the rows that are asked for. Does the call have any, which plain stages do not compute
-   themselves? */
-int has_edge_values(const hga_plan *plan, const hga_workspace *workspace);
-void edge_values_run(worker *w, hga_id me, hga_id n);
+/* edge_values.c: what features of edges come to with the weights of a row, or of a piece of one. Has node v's row such
+   sums? Not where it is none of the caller's output. Row v of edge_out; what a piece has, of a head; and the row's,
+   from a piece that holds all of it. */
+int has_edge_out(const worker *w, hga_id stage, hga_id v);
 float *edge_out_row(const worker *w, hga_id v, hga_id head);
+float *piece_sum(const hga_plan *plan, const hga_workspace *workspace, hga_id piece, hga_id head);
+void edge_sums_finish(const worker *w, hga_id v, hga_id piece);
 /* plain.c */
 void plain_row(worker *w, const row_job *job);
 

@@ -17,7 +17,6 @@ void execution_run_alone(const hga_plan *plan, hga_workspace *workspace)
     if (workspace->sliced) run_some_items(&workspace->workers[0], 0, plan->waves.n_items);
     for (hga_id wave = 0; wave < plan->waves.n && !workspace->sliced; wave++)
         for (hga_id t = 0; t < plan->threads; t++) run_share(&workspace->workers[0], wave, t);
-    if (has_edge_values(plan, workspace)) edge_values_run(&workspace->workers[0], 0, 1);
     for (hga_id t = 0; sixteen && t < plan->threads; t++) sixteen_narrow(plan, workspace, t);
 }
 
@@ -34,10 +33,6 @@ void execution_run_together(const hga_plan *plan, hga_workspace *workspace, hga_
 #pragma omp barrier
         }
         for (hga_id t = me; t < plan->threads; t += n) run_share(w, wave, t);
-    }
-    if (has_edge_values(plan, workspace)) {
-#pragma omp barrier
-        edge_values_run(w, me, n);
     }
     if (sixteen) {
 #pragma omp barrier

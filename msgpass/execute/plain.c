@@ -144,7 +144,7 @@ static void write_edge_out(const worker *w, const stage_row *r)
 static void run_row(const worker *w, stage_row *r)
 {
     stage_meanings[r->kind].row(r);
-    if (w->io->edge_out.data && r->s == r->m->biased) write_edge_out(w, r);
+    if (has_edge_out(w, r->s, r->v)) write_edge_out(w, r);
 }
 
 /* Sums over key/value heads run once for each of those; everything else once for each query head. There is room for

@@ -62,6 +62,9 @@ static void join_states(const hga_plan *plan, const hga_workspace *workspace, hg
     for (hga_id h = 0; h < plan->shape.n_heads; h++) {
         float *x = state_of_piece(plan, workspace, stage, piece, h),
               *y = state_of_piece(plan, workspace, stage, next, h);
+        if (stage == plan->bias_stage && workspace->piece_sums.columns)
+            merge_state(plan->kernels, workspace->piece_sums.columns, piece_sum(plan, workspace, piece, h), x[room],
+                        piece_sum(plan, workspace, next, h), y[room]);
         x[room] = merge_state(plan->kernels, columns, x, x[room], y, y[room]);
     }
 }
@@ -75,6 +78,7 @@ static void finish_state(worker *w, hga_id stage, hga_id v, hga_id piece)
         memcpy(bound_row(out, v) + h * bound_head(out, v), state, (size_t)shape->dim_v * sizeof *state);
         bound_lse(out, v)[h] = state[padded(shape->dim_v)];
     }
+    if (has_edge_out(w, stage, v)) edge_sums_finish(w, v, piece);
 }
 
 static char *move_states(const hga_plan *plan, const hga_workspace *workspace, hga_id stage, hga_id piece, char *parcel,

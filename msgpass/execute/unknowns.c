@@ -12,6 +12,7 @@ static const struct {
     {ADDS_SCORES, "scores are additive"},
     {BRINGS_EDGE_BIASES, "the call brings biases of edges"},
     {BRINGS_EDGE_KEYS, "the call brings keys of edges"},
+    {BRINGS_EDGE_VALUES, "the call brings features of edges"},
     {CAPS_KEYS, "scores that relative keys are part of are capped"},
     {ADDS_KEYS, "relative keys go with 32 bits and products alone, keys of edges with 32 bits"},
     {BRINGS_TYPE_KEYS, "the call brings relative keys"},

@@ -244,10 +244,26 @@ static hga_status take_edge_room(const hga_plan *plan, worker *w, const hga_allo
     return st;
 }
 
+static void drop_piece_sums(hga_workspace *workspace)
+{
+    hga_delete(&workspace->base.allocator, workspace->piece_sums.at, workspace->piece_sums.room, sizeof(float));
+    workspace->piece_sums.at = NULL, workspace->piece_sums.room = 0;
+}
+
+static hga_status take_piece_sums(const hga_plan *plan, const hga_io *io, hga_workspace *workspace)
+{
+    int64_t n = (int64_t)plan->stage[plan->bias_stage].n_pieces * plan->shape.n_heads * io->edge_value.columns;
+    if (n <= workspace->piece_sums.room) return HGA_OK;
+    drop_piece_sums(workspace);
+    hga_status st = hga_new(&workspace->base.allocator, n, sizeof(float), &workspace->piece_sums.at);
+    if (!st) workspace->piece_sums.room = n;
+    return st;
+}
+
 hga_status workers_bring(const hga_plan *plan, const hga_io *io, hga_workspace *workspace)
 {
     const hga_allocator *a = &workspace->base.allocator;
-    hga_status st = HGA_OK;
+    hga_status st = io->edge_value.data ? take_piece_sums(plan, io, workspace) : HGA_OK;
     for (hga_id t = 0; !st && t < workspace->n_workers; t++) {
         worker *w = &workspace->workers[t];
         if (plan->stage[plan->bias_stage].relation.n_blocks)
@@ -260,6 +276,7 @@ hga_status workers_bring(const hga_plan *plan, const hga_io *io, hga_workspace *
 void workers_destroy(hga_workspace *workspace)
 {
     const hga_allocator *a = &workspace->base.allocator;
+    drop_piece_sums(workspace);
     for (hga_id t = 0; t < workspace->n_workers; t++) {
         reader_unrank(&workspace->workers[t].reader, a);
         drop_edge_room(&workspace->workers[t], a);

@@ -132,9 +132,8 @@ static int writes(const pass *p, const hga_stage *stage, hga_id v)
 static const float *edge_out_given(const pass *p, const stage_row *r)
 {
     const hga_tensor *t = &p->call->grad->d_edge_out;
-    hga_id first;
-    field_io(p->plan, r->stage->out, &first);
-    if (!t->data || r->s != p->m.biased) return NULL;
+    hga_id first, n = field_io(p->plan, r->stage->out, &first);
+    if (!t->data || r->s != p->m.biased || r->v < first || r->v >= first + n) return NULL;
     return tensor_at(t, p->plan->shape.n_heads, p->call->io->edge_value.columns, r->v - first, r->head);
 }
 

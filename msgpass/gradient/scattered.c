@@ -554,15 +554,21 @@ static void store_tables(const scattered *x)
         d_additive[i % vectors] += (double)x->d_additive[i];
 }
 
-/* Gradients of what edges bring are written edge by edge, where something comes to them. */
+static void clear_table(const scattered *x, hga_call_table which)
+{
+    float *to = x->call->grad->d_table[which];
+    int64_t n = call_table_entries(which, &x->plan->shape, x->plan->nodes.n, x->call->io);
+    if (to && !x->call->grad->accumulate) memset(to, 0, (size_t)n * sizeof *to);
+}
+
+/* Gradients of what edges bring are written edge by edge. Nothing comes to features of whose sums nothing is given, and
+   to edges into rows that are no output's. */
 static void clear_edges(const scattered *x)
 {
-    static const hga_call_table written[] = {HGA_TABLE_EDGE_KEY, HGA_TABLE_EDGE_VALUE};
-    for (size_t i = 0; i < sizeof written / sizeof *written; i++) {
-        float *to = x->call->grad->d_table[written[i]];
-        int64_t n = call_table_entries(written[i], &x->plan->shape, x->plan->nodes.n, x->call->io);
-        if (to && !x->call->grad->accumulate) memset(to, 0, (size_t)n * sizeof *to);
-    }
+    edge_list in = sources_of(x);
+    int some = in.ptr[x->rows] - in.ptr[0] < x->r->n_edges;
+    if (some) clear_table(x, HGA_TABLE_EDGE_KEY);
+    if (some || !x->d_edge_out.at) clear_table(x, HGA_TABLE_EDGE_VALUE);
 }
 
 static hga_status go(gradient_call *c, const void *made, hga_workspace *workspace, void *memory)

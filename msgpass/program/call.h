@@ -39,11 +39,11 @@ enum {
     BRINGS_CAP = 32,
     BRINGS_CURVES = BRINGS_SLOPES | BRINGS_CAP, /* .. of HGA_CALL_BENDS */
     BRINGS_EDGE_KEYS = 64,
-    FORWARD_FEATURE_SETS = 128,
+    BRINGS_EDGE_VALUES = 128,
+    FORWARD_FEATURE_SETS = 256,
     /* what gradients alone ask: */
-    BRINGS_SIXTEEN = 128, /* tensors of 16 bits */
-    BRINGS_FOLDS = 256,   /* rows of a tensor or of its gradient are folded */
-    BRINGS_EDGE_VALUES = 512,
+    BRINGS_SIXTEEN = 256, /* tensors of 16 bits */
+    BRINGS_FOLDS = 512,   /* rows of a tensor or of its gradient are folded */
     BRINGS_OF_EDGES = BRINGS_EDGE_KEYS | BRINGS_EDGE_VALUES,
     CALL_FEATURE_SETS = 1024
 };

@@ -67,6 +67,9 @@ class Problem:
             self._part(h.parts, h.key_parts)
         tables.check(self.heads, self.dim)
         self.h, self.tables = h, tables
+        self.features = tables.features
+        if self.features and (self.q.dtype != np.float32 or h.parts > 1):
+            raise refuse("features of edges go with a query of float32" if h.parts == 1 else "features of edges: the graph is in parts")
 
     def _part(self, parts: int, key_parts: int) -> None:
         """Heads become those of a row of the graph."""

@@ -3,119 +3,157 @@ GATv2Conv, TransformerConv. Where its edge_index goes a Graph or a Hierarchy may
 
 from __future__ import annotations
 
-from typing import Any, Dict, Optional, Tuple, Union
+from typing import Any, Callable, Dict, NamedTuple, Optional, Tuple, Union
 
-import numpy as np
 import torch
 
 from ._arguments import whole
 from ._core import refuse
-from ._deferred import deferred
+from ._edge_index import (
+    Featured, Sizes, checked, featured, given, graph_of, is_graph, loop_features, looped, sizes_of, softmax, with_weights,
+)  # fmt: skip
 from ._graph import Graph
 from ._hierarchy import Hierarchy
 from ._made import Made
 from ._one_pass import drawn
 
 Tensor = torch.Tensor
+Optional_ = Optional[Tensor]
 Edges = Union[Tensor, Graph, Hierarchy]
-WHOLE = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
+Nodes = Union[Tensor, Tuple[Tensor, Optional_]]
 
 
-@deferred
-def _graph_of(edge_index: Tensor, nodes: int, self_loops: bool) -> Graph:
-    """Row 0 sends to row 1. Edges that are given several times count as often."""
-    pairs = edge_index.detach().cpu().numpy()
-    if pairs.ndim != 2 or len(pairs) != 2:
-        raise refuse(f"edge_index has shape {tuple(edge_index.shape)}, not [2, edges]")
-    least, most = (int(pairs.min()), int(pairs.max())) if pairs.size else (0, -1)
-    if least < 0 or most >= nodes:
-        raise refuse(f"edge_index has node {most if least >= 0 else least} of {nodes}")
-    source, destination = (row.astype(np.int32) for row in pairs)
-    if self_loops:
-        source, destination = _with_loops(source, destination, nodes)
-    return Graph.from_edges(source, destination, nodes, repeated="sum")
+class _Rows(NamedTuple):
+    """Rows of sources and of destinations, which may be the same tensor; without rows destinations are counted alone."""
 
-
-def _with_loops(source: np.ndarray, destination: np.ndarray, nodes: int) -> Tuple[np.ndarray, np.ndarray]:
-    """One for each node, in place of those that there are."""
-    there, without = np.flatnonzero(source == destination), np.ones(nodes, bool)
-    own, once = np.unique(source[there], return_index=True)
-    again = np.delete(there, once)
-    if len(again):
-        source, destination = np.delete(source, again), np.delete(destination, again)
-    without[own] = False
-    more = np.flatnonzero(without).astype(np.int32)
-    return np.concatenate([source, more]), np.concatenate([destination, more])
+    source: Tensor
+    destination: Optional_
+    sizes: Sizes
 
 
 class _Convolution(torch.nn.Module):
     """What the three have in common."""
 
+    lin_edge: Optional[torch.nn.Linear]
+
     def __init__(self, in_channels: Any, out_channels: int, heads: int, concat: bool, dropout: float, edge_dim: Optional[int],
                  more: Dict[str, Any]) -> None:  # fmt: skip
         super().__init__()
         name = type(self).__name__
-        if not isinstance(in_channels, int):
-            raise refuse(f"{name}: in_channels {in_channels!r}: sources and destinations of two kinds are not offered")
-        for given, argument in ((in_channels, "in_channels"), (out_channels, "out_channels"), (heads, "heads")):
-            whole(given, f"{name}: {argument}", least=1)
-        if edge_dim is not None:
-            raise refuse(f"{name}: edge_dim: features of edges are not offered")
+        pair = isinstance(in_channels, (tuple, list))
+        if pair and len(in_channels) != 2:
+            raise refuse(f"{name}: in_channels {in_channels!r}: a number, or one for sources and one for destinations")
+        self._channels: Tuple[int, int] = tuple(in_channels) if pair else (in_channels, in_channels)
+        sizes = [(x, "in_channels") for x in self._channels] + [(out_channels, "out_channels"), (heads, "heads")]
+        for size, argument in sizes if edge_dim is None else [*sizes, (edge_dim, "edge_dim")]:
+            whole(size, f"{name}: {argument}", least=1)
         for argument, value in more.items():
             if (argument, value) not in (("aggr", "add"), ("flow", "source_to_target"), ("node_dim", 0)):
                 raise refuse(f"{name}: {argument}={value!r} is not offered")
         self.in_channels, self.out_channels, self.heads, self.concat = in_channels, out_channels, heads, concat
-        self.dropout = dropout
-        self._last: Optional[Tuple[Any, int, int, Hierarchy]] = None
+        self.dropout, self.edge_dim = dropout, edge_dim
+        self._last: Optional[Tuple[Any, Any, Any]] = None
         self._before: Optional[Hierarchy] = None  # of the tensor that came last
+
+    # ---- edges ----
 
     def _made(self, h: Hierarchy) -> Hierarchy:
         """With the scores of the layer."""
         return h
 
-    def _hierarchy(self, edges: Edges, nodes: int, self_loops: bool) -> Hierarchy:
+    def _once(self, edges: Any, key: Tuple[Any, ...], make: Callable[[], Any]) -> Any:
         """That of the last call where the edges are the same tensor, unchanged."""
+        is_tensor = isinstance(edges, torch.Tensor)
         if torch.compiler.is_compiling():
-            return self._made(self._of(edges, nodes, self_loops))
-        changes = isinstance(edges, torch.Tensor) and not edges.is_inference()  # which have no version: they are not kept
-        version = edges._version if changes else 0  # type: ignore[union-attr]
-        if self._last and self._last[0] is edges and self._last[1:3] == (version, nodes):
-            return self._last[3]
-        made = self._made(self._of(edges, nodes, self_loops))
-        if isinstance(edges, torch.Tensor):
-            self._before = made._follows(self._before)
-        self._last = (edges, version, nodes, made) if changes or not isinstance(edges, torch.Tensor) else None
+            return make()
+        changes = is_tensor and not edges.is_inference()  # which have no version: they are not kept
+        key = (edges._version if changes else 0, *key)
+        if self._last and self._last[0] is edges and self._last[1] == key:
+            return self._last[2]
+        made = make()
+        self._last = (edges, key, made) if changes or not is_tensor else None
         return made
 
-    @staticmethod
-    def _of(edges: Edges, nodes: int, self_loops: bool) -> Hierarchy:
-        if isinstance(edges, torch.Tensor):
-            if edges.layout != torch.strided or edges.dtype not in WHOLE:
-                raise refuse(f"edge_index of layout {edges.layout} and dtype {edges.dtype}: whole numbers [2, edges] are needed")
-            return _graph_of(edges, nodes, self_loops).hierarchy()
-        if not isinstance(edges, (Graph, Hierarchy, Made)):
-            raise refuse(f"edge_index is a {type(edges).__name__}, not a tensor, a Graph or a Hierarchy")
-        return edges if isinstance(edges, Hierarchy) else edges.hierarchy()
+    def _followed(self, h: Hierarchy) -> Hierarchy:
+        """Of other edges than before: plans go on."""
+        if torch.compiler.is_compiling():
+            return self._made(h)
+        self._before = self._made(h)._follows(self._before)
+        return self._before
 
-    def _refuse(self, x: Any, edge_attr: Any, size: Any, weights: Any) -> None:
+    def _hierarchy(self, edges: Any, sizes: Sizes, loops: bool) -> Hierarchy:
+        if is_graph(edges):
+            h: Any = edges if isinstance(edges, Hierarchy) else None
+            return self._once(edges, (sizes,), lambda: self._made(h if h is not None else edges.hierarchy()))
+        return self._once(
+            edges, (sizes, loops), lambda: self._followed(graph_of(given(edges).index, sizes, loops).hierarchy())
+        )  # fmt: skip
+
+    def _featured(self, edges: Any, sizes: Sizes, loops: int) -> Featured:
+        def made() -> Featured:
+            found = featured(given(edges).index, sizes, loops)
+            return found._replace(hierarchy=self._followed(found.hierarchy))
+
+        found: Featured = self._once(edges, (sizes, loops, "features"), made)
+        return found
+
+    # ---- what comes ----
+
+    def _rows(self, x: Any, edges: Any, size: Any = None) -> _Rows:
+        name, parts = type(self).__name__, tuple(x) if isinstance(x, (tuple, list)) else (x, x)
+        if len(parts) != 2:
+            raise refuse(f"{name}: x has {len(parts)} parts, not sources and destinations")
+        for part, columns in zip(parts, self._channels):
+            if part is None and part is not parts[0]:
+                continue
+            if not isinstance(part, torch.Tensor) or part.dim() != 2 or part.shape[1] != columns:
+                what = f"shape {tuple(part.shape)}" if isinstance(part, torch.Tensor) else f"type {type(part).__name__}"
+                raise refuse(f"{name}: x has {what}, not [nodes, {columns}]")
+        source, destination = parts
+        sizes = [len(source), len(source) if destination is None else len(destination)]
+        size = sizes_of(edges) if size is None else size
+        if size is not None:
+            for i, n in enumerate(size):
+                if n is not None and n != sizes[i] and (i == 0 or destination is not None):
+                    raise refuse(f"{name}: size {tuple(size)}, but x has {sizes[i]} {('sources', 'destinations')[i]}")
+            sizes[1] = sizes[1] if size[1] is None else size[1]
+        return _Rows(source, destination, (sizes[0], sizes[1]))
+
+    def _features(self, edges: Any, edge_attr: Any) -> Optional_:
+        """[edges, edge_dim], of the call or of a matrix."""
         name = type(self).__name__
-        if not isinstance(x, torch.Tensor) or x.dim() != 2 or x.shape[1] != self.in_channels:
-            what = f"shape {tuple(x.shape)}" if isinstance(x, torch.Tensor) else f"type {type(x).__name__}"
-            raise refuse(f"{name}: x has {what}, not [nodes, {self.in_channels}]")
-        if edge_attr is not None:
-            raise refuse(f"{name}: edge_attr: features of edges are not offered")
-        if size is not None and tuple(size) != (len(x), len(x)):
-            raise refuse(f"{name}: size {tuple(size)}: sources and destinations of two kinds are not offered")
-        if weights is not None:
-            raise refuse(f"{name}: return_attention_weights: hga never has them all; h.weights(q, k, token) gives a row")
+        if edge_attr is None and not is_graph(edges) and self.edge_dim is not None:
+            edge_attr = given(edges).features
+        if edge_attr is None:
+            return None
+        if self.edge_dim is None:
+            raise refuse(f"{name}: edge_attr: the layer was made without edge_dim")
+        if is_graph(edges):
+            raise refuse(f"{name}: edge_attr goes with an edge_index, not with a {type(edges).__name__}")
+        if not isinstance(edge_attr, torch.Tensor):
+            raise refuse(f"{name}: edge_attr has type {type(edge_attr).__name__}")
+        rows, n = edge_attr.view(-1, 1) if edge_attr.dim() == 1 else edge_attr, given(edges).index.shape[-1]
+        if rows.shape != (n, self.edge_dim):
+            raise refuse(f"{name}: edge_attr has shape {tuple(edge_attr.shape)}, not [{n}, {self.edge_dim}]")
+        return rows
 
-    def _attend(self, h: Hierarchy, q: Tensor, k: Tensor, v: Tensor, **more: Any) -> Tensor:
-        drop = self.dropout if self.training else 0.0
-        out: Tensor = h.attention(q, k, v, layout="bnhd", dropout=drop, seed=drawn(drop), **more)
+    # ---- attention ----
+
+    def _drop(self) -> float:
+        return self.dropout if self.training else 0.0
+
+    def _attend(self, h: Hierarchy, q: Tensor, k: Tensor, v: Tensor, **more: Any) -> Any:
+        drop = self._drop()
+        return h.attention(q, k, v, layout="bnhd", dropout=drop, seed=drawn(drop), **more)
+
+    def _joined(self, out: Tensor) -> Tensor:
         return out.flatten(-2) if self.concat else out.mean(-2)
 
-    def extra_repr(self) -> str:
-        return f"{self.in_channels}, {self.out_channels}, heads={self.heads}"
+    def _by_head(self, x: Tensor) -> Tensor:
+        return x.view(-1, self.heads, self.out_channels)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.in_channels}, {self.out_channels}, heads={self.heads})"
 
     def _columns(self) -> int:
         return self.heads * self.out_channels if self.concat else self.out_channels
@@ -131,17 +169,21 @@ def _glorot(*parameters: Tensor) -> None:
 
 
 class _Gat(_Convolution):
-    """GAT and GATv2 have self-loops, a bias of the output and perhaps a residual. Parameters are made and drawn in PyG's order,
-    so that one seed gives both packages the same ones."""
+    """GAT and GATv2 have self-loops, a bias of the output and perhaps a residual; features of edges are part of what goes through
+    the leak. Parameters are made and drawn in PyG's order, so that one seed gives both packages the same ones."""
 
     def __init__(self, in_channels: Any, out_channels: int, heads: int, concat: bool, negative_slope: float, dropout: float,
-                 add_self_loops: bool, edge_dim: Optional[int], residual: bool, more: Dict[str, Any]) -> None:  # fmt: skip
+                 add_self_loops: bool, edge_dim: Optional[int], fill_value: Any, residual: bool, more: Dict[str, Any]) -> None:  # fmt: skip
         super().__init__(in_channels, out_channels, heads, concat, dropout, edge_dim, more)
         self.negative_slope, self.add_self_loops, self.residual = negative_slope, add_self_loops, residual
+        self.fill_value = fill_value
+
+    def _edge_layer(self) -> Optional[torch.nn.Linear]:
+        return None if self.edge_dim is None else torch.nn.Linear(self.edge_dim, self.heads * self.out_channels, bias=False)
 
     def _finish(self, bias: bool) -> None:
         self.bias: Optional[torch.nn.Parameter] = torch.nn.Parameter(torch.empty(self._columns())) if bias else None
-        self.res = torch.nn.Linear(self.in_channels, self._columns(), bias=False) if self.residual else None
+        self.res = torch.nn.Linear(self._channels[1], self._columns(), bias=False) if self.residual else None
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -149,7 +191,7 @@ class _Gat(_Convolution):
         raise NotImplementedError
 
     def _reset(self, *layers: Optional[torch.nn.Linear]) -> None:
-        for linear in filter(None, layers):
+        for linear in filter(None, (*layers, self.lin_edge, self.res)):
             _glorot(linear.weight)
             if linear.bias is not None:
                 torch.nn.init.uniform_(linear.bias, -(linear.in_features**-0.5), linear.in_features**-0.5)
@@ -160,88 +202,203 @@ class _Gat(_Convolution):
     def _made(self, h: Hierarchy) -> Hierarchy:
         return h.additive_scores(self.negative_slope)
 
-    def _end(self, x: Tensor, out: Tensor) -> Tensor:
-        if self.res is not None:
-            out = out + self.res(x)
+    def _score(self, q: Tensor, k: Tensor) -> Tensor:
+        """[edges, heads], of what goes through the leak: [edges, heads, columns]."""
+        raise NotImplementedError
+
+    def _edge_keys(self, features: Tensor) -> Tensor:
+        """[edges, heads * columns of keys]: what features add there."""
+        raise NotImplementedError
+
+    def _run(self, rows: _Rows, q: Tensor, k: Tensor, v: Tensor, edges: Any, edge_attr: Any, returns: Any, more: Dict[str, Any]) -> Any:
+        features = self._features(edges, edge_attr)
+        loops = min(rows.sizes) if self.add_self_loops else 0
+        if returns:
+            return self._weighed(rows, q, k, v, edges, features, loops)
+        if features is None:
+            return self._end(rows, self._attend(self._hierarchy(edges, rows.sizes, bool(loops)), q, k, v, **more)), None
+        found = self._featured(edges, rows.sizes, loops)
+        more["edge_key"] = self._edge_keys(found.ordered(features, self.fill_value))
+        return self._end(rows, self._attend(found.hierarchy, q, k, v, **more)), None
+
+    def _weighed(self, rows: _Rows, q: Tensor, k: Tensor, v: Tensor, edges: Any, features: Optional_, loops: int) -> Any:
+        """The output, and the weight of every edge: they are there one by one, which they are not without being asked for."""
+        if is_graph(edges):
+            raise refuse(f"{type(self).__name__}: return_attention_weights goes with an edge_index; h.weights(q, k, token) gives a row")
+        found = looped(checked(given(edges).index, rows.sizes), loops)
+        index = torch.from_numpy(found.index)
+        source, destination = index.long()
+        z = q.index_select(0, destination) + k.index_select(0, source)
+        if features is not None:
+            if found.kept is not None:
+                kept = torch.from_numpy(found.kept)
+                features = features.index_select(0, kept)
+                features = torch.cat([features, loop_features(features, destination[: len(kept)], loops, self.fill_value)])
+            z = z + self._edge_keys(features).view(z.shape)
+        weights = softmax(self._score(torch.nn.functional.leaky_relu(z, self.negative_slope)), destination, rows.sizes[1])
+        weights = torch.nn.functional.dropout(weights, self.dropout, self.training)
+        out = v.new_zeros(rows.sizes[1], *v.shape[1:]).index_add(0, destination, weights.unsqueeze(-1) * v.index_select(0, source))
+        return self._end(rows, out), with_weights(edges, index, weights)
+
+    def _end(self, rows: _Rows, out: Tensor) -> Tensor:
+        out = self._joined(out)
+        if self.res is not None and rows.destination is not None:
+            out = out + self.res(rows.destination)
         return out if self.bias is None else out + self.bias
 
 
 class GATConv(_Gat):
-    """Graph attention (Velickovic et al. 2018): scores LeakyReLU(a_src . W x_u + a_dst . W x_v) of edges u -> v.
-    x [nodes, in_channels] to [nodes, heads * out_channels], or the heads' mean with concat=False."""
+    """Graph attention (Velickovic et al. 2018): scores LeakyReLU(a_src . W x_u + a_dst . W x_v + a_edge . W_edge e) of edges u -> v.
+    x [nodes, in_channels], or (sources, destinations), to [nodes, heads * out_channels], or the heads' mean with concat=False."""
 
-    def __init__(self, in_channels: int, out_channels: int, heads: int = 1, concat: bool = True, negative_slope: float = 0.2,
+    def __init__(self, in_channels: Any, out_channels: int, heads: int = 1, concat: bool = True, negative_slope: float = 0.2,
                  dropout: float = 0.0, add_self_loops: bool = True, edge_dim: Optional[int] = None, fill_value: Any = "mean",
                  bias: bool = True, residual: bool = False, **kwargs: Any) -> None:  # fmt: skip
-        super().__init__(in_channels, out_channels, heads, concat, negative_slope, dropout, add_self_loops, edge_dim, residual,
-                         kwargs)  # fmt: skip
-        self.lin = torch.nn.Linear(in_channels, heads * out_channels, bias=False)
+        super().__init__(in_channels, out_channels, heads, concat, negative_slope, dropout, add_self_loops, edge_dim, fill_value,
+                         residual, kwargs)  # fmt: skip
+        self.lin = self.lin_src = self.lin_dst = None
+        if isinstance(in_channels, int):
+            self.lin = torch.nn.Linear(in_channels, heads * out_channels, bias=False)
+        else:
+            self.lin_src, self.lin_dst = (torch.nn.Linear(n, heads * out_channels, bias=False) for n in in_channels)
         self.att_src = torch.nn.Parameter(torch.empty(1, heads, out_channels))
         self.att_dst = torch.nn.Parameter(torch.empty(1, heads, out_channels))
+        self.lin_edge = self._edge_layer()
+        self.att_edge = None if edge_dim is None else torch.nn.Parameter(torch.empty(1, heads, out_channels))
         self._finish(bias)
 
     def reset_parameters(self) -> None:
-        self._reset(self.lin, self.res)
+        self._reset(self.lin, self.lin_src, self.lin_dst)
 
-    def forward(self, x: Tensor, edge_index: Edges, edge_attr: Any = None, size: Any = None,
-                return_attention_weights: Any = None) -> Tensor:  # fmt: skip
-        self._refuse(x, edge_attr, size, return_attention_weights)
-        v = self.lin(x).view(-1, self.heads, self.out_channels)
-        w = self.lin.weight.view(self.heads, self.out_channels, -1)  # a . (W x) = (a W) x: no pass over all of W x
-        k, q = ((x @ torch.einsum("hoi,ho->ih", w, a[0])).unsqueeze(-1) for a in (self.att_src, self.att_dst))
-        return self._end(x, self._attend(self._hierarchy(edge_index, len(x), self.add_self_loops), q, k, v))
+    def _contracted(self, linear: Any, a: Optional_) -> Tensor:
+        """[columns, heads]: a . (W x) = (a W) x: no pass over all of W x."""
+        assert a is not None
+        return torch.einsum("hoi,ho->ih", linear.weight.view(self.heads, self.out_channels, -1), a[0])
+
+    def _score(self, z: Tensor) -> Tensor:  # type: ignore[override]
+        return z.squeeze(-1)
+
+    def _edge_keys(self, features: Tensor) -> Tensor:
+        return features @ self._contracted(self.lin_edge, self.att_edge)
+
+    def forward(self, x: Nodes, edge_index: Edges, edge_attr: Any = None, size: Any = None,
+                return_attention_weights: Any = None) -> Any:  # fmt: skip
+        rows = self._rows(x, edge_index, size)
+        of_source, of_destination = self.lin_src or self.lin, self.lin_dst or self.lin
+        assert of_source is not None
+        v = self._by_head(of_source(rows.source))
+        k = (rows.source @ self._contracted(of_source, self.att_src)).unsqueeze(-1)
+        if rows.destination is None:
+            q = k.new_zeros(rows.sizes[1], self.heads, 1)
+        else:
+            q = (rows.destination @ self._contracted(of_destination, self.att_dst)).unsqueeze(-1)
+        out, weights = self._run(rows, q, k, v, edge_index, edge_attr, return_attention_weights, {})
+        return (out, weights) if return_attention_weights else out
 
 
 class GATv2Conv(_Gat):
-    """Graph attention (Brody et al. 2022): scores a . LeakyReLU(W_l x_u + W_r x_v) of edges u -> v, values W_l x_u."""
+    """Graph attention (Brody et al. 2022): scores a . LeakyReLU(W_l x_u + W_r x_v + W_edge e) of edges u -> v, values W_l x_u."""
 
-    def __init__(self, in_channels: int, out_channels: int, heads: int = 1, concat: bool = True, negative_slope: float = 0.2,
+    def __init__(self, in_channels: Any, out_channels: int, heads: int = 1, concat: bool = True, negative_slope: float = 0.2,
                  dropout: float = 0.0, add_self_loops: bool = True, edge_dim: Optional[int] = None, fill_value: Any = "mean",
                  bias: bool = True, share_weights: bool = False, residual: bool = False, **kwargs: Any) -> None:  # fmt: skip
-        super().__init__(in_channels, out_channels, heads, concat, negative_slope, dropout, add_self_loops, edge_dim, residual,
-                         kwargs)  # fmt: skip
+        super().__init__(in_channels, out_channels, heads, concat, negative_slope, dropout, add_self_loops, edge_dim, fill_value,
+                         residual, kwargs)  # fmt: skip
         self.share_weights = share_weights
-        self.lin_l = torch.nn.Linear(in_channels, heads * out_channels, bias=bias)
-        self.lin_r = self.lin_l if share_weights else torch.nn.Linear(in_channels, heads * out_channels, bias=bias)
+        self.lin_l = torch.nn.Linear(self._channels[0], heads * out_channels, bias=bias)
+        self.lin_r = self.lin_l if share_weights else torch.nn.Linear(self._channels[1], heads * out_channels, bias=bias)
         self.att = torch.nn.Parameter(torch.empty(1, heads, out_channels))
+        self.lin_edge = self._edge_layer()
         self._finish(bias)
 
     def reset_parameters(self) -> None:
-        self._reset(self.lin_l, self.lin_r, self.res)
+        self._reset(self.lin_l, self.lin_r)
 
-    def forward(self, x: Tensor, edge_index: Edges, edge_attr: Any = None, return_attention_weights: Any = None) -> Tensor:
-        self._refuse(x, edge_attr, None, return_attention_weights)
-        k = self.lin_l(x).view(-1, self.heads, self.out_channels)
-        q = k if self.share_weights else self.lin_r(x).view(-1, self.heads, self.out_channels)
-        h = self._hierarchy(edge_index, len(x), self.add_self_loops)
-        return self._end(x, self._attend(h, q, k, k, additive=self.att[0]))
+    def _score(self, z: Tensor) -> Tensor:  # type: ignore[override]
+        return (z * self.att).sum(-1)
+
+    def _edge_keys(self, features: Tensor) -> Tensor:
+        assert self.lin_edge is not None
+        keys: Tensor = self.lin_edge(features)
+        return keys
+
+    def forward(self, x: Nodes, edge_index: Edges, edge_attr: Any = None, return_attention_weights: Any = None) -> Any:
+        rows = self._rows(x, edge_index)
+        if rows.destination is None:
+            raise refuse("GATv2Conv: x has no destinations, whose rows scores need")
+        k = self._by_head(self.lin_l(rows.source))
+        same = self.share_weights and rows.destination is rows.source
+        q = k if same else self._by_head(self.lin_r(rows.destination))
+        out, weights = self._run(rows, q, k, k, edge_index, edge_attr, return_attention_weights, {"additive": self.att[0]})
+        return (out, weights) if return_attention_weights else out
 
 
 class TransformerConv(_Convolution):
-    """Scaled products of queries and keys along edges (Shi et al. 2021), with a skip connection that ``beta`` gates."""
+    """Scaled products of queries and keys along edges (Shi et al. 2021), with a skip connection that ``beta`` gates. Features of
+    edges are added to keys and to values."""
 
-    def __init__(self, in_channels: int, out_channels: int, heads: int = 1, concat: bool = True, beta: bool = False,
+    def __init__(self, in_channels: Any, out_channels: int, heads: int = 1, concat: bool = True, beta: bool = False,
                  dropout: float = 0.0, edge_dim: Optional[int] = None, bias: bool = True, root_weight: bool = True,
                  **kwargs: Any) -> None:  # fmt: skip
         super().__init__(in_channels, out_channels, heads, concat, dropout, edge_dim, kwargs)
         self.beta, self.root_weight = beta and root_weight, root_weight
-        self.lin_key = torch.nn.Linear(in_channels, heads * out_channels, bias=bias)
-        self.lin_query = torch.nn.Linear(in_channels, heads * out_channels, bias=bias)
-        self.lin_value = torch.nn.Linear(in_channels, heads * out_channels, bias=bias)
-        self.lin_skip = torch.nn.Linear(in_channels, self._columns(), bias=bias)  # kept without root_weight, too, as PyG does
+        of_source, of_destination = self._channels
+        self.lin_key = torch.nn.Linear(of_source, heads * out_channels, bias=bias)
+        self.lin_query = torch.nn.Linear(of_destination, heads * out_channels, bias=bias)
+        self.lin_value = torch.nn.Linear(of_source, heads * out_channels, bias=bias)
+        self.lin_edge = None if edge_dim is None else torch.nn.Linear(edge_dim, heads * out_channels, bias=False)
+        self.lin_skip = torch.nn.Linear(of_destination, self._columns(), bias=bias)  # kept without root_weight, too, as PyG does
         self.lin_beta = torch.nn.Linear(3 * self._columns(), 1, bias=False) if self.beta else None
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        for linear in filter(None, (self.lin_key, self.lin_query, self.lin_value, self.lin_skip, self.lin_beta)):
+        layers = (self.lin_key, self.lin_query, self.lin_value, self.lin_edge, self.lin_skip, self.lin_beta)
+        for linear in filter(None, layers):
             linear.reset_parameters()
 
-    def forward(self, x: Tensor, edge_index: Edges, edge_attr: Any = None, return_attention_weights: Any = None) -> Tensor:
-        self._refuse(x, edge_attr, None, return_attention_weights)
-        q, k, v = (
-            lin(x).view(-1, self.heads, self.out_channels) for lin in (self.lin_query, self.lin_key, self.lin_value)
-        )  # fmt: skip
-        out = self._attend(self._hierarchy(edge_index, len(x), False), q, k, v)
+    def _run(self, rows: _Rows, q: Tensor, k: Tensor, v: Tensor, edges: Any, features: Optional_) -> Tensor:
+        if features is None:
+            out: Tensor = self._attend(self._hierarchy(edges, rows.sizes, False), q, k, v)
+            return out
+        found = self._featured(edges, rows.sizes, 0)
+        features = found.ordered(features, None)
+        assert self.lin_edge is not None
+        out, more = self._attend(found.hierarchy, q, k, v, edge_key=self.lin_edge(features), edge_value=features)
+        w = self.lin_edge.weight.view(self.heads, self.out_channels, -1)
+        return out + torch.einsum("nhf,hcf->nhc", more, w)
+
+    def _weighed(self, rows: _Rows, q: Tensor, k: Tensor, v: Tensor, edges: Any, features: Optional_) -> Any:
+        """The output, and the weight of every edge before any is dropped."""
+        if is_graph(edges):
+            raise refuse("TransformerConv: return_attention_weights goes with an edge_index; h.weights(q, k, token) gives a row")
+        index = given(edges).index
+        source, destination = torch.from_numpy(checked(index, rows.sizes)).long()
+        key, value = k.index_select(0, source), v.index_select(0, source)
+        if features is not None and self.lin_edge is not None:
+            more = self._by_head(self.lin_edge(features))
+            key, value = key + more, value + more
+        scores = (q.index_select(0, destination) * key).sum(-1) / self.out_channels**0.5
+        weights = softmax(scores, destination, rows.sizes[1])
+        left = torch.nn.functional.dropout(weights, self.dropout, self.training).unsqueeze(-1)
+        return v.new_zeros(rows.sizes[1], *v.shape[1:]).index_add(0, destination, left * value), with_weights(edges, index, weights)
+
+    def forward(self, x: Nodes, edge_index: Edges, edge_attr: Any = None, return_attention_weights: Any = None) -> Any:
+        rows, returns = self._rows(x, edge_index), isinstance(return_attention_weights, bool)
+        if rows.destination is None:
+            raise refuse("TransformerConv: x has no destinations, which have the queries")
+        features, weights = self._features(edge_index, edge_attr), None
+        if features is None and self.edge_dim is not None:
+            raise refuse("TransformerConv: the layer was made with edge_dim, and edge_attr is missing")
+        q = self._by_head(self.lin_query(rows.destination))
+        k, v = (self._by_head(lin(rows.source)) for lin in (self.lin_key, self.lin_value))
+        if returns:
+            out, weights = self._weighed(rows, q, k, v, edge_index, features)
+        else:
+            out = self._run(rows, q, k, v, edge_index, features)
+        out = self._skipped(self._joined(out), rows.destination)
+        return (out, weights) if returns else out
+
+    def _skipped(self, out: Tensor, x: Tensor) -> Tensor:
         if not self.root_weight:
             return out
         own: Tensor = self.lin_skip(x)

@@ -149,7 +149,11 @@ def _back(
     for tensor, need in zip(inputs, wanted):
         new = torch.empty_like if tensor.is_contiguous() else _packed
         grads.append(new(tensor) if need else None)
-    d_tables = {name: np.empty_like(taken.arrays[name]) for name, need in zip(call.names, wanted) if need and taken is not None}
+    def room(name: str) -> np.ndarray:
+        like = taken.arrays[name]  # type: ignore[union-attr]
+        return kind.plan.spares.empty(like.shape, like.dtype)
+
+    d_tables = {name: room(name) for name, need in zip(call.names, wanted) if need and taken is not None}
     d_q, d_k, d_v = [0 if x is None else x.data_ptr() for x in grads]
     q, k, v = inputs
     kind.gradient(

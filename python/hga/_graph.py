@@ -68,16 +68,19 @@ class Graph:
     @staticmethod
     @deferred
     def from_edges(
-        source: Any, destination: Any, n_nodes: int, type: Any = None, weight: Any = None, parents: Any = None,
+        source: Any, destination: Any, n_nodes: Union[int, Tuple[int, int]], type: Any = None, weight: Any = None, parents: Any = None,
         repeated: Optional[str] = None,
     ) -> "Graph":  # fmt: skip
-        """Edges source -> destination among n_nodes nodes, relation ``near``. ``parents`` ([nodes], -1: none) makes a tree
-        of them; without one every node is a token. An edge given again with the same type counts once, and a warning says
+        """Edges source -> destination among n_nodes nodes, relation ``near``; n_nodes may be (sources, destinations), of two kinds,
+        each numbered from 0: destinations are the graph's queries, which come first, sources its keys. ``parents`` ([nodes], -1:
+        none) makes a tree of them; without one every node is a token. An edge given again with the same type counts once, and a warning says
         how many were; ``repeated="once"`` keeps quiet, ``"sum"`` adds up their weights, so that each counts, as in DGL and
         PyTorch Geometric."""
         if repeated not in (None, "once", "sum"):
             raise refuse(f"repeated={repeated!r} is neither 'once' nor 'sum'")
-        n_nodes = whole(n_nodes, "n_nodes")
+        if isinstance(n_nodes, (tuple, list)) and (len(n_nodes) != 2 or parents is not None):
+            raise refuse(f"n_nodes {tuple(n_nodes)!r}: a number, or sources and destinations, which have no tree")
+        sizes = [whole(n, "n_nodes") for n in (n_nodes if isinstance(n_nodes, (tuple, list)) else (n_nodes, n_nodes))]
         src, dst = ids(source, "source"), ids(destination, "destination")
         if src.shape != dst.shape or src.ndim != 1:
             raise refuse(f"source has shape {src.shape}, destination {dst.shape}: two lists of one length are needed")
@@ -86,11 +89,17 @@ class Graph:
         for x, what in ((types, "types"), (weights, "weights")):
             if x is not None and x.shape != src.shape:
                 raise refuse(f"{len(src)} edges, but {what} {x.shape}")
-        if len(src) and (min(src.min(), dst.min()) < 0 or max(src.max(), dst.max()) >= n_nodes):
-            out = (src < 0) | (src >= n_nodes) | (dst < 0) | (dst >= n_nodes)
-            raise refuse(f"edge {src[out][0]} -> {dst[out][0]}: nodes are 0 .. {n_nodes - 1}")
+        out = (src < 0) | (src >= sizes[0]) | (dst < 0) | (dst >= sizes[1])
+        if out.any():
+            nodes = f"nodes are 0 .. {sizes[0] - 1}" if sizes[0] == sizes[1] else f"there are {sizes[0]} sources, {sizes[1]} destinations"
+            raise refuse(f"edge {src[out][0]} -> {dst[out][0]}: {nodes}")
         b = Builder()
-        place = b._add_tree(n_nodes, parents)
+        if isinstance(n_nodes, (tuple, list)):
+            b.level(sum(sizes))
+            b.tokens(0, sizes[1], sizes[1], sizes[0])
+            src = src + np.int32(sizes[1])
+        else:
+            place = b._add_tree(sizes[0], parents)
         near = b.relation("near")
         if repeated == "sum":
             check(lib.hga_builder_sum_edges(b._b, near))

@@ -21,7 +21,10 @@ from ._plans import LEFT, USES, Plan, Taken, leave, new_tape, plan_of, tape_byte
 from ._precision import is_bf16, resolved
 from ._prepared import Prepared, address
 from ._rows import lifted, lowered
-from ._tables import ALWAYS_THERE, INPUTS, ROWS, WITHOUT_EDGES, Tables, check_names, gradients_of, in_memory, of_callers, takes_tables, traits
+from ._tables import (
+    ALWAYS_THERE, INPUTS, ROWS, WITHOUT_EDGES, Tables, as_asked, check_names, features_of, gradients_of, in_memory, of_callers, parted,
+    takes_tables, traits,
+)  # fmt: skip
 from ._threads import Threaded
 
 if TYPE_CHECKING:
@@ -69,6 +72,20 @@ if hasattr(os, "register_at_fork"):
 def _as_given(x: np.ndarray, like: Any) -> np.ndarray:
     """bfloat16 in the caller's own type for it."""
     return x.view(like.dtype) if x.dtype == BF16 and isinstance(like, np.ndarray) else x
+
+
+def _with_features(d_out: Any, d_edge_out: Any, out: np.ndarray, features: int) -> Any:
+    """The output's gradient and, behind its columns, that of what edges' features come to."""
+    if not features:
+        if d_edge_out is not None:
+            raise refuse("d_edge_out is given, but no edge_value")
+        return d_out
+    given = [None if x is None else as_numpy(x, name) for x, name in ((d_out, "d_out"), (d_edge_out, "d_edge_out"))]
+    for x, like, name in zip(given, parted(out, features), ("d_out", "d_edge_out")):
+        if x is not None and x.shape != like.shape:
+            raise refuse(f"{name} has shape {x.shape}, not {like.shape}")
+    parts = [np.zeros_like(like) if x is None else x for x, like in zip(given, parted(out, features))]
+    return None if given[0] is given[1] is None else np.concatenate(parts, -1)
 
 
 def _array(x: Any, what: str) -> np.ndarray:
@@ -404,7 +421,8 @@ class Hierarchy(Threaded):
         normaliser (or normalizer): "softmax", the hierarchy's own as a rule; "sigmoid" or "sigmoid:B", each weight by itself,
         1 / (1 + e^-(score + B)); "entmax:ALPHA", from 1.05 to 2, most weights exact zeros, 2 is sparsemax.
         scale is 1 unless one is given where scores are additive; 0: weights are uniform where no table adds to scores.
-        lse: return (out, log-sum-exp in float32) too. Raises hga.Error."""
+        lse: return (out, log-sum-exp in float32) too; with edge_value (out, edge_out) or (out, edge_out, log-sum-exp), where edge_out
+        has the output's axes and the columns of edge_value. Raises hga.Error."""
         if tables:
             check_names(Hierarchy.attention, tables)
         if not type(q) is type(k) is type(v) is np.ndarray and (is_torch(q) or is_torch(k) or is_torch(v)):
@@ -416,17 +434,17 @@ class Hierarchy(Threaded):
         out, lses, _ = h._forward(q, k, v, tables, (layout, dropout, seed, layer, precision, threads, isa), lse, False)
         if out.dtype is not _FLOAT32:
             out = _as_given(out, q)
-        return (out, lses) if lse else out
+        return as_asked(out, lses, lse, features_of(tables))
 
     @answered
     @takes_tables()
     def gradient(
-        self, q: Any, k: Any, v: Any, d_out: Any, *, d_lse: Any = None, wanted: Optional[Sequence[str]] = None,
+        self, q: Any, k: Any, v: Any, d_out: Any, *, d_lse: Any = None, d_edge_out: Any = None, wanted: Optional[Sequence[str]] = None,
         layout: str = "bhnd", normaliser: Optional[str] = None, normalizer: Optional[str] = None, dropout: float = 0.0,
         seed: int = 0, layer: int = 0, precision: str = "auto", threads: int = 0, isa: Optional[str] = None,
         **tables: Unpack[CallTables],
     ) -> Dict[str, np.ndarray]:  # fmt: skip
-        """Gradients of sum(d_out * out) + sum(d_lse * lse) by name: "query", "key", "value" and every table that was
+        """Gradients of sum(d_out * out) + sum(d_lse * lse) + sum(d_edge_out * edge_out) by name: "query", "key", "value" and every table that was
         given, or those in ``wanted``, which may name "scale" and the graph's "log_mass" too; of query, key and value in their
         type, of tables in float32. For numpy; torch tensors have their autograd. Runs forward, then backward. Keywords are those
         of ``attention``."""
@@ -439,6 +457,7 @@ class Hierarchy(Threaded):
                 raise refuse(f"no gradient of {name!r}{meant(name, known) or ': there are ' + ', '.join(known)}")
         how = (layout, dropout, seed, layer, precision, threads, isa)
         out, lse, tape = h._forward(q, k, v, tables, how, d_lse is not None, True)
+        d_out = _with_features(d_out, d_edge_out, out, features_of(tables))
         given = []
         for x, what, like in ((d_out, "d_out", out), (d_lse, "d_lse", lse)):
             x = as_numpy(x, what) if x is not None and like is not None else None

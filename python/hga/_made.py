@@ -15,6 +15,7 @@ from ._deferred import STARTS, deferred
 from ._graph import GRAPHS, Graph
 from ._hierarchy import KNOWN, Hierarchy
 from ._one_pass import PASSES, Given, Kept, Outputs, Pass, kept, whole
+from ._tables import as_asked, features_of
 
 Tensor = torch.Tensor
 KEPT = 64  # hierarchies
@@ -116,7 +117,7 @@ def attention(h: Any, q: Tensor, k: Tensor, v: Tensor, more: Dict[str, Any]) -> 
         more = {**more, "positions": h.positions}
     words = "[" + h.steps + "]," + values.written(more)
     out, lse = whole("attention", Given(words, values.whole, values.floats, [q, k, v, *values.tensors]))
-    return (out, lse) if more["lse"] else out
+    return as_asked(out, lse, more["lse"], features_of(more))
 
 
 # ---- the pass ----
@@ -138,10 +139,14 @@ def _built(steps: Any) -> Any:
     return found
 
 
+def _values(given: Given) -> Dict[str, Iterator[Any]]:
+    return dict(zip(_KINDS, (iter(given.whole), iter(given.floats), iter(given.tensors[3:]))))
+
+
 def _run(given: Given) -> Outputs:
     steps, options = ast.literal_eval(given.words)
-    q, k, v, *tensors = given.tensors
-    values = dict(zip(_KINDS, (iter(given.whole), iter(given.floats), iter(tensors))))
+    q, k, v = given.tensors[:3]
+    values = _values(given)
     h, more = _made(steps, values), _read(options, values)
     if isinstance(more["seed"], Tensor):
         more["seed"] = int(more["seed"])
@@ -150,13 +155,17 @@ def _run(given: Given) -> Outputs:
 
         more["node_pos"] = positioned(h, more.pop("positions"))
     found = h.attention(q, k, v, **more)
-    return found if more["lse"] else (found, None)
+    *outs, lse = found if more["lse"] else (*found, None) if isinstance(found, tuple) else (found, None)
+    return outs[0] if len(outs) == 1 else torch.cat(outs, -1), lse
 
 
 def _shapes(given: Given) -> Outputs:
     q, _, v = given.tensors[:3]
-    wants = ast.literal_eval(given.words)[1]["lse"]
-    return q.new_empty(q.shape[:-1] + v.shape[-1:]), q.new_empty(q.shape[:-1], dtype=torch.float32) if wants else None
+    steps, options = ast.literal_eval(given.words)
+    values = _values(given)
+    _read(steps, values)
+    wants, columns = options["lse"], v.shape[-1] + features_of(_read(options, values))
+    return q.new_empty(q.shape[:-1] + (columns,)), q.new_empty(q.shape[:-1], dtype=torch.float32) if wants else None
 
 
 PASSES["attention"] = Pass(_run, _shapes)

@@ -133,23 +133,23 @@ class OrderedHierarchy(Hierarchy):
             return known(self).attention(q, k, v, layout=layout, lse=lse, **more)
         q, k, v = self._moved(q, "query", layout), self._moved(k, "key", layout), self._moved(v, "value", layout)
         found = self._in_order.attention(q, k, v, layout=layout, lse=lse, **self._tables_moved(more))
-        if not lse:
+        if not isinstance(found, tuple):
             return self._back(found, "out", layout)
-        return self._back(found[0], "out", layout), self._back(found[1], "out", layout, lacks=1)
+        return tuple(self._back(x, "out", layout, lacks=int(lse and x is found[-1])) for x in found)
 
     @answered
     def gradient(
-        self, q: Any, k: Any, v: Any, d_out: Any, *, d_lse: Any = None, wanted: Optional[Sequence[str]] = None,
-        layout: str = "bhnd", **more: Any,
+        self, q: Any, k: Any, v: Any, d_out: Any, *, d_lse: Any = None, d_edge_out: Any = None,
+        wanted: Optional[Sequence[str]] = None, layout: str = "bhnd", **more: Any,
     ) -> Dict[str, np.ndarray]:  # fmt: skip
         """As ``Hierarchy.gradient``."""
         q, k, v = self._moved(q, "query", layout), self._moved(k, "key", layout), self._moved(v, "value", layout)
         if d_lse is not None:
             d_lse = np.asarray(d_lse)[..., None]
             d_lse = self._moved(d_lse, "out", layout)[..., 0]
-        d_out = None if d_out is None else self._moved(d_out, "out", layout)
+        d_out, d_edge_out = (None if x is None else self._moved(x, "out", layout) for x in (d_out, d_edge_out))
         found = self._in_order.gradient(
-            q, k, v, d_out, d_lse=d_lse, wanted=wanted, layout=layout, **self._tables_moved(more)
+            q, k, v, d_out, d_lse=d_lse, d_edge_out=d_edge_out, wanted=wanted, layout=layout, **self._tables_moved(more)
         )  # fmt: skip
         for name in ("query", "key", "value"):
             if name in found:

@@ -8,9 +8,9 @@ from typing import Any, Dict, List, Optional, Sequence, Tuple
 import numpy as np
 
 from ._call import Problem
-from ._core import RAISED, check, ffi, lib
+from ._core import RAISED, check, ffi, lib, refuse
 from ._plans import Plan, tape_bytes
-from ._tables import ROWS, Tables
+from ._tables import ROWS, Tables, parted
 
 CLEARED_IN_C = 4 << 20  # bytes of an output beyond which fresh pages, which are zeros, cost less than setting it to zero
 _ADDRESS, _BUFFER = lib.hga_py_address, ffi.from_buffer
@@ -33,7 +33,8 @@ class Prepared:
         """d_out: the type of the output's gradient, where it is not the query's."""
         self.plan = plan
         self.dtype = p.q.dtype
-        self.shape = (p.q.shape[1:-1] if p.flat else p.q.shape[:-1]) + (p.dim_v,)  # of the output
+        columns = p.dim_v + p.features
+        self.shape = (p.q.shape[1:-1] if p.flat else p.q.shape[:-1]) + (columns,)  # of the output
         self.batch = p.batch
         self.samples = samples = int(np.prod(p.batch, dtype=np.int64))
         self.at_once = plan.at_once(samples)
@@ -47,8 +48,11 @@ class Prepared:
         shape, steps = ffi.new("int64_t[]", list(p.batch)), ffi.new("int64_t[]", strides.ravel().tolist())
         c.shape, c.strides = shape, steps
         rows = p.q.shape[-3:-1]
-        out_bytes = rows[0] * rows[1] * p.dim_v * p.q.itemsize
+        out_bytes = rows[0] * rows[1] * columns * p.q.itemsize
         d_out = d_out or p.q.dtype
+        c.features_at = p.dim_v * p.q.itemsize if p.features else 0
+        if p.features and d_out != np.float32:
+            raise refuse(f"features of edges go with an output's gradient of float32, not {d_out}")
         c.d_out_bytes = out_bytes // p.q.itemsize * d_out.itemsize
         c.out_bytes, c.lse_bytes, c.tape_bytes = out_bytes, rows[0] * rows[1] * 4, self.tape_bytes
         self.clear_here = self.samples * out_bytes > CLEARED_IN_C
@@ -65,14 +69,17 @@ class Prepared:
         p.describe(io, (0,) * len(p.batch))
         io.first_head = p.h._first_head
         p.tables.release(io)
-        out, lse = np.empty(p.q.shape[-3:-1] + (p.dim_v,), p.q.dtype), np.empty(p.q.shape[-3:-1], np.float32)
-        p.fill(io.out, out)
-        p.fill(g.d_out, np.empty(out.shape, d_out))
+        rows = p.q.shape[-3:-1]
+        lse, columns = np.empty(rows, np.float32), rows + (p.dim_v + p.features,)
+        for ts, x in (((io.out, io.edge_out), np.empty(columns, p.q.dtype)), ((g.d_out, g.d_edge_out), np.empty(columns, d_out))):
+            for t, part in zip(ts, parted(x, p.features)):
+                p.fill(t, part)
+                t.data = ffi.NULL
         for t in (io.lse, g.d_lse):
             p.fill_rows(t, lse)
         for t, x in ((g.d_query, p.q), (g.d_key, p.k), (g.d_value, p.v)):
             p.fill(t, np.empty(x.shape[-3:], x.dtype))
-        for t in (io.query, io.key, io.value, io.out, io.lse, g.d_out, g.d_lse, g.d_query, g.d_key, g.d_value):
+        for t in (io.query, io.key, io.value, io.lse, g.d_lse, g.d_query, g.d_key, g.d_value):
             t.data = ffi.NULL
 
     def execute(
@@ -98,7 +105,7 @@ class Prepared:
         crew = plan.crew(self.at_once)
         try:
             floats = sum(x.size for x in d_tables.values())
-            spare = np.empty(crew.n * floats, np.float32) if d_tables else None
+            spare = np.empty(crew.n * floats, np.float32) if d_tables and self.samples != 1 else None
             given = ffi.NULL if tables is None and not d_tables else _given(tables, d_tables, spare)
             status = lib.hga_py_gradient(
                 self.c, crew.c, q, k, v, out, tape, d_out, d_lse, d_q, d_k, d_v, given, seed, layer

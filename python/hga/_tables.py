@@ -75,6 +75,7 @@ ROWS = {row.name: row for row in _rows()}
 KEYWORDS = tuple(row.name for row in ROWS.values() if row.is_keyword)
 WITHOUT_EDGES = tuple(name for name in KEYWORDS if not ROWS[name].by_edge)
 _KNOWN = frozenset(KEYWORDS)
+_FEATURES = next(name for name, row in ROWS.items() if lib.HGA_EXTENT_COLUMNS in row.extents)
 
 
 # ---- keywords of functions ----
@@ -112,6 +113,24 @@ def traits(given: Mapping[str, Any]) -> Tuple[int, int]:
     """What a plan knows of what calls bring: columns of positions, and whether only the plain definition knows one of them."""
     pos_dim = [x.shape[1] for name, x in given.items() if lib.HGA_EXTENT_POS_DIM in ROWS[name].extents]
     return int(pos_dim[0]) if pos_dim else 0, int(any(ROWS[name].is_plain for name in given))
+
+
+def features_of(given: Mapping[str, Any]) -> int:
+    """Columns of what edges bring to be summed beside values; 0: nothing."""
+    x = given.get(_FEATURES)
+    return 0 if x is None else int(x.shape[-1])
+
+
+def parted(out: Any, features: int) -> Tuple[Any, ...]:
+    """The output and, where edges bring features, their sum, whose columns are behind the output's."""
+    return (out[..., :-features], out[..., -features:]) if features else (out,)
+
+
+def as_asked(out: Any, lses: Any, lse: bool, features: int) -> Any:
+    """What a call gives back: the output, edge_out where edges bring features, and the log-sum-exp where it is asked for."""
+    if not features:
+        return (out, lses) if lse else out
+    return (*parted(out, features), lses) if lse else parted(out, features)
 
 
 class Tables:
@@ -161,6 +180,10 @@ class Tables:
     @property
     def traits(self) -> Tuple[int, int]:
         return traits({**self.arrays, **self.numbers})
+
+    @property
+    def features(self) -> int:
+        return features_of(self.arrays)
 
     def describe(self, io: Any) -> None:
         """Their sizes, and where they are."""

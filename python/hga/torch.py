@@ -20,7 +20,7 @@ from ._hierarchy import KNOWN, Hierarchy
 from ._made import Made, attention as made_attention
 from ._normalisers import normalised, spelt
 from ._operators import brought, keep_nothing, named, operator, query, refuse_forward, refuse_second, signed, tables_of, tensor_of, unsigned
-from ._tables import INPUTS, check_names, takes_tables
+from ._tables import INPUTS, as_asked, check_names, features_of, takes_tables
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -63,7 +63,7 @@ def _attention(
 
 def _attention_shapes(name: str, q: Tensor, k: Tensor, v: Tensor, names: str, tables: Any, numbers: Any, *how: Any) -> Any:
     *how_, threads, isa, want_lse, taped = how
-    out = q.new_empty(q.shape[:-1] + (v.shape[-1],))
+    out = q.new_empty(q.shape[:-1] + (v.shape[-1] + features_of(named(names, tables, numbers)),))
     lse = q.new_empty(q.shape[:-1] if want_lse else (0,), dtype=torch.float32)
     if not taped:
         return out, lse, q.new_empty(0, dtype=torch.uint8)
@@ -278,7 +278,8 @@ def attention(h: Hierarchy, q: Any, k: Any, v: Any, *, layout: str = "bhnd", lse
         if eager.is_plain(q) and eager.is_plain(k) and eager.is_plain(v):
             given = tables_of(tables)
             if eager.are_plain(given):
-                return eager.attention(h, q, k, v, given, (layout, dropout, seed, layer, precision, threads, isa), lse)
+                found = eager.attention(h, q, k, v, given, (layout, dropout, seed, layer, precision, threads, isa), lse)
+                return as_asked(*(found if lse else (found, None)), lse, features_of(tables)) if tables else found
     inputs = [query(x, n) for x, n in zip((q, k, v), INPUTS)]
     its = brought(tables_of(tables))
     tensors = [*inputs, *its.tables]
@@ -296,7 +297,7 @@ def attention(h: Hierarchy, q: Any, k: Any, v: Any, *, layout: str = "bhnd", lse
         out, lses, _ = torch.ops.hga.attention(name, *inputs, *its, *rest, lse, taped)
     else:
         out, lses, _ = _Attend.apply(_Call(h, its.names, its.numbers, rest, lse, taped), *tensors)
-    return (out, lses) if lse else out
+    return as_asked(out, lses, lse, features_of(tables))
 
 
 # Modules, which call what is above by the hierarchies' method.

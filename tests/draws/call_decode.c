@@ -34,13 +34,15 @@ static drawn_call full_pass(const drawn_call *c)
 {
     drawn_call all = *c;
     hga_options *o = &all.options;
+    call_drop_edges(&all);
+    const int n = all.n_arrays;
     o->gradient = o->keep_fields = 0;
     o->rows = HGA_EVERY_ROW;
     o->dropout = 0;
     memset(all.asked, 0, sizeof all.asked);
     all.wanted = 0, all.n_arrays = 0;
     all.io.edge_bias.rows = 0;
-    for (int i = 0; i < c->n_arrays; i++) {
+    for (int i = 0; i < n; i++) {
         if (c->drawn[i].use == ARRAY_WANTED || c->drawn[i].use == ARRAY_GIVEN) continue;
         if (!c->drawn[i].is_tensor && c->drawn[i].at == offsetof(hga_io, edge_bias)) continue;
         all.drawn[all.n_arrays] = c->drawn[i], all.plain[all.n_arrays++] = c->plain[i];
@@ -256,6 +258,11 @@ static unsigned refused_appends(decoding *d, const drawn_call *c)
     if (c->options.rows) refuse_append(d, bad, "no meaning for rows"), without |= DECODING_WITHOUT_SOME_ROWS;
     bad = x, bad.append.io.edge_bias.data = &bias;
     if (c->io.edge_bias.rows) refuse_append(d, bad, "no meaning for edge_bias"), without |= DECODING_WITHOUT_EDGE_BIAS;
+    bad = x, bad.append.io.edge_key.data = &bias;
+    if (c->io.edge_key.rows) refuse_append(d, bad, "no meaning for edge_key"), without |= DECODING_WITHOUT_EDGE_KEY;
+    bad = x, bad.append.io.edge_value.data = &bias;
+    if (c->io.edge_value.rows)
+        refuse_append(d, bad, "no meaning for edge_value"), without |= DECODING_WITHOUT_EDGE_VALUE;
     bad = x, bad.append.io.value.dtype = HGA_F16;
     if (is_any_of_16_bits(c) && x.append.io.value.data && d->heads[2])
         refuse_append(d, bad, "not of float32"), without |= DECODING_WITHOUT_TYPES;

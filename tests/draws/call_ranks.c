@@ -332,6 +332,7 @@ void call_hold_on_ranks(const drawn_call *c, call_fate *fate)
     drawn_call all = *c;
     choices drawn = choices_of_seed(c->seed + 7);
     fate->ranks_without = refused_with(c);
+    call_drop_edges(&all); /* ranks refuse them: test_edge_values.c */
     all.options.rows = HGA_EVERY_ROW, all.options.keep_fields = 0;
     memset(all.asked, 0, sizeof all.asked);
     for (int i = 0; i < all.n_arrays; i++)

@@ -142,7 +142,8 @@ static void go_back_bare(running *r, int s)
 {
     hga_io io = r->io[s];
     hga_grad_io bare = {.d_out = r->grad[s].d_out, .d_query = r->grad[s].d_query, .d_key = r->grad[s].d_key};
-    io.rel_key.data = io.rel_bias.data = io.edge_bias.data = NULL;
+    io.rel_key.data = io.rel_bias.data = io.edge_bias.data = io.edge_key.data = io.edge_value.data = NULL;
+    io.edge_out.data = NULL;
     (void)hga_plan_gradient(r->plan, r->own[s], &io, &bare);
     for (int i = 0; i < r->c->n_arrays; i++) { /* as they were before */
         if (r->c->drawn[i].use != ARRAY_WANTED || !r->o->memory.block[s][i]) continue;

@@ -8,7 +8,7 @@
 #include "draws.h"
 #include "options.h"
 
-enum { MOST_SAMPLES = 3, MOST_HEADS = 64, MOST_COLUMNS = 32, MOST_ARRAYS = 34 + 2 * HGA_MAX_USER_TENSORS };
+enum { MOST_SAMPLES = 3, MOST_HEADS = 64, MOST_COLUMNS = 32, MOST_ARRAYS = 40 + 2 * HGA_MAX_USER_TENSORS };
 
 typedef enum array_use {
     ARRAY_READ,    /* forward and backward */
@@ -40,6 +40,9 @@ typedef struct asked {
     hga_interval interval[2];
 } asked;
 
+/* Tables of edges. */
+enum { EDGES_BIAS, EDGES_KEY, EDGES_VALUE, N_OF_EDGES };
+
 typedef struct drawn_call drawn_call;
 /* Somebody's own idea of the results: `io` has packed float32 tensors but for the output, which is as drawn. */
 typedef void call_oracle(const drawn_call *c, const hga_io *io);
@@ -65,7 +68,8 @@ struct drawn_call {
     trait_set wish;  /* options that are to be there, as far as graph and program let them */
     int n_arrays;
     array drawn[MOST_ARRAYS], plain[MOST_ARRAYS]; /* as drawn; and packed in float32 */
-    float *bias;                                  /* of edges: of the edge alone */
+    float *of_edges[N_OF_EDGES];                  /* numbers of the edge alone; NULL: there are none */
+    int n_before_edges;                           /* arrays, without keys and features of edges, which come last */
     call_oracle *oracle;
 };
 
@@ -76,6 +80,8 @@ void call_draw_wish(choices *c, const hga_graph *g, const hga_program *p, const 
 void call_clear(drawn_call *c);
 /* Biases of edges are numbers of a seed like others. */
 void call_forget_biases(drawn_call *c);
+/* Without keys and features of edges. */
+void call_drop_edges(drawn_call *c);
 /* Rows of the output to ask for, sample by sample, where the plan may be asked for some. */
 void call_draw_rows(choices *c, drawn_call *call);
 /* Rows of some tensors are folded, as the number says. */
@@ -93,7 +99,9 @@ enum {
     DECODING_WITHOUT_SOME_ROWS = 16,
     DECODING_WITHOUT_TYPES = 32,
     DECODING_WITHOUT_RANKS = 64,
-    DECODING_WITHOUT_FOLDS = 128
+    DECODING_WITHOUT_FOLDS = 128,
+    DECODING_WITHOUT_EDGE_KEY = 256,
+    DECODING_WITHOUT_EDGE_VALUE = 512
 };
 
 /* What holds for every call; returns what became of it. */

@@ -40,6 +40,8 @@ typedef enum trait {
     TRAIT_REL_BIAS,
     TRAIT_EDGE_BIAS,
     TRAIT_EDGE_BIAS_HEADS,
+    TRAIT_EDGE_KEY,
+    TRAIT_EDGE_VALUE,
     TRAIT_NODE_POS,
     TRAIT_TYPE_SCALE,
     TRAIT_USER_TENSORS,
@@ -71,6 +73,9 @@ typedef enum trait {
     TRAIT_D_SINK,
     TRAIT_D_SLOPES,
     TRAIT_D_ADDITIVE,
+    TRAIT_D_EDGE_KEY,
+    TRAIT_D_EDGE_VALUE,
+    TRAIT_D_EDGE_OUT,
     N_TRAITS
 } trait;
 

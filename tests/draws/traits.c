@@ -40,6 +40,8 @@ const trait_row trait_table[N_TRAITS] = {
     [TRAIT_REL_BIAS] = {"rel_bias", "hga_io.rel_bias"},
     [TRAIT_EDGE_BIAS] = {"edge_bias", "hga_io.edge_bias"},
     [TRAIT_EDGE_BIAS_HEADS] = {"edge_bias by head", "hga_table.columns"},
+    [TRAIT_EDGE_KEY] = {"edge_key", "hga_io.edge_key"},
+    [TRAIT_EDGE_VALUE] = {"edge_value", "hga_io.edge_value hga_io.edge_out"},
     [TRAIT_NODE_POS] = {"node_pos", "hga_shape.pos_dim hga_io.node_pos"},
     [TRAIT_TYPE_SCALE] = {"type_scale", "hga_io.type_scale"},
     [TRAIT_USER_TENSORS] = {"user tensors", "hga_io.user"},
@@ -72,6 +74,9 @@ const trait_row trait_table[N_TRAITS] = {
     [TRAIT_D_SINK] = {"d_sink", "hga_grad_io.d_sink"},
     [TRAIT_D_SLOPES] = {"d_slopes", "hga_grad_io.d_slopes"},
     [TRAIT_D_ADDITIVE] = {"d_additive", "hga_grad_io.d_additive"},
+    [TRAIT_D_EDGE_KEY] = {"d_edge_key", "hga_grad_io.d_edge_key"},
+    [TRAIT_D_EDGE_VALUE] = {"d_edge_value", "hga_grad_io.d_edge_value"},
+    [TRAIT_D_EDGE_OUT] = {"d_edge_out", "hga_grad_io.d_edge_out"},
 };
 
 const char *const trait_others[] = {
@@ -159,6 +164,11 @@ static void add_array(const drawn_call *c, int number, trait_set *t)
                  {"rel_key", TRAIT_REL_KEY},
                  {"rel_bias", TRAIT_REL_BIAS},
                  {"edge_bias", TRAIT_EDGE_BIAS},
+                 {"edge_key", TRAIT_EDGE_KEY},
+                 {"edge_value", TRAIT_EDGE_VALUE},
+                 {"d_edge_key", TRAIT_D_EDGE_KEY},
+                 {"d_edge_value", TRAIT_D_EDGE_VALUE},
+                 {"d_edge_out", TRAIT_D_EDGE_OUT},
                  {"node_pos", TRAIT_NODE_POS},
                  {"type_scale", TRAIT_TYPE_SCALE},
                  {"user", TRAIT_USER_TENSORS},
@@ -223,7 +233,7 @@ trait_set traits_of(const drawn_call *c)
     put_if(&t, c->modifiers.scale_is_given && c->modifiers.scale == 0, TRAIT_SCALE_ZERO);
     for (int i = 0; i < c->n_samples; i++) put_if(&t, c->asked[i].interval[1].n > 0, TRAIT_INTERVALS);
     put_if(&t, c->options.gradient && c->accumulate, TRAIT_ACCUMULATE);
-    put_if(&t, c->bias && c->io.edge_bias.columns > 1, TRAIT_EDGE_BIAS_HEADS);
+    put_if(&t, c->of_edges[EDGES_BIAS] && c->io.edge_bias.columns > 1, TRAIT_EDGE_BIAS_HEADS);
     for (int i = 0; i < c->n_arrays; i++) add_array(c, i, &t);
     drop_unread(c->program, &t);
     return t;

@@ -1,0 +1,212 @@
+"""What layers of graphs are given as edges: PyTorch Geometric's edge_index, sparse matrices of torch and of torch_sparse, a Graph or a
+Hierarchy; with features of edges, self-loops, and sources and destinations of two kinds."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, Optional, Tuple, Union
+
+import numpy as np
+import torch
+
+from ._core import refuse
+from ._deferred import deferred
+from ._graph import Graph
+from ._hierarchy import Hierarchy
+from ._made import Made
+
+Tensor = torch.Tensor
+WHOLE = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
+Sizes = Tuple[int, int]  # sources and destinations
+
+
+# ---- what comes ----
+
+
+def _is_torch_sparse(x: Any) -> bool:
+    return isinstance(x, torch.Tensor) and x.layout in (torch.sparse_coo, torch.sparse_csr, torch.sparse_csc)
+
+
+def _is_sparse_tensor(x: Any) -> bool:
+    """torch_sparse's SparseTensor, which is not asked for by its package."""
+    return not isinstance(x, torch.Tensor) and all(hasattr(x, name) for name in ("coo", "set_value", "sparse_sizes"))
+
+
+def is_graph(x: Any) -> bool:
+    return isinstance(x, (Graph, Hierarchy, Made))
+
+
+def sizes_of(x: Any) -> Optional[Sizes]:
+    """How many sources and destinations a matrix has; other edges do not say."""
+    if _is_torch_sparse(x):
+        return int(x.shape[1]), int(x.shape[0])
+    if _is_sparse_tensor(x):
+        destinations, sources = x.sparse_sizes()
+        return int(sources), int(destinations)
+    return None
+
+
+class Given(NamedTuple):
+    """Row 0 sends to row 1; features that a matrix brings itself."""
+
+    index: Tensor
+    features: Optional[Tensor]
+
+
+def given(edges: Any) -> Given:
+    """Edges of any kind but graphs. Matrices have a row for each destination, as PyTorch Geometric has them."""
+    if _is_sparse_tensor(edges):
+        row, column, value = edges.coo()
+        return Given(torch.stack([column, row]), value if value is not None and value.dim() > 1 else None)
+    if _is_torch_sparse(edges):
+        coo = edges if edges.layout is torch.sparse_coo else edges.to_sparse_coo()
+        index, value = (coo.indices(), coo.values()) if coo.is_coalesced() else (coo._indices(), coo._values())
+        return Given(index.flip(0), value if value.dim() > 1 else None)
+    if not isinstance(edges, torch.Tensor):
+        raise refuse(f"edge_index is a {type(edges).__name__}, not a tensor, a Graph or a Hierarchy")
+    if edges.layout != torch.strided or edges.dtype not in WHOLE:
+        raise refuse(f"edge_index of layout {edges.layout} and dtype {edges.dtype}: whole numbers [2, edges] are needed")
+    return Given(edges, None)
+
+
+def with_weights(edges: Any, index: Tensor, weights: Tensor) -> Any:
+    """What return_attention_weights gives beside the output, in the kind that the edges came in."""
+    if _is_sparse_tensor(edges):
+        return edges.set_value(weights, layout="coo")
+    if _is_torch_sparse(edges):
+        return _matrix(edges, index.flip(0).long(), weights), weights
+    return index, weights
+
+
+def _matrix(like: Tensor, index: Tensor, values: Tensor) -> Tensor:
+    """Of the layout and the size of another, with other values."""
+    size = (*like.shape[:2], *values.shape[1:])
+    if like.layout is torch.sparse_coo:
+        return torch.sparse_coo_tensor(index, values, size)
+    by_row = like.layout is torch.sparse_csr
+    major, minor = index if by_row else index.flip(0)
+    order = torch.from_numpy(np.lexsort((minor.numpy(), major.numpy())))
+    ends = torch.bincount(major, minlength=size[0 if by_row else 1]).cumsum(0)
+    make = torch.sparse_csr_tensor if by_row else torch.sparse_csc_tensor
+    return make(torch.cat([ends.new_zeros(1), ends]), minor[order], values.index_select(0, order), size)
+
+
+# ---- self-loops ----
+
+
+class Looped(NamedTuple):
+    """Edges with a loop for each node in place of those that there were."""
+
+    index: np.ndarray
+    kept: Optional[np.ndarray]  # those of the given edges that are left, in front of the loops; None: all, and no loops
+
+
+def checked(index: Tensor, sizes: Sizes) -> np.ndarray:
+    pairs: np.ndarray = index.detach().cpu().numpy()
+    if pairs.ndim != 2 or len(pairs) != 2:
+        raise refuse(f"edge_index has shape {tuple(index.shape)}, not [2, edges]")
+    for row, n, what in zip(pairs, sizes, ("", "") if sizes[0] == sizes[1] else (" sources", " destinations")):
+        least, most = (int(row.min()), int(row.max())) if row.size else (0, -1)
+        if least < 0 or most >= n:
+            raise refuse(f"edge_index has node {most if least >= 0 else least} of {n}{what}")
+    return pairs
+
+
+def looped(pairs: np.ndarray, loops: int) -> Looped:
+    """loops: nodes that are sources and destinations; 0: none gets a loop."""
+    if not loops:
+        return Looped(pairs, None)
+    kept = np.flatnonzero(pairs[0] != pairs[1])
+    more = np.arange(loops, dtype=pairs.dtype)
+    return Looped(np.concatenate([pairs[:, kept], np.stack([more, more])], 1), kept)
+
+
+FILLS = {"add": "sum", "sum": "sum", "mean": "mean", "min": "amin", "max": "amax", "mul": "prod"}
+
+
+def loop_features(features: Tensor, destination: Tensor, loops: int, fill: Any) -> Tensor:
+    """Those of loops: a number, a row, or what the features of edges into a node come to."""
+    if isinstance(fill, str):
+        if fill not in FILLS:
+            raise refuse(f"fill_value {fill!r} is none of {', '.join(FILLS)}")
+        n = max(loops, int(destination.max()) + 1 if len(destination) else 0)
+        place = destination.unsqueeze(-1).expand_as(features)
+        to = features.new_zeros(n, features.shape[-1])
+        return to.scatter_reduce(0, place, features, FILLS[fill], include_self=False)[:loops]
+    if isinstance(fill, torch.Tensor):
+        row = fill.to(features.dtype).reshape(-1, features.shape[-1])
+        return row.expand(loops, -1)
+    return features.new_full((loops, features.shape[-1]), float(fill))
+
+
+# ---- graphs ----
+
+
+@deferred
+def graph_of(index: Tensor, sizes: Sizes, self_loops: bool) -> Graph:
+    """Edges that are given several times count as often."""
+    source, destination = (row.astype(np.int32) for row in checked(index, tuple(sizes)))
+    if self_loops:
+        source, destination = _with_loops(source, destination, min(sizes))
+    return Graph.from_edges(source, destination, _nodes(sizes), repeated="sum")
+
+
+def _nodes(sizes: Sizes) -> Union[int, Sizes]:
+    return sizes[0] if len(set(sizes)) == 1 else (sizes[0], sizes[1])
+
+
+def _with_loops(source: np.ndarray, destination: np.ndarray, nodes: int) -> Tuple[np.ndarray, np.ndarray]:
+    """One for each node, in place of those that there are."""
+    there, without = np.flatnonzero(source == destination), np.ones(nodes, bool)
+    own, once = np.unique(source[there], return_index=True)
+    again = np.delete(there, once)
+    if len(again):
+        source, destination = np.delete(source, again), np.delete(destination, again)
+    without[own[own < nodes]] = False
+    more = np.flatnonzero(without).astype(np.int32)
+    return np.concatenate([source, more]), np.concatenate([destination, more])
+
+
+class Featured(NamedTuple):
+    """A graph whose edges have features: each is by itself, also where it is given several times."""
+
+    hierarchy: Hierarchy
+    order: Tensor  # where the edges are that have their places in canonical order
+    destination: Tensor  # of the edges that are left
+    kept: Optional[Tensor]
+    loops: int
+
+    def ordered(self, features: Tensor, fill: Any) -> Tensor:
+        """Features in canonical order, those of loops among them."""
+        if self.kept is not None:
+            features = features.index_select(0, self.kept)
+            features = torch.cat([features, loop_features(features, self.destination, self.loops, fill)])
+        return features.index_select(0, self.order)
+
+
+def featured(index: Tensor, sizes: Sizes, loops: int) -> Featured:
+    found = looped(checked(index, sizes), loops)
+    source, destination = (row.astype(np.int32) for row in found.index)
+    order = np.lexsort((source, destination))
+    source, destination = source[order], destination[order]
+    begins = np.ones(len(order), bool)
+    begins[1:] = (np.diff(source) != 0) | (np.diff(destination) != 0)
+    place = np.arange(len(order))
+    again = (place - np.maximum.accumulate(np.where(begins, place, 0))).astype(np.int32)  # how often it came before
+    graph = Graph.from_edges(source, destination, _nodes(sizes), type=again if again.any() else None)
+    kept = found.kept
+    left = found.index[1] if kept is None else found.index[1][: len(kept)]
+    return Featured(
+        graph.hierarchy(), torch.from_numpy(order), torch.from_numpy(np.ascontiguousarray(left).astype(np.int64)),
+        None if kept is None else torch.from_numpy(kept), loops,
+    )  # fmt: skip
+
+
+# ---- weights, one by one ----
+
+
+def softmax(scores: Tensor, destination: Tensor, n: int) -> Tensor:
+    """[edges, heads]: of the edges into each destination."""
+    place = destination.unsqueeze(-1).expand_as(scores)
+    most = scores.detach().new_full((n, scores.shape[1]), -torch.inf).scatter_reduce(0, place, scores.detach(), "amax")
+    weights = (scores - most.index_select(0, destination)).exp()
+    return weights / scores.new_zeros(n, scores.shape[1]).index_add(0, destination, weights).index_select(0, destination)
