@@ -26,7 +26,8 @@ done:
 
 enum { COLUMNS = 128 }; /* blocks that are weighed in one execution */
 
-/* The output is linear in values: where a value is 1 in its block's column, a row of it is what each block weighs. */
+/* The output is linear in values: where a value is 1 in its block's column, a row of it is what each block weighs.
+   Nothing is dropped, so that a row sums to 1. */
 typedef struct weighing_blocks {
     const model *m;
     const hga_options *options;
@@ -41,6 +42,8 @@ static int weigh_columns(const weighing_blocks *w, hga_id first)
 {
     hga_io io = w->one->io;
     hga_shape shape = w->one->shape;
+    hga_options options = *w->options;
+    options.dropout = 0;
     memset(w->value, 0, (size_t)w->tokens * (size_t)w->kv_heads * COLUMNS * sizeof *w->value);
     for (hga_id u = 0; u < w->tokens; u++)
         for (hga_id h = 0;
@@ -50,7 +53,7 @@ static int weigh_columns(const weighing_blocks *w, hga_id first)
     io.value = (hga_tensor){.data = w->value, .rows = w->tokens};
     io.out = (hga_tensor){.data = w->out, .rows = w->tokens};
     io.lse.data = NULL;
-    return complain_of(hga_attention(w->m->graph, &w->m->program, &shape, w->options, &io), CLI_USAGE, w->m->title);
+    return complain_of(hga_attention(w->m->graph, &w->m->program, &shape, &options, &io), CLI_USAGE, w->m->title);
 }
 
 static void put_weights(const weighing_blocks *w, hga_id first, float *weights)

@@ -138,7 +138,7 @@ def entmax(s, alpha):
 
 
 def attend(q, k, v, seen, scale=None, softcap=0, sink=None, slopes=None, rel_key=None, rel_bias=None, normaliser="softmax", number=0, dropout=None):
-    """(out [heads][n][dv], lse [heads][n], weights [heads][n][n])."""
+    """(out [heads][n][dv], lse [heads][n], weights before dropout [heads][n][n])."""
     heads, n, dim = q.shape
     k, v = (np.repeat(x, heads // len(x), 0) for x in (k, v))
     k = k if rel_key is None else k + rel_key[0]
@@ -163,8 +163,7 @@ def attend(q, k, v, seen, scale=None, softcap=0, sink=None, slopes=None, rel_key
         if sink is not None:
             lse = np.logaddexp(lse, sink[:, None])
         p = np.exp(s - lse[..., None])
-    kept_ = p if dropout is None else p * dropout
-    return kept_ @ v, lse, kept_
+    return (p if dropout is None else p * dropout) @ v, lse, p
 
 
 def block_weights(p, choice, given):

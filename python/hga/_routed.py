@@ -287,7 +287,7 @@ class ChosenHierarchy(ByContent):
         out = attend(q, k, v, **more)
         if not weighed:
             return out
-        weights = _block_weights(c, q, k, 0 if flat else axis, attend, {**more, "lse": False})
+        weights = _block_weights(c, q, k, 0 if flat else axis, attend, {**more, "lse": False, "dropout": 0.0})
         return (*out, weights) if isinstance(out, tuple) else (out, weights)
 
     def gradient(self, q: Any, k: Any, v: Any, d_out: Any, *, d_lse: Any = None, wanted: Optional[Sequence[str]] = None, layout: str = "bhnd",
@@ -474,7 +474,8 @@ def _gradients(c: Chosen, h: ChosenHierarchy, given: Sequence[np.ndarray], d_lse
 
 
 def _block_weights(c: Chosen, q: Any, k: Any, axis: int, attend: Callable[..., Any], more: Dict[str, Any]) -> Any:
-    """The output is linear in values: where a value is 1 in the column of its block, a row of it is what each block weighs."""
+    """The output is linear in values: where a value is 1 in the column of its block, a row of it is what each block weighs. Nothing is
+    dropped, so that a row sums to 1."""
     block_of, row_of = c.places()
     n_blocks, kv = int(block_of.max(initial=-1)) + 1, k.shape[axis] if k.ndim > 2 else 1
     heads, ours = q.shape[axis] if q.ndim > 2 else 1, is_torch(q)
