@@ -190,8 +190,8 @@ static const hga_sweep dilated_sweeps[] = {
     {0},
 };
 static const hga_sweep routed_sweeps[] = {
-    {"block=# k=8 share=all", 8, {8, 16, 32, 64, 128}},
-    {"block=16 k=# share=all", 16, {4, 16, 32, 64}},
+    {"block=# k=4 share=all", 4, {8, 16, 32, 64, 128}},
+    {"block=16 k=# share=all", 16, {8, 16, 32, 64}},
     {0},
 };
 static const hga_sweep neighbourhood_sweeps[] = {{"kernel=#", 1, {7, 33, 129, 513}}, {0}};
