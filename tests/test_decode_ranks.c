@@ -206,6 +206,40 @@ static void who_sends_rows_home_tells_what_the_workspace_has(void **state)
     problem_clear(&p);
 }
 
+/* Rows that stand for blocks are made at home, of keys that came from others: the cache is that of one who appended. */
+static void tokens_that_choose_leave_the_cache_of_one(void **state)
+{
+    static const hga_id cuts[] = {0, 60, 130, 145};
+    (void)state;
+    for (int i = 0; i < 4; i++) {
+        hga_exchange xs[3];
+        seat seats[3];
+        hga_cache *alone;
+        fed f;
+        problem p = {.name = "chosen", .shape = narrow};
+        hga_selection how = hga_selection_defaults();
+        how.causal = 1, how.block = 8, how.k = 3, how.coarse = i % 2 ? 24 : 0;
+        how.score = i < 2 ? HGA_SELECT_MEAN : HGA_SELECT_MINMAX;
+        hga_decode_options o = {.plan.threads = 1, .same_bits = 1, .selection = &how};
+        assert_ok(hga_build_routed_decoder(i == 3 ? 145 : 200, NULL, &p.graph, &p.program));
+        problem_fill(&p, (uint64_t)i);
+        seats_open(&p, &o, cuts, i % 3, xs, 3, seats);
+        seats_run(seats, 3);
+        for (int r = 0; r < 3; r++)
+            if (seats[r].st) fail_msg("rank %d: %s", r, seats[r].said);
+        const seat *home = &seats[i % 3];
+        assert_ok(hga_cache_create(home->s.pages, &alone));
+        feed(&home->s, alone, 145, &f);
+        assert_ok(hga_decoder_append(home->s.decoder, home->s.workspace, &f.append, 1));
+        assert_true(stamp_of(alone) == stamp_of(home->call.cache));
+        assert_int_equal(hga_pages_used(home->s.pages), 2 * hga_decoder_cache_bytes(home->s.decoder, 145));
+        starve(&f);
+        hga_cache_destroy(alone);
+        seats_close(seats, xs, 3);
+        problem_clear(&p);
+    }
+}
+
 /* ---- appends without rows of the output ---- */
 
 static void an_append_without_outputs_leaves_the_same_cache(void **state)
@@ -345,6 +379,7 @@ int main(void)
         cmocka_unit_test(an_append_without_outputs_leaves_the_same_cache),
         cmocka_unit_test(prompts_of_ranks_are_gone_on_with_the_bits_of_the_full_pass),
         cmocka_unit_test(pages_of_16_bits_are_sent_as_they_are),
+        cmocka_unit_test(tokens_that_choose_leave_the_cache_of_one),
         cmocka_unit_test(a_window_sends_what_the_next_token_sees),
         cmocka_unit_test(a_hierarchy_sends_few_rows),
         cmocka_unit_test(who_sends_rows_home_tells_what_the_workspace_has),

@@ -103,8 +103,8 @@ HGA_API hga_status hga_cache_cut(hga_cache *c, hga_id tokens);
 /* A cache as a file: rows as they are, with what they are rows of, and a checksum. */
 HGA_API hga_status hga_cache_write(const hga_cache *c, const char *path);
 /* A cache from a file that hga_cache_write made. HGA_EFORMAT, naming what differs, for a file that is truncated,
-   changed, or of another graph, program, shape, precision or type of pages; for a decoder with same_bits also of
-   another version of hga or instruction set. Files are loaded whole. */
+   changed, or of another graph, program, shape, precision, type of pages or blocks to choose; for a decoder with
+   same_bits also of another version of hga or instruction set. Files are loaded whole. */
 HGA_API hga_status hga_cache_read(hga_pages *p, const char *path, hga_cache **out);
 
 /* What one cache gets: the next n_tokens >= 1 tokens. The tensors of `io` have the rows that hga_decoder_rows names, in
