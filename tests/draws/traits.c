@@ -99,6 +99,8 @@ const char *const trait_others[] = {
     "hga_table.data what a table is",
     "hga_table.rows what a table is",
     "hga_table.reserved no option yet",
+    "hga_decode_options.selection tokens that choose have a graph of their own: tests/test_decode_chosen.c draws them",
+    "hga_decode_options.prefill the same",
     "hga_decode_options.reserved no option yet",
     "hga_rows.reserved no option yet",
     NULL,
