@@ -90,6 +90,7 @@ const char *const trait_others[] = {
     "hga_io.key what a call reads",
     "hga_io.value what a call reads",
     "hga_io.out what a call writes",
+    "hga_io.first_head of calls of some heads, which drop what all would: tests/test_dropout.c",
     "hga_io.reserved no option yet",
     "hga_io.table what follows, by number",
     "hga_grad_io.reserved no option yet",
