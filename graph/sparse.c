@@ -167,8 +167,12 @@ static hga_status compress_plain(const hga_allocator *a, hga_id n, const explici
     HGA_TRY(hga_new(a, n_edges, sizeof *sources, &sources));
     HGA_TRY(sort_sources(a, n, edges, n_edges, out->ptr, sources));
     out->n_explicit = count_kept(n, out->ptr, sources);
+    if (out->n_explicit == n_edges) { /* they are the rows as they lie */
+        out->src = sources;
+        return HGA_OK;
+    }
     HGA_TRY(hga_new(a, out->n_explicit, sizeof *out->src, &out->src));
-    if (sums && out->n_explicit < n_edges) HGA_TRY(hga_new(a, out->n_explicit, sizeof *out->weight, &out->weight));
+    if (sums) HGA_TRY(hga_new(a, out->n_explicit, sizeof *out->weight, &out->weight));
     keep_sources(n, sources, out);
 done:
     hga_delete(a, sources, n_edges, sizeof *sources);

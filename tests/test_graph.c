@@ -233,40 +233,46 @@ static void edges_given_again_add_up_in_any_order(void **state)
     assert_non_null(strstr(hga_error_detail(), "edge 0 -> 1 of type 0 is given with weights 1e-08 and 1"));
 }
 
-/* Edges among all nodes but the last, drawn at random, some again; `other`, of another type, is its own. */
-static hga_graph *drawn(int sums, int other)
+enum { NODES = 40, SOME_AGAIN = 700, EACH_ONCE = 30 };
+
+/* Edges among all nodes but the last, drawn at random; `other`, of another type, is its own. */
+static hga_graph *drawn(int edges, int sums, int other)
 {
-    enum { NODES = 40, EDGES = 700 };
     uint64_t rng = 11;
     hga_builder *b = started(NODES, 0);
     hga_id near;
     assert_ok(hga_builder_add_relation(b, "near", &near));
     if (sums) assert_ok(hga_builder_sum_edges(b, near));
-    for (int i = 0; i < EDGES; i++) {
-        hga_id u = (hga_id)random_below(&rng, NODES - 1), v = (hga_id)random_below(&rng, NODES - 1);
+    for (int i = 0; i < edges; i++) {
+        hga_id u = edges == EACH_ONCE ? i : (hga_id)random_below(&rng, NODES - 1),
+               v = (hga_id)random_below(&rng, NODES - 1);
         assert_ok(hga_builder_add_edge(b, near, u, v, 0, 1));
     }
     if (other) assert_ok(hga_builder_add_edge(b, near, NODES - 1, NODES - 1, 1, 1));
     return finished(b);
 }
 
+static void check_plain(int edges, int sums)
+{
+    hga_graph *g = drawn(edges, sums, 0), *of_two = drawn(edges, sums, 1);
+    hga_relation one = hga_graph_relation(g, 0), many = hga_graph_relation(of_two, 0);
+    int again = edges == SOME_AGAIN;
+    assert_null(one.type);
+    assert_non_null(many.type);
+    assert_int_equal(one.n_explicit, many.n_explicit - 1);
+    assert_true((one.n_explicit < edges) == again);
+    assert_true(one.weighted == (sums && again) && many.weighted == (sums && again));
+    assert_memory_equal(one.ptr, many.ptr, NODES * sizeof *one.ptr);
+    assert_memory_equal(one.src, many.src, (size_t)one.n_explicit * sizeof *one.src);
+    if (one.weight) assert_memory_equal(one.weight, many.weight, (size_t)one.n_explicit * sizeof *one.weight);
+    hga_graph_destroy(g), hga_graph_destroy(of_two);
+}
+
 /* Which are sorted as their other ends alone. */
 static void edges_of_one_type_and_weight_are_those_of_many(void **state)
 {
     (void)state;
-    for (int sums = 0; sums < 2; sums++) {
-        hga_graph *g = drawn(sums, 0), *of_two = drawn(sums, 1);
-        hga_relation one = hga_graph_relation(g, 0), many = hga_graph_relation(of_two, 0);
-        hga_id n = hga_graph_nodes(g).n;
-        assert_null(one.type);
-        assert_non_null(many.type);
-        assert_int_equal(one.n_explicit, many.n_explicit - 1);
-        assert_true(one.n_explicit < 700 && one.weighted == sums && many.weighted == sums);
-        assert_memory_equal(one.ptr, many.ptr, (size_t)n * sizeof *one.ptr);
-        assert_memory_equal(one.src, many.src, (size_t)one.n_explicit * sizeof *one.src);
-        if (sums) assert_memory_equal(one.weight, many.weight, (size_t)one.n_explicit * sizeof *one.weight);
-        hga_graph_destroy(g), hga_graph_destroy(of_two);
-    }
+    for (int sums = 0; sums < 2; sums++) check_plain(SOME_AGAIN, sums), check_plain(EACH_ONCE, sums);
 }
 
 /* ---- equal edges ---- */
