@@ -154,19 +154,33 @@ static hga_status take_tables(const XLA_FFI_CallFrame *frame, cursor *operands, 
     return st;
 }
 
-static hga_status take_wanted(const XLA_FFI_CallFrame *frame, cursor *results, jax_call *call)
+/* The result of a gradient: its place where it is wanted, else zeros. */
+static hga_status take_gradient(cursor *results, const char *name, int wanted, jax_call *call)
 {
     static const char *const inputs[] = {"query", "key", "value"};
+    const hga_call_row *row = hga_call_table_named(name);
+    jax_array found = {.rank = 0}, *to = row ? &call->wanted[row - hga_call_tables()] : NULL;
+    for (int i = 0; i < 3; i++)
+        if (strcmp(name, inputs[i]) == 0) to = &call->at[JAX_D_QUERY + i];
+    hga_status st = to ? take(results, name, &found) : hga_fail(HGA_EINVAL, "there is no gradient of '%s'", name);
+    if (st) return st;
+    if (wanted)
+        *to = found;
+    else
+        memset(found.data, 0, (size_t)jax_bytes(&found));
+    return HGA_OK;
+}
+
+static hga_status take_gradients(const XLA_FFI_CallFrame *frame, cursor *results, jax_call *call)
+{
     const XLA_FFI_ByteSpan *names = NULL;
+    const jax_array *bits = &call->at[JAX_WANTED];
+    uint32_t wanted = 0;
     char name[64];
-    hga_status st = find_text(frame, "wanted", &names);
-    for (size_t at = 0; !st && next_word(names, &at, name);) {
-        const hga_call_row *row = hga_call_table_named(name);
-        jax_array *to = row ? &call->wanted[row - hga_call_tables()] : NULL;
-        for (int i = 0; i < 3; i++)
-            if (strcmp(name, inputs[i]) == 0) to = &call->at[JAX_D_QUERY + i];
-        st = to ? take(results, name, to) : hga_fail(HGA_EINVAL, "there is no gradient of '%s'", name);
-    }
+    hga_status st = find_text(frame, "gradients", &names);
+    if (jax_bytes(bits) >= (int64_t)sizeof wanted) memcpy(&wanted, bits->data, sizeof wanted);
+    for (size_t at = 0; !st && next_word(names, &at, name); wanted >>= 1)
+        st = take_gradient(results, name, (int)(wanted & 1u), call);
     return st;
 }
 
@@ -198,12 +212,13 @@ static hga_status take_backward(const XLA_FFI_CallFrame *frame, jax_call *call)
     call->is_back = 1;
     hga_status st = take_inputs(&operands, call);
     if (!st) st = find_text(frame, "results", &extra);
+    if (!st) st = take(&operands, "list of gradients", &call->at[JAX_WANTED]);
     if (!st) st = take(&operands, "out", &call->at[JAX_OUT]);
     if (!st) st = take_tape(&operands, &call->at[JAX_TAPE]);
     if (!st) st = take(&operands, "d_out", &call->at[JAX_D_OUT]);
     if (!st && memchr(extra->ptr, 'l', extra->len)) st = take(&operands, "d_lse", &call->at[JAX_D_LSE]);
     if (!st) st = take_tables(frame, &operands, call);
-    return st ? st : take_wanted(frame, &results, call);
+    return st ? st : take_gradients(frame, &results, call);
 }
 
 /* ---- handlers ---- */

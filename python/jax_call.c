@@ -18,6 +18,8 @@ static int64_t bytes_from(const jax_array *x, int axis)
     return bytes;
 }
 
+int64_t jax_bytes(const jax_array *x) { return bytes_from(x, 0); }
+
 /* How far apart its parts along a leading axis are; 0 where it has one for all. */
 static int64_t step(const jax_array *x, int axis) { return x->dims[axis] == 1 ? 0 : bytes_from(x, axis + 1); }
 

@@ -19,7 +19,8 @@ typedef enum jax_place {
     JAX_QUERY,
     JAX_KEY,
     JAX_VALUE,
-    JAX_SEED, /* [2], the lower half first */
+    JAX_SEED,   /* [2], the lower half first */
+    JAX_WANTED, /* [1], bits of the gradients that are wanted */
     JAX_OUT,
     JAX_LSE,
     JAX_TAPE,
@@ -39,6 +40,7 @@ typedef struct jax_call {
     int is_back;
 } jax_call;
 
+int64_t jax_bytes(const jax_array *x);
 /* Is it of shapes that the plan has? HGA_EINVAL. */
 hga_status jax_check(const jax_call *call);
 hga_status jax_run(const jax_call *call);

@@ -12,7 +12,7 @@ from ._arguments import BINDINGS
 from ._call import Problem
 from ._core import BF16, Error, check, ffi, lib, refuse
 from ._precision import PRECISIONS
-from ._tables import ROWS, Tables, with_own
+from ._tables import INPUTS, ROWS, Tables, with_own
 
 if TYPE_CHECKING:
     from ._hierarchy import Hierarchy
@@ -60,6 +60,7 @@ class Kind:
     def __init__(self, h: "Hierarchy", q: Any, k: Any, v: Any, given: Mapping[str, Any], options: Options) -> None:
         self.options, self.lse, self._hierarchy = options, options.lse, text_of(h)
         self.names = list(with_own(h, given))
+        self.gradients = [*INPUTS, *(name for name in self.names if ROWS[name].has_gradient)]
         known = {name: x if type(x) is float else _like(x) for name, x in given.items() if type(x) is float or not ROWS[name].is_number}
         for name, x in given.items():
             if type(x) is not float:

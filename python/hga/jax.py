@@ -62,6 +62,40 @@ def _register() -> None:
 _register()
 
 
+# ---- shard_map: along which axes of devices arrays differ, which results, and what goes together, must say ----
+
+
+def _varying(x: Any) -> Any:
+    kind = jax.typeof(x)
+    return kind.vma if hasattr(kind, "vma") else kind.mat.varying  # JAX before 0.10, and since
+
+
+def _result(of: Array, shape: Tuple[int, ...], dtype: Any) -> Any:
+    """A result that differs where the operand does."""
+    if not _varying(of):
+        return jax.ShapeDtypeStruct(shape, dtype)
+    kind, whole_axes = jax.typeof(of), jax.sharding.PartitionSpec(*[None] * len(shape))
+    return kind.update(shape=shape, dtype=np.dtype(dtype), weak_type=False, sharding=kind.sharding.update(spec=whole_axes))
+
+
+def _alike(given: Sequence[Any]) -> List[Any]:
+    """The same, said to differ wherever one of them does: gradients of what all devices share are then summed over them."""
+    axes = frozenset().union(*map(_varying, given))
+    missing = [tuple(sorted(axes - _varying(x), key=str)) for x in given]
+    if hasattr(jax.lax, "pcast"):
+        return [jax.lax.pcast(x, more, to="varying") if more else x for x, more in zip(given, missing)]
+    return [jax.lax.pvary(x, more) if more else x for x, more in zip(given, missing)]
+
+
+def _placed_as(x: Any, gradient: Any) -> Any:
+    """A gradient on the devices of what it is of, where a mesh has explicit axes."""
+    where, there = jax.typeof(x).sharding, jax.typeof(gradient).sharding
+    return gradient if where == there or where.mesh.empty or gradient.dtype == jax.dtypes.float0 else jax.sharding.reshard(gradient, where)
+
+
+# ---- the two calls ----
+
+
 def _refuse_second(*given: Any) -> Any:
     raise Error("HGA_EUNSUPPORTED", "hga's attention has no second derivative")
 
@@ -69,21 +103,22 @@ def _refuse_second(*given: Any) -> Any:
 @partial(jax.custom_vjp, nondiff_argnums=(0, 1))
 def _forward(kind: Kind, taped: bool, q: Array, k: Array, v: Array, seed: Array, *tables: Array) -> Sequence[Array]:
     """out, lse where the kind has one, and a tape where one is asked for."""
-    wanted = [jax.ShapeDtypeStruct((*q.shape[:-1], kind.columns), q.dtype)]
-    wanted += [jax.ShapeDtypeStruct(q.shape[:-1], np.float32)] * kind.lse
-    wanted += [jax.ShapeDtypeStruct((*q.shape[:-3], kind.plan_bytes(True)), np.uint8)] if taped else []
+    wanted = [_result(q, (*q.shape[:-1], kind.columns), q.dtype)]
+    wanted += [_result(q, q.shape[:-1], np.float32)] * kind.lse
+    wanted += [_result(q, (*q.shape[:-3], kind.plan_bytes(True)), np.uint8)] if taped else []
     call = jax.ffi.ffi_call(FORWARD, wanted, vmap_method="expand_dims")
     found: Sequence[Array] = call(q, k, v, seed, *tables, **kind.attributes(taped, "l" * kind.lse + "t" * taped))
     return found
 
 
-@partial(jax.custom_vjp, nondiff_argnums=(0, 1, 2))
-def _backward(kind: Kind, wanted: Tuple[str, ...], of_lse: bool, *given: Array) -> Sequence[Array]:
-    """The wanted gradients of (q, k, v, seed, out, tape, d_out, perhaps d_lse, tables ..)."""
-    named = dict(zip((*INPUTS, "seed", "out", "tape", "d_out", *["d_lse"] * of_lse, *kind.names), given))
-    like = [jax.ShapeDtypeStruct(named[name].shape, named[name].dtype) for name in wanted]
+@partial(jax.custom_vjp, nondiff_argnums=(0, 1))
+def _backward(kind: Kind, of_lse: bool, *given: Array) -> Sequence[Array]:
+    """Gradients of q, k, v and the tables that have one, given (q, k, v, seed, wanted, out, tape, d_out, perhaps d_lse, tables ..);
+    zeros where one is not wanted."""
+    named = dict(zip((*INPUTS, "seed", "wanted", "out", "tape", "d_out", *["d_lse"] * of_lse, *kind.names), given))
+    like = [_result(named[name], named[name].shape, named[name].dtype) for name in kind.gradients]
     call = jax.ffi.ffi_call(BACKWARD, like, vmap_method="expand_dims")
-    found: Sequence[Array] = call(*given, wanted=" ".join(wanted), **kind.attributes(True, "l" * of_lse))
+    found: Sequence[Array] = call(*given, gradients=" ".join(kind.gradients), **kind.attributes(True, "l" * of_lse))
     return found
 
 
@@ -94,51 +129,36 @@ _backward.defvjp(_refuse_second, _refuse_second)
 # ---- gradients ----
 
 
-@jax.tree_util.register_pytree_node_class
-class _Saved:
-    """What a backward pass needs, and which gradients are wanted."""
-
-    def __init__(self, wanted: Tuple[str, ...], arrays: Sequence[Any]) -> None:
-        self.wanted, self.arrays = wanted, tuple(arrays)
-
-    def tree_flatten(self) -> Tuple[Any, Any]:
-        return self.arrays, self.wanted
-
-    @classmethod
-    def tree_unflatten(cls, wanted: Any, arrays: Any) -> "_Saved":
-        return cls(wanted, arrays)
-
-
 @partial(jax.custom_vjp, nondiff_argnums=(0,))
 def _attend(kind: Kind, q: Array, k: Array, v: Array, seed: Array, *tables: Array) -> Tuple[Array, ...]:
     """out, and lse where the kind has one."""
     return tuple(_forward(kind, False, q, k, v, seed, *tables))
 
 
-def _attend_forth(kind: Kind, *primals: Any) -> Tuple[Tuple[Array, ...], _Saved]:
-    names = (*INPUTS, "seed", *kind.names)
-    wanted = tuple(name for name, x in zip(names, primals) if x.perturbed and name != "seed")
-    for name in wanted:
-        if name in ROWS and not ROWS[name].has_gradient:
-            raise refuse(f"there is no gradient of {name}: jax.lax.stop_gradient it")
-    given = [x.value for x in primals]
+def _attend_forth(kind: Kind, *primals: Any) -> Tuple[Tuple[Array, ...], Tuple[Any, ...]]:
+    """What is wanted is kept as a number's bits: JAX may trace this once for several sets of inputs, which then differ in numbers alone."""
+    asked = {name for name, x in zip((*INPUTS, "seed", *kind.names), primals) if x.perturbed} - {"seed"}
+    for name in sorted(asked.difference(kind.gradients)):
+        raise refuse(f"there is no gradient of {name}: jax.lax.stop_gradient it")
+    given, wanted = [x.value for x in primals], sum(1 << i for i, name in enumerate(kind.gradients) if name in asked)
     *outputs, tape = _forward(kind, True, *given)
-    return tuple(outputs), _Saved(wanted, (*given, outputs[0], tape))
+    return tuple(outputs), (*given, np.array([wanted], np.uint32), outputs[0], tape)
 
 
-def _attend_back(kind: Kind, saved: _Saved, d_outputs: Tuple[Any, ...]) -> Tuple[Optional[Array], ...]:
-    q, k, v, seed, *tables, out, tape = saved.arrays
+def _attend_back(kind: Kind, saved: Tuple[Any, ...], d_outputs: Tuple[Any, ...]) -> Tuple[Optional[Array], ...]:
+    q, k, v, seed, *tables, wanted, out, tape = saved
     none = jax.custom_derivatives.SymbolicZero
     d_out, *d_lses = d_outputs
     d_lse = [d for d in d_lses if type(d) is not none]
     d_out = jnp.zeros(out.shape, out.dtype) if type(d_out) is none else d_out
-    grads = _backward(kind, saved.wanted, bool(d_lse), q, k, v, seed, out, tape, d_out, *d_lse, *tables)
-    found = dict(zip(saved.wanted, grads))
-    return tuple(found.get(name) for name in (*INPUTS, "seed", *kind.names))
+    given = _alike([q, k, v, seed, wanted, out, tape, d_out, *d_lse, *tables])
+    found = {"seed": np.zeros(seed.shape, jax.dtypes.float0), **dict(zip(kind.gradients, _backward(kind, bool(d_lse), *given)))}
+    named = dict(zip((*INPUTS, "seed", *kind.names), (q, k, v, seed, *tables)))
+    return tuple(_placed_as(x, found[name]) if name in found else jnp.zeros_like(x) for name, x in named.items())
 
 
 _attend.defvjp(_attend_forth, _attend_back, symbolic_zeros=True)
-_attend_at_once = jax.jit(_attend, static_argnums=0)
+_attend_at_once = jax.jit(lambda kind, *given: _attend(kind, *_alike(given)), static_argnums=0)
 
 
 # ---- what is given ----
@@ -197,12 +217,6 @@ def _for_each_part(h: Hierarchy, x: Array, layout: str) -> Array:
     return jnp.repeat(x.astype(np.float32), h.parts // heads, axis=LAYOUTS[layout][0])
 
 
-def _run(kind: Kind, *given: Any) -> Tuple[Array, ...]:
-    traced = any(isinstance(x, jax.core.Tracer) for x in given)
-    found: Tuple[Array, ...] = (_attend if traced else _attend_at_once)(kind, *given)
-    return found
-
-
 def _checked_hierarchy(h: Any) -> Hierarchy:
     if isinstance(h, ByContent):
         raise refuse(f"{h!r} is made anew of every input, which XLA does not know: h.hierarchy(q, k) of one input has an attention")
@@ -249,7 +263,7 @@ def _called(h: Hierarchy, q: Array, k: Array, v: Array, given: Mapping[str, Any]
     flat, kind = q.ndim == 2, kind_of(h, q, k, v, given, options)
     operands: List[Any] = [x.reshape(1, *x.shape) for x in (q, k, v)] if flat else [q, k, v]
     numbers = {**with_own(h, given)}
-    found = _run(kind, *operands, seed, *(np.float32(x) if type(x) is float else x for x in (numbers[name] for name in kind.names)))
+    found = _attend_at_once(kind, *operands, seed, *(np.float32(x) if type(x) is float else x for x in (numbers[name] for name in kind.names)))
     found = tuple(x.reshape(x.shape[1:]) for x in found) if flat else found
     return found if options.lse else found[0]
 

@@ -81,6 +81,15 @@ class Values(Jax):
         for f in (jax.jit, jax.checkpoint, lambda f: jax.jit(jax.checkpoint(f))):
             self.same_gradients(jax.grad(f(self.loss(h, weight)), (0, 1, 2))(*x), h, x, weight)
 
+    def test_one_program_by_different_inputs_in_turn(self):
+        h, x = VARIANTS["dense"](), inputs()
+        slopes, names = np.abs(drawn(4, HEADS)), ("query", "key", "value", "slopes")
+        run = jax.jit(lambda *x: attention(h, *x[:3], slopes=x[3]).sum())
+        wanted = h.gradient(*x, np.ones_like(x[0]), slopes=slopes)
+        for of in ((0,), (0, 3), (1, 2), (3,), (0, 1, 2, 3)):
+            for i, found in zip(of, jax.grad(run, of)(*x, slopes)):
+                self.same(found, wanted[names[i]], of)
+
     def test_grouped_heads_two_axes_both_layouts_and_other_columns(self):
         h, x = VARIANTS["window"](), inputs(kv_heads=2, dim_v=5)
         self.same(attention(h, *x), h.attention(*x))
@@ -257,14 +266,24 @@ class Vmap(Jax):
         h, (q, _, _) = VARIANTS["window"](), inputs()
         scales = np.array([0.1, 0.2, 0.3], np.float32)
 
-        def layers(q):
+        def layers(q, scales):
             return jax.lax.scan(lambda x, s: (attention(h, x, x, x, scale=s), None), q, scales)[0]
 
         x = q
         for s in scales:
             x = h.attention(x, x, x, scale=float(s))
-        self.same(jax.jit(layers)(q), x)
-        self.assertTrue(np.isfinite(jax.jit(jax.grad(lambda q: layers(q).sum()))(q)).all())
+        self.same(jax.jit(layers)(q, scales), x)
+
+        def one_by_one(q, scales):
+            for s in scales:
+                q = attention(h, q, q, q, scale=s)
+            return q.sum()
+
+        wanted = jax.grad(one_by_one, (0, 1))(q, scales)
+        for f in (layers, jax.checkpoint(layers)):
+            found = jax.jit(jax.grad(lambda q, s, f=f: f(q, s).sum(), (0, 1)))(q, scales)
+            for a, b in zip(found, wanted):
+                np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
 
 
 LOADS = """
@@ -276,6 +295,38 @@ x = [np.load(f"{sys.argv[1]}.{i}.npy") for i in range(3)]
 out, back = jax.vjp(program.call, *x)
 np.savez(sys.argv[1] + ".npz", out, *back(np.ones_like(out)))
 """
+
+
+SHARDS = """
+import jax, numpy as np, hga.jax
+from jax.sharding import AxisType, PartitionSpec as P
+mesh = jax.make_mesh((2,), ("d",), axis_types=(AxisType.Auto,))
+h = hga.window(48, left=5, right=3)
+q, k, v = (np.random.default_rng(i).standard_normal((4, 2, 48, 8)).astype(np.float32) for i in range(3))
+slopes = np.array([0.5, 0.1], np.float32)
+wanted = h.gradient(q, k, v, np.ones_like(q), slopes=slopes)
+for check in (True, False):
+    attend = jax.shard_map(lambda *x: hga.jax.attention(h, *x[:3], slopes=x[3]), mesh=mesh, in_specs=(P("d"), P("d"), P("d"), P()),
+                           out_specs=P("d"), check_vma=check)
+    for run in (attend, jax.jit(attend)):
+        assert np.array_equal(run(q, k, v, slopes), h.attention(q, k, v, slopes=slopes))
+    found = jax.jit(jax.grad(lambda *x: attend(*x).sum(), (0, 3)))(q, k, v, slopes)
+    assert np.array_equal(found[0], wanted["query"])
+    np.testing.assert_allclose(found[1], wanted["slopes"], rtol=1e-5)
+mesh = jax.make_mesh((2,), ("d",), axis_types=(AxisType.Explicit,))
+jax.set_mesh(mesh)
+placed = jax.device_put(q, jax.NamedSharding(mesh, P("d")))
+found = jax.jit(jax.grad(lambda q: hga.jax.attention(h, q, k, v, slopes=slopes).sum()))(placed)
+assert np.array_equal(found, wanted["query"])
+print("devices", jax.device_count())
+"""
+
+
+class Shards(Jax):
+    def test_devices_have_their_parts_and_share_gradients_of_tables(self):
+        flags = os.environ.get("XLA_FLAGS", "") + " --xla_force_host_platform_device_count=2"
+        done = subprocess.run([sys.executable, "-c", SHARDS], capture_output=True, text=True, timeout=300, env={**os.environ, "XLA_FLAGS": flags})
+        self.assertEqual(done.stdout, "devices 2\n", done.stderr[-2000:])
 
 
 class Exported(Jax):
