@@ -84,8 +84,8 @@ static void every_scoring_in_bfloat16_has_the_bits_of_one_process(void **state)
             hga_id cuts[MOST_RANKS + 1], n_ranks = 2 + (i + k) % 4;
             uint64_t rng = (uint64_t)(i * N_SCORINGS + k);
             if (passed_over(i + k) || !scored_build(i, &scorings[k], 90, &narrow, &p)) continue;
-            int alone = find_stage(&p.program, HGA_ENERGY) && scorings[k].normaliser == HGA_NORMALISER_ENTMAX;
-            if (!is_cross(&p) && !alone) { /* thresholds of energies are one process's */
+            int refused = scorings[k].normaliser == HGA_NORMALISER_ENTMAX && program_has_energies(&p.program);
+            if (!is_cross(&p) && !refused) {
                 tensors want = run_whole(&p, &p.options, PACKED);
                 cut_anywhere(tokens_of(&p), n_ranks, &rng, cuts);
                 hold(&p, scorings[k].name, &p.options, PACKED, cuts, n_ranks, &strict, &want);

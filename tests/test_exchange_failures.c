@@ -356,6 +356,21 @@ static void what_ranks_cannot_do_is_named(void **state)
     problem_clear(&p);
 }
 
+/* What is below other ranks' nodes they do not bring. */
+static void entmax_of_energies_is_for_one_process(void **state)
+{
+    (void)state;
+    problem p;
+    hga_exchange x;
+    variant_build(variant_named("hsa"), 40, 3, &narrow, &p);
+    const hga_id n = hga_graph_nodes(p.graph).n_queries, cuts[] = {0, n};
+    assert_ok(hga_program_normalise(&p.program, HGA_NORMALISER_ENTMAX, 1.5));
+    assert_ok(hga_dist_in_process(1, NULL, &x));
+    assert_refused(HGA_EUNSUPPORTED, "ranks: entmax of energies is for one process",
+                   plan_alone(&p, (hga_options){.threads = 1}, &(hga_ranks){.exchange = &x, .cuts = cuts}));
+    hga_dist_destroy(&x), problem_clear(&p);
+}
+
 static void calls_of_rows_and_decoders_are_refused(void **state)
 {
     (void)state;
@@ -395,6 +410,7 @@ int main(void)
         cmocka_unit_test(ranks_that_mean_different_things_are_told),
         cmocka_unit_test(ranks_that_are_called_for_different_things_are_told),
         cmocka_unit_test(seeds_and_layers_count_where_edges_are_dropped),
+        cmocka_unit_test(entmax_of_energies_is_for_one_process),
         cmocka_unit_test(what_ranks_cannot_do_is_named),
         cmocka_unit_test(calls_of_rows_and_decoders_are_refused),
     };
