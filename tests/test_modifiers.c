@@ -312,11 +312,7 @@ static int takes_normaliser(const problem *p, hga_normaliser normaliser)
     hga_program program = p->program;
     hga_io io = p->io;
     program.has_lse = 0, io.lse.data = NULL;
-    for (hga_id i = 0; i < program.n_stages; i++) {
-        if (program.stage[i].message != HGA_SCORE) continue;
-        program.stage[i].normaliser = normaliser;
-        program.stage[i].alpha = normaliser == HGA_NORMALISER_ENTMAX ? 1.5 : 0;
-    }
+    assert_ok(hga_program_normalise(&program, normaliser, normaliser == HGA_NORMALISER_ENTMAX ? 1.5 : 0));
     return hga_attention(p->graph, &program, &p->shape, &p->options, &io) == HGA_OK;
 }
 
