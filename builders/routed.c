@@ -140,6 +140,14 @@ done:
     return st;
 }
 
+/* Tokens are at their own numbers, whichever head's: distances are those of one text. */
+static hga_status place_tokens(const telling *x, hga_id nodes)
+{
+    hga_status st = HGA_OK;
+    for (hga_id v = 0; !st && v < nodes; v++) st = hga_builder_set_position(x->b, v, 1, (float)(v % x->p->n_tokens));
+    return st;
+}
+
 /* ---- how it is chosen ---- */
 
 hga_routed hga_routed_defaults(void)
@@ -216,6 +224,7 @@ hga_status hga_build_routed(const hga_routed *routed, hga_graph **g, hga_program
     HGA_TRY(hga_builder_add_relation(s.b, "chosen", &s.relation));
     HGA_TRY(add_choice(&s));
     if (p->causal && p->query_block == 1) HGA_TRY(set_parts(&s));
+    if (cross) HGA_TRY(place_tokens(&s, rows + keys));
     HGA_TRY(hga_program_attention(program, 0));
     HGA_TRY(hga_builder_finish(s.b, g));
 done:

@@ -32,4 +32,25 @@ static inline hga_graph *rows_that_choose(hga_id n_rows, uint64_t seed, int odd)
     return g;
 }
 
+/* Each row chooses blocks of 64 by itself: its own, and one or two of those before it. */
+static inline hga_graph *rows_with_blocks(hga_id n_rows, uint64_t seed)
+{
+    enum { BLOCK = 64 };
+    hga_builder *b = tokens_alone(n_rows);
+    hga_id relation, *chosen = memory(3 * n_rows, sizeof *chosen);
+    hga_pos *first = memory(n_rows + 1, sizeof *first), n = 0;
+    hga_choice c = {.n_dst = n_rows, .n_src = n_rows, .row_block = 1, .block = BLOCK, .causal = 1, .first = first};
+    for (hga_id t = 0; t < n_rows; t++, first[t] = n) {
+        const hga_id own = t / BLOCK, one = own ? random_below(&seed, own) : 0;
+        if (t % 4 == 0 && one > 0) chosen[n++] = random_below(&seed, one);
+        if (own) chosen[n++] = one;
+        chosen[n++] = own;
+    }
+    c.chosen = chosen;
+    assert_ok(hga_builder_add_relation(b, "near", &relation));
+    assert_ok(hga_builder_add_choice(b, relation, &c));
+    free(chosen), free(first);
+    return finished(b);
+}
+
 #endif

@@ -56,8 +56,53 @@ static void pairs_go_back_in_tiles(void **state)
     problem_clear(&p);
 }
 
+/* Rows that choose blocks, as the graph keeps them. */
+static void rows_with_blocks_go_back_in_tiles(void **state)
+{
+    (void)state;
+    problem p = {.name = "rows with blocks", .shape = {.n_heads = 1, .dim = 64}, .graph = rows_with_blocks(700, 5)};
+    assert_ok(hga_program_attention(&p.program, 0));
+    problem_fill(&p, 3);
+    count_gradient(&p);
+    assert_int_equal(by_row, 0);
+    assert_true(in_tiles > 0);
+    problem_clear(&p);
+}
+
+/* Every set of what such calls may bring, by threads, against the definition, which drops and rounds the same. */
+static void whatever_a_call_brings(void **state)
+{
+    enum { DROPS = 1, ROUNDS = 2, CAPS = 4, SLOPES = 8, SINKS = 16, ALL = 32 };
+    static const float sink[4] = {0.5f, -INFINITY, 1, 0}, slope_of[4] = {0.02f, 0.1f, 0, 0.5f};
+    static const hga_shape sizes[] = {{.n_heads = 4, .n_kv_heads = 2, .dim = 24, .dim_v = 20},
+                                      {.n_heads = 2, .dim = 7}};
+    (void)state;
+    for (unsigned brings = 0; brings < ALL; brings++) {
+        if (passed_over((int)brings)) continue;
+        problem p = {.shape = sizes[brings % 2]};
+        snprintf(p.name, sizeof p.name, "a call that brings %u", brings);
+        p.graph = brings / 2 % 2 ? rows_with_blocks(700, brings) : rows_that_choose(TOKENS, brings, HOLES);
+        const brought more = {.softcap = brings & CAPS ? 2.0f : 0,
+                              .sink = brings & SINKS ? sink : NULL,
+                              .slopes = brings & SLOPES ? slope_of : NULL};
+        hga_options options = {.threads = 1 + (hga_id)brings % 3, .dropout = brings & DROPS ? 0.3f : 0};
+        if (brings & ROUNDS) options.precision = HGA_PRECISION_BF16;
+        assert_ok(hga_program_attention(&p.program, 0));
+        problem_fill(&p, brings);
+        bring_to(&p.io, &more), p.io.seed = brings;
+        slope fast = slope_create(&p, 1), plain = slope_create(&p, 1);
+        slope_run(&fast, options);
+        options.generic = 1, options.threads = 1;
+        slope_run(&plain, options);
+        assert_same_slopes(&plain, &fast, brings & ROUNDS ? 0.1 : 2e-4);
+        slope_clear(&fast), slope_clear(&plain), problem_clear(&p);
+    }
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(pairs_go_back_in_tiles)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(pairs_go_back_in_tiles),
+                                       cmocka_unit_test(rows_with_blocks_go_back_in_tiles),
+                                       cmocka_unit_test(whatever_a_call_brings)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

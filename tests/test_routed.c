@@ -241,6 +241,23 @@ static void lists_are_kept_as_they_come(void **state)
     hga_graph_destroy(g);
 }
 
+/* A query and a key are as far apart as their tokens, though heads that share keys have rows of their own. */
+static void distances_are_those_of_tokens(void **state)
+{
+    (void)state;
+    enum { N = 6 };
+    int32_t choice[2 * N][1] = {{0}};
+    double at[3 * N];
+    hga_routed p = hga_routed_defaults();
+    p.n_tokens = N, p.n_choosers = 2, p.n_key_heads = 1, p.causal = 1, p.slots = 1, p.choice = choice[0];
+    hga_graph *g;
+    hga_program program;
+    assert_ok(hga_build_routed(&p, &g, &program));
+    assert_ok(hga_graph_positions(g, at));
+    for (hga_id v = 0; v < 3 * N; v++) assert_true(at[v] == v % N);
+    hga_graph_destroy(g);
+}
+
 static void wrong_choices_are_named(void **state)
 {
     (void)state;
@@ -273,7 +290,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(pairs_are_those_of_the_choice), cmocka_unit_test(a_list_by_rows_is_the_same),
         cmocka_unit_test(limits_are_dense_and_segments), cmocka_unit_test(heads_are_read_where_they_lie),
-        cmocka_unit_test(lists_are_kept_as_they_come),   cmocka_unit_test(wrong_choices_are_named),
+        cmocka_unit_test(distances_are_those_of_tokens), cmocka_unit_test(lists_are_kept_as_they_come),
+        cmocka_unit_test(wrong_choices_are_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

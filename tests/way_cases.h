@@ -71,6 +71,14 @@ static problem choosing(hga_id n, const hga_shape *shape)
     return p;
 }
 
+static problem choosing_blocks(hga_id n, const hga_shape *shape)
+{
+    problem p = {.name = "rows that choose blocks", .shape = *shape, .graph = rows_with_blocks(n, 1)};
+    assert_ok(hga_program_attention(&p.program, 0));
+    problem_fill(&p, 1);
+    return p;
+}
+
 /* HSA whose states attend a second time, otherwise, before energies are made of them. */
 static problem attends_twice(hga_id n, const hga_shape *shape)
 {
@@ -128,6 +136,7 @@ static const row rows[] = {
     {"a head at a time", "bpt k=4", NULL, NULL, 200, SHAPES, {.dropout = 0.2f}},
     {"a head at a time", NULL, NULL, attends_twice, 300, SHAPES, {0}},
     {"a head at a time", NULL, NULL, choosing, 800, SHAPES, {.gradient_strips = 3}},
+    {"a head at a time", NULL, NULL, choosing_blocks, 700, SHAPES, {0}},
     {"a head at a time", NULL, NULL, choosing, 800, SHAPES, {.dropout = 0.2f}, .modifiers = &modifiers},
     {"a head at a time", "window left=20 right=10", NULL, NULL, 500, SHAPES, {0}, .modifiers = &modifiers},
     {"a head at a time", "bpt k=4", NULL, NULL, 200, SHAPES, {.dropout = 0.2f}, .modifiers = &modifiers},
