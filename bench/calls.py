@@ -308,6 +308,31 @@ def gemma():
     yield times_sdpa("Gemma 3, a layer that slides, 4096 tokens: hga", s, a, 1, of="sdpa")
 
 
+def compiled_flex(choice, block, n):
+    """FlexAttention compiled, over the blocks that content chose, in causal order; what it lacks is told."""
+    from torch.nn.attention.flex_attention import BlockMask, flex_attention
+
+    number = torch.tensor((choice >= 0).sum(-1))[None].int()
+    blocks = torch.zeros(1, len(choice), n // block, n // block, dtype=torch.int32)
+    blocks[0, :, :, : choice.shape[-1]] = torch.tensor(choice).clamp(min=0)
+    mask = BlockMask.from_kv_blocks(number, blocks, None, None, block, lambda b, h, q, k: q >= k, (n, n))
+    compiled = torch.compile(flex_attention)
+    return lambda *x: compiled(*x, block_mask=mask)
+
+
+def beside_flex(name, h, x, block):
+    try:
+        flex = compiled_flex(h.choice(x[0][0].numpy(), x[1][0].numpy()), block, x[0].shape[2])
+        far = (flex(*x) - h.attention(*x)).abs().max()
+    except Exception as e:
+        print(f"not compared: FlexAttention over chosen blocks: {e}")
+        return
+    assert far < 2e-5, far
+    f, a = in_turns([lambda: flex(*x), lambda: h.attention(*x)], 3)
+    yield Row(f"{name}: FlexAttention compiled, which is told them", f, compared=True)
+    yield times_sdpa(f"{name}: hga, which finds them", f, a, 1, of="FlexAttention")
+
+
 def chosen():
     """Causal attention of 16384 tokens to blocks that content chooses, everything included, beside all of their pairs; what choosing,
     building and planning add to attending; and the way back of half of the tokens."""
@@ -322,6 +347,8 @@ def chosen():
         s, a = in_turns([lambda: sdpa(*x, is_causal=True), lambda h=h: h.attention(*x)], 1)
         name = f"{k} of {n // block} blocks, chosen by {query_block} " + ("queries" if query_block > 1 else "query")
         yield times_sdpa(f"{name}: hga", s, a, 1 / faster, of="sdpa")
+        if query_block == 64:
+            yield from beside_flex(name, h, x, block)
         there = h.hierarchy(x[0][0], x[1][0])
         b, a = in_turns([lambda there=there: there.attention(*x), lambda h=h: h.attention(*x)], 3)
         yield times_sdpa(f"{name}, with choosing, building and planning", b, a, 1 + share, of="attending")
