@@ -81,9 +81,14 @@ hga_status labels_finish(hga_builder *b, hga_graph *g);
 /* kinds.c: .. and the kinds. */
 hga_status kinds_finish(hga_builder *b, hga_graph *g);
 
-/* relation_blocks.c: a relation's blocks, checked and sorted; and edges of types up to that are its, too. */
+/* relation_blocks.c: a relation's blocks, checked and sorted. */
 hga_status relation_blocks(const hga_graph *g, const draft *d, stored_relation *r);
-void relation_note_types(stored_relation *r, int64_t most);
+
+/* Edges of types up to that are a relation's, too. */
+static inline void relation_note_types(stored_relation *r, int64_t most)
+{
+    if (most + 1 > r->n_types) r->n_types = (int32_t)(most + 1);
+}
 
 /* choices.c: a choice is checked and copied; all of a draft go to its relation, or are given back. */
 hga_status choice_add(hga_builder *b, draft *d, const hga_choice *c);

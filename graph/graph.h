@@ -74,11 +74,12 @@ typedef struct explicit_edge {
     float weight;
 } explicit_edge;
 
-/* blocks.c */
+/* block.c */
 hga_status block_check(const hga_block *b, hga_id n_rows, hga_id n_columns, hga_id n_nodes, const char *relation_name,
                        hga_pos index);
 int64_t block_edges(const hga_block *b);                             /* of all instances; -1 on overflow */
 void block_types(const hga_block *b, int64_t *least, int64_t *most); /* over its edges; least > most when it has none */
+/* blocks.c */
 void blocks_sort(hga_block *blocks, hga_pos n);
 void blocks_index(const hga_block *blocks, hga_pos n, int64_t *reach);
 void blocks_visit(const stored_relation *r, hga_id first, hga_id n, hga_segments_visit visit, void *context);

@@ -1,11 +1,6 @@
 /* relation_blocks.c: the blocks of a relation, checked, counted and put in order. */
 #include "builder.h"
 
-void relation_note_types(stored_relation *r, int64_t most)
-{
-    if (most + 1 > r->n_types) r->n_types = (int32_t)(most + 1);
-}
-
 /* Check every block and count what it brings; *kept gets how many have edges at all. */
 static hga_status count_blocks(const hga_graph *g, const draft *d, stored_relation *r, hga_pos *kept)
 {
