@@ -22,7 +22,8 @@ int call_is_fit(const hga_call_row *row, double x)
 
 int call_is_by_head(const hga_call_row *row)
 {
-    return row->rows == HGA_EXTENT_HEADS || row->columns == HGA_EXTENT_HEADS;
+    return row->rows == HGA_EXTENT_HEADS || row->columns == HGA_EXTENT_HEADS || row->columns == HGA_EXTENT_KEYS ||
+           row->columns == HGA_EXTENT_COLUMNS;
 }
 
 const char *call_shape(const hga_call_row *row, char text[static CALL_SHAPE_ROOM])

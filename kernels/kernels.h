@@ -316,6 +316,9 @@ typedef struct kernel_grad_heads {
     kernel_wide d_edge_out;           /* of queries: given, of the features' sums; with edge_value */
     float *d_edge_key, *d_edge_value; /* NULL, or rows of gradients: = or, where it adds, +=; where rows are queries */
     float *packed;                    /* with edge_key: room for [KERNEL_HEAD_EDGES][heads * dim] */
+    /* NULL, or rows of [heads] of each edge: its weights, as values get them, and gradients of contents. Where rows are
+       queries they are written, where rows are keys read in place of being computed again */
+    float *weights, *contents;
 } kernel_grad_heads;
 
 /* out[i * out_row + h] = x . y of head h of n rows, of at most KERNEL_HEADS heads. */

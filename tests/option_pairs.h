@@ -53,7 +53,7 @@ static const pair_row pair_table[] = {
     {TRAIT_D_EDGE_OUT, TRAIT_SIGMOID, PAIR_NEVER, "of softmax's weights", 0},
     {TRAIT_D_EDGE_OUT, TRAIT_ENTMAX, PAIR_NEVER, "of softmax's weights", 0},
     {TRAIT_D_EDGE_VALUE, TRAIT_TYPE_SCALE, PAIR_NEVER, "few programs sum by weights and attend behind that", 0},
-    {TRAIT_D_EDGE_OUT, TRAIT_TYPE_SCALE, PAIR_NEVER, "few programs sum by weights and attend behind that", 0},
+    {TRAIT_D_EDGE_OUT, TRAIT_TYPE_SCALE, PAIR_REFUSED, no_slices, 0},
     {TRAIT_SIGMOID, TRAIT_SINK, PAIR_NEVER, "a sigmoid has no denominator", 0},
     {TRAIT_SIGMOID, TRAIT_D_SINK, PAIR_NEVER, "a sigmoid has no denominator", 0},
     {TRAIT_SIGMOID, TRAIT_ENTMAX, PAIR_NEVER, "a program has one normaliser", 0},

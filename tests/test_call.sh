@@ -70,8 +70,36 @@ fact a_cap_that_float32_has_not_too refused 2 "--softcap: 1e-50 is not from" att
 fact an_entry_out_of_range_is_named refused 3 "below.npy: number 1 is -0.5, not finite and at least 0" attend dense --slopes below.npy
 fact types_may_be_more refused 3 "[types = 1 or more] or [types = 1 or more][heads = 2]" attend dense --rel-bias types.npy
 fact edges_may_not refused 3 "[edges = 144] or [edges = 144][heads = 2]" attend dense --edge-bias types.npy
+fact keys_of_edges_have_the_keys_columns refused 3 "[edges = 144][key heads * dim = 8]" attend dense --edge-key edges.npy
 fact nodes_neither refused 3 "[nodes = 12][columns]" attend dense --node-pos types.npy
 fact a_file_by_head_is_flat refused 3 "one.npy: has the shape (1, 1); for dense --sink takes [heads = 2]" attend dense --sink one.npy
+
+# ---- features of edges ----
+
+python3 - <<'END' || exit 1
+import numpy as np
+rng = np.random.default_rng(5)
+q, k, v = (np.load(x + ".npy").astype("f8") for x in "qkv")
+n, heads, dim = q.shape
+x, key = rng.standard_normal((n * n, 3)).astype("f4"), rng.standard_normal((n * n, heads * dim)).astype("f4")
+np.save("features.npy", x), np.save("keys.npy", key), np.save("gx.npy", rng.standard_normal((n, heads, 3)).astype("f4"))
+s = (q[:, None] * (k[None] + key.reshape(n, n, heads, dim))).sum(-1) / dim**0.5  # edges of dense are by query, then key
+p = np.exp(s) / np.exp(s).sum(1, keepdims=True)
+np.save("sums.npy", np.einsum("ijh,ijc->ihc", p, x.reshape(n, n, 3)).astype("f4"))
+np.save("values.npy", np.einsum("ijh,jhc->ihc", p, v).astype("f4"))
+np.save("dx.npy", np.einsum("ijh,ihc->ijc", p, np.load("gx.npy")).reshape(n * n, 3).astype("f4"))
+END
+sums_are() { attend dense --edge-key keys.npy --edge-value features.npy --edge-out x.npy "${@:2}" && near x.npy "$1"; }
+near() { python3 -c 'import sys, numpy as np; a, b = map(np.load, sys.argv[1:]); assert a.shape == b.shape and abs(a - b).max() < 1e-4, abs(a - b).max()' "$@"; }
+fact they_are_summed_with_the_weights_of_the_output sums_are sums.npy
+fact which_has_the_keys_too near o.npy values.npy
+fact two_threads_too sums_are sums.npy --threads 2
+fact they_have_a_gradient sums_are sums.npy --grad-out g.npy --grad-edge-out gx.npy --grad-edge-value d.npy --grad-edge-key dk.npy
+fact which_is_that_of_their_sums near d.npy dx.npy
+fact sums_need_features refused 2 "--edge-out FILE needs --edge-value FILE" attend dense --edge-out x.npy
+fact features_need_a_place_for_sums refused 2 "--edge-value FILE needs --edge-out FILE" attend dense --edge-value features.npy
+fact their_gradient_needs_them refused 2 "--grad-edge-out needs --edge-out FILE" attend dense --grad-out g.npy --grad-query d.npy --grad-edge-out gx.npy
+fact no_other_shape_of_a_gradient refused 3 "--edge-out has 1 of 12 of 2 of 3" attend dense --edge-value features.npy --edge-out x.npy --grad-out g.npy --grad-query d.npy --grad-edge-out q.npy
 
 # ---- in the other commands ----
 
@@ -102,8 +130,8 @@ fact what_is_not_finite_is_named refused 1 "check: the gradient of query is not 
 # ---- help ----
 
 "$hga" help attend --all >help
-for option in scale=X rel-key=FILE rel-bias=FILE edge-bias=FILE node-pos=FILE sink=FILE slopes=FILE additive=FILE softcap=X; do fact "${option%=*}_has_its_help" holds help "^ +--$option +[^ ]"; done
-for option in scale rel-key rel-bias edge-bias node-pos sink slopes additive alpha log-mass; do fact "the_gradient_of_${option}_too" holds help "^ +--grad-$option=FILE +write the gradient of"; done
+for option in scale=X rel-key=FILE rel-bias=FILE edge-bias=FILE edge-key=FILE edge-value=FILE edge-out=FILE node-pos=FILE sink=FILE slopes=FILE additive=FILE softcap=X; do fact "${option%=*}_has_its_help" holds help "^ +--$option +[^ ]"; done
+for option in scale rel-key rel-bias edge-bias edge-key edge-value node-pos sink slopes additive alpha log-mass; do fact "the_gradient_of_${option}_too" holds help "^ +--grad-$option=FILE +write the gradient of"; done
 "$hga" help run --all >help_of_run
 fact what_no_variant_takes_is_no_option_of_contests lacks help_of_run '^ +--additive'
 fact what_has_no_gradient_has_none lacks help '--grad-softcap|--alpha=|--log-mass=|--normaliser-bias'

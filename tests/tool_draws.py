@@ -222,6 +222,9 @@ class Call:
             self.table["rel-bias"] = normal(types, columns) if o["rel-bias"] == "heads" else normal(types, 1) if r.random() < 0.5 else normal(types)
         if o["edge-bias"]:
             self.table["edge-bias"] = normal(g.n_first, columns) if o["edge-bias"] == "heads" else normal(g.n_first)
+        if o["edge-key"]:
+            _, _, kv_heads, dim = self.tensor["key"].shape
+            self.table["edge-key"] = normal(g.n_first, kv_heads * dim)
         if o["sink"]:
             self.table["sink"] = normal(self.heads)
         if o["slopes"]:

@@ -21,7 +21,7 @@ OPTIONS = {
     "ranks": (1,),
     "way": ("forward", "back", "decode", "inspect"),
     "node-pos": (0, 1), "node-map": (0, 1), "lse": (0, 1), "grad-lse": (0, 1), "rel-key": (0, 1), "rel-bias": (0, "heads", "column"),
-    "edge-bias": (0, "one", "heads"), "normaliser": ("softmax", "sigmoid", "entmax"), "softcap": (0, 1), "sink": (0, 1), "slopes": (0, 1),
+    "edge-bias": (0, "one", "heads"), "edge-key": (0, 1), "normaliser": ("softmax", "sigmoid", "entmax"), "softcap": (0, 1), "sink": (0, 1), "slopes": (0, 1),
     "scale": (None, 0.3, 0.0), "dropout": (0, 1), "layout": ("nhd", "hnd"), "samples": (0, 1, 3), "heads": ("one", "rows", "shared"),
     "type": ("f4", "f2", "bf16", "f8"), "out-type": (None, "f16", "same"), "precision": ("f32", "bf16"), "isa": (None, "ref"), "threads": (None, 3),
 }  # fmt: skip
@@ -46,7 +46,7 @@ def is_attend(o):
 
 def of_scores(o):
     """Is anything there that belongs to scores?"""
-    given = any(o[name] for name in ("node-pos", "rel-key", "rel-bias", "edge-bias", "softcap", "slopes", "dropout"))
+    given = any(o[name] for name in ("node-pos", "rel-key", "rel-bias", "edge-bias", "edge-key", "softcap", "slopes", "dropout"))
     return given or o["scale"] is not None or o["normaliser"] != "softmax"
 
 
@@ -64,7 +64,8 @@ REFUSED = (
     (lambda o: o["ranks"] > 1 and (o["source"] == "leaves" or o["source"] in ("coarse", "routed") and o["tree"] != "written"), "routes any token anywhere"),
     (lambda o: o["way"] == "decode" and o["source"] not in (*CAUSAL, "mask"), "which comes later"),
     (lambda o: o["way"] == "decode" and o["source"] == "mask", "decoding is of self-attention"),
-    (lambda o: o["way"] == "decode" and o["edge-bias"], None),
+    (lambda o: o["way"] == "decode" and (o["edge-bias"] or o["edge-key"]), None),
+    (lambda o: o["edge-key"] and o["ranks"] > 1, "edge_key on ranks"),
     (lambda o: o["way"] == "decode" and o["source"] == "routed" and o["tree"] != "written", None),
     (lambda o: o["way"] == "inspect" and o["source"] == "leaves", None),
     (lambda o: o["way"] in ("inspect", "decode") and o["source"] == "coarse", None),
@@ -76,7 +77,7 @@ REFUSED = (
     (lambda o: o["grad-lse"] and (not o["lse"] or o["way"] != "back"), None),
     (lambda o: (o["lse"] or o["sink"]) and (is_hsa(o) or o["source"] == "coarse" or o["normaliser"] != "softmax"), "has no softmax denominator"),
     (lambda o: o["sink"] and o["source"] == "leaves", "has a tree for each head"),
-    (lambda o: o["slopes"] and o["source"] == "leaves", "has a tree for each head"),
+    (lambda o: (o["slopes"] or o["edge-key"]) and o["source"] == "leaves", "has a tree for each head"),
     (lambda o: o["rel-bias"] and o["source"] == "leaves", "has a tree for each head"),
     (lambda o: o["slopes"] and o["source"] == "neighbourhood", "distances mean nothing here"),
     (lambda o: o["normaliser"] == "entmax" and merges(o), "which rows of entmax cannot be"),

@@ -75,6 +75,9 @@ def scores(g, x, heads):
     k = g.means(full)[g.src]
     if "rel-key" in x:
         k = k + x["rel-key"][g.type][:, None]
+    if "edge-key" in x:
+        own = x["edge-key"].reshape(g.n_first, x["key"].shape[1], -1)
+        k = np.concatenate([k[: g.n_first] + np.repeat(own, heads // own.shape[1], axis=1), k[g.n_first :]])
     s = x["scale"][0] * (q[g.dst] * k).sum(-1)
     if "softcap" in x:
         s = x["softcap"] * np.tanh(s / x["softcap"])

@@ -168,19 +168,31 @@ static void send_keys(const worker *w, hga_id first, hga_id n)
         for (hga_id j = 0; j < columns; j += LINE_FLOATS) __builtin_prefetch(w->at.k[e] + j);
 }
 
-/* Edges first .. first + n - 1 of the chunk: their keys side by side, with what the edges add. */
+/* The key of the chunk's edge e, all heads side by side, with what the edge adds. */
+static void add_to_key(const worker *w, const row_job *job, const bound_field *key, hga_id e, float *to)
+{
+    const float *from = w->at.k[e], *more = edge_row(w, job->v, HGA_TABLE_EDGE_KEY, e);
+    const ptrdiff_t head = bound_head(key, w->chunk.src[e]);
+    const hga_id together = head == key->columns ? key->heads : 1, columns = together * key->columns;
+    for (hga_id h = 0; h < key->heads; h += together, more += columns, to += columns)
+        w->plan->kernels->blend(columns, 1, from + h * head, 1, more, to);
+}
+
+/* Edges first .. first + n - 1 of the chunk: their keys side by side. */
 static void pack_keys(worker *w, const row_job *job, hga_id first, hga_id n)
 {
     const hga_stage *s = stage_of(w, job->stage);
     const bound_field *key = read_field(w, s, s->key);
-    const hga_id columns = key->heads * key->columns;
-    const int adds = adds_edge_keys(w, job->stage);
-    float *to = adds ? w->edges.key : w->mixed_key;
-    if (adds) send_keys(w, first, n);
-    pack_sources(w, key, first, n, w->at.k + first, to);
-    for (hga_id e = 0; adds && e < n; e++, to += columns) {
-        const float *more = edge_row(w, job->v, HGA_TABLE_EDGE_KEY, first + e);
-        for (hga_id c = 0; c < columns; c++) to[c] += more[c];
+    const ptrdiff_t columns = (ptrdiff_t)key->heads * key->columns;
+    if (!adds_edge_keys(w, job->stage)) {
+        pack_sources(w, key, first, n, w->at.k + first, w->mixed_key);
+        return;
+    }
+    send_keys(w, first, n);
+    for (hga_id e = 0; e < n; e++) {
+        float *to = w->edges.key + e * columns;
+        add_to_key(w, job, key, first + e, to);
+        w->at.k[first + e] = to;
     }
 }
 
@@ -243,7 +255,7 @@ static void add_to_head(worker *w, const row_job *job, hga_id kv, const float *c
     float *to = w->packed_key;
     for (hga_id e = 0; e < w->chunk.n; e++, to += padded(dim)) {
         const float *more = edge_row(w, job->v, HGA_TABLE_EDGE_KEY, e) + (ptrdiff_t)kv * dim;
-        for (hga_id c = 0; c < dim; c++) to[c] = k[e][offset + c] + more[c];
+        w->plan->kernels->blend(dim, 1, k[e] + offset, 1, more, to);
         w->at.k_head[e] = to;
     }
 }

@@ -46,6 +46,8 @@ typedef struct scattered {
     hga_id row_first, rows, key_first, keys;
     turned_edges turned;
     hga_pos *place, *cursor; /* of turned edges, in tables of edges; and [keys], to find them. NULL: nobody asks */
+    /* then what the first pass finds and the second reads, [edges][heads] each; NULL: that finds it again */
+    float *weights, *contents;
     wide_rows q, k, v, o, g;
     kernel_wide edge_out, d_edge_out; /* at NULL: nothing is given of it */
     float *asked;                     /* [rows][2][heads]: log-sum-exp, +inf where nothing is asked; delta */
@@ -326,7 +328,9 @@ static void run_piece(const scattered *x, const pass *p, const scattered_lane *l
         .d_edge_out = x->d_edge_out,
         .d_edge_key = p->of_keys ? NULL : d_table[HGA_TABLE_EDGE_KEY],
         .d_edge_value = p->of_keys || !x->d_edge_out.at ? NULL : d_table[HGA_TABLE_EDGE_VALUE],
-        .packed = l->packed});
+        .packed = l->packed,
+        .weights = x->weights,
+        .contents = x->contents});
     if (with_tables) sum_tables(x, p, l, at);
 }
 
@@ -508,6 +512,9 @@ static int64_t lay_out(scattered *x, const void *made, const call_needs *needs, 
         edge_list in = sources_of(x);
         x->place = carve(&room, in.ptr[x->rows] - in.ptr[0], sizeof *x->place);
         x->cursor = carve(&room, x->keys, sizeof *x->cursor);
+        int64_t of_edges = in.ptr[x->rows] * heads;
+        if (!needs->entries[HGA_TABLE_LOG_MASS])
+            x->weights = carve_floats(&room, of_edges), x->contents = carve_floats(&room, of_edges);
     }
     for (hga_id t = 0; t < needs->threads; t++) {
         scattered_lane l = {x->plan->options.dropout > 0 ? carve_floats(&room, pairs) : NULL,
@@ -581,8 +588,7 @@ static hga_status go(gradient_call *c, const void *made, hga_workspace *workspac
     load_tables(&x);
     find_all_asked(&x);
     clear_edges(&x);
-    if (x.q.given.at || x.d_scale || x.d_additive || c->grad->d_edge_key || c->grad->d_edge_value)
-        run_pass(&x, pass_of_queries(&x), lane);
+    if (x.q.given.at || x.d_scale || x.d_additive || x.place) run_pass(&x, pass_of_queries(&x), lane);
     store_tables(&x);
     if (x.k.given.at || x.v.given.at || x.sums->of[HGA_TABLE_LOG_MASS]) {
         if (!made) turn_edges(&x, &x.turned);
