@@ -14,7 +14,7 @@ CONTENTS = (
     ("The tool", ("tool/index", "decoding", "gallery", "formats")),
     ("C", ("c", "installing", "howto-c", "tutorial-c", "adding-a-variant", "c/index")),
     ("Hierarchies", ("modifiers", "dense", "window", "bpt", "htransformer", "hsa", "treeformer-fine", "treeformer-coarse", "fenwick", "dilated", "segments", "neighbourhood", "routed", "draft", "graph", "graphs")),
-    ("Inside, and beside", ("glossary", "beside-others", "benchmarks", "promises", "measuring", "engine", "gradients", "contributing")),
+    ("Inside, and beside", ("glossary", "beside-others", "from-dgl", "benchmarks", "promises", "measuring", "engine", "gradients", "contributing")),
 )
 LAST = "changelog"
 LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^()\s]+)\)")

@@ -12,6 +12,8 @@ from hga._tables import INPUTS, KEYWORDS, ROWS, WITHOUT_EDGES
 from test_hga import tensors
 
 N, HEADS, DIM, POS = 24, 4, 16, 3
+# Features of edges come to an output of their own: test_edge_features.py
+OF_OUTPUT = tuple(name for name in KEYWORDS if lib.HGA_EXTENT_COLUMNS not in ROWS[name].extents)
 TORCH = importlib.util.find_spec("torch") is not None
 
 
@@ -20,6 +22,7 @@ def made(row, h):
     n = {
         lib.HGA_EXTENT_DIM: DIM, lib.HGA_EXTENT_HEADS: HEADS, lib.HGA_EXTENT_HEADS_OR_ONE: HEADS, lib.HGA_EXTENT_POS_DIM: POS,
         lib.HGA_EXTENT_TYPES: 40, lib.HGA_EXTENT_EDGES: len(h.edges()), lib.HGA_EXTENT_NODES: h.graph.n_nodes,
+        lib.HGA_EXTENT_KEYS: tensors(N)[1].shape[-3] * DIM,
     }  # fmt: skip
     shape = [n[extent] for extent in row.extents if extent != lib.HGA_EXTENT_ONE]
     x = np.random.default_rng(row.place).uniform(0.25, 1, shape).astype(np.float32)
@@ -56,14 +59,14 @@ class Tables(unittest.TestCase):
 
     def test_each_changes_what_it_is_meant_for_and_none_is_what_is_left_out(self):
         x = tensors(N)
-        for row in (ROWS[name] for name in KEYWORDS):
+        for row in (ROWS[name] for name in OF_OUTPUT):
             with self.subTest(row.name):
                 h, given = changed_by(row)
                 self.assertTrue(np.array_equal(h.attention(*x, **{row.name: None}), h.attention(*x)))
 
     def test_wrong_words_and_shapes_are_named(self):
         x = tensors(N)
-        for row in (ROWS[name] for name in KEYWORDS):
+        for row in (ROWS[name] for name in OF_OUTPUT):
             h, given = changed_by(row)
             wrong = np.zeros((2, 3, 4), np.float32) if not row.is_number else "a"
             for f in (h.attention, lambda *x, **more: h.gradient(*x, x[0], **more), lambda q, k, v, **more: h.weights(q[0], k[0], 1, **more)):
@@ -74,7 +77,7 @@ class Tables(unittest.TestCase):
 
     def test_gradients_are_slopes(self):
         x, d = tensors(N), np.random.default_rng(1).standard_normal((2, HEADS, N, DIM)).astype(np.float32)
-        for row in (ROWS[name] for name in KEYWORDS if ROWS[name].has_gradient):
+        for row in (ROWS[name] for name in OF_OUTPUT if ROWS[name].has_gradient):
             with self.subTest(row.name):
                 h, given = changed_by(row)
                 got = h.gradient(*x, d, wanted=[row.name], **{row.name: given})[row.name]
@@ -91,7 +94,7 @@ class InTorch(unittest.TestCase):
         import torch
 
         x, d = tensors(N), np.random.default_rng(1).standard_normal((2, HEADS, N, DIM)).astype(np.float32)
-        for row in (ROWS[name] for name in KEYWORDS):
+        for row in (ROWS[name] for name in OF_OUTPUT):
             h, given = changed_by(row)
             h.threads = 1
             more = {row.name: torch.tensor(given).requires_grad_(row.has_gradient)}
@@ -116,7 +119,7 @@ class InTorch(unittest.TestCase):
         import torch
 
         x = [torch.from_numpy(y) for y in tensors(N)]
-        for row in (ROWS[name] for name in KEYWORDS if ROWS[name].is_number):
+        for row in (ROWS[name] for name in OF_OUTPUT if ROWS[name].is_number):
             h, given = changed_by(row)
             torch._dynamo.reset()
             counter = torch._dynamo.testing.CompileCounterWithBackend("aot_eager")
@@ -146,7 +149,7 @@ class InTorch(unittest.TestCase):
         import torch
 
         x = [torch.from_numpy(y) for y in tensors(N)]
-        for row in (ROWS[name] for name in KEYWORDS if ROWS[name].is_number):
+        for row in (ROWS[name] for name in OF_OUTPUT if ROWS[name].is_number):
             h, _ = changed_by(row)
             for bad, why in ((torch.tensor(1 + 2j), "complex"), (torch.ones(7), "not that of a number"), (10**400, "beyond")):
                 with self.assertRaisesRegex(hga.Error, why):
@@ -157,7 +160,7 @@ class InTorch(unittest.TestCase):
     def test_a_gradient_that_is_not_there_is_refused(self):
         import torch
 
-        for row in (ROWS[name] for name in KEYWORDS if not ROWS[name].has_gradient):
+        for row in (ROWS[name] for name in OF_OUTPUT if not ROWS[name].has_gradient):
             h, given = changed_by(row)
             with self.assertRaisesRegex(hga.Error, f"no gradient of {row.name}"):
                 h.attention(*(torch.from_numpy(y) for y in tensors(N)), **{row.name: torch.tensor(given, requires_grad=True)})
