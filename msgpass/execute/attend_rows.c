@@ -355,7 +355,7 @@ static void store_states(worker *w, const row_job *job)
         }
         w->plan->kernels->scale(shape->dim_v, w->row.sum[h], w->row.acc + h * room, to);
     }
-    if (has_edge_out(w, job->stage, job->v)) edge_sums_end(w, job);
+    if (has_edge_out(w, job->stage, job->v) && w->edges.at_once) edge_sums_scale(w, job);
 }
 
 void attend_rest(worker *w, const row_job *job, const uint16_t *done, unsigned done_bits)
@@ -380,11 +380,4 @@ void attend_rest(worker *w, const row_job *job, const uint16_t *done, unsigned d
     if (pieces && in_piece) fold_split(w, 0);
     if (pieces) unfold_splits(w);
     store_states(w, job);
-}
-
-void attend_row(worker *w, const row_job *job)
-{
-    if (has_edge_out(w, job->stage, job->v)) edge_sums_begin(w, job);
-    attend_start(w, job);
-    attend_rest(w, job, NULL, 0);
 }

@@ -493,7 +493,7 @@ void panel_bounds(const phase *ph, hga_id panel, hga_id *first, hga_id *n);
 void find_coming(worker *w, int64_t done, int64_t end);
 /* inputs.c: a row of a field, rounded, to its rounded rows. */
 void round_row(worker *w, hga_id field, hga_id v);
-/* edge_values.c: what features of edges come to with the weights of a row, or of a piece of one. Has node v's row such
+/* edge_sums.c: what features of edges come to with the weights of a row, or of a piece of one. Has node v's row such
    sums? Not where it is none of the caller's output. Row v of edge_out; what a piece has, of a head; and the row's,
    from a piece that holds all of it. */
 int has_edge_out(const worker *w, hga_id stage, hga_id v);

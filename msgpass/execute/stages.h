@@ -51,11 +51,12 @@ void attend_load(worker *w, const row_job *job);
 /* All heads of the chunk at once, from its edge `first` on: some edges or all. */
 typedef void (*heads_runner)(worker *w, kernel_heads *heads, hga_id first, const row_job *job);
 void run_all_heads(worker *w, const row_job *job, const chunk_heads *at, heads_runner run);
-/* edge_values.c: features of the edges of a row, or piece, that has them: before it attends, as it attends, where that
-   sums them, and once its state is stored, whose log-sum-exps are where the greatest scores were. */
+/* edge_sums.c: features of the edges of a row, or piece, that has them: before it attends; as it attends, where that
+   sums them, and then by what its state is multiplied with; and those of the chunk with weights that are there. */
 void edge_sums_begin(worker *w, const row_job *job);
 void attend_and_sum(worker *w, kernel_heads *heads, hga_id first, const row_job *job);
-void edge_sums_end(worker *w, const row_job *job);
+void edge_sums_scale(const worker *w, const row_job *job);
+void edge_sums_add(const worker *w, const row_job *job);
 
 /* Has every edge of the stage a key of its own besides its source's? */
 static inline int adds_edge_keys(const worker *w, hga_id stage)

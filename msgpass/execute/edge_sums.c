@@ -1,6 +1,5 @@
-/* edge_values.c: what features of edges come to with the weights of a row, or of a piece of one. Where edges are listed
-   one by one, and few enough to be attended without a cut, they are summed as the row attends (attend_rows.c). Else the
-   scores are computed again once the row is done, and its log-sum-exp makes weights of them. */
+/* edge_sums.c: where features of edges are summed with the weights of a row, or of a piece of one; and their sum as the
+   row attends, where edges are listed one by one, and few enough to be attended without a cut. */
 #include "attend_ways.h"
 #include "stages.h"
 
@@ -74,77 +73,22 @@ void attend_and_sum(worker *w, kernel_heads *heads, hga_id first, const row_job 
     w->plan->kernels->attend_heads(heads);
 }
 
-/* ---- once more ---- */
-
-static void weigh_all_heads(worker *w, kernel_heads *heads, hga_id first, const row_job *job)
+void edge_sums_scale(const worker *w, const row_job *job)
 {
-    (void)job;
-    heads->weight = w->edges.weight + (ptrdiff_t)first * heads->heads;
-    w->plan->kernels->weigh_heads(heads);
-}
-
-static void weigh_head(worker *w, const row_job *job, const chunk_heads *at, hga_id h)
-{
-    const hga_id heads = w->plan->shape.n_heads, n = w->chunk.n;
-    const float *kept = drops_weights(w) ? w->row.kept + h : NULL;
-    float *score = w->tile.pair_base, *to = w->edges.weight + h;
-    score_biases(w, job, h);
-    kernel_chunk part = attend_part(w, job, at, h);
-    w->plan->kernels->scores(&part, score);
-    for (hga_id e = 0; e < n; e++) to[e * heads] = exp2f(score[e] - w->row.greatest[h]) * (kept ? kept[e * heads] : 1);
-}
-
-/* The chunk's weights, [edge][head]. */
-static void weigh_chunk(worker *w, const row_job *job)
-{
-    chunk_heads at = attend_open(w, job);
-    drop_chunk(w, job->v);
-    if (goes(w, job->stage, WAY_HEADS) && !w->plan->bf16_rows) {
-        run_all_heads(w, job, &at, weigh_all_heads);
-        return;
+    edge_sums sums = sums_of(w, job);
+    for (hga_id h = 0; h < w->plan->shape.n_heads; h++) {
+        float *x = sums.at + h * sums.head;
+        w->plan->kernels->scale(w->io->edge_value.columns, w->row.sum[h], x, x);
     }
-    for (hga_id h = 0; h < w->plan->shape.n_heads; h++) weigh_head(w, job, &at, h);
 }
 
-static void sum_chunk(worker *w, const row_job *job)
+void edge_sums_add(const worker *w, const row_job *job)
 {
     const float *x[KERNEL_CHUNK];
     edge_sums sums = sums_of(w, job);
     find_features(w, job, 0, w->chunk.n, x);
     w->plan->kernels->sum_heads(w->chunk.n, w->plan->shape.n_heads, x, w->io->edge_value.columns, w->edges.weight,
                                 sums.at, sums.head);
-}
-
-/* Log-sum-exps, which are where the greatest scores were, in base 2, as kernels take them. */
-static void turn_lse(worker *w)
-{
-    for (hga_id h = 0; h < w->plan->shape.n_heads; h++) {
-        float lse = w->row.greatest[h];
-        w->row.greatest[h] = lse == -INFINITY ? INFINITY : lse * KERNEL_LOG2E;
-    }
-}
-
-static void sum_again(worker *w, const row_job *job)
-{
-    edge_cursor c = cursor_start(&w->reader, job->v);
-    hga_pos left = job->count;
-    cursor_skip(&c, job->from);
-    turn_lse(w);
-    for (;; left -= w->chunk.n) {
-        cursor_next(&c, left < KERNEL_CHUNK ? left : KERNEL_CHUNK, &w->chunk);
-        if (!w->chunk.n) return;
-        weigh_chunk(w, job), sum_chunk(w, job);
-    }
-}
-
-void edge_sums_end(worker *w, const row_job *job)
-{
-    edge_sums sums = sums_of(w, job);
-    if (!w->edges.at_once) sum_again(w, job);
-    for (hga_id h = 0; w->edges.at_once && h < w->plan->shape.n_heads; h++) {
-        float *x = sums.at + h * sums.head;
-        w->plan->kernels->scale(w->io->edge_value.columns, w->row.sum[h], x, x);
-    }
 }
 
 /* ---- pieces ---- */
