@@ -19,6 +19,7 @@ not measured again, so that a long study may be interrupted."""
 
 import argparse
 import contextlib
+import datetime
 import hashlib
 import importlib.util
 import json
@@ -143,8 +144,10 @@ def keys_of(name, n):
     if name is None:
         return (n + 1) / 2
     h = hga.transformers.spec_of(name).build(n, True)
-    graph = getattr(h, "graph", None)
-    return None if graph is None else sum(graph.n_edges(r) for r in graph.relations) / n
+    if hasattr(h, "graph"):
+        return sum(h.graph.n_edges(r) for r in h.graph.relations) / n
+    block, k = h.settings.get("block"), h.settings.get("k")  # chosen blocks: those before a token's own are complete
+    return sum(t % block + 1 + min(k - 1, t // block) * block for t in range(n)) / n if block and k else None
 
 
 @contextlib.contextmanager
@@ -250,7 +253,7 @@ class Study:
 
     def __init__(self, path, asked):
         self.path, self.rows = path, {}
-        self.head = {"machine": {**loop.machine(), "transformers": transformers.__version__}, "settings": asked}
+        self.head = {"date": datetime.date.today().isoformat(), "machine": {**loop.machine(), "transformers": transformers.__version__}, "settings": asked}
         if path is not None and path.exists():
             for row in json.loads(path.read_text(encoding="utf-8"))["rows"]:
                 self.rows[row["attention"], row["tokens"]] = row
