@@ -72,6 +72,7 @@ typedef struct page {
     struct page *next; /* of the free ones */
     atomic_int users;
     hga_id kind;
+    int lies_in_slab;
 } page;
 enum { PAGE_HEAD = 64 };
 
@@ -79,6 +80,8 @@ struct hga_pages {
     const hga_decoder *decoder;
     pthread_mutex_t lock;
     page *free[N_PAGE_KINDS];
+    void **slab; /* [n_slabs]: huge pages of the system's, with pages in a row */
+    int64_t n_slabs, slab_room;
     int64_t most, bytes, used;
     int n_caches;
     int poison; /* tests: pages that are given back are overwritten */

@@ -1,7 +1,14 @@
-/* pages.c: a pool of pages, shared by caches and threads. */
+/* pages.c: a pool of pages, shared by caches and threads. A large pool without a limit takes them from the system many
+   at a time, in huge pages of memory: one token that reads rows here and there waits for walks through page tables as
+   long as for the rows. */
 #include "decode.h"
+#include "pages.h"
 
 #include <string.h>
+
+/* From so many bytes on; where at least so many pages go into one. */
+static const int64_t LARGE = 1 << 24;
+enum { PAGES_TOGETHER = 8 };
 
 hga_status hga_pages_create(const hga_decoder *d, int64_t most_bytes, hga_pages **out)
 {
@@ -17,14 +24,14 @@ hga_status hga_pages_create(const hga_decoder *d, int64_t most_bytes, hga_pages 
     return HGA_OK;
 }
 
-/* One page of a kind that is free goes back to the allocator. */
+/* One page of a kind that is free goes back to the allocator, or stays in its slab. */
 static int give_back(hga_pages *pool, hga_id kind)
 {
     page *p = pool->free[kind];
     if (!p) return 0;
     pool->free[kind] = p->next;
     pool->bytes -= pool->decoder->page_bytes[kind];
-    hga_delete(&pool->decoder->allocator, p, 1, (size_t)pool->decoder->page_bytes[kind]);
+    if (!p->lies_in_slab) hga_delete(&pool->decoder->allocator, p, 1, (size_t)pool->decoder->page_bytes[kind]);
     return 1;
 }
 
@@ -33,6 +40,8 @@ void hga_pages_destroy(hga_pages *p)
     if (!p) return;
     for (hga_id k = 0; k < N_PAGE_KINDS; k++)
         while (give_back(p, k)) continue;
+    for (int64_t i = 0; i < p->n_slabs; i++) pages_give_huge(p->slab[i]);
+    hga_delete(&p->decoder->allocator, p->slab, p->slab_room, sizeof *p->slab);
     pthread_mutex_destroy(&p->lock);
     hga_delete(&p->decoder->allocator, p, 1, sizeof *p);
 }
@@ -47,12 +56,41 @@ static hga_status make_room(hga_pages *pool, int64_t bytes)
                     (long long)pool->bytes, (long long)pool->most, (long long)bytes);
 }
 
+/* The pages of one slab become free, in their order; 0: there is no memory for it. */
+static int take_slab(hga_pages *pool, hga_id kind)
+{
+    const int64_t all = pages_huge_bytes(), bytes = pool->decoder->page_bytes[kind];
+    char *slab;
+    if (hga_grow(&pool->decoder->allocator, &pool->slab, &pool->slab_room, pool->n_slabs, pool->n_slabs + 1,
+                 sizeof *pool->slab) ||
+        !(slab = pages_take_huge()))
+        return 0;
+    pool->slab[pool->n_slabs++] = slab;
+    for (int64_t at = all / bytes * bytes - bytes; at >= 0; at -= bytes) {
+        page *p = (page *)(void *)(slab + at);
+        *p = (page){.next = pool->free[kind], .lies_in_slab = 1};
+        pool->free[kind] = p, pool->bytes += bytes;
+    }
+    return 1;
+}
+
+static int wants_slab(const hga_pages *pool, hga_id kind)
+{
+    const hga_decoder *d = pool->decoder;
+    return !pool->most && !d->allocator.allocate && pool->bytes >= LARGE &&
+           d->page_bytes[kind] <= pages_huge_bytes() / PAGES_TOGETHER;
+}
+
 static hga_status take_new(hga_pages *pool, hga_id kind, page **out)
 {
     int64_t bytes = pool->decoder->page_bytes[kind];
+    if (wants_slab(pool, kind) && take_slab(pool, kind)) {
+        *out = pool->free[kind], pool->free[kind] = (*out)->next;
+        return HGA_OK;
+    }
     hga_status st = make_room(pool, bytes);
     if (!st) st = hga_new(&pool->decoder->allocator, 1, (size_t)bytes, out);
-    if (!st) pool->bytes += bytes;
+    if (!st) pool->bytes += bytes, (*out)->lies_in_slab = 0;
     return st;
 }
 

@@ -225,7 +225,8 @@ static void load_head(worker *w, const tile_chunk *c, hga_id kv)
     const hga_shape *shape = &w->plan->shape;
     const hga_stage *s = own_stage(w);
     const bound_field *key = read_field(w, s, s->key), *value = read_field(w, s, s->value);
-    int pack = c->n_parts * heads_per_key(w) >= w->plan->tuning.is.pack_readers,
+    const hga_id heads = w->head_end - w->head_first, readers = heads < heads_per_key(w) ? heads : heads_per_key(w);
+    int pack = c->n_parts * readers >= w->plan->tuning.is.pack_readers,
         all_relative = w->io->rel_key.data && !c->types_vary;
     find_head(&c->columns, key, o->k, o->same_k, o->k_stride, kv, w->at.k_head);
     find_head(&c->columns, value, o->v, o->same_v, o->v_stride, kv, w->at.v_head);

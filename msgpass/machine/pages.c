@@ -56,4 +56,10 @@ static void give_back(void *memory, size_t bytes, void *context)
     munmap(memory, rounded(bytes));
 }
 
+int64_t pages_huge_bytes(void) { return HUGE_PAGE; }
+
+void *pages_take_huge(void) { return map_huge(HUGE_PAGE); }
+
+void pages_give_huge(void *page) { munmap(page, HUGE_PAGE); }
+
 hga_allocator pages_fresh(void) { return (hga_allocator){.allocate = take, .release = give_back}; }

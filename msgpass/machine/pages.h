@@ -10,4 +10,9 @@ hga_allocator pages_fresh(void);
 /* How many bytes of a block of so many go to one domain together. */
 int64_t pages_grain(int64_t bytes);
 
+/* One huge page, for memory whose rows are read here and there; NULL: there is none. And back. */
+int64_t pages_huge_bytes(void);
+void *pages_take_huge(void);
+void pages_give_huge(void *page);
+
 #endif
