@@ -11,7 +11,7 @@ import hga
 try:
     import torch
     import transformers as tf
-    from hga import _packed, _ragged
+    from hga import _packed, _ragged, _releases
 except ImportError:
     tf = None
 
@@ -351,6 +351,40 @@ class Models(OnOneThread):
             self.assertFalse(found[:, :first].any())
             for a, b in zip(*(torch.autograd.grad(y[:, -13:].square().sum(), own, retain_graph=True) for y in (found, want))):
                 self.assertTrue(torch.equal(a, b))
+
+    def test_chosen_blocks_are_a_masked_reading(self):
+        """Of what each layer gets, over the blocks that it chose: padding on either side, with a cache and without."""
+        inner, begins, ends = hga.transformers._attend, (0, 3, 9), (N, N - 2, N)
+        for words, how, cached in (("", {}, False), (":prefill=8", {"query_block": 8}, False), ("", {}, True), (":prefill=8", {"query_block": 8}, True)):
+            model = made(*TEXTS["Llama"][:3], attn_implementation="hga:routed:block=4:k=3" + words)
+            padding, seen = torch.ones(3, N, dtype=torch.long), []
+            last = [N] * 3 if cached else ends  # a cache is padded on the left
+            for i in range(3):
+                padding[i, : begins[i]], padding[i, last[i] :] = 0, 0
+
+            def note(name, module, q, k, v, *more, **others):
+                found = inner(name, module, q, k, v, *more, **others)
+                seen.append((q, k, v, found[0]))
+                return found
+
+            cache = {_releases.CACHE: hga.transformers.Cache(64), "use_cache": True} if cached else {"use_cache": False}
+            with self.subTest(words, cached=cached), mock.patch.object(hga.transformers, "_attend", note), torch.no_grad():
+                logits(model, input_ids=self.ids, attention_mask=padding, **cache)
+                self.assertEqual(len(seen), model.config.num_hidden_layers)
+                for q, k, v, out in seen:
+                    for b in range(3):
+                        own = [x[b, :, begins[b] : last[b]] for x in (q, k, v)]
+                        want = self.over_chosen(*own, hga.routed(block=4, k=3, causal=True, **how).choice(*own[:2]), how.get("query_block", 1))
+                        self.near((out[b, begins[b] : last[b]].transpose(0, 1), want))
+
+    def over_chosen(self, q, k, v, choice, step):
+        """torch's attention over blocks of four keys, up to the token itself."""
+        n = q.shape[1]
+        has = torch.zeros(len(choice), n, -(-n // 4) + 1, dtype=torch.bool)
+        rows = torch.from_numpy(choice).long()[:, torch.arange(n) // step]
+        has.scatter_(2, torch.where(rows < 0, has.shape[2] - 1, rows), True)
+        seen = has[:, :, torch.arange(n) // 4].tril()
+        return torch.nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=seen, enable_gqa=True)
 
     def test_layers_may_differ(self):
         model = made(*TEXTS["BERT"][:3])
