@@ -346,6 +346,47 @@ static void rows_of_blocks_take_a_hundredth(void **state)
     session_close(&s), problem_clear(&p);
 }
 
+/* A large pool takes pages from the system many at a time, unless it has a limit: the same rows, and all goes back. */
+static void large_pools_have_the_same_rows(void **state)
+{
+    enum { TOKENS = 6000, HEADS = 8, DIM = 64, LINE = HEADS * DIM };
+    (void)state;
+    hga_selection how = hga_selection_defaults();
+    hga_graph *g;
+    hga_program program;
+    hga_decoder *d;
+    hga_decode_workspace *w;
+    float *x = memory((int64_t)TOKENS * LINE, sizeof *x), out[2][LINE];
+    how.causal = 1;
+    fill_random(5, 1, (int64_t)TOKENS * LINE, x);
+    assert_ok(hga_build_routed_decoder(TOKENS + 9, NULL, &g, &program));
+    hga_decode_options o = {.plan.threads = 1, .same_bits = 1, .selection = &how};
+    assert_ok(hga_decoder_create(g, &program, &(hga_shape){.n_heads = HEADS, .dim = DIM}, &o, &d));
+    assert_ok(hga_decode_workspace_create(d, &w));
+    for (int limited = 0; limited < 2; limited++) {
+        hga_pages *pages;
+        hga_cache *c, *fork;
+        assert_ok(hga_pages_create(d, limited ? INT64_C(1) << 40 : 0, &pages));
+        assert_ok(hga_cache_create(pages, &c));
+        hga_append a = {.cache = c, .n_tokens = TOKENS};
+        a.io.query = a.io.key = a.io.value = (hga_tensor){.data = x, .rows = TOKENS};
+        assert_ok(hga_decoder_append(d, w, &a, 1));
+        assert_int_equal(hga_pages_used(pages), hga_decoder_cache_bytes(d, TOKENS));
+        assert_true(hga_pages_bytes(pages) >= hga_pages_used(pages) && hga_pages_used(pages) > 1 << 24);
+        assert_ok(hga_cache_fork(c, &fork));
+        a.cache = fork, a.n_tokens = 1, a.io.out = (hga_tensor){.data = out[limited], .rows = 1};
+        assert_ok(hga_decoder_append(d, w, &a, 1));
+        hga_cache_destroy(fork), hga_cache_destroy(c);
+        assert_int_equal(hga_pages_used(pages), 0);
+        hga_pages_destroy(pages);
+    }
+    assert_memory_equal(out[0], out[1], sizeof out[0]);
+    hga_decode_workspace_destroy(w);
+    hga_decoder_destroy(d);
+    hga_graph_destroy(g);
+    free(x);
+}
+
 /* ---- prompts by query blocks ---- */
 
 /* A prompt of one append is the full pass of query blocks; tokens behind it choose for themselves. */
@@ -450,6 +491,7 @@ int main(void)
         cmocka_unit_test(ragged_appends_have_the_bits_of_single_ones),
         cmocka_unit_test(failing_allocations_leave_the_cache_as_it_was),
         cmocka_unit_test(rows_of_blocks_take_a_hundredth),
+        cmocka_unit_test(large_pools_have_the_same_rows),
         cmocka_unit_test(a_prompt_chooses_by_query_blocks),
         cmocka_unit_test(what_tokens_cannot_choose_by_is_refused),
         cmocka_unit_test(scores_that_are_no_numbers_are_named),
