@@ -1,11 +1,10 @@
 """docs/models.md and its pictures, from the logs of examples/python/train: python3 docs/models.py LOGS MODELS.md PICTURES. LOGS is a folder of
-smollm.json (examples/python/smollm.py), characters-CONTEXT.json, characters-equal.json (dense attention, as many characters a step as at the longest context), listops.json, distill.json and steps.json, as the programs leave them in --out; pictures are written where they are named."""
+characters-CONTEXT.json, characters-equal.json (dense attention, as many characters a step as at the longest context), listops.json, distill.json and steps.json, as the programs leave them in --out; pictures are written where they are named."""
 
 import json
 import pathlib
 import sys
 
-import language_model
 from benchmarks import COLOURS, NAMES, STYLE, TALL, WIDE, apart
 
 TEXT = """# Models, trained with each attention
@@ -16,7 +15,6 @@ work they may be longer than alone. MB: the most memory above the program's own.
 
 A run that was interrupted goes on bit for bit with `--resume`, and no bit hangs on `--threads`; `python/tests/test_training.py` holds the programs to both, on tiny models.
 
-{language_model}
 ## The next character of the King James Bible
 
 ```text
@@ -326,7 +324,6 @@ def page(logs, folder, pictures):
     sizes = "; ".join(f"at context {n} {log['settings']['steps']} steps of {log['settings']['batch']} windows" for n, log in texts.items())
     weights = lambda name: of(first, name)["runs"][0]["parameters"]  # noqa: E731
     return TEXT.format(
-        language_model=language_model.part(logs["smollm"], pictures),
         logs=f"`{folder}`", pictures=pictures, cpu=machine["cpu"], cores=machine["cores"], torch=machine["torch"], hga=machine["hga"], commit=machine["commit"],
         shortest=shortest, characters=characters_table(texts), characters_said=characters_said(texts, logs["equal"]),
         checked=s["check"] // max(texts) * max(texts),
@@ -346,10 +343,8 @@ def main(folder, target, pictures):
     folder, target, pictures = map(pathlib.Path, (folder, target, pictures))
     texts = {int(path.stem.split("-")[1]): load(path) for path in folder.glob("characters-[0-9]*.json")}
     logs = {"characters": dict(sorted(texts.items())), "listops": load(folder / "listops.json"), "distill": load(folder / "distill.json"),
-            "steps": load(folder / "steps.json"), "equal": load(folder / "characters-equal.json"),
-            "smollm": load(folder / "smollm.json")}  # fmt: skip
+            "steps": load(folder / "steps.json"), "equal": load(folder / "characters-equal.json")}  # fmt: skip
     target.write_text(page(logs, f"bench/results/{folder.name}", "pictures"), encoding="utf-8")
-    (pictures / "models-smollm.svg").write_text(language_model.picture(logs["smollm"], max(row["tokens"] for row in logs["smollm"]["rows"])), encoding="utf-8")
     shortest = min(texts)
     for name, log, title in (("characters", texts[shortest], f"Bits a character of the batches, context {shortest}"),
                              ("listops", logs["listops"], "ListOps: loss of the batches, nats"),

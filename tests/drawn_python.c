@@ -66,6 +66,7 @@ static void keep_what_python_has(drawn_call *c)
                                .dropout = drawn.dropout};
     c->accumulate = c->in_batch = c->updated = 0;
     c->modifiers = (brought){.scale = c->modifiers.scale, .scale_is_given = c->modifiers.scale_is_given};
+    call_drop_edges(c);
     while (c->n_arrays && strstr("d_sink d_slopes d_additive", c->drawn[c->n_arrays - 1].name))
         c->wanted &= ~(UINT64_C(1) << --c->n_arrays);
     memset(c->asked, 0, sizeof c->asked);

@@ -84,14 +84,14 @@ class _Convolution(torch.nn.Module):
     def _hierarchy(self, edges: Any, sizes: Sizes, loops: bool) -> Hierarchy:
         if is_graph(edges):
             h: Any = edges if isinstance(edges, Hierarchy) else None
-            return self._once(edges, (sizes,), lambda: self._made(h if h is not None else edges.hierarchy()))
-        return self._once(
-            edges, (sizes, loops), lambda: self._followed(graph_of(given(edges).index, sizes, loops).hierarchy())
-        )  # fmt: skip
+            found: Hierarchy = self._once(edges, (sizes,), lambda: self._made(h if h is not None else edges.hierarchy()))
+            return found
+        found = self._once(edges, (sizes, loops), lambda: self._followed(graph_of(given(edges).ends, sizes, loops).hierarchy()))
+        return found
 
     def _featured(self, edges: Any, sizes: Sizes, loops: int) -> Featured:
         def made() -> Featured:
-            found = featured(given(edges).index, sizes, loops)
+            found = featured(given(edges).ends, sizes, loops)
             return found._replace(hierarchy=self._followed(found.hierarchy))
 
         found: Featured = self._once(edges, (sizes, loops, "features"), made)
@@ -132,7 +132,7 @@ class _Convolution(torch.nn.Module):
             raise refuse(f"{name}: edge_attr goes with an edge_index, not with a {type(edges).__name__}")
         if not isinstance(edge_attr, torch.Tensor):
             raise refuse(f"{name}: edge_attr has type {type(edge_attr).__name__}")
-        rows, n = edge_attr.view(-1, 1) if edge_attr.dim() == 1 else edge_attr, given(edges).index.shape[-1]
+        rows, n = edge_attr.view(-1, 1) if edge_attr.dim() == 1 else edge_attr, given(edges).ends.shape[-1]
         if rows.shape != (n, self.edge_dim):
             raise refuse(f"{name}: edge_attr has shape {tuple(edge_attr.shape)}, not [{n}, {self.edge_dim}]")
         return rows
@@ -202,7 +202,7 @@ class _Gat(_Convolution):
     def _made(self, h: Hierarchy) -> Hierarchy:
         return h.additive_scores(self.negative_slope)
 
-    def _score(self, q: Tensor, k: Tensor) -> Tensor:
+    def _score(self, z: Tensor) -> Tensor:
         """[edges, heads], of what goes through the leak: [edges, heads, columns]."""
         raise NotImplementedError
 
@@ -216,7 +216,7 @@ class _Gat(_Convolution):
         if returns:
             return self._weighed(rows, q, k, v, edges, features, loops)
         if features is None:
-            return self._end(rows, self._attend(self._hierarchy(edges, rows.sizes, bool(loops)), q, k, v, **more)), None
+            return self._end(rows, self._attend(self._hierarchy(edges, rows.sizes, self.add_self_loops), q, k, v, **more)), None
         found = self._featured(edges, rows.sizes, loops)
         more["edge_key"] = self._edge_keys(found.ordered(features, self.fill_value))
         return self._end(rows, self._attend(found.hierarchy, q, k, v, **more)), None
@@ -225,8 +225,8 @@ class _Gat(_Convolution):
         """The output, and the weight of every edge: they are there one by one, which they are not without being asked for."""
         if is_graph(edges):
             raise refuse(f"{type(self).__name__}: return_attention_weights goes with an edge_index; h.weights(q, k, token) gives a row")
-        found = looped(checked(given(edges).index, rows.sizes), loops)
-        index = torch.from_numpy(found.index)
+        found = looped(checked(given(edges).ends, rows.sizes), loops)
+        index = torch.from_numpy(found.ends)
         source, destination = index.long()
         z = q.index_select(0, destination) + k.index_select(0, source)
         if features is not None:
@@ -275,7 +275,7 @@ class GATConv(_Gat):
         assert a is not None
         return torch.einsum("hoi,ho->ih", linear.weight.view(self.heads, self.out_channels, -1), a[0])
 
-    def _score(self, z: Tensor) -> Tensor:  # type: ignore[override]
+    def _score(self, z: Tensor) -> Tensor:
         return z.squeeze(-1)
 
     def _edge_keys(self, features: Tensor) -> Tensor:
@@ -314,7 +314,7 @@ class GATv2Conv(_Gat):
     def reset_parameters(self) -> None:
         self._reset(self.lin_l, self.lin_r)
 
-    def _score(self, z: Tensor) -> Tensor:  # type: ignore[override]
+    def _score(self, z: Tensor) -> Tensor:
         return (z * self.att).sum(-1)
 
     def _edge_keys(self, features: Tensor) -> Tensor:
@@ -371,7 +371,7 @@ class TransformerConv(_Convolution):
         """The output, and the weight of every edge before any is dropped."""
         if is_graph(edges):
             raise refuse("TransformerConv: return_attention_weights goes with an edge_index; h.weights(q, k, token) gives a row")
-        index = given(edges).index
+        index = given(edges).ends
         source, destination = torch.from_numpy(checked(index, rows.sizes)).long()
         key, value = k.index_select(0, source), v.index_select(0, source)
         if features is not None and self.lin_edge is not None:

@@ -48,7 +48,7 @@ def sizes_of(x: Any) -> Optional[Sizes]:
 class Given(NamedTuple):
     """Row 0 sends to row 1; features that a matrix brings itself."""
 
-    index: Tensor
+    ends: Tensor
     features: Optional[Tensor]
 
 
@@ -96,7 +96,7 @@ def _matrix(like: Tensor, index: Tensor, values: Tensor) -> Tensor:
 class Looped(NamedTuple):
     """Edges with a loop for each node in place of those that there were."""
 
-    index: np.ndarray
+    ends: np.ndarray
     kept: Optional[np.ndarray]  # those of the given edges that are left, in front of the loops; None: all, and no loops
 
 
@@ -144,7 +144,7 @@ def loop_features(features: Tensor, destination: Tensor, loops: int, fill: Any) 
 @deferred
 def graph_of(index: Tensor, sizes: Sizes, self_loops: bool) -> Graph:
     """Edges that are given several times count as often."""
-    source, destination = (row.astype(np.int32) for row in checked(index, tuple(sizes)))
+    source, destination = (row.astype(np.int32) for row in checked(index, (sizes[0], sizes[1])))
     if self_loops:
         source, destination = _with_loops(source, destination, min(sizes))
     return Graph.from_edges(source, destination, _nodes(sizes), repeated="sum")
@@ -185,7 +185,7 @@ class Featured(NamedTuple):
 
 def featured(index: Tensor, sizes: Sizes, loops: int) -> Featured:
     found = looped(checked(index, sizes), loops)
-    source, destination = (row.astype(np.int32) for row in found.index)
+    source, destination = (row.astype(np.int32) for row in found.ends)
     order = np.lexsort((source, destination))
     source, destination = source[order], destination[order]
     begins = np.ones(len(order), bool)
@@ -194,7 +194,7 @@ def featured(index: Tensor, sizes: Sizes, loops: int) -> Featured:
     again = (place - np.maximum.accumulate(np.where(begins, place, 0))).astype(np.int32)  # how often it came before
     graph = Graph.from_edges(source, destination, _nodes(sizes), type=again if again.any() else None)
     kept = found.kept
-    left = found.index[1] if kept is None else found.index[1][: len(kept)]
+    left = found.ends[1] if kept is None else found.ends[1][: len(kept)]
     return Featured(
         graph.hierarchy(), torch.from_numpy(order), torch.from_numpy(np.ascontiguousarray(left).astype(np.int64)),
         None if kept is None else torch.from_numpy(kept), loops,

@@ -111,8 +111,9 @@ def _forwards(
     threads = torch.get_num_threads()
     q, k, v, given = _readable(q), _readable(k), _readable(v), named(names, tables, numbers)
     for part in _parts(words, found, int(seed) if seed is not None else None):
+        rows = [part.rows(x, which) for which, x in zip(INPUTS, (q, k, v))]
         out, _, tape = part.h._forward(
-            *(part.rows(x, which) for which, x in zip(INPUTS, (q, k, v))), given, ("bhnd", dropout, part.seed, layer, AUTO, threads, None), False, taped
+            rows[0], rows[1], rows[2], given, ("bhnd", dropout, part.seed, layer, AUTO, threads, None), False, taped
         )
         yield _Done(part, out, tape if tape is not None else np.empty(0, np.uint8), threads)
 
@@ -160,8 +161,9 @@ def _gradients(
     d, given_rows = _readable(d_out).transpose(1, 2), {name: _readable(x) for name, x in inputs.items()}
     for done in all_done:
         p = done.part
+        rows = [p.rows(x, which) for which, x in given_rows.items()]
         found = p.h._backward(
-            *(p.rows(x, which) for which, x in given_rows.items()), done.out, done.tape, as_numpy(p.rows(d, "out"), "d_out"), None, given,
+            rows[0], rows[1], rows[2], done.out, done.tape, as_numpy(p.rows(d, "out"), "d_out"), None, given,
             ("bhnd", dropout, p.seed, layer, AUTO, done.threads, None), wanted,
         )  # fmt: skip
         for name in wanted:

@@ -61,6 +61,7 @@ class Variant:
         self.can_causal = bool(can & (lib.HGA_CAN_CAUSAL | lib.HGA_ALWAYS_CAUSAL))
         self.can_cross = bool(can & lib.HGA_CAN_CROSS)
         self.rows_are_nodes = bool(can & lib.HGA_ROWS_ARE_NODES)
+        self.needs_choice = bool(can & lib.HGA_NEEDS_CHOICE)
 
     def parameter(self, name: str) -> Parameter:
         for p in self.parameters:

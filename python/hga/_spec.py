@@ -49,6 +49,7 @@ class Spec:
             known = variants()
             raise refuse(f"{spec}: no variant {name!r}{meant(name, known) or '; there are ' + ', '.join(sorted(known))}")
         self.variant: Variant = variant
+        self.chooses = variant.needs_choice  # is its graph found in the call?
         self.given: Dict[str, Any] = {}
         for setting in settings:
             parameter, equals, value = setting.partition("=")
@@ -79,11 +80,6 @@ class Spec:
             self.require_cross()
         h: Hierarchy = make(self.variant, n, given, n_keys)
         return h
-
-    @property
-    def chooses(self) -> bool:
-        """Is its graph found in the call?"""
-        return bool(int(self.variant._row.can) & lib.HGA_NEEDS_CHOICE)
 
     @property
     def is_dense(self) -> bool:

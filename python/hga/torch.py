@@ -279,7 +279,8 @@ def attention(h: Hierarchy, q: Any, k: Any, v: Any, *, layout: str = "bhnd", lse
             given = tables_of(tables)
             if eager.are_plain(given):
                 found = eager.attention(h, q, k, v, given, (layout, dropout, seed, layer, precision, threads, isa), lse)
-                return as_asked(*(found if lse else (found, None)), lse, features_of(tables)) if tables else found
+                out, lses = found if lse else (found, None)
+                return as_asked(out, lses, lse, features_of(tables)) if tables else found
     inputs = [query(x, n) for x, n in zip((q, k, v), INPUTS)]
     its = brought(tables_of(tables))
     tensors = [*inputs, *its.tables]
