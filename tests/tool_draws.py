@@ -17,7 +17,7 @@ from tool_options import FILES, OPTIONS, VARIANTS, has_ranks, is_pair, on_ranks,
 ranks_at = sys.argv.index("--ranks") if "--ranks" in sys.argv else len(sys.argv)
 LAUNCHER, (HGA, *numbers) = sys.argv[ranks_at + 1 :], sys.argv[1:ranks_at]
 FIRST = int(numbers[0]) if numbers else 1
-N = int(numbers[1]) if len(numbers) > 1 else (24 if QUICK else 40) if LAUNCHER else 60 if QUICK else 170
+N = int(numbers[1]) if len(numbers) > 1 else (24 if QUICK else 48) if LAUNCHER else 60 if QUICK else 170
 
 # ---- graphs ----
 
