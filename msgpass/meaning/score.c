@@ -113,7 +113,8 @@ static void beside_key_adjoint(const meaning *m, const scored_edge *x, hga_id c,
 /* q . (k + rel_key[type] + edge_key[e]) */
 static double dot_product(const meaning *m, const scored_edge *x)
 {
-    const int more = m->io->rel_key.data || key_entry(m, x) >= 0; /* else an infinite query times 0 would be no number */
+    const int more =
+        m->io->rel_key.data || key_entry(m, x) >= 0; /* else an infinite query times 0 would be no number */
     double sum = dot(x->q, x->k, m->shape.dim);
     for (hga_id c = 0; more && c < m->shape.dim; c++) sum += x->q[c] * beside_key(m, x, c);
     return sum;
