@@ -14,6 +14,7 @@
      "positions": [[first, n, position], ..]   of tokens that are not at their index; -1: without
      "names": [[node, "name"], ..]
      "kinds": [[first, n, "kind"], ..]   of schema 4
+     "parts": [0, 83, ..]                of schema 5: the first node of each, hga_builder_set_parts
      "words": ["name", ..]               one a token
      "relations": [{"name": "near",
         "dst_order": [3, [10, 5], ..], "src_order": [..]       node ids; [first, n] stands for first, first + 1, ..
@@ -34,9 +35,9 @@
 #include <stdio.h>
 #include <string.h>
 
-static const char *const graph_members[] = {"format", "schema",    "levels",  "queries", "keys",      "claims",
-                                            "side",   "families",  "parents", "mass",    "positions", "names",
-                                            "kinds",  "relations", "longer",  NULL};
+static const char *const graph_members[] = {"format", "schema",   "levels",    "queries", "keys",      "claims",
+                                            "side",   "families", "parents",   "mass",    "positions", "names",
+                                            "kinds",  "parts",    "relations", "longer",  NULL};
 static const char *const longer_members[] = {"levels", "relations", "comment", NULL};
 
 /* ---- nodes ---- */
@@ -90,6 +91,27 @@ static hga_status read_tokens(json_reader *r)
     hga_status st = json_read_integers(&query_place, queries, 2, 2, q, &n);
     if (!st) st = json_read_integers(&key_place, keys, 2, 2, k, &n);
     return st ? st : json_refused(&query_place, hga_builder_set_tokens(r->b, q[0], q[1], k[0], k[1]));
+}
+
+static hga_status read_parts(json_reader *r)
+{
+    hga_status st = HGA_OK;
+    json_t *list = json_object_get(r->object, "parts");
+    json_place at = json_member_of(&r->root, "parts");
+    hga_id *first = NULL;
+    size_t n = 0;
+    if (!list) return HGA_OK;
+    HGA_TRY(json_want_array(&at, list));
+    n = json_array_size(list);
+    HGA_TRY(hga_new(r->allocator, (int64_t)n, sizeof *first, &first));
+    for (size_t i = 0; i < n; i++) {
+        json_place item = json_item_of(&at, i);
+        HGA_TRY(json_read_integer(&item, json_array_get(list, i), &first[i]));
+    }
+    HGA_TRY(json_refused(&at, hga_builder_set_parts(r->b, (hga_id)n, first)));
+done:
+    hga_delete(r->allocator, first, (int64_t)n, sizeof *first);
+    return st;
 }
 
 static hga_status read_claims(json_reader *r)
@@ -276,6 +298,7 @@ static hga_status read_graph(json_reader *r, hga_graph **out)
     HGA_TRY(json_each_item(r, &r->root, r->object, "names", read_name));
     r->n_named = 0;
     HGA_TRY(json_each_item(r, &r->root, r->object, "kinds", read_kind));
+    HGA_TRY(read_parts(r));
     HGA_TRY(json_want_member(&r->root, r->object, "relations", &relations));
     HGA_TRY(json_each_item(r, &r->root, r->object, "relations", json_read_relation));
     HGA_TRY(read_longer(r));

@@ -5,6 +5,7 @@
 #include "json.h"
 #include "longer.h"
 #include "output.h"
+#include "parts.h"
 
 #include <string.h>
 
@@ -215,6 +216,16 @@ static hga_status put_names(output *o, const hga_graph *g, hga_id first)
     return output_check(o);
 }
 
+static void put_parts(output *o, const hga_graph *g)
+{
+    const hga_id *first;
+    const hga_id n = graph_parts(g, &first);
+    if (!n) return;
+    put_member(o, "parts"), output_text(o, "[");
+    for (hga_id i = 0; i < n; i++) put_comma(o, i, 16), output_integer(o, first[i]);
+    output_text(o, "]");
+}
+
 /* Runs of nodes, one kind after the other, so that a reader numbers kinds alike. */
 static void put_kinds(output *o, const hga_graph *g)
 {
@@ -408,7 +419,8 @@ static int has_choices(const hga_graph *g)
 
 static int schema_of(const hga_graph *g, const json_carried *members)
 {
-    if (has_choices(g)) return JSON_CHOICES_SCHEMA;
+    const hga_id *part;
+    if (has_choices(g) || graph_parts(g, &part)) return JSON_CHOICES_SCHEMA;
     if (hga_graph_kinds(g).n) return JSON_KINDS_SCHEMA;
     if (graph_longer(g) || graph_keeps_places(g)) return JSON_LONGER_SCHEMA;
     return members->is_newer || g->position ? JSON_PROGRAM_SCHEMA : JSON_SCHEMA;
@@ -432,7 +444,7 @@ hga_status hga_graph_write_json(const hga_graph *g, const char *members, const c
     put_positions(&o, g);
     if (named && !carried.has_words) HGA_TRY(put_words(&o, g));
     HGA_TRY(put_names(&o, g, named ? nodes.level_ptr[1] : 0));
-    put_kinds(&o, g);
+    put_kinds(&o, g), put_parts(&o, g);
     HGA_TRY(put_relations(&o, g));
     HGA_TRY(put_longer(&o, g));
     if (carried.n > 0) output_text(&o, ",\n  "), output_text(&o, members);

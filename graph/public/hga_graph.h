@@ -214,7 +214,7 @@ HGA_API hga_status hga_builder_set_longer(hga_builder *b, hga_builder *longer);
    they ascend. Softmax over blocks of edges of one type and weight, without orders and single edges, then counts
    columns from the beginning of their part: a row has the bits that its own edges and what it reads give it, whatever
    the rows beside it see and however long the parts before its own are. Slower where rows beside each other see alike.
-   Files, and graphs made of a graph, do not hold it. */
+   Graphs made of a graph do not hold it. */
 HGA_API hga_status hga_builder_set_parts(hga_builder *b, hga_id n, const hga_id *first);
 
 /* Check everything, compress explicit edges to CSR, derive masses, spans and children. The builder is empty
