@@ -5,7 +5,8 @@
 #include "hga_graph.h"
 
 /* The second is written where a program has members that a reader of the first would not know; the third where a graph
-   tells what a longer one has next; the fourth where nodes have kinds, the fifth where rows choose blocks or there are parts. */
+   tells what a longer one has next; the fourth where nodes have kinds, the fifth where rows choose blocks or
+   there are parts. */
 enum {
     JSON_SCHEMA = 1,
     JSON_PROGRAM_SCHEMA = 2,

@@ -349,7 +349,7 @@ typedef struct hga_routed {
 /* How the choice is made that hga_build_routed takes: what hga_select_blocks is given. Its query_block is `prefill`
    where that is more than 1 and there are several tokens. HGA_EINVAL: `prefill` beside query blocks, or below 1. */
 HGA_API hga_status hga_routed_selection(const hga_routed *p, hga_selection *out);
-/* The graph of a choice: a token attends to the blocks that it, or its query block, chose, up to itself where causal. */
+/* The graph of a choice: tokens attend to the blocks that they, or their query block, chose. */
 HGA_API hga_status hga_build_routed(const hga_routed *p, hga_graph **g, hga_program *program);
 /* The graph of a decoder whose tokens choose (hga_decode_options.selection): one part, of at most so many tokens, each
    of which may come to see any up to itself. */
