@@ -88,6 +88,9 @@ int variant_title(const typed_variant *typed, char **title);
 /* The parameters alone, defaults filled in; release with settings_clear. *v gets the variant, NULL for a file's. */
 int variant_settings(const typed_variant *typed, settings *out, const hga_variant **v);
 
+/* Of a graph=FILE: the file. */
+const char *variant_path(const typed_variant *typed);
+
 /* A variant's name, what it is and its parameters, a line each; NULL: those of graph=FILE. */
 void variant_print(FILE *file, const hga_variant *v);
 

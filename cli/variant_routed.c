@@ -15,38 +15,37 @@ static int read_parameters(const settings *s, const hga_variant *v, hga_routed *
     return status ? status : complain_of(hga_routed_selection(p, how), CLI_USAGE, v->name);
 }
 
-int routed_choosers(const typed_variant *typed, hga_id heads, hga_id kv_heads, hga_id *n)
+/* What was typed, of a variant that chooses; the settings' arrays are not among it. */
+static int read_typed(const typed_variant *typed, hga_routed *p, hga_selection *how)
 {
     settings s = {0};
     const hga_variant *v = NULL;
-    hga_routed p;
-    hga_selection how;
     int status = CLI_GOOD;
-    *n = 1;
-    if (!routed_is(typed)) return CLI_GOOD;
     TRY(variant_settings(typed, &s, &v));
-    TRY(read_parameters(&s, v, &p, &how));
-    hga_shape shape = {.n_heads = heads, .n_kv_heads = kv_heads};
-    *n = hga_select_choosers(&how, &shape);
+    TRY(read_parameters(&s, v, p, how));
 done:
     settings_clear(&s);
     return status;
 }
 
-int routed_ahead(const typed_variant *typed, hga_id *ahead)
+int routed_choosers(const typed_variant *typed, hga_id heads, hga_id kv_heads, hga_id *n)
 {
-    settings s = {0};
-    const hga_variant *v = NULL;
     hga_routed p;
     hga_selection how;
-    int status = CLI_GOOD;
+    *n = 1;
+    int status = routed_is(typed) ? read_typed(typed, &p, &how) : CLI_GOOD;
+    if (!status && routed_is(typed))
+        *n = hga_select_choosers(&how, &(hga_shape){.n_heads = heads, .n_kv_heads = kv_heads});
+    return status;
+}
+
+int routed_ahead(const typed_variant *typed, hga_id *ahead)
+{
+    hga_routed p;
+    hga_selection how = {0};
     *ahead = 0;
-    if (!routed_is(typed)) return CLI_GOOD;
-    TRY(variant_settings(typed, &s, &v));
-    TRY(read_parameters(&s, v, &p, &how));
-    *ahead = how.causal ? (p.prefill > 1 ? p.prefill : how.query_block) - 1 : 0;
-done:
-    settings_clear(&s);
+    int status = routed_is(typed) ? read_typed(typed, &p, &how) : CLI_GOOD;
+    if (!status && how.causal) *ahead = (p.prefill > 1 ? p.prefill : how.query_block) - 1;
     return status;
 }
 
