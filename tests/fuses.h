@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <setjmp.h>
+#include <stdatomic.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -20,17 +21,19 @@
 
 /* ---- a fuse: the n-th allocation fails ---- */
 
-/* `left` allocations until the one that fails, 0 when none will; what is taken and not given back. */
+/* `left` allocations until the one that fails, 0 when none will; what is taken and not given back. Threads of one call
+   share a fuse. */
 typedef struct fuse {
-    long left, blocks;
-    long long bytes;
-    int blown;
+    _Atomic long left, blocks;
+    _Atomic long long bytes;
+    _Atomic int blown;
 } fuse;
 
 static inline int blow(fuse *f)
 {
-    if (f->left == 0 || --f->left > 0) return 0;
-    return f->blown = 1;
+    long left = f->left;
+    while (left && !atomic_compare_exchange_weak(&f->left, &left, left - 1)) continue;
+    return left == 1 ? f->blown = 1 : 0;
 }
 
 /* The size stands in front of the block, so that release can be held to it. */
@@ -42,7 +45,8 @@ static inline void *fused_allocate(size_t bytes, void *context)
     void *p = NULL;
     if (blow(f) || posix_memalign(&p, FRONT, bytes + FRONT)) return NULL;
     memcpy(p, &bytes, sizeof bytes);
-    f->blocks++, f->bytes += (long long)bytes;
+    f->blocks++;
+    f->bytes += (long long)bytes;
     return (char *)p + FRONT;
 }
 
@@ -52,7 +56,8 @@ static inline void fused_release(void *memory, size_t bytes, void *context)
     size_t taken;
     memcpy(&taken, (char *)memory - FRONT, sizeof taken);
     assert_int_equal(taken, bytes);
-    f->blocks--, f->bytes -= (long long)bytes;
+    f->blocks--;
+    f->bytes -= (long long)bytes;
     free((char *)memory - FRONT);
 }
 
@@ -128,9 +133,9 @@ typedef hga_status (*attempt)(const hga_allocator *a);
 
 /* What is wrong after an attempt; NULL when nothing is. A caller's allocator is asked by us alone, so success in spite
    of it has hidden a failure. malloc is also asked by packages that can do without: stdio reads without its buffer. */
-static inline const char *fault(const fuse *f, const fuse *before, hga_status st, int leaks)
+static inline const char *fault(const fuse *f, long blocks, long long bytes, hga_status st, int leaks)
 {
-    if (!leaks && (f->blocks != before->blocks || f->bytes != before->bytes)) return "memory is not given back";
+    if (!leaks && (f->blocks != blocks || f->bytes != bytes)) return "memory is not given back";
     if (!f->blown) return st ? "no allocation failed" : NULL;
     if (st == HGA_OK && f == &lent) return "the failure is hidden";
     if (st != HGA_OK && st != HGA_ENOMEM) return "the status is another";
@@ -143,16 +148,19 @@ static inline void fail_each(fuse *f, const hga_allocator *a, attempt make, int 
     int n_faults = 0;
     long n = 0;
     do {
-        fuse before = *f;
-        f->blown = 0, f->left = ++n;
+        long blocks = f->blocks;
+        long long bytes = f->bytes;
+        f->blown = 0;
+        f->left = ++n;
         watching = f == &libc;
         hga_status st = make(a);
-        watching = 0, f->left = 0;
-        const char *what = fault(f, &before, st, leaks);
+        watching = 0;
+        f->left = 0;
+        const char *what = fault(f, blocks, bytes, st, leaks);
         if (!what) continue;
         n_faults++;
         print_error("allocation %ld fails: %s; %s, %s; %+ld blocks\n", n, what, hga_status_name(st), hga_error_detail(),
-                    f->blocks - before.blocks);
+                    f->blocks - blocks);
     } while (f->blown && n_faults < 10);
     assert_int_equal(n_faults, 0);
     assert_true(n > 1);

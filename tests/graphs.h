@@ -51,7 +51,7 @@ static inline hga_id random_up_to(uint64_t *seed, hga_id most)
 /* ---- an allocator that fails once ---- */
 
 typedef struct scarce {
-    int64_t left, blocks; /* allocations until the one that fails; blocks not given back */
+    _Atomic int64_t left, blocks; /* allocations until the one that fails; blocks not given back */
 } scarce;
 
 static inline void *scarce_allocate(size_t bytes, void *context)

@@ -243,7 +243,7 @@ static void bad_calls_are_named(void **state)
 /* ---- memory ---- */
 
 typedef struct counted {
-    int64_t left, held; /* allocations until one fails; bytes */
+    _Atomic int64_t left, held; /* allocations until one fails; bytes */
 } counted;
 
 static void *allocate_some(size_t bytes, void *context)

@@ -181,7 +181,7 @@ static void wrong_arguments_are_named(void **state)
 
 /* The fuse: allocation number `left` fails, and everything taken is given back. */
 typedef struct fuse {
-    int left, blocks;
+    _Atomic int left, blocks;
 } fuse;
 
 static void *burn(size_t bytes, void *context)
