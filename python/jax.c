@@ -171,14 +171,21 @@ static hga_status take_gradient(cursor *results, const char *name, int wanted, j
     return HGA_OK;
 }
 
+/* Bits of the gradients that some sample wants: under vmap those are zeros that took another branch of a lax.cond. */
+static uint32_t bits_wanted(const jax_array *x)
+{
+    uint32_t all = 0, one = 0;
+    for (int64_t at = 0; at + (int64_t)sizeof one <= jax_bytes(x); at += (int64_t)sizeof one)
+        memcpy(&one, x->data + at, sizeof one), all |= one;
+    return all;
+}
+
 static hga_status take_gradients(const XLA_FFI_CallFrame *frame, cursor *results, jax_call *call)
 {
     const XLA_FFI_ByteSpan *names = NULL;
-    const jax_array *bits = &call->at[JAX_WANTED];
-    uint32_t wanted = 0;
+    uint32_t wanted = bits_wanted(&call->at[JAX_WANTED]);
     char name[64];
     hga_status st = find_text(frame, "gradients", &names);
-    if (jax_bytes(bits) >= (int64_t)sizeof wanted) memcpy(&wanted, bits->data, sizeof wanted);
     for (size_t at = 0; !st && next_word(names, &at, name); wanted >>= 1)
         st = take_gradient(results, name, (int)(wanted & 1u), call);
     return st;

@@ -20,7 +20,7 @@ typedef enum hga_py_number {
     HGA_PY_BIND,
     HGA_PY_STRICT,
     HGA_PY_PRECISION,
-    HGA_PY_GRADIENT, /* the last that a plan hangs on */
+    HGA_PY_GRADIENT, /* the last that a plan depends on */
     HGA_PY_BNHD,     /* 1: rows come before heads */
     HGA_PY_PARTS,    /* of the graph's rows, 1 without */
     HGA_PY_BY_TOKEN, /* 1: rows of the parts of a token follow one another */

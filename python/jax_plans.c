@@ -33,9 +33,12 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static hga_py_kept *latest;
 static int64_t last_number;
 
-static void begin_child(void) { pthread_mutex_init(&lock, NULL); }
+/* A fork waits for a plan that is being made. */
+static void before_fork(void) { pthread_mutex_lock(&lock); }
+static void after_fork(void) { pthread_mutex_unlock(&lock); }
+static void begin_child(void) { pthread_mutex_init(&lock, NULL), last_number = 0; }
 
-__attribute__((constructor)) static void begin(void) { pthread_atfork(NULL, NULL, begin_child); }
+__attribute__((constructor)) static void begin(void) { pthread_atfork(before_fork, after_fork, begin_child); }
 
 /* ---- a plan ---- */
 

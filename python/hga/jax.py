@@ -199,10 +199,11 @@ def _seed_of(seed: Any, dropout: float) -> Any:
         return np.array([n & 0xFFFFFFFF, n >> 32], np.uint32)
     if not dropout:
         return np.zeros(2, np.uint32)
-    if seed.ndim > 0 or jnp.issubdtype(seed.dtype, jax.dtypes.prng_key):
+    if seed.size != 1 or jnp.issubdtype(seed.dtype, jax.dtypes.prng_key):
         return jax.random.bits(seed, (2,), np.uint32)
     if not jnp.issubdtype(seed.dtype, jnp.integer):
         raise refuse(f"seed is {seed.dtype}, neither whole numbers nor a key of jax.random")
+    seed = seed.reshape(())
     high = seed >> 32 if seed.dtype.itemsize == 8 else jnp.zeros_like(seed)
     return jnp.stack([seed, high]).astype(np.uint32)
 
@@ -245,6 +246,8 @@ def attention(h: Hierarchy, q: Any, k: Any, v: Any, *, layout: str = "bhnd", lse
 
     TABLES."""
     check_names(attention, tables)
+    if tables.get("edge_value") is not None:
+        raise refuse("edge_value gives a second output, which hga.jax.attention does not have")
     h = _checked_hierarchy(h)
     if h._in_order is not None:
         more = dict(normaliser=normaliser, normalizer=normalizer, dropout=dropout, seed=seed, layer=layer, precision=precision,

@@ -205,6 +205,7 @@ class Dropout(Jax):
             self.same(attention(h, *x, dropout=0.4, seed=seed, layer=3), h.attention(*x, dropout=0.4, seed=seed, layer=3), seed)
         traced = jax.jit(lambda s: attention(h, *x, dropout=0.4, seed=s))
         self.same(traced(5), h.attention(*x, dropout=0.4, seed=5))
+        self.same(traced(jnp.array([5])), h.attention(*x, dropout=0.4, seed=5))
         self.assertFalse(np.array_equal(traced(5), traced(6)))
 
     def test_a_key_draws_one(self):
@@ -231,6 +232,14 @@ class Vmap(Jax):
         self.same(jax.vmap(jax.vmap(one))(*x), wanted)
         self.same(jax.vmap(one, (1, 1, 1), 1)(*x), wanted)
         self.same(jax.jit(jax.vmap(one))(*x), wanted)
+
+    def test_samples_take_branches_of_their_own_with_their_gradients(self):
+        h, x = VARIANTS["dense"](), inputs(batch=(4,))[0]
+        loss = lambda x, there: jax.lax.cond(there, lambda x: attention(h, x, x, x), lambda x: 2 * x, x).sum()  # noqa: E731
+        for there in ([False, True, True, False], [True, False, False, True]):
+            found = jax.vmap(jax.grad(loss))(x, jnp.array(there))
+            for i, one in enumerate(there):
+                np.testing.assert_allclose(found[i], jax.grad(loss)(x[i], one), atol=1e-5)
 
     def test_what_is_not_mapped_is_shared(self):
         h, (q, k, v) = VARIANTS["window"](), inputs()
@@ -399,6 +408,7 @@ class Refused(Jax):
             (lambda: attention(h, q, k[:, :3], v[:, :3]), "4 query heads|heads"),
             (lambda: attention(h, q.astype(np.float64), k, v), "query has dtype float64"),
             (lambda: attention(h, [1.0], k, v), "query is a list, not an array of jax or numpy"),
+            (lambda: attention(h, q, k, v, edge_value=drawn(4, 5, 2)), "edge_value gives a second output"),
             (lambda: attention(h, q, k, v, slope=1), "attention has no slope=: did you mean 'slopes'"),
             (lambda: attention(h, q, k, v, is_causal=True), "make it with causal=True"),
             (lambda: attention(h, q, k, v, slopes=drawn(4, 3)), "slopes has shape"),
