@@ -168,14 +168,31 @@ def _without_leaves(h: Hierarchy) -> _Coarser:
     return _Coarser(coarser, rows, torch.bincount(rows))
 
 
+def _require_pooling(h: Hierarchy) -> None:
+    """The coarser tree's attention is hsa as it begins."""
+    said = h.words.split()
+    if "hsa" not in said or any(word.split("=")[0] in ("causal", "mode", "self") for word in said):
+        raise refuse(f"{h!r}: leaves are pooled of hsa without causal, mode and self")
+
+
+def _settled(coarser: Hierarchy, of: Hierarchy) -> Hierarchy:
+    """With the threads, the binding and the strictness of another."""
+    if (coarser._threads, coarser._bind, coarser._strict) == (of._threads, of._bind, of._strict):
+        return coarser
+    found = coarser.strict_rows(of._strict)
+    found.threads, found.bind = of.threads, of.bind
+    return found
+
+
 def pool_leaves(x: Tensor, hierarchy: Hierarchy) -> Tuple[Tensor, Hierarchy]:
     """Local pooling: each family of leaves alone becomes its parent, whose row is the mean of theirs: rows of [batch, tokens,
     width] and the coarser hierarchy. A parent that is of no kind is of the one that all of its leaves are of."""
+    _require_pooling(hierarchy)
     if hierarchy.graph not in _coarser:
         _coarser[hierarchy.graph] = _without_leaves(hierarchy)
     to = _coarser[hierarchy.graph]
     sums = x.new_zeros(x.shape[0], len(to.tokens), x.shape[2]).index_add(1, to.row_of.to(x.device), x)
-    return sums / to.tokens.to(x.device)[:, None], to.hierarchy
+    return sums / to.tokens.to(x.device)[:, None], _settled(to.hierarchy, hierarchy)
 
 
 def pool_samples(x: Tensor, hierarchy: Hierarchy) -> Tensor:
@@ -203,7 +220,7 @@ class HierarchicalEncoder(torch.nn.Module):
         for i in self.pool:
             if i >= layers:
                 raise refuse(f"pool names layer {i} of {layers}")
-        made = (HierarchicalEncoderLayer(width, heads, kinds, hidden=hidden, dropout=dropout, normaliser=normaliser) for _ in range(layers))
+        made = (HierarchicalEncoderLayer(width, heads, kinds, hidden=hidden, dropout=dropout, normaliser=normaliser) for _ in range(whole(layers, "layers", least=1)))
         self.layers = torch.nn.ModuleList(made)
         self.norm = torch.nn.LayerNorm(width)
 

@@ -113,6 +113,11 @@ class Encoder(unittest.TestCase):
         ragged = hga.hsa(parent=[3, 3, 4, 4, 7, 6, 7, -1])  # a leaf beside an inner node stays
         p, c = ht.pool_leaves(torch.arange(4.0).view(1, 4, 1), ragged)
         self.assertEqual((p.flatten().tolist(), c.graph.n_tokens), ([0.0, 1.5, 3.0], 3))
+        settled = hga.hsa(parent=PARENT).strict_rows()
+        settled.threads = 3
+        c = ht.pool_leaves(self.x, settled)[1]
+        self.assertEqual((c.threads, c._strict), (3, settled._strict))
+        self.assertEqual(ht.pool_leaves(self.x, hga.hsa(parent=PARENT))[1].threads, self.h.threads)
         two = hga.concatenated([self.h, self.h])
         both = ht.pool_samples(torch.cat([self.x[:1], self.x[1:]], 1), two)
         torch.testing.assert_close(both[0], self.x.mean(1))
@@ -131,6 +136,9 @@ class Encoder(unittest.TestCase):
             (ValueError, "at least one, and each once", lambda: layer(["a", "a"])),
             (TypeError, "not a list of names", lambda: layer("word")),
             (ValueError, "x has 4 tokens", lambda: layer(["word"])(self.x, hga.hsa(9, branching=[3]))),
+            (ValueError, "leaves are pooled of hsa without causal", lambda: ht.pool_leaves(self.x, hga.hsa(4, branching=[2, 2], causal=True))),
+            (ValueError, "leaves are pooled of hsa", lambda: ht.pool_leaves(self.x, hga.htransformer(4, block=2))),
+            (ValueError, "layers is 0", lambda: ht.HierarchicalEncoder(16, 4, 0)),
             (ValueError, "pool names layer 2 of 2", lambda: ht.HierarchicalEncoder(16, 4, 2, pool=[2])),
         ):
             with self.assertRaisesRegex(error, text):
