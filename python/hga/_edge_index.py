@@ -130,7 +130,7 @@ def loop_features(features: Tensor, destination: Tensor, loops: int, fill: Any) 
             raise refuse(f"fill_value {fill!r} is none of {', '.join(FILLS)}")
         n = max(loops, int(destination.max()) + 1 if len(destination) else 0)
         place = destination.unsqueeze(-1).expand_as(features)
-        to = features.new_zeros(n, features.shape[-1])
+        to = features.new_full((n, features.shape[-1]), float(fill == "mul"))  # of no edges a product is 1, all else 0
         return to.scatter_reduce(0, place, features, FILLS[fill], include_self=False)[:loops]
     if isinstance(fill, torch.Tensor):
         row = fill.to(features.dtype).reshape(-1, features.shape[-1])

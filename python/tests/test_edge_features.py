@@ -259,6 +259,14 @@ class Layers(unittest.TestCase):
             self.alike(*self.made(name, edge_dim=1), (self.x,), self.edges, self.attr[:, 0])
             self.alike(*self.made(name, edge_dim=F), (self.x,), self.edges)  # a layer with features, a call without
 
+    def test_loops_of_nodes_that_nothing_reaches(self):
+        """The product of no features is 1, everything else of none 0, as PyTorch Geometric has it."""
+        from hga._edge_index import loop_features
+
+        features, destination = torch.tensor([[2.0], [3.0]]), torch.tensor([1, 1])
+        for fill, want in (("mul", [1, 6]), ("add", [0, 5]), ("mean", [0, 2.5]), ("max", [0, 3]), ("min", [0, 2])):
+            self.assertEqual(loop_features(features, destination, 2, fill).flatten().tolist(), want, fill)
+
     def test_weights_are_asked_for(self):
         for name in LAYERS:
             self.alike(*self.made(name, heads=3), (self.x,), self.edges, weights=True)
