@@ -4,8 +4,8 @@ import inspect
 
 import hga
 
-CLASSES = ("Hierarchy", "ChosenHierarchy", "Decoder", "Cache", "Graph", "Builder", "Program", "Edge", "End", "Coverage", "Row", "PlansInfo", "Variant", "Error")
-FUNCTIONS = ("build", "read", "concatenated", "variants", "isa_list", "plans_info", "plans_clear", "include_dir", "library", "cmake_dir")
+CLASSES = ("Hierarchy", "ChosenHierarchy", "Decoder", "Cache", "Graph", "Builder", "Program", "Edge", "End", "Coverage", "Row", "Page", "Candidates", "PlansInfo", "Variant", "Error")
+FUNCTIONS = ("build", "read", "concatenated", "choose", "variants", "isa_list", "plans_info", "plans_clear", "include_dir", "library", "cmake_dir")
 
 
 def said(thing, indent=""):

@@ -14,10 +14,12 @@ from typing import TYPE_CHECKING, List
 from . import _functions, _hierarchy, _program  # noqa: F401  (callbacks are defined on import)
 from ._arguments import meant as _meant
 from ._core import Error, check as _check, ffi as _ffi, lib as _lib, refuse_type as _refuse_type, version as _version
+from ._choosing import Candidates, choose
 from ._decoder import Cache, Decoder
 from ._functions import *  # noqa: F403
 from ._graph import Builder, Graph
 from ._hierarchy import Coverage, Hierarchy, Row
+from ._looking import Page
 from ._paths import cmake_dir, include_dir, library
 from ._program import TREE_DOWN, TREE_UP, Edge, End, Program
 from ._registry import Variant, variants
@@ -48,8 +50,8 @@ def isa_list() -> str:
 
 
 __all__ = [
-    "Builder", "Cache", "ChosenHierarchy", "Coverage", "Decoder", "Edge", "End", "Error", "Graph", "Hierarchy", "PlansInfo", "Program", "Row", "TREE_DOWN", "TREE_UP", "Variant",
-    "build", "cmake_dir", "concatenated", "include_dir", "isa_list", "library", "plans_clear", "plans_info", "read", "variants",
+    "Builder", "Cache", "Candidates", "ChosenHierarchy", "Coverage", "Decoder", "Edge", "End", "Error", "Graph", "Hierarchy", "Page", "PlansInfo", "Program", "Row", "TREE_DOWN", "TREE_UP", "Variant",
+    "build", "choose", "cmake_dir", "concatenated", "include_dir", "isa_list", "library", "plans_clear", "plans_info", "read", "variants",
 ]  # fmt: skip
 
 __all__ += _functions.__all__

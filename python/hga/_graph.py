@@ -461,6 +461,10 @@ class Graph:
         more = {"weight": weights.tolist()} if self._is_weighted(relation) else {}
         return igraph.Graph(n=self.n_nodes, edges=e[:, :2].tolist(), directed=True, edge_attrs=more)
 
+    def _repr_html_(self) -> Optional[str]:
+        """In a notebook: the viewer in a frame, where there is something to see."""
+        return self.hierarchy()._repr_html_() if self.relations else None
+
     def __repr__(self) -> str:
         edges = ", ".join(f"{name}: {self.n_edges(name)} edges" for name in self.relations)
         return f"<hga.Graph of {self.n_nodes} nodes in {len(self.level_sizes)} levels; {edges}>"

@@ -16,6 +16,7 @@ from ._core import BF16, apart, as_numpy, check, extern, ffi, is_torch, keep_rai
 from ._decoder import TYPES, Decoder, one_of
 from ._deferred import begin_names, compiling, new_name
 from ._graph import Graph
+from ._looking import Page, Weighed, view
 from ._normalisers import normalised, spelt
 from ._plans import LEFT, USES, Plan, Taken, leave, new_tape, plan_of, tape_bytes
 from ._precision import is_bf16, resolved
@@ -659,19 +660,7 @@ class Hierarchy(Threaded):
         check_names(Hierarchy.weights, tables)
         token, head = whole(token, "token"), whole(head, "head")
         h = normalised(self, spelt(normaliser, normalizer))
-        q, k = _array(q, "query"), _array(k, "key")
-        p = Problem(h, q, k, k, layout, Tables(h, tables))
-        if p.batch:
-            raise refuse(f"query has shape {p.q.shape}: weights are those of one sample")
-        io, shape = ffi.new("hga_io *"), ffi.new("hga_shape *")
-        shape.n_heads, shape.n_kv_heads, shape.dim, shape.dim_v = p.heads, p.kv_heads, p.dim, p.dim_v
-        shape.pos_dim, _ = p.tables.traits
-        p.describe(io, ())
-        io.value.data = ffi.NULL
-        shares = np.zeros(lib.hga_graph_nodes(self.graph._g).n_keys, np.float64)
-        out = ffi.cast("double *", shares.ctypes.data)
-        check(lib.hga_program_weights(h._program, h.graph._g, shape, io, token, head, ffi.NULL, ffi.NULL, out))
-        return shares
+        return Weighed(h, _array(q, "query"), _array(k, "key"), layout, tables).shares(token, head)
 
     def patches(self) -> List[Dict[str, int]]:
         """The attention pattern as rectangles of query and key tokens."""
@@ -720,25 +709,29 @@ class Hierarchy(Threaded):
 
         return svg(self)
 
-    def view(self, path: Optional[str] = None, max_edges: int = 200000) -> str:
-        """The interactive page of the tool's ``hga view`` as text, written to ``path`` where one is given: one file, no
-        network. Relations with more than max_edges explicit edges are shown without these."""
-        from ._viewer import page
-
-        text = page(self, max_edges)
+    @answered
+    @takes_tables()
+    def view(self, path: Any = None, max_edges: int = 200000, q: Any = None, k: Any = None, *, head: Optional[int] = None,
+             words: Optional[Sequence[str]] = None, layout: str = "bhnd", normaliser: Optional[str] = None, normalizer: Optional[str] = None,
+             **tables: Unpack[CallTables]) -> Page:  # fmt: skip
+        """The interactive page of the tool's ``hga view``, written to ``path`` where one is given: one file, no network. It is a
+        str that notebooks show. Relations with more than max_edges explicit edges are shown without these. words: names of the
+        tokens. q, k: one sample, [heads, rows, dim]: what each edge weighs, of all heads or of one; tables and normaliser as for
+        ``attention``."""
+        check_names(Hierarchy.view, tables)
+        if (q is None) != (k is None):
+            raise refuse("q and k go together")
+        if q is None and (tables or normaliser or normalizer):
+            raise refuse("tables and normalisers are of weights: give q and k")
+        h = normalised(self, spelt(normaliser, normalizer))
+        text = view(self, max_edges, words, None if q is None else Weighed(h, _array(q, "query"), _array(k, "key"), layout, tables), head)
         if path is not None:
-            with open(path, "w", encoding="utf-8") as file:
-                file.write(text)
+            text.write(path)
         return text
 
     def _repr_html_(self) -> str:
         """In a notebook: the viewer in a frame; of large graphs the picture alone."""
-        import html
-
-        if self.graph.n_nodes > 100000:
-            return self._repr_svg_()
-        style = "width:100%;height:620px;border:1px solid #8884"
-        return f'<iframe srcdoc="{html.escape(self.view(max_edges=20000))}" style="{style}" title="hga view"></iframe>'
+        return self._repr_svg_() if self.graph.n_nodes > 100000 else self.view(max_edges=20000)._repr_html_()
 
     # ---- as a value ----
 

@@ -15,6 +15,7 @@ from ._decoder import Decoder
 from ._deferred import compiling, deferred
 from ._graph import Graph
 from ._hierarchy import Hierarchy
+from ._looking import Page
 from ._precision import AUTO, is_bf16, multiplies_pairs
 from ._registry import Parameter, Variant, variant_named
 from ._tables import ROWS
@@ -227,9 +228,10 @@ class ChosenHierarchy(ByContent):
         made._threads, made._bind = self._threads, self._bind
         return FoldedHierarchy.of(made, c.choosers, c.key_heads) if chooser is None and c.choosers > 1 else made
 
-    def view(self, q: Any, k: Any, path: Optional[str] = None, *, head: int = 0, layout: str = "bhnd", max_edges: int = 200000) -> str:
+    def view(self, q: Any, k: Any, path: Any = None, *, head: int = 0, layout: str = "bhnd", max_edges: int = 200000,
+             words: Optional[Sequence[str]] = None) -> Page:  # fmt: skip
         """The interactive page of what a head chose, as ``Hierarchy.view`` has it."""
-        return self.hierarchy(q, k, layout, head=head).view(path, max_edges)
+        return self.hierarchy(q, k, layout, head=head).view(path, max_edges, words=words)
 
     def is_causal(self) -> bool:
         """Does no output depend on a later token? Not where query blocks choose together: their choice reads queries ahead."""

@@ -6,7 +6,7 @@ from __future__ import annotations
 import html
 import json
 import pathlib
-from typing import TYPE_CHECKING, Any, Dict, List, Optional
+from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Optional
 
 import numpy as np
 
@@ -153,11 +153,12 @@ def structure(h: "Hierarchy", max_edges: int) -> Dict[str, Any]:
     }  # fmt: skip
 
 
-def page(h: "Hierarchy", max_edges: int) -> str:
-    """The whole page as text: the tool's page (made by CMake, scripts and all) with the title and the graph in their places."""
+def page(h: "Hierarchy", max_edges: int, more: Mapping[str, Any] = {}) -> str:
+    """The whole page as text: the tool's page (made by CMake, scripts and all) with the title and the graph in their places;
+    more: what stands beside the graph, or in place of a part of it."""
     marks = {
         "title": html.escape(h.words or "graph"),
-        "graph": json.dumps(structure(h, max_edges)).replace("<", "\\u003c"),
+        "graph": json.dumps({**structure(h, max_edges), **more}).replace("<", "\\u003c"),
     }
     pieces = (pathlib.Path(__file__).parent / "view.html").read_text(encoding="utf-8").split("{{")
     return pieces[0] + "".join(marks[p.split("}}", 1)[0]] + p.split("}}", 1)[1] for p in pieces[1:])

@@ -25,6 +25,7 @@ needs("transformers", "transformers")
 
 import torch
 
+from ._capture import Captured as Captured, capture as capture
 from ._core import refuse
 from ._documents import Document, is_numbered, numbered, sides_in
 from ._releases import CACHE  # before what other releases do not have
@@ -364,7 +365,7 @@ def register() -> None:
     _wrap(GenerationMixin, "_prepare_cache_for_generation", _prepare_cache)
 
 
-__all__ = ["Cache", "add", "by_layer", "register", "use"]
+__all__ = ["Cache", "Captured", "add", "by_layer", "capture", "register", "use"]
 
 
 def __dir__() -> List[str]:

@@ -291,8 +291,7 @@ function start() {
   byId("token").max = data.queries[1] - 1;
   fillTables();
   listen();
-  const byToken = WEIGHTS || (NAMES.size && data.program);
-  set(byToken ? { relation: relations.length > 1 ? ALL : 0, mode: "tokens" } : { relation: mainRelation(), mode: "nodes" });
+  set({ relation: relations.length > 1 ? ALL : 0, mode: "tokens" });
   byId("search").hidden = false;
   byId("search").placeholder = NAMES.size ? "word or node" : "node";
   const address = framed ? window.parent.hgaAddressOf(window.name) : location.hash.slice(1);

@@ -1,0 +1,92 @@
+"""Which hierarchy is near dense attention on tensors of one's own: the tool's ``hga choose``."""
+
+from __future__ import annotations
+
+import html
+import json
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import tempfile
+from typing import Any, Dict, List, Optional
+
+import numpy as np
+
+from ._arguments import answered, flag, meant, threads as whole_threads, whole
+from ._call import LAYOUTS
+from ._core import as_numpy, number, refuse, widened
+
+COLUMNS = (
+    ("variant", "variant", "{}"), ("parameters", "parameters", "{}"), ("rel L2", "relative_l2", "{:.5f}"), ("KL", "mean_kl", "{:.5f}"),
+    ("edges/token", "edges_per_token", "{:.1f}"), ("ms", "seconds", "{:.3f}"), ("x dense", "speedup", "{:.2f}"), ("front", "front", "{}"),
+)  # fmt: skip
+
+
+class Candidates(List[Dict[str, Any]]):
+    """Variants beside dense attention, by error: a list of rows, whose members are those of ``hga choose --json``. It prints as
+    a table; a notebook shows the table and the plot."""
+
+    plot: str  # error against time and FLOP, an SVG
+
+    def _cells(self) -> List[List[str]]:
+        return [[name for name, _, _ in COLUMNS]] + [[how.format(1e3 * row[key] if name == "ms" else row[key]) for name, key, how in COLUMNS] for row in self]
+
+    def __repr__(self) -> str:
+        cells = self._cells()
+        widths = [max(len(row[i]) for row in cells) for i in range(len(COLUMNS))]
+        words = [how == "{}" for _, _, how in COLUMNS]
+        return "\n".join("  ".join(c.ljust(w) if left else c.rjust(w) for c, w, left in zip(row, widths, words)).rstrip() for row in cells)
+
+    def _repr_html_(self) -> str:
+        head, *rows = ("".join(f"<{tag}>{html.escape(c)}</{tag}>" for c in row) for row, tag in zip(self._cells(), ["th", *["td"] * len(self)]))
+        return f"<table><tr>{head}</tr>{''.join(f'<tr>{row}</tr>' for row in rows)}</table>{self.plot}"
+
+
+def _tool() -> str:
+    """The command hga: that of the wheel, else the one on the PATH."""
+    own = pathlib.Path(__file__).parent / "bin" / "hga"
+    found = str(own) if own.exists() else os.environ.get("HGA_TOOL") or shutil.which("hga")
+    if not found:
+        raise refuse("hga.choose runs the command hga, which is neither in the package nor on the PATH")
+    return found
+
+
+def _run(arguments: List[str], folder: str) -> str:
+    done = subprocess.run([_tool(), "choose", *arguments], capture_output=True, text=True)
+    if done.returncode:
+        said = done.stderr.strip().split("\n")[0].replace("hga: ", "", 1)
+        raise refuse(re.sub(re.escape(folder) + r"/(\w+)\.npy", r"\1", said))  # files are the arrays' names
+    return done.stdout
+
+
+def _written(x: Any, name: str, folder: str) -> str:
+    a = as_numpy(x, name)
+    if a.ndim not in (2, 3):
+        raise refuse(f"{name} has shape {a.shape}: hga.choose takes one sample, of three axes or [tokens][dim]")
+    path = os.path.join(folder, f"{name}.npy")
+    np.save(path, np.ascontiguousarray(widened(a)))
+    return path
+
+
+@answered
+def choose(q: Any, k: Any, v: Any, *, causal: bool = False, layout: str = "bhnd", scale: Optional[float] = None, variants: Optional[str] = None,
+           seconds: float = 0.25, seed: int = 1, precision: str = "f32", threads: int = 0) -> Candidates:  # fmt: skip
+    """Variants and their parameters beside dense attention on one sample's tensors, [heads, tokens, dim] (layout "bhnd") or
+    [tokens, heads, dim] ("bnhd"): error, edges, time. seconds: of repeats for each; variants: names with commas between them, all
+    without; seed: of hyperplanes. It runs the command ``hga choose``, which a wheel brings."""
+    if layout not in LAYOUTS:
+        raise refuse(f"layout {layout!r} is neither 'bhnd' nor 'bnhd'{meant(layout, LAYOUTS)}")
+    arguments = ["--json", "--quiet", f"--seconds={number(seconds, 'seconds')}", f"--seed={whole(seed, 'seed')}", f"--precision={precision}"]
+    arguments += [f"--layout={'hnd' if layout == 'bhnd' and np.ndim(q) > 2 else 'nhd'}"]
+    arguments += ["--causal"] if flag(causal, "causal") else []
+    arguments += [f"--scale={number(scale, 'scale')}"] if scale is not None else []
+    arguments += [f"--variants={variants}"] if variants is not None else []
+    arguments += [f"--threads={threads}"] if whole_threads(threads) else []
+    with tempfile.TemporaryDirectory() as folder:
+        files = [f"--{name}={_written(x, name, folder)}" for x, name in ((q, "query"), (k, "key"), (v, "value"))]
+        plot = os.path.join(folder, "plot.svg")
+        found = Candidates(json.loads(_run([*arguments, *files, "-o", plot], folder))["rows"])
+        found.plot = pathlib.Path(plot).read_text(encoding="utf-8")
+    return found
