@@ -275,7 +275,7 @@ static error_t parse(int key, char *value, struct argp_state *state)
         state->child_inputs[4] = &a->source.chosen;
         state->child_inputs[5] = &a->row.by.call;
         return 0;
-    case KEY_ROW: a->has_row = 1; return arguments_said(read_id("--row", value, 0, INT32_MAX, &a->row.token));
+    case KEY_ROW: a->has_row = 1; return arguments_said(row_wish_read(value, &a->row));
     case KEY_ASCII:
         a->draws = 1, a->width = ASCII_WIDTH;
         return value ? arguments_said(read_id("--ascii", value, 1, ASCII_MOST, &a->width)) : 0;
@@ -289,7 +289,8 @@ static const struct argp_option options[] = {
      "count pairs of a token and itself or an earlier one (default: only if the graph claims to be causal)", 1},
     {"layers", FLAG(arguments, all_layers), NULL, 0,
      "count layers however long it takes, some minutes at most (default: a second of irregular graphs)", 1},
-    {"row", KEY_ROW, "TOKEN", 0, "instead: whom this query token attends to, by which node and level", 2},
+    {"row", KEY_ROW, "TOKEN", 0,
+     "instead: whom this query token, a number or a name, attends to, by which node and level", 2},
     {"sort", FLAG(arguments, row.sort), NULL, 0, "with --row: heaviest first (default: by node)", 2},
     {"ascii", KEY_ASCII, "WIDTH", OPTION_ARG_OPTIONAL,
      "instead: the attention pattern, at most WIDTH characters wide and high (default: 64)", 3},

@@ -4,7 +4,9 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
+#include "arguments.h"
 #include "table.h"
 
 typedef struct seen_list {
@@ -127,17 +129,54 @@ static int find_edges(const graph_file *f, const row_wish *wish, row_edge_list *
     return complain_of(hga_program_row(&f->program, f->graph, wish->token, collect, &collecting), CLI_DATA, wish->path);
 }
 
-int row_document(const graph_file *f, const row_wish *wish, json_t **out)
+/* ---- which token ---- */
+
+int row_wish_read(const char *text, row_wish *wish)
+{
+    wish->name = NULL;
+    if (*text && !text[strspn(text, "0123456789+-")]) return read_id("--row", text, 0, INT32_MAX, &wish->token);
+    wish->name = text;
+    return *text ? CLI_GOOD : complain(CLI_USAGE, "--row: which token?");
+}
+
+/* Names end with the blanks that a text has behind its words. */
+static int is_called(const char *name, const char *wanted)
+{
+    if (!name) return 0;
+    name += strspn(name, " \t\n");
+    size_t n = strlen(name);
+    while (n && strchr(" \t\n", name[n - 1])) n--;
+    return n == strlen(wanted) && memcmp(name, wanted, n) == 0;
+}
+
+static int find_named(const hga_graph *g, row_wish *wish)
+{
+    const hga_nodes nodes = hga_graph_nodes(g);
+    hga_id n = 0, second = 0;
+    for (hga_id token = 0; token < nodes.n_queries; token++) {
+        if (!is_called(hga_graph_name(g, nodes.query_first + token), wish->name)) continue;
+        if (n++ == 0) wish->token = token;
+        if (n == 2) second = token;
+    }
+    if (n == 0) return complain(CLI_USAGE, "--row: no token of %s is called '%s'", wish->path, wish->name);
+    if (n == 1) return CLI_GOOD;
+    return complain(CLI_USAGE, "--row: %d tokens of %s are called '%s': %d, %d%s", n, wish->path, wish->name,
+                    wish->token, second, n > 2 ? ", .." : "");
+}
+
+int row_document(const graph_file *f, const row_wish *asked, json_t **out)
 {
     row_edge_list list = {0};
+    row_wish wish = *asked;
     hga_id n_queries = hga_graph_nodes(f->graph).n_queries;
     json_t *rows = json_array();
     int status = CLI_GOOD;
     *out = NULL;
-    if (wish->token >= n_queries) TRY(complain(CLI_USAGE, "--row: token %d of %d", wish->token, n_queries));
-    TRY(find_edges(f, wish, &list));
-    TRY(list_edges(f, wish, &list, rows));
-    *out = json_pack("{s:i, s:b, s:i, s:O}", "token", wish->token, "weighed", wish->by.tensors.query != NULL, "heads",
+    if (wish.name) TRY(find_named(f->graph, &wish));
+    if (wish.token >= n_queries) TRY(complain(CLI_USAGE, "--row: token %d of %d", wish.token, n_queries));
+    TRY(find_edges(f, &wish, &list));
+    TRY(list_edges(f, &wish, &list, rows));
+    *out = json_pack("{s:i, s:b, s:i, s:O}", "token", wish.token, "weighed", wish.by.tensors.query != NULL, "heads",
                      list.heads, "edges", rows);
     if (!*out) status = complain(CLI_OUTSIDE, "out of memory");
 done:

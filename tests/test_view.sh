@@ -100,6 +100,15 @@ data_of capped.html >capped.data
 fact and_still_counted equal "$("$json" capped.data relations 0 n_explicit)" 5
 fact and_not_sent bash -c '! "$0" capped.data relations 0 explicit' "$json"
 
+# ---- a graph without levels: edges pull its nodes together ----
+
+cat >cliques.json <<'END'
+{"format": "hga-graph", "schema": 1, "levels": [8], "relations": [{"name": "near", "edges": [[0, 2], [0, 4], [2, 4], [2, 6], [4, 6], [0, 6], [1, 3], [1, 5], [3, 5], [3, 7], [5, 7], [1, 7], [6, 1]]}], "program": "attend"}
+END
+fact view_cliques silent "$hga" view cliques.json -o cliques.html
+"$hga" build cliques.json -o cliques.npy
+echo "const expected = {relation: 0, n_edges: 13, reach: [], scattered: true, edges: $(edges_of cliques.npy), together: [[0, 2, 4, 6], [1, 3, 5, 7]]};" >cliques.expected
+
 # ---- weights: the page's against the engine's own, which gives them where values are the identity ----
 
 "$npy" make q.npy f4 24,2,4 random:1
@@ -192,7 +201,7 @@ fact a_report_on_standard_output refused 2 --report "$hga" run 'tale <1>.txt' --
 # ---- in the browser: all pages in one, each with its checks; every line that the driver says is a fact ----
 
 {
-    for name in bpt window htransformer causal hsa fine million own weighed_dense weighed_htransformer weighed_hsa; do
+    for name in bpt window htransformer causal hsa fine million own cliques weighed_dense weighed_htransformer weighed_hsa; do
         echo "$name|$name.html|$folder/view_check.js|$name.expected"
     done
     echo "both|both.html|$folder/beside_check.js"

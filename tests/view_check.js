@@ -3,6 +3,7 @@
      edges       [source, destination, type] of every edge, as `hga build -o FILE.npy` lists them; null: too many to list
      n_edges     their number
      reach       [token, layer, number of tokens] triples that must hold
+     together    groups of nodes that links draw nearer to one another than to the others
      paid        [token][head][token] what the engine pays, in a page with weights
    Each fact becomes a line of the element `verdict`. */
 "use strict";
@@ -127,6 +128,11 @@ function links_are_drawn_when_few() {
   if (!few) return;
   same("every_link_is_drawn", page.drawn.edges, expected.n_edges);
   same("every_node_is_drawn", page.drawn.nodes, page.nodes);
+  if (expected.together) {
+    const apart = (u, v) => Math.hypot(...page.spot(u).map((x, i) => x - page.spot(v)[i])), [a, b] = expected.together;
+    const mean = (some, others) => some.flatMap((u) => others.filter((v) => v !== u).map((v) => apart(u, v))).reduce((s, x, _, all) => s + x / all.length, 0);
+    fact("what_belongs_together_is_near", 2 * Math.max(mean(a, a), mean(b, b)) < mean(a, b), [mean(a, a), mean(b, b), mean(a, b)]);
+  }
   same("kinds_of_nodes_are_told", page.drawn.kinds, page.data.kinds ? page.data.kinds.names.length : undefined);
   click(page.spot(1));
   same("a_click_chooses_a_node", page.state().selected, 1);

@@ -1,6 +1,6 @@
 # The pages: what each is made of, in order. This list is the only one; the tool has the pages as strings, the Python package has the viewer as a file,
 # and both are made by page.cmake, which puts styles and scripts into the template.
-set(HGA_PAGE_view view.html view.css view_graph.js view_names.js view_matrix.js view_links.js view_weights.js view_play.js view_svg.js view_page.js)
+set(HGA_PAGE_view view.html view.css view_graph.js view_names.js view_matrix.js view_force.js view_links.js view_weights.js view_play.js view_svg.js view_page.js)
 set(HGA_PAGE_beside beside.html beside.css beside.js)
 set(HGA_PAGE_report report.html report.css report.js)
 set(HGA_PAGE_benchmarks benchmarks.html report.css)

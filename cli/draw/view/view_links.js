@@ -10,15 +10,15 @@ function fitLinks() {
   home = eye;
   redraw();
 }
-/* a node stands over the middle of its tokens, its level above them */
+/* a node stands over the middle of its tokens, its level above them; without levels where edges pull it */
 function placeNodes() {
   const wide = canvas.clientWidth - 60, high = canvas.clientHeight - 84, each = wide / Math.max(1, nTokens);
   spots = [];
   for (let v = 0; v < nNodes; v++) {
     const l = levelOf(v), placed = firstToken(v) < endToken(v), share = (v - levelPtr[l] + .5) / data.levels[l];
     const middle = placed ? (firstToken(v) + endToken(v)) / 2 * each : share * wide;
-    const y = nLevels > 1 ? high - l * (high - 20) / (nLevels - 1) : high * .6;
-    spots.push([30 + (middle - eye.column) * eye.x, 30 + (y - eye.row) * eye.y, l]);
+    const x = forced ? forced[v][0] * wide : middle, y = forced ? forced[v][1] * high : nLevels > 1 ? high - l * (high - 20) / (nLevels - 1) : high * .6;
+    spots.push([30 + (x - eye.column) * eye.x, 30 + (y - eye.row) * eye.y, l]);
   }
 }
 function drawLinks() {
@@ -60,6 +60,7 @@ function drawWeighedLinks(focus) {
 /* edges bend to the right of their direction, so that the two between a pair stay apart; loops stand over their node */
 function bendOf(e) {
   const [x0, y0, l] = spots[e.source], [x1, y1, m] = spots[e.destination];
+  if (forced) return [(x0 + x1) / 2 + .12 * (y1 - y0), (y0 + y1) / 2 - .12 * (x1 - x0)];
   const bend = l === m ? Math.min(80, Math.abs(x1 - x0) * .45) : 0, way = x1 > x0 ? -1 : 1;
   return [(x0 + x1) / 2, (y0 + y1) / 2 + bend * way];
 }
@@ -87,16 +88,16 @@ function drawTraveller(e) {
 }
 /* names under their nodes, as many as have room beside each other; the one in focus always */
 function writeNames(focus) {
-  const free = new Float64Array(nLevels).fill(-Infinity);
   ink.font = "11px system-ui, 'DejaVu Sans', sans-serif";
   ink.textAlign = "center";
   ink.textBaseline = "alphabetic";
-  const first = focus >= 0 ? [focus] : [], boxes = [];
+  const first = focus >= 0 ? [focus] : [], written = new Map(); /* [from, to] of what stands in each line */
+  const isFree = (line, from, to) => ![line - 1, line, line + 1].some((l) => (written.get(l) || []).some(([a, z]) => from < z && to > a));
   const write = (v) => {
-    const text = short(calledOf(v) || (v === focus ? String(v) : ""), 26), [x, y, l] = spots[v], half = ink.measureText(text).width / 2 + 4;
+    const text = short(calledOf(v) || (v === focus ? String(v) : ""), 26), [x, y, l] = spots[v], line = Math.round(y / 14), half = ink.measureText(text).width / 2 + 4;
     if (!text || hidden.has(l) || x + half < 0 || x - half > canvas.clientWidth) return;
-    if (v !== focus && (x - half < free[l] || boxes.some(([b, a, z]) => b === l && x - half < z && x + half > a))) return;
-    if (v === focus) boxes.push([l, x - half, x + half]); else free[l] = x + half;
+    if (v !== focus && !isFree(line, x - half, x + half)) return;
+    written.set(line, [...(written.get(line) || []), [x - half, x + half]]);
     ink.fillStyle = styleColour(v === focus ? "--ink" : "--soft");
     const at = Math.min(Math.max(x, half), canvas.clientWidth - half);
     ink.strokeStyle = styleColour("--paper"), ink.lineWidth = 3;
