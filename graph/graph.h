@@ -32,6 +32,7 @@ typedef struct kind_list {
     int64_t room, name_room;
     char (*text)[NAME_BYTES];
     const char **name; /* [n]: each one's text */
+    name_index index;
 } kind_list;
 
 struct hga_graph {

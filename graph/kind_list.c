@@ -4,11 +4,16 @@
 
 #include <string.h>
 
-static int32_t find_kind(const kind_list *l, const char *name)
+static const char *kind_name(const void *text, int64_t i) { return ((const char(*)[NAME_BYTES])text)[i]; }
+
+/* Room for one more. Names point into the text, wherever it lies. */
+static hga_status make_room(const hga_allocator *a, kind_list *l)
 {
-    int32_t i = 0;
-    while (i < l->n && strcmp(l->name[i], name) != 0) i++;
-    return i < l->n ? i : -1;
+    const int64_t had = l->room;
+    hga_status st = hga_grow(a, &l->name, &l->name_room, l->n, (int64_t)l->n + 1, sizeof *l->name);
+    if (!st) st = hga_grow(a, &l->text, &l->room, l->n, (int64_t)l->n + 1, sizeof *l->text);
+    for (int32_t i = 0; l->room > had && i < l->n; i++) l->name[i] = l->text[i];
+    return st;
 }
 
 /* The number of the kind, which is a new one where none is called so. */
@@ -19,13 +24,13 @@ hga_status kinds_note(const hga_allocator *a, kind_list *l, const char *name, in
         return hga_fail(HGA_EGRAPH, "a kind's name has 1 to %d bytes of UTF-8%s", NAME_BYTES - 1,
                         length ? "" : ", not 0");
     hga_status st = HGA_OK;
-    *kind = find_kind(l, name);
+    *kind = names_find(&l->index, l->text, kind_name, name);
     if (*kind >= 0) return st;
-    HGA_TRY(hga_grow(a, &l->text, &l->room, l->n, (int64_t)l->n + 1, sizeof *l->text));
+    HGA_TRY(make_room(a, l));
     memset(l->text[l->n], 0, NAME_BYTES), memcpy(l->text[l->n], name, length);
-    HGA_TRY(hga_grow(a, &l->name, &l->name_room, l->n, (int64_t)l->n + 1, sizeof *l->name));
+    HGA_TRY(names_add(a, &l->index, l->text, kind_name));
+    l->name[l->n] = l->text[l->n];
     *kind = l->n++;
-    for (int32_t i = 0; i < l->n; i++) l->name[i] = l->text[i]; /* they may have moved */
 done:
     return st;
 }
@@ -34,6 +39,7 @@ void kinds_clear(const hga_allocator *a, kind_list *l)
 {
     hga_delete(a, l->text, l->room, sizeof *l->text);
     hga_delete(a, l->name, l->name_room, sizeof *l->name);
+    names_clear(a, &l->index);
     *l = (kind_list){0};
 }
 

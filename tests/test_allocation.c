@@ -247,6 +247,34 @@ done:
     return st;
 }
 
+/* More kinds than there was room for at first. What failed is asked for again, of the same builder. */
+static hga_status make_many_kinds(const hga_allocator *a)
+{
+    enum { KINDS = 40 };
+    hga_builder *b = NULL;
+    hga_graph *g = NULL;
+    hga_status st, failed = HGA_OK;
+    char name[8];
+    HGA_TRY(hga_builder_create(a, &b));
+    HGA_TRY(hga_builder_add_level(b, KINDS, NULL));
+    for (hga_id v = 0; v < 2 * KINDS; v++) {
+        snprintf(name, sizeof name, "%d", v % KINDS);
+        st = hga_builder_set_kinds(b, v % KINDS, 1, name);
+        if (st) failed = st, assert_int_equal(hga_builder_set_kinds(b, v % KINDS, 1, name), HGA_OK);
+    }
+    HGA_TRY(hga_builder_finish(b, &g));
+    assert_int_equal(hga_graph_kinds(g).n, KINDS);
+    for (hga_id v = 0; v < KINDS; v++) {
+        snprintf(name, sizeof name, "%d", v);
+        assert_int_equal(hga_graph_kinds(g).of[v], v);
+        assert_string_equal(hga_graph_kinds(g).name[v], name);
+    }
+    st = failed;
+done:
+    hga_builder_destroy(b), hga_graph_destroy(g);
+    return st;
+}
+
 /* A tree's gradient and what coarse attention asks of its paths. */
 static hga_status make_route_gradient(const hga_allocator *a)
 {
@@ -342,9 +370,9 @@ static int clear(void **state)
     fact(dense) fact(fenwick) fact(dilated) fact(segments) fact(neighbourhood) fact(draft) fact(routed) fact(choice) \
         fact(window) fact(bpt) fact(htransformer) fact(htransformer_causal) fact(htransformer_linear)                \
             fact(treeformer_fine) fact(treeformer_coarse) fact(hsa_windows) fact(hsa_parent) fact(by_hand)           \
-                fact(predicate) fact(predicate_dilated) fact(names) fact(route_gradient) fact(coarse_gradient)       \
-                    fact(tree_text) fact(tree_grid) fact(tree_set) fact(tree_record) fact(tree_html)                 \
-                        fact(tree_markdown) fact(tree_linkage)
+                fact(predicate) fact(predicate_dilated) fact(names) fact(many_kinds) fact(route_gradient)            \
+                    fact(coarse_gradient) fact(tree_text) fact(tree_grid) fact(tree_set) fact(tree_record)           \
+                        fact(tree_html) fact(tree_markdown) fact(tree_linkage)
 #define MALLOC_FACTS(fact) \
     fact(dense) fact(window) fact(bpt) fact(htransformer) fact(hsa_parent) fact(treeformer_coarse) fact(by_hand)
 
