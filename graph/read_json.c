@@ -13,7 +13,7 @@
      "mass": [[first, n, mass], ..]      of nodes whose mass is not the sum of their children's
      "positions": [[first, n, position], ..]   of tokens that are not at their index; -1: without
      "names": [[node, "name"], ..]
-     "kinds": [[first, n, "kind"], ..]   of schema 4
+     "kinds": [[first, n, "kind"], ..]   of schema 4; numbered as they come, also with n 0
      "parts": [0, 83, ..]                of schema 5: the first node of each, hga_builder_set_parts
      "words": ["name", ..]               one a token
      "relations": [{"name": "near",

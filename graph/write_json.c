@@ -226,21 +226,25 @@ static void put_parts(output *o, const hga_graph *g)
     output_text(o, "]");
 }
 
-/* Runs of nodes, one kind after the other, so that a reader numbers kinds alike. */
+static void put_kind_run(output *o, hga_pos i, hga_id first, hga_id n, const char *kind)
+{
+    put_comma(o, i, 6);
+    output_text(o, "["), output_integer(o, first), output_text(o, ", "), output_integer(o, n);
+    output_text(o, ", "), put_string(o, kind), output_text(o, "]");
+}
+
+/* Readers number kinds as they come: each comes first with a run of no nodes, then the runs of nodes. */
 static void put_kinds(output *o, const hga_graph *g)
 {
     const hga_kinds kinds = hga_graph_kinds(g);
     hga_pos i = 0;
     if (!kinds.n) return;
     put_member(o, "kinds"), output_text(o, "[");
-    for (int32_t k = 0; k < kinds.n; k++)
-        for (hga_id v = 0, end; v < g->n; v = end) {
-            for (end = v + 1; end < g->n && kinds.of[end] == kinds.of[v];) end++;
-            if (kinds.of[v] != k) continue;
-            put_comma(o, i++, 6);
-            output_text(o, "["), output_integer(o, v), output_text(o, ", "), output_integer(o, end - v);
-            output_text(o, ", "), put_string(o, kinds.name[k]), output_text(o, "]");
-        }
+    for (int32_t k = 0; k < kinds.n; k++) put_kind_run(o, i++, 0, 0, kinds.name[k]);
+    for (hga_id v = 0, end; v < g->n; v = end) {
+        for (end = v + 1; end < g->n && kinds.of[end] == kinds.of[v];) end++;
+        if (kinds.of[v] >= 0) put_kind_run(o, i++, v, end - v, kinds.name[kinds.of[v]]);
+    }
     output_text(o, "]");
 }
 

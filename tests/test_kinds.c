@@ -87,6 +87,24 @@ static void json_keeps_them(void **state)
     free(text), hga_graph_destroy(g), hga_graph_destroy(back);
 }
 
+/* Also where the first of them is no node's, and later ones come before earlier ones. */
+static void json_keeps_their_numbers(void **state)
+{
+    (void)state;
+    const char *const kind[NODES] = {"sound", "map", "map", "sound", "list", "list", "map", "sound", "picture"};
+    hga_graph *g = document(1), *other, *back;
+    const char *path = scratch(".kinds");
+    SUCCEEDS(hga_graph_set_kinds(g, kind, NODES, &other));
+    SUCCEEDS(hga_graph_write_json(other, NULL, path));
+    SUCCEEDS(hga_graph_read_json(NULL, path, &back, NULL));
+    const hga_kinds is = hga_graph_kinds(back), was = hga_graph_kinds(other);
+    assert_int_equal(is.n, 6);
+    assert_int_equal(is.n, was.n);
+    for (int k = 0; k < 6; k++) assert_string_equal(is.name[k], was.name[k]);
+    assert_memory_equal(is.of, was.of, NODES * sizeof *is.of);
+    hga_graph_destroy(g), hga_graph_destroy(other), hga_graph_destroy(back);
+}
+
 static void what_is_made_of_a_graph_keeps_them(void **state)
 {
     (void)state;
@@ -126,8 +144,10 @@ static void what_is_no_kind_is_refused(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(the_last_call_counts), cmocka_unit_test(a_graph_gets_others),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(the_last_call_counts),
+                                       cmocka_unit_test(a_graph_gets_others),
                                        cmocka_unit_test(json_keeps_them),
+                                       cmocka_unit_test(json_keeps_their_numbers),
                                        cmocka_unit_test(what_is_made_of_a_graph_keeps_them),
                                        cmocka_unit_test(what_is_no_kind_is_refused)};
     return cmocka_run_group_tests_name("kinds", tests, NULL, NULL);
