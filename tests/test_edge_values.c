@@ -87,13 +87,14 @@ static void sources_values_come_to_the_output(void **state)
 /* ---- graphs whose edges are listed ---- */
 
 /* Some twice, some with weights, rows without any, and one of very many. */
-static problem listed(hga_id n, const hga_shape *shape, int additive)
+static problem listed_in_order(hga_id n, const hga_shape *shape, int additive, const hga_id *order)
 {
     problem p = {.name = "edges listed one by one", .shape = *shape};
     uint64_t rng = 5;
     hga_id near;
     hga_builder *b = tokens_alone(n);
     assert_ok(hga_builder_add_relation(b, "near", &near));
+    if (order) assert_ok(hga_builder_set_order(b, near, order, n, NULL, 0));
     for (hga_id v = 0; v < n; v++)
         for (hga_id i = 0; i < (v == 7 ? 300 : v % 12); i++) {
             hga_id u = random_below(&rng, n);
@@ -104,6 +105,11 @@ static problem listed(hga_id n, const hga_shape *shape, int additive)
     if (additive) p.program.scores = HGA_SCORES_ADDITIVE, p.program.negative_slope = 0.2f;
     problem_fill(&p, 1);
     return p;
+}
+
+static problem listed(hga_id n, const hga_shape *shape, int additive)
+{
+    return listed_in_order(n, shape, additive, NULL);
 }
 
 static const hga_shape shapes[] = {{.n_heads = 4, .dim = 1, .dim_v = 7},
@@ -201,6 +207,26 @@ static void the_way_of_edges_is_the_definition(void **state)
                 kept_clear(&got);
         }
         kept_clear(&want), kept_clear(&one), slope_clear(&s), features_clear(&x), problem_clear(&p);
+    }
+}
+
+/* The order in which rows stand changes no bit of them, whether rows are cut or not, by one thread or by three. */
+static void orders_of_rows_change_nothing(void **state)
+{
+    enum { N = 90 };
+    hga_id order[N];
+    (void)state;
+    for (hga_id i = 0; i < N; i++) order[i] = (hga_id)(i * 37 % N);
+    for (int i = 0; i < 4 * N_SHAPES; i++) {
+        const hga_shape *shape = &shapes[i % N_SHAPES];
+        hga_options options = {.threads = i / N_SHAPES % 2 ? 3 : 1, .cut_edges = i / N_SHAPES > 1 ? 8 : 0};
+        problem p = listed(N, shape, 0), q = listed_in_order(N, shape, 0, order);
+        features x = features_of(&p, FEATURES), y = features_of(&q, FEATURES);
+        assert_ok(hga_attention(p.graph, &p.program, shape, &options, &p.io));
+        assert_ok(hga_attention(q.graph, &q.program, shape, &options, &q.io));
+        assert_same_bits("outputs", q.io.out.data, p.io.out.data, out_count(&p));
+        assert_same_bits("sums of features", y.out, x.out, features_count(&p, &x));
+        features_clear(&x), features_clear(&y), problem_clear(&p), problem_clear(&q);
     }
 }
 
@@ -327,6 +353,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sources_values_come_to_the_output),
         cmocka_unit_test(the_way_of_edges_is_the_definition),
+        cmocka_unit_test(orders_of_rows_change_nothing),
         cmocka_unit_test(gradients_are_differences),
         cmocka_unit_test(some_rows_and_sums),
         cmocka_unit_test(what_cannot_be_is_refused_in_words),

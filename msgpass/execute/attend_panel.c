@@ -17,7 +17,7 @@ static void finish_group(worker *w, const row_group *g)
     }
     for (hga_id r = 0; r < g->n_rows; r++) {
         if (is_done(g, r)) continue;
-        row_job job = {.stage = g->stage, .v = g->node[r], .position = g->first + r, .count = INT64_MAX, .piece = -1};
+        row_job job = {.stage = g->stage, .v = g->node[r], .count = INT64_MAX, .piece = -1};
         if (g->tiled)
             take_states(w, g, r);
         else

@@ -39,7 +39,7 @@ static edge_sums sums_of(const worker *w, const row_job *job)
 static hga_pos edges_of(const worker *w, const row_job *job)
 {
     const hga_relation *r = &w->plan->stage[job->stage].relation;
-    hga_pos left = r->ptr[job->position + 1] - r->ptr[job->position] - job->from;
+    hga_pos left = r->ptr[job->v + 1] - r->ptr[job->v] - job->from;
     return left < job->count ? left : job->count;
 }
 

@@ -317,10 +317,10 @@ struct hga_workspace {
     uint16_t ways[HGA_MAX_STAGES]; /* of attending stages, the ways that they may go, as bits */
 };
 
-/* One row of a stage: node v at its position, from edge `from` on, at most `count` edges; piece >= 0: leave the state
-   in that piece's place. */
+/* One row of a stage: node v, from edge `from` on, at most `count` edges; piece >= 0: leave the state in that piece's
+   place. */
 typedef struct row_job {
-    hga_id stage, v, position;
+    hga_id stage, v;
     hga_pos from, count;
     hga_id piece;
 } row_job;

@@ -252,9 +252,9 @@ static void run_apart(worker *w, hga_id stage)
     if (w->kv_first > 0) return;
     worker_take_heads(w, 0, w->plan->shape.n_kv_heads);
     for (hga_id i = 0; i < x->n_rows; i++) {
-        row_job job = {.stage = stage, .v = x->node[i], .position = x->position[i], .count = INT64_MAX, .piece = -1};
+        row_job job = {.stage = stage, .v = x->node[i], .count = INT64_MAX, .piece = -1};
         if (!x->apart[i]) continue;
-        reader_load(&w->reader, job.position, 1);
+        reader_load(&w->reader, x->position[i], 1);
         plan_kernel(w->plan, stage)->row(w, &job);
     }
 }

@@ -36,12 +36,10 @@ static void run_families_inside(worker *w, hga_id stage, hga_id first, inside_ro
     run_sixteen(w, stage, first, x);
 }
 
-static void run_one_by_one(worker *w, hga_id stage, hga_id first, hga_id n, const hga_id *node)
+static void run_one_by_one(worker *w, hga_id stage, hga_id n, const hga_id *node)
 {
     for (hga_id i = 0; i < n; i++)
-        if (node[i] >= 0)
-            inside_row(
-                w, &(row_job){.stage = stage, .v = node[i], .position = first + i, .count = INT64_MAX, .piece = -1});
+        if (node[i] >= 0) inside_row(w, &(row_job){.stage = stage, .v = node[i], .count = INT64_MAX, .piece = -1});
 }
 
 void inside_panel(worker *w, hga_id stage, hga_id first, hga_id n, const hga_id *node)
@@ -55,6 +53,6 @@ void inside_panel(worker *w, hga_id stage, hga_id first, hga_id n, const hga_id 
             are_sixteen(node + at, first + at, &x) && (whole || find_equal(w, stage, first + at, m)))
             run_families_inside(w, stage, first + at, &x);
         else
-            run_one_by_one(w, stage, first + at, m, node + at);
+            run_one_by_one(w, stage, m, node + at);
     }
 }

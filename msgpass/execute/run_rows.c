@@ -19,10 +19,10 @@ void run_panel(worker *w, const phase *ph, hga_id stage, hga_id panel)
     }
     if (!one_by_one && loads) reader_load(&w->reader, p.first, p.n);
     for (hga_id i = 0; i < p.n; i++) {
-        const hga_id v = p.node[i], position = one_by_one && v >= 0 ? s->relation.dst_rank[v] : p.first + i;
+        const hga_id v = p.node[i];
         if (v < 0) continue;
-        if (one_by_one && loads) reader_load(&w->reader, position, 1);
-        kernel->row(w, &(row_job){.stage = stage, .v = v, .position = position, .count = INT64_MAX, .piece = -1});
+        if (one_by_one && loads) reader_load(&w->reader, s->relation.dst_rank[v], 1);
+        kernel->row(w, &(row_job){.stage = stage, .v = v, .count = INT64_MAX, .piece = -1});
     }
 }
 
@@ -37,7 +37,6 @@ static void run_piece(worker *w, const phase *ph, hga_id piece)
     plan_kernel(w->plan, ph->stage)
         ->row(w, &(row_job){.stage = ph->stage,
                             .v = v,
-                            .position = row->position,
                             .from = row->cut * (piece - row->first_piece),
                             .count = row->cut,
                             .piece = piece});

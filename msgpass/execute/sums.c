@@ -204,13 +204,13 @@ void sum_panel(worker *w, hga_id stage, hga_id first, hga_id n, const hga_id *no
     const bound_field *x = read_field(w, s, s->value), *out = field(w, s->out);
     const int long_rows = families_go_as_rows(w, stage);
     family f;
+    (void)first;
     for (hga_id i = 0; i < n; i++) {
         if (node[i] < 0) continue;
         if (long_rows && find_family(w, x, s->by_mass, node[i], &f))
             w->plan->kernels->weigh(f.n, f.row, 0, f.factor, mean_factor(KIND_MEAN, f.total), x->columns * x->heads,
                                     bound_row(out, node[i]));
         else
-            sum_row(w,
-                    &(row_job){.stage = stage, .v = node[i], .position = first + i, .count = INT64_MAX, .piece = -1});
+            sum_row(w, &(row_job){.stage = stage, .v = node[i], .count = INT64_MAX, .piece = -1});
     }
 }
