@@ -3,6 +3,7 @@
    threads. */
 #define _GNU_SOURCE
 #include "testing.h"
+#include "decode.h"
 #include "execute.h"
 
 #include <stdio.h>
@@ -135,6 +136,34 @@ static void pools_begin_at_pages(void **state)
     }
     assert_true(plan->pool[0].rows > one->pool[0].rows);
     hga_plan_destroy(one), hga_plan_destroy(plan), problem_clear(&p);
+}
+
+/* Pages begin at lines of the processor's, whatever a row of theirs has, also where one huge page is many of them. */
+static void pages_of_caches_begin_at_lines(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        problem p = named("dense causal=1", 64, (hga_shape){.n_heads = 3, .dim = 11 + 4 * i, .dim_v = 37});
+        hga_decode_options o = {.page_rows = 1 << i, .page_type = i == 1 ? HGA_BF16 : HGA_F32};
+        hga_decoder *d;
+        hga_pages *pages;
+        page *next, *taken = NULL;
+        int64_t in_slabs = 0, odd = 0;
+        assert_ok(hga_decoder_create(p.graph, &p.program, &p.shape, &o, &d));
+        assert_ok(hga_pages_create(d, 0, &pages));
+        for (hga_id kind = 0; hga_pages_used(pages) < 20 << 20; kind = (kind + 1) % N_PAGE_KINDS) {
+            if (!d->page_bytes[kind]) continue;
+            assert_ok(page_take(pages, kind, &next));
+            assert_int_equal((uintptr_t)next % PAGE_HEAD, 0);
+            memset((char *)next + PAGE_HEAD, 0xff, (size_t)d->page_bytes[kind] - PAGE_HEAD);
+            in_slabs += next->lies_in_slab, odd += d->page_bytes[kind] % PAGE_HEAD != 0;
+            next->next = taken, taken = next;
+        }
+        assert_true(in_slabs > 100 && odd > 100);
+        for (; taken; taken = next) next = taken->next, page_drop(pages, taken);
+        assert_int_equal(hga_pages_used(pages), 0);
+        hga_pages_destroy(pages), hga_decoder_destroy(d), problem_clear(&p);
+    }
 }
 
 /* Panels over the same columns run head by head, to the last of them: no other node takes over their log-sum-exps.
@@ -282,6 +311,7 @@ int main(void)
         cmocka_unit_test(memory_that_the_system_refuses_is_said),
         cmocka_unit_test(large_blocks_begin_at_a_huge_page),
         cmocka_unit_test(pools_begin_at_pages),
+        cmocka_unit_test(pages_of_caches_begin_at_lines),
         cmocka_unit_test(states_of_all_heads_wait_for_the_last),
         cmocka_unit_test(rows_are_those_that_a_thread_writes),
         cmocka_unit_test(rows_of_nothing_are_refused),

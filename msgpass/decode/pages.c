@@ -60,13 +60,14 @@ static hga_status make_room(hga_pages *pool, int64_t bytes)
 static int take_slab(hga_pages *pool, hga_id kind)
 {
     const int64_t all = pages_huge_bytes(), bytes = pool->decoder->page_bytes[kind];
+    const int64_t step = (bytes + PAGE_HEAD - 1) / PAGE_HEAD * PAGE_HEAD; /* pages begin at lines, as blocks do */
     char *slab;
     if (hga_grow(&pool->decoder->allocator, &pool->slab, &pool->slab_room, pool->n_slabs, pool->n_slabs + 1,
                  sizeof *pool->slab) ||
         !(slab = pages_take_huge()))
         return 0;
     pool->slab[pool->n_slabs++] = slab;
-    for (int64_t at = all / bytes * bytes - bytes; at >= 0; at -= bytes) {
+    for (int64_t at = all / step * step - step; at >= 0; at -= step) {
         page *p = (page *)(void *)(slab + at);
         *p = (page){.next = pool->free[kind], .lies_in_slab = 1};
         pool->free[kind] = p, pool->bytes += bytes;
