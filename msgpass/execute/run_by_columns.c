@@ -212,7 +212,7 @@ ASKS void ask_for_window(worker *w, hga_id stage, hga_id window)
 
 /* ---- panels ---- */
 
-/* The state that rows have so far. */
+/* The state that rows have so far; those apart may be written by another thread at the same time. */
 static void open_rows(worker *w, hga_id stage)
 {
     const column_rows *x = &w->columns;
@@ -220,7 +220,7 @@ static void open_rows(worker *w, hga_id stage)
     const hga_id dim_v = w->plan->shape.dim_v;
     const int goes_on = kind_starts_from_out(w->plan->stage[stage].kind);
     for (hga_id i = 0; i < x->n_rows; i++)
-        for (hga_id h = w->head_first; h < w->head_end; h++) {
+        for (hga_id h = w->head_first; !x->apart[i] && h < w->head_end; h++) {
             float *state = carried_state(w, i, h);
             const hga_id v = x->node[i];
             state[padded(dim_v)] = goes_on ? bound_lse(out, v)[h] : -INFINITY;
