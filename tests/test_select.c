@@ -1,6 +1,7 @@
 /* test_select.c: which blocks are chosen by content, against the definition in double, written slowly: every block is
    asked what stands before it. Rows whose choice hangs on less than what products in float may differ by are passed
    over, and few are. */
+#include "select.h"
 #include "selecting.h"
 
 #include <math.h>
@@ -365,6 +366,28 @@ static void the_shortest_prefix_is_that_of_all_sorted(void **state)
     free(given);
 }
 
+/* Three rows of sixteen: what the scratch had of others before is not looked at. */
+static void rows_that_are_not_there_have_no_scores(void **state)
+{
+    enum { BLOCKS = 12, ROWS = 3, TOKENS = 46 };
+    (void)state;
+    const hga_selection how = {.block = 4, .query_block = 1, .k = 3, .causal = 1, .coarse = 8, .coarse_k = 2};
+    const sample_cut cut = {.n_tokens = TOKENS, .n_blocks = BLOCKS, .n_query_blocks = TOKENS, .n_coarse = 6};
+    const sixteen x = {.sample = &cut, .first = TOKENS - ROWS, .each = ROWS, .n = ROWS};
+    float score[BLOCKS * KERNEL_TILE], coarse[BLOCKS * KERNEL_TILE];
+    lanes chosen[BLOCKS], forced[BLOCKS], open[BLOCKS];
+    picker p = {.score = score, .chosen = chosen, .forced = forced, .coarse = coarse, .open = open};
+    selecting s = {.how = &how};
+    hga_id bad_block;
+    assert_ok(isa_kernels(NULL, &s.kernels));
+    for (int i = 0; i < BLOCKS * KERNEL_TILE; i++)
+        score[i] = coarse[i] = i % KERNEL_TILE < ROWS ? (float)(i * 7 % 11) : NAN;
+    assert_int_equal(pick_sixteen(&s, &x, &p, &bad_block), -1);
+    for (int i = 0; i < coarse_before(&s, &x) * KERNEL_TILE; i++)
+        if (i % KERNEL_TILE >= ROWS) assert_true(score[i] == -INFINITY && coarse[i] == -INFINITY);
+    for (int j = 0; j < BLOCKS; j++) assert_int_equal(chosen[j] >> ROWS, 0);
+}
+
 static void what_cannot_be_chosen_from_is_named(void **state)
 {
     (void)state;
@@ -417,6 +440,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(blocks_are_those_of_the_definition),
+        cmocka_unit_test(rows_that_are_not_there_have_no_scores),
         cmocka_unit_test(threads_and_layouts_change_nothing),
         cmocka_unit_test(numbers_of_16_bits_choose_alike),
         cmocka_unit_test(later_tokens_change_no_earlier_choice),

@@ -25,11 +25,18 @@ static void leave_candidates(const candidates *c, hga_id row, hga_id n, picker *
     for (hga_id j = c->end; j < n; j++) *score_at(p, row, j) = -INFINITY;
 }
 
+/* Nor have rows that are not there. */
+static void leave_absent(const sixteen *x, hga_id n, float *score)
+{
+    for (int64_t at = 0; at < (int64_t)n * KERNEL_TILE; at += KERNEL_TILE)
+        for (hga_id row = x->n; row < KERNEL_TILE; row++) score[at + row] = -INFINITY;
+}
+
 /* Among n blocks' scores. */
 static hga_id find_bad(const sixteen *x, const float *score, hga_id n, hga_id *bad_block)
 {
     int bad = 0;
-    for (hga_id i = 0; i < n * KERNEL_TILE; i++) bad |= !(score[i] < INFINITY);
+    for (int64_t i = 0; i < (int64_t)n * KERNEL_TILE; i++) bad |= !(score[i] < INFINITY);
     for (hga_id row = 0; bad && row < x->n; row++)
         for (hga_id j = 0; j < n; j++)
             if (!(score[(ptrdiff_t)j * KERNEL_TILE + row] < INFINITY)) return *bad_block = j, row;
@@ -212,15 +219,15 @@ hga_id pick_sixteen(const selecting *s, const sixteen *x, picker *p, hga_id *bad
     hga_id wanted[KERNEL_TILE] = {0}, n = candidates_of(s->how, x->sample, last_query_block(x)).end;
     memset(p->forced, 0, (size_t)x->sample->n_blocks * sizeof *p->forced);
     memset(p->chosen, 0, (size_t)x->sample->n_blocks * sizeof *p->chosen);
-    for (hga_id row = 0; row < KERNEL_TILE; row++) {
-        candidates c = {0};
-        if (row < x->n) c = candidates_of(s->how, x->sample, query_block_of(x, row));
+    const hga_id n_coarse = s->how->coarse ? coarse_before(s, x) : 0;
+    for (hga_id row = 0; row < x->n; row++) {
+        const candidates c = candidates_of(s->how, x->sample, query_block_of(x, row));
         leave_candidates(&c, row, n, p);
-        if (row >= x->n) continue;
-        hga_id forced = force_row(s->how, &c, row, p);
+        const hga_id forced = force_row(s->how, &c, row, p);
         if (forced < s->how->k) wanted[row] = s->how->k - forced;
     }
-    hga_id bad = find_bad(x, p->score, n, bad_block), n_coarse = s->how->coarse ? coarse_before(s, x) : 0;
+    leave_absent(x, n, p->score), leave_absent(x, n_coarse, p->coarse);
+    hga_id bad = find_bad(x, p->score, n, bad_block);
     if (bad < 0) bad = find_bad(x, p->coarse, n_coarse, bad_block);
     if (bad >= 0) return bad;
     if (n_coarse > 0) open_coarse(s, x, n_coarse, p), close_others(s, x, n, p);
