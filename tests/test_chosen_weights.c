@@ -148,6 +148,47 @@ static void they_are_an_executions(void **state)
     free(x), free(v), free(out), free(lse), free(got);
 }
 
+/* Copies onto themselves, which the C library does not define. */
+static _Atomic int onto_themselves;
+void *__real_memcpy(void *to, const void *from, size_t n);
+void *__wrap_memcpy(void *to, const void *from, size_t n);
+void *__wrap_memcpy(void *to, const void *from, size_t n)
+{
+    onto_themselves += to == from && n > 0;
+    return __real_memcpy(to, from, n);
+}
+
+/* Numbers of 16 bits are widened in place: the weights have the bits of those of wide numbers that are the same. */
+static void numbers_of_16_bits_weigh_alike(void **state)
+{
+    enum { N = 100, DIM = 24, ALL = N * DIM };
+    (void)state;
+    float *wide = random_floats(3, 1, ALL), lse[N], *got[2];
+    uint16_t short_ones[ALL];
+    hga_selection how = hga_selection_defaults();
+    how.block = 8, how.k = 4, how.causal = 1;
+    for (int i = 0; i < ALL; i++) {
+        uint32_t bits;
+        memcpy(&bits, &wide[i], sizeof bits);
+        short_ones[i] = (uint16_t)(bits >> 16), bits &= 0xffff0000;
+        memcpy(&wide[i], &bits, sizeof bits);
+    }
+    for (int i = 0; i < N; i++) lse[i] = 0.01f * (float)i;
+    for (int i = 0; i < 2; i++) {
+        hga_select_input in = {.n_tokens = N, .shape = {.n_heads = 1, .dim = DIM}, .threads = 2};
+        in.query = in.key =
+            i ? (hga_tensor){.data = short_ones, .rows = N, .dtype = HGA_BF16} : (hga_tensor){.data = wide, .rows = N};
+        hga_chosen c;
+        assert_ok(hga_select_blocks(&how, &in, &c));
+        got[i] = memory(N * c.slots, sizeof **got), onto_themselves = 0;
+        assert_ok(hga_chosen_weights(&how, &in, &c, &(hga_chosen_scores){.lse = {.data = lse, .rows = N}}, got[i]));
+        assert_int_equal(onto_themselves, 0);
+        if (i) assert_same_bits("weights", got[1], got[0], N * c.slots);
+        hga_chosen_clear(&c);
+    }
+    free(wide), free(got[0]), free(got[1]);
+}
+
 static void what_does_not_fit_is_named(void **state)
 {
     (void)state;
@@ -184,6 +225,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(weights_are_those_of_the_definition),
         cmocka_unit_test(they_are_an_executions),
+        cmocka_unit_test(numbers_of_16_bits_weigh_alike),
         cmocka_unit_test(what_does_not_fit_is_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

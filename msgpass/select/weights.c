@@ -28,7 +28,7 @@ static hga_id padded(hga_id dim) { return (dim + KERNEL_PAD - 1) / KERNEL_PAD * 
 
 static void take_row(const weighing *w, const float *from, float *to)
 {
-    memcpy(to, from, (size_t)w->s.dim * sizeof *to);
+    if (to != from) memcpy(to, from, (size_t)w->s.dim * sizeof *to); /* of 16 bits, they are in place */
     if (w->s.in->precision == HGA_PRECISION_BF16) w->s.kernels->round_bf16(w->s.dim, to, to);
     memset(to + w->s.dim, 0, (size_t)(w->padded - w->s.dim) * sizeof *to);
 }
