@@ -154,7 +154,8 @@ int64_t hga_graph_bytes(const hga_graph *g)
                     g->n_relations * (int64_t)sizeof(stored_relation);
     if (g->child_ptr) bytes += (n - g->level_ptr[1] + 1 + g->n_children) * (int64_t)sizeof(hga_id);
     if (g->name_at) bytes += n * (int64_t)sizeof *g->name_at + g->name_room;
-    if (g->kind) bytes += n * (int64_t)sizeof *g->kind + g->kinds.room * NAME_BYTES;
+    if (g->kind) bytes += n * (int64_t)sizeof *g->kind;
+    bytes += kinds_bytes(&g->kinds);
     bytes += g->names.n_slots * (int64_t)sizeof *g->names.slot;
     if (g->longer) bytes += hga_graph_bytes(g->longer);
     bytes += g->n_parts * (int64_t)sizeof *g->part;

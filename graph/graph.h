@@ -68,6 +68,7 @@ hga_status graph_with_labels(const hga_graph *g, const char *const *name, hga_id
 hga_status kinds_note(const hga_allocator *a, kind_list *l, const char *name, int32_t *kind);
 hga_status kinds_take(const hga_graph *g, const char *const *kind, hga_id n, hga_graph *to);
 void kinds_clear(const hga_allocator *a, kind_list *l);
+int64_t kinds_bytes(const kind_list *l);
 
 typedef struct explicit_edge {
     hga_id src, dst;

@@ -43,6 +43,12 @@ void kinds_clear(const hga_allocator *a, kind_list *l)
     *l = (kind_list){0};
 }
 
+int64_t kinds_bytes(const kind_list *l)
+{
+    return l->room * (int64_t)sizeof *l->text + l->name_room * (int64_t)sizeof *l->name +
+           l->index.n_slots * (int64_t)sizeof *l->index.slot;
+}
+
 /* Kinds keep their numbers, so all are noted in their order first. */
 hga_status kinds_take(const hga_graph *g, const char *const *kind, hga_id n, hga_graph *to)
 {

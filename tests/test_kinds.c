@@ -119,6 +119,39 @@ static void what_is_made_of_a_graph_keeps_them(void **state)
     hga_node_map_clear(&map), hga_graph_destroy(two), hga_graph_destroy(turned), hga_graph_destroy(g);
 }
 
+static void *take(size_t bytes, void *taken)
+{
+    *(int64_t *)taken += (int64_t)bytes;
+    return aligned_alloc(64, (bytes + 63) / 64 * 64);
+}
+
+static void give_back(void *memory, size_t bytes, void *taken)
+{
+    *(int64_t *)taken -= (int64_t)bytes;
+    free(memory);
+}
+
+/* Of text, of pointers to it, and of the index by which kinds are found. */
+static void a_graph_counts_their_bytes(void **state)
+{
+    (void)state;
+    int64_t taken = 0;
+    hga_builder *b;
+    hga_graph *g;
+    char kind[8];
+    SUCCEEDS(hga_builder_create(&(hga_allocator){take, give_back, &taken}, &b));
+    SUCCEEDS(hga_builder_add_level(b, NODES, NULL));
+    for (hga_id v = 0; v < NODES; v++) {
+        sprintf(kind, "%d", v);
+        SUCCEEDS(hga_builder_set_kinds(b, v, 1, kind));
+    }
+    SUCCEEDS(hga_builder_finish(b, &g));
+    hga_builder_destroy(b);
+    assert_int_equal(hga_graph_bytes(g), taken);
+    hga_graph_destroy(g);
+    assert_int_equal(taken, 0);
+}
+
 static void what_is_no_kind_is_refused(void **state)
 {
     (void)state;
@@ -149,6 +182,7 @@ int main(void)
                                        cmocka_unit_test(json_keeps_them),
                                        cmocka_unit_test(json_keeps_their_numbers),
                                        cmocka_unit_test(what_is_made_of_a_graph_keeps_them),
+                                       cmocka_unit_test(a_graph_counts_their_bytes),
                                        cmocka_unit_test(what_is_no_kind_is_refused)};
     return cmocka_run_group_tests_name("kinds", tests, NULL, NULL);
 }
