@@ -173,7 +173,7 @@ hga_status hga_routed_selection(const hga_routed *p, hga_selection *out)
         out->k = p->k;
     else if (p->threshold != 0)
         out->k = 0;
-    if (p->prefill < 0) return hga_fail(HGA_EINVAL, "prefill is %d; it must be at least 1", p->prefill);
+    if (p->prefill < 0) return hga_fail(HGA_EINVAL, "prefill is %d; it must be at least 0", p->prefill);
     if (p->prefill <= 1) return HGA_OK;
     if (p->query_block > 1)
         return hga_fail(HGA_EINVAL,

@@ -23,6 +23,8 @@
                     "pos_of" (a node), "pos_step", "src_pos_of", "src_pos_step", "weight", "shape": "lower",
                     "band": [first, last] (with "shape": "band")}, ..],
         "edges": [[source, destination, type, weight], ..]     type 0 and weight 1 may be left out
+        "choices": [{"dst": 0, "n_dst": 8, "src": 0, "n_src": 8, "row_block": 4, "block": 2, "causal": 1,
+                     "lists": [[0, 3], ..]}, ..]               of schema 5; with neither orders, blocks nor edges
      }, ..]
      "longer": {"levels": [..], "relations": [..]}   of schema 3: hga_builder_set_longer, relations of blocks alone;
                                                      {}: an empty one

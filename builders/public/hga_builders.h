@@ -339,15 +339,15 @@ typedef struct hga_routed {
     /* how it is chosen, as in hga_selection; the builder reads none of this but `prefill` */
     hga_id k; /* 16, as by default, gives way to a threshold */
     hga_id sinks, local, coarse, coarse_k;
-    hga_id
-        prefill; /* tokens of query_block 1 that come several at a time choose together, so many; 1: each for itself */
+    hga_id prefill; /* tokens of query_block 1 that come several at a time choose together, so many; 0 and 1: each for
+                       itself */
     hga_select_share share;
     hga_select_score score;
     double threshold; /* 0: by k */
     uint64_t reserved[4];
 } hga_routed;
 /* How the choice is made that hga_build_routed takes: what hga_select_blocks is given. Its query_block is `prefill`
-   where that is more than 1 and there are several tokens. HGA_EINVAL: `prefill` beside query blocks, or below 1. */
+   where that is more than 1 and there are several tokens. HGA_EINVAL: `prefill` beside query blocks, or below 0. */
 HGA_API hga_status hga_routed_selection(const hga_routed *p, hga_selection *out);
 /* The graph of a choice: tokens attend to the blocks that they, or their query block, chose. */
 HGA_API hga_status hga_build_routed(const hga_routed *p, hga_graph **g, hga_program *program);
