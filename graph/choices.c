@@ -1,11 +1,10 @@
 /* choices.c: relations whose rows choose blocks of columns, as where content chooses them: the lists are stored as they
    come, four bytes a chosen block, and blocks and segments are said of them as they are asked for. */
+#include "block.h"
 #include "builder.h"
 #include "sort.h"
 
 #include <string.h>
-
-static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
 static hga_pos lists_of(const hga_choice *c) { return c->n_dst / c->row_block + (c->n_dst % c->row_block != 0); }
 

@@ -1,7 +1,7 @@
 /* concat.c: graphs side by side, level by level. A block keeps its form where its nodes keep their neighbours, so the
    cost is that of nodes and blocks, not of edges. */
+#include "block.h"
 #include "copy.h"
-#include "graph.h"
 
 #include <string.h>
 
@@ -208,8 +208,6 @@ static hga_id instances_together(const axis *a, int64_t position, hga_id n, hga_
     return step == 0 || room / step + 1 >= count ? count : (hga_id)(room / step + 1);
 }
 
-static hga_id instances(const hga_block *b) { return b->count ? b->count : 1; }
-
 /* Does an instance hold nodes that do not stay together? */
 static int is_torn(const sample *s, hga_id first, hga_id n, hga_id step, hga_id count)
 {
@@ -220,8 +218,6 @@ static int is_torn(const sample *s, hga_id first, hga_id n, hga_id step, hga_id 
     }
     return 0;
 }
-
-static hga_id least(hga_id a, hga_id b) { return a < b ? a : b; }
 
 /* Whose position instance i uses, moved. */
 static hga_id position_moved(const axis *pos, hga_id pos_of, hga_id step, hga_id i)
@@ -263,9 +259,10 @@ static hga_status tell_block(hga_builder *out, hga_id relation, const hga_block 
     hga_id count = instances(b), n;
     for (hga_id i = 0; !st && i < count; i += n) {
         n = instances_together(dst, b->dst + (int64_t)i * b->dst_step, b->n_dst, b->dst_step, count - i);
-        n = least(n, instances_together(src, b->src + (int64_t)i * b->src_step, b->n_src, b->src_step, count - i));
-        n = least(n, positions_together(&pos, b->pos_of, b->pos_step, i, count - i));
-        n = least(n, positions_together(&pos, b->src_pos_of, b->src_pos_step, i, count - i));
+        n = (hga_id)least(n,
+                          instances_together(src, b->src + (int64_t)i * b->src_step, b->n_src, b->src_step, count - i));
+        n = (hga_id)least(n, positions_together(&pos, b->pos_of, b->pos_step, i, count - i));
+        n = (hga_id)least(n, positions_together(&pos, b->src_pos_of, b->src_pos_step, i, count - i));
         hga_block moved = block_moved(b, i, n, dst, src, &pos);
         st = hga_builder_add_blocks(out, relation, &moved);
     }

@@ -2,10 +2,7 @@
    of an instance's rows are a line with a few bends, so they are told as second differences, which are summed up twice
    in the end: the cost is that of instances and rows, however many instances lie on one another. A file of two hundred
    bytes can ask for 2^62 edges; what cannot be looked at in the time and memory of its nodes is refused here. */
-#include "graph.h"
-
-static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
-static int64_t clamp(int64_t x, int64_t lo, int64_t hi) { return x < lo ? lo : x > hi ? hi : x; }
+#include "block.h"
 
 typedef struct counting { /* positions [first, first + n) */
     hga_id first, n;

@@ -5,6 +5,7 @@
 #include "attend_ways.h"
 #include "chosen_rows.h"
 #include "columns.h"
+#include "sort.h"
 #include "stages.h"
 
 #include <math.h>
@@ -12,16 +13,33 @@
 
 /* ---- who has which columns ---- */
 
+typedef struct beginnings {
+    const hga_id *of;
+    int64_t at;
+} beginnings;
+
+static int begins_behind(const void *context, int64_t i)
+{
+    const beginnings *x = context;
+    return x->of[i] > x->at;
+}
+
+/* The last of n parts that begins at `at` or before. */
+static hga_id part_at(const hga_id *begin, hga_id n, int64_t at)
+{
+    return (hga_id)search_first(1, n, begins_behind, &(beginnings){begin, at}) - 1;
+}
+
+static int64_t end_of_part(const column_windows *windows, hga_id part)
+{
+    return part + 1 < windows->n_parts ? windows->first[part + 1] : INT64_MAX;
+}
+
 /* The part of the graph that column `at` is in; `near`: where the one before was. */
 static hga_id part_of(const column_windows *windows, int64_t at, hga_id near)
 {
-    hga_id first = 0, end = windows->n_parts;
-    if (windows->first[near] <= at && (near + 1 == end || windows->first[near + 1] > at)) return near;
-    while (end - first > 1) {
-        const hga_id middle = first + (end - first) / 2;
-        *(windows->first[middle] <= at ? &first : &end) = middle;
-    }
-    return first;
+    const int is_near = windows->first[near] <= at && at < end_of_part(windows, near);
+    return is_near ? near : part_at(windows->first, windows->n_parts, at);
 }
 
 /* A row has `columns` of a window. False where a pair has two edges. */
@@ -42,12 +60,12 @@ static int meet_columns(const column_windows *windows, column_rows *x, hga_id pl
 {
     for (int64_t next; at < end; at = next) {
         const hga_id part = x->part = part_of(windows, at, x->part);
-        const int64_t in_part = at - windows->first[part];
-        next = at - in_part % KERNEL_CHUNK + KERNEL_CHUNK;
-        if (part + 1 < windows->n_parts && windows->first[part + 1] < next) next = windows->first[part + 1];
-        if (end < next) next = end;
-        const uint64_t columns = UINT64_MAX >> (KERNEL_CHUNK - (next - at)) << in_part % KERNEL_CHUNK;
-        if (!meet_window(&x->visits, place, windows->begin[part] + (hga_id)(in_part / KERNEL_CHUNK), columns)) return 0;
+        const int64_t begin = windows->first[part], behind = end_of_part(windows, part),
+                      to = behind < end ? behind : end;
+        const hga_id window = windows->begin[part] + (hga_id)((at - begin) / KERNEL_CHUNK);
+        if (!meet_window(&x->visits, place, window, window_bits(at - begin, to - begin))) return 0;
+        next = at - (at - begin) % KERNEL_CHUNK + KERNEL_CHUNK;
+        if (to < next) next = to;
     }
     return 1;
 }
@@ -126,21 +144,10 @@ static void forget(column_rows *x)
 
 /* ---- a window ---- */
 
-/* The part whose window it is. */
-static hga_id part_of_window(const column_windows *windows, hga_id window)
-{
-    hga_id first = 0, end = windows->n_parts;
-    while (end - first > 1) {
-        const hga_id middle = first + (end - first) / 2;
-        *(windows->begin[middle] <= window ? &first : &end) = middle;
-    }
-    return first;
-}
-
 static void lay_window(const worker *w, hga_id window, edge_chunk *c)
 {
     const column_windows *windows = &w->plan->windows;
-    const hga_id part = part_of_window(windows, window), end = part + 1;
+    const hga_id part = part_at(windows->begin, windows->n_parts, window), end = part + 1;
     const int64_t first = windows->first[part] + (int64_t)(window - windows->begin[part]) * KERNEL_CHUNK,
                   left = (end < windows->n_parts ? windows->first[end] : w->plan->nodes.n) - first;
     c->n = left < KERNEL_CHUNK ? (hga_id)left : KERNEL_CHUNK, c->more = 0;

@@ -13,7 +13,6 @@ enum { BATCH_GROUPS = 128, BATCH_ROWS = BATCH_GROUPS * KERNEL_TILE };
 
 struct column_batch {
     window_visits visits;
-    hga_id words;
     group group[BATCH_GROUPS];
     tile tile, last; /* the one at hand, and the one before it, whose columns may be the same */
     float *memory;   /* rows of the groups */
@@ -52,10 +51,10 @@ hga_status column_batch_create(const hga_plan *plan, column_batch **out)
     const hga_id dim = padded(plan->shape.dim);
     if (!any_by_columns(plan)) return HGA_OK;
     HGA_TRY(hga_new_zero(a, 1, sizeof *x, &x));
-    *out = x, x->words = x->visits.words = visits_words(plan->nodes.n);
-    HGA_TRY(hga_new_zero(a, x->words, sizeof *x->visits.touched, &x->visits.touched));
-    HGA_TRY(hga_new(a, 64 * (int64_t)x->words, sizeof *x->visits.first, &x->visits.first));
-    HGA_TRY(hga_new(a, 64 * (int64_t)x->words, sizeof *x->visits.last, &x->visits.last));
+    *out = x, x->visits.words = visits_words(plan->nodes.n);
+    HGA_TRY(hga_new_zero(a, x->visits.words, sizeof *x->visits.touched, &x->visits.touched));
+    HGA_TRY(hga_new(a, 64 * (int64_t)x->visits.words, sizeof *x->visits.first, &x->visits.first));
+    HGA_TRY(hga_new(a, 64 * (int64_t)x->visits.words, sizeof *x->visits.last, &x->visits.last));
     x->floats = batch_floats(plan);
     HGA_TRY(hga_new(a, x->floats, sizeof *x->memory, &x->memory));
     float *at = first_line(x->memory);
@@ -71,9 +70,9 @@ void column_batch_destroy(const hga_allocator *a, column_batch *x)
 {
     if (!x) return;
     hga_delete(a, x->visits.visit, x->visits.room, sizeof *x->visits.visit);
-    hga_delete(a, x->visits.touched, x->words, sizeof *x->visits.touched);
-    hga_delete(a, x->visits.first, 64 * (int64_t)x->words, sizeof *x->visits.first);
-    hga_delete(a, x->visits.last, 64 * (int64_t)x->words, sizeof *x->visits.last);
+    hga_delete(a, x->visits.touched, x->visits.words, sizeof *x->visits.touched);
+    hga_delete(a, x->visits.first, 64 * (int64_t)x->visits.words, sizeof *x->visits.first);
+    hga_delete(a, x->visits.last, 64 * (int64_t)x->visits.words, sizeof *x->visits.last);
     hga_delete(a, x->memory, x->floats, sizeof *x->memory);
     hga_delete(a, x, 1, sizeof *x);
 }
