@@ -251,6 +251,41 @@ static void bits_depend_on_no_rank(void **state)
     }
 }
 
+/* Every token sees those before it; so many parts of one length. */
+static hga_graph *graph_of_parts(hga_id n_parts)
+{
+    hga_id relation, first[64];
+    hga_builder *b = tokens_alone(TOKENS);
+    for (hga_id i = 0; i < n_parts; i++) first[i] = i * (TOKENS / n_parts);
+    assert_ok(hga_builder_add_relation(b, "near", &relation));
+    const hga_block all = {.n_dst = TOKENS, .n_src = TOKENS, .shape = HGA_LOWER};
+    assert_ok(hga_builder_add_blocks(b, relation, &all));
+    assert_ok(hga_builder_set_parts(b, n_parts, first));
+    return finished(b);
+}
+
+/* The workspace of a plan whose graph had more parts before. */
+static void parts_may_become_fewer(void **state)
+{
+    (void)state;
+    problem p = {.name = "parts", .shape = sizes[1]};
+    hga_plan *plan;
+    hga_workspace *own;
+    hga_graph *many = graph_of_parts(50);
+    p.graph = graph_of_parts(1);
+    assert_ok(hga_program_attention(&p.program, 0));
+    problem_fill(&p, 1);
+    float *want = problem_out(&p, &(hga_options){.threads = 1}, NULL);
+    assert_ok(hga_plan_create(many, &p.program, &p.shape, &(hga_options){.threads = 1}, &plan));
+    assert_ok(hga_workspace_create(plan, &own));
+    assert_ok(hga_plan_execute(plan, own, &p.io));
+    assert_ok(hga_plan_update(plan, p.graph));
+    assert_ok(hga_plan_execute(plan, own, &p.io));
+    assert_same_bits("one part", p.io.out.data, want, out_count(&p));
+    hga_workspace_destroy(own), hga_plan_destroy(plan), hga_graph_destroy(many);
+    free(want), problem_clear(&p);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -263,6 +298,7 @@ int main(void)
         cmocka_unit_test(bits_depend_on_no_thread),
         cmocka_unit_test(bits_depend_on_nobody_else),
         cmocka_unit_test(bits_depend_on_no_rank),
+        cmocka_unit_test(parts_may_become_fewer),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

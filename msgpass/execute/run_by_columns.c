@@ -139,7 +139,7 @@ static void meet_row(worker *w, column_item *item, hga_id node, hga_id position)
 static void forget(column_rows *x)
 {
     visits_forget(&x->visits);
-    x->n_rows = 0;
+    x->n_rows = x->part = 0; /* an update of the plan may leave fewer parts */
 }
 
 /* ---- a window ---- */
