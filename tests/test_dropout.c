@@ -198,6 +198,22 @@ static void some_rows_drop_what_all_rows_drop(void **state)
     }
 }
 
+/* Behind head 2047 draws would be those of other layers. */
+static void heads_without_draws_are_refused(void **state)
+{
+    (void)state;
+    problem p;
+    const hga_shape shape = {.n_heads = 4, .dim = 8};
+    variant_build(variant_named("dense"), 20, 1, &shape, &p);
+    p.io.first_head = 2044;
+    assert_ok(hga_attention(p.graph, &p.program, &shape, &(hga_options){.dropout = 0.1f}, &p.io));
+    p.io.first_head = 2045;
+    assert_status(HGA_EUNSUPPORTED, hga_attention(p.graph, &p.program, &shape, &(hga_options){.dropout = 0.1f}, &p.io));
+    assert_string_equal(hga_error_detail(), "dropout: heads 2045 .. 2048, there are draws for 0 .. 2047");
+    assert_ok(hga_attention(p.graph, &p.program, &shape, NULL, &p.io));
+    problem_clear(&p);
+}
+
 static int open_pairs(void **state)
 {
     (void)state;
@@ -214,6 +230,7 @@ int main(void)
         cmocka_unit_test(random_graphs_drop_what_the_plain_executor_drops),
         cmocka_unit_test(any_number_of_heads_shares_draws),
         cmocka_unit_test(some_rows_drop_what_all_rows_drop),
+        cmocka_unit_test(heads_without_draws_are_refused),
     };
     return cmocka_run_group_tests(tests, open_pairs, NULL);
 }

@@ -69,6 +69,29 @@ static void bad_input_is_refused(void **state)
     slope_clear(&s), refusal_close(&r);
 }
 
+/* A gradient is held to the graph as an execution is: tables of types and edges, and what draws have room for. */
+static void tables_of_other_rows_are_refused(void **state)
+{
+    (void)state;
+    refusal r = refusal_open();
+    slope s = slope_create(&r.p, 1);
+    assert_ok(hga_plan_execute(r.plan, r.workspace, &r.io));
+    assert_true(r.io.rel_bias.data && r.io.rel_bias.rows > 1);
+    const int64_t edges = hga_graph_relation(r.p.graph, 0).n_edges;
+    float *bias = memory(edges, sizeof *bias);
+    hga_io io = r.io;
+    io.rel_bias.rows = 1;
+    assert_status(HGA_EINVAL, hga_plan_gradient(r.plan, r.workspace, &io, &s.grad));
+    assert_non_null(strstr(hga_error_detail(), "rel_bias has 1 rows but relation"));
+    io = r.io, io.edge_bias = (hga_table){.data = bias, .rows = edges - 1, .columns = 1};
+    assert_status(HGA_EINVAL, hga_plan_gradient(r.plan, r.workspace, &io, &s.grad));
+    assert_non_null(strstr(hga_error_detail(), "edge_bias has"));
+    io = r.io, io.first_head = -1;
+    assert_status(HGA_EINVAL, hga_plan_gradient(r.plan, r.workspace, &io, &s.grad));
+    assert_string_equal(hga_error_detail(), "first_head is -1, not in 0 .. 2047");
+    free(bias), slope_clear(&s), refusal_close(&r);
+}
+
 /* The tape belongs to the plan that wrote it. */
 static void a_foreign_tape_is_refused(void **state)
 {
@@ -188,6 +211,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(bad_input_is_refused),
+        cmocka_unit_test(tables_of_other_rows_are_refused),
         cmocka_unit_test(a_foreign_tape_is_refused),
         cmocka_unit_test(a_tape_from_before_an_update_is_refused),
         cmocka_unit_test(what_is_not_there_has_no_gradient),

@@ -144,32 +144,6 @@ static void bind_rounded(const hga_plan *plan, hga_workspace *workspace, hga_id 
     x->ws_first = a->first, x->ws_slot = a->slot, x->ws_head = x->columns, x->ws_row = a->floats;
 }
 
-/* Has every table that the stage looks up by types a row for each? */
-static hga_status check_types(const hga_plan *plan, const hga_io *io, hga_id stage)
-{
-    const hga_relation *r = &plan->stage[stage].relation;
-    for (hga_call_table t = 0; t < HGA_N_TABLES; t++)
-        if (call_table_lacks(t, &plan->program.stage[stage], io, r->n_types))
-            return hga_fail(HGA_EINVAL, "%s has %lld rows but relation %s has %d types", call_row(t)->name,
-                            (long long)(io->table[t].data ? io->table[t].rows : 0), r->name, r->n_types);
-    return HGA_OK;
-}
-
-/* A row for each edge of the stage that attends. */
-static hga_status check_edges(const hga_plan *plan, const hga_io *io)
-{
-    for (hga_call_table t = 0; t < HGA_N_TABLES; t++) {
-        const char *name = call_row(t)->name;
-        if (call_row(t)->rows != HGA_EXTENT_EDGES || !io->table[t].data) continue;
-        if (plan->bias_stage < 0) return hga_fail(HGA_EINVAL, "%s is given, but no stage attends", name);
-        hga_pos n = plan->stage[plan->bias_stage].relation.n_edges;
-        if (io->table[t].rows != n)
-            return hga_fail(HGA_EINVAL, "%s has %lld rows but the relation has %lld edges", name,
-                            (long long)io->table[t].rows, (long long)n);
-    }
-    return HGA_OK;
-}
-
 /* Why have the output's weights no sum of features? NULL: they have one. */
 static const char *refuse_edge_out(const hga_plan *plan, const hga_io *io)
 {
@@ -206,9 +180,7 @@ static hga_status check_ranks(const hga_plan *plan, const hga_io *io)
 static hga_status check_tables(const hga_plan *plan, const hga_io *io)
 {
     const hga_program *p = &plan->program;
-    hga_status st = HGA_OK;
-    for (hga_id s = 0; !st && s < p->n_stages; s++) st = check_types(plan, io, s);
-    if (!st) st = check_edges(plan, io);
+    hga_status st = plan_check_call(plan, io);
     if (!st) st = check_edge_out(plan, io);
     if (!st) st = check_ranks(plan, io);
     if (st) return st;
@@ -223,9 +195,6 @@ static hga_status check_tables(const hga_plan *plan, const hga_io *io)
         return hga_fail(HGA_EINVAL, "a tape is given, but the plan was made without options.gradient");
     if ((uintptr_t)io->tape % _Alignof(tape_header))
         return hga_fail(HGA_EINVAL, "the tape does not start at a multiple of %zu bytes", _Alignof(tape_header));
-    if (io->layer >> 24) return hga_fail(HGA_EINVAL, "layer %u is not below 2^24", io->layer);
-    if (io->first_head < 0 || io->first_head >= 2048)
-        return hga_fail(HGA_EINVAL, "first_head is %d, not in 0 .. 2047", io->first_head);
     return HGA_OK;
 }
 

@@ -1,7 +1,9 @@
-/* brought.c: lists of the graph that a plan has for calls which bring slopes or tables of edges: made by the first such
-   call, kept until the plan is updated or goes. */
+/* brought.c: does what a call brings fit the graph? And lists of the graph that a plan has for calls which bring slopes
+   or tables of edges: made by the first such call, kept until the plan is updated or goes. */
 #include "call.h"
 #include "plan.h"
+
+/* ---- lists ---- */
 
 static hga_status make_positions(const hga_plan *plan, call_lists *lists)
 {
@@ -38,6 +40,55 @@ static hga_status make(const hga_plan *plan, const hga_io *io)
     if (!st && call_has_edges(io) && plan->bias_stage >= 0 && !lists->first_edge)
         st = first_edges_make(plan, plan->bias_stage, &lists->first_edge, &lists->degree);
     return st;
+}
+
+/* ---- checks ---- */
+
+/* Has every table that the stage looks up by types a row for each? */
+static hga_status check_types(const hga_plan *plan, const hga_io *io, hga_id stage)
+{
+    const hga_relation *r = &plan->stage[stage].relation;
+    for (hga_call_table t = 0; t < HGA_N_TABLES; t++)
+        if (call_table_lacks(t, &plan->program.stage[stage], io, r->n_types))
+            return hga_fail(HGA_EINVAL, "%s has %lld rows but relation %s has %d types", call_row(t)->name,
+                            (long long)(io->table[t].data ? io->table[t].rows : 0), r->name, r->n_types);
+    return HGA_OK;
+}
+
+/* A row for each edge of the stage that attends. */
+static hga_status check_edges(const hga_plan *plan, const hga_io *io)
+{
+    for (hga_call_table t = 0; t < HGA_N_TABLES; t++) {
+        const char *name = call_row(t)->name;
+        if (call_row(t)->rows != HGA_EXTENT_EDGES || !io->table[t].data) continue;
+        if (plan->bias_stage < 0) return hga_fail(HGA_EINVAL, "%s is given, but no stage attends", name);
+        hga_pos n = plan->stage[plan->bias_stage].relation.n_edges;
+        if (io->table[t].rows != n)
+            return hga_fail(HGA_EINVAL, "%s has %lld rows but the relation has %lld edges", name,
+                            (long long)io->table[t].rows, (long long)n);
+    }
+    return HGA_OK;
+}
+
+/* Counters of draws have 24 bits of the layer and 8 of eight heads. */
+static hga_status check_draws(const hga_plan *plan, const hga_io *io)
+{
+    enum { MOST_HEADS = 2048 };
+    if (io->layer >> 24) return hga_fail(HGA_EINVAL, "layer %u is not below 2^24", io->layer);
+    if (io->first_head < 0 || io->first_head >= MOST_HEADS)
+        return hga_fail(HGA_EINVAL, "first_head is %d, not in 0 .. %d", io->first_head, MOST_HEADS - 1);
+    if (plan->options.dropout > 0 && io->first_head > MOST_HEADS - plan->shape.n_heads)
+        return hga_fail(HGA_EUNSUPPORTED, "dropout: heads %d .. %lld, there are draws for 0 .. %d", io->first_head,
+                        (long long)io->first_head + plan->shape.n_heads - 1, MOST_HEADS - 1);
+    return HGA_OK;
+}
+
+hga_status plan_check_call(const hga_plan *plan, const hga_io *io)
+{
+    hga_status st = HGA_OK;
+    for (hga_id s = 0; !st && s < plan->program.n_stages; s++) st = check_types(plan, io, s);
+    if (!st) st = check_edges(plan, io);
+    return st ? st : check_draws(plan, io);
 }
 
 /* What no kernel knows a plan that has none takes. */

@@ -322,7 +322,10 @@ struct hga_plan {
 hga_status plan_make(const hga_graph *g, const hga_program *p, const hga_shape *shape, const hga_options *options,
                      hga_id panel, const plan_wing *wing, hga_plan **out);
 
-/* brought.c: the lists that the call needs are there; HGA_ENOMEM, or what hga_graph_positions says. */
+/* brought.c: HGA_EINVAL names a table that has other rows than the graph has types or edges, or numbers that draws have
+   no room for. */
+hga_status plan_check_call(const hga_plan *plan, const hga_io *io);
+/* .. the lists that the call needs are there; HGA_ENOMEM, or what hga_graph_positions says. */
 hga_status plan_bring(const hga_plan *plan, const hga_io *io);
 /* Canonical positions of rows' first edges, [nodes + 1], in the plan's memory; *degree grows to the widest row's. */
 hga_status first_edges_make(const hga_plan *plan, hga_id stage, hga_pos **first, hga_pos *degree);

@@ -148,8 +148,8 @@ typedef struct hga_io {
        see it. Drawn by Philox4x32-10 with key `seed` at counter (v, u, type, layer << 8 | h / 8), sixteen bits a head:
        the same seed and layer drop the same edges in every call, whatever the threads. */
     uint64_t seed;
-    uint32_t layer;    /* < 2^24 */
-    hga_id first_head; /* draws take head h for head first_head + h, as where some heads of a call are a call; < 2048 */
+    uint32_t layer;       /* < 2^24 */
+    hga_id first_head;    /* draws take head h for head first_head + h, where a call has some heads; all < 2048 */
     const hga_rows *rows; /* the rows of out (and lse) to compute; NULL: all */
     /* [same rows][n_heads][columns of edge_value], float32: what edge_value comes to with the weights of out, dropout
        included. Given with edge_value, and only with it. Of programs whose output one stage of softmax attention
