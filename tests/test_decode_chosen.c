@@ -387,6 +387,24 @@ static void large_pools_have_the_same_rows(void **state)
     free(x);
 }
 
+/* Blocks of more tokens than there are take no room: none is ever whole. */
+static void blocks_longer_than_the_text_take_no_room(void **state)
+{
+    (void)state;
+    chosen_case c = {.shape = narrow, .how = hga_selection_defaults(), .plan = {.threads = 1}, .n = 40};
+    problem p;
+    session s;
+    hga_cache *cache;
+    hga_decode_options o = {0};
+    c.how.causal = 1, c.how.block = 1 << 24;
+    open_case(&c, 1, &p);
+    open_session(&s, &p, &c, &o);
+    assert_ok(hga_cache_create(s.pages, &cache));
+    append_tokens(&s, "one long block", cache, c.n, 2e-6);
+    assert_true(s.memory.most < 1 << 24);
+    hga_cache_destroy(cache), session_close(&s), problem_clear(&p);
+}
+
 /* ---- prompts by query blocks ---- */
 
 /* A prompt of one append is the full pass of query blocks; tokens behind it choose for themselves. */
@@ -491,6 +509,7 @@ int main(void)
         cmocka_unit_test(ragged_appends_have_the_bits_of_single_ones),
         cmocka_unit_test(failing_allocations_leave_the_cache_as_it_was),
         cmocka_unit_test(rows_of_blocks_take_a_hundredth),
+        cmocka_unit_test(blocks_longer_than_the_text_take_no_room),
         cmocka_unit_test(large_pools_have_the_same_rows),
         cmocka_unit_test(a_prompt_chooses_by_query_blocks),
         cmocka_unit_test(what_tokens_cannot_choose_by_is_refused),

@@ -57,7 +57,8 @@ hga_status choose_reserve(hga_decode_workspace *w, hga_id end, hga_id n)
     const hga_decoder *d = w->decoder;
     if (!tokens_choose(d)) return HGA_OK;
     const int64_t blocks = (int64_t)complete_blocks(d, KIND_BLOCK, end) + complete_blocks(d, KIND_COARSE, end);
-    const int64_t keys = d->how.coarse > d->how.block ? d->how.coarse : d->how.block;
+    const int64_t block = d->how.coarse > d->how.block ? d->how.coarse : d->how.block;
+    const int64_t keys = block < end ? block : end; /* of a block that is whole */
     const int64_t most = n + blocks > keys ? n + blocks : keys;
     return most <= w->at_room ? HGA_OK : hga_grow(&w->allocator, &w->at, &w->at_room, 0, most, sizeof *w->at);
 }
