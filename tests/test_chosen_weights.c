@@ -205,7 +205,14 @@ static void what_does_not_fit_is_named(void **state)
     block[3] = 2;
     assert_status(HGA_EINVAL, hga_chosen_weights(&how, &in, &c, &of, out));
     assert_non_null(strstr(hga_error_detail(), "the choice has block 2, and there are 2"));
-    block[3] = 1, c.n_query_blocks = 3;
+    block[3] = 1, first[2] = 4;
+    assert_status(HGA_EINVAL, hga_chosen_weights(&how, &in, &c, &of, out));
+    assert_string_equal(hga_error_detail(), "row 1 of the choice has 3 blocks, and there are 1 slots");
+    first[2] = 2, first[1] = 3;
+    c.slots = 3;
+    assert_status(HGA_EINVAL, hga_chosen_weights(&how, &in, &c, &of, out));
+    assert_string_equal(hga_error_detail(), "row 1 of the choice has -1 blocks, and there are 3 slots");
+    first[1] = 1, c.slots = 1, c.n_query_blocks = 3;
     assert_status(HGA_EINVAL, hga_chosen_weights(&how, &in, &c, &of, out));
     assert_non_null(
         strstr(hga_error_detail(), "the choice is of 1 choosers' 3 query blocks, the call of 1 choosers' 4"));

@@ -144,22 +144,33 @@ static hga_status check_scores(const hga_chosen_scores *of, hga_id n)
     return HGA_OK;
 }
 
+static hga_status check_row(const hga_chosen *c, hga_pos row, hga_id n_blocks)
+{
+    const hga_pos n = c->first[row + 1] - c->first[row];
+    if (n < 0 || n > c->slots)
+        return hga_fail(HGA_EINVAL, "row %lld of the choice has %lld blocks, and there are %d slots", (long long)row,
+                        (long long)n, c->slots);
+    for (hga_pos at = c->first[row]; at < c->first[row + 1]; at++)
+        if (c->block[at] < 0 || c->block[at] >= n_blocks)
+            return hga_fail(HGA_EINVAL, "the choice has block %d, and there are %d", c->block[at], n_blocks);
+    return HGA_OK;
+}
+
 /* Is the choice one of such a call? */
 static hga_status check_chosen(const weighing *w)
 {
     const hga_chosen *c = w->chosen;
     const selecting *s = &w->s;
+    hga_status st = HGA_OK;
     if (c->n_choosers != s->n_choosers || c->n_query_blocks != s->n_query_blocks)
         return hga_fail(HGA_EINVAL, "the choice is of %d choosers' %d query blocks, the call of %d choosers' %d",
                         c->n_choosers, c->n_query_blocks, s->n_choosers, s->n_query_blocks);
     for (hga_id i = 0; i < s->n_choosers; i++)
         for (const sample_cut *p = s->sample; p < s->sample + s->n_samples; p++) {
             const hga_pos row = (hga_pos)i * s->n_query_blocks + p->query_block;
-            for (hga_pos at = c->first[row]; at < c->first[row + p->n_query_blocks]; at++)
-                if (c->block[at] < 0 || c->block[at] >= p->n_blocks)
-                    return hga_fail(HGA_EINVAL, "the choice has block %d, and there are %d", c->block[at], p->n_blocks);
+            for (hga_id r = 0; !st && r < p->n_query_blocks; r++) st = check_row(c, row + r, p->n_blocks);
         }
-    return HGA_OK;
+    return st;
 }
 
 hga_status hga_chosen_weights(const hga_selection *how, const hga_select_input *in, const hga_chosen *chosen,
