@@ -190,13 +190,14 @@ static hga_status set_parts(const telling *s)
 {
     hga_status st = HGA_OK;
     const hga_routed *p = s->p;
-    const hga_id heads = p->n_key_heads ? p->n_key_heads : p->n_choosers, n = heads * samples_of(p) + 1;
+    const hga_id heads = p->n_key_heads ? p->n_key_heads : p->n_choosers;
+    const int64_t n = (int64_t)heads * (samples_of(p) < p->n_tokens ? samples_of(p) : p->n_tokens) + 1;
     hga_id *part = NULL, at = 0, first;
     HGA_TRY(hga_new(p->allocator, n, sizeof *part, &part));
     if (s->key_first > 0) part[at++] = 0;
     for (hga_id h = 0; h < heads; h++)
         for (hga_id i = 0; i < samples_of(p); i++)
-            sample_tokens(p, i, &first), part[at++] = s->key_first + h * p->n_tokens + first;
+            if (sample_tokens(p, i, &first) > 0) part[at++] = s->key_first + h * p->n_tokens + first;
     HGA_TRY(hga_builder_set_parts(s->b, at, part));
 done:
     hga_delete(p->allocator, part, n, sizeof *part);

@@ -1,6 +1,7 @@
 /* test_routed.c: graphs of what was chosen by content: their pairs are those of the definition, one by one, and their
    limits are graphs that others build. */
 #include "hga_select.h"
+#include "parts.h"
 #include "testing.h"
 
 #include <math.h>
@@ -285,13 +286,31 @@ static void wrong_choices_are_named(void **state)
     assert_null(g);
 }
 
+/* Samples of no tokens have no part, and need no room, however many there are. */
+static void empty_samples_are_no_parts(void **state)
+{
+    (void)state;
+    const int32_t choice[] = {0, 0, 0, 0, 0};
+    const hga_pos lists[] = {0, 1, 2, 3, 4, 5};
+    const hga_id offsets[] = {0, 0, 0, 3, 3, 5, 5}, *first;
+    hga_routed p = hga_routed_defaults();
+    hga_graph *g;
+    hga_program program;
+    p.n_tokens = 5, p.causal = 1, p.offsets = offsets, p.n_samples = 6;
+    p.choice = choice, p.choice_first = lists;
+    assert_ok(hga_build_routed(&p, &g, &program));
+    assert_int_equal(graph_parts(g, &first), 2);
+    assert_true(first[0] == 0 && first[1] == 3);
+    hga_graph_destroy(g);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(pairs_are_those_of_the_choice), cmocka_unit_test(a_list_by_rows_is_the_same),
         cmocka_unit_test(limits_are_dense_and_segments), cmocka_unit_test(heads_are_read_where_they_lie),
         cmocka_unit_test(distances_are_those_of_tokens), cmocka_unit_test(lists_are_kept_as_they_come),
-        cmocka_unit_test(wrong_choices_are_named),
+        cmocka_unit_test(wrong_choices_are_named),       cmocka_unit_test(empty_samples_are_no_parts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
