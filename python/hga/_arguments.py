@@ -11,6 +11,8 @@ import numpy as np
 
 from ._core import F, refuse, refuse_type
 
+BEYOND = 2**31  # the library's numbers of tokens, nodes and threads are below it
+
 # What people say to torch, flash-attention and their like, and how it is said here.
 ANSWERS = {
     "attn_mask": "who sees whom is the hierarchy's: hga.Graph.from_scipy(mask).hierarchy() attends where a mask is not 0, "
@@ -38,7 +40,8 @@ def meant(word: Any, known: Iterable[str]) -> str:
 
 
 def whole(value: Any, what: str, least: int = 0, beyond: Optional[int] = None) -> int:
-    """A whole number: Python's, numpy's, or a tensor's of one. True is none, nor is 64.0 or "64"."""
+    """A whole number: Python's, numpy's, or a tensor's of one. True is none, nor is 64.0 or "64". Without ``beyond`` it has 32
+    bits, which is what the library counts with."""
     truth = isinstance(value, (bool, np.bool_)) or str(getattr(value, "dtype", "")) in ("bool", "torch.bool")
     try:
         if truth:
@@ -50,9 +53,14 @@ def whole(value: Any, what: str, least: int = 0, beyond: Optional[int] = None) -
         raise refuse(f"{what} is {n}, not at least {least} and less than {beyond}")
     if n < least:
         raise refuse(f"{what} is {n}; it must be at least {least}")
-    if beyond is not None and n >= beyond:
-        raise refuse(f"{what} is {n}; it must be less than {beyond}")
+    if beyond is None and n >= BEYOND:
+        raise refuse(f"{what} is {n}; it must be less than {BEYOND}")
     return n
+
+
+def int32(value: Any, what: str) -> int:
+    """A whole number that the library looks at, below 0 or not."""
+    return whole(value, what, least=-BEYOND)
 
 
 def flag(value: Any, what: str) -> bool:

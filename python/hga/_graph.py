@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, Dict, Iterable, Iterator, List, Optional,
 
 import numpy as np
 
-from ._arguments import meant, whole
+from ._arguments import flag, int32, meant, whole
 from ._copies import digest, graph_data, graph_of
-from ._core import check, ffi, ids, lib, refuse, refuse_type
+from ._core import check, ffi, ids, lib, number, refuse, refuse_type
 from ._deferred import compiling, deferred, new_name
 from ._masks import graph_of_mask
 from ._trees import Tree, of_folder, of_html, of_linkage, of_markdown, of_table
@@ -81,6 +81,8 @@ class Graph:
         if isinstance(n_nodes, (tuple, list)) and (len(n_nodes) != 2 or parents is not None):
             raise refuse(f"n_nodes {tuple(n_nodes)!r}: a number, or sources and destinations, which have no tree")
         sizes = [whole(n, "n_nodes") for n in (n_nodes if isinstance(n_nodes, (tuple, list)) else (n_nodes, n_nodes))]
+        if isinstance(n_nodes, (tuple, list)):
+            whole(sum(sizes), "n_nodes: the sum")
         src, dst = ids(source, "source"), ids(destination, "destination")
         if src.shape != dst.shape or src.ndim != 1:
             raise refuse(f"source has shape {src.shape}, destination {dst.shape}: two lists of one length are needed")
@@ -344,9 +346,7 @@ class Graph:
 
     def name(self, node: int) -> Optional[str]:
         """What a node is called, None without a name."""
-        if not 0 <= node < self.n_nodes:
-            raise refuse(f"node {node}: nodes are 0 .. {self.n_nodes - 1}")
-        text = lib.hga_graph_name(self._g, node)
+        text = lib.hga_graph_name(self._g, whole(node, "node", beyond=self.n_nodes))
         return None if text == ffi.NULL else ffi.string(text).decode()
 
     @property
@@ -516,13 +516,25 @@ def _is_json(name: str) -> bool:
 SHAPES = ("all", "lower", "strict_lower", "upper", "strict_upper", "off_diagonal", "band")
 
 
+def _member(name: str, value: Any) -> Any:
+    """Of hga_block."""
+    return _shape(value) if name == "shape" else number(value, name) if name == "weight" else int32(value, name)
+
+
 def _shape(shape: Union[str, int]) -> int:
     """Which pairs of a block are edges, by name or as C's hga_shape_kind."""
     if not isinstance(shape, str):
-        return shape
+        return int32(shape, "shape")
     if shape not in SHAPES:
         raise refuse(f"{shape!r} is no shape of a block{meant(shape, SHAPES) or '; there are ' + ', '.join(SHAPES)}")
     return int(getattr(lib, "HGA_" + shape.upper()))
+
+
+def _span(span: Any, what: str) -> Tuple[int, int]:
+    if np.shape(span) != (2,):
+        raise refuse(f"{what} is {span!r}, not (first, n)")
+    first, n = span
+    return int32(first, f"{what}: first"), int32(n, f"{what}: n")
 
 
 def _kind(name: Any) -> bytes:
@@ -574,29 +586,32 @@ class Builder:
     def level(self, n: int) -> int:
         """Append a level of n nodes; the id of its first."""
         first = ffi.new("hga_id *")
-        check(lib.hga_builder_add_level(self._b, n, first))
+        check(lib.hga_builder_add_level(self._b, int32(n, "n"), first))
         self._levels.append((int(first[0]), n))
         return int(first[0])
 
     def tokens(self, query_first: int, n_queries: int, key_first: int, n_keys: int) -> None:
         """Which level-0 nodes are queries, which are keys; without a call all are both."""
-        check(lib.hga_builder_set_tokens(self._b, query_first, n_queries, key_first, n_keys))
+        given = {"query_first": query_first, "n_queries": n_queries, "key_first": key_first, "n_keys": n_keys}
+        check(lib.hga_builder_set_tokens(self._b, *(int32(n, name) for name, n in given.items())))
 
     def children(self, parent: int, first: int, n: int) -> None:
-        check(lib.hga_builder_set_children(self._b, parent, first, n))
+        check(lib.hga_builder_set_children(self._b, int32(parent, "parent"), int32(first, "first"), int32(n, "n")))
 
     def families(self, parent: int, child: int, each: int, n: Optional[int] = None) -> None:
         """Children from ``child`` on go, ``each`` at a time, to the nodes from ``parent`` on; n: the rest of the level."""
-        if n is None:
-            n = next(first + size - child for first, size in self._levels if first <= child < first + size)
-        check(lib.hga_builder_set_families(self._b, parent, child, n, each))
+        parent, child, each = int32(parent, "parent"), int32(child, "child"), int32(each, "each")
+        rest = [first + size - child for first, size in self._levels if first <= child < first + size]
+        if n is None and not rest:
+            raise refuse(f"child is {child}: there are {sum(size for _, size in self._levels)} nodes")
+        check(lib.hga_builder_set_families(self._b, parent, child, rest[0] if n is None else int32(n, "n"), each))
 
     def kinds(self, first: int, n: int, kind: str) -> None:
         """Nodes from ``first`` on, so many, are of the kind of that name, such as "text" and "picture"."""
-        check(lib.hga_builder_set_kinds(self._b, first, n, _kind(kind)))
+        check(lib.hga_builder_set_kinds(self._b, int32(first, "first"), int32(n, "n"), _kind(kind)))
 
     def mass(self, node: int, mass: float) -> None:
-        check(lib.hga_builder_set_mass(self._b, node, mass))
+        check(lib.hga_builder_set_mass(self._b, int32(node, "node"), number(mass, "mass")))
 
     def relation(self, name: str) -> int:
         r = ffi.new("hga_id *")
@@ -604,7 +619,8 @@ class Builder:
         return int(r[0])
 
     def edge(self, relation: int, source: int, destination: int, type: int = 0, weight: float = 1.0) -> None:
-        check(lib.hga_builder_add_edge(self._b, relation, source, destination, type, weight))
+        given = {"relation": relation, "source": source, "destination": destination, "type": type}
+        check(lib.hga_builder_add_edge(self._b, *(int32(n, name) for name, n in given.items()), number(weight, "weight")))
 
     def edges(self, relation: int, source: Iterable[int], destination: Iterable[int]) -> None:
         src, dst = ids(source, "source"), ids(destination, "destination")
@@ -618,21 +634,21 @@ class Builder:
         s, d, t, w = (
             ffi.NULL if a is None else ffi.cast(kind, a.ctypes.data) for a, kind in zip(kept, ("int32_t *",) * 3 + ("float *",))
         )  # fmt: skip
-        check(lib.hga_builder_add_edges(self._b, relation, len(cast(np.ndarray, kept[0])), s, d, t, w))
+        check(lib.hga_builder_add_edges(self._b, int32(relation, "relation"), len(cast(np.ndarray, kept[0])), s, d, t, w))
 
     def block(self, relation: int, dst: Sequence[int], src: Sequence[int], type: int = 0, **more: Any) -> None:
         """Every row of dst = (first, n) to every column of src = (first, n); ``more``: members of hga_block (count,
         dst_step, src_step, type_dst, type_src, weight, band_first, band_last, ..). ``shape``: "all", "lower", "strict_lower",
         "upper", "strict_upper", "off_diagonal", "band"."""
         b = ffi.new("hga_block *")
-        b.dst, b.n_dst = dst
-        b.src, b.n_src = src
-        b.type = type
+        b.dst, b.n_dst = _span(dst, "dst")
+        b.src, b.n_src = _span(src, "src")
+        b.type = int32(type, "type")
         for name, value in more.items():
             if not hasattr(b, name):
                 raise refuse_type(f"hga_block has no member {name!r}{meant(name, dir(b[0]))}")
-            setattr(b, name, _shape(value) if name == "shape" else value)
-        check(lib.hga_builder_add_blocks(self._b, relation, b))
+            setattr(b, name, _member(name, value))
+        check(lib.hga_builder_add_blocks(self._b, int32(relation, "relation"), b))
 
     def choice(
         self, relation: int, dst: Sequence[int], src: Sequence[int], lists: Sequence[Sequence[int]], *, row_block: int = 1, block: int = 1,
@@ -642,16 +658,17 @@ class Builder:
         columns; ``lists``: for each block of rows the numbers of the blocks that it sees, ascending. ``causal``: row dst + r sees no
         column behind src + r. A relation of choices has nothing else, and their rows ascend."""
         c = ffi.new("hga_choice *")
-        c.dst, c.n_dst = dst
-        c.src, c.n_src = src
-        c.row_block, c.block, c.causal = row_block, block, causal
+        c.dst, c.n_dst = _span(dst, "dst")
+        c.src, c.n_src = _span(src, "src")
+        row_block = int32(row_block, "row_block")
+        c.row_block, c.block, c.causal = row_block, int32(block, "block"), flag(causal, "causal")
         wanted = -(-c.n_dst // row_block) if row_block > 0 else len(lists)
         if len(lists) != wanted:
             raise refuse(f"lists: {len(lists)} for {wanted} blocks of rows")
         first = np.concatenate([[0], np.cumsum([len(x) for x in lists], dtype=np.int64)]).astype(np.int64)
         chosen = np.concatenate([ids(x, "lists") for x in lists if len(x)] or [np.zeros(1, np.int32)])
         c.first, c.chosen = ffi.cast("int64_t *", first.ctypes.data), ffi.cast("int32_t *", chosen.ctypes.data)
-        check(lib.hga_builder_add_choice(self._b, relation, c))
+        check(lib.hga_builder_add_choice(self._b, int32(relation, "relation"), c))
 
     def finish(self) -> Graph:
         """The graph; the builder is empty afterwards."""

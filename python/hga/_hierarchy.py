@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Callable, Dict, List, Mapping, NamedTuple
 
 import numpy as np
 
-from ._arguments import answered, flag, meant, threads as whole_threads, whole
+from ._arguments import BEYOND, answered, flag, meant, threads as whole_threads, whole
 from ._call import LAYOUTS, Problem
 from ._copies import copied, identity, reduced, settle
 from ._core import BF16, apart, as_numpy, check, extern, ffi, is_torch, keep_raised, lib, number, refuse, refuse_type, take_text, widened
@@ -179,7 +179,7 @@ class Hierarchy(Threaded):
 
     def _threads_for(self, threads: int) -> int:
         """One where functions written in Python run, which take turns anyway."""
-        n = threads if type(threads) is int and threads >= 0 else whole_threads(threads)
+        n = threads if type(threads) is int and 0 <= threads < BEYOND else whole_threads(threads)
         return 1 if self._functions else n or self._threads
 
     def additive_scores(self, negative_slope: float = 0.2) -> "Hierarchy":
@@ -672,9 +672,14 @@ class Hierarchy(Threaded):
     def explain(self, heads: int = 8, dim: int = 64, threads: int = 0) -> str:
         """The plan for a shape in words: which kernel each stage gets, threads, workspace."""
         text = ffi.new("char **")
-        self._look((heads, heads, dim, dim, (0, 0), self._threads_for(threads), "f32", None, 0.0, 0),
+        self._look(self._shape_of(heads, dim, threads),
                    lambda plan: check(lib.hga_plan_explain(plan, ffi.NULL, text)))  # fmt: skip
         return take_text(text[0])
+
+    def _shape_of(self, heads: int, dim: int, threads: int) -> Tuple[Any, ...]:
+        """The key of a plan of nothing special."""
+        heads, dim = whole(heads, "heads", least=1), whole(dim, "dim", least=1)
+        return (heads, heads, dim, dim, (0, 0), self._threads_for(threads), "f32", None, 0.0, 0)
 
     def plan(self, heads: int = 8, dim: int = 64, threads: int = 0) -> Dict[str, float]:
         """What an execution costs: useful FLOPs, attended edges, bytes that must move, workspace."""
@@ -688,7 +693,7 @@ class Hierarchy(Threaded):
                 "threads": lib.hga_plan_threads(plan),
             }
 
-        return self._look((heads, heads, dim, dim, (0, 0), self._threads_for(threads), "f32", None, 0.0, 0), look)
+        return self._look(self._shape_of(heads, dim, threads), look)
 
     def write(self, path: str) -> None:
         """A file by the end of its name: .json, the graph and its program, which ``hga.read`` and the tool's graph=FILE

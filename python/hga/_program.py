@@ -7,7 +7,7 @@ from typing import Any, Callable, Dict, List, Optional, Tuple
 
 import numpy as np
 
-from ._arguments import meant, whole
+from ._arguments import int32, meant, whole
 from ._copies import program_data, program_of, refuse_functions
 from ._core import RAISED, check, extern, ffi, keep_raised, lib, refuse, refuse_type
 from ._graph import Graph
@@ -62,12 +62,13 @@ class Program:
 
     def coarsen(self, x: int) -> None:
         """x[parent] = mean of x[child] by mass, level by level."""
-        check(lib.hga_program_coarsen(self._p, x))
+        check(lib.hga_program_coarsen(self._p, int32(x, "x")))
 
     def attend(self, relation: Any, query: int, key: int, value: int, out: int, by_mass: bool = False, more: bool = False) -> None:
         """out = the softmax state over a relation's edges; ``more``: merged with the state that is there."""
         f = lib.hga_program_attend_more if more else lib.hga_program_attend
-        check(f(self._p, self._relation(relation), query, key, value, out, int(by_mass)))
+        fields = (int32(x, name) for name, x in (("query", query), ("key", key), ("value", value), ("out", out)))
+        check(f(self._p, self._relation(relation), *fields, int(by_mass)))
 
     def normalise(self, normaliser: str) -> None:
         """All stages that attend make weights in this way: "softmax", "sigmoid" or "entmax:ALPHA". A sigmoid's bias belongs to
@@ -79,13 +80,13 @@ class Program:
 
     def spread(self, state: int, relation: Any = TREE_DOWN) -> None:
         """Merge every node's state into its children's."""
-        check(lib.hga_program_spread(self._p, self._relation(relation), state))
+        check(lib.hga_program_spread(self._p, self._relation(relation), int32(state, "state")))
 
     def mean(self, relation: Any, x: int, out: int, by_mass: bool = False) -> None:
-        check(lib.hga_program_mean(self._p, self._relation(relation), x, out, int(by_mass)))
+        check(lib.hga_program_mean(self._p, self._relation(relation), int32(x, "x"), int32(out, "out"), int(by_mass)))
 
     def weighted_sum(self, relation: Any, x: int, out: int) -> None:
-        check(lib.hga_program_weighted_sum(self._p, self._relation(relation), x, out))
+        check(lib.hga_program_weighted_sum(self._p, self._relation(relation), int32(x, "x"), int32(out, "out")))
 
     def attention(self, relation: Any = 0) -> None:
         """A whole program, in place of what was here: fields query, key, value, out on tokens and one attend stage."""
@@ -143,7 +144,7 @@ class End:
         self.node, self.level, self.mass = int(end.node), int(end.level), float(end.mass)
 
     def __getitem__(self, field: int) -> Optional[np.ndarray]:
-        f = whole(field, "field", least=-(2**63))
+        f = int32(field, "field")
         if not 1 <= f <= self._n_fields:
             raise IndexError(f"field {f}: fields are 1 .. {self._n_fields}")
         if self._end is None:

@@ -8,7 +8,7 @@ from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 import numpy as np
 
-from ._arguments import flag, meant, whole
+from ._arguments import flag, int32, meant, whole
 from ._by_content import ByContent
 from ._call import LAYOUTS
 from ._copies import runs_as, settle
@@ -48,7 +48,7 @@ class _Settings:
         if p.kind == KINDS["flag"]:
             self.set(p.name, str(int(flag(value, p.python_name))))
         elif p.kind == KINDS["whole"]:
-            self.set(p.name, str(whole(value, p.python_name, least=-(2**63))))
+            self.set(p.name, str(int32(value, p.python_name)))
         elif p.kind == KINDS["word"]:
             words = (p.words or "").split()
             if value not in words:
@@ -276,6 +276,7 @@ def _lengths(n_tokens: Any) -> List[int]:
     if isinstance(n_tokens, (str, bytes, Mapping, Set)) or np.ndim(n_tokens) != 1:
         raise refuse_type(f"n_tokens is {n_tokens!r}, neither a whole number nor a list of them")
     lengths = [whole(n, "n_tokens") for n in n_tokens]
+    whole(sum(lengths), "n_tokens: the sum")
     if not any(lengths):
         raise refuse("n_tokens is an empty list" if not lengths else f"n_tokens: all {len(lengths)} lengths are 0")
     return lengths

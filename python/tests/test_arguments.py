@@ -27,7 +27,7 @@ class Numbers(unittest.TestCase):
         }.items():  # fmt: skip
             with self.assertRaisesRegex(hga.Error, "n_tokens.*" + words):
                 hga.dense(n)
-        with self.assertRaisesRegex(hga.Error, "2147483647"):
+        with self.assertRaisesRegex(hga.Error, "2147483648"):
             hga.dense(2**40)
 
     def test_whole_numbers_of_numpy_are_whole_numbers(self):
@@ -63,6 +63,35 @@ class Numbers(unittest.TestCase):
             ):  # fmt: skip
                 with self.subTest(f"{what} {wrong!r}"), self.assertRaisesRegex(hga.Error, f"{what} is .*not a whole number"):
                     call()
+
+    def test_numbers_beyond_32_bits_are_named(self):
+        h, (q, k, v) = hga.dense(20), tensors(20)
+        b, graph = hga.Builder(), hga.Graph.from_edges([0], [1], 4)
+        b.level(4)
+        decoder, program = hga.dense(9, causal=True).decoder, hga.Program(graph)
+        fields = dict(query=1, key=2, value=3, out=4)
+        for beyond in (2**31, 2**40, 2**70):
+            for what, call in (
+                ("n_tokens", lambda: hga.dense(beyond)), ("n_tokens", lambda: hga.routed([3, beyond])), ("n_tokens", lambda: hga.build("dense", beyond)),
+                ("n_tokens", lambda: hga.routed(beyond, causal=True)), ("n_keys", lambda: hga.dense(4, n_keys=beyond)), ("left", lambda: hga.window(9, left=beyond)),
+                ("n_tokens: the sum", lambda: hga.routed([2**31 - 1, 1])),
+                ("n_nodes", lambda: hga.Graph.from_edges([0], [1], beyond)), ("n_nodes", lambda: hga.Graph.from_edge_index([[0], [1]], beyond)),
+                ("n_nodes: the sum", lambda: hga.Graph.from_edges([0], [1], (2**31 - 1, 1))), ("n", lambda: hga.Graph.from_mask(np.less, beyond)),
+                ("n", lambda: b.level(beyond)), ("n_queries", lambda: b.tokens(0, beyond, 0, 1)), ("parent", lambda: b.children(beyond, 0, 1)),
+                ("child", lambda: b.families(0, beyond, 1)), ("first", lambda: b.kinds(beyond, 1, "x")), ("node", lambda: b.mass(beyond, 1)),
+                ("source", lambda: b.edge(0, beyond, 0)), ("type", lambda: b.edge(0, 0, 0, beyond)), ("dst: n", lambda: b.block(0, (0, beyond), (0, 1))),
+                ("count", lambda: b.block(0, (0, 1), (0, 1), count=beyond)), ("block", lambda: b.choice(0, (0, 1), (0, 1), [[0]], block=beyond)),
+                ("parts", lambda: graph.locality(beyond)), ("threads", lambda: h.attention(q, k, v, threads=beyond)), ("threads", lambda: setattr(h, "threads", beyond)),
+                ("token", lambda: h.row(beyond)), ("head", lambda: h.weights(q[0], k[0], 1, beyond)), ("heads", lambda: h.explain(heads=beyond)),
+                ("dim", lambda: h.plan(dim=beyond)), ("heads", lambda: decoder(heads=beyond, dim=4)), ("threads", lambda: decoder(heads=1, dim=4, threads=beyond)),
+                ("x", lambda: program.coarsen(beyond)), ("key", lambda: program.attend(0, **{**fields, "key": beyond})),
+            ):  # fmt: skip
+                with self.subTest(f"{what} {beyond}"), self.assertRaisesRegex(hga.Error, f"^{what} is .*must be less than 2147483648$"):
+                    call()
+        with self.assertRaisesRegex(hga.Error, r"dst is \(0, 1, 2\), not \(first, n\)"):
+            b.block(0, (0, 1, 2), (0, 1))
+        with self.assertRaisesRegex(hga.Error, "child is 9: there are 4 nodes"):
+            b.families(0, 9, 1)
 
     def test_a_negative_number_of_threads_is_refused_wherever_it_is_said(self):
         h, (q, k, v) = hga.dense(20), tensors(20)
