@@ -3,10 +3,11 @@ plan of one before it."""
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, List, Sequence
+from typing import Any, Callable, Dict, List, Optional, Sequence
 
 import numpy as np
 
+from ._core import as_numpy, refuse
 from ._deferred import compiling
 from ._hierarchy import Hierarchy
 from ._threads import Threaded
@@ -52,6 +53,7 @@ class ByContent(Threaded):
         """As Hierarchy.attention; every sample of a batch has a graph of its own."""
         if compiling():
             return self._again().attention(q, k, v, layout=layout, **more)
+        check_call(q, k, v)
         if q.ndim <= 3:
             return self._next(q, k, layout, more).attention(q, k, v, layout=layout, **more)
         if len(q) == 0:
@@ -63,6 +65,36 @@ class ByContent(Threaded):
         if isinstance(parts[0], tuple):
             return tuple(stack([p[i] for p in parts]) for i in range(len(parts[0])))
         return stack(parts)
+
+
+def check_call(q: Any, k: Any, v: Any = None, d_out: Any = None, d_lse: Any = None) -> None:
+    """Have all arrays of a call the batch axes of its query, and do those belong together that are cut by samples and heads?"""
+    given = {"query": q, "key": k, "value": v, "d_out": d_out, "d_lse": d_lse}
+    shapes = {name: _shape(x, name) for name, x in given.items() if x is not None or name in ("query", "key")}
+    of_q, of_k, of_v = shapes["query"], shapes["key"], shapes.get("value")
+    for name, shape in shapes.items():
+        if name in ("key", "value") and len(shape) != len(of_q):
+            raise refuse(f"{name} has {len(shape)} axes, query {len(of_q)}")
+        if name in ("key", "value") and shape[:-3] != of_q[:-3]:
+            raise refuse(f"{name} has shape {shape}, query {of_q}: the batch axes differ")
+    if of_v and of_v[:-1] != of_k[:-1]:
+        raise refuse(f"value has shape {of_v}, key {of_k}")
+    for name, want in (("d_out", of_q[:-1] + (of_v or of_q)[-1:]), ("d_lse", of_q[:-1])):
+        if shapes.get(name, want) != want:
+            raise refuse(f"{name} has shape {shapes[name]}, not {want}")
+
+
+def _shape(x: Any, name: str) -> Any:
+    return tuple(x.shape if hasattr(x, "shape") else as_numpy(x, name).shape)
+
+
+def by_sample(q: Any, **given: Any) -> List[Dict[str, Optional[Any]]]:
+    """What each sample of a batch has of arrays that begin with the batch axis."""
+    for name, x in given.items():
+        n = None if x is None or getattr(x, "ndim", 1) == 0 or not hasattr(x, "__len__") else len(x)
+        if x is not None and n != len(q):
+            raise refuse(f"{name} has {n} samples, the query {len(q)}" if n is not None else f"{name} is {x!r}, no array of {len(q)} samples")
+    return [{name: None if x is None else x[i] for name, x in given.items()} for i in range(len(q))]
 
 
 def _nothing(q: Any, k: Any, v: Any, lse: bool) -> Any:

@@ -7,10 +7,10 @@ from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Seq
 
 import numpy as np
 
-from ._arguments import flag, meant, whole
-from ._by_content import ByContent, stack_of
+from ._arguments import BEYOND, flag, meant, whole
+from ._by_content import SAMPLES_KEPT, ByContent, by_sample, check_call, stack_of
 from ._call import LAYOUTS
-from ._core import as_floats, as_numpy, check, ffi, is_torch, lib, number, refuse, refuse_type
+from ._core import as_floats, as_numpy, check, ffi, ids, is_torch, lib, number, refuse, refuse_type
 from ._decoder import Decoder
 from ._deferred import compiling, deferred
 from ._graph import Graph
@@ -21,7 +21,6 @@ from ._registry import Parameter, Variant, variant_named
 from ._tables import ROWS
 from ._variants import FoldedHierarchy
 
-BEYOND = 2**31  # numbers of blocks and tokens are 32 bits
 COLUMNS = 128  # blocks that are weighed in one pass
 BY_HEAD = (lib.HGA_EXTENT_HEADS, lib.HGA_EXTENT_HEADS_OR_ONE)
 OF_PARTS = (*BY_HEAD, lib.HGA_EXTENT_NODES, lib.HGA_EXTENT_EDGES)
@@ -87,6 +86,8 @@ def _settings(given: Mapping[str, Any]) -> Dict[str, Any]:
         x = given.get(p.python_name)
         settings[p.python_name] = p.default if x is None else _value(p, x)
     if settings["threshold"] is not None:
+        if not 0 < settings["threshold"] <= 1:
+            raise refuse(f"threshold is {settings['threshold']:g}; it must be above 0 and at most 1")
         settings["k"] = None
     return settings
 
@@ -165,6 +166,8 @@ class ChosenHierarchy(ByContent):
         offsets = self._offsets(n)
         keys = min(choosers, rows[1].shape[1])
         shape = (choosers, int((-(-np.diff(offsets) // how.query_block)).sum()))
+        if block_scores is not None and self.settings["score"] != "given" or choice is block_scores is None and self.settings["score"] == "given":
+            raise refuse("score='given' and block_scores= go together")
         if choice is not None:
             first, block = _listed(choice, shape)
             return Chosen(p, how.block, how.query_block, offsets, choosers, keys, first, block)
@@ -178,8 +181,6 @@ class ChosenHierarchy(ByContent):
         for tensor, x in ((given.query, rows[0]), (given.key, rows[1])):
             tensor.data, tensor.rows = ffi.cast("void *", x.ctypes.data), len(x)
             tensor.row_stride, tensor.head_stride = (s // x.itemsize for s in x.strides[:2])
-        if (block_scores is not None) != (self.settings["score"] == "given"):
-            raise refuse("score='given' and block_scores= go together")
         if block_scores is not None:
             scores = np.ascontiguousarray(as_floats(block_scores, "block_scores"))
             want = (*shape, int((-(-np.diff(offsets) // how.block)).max(initial=0)))
@@ -203,10 +204,12 @@ class ChosenHierarchy(ByContent):
                block_scores: Any = None) -> np.ndarray:  # fmt: skip
         """Who chose which blocks: int32 [choosers][query blocks][slots], ascending, own blocks among them, -1 behind the last; of a
         batch with its axis in front, of a ragged one the query blocks of all samples in a row. block_scores: with score="given"."""
-        if np.ndim(q) <= 3:
+        check_call(q, k)
+        if q.ndim <= 3:
             return self._chosen(q, k, layout, scale, precision, None, block_scores).table()
-        scores = block_scores if block_scores is not None else [None] * len(q)
-        each = [self.choice(q[i], k[i], layout=layout, scale=scale, precision=precision, block_scores=scores[i]) for i in range(len(q))]
+        _require_samples(q)
+        given = by_sample(q, block_scores=block_scores)
+        each = [self.choice(q[i], k[i], layout=layout, scale=scale, precision=precision, **x) for i, x in enumerate(given)]
         tables: np.ndarray = stacked(each, np.int32(-1))
         return tables
 
@@ -254,18 +257,14 @@ class ChosenHierarchy(ByContent):
             if choice is not None or block_scores is not None or return_block_weights:
                 raise refuse("routed: choice=, block_scores= and return_block_weights= do not go into torch.compile")
             return self._again().attention(q, k, v, layout=layout, **more)
+        check_call(q, k, v)
         if q.ndim <= 3:
             return self._attend(q, k, v, layout, choice, block_scores, return_block_weights, more)
-        if len(q) == 0 or (choice is None and block_scores is None and not return_block_weights):
+        given = by_sample(q, choice=choice, block_scores=block_scores)
+        if not return_block_weights and (not given or choice is block_scores is None):
             return super().attention(q, k, v, layout=layout, **more)
-        given = [[None] * len(q) if x is None else x for x in (choice, block_scores)]
-        for x, name in zip(given, ("choice", "block_scores")):
-            if len(x) != len(q):
-                raise refuse(f"{name} has {len(x)} samples, the query {len(q)}")
-        parts = [
-            self.attention(q[i], k[i], v[i], layout=layout, choice=given[0][i], block_scores=given[1][i],
-                           return_block_weights=return_block_weights, **more) for i in range(len(q))
-        ]  # fmt: skip
+        _require_samples(q)
+        parts = [self.attention(q[i], k[i], v[i], layout=layout, return_block_weights=return_block_weights, **x, **more) for i, x in enumerate(given)]
         if not isinstance(parts[0], tuple):
             return stack_of(q)(parts)
         last = len(parts[0]) - 1
@@ -277,7 +276,7 @@ class ChosenHierarchy(ByContent):
         parts = c.choosers > 1 and (bool(more.get("dropout")) or any(_is_of_parts(n) for n, x in more.items() if x is not None))
         before = [h for h in self._made if h._plans]
         made = [self._made_of(c, i)._follows(*before) for i in (range(c.choosers) if parts else [None])]
-        self._made = before[-64:] + made
+        self._made = before[-SAMPLES_KEPT:] + made
         axis = 0 if flat else LAYOUTS[layout][0]
 
         def attend(q: Any, k: Any, v: Any, **more: Any) -> Any:
@@ -289,22 +288,24 @@ class ChosenHierarchy(ByContent):
         out = attend(q, k, v, **more)
         if not weighed:
             return out
-        weights = _block_weights(c, q, k, 0 if flat else axis, attend, {**more, "lse": False, "dropout": 0.0})
+        scored = {name: x for name, x in more.items() if name != "edge_value"} | {"lse": False, "dropout": 0.0}
+        weights = _block_weights(c, q, k, 0 if flat else axis, attend, scored)
         return (*out, weights) if isinstance(out, tuple) else (out, weights)
 
-    def gradient(self, q: Any, k: Any, v: Any, d_out: Any, *, d_lse: Any = None, wanted: Optional[Sequence[str]] = None, layout: str = "bhnd",
-                 choice: Any = None, block_scores: Any = None, **more: Any) -> Dict[str, np.ndarray]:  # fmt: skip
+    def gradient(self, q: Any, k: Any, v: Any, d_out: Any, *, d_lse: Any = None, d_edge_out: Any = None, wanted: Optional[Sequence[str]] = None,
+                 layout: str = "bhnd", choice: Any = None, block_scores: Any = None, **more: Any) -> Dict[str, np.ndarray]:  # fmt: skip
         """As Hierarchy.gradient, with the choice held; numbers of tables are summed over a batch."""
         given = [as_numpy(x, name) for x, name in ((q, "query"), (k, "key"), (v, "value"), (d_out, "d_out"))]
+        check_call(*given, d_lse)
         if given[0].ndim > 3:
-            each = [[None] * len(q) if x is None else x for x in (d_lse, choice, block_scores)]
-            parts = [
-                self.gradient(*(x[i] for x in given), d_lse=each[0][i], wanted=wanted, layout=layout, choice=each[1][i], block_scores=each[2][i],
-                              **more) for i in range(len(q))
-            ]  # fmt: skip
+            _require_samples(q)
+            each = by_sample(q, d_lse=d_lse, d_edge_out=d_edge_out, choice=choice, block_scores=block_scores)
+            parts = [self.gradient(*(x[i] for x in given), wanted=wanted, layout=layout, **own, **more) for i, own in enumerate(each)]
             own = ("query", "key", "value")
             return {n: np.stack([p[n] for p in parts]) if n in own else np.sum([p[n] for p in parts], 0, np.float32) for n in parts[0]}
         c = self._chosen(q, k, layout, more.get("scale"), _precision(more, *given[:3]), choice, block_scores)
+        if d_edge_out is not None:
+            more["d_edge_out"] = d_edge_out
         return _gradients(c, self, given, d_lse, wanted, layout, more)
 
     def decoder(self, **more: Any) -> Decoder:
@@ -371,13 +372,19 @@ def _copied(pointer: Any, n: int, dtype: Any) -> np.ndarray:
 def _listed(choice: Any, shape: Tuple[int, int]) -> Tuple[np.ndarray, np.ndarray]:
     """A table as rows one behind the other."""
     table = np.asarray(choice.detach().cpu() if is_torch(choice) else choice)
-    if table.ndim != 3 or table.shape[:2] != shape or table.dtype.kind not in "iu":
+    if table.ndim != 3 or table.shape[:2] != shape or not table.size or table.dtype.kind not in "iu":
         raise refuse(f"choice is {table.dtype} of shape {table.shape}, not whole numbers [choosers][query blocks][slots] = [{shape[0]}][{shape[1]}][..]")
+    table = ids(table, "choice")
     there = table != -1
     if (np.diff(there.astype(np.int8), axis=-1) > 0).any():
         raise refuse("choice: -1 stands behind a row's last block")
     first = np.concatenate([[0], np.cumsum(there.reshape(-1, table.shape[2]).sum(-1))]).astype(np.int64)
-    return first, np.ascontiguousarray(table[there], np.int32)
+    return first, table[there]
+
+
+def _require_samples(q: Any) -> None:
+    if len(q) == 0:
+        raise refuse(f"query has shape {tuple(q.shape)}: there is no sample to choose for")
 
 
 def stacked(parts: Sequence[Any], fill: Any = 0) -> Any:

@@ -165,6 +165,7 @@ class Routed(unittest.TestCase):
             ("k=3 and threshold=0.5: blocks are chosen by one of them", {"k": 3, "threshold": 0.5}),
             ("share is 'heads', none of head, group, all: did you mean 'head'", {"share": "heads"}),
             ("threshold is 1.5; it must be above 0 and at most 1", {"threshold": 1.5}),
+            ("threshold is 0; it must be above 0 and at most 1", {"threshold": 0}),
             ("minmax bounds the products of one query, and query_block is 4", {"score": "minmax", "query_block": 4}),
             ("query has 150 rows, the hierarchy 149", {"n_tokens": 149}),
             ("block is 0, not at least 1", {"block": 0}),
@@ -412,6 +413,85 @@ class Drawn(unittest.TestCase):
         bad[2, 40, 7] = np.inf
         with self.assertRaisesRegex(hga.Error, "block 7 for query block 40, chooser 2, is not a number or .inf"):
             given.attention(q, k, v, block_scores=bad)
+
+
+class Batches(unittest.TestCase):
+    """What a batch's arrays have to have in common, and what each sample has of its own."""
+
+    def refused(self, says, call):
+        with self.subTest(says), self.assertRaises(hga.Error) as caught:
+            call()
+        self.assertEqual(str(caught.exception), says)
+
+    def setUp(self):
+        self.q, self.k, self.v = (np.stack(x) for x in zip(*(tensors(seed) for seed in range(3))))
+
+    def test_batch_axes_are_the_querys(self):
+        q, k, v = self.q, self.k, self.v
+        trees = hga.treeformer_fine(N, height=2, weights=np.ones((3, DIM), np.float32), bias=np.zeros(3, np.float32))
+        routed = hga.routed(block=BLOCK, k=4)
+        calls = [lambda *x, h=h: h.attention(*x) for h in (routed, trees)] + [lambda q, k, v: routed.gradient(q, k, v, q)]
+        for call in calls:
+            differ = "has shape {}, query {}: the batch axes differ"
+            self.refused("key " + differ.format(k.shape, (2, *q.shape[1:])), lambda: call(q[:2], k, v[:2]))
+            self.refused("key " + differ.format((2, *k.shape[1:]), q.shape), lambda: call(q, k[:2], v))
+            self.refused("value " + differ.format((1, *v.shape[1:]), q.shape), lambda: call(q, k, v[:1]))
+            self.refused("key has 3 axes, query 4", lambda: call(q, k[0], v))
+            self.refused("value has 4 axes, query 3", lambda: call(q[0], k[0], v))
+            self.refused(f"value has shape {(HEADS, N, DIM)}, key {k.shape[1:]}", lambda: call(q[0], k[0], q[0]))
+        self.refused(f"key has shape {k.shape}, query {(2, *q.shape[1:])}: the batch axes differ", lambda: routed.choice(q[:2], k))
+        self.refused("query is a list, not a numpy array or a torch tensor", lambda: routed.attention(q.tolist(), k, v))
+        self.refused(f"d_out has shape {q.shape}, not {(2, *q.shape[1:])}", lambda: routed.gradient(q[:2], k[:2], v[:2], q))
+        self.refused(f"d_out has shape {q[0].shape}, not {q.shape}", lambda: routed.gradient(q, k, v, q[0]))
+        self.refused(f"d_lse has shape {(2, HEADS, N)}, not {(3, HEADS, N)}", lambda: routed.gradient(q, k, v, q, d_lse=q[:2, ..., 0]))
+
+    def test_choices_and_scores_are_by_sample(self):
+        q, k, v = self.q, self.k, self.v
+        h, given = hga.routed(block=BLOCK, k=4), hga.routed(block=BLOCK, k=4, score="given")
+        choice, scores = h.choice(q, k), np.zeros((3, HEADS, N, 10), np.float32)
+        self.refused("choice has 2 samples, the query 3", lambda: h.gradient(q, k, v, q, choice=choice[:2]))
+        self.refused("choice is 7, no array of 3 samples", lambda: h.attention(q, k, v, choice=7))
+        self.refused("block_scores has 2 samples, the query 3", lambda: given.gradient(q, k, v, q, block_scores=scores[:2]))
+        self.refused("block_scores has 3 samples, the query 2", lambda: given.choice(q[:2], k[:2], block_scores=scores))
+        self.refused("score='given' and block_scores= go together", lambda: h.attention(q, k, v, choice=choice, block_scores=scores))
+        np.testing.assert_array_equal(given.attention(q, k, v, choice=choice), h.attention(q, k, v))
+        nobody = f"query has shape {(0, *q.shape[1:])}: there is no sample to choose for"
+        self.refused(nobody, lambda: h.choice(q[:0], k[:0]))
+        self.refused(nobody, lambda: h.attention(q[:0], k[:0], v[:0], return_block_weights=True))
+        self.refused(nobody, lambda: h.gradient(q[:0], k[:0], v[:0], q[:0]))
+        self.assertEqual(h.attention(q[:0], k[:0], v[:0], choice=choice[:0]).shape, (0, HEADS, N, DIM))
+
+    def test_a_choice_is_of_32_bits_and_has_slots(self):
+        q, k, v = self.q[0], self.k[0], self.v[0]
+        h = hga.routed(block=BLOCK, k=4)
+        choice = h.choice(q, k)
+        np.testing.assert_array_equal(h.attention(q, k, v, choice=choice.astype(np.int64)), h.attention(q, k, v))
+        for wide in (choice.astype(np.int64) + 2**32, choice.astype(np.uint64) + np.uint64(2**63)):
+            self.refused("choice holds numbers beyond 32 bits", lambda: h.attention(q, k, v, choice=wide))
+        says = f"choice is int32 of shape ({HEADS}, {N}, 0), not whole numbers [choosers][query blocks][slots] = [{HEADS}][{N}][..]"
+        self.refused(says, lambda: h.attention(q, k, v, choice=choice[..., :0]))
+
+    def test_features_of_edges_come_beside_weights_of_blocks(self):
+        h = hga.routed(block=BLOCK, k=4, share="all")
+        for kind in (np.asarray, torch.tensor) if TORCH else (np.asarray,):
+            q, k, v = (kind(x[:1]) for x in (self.q, self.k, self.v))
+            features = kind(np.random.default_rng(3).standard_normal((h.hierarchy(q[0], k[0]).graph.n_edges(), 4)).astype(np.float32))
+            out, sums = h.attention(q, k, v, edge_value=features)
+            _, weights = h.attention(q, k, v, return_block_weights=True)
+            found = h.attention(q, k, v, edge_value=features, lse=True, return_block_weights=True)
+            self.assertEqual(len(found), 4)
+            for a, b in zip((found[0], found[1], found[3]), (out, sums, weights)):
+                np.testing.assert_array_equal(np.asarray(a), np.asarray(b))
+
+    def test_gradients_of_sums_of_features_are_by_sample(self):
+        h, q, k, v = hga.routed(block=BLOCK, k=4, share="all"), self.q[:1], self.k[:1], self.v[:1]
+        rng = np.random.default_rng(4)
+        features = rng.standard_normal((h.hierarchy(q[0], k[0]).graph.n_edges(), 4)).astype(np.float32)
+        d = rng.standard_normal((1, HEADS, N, 4)).astype(np.float32)
+        whole = h.gradient(q, k, v, q, edge_value=features, d_edge_out=d)
+        one = h.gradient(q[0], k[0], v[0], q[0], edge_value=features, d_edge_out=d[0])
+        np.testing.assert_array_equal(whole["query"][0], one["query"])
+        np.testing.assert_array_equal(whole["edge_value"], one["edge_value"])
 
 
 def by_definition_held(lengths, s, q, k, v, more, scores, choice):
