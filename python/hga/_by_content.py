@@ -3,7 +3,7 @@ plan of one before it."""
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, List, Optional, Sequence
+from typing import Any, Callable, Dict, List, Sequence
 
 import numpy as np
 
@@ -88,7 +88,7 @@ def _shape(x: Any, name: str) -> Any:
     return tuple(x.shape if hasattr(x, "shape") else as_numpy(x, name).shape)
 
 
-def by_sample(q: Any, **given: Any) -> List[Dict[str, Optional[Any]]]:
+def by_sample(q: Any, **given: Any) -> List[Dict[str, Any]]:
     """What each sample of a batch has of arrays that begin with the batch axis."""
     for name, x in given.items():
         n = None if x is None or getattr(x, "ndim", 1) == 0 or not hasattr(x, "__len__") else len(x)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from typing import Any, Callable, Dict, Optional, Tuple, Type, TypeVar, cast
 
@@ -234,6 +235,29 @@ def fold_tensor(t: Any, heads: int, parts: int, by_token: bool) -> None:
     each, tokens = heads // parts * t.head_stride, t.row_stride
     t.fold, t.row_stride, t.fold_stride = (parts, each, tokens) if by_token else (t.rows, tokens, each)
     t.rows *= parts
+
+
+def utf8(text: str, what: str) -> bytes:
+    try:
+        return text.encode()
+    except UnicodeEncodeError as e:
+        raise refuse(f"{what}: {text[e.start]!r} is no character of UTF-8") from None
+
+
+def encoded(text: str, what: str) -> bytes:
+    """UTF-8 for the library, to which a NUL is the end."""
+    return _without_nul(utf8(text, what), what, text)
+
+
+def encoded_path(path: Any) -> bytes:
+    """The name of a file."""
+    return _without_nul(os.fsencode(str(path)), "file", str(path))
+
+
+def _without_nul(found: bytes, what: str, text: str) -> bytes:
+    if b"\0" in found:
+        raise refuse(f"{what} {text!r} has a NUL inside")
+    return found
 
 
 def take_text(pointer: Any) -> str:

@@ -12,7 +12,7 @@ import numpy as np
 
 from ._arguments import BINDINGS, answered, flag, meant, whole
 from ._call import LAYOUTS
-from ._core import apart, as_numpy, check, ffi, fill_rows, fill_tensor, is_torch, lib, narrowed, refuse, refuse_type, widened
+from ._core import apart, as_numpy, check, encoded, ffi, fill_rows, fill_tensor, is_torch, lib, narrowed, refuse, refuse_type, widened
 from ._precision import PRECISIONS
 from ._rows import are_nodes
 from ._tables import ROWS, Tables, single
@@ -181,7 +181,7 @@ class Decoder:
         shape, o = ffi.new("hga_shape *"), ffi.new("hga_decode_options *")
         shape.n_heads, shape.n_kv_heads, shape.dim, shape.dim_v = self.heads, self.kv_heads, self.dim, self.dim_v
         shape.pos_dim, o.plan.generic = self._tables.traits
-        name = ffi.new("char[]", isa.encode()) if isa else ffi.NULL
+        name = ffi.new("char[]", encoded(isa, "isa")) if isa else ffi.NULL
         o.plan.threads, o.plan.isa, o.plan.precision = h._threads_for(threads), name, PRECISIONS[precision]
         o.plan.strict_rows, o.plan.bind = h._strict, BINDINGS[h._bind]
         o.rollback, o.page_rows = whole(rollback, "rollback", beyond=2**31), whole(page_rows, "page_rows", beyond=2**31)

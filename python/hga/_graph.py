@@ -12,7 +12,7 @@ import numpy as np
 
 from ._arguments import flag, int32, meant, whole
 from ._copies import digest, graph_data, graph_of
-from ._core import check, ffi, ids, lib, number, refuse, refuse_type
+from ._core import check, encoded, encoded_path, ffi, ids, lib, number, refuse, refuse_type
 from ._deferred import compiling, deferred, new_name
 from ._masks import graph_of_mask
 from ._trees import Tree, of_folder, of_html, of_linkage, of_markdown, of_table
@@ -228,14 +228,14 @@ class Graph:
         options = ffi.new("hga_import *")
         said = ffi.new("char **")
         options.attributes, options.pattern = said, weights is not None
-        alive = [ffi.new("char[]", relation.encode())] if relation is not None else []
+        alive = [ffi.new("char[]", encoded(relation, "relation"))] if relation is not None else []
         if alive:
             options.relation = alive[0]
         tree = None if parents is None else ids(parents, "parents")
         if tree is not None:
             options.parents, options.n_parents = ffi.cast("hga_id *", tree.ctypes.data), len(tree)
         out = ffi.new("hga_graph **")
-        check(lib.hga_graph_read(ffi.NULL, name.encode(), options, out, ffi.NULL))
+        check(lib.hga_graph_read(ffi.NULL, encoded_path(name), options, out, ffi.NULL))
         graph = Graph(out[0])
         attributes = ffi.string(said[0]).decode() if said[0] else ""
         lib.hga_text_free(said[0])
@@ -252,10 +252,10 @@ class Graph:
         name, r = str(path), self._relation(relation)
         end = name[name.rfind(".") :]
         if end == ".json":
-            check(lib.hga_graph_write_json(self._g, ffi.NULL, name.encode()))
+            check(lib.hga_graph_write_json(self._g, ffi.NULL, encoded_path(name)))
             return
         if end == ".dot":
-            check(lib.hga_graph_write_dot(self._g, r, name.encode(), 1000000))
+            check(lib.hga_graph_write_dot(self._g, r, encoded_path(name), 1000000))
             return
         writers = {
             ".npy": lib.hga_graph_write_npy, ".mtx": lib.hga_graph_write_mtx, ".csv": lib.hga_graph_write_csv,
@@ -264,7 +264,7 @@ class Graph:
         if end not in writers:
             drawn = "; a hierarchy's write draws: graph.hierarchy().write(path)" if end in (".svg", ".html") else ""
             raise refuse(f"{name}: the name ends in none of .json, .dot, {', '.join(writers)}{drawn}")
-        check(writers[end](self._g, r, name.encode(), ffi.NULL, ffi.NULL))
+        check(writers[end](self._g, r, encoded_path(name), ffi.NULL, ffi.NULL))
         loops = sum(int((e[:, 0] == e[:, 1]).sum()) for e in self._pieces(relation)) if end == ".graph" else 0
         if loops:
             _say(f"{name}: {loops} edges from a node to itself are left out, which METIS's files have no place for")
@@ -397,7 +397,7 @@ class Graph:
             return 0
         if not isinstance(name, str):
             raise refuse_type(f"relation is {name!r}, not a name: there are {', '.join(self.relations)}")
-        r = lib.hga_graph_find_relation(self._g, name.encode())
+        r = lib.hga_graph_find_relation(self._g, encoded(name, "relation"))
         if r < 0:
             raise refuse(f"no relation {name!r}{meant(name, self.relations) or ': there are ' + ', '.join(self.relations)}")
         return int(r)
@@ -540,7 +540,7 @@ def _span(span: Any, what: str) -> Tuple[int, int]:
 def _kind(name: Any) -> bytes:
     if not isinstance(name, str):
         raise refuse_type(f"a kind is {name!r}, not a name")
-    return name.encode()
+    return encoded(name, "kind")
 
 
 def _of_tree(t: Tree) -> "Graph":
@@ -554,21 +554,35 @@ def _tree(parent: np.ndarray, names: Sequence[Optional[str]], kinds: Sequence[Op
     of = np.argsort(place)
     near = b.relation("near")
     families: Dict[int, List[int]] = {}
-    for v, p in enumerate(parent.tolist()):
+    for v, p in zip(of.tolist(), parent[of].tolist()):
         families.setdefault(p, []).append(int(place[v]))
     n_tokens = b._levels[0][1]
-    for v in range(n_tokens):
-        b.edge(near, v, v)  # a node above does not see itself: whoever is below it sees that already
-    for p, members in families.items():
-        for v in members if p >= 0 else ():
-            for u in members:
-                if u != v:
-                    b.edge(near, u, v)
+    alone = [np.array([v]) for v in families.pop(-1, []) if v < n_tokens]
+    edges = [_see_each_other(b, near, np.array(members), n_tokens) for members in families.values()] + [np.stack([v, v]) for v in alone]
+    if edges:
+        b._add_edges(near, *np.concatenate(edges, 1).astype(np.int32), None, None)
     from ._networkx import named
 
     graph = b.finish()
     graph = named(graph, [names[v] for v in of] if names else [])
     return graph.with_kinds([kinds[v] for v in of]) if any(kinds) else graph
+
+
+def _see_each_other(b: "Builder", relation: int, members: np.ndarray, n_tokens: int) -> np.ndarray:
+    """Of ascending nodes; tokens see themselves as well, a node above does not: whoever is below it sees that already. Runs of
+    neighbours become blocks; [2][edges] are what stays where there are too many runs."""
+    level = np.searchsorted([first for first, _ in b._levels], members, "right")
+    runs = np.split(members, np.flatnonzero((np.diff(members) != 1) | (np.diff(level) != 0)) + 1)
+    if 8 * len(runs) ** 2 > len(members) ** 2:
+        source, destination = np.tile(members, len(members)), np.repeat(members, len(members))
+        seen = (source != destination) | (source < n_tokens)
+        return np.stack([source[seen], destination[seen]])
+    for dst in runs:
+        for src in runs:
+            shape = "off_diagonal" if dst is src and dst[0] >= n_tokens else "all"
+            if shape == "all" or len(dst) > 1:
+                b.block(relation, (dst[0], len(dst)), (src[0], len(src)), shape=shape)
+    return np.empty((2, 0), np.int64)
 
 
 class Builder:
@@ -615,7 +629,7 @@ class Builder:
 
     def relation(self, name: str) -> int:
         r = ffi.new("hga_id *")
-        check(lib.hga_builder_add_relation(self._b, name.encode(), r))
+        check(lib.hga_builder_add_relation(self._b, encoded(name, "relation"), r))
         return int(r[0])
 
     def edge(self, relation: int, source: int, destination: int, type: int = 0, weight: float = 1.0) -> None:
@@ -682,8 +696,8 @@ class Builder:
             self.level(n)
             return np.arange(n)
         parent = np.full(n, -1, np.int32) if parents is None else ids(parents, "parents")
-        if len(parent) != n:
-            raise refuse(f"{len(parent)} parents for {n} nodes")
+        if parent.shape != (n,):
+            raise refuse(f"parents have shape {parent.shape}: one list is needed, of {n} nodes")
         if n and (parent.min() < -1 or parent.max() >= n):
             raise refuse(f"parents are -1 or 0 .. {n - 1}")
         height, waiting = np.zeros(n, np.int64), np.bincount(parent[parent >= 0], minlength=n)

@@ -12,7 +12,7 @@ import numpy as np
 from ._arguments import BEYOND, answered, flag, meant, threads as whole_threads, whole
 from ._call import LAYOUTS, Problem
 from ._copies import copied, identity, reduced, settle
-from ._core import BF16, apart, as_numpy, check, extern, ffi, is_torch, keep_raised, lib, number, refuse, refuse_type, take_text, widened
+from ._core import BF16, apart, as_numpy, check, encoded_path, extern, ffi, is_torch, keep_raised, lib, number, refuse, refuse_type, take_text, widened
 from ._decoder import TYPES, Decoder, one_of
 from ._deferred import begin_names, compiling, new_name
 from ._graph import Graph
@@ -700,7 +700,7 @@ class Hierarchy(Threaded):
         read; .svg, the attention pattern as a picture; .html, the page of ``view``. ``h.graph.write`` has edges for others."""
         name = str(path)
         if name.endswith(".json"):
-            check(lib.hga_program_write_file(self._program, self.graph._g, name.encode()))
+            check(lib.hga_program_write_file(self._program, self.graph._g, encoded_path(name)))
         elif name.endswith(".svg"):
             with open(name, "w", encoding="utf-8") as file:
                 file.write(self._repr_svg_())

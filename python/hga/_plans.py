@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Dict, Iterable, Iterator, List, Optional,
 import numpy as np
 
 from ._arguments import BINDINGS
-from ._core import check, ffi, lib, refuse
+from ._core import check, encoded, ffi, lib, refuse
 from ._precision import PRECISIONS
 from ._spares import Spares
 
@@ -59,7 +59,7 @@ def new_plan(h: "Hierarchy", key: Tuple[Any, ...], ranks: Any = ffi.NULL) -> Any
     shape, options, out = ffi.new("hga_shape *"), ffi.new("hga_options *"), ffi.new("hga_plan **")
     shape.n_heads, shape.n_kv_heads, shape.dim, shape.dim_v, shape.pos_dim = heads, kv_heads, dim, dim_v, pos_dim
     options.threads, options.bind, options.strict_rows = threads, BINDINGS[h._bind], h._strict
-    name = ffi.new("char[]", isa.encode()) if isa else ffi.NULL
+    name = ffi.new("char[]", encoded(isa, "isa")) if isa else ffi.NULL
     options.isa, options.ranks = name, ranks
     options.precision = PRECISIONS[precision]
     options.dropout, options.gradient, options.generic = dropout, gradient, generic

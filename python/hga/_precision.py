@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Optional
 
 from ._arguments import meant
-from ._core import BF16, check, ffi, lib, refuse
+from ._core import BF16, check, encoded, ffi, lib, refuse
 
 if TYPE_CHECKING:
     from ._hierarchy import Hierarchy
@@ -22,7 +22,7 @@ def is_bf16(*tensors: Any) -> bool:
 def multiplies_pairs(isa: Optional[str]) -> bool:
     """Does the instruction set, or by default this machine's best one, have products of bfloat16 pairs?"""
     found = ffi.new("int *")
-    check(lib.hga_isa_pairs(isa.encode() if isa else ffi.NULL, found))
+    check(lib.hga_isa_pairs(encoded(isa, "isa") if isa else ffi.NULL, found))
     return bool(found[0])
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from ._arguments import int32, meant, whole
 from ._copies import program_data, program_of, refuse_functions
-from ._core import RAISED, check, extern, ffi, keep_raised, lib, refuse, refuse_type
+from ._core import RAISED, check, encoded, extern, ffi, keep_raised, lib, refuse, refuse_type
 from ._graph import Graph
 from ._hierarchy import Hierarchy
 from ._normalisers import normaliser_of
@@ -53,7 +53,7 @@ class Program:
         """A field: its number, from 1 on."""
         out = ffi.new("hga_id *")
         bound = lib.HGA_INTERNAL if binding == "internal" else self._constant("HGA_IO_", binding)
-        check(lib.hga_program_add_field(self._p, name.encode(), self._constant("HGA_WIDTH_", width), bound,
+        check(lib.hga_program_add_field(self._p, encoded(name, "field"), self._constant("HGA_WIDTH_", width), bound,
                                         self._constant("HGA_ROWS_", io), self._constant("HGA_ROWS_", rows), out))  # fmt: skip
         return int(out[0])
 
@@ -110,7 +110,8 @@ class Program:
             if not 1 <= whole(n, "field") <= self._p.n_fields:
                 raise refuse(f"field {n}: fields are 1 .. {self._p.n_fields}")
         stage = ffi.new("hga_stage *")
-        ffi.memmove(stage.name, name.encode()[:31] + b"\0", min(len(name.encode()), 31) + 1)
+        short = encoded(name, "stage")[:31]
+        ffi.memmove(stage.name, short + b"\0", len(short) + 1)
         stage.relation = self._relation(relation)
         stage.message, stage.reduce, stage.update = lib.HGA_MESSAGE_USER, lib.HGA_REDUCE_USER, lib.HGA_UPDATE_USER
         stage.out = writes[0] if writes else 0

@@ -7,7 +7,7 @@ import re
 from typing import Any, Dict, List, Optional, Tuple
 
 from ._arguments import meant
-from ._core import ffi, lib, refuse_type
+from ._core import encoded, ffi, lib, refuse_type
 
 KINDS = {"flag": 0, "whole": 1, "word": 2, "real": 3, "ids": 4, "floats": 5}
 
@@ -82,7 +82,7 @@ def cut(words: str) -> List[str]:
 
 def variant_named(name: str) -> Optional[Variant]:
     """The library's own look at a name: "treeformer_fine", too; None where no variant has it."""
-    row = lib.hga_variant_named(name.encode())
+    row = lib.hga_variant_named(encoded(name, "variant"))
     return None if row == ffi.NULL else Variant(row[0])
 
 

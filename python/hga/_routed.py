@@ -296,11 +296,11 @@ class ChosenHierarchy(ByContent):
                  layout: str = "bhnd", choice: Any = None, block_scores: Any = None, **more: Any) -> Dict[str, np.ndarray]:  # fmt: skip
         """As Hierarchy.gradient, with the choice held; numbers of tables are summed over a batch."""
         given = [as_numpy(x, name) for x, name in ((q, "query"), (k, "key"), (v, "value"), (d_out, "d_out"))]
-        check_call(*given, d_lse)
+        check_call(*given, d_lse=d_lse)
         if given[0].ndim > 3:
             _require_samples(q)
             each = by_sample(q, d_lse=d_lse, d_edge_out=d_edge_out, choice=choice, block_scores=block_scores)
-            parts = [self.gradient(*(x[i] for x in given), wanted=wanted, layout=layout, **own, **more) for i, own in enumerate(each)]
+            parts = [self.gradient(q[i], k[i], v[i], d_out[i], wanted=wanted, layout=layout, **own, **more) for i, own in enumerate(each)]
             own = ("query", "key", "value")
             return {n: np.stack([p[n] for p in parts]) if n in own else np.sum([p[n] for p in parts], 0, np.float32) for n in parts[0]}
         c = self._chosen(q, k, layout, more.get("scale"), _precision(more, *given[:3]), choice, block_scores)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import csv
+import io
 import os
 import pathlib
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Union
 
 import numpy as np
 
-from ._core import check, ffi, lib, refuse, refuse_type
+from ._core import check, ffi, lib, refuse, refuse_type, utf8
 
 
 class Tree(NamedTuple):
@@ -40,7 +41,10 @@ def _taken(read: Callable[[Any], int]) -> Tree:
 def of_linkage(linkage: Any) -> Tree:
     if np.ndim(linkage) != 2 or np.shape(linkage)[1] != 4:
         raise refuse(f"a linkage has shape {np.shape(linkage)}: [merges][4] is needed, as scipy.cluster.hierarchy has it")
-    z = np.ascontiguousarray(linkage, np.float64)
+    try:
+        z = np.ascontiguousarray(linkage, np.float64)
+    except (TypeError, ValueError) as e:
+        raise refuse(f"a linkage: {e}") from None
     return _taken(lambda t: int(lib.hga_tree_linkage(ffi.NULL, ffi.from_buffer("double[]", z) if len(z) else ffi.NULL, len(z), t)))
 
 
@@ -49,7 +53,7 @@ def _document(document: Any, what: str) -> bytes:
     if isinstance(document, pathlib.PurePath):
         return pathlib.Path(document).read_bytes()
     if isinstance(document, str):
-        return document.encode()
+        return utf8(document, what)
     if isinstance(document, bytes):
         return document
     raise refuse_type(f"{what} comes as text or as a pathlib.Path, not as {document!r}")
@@ -70,30 +74,54 @@ def of_folder(path: Union[str, "os.PathLike[str]"]) -> Tree:
     root = pathlib.Path(path)
     if not root.is_dir():
         raise refuse(f"{root}: is no folder")
-    tree = Tree(np.empty(0, np.int32), [], [])
-    parents: List[int] = []
-
-    def add(entry: pathlib.Path, parent: int) -> bool:
-        """Has it files? If not it is not there."""
-        at, is_folder = len(parents), entry.is_dir() and not entry.is_symlink() or parent < 0
+    tree, parents = Tree(np.empty(0, np.int32), [], []), [-1]
+    tree.names.append(root.name or str(root))
+    tree.kinds.append("folder")
+    waiting = [(entry, 0) for entry in _entries(root)]
+    while waiting:
+        entry, parent = waiting.pop()
+        is_folder = entry.is_dir(follow_symlinks=False)
+        waiting += [(below, len(parents)) for below in _entries(entry.path)] if is_folder else []
         parents.append(parent)
-        tree.names.append(entry.name or str(entry))
+        tree.names.append(entry.name)
         tree.kinds.append("folder" if is_folder else "file")
-        if is_folder and not sum([add(x, at) for x in sorted(entry.iterdir(), key=lambda x: x.name)]):
-            del parents[at:], tree.names[at:], tree.kinds[at:]
-            return False
-        return True
+    return _with_files(tree._replace(parent=np.array(parents, np.int32)), root)
 
-    if not add(root, -1):
+
+def _entries(path: Union[str, "os.PathLike[str]"]) -> List["os.DirEntry[str]"]:
+    """The last name first."""
+    with os.scandir(path) as entries:
+        return sorted(entries, key=lambda entry: entry.name, reverse=True)
+
+
+def _with_files(tree: Tree, root: pathlib.Path) -> Tree:
+    """Without the folders that have no file below them; parents stand before their children."""
+    there = np.array([kind == "file" for kind in tree.kinds])
+    for v in range(len(there) - 1, 0, -1):
+        there[tree.parent[v]] |= there[v]
+    if not there[0]:
         raise refuse(f"{root}: has no files")
-    return tree._replace(parent=np.array(parents, np.int32))
+    number = np.append(np.cumsum(there, dtype=np.int32) - 1, np.int32(-1))  # the last one: no parent's
+    names, kinds = ([x for x, is_there in zip(of, there) if is_there] for of in (tree.names, tree.kinds))
+    return Tree(number[tree.parent[there]], names, kinds)
+
+
+def _cells(path: Union[str, "os.PathLike[str]"]) -> List[List[str]]:
+    """Of each line."""
+    try:
+        reader = csv.reader(io.StringIO(pathlib.Path(path).read_bytes().decode("utf-8-sig"), newline=""))
+    except UnicodeDecodeError as e:
+        raise refuse(f"{path}: is not UTF-8: {e.reason} at byte {e.start}") from None
+    try:
+        return [[cell.strip() for cell in line] for line in reader]
+    except csv.Error as e:
+        raise refuse(f"{path}, line {reader.line_num}: {e}") from None
 
 
 def of_table(path: Union[str, "os.PathLike[str]"]) -> Tree:
     """Lines of node and parent, names of any sort; roots have no parent, or -1. Nodes are numbered as lines name them first, and
     a first line "node,parent" is no node."""
-    with open(path, newline="", encoding="utf-8") as file:
-        lines = [[cell.strip() for cell in line] for line in csv.reader(file)]
+    lines = _cells(path)
     number: Dict[str, int] = {}
     said: List[int] = []
     for at, line in enumerate(lines, 1):
@@ -101,6 +129,8 @@ def of_table(path: Union[str, "os.PathLike[str]"]) -> Tree:
             continue
         if len(line) != 2 or not line[0]:
             raise refuse(f"{path}, line {at}: {','.join(line)!r} is not a node and its parent")
+        if line[0] == "-1":
+            raise refuse(f"{path}, line {at}: no node is called -1, which as a parent means that there is none")
         for name in line:
             if name not in ("", "-1") and number.setdefault(name, len(said)) == len(said):
                 said.append(-2)

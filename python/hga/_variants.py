@@ -12,7 +12,7 @@ from ._arguments import flag, int32, meant, whole
 from ._by_content import ByContent
 from ._call import LAYOUTS
 from ._copies import runs_as, settle
-from ._core import as_floats, as_numpy, check, ffi, ids, is_torch, lib, narrowed, refuse, refuse_type, widened
+from ._core import as_floats, as_numpy, check, encoded, ffi, ids, is_torch, lib, narrowed, refuse, refuse_type, widened
 from ._deferred import compiling, deferred
 from ._graph import Graph
 from ._hierarchy import Hierarchy
@@ -32,7 +32,7 @@ class _Settings:
         return ffi.addressof(self.variant._row)
 
     def set(self, name: str, value: str) -> None:
-        check(lib.hga_variant_set(self._v(), self.memory, name.encode(), value.encode()))
+        check(lib.hga_variant_set(self._v(), self.memory, name.encode(), encoded(value, name)))
 
     def set_array(self, name: str, value: Any) -> None:
         if name == "causal":  # an axis each, true or not
@@ -401,7 +401,7 @@ def built(words: str, n_tokens: int) -> Hierarchy:
 
         return Spec(words).build(n_tokens, False)
     graph, program = ffi.new("hga_graph **"), ffi.new("hga_program *")
-    check(lib.hga_build(words.encode(), n_tokens, graph, program))
+    check(lib.hga_build(encoded(words, "variant"), n_tokens, graph, program))
     h = Hierarchy(Graph(graph[0]), program, words)
     h._recipe = ("words", words, n_tokens)
     return h

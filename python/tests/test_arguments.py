@@ -226,6 +226,25 @@ class Words(unittest.TestCase):
 
 
 class Kinds(unittest.TestCase):
+    def test_texts_end_where_they_end(self):
+        b, folder = hga.Builder(), tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        b.level(3)
+        graph, path = hga.Graph.from_edges([0], [1], 2), folder.name + "/a\0b.json"
+        for what, call in (
+            ("kind 'a\\x00b'", lambda: b.kinds(0, 1, "a\0b")), ("kind 'a\\x00b'", lambda: graph.with_kinds(["a\0b"])),
+            ("relation 'a\\x00b'", lambda: b.relation("a\0b")), ("relation 'near\\x00'", lambda: graph.edges("near\0")),
+            ("field 'a\\x00b'", lambda: hga.Program(graph).field("a\0b", "dim")), ("variant 'dense\\x00x'", lambda: hga.build("dense\0x", 4)),
+            ("file '", lambda: graph.write(path)), ("file '", lambda: hga.Graph.read(path)), ("file '", lambda: hga.read(path)),
+            ("file '", lambda: graph.hierarchy().write(path)),
+        ):  # fmt: skip
+            with self.subTest(what), self.assertRaises(hga.Error) as caught:
+                call()
+            self.assertTrue(str(caught.exception).startswith(what) and str(caught.exception).endswith("' has a NUL inside"), caught.exception)
+        self.assertEqual(os.listdir(folder.name), [])
+        with self.assertRaisesRegex(hga.Error, r"kind: '\\udc80' is no character of UTF-8"):
+            graph.with_kinds(["\udc80"])
+
     def test_errors_are_of_the_kinds_that_people_catch(self):
         h, (q, k, v) = hga.dense(20), tensors(20)
         with tempfile.TemporaryDirectory() as folder:

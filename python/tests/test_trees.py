@@ -1,7 +1,9 @@
 """Trees come in wherever people have them: linkages, Markdown, HTML, folders, tables of node and parent."""
 
+import os
 import pathlib
 import tempfile
+import time
 import unittest
 
 import hga
@@ -65,6 +67,52 @@ class Trees(unittest.TestCase):
         path.write_text("1,3\n2,3\n3,-1\n", encoding="utf-8")
         self.assertEqual(hga.Graph.from_parents(str(path)).parents().tolist(), [2, 2, -1])
 
+    def test_a_table_may_begin_with_the_mark_of_unicode(self):
+        path = self.folder() / "tree.csv"
+        path.write_text("node,parent\nroot,\na,root\n", encoding="utf-8-sig")
+        self.assertEqual(ancestors(hga.Graph.from_parents(path), 0), ["a", "root"])
+
+    def test_a_folder_may_be_deeper_than_pythons_stack(self):
+        folder, here = self.folder(), os.getcwd()
+        self.addCleanup(os.chdir, here)
+        os.chdir(folder)
+        deep = 1500
+        for _ in range(deep):
+            os.mkdir("d")
+            os.chdir("d")
+        pathlib.Path("file").write_text("")
+        os.chdir(folder)
+        g = hga.Graph.from_folder(folder)
+        self.assertEqual((g.n_nodes, g.n_tokens, g.name(0), g.name(1)), (deep + 2, 1, "file", "d"))
+        for _ in range(deep):  # what removes it is recursive, too
+            os.chdir("d")
+        os.remove("file")
+        for _ in range(deep):
+            os.chdir("..")
+            os.rmdir("d")
+
+    def test_families_see_each_other_whatever_their_numbers(self):
+        rng = np.random.default_rng(6)
+        for seed in range(30):
+            n = int(rng.integers(1, 60))
+            parent = np.array([int(rng.integers(max(-1, v - (3 if seed % 2 else n)), v)) if v else -1 for v in range(n)])
+            order = rng.permutation(n) if seed % 3 else np.arange(n)
+            told = np.full(n, -1)
+            told[order] = np.where(parent < 0, -1, order[parent])
+            g = hga.Graph.from_parents(told)
+            up, edges = g.parents(), g.edges()
+            want = {(u, v) for v in range(n) for u in range(n) if (up[u] == up[v] >= 0 and u != v) or (u == v and v < g.n_tokens)}
+            self.assertEqual({(int(u), int(v)) for u, v, _ in edges}, want)
+            self.assertEqual(len(edges), len(want))
+
+    def test_a_large_family_is_blocks(self):
+        n = 10000
+        before = time.process_time()
+        g = hga.Graph.from_parents([-1] + [0] * n)
+        self.assertEqual(g.n_edges(), n * n)
+        self.assertLess(time.process_time() - before, 5)  # one by one they took a quarter of an hour
+        self.assertLess(g.hierarchy().inspect()["bytes"], 100 * n)
+
     def test_what_is_no_tree_is_refused(self):
         folder = self.folder()
         table = folder / "tree.csv"
@@ -80,6 +128,12 @@ class Trees(unittest.TestCase):
             (ValueError, "line 2: 'b' is not a node and its parent", lambda _: table.write_text("a,\nb\n") and hga.Graph.from_parents(table)),
             (ValueError, "line 3: node 'b' has a parent already", lambda _: table.write_text("a,\nb,a\nb,a\n") and hga.Graph.from_parents(table)),
             (ValueError, "has no nodes", lambda _: table.write_text("node,parent\n") and hga.Graph.from_parents(table)),
+            (ValueError, "line 2: no node is called -1", lambda _: table.write_text("a,\n-1,a\n") and hga.Graph.from_parents(table)),
+            (ValueError, "tree.csv: is not UTF-8: .* at byte 1", lambda _: table.write_bytes(b"a\xe9,\n") and hga.Graph.from_parents(table)),
+            (ValueError, "tree.csv, line 1: field larger", lambda _: table.write_text("a" * 200000 + ",\n") and hga.Graph.from_parents(table)),
+            (ValueError, "a linkage: could not convert", lambda _: hga.Graph.from_linkage([["a", "b", "c", "d"]])),
+            (ValueError, r"parents have shape \(1, 2\): one list is needed", lambda _: hga.Graph.from_parents([[-1, 0]])),
+            (ValueError, "Markdown: '\\\\udc80' is no character of UTF-8", lambda _: hga.Graph.from_markdown("a \udc80")),
             (ValueError, "the parents have a circle", lambda _: table.write_text("a,b\nb,a\n") and hga.Graph.from_parents(table)),
         ):
             with self.subTest(text), self.assertRaisesRegex(error, text):
