@@ -47,7 +47,9 @@ static error_t parse(int key, char *value, struct argp_state *state)
 
 static const struct argp_option options[] = {
     {"choice", TEXT(typed_attend, chosen.choice), "FILE", ARGUMENTS_MORE,
-     "of routed: write the blocks that were chosen, int32 [choosers][query blocks][slots], -1 behind a row's last", 3},
+     "of routed: write the blocks that were chosen, int32 [choosers][query blocks][slots], -1 behind a row's last; of "
+     "a batch with its axis in front, as --block-weights and --block-scores",
+     3},
     {"block-weights", TEXT(typed_attend, chosen.weights), "FILE", ARGUMENTS_MORE,
      "of routed: write what each chosen block weighs, [heads][tokens][slots]", 3},
     {"block-scores", TEXT(typed_attend, chosen.scores), "FILE", ARGUMENTS_MORE,
@@ -160,7 +162,8 @@ static int run_sample(const typed_attend *a, const attend_io *all, hga_id sample
 {
     const int first = sample == 0 && chooser == 0;
     head_part p = part_of(all, chooser, t->chosen.choosers);
-    choosing how = {.chooser = chooser, .choosers = t->chosen.choosers};
+    choosing how = {
+        .chooser = chooser, .choosers = t->chosen.choosers, .sample = sample, .samples = all->query.samples};
     attend_io one;
     int status = CLI_GOOD;
     if (t->chosen.scores.path) how.scores = &t->chosen.scores;

@@ -52,7 +52,7 @@ static int weigh_columns(const weighing_blocks *w, hga_id first)
     shape.dim_v = COLUMNS;
     io.value = (hga_tensor){.data = w->value, .rows = w->tokens};
     io.out = (hga_tensor){.data = w->out, .rows = w->tokens};
-    io.lse.data = NULL;
+    io.lse.data = NULL, io.edge_value.data = NULL, io.edge_out.data = NULL;
     return complain_of(hga_attention(w->m->graph, &w->m->program, &shape, &options, &io), CLI_USAGE, w->m->title);
 }
 

@@ -76,14 +76,15 @@ done:
     return status;
 }
 
-/* The first of three axes. */
+/* The third axis from behind. */
 static int count_in_choice(const typed_variant *typed, hga_id *n)
 {
     settings s = {0};
     const hga_variant *v;
     int status = variant_settings(typed, &s, &v);
     const npy *a = status ? NULL : setting_array(&s, "choice");
-    *n = a && a->n_dims == 3 && a->dim[0] <= INT32_MAX ? (hga_id)a->dim[0] : 1;
+    const int64_t found = a && a->n_dims >= 3 ? a->dim[a->n_dims - 3] : 1;
+    *n = found <= INT32_MAX ? (hga_id)found : 1;
     settings_clear(&s);
     return status;
 }

@@ -38,6 +38,7 @@ extern const struct argp variant_argp;
 /* How blocks are chosen in a call, besides what the variant says. */
 typedef struct choosing {
     hga_id chooser, choosers; /* which of how many, in arrays that have all; choosers 0: one alone, which has no axis */
+    hga_id sample, samples;   /* likewise of a batch */
     const npy *scores;        /* --block-scores, NULL without */
     const float *scale;       /* NULL: 1 / sqrt(dim) */
     hga_precision precision;

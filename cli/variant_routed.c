@@ -1,6 +1,7 @@
 /* variant_routed.c: routed. A chooser's blocks are given, or found by its queries and keys, and become its graph. */
 #include "variant_routed.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,6 +13,8 @@ static int read_parameters(const settings *s, const hga_variant *v, hga_routed *
     int status = settings_fill(s, v, p);
     if (!status && setting_given(s, "k") && setting_given(s, "threshold"))
         return complain(CLI_USAGE, "%s: k and threshold are both given; blocks are chosen by one of them", v->name);
+    if (!status && setting_given(s, "threshold") && p->threshold == 0) /* which to the library is none */
+        return complain(CLI_USAGE, "%s: threshold is 0; it must be above 0 and at most 1", v->name);
     return status ? status : complain_of(hga_routed_selection(p, how), CLI_USAGE, v->name);
 }
 
@@ -115,19 +118,22 @@ static choosing choosing_of(const variant_job *job)
     return job->tensors && job->tensors->choosing ? *job->tensors->choosing : (choosing){0};
 }
 
-/* Where a chooser's rows begin in an array [choosers][query blocks][..], whose first axis may be left out of one. */
+/* Where a chooser's rows begin in an array [samples][choosers][query blocks][..], whose first axes may be left out of
+   one. */
 static int64_t find_rows(const npy *a, const choosing *c, const char *what, hga_id query_blocks, int *status)
 {
-    char shape[200];
-    int n = a->n_dims;
-    hga_id choosers = c->choosers ? c->choosers : 1;
-    int fits = (n == 3 && a->dim[0] == choosers && a->dim[1] == query_blocks) ||
-               (n == 2 && choosers == 1 && a->dim[0] == query_blocks);
-    if (!fits || a->dim[n - 1] < 1 || a->dim[n - 1] > INT32_MAX)
-        *status = complain(CLI_DATA, "%s: has the shape %s; %s is [choosers = %d][query blocks = %d][%s]", a->path,
-                           npy_shape(n, a->dim, shape), what, choosers, query_blocks,
+    char shape[200], of_samples[40] = "";
+    const hga_id choosers = c->choosers ? c->choosers : 1, batch = c->samples ? c->samples : 1;
+    const int64_t want[] = {batch, choosers, query_blocks};
+    const int n = a->n_dims, left_out = 4 - n;
+    int fits = n >= 2 && n <= 4 && a->dim[n - 1] >= 1 && a->dim[n - 1] <= INT32_MAX;
+    for (int i = 0; fits && i < 3; i++) fits = want[i] == (i < left_out ? 1 : a->dim[i - left_out]);
+    if (batch > 1 || n == 4) snprintf(of_samples, sizeof of_samples, "[samples = %d]", batch);
+    if (!fits)
+        *status = complain(CLI_DATA, "%s: has the shape %s; %s is %s[choosers = %d][query blocks = %d][%s]", a->path,
+                           npy_shape(n, a->dim, shape), what, of_samples, choosers, query_blocks,
                            strcmp(what, "choice") == 0 ? "slots" : "blocks");
-    return fits ? c->chooser * (int64_t)query_blocks * a->dim[n - 1] : 0;
+    return fits ? ((int64_t)c->sample * choosers + c->chooser) * query_blocks * a->dim[n - 1] : 0;
 }
 
 static int take_choice(const variant_job *job, const npy *a, chosen_blocks *out)
@@ -147,9 +153,8 @@ done:
 
 static int take_scores(const choosing *c, const hga_selection *how, const chosen_blocks *x, hga_select_input *in)
 {
-    int status = CLI_GOOD, given = how->score == HGA_SELECT_GIVEN;
-    if (!given && c->scores) return complain(CLI_USAGE, "--block-scores: is for -p score=given");
-    if (!given) return CLI_GOOD;
+    int status = CLI_GOOD;
+    if (how->score != HGA_SELECT_GIVEN) return CLI_GOOD;
     if (!c->scores) return complain(CLI_USAGE, "routed: score=given needs --block-scores FILE");
     int64_t first = find_rows(c->scores, c, "--block-scores", x->rows, &status);
     int64_t has = status ? x->most_blocks : c->scores->dim[c->scores->n_dims - 1];
@@ -240,6 +245,8 @@ int make_routed(const variant_job *job, model *out)
     p.n_tokens = offsets[n_samples], p.n_samples = n_samples, p.offsets = offsets;
     TRY(complain_of(hga_routed_selection(&p, &how), CLI_USAGE, job->name));
     TRY(check_sides(job, &p));
+    if (choosing_of(job).scores && how.score != HGA_SELECT_GIVEN)
+        TRY(complain(CLI_USAGE, "--block-scores: is for -p score=given"));
     TRY(find_places(&p, &how, &out->chosen));
     out->chosen.rows = out->chosen.row_of[p.n_tokens - 1] + 1;
     TRY(given ? take_choice(job, given, &out->chosen) : choose(job, &p, &how, &out->chosen));

@@ -53,6 +53,44 @@ words = "attend graph=by_choice.json --query q5.npy --key k5.npy --value v5.npy 
 subprocess.run([sys.argv[1], *words], check=True)
 assert abs(np.load("o5.npy") - o[:, 5:6]).max() < 2e-6
 EOF
+cat >batch.py <<'EOF'
+import numpy as np
+
+r = np.random.default_rng(7)
+for name, heads in (("bq", 4), ("bk", 2), ("bv", 2)):
+    x = r.normal(size=(2, 24, heads, 8)).astype("f4")
+    np.save(name + ".npy", x)
+    np.save(name + "1.npy", x[:1])
+    for i in range(2):
+        np.save(f"{name}{i}_alone.npy", x[i])
+s = r.normal(size=(2, 4, 24, 6)).astype("f4")
+np.save("bs.npy", s)
+np.save("bs1.npy", s[1])
+EOF
+python3 batch.py || exit 1
+batch() { "$hga" attend "$@" --query bq.npy --key bk.npy --value bv.npy --layout bnhd --quiet; }
+of_batch() { batch routed -p block=4 -p k=3 "$@"; }
+fact a_batch_writes_its_choices silent of_batch --out bo.npy --choice bc.npy --block-weights bw.npy
+python3 -c 'import numpy as np; c = np.load("bc.npy"); assert c.shape == (2, 4, 24, 3), c.shape; np.save("bc1.npy", c[1]); np.save("bc_one.npy", c[:1]); np.save("bc_three.npy", c[[0, 1, 0]])' || exit 1
+fact and_reads_them_again silent of_batch -p choice=@bc.npy --out again.npy --choice bc2.npy --block-weights bw2.npy
+fact sample_by_sample same_bytes bo.npy again.npy
+fact with_their_choices same_bytes bc.npy bc2.npy
+fact and_weights same_bytes bw.npy bw2.npy
+for i in bc1 bc_one bc_three; do
+    fact "${i}_is_no_choice_of_two_samples" refused 3 "choice is [samples = 2][choosers = 4][query blocks = 24][slots]" of_batch -p choice=@$i.npy --out x.npy
+done
+fact one_sample_takes_either silent "$hga" attend routed -p block=4 -p choice=@bc_one.npy --query bq1.npy --key bk1.npy --value bv1.npy --layout bnhd --quiet --out one.npy
+fact a_graph_of_a_batch_of_one silent "$hga" build routed -p block=4 -p choice=@bc_one.npy -n 24 --head 2 -o x.json
+fact a_graph_of_a_batch_of_two refused 3 "choice is [samples = 1][choosers = 4][query blocks = 24][slots]" "$hga" build routed -p block=4 -p choice=@bc.npy -n 24 --head 2 -o x2.json
+fact given_scores_are_by_sample silent of_batch -p score=given --block-scores bs.npy --out bg.npy
+fact of_one_sample_as_of_the_batch silent "$hga" attend routed -p block=4 -p k=3 -p score=given --block-scores bs1.npy --query bq1_alone.npy --key bk1_alone.npy --value bv1_alone.npy --quiet --out bg1.npy
+fact the_second_by_its_own_scores python3 -c 'import numpy as np; assert np.array_equal(np.load("bg.npy")[1], np.load("bg1.npy"))'
+fact scores_of_one_are_not_two_samples refused 3 "--block-scores is [samples = 2][choosers = 4][query blocks = 24][blocks]" of_batch -p score=given --block-scores bs1.npy --out x.npy
+python3 -c 'import numpy as np; np.save("features.npy", np.random.default_rng(8).normal(size=(64 * 24, 4)).astype("f4"))'
+together=(routed -p block=8 -p k=3 -p share=all --block-weights)
+fact blocks_weigh_what_they_do silent attend "${together[@]}" plain_w.npy --out plain_o.npy
+fact beside_features_of_edges silent attend "${together[@]}" features_w.npy --out features_o.npy --edge-value features.npy --edge-out sums.npy
+fact which_change_no_weight same_bytes plain_w.npy features_w.npy
 fact which_attends_as_the_head_did python3 attended.py "$hga"
 fact words_of_heads silent "$hga" inspect "${routed[@]}" "${by[@]}" --head 5 --row 40 --json
 "$hga" inspect "${routed[@]}" "${by[@]}" --head 5 --row 40 --json >row.json
@@ -80,11 +118,13 @@ fact a_threshold_is_not_known_before refused 2 "how many blocks are chosen hangs
 
 fact k_or_a_threshold refused 2 "k and threshold are both given" attend "${routed[@]}" -p threshold=0.5 --out x.npy
 fact a_threshold_is_a_share refused 2 "threshold is 1.5; it must be above 0 and at most 1" attend routed -p threshold=1.5 --out x.npy
+fact a_threshold_of_nothing_is_none refused 2 "threshold is 0; it must be above 0 and at most 1" attend routed -p threshold=0 --out x.npy
 fact bounds_are_of_one_query refused 2 "minmax bounds the products of one query" attend routed -p score=minmax -p query-block=2 --out x.npy
 fact coarse_blocks_are_whole_ones refused 2 "coarse is 12; it must be a multiple of block, 8" attend "${routed[@]}" -p coarse=12 --out x.npy
 fact coarse_is_causal refused 2 "coarse is for causal tokens" attend routed -p block=8 -p coarse=16 --out x.npy
 fact given_scores_are_given refused 2 "score=given needs --block-scores FILE" attend routed -p score=given --out x.npy
 fact and_belong_to_it refused 2 "--block-scores: is for -p score=given" attend "${routed[@]}" --block-scores w.npy --out x.npy
+fact whatever_the_choice refused 2 "--block-scores: is for -p score=given" attend "${routed[@]}" -p choice=@c.npy --block-scores w.npy --out x.npy
 fact scores_have_a_shape refused 3 "w.npy: has scores of 3 blocks, there are 8" attend routed -p block=8 -p score=given --block-scores w.npy --out x.npy
 fact so_have_choices refused 3 "--block-scores is [choosers = 8][query blocks = 16][blocks]" attend routed -p block=8 -p query-block=4 -p score=given --block-scores w.npy --out x.npy
 fact later_blocks_are_not_chosen refused 3 "which comes later" attend routed -p block=4 -p causal=1 -p query-block=8 -p k=3 -p choice=@late.npy --out x.npy
