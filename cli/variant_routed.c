@@ -172,6 +172,19 @@ static const model_tensors *tensors_of(const variant_job *job)
     return job->tensors && job->tensors->query ? job->tensors : NULL;
 }
 
+/* Settings are tried on a token of zeros: what is refused of others is the tensors'. */
+static int check_settings(const hga_selection *how, const choosing *c, const char *name)
+{
+    float zero = 0;
+    hga_chosen chosen = {0};
+    hga_select_input one = {.n_tokens = 1, .shape = {.n_heads = 1, .n_kv_heads = 1, .dim = 1}, .isa = c->isa};
+    one.query = one.key = (hga_tensor){.data = &zero, .rows = 1};
+    one.given = how->score == HGA_SELECT_GIVEN ? &zero : NULL, one.threads = c->threads, one.precision = c->precision;
+    int status = complain_of(hga_select_blocks(how, &one, &chosen), CLI_USAGE, name);
+    hga_chosen_clear(&chosen);
+    return status;
+}
+
 static int choose(const variant_job *job, const hga_routed *p, const hga_selection *how, chosen_blocks *out)
 {
     const model_tensors *t = job->tensors;
@@ -191,7 +204,8 @@ static int choose(const variant_job *job, const hga_routed *p, const hga_selecti
     int status = CLI_GOOD;
     TRY(take_scores(&c, how, out, &in));
     together.share = HGA_SELECT_ALL;
-    TRY(complain_of(hga_select_blocks(&together, &in, &chosen), in.given ? CLI_DATA : CLI_USAGE, job->name));
+    TRY(check_settings(&together, &c, job->name));
+    TRY(complain_of(hga_select_blocks(&together, &in, &chosen), CLI_DATA, job->name));
     out->slots = chosen.slots;
     TRY(take((int64_t)out->rows * out->slots, sizeof *out->block, &out->block));
     hga_chosen_table(&chosen, out->block);

@@ -10,6 +10,7 @@ import numpy as np
 r = np.random.default_rng(5)
 for name, heads in (("q", 8), ("k", 2), ("v", 2), ("g", 8)):
     np.save(name + ".npy", r.normal(size=(64, heads, 8)).astype("f4"))
+np.save("huge.npy", 1e25 * r.normal(size=(64, 8, 8)).astype("f4"))
 np.save("nan.npy", np.full((64, 2, 8), np.nan, "f4"))
 np.save("late.npy", np.full((8, 8, 1), 15, "i4"))
 np.save("short.npy", np.zeros((63, 2, 8), "f4"))
@@ -129,6 +130,11 @@ fact scores_have_a_shape refused 3 "w.npy: has scores of 3 blocks, there are 8" 
 fact so_have_choices refused 3 "--block-scores is [choosers = 8][query blocks = 16][blocks]" attend routed -p block=8 -p query-block=4 -p score=given --block-scores w.npy --out x.npy
 fact later_blocks_are_not_chosen refused 3 "which comes later" attend routed -p block=4 -p causal=1 -p query-block=8 -p k=3 -p choice=@late.npy --out x.npy
 fact no_number_is_named refused 3 "element (0, 0, 0) is NaN" "$hga" attend "${routed[@]}" --query q.npy --key nan.npy --value v.npy --out x.npy
+for command in "attend --value huge.npy --out x.npy --quiet" "build --head 0 -o x.json" inspect; do
+    read -ra words <<<"$command"
+    fact "${words[0]}_has_no_score_beyond_numbers" refused 3 "is not a number or +inf" "$hga" "${words[0]}" "${routed[@]}" --query huge.npy --key huge.npy "${words[@]:1}"
+done
+fact a_machine_is_usage refused 2 "isa" attend "${routed[@]}" --isa none --out x.npy
 fact tokens_are_the_same refused 3 "has 63 rows" "$hga" attend "${routed[@]}" --query q.npy --key short.npy --value short.npy --out x.npy
 fact files_are_apart refused 2 "--choice: 'x.npy' is --out's file as well" attend "${routed[@]}" --out x.npy --choice x.npy
 fact others_choose_nothing refused 2 "--choice: dense chooses no blocks" attend dense --out x.npy --choice x2.npy
