@@ -296,7 +296,7 @@ class ChosenHierarchy(ByContent):
                  layout: str = "bhnd", choice: Any = None, block_scores: Any = None, **more: Any) -> Dict[str, np.ndarray]:  # fmt: skip
         """As Hierarchy.gradient, with the choice held; numbers of tables are summed over a batch."""
         given = [as_numpy(x, name) for x, name in ((q, "query"), (k, "key"), (v, "value"), (d_out, "d_out"))]
-        check_call(*given, d_lse=d_lse)
+        check_call(q, k, v, d_out, d_lse)
         if given[0].ndim > 3:
             _require_samples(q)
             each = by_sample(q, d_lse=d_lse, d_edge_out=d_edge_out, choice=choice, block_scores=block_scores)
