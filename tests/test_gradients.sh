@@ -166,6 +166,14 @@ fact the_difference_is_no_copy python3 -c '
 import json, subprocess, sys
 rows = json.loads(subprocess.run([sys.argv[1], "check", "--gradient", "dense", "-n", "8", "--json"], capture_output=True).stdout)["inputs"]
 assert all(0 < r["error"] < 1e-5 for r in rows), rows' "$hga"
+python3 -c 'import numpy as np; np.save("k.small.npy", np.load("k.one.npy") * np.float32(1e-4))'
+fact small_gradients_are_held_to_themselves python3 -c '
+import json, subprocess, sys
+words = "check --gradient dense --json --query q.one.npy --key k.small.npy --value v.one.npy".split()
+found = subprocess.run([sys.argv[1], *words], capture_output=True)
+rows = {r["input"]: r for r in json.loads(found.stdout)["inputs"]}
+size = {n: abs(r["gradient"] - r["difference"]) / r["error"] for n, r in rows.items() if n in ("query", "value")}
+assert found.returncode == 0 and size["query"] < 1e-3 * size["value"], size' "$hga"
 fact a_seed_is_for_gradients refused 2 "are for --gradient" "$hga" check dense -n 8 --seed 3
 fact a_cap_is_for_gradients refused 2 "--softcap is for --gradient" "$hga" check dense -n 8 --softcap 3
 fact tensors_go_together refused 2 "go together" "$hga" check --gradient dense --query q.one.npy
