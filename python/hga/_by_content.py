@@ -3,11 +3,11 @@ plan of one before it."""
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, List, Sequence
+from typing import Any, Dict, List
 
 import numpy as np
 
-from ._core import as_numpy, refuse
+from ._core import as_numpy, is_torch, refuse
 from ._deferred import compiling
 from ._hierarchy import Hierarchy
 from ._threads import Threaded
@@ -61,10 +61,9 @@ class ByContent(Threaded):
         parts = [self.attention(q[i], k[i], v[i], layout=layout, **more) for i in range(len(q))]
         if len(parts) == 1:
             return tuple(x[None] for x in parts[0]) if isinstance(parts[0], tuple) else parts[0][None]
-        stack = stack_of(q)
         if isinstance(parts[0], tuple):
-            return tuple(stack([p[i] for p in parts]) for i in range(len(parts[0])))
-        return stack(parts)
+            return tuple(stacked_like(*(p[i] for p in parts)) for i in range(len(parts[0])))
+        return stacked_like(*parts)
 
 
 def check_call(q: Any, k: Any, v: Any = None, d_out: Any = None, d_lse: Any = None) -> None:
@@ -99,7 +98,7 @@ def by_sample(q: Any, **given: Any) -> List[Dict[str, Any]]:
 
 def _nothing(q: Any, k: Any, v: Any, lse: bool) -> Any:
     """The output of a batch without samples."""
-    if type(q).__module__.split(".")[0] == "torch":
+    if is_torch(q):
         out = q.new_zeros(q.shape[:-1] + v.shape[-1:]) + 0 * (q.sum() + k.sum() + v.sum()).to(q.dtype)  # differentiable
         lses = q.new_zeros(q.shape[:-1]).float()
     else:
@@ -107,9 +106,10 @@ def _nothing(q: Any, k: Any, v: Any, lse: bool) -> Any:
     return (out, lses) if lse else out
 
 
-def stack_of(q: Any) -> Callable[[Sequence[Any]], Any]:
-    if type(q).__module__.split(".")[0] == "torch":
+def stacked_like(*parts: Any) -> Any:
+    """Samples of torch or of numpy, as they are."""
+    if is_torch(parts[0]):
         import torch
 
-        return lambda parts: torch.stack(list(parts))
-    return np.stack
+        return torch.stack(parts)
+    return np.stack(parts)

@@ -34,10 +34,14 @@ def _multiplied_in_pairs(h: "Hierarchy", gradient: bool) -> bool:
     return softmax and not h._functions and not (gradient and any(s.order != lib.HGA_FLAT for s in stages))
 
 
+def known_precision(precision: Any) -> str:
+    if precision not in (AUTO, *PRECISIONS):
+        raise refuse(f"precision {precision!r} is none of 'auto', 'f32', 'bf16'{meant(str(precision), (AUTO, *PRECISIONS))}")
+    return str(precision)
+
+
 def resolved(precision: str, h: "Hierarchy", of_bf16: bool, isa: Optional[str], gradient: bool) -> str:
     """A plan's precision. Tensors of bfloat16 have no bits that rounding would take; those of float16 have, and float32's."""
-    if precision == AUTO:
+    if known_precision(precision) == AUTO:
         return "bf16" if of_bf16 and _multiplied_in_pairs(h, gradient) and multiplies_pairs(isa) else "f32"
-    if precision not in PRECISIONS:
-        raise refuse(f"precision {precision!r} is none of 'auto', 'f32', 'bf16'{meant(str(precision), (AUTO, *PRECISIONS))}")
     return precision

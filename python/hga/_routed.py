@@ -8,7 +8,7 @@ from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Seq
 import numpy as np
 
 from ._arguments import BEYOND, flag, meant, whole
-from ._by_content import SAMPLES_KEPT, ByContent, by_sample, check_call, stack_of
+from ._by_content import SAMPLES_KEPT, ByContent, by_sample, check_call, stacked_like
 from ._call import LAYOUTS
 from ._core import as_floats, as_numpy, check, ffi, ids, is_torch, lib, number, refuse, refuse_type
 from ._decoder import Decoder
@@ -16,7 +16,7 @@ from ._deferred import compiling, deferred
 from ._graph import Graph
 from ._hierarchy import Hierarchy
 from ._looking import Page
-from ._precision import AUTO, is_bf16, multiplies_pairs
+from ._precision import AUTO, PRECISIONS, is_bf16, known_precision, multiplies_pairs
 from ._registry import Parameter, Variant, variant_named
 from ._tables import ROWS
 from ._variants import FoldedHierarchy
@@ -155,10 +155,13 @@ class ChosenHierarchy(ByContent):
         return a if a.strides[2] == a.itemsize or not a.size else np.ascontiguousarray(a)
 
     def _chosen(self, q: Any, k: Any, layout: str, scale: Any, precision: str, choice: Any, block_scores: Any) -> Chosen:
+        precision = _precision({"precision": precision}, q, k)
         rows = [self._rows(x, name, layout) for x, name in ((q, "query"), (k, "key"))]
         n, heads, dim = rows[0].shape
         if rows[1].shape[0] != n or rows[1].shape[2] != dim:
             raise refuse(f"query {rows[0].shape} and key {rows[1].shape}, as [tokens][heads][dim]: tokens and columns are the same")
+        if n == 0:
+            raise refuse(f"query has shape {np.shape(q)}: there is no token to choose for")
         p, how = self._how(n)
         given = ffi.new("hga_select_input *")
         given.shape.n_heads, given.shape.n_kv_heads, given.shape.dim = heads, rows[1].shape[1], dim
@@ -191,7 +194,7 @@ class ChosenHierarchy(ByContent):
         if scale is not None:
             alive.append(ffi.new("float *", number(scale, "scale")))
             given.scale = alive[-1]
-        given.precision = lib.HGA_PRECISION_BF16 if precision == "bf16" else lib.HGA_PRECISION_F32
+        given.precision = PRECISIONS[precision]
         out = ffi.new("hga_chosen *")
         check(lib.hga_select_blocks(how, given, out))
         try:
@@ -266,9 +269,9 @@ class ChosenHierarchy(ByContent):
         _require_samples(q)
         parts = [self.attention(q[i], k[i], v[i], layout=layout, return_block_weights=return_block_weights, **x, **more) for i, x in enumerate(given)]
         if not isinstance(parts[0], tuple):
-            return stack_of(q)(parts)
-        last = len(parts[0]) - 1
-        return tuple((stacked if return_block_weights and i == last else stack_of(q))([p[i] for p in parts]) for i in range(last + 1))
+            return stacked_like(*parts)
+        last = len(parts[0]) - 1 if return_block_weights else -1
+        return tuple(stacked(of) if i == last else stacked_like(*of) for i, of in enumerate(zip(*parts)))
 
     def _attend(self, q: Any, k: Any, v: Any, layout: str, choice: Any, block_scores: Any, weighed: bool, more: Dict[str, Any]) -> Any:
         precision, flat = _precision(more, q, k, v), q.ndim == 2
@@ -289,7 +292,7 @@ class ChosenHierarchy(ByContent):
         if not weighed:
             return out
         scored = {name: x for name, x in more.items() if name != "edge_value"} | {"lse": False, "dropout": 0.0}
-        weights = _block_weights(c, q, k, 0 if flat else axis, attend, scored)
+        weights = _block_weights(c, q, k, 0 if flat else axis, attend, scored, any(map(is_torch, (q, k, v))))
         return (*out, weights) if isinstance(out, tuple) else (out, weights)
 
     def gradient(self, q: Any, k: Any, v: Any, d_out: Any, *, d_lse: Any = None, d_edge_out: Any = None, wanted: Optional[Sequence[str]] = None,
@@ -347,9 +350,9 @@ class ChosenHierarchy(ByContent):
 
 def _precision(more: Mapping[str, Any], *tensors: Any) -> str:
     """By which products a call chooses: those that it attends by, of softmax."""
-    asked = more.get("precision") or AUTO
+    asked = known_precision(more.get("precision") or AUTO)
     if asked != AUTO:
-        return str(asked)
+        return asked
     softmax = not (more.get("normaliser") or more.get("normalizer"))
     return "bf16" if is_bf16(*tensors) and softmax and multiplies_pairs(more.get("isa")) else "f32"
 
@@ -435,10 +438,13 @@ def _tables_of(more: Mapping[str, Any], i: int, choosers: int, heads: int) -> Di
         extents = ROWS[name].extents
         if lib.HGA_EXTENT_EDGES in extents:
             raise refuse(f"{name}: each of {choosers} choosers has edges of its own")
+        if not any(extent in BY_HEAD for extent in extents):
+            continue
+        shape = x.shape if hasattr(x, "shape") else as_numpy(x, name).shape
         for axis in range(2):
-            if extents[axis] in BY_HEAD and x.ndim > axis and not (x.shape[axis] == 1 and heads > 1):
-                if x.shape[axis] != heads:
-                    raise refuse(f"{name} has shape {tuple(x.shape)}: numbers of {heads} heads are needed")
+            if extents[axis] in BY_HEAD and len(shape) > axis and not (shape[axis] == 1 and heads > 1):
+                if shape[axis] != heads:
+                    raise refuse(f"{name} has shape {tuple(shape)}: numbers of {heads} heads are needed")
                 found[name] = _slice(x, axis, i * n, n)
     return found
 
@@ -482,14 +488,14 @@ def _gradients(c: Chosen, h: ChosenHierarchy, given: Sequence[np.ndarray], d_lse
 # ---- weights of blocks ----
 
 
-def _block_weights(c: Chosen, q: Any, k: Any, axis: int, attend: Callable[..., Any], more: Dict[str, Any]) -> Any:
+def _block_weights(c: Chosen, q: Any, k: Any, axis: int, attend: Callable[..., Any], more: Dict[str, Any], ours: bool) -> Any:
     """The output is linear in values: where a value is 1 in the column of its block, a row of it is what each block weighs. Nothing is
-    dropped, so that a row sums to 1."""
+    dropped, so that a row sums to 1. ours: a tensor of torch."""
     block_of, row_of = c.places()
     n_blocks, kv = int(block_of.max(initial=-1)) + 1, k.shape[axis] if k.ndim > 2 else 1
-    heads, ours = q.shape[axis] if q.ndim > 2 else 1, is_torch(q)
+    heads = q.shape[axis] if q.ndim > 2 else 1
     where = c.table()[np.arange(heads)[:, None] * c.choosers // heads, row_of]  # [heads][tokens][slots]
-    q, k = (x.float() if ours else np.asarray(x, np.float32) for x in (q, k))
+    q, k = (x.float() if is_torch(x) else as_floats(x, "query or key") for x in (q, k))
     pieces = []
     for first in range(0, n_blocks, COLUMNS):
         value = (block_of[:, None] == np.arange(first, min(first + COLUMNS, n_blocks))).astype(np.float32)

@@ -16,6 +16,8 @@ import numpy as np
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[2] / "tests"))
 import routed_oracle as oracle  # noqa: E402
 
+from hga._precision import multiplies_pairs  # noqa: E402
+
 TORCH = importlib.util.find_spec("torch") is not None
 
 if TORCH:
@@ -470,6 +472,31 @@ class Batches(unittest.TestCase):
             self.refused("choice holds numbers beyond 32 bits", lambda: h.attention(q, k, v, choice=wide))
         says = f"choice is int32 of shape ({HEADS}, {N}, 0), not whole numbers [choosers][query blocks][slots] = [{HEADS}][{N}][..]"
         self.refused(says, lambda: h.attention(q, k, v, choice=choice[..., :0]))
+
+    def test_other_arrays_and_precisions_are_named(self):
+        q, k, v = self.q[0], self.k[0], self.v[0]
+        h = hga.routed(block=BLOCK, k=4)
+        self.refused(f"query has shape {(HEADS, 0, DIM)}: there is no token to choose for", lambda: h.choice(q[:, :0], k[:, :0]))
+        self.refused("precision 'bf17' is none of 'auto', 'f32', 'bf16': did you mean 'bf16'?", lambda: h.choice(q, k, precision="bf17"))
+        self.refused("rel_bias is a list, not a numpy array or a torch tensor", lambda: h.attention(q, k, v, rel_bias=[[0.0] * HEADS]))
+        for wide in (q.astype(np.float16), q):
+            for a in (h.attention(wide, k, v, return_block_weights=True), h.attention(wide[None], k[None], v[None], return_block_weights=True)):
+                self.assertEqual((a[0].dtype, a[1].dtype), (wide.dtype, np.float32))
+
+    @unittest.skipUnless(TORCH, "torch is not installed")
+    def test_tensors_of_torch_may_stand_beside_numpys(self):
+        q, k, v = self.q, self.k, self.v
+        h = hga.routed(block=BLOCK, k=4)
+        want = h.attention(q, k, v, return_block_weights=True)
+        for which in itertools.product((np.asarray, torch.tensor), repeat=3):
+            for given in (slice(None), 0):
+                found = h.attention(*(kind(x[given]) for kind, x in zip(which, (q, k, v))), return_block_weights=True)
+                of_torch = torch.tensor in which
+                self.assertEqual([isinstance(x, torch.Tensor) for x in found], [of_torch, of_torch])
+                for a, b in zip(found, want):
+                    np.testing.assert_allclose(np.asarray(a), b[given], rtol=0, atol=2e-6)
+        auto = [torch.tensor(x).bfloat16() for x in (q, k, v)]
+        self.assertTrue(np.array_equal(h.choice(*auto[:2], precision="auto"), h.choice(*auto[:2], precision="bf16" if multiplies_pairs(None) else "f32")))
 
     def test_features_of_edges_come_beside_weights_of_blocks(self):
         h = hga.routed(block=BLOCK, k=4, share="all")
