@@ -77,6 +77,11 @@ def keep_raised(kind: Any, error: BaseException, trace: Any) -> None:
         RAISED.error = error.with_traceback(trace)
 
 
+def error_detail() -> str:
+    """What the library says of the last refusal, which may have bytes of a file that is no UTF-8."""
+    return str(ffi.string(lib.hga_error_detail()).decode(errors="backslashreplace"))
+
+
 def check(status: int) -> None:
     """Raise what a call of the library refused, or what a Python function raised that it called."""
     error, RAISED.error = RAISED.error, None
@@ -84,7 +89,7 @@ def check(status: int) -> None:
         raise error
     if status != lib.HGA_OK:
         name = ffi.string(lib.hga_status_name(status)).decode()
-        raise Error(name, ffi.string(lib.hga_error_detail()).decode())
+        raise Error(name, error_detail())
 
 
 def refuse(text: str) -> Error:
@@ -183,11 +188,23 @@ def number(x: Any, what: str) -> float:
         raise refuse(f"{what} is a whole number beyond those of float64") from None
 
 
+def _in_one_shape(x: Any, what: str, dtype: Any) -> np.ndarray:
+    try:
+        return np.asarray(x, dtype)
+    except (TypeError, ValueError) as e:
+        raise refuse(f"{what}: {e}") from None
+
+
+def floats(x: Any, what: str) -> np.ndarray:
+    """Real numbers, of lists as well, in float32."""
+    return _in_one_shape(x, what, np.float32)
+
+
 def ids(x: Any, what: str) -> np.ndarray:
     """Whole numbers as the library takes them."""
     if is_torch(x):
         x = x.detach().cpu().numpy()
-    x = np.asarray(x, np.int32 if isinstance(x, (list, tuple)) and not len(x) else None)
+    x = _in_one_shape(x, what, np.int32 if isinstance(x, (list, tuple)) and not len(x) else None)
     if x.dtype.kind not in "iu":
         raise refuse(f"{what} holds {x.dtype}, not whole numbers")
     if x.size and not np.can_cast(x.dtype, np.int32) and (x.min() < -(2**31) or x.max() >= 2**31):
@@ -246,6 +263,8 @@ def utf8(text: str, what: str) -> bytes:
 
 def encoded(text: str, what: str) -> bytes:
     """UTF-8 for the library, to which a NUL is the end."""
+    if not isinstance(text, str):
+        raise refuse_type(f"{what} is {text!r}, not a text")
     return _without_nul(utf8(text, what), what, text)
 
 

@@ -15,7 +15,7 @@ import torch.distributed as dist
 
 from ._arguments import answered, meant, whole
 from ._call import Problem
-from ._core import Error, apart, as_numpy, check, extern, ffi, fill_rows, fill_tensor, floats_at, keep_raised, lib, number, refuse
+from ._core import Error, apart, as_numpy, check, error_detail, extern, ffi, fill_rows, fill_tensor, floats_at, keep_raised, lib, number, refuse
 from ._hierarchy import PLANS_KEPT, Hierarchy, draws
 from ._normalisers import normalised, spelt
 from ._plans import new_plan
@@ -198,7 +198,7 @@ def hga_py_gather(ctx: Any, mine: Any, n: int, all_: Any) -> int:
 
 @extern(onerror=keep_raised)
 def hga_py_fail(ctx: Any, status: int) -> None:
-    _end(ctx).fail(status, ffi.string(lib.hga_error_detail()).decode())
+    _end(ctx).fail(status, error_detail())
 
 
 # ---- a hierarchy on ranks ----

@@ -12,7 +12,7 @@ import numpy as np
 
 from ._arguments import flag, int32, meant, whole
 from ._copies import digest, graph_data, graph_of
-from ._core import check, encoded, encoded_path, ffi, ids, lib, number, refuse, refuse_type
+from ._core import check, encoded, encoded_path, ffi, floats, ids, lib, number, refuse, refuse_type
 from ._deferred import compiling, deferred, new_name
 from ._masks import graph_of_mask
 from ._trees import Tree, of_folder, of_html, of_linkage, of_markdown, of_table
@@ -87,7 +87,7 @@ class Graph:
         if src.shape != dst.shape or src.ndim != 1:
             raise refuse(f"source has shape {src.shape}, destination {dst.shape}: two lists of one length are needed")
         types = None if type is None else ids(type, "type")
-        weights = None if weight is None else np.asarray(weight, np.float32)
+        weights = None if weight is None else floats(weight, "weight")
         for x, what in ((types, "types"), (weights, "weights")):
             if x is not None and x.shape != src.shape:
                 raise refuse(f"{len(src)} edges, but {what} {x.shape}")
@@ -151,6 +151,8 @@ class Graph:
     ) -> "Graph":  # fmt: skip
         """A sparse matrix: row i attends to column j. Values other than 1 are weights; ``weights="ignore"``: the pattern
         alone, whatever is stored."""
+        if not hasattr(matrix, "tocoo"):
+            raise refuse_type(f"a {type(matrix).__name__} is no sparse matrix of scipy: Graph.from_mask takes arrays of truth values")
         m = matrix.tocoo()
         if m.shape[0] != m.shape[1]:
             raise refuse(f"a matrix of shape {m.shape} is no graph of one set of nodes")
@@ -364,7 +366,7 @@ class Graph:
 
     def with_kinds(self, kinds: Sequence[Optional[str]]) -> "Graph":
         """The same graph, whose first nodes are of these kinds, names like "text" and "picture"; None leaves a node as it is."""
-        if isinstance(kinds, str):
+        if isinstance(kinds, str) or not isinstance(kinds, Iterable):
             raise refuse_type(f"kinds is {kinds!r}, not a list of names")
         names = [ffi.NULL if name is None else ffi.new("char[]", _kind(name)) for name in kinds]
         out = ffi.new("hga_graph **")

@@ -110,7 +110,7 @@ class Program:
             if not 1 <= whole(n, "field") <= self._p.n_fields:
                 raise refuse(f"field {n}: fields are 1 .. {self._p.n_fields}")
         stage = ffi.new("hga_stage *")
-        short = encoded(name, "stage")[:31]
+        short = encoded(name, "stage")[:31].decode(errors="ignore").encode()
         ffi.memmove(stage.name, short + b"\0", len(short) + 1)
         stage.relation = self._relation(relation)
         stage.message, stage.reduce, stage.update = lib.HGA_MESSAGE_USER, lib.HGA_REDUCE_USER, lib.HGA_UPDATE_USER

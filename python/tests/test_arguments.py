@@ -3,6 +3,7 @@ kinds that Python's users catch."""
 
 import importlib.util
 import os
+import pickle
 import subprocess
 import sys
 import tempfile
@@ -226,6 +227,24 @@ class Words(unittest.TestCase):
 
 
 class Kinds(unittest.TestCase):
+    def test_graphs_of_what_is_none_are_refused(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        path = folder.name + "/x.csv"
+        with open(path, "wb") as file:
+            file.write(b"\xe9\n")
+        graph = hga.Graph.from_edges([0], [1], 2)
+        program = hga.Program(graph)
+        program.user("ä" * 20, 0, [], [program.field("out", "out")], float, lambda s, e: s, lambda s, v: None)  # cut between characters
+        for says, call in (
+            ("stage 'ä{15}' runs functions of your own", lambda: pickle.dumps(program)),
+            (r"x\.csv: .*\\xe9", lambda: hga.Graph.read(path)), ("relation is 3, not a text", lambda: hga.Graph.read(path, relation=3)),
+            ("a ndarray is no sparse matrix of scipy", lambda: hga.Graph.from_scipy(np.eye(3))), ("weight: could not convert", lambda: hga.Graph.from_edges([0], [1], 2, weight=["a"])),
+            ("source: .*inhomogeneous", lambda: hga.Graph.from_edges([[0], [1, 2]], [1], 2)), ("kinds is 3, not a list", lambda: graph.with_kinds(3)),
+        ):  # fmt: skip
+            with self.subTest(says), self.assertRaisesRegex(hga.Error, says):
+                call()
+
     def test_texts_end_where_they_end(self):
         b, folder = hga.Builder(), tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
