@@ -20,7 +20,6 @@ int run_explain(int argc, char **argv);
 int run_bench(int argc, char **argv);
 int run_flops(int argc, char **argv);
 int run_view(int argc, char **argv);
-int run_rank_map(int argc, char **argv);
 int run_choose(int argc, char **argv);
 int run_variants(int argc, char **argv);
 int run_tensor(int argc, char **argv);

@@ -6,7 +6,6 @@
 #include "arguments.h"
 #include "chosen_source.h"
 #include "command.h"
-#include "hsa3.h"
 #include "table.h"
 #include "variant_routed.h"
 
@@ -14,19 +13,10 @@ typedef struct arguments {
     typed_variant variant;
     hga_shape shape;
     chosen_source chosen;
-    const char *table;
     int json;
 } arguments;
 
 /* ---- the command line ---- */
-
-static int check_arguments(const arguments *a)
-{
-    if (a->table && a->variant.name) return complain(CLI_USAGE, "--table: a table or a VARIANT, not both");
-    if (a->table && strcmp(a->table, "hsa3") != 0) return complain(CLI_USAGE, "--table: '%s' is not hsa3", a->table);
-    if (!a->table && !a->variant.name) return complain(CLI_USAGE, "flops: VARIANT or --table hsa3 is missing");
-    return CLI_GOOD;
-}
 
 static error_t parse(int key, char *value, struct argp_state *state)
 {
@@ -37,13 +27,12 @@ static error_t parse(int key, char *value, struct argp_state *state)
         state->child_inputs[1] = &a->shape;
         state->child_inputs[2] = state->child_inputs[3] = state->child_inputs[4] = &a->chosen;
         return 0;
-    case ARGP_KEY_END: return arguments_said(check_arguments(a));
+    case ARGP_KEY_END: return a->variant.name ? 0 : arguments_said(complain(CLI_USAGE, "flops: VARIANT is missing"));
     default: return arguments_put(key, value, a);
     }
 }
 
 static const struct argp_option options[] = {
-    {"table", TEXT(arguments, table), "NAME", 0, "hsa3: Table 3 of the HSA paper, recomputed", 8},
     {"json", FLAG(arguments, json), NULL, 0, "as JSON", 9},
     {0},
 };
@@ -193,16 +182,15 @@ int run_flops(int argc, char **argv)
                                     {&chosen_tensors_argp, 0, NULL, 0}, {&chosen_head_argp, 0, NULL, 0},
                                     {&chosen_scores_argp, 0, NULL, 0},  {0}};
     struct argp argp = {
-        options,     parse,
-        "[VARIANT]", "Operation counts by formula and by counting edges; ends with 1 where the two disagree.\v",
-        children,    NULL,
+        options,   parse,
+        "VARIANT", "Operation counts by formula and by counting edges; ends with 1 where the two disagree.\v",
+        children,  NULL,
         NULL};
     arguments a = {0};
     model m = {0};
     count c = {0};
     int status = CLI_GOOD;
     TRY(arguments_parse(&argp, argc, argv, &a));
-    if (a.table) return print_hsa3(a.json);
     if (routed_is(&a.variant) && !a.chosen.query && !is_chosen(&a.variant)) return count_unchosen(&a);
     TRY(chosen_build(&a.variant, &a.chosen, CHOSEN_FIRST, 0, &m));
     TRY(count_model(&m, &a.shape, &c));

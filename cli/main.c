@@ -24,7 +24,6 @@ static const command commands[] = {
     {"bench", "benchmark tables", run_bench, 1, 0},
     {"flops", "operation counts by formula and by counting edges", run_flops, 0, 1},
     {"view", "a graph as an interactive page, one .html file", run_view, 0, 0},
-    {"rank-map", "numerical rank of the blocks of softmax scores, for given tensors", run_rank_map, 0, 0},
     {"choose", "variants and parameters against dense attention on given tensors: error, FLOP, time", run_choose, 0, 0},
     {"variants", "the hierarchies that are built in, with their parameters", run_variants, 0, 0},
     {"tensor", "the arrays in a .npy, .npz or .safetensors file", run_tensor, 0, 1},

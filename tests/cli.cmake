@@ -50,11 +50,15 @@ if(NOT HGA_SANITIZE)
   set_tests_properties(costs PROPERTIES TIMEOUT 600 LABELS cli ENVIRONMENT OMP_WAIT_POLICY=passive)
 endif()
 
-foreach(name rank_map choose layout tensors gradients decode_tool)
+foreach(name choose layout tensors gradients decode_tool)
   add_test(NAME ${name} COMMAND bash ${CMAKE_CURRENT_LIST_DIR}/test_${name}.sh $<TARGET_FILE:hga_tool> $<TARGET_FILE:npy_tool> $<TARGET_FILE:json_tool>)
   set_tests_properties(${name} PROPERTIES TIMEOUT 600 LABELS cli ENVIRONMENT OMP_WAIT_POLICY=passive)
 endforeach()
-set_tests_properties(rank_map choose PROPERTIES LABELS "cli;whole")
+set_tests_properties(choose PROPERTIES LABELS "cli;whole")
+
+# What examples/python recomputes of papers.
+add_test(NAME numbers_of_papers COMMAND bash ${CMAKE_CURRENT_LIST_DIR}/test_numbers_of_papers.sh ${PROJECT_SOURCE_DIR} $<TARGET_FILE:npy_tool> $<TARGET_FILE:json_tool>)
+set_tests_properties(numbers_of_papers PROPERTIES TIMEOUT 600 LABELS "cli;whole")
 
 # Benchmarks for their correctness, not their times.
 add_test(NAME bench_tool COMMAND bash ${CMAKE_CURRENT_LIST_DIR}/test_bench.sh $<TARGET_FILE:hga_tool> $<TARGET_FILE:json_tool>

@@ -256,8 +256,6 @@ fact check_as_json parses "$hga" check window.json --json
 fact topology says '.' "$hga" topo
 fact a_synthetic_topology says '.' "$hga" topo --synthetic 'pack:2 numa:1 core:4 pu:1'
 fact a_synthetic_topology_as_json parses "$hga" topo --synthetic 'pack:2 numa:1 core:4 pu:1' --json
-fact flops_table says 'HSA|hsa' "$hga" flops --table hsa3
-fact flops_table_as_json parses "$hga" flops --table hsa3 --json
 fact bench_dry_run says 'dense' "$hga" bench --variants dense,htransformer --tokens 64,128 --dry-run
 fact bench_to_json exits 0 "$hga" bench --variants dense,htransformer --tokens 64 --heads 2 --dim 16 --threads 1 --seconds .1 --json bench.json
 fact bench_json_is_json "$json" bench.json context

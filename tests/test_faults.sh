@@ -14,7 +14,7 @@ tool() {
 "$npy" make q.npy f4 40,2,8 random:1
 "$hga" build bpt --tokens 40 -o g.json
 makers="build:bpt_--tokens_40_-o_FILE.npy export:g.json_-o_FILE.json export:g.json_-o_FILE.svg export:g.json_-o_FILE.png view:g.json_-o_FILE.html
-attend:dense_--query_q.npy_--key_q.npy_--value_q.npy_--out_FILE.npy rank-map:--query_q.npy_--key_q.npy_-o_FILE.svg"
+attend:dense_--query_q.npy_--key_q.npy_--value_q.npy_--out_FILE.npy choose:--query_q.npy_--key_q.npy_--value_q.npy_--variants_window_--seconds_0_-o_FILE.svg"
 made() { # made MAKER FOLDER/NAME: its output's path
     local word
     for word in ${1//_/ }; do case $word in FILE.*) echo "${word/FILE/$2}" ;; esac; done

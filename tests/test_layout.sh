@@ -72,10 +72,6 @@ fact the_batch_is_said says "hga: 24 rows, 4 heads of 8, float32; batch of 2" ru
 fact a_doubt_is_said says "hga: 4 rows, 24 heads of 8, float32; if it is the other way round, --layout hnd" \
     "$hga" attend dense --query q.hnd0.npy --key q.hnd0.npy --value q.hnd0.npy --out o.npy
 fact quiet_says_nothing says "" run '' nhd0 o dense --quiet
-fact rank_map_takes_torchs_order says "hga: 24 rows, 4 heads of 8, float32" "$hga" rank-map --query q.hnd0.npy --key k.hnd0.npy --layout hnd --head 3
-cp stdout hnd.map
-"$hga" rank-map --query q.nhd0.npy --key k.nhd0.npy --head 3 --quiet >nhd.map
-fact its_map_is_the_same equal "$(tail -n +2 hnd.map)" "$(tail -n +2 nhd.map)"
 fact choose_takes_torchs_order says "hga: 24 rows, 4 heads of 8, float32" \
     "$hga" choose --query q.hnd0.npy --key k.hnd0.npy --value v.hnd0.npy --layout hnd --variants hsa --seconds 0
 "$hga" build dense --tokens 24 -o dense.json
@@ -89,6 +85,5 @@ fact bhnd_insists_on_a_batch refused 3 "[batch][heads][rows][dim]" "$hga" attend
 fact rows_must_fit_the_graph refused 3 "has 4 rows" "$hga" attend graph=dense.json --query q.hnd0.npy --key k.hnd0.npy --value v.hnd0.npy --out o2.npy
 fact the_other_layout_is_named_where_it_fits refused 3 "needs 24, as it has heads; --layout hnd?" "$hga" attend graph=dense.json --query q.hnd0.npy --key k.hnd0.npy --value v.hnd0.npy --out o2.npy
 fact samples_must_be_as_many refused 3 "k.nhd0.npy: has 1 samples, the query in q.bnhd.npy has 2" "$hga" attend dense --query q.bnhd.npy --key k.nhd0.npy --value v.bnhd.npy --out o2.npy
-fact rank_map_takes_one_sample refused 3 "q.bnhd.npy: is a batch of 2" "$hga" rank-map --query q.bnhd.npy --key k.bnhd.npy
 fact layouts_are_known refused 2 "--layout: 'dhn' is not one of" "$hga" attend dense --layout dhn --query q.nhd0.npy --key k.nhd0.npy --value v.nhd0.npy --out o2.npy
 facts_end

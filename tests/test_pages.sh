@@ -22,6 +22,7 @@ docs/models.py|shown_models-characters
 bench/compare.py|python/tests/test_pages.py|test_comparisons_are_of_right_results
 bench/graphs.py|python/tests/test_pages.py|test_graphs_are_compared_by_right_results
 examples/python/tutorial.ipynb|python/tests/test_pages.py|test_the_tutorial_runs_as_a_notebook
+examples/python/rank_map.py|rank_map
 examples/python/gallery.py|python/tests/test_pages.py|test_the_gallery_has_every_variant
 python/hga/_hierarchy.py|python/tests/test_pages.py|test_notebooks_draw
 python/hga/_picture.py|python/tests/test_pages.py|test_pictures_are_drawn
@@ -143,8 +144,9 @@ page bench bench.html "$hga" bench --variants dense,bpt:k=4 --threads 1,2 --peer
 page bench_again again.html "$hga" bench --from bench.json --report again.html
 page bench_back back.html "$hga" bench --gradient --variants dense,hsa:branching=4 --report back.html "${tiny[@]}"
 page choose choose.svg "$hga" choose --quiet --query q.npy --key k.npy --value v.npy --seconds 0 -o choose.svg
-page rank_map ranks.svg "$hga" rank-map --quiet --example -o ranks.svg
-page rank_map_of_tensors tensors.svg "$hga" rank-map --quiet --query q.npy --key k.npy --block 3 -o tensors.svg
+rank_map() { /usr/bin/python3 "$source/examples/python/rank_map.py" "$@" >said; }
+page rank_map ranks.svg rank_map --example -o ranks.svg
+page rank_map_of_tensors tensors.svg rank_map --query q.npy --key k.npy --block 3 -o tensors.svg
 for file in "$source"/bench/results/*.html; do echo "results|$file" >>pages; done
 for file in "$source"/docs/pictures/*.svg; do echo "shown_$(basename "$file" .svg)|$file" >>pages; done
 

@@ -1,6 +1,6 @@
 /* hsa.c: Table 3 of Amizadeh et al. 2025 in time: softmax attention and HSA on hopping windows (2, 4, 8, 16), 12 heads
    of 64, one thread, at the table's lengths. hsa [MILLISECONDS]. The plan is made once, as a layer that sees many texts
-   of a length would. `hga flops --table hsa3` has the counts. */
+   of a length would. `examples/python/hsa3.py` has the counts. */
 #include <stdio.h>
 
 #include "cases.h"

@@ -6,8 +6,6 @@
 static const uint32_t levels[5] = {0x3d4fc4, 0x9a3fb5, 0xd9487d, 0xf0803c, 0xf2b92e};
 static const uint32_t weights[5] = {0x0b0724, 0x5b1a7f, 0xb5367a, 0xfb8761, 0xfcf5bf};
 
-static const uint32_t ranks[5] = {0xe8f0fa, 0xb1c3da, 0x7a96b9, 0x426999, 0x0b3c78};
-
 static uint32_t on_ramp(const uint32_t *ramp, double t)
 {
     double at = (t < 0 ? 0 : t > 1 ? 1 : t) * 4;
@@ -32,8 +30,6 @@ uint32_t kind_colour(int32_t kind)
 }
 
 uint32_t weight_colour(double value) { return on_ramp(weights, value); }
-
-uint32_t rank_colour(double share) { return on_ramp(ranks, share); }
 
 double share_opacity(double share) { return 0.2 + 0.8 * share; }
 

@@ -14,8 +14,6 @@ uint32_t weight_colour(double value);
 /* How strongly a cell is painted of which this share (> 0) is covered: never so faint that it is lost. */
 double share_opacity(double share);
 
-/* From pale to dark, for ranks; share in [0, 1]. */
-uint32_t rank_colour(double share);
 /* One colour a variant, in every chart; 0 stands for ink, which dense attention has. */
 uint32_t variant_colour(const char *variant);
 
