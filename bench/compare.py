@@ -9,7 +9,7 @@ result is right.
 Peers: torch's scaled_dot_product_attention (with a mask where the graph is sparse) and FlexAttention (compiled),
 onnxruntime's MultiHeadAttention, OpenVINO's ScaledDotProductAttention, DGL's message passing, scipy's sparse matrices.
 Each result is compared with the three passes of attention in double on the same edges. A peer that is missing, or cannot
-do a case, is named. RUN.json is Google Benchmark's format, which ``hga bench compare A.json B.json`` reads.
+do a case, is named. RUN.json is Google Benchmark's format, which ``compare_runs.py A.json B.json`` reads.
 ``--table goals`` is the project's goals beside peers (goals.py)."""
 
 import argparse

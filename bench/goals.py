@@ -1,13 +1,20 @@
-"""The goals that peers set: how many times as long as hga the best of them takes, on the same numbers, in one process, in
-turns; medians of processor time, results compared first. All are measured, and then all once more. Printed by
-``compare.py --table goals``; goals that the machine sets are ``hga bench --table goals``."""
+"""The project's goals, in two tables.
+
+    python3 bench/goals.py [--isa avx2] [--only TEXT] [--tokens N] [--json FILE] [--dry-run]
+
+Goals that the machine sets are those of goals.json, shares of its limits and ratios of two cases: ``machine_goals.py`` measures
+them by ``hga bench``. Goals that peers set are here: how many times as long as hga the best of them takes, on the same
+numbers, in one process, in turns; medians of processor time, results compared first. All are measured, and then all once more.
+``compare.py --table goals`` prints those of peers alone."""
 
 import argparse
 import json
+import os
 import sys
 from typing import NamedTuple
 
 import compare
+import machine_goals
 import numpy as np
 
 DENSE = ("torch-sdpa", "onnxruntime", "openvino")
@@ -71,7 +78,7 @@ def row_of(goal, tokens, *passes):
     differs = compare.are_apart(found)
     verdicts = {x >= bound for x in found if x is not None}
     met = None if reached is None or tokens != goal.tokens or (differs and len(verdicts) > 1) else reached >= bound
-    return {"case": name_of(goal), "tokens": tokens, "goal": bound, "reached": reached, "peer": peer, "peers": ratios, "met": met,
+    return {"case": name_of(goal), "set_by": "peers", "tokens": tokens, "goal": bound, "reached": reached, "peer": peer, "peers": ratios, "met": met,
             "reached_in_passes": found, "differs": differs}  # fmt: skip
 
 
@@ -94,11 +101,18 @@ def one_pass(chosen, a, runs, skipped):
     return results
 
 
-def table(a):
+def chosen_of(goals, name, a):
+    return [goal for goal in goals if not a.only or a.only in name(goal)]
+
+
+def write(path, context, runs, rows):
+    with open(path, "w", encoding="utf-8") as file:
+        json.dump({"context": context, "benchmarks": runs, "goals": rows}, file, indent=1)
+
+
+def run(chosen, a):
+    """Measures and prints the goals that peers set; rows of measurements, rows of goals, and whether ours were right."""
     runs, skipped = [], []
-    chosen = [goal for goal in GOALS if not a.only or a.only in name_of(goal)]
-    if not chosen:
-        sys.exit(f"--only: no goal has {a.only!r} in its name")
     print(f"isa {compare.isa_in_use()}, {a.threads or 1} thread\n{'times as long as hga':42s} {'goal':8s} reached met  peers", flush=True)
     first, second = (one_pass(chosen, a, runs, skipped) for _ in range(2))
     rows = [row_of(goal, tokens, x, y) for goal, (tokens, x), (_, y) in zip(chosen, first, second)]
@@ -108,9 +122,55 @@ def table(a):
         print(compare.APART)
     for line in dict.fromkeys(skipped):
         print(f"not compared: {line}")
-    print(", ".join(f"{key}: {value}" for key, value in compare.context().items()))
+    print(", ".join(f"{key}: {value}" for key, value in compare.context().items()), flush=True)
+    return runs, rows, not any(line.startswith("hga,") for line in skipped)
+
+
+def table(a):
+    """For ``compare.py --table goals``."""
+    chosen = chosen_of(GOALS, name_of, a)
+    if not chosen:
+        sys.exit(f"--only: no goal has {a.only!r} in its name")
+    runs, rows, right = run(chosen, a)
     if a.json:
-        with open(a.json, "w", encoding="utf-8") as file:
-            json.dump({"context": compare.context(), "benchmarks": runs, "goals": rows}, file, indent=1)
-    if any(line.startswith("hga,") for line in skipped):
+        write(a.json, compare.context(), runs, rows)
+    if not right:
         sys.exit("hga's own result was wrong or missing")
+
+
+def main():
+    a = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    a.add_argument("--isa", help="hga and its peers held to these instructions: avx2, ref")
+    a.add_argument("--only", metavar="TEXT", help="goals whose case has this in its name")
+    a.add_argument("--tokens", type=int, help="the most of a case; shorter ones are not judged")
+    a.add_argument("--seconds", type=float, help="of repeats for a case of the machine's, as of hga bench")
+    a.add_argument("--repetitions", type=int, default=15, help="of a case of peers'")
+    a.add_argument("--peers", default=",".join(compare.PEERS))
+    a.add_argument("--tool", default=machine_goals.HERE.parent / "build/cli/hga", help="the hga that is measured (default: build/cli/hga)")
+    a.add_argument("--json", metavar="FILE", help="both tables and all measurements, in Google Benchmark's format")
+    a.add_argument("--dry-run", action="store_true", help="only what the machine's goals would measure, and its memory")
+    a.set_defaults(heads=8, dim=64, threads=1)
+    a = a.parse_args()
+    if a.isa or os.environ.get("HGA_ISA") in compare.HELD:
+        compare.hold(a.isa or os.environ["HGA_ISA"])
+    of_machine, of_peers = chosen_of(machine_goals.GOALS, lambda goal: goal["case"], a), chosen_of(GOALS, name_of, a)
+    if not of_machine + of_peers:
+        sys.exit(f"--only: no goal has {a.only!r} in its name")
+    bench, context, runs, rows, right = machine_goals.Bench(a.tool, a.isa, a.seconds, a.tokens, a.dry_run), {}, [], [], True
+    if of_machine:
+        try:
+            context, runs, rows = machine_goals.run(of_machine, bench)
+        except machine_goals.NoRun as e:
+            sys.exit(str(e))
+    if of_peers and not a.dry_run:
+        print(flush=True)
+        more_runs, more_rows, right = run(of_peers, a)
+        runs, rows = runs + more_runs, rows + more_rows
+    if a.json:
+        write(a.json, context | compare.context(), runs, rows)
+    if not right or bench.wrong:
+        sys.exit("a result was wrong or missing")
+
+
+if __name__ == "__main__":
+    main()

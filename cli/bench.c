@@ -4,12 +4,10 @@
 
 #include "arguments.h"
 #include "json_file.h"
-#include "bench_compare.h"
 #include "bench_decode.h"
 #include "bench_output.h"
 #include "bench_ranks.h"
 #include "command.h"
-#include "goals.h"
 #include "measured.h"
 #include "peer.h"
 #include "progress.h"
@@ -20,12 +18,12 @@
 #define DEFAULT_TOKENS   "256,1024,4096"
 
 typedef struct arguments {
-    const char *variants, *graph, *tokens, *threads, *isa, *precision, *table, *only, *from;
+    const char *variants, *graph, *tokens, *threads, *isa, *precision, *from;
     bench_output out;
     unsigned peers;
     hga_shape shape;
     bench_rules rules;
-    int dry_run, relative, gradient, decode, ranks, bind;
+    int dry_run, relative, gradient, by_memory, decode, ranks, bind;
     bench_link link; /* as typed, then as measured */
     typed_call call;
     call_files files; /* of the call */
@@ -44,13 +42,12 @@ typedef struct lists {
 
 /* ---- the command line ---- */
 
-enum { KEY_BIND = 0x2500, KEY_PEERS, KEY_LATENCY, KEY_GBITS };
+enum { KEY_BIND = 0x2500, KEY_DIM_V, KEY_PEERS, KEY_LATENCY, KEY_GBITS };
 
 /* Ranks are measured, and alone. */
 static int check_ranks(const arguments *a)
 {
     const char *with = a->graph      ? "--graph"
-                       : a->table    ? "--table"
                        : a->peers    ? "--peers"
                        : a->relative ? "--rel-key"
                        : a->gradient ? "--gradient"
@@ -74,17 +71,9 @@ static int check_arguments(const arguments *a)
 {
     int status = check_ranks(a);
     if (status) return status;
-    if (a->table && strcmp(a->table, "goals") != 0) return complain(CLI_USAGE, "--table: '%s' is not goals", a->table);
-    if (a->only && !a->table) return complain(CLI_USAGE, "--case: names cases of --table goals");
-    if (a->table && call_typed(&a->call))
-        return complain(CLI_USAGE, "%s: --table goals has cases of its own", call_typed(&a->call));
-    if (a->table && a->graph) return complain(CLI_USAGE, "--graph: --table goals has cases of its own");
-    if (a->table && a->variants)
-        return complain(CLI_USAGE, "--variants: --table goals has cases of its own; --case chooses among them");
-    if (a->decode && (a->graph || a->table || a->peers || a->relative || a->gradient))
+    if (a->decode && (a->graph || a->peers || a->relative || a->gradient))
         return complain(CLI_USAGE, "--decode: times tokens, without %s",
                         a->graph      ? "--graph"
-                        : a->table    ? "--table"
                         : a->peers    ? "--peers"
                         : a->relative ? "--rel-key"
                                       : "--gradient");
@@ -103,6 +92,7 @@ static error_t parse(int key, char *value, struct argp_state *state)
         a->bind = HGA_BIND_AUTO;
         return 0;
     case 'n': a->tokens = value; return 0;
+    case KEY_DIM_V: return arguments_said(read_id("--dim-v", value, 1, MAX_DIM, &a->shape.dim_v));
     case KEY_BIND: return arguments_said(read_bind("--bind", value, &a->bind));
     case KEY_LATENCY: return arguments_said(read_positive("--latency", value, &a->link.latency_us));
     case KEY_GBITS: return arguments_said(read_positive("--gbits", value, &a->link.gbits));
@@ -136,6 +126,7 @@ static const struct argp_option options[] = {
      "libraries do), graphblas, all; of a program with several stages they run the attended edges alone (default: "
      "none)",
      1},
+    {"dim-v", KEY_DIM_V, "D", 0, "dimension of a value (default: --dim)", 7},
     {"rel-key", FLAG(arguments, relative), NULL, 0,
      "with random relative keys, a row for each type of the first attended relation", 1},
     {"gradient", FLAG(arguments, gradient), NULL, 0,
@@ -143,6 +134,8 @@ static const struct argp_option options[] = {
      "time "
      "over forward's (programs with user stages have none)",
      1},
+    {"by-memory", FLAG(arguments, by_memory), NULL, 0,
+     "in turns with the memory's bandwidth, in order and of rows at random, whatever limits the case", 1},
     {"decode", FLAG(arguments, decode), NULL, 0,
      "time causal variants token by token: --tokens are contexts, behind which tokens are appended one by one; beside "
      "them a flat cache, one query against all keys. Processor time on one thread, which is "
@@ -158,11 +151,6 @@ static const struct argp_option options[] = {
      "last)",
      2},
     {"gbits", KEY_GBITS, "G", 0, "with --ranks: and so many gigabits a second (default: measured)", 2},
-    {"table", TEXT(arguments, table), "NAME", 0,
-     "goals: the project's performance goals, with the result and the best peer; each case has its own length (at most "
-     "--tokens N), heads and threads; all are measured twice, and `!` marks what came out a twentieth apart",
-     2},
-    {"case", TEXT(arguments, only), "TEXT", 0, "of that table, only cases whose name has TEXT", 2},
     {0},
 };
 
@@ -243,11 +231,7 @@ static int read_lists(const arguments *a, lists *l)
 {
     int status = CLI_GOOD;
     TRY(read_variants(a, l));
-    TRY(read_list("--tokens",
-                  a->tokens  ? a->tokens
-                  : a->table ? "8192"
-                             : DEFAULT_TOKENS,
-                  1, INT32_MAX, MAX_LIST, &l->n_tokens, l->tokens));
+    TRY(read_list("--tokens", a->tokens ? a->tokens : DEFAULT_TOKENS, 1, INT32_MAX, MAX_LIST, &l->n_tokens, l->tokens));
     if (a->relative && !a->variants && !a->graph) TRY(keep_relative(l));
     l->n_threads = 1; /* 0: the library's default */
     if (a->threads) TRY(read_list("--threads", a->threads, 1, 65536, MAX_LIST, &l->n_threads, l->threads));
@@ -267,6 +251,7 @@ static bench_place place_of(const lists *l, const arguments *a, int i)
                      .dry_run = a->dry_run,
                      .peers = a->peers,
                      .relative = a->relative,
+                     .by_memory = a->by_memory,
                      .call = &a->call,
                      .files = &a->files,
                      .gradient = a->gradient};
@@ -332,11 +317,10 @@ static int measure_peaks(lists *l, const bench_rules *rules, json_t *peaks)
 /* ---- the document ---- */
 
 /* what was measured, with the machine and what follows from it; NULL when memory ran out */
-static json_t *document_of(const arguments *a, const char *program, json_t *peaks, json_t *rows, json_t *goals)
+static json_t *document_of(const arguments *a, const char *program, json_t *peaks, json_t *rows)
 {
     json_t *doc = json_pack("{s:o, s:O, s:b}", "context", bench_context_json(program, json_incref(peaks)), "benchmarks",
                             rows, "dry_run", a->dry_run);
-    if (goals) return json_joined(doc, json_pack("{s:O}", "goals", goals));
     if (a->decode) return json_joined(doc, json_pack("{s:b}", "decode", 1));
     if (a->ranks) return json_joined(doc, json_pack("{s:b}", "ranks", 1));
     if (a->dry_run) return doc;
@@ -350,30 +334,6 @@ static int write_document(const arguments *a, json_t *document)
     if (!document) status = complain(CLI_OUTSIDE, "out of memory");
     if (document && world_speaks()) status = bench_output_write(&a->out, document);
     json_decref(document);
-    return status;
-}
-
-/* every case in every setting */
-static int run_cases(const arguments *a, const lists *l, const char *program, json_t *peaks, json_t *rows, int *failed)
-{
-    int status = run_all(l, a, rows, failed);
-    return status ? status : write_document(a, document_of(a, program, peaks, rows, NULL));
-}
-
-static int run_goals(const arguments *a, const lists *l, const char *program, json_t *peaks, json_t *rows, int *failed)
-{
-    goals_run r = {.only = a->only, .rows = rows, .goals = json_array()};
-    int status = CLI_GOOD;
-    if (l->n_tokens * l->n_threads * l->n_isa * l->n_precision > 1)
-        TRY(complain(CLI_USAGE, "--table goals: takes one setting, not lists"));
-    r.place = place_of(l, a, 0);
-    if (!r.place.options.threads) r.place.options.threads = 1;
-    if (a->tokens) r.most_tokens = l->tokens[0];
-    TRY(goals_measure(&r));
-    *failed = r.failed;
-    TRY(write_document(a, document_of(a, program, peaks, rows, r.goals)));
-done:
-    json_decref(r.goals);
     return status;
 }
 
@@ -395,7 +355,6 @@ int run_bench(int argc, char **argv)
                                     {&bench_output_argp, 0, NULL, 0},
                                     {call_argp(CALL_OF_SHAPE), 0, "What is done with scores:", 4},
                                     {0}};
-    if (argc > 1 && strcmp(argv[1], "compare") == 0) return run_bench_compare(argc - 1, argv + 1);
     struct argp argp = {
         options,
         parse,
@@ -415,11 +374,12 @@ int run_bench(int argc, char **argv)
     }
     TRY(take(1, sizeof *l, &l));
     TRY(read_lists(&a, l));
-    if ((a.peers || a.table) && !a.dry_run) peer_openblas_tune(argc, argv);
+    if (a.peers && !a.dry_run) peer_openblas_tune(argc, argv);
     if (!a.dry_run) TRY(call_files_read(&a.call, &a.files));
     if (a.ranks) TRY(bench_link_measure(&a.link));
     if (!a.dry_run && !a.ranks) TRY(measure_peaks(l, &a.rules, peaks));
-    TRY((a.table ? run_goals : run_cases)(&a, l, argv[0], peaks, rows, &failed));
+    TRY(run_all(l, &a, rows, &failed));
+    TRY(write_document(&a, document_of(&a, argv[0], peaks, rows)));
     if (failed) status = CLI_FAILED; /* said when it was found */
 done:
     call_files_clear(&a.files);

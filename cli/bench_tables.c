@@ -3,7 +3,6 @@
 
 #include <string.h>
 
-#include "goals.h"
 #include "measured.h"
 
 /* ---- columns ---- */
@@ -130,17 +129,11 @@ static void add(bench_table *tables, int *n, const char *title, const column *sh
         json_decref(rows);
 }
 
-/* A run of goals shows the goals: its measurements are in the JSON and in the CSV. */
 int bench_tables_of(const json_t *document, bench_table out[static BENCH_MOST_TABLES])
 {
     int n = 0, dry = json_is_true(json_object_get(document, "dry_run"));
-    const json_t *goals = json_object_get(document, "goals");
     add(out, &n, "This machine's limits, one thread", peak_columns,
         json_incref(json_object_get(json_object_get(document, "context"), "peaks")));
-    if (goals) {
-        add(out, &n, "Goals", dry ? goals_dry_columns : goals_columns, goals_as_text(goals));
-        return n;
-    }
     if (json_is_true(json_object_get(document, "decode"))) {
         add(out, &n, "Tokens one by one, behind a context", decode_columns,
             json_incref(json_object_get(document, "benchmarks")));

@@ -55,7 +55,7 @@ static size_t count_of(const json_t *rows, const char *member)
 
 void measured_explain(FILE *file, const json_t *rows)
 {
-    size_t n = json_array_size(rows), disturbed = count_of(rows, "disturbed"), differ = count_of(rows, "differs"),
+    size_t n = json_array_size(rows), disturbed = count_of(rows, "disturbed"),
            beyond = count_of(rows, "limit_disturbed");
     if (beyond)
         fprintf(
@@ -68,9 +68,6 @@ void measured_explain(FILE *file, const json_t *rows)
             file,
             "! %zu of %zu rows had less than %.0f %% of their threads' processor time: the machine did other work\n",
             disturbed, n, 100 * BENCH_TRUSTED);
-    if (differ)
-        fprintf(file, "! %zu of %zu rows came out a twentieth apart or more in two passes: measure them again\n",
-                differ, n);
 }
 
 json_t *json_joined(json_t *row, json_t *more)

@@ -69,7 +69,6 @@ _hga_candidates() {
         case $value in *=@*) _hga_files "$prefix${value%%@*}@" "${value#*@}" ;; esac ;;
     --variants) compgen -P "$prefix" -W "$(_hga_variants build)" -- "$value" ;;
     --peers) compgen -P "$prefix" -W $'openblas\npasses\ngraphblas\nall\nnone' -- "$value" ;;
-    --table) compgen -P "$prefix" -W goals -- "$value" ;;
     --*)
         local words
         words=$(_hga_words "$subcommand" "$option")

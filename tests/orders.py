@@ -111,7 +111,6 @@ os.link("mesh.npy", "a,b:c.npy")
 rows = json.loads(run("bench", "--graph", "a,b:c.npy:order=rcm", "--repetitions", 1, "--heads", 2, "--dim", 8, "--json", "-").stdout)
 fact([r["tokens"] for r in rows["benchmarks"]] == [n], "commas and colons in its name are its name's")
 os.unlink("a,b:c.npy")
-fact("--table goals" in run("bench", "--graph", "mesh.npy", "--table", "goals", status=2).stderr, "the table of goals takes no graph")
 
 # ---- edges that are given twice, and loops ----
 

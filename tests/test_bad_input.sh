@@ -248,12 +248,10 @@ done <<'END'
 3|I/wordless.txt|run I/wordless.txt
 2|nosuch|explain nosuch --tokens 5
 2|block|explain htransformer --tokens 5 -p block=-3
-2|nosuch|flops --table nosuch
 2|nonsense|topo --synthetic nonsense
 2|nosuch|bench --variants nosuch --tokens 8
 2|x|bench --variants dense --tokens x
 2|pentium|bench --variants dense --tokens 8 --isa pentium
-2|nosuch|bench --table nosuch
 END
 
 # ---- a good graph with one thing changed: status | text | what | into what ----

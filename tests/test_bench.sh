@@ -4,45 +4,7 @@ set -u
 hga=$1 json=$2 make=$3
 . "$(dirname "$0")/facts.sh"
 
-# ---- the table of goals ----
-
 tiny=(--tokens 128 --seconds 0.01)
-fact goals_run exits 0 sh -c '"$@" >table' sh "$hga" bench --table goals "${tiny[@]}" --json goals.json
-fact goals_have_their_columns holds table '^case +goal +reached +peer +met +cpu/wall +note$'
-for name in 'htransformer block=16 n=65536 over n=256' 'random degree=32 bf16 over f32' 'dense n=512' 'dense n=8192' 'bpt k=4 rel_key over without' 'bpt k=64 causal' 'htransformer block=16 bf16 over f32' 'window 64\+64' 'workspace hsa' 'odd shapes' 'htransformer block=64' 'htransformer block=16' 'bpt k=64' 'bpt k=4' 'window 128\+128' 'random degree=32' 'hsa 2,4,8,16 n=1M' \
-    'backward dense' 'backward bpt k=64 rel_key' 'backward hsa' 'treeformer n=8192' '2 threads over 1' 'graph \+ plan' 'memory dense' 'seconds per token'; do
-    fact "goals_have_$name" holds table "^$name"
-done
-pairs_or_why() { # a case of the peak of bf16 pairs says a share where there is one, else why not
-    if "$hga" --version --json | grep -q avx512bf16; then holds table '^dense bf16 .* % of bf16 peak'; else holds table '^dense bf16 .* no products of bf16 pairs here'; fi
-}
-fact a_case_that_cannot_run_says_why pairs_or_why
-fact relative_keys_are_a_case_of_their_own holds goals.json 'bpt:k=4/.*precision:f32/rel_key'
-fact bf16_is_a_case_of_its_own holds goals.json 'random:degree=32/.*precision:bf16'
-fact a_shorter_case_is_not_judged sh -c '! grep -E "\"met\": (true|false)" goals.json'
-fact goals_in_json "$json" goals.json goals 0 reached
-fact goals_json_has_googles_rows "$json" goals.json benchmarks 0 run_name
-table=$tests_folder/../bench/goals.json code=$tests_folder/../cli/goals.c
-members_are_read() { # a misspelt member would say nothing
-    local member
-    for member in $(grep -o '"[a-z_0-9]*": ' "$table" | tr -d '": ' | sort -u); do
-        case $member in bytes_tensors) continue ;; esac # a figure of the row
-        grep -q "\"$member\"" "$code" || { echo "$member is in goals.json, not in goals.c"; return 1; }
-        grep -q "\`$member\`" "$tests_folder/../bench/README.md" || { echo "$member is not in bench/README.md"; return 1; }
-    done
-}
-fact members_of_goals_are_read_and_told members_are_read
-fact one_case exits 0 sh -c '"$@" >one' sh "$hga" bench --table goals --case 'dense n=8192' "${tiny[@]}"
-fact a_case_with_a_peer exits 0 sh -c '"$@" >beside' sh "$hga" bench --table goals --case 'dense bf16 n=8192' --peers openblas "${tiny[@]}"
-fact a_peer_without_the_figure_is_left_out sh -c '! grep -w nan beside'
-fact one_case_is_one_row sh -c '[ "$(grep -c "of peak" one)" = 1 ]'
-fact goals_are_ratios lacks "$table" '"unit": "(ns|ms|s)["/]'
-fact goals_dry_run exits 0 sh -c '"$@" >dry' sh "$hga" bench --table goals --dry-run "${tiny[@]}"
-fact goals_dry_run_says_memory holds dry 'MB without peers'
-fact an_unknown_table refused 2 "'speed' is not goals" "$hga" bench --table speed
-fact an_unknown_case refused 2 "no case has 'nothing'" "$hga" bench --table goals --case nothing --dry-run
-fact a_case_without_a_table refused 2 'names cases of --table goals' "$hga" bench --case dense
-fact goals_take_one_setting refused 2 'one setting' "$hga" bench --table goals --tokens 64,128
 
 # ---- peers: their results are compared with ours, and a wrong one exits 1 ----
 
@@ -96,7 +58,6 @@ fact its_work_is_two_and_a_half_times_attentions sh -c '[ "$(awk "BEGIN { print 
 fact softcaps_are_timed exits 0 sh -c '"$@" >capped' sh "$hga" bench --variants dense,window --tokens 64 --heads 2 --dim 8 --softcap 3 --normaliser softmax --seconds 0.01
 fact as_any_other_case holds capped '^window '
 fact a_cap_of_an_energy_is_refused exits 2 "$hga" bench --variants hsa:branching=3 --tokens 64 --softcap 3
-fact goals_are_not_modified exits 2 "$hga" bench --table goals --softcap 3
 fact gradients_are_planned exits 0 sh -c '"$@" >dry' sh "$hga" bench --gradient --variants dense --tokens 64 --dry-run
 fact as_rows_of_their_own holds dry '^gradient:dense '
 
@@ -198,29 +159,6 @@ fact two_of_them_on_stdout refused 2 'standard output' "$hga" bench --variants d
 fact an_old_run_again exits 0 sh -c '"$@" >again' sh "$hga" bench --from all.json --report again.html
 fact says_the_same sh -c 'grep -q "^hsa  *branching=2,4" again && cmp -s all.html again.html'
 fact no_run_at_all exits 3 sh -c '"$@" 2>/dev/null' sh "$hga" bench --from all.csv
-
-# ---- comparing ----
-
-google() { # google FILE MILLISECONDS..: repetitions as Google Benchmark writes them
-    local file=$1 list='' ms
-    shift
-    for ms in "$@"; do list="$list${list:+,}{\"name\": \"BM/a\", \"run_name\": \"BM/a\", \"run_type\": \"iteration\", \"real_time\": $ms, \"cpu_time\": $ms, \"time_unit\": \"ms\"}"; done
-    echo "{\"context\": {}, \"benchmarks\": [$list]}" >"$file"
-}
-google quiet.json 10 10.1 9.9 10 10.05
-google slower.json 12 12.1 11.9 12 12.05
-google noisy.json 8 16 9 14 12
-fact compare_with_oneself sh -c '"$1" bench compare quiet.json quiet.json | grep -q "+0.0 %.*same within noise"' sh "$hga"
-fact slower_is_seen sh -c '"$1" bench compare quiet.json slower.json | grep -qE "\+20.0 % .*slower"' sh "$hga"
-fact faster_is_seen sh -c '"$1" bench compare slower.json quiet.json | grep -qE "faster"' sh "$hga"
-fact noise_is_not_slower sh -c '"$1" bench compare quiet.json noisy.json | grep -q "same within noise"' sh "$hga"
-fact a_limit_fails exits 1 sh -c '"$@" 2>stderr' sh "$hga" bench compare quiet.json slower.json --fail-above 10
-fact and_says_what holds stderr '1 case is more than 10 % slower'
-fact a_limit_holds exits 0 "$hga" bench compare quiet.json slower.json --fail-above 25
-fact noise_does_not_fail exits 0 "$hga" bench compare quiet.json noisy.json --fail-above 10
-fact our_own_runs exits 0 "$hga" bench compare all.json all.json --json
-fact one_run_is_not_enough refused 2 'takes two runs' "$hga" bench compare quiet.json
-fact a_run_that_is_none exits 3 sh -c '"$@" 2>/dev/null' sh "$hga" bench compare quiet.json all.csv
 
 # ---- a dated run, drawn ----
 

@@ -1,4 +1,4 @@
-"""Every row of ``compare.py --table goals`` and ``--calls`` can be missed: on a clock of our own what a row measures is made
+"""Every row of ``goals.py`` and of ``compare.py --calls`` can be missed: on a clock of our own what a row measures is made
 too fast and too slow for its goal; the figure is what that makes it, and the verdict turns."""
 
 import argparse
@@ -23,6 +23,7 @@ if BENCH.exists():
     sys.path.insert(0, str(BENCH))
     import compare
     import goals
+    import machine_goals
 
     if HAS_TORCH:
         import calls
@@ -95,6 +96,173 @@ class Goals(unittest.TestCase):
             self.assertEqual(f"! {ratios[0]:.2f}, then {ratios[1]:.2f}" in out, differs)
             self.assertEqual(compare.APART in out, differs)
             self.assertEqual(sum(r["peer"] == "hga" for r in document["benchmarks"]), 6)  # three repetitions of each pass
+
+
+class Fake:
+    """`hga bench` whose rows come to what a goal is made to come to. Of a sum of keys one has it all; of a ratio the upper
+    row, of lengths the last."""
+
+    dry_run, most_tokens, part = False, None, 0
+
+    def __init__(self, goal, figure, longer=1):
+        self.goal, self.figure, self.longer, self.first, self.calls = goal, figure, longer, True, 0
+        self.disturbed, self.busy = False, 1.0
+
+    def begin(self, first=True):
+        self.first = first
+
+    def own(self, case):
+        """What the row of this case is to come to."""
+        whole = self.figure * (1 if self.first else self.longer) / case.get("times", 1)
+        if "lengths" in case:
+            return self.figure if case["tokens"] == case["lengths"][-1] else 1
+        over = case.get("over")
+        below = over and all(case.get(k) == v for k, v in over.items()) and case is not self.upper
+        return 1 if below else whole
+
+    def measure(self, case):
+        self.calls += 1
+        key = case.get("key", "seconds")
+        keys = [key] if isinstance(key, str) else key
+        row = {"name": "a", "variant": "dense", "tokens": case.get("tokens"), "bytes_tensors": 1.0, "threads": 1, "bytes": 8, "cpu_over_wall": self.busy,
+               "disturbed": self.disturbed, "limit_disturbed": False, "execute_seconds": 1.0, "seconds": 1.0}  # fmt: skip
+        by = case.get("by")
+        each = 1 if by is None or by == "execute_seconds" or by == "seconds" else case["tokens"] * (1 if by == "tokens" else np.log2(case["tokens"]))
+        row |= dict.fromkeys(keys, 0.0) | {keys[self.part % len(keys)]: self.own(case) * each}
+        return [row, row]
+
+
+@unittest.skipUnless(BENCH.exists(), "the benches are not here")
+class Machine(unittest.TestCase):
+    def bound(self, goal):
+        bound = machine_goals.bound_of(goal)
+        return sum(bound.values()) if isinstance(bound, dict) else bound
+
+    def row(self, fake, goal):
+        evaluate = machine_goals.evaluate
+
+        def remembered(bench, one):  # the upper row of a ratio is the goal's own
+            fake.upper = one
+            return evaluate(bench, one)
+
+        with unittest.mock.patch.object(machine_goals, "evaluate", remembered):
+            return machine_goals.measured(fake, [goal], True)[0]
+
+    def test_the_verdict_of_every_row_turns(self):
+        self.assertGreater(len(machine_goals.GOALS), 40)
+        for goal in machine_goals.GOALS:
+            bound, better = self.bound(goal), 1 if "at_least" in goal else -1
+            for part in range(len(goal["key"]) if isinstance(goal.get("key"), list) else 1):
+                for factor in (1.1, 1 / 1.1):
+                    fake = Fake(goal, bound * factor)
+                    fake.part = part
+                    row = self.row(fake, goal)
+                    with self.subTest(goal["case"], factor=factor, part=part):
+                        np.testing.assert_allclose([row["reached"], row["goal"]], [bound * factor, bound], rtol=1e-9)
+                        self.assertEqual((row["met"], row["mark"]), ((factor > 1) == (better > 0), ""))
+
+    def test_a_row_is_measured_twice_and_marked_where_the_two_differ(self):
+        goal = next(g for g in machine_goals.GOALS if g["case"] == "dense n=2048")
+        for first, longer, met, mark in ((95, 1.04, True, ""), (95, 0.94, True, "!"), (95, 0.8, None, "!"), (70, 0.8, False, "!"), (76, 1.2, None, "!")):
+            row = self.row(Fake(goal, first, longer), goal)
+            np.testing.assert_allclose(row["reached_in_passes"], [first, first * longer])
+            self.assertEqual((row["reached"], row["met"], row["mark"]), (max(row["reached_in_passes"]), met, mark))
+            self.assertEqual(row["note"] == "no verdict: met in one of two passes", met is None)
+            text = "\n".join(machine_goals.table([row], False))
+            self.assertEqual((", then " in text, "came out a twentieth apart" in text), (mark == "!",) * 2)
+
+    def test_disturbed_rows_are_marked_and_scaling_is_not_judged(self):
+        goal = next(g for g in machine_goals.GOALS if g.get("scaling"))
+        fake = Fake(goal, 2)
+        fake.disturbed, fake.busy = True, 0.8
+        row = self.row(fake, goal)
+        self.assertEqual((row["met"], row["mark"], row["note"]), (None, "!", "no verdict below 0.95 of the processor"))
+
+    def test_members_are_read_and_told(self):
+        code, told = (BENCH / "machine_goals.py").read_text(), (BENCH / "README.md").read_text()
+        for goal in machine_goals.GOALS:
+            self.assertNotIn(goal["unit"].split("/")[0], ("ns", "ms", "s"))  # goals are ratios
+            for part in (goal, *goal.get("each", ()), goal.get("over", {})):
+                for member in part:
+                    self.assertIn(f'"{member}"', code)
+                    self.assertIn(f"`{member}`", told)
+
+    def test_what_a_case_is_measured_by(self):
+        bench = machine_goals.Bench("hga", "avx2", 0.5, None, False)
+        goal = next(g for g in machine_goals.GOALS if g["case"] == "dense n=512")
+        self.assertEqual(" ".join(bench.words(goal)), "--variants dense --tokens 512 --threads 1 --isa avx2 --seconds 0.5 --heads 8 --dim 64 --peers all")
+        bench.begin(first=False)
+        words = " ".join(bench.words({**goal, "precision": "bf16", "rel_key": True, "by_memory": True, "kv_heads": 1, "dim_v": 17}))
+        self.assertTrue(words.endswith("--kv-heads 1 --dim-v 17 --precision bf16 --rel-key --by-memory"), words)
+
+    def run_goals(self, *words):
+        return subprocess.run([sys.executable, BENCH / "goals.py", "--tokens", "96", "--seconds", "0.01", *words], capture_output=True, text=True, check=False)
+
+    @unittest.skipUnless(os.environ.get("HGA_TOOL"), "no tool to measure")
+    def test_the_tool_is_measured(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "run.json")
+            done = self.run_goals("--only", "n=8192", "--tool", os.environ["HGA_TOOL"], "--json", path)
+            self.assertEqual((done.returncode, done.stderr), (0, ""))
+            run = json.loads(pathlib.Path(path).read_text())
+        self.assertRegex(done.stdout, r"(?m)^case +goal +reached +peer +met +cpu/wall +note$")
+        self.assertRegex(done.stdout, r"(?m)^dense n=8192 +>= 84 % of peak ")
+        self.assertEqual({row["met"] for row in run["goals"]}, {None})  # shorter cases are not judged
+        self.assertIn("peer:openblas", {row["variant"] for row in run["benchmarks"]})
+        self.assertTrue(all(row["run_name"] for row in run["benchmarks"]))
+        self.assertTrue(run["context"]["peaks"])
+
+    def test_wrong_words(self):
+        self.assertIn("no goal has 'nothing' in its name", self.run_goals("--only", "nothing").stderr)
+        self.assertIn("no_such_tool: No such file or directory; build it, or name it by --tool", self.run_goals("--only", "dense n=512", "--tool", "no_such_tool").stderr)
+
+
+@unittest.skipUnless(BENCH.exists(), "the benches are not here")
+class Runs(unittest.TestCase):
+    """compare_runs.py on runs as Google Benchmark writes them."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+
+    def google(self, name, *times, **more):
+        row = {"name": "BM/a", "run_name": "BM/a", "run_type": "iteration", "time_unit": "ms", **more}
+        path = os.path.join(self.folder, name)
+        pathlib.Path(path).write_text(json.dumps({"context": {}, "benchmarks": [{**row, "real_time": ms, "cpu_time": ms} for ms in times]}))
+        return path
+
+    def compare(self, *words, status=0):
+        done = subprocess.run([sys.executable, BENCH / "compare_runs.py", *words], capture_output=True, text=True, check=False)
+        self.assertEqual(done.returncode, status, done.stderr)
+        return done.stdout + done.stderr
+
+    def test_verdicts(self):
+        quiet, slower, noisy = self.google("a", 10, 10.1, 9.9, 10, 10.05), self.google("b", 12, 12.1, 11.9, 12, 12.05), self.google("c", 8, 16, 9, 14, 12)
+        self.assertRegex(self.compare(quiet, quiet), r"\+0\.0 %.*same within noise")
+        self.assertRegex(self.compare(quiet, slower), r"\+20\.0 % .*slower")
+        self.assertRegex(self.compare(slower, quiet), "faster")
+        self.assertRegex(self.compare(quiet, noisy), "same within noise")
+        self.assertIn("1 case is more than 10 % slower", self.compare(quiet, slower, "--fail-above", "10", status=1))
+        self.compare(quiet, slower, "--fail-above", "25")
+        self.compare(quiet, noisy, "--fail-above", "10")
+        self.assertIn("disturbed: no verdict", self.compare(quiet, self.google("d", 20, disturbed=True, seconds_q1=0.02, seconds_q3=0.02)))
+
+    def test_medians_and_deviations_alone(self):
+        a = self.google("a", 10)
+        rows = [{"name": "BM/a_x", "run_name": "BM/a", "run_type": "aggregate", "aggregate_name": kind, "real_time": t, "time_unit": "ms"} for kind, t in (("mean", 12), ("stddev", 3))]
+        b = os.path.join(self.folder, "b")
+        pathlib.Path(b).write_text(json.dumps({"benchmarks": rows}))
+        row = json.loads(self.compare(a, b, "--json"))["rows"][0]
+        np.testing.assert_allclose([row["change"], row["noise"]], [0.2, 0.674 * 3 / 12])
+        self.assertEqual(row["verdict"], "same within noise")
+
+    def test_bad_runs(self):
+        a, bad = self.google("a", 10), os.path.join(self.folder, "bad")
+        pathlib.Path(bad).write_text("[]")
+        self.assertIn("bad: has no list of benchmarks", self.compare(a, bad, status=3))
+        self.assertIn("has no time above 0", self.compare(a, self.google("b", 0), status=3))
+        self.assertIn("the following arguments are required", self.compare(status=2))
 
 
 @unittest.skipUnless(BENCH.exists() and HAS_TORCH, "the benches or torch are not here")
