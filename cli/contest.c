@@ -118,8 +118,7 @@ int scene_make(const scene_text *t, hga_id max_words, scene *out)
     TRY(complain_of(hga_tree_text(NULL, t->text, t->bytes, NULL, max_words, &out->tree), CLI_DATA, t->name));
     const int64_t *begin = out->tree.leaf_begin, *end = out->tree.leaf_end;
     hga_id n = out->tree.n_leaves;
-    TRY(t->model ? character_model_embed(t->model, t->text, begin, end, n, &out->words)
-                 : embed_words(t->text, begin, end, n, t->heads, t->dim, t->seed, &out->words));
+    TRY(embed_words(t->text, begin, end, n, t->heads, t->dim, t->seed, &out->words));
     TRY(scene_route(out, height_for(n), 1, t->seed));
 done:
     if (status) scene_clear(out);

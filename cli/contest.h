@@ -3,7 +3,7 @@
 #define CLI_CONTEST_H
 
 #include "call_files.h"
-#include "character_model.h"
+#include "embed.h"
 
 /* A text as the variants see it: its words' tensors, its own hierarchy, and leaves for the trees. */
 typedef struct scene {
@@ -13,14 +13,12 @@ typedef struct scene {
     int32_t *query_leaf, *key_leaf;
 } scene;
 
-/* A text, which messages call by its name, and what makes tensors of its words: a model, or with NULL hashed
-   features. */
+/* A text, which messages call by its name, and the tensors that are made of its words. */
 typedef struct scene_text {
     const char *name, *text;
     size_t bytes;
     hga_id heads, dim;
     uint64_t seed;
-    const character_model *model;
 } scene_text;
 /* The first `max_words` words of a text (0: all). */
 int scene_make(const scene_text *t, hga_id max_words, scene *out);

@@ -8,7 +8,6 @@
 typedef struct embedding {
     hga_id n, heads, dim;
     float *query, *key, *value;
-    int64_t left_out; /* characters that a model has no letter for */
 } embedding;
 
 /* Word i is text[begin[i] .. end[i]). Its features are hashes of the word in lower case (ASCII letters) and of its

@@ -24,7 +24,7 @@ enum { DEFAULT_TOKENS = 8192, DEFAULT_SEED = 1, PROBE_WORDS = 1024, MAX_TEXT = 1
 static const double case_seconds = 1; /* of repeats, for one variant, unless said otherwise */
 
 typedef struct arguments {
-    const char *path, *model; /* model: a folder, NULL: hashed features */
+    const char *path;
     hga_id tokens;
     hga_shape shape;
     hga_options options;
@@ -74,11 +74,6 @@ static const struct argp_option options[] = {
     {"variants", TEXT(arguments, variants), "LIST", 0,
      "names with commas between them; dense is always there (default: all)", 1},
     {"seed", KEY_SEED, "N", 0, "of the features and projections (default: 1)", 1},
-    {"model", TEXT(arguments, model), "FOLDER", 0,
-     "queries, keys and values of the model of characters that examples/python/train/characters.py left there: a "
-     "word's are those of the first layer at its last character; heads and dimension are the model's (default: hashed "
-     "features)",
-     1},
     {"report", KEY_REPORT, "FILE", 0,
      "the page with table, patterns, times against length, plans and viewers (default: report.html)", 2},
     {"no-report", KEY_NO_REPORT, NULL, 0, "write no page, and measure no prefixes", 2},
@@ -154,18 +149,6 @@ static int read_text(const char **path, char **text, size_t *bytes)
     int status = read_all(file, *path, text, bytes);
     if (file != stdin) fclose(file);
     return status;
-}
-
-/* Its shape becomes the call's; another that was typed is refused. */
-static int read_model(arguments *a, character_model *m)
-{
-    hga_shape *s = &a->shape;
-    int status = character_model_read(a->model, m);
-    if (status) return status;
-    if ((s->n_heads != DEFAULT_HEADS && s->n_heads != m->heads) || (s->dim != DEFAULT_DIM && s->dim != m->dim))
-        return complain(CLI_USAGE, "--model: %s has %d heads of %d", a->model, m->heads, m->dim);
-    s->n_heads = m->heads, s->dim = m->dim;
-    return CLI_GOOD;
 }
 
 /* ---- one variant ---- */
@@ -302,7 +285,6 @@ static void print_levels(const arguments *a, const scene *s, const bench_peaks *
         before = ",";
     }
     printf("; %d heads x %d", a->shape.n_heads, a->shape.dim);
-    if (a->model) printf(" of "), terminal_text(stdout, a->model);
     call_tell(stdout, &a->call, terminal_text);
     printf("; fp32 peak of a thread %.1f GFLOP/s\n\n", peaks->best.fma_gflops);
     json_decref(levels);
@@ -316,12 +298,12 @@ static int print_results(const arguments *a, const scene *s, const scene *probe,
         measured_explain(stdout, rows);
         return status;
     }
-    return json_print(stdout, json_pack("{s:s, s:s?, s:i, s:i, s:i, s:i, s:I, s:o, s:o, s:f, s:o, s:O}", "text",
-                                        a->path, "model", a->model, "tokens", s->words.n, "heads", a->shape.n_heads,
-                                        "dim", a->shape.dim, "kl_tokens", probe->words.n, "seed", (json_int_t)a->seed,
-                                        "modifiers", call_json(&a->call), "levels", levels_json(&s->tree),
-                                        "peak_gflops_per_thread", peaks->best.fma_gflops, "peaks",
-                                        measured_peaks_json(isa_name(a), peaks), "rows", rows));
+    return json_print(stdout,
+                      json_pack("{s:s, s:i, s:i, s:i, s:i, s:I, s:o, s:o, s:f, s:o, s:O}", "text", a->path, "tokens",
+                                s->words.n, "heads", a->shape.n_heads, "dim", a->shape.dim, "kl_tokens", probe->words.n,
+                                "seed", (json_int_t)a->seed, "modifiers", call_json(&a->call), "levels",
+                                levels_json(&s->tree), "peak_gflops_per_thread", peaks->best.fma_gflops, "peaks",
+                                measured_peaks_json(isa_name(a), peaks), "rows", rows));
 }
 
 static int run_contest(const arguments *a, const scene *s, const scene *probe, const hga_peaks *peaks, json_t *rows,
@@ -396,7 +378,6 @@ int run_run(int argc, char **argv)
         .tokens = DEFAULT_TOKENS, .seed = DEFAULT_SEED, .report = "report.html", .rules.budget = case_seconds};
     char *text = NULL;
     size_t bytes = 0;
-    character_model trained = {0};
     scene s = {0}, probe = {0};
     report page = {0};
     bench_peaks peaks = {0};
@@ -404,14 +385,10 @@ int run_run(int argc, char **argv)
     int status = CLI_GOOD;
     TRY(arguments_parse(&argp, argc, argv, &a));
     TRY(contenders_choose(a.variants));
-    if (a.model) TRY(read_model(&a, &trained));
     if (a.report && !a.dry_run) TRY(outfile_check(a.report));
     TRY(read_text(&a.path, &text, &bytes));
-    scene_text read = {a.path, text, bytes, a.shape.n_heads, a.shape.dim, (uint64_t)a.seed, a.model ? &trained : NULL};
+    scene_text read = {a.path, text, bytes, a.shape.n_heads, a.shape.dim, (uint64_t)a.seed};
     TRY(scene_make(&read, a.tokens, &s));
-    if (s.words.left_out)
-        fprintf(stderr, "hga: %s has no letter for %lld characters of %d words, which are left out\n", a.model,
-                (long long)s.words.left_out, s.words.n);
     hga_id probed = s.words.n < PROBE_WORDS ? s.words.n : PROBE_WORDS;
     TRY(scene_make(&read, probed, &probe));
     call_plan(&a.call, &a.options);
@@ -433,7 +410,6 @@ done:
     contenders_clear();
     scene_clear(&probe);
     scene_clear(&s);
-    character_model_clear(&trained);
     free(text);
     return status;
 }

@@ -228,8 +228,7 @@ void variant_print(FILE *file, const hga_variant *v)
             v ? v->says
               : "a graph and its program from JSON, or a graph from a file of edges (.mtx, .csv, .tsv, .edges, "
                 ".graphml, .gml, .graph, .npy, .npz), whose relations are attended jointly, or HSA on a tree (.html, "
-                ".md, a folder of source "
-                "files, .npy of parents or of scipy's linkage)");
+                ".md, .npy of parents or of scipy's linkage)");
     for (const hga_parameter *p = table; p->name; p++) print_parameter(file, p);
 }
 

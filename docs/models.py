@@ -81,11 +81,12 @@ step in which every token gets its own value; a few points either way are noise.
 ## The model in C
 
 [`examples/generate.c`](../examples/generate.c) reads what `characters.py` wrote and goes on writing with [`hga_decode.h`](../msgpass/decode/public/hga_decode.h), a character at a time; `python/tests/test_generate.py` and `test_training.py` hold it to the text of the same model
-in Python, for every hierarchy here. `hga run --model` compares all variants on a text by the model's own queries, keys and values: those of its first layer, at each word's last character.
+in Python, for every hierarchy here. `tensors.py` writes the model's own queries, keys and values for the words of a text, those of its first layer, at each word's last character; `hga choose` compares all variants on them.
 
 ```text
 build/examples/generate runs/characters/bpt-k=4-0/model.safetensors "And God said" 200
-build/cli/hga run --model runs/characters/bpt-k=4-0 --variants htransformer,window
+python3 examples/python/train/tensors.py runs/characters/bpt-k=4-0 examples/gospels.txt --out tensors
+build/cli/hga choose --query tensors/q.npy --key tensors/k.npy --value tensors/v.npy --variants htransformer,window
 ```
 
 ## What this does not show

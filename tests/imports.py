@@ -261,17 +261,11 @@ here = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 _, page = read(os.path.join(here, "README.md"))
 equal("a real Markdown page: its sections are names", Counter(n in {text for _, text in page["names"]} for n in ("What you gain", "From the shell", "Limits")), Counter({True: 3}))
 subprocess.run([hga, "check", os.path.join(here, "README.md")], check=True, stdout=subprocess.DEVNULL)
-_, sources = read(os.path.join(here, "files"))
-named = {text for _, text in sources["names"]}
-equal("this repository's own sources: files and folders are names", Counter(n in named for n in ("files", "public", "import.c")), Counter({True: 3}))
-if not subprocess.run("ctags --version 2>/dev/null | grep -q Universal", shell=True).returncode:
-    equal("  and functions, where ctags is", Counter(n in named for n in ("import_close", "hga_graph_write_csv")), Counter({True: 2}))
-equal("  lines are words", Counter(["hga_status import_close(import *x, hga_status st, hga_graph **out)" in sources["words"]]), Counter([True]))
 open("page.html", "w").write("<title>T</title><h1>One</h1><p>Some words here<p>and more")
 _, page = read("page.html")
 equal("HTML's words", Counter(page["words"]), Counter("One Some words here and more".split()))
 os.makedirs("empty", exist_ok=True)
-for name, said in ("empty", "hga: empty: has no file of text\n"), ("nothing.md", "hga: nothing.md: cannot be read: No such file or directory\n"):
+for name, said in ("empty", "hga: cannot read empty: Is a directory\n"), ("nothing.md", "hga: nothing.md: cannot be read: No such file or directory\n"):
     refused = subprocess.run([hga, "inspect", name], capture_output=True, text=True)
     equal(f"{name} is refused", Counter([refused.returncode, refused.stderr]), Counter([3, said]))
 

@@ -210,20 +210,6 @@ static int header_of(const char *path, json_t **header)
     return status;
 }
 
-int safetensors_about(const char *path, const char *name, char **text)
-{
-    json_t *header = NULL;
-    int status = CLI_GOOD;
-    TRY(header_of(path, &header));
-    const char *said = json_string_value(json_object_get(json_object_get(header, "__metadata__"), name));
-    if (!said) TRY(complain(CLI_DATA, "%s: does not say its '%s'", path, name));
-    TRY(take((int64_t)strlen(said) + 1, 1, text));
-    strcpy(*text, said);
-done:
-    json_decref(header);
-    return status;
-}
-
 int safetensors_has(const char *path, const char *name, int *has)
 {
     json_t *header = NULL;

@@ -34,8 +34,6 @@ typedef struct safetensor {
 int safetensors_find(const char *path, FILE *file, const char *name, safetensor *out);
 int safetensors_each(const char *path, FILE *file, int (*visit)(const char *name, const safetensor *t, void *context),
                      void *context);
-/* What the header says of itself below that name, for free(); nothing said is an error. */
-int safetensors_about(const char *path, const char *name, char **text);
 int safetensors_has(const char *path, const char *name, int *has);
 
 #endif

@@ -1,4 +1,4 @@
-/* tree_file.h: trees in files that are no graphs: HTML, Markdown, folders, arrays of parents, scipy's linkage. */
+/* tree_file.h: trees in files that are no graphs: HTML, Markdown, arrays of parents, scipy's linkage. */
 #ifndef CLI_TREE_FILE_H
 #define CLI_TREE_FILE_H
 

@@ -202,10 +202,12 @@ class Graph:
         return _of_tree(of_html(document))
 
     @staticmethod
-    def from_folder(path: Any) -> "Graph":
+    def from_folder(path: Any, *, lines: bool = False) -> "Graph":
         """The tree of a folder, as ``from_parents`` makes one: tokens are the files, by folder and name. Folders without files are
-        left out; links are not followed. Nodes have names, and kinds "file" and "folder"."""
-        return _of_tree(of_folder(path))
+        left out; links are not followed. Nodes have names, and kinds "file" and "folder". ``lines``: tokens are the files' lines,
+        in functions and classes ("function") where universal-ctags is there and knows them; left out is what begins with a
+        dot, links, files above 4 MiB or without UTF-8 text, and lines without anything on them."""
+        return _of_tree(of_folder(path, lines))
 
     @staticmethod
     @deferred

@@ -6,7 +6,8 @@ import csv
 import io
 import os
 import pathlib
-from typing import Any, Callable, Dict, List, NamedTuple, Optional, Union
+import subprocess
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple, Union
 
 import numpy as np
 
@@ -69,23 +70,87 @@ def of_html(document: Any) -> Tree:
     return _taken(lambda t: int(lib.hga_tree_html(ffi.NULL, text, len(text), t)))
 
 
-def of_folder(path: Union[str, "os.PathLike[str]"]) -> Tree:
-    """Files are leaves, in the order of their names; folders without files are left out, and links are files."""
+MOST_BYTES = 4 << 20
+WITH_LINES = ("function", "method", "class", "subroutine", "procedure", "func")  # kinds that ctags tells the ends of
+
+
+def _functions(root: pathlib.Path) -> Dict[str, List[Tuple[int, int, str]]]:
+    """By file, the first line, last line and name of its functions and classes, outer before inner, as universal-ctags has them;
+    nothing where it is not there."""
+    command = ["ctags", "-R", "--sort=no", "--excmd=number", "--fields=Ke", "-f", "-", str(root)]
+    try:
+        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=False)
+    except OSError:
+        return {}
+    found: Dict[str, List[Tuple[int, int, str]]] = {}
+    for line in done.stdout.decode("utf-8", "surrogateescape").splitlines():
+        name, path, at, kind, *more = [*line.split("\t"), "", "", ""]
+        end = [field[4:] for field in more if field.startswith("end:")]
+        if kind in WITH_LINES and end:
+            found.setdefault(path, []).append((int(at.rstrip(';"')), int(end[0]), name))
+    return {path: sorted(tags, key=lambda tag: (tag[0], -tag[1])) for path, tags in found.items()}
+
+
+def _lines(entry: pathlib.Path) -> List[str]:
+    """Of a file of text; none of links, of files above 4 MiB, and of what is no UTF-8."""
+    if entry.is_symlink() or entry.stat().st_size > MOST_BYTES:
+        return []
+    content = entry.read_bytes()
+    try:
+        return [] if b"\0" in content else content.decode("utf-8").split("\n")
+    except UnicodeDecodeError:
+        return []
+
+
+class _Nodes:
+    """A tree while it is made, parents before their children."""
+
+    def __init__(self) -> None:
+        self.parents: List[int] = []
+        self.names: List[Optional[str]] = []
+        self.kinds: List[Optional[str]] = []
+
+    def add(self, parent: int, name: str, kind: str) -> int:
+        self.parents.append(parent)
+        self.names.append(name)
+        self.kinds.append(kind)
+        return len(self.parents) - 1
+
+    def add_lines(self, file: int, lines: List[str], tags: List[Tuple[int, int, str]]) -> None:
+        """Lines with something on them, in the innermost function that they are in."""
+        inside, waiting = [(file, len(lines) + 1)], list(reversed(tags))
+        for number, line in enumerate(map(str.strip, lines), 1):
+            while len(inside) > 1 and inside[-1][1] < number:
+                inside.pop()
+            while waiting and waiting[-1][0] <= number:
+                _, last, name = waiting.pop()
+                if last > number and line:
+                    inside.append((self.add(inside[-1][0], name, "function"), last))
+            if line:
+                self.add(inside[-1][0], line, "line")
+
+
+def of_folder(path: Union[str, "os.PathLike[str]"], lines: bool) -> Tree:
+    """Files are leaves, in the order of their names, or their lines are; what holds none is left out."""
     root = pathlib.Path(path)
     if not root.is_dir():
         raise refuse(f"{root}: is no folder")
-    tree, parents = Tree(np.empty(0, np.int32), [], []), [-1]
-    tree.names.append(root.name or str(root))
-    tree.kinds.append("folder")
+    tree, tags = _Nodes(), _functions(root) if lines else {}
+    tree.add(-1, root.name or str(root), "folder")
     waiting = [(entry, 0) for entry in _entries(root)]
     while waiting:
         entry, parent = waiting.pop()
+        if lines and entry.name.startswith("."):
+            continue
         is_folder = entry.is_dir(follow_symlinks=False)
-        waiting += [(below, len(parents)) for below in _entries(entry.path)] if is_folder else []
-        parents.append(parent)
-        tree.names.append(entry.name)
-        tree.kinds.append("folder" if is_folder else "file")
-    return _with_files(tree._replace(parent=np.array(parents, np.int32)), root)
+        at = tree.add(parent, entry.name, "folder" if is_folder else "file")
+        waiting += [(below, at) for below in _entries(entry.path)] if is_folder else []
+        if lines and not is_folder:
+            tree.add_lines(at, _lines(pathlib.Path(entry.path)), tags.get(entry.path, []))
+    found = _with_leaves(tree, "line" if lines else "file")
+    if found is None:
+        raise refuse(f"{root}: has no {'file of text' if lines else 'files'}")
+    return found
 
 
 def _entries(path: Union[str, "os.PathLike[str]"]) -> List["os.DirEntry[str]"]:
@@ -94,16 +159,16 @@ def _entries(path: Union[str, "os.PathLike[str]"]) -> List["os.DirEntry[str]"]:
         return sorted(entries, key=lambda entry: entry.name, reverse=True)
 
 
-def _with_files(tree: Tree, root: pathlib.Path) -> Tree:
-    """Without the folders that have no file below them; parents stand before their children."""
-    there = np.array([kind == "file" for kind in tree.kinds])
+def _with_leaves(tree: _Nodes, leaf: str) -> Optional[Tree]:
+    """Without what has no leaf of that kind below it; parents stand before their children. None: there is no leaf."""
+    there = np.array([kind == leaf for kind in tree.kinds])
     for v in range(len(there) - 1, 0, -1):
-        there[tree.parent[v]] |= there[v]
+        there[tree.parents[v]] |= there[v]
     if not there[0]:
-        raise refuse(f"{root}: has no files")
+        return None
     number = np.append(np.cumsum(there, dtype=np.int32) - 1, np.int32(-1))  # the last one: no parent's
     names, kinds = ([x for x, is_there in zip(of, there) if is_there] for of in (tree.names, tree.kinds))
-    return Tree(number[tree.parent[there]], names, kinds)
+    return Tree(number[np.array(tree.parents, np.int32)[there]], names, kinds)
 
 
 def _cells(path: Union[str, "os.PathLike[str]"]) -> List[List[str]]:

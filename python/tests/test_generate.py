@@ -1,5 +1,5 @@
 """examples/generate.c writes the text that the same model written with numpy writes, over every hierarchy that rows of a checkpoint can
-have; hga run takes their queries and keys; and files that are no checkpoint get one sentence each. The checkpoints are made here."""
+have; train/tensors.py takes their queries and keys; and files that are no checkpoint get one sentence each. The checkpoints are made here."""
 
 import json
 import math
@@ -7,6 +7,7 @@ import os
 import pathlib
 import struct
 import subprocess
+import sys
 import tempfile
 import unittest
 
@@ -14,6 +15,7 @@ import hga
 import numpy as np
 
 GENERATE, TOOL = os.environ.get("HGA_GENERATE", ""), os.environ.get("HGA_TOOL", "")
+TENSORS = pathlib.Path(__file__).resolve().parents[2] / "examples" / "python" / "train" / "tensors.py"
 LETTERS, CONTEXT, WIDTH, HEADS, LAYERS, BACK = "abcdefgh é", 60, 16, 2, 2, 1
 ERF = np.vectorize(math.erf)
 HIERARCHIES = {
@@ -217,15 +219,9 @@ def first_layer(w, words):
     return np.array(found).reshape(len(words), 3, HEADS, -1).swapaxes(0, 1)
 
 
-def attended(q, k, v, seen):
-    s = np.einsum("ihd,jhd->hij", q, k) / np.sqrt(q.shape[-1])
-    s = np.where(seen, np.exp(s - s.max(-1, keepdims=True)), 0)
-    return np.einsum("hij,jhd->ihd", s / s.sum(-1, keepdims=True), v)
-
-
-@unittest.skipUnless(TOOL, "HGA_TOOL names no hga")
-class Run(unittest.TestCase):
-    """hga run --model FOLDER."""
+@unittest.skipUnless(TENSORS.exists(), "the example is not here")
+class Tensors(unittest.TestCase):
+    """examples/python/train/tensors.py FOLDER TEXT."""
 
     def setUp(self):
         scratch = tempfile.TemporaryDirectory()
@@ -235,55 +231,48 @@ class Run(unittest.TestCase):
     def run_on(self, data, text, *more):
         (self.folder / "model.safetensors").write_bytes(data)
         (self.folder / "text").write_text(text, encoding="utf-8")
-        words = [TOOL, "run", self.folder / "text", "--model", self.folder, "--no-report", "--json", "--repetitions", "1", *more]
+        words = [sys.executable, TENSORS, self.folder, self.folder / "text", "--out", self.folder, *more]
         done = subprocess.run(words, capture_output=True, text=True, encoding="utf-8")
         return done.returncode, done.stdout, done.stderr
 
-    def test_attention_is_that_of_the_models_own_queries_and_keys(self):
+    def test_they_are_of_the_models_first_layer_at_the_end_of_each_word(self):
         r, w = np.random.default_rng(5), weights("dense")
         words = ["".join(r.choice(list("abcdefghé"), r.integers(1, 7))) for _ in range(300)]
         text = "".join(word + r.choice([" ", "\n"]) for word in words)  # white space is the model's space
-        code, out, said = self.run_on(checkpoint("dense", w), text, "--variants", "window")
-        self.assertEqual(code, 0, said)
-        found = json.loads(out)
-        self.assertEqual((found["tokens"], found["heads"], found["dim"]), (300, HEADS, WIDTH // HEADS))
-        self.assertEqual(found["model"], str(self.folder))
-        self.assertNotIn("left out", said)
-        q, k, v = first_layer(w, words)
-        apart = np.arange(300) - np.arange(300)[:, None]
-        dense = attended(q, k, v, apart < 300)
-        window = attended(q, k, v, abs(apart) <= 64)
-        rows = {row["variant"] + row["parameters"]: row["relative_l2"] for row in found["rows"]}
-        want = np.linalg.norm(window - dense) / np.linalg.norm(dense)
-        self.assertGreater(want, 0.1)
-        self.assertAlmostEqual(rows["windowleft=64 right=64"], want, delta=1e-4)
+        code, out, said = self.run_on(checkpoint("dense", w), text)
+        self.assertEqual((code, out, said), (0, f"300 words, {HEADS} heads of {WIDTH // HEADS}\n", ""))
+        for name, want in zip("qkv", first_layer(w, words)):
+            np.testing.assert_allclose(np.load(self.folder / f"{name}.npy"), want, atol=1e-5)
+        self.assertEqual(self.run_on(checkpoint("dense", w), text, "--words", "7")[1].split(",")[0], "7 words")
+
+    @unittest.skipUnless(TOOL, "HGA_TOOL names no hga")
+    def test_the_tool_chooses_by_them(self):
+        self.run_on(checkpoint("dense"), "bad cafe " * 40)
+        tensors = [word for name in ("query", "key", "value") for word in (f"--{name}", self.folder / f"{name[0]}.npy")]
+        done = subprocess.run([TOOL, "choose", *tensors, "--variants", "window", "--seconds", "0", "--json"], capture_output=True, text=True, check=True)
+        self.assertEqual(json.loads(done.stdout)["tokens"], 80)
 
     def test_what_the_model_has_no_letter_for_is_said(self):
-        code, _, said = self.run_on(checkpoint("dense"), "bad zoo cafe", "--variants", "dense")
-        self.assertEqual(code, 0, said)
-        self.assertEqual(said.count("has no letter for 3 characters of 3 words, which are left out"), 1)
+        code, out, said = self.run_on(checkpoint("dense"), "bad zoo cafe")
+        self.assertEqual((code, said), (0, ""))
+        self.assertIn("the model has no letter for 3 characters, which are left out", out)
 
-    def test_models_and_shapes_that_do_not_fit_are_refused(self):
+    def test_models_that_do_not_fit_are_refused(self):
         w = weights("dense")
-        for code, what, data, more in (
-            (3, "has no tensor 'letter.0.weight'", with_header({"__metadata__": {}}), ()),
-            (3, "does not say its 'heads'", written(w, {"letters": "7"}), ()),
-            (3, "'3' heads do not divide width 16", written(w, {"heads": "3", "letters": "7"}), ()),
-            (3, "letters are no JSON string", written(w, {"heads": "2", "letters": "7"}), ()),
-            (3, "has 1 letters and embeddings of 10", written(w, {"heads": "2", "letters": '"a"'}), ()),
-            (3, "which is not the model's shape", checkpoint("dense", {**w, "layers.0.attention.project.weight": w["place"]}), ()),
-            (3, "is one array, which has no name", b"1234", ()),
-            (2, "has 2 heads of 8", checkpoint("dense"), ("--heads", "4")),
-            (2, "has 2 heads of 8", checkpoint("dense"), ("--dim", "32")),
+        for what, data in (
+            ("is no model of characters.py's: 'letters'", with_header({"__metadata__": {}})),
+            ("is no model of characters.py's: 'heads'", written(w, {"letters": '"a"'})),
+            ("3 heads do not divide width 16", written(w, {"heads": "3", "letters": json.dumps(LETTERS)})),
+            ("is no model of characters.py's: object of type 'int'", written(w, {"heads": "2", "letters": "7"})),
+            ("letter.0.weight is (10, 16), not (1, 16)", written(w, {"heads": "2", "letters": '"a"'})),
+            ("layers.0.attention.project.weight is", checkpoint("dense", {**w, "layers.0.attention.project.weight": w["place"]})),
+            ("model.safetensors", b"1234"),
         ):
-            with self.subTest(what, more=more):
-                found, out, said = self.run_on(data, "bad cafe", *more)
-                self.assertEqual((found, out), (code, ""), said)
+            with self.subTest(what):
+                found, out, said = self.run_on(data, "bad cafe")
+                self.assertEqual((found, out, said.count("\n")), (1, "", 1), said)
                 self.assertIn(what, said)
-                self.assertEqual(said.count("\n"), 1, said)
-        code, _, said = self.run_on(checkpoint("dense"), "zzz bad")
-        self.assertEqual(code, 3)
-        self.assertIn("has no letter of the text's first word", said)
+        self.assertIn("has no letter of the text's first word", self.run_on(checkpoint("dense"), "zzz bad")[2])
 
 
 if __name__ == "__main__":

@@ -2,6 +2,8 @@
 
 import os
 import pathlib
+import subprocess
+import sys
 import tempfile
 import time
 import unittest
@@ -9,6 +11,7 @@ import unittest
 import hga
 import numpy as np
 
+EXAMPLE = pathlib.Path(__file__).resolve().parents[2] / "examples" / "python" / "source_folder.py"
 TEXT = "# Head\n\nOne two. Three four.\n\n- five\n- six seven\n"
 
 
@@ -58,6 +61,43 @@ class Trees(unittest.TestCase):
                          [["a.txt", "root"], ["a.txt", "b", "root"], ["again", "b", "root"], ["x.txt", "deep", "b", "root"]])  # fmt: skip
         self.assertEqual({g.kind_names[k] for k in g.kinds()[: g.n_tokens]}, {"file"})
         self.assertEqual(hga.Graph.from_folder(str(root)), g)
+
+    def sources(self):
+        root = self.folder() / "root"
+        for name, text in (
+            ("deep/a.py", b"import os\n\n\nclass A:\n    def f(self):\n        x = 1\n\n        return x\n\n    y = 2\nz = 3\n"),
+            ("deep/none.txt", b"\n  \n"), ("b.txt", "one\n\n  zwei ü  \r\n".encode()), (".hidden", b"x"), ("binary", b"a\0b"), ("latin", b"\xfc\n"),
+            ("large.txt", b"x\n" * (1 << 21) + b"x"), ("empty/none", b""),
+        ):  # fmt: skip
+            (root / name).parent.mkdir(parents=True, exist_ok=True)
+            (root / name).write_bytes(text)
+        (root / "link").symlink_to(root / "b.txt")
+        return root
+
+    def test_a_folder_is_its_files_lines(self):
+        root = self.sources()
+        g = hga.Graph.from_folder(root, lines=True)
+        found = sorted(ancestors(g, v) for v in range(g.n_tokens))
+        has_ctags = "Universal" in os.popen("ctags --version 2>/dev/null").read()
+        a = ["A"] if has_ctags else []
+        file = ["a.py", "deep", "root"]
+        want = [["one", "b.txt", "root"], ["zwei ü", "b.txt", "root"], ["import os", *file], ["z = 3", *file], ["class A:", *a, *file], ["y = 2", *a, *file]]
+        self.assertEqual(found, sorted([*want, *([line, *a, *file] for line in ("def f(self):", "x = 1", "return x"))]))
+        self.assertEqual({g.kind_names[k] for k in g.kinds()}, {"line", "file", "folder"} | ({"function"} if has_ctags else set()))
+        with self.assertRaisesRegex(hga.Error, "empty: has no file of text"):
+            hga.Graph.from_folder(root / "empty", lines=True)
+
+    @unittest.skipUnless(EXAMPLE.exists() and os.environ.get("HGA_TOOL"), "the example or the tool is not here")
+    def test_the_tool_reads_what_the_example_writes(self):
+        root = self.sources()
+        out = root.parent / "sources.json"
+        subprocess.run([sys.executable, EXAMPLE, root, "-o", out], check=True, stdout=subprocess.DEVNULL)
+        done = subprocess.run([os.environ["HGA_TOOL"], "inspect", out, "--row", "0"], check=True, capture_output=True, text=True)
+        self.assertIn("import os", out.read_text())
+        self.assertIn("one", done.stdout)
+        refused = subprocess.run([os.environ["HGA_TOOL"], "inspect", root], check=False, capture_output=True, text=True)
+        self.assertEqual((refused.returncode, refused.stderr.count("\n")), (3, 1))
+        self.assertIn(f"{root}: ", refused.stderr)
 
     def test_a_table_names_nodes_and_parents(self):
         path = self.folder() / "tree.csv"
