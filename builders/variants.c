@@ -7,33 +7,36 @@
 
 /* ---- parameters ---- */
 
-#define FLAG(type, member, name, says)                                                                                 \
-    {                                                                                                                  \
-        name, HGA_PARAMETER_FLAG, HGA_IN_BUILDER, offsetof(type, member), HGA_NOWHERE, HGA_NOWHERE, "0", 0, NULL, says \
+#define FLAG_FOR_STUDY(type, member, name, says, study)                                                           \
+    {                                                                                                             \
+        name, HGA_PARAMETER_FLAG, HGA_IN_BUILDER, offsetof(type, member), HGA_NOWHERE, HGA_NOWHERE, "0", 0, NULL, \
+            says, study                                                                                           \
     }
+#define FLAG(type, member, name, says) FLAG_FOR_STUDY(type, member, name, says, NULL)
+#define WORD_FOR_STUDY(type, member, name, standard, words, says, study)                                         \
+    {                                                                                                            \
+        name, HGA_PARAMETER_WORD, HGA_IN_BUILDER, offsetof(type, member), HGA_NOWHERE, HGA_NOWHERE, standard, 0, \
+            words, says, study                                                                                   \
+    }
+#define WORD(type, member, name, standard, words, says) WORD_FOR_STUDY(type, member, name, standard, words, says, NULL)
 #define WHOLE(type, member, name, standard, least, says)                                                              \
     {                                                                                                                 \
         name, HGA_PARAMETER_WHOLE, HGA_IN_BUILDER, offsetof(type, member), HGA_NOWHERE, HGA_NOWHERE, standard, least, \
-            NULL, says                                                                                                \
-    }
-#define WORD(type, member, name, standard, words, says)                                                          \
-    {                                                                                                            \
-        name, HGA_PARAMETER_WORD, HGA_IN_BUILDER, offsetof(type, member), HGA_NOWHERE, HGA_NOWHERE, standard, 0, \
-            words, says                                                                                          \
+            NULL, says, NULL                                                                                          \
     }
 #define IDS(type, member, count, name, standard, least, says)                                                          \
     {                                                                                                                  \
         name, HGA_PARAMETER_IDS, HGA_IN_BUILDER, offsetof(type, member), offsetof(type, count), HGA_NOWHERE, standard, \
-            least, NULL, says                                                                                          \
+            least, NULL, says, NULL                                                                                    \
     }
-#define FLOATS(place, type, member, count, name, says)                                                     \
-    {                                                                                                      \
-        name, HGA_PARAMETER_FLOATS, place, offsetof(type, member), count, HGA_NOWHERE, NULL, 0, NULL, says \
+#define FLOATS(place, type, member, count, name, says)                                                           \
+    {                                                                                                            \
+        name, HGA_PARAMETER_FLOATS, place, offsetof(type, member), count, HGA_NOWHERE, NULL, 0, NULL, says, NULL \
     }
 #define REAL(type, member, name, says)                                                                             \
     {                                                                                                              \
         name, HGA_PARAMETER_REAL, HGA_IN_BUILDER, offsetof(type, member), HGA_NOWHERE, HGA_NOWHERE, NULL, 0, NULL, \
-            says                                                                                                   \
+            says, NULL                                                                                             \
     }
 #define CAUSAL(type) FLAG(type, causal, "causal", "1: nothing sees what comes later")
 
@@ -51,8 +54,8 @@ static const hga_parameter window_parameters[] = {
 static const hga_parameter bpt_parameters[] = {
     WHOLE(hga_bpt, k, "k", "4", 1, "spans a level on each side"),
     CAUSAL(hga_bpt),
-    WORD(hga_bpt, rule, "rule", "shifted", "shifted text algorithm1",
-         "what happens where a level ends odd: shifted, text, algorithm1"),
+    WORD_FOR_STUDY(hga_bpt, rule, "rule", "shifted", "shifted text algorithm1",
+                   "what happens where a level ends odd: shifted, text, algorithm1", "algorithm1"),
     WHOLE(hga_bpt, clip, "clip", "10", 0, "levels from here on share their edge types"),
     {0},
 };
@@ -62,7 +65,8 @@ static const hga_parameter htransformer_parameters[] = {
     WORD(hga_htransformer, structure, "structure", "neighbours", "neighbours siblings",
          "neighbours (section 5) or siblings (appendix A)"),
     CAUSAL(hga_htransformer),
-    WORD(hga_htransformer, linear, "interpolation", "constant", "constant linear", "constant or linear"),
+    WORD_FOR_STUDY(hga_htransformer, linear, "interpolation", "constant", "constant linear", "constant or linear",
+                   "linear"),
     FLAG(hga_htransformer, relative, "relative", "1: edges have their relative position as type"),
     {0},
 };
@@ -74,15 +78,15 @@ static const hga_parameter hsa_parameters[] = {
     WORD(hga_hsa, leaves, "leaves", "depth-first", "depth-first id",
          "which leaf of parent is row 0, 1, ..: depth-first (children by increasing id), or by increasing id"),
     CAUSAL(hga_hsa),
-    WORD(hga_hsa, mode, "mode", "frontier", "frontier self", "causal: frontier (strict) or self"),
-    FLAG(hga_hsa, self, "self", "1: a token may attend to itself"),
+    WORD_FOR_STUDY(hga_hsa, mode, "mode", "frontier", "frontier self", "causal: frontier (strict) or self", "self"),
+    FLAG_FOR_STUDY(hga_hsa, self, "self", "1: a token may attend to itself", "1"),
     {0},
 };
 
 #define LEAVES(member, count, name, says)                                                                           \
     {                                                                                                               \
         name, HGA_PARAMETER_IDS, HGA_IN_BUILDER, offsetof(hga_treeformer, member), offsetof(hga_treeformer, count), \
-            offsetof(hga_treeformer, n_tree_heads), NULL, -1, NULL, says                                            \
+            offsetof(hga_treeformer, n_tree_heads), NULL, -1, NULL, says, NULL                                      \
     }
 #define TREE                                                                                                        \
     WHOLE(hga_treeformer, height, "height", NULL, 0, "levels below the root"),                                      \
@@ -154,7 +158,7 @@ static const hga_parameter routed_parameters[] = {
     WHOLE(hga_routed, prefill, "prefill", "1", 1,
           "query-block of calls and appends of more than one token; one that comes alone chooses for itself"),
     {"choice", HGA_PARAMETER_IDS, HGA_IN_CHOICE, offsetof(hga_routed, choice), HGA_NOWHERE, HGA_NOWHERE, NULL, -1, NULL,
-     "instead of queries and keys: the blocks, [choosers][query blocks][slots], as --choice writes them"},
+     "instead of queries and keys: the blocks, [choosers][query blocks][slots], as --choice writes them", NULL},
     CAUSAL(hga_routed),
     {0},
 };

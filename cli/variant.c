@@ -15,22 +15,23 @@
 
 static const char tokens_says[] = "tokens (attend: from the query); @LENGTHS.npy makes a ragged batch";
 static const hga_parameter tokens_row = {
-    "tokens", HGA_PARAMETER_WHOLE, HGA_IN_BUILDER, HGA_NOWHERE, HGA_NOWHERE, HGA_NOWHERE, NULL, 1, "@", tokens_says};
+    "tokens", HGA_PARAMETER_WHOLE, HGA_IN_BUILDER, HGA_NOWHERE, HGA_NOWHERE, HGA_NOWHERE, NULL, 1, "@", tokens_says,
+    NULL};
 static const hga_parameter file_parameters[] = {
     {"tokens", HGA_PARAMETER_WHOLE, HGA_IN_BUILDER, HGA_NOWHERE, HGA_NOWHERE, HGA_NOWHERE, NULL, 1, NULL,
-     "the graph's queries, to be sure"},
+     "the graph's queries, to be sure", NULL},
     {"parents", HGA_PARAMETER_IDS, HGA_IN_IO, HGA_NOWHERE, HGA_NOWHERE, HGA_NOWHERE, NULL, 0, NULL,
-     "the parent of every node, -1 without: a tree over a file of edges"},
+     "the parent of every node, -1 without: a tree over a file of edges", NULL},
     {"leaves", HGA_PARAMETER_WORD, HGA_IN_IO, HGA_NOWHERE, HGA_NOWHERE, HGA_NOWHERE, "id", 0, "id depth-first",
-     "rows of tensors: id, the leaves by the file's ids, or depth-first, in the order of its tree"},
+     "rows of tensors: id, the leaves by the file's ids, or depth-first, in the order of its tree", NULL},
     {"tree", HGA_PARAMETER_IDS, HGA_IN_IO, HGA_NOWHERE, HGA_NOWHERE, HGA_NOWHERE, NULL, 2, "metis",
-     "metis:8,8,8, clusters over a file of edges that METIS finds, of so many nodes each, level by level"},
+     "metis:8,8,8, clusters over a file of edges that METIS finds, of so many nodes each, level by level", NULL},
     {"weights", HGA_PARAMETER_WORD, HGA_IN_IO, HGA_NOWHERE, HGA_NOWHERE, HGA_NOWHERE, "file", 0, "file ignore",
-     "of edges: those of the file, or, as --pattern says, 1 whatever the file says"},
+     "of edges: those of the file, or, as --pattern says, 1 whatever the file says", NULL},
     {"order", HGA_PARAMETER_WORD, HGA_IN_IO, HGA_NOWHERE, HGA_NOWHERE, HGA_NOWHERE, "none", 0, "none rcm metis degree",
-     "how nodes are put near their neighbours before anything runs; what comes out keeps the file's numbers"},
+     "how nodes are put near their neighbours before anything runs; what comes out keeps the file's numbers", NULL},
     {"alpha", HGA_PARAMETER_FLOATS, HGA_IN_IO, HGA_NOWHERE, HGA_NOWHERE, HGA_NOWHERE, NULL, 0, NULL,
-     "the weights by type of a program with weighted sums"},
+     "the weights by type of a program with weighted sums", NULL},
     {0},
 };
 
@@ -217,7 +218,9 @@ static void print_parameter(FILE *file, const hga_parameter *p)
 {
     fprintf(file, "  %s=%s", p->name, parameter_kind_name(p));
     if (p->standard) fprintf(file, " (default: %s)", p->standard);
-    fprintf(file, "  %s\n", p->says);
+    fprintf(file, "  %s", p->says);
+    if (p->study) fprintf(file, " (%s is for study)", p->study);
+    fputc('\n', file);
 }
 
 void variant_print(FILE *file, const hga_variant *v)

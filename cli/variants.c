@@ -57,19 +57,25 @@ static void print_variant(const hga_variant *v)
 
 /* ---- JSON ---- */
 
+static json_t *words_json(const char *words)
+{
+    json_t *list = json_array();
+    for (const char *w = words; *w; w += strcspn(w, " "), w += strspn(w, " "))
+        json_array_append_new(list, json_stringn(w, strcspn(w, " ")));
+    return list;
+}
+
 static json_t *parameter_json(const hga_parameter *p)
 {
     static const char *const kind[] = {"flag", "whole", "word", "real", "wholes", "reals"};
     static const char *const place[] = {"builder", "router", "key router", "tensors", "choice"};
     json_t *row = json_pack("{s:s, s:s, s:s, s:s?, s:s}", "name", p->name, "kind", kind[p->kind], "of", place[p->place],
                             "default", p->standard, "says", p->says);
+    if (p->study) json_object_set_new(row, "study", words_json(p->study));
     if (p->kind == HGA_PARAMETER_WHOLE || p->kind == HGA_PARAMETER_IDS)
         json_object_set_new(row, "least", json_integer(p->least));
     if (p->kind != HGA_PARAMETER_WORD) return row;
-    json_t *words = json_array();
-    for (const char *w = p->words; *w; w += strcspn(w, " "), w += strspn(w, " "))
-        json_array_append_new(words, json_stringn(w, strcspn(w, " ")));
-    json_object_set_new(row, "words", words);
+    json_object_set_new(row, "words", words_json(p->words));
     return row;
 }
 

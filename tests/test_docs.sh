@@ -54,6 +54,15 @@ default_is_told() { # the defaults that the tool prints and the pages' tables ag
 }
 fact and_its_default default_is_told
 
+# What is for study is said to be on its variant's page, and is not on the front page.
+"$hga" variants | awk '/^[a-z]/ { sub(/[:=].*/, ""); name = $0 } /is for study\)$/ { p = $1; sub(/=.*/, "", p); v = $(NF - 3); sub(/^\(/, "", v); print name, p, v }' >studied
+while read -r variant parameter value; do
+    grep -qE "^\|.*\`$parameter\`.*\(for study\)" "$source/docs/$variant.md" || echo "$variant: $parameter=$value"
+    ! grep -q -- "$parameter=$value" "$source/README.md" || echo "README: $parameter=$value"
+done <studied >not_said
+fact something_is_for_study [ "$(wc -l <studied)" = 4 ]
+fact and_said_to_be empty not_said
+
 # What tests/README.md says to run is there.
 sed -n "/^    what you changed/,/^\$/p" "$source/tests/README.md" | grep -oE "test_\\([^)]*\\)" | sed 's/^test_(//; s/)$//' | tr '|' '\n' >named
 while read -r name; do ls "$source/tests/test_$name"*.c >/dev/null 2>&1 || echo "test_$name"; done <named >nowhere

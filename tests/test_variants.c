@@ -38,6 +38,42 @@ static void every_variant_says_what_it_is(void **state)
     assert_null(hga_variant_named("treeformer_fin"));
 }
 
+/* Are the settings those of a user: is none, "interpolation=linear" or the like, there for study? */
+static int is_used(const hga_variant *v, const char *words)
+{
+    for (const char *word = words; *word; word += strcspn(word, " "), word += strspn(word, " ")) {
+        size_t name = strcspn(word, "="), value = strcspn(word + name, " ");
+        const hga_parameter *p = hga_variant_parameter(v, word, name);
+        assert_non_null(p);
+        if (p->study && value - 1 == strlen(p->study) && strncmp(word + name + 1, p->study, value - 1) == 0) return 0;
+    }
+    return 1;
+}
+
+/* `hga choose` tries the sweeps, `hga run` what shows a variant. */
+static void nobody_is_offered_what_is_for_study(void **state)
+{
+    (void)state;
+    int n = 0;
+    for (const hga_variant *v = hga_variants(); v->name; v++) {
+        for (const char *const *words = v->shows; *words; words++) assert_true(is_used(v, *words));
+        for (const hga_sweep *s = v->sweeps; s && s->words; s++) assert_true(is_used(v, s->words));
+        for (const hga_parameter *p = v->parameters; p->name; p++) {
+            any x;
+            hga_variant_defaults(v, &x);
+            if (!p->study) continue;
+            n++;
+            assert_string_not_equal(p->standard, p->study);
+            assert_ok(hga_variant_set(v, &x, p->name, p->study));
+        }
+    }
+    assert_int_equal(n, 4);
+    assert_false(is_used(hga_variant_named("bpt"), "k=4 rule=algorithm1"));
+    assert_false(is_used(hga_variant_named("htransformer"), "interpolation=linear block=4"));
+    assert_true(is_used(hga_variant_named("hsa"), "branching=2 mode=frontier self=0"));
+    assert_false(is_used(hga_variant_named("hsa"), "branching=2 self=1"));
+}
+
 static int64_t number_at(const hga_parameter *p, const any *x)
 {
     hga_id value;
@@ -311,6 +347,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_variant_says_what_it_is),
+        cmocka_unit_test(nobody_is_offered_what_is_for_study),
         cmocka_unit_test(defaults_as_typed_are_those_of_the_functions),
         cmocka_unit_test(offsets_stay_inside_and_words_are_there),
         cmocka_unit_test(words_build_what_the_structure_builds),

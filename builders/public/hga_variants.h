@@ -45,6 +45,8 @@ typedef struct hga_parameter {
     hga_id least;         /* whole numbers and ids are not below */
     const char *words;    /* of HGA_PARAMETER_WORD, with blanks between them */
     const char *says;     /* one line */
+    /* values, with blanks between them, that papers or comparisons need and users do not; NULL: none */
+    const char *study;
 } hga_parameter;
 
 /* What a variant can. */

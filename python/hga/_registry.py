@@ -27,7 +27,7 @@ class Parameter:
         self.kind = int(p.kind)
         self.place = int(p.place)
         self.offset, self.count, self.least = int(p.offset), int(p.count), int(p.least)
-        self.standard, self.words, self.says = _text(p.standard), _text(p.words), _text(p.says)
+        self.standard, self.words, self.says, self.study = _text(p.standard), _text(p.words), _text(p.says), _text(p.study)
 
     @property
     def type(self) -> str:

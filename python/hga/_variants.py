@@ -430,7 +430,8 @@ def function_of(v: Variant) -> Callable[..., Any]:
     arguments = [inspect.Parameter("n_tokens", inspect.Parameter.POSITIONAL_OR_KEYWORD, default=first)]
     for p in v.parameters:
         standard = f", default {p.standard}" if p.standard else ""
-        lines.append(f"{p.python_name} ({p.type}{standard}): {p.says}.")
+        study = f" ({p.study} is for study)" if p.study else ""
+        lines.append(f"{p.python_name} ({p.type}{standard}): {p.says}{study}.")
         arguments.append(inspect.Parameter(p.python_name, inspect.Parameter.KEYWORD_ONLY, default=p.default))
     if v.can_cross:
         arguments.append(inspect.Parameter("n_keys", inspect.Parameter.KEYWORD_ONLY, default=None))
