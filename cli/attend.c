@@ -14,8 +14,9 @@
 
 /* ---- the command line ---- */
 
-static int check_arguments(const typed_attend *a)
+static int check_arguments(void *input)
 {
+    const typed_attend *a = input;
     if (!a->variant.name) return complain(CLI_USAGE, "attend: VARIANT is missing");
     const outfile_wish more[MORE_FILES] = {{"--node-map", a->node_map},
                                            {"--choice", a->chosen.choice},
@@ -29,23 +30,7 @@ static int check_arguments(const typed_attend *a)
     return status ? status : gradients_check(&a->gradients, &a->tensors.paths, &a->call, more);
 }
 
-static error_t parse(int key, char *value, struct argp_state *state)
-{
-    typed_attend *a = state->input;
-    switch (key) {
-    case ARGP_KEY_INIT:
-        state->child_inputs[0] = &a->variant;
-        state->child_inputs[1] = &a->options;
-        state->child_inputs[2] = &a->gradients;
-        state->child_inputs[3] = &a->call;
-        state->child_inputs[4] = &a->tensors;
-        return 0;
-    case ARGP_KEY_END: return arguments_said(check_arguments(a));
-    default: return arguments_put(key, value, a);
-    }
-}
-
-static const struct argp_option options[] = {
+static const option_row options[] = {
     {"choice", TEXT(typed_attend, chosen.choice), "FILE", ARGUMENTS_MORE,
      "of routed: write the blocks that were chosen, int32 [choosers][query blocks][slots], -1 behind a row's last; of "
      "a batch with its axis in front, as --block-weights and --block-scores",
@@ -216,20 +201,21 @@ done:
 
 int run_attend(int argc, char **argv)
 {
-    struct argp_child children[] = {
-        {&variant_argp, 0, NULL, 0},   {&machine_argp, 0, NULL, 0},
-        {gradient_argp(), 0, NULL, 0}, {call_argp(CALL_WITH_SUMS), 0, "What is done with scores:", 4},
-        {&tensors_argp, 0, NULL, 0},   {0}};
-    struct argp argp = {
-        options,
-        parse,
-        "VARIANT",
-        "Attention on tensors from .npy files.\vUnder mpirun, of a build with -DHGA_WITH_MPI=ON, the "
-        "processes share one call: each reads, computes and writes its rows, and the files are those of "
-        "one process, gradients too. Threads are then by default the machine's processors over its processes.",
-        children,
-        NULL,
-        NULL};
+    const option_part parts[] = {
+        {&variant_list, offsetof(typed_attend, variant), NULL, 0},
+        {&machine_list, offsetof(typed_attend, options), NULL, 0},
+        {gradient_list(), offsetof(typed_attend, gradients), NULL, 0},
+        {call_list(CALL_WITH_SUMS), offsetof(typed_attend, call), "What is done with scores:", 4},
+        {&tensors_list, offsetof(typed_attend, tensors), NULL, 0},
+        {0}};
+    const option_list line = {
+        .rows = options,
+        .parts = parts,
+        .check = check_arguments,
+        .words = "VARIANT",
+        .says = "Attention on tensors from .npy files.\vUnder mpirun, of a build with -DHGA_WITH_MPI=ON, the "
+                "processes share one call: each reads, computes and writes its rows, and the files are those of "
+                "one process, gradients too. Threads are then by default the machine's processors over its processes."};
     typed_attend a = {0};
     attend_io all = {0};
     results r = {0};
@@ -239,7 +225,7 @@ int run_attend(int argc, char **argv)
     hga_id choosers = 1;
     int status = CLI_GOOD;
     a.variant.takes_order = 1;
-    TRY(arguments_parse(&argp, argc, argv, &a));
+    TRY(arguments_parse(&line, argc, argv, &a));
     a.options.dropout = (float)a.gradients.dropout;
     call_plan(&a.call, &a.options);
     if (world_ranks() > 1) return attend_ranks(&a);

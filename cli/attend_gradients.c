@@ -12,7 +12,7 @@
 
 /* ---- the command line ---- */
 
-enum { KEY_DROPOUT = 0x2600, KEY_SEED, KEY_LAYER, GROUP = 6 };
+enum { GROUP = 6 };
 
 /* Besides those of tables. */
 static const struct {
@@ -45,30 +45,21 @@ const char *gradient_option(gradient_of of)
     return option[of];
 }
 
-static int read_dropout(const char *text, gradient_arguments *a)
+static int read_dropout(const char *text, void *input)
 {
+    gradient_arguments *a = input;
     int status = read_number("--dropout", text, &a->dropout);
     if (status == CLI_GOOD && !(a->dropout >= 0 && (float)a->dropout < 1))
         return complain(CLI_USAGE, "--dropout: %s is not in [0, 1)", text);
     return status;
 }
 
-static error_t parse(int key, char *value, struct argp_state *state)
-{
-    gradient_arguments *a = state->input;
-    switch (key) {
-    case KEY_DROPOUT: return arguments_said(read_dropout(value, a));
-    case KEY_SEED: a->seeded = 1; return arguments_said(read_whole("--seed", value, 0, INT64_MAX, &a->seed));
-    case KEY_LAYER: return arguments_said(read_id("--layer", value, 0, (1 << 24) - 1, &a->layer));
-    default: return arguments_put(key, value, a);
-    }
-}
-
-static const struct argp_option first_options[] = {
-    {"dropout", KEY_DROPOUT, "P", ARGUMENTS_MORE, "drop weights of attention with this probability (default: 0)", 5},
-    {"seed", KEY_SEED, "N", ARGUMENTS_MORE,
+static const option_row first_options[] = {
+    {"dropout", READ(read_dropout), "P", ARGUMENTS_MORE, "drop weights of attention with this probability (default: 0)",
+     5},
+    {"seed", WHOLE_SAID(gradient_arguments, seed, 0, INT64_MAX, seeded), "N", ARGUMENTS_MORE,
      "which weights are dropped: a seed and a layer drop the same ones in every run", 5},
-    {"layer", KEY_LAYER, "N", ARGUMENTS_MORE, "see --seed (default: 0)", 5},
+    {"layer", ID(gradient_arguments, layer, 0, (1 << 24) - 1), "N", ARGUMENTS_MORE, "see --seed (default: 0)", 5},
     {"grad-out", TEXT(gradient_arguments, out), "FILE", ARGUMENTS_MORE,
      "read: the gradient of the loss with respect to the output, in its shape", GROUP},
     {"grad-lse", TEXT(gradient_arguments, lse), "FILE", ARGUMENTS_MORE,
@@ -90,25 +81,23 @@ static void describe(const hga_call_row *row, size_t room, char *text)
              graph ? row->says : row->option, call_shape(row, shape), row->member ? ", given or not" : "");
 }
 
-const struct argp *gradient_argp(void)
+const option_list *gradient_list(void)
 {
-    static struct argp_option options[N_FIRST + N_GRADIENTS + 1];
+    static option_row rows[N_FIRST + N_GRADIENTS + 1];
     static char says[N_GRADIENTS][256];
-    static const struct argp argp = {.options = options, .parser = parse};
-    struct argp_option *out = options + N_FIRST;
-    memcpy(options, first_options, sizeof first_options);
+    static const option_list list = {.rows = rows};
+    option_row *out = rows + N_FIRST;
+    memcpy(rows, first_options, sizeof first_options);
     for (gradient_of i = 0; i < N_GRADIENTS; i++) {
         const hga_call_row *row = gradient_row(i);
+        const option_value value = {.kind = OPTION_TEXT,
+                                    .at = offsetof(gradient_arguments, wanted) + i * sizeof(char *)};
         if (row && !(row->is & HGA_CALL_GRADIENT)) continue;
         if (row) describe(row, sizeof says[i], says[i]);
-        *out++ = (struct argp_option){gradient_option(i) + strlen("--"),
-                                      TEXT(gradient_arguments, wanted[0]) + (int)(i * sizeof(char *)),
-                                      "FILE",
-                                      ARGUMENTS_MORE,
-                                      row ? says[i] : others[i].says,
-                                      GROUP};
+        *out++ = (option_row){gradient_option(i) + strlen("--"), value, "FILE", ARGUMENTS_MORE,
+                              row ? says[i] : others[i].says,    GROUP};
     }
-    return &argp;
+    return &list;
 }
 
 int gradients_wanted(const gradient_arguments *typed)

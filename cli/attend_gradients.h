@@ -28,7 +28,7 @@ typedef struct gradient_arguments {
 } gradient_arguments;
 
 /* --grad-*, --dropout, --seed, --layer: input is a gradient_arguments. */
-const struct argp *gradient_argp(void);
+const option_list *gradient_list(void);
 /* "--grad-rel-key", and without --grad-. */
 const char *gradient_option(gradient_of of);
 const char *gradient_name(gradient_of of);

@@ -42,8 +42,6 @@ typedef struct lists {
 
 /* ---- the command line ---- */
 
-enum { KEY_BIND = 0x2500, KEY_DIM_V, KEY_PEERS, KEY_LATENCY, KEY_GBITS };
-
 /* Ranks are measured, and alone. */
 static int check_ranks(const arguments *a)
 {
@@ -67,8 +65,9 @@ static int check_ranks(const arguments *a)
     return CLI_GOOD;
 }
 
-static int check_arguments(const arguments *a)
+static int check_arguments(void *input)
 {
+    const arguments *a = input;
     int status = check_ranks(a);
     if (status) return status;
     if (a->decode && (a->graph || a->peers || a->relative || a->gradient))
@@ -80,29 +79,14 @@ static int check_arguments(const arguments *a)
     return CLI_GOOD;
 }
 
-static error_t parse(int key, char *value, struct argp_state *state)
+static void start(void *input) { ((arguments *)input)->bind = HGA_BIND_AUTO; }
+
+static int read_peers(const char *text, void *input)
 {
-    arguments *a = state->input;
-    switch (key) {
-    case ARGP_KEY_INIT:
-        state->child_inputs[0] = &a->shape;
-        state->child_inputs[1] = &a->rules;
-        state->child_inputs[2] = &a->out;
-        state->child_inputs[3] = &a->call;
-        a->bind = HGA_BIND_AUTO;
-        return 0;
-    case 'n': a->tokens = value; return 0;
-    case KEY_DIM_V: return arguments_said(read_id("--dim-v", value, 1, MAX_DIM, &a->shape.dim_v));
-    case KEY_BIND: return arguments_said(read_bind("--bind", value, &a->bind));
-    case KEY_LATENCY: return arguments_said(read_positive("--latency", value, &a->link.latency_us));
-    case KEY_GBITS: return arguments_said(read_positive("--gbits", value, &a->link.gbits));
-    case KEY_PEERS: return arguments_said(complain_of(peers_read(value, &a->peers), CLI_USAGE, "--peers"));
-    case ARGP_KEY_END: return arguments_said(check_arguments(a));
-    default: return arguments_put(key, value, a);
-    }
+    return complain_of(peers_read(text, &((arguments *)input)->peers), CLI_USAGE, "--peers");
 }
 
-static const struct argp_option options[] = {
+static const option_row options[] = {
     {"variants", TEXT(arguments, variants), "LIST", 0,
      "variants, with parameters after colons, or random:degree=32 (default: " DEFAULT_VARIANTS ")", 1},
     {"graph", TEXT(arguments, graph), "FILE", 0,
@@ -110,23 +94,23 @@ static const struct argp_option options[] = {
      "(FILE:tree=metis:8,8:order=rcm); "
      "runs once, on its own number of tokens",
      1},
-    {"tokens", 'n', "LIST", 0, "lengths (default: " DEFAULT_TOKENS ")", 1},
+    {"tokens,n", TEXT(arguments, tokens), "LIST", 0, "lengths (default: " DEFAULT_TOKENS ")", 1},
     {"threads", TEXT(arguments, threads), "LIST", 0,
      "threads (default: OMP_NUM_THREADS, or the cores this process may use)", 8},
     {"isa", TEXT(arguments, isa), "LIST", 0,
      "ref, avx2, avx512 or avx512bf16: instruction sets (default: HGA_ISA, or the best here)", 8},
     {"precision", TEXT(arguments, precision), "LIST", 0,
      "f32 or bf16: bf16 keeps keys and values in 16 bits (default: f32)", 8},
-    {"bind", KEY_BIND, "WHEN", 0, BIND_HELP, 8},
+    {"bind", CHOICE(arguments, bind, BIND_WORDS), "WHEN", 0, BIND_HELP, 8},
     {"from", TEXT(arguments, from), "RUN.json", 0, "measure nothing: show a run that --json wrote", 9},
     {"dry-run", FLAG(arguments, dry_run), NULL, 0, "print what would run, the memory it would take, and about how long",
      9},
-    {"peers", KEY_PEERS, "LIST", 0,
+    {"peers", READ(read_peers), "LIST", 0,
      "also time other implementations on the same case: openblas (dense), passes (scores, softmax, sums, as graph "
      "libraries do), graphblas, all; of a program with several stages they run the attended edges alone (default: "
      "none)",
      1},
-    {"dim-v", KEY_DIM_V, "D", 0, "dimension of a value (default: --dim)", 7},
+    {"dim-v", ID(arguments, shape.dim_v, 1, MAX_DIM), "D", 0, "dimension of a value (default: --dim)", 7},
     {"rel-key", FLAG(arguments, relative), NULL, 0,
      "with random relative keys, a row for each type of the first attended relation", 1},
     {"gradient", FLAG(arguments, gradient), NULL, 0,
@@ -146,11 +130,12 @@ static const struct argp_option options[] = {
      "explain --ranks` predicts; processor time of computing, wall time of the exchange (default "
      "variants: " DEFAULT_SHARED ")",
      2},
-    {"latency", KEY_LATENCY, "US", 0,
+    {"latency", ABOVE_0(arguments, link.latency_us), "US", 0,
      "with --ranks: predict with so many microseconds a message (default: measured between the first rank and the "
      "last)",
      2},
-    {"gbits", KEY_GBITS, "G", 0, "with --ranks: and so many gigabits a second (default: measured)", 2},
+    {"gbits", ABOVE_0(arguments, link.gbits), "G", 0, "with --ranks: and so many gigabits a second (default: measured)",
+     2},
     {0},
 };
 
@@ -350,24 +335,23 @@ static int show_again(const arguments *a)
 
 int run_bench(int argc, char **argv)
 {
-    struct argp_child children[] = {{&shape_argp, 0, NULL, 0},
-                                    {&rules_argp, 0, NULL, 0},
-                                    {&bench_output_argp, 0, NULL, 0},
-                                    {call_argp(CALL_OF_SHAPE), 0, "What is done with scores:", 4},
-                                    {0}};
-    struct argp argp = {
-        options,
-        parse,
-        NULL,
-        "Benchmark tables: this machine's limits, then each case with warm-up, repeats until stable, and medians.",
-        children,
-        NULL,
-        NULL};
+    const option_part parts[] = {{&shape_list, offsetof(arguments, shape), NULL, 0},
+                                 {&rules_list, offsetof(arguments, rules), NULL, 0},
+                                 {&bench_output_list, offsetof(arguments, out), NULL, 0},
+                                 {call_list(CALL_OF_SHAPE), offsetof(arguments, call), "What is done with scores:", 4},
+                                 {0}};
+    const option_list line = {
+        .rows = options,
+        .parts = parts,
+        .start = start,
+        .check = check_arguments,
+        .says =
+            "Benchmark tables: this machine's limits, then each case with warm-up, repeats until stable, and medians."};
     arguments a = {0};
     lists *l = NULL;
     json_t *rows = json_array(), *peaks = json_array();
     int status = CLI_GOOD, failed = 0;
-    TRY(arguments_parse(&argp, argc, argv, &a));
+    TRY(arguments_parse(&line, argc, argv, &a));
     if (a.from) {
         status = show_again(&a);
         goto done;

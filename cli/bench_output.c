@@ -10,16 +10,9 @@
 
 /* ---- the command line ---- */
 
-static error_t parse(int key, char *value, struct argp_state *state)
-{
-    bench_output *o = state->input;
-    switch (key) {
-    case ARGP_KEY_END: return arguments_said(bench_output_check(o));
-    default: return arguments_put(key, value, o);
-    }
-}
+static int check_output(void *input) { return bench_output_check(input); }
 
-static const struct argp_option options[] = {
+static const option_row options[] = {
     {"json", TEXT(bench_output, json), "FILE", 0,
      "also write JSON in Google Benchmark's schema; - prints it instead of the table", 9},
     {"csv", TEXT(bench_output, csv), "FILE", 0, "also write every measurement as a line of CSV", 9},
@@ -27,7 +20,7 @@ static const struct argp_option options[] = {
     {"report", TEXT(bench_output, report), "FILE", 0, "also write a page with plots and tables, one .html file", 9},
     {0},
 };
-const struct argp bench_output_argp = {.options = options, .parser = parse};
+const option_list bench_output_list = {.rows = options, .check = check_output};
 
 /* ---- files ---- */
 

@@ -2,7 +2,7 @@
 #ifndef CLI_BENCH_OUTPUT_H
 #define CLI_BENCH_OUTPUT_H
 
-#include <argp.h>
+#include "arguments.h"
 #include <jansson.h>
 
 /* Paths, NULL where nobody asked; "-" is standard output, which then has no tables. */
@@ -11,7 +11,7 @@ typedef struct bench_output {
 } bench_output;
 
 /* --json, --csv, --markdown, --report: input is a bench_output. */
-extern const struct argp bench_output_argp;
+extern const option_list bench_output_list;
 
 /* Nobody should wait for minutes to hear that a file has no place; two outputs on standard output are CLI_USAGE. */
 int bench_output_check(const bench_output *o);

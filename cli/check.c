@@ -263,10 +263,9 @@ static int print_json(const graph_file *g, const arguments *a, const findings *f
 
 /* ---- the command ---- */
 
-enum { KEY_SEED = 0x2300 };
-
-static int check_arguments(const arguments *a)
+static int check_arguments(void *input)
 {
+    const arguments *a = input;
     const attend_paths *p = &a->back.paths;
     const int chooses = routed_is(&a->source.typed);
     if ((p->value || a->back.seed || (!chooses && (p->query || p->key))) && !a->gradient)
@@ -275,21 +274,7 @@ static int check_arguments(const arguments *a)
     return CLI_GOOD;
 }
 
-static error_t parse(int key, char *value, struct argp_state *state)
-{
-    arguments *a = state->input;
-    switch (key) {
-    case ARGP_KEY_INIT:
-        state->child_inputs[0] = &a->source, state->child_inputs[1] = &a->source.chosen,
-        state->child_inputs[2] = &a->call;
-        return 0;
-    case KEY_SEED: return arguments_said(read_whole("--seed", value, 0, INT64_MAX, &a->back.seed));
-    case ARGP_KEY_END: return arguments_said(check_arguments(a));
-    default: return arguments_put(key, value, a);
-    }
-}
-
-static const struct argp_option options[] = {
+static const option_row options[] = {
     {"causal", FLAG(arguments, causal), NULL, 0,
      "fail unless no output depends on a later token (default: only if the graph claims it)", 0},
     {"coverage", FLAG(arguments, coverage), NULL, 0,
@@ -304,29 +289,29 @@ static const struct argp_option options[] = {
      2},
     {"key", TEXT(arguments, back.paths.key), "FILE", 0, "of --gradient", 2},
     {"value", TEXT(arguments, back.paths.value), "FILE", 0, "of --gradient", 2},
-    {"seed", KEY_SEED, "N", 0, "of --gradient: which random tensors, and which entries of many (default: 0)", 2},
+    {"seed", WHOLE(arguments, back.seed, 0, INT64_MAX), "N", 0,
+     "of --gradient: which random tensors, and which entries of many (default: 0)", 2},
     {0},
 };
 
 int run_check(int argc, char **argv)
 {
-    struct argp_child children[] = {{&graph_argp, 0, NULL, 0},
-                                    {&chosen_head_argp, 0, NULL, 0},
-                                    {call_argp(CALL_WHOLE), 0, "Of --gradient:", 10},
-                                    {0}};
-    struct argp argp = {options,
-                        parse,
-                        "GRAPH|VARIANT",
-                        "A graph's rules, and what its program covers and sees. Ends with 1 when a rule, or a property "
-                        "that the graph claims, does not hold.",
-                        children,
-                        NULL,
-                        NULL};
+    const option_part parts[] = {{&graph_list, offsetof(arguments, source), NULL, 0},
+                                 {&chosen_head_list, offsetof(arguments, source.chosen), NULL, 0},
+                                 {call_list(CALL_WHOLE), offsetof(arguments, call), "Of --gradient:", 10},
+                                 {0}};
+    const option_list line = {
+        .rows = options,
+        .parts = parts,
+        .check = check_arguments,
+        .words = "GRAPH|VARIANT",
+        .says = "A graph's rules, and what its program covers and sees. Ends with 1 when a rule, or a property "
+                "that the graph claims, does not hold."};
     arguments a = {0};
     graph_file g = {0};
     findings f = {0};
     int status = CLI_GOOD;
-    TRY(arguments_parse(&argp, argc, argv, &a));
+    TRY(arguments_parse(&line, argc, argv, &a));
     a.back.typed = &a.source.typed, a.back.call = &a.call, a.back.json = a.json;
     if (a.gradient) return check_gradient(&a.back);
     TRY(look_at_all(&a, &g, &f));

@@ -305,25 +305,28 @@ static int draw_results(const arguments *a, const bench *b, const outcome *all, 
 
 /* ---- the command ---- */
 
-enum { KEY_SCALE = 0x2900, KEY_SECONDS, KEY_SEED, KEY_LAYOUT };
-
-static int read_seconds(const char *text, double *out)
+static int read_seconds(const char *text, void *input)
 {
-    int status = read_number("--seconds", text, out);
-    if (status == CLI_GOOD && (*out < 0 || *out > 3600))
+    arguments *a = input;
+    int status = read_number("--seconds", text, &a->seconds);
+    if (status == CLI_GOOD && (a->seconds < 0 || a->seconds > 3600))
         return complain(CLI_USAGE, "--seconds: %s is not in 0 .. 3600", text);
     return status;
 }
 
-static int read_scale(const char *text, double *out)
+static int read_scale(const char *text, void *input)
 {
-    int status = read_number("--scale", text, out);
-    if (status == CLI_GOOD && fabs(*out) > 1e6) return complain(CLI_USAGE, "--scale: %s is not in -1e6 .. 1e6", text);
+    arguments *a = input;
+    a->has_scale = 1;
+    int status = read_number("--scale", text, &a->scale);
+    if (status == CLI_GOOD && fabs(a->scale) > 1e6)
+        return complain(CLI_USAGE, "--scale: %s is not in -1e6 .. 1e6", text);
     return status;
 }
 
-static int check(const arguments *a)
+static int check(void *input)
 {
+    const arguments *a = input;
     candidate list[MAX_CANDIDATES];
     int n;
     if (!a->paths.query) return complain(CLI_USAGE, "--query FILE is missing");
@@ -334,35 +337,22 @@ static int check(const arguments *a)
     return candidates_list(a->variants, 1, a->causal, list, &n); /* wrong names are known before anything is read */
 }
 
-static error_t parse(int key, char *value, struct argp_state *state)
-{
-    arguments *a = state->input;
-    switch (key) {
-    case ARGP_KEY_INIT: state->child_inputs[0] = &a->options; return 0;
-    case KEY_SCALE: a->has_scale = 1; return arguments_said(read_scale(value, &a->scale));
-    case KEY_SECONDS: return arguments_said(read_seconds(value, &a->seconds));
-    case KEY_SEED: return arguments_said(read_whole("--seed", value, 0, INT64_MAX, &a->seed));
-    case KEY_LAYOUT: return arguments_said(read_layout(value, &a->layout));
-    case 'o': a->out = value; return 0;
-    case ARGP_KEY_END: return arguments_said(check(a));
-    default: return arguments_put(key, value, a);
-    }
-}
-
-static const struct argp_option options[] = {
+static const option_row options[] = {
     {"query", TEXT(arguments, paths.query), "FILE", 0,
      "query tensor of the tokens, [rows][dim] or [rows][heads][dim]; - is standard input", 1},
     {"key", TEXT(arguments, paths.key), "FILE", 0, "key tensor of as many rows; its heads divide the query's", 1},
     {"value", TEXT(arguments, paths.value), "FILE", 0, "value tensor, with the key's rows and heads", 1},
-    {"scale", KEY_SCALE, "S", 0, "factor of q . k (default: 1 / sqrt(dim))", 1},
+    {"scale", READ(read_scale), "S", 0, "factor of q . k (default: 1 / sqrt(dim))", 1},
     {"causal", FLAG(arguments, causal), NULL, 0, "nothing sees what comes later; compared with causal dense attention",
      2},
     {"variants", TEXT(arguments, variants), "LIST", 0, "names with commas between them (default: all)", 2},
-    {"seconds", KEY_SECONDS, "S", 0, "of repeats for each candidate (default: 0.25)", 3},
-    {"seed", KEY_SEED, "N", 0, "of the directions of Treeformer's hyperplanes (default: 1)", 3},
-    {"layout", KEY_LAYOUT, "L", 0, "of the tensors: nhd, or hnd, heads first, as torch has it (default: nhd)", 1},
+    {"seconds", READ(read_seconds), "S", 0, "of repeats for each candidate (default: 0.25)", 3},
+    {"seed", WHOLE(arguments, seed, 0, INT64_MAX), "N", 0, "of the directions of Treeformer's hyperplanes (default: 1)",
+     3},
+    {"layout", CHOICE(arguments, layout, LAYOUT_WORDS), "L", 0,
+     "of the tensors: nhd, or hnd, heads first, as torch has it (default: nhd)", 1},
     {"quiet", FLAG(arguments, quiet), NULL, 0, "leave out the line on stderr that says how the tensors were read", 9},
-    {NULL, 'o', "FILE", 0, "draw error against time and against FLOP, as .svg or .png", 9},
+    {",o", TEXT(arguments, out), "FILE", 0, "draw error against time and against FLOP, as .svg or .png", 9},
     {"json", FLAG(arguments, json), NULL, 0, "as JSON", 9},
     {0},
 };
@@ -384,14 +374,14 @@ static const char doc[] =
 
 int run_choose(int argc, char **argv)
 {
-    struct argp_child children[] = {{&machine_argp, 0, NULL, 0}, {0}};
-    struct argp argp = {options, parse, NULL, doc, children, NULL, NULL};
+    const option_part parts[] = {{&machine_list, offsetof(arguments, options), NULL, 0}, {0}};
+    const option_list line = {.rows = options, .parts = parts, .check = check, .says = doc};
     arguments a = {.seconds = default_seconds, .seed = DEFAULT_SEED};
     candidate list[MAX_CANDIDATES];
     outcome *results = NULL;
     bench b = {0};
     int n = 0, status = CLI_GOOD;
-    TRY(arguments_parse(&argp, argc, argv, &a));
+    TRY(arguments_parse(&line, argc, argv, &a));
     TRY(bench_make(&a, &b));
     TRY(candidates_list(a.variants, b.whole.words.n, a.causal, list, &n));
     TRY(take(n, sizeof *results, &results));

@@ -11,38 +11,27 @@
 
 /* ---- the command line ---- */
 
-enum { KEY_HEAD = 0x2a00, KEY_LAYOUT };
-
-static error_t parse(int key, char *value, struct argp_state *state)
-{
-    chosen_source *c = state->input;
-    switch (key) {
-    case KEY_HEAD: c->typed_head = 1; return arguments_said(read_id("--head", value, 0, MAX_HEADS - 1, &c->head));
-    case KEY_LAYOUT: return arguments_said(read_layout(value, &c->layout));
-    default: return arguments_put(key, value, c);
-    }
-}
-
-static const struct argp_option head_options[] = {
-    {"head", KEY_HEAD, "H", 0, "of routed: the graph that this query head chose", 2},
+static const option_row head_options[] = {
+    {"head", ID_SAID(chosen_source, head, 0, MAX_HEADS - 1, typed_head), "H", 0,
+     "of routed: the graph that this query head chose", 2},
     {0},
 };
-static const struct argp_option scores_options[] = {
+static const option_row scores_options[] = {
     {"block-scores", TEXT(chosen_source, scores), "FILE", ARGUMENTS_MORE,
      "of routed with -p score=given: the scores of blocks, [choosers][query blocks][blocks]", 2},
     {0},
 };
-static const struct argp_option options[] = {
+static const option_row options[] = {
     {"query", TEXT(chosen_source, query), "FILE", 0,
      "of routed: queries [rows][dim] or [rows][heads][dim], which choose the graph", 2},
     {"key", TEXT(chosen_source, key), "FILE", 0, "of routed: keys, likewise", 2},
-    {"layout", KEY_LAYOUT, "L", ARGUMENTS_MORE, "of these: nhd, or hnd, heads first, as torch has it (default: nhd)",
-     2},
+    {"layout", CHOICE(chosen_source, layout, LAYOUT_WORDS), "L", ARGUMENTS_MORE,
+     "of these: nhd, or hnd, heads first, as torch has it (default: nhd)", 2},
     {0},
 };
-const struct argp chosen_head_argp = {.options = head_options, .parser = parse};
-const struct argp chosen_scores_argp = {.options = scores_options, .parser = parse};
-const struct argp chosen_tensors_argp = {.options = options, .parser = parse};
+const option_list chosen_head_list = {.rows = head_options};
+const option_list chosen_scores_list = {.rows = scores_options};
+const option_list chosen_tensors_list = {.rows = options};
 
 void chosen_by_target(const typed_variant *typed, graph_target *t, chosen_source *c)
 {

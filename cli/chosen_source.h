@@ -3,7 +3,7 @@
 #ifndef CLI_CHOSEN_SOURCE_H
 #define CLI_CHOSEN_SOURCE_H
 
-#include <argp.h>
+#include "arguments.h"
 
 #include "attend_io.h"
 #include "graph_file.h"
@@ -19,7 +19,7 @@ typedef struct chosen_source {
 } chosen_source;
 
 /* --head; --block-scores; and --query, --key and --layout: input is a chosen_source. */
-extern const struct argp chosen_head_argp, chosen_scores_argp, chosen_tensors_argp;
+extern const option_list chosen_head_list, chosen_scores_list, chosen_tensors_list;
 
 /* The tensors, layout and head of a picture choose its graph, too. A file that is no picture has no other use for
    them. */

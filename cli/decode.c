@@ -21,30 +21,15 @@ typedef struct arguments {
 
 /* ---- the command line ---- */
 
-static int check_arguments(const arguments *a)
+static int check_arguments(void *input)
 {
+    const arguments *a = input;
     if (!a->variant.name) return complain(CLI_USAGE, "decode: VARIANT is missing");
     int status = tensors_check(&a->tensors);
     return status ? status : decoding_check(&a->decoding, &a->tensors.paths);
 }
 
-static error_t parse(int key, char *value, struct argp_state *state)
-{
-    arguments *a = state->input;
-    switch (key) {
-    case ARGP_KEY_INIT:
-        state->child_inputs[0] = &a->variant;
-        state->child_inputs[1] = &a->options;
-        state->child_inputs[2] = &a->call;
-        state->child_inputs[3] = &a->tensors;
-        state->child_inputs[4] = &a->decoding;
-        return 0;
-    case ARGP_KEY_END: return arguments_said(check_arguments(a));
-    default: return arguments_put(key, value, a);
-    }
-}
-
-static const struct argp_option options[] = {{"json", FLAG(arguments, json), NULL, 0, "as JSON", 9}, {0}};
+static const option_row options[] = {{"json", FLAG(arguments, json), NULL, 0, "as JSON", 9}, {0}};
 
 static const char doc[] =
     "A causal variant fed token by token, or in chunks: each append gives the rows of its tokens, and a cache holds "
@@ -209,13 +194,15 @@ static int tell(int as_json, json_t *document)
 
 int run_decode(int argc, char **argv)
 {
-    struct argp_child children[] = {{&variant_argp, 0, NULL, 0},
-                                    {&machine_argp, 0, NULL, 0},
-                                    {call_argp(CALL_WITHOUT_EDGES), 0, "What is done with scores:", 4},
-                                    {&tensors_argp, 0, NULL, 0},
-                                    {&decoding_argp, 0, NULL, 0},
-                                    {0}};
-    struct argp argp = {options, parse, "VARIANT", doc, children, NULL, NULL};
+    const option_part parts[] = {
+        {&variant_list, offsetof(arguments, variant), NULL, 0},
+        {&machine_list, offsetof(arguments, options), NULL, 0},
+        {call_list(CALL_WITHOUT_EDGES), offsetof(arguments, call), "What is done with scores:", 4},
+        {&tensors_list, offsetof(arguments, tensors), NULL, 0},
+        {&decoding_list, offsetof(arguments, decoding), NULL, 0},
+        {0}};
+    const option_list line = {
+        .rows = options, .parts = parts, .check = check_arguments, .words = "VARIANT", .says = doc};
     arguments a = {0};
     attend_io all = {0}, *sample = NULL;
     decoded d = {0};
@@ -223,7 +210,7 @@ int run_decode(int argc, char **argv)
     model m = {0};
     int status = CLI_GOOD;
     a.variant.decodes = 1;
-    TRY(arguments_parse(&argp, argc, argv, &a));
+    TRY(arguments_parse(&line, argc, argv, &a));
     call_plan(&a.call, &a.options);
     TRY(attend_io_read(&a.tensors.paths, &a.call, a.tensors.layout, tensor_file_read, &all));
     TRY(open_targets(&a, &t));

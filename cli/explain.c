@@ -21,24 +21,13 @@ typedef struct arguments {
     int json;
 } arguments;
 
-static error_t parse(int key, char *value, struct argp_state *state)
+static int check_arguments(void *input)
 {
-    arguments *a = state->input;
-    switch (key) {
-    case ARGP_KEY_INIT:
-        state->child_inputs[0] = &a->variant;
-        state->child_inputs[1] = &a->shape;
-        state->child_inputs[2] = &a->options;
-        state->child_inputs[3] = &a->ranks;
-        state->child_inputs[4] = &a->call;
-        state->child_inputs[5] = state->child_inputs[6] = state->child_inputs[7] = &a->chosen;
-        return 0;
-    case ARGP_KEY_END: return a->variant.name ? 0 : arguments_said(complain(CLI_USAGE, "explain: VARIANT is missing"));
-    default: return arguments_put(key, value, a);
-    }
+    const arguments *a = input;
+    return a->variant.name ? CLI_GOOD : complain(CLI_USAGE, "explain: VARIANT is missing");
 }
 
-static const struct argp_option options[] = {
+static const option_row options[] = {
     {"topology", TEXT(arguments, options.topology), "S", 0,
      "plan for a machine described as hwloc does, such as \"pack:2 numa:1 core:4 pu:1\" (default: this machine)", 8},
     {"gradient", FLAG(arguments, options.gradient), NULL, 0,
@@ -138,25 +127,27 @@ static int print_gradient_json(const hga_plan *plan, const way_back *x, const ch
 
 int run_explain(int argc, char **argv)
 {
-    struct argp_child children[] = {{&variant_argp, 0, NULL, 0},
-                                    {&shape_argp, 0, NULL, 0},
-                                    {&machine_argp, 0, NULL, 0},
-                                    {&ranks_argp, 0, NULL, 0},
-                                    {call_argp(CALL_OF_SHAPE), 0, "What is done with scores:", 4},
-                                    {&chosen_tensors_argp, 0, NULL, 0},
-                                    {&chosen_head_argp, 0, NULL, 0},
-                                    {&chosen_scores_argp, 0, NULL, 0},
-                                    {0}};
-    struct argp argp = {
-        options,  parse, "VARIANT", "The plan of a variant: stages, kernels, tiles, threads, domains, workspace.\v",
-        children, NULL,  NULL};
+    const option_part parts[] = {{&variant_list, offsetof(arguments, variant), NULL, 0},
+                                 {&shape_list, offsetof(arguments, shape), NULL, 0},
+                                 {&machine_list, offsetof(arguments, options), NULL, 0},
+                                 {&ranks_list, offsetof(arguments, ranks), NULL, 0},
+                                 {call_list(CALL_OF_SHAPE), offsetof(arguments, call), "What is done with scores:", 4},
+                                 {&chosen_tensors_list, offsetof(arguments, chosen), NULL, 0},
+                                 {&chosen_head_list, offsetof(arguments, chosen), NULL, 0},
+                                 {&chosen_scores_list, offsetof(arguments, chosen), NULL, 0},
+                                 {0}};
+    const option_list line = {.rows = options,
+                              .parts = parts,
+                              .check = check_arguments,
+                              .words = "VARIANT",
+                              .says = "The plan of a variant: stages, kernels, tiles, threads, domains, workspace.\v"};
     arguments a = {0};
     model m = {0};
     way_back back = {0};
     hga_plan *plan = NULL;
     char *text = NULL;
     int status = CLI_GOOD;
-    TRY(arguments_parse(&argp, argc, argv, &a));
+    TRY(arguments_parse(&line, argc, argv, &a));
     if (a.ranks.n > 0 && call_typed(&a.call))
         TRY(complain(CLI_USAGE, "explain: %s changes nothing that --ranks counts", call_typed(&a.call)));
     a.variant.takes_order = 1;

@@ -370,27 +370,22 @@ done:
 
 /* ---- arguments ---- */
 
-enum { KEY_RANKS = 0x2d00, KEY_LATENCY, KEY_GBITS };
-
-static error_t parse(int key, char *value, struct argp_state *state)
+static int read_ranks(const char *text, void *input)
 {
-    rank_question *q = state->input;
-    switch (key) {
-    case KEY_RANKS: return arguments_said(read_list("--ranks", value, 1, MAX_RANKS, MAX_RANK_COUNTS, &q->n, q->ranks));
-    case KEY_LATENCY: return arguments_said(read_positive("--latency", value, &q->latency_us));
-    case KEY_GBITS: return arguments_said(read_positive("--gbits", value, &q->gbits));
-    case 'o': q->picture = value; return 0;
-    default: return ARGP_ERR_UNKNOWN;
-    }
+    rank_question *q = input;
+    return read_list("--ranks", text, 1, MAX_RANKS, MAX_RANK_COUNTS, &q->n, q->ranks);
 }
 
-static const struct argp_option options[] = {
-    {"ranks", KEY_RANKS, "P[,P..]", 0,
+static const option_row options[] = {
+    {"ranks", READ(read_ranks), "P[,P..]", 0,
      "instead: what a run on P machines would exchange and cost, from this machine's measured rate", 10},
-    {"latency", KEY_LATENCY, "US", 0, "with --ranks: microseconds a message takes (default: 5)", 10},
-    {"gbits", KEY_GBITS, "G", 0, "with --ranks: gigabits a second that a rank's link has (default: 10)", 10},
-    {"output", 'o', "FILE", 0, "with --ranks: the times as a plot, FILE.svg or FILE.png", 10},
+    {"latency", ABOVE_0(rank_question, latency_us), "US", 0, "with --ranks: microseconds a message takes (default: 5)",
+     10},
+    {"gbits", ABOVE_0(rank_question, gbits), "G", 0,
+     "with --ranks: gigabits a second that a rank's link has (default: 10)", 10},
+    {"output,o", TEXT(rank_question, picture), "FILE", 0, "with --ranks: the times as a plot, FILE.svg or FILE.png",
+     10},
     {0},
 };
 
-const struct argp ranks_argp = {options, parse, NULL, NULL, NULL, NULL, NULL};
+const option_list ranks_list = {.rows = options};

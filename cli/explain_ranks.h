@@ -27,7 +27,7 @@ int ranks_count(const model *m, const hga_shape *shape, hga_id ranks, rank_work 
 int ranks_rate(const model *m, const hga_shape *shape, const hga_options *options, double *edge_seconds);
 
 /* --ranks, --latency, --gbits, -o: input is a rank_question, zeroed. */
-extern const struct argp ranks_argp;
+extern const option_list ranks_list;
 
 /* Prints the table, or JSON; and writes the picture. */
 int explain_ranks(const typed_variant *typed, const hga_shape *shape, const hga_options *options,

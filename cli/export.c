@@ -10,41 +10,31 @@ typedef struct arguments {
     graph_target target;
 } arguments;
 
-static error_t parse(int key, char *value, struct argp_state *state)
+static int check(void *input)
 {
-    arguments *a = state->input;
-    (void)value;
-    switch (key) {
-    case ARGP_KEY_INIT:
-        state->child_inputs[0] = &a->target;
-        state->child_inputs[1] = &a->source;
-        return 0;
-    case ARGP_KEY_END:
-        chosen_by_target(&a->source.typed, &a->target, &a->source.chosen);
-        return arguments_said(graph_target_check(&a->target));
-    default: return ARGP_ERR_UNKNOWN;
-    }
+    arguments *a = input;
+    chosen_by_target(&a->source.typed, &a->target, &a->source.chosen);
+    return graph_target_check(&a->target);
 }
 
 int run_export(int argc, char **argv)
 {
-    struct argp_child children[] = {{&target_argp, 0, NULL, 0}, {&graph_argp, 0, NULL, 0}, {0}};
-    struct argp argp = {NULL,
-                        parse,
-                        "GRAPH|VARIANT",
-                        "A graph in another format. It is read from JSON (- is standard input) or from a file of "
-                        "edges: .mtx, .csv, .tsv, .edges, .graphml, .gml, .graph (METIS's), .npy or .npz (scipy's); or "
-                        "a tree: .html, .md, .npy of parents or of a linkage. "
-                        "It is written as .json, .npy, .mtx, .csv, .dot, "
-                        ".graphml, .gexf, .graph "
-                        "(METIS's); or as a picture of who attends to whom: .svg, .png.",
-                        children,
-                        NULL,
-                        NULL};
+    const option_part parts[] = {
+        {&target_list, offsetof(arguments, target), NULL, 0}, {&graph_list, offsetof(arguments, source), NULL, 0}, {0}};
+    const option_list line = {
+        .parts = parts,
+        .check = check,
+        .words = "GRAPH|VARIANT",
+        .says = "A graph in another format. It is read from JSON (- is standard input) or from a file of "
+                "edges: .mtx, .csv, .tsv, .edges, .graphml, .gml, .graph (METIS's), .npy or .npz (scipy's); or "
+                "a tree: .html, .md, .npy of parents or of a linkage. "
+                "It is written as .json, .npy, .mtx, .csv, .dot, "
+                ".graphml, .gexf, .graph "
+                "(METIS's); or as a picture of who attends to whom: .svg, .png."};
     arguments a = {0};
     graph_file f = {0};
     int status = CLI_GOOD;
-    TRY(arguments_parse(&argp, argc, argv, &a));
+    TRY(arguments_parse(&line, argc, argv, &a));
     TRY(graph_argument_read(&a.source, &f));
     hga_id main = f.text ? main_relation(&f.program) : -1;
     if (main < 0 && hga_graph_nodes(f.graph).n_relations > 0) main = 0;

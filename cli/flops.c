@@ -18,21 +18,13 @@ typedef struct arguments {
 
 /* ---- the command line ---- */
 
-static error_t parse(int key, char *value, struct argp_state *state)
+static int check_arguments(void *input)
 {
-    arguments *a = state->input;
-    switch (key) {
-    case ARGP_KEY_INIT:
-        state->child_inputs[0] = &a->variant;
-        state->child_inputs[1] = &a->shape;
-        state->child_inputs[2] = state->child_inputs[3] = state->child_inputs[4] = &a->chosen;
-        return 0;
-    case ARGP_KEY_END: return a->variant.name ? 0 : arguments_said(complain(CLI_USAGE, "flops: VARIANT is missing"));
-    default: return arguments_put(key, value, a);
-    }
+    const arguments *a = input;
+    return a->variant.name ? CLI_GOOD : complain(CLI_USAGE, "flops: VARIANT is missing");
 }
 
-static const struct argp_option options[] = {
+static const option_row options[] = {
     {"json", FLAG(arguments, json), NULL, 0, "as JSON", 9},
     {0},
 };
@@ -178,19 +170,23 @@ static int is_chosen(const typed_variant *typed)
 
 int run_flops(int argc, char **argv)
 {
-    struct argp_child children[] = {{&variant_argp, 0, NULL, 0},        {&shape_argp, 0, NULL, 0},
-                                    {&chosen_tensors_argp, 0, NULL, 0}, {&chosen_head_argp, 0, NULL, 0},
-                                    {&chosen_scores_argp, 0, NULL, 0},  {0}};
-    struct argp argp = {
-        options,   parse,
-        "VARIANT", "Operation counts by formula and by counting edges; ends with 1 where the two disagree.\v",
-        children,  NULL,
-        NULL};
+    const option_part parts[] = {{&variant_list, offsetof(arguments, variant), NULL, 0},
+                                 {&shape_list, offsetof(arguments, shape), NULL, 0},
+                                 {&chosen_tensors_list, offsetof(arguments, chosen), NULL, 0},
+                                 {&chosen_head_list, offsetof(arguments, chosen), NULL, 0},
+                                 {&chosen_scores_list, offsetof(arguments, chosen), NULL, 0},
+                                 {0}};
+    const option_list line = {
+        .rows = options,
+        .parts = parts,
+        .check = check_arguments,
+        .words = "VARIANT",
+        .says = "Operation counts by formula and by counting edges; ends with 1 where the two disagree.\v"};
     arguments a = {0};
     model m = {0};
     count c = {0};
     int status = CLI_GOOD;
-    TRY(arguments_parse(&argp, argc, argv, &a));
+    TRY(arguments_parse(&line, argc, argv, &a));
     if (routed_is(&a.variant) && !a.chosen.query && !is_chosen(&a.variant)) return count_unchosen(&a);
     TRY(chosen_build(&a.variant, &a.chosen, CHOSEN_FIRST, 0, &m));
     TRY(count_model(&m, &a.shape, &c));

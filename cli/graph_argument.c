@@ -11,8 +11,9 @@ static int add_setting(typed_variant *t, const char *text)
     return CLI_GOOD;
 }
 
-static int check(graph_argument *a)
+static int check(void *input)
 {
+    graph_argument *a = input;
     int status = CLI_GOOD;
     if (!a->path && !a->typed.name) return complain(CLI_USAGE, "GRAPH or VARIANT is missing");
     if (a->path && (a->typed.n || a->typed.tokens))
@@ -28,26 +29,21 @@ done:
     return status;
 }
 
-static error_t parse(int key, char *value, struct argp_state *state)
+static int add_parameter(const char *text, void *input) { return add_setting(&((graph_argument *)input)->typed, text); }
+
+static int take_graph(char *word, void *input)
 {
-    graph_argument *a = state->input;
-    switch (key) {
-    case ARGP_KEY_INIT: state->child_inputs[0] = &a->chosen; return 0;
-    case 'p': return arguments_said(add_setting(&a->typed, value));
-    case 'n': a->typed.tokens = value; return 0;
-    case ARGP_KEY_ARG:
-        if (a->path || a->typed.name) return ARGP_ERR_UNKNOWN;
-        if (variant_is_named(value)) return arguments_said(variant_take(value, &a->typed));
-        a->path = value;
-        return 0;
-    case ARGP_KEY_END: return arguments_said(check(a));
-    default: return arguments_put(key, value, a);
-    }
+    graph_argument *a = input;
+    if (a->path || a->typed.name) return WORD_LEFT;
+    if (variant_is_named(word)) return variant_take(word, &a->typed);
+    a->path = word;
+    return CLI_GOOD;
 }
 
-static const struct argp_option options[] = {
-    {"parameter", 'p', "NAME=VALUE", 0, "of a VARIANT: a parameter, repeatable; `hga help VARIANT` lists them", 1},
-    {"tokens", 'n', "N", 0, "of a VARIANT: the number of tokens", 1},
+static const option_row options[] = {
+    {"parameter,p", READ(add_parameter), "NAME=VALUE", 0,
+     "of a VARIANT: a parameter, repeatable; `hga help VARIANT` lists them", 1},
+    {"tokens,n", TEXT(graph_argument, typed.tokens), "N", 0, "of a VARIANT: the number of tokens", 1},
     {"parents", TEXT(graph_argument, parents), "FILE", 0,
      "of a GRAPH that is a file of edges: the parent of every node by the file's numbers, -1 without, as .npy", 1},
     {"tree", TEXT(graph_argument, tree), "metis:LIST", 0,
@@ -61,8 +57,8 @@ static const struct argp_option options[] = {
      "the words of the tokens, one a line, or .json with a list of them: they are shown wherever tokens are", 1},
     {0},
 };
-static const struct argp_child children[] = {{&chosen_scores_argp, 0, NULL, 0}, {0}};
-const struct argp graph_argp = {.options = options, .parser = parse, .children = children};
+static const option_part parts[] = {{&chosen_scores_list, offsetof(graph_argument, chosen), NULL, 0}, {0}};
+const option_list graph_list = {.rows = options, .parts = parts, .take = take_graph, .check = check};
 
 static int build_graph(graph_argument *a, graph_file *out)
 {

@@ -22,7 +22,7 @@ typedef struct graph_argument {
 
 /* The argument, -p, -n, --parents, --tree, --pattern, --words and --block-scores: input is a graph_argument. Without
    the argument it complains. */
-extern const struct argp graph_argp;
+extern const option_list graph_list;
 
 /* The graph; a program comes with a variant. Release both. */
 int graph_argument_read(graph_argument *a, graph_file *out);

@@ -282,8 +282,8 @@ int graph_target_check(const graph_target *t)
         return complain(CLI_USAGE, "--relation: %s %s every relation", f->name, f->is_picture ? "shows" : "holds");
     if (f->relations == ONE && all)
         return complain(CLI_USAGE, "--relation: %s holds one relation; all: csv dot graphml gexf json", f->name);
-    if (!f->is_picture && t->picture.given)
-        return complain(CLI_USAGE, "%s: is for .svg and .png only", t->picture.given);
+    if (!f->is_picture && picture_given(&t->picture))
+        return complain(CLI_USAGE, "%s: is for .svg and .png only", picture_given(&t->picture));
     return picture_options_check(&t->picture);
 }
 
@@ -342,24 +342,12 @@ int graph_write(const graph_source *source, const graph_target *t)
 
 /* ---- options ---- */
 
-enum { KEY_MAX_EDGES = 0x1200, DEFAULT_MAX_EDGES = 20000 };
+enum { DEFAULT_MAX_EDGES = 20000 };
 
-static error_t parse_target(int key, char *value, struct argp_state *state)
-{
-    graph_target *t = state->input;
-    switch (key) {
-    case ARGP_KEY_INIT:
-        t->max_edges = DEFAULT_MAX_EDGES;
-        state->child_inputs[0] = &t->picture;
-        return 0;
-    case 'o': t->path = value; return 0;
-    case KEY_MAX_EDGES: return arguments_said(read_whole("--max-edges", value, 1, INT64_MAX, &t->max_edges));
-    default: return arguments_put(key, value, t);
-    }
-}
+static void start_target(void *target) { ((graph_target *)target)->max_edges = DEFAULT_MAX_EDGES; }
 
-static const struct argp_option target_options[] = {
-    {"output", 'o', "FILE", 0, "where to write, - for standard output", 2},
+static const option_row target_options[] = {
+    {"output,o", TEXT(graph_target, path), "FILE", 0, "where to write, - for standard output", 2},
     {"format", TEXT(graph_target, format), "FORMAT", 0,
      "json, npy, mtx, csv, dot, graphml, gexf, graph (METIS), svg or png (default: by FILE's suffix)", 2},
     {"relation", TEXT(graph_target, relation), "NAME", 0,
@@ -368,8 +356,9 @@ static const struct argp_option target_options[] = {
      "every relation and the tree, named, in csv, dot, graphml and gexf; json holds all, pictures show all (default: "
      "the first attended; without one, the last stage's)",
      2},
-    {"max-edges", KEY_MAX_EDGES, "N", 0, "refuse a .dot with more edges (default: 20000)", 2},
+    {"max-edges", WHOLE(graph_target, max_edges, 1, INT64_MAX), "N", 0,
+     "refuse a .dot with more edges (default: 20000)", 2},
     {0},
 };
-static const struct argp_child target_children[] = {{&picture_argp, 0, NULL, 0}, {0}};
-const struct argp target_argp = {.options = target_options, .parser = parse_target, .children = target_children};
+static const option_part target_parts[] = {{&picture_list, offsetof(graph_target, picture), NULL, 0}, {0}};
+const option_list target_list = {.rows = target_options, .parts = target_parts, .start = start_target};

@@ -2,7 +2,7 @@
 #ifndef CLI_GRAPH_FILE_H
 #define CLI_GRAPH_FILE_H
 
-#include <argp.h>
+#include "arguments.h"
 
 #include "complain.h"
 #include "node_ids.h"
@@ -48,7 +48,7 @@ typedef struct graph_target {
     picture_options picture;
 } graph_target;
 /* -o, --format, --relation, --max-edges, and a picture's: input is a graph_target. */
-extern const struct argp target_argp;
+extern const option_list target_list;
 
 /* Is the target complete? Before anything is built. */
 int graph_target_check(const graph_target *t);

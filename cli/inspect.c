@@ -251,10 +251,9 @@ done:
 
 /* ---- the command ---- */
 
-enum { KEY_ROW = 0x2900, KEY_ASCII };
-
-static int check(const arguments *a)
+static int check(void *input)
 {
+    const arguments *a = input;
     const row_wish *r = &a->row;
     const char *query = r->by.tensors.query;
     if (query && !a->has_row && !routed_is(&a->source.typed))
@@ -263,36 +262,29 @@ static int check(const arguments *a)
     return CLI_GOOD;
 }
 
-static error_t parse(int key, char *value, struct argp_state *state)
+static int read_row(const char *text, void *input)
 {
-    arguments *a = state->input;
-    switch (key) {
-    case ARGP_KEY_INIT:
-        state->child_inputs[0] = &a->shape;
-        state->child_inputs[1] = &a->options;
-        state->child_inputs[2] = &a->source;
-        state->child_inputs[3] = &a->row.by;
-        state->child_inputs[4] = &a->source.chosen;
-        state->child_inputs[5] = &a->row.by.call;
-        return 0;
-    case KEY_ROW: a->has_row = 1; return arguments_said(row_wish_read(value, &a->row));
-    case KEY_ASCII:
-        a->draws = 1, a->width = ASCII_WIDTH;
-        return value ? arguments_said(read_id("--ascii", value, 1, ASCII_MOST, &a->width)) : 0;
-    case ARGP_KEY_END: return arguments_said(check(a));
-    default: return arguments_put(key, value, a);
-    }
+    arguments *a = input;
+    a->has_row = 1;
+    return row_wish_read(text, &a->row);
 }
 
-static const struct argp_option options[] = {
+static int read_ascii(const char *text, void *input)
+{
+    arguments *a = input;
+    a->draws = 1, a->width = ASCII_WIDTH;
+    return text ? read_id("--ascii", text, 1, ASCII_MOST, &a->width) : CLI_GOOD;
+}
+
+static const option_row options[] = {
     {"causal", FLAG(arguments, causal), NULL, 0,
      "count pairs of a token and itself or an earlier one (default: only if the graph claims to be causal)", 1},
     {"layers", FLAG(arguments, all_layers), NULL, 0,
      "count layers however long it takes, some minutes at most (default: a second of irregular graphs)", 1},
-    {"row", KEY_ROW, "TOKEN", 0,
+    {"row", READ(read_row), "TOKEN", 0,
      "instead: whom this query token, a number or a name, attends to, by which node and level", 2},
     {"sort", FLAG(arguments, row.sort), NULL, 0, "with --row: heaviest first (default: by node)", 2},
-    {"ascii", KEY_ASCII, "WIDTH", OPTION_ARG_OPTIONAL,
+    {"ascii", READ(read_ascii), "WIDTH", OPTION_ARG_OPTIONAL,
      "instead: the attention pattern, at most WIDTH characters wide and high (default: 64)", 3},
     {"json", FLAG(arguments, json), NULL, 0, "as JSON", 9},
     {0},
@@ -300,28 +292,28 @@ static const struct argp_option options[] = {
 
 int run_inspect(int argc, char **argv)
 {
-    struct argp_child children[] = {{&shape_argp, 0, NULL, 0},
-                                    {&machine_argp, 0, NULL, 0},
-                                    {&graph_argp, 0, NULL, 0},
-                                    {&weighing_argp, 0, NULL, 0},
-                                    {&chosen_head_argp, 0, NULL, 0},
-                                    {call_argp(CALL_WHOLE), 0, "With --query and --key:", 10},
-                                    {0}};
-    struct argp argp = {options,
-                        parse,
-                        "GRAPH|VARIANT",
-                        "What a graph is: nodes, edges, degrees, bytes, and which pairs of tokens its program covers, "
-                        "by which levels, in how many layers.",
-                        children,
-                        NULL,
-                        NULL};
+    const option_part parts[] = {
+        {&shape_list, offsetof(arguments, shape), NULL, 0},
+        {&machine_list, offsetof(arguments, options), NULL, 0},
+        {&graph_list, offsetof(arguments, source), NULL, 0},
+        {&weighing_list, offsetof(arguments, row.by), NULL, 0},
+        {&chosen_head_list, offsetof(arguments, source.chosen), NULL, 0},
+        {call_list(CALL_WHOLE), offsetof(arguments, row.by.call), "With --query and --key:", 10},
+        {0}};
+    const option_list line = {
+        .rows = options,
+        .parts = parts,
+        .check = check,
+        .words = "GRAPH|VARIANT",
+        .says = "What a graph is: nodes, edges, degrees, bytes, and which pairs of tokens its program covers, "
+                "by which levels, in how many layers."};
     arguments a = {0};
     graph_file f = {0};
     json_t *document = json_object();
     int status = CLI_GOOD;
     a.source.typed.takes_order = 1;
     a.shape = (hga_shape){.n_heads = DEFAULT_HEADS, .dim = DEFAULT_DIM};
-    TRY(arguments_parse(&argp, argc, argv, &a));
+    TRY(arguments_parse(&line, argc, argv, &a));
     weighing_chooses(&a.row.by, &a.source.chosen);
     a.source.has_tensors = 1, a.source.which = CHOSEN_FIRST;
     TRY(graph_argument_read(&a.source, &f));

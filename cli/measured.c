@@ -81,36 +81,26 @@ json_t *json_joined(json_t *row, json_t *more)
 
 /* ---- how long to measure ---- */
 
-enum { KEY_SECONDS = 0x2700, KEY_MIN_TIME, KEY_REPETITIONS, KEY_WARMUP, MOST_REPETITIONS = 1000000 };
+enum { MOST_REPETITIONS = 1000000 };
 
 /* none is -1, as 0 stands for one */
-static int read_warmup(const char *text, bench_rules *r)
+static int read_warmup(const char *text, void *input)
 {
+    bench_rules *r = input;
     hga_id n;
     int status = read_id("--warmup", text, 0, MOST_REPETITIONS, &n);
     if (status == CLI_GOOD) r->warmup = n ? n : -1;
     return status;
 }
 
-static error_t parse_rules(int key, char *value, struct argp_state *state)
-{
-    bench_rules *r = state->input;
-    switch (key) {
-    case KEY_SECONDS: return arguments_said(read_positive("--seconds", value, &r->budget));
-    case KEY_MIN_TIME: return arguments_said(read_positive("--min-time", value, &r->min_time));
-    case KEY_REPETITIONS: return arguments_said(read_id("--repetitions", value, 1, MOST_REPETITIONS, &r->repetitions));
-    case KEY_WARMUP: return arguments_said(read_warmup(value, r));
-    default: return ARGP_ERR_UNKNOWN;
-    }
-}
-
-static const struct argp_option rules_options[] = {
-    {"seconds", KEY_SECONDS, "S", 0,
+static const option_row rules_options[] = {
+    {"seconds", ABOVE_0(bench_rules, budget), "S", 0,
      "repeat until stable, at most so long for one case, warm-up apart (default: 2; run: 1)", 8},
-    {"min-time", KEY_MIN_TIME, "S", 0, "repeat at least so long (default: a tenth of --seconds)", 8},
-    {"repetitions", KEY_REPETITIONS, "N", 0, "just so many repeats (default: until the median is stable)", 8},
-    {"warmup", KEY_WARMUP, "N", 0, "executions before the clock runs (default: 1)", 8},
+    {"min-time", ABOVE_0(bench_rules, min_time), "S", 0, "repeat at least so long (default: a tenth of --seconds)", 8},
+    {"repetitions", ID(bench_rules, repetitions, 1, MOST_REPETITIONS), "N", 0,
+     "just so many repeats (default: until the median is stable)", 8},
+    {"warmup", READ(read_warmup), "N", 0, "executions before the clock runs (default: 1)", 8},
     {0},
 };
 
-const struct argp rules_argp = {rules_options, parse_rules, NULL, NULL, NULL, NULL, NULL};
+const option_list rules_list = {.rows = rules_options};

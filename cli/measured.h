@@ -2,7 +2,7 @@
 #ifndef CLI_MEASURED_H
 #define CLI_MEASURED_H
 
-#include <argp.h>
+#include "arguments.h"
 
 #include "measure.h"
 #include "peaks.h"
@@ -28,7 +28,7 @@ void measured_explain(FILE *file, const json_t *rows);
 double measured_expected(const bench_rules *rules, double once);
 
 /* --seconds, --min-time, --repetitions, --warmup: input is a bench_rules. */
-extern const struct argp rules_argp;
+extern const option_list rules_list;
 
 /* All members of `more` into `row`; takes over both references, and gives NULL when memory ran out. */
 json_t *json_joined(json_t *row, json_t *more);

@@ -125,8 +125,9 @@ void weighing_of(const model *m, weighing *w) { w->first = m->first_head, w->hea
 
 /* ---- the command line ---- */
 
-static int check(const weighing *w)
+static int check(void *input)
 {
+    const weighing *w = input;
     const attend_paths *t = &w->tensors;
     if (!t->query != !t->key) return complain(CLI_USAGE, "--query and --key go together");
     if (!t->query && call_typed(&w->call))
@@ -134,23 +135,12 @@ static int check(const weighing *w)
     return CLI_GOOD;
 }
 
-enum { KEY_LAYOUT = 0x2980 };
-
-static error_t parse(int key, char *value, struct argp_state *state)
-{
-    weighing *w = state->input;
-    switch (key) {
-    case KEY_LAYOUT: return arguments_said(read_layout(value, &w->layout));
-    case ARGP_KEY_END: return arguments_said(check(w));
-    default: return arguments_put(key, value, w);
-    }
-}
-
-static const struct argp_option options[] = {
+static const option_row options[] = {
     {"query", TEXT(weighing, tensors.query), "FILE", 0,
      "queries [rows][dim] or [rows][heads][dim], for the attention weights", 2},
     {"key", TEXT(weighing, tensors.key), "FILE", 0, "keys, likewise", 2},
-    {"layout", KEY_LAYOUT, "L", 0, "of the tensors: nhd, or hnd, heads first, as torch has it (default: nhd)", 2},
+    {"layout", CHOICE(weighing, layout, LAYOUT_WORDS), "L", 0,
+     "of the tensors: nhd, or hnd, heads first, as torch has it (default: nhd)", 2},
     {0},
 };
-const struct argp weighing_argp = {.options = options, .parser = parse};
+const option_list weighing_list = {.rows = options, .check = check};

@@ -2,7 +2,7 @@
 #ifndef CLI_ROW_WEIGHTS_H
 #define CLI_ROW_WEIGHTS_H
 
-#include <argp.h>
+#include "arguments.h"
 
 #include "chosen_source.h"
 #include "graph_file.h"
@@ -14,8 +14,8 @@ typedef struct weighing {
     typed_call call;     /* only with them */
     hga_id first, heads; /* whose graph it is, heads 0: all */
 } weighing;
-/* --query, --key, --layout: input is a weighing, whose `call` the command fills by call_argp. */
-extern const struct argp weighing_argp;
+/* --query, --key, --layout: input is a weighing, whose `call` the command fills by call_list. */
+extern const option_list weighing_list;
 
 /* They also choose a graph, where content does. */
 void weighing_chooses(const weighing *w, chosen_source *c);

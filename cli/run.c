@@ -38,45 +38,33 @@ typedef struct arguments {
 
 /* ---- the command line ---- */
 
-enum { KEY_SEED = 0x2600, KEY_REPORT, KEY_NO_REPORT };
+static int take_path(char *word, void *input) { return take_once(word, &((arguments *)input)->path); }
 
-static error_t parse(int key, char *value, struct argp_state *state)
+static int write_no_report(const char *text, void *input)
 {
-    arguments *a = state->input;
-    switch (key) {
-    case ARGP_KEY_INIT:
-        state->child_inputs[0] = &a->shape;
-        state->child_inputs[1] = &a->options;
-        state->child_inputs[2] = &a->rules;
-        state->child_inputs[3] = &a->call;
-        return 0;
-    case 'n': return arguments_said(read_id("--tokens", value, 0, INT32_MAX, &a->tokens));
-    case KEY_SEED: return arguments_said(read_whole("--seed", value, 0, INT64_MAX, &a->seed));
-    case KEY_REPORT:
-        a->report = value;
-        return strcmp(value, "-") ? 0
-                                  : arguments_said(complain(CLI_USAGE, "--report -: standard output has the table"));
-    case KEY_NO_REPORT: a->report = NULL; return 0;
-    case ARGP_KEY_ARG:
-        if (a->path) return ARGP_ERR_UNKNOWN;
-        a->path = value;
-        return 0;
-    case ARGP_KEY_END:
-        if (a->shape.n_kv_heads)
-            return arguments_said(complain(CLI_USAGE, "--kv-heads: a run has as many key/value heads as query heads"));
-        return 0;
-    default: return arguments_put(key, value, a);
-    }
+    (void)text;
+    ((arguments *)input)->report = NULL;
+    return CLI_GOOD;
 }
 
-static const struct argp_option options[] = {
-    {"tokens", 'n', "N", 0, "at most so many words of the text, 0 for all (default: 8192)", 1},
+static int check(void *input)
+{
+    const arguments *a = input;
+    if (a->report && strcmp(a->report, "-") == 0)
+        return complain(CLI_USAGE, "--report -: standard output has the table");
+    if (a->shape.n_kv_heads) return complain(CLI_USAGE, "--kv-heads: a run has as many key/value heads as query heads");
+    return CLI_GOOD;
+}
+
+static const option_row options[] = {
+    {"tokens,n", ID(arguments, tokens, 0, INT32_MAX), "N", 0,
+     "at most so many words of the text, 0 for all (default: 8192)", 1},
     {"variants", TEXT(arguments, variants), "LIST", 0,
      "names with commas between them; dense is always there (default: all)", 1},
-    {"seed", KEY_SEED, "N", 0, "of the features and projections (default: 1)", 1},
-    {"report", KEY_REPORT, "FILE", 0,
+    {"seed", WHOLE(arguments, seed, 0, INT64_MAX), "N", 0, "of the features and projections (default: 1)", 1},
+    {"report", TEXT(arguments, report), "FILE", 0,
      "the page with table, patterns, times against length, plans and viewers (default: report.html)", 2},
-    {"no-report", KEY_NO_REPORT, NULL, 0, "write no page, and measure no prefixes", 2},
+    {"no-report", READ(write_no_report), NULL, 0, "write no page, and measure no prefixes", 2},
     {"dry-run", FLAG(arguments, dry_run), NULL, 0,
      "write no page: tell from the first words about how long all would take, and the memory", 9},
     {"json", FLAG(arguments, json), NULL, 0, "as JSON", 9},
@@ -368,12 +356,14 @@ static int tell_estimate(const arguments *a, const scene *s, const scene *probe,
 
 int run_run(int argc, char **argv)
 {
-    struct argp_child children[] = {{&shape_argp, 0, NULL, 0},
-                                    {&machine_argp, 0, NULL, 0},
-                                    {&rules_argp, 0, NULL, 0},
-                                    {call_argp(CALL_OF_VARIANTS), 0, "What is done with scores:", 4},
-                                    {0}};
-    struct argp argp = {options, parse, "[TEXT]", doc, children, NULL, NULL};
+    const option_part parts[] = {
+        {&shape_list, offsetof(arguments, shape), NULL, 0},
+        {&machine_list, offsetof(arguments, options), NULL, 0},
+        {&rules_list, offsetof(arguments, rules), NULL, 0},
+        {call_list(CALL_OF_VARIANTS), offsetof(arguments, call), "What is done with scores:", 4},
+        {0}};
+    const option_list line = {
+        .rows = options, .parts = parts, .take = take_path, .check = check, .words = "[TEXT]", .says = doc};
     arguments a = {
         .tokens = DEFAULT_TOKENS, .seed = DEFAULT_SEED, .report = "report.html", .rules.budget = case_seconds};
     char *text = NULL;
@@ -383,7 +373,7 @@ int run_run(int argc, char **argv)
     bench_peaks peaks = {0};
     json_t *rows = json_array();
     int status = CLI_GOOD;
-    TRY(arguments_parse(&argp, argc, argv, &a));
+    TRY(arguments_parse(&line, argc, argv, &a));
     TRY(contenders_choose(a.variants));
     if (a.report && !a.dry_run) TRY(outfile_check(a.report));
     TRY(read_text(&a.path, &text, &bytes));

@@ -14,10 +14,9 @@ typedef struct arguments {
     int json, seeded;
 } arguments;
 
-enum { KEY_SEED = 0x2b00 };
-
-static int check_arguments(const arguments *a)
+static int check_arguments(void *input)
 {
+    const arguments *a = input;
     if (!a->random && (a->output || a->seeded))
         return complain(CLI_USAGE, "tensor: %s is for --random", a->output ? "--output" : "--seed");
     if (!a->random && !a->path) return complain(CLI_USAGE, "tensor: FILE is missing");
@@ -27,27 +26,14 @@ static int check_arguments(const arguments *a)
     return CLI_GOOD;
 }
 
-static error_t parse(int key, char *value, struct argp_state *state)
-{
-    arguments *a = state->input;
-    switch (key) {
-    case KEY_SEED: a->seeded = 1; return arguments_said(read_whole("--seed", value, 0, INT64_MAX, &a->seed));
-    case 'o': a->output = value; return 0;
-    case ARGP_KEY_ARG:
-        if (a->path) return ARGP_ERR_UNKNOWN;
-        a->path = value;
-        return 0;
-    case ARGP_KEY_END: return arguments_said(check_arguments(a));
-    default: return arguments_put(key, value, a);
-    }
-}
+static int take_path(char *word, void *input) { return take_once(word, &((arguments *)input)->path); }
 
-static const struct argp_option options[] = {
+static const option_row options[] = {
     {"json", FLAG(arguments, json), NULL, 0, "as JSON", 0},
     {"random", TEXT(arguments, random), "SHAPE", 0,
      "instead of reading: write float32 numbers, standard normal; SHAPE is 8191x8x64", 0},
-    {"seed", KEY_SEED, "N", 0, "of --random: which numbers (default: 0)", 0},
-    {"output", 'o', "FILE", 0, "of --random: the .npy file", 0},
+    {"seed", WHOLE_SAID(arguments, seed, 0, INT64_MAX, seeded), "N", 0, "of --random: which numbers (default: 0)", 0},
+    {"output,o", TEXT(arguments, output), "FILE", 0, "of --random: the .npy file", 0},
     {0}};
 
 static const char doc[] = "The arrays in a .npy, .npz or .safetensors file: name, type, shape."
@@ -67,11 +53,15 @@ static int add_row(const char *name, const char *type, int n_dims, const int64_t
 
 int run_tensor(int argc, char **argv)
 {
-    struct argp argp = {options, parse, "FILE\n--random=SHAPE -o FILE", doc, NULL, NULL, NULL};
+    const option_list line = {.rows = options,
+                              .take = take_path,
+                              .check = check_arguments,
+                              .words = "FILE\n--random=SHAPE -o FILE",
+                              .says = doc};
     arguments a = {0};
     json_t *rows = json_array();
     int status = CLI_GOOD;
-    TRY(arguments_parse(&argp, argc, argv, &a));
+    TRY(arguments_parse(&line, argc, argv, &a));
     if (a.random) {
         TRY(random_tensor_write(a.random, a.seed, a.output));
         goto done;

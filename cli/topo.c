@@ -10,31 +10,23 @@ typedef struct arguments {
     int json;
 } arguments;
 
-static error_t parse(int key, char *value, struct argp_state *state)
-{
-    arguments *a = state->input;
-    switch (key) {
-    case 't': return arguments_said(read_id("--threads", value, 1, 65536, &a->threads));
-    default: return arguments_put(key, value, a);
-    }
-}
-
-static const struct argp_option options[] = {
+static const option_row options[] = {
     {"synthetic", TEXT(arguments, synthetic), "S", 0,
      "a machine described as hwloc does, such as \"pack:2 numa:1 core:4 pu:1\" (default: this machine)", 0},
-    {"threads", 't', "T", 0, "threads to place (default: OMP_NUM_THREADS, or the cores there are)", 0},
+    {"threads,t", ID(arguments, threads, 1, 65536), "T", 0,
+     "threads to place (default: OMP_NUM_THREADS, or the cores there are)", 0},
     {"json", FLAG(arguments, json), NULL, 0, "as JSON", 0},
     {0},
 };
 
 int run_topo(int argc, char **argv)
 {
-    struct argp argp = {options, parse, NULL, "The machine as the engine sees it, and where threads would go.",
-                        NULL,    NULL,  NULL};
+    const option_list line = {.rows = options,
+                              .says = "The machine as the engine sees it, and where threads would go."};
     arguments a = {0};
     char *text = NULL;
     int status = CLI_GOOD;
-    TRY(arguments_parse(&argp, argc, argv, &a));
+    TRY(arguments_parse(&line, argc, argv, &a));
     TRY(complain_of((a.json ? hga_topology_describe_json : hga_topology_describe)(a.synthetic, a.threads, &text),
                     CLI_USAGE, a.synthetic ? a.synthetic : "topology"));
     fputs(text, stdout);

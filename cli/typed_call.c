@@ -52,7 +52,12 @@ static int is_taken(const hga_call_row *row, call_options which)
 
 /* ---- the command line ---- */
 
-enum { KEY_NORMALISER = 0x2a80, KEY_TABLE, GROUP = 4 };
+enum { GROUP = 4 };
+
+static int read_normaliser(const char *text, void *input)
+{
+    return normaliser_read(text, &((typed_call *)input)->normaliser);
+}
 
 static int read_entry(const hga_call_row *row, const char *text, float *out)
 {
@@ -64,15 +69,15 @@ static int read_entry(const hga_call_row *row, const char *text, float *out)
     return status || call_is_fit(row, x) ? status : complain(CLI_USAGE, "%s: %s is not %s", what, text, row->numbers);
 }
 
-static error_t parse(int key, char *value, struct argp_state *state)
+/* The numbers among what was typed. */
+static int check(void *input)
 {
-    typed_call *typed = state->input;
-    int t = key - KEY_TABLE;
-    if (key == KEY_NORMALISER) return arguments_said(normaliser_read(value, &typed->normaliser));
-    if (t < 0 || t >= HGA_N_TABLES) return ARGP_ERR_UNKNOWN;
-    const hga_call_row *row = &hga_call_tables()[t];
-    typed->text[t] = value;
-    return call_is_number(row) ? arguments_said(read_entry(row, value, &typed->number[t])) : 0;
+    typed_call *typed = input;
+    int status = CLI_GOOD;
+    for (hga_call_table t = 0; t < HGA_N_TABLES && !status; t++)
+        if (typed->text[t] && call_is_number(&hga_call_tables()[t]))
+            status = read_entry(&hga_call_tables()[t], typed->text[t], &typed->number[t]);
+    return status;
 }
 
 /* "[heads], finite and at least 0: scores lose .. (default: none)"; of numbers what the row says. */
@@ -87,32 +92,32 @@ static void describe(const hga_call_row *row, size_t room, char *text)
                  row->numbers ? row->numbers : "", row->says, without);
 }
 
-static const struct argp_option normaliser_options[] = {
-    {"normaliser", KEY_NORMALISER, "N", ARGUMENTS_MORE,
+static const option_row normaliser_options[] = {
+    {"normaliser", READ(read_normaliser), "N", ARGUMENTS_MORE,
      "of scores: softmax; sigmoid, sigmoid:B, each weight by itself, 1 / (1 + e^-(score + B)); or entmax:ALPHA, "
      "ALPHA from 1.05 to 2, most weights exactly 0, 2 is sparsemax (default: the program's, softmax)",
      GROUP},
-    {"normalizer", 0, NULL, OPTION_ALIAS, NULL, GROUP},
+    {"normalizer", READ(read_normaliser), NULL, OPTION_ALIAS, NULL, GROUP},
 };
 enum { N_FIRST = sizeof normaliser_options / sizeof *normaliser_options };
 
-const struct argp *call_argp(call_options which)
+const option_list *call_list(call_options which)
 {
-    static struct argp argp[N_CALL_OPTIONS];
-    static struct argp_option options[N_CALL_OPTIONS][N_FIRST + HGA_N_TABLES + 1];
+    static option_list lists[N_CALL_OPTIONS];
+    static option_row rows[N_CALL_OPTIONS][N_FIRST + HGA_N_TABLES + 1];
     static char says[HGA_N_TABLES][256];
-    struct argp_option *out = options[which];
+    option_row *out = rows[which];
     memcpy(out, normaliser_options, sizeof normaliser_options), out += N_FIRST;
     for (hga_call_table t = 0; t < HGA_N_TABLES; t++) {
         const hga_call_row *row = &hga_call_tables()[t];
         if (!is_taken(row, which)) continue;
         describe(row, sizeof says[t], says[t]);
-        const char *takes = call_is_number(row) ? "X" : "FILE";
+        const option_value value = {.kind = OPTION_TEXT, .at = offsetof(typed_call, text) + t * sizeof(char *)};
         int flags = t == HGA_TABLE_SCALE ? 0 : ARGUMENTS_MORE; /* what most calls need */
-        *out++ = (struct argp_option){row->option, KEY_TABLE + (int)t, takes, flags, says[t], GROUP};
+        *out++ = (option_row){row->option, value, call_is_number(row) ? "X" : "FILE", flags, says[t], GROUP};
     }
-    argp[which] = (struct argp){.options = options[which], .parser = parse};
-    return &argp[which];
+    lists[which] = (option_list){.rows = rows[which], .check = check};
+    return &lists[which];
 }
 
 /* ---- what was typed ---- */

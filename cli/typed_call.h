@@ -24,7 +24,7 @@ typedef enum call_options {
 } call_options;
 
 /* Input is a typed_call. */
-const struct argp *call_argp(call_options which);
+const option_list *call_list(call_options which);
 
 /* Is the row a number, typed as such, and no file? */
 int call_is_number(const hga_call_row *row);

@@ -7,10 +7,9 @@
 #include "numbers.h"
 #include "outfile.h"
 
-enum { KEY_CHUNKS = 0x2b00, KEY_FORK_AT, KEY_CUT, KEY_SAVE_AT };
-
-static int read_chunks(const char *text, typed_decoding *out)
+static int read_chunks(const char *text, void *input)
 {
+    typed_decoding *out = input;
     int64_t seed = 0;
     out->chunks_text = text;
     out->random_chunks = strncmp(text, "random:", 7) == 0;
@@ -21,8 +20,9 @@ static int read_chunks(const char *text, typed_decoding *out)
 }
 
 /* T:BACK */
-static int read_cut(const char *text, typed_decoding *out)
+static int read_cut(const char *text, void *input)
 {
+    typed_decoding *out = input;
     char at[32];
     size_t n = strcspn(text, ":");
     if (!text[n] || n >= sizeof at) return complain(CLI_USAGE, "--cut: '%s' is not T:BACK", text);
@@ -31,35 +31,28 @@ static int read_cut(const char *text, typed_decoding *out)
     return status ? status : read_id("--cut", text + n + 1, 1, out->cut_at, &out->back);
 }
 
-static error_t parse(int key, char *value, struct argp_state *state)
+static void start(void *input)
 {
-    typed_decoding *typed = state->input;
-    switch (key) {
-    case ARGP_KEY_INIT:
-        typed->fork_at = typed->cut_at = typed->save_at = NEVER, typed->n_chunks = 1, typed->chunk[0] = 1;
-        return 0;
-    case KEY_CHUNKS: return arguments_said(read_chunks(value, typed));
-    case KEY_FORK_AT: return arguments_said(read_id("--fork-at", value, 0, INT32_MAX, &typed->fork_at));
-    case KEY_CUT: return arguments_said(read_cut(value, typed));
-    case KEY_SAVE_AT: return arguments_said(read_id("--save-at", value, 0, INT32_MAX, &typed->save_at));
-    default: return arguments_put(key, value, typed);
-    }
+    typed_decoding *typed = input;
+    typed->fork_at = typed->cut_at = typed->save_at = NEVER, typed->n_chunks = 1, typed->chunk[0] = 1;
 }
 
-static const struct argp_option options[] = {
-    {"chunks", KEY_CHUNKS, "LIST", 0,
+static const option_row options[] = {
+    {"chunks", READ(read_chunks), "LIST", 0,
      "tokens of one append after the other; the list is repeated. random:SEED: 1 to 64 by chance (default: 1)", 5},
     {"same", FLAG(typed_decoding, same), NULL, 0,
      "rows have the bits that `hga attend` gives them (default: within 2e-6)", 5},
-    {"fork-at", KEY_FORK_AT, "T", 0, "fork the cache when it has T tokens, and go on in the fork", 5},
-    {"cut", KEY_CUT, "T:BACK", 0, "when the cache has T tokens, take the last BACK back and append them again", 5},
+    {"fork-at", ID(typed_decoding, fork_at, 0, INT32_MAX), "T", 0,
+     "fork the cache when it has T tokens, and go on in the fork", 5},
+    {"cut", READ(read_cut), "T:BACK", 0, "when the cache has T tokens, take the last BACK back and append them again",
+     5},
     {"save", TEXT(typed_decoding, save), "FILE", 0, "write the cache to a file", 5},
-    {"save-at", KEY_SAVE_AT, "T", 0, ".. as it is with T tokens (default: with all)", 5},
+    {"save-at", ID(typed_decoding, save_at, 0, INT32_MAX), "T", 0, ".. as it is with T tokens (default: with all)", 5},
     {"resume", TEXT(typed_decoding, resume), "FILE", 0,
      "start with the cache of a file; the tensors have its tokens, too, whose rows of the output are NaN", 5},
     {0},
 };
-const struct argp decoding_argp = {.options = options, .parser = parse};
+const option_list decoding_list = {.rows = options, .start = start};
 
 int decoding_check(const typed_decoding *typed, const attend_paths *paths)
 {

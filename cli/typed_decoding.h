@@ -2,7 +2,7 @@
 #ifndef CLI_TYPED_DECODING_H
 #define CLI_TYPED_DECODING_H
 
-#include <argp.h>
+#include "arguments.h"
 
 #include "typed_tensors.h"
 
@@ -19,7 +19,7 @@ typedef struct typed_decoding {
 } typed_decoding;
 
 /* Input is a typed_decoding. */
-extern const struct argp decoding_argp;
+extern const option_list decoding_list;
 
 /* Do the options go together, and with those of the tensors? */
 int decoding_check(const typed_decoding *typed, const attend_paths *paths);

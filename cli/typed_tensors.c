@@ -5,26 +5,15 @@
 
 #include "arguments.h"
 
-enum { KEY_LAYOUT = 0x2000, KEY_OUT_TYPE };
-
-static int check_type(const char *text)
+static int read_type(const char *text, void *input)
 {
     element type;
+    ((typed_tensors *)input)->out_type = text;
     if (strcmp(text, "same") == 0 || element_of_option(text, &type)) return CLI_GOOD;
     return complain(CLI_USAGE, "--out-type: '%s' is not one of: f16 bf16 f32 f64 same", text);
 }
 
-static error_t parse(int key, char *value, struct argp_state *state)
-{
-    typed_tensors *typed = state->input;
-    switch (key) {
-    case KEY_LAYOUT: return arguments_said(read_layout(value, &typed->layout));
-    case KEY_OUT_TYPE: typed->out_type = value; return arguments_said(check_type(value));
-    default: return arguments_put(key, value, typed);
-    }
-}
-
-static const struct argp_option options[] = {
+static const option_row options[] = {
     {"query", TEXT(typed_tensors, paths.query), "FILE", 0,
      "query tensor, [rows][dim] or [rows][heads][dim]; - is standard input", 2},
     {"key", TEXT(typed_tensors, paths.key), "FILE", 0, "key tensor; its heads divide the query's", 2},
@@ -32,17 +21,17 @@ static const struct argp_option options[] = {
     {"out", TEXT(typed_tensors, paths.out), "FILE", 0, "where the output goes; - is standard output", 2},
     {"lse", TEXT(typed_tensors, paths.lse), "FILE", 0,
      "where the log of the softmax denominators goes (default: nowhere)", 3},
-    {"layout", KEY_LAYOUT, "L", 0,
+    {"layout", CHOICE(typed_tensors, layout, LAYOUT_WORDS), "L", 0,
      "nhd, hnd, bnhd or bhnd: the axes of query, key, value and what comes out; torch's are hnd; a fourth axis in "
      "front is a batch, on which bnhd and bhnd insist (default: nhd)",
      3},
-    {"out-type", KEY_OUT_TYPE, "T", ARGUMENTS_MORE,
+    {"out-type", READ(read_type), "T", ARGUMENTS_MORE,
      "f16, bf16, f32, f64 or same: the type of what comes out; same is the query's (default: f32)", 3},
     {"quiet", FLAG(typed_tensors, quiet), NULL, ARGUMENTS_MORE,
      "leave out the line on stderr that says how the tensors were read", 3},
     {0},
 };
-const struct argp tensors_argp = {.options = options, .parser = parse};
+const option_list tensors_list = {.rows = options};
 
 int tensors_check(const typed_tensors *typed)
 {

@@ -3,7 +3,7 @@
 #ifndef CLI_TYPED_TENSORS_H
 #define CLI_TYPED_TENSORS_H
 
-#include <argp.h>
+#include "arguments.h"
 
 #include "attend_io.h"
 
@@ -15,7 +15,7 @@ typedef struct typed_tensors {
 } typed_tensors;
 
 /* Input is a typed_tensors. */
-extern const struct argp tensors_argp;
+extern const option_list tensors_list;
 
 /* Is everything there that must be, and no file named for two things? */
 int tensors_check(const typed_tensors *typed);

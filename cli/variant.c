@@ -190,24 +190,25 @@ static int add_setting(typed_variant *t, const char *text)
     return CLI_GOOD;
 }
 
-enum { KEY_PATTERN = 0x1380 };
+static int add_parameter(const char *text, void *input) { return add_setting(input, text); }
 
-static error_t parse_variant(int key, char *value, struct argp_state *state)
+static int ignore_all_weights(const char *text, void *input)
 {
-    typed_variant *t = state->input;
-    switch (key) {
-    case 'p': return arguments_said(add_setting(t, value));
-    case 'n': t->tokens = value; return 0;
-    case KEY_PATTERN: return arguments_said(add_setting(t, ignore_weights));
-    case ARGP_KEY_ARG: return t->name ? ARGP_ERR_UNKNOWN : arguments_said(variant_take(value, t));
-    default: return ARGP_ERR_UNKNOWN;
-    }
+    (void)text;
+    return add_setting(input, ignore_weights);
 }
 
-static const struct argp_option variant_options[] = {
-    {"parameter", 'p', "NAME=VALUE", 0, "a parameter of the variant, repeatable; @FILE.npy is an array", 1},
-    {"tokens", 'n', "N", 0, "the number of tokens, as -p tokens=N", 1},
-    {"pattern", KEY_PATTERN, NULL, ARGUMENTS_MORE,
+static int take_variant(char *word, void *input)
+{
+    typed_variant *t = input;
+    return t->name ? WORD_LEFT : variant_take(word, t);
+}
+
+static const option_row variant_options[] = {
+    {"parameter,p", READ(add_parameter), "NAME=VALUE", 0,
+     "a parameter of the variant, repeatable; @FILE.npy is an array", 1},
+    {"tokens,n", TEXT(typed_variant, tokens), "N", 0, "the number of tokens, as -p tokens=N", 1},
+    {"pattern", READ(ignore_all_weights), NULL, ARGUMENTS_MORE,
      "of graph=FILE, a file of edges: every edge has weight 1, as -p weights=ignore", 1},
     {0},
 };
@@ -236,18 +237,11 @@ void variant_print(FILE *file, const hga_variant *v)
 }
 
 /* which variants there are, after the options of --help */
-static char *help_variants(int key, const char *text, void *input)
+static void help_variants(FILE *file)
 {
-    (void)input;
-    if (key != ARGP_KEY_HELP_EXTRA) return (char *)(uintptr_t)text;
-    char *all = NULL;
-    size_t bytes = 0;
-    FILE *file = open_memstream(&all, &bytes);
-    if (!file) return NULL;
     fprintf(file, "Variants (`hga help VARIANT` has the parameters, `hga variants` all of them):");
     for (const hga_variant *v = hga_variants(); v->name; v++) fprintf(file, " %s", v->name);
     fprintf(file, " graph=FILE");
-    return fclose(file) ? NULL : all;
 }
 
-const struct argp variant_argp = {.options = variant_options, .parser = parse_variant, .help_filter = help_variants};
+const option_list variant_list = {.rows = variant_options, .take = take_variant, .tell = help_variants};

@@ -2,7 +2,7 @@
 #ifndef CLI_VARIANT_H
 #define CLI_VARIANT_H
 
-#include <argp.h>
+#include "arguments.h"
 #include <stdio.h>
 
 #include "node_ids.h"
@@ -33,7 +33,7 @@ int variant_is_named(const char *word);
 int variant_take(char *word, typed_variant *t);
 
 /* VARIANT, -p, --tokens, --pattern: input is a typed_variant. Without a VARIANT it complains. */
-extern const struct argp variant_argp;
+extern const option_list variant_list;
 
 /* How blocks are chosen in a call, besides what the variant says. */
 typedef struct choosing {

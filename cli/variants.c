@@ -7,18 +7,11 @@
 #include "table.h"
 #include "variant.h"
 
-enum { KEY_JSON = 0x2900 };
+typedef struct arguments {
+    int json;
+} arguments;
 
-static error_t parse(int key, char *value, struct argp_state *state)
-{
-    int *json = state->input;
-    (void)value;
-    if (key != KEY_JSON) return ARGP_ERR_UNKNOWN;
-    *json = 1;
-    return 0;
-}
-
-static const struct argp_option options[] = {{"json", KEY_JSON, NULL, 0, "as JSON", 0}, {0}};
+static const option_row options[] = {{"json", FLAG(arguments, json), NULL, 0, "as JSON", 0}, {0}};
 
 /* ---- what a variant can ---- */
 
@@ -99,11 +92,12 @@ static int print_json(void)
 
 int run_variants(int argc, char **argv)
 {
-    struct argp argp = {options, parse, "",  "The built-in hierarchies: parameters, defaults, what each can.",
-                        NULL,    NULL,  NULL};
-    int json = 0, status = arguments_parse(&argp, argc, argv, &json);
+    const option_list line = {
+        .rows = options, .words = "", .says = "The built-in hierarchies: parameters, defaults, what each can."};
+    arguments a = {0};
+    int status = arguments_parse(&line, argc, argv, &a);
     if (status) return status;
-    if (json) return print_json();
+    if (a.json) return print_json();
     for (const hga_variant *v = hga_variants(); v->name; v++) print_variant(v);
     print_variant(NULL);
     return CLI_GOOD;

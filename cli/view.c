@@ -23,37 +23,19 @@ typedef struct arguments {
 
 /* ---- the command line ---- */
 
-enum { KEY_MAX_EDGES = 0x2800 };
-
-static int check(const arguments *a)
+static int check(void *input)
 {
+    const arguments *a = input;
     if (!a->output) return complain(CLI_USAGE, "-o FILE is missing");
     if (a->source.chosen.typed_head && !a->by.tensors.query && !routed_is(&a->source.typed))
         return complain(CLI_USAGE, "--head: needs --query and --key");
     return CLI_GOOD;
 }
 
-static error_t parse(int key, char *value, struct argp_state *state)
-{
-    arguments *a = state->input;
-    switch (key) {
-    case ARGP_KEY_INIT:
-        state->child_inputs[0] = &a->source;
-        state->child_inputs[1] = &a->by;
-        state->child_inputs[2] = &a->source.chosen;
-        state->child_inputs[3] = &a->by.call;
-        return 0;
-    case 'o': a->output = value; return 0;
-    case KEY_MAX_EDGES: return arguments_said(read_whole("--max-edges", value, 0, INT32_MAX, &a->max_edges));
-    case ARGP_KEY_END: return arguments_said(check(a));
-    default: return arguments_put(key, value, a);
-    }
-}
-
-static const struct argp_option options[] = {
-    {"output", 'o', "FILE", 0, "the page to write, - for standard output", 0},
-    {"max-edges", KEY_MAX_EDGES, "N", 0, "leave out the explicit edges of a relation that has more (default: 200000)",
-     0},
+static const option_row options[] = {
+    {"output,o", TEXT(arguments, output), "FILE", 0, "the page to write, - for standard output", 0},
+    {"max-edges", WHOLE(arguments, max_edges, 0, INT32_MAX), "N", 0,
+     "leave out the explicit edges of a relation that has more (default: 200000)", 0},
     {"beside", TEXT(arguments, beside), "FILE", 0, "a second hierarchy, side by side with the first in one page", 0},
     {"quiet", FLAG(arguments, quiet), NULL, 0, "leave out the line on stderr that says how the tensors were read", 2},
     {0},
@@ -133,19 +115,19 @@ done:
 
 int run_view(int argc, char **argv)
 {
-    struct argp_child children[] = {{&graph_argp, 0, NULL, 0},
-                                    {&weighing_argp, 0, NULL, 0},
-                                    {&chosen_head_argp, 0, NULL, 0},
-                                    {call_argp(CALL_WHOLE), 0, "With --query and --key:", 10},
-                                    {0}};
-    struct argp argp = {options, parse, "GRAPH|VARIANT", doc, children, NULL, NULL};
+    const option_part parts[] = {{&graph_list, offsetof(arguments, source), NULL, 0},
+                                 {&weighing_list, offsetof(arguments, by), NULL, 0},
+                                 {&chosen_head_list, offsetof(arguments, source.chosen), NULL, 0},
+                                 {call_list(CALL_WHOLE), offsetof(arguments, by.call), "With --query and --key:", 10},
+                                 {0}};
+    const option_list line = {.rows = options, .parts = parts, .check = check, .words = "GRAPH|VARIANT", .says = doc};
     arguments a = {
         .max_edges = VIEW_MOST_EXPLICIT,
     };
     graph_file f = {0};
     view_weights weights = {0};
     int status = CLI_GOOD;
-    TRY(arguments_parse(&argp, argc, argv, &a));
+    TRY(arguments_parse(&line, argc, argv, &a));
     weighing_chooses(&a.by, &a.source.chosen);
     a.source.has_tensors = 1;
     TRY(graph_argument_read(&a.source, &f));

@@ -7,125 +7,254 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- parsing ---- */
+/* ---- rows ---- */
 
-typedef struct root {
-    void *input;
-    int next; /* where an error stopped */
-} root;
+enum { KEY_ROW = 0x1000, MOST_ROWS = 160, MOST_LISTS = 16, MOST_HEADINGS = 4 };
 
-enum { KEY_HELP = 0x1000, KEY_HELP_ALL };
+/* A list and its parts, laid out for argp: place 0 has the options among each other, each heading one more. */
+typedef struct parsing {
+    struct {
+        const option_row *row;
+        void *input;
+        char name[32];
+        char letter;
+    } row[MOST_ROWS];
+    struct {
+        const option_list *list;
+        void *input;
+    } list[MOST_LISTS];
+    int n_rows, n_lists, n_places, n_options[MOST_HEADINGS + 1];
+    struct argp_option option[MOST_HEADINGS + 1][MOST_ROWS + 1];
+    struct argp argp[MOST_HEADINGS + 1];
+    struct argp_child child[MOST_HEADINGS + 1]; /* of place 0 */
+    const char *command;                        /* "hga attend" */
+    int next;                                   /* where an error stopped */
+} parsing;
 
-static int is_end(const struct argp_option *o) { return !o->name && !o->key && !o->doc; }
+static parsing laid_out; /* a process has one command line; what --help prints of it lives until the end */
 
-/* A copy of `argp` in which the options for --help-all, and their other names, are hidden; *n counts them. The process
-   ends with what is printed of it. */
-static struct argp *without_more(const struct argp *argp, int *n)
+static void fail_if(int too_many)
 {
-    int options = 0, children = 0, hides = 0, shown = 0;
-    while (argp->options && !is_end(&argp->options[options])) options++;
-    while (argp->children && argp->children[children].argp) children++;
-    struct argp *out = malloc(sizeof *out);
-    struct argp_option *o = calloc((size_t)options + 1, sizeof *o);
-    struct argp_child *c = calloc((size_t)children + 1, sizeof *c);
-    if (!out || !o || !c) exit(complain(CLI_OUTSIDE, "out of memory"));
-    *out = *argp, out->options = o, out->children = c;
-    for (int i = 0; i < options; i++) {
-        o[i] = argp->options[i];
-        if (!(o[i].flags & OPTION_ALIAS)) hides = o[i].flags & ARGUMENTS_MORE, *n += hides != 0;
-        if (hides) o[i].flags |= OPTION_HIDDEN;
-        shown += !(o[i].flags & OPTION_HIDDEN);
-    }
-    if (!shown) free(o), out->options = NULL; /* of a list without any glibc loses memory */
-    for (int i = 0; i < children; i++) c[i] = argp->children[i], c[i].argp = without_more(c[i].argp, n);
-    return out;
+    if (too_many) exit(complain(CLI_OUTSIDE, "a command line has more options than there is room for"));
 }
 
-static void print_help(const struct argp_state *state, int all)
+static int key_of(const parsing *p, int i) { return p->row[i].letter ? p->row[i].letter : KEY_ROW + i; }
+
+static void lay_row(const option_row *row, void *input, parsing *p, int place)
 {
-    static const struct argp *volatile shown; /* until the process ends: its memory is seen to be in use */
-    int more = 0;
-    shown = all ? state->root_argp : without_more(state->root_argp, &more);
-    argp_help(shown, stdout, ARGP_HELP_USAGE | ARGP_HELP_DOC | ARGP_HELP_LONG, state->name);
-    const char *command = strrchr(state->name, ' ');
-    if (more) printf("\n%d more options: `hga help %s --all`\n", more, command ? command + 1 : state->name);
+    int i = p->n_rows++;
+    fail_if(p->n_rows > MOST_ROWS);
+    size_t n = strcspn(row->name, ",");
+    p->row[i].row = row, p->row[i].input = input, p->row[i].letter = row->name[n] ? row->name[n + 1] : 0;
+    snprintf(p->row[i].name, sizeof p->row[i].name, "%.*s", (int)n, row->name);
+    int key = row->flags & OPTION_ALIAS ? 0 : key_of(p, i); /* an alias has the key of the row above it */
+    p->option[place][p->n_options[place]++] =
+        (struct argp_option){n ? p->row[i].name : NULL, key, row->takes, row->flags, row->says, row->group};
+}
+
+static error_t parse_heading(int key, char *value, struct argp_state *state);
+
+static void lay_list(const option_list *list, void *input, parsing *p, int place)
+{
+    fail_if(p->n_lists == MOST_LISTS);
+    p->list[p->n_lists].list = list, p->list[p->n_lists++].input = input;
+    if (list->start) list->start(input);
+    for (const option_row *row = list->rows; row && row->name; row++) lay_row(row, input, p, place);
+    for (const option_part *part = list->parts; part && part->list; part++) {
+        if (!part->heading) {
+            lay_list(part->list, (char *)input + part->at, p, place);
+            continue;
+        }
+        int mine = p->n_places++;
+        fail_if(mine > MOST_HEADINGS);
+        lay_list(part->list, (char *)input + part->at, p, mine);
+        p->argp[mine] = (struct argp){.options = p->option[mine], .parser = parse_heading};
+        p->child[mine - 1] = (struct argp_child){&p->argp[mine], 0, part->heading, part->group};
+    }
+}
+
+static int choose_word(const char *what, const char *words, const char *text, int *out)
+{
+    int i = choice_of(words, text);
+    if (i < 0) return complain(CLI_USAGE, "%s: '%s' is not one of: %s", what, text, words);
+    *out = i;
+    return CLI_GOOD;
+}
+
+static int put_value(const char *what, const option_value *v, const char *text, char *input)
+{
+    void *to = input + v->at;
+    if (v->said) *(int *)(void *)(input + v->said) = 1;
+    switch (v->kind) {
+    case OPTION_TEXT: *(const char **)to = text; return CLI_GOOD;
+    case OPTION_FLAG: *(int *)to = 1; return CLI_GOOD;
+    case OPTION_ID: return read_id(what, text, v->least, v->most, to);
+    case OPTION_WHOLE: return read_whole(what, text, v->least, v->most, to);
+    case OPTION_ABOVE_0: return read_positive(what, text, to);
+    case OPTION_CHOICE: return choose_word(what, v->words, text, to);
+    default: return v->read(text, input);
+    }
+}
+
+/* ---- argp ---- */
+
+/* CLI_GOOD, or the error that arguments_parse stays silent about. */
+static error_t said(int status) { return status ? ECANCELED : 0; }
+
+static error_t take_option(const parsing *p, int key, const char *value)
+{
+    char what[40];
+    for (int i = 0; key && i < p->n_rows; i++) {
+        if (key != key_of(p, i)) continue;
+        if (*p->row[i].name)
+            snprintf(what, sizeof what, "--%s", p->row[i].name);
+        else
+            snprintf(what, sizeof what, "-%c", p->row[i].letter);
+        return said(put_value(what, &p->row[i].row->value, value, p->row[i].input));
+    }
+    return ARGP_ERR_UNKNOWN;
+}
+
+static error_t take_word(const parsing *p, char *word)
+{
+    for (int i = 0; i < p->n_lists; i++) {
+        int status = p->list[i].list->take ? p->list[i].list->take(word, p->list[i].input) : WORD_LEFT;
+        if (status != WORD_LEFT) return said(status);
+    }
+    return ARGP_ERR_UNKNOWN;
+}
+
+static error_t check_lists(const parsing *p)
+{
+    for (int i = p->n_lists - 1; i >= 0; i--) {
+        int status = p->list[i].list->check ? p->list[i].list->check(p->list[i].input) : CLI_GOOD;
+        if (status) return said(status);
+    }
+    return 0;
+}
+
+static error_t parse_heading(int key, char *value, struct argp_state *state)
+{
+    return take_option(state->input, key, value);
+}
+
+static error_t parse_rows(int key, char *value, struct argp_state *state)
+{
+    parsing *p = state->input;
+    switch (key) {
+    case ARGP_KEY_INIT:
+        for (int i = 1; i < p->n_places; i++) state->child_inputs[i - 1] = p;
+        return 0;
+    case ARGP_KEY_ERROR: p->next = state->next; return 0;
+    case ARGP_KEY_ARG: return take_word(p, value);
+    case ARGP_KEY_END: return check_lists(p);
+    default: return take_option(p, key, value);
+    }
+}
+
+/* What lists tell after the options. */
+static char *tell_more(int key, const char *text, void *input)
+{
+    const parsing *p = &laid_out; /* help has no input */
+    char *all = NULL;
+    size_t bytes = 0;
+    (void)input;
+    if (key != ARGP_KEY_HELP_EXTRA) return (char *)(uintptr_t)text;
+    FILE *file = open_memstream(&all, &bytes);
+    for (int i = 0; file && i < p->n_lists; i++)
+        if (p->list[i].list->tell) p->list[i].list->tell(file);
+    return file && fclose(file) == 0 && bytes ? all : NULL;
+}
+
+/* ---- help ---- */
+
+/* Hide the options for --help-all, and their other names; their number. */
+static int hide_more(parsing *p)
+{
+    int n = 0, hides = 0;
+    for (int place = 0; place < p->n_places; place++) {
+        int shown = 0;
+        for (struct argp_option *o = p->option[place]; o->name || o->key; o++) {
+            if (!(o->flags & OPTION_ALIAS)) hides = o->flags & ARGUMENTS_MORE, n += hides != 0;
+            if (hides) o->flags |= OPTION_HIDDEN;
+            shown += !(o->flags & OPTION_HIDDEN);
+        }
+        if (!shown) p->argp[place].options = NULL; /* of a list without any glibc loses memory */
+    }
+    return n;
+}
+
+static int print_help(parsing *p, int all)
+{
+    const char *command = strrchr(p->command, ' ');
+    int more = all ? 0 : hide_more(p);
+    argp_help(p->argp, stdout, ARGP_HELP_USAGE | ARGP_HELP_DOC | ARGP_HELP_LONG, (char *)(uintptr_t)p->command);
+    if (more) printf("\n%d more options: `hga help %s --all`\n", more, command ? command + 1 : p->command);
     exit(fflush(stdout) ? complain(CLI_OUTSIDE, "standard output cannot be written") : CLI_GOOD);
 }
 
-static error_t parse_root(int key, char *value, struct argp_state *state)
-{
-    (void)value;
-    root *r = state->input;
-    switch (key) {
-    case ARGP_KEY_INIT: state->child_inputs[0] = r->input; return 0;
-    case ARGP_KEY_ERROR: r->next = state->next; return 0;
-    case KEY_HELP:
-    case KEY_HELP_ALL: print_help(state, key == KEY_HELP_ALL); return 0;
-    default: return ARGP_ERR_UNKNOWN;
-    }
-}
+static int read_help(const char *text, void *input) { return (void)text, print_help(input, 0); }
+static int read_help_all(const char *text, void *input) { return (void)text, print_help(input, 1); }
 
-/* the option called `name` in the tree of argps, NULL when there is none */
-static const struct argp_option *find_option(const struct argp *argp, const char *name, size_t length)
+static const option_row help_rows[] = {
+    {"help", READ(read_help), NULL, 0, "print this and exit", -1},
+    {"help-all", READ(read_help_all), NULL, OPTION_HIDDEN, "print every option and exit", -1},
+    {0},
+};
+static const option_list help_list = {.rows = help_rows};
+
+/* ---- a command line ---- */
+
+/* The option of that name or letter, NULL without. */
+static const option_row *find_option(const parsing *p, const char *name, size_t length)
 {
-    for (const struct argp_option *o = argp->options; o && (o->name || o->key || o->doc); o++) {
-        if (o->name && strlen(o->name) == length && strncmp(o->name, name, length) == 0) return o;
-        if (length == 1 && o->key == name[0]) return o;
-    }
-    for (const struct argp_child *c = argp->children; c && c->argp; c++) {
-        const struct argp_option *o = find_option(c->argp, name, length);
-        if (o) return o;
+    for (int i = 0; i < p->n_rows; i++) {
+        if (strlen(p->row[i].name) == length && strncmp(p->row[i].name, name, length) == 0) return p->row[i].row;
+        if (length == 1 && p->row[i].letter == name[0]) return p->row[i].row;
     }
     return NULL;
 }
 
-/* say what getopt did not like about argv[next - 1] */
-static int complain_about(const struct argp *argp, const char *argument)
+/* Say what getopt did not like about an argument. */
+static int complain_about(const parsing *p, const char *argument)
 {
     const char *name = argument + strspn(argument, "-");
     size_t length = strcspn(name, "=");
-    const struct argp_option *o = find_option(argp, name, length);
-    if (o && o->arg) return complain(CLI_USAGE, "%s needs a value (%s)", argument, o->arg);
+    const option_row *o = find_option(p, name, length);
+    if (o && o->takes) return complain(CLI_USAGE, "%s needs a value (%s)", argument, o->takes);
     if (o && name[length]) return complain(CLI_USAGE, "%s: the option takes no value", argument);
     return complain(CLI_USAGE, "unknown option '%s'%s", argument,
-                    find_option(argp, "parameter", strlen("parameter"))
+                    find_option(p, "parameter", strlen("parameter"))
                         ? "; parameters of a VARIANT are -p NAME=VALUE or -p NAME=@FILE"
                         : "");
 }
 
-int arguments_parse(const struct argp *argp, int argc, char **argv, void *input)
+int arguments_parse(const option_list *list, int argc, char **argv, void *input)
 {
-    static const struct argp_option options[] = {
-        {"help", KEY_HELP, NULL, 0, "print this and exit", -1},
-        {"help-all", KEY_HELP_ALL, NULL, OPTION_HIDDEN, "print every option and exit", -1},
-        {0}};
-    struct argp_child children[] = {{argp, 0, NULL, 0}, {0}};
-    struct argp top = {
-        .options = options, .parser = parse_root, .args_doc = argp->args_doc, .doc = argp->doc, .children = children};
-    struct argp below = *argp;
-    below.args_doc = below.doc = NULL; /* the top says it */
-    children[0].argp = &below;
-    root r = {.input = input};
+    parsing *p = &laid_out;
+    *p = (parsing){.n_places = 1, .command = argv[0]};
+    lay_list(list, input, p, 0);
+    lay_list(&help_list, p, p, 0);
+    p->argp[0] = (struct argp){.options = *p->option,
+                               .parser = parse_rows,
+                               .args_doc = list->words,
+                               .doc = list->says,
+                               .children = p->child,
+                               .help_filter = tell_more};
     int next = 0;
-    error_t e = argp_parse(&top, argc, argv, ARGP_NO_ERRS | ARGP_NO_HELP, &next, &r);
+    error_t e = argp_parse(p->argp, argc, argv, ARGP_NO_ERRS | ARGP_NO_HELP, &next, p);
     if (e == ECANCELED) return CLI_USAGE;
     if (e == ENOMEM) return complain(CLI_OUTSIDE, "out of memory");
-    if (e) return complain_about(&top, argv[r.next > 0 && r.next <= argc ? r.next - 1 : 0]);
+    if (e) return complain_about(p, argv[p->next > 0 && p->next <= argc ? p->next - 1 : 0]);
     if (next < argc) return complain(CLI_USAGE, "unexpected argument '%s'", argv[next]);
     return CLI_GOOD;
 }
 
-error_t arguments_said(int status) { return status ? ECANCELED : 0; }
-
-error_t arguments_put(int key, char *value, void *input)
+int take_once(char *word, const char **to)
 {
-    const int at = key % KEYS_OF_EACH;
-    if (key < KEYS_OF_TEXTS || key >= KEYS_OF_FLAGS + KEYS_OF_EACH) return ARGP_ERR_UNKNOWN;
-    if (key < KEYS_OF_FLAGS)
-        *(const char **)(void *)((char *)input + at) = value;
-    else
-        *(int *)(void *)((char *)input + at) = 1;
-    return 0;
+    if (*to) return WORD_LEFT;
+    *to = word;
+    return CLI_GOOD;
 }
 
 /* ---- values ---- */
@@ -229,64 +358,47 @@ int read_precision(const char *what, const char *text, hga_precision *out)
     return CLI_GOOD;
 }
 
-int read_bind(const char *what, const char *text, int *out)
-{
-    int i = choice_of("off on auto", text); /* in the order of HGA_BIND_OFF, HGA_BIND_ON, HGA_BIND_AUTO */
-    if (i < 0) return complain(CLI_USAGE, "%s: '%s' is not one of: off on auto", what, text);
-    *out = i;
-    return CLI_GOOD;
-}
-
 /* ---- shared options ---- */
 
-enum { KEY_ISA = 0x1100, KEY_PRECISION, KEY_BIND, KEY_HEADS, KEY_KV_HEADS, KEY_DIM };
+static void start_machine(void *options) { ((hga_options *)options)->bind = HGA_BIND_AUTO; }
 
-static error_t parse_machine(int key, char *value, struct argp_state *state)
+static int read_machines_isa(const char *text, void *options)
 {
-    hga_options *o = state->input;
-    switch (key) {
-    case ARGP_KEY_INIT: o->bind = HGA_BIND_AUTO; return 0;
-    case 't': return arguments_said(read_id("--threads", value, 1, 65536, &o->threads));
-    case KEY_ISA: return arguments_said(read_isa("--isa", value, &o->isa));
-    case KEY_PRECISION: return arguments_said(read_precision("--precision", value, &o->precision));
-    case KEY_BIND: return arguments_said(read_bind("--bind", value, &o->bind));
-    default: return ARGP_ERR_UNKNOWN;
-    }
+    return read_isa("--isa", text, &((hga_options *)options)->isa);
 }
 
-static const struct argp_option machine_options[] = {
-    {"threads", 't', "T", 0, "threads (default: OMP_NUM_THREADS, or the cores this process may use)", 8},
-    {"isa", KEY_ISA, "ISA", ARGUMENTS_MORE,
+static const option_row machine_rows[] = {
+    {"threads,t", ID(hga_options, threads, 1, 65536), "T", 0,
+     "threads (default: OMP_NUM_THREADS, or the cores this process may use)", 8},
+    {"isa", READ(read_machines_isa), "ISA", ARGUMENTS_MORE,
      "ref, avx2, avx512 or avx512bf16: the instruction set (default: HGA_ISA, or the best here)", 8},
-    {"precision", KEY_PRECISION, "P", 0, "f32 or bf16: bf16 keeps keys and values in 16 bits (default: f32)", 8},
-    {"bind", KEY_BIND, "WHEN", ARGUMENTS_MORE, BIND_HELP, 8},
+    {"precision", CHOICE(hga_options, precision, "f32 bf16"), "P", 0,
+     "f32 or bf16: bf16 keeps keys and values in 16 bits (default: f32)", 8},
+    {"bind", CHOICE(hga_options, bind, BIND_WORDS), "WHEN", ARGUMENTS_MORE, BIND_HELP, 8},
     {0},
 };
-const struct argp machine_argp = {.options = machine_options, .parser = parse_machine};
+const option_list machine_list = {.rows = machine_rows, .start = start_machine};
 
-static error_t parse_shape(int key, char *value, struct argp_state *state)
+static void start_shape(void *shape)
 {
-    hga_shape *s = state->input;
-    switch (key) {
-    case ARGP_KEY_INIT: *s = (hga_shape){.n_heads = DEFAULT_HEADS, .dim = DEFAULT_DIM}; return 0;
-    case KEY_HEADS: return arguments_said(read_id("--heads", value, 1, MAX_HEADS, &s->n_heads));
-    case KEY_KV_HEADS: return arguments_said(read_id("--kv-heads", value, 1, MAX_HEADS, &s->n_kv_heads));
-    case KEY_DIM: return arguments_said(read_id("--dim", value, 1, MAX_DIM, &s->dim));
-    case ARGP_KEY_END:
-        if (s->n_kv_heads == 0 || s->n_heads % s->n_kv_heads == 0) return 0;
-        return arguments_said(
-            complain(CLI_USAGE, "--kv-heads: %d does not divide the %d heads", s->n_kv_heads, s->n_heads));
-    default: return ARGP_ERR_UNKNOWN;
-    }
+    *(hga_shape *)shape = (hga_shape){.n_heads = DEFAULT_HEADS, .dim = DEFAULT_DIM};
 }
 
-static const struct argp_option shape_options[] = {
-    {"heads", KEY_HEADS, "H", 0, "query heads (default: 8)", 7},
-    {"kv-heads", KEY_KV_HEADS, "H", 0, "key/value heads (default: as many as query heads)", 7},
-    {"dim", KEY_DIM, "D", 0, "dimension of a head (default: 64)", 7},
+static int check_shape(void *shape)
+{
+    const hga_shape *s = shape;
+    if (s->n_kv_heads == 0 || s->n_heads % s->n_kv_heads == 0) return CLI_GOOD;
+    return complain(CLI_USAGE, "--kv-heads: %d does not divide the %d heads", s->n_kv_heads, s->n_heads);
+}
+
+static const option_row shape_rows[] = {
+    {"heads", ID(hga_shape, n_heads, 1, MAX_HEADS), "H", 0, "query heads (default: 8)", 7},
+    {"kv-heads", ID(hga_shape, n_kv_heads, 1, MAX_HEADS), "H", 0, "key/value heads (default: as many as query heads)",
+     7},
+    {"dim", ID(hga_shape, dim, 1, MAX_DIM), "D", 0, "dimension of a head (default: 64)", 7},
     {0},
 };
-const struct argp shape_argp = {.options = shape_options, .parser = parse_shape};
+const option_list shape_list = {.rows = shape_rows, .start = start_shape, .check = check_shape};
 
 /* the best instruction set of this machine is the last of the list */
 const char *default_isa(void)

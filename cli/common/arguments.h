@@ -1,34 +1,117 @@
-/* arguments.h: command lines. Each subcommand has an argp of its own; errors are one line, and what several subcommands
-   share is a child. */
+/* arguments.h: command lines as rows: an option is a name, what it takes, where that goes, and a sentence. Errors are
+   one line; lists that several subcommands share are parts of theirs. */
 #ifndef CLI_ARGUMENTS_H
 #define CLI_ARGUMENTS_H
 
 #include <argp.h>
 #include <stddef.h>
+#include <stdio.h>
 
 #include "complain.h"
 
 /* Of an option's flags: --help leaves it out, --help-all has it. */
 enum { ARGUMENTS_MORE = 1 << 16 };
 
-/* Parse argv by `argp` into `input`. --help prints the options that most calls need with their defaults, --help-all,
-   which is `hga help NAME --all`, prints all, and both end the process with 0. */
-int arguments_parse(const struct argp *argp, int argc, char **argv, void *input);
+typedef enum option_kind {
+    OPTION_TEXT,    /* const char *: what was typed */
+    OPTION_FLAG,    /* int: 1 */
+    OPTION_ID,      /* hga_id, from `least` to `most` */
+    OPTION_WHOLE,   /* int64_t, likewise */
+    OPTION_ABOVE_0, /* double */
+    OPTION_CHOICE,  /* an enumeration: the place of one of `words` */
+    OPTION_READ     /* whatever `read` makes of it */
+} option_kind;
 
-/* What an argp parser returns once a function below has complained: 0 for CLI_GOOD, else the error that arguments_parse
-   stays silent about. */
-error_t arguments_said(int status);
+/* What an option takes, and the member of its list's input that it goes to. */
+typedef struct option_value {
+    option_kind kind;
+    size_t at, said; /* said: of an int that becomes 1; 0: none */
+    int64_t least, most;
+    const char *words;
+    int (*read)(const char *text, void *input); /* returns an exit status, and has complained */
+} option_value;
 
-/* Keys of options that only leave what was typed: in the member of the parser's input that takes the text, a const char
-   *, or that becomes 1, an int. */
-#define OPTION_TO(base, input, member, type) \
-    ((base) + (int)offsetof(input, member) + (int)(0 * sizeof(1 ? &((input *)0)->member : (type *)0)))
-#define TEXT(input, member) OPTION_TO(KEYS_OF_TEXTS, input, member, const char *)
-#define FLAG(input, member) OPTION_TO(KEYS_OF_FLAGS, input, member, int)
-enum { KEYS_OF_TEXTS = 1 << 20, KEYS_OF_FLAGS = 1 << 21, KEYS_OF_EACH = 1 << 20 };
+#define MEMBER_OF(input, member, type) (offsetof(input, member) + 0 * sizeof(1 ? &((input *)0)->member : (type *)0))
+#define TEXT(input, member)                                               \
+    {                                                                     \
+        .kind = OPTION_TEXT, .at = MEMBER_OF(input, member, const char *) \
+    }
+#define FLAG(input, member)                                      \
+    {                                                            \
+        .kind = OPTION_FLAG, .at = MEMBER_OF(input, member, int) \
+    }
+#define ID(input, member, lo, hi)                                                          \
+    {                                                                                      \
+        .kind = OPTION_ID, .at = MEMBER_OF(input, member, hga_id), .least = lo, .most = hi \
+    }
+#define WHOLE(input, member, lo, hi)                                                           \
+    {                                                                                          \
+        .kind = OPTION_WHOLE, .at = MEMBER_OF(input, member, int64_t), .least = lo, .most = hi \
+    }
+#define ID_SAID(input, member, lo, hi, flag)                                                                         \
+    {                                                                                                                \
+        .kind = OPTION_ID, .at = MEMBER_OF(input, member, hga_id), .said = MEMBER_OF(input, flag, int), .least = lo, \
+        .most = hi                                                                                                   \
+    }
+#define WHOLE_SAID(input, member, lo, hi, flag)                                                             \
+    {                                                                                                       \
+        .kind = OPTION_WHOLE, .at = MEMBER_OF(input, member, int64_t), .said = MEMBER_OF(input, flag, int), \
+        .least = lo, .most = hi                                                                             \
+    }
+#define ABOVE_0(input, member)                                         \
+    {                                                                  \
+        .kind = OPTION_ABOVE_0, .at = MEMBER_OF(input, member, double) \
+    }
+#define CHOICE(input, member, choices)                                         \
+    {                                                                          \
+        .kind = OPTION_CHOICE, .at = offsetof(input, member), .words = choices \
+    }
+#define CHOICE_SAID(input, member, choices, flag)                                                                   \
+    {                                                                                                               \
+        .kind = OPTION_CHOICE, .at = offsetof(input, member), .said = MEMBER_OF(input, flag, int), .words = choices \
+    }
+#define READ(function)                        \
+    {                                         \
+        .kind = OPTION_READ, .read = function \
+    }
 
-/* For a parser's default: does it, or returns ARGP_ERR_UNKNOWN. */
-error_t arguments_put(int key, char *value, void *input);
+typedef struct option_row {
+    const char *name; /* "tokens,n", with the letter that is short for it; ",o", a letter alone; NULL ends a list */
+    option_value value;
+    const char *takes; /* "FILE"; NULL: nothing */
+    int flags;         /* ARGUMENTS_MORE, and argp's */
+    const char *says;
+    int group; /* --help has groups one after the other */
+} option_row;
+
+typedef struct option_list option_list;
+
+/* A list within another, whose input is a member of the other's input. */
+typedef struct option_part {
+    const option_list *list; /* NULL ends the parts */
+    size_t at;
+    const char *heading; /* NULL: its options stand among the others */
+    int group;
+} option_part;
+
+enum { WORD_LEFT = -1 };
+
+struct option_list {
+    const option_row *rows;
+    const option_part *parts;
+    void (*start)(void *input);           /* before anything is read */
+    int (*take)(char *word, void *input); /* a word that is no option: an exit status, or WORD_LEFT for others */
+    int (*check)(void *input);            /* after all was read, parts first; an exit status */
+    void (*tell)(FILE *file);             /* what --help says after the options; NULL: nothing */
+    const char *words, *says;             /* of a command: "VARIANT", and what it does; \v before the last part */
+};
+
+/* Parse argv into `input`, by a list whose parts are filled before it. --help prints the options that most calls need
+   with their defaults, --help-all, which is `hga help NAME --all`, prints all, and both end the process with 0. */
+int arguments_parse(const option_list *list, int argc, char **argv, void *input);
+
+/* For a list whose command takes one word: *to becomes it, once. */
+int take_once(char *word, const char **to);
 
 /* A whole number in [lo, hi], or a finite number; `what` is the option's name in the complaint. */
 int read_whole(const char *what, const char *text, int64_t lo, int64_t hi, int64_t *out);
@@ -51,16 +134,16 @@ int read_list_behind(const char *word, const char *what, const char *text, int64
 int choice_of(const char *choices, const char *text);
 
 /* --threads, --isa, --precision, --bind (by itself auto): input is an hga_options. */
-extern const struct argp machine_argp;
+extern const option_list machine_list;
 /* --heads, --kv-heads, --dim: input is an hga_shape. */
-extern const struct argp shape_argp;
+extern const option_list shape_list;
 enum { DEFAULT_HEADS = 8, DEFAULT_DIM = 64, MAX_HEADS = 4096, MAX_DIM = 65536 };
 
 /* An ISA or precision by name. */
 int read_isa(const char *what, const char *text, const char **out);
 int read_precision(const char *what, const char *text, hga_precision *out);
-/* "off", "on" or "auto", as hga_options.bind has it. */
-int read_bind(const char *what, const char *text, int *out);
+/* As hga_options.bind has them, in its order. */
+#define BIND_WORDS "off on auto"
 #define BIND_HELP                                                                                                      \
     "off, on or auto: threads are bound to processors, where there are several NUMA domains and OpenMP binds nothing " \
     "(default: auto)"

@@ -89,37 +89,26 @@ done:
 
 /* ---- options ---- */
 
-enum { KEY_WIDTH = 0x2600, KEY_QUERY, KEY_KEY, KEY_HEAD, KEY_LAYOUT };
-
-/* The width stays the one that is told. */
-static error_t given(picture_options *o, const char *option)
+static void start(void *options)
 {
-    if (!o->given || strcmp(o->given, "--width") != 0) o->given = option;
-    return 0;
+    *(picture_options *)options = (picture_options){.width = DEFAULT_WIDTH, .tensors.head = -1};
 }
 
-static error_t parse_picture(int key, char *value, struct argp_state *state)
+const char *picture_given(const picture_options *o)
 {
-    picture_options *o = state->input;
-    switch (key) {
-    case ARGP_KEY_INIT: *o = (picture_options){.width = DEFAULT_WIDTH, .tensors.head = -1}; return 0;
-    case KEY_WIDTH:
-        o->given = "--width";
-        return arguments_said(read_id("--width", value, LEAST_WIDTH, MOST_WIDTH, &o->width));
-    case KEY_QUERY: o->tensors.query = value; return given(o, "--query");
-    case KEY_KEY: o->tensors.key = value; return given(o, "--key");
-    case KEY_LAYOUT: given(o, "--layout"); return arguments_said(read_layout(value, &o->tensors.layout));
-    case KEY_HEAD:
-        given(o, "--head");
-        return arguments_said(read_id("--head", value, 0, MAX_HEADS - 1, &o->tensors.head));
-    default: return arguments_put(key, value, o);
-    }
+    const picture_tensors *t = &o->tensors;
+    return o->typed_width    ? "--width"
+           : t->head >= 0    ? "--head"
+           : o->typed_layout ? "--layout"
+           : t->key          ? "--key"
+           : t->query        ? "--query"
+                             : NULL;
 }
 
 void picture_forget_tensors(picture_options *o)
 {
     o->tensors = (picture_tensors){.head = -1, .quiet = o->tensors.quiet};
-    if (o->given && strcmp(o->given, "--width") != 0) o->given = NULL;
+    o->typed_layout = 0;
 }
 
 int picture_options_check(const picture_options *o)
@@ -130,17 +119,20 @@ int picture_options_check(const picture_options *o)
     return CLI_GOOD;
 }
 
-static const struct argp_option picture_argp_options[] = {
-    {"width", KEY_WIDTH, "PIXELS", 0, "width of a picture (default: 900)", 3},
-    {"query", KEY_QUERY, "FILE", 0,
+static const option_row options[] = {
+    {"width", ID_SAID(picture_options, width, LEAST_WIDTH, MOST_WIDTH, typed_width), "PIXELS", 0,
+     "width of a picture (default: 900)", 3},
+    {"query", TEXT(picture_options, tensors.query), "FILE", 0,
      "draw the attention weights for this query tensor, [rows][dim] or [rows][heads][dim] (default: who attends to "
      "whom, by level)",
      3},
-    {"key", KEY_KEY, "FILE", 0, "the key tensor that goes with --query", 3},
-    {"layout", KEY_LAYOUT, "L", 0, "of the tensors: nhd, or hnd, heads first, as torch has it (default: nhd)", 3},
+    {"key", TEXT(picture_options, tensors.key), "FILE", 0, "the key tensor that goes with --query", 3},
+    {"layout", CHOICE_SAID(picture_options, tensors.layout, LAYOUT_WORDS, typed_layout), "L", 0,
+     "of the tensors: nhd, or hnd, heads first, as torch has it (default: nhd)", 3},
     {"quiet", FLAG(picture_options, tensors.quiet), NULL, 0,
      "leave out the line on stderr that says how the tensors were read", 3},
-    {"head", KEY_HEAD, "H", 0, "the head whose weights are drawn (default: the mean over heads)", 3},
+    {"head", ID(picture_options, tensors.head, 0, MAX_HEADS - 1), "H", 0,
+     "the head whose weights are drawn (default: the mean over heads)", 3},
     {0},
 };
-const struct argp picture_argp = {.options = picture_argp_options, .parser = parse_picture};
+const option_list picture_list = {.rows = options, .start = start};

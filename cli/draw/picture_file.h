@@ -2,7 +2,7 @@
 #ifndef CLI_PICTURE_FILE_H
 #define CLI_PICTURE_FILE_H
 
-#include <argp.h>
+#include "arguments.h"
 
 #include "picture.h"
 #include "words.h"
@@ -12,10 +12,12 @@ typedef enum picture_kind { PICTURE_SVG, PICTURE_PNG } picture_kind;
 typedef struct picture_options {
     hga_id width;
     picture_tensors tensors; /* query NULL: the pattern */
-    const char *given;       /* an option that was typed, NULL without */
+    int typed_width, typed_layout;
 } picture_options;
 /* --width, --query, --key, --head: input is a picture_options. */
-extern const struct argp picture_argp;
+extern const option_list picture_list;
+/* An option that was typed, NULL without; the width first. */
+const char *picture_given(const picture_options *o);
 int picture_options_check(const picture_options *o);
 /* The tensors, the head and the layout as if they had not been typed. */
 void picture_forget_tensors(picture_options *o);

@@ -5,14 +5,6 @@
 
 #include "arguments.h"
 
-int read_layout(const char *text, tensor_layout *out)
-{
-    int i = choice_of("nhd hnd bnhd bhnd", text);
-    if (i < 0) return complain(CLI_USAGE, "--layout: '%s' is not one of: nhd hnd bnhd bhnd", text);
-    *out = (tensor_layout)i;
-    return CLI_GOOD;
-}
-
 const char *layout_axes(tensor_layout l)
 {
     static const char *const axes[] = {"[rows][heads][dim]", "[heads][rows][dim]", "[batch][rows][heads][dim]",

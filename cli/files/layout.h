@@ -8,7 +8,7 @@
    length; BNHD and BHND insist on it. */
 typedef enum tensor_layout { LAYOUT_NHD, LAYOUT_HND, LAYOUT_BNHD, LAYOUT_BHND } tensor_layout;
 
-int read_layout(const char *text, tensor_layout *out);
+#define LAYOUT_WORDS "nhd hnd bnhd bhnd"
 /* "[batch][heads][rows][dim]" */
 const char *layout_axes(tensor_layout l);
 int layout_heads_first(tensor_layout l);
