@@ -13,8 +13,8 @@
 #include "measured.h"
 #include "progress.h"
 #include "table.h"
+#include "trial.h"
 #include "variant.h"
-#include "weights.h"
 
 enum { DEFAULT_SEED = 1, PROBE_TOKENS = 1024, PROBE_WEIGHTS = 1 << 26 };
 static const double default_seconds = 0.25; /* of repeats, for one candidate */
@@ -31,20 +31,15 @@ typedef struct arguments {
 
 typedef struct outcome {
     const candidate *tried;
-    hga_id nodes;
-    hga_pos edges;
-    int64_t bytes;
-    double error, divergence;
+    trial t;
     int front[N_COSTS];
-    bench_measurement m;
 } outcome;
 
 /* What all candidates are measured on and against. */
 typedef struct bench {
     scene whole, probe; /* the probe is the first tokens, for attention rows; it borrows everything from the whole */
     hga_id dim_v;
-    float *out, *weights; /* dense attention's */
-    double seconds;
+    reference dense;
 } bench;
 
 /* ---- tensors ---- */
@@ -106,76 +101,27 @@ done:
 static void bench_clear(bench *b)
 {
     scene_clear(&b->whole);
-    free(b->out);
-    free(b->weights);
+    reference_clear(&b->dense);
 }
 
 /* ---- one candidate ---- */
 
-static int compare_output(const cast *ran, bench *b, outcome *o)
+static int build(const scene *s, const void *tried, hga_graph **g, hga_program *p)
 {
-    int64_t n = (int64_t)b->whole.words.n * b->whole.words.heads * b->dim_v;
-    if (!b->out) { /* dense attention comes first */
-        int status = take(n, sizeof *b->out, &b->out);
-        if (status) return status;
-        memcpy(b->out, ran->out, (size_t)n * sizeof *b->out);
-        b->seconds = o->m.time.seconds;
-    }
-    o->error = relative_distance(ran->out, b->out, n);
-    return CLI_GOOD;
-}
-
-static int time_candidate(const arguments *a, bench *b, outcome *o)
-{
-    const scene *s = &b->whole;
-    hga_graph *g = NULL;
-    hga_program p;
-    hga_plan *plan = NULL;
-    cast in = {0};
-    int status = CLI_GOOD;
-    TRY(candidate_build(o->tried, s, &g, &p));
-    o->nodes = hga_graph_nodes(g).n;
-    bench_job j = {g, &p, {.n_heads = s->words.heads, .dim = s->words.dim, .dim_v = b->dim_v}, a->options};
-    const char *name = o->tried->variant;
-    TRY(complain_of(bench_plan(&j, &plan, &o->m), CLI_USAGE, name));
-    o->edges = (hga_pos)o->m.cost.edges;
-    TRY(cast_make(s, g, &p, s->words.value, b->dim_v, &in));
-    TRY(complain_of(bench_execute(plan, &in.io, &(bench_rules){.budget = a->seconds}, &o->m), CLI_USAGE, name));
-    o->bytes = in.bytes + o->m.graph_bytes + o->m.plan_bytes + o->m.workspace_bytes;
-    TRY(compare_output(&in, b, o));
-done:
-    cast_clear(&in);
-    hga_plan_destroy(plan);
-    hga_graph_destroy(g);
-    return status;
-}
-
-static int probe_candidate(const arguments *a, bench *b, outcome *o)
-{
-    const scene *s = &b->probe;
-    hga_graph *g = NULL;
-    hga_program p;
-    float *weights = NULL;
-    int status = CLI_GOOD;
-    TRY(candidate_build(o->tried, s, &g, &p));
-    TRY(weights_of_graph(s, g, &p, &a->options, &weights));
-    int mine = !b->weights;
-    if (mine) b->weights = weights;
-    o->divergence = mean_divergence(weights, b->weights, s->words.n, s->words.heads);
-    if (!mine) free(weights);
-done:
-    hga_graph_destroy(g);
-    return status;
+    return candidate_build(tried, s, g, p);
 }
 
 static int try_candidate(const arguments *a, bench *b, outcome *o)
 {
+    const embedding *e = &b->whole.words;
+    const trial_of of = {o->tried->variant, o->tried, build, NULL, NULL};
+    const trial_way way = {{.n_heads = e->heads, .dim = e->dim, .dim_v = b->dim_v}, a->options, {.budget = a->seconds}};
     int status = CLI_GOOD;
     if (candidate_routes(o->tried)) TRY(scene_route(&b->whole, o->tried->height, o->tried->medians, (uint64_t)a->seed));
     b->probe = b->whole;
-    b->probe.words.n = probe_tokens(&b->whole.words);
-    TRY(time_candidate(a, b, o));
-    TRY(probe_candidate(a, b, o));
+    b->probe.words.n = probe_tokens(e);
+    TRY(trial_run(&b->whole, &of, &way, &b->dense, &o->t));
+    TRY(trial_probe(&b->probe, &of, &a->options, &b->dense, &o->t));
 done:
     return status;
 }
@@ -196,16 +142,20 @@ done:
 
 /* ---- what is best ---- */
 
-static double cost_of(const outcome *o, int cost) { return cost == COST_TIME ? o->m.time.seconds : o->m.cost.flops; }
+static double cost_of(const outcome *o, int cost)
+{
+    return cost == COST_TIME ? o->t.m.time.seconds : o->t.m.cost.flops;
+}
 
 /* is nothing both as near and as cheap, and better in one? */
 static int is_best(const outcome *o, const outcome *all, int n, int cost)
 {
-    if (!isfinite(o->error)) return 0;
+    if (!isfinite(o->t.distance)) return 0;
     double mine = cost_of(o, cost);
     for (int i = 0; i < n; i++) {
         double other = cost_of(&all[i], cost);
-        if (all[i].error <= o->error && other <= mine && (all[i].error < o->error || other < mine)) return 0;
+        if (all[i].t.distance <= o->t.distance && other <= mine && (all[i].t.distance < o->t.distance || other < mine))
+            return 0;
     }
     return 1;
 }
@@ -220,9 +170,9 @@ static void mark_front(outcome *all, int n)
 static int by_error(const void *a, const void *b)
 {
     const outcome *x = a, *y = b;
-    if (isnan(x->error) != isnan(y->error)) return isnan(x->error) ? 1 : -1;
-    if (x->error < y->error || x->error > y->error) return x->error < y->error ? -1 : 1;
-    return (x->m.time.seconds > y->m.time.seconds) - (x->m.time.seconds < y->m.time.seconds);
+    if (isnan(x->t.distance) != isnan(y->t.distance)) return isnan(x->t.distance) ? 1 : -1;
+    if (x->t.distance < y->t.distance || x->t.distance > y->t.distance) return x->t.distance < y->t.distance ? -1 : 1;
+    return (x->t.m.time.seconds > y->t.m.time.seconds) - (x->t.m.time.seconds < y->t.m.time.seconds);
 }
 
 /* ---- the table ---- */
@@ -249,15 +199,10 @@ static const char *front_name(const outcome *o)
 
 static json_t *outcome_json(const outcome *o, const bench *b)
 {
-    json_t *row = json_pack("{s:s, s:s, s:o, s:o, s:i, s:I, s:f, s:f, s:f}", "variant", o->tried->variant, "parameters",
-                            o->tried->parameters, "relative_l2", json_number(o->error), "mean_kl",
-                            json_number(o->divergence), "nodes", o->nodes, "edges", (json_int_t)o->edges,
-                            "edges_per_token", (double)o->edges / b->whole.words.n, "flops", o->m.cost.flops, "speedup",
-                            b->seconds / o->m.time.seconds);
-    json_t *more = json_pack("{s:I, s:I, s:s, s:b, s:b}", "bytes", (json_int_t)o->bytes, "bytes_workspace",
-                             (json_int_t)o->m.workspace_bytes, "front", front_name(o), "front_time",
-                             o->front[COST_TIME], "front_flops", o->front[COST_FLOPS]);
-    return json_joined(json_joined(row, measured_json(&o->m)), more);
+    json_t *row =
+        json_pack("{s:s, s:s, s:s, s:b, s:b}", "variant", o->tried->variant, "parameters", o->tried->parameters,
+                  "front", front_name(o), "front_time", o->front[COST_TIME], "front_flops", o->front[COST_FLOPS]);
+    return json_joined(row, trial_json(&o->t, b->whole.words.n, &b->dense));
 }
 
 static int print_results(const arguments *a, const bench *b, const outcome *all, int n)
@@ -292,12 +237,12 @@ static int draw_results(const arguments *a, const bench *b, const outcome *all, 
     for (int i = 0; i < n; i++) {
         point[i] = (plot_point){all[i].tried->variant,
                                 all[i].tried->parameters,
-                                all[i].error,
-                                {1e3 * all[i].m.time.seconds, 1e-9 * all[i].m.cost.flops},
+                                all[i].t.distance,
+                                {1e3 * all[i].t.m.time.seconds, 1e-9 * all[i].t.m.cost.flops},
                                 {all[i].front[COST_TIME], all[i].front[COST_FLOPS]}};
     }
     snprintf(title, sizeof title, "Distance from dense attention on %.100s: %d tokens, %d heads x %d%s, %d threads",
-             file_name(a->paths.query), e->n, e->heads, e->dim, a->causal ? ", causal" : "", all[0].m.threads);
+             file_name(a->paths.query), e->n, e->heads, e->dim, a->causal ? ", causal" : "", all[0].t.m.threads);
     status = choose_plot_write(point, n, title, a->out);
     free(point);
     return status;

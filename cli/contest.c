@@ -344,6 +344,8 @@ int contender_build(const scene *s, const contender *c, hga_graph **g, hga_progr
     return status ? status : modify_program(c, *g, p);
 }
 
+int contender_made(const scene *s, const void *c, hga_graph **g, hga_program *p) { return contender_build(s, c, g, p); }
+
 /* ---- tensors ---- */
 
 /* each node's row is the mean of its tokens' */

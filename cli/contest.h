@@ -53,6 +53,8 @@ void contenders_clear(void);
 int scene_build(const scene *s, const char *variant, const char *words, hga_graph **g, hga_program *p);
 /* Its graph on a scene: with the text's own tree, sentences or leaves, where the variant takes them. */
 int contender_build(const scene *s, const contender *c, hga_graph **g, hga_program *p);
+/* The same of a contender that is told as what it is: trial_of.build. */
+int contender_made(const scene *s, const void *contender, hga_graph **g, hga_program *p);
 
 /* The tensors of a scene for one graph. Where rows are nodes, a node above the tokens has the mean of its tokens' rows.
    */

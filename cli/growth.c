@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "trial.h"
+
 enum { SHORTEST_OF_SHORT = 8 };
 
 bench_rules growth_rules(void) { return (bench_rules){.budget = 0.1}; }
@@ -37,23 +39,11 @@ void growth_set_last(growth *g, size_t i, double seconds) { *growth_time(g, i, g
 
 static int time_contender(const growth_text *t, const scene *s, const contender *c, double *seconds)
 {
-    hga_graph *g = NULL;
-    hga_program p;
-    hga_plan *plan = NULL;
-    cast in = {0};
-    bench_measurement m;
-    int status = CLI_GOOD;
-    TRY(contender_build(s, c, &g, &p));
-    bench_job j = {g, &p, t->shape, t->options};
-    TRY(complain_of(bench_plan(&j, &plan, &m), CLI_USAGE, c->name));
-    TRY(cast_make(s, g, &p, NULL, t->shape.dim, &in));
-    bench_rules rules = growth_rules();
-    TRY(complain_of(bench_execute(plan, &in.io, &rules, &m), CLI_USAGE, c->name));
-    *seconds = m.time.seconds;
-done:
-    cast_clear(&in);
-    hga_plan_destroy(plan);
-    hga_graph_destroy(g);
+    const trial_of of = {c->name, c, contender_made, NULL, NULL};
+    const trial_way way = {t->shape, t->options, growth_rules()};
+    trial one = {0};
+    int status = trial_run(s, &of, &way, NULL, &one);
+    *seconds = one.m.time.seconds;
     return status;
 }
 

@@ -1,5 +1,4 @@
 /* run.c: hga run, every variant on a text, in one table. */
-#include <errno.h>
 #include <limits.h>
 #include <math.h>
 #include <stdlib.h>
@@ -17,10 +16,11 @@
 #include "run_estimate.h"
 #include "table.h"
 #include "terminal.h"
+#include "trial.h"
+#include "whole_file.h"
 #include "variant.h"
-#include "weights.h"
 
-enum { DEFAULT_TOKENS = 8192, DEFAULT_SEED = 1, PROBE_WORDS = 1024, MAX_TEXT = 1 << 30 };
+enum { DEFAULT_TOKENS = 8192, DEFAULT_SEED = 1, PROBE_WORDS = 1024 };
 static const double case_seconds = 1; /* of repeats, for one variant, unless said otherwise */
 
 typedef struct arguments {
@@ -95,117 +95,42 @@ static const char doc[] =
 /* ---- the text ---- */
 
 /* the text of the examples, beside the tool: never that of a source tree, which may be gone or another */
-static FILE *open_default(const char **path)
+static void find_default(const char **path)
 {
     static char place[PATH_MAX + sizeof TEXT_FROM_TOOL];
     ssize_t n = readlink("/proc/self/exe", place, PATH_MAX);
     *path = TEXT_FROM_TOOL;
-    if (n <= 0 || n >= PATH_MAX) return NULL;
+    if (n <= 0 || n >= PATH_MAX) return;
     while (n > 0 && place[n - 1] != '/') n--;
     strcpy(place + n, TEXT_FROM_TOOL);
     *path = place;
-    return fopen(place, "rb");
-}
-
-static FILE *open_text(const char **path)
-{
-    if (!*path) return open_default(path);
-    return strcmp(*path, "-") == 0 ? stdin : fopen(*path, "rb");
-}
-
-static int read_all(FILE *file, const char *path, char **text, size_t *bytes)
-{
-    size_t room = 0;
-    *bytes = 0;
-    while (!feof(file)) {
-        if (*bytes == room) {
-            room = room ? 2 * room : 1 << 16;
-            char *more = room <= MAX_TEXT ? realloc(*text, room) : NULL;
-            if (!more) return complain(room <= MAX_TEXT ? CLI_OUTSIDE : CLI_DATA, "%s: the text is too long", path);
-            *text = more;
-        }
-        *bytes += fread(*text + *bytes, 1, room - *bytes, file);
-        if (ferror(file)) return complain(CLI_DATA, "%s: cannot be read: %s", path, strerror(errno));
-    }
-    return CLI_GOOD;
-}
-
-static int read_text(const char **path, char **text, size_t *bytes)
-{
-    FILE *file = open_text(path);
-    if (!file) return complain(CLI_DATA, "%s: cannot be read: %s", *path, strerror(errno));
-    int status = read_all(file, *path, text, bytes);
-    if (file != stdin) fclose(file);
-    return status;
 }
 
 /* ---- one variant ---- */
 
-/* Dense attention without and with the causal mask: what the others are compared with. */
-typedef struct reference {
-    float *out[2], *weights[2];
-    double seconds[2];
-} reference;
+/* Where one contender's plan goes in the page. */
+typedef struct place {
+    report *page;
+    size_t i;
+} place;
 
-typedef struct result {
-    const contender *variant;
-    hga_id nodes;
-    double graph_seconds, distance, divergence;
-    int64_t bytes;
-    bench_measurement m;
-} result;
-
-/* dense's own output is kept, the others are compared with it */
-static int compare_output(const scene *s, const contender *c, const cast *ran, reference *ref, result *r)
+static int show(void *context, const hga_graph *g, const hga_program *p, const hga_plan *plan, double seconds)
 {
-    int64_t n = (int64_t)s->words.n * s->words.heads * s->words.dim;
-    if (!ref->out[c->causal]) {
-        int status = take(n, sizeof *ref->out[0], &ref->out[c->causal]);
-        if (status) return status;
-        memcpy(ref->out[c->causal], ran->out, (size_t)n * sizeof *ran->out);
-        ref->seconds[c->causal] = r->m.time.seconds;
-    }
-    r->distance = relative_distance(ran->out, ref->out[c->causal], n);
-    return CLI_GOOD;
+    const place *at = context;
+    return report_case_fill(at->page, at->i, g, p, plan, seconds);
 }
 
 /* page NULL: nobody wants one */
-static int time_variant(const scene *s, const contender *c, const arguments *a, reference *ref, result *r, report *page)
+static int try_contender(const arguments *a, const scene *s, const scene *probe, const contender *c, reference *ref,
+                         report *page, trial *t)
 {
-    hga_graph *g = NULL;
-    hga_program p;
-    hga_plan *plan = NULL;
-    cast in = {0};
-    int status = CLI_GOOD;
-    double start = bench_seconds();
-    TRY(contender_build(s, c, &g, &p));
-    r->graph_seconds = bench_seconds() - start;
-    r->nodes = hga_graph_nodes(g).n;
-    bench_job j = {g, &p, a->shape, a->options};
-    TRY(complain_of(bench_plan(&j, &plan, &r->m), CLI_USAGE, c->name));
-    TRY(cast_make(s, g, &p, NULL, a->shape.dim, &in));
-    TRY(complain_of(bench_execute(plan, &in.io, &a->rules, &r->m), CLI_USAGE, c->name));
-    r->bytes = in.bytes + r->m.graph_bytes + r->m.plan_bytes + r->m.workspace_bytes;
-    TRY(compare_output(s, c, &in, ref, r));
-    if (page) TRY(report_case_fill(page, (size_t)(c - contenders), g, &p, plan, r->m.time.seconds));
-done:
-    cast_clear(&in);
-    hga_plan_destroy(plan);
-    hga_graph_destroy(g);
+    place at = {page, (size_t)(c - contenders)};
+    const trial_of of = {c->name, c, contender_made, page ? show : NULL, &at};
+    const trial_way way = {a->shape, a->options, a->rules};
+    int status = trial_run(s, &of, &way, ref, t);
+    if (!status) status = trial_probe(probe, &of, &a->options, ref, t);
+    if (normaliser_makes_zeros(&a->call.normaliser)) t->divergence = NAN; /* of a zero it would be infinite */
     return status;
-}
-
-static int probe_variant(const scene *probe, const contender *c, const arguments *a, reference *ref, result *r)
-{
-    float *weights = NULL;
-    int status = weights_of(probe, c, &a->options, &weights);
-    if (status) return status;
-    int mine = !ref->weights[c->causal];
-    if (mine) ref->weights[c->causal] = weights;
-    r->divergence = mean_divergence(weights, ref->weights[c->causal], probe->words.n, probe->words.heads);
-    if (normaliser_makes_zeros(&a->call.normaliser)) r->divergence = NAN; /* of a zero it would be infinite */
-    if (!mine) free(weights);
-    return CLI_GOOD;
 }
 
 /* ---- the table ---- */
@@ -228,19 +153,13 @@ static const column columns[] = {
     {0},
 };
 
-static json_t *result_json(const result *r, hga_id tokens, const reference *ref, const hga_peaks *peaks)
+static json_t *result_json(const contender *c, const trial *t, hga_id tokens, const reference *ref,
+                           const hga_peaks *peaks)
 {
-    double gflops = r->m.cost.flops / r->m.time.seconds / 1e9, edges = r->m.cost.edges,
-           share = gflops / (peaks->fma_gflops * r->m.threads);
-    json_t *row =
-        json_pack("{s:s, s:s, s:b, s:i, s:I, s:f, s:f, s:f, s:o, s:f}", "variant", r->variant->name, "parameters",
-                  r->variant->parameters, "causal", r->variant->causal, "nodes", r->nodes, "edges", (json_int_t)edges,
-                  "edges_per_token", edges / tokens, "flops", r->m.cost.flops, "gflops", gflops, "share_of_peak",
-                  measured_share(share), "speedup", ref->seconds[r->variant->causal] / r->m.time.seconds);
-    json_t *more = json_pack("{s:I, s:I, s:o, s:o, s:f}", "bytes", (json_int_t)r->bytes, "bytes_workspace",
-                             (json_int_t)r->m.workspace_bytes, "relative_l2", json_number(r->distance), "mean_kl",
-                             json_number(r->divergence), "graph_seconds", r->graph_seconds);
-    return measured_within(json_joined(json_joined(row, measured_json(&r->m)), more), share);
+    double gflops = t->m.cost.flops / t->m.time.seconds / 1e9, share = gflops / (peaks->fma_gflops * t->m.threads);
+    json_t *row = json_pack("{s:s, s:s, s:b, s:f, s:o}", "variant", c->name, "parameters", c->parameters, "causal",
+                            c->causal, "gflops", gflops, "share_of_peak", measured_share(share));
+    return measured_within(json_joined(row, trial_json(t, tokens, ref)), share);
 }
 
 /* what the text turned out to be: the number of units of each kind */
@@ -297,24 +216,23 @@ static int print_results(const arguments *a, const scene *s, const scene *probe,
 static int run_contest(const arguments *a, const scene *s, const scene *probe, const hga_peaks *peaks, json_t *rows,
                        report *page)
 {
-    reference ref = {0};
+    reference ref[2] = {{0}}; /* dense attention without and with the causal mask */
     int status = CLI_GOOD;
     size_t n = 0;
     while (contenders[n].name) n++;
     progress bar = progress_start("variants");
     for (size_t i = 0; i < n; i++) {
         const contender *c = &contenders[i];
-        result r = {.variant = c};
+        trial t = {0};
         progress_show((double)i / (double)n, &bar);
-        TRY(time_variant(s, c, a, &ref, &r, page));
-        TRY(probe_variant(probe, c, a, &ref, &r));
-        if (page) page->threads = r.m.threads;
-        if (json_array_append_new(rows, result_json(&r, s->words.n, &ref, peaks)) != 0)
+        TRY(try_contender(a, s, probe, c, &ref[c->causal], page, &t));
+        if (page) page->threads = t.m.threads;
+        if (json_array_append_new(rows, result_json(c, &t, s->words.n, &ref[c->causal], peaks)) != 0)
             TRY(complain(CLI_OUTSIDE, "out of memory"));
     }
 done:
     progress_end(&bar);
-    for (int i = 0; i < 2; i++) free(ref.out[i]), free(ref.weights[i]);
+    for (int i = 0; i < 2; i++) reference_clear(&ref[i]);
     return status;
 }
 
@@ -376,7 +294,8 @@ int run_run(int argc, char **argv)
     TRY(arguments_parse(&line, argc, argv, &a));
     TRY(contenders_choose(a.variants));
     if (a.report && !a.dry_run) TRY(outfile_check(a.report));
-    TRY(read_text(&a.path, &text, &bytes));
+    if (!a.path) find_default(&a.path);
+    TRY(whole_file_read(a.path, &text, &bytes));
     scene_text read = {a.path, text, bytes, a.shape.n_heads, a.shape.dim, (uint64_t)a.seed};
     TRY(scene_make(&read, a.tokens, &s));
     hga_id probed = s.words.n < PROBE_WORDS ? s.words.n : PROBE_WORDS;

@@ -8,6 +8,7 @@
 #include "measured.h"
 #include "progress.h"
 #include "table.h"
+#include "trial.h"
 
 enum { KL_COLUMNS = 128 };            /* of the identity at a time, as weights.c has them */
 static const double peak_seconds = 3; /* about what measuring this machine's limits takes */
@@ -42,26 +43,16 @@ done:
 /* The first words are what the weights are measured on, in executions of KL_COLUMNS values each. */
 static int run_few(const estimate_wish *w, const contender *c, estimate *e)
 {
-    hga_graph *g = NULL;
-    hga_program p;
-    hga_plan *plan = NULL;
-    cast in = {0};
-    bench_measurement few = {0};
-    bench_rules rules = {.repetitions = 3};
-    int status = CLI_GOOD;
-    TRY(contender_build(w->probe, c, &g, &p));
-    TRY(complain_of(bench_plan(&(bench_job){g, &p, w->shape, w->options}, &plan, &few), CLI_USAGE, c->name));
-    TRY(cast_make(w->probe, g, &p, NULL, w->shape.dim, &in));
-    TRY(complain_of(bench_execute(plan, &in.io, &rules, &few), CLI_USAGE, c->name));
-    e->few = few.time.least;
-    e->once = few.cost.flops > 0 ? e->few * e->whole.cost.flops / few.cost.flops : e->few;
+    const trial_of of = {c->name, c, contender_made, NULL, NULL};
+    const trial_way way = {w->shape, w->options, {.repetitions = 3}};
+    trial few = {0};
+    int status = trial_run(w->probe, &of, &way, NULL, &few);
+    if (status) return status;
+    e->few = few.m.time.least;
+    e->once = few.m.cost.flops > 0 ? e->few * e->whole.cost.flops / few.m.cost.flops : e->few;
     e->probing =
         e->few * ceil(w->probe->words.n / (double)KL_COLUMNS) * (w->shape.dim + KL_COLUMNS) / (2.0 * w->shape.dim);
-done:
-    cast_clear(&in);
-    hga_plan_destroy(plan);
-    hga_graph_destroy(g);
-    return status;
+    return CLI_GOOD;
 }
 
 /* Prefixes are halves of halves, each repeated for a tenth of a second at least. */

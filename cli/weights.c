@@ -60,16 +60,6 @@ done:
     return status;
 }
 
-int weights_of(const scene *s, const contender *c, const hga_options *options, float **weights)
-{
-    hga_graph *g = NULL;
-    hga_program p;
-    int status = contender_build(s, c, &g, &p);
-    if (status == CLI_GOOD) status = weights_of_graph(s, g, &p, options, weights);
-    hga_graph_destroy(g);
-    return status;
-}
-
 double relative_distance(const float *x, const float *y, int64_t n)
 {
     double apart = 0, whole = 0;

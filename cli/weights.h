@@ -10,8 +10,6 @@
    sums; a row without weights is zero. */
 int weights_of_graph(const scene *s, const hga_graph *g, const hga_program *p, const hga_options *options,
                      float **weights);
-/* The same for a contender, whose graph is made for it. */
-int weights_of(const scene *s, const contender *c, const hga_options *options, float **weights);
 
 /* |x - y| / |y|; NaN where both are zero. */
 double relative_distance(const float *x, const float *y, int64_t n);
