@@ -4,13 +4,6 @@
 #include "arguments.h"
 #include "token_words.h"
 
-static int add_setting(typed_variant *t, const char *text)
-{
-    if (t->n == MAX_TYPED) return complain(CLI_USAGE, "-p: more than %d of them", MAX_TYPED);
-    t->setting[t->n++] = text;
-    return CLI_GOOD;
-}
-
 static int check(void *input)
 {
     graph_argument *a = input;
@@ -23,13 +16,13 @@ static int check(void *input)
     if (a->tree && !a->path)
         return complain(CLI_USAGE, "--tree: is for a file of edges, not a VARIANT; graph=FILE takes -p tree=%s",
                         a->tree);
-    if (a->pattern && !a->path) TRY(add_setting(&a->typed, ignore_weights));
+    if (a->pattern && !a->path) TRY(variant_add(&a->typed, ignore_weights));
     if (a->tree && a->parents) return complain(CLI_USAGE, "--tree: the graph has a tree already, of --parents");
 done:
     return status;
 }
 
-static int add_parameter(const char *text, void *input) { return add_setting(&((graph_argument *)input)->typed, text); }
+static int add_parameter(const char *text, void *input) { return variant_add(&((graph_argument *)input)->typed, text); }
 
 static int take_graph(char *word, void *input)
 {

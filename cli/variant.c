@@ -183,19 +183,19 @@ int variant_take(char *word, typed_variant *t)
     return CLI_GOOD;
 }
 
-static int add_setting(typed_variant *t, const char *text)
+int variant_add(typed_variant *t, const char *text)
 {
     if (t->n == MAX_TYPED) return complain(CLI_USAGE, "-p: more than %d of them", MAX_TYPED);
     t->setting[t->n++] = text;
     return CLI_GOOD;
 }
 
-static int add_parameter(const char *text, void *input) { return add_setting(input, text); }
+static int add_parameter(const char *text, void *input) { return variant_add(input, text); }
 
 static int ignore_all_weights(const char *text, void *input)
 {
     (void)text;
-    return add_setting(input, ignore_weights);
+    return variant_add(input, ignore_weights);
 }
 
 static int take_variant(char *word, void *input)

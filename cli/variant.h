@@ -29,6 +29,8 @@ int variant_cut(char *words, int most, typed_variant *t);
 int variant_listed(const char *list, const hga_variant *v);
 /* Does a word name a variant, or say graph=FILE? */
 int variant_is_named(const char *word);
+/* One more -p NAME=VALUE. */
+int variant_add(typed_variant *t, const char *text);
 /* What stands where a VARIANT does: words, graph=FILE, or the name of a file that is there. */
 int variant_take(char *word, typed_variant *t);
 
