@@ -163,7 +163,9 @@ static char *tell_more(int key, const char *text, void *input)
     FILE *file = open_memstream(&all, &bytes);
     for (int i = 0; file && i < p->n_lists; i++)
         if (p->list[i].list->tell) p->list[i].list->tell(file);
-    return file && fclose(file) == 0 && bytes ? all : NULL;
+    if (file && fclose(file) == 0 && bytes) return all;
+    free(all);
+    return NULL;
 }
 
 /* ---- help ---- */
