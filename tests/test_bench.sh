@@ -61,6 +61,12 @@ fact a_cap_of_an_energy_is_refused exits 2 "$hga" bench --variants hsa:branching
 fact gradients_are_planned exits 0 sh -c '"$@" >dry' sh "$hga" bench --gradient --variants dense --tokens 64 --dry-run
 fact as_rows_of_their_own holds dry '^gradient:dense '
 
+fact cases_are_judged_by_memory exits 0 sh -c '"$@" >/dev/null' sh "$hga" bench --variants dense --tokens 64 --heads 2 --dim 8 --threads 1 --seconds 0.02 --by-memory --json memory.json
+fact whatever_limits_them sh -c '"$1" memory.json benchmarks 0 peak_gbytes | grep -q "^[0-9.]*[1-9]"' sh "$json"
+fact values_have_a_dimension_of_their_own exits 0 sh -c '"$@" >/dev/null' sh "$hga" bench --variants dense,hsa:branching=2 --tokens 64 --heads 2 --dim 8 --dim-v 5 --peers all --gradient --seconds 0.01 --json values.json
+fact which_the_rows_tell equal "$("$json" values.json benchmarks 0 dim_v)" 5
+fact which_is_above_0 refused 2 '--dim-v: 0 is not in 1 .. 65536' "$hga" bench --dim-v 0
+
 # ---- what a time is worth ----
 
 fact repeats exits 0 "$hga" bench --variants dense --tokens 64 --repetitions 7 --warmup 2 --json repeats.json
