@@ -110,7 +110,7 @@ page words words.html "$hga" view bpt -n 24 --words words -o words.html
 page words_and_weights both_of.html "$hga" view hsa -p branching=2,3 -n 24 --words words --query q.npy --key k.npy --quiet -o both_of.html
 page drawn_weights drawn_weights.svg "$hga" export htransformer -p block=2 -n 24 --query q.npy --key k.npy --quiet -o drawn_weights.svg
 
-# Graphs of other programs, a tree of parents, documents, sources, nodes without names and edges, a relation too large to be listed.
+# Graphs of other programs, a tree of parents, documents, nodes without names and edges, a relation too large to be listed.
 fact json_is_exported silent "$hga" export htransformer -n 30 -p block=3 -o graph.json
 # METIS's format has no edges from a node to itself.
 loops_are_left_out() { "$hga" export htransformer -n 30 -p block=3 -o graph.graph --relation near 2>stderr && shows stderr "30 edges from a node to itself are left out"; }
@@ -127,7 +127,6 @@ page from_gml from_gml.html "$hga" view other.gml -o from_gml.html
 printf '<html><title>A page</title><h1>One</h1><p>Here is text. And more.<ul><li>an item</ul></html>' >other.html
 page from_html from_html.html "$hga" view other.html -o from_html.html
 page from_markdown from_markdown.html "$hga" view "$source/docs/README.md" -o from_markdown.html
-page from_sources from_sources.html "$hga" view "$source/kernels" -o from_sources.html
 echo '{"format": "hga-graph", "schema": 1, "levels": [9, 2], "relations": [{"name": "none", "edges": [[0, 8]]}, {"name": "more", "blocks": [{"dst": 0, "n_dst": 2, "src": 2, "n_src": 2}]}]}' >bare.json
 page bare bare.html "$hga" view bare.json -o bare.html
 page capped capped.html "$hga" view bare.json --max-edges 0 -o capped.html
