@@ -23,6 +23,29 @@ static hga_plan *plan_of_words(const char *words, hga_id n, hga_id threads)
     return plan;
 }
 
+static int64_t visits;
+void __real_hga_graph_visit_segments(const hga_graph *g, hga_id relation, hga_id first, hga_id n,
+                                     hga_segments_visit visit, void *context);
+void __wrap_hga_graph_visit_segments(const hga_graph *g, hga_id relation, hga_id first, hga_id n,
+                                     hga_segments_visit visit, void *context);
+void __wrap_hga_graph_visit_segments(const hga_graph *g, hga_id relation, hga_id first, hga_id n,
+                                     hga_segments_visit visit, void *context)
+{
+    visits++;
+    __real_hga_graph_visit_segments(g, relation, first, n, visit, context);
+}
+
+/* Each of the 4096 tokens has more than 64 columns, and none of them alone. */
+static void the_graph_is_asked_by_panels_not_by_rows(void **state)
+{
+    (void)state;
+    visits = 0;
+    hga_plan *plan = plan_of_words("bpt k=64", 4096, 1);
+    assert_in_range(visits, plan->stage[0].panels, 8 * plan->stage[0].panels);
+    assert_true(8 * plan->stage[0].panels < 4096);
+    hga_plan_destroy(plan);
+}
+
 /* One relation of one block, from 400 rows to the 400 rows themselves. */
 static hga_plan *plan_of_block(hga_block block)
 {
@@ -261,6 +284,7 @@ static void many_ones_add_up_to_their_number(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_graph_is_asked_by_panels_not_by_rows),
         cmocka_unit_test(spans_of_many_tokens_are_cut),
         cmocka_unit_test(rows_that_share_columns_are_not_cut),
         cmocka_unit_test(a_row_alone_in_its_panel_may_share_columns),

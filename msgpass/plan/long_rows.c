@@ -4,7 +4,6 @@
    never on threads. */
 #include "panels.h"
 #include "parts.h"
-#include "row_pieces.h"
 
 const long_search no_long_rows = {.limit = INT64_MAX, .alone = INT64_MAX};
 
@@ -36,31 +35,15 @@ long_search long_open(const hga_plan *plan, hga_id stage)
         .limit = limit, .piece = cut, .alone = alone.longer, .piece_alone = alone.piece, .together = alone.together};
 }
 
-/* Instances that share their rows have as many columns each. */
-static void count_edges(const hga_segments *s, void *context)
-{
-    long_search *w = context;
-    hga_id c0, c1, hole, n = s->row_step == 0 ? 1 : s->count, times = s->count / n;
-    for (hga_id i = 0; i < n; i++) {
-        hga_segment one = hga_segments_at(s, i);
-        for (hga_id p = one.row; p < one.row + one.n_rows; p++) {
-            hga_segment_columns(&one, p, &c0, &c1, &hole);
-            w->degree[p - w->first] += (hga_pos)times * (c1 - c0 - (hole >= 0));
-        }
-    }
-}
-
 hga_status find_long(hga_plan *plan, hga_id stage, hga_id first, hga_id n, long_search *w, int64_t *edges,
                      int64_t *listed)
 {
     stage_plan *s = &plan->stage[stage];
-    w->first = first;
-    for (hga_id i = 0; i < n; i++) w->degree[i] = explicit_edges(s, first + i, 1);
-    hga_graph_visit_segments(plan->graph, plan->program.stage[stage].relation, first, n, count_edges, w);
+    look_at_rows(plan->graph, plan->program.stage[stage].relation, first, n, w->row);
     for (hga_id i = 0; i < n; i++) {
-        hga_pos degree = w->degree[i];
+        hga_pos listed_here = explicit_edges(s, first + i, 1), degree = w->row[i].degree += listed_here;
         lone_columns alone = {.first = -1};
-        if (degree > w->alone) alone = find_lone_columns(plan->graph, &plan->program, stage, first + i, degree);
+        if (degree > w->alone) alone = lone_columns_of(plan->graph, &plan->program, stage, first + i, &w->row[i]);
         if (alone.first < 0 && degree <= w->limit) continue;
         hga_pos cut = alone.first < 0 ? w->piece : w->piece_alone, pieces = (degree - 1) / cut + 1;
         if (pieces > INT32_MAX / 2 - s->n_pieces)
@@ -70,7 +53,7 @@ hga_status find_long(hga_plan *plan, hga_id stage, hga_id first, hga_id n, long_
         if (st) return st;
         s->long_row[s->n_long++] = (long_row){first + i, s->n_pieces, (hga_id)pieces, cut, degree, alone};
         s->n_pieces += (hga_id)pieces;
-        *edges -= degree, *listed -= explicit_edges(s, first + i, 1);
+        *edges -= degree, *listed -= listed_here;
     }
     return HGA_OK;
 }

@@ -4,6 +4,7 @@
 
 #include "look_ahead.h"
 #include "plan.h"
+#include "row_pieces.h"
 
 /* ---- long_rows.c ---- */
 
@@ -11,8 +12,7 @@ typedef struct long_search {
     /* edges of a row, and of a row that has its columns alone, from which on it is long; and of a piece of either */
     hga_pos limit, alone, piece, piece_alone;
     int together; /* of rows that have their columns alone, see piece_rule */
-    hga_id first;
-    hga_pos degree[PANEL_ROWS]; /* of positions first .. */
+    row_look row[PANEL_ROWS];
 } long_search;
 
 extern const long_search no_long_rows;

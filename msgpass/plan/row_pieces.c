@@ -4,6 +4,8 @@
 #include "longer.h"
 #include "sums.h"
 
+#include <string.h>
+
 /* Blocks of rows that have many columns alone: so many edges, of columns [least, end). */
 typedef struct lone_blocks {
     int64_t edges, least, end;
@@ -44,32 +46,38 @@ piece_rule piece_rule_of(const hga_graph *g, const hga_program *p, hga_id stage,
     return (piece_rule){piece, piece, 0};
 }
 
-/* A row that may have its only segment alone. */
-typedef struct lone_row {
-    hga_id position, segments;
-    lone_columns alone;
-    hga_pos columns;
-    int shared;
-} lone_row;
+typedef struct looking {
+    hga_id first, n;
+    row_look *row;
+} looking;
 
-static void look_for_others(const hga_segments *s, void *context)
+static void look_at(row_look *r, const hga_segment *s, hga_id row, hga_id times)
 {
-    lone_row *r = context;
-    for (hga_id i = 0; i < s->count; i++) {
-        hga_segment one = hga_segments_at(s, i);
-        if (r->position < one.row || r->position >= one.row + one.n_rows) continue;
-        r->segments++, r->shared |= one.n_rows > 1 || one.has_hole;
-        r->alone = (lone_columns){one.src, one.type, one.type_src, one.weight}, r->columns = one.n_src;
+    hga_id c0, c1, hole;
+    hga_segment_columns(s, row, &c0, &c1, &hole);
+    r->degree += (hga_pos)times * (c1 - c0 - (hole >= 0));
+    r->segments += times, r->shared |= s->n_rows > 1 || s->has_hole;
+    r->alone = (lone_columns){s->src, s->type, s->type_src, s->weight}, r->columns = s->n_src;
+}
+
+/* Instances that share their rows have as many columns each. */
+static void look_at_segments(const hga_segments *s, void *context)
+{
+    const looking *w = context;
+    const hga_id n = s->row_step == 0 ? 1 : s->count, times = s->count / n;
+    for (hga_id i = 0; i < n; i++) {
+        const hga_segment one = hga_segments_at(s, i);
+        const hga_id first = one.row > w->first ? one.row : w->first, end = one.row + one.n_rows;
+        for (hga_id p = first; p < end && p < w->first + w->n; p++) look_at(&w->row[p - w->first], &one, p, times);
     }
 }
 
-static lone_row look_at(const hga_graph *g, hga_id relation, hga_id position)
+void look_at_rows(const hga_graph *g, hga_id relation, hga_id first, hga_id n, row_look *row)
 {
-    hga_id first = position > 0 ? position - 1 : 0,
-           end = position + 1 < hga_graph_nodes(g).n ? position + 2 : position + 1;
-    lone_row r = {.position = position};
-    hga_graph_visit_segments(g, relation, first, end - first, look_for_others, &r);
-    return r;
+    const hga_id before = first > 0, behind = first + n < hga_graph_nodes(g).n;
+    looking w = {first, n, row};
+    memset(row, 0, (size_t)n * sizeof *row);
+    hga_graph_visit_segments(g, relation, first - before, before + n + behind, look_at_segments, &w);
 }
 
 /* Would the row, one of its level's last few, share its columns with rows that come next? */
@@ -79,17 +87,18 @@ static int shares_later(const hga_graph *g, hga_id relation, hga_id position)
     if (!longer) return 0;
     const hga_id level = hga_graph_level(g, position), *here = hga_graph_nodes(g).level_ptr + level,
                  inside = position - here[0];
-    return inside >= (here[1] - here[0]) / LONGER_ROWS * LONGER_ROWS &&
-           look_at(longer, relation, hga_graph_nodes(longer).level_ptr[level] + inside).shared;
+    if (inside < (here[1] - here[0]) / LONGER_ROWS * LONGER_ROWS) return 0;
+    row_look there;
+    look_at_rows(longer, relation, hga_graph_nodes(longer).level_ptr[level] + inside, 1, &there);
+    return there.shared;
 }
 
-lone_columns find_lone_columns(const hga_graph *g, const hga_program *p, hga_id stage, hga_id position, hga_pos degree)
+lone_columns lone_columns_of(const hga_graph *g, const hga_program *p, hga_id stage, hga_id position, const row_look *r)
 {
     static const lone_columns none = {.first = -1};
     const hga_stage *s = &p->stage[stage];
     const hga_relation rel = hga_graph_relation(g, s->relation);
     if (rel.dst_order || (rel.src_order && !kind_sums(program_kind(s)))) return none;
-    const lone_row r = look_at(g, s->relation, position);
-    const int alone = r.segments == 1 && !r.shared && r.columns == degree;
-    return alone && !shares_later(g, s->relation, position) ? r.alone : none;
+    const int alone = r->segments == 1 && !r->shared && r->columns == r->degree;
+    return alone && !shares_later(g, s->relation, position) ? r->alone : none;
 }

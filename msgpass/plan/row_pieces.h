@@ -25,9 +25,21 @@ typedef struct lone_columns {
     float weight;
 } lone_columns;
 
-/* Those of the row of a stage at a position, of so many edges, where all of them are such, and its neighbours have
-   none of them. */
-lone_columns find_lone_columns(const hga_graph *g, const hga_program *p, hga_id stage, hga_id position, hga_pos degree);
+/* What the segments of a row tell: its edges, and the last one's columns, which it has alone where that is the only one
+   and not shared with a neighbour. */
+typedef struct row_look {
+    hga_pos degree, columns;
+    hga_id segments;
+    int shared;
+    lone_columns alone;
+} row_look;
+
+/* That of the rows of a relation at positions [first, first + n), asked for at once. */
+void look_at_rows(const hga_graph *g, hga_id relation, hga_id first, hga_id n, row_look *row);
+
+/* The columns of the row of a stage at a position, where all are such, and its neighbours have none of them. */
+lone_columns lone_columns_of(const hga_graph *g, const hga_program *p, hga_id stage, hga_id position,
+                             const row_look *row);
 
 /* Pieces [lo, hi) of a row, two at least: those before this one become one, those from it on become one, and then
    these two. Before it are as many as the greatest power of two below all of them; so n neighbours take part as

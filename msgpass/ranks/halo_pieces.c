@@ -8,7 +8,10 @@
 int halo_cuts(const finding *f, const reach *r, hga_pos sources)
 {
     int lone = sources > f->rule.longer && r->n_rows == 1 && r->n_spans == 1 && r->n_nodes == 0;
-    return lone && find_lone_columns(f->g, f->p, f->number, r->row, sources).first >= 0;
+    row_look row;
+    if (!lone) return 0;
+    look_at_rows(f->g, f->stage->relation, r->row, 1, &row);
+    return lone_columns_of(f->g, f->p, f->number, r->row, &row).first >= 0;
 }
 
 static hga_status count_owners(finding *f, hga_id first, hga_id last, void *context)
