@@ -250,6 +250,19 @@ def sparse_families():
     yield times_sdpa(f"HSA of {n} tokens in families of 4: entmax:1.5", s, a, 1.5, of="softmax")
 
 
+def normalisers():
+    """Other normalisers than softmax, forward, and forward and backward."""
+    for name, h, n in (("dense", hga.dense(1024), 1024), ("window 64+64", hga.window(4096, left=64, right=64), 4096)):
+        x, d = [t.numpy() for t in tensors(n)[:3]], np.random.standard_normal((1, HEADS, n, DIM)).astype(np.float32)
+        for word, forward, both in (("sigmoid:-3", 1.1, 1.15), ("entmax:1.5", 3.5, 3.5)):
+            s, a = in_turns([lambda: h.attention(*x), lambda: h.attention(*x, normaliser=word)], 3)
+            yield Row(f"{name} of {n} tokens, beside {word}: softmax", s, compared=True)
+            yield times_sdpa(f"{name} of {n} tokens: {word}", s, a, forward, of="softmax")
+            s, a = in_turns([lambda: h.gradient(*x, d), lambda: h.gradient(*x, d, normaliser=word)], 3)
+            yield Row(f"{name} of {n} tokens and back, beside {word}: softmax", s, compared=True)
+            yield times_sdpa(f"{name} of {n} tokens and back: {word}", s, a, both, of="softmax")
+
+
 def masks():
     """FlexAttention's masks over 16384 tokens: from the mask_mod, or the BlockMask, to the graphs that are attended over."""
     from torch.nn.attention.flex_attention import BlockMask, create_block_mask
@@ -394,7 +407,7 @@ def in_jax():
         yield times_sdpa(f"JAX, tokens {n}: hga", s, a, 1.05, of="numpy's")
 
 
-PARTS = (one_token, lengths, first_call, batch, one_row, dropout, half, masks, bert, gemma, new_edges, routed, sparse_families, chosen, in_jax)
+PARTS = (one_token, lengths, first_call, batch, one_row, dropout, half, masks, bert, gemma, new_edges, routed, sparse_families, normalisers, chosen, in_jax)
 
 
 def table(seconds=SECONDS, rounds=MOST_ROUNDS):

@@ -35,6 +35,9 @@ typedef struct kernel_state {
     float *acc; /* [dim_v padded] */
 } kernel_state;
 
+/* Where weights are sigmoids, 1 / (1 + 2^-score), each of its score alone, a state is the sum of them times v: greatest
+   is 0, sum 1, and 0 before there is an edge. */
+
 /* One chunk of a row's in-edges, for one head. k[e] + k_offset is the key of edge e, of `dim` floats; v likewise with
    dim_v. */
 typedef struct kernel_chunk {
@@ -51,6 +54,7 @@ typedef struct kernel_chunk {
     const float *bias; /* [n], added to each score */
     const float *kept; /* NULL or [n], kept_step apart: what weights are multiplied with before they multiply values */
     ptrdiff_t kept_step;
+    int sigmoid; /* 1: weights are sigmoids */
 } kernel_chunk;
 
 /* The most heads that a call takes at once; edges go by so many at a time: a call with more does what calls with as
@@ -89,6 +93,7 @@ typedef struct kernel_heads {
     float *sums;
     ptrdiff_t sums_head;
     float *weight; /* of weigh_heads: [n][heads] + padding, written */
+    int sigmoid;   /* 1: weights are sigmoids */
 } kernel_heads;
 
 /* The most columns of a family. */
@@ -136,6 +141,7 @@ typedef struct kernel_family {
        output is divided by s */
     float *const *inside;
     kernel_ahead *ahead; /* NULL: nothing to ask for */
+    int sigmoid;         /* 1: weights are sigmoids; alpha is 0 then */
 } kernel_family;
 
 /* out = a x + b y for each head of n rows; where b is 0, y is not looked at. */
@@ -204,6 +210,7 @@ typedef struct kernel_tile {
     /* 1: a group of which one row is asked may have scores whose products are added up in another order: as right, of
        other bits, and several times as fast. For attend_tile alone */
     int lone;
+    int sigmoid; /* 1: weights are sigmoids */
 } kernel_tile;
 
 /* What pairs of a tile share that are not of one column: relative keys and biases by type. A pair that has no edge may
@@ -256,6 +263,8 @@ typedef struct kernel_grad_tile {
     const kernel_grad_positions *positions; /* NULL: none */
     const float *pair_bias;                 /* NULL or [n][KERNEL_TILE], added to the scores */
     float *slopes;                          /* NULL or [n][KERNEL_TILE], written: ds */
+    int sigmoid; /* 1: weights are sigmoids of scores less the row's lse, and ds = p (1 - p) times their gradients */
+    float *column_count; /* NULL or [n]: of sigmoids, sums of p times their gradients: those of counts' logarithms */
 } kernel_grad_tile;
 
 /* The same for one row and sources anywhere. */
@@ -271,6 +280,8 @@ typedef struct kernel_grad_row {
     float cap;      /* of products, as in a tile */
     float *dq;      /* sum of dc (k + r) */
     float *ds, *dc; /* [n], written: gradients of scores, and of contents */
+    int sigmoid;    /* as in a tile */
+    float *counts;  /* NULL or [n], written: column_count of each edge */
 } kernel_grad_row;
 
 /* Rows of a tensor: head h of row i is at[i * row + h * head ..]. */

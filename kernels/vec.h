@@ -503,6 +503,20 @@ static inline vec vec_exp2(vec x)
     return x;
 }
 
+/* 1 / (1 + 2^-x) of n vectors, n constant; below -126 it is 0 exactly, and so it is for -inf; NaN stays NaN. */
+static inline __attribute__((always_inline)) void vec_sigmoid_some(vec *x, int n)
+{
+    const vec one = vec_all(1), most = vec_all(0x1p126f);
+    VEC_UNROLL(4) for (int i = 0; i < n; i++) x[i] = -x[i];
+    vec_exp2_some(x, n);
+    VEC_UNROLL(4) for (int i = 0; i < n; i++) x[i] = vec_keep(~(x[i] >= most), one / (one + x[i]));
+}
+static inline vec vec_sigmoid(vec x)
+{
+    vec_sigmoid_some(&x, 1);
+    return x;
+}
+
 /* log x for x = 0, x normal, infinite or NaN; below 2 ulp away from 1. x = 2^n m with m from sqrt(1/2) to sqrt 2, and
    a polynomial for log m (Cephes, logf). */
 /* tanh x as a quotient of polynomials, as Eigen has it, to some units in the last place; beyond MOST it is 1. NaN stays

@@ -2,6 +2,7 @@
 #ifndef HGA_ENGINE_CASES_H
 #define HGA_ENGINE_CASES_H
 
+#include "isas.h"
 #include "testing.h"
 
 #include <math.h>
@@ -19,18 +20,6 @@ static const hga_shape shapes[] = {
 };
 enum { N_SHAPES = sizeof shapes / sizeof *shapes };
 static const double tolerance = 3e-5;
-
-/* ---- instruction sets ---- */
-
-/* Name number i of those usable here, NULL after the last. */
-static inline const char *isa_name(int i, char *room, size_t bytes)
-{
-    const char *at = hga_isa_list();
-    while (i-- > 0 && at) at = strchr(at, ' '), at = at ? at + 1 : NULL;
-    if (!at || !*at) return NULL;
-    snprintf(room, bytes, "%.*s", (int)strcspn(at, " "), at);
-    return room;
-}
 
 /* ---- programs on random graphs ---- */
 

@@ -111,6 +111,7 @@ static void attend_bf16(worker *w)
         .sum = w->row.sum,
         .acc = w->row.acc,
         .acc_head = padded(shape->dim_v),
+        .sigmoid = weights_are_sigmoids(w->plan),
     });
 }
 
@@ -155,6 +156,7 @@ static kernel_heads heads_of(const worker *w, hga_id first, hga_id n, hga_id kno
         .sum = w->row.sum,
         .acc = w->row.acc,
         .acc_head = padded(shape->dim_v),
+        .sigmoid = weights_are_sigmoids(w->plan),
     };
 }
 
@@ -291,6 +293,7 @@ kernel_chunk attend_part(worker *w, const row_job *job, const chunk_heads *at, h
         .r = w->io->rel_key.data ? w->at.r : NULL,
         .cap = w->workspace->cap_2,
         .bias = w->row.bias,
+        .sigmoid = weights_are_sigmoids(w->plan),
     };
 }
 

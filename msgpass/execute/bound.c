@@ -231,6 +231,9 @@ hga_status fields_bind(const hga_plan *plan, const hga_io *io, hga_workspace *wo
     if (!st) st = plan->by_need ? plan->by_need->bind(plan, workspace) : bind_tensors(plan, io, workspace);
     workspace->sink = st ? NULL : io->sink.data, workspace->slopes = st ? NULL : io->slopes.data;
     workspace->cap_2 = st ? 0 : call_number(HGA_TABLE_SOFTCAP, &plan->program, io) * KERNEL_LOG2E;
+    workspace->sigmoid_bias_2 = 0;
+    if (!st && weights_are_sigmoids(plan))
+        workspace->sigmoid_bias_2 = call_number(HGA_TABLE_NORMALISER_BIAS, &plan->program, io) * KERNEL_LOG2E;
     for (hga_id f = 1; workspace->sink && f <= plan->program.n_fields; f++) workspace->field[f].streams = 0;
     workspace->scale = meaning_scale(&plan->program, &plan->shape, io);
     workspace->scale_2 = workspace->scale * KERNEL_LOG2E;

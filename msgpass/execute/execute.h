@@ -288,6 +288,7 @@ struct hga_workspace {
     widened widened[HGA_FIELD_SLOTS];
     float scale, scale_2;       /* of scores; times log2 e, for kernels */
     float cap_2;                /* of contents, times log2 e, for kernels; 0: none */
+    float sigmoid_bias_2;       /* what sigmoids add to scores, times log2 e; else 0 */
     const float *sink, *slopes; /* [heads], the call's; NULL: none */
     call_arrays arrays;         /* the call's */
     /* plans with options.rows: the rows of stages that this execution runs, where it is not all of

@@ -120,7 +120,8 @@ void run_sixteen(worker *w, hga_id stage, hga_id first, const inside_rows *insid
                                                      .out_head = bound_head(out, first),
                                                      .alpha = inside ? inside->alpha : 0,
                                                      .inside = inside ? inside->energy : NULL,
-                                                     .ahead = &w->coming});
+                                                     .ahead = &w->coming,
+                                                     .sigmoid = weights_are_sigmoids(w->plan)});
 }
 
 int find_equal(worker *w, hga_id stage, hga_id first, hga_id n)

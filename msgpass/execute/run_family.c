@@ -138,7 +138,8 @@ void run_families(void *worker_of, const row_group *g, const strip *x, hga_id n)
                          .k = w->at.k,
                          .v = w->at.v,
                          .scale = w->workspace->scale_2,
-                         .cap = w->workspace->cap_2};
+                         .cap = w->workspace->cap_2,
+                         .sigmoid = weights_are_sigmoids(w->plan)};
     w->chunk.n = 0;
     for (hga_id i = 0; i < n; i++) read_columns(w, g, &x[i]);
     all.n = w->chunk.n;

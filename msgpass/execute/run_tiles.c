@@ -379,7 +379,8 @@ static void run_parts(worker *w, const tile_chunk *c, hga_id i, hga_id many, hga
                      .bias = column_bias + first,
                      .scale = w->workspace->scale_2,
                      .keep = weight_of_kept(w),
-                     .lone = w->plan->lone_rows};
+                     .lone = w->plan->lone_rows,
+                     .sigmoid = weights_are_sigmoids(w->plan)};
     modify_tile(w, head, operands_of(w, c)->at + first, &t);
     if (has_pairs(w)) point_at_pairs(w->at.v_pairs, w->at.v_row, c->odd + first, &t);
     for (hga_id x = 0; x < many; x++) {

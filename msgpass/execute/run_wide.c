@@ -232,7 +232,8 @@ static void run_parts(worker *w, const wide_span *s, wide_group *g, hga_id many,
                      .v = w->wide.value_at + at + first,
                      .v_row = padded(shape->dim_v),
                      .bias = w->wide.base + at + first,
-                     .scale = w->workspace->scale_2};
+                     .scale = w->workspace->scale_2,
+                     .sigmoid = weights_are_sigmoids(w->plan)};
     if (has_pairs(w)) {
         t.k16 = w->wide.key16_at + at + first;
         point_at_pairs(value_pairs(w), t.v_row, odd_first(s) + at + first, &t);

@@ -25,7 +25,7 @@ void score_bases(const worker *w, hga_id stage, hga_id v, const edge_chunk *c, f
     hga_id dim = w->plan->shape.pos_dim;
     float mass = 1, log_mass = 0, weight = 1, log_weight = 0;
     for (hga_id e = 0; e < c->n; e++) {
-        float base = 0;
+        float base = w->workspace->sigmoid_bias_2;
         if (s->by_mass) {
             float m = w->plan->nodes.mass[c->src[e]];
             if (m != mass) mass = m, log_mass = log2f(m); /* masses come in long runs */

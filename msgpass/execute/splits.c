@@ -11,10 +11,15 @@ static float log_sum(float greatest, float sum)
     return sum == 0 ? -INFINITY : greatest * KERNEL_LN2 + logf(sum); /* NaN stays NaN */
 }
 
-/* (x, lx) <- the merge of (x, lx) and (y, ly); an empty state changes nothing */
-static float merge_state(const kernel_table *k, hga_id columns, float *x, float lx, const float *y, float ly)
+/* (x, lx) <- the merge of (x, lx) and (y, ly); an empty state changes nothing. States of sigmoids are sums. */
+static float merge_state(const hga_plan *plan, hga_id columns, float *x, float lx, const float *y, float ly)
 {
+    const kernel_table *k = plan->kernels;
     if (ly == -INFINITY) return lx;
+    if (weights_are_sigmoids(plan)) {
+        k->blend(columns, 1, x, 1, y, x);
+        return ly;
+    }
     float greatest = lx > ly ? lx : ly, a = expf(lx - greatest), b = expf(ly - greatest), sum = a + b;
     k->blend(columns, a / sum, x, b / sum, y, x);
     return greatest + logf(sum);
@@ -39,7 +44,7 @@ void fold_split(worker *w, int first)
         if (first)
             memcpy(whole + h * room, acc, (size_t)shape->dim_v * sizeof *acc), whole_lse[h] = lse;
         else
-            whole_lse[h] = merge_state(w->plan->kernels, shape->dim_v, whole + h * room, whole_lse[h], acc, lse);
+            whole_lse[h] = merge_state(w->plan, shape->dim_v, whole + h * room, whole_lse[h], acc, lse);
         memset(acc, 0, (size_t)room * sizeof *acc);
         w->row.greatest[h] = -INFINITY, w->row.sum[h] = 0;
     }
@@ -63,9 +68,9 @@ static void join_states(const hga_plan *plan, const hga_workspace *workspace, hg
         float *x = state_of_piece(plan, workspace, stage, piece, h),
               *y = state_of_piece(plan, workspace, stage, next, h);
         if (stage == plan->bias_stage && workspace->piece_sums.columns)
-            merge_state(plan->kernels, workspace->piece_sums.columns, piece_sum(plan, workspace, piece, h), x[room],
+            merge_state(plan, workspace->piece_sums.columns, piece_sum(plan, workspace, piece, h), x[room],
                         piece_sum(plan, workspace, next, h), y[room]);
-        x[room] = merge_state(plan->kernels, columns, x, x[room], y, y[room]);
+        x[room] = merge_state(plan, columns, x, x[room], y, y[room]);
     }
 }
 

@@ -28,12 +28,14 @@ static const stage_kernel plain_stages[N_KINDS] = {
 };
 
 /* .. of other normalisers than softmax: fused, and plain. */
-static const stage_kernel entmax_stages[N_KINDS] = {
-    [KIND_ATTEND] = {"entmax", entmax_row, NULL, NULL},
-    [KIND_ATTEND_INSIDE] = {"entmax, with energies", inside_row, inside_panel, NULL},
+static const stage_kernel fused_others[][N_KINDS] = {
+    [HGA_NORMALISER_SIGMOID] = {[KIND_ATTEND] = {"sigmoid", attend_row, NULL, &states_in_pieces},
+                                [KIND_ATTEND_MORE] = {"sigmoid, added", attend_row, NULL, NULL}},
+    [HGA_NORMALISER_ENTMAX] = {[KIND_ATTEND] = {"entmax", entmax_row, NULL, NULL},
+                               [KIND_ATTEND_INSIDE] = {"entmax, with energies", inside_row, inside_panel, NULL}},
 };
 static const stage_kernel other_stages[][N_KINDS] = {
-    [HGA_NORMALISER_SIGMOID] = {[KIND_ATTEND] = {"plain sigmoid, for which nothing is fused", plain_row, NULL, NULL},
+    [HGA_NORMALISER_SIGMOID] = {[KIND_ATTEND] = {"plain sigmoid", plain_row, NULL, NULL},
                                 [KIND_ATTEND_MORE] = {"plain sigmoid, added", plain_row, NULL, NULL},
                                 [KIND_SPREAD] = {"plain state sum", plain_row, NULL, NULL}},
     [HGA_NORMALISER_ENTMAX] = {[KIND_ATTEND] = {"plain entmax", plain_row, NULL, NULL},
@@ -53,8 +55,9 @@ static const stage_kernel plain_additive_stages[N_KINDS] = {
 const stage_kernel *plan_kernel(const hga_plan *plan, hga_id stage)
 {
     stage_kind kind = plan->stage[stage].kind;
-    const stage_kernel *other = &other_stages[program_normaliser(&plan->program)][kind];
-    if (other->name) return rows_are_whole(plan) && stage_is_fused(plan, stage) ? &entmax_stages[kind] : other;
+    const hga_normaliser normaliser = program_normaliser(&plan->program);
+    const stage_kernel *other = &other_stages[normaliser][kind];
+    if (other->name) return stage_is_fused(plan, stage) ? &fused_others[normaliser][kind] : other;
     if (scores_are_sums(plan) && additive_stages[kind].name)
         return stage_is_fused(plan, stage) ? &additive_stages[kind] : &plain_additive_stages[kind];
     return stage_is_fused(plan, stage) ? &fused_stages[kind] : &plain_stages[kind];

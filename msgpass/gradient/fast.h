@@ -258,6 +258,15 @@ void ask_of_states(const fast_pass *p, hga_id field);
 /* fast_states.c: the adjoint of states merged down the tree or along a relation: a row's adjoint is merged into those
    of its sources, as a state is. */
 hga_status fast_spread(fast_pass *p, hga_id s);
+/* What the slopes of row i of the output are relative to, which is given so much: of sigmoids to nothing. */
+static inline float asked_delta(const fast_pass *p, int64_t i, hga_id columns, const float *given, const float *result)
+{
+    const hga_tensor *d_lse = &p->call->grad->d_lse;
+    double less = 0;
+    if (weights_are_sigmoids(p->plan)) return 0;
+    if (d_lse->data) less = (double)*(const float *)tensor_at(d_lse, p->plan->shape.n_heads, 1, i, p->head);
+    return (float)(p->plan->kernels->dot(columns, given, result) - less);
+}
 /* What the children of these nodes ask of them, which nobody else has asked of yet but the output's gradient. */
 void merge_families(const fast_pass *p, hga_id f, row_range nodes);
 

@@ -48,7 +48,7 @@ float base_score(const fast_pass *p, hga_id s, hga_id v, const left_edge *x)
 
 /* The gradients of what the scores of n edges of a row have besides the product, and of relative keys. */
 static void sum_tables(fast_pass *p, hga_id s, const group *g, hga_id row, const left_edge *x, hga_id n,
-                       const float *ds, const float *dc)
+                       const float *ds, const float *dc, const float *counts)
 {
     const hga_io *io = p->call->io;
     const table_sums *sums = &p->sums;
@@ -67,7 +67,7 @@ static void sum_tables(fast_pass *p, hga_id s, const group *g, hga_id row, const
             sums->of[HGA_TABLE_EDGE_BIAS]
                     [(p->plan->keeper->lists.first_edge[v] + x[i].position) * heads + (heads == 1 ? 0 : p->head)] += d;
         }
-        if (sums->of[HGA_TABLE_LOG_MASS]) sums->of[HGA_TABLE_LOG_MASS][x[i].e.src] += d;
+        if (sums->of[HGA_TABLE_LOG_MASS]) sums->of[HGA_TABLE_LOG_MASS][x[i].e.src] += (double)counts[i];
         if (sums->of[HGA_TABLE_SLOPES]) sums->of[HGA_TABLE_SLOPES][p->head] -= d * distance(p, v, x[i].e.src);
         hga_id own = x[i].e.pos_of ? x[i].e.pos_of - 1 : v,
                source = x[i].e.src_pos_of ? x[i].e.src_pos_of - 1 : x[i].e.src;
@@ -114,9 +114,10 @@ static void run_row(fast_pass *p, hga_id s, const group *g, hga_id row, const le
     hga_id padded_dim = p->field[stage->query].padded, v = g->node[row];
     const float *k[KERNEL_CHUNK], *value[KERNEL_CHUNK], *r[KERNEL_CHUNK];
     float *dk[KERNEL_CHUNK], *dv[KERNEL_CHUNK], score[KERNEL_CHUNK], kept[KERNEL_CHUNK], ds[KERNEL_CHUNK],
-        dc[KERNEL_CHUNK];
+        dc[KERNEL_CHUNK], count[KERNEL_CHUNK];
     int with_keys = is_asked(p, stage->key), with_values = is_asked(p, stage->value),
-        near = p->chunks && p->chunks->stage == s, drops = p->plan->options.dropout > 0;
+        near = p->chunks && p->chunks->stage == s, drops = p->plan->options.dropout > 0,
+        sigmoid = weights_are_sigmoids(p->plan);
     const hga_id *rank = p->call->strips[s].rank;
     for (hga_id i = 0; i < n; i++) {
         hga_id u = x[i].e.src;
@@ -145,8 +146,10 @@ static void run_row(fast_pass *p, hga_id s, const group *g, hga_id row, const le
                                                   .cap = p->softcap,
                                                   .dq = g->dq + (ptrdiff_t)row * padded_dim,
                                                   .ds = ds,
-                                                  .dc = dc});
-    if (p->wants_tables) sum_tables(p, s, g, row, x, n, ds, dc);
+                                                  .dc = dc,
+                                                  .sigmoid = sigmoid,
+                                                  .counts = sigmoid ? count : NULL});
+    if (p->wants_tables) sum_tables(p, s, g, row, x, n, ds, dc, sigmoid ? count : ds);
 }
 
 /* The edges that are left, row after row, each in the order they were left in, to the panel's list. */

@@ -85,24 +85,20 @@ static void load_queries(const fast_pass *p, hga_id s, group *g, hga_id first)
 static void load_given(const fast_pass *p, hga_id f, group *g, hga_id first)
 {
     const fast_field *x = &p->field[f];
-    const hga_grad_io *grad = p->call->grad;
-    hga_id heads = p->plan->shape.n_heads;
-    const caller_rows given = rows_at(p, f, &grad->d_out), out = rows_at(p, f, &p->call->io->out);
+    const caller_rows given = rows_at(p, f, &p->call->grad->d_out), out = rows_at(p, f, &p->call->io->out);
     for (hga_id i = 0; i < KERNEL_TILE; i++) {
         float *row = g->g_rows + (ptrdiff_t)i * x->padded;
         hga_id v = position_node(p, first + i), next = position_node(p, first + KERNEL_TILE + i), at = v - given.node;
         int here = v >= 0 && row_of(&given, v);
-        float lse = here ? call_lse(p->call, at, p->head) : -INFINITY;
-        g->node[i] = lse == -INFINITY ? -1 : v;
+        g->lse[i] = here ? call_asked_lse(p->call, at, p->head) : INFINITY;
+        g->node[i] = g->lse[i] == INFINITY ? -1 : v;
         fetch_row(&given, next), fetch_row(&out, next);
         if (g->node[i] < 0) {
             memset(row, 0, (size_t)x->padded * sizeof *row);
             continue;
         }
         read_padded(&given, row_of(&given, v), x->padded, row);
-        double d_lse = grad->d_lse.data ? (double)*(const float *)tensor_at(&grad->d_lse, heads, 1, at, p->head) : 0;
-        const float *result = look_at_row(&out, row_of(&out, v), p->panel->row);
-        g->lse[i] = lse, g->delta[i] = (float)(p->plan->kernels->dot(x->columns, row, result) - d_lse);
+        g->delta[i] = asked_delta(p, at, x->columns, row, look_at_row(&out, row_of(&out, v), p->panel->row));
     }
 }
 

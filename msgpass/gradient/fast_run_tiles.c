@@ -248,7 +248,8 @@ static kernel_grad_tile tile_of(fast_pass *p, const hga_stage *stage, const tile
                             .v = x->near.v,
                             .dk = is_asked(p, stage->key) ? x->near.dk : NULL,
                             .dv = is_asked(p, stage->value) ? x->near.dv : NULL,
-                            .cap = p->softcap};
+                            .cap = p->softcap,
+                            .sigmoid = weights_are_sigmoids(p->plan)};
     if (p->slopes) out.column_at = x->near.at, out.slope = p->slopes[p->head];
     if (p->sums.of[HGA_TABLE_SLOPES]) out.d_slope = &p->sums.of[HGA_TABLE_SLOPES][p->head];
     for (hga_id i = 0; i < t->n_groups; i++) out.group[i] = group_of(p, stage, t, i);
@@ -266,17 +267,23 @@ static void take_masses(fast_pass *p, const tile *t, const float *column_sum)
         p->sums.of[HGA_TABLE_LOG_MASS][p->panel->near.node[c]] += (double)column_sum[c];
 }
 
+/* Where the gradients of counts' logarithms go, which those of scores are but for sigmoids. */
+static void sum_counts(kernel_grad_tile *t, float *column_sum, float *count)
+{
+    *(t->sigmoid ? &t->column_count : &t->column_sum) = t->sigmoid ? count : column_sum;
+}
+
 /* A tile whose pairs have nothing of their own. */
 static hga_status run_alike(fast_pass *p, const hga_stage *stage, tile *t)
 {
-    float bias[WINDOW], column_sum[WINDOW] = {0};
+    float bias[WINDOW], column_sum[WINDOW] = {0}, count[WINDOW] = {0};
     kernel_grad_tile out = tile_of(p, stage, t);
     hga_status st = drop_weights(p, t, &out);
     if (st) return st;
     if (stage->by_mass) add_masses(p, t, bias), out.bias = bias;
-    if (p->sums.of[HGA_TABLE_LOG_MASS]) out.column_sum = column_sum;
+    if (p->sums.of[HGA_TABLE_LOG_MASS]) sum_counts(&out, column_sum, count);
     p->plan->kernels->grad_tile(&out);
-    take_masses(p, t, column_sum);
+    take_masses(p, t, out.sigmoid ? count : column_sum);
     return HGA_OK;
 }
 
@@ -292,7 +299,8 @@ static hga_status run_apart(fast_pass *p, hga_id s, tile *t)
     const hga_stage *stage = &p->program->stage[s];
     panel *x = p->panel;
     const group *g = &x->group[t->group];
-    float bias[WINDOW] = {0}, column_sum[WINDOW] = {0}, type_bias[KERNEL_PLACES], d_type_bias[KERNEL_PLACES];
+    float bias[WINDOW] = {0}, column_sum[WINDOW] = {0}, count[WINDOW] = {0}, type_bias[KERNEL_PLACES],
+          d_type_bias[KERNEL_PLACES];
     const float *k[WINDOW];
     float *dk[WINDOW];
     int by_type = p->rel_key || p->call->io->rel_bias.data, by_column = by_type && t->places < 0;
@@ -307,7 +315,8 @@ static hga_status run_apart(fast_pass *p, hga_id s, tile *t)
     if (by_column && p->rel_key) bring_typed_keys(p, t, k, dk), out.k = k;
     if (by_column && p->d_rel_key) out.dk = dk;
     if (stage->by_mass || by_column) out.bias = bias;
-    if (p->sums.of[HGA_TABLE_LOG_MASS] || p->sums.of[HGA_TABLE_REL_BIAS]) out.column_sum = column_sum;
+    if (p->sums.of[HGA_TABLE_LOG_MASS]) sum_counts(&out, column_sum, count);
+    if (p->sums.of[HGA_TABLE_REL_BIAS]) out.column_sum = column_sum;
     if (by_type && !by_column) places = bring_places(p, t, type_bias, d_type_bias), out.places = &places;
     if (x->parts.positions) positions = bring_positions(p, t, g), out.positions = &positions;
     if (x->parts.ranks) bring_biases(p, t, g, 0), out.pair_bias = x->pair_bias;
@@ -317,7 +326,7 @@ static hga_status run_apart(fast_pass *p, hga_id s, tile *t)
     if (out.places) take_places(p, t, d_type_bias);
     if (out.positions) take_positions(p, t, g);
     if (out.slopes) bring_biases(p, t, g, 1);
-    take_masses(p, t, column_sum);
+    take_masses(p, t, out.sigmoid ? count : column_sum);
     return HGA_OK;
 }
 

@@ -61,11 +61,9 @@ direct_rows find_direct_rows(const fast_pass *p, hga_id f, hga_id v)
 /* The gradient of the output's rows. A row without edges asks for nothing. */
 void seed_range(fast_pass *p, row_range nodes)
 {
-    hga_id out = program_bound(p->program, HGA_IO_OUT), heads = p->plan->shape.n_heads;
+    hga_id out = program_bound(p->program, HGA_IO_OUT);
     fast_field *x = &p->field[out];
-    const hga_grad_io *grad = p->call->grad;
-    const kernel_table *kernels = p->plan->kernels;
-    caller_rows d = rows_at(p, out, &grad->d_out), o = rows_at(p, out, &p->call->io->out);
+    caller_rows d = rows_at(p, out, &p->call->grad->d_out), o = rows_at(p, out, &p->call->io->out);
     row_range rows = rows_among(&d, nodes);
     for (hga_id i = rows.first; i < rows.end; i++) {
         hga_id v = d.node + i;
@@ -73,10 +71,8 @@ void seed_range(fast_pass *p, row_range nodes)
         numbers_read(d.type, next_row(&d, i), d.columns, given);
         if (!x->lse) continue;
         const float *result = look_at_row(&o, next_row(&o, i), p->numbers);
-        double d_lse = grad->d_lse.data ? (double)*(const float *)tensor_at(&grad->d_lse, heads, 1, i, p->head) : 0;
-        float lse = call_lse(p->call, i, p->head);
-        x->lse[v] = lse == -INFINITY ? INFINITY : lse,
-        x->delta[v] = (float)(kernels->dot(d.columns, given, result) - d_lse);
+        x->lse[v] = call_asked_lse(p->call, i, p->head);
+        x->delta[v] = asked_delta(p, i, d.columns, given, result);
     }
 }
 

@@ -11,6 +11,7 @@
 #define HGA_GRADIENT_ROOM_H
 
 #include "bindings.h"
+#include "call.h"
 #include "stage_meanings.h"
 #include "plan.h"
 
@@ -145,6 +146,13 @@ static inline hga_id field_given(const hga_plan *plan, hga_id field) { return pl
 static inline float call_lse(const gradient_call *c, int64_t i, hga_id head)
 {
     return c->tape_lse[i * c->lse_row + head];
+}
+/* What weights of the output's row are relative to, e^(s - x), or the sigmoid of that; +inf: nothing is asked of it. */
+static inline float call_asked_lse(const gradient_call *c, int64_t i, hga_id head)
+{
+    const float lse = call_lse(c, i, head);
+    if (lse == -INFINITY) return INFINITY;
+    return weights_are_sigmoids(c->plan) ? -call_number(HGA_TABLE_NORMALISER_BIAS, &c->plan->program, c->io) : lse;
 }
 /* The caller's tensor of a field, and the one its gradient goes to (out: comes from); NULL for internal fields. */
 static inline const hga_tensor *field_tensor(const gradient_call *c, hga_id field)

@@ -137,7 +137,7 @@ static hga_status lower(hga_plan *plan, const hga_graph *g)
     if (st) return st;
     st = check_energies(plan);
     if (st) return st;
-    if (program_is_plain(&plan->program)) plan->options.generic = 1;
+    if (program_is_plain(&plan->program, g)) plan->options.generic = 1;
     find_stages(plan);
     strays_find(plan);
     st = by_columns_find(plan);

@@ -479,6 +479,11 @@ static inline int rows_are_whole(const hga_plan *plan)
 {
     return program_normaliser(&plan->program) == HGA_NORMALISER_ENTMAX;
 }
+/* Is each weight a sigmoid of its score? States are sums then. */
+static inline int weights_are_sigmoids(const hga_plan *plan)
+{
+    return program_normaliser(&plan->program) == HGA_NORMALISER_SIGMOID;
+}
 /* Does a function of the stage's own kind compute it, in the plan's instruction set? Else the plain executor does: all
    stages of a generic plan, functions of the caller's own, and softmax with energies in one stage. Whatever hangs on
    which of the two it is asks here. */

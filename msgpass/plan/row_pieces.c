@@ -36,9 +36,9 @@ piece_rule piece_rule_of(const hga_graph *g, const hga_program *p, hga_id stage,
     const hga_stage *s = &p->stage[stage];
     const piece_rule none = {.longer = INT64_MAX};
     stage_kind kind = program_kind(s);
-    if (s->order != HGA_FLAT || s->relation < 0 || program_is_plain(p)) return none;
+    if (s->order != HGA_FLAT || s->relation < 0 || program_is_plain(p, g)) return none;
     if (kind == KIND_ATTEND && hga_graph_relation(g, s->relation).n_choices) return none; /* blocks are others', too */
-    if (kind == KIND_ATTEND && program_normaliser(p) == HGA_NORMALISER_SOFTMAX)
+    if (kind == KIND_ATTEND && program_normaliser(p) != HGA_NORMALISER_ENTMAX)
         return lone_rows_meet(g, s->relation) ? (piece_rule){LONG_TOGETHER, PIECE_ALONE, 1}
                                               : (piece_rule){LONG_ALONE, PIECE_ALONE, 0};
     if (!kind_sums(kind)) return none;

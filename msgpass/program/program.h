@@ -79,8 +79,9 @@ uint32_t program_fields(const hga_stage *s, unsigned roles);
 uint32_t program_in_place(const hga_stage *s);
 /* What all stages of a program that attend do with scores; softmax where there are none. */
 hga_normaliser program_normaliser(const hga_program *p);
-/* Is nothing fused for what its stages make of scores? */
-int program_is_plain(const hga_program *p);
+/* Is nothing fused for what its stages make of scores? Fused sigmoids have no counts, neither masses nor
+   weights in the graph, and no states that others read. */
+int program_is_plain(const hga_program *p, const hga_graph *g);
 /* Is there a stage that has scores, the caller's own functions included? */
 int program_has_scores(const hga_program *p);
 /* The first stage that attends; NULL. */
