@@ -250,6 +250,26 @@ def sparse_families():
     yield times_sdpa(f"HSA of {n} tokens in families of 4: entmax:1.5", s, a, 1.5, of="softmax")
 
 
+def one_token_more():
+    """A token of a decoder behind 4096 others: all of them, beside torch's attention of one query; and what hierarchies take."""
+    n = 4096
+    x, one = [t.numpy()[0] for t in tensors(n)], [t.numpy()[0] for t in tensors(1)]
+    q, k, v = torch.randn(1, HEADS, 1, DIM), *(torch.from_numpy(t)[None] for t in x[1:])
+
+    def behind(h):
+        cache = h.decoder(heads=HEADS, dim=DIM).cache()
+        cache.append(*x)
+        return lambda: cache.append(*one)
+
+    s, t = in_turns([lambda: F.scaled_dot_product_attention(q, k, v), behind(hga.dense(2 * n, causal=True))])
+    yield Row(f"one query of {n} keys: SDPA", s, compared=True)
+    yield times_sdpa(f"a token behind {n}: dense", s, t, 0.9)
+    for name, h in (("window of 256", hga.window(16 * n, left=256, right=0, causal=True)), ("H-Transformer 16", hga.htransformer(16 * n, block=16, causal=True)),
+                    ("HSA 4", hga.hsa(16 * n, branching=[4], causal=True)), ("Fenwick's tree", hga.fenwick(16 * n))):  # fmt: skip
+        (t,) = in_turns([behind(h)], 5)
+        yield Row(f"a token behind {n}: {name}", t)
+
+
 def normalisers():
     """Other normalisers than softmax, forward, and forward and backward."""
     for name, h, n in (("dense", hga.dense(1024), 1024), ("window 64+64", hga.window(4096, left=64, right=64), 4096)):
@@ -407,7 +427,7 @@ def in_jax():
         yield times_sdpa(f"JAX, tokens {n}: hga", s, a, 1.05, of="numpy's")
 
 
-PARTS = (one_token, lengths, first_call, batch, one_row, dropout, half, masks, bert, gemma, new_edges, routed, sparse_families, normalisers, chosen, in_jax)
+PARTS = (one_token, lengths, first_call, batch, one_row, dropout, half, masks, bert, gemma, new_edges, routed, sparse_families, one_token_more, normalisers, chosen, in_jax)
 
 
 def table(seconds=SECONDS, rounds=MOST_ROUNDS):

@@ -7,7 +7,7 @@
 #include <string.h>
 
 /* From so many bytes on; where at least so many pages go into one. */
-static const int64_t LARGE = 1 << 24;
+static const int64_t LARGE = 1 << 22;
 enum { PAGES_TOGETHER = 8 };
 
 hga_status hga_pages_create(const hga_decoder *d, int64_t most_bytes, hga_pages **out)

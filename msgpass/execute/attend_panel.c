@@ -60,8 +60,23 @@ static void drop_idle_groups(row_panel *p)
     }
 }
 
+/* A row of which no neighbour is asked fills a sixteenth of a tile, and goes row by row where it may have other bits.
+   Strict rows lie in orders where their edges are found as columns alone. */
+static void attend_lone_row(worker *w, row_group *g)
+{
+    const unsigned rows = wanted_rows(g);
+    if (!rows || rows & (rows - 1)) return;
+    const hga_id r = __builtin_ctz(rows);
+    const row_job job = {.stage = g->stage, .v = g->node[r], .position = g->first + r, .count = INT64_MAX, .piece = -1};
+    attend_start(w, &job);
+    attend_rest(w, &job, NULL, 0);
+    g->n_rows = 0;
+}
+
 static void attend_groups(worker *w, hga_id stage, row_panel *p)
 {
+    for (hga_id g = 0; w->plan->lone_rows && !w->plan->stage[stage].strict && g < p->n_groups; g++)
+        attend_lone_row(w, &p->group[g]);
     open_chooser(w, stage, run_tiles, run_families, w);
     if (w->workspace->sliced) drop_idle_groups(p);
     choose_tiles(&w->chooser, p);
