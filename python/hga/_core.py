@@ -232,11 +232,13 @@ def strides_of(x: np.ndarray, axis: int) -> int:
 
 def fill_tensor(t: Any, x: np.ndarray, rows_axis: int, heads_axis: int) -> None:
     """Describe [rows][heads][columns] of ``x`` (three axes in any order, columns last) to the library."""
+    t.rows, t.dtype = x.shape[rows_axis], TYPES[x.dtype]
+    if x.flags.c_contiguous and x.size:  # numpy is slow to say where an array lies
+        steps, size = x.strides, x.itemsize
+        t.data, t.row_stride, t.head_stride = ffi.from_buffer(x), steps[rows_axis] // size, steps[heads_axis] // size
+        return
     t.data = ffi.cast("void *", x.ctypes.data)
-    t.rows = x.shape[rows_axis]
-    t.row_stride = strides_of(x, rows_axis)
-    t.head_stride = strides_of(x, heads_axis)
-    t.dtype = TYPES[x.dtype]
+    t.row_stride, t.head_stride = strides_of(x, rows_axis), strides_of(x, heads_axis)
 
 
 def fill_rows(t: Any, x: np.ndarray, rows_axis: int, heads_axis: int) -> None:

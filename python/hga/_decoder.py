@@ -74,6 +74,8 @@ class _Workspace:
 
 
 def _memory(x: Any, what: str) -> np.ndarray:
+    if type(x) is np.ndarray and x.dtype == np.float32 and x.flags.c_contiguous and x.flags.aligned:
+        return x  # as most tokens come: nothing to find out
     if is_torch(x) and x.requires_grad:
         import torch
 
