@@ -1,5 +1,6 @@
 /* Sigmoids in softmax's place: against plain loops, the oracle and finite differences, in weights, JSON and words; and
    what is refused with them. */
+#include "by_hand.h"
 #include "isas.h"
 #include "slopes.h"
 
@@ -118,6 +119,30 @@ static void gradients_of_many_tokens_are_the_plain_ones(void **state)
         }
         slope_clear(&plain), slope_clear(&fast), problem_clear(&p);
     }
+}
+
+/* Whatever is given for it, in a tile's lanes as by itself. */
+static void a_row_without_edges_asks_for_nothing(void **state)
+{
+    enum { N = 40, DIM = 8, EMPTY = 21 };
+    (void)state;
+    char room[16];
+    const hga_block block[] = {{.n_dst = EMPTY, .n_src = N}, {.dst = EMPTY + 1, .n_dst = N - EMPTY - 1, .n_src = N}};
+    problem p = {.name = "a row without edges", .shape = {.n_heads = 2, .dim = DIM}};
+    p.graph = blocks_over(N, block, 2);
+    assert_ok(hga_program_attention(&p.program, 0));
+    problem_fill(&p, 1), put_sigmoids(&p, &(brought){.normaliser_bias = -1});
+    slope s = slope_create(&p, 3);
+    for (int c = 0; c < 2 * DIM; c++) s.d_out[EMPTY * 2 * DIM + c] = NAN;
+    for (int i = 0; isa_name(i, room, sizeof room); i++) {
+        float *out = problem_out(&p, &(hga_options){.threads = 1, .isa = room}, NULL);
+        for (int c = 0; c < 2 * DIM; c++) assert_true(out[EMPTY * 2 * DIM + c] == 0);
+        slope_run(&s, (hga_options){.threads = 1, .isa = room});
+        for (int k = SLOW_QUERY; k <= SLOW_VALUE; k++)
+            for (int64_t j = 0; j < s.n[k]; j++) assert_true(isfinite(s.of[k][j]));
+        free(out);
+    }
+    slope_clear(&s), problem_clear(&p);
 }
 
 /* ---- weights ---- */
@@ -240,6 +265,7 @@ int main(void)
         cmocka_unit_test(variants_of_sigmoids_are_the_oracles),
         cmocka_unit_test(gradients_of_sigmoids_are_slopes),
         cmocka_unit_test(gradients_of_many_tokens_are_the_plain_ones),
+        cmocka_unit_test(a_row_without_edges_asks_for_nothing),
         cmocka_unit_test(weights_are_what_outputs_are_made_of),
         cmocka_unit_test(json_and_explanations_say_sigmoid),
         cmocka_unit_test(what_has_no_meaning_is_refused_by_name),
