@@ -8,9 +8,11 @@ from typing import Any, Callable, Dict, NamedTuple, Optional, Tuple, Union
 import torch
 
 from ._arguments import whole
-from ._core import refuse
+from ._columns import LATER, GlorotLinear, Linear, columns, glorot
+from ._core import Error, refuse
 from ._edge_index import (
-    Featured, Sizes, checked, featured, given, graph_of, is_graph, loop_features, looped, sizes_of, softmax, with_weights,
+    Featured, Sizes, Weights, checked, featured, given, graph_of, is_graph, is_sparse_tensor, loop_features, looped, sizes_of,
+    softmax, with_weights,
 )  # fmt: skip
 from ._graph import Graph
 from ._hierarchy import Hierarchy
@@ -34,7 +36,8 @@ class _Rows(NamedTuple):
 class _Convolution(torch.nn.Module):
     """What the three have in common."""
 
-    lin_edge: Optional[torch.nn.Linear]
+    lin_edge: Optional[Linear]
+    _alpha: None = None  # PyTorch Geometric's layers keep weights here between calls; these keep none
 
     def __init__(self, in_channels: Any, out_channels: int, heads: int, concat: bool, dropout: float, edge_dim: Optional[int],
                  more: Dict[str, Any]) -> None:  # fmt: skip
@@ -44,8 +47,9 @@ class _Convolution(torch.nn.Module):
         if pair and len(in_channels) != 2:
             raise refuse(f"{name}: in_channels {in_channels!r}: a number, or one for sources and one for destinations")
         self._channels: Tuple[int, int] = tuple(in_channels) if pair else (in_channels, in_channels)
-        sizes = [(x, "in_channels") for x in self._channels] + [(out_channels, "out_channels"), (heads, "heads")]
-        for size, argument in sizes if edge_dim is None else [*sizes, (edge_dim, "edge_dim")]:
+        for size, argument in [(x, "in_channels") for x in self._channels] + [(edge_dim, "edge_dim")] * (edge_dim is not None):
+            columns(size, f"{name}: {argument}")
+        for size, argument in (out_channels, "out_channels"), (heads, "heads"):
             whole(size, f"{name}: {argument}", least=1)
         for argument, value in more.items():
             if (argument, value) not in (("aggr", "add"), ("flow", "source_to_target"), ("node_dim", 0)):
@@ -99,16 +103,17 @@ class _Convolution(torch.nn.Module):
 
     # ---- what comes ----
 
-    def _rows(self, x: Any, edges: Any, size: Any = None) -> _Rows:
+    def _rows(self, x: Any, edges: Any, layers: Tuple[Optional[Linear], Optional[Linear]], size: Any = None) -> _Rows:
         name, parts = type(self).__name__, tuple(x) if isinstance(x, (tuple, list)) else (x, x)
         if len(parts) != 2:
             raise refuse(f"{name}: x has {len(parts)} parts, not sources and destinations")
-        for part, columns in zip(parts, self._channels):
+        for part, layer in zip(parts, layers):
             if part is None and part is not parts[0]:
                 continue
-            if not isinstance(part, torch.Tensor) or part.dim() != 2 or part.shape[1] != columns:
+            n = LATER if layer is None else layer.in_features
+            if not isinstance(part, torch.Tensor) or part.dim() != 2 or n not in (LATER, part.shape[1]):
                 what = f"shape {tuple(part.shape)}" if isinstance(part, torch.Tensor) else f"type {type(part).__name__}"
-                raise refuse(f"{name}: x has {what}, not [nodes, {columns}]")
+                raise refuse(f"{name}: x has {what}, not [nodes, {'columns' if n == LATER else n}]")
         source, destination = parts
         sizes = [len(source), len(source) if destination is None else len(destination)]
         size = sizes_of(edges) if size is None else size
@@ -126,15 +131,15 @@ class _Convolution(torch.nn.Module):
             edge_attr = given(edges).features
         if edge_attr is None:
             return None
-        if self.edge_dim is None:
+        if self.lin_edge is None:
             raise refuse(f"{name}: edge_attr: the layer was made without edge_dim")
         if is_graph(edges):
             raise refuse(f"{name}: edge_attr goes with an edge_index, not with a {type(edges).__name__}")
         if not isinstance(edge_attr, torch.Tensor):
             raise refuse(f"{name}: edge_attr has type {type(edge_attr).__name__}")
         rows, n = edge_attr.view(-1, 1) if edge_attr.dim() == 1 else edge_attr, given(edges).ends.shape[-1]
-        if rows.shape != (n, self.edge_dim):
-            raise refuse(f"{name}: edge_attr has shape {tuple(edge_attr.shape)}, not [{n}, {self.edge_dim}]")
+        if rows.dim() != 2 or len(rows) != n or self.lin_edge.in_features not in (LATER, rows.shape[1]):
+            raise refuse(f"{name}: edge_attr has shape {tuple(edge_attr.shape)}, not [{n}, {self.lin_edge.in_features}]")
         return rows
 
     # ---- attention ----
@@ -162,12 +167,6 @@ class _Convolution(torch.nn.Module):
         return {**self.__dict__, "_last": None, "_before": None}
 
 
-def _glorot(*parameters: Tensor) -> None:
-    for p in parameters:
-        bound = (6 / (p.shape[-2] + p.shape[-1])) ** 0.5
-        torch.nn.init.uniform_(p, -bound, bound)
-
-
 class _Gat(_Convolution):
     """GAT and GATv2 have self-loops, a bias of the output and perhaps a residual; features of edges are part of what goes through
     the leak. Parameters are made and drawn in PyG's order, so that one seed gives both packages the same ones."""
@@ -178,29 +177,32 @@ class _Gat(_Convolution):
         self.negative_slope, self.add_self_loops, self.residual = negative_slope, add_self_loops, residual
         self.fill_value = fill_value
 
-    def _edge_layer(self) -> Optional[torch.nn.Linear]:
-        return None if self.edge_dim is None else torch.nn.Linear(self.edge_dim, self.heads * self.out_channels, bias=False)
+    def _edge_layer(self) -> Optional[Linear]:
+        return None if self.edge_dim is None else GlorotLinear(self.edge_dim, self.heads * self.out_channels, bias=False)
 
     def _finish(self, bias: bool) -> None:
         self.bias: Optional[torch.nn.Parameter] = torch.nn.Parameter(torch.empty(self._columns())) if bias else None
-        self.res = torch.nn.Linear(self._channels[1], self._columns(), bias=False) if self.residual else None
+        self.res = GlorotLinear(self._channels[1], self._columns(), bias=False) if self.residual else None
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
         """Draw all parameters anew."""
         raise NotImplementedError
 
-    def _reset(self, *layers: Optional[torch.nn.Linear]) -> None:
+    def _reset(self, *layers: Optional[Linear]) -> None:
         for linear in filter(None, (*layers, self.lin_edge, self.res)):
-            _glorot(linear.weight)
-            if linear.bias is not None:
-                torch.nn.init.uniform_(linear.bias, -(linear.in_features**-0.5), linear.in_features**-0.5)
-        _glorot(*(p for name, p in self.named_parameters(recurse=False) if name != "bias"))
+            linear.reset_parameters()
+        glorot(*(p for name, p in self.named_parameters(recurse=False) if name != "bias"))
         if self.bias is not None:
             torch.nn.init.zeros_(self.bias)
 
     def _made(self, h: Hierarchy) -> Hierarchy:
         return h.additive_scores(self.negative_slope)
+
+    def _ready(self, rows: _Rows) -> None:
+        """PyG draws the residual's columns before all others."""
+        if self.res is not None and rows.destination is not None:
+            self.res.ready(rows.destination)
 
     def _score(self, z: Tensor) -> Tensor:
         """[edges, heads], of what goes through the leak: [edges, heads, columns]."""
@@ -213,16 +215,25 @@ class _Gat(_Convolution):
     def _run(self, rows: _Rows, q: Tensor, k: Tensor, v: Tensor, edges: Any, edge_attr: Any, returns: Any, more: Dict[str, Any]) -> Any:
         features = self._features(edges, edge_attr)
         loops = min(rows.sizes) if self.add_self_loops else 0
-        if returns:
-            return self._weighed(rows, q, k, v, edges, features, loops)
+        if self.edge_dim is not None and loops and is_sparse_tensor(edges):  # as in PyG
+            raise Error("HGA_EUNSUPPORTED", f"{type(self).__name__}: add_self_loops and edge_dim do not go with a SparseTensor")
+        found = self._weighed(rows, q, k, edges, features, loops) if returns else None
+        if found is not None and self._drop():
+            out = found.sums(v.index_select(0, found.ends[0].long()), rows.sizes[1])
+        else:
+            out = self._attended(rows, q, k, v, edges, features, loops, more)
+        return self._end(rows, out), None if found is None else with_weights(edges, *found)
+
+    def _attended(self, rows: _Rows, q: Tensor, k: Tensor, v: Tensor, edges: Any, features: Optional_, loops: int,
+                  more: Dict[str, Any]) -> Any:  # fmt: skip
         if features is None:
-            return self._end(rows, self._attend(self._hierarchy(edges, rows.sizes, self.add_self_loops), q, k, v, **more)), None
+            return self._attend(self._hierarchy(edges, rows.sizes, self.add_self_loops), q, k, v, **more)
         found = self._featured(edges, rows.sizes, loops)
         more["edge_key"] = self._edge_keys(found.ordered(features, self.fill_value))
-        return self._end(rows, self._attend(found.hierarchy, q, k, v, **more)), None
+        return self._attend(found.hierarchy, q, k, v, **more)
 
-    def _weighed(self, rows: _Rows, q: Tensor, k: Tensor, v: Tensor, edges: Any, features: Optional_, loops: int) -> Any:
-        """The output, and the weight of every edge: they are there one by one, which they are not without being asked for."""
+    def _weighed(self, rows: _Rows, q: Tensor, k: Tensor, edges: Any, features: Optional_, loops: int) -> Weights:
+        """Those of every edge, after some are dropped: they are there one by one, which they are not without being asked for."""
         if is_graph(edges):
             raise refuse(f"{type(self).__name__}: return_attention_weights goes with an edge_index; h.weights(q, k, token) gives a row")
         found = looped(checked(given(edges).ends, rows.sizes), loops)
@@ -236,9 +247,7 @@ class _Gat(_Convolution):
                 features = torch.cat([features, loop_features(features, destination[: len(kept)], loops, self.fill_value)])
             z = z + self._edge_keys(features).view(z.shape)
         weights = softmax(self._score(torch.nn.functional.leaky_relu(z, self.negative_slope)), destination, rows.sizes[1])
-        weights = torch.nn.functional.dropout(weights, self.dropout, self.training)
-        out = v.new_zeros(rows.sizes[1], *v.shape[1:]).index_add(0, destination, weights.unsqueeze(-1) * v.index_select(0, source))
-        return self._end(rows, out), with_weights(edges, index, weights)
+        return Weights(index, torch.nn.functional.dropout(weights, self.dropout, self.training))
 
     def _end(self, rows: _Rows, out: Tensor) -> Tensor:
         out = self._joined(out)
@@ -258,9 +267,9 @@ class GATConv(_Gat):
                          residual, kwargs)  # fmt: skip
         self.lin = self.lin_src = self.lin_dst = None
         if isinstance(in_channels, int):
-            self.lin = torch.nn.Linear(in_channels, heads * out_channels, bias=False)
+            self.lin = GlorotLinear(in_channels, heads * out_channels, bias=False)
         else:
-            self.lin_src, self.lin_dst = (torch.nn.Linear(n, heads * out_channels, bias=False) for n in in_channels)
+            self.lin_src, self.lin_dst = (GlorotLinear(n, heads * out_channels, bias=False) for n in in_channels)
         self.att_src = torch.nn.Parameter(torch.empty(1, heads, out_channels))
         self.att_dst = torch.nn.Parameter(torch.empty(1, heads, out_channels))
         self.lin_edge = self._edge_layer()
@@ -270,28 +279,29 @@ class GATConv(_Gat):
     def reset_parameters(self) -> None:
         self._reset(self.lin, self.lin_src, self.lin_dst)
 
-    def _contracted(self, linear: Any, a: Optional_) -> Tensor:
-        """[columns, heads]: a . (W x) = (a W) x: no pass over all of W x."""
-        assert a is not None
-        return torch.einsum("hoi,ho->ih", linear.weight.view(self.heads, self.out_channels, -1), a[0])
+    def _contracted(self, x: Tensor, linear: Optional[Linear], a: Optional_) -> Tensor:
+        """[rows, heads]: a . (W x) = (a W) x: no pass over all of W x."""
+        assert linear is not None and a is not None
+        return x @ torch.einsum("hoi,ho->ih", linear.ready(x).weight.view(self.heads, self.out_channels, -1), a[0])
 
     def _score(self, z: Tensor) -> Tensor:
         return z.squeeze(-1)
 
     def _edge_keys(self, features: Tensor) -> Tensor:
-        return features @ self._contracted(self.lin_edge, self.att_edge)
+        return self._contracted(features, self.lin_edge, self.att_edge)
 
     def forward(self, x: Nodes, edge_index: Edges, edge_attr: Any = None, size: Any = None,
                 return_attention_weights: Any = None) -> Any:  # fmt: skip
-        rows = self._rows(x, edge_index, size)
         of_source, of_destination = self.lin_src or self.lin, self.lin_dst or self.lin
         assert of_source is not None
+        rows = self._rows(x, edge_index, (of_source, of_destination), size)
+        self._ready(rows)
         v = self._by_head(of_source(rows.source))
-        k = (rows.source @ self._contracted(of_source, self.att_src)).unsqueeze(-1)
+        k = self._contracted(rows.source, of_source, self.att_src).unsqueeze(-1)
         if rows.destination is None:
             q = k.new_zeros(rows.sizes[1], self.heads, 1)
         else:
-            q = (rows.destination @ self._contracted(of_destination, self.att_dst)).unsqueeze(-1)
+            q = self._contracted(rows.destination, of_destination, self.att_dst).unsqueeze(-1)
         out, weights = self._run(rows, q, k, v, edge_index, edge_attr, return_attention_weights, {})
         return (out, weights) if return_attention_weights else out
 
@@ -305,8 +315,8 @@ class GATv2Conv(_Gat):
         super().__init__(in_channels, out_channels, heads, concat, negative_slope, dropout, add_self_loops, edge_dim, fill_value,
                          residual, kwargs)  # fmt: skip
         self.share_weights = share_weights
-        self.lin_l = torch.nn.Linear(self._channels[0], heads * out_channels, bias=bias)
-        self.lin_r = self.lin_l if share_weights else torch.nn.Linear(self._channels[1], heads * out_channels, bias=bias)
+        self.lin_l = GlorotLinear(self._channels[0], heads * out_channels, bias=bias)
+        self.lin_r = self.lin_l if share_weights else GlorotLinear(self._channels[1], heads * out_channels, bias=bias)
         self.att = torch.nn.Parameter(torch.empty(1, heads, out_channels))
         self.lin_edge = self._edge_layer()
         self._finish(bias)
@@ -323,9 +333,10 @@ class GATv2Conv(_Gat):
         return keys
 
     def forward(self, x: Nodes, edge_index: Edges, edge_attr: Any = None, return_attention_weights: Any = None) -> Any:
-        rows = self._rows(x, edge_index)
+        rows = self._rows(x, edge_index, (self.lin_l, self.lin_r))
         if rows.destination is None:
             raise refuse("GATv2Conv: x has no destinations, whose rows scores need")
+        self._ready(rows)
         k = self._by_head(self.lin_l(rows.source))
         same = self.share_weights and rows.destination is rows.source
         q = k if same else self._by_head(self.lin_r(rows.destination))
@@ -343,12 +354,12 @@ class TransformerConv(_Convolution):
         super().__init__(in_channels, out_channels, heads, concat, dropout, edge_dim, kwargs)
         self.beta, self.root_weight = beta and root_weight, root_weight
         of_source, of_destination = self._channels
-        self.lin_key = torch.nn.Linear(of_source, heads * out_channels, bias=bias)
-        self.lin_query = torch.nn.Linear(of_destination, heads * out_channels, bias=bias)
-        self.lin_value = torch.nn.Linear(of_source, heads * out_channels, bias=bias)
-        self.lin_edge = None if edge_dim is None else torch.nn.Linear(edge_dim, heads * out_channels, bias=False)
-        self.lin_skip = torch.nn.Linear(of_destination, self._columns(), bias=bias)  # kept without root_weight, too, as PyG does
-        self.lin_beta = torch.nn.Linear(3 * self._columns(), 1, bias=False) if self.beta else None
+        self.lin_key = Linear(of_source, heads * out_channels, bias=bias)
+        self.lin_query = Linear(of_destination, heads * out_channels, bias=bias)
+        self.lin_value = Linear(of_source, heads * out_channels, bias=bias)
+        self.lin_edge = None if edge_dim is None else Linear(edge_dim, heads * out_channels, bias=False)
+        self.lin_skip = Linear(of_destination, self._columns(), bias=bias)  # kept without root_weight, too, as PyG does
+        self.lin_beta = Linear(3 * self._columns(), 1, bias=False) if self.beta else None
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -368,22 +379,24 @@ class TransformerConv(_Convolution):
         return out + torch.einsum("nhf,hcf->nhc", more, w)
 
     def _weighed(self, rows: _Rows, q: Tensor, k: Tensor, v: Tensor, edges: Any, features: Optional_) -> Any:
-        """The output, and the weight of every edge before any is dropped."""
+        """The weight of every edge before any is dropped, and the output where some are."""
         if is_graph(edges):
             raise refuse("TransformerConv: return_attention_weights goes with an edge_index; h.weights(q, k, token) gives a row")
         index = given(edges).ends
         source, destination = torch.from_numpy(checked(index, rows.sizes)).long()
-        key, value = k.index_select(0, source), v.index_select(0, source)
-        if features is not None and self.lin_edge is not None:
-            more = self._by_head(self.lin_edge(features))
-            key, value = key + more, value + more
+        more = None if features is None or self.lin_edge is None else self._by_head(self.lin_edge(features))
+        key = k.index_select(0, source) if more is None else k.index_select(0, source) + more
         scores = (q.index_select(0, destination) * key).sum(-1) / self.out_channels**0.5
-        weights = softmax(scores, destination, rows.sizes[1])
-        left = torch.nn.functional.dropout(weights, self.dropout, self.training).unsqueeze(-1)
-        return v.new_zeros(rows.sizes[1], *v.shape[1:]).index_add(0, destination, left * value), with_weights(edges, index, weights)
+        found = Weights(index, softmax(scores, destination, rows.sizes[1]))
+        if not self._drop():
+            return self._run(rows, q, k, v, edges, features), with_weights(edges, *found)
+        value = v.index_select(0, source) if more is None else v.index_select(0, source) + more
+        left = found._replace(weights=torch.nn.functional.dropout(found.weights, self.dropout))
+        return left.sums(value, rows.sizes[1]), with_weights(edges, *found)
 
     def forward(self, x: Nodes, edge_index: Edges, edge_attr: Any = None, return_attention_weights: Any = None) -> Any:
-        rows, returns = self._rows(x, edge_index), isinstance(return_attention_weights, bool)
+        rows = self._rows(x, edge_index, (self.lin_key, self.lin_query))
+        returns = isinstance(return_attention_weights, bool)
         if rows.destination is None:
             raise refuse("TransformerConv: x has no destinations, which have the queries")
         features, weights = self._features(edge_index, edge_attr), None

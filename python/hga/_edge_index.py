@@ -26,7 +26,7 @@ def _is_torch_sparse(x: Any) -> bool:
     return isinstance(x, torch.Tensor) and x.layout in (torch.sparse_coo, torch.sparse_csr, torch.sparse_csc)
 
 
-def _is_sparse_tensor(x: Any) -> bool:
+def is_sparse_tensor(x: Any) -> bool:
     """torch_sparse's SparseTensor, which is not asked for by its package."""
     return not isinstance(x, torch.Tensor) and all(hasattr(x, name) for name in ("coo", "set_value", "sparse_sizes"))
 
@@ -39,7 +39,7 @@ def sizes_of(x: Any) -> Optional[Sizes]:
     """How many sources and destinations a matrix has; other edges do not say."""
     if _is_torch_sparse(x):
         return int(x.shape[1]), int(x.shape[0])
-    if _is_sparse_tensor(x):
+    if is_sparse_tensor(x):
         destinations, sources = x.sparse_sizes()
         return int(sources), int(destinations)
     return None
@@ -54,9 +54,9 @@ class Given(NamedTuple):
 
 def given(edges: Any) -> Given:
     """Edges of any kind but graphs. Matrices have a row for each destination, as PyTorch Geometric has them."""
-    if _is_sparse_tensor(edges):
+    if is_sparse_tensor(edges):
         row, column, value = edges.coo()
-        return Given(torch.stack([column, row]), value if value is not None and value.dim() > 1 else None)
+        return Given(torch.stack([column, row]), value)
     if _is_torch_sparse(edges):
         coo = edges if edges.layout is torch.sparse_coo else edges.to_sparse_coo()
         index, value = (coo.indices(), coo.values()) if coo.is_coalesced() else (coo._indices(), coo._values())
@@ -70,7 +70,7 @@ def given(edges: Any) -> Given:
 
 def with_weights(edges: Any, index: Tensor, weights: Tensor) -> Any:
     """What return_attention_weights gives beside the output, in the kind that the edges came in."""
-    if _is_sparse_tensor(edges):
+    if is_sparse_tensor(edges):
         return edges.set_value(weights, layout="coo")
     if _is_torch_sparse(edges):
         return _matrix(edges, index.flip(0).long(), weights), weights
@@ -202,6 +202,15 @@ def featured(index: Tensor, sizes: Sizes, loops: int) -> Featured:
 
 
 # ---- weights, one by one ----
+
+
+class Weights(NamedTuple):
+    ends: Tensor  # [2, edges]
+    weights: Tensor  # [edges, heads]
+
+    def sums(self, values: Tensor, n: int) -> Tensor:
+        """[n, heads, columns], of [edges, heads, columns]."""
+        return values.new_zeros(n, *values.shape[1:]).index_add(0, self.ends[1].long(), self.weights.unsqueeze(-1) * values)
 
 
 def softmax(scores: Tensor, destination: Tensor, n: int) -> Tensor:

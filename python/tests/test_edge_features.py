@@ -306,6 +306,28 @@ class Layers(unittest.TestCase):
                     self.assertEqual((tuple(matrix.shape), matrix.layout), ((N, N, 2), edges.layout))
                     torch.testing.assert_close(matrix.to_dense().sum((0, 1)), weights.sum(0), rtol=1e-4, atol=1e-4)
 
+    def test_a_matrix_whose_values_are_the_features(self):
+        """SparseTensor's of one number an edge, too; with self-loops they are refused, as in PyG."""
+        index = torch.unique(self.edges, dim=1)
+        weight = torch.randn(index.shape[1])
+        for name in ("GATConv", "GATv2Conv"):
+            layer = getattr(hga.torch, name)(IN, TO, heads=2, edge_dim=1, add_self_loops=False)
+            want = layer(self.x, index, weight)
+            torch.testing.assert_close(layer(self.x, Matrix(index, weight, (N, N))), want)
+            self.assertGreater(float((layer(self.x, index) - want).detach().abs().max()), 1e-3)
+            for fill in (0.5, "mean"):
+                loops = getattr(hga.torch, name)(IN, TO, edge_dim=1, fill_value=fill)
+                with self.assertRaisesRegex(NotImplementedError, "add_self_loops and edge_dim do not go with a SparseTensor"):
+                    loops(self.x, Matrix(index, weight, (N, N)))
+
+    def test_the_output_is_the_same_with_weights_and_without(self):
+        for name in LAYERS:
+            for more in (dict(), dict(edge_dim=F)):
+                layer = getattr(hga.torch, name)(IN, TO, heads=2, dropout=0.5, **more).eval()
+                attr = self.attr if more else None
+                out, _ = layer(self.x, self.edges, attr, return_attention_weights=True)
+                self.assertTrue(torch.equal(out, layer(self.x, self.edges, attr)), name)
+
     def test_inside_a_heterogeneous_layer(self):
         x = {"author": torch.randn(6, 5), "paper": torch.randn(9, IN)}
         edges = {("author", "writes", "paper"): torch.randint(0, 6, (2, 20)), ("paper", "cites", "paper"): torch.randint(0, 9, (2, 30))}
