@@ -28,7 +28,7 @@ def _is_torch_sparse(x: Any) -> bool:
 
 def is_sparse_tensor(x: Any) -> bool:
     """torch_sparse's SparseTensor, which is not asked for by its package."""
-    return not isinstance(x, torch.Tensor) and all(hasattr(x, name) for name in ("coo", "set_value", "sparse_sizes"))
+    return not isinstance(x, torch.Tensor) and all(hasattr(x, name) for name in ("coo", "from_edge_index", "sparse_sizes"))
 
 
 def is_graph(x: Any) -> bool:
@@ -71,7 +71,7 @@ def given(edges: Any) -> Given:
 def with_weights(edges: Any, index: Tensor, weights: Tensor) -> Any:
     """What return_attention_weights gives beside the output, in the kind that the edges came in."""
     if is_sparse_tensor(edges):
-        return edges.set_value(weights, layout="coo")
+        return edges.from_edge_index(index.flip(0).long(), weights, edges.sparse_sizes())  # which has the loops, too
     if _is_torch_sparse(edges):
         return _matrix(edges, index.flip(0).long(), weights), weights
     return index, weights

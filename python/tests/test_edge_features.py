@@ -166,9 +166,10 @@ class Matrix:
     def sparse_sizes(self):
         return self.sizes_
 
-    def set_value(self, value, layout=None):
-        assert layout == "coo"
-        return Matrix(self.index, value, self.sizes_)
+    @classmethod
+    def from_edge_index(cls, index, value, sizes):
+        assert value is None or len(value) == index.shape[1]
+        return cls(index.flip(0), value, sizes)
 
 
 IN, TO = 7, 4
@@ -319,6 +320,17 @@ class Layers(unittest.TestCase):
                 loops = getattr(hga.torch, name)(IN, TO, edge_dim=1, fill_value=fill)
                 with self.assertRaisesRegex(NotImplementedError, "add_self_loops and edge_dim do not go with a SparseTensor"):
                     loops(self.x, Matrix(index, weight, (N, N)))
+
+    def test_weights_of_a_matrix_have_its_loops(self):
+        """A SparseTensor comes back with the loops that the layer added."""
+        index = torch.unique(self.edges[:, self.edges[0] != self.edges[1]], dim=1)
+        for name in ("GATConv", "GATv2Conv"):
+            layer = getattr(hga.torch, name)(IN, TO, heads=2)
+            out, found = layer(self.x, Matrix(index, None, (N, N)), return_attention_weights=True)
+            want, (ends, weights) = layer(self.x, index, return_attention_weights=True)
+            self.assertTrue(torch.equal(out, want))
+            self.assertTrue(torch.equal(found.index, ends))
+            self.assertTrue(torch.equal(found.value, weights))
 
     def test_the_output_is_the_same_with_weights_and_without(self):
         for name in LAYERS:
