@@ -11,7 +11,8 @@ rmat: R-MAT by its rules (Chakrabarti et al. 2004), 2^scale nodes and 16 times a
 example meshes (Debian: libmetis-doc); shuffled: mdual under random numbers. digits: the ten nearest neighbours of scikit-learn's
 digits. wordnet: the hypernyms of WordNet's nouns (Debian: wordnet-base), both ways. glosses: each of its synsets and the first
 senses of the words that explain it, both ways. packages: who depends on whom in the package lists that apt has. Each node of
-these has itself among its neighbours. --data FOLDER holds unpacked Debian packages (dpkg-deb -x) where they are not installed.
+these has itself among its neighbours. uniform, small: 300,000 and 60,000 random edges of 20,000 and 10,000 nodes. cited: 1.2
+million of 169,000, one of which is the source of 50,000. --data FOLDER holds unpacked Debian packages (dpkg-deb -x) where they are not installed.
 
 Peers: hga; hga-rcm and hga-metis, the same in an order of its nodes, tensors moved there and back within the time; dgl
 (u_dot_v, edge_softmax, u_mul_e_sum); pyg (the message passing of TransformerConv); scipy (sparse matrices). A peer or a graph
@@ -81,6 +82,18 @@ def metis(name):
 def shuffled(a):
     e, n = metis("mdual")(a)
     return np.random.default_rng(2).permutation(n)[e], n
+
+
+def uniform(nodes, edges):
+    """Both ends of every edge drawn by themselves."""
+    return lambda a: (np.random.default_rng(4).integers(0, nodes, (2, edges)), nodes)
+
+
+def cited(a):
+    """1.2 million edges of 169,000 nodes, of which one is the source of 50,000."""
+    edges, n = uniform(169000, 1200000)(a)
+    edges[0, :50000] = 7
+    return edges, n
 
 
 def digits_file(a):
@@ -163,7 +176,8 @@ def packages(a):
 
 
 GRAPHS = {"digits": digits, "4elt": metis("4elt"), "copter2": metis("copter2"), "mdual": metis("mdual"), "shuffled": shuffled,
-          "wordnet": wordnet, "packages": packages, "rmat": rmat, "glosses": glosses}  # fmt: skip
+          "wordnet": wordnet, "packages": packages, "rmat": rmat, "glosses": glosses,
+          "uniform": uniform(20000, 300000), "small": uniform(10000, 60000), "cited": cited}  # fmt: skip
 
 
 # ---- a problem: a graph, a shape, and what is right ----

@@ -170,15 +170,13 @@ class Featured(NamedTuple):
     """A graph whose edges have features: each is by itself, also where it is given several times."""
 
     hierarchy: Hierarchy
-    order: Tensor  # where the edges are that have their places in canonical order
-    destination: Tensor  # of the edges that are left
-    kept: Optional[Tensor]
+    order: Tensor  # where the edges are, loops behind those that are given, that have their places in canonical order
+    destination: Tensor  # of each given edge; of one that a loop takes the place of, a row that nobody reads
     loops: int
 
     def ordered(self, features: Tensor, fill: Any) -> Tensor:
         """Features in canonical order, those of loops among them."""
-        if self.kept is not None:
-            features = features.index_select(0, self.kept)
+        if self.loops:
             features = torch.cat([features, loop_features(features, self.destination, self.loops, fill)])
         return features.index_select(0, self.order)
 
@@ -193,12 +191,11 @@ def featured(index: Tensor, sizes: Sizes, loops: int) -> Featured:
     place = np.arange(len(order))
     again = (place - np.maximum.accumulate(np.where(begins, place, 0))).astype(np.int32)  # how often it came before
     graph = Graph.from_edges(source, destination, _nodes(sizes), type=again if again.any() else None)
-    kept = found.kept
-    left = found.ends[1] if kept is None else found.ends[1][: len(kept)]
-    return Featured(
-        graph.hierarchy(), torch.from_numpy(order), torch.from_numpy(np.ascontiguousarray(left).astype(np.int64)),
-        None if kept is None else torch.from_numpy(kept), loops,
-    )  # fmt: skip
+    if found.kept is not None:
+        n = index.shape[1]
+        order = np.concatenate([found.kept, np.arange(n, n + loops)])[order]
+    to = index[1].long() if found.kept is None else torch.where(index[0] == index[1], loops, index[1].long())
+    return Featured(graph.hierarchy(), torch.from_numpy(order), to, loops)
 
 
 # ---- weights, one by one ----
