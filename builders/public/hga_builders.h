@@ -29,6 +29,8 @@ typedef struct hga_dense {
     const hga_allocator *allocator;
     uint64_t reserved[4];
 } hga_dense;
+/* Make the graph and the program of dense attention: every query token sees every key token, or those up to itself. *g
+   is then yours (hga_graph_destroy). */
 HGA_API hga_status hga_build_dense(const hga_dense *p, hga_graph **g, hga_program *program);
 /* Parameters of hga_build_dense at their defaults. */
 HGA_API hga_dense hga_dense_defaults(void);
@@ -42,6 +44,8 @@ typedef struct hga_window {
     const hga_allocator *allocator;
     uint64_t reserved[4];
 } hga_window;
+/* Make the graph and the program of a sliding window: every token sees its neighbours, and those that are global. *g is
+   then yours (hga_graph_destroy). */
 HGA_API hga_status hga_build_window(const hga_window *p, hga_graph **g, hga_program *program);
 /* Parameters of hga_build_window at their defaults. */
 HGA_API hga_window hga_window_defaults(void);
@@ -56,6 +60,8 @@ typedef struct hga_bpt {
     const hga_allocator *allocator;
     uint64_t reserved[4];
 } hga_bpt;
+/* Make the graph and the program of BP-Transformer: a token sees near tokens, and spans that double in size. Tensors
+   have a row for each of hga_bpt_nodes(n_tokens) nodes. *g is then yours (hga_graph_destroy). */
 HGA_API hga_status hga_build_bpt(const hga_bpt *p, hga_graph **g, hga_program *program);
 /* Parameters of hga_build_bpt at their defaults. */
 HGA_API hga_bpt hga_bpt_defaults(void);
@@ -75,6 +81,8 @@ typedef struct hga_htransformer {
     const hga_allocator *allocator;
     uint64_t reserved[4];
 } hga_htransformer;
+/* Make the graph and the program of H-Transformer-1D: a token sees near tokens, and far ones as means of blocks. *g is
+   then yours (hga_graph_destroy). */
 HGA_API hga_status hga_build_htransformer(const hga_htransformer *p, hga_graph **g, hga_program *program);
 /* Parameters of hga_build_htransformer at their defaults. */
 HGA_API hga_htransformer hga_htransformer_defaults(void);
@@ -95,9 +103,11 @@ typedef struct hga_treeformer {
     const hga_allocator *allocator;
     uint64_t reserved[4];
 } hga_treeformer;
+/* Make the graph and the program of TF-attention: a query token sees the keys of its own leaf. *g is then yours
+   (hga_graph_destroy). */
 HGA_API hga_status hga_build_treeformer_fine(const hga_treeformer *p, hga_graph **g, hga_program *program);
-/* Coarse Treeformer, over the same parameters and leaves: a token's output is the sum of alpha of the level times the
-   mean of the values in its node there. */
+/* Make the graph and the program of TC-attention, with the parameters and leaves of hga_build_treeformer_fine: a
+   token's output is the sum, over levels, of alpha of the level times the mean of the values in its node there. */
 HGA_API hga_status hga_build_treeformer_coarse(const hga_treeformer *p, hga_graph **g, hga_program *program);
 /* Parameters of both Treeformers at their defaults. */
 HGA_API hga_treeformer hga_treeformer_defaults(void);
@@ -112,9 +122,11 @@ typedef struct hga_router {
     const float *weights, *bias;
     uint64_t reserved[4];
 } hga_router;
+/* Find the leaf to which each of n vectors goes: leaf [n][n_heads]. Row i of x for head t starts at x + i * row_stride
+   + t * head_stride. HGA_EINVAL for a dot product that is not finite. */
 HGA_API hga_status hga_route(const hga_router *r, const float *x, hga_id n, ptrdiff_t row_stride, ptrdiff_t head_stride,
                              int32_t *leaf);
-/* Hyperplanes a tree has: 2^h - 1, or the sum over levels of nodes * b_l. -1 on overflow. */
+/* The number of hyperplanes that a tree has: 2^h - 1, or the sum over levels of nodes * b_l. -1 on overflow. */
 HGA_API int64_t hga_route_rows(hga_id height, const hga_id *branching);
 /* Nodes of all levels, root and leaves among them: 1 + b_0 + b_0 b_1 + ... -1: none, or more than INT32_MAX leaves. */
 HGA_API int64_t hga_route_nodes(hga_id height, const hga_id *branching);
@@ -159,10 +171,12 @@ typedef struct hga_coarse_grad {
     float *d_query, *d_key; /* wanted or NULL: [n][n_tree_heads][height + 1], dense: [..][hga_route_nodes] */
     uint64_t reserved[4];
 } hga_coarse_grad;
+/* Compute the gradients, of the probabilities of their paths, of queries and keys of hga_build_treeformer_coarse, into
+   the arrays of `grad` that are not NULL. hga_route_gradient takes them on to the router. */
 HGA_API hga_status hga_coarse_gradient(const hga_treeformer *p, const hga_coarse_grad *grad);
 
-/* Balance of a tree: the rows in each leaf, count [n_heads][n_leaves], and the entropy of that distribution in nats
-   (log n_leaves when even, 0 when all are in one leaf), entropy [n_heads] or NULL. leaf is [n][n_heads]. */
+/* Count how even a tree is: the rows in each leaf, count [n_heads][n_leaves], and the entropy of that distribution in
+   nats (log n_leaves when even, 0 when all are in one leaf), entropy [n_heads] or NULL. leaf is [n][n_heads]. */
 HGA_API hga_status hga_leaf_histogram(const int32_t *leaf, hga_id n, hga_id n_heads, hga_id n_leaves, int64_t *count,
                                       double *entropy);
 
@@ -185,6 +199,8 @@ typedef struct hga_hsa {
     const hga_allocator *allocator;
     uint64_t reserved[4];
 } hga_hsa;
+/* Make the graph and the program of hierarchical self-attention: a token sees its siblings in the tree, and those of
+   its ancestors. *g is then yours (hga_graph_destroy). */
 HGA_API hga_status hga_build_hsa(const hga_hsa *p, hga_graph **g, hga_program *program);
 /* Parameters of hga_build_hsa at their defaults. */
 HGA_API hga_hsa hga_hsa_defaults(void);
@@ -208,24 +224,28 @@ typedef struct hga_tree {
     char *name_text;
     int64_t name_bytes, name_room;
 } hga_tree;
+/* Free the arrays of a tree that hga_tree_grid, hga_tree_text and their like made; a zeroed tree is accepted. */
 HGA_API void hga_tree_clear(hga_tree *tree);
 /* A node's name, for hga_graph_set_names by way of hga_hsa.node_of: of a document's words themselves, of its sections
    their headings. NULL without; valid as long as the tree. */
 HGA_API const char *hga_tree_name(const hga_tree *tree, hga_id node);
 
-/* A height x width image (leaves = pixels or tokens in the order of nested patches): patches of `patch[l]` x `patch[l]`
-   cells of the level below, lowest first, then one root. leaf_node order; *cell (NULL accepted, [height * width]) tells
-   leaf -> row-major cell. Position embedding: sines and cosines of the offset in the family, pos_dim = 4. */
+/* Make the tree of a height x width image (leaves = pixels or tokens in the order of nested patches): patches of
+   `patch[l]` x `patch[l]` cells of the level below, lowest first, then one root. leaf_node order; *cell (NULL accepted,
+   [height * width]) tells leaf -> row-major cell. Position embedding: sines and cosines of the offset in the family,
+   pos_dim = 4. */
 HGA_API hga_status hga_tree_grid(const hga_allocator *a, hga_id height, hga_id width, const hga_id *patch,
                                  hga_id n_patch, hga_id *cell, hga_tree *out);
-/* An unordered set: one family of n without positions (HSA, section on sets). */
+/* Make the tree of an unordered set: one family of n leaves without positions (HSA, section on sets). Free it with
+   hga_tree_clear. */
 HGA_API hga_status hga_tree_set(const hga_allocator *a, hga_id n, hga_tree *out);
-/* A record of n_fields key-value pairs: each field a family {key, value..} with the key's embedding set apart from the
-   values'; n_values[f] >= 1 values, themselves ordered. */
+/* Make the tree of a record of n_fields key-value pairs: each field a family {key, value..} with the key's embedding
+   set apart from the values'; n_values[f] >= 1 values, themselves ordered. */
 HGA_API hga_status hga_tree_record(const hga_allocator *a, hga_id n_fields, const hga_id *n_values, hga_tree *out);
 
-/* The clusters of a graph's tokens that hga_graph_coarsen finds (which says what sizes are, and what fails): tokens are
-   the leaves, in their own numbers, clusters above them; several roots unless the last size takes all that are left. */
+/* Make a tree of the clusters of a graph's tokens that hga_graph_coarsen finds (which says what sizes are, and what
+   fails): tokens are the leaves, in their own numbers, clusters above them; several roots unless the last size takes
+   all that are left. */
 HGA_API hga_status hga_tree_from_graph(const hga_allocator *a, const hga_graph *g, const hga_id *size, hga_id n_sizes,
                                        hga_tree *out);
 
@@ -239,6 +259,8 @@ typedef struct hga_fenwick {
     const hga_allocator *allocator;
     uint64_t reserved[4];
 } hga_fenwick;
+/* Make the graph and the program of a Fenwick tree: a token sees itself and its past in spans of powers of two. *g is
+   then yours (hga_graph_destroy). */
 HGA_API hga_status hga_build_fenwick(const hga_fenwick *p, hga_graph **g, hga_program *program);
 /* Parameters of hga_build_fenwick at their defaults. */
 HGA_API hga_fenwick hga_fenwick_defaults(void);
@@ -257,6 +279,8 @@ typedef struct hga_dilated {
     const hga_allocator *allocator;
     uint64_t reserved[4];
 } hga_dilated;
+/* Make the graph and the program of dilated attention: a token sees segments with growing strides. *g is then yours
+   (hga_graph_destroy). */
 HGA_API hga_status hga_build_dilated(const hga_dilated *p, hga_graph **g, hga_program *program);
 /* Parameters of hga_build_dilated at their defaults. */
 HGA_API hga_dilated hga_dilated_defaults(void);
@@ -273,6 +297,8 @@ typedef struct hga_segmented {
     const hga_allocator *allocator;
     uint64_t reserved[4];
 } hga_segmented;
+/* Make the graph and the program of attention within segments: a query token sees every key token of its segment. *g is
+   then yours (hga_graph_destroy). */
 HGA_API hga_status hga_build_segments(const hga_segmented *p, hga_graph **g, hga_program *program);
 /* Parameters of hga_build_segments at their defaults. */
 HGA_API hga_segmented hga_segmented_defaults(void);
@@ -299,6 +325,8 @@ typedef struct hga_neighbourhood {
     const hga_allocator *allocator;
     uint64_t reserved[4];
 } hga_neighbourhood;
+/* Make the graph and the program of neighbourhood attention: a token sees the nearest ones on its grid. *g is then
+   yours (hga_graph_destroy). */
 HGA_API hga_status hga_build_neighbourhood(const hga_neighbourhood *p, hga_graph **g, hga_program *program);
 /* Parameters of hga_build_neighbourhood at their defaults. */
 HGA_API hga_neighbourhood hga_neighbourhood_defaults(void);
@@ -313,6 +341,8 @@ typedef struct hga_draft {
     const hga_allocator *allocator;
     uint64_t reserved[4];
 } hga_draft;
+/* Make the graph and the program of tree attention: a draft sees the prefix, itself and the drafts that it follows. *g
+   is then yours (hga_graph_destroy). */
 HGA_API hga_status hga_build_draft(const hga_draft *p, hga_graph **g, hga_program *program);
 /* Parameters of hga_build_draft at their defaults. */
 HGA_API hga_draft hga_draft_defaults(void);
@@ -349,7 +379,8 @@ typedef struct hga_routed {
 /* How the choice is made that hga_build_routed takes: what hga_select_blocks is given. Its query_block is `prefill`
    where that is more than 1 and there are several tokens. HGA_EINVAL: `prefill` beside query blocks, or below 0. */
 HGA_API hga_status hga_routed_selection(const hga_routed *p, hga_selection *out);
-/* The graph of a choice: tokens attend to the blocks that they, or their query block, chose. */
+/* Make the graph and the program of a choice: tokens attend to the blocks that they, or their query block, chose. *g is
+   then yours (hga_graph_destroy). */
 HGA_API hga_status hga_build_routed(const hga_routed *p, hga_graph **g, hga_program *program);
 /* The graph of a decoder whose tokens choose (hga_decode_options.selection): one part, of at most so many tokens, each
    of which may come to see any up to itself. */
@@ -373,16 +404,17 @@ typedef struct hga_staircase {
     float weight; /* 0 means 1 */
 } hga_staircase;
 
-/* Add its edges: the whole instances as one repeated block, each clipped one as a block of its own. */
+/* Add the edges of a staircase to a relation: the whole instances as one repeated block, each clipped one as a block of
+   its own. */
 HGA_API hga_status hga_builder_add_staircase(hga_builder *b, hga_id relation, const hga_staircase *s);
 
-/* Are there tokens, and do they fit an id? n_keys = 0 is self-attention. Causal attention compares positions: only
-   sides of equal length have a meaning (else HGA_EUNSUPPORTED). */
+/* Check a builder's numbers of tokens: there are some, and they fit an id. n_keys = 0 is self-attention. Causal
+   attention compares positions: only sides of equal length have a meaning (else HGA_EUNSUPPORTED). */
 HGA_API hga_status hga_sides_check(hga_id n_tokens, hga_id n_keys, int causal);
-/* Append a level: n_queries nodes of both sides when n_keys is 0, else of the query side and behind them n_keys of the
-   key side; *first is its first id. */
+/* Append a level of one side or two: n_queries nodes of both sides when n_keys is 0, else of the query side and behind
+   them n_keys of the key side; *first is its first id. */
 HGA_API hga_status hga_sides_add_level(hga_builder *b, hga_id n_queries, hga_id n_keys, hga_id *first);
-/* Level 0, and which of its nodes are queries and keys. */
+/* Append level 0, and say which of its nodes are queries and which are keys (n_keys 0: all are both). */
 HGA_API hga_status hga_sides_add_tokens(hga_builder *b, hga_id n_tokens, hga_id n_keys);
 
 #ifdef __cplusplus

@@ -94,25 +94,28 @@ typedef struct hga_variant {
     double (*edges)(const void *parameters);
 } hga_variant;
 
-/* The table, as hga_graph_rules() is one. */
+/* All published hierarchies: the rows of the table, ended by one whose name is NULL. Static. */
 HGA_API const hga_variant *hga_variants(void);
-/* The row of that name, NULL without; treeformer_fine is treeformer-fine, neighborhood is neighbourhood. */
+/* Find the row of a published hierarchy by its name, NULL without; treeformer_fine is treeformer-fine, neighborhood is
+   neighbourhood. */
 HGA_API const hga_variant *hga_variant_named(const char *name);
-/* The parameter whose name is the first `length` bytes of `name`, NULL without; query_leaf is query-leaf. */
+/* Find a parameter by the first `length` bytes of `name`, NULL without; query_leaf is query-leaf. */
 HGA_API const hga_parameter *hga_variant_parameter(const hga_variant *v, const char *name, size_t length);
 
-/* The variant's own defaults; arrays are NULL, which is the builder's default. */
+/* Fill the v->bytes bytes at `parameters` with the variant's own defaults; arrays are NULL, which is the builder's
+   default. */
 HGA_API void hga_variant_defaults(const hga_variant *v, void *parameters);
-/* One flag, number or word as typed, `tokens` and `keys` among them; HGA_EINVAL names what is wrong. Parameters of
+/* Set one flag, number or word as typed, `tokens` and `keys` among them; HGA_EINVAL names what is wrong. Parameters of
    other places are HGA_EINVAL. */
 HGA_API hga_status hga_variant_set(const hga_variant *v, void *parameters, const char *name, const char *value);
-/* An array of n (times `columns`; 0 means 1) numbers, borrowed: hga_id for HGA_PARAMETER_IDS, float for
+/* Set an array of n (times `columns`; 0 means 1) numbers, borrowed: hga_id for HGA_PARAMETER_IDS, float for
    HGA_PARAMETER_FLOATS. Where another array, or a number, has said how many, it must say the same. */
 HGA_API hga_status hga_variant_set_array(const hga_variant *v, void *parameters, const char *name, const void *array,
                                          hga_id n, hga_id columns);
 
-/* A variant and its settings in words, "hsa branching=2,4,8 causal=1" or "hsa:branching=2,4,8:causal=1", over n_tokens
-   (0: `tokens=` is among the words). Lists hold at most 256 numbers in all. HGA_EINVAL names the word that is wrong. */
+/* Make the graph and the program of a published hierarchy, named with its settings in words, "hsa branching=2,4,8
+   causal=1" or "hsa:branching=2,4,8:causal=1", over n_tokens (0: `tokens=` is among the words). Lists hold at most 256
+   numbers in all. *g is then yours (hga_graph_destroy). HGA_EINVAL names the word that is wrong. */
 HGA_API hga_status hga_build(const char *words, hga_id n_tokens, hga_graph **g, hga_program *program);
 
 #ifdef __cplusplus

@@ -26,11 +26,12 @@ typedef struct hga_dist_counts {
     int64_t gathers, bytes_gathered;
 } hga_dist_counts;
 
-/* n_ranks ends, xs[0 .. n_ranks - 1], which threads of this process use, one thread an end. Messages are copied as they
-   start, so that nobody waits to send. wire NULL: no delay. HGA_EINVAL names what is wrong, HGA_ENOMEM leaves nothing
-   behind. Destroy every end. */
+/* Make n_ranks ends, xs[0 .. n_ranks - 1], which threads of this process use, one thread an end. Messages are copied as
+   they start, so that nobody waits to send. wire NULL: no delay. HGA_EINVAL names what is wrong, HGA_ENOMEM leaves
+   nothing behind. Destroy every end. */
 HGA_API hga_status hga_dist_in_process(hga_id n_ranks, const hga_dist_wire *wire, hga_exchange *xs);
-/* Of an end that hga_dist_in_process made; any thread, also while others use theirs. */
+/* How many messages and bytes went through an end that hga_dist_in_process made; any thread may ask, also while others
+   use theirs. */
 HGA_API hga_dist_counts hga_dist_in_process_counts(const hga_exchange *x);
 /* Gives back what an end of any transport holds, and zeroes it. NULL and zeroed ends are accepted. Others that still
    wait for this one are told HGA_EINVAL. */

@@ -9,7 +9,7 @@
 extern "C" {
 #endif
 
-/* Text (UTF-8) into chapters (headings: a line that says CHAPTER, BOOK, PART or a numeral alone, or Markdown's #),
+/* Cut text (UTF-8) into chapters (headings: a line that says CHAPTER, BOOK, PART or a numeral alone, or Markdown's #),
    paragraphs (blank lines), sentences and words (ICU break iterators for `locale`, NULL: root), as far as the text has
    them: a level with one member everywhere is left out. Lines like "Gen1:1 In the .." (book, chapter, verse) give that
    hierarchy. Words with no letter, digit or symbol are skipped. At most max_words words (0: all). Invalid UTF-8 is
@@ -17,18 +17,18 @@ extern "C" {
 HGA_API hga_status hga_tree_text(const hga_allocator *a, const char *text, size_t bytes, const char *locale,
                                  hga_id max_words, hga_tree *out);
 
-/* HTML (libxml2's parser, which repairs what is not closed) as the tree of its elements: headings open sections,
+/* Read HTML (libxml2's parser, which repairs what is not closed) as the tree of its elements: headings open sections,
    whatever is not as high belongs to them; paragraphs, lists, items, quotes, code, tables, rows, cells and other blocks
    are nodes, their text sentences (where there are several) and words, the leaves, in reading order. An element without
    words is left out, one that holds nothing but another element is that element. Scripts, styles and the head are no
    text; the title is the root's name. HGA_EFORMAT without a word. */
 HGA_API hga_status hga_tree_html(const hga_allocator *a, const char *text, size_t bytes, hga_tree *out);
-/* Markdown (UTF-8) as the tree of its elements, which are those of hga_tree_html. HGA_EFORMAT without a word, or for
-   what is not UTF-8. */
+/* Read Markdown (UTF-8) as the tree of its elements, which are those of hga_tree_html. HGA_EFORMAT without a word, or
+   for what is not UTF-8. */
 HGA_API hga_status hga_tree_markdown(const hga_allocator *a, const char *text, size_t bytes, hga_tree *out);
-/* scipy.cluster.hierarchy's linkage, [n_merges][4] = two clusters, their distance, observations: observation i is leaf
-   and node i, the cluster of merge i node n_merges + 1 + i. HGA_EFORMAT for a cluster that is not there yet or was
-   joined before. */
+/* Make a tree of scipy.cluster.hierarchy's linkage, [n_merges][4] = two clusters, their distance, observations:
+   observation i is leaf and node i, the cluster of merge i node n_merges + 1 + i. HGA_EFORMAT for a cluster that is not
+   there yet or was joined before. */
 HGA_API hga_status hga_tree_linkage(const hga_allocator *a, const double *linkage, hga_id n_merges, hga_tree *out);
 
 #ifdef __cplusplus

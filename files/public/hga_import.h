@@ -34,43 +34,45 @@ typedef struct hga_import {
    and GML keep labels as names. Text is UTF-8, with or without a byte order mark. HGA_EIO, HGA_EFORMAT with the file's
    name and line or byte, HGA_EGRAPH for what a builder refuses. Several threads may read. */
 
-/* Matrix Market, real, integer, pattern, with `pattern` complex; general, symmetric, skew-symmetric, hermitian: rows
-   are destinations, columns sources, values weights. Of a coordinate matrix what is stored is an edge, of an array what
-   is not 0. What is not square is cross-attention: the rows are queries, the columns keys. */
+/* Read a graph from Matrix Market: real, integer, pattern, with `pattern` complex; general, symmetric, skew-symmetric,
+   hermitian: rows are destinations, columns sources, values weights. Of a coordinate matrix what is stored is an edge,
+   of an array what is not 0. What is not square is cross-attention: the rows are queries, the columns keys. */
 HGA_API hga_status hga_graph_read_mtx(const hga_allocator *a, const char *path, const hga_import *o, hga_graph **out);
 
-/* Lines of source, destination, and perhaps a weight, or as a first line names the columns: source (src, from, u),
-   destination (dst, target, to, v), type, weight, relation, source_name, destination_name. Between them what the first
-   line has: semicolons, commas, tabs or blanks; # and % begin comments. Where columns are named and the first edge's
-   ends are no numbers, ends are names, and nodes are numbered as they first occur; a line of as many cells that begins
-   with # or % is refused then, unless the name is in quotes. A type is a whole number, or Directed or Undirected. */
+/* Read a graph from lines of source, destination, and perhaps a weight, or as a first line names the columns: source
+   (src, from, u), destination (dst, target, to, v), type, weight, relation, source_name, destination_name. Between them
+   what the first line has: semicolons, commas, tabs or blanks; # and % begin comments. Where columns are named and the
+   first edge's ends are no numbers, ends are names, and nodes are numbered as they first occur; a line of as many cells
+   that begins with # or % is refused then, unless the name is in quotes. A type is a whole number, or Directed or
+   Undirected. */
 HGA_API hga_status hga_graph_read_csv(const hga_allocator *a, const char *path, const hga_import *o, hga_graph **out);
 
-/* GraphML; of nodes label (else name), of edges weight, type (whole numbers) and relation are understood, with their
-   defaults. level, parent, mass and side of nodes are in files that hga wrote; in others they may mean anything, and
-   hga_level, hga_parent, hga_mass and hga_side say these. Hyperedges, nested graphs and two nodes of one id are
-   refused. */
+/* Read a graph from GraphML; of nodes label (else name), of edges weight, type (whole numbers) and relation are
+   understood, with their defaults. level, parent, mass and side of nodes are in files that hga wrote; in others they
+   may mean anything, and hga_level, hga_parent, hga_mass and hga_side say these. Hyperedges, nested graphs and two
+   nodes of one id are refused. */
 HGA_API hga_status hga_graph_read_graphml(const hga_allocator *a, const char *path, const hga_import *o,
                                           hga_graph **out);
-/* GML; the same. Characters may be written as in HTML (&#233; &eacute;). */
+/* Read a graph from GML. What is understood of nodes and edges is what hga_graph_read_graphml understands. Characters
+   may be written as in HTML (&#233; &eacute;). */
 HGA_API hga_status hga_graph_read_gml(const hga_allocator *a, const char *path, const hga_import *o, hga_graph **out);
 
-/* METIS's .graph: undirected, weights of edges are weights, the first of each vertex is its mass. */
+/* Read a graph from METIS's .graph: undirected, weights of edges are weights, the first of each vertex is its mass. */
 HGA_API hga_status hga_graph_read_metis(const hga_allocator *a, const char *path, const hga_import *o, hga_graph **out);
 
-/* A NumPy array of integers, [edges][2 or 3] = source, destination, type, refused where several rows are of 0 and 1
-   alone, which may be a mask, and where two rows may be sources above destinations; int32 [2][3] is two edges. Or of
-   truth values, a mask: [rows][columns], row i attends to the columns that are true. A square one is of tokens that see
-   each other, else rows are queries and columns keys. Without parents a mask is not listed edge by edge: its blocks are
-   found, hga_graph_from_predicate. */
+/* Read a graph from a NumPy array of integers, [edges][2 or 3] = source, destination, type, refused where several rows
+   are of 0 and 1 alone, which may be a mask, and where two rows may be sources above destinations; int32 [2][3] is two
+   edges. Or of truth values, a mask: [rows][columns], row i attends to the columns that are true. A square one is of
+   tokens that see each other, else rows are queries and columns keys. Without parents a mask is not listed edge by
+   edge: its blocks are found, hga_graph_from_predicate. */
 HGA_API hga_status hga_graph_read_npy(const hga_allocator *a, const char *path, const hga_import *o, hga_graph **out);
 
-/* A scipy.sparse matrix from save_npz: csr, csc, coo, bsr or dia; rows are destinations, columns sources, values
-   weights. What is stored is an edge, but for zeros that fill up a block of bsr or a diagonal. */
+/* Read a graph from a scipy.sparse matrix from save_npz: csr, csc, coo, bsr or dia; rows are destinations, columns
+   sources, values weights. What is stored is an edge, but for zeros that fill up a block of bsr or a diagonal. */
 HGA_API hga_status hga_graph_read_npz(const hga_allocator *a, const char *path, const hga_import *o, hga_graph **out);
 
-/* Any of these by the end of the name: .mtx, .csv, .tsv, .edges, .graphml, .gml, .graph, .npy, .npz; every other name
-   is JSON. *program (NULL accepted) is NULL, or of JSON the text of its program, for hga_text_free. */
+/* Read a graph of any format by the end of its name: .mtx, .csv, .tsv, .edges, .graphml, .gml, .graph, .npy, .npz;
+   every other name is JSON. *program (NULL accepted) is NULL, or of JSON the text of its program, for hga_text_free. */
 HGA_API hga_status hga_graph_read(const hga_allocator *a, const char *path, const hga_import *o, hga_graph **out,
                                   char **program);
 

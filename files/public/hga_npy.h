@@ -24,18 +24,20 @@ typedef struct hga_npy {
     uint64_t reserved[4];
 } hga_npy;
 
-/* Read a header of version 1.0, 2.0 or 3.0; the stream then stands at the first element. `name` is what errors call the
-   stream. HGA_EFORMAT for anything else than a header of the kinds above, HGA_EIO, HGA_ENOMEM; *out is then zeroed. */
+/* Read a NumPy file's header, of version 1.0, 2.0 or 3.0; the stream then stands at the first element. `name` is what
+   errors call the stream. HGA_EFORMAT for anything else than a header of the kinds above, HGA_EIO, HGA_ENOMEM; *out is
+   then zeroed. */
 HGA_API hga_status hga_npy_read_header(const char *name, FILE *stream, hga_npy *out);
-/* The header as bytes of a file, version 1.0; returns how many. `count` and `fortran` are not looked at: C order. */
+/* Write a NumPy header as bytes of a file, version 1.0; returns how many. `count` and `fortran` are not looked at: C
+   order. */
 HGA_API int hga_npy_header(const hga_npy *h, char bytes[HGA_NPY_HEADER_BYTES]);
 
-/* One element from its h->size bytes, as a real number. HGA_EFORMAT for an element of a kind that is no number. */
+/* Read one element from its h->size bytes as a real number. HGA_EFORMAT for an element of a kind that is no number. */
 HGA_API hga_status hga_npy_real(const hga_npy *h, const void *element, double *out);
-/* One element as a whole number. HGA_EFORMAT for an element of another kind than i, u and b, or that does not fit
-   int64. */
+/* Read one element from its h->size bytes as a whole number. HGA_EFORMAT for an element of another kind than i, u and
+   b, or that does not fit int64. */
 HGA_API hga_status hga_npy_whole(const hga_npy *h, const void *element, int64_t *out);
-/* A number as the bytes of an element of kind f or V, rounded to the nearest, ties to even. */
+/* Write a number as the h->size bytes of an element of kind f or V, rounded to the nearest, ties to even. */
 HGA_API void hga_npy_put(const hga_npy *h, float value, void *element);
 
 #ifdef __cplusplus

@@ -46,7 +46,7 @@ typedef enum hga_status {
     HGA_EEXTERNAL     /* CXSparse, METIS, hwloc or ICU failed */
 } hga_status;
 
-/* "HGA_EINVAL" for HGA_EINVAL; static text, never NULL. */
+/* The name of a status as text, "HGA_EINVAL" for HGA_EINVAL; static, never NULL. */
 HGA_API const char *hga_status_name(hga_status status);
 
 /* One line on the calling thread's last failure, naming the number that was wrong. Valid until that thread's next
@@ -71,9 +71,10 @@ typedef struct hga_allocator {
     void *context;
 } hga_allocator;
 
-/* n * size bytes as they come, the product checked; *out = NULL when n * size is 0 or on failure. */
+/* Allocate n * size bytes, the product checked, with whatever was in them. *out, the address of a pointer of any type,
+   is NULL when n * size is 0 or on failure (HGA_EOVERFLOW, HGA_ENOMEM). Give them back with hga_delete. */
 HGA_API hga_status hga_new(const hga_allocator *a, int64_t n, size_t size, void *out);
-/* hga_new, and the bytes cleared. */
+/* Allocate as hga_new does, and clear the bytes. */
 HGA_API hga_status hga_new_zero(const hga_allocator *a, int64_t n, size_t size, void *out);
 
 /* Make room for `n` elements in an array of capacity *capacity, keeping the first `used`; grows by half again at least.
@@ -81,7 +82,8 @@ HGA_API hga_status hga_new_zero(const hga_allocator *a, int64_t n, size_t size, 
 HGA_API hga_status hga_grow(const hga_allocator *a, void *array, int64_t *capacity, int64_t used, int64_t n,
                             size_t size);
 
-/* Give back n * size bytes got above; NULL is accepted. */
+/* Give back n * size bytes that hga_new, hga_new_zero or hga_grow allocated, with the same allocator; NULL is accepted.
+   */
 HGA_API void hga_delete(const hga_allocator *a, void *memory, int64_t n, size_t size);
 
 /* Leave the function through `done:` with the status of a call that failed; the enclosing function declares hga_status

@@ -26,13 +26,14 @@ typedef struct hga_file {
     char path[HGA_PATH_BYTES], target[HGA_PATH_BYTES], temporary[HGA_PATH_BYTES]; /* as given; without links; or "" */
 } hga_file;
 
-/* HGA_EIO when it cannot be written, HGA_EINVAL for an empty path. */
+/* Begin to write a file, which appears under `path` only when hga_file_keep has succeeded. HGA_EIO when it cannot be
+   written, HGA_EINVAL for an empty path. */
 HGA_API hga_status hga_file_open(hga_file *f, const char *path);
 /* Give the file the name f->temporary until it is kept or dropped: other processes can then open it, and write what
    they have of it. HGA_EINVAL: it is written in place; HGA_EIO. */
 HGA_API hga_status hga_file_share(hga_file *f);
-/* Hand everything to the system: HGA_EIO when that fails (a full disk), or when an earlier write to the stream did. A
-   caller with several files flushes all of them before it keeps the first, so that they appear together. */
+/* Hand what was written to the system: HGA_EIO when that fails (a full disk), or when an earlier write to the stream
+   did. A caller with several files flushes all of them before it keeps the first, so that they appear together. */
 HGA_API hga_status hga_file_flush(hga_file *f);
 /* Flush, close, and give the file its name. On failure nothing is left, and what had the name before still has it. */
 HGA_API hga_status hga_file_keep(hga_file *f);

@@ -122,11 +122,13 @@ typedef struct hga_block_walk {
     hga_block block; /* the one at hand */
     hga_pos at, choice, list;
 } hga_block_walk;
+/* Step to a relation's next block, w->block: 1, or 0 behind the last. Begin with a zeroed *w. What rows chose comes
+   block by block. */
 HGA_API int hga_relation_next(const hga_relation *r, hga_block_walk *w);
 
 /* ---- building ---- */
 
-/* An empty builder; `a` (copied) also serves the graph. */
+/* Make an empty builder; `a` (copied) also serves the graph. *out is yours: hga_builder_destroy. */
 HGA_API hga_status hga_builder_create(const hga_allocator *a, hga_builder **out);
 /* Give a builder back, finished or not; NULL is accepted. */
 HGA_API void hga_builder_destroy(hga_builder *b);
@@ -134,19 +136,19 @@ HGA_API void hga_builder_destroy(hga_builder *b);
 /* Append a level of n >= 0 nodes (level 0 first: the tokens); *first gets its first node id, NULL is accepted. */
 HGA_API hga_status hga_builder_add_level(hga_builder *b, hga_id n, hga_id *first);
 
-/* Which level-0 nodes are queries and which are keys; without a call all are both. The two ranges are equal or
+/* Say which level-0 nodes are queries and which are keys; without a call all are both. The two ranges are equal or
    disjoint, and together cover level 0. */
 HGA_API hga_status hga_builder_set_tokens(hga_builder *b, hga_id query_first, hga_id n_queries, hga_id key_first,
                                           hga_id n_keys);
 
-/* The side of nodes [first, first + n). */
+/* Say on which side nodes [first, first + n) stand: HGA_SIDE_BOTH, HGA_SIDE_QUERY or HGA_SIDE_KEY. */
 HGA_API hga_status hga_builder_set_side(hga_builder *b, hga_id first, hga_id n, int side);
 
-/* Nodes [child, child + n) become children of `parent`, which must be on a higher level. */
+/* Make parents: nodes [child, child + n) become children of `parent`, which must be on a higher level. */
 HGA_API hga_status hga_builder_set_children(hga_builder *b, hga_id parent, hga_id child, hga_id n);
 
-/* Nodes child, child + 1, .. child + n - 1 go, `each` at a time, to parents parent, parent + 1, ..; the last may get
-   fewer. */
+/* Give families to the nodes child, child + 1, .. child + n - 1: they go, `each` at a time, to parents parent, parent +
+   1, ..; the last may get fewer. */
 HGA_API hga_status hga_builder_set_families(hga_builder *b, hga_id parent, hga_id child, hga_id n, hga_id each);
 
 /* Override a node's mass (default: 1 for a token, the children's sum above, 1 for a childless node above). */
@@ -156,15 +158,17 @@ HGA_API hga_status hga_builder_set_mass(hga_builder *b, hga_id node, float mass)
    queries or keys; -1: they have none, because distances mean nothing. Of several the last counts. */
 HGA_API hga_status hga_builder_set_position(hga_builder *b, hga_id first, hga_id n, float position);
 
-/* A node's name, UTF-8, copied; of several the last counts. */
+/* Give a node a name, UTF-8, copied; of several the last counts. */
 HGA_API hga_status hga_builder_set_name(hga_builder *b, hga_id node, const char *name);
-/* Nodes [first, first + n) are of the kind of that name, of 1 to 63 bytes; the last call counts. */
+/* Say of what kind nodes are: [first, first + n) are of the kind of that name, of 1 to 63 bytes; the last call counts.
+   */
 HGA_API hga_status hga_builder_set_kinds(hga_builder *b, hga_id first, hga_id n, const char *kind);
 
-/* What the graph promises, HGA_CLAIM_*. */
+/* Say what the graph promises, HGA_CLAIM_*; nothing checks it here (hga_program_influence and hga_program_coverage do).
+   */
 HGA_API hga_status hga_builder_set_claims(hga_builder *b, uint32_t claims);
 
-/* A relation with a name of its own (1 to 63 bytes); *relation gets its index. */
+/* Add a relation with a name of its own (1 to 63 bytes); *relation gets its index. */
 HGA_API hga_status hga_builder_add_relation(hga_builder *b, const char *name, hga_id *relation);
 
 /* Position -> node of a relation's rows and columns, copied; NULL keeps the identity. Each lists a node at most once;
@@ -172,27 +176,28 @@ HGA_API hga_status hga_builder_add_relation(hga_builder *b, const char *name, hg
 HGA_API hga_status hga_builder_set_order(hga_builder *b, hga_id relation, const hga_id *dst_order, hga_id n_dst,
                                          const hga_id *src_order, hga_id n_src);
 
-/* One explicit edge, by node ids whatever the orders are. The same (source, destination, type) twice counts once; two
-   weights for it are an error. */
+/* Add one explicit edge, by node ids whatever the orders are. The same (source, destination, type) twice counts once;
+   two weights for it are an error. */
 HGA_API hga_status hga_builder_add_edge(hga_builder *b, hga_id relation, hga_id source, hga_id destination,
                                         int32_t type, float weight);
 
-/* n of them, in arrays; type NULL: 0 each, weight NULL: 1 each. Those before one that is refused are there. */
+/* Add n explicit edges, given in arrays of n; type NULL: 0 each, weight NULL: 1 each. Those before one that is refused
+   are there. */
 HGA_API hga_status hga_builder_add_edges(hga_builder *b, hga_id relation, int64_t n, const hga_id *source,
                                          const hga_id *destination, const int32_t *type, const float *weight);
 
-/* The relation's single edges that are given again add up their weights, in whatever order they came: one edge counts
-   as often as it was given. A sum that is not finite is HGA_EGRAPH at hga_builder_finish. */
+/* Count edges: the relation's single edges that are given again add up their weights, in whatever order they came: one
+   edge counts as often as it was given. A sum that is not finite is HGA_EGRAPH at hga_builder_finish. */
 HGA_API hga_status hga_builder_sum_edges(hga_builder *b, hga_id relation);
 
-/* One full block of edges of one type. */
+/* Add one full block of edges of one type: rows [dst, dst + n_dst) see columns [src, src + n_src). */
 HGA_API hga_status hga_builder_add_block(hga_builder *b, hga_id relation, hga_id dst, hga_id n_dst, hga_id src,
                                          hga_id n_src, int32_t type);
-/* Any block: some of its pairs, repeated, with types. */
+/* Add any block: some of its pairs, repeated, with types (hga_block). */
 HGA_API hga_status hga_builder_add_blocks(hga_builder *b, hga_id relation, const hga_block *block);
 
-/* Blocks that rows chose, copied. The rows of a relation's choices ascend, and it has nothing else: no blocks, single
-   edges or orders. HGA_EGRAPH names a list that does not ascend, or a block that is not there or comes later. */
+/* Add blocks that rows chose, copied. The rows of a relation's choices ascend, and it has nothing else: no blocks,
+   single edges or orders. HGA_EGRAPH names a list that does not ascend, or a block that is not there or comes later. */
 HGA_API hga_status hga_builder_add_choice(hga_builder *b, hga_id relation, const hga_choice *choice);
 
 /* What the last rows of each level would see if there were more of them. Rows are computed sixteen at a time, and what
@@ -223,9 +228,9 @@ HGA_API hga_status hga_builder_finish(hga_builder *b, hga_graph **out);
 
 /* ---- graphs ---- */
 
-/* One more owner of a graph; returns g. */
+/* Become one more owner of a graph; returns g. */
 HGA_API hga_graph *hga_graph_retain(const hga_graph *g);
-/* One owner less; the last frees the graph. NULL is accepted. */
+/* Give up a graph; its last owner's call frees it. NULL is accepted. */
 HGA_API void hga_graph_destroy(hga_graph *g);
 
 /* A view of the nodes, valid as long as the graph. */
@@ -236,9 +241,9 @@ HGA_API hga_relation hga_graph_relation(const hga_graph *g, hga_id relation);
 HGA_API hga_id hga_graph_find_relation(const hga_graph *g, const char *name);
 /* The level of a node. */
 HGA_API hga_id hga_graph_level(const hga_graph *g, hga_id node);
-/* out[n]: where each node is, for distances between nodes (hga_io.slopes): a query or key where the builder put
-   it or else at its index among the queries or keys, a node above at the mean of the tokens below it. HGA_EGRAPH names
-   a node with no tokens below, or a token that has no position; HGA_ENOMEM. */
+/* Find where each node is, out[n], for distances between nodes (hga_io.slopes): a query or key where the builder put it
+   or else at its index among the queries or keys, a node above at the mean of the tokens below it. HGA_EGRAPH names a
+   node with no tokens below, or a token that has no position; HGA_ENOMEM. */
 HGA_API hga_status hga_graph_positions(const hga_graph *g, double *out);
 /* A node's name, as long as the graph lives; NULL for a node without one. Of a text's tokens these are its words. */
 HGA_API const char *hga_graph_name(const hga_graph *g, hga_id node);
@@ -252,13 +257,14 @@ typedef struct hga_kinds {
     const char *const *name; /* [n] */
     const int32_t *of;       /* [nodes]: each node's, -1: none; NULL: nobody told */
 } hga_kinds;
+/* The kinds of a graph's nodes, for as long as the graph lives. */
 HGA_API hga_kinds hga_graph_kinds(const hga_graph *g);
 /* The same graph, sharing its structure, in which node v < n is of kind[v]; NULL, and every later node, stays what it
    was. Kinds that the graph has keep their numbers. */
 HGA_API hga_status hga_graph_set_kinds(const hga_graph *g, const char *const *kind, hga_id n, hga_graph **out);
-/* Bytes held by the graph. */
+/* Bytes of memory that a graph holds. */
 HGA_API int64_t hga_graph_bytes(const hga_graph *g);
-/* Where its memory came from; never NULL, lives as long as the graph. */
+/* Where a graph's memory came from; never NULL, lives as long as the graph. */
 HGA_API const hga_allocator *hga_graph_allocator(const hga_graph *g);
 
 /* ---- rows ---- */
@@ -279,9 +285,9 @@ typedef struct hga_segment {
     hga_id src_pos_of; /* of the columns; node id + 1, or HGA_POS_OWN */
 } hga_segment;
 
-/* The segments of the blocks that meet row positions [first, first + n), sorted by (src, type, row). Writes at most
-   `capacity`, returns how many there are. Cost: logarithmic in the number of blocks plus the answer. The explicit part
-   is not included. */
+/* Find the segments of the blocks that meet row positions [first, first + n), sorted by (src, type, row). Writes at
+   most `capacity`, returns how many there are. Cost: logarithmic in the number of blocks plus the answer. The explicit
+   part is not included. */
 HGA_API hga_pos hga_graph_segments(const hga_graph *g, hga_id relation, hga_id first, hga_id n, hga_segment *out,
                                    hga_pos capacity);
 
@@ -296,6 +302,8 @@ typedef struct hga_segments {
 /* The same segments as hga_graph_segments finds, in no order, those that repeat told once: for sums over many
    segments. */
 typedef void (*hga_segments_visit)(const hga_segments *s, void *context);
+/* Call `visit` with the segments that hga_graph_segments finds, in no order, those that repeat told once: for sums over
+   many segments. */
 HGA_API void hga_graph_visit_segments(const hga_graph *g, hga_id relation, hga_id first, hga_id n,
                                       hga_segments_visit visit, void *context);
 
@@ -328,16 +336,17 @@ typedef struct hga_csr {
     float *weight; /* [ptr[n]] */
     hga_allocator allocator;
 } hga_csr;
+/* Expand the edges into destination nodes [first, first + n) to arrays, *out, which are yours: hga_csr_clear. */
 HGA_API hga_status hga_graph_rows(const hga_graph *g, hga_id relation, hga_id first, hga_id n, hga_csr *out);
 /* Free the arrays of a hga_csr. */
 HGA_API void hga_csr_clear(hga_csr *csr);
 
-/* The in-degrees of destination nodes [first, first + n) without expanding them. */
+/* Count the in-degrees of destination nodes [first, first + n) without expanding them. */
 HGA_API void hga_graph_degrees(const hga_graph *g, hga_id relation, hga_id first, hga_id n, hga_pos *degree);
 
 /* ---- whole-graph operations: each makes a new graph ---- */
 
-/* The same nodes, every relation with its edges turned round. */
+/* Make a graph of the same nodes, every relation with its edges turned round. */
 HGA_API hga_status hga_graph_transpose(const hga_graph *g, hga_graph **out);
 
 /* The graphs concatenated, numbered level by level (all samples' level 0, then all level 1, ..; within a level query
@@ -349,6 +358,8 @@ typedef struct hga_node_map {
     hga_id *n;   /* n[g] nodes of graph g */
     hga_allocator allocator;
 } hga_node_map;
+/* Concatenate n_graphs graphs to one, which is yours (hga_graph_destroy). Number of node v of graph i:
+   node_map->id[i][v]. */
 HGA_API hga_status hga_graph_concat(const hga_graph *const *graphs, hga_id n_graphs, hga_graph **out,
                                     hga_node_map *node_map);
 /* Free the arrays of a hga_node_map. */
@@ -383,9 +394,10 @@ typedef enum hga_ordering {
     HGA_ORDERING_DEGREE   /* most neighbours first, so that hubs lie together */
 } hga_ordering;
 
-/* order[n]: which node comes to each place. Nodes keep their level, and tokens their side; all relations and the tree
-   count, whatever their direction, and are listed edge by edge. Equal graphs give equal orders. HGA_EINVAL,
-   HGA_ENOMEM; HGA_EUNSUPPORTED for METIS in a library without it, HGA_EOVERFLOW for more than it can hold. */
+/* Find an order of the nodes; order[n]: which node comes to each place. Nodes keep their level, and tokens their side;
+   all relations and the tree count, whatever their direction, and are listed edge by edge. Equal graphs give equal
+   orders. HGA_EINVAL, HGA_ENOMEM; HGA_EUNSUPPORTED for METIS in a library without it, HGA_EOVERFLOW for more than it
+   can hold. */
 HGA_API hga_status hga_graph_order(const hga_graph *g, hga_ordering how, hga_id *order);
 
 /* The same graph in which node order[i] has the number i: whatever has a row a node moves along. Attention over it is
@@ -394,8 +406,8 @@ HGA_API hga_status hga_graph_order(const hga_graph *g, hga_ordering how, hga_id 
    or moves to another level or side. */
 HGA_API hga_status hga_graph_renumber(const hga_graph *g, const hga_id *order, hga_graph **out);
 
-/* edge[n_edges]: where g's canonical order has each edge of the relation in the canonical order of the renumbered
-   graph, which is how edge biases move along. */
+/* Find how edges move; edge[n_edges]: where g's canonical order has each edge of the relation in the canonical order of
+   the renumbered graph, which is how edge biases move along. */
 HGA_API hga_status hga_graph_renumbered_edges(const hga_graph *g, hga_id relation, const hga_id *order, hga_pos *edge);
 
 /* What the numbers of a graph's nodes are worth, over all its relations. */
@@ -407,12 +419,12 @@ typedef struct hga_locality {
     double distance;  /* the mean one */
 } hga_locality;
 
-/* parts: runs of nodes for `cut`, at least 1. */
+/* Measure what the numbers of a graph's nodes are worth; parts: runs of nodes for `cut`, at least 1. */
 HGA_API hga_status hga_graph_locality(const hga_graph *g, hga_id parts, hga_locality *out);
 
-/* A forest's nodes depth first: order[n] has each node before its children, siblings by increasing id, one root's tree
-   after the other's. parent[v] is -1 for a root. Memory: two ids a node, from `a` (NULL: malloc). HGA_EINVAL names a
-   parent that is no node, or a node that is its own ancestor (then `order` is undefined); HGA_ENOMEM. */
+/* List a forest's nodes depth first; order[n] has each node before its children, siblings by increasing id, one root's
+   tree after the other's. parent[v] is -1 for a root. Memory: two ids a node, from `a` (NULL: malloc). HGA_EINVAL names
+   a parent that is no node, or a node that is its own ancestor (then `order` is undefined); HGA_ENOMEM. */
 HGA_API hga_status hga_forest_preorder(const hga_allocator *a, hga_id n, const hga_id *parent, hga_id *order);
 
 /* ---- graphs of masks ---- */
@@ -465,11 +477,11 @@ HGA_API const hga_rule *hga_graph_rules(void);
 
 /* ---- files ---- */
 
-/* Write as JSON. `members` (NULL accepted) is the text of further members of the top-level object, without braces,
-   such as "\"program\": {..}". Written to a temporary name beside `path` and renamed; "-" is stdout. */
+/* Write a graph as JSON. `members` (NULL accepted) is the text of further members of the top-level object, without
+   braces, such as "\"program\": {..}". Written to a temporary name beside `path` and renamed; "-" is stdout. */
 HGA_API hga_status hga_graph_write_json(const hga_graph *g, const char *members, const char *path);
-/* Read what hga_graph_write_json wrote, or a person. "-" is stdin. *program (NULL accepted) gets the text of its
-   `program` member, or NULL; free it with hga_text_free. Explicit edges and blocks may be mixed. */
+/* Read a graph that hga_graph_write_json wrote, or a person. "-" is stdin. *program (NULL accepted) gets the text of
+   its `program` member, or NULL; free it with hga_text_free. Explicit edges and blocks may be mixed. */
 HGA_API hga_status hga_graph_read_json(const hga_allocator *a, const char *path, hga_graph **out, char **program);
 /* Free a text that the library gave; NULL is accepted. */
 HGA_API void hga_text_free(char *text);

@@ -39,11 +39,11 @@ typedef struct hga_decode_options {
     uint64_t reserved[2]; /* 0 */
 } hga_decode_options;
 
-/* A decoder of at most as many tokens as the graph has, which is kept by reference; `o` may be NULL. HGA_EUNSUPPORTED,
-   with the token and the later one that it sees, where a row of the output hangs on a later token; and for what has no
-   meaning token by token: queries that are other tokens than keys, tensors of HGA_IO_USER, programs whose rows cannot
-   stay (HGA_ROWS_THAT_STAY). With a selection, for graphs that not every block can be chosen on, and for scores that
-   rows of chosen blocks do not know; appends say so of what they bring. */
+/* Make a decoder of at most as many tokens as the graph has, which is kept by reference; `o` may be NULL.
+   HGA_EUNSUPPORTED, with the token and the later one that it sees, where a row of the output hangs on a later token;
+   and for what has no meaning token by token: queries that are other tokens than keys, tensors of HGA_IO_USER, programs
+   whose rows cannot stay (HGA_ROWS_THAT_STAY). With a selection, for graphs that not every block can be chosen on, and
+   for scores that rows of chosen blocks do not know; appends say so of what they bring. */
 HGA_API hga_status hga_decoder_create(const hga_graph *capacity, const hga_program *p, const hga_shape *shape,
                                       const hga_decode_options *o, hga_decoder **out);
 /* Give a decoder back, after its pages and workspaces; NULL is accepted. */
@@ -58,9 +58,11 @@ HGA_API hga_id hga_decoder_tokens(const hga_decoder *d);
 HGA_API hga_id hga_decoder_rows(const hga_decoder *d, hga_id first_token, hga_id n, hga_id *node, hga_id capacity);
 /* Bytes of the pages that a cache of so many tokens holds, none of which are shared; -1 where the graph has fewer. */
 HGA_API int64_t hga_decoder_cache_bytes(const hga_decoder *d, hga_id tokens);
-/* .. rows that it holds: keys, values and whatever else later tokens read. */
+/* Rows that a cache of so many tokens holds: keys, values and whatever else later tokens read; -1 where the graph has
+   fewer tokens. */
 HGA_API int64_t hga_decoder_cache_rows(const hga_decoder *d, hga_id tokens);
-/* .. those of them that are rows of nodes of one level of the graph; -1, too, where it has no such level. */
+/* Rows that a cache of so many tokens holds of nodes of one level of the graph; -1 where the graph has fewer tokens, or
+   no such level. */
 HGA_API int64_t hga_decoder_cache_level_rows(const hga_decoder *d, hga_id tokens, hga_id level);
 
 /* Bytes of a workspace of the decoder before its first append: four for each node of the graph and each field, what
@@ -69,17 +71,18 @@ HGA_API int64_t hga_decoder_cache_level_rows(const hga_decoder *d, hga_id tokens
    appends are, not from how many tokens have come. Keys, values and queries of a cache are read in its pages, unless
    these are of 16 bits or the plan rounds them; then it has a copy. */
 HGA_API int64_t hga_decoder_workspace_bytes(const hga_decoder *d);
-/* What appends compute in: one for each thread that calls hga_decoder_append at a time. It serves the caches of all
-   pools of the decoder; a cache that it served last is served faster. */
+/* Make what appends compute in: one for each thread that calls hga_decoder_append at a time. It serves the caches of
+   all pools of the decoder; a cache that it served last is served faster. */
 HGA_API hga_status hga_decode_workspace_create(const hga_decoder *d, hga_decode_workspace **out);
-/* The bytes that it has now: of its own, of the rows of the cache that it served last, and for a while of the
-   longest append. May be asked while another thread appends in it. */
+/* Bytes that a decoder's workspace has now: of its own, of the rows of the cache that it served last, and for a while
+   of the longest append. May be asked while another thread appends in it. */
 HGA_API int64_t hga_decode_workspace_bytes(const hga_decode_workspace *w);
 /* Give a decoder's workspace back; NULL is accepted. */
 HGA_API void hga_decode_workspace_destroy(hga_decode_workspace *w);
 
-/* Where caches have their pages: at most most_bytes (0: no limit) of the decoder's allocator. Pages that are given back
-   serve again. A pool may be used by any number of threads, and must outlive its caches; the decoder outlives both. */
+/* Make a pool, where caches have their pages: at most most_bytes (0: no limit) of the decoder's allocator. Pages that
+   are given back serve again. A pool may be used by any number of threads, and must outlive its caches; the decoder
+   outlives both. */
 HGA_API hga_status hga_pages_create(const hga_decoder *d, int64_t most_bytes, hga_pages **out);
 /* Give a pool back, after its caches; NULL is accepted. */
 HGA_API void hga_pages_destroy(hga_pages *p);
@@ -88,21 +91,21 @@ HGA_API int64_t hga_pages_used(const hga_pages *p);
 /* Bytes of all pages that the pool has taken, those that serve again later among them. */
 HGA_API int64_t hga_pages_bytes(const hga_pages *p);
 
-/* An empty cache. A cache serves one call at a time. */
+/* Make an empty cache in a pool. A cache serves one call at a time. */
 HGA_API hga_status hga_cache_create(hga_pages *p, hga_cache **out);
 /* Give a cache's pages back to its pool; NULL is accepted. */
 HGA_API void hga_cache_destroy(hga_cache *c);
 /* How many tokens a cache has. */
 HGA_API hga_id hga_cache_tokens(const hga_cache *c);
-/* A cache of the same tokens, which shares its pages: who writes to a shared page first gets a copy of his own. */
+/* Make a cache of the same tokens, which shares its pages: who writes to a shared page first gets a copy of his own. */
 HGA_API hga_status hga_cache_fork(const hga_cache *c, hga_cache **out);
 /* Take back all tokens from number `tokens` on. HGA_EINVAL where they are more than the rollback since the cache was
    longest, unless none is left; nothing has changed then. */
 HGA_API hga_status hga_cache_cut(hga_cache *c, hga_id tokens);
 
-/* A cache as a file: rows as they are, with what they are rows of, and a checksum. */
+/* Write a cache as a file: rows as they are, with what they are rows of, and a checksum. */
 HGA_API hga_status hga_cache_write(const hga_cache *c, const char *path);
-/* A cache from a file that hga_cache_write made. HGA_EFORMAT, naming what differs, for a file that is truncated,
+/* Read a cache from a file that hga_cache_write made. HGA_EFORMAT, naming what differs, for a file that is truncated,
    changed, or of another graph, program, shape, precision, type of pages or blocks to choose; for a decoder with
    same_bits also of another version of hga or instruction set. Files are loaded whole. */
 HGA_API hga_status hga_cache_read(hga_pages *p, const char *path, hga_cache **out);
@@ -132,11 +135,12 @@ typedef struct hga_prefill {
     uint64_t reserved[4]; /* 0 */
 } hga_prefill;
 
-/* Every rank calls it, with a decoder of the same graph, program, shape, options and instruction set, else HGA_EINVAL;
-   then the home's cache is that of one who has appended all tokens, bit for bit. Ranks send home the rows that the
-   cache keeps and those that rows above a cut are made of, and none else. Rows of the output are not made: a plan with
-   options.ranks makes them. Where one rank fails the home does, with its status, and the cache is empty; so do all that
-   have not yet sent their rows. Who has, and returned HGA_OK, is told by its next call on the exchange. */
+/* Append a prompt that ranks share. Every rank calls it, with a decoder of the same graph, program, shape, options and
+   instruction set, else HGA_EINVAL; then the home's cache is that of one who has appended all tokens, bit for bit.
+   Ranks send home the rows that the cache keeps and those that rows above a cut are made of, and none else. Rows of the
+   output are not made: a plan with options.ranks makes them. Where one rank fails the home does, with its status, and
+   the cache is empty; so do all that have not yet sent their rows. Who has, and returned HGA_OK, is told by its next
+   call on the exchange. */
 HGA_API hga_status hga_decoder_prefill(const hga_decoder *d, hga_decode_workspace *w, const hga_prefill *p);
 
 #ifdef __cplusplus

@@ -49,12 +49,11 @@ typedef struct hga_grad_io {
 } hga_grad_io;
 #undef HGA_CALL_WANTED
 
-/* The gradients of the execution that left io->tape. Bring the same plan and the same tensors, io->out among them, and
-   the same rows if you executed some rows alone (io->rows); the call does not read d_out and d_lse of
-   other rows. Where one stage attends to your tensors in the order of nodes and nothing else is done, some rows cost
-   what they and their columns cost, and zeros for the others: all keys and values, where several threads share a head.
-   Elsewhere they cost up to the whole. It leaves out stages whose
-   results do not reach the output.
+/* Compute the gradients of the execution that left io->tape. Bring the same plan and the same tensors, io->out among
+   them, and the same rows if you executed some rows alone (io->rows); the call does not read d_out and d_lse of other
+   rows. Where one stage attends to your tensors in the order of nodes and nothing else is done, some rows cost what
+   they and their columns cost, and zeros for the others: all keys and values, where several threads share a head.
+   Elsewhere they cost up to the whole. It leaves out stages whose results do not reach the output.
 
    Memory: the first call of a plan makes lists of the graph, in the plan's memory (hga_plan_bytes). The first call of a
    workspace takes memory, which the workspace keeps. Later calls that bring the same tables, dtypes
@@ -69,11 +68,12 @@ typedef struct hga_grad_io {
 HGA_API hga_status hga_plan_gradient(const hga_plan *plan, hga_workspace *workspace, const hga_io *io,
                                      const hga_grad_io *grad);
 
-/* Make now what gradients of the plan need: the plan's lists of its graph and, with a workspace (NULL: none), the
-   memory of a call and what it would find out. The call looks at which tables, dtypes and rows `io` and `grad` bring
-   and what they want, and at no numbers but tables of one entry; both NULL: packed float32, no tables, every gradient
-   wanted. Any number of threads may prepare one plan, each with its own workspace. After HGA_ENOMEM you may try again.
-   HGA_EINVAL: a plan without options.gradient, another plan's workspace, one of io and grad without the other.
+/* Make ahead of time what gradients of the plan need: the plan's lists of its graph and, with a workspace (NULL: none),
+   the memory of a call and what it would find out. The call looks at which tables, dtypes and rows `io` and `grad`
+   bring and what they want, and at no numbers but tables of one entry; both NULL: packed float32, no tables, every
+   gradient wanted. Any number of threads may prepare one plan, each with its own workspace. After HGA_ENOMEM you may
+   try again. HGA_EINVAL: a plan without options.gradient, another plan's workspace, one of io and grad without the
+   other.
 
    *bytes (NULL: not asked): what a workspace takes for such calls and keeps, whether you bring one or not. Not counted:
    what heads leave each other, at most an eighth of the tensors and their gradients, and a quarter more under dropout.
@@ -81,19 +81,19 @@ HGA_API hga_status hga_plan_gradient(const hga_plan *plan, hga_workspace *worksp
 HGA_API hga_status hga_plan_prepare(const hga_plan *plan, hga_workspace *workspace, const hga_io *io,
                                     const hga_grad_io *grad, int64_t *bytes);
 
-/* The gradients of n executions in one call, each with its own workspace. Results, bits and errors are those of n calls
-   of hga_plan_gradient. A thread takes whole samples as long as there is one for each thread, and all of them where the
-   plan is small or takes the plain way; then all threads share the samples that are left. So a user stage's adjoints
-   may run on several threads at once. Samples may share what they read. What one sample wants must not overlap what
-   another wants or reads (HGA_EINVAL); that includes gradients of tables, which the call does not sum. An error names
-   the sample. An error in what you bring is found before anything is written. HGA_ENOMEM may come later; the gradients
-   of all samples are then undefined. */
+/* Compute the gradients of n executions in one call, each with its own workspace. Results, bits and errors are those of
+   n calls of hga_plan_gradient. A thread takes whole samples as long as there is one for each thread, and all of them
+   where the plan is small or takes the plain way; then all threads share the samples that are left. So a user stage's
+   adjoints may run on several threads at once. Samples may share what they read. What one sample wants must not overlap
+   what another wants or reads (HGA_EINVAL); that includes gradients of tables, which the call does not sum. An error
+   names the sample. An error in what you bring is found before anything is written. HGA_ENOMEM may come later; the
+   gradients of all samples are then undefined. */
 HGA_API hga_status hga_plan_gradient_batch(const hga_plan *plan, hga_workspace *const *workspaces, const hga_io *ios,
                                            const hga_grad_io *grads, hga_id n);
 
-/* The ways to run backward, in the order in which the library tries them; the last is "row by row in double", which is
-   slower and takes every call. Returns the name of way i, from 0 on; NULL behind the last, or when there is no memory
-   to find out. *refusal says why the way does not take calls that bring and want such tensors (both NULL: packed
+/* Name the ways to run backward, in the order in which the library tries them; the last is "row by row in double",
+   which is slower and takes every call. Returns the name of way i, from 0 on; NULL behind the last, or when there is no
+   memory to find out. *refusal says why the way does not take calls that bring and want such tensors (both NULL: packed
    float32, no tables), in words that last until the plan is updated or destroyed. It is NULL for the way that takes
    them and for those behind it, which were not asked. Numbers are not read. */
 HGA_API const char *hga_plan_gradient_tried(const hga_plan *plan, const hga_io *io, const hga_grad_io *grad, hga_id i,
@@ -110,11 +110,11 @@ typedef enum hga_gradient_input {
     HGA_GRADIENT_TABLE = 100
 } hga_gradient_input;
 
-/* The loss whose gradients hga_plan_gradient gives, the sum of grad->d_out . out and grad->d_lse . lse (rows without
-   edges left out), with entry `entry` of an input moved by `by`: the program runs forward in double, so that
-   differences of losses are slopes to ten digits (functions of the caller's own see and give floats). Entries count
-   as in the gradient's array, packed: a tensor's (row * heads + head) * columns + column. Of `grad` only what is
-   given is read; a tape is not needed. Rounding to bfloat16 has no slope: such a plan is HGA_EUNSUPPORTED. */
+/* Compute the loss whose gradients hga_plan_gradient gives, the sum of grad->d_out . out and grad->d_lse . lse (rows
+   without edges left out), with entry `entry` of an input moved by `by`: the program runs forward in double, so that
+   differences of losses are slopes to ten digits (functions of the caller's own see and give floats). Entries count as
+   in the gradient's array, packed: a tensor's (row * heads + head) * columns + column. Of `grad` only what is given is
+   read; a tape is not needed. Rounding to bfloat16 has no slope: such a plan is HGA_EUNSUPPORTED. */
 HGA_API hga_status hga_plan_loss(const hga_plan *plan, const hga_io *io, const hga_grad_io *grad,
                                  hga_gradient_input input, int64_t entry, double by, double *loss);
 

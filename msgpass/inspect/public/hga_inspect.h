@@ -9,9 +9,9 @@
 extern "C" {
 #endif
 
-/* Does any output depend on a later token? Follows the latest token that reaches every field of every node through all
-   stages. *token = -1 when causal, else a query token and *sees, the latest token that influences it. Self-attention
-   only (HGA_EUNSUPPORTED otherwise); user stages count as reading all they may. */
+/* Find out: does any output depend on a later token? Follows the latest token that reaches every field of every node
+   through all stages. *token = -1 when causal, else a query token and *sees, the latest token that influences it.
+   Self-attention only (HGA_EUNSUPPORTED otherwise); user stages count as reading all they may. */
 HGA_API hga_status hga_program_influence(const hga_program *p, const hga_graph *g, hga_id *token, hga_id *sees);
 
 /* (query token, key token) pairs the program's attend stages cover, through sources' spans and the states' way down. */
@@ -22,6 +22,8 @@ typedef struct hga_coverage {
     int64_t later;            /* pairs covered whose key token is later than the query token */
     hga_id token, other;      /* a pair covered more than once, or (first) never; -1 */
 } hga_coverage;
+/* Count the (query token, key token) pairs that a program covers on a graph, and those that it does not; causal 1: of
+   the pairs whose key is not later than the query. */
 HGA_API hga_status hga_program_coverage(const hga_program *p, const hga_graph *g, int causal, hga_coverage *out);
 
 /* Tokens x tokens that one run of edges covers: query tokens [query, query + n_queries) (counted within the query
@@ -48,8 +50,8 @@ typedef struct hga_seen {
     hga_id key_first, key_last; /* the source's span within the key range; first > last: not an interval */
 } hga_seen;
 typedef hga_status (*hga_seen_visit)(const hga_seen *seen, void *context);
-/* Everything that query token `token` attends to, directly and through the nodes whose states reach it, canonical order
-   within each destination, destinations from the token up. */
+/* Visit everything that query token `token` attends to, directly and through the nodes whose states reach it, canonical
+   order within each destination, destinations from the token up. */
 HGA_API hga_status hga_program_row(const hga_program *p, const hga_graph *g, hga_id token, hga_seen_visit visit,
                                    void *context);
 
@@ -60,14 +62,14 @@ typedef struct hga_weight {
     double weight; /* the source's value is in the token's output this many times */
 } hga_weight;
 typedef hga_status (*hga_weight_visit)(const hga_weight *weight, void *context);
-/* The weights that query token `token` pays under query head `head`, in double, by the plain meaning of the stages and
-   not by the engine: the edges that hga_program_row tells (further back, too, where values were attended to before), in
-   its order, and what each key token has of the output: token_weight[n_keys], a node's share evenly among the tokens it
-   stands for. Either may be NULL. `shape` and `io` as for hga_plan_execute: queries and keys, tables and
-   user tensors are read; values and outputs are not (NULL is accepted). Where
-   all rows have edges and all stages take means or attend, weights sum to one. HGA_EINVAL names a tensor that is
-   missing or too short; HGA_EUNSUPPORTED: a user function is on the way. Computes what the one token needs: the cost is
-   that of its edges and of the coarse queries and keys among them (with an energy, of the tree). */
+/* Compute the weights that query token `token` pays under query head `head`, in double, by the plain meaning of the
+   stages and not by the engine: the edges that hga_program_row tells (further back, too, where values were attended to
+   before), in its order, and what each key token has of the output: token_weight[n_keys], a node's share evenly among
+   the tokens it stands for. Either may be NULL. `shape` and `io` as for hga_plan_execute: queries and keys, tables and
+   user tensors are read; values and outputs are not (NULL is accepted). Where all rows have edges and all stages take
+   means or attend, weights sum to one. HGA_EINVAL names a tensor that is missing or too short; HGA_EUNSUPPORTED: a user
+   function is on the way. Computes what the one token needs: the cost is that of its edges and of the coarse queries
+   and keys among them (with an energy, of the tree). */
 HGA_API hga_status hga_program_weights(const hga_program *p, const hga_graph *g, const hga_shape *shape,
                                        const hga_io *io, hga_id token, hga_id head, hga_weight_visit visit,
                                        void *context, double *token_weight);
@@ -80,6 +82,7 @@ typedef struct hga_levels_count {
     int64_t *pairs;
     hga_allocator allocator;
 } hga_levels_count;
+/* Count the pairs by the levels that cover them. *out is yours: hga_levels_count_clear. */
 HGA_API hga_status hga_program_levels(const hga_program *p, const hga_graph *g, hga_levels_count *out);
 /* hga_program_coverage and hga_program_levels in one walk, for two thirds of the time of two. */
 HGA_API hga_status hga_program_coverage_levels(const hga_program *p, const hga_graph *g, int causal,
@@ -87,12 +90,12 @@ HGA_API hga_status hga_program_coverage_levels(const hga_program *p, const hga_g
 /* Free the arrays of a hga_levels_count. */
 HGA_API void hga_levels_count_clear(hga_levels_count *c);
 
-/* Layers of this program until every token has been reached by every other (by every earlier one, when causal): 1 when
-   one layer does it; -1 if it never happens; 0 if more than `most` were needed. Self-attention only. */
+/* Count the layers of this program until every token has been reached by every other (by every earlier one, when
+   causal): 1 when one layer does it; -1 if it never happens; 0 if more than `most` were needed. Self-attention only. */
 HGA_API hga_status hga_program_layers(const hga_program *p, const hga_graph *g, int causal, hga_id most,
                                       hga_id *layers);
-/* The same, but HGA_EUNSUPPORTED where more than `work` intervals of nodes have to be joined to know it: what irregular
-   graphs reach is many of them. Some ten million take a second. */
+/* Count layers as hga_program_layers does, but give up with HGA_EUNSUPPORTED where more than `work` intervals of nodes
+   have to be joined to know it: what irregular graphs reach is many of them. Some ten million take a second. */
 HGA_API hga_status hga_program_layers_within(const hga_program *p, const hga_graph *g, int causal, hga_id most,
                                              int64_t work, hga_id *layers);
 

@@ -8,10 +8,10 @@
 extern "C" {
 #endif
 
-/* What the engine sees: one line a NUMA domain with its cores, and where `threads` would go. `synthetic` as hwloc's, or
-   NULL. */
+/* Say what the engine sees of a machine: one line a NUMA domain with its cores, and where `threads` would go.
+   `synthetic` as hwloc's, or NULL. *text is yours: hga_text_free. */
 HGA_API hga_status hga_topology_describe(const char *synthetic, hga_id threads, char **text);
-/* What the engine sees as a JSON object. */
+/* Say what hga_topology_describe says as a JSON object, for hga_text_free. */
 HGA_API hga_status hga_topology_describe_json(const char *synthetic, hga_id threads, char **text);
 /* ISAs compiled in and usable here, e.g. "ref avx2 avx512 avx512bf16"; static text. */
 HGA_API const char *hga_isa_list(void);
@@ -24,16 +24,18 @@ typedef struct hga_peaks {
     double fma_gflops, exp_gelements, l2_gbytes, dram_gbytes; /* one thread */
     double bf16_gflops; /* products of bfloat16 pairs; 0 where the instruction set has none */
 } hga_peaks;
+/* Measure this machine's limits with the instruction set `isa` (NULL as in hga_options.isa). About a second. */
 HGA_API hga_status hga_measure_peaks(const char *isa, hga_peaks *out);
 /* What the calling thread is allowed at this moment, which on a shared core changes from second to second: the rate of
    multiply-adds of full vectors in float32 (pairs: of products of bfloat16 pairs, 0 where the instruction set has none)
    over about `seconds`, above 0 and at most 60. In 1e9 a second. */
 HGA_API hga_status hga_measure_flops(const char *isa, int pairs, double seconds, double *gflops);
-/* The rate, in the same sense, of reading n floats (a multiple of 128, at least 128) once, from wherever they are. */
+/* Measure the rate, in 1e9 bytes a second, of reading n floats (a multiple of 128, at least 128) once, from wherever
+   they are, on the calling thread at this moment. */
 HGA_API hga_status hga_measure_read(const char *isa, hga_pos n, const float *x, double *gbytes);
-/* The same of reading n rows of `columns` floats (a multiple of 128, at least 128) each once in an order that no
-   prefetcher guesses, each asked for while those before it are read: what an engine can have of rows that the edges of
-   a graph name at random. x: [n][columns], n >= 1. */
+/* Measure the rate, in 1e9 bytes a second, of reading n rows of `columns` floats (a multiple of 128, at least 128) each
+   once in an order that no prefetcher guesses, each asked for while those before it are read: what an engine can have
+   of rows that the edges of a graph name at random. x: [n][columns], n >= 1. */
 HGA_API hga_status hga_measure_gather(const char *isa, hga_pos n, hga_id columns, const float *x, double *gbytes);
 
 #ifdef __cplusplus

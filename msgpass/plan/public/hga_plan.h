@@ -159,11 +159,12 @@ typedef struct hga_io {
 } hga_io;
 #undef HGA_CALL_GIVEN
 
-/* Check the program against the graph and lower it. The plan keeps a reference to the graph. */
+/* Check the program against the graph and lower it, for a shape and options (NULL: the defaults). The plan keeps a
+   reference to the graph. *out is yours: hga_plan_destroy. */
 HGA_API hga_status hga_plan_create(const hga_graph *g, const hga_program *p, const hga_shape *shape,
                                    const hga_options *options, hga_plan **out);
-/* The same program on new edges: the graph must have the same relations by name. Do not call it while another thread
-   executes the plan. Workspaces stay valid unless the plan needs more than they have (hga_plan_execute then says
+/* Put new edges under a plan's program: the graph must have the same relations by name. Do not call it while another
+   thread executes the plan. Workspaces stay valid unless the plan needs more than they have (hga_plan_execute then says
    HGA_EINVAL). Tapes do not: they are of the graph that was executed, and hga_plan_gradient refuses them. A failure
    leaves the plan as it was. From the first update on the plan keeps the memory that updates need, about twice a plan,
    so that an update to a graph of the same sizes allocates nothing. */
@@ -193,25 +194,28 @@ typedef struct hga_cost {
     double flops, edges, bytes_min; /* bytes_min: inputs read once, outputs written once */
     double gradient_flops;          /* of all gradients: of attention 6 dim + 4 dim_v an edge and head */
 } hga_cost;
+/* Count the useful operations, edges and bytes of one execution of a plan. */
 HGA_API hga_cost hga_plan_cost(const hga_plan *plan);
 
-/* Which kernel each stage got, which way its pairs go in a call that brings as much as this one, and why no other, and
-   in how many waves its panels run, with threads, parts, domains and workspace; text to be freed with hga_text_free. Of
-   the call's tables it asks only whether they are there, and of numbers whether they are 0; io NULL: it brings none. */
+/* Say which kernel each stage got, which way its pairs go in a call that brings as much as this one, and why no other,
+   and in how many waves its panels run, with threads, parts, domains and workspace; text to be freed with
+   hga_text_free. Of the call's tables it asks only whether they are there, and of numbers whether they are 0; io NULL:
+   it brings none. */
 HGA_API hga_status hga_plan_explain(const hga_plan *plan, const hga_io *io, char **text);
-/* What hga_plan_explain says as a JSON object. */
+/* Say what hga_plan_explain says as a JSON object, for hga_text_free. */
 HGA_API hga_status hga_plan_explain_json(const hga_plan *plan, const hga_io *io, char **text);
 
-/* The workspace of one caller. */
+/* Make the workspace of one caller: the memory of executions of the plan, one at a time. *out is yours:
+   hga_workspace_destroy. */
 HGA_API hga_status hga_workspace_create(const hga_plan *plan, hga_workspace **out);
 /* Give a workspace back; NULL is accepted. */
 HGA_API void hga_workspace_destroy(hga_workspace *workspace);
 
-/* Run. What is not finite in an operand shows in the rows that see it, and in no others: a score that is NaN makes the
-   row NaN, whatever the normaliser. A score of +inf does where weights are shares of a row (softmax, entmax); a sigmoid
-   of it is 1. A score of -inf is an edge that is not there: a row of such scores alone is 0, its log-sum-exp -inf.
-   Inside a caller's parallel region it runs on the calling thread alone. Equal inputs give equal bits at any thread
-   count.
+/* Run a plan on the tensors of a call. What is not finite in an operand shows in the rows that see it, and in no
+   others: a score that is NaN makes the row NaN, whatever the normaliser. A score of +inf does where weights are shares
+   of a row (softmax, entmax); a sigmoid of it is 1. A score of -inf is an edge that is not there: a row of such scores
+   alone is 0, its log-sum-exp -inf. Inside a caller's parallel region it runs on the calling thread alone. Equal inputs
+   give equal bits at any thread count.
 
    A row's bits depend on its edges, on what it reads, and on the fifteen rows beside it with which it makes a group:
    sixteen rows from a multiple of sixteen on, counted from the first row of its level that the stage writes (relations
@@ -232,11 +236,11 @@ HGA_API void hga_workspace_destroy(hga_workspace *workspace);
    Gradients are not promised. */
 HGA_API hga_status hga_plan_execute(const hga_plan *plan, hga_workspace *workspace, const hga_io *io);
 
-/* Of the tensor that is query, key, value or out (`of`, HGA_IO_QUERY to HGA_IO_OUT) rows [*first, *first + *n) are
-   those that thread `thread` of hga_plan_threads(plan) goes along: it reads these queries, writes these rows of the
-   output, and reads most of these keys and values. A thread that fills them has them in memory that is near. A
-   thread's part may be empty; together the threads have every row once. Rows of all nodes, level by level, are
-   HGA_EUNSUPPORTED. */
+/* Find a thread's rows. Of the tensor that is query, key, value or out (`of`, HGA_IO_QUERY to HGA_IO_OUT) rows [*first,
+   *first + *n) are those that thread `thread` of hga_plan_threads(plan) goes along: it reads these queries, writes
+   these rows of the output, and reads most of these keys and values. A thread that fills them has them in memory that
+   is near. A thread's part may be empty; together the threads have every row once. Rows of all nodes, level by level,
+   are HGA_EUNSUPPORTED. */
 HGA_API hga_status hga_plan_rows(const hga_plan *plan, hga_binding of, hga_id thread, int64_t *first, int64_t *n);
 /* Bring the tensor's pages to the memory of the threads that have its rows: each thread writes a byte of each of its
    pages as it is, and pages that lie on another NUMA node are moved, for a plan whose threads are bound, by itself or
@@ -246,11 +250,12 @@ HGA_API hga_status hga_plan_rows(const hga_plan *plan, hga_binding of, hga_id th
    nothing. */
 HGA_API hga_status hga_plan_touch(const hga_plan *plan, hga_binding of, const hga_tensor *tensor);
 
-/* Of a plan with options.ranks: which rows of a field's tensor of one process the rank's tensor has, in this order. *n
-   is how many intervals there are; the first `room` of them are written. Fields without a tensor have none. */
+/* Find a rank's rows, of a plan with options.ranks: which rows of a field's tensor of one process the rank's tensor
+   has, in this order. *n is how many intervals there are; the first `room` of them are written. Fields without a tensor
+   have none. */
 HGA_API hga_status hga_plan_rank_rows(const hga_plan *plan, hga_id field, hga_interval *rows, int64_t room, int64_t *n);
 
-/* n executions in one call, each with its own workspace. Outputs, errors and bits are those of n calls of
+/* Run n executions in one call, each with its own workspace. Outputs, errors and bits are those of n calls of
    hga_plan_execute. There is one parallel region; a thread takes whole samples as long as there is one for each thread.
    An error names the sample, and then no sample has run. What a sample writes must not overlap what another reads or
    writes (HGA_EINVAL): two samples cannot share an output or a tape, but they may write different rows of one output
@@ -258,10 +263,10 @@ HGA_API hga_status hga_plan_rank_rows(const hga_plan *plan, hga_id field, hga_in
 HGA_API hga_status hga_plan_execute_batch(const hga_plan *plan, hga_workspace *const *workspaces, const hga_io *ios,
                                           hga_id n);
 
-/* The values of a field after an execution of a plan that was made with keep_fields (without: HGA_EUNSUPPORTED), for
-   study: rows [first, first + n) of the field as [n][heads][columns], a state with its log-sum-exp as one column more.
-   The caller's tensors are borrowed for the execution alone: their rows are copies made at its end. In bfloat16 the
-   rows of operands come rounded, as flat stages read them. */
+/* Copy the values of a field after an execution of a plan that was made with keep_fields (without: HGA_EUNSUPPORTED),
+   for study: rows [first, first + n) of the field as [n][heads][columns], a state with its log-sum-exp as one column
+   more. The caller's tensors are borrowed for the execution alone: their rows are copies made at its end. In bfloat16
+   the rows of operands come rounded, as flat stages read them. */
 HGA_API hga_status hga_workspace_field(const hga_plan *plan, const hga_workspace *workspace, hga_id field, hga_id first,
                                        hga_id n, float *out);
 
@@ -284,17 +289,18 @@ typedef enum hga_rows_way { HGA_ROWS_GET = 0, HGA_ROWS_PUT = 1, HGA_ROWS_DROP = 
 HGA_API hga_status hga_workspace_rows(const hga_plan *plan, hga_workspace *workspace, hga_id field, hga_id first,
                                       hga_id n, hga_rows_way way, float *data);
 
-/* Plan, workspace, execute and clean up in one call. */
+/* Plan, take a workspace, execute and clean up in one call, with the arguments of hga_plan_create and hga_plan_execute.
+   To run often, call those. */
 HGA_API hga_status hga_attention(const hga_graph *g, const hga_program *p, const hga_shape *shape,
                                  const hga_options *options, const hga_io *io);
 
-/* Softmax states over the same rows and different keys, packed out [n_rows][n_heads][dim_v] and lse [n_rows][n_heads]
-   (natural log, -INFINITY: no key) as an execution leaves them: a becomes the state over the keys of both, as if they
-   had been attended to at once; in double. Where both are empty a stays as it is. */
+/* Merge softmax states over the same rows and different keys, packed out [n_rows][n_heads][dim_v] and lse
+   [n_rows][n_heads] (natural log, -INFINITY: no key) as an execution leaves them: a becomes the state over the keys of
+   both, as if they had been attended to at once; in double. Where both are empty a stays as it is. */
 HGA_API hga_status hga_merge_states(int64_t n_rows, hga_id n_heads, hga_id dim_v, float *out_a, float *lse_a,
                                     const float *out_b, const float *lse_b);
 
-/* The version of the library that runs, such as "0.4.0" or "0.4.0.dev0"; that of its headers is HGA_VERSION_MAJOR,
+/* Say the version of the library that runs, such as "0.4.0" or "0.4.0.dev0"; that of its headers is HGA_VERSION_MAJOR,
    _MINOR, _PATCH and _STAGE. */
 HGA_API const char *hga_version(void);
 

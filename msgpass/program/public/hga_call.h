@@ -91,11 +91,12 @@ typedef struct hga_call_row {
     const char *says;    /* one line */
 } hga_call_row;
 
-/* The rows, by hga_call_table. */
+/* The rows of all tables that a call may bring, by their numbers (hga_call_table); one whose name is NULL ends them.
+   Static. */
 HGA_API const hga_call_row *hga_call_tables(void);
-/* The row of that name, with - for _ or not; NULL without. */
+/* Find the row of a table by its name, with - for _ or not; NULL without. */
 HGA_API const hga_call_row *hga_call_table_named(const char *name);
-/* How an extent is written: "types". */
+/* The word for an extent: "types" for HGA_EXTENT_TYPES. Static. */
 HGA_API const char *hga_extent_name(hga_extent extent);
 
 #ifdef __cplusplus

@@ -217,8 +217,8 @@ typedef struct hga_program {
     uint64_t reserved[2]; /* 0 */
 } hga_program;
 
-/* An empty program. What adds to it returns HGA_EPROGRAM when the tables are full or an argument is wrong; nothing
-   allocates. */
+/* Make *p an empty program. What adds to it returns HGA_EPROGRAM when the tables are full or an argument is wrong;
+   nothing allocates. */
 HGA_API void hga_program_init(hga_program *p);
 /* Add a field; *field is its number. */
 HGA_API hga_status hga_program_add_field(hga_program *p, const char *name, hga_width width, hga_binding binding,
@@ -226,24 +226,26 @@ HGA_API hga_status hga_program_add_field(hga_program *p, const char *name, hga_w
 /* Add a stage, which runs after those before it. */
 HGA_API hga_status hga_program_add_stage(hga_program *p, const hga_stage *stage);
 
-/* x[parent] = mean of x[child] by mass, level by level. */
+/* Add a stage that coarsens: x[parent] = mean of x[child] by mass, level by level. */
 HGA_API hga_status hga_program_coarsen(hga_program *p, hga_id x);
-/* x[v] = x[u] over a relation of one edge a row, level by level (where a mean would let a coarse query see later
-   tokens). */
+/* Add a stage that copies up: x[v] = x[u] over a relation of one edge a row, level by level (where a mean would let a
+   coarse query see later tokens). */
 HGA_API hga_status hga_program_coarsen_along(hga_program *p, hga_id relation, hga_id x);
-/* out = softmax state over a relation. */
+/* Add a stage that attends: out = softmax state over a relation; by_mass: scores have the logarithm of the source's
+   mass. */
 HGA_API hga_status hga_program_attend(hga_program *p, hga_id relation, hga_id query, hga_id key, hga_id value,
                                       hga_id out, int by_mass);
-/* out = the softmax state over one more relation merged with the state that is there: as if its edges had been among
-   the first one's. */
+/* Add a stage that attends one more relation: its softmax state is merged with the one that is in `out`, as if its
+   edges had been among the first one's. */
 HGA_API hga_status hga_program_attend_more(hga_program *p, hga_id relation, hga_id query, hga_id key, hga_id value,
                                            hga_id out, int by_mass);
-/* All stages that attend normalise in this way from now on; alpha is entmax's, else 0. What is no softmax has no LSE:
-   has_lse becomes 0, and stays as it is with softmax. With entmax, but for alpha = 1, a stage that attends and the
-   energies of its states become `attend inside`; with all else that becomes the two again. HGA_EPROGRAM where no stage
-   attends. */
+/* Choose what weights are: all stages that attend normalise in this way from now on; alpha is entmax's, else 0. What is
+   no softmax has no LSE: has_lse becomes 0, and stays as it is with softmax. With entmax, but for alpha = 1, a stage
+   that attends and the energies of its states become `attend inside`; with all else that becomes the two again.
+   HGA_EPROGRAM where no stage attends. */
 HGA_API hga_status hga_program_normalise(hga_program *p, hga_normaliser normaliser, double alpha);
-/* Merge each node's state into its children's (relation HGA_TREE_DOWN), or along a relation of coarse-to-fine edges. */
+/* Add a stage that merges each node's state into its children's (relation HGA_TREE_DOWN), or along a relation of
+   coarse-to-fine edges. */
 HGA_API hga_status hga_program_spread(hga_program *p, hga_id relation, hga_id state);
 /* Add a stage of the kind HGA_MEAN, as the table above says: means of x, by_mass weighted by the sources' masses. */
 HGA_API hga_status hga_program_mean(hga_program *p, hga_id relation, hga_id x, hga_id out, int by_mass);
@@ -255,41 +257,42 @@ HGA_API hga_status hga_program_weighted_sum(hga_program *p, hga_id relation, hga
 HGA_API hga_status hga_program_energy(hga_program *p, hga_id state, hga_id psi);
 /* Add a stage of states that go down the tree. */
 HGA_API hga_status hga_program_descend(hga_program *p, hga_id state, hga_id psi, hga_id keep, hga_id out);
-/* A whole program: fields query, key, value, out on tokens and one attend stage over `relation`. Initialises *p first:
-   it needs no hga_program_init, and what p held before is gone. */
+/* Write a whole program: fields query, key, value, out on tokens and one attend stage over `relation`. Initialises *p
+   first: it needs no hga_program_init, and what p held before is gone. */
 HGA_API hga_status hga_program_attention(hga_program *p, hga_id relation);
 
-/* The program of a graph of your own: attend the edges of all these relations jointly, in one softmax, over the
-   graph's tree. Fields query, key, value (the caller's on tokens) and out. Where an edge goes into a node above the
-   tokens, queries of nodes are means of their children's by mass, level by level, and in the end each node's state is
-   merged into its children's; where one comes out of such a node, keys and values are such means. Scores have the
-   logarithm of the source's mass. In detail: coarsen query, coarsen key, coarsen value (as far as they are needed);
-   attend the first relation, attend more for each of the others; spread out down the tree. Self- and cross-attention,
-   whose nodes above the tokens must have sides. Means see later tokens: for causal queries write coarsen_along instead.
-   HGA_EPROGRAM when edges end above the tokens and no node has a parent, or where the check of a plan would say so. */
+/* Write the program of a graph of your own, as most need it: attend the edges of all these relations jointly, in one
+   softmax, over the graph's tree. Fields query, key, value (the caller's on tokens) and out. Where an edge goes into a
+   node above the tokens, queries of nodes are means of their children's by mass, level by level, and in the end each
+   node's state is merged into its children's; where one comes out of such a node, keys and values are such means.
+   Scores have the logarithm of the source's mass. In detail: coarsen query, coarsen key, coarsen value (as far as they
+   are needed); attend the first relation, attend more for each of the others; spread out down the tree. Self- and
+   cross-attention, whose nodes above the tokens must have sides. Means see later tokens: for causal queries write
+   coarsen_along instead. HGA_EPROGRAM when edges end above the tokens and no node has a parent, or where the check of a
+   plan would say so. */
 HGA_API hga_status hga_program_hierarchy(hga_program *p, const hga_graph *g, const hga_id *relations,
                                          hga_id n_relations);
 
 /* ---- asking ---- */
 
-/* The field bound to a tensor of the caller's (the first of HGA_IO_USER's), 0 without. */
+/* Find the field bound to a tensor of the caller's (the first of HGA_IO_USER's), 0 without. */
 HGA_API hga_id hga_program_field(const hga_program *p, hga_binding binding);
-/* The rows that the caller's tensor of a field has: row i is that of node *first + i, i in [0, *n). None for field 0
-   and for internal fields. */
+/* Find the rows that the caller's tensor of a field has: row i is that of node *first + i, i in [0, *n). None for field
+   0 and for internal fields. */
 HGA_API hga_status hga_program_rows(const hga_program *p, const hga_graph *g, hga_id field, hga_id *first, hga_id *n);
 
-/* The text of the JSON object that names the fields and stages. Relations go by name. User functions cannot be written:
-   HGA_EUNSUPPORTED. */
+/* Write a program as the text of the JSON object that names the fields and stages, for hga_text_free. Relations go by
+   name. User functions cannot be written: HGA_EUNSUPPORTED. */
 HGA_API hga_status hga_program_to_json(const hga_program *p, const hga_graph *g, char **text);
-/* A program from such a text, over the graph's relations. Instead of an object the text may be the string "attend"
-   (with its quotes): then it is hga_program_hierarchy of all relations of the graph. */
+/* Read a program from the text that hga_program_to_json writes, over the graph's relations. Instead of an object the
+   text may be the string "attend" (with its quotes): then it is hga_program_hierarchy of all relations of the graph. */
 HGA_API hga_status hga_program_from_json(const char *text, const hga_graph *g, hga_program *out);
 
-/* A graph and its program as one JSON file, the form in which hierarchies are kept and passed on (hga's graph=FILE),
-   which hga_program_read_file reads. Written whole or not at all; "-" is stdout. */
+/* Write a graph and its program as one JSON file, the form in which hierarchies are kept and passed on (hga's
+   graph=FILE), which hga_program_read_file reads. Written whole or not at all; "-" is stdout. */
 HGA_API hga_status hga_program_write_file(const hga_program *p, const hga_graph *g, const char *path);
-/* A graph, which is then the caller's, and its program from such a file; "-" is stdin. HGA_EFORMAT without a
-   program. */
+/* Read a graph, which is then the caller's, and its program from a file of hga_program_write_file's; "-" is stdin.
+   HGA_EFORMAT without a program. */
 HGA_API hga_status hga_program_read_file(const hga_allocator *a, const char *path, hga_graph **g, hga_program *p);
 
 #ifdef __cplusplus

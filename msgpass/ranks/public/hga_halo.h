@@ -52,12 +52,13 @@ typedef struct hga_halo_list {
     hga_allocator allocator;
 } hga_halo_list;
 
-/* Rank r owns tokens [cuts[r], cuts[r + 1]) (node ids of level 0; cuts[0] = 0, cuts[n_ranks] = the number of tokens,
-   ascending; a rank may own none) and every node whose span lies within. A node whose span crosses a cut, or that has
-   none, is shared: every rank computes its row, from rows that all ranks are sent. Where a row has its sources alone,
-   as a span has its tokens, plans cut it into pieces (of 64 edges; sums of 512): of a shared one each piece is computed
-   by the rank that owns most of its sources and is sent the rest, and what neighbouring pieces come to goes to all
-   ranks, which merge it. Cuts at multiples of 64 cross no piece of a span that begins at one.
+/* List what ranks send each other. Rank r owns tokens [cuts[r], cuts[r + 1]) (node ids of level 0; cuts[0] = 0,
+   cuts[n_ranks] = the number of tokens, ascending; a rank may own none) and every node whose span lies within. A node
+   whose span crosses a cut, or that has none, is shared: every rank computes its row, from rows that all ranks are
+   sent. Where a row has its sources alone, as a span has its tokens, plans cut it into pieces (of 64 edges; sums of
+   512): of a shared one each piece is computed by the rank that owns most of its sources and is sent the rest, and what
+   neighbouring pieces come to goes to all ranks, which merge it. Cuts at multiples of 64 cross no piece of a span that
+   begins at one.
 
    Messages: what one rank sends another for one stage is one message. What ranks send to everybody for one stage is one
    gather, whose messages depend on your transport and are not counted. HGA_EINVAL names a cut that is wrong,

@@ -46,7 +46,8 @@ typedef struct hga_selection {
     hga_id coarse_k;  /* at least 1; read where coarse is on */
     uint64_t reserved[3];
 } hga_selection;
-/* block 64, query_block 1, k 16, sinks 1, local 1, each head by the mean, not causal; coarse off, coarse_k 6. */
+/* The settings of a choice at their defaults: block 64, query_block 1, k 16, sinks 1, local 1, each head by the mean,
+   not causal; coarse off, coarse_k 6. */
 HGA_API hga_selection hga_selection_defaults(void);
 
 /* What it is chosen from, borrowed for the call. */
@@ -77,13 +78,14 @@ typedef struct hga_chosen {
     const hga_allocator *allocator;
 } hga_chosen;
 
-/* Choose. *out is to be cleared; it is empty after a failure. HGA_EINVAL: a parameter, a tensor or a score is not what
-   it must be: NaN and +inf are named; HGA_EUNSUPPORTED: minmax with query blocks; coarse where the choice is not
-   causal, has query blocks or goes by given scores; HGA_ENOMEM. Threads may call at once. */
+/* Choose the blocks that rows attend to. *out is to be cleared (hga_chosen_clear); it is empty after a failure.
+   HGA_EINVAL: a parameter, a tensor or a score is not what it must be: NaN and +inf are named; HGA_EUNSUPPORTED: minmax
+   with query blocks; coarse where the choice is not causal, has query blocks or goes by given scores; HGA_ENOMEM.
+   Threads may call at once. */
 HGA_API hga_status hga_select_blocks(const hga_selection *s, const hga_select_input *in, hga_chosen *out);
-/* Give the arrays back, and make it empty. */
+/* Free the arrays of a choice, and make it empty. */
 HGA_API void hga_chosen_clear(hga_chosen *c);
-/* As a table [n_choosers][n_query_blocks][slots], -1 behind a row's last block. */
+/* Write a choice as a table [n_choosers][n_query_blocks][slots], -1 behind a row's last block. */
 HGA_API void hga_chosen_table(const hga_chosen *c, int32_t *table);
 
 /* What rows' scores have besides the products of queries and keys, and what they came to. */
@@ -94,14 +96,15 @@ typedef struct hga_chosen_scores {
     uint64_t reserved[4];
 } hga_chosen_scores;
 
-/* out[n_heads][n_tokens][slots]: the sum of a row's weights over each block that it chose, in the order in which
-   hga_chosen_table has them, 0 behind its last; later tokens have none where the choice is causal. A row sums to 1,
-   less what its sink takes. Weights are those before dropout. Whatever the scores that blocks were chosen by, query and
-   key are read. HGA_EINVAL: the choice is not one of such a call; HGA_ENOMEM. No bit depends on threads. */
+/* Sum weights by block; out[n_heads][n_tokens][slots]: the sum of a row's weights over each block that it chose, in the
+   order in which hga_chosen_table has them, 0 behind its last; later tokens have none where the choice is causal. A row
+   sums to 1, less what its sink takes. Weights are those before dropout. Whatever the scores that blocks were chosen
+   by, query and key are read. HGA_EINVAL: the choice is not one of such a call; HGA_ENOMEM. No bit depends on threads.
+   */
 HGA_API hga_status hga_chosen_weights(const hga_selection *s, const hga_select_input *in, const hga_chosen *chosen,
                                       const hga_chosen_scores *scores, float *out);
 
-/* How many choose, in a call of this shape: heads, key/value heads, or 1. */
+/* Say how many choose, in a call of this shape: heads, key/value heads, or 1. */
 HGA_API hga_id hga_select_choosers(const hga_selection *s, const hga_shape *shape);
 
 #ifdef __cplusplus
