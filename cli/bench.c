@@ -328,7 +328,9 @@ static int show_again(const arguments *a)
     json_t *document;
     int status = json_file_read(a->from, &document);
     if (status) return status;
-    if (json_is_array(json_object_get(document, "benchmarks"))) return write_document(a, document);
+    json_t *rows = json_object_get(document, "benchmarks");
+    measured_hold(rows);
+    if (json_is_array(rows)) return write_document(a, document);
     json_decref(document);
     return complain(CLI_DATA, "%s: has no list of benchmarks", a->from);
 }

@@ -2,6 +2,7 @@
 #include "measured.h"
 
 #include <math.h>
+#include <string.h>
 
 #include "arguments.h"
 
@@ -25,6 +26,29 @@ json_t *measured_within(json_t *row, double greatest)
     if (row && beyond) json_object_set_new(row, "mark", json_string(mark_of(beyond)));
     if (row) json_object_set_new(row, "limit_disturbed", json_boolean(beyond));
     return row;
+}
+
+static int is_beyond(const char *member, json_t *value)
+{
+    return strncmp(member, "share_of_", 9) == 0 && strcmp(member, "share_of_gather") != 0 &&
+           json_number_value(value) > 1;
+}
+
+void measured_hold(json_t *rows)
+{
+    size_t i;
+    json_t *row, *value;
+    const char *member;
+    json_array_foreach(rows, i, row)
+    {
+        double greatest = 0;
+        json_object_foreach(row, member, value) if (is_beyond(member, value))
+        {
+            greatest = json_number_value(value);
+            json_object_set_new(row, member, json_null());
+        }
+        if (greatest > 1) measured_within(row, greatest);
+    }
 }
 
 json_t *measured_peaks_json(const char *isa, const bench_peaks *p)

@@ -15,6 +15,8 @@ json_t *measured_json(const bench_measurement *m);
 json_t *measured_share(double share);
 /* The row told the greatest of its shares: limit_disturbed, and mark "!", where that is more than all. */
 json_t *measured_within(json_t *row, double greatest);
+/* The rows of a document that was written before, held to the same: shares of more than all become null. */
+void measured_hold(json_t *rows);
 /* A row of them for the peaks of an instruction set. */
 json_t *measured_peaks_json(const char *isa, const bench_peaks *p);
 

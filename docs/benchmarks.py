@@ -19,6 +19,16 @@ def cases(run, threads):
     return found
 
 
+def share(row):
+    """Per cent of the peak; None where a row did more than the machine was found to allow: something else had the processor while the peak was measured."""
+    found = row["share_of_peak"]
+    return None if found is None or found > 1 else 100 * found
+
+
+def said_share(row):
+    return "-" if share(row) is None else f"{share(row):.0f} %"
+
+
 def panel(x0, title, found, value, ticks, said, logarithmic):
     """One plot: tokens across, in powers of two; value up."""
     tokens = sorted({n for rows in found.values() for n, _ in rows})
@@ -33,7 +43,7 @@ def panel(x0, title, found, value, ticks, said, logarithmic):
         out.append(f'<text x="{x:.1f}" y="{HEIGHT - 22}" class="middle">{n}</text>')
     out.append(f'<text x="{x0 + (LEFT + WIDTH) / 2:.1f}" y="{HEIGHT - 4}" class="middle">tokens</text>')
     for colour, rows in zip(COLOURS, found.values()):
-        points = " ".join(f"{across[n]:.1f},{up(value(row)):.1f}" for n, row in sorted(rows, key=lambda r: r[0]))
+        points = " ".join(f"{across[n]:.1f},{up(value(row)):.1f}" for n, row in sorted(rows, key=lambda r: r[0]) if value(row) is not None)
         out.append(f'<polyline points="{points}" fill="none" stroke="{colour}" stroke-width="2"/>')
         out += [f'<circle cx="{p.split(",")[0]}" cy="{p.split(",")[1]}" r="3" fill="{colour}"/>' for p in points.split()]
     return out
@@ -45,7 +55,7 @@ def picture(run):
     out = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{whole}" height="{HEIGHT + ROOM}" viewBox="0 0 {whole} {HEIGHT + ROOM}">',
            STYLE]  # fmt: skip
     out += panel(0, "Time of one forward pass", found, lambda r: r["seconds"], [1e-3, 1e-2, 1e-1, 1, 10], lambda v: f"{v:g} s" if v >= 1 else f"{v * 1e3:g} ms", True)
-    out += panel(WIDTH + 20, "Share of the processor's peak", found, lambda r: 100 * r["share_of_peak"], [0, 20, 40, 60, 80], lambda v: f"{v} %", False)
+    out += panel(WIDTH + 20, "Share of the processor's peak", found, share, [0, 20, 40, 60, 80, 100], lambda v: f"{v} %", False)
     for i, (colour, name) in enumerate(zip(COLOURS, found)):
         x, y = LEFT + (i % 3) * 270, HEIGHT + 22 + (i // 3) * 24
         out.append(f'<rect x="{x}" y="{y - 10}" width="18" height="10" fill="{colour}"/><text x="{x + 24}" y="{y}">{name}</text>')
@@ -63,7 +73,7 @@ def table(run):
     for name, rows in one.items():
         times, last = dict(rows), tokens[-1]
         gain = times[last]["seconds"] / dict(two[name])[last]["seconds"]
-        lines.append(f"| {name} | " + " | ".join(rounded(times[n]["seconds"] * 1e3) for n in tokens) + f" | {gain:.2f} | {100 * times[last]['share_of_peak']:.0f} % |")
+        lines.append(f"| {name} | " + " | ".join(rounded(times[n]["seconds"] * 1e3) for n in tokens) + f" | {gain:.2f} | {said_share(times[last])} |")
     return "\n".join(lines) + "\n"
 
 

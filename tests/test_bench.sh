@@ -84,6 +84,15 @@ for row in run["benchmarks"]:
     for share, limit in (row["share_of_peak"], row["peak_gflops"]), (row["share_of_context_peak"], peak):
         assert share is None and row["gflops"] > limit or near(share, row["gflops"] / limit) and share <= 1
     assert not near(row["peak_gflops"], peak)'
+# Nothing does more than its peak: a record that says so has no share, on its page and in its table.
+beyond() {
+    python3 -c 'import json
+run = json.load(open("one.json"))
+for row, share in zip(run["benchmarks"], (1.043, 0.5)): row.update(share_of_peak=share, share_of_roofline=share, limit_disturbed=False, mark="")
+json.dump(run, open("beyond.json", "w"))' && "$hga" bench --from beyond.json --report beyond.html --markdown beyond.md && ! grep -hE '104\.3' beyond.html beyond.md &&
+        holds beyond.md '^\| dense .*\| ! *\|$' && holds beyond.md '^\| hsa .* 50\.0 %' && shows beyond.html '!, 300 tokens'
+}
+fact nothing_is_shown_to_do_more_than_its_peak beyond
 fact memory_is_asked_where_it_is_the_limit python3 -c 'import json
 dense, hsa = json.load(open("one.json"))["benchmarks"]
 assert dense["peak_gbytes"] is None and dense["share_of_dram"] is None

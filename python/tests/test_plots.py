@@ -1,5 +1,6 @@
 """The plots, tables and losses of README and docs/benchmarks.md are those of the dated runs."""
 
+import json
 import pathlib
 import re
 import subprocess
@@ -30,6 +31,21 @@ class Plots(unittest.TestCase):
         table = self.made(RESULTS / f"{date}.json", "benchmarks.svg")
         self.assertGreater(len(table.splitlines()), 8)
         self.assertIn(table, page)
+
+    def test_a_case_beyond_the_peak_has_no_share(self):
+        """What did more than the machine was found to allow is left out of the plot, and has no figure in the table."""
+        run = json.loads(read("bench", "results", "2026-11-21.json"))
+        rows = [r for r in run["benchmarks"] if r["threads"] == 1]
+        last = max(r["tokens"] for r in rows)
+        for row, share in zip([r for r in rows if r["tokens"] == last], (None, 1.2)):
+            row["share_of_peak"] = share
+        with tempfile.TemporaryDirectory() as folder:
+            record, plot = pathlib.Path(folder) / "run.json", pathlib.Path(folder) / "plot.svg"
+            record.write_text(json.dumps(run), encoding="utf-8")
+            done = subprocess.run([sys.executable, ROOT / "docs" / "benchmarks.py", record, plot], capture_output=True, text=True, check=True)
+            self.assertEqual(len(re.findall(r"\| - \|$", done.stdout, re.M)), 2)
+            self.assertNotIn("120 %", done.stdout)
+            self.assertEqual(plot.read_text(encoding="utf-8").count("<circle"), read("docs", "pictures", "benchmarks.svg").count("<circle") - 2)
 
     def test_a_step_against_the_length(self):
         page = read("docs", "benchmarks.md")
