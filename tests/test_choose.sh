@@ -84,6 +84,22 @@ cp said text
 fact the_table_names_the_front grep -q '^dense .* time FLOP' text
 points=$(($(wc -l <all) * 2))
 fact each_candidate_is_in_both_panels equal "$(grep -c 'class="\(best\|point\)[ "]' plot.svg)" $points
+python3 - plot.svg >covered <<'END'
+import re, sys
+drawing = open(sys.argv[1], encoding="utf-8").read()
+number = lambda tag, name: float(re.search(rf' {name}="([-\d.]+)"', tag).group(1))
+points = [(number(c, "cx"), number(c, "cy"), number(c, "r")) for c in re.findall(r'<circle [^>]*class="(?:best|point)[ "][^>]*>', drawing)]
+labels = re.findall(r'(<text [^>]*font-size="11"[^>]*>)([^<]*)<', drawing)
+for tag, words in labels:
+    x, y, width = number(tag, "x"), number(tag, "y"), 0.58 * 11 * len(words)
+    left = x - {"start": 0, "middle": width / 2, "end": width}[re.search('text-anchor="(.*?)"', tag).group(1) if "text-anchor" in tag else "start"]
+    for cx, cy, r in points:
+        if left < cx + r and cx - r < left + width and y - 9 < cy + r and cy - r < y + 2:
+            print(f"{words} lies on the point at {cx}, {cy}")
+if len(labels) < 10 or len(points) < 40:
+    print(f"only {len(labels)} labels and {len(points)} points")
+END
+fact no_label_lies_on_a_point empty covered
 cp q.npy '<b>&".npy'
 "$hga" choose --quiet --query '<b>&".npy' --key k.npy --value v.npy --seconds 0 --variants hsa -o named.svg >named
 fact a_picture_of_any_name_is_well_formed xmllint --noout named.svg

@@ -5,7 +5,7 @@
 
 #include "canvas.h"
 
-enum { MAX_TICKS = 32, MAX_LABELS = 256 };
+enum { MAX_TICKS = 32, MAX_LABELS = 1024 };
 
 /* ---- inks ---- */
 

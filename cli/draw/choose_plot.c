@@ -38,6 +38,8 @@ static double y_of(const panel *p, const plot_point *q)
 
 static int drawn(const plot_point *q) { return isfinite(q->error); }
 
+static double radius(const panel *p, const plot_point *q) { return q->front[p->cost] ? 5 : 3.5; }
+
 static paint paint_of(const char *variant, double opacity)
 {
     uint32_t rgb = variant_colour(variant);
@@ -69,15 +71,16 @@ static void draw_point(const panel *p, const plot_point *q)
              p->cost == COST_TIME ? "ms" : "GFLOP");
     look l = {.fill = paint_of(q->variant, best ? 1 : 0.55), .name = best ? "best" : "point", .tip = tip};
     if (best) l.line = chart_ink(1), l.width = 1;
-    p->chart.canvas->circle(p->chart.canvas, x_of(p, q), y_of(p, q), best ? 5 : 3.5, &l);
+    p->chart.canvas->circle(p->chart.canvas, x_of(p, q), y_of(p, q), radius(p, q), &l);
 }
 
 /* ---- labels ---- */
 
-/* no label over the points of the front */
+/* no label over a point */
 static void take_place(panel *p, const plot_point *q)
 {
-    if (drawn(q) && q->front[p->cost]) chart_take(&p->room, (chart_box){x_of(p, q) - 5, y_of(p, q) - 5, 10, 10});
+    double r = radius(p, q) + 1;
+    if (drawn(q)) chart_take(&p->room, (chart_box){x_of(p, q) - r, y_of(p, q) - r, 2 * r, 2 * r});
 }
 
 static void draw_label(panel *p, const plot_point *q)
