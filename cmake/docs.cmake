@@ -3,7 +3,7 @@ find_program(GZIP gzip REQUIRED)
 set(public_headers ${HGA_HEADERS} ${HGA_FILES_HEADERS})
 set(HGA_MAN ${PROJECT_BINARY_DIR}/installed/man)
 if(NOT CMAKE_CROSSCOMPILING)
-  file(GLOB pages CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/docs/man/*)
+  file(GLOB pages CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/docs/man/* ${PROJECT_SOURCE_DIR}/examples/*.c ${PROJECT_SOURCE_DIR}/docs/howto-c.md)
   list(TRANSFORM public_headers REPLACE "(.+)" "${PROJECT_SOURCE_DIR}/\\1/hga*.h" OUTPUT_VARIABLE headers)
   file(GLOB headers CONFIGURE_DEPENDS ${headers})
   add_custom_command(OUTPUT ${HGA_MAN}/stamp

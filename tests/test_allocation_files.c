@@ -151,7 +151,7 @@ static hga_status make_whole_graphml(const hga_allocator *a)
 static hga_status make_whole_npz(const hga_allocator *a)
 {
     hga_graph *g = NOWHERE;
-    hga_status st = hga_graph_read(a, "test_allocation.npz", NULL, &g, NULL);
+    hga_status st = hga_graph_read_npz(a, "test_allocation.npz", NULL, &g);
     if (!st) assert_int_equal(hga_graph_relation(g, 0).n_edges, 3);
     return settle(st, &g);
 }

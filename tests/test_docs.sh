@@ -64,9 +64,9 @@ fact something_is_for_study [ "$(wc -l <studied)" = 4 ]
 fact and_said_to_be empty not_said
 
 # What tests/README.md says to run is there.
-sed -n "/^    what you changed/,/^\$/p" "$source/tests/README.md" | grep -oE "test_\\([^)]*\\)" | sed 's/^test_(//; s/)$//' | tr '|' '\n' >named
-while read -r name; do ls "$source/tests/test_$name"*.c >/dev/null 2>&1 || echo "test_$name"; done <named >nowhere
-fact tests_are_named [ "$(wc -l <named)" -gt 60 ]
+sed -n "/^    what you changed/,/^\$/p" "$source/tests/README.md" | grep -oE "test_\\([^)]*\\)" | sed 's/^test_(//; s/)$//' | tr '|' '\n' >named_tests
+while read -r name; do ls "$source/tests/test_$name"*.c >/dev/null 2>&1 || echo "test_$name"; done <named_tests >nowhere
+fact tests_are_named [ "$(wc -l <named_tests)" -gt 60 ]
 fact and_are_there empty nowhere
 
 # ---- commands: the sh blocks of the pages, in the index's order, in one folder ----
@@ -142,19 +142,34 @@ done <wants_manual >unsaid
 fact manual_pages_say_all_that_help_says empty unsaid
 examples() { sed 's/\\-/-/g' pages.d/*.1 | awk '/^\.EX/ { on = 1; next } /^\.EE/ { on = 0 } on' >examples.sh && [ "$(wc -l <examples.sh)" -gt 5 ] && (cd run && PATH=$scratch/bin:$PATH bash -euo pipefail ../examples.sh); }
 fact their_examples_run examples
-# Section 3: a page a header, and one for each function that leads there.
+# Section 3: a page a header, and one a function.
 for page in "$man"/*.3.gz; do gzip -dc "$page" >"pages.d/$(basename "$page" .gz)"; done
 cat "$source"/graph/base/hga*.h "$source"/*/public/*.h "$source"/msgpass/*/public/*.h | sed -n 's/^HGA_API .*[ *]\(hga_[a-z0-9_]*\)(.*/\1/p' | sort -u >functions
-leads_to_its_declaration() {
-    while read -r function; do
-        [ -s "pages.d/$function.3" ] || { echo "$function has no page"; return 1; }
-        page=$(sed -n 's,^\.so man3/,,p' "pages.d/$function.3")
-        grep -qE "^[^.].*[ *]$function\(" "pages.d/${page:-$function.3}" || { echo "${page:-$function.3} does not declare $function"; return 1; }
-    done <functions
-}
 there_are_functions() { [ "$(wc -l <functions)" -gt 100 ]; }
 fact there_are_functions there_are_functions
-fact every_functions_page_declares_it leads_to_its_declaration
+section() { awk -v name="$2" '/^\.SH/ { on = $0 == ".SH " name || $0 == ".SH \"" name "\""; next } on' "pages.d/$1.3"; }
+while read -r function; do
+    [ -s "pages.d/$function.3" ] || { echo "$function has no page"; continue; }
+    section "$function" SYNOPSIS | grep -qE "^[^.].*[ *]$function\(" || echo "the page of $function does not declare it"
+    for name in DESCRIPTION ARGUMENTS "RETURN VALUE" EXAMPLE; do section "$function" "$name" | grep -q '^[^.]' || echo "the page of $function has no $name"; done
+    section "$function" EXAMPLE | grep -q "$function(" || echo "the example of $function does not call it"
+done <functions >lacking
+fact every_functions_page_says_what_it_does_takes_and_returns_with_an_example empty lacking
+for name in DESCRIPTION NAME; do
+    while read -r function; do section "$function" "$name" | tr -s ' \n' ' ' | sed "s/^$function .- //"; echo; done <functions | sort | uniq -d
+done | grep . >shared
+fact no_two_functions_have_one_description empty shared
+# What the README counts, and what the index of the C reference names.
+(cd "$source/docs/site" && PYTHONDONTWRITEBYTECODE=1 python3 -c 'import c_pages
+print(*(name for _, _, names in c_pages.PARTS for name in names), sep="\n")') >parts
+fact the_parts_of_the_c_reference_name_functions missing parts functions
+fact and_each_once empty <(sort parts | uniq -d)
+counts() {
+    local numbers
+    numbers=$(cd "$source/docs/site" && PYTHONDONTWRITEBYTECODE=1 python3 -c 'import c_pages; print(*(f"{len(names)} {word}" for (_, _, names), word in zip(c_pages.PARTS, ("run a published hierarchy and", "make one of your own"))))')
+    shows "$source/README.md" "Of $(wc -l <functions) functions $numbers" && shows "$source/README.md" "the parameters of all $(grep -vc '^graph$' <(cut -d' ' -f1 parameters | sort -u)) hierarchies"
+}
+fact the_readme_counts_functions_and_variants counts
 rm -f $(grep -l '^\.so' pages.d/*.3)
 if command -v mandoc >/dev/null; then
     lint() { mandoc -T lint -W warning pages.d/*.[13]; }

@@ -392,10 +392,11 @@ static void names_stay_with_their_nodes(void **state)
     assert_string_equal(hga_graph_name(turned, 2), "a");
     assert_null(hga_graph_name(turned, 4));
     assert_null(hga_graph_name(turned, -1));
-    static const char *const files[] = {"a.json", "b.graphml"};
+    static const char *const files[] = {"a.json", "b.graphml", "c.csv"};
     assert_ok(hga_graph_write_json(pair, NULL, files[0]));
     assert_ok(hga_graph_write_graphml(pair, 0, files[1], NULL, NULL));
-    for (int i = 0; i < 2; i++) {
+    assert_ok(hga_graph_write_csv(pair, 0, files[2], NULL, NULL));
+    for (int i = 0; i < 3; i++) {
         hga_graph *again;
         assert_ok(hga_graph_read(NULL, files[i], NULL, &again, NULL));
         assert_string_equal(hga_graph_name(again, 0), "a");

@@ -12,7 +12,9 @@ static hga_graph *fenwick(hga_id n)
 {
     hga_graph *g;
     hga_program program;
-    assert_ok(hga_build_fenwick(&(hga_fenwick){.n_tokens = n}, &g, &program));
+    hga_fenwick tree = hga_fenwick_defaults();
+    tree.n_tokens = n;
+    assert_ok(hga_build_fenwick(&tree, &g, &program));
     assert_int_equal(program.has_lse, 1);
     return g;
 }
@@ -155,7 +157,9 @@ static void no_list_is_the_papers_geometric_sequence(void **state)
     hga_graph *plain, *typed;
     hga_program program;
     hga_dilated d = {.n_tokens = 1500, .segments = segments, .n_segments = 3, .dilations = dilations, .n_dilations = 3};
-    assert_ok(hga_build_dilated(&(hga_dilated){.n_tokens = 1500}, &plain, &program));
+    hga_dilated standard = hga_dilated_defaults();
+    standard.n_tokens = 1500;
+    assert_ok(hga_build_dilated(&standard, &plain, &program));
     assert_ok(hga_build_dilated(&d, &typed, &program));
     for (hga_id b = 0; b < 3; b++)
         assert_true(hga_graph_relation(plain, b).n_edges == hga_graph_relation(typed, b).n_edges);

@@ -14,6 +14,10 @@ mkdir -p site/0.0.1 && echo older >site/0.0.1/index.html
 export HGA_SITE_VERSIONS="$version 0.0.1"
 fact the_site_is_made_without_a_warning silent sh "$source/docs/site/make.sh" "$hga" "$source" "$packages" "$scratch/site"
 html=$scratch/site/html
+# Modules that cannot be imported are named by their packages, before anything is written.
+mkdir hidden && for module in furo myst_parser; do echo 'raise ImportError' >hidden/$module.py; done
+without() { PYTHONPATH=hidden exits 4 sh "$source/docs/site/make.sh" "$hga" "$source" "$packages" "$scratch/none" 2>stderr && shows stderr "apt-get install python3-myst-parser furo" && [ ! -e none ]; }
+fact what_the_site_misses_is_named without
 
 # Plain names may speak for themselves in structs, enumerations and opaque types; functions may not.
 grep -vE 'warning: (Compound|Member) .*(\((variable|enumeration value|enumeration|typedef|macro definition)\) of .*)?is not documented' site/xml/warnings.txt >other
@@ -33,6 +37,11 @@ cat "$source"/graph/base/*.h "$source"/*/public/*.h "$source"/msgpass/*/public/*
 there_are() { [ "$(wc -l <"$1")" -gt "$2" ] || { wc -l "$1"; false; }; }
 fact there_are_functions there_are wants_c 100
 fact every_public_function_has_a_page missing wants_c pages
+has_examples() { for page in hga_build hga_builder_add_level hga_plan_create hga_halo; do grep -q '<h2>Example' "$html/c/$page.html" && grep -q "$page" <(sed -n '/<h2>Example/,/<\/pre>/p' "$html/c/$page.html") || { echo "$page has no example"; return 1; }; done; }
+fact and_an_example has_examples
+# What to read first, what next, and everything by header.
+sed -n 's/^## \(.*\)/\1/p' site/pages/c/index.md >c_parts
+fact the_c_reference_has_three_parts equal "$(tr '\n' '|' <c_parts)" 'Run a published hierarchy|A hierarchy of your own|Everything|'
 PYTHONPATH=$packages python3 -c 'import hga, inspect
 print(*(f"python-reference/hga.{name.replace(chr(45), chr(95))}.html" for name in hga.variants()), sep="\n")
 print(*(f"python-reference/hga.Hierarchy.{name}.html" for name, f in vars(hga.Hierarchy).items() if inspect.isfunction(f) and name[0] != "_"), sep="\n")' >wants_python

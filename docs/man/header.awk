@@ -1,21 +1,7 @@
-# A public header as a manual page of section 3: awk -v day=DAY -v version=VERSION -v functions="a, b" -f header.awk hga_plan.h
+# A public header as a manual page of section 3, hga_plan.h (3): awk -v day=DAY -v version=VERSION -f roff.awk -f header.awk hga_plan.h
 # Its first comment is the description; after that comments are text and declarations are code, in the header's order.
-function roff(s) { gsub(/\\/, "\\e", s); gsub(/-/, "\\-", s); if (s ~ /^[.']/) s = "\\&" s; return s }
+BEGIN { page = "/dev/stdout" }
 function end_code() { if (in_code) print ".EE"; in_code = 0 }
-# A paragraph, unless a heading came right before.
-function paragraph() { if (!headed) print ".PP"; headed = 0 }
-# Lines with columns of their own stay as they are.
-function put_text(lines, n,    i, formatted, now) {
-    for (i = 1; i <= n; i++) {
-        now = lines[i] ~ /[^ .]  +[^ ]/ || lines[i] ~ /^  / || (formatted && lines[i] == "" && lines[i + 1] ~ /  /)
-        if (now && !formatted) { paragraph(); print ".EX" }
-        if (!now && formatted) print ".EE\n.PP"
-        formatted = now
-        if (lines[i] != "" || formatted) print lines[i] ~ /^- / && !formatted ? ".br\n" roff(lines[i]) : roff(lines[i])
-        headed = 0
-    }
-    if (formatted) print ".EE"
-}
 function put_comment(lines, n) { end_code(); paragraph(); headed = 1; put_text(lines, n) }
 function put_head(lines, n,    i, first) {
     first = lines[1]
@@ -23,9 +9,9 @@ function put_head(lines, n,    i, first) {
     sub(/^[a-z_]*\.h: */, "", first); sub(/^[a-z_]*\.h: */, "", lines[1])
     sub(/[.;:]( .*)?$/, "", first)
     lines[1] = toupper(substr(lines[1], 1, 1)) substr(lines[1], 2)
-    name = FILENAME; sub(/.*\//, "", name); sub(/\.h$/, "", name)
-    printf ".TH %s 3 %s \"hga %s\" \"hga in C\"\n.SH NAME\n%s%s \\- %s\n", toupper(roff(name)), day, version, roff(name), functions == "" ? "" : ", " roff(functions), roff(first)
-    printf ".SH SYNOPSIS\n.B #include <%s.h>\n.PP\n.B cc .. $(pkg\\-config \\-\\-cflags \\-\\-libs hga)\n.SH DESCRIPTION\n", name
+    name = FILENAME; sub(/.*\//, "", name)
+    printf ".TH %s 3 %s \"hga %s\" \"hga in C\"\n.SH NAME\n%s \\- %s\n", toupper(roff(name)), day, version, roff(name), roff(first)
+    printf ".SH SYNOPSIS\n.B #include <%s>\n.PP\n.B cc .. $(pkg\\-config \\-\\-cflags \\-\\-libs hga)\n.SH DESCRIPTION\n", name
     headed = 1
     put_text(lines, n)
     print ".SH DECLARATIONS"
@@ -45,6 +31,7 @@ in_comment {
 /^#(ifndef|ifdef|endif|if|else)/ { cplusplus = /__cplusplus/ ? 1 : /^#endif/ ? 0 : cplusplus; next }
 /^#define HGA_[A-Z]*_H$/ || cplusplus { next }
 /^#include/ || /^#define HGA_(API|PRINTF)/ { next }
+/^HGA_API / && match($0, /hga_[a-z0-9_]+\(/) { functions[++n_functions] = substr($0, RSTART, RLENGTH - 1) }
 /^$/ { if (in_code) blank = 1; next }
 {
     if (!in_code) { paragraph(); print ".EX"; in_code = 1; blank = 0 }
@@ -52,4 +39,8 @@ in_comment {
     blank = 0
     line = $0; gsub(/HGA_API /, "", line); sub(/ HGA_PRINTF\([0-9], [0-9]\)/, "", line); print roff(line)
 }
-END { end_code() }
+function put_functions(    i) {
+    for (i = 1; i <= n_functions; i++) printf "%s.BR %s (3)", i == 1 ? ".SH FUNCTIONS\n" : ",\n", functions[i]
+    if (n_functions) print ""
+}
+END { end_code(); put_functions() }

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Manual pages of the tool and of every subcommand, made of what it says itself, and of the public headers: make.sh HGA FOLDER VERSION HEADER..
-# What help does not say, examples above all, is in SUBCOMMAND.man beside this script.
+# What help does not say, examples above all, is in SUBCOMMAND.man beside this script; examples.sh finds where functions are called.
 set -eu
 hga=$1 out=$2 version=$3
 shift 3
@@ -71,11 +71,13 @@ main_page >"$out/hga.1"
 for name in $subcommands; do subcommand_page "$name" >"$out/hga-$name.1"; done
 rm "$out/help.txt"
 sed "s/@DAY@/$day/; s/@VERSION@/$version/" "$here/hga-graph.5.in" >"$out/hga-graph.5"
-# Each function's own page leads to its header's.
+# Section 3: a page for each header, and one for each function with a place where it is called.
+sh "$here/examples.sh" "$@" >"$out/examples.txt"
+awk -v day="$day" -v version="$version" -v folder="$out" -f "$here/roff.awk" -f "$here/function.awk" "$out/examples.txt" "$@"
 for header in "$@"; do
-    name=$(basename "$header" .h)
-    functions=$(sed -n 's/^HGA_API .*[ *]\(hga_[a-z0-9_]*\)(.*/\1/p' "$header" | sort -u | sed "/^$name\$/d")
-    awk -v day="$day" -v version="$version" -v functions="$(echo "$functions" | tr '\n' ' ' | sed 's/ *$//; s/ /, /g')" -f "$here/header.awk" "$header" >"$out/$name.3"
-    for function in $functions; do echo ".so man3/$name.3" >"$out/$function.3"; done
+    name=$(basename "$header")
+    awk -v day="$day" -v version="$version" -f "$here/roff.awk" -f "$here/header.awk" "$header" >"$out/$name.3"
+    [ -e "$out/${name%.h}.3" ] || echo ".so man3/$name.3" >"$out/${name%.h}.3" # "man hga_plan"
 done
+rm "$out/examples.txt"
 for page in "$out"/*.[135]; do gzip -9n "$page"; done

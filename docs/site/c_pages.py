@@ -1,4 +1,5 @@
-"""Pages of the C interface: c_pages.py SOURCE XML FOLDER makes of Doxygen's XML a page for each public header (its types) and for each function."""
+"""Pages of the C interface: c_pages.py SOURCE XML EXAMPLES FOLDER makes of Doxygen's XML a page for each public header (its types) and for each function.
+EXAMPLES is what docs/man/examples.sh writes."""
 
 import pathlib
 import re
@@ -13,6 +14,16 @@ WHAT = {
 }  # fmt: skip
 ORDER = ("hga.h", "hga_builders.h", "hga_variants.h", "hga_plan.h", "hga_gradient.h", "hga_decode.h", "hga_select.h", "hga_graph.h", "hga_program.h", "hga_call.h", "hga_inspect.h", "hga_halo.h", "hga_exchange.h", "hga_dist.h", "hga_import.h", "hga_export.h", "hga_documents.h", "hga_npy.h", "hga_file.h", "hga_machine.h", "hga_base.h",
          "hga_files.h")  # fmt: skip
+
+# The index begins with these; then comes everything, header by header.
+PARTS = (
+    ("Run a published hierarchy", "Ask for it by name, attend, give it back. [hga.h](hga-header.md) has a program.", (
+        "hga_variants", "hga_build", "hga_attention", "hga_graph_destroy", "hga_status_name", "hga_error_detail")),
+    ("A hierarchy of your own", "A builder makes the graph, a program says what is computed, a plan runs it as often as you like, forward and backward. [hga in C](../c.md) does it step by step.", (
+        "hga_builder_create", "hga_builder_add_level", "hga_builder_set_families", "hga_builder_set_children", "hga_builder_add_relation", "hga_builder_add_block", "hga_builder_add_blocks", "hga_builder_add_edges",
+        "hga_builder_finish", "hga_builder_destroy", "hga_program_hierarchy", "hga_program_attention", "hga_program_coverage", "hga_plan_create", "hga_workspace_create", "hga_plan_execute", "hga_plan_tape_bytes",
+        "hga_plan_gradient", "hga_workspace_destroy", "hga_plan_destroy")),
+)  # fmt: skip
 
 
 def text(element):
@@ -31,8 +42,9 @@ def escaped(words):
 
 
 class Pages:
-    def __init__(self, source, xml, folder):
+    def __init__(self, source, xml, examples, folder):
         self.source, self.xml, self.folder = source, xml, folder
+        self.examples = {m[1]: (m[2], m[3]) for m in re.finditer(r"(?ms)^=(\S+) (\S+)\n(.*?)(?=^=|\Z)", examples.read_text(encoding="utf-8"))}
         self.names = {}  # what has a place of its own -> the page
         self.files = {}
         index = ElementTree.parse(xml / "index.xml").getroot()
@@ -68,13 +80,20 @@ class Pages:
         unknown = set(self.files) - set(ORDER)
         if unknown:
             sys.exit(f"c_pages.py: no place for {', '.join(sorted(unknown))}: name it in WHAT and ORDER")
-        lines = ["# C reference", "", "`#include <hga.h>` brings every header below. Each function has a page of its own; `man 3 hga_plan` shows the same in a terminal. [How to ..](../howto-c.md) has examples.", ""]
+        said = dict(f for _, functions in rows for f in functions)
+        unknown = [f for _, _, names in PARTS for f in names if f not in said]
+        if unknown:
+            sys.exit(f"c_pages.py: PARTS names {', '.join(unknown)}, which the headers do not declare")
+        lines = ["# C reference", "", f"`#include <hga.h>` brings it. {len(said)} functions have a page each, with an example; `man 3 hga_plan_create` shows the same in a terminal. Most programs need those of the first part or the first two. [How to ..](../howto-c.md) has a program for each task.", ""]
+        for title, what, names in PARTS:
+            lines += [f"## {title}", "", what, "", *self.table([(f, said[f]) for f in names])]
+        lines += ["## Everything", ""]
         for name, functions in rows:
-            lines += [f"## [{name}]({stem(name)}.md): {WHAT[name].lower()}", ""]
-            if functions:
-                lines += ["| function | |", "|---|---|"]
-                lines += [f"| [`{f}`]({f}.md) | {self.prose(first_sentence(words))} |" for f, words in functions] + [""]
+            lines += [f"### [{name}]({stem(name)}.md): {WHAT[name].lower()}", "", *(self.table(functions) if functions else ())]
         (self.folder / "index.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+    def table(self, functions):
+        return ["| function | |", "|---|---|", *(f"| [`{f}`]({f}.md) | {self.prose(first_sentence(words))} |" for f, words in functions), ""]
 
     def header(self, name, file):
         """The page of a header and its functions' pages; their names and words."""
@@ -94,8 +113,7 @@ class Pages:
             types.append((int(compound.find("location").get("line")), self.struct(compound, stem(name))))
         lines = ["---", "orphan: true", "---", "", f"# {name}", "", self.said_of_file(name), ""]
         if functions:
-            lines += ["## Functions", "", "| | |", "|---|---|"]
-            lines += [f"| [`{f}`]({f}.md) | {self.prose(first_sentence(words))} |" for f, words in functions] + [""]
+            lines += ["## Functions", "", *self.table(functions)]
         if types:
             lines += ["## Types and constants", ""] + [t for _, t in sorted(types)]
         (self.folder / f"{stem(name)}.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
@@ -124,6 +142,9 @@ class Pages:
         arguments = member.findtext("argsstring").strip()
         lines = ["---", "orphan: true", "---", "", f"# {name}", "", f"[C reference](index.md) / [{header}]({stem(header)}.md)", "",
                  "```{c:function} " + f"{returns} {name}{arguments}", "```", "", *[self.prose(p, name) + "\n" for p in words.split("\n\n")]]  # fmt: skip
+        if name in self.examples:
+            program, code = self.examples[name]
+            lines += ["## Example", "", f"From {program}:", "", "```c", code.rstrip("\n"), "```", ""]
         (self.folder / f"{name}.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
 
     def plain(self, member, words, page):
@@ -171,4 +192,4 @@ def first_sentence(words):
 
 
 if __name__ == "__main__":
-    Pages(*map(pathlib.Path, sys.argv[1:4])).write()
+    Pages(*map(pathlib.Path, sys.argv[1:5])).write()
