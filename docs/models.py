@@ -1,19 +1,27 @@
-"""docs/models.md and its pictures, from the logs of examples/python/train: python3 docs/models.py LOGS MODELS.md PICTURES. LOGS is a folder of
+"""docs/models.md and its pictures, from the logs of programs: python3 docs/models.py SMOLLM.json LOGS MODELS.md PICTURES. SMOLLM.json is what examples/python/smollm.py --json wrote. LOGS is a folder of what examples/python/train wrote:
 characters-CONTEXT.json, characters-equal.json (dense attention, as many characters a step as at the longest context), listops.json, distill.json and steps.json, as the programs leave them in --out; pictures are written where they are named."""
 
 import json
 import pathlib
 import sys
 
+import language_model
 from benchmarks import COLOURS, NAMES, STYLE, TALL, WIDE, apart
 
-TEXT = """# Models, trained with each attention
+TEXT = """# Models
 
-Small models, trained on two cores by the programs of [`examples/python/train`](../examples/python/train), each with the same batches and the same seeds; only attention differs. Beside them stand models that do not learn, and controls that learn but attend to nothing in
-particular. `docs/models.py` makes this page of the programs' logs ({logs}); every number on it was run: {cpu}, {cores} cores that other work shared, one thread, torch {torch}, hga {hga} at commit {commit}. Times are of the processor, the median of a step; beside other
-work they may be longer than alone. MB: the most memory above the program's own.
+First a pretrained language model that got hga's attention without training, then small models that were trained with it. `docs/models.py` makes this page of the programs' logs ({log}, {logs}); every number on it was run.
 
-A run that was interrupted goes on bit for bit with `--resume`, and no bit hangs on `--threads`; `python/tests/test_training.py` holds the programs to both, on tiny models.
+{language_model}
+
+## Small models, trained
+
+{control} Take these models as an example of training with each attention, not as a comparison of them.
+
+The programs of [`examples/python/train`](../examples/python/train) train them on two cores, each with the same batches and the same seeds; only attention differs. Beside them stand models that do not learn, and controls that learn but attend to nothing in particular.
+{cpu}, {cores} cores that other work shared, one thread, torch {torch}, hga {hga} at commit {commit}. Times are of the processor, the median of a step; beside other work they may be longer than alone. MB: the most memory above the program's own.
+
+A run that was interrupted goes on bit for bit with `--resume`, and results do not depend on `--threads`; `python/tests/test_training.py` holds the programs to both, on tiny models.
 
 ## The next character of the King James Bible
 
@@ -89,7 +97,7 @@ python3 examples/python/train/tensors.py runs/characters/bpt-k=4-0 examples/gosp
 build/cli/hga choose --query tensors/q.npy --key tensors/k.npy --value tensors/v.npy --variants htransformer,window
 ```
 
-## What this does not show
+## What the small models do not show
 
 - These are small models, trained for minutes. Which attention learns fastest so early says little about larger models, and nothing about long training.
 - Differences below the spread of the seeds are none; with one seed the spread is not known.
@@ -228,6 +236,14 @@ def minutes(log):
     return sum(run["seconds"] * log["settings"]["steps"] for runs in variants(log).values() for run in runs) / 60
 
 
+def control_said(log):
+    """What dense attention has over a control that attends to nothing in particular."""
+    found, control = variants(log), of(log, "mean")
+    gain = mean(control["runs"], "bits") - mean(found["dense"], "bits")
+    return (f"**The control first.** Of the next character at context {log['settings']['context']}, dense attention is {abs(gain):.3f} bits {'better' if gain > 0 else 'worse'} than a model that takes the mean of all "
+            "before, whatever they are: so small a model, so briefly trained, hardly needs attention.")  # fmt: skip
+
+
 def characters_said(logs, equal):
     shortest, longest = min(logs), max(logs)
     log, order = logs[shortest], of(logs[shortest], "(by the two before)")["bits"]
@@ -317,7 +333,7 @@ def steps_said(log):
 # ---- the page ----
 
 
-def page(logs, folder, pictures):
+def page(logs, log, folder, pictures):
     texts, listops, distill, steps = logs["characters"], logs["listops"], logs["distill"], logs["steps"]
     machine, shortest = texts[min(texts)]["machine"], min(texts)
     s, o, d = texts[shortest]["settings"], listops["settings"], distill["settings"]
@@ -325,7 +341,7 @@ def page(logs, folder, pictures):
     sizes = "; ".join(f"at context {n} {log['settings']['steps']} steps of {log['settings']['batch']} windows" for n, log in texts.items())
     weights = lambda name: of(first, name)["runs"][0]["parameters"]  # noqa: E731
     return TEXT.format(
-        logs=f"`{folder}`", pictures=pictures, cpu=machine["cpu"], cores=machine["cores"], torch=machine["torch"], hga=machine["hga"], commit=machine["commit"],
+        log=f"`{log}`", logs=f"`{folder}`", language_model=language_model.part(logs["smollm"], pictures), control=control_said(first), pictures=pictures, cpu=machine["cpu"], cores=machine["cores"], torch=machine["torch"], hga=machine["hga"], commit=machine["commit"],
         shortest=shortest, characters=characters_table(texts), characters_said=characters_said(texts, logs["equal"]),
         checked=s["check"] // max(texts) * max(texts),
         characters_size=f"{s['layers']} layers, width {s['width']}, {s['heads']} heads; {sizes}.",
@@ -340,18 +356,19 @@ def page(logs, folder, pictures):
     )  # fmt: skip
 
 
-def main(folder, target, pictures):
-    folder, target, pictures = map(pathlib.Path, (folder, target, pictures))
+def main(log, folder, target, pictures):
+    log, folder, target, pictures = map(pathlib.Path, (log, folder, target, pictures))
     texts = {int(path.stem.split("-")[1]): load(path) for path in folder.glob("characters-[0-9]*.json")}
     logs = {"characters": dict(sorted(texts.items())), "listops": load(folder / "listops.json"), "distill": load(folder / "distill.json"),
-            "steps": load(folder / "steps.json"), "equal": load(folder / "characters-equal.json")}  # fmt: skip
-    target.write_text(page(logs, f"bench/results/{folder.name}", "pictures"), encoding="utf-8")
+            "steps": load(folder / "steps.json"), "equal": load(folder / "characters-equal.json"), "smollm": load(log)}  # fmt: skip
+    target.write_text(page(logs, f"bench/results/{log.name}", f"bench/results/{folder.name}", "pictures"), encoding="utf-8")
     shortest = min(texts)
     for name, log, title in (("characters", texts[shortest], f"Bits a character of the batches, context {shortest}"),
                              ("listops", logs["listops"], "ListOps: loss of the batches, nats"),
                              ("distill", logs["distill"], "MiniLM: loss of the batches")):  # fmt: skip
         (pictures / f"models-{name}.svg").write_text(picture(log, title), encoding="utf-8")
+    (pictures / "models-smollm.svg").write_text(language_model.picture(logs["smollm"]), encoding="utf-8")
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:4])
+    main(*sys.argv[1:5])

@@ -18,6 +18,7 @@ cli/draw/svg.c|export_bpt
 bench/results/*.html|results
 docs/pictures/*.svg|shown_bpt
 docs/benchmarks.py|shown_benchmarks
+docs/language_model.py|shown_models-smollm
 docs/models.py|shown_models-characters
 bench/compare.py|python/tests/test_pages.py|test_comparisons_are_of_right_results
 bench/graphs.py|python/tests/test_pages.py|test_graphs_are_compared_by_right_results

@@ -261,7 +261,7 @@ def prefill(model, names, ids, repeats):
     middle = lambda name, part: statistics.median(p[part] for p in passes[name])  # noqa: E731
     memory = lambda name: None if passes[name][0]["bytes"] is None else max(p["bytes"] for p in passes[name])  # noqa: E731
     return {name: {"seconds": middle(name, "seconds"), "attention": middle(name, "attention"), "bytes": memory(name), BASE: middle(BASE, "seconds"),
-                   "repeats": repeats} for name in names}  # fmt: skip
+                   "repeats": repeats, "layers": len(model.model.layers)} for name in names}  # fmt: skip
 
 
 def token(model, name, ids, new):
@@ -365,11 +365,8 @@ def cells(row, texts):
     asked, spent = row.get("needles"), row.get("prefill")
     out = [row["attention"], str(row["tokens"]), said(row.get("keys"), "{:.0f}"), *(said(row["perplexity"].get(t), "{:.2f}") for t in texts)]
     out.append("" if asked is None else f"{asked['found']} of {asked['of']} ({asked['nats']:.2f})")
-    if spent is None:
-        out += ["", "", ""]
-    else:
-        memory = None if spent["bytes"] is None else spent["bytes"] / 2**20
-        out += [f"{spent['seconds']:.2f} ({spent['seconds'] / spent[BASE]:.2f})", f"{100 * spent['attention'] / spent['seconds']:.0f} %", said(memory, "{:.0f}")]
+    out += [""] * 3 if spent is None else [f"{spent['seconds']:.2f} ({spent['seconds'] / spent[BASE]:.2f})", f"{100 * spent['attention'] / spent['seconds']:.0f} %",
+                                           said(spent["bytes"] and spent["bytes"] / 2**20, "{:.0f}")]  # fmt: skip
     return [*out, said(row.get("token"), "{:.1f}")]
 
 
@@ -394,7 +391,8 @@ def plot(path, rows, text):
 
     figure, axis = plt.subplots(figsize=(9, 6))
     for attention in dict.fromkeys(row["attention"] for row in rows):
-        points = [(r["prefill"]["seconds"], r["perplexity"][text], r["tokens"]) for r in rows if r["attention"] == attention and r.get("prefill")]
+        points = [(r["prefill"]["seconds"], r["perplexity"].get(text), r["tokens"]) for r in rows if r["attention"] == attention and r.get("prefill")]
+        points = [p for p in points if p[1]]
         if points:
             axis.plot([p[0] for p in points], [p[1] for p in points], marker="o", label=attention, linewidth=1.2)
             axis.annotate(str(points[-1][2]), points[-1][:2], fontsize=8, va="bottom")

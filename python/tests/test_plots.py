@@ -1,6 +1,7 @@
-"""The plots, tables and losses of README and docs/benchmarks.md are those of the dated runs."""
+"""The plots, tables and numbers of README, docs/benchmarks.md and docs/models.md are those of the dated runs."""
 
 import json
+import os
 import pathlib
 import re
 import subprocess
@@ -8,12 +9,22 @@ import sys
 import tempfile
 import unittest
 
+import numpy as np
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 RESULTS = ROOT / "bench" / "results"
+TOOL = os.environ.get("HGA_TOOL", "")
+sys.path.append(str(ROOT / "docs"))
+import language_model  # noqa: E402
 
 
 def read(*path):
     return ROOT.joinpath(*path).read_text(encoding="utf-8")
+
+
+def logs_of(name):
+    """The logs that docs/models.md says it is made of."""
+    return RESULTS / re.search(f"bench/results/([0-9-]+-{name})`", read("docs", "models.md")).group(1)
 
 
 class Plots(unittest.TestCase):
@@ -54,24 +65,34 @@ class Plots(unittest.TestCase):
         self.assertEqual(len(table.splitlines()), 7)
         self.assertIn(table, page)
 
-    def test_the_losses_of_the_front_page(self):
-        """Three decimals, by the attention's name, of the run that the page of losses holds, with its command; README points there."""
-        run = read("bench", "results", "2026-11-24-characters.md")
-        readme = read("README.md")
-        self.assertRegex(run, r"(?m)^python3 examples/python/characters\.py --context \d+ --attention .*$")
-        self.assertIn("(bench/results/2026-11-24-characters.md)", readme)
-        losses = dict(re.findall(r"^(\w[\w:=]*) +(\d\.\d\d\d) +\d\.\d\d\d +\d\.\d\d\d +\d+$", run, re.M))
-        self.assertEqual(len(losses), 5)
-        line = re.search(r"^.*nats.*$", readme, re.M | re.I).group(0)
-        self.assertEqual(sorted(re.findall(r"\d\.\d\d\d", line)), sorted(set(losses.values())))
+    @unittest.skipUnless(TOOL, "HGA_TOOL names no hga")
+    def test_the_front_page_and_choose_say_what_the_study_found(self):
+        """What loses least with a quarter of the keys, and a window of as many: losses and time at the longest context, needles at the shortest."""
+        log = json.loads(logs_of("smollm.json").read_text(encoding="utf-8"))
+        lengths = language_model.read_lengths(log)
+        n, paragraph = lengths[-1], re.search(r"^.*SmolLM2.*$", read("README.md"), re.M).group(0)
+        best = language_model.best(log, n)
+        self.assertIn(f"{1 / language_model.share(language_model.at_length(log, n)[best]):.1f} times", paragraph)
+        for which in (language_model.best, language_model.control):
+            self.assertIn(f"{language_model.losses(log, n)[which(log, n)]:.0f} %", paragraph)
+            needles = language_model.at_length(log, lengths[0])[which(log, lengths[0])]["needles"]
+            self.assertIn(f"{needles['found']} of {needles['of']}", paragraph)
+        for length in (lengths[0], n):
+            self.assertIn(f"{length} tokens", paragraph)
+        with tempfile.TemporaryDirectory() as folder:
+            tensors = [pathlib.Path(folder) / f"{x}.npy" for x in "qkv"]
+            for path in tensors:
+                np.save(path, np.random.default_rng(1).standard_normal((n, 1, 4), np.float32))
+            asked = [word for x, path in zip(("--query", "--key", "--value"), tensors) for word in (x, path)]
+            done = subprocess.run([TOOL, "choose", "--causal", "--quiet", "--seconds", "0", "--variants", "hsa", *asked], capture_output=True, text=True, check=True)
+        self.assertIn(f" begin with {best}: ", done.stdout)
 
     def test_the_page_of_models_is_made_of_the_logs(self):
         with tempfile.TemporaryDirectory() as folder:
             page = pathlib.Path(folder) / "models.md"
-            logs = RESULTS / re.search(r"bench/results/([0-9-]+-models)", read("docs", "models.md")).group(1)
-            subprocess.run([sys.executable, ROOT / "docs" / "models.py", logs, page, folder], check=True)
+            subprocess.run([sys.executable, ROOT / "docs" / "models.py", logs_of("smollm.json"), logs_of("models"), page, folder], check=True)
             self.assertEqual(page.read_text(encoding="utf-8"), read("docs", "models.md"))
-            for name in ("characters", "listops", "distill"):
+            for name in ("characters", "listops", "distill", "smollm"):
                 self.assertEqual((pathlib.Path(folder) / f"models-{name}.svg").read_text(encoding="utf-8"), read("docs", "pictures", f"models-{name}.svg"))
 
 

@@ -149,6 +149,7 @@ class SmolLM(unittest.TestCase):
         self.assertEqual([found[name]["seconds"] for name in cost], [4, 2, 1])
         self.assertEqual([found[name]["sdpa"] for name in cost], [4, 4, 4])
         self.assertEqual([found[name]["bytes"] for name in cost], [7, 8, 9])
+        self.assertEqual([(found[name]["repeats"], found[name]["layers"]) for name in cost], 3 * [(3, 2)])
 
     def test_keys_that_the_text_decides_are_counted(self):
         model, ids = small()[0], torch.randint(256, (100,))
