@@ -67,7 +67,7 @@ static void attend_lone_row(worker *w, row_group *g)
     const unsigned rows = wanted_rows(g);
     if (!rows || rows & (rows - 1)) return;
     const hga_id r = __builtin_ctz(rows);
-    const row_job job = {.stage = g->stage, .v = g->node[r], .position = g->first + r, .count = INT64_MAX, .piece = -1};
+    const row_job job = {.stage = g->stage, .v = g->node[r], .count = INT64_MAX, .piece = -1};
     attend_start(w, &job);
     attend_rest(w, &job, NULL, 0);
     g->n_rows = 0;
