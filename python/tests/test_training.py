@@ -21,6 +21,7 @@ try:
     import characters
     import listops
     import loop
+    import recall
     import safetensors.torch
     import steps
     import torch
@@ -266,6 +267,97 @@ class ListOps(Training):
             self.assertRegex(said, rf"(?m)^{re.escape(name)} +\d+\.\d\d\d")
         self.assertTrue((self.folder("out") / "listops.json").exists())
         self.assertEqual(output(listops, *given, "--resume"), (said, ""))
+
+
+class Recall(Training):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.o = recall.options("--context 64 --keys 8 --values 8 --pairs 4 --batch 16 --width 32 --check 64 --steps 20 --save 8 --threads 1".split())
+
+    def task(self, **more):
+        return recall.Recall(argparse.Namespace(**{**vars(self.o), **more}))
+
+    def trained(self, name, words="htransformer:block=4", **more):
+        task = self.task(**more)
+        torch.manual_seed(3)
+        return self.train(name, recall.model_of(words, task), task, task.o)
+
+    def test_each_key_is_asked_once_for_the_value_behind_it(self):
+        numbers, answers, back = (x.tolist() for x in self.task().held_out)
+        self.assertEqual(len(numbers), 64)
+        for line, wanted, far in zip(numbers, answers, back):
+            values = dict(zip(line[0:8:2], line[1:8:2]))
+            asked = [i for i, answer in enumerate(wanted) if answer != recall.NOTHING]
+            self.assertEqual(sorted(line[i] for i in asked), sorted(values))
+            self.assertEqual(len(values), 4)
+            self.assertTrue(all(k < 8 <= v < 16 for k, v in values.items()))
+            for i in asked:
+                self.assertEqual(wanted[i], values[line[i]])
+                self.assertEqual(line[i - far[i]], line[i])
+                self.assertTrue(i >= 8 and i - far[i] < 8)
+            self.assertEqual([line[i] for i in range(8, 64) if i not in asked], [16] * (64 - 8 - 4))
+
+    def test_batches_have_every_length_and_as_many_tokens(self):
+        task, generator, lengths = self.task(context=256, batch=2), torch.Generator().manual_seed(1), set()
+        for _ in range(20):
+            shards = task.draw(generator)
+            lengths.add(shards[0][0].shape[1])
+            self.assertEqual(sum(numbers.numel() for numbers, _ in shards), 512)
+        self.assertEqual(lengths, {64, 128, 256})
+
+    def test_accuracy_by_distance(self):
+        right, back = torch.tensor([True, False, True, True, False]), torch.tensor([2, 32, 33, 70, 128])
+        self.assertEqual(recall.by_distance(right, back), {"32": [50.0, 2], "64": [100.0, 1], "128": [50.0, 2]})
+
+    def test_dense_attention_recalls_and_the_controls_cannot(self):
+        more = dict(context=32, batch=32, steps=150)
+        simple = recall.baselines(self.task(**more))
+        self.assertEqual(simple["(a guess among all values)"], 12.5)
+        self.assertTrue(25 < simple["(the value of most pairs)"] < 50)
+        self.assertGreater(self.trained("dense", "dense", **more)["accuracy"], 95)
+        for words in ("mean", "window:left=0"):
+            with self.subTest(words):
+                self.assertLess(self.trained("control", words, **more)["accuracy"], 60)
+
+    def test_every_attention_learns_at_every_length(self):
+        for words in recall.ATTENTION.split(","):
+            model = recall.model_of(words.replace(".", ","), self.task())
+            for tokens in (64, 32):
+                with self.subTest(words, tokens=tokens):
+                    model.zero_grad()
+                    self.task().loss(model, self.task().drawn(2, tokens, torch.Generator().manual_seed(1))[:2])[0].backward()
+                    for name, p in model.named_parameters():
+                        self.assertGreater(float(p.grad.abs().max()), 0, name)
+
+    def test_resumed_runs_and_other_threads_give_the_same_bits(self):
+        for words in ("htransformer:block=4", "routed:block=4:k=2"):
+            with self.subTest(words):
+                run = self.trained("whole", words)
+                self.assertIsNone(self.trained("parts", words, stop=11))
+                self.assertEqual(self.trained("parts", words, resume=True)["by_distance"], run["by_distance"])
+                self.trained("two", words, threads=2)
+                self.assertEqual(self.weights("whole"), self.weights("parts"))
+                self.assertEqual(self.weights("whole"), self.weights("two"))
+
+    def test_what_cannot_be_is_refused(self):
+        for given, said in (("--pairs 9 --keys 8", "--pairs 9 is not between 1 and --keys 8"), ("--pairs 0", "--pairs 0 is not between 1"),
+                            ("--context 7", "--context 7 is below 8")):  # fmt: skip
+            told = io.StringIO()
+            with self.subTest(given), contextlib.redirect_stderr(told), self.assertRaises(SystemExit):
+                recall.options(given.split())
+            self.assertIn(said, told.getvalue())
+
+    def test_the_program(self):
+        given = ("--context", 64, "--keys", 8, "--values", 8, "--pairs", 4, "--steps", 3, "--seeds", 2, "--width", 16, "--check", 8,
+                 "--attention", "dense,hsa:branching=2.4,mean", "--out", self.folder("out"))  # fmt: skip
+        said, told = output(recall, *given)
+        for name in ("(a guess among all values)", "(the value of most pairs)", "dense ", "hsa:branching=2,4 ", "mean "):
+            self.assertRegex(said, rf"(?m)^{re.escape(name)} +\d+\.\d\d\d")
+        found = json.loads((self.folder("out") / "recall.json").read_text(encoding="utf-8"))
+        self.assertRegex(found["date"], r"^\d{4}-\d\d-\d\d$")
+        self.assertEqual(sum(n for _, n in found["rows"][-1]["runs"][0]["by_distance"].values()), 8 * 4)
+        self.assertEqual(output(recall, *given, "--resume"), (said, ""))
 
 
 class Steps(Training):

@@ -4,6 +4,7 @@ import csv
 import json
 import pathlib
 import sys
+import time
 
 import loop
 import torch
@@ -92,7 +93,7 @@ def finish(program, o, measure, rows, curves, label, baselines=()):
     out = pathlib.Path(o.out)
     means = {name: [sum(step) / len(step) for step in zip(*runs)] for name, runs in curves.items()}
     thinned = {name: [round(x, 4) for x in smooth(values, max(1, len(values) // 25))[:: max(1, len(values) // 50)]] for name, values in means.items()}
-    about = {"program": program, "command": sys.argv[1:], "settings": vars(o), "machine": loop.machine(), "measure": measure}
+    about = {"program": program, "date": time.strftime("%Y-%m-%d"), "command": sys.argv[1:], "settings": vars(o), "machine": loop.machine(), "measure": measure}
     found = {**about, "rows": rows, "label": label, "baselines": list(baselines), "curves": thinned}
     (out / f"{program}.json").write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
     plot(out / f"{program}.png", means, label, baselines)
