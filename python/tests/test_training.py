@@ -300,11 +300,11 @@ class Recall(Training):
 
     def test_batches_have_every_length_and_as_many_tokens(self):
         task, generator, lengths = self.task(context=256, batch=2), torch.Generator().manual_seed(1), set()
-        for _ in range(20):
+        for _ in range(40):
             shards = task.draw(generator)
             lengths.add(shards[0][0].shape[1])
             self.assertEqual(sum(numbers.numel() for numbers, _ in shards), 512)
-        self.assertEqual(lengths, {64, 128, 256})
+        self.assertEqual(lengths, {16, 32, 64, 128, 256})
 
     def test_accuracy_by_distance(self):
         right, back = torch.tensor([True, False, True, True, False]), torch.tensor([2, 32, 33, 70, 128])

@@ -4,7 +4,7 @@ model says each key's value. A small causal transformer learns it with each atte
     python3 examples/python/train/recall.py [--context 512] [--seeds 3] [--attention dense,window:left=32,..] [--out FOLDER]
 
 Each key stands in one pair and is asked once; gaps are short more often than long, as in Zoology (the g-th place with a weight of 1/g);
-all other places hold a blank. The loss is on the answers alone. A batch has sequences of one length, drawn from 64 tokens, 128, .. to
+all other places hold a blank. The loss is on the answers alone. A batch has sequences of one length, drawn from 16 tokens, 32, .. to
 --context, and as many tokens whatever the length; a sequence has --pairs pairs, but never more than an eighth of its tokens. A token
 begins with the embedding of the one before it, too (--back), so that one layer can recall: a value carries its key.
 
@@ -27,7 +27,7 @@ ATTENTION = (
 )
 SHARDS = 2
 PLACES = 8  # a sequence has so many tokens a pair, at least
-SHORTEST = 64  # tokens of the shortest sequences to learn from
+SHORTEST = 16  # tokens of the shortest sequences to learn from
 NEAREST = 32  # accuracy is kept for distances up to 32, from there to 64, to 128, ..
 NOTHING = -100  # where no answer is asked, by the name that cross_entropy ignores
 
@@ -118,7 +118,7 @@ def options(arguments=None):
     p.add_argument("--back", type=int, default=1, help="a token begins with the embeddings of so many before it, too")
     p.add_argument("--check", type=int, default=64, help="sequences held out")
     p.add_argument("--data-seed", type=int, default=1, help="what the sequences held out are drawn from")
-    loop.arguments(p, steps=300, rate=1e-2, out="runs/recall")
+    loop.arguments(p, steps=250, rate=1e-2, out="runs/recall")
     o = p.parse_args(arguments)
     if not 1 <= o.pairs <= o.keys:
         p.error(f"--pairs {o.pairs} is not between 1 and --keys {o.keys}: a key stands in one pair")
