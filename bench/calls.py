@@ -368,7 +368,7 @@ def beside_flex(name, h, x, block):
 
 def chosen():
     """Causal attention of 16384 tokens to blocks that content chooses, everything included, beside all of their pairs; what choosing,
-    building and planning add to attending; and the way back of half of the tokens."""
+    building and planning add to attending; and the backward pass of half of the tokens."""
     n = 16384
     x = [torch.randn(1, HEADS, n, DIM) for _ in range(3)]
     sdpa = torch.nn.functional.scaled_dot_product_attention

@@ -78,7 +78,7 @@ class Bench:
         return [{**self.run(program, *words), "bytes": size}]
 
     def measure(self, case):
-        """The rows of a case: its own, that of the way back where it is one, its peers'."""
+        """The rows of a case: its own, that of the backward pass where it is one, its peers'."""
         case = {key: case[key] for key in OF_A_CASE if case.get(key)}
         case["tokens"] = min(case["tokens"], self.most_tokens or case["tokens"])
         key = json.dumps(case, sort_keys=True)

@@ -286,7 +286,7 @@ typedef struct query_rows {
     int64_t first, last, own, last_own;
 } query_rows;
 
-/* Blocks chosen besides own: k of the candidates, but all that are forced; -1: it hangs on the choice, since with
+/* Blocks chosen besides own: k of the candidates, but all that are forced; -1: it depends on the choice, since with
    coarse blocks nobody knows how many candidates there are. */
 static int64_t chosen_besides(const hga_routed *p, const query_rows *q, int64_t n_blocks)
 {

@@ -61,7 +61,7 @@ static hga_status check(const hga_router *r, const float *x, hga_id n, const int
    Nearly all margins are wide, so that a product in float with a bound of its error decides; the others are computed
    again in double. */
 
-/* w.x + b in double: decisions hang on margins of 1e-5. Four sums, so that they do not wait for each other. */
+/* w.x + b in double: decisions depend on margins of 1e-5. Four sums, so that they do not wait for each other. */
 static double plane_value(const float *w, const float *x, hga_id dim, float bias)
 {
     double sum[4] = {0, 0, 0, 0};

@@ -1,4 +1,4 @@
-/* attend_gradients.c: the way back of `hga attend`. */
+/* attend_gradients.c: the backward pass of `hga attend`. */
 #include "attend_gradients.h"
 
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* attend_gradients.h: the way back of `hga attend`: gradients that are given, wanted, computed and written. */
+/* attend_gradients.h: the backward pass of `hga attend`: gradients that are given, wanted, computed and written. */
 #ifndef CLI_ATTEND_GRADIENTS_H
 #define CLI_ATTEND_GRADIENTS_H
 

@@ -206,7 +206,7 @@ done:
     return status;
 }
 
-/* The row of the way back is ours under another name, with its time over forward's. */
+/* The row of the backward pass is ours under another name, with its time over forward's. */
 static int append_gradient(const bench_place *p, const bench_row *forward, bench_row *r, json_t *rows)
 {
     char name[64];

@@ -18,7 +18,7 @@ typedef struct bench_place {
     const call_files *files; /* its, read; NULL: each case reads them */
     int by_memory;           /* judged by the bandwidth of memory, whatever it is limited by */
     int relative;            /* with relative keys */
-    int gradient;            /* and a row of the way back */
+    int gradient;            /* and a row of the backward pass */
     int dry_run;             /* measure nothing, only say what would run */
     unsigned peers;          /* to run beside it, see peers_read */
 } bench_place;

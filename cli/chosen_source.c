@@ -157,7 +157,7 @@ int chosen_build(const typed_variant *typed, const chosen_source *c, chosen_head
     int status = CLI_GOOD;
     if (!routed_is(typed)) {
         int any = c->scores || (!tensors && (c->typed_head || c->query || c->key));
-        if (any) return complain(CLI_USAGE, "%s: the graph of %s hangs on no tensors", option, typed->name);
+        if (any) return complain(CLI_USAGE, "%s: the graph of %s depends on no tensors", option, typed->name);
         return model_build(typed, NULL, out);
     }
     TRY(open_inputs(typed, c, &in));

@@ -79,12 +79,12 @@ static hga_status find_way_back(const hga_plan *plan, way_back *to)
     hga_status st = hga_plan_prepare(plan, NULL, c ? &c->io : NULL, c ? &c->grad : NULL, &to->bytes);
     if (st) return st;
     for (to->plain = NULL; (to->name = tried(plan, to, i, &refusal)) && refusal; i++) to->plain = refusal;
-    if (!to->name) return hga_fail(HGA_ENOMEM, "no memory to find the way back");
+    if (!to->name) return hga_fail(HGA_ENOMEM, "no memory to find the backward pass");
     if (tried(plan, to, i + 1, NULL)) to->plain = NULL; /* it is not the last */
     return HGA_OK;
 }
 
-/* The way back, in words, and why it is no other. */
+/* The backward pass, in words, and why it is no other. */
 static void say_gradient(const hga_plan *plan, const way_back *x)
 {
     const char *name, *refusal;

@@ -150,7 +150,7 @@ static int count_unchosen(const arguments *a)
     TRY(count_by_formula(&a->variant, &c));
     if (isnan(c.formula))
         TRY(complain(CLI_USAGE,
-                     "%s: how many blocks are chosen hangs on queries and keys: give --query FILE and --key FILE",
+                     "%s: how many blocks are chosen depends on queries and keys: give --query FILE and --key FILE",
                      v->name));
     c.flops = 4.0 * c.shape.dim * c.shape.n_heads * c.formula;
     TRY(print_count(&c, 1, a->json));

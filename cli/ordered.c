@@ -115,7 +115,7 @@ typedef enum direction { THERE, BACK } direction;
 static float *moved(ordered_call *c, ordered_move x, direction way, const void *theirs)
 {
     if (!theirs || c->status) return NULL;
-    x.theirs = (float *)(uintptr_t)theirs; /* written only on the way back */
+    x.theirs = (float *)(uintptr_t)theirs; /* written only in the backward pass */
     c->status = take(x.n * x.columns, sizeof *x.ours, &x.ours);
     if (c->status) return NULL;
     if (way == THERE) bring(&x);

@@ -4,7 +4,7 @@
 #include "segment_order.h"
 #include "sort.h"
 
-/* By place, and where that is the same by every member, so that the order of equals does not hang on who sorts. */
+/* By place, and where that is the same by every member, so that the order of equals does not depend on who sorts. */
 static int block_before(const hga_block *a, const hga_block *b)
 {
     if (a->dst != b->dst) return a->dst < b->dst;

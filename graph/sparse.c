@@ -22,7 +22,7 @@ static inline void sort_by_node(hga_id n, hga_id (*node)(const explicit_edge *),
     ptr[0] = 0;
 }
 
-/* Of edges between the same two nodes; weights come in an order, too, so that their sum hangs on no other. */
+/* Of edges between the same two nodes; weights come in an order, too, so that their sum depends on no other. */
 static int typed_before(const explicit_edge *a, const explicit_edge *b)
 {
     return a->type != b->type ? a->type < b->type : a->weight < b->weight;

@@ -232,8 +232,8 @@ typedef struct kernel_grad_positions {
     float *d_row, *d_column;       /* added to; NULL: not wanted */
 } kernel_grad_positions;
 
-/* Sixteen rows on the way back. Operands and gradients both turned, [dim][KERNEL_TILE] and [dim_v][KERNEL_TILE], and
-   row by row, padded; queries scaled. */
+/* Sixteen rows in the backward pass. Operands and gradients both turned, [dim][KERNEL_TILE] and [dim_v][KERNEL_TILE],
+   and row by row, padded; queries scaled. */
 typedef struct kernel_grad_group {
     const lanes *rows; /* [n]: bit r when row r and the column have an edge; NULL: all have */
     const float *q, *g, *q_rows, *g_rows;
@@ -387,11 +387,11 @@ typedef struct kernel_kin_given {
 } kernel_kin_given;
 
 /* The most members. */
-enum { KERNEL_KIN = 64 };
+enum { KERNEL_SIBLINGS = 64 };
 
-/* A family: n <= KERNEL_KIN members attend to each other, and to nobody else, in all heads, at most KERNEL_HEADS.
+/* A family: n <= KERNEL_SIBLINGS members attend to each other, and to nobody else, in all heads, at most KERNEL_HEADS.
    Queries q, keys k, values v, and gradients g of outputs, of which each row has its own part. */
-typedef struct kernel_kin {
+typedef struct kernel_siblings {
     hga_id n, heads, dim, dim_v;
     /* these heads are `first_head` and those behind it of `crowd`, of which none changes another's bits */
     hga_id first_head, crowd;
@@ -411,7 +411,7 @@ typedef struct kernel_kin {
     const hga_id *node;      /* .. [n] members */
     double *d_scale;         /* NULL, or [heads], added to: of the scale of natural scores */
     float *d_score;          /* NULL, or [n][n][heads], of natural scores, written where there are edges */
-} kernel_kin;
+} kernel_siblings;
 
 /* Rows that are written; past the caches, to rows at multiples of 64 bytes; or added to what is there. */
 typedef enum kernel_put { KERNEL_WRITE, KERNEL_STREAM, KERNEL_ADD } kernel_put;
@@ -464,8 +464,8 @@ typedef struct kernel_table {
     void (*grad_heads)(const kernel_grad_heads *c);
     void (*dot_heads)(const kernel_dots *c);
     /* A family's lse and mean; and, with lse, given and delta, its gradients */
-    void (*kin_means)(const kernel_kin *c);
-    void (*kin_gradients)(const kernel_kin *c);
+    void (*siblings_means)(const kernel_siblings *c);
+    void (*siblings_gradients)(const kernel_siblings *c);
     /* x . y, of n floats, summed in double */
     double (*dot)(hga_id n, const float *x, const float *y);
     /* What dropout leaves, 0 or 1 / (1 - dropout), of single pairs in some heads, kept[n][heads]; and as bits of a

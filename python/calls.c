@@ -1,4 +1,4 @@
-/* calls.c: samples of a call described to the library, a crew's worth at a time. */
+/* calls.c: samples of a call described to the library, a workspaces's worth at a time. */
 #include "calls.h"
 
 #include <math.h>
@@ -48,10 +48,10 @@ static void set_sample(const hga_py_call *call, int64_t sample, const uintptr_t 
     io->layer = layer;
 }
 
-static hga_id at_once(const hga_py_call *call, const hga_py_crew *crew, int64_t first)
+static hga_id at_once(const hga_py_call *call, const hga_py_workspaces *workspaces, int64_t first)
 {
     int64_t left = call->n_samples - first;
-    return left < crew->n ? (hga_id)left : crew->n;
+    return left < workspaces->n ? (hga_id)left : workspaces->n;
 }
 
 /* What a sample's rows hold where no stage writes them. */
@@ -69,20 +69,20 @@ static void set_out(const hga_py_call *call, int64_t sample, uintptr_t lse, hga_
     }
 }
 
-hga_status hga_py_execute(const hga_py_call *call, const hga_py_crew *crew, uintptr_t query, uintptr_t key,
+hga_status hga_py_execute(const hga_py_call *call, const hga_py_workspaces *workspaces, uintptr_t query, uintptr_t key,
                           uintptr_t value, uintptr_t out, uintptr_t lse, uintptr_t tape, const hga_py_tables *tables,
                           uint64_t seed, uint32_t layer)
 {
     const uintptr_t inputs[3] = {query, key, value};
     hga_status st = HGA_OK;
-    for (int64_t first = 0; first < call->n_samples && !st; first += crew->n) {
-        hga_id n = at_once(call, crew, first);
+    for (int64_t first = 0; first < call->n_samples && !st; first += workspaces->n) {
+        hga_id n = at_once(call, workspaces, first);
         for (hga_id i = 0; i < n; i++) {
-            set_sample(call, first + i, inputs, out, tape, tables, seed, layer, &crew->ios[i]);
-            set_out(call, first + i, lse, &crew->ios[i]);
+            set_sample(call, first + i, inputs, out, tape, tables, seed, layer, &workspaces->ios[i]);
+            set_out(call, first + i, lse, &workspaces->ios[i]);
         }
-        st = crew->n == 1 ? hga_plan_execute(call->plan, crew->workspaces[0], crew->ios)
-                          : hga_plan_execute_batch(call->plan, crew->workspaces, crew->ios, n);
+        st = workspaces->n == 1 ? hga_plan_execute(call->plan, workspaces->workspaces[0], workspaces->ios)
+                                : hga_plan_execute_batch(call->plan, workspaces->workspaces, workspaces->ios, n);
     }
     return st;
 }
@@ -130,7 +130,7 @@ static void clear_tables(const hga_py_tables *tables)
         if (tables->wanted[t]) memset((void *)tables->wanted[t], 0, sizeof(float) * (size_t)tables->floats[t]);
 }
 
-hga_status hga_py_gradient(const hga_py_call *call, const hga_py_crew *crew, uintptr_t query, uintptr_t key,
+hga_status hga_py_gradient(const hga_py_call *call, const hga_py_workspaces *workspaces, uintptr_t query, uintptr_t key,
                            uintptr_t value, uintptr_t out, uintptr_t tape, uintptr_t d_out, uintptr_t d_lse,
                            uintptr_t d_query, uintptr_t d_key, uintptr_t d_value, const hga_py_tables *tables,
                            uint64_t seed, uint32_t layer)
@@ -138,19 +138,20 @@ hga_status hga_py_gradient(const hga_py_call *call, const hga_py_crew *crew, uin
     const uintptr_t inputs[3] = {query, key, value}, wanted[3] = {d_query, d_key, d_value};
     hga_status st = HGA_OK;
     clear_tables(tables);
-    for (int64_t first = 0; first < call->n_samples && !st; first += crew->n) {
-        hga_id n = at_once(call, crew, first);
+    for (int64_t first = 0; first < call->n_samples && !st; first += workspaces->n) {
+        hga_id n = at_once(call, workspaces, first);
         for (hga_id i = 0; i < n; i++) {
-            hga_grad_io *g = &crew->grads[i];
-            set_sample(call, first + i, inputs, out, tape, tables, seed, layer, &crew->ios[i]);
+            hga_grad_io *g = &workspaces->grads[i];
+            set_sample(call, first + i, inputs, out, tape, tables, seed, layer, &workspaces->ios[i]);
             *g = call->grad;
             g->d_out.data = packed(d_out, first + i, call->d_out_bytes);
             if (call->features_at) g->d_edge_out.data = (char *)g->d_out.data + call->features_at;
             g->d_lse.data = packed(d_lse, first + i, call->lse_bytes);
             set_wanted(call, first + i, i, wanted, tables, g);
         }
-        st = crew->n == 1 ? hga_plan_gradient(call->plan, crew->workspaces[0], crew->ios, crew->grads)
-                          : hga_plan_gradient_batch(call->plan, crew->workspaces, crew->ios, crew->grads, n);
+        st = workspaces->n == 1
+                 ? hga_plan_gradient(call->plan, workspaces->workspaces[0], workspaces->ios, workspaces->grads)
+                 : hga_plan_gradient_batch(call->plan, workspaces->workspaces, workspaces->ios, workspaces->grads, n);
         if (!st) add_tables(tables, n);
     }
     return st;

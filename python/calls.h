@@ -7,12 +7,12 @@
 #include "hga.h"
 
 /* The memory of one caller: made by Python, one caller at a time. */
-typedef struct hga_py_crew {
+typedef struct hga_py_workspaces {
     hga_id n;                         /* samples at once */
     hga_workspace *const *workspaces; /* [n], of the call's plan */
     hga_io *ios;                      /* [n], spare */
     hga_grad_io *grads;               /* [n], spare */
-} hga_py_crew;
+} hga_py_workspaces;
 
 /* What calls have in common. Queries, keys and values lie where the caller has them: a sample is found by the strides
    of the batch's axes. All else is packed, one sample behind the other. */
@@ -36,8 +36,8 @@ typedef struct hga_py_tables {
     uintptr_t given[HGA_MAX_TABLES];
     uintptr_t wanted[HGA_MAX_TABLES]; /* gradients, summed over samples, .. */
     int64_t floats[HGA_MAX_TABLES];   /* .. of so many numbers */
-    /* floats: these, crew->n times; 0 where no table's gradient is wanted, or of one sample alone, which is written at
-       once */
+    /* floats: these, workspaces->n times; 0 where no table's gradient is wanted, or of one sample alone, which is
+       written at once */
     uintptr_t spare;
 } hga_py_tables;
 
@@ -45,14 +45,14 @@ typedef struct hga_py_tables {
 uintptr_t hga_py_address(const char *buffer);
 
 /* All samples forward: out, and lse and tape where they have an address. tables NULL: none. Errors as those of
-   hga_plan_execute. Any number of threads may share a call, each with a crew of its own. */
-hga_status hga_py_execute(const hga_py_call *call, const hga_py_crew *crew, uintptr_t query, uintptr_t key,
+   hga_plan_execute. Any number of threads may share a call, each with a workspaces of its own. */
+hga_status hga_py_execute(const hga_py_call *call, const hga_py_workspaces *workspaces, uintptr_t query, uintptr_t key,
                           uintptr_t value, uintptr_t out, uintptr_t lse, uintptr_t tape, const hga_py_tables *tables,
                           uint64_t seed, uint32_t layer);
 
 /* All samples back, given what hga_py_execute left in out and tape. d_lse 0: none is given. Gradients are packed and
    overwritten. Errors as those of hga_plan_gradient. */
-hga_status hga_py_gradient(const hga_py_call *call, const hga_py_crew *crew, uintptr_t query, uintptr_t key,
+hga_status hga_py_gradient(const hga_py_call *call, const hga_py_workspaces *workspaces, uintptr_t query, uintptr_t key,
                            uintptr_t value, uintptr_t out, uintptr_t tape, uintptr_t d_out, uintptr_t d_lse,
                            uintptr_t d_query, uintptr_t d_key, uintptr_t d_value, const hga_py_tables *tables,
                            uint64_t seed, uint32_t layer);

@@ -49,8 +49,8 @@ const hga_plan *hga_py_kept_plan(const hga_py_kept *kept);
 /* What its tapes end in, and no other plan's. */
 int64_t hga_py_kept_number(const hga_py_kept *kept);
 /* Workspaces for `samples` at once, for one caller at a time; given back when nothing uses them. */
-hga_status hga_py_take_crew(hga_py_kept *kept, hga_id samples, hga_py_crew **out);
-void hga_py_give_crew(hga_py_kept *kept, hga_py_crew *crew);
+hga_status hga_py_take_workspaces(hga_py_kept *kept, hga_id samples, hga_py_workspaces **out);
+void hga_py_give_workspaces(hga_py_kept *kept, hga_py_workspaces *workspaces);
 
 /* Bytes of the tape of a sample of that kind. */
 hga_status hga_py_tape_bytes(const hga_py_kind *kind, int64_t *bytes);

@@ -233,42 +233,43 @@ static int is_of_plan(const samples *s, uintptr_t tape)
     return 1;
 }
 
-static hga_status forth(const samples *s, hga_py_crew *crew, int64_t e, uintptr_t out, uintptr_t lse, uintptr_t tape)
+static hga_status forth(const samples *s, hga_py_workspaces *workspaces, int64_t e, uintptr_t out, uintptr_t lse,
+                        uintptr_t tape)
 {
     const jax_array *at = s->call->at;
-    return hga_py_execute(&s->c, crew, begins(s, &at[JAX_QUERY], e), begins(s, &at[JAX_KEY], e),
+    return hga_py_execute(&s->c, workspaces, begins(s, &at[JAX_QUERY], e), begins(s, &at[JAX_KEY], e),
                           begins(s, &at[JAX_VALUE], e), out, lse, tape, &s->tables, seed_of(s, e),
                           (uint32_t)s->call->number[HGA_PY_LAYER]);
 }
 
-static hga_status back(const samples *s, hga_py_crew *crew, int64_t e, uintptr_t tape)
+static hga_status back(const samples *s, hga_py_workspaces *workspaces, int64_t e, uintptr_t tape)
 {
     const jax_array *at = s->call->at;
     uintptr_t p[JAX_N_PLACES];
     for (int i = 0; i < JAX_N_PLACES; i++) p[i] = begins(s, &at[i], e);
-    return hga_py_gradient(&s->c, crew, p[JAX_QUERY], p[JAX_KEY], p[JAX_VALUE], p[JAX_OUT], tape, p[JAX_D_OUT],
+    return hga_py_gradient(&s->c, workspaces, p[JAX_QUERY], p[JAX_KEY], p[JAX_VALUE], p[JAX_OUT], tape, p[JAX_D_OUT],
                            p[JAX_D_LSE], p[JAX_D_QUERY], p[JAX_D_KEY], p[JAX_D_VALUE], &s->tables, seed_of(s, e),
                            (uint32_t)s->call->number[HGA_PY_LAYER]);
 }
 
 /* With a tape of its own, from running forward once more. */
-static hga_status back_anew(const samples *s, hga_py_crew *crew, int64_t e)
+static hga_status back_anew(const samples *s, hga_py_workspaces *workspaces, int64_t e)
 {
     int64_t n = s->c.n_samples;
     char *tape = calloc((size_t)n, (size_t)s->c.tape_bytes), *out = calloc((size_t)n, (size_t)s->c.out_bytes + 1);
-    hga_status st = tape && out ? forth(s, crew, e, (uintptr_t)out, 0, (uintptr_t)tape)
+    hga_status st = tape && out ? forth(s, workspaces, e, (uintptr_t)out, 0, (uintptr_t)tape)
                                 : hga_fail(HGA_ENOMEM, "no memory for another tape of %lld samples", (long long)n);
-    if (!st) st = back(s, crew, e, (uintptr_t)tape);
+    if (!st) st = back(s, workspaces, e, (uintptr_t)tape);
     free(tape), free(out);
     return st;
 }
 
-static hga_status run_element(const samples *s, hga_py_crew *crew, int64_t e)
+static hga_status run_element(const samples *s, hga_py_workspaces *workspaces, int64_t e)
 {
     const jax_array *at = s->call->at;
     uintptr_t tape = begins(s, &at[JAX_TAPE], e);
-    if (!s->call->is_back) return forth(s, crew, e, begins(s, &at[JAX_OUT], e), begins(s, &at[JAX_LSE], e), tape);
-    return is_of_plan(s, tape) ? back(s, crew, e, tape) : back_anew(s, crew, e);
+    if (!s->call->is_back) return forth(s, workspaces, e, begins(s, &at[JAX_OUT], e), begins(s, &at[JAX_LSE], e), tape);
+    return is_of_plan(s, tape) ? back(s, workspaces, e, tape) : back_anew(s, workspaces, e);
 }
 
 /* Tables' addresses of element e. */
@@ -294,16 +295,16 @@ static hga_status spare_tables(samples *s, hga_id at_once)
 static hga_status run_samples(void *of)
 {
     samples *s = of;
-    hga_py_crew *crew = NULL;
+    hga_py_workspaces *workspaces = NULL;
     int64_t threads = hga_plan_threads(s->c.plan), n = s->c.n_samples < threads ? s->c.n_samples : threads;
     hga_id at_once = (hga_id)(n > 1 ? n : 1);
     hga_status st = spare_tables(s, at_once);
-    if (!st) st = hga_py_take_crew(s->call->kept, at_once, &crew);
+    if (!st) st = hga_py_take_workspaces(s->call->kept, at_once, &workspaces);
     for (int64_t e = 0, elements = product(s->n, 0, s->apart); !st && e < elements; e++) {
         place_tables(s, e);
-        st = run_element(s, crew, e);
+        st = run_element(s, workspaces, e);
     }
-    if (crew) hga_py_give_crew(s->call->kept, crew);
+    if (workspaces) hga_py_give_workspaces(s->call->kept, workspaces);
     free((void *)s->tables.spare);
     return st;
 }

@@ -13,18 +13,18 @@
 enum { MOST_KEPT = 128 };
 static const int64_t most_bytes = (int64_t)1 << 30; /* of all plans and workspaces; one is kept however large it is */
 
-typedef struct crew {
-    hga_py_crew c; /* the first member: who has it has the crew */
+typedef struct workspaces {
+    hga_py_workspaces c; /* the first member: who has it has the workspaces */
     hga_id room;
     hga_workspace **workspaces;
-    struct crew *next;
-} crew;
+    struct workspaces *next;
+} workspaces;
 
 struct hga_py_kept {
     int64_t key[2], number;
     hga_plan *plan;
     int users;
-    crew *free;
+    workspaces *free;
     int64_t workspaces;
     hga_py_kept *next; /* used longer ago */
 };
@@ -95,14 +95,14 @@ static hga_status make_plan(const hga_py_kind *kind, hga_plan **out)
 
 /* ---- workspaces ---- */
 
-static void destroy_crew(crew *c)
+static void destroy_workspaces(workspaces *c)
 {
     for (hga_id i = 0; i < c->room; i++) hga_workspace_destroy(c->workspaces[i]);
     free(c->workspaces), free(c->c.ios), free(c->c.grads), free(c);
 }
 
 /* Room for n samples; what is there stays where it fails. */
-static hga_status fit(hga_py_kept *kept, crew *c, hga_id n)
+static hga_status fit(hga_py_kept *kept, workspaces *c, hga_id n)
 {
     hga_status st = HGA_OK;
     hga_io *ios = calloc((size_t)n, sizeof *ios);
@@ -121,24 +121,24 @@ static hga_status fit(hga_py_kept *kept, crew *c, hga_id n)
     return st;
 }
 
-hga_status hga_py_take_crew(hga_py_kept *kept, hga_id samples, hga_py_crew **out)
+hga_status hga_py_take_workspaces(hga_py_kept *kept, hga_id samples, hga_py_workspaces **out)
 {
     pthread_mutex_lock(&lock);
-    crew *c = kept->free;
+    workspaces *c = kept->free;
     if (c) kept->free = c->next;
     pthread_mutex_unlock(&lock);
     if (!c) c = calloc(1, sizeof *c);
     if (!c) return hga_fail(HGA_ENOMEM, "no memory for %d workspaces", samples);
     hga_status st = samples > c->room ? fit(kept, c, samples) : HGA_OK;
     c->c.n = samples;
-    if (st) hga_py_give_crew(kept, &c->c);
+    if (st) hga_py_give_workspaces(kept, &c->c);
     *out = st ? NULL : &c->c;
     return st;
 }
 
-void hga_py_give_crew(hga_py_kept *kept, hga_py_crew *of)
+void hga_py_give_workspaces(hga_py_kept *kept, hga_py_workspaces *of)
 {
-    crew *c = (crew *)of;
+    workspaces *c = (workspaces *)of;
     pthread_mutex_lock(&lock);
     c->next = kept->free, kept->free = c;
     pthread_mutex_unlock(&lock);
@@ -148,7 +148,7 @@ void hga_py_give_crew(hga_py_kept *kept, hga_py_crew *of)
 
 static void destroy(hga_py_kept *kept)
 {
-    for (crew *c = kept->free, *next; c; c = next) next = c->next, destroy_crew(c);
+    for (workspaces *c = kept->free, *next; c; c = next) next = c->next, destroy_workspaces(c);
     hga_plan_destroy(kept->plan), free(kept);
 }
 

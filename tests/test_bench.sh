@@ -41,7 +41,7 @@ fact decoding_has_no_relative_keys refused 2 '--decode: times tokens, without --
 fact ranks_need_mpirun refused 2 '`hga explain VARIANT --ranks P` predicts' "$hga" bench --ranks
 fact a_link_needs_ranks refused 2 '--latency, --gbits: need --ranks' "$hga" bench --gbits 10
 
-# ---- the way back ----
+# ---- the backward pass ----
 
 relative_by_default() { "$hga" bench --rel-key --tokens 64 --heads 2 --dim 8 --repetitions 1 --warmup 0 >all 2>left; }
 fact relative_keys_with_the_default_list exits 0 relative_by_default

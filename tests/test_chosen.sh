@@ -32,7 +32,7 @@ for command in "export -o x.json" "build -o x.json" "view --quiet -o x.html"; do
     fact "${words[0]}_has_no_ninth" refused 2 "--head: 8, but there are heads 0 .. 7" "$hga" "${words[0]}" "${routed[@]}" "${by[@]}" --head 8 "${words[@]:1}"
     fact "${words[0]}_has_one_of_all" silent "$hga" "${words[0]}" "${routed[@]}" -p share=all "${by[@]}" "${words[@]:1}"
 done
-fact others_have_none refused 2 "--query: the graph of dense hangs on no tensors" "$hga" explain dense -n 4 "${by[@]}"
+fact others_have_none refused 2 "--query: the graph of dense depends on no tensors" "$hga" explain dense -n 4 "${by[@]}"
 fact a_choice_is_written silent attend "${routed[@]}" --out o.npy --choice c.npy --block-weights w.npy
 fact and_gives_the_same_output silent attend "${routed[@]}" -p choice=@c.npy --out again.npy
 fact bit_by_bit same_bytes o.npy again.npy
@@ -113,7 +113,7 @@ fact of_random_tensors_too exits 0 "$hga" check --gradient routed -p block=4 -p 
 "$hga" flops "${routed[@]}" -n 64 --json >flops.json
 fact blocks_are_counted python3 -c 'import json; r = json.load(open("flops.json"))["rows"][0]; assert r["edges_formula"] == sum(t % 8 + 1 + 8 * min(2, t // 8) for t in range(64)) and r["edges_counted"] is None'
 fact and_are_as_many exits 0 "$hga" flops "${routed[@]}" "${by[@]}"
-fact a_threshold_is_not_known_before refused 2 "how many blocks are chosen hangs on queries and keys" "$hga" flops routed -n 64 -p threshold=0.9
+fact a_threshold_is_not_known_before refused 2 "how many blocks are chosen depends on queries and keys" "$hga" flops routed -n 64 -p threshold=0.9
 
 # ---- what cannot be ----
 

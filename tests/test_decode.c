@@ -345,7 +345,7 @@ static void pages_of_16_bits_are_a_full_pass_of_rounded_tensors(void **state)
 
 /* ---- what waits, and what is not read ---- */
 
-/* Sums of earlier tokens alone hang on none of their own time: what they sum is kept until they are asked for. */
+/* Sums of earlier tokens alone depend on none of their own time: what they sum is kept until they are asked for. */
 static void what_hangs_on_earlier_tokens_alone_waits_for_its_own(void **state)
 {
     (void)state;

@@ -121,7 +121,7 @@ static int refuses_slices(const drawn_call *c)
     return st == HGA_EUNSUPPORTED && (strstr(says, "rows: keep_fields") || strstr(says, "rows: a gradient"));
 }
 
-/* Whether there are slices hangs on the program, whatever the precision. */
+/* Whether there are slices depends on the program, whatever the precision. */
 static void hold_slices(const drawn_call *c)
 {
     hga_status st[2];
@@ -255,9 +255,9 @@ static void drawn_calls_hold(void **state)
 }
 
 /* Calls that failed at 2722f5c: bfloat16 with dropout; a gradient that nobody wrote; addresses of nothing, of sides of
-   tokens and of a scale's gradient; an old tape; bits that hung on strides, and on which rows were asked for. Later:
-   keys that a rank read, and did not have, since none of its rows wants them (569); spans that were read behind the
-   last node, of an empty top level (5303), and bits of no rows (20079), which sanitizers see. */
+   tokens and of a scale's gradient; an old tape; bits that depended on strides, and on which rows were asked for.
+   Later: keys that a rank read, and did not have, since none of its rows wants them (569); spans that were read behind
+   the last node, of an empty top level (5303), and bits of no rows (20079), which sanitizers see. */
 static void calls_that_found_something_hold(void **state)
 {
     static const uint64_t seeds[] = {5361, 85, 1409, 3319, 5, 1368, 7461, 7890, 569, 5303, 20079};

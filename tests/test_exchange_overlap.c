@@ -116,7 +116,7 @@ typedef struct replay {
     char *done[N_STORAGES];   /* [nodes]: .. have written it */
     char *away[N_STORAGES];   /* [nodes]: 1 until a batch brings it */
     int64_t *holder; /* [workspace_floats]: where a row begins, whose it is: 1 + storage * nodes + node; 0: nobody's */
-    int64_t *lent[HGA_FIELD_SLOTS]; /* [nodes]: whose a row of the caller's is, where such have guests */
+    int64_t *lent[HGA_FIELD_SLOTS]; /* [nodes]: whose a row of the caller's is, where such have aliases */
     uint64_t storages;              /* that are watched */
     const char *what;
     hga_id node;
@@ -133,8 +133,8 @@ static int64_t row_of_caller(const hga_plan *plan, hga_id f, hga_id v)
 static int64_t *holder_of(const replay *x, int storage, hga_id v)
 {
     const field_storage *h = &x->plan->storage[storage % HGA_FIELD_SLOTS];
-    if (storage < STORAGE_ROUNDED && is_guest(&h->guests, v))
-        return x->lent[h->guests.host] + h->guests.row[v - h->guests.first];
+    if (storage < STORAGE_ROUNDED && is_alias(&h->aliases, v))
+        return x->lent[h->aliases.host] + h->aliases.row[v - h->aliases.first];
     if (storage < STORAGE_ROUNDED && x->lent[storage] && row_of_caller(x->plan, storage, v) >= 0)
         return x->lent[storage] + row_of_caller(x->plan, storage, v);
     const area *a = storage < STORAGE_ROUNDED ? &h->rows : &h->rounded;
@@ -249,7 +249,7 @@ static void replay_run(const problem *p, const hga_plan *plan, int at_once)
     hga_id started = 0, ahead = 0, come = 0;
     x.holder = memory(plan->workspace_floats + 1, sizeof *x.holder);
     for (hga_id f = 1; f <= plan->program.n_fields; f++)
-        if (plan->storage[f].guests.n) x.lent[plan->storage[f].guests.host] = memory(plan->nodes.n, sizeof **x.lent);
+        if (plan->storage[f].aliases.n) x.lent[plan->storage[f].aliases.host] = memory(plan->nodes.n, sizeof **x.lent);
     for (int s = 0; s < N_STORAGES; s++)
         x.undone[s] = memory(plan->nodes.n, 1), x.away[s] = memory(plan->nodes.n, 1),
         x.done[s] = memory(plan->nodes.n, 1);

@@ -74,7 +74,7 @@ static void every_way_has_its_bits(void **state)
     }
 }
 
-/* ---- what hangs on the number of heads ---- */
+/* ---- what depends on the number of heads ---- */
 
 /* As many heads as make one process cut rows, subtrees and families otherwise than a rank's few would. */
 static void sums_are_cut_as_for_all_heads(void **state)

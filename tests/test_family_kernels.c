@@ -4,7 +4,7 @@
 enum { HEADS = 6, ROOM = 70, MANY = 24 };
 
 /* Rows of members; what is given, and what is taken. */
-typedef struct kin_case {
+typedef struct siblings_case {
     float q[MANY][HEADS * ROOM], k[MANY][HEADS * ROOM], v[MANY][HEADS * ROOM], g[MANY][HEADS * ROOM],
         out[3][MANY][HEADS * ROOM], above[3][HEADS * ROOM], down[MANY], bias[MANY], lse[MANY * HEADS],
         mean[MANY * HEADS], given[MANY * HEADS], delta[MANY * HEADS], pair[MANY * MANY], d_score[MANY * MANY * HEADS];
@@ -13,7 +13,7 @@ typedef struct kin_case {
     ptrdiff_t head[MANY];
     uint64_t columns[MANY];
     double d_scale[HEADS];
-} kin_case;
+} siblings_case;
 
 static void draw_rows(float rows[MANY][HEADS * ROOM], const float **at)
 {
@@ -24,7 +24,7 @@ static void draw_rows(float rows[MANY][HEADS * ROOM], const float **at)
 }
 
 /* Some members have no edges, some to themselves; some gradients are added to. */
-static kernel_kin draw_kin(kin_case *x)
+static kernel_siblings draw_kin(siblings_case *x)
 {
     hga_id kv = 1 + below(2), share = 1 + below(3);
     memset(x, 0, sizeof *x);
@@ -38,25 +38,25 @@ static kernel_kin draw_kin(kin_case *x)
     for (int i = 0; i < 3; i++)
         for (int j = 0; j < HEADS * ROOM; j++) x->above[i][j] = draw(1);
     for (int i = 0; i < MANY * MANY; i++) x->pair[i] = draw(1);
-    kernel_kin c = {.n = 1 + below(MANY),
-                    .heads = kv * share,
-                    .crowd = kv * share,
-                    .dim = below(3) ? 1 + below(ROOM) : 64,
-                    .dim_v = below(3) ? 1 + below(ROOM) : 64,
-                    .share = share,
-                    .scale = 0.2f,
-                    .bias = x->bias,
-                    .columns = x->columns,
-                    .q = {x->at[0], x->head, 0},
-                    .k = {x->at[1], x->head, ROOM},
-                    .v = {x->at[2], x->head, 0},
-                    .g = {x->at[3], x->head, ROOM},
-                    .lse = x->lse,
-                    .mean = x->mean,
-                    .given = x->given,
-                    .delta = x->delta,
-                    .d_scale = x->d_scale,
-                    .d_score = x->d_score};
+    kernel_siblings c = {.n = 1 + below(MANY),
+                         .heads = kv * share,
+                         .crowd = kv * share,
+                         .dim = below(3) ? 1 + below(ROOM) : 64,
+                         .dim_v = below(3) ? 1 + below(ROOM) : 64,
+                         .share = share,
+                         .scale = 0.2f,
+                         .bias = x->bias,
+                         .columns = x->columns,
+                         .q = {x->at[0], x->head, 0},
+                         .k = {x->at[1], x->head, ROOM},
+                         .v = {x->at[2], x->head, 0},
+                         .g = {x->at[3], x->head, ROOM},
+                         .lse = x->lse,
+                         .mean = x->mean,
+                         .given = x->given,
+                         .delta = x->delta,
+                         .d_scale = x->d_scale,
+                         .d_score = x->d_score};
     if (below(2)) c.pair = x->pair;
     kernel_kin_given *given[3] = {&c.dq, &c.dk, &c.dv};
     for (int i = 0; i < 3; i++)
@@ -78,7 +78,7 @@ static double product(const float *x, const float *y, hga_id n)
 }
 
 /* What head h of member r's softmax is: scores in base 2 of members that it has an edge to, and their log-sum-exp. */
-static double plain_scores(const kernel_kin *c, hga_id r, hga_id h, double *score)
+static double plain_scores(const kernel_siblings *c, hga_id r, hga_id h, double *score)
 {
     double most = -INFINITY, sum = 0;
     for (hga_id e = 0; e < c->n; e++) {
@@ -96,12 +96,12 @@ static double plain_weight(double score, double lse) { return score == -INFINITY
 static void means_are_those_of_the_softmax(void **state)
 {
     (void)state;
-    static kin_case x;
+    static siblings_case x;
     double score[MANY];
     FOR_EACH_ISA(t)
     for (int round = 0; round < 100; round++) {
-        kernel_kin c = draw_kin(&x);
-        t->kin_means(&c);
+        kernel_siblings c = draw_kin(&x);
+        t->siblings_means(&c);
         for (hga_id r = 0; r < c.n; r++)
             for (hga_id h = 0; h < c.heads; h++) {
                 double lse = plain_scores(&c, r, h, score), mean = 0;
@@ -115,7 +115,7 @@ static void means_are_those_of_the_softmax(void **state)
 }
 
 /* Members as rows and columns of attend_family: each row's columns lie among all. */
-static kernel_family family_of(const kernel_kin *c, float *const *out, float *const *lse)
+static kernel_family family_of(const kernel_siblings *c, float *const *out, float *const *lse)
 {
     static lanes rows[KERNEL_FAMILY];
     static uint8_t first[KERNEL_FAMILY], end[KERNEL_FAMILY];
@@ -149,14 +149,14 @@ static kernel_family family_of(const kernel_kin *c, float *const *out, float *co
 static void outputs_are_families(void **state)
 {
     (void)state;
-    static kin_case x;
+    static siblings_case x;
     static float lse[MANY][HEADS];
     double score[MANY], want;
     float *to[MANY], *lse_at[MANY];
     ptrdiff_t side_by_side[MANY];
     FOR_EACH_ISA(t)
     for (int round = 0; round < 200; round++) {
-        kernel_kin c = draw_kin(&x);
+        kernel_siblings c = draw_kin(&x);
         c.pair = NULL;
         if (c.n > KERNEL_FAMILY) c.n = KERNEL_FAMILY;
         if (!below(3)) c.share = 1, c.dim_v = 64;
@@ -189,11 +189,11 @@ static void outputs_are_families(void **state)
 }
 
 /* Sums of gradients in double, [which][member][head * ROOM + column]. */
-typedef struct kin_sums {
+typedef struct siblings_sums {
     double of[3][MANY][HEADS * ROOM], d_score[MANY * MANY * HEADS], d_scale[HEADS];
-} kin_sums;
+} siblings_sums;
 
-static void add_plain(kin_sums *sums, const kernel_kin *c, hga_id r, hga_id e, hga_id h, double weight)
+static void add_plain(siblings_sums *sums, const kernel_siblings *c, hga_id r, hga_id e, hga_id h, double weight)
 {
     hga_id kv = h / c->share, at = r * c->heads + h;
     const float *q = c->q.at[r] + h * ROOM, *k = c->k.at[e] + kv * ROOM, *v = c->v.at[e] + kv * ROOM,
@@ -208,7 +208,7 @@ static void add_plain(kin_sums *sums, const kernel_kin *c, hga_id r, hga_id e, h
     sums->d_score[(r * c->n + e) * c->heads + h] = d_score, sums->d_scale[h] += d_score * product(q, k, c->dim);
 }
 
-static void start_plain(kin_sums *sums, const kin_case *x, const kernel_kin *c)
+static void start_plain(siblings_sums *sums, const siblings_case *x, const kernel_siblings *c)
 {
     const kernel_kin_given *given[3] = {&c->dq, &c->dk, &c->dv};
     memset(sums, 0, sizeof *sums);
@@ -223,24 +223,24 @@ static void start_plain(kin_sums *sums, const kin_case *x, const kernel_kin *c)
 static void gradients_of_a_family_are_the_formulas(void **state)
 {
     (void)state;
-    static kin_case x;
-    static kin_sums sums;
+    static siblings_case x;
+    static siblings_sums sums;
     double score[MANY];
     FOR_EACH_ISA(t)
     for (int round = 0; round < 100; round++) {
-        kernel_kin c = draw_kin(&x);
+        kernel_siblings c = draw_kin(&x);
         for (int i = 0; i < 3; i++)
             for (int m = 0; m < MANY; m++)
                 for (int j = 0; j < HEADS * ROOM; j++) x.out[i][m][j] = draw(1);
         start_plain(&sums, &x, &c);
-        t->kin_means(&c);
+        t->siblings_means(&c);
         for (hga_id r = 0; r < c.n; r++)
             for (hga_id h = 0; h < c.heads; h++) {
                 double lse = plain_scores(&c, r, h, score);
                 for (hga_id e = 0; e < c.n; e++)
                     if (c.columns[r] >> e & 1) add_plain(&sums, &c, r, e, h, plain_weight(score[e], lse));
             }
-        t->kin_gradients(&c);
+        t->siblings_gradients(&c);
         for (hga_id m = 0; m < c.n; m++) {
             for (hga_id h = 0; h < c.heads; h++)
                 for (hga_id j = 0; j < c.dim; j++)
@@ -262,7 +262,7 @@ static void gradients_past_the_caches_have_the_same_bits(void **state)
 {
     (void)state;
     enum { STEP = 80 };
-    static kin_case x;
+    static siblings_case x;
     static float out[2][3][MANY][HEADS * STEP] __attribute__((aligned(64)));
     float *to[2][3][MANY];
     ptrdiff_t head[MANY];
@@ -272,16 +272,16 @@ static void gradients_past_the_caches_have_the_same_bits(void **state)
     }
     FOR_EACH_ISA(t)
     for (int round = 0; round < 50; round++) {
-        kernel_kin c = draw_kin(&x);
+        kernel_siblings c = draw_kin(&x);
         kernel_kin_given *given[3] = {&c.dq, &c.dk, &c.dv};
         c.dim = 16 * (1 + below(4)), c.dim_v = 16 * (1 + below(4));
-        t->kin_means(&c);
+        t->siblings_means(&c);
         memset(out, 0x55, sizeof out);
         for (int past = 0; past < 2; past++) {
             for (int i = 0; i < 3; i++)
                 given[i]->at = to[past][i], given[i]->head = head, given[i]->adds = 0,
                 given[i]->streams = past ? ((uint64_t)1 << MANY) - 1 : 0;
-            t->kin_gradients(&c);
+            t->siblings_gradients(&c);
         }
         assert_memory_equal(out[0], out[1], sizeof out[0]);
     }

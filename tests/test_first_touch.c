@@ -110,8 +110,8 @@ static void list_owners(const hga_plan *plan)
                 waves->alone ? 0 : (int)(list % plan->threads);
 }
 
-/* A field and its guests, who live in its rows, as bits. */
-static unsigned with_guests(const hga_plan *plan, hga_id f)
+/* A field and its aliases, who live in its rows, as bits. */
+static unsigned with_aliases(const hga_plan *plan, hga_id f)
 {
     unsigned fields = 1u << f;
     for (hga_id g = 1; g <= plan->program.n_fields; g++)
@@ -119,14 +119,14 @@ static unsigned with_guests(const hga_plan *plan, hga_id f)
     return fields;
 }
 
-/* The thread that has row v in the first phase that writes field f, or a guest of it. */
+/* The thread that has row v in the first phase that writes field f, or an alias of it. */
 static int owner_of(const hga_plan *plan, hga_id f, hga_id v)
 {
     for (int64_t i = 0; i < plan->n_phases; i++) {
         const phase *ph = &plan->phase[i];
         unsigned writes = 0;
         for (hga_id s = ph->stage; ph->job == JOB_ROWS && s < stages_end(ph); s++)
-            writes |= plan->program.stage[s].writes & with_guests(plan, f);
+            writes |= plan->program.stage[s].writes & with_aliases(plan, f);
         if (!writes) continue;
         if (ph->by_position) return -1; /* its rows lie scattered, and pages have several owners */
         hga_id at = v - ph->first;

@@ -1,5 +1,5 @@
-/* test_gradient_draws.c: on the way back heads leave each other what dropout drew for them: that changes no number,
-   however many heads there are, whoever comes first, and whatever was drawn before. */
+/* test_gradient_draws.c: in the backward pass heads leave each other what dropout drew for them: that changes no
+   number, however many heads there are, whoever comes first, and whatever was drawn before. */
 #include "slopes.h"
 
 static void assert_same_bits_of_all(const slope *a, const slope *b)

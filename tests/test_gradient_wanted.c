@@ -180,7 +180,7 @@ static void check_ways(problem *p, int i)
             check_written(p, (hga_options){.generic = generic, .threads = threads}, (hga_dtype)((i + generic) % 3));
 }
 
-/* Query and key of a program of sums, a user's tensor beside any program's, whatever the way back. */
+/* Query and key of a program of sums, a user's tensor beside any program's, whatever the backward pass. */
 static void a_wanted_gradient_that_nothing_writes_is_zero(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* test_layouts.c: a row's bits hang on numbers, never on where the caller has them: strides, gaps, heads outermost,
+/* test_layouts.c: a row's bits depend on numbers, never on where the caller has them: strides, gaps, heads outermost,
    and numbers of 16 bits that are the same numbers. */
 #include "engine_cases.h"
 #include "random_program.h"

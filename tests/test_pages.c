@@ -279,7 +279,7 @@ static void touching_brings_pages_and_changes_no_number(void **state)
 
 /* ---- samples ---- */
 
-/* Two threads in each domain. Every sample is dealt once: its own first, then its domain's, then anybody's. */
+/* Two threads in each domain. Every sample is queue once: its own first, then its domain's, then anybody's. */
 static void samples_go_where_their_memory_is(void **state)
 {
     (void)state;
@@ -287,19 +287,19 @@ static void samples_go_where_their_memory_is(void **state)
     hga_plan *plan = planned(&p, (hga_options){.threads = 4, .topology = two_domains});
     hga_workspace *w[8];
     for (int i = 0; i < 8; i++) assert_ok(hga_workspace_create(plan, &w[i]));
-    deal d = deal_open(plan, w, 8, 4);
-    dealing all = {0};
+    sample_queue d = sample_queue_open(plan, w, 8, 4);
+    queue_place all = {0};
     static const hga_id order[] = {6, 7, 4, 5, 0, 1, 2, 3}; /* of thread 3 */
-    for (int i = 0; i < 8; i++) assert_int_equal(deal_next(&d, 3, &all), order[i]);
-    assert_int_equal(deal_next(&d, 3, &all), -1);
-    d = deal_open(plan, w, 8, 4); /* thread 3 had them all, whose memory they are in now */
-    dealing first = {0}, third = {0};
-    assert_int_equal(deal_next(&d, 3, &third), 0);
-    assert_int_equal(deal_next(&d, 0, &first), 1); /* stolen */
-    assert_int_equal(deal_next(&d, 3, &third), 2);
-    d = deal_open(plan, w, 8, 4); /* and back at home, for its memory did not move */
-    third = (dealing){0};
-    for (int i = 0; i < 8; i++) assert_int_equal(deal_next(&d, 3, &third), i);
+    for (int i = 0; i < 8; i++) assert_int_equal(sample_queue_next(&d, 3, &all), order[i]);
+    assert_int_equal(sample_queue_next(&d, 3, &all), -1);
+    d = sample_queue_open(plan, w, 8, 4); /* thread 3 had them all, whose memory they are in now */
+    queue_place first = {0}, third = {0};
+    assert_int_equal(sample_queue_next(&d, 3, &third), 0);
+    assert_int_equal(sample_queue_next(&d, 0, &first), 1); /* stolen */
+    assert_int_equal(sample_queue_next(&d, 3, &third), 2);
+    d = sample_queue_open(plan, w, 8, 4); /* and back at home, for its memory did not move */
+    third = (queue_place){0};
+    for (int i = 0; i < 8; i++) assert_int_equal(sample_queue_next(&d, 3, &third), i);
     for (int i = 0; i < 8; i++) hga_workspace_destroy(w[i]);
     hga_plan_destroy(plan), problem_clear(&p);
 }

@@ -183,8 +183,8 @@ static hga_graph *blocks_and_edges(uint64_t *rng, hga_id n, int ordered)
     return finished(b);
 }
 
-/* What goes into tiles hangs on the rows that there are, not on those that are asked for: explicit edges among blocks,
-   rows in an order of their own, a second relation that is merged in. */
+/* What goes into tiles depends on the rows that there are, not on those that are asked for: explicit edges among
+   blocks, rows in an order of their own, a second relation that is merged in. */
 static void rows_over_explicit_edges_have_the_bits_they_have_among_all(void **state)
 {
     static const hga_options options[] = {{.threads = 1},

@@ -79,7 +79,7 @@ static void what_a_rank_adds_to_its_tensors_is_less_than_they_are(void **state)
 
 /* Means that ranks ask for are of all tokens that a rank has: whatever reads them goes along with most of them, so that
    few wait until messages are under way. If all of them did, these would be half as many bytes as the tensors with
-   H-Transformer, a quarter with HSA, whose states are a quarter, too, where they are no guests of the output. */
+   H-Transformer, a quarter with HSA, whose states are a quarter, too, where they are no aliases of the output. */
 static void means_wait_for_messages_only_as_long_as_a_wire_may_hide(void **state)
 {
     static const struct {
@@ -124,7 +124,7 @@ static void tensors_of_several_intervals_are_not_copied(void **state)
         assert_true(n > 3);
         assert_true(rank_room_bytes(runs[i].plan) < r->traffic.bytes_in + r->traffic.bytes_out +
                                                         r->traffic.n_messages * (int64_t)sizeof(hga_packet) +
-                                                        r->n_limbs + (int64_t)sizeof(rank_room) + 6 * 64);
+                                                        r->n_splits + (int64_t)sizeof(rank_room) + 6 * 64);
     }
     close_plans(3, xs, runs);
     problem_clear(&p);

@@ -128,7 +128,7 @@ static hga_status fenwick(hga_id n, hga_graph **g, hga_program *p)
     return hga_build_fenwick(&(hga_fenwick){.n_tokens = n}, g, p);
 }
 
-/* Tokens go to leaves here and there; a token's leaf does not hang on those behind it. */
+/* Tokens go to leaves here and there; a token's leaf does not depend on those behind it. */
 static hga_status leaves(hga_id n, hga_graph **g, hga_program *p)
 {
     int32_t *leaf = memory(n, sizeof *leaf);

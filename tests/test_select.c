@@ -1,5 +1,5 @@
 /* test_select.c: which blocks are chosen by content, against the definition in double, written slowly: every block is
-   asked what stands before it. Rows whose choice hangs on less than what products in float may differ by are passed
+   asked what stands before it. Rows whose choice depends on less than what products in float may differ by are passed
    over, and few are. */
 #include "select.h"
 #include "selecting.h"
@@ -56,7 +56,7 @@ typedef struct block_state {
     double score, p;
 } block_state;
 
-/* Token i looks inside the best coarse blocks before its own alone, besides what is forced or near; does that hang on
+/* Token i looks inside the best coarse blocks before its own alone, besides what is forced or near; does that depend on
    little? */
 static int leave_far(const drawn *d, hga_id chooser, hga_id sample, hga_id i, block_state *x)
 {
@@ -95,7 +95,7 @@ static void look_at_blocks(const drawn *d, hga_id chooser, hga_id sample, hga_id
     for (hga_id j = 0; j < n_blocks; j++) x[j].p = x[j].candidate && sum > 0 ? exp(x[j].score) / sum : 0;
 }
 
-/* Is j chosen? `close` is set where that hangs on little. Block j is among the k best where few enough stand before
+/* Is j chosen? `close` is set where that depends on little. Block j is among the k best where few enough stand before
    it, and in the shortest prefix where those before it sum to less than the threshold. */
 static int is_chosen(const drawn *d, const block_state *x, hga_id n, hga_id j, int *close)
 {
@@ -253,7 +253,7 @@ static void later_tokens_change_no_earlier_choice(void **state)
     free(q), free(k);
 }
 
-/* Query blocks look ahead: the choice of token 0's block hangs on the last query of its block. */
+/* Query blocks look ahead: the choice of token 0's block depends on the last query of its block. */
 static void a_query_block_looks_ahead(void **state)
 {
     (void)state;

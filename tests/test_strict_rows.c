@@ -1,4 +1,4 @@
-/* hga_options.strict_rows: a row's bits hang on its own edges, whatever the fifteen rows beside it see. */
+/* hga_options.strict_rows: a row's bits depend on its own edges, whatever the fifteen rows beside it see. */
 #include "by_hand.h"
 
 #include "plan.h"
@@ -92,7 +92,7 @@ static const setting settings[] = {{.options = {.threads = 1}},
                                    {.options = {.threads = 1}, .edge_bias = 1},
                                    {.options = {.threads = 1, .generic = 1}}};
 
-/* A bias for each edge that hangs on the edge alone: edges are numbered by their rows. */
+/* A bias for each edge that depends on the edge alone: edges are numbered by their rows. */
 static void fill_edge_bias(problem *p)
 {
     hga_csr rows;

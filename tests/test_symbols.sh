@@ -25,7 +25,7 @@ fact only_readers_and_writers_know_stdin_and_stdout empty out
 grep -E ' (secure_)?(getenv|setenv|putenv|environ)$' needs | grep -v '^isa\.c\.o ' >out
 fact only_isa_c_reads_the_environment empty out
 
-# What pays on this machine is looked up, not timed; and but for its row nothing hangs on which machine it is.
+# What pays on this machine is looked up, not timed; and but for its row nothing depends on which machine it is.
 grep -E ' (clock|clock_gettime|gettimeofday|time|timespec_get|omp_get_wtime)$' needs | grep -vE '^(peaks|in_process)\.c\.o ' >out
 fact only_peaks_and_delays_look_at_a_clock empty out
 grep -E ' (sysconf|get_nprocs|getauxval|__cpu_model)$' needs | grep -vE '^(isa|processor|route)\.c\.o ' >out

@@ -22,7 +22,7 @@ typedef struct machine {
 static void set_speed(machine *m) { m->speed = m->repeats >= m->slow_from && m->repeats < m->slow_to ? 0.5 : 1; }
 
 /* The linker gives these to timing.c for clock.h's: time passes only where the machine works, so that nothing here
-   hangs on who else wants the processor. */
+   depends on who else wants the processor. */
 double __wrap_bench_seconds(void);
 bench_time __wrap_bench_clock(void);
 bench_time __wrap_bench_since(bench_time start);

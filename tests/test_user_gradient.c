@@ -5,7 +5,7 @@
 
 /* ---- softmax attention ---- */
 
-/* What the way back keeps in the softmax's place. */
+/* What the backward pass keeps in the softmax's place. */
 typedef struct softmax_adjoint {
     double lse, delta, d_out[80];
 } softmax_adjoint;

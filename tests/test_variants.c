@@ -232,7 +232,7 @@ static void formulas_count_what_graphs_have(void **state)
     assert_true(known > 100);
 }
 
-/* Its graph hangs on queries and keys, and counts the blocks that they choose. */
+/* Its graph depends on queries and keys, and counts the blocks that they choose. */
 static void routed_counts_k_blocks_a_row(void **state)
 {
     (void)state;

@@ -30,7 +30,7 @@ def machine(hga):
 
 
 def seconds(hga, name, value, variant, tokens, more, a):
-    """Processor time of one execution, or of the way back."""
+    """Processor time of one execution, or of the backward pass."""
     words = [hga, "bench", "--variants", variant, "--tokens", str(tokens), "--threads", "1", "--seconds", str(a.seconds), *more, "--json", "-"]
     done = subprocess.run(words, env={**os.environ, "HGA_TUNING": f"{name}={value}"}, stdout=subprocess.PIPE, check=True)
     return json.loads(done.stdout)["benchmarks"][-1]["cpu_time"]

@@ -68,7 +68,7 @@ enum {
     HGA_TAKES_SLOPES = 4096,
     HGA_TAKES_SIGMOID = 8192,
     HGA_TAKES_ENTMAX = 16384,
-    HGA_NEEDS_CHOICE = 32768 /* its graph hangs on queries and keys: what hga_select_blocks chose must be given */
+    HGA_NEEDS_CHOICE = 32768 /* its graph depends on queries and keys: what hga_select_blocks chose must be given */
 };
 
 /* Settings that are worth comparing: `words` with x in each place of a #, for each x while covers * x < tokens. */

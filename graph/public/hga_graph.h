@@ -201,7 +201,7 @@ HGA_API hga_status hga_builder_add_blocks(hga_builder *b, hga_id relation, const
 HGA_API hga_status hga_builder_add_choice(hga_builder *b, hga_id relation, const hga_choice *choice);
 
 /* What the last rows of each level would see if there were more of them. Rows are computed sixteen at a time, and what
-   is decided for sixteen hangs on all of them: with `longer`, rows of the graph have the bits that they have in any
+   is decided for sixteen depends on all of them: with `longer`, rows of the graph have the bits that they have in any
    longer graph, else the rows behind a level's last whole sixteen may differ from those in the last place.
    `longer` was told the levels and blocks of a graph of the same relations and of more nodes, on levels with edges up
    to a whole sixteen, in which each row of b's graph has the edges that it has here, nodes counted within levels.
@@ -211,7 +211,7 @@ HGA_API hga_status hga_builder_add_choice(hga_builder *b, hga_id relation, const
    concatenated, turned round or compressed look no further than they are.
    An empty `longer`, which was told nothing, is for graphs with orders: it says that rows keep their edges whatever
    nodes are added, each as far behind the first column of its block's instance as it is here. Such rows are computed
-   with what hangs on their own edges alone, as with hga_options.strict_rows, columns having places from that first
+   with what depends on their own edges alone, as with hga_options.strict_rows, columns having places from that first
    column on. Nothing can check it. */
 HGA_API hga_status hga_builder_set_longer(hga_builder *b, hga_builder *longer);
 

@@ -1,5 +1,5 @@
 /* prefill_rows.c: which rows of a prompt go home: those that the cache keeps, and those of others that rows read which
-   are made at home. A field's rows are made by the ranks that have the tokens under them, unless they hang on tensors
+   are made at home. A field's rows are made by the ranks that have the tokens under them, unless they depend on tensors
    of other ranks as well. */
 #include "prefill.h"
 
@@ -124,7 +124,7 @@ static void clear_there(prefill *x)
         if (x->slice.there[f].n) bits_clear(&x->slice.there[f]);
 }
 
-/* Do rows of the field that the rank would send hang on tensors of others? */
+/* Do rows of the field that the rank would send depend on tensors of others? */
 static int hang_on_others(prefill *x, hga_id f, hga_id rank)
 {
     const row_bits *rows = &x->lacks[2 * f];

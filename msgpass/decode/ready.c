@@ -346,7 +346,7 @@ done:
     return st;
 }
 
-/* A row of the output that hangs on earlier tokens alone is computed with its own, when it is asked for. */
+/* A row of the output that depends on earlier tokens alone is computed with its own, when it is asked for. */
 static void ask_with_own_tokens(hga_decoder *d, hga_id out)
 {
     for (hga_id v = d->io_first; v < d->io_first + d->io_n; v++) grow_to(&d->ready.of[out][v], d->ready.token[v]);

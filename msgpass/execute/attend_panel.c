@@ -49,7 +49,7 @@ void open_chooser(worker *w, hga_id stage, tile_runner run, family_runner famili
     t->types = t->families_have_types || drops_weights(w);
 }
 
-/* A group's tiles hang on its own rows alone: where none of these is computed, nothing is chosen for it. */
+/* A group's tiles depend on its own rows alone: where none of these is computed, nothing is chosen for it. */
 static void drop_idle_groups(row_panel *p)
 {
     for (hga_id g = 0; g < p->n_groups; g++) {

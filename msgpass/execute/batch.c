@@ -37,16 +37,16 @@ static hga_status begin_all(const hga_plan *plan, hga_workspace *const *workspac
 }
 
 /* A thread's part in all samples: some whole, then its share of each of the others. */
-static void run_samples(const hga_plan *plan, hga_workspace *const *workspaces, hga_id n, deal *dealt)
+static void run_samples(const hga_plan *plan, hga_workspace *const *workspaces, hga_id n, sample_queue *queue)
 {
     hga_id me = (hga_id)omp_get_thread_num(), team = (hga_id)omp_get_num_threads();
     hga_id whole = plan->waves.alone ? n : n / team * team;
     binding old;
-    dealing at = {0};
+    queue_place at = {0};
     binding_take(plan, &old);
 #pragma omp single
-    *dealt = deal_open(plan, workspaces, whole, team);
-    for (hga_id i; (i = deal_next(dealt, me, &at)) >= 0;) execution_run_alone(plan, workspaces[i]);
+    *queue = sample_queue_open(plan, workspaces, whole, team);
+    for (hga_id i; (i = sample_queue_next(queue, me, &at)) >= 0;) execution_run_alone(plan, workspaces[i]);
     for (hga_id i = whole; i < n; i++) execution_run_together(plan, workspaces[i], me, team);
     topology_unbind(&old);
 }
@@ -62,9 +62,9 @@ static hga_status run_all(const hga_plan *plan, hga_workspace *const *workspaces
     }
     hga_status st = threads_prepare(plan->threads);
     if (st) return st;
-    deal dealt;
+    sample_queue queue;
 #pragma omp parallel num_threads(plan->threads)
-    run_samples(plan, workspaces, n, &dealt);
+    run_samples(plan, workspaces, n, &queue);
     return HGA_OK;
 }
 

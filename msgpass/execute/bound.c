@@ -110,16 +110,16 @@ static hga_status bind_field(const hga_plan *plan, const hga_io *io, hga_workspa
     return HGA_OK;
 }
 
-/* A guest's rows are its host's; its log-sum-exps are its own. */
-static void bind_guest(const hga_plan *plan, hga_workspace *workspace, hga_id f)
+/* An alias's rows are its host's; its log-sum-exps are its own. */
+static void bind_alias(const hga_plan *plan, hga_workspace *workspace, hga_id f)
 {
     bound_field *x = &workspace->field[f];
-    const guest_rows *guests = &plan->storage[f].guests;
-    if (guests->n) {
-        const bound_field *host = &workspace->field[guests->host];
+    const alias_rows *aliases = &plan->storage[f].aliases;
+    if (aliases->n) {
+        const bound_field *host = &workspace->field[aliases->host];
         x->io = host->io, x->io_row = host->io_row, x->io_head = host->io_head;
         x->io_fold = host->io_fold, x->io_step = host->io_step;
-        x->io_first = guests->first, x->io_n = guests->n, x->io_slot = guests->row, x->io_base = 0;
+        x->io_first = aliases->first, x->io_n = aliases->n, x->io_slot = aliases->row, x->io_base = 0;
     }
     if (!plan->storage[f].host) return;
     bound_field rows = workspace->field[plan->storage[f].host];
@@ -214,7 +214,7 @@ static hga_status bind_tensors(const hga_plan *plan, const hga_io *io, hga_works
     if (!st && plan_is_shared(plan)) st = plan->share.wing->execution->stage(plan, workspace, &workspace->staged);
     io = workspace->staged;
     for (hga_id f = 1; !st && f <= plan->program.n_fields; f++) st = bind_field(plan, io, workspace, f);
-    for (hga_id f = 1; !st && f <= plan->program.n_fields; f++) bind_guest(plan, workspace, f);
+    for (hga_id f = 1; !st && f <= plan->program.n_fields; f++) bind_alias(plan, workspace, f);
     for (hga_id f = 1; !st && f <= plan->program.n_fields; f++) bind_rounded(plan, workspace, f);
     return st;
 }

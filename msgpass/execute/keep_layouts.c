@@ -286,7 +286,7 @@ static hga_status make(const hga_plan *plan)
     if (st)
         hga_delete(&plan->allocator, all, 1, sizeof *all);
     else
-        plan->keeper->layouts = (plan_keepsake){all, drop};
+        plan->keeper->layouts = (plan_kept){all, drop};
     return st;
 }
 

@@ -1,4 +1,4 @@
-/* layouts.h: what choose_tiles finds of a panel, kept with the plan. Choosing hangs on the graph and the sort of call
+/* layouts.h: what choose_tiles finds of a panel, kept with the plan. Choosing depends on the graph and the sort of call
    alone, and takes a tenth of the time where many short segments meet in a panel. So the first workspace of a plan has
    it done once, for all heads, workspaces and executions; and the first execution whose scores tell types apart for
    those, which have tiles of their own, unless it has no use for them.

@@ -1,4 +1,4 @@
-/* merge_pieces.c: the pieces of a row are merged two by two, halves of halves: which two hangs on their number alone.
+/* merge_pieces.c: the pieces of a row are merged two by two, halves of halves: which two depends on their number alone.
    So pieces that lie side by side are merged wherever they are computed, and what they become goes on from there. */
 #include "row_pieces.h"
 #include "stages.h"

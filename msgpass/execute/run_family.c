@@ -64,7 +64,7 @@ static int find_columns(const worker *w, const bound_field *x, hga_id families, 
     return 1;
 }
 
-/* A row's bits hang on none of the rows that come with it. */
+/* A row's bits depend on none of the rows that come with it. */
 static void run_rows(const worker *w, kernel_family all, const family_rows *rows)
 {
     all.q = rows->q, all.q_head = rows->q_head;

@@ -1,6 +1,6 @@
 /* run_pieces.c: pieces of several rows that have the same columns, or some of them, as spans of all levels have their
    tokens: as rows of one tile, which reads the columns once. Each leaves its state where its row will be merged. No row
-   of a tile hangs on the others, so the bits are the same whoever else is in it. */
+   of a tile depends on the others, so the bits are the same whoever else is in it. */
 #include "pieces.h"
 #include "attend_ways.h"
 #include "stages.h"
@@ -21,9 +21,9 @@ static piece_columns all_of(piece_columns x, piece_columns y)
     return (piece_columns){first, end - first};
 }
 
-/* A company's columns are added up by twos: how many come before a row's own is no part of its bits, as long as that is
-   even. */
-static int may_join(const company *x, const lone_columns *alone, piece_columns y)
+/* The columns of a group of pieces columns are added up by twos: how many come before a row's own is no part of its
+   bits, as long as that is even. */
+static int may_join(const piece_group *x, const lone_columns *alone, piece_columns y)
 {
     if (alone->first < 0) return 0;
     if (x->n == 0) return 1;
@@ -32,7 +32,7 @@ static int may_join(const company *x, const lone_columns *alone, piece_columns y
 }
 
 /* 0: the piece does not join. */
-static int join(company *x, const worker *w, hga_id stage, hga_id piece)
+static int join(piece_group *x, const worker *w, hga_id stage, hga_id piece)
 {
     const stage_plan *s = &w->plan->stage[stage];
     const long_row *row = long_row_of(s, piece);
@@ -47,7 +47,7 @@ static int join(company *x, const worker *w, hga_id stage, hga_id piece)
     return 1;
 }
 
-void find_company(const worker *w, const wave_item *item, int64_t n, company *x)
+void find_piece_group(const worker *w, const wave_item *item, int64_t n, piece_group *x)
 {
     const phase *ph = &w->plan->phase[item->phase];
     x->n = 0;
@@ -57,14 +57,14 @@ void find_company(const worker *w, const wave_item *item, int64_t n, company *x)
 
 /* ---- as a tile ---- */
 
-static void lay_columns(const company *x, edge_chunk *c)
+static void lay_columns(const piece_group *x, edge_chunk *c)
 {
     c->n = x->columns.n, c->more = 0;
     for (hga_id e = 0; e < c->n; e++) c->src[e] = x->columns.first + e, c->weight[e] = x->weight, c->type[e] = 0;
 }
 
 /* Which rows have which columns; do all have all of them? */
-static int mark_rows(const company *x, lanes *rows)
+static int mark_rows(const piece_group *x, lanes *rows)
 {
     hga_id pairs = 0;
     for (hga_id e = 0; e < x->columns.n; e++) rows[e] = 0;
@@ -74,8 +74,8 @@ static int mark_rows(const company *x, lanes *rows)
     return pairs == x->n * x->columns.n;
 }
 
-/* Of all pairs, whether or not a column's rows have one type, so that a row's bits hang on no other row. */
-static void lay_types(const company *x, int32_t *type)
+/* Of all pairs, whether or not a column's rows have one type, so that a row's bits depend on no other row. */
+static void lay_types(const piece_group *x, int32_t *type)
 {
     for (hga_id i = 0; i < x->columns.n * KERNEL_TILE; i++) type[i] = -1;
     for (hga_id r = 0; r < x->n; r++)
@@ -83,7 +83,7 @@ static void lay_types(const company *x, int32_t *type)
             type[(at + e) * KERNEL_TILE + r] = x->type[r] + e * x->type_step[r];
 }
 
-static void run_company(worker *w, hga_id stage, const company *x)
+static void run_piece_group(worker *w, hga_id stage, const piece_group *x)
 {
     tile_batch *b = w->chooser.batch;
     tile_chunk *c = &b->chunk[0];
@@ -100,14 +100,14 @@ static void run_company(worker *w, hga_id stage, const company *x)
 
 int64_t pieces_fit(worker *w, const wave_item *item, int64_t n)
 {
-    company x;
-    find_company(w, item, n, &x);
+    piece_group x;
+    find_piece_group(w, item, n, &x);
     return x.n;
 }
 
 void pieces_take(worker *w, const wave_item *item, int64_t n)
 {
-    company x;
-    find_company(w, item, n, &x);
-    run_company(w, w->plan->phase[item->phase].stage, &x);
+    piece_group x;
+    find_piece_group(w, item, n, &x);
+    run_piece_group(w, w->plan->phase[item->phase].stage, &x);
 }

@@ -1,9 +1,9 @@
-/* strict_tiles.c: hga_options.strict_rows: what a row is computed with hangs on its own edges, whatever the rows beside
-   it see. All columns of blocks go into tiles, at places of their own: chunks are the KERNEL_CHUNK columns from a
-   multiple of that on, counted from the first node of the columns' level (positions, where the relation has an order of
-   sources; of rows that more tokens leave as they are from the first column of the block's instance), and come in their
-   order. Columns that a row does not see change nothing of it. Edges of other weights or
-   positions have chunks of their own, and so has the second edge of a pair. */
+/* strict_tiles.c: hga_options.strict_rows: what a row is computed with depends on its own edges, whatever the rows
+   beside it see. All columns of blocks go into tiles, at places of their own: chunks are the KERNEL_CHUNK columns from
+   a multiple of that on, counted from the first node of the columns' level (positions, where the relation has an order
+   of sources; of rows that more tokens leave as they are from the first column of the block's instance), and come in
+   their order. Columns that a row does not see change nothing of it. Edges of other weights or positions have chunks of
+   their own, and so has the second edge of a pair. */
 #include "lay.h"
 #include "sort.h"
 

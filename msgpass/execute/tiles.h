@@ -7,8 +7,8 @@
 #include "window_visits.h"
 
 /* A place of a panel without a row of the stage's, and one whose row, node v's, this execution is not asked for: nobody
-   computes either, both being negative; but what goes into tiles hangs on the rows that there are, asked for or not, so
-   that a row has the same bits among some as among all. */
+   computes either, both being negative; but what goes into tiles depends on the rows that there are, asked for or not,
+   so that a row has the same bits among some as among all. */
 enum { NO_ROW = -1 };
 static inline hga_id left_out(hga_id v) { return -2 - v; }
 static inline hga_id row_node(hga_id node) { return node < NO_ROW ? -2 - node : node; }

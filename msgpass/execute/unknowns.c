@@ -8,7 +8,7 @@ static const struct {
     const char *words;
 } words[] = {
     {IS_PLAIN, "all stages are computed in double, as they are defined"},
-    {HOLDS_ROWS, "weights hang on all scores of a row"},
+    {HOLDS_ROWS, "weights depend on all scores of a row"},
     {ADDS_SCORES, "scores are additive"},
     {BRINGS_EDGE_BIASES, "the call brings biases of edges"},
     {BRINGS_EDGE_KEYS, "the call brings keys of edges"},

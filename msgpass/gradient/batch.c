@@ -87,13 +87,13 @@ static hga_status run_all(batch *b)
     hga_status st = blame(b);
     if (!st && team > 1) st = threads_prepare(team);
     if (st) return st;
-    deal dealt = deal_open(b->plan, b->workspaces, whole, team);
+    sample_queue queue = sample_queue_open(b->plan, b->workspaces, whole, team);
 #pragma omp parallel num_threads(team) if (team > 1)
     {
         binding old;
-        dealing at = {0};
+        queue_place at = {0};
         binding_take(b->plan, &old);
-        for (hga_id i; (i = deal_next(&dealt, (hga_id)omp_get_thread_num(), &at)) >= 0;) go(b, i, 1);
+        for (hga_id i; (i = sample_queue_next(&queue, (hga_id)omp_get_thread_num(), &at)) >= 0;) go(b, i, 1);
         topology_unbind(&old);
     }
     for (hga_id i = whole; i < b->n; i++) go(b, i, threads);

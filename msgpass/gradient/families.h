@@ -1,5 +1,6 @@
-/* families.h: the way back of programs that coarsen queries, keys and values up the tree, attend among siblings, and
-   hand down what energies leave (energy, descend): all heads at once, a family at a time, from the caller's own rows.
+/* families.h: the backward pass of programs that coarsen queries, keys and values up the tree, attend among siblings,
+   and hand down what energies leave (energy, descend): all heads at once, a family at a time, from the caller's own
+   rows.
 
    families.c        the call: who goes this way, memory, threads
    family_order.c    which edges families have, and in which order families are taken
@@ -60,7 +61,7 @@ typedef struct families {
     family_rows x[N_COARSE], d[G];      /* values; gradients of those of Q, K, V */
     double *d_scale;                    /* [shares][heads] */
     float *bias;                        /* [positions], base 2 */
-    float *lse, *mean;                  /* [positions][heads]: see kernel_kin */
+    float *lse, *mean;                  /* [positions][heads]: see kernel_siblings */
     float *psi, *inside, *keep, *d_psi; /* [n_above][heads]: energies, what is lost of what passes inside, what does */
     const table_sums *sums;             /* [key/value heads], of those that go back here */
     kernel_draw draw;                   /* of dropout */
@@ -68,8 +69,8 @@ typedef struct families {
 } families;
 
 /* What a thread has: rows of gradients, [n_slots] of each; of a family's members, [members][heads]: energies, shares of
-   their own state and of what is inside, and what kernel_kin calls given and delta. */
-enum { FAMILY_SCALARS = KERNEL_KIN * KERNEL_HEADS, FAMILY_PAIRS = KERNEL_KIN * KERNEL_KIN };
+   their own state and of what is inside, and what kernel_siblings calls given and delta. */
+enum { FAMILY_SCALARS = KERNEL_SIBLINGS * KERNEL_HEADS, FAMILY_PAIRS = KERNEL_SIBLINGS * KERNEL_SIBLINGS };
 typedef struct family_lane {
     float *slots[G];
     float *psi, *mine, *rest, *given, *delta;

@@ -224,7 +224,7 @@ hga_status order_create(const hga_plan *plan, hga_id relation, family_order *o, 
     o->n_above = plan->nodes.n - o->base;
     *why = o->nodes.parent && o->nodes.child_ptr ? NULL : "there is no tree";
     for (hga_id v = o->base; !*why && v < o->nodes.n; v++)
-        if (members_of(o, v) > KERNEL_KIN) *why = "a family has more than 64 members";
+        if (members_of(o, v) > KERNEL_SIBLINGS) *why = "a family has more than 64 members";
     if (!*why) HGA_TRY(read_edges(o, relation, why));
     if (!*why) HGA_TRY(find_order(o));
 done:

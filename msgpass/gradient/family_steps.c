@@ -8,8 +8,8 @@
 
 /* Members' rows of a field. */
 typedef struct rows_at {
-    float *at[KERNEL_KIN];
-    ptrdiff_t head[KERNEL_KIN];
+    float *at[KERNEL_SIBLINGS];
+    ptrdiff_t head[KERNEL_SIBLINGS];
 } rows_at;
 
 static void find_rows(const families *f, const family_rows *x, hga_id v, rows_at *rows)
@@ -114,8 +114,8 @@ static void coarsen(const families *f, const family_rows *x, hga_id v, const row
 {
     const kernel_table *kernels = f->plan->kernels;
     hga_id n = members_of(&f->order, v);
-    float weight[KERNEL_KIN], *out = x->above + (v - f->order.base) * x->row;
-    const float *at[KERNEL_KIN];
+    float weight[KERNEL_SIBLINGS], *out = x->above + (v - f->order.base) * x->row;
+    const float *at[KERNEL_SIBLINGS];
     find_weights(f, x, v, weight);
     if (n == 0) memset(out, 0, (size_t)x->row * sizeof *out);
     if (n > 0 && is_packed(x, rows, n)) {
@@ -162,39 +162,39 @@ static const hga_id *list_members(const families *f, hga_id v, hga_id *node)
     return node;
 }
 
-static kernel_kin kin_of(const families *f, hga_id v, const rows_at rows[N_COARSE])
+static kernel_siblings siblings_of(const families *f, hga_id v, const rows_at rows[N_COARSE])
 {
     const family_order *o = &f->order;
     const hga_shape *s = &f->plan->shape;
     ptrdiff_t first = place_of(o, v);
-    return (kernel_kin){.n = members_of(o, v),
-                        .heads = f->heads,
-                        .first_head = f->first_head,
-                        .crowd = s->n_heads,
-                        .dim = s->dim,
-                        .dim_v = s->dim_v,
-                        .share = s->n_heads / s->n_kv_heads,
-                        .scale = f->call->scale * KERNEL_LOG2E,
-                        .bias = f->bias + first,
-                        .columns = o->columns + first,
-                        .q = read_only(f, Q, v, &rows[Q]),
-                        .k = read_only(f, K, v, &rows[K]),
-                        .v = read_only(f, V, v, &rows[V]),
-                        .g = read_only(f, G, v, &rows[G]),
-                        .lse = f->lse + first * f->heads,
-                        .mean = f->mean + first * f->heads,
-                        .draw = f->draw.dropout > 0 ? &f->draw : NULL};
+    return (kernel_siblings){.n = members_of(o, v),
+                             .heads = f->heads,
+                             .first_head = f->first_head,
+                             .crowd = s->n_heads,
+                             .dim = s->dim,
+                             .dim_v = s->dim_v,
+                             .share = s->n_heads / s->n_kv_heads,
+                             .scale = f->call->scale * KERNEL_LOG2E,
+                             .bias = f->bias + first,
+                             .columns = o->columns + first,
+                             .q = read_only(f, Q, v, &rows[Q]),
+                             .k = read_only(f, K, v, &rows[K]),
+                             .v = read_only(f, V, v, &rows[V]),
+                             .g = read_only(f, G, v, &rows[G]),
+                             .lse = f->lse + first * f->heads,
+                             .mean = f->mean + first * f->heads,
+                             .draw = f->draw.dropout > 0 ? &f->draw : NULL};
 }
 
 void family_up(families *f, hga_id v, const family_lane *l)
 {
     rows_at rows[N_COARSE];
-    hga_id node[KERNEL_KIN];
+    hga_id node[KERNEL_SIBLINGS];
     for (int i = 0; i < N_COARSE; i++) find_rows(f, &f->x[i], v, &rows[i]);
-    kernel_kin kin = kin_of(f, v, rows);
-    kin.pair = find_pairs(f, v, l), kin.node = list_members(f, v, node);
-    f->plan->kernels->kin_means(&kin);
-    rise(f, v, kin.lse, kin.mean, l);
+    kernel_siblings siblings = siblings_of(f, v, rows);
+    siblings.pair = find_pairs(f, v, l), siblings.node = list_members(f, v, node);
+    f->plan->kernels->siblings_means(&siblings);
+    rise(f, v, siblings.lse, siblings.mean, l);
     for (int i = 0; i < N_COARSE; i++) coarsen(f, &f->x[i], v, &rows[i]);
 }
 
@@ -242,7 +242,7 @@ static float *slot_of(const families *f, const family_lane *l, int which, hga_id
 /* Where the members' gradients of a field go, and what their parent's gives them. */
 typedef struct given_rows {
     rows_at rows;
-    float down[KERNEL_KIN];
+    float down[KERNEL_SIBLINGS];
 } given_rows;
 
 /* Do tokens' gradients go past the caches: many, each written once, whole lines? */
@@ -279,16 +279,16 @@ void family_down(families *f, hga_id v, const family_lane *l)
 {
     rows_at rows[N_COARSE];
     given_rows given[G];
-    hga_id node[KERNEL_KIN];
+    hga_id node[KERNEL_SIBLINGS];
     for (int i = 0; i < N_COARSE; i++) find_rows(f, &f->x[i], v, &rows[i]);
-    kernel_kin kin = kin_of(f, v, rows);
-    kin.pair = find_pairs(f, v, l);
-    sink(f, v, kin.lse, kin.mean, l);
-    kin.given = l->given, kin.delta = l->delta, kin.node = list_members(f, v, node);
-    kin.dq = find_given(f, l, Q, v, &given[Q]), kin.dk = find_given(f, l, K, v, &given[K]);
-    kin.dv = find_given(f, l, V, v, &given[V]);
-    kin.d_score = l->d_score, kin.d_scale = l->d_scale;
-    f->plan->kernels->kin_gradients(&kin);
-    for (hga_id h = 0; l->d_score && h < f->heads; h += kin.share)
-        add_to_tables(f, v, l->d_score + h, kin.share, &f->sums[h / kin.share]);
+    kernel_siblings siblings = siblings_of(f, v, rows);
+    siblings.pair = find_pairs(f, v, l);
+    sink(f, v, siblings.lse, siblings.mean, l);
+    siblings.given = l->given, siblings.delta = l->delta, siblings.node = list_members(f, v, node);
+    siblings.dq = find_given(f, l, Q, v, &given[Q]), siblings.dk = find_given(f, l, K, v, &given[K]);
+    siblings.dv = find_given(f, l, V, v, &given[V]);
+    siblings.d_score = l->d_score, siblings.d_scale = l->d_scale;
+    f->plan->kernels->siblings_gradients(&siblings);
+    for (hga_id h = 0; l->d_score && h < f->heads; h += siblings.share)
+        add_to_tables(f, v, l->d_score + h, siblings.share, &f->sums[h / siblings.share]);
 }

@@ -172,8 +172,8 @@ int goes_by_row(const hga_plan *plan, hga_id f);
 /* fast_columns.c: the stage whose keys and values come chunk by chunk, -1; when they may go; their memory, NULL without
    such a stage. */
 hga_id columns_stage(const hga_plan *plan);
-hga_status departures_create(const hga_plan *plan, const strips *cut, departures *out);
-void departures_clear(const hga_plan *plan, departures *x);
+hga_status last_uses_create(const hga_plan *plan, const strips *cut, last_uses *out);
+void last_uses_clear(const hga_plan *plan, last_uses *x);
 column_chunks *columns_lay_out(const fast_pass *p, carver *room);
 /* None is here; a chunk comes; those that panels [first, end) of the stage were the last to need go; all go. */
 void columns_begin(const fast_pass *p);
@@ -284,7 +284,7 @@ struct panel **kept_panels_of(hga_workspace *workspace);
 typedef struct made_fast {
     subtrees trees;    /* n = 0: stage by stage */
     strips *strips[2]; /* [stages] */
-    departures departures;
+    last_uses last_uses;
     row_list *lists;           /* NULL: rows are read for every head */
     int64_t widest, of_biased; /* most edges of a row that is read; where calls bring biases of edges */
 } made_fast;

@@ -44,7 +44,7 @@ static void touch(void *context, hga_id first, hga_id last)
     for (hga_id c = first / CHUNK; c <= last / CHUNK; c++) at->last[c] = at->panel;
 }
 
-hga_status departures_create(const hga_plan *plan, const strips *cut, departures *out)
+hga_status last_uses_create(const hga_plan *plan, const strips *cut, last_uses *out)
 {
     hga_status st = HGA_OK;
     const hga_allocator *a = &plan->allocator;
@@ -68,11 +68,11 @@ done:
     return st;
 }
 
-void departures_clear(const hga_plan *plan, departures *x)
+void last_uses_clear(const hga_plan *plan, last_uses *x)
 {
     hga_delete(&plan->allocator, x->chunk, chunks_of(plan), sizeof *x->chunk);
     hga_delete(&plan->allocator, x->ptr, panels_of(plan) + 1, sizeof *x->ptr);
-    *x = (departures){0};
+    *x = (last_uses){0};
 }
 
 /* ---- memory ---- */
@@ -197,7 +197,7 @@ static void give_chunk(const fast_pass *p, hga_id chunk)
 void columns_leave(const fast_pass *p, hga_id stage, hga_id first, hga_id end)
 {
     const column_chunks *x = p->chunks;
-    const departures *d = p->call->departures;
+    const last_uses *d = p->call->last_uses;
     hga_id heads = p->plan->shape.n_heads / p->plan->shape.n_kv_heads, panels = panels_of(p->plan);
     if (!x || x->stage != stage || x->stay || p->head != (p->kv + 1) * heads - 1) return;
     for (hga_id i = d->ptr[first < panels ? first : panels]; i < d->ptr[end < panels ? end : panels]; i++) {

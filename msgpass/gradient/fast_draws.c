@@ -1,4 +1,4 @@
-/* fast_draws.c: what dropout draws on the way back. Eight heads share a draw, but a head is a pass of its own: the
+/* fast_draws.c: what dropout draws in the backward pass. Eight heads share a draw, but a head is a pass of its own: the
    first that comes to a tile, or to edges that are in none, draws for all, and leaves the others bits. */
 #include "panel.h"
 

@@ -66,7 +66,7 @@ static void drop(const hga_plan *plan, void *what)
     }
     for (hga_id s = 0; x->lists && s < plan->program.n_stages; s++) edges_unlist(plan->graph, a, &x->lists[s]);
     hga_delete(a, x->lists, HGA_MAX_STAGES, sizeof *x->lists);
-    departures_clear(plan, &x->departures);
+    last_uses_clear(plan, &x->last_uses);
     subtrees_clear(plan, &x->trees);
     hga_delete(a, x, 1, sizeof *x);
 }
@@ -96,7 +96,7 @@ static hga_status make_stages(const hga_plan *plan, void **out, const char **why
     (void)why, (void)room;
     HGA_TRY(hga_new_zero(&plan->allocator, 1, sizeof *x, &x));
     HGA_TRY(cut_stages(plan, NULL, plan->shape.n_kv_heads, &x->strips[0]));
-    HGA_TRY(departures_create(plan, x->strips[0], &x->departures));
+    HGA_TRY(last_uses_create(plan, x->strips[0], &x->last_uses));
     if (plan->shape.n_heads > 1) HGA_TRY(list_stages(plan, x));
     find_widest(plan, x);
     *out = x;
@@ -135,29 +135,30 @@ static hga_id turns_apart(const hga_plan *plan, const made_fast *made, const cal
 
 /* The threads of a call: what each has for itself, and passes, one for each turn that goes side by side, of turns
    [first, apart); [apart, end) follow. */
-typedef struct crew {
+typedef struct gradient_team {
     hga_id threads, passes, first, apart, end;
     lane *lane;
     fast_pass *pass;
-} crew;
+} gradient_team;
 
 /* Turns side by side take about twice the memory of the tensors and their gradients at most: where several query heads
    read one key/value head there is less of these. */
-static crew crew_of(const hga_plan *plan, const made_fast *made, const call_needs *needs)
+static gradient_team team_of(const hga_plan *plan, const made_fast *made, const call_needs *needs)
 {
     hga_id threads = needs->threads, apart = turns_apart(plan, made, needs), turns = count_turns(plan, needs),
            heads = heads_here(plan, needs, plan->shape.n_heads + plan->shape.n_kv_heads), most = (heads + 1) / 2,
            passes = threads, first = first_turn(plan, needs);
     if (passes > apart) passes = apart > 1 ? apart : 1;
     if (passes > most) passes = most;
-    return (crew){.threads = apart == turns ? passes : threads,
-                  .passes = passes,
-                  .first = first,
-                  .apart = first + apart,
-                  .end = first + turns};
+    return (gradient_team){.threads = apart == turns ? passes : threads,
+                           .passes = passes,
+                           .first = first,
+                           .apart = first + apart,
+                           .end = first + turns};
 }
 
-static void lay_out(const hga_plan *plan, const made_fast *made, const call_needs *needs, crew *all, carver *room)
+static void lay_out(const hga_plan *plan, const made_fast *made, const call_needs *needs, gradient_team *all,
+                    carver *room)
 {
     lane l;
     fast_pass p;
@@ -169,7 +170,7 @@ static void lay_out(const hga_plan *plan, const made_fast *made, const call_need
 
 static int64_t room_of(const hga_plan *plan, const void *made, const call_needs *needs)
 {
-    crew all = crew_of(plan, made, needs);
+    gradient_team all = team_of(plan, made, needs);
     carver room = {0};
     lay_out(plan, made, needs, &all, &room);
     return room.used;
@@ -177,16 +178,16 @@ static int64_t room_of(const hga_plan *plan, const void *made, const call_needs 
 
 static hga_status keep(const hga_plan *plan, const void *made, const call_needs *needs, hga_workspace *workspace)
 {
-    return keep_panels(plan, workspace, crew_of(plan, made, needs).threads);
+    return keep_panels(plan, workspace, team_of(plan, made, needs).threads);
 }
 
 static int64_t kept_bytes(const hga_plan *plan, const void *made, const call_needs *needs)
 {
-    return crew_of(plan, made, needs).threads * panel_bytes(plan);
+    return team_of(plan, made, needs).threads * panel_bytes(plan);
 }
 
 /* Whoever has the rows of a pass clears them: its thread, or all of them where they go through it together. */
-static void clear_padding(const crew *all)
+static void clear_padding(const gradient_team *all)
 {
     if (!fast_has_padding(all->pass)) return;
 #pragma omp parallel num_threads(all->threads) if (all->threads > 1)
@@ -203,7 +204,7 @@ static void clear_padding(const crew *all)
     }
 }
 
-static void crew_begin(const gradient_call *c, hga_workspace *workspace, crew *all)
+static void team_begin(const gradient_call *c, hga_workspace *workspace, gradient_team *all)
 {
     struct panel **panel = kept_panels_of(workspace);
     for (hga_id t = 0; t < all->threads; t++) panel_open(c, panel[t]), lane_begin(c, panel[t], &all->lane[t]);
@@ -217,7 +218,7 @@ static void crew_begin(const gradient_call *c, hga_workspace *workspace, crew *a
 /* ---- turns ---- */
 
 /* A key/value head is one turn: turns share nothing but tables. */
-static void go_apart(const crew *all)
+static void go_apart(const gradient_team *all)
 {
 #pragma omp parallel num_threads(all->passes) if (all->passes > 1)
     {
@@ -234,7 +235,7 @@ static void go_apart(const crew *all)
 }
 
 /* It is several: what they give it is added in their order. */
-static void go_in_order(const crew *all)
+static void go_in_order(const gradient_team *all)
 {
 #pragma omp parallel num_threads(all->passes) if (all->passes > 1)
     {
@@ -260,7 +261,7 @@ static hga_status run_turn(fast_pass *p, hga_id turn)
 
 /* Which thread takes which turn or strip changes nothing: sums of tables are kept apart and added in the order of the
    turns, and strips are added in their own. */
-static hga_status run_turns(const gradient_call *c, crew *all)
+static hga_status run_turns(const gradient_call *c, gradient_team *all)
 {
     hga_status st = HGA_OK;
     (c->needs.turns == c->plan->shape.n_kv_heads ? go_apart : go_in_order)(all);
@@ -275,19 +276,19 @@ done:
 static void bind(gradient_call *c, const made_fast *made)
 {
     c->strips = strips_of(made, c->plan, &c->needs), c->lists = made->lists;
-    c->departures = &made->departures, c->subtrees = &made->trees;
+    c->last_uses = &made->last_uses, c->subtrees = &made->trees;
 }
 
 static hga_status go(gradient_call *c, const void *what, hga_workspace *workspace, void *memory)
 {
     const made_fast *made = what;
     carver room = {.base = memory};
-    crew all = crew_of(c->plan, made, &c->needs);
+    gradient_team all = team_of(c->plan, made, &c->needs);
     lay_out(c->plan, made, &c->needs, &all, &room);
     bind(c, made);
     for (hga_id f = 1; c->asked.n && f <= c->plan->program.n_fields; f++)
         if (program_is_input(c->plan->program.field[f].binding)) range_clear(c, f);
-    crew_begin(c, workspace, &all);
+    team_begin(c, workspace, &all);
     hga_status st = run_turns(c, &all);
     if (st) workspace_forget(workspace); /* what was being found is not whole */
     return st;
@@ -299,7 +300,7 @@ static hga_status find(gradient_call *c, const void *what, hga_workspace *worksp
     const made_fast *made = what;
     hga_status st = HGA_OK;
     carver room = {.base = memory};
-    crew all = crew_of(c->plan, made, &c->needs);
+    gradient_team all = team_of(c->plan, made, &c->needs);
     lay_out(c->plan, made, &c->needs, &all, &room);
     bind(c, made);
     struct panel **panel = kept_panels_of(workspace);

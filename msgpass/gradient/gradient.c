@@ -40,13 +40,13 @@ static int has_heads(const gradient_call *c) { return c->needs.kv_end > c->needs
 
 /* The call's way, and the memory that it and the rest take, where the workspace has it from earlier calls without an
    allocation. */
-typedef struct departure {
+typedef struct call_memory {
     const way_choice *to;
     char *memory;
     int64_t bytes, way, kept; /* of all but the way, of the way, and what it keeps */
-} departure;
+} call_memory;
 
-static hga_status measure(const hga_plan *plan, gradient_call *c, sharing *shared, departure *d)
+static hga_status measure(const hga_plan *plan, gradient_call *c, sharing *shared, call_memory *d)
 {
     hga_status st = way_choose(plan, c->needs.features, &d->to);
     if (st) return st;
@@ -61,8 +61,8 @@ static hga_status measure(const hga_plan *plan, gradient_call *c, sharing *share
     return HGA_OK;
 }
 
-static hga_status depart(const hga_plan *plan, gradient_call *c, sharing *shared, hga_workspace *workspace,
-                         departure *d)
+static hga_status take_memory(const hga_plan *plan, gradient_call *c, sharing *shared, hga_workspace *workspace,
+                              call_memory *d)
 {
     hga_status st = measure(plan, c, shared, d);
     void *memory;
@@ -91,12 +91,12 @@ hga_status gradient_run(gradient_call *c, hga_workspace *workspace, sharing *sha
     const hga_io *io = c->io;
     const hga_grad_io *wanted = c->grad;
     hga_grad_io own = {0}, read = *wanted;
-    departure d;
+    call_memory d;
     HGA_TRY(way_plan(plan, &c->plan));
     unread_take_out(c->plan, &read), c->grad = &read;
     if (shared) HGA_TRY(shared->of->agree(shared, c, workspace));
     find_needs(c, shared);
-    HGA_TRY(depart(plan, c, shared, workspace, &d));
+    HGA_TRY(take_memory(plan, c, shared, workspace, &d));
     if (c->threads > 1) HGA_TRY(threads_prepare(c->threads));
     lay_out(c, &own, shared, d.memory);
     if (shared) HGA_TRY(shared->of->open(shared, c, io, &read));
@@ -128,13 +128,13 @@ hga_status gradient_prepare(gradient_call *c, hga_workspace *workspace, int64_t 
     static const hga_io none;
     const hga_plan *plan = c->plan;
     hga_grad_io read;
-    departure d;
+    call_memory d;
     HGA_TRY(way_plan(plan, &c->plan));
     if (c->grad) read = *c->grad, unread_take_out(c->plan, &read), c->grad = &read;
     if (shared) HGA_TRY(shared->of->agree(shared, c, workspace));
     find_needs(c, shared);
     if (!c->io) c->io = &none;
-    HGA_TRY(workspace ? depart(plan, c, shared, workspace, &d) : measure(plan, c, shared, &d));
+    HGA_TRY(workspace ? take_memory(plan, c, shared, workspace, &d) : measure(plan, c, shared, &d));
     if (bytes) *bytes = d.bytes + d.way + d.kept;
     if (workspace && d.to->way->find && has_heads(c))
         HGA_TRY(d.to->way->find(c, d.to->made, workspace, d.memory + d.bytes));

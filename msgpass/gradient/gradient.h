@@ -1,6 +1,6 @@
 /* gradient.h: what the files of this room share.
 
-   gradient.c   the call; check.c: what it is given; apart.c: where that lies; needs.c: what its memory hangs on
+   gradient.c   the call; check.c: what it is given; apart.c: where that lies; needs.c: what its memory depends on
    ways.c       which way it goes, made once and left with the plan (ways.h); live.c: stages that count
    batch.c      many calls at once
    range.c      calls for some rows of the output
@@ -25,15 +25,15 @@ static inline void rows_open(edge_rows *rows, const hga_plan *plan, hga_id stage
 /* ---- what a pass over a group of heads works on ---- */
 
 /* Which chunks of columns no row has an edge to behind a panel of them: [ptr[panel], ptr[panel + 1]) of the list. */
-typedef struct departures {
+typedef struct last_uses {
     hga_id *ptr, *chunk;
-} departures;
+} last_uses;
 
 /* ---- calls ---- */
 
 enum { N_KEPT = 3 };
 
-/* All that the memory of a call hangs on, besides its plan. */
+/* All that the memory of a call depends on, besides its plan. */
 typedef struct call_needs {
     unsigned features;         /* BRINGS_*, see call.h */
     uint32_t wanted;           /* bit f: the gradient of field f goes to the caller */
@@ -68,7 +68,7 @@ typedef struct gradient_call {
     asked_rows asked;      /* of the output, where the way looks at no others; n = 0: it may look at all */
     /* what the fast way has made: */
     const struct strips *strips;     /* [stages], of those that attend */
-    const departures *departures;    /* of the stage whose keys and values come chunk by chunk */
+    const last_uses *last_uses;      /* of the stage whose keys and values come chunk by chunk */
     const struct subtrees *subtrees; /* then strips are of subtrees, at the stage that attends last */
     const row_list *lists;           /* [stages], of those that go row by row; NULL: rows are read for every head */
 } gradient_call;

@@ -1,4 +1,4 @@
-/* needs.c: what the memory of a call hangs on, so that nobody has to make one up to learn its size. */
+/* needs.c: what the memory of a call depends on, so that nobody has to make one up to learn its size. */
 #include "ways.h"
 
 static int is_folded(const hga_tensor *t) { return t->fold && t->fold_stride && t->data; }

@@ -31,7 +31,7 @@ typedef struct turned_edges {
     hga_pos *ptr;
     hga_id *dst;
     float *weight;
-    int32_t *type; /* where weights are dropped, which hangs on it */
+    int32_t *type; /* where weights are dropped, which depends on it */
     char *block;   /* [bytes]: where they are, when the plan has them */
     int64_t bytes;
 } turned_edges;

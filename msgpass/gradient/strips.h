@@ -1,4 +1,4 @@
-/* strips.h: rows of an attended stage that threads share out. Which they are hangs on the graph and the shape alone,
+/* strips.h: rows of an attended stage that threads share out. Which they are depends on the graph and the shape alone,
    and so do sums: sources that several strips see belong to the first of them, the others have rows of their own,
    which are added in the order of the strips. */
 #ifndef HGA_GRADIENT_STRIPS_H

@@ -1,5 +1,5 @@
 /* subtrees.h: where the nodes of a graph are cut into subtrees that go back one after the other, so that their rows are
-   in cache from the first stage to the last. Where the cuts are hangs on the graph and the shape alone. */
+   in cache from the first stage to the last. Where the cuts are depends on the graph and the shape alone. */
 #ifndef HGA_GRADIENT_SUBTREES_H
 #define HGA_GRADIENT_SUBTREES_H
 

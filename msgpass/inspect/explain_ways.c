@@ -68,7 +68,7 @@ static void count_rows(worker *w, const phase *ph, const panel_rows *rows, pair_
     }
 }
 
-static void count_company(const company *x, pair_ways *ways)
+static void count_piece_group(const piece_group *x, pair_ways *ways)
 {
     for (hga_id r = 0; r < x->n; r++) ways->tiles += x->of[r].n;
     ways->places += (double)x->columns.n * KERNEL_TILE;
@@ -79,10 +79,10 @@ static int64_t count_pieces(worker *w, const wave_item *item, int64_t n, double 
 {
     const hga_id stage = w->plan->phase[item->phase].stage;
     pair_ways some = {0};
-    company x;
+    piece_group x;
     int64_t together = way_fits(w, WAY_PIECES, item, n);
     if (together) {
-        find_company(w, item, n, &x), count_company(&x, &some);
+        find_piece_group(w, item, n, &x), count_piece_group(&x, &some);
         ways->goes |= 1u << WAY_PIECES;
     } else {
         some.rows = columns_of_piece(&w->plan->stage[stage], item->panel).n;

@@ -29,7 +29,7 @@ enum { LONG_ALONE = 64, PIECE_ALONE = 64 };
 
 /* Where columns have so many such rows each, on average, pieces go into tiles, which take about as long for one row as
    the row kernel does for two, and rows with more edges than LONG_TOGETHER join them (measured: 15 gains nothing). */
-enum { PIECE_COMPANY = 3, LONG_TOGETHER = 31 };
+enum { PIECE_GROUP_EDGES = 3, LONG_TOGETHER = 31 };
 
 /* Sums and means of such rows are cut into pieces of so many edges: what these read should still be in the cache for
    the other pieces and panels that read it (measured). */

@@ -331,7 +331,7 @@ static storages_touched find_stage(const hga_plan *plan, const phase *ph, hga_id
     return t;
 }
 
-/* A guest's rows are its host's. */
+/* An alias's rows are its host's. */
 static uint64_t with_hosts(const hga_plan *plan, uint64_t set)
 {
     for (hga_id f = 1; f <= plan->program.n_fields; f++)

@@ -119,13 +119,13 @@ static hga_status change_span(assignment *a, area *x, const live_range *l, int64
     return change(a->plan, s, (hga_id)(end - first), x->slot + (first - x->first));
 }
 
-/* Those that are no guests. */
+/* Those that are no aliases. */
 static hga_status change_rest(assignment *a, field_storage *h, const live_range *l, row_change change)
 {
     hga_status st = HGA_OK;
     for (hga_id v = l->first, last = l->first + l->n - 1, end; v <= last && !st; v = end + 1) {
-        while (v <= last && is_guest(&h->guests, v)) v++;
-        for (end = v; end < last && !is_guest(&h->guests, end + 1);) end++;
+        while (v <= last && is_alias(&h->aliases, v)) v++;
+        for (end = v; end < last && !is_alias(&h->aliases, end + 1);) end++;
         st = change_span(a, &h->rows, l, v, (int64_t)end + 1, change);
     }
     return st;
@@ -137,13 +137,13 @@ static hga_status change_rows(assignment *a, hga_id f, const live_range *l, row_
     field_storage *h = &a->plan->storage[f];
     hga_status st = HGA_OK;
     int64_t at = 0;
-    if (h->guests.n) return change_rest(a, h, l, change);
+    if (h->aliases.n) return change_rest(a, h, l, change);
     for (rows_here x = {0}; !st && rows_here_next(a->plan, f, &x); at = (int64_t)x.first + x.n)
         st = change_span(a, &h->rows, l, at, x.first, change);
     return st ? st : change_span(a, &h->rows, l, at, INT32_MAX, change);
 }
 
-/* A range is of the nodes that are not the caller's, and of the log-sum-exps, guests' too, or the rounded rows of
+/* A range is of the nodes that are not the caller's, and of the log-sum-exps, aliases' too, or the rounded rows of
    all. */
 static hga_status change_range(assignment *a, const live_range *l, row_change change)
 {
@@ -273,6 +273,6 @@ void slots_clear(hga_plan *plan)
         hga_delete(&plan->allocator, h->lse.slot, h->lse.n, sizeof *h->lse.slot);
         hga_delete(&plan->allocator, h->rounded.slot, h->rounded.n, sizeof *h->rounded.slot);
         h->rows.slot = h->lse.slot = h->rounded.slot = NULL;
-        guests_clear(plan, f);
+        aliases_clear(plan, f);
     }
 }

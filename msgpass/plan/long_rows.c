@@ -1,6 +1,6 @@
 /* long_rows.c: rows that are cut into pieces, which panels of their own compute and others merge: those with so many of
    all edges that one thread would be busy with them alone; and those that have their columns alone, for a piece can
-   come when others read the same columns, a whole row cannot. Where a row is cut hangs on the row and its relation,
+   come when others read the same columns, a whole row cannot. Where a row is cut depends on the row and its relation,
    never on threads. */
 #include "panels.h"
 #include "parts.h"
@@ -25,7 +25,7 @@ long_search long_open(const hga_plan *plan, hga_id stage)
     if (!stage_is_fused(plan, stage) || plan->program.stage[stage].order != HGA_FLAT) return no_long_rows;
     const hga_id *parts;
     if (s->strict || graph_parts(plan->graph, &parts))
-        return no_long_rows; /* what is long or alone hangs on other rows */
+        return no_long_rows; /* what is long or alone depends on other rows */
     /* among more rows the share would be another */
     int64_t limit = graph_longer(plan->graph) ? INT64_MAX : share > cut ? share : cut;
     if (s->kind != KIND_ATTEND && !kind_sums(s->kind)) return no_long_rows;

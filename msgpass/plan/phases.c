@@ -32,7 +32,7 @@ static hga_status add_pieces(hga_plan *plan, hga_id stage)
     return st || placed ? st : part_by_cost(plan, ph);
 }
 
-/* Rows of different levels differ in what they read, and a level's groups of sixteen do not hang on the levels below.
+/* Rows of different levels differ in what they read, and a level's groups of sixteen do not depend on the levels below.
    */
 static hga_status add_rows_by_level(hga_plan *plan, hga_id stage, hga_id first, hga_id n, long_search *found)
 {

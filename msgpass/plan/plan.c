@@ -100,7 +100,7 @@ static hga_status keeper_create(hga_plan *plan)
 static void keeper_drop(const hga_plan *plan)
 {
     if (!plan->keeper) return;
-    plan_keepsake *const each[] = {&plan->keeper->back, &plan->keeper->layouts};
+    plan_kept *const each[] = {&plan->keeper->back, &plan->keeper->layouts};
     for (int i = 0; i < 2; i++) {
         if (each[i]->what) each[i]->drop(plan, each[i]->what);
         each[i]->what = NULL;
@@ -293,8 +293,8 @@ static double stage_flops(const hga_plan *plan, hga_id s)
     return plan->stage[s].edges * (shape->n_heads * of_head + (double)cost->column * out->heads * out->columns);
 }
 
-/* Of the way back: an attended edge has its score and its product with the value again, and three sums; a mean or a
-   sum is computed again and turned round, what merges states is turned round. */
+/* Of the backward pass: an attended edge has its score and its product with the value again, and three sums; a mean or
+   a sum is computed again and turned round, what merges states is turned round. */
 static double stage_gradient_flops(const hga_plan *plan, hga_id s)
 {
     const hga_shape *shape = &plan->shape;

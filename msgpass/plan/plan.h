@@ -4,7 +4,7 @@
    phases.c   stages -> phases (levels.c: level by level), panels.c: cut into panels (long_rows.c: rows into pieces)
    workspace.c what everybody may ask of a workspace
    parts.c    which thread gets which part
-   deal.c     the samples of a batch, among threads
+   sample_queue.c     the samples of a batch, among threads
    owners.c   which rows of the caller's tensors are whose
    binding.c  where threads go, and binding them for the length of a call
    schedule.c which panel runs when (accesses.c, dependences.c, live_ranges.c: schedule.h)
@@ -44,11 +44,11 @@ typedef struct area {
 } area;
 
 /* Of a rank: rows of a field of the program's own that live in rows of the caller's until these are written. */
-typedef struct guest_rows {
+typedef struct alias_rows {
     hga_id host; /* the field in whose tensor; 0: none */
     hga_id first, n;
     hga_id *row; /* [n]: of node first + i: which row of the rank's tensor; -1: it lives in the workspace */
-} guest_rows;
+} alias_rows;
 
 typedef struct field_storage {
     hga_id columns, heads;
@@ -64,7 +64,7 @@ typedef struct field_storage {
     hga_id kept_n;
     /* the field in whose rows this one's values live, since nobody needs them once those are written; 0: its own */
     hga_id host;
-    guest_rows guests;
+    alias_rows aliases;
 } field_storage;
 
 /* Rows of one length that nodes take and give back. */
@@ -172,7 +172,7 @@ typedef struct stage_plan {
     int by_columns;      /* panels go by their columns, see by_columns.c */
     int pieces_share;    /* most pieces have the columns of some others */
     int waits_for_heads; /* most nodes are columns of a panel that runs head by head, and all panels share them */
-    int strict;          /* what a row is computed with hangs on no row beside it .. */
+    int strict;          /* what a row is computed with depends on no row beside it .. */
     int from_instances;  /* .. and columns have places from their instance's first on, not from their level's */
     int strays;          /* blocks have columns of nodes without rows: no tiles */
     program_shown shown; /* where an aggregate sees which fields */
@@ -225,10 +225,10 @@ static inline hga_id node_above(const hga_nodes *nodes, tree_part part, hga_id c
 
 /* What somebody makes of a plan once and leaves with it, in its bytes: with memory of the plan's allocator, which
    whoever has the lock may use. An update drops it. */
-typedef struct plan_keepsake {
+typedef struct plan_kept {
     void *what; /* NULL: nothing */
     void (*drop)(const hga_plan *plan, void *what);
-} plan_keepsake;
+} plan_kept;
 /* What calls that bring slopes or biases of edges need of the graph (brought.c); NULL: none has come. */
 typedef struct call_lists {
     double *position;    /* [nodes] */
@@ -238,8 +238,8 @@ typedef struct call_lists {
 typedef struct plan_keeper {
     pthread_mutex_t lock;
     call_lists lists;
-    plan_keepsake back;    /* what gradients need to go back */
-    plan_keepsake layouts; /* which tiles panels have, see execute/layouts.h */
+    plan_kept back;    /* what gradients need to go back */
+    plan_kept layouts; /* which tiles panels have, see execute/layouts.h */
 } plan_keeper;
 
 /* What keeps threads where the plan has them. */
@@ -382,10 +382,10 @@ static inline int64_t tape_lses(const hga_plan *plan)
 /* ---- workspaces ---- */
 
 /* Which thread had the workspace first in a batch, -1, to which it goes in the batch at hand, and whether it went. */
-typedef struct workspace_dealt {
+typedef struct workspace_turn {
     hga_id first, home;
     int taken;
-} workspace_dealt;
+} workspace_turn;
 
 /* What somebody found out about the plan of that serial and keeps in a workspace, until that goes or is told to
    forget. */
@@ -400,7 +400,7 @@ typedef struct workspace_base {
     uint64_t identity, serial; /* the plan's */
     hga_allocator allocator;
     int listed; /* in the batch at hand */
-    workspace_dealt dealt;
+    workspace_turn queue;
     workspace_kept kept;
     char *spare; /* see workspace_spare */
     int64_t spare_bytes;
@@ -415,20 +415,20 @@ int workspace_is_of(const hga_workspace *workspace, const hga_plan *plan);
 /* Is the workspace one of the batch at hand? Says what it was before. */
 int workspace_enlist(hga_workspace *workspace, int listed);
 
-workspace_dealt *workspace_deal(hga_workspace *workspace);
+workspace_turn *workspace_turn_of(hga_workspace *workspace);
 
-/* deal.c: n samples for a team, of which any thread takes the next until there is none, -1; zeroed at first. */
-typedef struct deal {
+/* sample_queue.c: n samples for a team, of which any thread takes the next until there is none, -1; zeroed at first. */
+typedef struct sample_queue {
     const hga_plan *plan;
     hga_workspace *const *workspaces;
     hga_id n;
-} deal;
-typedef struct dealing {
+} sample_queue;
+typedef struct queue_place {
     int round;
     hga_id sample;
-} dealing;
-deal deal_open(const hga_plan *plan, hga_workspace *const *workspaces, hga_id n, hga_id team);
-hga_id deal_next(const deal *d, hga_id me, dealing *at);
+} queue_place;
+sample_queue sample_queue_open(const hga_plan *plan, hga_workspace *const *workspaces, hga_id n, hga_id team);
+hga_id sample_queue_next(const sample_queue *d, hga_id me, queue_place *at);
 
 /* owners.c: of n rows side by side, which stand for all tokens, those of thread t. */
 /* The field that the caller's tensor is of; HGA_EINVAL: the program has none. */
@@ -485,7 +485,7 @@ static inline int weights_are_sigmoids(const hga_plan *plan)
     return program_normaliser(&plan->program) == HGA_NORMALISER_SIGMOID;
 }
 /* Does a function of the stage's own kind compute it, in the plan's instruction set? Else the plain executor does: all
-   stages of a generic plan, functions of the caller's own, and softmax with energies in one stage. Whatever hangs on
+   stages of a generic plan, functions of the caller's own, and softmax with energies in one stage. Whatever depends on
    which of the two it is asks here. */
 static inline int stage_is_fused(const hga_plan *plan, hga_id stage)
 {
@@ -509,11 +509,11 @@ hga_id read_storage(const hga_plan *plan, const hga_stage *s, hga_id field);
 uint64_t read_storages(const hga_plan *plan, const hga_stage *s, uint32_t fields);
 /* Are the caller's rows of the field more than caches hold? */
 int storage_is_large(const hga_plan *plan, hga_id field);
-/* May the guest's rows live in the host's until these are written, as far as what stages do tells? */
-int storage_may_host(const hga_plan *plan, hga_id guest, hga_id host);
+/* May the alias's rows live in the host's until these are written, as far as what stages do tells? */
+int storage_may_host(const hga_plan *plan, hga_id alias, hga_id host);
 /* Does an attending stage read keys or values of the field? */
 int storage_is_attended(const hga_plan *plan, hga_id field);
-/* What has rows where, which field is whose guest; and, once slots are known, their addresses. */
+/* What has rows where, which field is whose alias; and, once slots are known, their addresses. */
 void storage_find(hga_plan *plan);
 void storage_count_given(hga_plan *plan);
 hga_status storage_lay_out(hga_plan *plan);
@@ -547,9 +547,9 @@ hga_status waves_make(hga_plan *plan);
 /* The longest share of each wave, all in all, as a part of all work: 1 when threads wait for each other all along. */
 double waves_longest_shares(const hga_plan *plan);
 void waves_clear(hga_plan *plan);
-/* storage.c: the field has no guests any more. */
-void guests_clear(hga_plan *plan, hga_id field);
-static inline int is_guest(const guest_rows *x, hga_id v)
+/* storage.c: the field has no aliases any more. */
+void aliases_clear(hga_plan *plan, hga_id field);
+static inline int is_alias(const alias_rows *x, hga_id v)
 {
     return (uint32_t)(v - x->first) < (uint32_t)x->n && x->row[v - x->first] >= 0;
 }

@@ -28,7 +28,7 @@ static int lone_rows_meet(const hga_graph *g, hga_id relation)
     lone_blocks x = {.least = INT64_MAX};
     if (graph_longer(g)) return 1;
     for (hga_block_walk w = {0}; hga_relation_next(&r, &w);) add_block(&x, &w.block);
-    return x.edges > 0 && x.edges >= PIECE_COMPANY * (x.end - x.least);
+    return x.edges > 0 && x.edges >= PIECE_GROUP_EDGES * (x.end - x.least);
 }
 
 piece_rule piece_rule_of(const hga_graph *g, const hga_program *p, hga_id stage, hga_pos cut_edges)

@@ -1,6 +1,6 @@
 /* row_pieces.h: where a row that has its columns alone is cut into pieces, and in which order these become the row
-   again. Both hang on the row alone, never on threads or ranks, so that whoever computes a piece, the row has the same
-   bits. */
+   again. Both depend on the row alone, never on threads or ranks, so that whoever computes a piece, the row has the
+   same bits. */
 #ifndef ROW_PIECES_H
 #define ROW_PIECES_H
 

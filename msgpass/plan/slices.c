@@ -1,7 +1,7 @@
 /* slices.c: which rows an execution runs that is asked for some rows of the output alone. From the last phase back: a
    phase runs the rows that somebody behind it needs and that are not there, and needs what these read. What that takes
-   hangs on the rows that are found, not on how many there are: which rows of a phase a node is follows from the phase's
-   first one, or from the order of its relation. */
+   depends on the rows that are found, not on how many there are: which rows of a phase a node is follows from the
+   phase's first one, or from the order of its relation. */
 #include "slices.h"
 
 void slice_begin(const hga_plan *plan, slice *s)

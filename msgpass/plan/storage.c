@@ -168,13 +168,13 @@ void storage_count_given(hga_plan *plan)
     }
 }
 
-/* ---- guests ---- */
+/* ---- aliases ---- */
 
-void guests_clear(hga_plan *plan, hga_id field)
+void aliases_clear(hga_plan *plan, hga_id field)
 {
-    guest_rows *x = &plan->storage[field].guests;
+    alias_rows *x = &plan->storage[field].aliases;
     hga_delete(&plan->allocator, x->row, x->n, sizeof *x->row);
-    *x = (guest_rows){0};
+    *x = (alias_rows){0};
 }
 
 static uint32_t touches(const hga_plan *plan, hga_id stage)
@@ -182,9 +182,9 @@ static uint32_t touches(const hga_plan *plan, hga_id stage)
     return plan->program.stage[stage].reads | plan->program.stage[stage].writes;
 }
 
-/* Does the stage that first touches `host` read what the guest holds at the row itself alone, and nobody after it? Then
-   each of the host's rows is written when the guest's row has served. */
-static int gives_way(const hga_plan *plan, hga_id guest, hga_id host)
+/* Does the stage that first touches `host` read what the alias holds at the row itself alone, and nobody after it? Then
+   each of the host's rows is written when the alias's row has served. */
+static int gives_way(const hga_plan *plan, hga_id alias, hga_id host)
 {
     hga_id first = 0, n = plan->program.n_stages;
     while (first < n && !(touches(plan, first) >> host & 1u)) first++;
@@ -193,24 +193,24 @@ static int gives_way(const hga_plan *plan, hga_id guest, hga_id host)
     const stage_rule *rule = &program_rules[plan->stage[first].kind];
     uint32_t others = program_fields(s, rule->source_reads | rule->writes | (rule->own_reads & ~rule->gives_place));
     int gives = stage_is_fused(plan, first) && !plan->stage[first].by_columns && s->out == host &&
-                program_fields(s, rule->gives_place) >> guest & 1u && !(others >> guest & 1u);
-    for (hga_id later = first + 1; gives && later < n; later++) gives = !(touches(plan, later) >> guest & 1u);
+                program_fields(s, rule->gives_place) >> alias & 1u && !(others >> alias & 1u);
+    for (hga_id later = first + 1; gives && later < n; later++) gives = !(touches(plan, later) >> alias & 1u);
     return gives;
 }
 
-int storage_may_host(const hga_plan *plan, hga_id guest, hga_id host)
+int storage_may_host(const hga_plan *plan, hga_id alias, hga_id host)
 {
-    const hga_field *f = &plan->program.field[guest], *g = &plan->program.field[host];
-    const field_storage *x = &plan->storage[guest], *y = &plan->storage[host];
+    const hga_field *f = &plan->program.field[alias], *g = &plan->program.field[host];
+    const field_storage *x = &plan->storage[alias], *y = &plan->storage[host];
     return f->binding == HGA_INTERNAL && !program_is_input(g->binding) && x->heads == y->heads &&
            x->columns == y->columns && g->width != HGA_WIDTH_STATE &&
-           program_rows_within(&plan->nodes, f->rows, g->rows) && gives_way(plan, guest, host);
+           program_rows_within(&plan->nodes, f->rows, g->rows) && gives_way(plan, alias, host);
 }
 
 /* Fields that are kept for study have rows of their own, and so do those of plans that leave rows of the output alone.
-   Where the host's rows are many, a guest's come to the caches from memory, and go there, for nothing: rows of the
+   Where the host's rows are many, an alias's come to the caches from memory, and go there, for nothing: rows of the
    workspace that serve one node after another stay in the caches, and the host's are written past them. */
-static void find_guests(hga_plan *plan)
+static void find_aliases(hga_plan *plan)
 {
     if (plan->options.keep_fields || plan->options.rows) return;
     for (hga_id f = 1; f <= plan->program.n_fields; f++)
@@ -229,7 +229,7 @@ void storage_find(hga_plan *plan)
         plan->columns[f] = h->columns;
         find_rows(plan, &plan->program.field[f], h);
     }
-    find_guests(plan);
+    find_aliases(plan);
 }
 
 int64_t piece_floats(const hga_plan *plan, hga_id stage)

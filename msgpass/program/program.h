@@ -103,7 +103,7 @@ int program_row(const hga_nodes *nodes, hga_field_rows rows, hga_id v);
 hga_id program_row_range(const hga_nodes *nodes, hga_field_rows rows, hga_id *first);
 /* Does the stage's kind attend? */
 static inline int kind_attends(stage_kind kind) { return program_rules[kind].attends; }
-/* Is what it computes a sum of its sources' rows, each times a number that hangs on no row? */
+/* Is what it computes a sum of its sources' rows, each times a number that depends on no row? */
 static inline int kind_sums(stage_kind kind)
 {
     return kind == KIND_MEAN || kind == KIND_SUM || kind == KIND_WEIGHTED_SUM;

@@ -2,16 +2,16 @@
 #include "ranks.h"
 #include "sort.h"
 
-static int leg_before(const rank_leg *a, const rank_leg *b)
+static int leg_before(const rank_hop *a, const rank_hop *b)
 {
     if (a->batch != b->batch) return a->batch < b->batch;
     if (a->from != b->from) return a->from < b->from;
     if (a->to != b->to) return a->to < b->to;
     return a->at < b->at;
 }
-SORT_DEFINE(sort_legs, rank_leg, leg_before)
+SORT_DEFINE(sort_hops, rank_hop, leg_before)
 
-hga_status legs_add(const struct rank_plan *r, const rank_transfer *t, hga_id batch, int64_t at, leg_list *l)
+hga_status hops_add(const struct rank_plan *r, const rank_transfer *t, hga_id batch, int64_t at, hop_list *l)
 {
     hga_status st = HGA_OK;
     hga_id me = r->exchange->rank;
@@ -19,21 +19,21 @@ hga_status legs_add(const struct rank_plan *r, const rank_transfer *t, hga_id ba
            last = t->to == HGA_EVERY_RANK ? r->exchange->n_ranks - 1 : t->to;
     for (hga_id to = first; to <= last; to++) {
         if (to == t->from || (to != me && t->from != me)) continue;
-        HGA_TRY(hga_grow(&r->allocator, &l->leg, &l->room, l->n, l->n + 1, sizeof *l->leg));
-        l->leg[l->n++] = (rank_leg){batch, t->from, to, at, t->part, t->bytes};
+        HGA_TRY(hga_grow(&r->allocator, &l->hop, &l->room, l->n, l->n + 1, sizeof *l->hop));
+        l->hop[l->n++] = (rank_hop){batch, t->from, to, at, t->part, t->bytes};
     }
 done:
     return st;
 }
 
-void legs_clear(const struct rank_plan *r, leg_list *l) { hga_delete(&r->allocator, l->leg, l->room, sizeof *l->leg); }
+void hops_clear(const struct rank_plan *r, hop_list *l) { hga_delete(&r->allocator, l->hop, l->room, sizeof *l->hop); }
 
 /* Messages of one way, of which a batch's come one behind the other. */
-static hga_status list_messages(struct rank_plan *r, const leg_list *l, int sends, int64_t *bytes)
+static hga_status list_messages(struct rank_plan *r, const hop_list *l, int sends, int64_t *bytes)
 {
     hga_status st = HGA_OK;
-    const rank_leg *before = NULL;
-    for (const rank_leg *x = l->leg; x < l->leg + l->n; x++) {
+    const rank_hop *before = NULL;
+    for (const rank_hop *x = l->hop; x < l->hop + l->n; x++) {
         if ((x->from == r->exchange->rank) != sends) continue;
         rank_batch *b = &r->traffic.batch[x->batch];
         hga_id other = sends ? x->to : x->from;
@@ -57,9 +57,9 @@ done:
     return st;
 }
 
-hga_status legs_to_messages(struct rank_plan *r, leg_list *l)
+hga_status hops_to_messages(struct rank_plan *r, hop_list *l)
 {
-    sort_legs(l->leg, l->n);
+    sort_hops(l->hop, l->n);
     hga_status st = list_messages(r, l, 1, &r->traffic.bytes_out);
     return st ? st : list_messages(r, l, 0, &r->traffic.bytes_in);
 }

@@ -22,7 +22,7 @@ static void begin_there(const hga_plan *plan, slice *s)
         bits_put_run(&s->there[f], at, plan->nodes.n, &no_bits);
         if (!rank_gives_back(plan, f)) bits_take_run(&s->there[f], h->io_first, (int64_t)h->io_first + h->io_n);
     }
-    for (const rank_limb *l = r->limb; l < r->limb + r->n_limbs; l++)
+    for (const rank_split *l = r->split; l < r->split + r->n_splits; l++)
         if (!rank_makes(r, l)) slice_put_pieces(plan, s, l->stage, l->first, l->n);
 }
 

@@ -4,30 +4,30 @@
 
 #include <assert.h>
 
-hga_status rank_limbs_list(const hga_plan *plan, struct rank_plan *r, const hga_halo_list *halo)
+hga_status rank_splits_list(const hga_plan *plan, struct rank_plan *r, const hga_halo_list *halo)
 {
     hga_status st = HGA_OK;
-    HGA_TRY(hga_grow(&r->allocator, &r->limb, &r->limb_room, 0, halo->n_pieces, sizeof *r->limb));
+    HGA_TRY(hga_grow(&r->allocator, &r->split, &r->split_room, 0, halo->n_pieces, sizeof *r->split));
     hga_id next = 0; /* piece of the row */
     for (const hga_piece *x = halo->piece; x < halo->piece + halo->n_pieces; x++) {
         if (x == halo->piece || x->stage != x[-1].stage || x->node != x[-1].node) next = 0;
         const long_row *row = long_row_at(&plan->stage[x->stage], x->node);
         assert(row);
         hga_id n = (hga_id)((x->n_edges - 1) / row->cut + 1);
-        r->limb[r->n_limbs++] = (rank_limb){x->stage, row->first_piece + next, n, x->rank};
+        r->split[r->n_splits++] = (rank_split){x->stage, row->first_piece + next, n, x->rank};
         next += n;
     }
 done:
     return st;
 }
 
-/* The first limb that does not begin before piece `lo` of the stage. */
-static int64_t find_limb(const struct rank_plan *r, hga_id stage, hga_id lo)
+/* The first split that does not begin before piece `lo` of the stage. */
+static int64_t find_split(const struct rank_plan *r, hga_id stage, hga_id lo)
 {
-    int64_t first = 0, end = r->n_limbs;
+    int64_t first = 0, end = r->n_splits;
     while (first < end) {
         int64_t middle = first + (end - first) / 2;
-        const rank_limb *x = &r->limb[middle];
+        const rank_split *x = &r->split[middle];
         if (x->stage < stage || (x->stage == stage && x->first < lo))
             first = middle + 1;
         else
@@ -36,10 +36,10 @@ static int64_t find_limb(const struct rank_plan *r, hga_id stage, hga_id lo)
     return first;
 }
 
-int64_t rank_limb_at(const struct rank_plan *r, hga_id stage, hga_id lo, hga_id hi)
+int64_t rank_split_at(const struct rank_plan *r, hga_id stage, hga_id lo, hga_id hi)
 {
-    int64_t i = find_limb(r, stage, lo);
-    int found = i < r->n_limbs && r->limb[i].stage == stage && r->limb[i].first == lo && r->limb[i].n == hi - lo;
+    int64_t i = find_split(r, stage, lo);
+    int found = i < r->n_splits && r->split[i].stage == stage && r->split[i].first == lo && r->split[i].n == hi - lo;
     return found ? i : -1;
 }
 
@@ -53,7 +53,7 @@ hga_status rank_transfers_list(const struct rank_plan *r, const hga_halo_list *h
             t->from, t->to, t->written_by, t->read_by, {.field = t->field, .first = t->first, .n = t->n}, t->bytes};
     }
     for (int64_t i = 0; !st && i < halo->n_pieces; i++) {
-        const rank_limb *x = &r->limb[i];
+        const rank_split *x = &r->split[i];
         if (x->rank == OWNED_BY_ALL) continue;
         out->transfer[out->n++] = (rank_transfer){x->rank,
                                                   HGA_EVERY_RANK,

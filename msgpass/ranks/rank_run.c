@@ -28,7 +28,7 @@ static char *move_parcel_row(const hga_plan *plan, const hga_workspace *workspac
     return parcel;
 }
 
-/* Rows; or a limb. */
+/* Rows; or a split. */
 static char *move_part(const hga_plan *plan, const hga_workspace *workspace, const rank_part *p, char *parcel, int in)
 {
     for (hga_id v = p->first; p->field && v < p->first + p->n; v++)
@@ -131,7 +131,7 @@ static hga_status run(const hga_plan *plan, hga_workspace *workspace, const hga_
 {
     if (samples == 0) return rank_call_meet(plan->share.ranks->exchange, rank_word_of(RANKS_EXECUTE, plan, NULL, 0));
     workspace->sliced = 1;
-    if (plan->share.ranks->n_limbs) memset(room_of(workspace)->merged, 0, (size_t)plan->share.ranks->n_limbs);
+    if (plan->share.ranks->n_splits) memset(room_of(workspace)->merged, 0, (size_t)plan->share.ranks->n_splits);
     hga_status st = tell_call(plan, workspace, io, samples);
     if (!st) st = run_passes(plan, workspace);
     if (!st) rank_give_back(plan, workspace, io);
@@ -139,13 +139,13 @@ static hga_status run(const hga_plan *plan, hga_workspace *workspace, const hga_
     return st;
 }
 
-/* Of a limb: what others have made comes from them; what is made here, is made once. */
+/* Of a split: what others have made comes from them; what is made here, is made once. */
 static int has_merged(const hga_plan *plan, const hga_workspace *workspace, hga_id stage, hga_id lo, hga_id hi)
 {
     const struct rank_plan *r = plan->share.ranks;
-    int64_t i = rank_limb_at(r, stage, lo, hi);
+    int64_t i = rank_split_at(r, stage, lo, hi);
     if (i < 0) return 0;
-    if (!rank_makes(r, &r->limb[i])) return 1;
+    if (!rank_makes(r, &r->split[i])) return 1;
     int merged = room_of(workspace)->merged[i];
     room_of(workspace)->merged[i] = 1;
     return merged;

@@ -3,7 +3,7 @@
    that touches it, in whichever passes these are. What goes to or comes from others keeps its row, for messages come
    when they come. What is computed for messages once others have come may run before passes that did not need these:
    it takes no row that such a pass has given back. */
-#include "rank_guests.h"
+#include "rank_aliases.h"
 #include "ranks.h"
 #include "slices.h"
 
@@ -210,7 +210,7 @@ static void reach_to(node_reach *x, hga_id first, hga_id end)
 static int is_elsewhere(const hga_plan *plan, hga_id f, hga_id v)
 {
     const field_storage *h = &plan->storage[f];
-    return is_guest(&h->guests, v) || (slice_is_given(plan, f, v) && rank_computes(plan->share.ranks, v));
+    return is_alias(&h->aliases, v) || (slice_is_given(plan, f, v) && rank_computes(plan->share.ranks, v));
 }
 
 /* Those of live ranges of the field, of its rows without those that are elsewhere. */
@@ -257,7 +257,7 @@ hga_status rank_slots_make(hga_plan *plan)
     laying x = {.plan = plan, .accesses.plan = plan};
     HGA_TRY(open(&x));
     HGA_TRY(note_all(&x));
-    HGA_TRY(rank_guests_find(plan, &x.accesses, &x.live, x.step));
+    HGA_TRY(rank_aliases_find(plan, &x.accesses, &x.live, x.step));
     HGA_TRY(live_ranges_find(&x.live, &x.accesses, x.step, x.n));
     shorten_areas(&x);
     HGA_TRY(slots_assign(plan, x.live.range, x.live.n, x.n));

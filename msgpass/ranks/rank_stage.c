@@ -14,7 +14,7 @@ static int64_t carve_room(const hga_plan *plan, void *memory)
     *x = (rank_room){.sent = carve(&room, r->traffic.bytes_out, 1), .received = carve(&room, r->traffic.bytes_in, 1)};
     x->packet = carve(&room, r->traffic.n_messages, sizeof *x->packet);
     x->call = carve(&room, 1, sizeof *x->call);
-    x->merged = carve(&room, r->n_limbs, sizeof *x->merged);
+    x->merged = carve(&room, r->n_splits, sizeof *x->merged);
     return room.used;
 }
 

@@ -74,7 +74,7 @@ static void clear(hga_plan *plan)
     hga_delete(a, r->rows.owned, r->rows.owned_room, sizeof *r->rows.owned);
     hga_delete(a, r->rows.mine, r->rows.mine_room, sizeof *r->rows.mine);
     hga_delete(a, r->rows.number, r->n_nodes, sizeof *r->rows.number);
-    hga_delete(a, r->limb, r->limb_room, sizeof *r->limb);
+    hga_delete(a, r->split, r->split_room, sizeof *r->split);
     hga_delete(a, r->traffic.part, r->traffic.part_room, sizeof *r->traffic.part);
     hga_delete(a, r->traffic.message, r->traffic.message_room, sizeof *r->traffic.message);
     hga_delete(a, r->traffic.batch, r->traffic.batch_room, sizeof *r->traffic.batch);
@@ -136,7 +136,7 @@ static hga_status number_rows(hga_plan *plan, struct rank_plan *r)
 
 /* ---- messages ---- */
 
-static hga_status list_legs(const hga_plan *plan, struct rank_plan *r, const rank_transfers *all, leg_list *l)
+static hga_status list_hops(const hga_plan *plan, struct rank_plan *r, const rank_transfers *all, hop_list *l)
 {
     hga_status st = HGA_OK;
     int64_t *order = NULL;
@@ -147,7 +147,7 @@ static hga_status list_legs(const hga_plan *plan, struct rank_plan *r, const ran
     HGA_TRY(hga_grow(&r->allocator, &r->traffic.batch, &r->traffic.batch_room, 0, n_batches, sizeof *r->traffic.batch));
     r->traffic.n_batches = n_batches;
     if (n_batches) memset(r->traffic.batch, 0, (size_t)n_batches * sizeof *r->traffic.batch);
-    for (int64_t i = 0; i < all->n; i++) HGA_TRY(legs_add(r, &all->transfer[order[i]], batch[i], i, l));
+    for (int64_t i = 0; i < all->n; i++) HGA_TRY(hops_add(r, &all->transfer[order[i]], batch[i], i, l));
 done:
     hga_delete(&r->allocator, order, all->n, sizeof *order);
     hga_delete(&r->allocator, batch, all->n, sizeof *batch);
@@ -230,24 +230,24 @@ static hga_status list(hga_plan *plan)
     struct rank_plan *r = plan->share.ranks;
     hga_halo_list halo = {0};
     rank_transfers transfers = {0};
-    leg_list legs = {0};
+    hop_list hops = {0};
     r->n_nodes = plan->nodes.n;
     HGA_TRY(hga_new(&r->allocator, r->n_nodes, sizeof *r->rows.owner, &r->rows.owner));
     HGA_TRY(halo_find(plan->graph, &plan->program, &plan->shape, r->cuts, r->exchange->n_ranks, cuts_at(plan),
                       r->rows.owner, &halo));
     HGA_TRY(list_mine(plan, r));
     share_out(plan, r);
-    HGA_TRY(rank_limbs_list(plan, r, &halo));
+    HGA_TRY(rank_splits_list(plan, r, &halo));
     HGA_TRY(number_rows(plan, r));
     HGA_TRY(rank_transfers_list(r, &halo, &transfers));
-    HGA_TRY(list_legs(plan, r, &transfers, &legs));
-    HGA_TRY(legs_to_messages(r, &legs));
+    HGA_TRY(list_hops(plan, r, &transfers, &hops));
+    HGA_TRY(hops_to_messages(r, &hops));
     if (plan->options.gradient) HGA_TRY(list_owned(plan, r));
     rank_stamp stamp = stamp_of(plan);
     HGA_TRY(check_stamps(plan, &stamp));
     r->stamp = identity_mix(IDENTITY_OF_NOTHING, &stamp, sizeof stamp);
 done:
-    legs_clear(r, &legs);
+    hops_clear(r, &hops);
     rank_transfers_clear(r, &transfers);
     hga_halo_clear(&halo);
     return st;

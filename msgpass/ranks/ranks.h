@@ -7,7 +7,7 @@
    rank_messages.c  transfers become messages
    rank_batches.c   which transfers go together
    rank_passes.c    what is computed for them, while they are under way, and of them (rank_division.h)
-   rank_slots.c     rows of the workspace for what is computed and received; rank_guests.c: .. or of the output */
+   rank_slots.c     rows of the workspace for what is computed and received; rank_aliases.c: .. or of the output */
 #ifndef RANKS_H
 #define RANKS_H
 
@@ -30,9 +30,9 @@ typedef struct owned_nodes {
 
 /* Pieces [first, first + n) of a stage, which one rank computes and merges, to send what they come to; all ranks
    compute those of OWNED_BY_ALL. */
-typedef struct rank_limb {
+typedef struct rank_split {
     hga_id stage, first, n, rank;
-} rank_limb;
+} rank_split;
 
 /* What one rank sends another, or HGA_EVERY_RANK. */
 typedef struct rank_transfer {
@@ -111,8 +111,8 @@ struct rank_plan {
 
     hga_id n_nodes;
     rank_rows rows;
-    rank_limb *limb; /* of all ranks, by stage and first piece */
-    int64_t n_limbs, limb_room;
+    rank_split *split; /* of all ranks, by stage and first piece */
+    int64_t n_splits, split_room;
     rank_traffic traffic;
     uint64_t stamp; /* of all that is to be the same on all ranks */
     rank_passes passes;
@@ -144,10 +144,10 @@ static inline int rank_gives_back(const hga_plan *plan, hga_id field)
 /* ---- rank_pieces.c ---- */
 
 /* hga_halo's pieces as those of the plan, which are cut at the same edges. */
-hga_status rank_limbs_list(const hga_plan *plan, struct rank_plan *r, const hga_halo_list *halo);
-/* The limb that is pieces [lo, hi) of a stage; -1. */
-int64_t rank_limb_at(const struct rank_plan *r, hga_id stage, hga_id lo, hga_id hi);
-static inline int rank_makes(const struct rank_plan *r, const rank_limb *x)
+hga_status rank_splits_list(const hga_plan *plan, struct rank_plan *r, const hga_halo_list *halo);
+/* The split that is pieces [lo, hi) of a stage; -1. */
+int64_t rank_split_at(const struct rank_plan *r, hga_id stage, hga_id lo, hga_id hi);
+static inline int rank_makes(const struct rank_plan *r, const rank_split *x)
 {
     return x->rank == r->exchange->rank || x->rank == OWNED_BY_ALL;
 }
@@ -158,23 +158,23 @@ void rank_transfers_clear(const struct rank_plan *r, rank_transfers *all);
 /* ---- rank_messages.c ---- */
 
 /* A transfer between two ranks, one of a batch. */
-typedef struct rank_leg {
+typedef struct rank_hop {
     hga_id batch, from, to;
     int64_t at; /* in the order of the batch's transfers */
     rank_part part;
     int64_t bytes;
-} rank_leg;
+} rank_hop;
 
-typedef struct leg_list {
-    rank_leg *leg;
+typedef struct hop_list {
+    rank_hop *hop;
     int64_t n, room;
-} leg_list;
+} hop_list;
 
-/* The legs of a transfer that begin or end with this rank. */
-hga_status legs_add(const struct rank_plan *r, const rank_transfer *t, hga_id batch, int64_t at, leg_list *l);
-void legs_clear(const struct rank_plan *r, leg_list *l);
+/* The hops of a transfer that begin or end with this rank. */
+hga_status hops_add(const struct rank_plan *r, const rank_transfer *t, hga_id batch, int64_t at, hop_list *l);
+void hops_clear(const struct rank_plan *r, hop_list *l);
 /* Their messages, those to send first; bytes both ways are counted. */
-hga_status legs_to_messages(struct rank_plan *r, leg_list *l);
+hga_status hops_to_messages(struct rank_plan *r, hop_list *l);
 
 /* rank_passes.c, rank_slots.c: once there are slices, what is computed when; and once that is known, rows of the
    workspace for what the rank computes and receives. */

@@ -348,7 +348,7 @@ class Decoder:
     @property
     def workspace_bytes(self) -> int:
         """Bytes of the workspaces that it keeps: one for each thread that appends at a time, and, up to a gigabyte, one for each
-        cache, which saves laying out its rows anew. They hang on the graph and on what caches hold, not on how many tokens went
+        cache, which saves laying out its rows anew. They depend on the graph and on what caches hold, not on how many tokens went
         by; those of a long append's rows go back after some short ones."""
         return sum(int(lib.hga_decode_workspace_bytes(w)) for w in list(self._life.workspaces))
 

@@ -439,6 +439,6 @@ class _Attend(torch.autograd.Function):
 def distributed(h: Hierarchy, group: Optional[Any] = None, *, cuts: Optional[Sequence[int]] = None) -> Distributed:
     """The hierarchy on the ranks of a torch.distributed group (None: all), whose messages go by gloo: rank r has tokens
     [cuts[r], cuts[r + 1]), as many as the others where no cuts are given, and ``.attention(q, k, v)`` takes and gives its rows.
-    All ranks call it together. Gradients have the bits of one process: on the way back ranks share key/value heads, so that more
+    All ranks call it together. Gradients have the bits of one process: in the backward pass ranks share key/value heads, so that more
     ranks than heads only send and receive, and bytes do not shrink with what a rank reads of others."""
     return Distributed(h, group, cuts)

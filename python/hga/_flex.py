@@ -27,9 +27,9 @@ class Plan(NamedTuple):
     mask: Mask
     traced: Optional[Traced]
     score: Score
-    relative: bool  # terms hang on query - key
-    by_edge: bool  # terms hang on query and key otherwise
-    by_sample: bool  # terms hang on the sample
+    relative: bool  # terms depend on query - key
+    by_edge: bool  # terms depend on query and key otherwise
+    by_sample: bool  # terms depend on the sample
 
 
 def _terms_read(plan_traced: Optional[Traced], score: Score) -> "frozenset[str]":
@@ -244,7 +244,7 @@ def flex_attention(query: Tensor, key: Tensor, value: Tensor, score_mod: Any = N
 
     block_mask: torch's BlockMask; its full blocks are blocks of a graph, its partial ones are asked of mask_mod once, and what
     comes of it is kept as long as the BlockMask. score_mod(score, b, h, q, k) is traced: the score may be scaled (also by what
-    hangs on batch, head and query), masked by -inf, and have anything added that is computed from the indices and captured
+    depends on batch, head and query), masked by -inf, and have anything added that is computed from the indices and captured
     tensors, which get gradients. Whatever else it does is refused, naming the operation. return_lse: (out, log-sum-exp), and
     return_aux=AuxRequest(lse=True): (out, AuxOutput). kernel_options say how torch's own kernels run, and nothing here."""
     _check(query, key, value, enable_gqa)

@@ -1,4 +1,4 @@
-"""A traced mask read as runs of keys, without asking about pairs: what hangs on the query alone, on the key alone, on
+"""A traced mask read as runs of keys, without asking about pairs: what depends on the query alone, on the key alone, on
 their distance, or compares one of the query with one of the key, and &, | and ~ of these. Each is computed of all
 queries, of all keys or of all distances by the traced operations themselves, so that nothing is guessed. Of the rest
 nothing is known, and a mask lies between what it has for sure and what it may have."""

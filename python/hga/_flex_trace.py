@@ -38,7 +38,7 @@ def called(node: Any) -> str:
 
 
 def tied(x: Tensor, inputs: Iterable[Tensor]) -> Tensor:
-    """What hangs on nothing, as if it were made of some inputs: their gradients are 0."""
+    """What depends on nothing, as if it were made of some inputs: their gradients are 0."""
     for given in inputs:
         if given.requires_grad:
             x = x + given.unsqueeze(0)[:0].sum()

@@ -196,7 +196,7 @@ class Hierarchy(Threaded):
         return h
 
     def strict_rows(self, strict: bool = True) -> "Hierarchy":
-        """The same with rows whose bits hang on their own edges and on what they read, whatever the rows beside them see: for
+        """The same with rows whose bits depend on their own edges and on what they read, whatever the rows beside them see: for
         graphs of blocks and edges that change (masks, ``Graph.from_edges``). Rows of causal variants have that of longer texts
         anyway. Slower where few rows share columns; of gradients nothing is promised."""
         h = copied(self)
@@ -292,7 +292,7 @@ class Hierarchy(Threaded):
     def update(self, edges: Any, n_nodes: Optional[int] = None, *, repeated: Optional[str] = None) -> "Hierarchy":
         """The same over other edges: a Graph with relations of the same names, or an edge_index [2][edges], as
         ``Graph.from_edge_index`` takes it, of as many nodes as before or of n_nodes. What it gives stands in this hierarchy's
-        place: it takes over the plans that no call and no backward pass needs, with their memory, and finds anew what hangs on
+        place: it takes over the plans that no call and no backward pass needs, with their memory, and finds anew what depends on
         the edges alone; so does the next update of this one. This one stays what it is, and so do its tapes: a backward pass is
         that of the edges that ran forward."""
         if compiling():

@@ -229,7 +229,7 @@ class NodeRows(torch.nn.Module):
         self.spans = spans
 
     def forward(self, x: Tensor) -> Tensor:
-        # Whose mean is of one row alone hangs on the length: for torch.compile it is a constant, whose program is made sooner.
+        # Whose mean is of one row alone depends on the length: for torch.compile it is a constant, whose program is made sooner.
         tokens = x.shape[-2] if self.spans == "zero" else operator.index(x.shape[-2])
         nodes = _nodes_of(tokens)
         if nodes < 1:

@@ -130,7 +130,7 @@ def _result(node: Any, given: Sequence[Value], shape: Sequence[int]) -> List[Val
 
 
 def matched(evaluator: Any, shape: Sequence[int]) -> Scores:
-    """What a score_mod does to scores of that shape. What does not hang on them is computed by ONNX's evaluator."""
+    """What a score_mod does to scores of that shape. What does not depend on them is computed by ONNX's evaluator."""
     (name,) = evaluator.input_names
     known: Dict[str, Any] = {"": None, name: Scores(), **evaluator.rt_inits_}
     readers: Dict[str, int] = {}

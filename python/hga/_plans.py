@@ -29,14 +29,14 @@ class Taken(Exception):
     """The plan went to another hierarchy's graph before the call began: it is made anew, or another forward pass is."""
 
 
-class Crew:
+class Workspaces:
     """Workspaces for as many samples as run at once, and the memory to describe these."""
 
     def __init__(self, plan: "Plan") -> None:
-        self._plan, self.n = plan.plan, 0  # not the plan itself, which holds crews: a circle would wait for the collector
+        self._plan, self.n = plan.plan, 0  # not the plan itself, which holds workspaces: a circle would wait for the collector
         self._workspaces: List[Any] = []
         self._memory: Tuple[Any, ...] = ()
-        self.c = ffi.new("hga_py_crew *")
+        self.c = ffi.new("hga_py_workspaces *")
 
     def fit(self, n: int) -> int:
         """Serve n samples at once; how many workspaces that made."""
@@ -68,7 +68,7 @@ def new_plan(h: "Hierarchy", key: Tuple[Any, ...], ranks: Any = ffi.NULL) -> Any
 
 
 class Plan:
-    """A plan and the crews that are free. Taking one and giving it back are each one step of the interpreter's, so that
+    """A plan and the workspaces that are free. Taking one and giving it back are each one step of the interpreter's, so that
     threads need no lock."""
 
     def __init__(self, h: "Hierarchy", key: Tuple[Any, ...], of: Optional["Plan"] = None) -> None:
@@ -77,8 +77,8 @@ class Plan:
         self.key = key
         self.threads = max(1, int(lib.hga_plan_threads(self.plan)))
         self.calls_python = bool(h._functions)
-        self._free: List[Crew] = []
-        self._made: List[None] = []  # as many as there are crews; while all are free nobody is at work
+        self._free: List[Workspaces] = []
+        self._made: List[None] = []  # as many as there are workspaces; while all are free nobody is at work
         self._tapes: List["weakref.ref[np.ndarray]"] = []  # whose backward passes may come
         self.taken = False
         self.spares: Spares = Spares() if of is None else of.spares
@@ -91,31 +91,31 @@ class Plan:
         """As many samples as there are threads: each thread has one to itself as long as there is one."""
         return max(1, min(samples, self.threads))
 
-    def crew(self, samples: int) -> Crew:
-        """For `samples` at once. Whoever wants the plan for another graph says so before he counts the crews, and who takes
+    def workspaces(self, samples: int) -> Workspaces:
+        """For `samples` at once. Whoever wants the plan for another graph says so before he counts the workspaces, and who takes
         one looks after he has it: one of the two sees the other."""
         try:
-            crew: Optional[Crew] = self._free.pop()
+            workspaces: Optional[Workspaces] = self._free.pop()
         except IndexError:
-            crew = None
+            workspaces = None
             self._made.append(None)
         if self.taken:
-            if crew is not None:
-                self._free.append(crew)
+            if workspaces is not None:
+                self._free.append(workspaces)
             else:
                 self._made.pop()
             raise Taken
         try:
-            crew = crew or Crew(self)
-            if crew.n != samples:
-                self.n_workspaces += crew.fit(samples)
+            workspaces = workspaces or Workspaces(self)
+            if workspaces.n != samples:
+                self.n_workspaces += workspaces.fit(samples)
         except BaseException:
             self._made.pop()
             raise
-        return crew
+        return workspaces
 
-    def give_back(self, crew: Crew) -> None:
-        self._free.append(crew)
+    def give_back(self, workspaces: Workspaces) -> None:
+        self._free.append(workspaces)
 
     @contextlib.contextmanager
     def held(self) -> Iterator[Any]:

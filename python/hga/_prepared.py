@@ -88,11 +88,11 @@ class Prepared:
         """Forward: addresses in, out, lse and tape written; of lse and tape, 0: not wanted."""
         plan = self.plan
         given = ffi.NULL if tables is None or not tables.arrays else _given(tables, {}, None)
-        crew = plan.crew(self.at_once)
+        workspaces = plan.workspaces(self.at_once)
         try:
-            status = lib.hga_py_execute(self.c, crew.c, q, k, v, out, lse, tape, given, seed, layer)
+            status = lib.hga_py_execute(self.c, workspaces.c, q, k, v, out, lse, tape, given, seed, layer)
         finally:
-            plan.give_back(crew)
+            plan.give_back(workspaces)
         if status or RAISED.error is not None:
             check(status)
 
@@ -102,16 +102,16 @@ class Prepared:
     ) -> None:  # fmt: skip
         """Back: the gradients with an address, and those of ``d_tables``, are written."""
         plan = self.plan
-        crew = plan.crew(self.at_once)
+        workspaces = plan.workspaces(self.at_once)
         try:
             floats = sum(x.size for x in d_tables.values())
-            spare = np.empty(crew.n * floats, np.float32) if d_tables and self.samples != 1 else None
+            spare = np.empty(workspaces.n * floats, np.float32) if d_tables and self.samples != 1 else None
             given = ffi.NULL if tables is None and not d_tables else _given(tables, d_tables, spare)
             status = lib.hga_py_gradient(
-                self.c, crew.c, q, k, v, out, tape, d_out, d_lse, d_q, d_k, d_v, given, seed, layer
+                self.c, workspaces.c, q, k, v, out, tape, d_out, d_lse, d_q, d_k, d_v, given, seed, layer
             )  # fmt: skip
         finally:
-            plan.give_back(crew)
+            plan.give_back(workspaces)
         if status or RAISED.error is not None:
             check(status)
 

@@ -165,7 +165,7 @@ class Tables:
         return own
 
     def check(self, heads: int, dim: int) -> None:
-        """Sizes that hang on the shape alone, and numbers. What lies in memory the library looks at."""
+        """Sizes that depend on the shape alone, and numbers. What lies in memory the library looks at."""
         n = {lib.HGA_EXTENT_ONE: 1, lib.HGA_EXTENT_HEADS: heads, lib.HGA_EXTENT_DIM: dim}
         for name, x in self.arrays.items():
             row = ROWS[name]

@@ -186,7 +186,7 @@ class Gallery(unittest.TestCase):
             "distances in other words": lambda s, b, h, q, k: s + TABLE[N - (k - q), h] - ((2 * k + 3) - 2 * q).clamp(-9, 9) * 0.1,
             "rows by rows": lambda s, b, h, q, k: s + BIAS[h][q][k],
             "steps": lambda s, b, h, q, k: s + SLOPES[h] * (q // 4 - k // 4),
-            "through what hangs on rows": lambda s, b, h, q, k: s / (1 + q),
+            "through what depends on rows": lambda s, b, h, q, k: s / (1 + q),
             "a captured number with a gradient": lambda s, b, h, q, k: s * SLOPES.sum() + BIAS.mean(),
         }.items():
             with self.subTest(name):

@@ -273,7 +273,7 @@ class Asked(unittest.TestCase):
 
 @unittest.skipUnless(TORCH, "torch is not installed")
 class Changed(unittest.TestCase):
-    """What a mask hangs on is read when it is needed."""
+    """What a mask depends on is read when it is needed."""
 
     def check(self, mask, mod):
         out = hga.torch.flex_attention(*tensors(), None, mask)

@@ -230,7 +230,7 @@ class Generation(OnOneThread):
                         slides = name == "GPT-OSS" and layer == 0 and "window:left=6" not in words
                         h = hga._spec.hierarchy_of("dense" if slides else words, N - first, True)
                         want = h.lower(h.attention(*(h.lift(x[b, :, first:]) for x in (q, k, v)), **tables))
-                        close = 2e-6 if "dilated" in words else 0  # its bits hang on the length
+                        close = 2e-6 if "dilated" in words else 0  # its bits depend on the length
                         self.assertLessEqual(float((out[b, first:] - want.transpose(0, 1)).detach().abs().max()), close, (name, words, b))
                         self.assertFalse(bool(out[b, :first].any()))
 

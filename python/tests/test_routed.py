@@ -53,7 +53,7 @@ def scores(q, k, settings):
 
 
 def chosen(row, first, last, settings):
-    """The blocks of a query block of tokens first .. last, and whether that hangs on little."""
+    """The blocks of a query block of tokens first .. last, and whether that depends on little."""
     causal, n = settings.get("causal", False), len(row)
     own = set(range(first // BLOCK, last // BLOCK + 1))
     candidates = [j for j in range(n) if ((j + 1) * BLOCK <= first if causal else j not in own)]
@@ -240,7 +240,7 @@ class Decoders(unittest.TestCase):
             ("choose among those before: causal is 0", hga.routed(N), {}),
             ("tokens of query_block 16 choose by later ones", hga.routed(N, query_block=16, causal=True), {}),
             ("not by given ones", hga.routed(N, score="given", causal=True), {}),
-            ("weights hang on all scores of a row", hga.routed(N, causal=True), {"normaliser": "entmax:1.5"}),
+            ("weights depend on all scores of a row", hga.routed(N, causal=True), {"normaliser": "entmax:1.5"}),
             ("computed in double", hga.routed(N, causal=True), {"normaliser": "sigmoid"}),
             ("no edge_bias=", hga.routed(N, causal=True), {"edge_bias": np.zeros(3, np.float32)}),
         ):  # fmt: skip

@@ -223,7 +223,7 @@ static void fill(float *x, int64_t n, uint64_t seed)
     for (int64_t i = 0; i < n; i++) x[i] = (float)(choose(&numbers, 1 << 24) - (1 << 23)) * 0x1p-23f;
 }
 
-/* Numbers for every edge that hang on the edge alone: of twins, an edge that two blocks give, nobody says which is
+/* Numbers for every edge that depend on the edge alone: of twins, an edge that two blocks give, nobody says which is
    first. */
 static float *edge_numbers(const hga_graph *g, hga_id relation, hga_id heads, uint64_t salt)
 {
@@ -445,7 +445,7 @@ void call_drop_edges(drawn_call *c)
     c->io.edge_key = c->io.edge_value = (hga_table){0};
 }
 
-/* Options that came later hang on the numbers' seed, so that what was drawn before stays what it was. */
+/* Options that came later depend on the numbers' seed, so that what was drawn before stays what it was. */
 static void draw_later(drawn_call *call)
 {
     uint64_t at = call->seed * UINT64_C(0x9E3779B97F4A7C15) >> 32;

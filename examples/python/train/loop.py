@@ -34,7 +34,7 @@ def arguments(parser, *, steps, rate, out):
     parser.add_argument("--steps", type=int, default=steps)
     parser.add_argument("--rate", type=float, default=rate, help="of AdamW, at its highest")
     parser.add_argument("--seeds", type=int, default=3, help="each variant is trained so often; seeds are 0, 1, ..")
-    parser.add_argument("--threads", type=int, default=2, help="as many shards of a batch at a time; no bit hangs on it")
+    parser.add_argument("--threads", type=int, default=2, help="as many shards of a batch at a time; no bit depends on it")
     parser.add_argument("--out", default=out, help="the folder of logs and checkpoints")
     parser.add_argument("--save", type=int, default=100, help="write a checkpoint every so many steps")
     parser.add_argument("--stop", type=int, default=0, help="stop after so many steps, as if interrupted; 0: never")
@@ -105,7 +105,7 @@ FREE = ("attention", "out", "resume", "save", "seeds", "stop", "threads")  # opt
 
 
 def settings(o):
-    """The options that a run hangs on."""
+    """The options that a run depends on."""
     return {name: value for name, value in sorted(vars(o).items()) if name not in FREE}
 
 

@@ -40,7 +40,7 @@ typedef struct hga_decode_options {
 } hga_decode_options;
 
 /* Make a decoder of at most as many tokens as the graph has, which is kept by reference; `o` may be NULL.
-   HGA_EUNSUPPORTED, with the token and the later one that it sees, where a row of the output hangs on a later token;
+   HGA_EUNSUPPORTED, with the token and the later one that it sees, where a row of the output depends on a later token;
    and for what has no meaning token by token: queries that are other tokens than keys, tensors of HGA_IO_USER, programs
    whose rows cannot stay (HGA_ROWS_THAT_STAY). With a selection, for graphs that not every block can be chosen on, and
    for scores that rows of chosen blocks do not know; appends say so of what they bring. */

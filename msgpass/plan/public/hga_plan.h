@@ -74,8 +74,8 @@ typedef struct hga_options {
     /* backward, on trees: tokens of a subtree that is computed at a time, or a few more; 0: as many as the caches hold.
        Results differ in rounding */
     int64_t gradient_subtree;
-    /* 1: a row's bits hang on its own edges and what it reads, and not on the rows beside it, for graphs of blocks and
-       edges that change: see hga_plan_execute. Slower where few rows share columns */
+    /* 1: a row's bits depend on its own edges and what it reads, and not on the rows beside it, for graphs of blocks
+       and edges that change: see hga_plan_execute. Slower where few rows share columns */
     int64_t strict_rows;
     const struct hga_ranks *ranks; /* several processes share the plan: hga_exchange.h; NULL: this one is alone */
 } hga_options;
@@ -232,7 +232,7 @@ HGA_API void hga_workspace_destroy(hga_workspace *workspace);
    With options.strict_rows a row's bits depend on its own edges and on what it reads, whatever the fifteen rows beside
    it see, in any graph: columns of blocks have places of their own, 64 to a chunk from the first node of their level
    on (positions, with an order of sources), edges given one by one follow, and no row is cut. A block's edges and
-   single edges are two things: what hga_graph_compress and hga_graph_from_predicate make of a mask hangs on all rows.
+   single edges are two things: what hga_graph_compress and hga_graph_from_predicate make of a mask depends on all rows.
    Gradients are not promised. */
 HGA_API hga_status hga_plan_execute(const hga_plan *plan, hga_workspace *workspace, const hga_io *io);
 

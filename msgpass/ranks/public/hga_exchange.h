@@ -24,14 +24,14 @@
    the whole gradients of tables, with the same bits. All want the same tables, else HGA_EINVAL; which tensors each
    wants is its own choice.
 
-   Ranks share heads on the way back: rank r of P has key/value heads r n / P to (r + 1) n / P of n, rounded down, and
-   their query heads. It is sent all rows of them, goes back as one process does, and sends gradients to the ranks whose
-   rows they are of. Gradients have the bits of one process, whatever the cuts. Work and memory for rows are a P-th as
-   long as P divides n; ranks beyond n have no head, and only send and receive. A rank sends its rows of the other heads
-   (query, key, value, out where the way looks at it, d_out, log-sum-exps) and gets as many rows of each wanted
-   gradient, however few rows of others it reads forward; with `accumulate` what is added to is sent, too. Of tables
-   that heads share every rank is sent a double an entry and head. All ranks have one dtype for a tensor, and for its
-   gradient, and all accumulate or none does, else HGA_EINVAL.
+   Ranks share heads in the backward pass: rank r of P has key/value heads r n / P to (r + 1) n / P of n, rounded down,
+   and their query heads. It is sent all rows of them, goes back as one process does, and sends gradients to the ranks
+   whose rows they are of. Gradients have the bits of one process, whatever the cuts. Work and memory for rows are a
+   P-th as long as P divides n; ranks beyond n have no head, and only send and receive. A rank sends its rows of the
+   other heads (query, key, value, out where the way looks at it, d_out, log-sum-exps) and gets as many rows of each
+   wanted gradient, however few rows of others it reads forward; with `accumulate` what is added to is sent, too. Of
+   tables that heads share every rank is sent a double an entry and head. All ranks have one dtype for a tensor, and for
+   its gradient, and all accumulate or none does, else HGA_EINVAL.
 
    hga_plan_prepare asks nothing of other ranks, and the first gradient may still allocate. Of a batch all ranks bring
    as many samples, which go one after another. There is no hga_plan_loss (HGA_EUNSUPPORTED). */

@@ -1,21 +1,21 @@
-/* rank_guests.c: rows of the workspace that live in the caller's. The caller's row of an output is of no use until it
+/* rank_aliases.c: rows of the workspace that live in the caller's. The caller's row of an output is of no use until it
    is written, and often what it is made of is of no use any more by then: a rank, all of whose states may wait for a
-   message, keeps a finished state in the row of its own node's output. One process finds guests before it orders its
-   panels (storage.c); a rank looks once its passes are known, bucket by bucket, so that nothing waits for a guest. */
-#include "rank_guests.h"
+   message, keeps a finished state in the row of its own node's output. One process finds aliases before it orders its
+   panels (storage.c); a rank looks once its passes are known, bucket by bucket, so that nothing waits for an alias. */
+#include "rank_aliases.h"
 
-/* Is the guest's last use over when the host's row is first touched? The step that does both reads each row before it
+/* Is the alias's last use over when the host's row is first touched? The step that does both reads each row before it
    writes it. */
-static int is_over(const bucket_ends *guest, const bucket_ends *host, const entry *step)
+static int is_over(const bucket_ends *alias, const bucket_ends *host, const entry *step)
 {
-    if (guest->first < 0 || guest->given || host->first < 0) return 0;
-    const stamp *last = &step[guest->last].when, *first = &step[host->first].when;
+    if (alias->first < 0 || alias->given || host->first < 0) return 0;
+    const stamp *last = &step[alias->last].when, *first = &step[host->first].when;
     if (last->wave != first->wave) return last->wave < first->wave;
-    return !guest->last_shared && !host->first_shared && last->owner == first->owner && last->at <= first->at;
+    return !alias->last_shared && !host->first_shared && last->owner == first->owner && last->at <= first->at;
 }
 
 /* Of the rank's rows of the host's tensor, which is [n] behind the first. */
-static hga_status open_rows(const hga_plan *plan, hga_id host, guest_rows *x)
+static hga_status open_rows(const hga_plan *plan, hga_id host, alias_rows *x)
 {
     hga_id end = 0;
     x->host = host, x->n = 0;
@@ -28,25 +28,25 @@ static hga_status open_rows(const hga_plan *plan, hga_id host, guest_rows *x)
     return st;
 }
 
-static hga_status find_rows(hga_plan *plan, accesses *a, const live_ranges *l, const entry *step, hga_id guest,
+static hga_status find_rows(hga_plan *plan, accesses *a, const live_ranges *l, const entry *step, hga_id alias,
                             hga_id host)
 {
-    guest_rows *x = &plan->storage[guest].guests;
+    alias_rows *x = &plan->storage[alias].aliases;
     hga_id found = 0;
     hga_status st = open_rows(plan, host, x);
     for (rows_here at = {0}; !st && rows_here_next(plan, host, &at);)
         for (hga_id v = at.first; v < at.first + at.n; v++) {
-            const bucket_ends *of_guest = l->ends + accesses_buckets(a, guest, v, v).first,
+            const bucket_ends *of_alias = l->ends + accesses_buckets(a, alias, v, v).first,
                               *of_host = l->ends + accesses_buckets(a, host, v, v).first;
-            if (is_over(of_guest, of_host, step)) x->row[v - x->first] = (hga_id)(at.row + v - at.first), found++;
+            if (is_over(of_alias, of_host, step)) x->row[v - x->first] = (hga_id)(at.row + v - at.first), found++;
         }
-    if (!found) guests_clear(plan, guest);
+    if (!found) aliases_clear(plan, alias);
     return st;
 }
 
 /* The first stage that touches a host gives one field's place, which no stage touches later (storage_may_host): a row
-   has one guest, and a guest one host. */
-hga_status rank_guests_find(hga_plan *plan, accesses *a, const live_ranges *l, const entry *step)
+   has one alias, and an alias one host. */
+hga_status rank_aliases_find(hga_plan *plan, accesses *a, const live_ranges *l, const entry *step)
 {
     hga_status st = HGA_OK;
     for (hga_id host = 1; host <= plan->program.n_fields; host++)

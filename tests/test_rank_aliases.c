@@ -1,4 +1,4 @@
-/* test_rank_guests.c: a rank's states live in the rows of its output until these are written, but for those that
+/* test_rank_aliases.c: a rank's states live in the rows of its output until these are written, but for those that
    somebody reads, or is sent, later than that. */
 #include "exchange.h"
 
@@ -48,15 +48,15 @@ static void *make_plan(void *of)
 }
 
 /* Rows of states of the rank's tokens that live in its output. */
-static hga_id count_guests(const hga_plan *plan)
+static hga_id count_aliases(const hga_plan *plan)
 {
     const hga_id *cuts = plan->share.ranks->cuts + plan->share.ranks->exchange->rank;
     hga_id state = plan->program.stage[3].out, n = 0;
-    for (hga_id v = cuts[0]; v < cuts[1]; v++) n += is_guest(&plan->storage[state].guests, v);
+    for (hga_id v = cuts[0]; v < cuts[1]; v++) n += is_alias(&plan->storage[state].aliases, v);
     return n;
 }
 
-static void count_on_ranks(const problem *p, hga_id n_ranks, const hga_id *cuts, hga_id *guests)
+static void count_on_ranks(const problem *p, hga_id n_ranks, const hga_id *cuts, hga_id *aliases)
 {
     hga_exchange xs[MOST_RANKS];
     rank_run runs[MOST_RANKS];
@@ -67,37 +67,37 @@ static void count_on_ranks(const problem *p, hga_id n_ranks, const hga_id *cuts,
     for (hga_id r = 0; r < n_ranks; r++) {
         pthread_join(runs[r].thread, NULL);
         assert_ok(runs[r].st);
-        guests[r] = count_guests(runs[r].plan);
+        aliases[r] = count_aliases(runs[r].plan);
         hga_plan_destroy(runs[r].plan), hga_dist_destroy(&xs[r]);
     }
 }
 
 /* ---- facts ---- */
 
-static void all_states_of_tokens_are_guests_of_the_output(void **state)
+static void all_states_of_tokens_are_aliases_of_the_output(void **state)
 {
     (void)state;
     problem p = {.name = "hsa", .shape = shape};
-    hga_id guests[4];
+    hga_id aliases[4];
     assert_ok(hga_build("hsa branching=4", 4096, &p.graph, &p.program));
-    count_on_ranks(&p, 4, (hga_id[]){0, 1024, 2048, 3072, 4096}, guests);
-    for (int r = 0; r < 4; r++) assert_int_equal(guests[r], 1024);
+    count_on_ranks(&p, 4, (hga_id[]){0, 1024, 2048, 3072, 4096}, aliases);
+    for (int r = 0; r < 4; r++) assert_int_equal(aliases[r], 1024);
     problem_clear(&p);
 }
 
 /* Tokens 0, 257, 258, 515 and so on are the root's: its energy is found when outputs of subtrees are written. Those
    around them, which are remembered with them, stay where they are, too. */
-static void a_state_that_is_read_later_is_no_guest(void **state)
+static void a_state_that_is_read_later_is_no_alias(void **state)
 {
     (void)state;
     problem p;
-    hga_id guests[2];
+    hga_id aliases[2];
     build_planted(1, 0, &p);
     assert_int_equal(tokens_of(&p), 1032);
-    count_on_ranks(&p, 1, (hga_id[]){0, 1032}, guests);
-    assert_true(guests[0] > 800 && guests[0] <= 1032 - 8);
-    count_on_ranks(&p, 2, (hga_id[]){0, 512, 1032}, guests);
-    assert_true(guests[0] > 256 && guests[0] <= 512 - 3);
+    count_on_ranks(&p, 1, (hga_id[]){0, 1032}, aliases);
+    assert_true(aliases[0] > 800 && aliases[0] <= 1032 - 8);
+    count_on_ranks(&p, 2, (hga_id[]){0, 512, 1032}, aliases);
+    assert_true(aliases[0] > 256 && aliases[0] <= 512 - 3);
     problem_clear(&p);
 }
 
@@ -114,7 +114,7 @@ static void outputs_have_the_bits_of_one_process(void **state)
             build_planted(form > 0, form > 1, &p);
             tensors want = run_whole(&p, &o, l);
             cut_anywhere(tokens_of(&p), n_ranks, &rng, cuts);
-            hold_in_panels(&p, "guests", &o, l, cuts, n_ranks, i % 3 ? 16 : 0, &strict, &want);
+            hold_in_panels(&p, "aliases", &o, l, cuts, n_ranks, i % 3 ? 16 : 0, &strict, &want);
             close_tensors(&want);
             problem_clear(&p);
         }
@@ -123,10 +123,10 @@ static void outputs_have_the_bits_of_one_process(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(all_states_of_tokens_are_guests_of_the_output),
-        cmocka_unit_test(a_state_that_is_read_later_is_no_guest),
+        cmocka_unit_test(all_states_of_tokens_are_aliases_of_the_output),
+        cmocka_unit_test(a_state_that_is_read_later_is_no_alias),
         cmocka_unit_test(outputs_have_the_bits_of_one_process),
     };
     alarm(getenv("HGA_TEST_QUICK") ? 600 : 120); /* a rank that hangs ends the test */
-    return cmocka_run_group_tests_name("rank_guests", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("rank_aliases", tests, NULL, NULL);
 }

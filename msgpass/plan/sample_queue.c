@@ -1,29 +1,29 @@
-/* deal.c: the whole samples of a batch, dealt to threads. A sample goes to the thread that had it first, in whose
-   domain its workspace lies; whoever has none left takes others', those of its own domain before the rest. */
+/* sample_queue.c: the whole samples of a batch, shared among threads. A sample goes to the thread that had it first, in
+   whose domain its workspace lies; whoever has none left takes others', those of its own domain before the rest. */
 #include "plan.h"
 
-deal deal_open(const hga_plan *plan, hga_workspace *const *workspaces, hga_id n, hga_id team)
+sample_queue sample_queue_open(const hga_plan *plan, hga_workspace *const *workspaces, hga_id n, hga_id team)
 {
     for (hga_id i = 0; i < n; i++) {
-        workspace_dealt *d = workspace_deal(workspaces[i]);
+        workspace_turn *d = workspace_turn_of(workspaces[i]);
         d->taken = 0;
         d->home = d->first < 0 || d->first >= team ? (hga_id)((int64_t)i * team / n) : d->first;
     }
-    return (deal){plan, workspaces, n};
+    return (sample_queue){plan, workspaces, n};
 }
 
 /* May the thread take a sample of that home in this round: its own, its domain's, anybody's? */
-static int is_for(const deal *d, hga_id me, hga_id home, int round)
+static int is_for(const sample_queue *d, hga_id me, hga_id home, int round)
 {
     return round == 2 || home == me || (round == 1 && d->plan->domain[home] == d->plan->domain[me]);
 }
 
-hga_id deal_next(const deal *d, hga_id me, dealing *at)
+hga_id sample_queue_next(const sample_queue *d, hga_id me, queue_place *at)
 {
     for (; at->round < 3; at->round++, at->sample = 0)
         while (at->sample < d->n) {
             hga_id i = at->sample++;
-            workspace_dealt *w = workspace_deal(d->workspaces[i]);
+            workspace_turn *w = workspace_turn_of(d->workspaces[i]);
             if (!is_for(d, me, w->home, at->round) || __atomic_exchange_n(&w->taken, 1, __ATOMIC_RELAXED)) continue;
             if (w->first < 0) w->first = me;
             return i;
