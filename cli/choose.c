@@ -211,8 +211,8 @@ static void print_advice(hga_id n)
 {
     enum { TOKENS_PER_BLOCK_SEEN = 120, FEWEST = 4 };
     hga_id k = n / TOKENS_PER_BLOCK_SEEN > FEWEST ? n / TOKENS_PER_BLOCK_SEEN : FEWEST;
-    printf("\nIn a pretrained causal model begin with routed:block=16:k=%d:prefill=16: without training it loses "
-           "least of all that see a quarter of the keys (docs/models.md).\n",
+    printf("\nIn a pretrained causal model begin with routed:block=16:k=%d: without training it loses least of all "
+           "that see a quarter of the keys (docs/models.md).\n",
            k);
 }
 
