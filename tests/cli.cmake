@@ -13,8 +13,8 @@ add_test(NAME view COMMAND bash ${CMAKE_CURRENT_LIST_DIR}/test_view.sh $<TARGET_
 add_test(NAME pages COMMAND bash ${CMAKE_CURRENT_LIST_DIR}/test_pages.sh $<TARGET_FILE:hga_tool> $<TARGET_FILE:npy_tool> ${PROJECT_SOURCE_DIR})
 # One Chromium opens the pages of all tests.
 set(browser ${CMAKE_CURRENT_BINARY_DIR}/scratch/browser)
-add_test(NAME browser_opens COMMAND /usr/bin/python3 ${CMAKE_CURRENT_LIST_DIR}/browser.py --serve ${browser})
-add_test(NAME browser_closes COMMAND /usr/bin/python3 ${CMAKE_CURRENT_LIST_DIR}/browser.py --end ${browser})
+add_test(NAME browser_opens COMMAND /usr/bin/python3 -B ${CMAKE_CURRENT_LIST_DIR}/browser.py --serve ${browser})
+add_test(NAME browser_closes COMMAND /usr/bin/python3 -B ${CMAKE_CURRENT_LIST_DIR}/browser.py --end ${browser})
 set_tests_properties(browser_opens browser_closes PROPERTIES TIMEOUT 120 LABELS "cli;whole" SKIP_RETURN_CODE 77)
 set_tests_properties(browser_opens PROPERTIES FIXTURES_SETUP browser COST 110)
 set_tests_properties(browser_closes PROPERTIES FIXTURES_CLEANUP browser)
@@ -25,7 +25,7 @@ opens_pages(view pages)
 add_test(NAME inspect_tool COMMAND bash ${CMAKE_CURRENT_LIST_DIR}/test_inspect.sh $<TARGET_FILE:hga_tool> $<TARGET_FILE:npy_tool> $<TARGET_FILE:json_tool>)
 set_tests_properties(inspect_tool PROPERTIES TIMEOUT 300 LABELS cli ENVIRONMENT OMP_WAIT_POLICY=passive)
 set_tests_properties(cli bad_input PROPERTIES TIMEOUT 600 LABELS cli ENVIRONMENT OMP_WAIT_POLICY=passive)
-add_test(NAME version COMMAND /usr/bin/python3 ${CMAKE_CURRENT_LIST_DIR}/test_version.py ${PROJECT_SOURCE_DIR} $<TARGET_FILE:hga_tool>)
+add_test(NAME version COMMAND /usr/bin/python3 -B ${CMAKE_CURRENT_LIST_DIR}/test_version.py ${PROJECT_SOURCE_DIR} $<TARGET_FILE:hga_tool>)
 set_tests_properties(version PROPERTIES LABELS cli)
 add_test(NAME completion COMMAND bash ${CMAKE_CURRENT_LIST_DIR}/test_completion.sh $<TARGET_FILE:hga_tool> ${PROJECT_SOURCE_DIR}/completions/hga.bash)
 set_tests_properties(completion PROPERTIES TIMEOUT 300 LABELS cli ENVIRONMENT OMP_WAIT_POLICY=passive)
@@ -79,32 +79,32 @@ set_tests_properties(exports PROPERTIES TIMEOUT 600 LABELS "cli;whole" ENVIRONME
 
 # Graphs of other programs, read and compared edge for edge with what those programs hold.
 file(MAKE_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR}/scratch/imports)
-add_test(NAME imports COMMAND /usr/bin/python3 ${CMAKE_CURRENT_LIST_DIR}/imports.py $<TARGET_FILE:hga_tool> WORKING_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR}/scratch/imports)
+add_test(NAME imports COMMAND /usr/bin/python3 -B ${CMAKE_CURRENT_LIST_DIR}/imports.py $<TARGET_FILE:hga_tool> WORKING_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR}/scratch/imports)
 set_tests_properties(imports PROPERTIES TIMEOUT 300 LABELS "cli;whole" ENVIRONMENT OMP_WAIT_POLICY=passive)
 
 # Files that networkx, igraph, scipy and others write, in a table and drawn at random: read as they read them, or refused.
 file(MAKE_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR}/scratch/foreign_files)
-add_test(NAME foreign_files COMMAND /usr/bin/python3 ${CMAKE_CURRENT_LIST_DIR}/foreign_files.py $<TARGET_FILE:hga_tool> WORKING_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR}/scratch/foreign_files)
+add_test(NAME foreign_files COMMAND /usr/bin/python3 -B ${CMAKE_CURRENT_LIST_DIR}/foreign_files.py $<TARGET_FILE:hga_tool> WORKING_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR}/scratch/foreign_files)
 set_tests_properties(foreign_files PROPERTIES TIMEOUT 300 LABELS "cli;whole" ENVIRONMENT OMP_WAIT_POLICY=passive)
 
 # Graphs in order, and what is said of their edges.
 file(MAKE_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR}/scratch/orders)
-add_test(NAME orders COMMAND /usr/bin/python3 ${CMAKE_CURRENT_LIST_DIR}/orders.py $<TARGET_FILE:hga_tool> WORKING_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR}/scratch/orders)
+add_test(NAME orders COMMAND /usr/bin/python3 -B ${CMAKE_CURRENT_LIST_DIR}/orders.py $<TARGET_FILE:hga_tool> WORKING_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR}/scratch/orders)
 set_tests_properties(orders PROPERTIES TIMEOUT 300 LABELS cli ENVIRONMENT OMP_WAIT_POLICY=passive)
 
 # Calls whose files, pipes, types, layouts and batches are drawn together.
 file(MAKE_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR}/scratch/streams)
-add_test(NAME streams COMMAND /usr/bin/python3 ${CMAKE_CURRENT_LIST_DIR}/streams.py $<TARGET_FILE:hga_tool> WORKING_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR}/scratch/streams)
+add_test(NAME streams COMMAND /usr/bin/python3 -B ${CMAKE_CURRENT_LIST_DIR}/streams.py $<TARGET_FILE:hga_tool> WORKING_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR}/scratch/streams)
 set_tests_properties(streams PROPERTIES TIMEOUT 300 LABELS cli ENVIRONMENT OMP_WAIT_POLICY=passive)
 
 # Calls whose graph, tree, order, tables, modifiers, gradients, layouts and types are drawn together.
 file(MAKE_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR}/scratch/tool_draws)
-add_test(NAME tool_draws COMMAND /usr/bin/python3 ${CMAKE_CURRENT_LIST_DIR}/tool_draws.py $<TARGET_FILE:hga_tool> WORKING_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR}/scratch/tool_draws)
+add_test(NAME tool_draws COMMAND /usr/bin/python3 -B ${CMAKE_CURRENT_LIST_DIR}/tool_draws.py $<TARGET_FILE:hga_tool> WORKING_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR}/scratch/tool_draws)
 set_tests_properties(tool_draws PROPERTIES TIMEOUT 600 LABELS cli ENVIRONMENT OMP_WAIT_POLICY=passive)
 add_test(NAME chosen_tool COMMAND bash ${CMAKE_CURRENT_LIST_DIR}/test_chosen.sh $<TARGET_FILE:hga_tool>)
 set_tests_properties(chosen_tool PROPERTIES TIMEOUT 300 LABELS cli ENVIRONMENT OMP_WAIT_POLICY=passive)
 file(MAKE_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR}/scratch/tool_routed)
-add_test(NAME tool_routed COMMAND /usr/bin/python3 ${CMAKE_CURRENT_LIST_DIR}/tool_routed.py $<TARGET_FILE:hga_tool> WORKING_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR}/scratch/tool_routed)
+add_test(NAME tool_routed COMMAND /usr/bin/python3 -B ${CMAKE_CURRENT_LIST_DIR}/tool_routed.py $<TARGET_FILE:hga_tool> WORKING_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR}/scratch/tool_routed)
 set_tests_properties(tool_routed PROPERTIES TIMEOUT 600 LABELS cli ENVIRONMENT OMP_WAIT_POLICY=passive)
 
 # Instrumented objects call the instrument's own functions.
@@ -115,7 +115,7 @@ endif()
 
 # Which file calls which, as it was built.
 if(NOT HGA_SANITIZE AND NOT HGA_COVERAGE)
-  add_test(NAME rooms COMMAND /usr/bin/python3 ${CMAKE_CURRENT_LIST_DIR}/rooms.py ${PROJECT_BINARY_DIR} ${PROJECT_SOURCE_DIR})
+  add_test(NAME rooms COMMAND /usr/bin/python3 -B ${CMAKE_CURRENT_LIST_DIR}/rooms.py ${PROJECT_BINARY_DIR} ${PROJECT_SOURCE_DIR})
   set_tests_properties(rooms PROPERTIES TIMEOUT 60 LABELS rules)
 endif()
 

@@ -1,6 +1,7 @@
 # Sourced by the test scripts after they have taken their arguments: a scratch folder to work in, Debian's programs, and facts.
 # `fact NAME COMMAND..` is one fact; the command's exit status says whether it is true. A script's last line is `facts_end`.
 PATH=/usr/sbin:/usr/bin:/sbin:/bin:$PATH
+export PYTHONDONTWRITEBYTECODE=1 # nothing is left beside the sources
 tests_folder=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 scratch=$(mktemp -d)
 trap 'kill $(jobs -p) 2>/dev/null; rm -rf "$scratch"' EXIT

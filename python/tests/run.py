@@ -14,6 +14,9 @@ import sys
 import traceback
 import unittest
 
+if not sys.pycache_prefix:  # nothing is left beside the sources, by what tests start neither
+    sys.dont_write_bytecode = True
+    os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
 SKIPPED = 77
 # Transformers imports its parts when they are first asked for; this one has most of the others in it.
 HEAVY = "torch", "transformers", "transformers.generation.utils"

@@ -58,6 +58,24 @@ class Missing(unittest.TestCase):
         self.assertIn("pip install '.[torch]'", (SOURCE / "README.md").read_text())
 
 
+class Sources(unittest.TestCase):
+    def test_tests_leave_nothing_beside_what_they_import(self):
+        with tempfile.TemporaryDirectory() as folder:
+            beside = pathlib.Path(folder, "beside.py")
+            beside.write_text("")
+            pathlib.Path(folder, "test_it.py").write_text("import beside, subprocess, sys, unittest\nclass It(unittest.TestCase):\n    def test_it(self):\n        subprocess.run([sys.executable, '-c', 'import beside'], check=True)\n")
+            environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON") and name != "HGA_REQUIRE"}
+            done = subprocess.run([sys.executable, SOURCE / "python" / "tests" / "run.py", "test_it"], cwd=folder, env=environment, capture_output=True, text=True)
+            self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+            self.assertEqual(sorted(os.listdir(folder)), ["beside.py", "test_it.py"])
+
+    def test_the_source_distribution_leaves_out_what_tests_compare_with(self):
+        left_out = re.findall(r'"([^"]+)"', re.search(r"(?m)^sdist\.exclude = \[(.*)\]$", (SOURCE / "pyproject.toml").read_text()).group(1))
+        self.assertIn("tests/golden", left_out)
+        for folder in left_out:
+            self.assertTrue((SOURCE / folder).is_dir(), folder)
+
+
 class Command(unittest.TestCase):
     """python/tool.py, which is `hga` in a wheel."""
 
