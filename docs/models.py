@@ -1,12 +1,13 @@
 """docs/models.md and its pictures, from the logs of programs: python3 docs/models.py SMOLLM.json LOGS MODELS.md PICTURES. SMOLLM.json is what examples/python/smollm.py --json wrote. LOGS is a folder of what examples/python/train wrote:
-characters-CONTEXT.json, characters-equal.json (dense attention, as many characters a step as at the longest context), listops.json, distill.json and steps.json, as the programs leave them in --out; pictures are written where they are named."""
+characters-CONTEXT.json, characters-equal.json (dense attention, as many characters a step as at the longest context), listops.json, recall-CONTEXT.json, distill.json and steps.json, as the programs leave them in --out; pictures are written where they are named."""
 
-import json
 import pathlib
 import sys
 
 import language_model
+import models_recall
 from benchmarks import COLOURS, NAMES, STYLE, TALL, WIDE, apart
+from model_tables import load, mean, middle, of, spread, table
 
 TEXT = """# Models
 
@@ -56,6 +57,8 @@ python3 examples/python/train/listops.py                               # {listop
 ![Loss of the batches against the steps]({pictures}/models-listops.svg)
 
 {listops_said}
+
+{recall}
 
 ## MiniLM, taught with a hierarchy
 
@@ -109,37 +112,7 @@ build/cli/hga choose --query tensors/q.npy --key tensors/k.npy --value tensors/v
 """
 
 
-def load(path):
-    return json.loads(pathlib.Path(path).read_text(encoding="utf-8"))
-
-
 # ---- tables ----
-
-
-def mean(runs, measure):
-    return sum(run[measure] for run in runs) / len(runs)
-
-
-def spread(runs, measure, digits):
-    """The mean; behind it the least and the greatest, where there are several."""
-    found = [run[measure] for run in runs]
-    said = f"{mean(runs, measure):.{digits}f}"
-    return said if len(found) == 1 else f"{said} ({min(found):.{digits}f} to {max(found):.{digits}f})"
-
-
-def middle(runs, measure, unit):
-    """The median, and a dash where nobody measured."""
-    found = sorted(run[measure] for run in runs if run[measure] is not None)
-    return f"{found[len(found) // 2] * unit:.0f}" if found else "-"
-
-
-def of(log, name):
-    """A variant's row, None without."""
-    return next((row for row in log["rows"] if row["name"] == name), None)
-
-
-def table(heads, rows):
-    return "\n".join(["| " + " | ".join(heads) + " |", "|---" * len(heads) + "|", *("| " + " | ".join(row) + " |" for row in rows)])
 
 
 def characters_table(logs):
@@ -347,6 +320,7 @@ def page(logs, log, folder, pictures):
         characters_size=f"{s['layers']} layers, width {s['width']}, {s['heads']} heads; {sizes}.",
         listops=listops_table(listops), listops_said=listops_said(listops), listops_checked=o["check"],
         listops_size=f"more than {o['min_length']} and fewer than {o['max_length']} words, depth {o['max_depth']}, {o['max_args']} arguments at most; {o['samples']} expressions to learn from, {o['layers']} layers, width {o['width']}, {o['heads']} heads, {o['steps']} steps of {o['batch']}.",
+        recall=models_recall.section(logs["recall"], pictures),
         distill=distill_table(distill), distill_said=distill_said(distill), distill_checked=d["check"], distill_names=d["attention"], distill_minutes=minutes(distill), listops_minutes=minutes(listops), characters_minutes=minutes(first),
         distill_size=f"{d['steps']} steps of {d['batch']} passages of the Old Testament.",
         texts="; ".join(f"{log['settings']['batch'] * n} characters a step at context {n}" for n, log in texts.items()),
@@ -360,8 +334,10 @@ def main(log, folder, target, pictures):
     log, folder, target, pictures = map(pathlib.Path, (log, folder, target, pictures))
     texts = {int(path.stem.split("-")[1]): load(path) for path in folder.glob("characters-[0-9]*.json")}
     logs = {"characters": dict(sorted(texts.items())), "listops": load(folder / "listops.json"), "distill": load(folder / "distill.json"),
-            "steps": load(folder / "steps.json"), "equal": load(folder / "characters-equal.json"), "smollm": load(log)}  # fmt: skip
+            "steps": load(folder / "steps.json"), "equal": load(folder / "characters-equal.json"), "smollm": load(log),
+            "recall": models_recall.logs(folder)}  # fmt: skip
     target.write_text(page(logs, f"bench/results/{log.name}", f"bench/results/{folder.name}", "pictures"), encoding="utf-8")
+    (pictures / "models-recall.svg").write_text(models_recall.picture(logs["recall"]), encoding="utf-8")
     shortest = min(texts)
     for name, log, title in (("characters", texts[shortest], f"Bits a character of the batches, context {shortest}"),
                              ("listops", logs["listops"], "ListOps: loss of the batches, nats"),

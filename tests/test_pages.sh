@@ -20,6 +20,7 @@ docs/pictures/*.svg|shown_bpt
 docs/benchmarks.py|shown_benchmarks
 docs/language_model.py|shown_models-smollm
 docs/models.py|shown_models-characters
+docs/models_recall.py|shown_models-recall
 bench/compare.py|python/tests/test_pages.py|test_comparisons_are_of_right_results
 bench/graphs.py|python/tests/test_pages.py|test_graphs_are_compared_by_right_results
 examples/python/tutorial.ipynb|python/tests/test_pages.py|test_the_tutorial_runs_as_a_notebook

@@ -92,7 +92,7 @@ class Plots(unittest.TestCase):
             page = pathlib.Path(folder) / "models.md"
             subprocess.run([sys.executable, ROOT / "docs" / "models.py", logs_of("smollm.json"), logs_of("models"), page, folder], check=True)
             self.assertEqual(page.read_text(encoding="utf-8"), read("docs", "models.md"))
-            for name in ("characters", "listops", "distill", "smollm"):
+            for name in ("characters", "listops", "recall", "distill", "smollm"):
                 self.assertEqual((pathlib.Path(folder) / f"models-{name}.svg").read_text(encoding="utf-8"), read("docs", "pictures", f"models-{name}.svg"))
 
 
