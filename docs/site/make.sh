@@ -31,7 +31,7 @@ python3 "$here/c_pages.py" "$source" "$out/xml/xml" "$out/xml/examples.txt" "$ou
 PYTHONPATH=$packages:$source/docs python3 "$here/python_pages.py" "$source" "$out/pages/python-reference"
 python3 "$here/tool_pages.py" "$hga" "$source" "$out/pages/tool"
 # Live pages are files of the site; the pictures beside them are of the page that shows them.
-sh "$source/docs/gallery.sh" "$hga" "$source" "$out/pages/live"
+PYTHONPATH=$packages sh "$source/docs/gallery.sh" "$hga" "$source" "$out/pages/live"
 mv "$out/pages/live/gallery.md" "$out/pages/gallery.md"
 python3 "$here/pages.py" "$source" "$out/pages"
 cp "$here/conf.py" "$out/pages/conf.py"
