@@ -112,9 +112,9 @@ class Call:
             return None
         c = {"head": self.heads, "group": self.kv, "all": 1}[self.settings.get("share", "head")]
         blocks = max(-(-n // self.settings["block"]) for n in self.lengths)
-        x = self.rng.standard_normal((c, self.n, blocks)).astype("f4")
+        x = self.rng.standard_normal((self.samples, c, self.n, blocks)).astype("f4")
         x[self.rng.random(x.shape) < 0.1] = -np.inf
-        np.save("scores.npy", x)
+        np.save("scores.npy", x if self.batch else x[0])
         return x
 
     def check(self):
@@ -154,7 +154,7 @@ class Call:
                 n = b - a
                 n_rows = len(oracle.cut(n, oracle.settings_of(self.settings, self.n)["query_block"]))
                 mine = self.settings | ({"query_block": self.settings["prefill"], "prefill": 1} if self.settings.get("prefill", 1) > 1 else {})
-                given = None if scores is None else scores[:, a:b, : -(-n // self.settings["block"])].astype("f8")
+                given = None if scores is None else scores[s, :, a:b, : -(-n // self.settings["block"])].astype("f8")
                 want, margin = oracle.choose(q, k, mine, self.scale, given)
                 has = got["choice"][s][:, at : at + n_rows]
                 for c, rows in enumerate(want):
