@@ -15,7 +15,7 @@ A token begins with the embedding of the one before it as well (a short convolut
 python3 examples/python/train/recall.py                             # context 512, three seeds{commands}
 ```
 
-{size} {machine} Accuracy in % of the answers, on {check} sequences of the full context that no step has seen; where there are several seeds the least and the greatest stand behind the mean, and seeds that are not there were not run. The columns behind it are by distance, how many tokens a question is
+{size} {machine} Accuracy in % of the answers, on {check} sequences of the full context that no step has seen; where there are several seeds the least and the greatest stand behind the mean. The columns behind it are by distance, how many tokens a question is
 behind its pair: up to {nearest}, from there to twice as far, and so on.
 
 {tables}
@@ -190,11 +190,10 @@ def picture(found):
         out.append(f'<line x1="{left}" x2="{right}" y1="{up(tick):.1f}" y2="{up(tick):.1f}" class="grid"/><text x="{left - 6}" y="{up(tick) + 4:.1f}" class="end">{tick}</text>')
     out += [f'<text x="{x:.1f}" y="{bottom + 20}" class="middle">{far}</text>' for far, x in across.items()]
     out.append(f'<text x="{(left + right) / 2:.1f}" y="{TALL - 6}" class="middle">tokens back, at most</text>')
-    places = apart({name: up(values[bands[-1]]) for name, values in lines.items()}, 15)
-    beyond = max(0.0, max(places.values()) - bottom)
+    places = {name: -y for name, y in apart({name: -up(values[bands[-1]]) for name, values in lines.items()}, 15).items()}  # most names end below: they make room upwards
     for i, (name, values) in enumerate(lines.items()):
         colour, dashes = COLOURS[i % len(COLOURS)], ' stroke-dasharray="2 3"' if i >= len(COLOURS) else ""
         points = " ".join(f"{across[far]:.1f},{up(v):.1f}" for far, v in values.items())
         out.append(f'<polyline points="{points}" fill="none" stroke="{colour}" stroke-width="1.5"{dashes}/>')
-        out.append(f'<text x="{right + 4}" y="{places[name] + 4 - beyond:.1f}" style="fill:{colour}">{name.split(":dilations")[0]}</text>')
+        out.append(f'<text x="{right + 4}" y="{places[name] + 4:.1f}" style="fill:{colour}">{name.split(":dilations")[0]}</text>')
     return "\n".join([*out, "</svg>"]) + "\n"
