@@ -160,7 +160,7 @@ def goals_said(log, n):
     if asked_alike(row, dense):
         out.append(f"It finds {needles_said(row, dense)}; the goal was all: {verdict(row['needles']['found'] >= dense['needles']['found'])}.")
     if share(row):
-        out.append(f"A pass over the model is {1 / share(row):.2f} times as fast as with sdpa; the goal was {FASTER:.0f}: {verdict(1 / share(row) >= FASTER)}.")
+        out.append(f"A pass (of so many layers as the table says) is {1 / share(row):.2f} times as fast as with sdpa; the goal was {FASTER:.0f}: {verdict(1 / share(row) >= FASTER)}.")
     return " ".join(filter(None, [*out, together_said(rows, name), window_said(log, n)]))
 
 

@@ -17,7 +17,7 @@ First a pretrained language model that got hga's attention without training, the
 
 ## Small models, trained
 
-{control} Take these models as an example of training with each attention, not as a comparison of them.
+{control} Take the models of characters as an example of training with each attention, not as a comparison of them.
 
 The programs of [`examples/python/train`](../examples/python/train) train them on two cores, each with the same batches and the same seeds; only attention differs. Beside them stand models that do not learn, and controls that learn but attend to nothing in particular.
 {cpu}, {cores} cores that other work shared, one thread, torch {torch}, hga {hga} at commit {commit}. Times are of the processor, the median of a step; beside other work they may be longer than alone. MB: the most memory above the program's own.
