@@ -145,7 +145,7 @@ class End:
         self.node, self.level, self.mass = int(end.node), int(end.level), float(end.mass)
 
     def __getitem__(self, field: int) -> Optional[np.ndarray]:
-        f = int32(field, "field")
+        f = whole(field, "field", least=-(2**63), beyond=2**63)  # an IndexError for all that are no field's
         if not 1 <= f <= self._n_fields:
             raise IndexError(f"field {f}: fields are 1 .. {self._n_fields}")
         if self._end is None:
