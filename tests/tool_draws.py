@@ -104,6 +104,9 @@ class Call:
         self.plain_map = self.map
         if o["order"] != "none" and o["dropout"]:  # which draws by place, so that another order drops other edges
             self.plain_words, self.plain_map = self.words, np.arange(self.graph.n)
+        if o["source"] == "routed" and o["samples"]:  # each has a choice of its own, here the same
+            np.save("choices.npy", np.stack([np.load("choice.npy")] * o["samples"]))
+            self.words = [word.replace("@choice.npy", "@choices.npy") if isinstance(word, str) else word for word in self.words]
 
     def drawn_choice(self):
         """Of blocks of three tokens: a token's own, and any of those before."""

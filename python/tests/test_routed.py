@@ -234,6 +234,12 @@ class Decoders(unittest.TestCase):
             found = torch.cat([cache.append(*(x[:, i : i + 10] for x in (q, k, v))) for i in range(0, N, 10)], 1)
             self.assertTrue(torch.equal(found, h.attention(q, k, v)))
 
+    def test_sigmoids_have_the_bits_of_attention(self):
+        h, x = hga.routed(N, block=BLOCK, k=3, causal=True), tensors(4)
+        cache = self.decoder(h, same=True, normaliser="sigmoid:-2").cache()
+        found = np.concatenate([cache.append(*(a[:, i : i + 1] for a in x)) for i in range(N)], 1)
+        np.testing.assert_array_equal(found, h.attention(*x, normaliser="sigmoid:-2"))
+
     def test_what_cannot_be_decoded_is_named(self):
         for says, h, more in (
             ("n_tokens=None: a decoder is of one text of at most so many tokens", hga.routed(causal=True), {}),
@@ -241,7 +247,6 @@ class Decoders(unittest.TestCase):
             ("tokens of query_block 16 choose by later ones", hga.routed(N, query_block=16, causal=True), {}),
             ("not by given ones", hga.routed(N, score="given", causal=True), {}),
             ("weights depend on all scores of a row", hga.routed(N, causal=True), {"normaliser": "entmax:1.5"}),
-            ("computed in double", hga.routed(N, causal=True), {"normaliser": "sigmoid"}),
             ("no edge_bias=", hga.routed(N, causal=True), {"edge_bias": np.zeros(3, np.float32)}),
         ):  # fmt: skip
             with self.subTest(says), self.assertRaisesRegex((hga.Error, TypeError), says):

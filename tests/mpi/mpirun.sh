@@ -15,6 +15,8 @@ openmpi)
     ;;
 mpich)
     export HYDRA_LAUNCHER=fork UCX_TLS=self,posix UCX_LOG_LEVEL=error
+    # It writes to ranks that may have ended, which ended it, too, now and then.
+    trap '' PIPE
     exec mpirun.mpich -n "$ranks" "$@"
     ;;
 esac
