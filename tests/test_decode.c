@@ -124,39 +124,6 @@ static void fast_rows_are_within_two_millionths_of_the_full_pass(void **state)
         }
 }
 
-static const kernel_table *watched;
-static int64_t n_tiles, by_row;
-static void watch_tile(const kernel_tile *t) { n_tiles++, watched->attend_tile(t); }
-static void watch_heads(const kernel_heads *c) { by_row += c->n, watched->attend_heads(c); }
-
-/* Several tokens fill tiles. One is computed with all heads at once, and has its edges read one time. */
-static void a_lone_token_goes_row_by_row(void **state)
-{
-    static const char *const names[] = {"dense_causal", "window_causal"};
-    (void)state;
-    for (int i = 0; i < 2; i++) {
-        problem p;
-        session s;
-        hga_cache *c;
-        const hga_shape shape = {.n_heads = 4, .dim = 16};
-        variant_build(variant_named(names[i]), 120, 3, &shape, &p);
-        session_open(&s, &p, &(hga_decode_options){.plan.threads = 1}, 0);
-        assert_ok(hga_cache_create(s.pages, &c));
-        kernel_table watching = *s.decoder->plan->kernels;
-        watched = s.decoder->plan->kernels, s.decoder->plan->kernels = &watching;
-        watching.attend_tile = watch_tile, watching.attend_heads = watch_heads;
-        append_tokens(&s, "many", c, 100, 2e-6);
-        assert_true(n_tiles > 0);
-        n_tiles = by_row = 0;
-        append_tokens(&s, "one", c, 1, 2e-6);
-        assert_int_equal(n_tiles, 0);
-        assert_in_range(by_row, 2, 101);
-        n_tiles = by_row = 0, s.decoder->plan->kernels = watched;
-        hga_cache_destroy(c);
-        session_close(&s), problem_clear(&p);
-    }
-}
-
 /* Tables and modifiers are those of the full pass: relative keys and biases, softcaps, sinks, slopes. */
 static void tables_and_modifiers_are_those_of_the_full_pass(void **state)
 {
@@ -464,7 +431,6 @@ int main(void)
         cmocka_unit_test(tokens_that_choose_have_the_bits_of_the_full_pass),
         cmocka_unit_test(every_scoring_in_bfloat16_has_the_bits_of_the_full_pass),
         cmocka_unit_test(fast_rows_are_within_two_millionths_of_the_full_pass),
-        cmocka_unit_test(a_lone_token_goes_row_by_row),
         cmocka_unit_test(tables_and_modifiers_are_those_of_the_full_pass),
         cmocka_unit_test(rows_of_levels_are_all_rows),
         cmocka_unit_test(ragged_appends_have_the_bits_of_single_ones),

@@ -60,13 +60,19 @@ static void drop_idle_groups(row_panel *p)
     }
 }
 
-/* A row of which no neighbour is asked fills a sixteenth of a tile, and goes row by row where it may have other bits.
-   Strict rows lie in orders where their edges are found as columns alone. */
+/* The row of a group of which no neighbour is asked, -1 without: it fills a sixteenth of a tile, and goes row by row,
+   all heads at once, where it may have other bits. Strict rows lie in orders where their edges are found as columns
+   alone. */
+static hga_id find_lone_row(const worker *w, const row_group *g)
+{
+    const unsigned rows = w->plan->lone_rows && !w->plan->stage[g->stage].strict ? wanted_rows(g) : 0;
+    return rows && !(rows & (rows - 1)) ? (hga_id)__builtin_ctz(rows) : -1;
+}
+
 static void attend_lone_row(worker *w, row_group *g)
 {
-    const unsigned rows = wanted_rows(g);
-    if (!rows || rows & (rows - 1)) return;
-    const hga_id r = __builtin_ctz(rows);
+    const hga_id r = find_lone_row(w, g);
+    if (r < 0) return;
     const row_job job = {.stage = g->stage, .v = g->node[r], .count = INT64_MAX, .piece = -1};
     attend_start(w, &job);
     attend_rest(w, &job, NULL, 0);
@@ -75,8 +81,7 @@ static void attend_lone_row(worker *w, row_group *g)
 
 static void attend_groups(worker *w, hga_id stage, row_panel *p)
 {
-    for (hga_id g = 0; w->plan->lone_rows && !w->plan->stage[stage].strict && g < p->n_groups; g++)
-        attend_lone_row(w, &p->group[g]);
+    for (hga_id g = 0; g < p->n_groups; g++) attend_lone_row(w, &p->group[g]);
     open_chooser(w, stage, run_tiles, run_families, w);
     if (w->workspace->sliced) drop_idle_groups(p);
     choose_tiles(&w->chooser, p);
@@ -116,7 +121,10 @@ static unsigned find_tiled(worker *w, hga_id stage, row_panel p)
     unsigned tiled = 0;
     open_chooser(w, stage, leave_batch, leave_families, NULL);
     choose_tiles(&w->chooser, &p);
-    for (hga_id g = 0; g < p.n_groups; g++) tiled |= (unsigned)(p.group[g].tiled && !p.group[g].rest) << g;
+    for (hga_id g = 0; g < p.n_groups; g++) {
+        const row_group *x = &p.group[g];
+        tiled |= (unsigned)(x->tiled && !x->rest && find_lone_row(w, x) < 0) << g;
+    }
     return tiled;
 }
 
