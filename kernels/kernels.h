@@ -378,13 +378,13 @@ typedef struct kernel_rows {
 /* Gradients of members, written: at[m] + h * head[m]. Member m is given down[m] of `above`, too, unless that is NULL;
    where bit m of `adds` is set, what was there stays in the sum, and where that of `streams` is, heads that lie at
    multiples of 64 bytes may go past the caches. at NULL: not wanted. */
-typedef struct kernel_kin_given {
+typedef struct kernel_members {
     float *const *at;
     const ptrdiff_t *head;
     const float *above, *down;
     ptrdiff_t above_head;
     uint64_t adds, streams;
-} kernel_kin_given;
+} kernel_members;
 
 /* The most members. */
 enum { KERNEL_SIBLINGS = 64 };
@@ -406,7 +406,7 @@ typedef struct kernel_siblings {
     /* the gradient of the row's output is `given` times g, and delta that times the output, less the gradient of the
        log-sum-exp; [n][heads] */
     const float *given, *delta;
-    kernel_kin_given dq, dk, dv;
+    kernel_members dq, dk, dv;
     const kernel_draw *draw; /* NULL, or weights are dropped: edges are of type 0, between .. */
     const hga_id *node;      /* .. [n] members */
     double *d_scale;         /* NULL, or [heads], added to: of the scale of natural scores */

@@ -312,8 +312,8 @@ static void pages_of_16_bits_are_a_full_pass_of_rounded_tensors(void **state)
 
 /* ---- what waits, and what is not read ---- */
 
-/* Sums of earlier tokens alone depend on none of their own time: what they sum is kept until they are asked for. */
-static void what_hangs_on_earlier_tokens_alone_waits_for_its_own(void **state)
+/* A token whose sum is of earlier tokens alone: what it sums is kept until the token itself comes. */
+static void what_depends_on_earlier_tokens_alone_waits_for_its_own(void **state)
 {
     (void)state;
     problem p = {.name = "sums of the past", .shape = narrow};
@@ -437,7 +437,7 @@ int main(void)
         cmocka_unit_test(forks_and_cuts_have_the_bits_of_the_full_pass),
         cmocka_unit_test(a_fork_and_its_origin_share_until_one_writes),
         cmocka_unit_test(pages_of_16_bits_are_a_full_pass_of_rounded_tensors),
-        cmocka_unit_test(what_hangs_on_earlier_tokens_alone_waits_for_its_own),
+        cmocka_unit_test(what_depends_on_earlier_tokens_alone_waits_for_its_own),
         cmocka_unit_test(a_tensor_that_nobody_reads_may_be_any),
         cmocka_unit_test(rows_that_nobody_fills_are_not_kept),
     };

@@ -24,7 +24,7 @@ static void draw_rows(float rows[MANY][HEADS * ROOM], const float **at)
 }
 
 /* Some members have no edges, some to themselves; some gradients are added to. */
-static kernel_siblings draw_kin(siblings_case *x)
+static kernel_siblings draw_siblings(siblings_case *x)
 {
     hga_id kv = 1 + below(2), share = 1 + below(3);
     memset(x, 0, sizeof *x);
@@ -58,14 +58,14 @@ static kernel_siblings draw_kin(siblings_case *x)
                          .d_scale = x->d_scale,
                          .d_score = x->d_score};
     if (below(2)) c.pair = x->pair;
-    kernel_kin_given *given[3] = {&c.dq, &c.dk, &c.dv};
+    kernel_members *given[3] = {&c.dq, &c.dk, &c.dv};
     for (int i = 0; i < 3; i++)
-        *given[i] = (kernel_kin_given){.at = x->to[i],
-                                       .head = x->head,
-                                       .above = below(3) ? x->above[i] : NULL,
-                                       .above_head = ROOM,
-                                       .down = x->down,
-                                       .adds = (uint64_t)below(1 << MANY / 2)};
+        *given[i] = (kernel_members){.at = x->to[i],
+                                     .head = x->head,
+                                     .above = below(3) ? x->above[i] : NULL,
+                                     .above_head = ROOM,
+                                     .down = x->down,
+                                     .adds = (uint64_t)below(1 << MANY / 2)};
     for (int m = 0; m < c.n; m++) x->columns[m] &= ((uint64_t)1 << c.n) - 1;
     return c;
 }
@@ -100,7 +100,7 @@ static void means_are_those_of_the_softmax(void **state)
     double score[MANY];
     FOR_EACH_ISA(t)
     for (int round = 0; round < 100; round++) {
-        kernel_siblings c = draw_kin(&x);
+        kernel_siblings c = draw_siblings(&x);
         t->siblings_means(&c);
         for (hga_id r = 0; r < c.n; r++)
             for (hga_id h = 0; h < c.heads; h++) {
@@ -156,7 +156,7 @@ static void outputs_are_families(void **state)
     ptrdiff_t side_by_side[MANY];
     FOR_EACH_ISA(t)
     for (int round = 0; round < 200; round++) {
-        kernel_siblings c = draw_kin(&x);
+        kernel_siblings c = draw_siblings(&x);
         c.pair = NULL;
         if (c.n > KERNEL_FAMILY) c.n = KERNEL_FAMILY;
         if (!below(3)) c.share = 1, c.dim_v = 64;
@@ -210,7 +210,7 @@ static void add_plain(siblings_sums *sums, const kernel_siblings *c, hga_id r, h
 
 static void start_plain(siblings_sums *sums, const siblings_case *x, const kernel_siblings *c)
 {
-    const kernel_kin_given *given[3] = {&c->dq, &c->dk, &c->dv};
+    const kernel_members *given[3] = {&c->dq, &c->dk, &c->dv};
     memset(sums, 0, sizeof *sums);
     for (int i = 0; i < 3; i++)
         for (hga_id m = 0; m < c->n; m++)
@@ -228,7 +228,7 @@ static void gradients_of_a_family_are_the_formulas(void **state)
     double score[MANY];
     FOR_EACH_ISA(t)
     for (int round = 0; round < 100; round++) {
-        kernel_siblings c = draw_kin(&x);
+        kernel_siblings c = draw_siblings(&x);
         for (int i = 0; i < 3; i++)
             for (int m = 0; m < MANY; m++)
                 for (int j = 0; j < HEADS * ROOM; j++) x.out[i][m][j] = draw(1);
@@ -272,8 +272,8 @@ static void gradients_past_the_caches_have_the_same_bits(void **state)
     }
     FOR_EACH_ISA(t)
     for (int round = 0; round < 50; round++) {
-        kernel_siblings c = draw_kin(&x);
-        kernel_kin_given *given[3] = {&c.dq, &c.dk, &c.dv};
+        kernel_siblings c = draw_siblings(&x);
+        kernel_members *given[3] = {&c.dq, &c.dk, &c.dv};
         c.dim = 16 * (1 + below(4)), c.dim_v = 16 * (1 + below(4));
         t->siblings_means(&c);
         memset(out, 0x55, sizeof out);

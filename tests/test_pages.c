@@ -279,7 +279,8 @@ static void touching_brings_pages_and_changes_no_number(void **state)
 
 /* ---- samples ---- */
 
-/* Two threads in each domain. Every sample is queue once: its own first, then its domain's, then anybody's. */
+/* Two threads in each domain. Every sample is taken once: a thread takes its own first, then its domain's, then
+   anybody's. */
 static void samples_go_where_their_memory_is(void **state)
 {
     (void)state;

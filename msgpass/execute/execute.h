@@ -485,8 +485,8 @@ void move_to_head(const edge_chunk *c, const bound_field *x, const float *const 
 /* splits.c: the state of a row's splits so far, in `plain`: put the next one's to it, and get it back. */
 void fold_split(worker *w, int first);
 void unfold_splits(worker *w);
-/* merge_pieces.c: pieces [lo, hi) of a stage's row become one, in the place of piece lo. On ranks each split becomes
-   one once in an execution, when it is sent or when its row is made, whichever comes first; those of others are one. */
+/* merge_pieces.c: pieces [lo, hi) of a stage's row become one, in the place of piece lo. On ranks each split is merged
+   once in an execution, when it is sent or when its row is made, whichever comes first; those of others come merged. */
 void pieces_merge(const hga_plan *plan, const hga_workspace *workspace, hga_id stage, hga_id lo, hga_id hi);
 /* panel_rows.c: a panel's rows. */
 void panel_bounds(const phase *ph, hga_id panel, hga_id *first, hga_id *n);

@@ -21,7 +21,7 @@ static piece_columns all_of(piece_columns x, piece_columns y)
     return (piece_columns){first, end - first};
 }
 
-/* The columns of a group of pieces columns are added up by twos: how many come before a row's own is no part of its
+/* The columns of a group of pieces are added up by twos: how many come before a row's own is no part of its
    bits, as long as that is even. */
 static int may_join(const piece_group *x, const lone_columns *alone, piece_columns y)
 {

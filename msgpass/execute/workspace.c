@@ -23,7 +23,7 @@ static hga_status workspace_create(const hga_plan *plan, hga_workspace **out)
     if (!a.allocate && topology_domains(plan->machine) > 1) a = pages_fresh();
     hga_status st = hga_new_zero(&a, 1, sizeof *workspace, &workspace);
     if (st) return st;
-    workspace->base.allocator = a, workspace->base.queue.first = -1;
+    workspace->base.allocator = a, workspace->base.turn.first = -1;
     workspace->base.identity = plan->identity, workspace->base.serial = plan->serial;
     workspace->workspace_floats = plan->workspace_floats;
     /* not cleared: pages belong to the thread that writes them first, where they have not been somebody's before */

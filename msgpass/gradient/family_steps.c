@@ -254,14 +254,14 @@ static int is_stream_of(const families *f, const family_rows *d)
            (int64_t)f->order.base * d->io_row * 4 >= f->plan->tuning.is.stream_gradients;
 }
 
-static kernel_kin_given find_given(const families *f, const family_lane *l, int which, hga_id v, given_rows *to)
+static kernel_members find_given(const families *f, const family_lane *l, int which, hga_id v, given_rows *to)
 {
     const family_order *o = &f->order;
     const family_rows *d = &f->d[which];
     hga_id first = place_of(o, v), n = members_of(o, v);
     int is_root = o->slot[v - o->base] < 0;
-    kernel_kin_given given = {.at = to->rows.at, .head = to->rows.head, .down = to->down, .above_head = d->head};
-    if (!d->io) return (kernel_kin_given){0};
+    kernel_members given = {.at = to->rows.at, .head = to->rows.head, .down = to->down, .above_head = d->head};
+    if (!d->io) return (kernel_members){0};
     int streams = is_stream_of(f, d);
     for (hga_id i = 0; i < n; i++) {
         hga_id u = member_at(o, first + i), above = u - o->base;

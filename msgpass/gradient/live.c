@@ -1,5 +1,5 @@
 /* live.c: the stages that count: what they compute is read, perhaps by others that are, on the way to the output. The
-   others have an adjoint of zero, and no way back need know them: another output of the caller's, a state that nobody
+   others have an adjoint of zero, and no backward pass needs them: another output of the caller's, a state that nobody
    goes on with, a mean that a later one makes anew. */
 #include "ways.h"
 

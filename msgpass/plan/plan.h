@@ -400,7 +400,7 @@ typedef struct workspace_base {
     uint64_t identity, serial; /* the plan's */
     hga_allocator allocator;
     int listed; /* in the batch at hand */
-    workspace_turn queue;
+    workspace_turn turn;
     workspace_kept kept;
     char *spare; /* see workspace_spare */
     int64_t spare_bytes;

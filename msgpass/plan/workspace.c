@@ -33,7 +33,7 @@ int workspace_enlist(hga_workspace *workspace, int listed)
     return before;
 }
 
-workspace_turn *workspace_turn_of(hga_workspace *workspace) { return &base_of(workspace)->queue; }
+workspace_turn *workspace_turn_of(hga_workspace *workspace) { return &base_of(workspace)->turn; }
 
 workspace_kept *workspace_keeper(hga_workspace *workspace) { return &base_of(workspace)->kept; }
 

@@ -2,14 +2,14 @@
 #include "ranks.h"
 #include "sort.h"
 
-static int leg_before(const rank_hop *a, const rank_hop *b)
+static int hop_before(const rank_hop *a, const rank_hop *b)
 {
     if (a->batch != b->batch) return a->batch < b->batch;
     if (a->from != b->from) return a->from < b->from;
     if (a->to != b->to) return a->to < b->to;
     return a->at < b->at;
 }
-SORT_DEFINE(sort_hops, rank_hop, leg_before)
+SORT_DEFINE(sort_hops, rank_hop, hop_before)
 
 hga_status hops_add(const struct rank_plan *r, const rank_transfer *t, hga_id batch, int64_t at, hop_list *l)
 {

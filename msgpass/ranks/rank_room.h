@@ -9,7 +9,7 @@ typedef struct rank_room {
     char *sent, *received;
     hga_packet *packet; /* a message's */
     rank_words *call;
-    char *merged;    /* of a split: is it one? */
+    char *merged;    /* of a split: is it merged? */
     hga_io staged;   /* what stages are given for the caller's tensors */
     uint32_t copied; /* .. of fields f, bit f, a copy */
 } rank_room;
