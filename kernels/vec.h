@@ -516,9 +516,16 @@ static inline vec vec_sigmoid(vec x)
     vec_sigmoid_some(&x, 1);
     return x;
 }
+/* p = 1 / (1 + e^-x), and what it lacks of 1, p e^-x: where p is near 1 a difference would lose its last places. */
+static inline vec vec_sigmoid_and_rest(vec x, vec *rest)
+{
+    const vec one = vec_all(1), e = vec_exp2(x * vec_all(-KERNEL_LOG2E));
+    const vec_int none = e >= vec_all(0x1p126f);
+    const vec p = vec_keep(~none, one / (one + e));
+    *rest = vec_choose(none, one, p * e);
+    return p;
+}
 
-/* log x for x = 0, x normal, infinite or NaN; below 2 ulp away from 1. x = 2^n m with m from sqrt(1/2) to sqrt 2, and
-   a polynomial for log m (Cephes, logf). */
 /* tanh x as a quotient of polynomials, as Eigen has it, to some units in the last place; beyond MOST it is 1. NaN stays
    NaN. */
 static inline vec vec_tanh(vec x)
@@ -538,6 +545,8 @@ static inline vec vec_tanh(vec x)
     return x * p / q;
 }
 
+/* log x for x = 0, x normal, infinite or NaN; below 2 ulp away from 1. x = 2^n m with m from sqrt(1/2) to sqrt 2, and
+   a polynomial for log m (Cephes, logf). */
 static inline vec vec_log(vec x)
 {
     const vec_int half_root = (vec_int)vec_all(0.70710677f);
