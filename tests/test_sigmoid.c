@@ -174,6 +174,36 @@ static void a_row_without_edges_asks_for_nothing(void **state)
     slope_clear(&s), problem_clear(&p);
 }
 
+/* Edges with weights are plain: an update to edges without them is not, and has a new plan's bits. */
+static void an_update_is_fused_where_a_new_plan_is(void **state)
+{
+    enum { N = 40 };
+    (void)state;
+    hga_plan *plan;
+    hga_workspace *w;
+    hga_graph *graph[3];
+    for (int i = 0; i < 3; i++)
+        graph[i] = blocks_over(N, &(hga_block){.n_dst = N, .n_src = N, .weight = i == 1 ? 0.5f : 1}, 1);
+    problem p = {.name = "an update", .shape = {.n_heads = 2, .dim = 8}, .graph = graph[2]};
+    assert_ok(hga_program_attention(&p.program, 0));
+    problem_fill(&p, 1), put_sigmoids(&p, &(brought){.normaliser_bias = -1});
+    assert_ok(hga_plan_create(graph[0], &p.program, &p.shape, &(hga_options){.threads = 1}, &plan));
+    assert_ok(hga_plan_update(plan, graph[1]));
+    double *want;
+    for (int i = 1; i < 3; i++) {
+        if (i == 2) assert_ok(hga_plan_update(plan, graph[2]));
+        assert_ok(hga_workspace_create(plan, &w));
+        assert_ok(hga_plan_execute(plan, w, &p.io));
+        slow_execute(graph[i], &p.program, &p.shape, &p.io, &want, NULL);
+        assert_near("updated", p.io.out.data, want, out_count(&p), 2e-5);
+        hga_workspace_destroy(w), free(want);
+    }
+    float *fresh = problem_out(&p, &(hga_options){.threads = 1}, NULL);
+    assert_same_bits("updated", p.io.out.data, fresh, out_count(&p));
+    hga_plan_destroy(plan), free(fresh);
+    hga_graph_destroy(graph[0]), hga_graph_destroy(graph[1]), problem_clear(&p);
+}
+
 /* ---- weights ---- */
 
 /* What a token pays is what its output is made of: values of ones give the sum of its weights. */
@@ -296,6 +326,7 @@ int main(void)
         cmocka_unit_test(gradients_of_many_tokens_are_the_plain_ones),
         cmocka_unit_test(small_gradients_of_weights_near_one_are_right),
         cmocka_unit_test(a_row_without_edges_asks_for_nothing),
+        cmocka_unit_test(an_update_is_fused_where_a_new_plan_is),
         cmocka_unit_test(weights_are_what_outputs_are_made_of),
         cmocka_unit_test(json_and_explanations_say_sigmoid),
         cmocka_unit_test(what_has_no_meaning_is_refused_by_name),

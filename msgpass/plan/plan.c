@@ -137,7 +137,7 @@ static hga_status lower(hga_plan *plan, const hga_graph *g)
     if (st) return st;
     st = check_energies(plan);
     if (st) return st;
-    if (program_is_plain(&plan->program, g)) plan->options.generic = 1;
+    plan->options.generic = plan->generic_asked || program_is_plain(&plan->program, g);
     find_stages(plan);
     strays_find(plan);
     st = by_columns_find(plan);
@@ -191,7 +191,7 @@ hga_status plan_make(const hga_graph *g, const hga_program *p, const hga_shape *
     plan->options.allocator = NULL; /* the copy is the plan's */
     if (plan->options.cut_edges == 0) plan->options.cut_edges = CUT_EDGES;
     plan->identity = next_serial();
-    plan->panel_asked = panel;
+    plan->panel_asked = panel, plan->generic_asked = plan->options.generic;
     plan->program = *p;
     plan->shape = *shape;
     HGA_TRY(check_shape(&plan->shape));

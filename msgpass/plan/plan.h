@@ -314,6 +314,7 @@ struct hga_plan {
     uint64_t serial;
     hga_id bias_stage;  /* the attend stage that biases of edges belong to, -1 */
     hga_id panel_asked; /* rows of every panel, 0: as the plan thinks best */
+    int generic_asked;  /* options.generic as it was given: graphs may make a plan generic, and updates fused again */
     plan_keeper *keeper;
 };
 
