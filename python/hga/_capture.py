@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any, List, Mapping, NamedTuple, Optional
+import contextlib
+import threading
+from typing import Any, Callable, Dict, Iterator, List, Mapping, NamedTuple, Optional
 
 import torch
 
 from ._arguments import whole
-from ._core import refuse
-
-NAME = "hga_capture"
+from ._besides import refuse_besides, tables_of
+from ._core import refuse, refuse_type
 
 
 class Captured(NamedTuple):
     """What attention got of one text: q, k, v [heads][tokens][dim] in float32, the factor of q . k, whether nothing sees what comes later,
-    and the words of the tokens where there was a tokenizer."""
+    the words of the tokens where there was a tokenizer, what else the layer does to scores, as tables of ``Hierarchy.attention``
+    (softcap, sink), and, of a layer that slides, how many tokens one sees, itself among them."""
 
     q: torch.Tensor
     k: torch.Tensor
@@ -22,6 +24,8 @@ class Captured(NamedTuple):
     scale: float
     causal: bool
     words: Optional[List[str]]
+    tables: Dict[str, Any]
+    window: Optional[int]
 
 
 class _Enough(Exception):
@@ -29,65 +33,111 @@ class _Enough(Exception):
 
 
 class _Watch:
-    """Stands where the model attends, and counts."""
+    """Stands before each attention of a model, and counts."""
 
     def __init__(self, layer: int) -> None:
         self.layer, self.calls = layer, 0
-        self.found: Optional[Any] = None
+        self.found: Optional[Captured] = None
 
-    def __call__(self, module: Any, query: Any, key: Any, value: Any, attention_mask: Any, scaling: Optional[float] = None, **more: Any) -> Any:
-        from transformers.integrations.sdpa_attention import sdpa_attention_forward
+    def before(self, attend: Callable[..., Any]) -> Callable[..., Any]:
+        def watched(module: Any, query: Any, key: Any, value: Any, *rest: Any, **more: Any) -> Any:
+            if self.calls == self.layer:
+                self.found = _captured(module, query, key, value, more)
+                raise _Enough
+            self.calls += 1
+            return attend(module, query, key, value, *rest, **more)
 
-        if self.calls == self.layer:
-            q, k, v = (x[0].float().clone() for x in (query, key, value))
-            self.found = q, k, v, query.shape[-1] ** -0.5 if scaling is None else float(scaling), bool(getattr(module, "is_causal", False))
-            raise _Enough
-        self.calls += 1
-        return sdpa_attention_forward(module, query, key, value, attention_mask, scaling=scaling, **more)
+        return watched
+
+
+def _captured(module: Any, query: Any, key: Any, value: Any, more: Mapping[str, Any]) -> Captured:
+    who = f"capture: {type(module).__name__}"
+    if len(query) != 1:
+        raise refuse(f"{who} attends in {len(query)} parts: capture takes one text")
+    refuse_besides(who, more)
+    if more.get("cu_seq_lens_q") is not None:
+        raise refuse(f"{who} attends in packed texts (cu_seq_lens): capture takes one text")
+    scale, causal, window = (more.get(name) for name in ("scaling", "is_causal", "sliding_window"))
+    return Captured(
+        *(x[0].detach().float().clone() for x in (query, key, value)), query.shape[-1] ** -0.5 if scale is None else float(scale),
+        bool(getattr(module, "is_causal", False) if causal is None else causal), None,
+        {name: x for name, x in tables_of(more).items() if x is not None}, None if window is None else int(window),
+    )  # fmt: skip
+
+
+# ---- what the model is given ----
+
+
+def _ids(text: Any) -> torch.Tensor:
+    try:
+        ids = torch.as_tensor(text)
+    except (TypeError, ValueError, RuntimeError) as e:
+        raise refuse_type(f"text is neither a str nor ids of tokens: {e}") from None
+    if ids.dim() not in (1, 2) or not ids.numel() or ids.is_floating_point():
+        raise refuse(f"text is {ids.dtype} of shape {tuple(ids.shape)}, not ids of tokens")
+    return ids[None] if ids.dim() == 1 else ids
 
 
 def _inputs(text: Any, tokenizer: Any) -> Mapping[str, Any]:
     if isinstance(text, str):
         if tokenizer is None:
             raise refuse("text is a str: give tokenizer=, or the tokens' ids")
-        found: Mapping[str, Any] = tokenizer(text, return_tensors="pt")
-        return found
+        text = tokenizer(text, return_tensors="pt")
     if isinstance(text, Mapping):
-        return text
-    ids = torch.as_tensor(text)
-    return {"input_ids": ids[None] if ids.dim() == 1 else ids}
+        return {name: _ids(x) if isinstance(x, list) else x for name, x in text.items()}
+    return {"input_ids": _ids(text)}
 
 
-def _run(model: Any, watch: _Watch, inputs: Mapping[str, Any]) -> None:
-    """A pass of the model in which ``watch`` attends."""
-    from transformers import AttentionInterface, AttentionMaskInterface
-    from transformers.masking_utils import sdpa_mask
+def _require_one_text(inputs: Mapping[str, Any]) -> None:
+    ids, mask, positions = (inputs.get(name) for name in ("input_ids", "attention_mask", "position_ids"))
+    if ids is not None and len(ids) != 1:
+        raise refuse(f"input_ids has shape {tuple(ids.shape)}: capture takes one text")
+    if mask is not None and bool((mask != 1).any()):
+        raise refuse("attention_mask hides tokens: capture takes a text without padding")
+    if positions is not None and positions.dim() < 3 and bool((positions.flatten().diff() < 0).any()):
+        raise refuse("position_ids begin anew, as those of packed texts: capture takes one text")
 
-    AttentionInterface.register(NAME, watch)
-    AttentionMaskInterface.register(NAME, sdpa_mask)
-    before = model.config._attn_implementation
-    model.set_attn_implementation(NAME)
-    try:
-        with torch.no_grad():
-            model(**inputs)
-    except _Enough:
-        pass
-    finally:
-        model.set_attn_implementation(before)
+
+# ---- the model's pass ----
+
+_IN_TURN = threading.RLock()
+
+
+@contextlib.contextmanager
+def _seen_by(watch: _Watch) -> Iterator[None]:
+    """Whatever this thread's models attend by is seen first; models and their settings stay as they are."""
+    from transformers import AttentionInterface
+
+    with _IN_TURN, torch.compiler.set_stance("force_eager"):
+        inner, thread = AttentionInterface.get_interface, threading.get_ident()
+
+        def get_interface(self: Any, *arguments: Any, **more: Any) -> Any:
+            found = inner(self, *arguments, **more)
+            return watch.before(found) if threading.get_ident() == thread else found
+
+        AttentionInterface.get_interface = get_interface
+        try:
+            yield
+        finally:
+            AttentionInterface.get_interface = inner
+
+
+def _run(model: Any, watch: _Watch, inputs: Mapping[str, Any]) -> Captured:
+    with _seen_by(watch), torch.no_grad(), contextlib.suppress(_Enough):
+        model(**inputs)
+    if watch.found is None:
+        raise refuse(f"{type(model).__name__} attends {watch.calls} times through transformers' attention interface: there is no layer {watch.layer}")
+    return watch.found
 
 
 def capture(model: Any, layer: int, text: Any, tokenizer: Any = None) -> Captured:
     """What a layer's attention gets of one text: ``c = capture(model, 9, "In the beginning ..", tokenizer)``, and then
-    ``hga.choose(c.q, c.k, c.v, causal=c.causal, scale=c.scale)`` or ``h.view(q=c.q, k=c.k, words=c.words, scale=c.scale)``.
+    ``hga.choose(c.q, c.k, c.v, causal=c.causal, scale=c.scale)`` or ``h.view(q=c.q, k=c.k, words=c.words, scale=c.scale, **c.tables)``.
     text: a str, which the tokenizer takes, ids of tokens, or what the model takes by name. Layers are counted from 0, in the
-    order in which the model attends; those behind this one do not run. Positions are in queries and keys as the model puts them."""
-    watch, inputs = _Watch(whole(layer, "layer")), _inputs(text, tokenizer)
-    ids = inputs.get("input_ids")
-    if ids is not None and len(ids) != 1:
-        raise refuse(f"input_ids has shape {tuple(ids.shape)}: capture takes one text")
-    _run(model, watch, inputs)
-    if watch.found is None:
-        raise refuse(f"{type(model).__name__} attends {watch.calls} times through transformers' attention interface: there is no layer {layer}")
-    words = None if tokenizer is None or ids is None else [tokenizer.decode([int(i)]) for i in ids[0]]
-    q, k, v, scale, causal = watch.found
-    return Captured(q, k, v, scale, causal, words)
+    order in which the model attends, as it does without hga watching; those behind this one do not run. Positions are in queries and
+    keys as the model puts them. Padding, packed texts and biases by position are refused."""
+    inputs = _inputs(text, tokenizer)
+    _require_one_text(inputs)
+    found, ids = _run(model, _Watch(whole(layer, "layer")), inputs), inputs.get("input_ids")
+    theirs = tokenizer is not None and ids is not None and "decoder_input_ids" not in inputs and ids.shape[1] == found.q.shape[1]
+    return found._replace(words=[tokenizer.decode([int(i)]) for i in ids[0]]) if theirs else found

@@ -25,6 +25,7 @@ needs("transformers", "transformers")
 
 import torch
 
+from ._besides import refuse_besides, tables_of
 from ._capture import Captured as Captured, capture as capture
 from ._core import refuse
 from ._documents import Document, is_numbered, numbered, sides_in
@@ -40,17 +41,6 @@ except ImportError:  # versions that pass output_attentions from layer to layer
     _active_collector = None
 
 PREFIX = "hga:"
-
-# What a model may ask of its attention besides, and hga's does not do: what it is, in words.
-REFUSED = {
-    "position_bias": "adds a bias by relative position to the scores",
-    "sinks": "gives the softmax a sink",
-    "indices": "picks keys for every query",
-    "block_indices": "picks blocks of keys for every query",
-    "head_mask": "scales heads by a mask",
-    "layer_head_mask": "scales heads by a mask",
-    "cache": "keeps keys in pages",
-}
 
 
 def _words(name: str) -> str:
@@ -102,9 +92,7 @@ def _collects_weights() -> bool:
 
 def _check(name: str, module: Any, more: Dict[str, Any], queries: int, keys: int, causal: bool) -> None:
     who = type(module).__name__
-    for asked, what in REFUSED.items():
-        if more.get(asked) is not None:
-            raise refuse(f"{name} cannot serve {who}: it {what} ({asked})")
+    refuse_besides(f"{name} cannot serve {who}", more)
     if more.get("output_attentions") or _collects_weights():
         raise refuse(f"{name}: output_attentions=True asks for a matrix of weights that hga never has; weights(q, k, token) "
                      "of a hierarchy gives those of one query, attn_implementation='eager' the model's own")  # fmt: skip
@@ -170,7 +158,7 @@ def _attend(name: str, module: Any, query: torch.Tensor, key: torch.Tensor, valu
         if offsets.shape != others.shape:
             raise refuse(f"{name} cannot serve {type(module).__name__}: queries and keys are cut differently (cu_seq_lens)")
         offsets = torch.stack((offsets, others))
-    tables: Dict[str, Any] = dict(scale=scaling, softcap=more.get("softcap"), sink=more.get("s_aux"))  # of Gemma 2, and of GPT-OSS
+    tables: Dict[str, Any] = {"scale": scaling, **tables_of(more)}
     layer = layer_of(key)
     if layer is not None:
         _check_cached(name, module, query, offsets, causal, dropout)

@@ -1,5 +1,6 @@
 """Pages with the weights of one's own queries and keys, candidates beside dense attention, and what a layer of a model attends with."""
 
+import concurrent.futures
 import importlib.util
 import json
 import os
@@ -136,6 +137,14 @@ class Capturing(unittest.TestCase):
 
         torch.manual_seed(0)
         sizes = dict(vocab_size=50, hidden_size=32, intermediate_size=32, num_hidden_layers=3, num_attention_heads=4)
+        if kind == "gemma2":
+            return t.Gemma2Model(t.Gemma2Config(**sizes, num_key_value_heads=2, head_dim=8, attn_logit_softcapping=2.0, sliding_window=64)).eval()
+        if kind == "gpt-oss":
+            experts = dict(num_local_experts=2, num_experts_per_tok=1)
+            m = t.GptOssModel(t.GptOssConfig(**sizes, **experts, num_key_value_heads=2, head_dim=8, sliding_window=64))
+            for layer in m.layers:
+                torch.nn.init.normal_(layer.self_attn.sinks)
+            return m.eval()
         if kind == "bert":
             return t.BertModel(t.BertConfig(**sizes)).eval()
         return t.LlamaModel(t.LlamaConfig(**sizes, num_key_value_heads=2)).eval()
@@ -144,7 +153,12 @@ class Capturing(unittest.TestCase):
         import torch
         from hga.transformers import capture
 
-        for kind, layer, out in (("llama", 1, lambda m: m.layers[1].self_attn.o_proj), ("bert", 2, lambda m: m.encoder.layer[2].attention.output.dense)):
+        def last(m):
+            return m.layers[2].self_attn.o_proj
+
+        for kind, layer, out in (
+            ("llama", 2, last), ("gemma2", 2, last), ("gpt-oss", 2, last), ("bert", 2, lambda m: m.encoder.layer[2].attention.output.dense),
+        ):  # fmt: skip
             m, ids, seen = self.model(kind), torch.arange(20) % 7, []
             hook = out(m).register_forward_pre_hook(lambda _, given: seen.append(given[0]))
             with torch.no_grad():
@@ -152,9 +166,34 @@ class Capturing(unittest.TestCase):
             hook.remove()
             before = m.config._attn_implementation
             c = capture(m, layer, ids)
-            self.assertEqual((c.causal, m.config._attn_implementation), (kind == "llama", before))
-            h = hga.dense(20, causal=c.causal)
-            torch.testing.assert_close(h.attention(c.q, c.k, c.v, scale=c.scale).transpose(0, 1).flatten(1), seen[0][0], atol=1e-5, rtol=1e-5)
+            self.assertEqual((c.causal, m.config._attn_implementation), (kind != "bert", before))
+            self.assertEqual(list(c.tables), {"gemma2": ["softcap"], "gpt-oss": ["sink"]}.get(kind, []))
+            self.assertEqual(c.window, {"gemma2": 64, "gpt-oss": 64}.get(kind))
+            y = hga.dense(20, causal=c.causal).attention(c.q, c.k, c.v, scale=c.scale, **c.tables)
+            torch.testing.assert_close(y.transpose(0, 1).flatten(1), seen[0][0], atol=1e-5, rtol=1e-5)
+
+    def test_models_stay_as_they_are(self):
+        import torch
+        import transformers as t
+        from hga.transformers import capture
+
+        sizes = dict(hidden_size=32, intermediate_size=32, num_hidden_layers=2, num_attention_heads=4)
+        config = t.LlavaConfig(
+            vision_config=t.CLIPVisionConfig(**sizes, image_size=16, patch_size=4), text_config=t.LlamaConfig(**sizes, vocab_size=50), image_token_index=49,
+        )  # fmt: skip
+        m = t.LlavaForConditionalGeneration._from_config(config, attn_implementation={"text_config": "eager", "vision_config": "sdpa"})
+        capture(m, 1, torch.arange(5))
+        self.assertEqual((m.config.text_config._attn_implementation, m.config.vision_config._attn_implementation), ("eager", "sdpa"))
+
+    def test_threads_see_their_own_models(self):
+        import torch
+        from hga.transformers import capture
+
+        models, ids, layers = [self.model("llama") for _ in range(2)], torch.arange(20), (0, 2)
+        want = [capture(m, layer, ids).q for m, layer in zip(models, layers)]
+        with concurrent.futures.ThreadPoolExecutor(2) as pool:
+            for q, i in [(pool.submit(capture, models[i % 2], layers[i % 2], ids), i % 2) for i in range(30)]:
+                torch.testing.assert_close(q.result().q, want[i], atol=0, rtol=0)
 
     def test_words_come_from_the_tokenizer(self):
         from hga.transformers import capture
@@ -176,8 +215,14 @@ class Capturing(unittest.TestCase):
         import torch
         from hga.transformers import capture
 
-        m = self.model("llama")
+        m, ids = self.model("llama"), torch.arange(6)
+        again = torch.tensor([[0, 1, 2, 0, 1, 2]])
         for text, layer, ids in (
+            ("attention_mask hides tokens", 0, {"input_ids": ids[None], "attention_mask": again.clamp(max=1)}),
+            ("position_ids begin anew", 0, {"input_ids": ids[None], "position_ids": again}),
+            ("attends in 2 parts: capture takes one text", 0, {"inputs_embeds": torch.zeros(2, 4, 32)}),
+            (r"text is torch.float32 of shape \(0,\), not ids", 0, []),
+            ("text is neither a str nor ids of tokens", 0, None),
             ("attends 3 times .* there is no layer 3", 3, torch.arange(4)),
             ("layer is -1", -1, torch.arange(4)),
             ("give tokenizer=", 0, "text"),
@@ -186,6 +231,11 @@ class Capturing(unittest.TestCase):
             with self.assertRaisesRegex(hga.Error, text):
                 capture(m, layer, ids)
         self.assertEqual(m.config._attn_implementation, "sdpa")
+        import transformers as t
+
+        sizes = dict(vocab_size=50, d_model=32, d_kv=8, d_ff=32, num_layers=2, num_heads=4)
+        with self.assertRaisesRegex(hga.Error, "adds a bias by relative position"):
+            capture(t.T5EncoderModel(t.T5Config(**sizes)), 0, torch.arange(6))
 
 
 if __name__ == "__main__":
