@@ -18,6 +18,11 @@ if TYPE_CHECKING:
 LAYOUTS = {"bhnd": (-3, -2), "bnhd": (-2, -3)}
 
 
+def require_layout(layout: Any) -> None:
+    if not isinstance(layout, str) or layout not in LAYOUTS:
+        raise refuse(f"layout {layout!r} is neither 'bhnd' nor 'bnhd'{meant(layout, LAYOUTS)}")
+
+
 class Problem:
     """The arrays of one call, checked, with their axes named."""
 
@@ -26,8 +31,7 @@ class Problem:
         who: str = "the hierarchy",
     ) -> None:  # fmt: skip
         """rows: how many rows of a tensor ``who`` has, if it is not the hierarchy; -1: there is no such tensor."""
-        if layout not in LAYOUTS:
-            raise refuse(f"layout {layout!r} is neither 'bhnd' nor 'bnhd'{meant(layout, LAYOUTS)}")
+        require_layout(layout)
         self.q, self.k, self.v = (as_numpy(x, name) for x, name in ((q, "query"), (k, "key"), (v, "value")))
         axes = self.q.ndim
         for x, name in ((self.q, "query"), (self.k, "key"), (self.v, "value")):

@@ -14,9 +14,9 @@ from typing import Any, Dict, List, Optional
 
 import numpy as np
 
-from ._arguments import answered, flag, meant, threads as whole_threads, whole
-from ._call import LAYOUTS
-from ._core import as_numpy, number, refuse, widened
+from ._arguments import answered, flag, threads as whole_threads, whole
+from ._call import require_layout
+from ._core import as_numpy, encoded, number, refuse, widened
 
 COLUMNS = (
     ("variant", "variant", "{}"), ("parameters", "parameters", "{}"), ("rel L2", "relative_l2", "{:.5f}"), ("KL", "mean_kl", "{:.5f}"),
@@ -28,7 +28,7 @@ class Candidates(List[Dict[str, Any]]):
     """Variants beside dense attention, by error: a list of rows, whose members are those of ``hga choose --json``. It prints as
     a table; a notebook shows the table and the plot."""
 
-    plot: str  # error against time and FLOP, an SVG
+    plot = ""  # error against time and FLOP, an SVG
 
     def _cells(self) -> List[List[str]]:
         return [[name for name, _, _ in COLUMNS]] + [[how.format(1e3 * row[key] if name == "ms" else row[key]) for name, key, how in COLUMNS] for row in self]
@@ -45,7 +45,7 @@ class Candidates(List[Dict[str, Any]]):
 
 
 def _tool() -> str:
-    """The command hga: that of the wheel, else the one on the PATH."""
+    """The command hga: that of the wheel, else that of the environment's HGA_TOOL, else the one on the PATH."""
     own = pathlib.Path(__file__).parent / "bin" / "hga"
     found = str(own) if own.exists() else os.environ.get("HGA_TOOL") or shutil.which("hga")
     if not found:
@@ -53,12 +53,28 @@ def _tool() -> str:
     return found
 
 
-def _run(arguments: List[str], folder: str) -> str:
-    done = subprocess.run([_tool(), "choose", *arguments], capture_output=True, text=True)
+def _run(arguments: List[str], folder: str) -> List[Dict[str, Any]]:
+    """The rows that the tool gives."""
+    tool = _tool()
+    try:
+        done = subprocess.run([tool, "choose", *arguments], capture_output=True, encoding="utf-8", errors="backslashreplace")
+    except OSError as e:
+        raise refuse(f"hga.choose runs {tool}: {e.strerror}") from None
     if done.returncode:
-        said = done.stderr.strip().split("\n")[0].replace("hga: ", "", 1)
-        raise refuse(re.sub(re.escape(folder) + r"/(\w+)\.npy", r"\1", said))  # files are the arrays' names
-    return done.stdout
+        said = done.stderr.strip().split("\n")[0].replace("hga: ", "", 1) or f"hga.choose runs {tool}, which ended with {done.returncode}"
+        raise refuse(re.sub(r"^--(?=\w)", "", re.sub(re.escape(folder) + r"/(\w+)\.npy", r"\1", said)))  # files are the arrays' names
+    return _rows(done.stdout, tool)
+
+
+def _rows(said: str, tool: str) -> List[Dict[str, Any]]:
+    try:
+        found: List[Dict[str, Any]] = json.loads(said)["rows"]
+        for row in found:
+            for _, key, _ in COLUMNS:
+                row[key]
+    except (ValueError, KeyError, TypeError):
+        raise refuse(f"hga.choose runs {tool}, which gave other rows than those of this release") from None
+    return found
 
 
 def _written(x: Any, name: str, folder: str) -> str:
@@ -70,23 +86,26 @@ def _written(x: Any, name: str, folder: str) -> str:
     return path
 
 
+def _word(text: Any, what: str) -> str:
+    return encoded(text, what).decode()
+
+
 @answered
 def choose(q: Any, k: Any, v: Any, *, causal: bool = False, layout: str = "bhnd", scale: Optional[float] = None, variants: Optional[str] = None,
            seconds: float = 0.25, seed: int = 1, precision: str = "f32", threads: int = 0) -> Candidates:  # fmt: skip
     """Variants and their parameters beside dense attention on one sample's tensors, [heads, tokens, dim] (layout "bhnd") or
     [tokens, heads, dim] ("bnhd"): error, edges, time. seconds: of repeats for each; variants: names with commas between them, all
     without; seed: of hyperplanes. It runs the command ``hga choose``, which a wheel brings."""
-    if layout not in LAYOUTS:
-        raise refuse(f"layout {layout!r} is neither 'bhnd' nor 'bnhd'{meant(layout, LAYOUTS)}")
-    arguments = ["--json", "--quiet", f"--seconds={number(seconds, 'seconds')}", f"--seed={whole(seed, 'seed')}", f"--precision={precision}"]
+    require_layout(layout)
+    arguments = ["--json", "--quiet", f"--seconds={number(seconds, 'seconds')}", f"--seed={whole(seed, 'seed')}", f"--precision={_word(precision, 'precision')}"]
     arguments += [f"--layout={'hnd' if layout == 'bhnd' and np.ndim(q) > 2 else 'nhd'}"]
     arguments += ["--causal"] if flag(causal, "causal") else []
     arguments += [f"--scale={number(scale, 'scale')}"] if scale is not None else []
-    arguments += [f"--variants={variants}"] if variants is not None else []
+    arguments += [f"--variants={_word(variants, 'variants')}"] if variants is not None else []
     arguments += [f"--threads={threads}"] if whole_threads(threads) else []
     with tempfile.TemporaryDirectory() as folder:
         files = [f"--{name}={_written(x, name, folder)}" for x, name in ((q, "query"), (k, "key"), (v, "value"))]
         plot = os.path.join(folder, "plot.svg")
-        found = Candidates(json.loads(_run([*arguments, *files, "-o", plot], folder))["rows"])
+        found = Candidates(_run([*arguments, *files, "-o", plot], folder))
         found.plot = pathlib.Path(plot).read_text(encoding="utf-8")
     return found

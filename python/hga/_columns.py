@@ -32,8 +32,10 @@ class Linear(torch.nn.Linear):
     def ready(self, x: Tensor) -> "Linear":
         """With x's columns, where none came before."""
         if self.in_features == LATER:
-            self._take(x.shape[-1])
-            with torch.no_grad():
+            if x.shape[-1] < 1:
+                raise refuse(f"the first rows tell how many columns there are, and those of shape {tuple(x.shape)} have none")
+            with torch.inference_mode(False), torch.no_grad():
+                self._take(x.shape[-1])
                 self.reset_parameters()
         return self
 

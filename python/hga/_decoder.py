@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Optional, Sequence, 
 import numpy as np
 
 from ._arguments import BINDINGS, answered, flag, meant, whole
-from ._call import LAYOUTS
+from ._call import LAYOUTS, require_layout
 from ._core import apart, as_numpy, check, encoded, ffi, fill_rows, fill_tensor, is_torch, lib, narrowed, refuse, refuse_type, widened
 from ._precision import PRECISIONS
 from ._rows import are_nodes
@@ -241,8 +241,7 @@ class Decoder:
         return tuple(made) if lse else made[0]
 
     def _append(self, caches: List["Cache"], q: Any, k: Any, v: Any, layout: str, lse: bool) -> List[Any]:
-        if layout not in LAYOUTS:
-            raise refuse(f"layout {layout!r} is neither 'bhnd' nor 'bnhd'{meant(layout, LAYOUTS)}")
+        require_layout(layout)
         for i, cache in enumerate(caches):
             if not isinstance(cache, Cache) or cache.decoder is not self:
                 raise refuse_type(f"cache {i} is {cache!r}, not a cache of this decoder")

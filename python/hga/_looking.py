@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import html
-from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Optional, Sequence, Tuple
+from typing import TYPE_CHECKING, Any, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple
 
 import numpy as np
 
 from ._arguments import whole
 from ._call import Problem
-from ._core import check, extern, ffi, keep_raised, lib, refuse
+from ._core import check, extern, ffi, keep_raised, lib, refuse, refuse_type
 from ._tables import Tables
 from ._viewer import page, series
 
@@ -78,6 +78,8 @@ class Weighed:
         value: List[float] = []
         for token in range(self._nodes.n_queries):
             each = [self._edges(token, i) for i in heads]  # every head has the same edges in the same order
+            if not np.isfinite([e[3] for edges in each for e in edges]).all():
+                raise refuse(f"the weights of token {token} are not finite: its query, or a key that it sees, is not, or scores overflow")
             count.append(len(each[0]))
             for e in each[0]:
                 for end, node in zip(ends, e[:3]):
@@ -107,7 +109,10 @@ def words_of_tokens(h: "Hierarchy", words: Optional[Sequence[str]]) -> Dict[str,
     """Names of all tokens, in place of those that the graph has."""
     if words is None:
         return {}
-    text = [str(word) for word in words]
+    text = [*words] if isinstance(words, Iterable) else [words]
+    for i, word in enumerate(text):
+        if not isinstance(word, str):
+            raise refuse_type(f"words: {word!r}, of token {i}, is not a text")
     if len(text) != h.graph.n_tokens:
         raise refuse(f"{len(text)} words of {h.graph.n_tokens} tokens")
     return {"names": {"nodes": series(range(len(text))), "text": text}}

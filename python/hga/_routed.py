@@ -9,7 +9,7 @@ import numpy as np
 
 from ._arguments import BEYOND, flag, meant, whole
 from ._by_content import SAMPLES_KEPT, ByContent, by_sample, check_call, stacked_like
-from ._call import LAYOUTS
+from ._call import LAYOUTS, require_layout
 from ._core import as_floats, as_numpy, check, ffi, ids, is_torch, lib, number, refuse, refuse_type
 from ._decoder import Decoder
 from ._deferred import compiling, deferred
@@ -143,8 +143,7 @@ class ChosenHierarchy(ByContent):
 
     def _rows(self, x: Any, name: str, layout: str) -> np.ndarray:
         """[tokens][heads][dim] of one sample."""
-        if layout not in LAYOUTS:
-            raise refuse(f"layout is {layout!r}, none of {', '.join(LAYOUTS)}{meant(layout, LAYOUTS)}")
+        require_layout(layout)
         a = as_floats(x, name)
         a = a[None] if a.ndim == 2 else a
         if a.ndim != 3:

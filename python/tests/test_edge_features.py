@@ -3,6 +3,7 @@ hga.torch's layers with features of edges, sources and destinations of two kinds
 beside PyTorch Geometric's."""
 
 import importlib.util
+import re
 import unittest
 
 import hga
@@ -149,9 +150,8 @@ class Attention(unittest.TestCase):
             ("there are 9 sources, 6 destinations", lambda: hga.Graph.from_edges([1, 9], [0, 0], (9, 6))),
             ("a number, or sources and destinations", lambda: hga.Graph.from_edges([1], [0], (9, 6, 3))),
         ):  # fmt: skip
-            with self.assertRaises(hga.Error, msg=words) as caught:
+            with self.assertRaisesRegex(hga.Error, re.escape(words)):
                 run()
-            self.assertIn(words, str(caught.exception))
 
 
 class Matrix:
@@ -399,9 +399,8 @@ class Layers(unittest.TestCase):
             ("x has 3 parts", lambda: with_features((x, x, x), e)),
             ("in_channels (7, 7, 7)", lambda: hga.torch.GATConv((7, 7, 7), TO)),
         ):  # fmt: skip
-            with self.assertRaises(hga.Error, msg=words) as caught:
+            with self.assertRaisesRegex(hga.Error, re.escape(words)):
                 run()
-            self.assertIn(words, str(caught.exception))
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ import os
 import subprocess
 import tempfile
 import unittest
+import unittest.mock
 
 import hga
 import numpy as np
@@ -87,6 +88,10 @@ class Pages(unittest.TestCase):
             ("are of weights: give q and k", {"normaliser": "sigmoid"}),
             ("head is 4", {"q": self.q, "k": self.k, "head": 4}),
             ("2 words of 33 tokens", {"words": ["a", "b"]}),
+            ("words: 5, of token 0, is not a text", {"words": 5}),
+            ("words: b'b', of token 1, is not a text", {"words": ["a", b"b"]}),
+            ("weights of token 0 are not finite", {"q": self.q, "k": np.where(np.arange(33)[None, :, None] == 4, np.nan, self.k).astype(np.float32)}),
+            (r"layout \['bhnd'\] is neither", {"q": self.q, "k": self.k, "layout": ["bhnd"]}),
             ("weights are those of one sample", {"q": self.q[None], "k": self.k[None]}),
             ("view has no kay=", {"kay": 1}),
         ):
@@ -124,9 +129,32 @@ class Choosing(unittest.TestCase):
             ("'windoe' is not one of", (q, k, v), {"variants": "windoe"}),
             ("layout 'nhd' is neither", (q, k, v), {"layout": "nhd"}),
             ("seconds is 'x', not a number", (q, k, v), {"seconds": "x"}),
+            ("^seconds: -1.0 is not in", (q, k, v), {"seconds": -1}),
+            ("variants is .*, not a text", (q, k, v), {"variants": ["window"]}),
+            ("variants .* has a NUL inside", (q, k, v), {"variants": "window\0"}),
+            ("precision is None, not a text", (q, k, v), {"precision": None}),
+            (r"layout \[\] is neither", (q, k, v), {"layout": []}),
         ):
             with self.assertRaisesRegex(hga.Error, text):
                 hga.choose(*a, **more)
+
+
+    def test_another_command_is_named(self):
+        q, k, v = tensors(20, heads=2)
+        with tempfile.TemporaryDirectory() as folder:
+            older = os.path.join(folder, "hga")
+            with open(older, "w", encoding="utf-8") as file:
+                file.write("#!/bin/sh\necho '{\"rows\": [{\"variant\": \"dense\"}]}'\n")
+            os.chmod(older, 0o700)
+            for tool, text in (
+                (folder, "Permission denied"), ("/bin/false", "which ended with 1"), ("/bin/true", "gave other rows than"), (older, "gave other rows than"),
+            ):  # fmt: skip
+                with unittest.mock.patch.dict(os.environ, HGA_TOOL=tool), self.assertRaisesRegex(hga.Error, f"runs {tool}.*{text}"):
+                    hga.choose(q, k, v)
+
+    def test_candidates_of_ones_own_print(self):
+        found = hga.choose(*tensors(20, heads=2), variants="window", seconds=0.001)
+        self.assertIn("window", hga.Candidates(reversed(found))._repr_html_())
 
 
 @unittest.skipUnless(importlib.util.find_spec("transformers"), "transformers is not here")

@@ -176,7 +176,7 @@ class Routed(unittest.TestCase):
             with self.assertRaises(hga.Error, msg=says) as caught:
                 hga.routed(**wrong).attention(q, k, v)
             self.assertIn(says, str(caught.exception))
-        for says, given in (("query has shape (1, 4, 150, 16): a choice is of one sample", (q[None], k[None])), ("layout is 'hnd'", (q, k, "hnd"))):
+        for says, given in (("query has shape (1, 4, 150, 16): a choice is of one sample", (q[None], k[None])), ("layout 'hnd' is neither", (q, k, "hnd"))):
             with self.assertRaises(hga.Error, msg=says) as caught:
                 hga.routed(N).hierarchy(*given)
             self.assertIn(says, str(caught.exception))
