@@ -4,8 +4,9 @@ import inspect
 
 import hga
 
-CLASSES = ("Hierarchy", "ChosenHierarchy", "Decoder", "Cache", "Graph", "Builder", "Program", "Edge", "End", "Coverage", "Row", "Page", "Candidates", "PlansInfo", "Variant", "Error")
-FUNCTIONS = ("build", "read", "concatenated", "choose", "variants", "isa_list", "plans_info", "plans_clear", "include_dir", "library", "cmake_dir")
+NAMES = [name for name in hga.__all__ if name not in hga._functions.__all__]  # those of variants come first
+CLASSES = [name for name in NAMES if inspect.isclass(getattr(hga, name))]
+FUNCTIONS = [name for name in NAMES if inspect.isroutine(getattr(hga, name))]
 
 
 def said(thing, indent=""):

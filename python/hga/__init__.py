@@ -49,9 +49,9 @@ def isa_list() -> str:
     return str(_ffi.string(_lib.hga_isa_list()).decode())
 
 
-__all__ = [
-    "Builder", "Cache", "Candidates", "ChosenHierarchy", "Coverage", "Decoder", "Edge", "End", "Error", "Graph", "Hierarchy", "Page", "PlansInfo", "Program", "Row", "TREE_DOWN", "TREE_UP", "Variant",
-    "build", "choose", "cmake_dir", "concatenated", "include_dir", "isa_list", "library", "plans_clear", "plans_info", "read", "variants",
+__all__ = [  # in the reference's order
+    "Hierarchy", "ChosenHierarchy", "Decoder", "Cache", "Graph", "Builder", "Program", "Edge", "End", "Coverage", "Row", "Page", "Candidates", "PlansInfo", "Variant", "Error",
+    "build", "read", "concatenated", "choose", "variants", "isa_list", "plans_info", "plans_clear", "include_dir", "library", "cmake_dir", "TREE_DOWN", "TREE_UP",
 ]  # fmt: skip
 
 __all__ += _functions.__all__
