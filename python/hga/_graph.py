@@ -206,8 +206,8 @@ class Graph:
         """The tree of a folder, as ``from_parents`` makes one: tokens are the files, by folder and name. Folders without files are
         left out; links are not followed. Nodes have names, and kinds "file" and "folder". ``lines``: tokens are the files' lines,
         in functions and classes ("function") where universal-ctags is there and knows them; left out is what begins with a
-        dot, links, files above 4 MiB or without UTF-8 text, and lines without anything on them."""
-        return _of_tree(of_folder(path, lines))
+        dot, links, pipes, files above 4 MiB or without UTF-8 text, and lines without anything on them."""
+        return _of_tree(of_folder(path, flag(lines, "lines")))
 
     @staticmethod
     @deferred

@@ -6,6 +6,7 @@ import csv
 import io
 import os
 import pathlib
+import stat
 import subprocess
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple, Union
 
@@ -77,7 +78,7 @@ WITH_LINES = ("function", "method", "class", "subroutine", "procedure", "func") 
 def _functions(root: pathlib.Path) -> Dict[str, List[Tuple[int, int, str]]]:
     """By file, the first line, last line and name of its functions and classes, outer before inner, as universal-ctags has them;
     nothing where it is not there."""
-    command = ["ctags", "-R", "--sort=no", "--excmd=number", "--fields=Ke", "-f", "-", str(root)]
+    command = ["ctags", "-R", "--sort=no", "--excmd=number", "--fields=KeS", "-f", "-", str(root)]
     try:
         done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=False)
     except OSError:
@@ -86,14 +87,16 @@ def _functions(root: pathlib.Path) -> Dict[str, List[Tuple[int, int, str]]]:
     for line in done.stdout.decode("utf-8", "surrogateescape").splitlines():
         name, path, at, kind, *more = [*line.split("\t"), "", "", ""]
         end = [field[4:] for field in more if field.startswith("end:")]
-        if kind in WITH_LINES and end:
+        is_method = kind == "member" and any(field.startswith("signature:") for field in more)  # Python's; C's members have none
+        if (kind in WITH_LINES or is_method) and end:
             found.setdefault(path, []).append((int(at.rstrip(';"')), int(end[0]), name))
     return {path: sorted(tags, key=lambda tag: (tag[0], -tag[1])) for path, tags in found.items()}
 
 
 def _lines(entry: pathlib.Path) -> List[str]:
-    """Of a file of text; none of links, of files above 4 MiB, and of what is no UTF-8."""
-    if entry.is_symlink() or entry.stat().st_size > MOST_BYTES:
+    """Of a file of text; none of links, pipes and devices, of files above 4 MiB, and of what is no UTF-8."""
+    told = entry.lstat()
+    if not stat.S_ISREG(told.st_mode) or told.st_size > MOST_BYTES:
         return []
     content = entry.read_bytes()
     try:
@@ -132,9 +135,9 @@ class _Nodes:
 
 def of_folder(path: Union[str, "os.PathLike[str]"], lines: bool) -> Tree:
     """Files are leaves, in the order of their names, or their lines are; what holds none is left out."""
-    root = pathlib.Path(path)
+    root = pathlib.Path(os.path.abspath(path))  # as ctags and scandir both write what is below
     if not root.is_dir():
-        raise refuse(f"{root}: is no folder")
+        raise refuse(f"{path}: is no folder")
     tree, tags = _Nodes(), _functions(root) if lines else {}
     tree.add(-1, root.name or str(root), "folder")
     waiting = [(entry, 0) for entry in _entries(root)]
@@ -149,7 +152,7 @@ def of_folder(path: Union[str, "os.PathLike[str]"], lines: bool) -> Tree:
             tree.add_lines(at, _lines(pathlib.Path(entry.path)), tags.get(entry.path, []))
     found = _with_leaves(tree, "line" if lines else "file")
     if found is None:
-        raise refuse(f"{root}: has no {'file of text' if lines else 'files'}")
+        raise refuse(f"{path}: has no {'file of text' if lines else 'files'}")
     return found
 
 

@@ -19,7 +19,7 @@ from jax import Array
 
 from ._arguments import whole
 from ._by_content import ByContent
-from ._call import LAYOUTS
+from ._call import LAYOUTS, require_layout
 from ._core import Error, check, ffi, lib, number, refuse, refuse_type
 from ._hierarchy import Hierarchy, draws
 from ._jax_kind import Kind, Options, kind_of
@@ -248,6 +248,7 @@ def attention(h: Hierarchy, q: Any, k: Any, v: Any, *, layout: str = "bhnd", lse
     check_names(attention, tables)
     if tables.get("edge_value") is not None:
         raise refuse("edge_value gives a second output, which hga.jax.attention does not have")
+    require_layout(layout)
     h = _checked_hierarchy(h)
     if h._in_order is not None:
         more = dict(normaliser=normaliser, normalizer=normalizer, dropout=dropout, seed=seed, layer=layer, precision=precision,

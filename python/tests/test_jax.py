@@ -419,6 +419,7 @@ class Refused(Jax):
             (lambda: attention(h, q, k, v, precision="f16"), "precision 'f16' is none of"),
             (lambda: attention(h, q, k, v, isa="mmx"), "instruction set mmx"),
             (lambda: attention(h, q, k, v, layout="bndh"), "layout 'bndh' is neither"),
+            (lambda: attention(h, q, k, v, layout=["bhnd"]), "layout .* is neither"),
             (lambda: attention(h, q, k, v, normaliser="relu"), "normaliser 'relu'"),
             (lambda: attention(VARIANTS["hsa"](), q, k, v, lse=True), "no log-sum-exp"),
             (lambda: attention(h, q, k, v, normaliser="entmax:1.5", lse=True), "no log-sum-exp"),

@@ -79,11 +79,20 @@ class Trees(unittest.TestCase):
         g = hga.Graph.from_folder(root, lines=True)
         found = sorted(ancestors(g, v) for v in range(g.n_tokens))
         has_ctags = "Universal" in os.popen("ctags --version 2>/dev/null").read()
-        a = ["A"] if has_ctags else []
+        a, f = (["A"], ["f"]) if has_ctags else ([], [])
         file = ["a.py", "deep", "root"]
         want = [["one", "b.txt", "root"], ["zwei ü", "b.txt", "root"], ["import os", *file], ["z = 3", *file], ["class A:", *a, *file], ["y = 2", *a, *file]]
-        self.assertEqual(found, sorted([*want, *([line, *a, *file] for line in ("def f(self):", "x = 1", "return x"))]))
+        self.assertEqual(found, sorted([*want, *([line, *f, *a, *file] for line in ("def f(self):", "x = 1", "return x"))]))
         self.assertEqual({g.kind_names[k] for k in g.kinds()}, {"line", "file", "folder"} | ({"function"} if has_ctags else set()))
+        os.mkfifo(root / "pipe")  # nobody writes to it
+        here = os.getcwd()
+        self.addCleanup(os.chdir, here)
+        os.chdir(root)
+        for path in (".", "deep/..", root):
+            g = hga.Graph.from_folder(path, lines=True)
+            self.assertEqual(sorted(ancestors(g, v) for v in range(g.n_tokens)), found, path)
+        with self.assertRaisesRegex(hga.Error, "lines is 2, neither True nor False"):
+            hga.Graph.from_folder(root, lines=2)
         with self.assertRaisesRegex(hga.Error, "empty: has no file of text"):
             hga.Graph.from_folder(root / "empty", lines=True)
 
