@@ -112,6 +112,35 @@ TYPES = {np.dtype("<f4"): lib.HGA_F32, np.dtype("<f2"): lib.HGA_F16, BF16: lib.H
 _TORCH_TYPES = ("torch.float32", "torch.float16", "torch.bfloat16")
 
 
+def _plain(x: Any, what: str) -> Any:
+    """What torch.func's transforms have wrapped. Under vmap it is no one tensor: each sample has its own."""
+    import torch
+
+    functorch = torch._C._functorch  # torch has no public name for it
+    while functorch.is_functorch_wrapped_tensor(x):
+        if functorch.is_batchedtensor(x):
+            raise refuse(f"{what} is under torch.func.vmap: its numbers are asked for here, and each sample has its own; give a batch instead")
+        x = functorch.get_unwrapped(x)
+    return x
+
+
+def _beneath(x: Any, what: str) -> np.ndarray:
+    from torch._functorch.pyfunctorch import temporarily_clear_interpreter_stack
+
+    plain = _plain(x, what)
+    with temporarily_clear_interpreter_stack():
+        return _memory(plain)
+
+
+def _memory(x: Any) -> np.ndarray:
+    x = x.detach()
+    if str(x.dtype) == "torch.bfloat16":
+        import torch
+
+        return cast(np.ndarray, x.view(torch.int16).numpy().view(BF16))
+    return cast(np.ndarray, x.numpy())
+
+
 def _of_torch(x: Any, what: str) -> np.ndarray:
     """The memory of a tensor, bfloat16 as its bits."""
     if x.device.type != "cpu":
@@ -120,12 +149,9 @@ def _of_torch(x: Any, what: str) -> np.ndarray:
         raise refuse(f"{what} has layout {'nested' if x.is_nested else x.layout}: hga takes dense tensors")
     if str(x.dtype) not in _TORCH_TYPES:
         raise refuse(f"{what} has dtype {x.dtype}, not torch.float32, float16 or bfloat16: convert it with .float()")
-    x = x.detach()
-    if str(x.dtype) == "torch.bfloat16":
-        import torch
+    import torch
 
-        return cast(np.ndarray, x.view(torch.int16).numpy().view(BF16))
-    return cast(np.ndarray, x.numpy())
+    return _beneath(x, what) if torch._C._are_functorch_transforms_active() else _memory(x)
 
 
 def as_numpy(x: Any, what: str) -> np.ndarray:

@@ -260,6 +260,7 @@ class ChosenHierarchy(ByContent):
                 raise refuse("routed: choice=, block_scores= and return_block_weights= do not go into torch.compile")
             return self._again().attention(q, k, v, layout=layout, **more)
         check_call(q, k, v)
+        return_block_weights = flag(return_block_weights, "return_block_weights")
         if q.ndim <= 3:
             return self._attend(q, k, v, layout, choice, block_scores, return_block_weights, more)
         given = by_sample(q, choice=choice, block_scores=block_scores)

@@ -573,6 +573,17 @@ class Gradients(unittest.TestCase):
             given = [torch.tensor(x) for x in tensors(seed)]
             self.assertTrue(torch.equal(run(*given), h.attention(*given)))
 
+    def test_gradients_of_functions(self):
+        h = hga.routed(block=BLOCK, k=4, causal=True)
+        for dtype in (torch.float32, torch.bfloat16):
+            q, k, v = (torch.tensor(x).to(dtype) for x in tensors(3))
+            given = q.clone().requires_grad_()
+            h.attention(given, k, v).float().square().sum().backward()
+            found = torch.func.grad(lambda x, k=k, v=v: h.attention(x, k, v).float().square().sum())(q)
+            self.assertTrue(torch.equal(found, given.grad))
+        with self.assertRaisesRegex(hga.Error, "query is under torch.func.vmap.*give a batch"):
+            torch.func.vmap(h.attention)(q[None], k[None], v[None])
+
     def test_block_weights_have_gradients(self):
         q, k, v = (torch.tensor(x).double().float().requires_grad_() for x in tensors(17))
         h = hga.routed(block=BLOCK, k=4, causal=True)
