@@ -1,4 +1,4 @@
-/* calls.c: samples of a call described to the library, a workspaces's worth at a time. */
+/* calls.c: samples of a call described to the library, as many at a time as there are workspaces. */
 #include "calls.h"
 
 #include <math.h>

@@ -58,8 +58,9 @@ def _captured(module: Any, query: Any, key: Any, value: Any, more: Mapping[str, 
     if more.get("cu_seq_lens_q") is not None:
         raise refuse(f"{who} attends in packed texts (cu_seq_lens): capture takes one text")
     scale, causal, window = (more.get(name) for name in ("scaling", "is_causal", "sliding_window"))
+    q, k, v = (x[0].detach().float().clone() for x in (query, key, value))
     return Captured(
-        *(x[0].detach().float().clone() for x in (query, key, value)), query.shape[-1] ** -0.5 if scale is None else float(scale),
+        q, k, v, query.shape[-1] ** -0.5 if scale is None else float(scale),
         bool(getattr(module, "is_causal", False) if causal is None else causal), None,
         {name: x for name, x in tables_of(more).items() if x is not None}, None if window is None else int(window),
     )  # fmt: skip
@@ -139,5 +140,6 @@ def capture(model: Any, layer: int, text: Any, tokenizer: Any = None) -> Capture
     inputs = _inputs(text, tokenizer)
     _require_one_text(inputs)
     found, ids = _run(model, _Watch(whole(layer, "layer")), inputs), inputs.get("input_ids")
-    theirs = tokenizer is not None and ids is not None and "decoder_input_ids" not in inputs and ids.shape[1] == found.q.shape[1]
-    return found._replace(words=[tokenizer.decode([int(i)]) for i in ids[0]]) if theirs else found
+    if tokenizer is None or ids is None or "decoder_input_ids" in inputs or ids.shape[1] != found.q.shape[1]:
+        return found
+    return found._replace(words=[tokenizer.decode([int(i)]) for i in ids[0]])
