@@ -131,10 +131,17 @@ static int find_edges(const graph_file *f, const row_wish *wish, row_edge_list *
 
 /* ---- which token ---- */
 
+/* "12", "-3"; a text may well have a token that is called "-" or "3-4". */
+static int is_number(const char *text)
+{
+    const char *digits = text + (*text == '+' || *text == '-');
+    return *digits && !digits[strspn(digits, "0123456789")];
+}
+
 int row_wish_read(const char *text, row_wish *wish)
 {
     wish->name = NULL;
-    if (*text && !text[strspn(text, "0123456789+-")]) return read_id("--row", text, 0, INT32_MAX, &wish->token);
+    if (is_number(text)) return read_id("--row", text, 0, INT32_MAX, &wish->token);
     wish->name = text;
     return *text ? CLI_GOOD : complain(CLI_USAGE, "--row: which token?");
 }

@@ -80,11 +80,14 @@ echo '{"format": "hga-graph", "schema": 1, "levels": [3], "relations": []}' >bar
 "$hga" inspect bare.json >bare.txt
 fact a_graph_without_a_program_is_nodes_and_edges holds bare.txt '^the graph has no program'
 cat >words.json <<'END'
-{"format": "hga-graph", "schema": 1, "levels": [5], "names": [[0, "the "], [1, "beginning "], [2, "the "], [3, "Word."], [4, "the"]],
- "relations": [{"name": "near", "blocks": [{"dst": 0, "n_dst": 5, "src": 0, "n_src": 5, "shape": "lower"}]}], "program": "attend"}
+{"format": "hga-graph", "schema": 1, "levels": [7], "names": [[0, "the "], [1, "beginning "], [2, "the "], [3, "Word."], [4, "the"], [5, "- "], [6, "3-4"]],
+ "relations": [{"name": "near", "blocks": [{"dst": 0, "n_dst": 7, "src": 0, "n_src": 7, "shape": "lower"}]}], "program": "attend"}
 END
 fact a_token_by_its_name equal "$("$hga" inspect words.json --row beginning | head -1)" 'token 1 attends to 2 nodes'
 fact or_by_its_number equal "$("$hga" inspect words.json --row 3 | head -1)" 'token 3 attends to 4 nodes'
+fact or_by_a_name_of_signs equal "$("$hga" inspect words.json --row - | head -1)" 'token 5 attends to 6 nodes'
+fact or_of_signs_and_digits equal "$("$hga" inspect words.json --row 3-4 | head -1)" 'token 6 attends to 7 nodes'
+fact a_number_below_0 refused 2 '--row: -3 is not in 0 ..' "$hga" inspect words.json --row -3
 fact a_name_that_none_has refused 2 "--row: no token of words.json is called 'end'" "$hga" inspect words.json --row end
 fact a_name_that_several_have refused 2 "--row: 3 tokens of words.json are called 'the': 0, 2, .." "$hga" inspect words.json --row the
 fact no_name refused 2 '--row: which token?' "$hga" inspect words.json --row ''
