@@ -93,6 +93,14 @@ done <<'END'
 2|--nonsense|build window --tokens 5 --nonsense -o O/x.npy
 2|-z|build window --tokens 5 -z -o O/x.npy
 2|--tokens|build window -o O/x.npy --tokens
+2|'-yz'|build window -o O/x.npy --tokens 5 -yz
+2|'-yz'|build window -yz --tokens 5 -o O/x.npy
+2|--to needs a value|build window -o O/x.npy --to
+2|--t: which option, --tokens or --threads?|attend window Q20 --out O/x.npy --t 5
+2|--norm needs a value|attend window Q20 --out O/x.npy --norm
+2|--normalizer needs a value|attend window Q20 --out O/x.npy --normalizer
+2|--js=3: the option takes no value|inspect window --js=3 --tokens 5
+2|unknown option '--=3'|inspect window --tokens 5 --=3
 2|tokens|build window -o O/x.npy
 2|stray|build window stray --tokens 5 -o O/x.npy
 2|nosuch|help nosuch

@@ -28,7 +28,7 @@ typedef struct parsing {
     struct argp argp[MOST_HEADINGS + 1];
     struct argp_child child[MOST_HEADINGS + 1]; /* of place 0 */
     const char *command;                        /* "hga attend" */
-    int next;                                   /* where an error stopped */
+    int next, status;                           /* where an error stopped, and which it was */
 } parsing;
 
 static parsing laid_out; /* a process has one command line; what --help prints of it lives until the end */
@@ -98,10 +98,10 @@ static int put_value(const char *what, const option_value *v, const char *text, 
 
 /* ---- argp ---- */
 
-/* CLI_GOOD, or the error that arguments_parse stays silent about. */
-static error_t said(int status) { return status ? ECANCELED : 0; }
+/* argp stops at an error; arguments_parse returns the status, and stays silent about it. */
+static error_t said(int status, parsing *p) { return (p->status = status) ? ECANCELED : 0; }
 
-static error_t take_option(const parsing *p, int key, const char *value)
+static error_t take_option(parsing *p, int key, const char *value)
 {
     char what[40];
     for (int i = 0; key && i < p->n_rows; i++) {
@@ -110,25 +110,25 @@ static error_t take_option(const parsing *p, int key, const char *value)
             snprintf(what, sizeof what, "--%s", p->row[i].name);
         else
             snprintf(what, sizeof what, "-%c", p->row[i].letter);
-        return said(put_value(what, &p->row[i].row->value, value, p->row[i].input));
+        return said(put_value(what, &p->row[i].row->value, value, p->row[i].input), p);
     }
     return ARGP_ERR_UNKNOWN;
 }
 
-static error_t take_word(const parsing *p, char *word)
+static error_t take_word(parsing *p, char *word)
 {
     for (int i = 0; i < p->n_lists; i++) {
         int status = p->list[i].list->take ? p->list[i].list->take(word, p->list[i].input) : WORD_LEFT;
-        if (status != WORD_LEFT) return said(status);
+        if (status != WORD_LEFT) return said(status, p);
     }
     return ARGP_ERR_UNKNOWN;
 }
 
-static error_t check_lists(const parsing *p)
+static error_t check_lists(parsing *p)
 {
     for (int i = p->n_lists - 1; i >= 0; i--) {
         int status = p->list[i].list->check ? p->list[i].list->check(p->list[i].input) : CLI_GOOD;
-        if (status) return said(status);
+        if (status) return said(status, p);
     }
     return 0;
 }
@@ -207,28 +207,45 @@ static const option_list help_list = {.rows = help_rows};
 
 /* ---- a command line ---- */
 
-/* The option of that name or letter, NULL without. */
-static const option_row *find_option(const parsing *p, const char *name, size_t length)
+enum { MOST_MEANT = 2 };
+
+/* The options that an argument may mean, as getopt finds them: by letter, by name, or by how names begin. */
+static int find_meant(const parsing *p, const char *argument, int meant[MOST_MEANT])
 {
-    for (int i = 0; i < p->n_rows; i++) {
-        if (strlen(p->row[i].name) == length && strncmp(p->row[i].name, name, length) == 0) return p->row[i].row;
-        if (length == 1 && p->row[i].letter == name[0]) return p->row[i].row;
+    int n = 0, is_long = argument[0] == '-' && argument[1] == '-';
+    const char *name = argument + (argument[0] == '-') + is_long;
+    size_t length = strcspn(name, "=");
+    for (int i = 0, own = 0; i < p->n_rows && length; i++) {
+        if (!(p->row[i].row->flags & OPTION_ALIAS)) own = i; /* an alias is the row above it */
+        if (is_long ? strncmp(p->row[i].name, name, length) != 0 : p->row[i].letter != *name) continue;
+        if (!is_long || !p->row[i].name[length]) return meant[0] = own, 1;
+        if (n < MOST_MEANT && (n == 0 || meant[n - 1] != own)) meant[n++] = own;
     }
-    return NULL;
+    return n;
+}
+
+/* What getopt did not like: the last argument that it took, or the next, of which it has read some letters. */
+static const char *find_disliked(const parsing *p, int argc, char **argv)
+{
+    int meant[MOST_MEANT];
+    const char *next = p->next < argc ? argv[p->next] : "";
+    if (next[0] == '-' && next[1] && next[1] != '-' && next[2] && !find_meant(p, next, meant)) return next;
+    return argv[p->next > 0 && p->next <= argc ? p->next - 1 : 0];
 }
 
 /* Say what getopt did not like about an argument. */
 static int complain_about(const parsing *p, const char *argument)
 {
-    const char *name = argument + strspn(argument, "-");
-    size_t length = strcspn(name, "=");
-    const option_row *o = find_option(p, name, length);
+    int meant[MOST_MEANT], variant[MOST_MEANT], n = find_meant(p, argument, meant);
+    const option_row *o = n ? p->row[meant[0]].row : NULL;
+    if (n > 1)
+        return complain(CLI_USAGE, "%.*s: which option, --%s or --%s?", (int)strcspn(argument, "="), argument,
+                        p->row[meant[0]].name, p->row[meant[1]].name);
     if (o && o->takes) return complain(CLI_USAGE, "%s needs a value (%s)", argument, o->takes);
-    if (o && name[length]) return complain(CLI_USAGE, "%s: the option takes no value", argument);
-    return complain(CLI_USAGE, "unknown option '%s'%s", argument,
-                    find_option(p, "parameter", strlen("parameter"))
-                        ? "; parameters of a VARIANT are -p NAME=VALUE or -p NAME=@FILE"
-                        : "");
+    if (o && strchr(argument, '=')) return complain(CLI_USAGE, "%s: the option takes no value", argument);
+    return complain(
+        CLI_USAGE, "unknown option '%s'%s", argument,
+        find_meant(p, "--parameter", variant) ? "; parameters of a VARIANT are -p NAME=VALUE or -p NAME=@FILE" : "");
 }
 
 int arguments_parse(const option_list *list, int argc, char **argv, void *input)
@@ -245,9 +262,9 @@ int arguments_parse(const option_list *list, int argc, char **argv, void *input)
                                .help_filter = tell_more};
     int next = 0;
     error_t e = argp_parse(p->argp, argc, argv, ARGP_NO_ERRS | ARGP_NO_HELP, &next, p);
-    if (e == ECANCELED) return CLI_USAGE;
+    if (e == ECANCELED) return p->status;
     if (e == ENOMEM) return complain(CLI_OUTSIDE, "out of memory");
-    if (e) return complain_about(p, argv[p->next > 0 && p->next <= argc ? p->next - 1 : 0]);
+    if (e) return complain_about(p, find_disliked(p, argc, argv));
     if (next < argc) return complain(CLI_USAGE, "unexpected argument '%s'", argv[next]);
     return CLI_GOOD;
 }
