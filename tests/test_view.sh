@@ -108,6 +108,9 @@ END
 fact view_cliques silent "$hga" view cliques.json -o cliques.html
 "$hga" build cliques.json -o cliques.npy
 echo "const expected = {relation: 0, n_edges: 13, reach: [], scattered: true, edges: $(edges_of cliques.npy), together: [[0, 2, 4, 6], [1, 3, 5, 7]]};" >cliques.expected
+echo '{"format": "hga-graph", "schema": 1, "levels": [3], "relations": [{"name": "self", "edges": [[0, 0], [1, 1], [2, 2]]}], "program": "attend"}' >loops.json
+fact view_loops silent "$hga" view loops.json -o loops.html
+echo "const expected = {relation: 0, n_edges: 3, reach: [], scattered: true, edges: [[0, 0, 0], [1, 1, 0], [2, 2, 0]]};" >loops.expected
 
 # ---- weights: the page's against the engine's own, which gives them where values are the identity ----
 
@@ -201,7 +204,7 @@ fact a_report_on_standard_output refused 2 --report "$hga" run 'tale <1>.txt' --
 # ---- in the browser: all pages in one, each with its checks; every line that the driver says is a fact ----
 
 {
-    for name in bpt window htransformer causal hsa fine million own cliques weighed_dense weighed_htransformer weighed_hsa; do
+    for name in bpt window htransformer causal hsa fine million own cliques loops weighed_dense weighed_htransformer weighed_hsa; do
         echo "$name|$name.html|$folder/view_check.js|$name.expected"
     done
     echo "both|both.html|$folder/beside_check.js"

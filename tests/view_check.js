@@ -128,6 +128,8 @@ function links_are_drawn_when_few() {
   if (!few) return;
   same("every_link_is_drawn", page.drawn.edges, expected.n_edges);
   same("every_node_is_drawn", page.drawn.nodes, page.nodes);
+  const box = canvas.getBoundingClientRect(), inside = ([x, y]) => x >= box.left && x <= box.right && y >= box.top && y <= box.bottom;
+  same("and_on_the_canvas", [...Array(page.nodes).keys()].filter((v) => !inside(page.spot(v))), []);
   if (expected.together) {
     const apart = (u, v) => Math.hypot(...page.spot(u).map((x, i) => x - page.spot(v)[i])), [a, b] = expected.together;
     const mean = (some, others) => some.flatMap((u) => others.filter((v) => v !== u).map((v) => apart(u, v))).reduce((s, x, _, all) => s + x / all.length, 0);

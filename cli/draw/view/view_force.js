@@ -3,7 +3,7 @@
 const isForced = nLevels === 1 && relations.some((r) => r.nExplicit > 0) && total((r) => r.nEdges) <= MOST_LINKS && nNodes <= 2 * MOST_LINKS;
 
 /* [x, y] of every node, between 0 and 1. */
-const forced = !isForced ? null : (() => {
+function pullTogether() {
   const n = nNodes, near = 1 / Math.sqrt(n), rounds = Math.max(40, Math.min(300, Math.floor(6e7 / (n * n))));
   const at = Array.from({ length: n }, (_, v) => [.5 * Math.sqrt((v + .5) / n) * Math.cos(2.399963 * v), .5 * Math.sqrt((v + .5) / n) * Math.sin(2.399963 * v)]);
   const links = relations.flatMap((r) => allEdges(r)).filter((e) => e.source !== e.destination);
@@ -26,4 +26,8 @@ const forced = !isForced ? null : (() => {
   const side = (i) => { const all = at.map((p) => p[i]), least = Math.min(...all); return [least, Math.max(...all) - least || 1]; };
   const [x, wide] = side(0), [y, high] = side(1);
   return at.map((p) => [(p[0] - x) / wide, (p[1] - y) / high]);
-})();
+}
+
+/* Of thousands of nodes they take seconds: they are found when links are first drawn. null: levels are drawn. */
+let pulled = null;
+const forced = () => isForced ? pulled ||= pullTogether() : null;

@@ -12,12 +12,12 @@ function fitLinks() {
 }
 /* a node stands over the middle of its tokens, its level above them; without levels where edges pull it */
 function placeNodes() {
-  const wide = canvas.clientWidth - 60, high = canvas.clientHeight - 84, each = wide / Math.max(1, nTokens);
+  const wide = canvas.clientWidth - 60, high = canvas.clientHeight - 84, each = wide / Math.max(1, nTokens), at = forced();
   spots = [];
   for (let v = 0; v < nNodes; v++) {
     const l = levelOf(v), placed = firstToken(v) < endToken(v), share = (v - levelPtr[l] + .5) / data.levels[l];
     const middle = placed ? (firstToken(v) + endToken(v)) / 2 * each : share * wide;
-    const x = forced ? forced[v][0] * wide : middle, y = forced ? forced[v][1] * high : nLevels > 1 ? high - l * (high - 20) / (nLevels - 1) : high * .6;
+    const x = at ? at[v][0] * wide : middle, y = at ? at[v][1] * high : nLevels > 1 ? high - l * (high - 20) / (nLevels - 1) : high * .6;
     spots.push([30 + (x - eye.column) * eye.x, 30 + (y - eye.row) * eye.y, l]);
   }
 }
@@ -60,7 +60,7 @@ function drawWeighedLinks(focus) {
 /* edges bend to the right of their direction, so that the two between a pair stay apart; loops stand over their node */
 function bendOf(e) {
   const [x0, y0, l] = spots[e.source], [x1, y1, m] = spots[e.destination];
-  if (forced) return [(x0 + x1) / 2 + .12 * (y1 - y0), (y0 + y1) / 2 - .12 * (x1 - x0)];
+  if (isForced) return [(x0 + x1) / 2 + .12 * (y1 - y0), (y0 + y1) / 2 - .12 * (x1 - x0)];
   const bend = l === m ? Math.min(80, Math.abs(x1 - x0) * .45) : 0, way = x1 > x0 ? -1 : 1;
   return [(x0 + x1) / 2, (y0 + y1) / 2 + bend * way];
 }
