@@ -125,19 +125,8 @@ def main():
     task = Characters(text, o)
     print(f"{len(text.train)} characters to learn from, {task.checked * o.context} of those held out, {len(text.letters)} letters")
     print(f"{o.layers} layers, width {o.width}, {o.heads} heads, context {o.context}, {o.steps} steps of {o.batch} windows, seeds 0 to {o.seeds - 1}")
-    print(tables.header("bits"))
     simple = baselines(text, task.checked * o.context)
-    for name, bits in simple.items():
-        print(f"{name:34} {bits:9.3f}")
-    rows, curves = [{"name": name, "bits": bits} for name, bits in simple.items()], {}
-    for words in o.attention.split(","):
-        runs, name = [], words.replace(".", ",")
-        for _, run, losses in tables.over_seeds(o, words, task, lambda name: model_of(name, text, o), lambda name: about(name, text, o)):
-            runs.append(run)
-            curves.setdefault(name, []).append([x / math.log(2) for x in losses])
-        if runs:
-            rows.append({"name": name, "runs": runs})
-            print(tables.row(name, runs, "bits"), flush=True)
+    rows, curves = tables.compare(o, task, simple, "bits", lambda name: model_of(name, text, o), lambda name: about(name, text, o), math.log(2))
     if curves:
         lines = [("by the two before", simple["(by the two before)"])]
         tables.finish("characters", o, "bits", rows, curves, "bits a character, of the batches", lines)

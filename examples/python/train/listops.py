@@ -213,19 +213,7 @@ def main():
     mean = sum(len(s.words) for s in task.train) / len(task.train)
     print(f"{len(task.train)} expressions to learn from, {len(task.held_out)} held out, {mean:.0f} words on average")
     print(f"{o.layers} layers, width {o.width}, {o.heads} heads, {o.steps} steps of {o.batch} expressions, seeds 0 to {o.seeds - 1}")
-    print(tables.header("accuracy"))
-    simple = baselines(task)
-    for name, accuracy in simple.items():
-        print(f"{name:34} {accuracy:9.3f}")
-    rows, curves = [{"name": name, "accuracy": accuracy} for name, accuracy in simple.items()], {}
-    for words in o.attention.split(","):
-        runs, name = [], words.replace(".", ",")
-        for _, run, losses in tables.over_seeds(o, words, task, lambda name: Model(name, o), lambda name: {"attention": name, "heads": o.heads}):
-            runs.append(run)
-            curves.setdefault(name, []).append(losses)
-        if runs:
-            rows.append({"name": name, "runs": runs})
-            print(tables.row(name, runs, "accuracy"), flush=True)
+    rows, curves = tables.compare(o, task, baselines(task), "accuracy", lambda name: Model(name, o), lambda name: {"attention": name, "heads": o.heads})
     if curves:
         tables.finish("listops", o, "accuracy", rows, curves, "loss, nats, of the batches")
 

@@ -133,19 +133,7 @@ def main():
     task = Recall(o)
     print(f"{o.pairs} pairs of {o.keys} keys and {o.values} values, {o.context} tokens, {o.check} sequences held out")
     print(f"{o.layers} layers, width {o.width}, {o.heads} heads, {o.steps} steps of {o.batch} sequences, seeds 0 to {o.seeds - 1}")
-    print(tables.header("accuracy"))
-    simple = baselines(task)
-    for name, accuracy in simple.items():
-        print(f"{name:34} {accuracy:9.3f}")
-    rows, curves = [{"name": name, "accuracy": accuracy} for name, accuracy in simple.items()], {}
-    for words in o.attention.split(","):
-        runs, name = [], words.replace(".", ",")
-        for _, run, losses in tables.over_seeds(o, words, task, lambda name: model_of(name, task), lambda name: {"attention": name, "heads": o.heads}):
-            runs.append(run)
-            curves.setdefault(name, []).append(losses)
-        if runs:
-            rows.append({"name": name, "runs": runs})
-            print(tables.row(name, runs, "accuracy"), flush=True)
+    rows, curves = tables.compare(o, task, baselines(task), "accuracy", lambda name: model_of(name, task), lambda name: {"attention": name, "heads": o.heads})
     if curves:
         tables.finish("recall", o, "accuracy", rows, curves, "loss of the answers, nats, of the batches")
 

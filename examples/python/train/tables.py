@@ -50,6 +50,22 @@ def over_seeds(o, words, task, made, about):
             yield seed, run, losses(folder)
 
 
+def compare(o, task, simple, measure, made, about, unit=1.0):
+    """Prints a line for each of the baselines, {name: MEASURE}, and for each attention that was asked for. Rows for `finish`, and
+    {name: the losses of its runs} by `unit`."""
+    print(header(measure))
+    for name, value in simple.items():
+        print(f"{name:34} {value:9.3f}")
+    rows, curves = [{"name": name, measure: value} for name, value in simple.items()], {}
+    for words in o.attention.split(","):
+        name, found = words.replace(".", ","), list(over_seeds(o, words, task, made, about))
+        if found:
+            runs, curves[name] = [run for _, run, _ in found], [[x / unit for x in values] for _, _, values in found]
+            rows.append({"name": name, "runs": runs})
+            print(row(name, runs, measure), flush=True)
+    return rows, curves
+
+
 def smooth(values, over):
     """Means of the last `over` values."""
     found, total = [], 0.0
