@@ -5,10 +5,14 @@ import io
 import os
 import pathlib
 import re
+import sys
 import tempfile
 import unittest
 
 README = pathlib.Path(os.environ.get("HGA_SOURCE", pathlib.Path(__file__).resolve().parents[2]), "README.md")
+sys.path.insert(0, str(README.parent / "docs" / "site"))
+import c_pages  # noqa: E402
+
 BLOCK = re.compile(r"^```python\n(.*?)^```\n(?:\n```text\n(.*?)^```\n)?", re.S | re.M)
 
 
@@ -48,6 +52,13 @@ class Readme(unittest.TestCase):
     def test_it_is_one_page(self):
         prose = re.sub(r"^```.*?^```$", "", README.read_text(), flags=re.S | re.M)
         self.assertLess(len(prose.split()), 700)
+
+    def test_it_counts_the_functions_of_c(self):
+        """Those of the headers, and of the first two parts of the reference in C."""
+        found = re.search(r"Of (\d+) functions (\d+) run a published hierarchy and (\d+) make one of your own", README.read_text())
+        headers = [*README.parent.glob("*/public/*.h"), *README.parent.glob("*/*/public/*.h"), README.parent / "graph" / "base" / "hga_base.h"]
+        declared = sum(len(re.findall("^HGA_API ", header.read_text(), re.M)) for header in headers)
+        self.assertEqual([int(n) for n in found.groups()], [declared, *(len(names) for _, _, names in c_pages.PARTS)])
 
 
 if __name__ == "__main__":
