@@ -104,9 +104,12 @@ cp q.npy '<b>&".npy'
 "$hga" choose --quiet --query '<b>&".npy' --key k.npy --value v.npy --seconds 0 --variants hsa -o named.svg >named
 fact a_picture_of_any_name_is_well_formed xmllint --noout named.svg
 fact the_name_is_escaped grep -q 'on &lt;b&gt;&amp;&quot;.npy:' named.svg
-"$hga" choose --quiet "${tensors[@]}" --causal --variants hsa >causal_text
+"$npy" make long.npy f4 480,1,4 random:4
+"$hga" choose --quiet --query long.npy --key long.npy --value long.npy --seconds 0 --causal --variants hsa >causal_text
 fact causal_calls_get_the_advice_of_the_study holds causal_text "^In a pretrained causal model begin with routed:block=16:k=4: .*\(docs/models.md\)\.$"
 fact and_others_do_not lacks text pretrained
+"$hga" choose --quiet "${tensors[@]}" --causal --variants hsa >short_text
+fact four_blocks_of_40_tokens_are_no_quarter lacks short_text pretrained
 fact choose_as_pixels "$hga" choose --quiet --query '<b>&".npy' --key k.npy --value v.npy --seconds 0 --variants hsa -o named.png
 fact the_pixels_are_as_many_as_the_drawing_says equal "$(pngtopnm named.png | head -c 15 | sed -n 2p)" "$(sed -n 's/.* width="\([0-9]*\)" height="\([0-9]*\)".*/\1 \2/p' named.svg | head -1)"
 
