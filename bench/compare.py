@@ -419,6 +419,22 @@ def hold(isa):
         os.execve(sys.executable, [sys.executable, *sys.argv], {**os.environ, **HELD[isa]})
 
 
+def check_asked(a):
+    """Refuses what cannot be measured or written, before the minutes that measuring takes."""
+    for kind, known in (("case", CASES), ("peer", PEERS)):
+        for name in getattr(a, f"{kind}s", next(iter(known))).split(","):
+            if name not in known:
+                sys.exit(f"no {kind} {name!r}; there are {', '.join(known)}")
+    for option in ("tokens", "repetitions"):
+        n = getattr(a, option)
+        if n is not None and n < 1:
+            sys.exit(f"--{option}: {n} is below 1")
+    for option in ("json", "page"):
+        path = getattr(a, option, None)
+        if path and not os.access(path if os.path.exists(path) else os.path.dirname(os.path.abspath(path)), os.W_OK):
+            sys.exit(f"--{option}: {path} cannot be written")
+
+
 def main():
     a = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     a.add_argument("--tokens", type=int, help="1024; with --table goals the most of a row, which is not judged then")
@@ -447,12 +463,7 @@ def main():
             sys.exit(f"--calls needs torch: {e}")
         calls.table(a.seconds, a.rounds)
         return
-    for name in a.cases.split(","):
-        if name not in CASES:
-            sys.exit(f"no case {name!r}; there are {', '.join(CASES)}")
-    for name in a.peers.split(","):
-        if name not in PEERS:
-            sys.exit(f"no peer {name!r}; there are {', '.join(PEERS)}")
+    check_asked(a)
     if a.table:
         import goals
 

@@ -153,6 +153,7 @@ def main():
     a = a.parse_args()
     if a.isa or os.environ.get("HGA_ISA") in compare.HELD:
         compare.hold(a.isa or os.environ["HGA_ISA"])
+    compare.check_asked(a)
     of_machine, of_peers = chosen_of(machine_goals.GOALS, lambda goal: goal["case"], a), chosen_of(GOALS, name_of, a)
     if not of_machine + of_peers:
         sys.exit(f"--only: no goal has {a.only!r} in its name")

@@ -223,6 +223,14 @@ class Pages(unittest.TestCase):
             self.assertEqual((done.returncode, done.stdout), (1, ""))
             self.assertIn(said, done.stderr)
 
+    def test_what_cannot_be_measured_or_written_is_refused_first(self):
+        for program in (COMPARE, COMPARE.parent / "goals.py"):
+            for words, said in ((("--peers", "nobody"), "no peer 'nobody'"), (("--tokens", "0"), "--tokens: 0 is below 1"),
+                                (("--repetitions", "-1"), "--repetitions: -1 is below 1"), (("--json", "no/such/run.json"), "--json: no/such/run.json cannot be written")):  # fmt: skip
+                done = subprocess.run([sys.executable, str(program), *words], capture_output=True, text=True)
+                self.assertEqual((done.returncode, done.stdout), (1, ""))
+                self.assertIn(said, done.stderr)
+
     def test_graphs_are_compared_by_right_results(self):
         if not has("scipy"):
             self.skipTest("scipy is not installed, which the graphs' reference needs")
