@@ -15,7 +15,7 @@ rm -f "$out"/*.[135] "$out"/*.[135].gz
 subcommands=$(awk '/^  [a-z]/ { print $1 }' "$out/help.txt")
 
 # Text that roff takes as it is.
-roff='function roff(s) { gsub(/\\/, "\\e", s); gsub(/-/, "\\-", s); if (s ~ /^[.'"'"']/) s = "\\&" s; return s }'
+roff=$(grep '^function roff' "$here/roff.awk")
 
 # page NAME: what every page ends with
 ending() {
