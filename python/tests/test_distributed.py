@@ -181,7 +181,7 @@ def what_one_rank_refuses_all_raise(rank, n):
     q, k, v = cut(d, tensors)
     refused("rows in layout 'bhnd', rank 1 of", lambda: d.attention(q, k[..., 1:, :] if rank == 1 else k, v))
     refused("threads is -1", lambda: d.attention(q, k, v, threads=-1 if rank == 1 else 1))
-    raises("unhashable", lambda: d.attention(q, k, v, layout=["bhnd"] if rank == 1 else "bhnd"))
+    raises("neither 'bhnd' nor 'bnhd'", lambda: d.attention(q, k, v, layout=["bhnd"] if rank == 1 else "bhnd"))
     assert torch.equal(d.attention(q, k, v), d.cut(h.attention(*tensors), "out")), "and it serves on"
 
 
