@@ -101,35 +101,40 @@ static hga_status count_leaves(const layout *t, int coarse, hga_id *leaves)
 
 /* ---- sorting ---- */
 
-static hga_status check_leaves(const char *what, const int32_t *leaf, hga_id n, hga_id n_leaves)
+/* count[head * n_leaves + leaf]: how many rows each bucket has */
+static hga_status count_rows(const layout *t, const char *what, const int32_t *leaf, hga_id n, hga_id *count)
 {
-    for (hga_id i = 0; i < n; i++)
-        if (leaf[i] < -1 || leaf[i] >= n_leaves)
-            return hga_fail(HGA_EINVAL, "%s[%d] is %d; it must be 0 to %d, or -1 for none", what, i, leaf[i],
-                            n_leaves - 1);
+    const hga_id heads = t->p->n_tree_heads, n_leaves = t->n_leaves;
+    for (hga_id i = 0; i < n; i += heads)
+        for (hga_id h = 0; h < heads; h++) {
+            const int32_t at = leaf[i + h];
+            if (at < -1 || at >= n_leaves)
+                return hga_fail(HGA_EINVAL, "%s[%d] is %d; it must be 0 to %d, or -1 for none", what, i + h, at,
+                                n_leaves - 1);
+            if (at >= 0) count[h * n_leaves + at]++;
+        }
     return HGA_OK;
 }
 
-/* a counting sort; stable, so that a bucket's rows stay in token order */
-static hga_status sort_rows(const layout *t, const int32_t *leaf, hga_id n, sorted *s)
+/* A counting sort; stable, so that a bucket's rows stay in token order. */
+static hga_status sort_rows(const layout *t, const char *what, const int32_t *leaf, hga_id n, sorted *s)
 {
     hga_status st = HGA_OK;
-    hga_id heads = t->p->n_tree_heads, n_leaves = t->n_leaves;
+    const hga_id heads = t->p->n_tree_heads, n_leaves = t->n_leaves;
     s->n = n, s->n_buckets = t->n_buckets;
     HGA_TRY(hga_new_zero(t->p->allocator, (int64_t)s->n_buckets + 1, sizeof *s->ptr, &s->ptr));
     HGA_TRY(hga_new(t->p->allocator, n, sizeof *s->order, &s->order));
-    for (hga_id i = 0; i < n; i += heads)
-        for (hga_id h = 0; h < heads; h++)
-            if (leaf[i + h] >= 0) s->ptr[h * n_leaves + leaf[i + h]]++;
+    HGA_TRY(count_rows(t, what, leaf, n, s->ptr));
+    hga_id *ptr = s->ptr, *order = s->order;
     for (hga_id k = 0, start = 0; k <= s->n_buckets; k++) {
-        hga_id count = s->ptr[k];
-        s->ptr[k] = start, start += count;
+        hga_id count = ptr[k];
+        ptr[k] = start, start += count;
     }
     for (hga_id i = 0; i < n; i += heads)
         for (hga_id h = 0; h < heads; h++)
-            if (leaf[i + h] >= 0) s->order[s->ptr[h * n_leaves + leaf[i + h]]++] = i + h;
-    for (hga_id k = s->n_buckets; k > 0; k--) s->ptr[k] = s->ptr[k - 1]; /* each came to the next one's start */
-    s->ptr[0] = 0;
+            if (leaf[i + h] >= 0) order[ptr[h * n_leaves + leaf[i + h]]++] = i + h;
+    for (hga_id k = s->n_buckets; k > 0; k--) ptr[k] = ptr[k - 1]; /* each came to the next one's start */
+    ptr[0] = 0;
 done:
     return st;
 }
@@ -155,10 +160,8 @@ static hga_status lay_out(const hga_treeformer *p, int coarse, layout *t)
         return hga_fail(HGA_EOVERFLOW, "%d query and %d key rows do not fit a 32-bit id", t->n_queries, t->n_keys);
     HGA_TRY(count_leaves(t, coarse, &t->n_leaves));
     HGA_TRY(fold("n_leaves", t->n_leaves, p->n_tree_heads, &t->n_buckets));
-    HGA_TRY(check_leaves("query_leaf", p->query_leaf, t->n_queries, t->n_leaves));
-    HGA_TRY(check_leaves("key_leaf", t->key_leaf, t->n_keys, t->n_leaves));
-    HGA_TRY(sort_rows(t, p->query_leaf, t->n_queries, &t->query));
-    HGA_TRY(sort_rows(t, t->key_leaf, t->n_keys, &t->key));
+    HGA_TRY(sort_rows(t, "query_leaf", p->query_leaf, t->n_queries, &t->query));
+    HGA_TRY(sort_rows(t, "key_leaf", t->key_leaf, t->n_keys, &t->key));
 done:
     return st;
 }

@@ -41,18 +41,20 @@ static hga_status children_are_the_parents_turned_round(const hga_graph *g)
 
 static hga_status masses_are_finite(const hga_graph *g)
 {
-    for (hga_id v = 0; v < g->n; v++)
-        if (!(g->mass[v] >= 0 && g->mass[v] < 3e38f))
-            return hga_fail(HGA_EGRAPH, "mass %g of node %d is not finite and >= 0", (double)g->mass[v], v);
+    const float *mass = g->mass;
+    const hga_id n = g->n;
+    for (hga_id v = 0; v < n; v++)
+        if (!(mass[v] >= 0 && mass[v] < 3e38f))
+            return hga_fail(HGA_EGRAPH, "mass %g of node %d is not finite and >= 0", (double)mass[v], v);
     return HGA_OK;
 }
 
 static hga_status spans_are_tokens(const hga_graph *g)
 {
-    for (hga_id v = 0; v < g->n; v++)
-        if (g->span_first[v] <= g->span_last[v] && (g->span_first[v] < 0 || g->span_last[v] >= g->level_ptr[1]))
-            return hga_fail(HGA_EGRAPH, "span %d .. %d of node %d leaves the %d tokens", g->span_first[v],
-                            g->span_last[v], v, g->level_ptr[1]);
+    const hga_id *first = g->span_first, *last = g->span_last, n = g->n, tokens = g->level_ptr[1];
+    for (hga_id v = 0; v < n; v++)
+        if (first[v] <= last[v] && (first[v] < 0 || last[v] >= tokens))
+            return hga_fail(HGA_EGRAPH, "span %d .. %d of node %d leaves the %d tokens", first[v], last[v], v, tokens);
     return HGA_OK;
 }
 
@@ -74,20 +76,35 @@ static hga_status relation_names_differ(const hga_graph *g)
     return HGA_OK;
 }
 
+static hga_status order_is_permutation(const stored_relation *r, hga_id n)
+{
+    const hga_id *order = r->dst_order, *rank = r->dst_rank;
+    for (hga_id p = 0; p < n; p++)
+        if (order[p] < 0 || order[p] >= n || rank[order[p]] != p)
+            return hga_fail(HGA_EGRAPH, "relation %s: dst_order[%d] = %d is not the inverse of its rank", r->name, p,
+                            order[p]);
+    return HGA_OK;
+}
+
+static hga_status order_lists_nodes(const stored_relation *r, hga_id n)
+{
+    const hga_id *order = r->src_order, n_listed = r->n_src_order;
+    for (hga_id p = 0; p < n_listed; p++)
+        if (order[p] < 0 || order[p] >= n)
+            return hga_fail(HGA_EGRAPH, "relation %s: src_order[%d] = %d is not a node", r->name, p, order[p]);
+    return HGA_OK;
+}
+
 static hga_status orders_are_permutations(const hga_graph *g)
 {
+    hga_status st = HGA_OK;
     for (hga_id i = 0; i < g->n_relations; i++) {
         const stored_relation *r = &g->relation[i];
-        for (hga_id p = 0; r->dst_order && p < g->n; p++)
-            if (r->dst_order[p] < 0 || r->dst_order[p] >= g->n || r->dst_rank[r->dst_order[p]] != p)
-                return hga_fail(HGA_EGRAPH, "relation %s: dst_order[%d] = %d is not the inverse of its rank", r->name,
-                                p, r->dst_order[p]);
-        for (hga_id p = 0; r->src_order && p < r->n_src_order; p++)
-            if (r->src_order[p] < 0 || r->src_order[p] >= g->n)
-                return hga_fail(HGA_EGRAPH, "relation %s: src_order[%d] = %d is not a node", r->name, p,
-                                r->src_order[p]);
+        if (r->dst_order) HGA_TRY(order_is_permutation(r, g->n));
+        if (r->src_order) HGA_TRY(order_lists_nodes(r, g->n));
     }
-    return HGA_OK;
+done:
+    return st;
 }
 
 static hga_status blocks_stay_inside(const hga_graph *g)

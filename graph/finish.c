@@ -144,7 +144,9 @@ static hga_status find_masses(const hga_builder *b, hga_graph *g)
     hga_status st = hga_new(&g->allocator, g->n, sizeof *g->mass, &g->mass);
     if (st) return st;
     hga_id base = g->level_ptr[1];
-    for (hga_id v = 0; v < g->n; v++) g->mass[v] = v < base ? 1 : -1;
+    float *mass = g->mass;
+    for (hga_id v = 0; v < base; v++) mass[v] = 1;
+    for (hga_id v = base; v < g->n; v++) mass[v] = -1;
     for (int64_t i = 0; i < b->n_masses; i++)
         for (hga_id k = 0; k < b->masses[i].n; k++) g->mass[b->masses[i].first + k] = b->masses[i].mass;
     for (hga_id v = base; v < g->n; v++) {
@@ -175,33 +177,48 @@ static hga_status find_spans(hga_graph *g)
     hga_status st = HGA_OK;
     HGA_TRY(hga_new(&g->allocator, g->n, sizeof *g->span_first, &g->span_first));
     HGA_TRY(hga_new(&g->allocator, g->n, sizeof *g->span_last, &g->span_last));
-    for (hga_id v = 0; v < g->level_ptr[1]; v++) g->span_first[v] = g->span_last[v] = v;
-    for (hga_id v = g->level_ptr[1]; v < g->n; v++) find_span(g, v);
+    const hga_id tokens = g->level_ptr[1];
+    hga_id *first = g->span_first, *last = g->span_last;
+    for (hga_id v = 0; v < tokens; v++) first[v] = last[v] = v;
+    for (hga_id v = tokens; v < g->n; v++) find_span(g, v);
 done:
     return st;
 }
 
 /* ---- relations ---- */
 
-/* Append the nodes that the order leaves out, and invert it. */
-static hga_status complete_order(const hga_graph *g, const draft *d, stored_relation *r)
+/* The order as the relation's own: the memory of the draft where it lists all nodes, else a copy with room for more. */
+static hga_status take_dst_order(const hga_graph *g, draft *d, stored_relation *r)
 {
-    hga_status st = hga_new(&g->allocator, g->n, sizeof *r->dst_order, &r->dst_order);
-    if (!st) st = hga_new(&g->allocator, g->n, sizeof *r->dst_rank, &r->dst_rank);
-    if (st) return st;
-    for (hga_id v = 0; v < g->n; v++) r->dst_rank[v] = -1;
     if (d->n_dst_order > g->n)
         return hga_fail(HGA_EGRAPH, "relation %s: dst_order lists %d of %d nodes", d->name, d->n_dst_order, g->n);
-    hga_id at = 0;
-    for (; at < d->n_dst_order; at++) {
-        hga_id v = d->dst_order[at];
-        if (v < 0 || v >= g->n)
-            return hga_fail(HGA_EGRAPH, "relation %s: dst_order[%d] = %d is not a node", d->name, at, v);
-        if (r->dst_rank[v] >= 0) return hga_fail(HGA_EGRAPH, "relation %s: dst_order lists node %d twice", d->name, v);
-        r->dst_rank[v] = at, r->dst_order[at] = v;
+    if (d->n_dst_order == g->n) {
+        r->dst_order = d->dst_order, d->dst_order = NULL;
+        return HGA_OK;
     }
-    for (hga_id v = 0; v < g->n; v++)
-        if (r->dst_rank[v] < 0) r->dst_rank[v] = at, r->dst_order[at++] = v;
+    hga_status st = hga_new(&g->allocator, g->n, sizeof *r->dst_order, &r->dst_order);
+    if (!st) memcpy(r->dst_order, d->dst_order, (size_t)d->n_dst_order * sizeof *r->dst_order);
+    return st;
+}
+
+/* Append the nodes that the order leaves out, and invert it. */
+static hga_status complete_order(const hga_graph *g, draft *d, stored_relation *r)
+{
+    hga_status st = take_dst_order(g, d, r);
+    if (!st) st = hga_new(&g->allocator, g->n, sizeof *r->dst_rank, &r->dst_rank);
+    if (st) return st;
+    const hga_id n = g->n, n_listed = d->n_dst_order;
+    hga_id *order = r->dst_order, *rank = r->dst_rank, at = 0;
+    memset(rank, 0xff, (size_t)n * sizeof *rank); /* -1: none yet */
+    for (; at < n_listed; at++) {
+        const hga_id v = order[at];
+        if (v < 0 || v >= n)
+            return hga_fail(HGA_EGRAPH, "relation %s: dst_order[%d] = %d is not a node", d->name, at, v);
+        if (rank[v] >= 0) return hga_fail(HGA_EGRAPH, "relation %s: dst_order lists node %d twice", d->name, v);
+        rank[v] = at;
+    }
+    for (hga_id v = 0; v < n && at < n; v++)
+        if (rank[v] < 0) rank[v] = at, order[at++] = v;
     return HGA_OK;
 }
 
@@ -210,9 +227,10 @@ static hga_status check_src_order(const hga_graph *g, const draft *d)
     hga_status st = HGA_OK;
     uint8_t *seen = NULL;
     HGA_TRY(hga_new_zero(&g->allocator, g->n, 1, &seen));
-    for (hga_id i = 0; i < d->n_src_order; i++) {
-        hga_id u = d->src_order[i];
-        if (u < 0 || u >= g->n)
+    const hga_id *listed = d->src_order, n = g->n, n_listed = d->n_src_order;
+    for (hga_id i = 0; i < n_listed; i++) {
+        const hga_id u = listed[i];
+        if (u < 0 || u >= n)
             HGA_TRY(hga_fail(HGA_EGRAPH, "relation %s: src_order[%d] = %d is not a node", d->name, i, u));
         if (seen[u]) HGA_TRY(hga_fail(HGA_EGRAPH, "relation %s: src_order lists node %d twice", d->name, u));
         seen[u] = 1;
