@@ -43,7 +43,7 @@ hga_status hga_tree_from_graph(const hga_allocator *a, const hga_graph *g, const
     hga_graph *coarse = NULL;
     memset(out, 0, sizeof *out);
     if (a) out->allocator = *a;
-    hga_status st = hga_graph_coarsen(g, size, n_sizes, &coarse);
+    hga_status st = hga_graph_coarsen(g, size, n_sizes, NULL, NULL, &coarse);
     if (!st) st = copy_parents(a, coarse, out);
     hga_graph_destroy(coarse);
     if (st) hga_tree_clear(out);

@@ -26,7 +26,7 @@ typedef struct arguments {
     double scale, seconds;
     int64_t seed;
     tensor_layout layout;
-    int has_scale, causal, json, quiet;
+    int has_scale, causal, json, quiet, progress;
 } arguments;
 
 typedef struct outcome {
@@ -134,6 +134,7 @@ static int try_all(const arguments *a, bench *b, const candidate *list, int n, o
         progress_show((double)i / n, &bar);
         results[i].tried = &list[i];
         TRY(try_candidate(a, b, &results[i]));
+        if (a->progress) fprintf(stderr, "%d of %d candidates\n", i + 1, n);
     }
 done:
     progress_end(&bar);
@@ -310,6 +311,8 @@ static const option_row options[] = {
     {"layout", CHOICE(arguments, layout, LAYOUT_WORDS), "L", 0,
      "of the tensors: nhd, or hnd, heads first, as torch has it (default: nhd)", 1},
     {"quiet", FLAG(arguments, quiet), NULL, 0, "leave out the line on stderr that says how the tensors were read", 9},
+    {"progress", FLAG(arguments, progress), NULL, 0, "write a line to stderr after each candidate: how many are done",
+     9},
     {",o", TEXT(arguments, out), "FILE", 0, "draw error against time and against FLOP, as .svg or .png", 9},
     {"json", FLAG(arguments, json), NULL, 0, "as JSON", 9},
     {0},

@@ -132,7 +132,10 @@ int graph_file_coarsen(const char *path, const char *name, const hga_id *size, h
     int status = CLI_GOOD;
     if (f->text && (graph_file_is_json(path) || tree_file_is(path)))
         TRY(complain(CLI_USAGE, "%s: %s has a program of its own; clusters are for a file of edges", name, path));
-    TRY(complain_of(hga_graph_coarsen(f->graph, size, n_sizes, &coarse), CLI_DATA, path));
+    progress bar = progress_start("clusters");
+    hga_status st = hga_graph_coarsen(f->graph, size, n_sizes, progress_show, &bar, &coarse);
+    progress_end(&bar);
+    TRY(complain_of(st, CLI_DATA, path));
     hga_graph_destroy(f->graph);
     f->graph = coarse;
     TRY(node_ids_fit(coarse, path, &f->map));

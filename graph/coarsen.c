@@ -22,6 +22,9 @@ typedef struct coarsening {
     bundle *bundle;              /* of the level at hand */
     int64_t n, room;
     hga_builder *b;
+    hga_progress progress;
+    void *context;
+    int64_t found; /* clusters, of all levels */
 } coarsening;
 
 /* ---- what can be coarsened, and into how many ---- */
@@ -120,6 +123,14 @@ static void bundle_above(coarsening *x)
 
 /* ---- clusters ---- */
 
+/* A thousand times at most: a callback may cost more than the smallest clusters do. */
+static void tell_found(void *context)
+{
+    coarsening *x = context;
+    int64_t all = x->level_ptr[x->n_levels] - x->g->n, before = x->found++;
+    if (before * 1000 / all < x->found * INT64_C(1000) / all) x->progress((double)x->found / (double)all, x->context);
+}
+
 /* The level's graph as METIS takes it: an edge weighs as many tokens' edges as it stands for. */
 static hga_status cut_level(coarsening *x, hga_id level)
 {
@@ -139,7 +150,9 @@ static hga_status cut_level(coarsening *x, hga_id level)
     }
     for (hga_id v = 0; v < n; v++) ptr[v] = ptr[v + 1];
     ptr[n] = x->n;
-    HGA_TRY(partition_graph(x->a, n, ptr, adj, NULL, weight, parts, x->parent + first));
+    HGA_TRY(
+        partition_graph(x->a, n, ptr, adj, NULL, weight, parts, x->progress ? tell_found : NULL, x, x->parent + first));
+    x->found = above + parts - x->g->n;
     for (hga_id v = first; v < above; v++) x->parent[v] += above, x->mass[x->parent[v]] += x->mass[v];
 done:
     hga_delete(x->a, ptr, (int64_t)n + 1, sizeof *ptr);
@@ -194,10 +207,11 @@ static hga_status add_bundles(const coarsening *x)
     return st;
 }
 
-hga_status hga_graph_coarsen(const hga_graph *g, const hga_id *size, hga_id n_sizes, hga_graph **out)
+hga_status hga_graph_coarsen(const hga_graph *g, const hga_id *size, hga_id n_sizes, hga_progress progress,
+                             void *context, hga_graph **out)
 {
     hga_status st = HGA_OK;
-    coarsening x = {.g = g};
+    coarsening x = {.g = g, .progress = progress, .context = context};
     *out = NULL;
     HGA_TRY(check_graph(g, size, n_sizes));
     x.a = hga_graph_allocator(g);

@@ -121,7 +121,7 @@ static hga_status order_by_parts(const neighbours *x, hga_id *order)
     keyed *at = NULL;
     HGA_TRY(hga_new(a, x->n, sizeof *part, &part));
     HGA_TRY(hga_new(a, x->n, sizeof *at, &at));
-    HGA_TRY(partition_graph(a, x->n, x->ptr, x->node, NULL, NULL, parts, part));
+    HGA_TRY(partition_graph(a, x->n, x->ptr, x->node, NULL, NULL, parts, NULL, NULL, part));
     HGA_TRY(order_by_walking(x, order));
     for (hga_id i = 0; i < x->n; i++) at[i] = (keyed){part[order[i]], i, order[i]};
     sort_keyed(at, x->n);

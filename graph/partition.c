@@ -26,6 +26,8 @@ typedef struct cutting {
     hga_id *part;
     int64_t *place; /* [n of the whole]: scratch, -1 between uses */
     int64_t n;
+    part_found found;
+    void *context;
 } cutting;
 
 static hga_status piece_create(const hga_allocator *a, int64_t n, int64_t n_adj, piece *p)
@@ -242,6 +244,7 @@ static hga_status cut(cutting *c, piece *p, hga_id first, hga_id n_parts)
     int64_t n = p->n;
     if (n_parts == 1) {
         for (int64_t i = 0; i < n; i++) c->part[p->name[i]] = first;
+        if (c->found) c->found(c->context);
         return HGA_OK;
     }
     HGA_TRY(hga_new(c->a, n, sizeof *side, &side));
@@ -256,10 +259,11 @@ done:
 }
 
 hga_status partition_graph(const hga_allocator *a, int64_t n_vertices, const int64_t *ptr, const int64_t *adj,
-                           const int64_t *vertex_weight, const int64_t *edge_weight, hga_id n_parts, hga_id *part)
+                           const int64_t *vertex_weight, const int64_t *edge_weight, hga_id n_parts, part_found found,
+                           void *context, hga_id *part)
 {
     hga_status st = HGA_OK;
-    cutting c = {.a = a, .part = part, .n = n_vertices};
+    cutting c = {.a = a, .part = part, .n = n_vertices, .found = found, .context = context};
     piece whole = {0};
     HGA_TRY(check_arguments(n_vertices, ptr, adj, vertex_weight, edge_weight, n_parts));
     for (int64_t v = 0; v < n_vertices; v++) part[v] = n_parts == 1 ? 0 : (hga_id)(v < n_parts ? v : 0);

@@ -43,7 +43,7 @@ static hga_status make_coarsen(const hga_allocator *a)
     for (hga_id i = 0; i < 200 && !st; i++) st = hga_builder_add_edge(b, 0, i * 7 % 60, i * 11 % 59, i % 2, 1);
     if (!st) st = hga_builder_finish(b, &flat);
     hga_builder_destroy(b);
-    if (!st) st = hga_graph_coarsen(flat, size, 2, &g);
+    if (!st) st = hga_graph_coarsen(flat, size, 2, NULL, NULL, &g);
     hga_graph_destroy(flat);
     return settle(st, &g);
 }

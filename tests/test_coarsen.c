@@ -55,7 +55,7 @@ static hga_graph *grid(hga_id side)
 static hga_graph *coarsened(const hga_graph *g, const hga_id *size, hga_id n_sizes)
 {
     hga_graph *h;
-    hga_status st = hga_graph_coarsen(g, size, n_sizes, &h);
+    hga_status st = hga_graph_coarsen(g, size, n_sizes, NULL, NULL, &h);
     if (st == HGA_EUNSUPPORTED && strstr(hga_error_detail(), "METIS")) skip();
     assert_ok(st);
     return h;
@@ -95,6 +95,32 @@ static void every_node_is_in_one_cluster_of_about_the_size(void **state)
         check_clusters(h, hga_graph_nodes(g).n, sizes[i], 3);
         hga_graph_destroy(g), hga_graph_destroy(h);
     }
+}
+
+typedef struct told {
+    int n;
+    double last;
+} told;
+
+static void hear(double done, void *context)
+{
+    told *t = context;
+    assert_true(done > t->last && done <= 1);
+    t->last = done, t->n++;
+}
+
+/* Each of the 512, 64 and 8 clusters is told, since they are fewer than a thousand. */
+static void progress_is_the_share_of_clusters_found(void **state)
+{
+    (void)state;
+    static const hga_id sizes[] = {8, 8, 8};
+    hga_graph *g = grid(64), *h = coarsened(g, sizes, 3), *again;
+    told t = {0};
+    assert_ok(hga_graph_coarsen(g, sizes, 3, hear, &t, &again));
+    assert_int_equal(t.n, 512 + 64 + 8);
+    assert_true(t.last >= 1);
+    assert_memory_equal(hga_graph_nodes(h).parent, hga_graph_nodes(again).parent, sizeof(hga_id) * (4096 + 584));
+    hga_graph_destroy(g), hga_graph_destroy(h), hga_graph_destroy(again);
 }
 
 static void there_is_little_between_clusters(void **state)
@@ -306,7 +332,7 @@ static void assert_refused(hga_status want, const char *why, const hga_graph *g,
 {
     hga_graph *h = NULL;
     hga_tree t;
-    assert_status(want, hga_graph_coarsen(g, size, n, &h));
+    assert_status(want, hga_graph_coarsen(g, size, n, NULL, NULL, &h));
     assert_non_null(strstr(hga_error_detail(), why));
     assert_null(h);
     assert_status(want, hga_tree_from_graph(NULL, g, size, n, &t));
@@ -338,6 +364,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_node_is_in_one_cluster_of_about_the_size),
+        cmocka_unit_test(progress_is_the_share_of_clusters_found),
         cmocka_unit_test(there_is_little_between_clusters),
         cmocka_unit_test(sizes_end_at_one_cluster),
         cmocka_unit_test(nodes_without_edges_are_in_clusters_too),

@@ -51,7 +51,7 @@ static void one_part_takes_all(void **state)
     (void)state;
     arrays a = path(5);
     hga_id part[5] = {7, 7, 7, 7, 7};
-    assert_ok(partition_graph(NULL, a.n, a.ptr, a.adj, NULL, NULL, 1, part));
+    assert_ok(partition_graph(NULL, a.n, a.ptr, a.adj, NULL, NULL, 1, NULL, NULL, part));
     for (int v = 0; v < 5; v++) assert_int_equal(part[v], 0);
     arrays_free(&a);
 }
@@ -61,9 +61,9 @@ static void fewer_vertices_than_parts_get_one_each(void **state)
     (void)state;
     arrays a = path(3);
     hga_id part[3];
-    assert_ok(partition_graph(NULL, a.n, a.ptr, a.adj, NULL, NULL, 5, part));
+    assert_ok(partition_graph(NULL, a.n, a.ptr, a.adj, NULL, NULL, 5, NULL, NULL, part));
     for (int v = 0; v < 3; v++) assert_int_equal(part[v], v);
-    assert_ok(partition_graph(NULL, 0, a.ptr, a.adj, NULL, NULL, 5, part));
+    assert_ok(partition_graph(NULL, 0, a.ptr, a.adj, NULL, NULL, 5, NULL, NULL, part));
     arrays_free(&a);
 }
 
@@ -72,7 +72,7 @@ static void a_path_is_cut_in_the_middle(void **state)
     (void)state;
     arrays a = path(100);
     hga_id part[100], changes = 0, in_first = 0;
-    assert_ok(partition_graph(NULL, a.n, a.ptr, a.adj, NULL, NULL, 2, part));
+    assert_ok(partition_graph(NULL, a.n, a.ptr, a.adj, NULL, NULL, 2, NULL, NULL, part));
     for (int v = 0; v < 100; v++) {
         in_first += part[v] == part[0];
         changes += v && part[v] != part[v - 1];
@@ -88,7 +88,7 @@ static void heavy_edges_are_spared(void **state)
     arrays a = path(10);
     int64_t weight[9] = {100, 100, 100, 100, 1, 100, 100, 100, 100};
     hga_id part[10];
-    assert_ok(partition_graph(NULL, a.n, a.ptr, a.adj, NULL, weight, 2, part));
+    assert_ok(partition_graph(NULL, a.n, a.ptr, a.adj, NULL, weight, 2, NULL, NULL, part));
     assert_int_not_equal(part[4], part[5]);
     assert_int_equal(part[0], part[4]);
     assert_int_equal(part[5], part[9]);
@@ -102,7 +102,7 @@ static void weights_are_balanced(void **state)
     int64_t weight[60], sum[3] = {0};
     hga_id part[60];
     for (int v = 0; v < 60; v++) weight[v] = INT64_C(1000000000000) * (1 + v % 3); /* more than 32 bits hold */
-    assert_ok(partition_graph(NULL, a.n, a.ptr, a.adj, weight, NULL, 3, part));
+    assert_ok(partition_graph(NULL, a.n, a.ptr, a.adj, weight, NULL, 3, NULL, NULL, part));
     assert_complete(part, 60, 3);
     for (int v = 0; v < 60; v++) sum[part[v]] += weight[v] / 1000000000000;
     for (int p = 0; p < 3; p++) assert_in_range(sum[p], 36, 44);
@@ -114,7 +114,7 @@ static void without_edges_weights_still_balance(void **state)
     (void)state;
     int64_t ptr[9] = {0}, weight[8] = {5, 1, 1, 1, 1, 1, 1, 5};
     hga_id part[8], want[8] = {0, 0, 0, 0, 1, 1, 1, 1};
-    assert_ok(partition_graph(NULL, 8, ptr, NULL, weight, NULL, 2, part));
+    assert_ok(partition_graph(NULL, 8, ptr, NULL, weight, NULL, 2, NULL, NULL, part));
     assert_memory_equal(part, want, sizeof part);
 }
 
@@ -125,7 +125,7 @@ static void one_giant_leaves_no_part_empty(void **state)
     int64_t weight[9] = {1, 1, 1, 1, INT64_C(1) << 40, 1, 1, 1, 1};
     hga_id part[9];
     for (hga_id parts = 2; parts <= 9; parts++) {
-        assert_ok(partition_graph(NULL, a.n, a.ptr, a.adj, weight, NULL, parts, part));
+        assert_ok(partition_graph(NULL, a.n, a.ptr, a.adj, weight, NULL, parts, NULL, NULL, part));
         assert_complete(part, 9, parts);
     }
     arrays_free(&a);
@@ -137,7 +137,7 @@ static void no_weight_at_all_counts_as_equal_weight(void **state)
     arrays a = path(20);
     int64_t zero[20] = {0};
     hga_id part[20];
-    assert_ok(partition_graph(NULL, a.n, a.ptr, a.adj, zero, zero, 4, part));
+    assert_ok(partition_graph(NULL, a.n, a.ptr, a.adj, zero, zero, 4, NULL, NULL, part));
     assert_complete(part, 20, 4);
     arrays_free(&a);
 }
@@ -154,11 +154,11 @@ static void random_graphs_are_cut_completely_and_repeatably(void **state)
         for (int64_t v = 0; v < n; v++)
             vertex[v] = random_below(&rng, 4) ? random_below(&rng, 5) : random_below(&rng, 100000);
         for (int64_t e = 0; e < a.ptr[n]; e++) weight[e] = random_below(&rng, 1000);
-        assert_ok(
-            partition_graph(NULL, n, a.ptr, a.adj, seed % 2 ? vertex : NULL, seed % 3 ? weight : NULL, parts, part));
+        assert_ok(partition_graph(NULL, n, a.ptr, a.adj, seed % 2 ? vertex : NULL, seed % 3 ? weight : NULL, parts,
+                                  NULL, NULL, part));
         assert_complete(part, n, parts);
-        assert_ok(
-            partition_graph(NULL, n, a.ptr, a.adj, seed % 2 ? vertex : NULL, seed % 3 ? weight : NULL, parts, again));
+        assert_ok(partition_graph(NULL, n, a.ptr, a.adj, seed % 2 ? vertex : NULL, seed % 3 ? weight : NULL, parts,
+                                  NULL, NULL, again));
         assert_memory_equal(part, again, (size_t)n * sizeof *part);
         free(vertex), free(weight);
         arrays_free(&a);
@@ -170,13 +170,13 @@ static void wrong_arguments_are_named(void **state)
     (void)state;
     int64_t ptr[] = {0, 1, 2}, outside[] = {1, 2}, good[] = {1, 0}, falling[] = {0, 2, 1}, negative[] = {1, -4};
     hga_id part[2];
-    assert_status(HGA_EINVAL, partition_graph(NULL, 2, ptr, good, NULL, NULL, 0, part));
-    assert_status(HGA_EINVAL, partition_graph(NULL, 2, ptr, outside, NULL, NULL, 2, part));
+    assert_status(HGA_EINVAL, partition_graph(NULL, 2, ptr, good, NULL, NULL, 0, NULL, NULL, part));
+    assert_status(HGA_EINVAL, partition_graph(NULL, 2, ptr, outside, NULL, NULL, 2, NULL, NULL, part));
     assert_non_null(strstr(hga_error_detail(), "edge 1 goes to vertex 2 of 2"));
-    assert_status(HGA_EINVAL, partition_graph(NULL, 2, falling, good, NULL, NULL, 2, part));
-    assert_status(HGA_EINVAL, partition_graph(NULL, 2, ptr, good, negative, NULL, 2, part));
+    assert_status(HGA_EINVAL, partition_graph(NULL, 2, falling, good, NULL, NULL, 2, NULL, NULL, part));
+    assert_status(HGA_EINVAL, partition_graph(NULL, 2, ptr, good, negative, NULL, 2, NULL, NULL, part));
     assert_non_null(strstr(hga_error_detail(), "vertex 1 weighs -4"));
-    assert_status(HGA_EOVERFLOW, partition_graph(NULL, INT64_C(1) << 40, ptr, good, NULL, NULL, 2, part));
+    assert_status(HGA_EOVERFLOW, partition_graph(NULL, INT64_C(1) << 40, ptr, good, NULL, NULL, 2, NULL, NULL, part));
 }
 
 /* The fuse: allocation number `left` fails, and everything taken is given back. */
@@ -208,7 +208,7 @@ static void every_failing_allocation_is_survived(void **state)
     int n = 0;
     for (; st == HGA_ENOMEM && n < 1000; n++) {
         fuse f = {n, 0};
-        st = partition_graph(&(hga_allocator){burn, give_back, &f}, a.n, a.ptr, a.adj, NULL, NULL, 4, part);
+        st = partition_graph(&(hga_allocator){burn, give_back, &f}, a.n, a.ptr, a.adj, NULL, NULL, 4, NULL, NULL, part);
         assert_int_equal(f.blocks, 0);
     }
     assert_ok(st);
@@ -230,7 +230,7 @@ static void nothing_is_printed(void **state)
         int64_t weight[60];
         arrays a = random_arrays(&rng, 60, 1 + random_below(&rng, 3));
         for (int v = 0; v < 60; v++) weight[v] = random_below(&rng, 10) ? 1 : 100000;
-        st = partition_graph(NULL, 60, a.ptr, a.adj, weight, NULL, 2 + random_below(&rng, 58), part);
+        st = partition_graph(NULL, 60, a.ptr, a.adj, weight, NULL, 2 + random_below(&rng, 58), NULL, NULL, part);
         arrays_free(&a);
     }
     fflush(NULL);

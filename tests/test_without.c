@@ -74,7 +74,7 @@ static void parts_by_metis_need_metis(void **state)
     (void)state;
     int64_t ptr[] = {0, 1, 2}, neighbour[] = {1, 0};
     hga_id part[2];
-    assert_refused(partition_graph(NULL, 2, ptr, neighbour, NULL, NULL, 2, part), "HGA_WITH_METIS=OFF");
+    assert_refused(partition_graph(NULL, 2, ptr, neighbour, NULL, NULL, 2, NULL, NULL, part), "HGA_WITH_METIS=OFF");
 }
 
 static void synthetic_topologies_need_hwloc(void **state)

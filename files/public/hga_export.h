@@ -8,8 +8,6 @@
 extern "C" {
 #endif
 
-/* Called now and then by writers with the share done in [0, 1]; NULL is accepted. */
-typedef void (*hga_progress)(double done, void *context);
 /* Write the edges of a relation as NumPy's int32 [edges][3]: source, destination, type. All writers here stream them in
    canonical order: memory does not grow with the edges. The relation may be HGA_TREE_UP or HGA_TREE_DOWN; csv, graphml,
    gexf and dot, where an edge can say its relation, also take HGA_ALL_RELATIONS, the others refuse it with

@@ -370,6 +370,10 @@ HGA_API hga_status hga_graph_compress(const hga_graph *g, hga_graph **out);
 
 /* ---- coarser levels ---- */
 
+/* What long calls tell their caller: it is called on the caller's thread, now and then, with the share of the work that
+   is done, from 0 to 1, and with the context that was given beside it. NULL is accepted: nobody is told. */
+typedef void (*hga_progress)(double done, void *context);
+
 /* A graph of tokens alone under a tree of clusters, as METIS's multilevel schemes coarsen. Above the m nodes of level l
    stand (m - 1) / size[l] + 1 clusters of about size[l] of them each (at least 2), with few edges between clusters,
    level by level until the sizes end or one cluster is left. An edge u -> v is, on every level, also one from the
@@ -380,9 +384,10 @@ HGA_API hga_status hga_graph_compress(const hga_graph *g, hga_graph **out);
    numbers, names, masses and positions; claims are not kept. hga_program_hierarchy over *out attends each token's
    neighbours and, through the clusters that it is in, the means of the neighbouring clusters. Equal graphs give equal
    trees. HGA_EINVAL for a graph that has levels already, or sizes below 2; HGA_EUNSUPPORTED for tokens on two sides,
-   and in a library without METIS; HGA_EOVERFLOW for more than METIS can hold; HGA_ENOMEM. Source: Karypis and Kumar
-   1998. */
-HGA_API hga_status hga_graph_coarsen(const hga_graph *g, const hga_id *size, hga_id n_sizes, hga_graph **out);
+   and in a library without METIS; HGA_EOVERFLOW for more than METIS can hold; HGA_ENOMEM. `progress` is told the share
+   of the clusters that are found. Source: Karypis and Kumar 1998. */
+HGA_API hga_status hga_graph_coarsen(const hga_graph *g, const hga_id *size, hga_id n_sizes, hga_progress progress,
+                                     void *context, hga_graph **out);
 
 /* ---- orders ---- */
 

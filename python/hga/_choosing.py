@@ -10,13 +10,14 @@ import re
 import shutil
 import subprocess
 import tempfile
-from typing import Any, Dict, List, Optional
+from typing import IO, Any, Dict, List, Optional, cast
 
 import numpy as np
 
 from ._arguments import answered, flag, threads as whole_threads, whole
 from ._call import require_layout
 from ._core import as_numpy, encoded, number, refuse, widened
+from ._progress import Tell, bar, silent
 
 COLUMNS = (
     ("variant", "variant", "{}"), ("parameters", "parameters", "{}"), ("rel L2", "relative_l2", "{:.5f}"), ("KL", "mean_kl", "{:.5f}"),
@@ -53,17 +54,37 @@ def _tool() -> str:
     return found
 
 
-def _run(arguments: List[str], folder: str) -> List[Dict[str, Any]]:
+def _heard(errors: IO[str], tell: Tell) -> str:
+    """What the tool says on stderr, but for how many candidates are done."""
+    said = ""
+    for line in errors:
+        done = re.fullmatch(r"(\d+) of (\d+) candidates\n", line)
+        if done:
+            tell(int(done[1]) / int(done[2]))
+        else:
+            said += line
+    return said.strip()
+
+
+def _run(arguments: List[str], folder: str, progress: Optional[bool]) -> List[Dict[str, Any]]:
     """The rows that the tool gives."""
-    tool = _tool()
-    try:
-        done = subprocess.run([tool, "choose", *arguments], capture_output=True, encoding="utf-8", errors="backslashreplace")
-    except OSError as e:
-        raise refuse(f"hga.choose runs {tool}: {e.strerror}") from None
-    if done.returncode:
-        said = done.stderr.strip().split("\n")[0].replace("hga: ", "", 1) or f"hga.choose runs {tool}, which ended with {done.returncode}"
+    tool, rows = _tool(), pathlib.Path(folder, "rows.json")
+    with bar("candidates", progress) as tell, rows.open("wb") as out:
+        asked = [tool, "choose", *arguments, *([] if tell is silent else ["--progress"])]
+        try:
+            run = subprocess.Popen(asked, stdout=out, stderr=subprocess.PIPE, encoding="utf-8", errors="backslashreplace")
+        except OSError as e:
+            raise refuse(f"hga.choose runs {tool}: {e.strerror}") from None
+        with run:
+            try:
+                said = _heard(cast(IO[str], run.stderr), tell)
+            except BaseException:
+                run.kill()
+                raise
+    if run.returncode:
+        said = said.split("\n")[0].replace("hga: ", "", 1) or f"hga.choose runs {tool}, which ended with {run.returncode}"
         raise refuse(re.sub(r"^--(?=\w)", "", re.sub(re.escape(folder) + r"/(\w+)\.npy", r"\1", said)))  # files are the arrays' names
-    return _rows(done.stdout, tool)
+    return _rows(rows.read_text(encoding="utf-8", errors="backslashreplace"), tool)
 
 
 def _rows(said: str, tool: str) -> List[Dict[str, Any]]:
@@ -92,10 +113,12 @@ def _word(text: Any, what: str) -> str:
 
 @answered
 def choose(q: Any, k: Any, v: Any, *, causal: bool = False, layout: str = "bhnd", scale: Optional[float] = None, variants: Optional[str] = None,
-           seconds: float = 0.25, seed: int = 1, precision: str = "f32", threads: int = 0) -> Candidates:  # fmt: skip
+           seconds: float = 0.25, seed: int = 1, precision: str = "f32", threads: int = 0,
+           progress: Optional[bool] = None) -> Candidates:  # fmt: skip
     """Variants and their parameters beside dense attention on one sample's tensors, [heads, tokens, dim] (layout "bhnd") or
     [tokens, heads, dim] ("bnhd"): error, edges, time. seconds: of repeats for each; variants: names with commas between them, all
-    without; seed: of hyperplanes. It runs the command ``hga choose``, which a wheel brings."""
+    without; seed: of hyperplanes; progress: a bar of tqdm over the candidates, as ``Graph.coarsen`` has one. It runs the command
+    ``hga choose``, which a wheel brings."""
     require_layout(layout)
     arguments = ["--json", "--quiet", f"--seconds={number(seconds, 'seconds')}", f"--seed={whole(seed, 'seed')}", f"--precision={_word(precision, 'precision')}"]
     arguments += [f"--layout={'hnd' if layout == 'bhnd' and np.ndim(q) > 2 else 'nhd'}"]
@@ -106,6 +129,6 @@ def choose(q: Any, k: Any, v: Any, *, causal: bool = False, layout: str = "bhnd"
     with tempfile.TemporaryDirectory() as folder:
         files = [f"--{name}={_written(x, name, folder)}" for x, name in ((q, "query"), (k, "key"), (v, "value"))]
         plot = os.path.join(folder, "plot.svg")
-        found = Candidates(_run([*arguments, *files, "-o", plot], folder))
+        found = Candidates(_run([*arguments, *files, "-o", plot], folder, progress))
         found.plot = pathlib.Path(plot).read_text(encoding="utf-8")
     return found

@@ -15,6 +15,7 @@ from ._copies import digest, graph_data, graph_of
 from ._core import check, encoded, encoded_path, ffi, floats, ids, lib, number, refuse, refuse_type
 from ._deferred import compiling, deferred, new_name
 from ._masks import graph_of_mask
+from ._progress import Tell, bar, each as each_of, silent, told_by_c
 from ._trees import Tree, of_folder, of_html, of_linkage, of_markdown, of_table
 
 if TYPE_CHECKING:
@@ -161,28 +162,30 @@ class Graph:
 
     @staticmethod
     def from_networkx(
-        graph: Any, parents: Any = None, repeated: Optional[str] = None, *, weights: Optional[str] = None
+        graph: Any, parents: Any = None, repeated: Optional[str] = None, *, weights: Optional[str] = None, progress: Optional[bool] = None,
     ) -> "Graph":  # fmt: skip
         """A networkx graph: an edge u -> v lets v attend to u; undirected edges go both ways. Nodes are anything that networkx
         takes, numbered as ``graph.nodes`` has them, or 0 .. n - 1, where each is its own number; ``parents`` is by these
         numbers. ``weight`` of edges is their weight, 1 where one has none; ``weights="ignore"``: every edge weighs 1. ``type``
         is their type where every edge has a whole number. ``name`` of a node, else the node itself, becomes its name, and
-        ``to_networkx`` gives the nodes back with all attributes."""
+        ``to_networkx`` gives the nodes back with all attributes. progress: as ``coarsen`` has it."""
         from ._networkx import graph_of
 
-        return graph_of(graph, parents, repeated, weights)
+        with bar("reading networkx's edges", progress) as tell:
+            return graph_of(graph, parents, repeated, weights, tell)
 
     @staticmethod
     @deferred
-    def from_parents(parents: Any) -> "Graph":
+    def from_parents(parents: Any, *, progress: Optional[bool] = None) -> "Graph":
         """A tree given by parents ([nodes], -1: a root): every node attends to its siblings, and tokens, which are the leaves,
         to themselves as well (relation ``near``). With ``hierarchy()`` a token sees every token of its tree once: those of
         its family as they are, the others in the nodes beside those above it. A path instead names a .csv file of lines
         "node,parent", names of any sort; roots have no parent. ``hga.hsa(parent=graph.parents(), leaves="id")`` is HSA on it,
-        and on the trees of the next four, whose tokens are theirs."""
-        if isinstance(parents, (str, os.PathLike)):
-            return _of_tree(of_table(parents))
-        return _tree(ids(parents, "parents"), [], [])
+        and on the trees of the next four, whose tokens are theirs. progress: as ``coarsen`` has it."""
+        with bar("families", progress) as tell:
+            if isinstance(parents, (str, os.PathLike)):
+                return _of_tree(of_table(parents), tell)
+            return _tree(ids(parents, "parents"), [], [], tell)
 
     @staticmethod
     def from_linkage(linkage: Any) -> "Graph":
@@ -250,9 +253,10 @@ class Graph:
             _say(f"{name}: {again} edges repeat another and count once more")
         return graph
 
-    def write(self, path: Any, relation: Optional[str] = None) -> None:
+    def write(self, path: Any, relation: Optional[str] = None, *, progress: Optional[bool] = None) -> None:
         """A file for other programs, by the end of the name: .json (the whole graph), or one relation's edges as .npy,
-        .mtx, .csv, .graphml, .gexf, .graph (METIS: a warning says how many edges from a node to itself it leaves out), .dot."""
+        .mtx, .csv, .graphml, .gexf, .graph (METIS: a warning says how many edges from a node to itself it leaves out), .dot. progress: as ``coarsen`` has it;
+        .json and .dot show none."""
         name, r = str(path), self._relation(relation)
         end = name[name.rfind(".") :]
         if end == ".json":
@@ -268,7 +272,8 @@ class Graph:
         if end not in writers:
             drawn = "; a hierarchy's write draws: graph.hierarchy().write(path)" if end in (".svg", ".html") else ""
             raise refuse(f"{name}: the name ends in none of .json, .dot, {', '.join(writers)}{drawn}")
-        check(writers[end](self._g, r, encoded_path(name), ffi.NULL, ffi.NULL))
+        with told_by_c(f"writing {end}", progress) as told:
+            check(writers[end](self._g, r, encoded_path(name), *told))
         loops = sum(int((e[:, 0] == e[:, 1]).sum()) for e in self._pieces(relation)) if end == ".graph" else 0
         if loops:
             _say(f"{name}: {loops} edges from a node to itself are left out, which METIS's files have no place for")
@@ -299,16 +304,19 @@ class Graph:
 
         return find_order(self, how)
 
-    def coarsen(self, sizes: Sequence[int]) -> "Graph":
+    def coarsen(self, sizes: Sequence[int], *, progress: Optional[bool] = None) -> "Graph":
         """The same graph, of tokens alone, under a tree of clusters that METIS finds: of the nodes of each level, ``sizes``
         of them each, lowest level first, until one is left. An edge is also one between the clusters above its ends, of
         every level, so that ``hierarchy()`` attends a token's own neighbours and the means of neighbouring clusters; those
-        of a level together weigh as much as the neighbours. Tokens keep their numbers; ``parents()`` is the tree."""
+        of a level together weigh as much as the neighbours. Tokens keep their numbers; ``parents()`` is the tree.
+        progress: a bar of tqdm after two seconds, of the clusters that are found. None shows it in notebooks and on terminals
+        where tqdm is installed, True always, False never."""
         each = ids(sizes, "sizes")
         if each.ndim != 1:
             raise refuse(f"sizes has shape {each.shape}: a list of whole numbers is needed")
         out = ffi.new("hga_graph **")
-        check(lib.hga_graph_coarsen(self._g, ffi.cast("hga_id *", each.ctypes.data), len(each), out))
+        with told_by_c("clusters", progress) as told:
+            check(lib.hga_graph_coarsen(self._g, ffi.cast("hga_id *", each.ctypes.data), len(each), *told, out))
         return Graph(out[0])
 
     def renumber(self, order: Any) -> "Graph":
@@ -449,13 +457,14 @@ class Graph:
         e, weights = self._weighted_edges(relation, 0, self.n_nodes)
         return csr_matrix((weights, (e[:, 1], e[:, 0])), shape=(self.n_nodes, self.n_nodes))
 
-    def to_networkx(self, relation: Optional[str] = None) -> Any:
+    def to_networkx(self, relation: Optional[str] = None, *, progress: Optional[bool] = None) -> Any:
         """A networkx MultiDiGraph: edges source -> destination with their types, and with their weights where they have any.
         Nodes and attributes are those of the graph that ``from_networkx`` took; else nodes are numbers, with their ``name``
-        where they have one."""
+        where they have one. progress: as ``coarsen`` has it."""
         from ._networkx import networkx_of
 
-        return networkx_of(self, relation)
+        with bar("edges for networkx", progress) as tell:
+            return networkx_of(self, relation, tell)
 
     def to_igraph(self, relation: Optional[str] = None) -> Any:
         """A directed igraph Graph, whose edges have their weights where they have any."""
@@ -547,11 +556,11 @@ def _kind(name: Any) -> bytes:
     return encoded(name, "kind")
 
 
-def _of_tree(t: Tree) -> "Graph":
-    return _tree(t.parent, t.names, t.kinds)
+def _of_tree(t: Tree, tell: Tell = silent) -> "Graph":
+    return _tree(t.parent, t.names, t.kinds, tell)
 
 
-def _tree(parent: np.ndarray, names: Sequence[Optional[str]], kinds: Sequence[Optional[str]]) -> "Graph":
+def _tree(parent: np.ndarray, names: Sequence[Optional[str]], kinds: Sequence[Optional[str]], tell: Tell) -> "Graph":
     """A tree whose nodes attend to their siblings, and tokens to themselves; with names and kinds by node."""
     b = Builder()
     place = b._add_tree(len(parent), parent)
@@ -562,7 +571,8 @@ def _tree(parent: np.ndarray, names: Sequence[Optional[str]], kinds: Sequence[Op
         families.setdefault(p, []).append(int(place[v]))
     n_tokens = b._levels[0][1]
     alone = [np.array([v]) for v in families.pop(-1, []) if v < n_tokens]
-    edges = [_see_each_other(b, near, np.array(members), n_tokens) for members in families.values()] + [np.stack([v, v]) for v in alone]
+    members = each_of(families.values(), len(families), tell)
+    edges = [_see_each_other(b, near, np.array(some), n_tokens) for some in members] + [np.stack([v, v]) for v in alone]
     if edges:
         b._add_edges(near, *np.concatenate(edges, 1).astype(np.int32), None, None)
     from ._networkx import named

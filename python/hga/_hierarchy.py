@@ -595,8 +595,8 @@ class Hierarchy(Threaded):
     def to_scipy(self, relation: Optional[str] = None) -> Any:
         return self.graph.to_scipy(relation)
 
-    def to_networkx(self, relation: Optional[str] = None) -> Any:
-        return self.graph.to_networkx(relation)
+    def to_networkx(self, relation: Optional[str] = None, *, progress: Optional[bool] = None) -> Any:
+        return self.graph.to_networkx(relation, progress=progress)
 
     def to_igraph(self, relation: Optional[str] = None) -> Any:
         return self.graph.to_igraph(relation)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Dict, Hashable, List, NamedTuple, Optiona
 import numpy as np
 
 from ._core import check, ffi, lib
+from ._progress import Tell, each
 
 if TYPE_CHECKING:
     from ._graph import Graph
@@ -59,13 +60,14 @@ def _types(edges: Sequence[Dict[Any, Any]]) -> Optional[np.ndarray]:
     return np.asarray(told, np.int32)
 
 
-def graph_of(graph: Any, parents: Any, repeated: Optional[str], weights: Optional[str]) -> "Graph":
+def graph_of(graph: Any, parents: Any, repeated: Optional[str], weights: Optional[str], tell: Tell) -> "Graph":
     from ._graph import Builder, Graph, both_ways, weights_of
 
     nodes = _ordered(graph)
     number = {node: i for i, node in enumerate(nodes)}
-    pairs = np.fromiter((number[v] for e in graph.edges() for v in e[:2]), np.int64).reshape(-1, 2)
-    data = [d for _, _, d in graph.edges(data=True)]
+    n = graph.number_of_edges()  # which are read three times
+    pairs = np.fromiter((number[v] for e in each(graph.edges(), n, tell, 0, 1 / 3) for v in e[:2]), np.int64).reshape(-1, 2)
+    data = [d for _, _, d in each(graph.edges(data=True), n, tell, 1 / 3, 2 / 3)]
     weight, types = weights_of([d.get("weight") for d in data], weights), _types(data)
     made = both_ways(pairs, len(nodes), graph.is_directed(), parents, repeated, weight, types)
     if not isinstance(made, Graph):  # of torch.compile
@@ -74,7 +76,7 @@ def graph_of(graph: Any, parents: Any, repeated: Optional[str], weights: Optiona
     at = sorted(range(len(nodes)), key=place.__getitem__)
     made = named(made, [_name(nodes[i], i, graph.nodes[nodes[i]]) for i in at])
     of_edges: Dict[Tuple[int, int], Dict[Any, Any]] = {}
-    for (u, v), d in zip(pairs.tolist(), data):
+    for (u, v), d in each(zip(pairs.tolist(), data), n, tell, 2 / 3, 1):
         more = {key: value for key, value in d.items() if key != "weight" and not (key == "type" and types is not None)}
         for ends in ((u, v),) if graph.is_directed() else ((u, v), (v, u)):
             if more:
@@ -83,7 +85,7 @@ def graph_of(graph: Any, parents: Any, repeated: Optional[str], weights: Optiona
     return made
 
 
-def networkx_of(graph: "Graph", relation: Optional[str]) -> Any:
+def networkx_of(graph: "Graph", relation: Optional[str], tell: Tell) -> Any:
     import networkx
 
     e, weights = graph._weighted_edges(relation, 0, graph.n_nodes)
@@ -93,7 +95,7 @@ def networkx_of(graph: "Graph", relation: Optional[str]) -> Any:
     g.graph.update(labels.of_graph)
     g.add_nodes_from(zip(labels.nodes, labels.of_nodes))
     near = graph._relation(relation) == 0
-    for (s, d, t), w in zip(e.tolist(), more):
+    for (s, d, t), w in each(zip(e.tolist(), more), len(e), tell):
         u, v = labels.nodes[s], labels.nodes[d]
         key = g.add_edge(u, v, type=t, **w)
         if near and (s, d) in labels.of_edges:

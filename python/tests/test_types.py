@@ -161,7 +161,7 @@ class Mypy(unittest.TestCase):
     def mypy(self, *arguments, skipped=()):
         """What mypy finds, with the package that is tested here as its only source."""
         config, cache = pathlib.Path(self.folder.name, "mypy.ini"), pathlib.Path(self.folder.name, "cache")
-        others = ("jax", "scipy", "networkx", "igraph", "transformers", "matplotlib") + skipped
+        others = ("jax", "scipy", "networkx", "igraph", "transformers", "matplotlib", "tqdm") + skipped
         config.write_text("[mypy]\n" + "".join(f"[mypy-{m}.*]\nignore_missing_imports = True\nfollow_imports = skip\n" for m in others))
         command = [sys.executable, "-m", "mypy", "--strict", "--config-file", config, "--cache-dir", cache, *arguments]
         where = dict(os.environ, MYPYPATH=str(PACKAGE.parent))
