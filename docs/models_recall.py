@@ -7,16 +7,15 @@ from model_tables import load, mean, middle, of, spread, table
 
 TEXT = """## Recall
 
-What stood behind this key? Multi-query associative recall (Arora et al. 2023, *Zoology*) cannot be done without attention: {pairs} pairs of a key and a value come first, then each key is asked once, at a random gap, and the model says its value. There are {keys} keys and {values} values,
-drawn anew for every sequence; between the questions are blanks. Gaps are short more often than long, as in Zoology. The model learns from short sequences and long ones in turn, as there (from 16 tokens on, with fewer pairs, up to the context); from those of 512 tokens alone, dense attention learnt nothing in 300 steps.
-A token begins with the embedding of the one before it as well (a short convolution of two tokens, of the kind that Zoology's models have), so that a value carries its key and one layer is enough.
+Which value followed this key? Multi-query associative recall (Arora et al. 2023, *Zoology*) cannot be done without attention. {pairs} pairs of a key and a value come first. Then each key is asked once, at a random gap, and the model says its value. There are {keys} keys and {values} values, drawn anew for every sequence; blanks are between the questions.
+
+As in Zoology, gaps are short more often than long, and the model learns from short sequences and long ones in turn: from 16 tokens on, with fewer pairs, up to the context. From sequences of 512 tokens alone, dense attention learnt nothing in 300 steps. A token also begins with the embedding of the one before it, a short convolution of two tokens like that of Zoology's models. So a value carries its key, and one layer is enough.
 
 ```text
 python3 examples/python/train/recall.py                             # context 512, three seeds{commands}
 ```
 
-{size} {machine} Accuracy in % of the answers, on {check} sequences of the full context that no step has seen; where there are several seeds the least and the greatest stand behind the mean. The columns behind it are by distance, how many tokens a question is
-behind its pair: up to {nearest}, from there to twice as far, and so on.
+{size} {machine} Accuracy in % of the answers, on {check} sequences of the full context that no step has seen; where there are several seeds, the least and the greatest follow the mean in brackets. The next columns are by distance, the number of tokens between a pair and its question: up to {nearest}, from there to twice as far, and so on.
 
 {tables}
 
@@ -24,14 +23,19 @@ behind its pair: up to {nearest}, from there to twice as far, and so on.
 
 {said}
 
-**What their papers say.** None of the four papers tries recall. What they do say, beside what happened here:
+**What their papers say.** None of the four papers tries recall. This is what they say about far tokens, beside the result here:
 
 {claims}
 
-Why: recall needs a key of its own beside its value. A window shows nothing beyond its end. H-Transformer, HSA and Fenwick spans show what is far as means of keys and means of values, in which nobody can tell which value stood behind which key. So are BP-Transformer's spans in a
-model of one layer, but those of two tokens still hold a pair each: with k = 16 it recalls beyond the tokens that it sees singly. A dilated pattern sees a pair where the distance fits, Treeformer where key and question are in one leaf. Chosen blocks show whole pairs, where the right block is among the k.
+Why? Recall needs each key beside its own value.
 
-What this does not show: one layer, width {width}, {steps} steps. What sees a pair and misses it may learn more in a longer training; spans that learn, layer by layer, are not tried here. {keys} keys are few beside a language's words."""
+- A window shows nothing beyond its end.
+- H-Transformer, HSA and Fenwick spans show far tokens as means of keys and means of values. A mean does not say which value followed which key.
+- BP-Transformer's spans are such means, too, in a model of one layer. But a span of two tokens still holds one pair: with k = 16 the model recalls beyond the tokens that it sees singly.
+- A dilated pattern sees a pair where the distance fits, Treeformer where key and question are in one leaf.
+- Chosen blocks show whole pairs, where the right block is among the k.
+
+What this does not show: it is one layer of width {width}, trained for {steps} steps. An attention that sees a pair and misses it may learn more in a longer training. Spans that learn, layer by layer, were not tried. {keys} keys are few beside a language's words."""
 
 KNOWS, PART = 90, 17  # % from which on we say that something is recalled, and recalled in part: twice what the value of most pairs gives
 CONTROLS = ("mean", "window:left=0")
