@@ -213,9 +213,10 @@ int run_attend(int argc, char **argv)
         .parts = parts,
         .check = check_arguments,
         .words = "VARIANT",
-        .says = "Attention on tensors from .npy files.\vUnder mpirun, of a build with -DHGA_WITH_MPI=ON, the "
-                "processes share one call: each reads, computes and writes its rows, and the files are those of "
-                "one process, gradients too. Threads are then by default the machine's processors over its processes."};
+        .says =
+            "Attention on tensors from .npy files.\vUnder mpirun, in a build with -DHGA_WITH_MPI=ON, the processes "
+            "share one call: each reads, computes and writes its rows. The files, also those of gradients, equal those "
+            "of one process. The default of --threads is then the machine's processors divided by its processes."};
     typed_attend a = {0};
     attend_io all = {0};
     results r = {0};

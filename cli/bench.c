@@ -90,9 +90,8 @@ static const option_row options[] = {
     {"variants", TEXT(arguments, variants), "LIST", 0,
      "variants, with parameters after colons, or random:degree=32 (default: " DEFAULT_VARIANTS ")", 1},
     {"graph", TEXT(arguments, graph), "FILE", 0,
-     "a graph of yours, as graph=FILE among the variants, with parameters after colons "
-     "(FILE:tree=metis:8,8:order=rcm); "
-     "runs once, on its own number of tokens",
+     "a graph from a file, as graph=FILE in --variants, with parameters after colons (FILE:tree=metis:8,8:order=rcm); "
+     "it runs once, on its own number of tokens",
      1},
     {"tokens,n", TEXT(arguments, tokens), "LIST", 0, "lengths (default: " DEFAULT_TOKENS ")", 1},
     {"threads", TEXT(arguments, threads), "LIST", 0,
@@ -119,23 +118,23 @@ static const option_row options[] = {
      "over forward's (programs with user stages have none)",
      1},
     {"by-memory", FLAG(arguments, by_memory), NULL, 0,
-     "in turns with the memory's bandwidth, in order and of rows at random, whatever limits the case", 1},
+     "compare each case with the memory's bandwidth (rows in order and at random), measured in turns with it, whatever "
+     "limits the case",
+     1},
     {"decode", FLAG(arguments, decode), NULL, 0,
-     "time causal variants token by token: --tokens are contexts, behind which tokens are appended one by one; beside "
-     "them a flat cache, one query against all keys. Processor time on one thread, which is "
-     "what no --threads means here, wall time on more (default variants: " DEFAULT_DECODED ")",
+     "time causal variants token by token: --tokens are contexts, after which tokens are appended one by one. Beside "
+     "them is a flat cache, one query against all keys. Without --threads: processor time on one thread; with more: "
+     "wall time (default variants: " DEFAULT_DECODED ")",
      2},
     {"ranks", FLAG(arguments, ranks), NULL, 0,
-     "under mpirun: one sequence on all its processes, what the busiest sends and how long it takes beside what `hga "
-     "explain --ranks` predicts; processor time of computing, wall time of the exchange (default "
+     "under mpirun: run one sequence on all processes. Shows what the busiest sends and how long it takes, beside the "
+     "prediction of `hga explain --ranks`: processor time of computing, wall time of the exchange (default "
      "variants: " DEFAULT_SHARED ")",
      2},
     {"latency", ABOVE_0(arguments, link.latency_us), "US", 0,
-     "with --ranks: predict with so many microseconds a message (default: measured between the first rank and the "
-     "last)",
-     2},
-    {"gbits", ABOVE_0(arguments, link.gbits), "G", 0, "with --ranks: and so many gigabits a second (default: measured)",
-     2},
+     "with --ranks: predict with US microseconds a message (default: measured between the first rank and the last)", 2},
+    {"gbits", ABOVE_0(arguments, link.gbits), "G", 0,
+     "with --ranks: predict with G gigabits a second (default: measured)", 2},
     {0},
 };
 

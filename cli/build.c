@@ -24,9 +24,8 @@ static int check_arguments(void *input)
 
 static const option_row options[] = {
     {"text", TEXT(arguments, text), "FILE", 0,
-     "the tokens are the words of this text (- is standard input), or the first --tokens of them; their names go into "
-     ".json and onto pictures; hsa "
-     "takes its hierarchy too",
+     "the tokens are the words of this text (- is standard input), or the first --tokens of them; .json and pictures "
+     "name them; hsa uses the text's sections and sentences, too",
      2},
     {"node-map", TEXT(arguments, node_map), "FILE", 0,
      "write [nodes] int32: the caller's id of each node, for hsa with parent", 2},

@@ -290,7 +290,7 @@ static const option_row options[] = {
     {"key", TEXT(arguments, back.paths.key), "FILE", 0, "of --gradient", 2},
     {"value", TEXT(arguments, back.paths.value), "FILE", 0, "of --gradient", 2},
     {"seed", WHOLE(arguments, back.seed, 0, INT64_MAX), "N", 0,
-     "of --gradient: which random tensors, and which entries of many (default: 0)", 2},
+     "of --gradient: seed of random tensors, and of the sample of entries (default: 0)", 2},
     {0},
 };
 
@@ -300,13 +300,12 @@ int run_check(int argc, char **argv)
                                  {&chosen_head_list, offsetof(arguments, source.chosen), NULL, 0},
                                  {call_list(CALL_WHOLE), offsetof(arguments, call), "Of --gradient:", 10},
                                  {0}};
-    const option_list line = {
-        .rows = options,
-        .parts = parts,
-        .check = check_arguments,
-        .words = "GRAPH|VARIANT",
-        .says = "A graph's rules, and what its program covers and sees. Ends with 1 when a rule, or a property "
-                "that the graph claims, does not hold."};
+    const option_list line = {.rows = options,
+                              .parts = parts,
+                              .check = check_arguments,
+                              .words = "GRAPH|VARIANT",
+                              .says = "Check a graph's rules, and what its program covers and sees. Exits with 1 when "
+                                      "a rule, or a property that the graph claims, does not hold."};
     arguments a = {0};
     graph_file g = {0};
     findings f = {0};

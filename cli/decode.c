@@ -32,15 +32,12 @@ static int check_arguments(void *input)
 static const option_row options[] = {{"json", FLAG(arguments, json), NULL, 0, "as JSON", 9}, {0}};
 
 static const char doc[] =
-    "A causal variant fed token by token, or in chunks: each append gives the rows of its tokens, and a cache holds "
-    "what "
-    "later tokens read.\v"
-    "The output is that of `hga attend`, row by row; rows of nodes (bpt) come when their last token does. Four axes "
-    "are "
-    "a batch: a cache for each sample, all of them in one call. The table has the microseconds that a token of a "
-    "sample "
-    "took: median, worst, and the medians of the first and the last thousand; and what a cache held when it held most: "
-    "at its last token it lets everything go.";
+    "Run a causal variant token by token, or in chunks: each append computes the rows of its tokens, and a cache holds "
+    "what later tokens read.\v"
+    "The output is that of `hga attend`, row by row; a row of a node (bpt) is written with its last token. Tensors of "
+    "four axes are a batch: each sample has a cache, and one call appends to all. The table has microseconds a token "
+    "of a sample: median, worst, and the medians of the first and the last thousand. It also has the most that a cache "
+    "held; at its last token a cache frees everything.";
 
 /* ---- the samples ---- */
 

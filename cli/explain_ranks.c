@@ -378,7 +378,7 @@ static int read_ranks(const char *text, void *input)
 
 static const option_row options[] = {
     {"ranks", READ(read_ranks), "P[,P..]", 0,
-     "instead: what a run on P machines would exchange and cost, from this machine's measured rate", 10},
+     "instead: what a run on P machines would send and cost, from this machine's measured rate", 10},
     {"latency", ABOVE_0(rank_question, latency_us), "US", 0, "with --ranks: microseconds a message takes (default: 5)",
      10},
     {"gbits", ABOVE_0(rank_question, gbits), "G", 0,

@@ -181,7 +181,7 @@ int run_flops(int argc, char **argv)
         .parts = parts,
         .check = check_arguments,
         .words = "VARIANT",
-        .says = "Operation counts by formula and by counting edges; ends with 1 where the two disagree.\v"};
+        .says = "Count operations by formula and by counting edges. Exits with 1 if the two disagree.\v"};
     arguments a = {0};
     model m = {0};
     count c = {0};

@@ -47,7 +47,7 @@ static const option_row options[] = {
     {"pattern", FLAG(graph_argument, pattern), NULL, 0,
      "of a GRAPH that is a file of edges: every edge has weight 1, whatever the file says (zeros, negative values)", 1},
     {"words", TEXT(graph_argument, words), "FILE", 0,
-     "the words of the tokens, one a line, or .json with a list of them: they are shown wherever tokens are", 1},
+     "the words of the tokens, one a line, or .json with a list of them, which lists and pictures show", 1},
     {0},
 };
 static const option_part parts[] = {{&chosen_scores_list, offsetof(graph_argument, chosen), NULL, 0}, {0}};

@@ -354,10 +354,9 @@ static const option_row target_options[] = {
     {"format", TEXT(graph_target, format), "FORMAT", 0,
      "json, npy, mtx, csv, dot, graphml, gexf, graph (METIS), svg or png (default: by FILE's suffix)", 2},
     {"relation", TEXT(graph_target, relation), "NAME", 0,
-     "the relation whose edges the file holds; `tree`: each node and its parent (`tree down`: the other way round); "
-     "`all`: "
-     "every relation and the tree, named, in csv, dot, graphml and gexf; json holds all, pictures show all (default: "
-     "the first attended; without one, the last stage's)",
+     "the relation whose edges are written; `tree`: each node and its parent (`tree down`: the reverse); `all`: every "
+     "relation and the tree, named, in csv, dot, graphml and gexf; json and pictures have all (default: the first "
+     "attended; without one, the last stage's)",
      2},
     {"max-edges", WHOLE(graph_target, max_edges, 1, INT64_MAX), "N", 0,
      "refuse a .dot with more edges (default: 20000)", 2},

@@ -119,11 +119,12 @@ static int read_warmup(const char *text, void *input)
 
 static const option_row rules_options[] = {
     {"seconds", ABOVE_0(bench_rules, budget), "S", 0,
-     "repeat until stable, at most so long for one case, warm-up apart (default: 2; run: 1)", 8},
-    {"min-time", ABOVE_0(bench_rules, min_time), "S", 0, "repeat at least so long (default: a tenth of --seconds)", 8},
+     "repeat until stable, at most S seconds for one case without warm-up (default: 2; run: 1)", 8},
+    {"min-time", ABOVE_0(bench_rules, min_time), "S", 0,
+     "repeat for at least S seconds (default: a tenth of --seconds)", 8},
     {"repetitions", ID(bench_rules, repetitions, 1, MOST_REPETITIONS), "N", 0,
-     "just so many repeats (default: until the median is stable)", 8},
-    {"warmup", READ(read_warmup), "N", 0, "executions before the clock runs (default: 1)", 8},
+     "exactly N repeats (default: until the median is stable)", 8},
+    {"warmup", READ(read_warmup), "N", 0, "executions before the first that is timed (default: 1)", 8},
     {0},
 };
 

@@ -58,15 +58,15 @@ static int check(void *input)
 
 static const option_row options[] = {
     {"tokens,n", ID(arguments, tokens, 0, INT32_MAX), "N", 0,
-     "at most so many words of the text, 0 for all (default: 8192)", 1},
+     "use at most N words of the text, 0 for all (default: 8192)", 1},
     {"variants", TEXT(arguments, variants), "LIST", 0,
      "names with commas between them; dense is always there (default: all)", 1},
     {"seed", WHOLE(arguments, seed, 0, INT64_MAX), "N", 0, "of the features and projections (default: 1)", 1},
     {"report", TEXT(arguments, report), "FILE", 0,
      "the page with table, patterns, times against length, plans and viewers (default: report.html)", 2},
-    {"no-report", READ(write_no_report), NULL, 0, "write no page, and measure no prefixes", 2},
+    {"no-report", READ(write_no_report), NULL, 0, "write no page, and measure no shorter texts", 2},
     {"dry-run", FLAG(arguments, dry_run), NULL, 0,
-     "write no page: tell from the first words about how long all would take, and the memory", 9},
+     "write no page: estimate from the first words the time and memory of a run", 9},
     {"json", FLAG(arguments, json), NULL, 0, "as JSON", 9},
     {0},
 };
@@ -74,18 +74,16 @@ static const option_row options[] = {
 static const char doc[] =
     "Every variant on a text (UTF-8; - is standard input; default: the gospels that ship with "
     "the examples), in one table."
-    "\vThe text is split into chapters, paragraphs, sentences and words as far as it has them. A "
-    "word's features are hashes of it and of its pieces, "
-    "and its "
-    "position; seeded random matrices make queries, keys and values of them, so that the same "
-    "text gives the same table but for the times.\n\n"
+    "\vThe text is split into chapters, paragraphs, sentences and words as far as it has them. A word's features are "
+    "its position and hashes of it and its pieces. Seeded random matrices make queries, keys and values of the "
+    "features: the same text gives the same table, except for the times.\n\n"
     "edges are those of all attended relations. FLOP and ms are of one execution, after the graph "
     "and its plan are made. \"of peak\" is the share of "
     "this "
     "machine's measured fp32 peak. \"x dense\" and the errors compare a variant with the "
     "engine's own dense attention, a causal one with causal "
-    "dense; what is said of scores (--normaliser and the options beside it) is for all of them, dense among them, "
-    "and variants that cannot have it are left out by name. MB is "
+    "dense; --normaliser and the other options for scores apply to all variants, dense among them; variants that "
+    "cannot have them are left out, and named. MB is "
     "graph, plan, workspace and tensors together. rel L2 is the distance of the output from "
     "dense attention's; KL is the mean over rows of "
     "KL(variant's "

@@ -37,7 +37,7 @@ static const option_row options[] = {
     {0}};
 
 static const char doc[] = "The arrays in a .npy, .npz or .safetensors file: name, type, shape."
-                          "\vWherever a tensor is read, FILE:NAME is one of several.";
+                          "\vEvery option that reads a tensor takes FILE:NAME, one array of several.";
 
 static const column columns[] = {
     {"name", "name", NULL, 0}, {"type", "type", NULL, 0}, {"shape", "shape", NULL, 0}, {0}};

@@ -22,7 +22,7 @@ static const option_row options[] = {
 int run_topo(int argc, char **argv)
 {
     const option_list line = {.rows = options,
-                              .says = "The machine as the engine sees it, and where threads would go."};
+                              .says = "The machine as the engine sees it, and the processors that threads would use."};
     arguments a = {0};
     char *text = NULL;
     int status = CLI_GOOD;

@@ -39,17 +39,18 @@ static void start(void *input)
 
 static const option_row options[] = {
     {"chunks", READ(read_chunks), "LIST", 0,
-     "tokens of one append after the other; the list is repeated. random:SEED: 1 to 64 by chance (default: 1)", 5},
+     "numbers of tokens of the appends; the list is repeated. random:SEED: 1 to 64, drawn at random (default: 1)", 5},
     {"same", FLAG(typed_decoding, same), NULL, 0,
      "rows have the bits that `hga attend` gives them (default: within 2e-6)", 5},
     {"fork-at", ID(typed_decoding, fork_at, 0, INT32_MAX), "T", 0,
-     "fork the cache when it has T tokens, and go on in the fork", 5},
-    {"cut", READ(read_cut), "T:BACK", 0, "when the cache has T tokens, take the last BACK back and append them again",
+     "fork the cache when it has T tokens, and continue in the fork", 5},
+    {"cut", READ(read_cut), "T:BACK", 0, "when the cache has T tokens, take back the last BACK and append them again",
      5},
     {"save", TEXT(typed_decoding, save), "FILE", 0, "write the cache to a file", 5},
-    {"save-at", ID(typed_decoding, save_at, 0, INT32_MAX), "T", 0, ".. as it is with T tokens (default: with all)", 5},
+    {"save-at", ID(typed_decoding, save_at, 0, INT32_MAX), "T", 0,
+     "save the cache when it has T tokens (default: at the end)", 5},
     {"resume", TEXT(typed_decoding, resume), "FILE", 0,
-     "start with the cache of a file; the tensors have its tokens, too, whose rows of the output are NaN", 5},
+     "start with the cache of a file; the tensors also have its tokens, whose rows of the output are NaN", 5},
     {0},
 };
 const option_list decoding_list = {.rows = options, .start = start};

@@ -18,12 +18,12 @@ static const option_row options[] = {
      "query tensor, [rows][dim] or [rows][heads][dim]; - is standard input", 2},
     {"key", TEXT(typed_tensors, paths.key), "FILE", 0, "key tensor; its heads divide the query's", 2},
     {"value", TEXT(typed_tensors, paths.value), "FILE", 0, "value tensor, with the key's rows and heads", 2},
-    {"out", TEXT(typed_tensors, paths.out), "FILE", 0, "where the output goes; - is standard output", 2},
+    {"out", TEXT(typed_tensors, paths.out), "FILE", 0, "the file of the output; - is standard output", 2},
     {"lse", TEXT(typed_tensors, paths.lse), "FILE", 0,
-     "where the log of the softmax denominators goes (default: nowhere)", 3},
+     "the file of the log of the softmax denominators (default: not written)", 3},
     {"layout", CHOICE(typed_tensors, layout, LAYOUT_WORDS), "L", 0,
-     "nhd, hnd, bnhd or bhnd: the axes of query, key, value and what comes out; torch's are hnd; a fourth axis in "
-     "front is a batch, on which bnhd and bhnd insist (default: nhd)",
+     "nhd, hnd, bnhd or bhnd: the axes of query, key, value and output; torch's are hnd; a fourth axis in front is a "
+     "batch, which bnhd and bhnd require (default: nhd)",
      3},
     {"out-type", READ(read_type), "T", ARGUMENTS_MORE,
      "f16, bf16, f32, f64 or same: the type of what comes out; same is the query's (default: f32)", 3},

@@ -41,16 +41,16 @@ static const option_row options[] = {
     {0},
 };
 
-static const char doc[] = "A graph from JSON (- is standard input) as an interactive page: one file, no network.\vThe "
-                          "page shows each relation as a "
-                          "matrix to zoom into, over nodes or over the tokens they "
-                          "stand for; pointing at a cell tells its edges, a click on it how far its row's token "
-                          "reaches, layer by layer. Below 2000 "
-                          "edges it draws nodes and links too. The structure goes "
-                          "in as it is stored, so that a million tokens take little more room than a thousand.\n\n"
-                          "With --query and --key the page shows what every edge weighs, in double by the plain "
-                          "meaning of the stages: as strength of colour, as width of links, and as numbers under the "
-                          "pointer. At most a million weights (edges of all tokens x heads) go into a page.";
+static const char doc[] =
+    "A graph from JSON (- is standard input) as an interactive page: one file, no network.\vThe "
+    "page shows each relation as a "
+    "matrix to zoom into, over nodes or over the tokens they "
+    "stand for; point at a cell to see its edges, click it to see how far its row's token reaches, layer by layer. "
+    "Graphs of fewer than 2000 edges are also drawn as nodes and links. The page contains the graph as it is stored, "
+    "so a million tokens take little more room than a thousand.\n\n"
+    "With --query and --key the page shows the weight of every edge, computed in double by the plain meaning of the "
+    "stages: as strength of colour, as width of links, and as numbers under the pointer. A page has at most a million "
+    "weights (edges of all tokens x heads).";
 
 /* ---- two hierarchies ---- */
 

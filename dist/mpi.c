@@ -240,7 +240,7 @@ static hga_status mpi_start(void *ctx, int number, const hga_packet *send, hga_i
     HGA_TRY(check_thread(x));
     HGA_TRY(look_for_notice(x));
     HGA_TRY(channel_of(x, number, &c));
-    if (c->n) return hga_fail(HGA_EINVAL, "channel %d has messages that nobody has waited for", number);
+    if (c->n) return hga_fail(HGA_EINVAL, "channel %d has messages that no call has waited for", number);
     HGA_TRY(check_messages(x, "send", send, n_send));
     HGA_TRY(check_messages(x, "receive", receive, n_receive));
     HGA_TRY(begin_all(x, c, number, send, n_send, receive, n_receive));

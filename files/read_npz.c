@@ -148,7 +148,7 @@ static hga_status read_weight(matrix *m, int64_t e, double *weight)
 static hga_status add_entry(matrix *m, int64_t e, int64_t row, int64_t column, double weight)
 {
     if (row < 0 || row >= m->rows || column < 0 || column >= m->columns)
-        return hga_fail(HGA_EFORMAT, "%s: entry %lld lies at %lld, %lld of %lld x %lld", m->x->name, (long long)e,
+        return hga_fail(HGA_EFORMAT, "%s: entry %lld is at %lld, %lld of %lld x %lld", m->x->name, (long long)e,
                         (long long)row, (long long)column, (long long)m->rows, (long long)m->columns);
     return import_edge_add(m->x, 0, column + (m->rows == m->columns ? 0 : m->rows), row, 0, weight);
 }

@@ -22,7 +22,7 @@ static hga_status take_blocks(hga_builder *from, hga_graph *g)
         const draft *d = &from->drafts[i];
         memcpy(g->relation[i].name, d->name, sizeof d->name);
         if (d->n_edges || d->n_choices || d->dst_order || d->src_order)
-            HGA_TRY(hga_fail(HGA_EUNSUPPORTED, "relation %s of the longer graph: it has %s; only blocks are told",
+            HGA_TRY(hga_fail(HGA_EUNSUPPORTED, "relation %s of the longer graph: it has %s; it may have blocks only",
                              d->name,
                              d->n_edges     ? "single edges"
                              : d->n_choices ? "choices"

@@ -29,6 +29,10 @@ add_test(NAME version COMMAND /usr/bin/python3 -B ${CMAKE_CURRENT_LIST_DIR}/test
 set_tests_properties(version PROPERTIES LABELS cli)
 add_test(NAME completion COMMAND bash ${CMAKE_CURRENT_LIST_DIR}/test_completion.sh $<TARGET_FILE:hga_tool> ${PROJECT_SOURCE_DIR}/completions/hga.bash)
 set_tests_properties(completion PROPERTIES TIMEOUT 300 LABELS cli ENVIRONMENT OMP_WAIT_POLICY=passive)
+# Words that readers stumbled over.
+add_test(NAME english COMMAND bash ${CMAKE_CURRENT_LIST_DIR}/test_english.sh $<TARGET_FILE:hga_tool> ${PROJECT_SOURCE_DIR})
+set_tests_properties(english PROPERTIES TIMEOUT 120 LABELS "cli;rules")
+
 add_test(NAME words_tool COMMAND bash ${CMAKE_CURRENT_LIST_DIR}/test_words.sh $<TARGET_FILE:hga_tool>)
 set_tests_properties(words_tool PROPERTIES TIMEOUT 300 LABELS cli ENVIRONMENT OMP_WAIT_POLICY=passive)
 add_test(NAME call_tool COMMAND bash ${CMAKE_CURRENT_LIST_DIR}/test_call.sh $<TARGET_FILE:hga_tool>)

@@ -235,12 +235,12 @@ static void *run_caller(void *c)
 
 static void ranks_that_are_called_for_different_things_are_told(void **state)
 {
-    static const char *const what[] = {[UPDATES] = "updates one",
+    static const char *const what[] = {[UPDATES] = "updates a plan",
                                        [CREATES] = "makes a plan",
                                        [NO_SAMPLES] = "different numbers of samples",
                                        [TWO_SAMPLES] = "different numbers of samples",
                                        [NO_WORKSPACE] = "sample 1: no workspace",
-                                       [GOES_BACK] = "goes back through one",
+                                       [GOES_BACK] = "runs backward",
                                        [OTHER_SEED] = "different seeds, layers or tables",
                                        [OTHER_SCALE] = "different seeds, layers or tables",
                                        [OTHER_SINK] = "different seeds, layers or tables",

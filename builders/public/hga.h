@@ -1,11 +1,11 @@
 /* hga.h: hierarchical graph attention on CPUs. This page is what most programs need; at its end it includes the headers
-   of libhga, in which everything is said in full. (Graphs and documents in other programs' files: hga_files.h.)
+   of libhga, which say everything in full. (Graphs and documents in other programs' files: hga_files.h.)
 
    A GRAPH says who attends to whom: tokens, nodes that stand for groups of tokens, and edges between them. A PROGRAM
    says what is computed along the edges, stage after stage. A builder makes both. A PLAN is a program on a graph, made
    ready for a shape (heads, columns), a number of threads and a machine; many threads may share it. A WORKSPACE is the
-   memory of one caller. Then each call brings its tensors: an execution reads queries, keys and values and writes the
-   output, and a gradient goes back from there.
+   memory of one caller. Each call then brings its tensors: an execution reads queries, keys and values and writes the
+   output. A gradient call computes their gradients from the output's.
 
        hga_build                a published hierarchy and its settings in words, over n tokens: graph and program.
                                 hga_variants.h lists them; hga_builders.h has a function and a struct for each

@@ -131,14 +131,14 @@ HGA_API int64_t hga_route_rows(hga_id height, const hga_id *branching);
 /* Nodes of all levels, root and leaves among them: 1 + b_0 + b_0 b_1 + ... -1: none, or more than INT32_MAX leaves. */
 HGA_API int64_t hga_route_nodes(hga_id height, const hga_id *branching);
 
-/* Trees that learn. Routing is hard; its straight-through gradient is that of the probability P of a path, the product
-   over its decisions of sigmoid(f) to the right and sigmoid(-f) to the left, k-ary: of the softmax over the node's
-   hyperplanes (the paper gives none; docs/treeformer-fine.md has the definition). A loss that multiplies by P / stop(P)
-   has gradient d log P:
+/* Trees that learn. Routing is a hard choice. Its straight-through gradient is that of the probability P of a path, the
+   product over its decisions of sigmoid(f) to the right and sigmoid(-f) to the left, k-ary: of the softmax over the
+   node's hyperplanes (the paper gives none; docs/treeformer-fine.md has the definition). A loss that multiplies by P /
+   stop(P) has gradient d log P:
      fine    of a query d_out . out, of a key d_log_mass (hga_gradient.h), in d_path;
      coarse  of every level's part of the path, in d_level, or of every node of the tree, in d_node: what
              hga_coarse_gradient gives.
-   Rows and heads are those of hga_route, leaf what it gave; a row in no leaf (-1) contributes nothing. */
+   Rows and heads are those of hga_route, and leaf is its result; a row in no leaf (-1) contributes nothing. */
 typedef struct hga_route_grad {
     const float *x;
     hga_id n;
@@ -159,10 +159,10 @@ typedef struct hga_route_grad {
    HGA_ENOMEM. Threads may call at once with gradients of their own. */
 HGA_API hga_status hga_route_gradient(const hga_router *r, const hga_route_grad *grad);
 
-/* The gradient that coarse attention gives the paths, for hga_route_gradient: out_i = sum_l alpha_l mean_l(i), where
-   a query's term of level l has factor P_l / stop(P_l) and a key's share of its node's mean likewise. `dense`: the
-   probabilities to come to every node, as if all nodes' terms were there with the weights that they have, 1 on the
-   path and 0 elsewhere. Heads that share a tree are columns of one: dim_v is that of all of them. */
+/* The gradient that coarse attention gives the paths, for hga_route_gradient: out_i = sum_l alpha_l mean_l(i), where a
+   query's term of level l has factor P_l / stop(P_l) and a key's share of its node's mean likewise. `dense`: of the
+   probabilities to come to every node, whose terms have weight 1 on the path and 0 elsewhere. Heads that share a tree
+   are columns of one: dim_v is that of all of them. */
 typedef struct hga_coarse_grad {
     hga_id dim_v;
     const float *value, *d_out; /* [n_keys][n_tree_heads][dim_v], [n_queries][n_tree_heads][dim_v] */
@@ -171,20 +171,21 @@ typedef struct hga_coarse_grad {
     float *d_query, *d_key; /* wanted or NULL: [n][n_tree_heads][height + 1], dense: [..][hga_route_nodes] */
     uint64_t reserved[4];
 } hga_coarse_grad;
-/* Compute the gradients, of the probabilities of their paths, of queries and keys of hga_build_treeformer_coarse, into
-   the arrays of `grad` that are not NULL. hga_route_gradient takes them on to the router. */
+/* Compute the gradients of the paths' probabilities, of queries and keys of hga_build_treeformer_coarse, into the
+   arrays of `grad` that are not NULL. hga_route_gradient computes those of the router from them. */
 HGA_API hga_status hga_coarse_gradient(const hga_treeformer *p, const hga_coarse_grad *grad);
 
-/* Count how even a tree is: the rows in each leaf, count [n_heads][n_leaves], and the entropy of that distribution in
-   nats (log n_leaves when even, 0 when all are in one leaf), entropy [n_heads] or NULL. leaf is [n][n_heads]. */
+/* Measure the balance of a tree: count the rows in each leaf, count [n_heads][n_leaves], and the entropy of that
+   distribution in nats (log n_leaves when even, 0 when all are in one leaf), entropy [n_heads] or NULL. leaf is
+   [n][n_heads]. */
 HGA_API hga_status hga_leaf_histogram(const int32_t *leaf, hga_id n, hga_id n_heads, hga_id n_leaves, int64_t *count,
                                       double *entropy);
 
 /* Which leaf of `parent` is token 0, 1, ..: in depth-first order, children by increasing id; or by increasing id. */
 typedef enum hga_hsa_leaves { HGA_LEAVES_DEPTH_FIRST, HGA_LEAVES_BY_ID } hga_hsa_leaves;
-/* HSA (Amizadeh et al. 2025): Algorithms 1-3 with line 18's sign mended. The tree is `parent` (or hopping windows of
-   `branching`: lowest level first, the last number repeated until one root is left). Relation `sibling`, or `frontier`
-   with causal and FRONTIER. `self`: a leaf may attend to itself. */
+/* HSA (Amizadeh et al. 2025): Algorithms 1-3 with the sign of line 18 corrected. The tree is `parent` (or hopping
+   windows of `branching`: lowest level first, the last number repeated until one root is left). Relation `sibling`, or
+   `frontier` with causal and FRONTIER. `self`: a leaf may attend to itself. */
 typedef enum hga_hsa_mode { HGA_HSA_FRONTIER, HGA_HSA_SELF } hga_hsa_mode;
 typedef struct hga_hsa {
     hga_id n_tokens;         /* leaves; with parent 0 or their number */
@@ -224,10 +225,10 @@ typedef struct hga_tree {
     char *name_text;
     int64_t name_bytes, name_room;
 } hga_tree;
-/* Free the arrays of a tree that hga_tree_grid, hga_tree_text and their like made; a zeroed tree is accepted. */
+/* Free the arrays of a tree that any hga_tree_ function made; a zeroed tree is accepted. */
 HGA_API void hga_tree_clear(hga_tree *tree);
-/* A node's name, for hga_graph_set_names by way of hga_hsa.node_of: of a document's words themselves, of its sections
-   their headings. NULL without; valid as long as the tree. */
+/* A node's name, for hga_graph_set_names with the ids of hga_hsa.node_of: a document's word itself, a section's
+   heading. NULL without; valid as long as the tree. */
 HGA_API const char *hga_tree_name(const hga_tree *tree, hga_id node);
 
 /* Make the tree of a height x width image (leaves = pixels or tokens in the order of nested patches): patches of

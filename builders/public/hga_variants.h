@@ -1,5 +1,5 @@
 /* hga_variants.h: the built-in hierarchies by name, each with its parameters as data: what a tool, or a binding to
-   another language, is made of. A variant is one row of this table; whoever reads the table has it.
+   another language, is made of. A variant is one row of this table.
 
        hga_build("bpt k=4 causal=1", 4096, &g, &program);
 
@@ -27,8 +27,7 @@ typedef enum hga_parameter_kind {
 /* The structure that a parameter's offsets count in. */
 typedef enum hga_parameter_place {
     HGA_IN_BUILDER,    /* the variant's own */
-    HGA_IN_ROUTER,     /* hga_router: hyperplanes that give the queries their leaves, and the keys unless these have
-                          their own */
+    HGA_IN_ROUTER,     /* hga_router: hyperplanes that route the queries, and the keys unless these have their own */
     HGA_IN_KEY_ROUTER, /* hga_router of the keys */
     HGA_IN_IO,         /* hga_io: the data of a table, whose rows say how many */
     HGA_IN_CHOICE      /* what each query block chose, [choosers][query blocks][slots], as hga_chosen_table has it */
@@ -61,8 +60,8 @@ enum {
     HGA_NEEDS_TYPE_SCALE = 128, /* hga_io.type_scale must be given */
     HGA_TAKES_SHAPE = 256,      /* `shape` may be given: then tokens, its product, may be left out */
     HGA_NEEDS_DRAFTS = 512,     /* `parent` must be given, one a query token; keys are always other tokens */
-    /* what its program takes of what calls do with scores, whatever its parameters; with some of them (causal hsa) it
-       may take more */
+    /* which options for scores its program takes with any parameters; with some parameters (causal hsa) it may take
+       more */
     HGA_TAKES_SOFTCAP = 1024,
     HGA_TAKES_SINK = 2048,
     HGA_TAKES_SLOPES = 4096,
@@ -109,7 +108,7 @@ HGA_API void hga_variant_defaults(const hga_variant *v, void *parameters);
    other places are HGA_EINVAL. */
 HGA_API hga_status hga_variant_set(const hga_variant *v, void *parameters, const char *name, const char *value);
 /* Set an array of n (times `columns`; 0 means 1) numbers, borrowed: hga_id for HGA_PARAMETER_IDS, float for
-   HGA_PARAMETER_FLOATS. Where another array, or a number, has said how many, it must say the same. */
+   HGA_PARAMETER_FLOATS. If another array or a number has set the count already, n must be equal to it. */
 HGA_API hga_status hga_variant_set_array(const hga_variant *v, void *parameters, const char *name, const void *array,
                                          hga_id n, hga_id columns);
 

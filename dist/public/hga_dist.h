@@ -1,5 +1,5 @@
-/* hga_dist.h: transports for hga_exchange. In this library: ranks that are threads of one process, for tests and for
-   trying out what a wire would cost. */
+/* hga_dist.h: transports for hga_exchange. This library has one: ranks that are threads of one process, for tests, and
+   to try what a wire would cost. */
 #ifndef HGA_DIST_H
 #define HGA_DIST_H
 
@@ -26,15 +26,15 @@ typedef struct hga_dist_counts {
     int64_t gathers, bytes_gathered;
 } hga_dist_counts;
 
-/* Make n_ranks ends, xs[0 .. n_ranks - 1], which threads of this process use, one thread an end. Messages are copied as
-   they start, so that nobody waits to send. wire NULL: no delay. HGA_EINVAL names what is wrong, HGA_ENOMEM leaves
+/* Make n_ranks ends, xs[0 .. n_ranks - 1], which threads of this process use, one thread an end. A message is copied
+   when it starts, so that no rank waits to send. wire NULL: no delay. HGA_EINVAL names what is wrong, HGA_ENOMEM leaves
    nothing behind. Destroy every end. */
 HGA_API hga_status hga_dist_in_process(hga_id n_ranks, const hga_dist_wire *wire, hga_exchange *xs);
 /* How many messages and bytes went through an end that hga_dist_in_process made; any thread may ask, also while others
    use theirs. */
 HGA_API hga_dist_counts hga_dist_in_process_counts(const hga_exchange *x);
-/* Gives back what an end of any transport holds, and zeroes it. NULL and zeroed ends are accepted. Others that still
-   wait for this one are told HGA_EINVAL. */
+/* Free what an end of any transport holds, and zero it. NULL and zeroed ends are accepted. Calls of other ends that
+   still wait for this one return HGA_EINVAL. */
 HGA_API void hga_dist_destroy(hga_exchange *x);
 
 #ifdef __cplusplus

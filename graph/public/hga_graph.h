@@ -116,14 +116,13 @@ typedef struct hga_relation {
     hga_pos n_choices;
 } hga_relation;
 
-/* The blocks of a relation one by one, sorted, from a zeroed walk on: 0 behind the last. What rows chose is told block
-   by block, as long as there are rows. */
+/* A walk over the blocks of a relation, one by one and sorted, with those that rows chose among them. */
 typedef struct hga_block_walk {
-    hga_block block; /* the one at hand */
+    hga_block block; /* the current one */
     hga_pos at, choice, list;
 } hga_block_walk;
-/* Step to a relation's next block, w->block: 1, or 0 behind the last. Begin with a zeroed *w. What rows chose comes
-   block by block. */
+/* Step to a relation's next block, w->block: 1, or 0 after the last. Begin with a zeroed *w. The blocks that rows chose
+   come one by one, too. */
 HGA_API int hga_relation_next(const hga_relation *r, hga_block_walk *w);
 
 /* ---- building ---- */
@@ -147,8 +146,8 @@ HGA_API hga_status hga_builder_set_side(hga_builder *b, hga_id first, hga_id n, 
 /* Make parents: nodes [child, child + n) become children of `parent`, which must be on a higher level. */
 HGA_API hga_status hga_builder_set_children(hga_builder *b, hga_id parent, hga_id child, hga_id n);
 
-/* Give families to the nodes child, child + 1, .. child + n - 1: they go, `each` at a time, to parents parent, parent +
-   1, ..; the last may get fewer. */
+/* Make families of the nodes child .. child + n - 1: the first `each` of them become children of `parent`, the next of
+   parent + 1, and so on; the last parent may get fewer. */
 HGA_API hga_status hga_builder_set_families(hga_builder *b, hga_id parent, hga_id child, hga_id n, hga_id each);
 
 /* Override a node's mass (default: 1 for a token, the children's sum above, 1 for a childless node above). */
@@ -181,13 +180,13 @@ HGA_API hga_status hga_builder_set_order(hga_builder *b, hga_id relation, const 
 HGA_API hga_status hga_builder_add_edge(hga_builder *b, hga_id relation, hga_id source, hga_id destination,
                                         int32_t type, float weight);
 
-/* Add n explicit edges, given in arrays of n; type NULL: 0 each, weight NULL: 1 each. Those before one that is refused
-   are there. */
+/* Add n explicit edges, given in arrays of n; type NULL: 0 each, weight NULL: 1 each. If one is refused, the edges
+   before it are added. */
 HGA_API hga_status hga_builder_add_edges(hga_builder *b, hga_id relation, int64_t n, const hga_id *source,
                                          const hga_id *destination, const int32_t *type, const float *weight);
 
-/* Count edges: the relation's single edges that are given again add up their weights, in whatever order they came: one
-   edge counts as often as it was given. A sum that is not finite is HGA_EGRAPH at hga_builder_finish. */
+/* Add the weights of the relation's single edges that are given more than once, so that an edge counts as often as it
+   was given, in any order. A sum that is not finite is HGA_EGRAPH at hga_builder_finish. */
 HGA_API hga_status hga_builder_sum_edges(hga_builder *b, hga_id relation);
 
 /* Add one full block of edges of one type: rows [dst, dst + n_dst) see columns [src, src + n_src). */
@@ -200,26 +199,25 @@ HGA_API hga_status hga_builder_add_blocks(hga_builder *b, hga_id relation, const
    single edges or orders. HGA_EGRAPH names a list that does not ascend, or a block that is not there or comes later. */
 HGA_API hga_status hga_builder_add_choice(hga_builder *b, hga_id relation, const hga_choice *choice);
 
-/* What the last rows of each level would see if there were more of them. Rows are computed sixteen at a time, and what
-   is decided for sixteen depends on all of them: with `longer`, rows of the graph have the bits that they have in any
-   longer graph, else the rows behind a level's last whole sixteen may differ from those in the last place.
-   `longer` was told the levels and blocks of a graph of the same relations and of more nodes, on levels with edges up
-   to a whole sixteen, in which each row of b's graph has the edges that it has here, nodes counted within levels.
-   It is taken: `longer` is empty afterwards, as after hga_builder_finish, whatever the outcome. For relations of
-   blocks, without orders or single edges: HGA_EUNSUPPORTED names another. hga_builder_finish gives HGA_EGRAPH with a
-   node behind a level's last whole sixteen that has other edges there. Files hold it (`longer`). Graphs that were
-   concatenated, turned round or compressed look no further than they are.
-   An empty `longer`, which was told nothing, is for graphs with orders: it says that rows keep their edges whatever
-   nodes are added, each as far behind the first column of its block's instance as it is here. Such rows are computed
-   with what depends on their own edges alone, as with hga_options.strict_rows, columns having places from that first
-   column on. Nothing can check it. */
+/* What the last rows of each level would see if there were more of them. Rows are computed sixteen at a time, and the
+   method for sixteen depends on all of them. With `longer`, rows of the graph have the bits that they have in any
+   longer graph; without it the last bits of rows after a level's last complete sixteen may differ. `longer` has the
+   levels and blocks of a graph of the same relations with more nodes: levels with edges have at least enough for a
+   complete last sixteen. Each row of b's graph has the same edges there, nodes counted within levels. The call empties
+   `longer`, as hga_builder_finish does, whatever the outcome. It is for relations of blocks, without orders or single
+   edges: HGA_EUNSUPPORTED names another. hga_builder_finish returns HGA_EGRAPH, with the node, if a row after a level's
+   last complete sixteen has other edges there. Files store it (`longer`). Graphs made by concatenating, transposing or
+   compressing do not keep it. An empty `longer` is for graphs with orders. It says that rows keep their edges whatever
+   nodes are added, each at the same distance from the first column of its block's instance. Such rows are computed from
+   their own edges alone, as with hga_options.strict_rows, with columns counted from that first column. Nothing checks
+   it. */
 HGA_API hga_status hga_builder_set_longer(hga_builder *b, hga_builder *longer);
 
-/* Parts that lie behind each other, such as heads or samples: part i from node first[i] on, of n; first[0] is 0, and
-   they ascend. Softmax over blocks of edges of one type and weight, without orders and single edges, then counts
-   columns from the beginning of their part: a row has the bits that its own edges and what it reads give it, whatever
-   the rows beside it see and however long the parts before its own are. Slower where rows beside each other see alike.
-   Graphs made of a graph do not hold it. */
+/* Divide the nodes into n consecutive parts, such as heads or samples: part i begins at node first[i]; first[0] is 0,
+   and they ascend. Softmax over blocks of edges of one type and weight, without orders and single edges, then counts
+   columns from the beginning of their part: a row's bits depend on its own edges and what it reads, not on the rows
+   beside it nor on the length of earlier parts. This is slower where neighbouring rows see the same columns. Graphs
+   made from this graph do not keep its parts. */
 HGA_API hga_status hga_builder_set_parts(hga_builder *b, hga_id n, const hga_id *first);
 
 /* Check everything, compress explicit edges to CSR, derive masses, spans and children. The builder is empty
@@ -228,7 +226,7 @@ HGA_API hga_status hga_builder_finish(hga_builder *b, hga_graph **out);
 
 /* ---- graphs ---- */
 
-/* Become one more owner of a graph; returns g. */
+/* Add an owner to a graph; returns g. */
 HGA_API hga_graph *hga_graph_retain(const hga_graph *g);
 /* Give up a graph; its last owner's call frees it. NULL is accepted. */
 HGA_API void hga_graph_destroy(hga_graph *g);
@@ -291,7 +289,7 @@ typedef struct hga_segment {
 HGA_API hga_pos hga_graph_segments(const hga_graph *g, hga_id relation, hga_id first, hga_id n, hga_segment *out,
                                    hga_pos capacity);
 
-/* Equal segments at equal steps: number i of `count` lies i * row_step rows and i * src_step columns further on. */
+/* Equal segments at equal steps: number i of `count` is i * row_step rows and i * src_step columns further on. */
 typedef struct hga_segments {
     hga_segment first;
     hga_id count, row_step, src_step;
@@ -299,11 +297,10 @@ typedef struct hga_segments {
     hga_id src_pos_step; /* the same of columns */
 } hga_segments;
 
-/* The same segments as hga_graph_segments finds, in no order, those that repeat told once: for sums over many
-   segments. */
+/* What hga_graph_visit_segments calls. */
 typedef void (*hga_segments_visit)(const hga_segments *s, void *context);
-/* Call `visit` with the segments that hga_graph_segments finds, in no order, those that repeat told once: for sums over
-   many segments. */
+/* Call `visit` with the segments that hga_graph_segments finds, in no order, repeated ones once: for sums over many
+   segments. */
 HGA_API void hga_graph_visit_segments(const hga_graph *g, hga_id relation, hga_id first, hga_id n,
                                       hga_segments_visit visit, void *context);
 
@@ -370,8 +367,8 @@ HGA_API hga_status hga_graph_compress(const hga_graph *g, hga_graph **out);
 
 /* ---- coarser levels ---- */
 
-/* What long calls tell their caller: it is called on the caller's thread, now and then, with the share of the work that
-   is done, from 0 to 1, and with the context that was given beside it. NULL is accepted: nobody is told. */
+/* A function of yours that long calls call now and then, on the calling thread, with the share of the work that is
+   done, from 0 to 1, and the context that you gave. NULL is accepted. */
 typedef void (*hga_progress)(double done, void *context);
 
 /* A graph of tokens alone under a tree of clusters, as METIS's multilevel schemes coarsen. Above the m nodes of level l
@@ -384,8 +381,8 @@ typedef void (*hga_progress)(double done, void *context);
    numbers, names, masses and positions; claims are not kept. hga_program_hierarchy over *out attends each token's
    neighbours and, through the clusters that it is in, the means of the neighbouring clusters. Equal graphs give equal
    trees. HGA_EINVAL for a graph that has levels already, or sizes below 2; HGA_EUNSUPPORTED for tokens on two sides,
-   and in a library without METIS; HGA_EOVERFLOW for more than METIS can hold; HGA_ENOMEM. `progress` is told the share
-   of the clusters that are found. Source: Karypis and Kumar 1998. */
+   and in a library without METIS; HGA_EOVERFLOW for more than METIS can hold; HGA_ENOMEM. `progress` gets the share of
+   the clusters that are found. Source: Karypis and Kumar 1998. */
 HGA_API hga_status hga_graph_coarsen(const hga_graph *g, const hga_id *size, hga_id n_sizes, hga_progress progress,
                                      void *context, hga_graph **out);
 
@@ -396,7 +393,7 @@ HGA_API hga_status hga_graph_coarsen(const hga_graph *g, const hga_id *size, hga
 typedef enum hga_ordering {
     HGA_ORDERING_RCM = 1, /* reverse Cuthill-McKee (1969): a small bandwidth, for meshes; a component after the other */
     HGA_ORDERING_METIS,   /* parts with few edges between them, each beside its neighbours: the fewest edges cut */
-    HGA_ORDERING_DEGREE   /* most neighbours first, so that hubs lie together */
+    HGA_ORDERING_DEGREE   /* most neighbours first, so that hubs are together */
 } hga_ordering;
 
 /* Find an order of the nodes; order[n]: which node comes to each place. Nodes keep their level, and tokens their side;
@@ -465,9 +462,9 @@ typedef struct hga_mask {
 
 /* A graph of one relation in which a query has an edge from every key that it sees. Its blocks (rectangles, triangles,
    bands, repeated with a step) are found while the rows go by: edges are not listed, but for what is irregular. Where
-   most edges lie on diagonals d apart, the relation's orders are by residue modulo d, in which these are bands. A mask
-   is the same graph however it is told. It claims what is true of HGA_CLAIM_CAUSAL, HGA_CLAIM_SINGLE and
-   HGA_CLAIM_COMPLETE. HGA_EINVAL for a wrong mask, HGA_ENOMEM, what `sees` returned. */
+   most edges are on diagonals d apart, the relation's orders are by residue modulo d, in which these are bands. Equal
+   masks give equal graphs, in whichever form they are given. It claims what is true of HGA_CLAIM_CAUSAL,
+   HGA_CLAIM_SINGLE and HGA_CLAIM_COMPLETE. HGA_EINVAL for a wrong mask, HGA_ENOMEM, what `sees` returned. */
 HGA_API hga_status hga_graph_from_predicate(const hga_allocator *a, const hga_mask *mask, hga_graph **out);
 
 /* ---- rules ---- */

@@ -305,7 +305,7 @@ hga_status hga_program_pattern(const hga_program *p, const hga_graph *g, hga_pat
 {
     pattern c = {.p = p, .g = g, .visit = visit, .context = context};
     hga_status st = HGA_OK;
-    if (!visit) return hga_fail(HGA_EINVAL, "pattern: nobody to show it to");
+    if (!visit) return hga_fail(HGA_EINVAL, "pattern: visit is NULL");
     HGA_TRY(program_check(p, g));
     c.nodes = hga_graph_nodes(g);
     HGA_TRY(show_all(&c));

@@ -197,7 +197,7 @@ done:
 static hga_status begin(row_search *s, hga_id token, const void *visit)
 {
     hga_status st = HGA_OK;
-    if (!visit) return hga_fail(HGA_EINVAL, "row: nobody to tell");
+    if (!visit) return hga_fail(HGA_EINVAL, "row: visit is NULL");
     HGA_TRY(program_check(s->p, s->g));
     s->nodes = hga_graph_nodes(s->g);
     if (token < 0 || token >= s->nodes.n_queries)

@@ -38,7 +38,8 @@ static hga_status complain(const inspection *c, uint32_t fields, const row_set *
     while (f < c->p->n_fields && !(fields >> f & 1u && !is_in(c, holds[f], v))) f++;
     int exists = program_row(&c->nodes, c->p->field[f].rows, v);
     return hga_fail(HGA_EPROGRAM, "stage '%s' needs field '%s' on node %d, where %s", c->stage->name,
-                    c->p->field[f].name, v, exists ? "nobody gives or writes it before" : "it does not exist");
+                    c->p->field[f].name, v,
+                    exists ? "neither the caller nor an earlier stage has written it" : "it does not exist");
 }
 
 /* ---- rows ---- */

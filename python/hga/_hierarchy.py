@@ -243,7 +243,7 @@ class Hierarchy(Threaded):
     def order(self, how: str) -> "Hierarchy":
         """The same, run in an order of its nodes in which neighbours are near each other: "rcm" (reverse Cuthill-McKee, for
         meshes), "metis" (parts with few edges between them) or "degree" (hubs first). Rows of tensors stay the caller's, are
-        moved there and back, and results are the same but for the last bits and for dropout, which draws by place. ``gain``
+        moved to the order and back, and results are the same but for the last bits and for dropout, which draws by place. ``gain``
         tells what the order is worth, ``places`` which node is where."""
         from ._orders import OrderedHierarchy
 

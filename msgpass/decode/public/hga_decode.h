@@ -1,7 +1,7 @@
-/* hga_decode.h: token by token. A program on a causal graph runs as its tokens come: a cache holds the rows that later
-   tokens read, of any hierarchy, and nothing else; who appends tokens brings theirs, and gets their rows of the output.
-   The graph is that of the longest sequence, made once; a decoder on it is const and may be shared by any number of
-   caches, layers and threads. */
+/* hga_decode.h: token by token. A program on a causal graph runs as its tokens come. A cache holds the rows that later
+   tokens read, of any hierarchy, and nothing else. You append the queries, keys and values of new tokens and get their
+   rows of the output. Make the graph of the longest sequence once. A decoder on it is const; any number of caches,
+   layers and threads may share it. */
 #ifndef HGA_DECODE_H
 #define HGA_DECODE_H
 
@@ -80,9 +80,9 @@ HGA_API int64_t hga_decode_workspace_bytes(const hga_decode_workspace *w);
 /* Give a decoder's workspace back; NULL is accepted. */
 HGA_API void hga_decode_workspace_destroy(hga_decode_workspace *w);
 
-/* Make a pool, where caches have their pages: at most most_bytes (0: no limit) of the decoder's allocator. Pages that
-   are given back serve again. A pool may be used by any number of threads, and must outlive its caches; the decoder
-   outlives both. */
+/* Make a pool, where caches have their pages: at most most_bytes (0: no limit) of the decoder's allocator. The pool
+   reuses pages that caches give back. Any number of threads may use a pool. It must outlive its caches; the decoder
+   must outlive both. */
 HGA_API hga_status hga_pages_create(const hga_decoder *d, int64_t most_bytes, hga_pages **out);
 /* Give a pool back, after its caches; NULL is accepted. */
 HGA_API void hga_pages_destroy(hga_pages *p);
@@ -97,7 +97,8 @@ HGA_API hga_status hga_cache_create(hga_pages *p, hga_cache **out);
 HGA_API void hga_cache_destroy(hga_cache *c);
 /* How many tokens a cache has. */
 HGA_API hga_id hga_cache_tokens(const hga_cache *c);
-/* Make a cache of the same tokens, which shares its pages: who writes to a shared page first gets a copy of his own. */
+/* Make a cache of the same tokens that shares the pages: the first cache that writes to a shared page gets its own
+   copy. */
 HGA_API hga_status hga_cache_fork(const hga_cache *c, hga_cache **out);
 /* Take back all tokens from number `tokens` on. HGA_EINVAL where they are more than the rollback since the cache was
    longest, unless none is left; nothing has changed then. */
@@ -120,12 +121,13 @@ typedef struct hga_append {
     hga_io io;
 } hga_append;
 
-/* Append to n caches, of one pool or several of the decoder, each with as many tokens as it likes. All or nothing: on
+/* Append to n caches, of one or several pools of the decoder, to each its own number of tokens. All or nothing: on
    failure (HGA_ENOMEM: a pool's limit, too) every cache is as it was, and outputs are undefined. A prompt is an append
    like any other. */
 HGA_API hga_status hga_decoder_append(const hga_decoder *d, hga_decode_workspace *w, const hga_append *list, hga_id n);
 
-/* A prompt whose tokens ranks share out: rank r brings those of [cuts[r], cuts[r + 1]), and rank `home` goes on. */
+/* A prompt whose tokens are divided among ranks: rank r brings those of [cuts[r], cuts[r + 1]), and rank `home`
+   continues. */
 typedef struct hga_prefill {
     const hga_exchange *exchange; /* the rank's end */
     const hga_id *cuts;           /* [n_ranks + 1], from 0 to the prompt's tokens, ascending; equal on all ranks */
@@ -136,11 +138,11 @@ typedef struct hga_prefill {
 } hga_prefill;
 
 /* Append a prompt that ranks share. Every rank calls it, with a decoder of the same graph, program, shape, options and
-   instruction set, else HGA_EINVAL; then the home's cache is that of one who has appended all tokens, bit for bit.
-   Ranks send home the rows that the cache keeps and those that rows above a cut are made of, and none else. Rows of the
-   output are not made: a plan with options.ranks makes them. Where one rank fails the home does, with its status, and
-   the cache is empty; so do all that have not yet sent their rows. Who has, and returned HGA_OK, is told by its next
-   call on the exchange. */
+   instruction set, else HGA_EINVAL; then the home's cache equals, bit for bit, that of a process which appended all
+   tokens. Ranks send home only the rows that the cache keeps and those of which rows above a cut are made. No row of
+   the output is computed: a plan with options.ranks does that. If one rank fails, the home returns its status with an
+   empty cache, and so do ranks that have not yet sent their rows. A rank that has sent them may have returned HGA_OK;
+   its next call on the exchange fails. */
 HGA_API hga_status hga_decoder_prefill(const hga_decoder *d, hga_decode_workspace *w, const hga_prefill *p);
 
 #ifdef __cplusplus

@@ -12,7 +12,7 @@
    Memory is linear in nodes. Where a stage rounds its operands to bfloat16, gradients pass straight through the
    rounding. Equal inputs give equal bits at any thread count. gradient/README.md derives the formulas.
 
-   What ranks bring and get (hga_options.ranks): hga_exchange.h. */
+   hga_exchange.h says what ranks bring and get (hga_options.ranks). */
 #ifndef HGA_GRADIENT_H
 #define HGA_GRADIENT_H
 

@@ -1,7 +1,7 @@
-/* hga_plan.h: from graph and program to output. hga_plan_create checks and lowers, hga_workspace_create takes the
-   workspace, hga_plan_execute runs and, with float32 tensors, allocates nothing but once what types, slopes and biases
-   of edges need, see hga_plan_workspace_bytes. A plan is const and may be shared by any number of threads; a workspace
-   serves one execution at a time. */
+/* hga_plan.h: from graph and program to output. hga_plan_create checks and lowers, hga_workspace_create allocates, and
+   hga_plan_execute runs. With float32 tensors it allocates nothing, except once what types, slopes and biases of edges
+   need (hga_plan_workspace_bytes). A plan is const and may be shared by any number of threads; a workspace serves one
+   execution at a time. */
 #ifndef HGA_PLAN_H
 #define HGA_PLAN_H
 
@@ -89,13 +89,13 @@ typedef struct hga_options {
 
    A graph for each key/value head is one graph, whose rows are those of head 0, then those of head 1 .., and a plan of
    one key/value head; the query heads that share a key/value head are the plan's heads. No tensor is copied for it:
-   with fold = n > 0 row i lies at i / n * fold_stride + i % n * row_stride, its heads head_stride apart. So row h * n +
-   t of [n][heads][columns] has row_stride heads * columns and fold_stride columns (times the query heads that share a
+   with fold = n > 0 row i is at i / n * fold_stride + i % n * row_stride, its heads head_stride apart. So row h * n + t
+   of [n][heads][columns] has row_stride heads * columns and fold_stride columns (times the query heads that share a
    key/value head), of [heads][n][columns] columns and n * columns. Where rows are token * heads + head, as the tree
    builder's with a tree for each head, n is the heads, and the two strides change places. fold 0: not folded;
    fold_stride 0: rows go on as they began. Each tensor may be folded by itself. With several heads one of the two
-   strides is their number times head_stride. Results have the bits that copies in the order of the rows have; so have
-   gradients that go the same way (hga_plan_gradient_tried). HGA_EUNSUPPORTED: ranks, decoders. */
+   strides is their number times head_stride. Results have the bits of copies in the order of the rows; so have
+   gradients that are computed in the same way (hga_plan_gradient_tried). HGA_EUNSUPPORTED: ranks, decoders. */
 typedef struct hga_tensor {
     void *data;
     int64_t rows;
@@ -172,13 +172,13 @@ HGA_API hga_status hga_plan_update(hga_plan *plan, const hga_graph *g);
 /* Give a plan back, after its workspaces; NULL is accepted. */
 HGA_API void hga_plan_destroy(hga_plan *plan);
 
-/* Bytes that hga_workspace_create will take, before it does. A plan's first workspace also leaves with the plan what
-   is dear to find out about the graph, and its first execution of all rows with rel_key or rel_bias what these need
-   of it: together at most a tenth of the caller's tensors, which hga_plan_bytes counts. Executions are faster with
-   it, of the same bits; an update forgets it, and the workspaces made before go on without. The first call with
-   slopes leaves eight bytes a node with the plan, until an update, and the first with biases of edges as many. A
-   workspace's first call with biases of edges takes 40 bytes for each edge of the widest row and each thread, where
-   the relation has blocks. */
+/* Bytes that hga_workspace_create will take, before it does. A plan's first workspace also adds to the plan what is
+   expensive to find out about the graph, and its first execution of all rows with rel_key or rel_bias adds what these
+   need: together at most a tenth of the caller's tensors, which hga_plan_bytes counts. Executions are faster with it,
+   of the same bits; an update drops it, and workspaces made before run without it. The first call with slopes adds
+   eight bytes a node to the plan, until an update, and the first with biases of edges as many. A workspace's first call
+   with biases of edges takes 40 bytes for each edge of the widest row and each thread, where the relation has
+   blocks. */
 HGA_API int64_t hga_plan_workspace_bytes(const hga_plan *plan);
 /* Bytes that the plan holds, kept for updates or in use. */
 HGA_API int64_t hga_plan_bytes(const hga_plan *plan);
@@ -221,7 +221,7 @@ HGA_API void hga_workspace_destroy(hga_workspace *workspace);
    sixteen rows from a multiple of sixteen on, counted from the first row of its level that the stage writes (relations
    with a row order: sixteen positions of it). They do not depend on how long the rest of the graph is, nor on how rows
    are cut into panels. So appending tokens to a causal graph leaves the bits of those before but for the last group of
-   sixteen, if that was not whole, and for what reads such a group's rows. Rows of more than cut_edges edges alone hang
+   sixteen, if that was not whole, and for what reads such a group's rows. Only rows of more than cut_edges edges depend
    on the rest of the graph: whether they are a 64th of it, and so cut.
 
    Graphs whose builder told what a longer one has next (hga_builder_set_longer), as those of causal self-attention do,
@@ -230,9 +230,9 @@ HGA_API void hga_workspace_destroy(hga_workspace *workspace);
    strict_rows, columns having their places in the instance of their block.
 
    With options.strict_rows a row's bits depend on its own edges and on what it reads, whatever the fifteen rows beside
-   it see, in any graph: columns of blocks have places of their own, 64 to a chunk from the first node of their level
-   on (positions, with an order of sources), edges given one by one follow, and no row is cut. A block's edges and
-   single edges are two things: what hga_graph_compress and hga_graph_from_predicate make of a mask depends on all rows.
+   it see, in any graph: columns of blocks have places of their own, 64 to a chunk from the first node of their level on
+   (positions, with an order of sources), edges given one by one follow, and no row is cut. A block's edges and single
+   edges are two things: what hga_graph_compress and hga_graph_from_predicate make of a mask depends on all rows.
    Gradients are not promised. */
 HGA_API hga_status hga_plan_execute(const hga_plan *plan, hga_workspace *workspace, const hga_io *io);
 
@@ -277,15 +277,15 @@ typedef enum hga_rows_way { HGA_ROWS_GET = 0, HGA_ROWS_PUT = 1, HGA_ROWS_DROP = 
 /* Rows [first, first + n) of a field, which the workspace of a plan whose rows stay (HGA_ROWS_THAT_STAY) keeps: all
    that are not rows of your tensors. As [n][heads][columns], a state with its log-sum-exp (natural) as one column more.
    An execution reads a row that is there and neither computes it nor what it alone is made of; it computes the others
-   that it needs, and then they are there, too. So tensors need hold what is read now and nothing else: of a causal
-   program the rows of a token need not be computed, nor be given, again.
+   that it needs, and then they are there, too. So tensors need to hold only what is read now: in a causal program a
+   token's rows are neither computed nor given again.
 
-   The workspace believes you: rows stay there whatever your tensors come to hold. Who has changed a token drops what
-   was made of it; field 0 drops all rows of all fields (first and n are then 0). What plans of bfloat16 round is
-   rounded again from these. hga_plan_update drops all.
+   Nothing checks this: rows stay there whatever your tensors hold later. If you change a token, drop the rows that were
+   made of it; field 0 drops all rows of all fields (first and n are then 0). Plans of bfloat16 round these rows again.
+   hga_plan_update drops all.
 
-   HGA_EINVAL: a row that is yours, or, to be got, is not there. A program in which somebody reads a row before
-   another stage writes it a second time has no rows that stay (hga_plan_create: HGA_EUNSUPPORTED). */
+   HGA_EINVAL: a row that is yours, or, to be got, is not there. A program in which a stage reads a row before another
+   stage writes it a second time has no rows that stay (hga_plan_create: HGA_EUNSUPPORTED). */
 HGA_API hga_status hga_workspace_rows(const hga_plan *plan, hga_workspace *workspace, hga_id field, hga_id first,
                                       hga_id n, hga_rows_way way, float *data);
 

@@ -128,16 +128,16 @@ typedef struct hga_field {
    those and the fields in `writes`. A field that holds no value on the node at that time (nobody gave or wrote that
    row), or that is not shown, is NULL. A flat stage may not read what it writes.
 
-   What may be written: in finish, every field in `writes` that is not NULL, all its columns, and a state's lse;
-   nothing else, and nothing in begin and edge but the aggregate.
+   What may be written: in finish, every field in `writes` that is not NULL, all its columns, and a state's lse; nothing
+   else, and nothing in begin and edge but the aggregate.
 
-   The aggregate is `state_bytes` bytes aligned to 64, not cleared, and this row's and head's alone. It may be copied
-   to another place between two calls, so it points neither into itself nor to what somebody would have to free: after
-   finish it is forgotten.
+   The aggregate is `state_bytes` bytes aligned to 64, not cleared, and this row's and head's alone. It may be copied to
+   another place between two calls, so it points neither into itself nor to what must be freed: after finish it is
+   forgotten.
 
    Edges come in the same order in every execution, whatever the number of threads. With `merge`, rows of more than
-   hga_options.cut_edges edges are cut at places that depend on the row alone: each piece has a begin and its edges,
-   and merge(state, later) adds the piece `later`, whose edges all come after those in `state`. Pieces come in order.
+   hga_options.cut_edges edges are cut at places that depend on the row alone: each piece has a begin and its edges, and
+   merge(state, later) adds the piece `later`, whose edges all come after those in `state`. Pieces come in order.
 
    Threads: calls for different rows, and for pieces of one, run at the same time on different threads with different
    aggregates and the same ctx, which is therefore only read, or guarded by its owner. Functions return; an error is
@@ -169,13 +169,13 @@ typedef struct hga_udf {
     void (*merge)(void *state, const void *later, void *ctx);
     void (*finish)(const void *state, const hga_end *v, hga_id head, void *ctx);
     void *ctx;
-    /* The backward pass (hga_gradient.h), both or none; without them such a program has no gradients. A row's
-       aggregate is fed again. Then finish_adjoint is told the gradients of what finish wrote, d_v's fields in
-       `writes`, and sets those of the aggregate, d_state: state_bytes of zeros, the same as `state` or anything else.
-       Then edge_adjoint, for every edge, adds to d_source and d_destination, whose fields are as in edge, and to
-       *d_score the gradients of what edge read. What is shown is as in finish and edge, of gradients zeros: to be
-       added to (in finish_adjoint d_v's fields that are not in `writes`). A row gives nothing back, and neither is
-       called for it, where the loss asks for nothing that it wrote: where all those gradients are 0. */
+    /* The backward pass (hga_gradient.h): both or none; without them such a program has no gradients. A row's aggregate
+       is computed again. Then finish_adjoint gets the gradients of what finish wrote, d_v's fields in `writes`, and
+       sets those of the aggregate, d_state: state_bytes of zeros, laid out as `state` or otherwise. Then edge_adjoint,
+       for every edge, adds to d_source and d_destination, whose fields are as in edge, and to *d_score the gradients of
+       what edge read. What is shown is as in finish and edge, of gradients zeros: to be added to (in finish_adjoint
+       d_v's fields that are not in `writes`). A row gives nothing back, and neither is called for it, where the loss
+       asks for nothing that it wrote: where all those gradients are 0. */
     void (*finish_adjoint)(const void *state, void *d_state, const hga_end *v, const hga_end *d_v, hga_id head,
                            void *ctx);
     void (*edge_adjoint)(const void *state, const void *d_state, const hga_edge *e, double *d_score,

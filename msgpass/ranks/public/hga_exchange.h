@@ -1,6 +1,6 @@
-/* hga_exchange.h: ranks, which are processes that share a run, and how they talk. The engine knows ranks, channels and
-   messages, and nothing of what carries them: an hga_exchange is one rank's end of a transport, which hga_dist.h or you
-   bring.
+/* hga_exchange.h: ranks, which are processes that share a run, and how they communicate. The engine knows ranks,
+   channels and messages, not what carries them: an hga_exchange is one rank's end of a transport, which hga_dist.h or
+   you provide.
 
    All ranks make the same plan, of the whole graph, with the same cuts (hga_ranks, which hga_options.ranks points at):
    rank r owns tokens [cuts[r], cuts[r + 1]) and the nodes above them, as hga_halo says. hga_plan_create, _update,
@@ -16,25 +16,25 @@
    functions of your own, are not compared, and have to be the same.
 
    Where a rank fails in one of these calls, or in hga_workspace_create, the calls of all ranks that still wait return
-   its status, and the exchange is of no use any more; a rank that needs nothing more of others may have returned
-   HGA_OK, and is told by its next call. Not with options.rows, keep_fields and decoders (HGA_EUNSUPPORTED).
+   its status, and the exchange cannot be used again. A rank that needed nothing more of others may have returned
+   HGA_OK; its next call fails. Not with options.rows, keep_fields and decoders (HGA_EUNSUPPORTED).
 
    Gradients: a rank brings its tape, its rows of the tensors and of d_out and d_lse. Of a row that is shared all ranks
    bring the same d_out, which counts once. Each rank gets the gradients of its rows, of shared rows too, and every rank
    the whole gradients of tables, with the same bits. All want the same tables, else HGA_EINVAL; which tensors each
    wants is its own choice.
 
-   Ranks share heads in the backward pass: rank r of P has key/value heads r n / P to (r + 1) n / P of n, rounded down,
-   and their query heads. It is sent all rows of them, goes back as one process does, and sends gradients to the ranks
-   whose rows they are of. Gradients have the bits of one process, whatever the cuts. Work and memory for rows are a
-   P-th as long as P divides n; ranks beyond n have no head, and only send and receive. A rank sends its rows of the
-   other heads (query, key, value, out where the way looks at it, d_out, log-sum-exps) and gets as many rows of each
-   wanted gradient, however few rows of others it reads forward; with `accumulate` what is added to is sent, too. Of
-   tables that heads share every rank is sent a double an entry and head. All ranks have one dtype for a tensor, and for
-   its gradient, and all accumulate or none does, else HGA_EINVAL.
+   In the backward pass heads are divided among ranks: rank r of P has key/value heads r n / P to (r + 1) n / P of n,
+   rounded down, and their query heads. It receives all rows of them, runs backward as one process does, and sends
+   gradients to the ranks that own the rows. Gradients have the bits of one process, whatever the cuts. Work and memory
+   for rows are a P-th as long as P divides n; ranks beyond n have no head, and only send and receive. A rank sends its
+   rows of the other heads (query, key, value, out where the way looks at it, d_out, log-sum-exps) and gets as many rows
+   of each wanted gradient, however few rows of others it reads forward; with `accumulate` what is added to is sent,
+   too. Of tables that heads share every rank is sent a double an entry and head. All ranks have one dtype for a tensor,
+   and for its gradient, and all accumulate or none does, else HGA_EINVAL.
 
-   hga_plan_prepare asks nothing of other ranks, and the first gradient may still allocate. Of a batch all ranks bring
-   as many samples, which go one after another. There is no hga_plan_loss (HGA_EUNSUPPORTED). */
+   hga_plan_prepare does not communicate, and the first gradient may still allocate. All ranks bring equally many
+   samples of a batch, which run one after another. There is no hga_plan_loss (HGA_EUNSUPPORTED). */
 #ifndef HGA_EXCHANGE_H
 #define HGA_EXCHANGE_H
 
@@ -44,7 +44,7 @@
 extern "C" {
 #endif
 
-/* On this channel ranks tell their neighbours what they are called for, some bytes a call; rows go by later ones. */
+/* On this channel ranks compare their calls with their neighbours', some bytes a call; rows use later channels. */
 enum { HGA_CHANNEL_OF_CALLS = 0 };
 
 /* Bytes to or from another rank. The caller's memory, which the transport has from `start` to the end of `wait`, or

@@ -61,7 +61,7 @@ typedef struct hga_select_input {
     const float *given;      /* HGA_SELECT_GIVEN: [choosers][query blocks][blocks of the longest sample]; candidates of
                                -inf are chosen only where forced */
     hga_precision precision; /* BF16: operands of products are rounded, means after they are taken */
-    hga_id threads;          /* 0: as hga_options.threads. No bit of the choice depends on it */
+    hga_id threads;          /* 0: as hga_options.threads. The choice does not depend on it */
     const char *isa;         /* NULL: the best; the choice is part of a result's bits */
     const hga_allocator *allocator;
     uint64_t reserved[4];
@@ -99,8 +99,8 @@ typedef struct hga_chosen_scores {
 /* Sum weights by block; out[n_heads][n_tokens][slots]: the sum of a row's weights over each block that it chose, in the
    order in which hga_chosen_table has them, 0 behind its last; later tokens have none where the choice is causal. A row
    sums to 1, less what its sink takes. Weights are those before dropout. Whatever the scores that blocks were chosen
-   by, query and key are read. HGA_EINVAL: the choice is not one of such a call; HGA_ENOMEM. No bit depends on threads.
-   */
+   by, query and key are read. HGA_EINVAL: the choice is not one of such a call; HGA_ENOMEM. Results do not depend on
+   threads. */
 HGA_API hga_status hga_chosen_weights(const hga_selection *s, const hga_select_input *in, const hga_chosen *chosen,
                                       const hga_chosen_scores *scores, float *out);
 
