@@ -10,6 +10,7 @@ typedef struct call_arrays {
     int n_read, n_wanted;
 } call_arrays;
 
+/* A field's tensor is read, and so is the gradient that the caller gives of the output; other gradients are written. */
 static hga_status add_field(const gradient_call *c, hga_id f, call_arrays *all)
 {
     const hga_program *p = &c->plan->program;
@@ -82,6 +83,7 @@ static hga_status compare(const call_arrays *all)
     return st;
 }
 
+/* Every array that a call reads or writes. */
 static hga_status find_arrays(const gradient_call *c, call_arrays *all)
 {
     hga_status st = HGA_OK;
@@ -115,6 +117,7 @@ static call_array *list_arrays(const given_array *a, int n, int written, hga_id 
     return list;
 }
 
+/* The arrays of all n calls are compared with each other; on failure *sample is the call at fault. */
 hga_status calls_apart(const gradient_call *call, hga_id n, hga_id *sample)
 {
     hga_status st = HGA_OK;

@@ -40,6 +40,7 @@ static hga_status begin_sample(const batch *b, hga_id i, const hga_io *io, const
     return gradient_begin(b->plan, workspace, io, grad, &b->call[i]);
 }
 
+/* Checks what every sample is given, and that no sample writes what another reads or writes. */
 static hga_status begin_all(batch *b, const hga_io *ios, const hga_grad_io *grads)
 {
     for (hga_id i = 0; i < b->n && b->failed == b->n; i++) {
@@ -80,6 +81,7 @@ static hga_id find_whole(batch *b, hga_id threads)
     return threads == 1 ? 0 : alone ? b->n : b->n / threads * threads;
 }
 
+/* The first samples are computed side by side, a thread each; the rest one after the other, each by all threads. */
 static hga_status run_all(batch *b)
 {
     hga_id threads = threads_allowed(b->plan->threads), whole = find_whole(b, threads);
@@ -112,6 +114,7 @@ static hga_status run_on_ranks(batch *b)
     return blame(b);
 }
 
+/* Checks the arguments, then computes the gradients of n samples, on ranks or by threads. */
 static hga_status go_back(const hga_plan *plan, hga_workspace *const *workspaces, const hga_io *ios,
                           const hga_grad_io *grads, hga_id n)
 {

@@ -14,6 +14,7 @@ static hga_status check_numbers(const hga_tensor *t, const char *what, const cha
     return HGA_OK;
 }
 
+/* A field's tensor has readable numbers, a fold that fits (none on ranks), and as many rows as the field. */
 static hga_status check_tensor(const gradient_call *c, const hga_tensor *t, hga_id field, hga_id columns,
                                const char *what)
 {
@@ -100,6 +101,7 @@ static int is_there(const gradient_call *c, hga_call_table t)
     return call_row(t)->is & HGA_CALL_OF_GRAPH || call_row(t)->rows == HGA_EXTENT_ONE || c->io->table[t].data;
 }
 
+/* Refuses gradients of tables that have none, that the call does not bring, or that the library does not know. */
 hga_status call_check_wanted(const gradient_call *c)
 {
     for (hga_call_table t = 0; t < HGA_N_TABLES; t++) {
@@ -115,6 +117,7 @@ hga_status call_check_wanted(const gradient_call *c)
     return HGA_OK;
 }
 
+/* The tape is of an execution of the same rows of the output as this call's. */
 static hga_status check_rows_of_tape(const gradient_call *c, const tape_header *header)
 {
     asked_rows asked;

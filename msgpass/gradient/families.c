@@ -62,6 +62,7 @@ static const char *look_at_states(const hga_plan *plan, const family_stages *at,
     return NULL;
 }
 
+/* The six stages: three means up the tree, attention among siblings, energies, descent; or why they are others. */
 static const char *find_stages(const hga_plan *plan, family_stages *at, reason *room)
 {
     static const stage_kind kinds[] = {KIND_ATTEND, KIND_ENERGY, KIND_DESCEND};
@@ -107,6 +108,7 @@ static void drop(const hga_plan *plan, void *what)
     hga_delete(&plan->allocator, made, 1, sizeof *made);
 }
 
+/* Once for a plan: its stages, and its families in the order in which a call takes them. */
 static hga_status make(const hga_plan *plan, void **out, const char **why, reason *room)
 {
     hga_status st = HGA_OK;
@@ -159,6 +161,7 @@ static family_rows rows_of(const hga_plan *plan, const call_needs *needs, hga_id
         .heads = heads, .columns = columns, .head = padded(columns), .row = (ptrdiff_t)heads * padded(columns)};
 }
 
+/* The pass without a call's tensors: its heads, and the rows of every coarsened field and of its gradient. */
 static families families_of(const hga_plan *plan, const made_families *made, const call_needs *needs)
 {
     families f = {.plan = plan,
@@ -268,6 +271,7 @@ static void run(families *f, const family_lane *lane, hga_id threads)
     store_scale(f);
 }
 
+/* A call: its rows are bound, then families are taken from the tokens up to the roots and down again. */
 static hga_status go(gradient_call *c, const void *what, hga_workspace *workspace, void *memory)
 {
     const made_families *made = what;

@@ -44,6 +44,7 @@ static void read_segments(const hga_segments *s, void *context)
     }
 }
 
+/* Which siblings each member of a family has an edge to, as bits; *why: an edge is not of that kind. */
 static hga_status read_edges(family_order *o, hga_id relation, const char **why)
 {
     hga_status st = HGA_OK;
@@ -191,6 +192,7 @@ static void find_slots(family_order *o, hga_id *free_slots)
     o->n_top_slots = assign_slots(o, &o->share[last], o->n_slots, free_slots);
 }
 
+/* The orders of families up and down the tree, in shares for threads, and the slots of their gradients. */
 static hga_status find_order(family_order *o)
 {
     hga_status st = HGA_OK;

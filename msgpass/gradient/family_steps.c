@@ -110,6 +110,7 @@ static int is_packed(const family_rows *x, const rows_at *rows, hga_id n)
     return packed;
 }
 
+/* Node v's row of a field: the weighted sum of its members', of all heads at once where they lie side by side. */
 static void coarsen(const families *f, const family_rows *x, hga_id v, const rows_at *rows)
 {
     const kernel_table *kernels = f->plan->kernels;
@@ -162,6 +163,7 @@ static const hga_id *list_members(const families *f, hga_id v, hga_id *node)
     return node;
 }
 
+/* What kernels of siblings are given of node v's family, but for its positions and the nodes that dropout draws for. */
 static kernel_siblings siblings_of(const families *f, hga_id v, const rows_at rows[N_COARSE])
 {
     const family_order *o = &f->order;
@@ -254,6 +256,7 @@ static int is_stream_of(const families *f, const family_rows *d)
            (int64_t)f->order.base * d->io_row * 4 >= f->plan->tuning.is.stream_gradients;
 }
 
+/* Where the members' gradients of a field are written or added, and what share each has of the parent's. */
 static kernel_members find_given(const families *f, const family_lane *l, int which, hga_id v, given_rows *to)
 {
     const family_order *o = &f->order;

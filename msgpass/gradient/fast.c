@@ -51,6 +51,7 @@ static int attends_by_mass(const hga_program *p)
     return by_mass;
 }
 
+/* Memory of a field: values that an adjoint needs, adjoints that are wanted, and a state's own numbers. */
 static void lay_out_field(fast_pass *p, hga_id f, carver *room)
 {
     fast_field *x = &p->field[f];
@@ -157,6 +158,7 @@ done:
     return st;
 }
 
+/* Stages from last to first, those of key/value heads' fields or the others. */
 static hga_status backward(fast_pass *p, int kv)
 {
     hga_status st = HGA_OK;
@@ -185,6 +187,7 @@ int goes_by_panels(const hga_plan *plan)
     return by_row;
 }
 
+/* The heads of a turn, and the sums of tables that it adds to. */
 static void take_turn(fast_pass *p, hga_id turn)
 {
     const hga_shape *s = &p->plan->shape;

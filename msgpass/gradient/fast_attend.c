@@ -52,6 +52,7 @@ static int64_t room_to_remember(const hga_plan *plan)
     return tensors / 8 / plan->threads;
 }
 
+/* One allocation holds the floats of all groups and of the pairs of a tile; lists of tiles and edges grow later. */
 hga_status panel_create(const hga_plan *plan, panel **out)
 {
     hga_status st = HGA_OK;
@@ -157,6 +158,7 @@ static int recall(const found *f, group *pair)
     return 1;
 }
 
+/* Keeps what was found of two groups of rows for the next heads, while there is room. */
 static void note(panel *x, const group *pair, found *f)
 {
     if (!f || f->known || !x->room) return;
@@ -184,6 +186,7 @@ static void measure_panel(panel *x)
     if (to->edges - from->edges > most->edges) most->edges = to->edges - from->edges;
 }
 
+/* Lists have room for what is remembered and for the longest panel besides: later calls allocate nothing. */
 static hga_status reserve_lists(const fast_pass *p)
 {
     hga_status st = HGA_OK;

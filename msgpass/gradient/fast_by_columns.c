@@ -43,6 +43,7 @@ int64_t column_batch_bytes(const hga_plan *plan)
            words * (int64_t)(sizeof(uint64_t) + 128 * sizeof(hga_id));
 }
 
+/* Memory of a batch of rows and of their visits to windows; none where no stage goes by columns. */
 hga_status column_batch_create(const hga_plan *plan, column_batch **out)
 {
     hga_status st = HGA_OK;
@@ -101,6 +102,7 @@ static void meet_columns(window_visits *x, last_visits *known, hga_id first, hga
     }
 }
 
+/* Notes the windows that a segment's rows visit; a hole in a row's columns makes two runs of them. */
 static hga_status meet_segment(const fast_pass *p, const hga_segment *s, last_visits *known, hga_id position,
                                hga_id place)
 {
@@ -234,6 +236,7 @@ static int lay_columns(panel *x, hga_id here, const tile_rows *rows, tile *t)
     return 1;
 }
 
+/* One tile of up to two groups on window `here`, whose gradients return to the rows of the batch. */
 static hga_status run_rows(fast_pass *p, hga_id s, hga_id here, const tile_rows *rows, hga_id n_groups)
 {
     panel *x = p->panel;
@@ -247,6 +250,7 @@ static hga_status run_rows(fast_pass *p, hga_id s, hga_id here, const tile_rows 
     return st;
 }
 
+/* All rows that visit window `here`, up to two groups of sixteen at a time. */
 static hga_status run_window(fast_pass *p, hga_id s, hga_id here)
 {
     hga_status st = HGA_OK;
@@ -305,6 +309,7 @@ int goes_by_columns(const fast_pass *p, hga_id s)
     return p->plan->stage[s].by_columns && p->panel->columns && !has_parts(p->panel);
 }
 
+/* Batch after batch; columns that no later row has edges to leave behind each. */
 hga_status attend_by_columns(fast_pass *p, hga_id s)
 {
     hga_status st = HGA_OK;

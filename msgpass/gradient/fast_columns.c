@@ -18,6 +18,7 @@ hga_id only_stage(const hga_plan *plan, hga_id f)
     return n == 1 ? only : -1;
 }
 
+/* Keys and values must be the caller's tensors, which this stage alone reads. */
 hga_id columns_stage(const hga_plan *plan)
 {
     const hga_program *p = &plan->program;
@@ -44,6 +45,7 @@ static void touch(void *context, hga_id first, hga_id last)
     for (hga_id c = first / CHUNK; c <= last / CHUNK; c++) at->last[c] = at->panel;
 }
 
+/* Lists the chunks by the last panel that has edges to them. */
 hga_status last_uses_create(const hga_plan *plan, const strips *cut, last_uses *out)
 {
     hga_status st = HGA_OK;
@@ -77,6 +79,7 @@ void last_uses_clear(const hga_plan *plan, last_uses *x)
 
 /* ---- memory ---- */
 
+/* A chunk's keys, values and their gradients lie one behind the other. */
 column_chunks *columns_lay_out(const fast_pass *p, carver *room)
 {
     hga_id stage = columns_stage(p->plan), chunks = chunks_of(p->plan);
@@ -113,6 +116,7 @@ static hga_id columns_of(const fast_pass *p, hga_id chunk)
     return left < CHUNK ? left : CHUNK;
 }
 
+/* The caller's rows of a chunk, rounded where the stage reads them rounded. */
 static void read_chunk(const fast_pass *p, hga_id f, hga_id chunk, float *to)
 {
     hga_id padded = p->field[f].padded, first = chunk * CHUNK, n = columns_of(p, chunk);
@@ -194,6 +198,7 @@ static void give_chunk(const fast_pass *p, hga_id chunk)
     x->at[chunk] = NULL, x->gone[chunk] = 1;
 }
 
+/* Other query heads may still read the chunks: they leave with the last of the key/value head. */
 void columns_leave(const fast_pass *p, hga_id stage, hga_id first, hga_id end)
 {
     const column_chunks *x = p->chunks;

@@ -23,6 +23,7 @@ static unsigned heads_of_eight(const fast_pass *p)
     return all;
 }
 
+/* A new drawing begins unless seed, layer and the heads that share draws are those of the last one. */
 void draws_open(const fast_pass *p)
 {
     const hga_io *io = p->call->io;
@@ -46,6 +47,7 @@ static hga_status place_draws(const fast_pass *p, int64_t n, draws *d)
     return st;
 }
 
+/* Room for the bits of all remembered tiles and edges, where several heads share a draw. */
 hga_status reserve_draws(fast_pass *p)
 {
     panel *x = p->panel;
@@ -72,6 +74,7 @@ static const int32_t *list_types(panel *x, const tile *t)
     return x->pair_type;
 }
 
+/* The bits of a tile's weights that dropout keeps, in each of `heads`, group by group. */
 static void draw_groups(const fast_pass *p, const tile *t, unsigned heads, uint16_t *kept, ptrdiff_t a_group)
 {
     panel *x = p->panel;
@@ -88,6 +91,7 @@ static void draw_groups(const fast_pass *p, const tile *t, unsigned heads, uint1
                                     p->head / 8, kept + i * a_group);
 }
 
+/* The head's bits of a tile: known ones, or drawn now for all heads where they can be kept, else for this one alone. */
 hga_status tile_draws(const fast_pass *p, tile *t, const uint16_t *kept[2])
 {
     panel *x = p->panel;
@@ -109,6 +113,7 @@ hga_status tile_draws(const fast_pass *p, tile *t, const uint16_t *kept[2])
 
 /* ---- edges that are in no tile ---- */
 
+/* For each edge of the group that is in no tile a byte: which of eight heads keep its weight. */
 static void draw_left(const fast_pass *p, const group *g, uint8_t *bits)
 {
     const left_edge *edge = p->panel->edge + g->edges;
@@ -125,6 +130,7 @@ static void draw_left(const fast_pass *p, const group *g, uint8_t *bits)
         }
 }
 
+/* *bits stays NULL where nothing can be kept for other heads; then each head draws by itself. */
 hga_status left_draws(const fast_pass *p, const group *g, found *f, const uint8_t **bits)
 {
     panel *x = p->panel;

@@ -79,6 +79,7 @@ static void sum_tables(fast_pass *p, hga_id s, const group *g, hga_id row, const
     }
 }
 
+/* What dropout leaves of n edges of row v, which lie `stride` bytes apart, in some heads; 0: dropped. */
 void drop_row(const fast_pass *p, hga_id v, const row_edge *e, size_t stride, hga_id n, hga_id first_head, hga_id heads,
               float *kept)
 {

@@ -49,6 +49,7 @@ static int is_read_by_none(const hga_program *p, hga_id field, hga_id but)
     return 1;
 }
 
+/* Is each state that the program goes on with made by attention alone, and each energy and share by one stage? */
 int energies_are_simple(const hga_plan *plan)
 {
     const hga_program *p = &plan->program;
@@ -68,6 +69,7 @@ int energies_are_simple(const hga_plan *plan)
 
 /* ---- the stages, a row at a time ---- */
 
+/* The mean by mass of the sources' log-sum-exps, each of the source's own energy and its state's. */
 static void energy_row(fast_pass *p, const hga_stage *s, hga_id v)
 {
     float *psi = p->field[s->out].value;
@@ -82,6 +84,7 @@ static void energy_row(fast_pass *p, const hga_stage *s, hga_id v)
     psi[v] = mass > 0 ? (float)(sum / mass) : -INFINITY;
 }
 
+/* The gradient of node v's energy goes to its sources' energies and to their states' log-sum-exps. */
 static void energy_adjoint(fast_pass *p, const hga_stage *s, hga_id v)
 {
     const float *psi = p->field[s->out].value, *lse = p->field[s->value].own_lse;
@@ -105,6 +108,7 @@ static void descend_row(fast_pass *p, const hga_stage *s, hga_id v)
     keep[v] = (float)(left * (lse == -INFINITY ? 1 : share(psi, lse)));
 }
 
+/* Node v's gradients go to its state and its energy, and to what its parent hands down. */
 static void descend_adjoint(fast_pass *p, const hga_stage *s, hga_id v)
 {
     const fast_field *state = &p->field[s->value];

@@ -154,6 +154,7 @@ void turn_group(const fast_pass *p, const hga_stage *stage, group *g)
     turn(p, g->g_rows, p->field[stage->out].padded, g->g);
 }
 
+/* Sixteen rows of queries, of the output's gradient and of log-sum-exps, both as rows and turned. */
 void load_sixteen(fast_pass *p, hga_id s, group *g, hga_id first)
 {
     const hga_stage *stage = &p->program->stage[s];

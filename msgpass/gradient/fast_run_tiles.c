@@ -120,6 +120,7 @@ static kernel_grad_places bring_places(fast_pass *p, const tile *t, float *bias,
                                 .d_bias = p->sums.of[HGA_TABLE_REL_BIAS] ? d_bias : NULL};
 }
 
+/* The gradients of a tile's types are added to those of relative biases and keys. */
 static void take_places(fast_pass *p, const tile *t, const float *d_bias)
 {
     panel *x = p->panel;
@@ -155,6 +156,7 @@ static hga_id own_node(const panel *x, const tile *t, const group *g, hga_id row
     return g->node[row] < 0 ? -1 : named ? named - 1 : g->node[row];
 }
 
+/* The positions of a tile's columns and rows, and zeros for their gradients where these are wanted. */
 static kernel_grad_positions bring_positions(fast_pass *p, const tile *t, const group *g)
 {
     panel *x = p->panel;
@@ -180,6 +182,7 @@ static kernel_grad_positions bring_positions(fast_pass *p, const tile *t, const 
                                    .d_column = wanted ? x->d_position : NULL};
 }
 
+/* The tile's gradients of positions are added to those of its nodes. */
 static void take_positions(fast_pass *p, const tile *t, const group *g)
 {
     panel *x = p->panel;
@@ -222,6 +225,7 @@ static void bring_biases(fast_pass *p, const tile *t, const group *g, int back)
 
 /* ---- a tile ---- */
 
+/* What the kernel of a tile is given of its group i. */
 static kernel_grad_group group_of(const fast_pass *p, const hga_stage *stage, const tile *t, hga_id i)
 {
     const panel *x = p->panel;
@@ -237,6 +241,7 @@ static kernel_grad_group group_of(const fast_pass *p, const hga_stage *stage, co
                                .dq = is_asked(p, stage->query) || p->sums.of[HGA_TABLE_SCALE] ? g->dq : NULL};
 }
 
+/* What the kernel is given of any tile: its groups, columns and their gradients, the cap, the head's slope. */
 static kernel_grad_tile tile_of(fast_pass *p, const hga_stage *stage, const tile *t)
 {
     panel *x = p->panel;
@@ -345,6 +350,7 @@ static tile *next_tile(panel *x, int64_t *at)
     return best;
 }
 
+/* Where scores have more than products each group has tiles of its own; else two groups share theirs. */
 hga_status run_panel_tiles(fast_pass *p, hga_id s)
 {
     hga_status st = HGA_OK;

@@ -23,6 +23,7 @@ static hga_status read_sum(fast_pass *p, const hga_stage *stage, hga_id v, doubl
     return st;
 }
 
+/* Row v of a sum or a mean over its edges, KERNEL_CHUNK of them at a time. */
 static void sum_row(fast_pass *p, const hga_stage *stage, hga_id v, double total)
 {
     float *y = value_row(p, stage->out, v), weight[KERNEL_CHUNK];
@@ -43,6 +44,7 @@ static void sum_row(fast_pass *p, const hga_stage *stage, hga_id v, double total
     }
 }
 
+/* Row v's gradient goes to its sources, and to the scales of types that they are multiplied with. */
 static void sum_adjoint(fast_pass *p, const hga_stage *stage, hga_id v, double total)
 {
     hga_id columns = p->field[stage->out].padded;

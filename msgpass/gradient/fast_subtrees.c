@@ -141,6 +141,7 @@ done:
     return st;
 }
 
+/* Each subtree attends once the subtrees that its rows have edges to are raised. */
 static hga_status attend_subtrees(fast_pass *p, hga_id stage, hga_id first, hga_id end)
 {
     hga_status st = HGA_OK;

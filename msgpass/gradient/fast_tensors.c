@@ -43,6 +43,7 @@ void store_range(const fast_pass *p, hga_id f, row_range nodes)
     }
 }
 
+/* Such rows are floats without padding or a fold. */
 direct_rows find_direct_rows(const fast_pass *p, hga_id f, hga_id v)
 {
     const hga_tensor *t = field_gradient(p->call, f);

@@ -33,6 +33,7 @@ static hga_status list_tile(fast_pass *p, const tile *t)
     return st;
 }
 
+/* A window as one tile, with the lists that its scores need: bits of rows, positions, ranks. */
 hga_status lay_window(fast_pass *p, group *g, const window *w, tile *t)
 {
     panel *x = p->panel;
@@ -110,6 +111,7 @@ static lanes take_column(walk *w)
     return rows;
 }
 
+/* The windows' columns in ascending order: those that both groups have in tiles of both, the others in tiles of one. */
 hga_status lay_windows(fast_pass *p, group *pair)
 {
     hga_status st = HGA_OK;

@@ -30,6 +30,7 @@ static void find_part(const fast_pass *p, const hga_stage *s, const brood *b, do
     }
 }
 
+/* The weighted sum of a family's rows, KERNEL_CHUNK at a time; zeros for a family without mass. */
 static void sum_children(const fast_pass *p, const hga_stage *s, const brood *b, float *y)
 {
     hga_id columns = p->field[s->out].padded;
@@ -46,6 +47,7 @@ static void sum_children(const fast_pass *p, const hga_stage *s, const brood *b,
     }
 }
 
+/* The parent's gradient, weighted, is added to each member's. */
 static void give_children(const fast_pass *p, const hga_stage *s, const brood *b, const float *dy)
 {
     float *row[KERNEL_CHUNK], weight[KERNEL_CHUNK];
@@ -96,6 +98,7 @@ int families_lie_together(const hga_program *p, const hga_nodes *nodes, hga_id f
 
 static int lies_side_by_side(const fast_pass *p, hga_id f) { return families_lie_together(p->program, &p->nodes, f); }
 
+/* Families that lie side by side are one kernel's; others are summed node by node. */
 void sum_families(const fast_pass *p, hga_id f, row_range nodes)
 {
     const fast_field *x = &p->field[f];

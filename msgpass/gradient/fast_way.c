@@ -71,6 +71,7 @@ static void drop(const hga_plan *plan, void *what)
     hga_delete(a, x, 1, sizeof *x);
 }
 
+/* The subtrees, or *why there are none, and where rows are cut in turns of key/value heads and of query heads. */
 static hga_status make_trees(const hga_plan *plan, void **out, const char **why, reason *room)
 {
     hga_status st = HGA_OK;
@@ -89,6 +90,7 @@ done:
     return st;
 }
 
+/* Where the rows of stages are cut, when columns leave, and the lists of rows that are read edge by edge. */
 static hga_status make_stages(const hga_plan *plan, void **out, const char **why, reason *room)
 {
     hga_status st = HGA_OK;
@@ -279,6 +281,7 @@ static void bind(gradient_call *c, const made_fast *made)
     c->last_uses = &made->last_uses, c->subtrees = &made->trees;
 }
 
+/* A call: memory is laid out, passes and lanes begin, and all turns run. */
 static hga_status go(gradient_call *c, const void *what, hga_workspace *workspace, void *memory)
 {
     const made_fast *made = what;

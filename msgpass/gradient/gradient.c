@@ -46,6 +46,7 @@ typedef struct call_memory {
     int64_t bytes, way, kept; /* of all but the way, of the way, and what it keeps */
 } call_memory;
 
+/* The way that the call goes, and the bytes that it and the rest take. */
 static hga_status measure(const hga_plan *plan, gradient_call *c, sharing *shared, call_memory *d)
 {
     hga_status st = way_choose(plan, c->needs.features, &d->to);
@@ -61,6 +62,7 @@ static hga_status measure(const hga_plan *plan, gradient_call *c, sharing *share
     return HGA_OK;
 }
 
+/* Chooses the way and takes the call's memory from the workspace. */
 static hga_status take_memory(const hga_plan *plan, gradient_call *c, sharing *shared, hga_workspace *workspace,
                               call_memory *d)
 {
@@ -84,6 +86,7 @@ static void find_needs(gradient_call *c, sharing *shared)
     if (shared) c->needs.kv_first = shared->kv_first, c->needs.kv_end = shared->kv_end;
 }
 
+/* A checked call: the way is chosen and runs, and what it leaves in sums is stored in the caller's tables. */
 hga_status gradient_run(gradient_call *c, hga_workspace *workspace, sharing *shared)
 {
     hga_status st = HGA_OK;
@@ -122,6 +125,7 @@ hga_status gradient_go(gradient_call *c, hga_workspace *workspace)
     return wing ? wing->gradient->go(c, workspace) : gradient_run(c, workspace, NULL);
 }
 
+/* Measures a call; with a workspace, its memory is taken and what the way finds out of the graph is found now. */
 hga_status gradient_prepare(gradient_call *c, hga_workspace *workspace, int64_t *bytes, sharing *shared)
 {
     hga_status st = HGA_OK;

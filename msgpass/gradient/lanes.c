@@ -94,6 +94,7 @@ static void add_near(const fast_pass *p, hga_id f, hga_id chunk, const float *ow
     p->plan->kernels->blend(CHUNK * columns, 1, to, 1, own, to);
 }
 
+/* A lane's own rows of a chunk of columns are added to the field's gradient. */
 static void add_chunk(const fast_pass *p, hga_id f, const hga_id *order, hga_id chunk, const float *own)
 {
     if (p->field[f].by_row) {
@@ -150,6 +151,7 @@ static void end_strip(fast_pass *p, lane *l, hga_id stage, hga_id i)
     columns_leave(p, stage, s->first[i] / STRIP_PANEL, (s->first[i + 1] + STRIP_PANEL - 1) / STRIP_PANEL);
 }
 
+/* Threads may compute strips side by side, but what a strip has of its own is added behind the strips before it. */
 hga_status each_strip(fast_pass *p, hga_id stage, strip_rows rows)
 {
     const strips *s = &p->call->strips[stage];

@@ -66,6 +66,7 @@ static const char *edges_refuse(const hga_plan *plan, reason *room)
     return NULL;
 }
 
+/* Fields are values in float, the caller's or the program's own, and edges few enough to be listed. */
 static const char *refuses(const hga_plan *plan, unsigned features, reason *room)
 {
     const hga_program *p = &plan->program;
@@ -245,6 +246,7 @@ static void load(const linear *x, const hga_tensor *given, hga_id heads, const l
     }
 }
 
+/* A gradient's rows to the caller's tensor, unless they are its own rows. */
 static void store(const linear *x, const linear_rows *from, const hga_tensor *t)
 {
     const hga_shape *s = &x->plan->shape;
@@ -263,6 +265,7 @@ static void store(const linear *x, const linear_rows *from, const hga_tensor *t)
     }
 }
 
+/* The caller's values and the output's gradient, and the values' gradient where it accumulates. */
 static void load_all(const linear *x)
 {
     const hga_grad_io *g = x->call->grad;
@@ -353,6 +356,7 @@ static void pour(float *sum, double *wide, int first, int last, const column_ran
     }
 }
 
+/* Each row of the order becomes the weighted sum of its edges' rows, or more of it; long sums pass through doubles. */
 static void collect(const linear *x, hga_id stage, const linear_rows *from, const linear_rows *to, int anew,
                     const column_range *c)
 {
@@ -435,6 +439,7 @@ static void run_all(const linear *x)
 
 /* ---- scales of types ---- */
 
+/* The gradients of scales of types in one key/value head: of each edge its weight times gradient . value. */
 static void give_scales(const linear *x, hga_id stage, hga_id kv)
 {
     const hga_stage *s = &x->plan->program.stage[stage];
@@ -481,6 +486,7 @@ static int64_t room_of(const hga_plan *plan, const void *made, const call_needs 
     return lay_out(&x, made, needs, NULL);
 }
 
+/* A call: edges are listed unless the plan has them, rows loaded, all columns run, gradients stored. */
 static hga_status go(gradient_call *c, const void *what, hga_workspace *workspace, void *memory)
 {
     const made_linear *made = what;

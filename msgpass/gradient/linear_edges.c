@@ -38,6 +38,7 @@ static int open_row(const edge_walk *w, hga_id v, edge_row *row)
     return 1;
 }
 
+/* Counts an edge, or lists it at the end of its row with its share of the row's sum. */
 static inline void add_edge(const edge_walk *w, const edge_row *row, hga_id u, int32_t type, float weight)
 {
     linear_edges *e = w->e;
@@ -78,6 +79,7 @@ static void add_segments(const hga_segments *s, void *context)
     }
 }
 
+/* Every edge of the stage, those of blocks first, to be counted or listed. */
 static void add_all(edge_walk *w)
 {
     const hga_plan *plan = w->plan;
@@ -180,6 +182,7 @@ static void find_heavy(linear_edges *e, const linear_rows *others, hga_pos *degr
         if (degree[i] > SUM_CUT) e->heavy[e->n_heavy++] = others->first + i;
 }
 
+/* A first walk over the edges counts those of each row, a second one lists them. */
 void linear_edges_list(const hga_plan *plan, hga_id stage, linear_edges *e, void *memory)
 {
     edge_ends x = ends_of(plan, stage);

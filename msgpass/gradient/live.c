@@ -31,6 +31,7 @@ static void step_back(const hga_program *p, const hga_stage *s, live_rows *live)
     }
 }
 
+/* From the last stage back: bit s says that the output depends on stage s. */
 static uint32_t live_stages(const hga_plan *plan)
 {
     const hga_program *p = &plan->program;
@@ -47,6 +48,7 @@ static uint32_t live_stages(const hga_plan *plan)
     return counting;
 }
 
+/* The other stages leave the plan's program, and those that stay move up. */
 void keep_live_stages(hga_plan *plan)
 {
     uint32_t counting = live_stages(plan);

@@ -146,6 +146,7 @@ static double edge_out_loss(const pass *p, const stage_row *r)
     return sum;
 }
 
+/* A row of a stage forwards or backwards, by its formula or by the caller's functions. */
 static void run_row(pass *p, stage_row *r, int backwards)
 {
     const stage_meaning *kind = &stage_meanings[r->kind];
@@ -340,6 +341,7 @@ static void store(pass *p, hga_id field)
         }
 }
 
+/* The query heads of one key/value head, without a call. */
 static pass empty_pass(const hga_plan *plan, hga_id kv)
 {
     hga_id group = plan->shape.n_heads / plan->shape.n_kv_heads;
@@ -355,6 +357,7 @@ static pass empty_pass(const hga_plan *plan, hga_id kv)
     return p;
 }
 
+/* A call's pass over the query heads of one key/value head. */
 static pass pass_of(const gradient_call *c, hga_id kv)
 {
     const hga_plan *plan = c->plan;
@@ -413,6 +416,7 @@ const char *must_be_plain(const hga_plan *plan, reason *room)
     return NULL;
 }
 
+/* Forward in double, the output's gradient set, backward, and the inputs' gradients stored. */
 static hga_status plain_gradient(const gradient_call *c, hga_id kv, void *memory)
 {
     hga_status st = HGA_OK;
@@ -446,6 +450,7 @@ const way plain_way = {.name = "row by row in double", .reads_out = 1, .room = r
 
 /* ---- the loss ---- */
 
+/* The outputs and log-sum-exps times the gradients that the caller gives of them, summed. */
 static double sum_loss(const pass *p)
 {
     hga_id out = program_bound(p->program, HGA_IO_OUT), first, n = field_io(p->plan, out, &first);
@@ -460,6 +465,7 @@ static double sum_loss(const pass *p)
     return loss;
 }
 
+/* The loss of one key/value head's query heads: the program runs forward alone. */
 hga_status plain_loss(const gradient_call *c, hga_id kv, double *loss)
 {
     hga_status st = HGA_OK;

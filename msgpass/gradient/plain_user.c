@@ -55,6 +55,7 @@ static int has_user_stage(const hga_plan *plan)
     return has;
 }
 
+/* Memory for both ends of an edge, their gradients, and two aggregates, if any stage is the caller's own. */
 void user_rows_lay_out(pass *p, carver *room)
 {
     if (!has_user_stage(p->plan)) return;
@@ -123,6 +124,7 @@ static double score_of(const pass *p, const stage_row *r, int64_t i)
     return edge_score(&p->m, &x);
 }
 
+/* Edge i of the row with its score and both ends, as the caller's functions see it. */
 static hga_edge user_edge(const pass *p, const stage_row *r, int64_t i, const hga_end *own)
 {
     const stage_plan *sp = &p->plan->stage[r->s];
@@ -177,6 +179,7 @@ static void finish_adjoint(pass *p, const stage_row *r)
     take(p, &u->d_own, written, &p->adjoint, r->v, r->head, 0);
 }
 
+/* The aggregate is made again, then the adjoints of finish and of every edge add to rows, scores and tables. */
 void user_adjoint(pass *p, const stage_row *r)
 {
     const program_shown *shown = &p->plan->stage[r->s].shown;

@@ -43,6 +43,7 @@ static hga_tensor keep_rows(const gradient_call *c, hga_id columns, const asked_
     return kept;
 }
 
+/* The gradients that the caller gives of the output are copied, zeros in place of rows that are not asked for. */
 void range_open(gradient_call *c, hga_grad_io *own, carver *room)
 {
     asked_rows asked;
@@ -67,6 +68,7 @@ void range_skip(gradient_call *c)
         memset(c->needs.kept_bytes, 0, sizeof c->needs.kept_bytes);
 }
 
+/* Is a row among [first, end) asked for? */
 int range_has(const gradient_call *c, hga_id first, hga_id end)
 {
     hga_id io_first;

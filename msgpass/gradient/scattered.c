@@ -73,6 +73,7 @@ static int same_rows(const hga_plan *plan, hga_id a, hga_id b)
     return n == field_io(plan, b, &other) && first == other;
 }
 
+/* One stage that attends, from the caller's queries, keys and values to the output, in float. */
 static const char *program_refuses(const hga_plan *plan, reason *room)
 {
     const hga_program *p = &plan->program;
@@ -136,6 +137,7 @@ static void count_edges(const scattered *x, hga_pos *ptr)
     for (hga_id u = 0; u < x->keys; u++) ptr[u + 1] += ptr[u];
 }
 
+/* Lists the edges by their sources, a source's destinations in ascending order of rows. */
 static void turn_edges(const scattered *x, turned_edges *t)
 {
     edge_list in = sources_of(x);
@@ -201,6 +203,7 @@ static pass pass_of_queries(const scattered *x)
         .edges = sources_of(x), .n = x->rows, .first = x->row_first, .other_first = x->key_first, .mine = &x->q};
 }
 
+/* Rows are keys and values, and edges are those turned around. */
 static pass pass_of_keys(const scattered *x)
 {
     return (pass){.edges = {x->turned.ptr, x->turned.dst, x->turned.weight, x->turned.type},
@@ -253,6 +256,7 @@ static const float *find_scores(const scattered *x, const pass *p, const piece *
     return score;
 }
 
+/* What dropout leaves of a piece's edges in each head. */
 static void drop_edges(const scattered *x, const pass *p, const piece *at, float *kept)
 {
     static const int32_t untyped[KERNEL_CHUNK];
@@ -284,6 +288,7 @@ static void sum_tables(const scattered *x, const pass *p, const scattered_lane *
     }
 }
 
+/* Scores a piece's edges anew and adds their gradients to the pass's rows, to the edges' own and to tables. */
 static void run_piece(const scattered *x, const pass *p, const scattered_lane *l, const piece *at)
 {
     float score[KERNEL_CHUNK];
@@ -354,6 +359,7 @@ static void run_block(const scattered *x, const pass *p, const scattered_lane *l
     for (hga_id row = first; next_piece(p, &row, end, &at); at.at += at.n) run_piece(x, p, l, &at);
 }
 
+/* All rows of a pass; threads take blocks of them as they come. */
 static void run_pass(const scattered *x, pass p, const scattered_lane *lane)
 {
     hga_id threads = x->call->threads;
@@ -408,6 +414,7 @@ static void find_asked(const scattered *x, hga_id first, hga_id end)
         }
 }
 
+/* Every query's log-sum-exp, and what its scores' gradients are relative to. */
 static void find_all_asked(const scattered *x)
 {
     hga_id threads = x->call->threads;
@@ -479,6 +486,7 @@ static kernel_wide features_at(const gradient_call *c, const hga_tensor *t)
     return (kernel_wide){t->data, t->row_stride ? t->row_stride : (ptrdiff_t)heads * columns, head};
 }
 
+/* The call's tensors and gradients as rows of all heads that are computed here. */
 static void bind_all(scattered *x, const gradient_call *c)
 {
     const hga_io *io = c->io;
@@ -578,6 +586,7 @@ static void clear_edges(const scattered *x)
     if (some || !x->d_edge_out.at) clear_table(x, HGA_TABLE_EDGE_VALUE);
 }
 
+/* A call: the pass of queries where they or tables want a gradient, then that of keys and values. */
 static hga_status go(gradient_call *c, const void *made, hga_workspace *workspace, void *memory)
 {
     scattered x = scattered_here(c->plan, &c->needs);

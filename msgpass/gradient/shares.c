@@ -23,6 +23,7 @@ static int share_out(const hga_plan *plan, const hga_stage *s, const edge_rows *
     return related;
 }
 
+/* Every child's share in one stage of sums; *why: a node sums others than its children. */
 static hga_status list_shares(const hga_plan *plan, hga_id stage, float *share, const char **why)
 {
     int known = 1;
@@ -52,6 +53,7 @@ static float *same_before(const hga_plan *plan, const subtrees *s, hga_id f)
     return NULL;
 }
 
+/* Fields whose sums are of the same rows in the same way have one list; a plain sum of all children needs none. */
 hga_status shares_create(const hga_plan *plan, subtrees *s, const char **why)
 {
     hga_status st = HGA_OK;

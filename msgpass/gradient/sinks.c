@@ -4,6 +4,7 @@
 
 #include <math.h>
 
+/* Row i of two tensors in head h, multiplied PART columns at a time and added in double. */
 static double product_of_rows(const kernel_table *kernels, const hga_tensor *a, const hga_tensor *b, hga_id heads,
                               hga_id columns, hga_id i, hga_id h)
 {
@@ -37,6 +38,7 @@ static double sum_of_head(const gradient_call *c, hga_id h, double sink)
     return sum;
 }
 
+/* The gradient of every head's sink, where it is wanted; -INFINITY is no sink. */
 void sinks_sum(const gradient_call *c)
 {
     const float *sink = c->io->sink.data;

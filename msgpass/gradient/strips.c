@@ -37,6 +37,7 @@ static void visit_blocks(const hga_segments *s, void *context)
     }
 }
 
+/* Tells `visit` every run of columns that rows [first, first + n) have edges to. */
 void strips_visit(const hga_plan *plan, hga_id stage, hga_id first, hga_id n, const strips *s,
                   void (*visit)(void *context, hga_id first, hga_id last), void *context)
 {
@@ -110,6 +111,7 @@ static hga_status list_shared(const hga_plan *plan, hga_id strip, const touching
 /* What panels of rows cost, sum[i] those before panel i, in edges: a row, an edge, and a column, which comes from
    memory for the panel and goes back with what it is given. Found with rows of all kinds, tokens and spans. */
 enum { A_ROW = 32, A_COLUMN = 6, COLUMNS = 8 };
+/* Fills sum[i] with the cost of the panels before panel i. */
 static hga_status find_costs(const hga_plan *plan, hga_id stage, const strips *s, int64_t *sum)
 {
     hga_status st = HGA_OK;
@@ -144,6 +146,7 @@ static void cut_evenly(const int64_t *sum, hga_id units, hga_id unit, hga_id end
     }
 }
 
+/* For each strip, the chunks of sources that strips before it have edges to as well. */
 static hga_status find_shared(const hga_plan *plan, hga_id stage, const subtrees *trees, touching *touched,
                               uint8_t *seen, strips *s)
 {
@@ -184,6 +187,7 @@ static int is_worth_it(const hga_plan *plan, hga_id stage, const subtrees *trees
     return plan->options.gradient_strips || s->ptr[s->n] * CHUNK * EDGES_A_ROW * heads <= edges;
 }
 
+/* The number of strips is halved until what they share is worth their being apart. */
 hga_status strips_create(const hga_plan *plan, hga_id stage, const subtrees *trees, hga_id heads, strips *out)
 {
     hga_status st = HGA_OK;

@@ -162,6 +162,7 @@ done:
     return st;
 }
 
+/* Cuts the tokens between nodes of the lower levels, and lists where each subtree begins on each of these. */
 static hga_status cut_tree(const hga_plan *plan, subtrees *s)
 {
     hga_status st = HGA_OK;
@@ -219,6 +220,7 @@ static void list_ranges(const cell *cells, hga_id n, subtrees *s, hga_id *at)
     }
 }
 
+/* Ranges of rows by the part that they go with: the top or a subtree. */
 static hga_status list_rows(const hga_plan *plan, subtrees *s)
 {
     hga_status st = HGA_OK;
@@ -331,6 +333,7 @@ done:
     return st;
 }
 
+/* What each part must find raised, and where the rows of subtrees lie meanwhile. */
 static hga_status list_needs(const hga_plan *plan, subtrees *s)
 {
     hga_status st = HGA_OK;
@@ -364,6 +367,7 @@ done:
     return st;
 }
 
+/* Fields may have one list of shares in common, which is freed once. */
 void subtrees_clear(const hga_plan *plan, subtrees *s)
 {
     hga_delete(&plan->allocator, s->begin, ((int64_t)s->n + 1) * s->n_levels, sizeof *s->begin);

@@ -28,6 +28,7 @@ void tables_clear(const gradient_call *c)
             if (owns(&c->needs, i, turn)) memset(c->sums[turn].of[i], 0, (size_t)c->needs.entries[i] * sizeof(double));
 }
 
+/* The turns' sums, added in the order of the turns, to the caller's tables. */
 void tables_store(const gradient_call *c)
 {
     for (hga_call_table i = 0; i < HGA_N_TABLES; i++) {

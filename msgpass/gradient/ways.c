@@ -78,6 +78,7 @@ static hga_status choose(back *b, unsigned features, known_choice *to)
     return HGA_OK;
 }
 
+/* The choice for calls with these features, which the first of them makes and the plan keeps. */
 static hga_status choose_under_lock(const hga_plan *plan, unsigned features, const way_choice **out)
 {
     hga_status st = plan->keeper->back.what ? HGA_OK : begin(plan);
