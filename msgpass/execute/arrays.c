@@ -36,6 +36,7 @@ done:
     return st;
 }
 
+/* A tensor other than the output: read, or also written where a stage writes rows that the caller gave. */
 static hga_status add_field(const hga_plan *plan, const hga_io *io, hga_workspace *workspace, hga_id f)
 {
     const char *name = plan->program.field[f].name;
@@ -55,6 +56,7 @@ static void add_tables(const hga_plan *plan, const hga_io *io, call_arrays *c)
                   sizeof(float), 0);
 }
 
+/* Lists the arrays of a call, and compares each that is written with all others. */
 hga_status arrays_find(const hga_plan *plan, const hga_io *io, hga_workspace *workspace)
 {
     call_arrays *c = &workspace->arrays;

@@ -37,6 +37,7 @@ void find_groups(hga_id stage, hga_id first, hga_id n, const hga_id *node, row_p
                                   .node = node + at};
 }
 
+/* Tells the chooser of tiles who runs them, and what tells edges of this stage and call apart. */
 void open_chooser(worker *w, hga_id stage, tile_runner run, family_runner families, void *context)
 {
     tile_chooser *t = &w->chooser;
@@ -94,6 +95,7 @@ int64_t kept_fits(worker *w, const wave_item *item, int64_t n)
     return layout_of(w, *item) != NULL;
 }
 
+/* The tiles that the plan keeps for the panel are replayed, and then the rows of each group end. */
 void kept_take(worker *w, const wave_item *item, int64_t n)
 {
     const phase *ph = &w->plan->phase[item->phase];
@@ -148,6 +150,7 @@ static void attend_some_heads(worker *w, hga_id stage, const row_panel *p)
     worker_take_heads(w, first, end);
 }
 
+/* A panel by tiles that are chosen now, for all heads or for those of the item. */
 void tiles_take(worker *w, const wave_item *item, int64_t n)
 {
     const hga_id stage = w->plan->phase[item->phase].stage;

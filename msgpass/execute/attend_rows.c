@@ -67,6 +67,7 @@ static void attend_nothing(worker *w)
     for (hga_id h = 0; h < shape->n_heads; h++) w->row.greatest[h] = -INFINITY, w->row.sum[h] = 0;
 }
 
+/* A row's states begin empty, or as what its output holds where the stage goes on from there. */
 void attend_start(worker *w, const row_job *job)
 {
     const hga_stage *s = stage_of(w, job->stage);
@@ -318,6 +319,7 @@ chunk_heads attend_open(worker *w, const row_job *job)
     return at;
 }
 
+/* A chunk of a row's edges, for all heads at once where the stage and the call allow it, else head by head. */
 static void attend_chunk(worker *w, const row_job *job)
 {
     const hga_shape *shape = &w->plan->shape;
@@ -361,6 +363,7 @@ static void store_states(worker *w, const row_job *job)
     if (has_edge_out(w, job->stage, job->v) && w->edges.at_once) edge_sums_scale(w, job);
 }
 
+/* A chunk at a time, the row's edges that are not in tiles; the state is folded after each cut_edges of them. */
 void attend_rest(worker *w, const row_job *job, const uint16_t *done, unsigned done_bits)
 {
     hga_pos cut = w->plan->options.cut_edges, left = job->count, in_piece = 0;

@@ -51,6 +51,7 @@ static void run_samples(const hga_plan *plan, hga_workspace *const *workspaces, 
     topology_unbind(&old);
 }
 
+/* All samples by one thread, or by all threads in one parallel region. */
 static hga_status run_all(const hga_plan *plan, hga_workspace *const *workspaces, hga_id n)
 {
     if (execution_is_alone(plan) || (n == 1 && plan->waves.alone)) {
@@ -86,6 +87,7 @@ static hga_status run_begun(const hga_plan *plan, hga_workspace *const *workspac
     return n > 0 ? run_all(plan, workspaces, n) : HGA_OK;
 }
 
+/* Checks the arguments, then begins, runs and ends all samples; after a failure none of them counts as executed. */
 static hga_status execute_batch(const hga_plan *plan, hga_workspace *const *workspaces, const hga_io *ios, hga_id n)
 {
     if (n < 0) return hga_fail(HGA_EINVAL, "%d samples", n);

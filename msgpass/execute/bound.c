@@ -56,6 +56,7 @@ static int is_streamed(const hga_plan *plan, hga_id f, const bound_field *x)
     return stages == 1 && leaving == 1 && whole && storage_is_large(plan, f);
 }
 
+/* The caller's tensor of a field is there, has a row for each of its nodes, and numbers of a known size. */
 static hga_status check_field(const hga_plan *plan, const hga_io *io, hga_id f)
 {
     const char *what = plan->program.field[f].name;
@@ -85,6 +86,7 @@ static void bind_own(const hga_plan *plan, hga_id f, bound_field *x)
         x->io_first = first, x->io_n = n;
 }
 
+/* Where this call has a field's rows: in the workspace, in the caller's tensor, or in a widened copy of that. */
 static hga_status bind_field(const hga_plan *plan, const hga_io *io, hga_workspace *workspace, hga_id f)
 {
     const field_storage *h = &plan->storage[f];
@@ -158,6 +160,7 @@ static const char *refuse_edge_out(const hga_plan *plan, const hga_io *io)
     return io->sink.data ? "sinks" : NULL;
 }
 
+/* edge_value and edge_out come together, and the program has weights that sum up features of edges. */
 static hga_status check_edge_out(const hga_plan *plan, const hga_io *io)
 {
     if (!io->edge_out.data && !io->edge_value.data) return HGA_OK;
@@ -177,6 +180,7 @@ static hga_status check_ranks(const hga_plan *plan, const hga_io *io)
     return hga_fail(HGA_EUNSUPPORTED, "%s on ranks", io->edge_key.data ? "edge_key" : "edge_value");
 }
 
+/* What a call brings besides the tensors of fields: tables, features of edges, log-sum-exps, a tape. */
 static hga_status check_tables(const hga_plan *plan, const hga_io *io)
 {
     const hga_program *p = &plan->program;
@@ -219,6 +223,7 @@ static hga_status bind_tensors(const hga_plan *plan, const hga_io *io, hga_works
     return st;
 }
 
+/* Checks all that the call is given; then its ways are chosen, and its tensors and numbers bound. */
 hga_status fields_bind(const hga_plan *plan, const hga_io *io, hga_workspace *workspace)
 {
     hga_status st = hga_check_reserved("hga_io", io->reserved, sizeof io->reserved);

@@ -243,6 +243,7 @@ static void lay_narrow(tile_chooser *t, row_group *g)
     g->complete = g->tiled && !g->rest && !g->n_shared;
 }
 
+/* Wide segments of all groups, then each group's narrow runs, then the chunks that groups share. */
 void choose_tiles(tile_chooser *t, row_panel *p)
 {
     t->batch->n = t->batch->n_typed = 0, t->batch->pair_type = t->pair_type, t->open = 0;

@@ -57,6 +57,7 @@ static void leave_types_out(tile_batch *b, const tile_chunk *c)
     }
 }
 
+/* Runs the batch, without columns and types that no row wants, and empties it. */
 void hand_over(tile_chooser *t)
 {
     for (hga_id i = 0; t->leaves_out && i < t->batch->n; i++) {
@@ -128,6 +129,7 @@ static int is_of_rows_here(const tile_chunk *c)
     return seen != 0;
 }
 
+/* The chunk joins the batch, unless the group before has one with the same columns: then it is one more part there. */
 void close_chunk(tile_chooser *t)
 {
     tile_batch *b = t->batch;
@@ -150,6 +152,7 @@ void next_group(tile_batch *b)
     b->twin_end = b->n, b->own_first = -1;
 }
 
+/* n edges, from a source position on, as columns e and on of the chunk. */
 void put_columns(const tile_chooser *t, edge_chunk *c, const hga_segment *s, hga_id e, hga_id n, int64_t position,
                  int64_t type, int32_t type_step)
 {

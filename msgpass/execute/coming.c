@@ -58,6 +58,7 @@ static void share_out(kernel_ahead *c, int64_t rows)
     for (hga_id i = 0; i < c->n; i++) c->range[i].floats = each < MOST_AHEAD ? each : MOST_AHEAD;
 }
 
+/* Tokens of the next panel that reads them from memory are shared out to the rows of the items before it. */
 void find_coming(worker *w, int64_t done, int64_t end)
 {
     const hga_plan *plan = w->plan;

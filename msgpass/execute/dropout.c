@@ -18,6 +18,7 @@ uint16_t *kept_bits(const worker *w, const tile_chunk *c, hga_id part, hga_id he
     return w->tile.kept + ((chunk * PANEL_GROUPS + part) * 8 + head % 8) * KERNEL_CHUNK;
 }
 
+/* Draws for part i of the chunk which weights are kept, for the eight heads that share the draw. */
 static void drop_part(const worker *w, const tile_chunk *c, hga_id i, hga_id head)
 {
     const tile_part *part = &c->part[i];
@@ -64,6 +65,7 @@ void drop_chunk(const worker *w, hga_id v)
     drop_pairs(w, c->n, destination, c->src, c->type);
 }
 
+/* Multiplies the n weights that a head of a whole row has by what dropout leaves of each. */
 void drop_support(const worker *w, hga_id v, hga_id head, hga_id n, float *weight)
 {
     const whole_row *row = &w->whole;
@@ -86,6 +88,7 @@ void drop_support(const worker *w, hga_id v, hga_id head, hga_id n, float *weigh
     }
 }
 
+/* What dropout leaves of the pairs of n families in all heads; kept[r] is where row r's begin. */
 void drop_families(const worker *w, const row_group *g, const strip *x, hga_id n, const float **kept)
 {
     hga_id destination[DROPPED_PAIRS], source[DROPPED_PAIRS], pairs = 0;

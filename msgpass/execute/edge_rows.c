@@ -44,6 +44,7 @@ static void turn_lse(worker *w)
     }
 }
 
+/* The row's weights once more, from its log-sum-exps, and the features of edges summed by them. */
 static void sum_again(worker *w, const row_job *job)
 {
     edge_cursor c = cursor_start(&w->reader, job->v);

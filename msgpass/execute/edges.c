@@ -47,6 +47,7 @@ static int key_before(const segment_key *x, const segment_key *y)
 
 SORT_DEFINE(sort_keys, segment_key, key_before)
 
+/* Notes each segment with the key that it is sorted by. */
 static void collect(const hga_segments *s, void *context)
 {
     row_reader *r = context;
@@ -91,6 +92,7 @@ static void sort_lists(row_reader *r)
         }
 }
 
+/* For each of n rows from `first` on, the numbers of the segments that have it. */
 static void list_segments(row_reader *r, hga_id first, hga_id n)
 {
     for (hga_pos i = 0; i < r->n_segments; i++)
@@ -117,6 +119,7 @@ void reader_load(row_reader *r, hga_id first, hga_id n)
     list_segments(r, first, n);
 }
 
+/* Where a longer graph has more rows in the panel they are loaded with it; returns how many rows there are. */
 hga_id reader_load_panel(row_reader *r, hga_id first, hga_id n)
 {
     rows_ahead next = look_ahead(r->longer, &r->nodes, first, n);
@@ -186,6 +189,7 @@ edge_cursor cursor_start_beyond(const row_reader *r, hga_id v, const uint16_t *d
     return c;
 }
 
+/* The parent or the children of a node as edges of weight 1, up to the limit. */
 static void read_tree(edge_cursor *c, hga_id limit, edge_chunk *chunk)
 {
     const hga_nodes *nodes = &c->reader->nodes;
@@ -243,6 +247,7 @@ static void look_further(const edge_cursor *c, edge_chunk *chunk)
     memcpy(chunk->src + chunk->n, r->src + c->explicit_at, (size_t)chunk->more * sizeof *chunk->src);
 }
 
+/* Edges of segments come first, explicit ones after them. */
 void cursor_next(edge_cursor *c, hga_pos most, edge_chunk *chunk)
 {
     hga_id limit = most < KERNEL_CHUNK ? (hga_id)most : KERNEL_CHUNK;
@@ -255,6 +260,7 @@ void cursor_next(edge_cursor *c, hga_pos most, edge_chunk *chunk)
     c->number += chunk->n;
 }
 
+/* Passes over n edges without listing them. */
 void cursor_skip(edge_cursor *c, hga_pos n)
 {
     c->number += n;

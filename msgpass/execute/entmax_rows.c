@@ -111,6 +111,7 @@ static void find_values(worker *w, const row_job *job, hga_id h)
     }
 }
 
+/* All heads' weights first, which gives their values time to come from memory, then the sums. */
 void entmax_row(worker *w, const row_job *job)
 {
     const bound_field *out = field(w, stage_of(w, job->stage)->out);
@@ -174,6 +175,7 @@ static hga_id weigh_inside(worker *w, const float *score, hga_id n, float *to, f
     return have;
 }
 
+/* The energy of what is inside is one of the row's scores; the row's own energy takes its place. */
 void inside_row(worker *w, const row_job *job)
 {
     const hga_stage *s = stage_of(w, job->stage);

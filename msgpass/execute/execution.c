@@ -90,6 +90,7 @@ void tape_end(const hga_plan *plan, const hga_workspace *workspace, const hga_io
                                              .asked = ranges_stamp(&workspace->asked)};
 }
 
+/* Fits the workspace to its plan, binds the call, and hands it to every worker. */
 hga_status execution_begin(const hga_plan *plan, hga_workspace *workspace, const hga_io *io)
 {
     hga_status st = workspace_fit(plan, workspace);

@@ -37,6 +37,7 @@ static void pay_sinks(worker *w, const bound_field *x, hga_id v, const float *si
     }
 }
 
+/* The log-sum-exps of a row that is whole, with its sinks paid, to the tape and to the caller's tensor. */
 static void copy_lse(worker *w, hga_id f, hga_id v)
 {
     const hga_tensor *t = &w->io->lse;

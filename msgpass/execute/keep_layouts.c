@@ -64,6 +64,7 @@ static void put_list(writer *x, hga_id n, const int32_t *list)
         for (hga_id t = 0; t < n; t++) put(x, (uint32_t)list[t]);
 }
 
+/* A part's types: those that it has, which lanes have which, and how many such picks each column has. */
 static void put_part_types(writer *x, const tile_part *part, const part_types *of)
 {
     const hga_id columns = part->last - part->first;
@@ -277,6 +278,7 @@ static hga_status find_typed(worker *w, void *context)
     return keep_set(&all->typed, w, 1, tensor_words(w->plan) / PART_OF_TENSORS - all->plain.words);
 }
 
+/* What calls that tell no types apart keep; layouts_learn_types adds what the others do. */
 static hga_status make(const hga_plan *plan)
 {
     layouts *all = NULL;
@@ -300,6 +302,7 @@ hga_status layouts_open(const hga_plan *plan, hga_workspace *workspace)
     return st;
 }
 
+/* Tiles that calls with types keep are found by the first of them. */
 hga_status layouts_learn_types(const hga_plan *plan, const hga_workspace *workspace)
 {
     hga_status st = HGA_OK;

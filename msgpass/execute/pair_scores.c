@@ -50,6 +50,7 @@ static uint8_t list_column(lister *x, const int32_t *type)
     return (uint8_t)(x->n_picks - before);
 }
 
+/* The types that the pairs of part i have, and column by column which lanes have which. */
 static void list_part(worker *w, const tile_chunk *c, hga_id i)
 {
     const tile_part *part = &c->part[i];
@@ -70,6 +71,7 @@ void pair_list_types(worker *w, const tile_batch *b)
         for (hga_id i = 0; c->types_vary && i < c->n_parts; i++) list_part(w, c, i);
 }
 
+/* Spells the part's list of types out, one for each pair. */
 void pair_types(const worker *w, const tile_chunk *c, hga_id i, int32_t *type)
 {
     const tile_part *part = &c->part[i];

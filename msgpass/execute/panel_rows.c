@@ -15,6 +15,7 @@ static int has_rows_from(const worker *w, hga_id stage, hga_id first)
     return rows == HGA_ROWS_NODES || (rows == HGA_ROWS_ABOVE && first >= w->plan->nodes.level_ptr[1]);
 }
 
+/* The nodes of n rows: NO_ROW where the stage computes none, left_out(v) where this execution does not. */
 void list_nodes(const worker *w, const phase *ph, hga_id stage, hga_id begin, hga_id n, hga_id *node)
 {
     const stage_plan *s = &w->plan->stage[stage];

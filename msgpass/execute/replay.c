@@ -30,6 +30,7 @@ static uint64_t read_types(const uint32_t **at, edge_chunk *c)
     return vary;
 }
 
+/* A list of types was written out, or as the first one and the step to each next one. */
 static void read_list(const uint32_t **at, int32_t *room, part_types *x)
 {
     const uint32_t head = *(*at)++;
@@ -42,6 +43,7 @@ static void read_list(const uint32_t **at, int32_t *room, part_types *x)
     x->list = room, *at += 2;
 }
 
+/* Picks from short lists were written two to a word. */
 static void read_picks(const uint32_t **at, uint32_t *room, part_types *x)
 {
     const hga_id picks = (hga_id) * (*at)++;
@@ -63,6 +65,7 @@ static void read_part_types(const uint32_t **at, const tile_part *part, worker *
     x->many = (const uint8_t *)*at, *at += words_of_bytes(part->last - part->first);
 }
 
+/* A group's part of a chunk: its columns, and which of the group's rows have which. */
 static void read_part(const uint32_t **at, row_panel *p, tile_part *part, hga_id n, lanes *rows)
 {
     const uint32_t head = *(*at)++;
@@ -82,6 +85,7 @@ static void read_part(const uint32_t **at, row_panel *p, tile_part *part, hga_id
     }
 }
 
+/* A chunk as write_batch has written it, with its parts. */
 static void read_chunk(worker *w, const uint32_t **at, int typed, row_panel *p, tile_chunk *c)
 {
     tile_batch *b = w->chooser.batch;

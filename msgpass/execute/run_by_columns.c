@@ -70,6 +70,7 @@ static int meet_columns(const column_windows *windows, column_rows *x, hga_id pl
     return 1;
 }
 
+/* Notes the windows that a row's segments have columns of. False where a pair has two edges. */
 static int meet_segments(worker *w, hga_id place, hga_id position)
 {
     const row_reader *r = &w->reader;
@@ -178,6 +179,7 @@ static hga_id lay_rows(const column_rows *x, hga_id stage, hga_id i, column_grou
     return i;
 }
 
+/* Every row that has columns of the window, in tiles of as many groups as a chunk has room for. */
 static void run_window(worker *w, hga_id stage, hga_id window)
 {
     const column_rows *x = &w->columns;
@@ -235,6 +237,7 @@ static void open_rows(worker *w, hga_id stage)
         }
 }
 
+/* The states that tiles carried become rows of the output: zeros where a row has no edge. */
 static void end_rows(const worker *w, hga_id stage)
 {
     const column_rows *x = &w->columns;
@@ -293,6 +296,7 @@ static void run_rows_met(worker *w, column_item *x)
     worker_take_heads(w, x->kv_first, x->kv_end);
 }
 
+/* Adds up the pairs of the tiles that these rows would have, and the places of these tiles. */
 static void count_rows_met(worker *w, column_item *x)
 {
     column_groups groups;

@@ -82,6 +82,7 @@ static void find_biases(worker *w, hga_id stage, hga_id first)
     score_bases(w, stage, -1, c, w->row.base);
 }
 
+/* Sixteen rows of equal families, with all heads, by one call of the kernel. */
 void run_sixteen(worker *w, hga_id stage, hga_id first, const inside_rows *inside)
 {
     enum { N = KERNEL_TILE };

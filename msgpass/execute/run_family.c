@@ -79,6 +79,7 @@ typedef struct family_columns {
     uint8_t first[KERNEL_TILE], end[KERNEL_TILE];
 } family_columns;
 
+/* Marks the rows that have each column of n strips, and where each row's columns begin and end. */
 static void find_edges(const strip *x, hga_id n, family_columns *c)
 {
     hga_id at = 0;
@@ -102,6 +103,7 @@ static void add_types(const worker *w, const edge_chunk *c, const float **key, f
     all->r = io->rel_key.data ? key : NULL, all->head_bias = io->rel_bias.data ? bias : NULL;
 }
 
+/* All rows of n families at once, or in turn those whose queries and outputs have their heads at the same strides. */
 static void run_columns(worker *w, const row_group *g, const strip *x, hga_id n, kernel_family all)
 {
     family_columns columns;
@@ -125,6 +127,7 @@ static void run_columns(worker *w, const row_group *g, const strip *x, hga_id n,
     }
 }
 
+/* The families' columns become one chunk; where their heads lie at several strides each family goes by itself. */
 void run_families(void *worker_of, const row_group *g, const strip *x, hga_id n)
 {
     _Static_assert((int)KERNEL_FAMILY <= (int)KERNEL_HEAD_EDGES, "a family's columns have room");

@@ -42,6 +42,7 @@ static void run_one_by_one(worker *w, hga_id stage, hga_id n, const hga_id *node
         if (node[i] >= 0) inside_row(w, &(row_job){.stage = stage, .v = node[i], .count = INT64_MAX, .piece = -1});
 }
 
+/* Sixteen rows at a time: equal families by the kernel, others one by one. */
 void inside_panel(worker *w, hga_id stage, hga_id first, hga_id n, const hga_id *node)
 {
     const bound_field *gate = field(w, stage_of(w, stage)->gate);

@@ -83,6 +83,7 @@ static void lay_types(const piece_group *x, int32_t *type)
             type[(at + e) * KERNEL_TILE + r] = x->type[r] + e * x->type_step[r];
 }
 
+/* The group's pieces as the rows of a tile of one chunk. */
 static void run_piece_group(worker *w, hga_id stage, const piece_group *x)
 {
     tile_batch *b = w->chooser.batch;

@@ -3,6 +3,7 @@
 #include "attend_ways.h"
 #include "stages.h"
 
+/* A panel by the stage's function for panels where it has one, else row by row. */
 void run_panel(worker *w, const phase *ph, hga_id stage, hga_id panel)
 {
     const stage_plan *s = &w->plan->stage[stage];
@@ -26,6 +27,7 @@ void run_panel(worker *w, const phase *ph, hga_id stage, hga_id panel)
     }
 }
 
+/* A piece of a long row: its share of the row's edges. */
 static void run_piece(worker *w, const phase *ph, hga_id piece)
 {
     const stage_plan *s = &w->plan->stage[ph->stage];

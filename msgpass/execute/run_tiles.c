@@ -103,6 +103,7 @@ void take_states(worker *w, const row_group *g, hga_id r)
     }
 }
 
+/* Finishes the states of a group, of the worker's heads, and writes them to the output. */
 void store_group(worker *w, const row_group *g)
 {
     const hga_shape *shape = &w->plan->shape;
@@ -294,6 +295,7 @@ static void find_asked(const row_group *g, hga_id *first, hga_id *end)
     while (*end > *first && g->node[*end - 1] < 0) --*end;
 }
 
+/* The group as the kernel takes it, its queries and states at a place; `opens`: they are loaded there first. */
 kernel_tile_group open_group(worker *w, const row_group *g, hga_id head, ptrdiff_t place, int opens)
 {
     hga_id first, end;
@@ -306,6 +308,7 @@ kernel_tile_group open_group(worker *w, const row_group *g, hga_id head, ptrdiff
                                .state = state_at(w, place)};
 }
 
+/* Where the group's states end: in the output, in the places of pieces, or where they are carried on from. */
 void end_group(const worker *w, const row_group *g, hga_id head, float **row, kernel_tile_group *to)
 {
     const bound_field *out = field(w, own_stage(w)->out);
@@ -321,6 +324,7 @@ void end_group(const worker *w, const row_group *g, hga_id head, float **row, ke
     }
 }
 
+/* Log-sum-exps to where end_group has sent the rows that they are of. */
 void store_lse(worker *w, const row_group *g, hga_id head, const float *lse)
 {
     const bound_field *out = field(w, own_stage(w)->out);

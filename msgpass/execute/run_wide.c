@@ -302,6 +302,7 @@ int64_t wide_fits(worker *w, const wave_item *item, int64_t n)
     return n < (s->shared ? 1 : 2) ? 0 : n;
 }
 
+/* Head by head: its keys and values are brought side by side once, and pass all n panels. */
 void wide_take(worker *w, const wave_item *item, int64_t n)
 {
     const hga_shape *shape = &w->plan->shape;

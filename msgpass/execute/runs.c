@@ -42,6 +42,7 @@ static int joins(const run *r, const strip *x)
     return !meets(r, x, at, (hga_id)least(x->n, r->n - at));
 }
 
+/* The strip's columns become the run's, each with the rows that have it. */
 static void join(run *r, const strip *x)
 {
     hga_id at = (hga_id)(x->src - r->src);
@@ -61,6 +62,7 @@ static void join(run *r, const strip *x)
     r->n_strips++;
 }
 
+/* The strips from the group's own segment `from` on that can be one tile; 0: none is left. */
 int next_run(const tile_chooser *t, const row_group *g, hga_pos from, run *r)
 {
     strip x = {0};

@@ -19,6 +19,7 @@ float in_base_2(float x)
     return y < -FLT_MAX && x >= -FLT_MAX ? -FLT_MAX : y;
 }
 
+/* What all heads add alike, in base 2: the sigmoids' bias, counts, and with v >= 0 products of positions. */
 void score_bases(const worker *w, hga_id stage, hga_id v, const edge_chunk *c, float *bases)
 {
     const hga_stage *s = stage_of(w, stage);
@@ -55,6 +56,7 @@ float slope_in_base_2(const worker *w, hga_id head)
     return fminf(w->workspace->slopes[head] * KERNEL_LOG2E, FLT_MAX);
 }
 
+/* Row bias[e]: the base of edge e, and what a head adds to it: types, slopes and biases of edges. */
 void score_biases(worker *w, const row_job *job, hga_id head)
 {
     const edge_chunk *c = &w->chunk;
@@ -74,6 +76,7 @@ void score_biases(worker *w, const row_job *job, hga_id head)
     }
 }
 
+/* The rows of the chunk's sources; *same: all of them have their heads at one stride, *stride. */
 void find_sources(const edge_chunk *c, const bound_field *x, const float **row, int *same, ptrdiff_t *stride)
 {
     int from_io = 0, from_ws = 0;

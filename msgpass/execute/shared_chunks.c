@@ -66,6 +66,7 @@ static shared_chunk *find_chunk(shared_chunks *s, const hga_segment *segment, in
     return c;
 }
 
+/* A part for one more group, behind those that the chunk has. */
 static shared_part *add_part(shared_chunks *s, shared_chunk *c, row_group *g)
 {
     hga_id i = s->n_parts++;
@@ -86,6 +87,7 @@ static uint64_t columns_of(const run *r, hga_id i, hga_id n, hga_id inside)
     return columns;
 }
 
+/* Cuts a run where chunks begin, and adds each stretch to its chunk as a part of the group's. */
 void share_run(tile_chooser *t, row_group *g, const run *r, hga_id *place)
 {
     hga_id inside = place_inside(t, r);
@@ -120,6 +122,7 @@ static void lay_columns(const tile_chooser *t, const shared_chunk *s, hga_id fro
     out->n = end - from;
 }
 
+/* A chunk with all of its parts, from the first column to the last that some group has. */
 static void lay_chunk(tile_chooser *t, const shared_chunk *s)
 {
     tile_chunk *c = open_chunk(t, PANEL_GROUPS);

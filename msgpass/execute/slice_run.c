@@ -35,6 +35,7 @@ void workspace_want(hga_workspace *workspace, const wanted_row *list, int64_t n,
 
 void workspace_choose(hga_workspace *workspace, const row_choice *choice) { workspace->choice = choice; }
 
+/* Which rows this execution runs: those that the rows asked for depend on and that are not there yet. */
 hga_status slice_bind(const hga_plan *plan, const hga_io *io, hga_workspace *workspace)
 {
     slice *s = &workspace->slice;

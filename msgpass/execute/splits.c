@@ -33,6 +33,7 @@ static float *folded(const worker *w, float **lse)
     return whole;
 }
 
+/* Merges the state of a split into the row's, or begins that with it, and the next split begins empty. */
 void fold_split(worker *w, int first)
 {
     const hga_shape *shape = &w->plan->shape;
@@ -61,6 +62,7 @@ void unfold_splits(worker *w)
 
 /* ---- pieces ---- */
 
+/* Merges piece `next` into `piece`, with their sums of features of edges. */
 static void join_states(const hga_plan *plan, const hga_workspace *workspace, hga_id stage, hga_id piece, hga_id next)
 {
     hga_id columns = plan->shape.dim_v, room = padded(columns);
@@ -74,6 +76,7 @@ static void join_states(const hga_plan *plan, const hga_workspace *workspace, hg
     }
 }
 
+/* The state that a row's pieces were merged to becomes the row's. */
 static void finish_state(worker *w, hga_id stage, hga_id v, hga_id piece)
 {
     const hga_shape *shape = &w->plan->shape;
@@ -86,6 +89,7 @@ static void finish_state(worker *w, hga_id stage, hga_id v, hga_id piece)
     if (has_edge_out(w, stage, v)) edge_sums_finish(w, v, piece);
 }
 
+/* Copies a piece's state to a parcel, or with `in` from one; returns the parcel's next byte. */
 static char *move_states(const hga_plan *plan, const hga_workspace *workspace, hga_id stage, hga_id piece, char *parcel,
                          int in)
 {

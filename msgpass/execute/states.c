@@ -82,6 +82,7 @@ static void mix_add(mixing *m, field_row x, field_row y, field_row out)
 
 /* ---- merging ---- */
 
+/* Merges the state of each source into row v's, one after the other. */
 void spread_row(worker *w, const row_job *job)
 {
     const bound_field *x = field(w, stage_of(w, job->stage)->out);
@@ -144,6 +145,7 @@ static void spread_families(worker *w, hga_id stage, const pairs *p)
     mix_flush(&m);
 }
 
+/* Down the tree many rows are merged at a time, along other relations one by one. */
 void spread_panel(worker *w, hga_id stage, hga_id first, hga_id n, const hga_id *node)
 {
     const bound_field *x = field(w, stage_of(w, stage)->out);
@@ -260,6 +262,7 @@ static void descend_across(worker *w, hga_id stage, const pairs *p)
     }
 }
 
+/* Many rows at a time; across the tree's cut they take what their ancestor there passes down. */
 void descend_panel(worker *w, hga_id stage, hga_id first, hga_id n, const hga_id *node)
 {
     const bound_field *out = field(w, stage_of(w, stage)->out);

@@ -101,6 +101,7 @@ static int edges_before(const tile_chooser *t, const layer *l, const strip *x, h
     return before;
 }
 
+/* Marks the edges of strip x that are number l->number of their pairs, and notes if pairs have more. */
 static void note_layer(const tile_chooser *t, const strip *x, hga_id g, hga_id at, void *context)
 {
     layer *l = context;
@@ -194,6 +195,7 @@ static void lay_layers(tile_chooser *t, row_panel *p, const column_block *b, con
     }
 }
 
+/* The edges of one class in the block: one chunk, or one for each layer where pairs have several edges. */
 static void lay_class(tile_chooser *t, row_panel *p, const column_block *b, const hga_segment *s)
 {
     block_rows all;
@@ -272,6 +274,7 @@ static void lay_blocks_of(tile_chooser *t, row_panel *p, const segment_key *key,
     }
 }
 
+/* All segments block by block, in the order of where places are counted from and then of sources. */
 static void lay_blocks(tile_chooser *t, row_panel *p)
 {
     segment_key *key = t->reader->key;

@@ -1,6 +1,7 @@
 /* strips.c: what a group of rows has of a segment, and whether tiles are for it. */
 #include "strips.h"
 
+/* The group's rows that the segment has, and the columns that any of them has; 0: none. */
 int strip_trim(const hga_segment *s, const row_group *g, strip *out)
 {
     int64_t shift = (int64_t)g->first - s->row; /* the segment's own row of lane 0 */

@@ -145,6 +145,7 @@ static void sum_short_row(worker *w, const row_job *job)
     sum_chunk(w, x, out, 0, factor, bound_row(out, job->v), bound_head(out, job->v));
 }
 
+/* A piece's sum, or a row's in one chunk or in several. */
 void sum_row(worker *w, const row_job *job)
 {
     edge_cursor c = cursor_start(&w->reader, job->v);
@@ -198,6 +199,7 @@ static int find_family(const worker *w, const bound_field *x, int by_mass, hga_i
     return 1;
 }
 
+/* A small family whose heads lie side by side is one weighted sum of long rows; other rows go edge by edge. */
 void sum_panel(worker *w, hga_id stage, hga_id first, hga_id n, const hga_id *node)
 {
     const hga_stage *s = stage_of(w, stage);

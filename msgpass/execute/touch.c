@@ -165,6 +165,7 @@ static void touch_together(touching *t)
 
 /* ---- the call ---- */
 
+/* What touching a field's tensor needs: where its rows and heads lie, in bytes, and whether pages move at all. */
 static touching touching_of(const hga_plan *plan, hga_id f, const hga_tensor *tensor)
 {
     const field_storage *h = &plan->storage[f];

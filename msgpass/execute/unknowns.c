@@ -81,6 +81,7 @@ static int splits_heads(const hga_plan *plan, hga_id stage)
     return splits;
 }
 
+/* What the call has, by itself and together with its plan, that some way does not know. */
 static unsigned find_call(const hga_plan *plan, unsigned brings, int some_rows)
 {
     const int keys = (brings & BRINGS_TYPE_KEYS) != 0, sums = scores_are_sums(plan), drops = plan->options.dropout > 0;
@@ -97,6 +98,7 @@ static unsigned find_call(const hga_plan *plan, unsigned brings, int some_rows)
 /* With fewer, head by head is faster, but in kernels of their own. */
 enum { ENOUGH_HEADS = 3 };
 
+/* What the plan has that some way does not know. */
 static unsigned find_plan(const hga_plan *plan)
 {
     const int sums = scores_are_sums(plan);
@@ -111,6 +113,7 @@ static unsigned find_plan(const hga_plan *plan)
     return x;
 }
 
+/* What the stage has that some way does not know. */
 static unsigned find_stage(const hga_plan *plan, hga_id stage)
 {
     const stage_plan *s = &plan->stage[stage];

@@ -53,6 +53,7 @@ static const attend_way ways[N_ATTEND_WAYS] = {
     [WAY_PLAIN] = {"row by row in double", ROWS, 0, NULL, NULL, rows_take},
 };
 
+/* Bit i of ways[s]: way i refuses nothing of what stage s and the call have. */
 void ways_open(const hga_plan *plan, unsigned brings, int some_rows, hga_workspace *workspace)
 {
     workspace->brings = brings;

@@ -128,6 +128,7 @@ static void lay_out_lists(worker *w, int bf16_rows, carver *c)
     r->list = carve(c, r->list_room, sizeof *r->list);
 }
 
+/* Arrays of one row that is held whole: its edges, and scores and weights of all heads. */
 static void lay_out_whole(whole_row *row, int64_t edges, hga_id heads, carver *c)
 {
     row->score = carve(c, heads * edges, sizeof *row->score);
@@ -232,6 +233,7 @@ static void drop_edge_room(worker *w, const hga_allocator *a)
     w->edges = (edge_scratch){0};
 }
 
+/* Room for keys to which edges add, and for a chunk's weights, unless the worker has it already. */
 static hga_status take_edge_room(const hga_plan *plan, worker *w, const hga_allocator *a)
 {
     const hga_shape *s = &plan->shape;
@@ -260,6 +262,7 @@ static hga_status take_piece_sums(const hga_plan *plan, const hga_io *io, hga_wo
     return st;
 }
 
+/* Room for what this call brings of edges, where a worker has none from an earlier call. */
 hga_status workers_bring(const hga_plan *plan, const hga_io *io, hga_workspace *workspace)
 {
     const hga_allocator *a = &workspace->base.allocator;
@@ -285,6 +288,7 @@ void workers_destroy(hga_workspace *workspace)
     hga_delete(a, workspace->workers, workspace->n_workers, sizeof *workspace->workers);
 }
 
+/* Lets `look` use a worker outside any call, to find what only the graph decides. */
 hga_status worker_look(const hga_plan *plan, hga_status (*look)(worker *w, void *context), void *context)
 {
     static const hga_io none = {0};

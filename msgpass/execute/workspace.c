@@ -15,6 +15,7 @@ int64_t hga_plan_workspace_bytes(const hga_plan *plan)
            shared_bytes(plan) + (plan->by_need ? plan->by_need->bytes(plan) : 0) + (int64_t)sizeof(hga_workspace);
 }
 
+/* Takes the memory of rows, slice and workers, and what processes that share the plan have besides. */
 static hga_status workspace_create(const hga_plan *plan, hga_workspace **out)
 {
     *out = NULL;
@@ -70,6 +71,7 @@ void hga_workspace_destroy(hga_workspace *workspace)
     hga_delete(&a, workspace, 1, sizeof *workspace);
 }
 
+/* A workspace follows its plan's updates until these need more memory than it has. */
 hga_status workspace_fit(const hga_plan *plan, hga_workspace *workspace)
 {
     if (workspace->base.identity != plan->identity)

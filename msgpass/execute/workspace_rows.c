@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+/* Are the rows ones that outlive executions, and is there data to copy? */
 static hga_status check_rows(const hga_plan *plan, hga_workspace *workspace, hga_id f, hga_id first, hga_id n,
                              hga_rows_way way, const float *data)
 {
@@ -66,6 +67,7 @@ static float *move_row(const hga_plan *plan, const hga_workspace *workspace, hga
     return data;
 }
 
+/* Drops the rows that some token from `end` on has reached. */
 void workspace_forget_later(const hga_plan *plan, hga_workspace *workspace, int32_t *const *latest, hga_id end)
 {
     for (hga_id f = 1; f <= plan->program.n_fields; f++) {
