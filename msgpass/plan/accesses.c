@@ -79,6 +79,7 @@ static void keep_run(run_list *l, bucket_run x)
         l->found = RUNS_TOO_MANY;
 }
 
+/* Tells or keeps the run of nodes collected so far, and begins another. */
 static void visit_flush(visit *r)
 {
     if (r->first > r->last) return;
@@ -232,6 +233,7 @@ static int is_scattered(const phase *ph)
     return ph->job <= JOB_MERGE && (ph->by_position || ph->job == JOB_PIECES || ph->job == JOB_MERGE);
 }
 
+/* A panel's own rows: one run of nodes, or node by node where an order scatters them. */
 static void visit_rows(visit *r, const phase *ph, hga_id panel)
 {
     hga_id begin = panel * ph->panel, n = phase_rows(ph, panel);
@@ -289,6 +291,7 @@ static void open_panel(accesses *a, const phase *ph, hga_id panel)
     a->of = ph, a->panel = panel;
 }
 
+/* Tells `each` the buckets that a panel reads and writes, and those of the pieces of long rows. */
 void accesses_visit(accesses *a, const phase_accesses *of, hga_id panel, access_function each, void *context)
 {
     const phase *ph = of->of;
@@ -315,6 +318,7 @@ static storages_touched find_field(const phase *ph)
     return (storages_touched){.own = rows, .writes = ph->job == JOB_ROUND ? rows << STORAGE_ROUNDED : 0};
 }
 
+/* The storages that the phase reads at the stage's sources and at its own rows, and those that it writes. */
 static storages_touched find_stage(const hga_plan *plan, const phase *ph, hga_id stage)
 {
     const hga_stage *s = &plan->program.stage[stage];
@@ -395,6 +399,7 @@ static void note_users(users *of, uint64_t set, int64_t by)
     for (; set; set &= set - 1) note_user(&of[__builtin_ctzll(set)], by);
 }
 
+/* The first and the last phase that write each storage, or use it at all, and the storages whose rows take turns. */
 static void find_users(accesses *a, int (*recycles)(const hga_plan *, hga_id))
 {
     for (int s = 0; s < N_ROW_SETS; s++) a->writers[s] = a->all[s] = (users){-1, -1};
@@ -424,6 +429,7 @@ static void number_buckets(accesses *a)
     }
 }
 
+/* Levels are cut into buckets, and storages that several phases use get numbers of these. */
 hga_status accesses_open(accesses *a, const hga_plan *plan, int (*recycles)(const hga_plan *, hga_id))
 {
     hga_id levels = plan->nodes.n_levels;

@@ -60,6 +60,7 @@ int slots_recycle(const hga_plan *plan, hga_id storage)
 
 /* ---- a thread's rows ---- */
 
+/* n rows for a thread: those given back last, then new ones. */
 static hga_status take_rows(const hga_plan *plan, stack *s, hga_id n, hga_id *slot)
 {
     (void)plan;
@@ -107,6 +108,7 @@ static hga_id pool_of(const hga_plan *plan, const area *x)
     return i;
 }
 
+/* Takes or gives back the rows of nodes [first, end), as far as both the area and the range have them. */
 static hga_status change_span(assignment *a, area *x, const live_range *l, int64_t first, int64_t end,
                               row_change change)
 {
@@ -156,6 +158,7 @@ static hga_status change_range(assignment *a, const live_range *l, row_change ch
     return st;
 }
 
+/* Slots for an area that has none yet, in the pool of rows of its length. */
 static hga_status open_area(hga_plan *plan, area *x)
 {
     if (x->n == 0 || x->slot) return HGA_OK;
@@ -179,6 +182,7 @@ static hga_status open_storage(hga_plan *plan, hga_id storage)
     return st;
 }
 
+/* Lists for each item the ranges that begin with it and those that end. */
 static hga_status list_ranges(assignment *a, const live_range *ranges, int64_t n)
 {
     hga_status st = HGA_OK;
@@ -249,6 +253,7 @@ static void clear(assignment *a, int64_t n)
     hga_delete(x, a->next_giver, n, sizeof *a->next_giver);
 }
 
+/* A walk along the items takes rows where ranges begin and gives them back where they end. */
 hga_status slots_assign(hga_plan *plan, const live_range *ranges, int64_t n, int64_t n_items)
 {
     hga_status st = HGA_OK;

@@ -42,6 +42,7 @@ static hga_status ask_openmp(hga_plan *plan)
     return HGA_OK;
 }
 
+/* Where the threads go, and whether the plan, OpenMP or nobody puts them there. */
 hga_status binding_choose(hga_plan *plan)
 {
     hga_status st = HGA_OK;

@@ -15,6 +15,7 @@ static hga_status make_positions(const hga_plan *plan, call_lists *lists)
     return st;
 }
 
+/* first[v]: how many edges nodes before v have; *degree grows to the most edges of a node. */
 hga_status first_edges_make(const hga_plan *plan, hga_id stage, hga_pos **first, hga_pos *degree)
 {
     hga_id n = plan->nodes.n;

@@ -97,6 +97,7 @@ done:
 
 /* ---- windows ---- */
 
+/* Windows begin anew with each part of the graph; a graph that names no parts is one. */
 static hga_status make_windows(hga_plan *plan)
 {
     static const hga_id whole[] = {0};
@@ -122,6 +123,7 @@ static int may_go(const hga_plan *plan, hga_id stage)
            plan->program.stage[stage].order == HGA_FLAT && !r->dst_order && blocks_are_plain(r);
 }
 
+/* Decides for one stage: a graph that names its parts says so, else some panels are asked. */
 static hga_status find_stage(hga_plan *plan, hga_id stage)
 {
     hga_status st = HGA_OK;

@@ -10,6 +10,7 @@ static int adds_children(const hga_plan *plan, hga_id stage)
     return (kind == KIND_MEAN || kind == KIND_SUM) && plan->program.stage[stage].relation == HGA_TREE_UP;
 }
 
+/* How many stages from this one on sum up children without touching what another of them writes. */
 hga_id stages_together(const hga_plan *plan, hga_id stage)
 {
     const hga_stage *s = plan->program.stage;

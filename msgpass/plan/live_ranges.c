@@ -40,6 +40,7 @@ typedef struct ranks {
     int64_t *wave, n_waves; /* [n_waves + 1] */
 } ranks;
 
+/* The entries are in order; a wave without any ends where it begins. */
 static hga_status find_ranks(const hga_plan *plan, const entry *entries, int64_t n, ranks *r)
 {
     hga_status st = HGA_OK;
@@ -109,6 +110,7 @@ done:
     return st;
 }
 
+/* The ranges of every storage whose rows take turns. */
 hga_status live_ranges_find(live_ranges *l, const accesses *a, const entry *entries, int64_t n)
 {
     hga_status st = HGA_OK;

@@ -17,6 +17,7 @@ int64_t explicit_edges(const stage_plan *s, hga_id first, hga_id n)
     return edges;
 }
 
+/* From how many edges on the stage's rows are cut, and into pieces of how many; no_long_rows: none is. */
 long_search long_open(const hga_plan *plan, hga_id stage)
 {
     const stage_plan *s = &plan->stage[stage];
@@ -35,6 +36,7 @@ long_search long_open(const hga_plan *plan, hga_id stage)
         .limit = limit, .piece = cut, .alone = alone.longer, .piece_alone = alone.piece, .together = alone.together};
 }
 
+/* Notes the rows among [first, first + n) that are cut; what they have leaves *edges and *listed. */
 hga_status find_long(hga_plan *plan, hga_id stage, hga_id first, hga_id n, long_search *w, int64_t *edges,
                      int64_t *listed)
 {

@@ -49,6 +49,7 @@ static runs runs_of(const row_layout *x, int64_t first_row, int64_t n, hga_id he
     return (runs){first, far, x->head, folds, x->fold * heads};
 }
 
+/* n rows of a tensor from first_row on as runs of bytes, if its strides do not leave memory. */
 hga_status array_of_tensor(const char *what, const char *name, const hga_tensor *t, int64_t first_row, int64_t n,
                            hga_id heads, hga_id columns, given_array *out)
 {
@@ -155,6 +156,7 @@ static const char *name_of(const given_array *a, char room[static NAME])
     return room;
 }
 
+/* Arrays that are only read may share memory; one that is written must not overlap itself either. */
 hga_status arrays_apart(const given_array *a, int a_written, const given_array *b, int b_written)
 {
     char one[NAME], other[NAME];

@@ -27,6 +27,7 @@ void owners_meet_panels(hga_plan *plan)
     }
 }
 
+/* n rows are shared out in proportion to the tokens, or to the queries where they are as many as these or the keys. */
 void owned_rows(const hga_plan *plan, hga_id thread, int64_t n, int64_t *first, int64_t *end)
 {
     const hga_nodes *nodes = &plan->nodes;
@@ -40,6 +41,7 @@ void owned_rows(const hga_plan *plan, hga_id thread, int64_t n, int64_t *first, 
     if (thread == 0) *first = 0;
 }
 
+/* The thread's rows of one level among the caller's io_n rows from io_first on; 0: it has none. */
 int owned_of_level(const hga_plan *plan, hga_id thread, hga_id level, hga_id io_first, hga_id io_n, hga_id *first,
                    hga_id *end)
 {

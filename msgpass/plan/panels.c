@@ -28,6 +28,7 @@ typedef struct measures {
     hga_id width;           /* columns of the last segment */
 } measures;
 
+/* A visitor that adds segments of one kind to the measures of some rows. */
 static void measure_segments(const hga_segments *s, void *context)
 {
     measures *m = context;
@@ -251,6 +252,7 @@ static int64_t tree_cost(const hga_plan *plan, hga_id stage, hga_id first, hga_i
     return TREE_ROW_COST * (int64_t)n + edges;
 }
 
+/* Adds a phase of rows, with the height of its panels and what each costs, and finds the rows that are cut. */
 hga_status add_rows(hga_plan *plan, phase rows, long_search *found)
 {
     hga_id stage = rows.stage, first = rows.first, n = rows.n;

@@ -57,6 +57,7 @@ static hga_id written_positions(const hga_plan *plan, hga_id stage, hga_id *firs
     return (end < plan->nodes.n ? end : plan->nodes.n) - *first;
 }
 
+/* A flat stage's rows, in the relation's order or level by level, then the pieces of long rows and their merging. */
 static hga_status add_flat(hga_plan *plan, hga_id stage)
 {
     const hga_stage *s = &plan->program.stage[stage];
@@ -146,6 +147,7 @@ static hga_status split_heads(hga_plan *plan, phase *ph, hga_id parts)
     return st;
 }
 
+/* Threads share out the heads of the panels of stages that have few. */
 static hga_status split_stages(hga_plan *plan)
 {
     hga_status st = HGA_OK;
@@ -173,6 +175,7 @@ static void find_plain_room(hga_plan *plan)
     }
 }
 
+/* Stage by stage: operands are rounded before whoever reads them; log-sum-exps are copied at the end. */
 hga_status phases_make(hga_plan *plan)
 {
     hga_status st = HGA_OK;

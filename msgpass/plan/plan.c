@@ -12,6 +12,7 @@ const char *hga_version(void)
     return TEXT(HGA_VERSION_MAJOR) "." TEXT(HGA_VERSION_MINOR) "." TEXT(HGA_VERSION_PATCH) HGA_VERSION_STAGE;
 }
 
+/* Fills in what the shape leaves open, and refuses rows that cannot be. */
 static hga_status check_shape(hga_shape *s)
 {
     if (s->n_kv_heads == 0) s->n_kv_heads = s->n_heads;
@@ -28,6 +29,7 @@ static hga_status check_shape(hga_shape *s)
     return HGA_OK;
 }
 
+/* Which kernels the plan uses, how many threads, and where they run. */
 static hga_status choose_machine(hga_plan *plan)
 {
     hga_status st = HGA_OK;
@@ -128,6 +130,7 @@ static hga_status check_energies(const hga_plan *plan)
     return HGA_OK;
 }
 
+/* What a graph decides: storages, phases, their order, slices, memory. */
 static hga_status lower(hga_plan *plan, const hga_graph *g)
 {
     plan->graph = hga_graph_retain(g);
@@ -208,6 +211,7 @@ done:
     return st;
 }
 
+/* A plan can be updated to graphs whose relations have the same names. */
 static hga_status same_relations(const hga_graph *old, const hga_graph *g)
 {
     hga_nodes a = hga_graph_nodes(old), b = hga_graph_nodes(g);

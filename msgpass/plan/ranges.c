@@ -11,6 +11,7 @@ static hga_status check_list(const hga_rows *rows)
     return HGA_OK;
 }
 
+/* Rows of the output, of a plan that can leave the others out. */
 static hga_status check_interval(const hga_plan *plan, hga_interval x, hga_id rows)
 {
     if (plan_is_shared(plan))
@@ -32,6 +33,7 @@ static hga_status check_order(hga_interval before, hga_interval x)
                     (long long)x.first, (long long)x.n, (long long)before.first, (long long)before.n);
 }
 
+/* A call that names no rows asks for all; those that it names must be intervals in ascending order. */
 hga_status ranges_asked(const hga_plan *plan, const hga_io *io, asked_rows *out)
 {
     hga_id rows = plan->storage[program_bound(&plan->program, HGA_IO_OUT)].given_n;

@@ -28,6 +28,7 @@ static int class_of(size_t bytes, size_t *largest)
     return 4 * octave + (int)steps - 1;
 }
 
+/* A block of the size's class: an idle one where there is one. */
 static void *take(size_t bytes, void *context)
 {
     retained *r = context;
@@ -43,6 +44,7 @@ static void *take(size_t bytes, void *context)
     return b;
 }
 
+/* While blocks are kept a released one waits in its class for the next that needs it. */
 static void give_back(void *memory, size_t bytes, void *context)
 {
     retained *r = context;

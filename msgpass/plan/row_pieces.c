@@ -31,6 +31,7 @@ static int lone_rows_meet(const hga_graph *g, hga_id relation)
     return x.edges > 0 && x.edges >= PIECE_GROUP_EDGES * (x.end - x.least);
 }
 
+/* Attention and sums have such rows; attention's pieces go together where several such rows have the same columns. */
 piece_rule piece_rule_of(const hga_graph *g, const hga_program *p, hga_id stage, hga_pos cut_edges)
 {
     const hga_stage *s = &p->stage[stage];

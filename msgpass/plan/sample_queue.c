@@ -18,6 +18,7 @@ static int is_for(const sample_queue *d, hga_id me, hga_id home, int round)
     return round == 2 || home == me || (round == 1 && d->plan->domain[home] == d->plan->domain[me]);
 }
 
+/* First the thread's own samples, then its domain's, then anybody's; -1: none is left. */
 hga_id sample_queue_next(const sample_queue *d, hga_id me, queue_place *at)
 {
     for (; at->round < 3; at->round++, at->sample = 0)

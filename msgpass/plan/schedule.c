@@ -153,6 +153,7 @@ static void tell(void *context, int writes, int64_t first, int64_t last)
     if (t->x->accesses.recycled) live_ranges_note(&t->x->live, t->x->entry, t->mine->number, writes, first, last);
 }
 
+/* In program order each panel is stamped after those that it waits for, and tells those that will wait for it. */
 static void stamp_entries(scheduling *x)
 {
     phase_accesses waits = {0}, tells = {0};
@@ -248,6 +249,7 @@ static int is_small(const hga_plan *plan)
     return (double)cost * s->n_heads * (s->dim + s->dim_v) < ALONE * o->n;
 }
 
+/* The plan's items in order, each thread's of a wave one behind the other, with what they cost together. */
 static hga_status store_order(scheduling *x)
 {
     wave_order *o = &x->plan->waves;
@@ -299,6 +301,7 @@ static void clear(scheduling *x)
     hga_delete(a, x->entry, x->n_entries, sizeof *x->entry);
 }
 
+/* Orders the panels of all phases, then lets rows of the workspace take turns in that order. */
 hga_status waves_make(hga_plan *plan)
 {
     hga_status st = HGA_OK;
@@ -321,6 +324,7 @@ done:
     return st;
 }
 
+/* What the longest shares of all waves cost together, in parts of the cost of everything. */
 double waves_longest_shares(const hga_plan *plan)
 {
     const wave_order *o = &plan->waves;

@@ -84,6 +84,7 @@ static void settle(slack *s, entry *e, const stamp *before)
     }
 }
 
+/* From the last panel to the first: each moves where it helps, and limits those before it. */
 static void settle_all(slack *s, accesses *a, entry *entries, int64_t n)
 {
     phase_accesses waits = {0}, tells = {0};
@@ -113,6 +114,7 @@ static int measure(slack *s, const entry *entries, int64_t n)
     return (double)sum * threads > 1.02 * (double)all;
 }
 
+/* *moved: panels were tried, which takes several threads and waves that keep them waiting. */
 hga_status slack_use(accesses *a, entry *entries, int64_t n, int *moved)
 {
     const hga_allocator *x = &a->plan->allocator;

@@ -36,6 +36,7 @@ typedef struct forbidden {
     hga_id node;           /* that was found, -1 */
 } forbidden;
 
+/* A visitor of sources that notes one of the nodes that none may be. */
 static void look_for(void *context, hga_id first, hga_id last)
 {
     forbidden *x = context;
@@ -113,6 +114,7 @@ static hga_status check_storage(const hga_plan *plan, hga_id storage, row_bits *
     return HGA_OK;
 }
 
+/* Refuses programs of which a phase wants rows of a kept storage as they are before a later phase. */
 static hga_status check_kept(const hga_plan *plan)
 {
     void *memory = NULL;
@@ -132,6 +134,7 @@ static hga_status check_kept(const hga_plan *plan)
 
 /* ---- making ---- */
 
+/* A job for each stage of a phase, with the storages that it touches. */
 static hga_status list_jobs(hga_plan *plan, struct slice_plan *p)
 {
     for (int64_t i = 0; i < plan->n_phases; i++) {
@@ -163,6 +166,7 @@ static hga_status list_items(hga_plan *plan, struct slice_plan *p)
     return st;
 }
 
+/* A slice's sets of rows: of each storage those needed and those there, of each job those that run; and items. */
 static void carve_slice(const hga_plan *plan, carver *room, slice *s)
 {
     const struct slice_plan *p = plan->slices;
@@ -182,6 +186,7 @@ static void carve_slice(const hga_plan *plan, carver *room, slice *s)
 
 void slice_open(const hga_plan *plan, slice *s, void *memory) { carve_slice(plan, &(carver){.base = memory}, s); }
 
+/* Of a plan with options.rows: its jobs, the size of its slices, and whether rows may be left out at all. */
 hga_status slices_make(hga_plan *plan)
 {
     if (!plan->options.rows) return HGA_OK;

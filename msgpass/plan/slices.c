@@ -174,6 +174,7 @@ double slice_row_cost(const hga_plan *plan, const phase *ph)
     return edges < 1 ? 1 : edges;
 }
 
+/* The items that have rows to run, and what these rows cost. */
 void slice_list(const hga_plan *plan, slice *s)
 {
     for (int64_t j = 0; j < plan->slices->n_jobs; j++) {
@@ -206,6 +207,7 @@ void slice_note_there(const hga_plan *plan, slice *s, hga_id storage, int64_t fi
     if (h->io_n && io_end < end) bits_put_run(&s->there[storage], first > io_end ? first : io_end, end, &no_bits);
 }
 
+/* The rows that have run are there from now on, in each storage that their jobs write. */
 void slice_end(const hga_plan *plan, slice *s)
 {
     for (int64_t j = 0; plan->slices->kept && j < plan->slices->n_jobs; j++) {

@@ -40,6 +40,7 @@ static int reads_16_bits(const hga_plan *plan, hga_id s)
            storage_is_rounded(plan, stage->value);
 }
 
+/* Do all stages that read rounded operands read them as 16 bits? */
 int storage_can_be_bf16(const hga_plan *plan)
 {
     uint32_t operands = 0;
@@ -124,6 +125,7 @@ static void find_rows(const hga_plan *plan, const hga_field *f, field_storage *h
     }
 }
 
+/* Appends rows of `each` floats to the workspace, *at where they begin, padded to whole lines. */
 static hga_status take(int64_t *total, int64_t rows, int64_t each, int64_t *at)
 {
     int64_t floats;
@@ -145,6 +147,7 @@ static hga_status take_area(const hga_plan *plan, int64_t *total, area *a)
     return HGA_OK;
 }
 
+/* The next run of the field's rows that this process has, beginning with a zeroed `at`; 0: no more. */
 int rows_here_next(const hga_plan *plan, hga_id f, rows_here *at)
 {
     const hga_interval all = {0, plan->nodes.n}, *mine = plan_is_shared(plan) ? plan->share.rows : &all;
@@ -219,6 +222,7 @@ static void find_aliases(hga_plan *plan)
                 plan->storage[f].host = g, plan->storage[f].rows.n = 0;
 }
 
+/* What each field holds and where, before nodes take rows of the workspace. */
 void storage_find(hga_plan *plan)
 {
     for (hga_id f = 1; f <= plan->program.n_fields; f++) {
@@ -247,6 +251,7 @@ static void begin_page(const hga_plan *plan, const row_pool *pool, int64_t *tota
     if (plan->domain[0] != plan->domain[plan->threads - 1]) *total = (*total + grain - 1) / grain * grain;
 }
 
+/* Where everything begins in the workspace: pools, rows, log-sum-exps, kept fields, pieces of long rows. */
 hga_status storage_lay_out(hga_plan *plan)
 {
     int64_t total = 0;

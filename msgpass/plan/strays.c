@@ -23,6 +23,7 @@ static void look_for_strays(const hga_segments *s, void *context)
     }
 }
 
+/* Has a block of the stage's panels a column of a node that has none of the rows? */
 static int has_strays(const hga_plan *plan, hga_id stage, hga_field_rows rows)
 {
     const hga_stage *s = &plan->program.stage[stage];

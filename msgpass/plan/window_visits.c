@@ -39,6 +39,7 @@ void visits_forget(window_visits *x)
     x->n = 0;
 }
 
+/* Which of n rows have each column; the part is as long as some row has columns, from a multiple of SUM_TURNS on. */
 window_part visits_trim(const uint64_t *columns, hga_id n, lanes *rows)
 {
     const lanes whole = (lanes)(UINT32_MAX >> (32 - n));

@@ -3,6 +3,7 @@
 
 static workspace_base *base_of(hga_workspace *workspace) { return (workspace_base *)(void *)workspace; }
 
+/* Memory for one call at a time, which the workspace keeps for the next; what it holds is not kept. */
 hga_status workspace_spare(hga_workspace *of, int64_t bytes, void **out)
 {
     workspace_base *workspace = base_of(of);
