@@ -11,6 +11,7 @@
 
 /* ---- owners ---- */
 
+/* Cuts ascend from 0 to the last token, and queries and keys are the same tokens. */
 static hga_status check_cuts(const hga_nodes *nodes, const hga_id *cuts, hga_id n_ranks)
 {
     hga_id tokens = nodes->level_ptr[1];
@@ -114,6 +115,7 @@ static void count_alone(finding *f)
     }
 }
 
+/* Visits the rows of a stage, those of one owner together. */
 static hga_status walk_rows(finding *f)
 {
     hga_status st = HGA_OK;
@@ -128,6 +130,7 @@ done:
     return st;
 }
 
+/* What each rank wants of others for one stage; what the stage writes is wanted as it left it from then on. */
 static hga_status walk_stage(finding *f, hga_id number)
 {
     hga_status st = HGA_OK;
@@ -165,6 +168,7 @@ static hga_id end_of_alike(const finding *f, hga_id field, hga_id u, hga_id last
     return end;
 }
 
+/* The nodes of a want that another rank owns become transfers. */
 static hga_status add_transfers(finding *f, const want *w, hga_id first, hga_id last)
 {
     hga_status st = HGA_OK;
@@ -256,6 +260,7 @@ static void add_messages(hga_halo_list *out, const message *m, int64_t n)
     }
 }
 
+/* What each rank sends and receives in all, in how many messages, and the edges that all ranks compute. */
 static hga_status add_up(hga_halo_list *out, hga_pos shared_edges)
 {
     hga_status st = HGA_OK;
@@ -283,6 +288,7 @@ done:
 
 /* ---- the whole ---- */
 
+/* Checks what is asked for, and finds the owner of every node. */
 static hga_status start(finding *f, const hga_shape *shape, const hga_id *cuts, hga_id n_ranks)
 {
     hga_status st = HGA_OK;

@@ -43,6 +43,7 @@ done:
     return st;
 }
 
+/* Pieces [lo, hi) as one: their rank computes them, and sends everybody what they come to. */
 static hga_status add_piece(finding *f, hga_id lo, hga_id hi)
 {
     hga_halo_list *out = f->out;
@@ -70,6 +71,7 @@ done:
     return st;
 }
 
+/* Who computes each piece of a row, and where runs of pieces of one rank end. */
 hga_status halo_cut_row(finding *f, const reach *r, hga_pos sources)
 {
     hga_status st = HGA_OK;

@@ -32,6 +32,7 @@ static void unite(want *a, const want *b)
 
 static void forget_recent(finding *f) { memset(f->recent, -1, (size_t)(f->p->n_fields + 1) * sizeof *f->recent); }
 
+/* Sorts the wants and unites those that touch each other. */
 void halo_melt(finding *f)
 {
     int64_t n = 0;
@@ -46,6 +47,7 @@ void halo_melt(finding *f)
     forget_recent(f);
 }
 
+/* Adds a want, or lets a recent one grow that it touches. */
 static hga_status want_field(finding *f, const want *w)
 {
     hga_status st = HGA_OK;
@@ -90,6 +92,7 @@ void halo_begin_wants(finding *f)
     forget_recent(f);
 }
 
+/* What a row reads, as intervals of nodes. */
 hga_status halo_each_interval(finding *f, const reach *r, interval_visit visit, void *context)
 {
     hga_status st = HGA_OK;

@@ -28,6 +28,7 @@ static hga_status open_rows(const hga_plan *plan, hga_id host, alias_rows *x)
     return st;
 }
 
+/* The nodes whose row of the alias can live in their row of the host; without any there are no aliases. */
 static hga_status find_rows(hga_plan *plan, accesses *a, const live_ranges *l, const entry *step, hga_id alias,
                             hga_id host)
 {

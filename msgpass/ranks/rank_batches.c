@@ -37,6 +37,7 @@ static int owned_above_shared(const hga_nodes *nodes, const hga_id *owner)
     return 0;
 }
 
+/* Can all rows of the stage go as one step, since none waits for what another of them sends? */
 int rank_is_one_step(const hga_plan *plan, const hga_id *owner, const rank_transfers *all, hga_id stage)
 {
     const hga_stage *s = &plan->program.stage[stage];
@@ -57,6 +58,7 @@ static hga_id level_of(const hga_nodes *nodes, hga_id v)
     return l;
 }
 
+/* The step of every transfer: the stage that writes its rows, and their level where levels wait for each other. */
 static void place(const hga_plan *plan, const hga_id *owner, const rank_transfers *all, placed *x)
 {
     int one_step[HGA_MAX_STAGES];
@@ -99,6 +101,7 @@ static void note(const hga_program *p, const rank_transfer *t, open_batch *b)
     }
 }
 
+/* The transfers in the order of their steps, and the batch of each. */
 hga_status rank_batches(const hga_plan *plan, const hga_id *owner, const rank_transfers *all, int64_t *order,
                         hga_id *batch, hga_id *n_batches)
 {

@@ -37,6 +37,7 @@ static hga_id find_neighbours(const hga_exchange *x, hga_id rank[2])
     return x->n_ranks < 3 ? x->n_ranks - 1 : 2;
 }
 
+/* Both neighbours are told what this rank is called for, and asked for theirs. */
 hga_status rank_call_tell(const hga_exchange *x, const rank_word *call, rank_words *room)
 {
     hga_id rank[2], n = find_neighbours(x, rank);
@@ -72,6 +73,7 @@ static hga_status say_different(hga_id a, hga_id b, const rank_word *of_a, const
                                                      : "seeds, layers or tables");
 }
 
+/* Waits for the neighbours' words and compares them with this rank's. */
 hga_status rank_call_check(const hga_exchange *x, const rank_words *room)
 {
     hga_id rank[2], n = find_neighbours(x, rank);

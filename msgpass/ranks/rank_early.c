@@ -35,6 +35,7 @@ static void add_load(const division *d, int64_t job, int64_t row, rank_load *loa
         *(can_be_early(d, job, row) ? &load->meanwhile : &load->rest) += work;
 }
 
+/* What the rows that are left cost, by when the rank computes them. */
 static rank_load find_load(const division *d)
 {
     rank_load load = {0};
@@ -124,6 +125,7 @@ static void keep_before(division *d, hga_id token)
     }
 }
 
+/* Ranks agree on what they compute before the first messages; then the rows for that are found. */
 hga_status division_find_early(division *d)
 {
     hga_status st = HGA_OK;

@@ -171,6 +171,7 @@ static hga_id most_turns(const gradient_call *c, const hga_plan *plan)
     return c->needs.turns / heads * ((heads + n_ranks - 1) / n_ranks);
 }
 
+/* Memory for tensors with all rows of the heads here, and for what goes between ranks. */
 static void lay_out(sharing *s, const gradient_call *c, carver *room)
 {
     head_call measured = *call_of(s), *h = room->base ? call_of(s) : &measured;
@@ -223,6 +224,7 @@ static hga_status swap_tape(gradient_call *c, const head_call *h)
     return swap_lse(h, &mine, &to);
 }
 
+/* Tensors with all rows of the heads here take the places of the caller's, and their rows come from all ranks. */
 static hga_status open(sharing *s, gradient_call *c, const hga_io *io, const hga_grad_io *given)
 {
     hga_status st = HGA_OK;
@@ -283,6 +285,7 @@ static hga_status gather_entries(const gradient_call *c, const head_call *h, hga
     return st;
 }
 
+/* The sums of every table from all ranks, as many entries at a time as there is room for. */
 static hga_status gather_tables(const gradient_call *c, const head_call *h)
 {
     hga_status st = HGA_OK;
@@ -296,6 +299,7 @@ done:
     return st;
 }
 
+/* Gradients go back to the ranks that own their rows, and the sums of tables come from all of them. */
 static hga_status close(sharing *s, gradient_call *c, const hga_grad_io *wanted)
 {
     hga_status st = HGA_OK;

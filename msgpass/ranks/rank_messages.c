@@ -11,6 +11,7 @@ static int hop_before(const rank_hop *a, const rank_hop *b)
 }
 SORT_DEFINE(sort_hops, rank_hop, hop_before)
 
+/* A transfer's ways to other ranks, as far as this rank is at one end of them. */
 hga_status hops_add(const struct rank_plan *r, const rank_transfer *t, hga_id batch, int64_t at, hop_list *l)
 {
     hga_status st = HGA_OK;

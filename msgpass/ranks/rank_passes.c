@@ -50,6 +50,7 @@ static void want_output(const hga_plan *plan, slice *s, int i, int n)
 /* A run is at most so many panels, so that passes can be cut between runs. */
 enum { RUN_PANELS = 4 };
 
+/* Adds rows [first, end) of a job, in runs of at most RUN_PANELS panels. */
 static hga_status add_run(const hga_plan *plan, int64_t job, int64_t first, int64_t end)
 {
     hga_status st = HGA_OK;
@@ -213,6 +214,7 @@ done:
 
 /* ---- the whole ---- */
 
+/* The sets of rows that a division works with; measured alone without memory. Returns their bytes. */
 static int64_t division_carve(division *d, void *memory)
 {
     const struct slice_plan *p = d->plan->slices;
@@ -252,6 +254,7 @@ static void begin(division *d)
         FOR_RUNS(&d->s.run[j], i, end, 0, d->s.run[j].n) bits_put_run(&d->left[j], i, end, &no_bits);
 }
 
+/* For each number of batches that have come, the passes that can go then: those that send first. */
 hga_status rank_passes_make(hga_plan *plan)
 {
     hga_status st = HGA_OK;

@@ -4,6 +4,7 @@
 
 #include <assert.h>
 
+/* The halo's pieces, as pieces of the plan's long rows. */
 hga_status rank_splits_list(const hga_plan *plan, struct rank_plan *r, const hga_halo_list *halo)
 {
     hga_status st = HGA_OK;
@@ -43,6 +44,7 @@ int64_t rank_split_at(const struct rank_plan *r, hga_id stage, hga_id lo, hga_id
     return found ? i : -1;
 }
 
+/* The halo's transfers, and every split, which goes from its rank to all others. */
 hga_status rank_transfers_list(const struct rank_plan *r, const hga_halo_list *halo, rank_transfers *out)
 {
     hga_status st = hga_grow(&r->allocator, &out->transfer, &out->room, 0, halo->n_transfers + halo->n_pieces,

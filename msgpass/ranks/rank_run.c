@@ -127,6 +127,7 @@ done:
     return st;
 }
 
+/* A rank's execution; one without samples only meets the others. */
 static hga_status run(const hga_plan *plan, hga_workspace *workspace, const hga_io *io, hga_id samples)
 {
     if (samples == 0) return rank_call_meet(plan->share.ranks->exchange, rank_word_of(RANKS_EXECUTE, plan, NULL, 0));

@@ -92,6 +92,7 @@ static void note_rows(laying *x, const slice_job *job, hga_id first, hga_id end)
     if (x->storages) slice_own_nodes(plan, ph, first, end, note, x);
 }
 
+/* Notes what a run of rows touches, at the steps of the items that have these rows. */
 static void note_run(laying *x, const pass_rows *run)
 {
     const hga_plan *plan = x->plan;
@@ -144,6 +145,7 @@ done:
     return st;
 }
 
+/* Walks the passes in their order, with what messages need as early as it may run. */
 static hga_status note_all(laying *x)
 {
     const struct rank_plan *r = x->plan->share.ranks;
@@ -163,6 +165,7 @@ done:
 
 /* ---- the whole ---- */
 
+/* Memory for the walk: steps, buckets, live ranges, and a slice. */
 static hga_status open(laying *x)
 {
     hga_plan *plan = x->plan;

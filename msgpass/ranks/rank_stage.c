@@ -43,6 +43,7 @@ static int is_copied(const hga_plan *plan, hga_id f, const hga_io *io)
     return plan->program.field[f].binding != HGA_INTERNAL && program_tensor(&plan->program, io, f)->dtype != HGA_F32;
 }
 
+/* Tensors of 16 bits are widened into spare memory of the workspace, and *io is what the stages are given. */
 hga_status rank_stage(const hga_plan *plan, hga_workspace *workspace, const hga_io **io)
 {
     hga_status st = HGA_OK;

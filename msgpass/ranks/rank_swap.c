@@ -24,6 +24,7 @@ static int is_here(const struct rank_plan *r, hga_id owner)
     return owner == r->exchange->rank || owner == OWNED_BY_ALL;
 }
 
+/* The next run of the tensor's rows that have one owner; 0: there is none. */
 static int owned_next(const hga_plan *plan, hga_id field, row_run *x)
 {
     const struct rank_plan *r = plan->share.ranks;
@@ -173,6 +174,7 @@ hga_status swap_to_heads(const head_swap *s)
     return run_swap(s, &send, &receive, 0);
 }
 
+/* The rank's own rows come out of the buffer, rank by rank whose heads they have. */
 static void take_rows(const head_swap *s)
 {
     const hga_plan *plan = s->of->plan;

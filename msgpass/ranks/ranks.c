@@ -8,6 +8,7 @@
 
 /* ---- what is asked for ---- */
 
+/* The exchange is of this library's layout, knows its rank, and has all functions. */
 static hga_status check_exchange(const hga_exchange *x)
 {
     if (!x) return hga_fail(HGA_EINVAL, "ranks: no exchange");
@@ -30,6 +31,7 @@ static hga_status check_options(const hga_options *o)
     return st;
 }
 
+/* What a plan has besides when it is a rank's; cuts are copied. */
 static hga_status rank_plan_open(hga_plan *plan, const hga_exchange *x, const hga_id *cuts)
 {
     hga_id n = x->n_ranks + 1;
@@ -44,6 +46,7 @@ done:
     return st;
 }
 
+/* The plan becomes a rank's, and all ranks meet. */
 static hga_status begin(hga_plan *plan)
 {
     const hga_ranks *given = plan->options.ranks;
@@ -87,6 +90,7 @@ static void clear(hga_plan *plan)
 
 /* ---- which rows ---- */
 
+/* The nodes that this rank computes, as intervals. */
 static hga_status list_mine(const hga_plan *plan, struct rank_plan *r)
 {
     hga_status st = HGA_OK;
@@ -102,6 +106,7 @@ done:
     return st;
 }
 
+/* All nodes as runs of one owner. */
 static hga_status list_owned(const hga_plan *plan, struct rank_plan *r)
 {
     hga_status st = HGA_OK;
@@ -136,6 +141,7 @@ static hga_status number_rows(hga_plan *plan, struct rank_plan *r)
 
 /* ---- messages ---- */
 
+/* Transfers batch by batch, and their ways between two ranks. */
 static hga_status list_hops(const hga_plan *plan, struct rank_plan *r, const rank_transfers *all, hop_list *l)
 {
     hga_status st = HGA_OK;
@@ -161,6 +167,7 @@ typedef struct rank_stamp {
     char isa[16];
 } rank_stamp;
 
+/* What must be the same on all ranks, as numbers to compare. */
 static rank_stamp stamp_of(const hga_plan *plan)
 {
     const hga_options *o = &plan->options;
@@ -224,6 +231,7 @@ static void share_out(hga_plan *plan, const struct rank_plan *r)
     plan->share.first_token = cut[0], plan->share.end_token = cut[1];
 }
 
+/* Whose rows are whose and what goes between ranks, found by each rank and compared. */
 static hga_status list(hga_plan *plan)
 {
     hga_status st = HGA_OK;
