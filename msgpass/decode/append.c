@@ -4,6 +4,7 @@
 #include "decode.h"
 #include "program.h"
 
+/* A tensor that the program reads has rows for all of these tokens, in float32 and without a fold. */
 static hga_status check_tensor(const hga_decoder *d, hga_id from, hga_id n_tokens, hga_binding of, const hga_tensor *t,
                                const char *name)
 {
@@ -19,6 +20,7 @@ static hga_status check_tensor(const hga_decoder *d, hga_id from, hga_id n_token
     return HGA_OK;
 }
 
+/* What n_tokens from token `from` on bring: rows of queries, keys and values, and what may come with them. */
 hga_status append_check_io(const hga_decoder *d, hga_id from, hga_id n_tokens, const hga_io *io)
 {
     hga_status st = HGA_OK;
@@ -36,6 +38,7 @@ done:
     return st;
 }
 
+/* One append: a cache of this decoder that the list names once, with room for its tokens. */
 static hga_status check_cache(const hga_decoder *d, const hga_append *a)
 {
     const hga_cache *c = a->cache;
@@ -59,6 +62,7 @@ static hga_status name_cache(hga_status st, hga_id i, hga_id n)
     return hga_fail(st, "append %d: %s", i, why);
 }
 
+/* Checks every append before any cache changes; caches are marked meanwhile to find one that is there twice. */
 static hga_status check_all(const hga_decoder *d, const hga_append *list, hga_id n)
 {
     hga_status st = HGA_OK;

@@ -79,6 +79,7 @@ static hga_status unshare(hga_cache *c, page_entry *e)
     return HGA_OK;
 }
 
+/* The page with the node's row, which only this cache has: its own, a copy of a shared one, or a new one. */
 hga_status cache_own_page(hga_cache *c, hga_id kind, hga_id node, page_entry **out)
 {
     uint64_t key = page_key(c->pages->decoder, kind, node);
@@ -111,6 +112,7 @@ void cache_drop_row(hga_cache *c, hga_id kind, hga_id node)
     table_remove(&c->table, e);
 }
 
+/* Pages without a live row go back to the pool. */
 void cache_sweep(hga_cache *c)
 {
     for (int64_t s = 0; s < c->table.n_slots;) {
@@ -126,6 +128,7 @@ void cache_sweep(hga_cache *c)
 
 /* ---- time ---- */
 
+/* The cache now has so many tokens: rows that they bring live, and rows that are not read again die. */
 void cache_advance(hga_cache *c, hga_id tokens)
 {
     const hga_decoder *d = c->pages->decoder;

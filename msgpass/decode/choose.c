@@ -8,6 +8,7 @@
 
 /* ---- who may ---- */
 
+/* Tokens choose one by one, or with prefill those of one append by query blocks. */
 hga_status choose_check_options(const hga_decode_options *o, const hga_shape *shape)
 {
     if (o->prefill < 0) return hga_fail(HGA_EINVAL, "prefill is %d; it must be at least 0", o->prefill);
@@ -22,6 +23,7 @@ hga_status choose_check_options(const hga_decode_options *o, const hga_shape *sh
     return appended_check(&how, shape);
 }
 
+/* Choosing needs the graph of hga_build_routed_decoder, whose rows can go by their columns. */
 hga_status choose_check_plan(const hga_decoder *d)
 {
     const hga_plan *plan = d->plan;
@@ -87,6 +89,7 @@ static float *block_row(const hga_decoder *d, const hga_cache *c, hga_id kind, h
     return (float *)(void *)page_row(d, e->page, block);
 }
 
+/* The rows of blocks that tokens before `end` complete, each made of the block's keys. */
 void choose_make_blocks(hga_decode_workspace *w, const hga_cache *c, hga_id end)
 {
     const hga_decoder *d = w->decoder;
@@ -116,6 +119,7 @@ static hga_id find_blocks(const hga_decoder *d, const hga_cache *c, hga_id kind,
 /* Products that take about as long as waking the other threads. */
 static const double SMALL = 1e6;
 
+/* Which blocks the appended tokens see, in place of the graph's edges for the next execution. */
 hga_status choose_blocks(hga_decode_workspace *w, const hga_append *a)
 {
     const hga_decoder *d = w->decoder;

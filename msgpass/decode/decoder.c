@@ -5,6 +5,7 @@
 static const hga_binding bindings[] = {HGA_IO_QUERY, HGA_IO_KEY, HGA_IO_VALUE, HGA_IO_OUT};
 enum { N_BINDINGS = sizeof bindings / sizeof *bindings };
 
+/* Refuses options that have no meaning token by token, and pages that cannot be. */
 static hga_status check_options(const hga_decode_options *o)
 {
     hga_status st = hga_check_reserved("hga_decode_options", o->reserved, sizeof o->reserved);
@@ -22,6 +23,7 @@ static hga_status check_options(const hga_decode_options *o)
     return HGA_OK;
 }
 
+/* Queries and keys are the same tokens, and no tensor is the user's own. */
 static hga_status check_tokens(const hga_graph *g, const hga_program *p)
 {
     hga_nodes nodes = hga_graph_nodes(g);
@@ -53,6 +55,7 @@ static hga_status find_tensors(hga_decoder *d)
     return HGA_OK;
 }
 
+/* The floats and bytes of a row of each kind, and the bytes of its pages. */
 static void measure_pages(hga_decoder *d)
 {
     const hga_program *p = &d->plan->program;
@@ -144,6 +147,7 @@ typedef struct holding {
     int64_t rows, bytes;
 } holding;
 
+/* The rows that a cache of so many tokens keeps, and the bytes of their pages, of which t has one each. */
 static hga_status add_up(const hga_decoder *d, hga_id tokens, page_table *t, holding *h)
 {
     for (int64_t i = 0; i < d->born.ptr[tokens]; i++) {

@@ -49,6 +49,7 @@ static void count_rows(const hga_cache *c, cache_header *h)
     }
 }
 
+/* What the cache's file says of it: versions, instruction set, identities, tokens, rows. */
 static void fill_header(const hga_cache *c, cache_header *h)
 {
     const hga_decoder *d = c->pages->decoder;
@@ -105,6 +106,7 @@ static hga_status differs(const char *path, const char *what)
     return hga_fail(HGA_EFORMAT, "%.200s: a cache of another %s", path, what);
 }
 
+/* The file is of this version and this decoder; with same_bits also of this engine and instruction set. */
 static hga_status check_header(const char *path, const hga_decoder *d, const cache_header *h, const cache_header *own)
 {
     if (memcmp(h->magic, magic, sizeof magic)) return hga_fail(HGA_EFORMAT, "%.200s: no cache of hga", path);
@@ -122,6 +124,7 @@ static hga_status check_header(const char *path, const hga_decoder *d, const cac
     return HGA_OK;
 }
 
+/* The header, how long the file should be, and its checksum. */
 static hga_status check_file(const char *path, hga_cache *c, const char *text, int64_t n, cache_header *h)
 {
     cache_header own, counted;
@@ -144,6 +147,7 @@ static hga_status check_file(const char *path, hga_cache *c, const char *text, i
     return HGA_OK;
 }
 
+/* The file's rows, in the order in which they are born, to pages of the cache. */
 static hga_status take_rows(hga_cache *c, const char *from)
 {
     const hga_decoder *d = c->pages->decoder;

@@ -82,6 +82,7 @@ static int wants_slab(const hga_pages *pool, hga_id kind)
            d->page_bytes[kind] <= pages_huge_bytes() / PAGES_TOGETHER;
 }
 
+/* A page from a new slab, or from the allocator if the limit lets it. */
 static hga_status take_new(hga_pages *pool, hga_id kind, page **out)
 {
     int64_t bytes = pool->decoder->page_bytes[kind];
@@ -95,6 +96,7 @@ static hga_status take_new(hga_pages *pool, hga_id kind, page **out)
     return st;
 }
 
+/* A free page of the kind or a new one, with one user. */
 hga_status page_take(hga_pages *pool, hga_id kind, page **out)
 {
     hga_status st = HGA_OK;

@@ -47,6 +47,7 @@ static int64_t lay_out(row_places *x, hga_id room, void *memory)
     return x->bytes = c.used;
 }
 
+/* Moves the owners, with their rows, to the first places of arrays with another room. */
 static hga_status change_room(const hga_allocator *a, row_places *x, hga_id room)
 {
     hga_status st = HGA_OK;
@@ -84,6 +85,7 @@ static int64_t carve_owners(const hga_plan *plan, hga_workspace *workspace, void
     return c.used;
 }
 
+/* What a new workspace takes for places. */
 static int64_t places_bytes(const hga_plan *plan)
 {
     int64_t bytes = carve_owners(plan, NULL, NULL);
@@ -96,6 +98,7 @@ static int64_t places_bytes(const hga_plan *plan)
     return bytes;
 }
 
+/* The first few places of everything that takes turns. */
 static hga_status create(const hga_plan *plan, hga_workspace *workspace)
 {
     hga_status st = HGA_OK;
@@ -113,6 +116,7 @@ done:
 
 /* ---- taking, leaving ---- */
 
+/* The owner has a place from now on; the room doubles when all places are taken. */
 static hga_status take(const hga_workspace *workspace, row_places *x, hga_id owner)
 {
     if (x->place[owner]) return HGA_OK;
@@ -135,6 +139,7 @@ static void leave(row_places *x, hga_id owner)
         x->owner[p] = -1, x->back[x->n_back++] = p;
 }
 
+/* Nobody has a place any more, and no row of a field is there. */
 static void leave_all(hga_workspace *workspace)
 {
     for (hga_id i = 0; i < N_PLACES; i++) {
@@ -233,6 +238,7 @@ int workspace_lends(const hga_workspace *workspace, hga_id f)
     return !floats[PLACE_LSE] && !floats[PLACE_ROUNDED];
 }
 
+/* The owner's row is another's memory: it gets a number below 0 instead of a place. */
 static hga_status take_lent(const hga_workspace *workspace, row_places *x, hga_id owner)
 {
     hga_status st = HGA_OK;
@@ -285,6 +291,7 @@ static void note_use(const hga_allocator *a, row_places *x, hga_id used)
     (void)change_room(a, x, 2 * used > LEAST_ROOM ? 2 * used : LEAST_ROOM);
 }
 
+/* Owners that took a place since the last time leave it, but for fields' rows that stay. */
 void workspace_settle(hga_workspace *workspace, int (*stays)(const void *context, hga_id f, hga_id v),
                       const void *context)
 {

@@ -90,6 +90,7 @@ done:
     return st;
 }
 
+/* A rank other than the home computes what it is to send, and sends it. */
 static hga_status send_home(prefill *x)
 {
     hga_status st = HGA_OK;
@@ -125,6 +126,7 @@ done:
     return st;
 }
 
+/* The home receives rows of all ranks, computes the others, and keeps those that its cache keeps. */
 static hga_status go_on(prefill *x)
 {
     hga_status st = HGA_OK;
@@ -143,6 +145,7 @@ done:
 
 /* ---- the call ---- */
 
+/* Cuts ascend from 0 to a number of tokens that the decoder has, and the home is one of the ranks. */
 static hga_status check_cuts(const hga_decoder *d, const hga_prefill *p)
 {
     const hga_exchange *e = p->exchange;
@@ -158,6 +161,7 @@ static hga_status check_cuts(const hga_decoder *d, const hga_prefill *p)
     return HGA_OK;
 }
 
+/* The home has a cache without tokens, and no other rank has one. */
 static hga_status check_cache(const hga_decoder *d, const hga_prefill *p)
 {
     const hga_cache *c = p->cache;
@@ -170,6 +174,7 @@ static hga_status check_cache(const hga_decoder *d, const hga_prefill *p)
     return HGA_OK;
 }
 
+/* What one rank can find wrong with its call. */
 static hga_status check(const hga_decoder *d, const hga_decode_workspace *w, const hga_prefill *p)
 {
     hga_status st = HGA_OK;
@@ -200,6 +205,7 @@ static hga_status meet(const hga_decoder *d, const hga_prefill *p)
                           (rank_word){RANKS_PREFILL, identity_mix(IDENTITY_OF_NOTHING, of, sizeof of), numbers, 1});
 }
 
+/* One rank's part: the call is checked, all ranks meet, and the home goes on where others send. */
 static hga_status run(prefill *x)
 {
     hga_status st = HGA_OK;

@@ -7,6 +7,7 @@
 
 enum { NOBODYS = -1 };
 
+/* The rank that has the token, by its cuts; NOBODYS for one behind the prompt. */
 static hga_id owner_of_token(const prefill *x, hga_id token)
 {
     hga_id first = 0, end = x->call->exchange->n_ranks;
@@ -74,6 +75,7 @@ static void read_row(prefill *x, const slice_job *job, hga_id i, row_reader each
     if (ph->job <= JOB_PIECES && sources.storages) accesses_sources(plan, ph, i, 1, read_interval, &sources);
 }
 
+/* Finds the slice's rows and tells `each` what they read. */
 static void read_slice(prefill *x, row_reader each)
 {
     const struct slice_plan *p = x->d->plan->slices;
@@ -163,6 +165,7 @@ void prefill_find(prefill *x)
 
 /* ---- memory ---- */
 
+/* The call's sets of rows and packets; measured alone without memory. Returns their bytes. */
 int64_t prefill_carve(prefill *x, void *memory)
 {
     const hga_plan *plan = x->d->plan;

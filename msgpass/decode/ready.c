@@ -29,6 +29,7 @@ static void grow_to(int32_t *x, int32_t to)
     if (*x < to) *x = to;
 }
 
+/* All sources of a span are read until `token`: noted at the two intervals of 2^k sources that cover it. */
 static hga_status span_read(readers *r, reach_span s, int32_t token)
 {
     hga_status st = HGA_OK;
@@ -47,6 +48,7 @@ static void output_read(readers *r, hga_id v, int32_t token) { grow_to(&r->last[
 
 static int is_among(const readers *r, uint32_t fields) { return (int)(fields >> r->out & 1); }
 
+/* A visitor of rows with the same sources, which are read when the latest of these rows is whole. */
 static hga_status visit(const reach *x, void *context)
 {
     readers *r = context;
@@ -97,6 +99,7 @@ static void forget_spans(readers *r)
     }
 }
 
+/* When the stage reads rows of the output, at its sources or at its own rows. */
 static hga_status follow_stage(readers *r, const hga_stage *s)
 {
     hga_status st = HGA_OK;
@@ -203,6 +206,7 @@ static void order_rows(plan_reads *x, const slice_job *job)
     for (hga_id i = 0; i < job->rows; i++) x->order[x->begin[x->of_row[i]]++] = i;
 }
 
+/* When the rows of a job read their sources and themselves, those of the latest tokens first. */
 static void job_reads(plan_reads *x, const slice_job *job)
 {
     const phase *ph = &x->plan->phase[job->phase];
@@ -217,6 +221,7 @@ static void job_reads(plan_reads *x, const slice_job *job)
     }
 }
 
+/* When the plan's phases read rows, which may be later than the program's edges say. */
 static hga_status add_plan(readers *r, const hga_plan *plan)
 {
     hga_status st = HGA_OK;
@@ -241,6 +246,7 @@ done:
 
 /* ---- what may be decoded ---- */
 
+/* No output depends on a later token, and nobody reads it once later tokens are there. */
 static hga_status check_output(const hga_decoder *d, const readers *r)
 {
     hga_id out = r->out;
@@ -312,6 +318,7 @@ static void add_up(int64_t *ptr, hga_id n)
     for (hga_id t = 0; t < n; t++) ptr[t + 2] += ptr[t + 1];
 }
 
+/* The rows that outlive their token, listed by when they are born and by when they die. */
 static hga_status list_events(hga_decoder *d, const readers *r)
 {
     hga_status st = HGA_OK;

@@ -82,6 +82,7 @@ void hga_decode_workspace_destroy(hga_decode_workspace *w)
     hga_delete(&a, w, 1, sizeof *w);
 }
 
+/* Room for what an append of n_tokens lists, so that nothing fails later for want of it. */
 hga_status stage_reserve(hga_decode_workspace *w, hga_id from, hga_id n_tokens)
 {
     const hga_decoder *d = w->decoder;
@@ -99,6 +100,7 @@ done:
 
 /* ---- rows of pages ---- */
 
+/* A row from its page to the workspace; given rows may be of 16 bits in the page. */
 hga_status stage_lay(hga_decode_workspace *w, hga_id kind, hga_id node, const char *from)
 {
     const hga_decoder *d = w->decoder;
@@ -118,6 +120,7 @@ hga_status stage_lay(hga_decode_workspace *w, hga_id kind, hga_id node, const ch
     return HGA_OK;
 }
 
+/* A row of the workspace to its page, as stage_lay finds it there. */
 hga_status stage_keep(hga_decode_workspace *w, hga_id kind, hga_id node, char *to)
 {
     const hga_decoder *d = w->decoder;
@@ -149,6 +152,7 @@ static hga_status lay_row(hga_decode_workspace *w, const page_entry *e, hga_id k
     return workspace_lend_row(w->workspace, field_of_kind(kind), node, (float *)(void *)row);
 }
 
+/* Rows that stages will read in pages are lent to the workspace before they are written. */
 hga_status stage_lend_new(hga_decode_workspace *w, const hga_cache *c, hga_id end)
 {
     const hga_decoder *d = w->decoder;
@@ -162,6 +166,7 @@ done:
     return st;
 }
 
+/* The workspace gets all rows of the cache, unless they are there since the last append. */
 static hga_status lay_cache(hga_decode_workspace *w, const hga_cache *c)
 {
     const hga_decoder *d = w->decoder;
@@ -197,6 +202,7 @@ static hga_status bring_row(hga_decode_workspace *w, hga_id f, hga_id v, const f
     return st;
 }
 
+/* The caller's n new rows of each tensor to the places of their nodes. */
 hga_status stage_bring(hga_decode_workspace *w, const hga_io *io, hga_id n)
 {
     const hga_plan *plan = w->decoder->plan;
@@ -212,6 +218,7 @@ done:
     return st;
 }
 
+/* The n rows of the output, and their log-sum-exps, to the caller's tensors where he wants them. */
 static void give_outputs(const hga_decode_workspace *w, const hga_append *a, hga_id n)
 {
     const hga_plan *plan = w->decoder->plan;
@@ -251,6 +258,7 @@ static int64_t list_asked(hga_decode_workspace *w, hga_id n)
     return m;
 }
 
+/* Lists the computed rows that the cache will keep of tokens [from, end); returns how many. */
 int64_t stage_want_kept(hga_decode_workspace *w, hga_id from, hga_id end)
 {
     const hga_decoder *d = w->decoder;
@@ -263,6 +271,7 @@ int64_t stage_want_kept(hga_decode_workspace *w, hga_id from, hga_id end)
     return n;
 }
 
+/* Executes the plan for n rows of the output and n_wanted other rows; what later tokens change is forgotten. */
 hga_status stage_compute(hga_decode_workspace *w, const hga_io *given, hga_id n, int64_t n_wanted, hga_id end)
 {
     const hga_decoder *d = w->decoder;
@@ -279,6 +288,7 @@ hga_status stage_compute(hga_decode_workspace *w, const hga_io *given, hga_id n,
     return st;
 }
 
+/* The new rows that a cache of `end` tokens keeps go to its pages, unless they lie there already. */
 hga_status stage_keep_new(hga_decode_workspace *w, const hga_cache *c, hga_id end)
 {
     const hga_decoder *d = w->decoder;
@@ -293,6 +303,7 @@ done:
     return st;
 }
 
+/* One append: the cache's rows and the caller's are laid, new ones computed, given and kept. */
 hga_status stage_append(hga_decode_workspace *w, const hga_append *a)
 {
     const hga_decoder *d = w->decoder;
