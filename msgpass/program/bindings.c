@@ -80,6 +80,7 @@ row_layout tensor_layout(const hga_tensor *t, hga_id heads, hga_id columns)
     return x;
 }
 
+/* Rows and folds together must lie at one stride, and within memory. */
 hga_status tensor_check_fold(const hga_tensor *t, hga_id heads, hga_id columns, const char *what, const char *name)
 {
     ptrdiff_t head = t->head_stride ? t->head_stride : columns, row = t->row_stride ? t->row_stride : heads * columns;

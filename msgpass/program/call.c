@@ -199,6 +199,7 @@ hga_status call_check_standing(const hga_program *p)
 
 /* ---- features ---- */
 
+/* The bit of each table that is there, and of each number that is not 0. */
 unsigned call_features(const hga_program *p, const hga_io *io)
 {
     static const unsigned brings[HGA_N_TABLES] = {

@@ -15,6 +15,7 @@ static int is_text(const char *name) { return memchr(name, 0, HGA_NAME_BYTES) !=
 
 /* ---- fields ---- */
 
+/* May a tensor of the field's binding have the field's width? */
 static hga_status check_binding(const hga_field *f)
 {
     static const unsigned allowed[] = {
@@ -41,6 +42,7 @@ static hga_id first_outside(const hga_nodes *nodes, const hga_field *f)
     return v;
 }
 
+/* The field's name is its own, and its width, rows and binding go together. */
 static hga_status check_field(const hga_program *p, hga_id i, const hga_nodes *nodes)
 {
     const hga_field *f = &p->field[i];
@@ -62,6 +64,7 @@ static hga_status check_field(const hga_program *p, hga_id i, const hga_nodes *n
     return check_binding(f);
 }
 
+/* The output is one field; queries, keys and values are one each at most. */
 static hga_status check_bound_once(const hga_program *p)
 {
     static const char *const name[] = {"", "query", "key", "value", "out"};
@@ -78,6 +81,7 @@ static hga_status check_bound_once(const hga_program *p)
 
 /* ---- stages ---- */
 
+/* The stage runs along something that its kind knows, in an order that goes with it. */
 static hga_status check_relation(const hga_stage *s, const stage_rule *rule, const hga_nodes *nodes)
 {
     if (s->relation < HGA_TREE_DOWN || s->relation >= nodes->n_relations)
@@ -143,6 +147,7 @@ static hga_status check_pairs(const hga_program *p, const hga_stage *s, stage_ki
     return HGA_OK;
 }
 
+/* A user function is whole, and reads and writes fields that there are. */
 static hga_status check_user(const hga_program *p, const hga_stage *s)
 {
     uint32_t fields = (UINT32_C(2) << p->n_fields) - 2; /* 1 .. n_fields */
@@ -232,6 +237,7 @@ static hga_status check_inputs(const hga_program *p, const hga_stage *s, const h
     return HGA_OK;
 }
 
+/* Entmax has an alpha for which its threshold can be found; others have none. */
 static hga_status check_alpha(const hga_stage *s)
 {
     int entmax = s->normaliser == HGA_NORMALISER_ENTMAX;
@@ -288,6 +294,7 @@ static hga_status check_normaliser(const hga_program *p, const hga_stage *s, sta
     return check_merges(p, s, kind);
 }
 
+/* One stage behind the earlier ones, whose values are in `values` and which have read what is `given`. */
 static hga_status check_stage(const hga_program *p, hga_id i, const hga_nodes *nodes, program_values *values,
                               given_rows *given)
 {

@@ -122,6 +122,7 @@ static hga_status check_direction(const inspection *c, const reach *r, hga_id v)
                     c->stage->name, up ? "up" : "down", wrong, hga_graph_level(c->g, wrong), v, level);
 }
 
+/* Rows with the same sources: each row is checked, the sources once. */
 static hga_status check_group(const reach *r, void *context)
 {
     const inspection *c = context;
@@ -200,6 +201,7 @@ static hga_status check_out(const inspection *c)
     return HGA_OK;
 }
 
+/* Stage by stage, each with what the stages before it have written. */
 hga_status program_check_rows(const hga_program *p, const hga_graph *g)
 {
     hga_status st = HGA_OK;

@@ -336,6 +336,7 @@ static void describe(const char *what, size_t i, json_t *object, char *where, si
         snprintf(where, bytes, "%s %zu", what, i);
 }
 
+/* Fields come first, since stages name them. */
 static hga_status read_arrays(json_t *root, const hga_graph *g, hga_program *p)
 {
     hga_status st = HGA_OK;
@@ -390,6 +391,7 @@ static hga_status read_scores(json_t *root, hga_program *p)
     return st ? st : float_member(root, "program", "negative_slope", &p->negative_slope);
 }
 
+/* The program's own numbers; a member that is neither these nor known is refused. */
 static hga_status read_numbers(json_t *root, hga_program *p)
 {
     const char *known[sizeof program_members / sizeof *program_members + HGA_N_TABLES];

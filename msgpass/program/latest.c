@@ -45,6 +45,7 @@ static void maxima_clear(maxima *m)
     *m = (maxima){0};
 }
 
+/* over[k][b] is the maximum of the 2^k blocks from b on. */
 static hga_status maxima_over_blocks(maxima *m)
 {
     hga_status st = HGA_OK;
@@ -60,6 +61,7 @@ done:
     return st;
 }
 
+/* The maxima of n numbers, for maxima_of. */
 static hga_status maxima_build(maxima *m, const int32_t *x, hga_id n)
 {
     hga_status st = HGA_OK;
@@ -76,6 +78,7 @@ done:
     return st;
 }
 
+/* The maximum of numbers first .. last: two ends of blocks, and two entries for the blocks between them. */
 static int32_t maxima_of(const maxima *m, hga_id first, hga_id last)
 {
     hga_id a = first / BLOCK, b = last / BLOCK;
@@ -101,6 +104,7 @@ static void last_tokens(const hga_nodes *nodes, int32_t *last)
         if (nodes->parent[v] >= 0) last[nodes->parent[v]] = larger(last[nodes->parent[v]], last[v]);
 }
 
+/* Before any stage the caller's rows hold the last token of their node, and all others nothing. */
 static hga_status start_fields(trace *t)
 {
     hga_status st = HGA_OK;
@@ -156,6 +160,7 @@ static uint32_t own_fields(const trace *t, hga_id v, int lone)
     return program_fields(t->stage, roles);
 }
 
+/* The latest token that the sources of a group of rows hand on. */
 static int32_t latest_source(const trace *t, const reach *r)
 {
     int32_t best = EMPTY;
@@ -195,6 +200,7 @@ static void write_row(trace *t, hga_id v, int lone, int32_t from_sources)
     if (!t->table) t->source[v] = latest_among(t, latest_source_fields(t->stage), v);
 }
 
+/* A visitor of rows with the same sources, from which they get the same token. */
 static hga_status visit_rows(const reach *r, void *context)
 {
     trace *t = context;
@@ -216,6 +222,7 @@ static hga_status prepare_table(trace *t)
     return maxima_build(&t->max, t->ordered, n);
 }
 
+/* What each node hands on to the stage's rows, and what these hold then. */
 static hga_status follow_stage(trace *t, const hga_stage *s)
 {
     hga_status st = HGA_OK;

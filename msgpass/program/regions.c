@@ -33,6 +33,7 @@ row_set program_row_set(hga_field_rows rows)
     return set[rows];
 }
 
+/* Nodes without sides are in three regions at most: queries, keys, and what is above the tokens. */
 row_set program_present(const hga_nodes *nodes)
 {
     row_set present = 0;

@@ -94,6 +94,7 @@ static void sort_spans(reach_walk *w, hga_id first, hga_id n, hga_pos n_segments
     }
 }
 
+/* Hands over a group of rows with their sources: spans, and nodes where edges are explicit. */
 static hga_status visit_group(reach_walk *w, hga_id first, hga_id i)
 {
     reach r = {.row = first + w->start[i],
@@ -127,6 +128,7 @@ done:
     return st;
 }
 
+/* Rows at positions [first, end) of the relation's order, a piece at a time. */
 static hga_status walk_positions(reach_walk *w, hga_id first, hga_id end)
 {
     hga_status st = HGA_OK;
@@ -141,6 +143,7 @@ done:
 
 /* ---- nodes ---- */
 
+/* Node v with its children, which are one span where no list names them. */
 static hga_status visit_children(const reach_walk *w, hga_id v)
 {
     const hga_nodes *nodes = &w->nodes;
@@ -180,6 +183,7 @@ done:
     return st;
 }
 
+/* All rows, as the order wants them: flat, or level by level. */
 static hga_status walk_all(reach_walk *w, hga_order order)
 {
     hga_status st = HGA_OK;

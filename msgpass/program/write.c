@@ -96,6 +96,7 @@ static hga_order order_along(hga_id relation, int in_place)
     return relation == HGA_TREE_UP || in_place ? HGA_LEVELS_UP : HGA_FLAT;
 }
 
+/* A stage with what the table says of its kind. */
 static hga_stage stage_of_kind(stage_kind kind, hga_id relation, hga_id value, hga_id out)
 {
     const stage_rule *rule = &program_rules[kind];
