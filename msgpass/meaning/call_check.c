@@ -58,6 +58,7 @@ static hga_status check_counts(const hga_call_row *row, const hga_table *t, cons
     return hga_fail(HGA_EINVAL, "%s has %lld rows of %lld columns", row->name, (long long)t->rows, (long long)columns);
 }
 
+/* Has the table as many rows and columns as its entry in hga_call_tables() says? */
 static hga_status check_extents(const hga_call_row *row, const hga_table *t, const hga_shape *s, hga_id n_nodes)
 {
     hga_status st = check_counts(row, t, s);
@@ -85,6 +86,7 @@ static hga_status check_standing(hga_call_table which, const hga_program *p, con
     return lack ? hga_fail(HGA_EUNSUPPORTED, "%s: %s", row->name, lack) : HGA_OK;
 }
 
+/* One table of the call; where it brings none, the program's own number. */
 static hga_status check_table(hga_call_table which, const hga_program *p, const hga_shape *s, hga_id n_nodes,
                               const hga_io *io)
 {

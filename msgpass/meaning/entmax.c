@@ -63,6 +63,7 @@ static double tau_of_squares(int64_t n, double *x, double *count)
     return tau;
 }
 
+/* By Newton's steps, until they no longer go right. */
 static double tau_by_steps(int64_t n, const double *x, const double *count, double power)
 {
     double tau = -INFINITY;
@@ -104,6 +105,7 @@ static int64_t pack(const soften_row *r)
     return n;
 }
 
+/* Edges that get no weight have the score -inf afterwards; there is no log-sum-exp. */
 double entmax_weigh(const soften_row *r)
 {
     int64_t n = pack(r), at = 0;

@@ -10,6 +10,7 @@ static int64_t numbers(int64_t n, int64_t columns) { return BY_EDGE * n + ROWS *
 
 int64_t row_room_bytes(int64_t edges, hga_id columns) { return numbers(edges + 1, columns) * (int64_t)sizeof(double); }
 
+/* The arrays of a row with n places, one behind the other. */
 static row_room hand_out(double *at, int64_t n, int64_t columns)
 {
     double *rows = at + BY_EDGE * n;
@@ -27,6 +28,7 @@ static row_room hand_out(double *at, int64_t n, int64_t columns)
 
 row_room row_room_at(void *memory, int64_t edges, hga_id columns) { return hand_out(memory, edges + 1, columns); }
 
+/* Room that grows is at least doubled, so that rows of rising length seldom wait for it. */
 hga_status row_room_fit(row_room *room, const hga_allocator *a, int64_t edges, hga_id columns)
 {
     hga_status st = HGA_OK;

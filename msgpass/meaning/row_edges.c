@@ -155,6 +155,7 @@ static hga_status list_row(edge_rows *rows, hga_id v, row_list *out)
     return st;
 }
 
+/* Lists the rows of these nodes if that takes no more than so many bytes; else *out stays empty. */
 hga_status edges_list(edge_rows *rows, hga_field_rows of, int64_t bytes, row_list *out)
 {
     hga_status st = HGA_OK;

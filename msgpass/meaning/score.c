@@ -120,6 +120,7 @@ static double dot_product(const meaning *m, const scored_edge *x)
     return sum;
 }
 
+/* The product's gradient d goes to query and key, and to what is added to the key. */
 static void dot_product_adjoint(const meaning *m, const scored_edge *x, double d, double *dq, double *dk,
                                 const table_sums *sums)
 {
@@ -155,6 +156,7 @@ static double additive(const meaning *m, const scored_edge *x)
     return sum;
 }
 
+/* Column by column d goes through LeakyReLU to query, key, what is added to it, and the head's vector. */
 static void additive_adjoint(const meaning *m, const scored_edge *x, double d, double *dq, double *dk,
                              const table_sums *sums)
 {
@@ -196,6 +198,7 @@ static double cap_slope(const meaning *m, const scored_edge *x)
     return 1 - t * t;
 }
 
+/* The capped content, and what is added to it: counts, biases, positions, slopes. */
 double edge_score(const meaning *m, const scored_edge *x)
 {
     const hga_io *io = m->io;
@@ -221,6 +224,7 @@ static void positions_adjoint(const meaning *m, const scored_edge *x, double ds,
     }
 }
 
+/* ds is the gradient of the score, d_count that of its count's logarithm; `sums` has the tables that want one. */
 void edge_score_adjoint(const meaning *m, const scored_edge *x, double ds, double d_count, double *dq, double *dk,
                         const table_sums *sums)
 {

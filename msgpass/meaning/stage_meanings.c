@@ -125,6 +125,7 @@ static void scale_row(const stage_row *r, const row_gradients *g, double a)
 
 /* ---- mean, sum, weighted sum ---- */
 
+/* What each edge weighs in the sum or mean; a mean of no mass has no edges. */
 static void sum_weigh(stage_row *r)
 {
     double total = 0, *weight = r->room.weight;
@@ -137,6 +138,7 @@ static void sum_weigh(stage_row *r)
     weight[r->n] = 0;
 }
 
+/* The row's gradient goes to its sources, and to the scales of types. */
 static void sum_adjoint(stage_row *r, const row_gradients *g)
 {
     double *scales = r->stage->message == HGA_SCALED ? g->sums->of[HGA_TABLE_TYPE_SCALE] : NULL;
@@ -217,6 +219,7 @@ static void score_adjoint(const stage_row *r, const row_gradients *g, int64_t i)
                        d_row(r, g, s->key, u), g->sums);
 }
 
+/* The state's gradient goes to sources and scores, and to the state that was there. */
 static void state_adjoint(stage_row *r, const row_gradients *g)
 {
     double *d_lse = double_lse(g->d, r->stage->out, r->v, r->head), *slope = r->room.slope;
@@ -245,6 +248,7 @@ static double family_mass(const stage_row *r)
     return mass;
 }
 
+/* The energy itself is the row's `rest`; no edge has a weight. */
 static void energy_weigh(stage_row *r)
 {
     double mass = family_mass(r), sum = 0;
@@ -263,6 +267,7 @@ static void energy_row(stage_row *r)
     r->values->write(r->values, r->stage->out, r->v, r->head, &r->rest);
 }
 
+/* The energy's gradient goes to the sources' energies and log-sum-exps. */
 static void energy_adjoint(stage_row *r, const row_gradients *g)
 {
     double mass = family_mass(r), *d = d_row(r, g, r->stage->out, r->v);
@@ -375,6 +380,7 @@ static void slopes_outside(stage_row *r, const row_gradients *g, double outside,
         if (weight[i] != 0) slope[i] = (slope[i] - mean + d_lse) / outside;
 }
 
+/* The gradients of the state and of its energy go to sources, scores and children. */
 static void inside_adjoint(stage_row *r, const row_gradients *g)
 {
     double *d_lse = double_lse(g->d, r->stage->out, r->v, r->head), *d_psi = d_row(r, g, r->stage->gate, r->v),
@@ -420,6 +426,7 @@ static void descend_row(stage_row *r)
     r->values->write(r->values, r->stage->keep, r->v, r->head, &r->rest);
 }
 
+/* The gradients of the row and of what it keeps go to its state, its energy, and the row above. */
 static void descend_adjoint(stage_row *r, const row_gradients *g)
 {
     const hga_stage *s = r->stage;
