@@ -3,6 +3,7 @@
 
 /* ---- counting ---- */
 
+/* Fills once[i] and more[i]: the tokens that intervals before number i cover once, and more often. */
 static hga_status add_up(coverage_count *s, const interval *list, int64_t n)
 {
     hga_status st = HGA_OK;

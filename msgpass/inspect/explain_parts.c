@@ -26,6 +26,7 @@ static int64_t largest_phase(const hga_plan *plan, hga_id stage)
     return largest;
 }
 
+/* Adds the rows that the panel has of the stage; of the stage's largest phase also where they begin and end. */
 static void add_panel(const hga_plan *plan, const wave_item *item, hga_id stage, int64_t largest, part *p)
 {
     const phase *ph = &plan->phase[item->phase];
@@ -41,6 +42,7 @@ static void add_panel(const hga_plan *plan, const wave_item *item, hga_id stage,
     p->of = ph->first, p->all = ph->n;
 }
 
+/* What the threads of one domain have of a stage, in all waves. */
 static part part_of(const hga_plan *plan, hga_id stage, hga_id domain)
 {
     const wave_order *waves = &plan->waves;

@@ -108,6 +108,7 @@ static void count_columns(worker *w, const wave_item *item, int64_t together, pa
     ways->goes |= 1u << WAY_COLUMNS;
 }
 
+/* Counts the pairs of a panel as the way that would take it computes them. */
 static void count_panel(worker *w, const wave_item *item, int64_t n, pair_ways *ways)
 {
     int64_t together;
@@ -189,6 +190,7 @@ hga_status ways_find(const hga_plan *plan, const hga_io *io, pair_ways ways[HGA_
 
 /* ---- in words ---- */
 
+/* How many of the stage's pairs tiles, families and rows have. */
 static void say_pairs(FILE *f, const pair_ways *x)
 {
     double all = x->tiles + x->families + x->rows;

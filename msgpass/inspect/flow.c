@@ -24,6 +24,7 @@ hga_id flow_own(const hga_stage *s)
 
 int flow_in_place(const hga_program *p, const hga_stage *s) { return flow_source(p, s) == s->out; }
 
+/* The stages before `end` that carry something to one of *fields, which grow by what these stages carry on. */
 uint32_t flow_stages(const hga_program *p, hga_id end, uint32_t *fields)
 {
     uint32_t stages = 0;
@@ -38,6 +39,7 @@ uint32_t flow_stages(const hga_program *p, hga_id end, uint32_t *fields)
     return stages;
 }
 
+/* Of these stages those with scores; where there are none, the last one that hands on another field. */
 uint32_t flow_attending(const hga_program *p, uint32_t stages)
 {
     uint32_t scores = 0, last = 0;
@@ -113,6 +115,7 @@ done:
     return st;
 }
 
+/* Lists of an input before any stage, empty where the caller's tensor has no row. */
 hga_status flow_start(const hga_graph *g, const hga_field *field, int letters, interval_sum *sum, interval_lists *out)
 {
     hga_nodes nodes = hga_graph_nodes(g);

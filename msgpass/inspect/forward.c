@@ -156,6 +156,7 @@ done:
     return st;
 }
 
+/* Nodes [first, first + n) wait until the sources that they miss are made. */
 static hga_status open_demand(delivery *d, hga_id first, hga_id n)
 {
     demand x = {first, n, d->n_missing, d->n_missing, 0};
@@ -199,6 +200,7 @@ done:
     return st;
 }
 
+/* Makes the nodes that are asked for, a stripe at a time, each after what it reads. */
 static hga_status demand_all(delivery *d, const hga_stage *s)
 {
     const forward *f = d->f;
@@ -223,6 +225,7 @@ done:
     return st;
 }
 
+/* The last stage hands out its lists as it makes them. */
 static hga_status run_last(forward *f, const hga_stage *s, int by_level)
 {
     delivery d = {.f = f, .with_own = {.most = f->sum.most}};
@@ -249,6 +252,7 @@ static void tag_rows(const forward *f, interval_lists *given)
         for (int32_t k = 0; k < given->size[v]; k++) given->pool[given->start[v] + k].tags = flow_level(f->g, v);
 }
 
+/* Lists of the inputs, then stage after stage what reaches the output. */
 static hga_status run_all(forward *f)
 {
     hga_id out = program_bound(f->p, HGA_IO_OUT);

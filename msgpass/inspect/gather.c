@@ -42,6 +42,7 @@ done:
     return st;
 }
 
+/* Adds the lists of the sources of a span; those that continue each other are one. */
 static hga_status add_span(const flow_sums *w, reach_span span)
 {
     hga_status st = HGA_OK;
@@ -127,6 +128,7 @@ done:
     return st;
 }
 
+/* A visitor of rows with the same sources, whose lists are added up once for all of them. */
 static hga_status gather_rows(const reach *r, void *context)
 {
     const flow_sums *w = context;
@@ -169,6 +171,7 @@ static hga_status ready(const hga_graph *g, interval_lists *l)
     return l->start ? HGA_OK : interval_lists_create(hga_graph_nodes(g).n, l);
 }
 
+/* Which lists a stage adds up: those of its sources, and what its own rows hold. */
 hga_status flow_reads(const hga_program *p, const hga_graph *g, const hga_stage *s, interval_sum *sum,
                       interval_lists *of, flow_sums *out)
 {
@@ -184,6 +187,7 @@ done:
     return st;
 }
 
+/* of[s->out] becomes what the field's rows hold once the stage has run. */
 hga_status flow_forward(const hga_program *p, const hga_graph *g, const hga_stage *s, int by_level, interval_sum *sum,
                         interval_lists *of)
 {

@@ -24,6 +24,7 @@ static int continues(const interval *a, const interval *b)
     return a->last + 1 == b->first && a->times == b->times && a->tags == b->tags;
 }
 
+/* An interval that comes before the one added last begins another run; runs are merged when they are taken. */
 hga_status interval_add(interval_sum *s, interval one)
 {
     hga_status st = HGA_OK;
@@ -202,6 +203,7 @@ hga_status interval_put(interval_lists *l, hga_id v, const interval *list, int64
 /* Places have room for a power of two. */
 static int place_of(int64_t n) { return n < 2 ? 0 : 64 - __builtin_clzll((unsigned long long)n - 1); }
 
+/* Node v's list in a place that another has left, or at the end of the pool. */
 hga_status interval_lodge(interval_lists *l, hga_id v, const interval *list, int64_t n)
 {
     hga_status st = HGA_OK;

@@ -60,6 +60,7 @@ done:
 
 static int has_span(const stack *s, hga_id v) { return s->nodes.span_first[v] <= s->nodes.span_last[v]; }
 
+/* run[v]: the last of the nodes from v on whose spans lie one behind the other. */
 static hga_status find_runs(stack *s)
 {
     const hga_nodes *nodes = &s->nodes;
@@ -123,6 +124,7 @@ done:
     return st;
 }
 
+/* Is every token reached by all the tokens that it has to be? */
 static hga_status reaches_all(stack *s, const hop *h, int *all)
 {
     hop line = {0};
@@ -180,6 +182,7 @@ done:
     return st;
 }
 
+/* *layers: as many as it takes; 0: more than `most`, -1: no number is enough. */
 static hga_status count_layers(stack *s, hga_id most, hga_id *layers)
 {
     hga_status st = HGA_OK;

@@ -30,6 +30,7 @@ static int64_t place_of(const level_census *s, uint64_t levels)
     return lo;
 }
 
+/* Adds pairs to a set of levels; sets are kept in order. */
 static hga_status add_pairs(level_census *s, uint64_t levels, int64_t pairs)
 {
     hga_status st = HGA_OK;
@@ -69,6 +70,7 @@ done:
     return st;
 }
 
+/* Counts pairs by sets of levels, and on the way how often each is covered, where that is asked. */
 static hga_status count_levels(const hga_program *p, const hga_graph *g, coverage_count *coverage,
                                hga_levels_count *out)
 {

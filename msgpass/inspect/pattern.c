@@ -159,6 +159,7 @@ static hga_status show_patch(showing *w)
     return st;
 }
 
+/* Keys that continue the patch join it; before others it is shown. */
 static hga_status feed_key(showing *w, interval run, hga_id level)
 {
     hga_patch *p = &w->patch;
@@ -172,6 +173,7 @@ static hga_status feed_key(showing *w, interval run, hga_id level)
     return st;
 }
 
+/* The key tokens of source u, or of a chain of sources that ends with `end`. */
 static hga_status feed_source(showing *w, hga_id u, hga_id end)
 {
     hga_status st = HGA_OK;
@@ -203,6 +205,7 @@ done:
     return st;
 }
 
+/* Queries that continue those that wait wait with them; before others these are shown. */
 static hga_status feed_row(showing *w, interval run, hga_id level)
 {
     hga_patch *p = &w->patch;
@@ -216,6 +219,7 @@ static hga_status feed_row(showing *w, interval run, hga_id level)
     return st;
 }
 
+/* A visitor of rows with the same sources: every query token that they reach, against these sources. */
 static hga_status show_edges(const reach *r, void *context)
 {
     showing *w = context;
@@ -231,6 +235,7 @@ done:
     return st;
 }
 
+/* All patches of one stage that attends. */
 static hga_status show_cut(pattern *c, hga_id i)
 {
     const hga_stage *s = &c->p->stage[i];
@@ -263,6 +268,7 @@ done:
 
 /* ---- everything ---- */
 
+/* Starts the lists of the inputs behind cuts, and shows inputs that reach the output past all cuts. */
 static hga_status show_inputs(pattern *c, uint32_t fields)
 {
     hga_status st = HGA_OK;
@@ -276,6 +282,7 @@ done:
     return st;
 }
 
+/* Backwards to find the queries that each cut reaches, then forwards to find its keys and show both. */
 static hga_status show_all(pattern *c)
 {
     hga_status st = HGA_OK;

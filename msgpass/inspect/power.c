@@ -7,6 +7,7 @@
 /* What one relation may take: 1 GB of spans. */
 #define MOST_SPANS ((int64_t)1 << 27)
 
+/* A relation in which every node reaches itself and no other. */
 hga_status hop_create(hga_id n, hop *h)
 {
     hga_status st = HGA_OK;
@@ -45,6 +46,7 @@ static int by_first(const void *a, const void *b)
 
 static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
 
+/* Node v reaches one more interval. */
 static hga_status add_extra(hop *h, hga_id v, reach_span span)
 {
     hga_status st = HGA_OK;
@@ -106,6 +108,7 @@ static void link_extras(hop *h)
     }
 }
 
+/* Once every node is set: links nodes that reach the same intervals, and prepares to ask ranges of nodes. */
 hga_status hop_finish(hop *h)
 {
     hga_status st = HGA_OK;
@@ -153,6 +156,7 @@ typedef struct gathering {
     int64_t n, room, *work;
 } gathering;
 
+/* More of what the node at hand reaches, while there is work left to spend. */
 static hga_status gather(gathering *s, const reach_span *spans, int64_t n)
 {
     hga_status st = HGA_OK;
@@ -180,6 +184,7 @@ done:
     return st;
 }
 
+/* What every node reaches by a hop of `a` and then one of `b`. */
 hga_status hop_compose(const hop *a, const hop *b, int64_t *work, hop *out)
 {
     gathering s = {.work = work};

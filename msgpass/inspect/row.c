@@ -29,6 +29,7 @@ typedef struct row_search {
 
 /* ---- sets of nodes ---- */
 
+/* Node v joins the set with a share, or gets that much more. */
 static hga_status set_add(const row_search *s, node_set *set, hga_id v, double share)
 {
     hga_status st = HGA_OK;
@@ -55,6 +56,7 @@ static void set_clear(const row_search *s, node_set *set)
 
 /* ---- reporting ---- */
 
+/* An edge as the caller sees it, with the key tokens that its source stands for. */
 static hga_seen describe(const row_search *s, hga_id stage, hga_id v, const row_edge *edge)
 {
     const hga_nodes *nodes = &s->nodes;
@@ -75,6 +77,7 @@ typedef struct row_shares {
     double *factor, *score;
 } row_shares;
 
+/* Notes the edges of a row, with their weights in the output. */
 static hga_status report(row_search *s, hga_id stage, hga_id v, const row_shares *r)
 {
     hga_status st = HGA_OK;
@@ -89,6 +92,7 @@ done:
 
 /* ---- one stage, backwards ---- */
 
+/* The edges of a row, and with tensors what they weigh in it. */
 static hga_status find_shares(row_search *s, hga_id i, hga_id v, row_shares *r)
 {
     hga_status st = HGA_OK;
@@ -118,6 +122,7 @@ done:
     return st;
 }
 
+/* One row that reaches the token: as the stage has written it, or from before where it leaves it alone. */
 static hga_status trace_row(row_search *s, hga_id i, node_set *after, int64_t k)
 {
     const hga_stage *stage = &s->p->stage[i];
@@ -236,6 +241,7 @@ static void spend(const interval *list, int64_t n, double share, double *token_w
             token_weight[j] += share * (double)list[i].times / tokens;
 }
 
+/* Every input's shares, spent on the key tokens that its nodes stand for. */
 static hga_status spend_all(const row_search *s, double *token_weight)
 {
     interval_sum sum = {0};

@@ -17,6 +17,7 @@ typedef struct shelf {
 } shelf;
 enum { SHELF = 4096 };
 
+/* Room for n numbers that stay in their place until the weighing ends. */
 static hga_status take_room(weighing *w, int64_t n, double **out)
 {
     hga_status st = HGA_OK;
@@ -78,6 +79,7 @@ static void read_numbers(const hga_tensor *t, const char *from, hga_id columns, 
     }
 }
 
+/* An input's row of node v in the head at hand, as doubles. */
 static hga_status read_given(weighing *w, hga_id field, hga_id v, const double **out)
 {
     hga_status st = HGA_OK;
@@ -133,6 +135,7 @@ static hga_id version(const asked *a, hga_id f)
     return !a->was && s->writes >> f & 1u && s->order != HGA_FLAT ? a->stage + 1 : a->stage;
 }
 
+/* The value that a formula wants of a field at a node; the first failure is kept in w->st. */
 static const double *ask(const field_values *from, hga_id f, hga_id v, hga_id head, double *room)
 {
     const asked *a = (const asked *)(const void *)from;
@@ -283,6 +286,7 @@ static double left_by_sink(const weighing *w, hga_id i, hga_id v, double lse)
     return sink && ends_output(w, i, v) ? sink_shares_of((double)sink[w->head], lse).row : 1;
 }
 
+/* The weights and scores of a row's edges, and what its own row weighs, less what a sink takes. */
 hga_status weigh_row(weighing *w, hga_id i, hga_id v, const edge_rows *row, double *factor, double *score, double *own)
 {
     const hga_stage *s = &w->p->stage[i];
@@ -303,6 +307,7 @@ done:
 
 /* ---- begin and end ---- */
 
+/* Checks the shape, the head and the call, and finds what formulas need of the graph. */
 hga_status weigh_begin(weighing *w)
 {
     hga_shape *shape = &w->shape;
