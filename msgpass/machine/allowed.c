@@ -26,6 +26,7 @@ static hga_status add_places(size_t bytes, cpu_set_t *set)
     return st;
 }
 
+/* In ascending order: those of OpenMP's places where it binds threads, else those of the thread's mask. */
 hga_status cpus_allowed(hga_id **cpus, hga_id *n)
 {
     hga_status st = HGA_OK;
@@ -46,6 +47,7 @@ done:
     return st;
 }
 
+/* The first CPU of the calling thread's place; -1: there is none. */
 hga_id cpu_of_place(void)
 {
     int place = omp_get_place_num(), many = place < 0 ? 0 : omp_get_place_num_procs(place), *cpu = NULL;

@@ -22,6 +22,7 @@ typedef struct text {
     hga_status st;
 } text;
 
+/* Appends a formatted text. */
 HGA_PRINTF(2, 3) static void say(text *t, const char *format, ...)
 {
     va_list args, again;
@@ -62,6 +63,7 @@ static void say_memory(text *t, const topology *m)
             node);
 }
 
+/* Every domain, with its processors and the threads that go there. */
 static void say_domains(text *t, const topology *m, const placement *p)
 {
     hga_id pus = 0, cores = 0, n = topology_domains(m);
@@ -158,6 +160,7 @@ done:
     return st;
 }
 
+/* Opens this machine, or a synthetic one, and describes it. */
 static hga_status describe(const char *synthetic, hga_id threads, int json, char **out)
 {
     topology *m = NULL;

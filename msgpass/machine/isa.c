@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Can this machine run the instruction set? */
 static int usable(const char *isa)
 {
 #if defined(__x86_64__)

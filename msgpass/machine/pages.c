@@ -38,6 +38,7 @@ static void *map_huge(size_t bytes)
     return p + before;
 }
 
+/* Large blocks get huge pages; under smaller ones the system is to put none. */
 static void *take(size_t bytes, void *context)
 {
     (void)context;

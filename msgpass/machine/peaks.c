@@ -26,6 +26,7 @@ static double best_flops(double (*peak)(hga_pos n, float *sink), int runs)
     return best / 1e9;
 }
 
+/* Exponentials in thousand millions a second. */
 static double best_exp(const kernel_table *k)
 {
     enum { N = 4096 };
@@ -44,6 +45,7 @@ static double best_exp(const kernel_table *k)
     return best / 1e9;
 }
 
+/* Gigabytes that are read in a second. */
 static double best_read(const kernel_table *k, const float *x, hga_pos n, int again)
 {
     double best = 0;

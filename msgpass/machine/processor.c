@@ -8,6 +8,7 @@
 #if defined(__x86_64__)
 #include <cpuid.h>
 
+/* The maker, family and model that CPUID tells. */
 static void read_maker(processor *p)
 {
     unsigned a, b, c, d;

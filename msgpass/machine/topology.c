@@ -94,6 +94,7 @@ static void let_hardware_go(hardware *from)
     hga_delete(NULL, from, 1, sizeof *from);
 }
 
+/* Adds the CPUs that the calling thread may use. */
 static hga_status add_allowed(hwloc_bitmap_t own)
 {
     hga_status st = HGA_OK;
@@ -182,6 +183,7 @@ static void fill_domains(topology *t, const seat *seats)
     t->n_domains = d + 1;
 }
 
+/* The usable PUs, domain by domain. */
 static hga_status arrange(topology *t)
 {
     hga_status st = HGA_OK;
@@ -228,6 +230,7 @@ done:
     return st;
 }
 
+/* A machine that is read for one caller. */
 static hga_status discover(const char *synthetic, const char *root, const char *self, topology **out)
 {
     hga_status st = HGA_OK;
@@ -343,6 +346,7 @@ void topology_place(const topology *t, hga_id threads, hga_id *domain, hga_id *p
 
 /* ---- binding ---- */
 
+/* *old is what topology_unbind will put back; nothing on a machine that is not this one. */
 hga_status topology_bind(topology *t, hga_id pu, binding *old)
 {
     *old = (binding){NULL, NULL};

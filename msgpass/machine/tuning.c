@@ -88,6 +88,7 @@ static hga_status override_one(const char *word, size_t n, tuning *t)
     return HGA_OK;
 }
 
+/* All overrides hold, or, where one of them is wrong, none. */
 hga_status tuning_override(const char *text, tuning *t)
 {
     tuning changed = *t;

@@ -138,6 +138,7 @@ void topology_place(const topology *t, hga_id threads, hga_id *domain, hga_id *p
     }
 }
 
+/* *old is what topology_unbind will put back. */
 hga_status topology_bind(topology *t, hga_id pu, binding *old)
 {
     cpu_set_t *before = CPU_ALLOC(MOST_CPUS), *set = CPU_ALLOC(MOST_CPUS);
