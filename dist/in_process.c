@@ -83,6 +83,7 @@ static void parcel_delete(const hub *h, parcel *p)
     hga_delete(&h->allocator, p, 1, sizeof *p);
 }
 
+/* Copies a message into its receiver's queue, where it arrives once the wire's delay is over. */
 static hga_status post(end *from, int channel, const hga_packet *m)
 {
     hga_status st = HGA_OK;
@@ -126,6 +127,7 @@ static pending *find_pending(const end *e, int channel)
     return NULL;
 }
 
+/* The channel waits for these messages from now on. */
 static hga_status open_pending(end *e, int channel, const hga_packet *receive, hga_id n)
 {
     hga_status st = HGA_OK;
@@ -163,6 +165,7 @@ static double whole_at(const end *e, const pending *p, hga_id *missing)
     return last;
 }
 
+/* What the channel waits for has come, and goes to where it is awaited. */
 static hga_status take_all(end *e, pending *p)
 {
     p->open = 0;
@@ -217,6 +220,7 @@ static hga_status check_start(const end *e, int channel, const hga_packet *send,
     return st;
 }
 
+/* Checks the messages, notes those that are awaited, and posts the others. */
 static hga_status start_locked(end *e, int channel, const hga_packet *send, hga_id n_send, const hga_packet *receive,
                                hga_id n_receive)
 {
@@ -275,6 +279,7 @@ static hga_status in_process_test(void *ctx, int channel, int *done)
     return st;
 }
 
+/* Until everything has arrived, a rank has failed, or one that is waited for is gone. */
 static hga_status wait_locked(end *e, int channel)
 {
     hub *h = e->of;
@@ -328,6 +333,7 @@ done:
     return st;
 }
 
+/* The first failure is told to everybody who waits or comes later. */
 static void in_process_fail(void *ctx, hga_status status)
 {
     end *e = ctx;

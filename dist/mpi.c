@@ -154,6 +154,7 @@ done:
     return st;
 }
 
+/* Receives are posted before anything is sent. */
 static hga_status begin_all(mpi_exchange *x, channel *c, int tag, const hga_packet *send, hga_id n_send,
                             const hga_packet *receive, hga_id n_receive)
 {
@@ -298,6 +299,7 @@ done:
     return st;
 }
 
+/* Tells all others, unless the failure was theirs. */
 static void mpi_fail(void *ctx, hga_status status)
 {
     mpi_exchange *x = ctx;
@@ -395,6 +397,7 @@ static void release(mpi_exchange *x)
     hga_delete(NULL, x, 1, sizeof *x);
 }
 
+/* What is under way is taken back or waited for before its communicator goes. */
 static void mpi_close(void *ctx)
 {
     mpi_exchange *x = ctx;
@@ -456,6 +459,7 @@ static hga_status agree(MPI_Comm comm, hga_status st)
     return hga_fail((hga_status)worst, "another rank has no exchange: %s", hga_status_name((hga_status)worst));
 }
 
+/* On a copy of the communicator, where no messages but the exchange's own are. */
 static hga_status open_exchange(MPI_Comm of, int starts_mpi, hga_exchange *out)
 {
     mpi_exchange *x = NULL;
