@@ -10,6 +10,7 @@ static int64_t pairs_up_to(int64_t n_dst, int64_t n_src, int64_t t)
     return sloped * (rise + t + 1 + full + t) / 2 + (n_dst - full) * n_src;
 }
 
+/* How many edges the block has; -1: more than 63 bits count. */
 int64_t block_edges(const hga_block *b)
 {
     int64_t lo, hi;
@@ -54,6 +55,7 @@ static int names_nodes(const hga_block *b, hga_id pos_of, hga_id step, hga_id n_
     return pos_of == 0 || (pos_of > 0 && *last >= 1 && *last <= n_nodes);
 }
 
+/* Block i of the relation has rows, columns, types and positions that exist, and a weight that is one. */
 hga_status block_check(const hga_block *b, hga_id n_rows, hga_id n_columns, hga_id n_nodes, const char *name, hga_pos i)
 {
     long long at = (long long)i;

@@ -81,6 +81,7 @@ static int64_t alike(const hga_block *b, int64_t i, int64_t i1, int64_t first, i
     return least(i1, floor_div(last - b->n_dst - b->dst, b->dst_step)) - i + 1;
 }
 
+/* The block's instances that have rows in [first, last), those that are cut alike together. */
 static void visit_block(const hga_block *b, int64_t first, int64_t last, hga_segments_visit visit, void *context)
 {
     int64_t i0 = 0, i1 = instances(b) - 1;
@@ -105,6 +106,7 @@ typedef struct query {
     void *context;
 } query;
 
+/* Blocks [lo, hi) of the tree that have some of the rows asked for, in order. */
 static void visit_range(const query *q, hga_pos lo, hga_pos hi)
 {
     while (lo < hi) {

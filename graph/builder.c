@@ -174,6 +174,7 @@ static draft *find_draft(hga_builder *b, hga_id relation)
     return NULL;
 }
 
+/* A copy of the order in place of the one that was there; NULL: none. */
 static hga_status copy_order(const hga_allocator *a, const hga_id *order, hga_id n, hga_id **copy, hga_id *n_copy)
 {
     hga_delete(a, *copy, *n_copy, sizeof **copy);
@@ -198,6 +199,7 @@ hga_status hga_builder_set_order(hga_builder *b, hga_id relation, const hga_id *
     return st;
 }
 
+/* Says why is_edge took x for none. */
 static hga_status refuse_edge(const hga_builder *b, const draft *d, const explicit_edge *x)
 {
     long long e = (long long)d->n_edges;

@@ -10,6 +10,7 @@ static hga_pos lists_of(const hga_choice *c) { return c->n_dst / c->row_block + 
 
 /* ---- building ---- */
 
+/* The choice's rows and columns are nodes, its blocks have some, and its rows lie behind all that have chosen. */
 static hga_status check_form(const hga_builder *b, const draft *d, const hga_choice *c)
 {
     const long long at = (long long)d->n_choices;
@@ -57,6 +58,7 @@ static hga_status check_list(const draft *d, const hga_choice *c, hga_pos list)
     return HGA_OK;
 }
 
+/* Copies the lists of a choice behind those of the choices before it. */
 hga_status choice_add(hga_builder *b, draft *d, const hga_choice *c)
 {
     hga_status st = check_form(b, d, c);
@@ -150,6 +152,7 @@ int hga_relation_next(const hga_relation *r, hga_block_walk *w)
 
 /* ---- finished ---- */
 
+/* The draft's choices become the relation's, which has nothing else. */
 hga_status choices_finish(draft *d, stored_relation *r)
 {
     if (!d->n_choices) return HGA_OK;
@@ -199,6 +202,7 @@ static int ends_after(const void *context, int64_t i)
     return c->dst + c->n_dst > ((const hga_choice *const *)context)[1]->dst;
 }
 
+/* Of each choice with some of the rows, list by list. */
 void choices_visit(const stored_relation *r, hga_id first, hga_id n, hga_segments_visit visit, void *context)
 {
     const hga_choice from = {.dst = first}, *asked[2] = {r->choice, &from};

@@ -29,6 +29,7 @@ typedef struct coarsening {
 
 /* ---- what can be coarsened, and into how many ---- */
 
+/* A graph of one level and of one text, and clusters of at least 2. */
 static hga_status check_graph(const hga_graph *g, const hga_id *size, hga_id n_sizes)
 {
     if (!g) return hga_fail(HGA_EINVAL, "no graph to coarsen");
@@ -68,6 +69,7 @@ static bundle bundle_of(const coarsening *x, hga_id relation, const hga_csr *row
     return (bundle){relation, v, u, rows->type[e], 1, (double)rows->weight[e] * x->mass[v] * x->mass[u]};
 }
 
+/* Every edge of every relation as a bundle. */
 static hga_status bundle_tokens(coarsening *x)
 {
     enum { ROWS = 4096 };
@@ -163,6 +165,7 @@ done:
 
 /* ---- the whole graph ---- */
 
+/* A relation with the edges that it has among tokens. */
 static hga_status begin_relation(coarsening *x, hga_id relation)
 {
     hga_status st = HGA_OK;
@@ -180,6 +183,7 @@ done:
     return st;
 }
 
+/* Everything but the parents, and the edges above the tokens. */
 static hga_status begin_graph(coarsening *x)
 {
     hga_status st = HGA_OK;

@@ -56,6 +56,7 @@ static hga_status find_columns(compression *c)
     return HGA_OK;
 }
 
+/* Blocks stay as they are; explicit edges become blocks where they make pieces. */
 static hga_status compress_relation(compression *c)
 {
     hga_status st = HGA_OK;

@@ -24,6 +24,7 @@ typedef struct whole {
 
 /* ---- nodes ---- */
 
+/* The graphs to be put together: all of one form, with few enough nodes for an id. */
 static hga_status take_samples(whole *w, const hga_graph *const *graphs)
 {
     hga_status st = hga_new_zero(w->allocator, w->n_samples, sizeof *w->samples, &w->samples);
@@ -76,6 +77,7 @@ static void number_level(whole *w, hga_id l, int side, hga_id *next)
     }
 }
 
+/* Numbers nodes level by level; end[v] is where the nodes end that keep their distance from node v. */
 static hga_status number_nodes(whole *w)
 {
     static const int sides[] = {HGA_SIDE_QUERY, HGA_SIDE_BOTH, HGA_SIDE_KEY};
@@ -95,6 +97,7 @@ static hga_status number_nodes(whole *w)
     return st;
 }
 
+/* Queries and keys as the only graph has them, or, in cross-attention, all queries and then all keys. */
 static hga_status tell_tokens(const whole *w)
 {
     const hga_nodes *first = &w->samples[0].nodes;
@@ -347,6 +350,7 @@ static hga_status tell_part(const whole *w, const sample *s, const hga_relation 
     return st ? st : tell_edges(w, s, r, to->index);
 }
 
+/* The relation of that name, of all samples that have one. */
 static hga_status tell_relation(const whole *w, const char *name)
 {
     hga_status st = HGA_OK;

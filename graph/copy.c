@@ -30,6 +30,7 @@ static hga_id same_parent_until(const hga_id *parent, hga_id n_nodes, hga_id chi
     return end;
 }
 
+/* The children from `child` on of parents that follow each other and have equally many, the last perhaps fewer. */
 family_run family_run_at(const hga_id *parent, hga_id n_nodes, hga_id child)
 {
     hga_id end = same_parent_until(parent, n_nodes, child);

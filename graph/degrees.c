@@ -124,6 +124,7 @@ static int may_be_long(const hga_graph *g, const stored_relation *r)
     return sum > most_listed(g);
 }
 
+/* Refuses a relation whose blocks give some row too many edges, and names the block that brings most. */
 static hga_status find_long_row(const hga_graph *g, hga_id index, hga_pos *degree)
 {
     const stored_relation *r = &g->relation[index];

@@ -141,6 +141,7 @@ static int create(const hga_file *f, int fd)
     return open(f->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
 }
 
+/* A file beside the target, which gets its name when it is kept, with the permissions of the one that is there. */
 static hga_status open_new(hga_file *f, const struct stat *there)
 {
     int fd = open_nameless(f);

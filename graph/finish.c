@@ -14,6 +14,7 @@ static hga_status find_levels(const hga_builder *b, hga_graph *g)
     return HGA_OK;
 }
 
+/* Queries and keys are the same tokens, or two parts of all. */
 static hga_status find_tokens(const hga_builder *b, hga_graph *g)
 {
     hga_id n = g->level_ptr[1];
@@ -35,6 +36,7 @@ static hga_status find_tokens(const hga_builder *b, hga_graph *g)
     return HGA_OK;
 }
 
+/* Sides are told, or follow from queries and keys that are not the same tokens. */
 static hga_status find_sides(const hga_builder *b, hga_graph *g)
 {
     int cross = g->query_first != g->key_first || g->n_queries != g->n_keys;
@@ -50,6 +52,7 @@ static hga_status find_sides(const hga_builder *b, hga_graph *g)
     return HGA_OK;
 }
 
+/* Gives the family's children their parents, which must stand on a higher level. */
 static hga_status find_family(hga_graph *g, const families *f)
 {
     hga_id end_child = f->child + f->n;
@@ -120,6 +123,7 @@ static double children_mass(const hga_graph *g, hga_id first, hga_id end)
     return sum;
 }
 
+/* Tokens are at their index unless the builder was told something else. */
 static hga_status find_positions(const hga_builder *b, hga_graph *g)
 {
     hga_status st = HGA_OK;
@@ -222,6 +226,7 @@ static hga_status complete_order(const hga_graph *g, draft *d, stored_relation *
     return HGA_OK;
 }
 
+/* The order's entries are nodes, each at most once. */
 static hga_status check_src_order(const hga_graph *g, const draft *d)
 {
     hga_status st = HGA_OK;
@@ -240,6 +245,7 @@ done:
     return st;
 }
 
+/* The draft's orders, checked and completed, become the relation's. */
 static hga_status finish_orders(const hga_graph *g, draft *d, stored_relation *r)
 {
     hga_status st = HGA_OK;
@@ -252,6 +258,7 @@ static hga_status finish_orders(const hga_graph *g, draft *d, stored_relation *r
     return HGA_OK;
 }
 
+/* The draft's explicit edges as rows that are sorted and have each edge once. */
 static hga_status finish_edges(const hga_graph *g, draft *d, stored_relation *r)
 {
     if (d->n_edges == 0) return HGA_OK;
@@ -265,6 +272,7 @@ static hga_status finish_edges(const hga_graph *g, draft *d, stored_relation *r)
                : HGA_OK;
 }
 
+/* Every draft becomes a relation. */
 static hga_status find_relations(hga_builder *b, hga_graph *g)
 {
     hga_status st = hga_new_zero(&g->allocator, b->n_drafts, sizeof *g->relation, &g->relation);
@@ -284,6 +292,7 @@ static hga_status find_relations(hga_builder *b, hga_graph *g)
     return st;
 }
 
+/* What was told and what follows from it, part by part, and then all rules. */
 static hga_status make(hga_builder *b, hga_graph *g)
 {
     hga_status st = HGA_OK;

@@ -23,6 +23,7 @@ static void relation_clear(const hga_allocator *a, hga_id n, stored_relation *r)
     hga_delete(a, r->weight, r->n_explicit, sizeof *r->weight);
 }
 
+/* A graph that shares another's everything but names and kinds lets go of that. */
 void graph_free(hga_graph *g)
 {
     hga_allocator a = g->allocator;

@@ -166,6 +166,7 @@ static int is_good_again(const char *text, size_t n)
     return again != NULL;
 }
 
+/* Tells text that is no JSON from a lack of memory, which jansson may report as such. */
 hga_status json_parse(const char *name, const char *text, size_t n, json_t **out)
 {
     json_error_t error;
@@ -180,6 +181,7 @@ hga_status json_parse(const char *name, const char *text, size_t n, json_t **out
     return hga_fail(HGA_EFORMAT, "%s: line %d, column %d: %s", name, error.line, error.column, error.text);
 }
 
+/* A file as JSON, with or without a byte order mark. */
 hga_status json_load(const hga_allocator *a, const char *path, const char *name, json_t **out)
 {
     hga_status st = HGA_OK;
@@ -259,6 +261,7 @@ static int program_is_newer(const json_t *program)
     return 0;
 }
 
+/* Members that a writer is to add may stand in a graph; *out is what they make of its schema. */
 hga_status json_check_members(const char *members, json_carried *out)
 {
     json_t *object = NULL;

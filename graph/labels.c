@@ -47,6 +47,7 @@ static const char *new_name(const hga_graph *g, const char *const *name, hga_id 
     return v < n && name[v] ? name[v] : hga_graph_name(g, v);
 }
 
+/* The names that nodes get, one behind the other. */
 static hga_status copy_names(const hga_graph *g, const char *const *name, hga_id n, hga_graph *named)
 {
     int64_t bytes = 0;
@@ -71,6 +72,7 @@ static hga_status copy_names(const hga_graph *g, const char *const *name, hga_id
     return HGA_OK;
 }
 
+/* A graph that has its own names and kinds and shares everything else with g. */
 hga_status graph_with_labels(const hga_graph *g, const char *const *name, hga_id n_names, const char *const *kind,
                              hga_id n_kinds, hga_graph **out)
 {

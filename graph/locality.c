@@ -25,6 +25,7 @@ static hga_status count_edge(void *context, hga_id u, hga_id v)
 
 static hga_pos part_of(const looking *x, hga_id v) { return x->before[v] / x->each; }
 
+/* A visitor of edges: how far each goes, and whether its panel reads the source for the first time. */
 static hga_status look_at_edge(void *context, hga_id u, hga_id v)
 {
     looking *x = context;

@@ -13,6 +13,7 @@ static hga_status take_levels(hga_builder *from, hga_graph *g)
     return HGA_OK;
 }
 
+/* Relations of a longer graph, which can have blocks and nothing else. */
 static hga_status take_blocks(hga_builder *from, hga_graph *g)
 {
     hga_status st = hga_new_zero(&g->allocator, from->n_drafts, sizeof *g->relation, &g->relation);
@@ -86,6 +87,7 @@ static int same_segment(const hga_graph *g, const hga_segment *here, const hga_s
            pos_there(g, here->pos_of) == there->pos_of && pos_there(g, here->src_pos_of) == there->src_pos_of;
 }
 
+/* A row's segments here and in the longer graph; room grows until both fit. */
 static hga_status find_segments(const hga_graph *g, hga_id relation, hga_id row, hga_pos *n, row_pair *p)
 {
     const hga_allocator *a = &g->allocator;
@@ -138,6 +140,7 @@ static hga_status check_level(const hga_graph *g, hga_id relation, hga_id level,
     return st;
 }
 
+/* Relation i must be that of the longer graph, with blocks alone; its last rows are compared. */
 static hga_status check_relation(const hga_graph *g, hga_id i, row_pair *p)
 {
     const stored_relation *r = &g->relation[i], *more = &g->longer->relation[i];
@@ -151,6 +154,7 @@ static hga_status check_relation(const hga_graph *g, hga_id i, row_pair *p)
     return st;
 }
 
+/* Is the graph a part of its longer graph, level by level and relation by relation? */
 hga_status longer_check(const hga_graph *g)
 {
     const hga_graph *longer = g->longer;

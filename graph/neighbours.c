@@ -72,6 +72,7 @@ static void join_twins(neighbours *x)
     x->ptr[x->n] = used;
 }
 
+/* Counts both ends of every edge, lists them, and drops those that are there twice. */
 hga_status neighbours_find(const hga_graph *g, neighbours *out)
 {
     hga_status st = HGA_OK;

@@ -83,6 +83,7 @@ static hga_id walk_component(walk *w, hga_id root, hga_id *queue)
     return n;
 }
 
+/* Component after component, begun with nodes of few neighbours; the order of all is reversed. */
 static hga_status order_by_walking(const neighbours *x, hga_id *order)
 {
     const hga_allocator *a = &x->allocator;

@@ -55,6 +55,7 @@ static void piece_clear(const hga_allocator *a, piece *p)
 
 /* ---- the caller's graph, symmetric, without loops, weights in range ---- */
 
+/* Edges go to vertices, and no weight is negative. */
 static hga_status check_arguments(int64_t n, const int64_t *ptr, const int64_t *adj, const int64_t *vertex_weight,
                                   const int64_t *edge_weight, hga_id n_parts)
 {
@@ -128,6 +129,7 @@ static void join_multiple(const int64_t *row, int64_t *place, piece *p)
     p->n_adj = used;
 }
 
+/* The caller's graph as METIS takes it: edges in both directions, no loops, weights that fit. */
 static hga_status symmetrise(cutting *c, int64_t n, const int64_t *ptr, const int64_t *adj,
                              const int64_t *vertex_weight, const int64_t *edge_weight, piece *p)
 {
@@ -171,6 +173,7 @@ static void cut_in_order(const piece *p, hga_id left, hga_id right, idx_t *side)
     }
 }
 
+/* Cuts p in shares for `left` and `right` parts, one caller at a time; the answer is checked. */
 static hga_status ask_metis(piece *p, hga_id left, hga_id right, idx_t *side)
 {
     static pthread_mutex_t turn_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -258,6 +261,7 @@ done:
     return st;
 }
 
+/* With one part, or no more vertices than parts, METIS is not asked. */
 hga_status partition_graph(const hga_allocator *a, int64_t n_vertices, const int64_t *ptr, const int64_t *adj,
                            const int64_t *vertex_weight, const int64_t *edge_weight, hga_id n_parts, part_found found,
                            void *context, hga_id *part)

@@ -147,6 +147,7 @@ static run run_at(const cell *cells, int64_t n, hga_id row, int64_t i)
     return x;
 }
 
+/* A row's cells as runs, each of which goes on with a piece or begins one. */
 hga_status pieces_add_row(pieces *c, hga_id row, cell *cells, int64_t n)
 {
     hga_status st = HGA_OK;
@@ -349,6 +350,7 @@ static int64_t piece_edges(const piece *p)
     return (first + last) * p->n_dst / 2 * p->count;
 }
 
+/* The block of a piece; its shape follows from which ends of its rows move. */
 static hga_block block_of(const piece *p)
 {
     hga_block b = {.dst = p->dst,
@@ -371,6 +373,7 @@ static hga_block block_of(const piece *p)
 
 static hga_id node_at(const hga_id *order, hga_id position) { return order ? order[position] : position; }
 
+/* One row of a piece as explicit edges. */
 static hga_status tell_row(const pieces *c, const piece *p, hga_id instance, hga_id r)
 {
     hga_status st = HGA_OK;
@@ -383,6 +386,7 @@ static hga_status tell_row(const pieces *c, const piece *p, hga_id instance, hga
     return st;
 }
 
+/* A piece as a block, or, with few edges, as these. */
 static hga_status tell_piece(const pieces *c, const piece *p)
 {
     if (piece_edges(p) >= FEWEST_EDGES) {

@@ -43,6 +43,7 @@ static hga_status add_run(scan *s, hga_id q, hga_id key, hga_id end)
     return pieces_add_run(&s->found, &x);
 }
 
+/* Adds the runs of keys that query q sees. */
 static hga_status scan_row(scan *s, hga_id q, const uint8_t *row)
 {
     hga_status st = HGA_OK;
@@ -125,6 +126,7 @@ static hga_status scan_runs(scan *s)
     return st;
 }
 
+/* The group has rows, and its runs ascend without touching. */
 static hga_status check_group(const hga_mask *m, hga_id i)
 {
     const hga_mask_runs *r = m->runs;
@@ -141,6 +143,7 @@ static hga_status check_group(const hga_mask *m, hga_id i)
     return HGA_OK;
 }
 
+/* The groups have all of the mask's rows. */
 static hga_status check_runs(const hga_mask *m)
 {
     hga_status st = HGA_OK;
@@ -155,6 +158,7 @@ static hga_status check_runs(const hga_mask *m)
 
 /* ---- */
 
+/* The mask is told in exactly one way, and its sizes fit an id. */
 static hga_status check_mask(const hga_mask *m)
 {
     hga_status st = HGA_OK;

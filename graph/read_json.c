@@ -44,6 +44,7 @@ static const char *const longer_members[] = {"levels", "relations", "comment", N
 
 /* ---- nodes ---- */
 
+/* The format, a schema that this library reads, and no unknown member. */
 static hga_status check_header(json_reader *r)
 {
     hga_status st = HGA_OK;
@@ -81,6 +82,7 @@ static hga_status read_levels(json_reader *r)
     return st ? st : json_each_item(r, &r->root, r->object, "levels", read_level);
 }
 
+/* Queries and keys: both or neither. */
 static hga_status read_tokens(json_reader *r)
 {
     json_t *queries = json_object_get(r->object, "queries"), *keys = json_object_get(r->object, "keys");
@@ -281,6 +283,7 @@ done:
     return st;
 }
 
+/* Member by member, in the order in which a builder must be told. */
 static hga_status read_graph(json_reader *r, hga_graph **out)
 {
     hga_status st = HGA_OK;

@@ -37,6 +37,7 @@ static void fill_order(const json_t *list, hga_id *order)
     }
 }
 
+/* An order's nodes; *order stays NULL without one. */
 static hga_status read_order(const json_reader *r, const json_place *p, const json_t *object, const char *name,
                              hga_id **order, int64_t *n)
 {
@@ -84,6 +85,7 @@ static const char *const block_members[] = {
     "dst",    "n_dst",    "src",    "n_src", "count", "dst_step", "src_step",   "type",         "type_dst", "type_src",
     "pos_of", "pos_step", "weight", "shape", "band",  "comment",  "src_pos_of", "src_pos_step", NULL};
 
+/* Those that are left out stay 0. */
 static hga_status read_block_fields(const json_place *p, const json_t *object, hga_block *b)
 {
     for (size_t i = 0; i < N_BLOCK_FIELDS; i++) {
@@ -98,6 +100,7 @@ static hga_status read_block_fields(const json_place *p, const json_t *object, h
     return HGA_OK;
 }
 
+/* The node whose position a block uses, if it names one. */
 static hga_status read_block_position(const json_reader *r, const json_place *p, const json_t *object, const char *name,
                                       hga_id *pos_of)
 {
@@ -121,6 +124,7 @@ static hga_status read_block_weight(const json_place *p, const json_t *object, h
     return !st && !(b->weight > 0) ? json_wrong(&at, "weight %g is not positive", (double)b->weight) : st;
 }
 
+/* A shape by its name; a band, and nothing else, has two ends. */
 static hga_status read_block_shape(const json_place *p, const json_t *object, hga_block *b)
 {
     const json_t *shape = json_object_get(object, "shape"), *band = json_object_get(object, "band");
@@ -165,6 +169,7 @@ typedef struct choice_lists {
     hga_id *chosen;
 } choice_lists;
 
+/* How many lists there are, and how many blocks they have together. */
 static hga_status count_lists(const json_place *p, const json_t *lists, choice_lists *x)
 {
     x->n = (hga_pos)json_array_size(lists);
@@ -178,6 +183,7 @@ static hga_status count_lists(const json_place *p, const json_t *lists, choice_l
     return HGA_OK;
 }
 
+/* The lists' blocks, one behind the other, and where each list begins. */
 static hga_status read_lists(const json_place *p, const json_t *lists, choice_lists *x)
 {
     hga_pos n = 0;
@@ -195,6 +201,7 @@ static hga_status read_lists(const json_place *p, const json_t *lists, choice_li
     return HGA_OK;
 }
 
+/* The integers of a choice, which must all be there; it may be causal. */
 static hga_status read_choice_fields(const json_place *p, const json_t *object, hga_choice *c)
 {
     const json_t *causal = json_object_get(object, "causal");
@@ -215,6 +222,7 @@ static hga_status read_choice_fields(const json_place *p, const json_t *object, 
     return st;
 }
 
+/* A choice with a list for each block of its rows. */
 static hga_status read_choice(json_reader *r, const json_place *p, json_t *object)
 {
     hga_status st = HGA_OK;
@@ -243,6 +251,7 @@ done:
 
 /* ---- edges ---- */
 
+/* Source and destination, and perhaps a type and a weight. */
 static hga_status read_edge(json_reader *r, const json_place *p, json_t *list)
 {
     int32_t x[3] = {0, 0, 0};

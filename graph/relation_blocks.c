@@ -23,6 +23,7 @@ static hga_status count_blocks(const hga_graph *g, const draft *d, stored_relati
     return HGA_OK;
 }
 
+/* Blocks without edges are left out. */
 hga_status relation_blocks(const hga_graph *g, const draft *d, stored_relation *r)
 {
     hga_status st = HGA_OK;

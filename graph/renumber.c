@@ -14,6 +14,7 @@ typedef struct renumbering {
 
 /* ---- the order, and its inverse ---- */
 
+/* place[v] is where the order has node v, once and on v's own level and side. */
 static hga_status find_places(const hga_graph *g, const hga_id *order, hga_id *place)
 {
     for (hga_id v = 0; v < g->n; v++) place[v] = -1;
@@ -51,6 +52,7 @@ static hga_status move_sides(renumbering *x)
     return st;
 }
 
+/* Parents and masses by their new numbers. */
 static hga_status move_tree(renumbering *x)
 {
     const hga_graph *g = x->g;
@@ -107,6 +109,7 @@ static hga_status move_order(const renumbering *x, const hga_id *was, hga_id n, 
     return st;
 }
 
+/* Orders that lead the blocks' positions to the new numbers. */
 static hga_status move_orders(renumbering *x, hga_id relation, const hga_relation *r)
 {
     hga_status st = HGA_OK;
@@ -138,6 +141,7 @@ static hga_status add_instances(const renumbering *x, hga_id relation, hga_block
     return st;
 }
 
+/* Single pairs move; other blocks keep their positions, and the relation gets orders. */
 static hga_status move_blocks(renumbering *x, hga_id relation, const hga_relation *r)
 {
     hga_status st = HGA_OK;

@@ -82,6 +82,7 @@ typedef struct reordering {
     pieces found;
 } reordering;
 
+/* Queries and keys by residue, and the column of each key. */
 static hga_status find_orders(reordering *o, hga_id step)
 {
     hga_status st = HGA_OK;
@@ -97,6 +98,7 @@ done:
     return st;
 }
 
+/* The edges of one row, by their columns in the new order. */
 static hga_status add_row(reordering *o, hga_id row)
 {
     hga_status st = HGA_OK;
@@ -111,6 +113,7 @@ done:
     return st;
 }
 
+/* The graph's relation in the order of residues. */
 static hga_status say_again(reordering *o, hga_id step, hga_graph **out)
 {
     hga_status st = HGA_OK;
@@ -136,6 +139,7 @@ static hga_pos stored(const hga_graph *g)
     return r.n_blocks + r.n_explicit;
 }
 
+/* *g is replaced where the order stores it in less. */
 hga_status residues_order(hga_graph **g)
 {
     hga_status st = HGA_OK;

@@ -77,6 +77,7 @@ static hga_status keep_once(hga_id n, int sums, explicit_edge *edges, stored_rel
     return HGA_OK;
 }
 
+/* Types and weights are stored where an edge has another than 0 and 1. */
 static hga_status store(const hga_allocator *a, const explicit_edge *edges, stored_relation *out)
 {
     hga_status st = HGA_OK;
@@ -159,6 +160,7 @@ static hga_pos count_kept(hga_id n, const hga_pos *ptr, const hga_id *sources)
     return kept;
 }
 
+/* Edges without types and weights, of which only nodes need be moved. */
 static hga_status compress_plain(const hga_allocator *a, hga_id n, const explicit_edge *edges, hga_pos n_edges,
                                  int sums, stored_relation *out)
 {
@@ -181,6 +183,7 @@ done:
 
 /* ---- all edges ---- */
 
+/* Edges by destination, source and type, each once. */
 static hga_status compress_all(const hga_allocator *a, hga_id n, explicit_edge *edges, hga_pos n_edges, int sums,
                                stored_relation *out)
 {

@@ -4,6 +4,7 @@
 /* A band open at an end stays open: INT32_MIN has no opposite. */
 static hga_id opposite(hga_id offset) { return offset == INT32_MIN ? INT32_MAX : -offset; }
 
+/* Rows change places with columns, and so does all that is said of them. */
 static hga_block block_turned(const hga_block *b)
 {
     static const hga_shape_kind mirrored[] = {HGA_ALL,          HGA_UPPER,        HGA_STRICT_UPPER, HGA_LOWER,

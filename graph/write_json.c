@@ -144,6 +144,7 @@ static void put_parents(output *o, const hga_nodes *nodes)
     output_text(o, "]");
 }
 
+/* Runs of nodes whose mass is not the sum of their children's. */
 static hga_status put_masses(output *o, const hga_graph *g)
 {
     hga_nodes nodes = hga_graph_nodes(g);

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+/* Appends all that is left of the file. */
 static hga_status take_bytes(const hga_allocator *a, FILE *file, const char *name, char **text, int64_t *n,
                              int64_t *room)
 {
