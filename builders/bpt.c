@@ -85,6 +85,7 @@ static hga_status add_left(const draft *d, hga_id j, int64_t from)
     s.type = type_base(d, j) + 2 * k - 1;
     return add_slots(d, j, s);
 }
+/* The slots from `from` on that level j's groups have on their right. */
 static hga_status add_right(const draft *d, hga_id j, int64_t from)
 {
     int64_t group = (int64_t)1 << j, col = d->lead + 1 + from;
@@ -161,6 +162,7 @@ static hga_status add_affiliated(const draft *d, hga_id j)
     return st || there == d->tree.size[j] ? st : add_spans(d, j, there, d->tree.size[j], d->n_tokens);
 }
 
+/* What leaves see of level j by the rule, and what its spans see. */
 static hga_status add_level(const draft *d, hga_id j)
 {
     hga_status st = HGA_OK;
@@ -174,6 +176,7 @@ done:
     return st;
 }
 
+/* A band of leaves, whose types change by `slope` from one distance to the next. */
 static hga_status add_band(const draft *d, int64_t first, int64_t last, int32_t type, int32_t slope)
 {
     hga_id n = d->n_tokens;
@@ -218,6 +221,7 @@ done:
     return st;
 }
 
+/* The tree's nodes and the edges' types must fit 32 bits. */
 static hga_status check(const hga_bpt *p)
 {
     if (p->n_tokens < 1) return hga_fail(HGA_EINVAL, "tokens: %d, at least 1 is needed", p->n_tokens);

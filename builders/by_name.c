@@ -35,6 +35,7 @@ static void *member(void *parameters, size_t offset) { return (char *)parameters
 
 /* ---- one value ---- */
 
+/* A whole number from `least` to `most`. */
 static hga_status read_number(const char *name, const char *text, hga_id least, hga_id most, hga_id *out)
 {
     char *end;
@@ -201,6 +202,7 @@ static hga_status fail_unknown(const char *name)
     return hga_fail(HGA_EINVAL, "no variant '%s'; there are:%s", name, known);
 }
 
+/* The variant's name, then its parameters. */
 static hga_status read_words(reading *r, char *text)
 {
     static const char between[] = " \t\n:";

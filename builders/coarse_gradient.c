@@ -36,6 +36,8 @@ static void add_row(double *to, const float *x, hga_id n)
     for (hga_id c = 0; c < n; c++) to[c] += (double)x[c];
 }
 
+/* Fills what one head's nodes have: their keys, the mean of these keys' values, and the sum of their queries'
+   gradients. */
 static void sum_nodes(node_sums *s)
 {
     const hga_treeformer *t = s->tree;

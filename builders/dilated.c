@@ -20,6 +20,7 @@ typedef struct branch {
 
 static hga_id least(hga_id a, hga_id b) { return a < b ? a : b; }
 
+/* Every branch has a segment and a dilation, both at least 1. */
 static hga_status check(const hga_dilated *p)
 {
     if (p->n_tokens < 1) return hga_fail(HGA_EINVAL, "tokens: %d, at least 1 is needed", p->n_tokens);
@@ -101,6 +102,7 @@ done:
     return st;
 }
 
+/* Branch i as a relation of its own. */
 static hga_status add_branch(hga_builder *b, const hga_dilated *p, hga_id i)
 {
     hga_status st = HGA_OK;

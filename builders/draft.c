@@ -53,6 +53,7 @@ static hga_status find_prefix(const hga_draft *p, hga_id *prefix)
     return HGA_OK;
 }
 
+/* Every draft follows another or the prefix, and no line is a ring; *prefix is how many tokens that has. */
 static hga_status check(const hga_draft *p, hga_id *prefix)
 {
     hga_status st = HGA_OK;

@@ -55,6 +55,7 @@ done:
     return st;
 }
 
+/* Levels and relation over more tokens. */
 static hga_status draw_more(hga_builder *b, const void *parameters, hga_id n_tokens, hga_id there)
 {
     hga_status st = HGA_OK;

@@ -26,6 +26,7 @@ done:
 
 /* ---- hopping windows ---- */
 
+/* The last number must bring more levels to an end, since it is repeated. */
 static hga_status check_branching(const hga_hsa *p)
 {
     if (p->n_tokens < 1) return hga_fail(HGA_EINVAL, "n_tokens is %d; it must be at least 1", p->n_tokens);
@@ -71,6 +72,7 @@ static void add_windows(forest *f, hga_id child, hga_id n, hga_id parent, hga_id
     }
 }
 
+/* The forest of windows over tokens, one level above the other until one node is left. */
 static hga_status plant_windows(const hga_hsa *p, forest *f)
 {
     hga_status st = HGA_OK;
@@ -245,6 +247,7 @@ static void drop_identity(forest *f)
     f->order = NULL;
 }
 
+/* The forest of the caller's tree, its nodes numbered by height and first leaf. */
 static hga_status plant_parents(const hga_hsa *p, forest *f)
 {
     hga_status st = HGA_OK;

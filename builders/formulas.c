@@ -117,6 +117,7 @@ static double frontier_pairs(int64_t n, int64_t nodes, int64_t b, int64_t width)
     return pairs;
 }
 
+/* Families, or the frontiers of leaves, level by level until one node is left. */
 double formula_hsa(const void *parameters)
 {
     const hga_hsa *p = parameters;
@@ -228,6 +229,7 @@ static double class_pairs(int64_t n, int64_t r, int causal)
     return (double)more * pairs(size + 1, size + 1, causal) + (double)(r - more) * pairs(size, size, causal);
 }
 
+/* Of each branch the full segments, and what is left. */
 double formula_dilated(const void *parameters)
 {
     static const hga_id segments[] = {64, 256, 1024}, dilations[] = {1, 4, 16};
@@ -255,6 +257,7 @@ static hga_id of_axis(const hga_id *list, hga_id n, hga_id axis, hga_id standard
     return list ? list[n == 1 ? 0 : axis] : standard;
 }
 
+/* The product of what a coordinate sees along each axis. */
 double formula_neighbourhood(const void *parameters)
 {
     const hga_neighbourhood *p = parameters;

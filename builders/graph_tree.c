@@ -19,6 +19,7 @@ done:
     return st;
 }
 
+/* A tree whose leaves are the coarse graph's tokens. */
 static hga_status copy_parents(const hga_allocator *a, const hga_graph *coarse, hga_tree *t)
 {
     hga_status st = HGA_OK;

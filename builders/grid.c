@@ -41,6 +41,7 @@ static hga_status check(hga_id height, hga_id width, const hga_id *patch, hga_id
     return HGA_OK;
 }
 
+/* One more level, if its cells fit an id together with those before. */
 static hga_status push(pyramid *p, grid g)
 {
     int64_t nodes = p->n_nodes + (int64_t)g.height * g.width;

@@ -84,6 +84,7 @@ static hga_status put_family(hga_builder *b, families *f, hga_id parent, hga_id 
     return st;
 }
 
+/* Tells which children each node has, as far as they follow each other at once. */
 static hga_status add_families(hga_builder *b, const forest *f)
 {
     hga_status st = HGA_OK;
@@ -118,6 +119,7 @@ done:
     return st;
 }
 
+/* Who attends to siblings, family by family, and which leaves attend to themselves. */
 static hga_status add_siblings(hga_builder *b, const forest *f, int self, int causal)
 {
     hga_status st = HGA_OK;
@@ -170,6 +172,7 @@ static hga_id widest_family(const forest *f)
     return widest;
 }
 
+/* Who attends to left siblings of its ancestors, family by family. */
 static hga_status add_frontier(hga_builder *b, const forest *f)
 {
     hga_status st = HGA_OK;
@@ -240,6 +243,7 @@ static hga_status check(const hga_hsa *p)
     return HGA_OK;
 }
 
+/* Everything of the graph but what a longer one has. */
 static hga_status build(const hga_hsa *p, const forest *f, hga_builder *b)
 {
     hga_status st = HGA_OK;

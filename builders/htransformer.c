@@ -57,6 +57,7 @@ static void find_levels(const hga_htransformer *p, hierarchy *h)
     }
 }
 
+/* Each level's queries, and in cross-attention its keys behind them. */
 static hga_status add_levels(hga_builder *b, hierarchy *h)
 {
     hga_status st = HGA_OK;
@@ -77,6 +78,7 @@ static int64_t stretch(const hga_htransformer *p, hga_id level, int64_t n)
     return p->structure == HGA_NEIGHBOURS && level == 0 && p->block % 2 ? p->block : n;
 }
 
+/* The parents of one side's nodes of level l, which pair up within each stretch. */
 static hga_status add_families(hga_builder *b, const hga_htransformer *p, const side *s, hga_id l)
 {
     int64_t size = s->size[l], step = stretch(p, l, size), child = s->first[l], parent = s->first[l + 1];
@@ -144,6 +146,7 @@ static hga_status add_tile(hga_builder *b, hga_id near, const hierarchy *h, hga_
     return hga_builder_add_staircase(b, near, &s);
 }
 
+/* The near blocks of every level, by the table's tiles. */
 static hga_status add_near(hga_builder *b, hga_id near, const hierarchy *h)
 {
     hga_status st = HGA_OK;
@@ -280,6 +283,7 @@ done:
     return st;
 }
 
+/* Levels and relations over more tokens. */
 static hga_status draw_more(hga_builder *b, const void *parameters, hga_id n_tokens, hga_id there)
 {
     hga_htransformer p = *(const hga_htransformer *)parameters;

@@ -165,6 +165,7 @@ static hga_id coordinate(const axis *x, hga_id position)
     return more + position / size + position % size * x->dilation;
 }
 
+/* Tokens by the residues of their coordinates, if any axis is dilated. */
 static hga_status set_order(const grid *g)
 {
     hga_status st = HGA_OK;
@@ -225,6 +226,7 @@ static hga_status read_shape(const hga_neighbourhood *p, grid *g)
     return HGA_OK;
 }
 
+/* The axes with what is told of each, or of all of them at once. */
 static hga_status read_parameters(const hga_neighbourhood *p, grid *g)
 {
     hga_status st = HGA_OK;

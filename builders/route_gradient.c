@@ -196,6 +196,7 @@ static void clear(const hga_router *r, const hga_route_grad *g)
             memset(g->d_x + i * g->row_stride + h * g->head_stride, 0, (size_t)r->dim * sizeof *g->d_x);
 }
 
+/* Every row's way through one head's tree, with each kind of gradient that is given. */
 static void walk_head(walk *w)
 {
     const hga_route_grad *g = w->g;

@@ -32,6 +32,7 @@ static hga_id sample_tokens(const hga_routed *p, hga_id s, hga_id *first)
 
 static hga_id blocks_of(hga_id n, hga_id block) { return n / block + (n % block != 0); }
 
+/* Samples lie one behind the other and have all tokens. */
 static hga_status check_samples(const hga_routed *p)
 {
     if (!p->offsets) return HGA_OK;
@@ -74,6 +75,7 @@ static chosen_list list_of(const hga_routed *p, int64_t row)
     return c;
 }
 
+/* Blocks of a row ascend, exist, and are none of later ones where rows are causal. */
 static hga_status check_list(const hga_routed *p, int64_t row, const chosen_list *c, hga_id n_blocks, hga_id last)
 {
     for (hga_id i = 0; i < c->n; i++) {
@@ -117,6 +119,7 @@ done:
     return st;
 }
 
+/* The choices of all choosers, sample by sample, as the builder takes them. */
 static hga_status add_choice(telling *x)
 {
     hga_status st = HGA_OK;

@@ -12,6 +12,7 @@ typedef struct text {
     hga_id *order; /* [n], the first n_inside are used: nodes; NULL: all are inside */
 } text;
 
+/* Segments of one side are in order; tokens may be in none. */
 static hga_status check_side(const char *what, const int32_t *segment, hga_id n)
 {
     int32_t last = -1;

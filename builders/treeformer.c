@@ -59,6 +59,7 @@ static hga_status fold(const char *what, hga_id tokens, hga_id heads, hga_id *ro
     return HGA_OK;
 }
 
+/* The leaves of one tree, if they fit an id. */
 static hga_status count_tree_leaves(const hga_treeformer *p, hga_id *leaves)
 {
     int64_t n = 1;
@@ -148,6 +149,7 @@ static void layout_clear(layout *t)
     }
 }
 
+/* Checks the parameters, and sorts the rows of both sides by bucket. */
 static hga_status lay_out(const hga_treeformer *p, int coarse, layout *t)
 {
     hga_status st = HGA_OK;
@@ -225,6 +227,7 @@ static hga_status add_leaf(hga_builder *b, hga_id relation, const layout *t, hga
     return hga_builder_add_blocks(b, relation, &block);
 }
 
+/* One relation, a block for each leaf of each head. */
 static hga_status build_fine(layout *t, hga_builder *b)
 {
     hga_status st = HGA_OK;
@@ -308,6 +311,7 @@ done:
     return st;
 }
 
+/* A relation from keys to the nodes of their paths, and one from these to queries. */
 static hga_status build_coarse(layout *t, hga_builder *b)
 {
     hga_status st = HGA_OK;

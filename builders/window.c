@@ -19,6 +19,7 @@ static hga_id reach(hga_id limit, hga_id longest, hga_id stride)
     return (limit < 0 || limit > longest ? longest : limit) / stride;
 }
 
+/* What global tokens take of both sides, and how far the others see. */
 static frame find_frame(const hga_window *p)
 {
     hga_id n_keys = p->n_keys > 0 ? p->n_keys : p->n_tokens, longest = n_keys > p->n_tokens ? n_keys : p->n_tokens;
@@ -40,6 +41,7 @@ static void sort_by_residue(hga_id first, hga_id n, hga_id global, hga_id stride
         for (int64_t i = (int64_t)global + c; i < n; i += stride) order[at++] = first + (hga_id)i;
 }
 
+/* Both sides sorted: global tokens, then the others by residue. */
 static hga_status set_orders(hga_builder *b, hga_id near, const hga_window *p, const frame *f)
 {
     hga_status st = HGA_OK;
