@@ -58,6 +58,7 @@ static void put_names(const import *x, line *l, int understood, const char *titl
     }
 }
 
+/* One line for the caller; NULL where the file named nothing. */
 hga_status import_tell_names(const import *x, char **out)
 {
     line l = {.n = 0};

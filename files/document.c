@@ -19,6 +19,7 @@ void document_begin(document *d, const hga_allocator *a, hga_tree *out)
 
 /* ---- nodes ---- */
 
+/* Appends a name to the tree's; *at is where it begins. */
 static hga_status keep_name(document *d, const char *text, int64_t n, int64_t *at)
 {
     hga_tree *t = d->tree;
@@ -93,6 +94,7 @@ hga_status document_name(document *d, const char *text, int64_t n)
     return keep_name(d, text, n, &d->open[d->depth - 1].name);
 }
 
+/* The text since the last flush becomes words and sentences of the innermost element. */
 hga_status document_flush(document *d)
 {
     hga_status st = HGA_OK;
@@ -138,6 +140,7 @@ hga_status document_close(document *d)
     return HGA_OK;
 }
 
+/* Sections of its rank, and those inside them, end before it. */
 hga_status document_section(document *d, int rank, const char *heading, int64_t n)
 {
     hga_status st = HGA_OK;
@@ -152,6 +155,7 @@ done:
 
 static int is_space(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
 
+/* White space becomes single blanks. */
 hga_status document_text(document *d, const char *text, int64_t n)
 {
     hga_status st = hga_grow(d->a, &d->block, &d->block_room, d->block_bytes, d->block_bytes + n, 1);
@@ -212,6 +216,7 @@ static hga_status fit(document *d, void *array, int64_t room, int64_t n, size_t 
     return HGA_OK;
 }
 
+/* Nodes that say nothing leave the tree, whose arrays then are as long as it needs. */
 static hga_status finish(document *d)
 {
     hga_status st = HGA_OK;
@@ -232,6 +237,7 @@ done:
     return st;
 }
 
+/* After an error the tree is empty. */
 hga_status document_end(document *d, hga_status st)
 {
     hga_tree *t = d->tree;

@@ -88,6 +88,7 @@ static xmlChar *heading_text(const xmlNode *node, int64_t *n)
     return text;
 }
 
+/* What begins with an element: a line, a block, and with a heading a section before that. */
 static hga_status enter(document *d, const xmlNode *node)
 {
     hga_status st = HGA_OK;

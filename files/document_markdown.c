@@ -38,6 +38,7 @@ static void skip_indent(line *l)
         l->indent += *l->text == '\t' ? 4 - l->indent % 4 : 1;
 }
 
+/* The next line, without the quote marks before it. */
 static line next_line(markdown *m)
 {
     const char *stop = memchr(m->at, '\n', (size_t)(m->end - m->at));
@@ -241,6 +242,7 @@ static hga_status put_underlined(markdown *m, const line *l)
     return put_heading(m, *l->text == '=' ? 1 : 2, text, end);
 }
 
+/* A line of text, of the paragraph or table that it begins or that is there. */
 static hga_status put_paragraph(markdown *m, const line *l)
 {
     hga_status st = HGA_OK;
@@ -259,6 +261,7 @@ done:
     return st;
 }
 
+/* Tells what a line is, and puts it there. */
 static hga_status put_line(markdown *m, line l)
 {
     hga_status st = HGA_OK;

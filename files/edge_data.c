@@ -53,6 +53,7 @@ static int64_t pass_value(dictionary *d)
     return (d->at < d->end ? d->at : d->end) - start;
 }
 
+/* A key and its value; of all keys only the weight means something. */
 static hga_status read_pair(dictionary *d, double *weight)
 {
     hga_status st = HGA_OK;
@@ -74,6 +75,7 @@ done:
     return st;
 }
 
+/* Pairs up to the closing brace, behind which nothing may come. */
 hga_status edge_data_read(import *x, const char *text, int64_t n, double *weight)
 {
     dictionary d = {x, text + 1, text + n};

@@ -8,6 +8,7 @@
 
 /* ---- collecting ---- */
 
+/* Checks what is wished, and loads the file. */
 hga_status import_open(import *x, const hga_allocator *a, const char *path, const hga_import *wish, hga_graph **out)
 {
     static const hga_import nothing = {0};
@@ -51,6 +52,7 @@ hga_status import_tell(import *x, hga_id node, import_node **out)
     return st;
 }
 
+/* The relation of that name, new if there is none; NULL: as the caller calls the file's only one. */
 hga_status import_relation(import *x, const char *name, hga_id *relation)
 {
     hga_status st = HGA_OK;
@@ -73,6 +75,7 @@ done:
     return st;
 }
 
+/* A child has one parent, however often the file says so. */
 static hga_status add_parent(import *x, int64_t child, int64_t parent)
 {
     import_node *node;
@@ -87,6 +90,7 @@ static hga_status add_parent(import *x, int64_t child, int64_t parent)
     return HGA_OK;
 }
 
+/* An edge as the file has it; one along the tree is a parent. */
 hga_status import_edge_add(import *x, hga_id relation, int64_t src, int64_t dst, int64_t type, double weight)
 {
     hga_status st = HGA_OK;
@@ -126,6 +130,7 @@ typedef struct numbering {
     int moved; /* some id is another */
 } numbering;
 
+/* The caller's parents, or where he gives none those of the file. */
 static hga_status find_parents(const import *x, numbering *to)
 {
     const hga_import *wish = x->wish;
@@ -218,6 +223,7 @@ done:
 
 /* ---- into a builder ---- */
 
+/* Children of one parent that follow each other go to the builder together. */
 static hga_status give_parents(const import *x, hga_builder *b, const numbering *to)
 {
     hga_id *parent = NULL;
@@ -296,6 +302,7 @@ static hga_status give_edges(import *x, hga_builder *b, const numbering *to)
     return st;
 }
 
+/* Nodes, parents, names, relations and edges, by the graph's numbers. */
 static hga_status give_all(import *x, hga_builder *b, numbering *to)
 {
     hga_status st = HGA_OK;
@@ -356,6 +363,7 @@ static hga_status build(import *x, numbering *to)
     return st;
 }
 
+/* Builds the graph unless something failed before, and frees all that was collected. */
 hga_status import_close(import *x, hga_status st, hga_graph **out)
 {
     const hga_allocator *a = x->allocator;

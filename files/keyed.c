@@ -12,6 +12,7 @@ static const char *id_of(const void *records, int64_t i)
     return k->x.text + k->ids[i].id;
 }
 
+/* The node with that id, new if nobody has named it before. */
 hga_status keyed_find(keyed *k, const char *id, int64_t n, hga_id *node)
 {
     hga_status st = HGA_OK;
@@ -151,6 +152,7 @@ done:
     return st;
 }
 
+/* What was noted becomes the node's. */
 hga_status keyed_node_end(keyed *k)
 {
     hga_status st = HGA_OK;
@@ -169,6 +171,7 @@ done:
     return st;
 }
 
+/* What was noted becomes an edge, or two where it has no direction. */
 hga_status keyed_edge_end(keyed *k)
 {
     hga_status st = HGA_OK;

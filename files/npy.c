@@ -103,6 +103,7 @@ static int count_elements(hga_npy *h)
 
 static hga_status wrong(const char *name, const char *what) { return hga_fail(HGA_EFORMAT, "%s: %s", name, what); }
 
+/* The header's dictionary: each key once, in any order, and no other. */
 static hga_status parse(const char *name, const char *text, hga_npy *h)
 {
     unsigned seen = 0;

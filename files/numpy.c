@@ -18,6 +18,7 @@ static hga_status read_header(numpy *x, void *bytes, int64_t n, int64_t *start)
     return st;
 }
 
+/* An array of at most so many axes; its elements must be there. */
 hga_status numpy_open(const char *name, void *bytes, int64_t n, int most_axes, numpy *out)
 {
     int64_t start = 0, all;

@@ -89,6 +89,7 @@ static int is_remark(const table *t)
     return t->n_cells > 0 && t->between == BLANKS && (*t->k.x.at == '#' || *t->k.x.at == '%');
 }
 
+/* A line's cells; in quotes a cell may go on over several lines. */
 static hga_status read_cells(table *t)
 {
     import *x = &t->k.x;
@@ -122,6 +123,7 @@ static int is_called(const cell *c, const char *name)
     return c->n == (int64_t)strlen(name) && strncasecmp(c->text, name, strlen(name)) == 0;
 }
 
+/* What a column of that name holds. */
 static column column_named(const cell *c)
 {
     static const struct {
@@ -157,6 +159,7 @@ static int names_columns(const table *t)
     return ends == (1 << SOURCE | 1 << DESTINATION);
 }
 
+/* The columns as the first line names them; no two may mean the same. */
 static hga_status take_names(table *t)
 {
     int seen[OTHER + 1] = {0};
@@ -212,6 +215,7 @@ static int node_number(const cell *c, int64_t *out)
     return 1;
 }
 
+/* A node by its name, or by its number where the file has numbers. */
 static hga_status read_end(table *t, const char *what, const cell *c, hga_id *out)
 {
     import *x = &t->k.x;
@@ -275,6 +279,7 @@ static hga_status name_end(table *t, column is, hga_id node)
     return c->n && !st ? import_text(&t->k.x, c->text, c->n, &told->label) : st;
 }
 
+/* An edge, with what its other columns say. */
 static hga_status read_edge(table *t)
 {
     import *x = &t->k.x;
@@ -311,6 +316,7 @@ static void look_for_names(table *t)
         t->has_names |= c[i]->n > 0 && !node_number(c[i], &number) && !scan_text_real(c[i]->text, c[i]->n, &real);
 }
 
+/* The first line may name columns; every other one is an edge. */
 static hga_status read_line(table *t, int *n_lines, int *n_edges)
 {
     hga_status st = HGA_OK;
@@ -340,6 +346,7 @@ static hga_status check_remark(const table *t, int n_edges)
     return scan_wrong(x, "a line that begins with %c may be a remark or an edge: put a node's name in quotes", *x->at);
 }
 
+/* All lines but comments and empty ones. */
 static hga_status read_lines(table *t)
 {
     import *x = &t->k.x;

@@ -150,6 +150,7 @@ static hga_status read_node_pair(keyed *k, const char *key, token is, const char
     return keyed_list(k, value, n);
 }
 
+/* One end of an edge, or an attribute. */
 static hga_status read_edge_pair(keyed *k, const char *key, token is, const char *value, int64_t n)
 {
     char number[32];

@@ -134,6 +134,7 @@ static xmlChar *text_inside(graphml *g)
     return value;
 }
 
+/* The text of a key's default, if there is one; *at is where it is kept. */
 static hga_status read_default(graphml *g, int64_t *at)
 {
     hga_status st = HGA_OK;
@@ -323,6 +324,7 @@ static hga_status refuse_root(graphml *g)
                       space ? " of " : "", space ? space : "");
 }
 
+/* What to read, by the element's name and depth. */
 static hga_status read_element(graphml *g)
 {
     int depth = xmlTextReaderDepth(g->reader);

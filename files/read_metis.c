@@ -70,6 +70,7 @@ done:
     return st;
 }
 
+/* A vertex's own weights, and then its neighbours. */
 static hga_status read_vertex(import *x, const header *h, hga_id v)
 {
     hga_status st = HGA_OK;
@@ -129,6 +130,7 @@ static hga_status check_rest(import *x, const header *h)
     return HGA_OK;
 }
 
+/* All lines, which must tell as many edges as the first one says. */
 static hga_status read_vertices(import *x)
 {
     hga_status st = HGA_OK;

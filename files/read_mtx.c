@@ -60,6 +60,7 @@ static hga_status next_entry(import *x, const char *what)
     return find_entry(x) ? HGA_OK : scan_wrong(x, "the file ends before %s", what);
 }
 
+/* Rows, columns and entries; what is not square has its columns as nodes of their own. */
 static hga_status read_sizes(import *x, const header *h, int64_t *rows, int64_t *columns, int64_t *entries)
 {
     hga_status st = HGA_OK;
@@ -132,6 +133,7 @@ done:
     return st;
 }
 
+/* As many entries as the sizes say, and none behind them. */
 static hga_status read_matrix(import *x)
 {
     hga_status st = HGA_OK;

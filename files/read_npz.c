@@ -116,6 +116,7 @@ static hga_status want_list(const member *x, int64_t least)
                     (long long)x->array.has.count, x->array.has.n_dims, (long long)least);
 }
 
+/* Rows and columns; what is not square has its columns as nodes of their own. */
 static hga_status read_shape(matrix *m)
 {
     hga_status st = HGA_OK;
@@ -213,6 +214,7 @@ done:
 static hga_status read_csr(matrix *m) { return read_compressed(m, 0); }
 static hga_status read_csc(matrix *m) { return read_compressed(m, 1); }
 
+/* coo: an entry for each row and column. */
 static hga_status read_coordinates(matrix *m)
 {
     hga_status st = HGA_OK;
@@ -271,6 +273,7 @@ done:
     return st;
 }
 
+/* bsr: the runs of blocks in each row of blocks. */
 static hga_status read_blocks(matrix *m)
 {
     hga_status st = HGA_OK;
@@ -332,6 +335,7 @@ static const struct {
 } formats[] = {
     {"csr", read_csr}, {"csc", read_csc}, {"coo", read_coordinates}, {"bsr", read_blocks}, {"dia", read_diagonals}};
 
+/* A matrix in the format that the file names. */
 static hga_status read_matrix(matrix *m)
 {
     hga_status st = HGA_OK;

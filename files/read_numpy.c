@@ -38,6 +38,7 @@ done:
     return st;
 }
 
+/* As blocks, or, where nodes have a tree, edge by edge. */
 static hga_status read_mask(import *x, numpy *a, hga_id relation)
 {
     hga_status st = HGA_OK;
@@ -68,6 +69,7 @@ done:
     return st;
 }
 
+/* A mask, or edges of two or three numbers. */
 static hga_status read_array(import *x)
 {
     hga_status st = HGA_OK;

@@ -18,6 +18,7 @@ hga_status scan_wrong(const import *x, const char *format, ...)
     return hga_fail(HGA_EFORMAT, "%s: line %lld: %s", x->name, (long long)x->line, what);
 }
 
+/* Begins behind a byte order mark; a text that ends its lines with \r alone gets \n. */
 hga_status scan_start(import *x)
 {
     static const char utf16[2][3] = {"\xff\xfe", "\xfe\xff"};
@@ -55,6 +56,7 @@ static int64_t word_length(const import *x)
     return end - x->at;
 }
 
+/* 0: the n characters are no whole number, or not one of 64 bits. */
 int scan_text_integer(const char *text, int64_t n, int64_t *out)
 {
     int64_t value = 0, i = n > 0 && (text[0] == '-' || text[0] == '+');
@@ -87,6 +89,7 @@ int scan_text_real(const char *text, int64_t n, double *out)
     return length > 0 && *end == 0 && !strchr(" \t\r\n", local[0]);
 }
 
+/* The next word as a whole number; `what` is its name in errors. */
 hga_status scan_integer(import *x, const char *what, int64_t least, int64_t most, int64_t *out)
 {
     scan_blanks(x);

@@ -112,6 +112,7 @@ done:
     return st;
 }
 
+/* Finds the words of the text with ICU, and where sentences begin. */
 static hga_status break_words(reader *r, const char *locale, hga_id max_words)
 {
     hga_status st = HGA_OK;

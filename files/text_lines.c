@@ -82,6 +82,7 @@ static int read_label(const text_lines *r, const line *l, label *out)
     return out->end > i + 1 && (out->end == l->end || is_space(s[out->end]));
 }
 
+/* Does more than half of the lines that are not blank begin with a label? */
 static int is_verse_text(const text_lines *r)
 {
     int64_t labelled = 0, lines = 0;
@@ -154,6 +155,7 @@ static int is_arabic(const char *s, const char *end)
     return s == end;
 }
 
+/* Is it a number in words, from one to twenty or first to tenth, or "last"? */
 static int is_spelled(const char *s, const char *end)
 {
     static const char *const number[] = {
@@ -214,6 +216,7 @@ static int heading_level(const char *s, const char *end, int alone)
     return is_markdown_heading(s, end) || is_numeral_alone(s, end) ? CHAPTER : WORD;
 }
 
+/* Marks what each line begins: a book, a chapter, a paragraph, or nothing. */
 static hga_status mark_prose(text_lines *r)
 {
     hga_status st = HGA_OK;

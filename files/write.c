@@ -48,6 +48,7 @@ static hga_status visit_piece(pieces *p, hga_id first, hga_id n)
     return st;
 }
 
+/* In the end as many edges must have been visited as the relation has. */
 hga_status pieces_visit(const hga_graph *g, hga_id relation, piece_visitor visit, void *context, hga_progress progress,
                         void *progress_context)
 {

@@ -27,6 +27,7 @@ static int has_names(const hga_graph *g)
     return v < n;
 }
 
+/* A line for every edge of some rows. */
 static hga_status put_rows(const hga_csr *rows, void *context)
 {
     csv *w = context;

@@ -47,6 +47,7 @@ static void put_nodes(output *o, const hga_graph *g, const hga_nodes *nodes)
     }
 }
 
+/* An arrow for every edge of some rows, with its type or relation where drawings tell these. */
 static hga_status put_rows(const hga_csr *rows, void *context)
 {
     dot *w = context;

@@ -57,6 +57,7 @@ static void put_row(metis *w, hga_pos n)
     output_bytes(&w->out, "\n", 1);
 }
 
+/* Tells `visit` how many neighbours each row has, which then lie in w->neighbour. */
 static hga_status visit_rows(metis *w, hga_id first, hga_id rows, void (*visit)(metis *, hga_pos))
 {
     hga_csr in = {0}, from = {0};
@@ -84,6 +85,7 @@ static hga_id rows_in_piece(const hga_pos *in, const hga_pos *from, hga_id n)
     return rows;
 }
 
+/* Visits all rows, so many at a time that their edges fit the room. */
 static hga_status pass(metis *w, void (*visit)(metis *, hga_pos))
 {
     hga_pos *degree = NULL;

@@ -44,6 +44,7 @@ done:
     return st;
 }
 
+/* A line for every edge of some rows, counted from 1. */
 static hga_status put_rows(const hga_csr *rows, void *context)
 {
     mtx *w = context;

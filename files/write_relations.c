@@ -92,6 +92,7 @@ done:
 
 /* ---- all of them ---- */
 
+/* Of all relations the tree is one, where the graph has one. */
 relations relations_of(const hga_graph *g, hga_id relation)
 {
     hga_nodes nodes = hga_graph_nodes(g);

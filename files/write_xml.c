@@ -118,6 +118,7 @@ static void end_values(xml *w)
 
 /* ---- the document ---- */
 
+/* Declares attribute i, unless the document has none of it. */
 static void put_attribute(xml *w, int i)
 {
     const struct attribute *a = &attributes[i];
@@ -240,6 +241,7 @@ static hga_status check_names(xml *w, const hga_graph *g)
     return HGA_OK;
 }
 
+/* Checks all names before it writes anything. */
 static hga_status write_document(xml *w, const hga_graph *g, hga_id relation, const char *path, hga_progress progress,
                                  void *context)
 {
