@@ -82,7 +82,7 @@ void hga_decode_workspace_destroy(hga_decode_workspace *w)
     hga_delete(&a, w, 1, sizeof *w);
 }
 
-/* Room for what an append of n_tokens lists, so that nothing fails later for want of it. */
+/* Room for what an append of n_tokens lists. */
 hga_status stage_reserve(hga_decode_workspace *w, hga_id from, hga_id n_tokens)
 {
     const hga_decoder *d = w->decoder;

@@ -85,7 +85,7 @@ static void read_part(const uint32_t **at, row_panel *p, tile_part *part, hga_id
     }
 }
 
-/* A chunk as write_batch has written it, with its parts. */
+/* A chunk as put_chunk has written it, with its parts. */
 static void read_chunk(worker *w, const uint32_t **at, int typed, row_panel *p, tile_chunk *c)
 {
     tile_batch *b = w->chooser.batch;

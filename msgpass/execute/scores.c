@@ -56,7 +56,7 @@ float slope_in_base_2(const worker *w, hga_id head)
     return fminf(w->workspace->slopes[head] * KERNEL_LOG2E, FLT_MAX);
 }
 
-/* Row bias[e]: the base of edge e, and what a head adds to it: types, slopes and biases of edges. */
+/* bias[e] of the row: the base of edge e, and what the head adds to it: types, slopes and biases of edges. */
 void score_biases(worker *w, const row_job *job, hga_id head)
 {
     const edge_chunk *c = &w->chunk;

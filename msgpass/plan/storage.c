@@ -125,7 +125,7 @@ static void find_rows(const hga_plan *plan, const hga_field *f, field_storage *h
     }
 }
 
-/* Appends rows of `each` floats to the workspace, *at where they begin, padded to whole lines. */
+/* Appends rows of `each` floats to the workspace, *at where they begin. */
 static hga_status take(int64_t *total, int64_t rows, int64_t each, int64_t *at)
 {
     int64_t floats;
