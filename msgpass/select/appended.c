@@ -59,6 +59,7 @@ static hga_status make_queries(const appended_tokens *x, selecting *s)
     return st;
 }
 
+/* The appended tokens are the last of one sample, whose blocks are where the caller has them. */
 hga_status appended_choose(const appended_tokens *x, hga_chosen *out)
 {
     hga_status st = HGA_OK;

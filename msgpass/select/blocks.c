@@ -7,6 +7,7 @@
 
 static hga_id blocks_of(hga_id n, hga_id block) { return n / block + (n % block != 0); }
 
+/* Where the blocks of every sample begin, and how many there are in all. */
 hga_status blocks_cut(selecting *s)
 {
     const hga_select_input *in = s->in;
@@ -144,6 +145,7 @@ static void make_heads(const selecting *s, const block_kind *k, const sample_cut
                    k->out + ((ptrdiff_t)h * k->n_blocks + first_block + j) * k->columns);
 }
 
+/* All blocks of one kind, sample by sample; threads share out a sample's. */
 static hga_status make_blocks(const selecting *s, const block_kind *k)
 {
     hga_status st = HGA_OK;
@@ -170,6 +172,7 @@ static hga_status make_keys(selecting *s, hga_id block, size_t first, size_t n, 
     return st ? st : make_blocks(s, &keys);
 }
 
+/* The means of query blocks. */
 static hga_status make_queries(selecting *s)
 {
     const hga_select_input *in = s->in;
@@ -186,6 +189,7 @@ static hga_status make_queries(selecting *s)
     return st ? st : make_blocks(s, &queries);
 }
 
+/* The rows that stand for blocks: of keys, of coarse ones, and of query blocks of several tokens. */
 hga_status blocks_make(selecting *s)
 {
     hga_status st = HGA_OK;

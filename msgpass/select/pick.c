@@ -81,6 +81,7 @@ typedef struct likely {
     float most, least;
 } likely;
 
+/* The softmax of the row's candidates that have a score, which become the heap's first. */
 static likely find_probabilities(const picker *p, hga_id row, hga_id n)
 {
     double sum = 0;
@@ -159,6 +160,7 @@ static int choose_by_buckets(double threshold, const likely *x, picker *p)
     return !close;
 }
 
+/* The fewest most probable candidates whose probabilities come to the threshold; 1: all of them. */
 static void choose_likely(double threshold, hga_id row, hga_id n_blocks, picker *p)
 {
     likely x = find_probabilities(p, row, n_blocks);
@@ -214,6 +216,7 @@ static void choose_best(const selecting *s, hga_id n, const hga_id *wanted, pick
     s->kernels->pick_best(n, wanted, p->score, p->chosen);
 }
 
+/* Marks in p->chosen what each row takes; returns the first row with a score that is no number, -1: none has one. */
 hga_id pick_sixteen(const selecting *s, const sixteen *x, picker *p, hga_id *bad_block)
 {
     hga_id wanted[KERNEL_TILE] = {0}, n = candidates_of(s->how, x->sample, last_query_block(x)).end;

@@ -89,6 +89,7 @@ static void take_scores(const scored_rows *r, hga_id some, const float *product,
         for (hga_id k = i + r->first; k < i + r->end; k++) out[k] = r->h == 0 ? product[k] : out[k] + product[k];
 }
 
+/* Scores of the rows with all candidates, KERNEL_CHUNK blocks at a time. */
 static void score_rows(const selecting *s, chooser *t, const scoring *b, const scored_rows *r)
 {
     float product[KERNEL_CHUNK * KERNEL_TILE];
@@ -152,6 +153,7 @@ done:
     return st;
 }
 
+/* Scores, choices and notes of sixteen query blocks; the first bad score is kept in *t. */
 static void choose_sixteen(const selecting *s, chooser *t, const sixteen *x, hga_pos *n_of)
 {
     hga_id n = candidates_of(s->how, x->sample, last_query_block(x)).end, bad_block;
@@ -169,6 +171,7 @@ static void choose_sixteen(const selecting *s, chooser *t, const sixteen *x, hga
 /* Coarse blocks of the longest sample; a sample has no more of them than blocks. */
 static int64_t coarse_room(const selecting *s) { return padded(s->longest); }
 
+/* What a thread needs to score and choose, for the longest sample. */
 static hga_status make_chooser(const selecting *s, chooser *t)
 {
     hga_status st = HGA_OK;
@@ -226,6 +229,7 @@ static int64_t list_sixteens(const selecting *s, sixteen *x)
     return n;
 }
 
+/* A thread's failure, or the first row with a bad score, whichever thread had it. */
 static hga_status say_what_is_bad(const selecting *s, const chooser *t)
 {
     const chooser *first = NULL;
@@ -258,6 +262,7 @@ done:
     return st;
 }
 
+/* Threads take sixteens as they come; what they note is put together in the order of rows. */
 static hga_status choose_all(const selecting *s, chooser *t, hga_chosen *out)
 {
     hga_status st = HGA_OK;
@@ -291,6 +296,7 @@ hga_id hga_select_choosers(const hga_selection *s, const hga_shape *shape)
     return s->share == HGA_SELECT_HEAD || shape->n_kv_heads == 0 ? shape->n_heads : shape->n_kv_heads;
 }
 
+/* The kernels, and as many threads as may run. */
 static hga_status choose_machine(selecting *s)
 {
     hga_status st = HGA_OK;
@@ -329,6 +335,7 @@ hga_selection hga_selection_defaults(void)
     return (hga_selection){.block = 64, .query_block = 1, .k = 16, .sinks = 1, .local = 1, .coarse_k = 6};
 }
 
+/* The choice of all query blocks, once blocks are made. */
 hga_status selecting_choose(const selecting *s, hga_chosen *out)
 {
     hga_status st = HGA_OK;

@@ -108,6 +108,7 @@ static void weigh_query_block(const weighing *w, const sample_cut *sample, hga_i
     }
 }
 
+/* Head by head of every key/value head, whose keys are brought side by side once. */
 static hga_status weigh_all(weighing *w)
 {
     hga_status st = HGA_OK;
@@ -144,6 +145,7 @@ static hga_status check_scores(const hga_chosen_scores *of, hga_id n)
     return HGA_OK;
 }
 
+/* One row of the choice has no more blocks than slots, and blocks that exist. */
 static hga_status check_row(const hga_chosen *c, hga_pos row, hga_id n_blocks)
 {
     const hga_pos n = c->first[row + 1] - c->first[row];
