@@ -10,8 +10,8 @@ typedef struct telling {
     hga_builder *b;
     hga_id relation;
     hga_id key_first; /* the node of the first key */
-    hga_pos *first;   /* [query blocks of a chooser + 1]: a sample's lists, .. */
-    hga_id *chosen;   /* .. one behind the other, where they are rows of a table */
+    hga_pos *first;   /* [query blocks of a chooser + 1]: where a sample's lists begin in `chosen` */
+    hga_id *chosen;   /* the lists one behind the other, where the caller has them as rows of a table */
 } telling;
 
 /* What a query block chose, ascending. */

@@ -38,8 +38,9 @@ typedef struct draft { /* a relation being collected */
     int64_t n_blocks, block_room, n_edges, edge_room;
     hga_block *blocks;
     explicit_edge *edges;
-    hga_choice *choice; /* [n_choices] .. */
-    hga_pos *list;      /* .. whose lists lie one behind the other, each with its end: where they begin in .. */
+    hga_choice *choice; /* [n_choices] */
+    /* [n_lists]: where the choices' lists begin in `chosen`, one choice's behind another's, each with their end */
+    hga_pos *list;
     hga_id *chosen;
     int64_t n_choices, choice_room, n_lists, list_room, n_chosen, chosen_room;
     int sums; /* edges that are given again add their weights up */

@@ -125,20 +125,19 @@ typedef struct kernel_family {
     ptrdiff_t q_head, k_head, v_head;
     float scale, cap;           /* of products */
     const float *bias;          /* [n], added to each score of a column */
-    const float *head_bias;     /* NULL, or [n][KERNEL_HEADS]: .. and of a head, too */
+    const float *head_bias;     /* NULL, or [n][KERNEL_HEADS]: added to the score of a column and a head */
     const float *const *r;      /* NULL, or [n]: [dim], added to a column's keys */
-    const lanes *rows;          /* [n]: bit r when row r and the column have an edge .. */
-    const uint8_t *first, *end; /* .. which are among columns [first[r], end[r]) */
+    const lanes *rows;          /* [n]: bit r when row r and the column have an edge */
+    const uint8_t *first, *end; /* [n_rows]: row r's edges are to some of columns first[r] .. end[r] - 1 */
     float *const *out;          /* [n_rows]: head h's output goes to out[r] + h * out_head; NULL: leave the row alone */
     float *const *lse;          /* [n_rows]: [heads] log-sum-exps */
     ptrdiff_t out_head;
     /* NULL, or of each row [its edges][heads], padded: what weights are multiplied with before they multiply values */
     const float *const *kept;
-    float
-        alpha; /* 0: softmax; or more than 1: entmax, scores having the logarithms of counts, and nothing dropped .. */
-    /* .. NULL; or [n_rows]: [heads] energies of what is inside a row, one more of its scores. With a row's weights p,
-       their g, and the sum s of all but that of what is inside, they become g + log p of that, and lse g + log s; the
-       output is divided by s */
+    float alpha; /* 0: softmax; or more than 1: entmax, scores having the logarithms of counts, and nothing dropped */
+    /* NULL; or, of entmax, [n_rows]: [heads] energies of what is inside a row, one more of its scores. With its
+       weights p, their g, and the sum s of all but that of what is inside, they become g + log p of that, and lse
+       g + log s; the output is divided by s */
     float *const *inside;
     kernel_ahead *ahead; /* NULL: nothing to ask for */
     int sigmoid;         /* 1: weights are sigmoids; alpha is 0 then */
@@ -289,7 +288,7 @@ typedef struct kernel_wide {
     const float *at;
     ptrdiff_t row, head;
 } kernel_wide;
-/* .. that are written; NULL: not wanted. */
+/* Rows of a tensor that is written, as those of kernel_wide; NULL: not wanted. */
 typedef struct kernel_given {
     float *at;
     ptrdiff_t row, head;
@@ -407,8 +406,8 @@ typedef struct kernel_siblings {
        log-sum-exp; [n][heads] */
     const float *given, *delta;
     kernel_members dq, dk, dv;
-    const kernel_draw *draw; /* NULL, or weights are dropped: edges are of type 0, between .. */
-    const hga_id *node;      /* .. [n] members */
+    const kernel_draw *draw; /* NULL, or weights are dropped: edges are of type 0 */
+    const hga_id *node;      /* [n]: the members as draws know them */
     double *d_scale;         /* NULL, or [heads], added to: of the scale of natural scores */
     float *d_score;          /* NULL, or [n][n][heads], of natural scores, written where there are edges */
 } kernel_siblings;

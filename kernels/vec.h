@@ -661,8 +661,8 @@ static inline vec_bits vec_round_pairs(vec low, vec high)
 /* The first 16 numbers and the last 16 of x: lane i is the pair of number i of the ones and number i of the others. */
 static inline vec_bits vec_pair_halves(vec_bits x)
 {
-    const vec_bits low = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15}; /* number i, .. */
-    const vec_bits paired = low | (low + VEC_FLOATS) << 16;                      /* .. and number 16 + i */
+    const vec_bits low = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15}; /* number i */
+    const vec_bits paired = low | (low + VEC_FLOATS) << 16;                      /* numbers i and 16 + i */
     return (vec_bits)_mm512_permutexvar_epi16((__m512i)paired, (__m512i)x);
 }
 

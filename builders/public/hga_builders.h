@@ -364,8 +364,8 @@ typedef struct hga_routed {
     int causal;
     hga_id n_choosers, n_key_heads; /* n_key_heads 0: as many, then keys are the queries' tokens */
     hga_id slots;
-    const int32_t *choice;       /* [n_choosers][query blocks][slots], ascending, -1 behind the last; .. */
-    const hga_pos *choice_first; /* .. or, not NULL, [n_choosers * query blocks + 1] as in hga_chosen */
+    const int32_t *choice; /* [n_choosers][query blocks][slots], ascending, -1 behind the last; see choice_first */
+    const hga_pos *choice_first; /* NULL, or [n_choosers * query blocks + 1]: `choice` is as in hga_chosen */
     const hga_allocator *allocator;
     /* how it is chosen, as in hga_selection; the builder reads none of this but `prefill` */
     hga_id k; /* 16, as by default, gives way to a threshold */

@@ -58,7 +58,7 @@ struct hga_decoder {
     int64_t *io_ptr;       /* [n_tokens + 2], as events' */
     latest_tokens ready;   /* with which token each row is whole */
     row_events born, dies; /* by the token with which a row is whole; by the last that reads it */
-    hga_selection how;     /* .. tokens choose, options.selection */
+    hga_selection how;     /* how tokens choose, options.selection */
     int64_t row_floats[N_PAGE_KINDS], row_bytes[N_PAGE_KINDS], page_bytes[N_PAGE_KINDS];
 };
 
@@ -130,8 +130,9 @@ void table_clear(const hga_allocator *a, page_table *t);
 
 struct hga_cache {
     hga_pages *pages;
-    uint64_t state;       /* a number for what it holds and where: caches with equal ones have equal pages */
-    hga_id tokens, least; /* .. and the fewest to which it may be cut; rows last read before `least` are gone */
+    uint64_t state; /* a number for what it holds and where: caches with equal ones have equal pages */
+    /* how many it has, and the fewest to which it may be cut: rows last read before `least` are gone */
+    hga_id tokens, least;
     page_table table;
     int listed; /* in the append at hand */
 };
@@ -169,7 +170,7 @@ static inline hga_id tokens_of_block(const hga_decoder *d, hga_id kind)
 /* May tokens of the options choose? Before there is a plan; and on its graph. */
 hga_status choose_check_options(const hga_decode_options *o, const hga_shape *shape);
 hga_status choose_check_plan(const hga_decoder *d);
-/* .. in a call that brings so much? */
+/* May they choose in a call that brings so much? */
 hga_status choose_check_io(const hga_decoder *d, const hga_io *io);
 /* Room for what an append up to token `end` of n tokens looks at. */
 hga_status choose_reserve(hga_decode_workspace *w, hga_id end, hga_id n);
@@ -186,8 +187,8 @@ struct hga_decode_workspace {
     hga_allocator allocator;
     hga_workspace *workspace;
     uint64_t resident;          /* the state of the cache whose rows are there, 0: none */
-    atomic_int_least64_t bytes; /* at the last settling: */
-    int64_t fixed_bytes;        /* .. all but rows and lists */
+    atomic_int_least64_t bytes; /* all, at the last settling */
+    int64_t fixed_bytes;        /* all but rows and lists */
     float *row;                 /* the longest one */
     int64_t row_floats;
     /* of an append, [room]: its rows of tensors, in order and by number; rows to be made and kept */
@@ -220,7 +221,7 @@ hga_status stage_keep_new(hga_decode_workspace *w, const hga_cache *c, hga_id en
 /* The cache's rows, and the new ones of the caller's, are where the plan finds them; compute; and the new rows that
    are kept go to pages, where they are not live yet. */
 hga_status stage_append(hga_decode_workspace *w, const hga_append *a);
-/* .. once the cache shows them, which held rows that were last read from token `least` on before: of all rows in the
+/* Once the cache shows new tokens, which held rows that were last read from token `least` on before: of all rows in the
    workspace those stay that it holds. */
 void stage_settle(hga_decode_workspace *w, const hga_cache *c, hga_id least);
 /* What the workspace has is counted anew: after whatever took memory, whether it went well or not. */

@@ -14,7 +14,7 @@ extern const struct rows_by_need places_by_need;
 /* Node v has a place for its row of a field, which is the caller's to write: as stages find it, where it is a row of
    the caller's. */
 hga_status workspace_take_place(hga_workspace *workspace, hga_id field, hga_id v, float **row);
-/* .. and the row is where it lies already, until the node leaves or another is lent in its place: of fields whose rows
+/* A row is lent where it lies already, until the node leaves or another is lent in its place: of fields whose rows
    stages read as they are. The node has no place of the workspace's own. */
 int workspace_lends(const hga_workspace *workspace, hga_id field);
 hga_status workspace_lend_row(hga_workspace *workspace, hga_id field, hga_id v, float *row);

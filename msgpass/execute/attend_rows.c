@@ -17,7 +17,7 @@ static void load_queries(worker *w, const row_job *job)
         w->plan->kernels->scale(dim, w->workspace->scale_2, row + h * stride, w->row.query + h * room);
 }
 
-/* .. rounded */
+/* The row's queries, rounded to bfloat16. */
 static void load_bf16_queries(worker *w, const row_job *job)
 {
     const hga_stage *s = stage_of(w, job->stage);
@@ -87,7 +87,7 @@ void attend_start(worker *w, const row_job *job)
 /* Of far sources: the rows of the chunk and of the edges that come next; 0 of others. */
 static hga_id known_rows(const worker *w) { return w->reader.far ? w->chunk.n + w->chunk.more : 0; }
 
-/* Keys and values in bfloat16, for all heads at once .. */
+/* Keys and values in bfloat16, for all heads at once. */
 static void attend_bf16(worker *w)
 {
     const hga_shape *shape = &w->plan->shape;
@@ -116,7 +116,7 @@ static void attend_bf16(worker *w)
     });
 }
 
-/* .. or widened for the heads that share them, which then find them in w->at.k and w->at.v. */
+/* Keys and values in bfloat16 are widened for the heads that share them, which find them in w->at.k and w->at.v. */
 static void widen_head(worker *w, hga_id kv)
 {
     const hga_shape *shape = &w->plan->shape;

@@ -30,26 +30,26 @@ static inline int goes(const worker *w, hga_id stage, attend_way_number way)
 
 /* ---- the rows ---- */
 
-/* What the rows of ways.c ask and run: attend_panel.c, */
+/* What the rows of ways.c ask and run. attend_panel.c: a panel group by group, by tiles chosen now or kept. */
 void tiles_take(worker *w, const wave_item *item, int64_t n);
 int64_t kept_fits(worker *w, const wave_item *item, int64_t n);
 void kept_take(worker *w, const wave_item *item, int64_t n);
-/* .. run_equal.c, where a panel has equal families alone; */
+/* run_equal.c: panels that have equal families alone. */
 int64_t equal_fits(worker *w, const wave_item *item, int64_t n);
 void equal_take(worker *w, const wave_item *item, int64_t n);
-/* .. run_wide.c: panels of a phase whose rows have many columns of one block. Log-sum-exps that are copied for the
-   caller may be among the items, which are not taken; */
+/* run_wide.c: panels of a phase whose rows have many columns of one block. Log-sum-exps that are copied for the
+   caller may be among the items, which are not taken. */
 int64_t wide_fits(worker *w, const wave_item *item, int64_t n);
 void wide_take(worker *w, const wave_item *item, int64_t n);
-/* .. run_pieces.c: pieces that have the same columns; */
+/* run_pieces.c: pieces that have the same columns. */
 int64_t pieces_fit(worker *w, const wave_item *item, int64_t n);
 void pieces_take(worker *w, const wave_item *item, int64_t n);
-/* .. run_by_columns.c: panels whose rows share columns with few neighbours and with many of theirs; */
+/* run_by_columns.c: panels whose rows share columns with few neighbours and with many of their panel. */
 int64_t columns_fit(worker *w, const wave_item *item, int64_t n);
 void columns_take(worker *w, const wave_item *item, int64_t n);
 /* What it would compute: adds the pairs, and the places of tiles that they are in. */
 void columns_look(worker *w, const wave_item *item, int64_t n, double *pairs, double *places);
-/* .. run_rows.c: panels and pieces, row by row. */
+/* run_rows.c: panels and pieces, row by row. */
 void rows_take(worker *w, const wave_item *item, int64_t n);
 
 /* ---- which one ---- */

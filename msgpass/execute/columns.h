@@ -6,7 +6,7 @@
 
 /* Panels that go together: the more rows share a window, the less often its keys and values come from memory. */
 enum { PANELS_TOGETHER = 8, COLUMN_ROWS = PANELS_TOGETHER * PANEL_ROWS };
-/* .. or as many as visit so many windows. */
+/* Rows go together only as long as they visit no more windows than this. */
 enum { MOST_VISITS = 1 << 18 };
 
 /* The rows that go together, who has which window, and what they have so far. */

@@ -32,8 +32,8 @@ typedef struct rank_key { /* what canonical order compares; weights only tell tw
 
 /* What tells most segments apart; the rest of the order is the segment's. */
 typedef struct segment_key {
-    hga_id src;   /* where its instance begins .. */
-    int64_t type; /* .. and the type there */
+    hga_id src;   /* where its instance begins */
+    int64_t type; /* the type there */
     const hga_segment *segment;
 } segment_key;
 
@@ -49,8 +49,8 @@ typedef struct row_reader {
     hga_relation r;
     hga_nodes nodes;
     hga_segment *segment; /* [segment_room] of the panel, by where their instances begin */
-    hga_segment *found;   /* [segment_room] the same as they were found, .. */
-    segment_key *key;     /* [segment_room] .. and what they are sorted by */
+    hga_segment *found;   /* [segment_room] the same in the order they were found in */
+    segment_key *key;     /* [segment_room] what they are sorted by: where each begins */
     hga_id *list;         /* [list_room] segments of each row of the panel */
     /* [rank_room] the edges of row `ranked` in canonical order, rank[i].place being that of edge i as read; of calls
        that ask, where the relation has blocks */

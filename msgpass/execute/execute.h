@@ -102,8 +102,8 @@ typedef struct tile_operands {
 typedef struct part_types {
     hga_id n;
     const int32_t *list;
-    const uint8_t *many;  /* [the part's columns]: the next so many of .. */
-    const uint32_t *pick; /* .. place in the list | lanes << 16, which lie behind each other */
+    const uint8_t *many;  /* [the part's columns]: how many of `pick` are the column's */
+    const uint32_t *pick; /* place in the list | lanes << 16, column after column */
 } part_types;
 
 /* Scratch of run_tiles.c. */
@@ -114,9 +114,9 @@ typedef struct tile_scratch {
     float *pair_base, *pair_bias;   /* [PANEL_GROUPS][KERNEL_CHUNK][tile], [2][KERNEL_CHUNK][tile] */
     tile_operands *operand;         /* [BATCH_CHUNKS] */
     part_types types[PANEL_GROUPS]; /* of the batch's parts whose types vary, by the chunks' `typed` */
-    int32_t *type_list;             /* [PANEL_GROUPS][KERNEL_CHUNK][tile]: room for what these point at .. */
-    uint32_t *type_pick;            /* .. the same .. */
-    uint8_t *type_many;             /* .. [PANEL_GROUPS][KERNEL_CHUNK] */
+    int32_t *type_list;             /* [PANEL_GROUPS][KERNEL_CHUNK][tile]: room for the parts' lists */
+    uint32_t *type_pick;            /* [the same]: room for their picks */
+    uint8_t *type_many;             /* [PANEL_GROUPS][KERNEL_CHUNK]: room for how many each column has */
     int32_t *type_place;            /* [n_types]: -1, or the place in the list at hand */
     float *type_score;              /* [KERNEL_CHUNK * tile][tile]: of each type of a list, one head */
     /* dropout: [BATCH_CHUNKS][PANEL_GROUPS][8][KERNEL_CHUNK] of eight heads, see kernel_tile_group */
@@ -306,7 +306,7 @@ struct hga_workspace {
     const row_choice *choice; /* see wants.h; NULL: edges are the graph's */
     const wanted_row *wanted; /* [n_wanted]: see wants.h */
     int64_t n_wanted;
-    int wanted_alone;              /* .. and of the output nothing */
+    int wanted_alone;              /* those alone, and of the output nothing */
     asked_rows asked;              /* rows of the output; by intervals of their numbers */
     const struct layouts *layouts; /* the plan's, until it is updated; NULL */
     unsigned brings;               /* the call's features, see call.h */
@@ -387,12 +387,12 @@ void run_families(void *worker, const row_group *g, const struct strip *x, hga_i
 /* run_tiles.c: compute a batch; the worker is the context. A group whose states are in its own place: row r's become
    the row's, for the rest of its edges; or all are normalised and stored. */
 void run_tiles(void *worker, tile_batch *batch);
-/* .. whose pairs' types are listed. */
+/* A batch whose pairs' types are listed. */
 void run_listed_tiles(worker *w, tile_batch *batch);
 void take_states(worker *w, const row_group *g, hga_id r);
 void store_group(worker *w, const row_group *g);
 
-/* .. and what else makes a tile: a group with its queries and states at a place, which is opened there first or was
+/* What else makes a tile: a group with its queries and states at a place, which is opened there first or was
    before; that it ends with this tile, its rows where the array `row` tells (those that nobody wants: where they are);
    its log-sum-exps; the tile itself, whose keys are of 16 bits as they are when it has_pairs, and whose values are
    pairs of columns: those of a list, `row` words apart, from its column `column` on. */
@@ -409,7 +409,7 @@ void find_rows_at(const worker *w, const row_group *g, float *at);
 /* keep_layouts.c: tiles that are dear to choose are chosen once for a plan, when it gets its first workspace.
    replay.c: the words of a phase's panel, if this call has them, else NULL; computing its batches. */
 hga_status layouts_open(const hga_plan *plan, hga_workspace *workspace);
-/* .. and again, for calls whose scores tell types apart, when there is the first that computes them. */
+/* Tiles for calls whose scores tell types apart are chosen when there is the first such call. */
 hga_status layouts_learn_types(const hga_plan *plan, const hga_workspace *workspace);
 const uint32_t *layout_of(const worker *w, wave_item item);
 void replay_panel(worker *w, hga_id stage, row_panel *p, const uint32_t *kept);
@@ -553,7 +553,7 @@ hga_status execution_run(const hga_plan *plan, hga_workspace *workspace);
 void execution_run_alone(const hga_plan *plan, hga_workspace *workspace);
 void execution_run_together(const hga_plan *plan, hga_workspace *workspace, hga_id me, hga_id n);
 void execution_end(const hga_plan *plan, hga_workspace *workspace, const hga_io *io);
-/* .. and its tape is a whole one. */
+/* The tape of an execution that has ended is a whole one. */
 void tape_end(const hga_plan *plan, const hga_workspace *workspace, const hga_io *io);
 void execution_forget(hga_workspace *workspace);
 /* Is there no team for the calling thread? */

@@ -7,7 +7,7 @@ void open_stage(worker *w, hga_id stage)
     w->reading = stage;
 }
 
-/* .. of node `first` and all behind it? */
+/* Has the stage rows of node `first` and of all nodes behind it? */
 static int has_rows_from(const worker *w, hga_id stage, hga_id first)
 {
     hga_id out = w->plan->program.stage[stage].out;

@@ -19,7 +19,8 @@ typedef struct piece_group {
     int32_t type[KERNEL_TILE], type_step[KERNEL_TILE]; /* of a piece's first edge, and what types grow by */
 } piece_group;
 
-/* .. of a piece; of rows that have no columns alone the number of edges tells something, the first column nothing. */
+/* A piece's columns. Of rows that have no columns only the number of edges tells something, and the first column
+   nothing. */
 piece_columns columns_of_piece(const stage_plan *s, hga_id piece);
 /* The first of n items, as long as they are pieces that go together; n 0: they do not. */
 void find_piece_group(const worker *w, const wave_item *item, int64_t n, piece_group *x);

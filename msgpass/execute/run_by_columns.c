@@ -100,7 +100,7 @@ static int meet_chosen(worker *w, const row_choice *c, hga_id chooser, hga_id pl
     return once;
 }
 
-/* .. and those of a relation of choices, where they are stored; none has a pair twice. */
+/* The blocks that a relation of choices stores for the row; none has a pair twice. */
 static int meet_stored(worker *w, const hga_relation *r, hga_pos *at, hga_id place, hga_id position)
 {
     const chosen_row row = chosen_row_of(r, position, at);

@@ -118,7 +118,7 @@ static void load_columns(worker *w, const wide_span *s)
     }
 }
 
-/* Where the listed columns' keys and values of one head are, .. */
+/* Where the listed columns' keys and values of one head are. */
 static void find_columns(worker *w, hga_id kv)
 {
     const hga_shape *shape = &w->plan->shape;
@@ -156,7 +156,7 @@ static void copy_pairs(worker *w, const wide_span *s, hga_id at)
                                 room_v);
 }
 
-/* .. and bringing them to columns at .., widened where they are of 16 bits that are not multiplied in pairs. */
+/* Copies them to columns at .. of the span, widened where they are of 16 bits that are not multiplied in pairs. */
 static void copy_columns(worker *w, const wide_span *s, hga_id at)
 {
     const hga_shape *shape = &w->plan->shape;

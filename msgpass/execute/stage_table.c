@@ -27,7 +27,7 @@ static const stage_kernel plain_stages[N_KINDS] = {
     [KIND_USER] = {"user function", plain_row, NULL, NULL},
 };
 
-/* .. of other normalisers than softmax: fused, and plain. */
+/* Stages with other normalisers than softmax: fused, and plain. */
 static const stage_kernel fused_others[][N_KINDS] = {
     [HGA_NORMALISER_SIGMOID] = {[KIND_ATTEND] = {"sigmoid", attend_row, NULL, &states_in_pieces},
                                 [KIND_ATTEND_MORE] = {"sigmoid, added", attend_row, NULL, NULL}},
@@ -42,7 +42,7 @@ static const stage_kernel other_stages[][N_KINDS] = {
                                [KIND_ATTEND_INSIDE] = {"plain entmax, with energies", plain_row, NULL, NULL}},
 };
 
-/* .. and of scores that are no products, in softmax: fused, and plain. */
+/* Stages with softmax of scores that are no products: fused, and plain. */
 static const stage_kernel additive_stages[N_KINDS] = {
     [KIND_ATTEND] = {"additive scores, online softmax", attend_row, NULL, &states_in_pieces},
     [KIND_ATTEND_MORE] = {"additive scores, online softmax, merged", attend_row, NULL, NULL},

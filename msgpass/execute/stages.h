@@ -6,7 +6,7 @@
 
 static inline const hga_stage *stage_of(const worker *w, hga_id stage) { return &w->plan->program.stage[stage]; }
 static inline const bound_field *field(const worker *w, hga_id f) { return &w->workspace->field[f]; }
-/* .. as the stage reads it: rounded, where it does. */
+/* The field as the stage reads it: rounded, where it does. */
 static inline const bound_field *read_field(const worker *w, const hga_stage *s, hga_id f)
 {
     return field(w, read_storage(w->plan, s, f));

@@ -19,12 +19,12 @@ typedef struct row_group {
     const hga_id *node;  /* < 0: leave the row alone, see NO_ROW */
     const hga_id *piece; /* NULL, or of each row the piece that its state goes to, see long_row */
     int laid;            /* has columns in tiles, if only those of rows that a longer graph has next */
-    int tiled;           /* has columns in tiles .. */
-    int begun;           /* .. some of which have been computed: the states are in the group's own place */
+    int tiled;           /* has columns in tiles */
+    int begun;           /* some of its tiles have been computed: the states are in the group's own place */
     int rest;            /* has edges that stay with the rows */
     /* whatever is not in the batch has been computed, and there is no rest: the batch ends its rows */
     int complete;
-    int stored;            /* .. and has */
+    int stored;            /* the batch has ended its rows */
     const hga_id *carried; /* NULL, or of each row the place where its state is, and goes back: see columns.h */
     hga_id n_shared;       /* parts in chunks that groups share, which come last */
     /* the rows, as bits, that have all of their edges in families, of which it has nothing but such */
@@ -50,7 +50,7 @@ typedef struct tile_part {
     hga_id first, last;
     int full;          /* every row has every column of these */
     int opens, closes; /* for run_tiles: the group's first part of the batch, the last one of all */
-    hga_id slot;       /* .. and where its states are meanwhile */
+    hga_id slot;       /* where its states are meanwhile */
 } tile_part;
 
 /* Columns, and the groups that have them: of part i rows[i] tells which rows have which. */
@@ -116,7 +116,7 @@ typedef struct shared_chunks {
 typedef struct tile_chooser {
     const row_reader *reader; /* of the panel's segments */
     int types, positions;     /* do scores depend on types, on positions? */
-    int families_have_types;  /* .. and families on those of their columns, which rows may not tell apart then */
+    int families_have_types;  /* families' scores depend on their columns' types, which rows may not tell apart then */
     int strict;               /* hga_options.strict_rows */
     int leaves_out;           /* are there rows that are not computed, whose columns nobody may have written? */
     tile_runner run;

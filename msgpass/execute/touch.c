@@ -15,8 +15,8 @@ typedef struct touching {
     const hga_plan *plan;
     const field_storage *of;
     char *data;
-    row_layout lies;     /* in elements .. */
-    ptrdiff_t row, head; /* .. and bytes */
+    row_layout lies;     /* in elements */
+    ptrdiff_t row, head; /* from row to row and head to head, in bytes */
     ptrdiff_t size;
     size_t piece; /* bytes of a head's row */
     int moves;
@@ -127,7 +127,7 @@ static void touch_rows(touching *t, int node, hga_id first, hga_id end, hga_id h
     if (t->moves) move(t, &(stretch){node, a, b + bytes});
 }
 
-/* .. of all heads; rows that are folded come by themselves fold by fold. */
+/* Rows [first, end) of all heads; rows that are folded come by themselves fold by fold. */
 static void touch_heads(touching *t, int node, hga_id first, hga_id end)
 {
     int inside = t->head >= 0 && t->row >= t->of->heads * t->head;

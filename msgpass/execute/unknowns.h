@@ -7,10 +7,10 @@
 #include "plan.h"
 
 enum {
-    /* what the call brings has the bits of call.h, BRINGS_* below FORWARD_FEATURE_SETS; and .. */
+    /* what the call brings has the bits of call.h, BRINGS_* below FORWARD_FEATURE_SETS */
     CAPS_KEYS = FORWARD_FEATURE_SETS,
     SOME_ROWS = FORWARD_FEATURE_SETS << 1,
-    /* the plan's */
+    /* and behind them what the plan brings */
     DROPS_ALIKE = FORWARD_FEATURE_SETS << 2,
     DROPS_WEIGHTS = FORWARD_FEATURE_SETS << 3,
     IS_STRICT = FORWARD_FEATURE_SETS << 4,

@@ -22,7 +22,7 @@ static int is_of_tokens(const hga_plan *plan, hga_id field)
     return first == 0 && n == plan->nodes.level_ptr[1] && plan->program.field[field].rows == HGA_ROWS_NODES;
 }
 
-/* Three fields are coarsened, .. */
+/* Are queries, keys and values coarsened, each once, by the first three stages? Fills at->coarsen. */
 static const char *find_coarsened(const hga_plan *plan, family_stages *at, reason *room)
 {
     static const hga_binding inputs[G] = {HGA_IO_QUERY, HGA_IO_KEY, HGA_IO_VALUE};
@@ -40,7 +40,7 @@ static const char *find_coarsened(const hga_plan *plan, family_stages *at, reaso
     return NULL;
 }
 
-/* .. attended to, and the states handed down. */
+/* Are the coarse fields attended to, and the states' energies and what is left of them handed down? */
 static const char *look_at_states(const hga_plan *plan, const family_stages *at, reason *room)
 {
     const hga_program *p = &plan->program;

@@ -11,7 +11,7 @@ typedef struct asked_state {
     float delta, lse;
 } asked_state;
 
-/* .. times w, merged into node u's. */
+/* The adjoint of a state, times w, is merged into node u's. */
 static void merge_asked(const fast_pass *p, hga_id f, hga_id u, asked_state from, float w)
 {
     const fast_field *x = &p->field[f];

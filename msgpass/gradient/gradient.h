@@ -103,8 +103,9 @@ struct sharing {
         /* The call is given what it would have, for its needs. */
         void (*describe)(sharing *s, gradient_call *c);
         void (*lay_out)(sharing *s, const gradient_call *c, carver *room); /* memory, or its size */
-        hga_status (*open)(sharing *s, gradient_call *c, const hga_io *io, const hga_grad_io *given); /* rows come */
-        /* .. and go; what the call has summed up is of all processes, and c->grad the caller's own. */
+        /* Rows come to this process. */
+        hga_status (*open)(sharing *s, gradient_call *c, const hga_io *io, const hga_grad_io *given);
+        /* Rows go to whose they are; what the call has summed up is of all processes, and c->grad the caller's own. */
         hga_status (*close)(sharing *s, gradient_call *c, const hga_grad_io *wanted);
     } * of;
     hga_id kv_first, kv_end; /* the key/value heads that go back here */

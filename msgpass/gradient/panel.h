@@ -41,8 +41,8 @@ typedef struct draws {
 /* Columns that are computed together, of one group, or of two neighbours where no pair has anything of its own. What is
    long is in the panel's lists; -1: not there. */
 typedef struct tile {
-    hga_id n, first; /* positions: first, first + 1, .. */
-    int64_t columns; /* .. or as the numbers say */
+    hga_id n, first; /* columns, and the first one's position */
+    int64_t columns; /* where the list of their positions begins; -1: they are first, first + 1, .. */
     hga_id group, n_groups;
     int64_t rows[2];       /* of each group, bits of its rows; -1: all rows that there are have edges to all columns */
     int64_t own, rank;     /* of the window, among the numbers */

@@ -451,7 +451,7 @@ static scattered scattered_of(const hga_plan *plan)
     return x;
 }
 
-/* .. and the heads that go back here. */
+/* Rows, edges, and the heads whose gradients are computed here. */
 static scattered scattered_here(const hga_plan *plan, const call_needs *needs)
 {
     scattered x = scattered_of(plan);

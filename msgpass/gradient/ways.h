@@ -67,7 +67,7 @@ static inline int is_plain(const way_choice *x) { return x->way == &plain_way; }
 
 /* reasons.c: why is the plan one of plain stages alone? NULL: it is none. */
 const char *is_generic(const hga_plan *plan, reason *room);
-/* .. and what do edges bring besides biases? */
+/* What do edges bring besides biases? NULL: nothing. */
 const char *brings_of_edges(unsigned features);
 /* plain.c: why must the plan's program go in double? NULL: it need not. */
 const char *must_be_plain(const hga_plan *plan, reason *room);

@@ -102,7 +102,7 @@ static double beside_key(const meaning *m, const scored_edge *x, hga_id c)
     return sum;
 }
 
-/* .. whose gradient is d. */
+/* The gradient d of beside_key goes to both tables. */
 static void beside_key_adjoint(const meaning *m, const scored_edge *x, hga_id c, double d, const table_sums *sums)
 {
     int64_t edge = key_entry(m, x);

@@ -28,8 +28,8 @@ typedef struct meaning {
     double scale, bias;     /* of products; of what the softening does */
     double softcap;         /* of contents, 0: none */
     const float *additive;  /* [heads][dim], NULL: ones, or scores are products */
-    const float *slopes;    /* [heads], NULL: none .. */
-    const double *position; /* .. [nodes], hga_graph_positions */
+    const float *slopes;    /* [heads], NULL: none */
+    const double *position; /* [nodes], hga_graph_positions, for slopes */
     float dropout;
     hga_id biased;             /* the stage that tables of edges belong to, -1: there are none */
     const hga_pos *first_edge; /* [nodes], of its relation: the canonical position of a row's first edge */

@@ -28,8 +28,8 @@ typedef struct stage_row {
     hga_id s, v, head;
     const row_edge *edge; /* [n] */
     int64_t n;
-    const field_values *values; /* of all fields .. */
-    const field_values *was;    /* .. and those that this row of the stage's own had before it */
+    const field_values *values; /* of all fields */
+    const field_values *was;    /* those that this row had before the stage */
     row_room room;
     /* What `weigh` leaves: a row is the sum of weight[i] times the source of edge i, and of weight[n] times what the
        row itself brings. Edges with a score of -inf add nothing, whatever their sources hold; energies are no sums, and

@@ -12,8 +12,8 @@ enum { ASKED = 8, AS_MANY = 2 };
 /* What a panel's rows have: how many of them each window of KERNEL_CHUNK columns meets, and which groups. */
 typedef struct window_rows {
     uint16_t *rows, *groups; /* [windows] */
-    hga_id *touched;         /* [windows] .. */
-    hga_id n;                /* .. those that some row has */
+    hga_id *touched;         /* [windows]: the first n are those that some row has */
+    hga_id n;
 } window_rows;
 
 /* One type, one weight, and no edge but of blocks that end where their level does. */

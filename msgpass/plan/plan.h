@@ -172,8 +172,8 @@ typedef struct stage_plan {
     int by_columns;      /* panels go by their columns, see by_columns.c */
     int pieces_share;    /* most pieces have the columns of some others */
     int waits_for_heads; /* most nodes are columns of a panel that runs head by head, and all panels share them */
-    int strict;          /* what a row is computed with depends on no row beside it .. */
-    int from_instances;  /* .. and columns have places from their instance's first on, not from their level's */
+    int strict;          /* what a row is computed with depends on no row beside it */
+    int from_instances;  /* columns of a strict stage have places from their instance's first on, not their level's */
     int strays;          /* blocks have columns of nodes without rows: no tiles */
     program_shown shown; /* where an aggregate sees which fields */
     hga_pos *row_ptr;    /* [n + 1]: canonical position of a row's first edge, of a user's function; NULL */
@@ -274,7 +274,7 @@ typedef struct plan_share {
 
 struct hga_plan {
     hga_allocator given; /* the caller's: for the plan itself and for states, which may outlive it */
-    retained *memory;    /* .. and for the rest, which updates use again */
+    retained *memory;    /* for all that updates use again */
     hga_allocator allocator;
     hga_graph *graph;
     hga_program program;
@@ -326,7 +326,7 @@ hga_status plan_make(const hga_graph *g, const hga_program *p, const hga_shape *
 /* brought.c: HGA_EINVAL names a table that has other rows than the graph has types or edges, or numbers that draws have
    no room for. */
 hga_status plan_check_call(const hga_plan *plan, const hga_io *io);
-/* .. the lists that the call needs are there; HGA_ENOMEM, or what hga_graph_positions says. */
+/* plan_check_call, and the lists that the call needs are there; HGA_ENOMEM, or what hga_graph_positions says. */
 hga_status plan_bring(const hga_plan *plan, const hga_io *io);
 /* Canonical positions of rows' first edges, [nodes + 1], in the plan's memory; *degree grows to the widest row's. */
 hga_status first_edges_make(const hga_plan *plan, hga_id stage, hga_pos **first, hga_pos *degree);
@@ -434,7 +434,7 @@ hga_id sample_queue_next(const sample_queue *d, hga_id me, queue_place *at);
 /* owners.c: of n rows side by side, which stand for all tokens, those of thread t. */
 /* The field that the caller's tensor is of; HGA_EINVAL: the program has none. */
 hga_status owned_field(const hga_plan *plan, hga_binding of, hga_id *field);
-/* .. and, once panels are shared out, token counts are moved to where panels meet. */
+/* Once panels are shared out, token counts are moved to where panels meet. */
 void owners_meet_panels(hga_plan *plan);
 void owned_rows(const hga_plan *plan, hga_id thread, int64_t n, int64_t *first, int64_t *end);
 /* Of a tensor's rows that are nodes [io_first, io_first + io_n) those of a level that are the thread's; are there any?
@@ -530,7 +530,7 @@ void phases_clear(hga_plan *plan);
 enum { CELL = 16 };
 static inline hga_id cells_of(const hga_plan *plan) { return plan->nodes.level_ptr[1] / CELL + 1; }
 void share_by_cost(hga_id n, const int64_t *cost, hga_id parts, hga_id *part);
-/* .. of a phase's panels, for rows that have nothing to do with the order of the tokens. */
+/* Parts of a phase's panels, for rows that have nothing to do with the order of the tokens. */
 hga_status part_by_cost(const hga_plan *plan, phase *ph);
 /* binding.c: where threads go. */
 hga_status binding_choose(hga_plan *plan);

@@ -187,7 +187,7 @@ static void go_inside(hga_program *p)
         }
 }
 
-/* .. and two again. */
+/* A stage that attends with the energies of its states becomes two stages again. */
 static hga_status come_out(hga_program *p)
 {
     hga_status st = HGA_OK;

@@ -22,7 +22,7 @@ typedef struct rank_word {
 
 /* The numbers of a call that all ranks give alike, as one. */
 uint64_t rank_call_numbers(const hga_plan *plan, const hga_io *io);
-/* .. of such a call of the plan's rank; io NULL: it has no numbers. */
+/* What a rank tells of its call; io NULL: that has no numbers. */
 rank_word rank_word_of(rank_call_kind kind, const hga_plan *plan, const hga_io *io, hga_id samples);
 
 typedef struct rank_words {

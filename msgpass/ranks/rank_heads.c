@@ -271,7 +271,7 @@ static hga_status gather_turns(const gradient_call *c, const head_call *h, hga_c
     return st;
 }
 
-/* .. and of one where heads have entries of their own: those of other heads are zeros here. */
+/* Entries [at, at + n) of a table where heads have entries of their own: those of other heads are zeros here. */
 static hga_status gather_entries(const gradient_call *c, const head_call *h, hga_call_table which, int64_t at,
                                  int64_t n)
 {

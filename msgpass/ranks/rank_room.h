@@ -11,7 +11,7 @@ typedef struct rank_room {
     rank_words *call;
     char *merged;    /* of a split: is it merged? */
     hga_io staged;   /* what stages are given for the caller's tensors */
-    uint32_t copied; /* .. of fields f, bit f, a copy */
+    uint32_t copied; /* bit f: of field f stages are given a copy */
 } rank_room;
 
 static inline rank_room *room_of(const hga_workspace *workspace) { return workspace->shared; }

@@ -26,7 +26,7 @@ typedef struct laying {
     int64_t at;
     uint64_t storages;
     int writes;
-    int early; /* .. may run before what is noted before it: its rows are there from the beginning */
+    int early; /* it may run before what was noted before it: its rows are there from the beginning */
 } laying;
 
 static int has_rows(const hga_plan *plan, hga_id storage)

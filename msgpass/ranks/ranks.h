@@ -74,7 +74,7 @@ static inline int rank_channel(hga_id batch) { return HGA_CHANNEL_OF_CALLS + 1 +
 typedef struct rank_batch {
     int64_t send, n_send, receive, n_receive; /* messages */
     rank_pass before;                         /* computes what it sends */
-    /* .. and, of what batches send that cannot go before this one has come, what can be computed before */
+    /* of what batches send that cannot go before this one has come, what can be computed before */
     rank_pass ahead;
 } rank_batch;
 

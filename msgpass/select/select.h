@@ -15,8 +15,8 @@ typedef struct sample_cut {
 /* The rows that stand for blocks of keys. */
 typedef struct key_blocks {
     hga_id n;               /* of all samples */
-    float *rows;            /* [n_kv_heads][n][columns], or .. */
-    const float *const *at; /* .. NULL, or [n]: [n_kv_heads][columns] of each */
+    float *rows;            /* [n_kv_heads][n][columns], or NULL */
+    const float *const *at; /* NULL, or [n]: [n_kv_heads][columns] of each block */
 } key_blocks;
 
 /* A call, as everybody reads it. */
@@ -83,8 +83,8 @@ typedef struct picker {
     lanes *forced;
     float *coarse; /* scores of coarse blocks, and which are chosen; NULL where they are off */
     lanes *open;
-    hga_id *heap; /* [the same], of thresholds .. */
-    double *p;    /* .. their softmax */
+    hga_id *heap; /* [the same], where a threshold decides */
+    double *p;    /* [the same]: the softmax of a row's scores */
 } picker;
 
 /* pick.c */

@@ -33,7 +33,7 @@ typedef struct hga_decode_options {
        on the graph of hga_build_routed_decoder. Their full pass is hga_select_blocks, hga_build_routed and
        hga_plan_execute of all tokens. A cache has a row more for each complete block. Copied */
     const hga_selection *selection;
-    /* .. above 1: in an append of several tokens they choose by query blocks of so many, counted from token 0, by the
+    /* Above 1: in an append of several tokens they choose by query blocks of so many, counted from token 0, by the
        mean of those queries that the append has: a choice then reads up to prefill - 1 tokens ahead. 0: as 1 */
     hga_id prefill;
     uint64_t reserved[2]; /* 0 */

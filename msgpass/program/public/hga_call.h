@@ -62,16 +62,16 @@ typedef enum hga_extent {
 enum {
     HGA_CALL_GRADIENT = 1,     /* has a gradient, hga_grad_io.d_table */
     HGA_CALL_OF_GRAPH = 2,     /* the graph has it, no call brings it: it has a gradient alone */
-    HGA_CALL_NEEDS_SCORES = 4, /* means nothing where no stage computes scores, .. */
-    HGA_CALL_NEEDS_SUMS = 8,   /* .. where no stage has weighted sums, */
-    HGA_CALL_NEEDS_LSE = 16,   /* .. where the output has no log-sum-exp, */
-    HGA_CALL_NO_ENERGY = 32,   /* .. where scores are those of an energy, */
-    HGA_CALL_NO_PRODUCT = 64,  /* .. where scores are products, */
-    HGA_CALL_NEEDS_BIAS = 128, /* .. where the normaliser has no bias */
-    /* .. and is then refused (HGA_EUNSUPPORTED), but for a number that is 0; else passed over */
+    HGA_CALL_NEEDS_SCORES = 4, /* means nothing where no stage computes scores */
+    HGA_CALL_NEEDS_SUMS = 8,   /* means nothing where no stage has weighted sums */
+    HGA_CALL_NEEDS_LSE = 16,   /* means nothing where the output has no log-sum-exp */
+    HGA_CALL_NO_ENERGY = 32,   /* means nothing where scores are those of an energy */
+    HGA_CALL_NO_PRODUCT = 64,  /* means nothing where scores are products */
+    HGA_CALL_NEEDS_BIAS = 128, /* means nothing where the normaliser has no bias */
+    /* where it means nothing it is refused (HGA_EUNSUPPORTED), but for a number that is 0; without this passed over */
     HGA_CALL_IS_REFUSED = 256,
-    HGA_CALL_BY_VARIANT = 512, /* a parameter of the variant brings it, */
-    HGA_CALL_BY_WORD = 1024,   /* .. or the normaliser's word: the tool has no option of that name */
+    HGA_CALL_BY_VARIANT = 512, /* a parameter of the variant brings it: the tool has no option of that name */
+    HGA_CALL_BY_WORD = 1024,   /* the normaliser's word brings it: the tool has no option of that name */
     HGA_CALL_IS_PLAIN = 2048,  /* only the plain definition knows it: plans with options.generic take it */
     /* means nothing where tokens have no positions (hga_graph_positions) */
     HGA_CALL_NEEDS_POSITIONS = 4096,
@@ -85,8 +85,8 @@ typedef struct hga_call_row {
     unsigned is;         /* HGA_CALL_GRADIENT and the others of that list */
     size_t standard;     /* offset of a float in hga_program for calls that do not bring it, or HGA_NOWHERE */
     const char *member;  /* that float in a program's JSON */
-    double least, most;  /* no entry is outside, .. */
-    double none;         /* .. but for this one, NaN: no such number */
+    double least, most;  /* no entry is outside, but for `none` */
+    double none;         /* the entry that may be outside; NaN: there is none */
     const char *numbers; /* that, in words: "finite and at least 0"; NULL: nobody looks at entries */
     const char *says;    /* one line */
 } hga_call_row;
