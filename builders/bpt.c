@@ -222,7 +222,7 @@ done:
 }
 
 /* The tree's nodes and the edges' types must fit 32 bits. */
-static hga_status check(const hga_bpt *p)
+static hga_status check_bpt(const hga_bpt *p)
 {
     if (p->n_tokens < 1) return hga_fail(HGA_EINVAL, "tokens: %d, at least 1 is needed", p->n_tokens);
     if (hga_bpt_nodes(p->n_tokens) < 0)
@@ -237,7 +237,7 @@ static hga_status check(const hga_bpt *p)
 }
 
 /* The rows of every tensor are nodes. */
-static hga_status describe(hga_id near, hga_program *program)
+static hga_status bpt_program(hga_id near, hga_program *program)
 {
     hga_status st = HGA_OK;
     hga_id query, key, value, out;
@@ -255,7 +255,7 @@ done:
 }
 
 /* Over n_tokens tokens, of which the first `there` are there. */
-static hga_status draw(hga_builder *b, const hga_bpt *p, hga_id n_tokens, hga_id there, hga_id *near)
+static hga_status draw_bpt(hga_builder *b, const hga_bpt *p, hga_id n_tokens, hga_id there, hga_id *near)
 {
     hga_status st = HGA_OK;
     draft d = {.builder = b,
@@ -274,10 +274,10 @@ done:
     return st;
 }
 
-static hga_status draw_more(hga_builder *b, const void *parameters, hga_id n_tokens, hga_id there)
+static hga_status draw_more_bpt(hga_builder *b, const void *parameters, hga_id n_tokens, hga_id there)
 {
     hga_id near;
-    return draw(b, parameters, n_tokens, there, &near);
+    return draw_bpt(b, parameters, n_tokens, there, &near);
 }
 
 hga_bpt hga_bpt_defaults(void) { return (hga_bpt){.k = 4, .clip = 10}; }
@@ -289,14 +289,14 @@ hga_status hga_build_bpt(const hga_bpt *p, hga_graph **g, hga_program *program)
     hga_id near;
     *g = NULL;
     HGA_TRY(hga_check_reserved("hga_bpt", p->reserved, sizeof p->reserved));
-    HGA_TRY(check(p));
+    HGA_TRY(check_bpt(p));
     HGA_TRY(hga_builder_create(p->allocator, &b));
     tree t = halve(p->n_tokens);
-    HGA_TRY(draw(b, p, p->n_tokens, p->n_tokens, &near));
+    HGA_TRY(draw_bpt(b, p, p->n_tokens, p->n_tokens, &near));
     HGA_TRY(add_families(b, &t));
     HGA_TRY(hga_builder_set_claims(b, HGA_CLAIM_SINGLE | HGA_CLAIM_COMPLETE | (p->causal ? HGA_CLAIM_CAUSAL : 0u)));
-    if (p->causal) HGA_TRY(draw_longer(b, p->allocator, p->n_tokens, (int64_t)1 << (t.n_levels - 1), draw_more, p));
-    HGA_TRY(describe(near, program));
+    if (p->causal) HGA_TRY(draw_longer(b, p->allocator, p->n_tokens, (int64_t)1 << (t.n_levels - 1), draw_more_bpt, p));
+    HGA_TRY(bpt_program(near, program));
     HGA_TRY(hga_builder_finish(b, g));
 done:
     hga_builder_destroy(b);

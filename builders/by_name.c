@@ -49,7 +49,7 @@ static hga_status read_number(const char *name, const char *text, hga_id least, 
 }
 
 /* the place of `text` among words with blanks between them, -1 without */
-static int place_of(const char *words, const char *text)
+static int place_in_words(const char *words, const char *text)
 {
     size_t length = strlen(text);
     int place = 0;
@@ -86,7 +86,7 @@ static hga_status read_value(const hga_parameter *p, const char *value, hga_id *
 {
     if (p->kind == HGA_PARAMETER_FLAG) return read_number(p->name, value, 0, 1, out);
     if (p->kind == HGA_PARAMETER_WHOLE) return read_number(p->name, value, p->least, INT32_MAX, out);
-    *out = place_of(p->words, value);
+    *out = place_in_words(p->words, value);
     return *out >= 0 ? HGA_OK : hga_fail(HGA_EINVAL, "%s: '%s' is not one of: %s", p->name, value, p->words);
 }
 

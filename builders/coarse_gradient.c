@@ -15,7 +15,7 @@ typedef struct node_sums {
     double *mean, *asked; /* [n][dim_v] */
 } node_sums;
 
-static hga_id branches(const hga_treeformer *t, hga_id l) { return t->branching ? t->branching[l] : 2; }
+static hga_id children_of(const hga_treeformer *t, hga_id l) { return t->branching ? t->branching[l] : 2; }
 static hga_id keys_of(const hga_treeformer *t) { return t->n_keys ? t->n_keys : t->n_queries; }
 static const int32_t *key_leaves(const hga_treeformer *t) { return t->key_leaf ? t->key_leaf : t->query_leaf; }
 
@@ -23,11 +23,11 @@ static const int32_t *key_leaves(const hga_treeformer *t) { return t->key_leaf ?
 static void path_of(const hga_treeformer *t, int64_t leaf, int64_t *node)
 {
     int64_t first = hga_route_nodes(t->height, t->branching), nodes = 1;
-    for (hga_id l = 0; l < t->height; l++) nodes *= branches(t, l);
+    for (hga_id l = 0; l < t->height; l++) nodes *= children_of(t, l);
     for (hga_id l = t->height + 1; l-- > 0;) {
         first -= nodes;
         node[l] = first + leaf;
-        if (l) leaf /= branches(t, l - 1), nodes /= branches(t, l - 1);
+        if (l) leaf /= children_of(t, l - 1), nodes /= children_of(t, l - 1);
     }
 }
 
@@ -92,11 +92,11 @@ static void ask(const node_sums *s, double (*of)(const node_sums *s, int64_t i, 
         if (!s->g->dense) to[l] = leaf < 0 ? 0 : (float)((double)s->g->alpha[l] * of(s, i, node[l]));
         for (int64_t j = 0; s->g->dense && j < nodes; j++, at++)
             to[at] = leaf < 0 ? 0 : (float)((double)s->g->alpha[l] * of(s, i, at));
-        if (l < t->height) nodes *= branches(t, l);
+        if (l < t->height) nodes *= children_of(t, l);
     }
 }
 
-static hga_status check(const hga_treeformer *t, const hga_coarse_grad *g)
+static hga_status check_coarse_grad(const hga_treeformer *t, const hga_coarse_grad *g)
 {
     hga_status st = hga_check_reserved("hga_treeformer", t->reserved, sizeof t->reserved);
     if (!st) st = hga_check_reserved("hga_coarse_grad", g->reserved, sizeof g->reserved);
@@ -115,10 +115,10 @@ static hga_status check(const hga_treeformer *t, const hga_coarse_grad *g)
     return HGA_OK;
 }
 
-static hga_status check_leaves(const hga_treeformer *t, const int32_t *leaf, hga_id rows)
+static hga_status check_row_leaves(const hga_treeformer *t, const int32_t *leaf, hga_id rows)
 {
     int64_t leaves = 1;
-    for (hga_id l = 0; l < t->height; l++) leaves *= branches(t, l);
+    for (hga_id l = 0; l < t->height; l++) leaves *= children_of(t, l);
     for (int64_t i = 0; i < (int64_t)rows * t->n_tree_heads; i++)
         if (leaf[i] < -1 || leaf[i] >= leaves)
             return hga_fail(HGA_EINVAL, "leaf %d of row %lld, of %lld leaves", leaf[i],
@@ -128,14 +128,14 @@ static hga_status check_leaves(const hga_treeformer *t, const int32_t *leaf, hga
 
 hga_status hga_coarse_gradient(const hga_treeformer *t, const hga_coarse_grad *g)
 {
-    hga_status st = check(t, g);
+    hga_status st = check_coarse_grad(t, g);
     if (st) return st;
 
     node_sums s = {.tree = t, .g = g, .n = hga_route_nodes(t->height, t->branching)};
     hga_id heads = t->n_tree_heads;
     int64_t wide = g->dense ? s.n : t->height + 1;
-    HGA_TRY(check_leaves(t, t->query_leaf, t->n_queries));
-    HGA_TRY(check_leaves(t, key_leaves(t), keys_of(t)));
+    HGA_TRY(check_row_leaves(t, t->query_leaf, t->n_queries));
+    HGA_TRY(check_row_leaves(t, key_leaves(t), keys_of(t)));
     HGA_TRY(hga_new(t->allocator, s.n, sizeof *s.keys, &s.keys));
     HGA_TRY(hga_new(t->allocator, s.n * g->dim_v, sizeof *s.mean, &s.mean));
     HGA_TRY(hga_new(t->allocator, s.n * g->dim_v, sizeof *s.asked, &s.asked));

@@ -21,7 +21,7 @@ typedef struct branch {
 static hga_id least(hga_id a, hga_id b) { return a < b ? a : b; }
 
 /* Every branch has a segment and a dilation, both at least 1. */
-static hga_status check(const hga_dilated *p)
+static hga_status check_dilated(const hga_dilated *p)
 {
     if (p->n_tokens < 1) return hga_fail(HGA_EINVAL, "tokens: %d, at least 1 is needed", p->n_tokens);
     if (p->n_segments != p->n_dilations)
@@ -75,7 +75,7 @@ static hga_status flush(hga_builder *b, hga_id relation, hga_shape_kind shape, c
 }
 
 /* `count` more classes of `size` each: of the run, or the start of another */
-static hga_status put(hga_builder *b, hga_id relation, hga_shape_kind shape, run *r, hga_id size, hga_id count)
+static hga_status put_classes(hga_builder *b, hga_id relation, hga_shape_kind shape, run *r, hga_id size, hga_id count)
 {
     hga_status st = HGA_OK;
     if (size == 0 || count == 0) return HGA_OK;
@@ -94,8 +94,8 @@ static hga_status add_classes(hga_builder *b, hga_id relation, hga_shape_kind sh
     run r = {0};
     for (int64_t first = 0; first < c->n_tokens; first += c->width) {
         hga_id n = least(c->width, (hga_id)(c->n_tokens - first)), size = n / c->step, more = n % c->step;
-        HGA_TRY(put(b, relation, shape, &r, size + 1, more));
-        HGA_TRY(put(b, relation, shape, &r, size, c->step - more));
+        HGA_TRY(put_classes(b, relation, shape, &r, size + 1, more));
+        HGA_TRY(put_classes(b, relation, shape, &r, size, c->step - more));
     }
     HGA_TRY(flush(b, relation, shape, &r));
 done:
@@ -118,7 +118,7 @@ done:
 }
 
 /* attend over the first branch, then more over each of the others */
-static hga_status describe(hga_id n_branches, hga_program *program)
+static hga_status dilated_program(hga_id n_branches, hga_program *program)
 {
     hga_status st = HGA_OK;
     HGA_TRY(hga_program_attention(program, 0));
@@ -147,14 +147,14 @@ hga_status hga_build_dilated(const hga_dilated *p, hga_graph **g, hga_program *p
     hga_dilated d = with_branches(p);
     *g = NULL;
     HGA_TRY(hga_check_reserved("hga_dilated", p->reserved, sizeof p->reserved));
-    HGA_TRY(check(&d));
+    HGA_TRY(check_dilated(&d));
     HGA_TRY(hga_builder_create(d.allocator, &b));
     HGA_TRY(hga_builder_add_level(b, d.n_tokens, NULL));
     HGA_TRY(
         hga_builder_set_claims(b, (d.causal ? HGA_CLAIM_CAUSAL : 0u) | (d.n_segments == 1 ? HGA_CLAIM_SINGLE : 0u)));
     if (d.causal) HGA_TRY(keep_places(b, d.allocator));
     for (hga_id i = 0; i < d.n_segments; i++) HGA_TRY(add_branch(b, &d, i));
-    HGA_TRY(describe(d.n_segments, program));
+    HGA_TRY(dilated_program(d.n_segments, program));
     HGA_TRY(hga_builder_finish(b, g));
 done:
     hga_builder_destroy(b);

@@ -54,7 +54,7 @@ static hga_status find_prefix(const hga_draft *p, hga_id *prefix)
 }
 
 /* Every draft follows another or the prefix, and no line is a ring; *prefix is how many tokens that has. */
-static hga_status check(const hga_draft *p, hga_id *prefix)
+static hga_status check_draft(const hga_draft *p, hga_id *prefix)
 {
     hga_status st = HGA_OK;
     HGA_TRY(hga_check_reserved("hga_draft", p->reserved, sizeof p->reserved));
@@ -100,7 +100,7 @@ hga_status hga_build_draft(const hga_draft *p, hga_graph **g, hga_program *progr
     hga_builder *b = NULL;
     hga_id near, prefix = 0;
     *g = NULL;
-    HGA_TRY(check(p, &prefix));
+    HGA_TRY(check_draft(p, &prefix));
     HGA_TRY(hga_builder_create(p->allocator, &b));
     HGA_TRY(hga_sides_add_tokens(b, p->n_tokens, prefix + p->n_tokens));
     HGA_TRY(hga_builder_set_claims(b, HGA_CLAIM_SINGLE));

@@ -14,7 +14,7 @@ typedef struct spans {
     hga_id first[MAX_LEVELS];
 } spans;
 
-static hga_status check(const hga_fenwick *p)
+static hga_status check_fenwick(const hga_fenwick *p)
 {
     if (p->n_tokens < 1) return hga_fail(HGA_EINVAL, "tokens: %d, at least 1 is needed", p->n_tokens);
     if (p->n_tokens > INT32_MAX / 2)
@@ -56,7 +56,7 @@ done:
 }
 
 /* Levels and relation over more tokens. */
-static hga_status draw_more(hga_builder *b, const void *parameters, hga_id n_tokens, hga_id there)
+static hga_status draw_more_fenwick(hga_builder *b, const void *parameters, hga_id n_tokens, hga_id there)
 {
     hga_status st = HGA_OK;
     hga_id past;
@@ -70,7 +70,7 @@ done:
 }
 
 /* coarsen keys and values, attend by mass */
-static hga_status describe(hga_id past, hga_program *program)
+static hga_status fenwick_program(hga_id past, hga_program *program)
 {
     hga_status st = HGA_OK;
     hga_id query, key, value, out;
@@ -100,14 +100,15 @@ hga_status hga_build_fenwick(const hga_fenwick *p, hga_graph **g, hga_program *p
     spans s = {.n_tokens = p->n_tokens};
     *g = NULL;
     HGA_TRY(hga_check_reserved("hga_fenwick", p->reserved, sizeof p->reserved));
-    HGA_TRY(check(p));
+    HGA_TRY(check_fenwick(p));
     HGA_TRY(hga_builder_create(p->allocator, &b));
     HGA_TRY(add_levels(b, &s, 1));
     HGA_TRY(hga_builder_set_claims(b, HGA_CLAIM_CAUSAL | HGA_CLAIM_SINGLE | HGA_CLAIM_COMPLETE));
     HGA_TRY(hga_builder_add_relation(b, "past", &past));
     HGA_TRY(add_past(b, past, &s));
-    HGA_TRY(draw_longer(b, p->allocator, p->n_tokens, s.n_levels ? (int64_t)1 << (s.n_levels - 1) : 1, draw_more, p));
-    HGA_TRY(describe(past, program));
+    HGA_TRY(draw_longer(b, p->allocator, p->n_tokens, s.n_levels ? (int64_t)1 << (s.n_levels - 1) : 1,
+                        draw_more_fenwick, p));
+    HGA_TRY(fenwick_program(past, program));
     HGA_TRY(hga_builder_finish(b, g));
 done:
     hga_builder_destroy(b);

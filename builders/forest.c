@@ -199,7 +199,7 @@ static void place_leaves_by_id(family_tree *t)
 }
 
 /* Causal attention goes by the order of the tree; tokens in another order would see later ones. */
-static hga_status check_leaves(const hga_hsa *p, const family_tree *t)
+static hga_status check_leaf_order(const hga_hsa *p, const family_tree *t)
 {
     if ((unsigned)p->leaves > HGA_LEAVES_BY_ID)
         return hga_fail(HGA_EINVAL, "leaves: %d is neither depth-first nor by id", (int)p->leaves);
@@ -258,7 +258,7 @@ static hga_status plant_parents(const hga_hsa *p, forest *f)
     list_children(&t);
     HGA_TRY(climb(&t));
     hga_id n_roots, n_leaves = number_leaves(&t, &n_roots), top = 0;
-    HGA_TRY(check_leaves(p, &t));
+    HGA_TRY(check_leaf_order(p, &t));
     if (p->n_tokens && p->n_tokens != n_leaves)
         HGA_TRY(hga_fail(HGA_EINVAL, "n_tokens is %d, but parent has %d leaves", p->n_tokens, n_leaves));
     for (hga_id v = 0; v < t.n; v++) top = t.height[v] > top ? t.height[v] : top;

@@ -28,7 +28,7 @@ typedef struct pyramid {
 
 static hga_id divide_up(hga_id n, hga_id d) { return (hga_id)(((int64_t)n + d - 1) / d); }
 
-static hga_status check(hga_id height, hga_id width, const hga_id *patch, hga_id n_patch)
+static hga_status check_grid(hga_id height, hga_id width, const hga_id *patch, hga_id n_patch)
 {
     if (height < 1 || width < 1)
         return hga_fail(HGA_EINVAL, "an image of %d x %d; both must be at least 1", height, width);
@@ -133,7 +133,7 @@ hga_status hga_tree_grid(const hga_allocator *a, hga_id height, hga_id width, co
     hga_id *cells = NULL, *below = NULL, n = 0;
     memset(out, 0, sizeof *out);
     if (a) out->allocator = *a;
-    HGA_TRY(check(height, width, patch, n_patch));
+    HGA_TRY(check_grid(height, width, patch, n_patch));
     HGA_TRY(size_levels(height, width, patch, n_patch, &p));
     n = height * width;
     HGA_TRY(allocate(a, &p, out));

@@ -42,7 +42,7 @@ static hga_status flush(hga_builder *b, hga_id relation, chain *c)
     return hga_builder_add_blocks(b, relation, &c->last);
 }
 
-static hga_status put(hga_builder *b, hga_id relation, chain *c, hga_block next)
+static hga_status put_block(hga_builder *b, hga_id relation, chain *c, hga_block next)
 {
     next.count = 1;
     if (c->used && extend(&c->last, &next)) return HGA_OK;
@@ -108,13 +108,13 @@ static hga_status add_family(hga_builder *b, hga_id relation, const forest *f, h
     hga_block block = {.dst = start, .n_dst = m, .src = start, .n_src = m};
     if (self && flat(f, start, m)) {
         block.shape = causal ? HGA_LOWER : HGA_ALL;
-        return put(b, relation, pairs, block);
+        return put_block(b, relation, pairs, block);
     }
     block.shape = causal ? HGA_STRICT_LOWER : HGA_OFF_DIAGONAL;
-    if (m > 1) HGA_TRY(put(b, relation, pairs, block));
+    if (m > 1) HGA_TRY(put_block(b, relation, pairs, block));
     for (hga_id i = start; self && i < start + m; i++)
         if (forest_member(f, i) < f->n_tokens)
-            HGA_TRY(put(b, relation, loops, (hga_block){.dst = i, .n_dst = 1, .src = i, .n_src = 1}));
+            HGA_TRY(put_block(b, relation, loops, (hga_block){.dst = i, .n_dst = 1, .src = i, .n_src = 1}));
 done:
     return st;
 }
@@ -132,7 +132,7 @@ static hga_status add_siblings(hga_builder *b, const forest *f, int self, int ca
                            &pairs, &loops));
     for (hga_id i = f->n - f->n_roots; self && i < f->n; i++) /* a tree of one leaf */
         if (forest_member(f, i) < f->n_tokens)
-            HGA_TRY(put(b, relation, &loops, (hga_block){.dst = i, .n_dst = 1, .src = i, .n_src = 1}));
+            HGA_TRY(put_block(b, relation, &loops, (hga_block){.dst = i, .n_dst = 1, .src = i, .n_src = 1}));
     HGA_TRY(flush(b, relation, &pairs));
     HGA_TRY(flush(b, relation, &loops));
 done:
@@ -145,7 +145,7 @@ static hga_status add_left_siblings(hga_builder *b, hga_id relation, const fores
     hga_id node = forest_member(f, start + i);
     hga_block block = {.dst = f->first[node], .n_dst = f->size[node], .src = start, .n_src = i, .pos_of = node + 1};
     if (node < f->n_tokens) block.n_src = i + 1, block.pos_of = HGA_POS_OWN;
-    return block.n_src ? put(b, relation, c, block) : HGA_OK;
+    return block.n_src ? put_block(b, relation, c, block) : HGA_OK;
 }
 
 /* One chain per index in the family, so that regular trees give few blocks: chain[0] has the families of leaves. */
@@ -154,7 +154,7 @@ static hga_status add_frontier_family(hga_builder *b, hga_id relation, const for
 {
     hga_status st = HGA_OK;
     if (flat(f, start, m))
-        return put(
+        return put_block(
             b, relation, &chains[0],
             (hga_block){.dst = forest_member(f, start), .n_dst = m, .src = start, .n_src = m, .shape = HGA_LOWER});
     for (hga_id i = 0; i < m; i++) HGA_TRY(add_left_siblings(b, relation, f, start, i, &chains[i + 1]));
@@ -234,7 +234,7 @@ done:
     return st;
 }
 
-static hga_status check(const hga_hsa *p)
+static hga_status check_hsa(const hga_hsa *p)
 {
     if (!p->parent && !p->branching) return hga_fail(HGA_EINVAL, "hsa needs parent or branching");
     if (p->parent && p->branching) return hga_fail(HGA_EINVAL, "hsa takes parent or branching, not both");
@@ -261,7 +261,7 @@ done:
 }
 
 /* The frontiers of more tokens under the same branching. */
-static hga_status draw_more(hga_builder *b, const void *parameters, hga_id n_tokens, hga_id there)
+static hga_status draw_more_hsa(hga_builder *b, const void *parameters, hga_id n_tokens, hga_id there)
 {
     hga_hsa p = *(const hga_hsa *)parameters;
     forest f = {.a = p.allocator};
@@ -278,7 +278,7 @@ static hga_status draw_more(hga_builder *b, const void *parameters, hga_id n_tok
 static hga_status look_ahead(hga_builder *b, const hga_hsa *p, const forest *f)
 {
     if (!p->causal || p->mode != HGA_HSA_FRONTIER || !p->branching || f->order || p->n_tokens % 16 == 0) return HGA_OK;
-    return draw_longer(b, p->allocator, p->n_tokens, 1, draw_more, p);
+    return draw_longer(b, p->allocator, p->n_tokens, 1, draw_more_hsa, p);
 }
 
 hga_hsa hga_hsa_defaults(void) { return (hga_hsa){.mode = HGA_HSA_FRONTIER}; }
@@ -290,7 +290,7 @@ hga_status hga_build_hsa(const hga_hsa *p, hga_graph **g, hga_program *program)
     hga_builder *b = NULL;
     *g = NULL;
     HGA_TRY(hga_check_reserved("hga_hsa", p->reserved, sizeof p->reserved));
-    HGA_TRY(check(p));
+    HGA_TRY(check_hsa(p));
     HGA_TRY(forest_plant(p, &f));
     HGA_TRY(hga_builder_create(p->allocator, &b));
     HGA_TRY(build(p, &f, b));

@@ -46,7 +46,7 @@ static int64_t coarser(const hga_htransformer *p, hga_id level, int64_t n)
     return n / block * ((block + 1) / 2) + (n % block + 1) / 2;
 }
 
-static void find_levels(const hga_htransformer *p, hierarchy *h)
+static void size_levels(const hga_htransformer *p, hierarchy *h)
 {
     *h = (hierarchy){.p = p, .n_levels = 1, .cross = p->n_keys > 0};
     h->query.size[0] = p->n_tokens, h->key.size[0] = h->cross ? p->n_keys : p->n_tokens;
@@ -284,19 +284,19 @@ done:
 }
 
 /* Levels and relations over more tokens. */
-static hga_status draw_more(hga_builder *b, const void *parameters, hga_id n_tokens, hga_id there)
+static hga_status draw_more_htransformer(hga_builder *b, const void *parameters, hga_id n_tokens, hga_id there)
 {
     hga_htransformer p = *(const hga_htransformer *)parameters;
     hierarchy h;
     hga_id near, between = -1;
     (void)there;
     p.n_tokens = n_tokens;
-    find_levels(&p, &h);
+    size_levels(&p, &h);
     hga_status st = add_levels(b, &h);
     return st ? st : add_relations(b, &h, &near, &between);
 }
 
-static hga_status check(const hga_htransformer *p)
+static hga_status check_htransformer(const hga_htransformer *p)
 {
     if (p->block < 1) return hga_fail(HGA_EINVAL, "block: %d, at least 1 is needed", p->block);
     if ((unsigned)p->structure > HGA_SIBLINGS)
@@ -317,7 +317,7 @@ static uint32_t claims(const hga_htransformer *p)
 
 /* coarsen q, k, v; attend by mass; spread the states. A causal coarse query is its first token's: a mean would show
    later ones. */
-static hga_status describe(const hga_htransformer *p, hga_id near, hga_id between, hga_program *program)
+static hga_status htransformer_program(const hga_htransformer *p, hga_id near, hga_id between, hga_program *program)
 {
     hga_status st = HGA_OK;
     hga_id query, key, value, out;
@@ -350,16 +350,16 @@ hga_status hga_build_htransformer(const hga_htransformer *p, hga_graph **g, hga_
     hga_id near, between = -1;
     *g = NULL;
     HGA_TRY(hga_check_reserved("hga_htransformer", p->reserved, sizeof p->reserved));
-    HGA_TRY(check(p));
+    HGA_TRY(check_htransformer(p));
     HGA_TRY(hga_builder_create(p->allocator, &b));
-    find_levels(p, &h);
+    size_levels(p, &h);
     HGA_TRY(add_levels(b, &h));
     HGA_TRY(add_tree(b, &h));
     HGA_TRY(hga_builder_set_claims(b, claims(p)));
     HGA_TRY(add_relations(b, &h, &near, &between));
     if (p->causal && !p->n_keys)
-        HGA_TRY(draw_longer(b, p->allocator, p->n_tokens, (int64_t)1 << (h.n_levels - 1), draw_more, p));
-    HGA_TRY(describe(p, near, between, program));
+        HGA_TRY(draw_longer(b, p->allocator, p->n_tokens, (int64_t)1 << (h.n_levels - 1), draw_more_htransformer, p));
+    HGA_TRY(htransformer_program(p, near, between, program));
     HGA_TRY(hga_builder_finish(b, g));
 done:
     hga_builder_destroy(b);

@@ -193,7 +193,7 @@ static hga_id of_axis(const hga_id *list, hga_id n, hga_id i, hga_id standard)
     return list ? list[n == 1 ? 0 : i] : standard;
 }
 
-static hga_status check_list(const char *name, const hga_id *list, hga_id n, hga_id n_axes, hga_id least, hga_id most)
+static hga_status check_axes(const char *name, const hga_id *list, hga_id n, hga_id n_axes, hga_id least, hga_id most)
 {
     if (!list && n == 0) return HGA_OK;
     if (!list || (n != 1 && n != n_axes))
@@ -232,9 +232,9 @@ static hga_status read_parameters(const hga_neighbourhood *p, grid *g)
     hga_status st = HGA_OK;
     HGA_TRY(hga_check_reserved("hga_neighbourhood", p->reserved, sizeof p->reserved));
     HGA_TRY(read_shape(p, g));
-    HGA_TRY(check_list("kernel", p->kernel, p->n_kernel, g->n_axes, 1, INT32_MAX));
-    HGA_TRY(check_list("dilation", p->dilation, p->n_dilation, g->n_axes, 1, INT32_MAX));
-    HGA_TRY(check_list("causal", p->causal, p->n_causal, g->n_axes, 0, 1));
+    HGA_TRY(check_axes("kernel", p->kernel, p->n_kernel, g->n_axes, 1, INT32_MAX));
+    HGA_TRY(check_axes("dilation", p->dilation, p->n_dilation, g->n_axes, 1, INT32_MAX));
+    HGA_TRY(check_axes("causal", p->causal, p->n_causal, g->n_axes, 0, 1));
     for (hga_id i = 0; i < g->n_axes; i++) {
         axis *x = &g->axis[i];
         x->kernel = of_axis(p->kernel, p->n_kernel, i, HGA_NEIGHBOURHOOD_KERNEL);

@@ -31,7 +31,7 @@ int64_t hga_route_rows(hga_id height, const hga_id *branching)
 }
 
 /* A leaf number must fit int32_t. */
-static hga_status check_leaves(const hga_router *r)
+static hga_status check_n_leaves(const hga_router *r)
 {
     int64_t leaves = 1;
     for (hga_id l = 0; l < r->height; l++) {
@@ -44,7 +44,7 @@ static hga_status check_leaves(const hga_router *r)
     return HGA_OK;
 }
 
-static hga_status check(const hga_router *r, const float *x, hga_id n, const int32_t *leaf)
+static hga_status check_inputs(const hga_router *r, const float *x, hga_id n, const int32_t *leaf)
 {
     if (r->height < 0) return hga_fail(HGA_EINVAL, "height is %d; it must be at least 0", r->height);
     if (r->dim < 1) return hga_fail(HGA_EINVAL, "dim is %d; it must be at least 1", r->dim);
@@ -53,7 +53,7 @@ static hga_status check(const hga_router *r, const float *x, hga_id n, const int
     if (n > 0 && (!x || !leaf)) return hga_fail(HGA_EINVAL, "%d rows, but %s is NULL", n, x ? "leaf" : "x");
     if (r->height > 0 && (!r->weights || !r->bias))
         return hga_fail(HGA_EINVAL, "height is %d, but %s is NULL", r->height, r->weights ? "bias" : "weights");
-    return check_leaves(r);
+    return check_n_leaves(r);
 }
 
 /* ---- one decision ----
@@ -400,7 +400,7 @@ hga_status hga_route(const hga_router *r, const float *x, hga_id n, ptrdiff_t ro
                      int32_t *leaf)
 {
     hga_status st = hga_check_reserved("hga_router", r->reserved, sizeof r->reserved);
-    if (!st) st = check(r, x, n, leaf);
+    if (!st) st = check_inputs(r, x, n, leaf);
     if (st) return st;
     tree t = {r, r->weights, hga_route_rows(r->height, r->branching), INFINITY};
     float *copy = NULL;

@@ -13,7 +13,7 @@ typedef struct levels {
     int64_t n_rows, n_nodes;
 } levels;
 
-static hga_id branches(const levels *t, hga_id l) { return t->branching ? t->branching[l] : 2; }
+static hga_id children_at(const levels *t, hga_id l) { return t->branching ? t->branching[l] : 2; }
 static hga_id planes(const levels *t, hga_id l) { return t->branching ? t->branching[l] : 1; }
 
 /* Nodes of all levels, the leaves among them; -1: too many. */
@@ -111,7 +111,7 @@ static void walk_path(const walk *w, const float *d, int by_level, int64_t leaf)
     const levels *t = &w->t;
     double below = by_level ? 0 : (double)*d;
     for (hga_id l = t->height; l-- > 0;) {
-        hga_id b = branches(t, l), n = planes(t, l);
+        hga_id b = children_at(t, l), n = planes(t, l);
         int64_t node = leaf / b, child = leaf % b, level_row = hga_route_rows(l, t->branching);
         if (by_level) below += (double)d[l + 1];
         evaluate(w, level_row + node * n, n);
@@ -129,7 +129,7 @@ static void walk_all(const walk *w, const float *d)
     int64_t first[64] = {0}, nodes = 1, row = 0;
     w->reach[0] = 1;
     for (hga_id l = 0; l < t->height; l++) {
-        hga_id b = branches(t, l), n = planes(t, l);
+        hga_id b = children_at(t, l), n = planes(t, l);
         first[l + 1] = first[l] + nodes;
         for (int64_t j = 0; j < nodes; j++) {
             evaluate(w, row + j * n, n);
@@ -139,7 +139,7 @@ static void walk_all(const walk *w, const float *d)
     }
     for (int64_t j = 0; j < t->n_nodes; j++) w->asked[j] = (double)d[j];
     for (hga_id l = t->height; l-- > 0;) {
-        hga_id b = branches(t, l), n = planes(t, l);
+        hga_id b = children_at(t, l), n = planes(t, l);
         nodes /= b, row -= nodes * n;
         for (int64_t j = 0; j < nodes; j++) {
             const double *children = w->asked + first[l + 1] + j * b;
@@ -156,7 +156,7 @@ static void walk_all(const walk *w, const float *d)
 
 /* ---- the call ---- */
 
-static hga_status check(const hga_router *r, const hga_route_grad *g)
+static hga_status check_route_grad(const hga_router *r, const hga_route_grad *g)
 {
     hga_status st = hga_check_reserved("hga_router", r->reserved, sizeof r->reserved);
     if (!st) st = hga_check_reserved("hga_route_grad", g->reserved, sizeof g->reserved);
@@ -173,7 +173,7 @@ static hga_status check(const hga_router *r, const hga_route_grad *g)
     return HGA_OK;
 }
 
-static hga_status check_leaves(const hga_router *r, const hga_route_grad *g)
+static hga_status check_given_leaves(const hga_router *r, const hga_route_grad *g)
 {
     int64_t leaves = 1;
     for (hga_id l = 0; l < r->height; l++) leaves *= r->branching ? r->branching[l] : 2;
@@ -185,7 +185,7 @@ static hga_status check_leaves(const hga_router *r, const hga_route_grad *g)
 }
 
 /* A row of x may be of several heads: it is cleared before the first adds to it. */
-static void clear(const hga_router *r, const hga_route_grad *g)
+static void clear_gradients(const hga_router *r, const hga_route_grad *g)
 {
     int64_t rows = hga_route_rows(r->height, r->branching) * r->n_heads;
     if (g->accumulate) return;
@@ -220,22 +220,22 @@ static void add_sums(const walk *w, const double *sums)
 
 hga_status hga_route_gradient(const hga_router *r, const hga_route_grad *g)
 {
-    hga_status st = check(r, g);
+    hga_status st = check_route_grad(r, g);
 
     walk w = {.r = r, .g = g};
     double *memory = NULL;
     int64_t n = 0, sums = 0, most = 2;
     if (st) return st;
     HGA_TRY(levels_of(r->height, r->branching, &w.t));
-    HGA_TRY(check_leaves(r, g));
-    for (hga_id l = 0; l < r->height; l++) most = branches(&w.t, l) > most ? branches(&w.t, l) : most;
+    HGA_TRY(check_given_leaves(r, g));
+    for (hga_id l = 0; l < r->height; l++) most = children_at(&w.t, l) > most ? children_at(&w.t, l) : most;
     sums = w.t.n_rows * (r->dim + 1);
     n = sums + 4 * most + 2 * w.t.n_nodes;
     HGA_TRY(hga_new(g->allocator, n, sizeof *memory, &memory));
     w.f = memory + sums, w.share = w.f + most, w.d = w.share + most, w.df = w.d + most;
     w.reach = w.df + most, w.asked = w.reach + w.t.n_nodes;
     w.d_weights = g->d_weights ? memory : NULL, w.d_bias = g->d_bias ? memory + w.t.n_rows * r->dim : NULL;
-    clear(r, g);
+    clear_gradients(r, g);
     for (w.head = 0; w.head < r->n_heads; w.head++) {
         memset(memory, 0, (size_t)sums * sizeof *memory);
         walk_head(&w);

@@ -47,7 +47,7 @@ static hga_status check_samples(const hga_routed *p)
     return HGA_OK;
 }
 
-static hga_status check(const hga_routed *p)
+static hga_status check_routed(const hga_routed *p)
 {
     if (p->n_tokens < 1) return hga_fail(HGA_EINVAL, "n_tokens is %d; it must be at least 1", p->n_tokens);
     if (p->block < 1) return hga_fail(HGA_EINVAL, "block is %d; it must be at least 1", p->block);
@@ -76,7 +76,7 @@ static chosen_list list_of(const hga_routed *p, int64_t row)
 }
 
 /* Blocks of a row ascend, exist, and are none of later ones where rows are causal. */
-static hga_status check_list(const hga_routed *p, int64_t row, const chosen_list *c, hga_id n_blocks, hga_id last)
+static hga_status check_blocks(const hga_routed *p, int64_t row, const chosen_list *c, hga_id n_blocks, hga_id last)
 {
     for (hga_id i = 0; i < c->n; i++) {
         if (c->block[i] < 0 || c->block[i] >= n_blocks)
@@ -106,7 +106,7 @@ static hga_status add_sample(telling *x, hga_choice *c, int64_t at)
     for (hga_id i = 0; i < lists; i++) {
         const chosen_list list = list_of(p, at + i);
         const hga_id last = least_of((i + 1) * c->row_block, c->n_dst) - 1;
-        HGA_TRY(check_list(p, at + i, &list, n_blocks, last / p->block));
+        HGA_TRY(check_blocks(p, at + i, &list, n_blocks, last / p->block));
         x->first[i] = n;
         if (!p->choice_first) memcpy(x->chosen + n, list.block, (size_t)list.n * sizeof *x->chosen);
         n += list.n;
@@ -218,7 +218,7 @@ hga_status hga_build_routed(const hga_routed *routed, hga_graph **g, hga_program
     HGA_TRY(hga_check_reserved("hga_routed", p->reserved, sizeof p->reserved));
     HGA_TRY(hga_routed_selection(routed, &how));
     mine.query_block = how.query_block;
-    HGA_TRY(check(p));
+    HGA_TRY(check_routed(p));
     int cross = p->n_key_heads && p->n_key_heads != p->n_choosers;
     hga_id rows = p->n_choosers * p->n_tokens, keys = cross ? p->n_key_heads * p->n_tokens : 0;
     s.key_first = cross ? rows : 0;

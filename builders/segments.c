@@ -36,7 +36,7 @@ static hga_status check_equal(const hga_segmented *p)
     return HGA_OK;
 }
 
-static hga_status check(const hga_segmented *p)
+static hga_status check_segmented(const hga_segmented *p)
 {
     if (!p->query_segment) return hga_fail(HGA_EINVAL, "query-segment: NULL, but each token needs its segment");
     if (p->n_keys > 0 && !p->key_segment)
@@ -111,7 +111,7 @@ hga_status hga_build_segments(const hga_segmented *p, hga_graph **g, hga_program
     if (p->n_keys > 0) key = (text){.segment = p->key_segment, .n = p->n_keys};
     *g = NULL;
     HGA_TRY(hga_check_reserved("hga_segmented", p->reserved, sizeof p->reserved));
-    HGA_TRY(check(p));
+    HGA_TRY(check_segmented(p));
     HGA_TRY(list_inside(p->allocator, 0, &query));
     HGA_TRY(list_inside(p->allocator, key_first, &key));
     HGA_TRY(hga_builder_create(p->allocator, &b));

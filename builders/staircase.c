@@ -26,7 +26,7 @@ static range meeting(int64_t first, int64_t n, int64_t step, int64_t begin, int6
 static range both(range a, range b) { return (range){most(a.begin, b.begin), least(a.end, b.end)}; }
 
 /* `count` instances from m on; a single one may be clipped */
-static hga_status add_run(hga_builder *b, hga_id relation, const hga_staircase *s, int64_t m, int64_t count)
+static hga_status add_instances(hga_builder *b, hga_id relation, const hga_staircase *s, int64_t m, int64_t count)
 {
     int64_t row = s->row + m * s->row_step, col = s->col + m * s->col_step;
     int64_t row_begin = most(row, s->row_begin), row_end = least(row + s->n_rows, s->row_end);
@@ -48,7 +48,7 @@ static hga_status add_run(hga_builder *b, hga_id relation, const hga_staircase *
 
 static int outside(int64_t begin, int64_t end) { return begin < end && (begin < 0 || end > INT32_MAX); }
 
-static hga_status check(const hga_staircase *s)
+static hga_status check_staircase(const hga_staircase *s)
 {
     if (s->row_step < 1 || s->col_step < 1)
         return hga_fail(HGA_EINVAL, "staircase: steps of %lld rows and %lld columns; both are at least 1",
@@ -69,7 +69,7 @@ static int clipped_low(const hga_staircase *s, int64_t m)
 
 hga_status hga_builder_add_staircase(hga_builder *b, hga_id relation, const hga_staircase *s)
 {
-    hga_status st = check(s);
+    hga_status st = check_staircase(s);
     if (st || s->n_rows <= 0 || s->n_cols <= 0 || s->row_begin >= s->row_end || s->col_begin >= s->col_end) return st;
     range part = both(meeting(s->row, s->n_rows, s->row_step, s->row_begin, s->row_end),
                       meeting(s->col, s->n_cols, s->col_step, s->col_begin, s->col_end));
@@ -79,9 +79,9 @@ hga_status hga_builder_add_staircase(hga_builder *b, hga_id relation, const hga_
     if (s->shape != HGA_ALL && part.begin < part.end && clipped_low(s, part.begin))
         return hga_fail(HGA_EINVAL, "staircase: an instance of shape %d is cut at its low end by %lld or %lld",
                         (int)s->shape, (long long)s->row_begin, (long long)s->col_begin);
-    for (int64_t m = part.begin; m < whole.begin; m++) HGA_TRY(add_run(b, relation, s, m, 1));
-    if (whole.begin < whole.end) HGA_TRY(add_run(b, relation, s, whole.begin, whole.end - whole.begin));
-    for (int64_t m = whole.end; m < part.end; m++) HGA_TRY(add_run(b, relation, s, m, 1));
+    for (int64_t m = part.begin; m < whole.begin; m++) HGA_TRY(add_instances(b, relation, s, m, 1));
+    if (whole.begin < whole.end) HGA_TRY(add_instances(b, relation, s, whole.begin, whole.end - whole.begin));
+    for (int64_t m = whole.end; m < part.end; m++) HGA_TRY(add_instances(b, relation, s, m, 1));
 done:
     return st;
 }

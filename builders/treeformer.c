@@ -32,7 +32,7 @@ static int is_cross(const hga_treeformer *p) { return p->n_keys > 0; }
 
 /* ---- checks ---- */
 
-static hga_status check(const hga_treeformer *p)
+static hga_status check_treeformer(const hga_treeformer *p)
 {
     if (p->n_queries < 1) return hga_fail(HGA_EINVAL, "n_queries is %d; it must be at least 1", p->n_queries);
     if (p->n_keys < 0) return hga_fail(HGA_EINVAL, "n_keys is %d; it must be at least 0", p->n_keys);
@@ -150,10 +150,10 @@ static void layout_clear(layout *t)
 }
 
 /* Checks the parameters, and sorts the rows of both sides by bucket. */
-static hga_status lay_out(const hga_treeformer *p, int coarse, layout *t)
+static hga_status sort_sides(const hga_treeformer *p, int coarse, layout *t)
 {
     hga_status st = HGA_OK;
-    HGA_TRY(check(p));
+    HGA_TRY(check_treeformer(p));
     HGA_TRY(fold("n_queries", p->n_queries, p->n_tree_heads, &t->n_queries));
     HGA_TRY(fold("n_keys", is_cross(p) ? p->n_keys : p->n_queries, p->n_tree_heads, &t->n_keys));
     t->key_leaf = p->key_leaf ? p->key_leaf : p->query_leaf;
@@ -255,7 +255,7 @@ hga_status hga_build_treeformer_fine(const hga_treeformer *p, hga_graph **g, hga
     HGA_TRY(hga_check_reserved("hga_treeformer", p->reserved, sizeof p->reserved));
     if (p->causal && is_cross(p))
         return hga_fail(HGA_EUNSUPPORTED, "causal is for self-attention, but n_keys is %d", p->n_keys);
-    HGA_TRY(lay_out(p, 0, &t));
+    HGA_TRY(sort_sides(p, 0, &t));
     HGA_TRY(hga_builder_create(p->allocator, &b));
     HGA_TRY(build_fine(&t, b));
     HGA_TRY(hga_program_attention(program, 0));
@@ -353,7 +353,7 @@ hga_status hga_build_treeformer_coarse(const hga_treeformer *p, hga_graph **g, h
         return hga_fail(HGA_EUNSUPPORTED,
                         "causal is %d, but treeformer-coarse has no causal form: node means hold later keys",
                         p->causal);
-    HGA_TRY(lay_out(p, 1, &t));
+    HGA_TRY(sort_sides(p, 1, &t));
     HGA_TRY(hga_builder_create(p->allocator, &b));
     HGA_TRY(build_coarse(&t, b));
     HGA_TRY(hga_builder_finish(b, g));

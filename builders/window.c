@@ -107,7 +107,7 @@ done:
     return st;
 }
 
-static hga_status draw(hga_builder *b, const hga_window *p, hga_id *near)
+static hga_status draw_window(hga_builder *b, const hga_window *p, hga_id *near)
 {
     frame f = find_frame(p);
     hga_status st = hga_sides_add_tokens(b, p->n_tokens, p->n_keys);
@@ -115,16 +115,16 @@ static hga_status draw(hga_builder *b, const hga_window *p, hga_id *near)
     return st ? st : add_pairs(b, *near, p, &f);
 }
 
-static hga_status draw_more(hga_builder *b, const void *parameters, hga_id n_tokens, hga_id there)
+static hga_status draw_more_window(hga_builder *b, const void *parameters, hga_id n_tokens, hga_id there)
 {
     hga_window p = *(const hga_window *)parameters;
     hga_id near;
     (void)there;
     p.n_tokens = n_tokens;
-    return draw(b, &p, &near);
+    return draw_window(b, &p, &near);
 }
 
-static hga_status check(const hga_window *p)
+static hga_status check_window(const hga_window *p)
 {
     if (p->stride < 1) return hga_fail(HGA_EINVAL, "stride: %d, at least 1 is needed", p->stride);
     if (p->global < 0) return hga_fail(HGA_EINVAL, "global: %d is negative", p->global);
@@ -140,13 +140,13 @@ hga_status hga_build_window(const hga_window *p, hga_graph **g, hga_program *pro
     hga_id near;
     *g = NULL;
     HGA_TRY(hga_check_reserved("hga_window", p->reserved, sizeof p->reserved));
-    HGA_TRY(check(p));
+    HGA_TRY(check_window(p));
     HGA_TRY(hga_builder_create(p->allocator, &b));
     HGA_TRY(hga_builder_set_claims(b, HGA_CLAIM_SINGLE | (p->causal ? HGA_CLAIM_CAUSAL : 0u)));
-    HGA_TRY(draw(b, p, &near));
+    HGA_TRY(draw_window(b, p, &near));
     if (p->causal && !p->n_keys)
         HGA_TRY(p->stride > 1 ? keep_places(b, p->allocator)
-                              : draw_longer(b, p->allocator, p->n_tokens, 1, draw_more, p));
+                              : draw_longer(b, p->allocator, p->n_tokens, 1, draw_more_window, p));
     HGA_TRY(hga_program_attention(program, near));
     HGA_TRY(hga_builder_finish(b, g));
 done:
