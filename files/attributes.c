@@ -39,7 +39,7 @@ typedef struct line {
     int n;
 } line;
 
-static void put(line *l, const char *text)
+static void put_text(line *l, const char *text)
 {
     for (; *text && l->n + 1 < (int)sizeof l->text; text++) l->text[l->n++] = (unsigned char)*text < ' ' ? ' ' : *text;
     l->text[l->n] = 0;
@@ -52,9 +52,9 @@ static void put_names(const import *x, line *l, int understood, const char *titl
     for (int64_t i = 0; i < x->n_notes; i++) {
         const import_note *note = &x->notes[i];
         if (note->understood != understood) continue;
-        put(l, n++ ? ", " : l->n ? "; " : ""), put(l, n > 1 ? "" : title);
-        put(l, *(x->text + note->name) ? x->text + note->name : "without a name");
-        if (*note->of) put(l, " ("), put(l, note->of), put(l, ")");
+        put_text(l, n++ ? ", " : l->n ? "; " : ""), put_text(l, n > 1 ? "" : title);
+        put_text(l, *(x->text + note->name) ? x->text + note->name : "without a name");
+        if (*note->of) put_text(l, " ("), put_text(l, note->of), put_text(l, ")");
     }
 }
 

@@ -113,7 +113,7 @@ static hga_status leave(document *d, const xmlNode *node)
 static int has_inside(const xmlNode *node) { return node->children && element_of(node)->role != SKIP; }
 
 /* All nodes from the root on, without recursion: pages may nest as deep as they like. */
-static hga_status walk(document *d, const xmlNode *root)
+static hga_status walk_pages(document *d, const xmlNode *root)
 {
     hga_status st = HGA_OK;
     for (const xmlNode *at = root; at;) {
@@ -189,7 +189,7 @@ hga_status hga_tree_html(const hga_allocator *a, const char *text, size_t bytes,
     const xmlNode *root = page ? xmlDocGetRootElement(page) : NULL;
     if (!st && !root) st = hga_fail(HGA_EFORMAT, "the document has no word");
     if (!st) st = name_document(&d, root);
-    if (!st) st = walk(&d, root);
+    if (!st) st = walk_pages(&d, root);
     st = document_end(&d, st);
     if (page) xmlFreeDoc(page);
     return st;

@@ -21,7 +21,7 @@ static void skip(dictionary *d)
 }
 
 /* Is that the next character? Then it is read. */
-static int take(dictionary *d, char c)
+static int take_character(dictionary *d, char c)
 {
     skip(d);
     int is = d->at < d->end && *d->at == c;
@@ -62,7 +62,7 @@ static hga_status read_pair(dictionary *d, double *weight)
     const char *key = d->at + 1;
     if (!pass_quoted(d)) return wrong(d);
     int64_t n = d->at - 1 - key;
-    if (!take(d, ':')) return wrong(d);
+    if (!take_character(d, ':')) return wrong(d);
     skip(d);
     const char *value = d->at;
     int64_t length = pass_value(d);
@@ -80,11 +80,11 @@ hga_status edge_data_read(import *x, const char *text, int64_t n, double *weight
 {
     dictionary d = {x, text + 1, text + n};
     hga_status st = HGA_OK;
-    int more = !take(&d, '}');
+    int more = !take_character(&d, '}');
     while (more) {
         HGA_TRY(read_pair(&d, weight));
-        more = take(&d, ',');
-        if (!more && !take(&d, '}')) return wrong(&d);
+        more = take_character(&d, ',');
+        if (!more && !take_character(&d, '}')) return wrong(&d);
     }
     skip(&d);
     if (d.at < d.end) st = wrong(&d);

@@ -171,7 +171,7 @@ done:
 }
 
 /* What the file says, where it says it of every node. */
-static hga_status find_levels(const import *x, numbering *to)
+static hga_status take_levels(const import *x, numbering *to)
 {
     if (!x->has_levels || x->wish->parents) return find_heights(x, to);
     for (hga_id v = 0; v < x->n; v++) {
@@ -312,7 +312,7 @@ static hga_status give_all(import *x, hga_builder *b, numbering *to)
     HGA_TRY(hga_new(x->allocator, x->n, sizeof *to->level, &to->level));
     HGA_TRY(hga_new(x->allocator, x->n, sizeof *to->id, &to->id));
     HGA_TRY(find_parents(x, to));
-    HGA_TRY(find_levels(x, to));
+    HGA_TRY(take_levels(x, to));
     HGA_TRY(number_nodes(x, b, to));
     if (x->n_queries >= 0) HGA_TRY(hga_builder_set_tokens(b, 0, x->n_queries, x->n_queries, x->n - x->n_queries));
     if (x->has_sides) HGA_TRY(give_sides(x, b, to));

@@ -90,7 +90,7 @@ static hga_status real(keyed *k, const char *name, const char *value, int64_t n,
     return scan_wrong(&k->x, "%s: '%.*s' is not a number", name, (int)(n < 40 ? n : 40), value);
 }
 
-static hga_status read_relation(keyed *k, const char *value, int64_t n)
+static hga_status note_relation(keyed *k, const char *value, int64_t n)
 {
     char relation[64];
     if (n >= (int64_t)sizeof relation) return scan_wrong(&k->x, "a relation's name has at most 63 bytes");
@@ -127,7 +127,7 @@ static hga_status read_attribute(keyed *k, int which, const char *name, const ch
     case WEIGHT: return real(k, name, value, n, &now->weight);
     case MASS: return real(k, name, value, n, &now->mass);
     case SIDE: return read_side(k, value, n);
-    default: return read_relation(k, value, n);
+    default: return note_relation(k, value, n);
     }
 }
 

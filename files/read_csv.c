@@ -252,7 +252,7 @@ static hga_status read_weight(table *t, const cell *c, int is_named, double *wei
     return scan_wrong(&t->k.x, "weight: '%.*s' is not a number", (int)(c->n < 40 ? c->n : 40), c->text);
 }
 
-static hga_status read_relation(table *t, const cell *c, hga_id *relation)
+static hga_status find_relation(table *t, const cell *c, hga_id *relation)
 {
     char name[64];
     if (c->n >= (int64_t)sizeof name)
@@ -280,7 +280,7 @@ static hga_status name_end(table *t, column is, hga_id node)
 }
 
 /* An edge, with what its other columns say. */
-static hga_status read_edge(table *t)
+static hga_status read_csv_edge(table *t)
 {
     import *x = &t->k.x;
     hga_status st = HGA_OK;
@@ -295,7 +295,7 @@ static hga_status read_edge(table *t)
         const cell *c = cell_of(t, t->column[i]);
         if (t->column[i] == EDGE_TYPE) HGA_TRY(read_type(t, i, c, &type, &both_ways));
         if (t->column[i] == EDGE_WEIGHT) HGA_TRY(read_weight(t, c, t->name[i].text != NULL, &weight));
-        if (t->column[i] == EDGE_RELATION) HGA_TRY(read_relation(t, c, &relation));
+        if (t->column[i] == EDGE_RELATION) HGA_TRY(find_relation(t, c, &relation));
     }
     if (!t->has_relation) HGA_TRY(import_relation(x, NULL, &relation));
     HGA_TRY(import_edge_add(x, relation, source, destination, type, weight));
@@ -327,7 +327,7 @@ static hga_status read_line(table *t, int *n_lines, int *n_edges)
     ++*n_lines;
     if (is_header) return note_columns(t);
     if (++*n_edges == 1 && (t->name[0].text || t->has_data)) look_for_names(t);
-    st = read_edge(t);
+    st = read_csv_edge(t);
 done:
     return st;
 }

@@ -208,7 +208,7 @@ static hga_status find_key(graphml *g, const char *id, const key **out)
 
 /* ---- data ---- */
 
-static hga_status note(graphml *g, const key *of, const char *value)
+static hga_status note_attribute(graphml *g, const key *of, const char *value)
 {
     char name[256];
     snprintf(name, sizeof name, "%s", g->k.x.text + of->name); /* whose place moves when text is kept */
@@ -225,7 +225,7 @@ static hga_status read_data(graphml *g)
     xmlFree(id);
     if (st) return st;
     xmlChar *value = text_inside(g);
-    st = note(g, of, value ? (const char *)value : "");
+    st = note_attribute(g, of, value ? (const char *)value : "");
     xmlFree(value);
     return st;
 }
@@ -242,7 +242,7 @@ static hga_status take_defaults(graphml *g)
         char value[256];
         if (snprintf(value, sizeof value, "%s", g->k.x.text + one->standard) >= (int)sizeof value)
             return scan_wrong(&g->k.x, "a default of more than %zu bytes", sizeof value - 1);
-        st = note(g, one, value);
+        st = note_attribute(g, one, value);
     }
     return st;
 }
@@ -283,7 +283,7 @@ done:
     return st;
 }
 
-static hga_status read_edge(graphml *g)
+static hga_status read_graphml_edge(graphml *g)
 {
     static const char *const words[] = {"false", "true", "0", "1", NULL};
     hga_status st = HGA_OK;
@@ -333,7 +333,7 @@ static hga_status read_element(graphml *g)
     if (depth == 1 && is_element(g, "key")) return read_key(g);
     if (depth == 1 && is_element(g, "graph")) return read_graph_element(g);
     if (depth != 2) return HGA_OK;
-    if (is_element(g, "edge")) return read_edge(g);
+    if (is_element(g, "edge")) return read_graphml_edge(g);
     if (is_element(g, "node")) return read_node(g);
     if (is_element(g, "hyperedge"))
         return scan_wrong(&g->k.x, "hyperedges, which join any number of nodes, are not read");

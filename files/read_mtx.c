@@ -13,7 +13,7 @@ typedef struct header {
 } header;
 
 /* Which of n words it is; n without. */
-static int place_of(const char *word, const char *const *words, int n)
+static int which_word(const char *word, const char *const *words, int n)
 {
     int i = 0;
     while (i < n && strcasecmp(word, words[i]) != 0) i++;
@@ -32,14 +32,14 @@ static hga_status read_header(import *x, header *h)
     h->is_array = strcasecmp(word[2], "array") == 0;
     if (!h->is_array && strcasecmp(word[2], "coordinate") != 0)
         return scan_wrong(x, "'%s': a matrix is a coordinate one or an array", word[2]);
-    int kind = place_of(word[3], kinds, 6);
+    int kind = which_word(word[3], kinds, 6);
     if (kind == 6) return scan_wrong(x, "'%s': values are real, integer, complex or pattern", word[3]);
     h->is_pattern = kind == 4, h->n_values = kind == 4 ? 0 : kind == 5 ? 2 : 1;
     if (h->is_pattern && h->is_array) return scan_wrong(x, "an array has values, and no pattern alone");
     if (h->n_values == 2 && !x->wish->pattern)
         return scan_wrong(x, "complex values are no weights; --pattern, in Python weights=\"ignore\", reads edges "
                              "without weights");
-    h->symmetry = (symmetry)place_of(word[4], symmetries, SYMMETRIES);
+    h->symmetry = (symmetry)which_word(word[4], symmetries, SYMMETRIES);
     if (h->symmetry == SYMMETRIES)
         return scan_wrong(x, "'%s': a matrix is general, symmetric, skew-symmetric or hermitian", word[4]);
     return HGA_OK;

@@ -28,7 +28,7 @@ static int has_names(const hga_graph *g)
 }
 
 /* A line for every edge of some rows. */
-static hga_status put_rows(const hga_csr *rows, void *context)
+static hga_status put_csv_edges(const hga_csr *rows, void *context)
 {
     csv *w = context;
     const hga_id *local = w->ids.rank;
@@ -65,7 +65,7 @@ hga_status hga_graph_write_csv(const hga_graph *g, hga_id relation, const char *
     for (hga_id i = 0; i < all.n; i++) {
         hga_id one = relations_at(g, &all, i);
         w.relation = all.all ? relation_view(g, one).name : NULL;
-        HGA_TRY(pieces_visit(g, one, put_rows, &w, progress, context));
+        HGA_TRY(pieces_visit(g, one, put_csv_edges, &w, progress, context));
     }
 done:
     local_ids_clear(g, &w.ids);

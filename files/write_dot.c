@@ -48,7 +48,7 @@ static void put_nodes(output *o, const hga_graph *g, const hga_nodes *nodes)
 }
 
 /* An arrow for every edge of some rows, with its type or relation where drawings tell these. */
-static hga_status put_rows(const hga_csr *rows, void *context)
+static hga_status put_dot_edges(const hga_csr *rows, void *context)
 {
     dot *w = context;
     for (hga_id i = 0; i < rows->n; i++)
@@ -82,7 +82,7 @@ hga_status hga_graph_write_dot(const hga_graph *g, hga_id relation, const char *
     for (hga_id i = 0; i < all.n; i++) {
         hga_id one = relations_at(g, &all, i);
         w.relation = all.all ? relation_view(g, one).name : NULL;
-        HGA_TRY(pieces_visit(g, one, put_rows, &w, NULL, NULL));
+        HGA_TRY(pieces_visit(g, one, put_dot_edges, &w, NULL, NULL));
     }
     output_text(&w.out, "}\n");
 done:

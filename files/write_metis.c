@@ -38,7 +38,7 @@ static hga_status find_neighbours(metis *w, const hga_csr *in, const hga_csr *fr
     return HGA_OK;
 }
 
-static void count_row(metis *w, hga_pos n)
+static void count_entries(metis *w, hga_pos n)
 {
     for (hga_pos e = 0; e < n; e++) {
         int again = e > 0 && w->neighbour[e] == w->neighbour[e - 1];
@@ -58,7 +58,7 @@ static void put_row(metis *w, hga_pos n)
 }
 
 /* Tells `visit` how many neighbours each row has, which then lie in w->neighbour. */
-static hga_status visit_rows(metis *w, hga_id first, hga_id rows, void (*visit)(metis *, hga_pos))
+static hga_status visit_neighbours(metis *w, hga_id first, hga_id rows, void (*visit)(metis *, hga_pos))
 {
     hga_csr in = {0}, from = {0};
     hga_pos n;
@@ -97,7 +97,7 @@ static hga_status pass(metis *w, void (*visit)(metis *, hga_pos))
         relation_degrees(w->turned, relation_turned(w->relation), first, n, degree + ROWS_AT_A_TIME);
         for (hga_id i = 0, rows; i < n; i += rows) {
             rows = rows_in_piece(degree + i, degree + ROWS_AT_A_TIME + i, n - i);
-            HGA_TRY(visit_rows(w, first + i, rows, visit));
+            HGA_TRY(visit_neighbours(w, first + i, rows, visit));
             if (w->progress) w->progress(w->done + w->share * ((double)first + i + rows) / w->n, w->context);
         }
         first += n;
@@ -123,7 +123,7 @@ hga_status hga_graph_write_metis(const hga_graph *g, hga_id relation, const char
     HGA_TRY(output_open(&w.out, path));
     HGA_TRY(hga_graph_transpose(g, &turned));
     w.turned = turned;
-    HGA_TRY(pass(&w, count_row));
+    HGA_TRY(pass(&w, count_entries));
     output_integer(&w.out, w.n), output_text(&w.out, " "), output_integer(&w.out, w.entries / 2);
     output_text(&w.out, w.weighted ? " 001\n" : "\n");
     HGA_TRY(pass(&w, put_row));

@@ -45,7 +45,7 @@ done:
 }
 
 /* A line for every edge of some rows, counted from 1. */
-static hga_status put_rows(const hga_csr *rows, void *context)
+static hga_status put_mtx_edges(const hga_csr *rows, void *context)
 {
     mtx *w = context;
     const hga_id *local = w->ids.rank;
@@ -79,7 +79,7 @@ hga_status hga_graph_write_mtx(const hga_graph *g, hga_id relation, const char *
     output_integer(&w.out, n_rows), output_text(&w.out, " ");
     output_integer(&w.out, n_columns), output_text(&w.out, " ");
     output_integer(&w.out, r.n_edges), output_text(&w.out, "\n");
-    HGA_TRY(pieces_visit(g, relation, put_rows, &w, progress, context));
+    HGA_TRY(pieces_visit(g, relation, put_mtx_edges, &w, progress, context));
 done:
     local_ids_clear(g, &w.ids);
     return output_close(&w.out, st);

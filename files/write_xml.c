@@ -50,18 +50,21 @@ static hga_status open_writer(xml *w)
     return w->writer ? HGA_OK : hga_fail(HGA_ENOMEM, "no memory for an XML writer");
 }
 
-static hga_status check(const xml *w)
+static hga_status check_writer(const xml *w)
 {
     return w->failed ? hga_fail(HGA_ENOMEM, "no memory to write XML") : output_check(&w->out);
 }
 
 /* ---- elements ---- */
 
-static void begin(xml *w, const char *name) { w->failed |= xmlTextWriterStartElement(w->writer, BAD_CAST name) < 0; }
+static void begin_element(xml *w, const char *name)
+{
+    w->failed |= xmlTextWriterStartElement(w->writer, BAD_CAST name) < 0;
+}
 
 static void end(xml *w) { w->failed |= xmlTextWriterEndElement(w->writer) < 0; }
 
-static void put(xml *w, const char *name, const char *value)
+static void xml_attribute(xml *w, const char *name, const char *value)
 {
     w->failed |= xmlTextWriterWriteAttribute(w->writer, BAD_CAST name, BAD_CAST value) < 0;
 }
@@ -70,7 +73,7 @@ static void put_number(xml *w, const char *name, int64_t value)
 {
     char text[24];
     snprintf(text, sizeof text, "%lld", (long long)value);
-    put(w, name, text);
+    xml_attribute(w, name, text);
 }
 
 /* "d3": the attribute's id, of GraphML a key. */
@@ -78,15 +81,15 @@ static void put_key(xml *w, const char *name, int attribute)
 {
     char text[8];
     snprintf(text, sizeof text, "d%d", attribute);
-    put(w, name, text);
+    xml_attribute(w, name, text);
 }
 
 static void put_value(xml *w, int attribute, const char *text)
 {
-    begin(w, w->dialect == GRAPHML ? "data" : "attvalue");
+    begin_element(w, w->dialect == GRAPHML ? "data" : "attvalue");
     put_key(w, w->dialect == GRAPHML ? "key" : "for", attribute);
     if (w->dialect == GEXF)
-        put(w, "value", text);
+        xml_attribute(w, "value", text);
     else
         w->failed |= xmlTextWriterWriteString(w->writer, BAD_CAST text) < 0;
     end(w);
@@ -108,7 +111,7 @@ static void put_real_value(xml *w, int attribute, float value)
 /* GEXF wraps an element's values. */
 static void begin_values(xml *w)
 {
-    if (w->dialect == GEXF) begin(w, "attvalues");
+    if (w->dialect == GEXF) begin_element(w, "attvalues");
 }
 
 static void end_values(xml *w)
@@ -125,18 +128,19 @@ static void put_attribute(xml *w, int i)
     if (i == WEIGHT && (w->dialect == GEXF || !w->weighted)) return;
     if (i == LABEL && (w->dialect == GEXF || !w->named)) return;
     if (i == RELATION && !w->all) return;
-    begin(w, w->dialect == GRAPHML ? "key" : "attribute");
+    begin_element(w, w->dialect == GRAPHML ? "key" : "attribute");
     put_key(w, "id", i);
     if (w->dialect == GRAPHML)
-        put(w, "for", a->of_edges ? "edge" : "node"), put(w, "attr.name", a->name), put(w, "attr.type", a->type[0]);
+        xml_attribute(w, "for", a->of_edges ? "edge" : "node"), xml_attribute(w, "attr.name", a->name),
+            xml_attribute(w, "attr.type", a->type[0]);
     else
-        put(w, "title", a->name), put(w, "type", a->type[1]);
+        xml_attribute(w, "title", a->name), xml_attribute(w, "type", a->type[1]);
     end(w);
 }
 
 static void put_attributes(xml *w, int of_edges)
 {
-    if (w->dialect == GEXF) begin(w, "attributes"), put(w, "class", of_edges ? "edge" : "node");
+    if (w->dialect == GEXF) begin_element(w, "attributes"), xml_attribute(w, "class", of_edges ? "edge" : "node");
     for (int i = 0; i < ATTRIBUTES; i++)
         if (attributes[i].of_edges == of_edges) put_attribute(w, i);
     if (w->dialect == GEXF) end(w);
@@ -144,18 +148,19 @@ static void put_attributes(xml *w, int of_edges)
 
 static void begin_graphml(xml *w, const char *name)
 {
-    begin(w, "graphml"), put(w, "xmlns", "http://graphml.graphdrawing.org/xmlns");
+    begin_element(w, "graphml"), xml_attribute(w, "xmlns", "http://graphml.graphdrawing.org/xmlns");
     put_attributes(w, 0), put_attributes(w, 1);
-    begin(w, "graph"), put(w, "id", name), put(w, "edgedefault", "directed");
+    begin_element(w, "graph"), xml_attribute(w, "id", name), xml_attribute(w, "edgedefault", "directed");
 }
 
 static void begin_gexf(xml *w, const char *name)
 {
-    begin(w, "gexf"), put(w, "xmlns", "http://www.gexf.net/1.2draft"), put(w, "version", "1.2");
-    begin(w, "meta");
+    begin_element(w, "gexf"), xml_attribute(w, "xmlns", "http://www.gexf.net/1.2draft"),
+        xml_attribute(w, "version", "1.2");
+    begin_element(w, "meta");
     w->failed |= xmlTextWriterWriteElement(w->writer, BAD_CAST "description", BAD_CAST name) < 0;
     end(w);
-    begin(w, "graph"), put(w, "defaultedgetype", "directed");
+    begin_element(w, "graph"), xml_attribute(w, "defaultedgetype", "directed");
     put_attributes(w, 0), put_attributes(w, 1);
 }
 
@@ -163,8 +168,8 @@ static void begin_gexf(xml *w, const char *name)
 static void put_node(xml *w, const hga_nodes *nodes, hga_id v, hga_id level, const char *name)
 {
     static const char *const sides[] = {"both", "query", "key"};
-    begin(w, "node"), put_number(w, "id", v);
-    if (w->dialect == GEXF && name) put(w, "label", name);
+    begin_element(w, "node"), put_number(w, "id", v);
+    if (w->dialect == GEXF && name) xml_attribute(w, "label", name);
     if (w->dialect == GEXF && !name) put_number(w, "label", v);
     begin_values(w);
     put_integer_value(w, LEVEL, level);
@@ -184,11 +189,11 @@ static hga_status put_nodes(xml *w, const hga_graph *g)
 {
     hga_nodes nodes = hga_graph_nodes(g);
     hga_status st = HGA_OK;
-    if (w->dialect == GEXF) begin(w, "nodes");
+    if (w->dialect == GEXF) begin_element(w, "nodes");
     for (hga_id l = 0; l < nodes.n_levels; l++)
         for (hga_id v = nodes.level_ptr[l]; v < nodes.level_ptr[l + 1]; v++) {
             put_node(w, &nodes, v, l, hga_graph_name(g, v));
-            if (v % NODES_AT_A_TIME == 0) HGA_TRY(check(w));
+            if (v % NODES_AT_A_TIME == 0) HGA_TRY(check_writer(w));
         }
     if (w->dialect == GEXF) end(w);
 done:
@@ -198,9 +203,9 @@ done:
 static void put_edge(xml *w, hga_id source, hga_id destination, int32_t type, float weight)
 {
     char text[REAL_BYTES];
-    begin(w, "edge"), put_number(w, "id", w->n_edges++);
+    begin_element(w, "edge"), put_number(w, "id", w->n_edges++);
     put_number(w, "source", source), put_number(w, "target", destination);
-    if (w->dialect == GEXF && w->weighted) put(w, "weight", real_text(weight, text));
+    if (w->dialect == GEXF && w->weighted) xml_attribute(w, "weight", real_text(weight, text));
     begin_values(w);
     put_integer_value(w, TYPE, type);
     if (w->dialect == GRAPHML && w->weighted) put_real_value(w, WEIGHT, weight);
@@ -209,13 +214,13 @@ static void put_edge(xml *w, hga_id source, hga_id destination, int32_t type, fl
     end(w);
 }
 
-static hga_status put_rows(const hga_csr *rows, void *context)
+static hga_status put_xml_edges(const hga_csr *rows, void *context)
 {
     xml *w = context;
     for (hga_id i = 0; i < rows->n; i++)
         for (hga_pos e = rows->ptr[i]; e < rows->ptr[i + 1]; e++)
             put_edge(w, rows->src[e], rows->first + i, rows->type[e], rows->weight[e]);
-    return check(w);
+    return check_writer(w);
 }
 
 /* A name that libxml2 would complain of on stderr, or write as what no reader takes. */
@@ -261,14 +266,14 @@ static hga_status write_document(xml *w, const hga_graph *g, hga_id relation, co
     else
         begin_gexf(w, name);
     HGA_TRY(put_nodes(w, g));
-    if (w->dialect == GEXF) begin(w, "edges");
+    if (w->dialect == GEXF) begin_element(w, "edges");
     for (hga_id i = 0; i < all.n; i++) {
         hga_id one = relations_at(g, &all, i);
         w->relation = relation_view(g, one).name;
-        HGA_TRY(pieces_visit(g, one, put_rows, w, progress, context));
+        HGA_TRY(pieces_visit(g, one, put_xml_edges, w, progress, context));
     }
     w->failed |= xmlTextWriterEndDocument(w->writer) < 0;
-    HGA_TRY(check(w));
+    HGA_TRY(check_writer(w));
 done:
     if (w->writer) xmlFreeTextWriter(w->writer);
     return output_close(&w->out, st);
