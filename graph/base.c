@@ -44,7 +44,7 @@ static void *take_aligned(size_t bytes)
     return p;
 }
 
-static void *take(const hga_allocator *a, size_t bytes)
+static void *take_memory(const hga_allocator *a, size_t bytes)
 {
     return a && a->allocate ? a->allocate(bytes, a->context) : take_aligned(bytes);
 }
@@ -71,7 +71,7 @@ hga_status hga_new(const hga_allocator *a, int64_t n, size_t size, void *out)
         return hga_fail(HGA_EOVERFLOW, "%lld elements of %zu bytes do not fit the address space", (long long)n, size);
     size_t bytes = (size_t)n * size;
     if (bytes == 0) return HGA_OK;
-    p = take(a, bytes);
+    p = take_memory(a, bytes);
     if (!p) return hga_fail(HGA_ENOMEM, "cannot allocate %zu bytes", bytes);
     memory_is_unwritten(p, bytes);
     memcpy(out, &p, sizeof p);

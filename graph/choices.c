@@ -35,7 +35,7 @@ static hga_status check_form(const hga_builder *b, const draft *d, const hga_cho
 }
 
 /* The list of a block of rows: it ascends, and no block is later than all of the rows. */
-static hga_status check_list(const draft *d, const hga_choice *c, hga_pos list)
+static hga_status check_choice_list(const draft *d, const hga_choice *c, hga_pos list)
 {
     const hga_id *x = c->chosen + c->first[list], n_blocks = c->n_src / c->block + (c->n_src % c->block != 0);
     const hga_pos n = c->first[list + 1] - c->first[list];
@@ -65,7 +65,7 @@ hga_status choice_add(hga_builder *b, draft *d, const hga_choice *c)
     if (st) return st;
     const hga_allocator *a = &b->allocator;
     const hga_pos lists = lists_of(c), n = lists ? c->first[lists] - c->first[0] : 0, at = d->n_chosen;
-    for (hga_pos i = 0; i < lists; i++) HGA_TRY(check_list(d, c, i));
+    for (hga_pos i = 0; i < lists; i++) HGA_TRY(check_choice_list(d, c, i));
     HGA_TRY(hga_grow(a, &d->choice, &d->choice_room, d->n_choices, d->n_choices + 1, sizeof *d->choice));
     HGA_TRY(hga_grow(a, &d->list, &d->list_room, d->n_lists, d->n_lists + lists + 1, sizeof *d->list));
     HGA_TRY(hga_grow(a, &d->chosen, &d->chosen_room, at, at + n, sizeof *d->chosen));
@@ -124,7 +124,7 @@ static hga_pos list_edges(const hga_choice *c, hga_pos list)
     return n + (i - c->first[list]) * n_dst * c->block;
 }
 
-static hga_pos count_edges(const stored_relation *r)
+static hga_pos count_choice_edges(const stored_relation *r)
 {
     hga_pos n = 0;
     for (hga_pos i = 0; i < r->n_choices; i++)
@@ -170,7 +170,7 @@ hga_status choices_finish(draft *d, stored_relation *r)
         hga_choice *c = &r->choice[i];
         c->first = r->list + at, c->chosen = r->chosen, at += lists_of(c) + 1;
     }
-    r->n_edges = count_edges(r);
+    r->n_edges = count_choice_edges(r);
     relation_note_types(r, 0);
     return HGA_OK;
 }

@@ -43,7 +43,7 @@ static hga_status check_graph(const hga_graph *g, const hga_id *size, hga_id n_s
 }
 
 /* Levels until the sizes end or one cluster is left. */
-static hga_status find_levels(coarsening *x, const hga_id *size, hga_id n_sizes)
+static hga_status plan_levels(coarsening *x, const hga_id *size, hga_id n_sizes)
 {
     hga_status st = hga_new(x->a, (int64_t)n_sizes + 2, sizeof *x->level_ptr, &x->level_ptr);
     if (st) return st;
@@ -219,7 +219,7 @@ hga_status hga_graph_coarsen(const hga_graph *g, const hga_id *size, hga_id n_si
     *out = NULL;
     HGA_TRY(check_graph(g, size, n_sizes));
     x.a = hga_graph_allocator(g);
-    HGA_TRY(find_levels(&x, size, n_sizes));
+    HGA_TRY(plan_levels(&x, size, n_sizes));
     HGA_TRY(begin_graph(&x));
     HGA_TRY(bundle_tokens(&x));
     for (hga_id l = 0; l + 1 < x.n_levels; l++) {

@@ -46,7 +46,7 @@ done:
     return st;
 }
 
-static hga_status find_columns(compression *c)
+static hga_status number_columns(compression *c)
 {
     if (!c->r->src_order) return HGA_OK;
     hga_status st = hga_new(c->found.allocator, c->n_nodes, sizeof *c->column_of, &c->column_of);
@@ -65,7 +65,7 @@ static hga_status compress_relation(compression *c)
                                   c->r->n_src_order));
     HGA_TRY(blocks_copy(c->found.b, c->found.index, c->r));
     if (c->r->n_explicit == 0) return HGA_OK;
-    HGA_TRY(find_columns(c));
+    HGA_TRY(number_columns(c));
     HGA_TRY(find_pieces(c));
     HGA_TRY(pieces_tell(&c->found));
 done:

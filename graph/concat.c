@@ -48,7 +48,7 @@ static hga_status take_samples(whole *w, const hga_graph *const *graphs)
     return st;
 }
 
-static void clear(whole *w)
+static void clear_whole(whole *w)
 {
     for (hga_id i = 0; w->samples && i < w->n_samples; i++) {
         hga_delete(w->allocator, w->samples[i].map, w->samples[i].nodes.n, sizeof(hga_id));
@@ -283,7 +283,7 @@ typedef struct gathered {
 } gathered;
 
 /* The sample's relation of that name; 0 without. */
-static int find_part(const sample *s, const char *name, hga_relation *out)
+static int find_named(const sample *s, const char *name, hga_relation *out)
 {
     hga_id i = hga_graph_find_relation(s->g, name);
     if (i >= 0) *out = hga_graph_relation(s->g, i);
@@ -313,12 +313,12 @@ static hga_status gather_orders(const whole *w, gathered *to)
     hga_relation r;
     hga_id n_rows = 0, n_columns = 0;
     for (hga_id i = 0; i < w->n_samples; i++)
-        if (find_part(&w->samples[i], to->name, &r)) note_orders(&w->samples[i], &r, to);
+        if (find_named(&w->samples[i], to->name, &r)) note_orders(&w->samples[i], &r, to);
     if (to->rows_ordered) HGA_TRY(hga_new(w->allocator, w->n, sizeof *to->row_order, &to->row_order));
     if (to->columns_ordered) HGA_TRY(hga_new(w->allocator, w->n, sizeof *to->column_order, &to->column_order));
     for (hga_id i = 0; i < w->n_samples; i++) {
         const sample *s = &w->samples[i];
-        if (!find_part(s, to->name, &r)) continue;
+        if (!find_named(s, to->name, &r)) continue;
         if (to->rows_ordered) append_order(s, r.dst_order, s->nodes.n, to->row_order, &n_rows);
         if (to->columns_ordered)
             append_order(s, r.src_order, r.src_order ? r.n_src_order : s->nodes.n, to->column_order, &n_columns);
@@ -359,7 +359,7 @@ static hga_status tell_relation(const whole *w, const char *name)
     HGA_TRY(hga_builder_add_relation(w->b, name, &to.index));
     HGA_TRY(gather_orders(w, &to));
     for (hga_id i = 0; i < w->n_samples; i++)
-        if (find_part(&w->samples[i], name, &r)) HGA_TRY(tell_part(w, &w->samples[i], &r, &to));
+        if (find_named(&w->samples[i], name, &r)) HGA_TRY(tell_part(w, &w->samples[i], &r, &to));
 done:
     hga_delete(w->allocator, to.row_order, w->n, sizeof *to.row_order);
     hga_delete(w->allocator, to.column_order, w->n, sizeof *to.column_order);
@@ -416,7 +416,7 @@ hga_status hga_graph_concat(const hga_graph *const *graphs, hga_id n_graphs, hga
     if (node_map) HGA_TRY(give_map(&w, node_map));
 done:
     if (st) hga_graph_destroy(*out), *out = NULL;
-    clear(&w);
+    clear_whole(&w);
     return st;
 }
 

@@ -208,7 +208,7 @@ hga_status hga_file_share(hga_file *f)
 }
 
 /* Give a nameless file the target's name; where a file has it already, by way of a temporary one. 0, or errno. */
-static int settle(hga_file *f, int fd)
+static int give_name(hga_file *f, int fd)
 {
     if (!f->temporary[0]) {
         if (link_to(f->target, fd) == 0) return 0;
@@ -235,7 +235,7 @@ hga_status hga_file_keep(hga_file *f)
     if (!f->stream) return HGA_OK;
     hga_status st = hga_file_flush(f);
     if (!st && f->stream != stdout) st = close_stream(f, &fd);
-    int error = st || f->in_place ? 0 : settle(f, fd);
+    int error = st || f->in_place ? 0 : give_name(f, fd);
     if (error) st = cannot("write", f, error);
     if (fd >= 0) close(fd);
     hga_file_drop(f);

@@ -293,7 +293,7 @@ static hga_status find_relations(hga_builder *b, hga_graph *g)
 }
 
 /* What was told and what follows from it, part by part, and then all rules. */
-static hga_status make(hga_builder *b, hga_graph *g)
+static hga_status make_graph(hga_builder *b, hga_graph *g)
 {
     hga_status st = HGA_OK;
     if (b->n_levels == 0) return hga_fail(HGA_EGRAPH, "the graph has no level of tokens");
@@ -325,7 +325,7 @@ hga_status hga_builder_finish(hga_builder *b, hga_graph **out)
         g->owners = 1;
         g->allocator = b->allocator;
         g->claims = b->claims;
-        st = make(b, g);
+        st = make_graph(b, g);
         if (st) graph_free(g), g = NULL;
     }
     builder_clear(b);

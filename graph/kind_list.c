@@ -7,7 +7,7 @@
 static const char *kind_name(const void *text, int64_t i) { return ((const char(*)[NAME_BYTES])text)[i]; }
 
 /* Room for one more. Names point into the text, wherever it lies. */
-static hga_status make_room(const hga_allocator *a, kind_list *l)
+static hga_status make_kind_room(const hga_allocator *a, kind_list *l)
 {
     const int64_t had = l->room;
     hga_status st = hga_grow(a, &l->name, &l->name_room, l->n, (int64_t)l->n + 1, sizeof *l->name);
@@ -26,7 +26,7 @@ hga_status kinds_note(const hga_allocator *a, kind_list *l, const char *name, in
     hga_status st = HGA_OK;
     *kind = names_find(&l->index, l->text, kind_name, name);
     if (*kind >= 0) return st;
-    HGA_TRY(make_room(a, l));
+    HGA_TRY(make_kind_room(a, l));
     memset(l->text[l->n], 0, NAME_BYTES), memcpy(l->text[l->n], name, length);
     HGA_TRY(names_add(a, &l->index, l->text, kind_name));
     l->name[l->n] = l->text[l->n];

@@ -108,7 +108,7 @@ static hga_status find_segments(const hga_graph *g, hga_id relation, hga_id row,
     return find_segments(g, relation, row, n, p);
 }
 
-static hga_status check_row(const hga_graph *g, hga_id relation, hga_id row, row_pair *p)
+static hga_status check_same_row(const hga_graph *g, hga_id relation, hga_id row, row_pair *p)
 {
     hga_pos n;
     hga_status st = find_segments(g, relation, row, &n, p);
@@ -136,7 +136,7 @@ static hga_status check_level(const hga_graph *g, hga_id relation, hga_id level,
                         more, end - n);
     if (more < size - n + LONGER_ROWS) return HGA_OK; /* nothing is read there */
     hga_status st = HGA_OK;
-    for (hga_id v = end - read; !st && v < end; v++) st = check_row(g, relation, v, p);
+    for (hga_id v = end - read; !st && v < end; v++) st = check_same_row(g, relation, v, p);
     return st;
 }
 

@@ -6,8 +6,8 @@
 
 enum { ROWS_AT_ONCE = 4096 };
 
-static hga_status visit_rows(const hga_graph *g, hga_id relation, hga_id first, hga_id n, edge_visit visit,
-                             void *context)
+static hga_status visit_edges(const hga_graph *g, hga_id relation, hga_id first, hga_id n, edge_visit visit,
+                              void *context)
 {
     hga_csr rows;
     hga_status st = hga_graph_rows(g, relation, first, n, &rows);
@@ -23,7 +23,7 @@ hga_status edges_visit(const hga_graph *g, edge_visit visit, void *context)
     hga_nodes nodes = hga_graph_nodes(g);
     for (hga_id r = 0; r < nodes.n_relations; r++)
         for (hga_id v = 0; v < nodes.n && !st; v += ROWS_AT_ONCE)
-            st = visit_rows(g, r, v, nodes.n - v < ROWS_AT_ONCE ? nodes.n - v : ROWS_AT_ONCE, visit, context);
+            st = visit_edges(g, r, v, nodes.n - v < ROWS_AT_ONCE ? nodes.n - v : ROWS_AT_ONCE, visit, context);
     return st;
 }
 

@@ -151,7 +151,7 @@ static hga_status order_by_degree(const neighbours *x, hga_id *order)
 /* ---- where nodes may stand ---- */
 
 /* Nodes stay on their level, and tokens on their side. */
-static hga_status settle(const hga_graph *g, hga_id *order)
+static hga_status keep_levels(const hga_graph *g, hga_id *order)
 {
     hga_status st = HGA_OK;
     hga_nodes nodes = hga_graph_nodes(g);
@@ -176,7 +176,7 @@ hga_status hga_graph_order(const hga_graph *g, hga_ordering how, hga_id *order)
         return hga_fail(HGA_EINVAL, "order %d is not known", (int)how);
     HGA_TRY(neighbours_find(g, &x));
     HGA_TRY(find[how](&x, order));
-    HGA_TRY(settle(g, order));
+    HGA_TRY(keep_levels(g, order));
 done:
     neighbours_clear(&x);
     return st;

@@ -204,14 +204,17 @@ static int64_t *slot_after(const pieces *c, int64_t *slots, int64_t *slot)
     return slot + 1 == slots + c->n_slots ? slots : slot + 1;
 }
 
-static void put(const pieces *c, int64_t *slots, int64_t dst, int64_t src, int64_t i)
+static void put_piece(const pieces *c, int64_t *slots, int64_t dst, int64_t src, int64_t i)
 {
     int64_t *slot = slot_of(c, slots, dst, src);
     while (*slot >= 0) slot = slot_after(c, slots, slot);
     *slot = i;
 }
 
-static void expect_next(pieces *c, int64_t i) { put(c, c->slots, next_dst(&c->list[i]), next_src(&c->list[i]), i); }
+static void expect_next(pieces *c, int64_t i)
+{
+    put_piece(c, c->slots, next_dst(&c->list[i]), next_src(&c->list[i]), i);
+}
 
 /* The repeated piece that expects an equal one just here; -1 without. Entries that have moved on since no longer match.
    */
@@ -335,7 +338,7 @@ static hga_status find_repeats(pieces *c)
     HGA_TRY(hga_new(c->allocator, c->n_slots, sizeof *c->slots, &c->slots));
     HGA_TRY(hga_new(c->allocator, c->n_slots, sizeof *c->places, &c->places));
     for (int64_t i = 0; i < c->n_slots; i++) c->slots[i] = c->places[i] = -1;
-    for (int64_t i = 0; i < c->n_list; i++) put(c, c->places, c->list[i].dst, c->list[i].src, i);
+    for (int64_t i = 0; i < c->n_list; i++) put_piece(c, c->places, c->list[i].dst, c->list[i].src, i);
     join_rows(c, 1);
     join_rows(c, 0);
 done:

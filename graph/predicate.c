@@ -34,7 +34,7 @@ static hga_id next_unseen(const uint8_t *row, hga_id i, hga_id n)
 }
 
 /* Keys [key, end) that query q sees. */
-static hga_status add_run(scan *s, hga_id q, hga_id key, hga_id end)
+static hga_status add_seen_keys(scan *s, hga_id q, hga_id key, hga_id end)
 {
     run x = {q, s->key_first + key, end - key, 0, 0, 1};
     if (s->mask->relative) x.type = q - key + s->mask->n_keys - 1, x.slope = x.n > 1 ? -1 : 0;
@@ -50,7 +50,7 @@ static hga_status scan_row(scan *s, hga_id q, const uint8_t *row)
     hga_id n = s->mask->n_keys;
     for (hga_id key = next_seen(row, 0, n), end; !st && key < n; key = next_seen(row, end, n)) {
         end = next_unseen(row, key, n);
-        st = add_run(s, q, key, end);
+        st = add_seen_keys(s, q, key, end);
     }
     pieces_end_row(&s->found);
     return st;
@@ -92,7 +92,8 @@ done:
 static hga_status add_group_row(scan *s, const hga_mask_runs *m, hga_id i, hga_id q)
 {
     hga_status st = HGA_OK;
-    for (hga_pos j = m->ptr[i]; !st && j < m->ptr[i + 1]; j++) st = add_run(s, q, m->keys[2 * j], m->keys[2 * j + 1]);
+    for (hga_pos j = m->ptr[i]; !st && j < m->ptr[i + 1]; j++)
+        st = add_seen_keys(s, q, m->keys[2 * j], m->keys[2 * j + 1]);
     pieces_end_row(&s->found);
     return st;
 }

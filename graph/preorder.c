@@ -19,7 +19,7 @@ static void link_families(hga_id n, const hga_id *parent, hga_id *child, hga_id 
 }
 
 /* From each root down and along the siblings; a ring has no root, so nobody walks it. Returns how many were met. */
-static hga_id walk(hga_id n, const hga_id *parent, const hga_id *child, const hga_id *sibling, hga_id *order)
+static hga_id walk_trees(hga_id n, const hga_id *parent, const hga_id *child, const hga_id *sibling, hga_id *order)
 {
     hga_id met = 0;
     for (hga_id root = 0; root < n; root++)
@@ -54,7 +54,7 @@ hga_status hga_forest_preorder(const hga_allocator *a, hga_id n, const hga_id *p
     HGA_TRY(hga_new(a, n, sizeof *child, &child));
     HGA_TRY(hga_new(a, n, sizeof *sibling, &sibling));
     link_families(n, parent, child, sibling);
-    hga_id met = walk(n, parent, child, sibling, order);
+    hga_id met = walk_trees(n, parent, child, sibling, order);
     if (met < n)
         st = hga_fail(HGA_EINVAL, "parent: node %d is its own ancestor", on_a_ring(n, parent, order, met, child));
 done:

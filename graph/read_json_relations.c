@@ -252,7 +252,7 @@ done:
 /* ---- edges ---- */
 
 /* Source and destination, and perhaps a type and a weight. */
-static hga_status read_edge(json_reader *r, const json_place *p, json_t *list)
+static hga_status read_json_edge(json_reader *r, const json_place *p, json_t *list)
 {
     int32_t x[3] = {0, 0, 0};
     float weight = 1;
@@ -279,7 +279,7 @@ hga_status json_read_relation(json_reader *r, const json_place *p, json_t *objec
     HGA_TRY(read_orders(r, p, object));
     HGA_TRY(json_each_item(r, p, object, "blocks", read_block));
     HGA_TRY(json_each_item(r, p, object, "choices", read_choice));
-    HGA_TRY(json_each_item(r, p, object, "edges", read_edge));
+    HGA_TRY(json_each_item(r, p, object, "edges", read_json_edge));
 done:
     return st;
 }

@@ -20,7 +20,7 @@ hga_status output_check(const output *o)
     return o->error ? hga_fail(HGA_EIO, "cannot write %s: %s", o->file.path, strerror(o->error)) : HGA_OK;
 }
 
-static void put(output *o, const void *bytes, size_t n)
+static void put_bytes(output *o, const void *bytes, size_t n)
 {
     if (o->error || n == 0) return;
     errno = 0;
@@ -30,7 +30,7 @@ static void put(output *o, const void *bytes, size_t n)
 
 static void put_waiting(output *o)
 {
-    put(o, o->buffer, o->used);
+    put_bytes(o, o->buffer, o->used);
     o->used = 0;
 }
 
@@ -49,7 +49,7 @@ void output_bytes(output *o, const void *bytes, size_t n)
 {
     if (n > sizeof o->buffer - o->used) put_waiting(o);
     if (n > sizeof o->buffer) {
-        put(o, bytes, n);
+        put_bytes(o, bytes, n);
     } else {
         memcpy(o->buffer + o->used, bytes, n);
         o->used += n;
