@@ -61,7 +61,7 @@ static double now(void)
 }
 
 /* splitmix64, in [0, 1) */
-static double draw(uint64_t *stream)
+static double draw_number(uint64_t *stream)
 {
     uint64_t z = *stream += UINT64_C(0x9e3779b97f4a7c15);
     z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
@@ -72,7 +72,7 @@ static double draw(uint64_t *stream)
 static double delay_of(end *e)
 {
     const hga_dist_wire *w = &e->of->wire;
-    return w->most_delay > w->delay ? w->delay + draw(&e->stream) * (w->most_delay - w->delay) : w->delay;
+    return w->most_delay > w->delay ? w->delay + draw_number(&e->stream) * (w->most_delay - w->delay) : w->delay;
 }
 
 /* ---- parcels; the lock is held ---- */

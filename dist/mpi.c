@@ -117,8 +117,8 @@ static hga_status check_messages(const mpi_exchange *x, const char *way, const h
     return HGA_OK;
 }
 
-static hga_status make_room(channel *c, const hga_packet *send, hga_id n_send, const hga_packet *receive,
-                            hga_id n_receive)
+static hga_status make_channel_room(channel *c, const hga_packet *send, hga_id n_send, const hga_packet *receive,
+                                    hga_id n_receive)
 {
     hga_status st = HGA_OK;
     int64_t n = 0, bytes = 0;
@@ -133,7 +133,7 @@ done:
 }
 
 /* Begin one message, piece by piece; MPI keeps those between two ranks in order. */
-static hga_status begin(mpi_exchange *x, channel *c, int tag, const hga_packet *m, int receives)
+static hga_status begin_message(mpi_exchange *x, channel *c, int tag, const hga_packet *m, int receives)
 {
     hga_status st = HGA_OK;
     for (int64_t at = 0; at < m->bytes; at += LONGEST_PIECE) {
@@ -159,10 +159,10 @@ static hga_status begin_all(mpi_exchange *x, channel *c, int tag, const hga_pack
                             const hga_packet *receive, hga_id n_receive)
 {
     hga_status st = HGA_OK;
-    HGA_TRY(make_room(c, send, n_send, receive, n_receive));
+    HGA_TRY(make_channel_room(c, send, n_send, receive, n_receive));
     c->n_receives = 0, c->used = 0;
-    for (hga_id i = 0; i < n_receive; i++) HGA_TRY(begin(x, c, tag, &receive[i], 1));
-    for (hga_id i = 0; i < n_send; i++) HGA_TRY(begin(x, c, tag, &send[i], 0));
+    for (hga_id i = 0; i < n_receive; i++) HGA_TRY(begin_message(x, c, tag, &receive[i], 1));
+    for (hga_id i = 0; i < n_send; i++) HGA_TRY(begin_message(x, c, tag, &send[i], 0));
 done:
     return st;
 }
@@ -425,7 +425,7 @@ static hga_status check_mpi(void)
     return HGA_OK;
 }
 
-static hga_status make(MPI_Comm comm, mpi_exchange **out)
+static hga_status make_exchange(MPI_Comm comm, mpi_exchange **out)
 {
     mpi_exchange *x = NULL;
     hga_status st = HGA_OK;
@@ -467,7 +467,7 @@ static hga_status open_exchange(MPI_Comm of, int starts_mpi, hga_exchange *out)
     hga_status st = HGA_OK;
     HGA_TRY(said(MPI_Comm_dup(of, &comm), "a copy of the communicator"));
     MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
-    HGA_TRY(agree(comm, make(comm, &x)));
+    HGA_TRY(agree(comm, make_exchange(comm, &x)));
     x->starts_mpi = starts_mpi;
     await_notice(x);
     *out = (hga_exchange){.size = sizeof *out,
