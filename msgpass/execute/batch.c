@@ -52,7 +52,7 @@ static void run_samples(const hga_plan *plan, hga_workspace *const *workspaces, 
 }
 
 /* All samples by one thread, or by all threads in one parallel region. */
-static hga_status run_all(const hga_plan *plan, hga_workspace *const *workspaces, hga_id n)
+static hga_status execute_samples(const hga_plan *plan, hga_workspace *const *workspaces, hga_id n)
 {
     if (execution_is_alone(plan) || (n == 1 && plan->waves.alone)) {
         binding old;
@@ -84,7 +84,7 @@ static hga_status run_on_ranks(const hga_plan *plan, hga_workspace *const *works
 static hga_status run_begun(const hga_plan *plan, hga_workspace *const *workspaces, const hga_io *ios, hga_id n)
 {
     if (plan_is_shared(plan)) return run_on_ranks(plan, workspaces, ios, n);
-    return n > 0 ? run_all(plan, workspaces, n) : HGA_OK;
+    return n > 0 ? execute_samples(plan, workspaces, n) : HGA_OK;
 }
 
 /* Checks the arguments, then begins, runs and ends all samples; after a failure none of them counts as executed. */

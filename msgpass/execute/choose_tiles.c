@@ -56,7 +56,7 @@ static void add_columns(tile_chooser *t, row_group *g, const run *r, hga_id i, h
     }
 }
 
-static void add_run(tile_chooser *t, row_group *g, const run *r)
+static void add_run_columns(tile_chooser *t, row_group *g, const run *r)
 {
     if (t->types && !run_types_are_columns(r)) load_run_types(t, g, r);
     for (hga_id i = 0, end; i < r->n; i = end + 1) {
@@ -234,7 +234,7 @@ static void lay_narrow(tile_chooser *t, row_group *g)
             if (is_shared_run(t, g, &r))
                 share_run(t, g, &r, &place);
             else
-                add_run(t, g, &r);
+                add_run_columns(t, g, &r);
         } else {
             g->rest = 1;
         }

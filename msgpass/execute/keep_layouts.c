@@ -23,7 +23,7 @@ typedef struct writer {
     hga_status st;
 } writer;
 
-static void put(writer *x, uint32_t word)
+static void put_word(writer *x, uint32_t word)
 {
     if (!x->st) x->st = hga_grow(x->a, &x->word, &x->room, x->n, x->n + 1, sizeof *x->word);
     if (!x->st) x->word[x->n++] = word;
@@ -33,7 +33,7 @@ static void put_float(writer *x, float number)
 {
     uint32_t word;
     memcpy(&word, &number, sizeof word);
-    put(x, word);
+    put_word(x, word);
 }
 
 static void put_columns(writer *x, const tile_chunk *c)
@@ -41,27 +41,27 @@ static void put_columns(writer *x, const tile_chunk *c)
     const edge_chunk *e = &c->columns;
     int alike = 1, ordered = 1;
     for (hga_id i = 1; i < e->n; i++) alike &= e->weight[i] == e->weight[0], ordered &= e->src[i] == e->src[0] + i;
-    put(x, (uint32_t)(e->n | c->n_parts << 8 | c->odd << 16) | (alike ? ALIKE : 0) | (ordered ? IN_ORDER : 0));
+    put_word(x, (uint32_t)(e->n | c->n_parts << 8 | c->odd << 16) | (alike ? ALIKE : 0) | (ordered ? IN_ORDER : 0));
     for (hga_id i = 0; i < (alike ? 1 : e->n); i++) put_float(x, e->weight[i]);
-    for (hga_id i = 0; i < (ordered ? 1 : e->n); i++) put(x, (uint32_t)e->src[i]);
+    for (hga_id i = 0; i < (ordered ? 1 : e->n); i++) put_word(x, (uint32_t)e->src[i]);
 }
 
 static void put_types(writer *x, const tile_chunk *c)
 {
-    put(x, (uint32_t)c->types_vary), put(x, (uint32_t)(c->types_vary >> 32));
+    put_word(x, (uint32_t)c->types_vary), put_word(x, (uint32_t)(c->types_vary >> 32));
     for (hga_id e = 0; e < c->columns.n; e++)
-        if (!(c->types_vary >> e & 1)) put(x, (uint32_t)c->columns.type[e]);
+        if (!(c->types_vary >> e & 1)) put_word(x, (uint32_t)c->columns.type[e]);
 }
 
 static void put_list(writer *x, hga_id n, const int32_t *list)
 {
     int steps = n > 1;
     for (hga_id t = 2; t < n; t++) steps &= list[t] - list[t - 1] == list[1] - list[0];
-    put(x, (uint32_t)n | (steps ? STEPS : 0));
+    put_word(x, (uint32_t)n | (steps ? STEPS : 0));
     if (steps)
-        put(x, (uint32_t)list[0]), put(x, (uint32_t)list[1] - (uint32_t)list[0]);
+        put_word(x, (uint32_t)list[0]), put_word(x, (uint32_t)list[1] - (uint32_t)list[0]);
     else
-        for (hga_id t = 0; t < n; t++) put(x, (uint32_t)list[t]);
+        for (hga_id t = 0; t < n; t++) put_word(x, (uint32_t)list[t]);
 }
 
 /* A part's types: those that it has, which lanes have which, and how many such picks each column has. */
@@ -71,23 +71,23 @@ static void put_part_types(writer *x, const tile_part *part, const part_types *o
     hga_id picks = 0;
     put_list(x, of->n, of->list);
     for (hga_id e = 0; e < columns; e++) picks += of->many[e];
-    put(x, (uint32_t)picks);
-    for (hga_id i = 0; i < picks && of->n > SHORT_LIST; i++) put(x, of->pick[i]);
+    put_word(x, (uint32_t)picks);
+    for (hga_id i = 0; i < picks && of->n > SHORT_LIST; i++) put_word(x, of->pick[i]);
     for (hga_id i = 0; i < picks && of->n <= SHORT_LIST; i += 2)
-        put(x, short_pick(of->pick[i]) | (i + 1 < picks ? (uint32_t)short_pick(of->pick[i + 1]) << 16 : 0));
+        put_word(x, short_pick(of->pick[i]) | (i + 1 < picks ? (uint32_t)short_pick(of->pick[i + 1]) << 16 : 0));
     for (hga_id e = 0; e < columns; e += 4) {
         uint32_t word = 0;
         memcpy(&word, of->many + e, (size_t)least(4, columns - e));
-        put(x, word);
+        put_word(x, word);
     }
 }
 
 static void put_part(writer *x, const tile_part *part, hga_id n, const lanes *rows)
 {
-    put(x, (uint32_t)(part->group->number | part->first << 8 | part->last << 16) | (uint32_t)part->full << 24);
+    put_word(x, (uint32_t)(part->group->number | part->first << 8 | part->last << 16) | (uint32_t)part->full << 24);
     for (hga_id c = part->first; c < part->last; c++) x->edges += __builtin_popcount(rows[c]);
     for (hga_id c = 0; c < n && !part_is_all(part, n); c += 2)
-        put(x, rows[c] | (c + 1 < n ? (uint32_t)rows[c + 1] << 16 : 0));
+        put_word(x, rows[c] | (c + 1 < n ? (uint32_t)rows[c + 1] << 16 : 0));
 }
 
 static void put_chunk(writer *x, const tile_chunk *c)
@@ -106,7 +106,7 @@ static void write_batch(void *context, tile_batch *b)
     writer *x = context;
     uint32_t complete = 0;
     for (hga_id g = 0; g < x->p->n_groups; g++) complete |= (uint32_t)(x->p->group[g].complete != 0) << g;
-    put(x, (uint32_t)b->n | complete << 16);
+    put_word(x, (uint32_t)b->n | complete << 16);
     pair_list_types(x->w, b);
     for (hga_id i = 0; i < b->n; i++) put_chunk(x, &b->chunk[i]);
     x->batches++;
@@ -133,7 +133,7 @@ static int write_panel(writer *x, wave_item item, hga_id stage)
     open_chooser(w, stage, write_batch, leave_families, x);
     const int64_t begin = x->n;
     x->batches = 0, x->edges = 0, x->p = &p;
-    put(x, 0);
+    put_word(x, 0);
     choose_tiles(&w->chooser, &p);
     int differs = x->typed && w->types > 1;
     int worth = !x->st && (differs || x->edges < EDGES_OF_SEGMENT * w->reader.n_segments);
@@ -156,7 +156,7 @@ static int64_t tensor_words(const hga_plan *plan)
     return words;
 }
 
-static void clear(layout_set *x, const hga_allocator *a)
+static void clear_set(layout_set *x, const hga_allocator *a)
 {
     hga_delete(a, x->first, x->n_phases, sizeof *x->first);
     hga_delete(a, x->panel, x->n_panels, sizeof *x->panel);
@@ -164,10 +164,10 @@ static void clear(layout_set *x, const hga_allocator *a)
     *x = (layout_set){0};
 }
 
-static void drop(const hga_plan *plan, void *what)
+static void drop_layouts(const hga_plan *plan, void *what)
 {
     layouts *all = what;
-    clear(&all->plain, &plan->allocator), clear(&all->typed, &plan->allocator);
+    clear_set(&all->plain, &plan->allocator), clear_set(&all->typed, &plan->allocator);
     hga_delete(&plan->allocator, what, 1, sizeof(layouts));
 }
 
@@ -261,7 +261,7 @@ static hga_status keep_set(layout_set *set, worker *w, int typed, int64_t most_w
     if (fits) HGA_TRY(keep_words(set, &x));
 done:
     hga_delete(x.a, x.word, x.room, sizeof *x.word);
-    if (!set->words) clear(set, &w->plan->allocator);
+    if (!set->words) clear_set(set, &w->plan->allocator);
     return st;
 }
 
@@ -279,7 +279,7 @@ static hga_status find_typed(worker *w, void *context)
 }
 
 /* What calls that tell no types apart keep; layouts_learn_types adds what the others do. */
-static hga_status make(const hga_plan *plan)
+static hga_status make_layouts(const hga_plan *plan)
 {
     layouts *all = NULL;
     hga_status st = hga_new_zero(&plan->allocator, 1, sizeof *all, &all);
@@ -288,7 +288,7 @@ static hga_status make(const hga_plan *plan)
     if (st)
         hga_delete(&plan->allocator, all, 1, sizeof *all);
     else
-        plan->keeper->layouts = (plan_kept){all, drop};
+        plan->keeper->layouts = (plan_kept){all, drop_layouts};
     return st;
 }
 
@@ -296,7 +296,7 @@ hga_status layouts_open(const hga_plan *plan, hga_workspace *workspace)
 {
     hga_status st = HGA_OK;
     pthread_mutex_lock(&plan->keeper->lock);
-    if (!plan->keeper->layouts.what) st = make(plan);
+    if (!plan->keeper->layouts.what) st = make_layouts(plan);
     workspace->layouts = plan->keeper->layouts.what;
     pthread_mutex_unlock(&plan->keeper->lock);
     return st;

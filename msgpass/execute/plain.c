@@ -43,14 +43,14 @@ static double read_lse(const field_values *from, hga_id f, hga_id v, hga_id head
     return (double)*lse_at(worker_of(from), f, v, head);
 }
 
-static void write_row(const field_values *to, hga_id f, hga_id v, hga_id head, const double *x)
+static void write_bound(const field_values *to, hga_id f, hga_id v, hga_id head, const double *x)
 {
     const worker *w = worker_of(to);
     float *row = row_at(w, f, v, head);
     for (hga_id c = 0; c < w->plan->columns[f]; c++) row[c] = (float)x[c];
 }
 
-static void write_lse(const field_values *to, hga_id f, hga_id v, hga_id head, double lse)
+static void write_bound_lse(const field_values *to, hga_id f, hga_id v, hga_id head, double lse)
 {
     *lse_at(worker_of(to), f, v, head) = (float)lse;
 }
@@ -153,7 +153,7 @@ void plain_row(worker *w, const row_job *job)
 {
     const hga_stage *s = &w->plan->program.stage[job->stage];
     const meaning m = meaning_of(w);
-    const floats mine = {{read_row, read_lse, write_row, write_lse}, w, s};
+    const floats mine = {{read_row, read_lse, write_bound, write_bound_lse}, w, s};
     edges_open(&w->plain_edges, w->plan->graph, &w->plan->given, s->relation);
     edges_read(&w->plain_edges, job->v);
     stage_row r = {.m = &m,

@@ -68,7 +68,7 @@ static int rows_are_alike(const worker *w, hga_id stage, hga_id first, hga_id n)
            heads_are_alike(read_field(w, s, s->value), first, n) && heads_are_alike(field(w, s->out), first, n);
 }
 
-static void find_rows(const bound_field *x, hga_id first, hga_id n, float **at)
+static void bound_rows(const bound_field *x, hga_id first, hga_id n, float **at)
 {
     for (hga_id i = 0; i < n; i++) at[i] = bound_row(x, first + i);
 }
@@ -93,8 +93,8 @@ void run_sixteen(worker *w, hga_id stage, hga_id first, const inside_rows *insid
     const bound_field *q = read_field(w, s, s->query), *k = read_field(w, s, s->key), *v = read_field(w, s, s->value);
     float *q_at[N], *k_at[N], *v_at[N], *out_at[N], *lse[N];
     find_biases(w, stage, first);
-    find_rows(q, first, N, q_at), find_rows(k, first, N, k_at), find_rows(v, first, N, v_at);
-    find_rows(out, first, N, out_at);
+    bound_rows(q, first, N, q_at), bound_rows(k, first, N, k_at), bound_rows(v, first, N, v_at);
+    bound_rows(out, first, N, out_at);
     for (hga_id i = 0; i < N; i++) lse[i] = bound_lse(out, first + i);
     for (hga_id i = 0; inside && i < N; i++)
         if (inside->left_out >> i & 1u) out_at[i] = NULL;

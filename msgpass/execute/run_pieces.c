@@ -57,7 +57,7 @@ void find_piece_group(const worker *w, const wave_item *item, int64_t n, piece_g
 
 /* ---- as a tile ---- */
 
-static void lay_columns(const piece_group *x, edge_chunk *c)
+static void lay_piece(const piece_group *x, edge_chunk *c)
 {
     c->n = x->columns.n, c->more = 0;
     for (hga_id e = 0; e < c->n; e++) c->src[e] = x->columns.first + e, c->weight[e] = x->weight, c->type[e] = 0;
@@ -92,7 +92,7 @@ static void run_piece_group(worker *w, hga_id stage, const piece_group *x)
     const int typed = w->types && (w->io->rel_key.data || w->io->rel_bias.data || drops_weights(w));
     b->stage = stage, b->n = 1, b->n_typed = typed, b->pair_type = w->chooser.pair_type;
     c->n_parts = 1, c->odd = 0, c->typed = 0, c->pairs = typed, c->types_vary = typed ? ~UINT64_C(0) : 0;
-    lay_columns(x, &c->columns);
+    lay_piece(x, &c->columns);
     if (typed) lay_types(x, b->pair_type);
     c->part[0] = (tile_part){.group = &rows, .last = x->columns.n, .full = mark_rows(x, c->rows[0])};
     run_tiles(w, b);

@@ -12,7 +12,7 @@ static hga_id heads_per_key(const worker *w) { return w->plan->shape.n_heads / w
 
 /* Slots below PANEL_GROUPS are the groups' own, with room for all heads; the others serve the heads of one key at a
    time. */
-static ptrdiff_t place_of(const worker *w, hga_id slot, hga_id head)
+static ptrdiff_t state_place(const worker *w, hga_id slot, hga_id head)
 {
     const hga_shape *s = &w->plan->shape;
     if (slot < PANEL_GROUPS) return (ptrdiff_t)slot * s->n_heads + head;
@@ -97,7 +97,7 @@ void take_states(worker *w, const row_group *g, hga_id r)
 {
     const hga_shape *shape = &w->plan->shape;
     for (hga_id h = w->head_first; h < w->head_end; h++) {
-        kernel_tile_state s = state_at(w, place_of(w, g->number, h));
+        kernel_tile_state s = state_at(w, state_place(w, g->number, h));
         memcpy(w->row.acc + (ptrdiff_t)h * s.stride, s.acc + r * s.stride, (size_t)shape->dim_v * sizeof *w->row.acc);
         w->row.greatest[h] = s.greatest[r], w->row.sum[h] = s.sum[r];
     }
@@ -109,7 +109,7 @@ void store_group(worker *w, const row_group *g)
     const hga_shape *shape = &w->plan->shape;
     const bound_field *out = &w->workspace->field[w->plan->program.stage[g->stage].out];
     for (hga_id h = w->head_first; h < w->head_end; h++) {
-        kernel_tile_state s = state_at(w, place_of(w, g->number, h));
+        kernel_tile_state s = state_at(w, state_place(w, g->number, h));
         w->plan->kernels->finish(KERNEL_TILE, s.greatest, s.sum, s.sum, s.greatest);
         for (hga_id r = 0; r < g->n_rows; r++) {
             hga_id v = g->node[r];
@@ -389,7 +389,7 @@ static void run_parts(worker *w, const tile_chunk *c, hga_id i, hga_id many, hga
     if (has_pairs(w)) point_at_pairs(w->at.v_pairs, w->at.v_row, c->odd + first, &t);
     for (hga_id x = 0; x < many; x++) {
         const row_group *g = part[x].group;
-        ptrdiff_t place = place_of(w, part[x].slot, head);
+        ptrdiff_t place = state_place(w, part[x].slot, head);
         kernel_tile_group *to = &t.group[x];
         *to = open_group(w, g, head, place, part[x].opens);
         find_rows_at(w, g, row_at[x]), to->row_at = row_at[x];

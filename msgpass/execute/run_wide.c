@@ -119,7 +119,7 @@ static void load_columns(worker *w, const wide_span *s)
 }
 
 /* Where the listed columns' keys and values of one head are. */
-static void find_columns(worker *w, hga_id kv)
+static void find_listed(worker *w, hga_id kv)
 {
     const hga_shape *shape = &w->plan->shape;
     const hga_stage *stage = stage_of(w, w->chooser.batch->stage);
@@ -182,7 +182,7 @@ static void pack_head(worker *w, const wide_span *s, hga_id kv)
 {
     for (hga_id at = 0; at < s->end - s->first; at += w->chunk.n) {
         list_columns(w, s, at, &w->chunk);
-        find_columns(w, kv);
+        find_listed(w, kv);
         copy_columns(w, s, at);
     }
 }
@@ -208,7 +208,7 @@ static int part_is_full(const strip *x, const row_group *g)
 }
 
 /* What the group has of source positions [at, at + n); 0: nothing. */
-static int find_part(wide_group *g, hga_id at, hga_id n)
+static int cut_part(wide_group *g, hga_id at, hga_id n)
 {
     strip x;
     if (!strip_cut(g->strip, at, n, &x)) return 0;
@@ -254,7 +254,7 @@ static void run_parts(worker *w, const wide_span *s, wide_group *g, hga_id many,
 /* One group or two against a chunk, source positions [at, at + n). */
 static void run_chunk(worker *w, const wide_span *s, wide_group *g, hga_id many, hga_id head, hga_id at, hga_id n)
 {
-    int one = find_part(&g[0], at, n), two = many == 2 && find_part(&g[1], at, n);
+    int one = cut_part(&g[0], at, n), two = many == 2 && cut_part(&g[1], at, n);
     hga_id inside = at - s->first;
     if (!one && !two) return;
     if (one && two && g[0].first == g[1].first && g[0].last == g[1].last) {

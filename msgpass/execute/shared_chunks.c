@@ -80,7 +80,7 @@ static shared_part *add_part(shared_chunks *s, shared_chunk *c, row_group *g)
 }
 
 /* Columns [i, i + n) of a run that some row has, as bits from `inside` on. */
-static uint64_t columns_of(const run *r, hga_id i, hga_id n, hga_id inside)
+static uint64_t bits_of_columns(const run *r, hga_id i, hga_id n, hga_id inside)
 {
     uint64_t columns = 0;
     for (hga_id c = 0; c < n; c++) columns |= (uint64_t)(r->rows[i + c] != 0) << (inside + c);
@@ -93,7 +93,7 @@ void share_run(tile_chooser *t, row_group *g, const run *r, hga_id *place)
     hga_id inside = place_inside(t, r);
     for (hga_id i = 0, n; i < r->n; i += n, inside = 0) {
         n = (hga_id)least(r->n - i, KERNEL_CHUNK - inside);
-        uint64_t columns = columns_of(r, i, n, inside);
+        uint64_t columns = bits_of_columns(r, i, n, inside);
         if (!columns) continue;
         shared_chunk *c = find_chunk(t->shared, r->strip.segment, r->src + i - inside, place);
         shared_part *part = add_part(t->shared, c, g);
@@ -111,7 +111,7 @@ static hga_id in_turn(hga_id column) { return column / SUM_TURNS * SUM_TURNS; }
 
 /* Columns [from, end) of the chunk. What no part has is not read, perhaps not written yet: in its place is a column
    that is there. */
-static void lay_columns(const tile_chooser *t, const shared_chunk *s, hga_id from, hga_id end, edge_chunk *out)
+static void lay_some_columns(const tile_chooser *t, const shared_chunk *s, hga_id from, hga_id end, edge_chunk *out)
 {
     hga_id some = first_of(s->columns);
     put_columns(t, out, s->segment, 0, end - from, s->begin + from, 0, 0);
@@ -127,7 +127,7 @@ static void lay_chunk(tile_chooser *t, const shared_chunk *s)
 {
     tile_chunk *c = open_chunk(t, PANEL_GROUPS);
     hga_id from = in_turn(first_of(s->columns)), end = end_of(s->columns);
-    lay_columns(t, s, from, end, &c->columns);
+    lay_some_columns(t, s, from, end, &c->columns);
     c->n_parts = 0;
     for (hga_id i = s->first; i >= 0; i = t->shared->part[i].next) {
         const shared_part *part = &t->shared->part[i];

@@ -136,8 +136,8 @@ static int find_ends(const lanes *rows, hga_id n, hga_id *first, hga_id *end)
 }
 
 /* Columns [from, end) of the block; for those that no row has one that some row has, they may not be written yet. */
-static void lay_columns(const tile_chooser *t, const column_block *b, const hga_segment *s, const lanes *any,
-                        hga_id from, hga_id end, edge_chunk *out)
+static void lay_some(const tile_chooser *t, const column_block *b, const hga_segment *s, const lanes *any, hga_id from,
+                     hga_id end, edge_chunk *out)
 {
     hga_id some = from;
     while (!any[some]) some++;
@@ -162,7 +162,7 @@ static tile_chunk *lay_rows(tile_chooser *t, row_panel *p, const column_block *b
     from = in_turn(from);
     tile_chunk *c = open_chunk(t, p->n_groups);
     c->n_parts = 0, c->types_vary = t->types ? UINT64_MAX : 0;
-    lay_columns(t, b, s, any, from, end, &c->columns);
+    lay_some(t, b, s, any, from, end, &c->columns);
     for (hga_id g = 0; g < p->n_groups; g++) {
         l->types[g] = NULL;
         if (!find_ends(all->rows[g], b->n, &first, &last)) continue;

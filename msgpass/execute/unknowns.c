@@ -47,7 +47,7 @@ const char *feature_words(unsigned features)
 
 /* ---- found ---- */
 
-static const area *rows_of(const hga_plan *plan, hga_id f)
+static const area *stored_rows(const hga_plan *plan, hga_id f)
 {
     const field_storage *h = &plan->storage[f];
     return h->host ? &plan->storage[h->host].rows : &h->rows;
@@ -62,12 +62,12 @@ static int share_pool(const area *x, const area *y)
 /* May a row be written where another panel's operand was? Its last reader is done by then, but not for every head. */
 static int writes_over(const hga_plan *plan, const hga_stage *s)
 {
-    const area *written[] = {rows_of(plan, s->out), &plan->storage[s->out].lse};
+    const area *written[] = {stored_rows(plan, s->out), &plan->storage[s->out].lse};
     const hga_id operand[] = {s->query, s->key, s->value};
     if (s->key == s->out || s->value == s->out) return 1;
     for (int i = 0; i < 2; i++)
         for (int k = 0; k < 3; k++)
-            if (share_pool(written[i], rows_of(plan, operand[k])) ||
+            if (share_pool(written[i], stored_rows(plan, operand[k])) ||
                 share_pool(written[i], &plan->storage[operand[k]].rounded))
                 return 1;
     return 0;
@@ -114,7 +114,7 @@ static unsigned find_plan(const hga_plan *plan)
 }
 
 /* What the stage has that some way does not know. */
-static unsigned find_stage(const hga_plan *plan, hga_id stage)
+static unsigned stage_unknowns(const hga_plan *plan, hga_id stage)
 {
     const stage_plan *s = &plan->stage[stage];
     const hga_stage *of = &plan->program.stage[stage];
@@ -132,5 +132,5 @@ static unsigned find_stage(const hga_plan *plan, hga_id stage)
 
 unsigned stage_features(const hga_plan *plan, hga_id stage, unsigned brings, int some_rows)
 {
-    return find_call(plan, brings, some_rows) | find_plan(plan) | find_stage(plan, stage);
+    return find_call(plan, brings, some_rows) | find_plan(plan) | stage_unknowns(plan, stage);
 }

@@ -161,7 +161,7 @@ static int64_t visits_room(const hga_plan *plan)
 }
 
 /* All of a worker's arrays; returns their bytes. */
-static int64_t lay_out(worker *w, const hga_plan *plan, char *memory)
+static int64_t lay_out_arrays(worker *w, const hga_plan *plan, char *memory)
 {
     carver c = {.base = memory};
     w->plain_bytes = aggregate_bytes(plan);
@@ -183,7 +183,7 @@ static int64_t lay_out(worker *w, const hga_plan *plan, char *memory)
 static int64_t worker_bytes(const hga_plan *plan)
 {
     worker w = {0};
-    return lay_out(&w, plan, NULL) + LINE;
+    return lay_out_arrays(&w, plan, NULL) + LINE;
 }
 
 int64_t workers_bytes(const hga_plan *plan) { return plan->threads * ((int64_t)sizeof(worker) + worker_bytes(plan)); }
@@ -195,7 +195,7 @@ static hga_status create(const hga_plan *plan, const hga_allocator *a, worker *w
     w->bytes = worker_bytes(plan);
     hga_status st = hga_new(a, w->bytes, 1, &w->memory);
     if (st) return st;
-    lay_out(w, plan, w->memory + (LINE - (uintptr_t)w->memory % LINE) % LINE);
+    lay_out_arrays(w, plan, w->memory + (LINE - (uintptr_t)w->memory % LINE) % LINE);
     return HGA_OK;
 }
 

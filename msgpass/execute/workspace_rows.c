@@ -23,7 +23,8 @@ static hga_status check_rows(const hga_plan *plan, hga_workspace *workspace, hga
 }
 
 /* Rows that the field has in the workspace, of which those that are to be got are there. */
-static hga_status check_row(const hga_plan *plan, const hga_workspace *workspace, hga_id f, hga_id v, hga_rows_way way)
+static hga_status check_stored_row(const hga_plan *plan, const hga_workspace *workspace, hga_id f, hga_id v,
+                                   hga_rows_way way)
 {
     const char *name = plan->program.field[f].name;
     const row_bits *there = &workspace->slice.there[f];
@@ -102,7 +103,7 @@ hga_status hga_workspace_rows(const hga_plan *plan, hga_workspace *workspace, hg
     HGA_TRY(check_rows(plan, workspace, field, first, n, way, data));
     HGA_TRY(workspace_fit(plan, workspace));
     if (field == 0) drop_all(plan, workspace);
-    for (hga_id v = first; field && v < first + n; v++) HGA_TRY(check_row(plan, workspace, field, v, way));
+    for (hga_id v = first; field && v < first + n; v++) HGA_TRY(check_stored_row(plan, workspace, field, v, way));
     if (field && way != HGA_ROWS_GET) slice_drop_rows(&workspace->slice, field, first, n);
     for (hga_id v = first; way == HGA_ROWS_PUT && v < first + n; v++)
         HGA_TRY(put_row(plan, workspace, field, v, &data));
