@@ -61,7 +61,7 @@ static void let_workspaces_go(const batch *b)
 
 /* ---- who computes ---- */
 
-static void go(batch *b, hga_id i, hga_id threads)
+static void go_sample(batch *b, hga_id i, hga_id threads)
 {
     b->call[i].threads = threads;
     hga_status st = gradient_go(&b->call[i], b->workspaces[i]);
@@ -82,7 +82,7 @@ static hga_id find_whole(batch *b, hga_id threads)
 }
 
 /* The first samples are computed side by side, a thread each; the rest one after the other, each by all threads. */
-static hga_status run_all(batch *b)
+static hga_status run_batch(batch *b)
 {
     hga_id threads = threads_allowed(b->plan->threads), whole = find_whole(b, threads);
     hga_id team = whole < threads ? (whole > 1 ? whole : 1) : threads;
@@ -95,10 +95,10 @@ static hga_status run_all(batch *b)
         binding old;
         queue_place at = {0};
         binding_take(b->plan, &old);
-        for (hga_id i; (i = sample_queue_next(&queue, (hga_id)omp_get_thread_num(), &at)) >= 0;) go(b, i, 1);
+        for (hga_id i; (i = sample_queue_next(&queue, (hga_id)omp_get_thread_num(), &at)) >= 0;) go_sample(b, i, 1);
         topology_unbind(&old);
     }
-    for (hga_id i = whole; i < b->n; i++) go(b, i, threads);
+    for (hga_id i = whole; i < b->n; i++) go_sample(b, i, threads);
     if (b->failed == b->n) binding_say(b->plan);
     return blame(b);
 }
@@ -109,7 +109,7 @@ static hga_status run_on_ranks(batch *b)
     if (b->n == 0) return b->plan->share.wing->gradient->none(b->plan);
     for (hga_id i = 0; i < b->n && b->failed == b->n; i++) {
         b->call[i].samples = b->n - i;
-        go(b, i, threads_allowed(b->plan->threads));
+        go_sample(b, i, threads_allowed(b->plan->threads));
     }
     return blame(b);
 }
@@ -131,7 +131,7 @@ static hga_status go_back(const hga_plan *plan, hga_workspace *const *workspaces
     if (st) return st;
     st = begin_all(&b, ios, grads);
     let_workspaces_go(&b);
-    if (!st) st = plan->share.wing ? run_on_ranks(&b) : run_all(&b);
+    if (!st) st = plan->share.wing ? run_on_ranks(&b) : run_batch(&b);
     hga_delete(&plan->given, b.call, n, sizeof *b.call);
     return st;
 }

@@ -63,7 +63,7 @@ static const char *look_at_states(const hga_plan *plan, const family_stages *at,
 }
 
 /* The six stages: three means up the tree, attention among siblings, energies, descent; or why they are others. */
-static const char *find_stages(const hga_plan *plan, family_stages *at, reason *room)
+static const char *find_six_stages(const hga_plan *plan, family_stages *at, reason *room)
 {
     static const stage_kind kinds[] = {KIND_ATTEND, KIND_ENERGY, KIND_DESCEND};
     const hga_program *p = &plan->program;
@@ -80,14 +80,14 @@ static const char *find_stages(const hga_plan *plan, family_stages *at, reason *
 }
 
 /* Nothing but positions is known of any pair; draws of dropout look at an edge's type. */
-static const char *refuses(const hga_plan *plan, unsigned features, reason *room)
+static const char *families_refuse(const hga_plan *plan, unsigned features, reason *room)
 {
     family_stages at;
     const char *why;
     if (program_normaliser(&plan->program) != HGA_NORMALISER_SOFTMAX) return "another normaliser than softmax";
     if ((why = is_generic(plan, room))) return why;
     if (scores_are_sums(plan)) return "additive scores";
-    if ((why = find_stages(plan, &at, room))) return why;
+    if ((why = find_six_stages(plan, &at, room))) return why;
     const hga_relation *r = &plan->stage[at.attend].relation;
     if (plan->shape.n_heads > KERNEL_HEADS) return reason_of(room, "more than %d heads", KERNEL_HEADS);
     if (plan->options.dropout > 0 && r->n_types > 1) return "dropout, and edges have types";
@@ -101,7 +101,7 @@ static const char *refuses(const hga_plan *plan, unsigned features, reason *room
     return NULL;
 }
 
-static void drop(const hga_plan *plan, void *what)
+static void drop_families(const hga_plan *plan, void *what)
 {
     made_families *made = what;
     order_clear(&made->order);
@@ -109,23 +109,23 @@ static void drop(const hga_plan *plan, void *what)
 }
 
 /* Once for a plan: its stages, and its families in the order in which a call takes them. */
-static hga_status make(const hga_plan *plan, void **out, const char **why, reason *room)
+static hga_status make_families(const hga_plan *plan, void **out, const char **why, reason *room)
 {
     hga_status st = HGA_OK;
     made_families *made = NULL;
     HGA_TRY(hga_new_zero(&plan->allocator, 1, sizeof *made, &made));
-    find_stages(plan, &made->at, room);
+    find_six_stages(plan, &made->at, room);
     HGA_TRY(order_create(plan, plan->program.stage[made->at.attend].relation, &made->order, why));
     if (!*why) *out = made;
 done:
-    if (made && (st || *why)) drop(plan, made);
+    if (made && (st || *why)) drop_families(plan, made);
     return st;
 }
 
 /* ---- memory ---- */
 
 /* Every array; bytes in all. */
-static int64_t lay_out(families *f, family_lane **out, const call_needs *needs, void *memory)
+static int64_t lay_out_families(families *f, family_lane **out, const call_needs *needs, void *memory)
 {
     const family_order *o = &f->order;
     carver room = {.base = memory};
@@ -154,7 +154,7 @@ static int64_t lay_out(families *f, family_lane **out, const call_needs *needs, 
     return room.used;
 }
 
-static family_rows rows_of(const hga_plan *plan, const call_needs *needs, hga_id field)
+static family_rows family_rows_of(const hga_plan *plan, const call_needs *needs, hga_id field)
 {
     hga_id heads = heads_here(plan, needs, field_heads(plan, field)), columns = field_columns(plan, field);
     return (family_rows){
@@ -171,22 +171,22 @@ static families families_of(const hga_plan *plan, const made_families *made, con
     const hga_program *p = &plan->program;
     for (int i = 0; i < G; i++) {
         const hga_stage *s = &p->stage[made->at.coarsen[i]];
-        f.x[i] = rows_of(plan, needs, s->out);
+        f.x[i] = family_rows_of(plan, needs, s->out);
         f.x[i].mean = s->reduce == HGA_MEAN, f.x[i].by_mass = f.x[i].mean && s->by_mass;
-        f.d[i] = rows_of(plan, needs, s->out), f.d[i].wanted = (int)(needs->wanted >> s->out & 1u);
+        f.d[i] = family_rows_of(plan, needs, s->out), f.d[i].wanted = (int)(needs->wanted >> s->out & 1u);
     }
-    f.x[G] = rows_of(plan, needs, p->stage[made->at.descend].out);
+    f.x[G] = family_rows_of(plan, needs, p->stage[made->at.descend].out);
     return f;
 }
 
-static int64_t room_of(const hga_plan *plan, const void *made, const call_needs *needs)
+static int64_t families_room(const hga_plan *plan, const void *made, const call_needs *needs)
 {
     families f = families_of(plan, made, needs);
-    return lay_out(&f, NULL, needs, NULL);
+    return lay_out_families(&f, NULL, needs, NULL);
 }
 
 /* Where the caller's rows are. */
-static void bind(const families *f, hga_id field, family_rows *x, const hga_tensor *t)
+static void bind_rows(const families *f, hga_id field, family_rows *x, const hga_tensor *t)
 {
     hga_id all = field_heads(f->plan, field), first = first_here(f->plan, &f->call->needs, all);
     x->io = t->data ? tensor_at(t, all, x->columns, 0, first) : NULL;
@@ -199,10 +199,10 @@ static void bind_all(families *f, const made_families *made)
     const hga_program *p = &f->plan->program;
     for (int i = 0; i < G; i++) {
         hga_id field = p->stage[made->at.coarsen[i]].out;
-        bind(f, field, &f->x[i], field_tensor(f->call, field)),
-            bind(f, field, &f->d[i], field_gradient(f->call, field));
+        bind_rows(f, field, &f->x[i], field_tensor(f->call, field)),
+            bind_rows(f, field, &f->d[i], field_gradient(f->call, field));
     }
-    bind(f, p->stage[made->at.descend].out, &f->x[G], &f->call->grad->d_out);
+    bind_rows(f, p->stage[made->at.descend].out, &f->x[G], &f->call->grad->d_out);
 }
 
 /* ---- the pass ---- */
@@ -272,7 +272,7 @@ static void run(families *f, const family_lane *lane, hga_id threads)
 }
 
 /* A call: its rows are bound, then families are taken from the tokens up to the roots and down again. */
-static hga_status go(gradient_call *c, const void *what, hga_workspace *workspace, void *memory)
+static hga_status go_families(gradient_call *c, const void *what, hga_workspace *workspace, void *memory)
 {
     const made_families *made = what;
     families f = families_of(c->plan, made, &c->needs);
@@ -280,7 +280,7 @@ static hga_status go(gradient_call *c, const void *what, hga_workspace *workspac
     (void)workspace;
     f.call = c, f.node_pos = c->io->node_pos.data;
     bind_all(&f, made);
-    lay_out(&f, &lane, &c->needs, memory);
+    lay_out_families(&f, &lane, &c->needs, memory);
     f.draw = draw_of_call(c->plan, c->io);
     f.sums = c->sums + c->needs.kv_first;
     fill_biases(&f, c->plan->program.stage[made->at.attend].by_mass);
@@ -290,8 +290,8 @@ static hga_status go(gradient_call *c, const void *what, hga_workspace *workspac
 }
 
 const way families_way = {.name = "a family of siblings at a time, all heads together",
-                          .refuses = refuses,
-                          .make = make,
-                          .drop = drop,
-                          .room = room_of,
-                          .go = go};
+                          .refuses = families_refuse,
+                          .make = make_families,
+                          .drop = drop_families,
+                          .room = families_room,
+                          .go = go_families};

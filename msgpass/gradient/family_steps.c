@@ -12,7 +12,7 @@ typedef struct rows_at {
     ptrdiff_t head[KERNEL_SIBLINGS];
 } rows_at;
 
-static void find_rows(const families *f, const family_rows *x, hga_id v, rows_at *rows)
+static void find_members(const families *f, const family_rows *x, hga_id v, rows_at *rows)
 {
     const family_order *o = &f->order;
     hga_id first = place_of(o, v), n = members_of(o, v);
@@ -192,7 +192,7 @@ void family_up(families *f, hga_id v, const family_lane *l)
 {
     rows_at rows[N_COARSE];
     hga_id node[KERNEL_SIBLINGS];
-    for (int i = 0; i < N_COARSE; i++) find_rows(f, &f->x[i], v, &rows[i]);
+    for (int i = 0; i < N_COARSE; i++) find_members(f, &f->x[i], v, &rows[i]);
     kernel_siblings siblings = siblings_of(f, v, rows);
     siblings.pair = find_pairs(f, v, l), siblings.node = list_members(f, v, node);
     f->plan->kernels->siblings_means(&siblings);
@@ -283,7 +283,7 @@ void family_down(families *f, hga_id v, const family_lane *l)
     rows_at rows[N_COARSE];
     given_rows given[G];
     hga_id node[KERNEL_SIBLINGS];
-    for (int i = 0; i < N_COARSE; i++) find_rows(f, &f->x[i], v, &rows[i]);
+    for (int i = 0; i < N_COARSE; i++) find_members(f, &f->x[i], v, &rows[i]);
     kernel_siblings siblings = siblings_of(f, v, rows);
     siblings.pair = find_pairs(f, v, l);
     sink(f, v, siblings.lse, siblings.mean, l);

@@ -295,6 +295,12 @@ static inline int64_t widest_row(const made_fast *made, const call_needs *needs)
     return needs->features & BRINGS_EDGE_BIASES ? made->of_biased : made->widest;
 }
 
+/* The strips of each stage, as they are cut for the call's turns. */
+static inline const strips *strips_for(const made_fast *made, const hga_plan *plan, const call_needs *needs)
+{
+    return made->strips[needs->turns > plan->shape.n_kv_heads];
+}
+
 /* lanes.c: a lane's memory, measured or handed out and begun; and strips of a stage, one after the other or side by
    side. */
 void lane_lay_out(const hga_plan *plan, const made_fast *made, const call_needs *needs, lane *l, carver *room);

@@ -159,7 +159,7 @@ static int recall(const found *f, group *pair)
 }
 
 /* Keeps what was found of two groups of rows for the next heads, while there is room. */
-static void note(panel *x, const group *pair, found *f)
+static void note_found(panel *x, const group *pair, found *f)
 {
     if (!f || f->known || !x->room) return;
     x->noted = 1;
@@ -240,7 +240,7 @@ static hga_status run_pair(fast_pass *p, hga_id s, group *pair, hga_id first, fo
     for (hga_id i = 0; i < 2; i++) (p->finds ? expect_sixteen : load_sixteen)(p, s, &pair[i], first + i * KERNEL_TILE);
     if (!recall(f, pair)) {
         HGA_TRY(sort_pair(p, s, pair, first));
-        note(p->panel, pair, f);
+        note_found(p->panel, pair, f);
     }
     for (hga_id i = 0; i < 2 && !p->finds; i++) {
         const uint8_t *bits;

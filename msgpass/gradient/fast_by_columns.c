@@ -186,7 +186,7 @@ typedef struct tile_rows {
 } tile_rows;
 
 /* Up to sixteen rows from visit i on; the visit that comes next. */
-static hga_id take_rows(const fast_pass *p, const hga_stage *stage, hga_id i, group *to, tile_rows *rows)
+static hga_id take_visits(const fast_pass *p, const hga_stage *stage, hga_id i, group *to, tile_rows *rows)
 {
     const hga_id dim = p->field[stage->query].padded;
     const window_visit *visit = p->panel->columns->visits.visit;
@@ -213,7 +213,7 @@ static void give_rows(const fast_pass *p, const hga_stage *stage, const group *f
 }
 
 /* The window's columns that some row of the tile has; false where none has any. */
-static int lay_columns(panel *x, hga_id here, const tile_rows *rows, tile *t)
+static int lay_window_columns(panel *x, hga_id here, const tile_rows *rows, tile *t)
 {
     uint64_t some[2] = {0};
     window_part part[2];
@@ -243,7 +243,7 @@ static hga_status run_rows(fast_pass *p, hga_id s, hga_id here, const tile_rows 
     column_batch *b = x->columns;
     const hga_stage *stage = &p->program->stage[s];
     b->tile = (tile){.columns = -1, .own = -1, .rank = -1, .types = -1, .places = -1, .n_groups = n_groups};
-    if (!lay_columns(x, here, rows, &b->tile)) return HGA_OK;
+    if (!lay_window_columns(x, here, rows, &b->tile)) return HGA_OK;
     hga_status st = run_plain_tile(p, s, &b->tile);
     b->last = b->tile, x->near.tile = &b->last;
     for (hga_id i = 0; !st && i < n_groups; i++) give_rows(p, stage, &x->group[i], &rows[i]);
@@ -259,7 +259,7 @@ static hga_status run_window(fast_pass *p, hga_id s, hga_id here)
     tile_rows rows[2];
     for (hga_id i = x->columns->visits.first[here]; !st && i >= 0;) {
         hga_id n = 0;
-        for (; n < 2 && i >= 0; n++) i = take_rows(p, stage, i, &x->group[n], &rows[n]);
+        for (; n < 2 && i >= 0; n++) i = take_visits(p, stage, i, &x->group[n], &rows[n]);
         st = run_rows(p, s, here, rows, n);
     }
     return st;

@@ -5,8 +5,6 @@
 #include <math.h>
 #include <string.h>
 
-static hga_id chunks_of(const fast_pass *p) { return (p->nodes.n + CHUNK - 1) / CHUNK; }
-
 /* Do lanes share out the field's rows in another order than they lie in? Then two may be the first to come to a chunk
    of rows at once. */
 static int lanes_meet(const fast_pass *p, hga_id f)
@@ -24,7 +22,7 @@ void clear_field(fast_pass *p, hga_id f)
     fast_field *x = &p->field[f];
     int by_merging = x->lse && !x->own_lse; /* whoever merges into an empty one looks at lse first */
     int now = x->fresh ? lanes_meet(p, f) : x->adjoint && !by_merging && x->writer < 0;
-    if (x->fresh) memset(x->fresh, !now, (size_t)chunks_of(p));
+    if (x->fresh) memset(x->fresh, !now, (size_t)count_chunks(p->plan));
     if (now) memset(x->adjoint, 0, (size_t)p->nodes.n * (size_t)x->padded * sizeof *x->adjoint);
     for (hga_id v = 0; x->lse && v < p->nodes.n; v++) x->lse[v] = INFINITY, x->delta[v] = 0;
 }
@@ -47,7 +45,7 @@ void clear_rest(fast_pass *p)
 {
     for (hga_id f = 1; f <= p->program->n_fields; f++) {
         if (!p->field[f].fresh) continue;
-        for (hga_id c = 0; c < chunks_of(p); c++)
+        for (hga_id c = 0; c < count_chunks(p->plan); c++)
             if (p->field[f].fresh[c]) clear_chunk(p, f, c);
     }
 }

@@ -6,7 +6,6 @@
 
 #include <string.h>
 
-static hga_id chunks_of(const hga_plan *plan) { return (plan->nodes.n + CHUNK - 1) / CHUNK; }
 static hga_id panels_of(const hga_plan *plan) { return (plan->nodes.n + STRIP_PANEL - 1) / STRIP_PANEL; }
 
 hga_id only_stage(const hga_plan *plan, hga_id f)
@@ -50,7 +49,7 @@ hga_status last_uses_create(const hga_plan *plan, const strips *cut, last_uses *
 {
     hga_status st = HGA_OK;
     const hga_allocator *a = &plan->allocator;
-    hga_id chunks = chunks_of(plan), panels = panels_of(plan), stage = columns_stage(plan), *last = NULL;
+    hga_id chunks = count_chunks(plan), panels = panels_of(plan), stage = columns_stage(plan), *last = NULL;
     if (stage < 0) return HGA_OK;
     HGA_TRY(hga_new(a, chunks, sizeof *last, &last));
     HGA_TRY(hga_new(a, chunks, sizeof *out->chunk, &out->chunk));
@@ -72,7 +71,7 @@ done:
 
 void last_uses_clear(const hga_plan *plan, last_uses *x)
 {
-    hga_delete(&plan->allocator, x->chunk, chunks_of(plan), sizeof *x->chunk);
+    hga_delete(&plan->allocator, x->chunk, count_chunks(plan), sizeof *x->chunk);
     hga_delete(&plan->allocator, x->ptr, panels_of(plan) + 1, sizeof *x->ptr);
     *x = (last_uses){0};
 }
@@ -82,7 +81,7 @@ void last_uses_clear(const hga_plan *plan, last_uses *x)
 /* A chunk's keys, values and their gradients lie one behind the other. */
 column_chunks *columns_lay_out(const fast_pass *p, carver *room)
 {
-    hga_id stage = columns_stage(p->plan), chunks = chunks_of(p->plan);
+    hga_id stage = columns_stage(p->plan), chunks = count_chunks(p->plan);
     if (stage < 0) return NULL;
     const hga_stage *s = &p->program->stage[stage];
     int64_t dim = p->field[s->key].padded * CHUNK, dim_v = p->field[s->value].padded * CHUNK;
@@ -110,7 +109,7 @@ static hga_id column_at(const fast_pass *p, hga_id at)
 }
 
 /* How many columns a chunk has: the last one may have few, and nobody looks at the rest of its memory. */
-static hga_id columns_of(const fast_pass *p, hga_id chunk)
+static hga_id count_in_chunk(const fast_pass *p, hga_id chunk)
 {
     hga_id left = p->nodes.n - chunk * CHUNK;
     return left < CHUNK ? left : CHUNK;
@@ -119,7 +118,7 @@ static hga_id columns_of(const fast_pass *p, hga_id chunk)
 /* The caller's rows of a chunk, rounded where the stage reads them rounded. */
 static void read_chunk(const fast_pass *p, hga_id f, hga_id chunk, float *to)
 {
-    hga_id padded = p->field[f].padded, first = chunk * CHUNK, n = columns_of(p, chunk);
+    hga_id padded = p->field[f].padded, first = chunk * CHUNK, n = count_in_chunk(p, chunk);
     const caller_rows r = rows_at(p, f, field_tensor(p->call, f));
     for (hga_id i = first; i < first + n; i++) {
         fetch_row(&r, column_at(p, i + AHEAD));
@@ -132,7 +131,7 @@ static void read_chunk(const fast_pass *p, hga_id f, hga_id chunk, float *to)
 /* The chunk's rows of a field's gradient, which the pass may keep or not (-1), begin at nothing. */
 static void clear_gradient(const fast_pass *p, hga_id f, hga_id chunk, float *memory, int64_t at)
 {
-    if (at >= 0) memset(memory + at, 0, (size_t)(columns_of(p, chunk) * p->field[f].padded) * sizeof *memory);
+    if (at >= 0) memset(memory + at, 0, (size_t)(count_in_chunk(p, chunk) * p->field[f].padded) * sizeof *memory);
 }
 
 float *bring_chunk(const fast_pass *p, hga_id chunk)
@@ -148,7 +147,7 @@ float *bring_chunk(const fast_pass *p, hga_id chunk)
 void columns_begin(const fast_pass *p)
 {
     column_chunks *x = p->chunks;
-    hga_id chunks = chunks_of(p->plan);
+    hga_id chunks = count_chunks(p->plan);
     if (!x) return;
     for (hga_id c = 0; c < chunks; c++) x->at[c] = NULL, x->unused[c] = chunks - 1 - c, x->gone[c] = 0;
     x->n_unused = chunks, x->stay = p->n_lanes > 1;
@@ -172,7 +171,7 @@ static void write_chunk(const fast_pass *p, hga_id f, hga_id chunk, const float 
         p->plan->kernels->stream(CHUNK, r.columns, from, padded, to);
         return;
     }
-    for (hga_id i = first; i < first + columns_of(p, chunk); i++) {
+    for (hga_id i = first; i < first + count_in_chunk(p, chunk); i++) {
         char *to = row_of(&r, column_at(p, i));
         const float *row = from ? from + (ptrdiff_t)(i - first) * padded : NULL;
         fetch_row(&r, column_at(p, i + AHEAD));
@@ -213,6 +212,6 @@ void columns_leave(const fast_pass *p, hga_id stage, hga_id first, hga_id end)
 
 void columns_end(const fast_pass *p)
 {
-    for (hga_id c = 0; p->chunks && c < chunks_of(p->plan); c++)
+    for (hga_id c = 0; p->chunks && c < count_chunks(p->plan); c++)
         if (!p->chunks->gone[c]) give_chunk(p, c);
 }

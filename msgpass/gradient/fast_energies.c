@@ -129,7 +129,8 @@ static void descend_adjoint(fast_pass *p, const hga_stage *s, hga_id v)
 }
 
 /* Rows in the order of the stage, or backwards. */
-static hga_status walk(fast_pass *p, hga_id s, int backwards, void (*row)(fast_pass *, const hga_stage *, hga_id))
+static hga_status walk_energies(fast_pass *p, hga_id s, int backwards,
+                                void (*row)(fast_pass *, const hga_stage *, hga_id))
 {
     const hga_stage *stage = &p->program->stage[s];
     int down = (stage->order == HGA_LEVELS_DOWN) != backwards;
@@ -147,12 +148,12 @@ done:
 
 hga_status fast_energy(fast_pass *p, hga_id s, int backwards)
 {
-    return walk(p, s, backwards, backwards ? energy_adjoint : energy_row);
+    return walk_energies(p, s, backwards, backwards ? energy_adjoint : energy_row);
 }
 
 hga_status fast_descend(fast_pass *p, hga_id s, int backwards)
 {
-    return walk(p, s, backwards, backwards ? descend_adjoint : descend_row);
+    return walk_energies(p, s, backwards, backwards ? descend_adjoint : descend_row);
 }
 
 void ask_of_states(const fast_pass *p, hga_id field)

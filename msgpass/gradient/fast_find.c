@@ -3,7 +3,7 @@
 #include "panel.h"
 
 /* The rows that go with part i of the trees, in all stages that attend. */
-static hga_status find_part(fast_pass *p, hga_id i)
+static hga_status find_of_trees(fast_pass *p, hga_id i)
 {
     const subtrees *t = p->call->subtrees;
     hga_status st = HGA_OK;
@@ -19,7 +19,7 @@ static hga_status find_strip(fast_pass *p, hga_id stage, hga_id i)
     const strips *cut = &p->call->strips[stage];
     hga_status st = HGA_OK;
     if (!p->call->subtrees->n) return attend_range(p, stage, cut->first[i], cut->first[i + 1]);
-    for (hga_id at = cut->first[i]; at < cut->first[i + 1]; at++) HGA_TRY(find_part(p, at + 1));
+    for (hga_id at = cut->first[i]; at < cut->first[i + 1]; at++) HGA_TRY(find_of_trees(p, at + 1));
 done:
     return st;
 }
@@ -36,7 +36,7 @@ hga_status fast_find(fast_pass *p, lane *l, hga_id first, hga_id n_lanes)
         hga_id n = p->call->strips[s].n, step = n_lanes < n ? n_lanes : n;
         for (hga_id i = first; i < n && first < step; i += step) HGA_TRY(find_strip(&one, s, i));
     }
-    if (t->n && first == 0) HGA_TRY(find_part(&one, 0));
+    if (t->n && first == 0) HGA_TRY(find_of_trees(&one, 0));
     HGA_TRY(reserve_draws(&one));
 done:
     return st;

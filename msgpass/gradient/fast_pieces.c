@@ -209,7 +209,7 @@ static hga_status keep_or_leave(fast_pass *p, group *g, window *w)
 }
 
 /* Edges of the group's rows so far, this window's counted. */
-static void count_edges(panel *x, const window *w)
+static void rank_edges(panel *x, const window *w)
 {
     for (hga_id c = 0; c < w->n; c++)
         for (hga_id row = 0; row < KERNEL_TILE; row++) x->rank[row] += (w->rows[c] & 1u << row) != 0;
@@ -229,7 +229,7 @@ static hga_status run_segments(fast_pass *p, group *g, hga_id first, int64_t beg
                 st = add_segment(p, g, &w, &x->segment[i], first);
         if (x->seen.mixed) see_pairs(p, g, &w, first, begin, end);
         if (!st) st = keep_or_leave(p, g, &w);
-        if (x->parts.ranks) count_edges(x, &w);
+        if (x->parts.ranks) rank_edges(x, &w);
     }
     return st;
 }

@@ -202,7 +202,7 @@ static void finish_queries(const fast_pass *p, const fast_field *x, const group 
 }
 
 /* Into the caller's rows. */
-static void give_back(fast_pass *p, hga_id f, const group *g, hga_id first)
+static void give_to_caller(fast_pass *p, hga_id f, const group *g, hga_id first)
 {
     const fast_field *x = &p->field[f];
     const hga_tensor *t = field_gradient(p->call, f);
@@ -249,5 +249,5 @@ void store_sixteen(fast_pass *p, hga_id s, const group *g, hga_id first)
     hga_id query = p->program->stage[s].query;
     for (hga_id i = 0; p->sums.of[HGA_TABLE_SCALE] && i < KERNEL_TILE; i++)
         if (g->node[i] >= 0) add_scale(p, s, g, i);
-    p->field[query].by_row ? give_back(p, query, g, first) : add_queries(p, s, query, g, first);
+    p->field[query].by_row ? give_to_caller(p, query, g, first) : add_queries(p, s, query, g, first);
 }

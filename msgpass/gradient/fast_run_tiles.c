@@ -30,7 +30,7 @@ static void find_near(const fast_pass *p, const tile *t)
 }
 
 /* Where all of a stage are that lie as fields do. */
-static void find_rows(const fast_pass *p, const hga_stage *stage, const tile *t)
+static void find_near_rows(const fast_pass *p, const hga_stage *stage, const tile *t)
 {
     tile_columns *x = &p->panel->near;
     int with_keys = p->field[stage->key].adjoint != NULL, with_values = p->field[stage->value].adjoint != NULL;
@@ -43,7 +43,7 @@ static void find_rows(const fast_pass *p, const hga_stage *stage, const tile *t)
 }
 
 /* Where the tile's columns are, unless it has those of the one before. */
-static void find_columns(fast_pass *p, hga_id s, const tile *t)
+static void find_near_columns(fast_pass *p, hga_id s, const tile *t)
 {
     tile_columns *x = &p->panel->near;
     int known = same_columns(x->tile, t);
@@ -52,7 +52,7 @@ static void find_columns(fast_pass *p, hga_id s, const tile *t)
     if (p->chunks && p->chunks->stage == s)
         find_near(p, t);
     else
-        find_rows(p, &p->program->stage[s], t);
+        find_near_rows(p, &p->program->stage[s], t);
     for (hga_id c = 0; p->slopes && c < t->n; c++) x->at[c] = (float)p->plan->keeper->lists.position[x->node[c]];
 }
 
@@ -199,7 +199,7 @@ static void take_positions(fast_pass *p, const tile *t, const group *g)
 /* ---- biases of edges ---- */
 
 /* Bits of the group's rows that have an edge to column c. */
-static uint32_t rows_of(const panel *x, const tile *t, const group *g, hga_id c)
+static uint32_t rows_with(const panel *x, const tile *t, const group *g, hga_id c)
 {
     return t->rows[0] < 0 ? g->there : x->bits[t->rows[0] + c];
 }
@@ -213,7 +213,7 @@ static void bring_biases(fast_pass *p, const tile *t, const group *g, int back)
     memcpy(rank, x->number + t->rank, sizeof rank);
     if (!back) memset(x->pair_bias, 0, (size_t)(t->n * KERNEL_TILE) * sizeof *x->pair_bias);
     for (hga_id c = 0; c < t->n; c++)
-        for (uint32_t left = rows_of(x, t, g, c); left; left &= left - 1) {
+        for (uint32_t left = rows_with(x, t, g, c); left; left &= left - 1) {
             hga_id row = __builtin_ctz(left), i = c * KERNEL_TILE + row;
             ptrdiff_t at = (ptrdiff_t)(p->plan->keeper->lists.first_edge[g->node[row]] + rank[row]++) * heads + head;
             if (back)
@@ -294,7 +294,7 @@ static hga_status run_alike(fast_pass *p, const hga_stage *stage, tile *t)
 
 hga_status run_plain_tile(fast_pass *p, hga_id s, tile *t)
 {
-    find_columns(p, s, t);
+    find_near_columns(p, s, t);
     return run_alike(p, &p->program->stage[s], t);
 }
 
@@ -358,7 +358,7 @@ hga_status run_panel_tiles(fast_pass *p, hga_id s)
     int64_t at[GROUPS] = {0};
     p->panel->near.tile = NULL;
     for (tile *t; !st && (t = next_tile(p->panel, at));) {
-        find_columns(p, s, t);
+        find_near_columns(p, s, t);
         st = has_parts(p->panel) ? run_apart(p, s, t) : run_alike(p, stage, t);
     }
     return st;

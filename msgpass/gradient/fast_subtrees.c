@@ -7,7 +7,7 @@
 
 static const subtrees *trees_of(const fast_pass *p) { return p->call->subtrees; }
 
-static row_range level_of(const fast_pass *p, hga_id l)
+static row_range level_range(const fast_pass *p, hga_id l)
 {
     return (row_range){p->nodes.level_ptr[l], p->nodes.level_ptr[l + 1]};
 }
@@ -104,7 +104,7 @@ static void lower_nodes(fast_pass *p, hga_id f, row_range nodes)
 
 static void lower_top(fast_pass *p, hga_id f)
 {
-    for (hga_id l = p->nodes.n_levels; l-- > trees_of(p)->n_levels;) lower_nodes(p, f, level_of(p, l));
+    for (hga_id l = p->nodes.n_levels; l-- > trees_of(p)->n_levels;) lower_nodes(p, f, level_range(p, l));
 }
 
 /* The tokens of subtree i, if they are just the children of its level 1 and all of them the caller's, straight to his
@@ -176,7 +176,7 @@ static void lower_fields(fast_pass *p, int kv, hga_id i)
 }
 
 /* The head at hand. Where threads go together nobody waits for a neighbour's subtree: all are raised before. */
-static hga_status go(fast_pass *p)
+static hga_status go_by_subtrees(fast_pass *p)
 {
     hga_status st = HGA_OK;
     const subtrees *t = trees_of(p);
@@ -206,7 +206,7 @@ hga_status subtrees_gradient(fast_pass *p)
     lay_rows(p);
     for (p->head = p->first; p->head < p->first + p->n; p->head++) {
         clear_all(p, 0);
-        HGA_TRY(go(p));
+        HGA_TRY(go_by_subtrees(p));
     }
 done:
     return st;

@@ -18,8 +18,8 @@ static double total_of(const fast_pass *p, const hga_stage *s, const brood *b)
 }
 
 /* Of children [at, at + n): rows of x, and weights. */
-static void find_part(const fast_pass *p, const hga_stage *s, const brood *b, double total, hga_id at, hga_id n,
-                      float *x, float **row, float *weight)
+static void find_brood(const fast_pass *p, const hga_stage *s, const brood *b, double total, hga_id at, hga_id n,
+                       float *x, float **row, float *weight)
 {
     int by_mass = s->reduce == HGA_MEAN && s->by_mass;
     ptrdiff_t columns = p->field[s->out].padded;
@@ -39,7 +39,7 @@ static void sum_children(const fast_pass *p, const hga_stage *s, const brood *b,
     if (b->n == 0 || !(total > 0)) memset(y, 0, (size_t)columns * sizeof *y);
     for (hga_id at = 0; at < b->n && total > 0; at += KERNEL_CHUNK) {
         hga_id n = b->n - at < KERNEL_CHUNK ? b->n - at : KERNEL_CHUNK;
-        find_part(p, s, b, total, at, n, p->field[s->out].value, row, weight);
+        find_brood(p, s, b, total, at, n, p->field[s->out].value, row, weight);
         if (at == 0)
             p->plan->kernels->weigh(n, (const float *const *)row, 0, weight, 1, columns, y);
         else
@@ -55,7 +55,7 @@ static void give_children(const fast_pass *p, const hga_stage *s, const brood *b
     int is_number = p->field[s->out].padded == 1; /* which the kernel, whose rows are padded, does not know */
     for (hga_id at = 0; at < b->n && total > 0; at += KERNEL_CHUNK) {
         hga_id n = b->n - at < KERNEL_CHUNK ? b->n - at : KERNEL_CHUNK;
-        find_part(p, s, b, total, at, n, p->field[s->out].adjoint, row, weight);
+        find_brood(p, s, b, total, at, n, p->field[s->out].adjoint, row, weight);
         for (hga_id i = 0; is_number && i < n; i++) *row[i] += weight[i] * *dy;
         if (!is_number) p->plan->kernels->give(n, p->field[s->out].padded, weight, dy, row);
     }

@@ -56,7 +56,7 @@ static void find_widest(const hga_plan *plan, made_fast *made)
     }
 }
 
-static void drop(const hga_plan *plan, void *what)
+static void drop_fast(const hga_plan *plan, void *what)
 {
     made_fast *x = what;
     const hga_allocator *a = &plan->allocator;
@@ -86,7 +86,7 @@ static hga_status make_trees(const hga_plan *plan, void **out, const char **why,
     find_widest(plan, x);
     *out = x;
 done:
-    if (x && (st || *why)) drop(plan, x);
+    if (x && (st || *why)) drop_fast(plan, x);
     return st;
 }
 
@@ -103,16 +103,11 @@ static hga_status make_stages(const hga_plan *plan, void **out, const char **why
     find_widest(plan, x);
     *out = x;
 done:
-    if (x && st) drop(plan, x);
+    if (x && st) drop_fast(plan, x);
     return st;
 }
 
 /* ---- threads ---- */
-
-static const strips *strips_of(const made_fast *made, const hga_plan *plan, const call_needs *needs)
-{
-    return made->strips[needs->turns > plan->shape.n_kv_heads];
-}
 
 /* Of the turns of all heads those that go here. */
 static hga_id first_turn(const hga_plan *plan, const call_needs *needs)
@@ -128,7 +123,7 @@ static hga_id count_turns(const hga_plan *plan, const call_needs *needs)
    by strip, where there are strips. */
 static hga_id turns_apart(const hga_plan *plan, const made_fast *made, const call_needs *needs)
 {
-    const strips *x = strips_of(made, plan, needs);
+    const strips *x = strips_for(made, plan, needs);
     hga_id turns = count_turns(plan, needs);
     int cut = 0;
     for (hga_id s = 0; s < plan->program.n_stages; s++) cut |= x[s].n > 1;
@@ -159,8 +154,8 @@ static gradient_team team_of(const hga_plan *plan, const made_fast *made, const 
                            .end = first + turns};
 }
 
-static void lay_out(const hga_plan *plan, const made_fast *made, const call_needs *needs, gradient_team *all,
-                    carver *room)
+static void lay_out_team(const hga_plan *plan, const made_fast *made, const call_needs *needs, gradient_team *all,
+                         carver *room)
 {
     lane l;
     fast_pass p;
@@ -170,11 +165,11 @@ static void lay_out(const hga_plan *plan, const made_fast *made, const call_need
     for (hga_id t = 0; t < all->passes; t++) fast_lay_out(plan, made, needs, all->pass ? &all->pass[t] : &p, room);
 }
 
-static int64_t room_of(const hga_plan *plan, const void *made, const call_needs *needs)
+static int64_t fast_room(const hga_plan *plan, const void *made, const call_needs *needs)
 {
     gradient_team all = team_of(plan, made, needs);
     carver room = {0};
-    lay_out(plan, made, needs, &all, &room);
+    lay_out_team(plan, made, needs, &all, &room);
     return room.used;
 }
 
@@ -275,20 +270,20 @@ done:
     return st;
 }
 
-static void bind(gradient_call *c, const made_fast *made)
+static void bind_made(gradient_call *c, const made_fast *made)
 {
-    c->strips = strips_of(made, c->plan, &c->needs), c->lists = made->lists;
+    c->strips = strips_for(made, c->plan, &c->needs), c->lists = made->lists;
     c->last_uses = &made->last_uses, c->subtrees = &made->trees;
 }
 
 /* A call: memory is laid out, passes and lanes begin, and all turns run. */
-static hga_status go(gradient_call *c, const void *what, hga_workspace *workspace, void *memory)
+static hga_status go_fast(gradient_call *c, const void *what, hga_workspace *workspace, void *memory)
 {
     const made_fast *made = what;
     carver room = {.base = memory};
     gradient_team all = team_of(c->plan, made, &c->needs);
-    lay_out(c->plan, made, &c->needs, &all, &room);
-    bind(c, made);
+    lay_out_team(c->plan, made, &c->needs, &all, &room);
+    bind_made(c, made);
     for (hga_id f = 1; c->asked.n && f <= c->plan->program.n_fields; f++)
         if (program_is_input(c->plan->program.field[f].binding)) range_clear(c, f);
     team_begin(c, workspace, &all);
@@ -304,8 +299,8 @@ static hga_status find(gradient_call *c, const void *what, hga_workspace *worksp
     hga_status st = HGA_OK;
     carver room = {.base = memory};
     gradient_team all = team_of(c->plan, made, &c->needs);
-    lay_out(c->plan, made, &c->needs, &all, &room);
-    bind(c, made);
+    lay_out_team(c->plan, made, &c->needs, &all, &room);
+    bind_made(c, made);
     struct panel **panel = kept_panels_of(workspace);
     for (hga_id t = 0; t < all.threads; t++) {
         int whole = t < all.passes && all.apart > all.first;
@@ -342,20 +337,20 @@ const way subtrees_way = {.name = "a subtree at a time, a head at a time",
                           .reads_out = 1,
                           .refuses = refuses_trees,
                           .make = make_trees,
-                          .drop = drop,
-                          .room = room_of,
+                          .drop = drop_fast,
+                          .room = fast_room,
                           .keep = keep,
                           .kept = kept_bytes,
                           .find = find,
-                          .go = go};
+                          .go = go_fast};
 const way stages_way = {.name = "a head at a time",
                         .reads_out = 1,
                         .refuses = refuses_stages,
                         .skips = goes_by_panels,
                         .make = make_stages,
-                        .drop = drop,
-                        .room = room_of,
+                        .drop = drop_fast,
+                        .room = fast_room,
                         .keep = keep,
                         .kept = kept_bytes,
                         .find = find,
-                        .go = go};
+                        .go = go_fast};

@@ -21,7 +21,7 @@ hga_status gradient_begin(const hga_plan *plan, const hga_workspace *workspace, 
 /* ---- memory ---- */
 
 /* Everything but what the way takes; bytes in all. `shared`: what several processes share of the call; NULL. */
-static int64_t lay_out(gradient_call *c, hga_grad_io *own, sharing *shared, void *memory)
+static int64_t lay_out_call(gradient_call *c, hga_grad_io *own, sharing *shared, void *memory)
 {
     carver room = {.base = memory};
     if (shared) shared->of->lay_out(shared, c, &room);
@@ -56,7 +56,7 @@ static hga_status measure(const hga_plan *plan, gradient_call *c, sharing *share
     if (goes->writes_edges) c->needs.entries[HGA_TABLE_EDGE_KEY] = c->needs.entries[HGA_TABLE_EDGE_VALUE] = 0;
     if (c->io && c->grad && goes->skips && goes->skips(c->plan)) range_skip(c);
     if (shared) shared->reads_out = goes->reads_out;
-    d->bytes = lay_out(c, NULL, shared, NULL);
+    d->bytes = lay_out_call(c, NULL, shared, NULL);
     d->way = has_heads(c) ? goes->room(c->plan, d->to->made, &c->needs) : 0;
     d->kept = has_heads(c) && goes->kept ? goes->kept(c->plan, d->to->made, &c->needs) : 0;
     return HGA_OK;
@@ -101,7 +101,7 @@ hga_status gradient_run(gradient_call *c, hga_workspace *workspace, sharing *sha
     find_needs(c, shared);
     HGA_TRY(take_memory(plan, c, shared, workspace, &d));
     if (c->threads > 1) HGA_TRY(threads_prepare(c->threads));
-    lay_out(c, &own, shared, d.memory);
+    lay_out_call(c, &own, shared, d.memory);
     if (shared) HGA_TRY(shared->of->open(shared, c, io, &read));
     tables_clear(c);
     binding old = {0};

@@ -8,7 +8,7 @@ typedef struct kept_panels {
     struct panel **panel; /* [n] */
 } kept_panels;
 
-static void drop(void *what)
+static void drop_kept(void *what)
 {
     kept_panels *x = what;
     hga_allocator a = x->allocator;
@@ -25,9 +25,9 @@ static hga_status begin_keeping(const hga_plan *plan, workspace_kept *keeper)
     HGA_TRY(hga_new_zero(&plan->given, 1, sizeof *x, &x));
     x->allocator = plan->given, x->n = plan->threads;
     HGA_TRY(hga_new_zero(&plan->given, x->n, sizeof(struct panel *), &x->panel));
-    *keeper = (workspace_kept){plan->serial, x, drop};
+    *keeper = (workspace_kept){plan->serial, x, drop_kept};
 done:
-    if (st && x) drop(x);
+    if (st && x) drop_kept(x);
     return st;
 }
 

@@ -6,13 +6,6 @@
 #include <omp.h>
 #include <string.h>
 
-static hga_id chunks_of(const hga_plan *plan) { return (plan->nodes.n + CHUNK - 1) / CHUNK; }
-
-static const strips *strips_of(const made_fast *made, const hga_plan *plan, const call_needs *needs)
-{
-    return made->strips[needs->turns > plan->shape.n_kv_heads];
-}
-
 static int has_strips(const hga_plan *plan, const strips *cut)
 {
     int several = 0;
@@ -35,7 +28,7 @@ static int64_t rel_key_floats(const hga_plan *plan, const call_needs *needs)
 
 void lane_lay_out(const hga_plan *plan, const made_fast *made, const call_needs *needs, lane *l, carver *room)
 {
-    const strips *cut = strips_of(made, plan, needs);
+    const strips *cut = strips_for(made, plan, needs);
     int64_t most = 0;
     hga_id dim = plan->shape.dim, dim_v = plan->shape.dim_v;
     for (hga_id s = 0; s < plan->program.n_stages; s++) {
@@ -49,7 +42,7 @@ void lane_lay_out(const hga_plan *plan, const made_fast *made, const call_needs 
     if (rel_key_floats(plan, needs)) l->d_rel_key = carve_floats(room, rel_key_floats(plan, needs));
     l->rows.room = widest_row(made, needs), l->rows.own = carve(room, l->rows.room, sizeof *l->rows.own);
     if (!has_strips(plan, cut)) return;
-    l->slot = carve(room, chunks_of(plan), sizeof *l->slot);
+    l->slot = carve(room, count_chunks(plan), sizeof *l->slot);
     for (hga_call_table i = 0; i < HGA_N_TABLES; i++)
         if (is_shared(needs, i)) l->own.of[i] = carve(room, needs->entries[i], sizeof(double));
 }
@@ -58,7 +51,7 @@ void lane_begin(const gradient_call *c, struct panel *kept, lane *l)
 {
     l->panel = kept;
     if (l->d_rel_key) memset(l->d_rel_key, 0, (size_t)rel_key_floats(c->plan, &c->needs) * sizeof *l->d_rel_key);
-    for (hga_id i = 0; l->slot && i < chunks_of(c->plan); i++) l->slot[i] = -1;
+    for (hga_id i = 0; l->slot && i < count_chunks(c->plan); i++) l->slot[i] = -1;
     for (hga_call_table i = 0; i < HGA_N_TABLES; i++)
         if (l->own.of[i]) memset(l->own.of[i], 0, (size_t)c->needs.entries[i] * sizeof(double));
 }

@@ -67,7 +67,7 @@ static const char *edges_refuse(const hga_plan *plan, reason *room)
 }
 
 /* Fields are values in float, the caller's or the program's own, and edges few enough to be listed. */
-static const char *refuses(const hga_plan *plan, unsigned features, reason *room)
+static const char *linear_refuses(const hga_plan *plan, unsigned features, reason *room)
 {
     const hga_program *p = &plan->program;
     const char *why;
@@ -104,7 +104,7 @@ static int64_t most_scratch(const hga_plan *plan)
     return most;
 }
 
-static void drop(const hga_plan *plan, void *what)
+static void drop_linear(const hga_plan *plan, void *what)
 {
     made_linear *made = what;
     hga_delete(&plan->allocator, made->block, made->bytes, 1);
@@ -112,7 +112,7 @@ static void drop(const hga_plan *plan, void *what)
 }
 
 /* A plan has the edges where they are few beside the tensors; else each call lists them anew in its own memory. */
-static hga_status make(const hga_plan *plan, void **out, const char **why, reason *room)
+static hga_status make_linear(const hga_plan *plan, void **out, const char **why, reason *room)
 {
     hga_status st = HGA_OK;
     made_linear *made = NULL;
@@ -129,7 +129,7 @@ static hga_status make(const hga_plan *plan, void **out, const char **why, reaso
     *out = made, made = NULL;
 done:
     hga_delete(&plan->allocator, scratch, bytes, 1);
-    if (made) drop(plan, made);
+    if (made) drop_linear(plan, made);
     return st;
 }
 
@@ -169,7 +169,7 @@ static linear_rows own_rows(const linear *x, hga_id f, carver *room)
 }
 
 /* Every array but the caller's rows; bytes in all. */
-static int64_t lay_out(linear *x, const void *made, const call_needs *needs, void *memory)
+static int64_t lay_out_linear(linear *x, const void *made, const call_needs *needs, void *memory)
 {
     const hga_program *p = &x->plan->program;
     carver room = {.base = memory};
@@ -420,7 +420,7 @@ static void run_columns(const linear *x, const column_range *c)
 }
 
 /* Threads have columns of their own. */
-static void run_all(const linear *x)
+static void run_stretches(const linear *x)
 {
     hga_id stretch = stretch_of(x), n = (x->columns - 1) / stretch + 1,
            threads = x->call->threads < n ? x->call->threads : n;
@@ -480,32 +480,32 @@ static linear linear_of(const hga_plan *plan, const call_needs *needs)
     return (linear){.plan = plan, .kv_first = needs->kv_first, .heads = heads, .columns = heads * plan->shape.dim_v};
 }
 
-static int64_t room_of(const hga_plan *plan, const void *made, const call_needs *needs)
+static int64_t linear_room(const hga_plan *plan, const void *made, const call_needs *needs)
 {
     linear x = linear_of(plan, needs);
-    return lay_out(&x, made, needs, NULL);
+    return lay_out_linear(&x, made, needs, NULL);
 }
 
 /* A call: edges are listed unless the plan has them, rows loaded, all columns run, gradients stored. */
-static hga_status go(gradient_call *c, const void *what, hga_workspace *workspace, void *memory)
+static hga_status go_linear(gradient_call *c, const void *what, hga_workspace *workspace, void *memory)
 {
     const made_linear *made = what;
     linear x = linear_of(c->plan, &c->needs);
     (void)workspace;
-    lay_out(&x, made, &c->needs, memory);
+    lay_out_linear(&x, made, &c->needs, memory);
     bind_all(&x, c);
     x.edges = made ? made->edges : x.own;
     list_all(&x, !made);
     load_all(&x);
-    run_all(&x);
+    run_stretches(&x);
     give_all_scales(&x);
     store_all(&x);
     return HGA_OK;
 }
 
 const way linear_way = {.name = "sums from end to end, all heads together",
-                        .refuses = refuses,
-                        .make = make,
-                        .drop = drop,
-                        .room = room_of,
-                        .go = go};
+                        .refuses = linear_refuses,
+                        .make = make_linear,
+                        .drop = drop_linear,
+                        .room = linear_room,
+                        .go = go_linear};

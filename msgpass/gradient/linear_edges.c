@@ -108,7 +108,7 @@ static void order_rows(const edge_walk *w)
 /* ---- memory ---- */
 
 /* Rows of the caller's, or where he has none all that there are. */
-static linear_rows rows_of(const hga_plan *plan, hga_id f)
+static linear_rows there_of(const hga_plan *plan, hga_id f)
 {
     const hga_field *field = &plan->program.field[f];
     linear_rows rows = {0};
@@ -125,7 +125,7 @@ typedef struct edge_ends {
 static edge_ends ends_of(const hga_plan *plan, hga_id stage)
 {
     const hga_stage *s = &plan->program.stage[stage];
-    edge_ends x = {.out = rows_of(plan, s->out), .value = rows_of(plan, s->value)};
+    edge_ends x = {.out = there_of(plan, s->out), .value = there_of(plan, s->value)};
     x.by_source = x.value.n > x.out.n, x.most = x.by_source ? x.value : x.out;
     return x;
 }

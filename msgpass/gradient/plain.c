@@ -108,13 +108,13 @@ static double see_lse(const field_values *from, hga_id f, hga_id v, hga_id head)
     return *double_lse(&seen_of(from)->p->value, f, v, head);
 }
 
-static void write_row(const field_values *to, hga_id f, hga_id v, hga_id head, const double *x)
+static void write_seen(const field_values *to, hga_id f, hga_id v, hga_id head, const double *x)
 {
     const field_values *value = &seen_of(to)->p->value.as;
     value->write(value, f, v, head, x);
 }
 
-static void write_lse(const field_values *to, hga_id f, hga_id v, hga_id head, double lse)
+static void write_seen_lse(const field_values *to, hga_id f, hga_id v, hga_id head, double lse)
 {
     const field_values *value = &seen_of(to)->p->value.as;
     value->write_lse(value, f, v, head, lse);
@@ -180,7 +180,7 @@ static hga_status run_rows(pass *p, hga_id s, hga_id v, int backwards)
 {
     const hga_stage *stage = &p->program->stage[s];
     hga_status st = HGA_OK;
-    const seen_values seen = {{see_row, see_lse, write_row, write_lse}, p, stage};
+    const seen_values seen = {{see_row, see_lse, write_seen, write_seen_lse}, p, stage};
     HGA_TRY(edges_read(&p->rows, v));
     stage_row r = {.m = &p->m,
                    .stage = stage,
@@ -199,7 +199,7 @@ done:
 }
 
 /* Rows in the order of the stage, or backwards. */
-static hga_status walk(pass *p, hga_id s, int backwards)
+static hga_status walk_stage(pass *p, hga_id s, int backwards)
 {
     const hga_stage *stage = &p->program->stage[s];
     int down = (stage->order == HGA_LEVELS_DOWN) != backwards;
@@ -225,7 +225,7 @@ static hga_status forward(pass *p)
     hga_status st = HGA_OK;
     for (hga_id s = 0; s < p->program->n_stages; s++) {
         keep(p, s);
-        HGA_TRY(walk(p, s, 0));
+        HGA_TRY(walk_stage(p, s, 0));
     }
 done:
     return st;
@@ -236,7 +236,7 @@ static hga_status backward(pass *p)
 {
     hga_status st = HGA_OK;
     for (hga_id s = p->program->n_stages; s-- > 0;) {
-        HGA_TRY(walk(p, s, 1));
+        HGA_TRY(walk_stage(p, s, 1));
         for (hga_id f = 1; f <= p->program->n_fields; f++)
             if (p->program->stage[s].writes >> f & 1u) rows_copy(p, &p->before[s].of[f], &p->value.of[f]);
     }
@@ -432,7 +432,7 @@ done:
     return st;
 }
 
-static hga_status go(gradient_call *c, const void *made, hga_workspace *workspace, void *memory)
+static hga_status go_plain(gradient_call *c, const void *made, hga_workspace *workspace, void *memory)
 {
     hga_status st = HGA_OK;
     (void)made, (void)workspace;
@@ -440,13 +440,13 @@ static hga_status go(gradient_call *c, const void *made, hga_workspace *workspac
     return st;
 }
 
-static int64_t room_of(const hga_plan *plan, const void *made, const call_needs *needs)
+static int64_t plain_room(const hga_plan *plan, const void *made, const call_needs *needs)
 {
     (void)made, (void)needs;
     return pass_bytes(plan);
 }
 
-const way plain_way = {.name = "row by row in double", .reads_out = 1, .room = room_of, .go = go};
+const way plain_way = {.name = "row by row in double", .reads_out = 1, .room = plain_room, .go = go_plain};
 
 /* ---- the loss ---- */
 

@@ -97,7 +97,7 @@ static hga_end show(const pass *p, const hga_stage *s, const row_set *shown, con
 }
 
 /* What is shown of the fields in `set` to the node's values, or added to them. */
-static void take(const pass *p, const side *x, uint32_t set, const doubles *to, hga_id v, hga_id h, int add)
+static void take_shown(const pass *p, const side *x, uint32_t set, const doubles *to, hga_id v, hga_id h, int add)
 {
     for (hga_id f = 1; f <= p->program->n_fields; f++) {
         if (!x->field[f] || !(set >> f & 1u)) continue;
@@ -156,7 +156,7 @@ void user_row(pass *p, const stage_row *r)
     feed(p, r, &own);
     own = show(p, r->stage, shown->result, &p->value, r->v, r->head, &u->own);
     r->stage->udf.finish(u->state, &own, r->head, r->stage->udf.ctx);
-    take(p, &u->own, r->stage->writes, &p->value, r->v, r->head, 0);
+    take_shown(p, &u->own, r->stage->writes, &p->value, r->v, r->head, 0);
 }
 
 /* The gradient of what the row's finish wrote goes to the aggregate and to the fields that finish read; then nothing is
@@ -174,9 +174,9 @@ static void finish_adjoint(pass *p, const stage_row *r)
             memset(u->d_own.row[f], 0, (size_t)u->columns[f] * sizeof(float)), u->d_own.lse_of[f] = 0;
     memset(u->d_state, 0, udf->state_bytes);
     udf->finish_adjoint(u->state, u->d_state, &own, &d_own, r->head, udf->ctx);
-    take(p, &u->d_own, ~written, &p->adjoint, r->v, r->head, 1);
+    take_shown(p, &u->d_own, ~written, &p->adjoint, r->v, r->head, 1);
     show(p, r->stage, shown, NULL, r->v, r->head, &u->d_own);
-    take(p, &u->d_own, written, &p->adjoint, r->v, r->head, 0);
+    take_shown(p, &u->d_own, written, &p->adjoint, r->v, r->head, 0);
 }
 
 /* The aggregate is made again, then the adjoints of finish and of every edge add to rows, scores and tables. */
@@ -196,8 +196,8 @@ void user_adjoint(pass *p, const stage_row *r)
                 d_own = show(p, r->stage, shown->row, NULL, r->v, r->head, &u->d_own);
         double d_score = 0;
         udf->edge_adjoint(u->state, u->d_state, &e, &d_score, &d_source, &d_own, r->head, udf->ctx);
-        take(p, &u->d_source, ~0u, &p->adjoint, from, r->head, 1);
-        take(p, &u->d_own, ~0u, &p->adjoint, r->v, r->head, 1);
+        take_shown(p, &u->d_source, ~0u, &p->adjoint, from, r->head, 1);
+        take_shown(p, &u->d_own, ~0u, &p->adjoint, r->v, r->head, 1);
         if (!has_score(r->stage)) continue;
         scored_edge x = scored(p, r, i);
         edge_score_adjoint(&p->m, &x, d_score, d_score, double_row(&p->adjoint, r->stage->query, r->v, r->head),

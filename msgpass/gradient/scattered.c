@@ -90,7 +90,7 @@ static const char *program_refuses(const hga_plan *plan, reason *room)
 }
 
 /* Nothing is known of any pair. */
-static const char *refuses(const hga_plan *plan, unsigned features, reason *room)
+static const char *scattered_refuses(const hga_plan *plan, unsigned features, reason *room)
 {
     const hga_shape *s = &plan->shape;
     const char *why;
@@ -129,7 +129,7 @@ static void lay_out_turned(const scattered *x, turned_edges *t, carver *room)
     t->type = in.type && x->plan->options.dropout > 0 ? carve(room, n, sizeof *t->type) : NULL;
 }
 
-static void count_edges(const scattered *x, hga_pos *ptr)
+static void count_by_key(const scattered *x, hga_pos *ptr)
 {
     edge_list in = sources_of(x);
     memset(ptr, 0, ((size_t)x->keys + 1) * sizeof *ptr);
@@ -141,7 +141,7 @@ static void count_edges(const scattered *x, hga_pos *ptr)
 static void turn_edges(const scattered *x, turned_edges *t)
 {
     edge_list in = sources_of(x);
-    count_edges(x, t->ptr);
+    count_by_key(x, t->ptr);
     for (hga_id i = x->rows; i-- > 0;)
         for (hga_pos e = in.ptr[i + 1]; e-- > in.ptr[i];) {
             hga_pos at = --t->ptr[in.other[e] - x->key_first];
@@ -159,7 +159,7 @@ static void place_edges(const scattered *x)
     for (hga_pos e = in.ptr[x->rows]; e-- > in.ptr[0];) x->place[--x->cursor[in.other[e] - x->key_first]] = e;
 }
 
-static void drop(const hga_plan *plan, void *what)
+static void drop_turned(const hga_plan *plan, void *what)
 {
     turned_edges *t = what;
     hga_delete(&plan->allocator, t->block, t->bytes, 1);
@@ -167,7 +167,7 @@ static void drop(const hga_plan *plan, void *what)
 }
 
 /* A plan has them where they are few beside the tensors; else each call makes them anew in its own memory. */
-static hga_status make(const hga_plan *plan, void **out, const char **why, reason *room)
+static hga_status make_turned(const hga_plan *plan, void **out, const char **why, reason *room)
 {
     hga_status st = HGA_OK;
     scattered x = scattered_of(plan);
@@ -183,7 +183,7 @@ static hga_status make(const hga_plan *plan, void **out, const char **why, reaso
     turn_edges(&x, t);
     *out = t;
 done:
-    if (st && t) drop(plan, t);
+    if (st && t) drop_turned(plan, t);
     return st;
 }
 
@@ -431,7 +431,7 @@ static void find_all_asked(const scattered *x)
 
 /* ---- the call ---- */
 
-static wide_rows rows_of(const hga_plan *plan, hga_id field)
+static wide_rows wide_rows_of(const hga_plan *plan, hga_id field)
 {
     return (wide_rows){.heads = field_heads(plan, field), .columns = field_columns(plan, field)};
 }
@@ -445,8 +445,8 @@ static scattered scattered_of(const hga_plan *plan)
                    .stage = s,
                    .heads = plan->shape.n_heads,
                    .share = plan->shape.n_heads / plan->shape.n_kv_heads};
-    x.q = rows_of(plan, s->query), x.k = rows_of(plan, s->key);
-    x.v = rows_of(plan, s->value), x.o = x.g = rows_of(plan, s->out);
+    x.q = wide_rows_of(plan, s->query), x.k = wide_rows_of(plan, s->key);
+    x.v = wide_rows_of(plan, s->value), x.o = x.g = wide_rows_of(plan, s->out);
     x.rows = field_io(plan, s->query, &x.row_first), x.keys = field_io(plan, s->key, &x.key_first);
     return x;
 }
@@ -462,7 +462,7 @@ static scattered scattered_here(const hga_plan *plan, const call_needs *needs)
 }
 
 /* From the first of these heads on. */
-static kernel_given place_of(const gradient_call *c, hga_id field, const hga_tensor *t)
+static kernel_given given_from_here(const gradient_call *c, hga_id field, const hga_tensor *t)
 {
     hga_id all = field_heads(c->plan, field), columns = field_columns(c->plan, field);
     return (kernel_given){
@@ -472,11 +472,11 @@ static kernel_given place_of(const gradient_call *c, hga_id field, const hga_ten
     };
 }
 
-static void bind(const gradient_call *c, hga_id field, wide_rows *x, const hga_tensor *t, const hga_tensor *d)
+static void bind_wide(const gradient_call *c, hga_id field, wide_rows *x, const hga_tensor *t, const hga_tensor *d)
 {
-    kernel_given read = place_of(c, field, t);
+    kernel_given read = given_from_here(c, field, t);
     x->read = (kernel_wide){read.at, read.row, read.head};
-    if (d) x->given = place_of(c, field, d);
+    if (d) x->given = given_from_here(c, field, d);
 }
 
 static kernel_wide features_at(const gradient_call *c, const hga_tensor *t)
@@ -493,9 +493,9 @@ static void bind_all(scattered *x, const gradient_call *c)
     const hga_grad_io *grad = c->grad;
     const hga_stage *s = x->stage;
     x->call = c;
-    bind(c, s->query, &x->q, &io->query, &grad->d_query), bind(c, s->key, &x->k, &io->key, &grad->d_key);
-    bind(c, s->value, &x->v, &io->value, &grad->d_value);
-    bind(c, s->out, &x->o, &io->out, NULL), bind(c, s->out, &x->g, &grad->d_out, NULL);
+    bind_wide(c, s->query, &x->q, &io->query, &grad->d_query), bind_wide(c, s->key, &x->k, &io->key, &grad->d_key);
+    bind_wide(c, s->value, &x->v, &io->value, &grad->d_value);
+    bind_wide(c, s->out, &x->o, &io->out, NULL), bind_wide(c, s->out, &x->g, &grad->d_out, NULL);
     x->edge_out = features_at(c, &io->edge_out), x->d_edge_out = features_at(c, &grad->d_edge_out);
     x->sums = c->sums + c->needs.kv_first;
 }
@@ -503,7 +503,8 @@ static void bind_all(scattered *x, const gradient_call *c)
 static hga_id blocks_of(const scattered *x) { return x->rows / BLOCK + 1; }
 
 /* Every array; bytes in all. */
-static int64_t lay_out(scattered *x, const void *made, const call_needs *needs, scattered_lane **out, void *memory)
+static int64_t lay_out_scattered(scattered *x, const void *made, const call_needs *needs, scattered_lane **out,
+                                 void *memory)
 {
     int64_t heads = x->heads, pairs = heads * KERNEL_CHUNK + KERNEL_PAD, vectors = heads * x->q.columns;
     int with_tables = needs->entries[HGA_TABLE_SCALE] || needs->entries[HGA_TABLE_LOG_MASS],
@@ -539,10 +540,10 @@ static int64_t lay_out(scattered *x, const void *made, const call_needs *needs, 
     return room.used;
 }
 
-static int64_t room_of(const hga_plan *plan, const void *made, const call_needs *needs)
+static int64_t scattered_room(const hga_plan *plan, const void *made, const call_needs *needs)
 {
     scattered x = scattered_here(plan, needs);
-    return lay_out(&x, made, needs, NULL, NULL);
+    return lay_out_scattered(&x, made, needs, NULL, NULL);
 }
 
 /* What the call brings besides rows, and sums of tables begun at nothing. */
@@ -587,13 +588,13 @@ static void clear_edges(const scattered *x)
 }
 
 /* A call: the pass of queries where they or tables want a gradient, then that of keys and values. */
-static hga_status go(gradient_call *c, const void *made, hga_workspace *workspace, void *memory)
+static hga_status go_scattered(gradient_call *c, const void *made, hga_workspace *workspace, void *memory)
 {
     scattered x = scattered_here(c->plan, &c->needs);
     scattered_lane *lane;
     (void)workspace;
     bind_all(&x, c);
-    lay_out(&x, made, &c->needs, &lane, memory);
+    lay_out_scattered(&x, made, &c->needs, &lane, memory);
     load_tables(&x);
     find_all_asked(&x);
     clear_edges(&x);
@@ -610,8 +611,8 @@ static hga_status go(gradient_call *c, const void *made, hga_workspace *workspac
 const way scattered_way = {.name = "row by row and source by source, all heads together",
                            .reads_out = 1,
                            .writes_edges = 1,
-                           .refuses = refuses,
-                           .make = make,
-                           .drop = drop,
-                           .room = room_of,
-                           .go = go};
+                           .refuses = scattered_refuses,
+                           .make = make_turned,
+                           .drop = drop_turned,
+                           .room = scattered_room,
+                           .go = go_scattered};

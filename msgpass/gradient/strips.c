@@ -3,8 +3,6 @@
 
 #include <string.h>
 
-static hga_id chunks_of(const hga_plan *plan) { return (plan->nodes.n + CHUNK - 1) / CHUNK; }
-
 /* Every node's place in the order of the relation's columns; nodes that are none come last. */
 static hga_status order_sources(const hga_plan *plan, const hga_relation *r, strips *s)
 {
@@ -94,7 +92,7 @@ static hga_status list_shared(const hga_plan *plan, hga_id strip, const touching
 {
     hga_status st = HGA_OK;
     int64_t n = s->ptr[strip];
-    for (hga_id c = 0; !st && c < chunks_of(plan); c++) {
+    for (hga_id c = 0; !st && c < count_chunks(plan); c++) {
         if (touched->by[c] != touched->me) continue;
         if (seen[c]) {
             if (n == s->room) st = hga_grow(&plan->allocator, &s->chunk, &s->room, n, n + 1, sizeof *s->chunk);
@@ -151,7 +149,7 @@ static hga_status find_shared(const hga_plan *plan, hga_id stage, const subtrees
                               uint8_t *seen, strips *s)
 {
     hga_status st = HGA_OK;
-    memset(seen, 0, (size_t)chunks_of(plan));
+    memset(seen, 0, (size_t)count_chunks(plan));
     for (hga_id i = 0; !st && i < s->n; i++) {
         hga_id first = s->first[i], n = s->first[i + 1] - first;
         touched->me++;
@@ -191,7 +189,7 @@ static int is_worth_it(const hga_plan *plan, hga_id stage, const subtrees *trees
 hga_status strips_create(const hga_plan *plan, hga_id stage, const subtrees *trees, hga_id heads, strips *out)
 {
     hga_status st = HGA_OK;
-    hga_id chunks = chunks_of(plan), unit = trees ? 1 : STRIP_PANEL, end = trees ? trees->n : plan->nodes.n,
+    hga_id chunks = count_chunks(plan), unit = trees ? 1 : STRIP_PANEL, end = trees ? trees->n : plan->nodes.n,
            units = (end + unit - 1) / unit;
     touching touched = {0};
     uint8_t *seen = NULL;

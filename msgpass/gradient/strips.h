@@ -19,6 +19,9 @@ typedef struct strips {
     hga_id *order, *rank; /* [nodes]: place -> node, and back; NULL: the identity */
 } strips;
 
+/* Chunks of all nodes. */
+static inline hga_id count_chunks(const hga_plan *plan) { return (plan->nodes.n + CHUNK - 1) / CHUNK; }
+
 /* The strips of a stage's rows, or, where there are subtrees, of those for all stages, when `heads` go back one by one;
    `out` comes zeroed, and is cleared whatever the outcome. */
 hga_status strips_create(const hga_plan *plan, hga_id stage, const struct subtrees *trees, hga_id heads, strips *out);

@@ -68,7 +68,7 @@ static const char *fields_refuse(const hga_plan *plan, const subtrees *t, reason
 }
 
 /* Sums of children, then stages that attend, then perhaps states merged down the tree. */
-static const char *find_stages(const hga_plan *plan, subtrees *t, reason *room)
+static const char *find_tree_stages(const hga_plan *plan, subtrees *t, reason *room)
 {
     const char *why = NULL;
     int trees;
@@ -91,7 +91,7 @@ static const char *find_stages(const hga_plan *plan, subtrees *t, reason *room)
 const char *subtrees_refuse(const hga_plan *plan, reason *room)
 {
     subtrees none = {0};
-    return find_stages(plan, &none, room);
+    return find_tree_stages(plan, &none, room);
 }
 
 /* ---- cuts ---- */
@@ -356,7 +356,7 @@ hga_status subtrees_create(const hga_plan *plan, subtrees *out, const char **why
     hga_status st = HGA_OK;
     reason room;
     *out = (subtrees){0};
-    *why = find_stages(plan, out, &room) ? "its stages are others" : NULL;
+    *why = find_tree_stages(plan, out, &room) ? "its stages are others" : NULL;
     if (!*why) HGA_TRY(shares_create(plan, out, why));
     if (*why) goto done;
     HGA_TRY(cut_tree(plan, out));

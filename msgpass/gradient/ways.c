@@ -27,7 +27,7 @@ typedef struct back {
     known_choice *by_features[CALL_FEATURE_SETS];
 } back;
 
-static void drop(const hga_plan *plan, void *what)
+static void drop_ways(const hga_plan *plan, void *what)
 {
     back *b = what;
     for (int i = 0; i < N_WAYS; i++)
@@ -39,7 +39,7 @@ static void drop(const hga_plan *plan, void *what)
 
 /* A plan that is to define its gradients keeps all stages. A rank has all rows of some heads, and goes back as one
    process does. */
-static hga_status begin(const hga_plan *plan)
+static hga_status begin_ways(const hga_plan *plan)
 {
     back *b;
     hga_status st = hga_new_zero(&plan->allocator, 1, sizeof *b, &b);
@@ -47,13 +47,13 @@ static hga_status begin(const hga_plan *plan)
     b->plan = *plan;
     b->plan.share = (plan_share){0};
     if (!plan->options.generic) keep_live_stages(&b->plan);
-    plan->keeper->back.what = b, plan->keeper->back.drop = drop;
+    plan->keeper->back.what = b, plan->keeper->back.drop = drop_ways;
     return HGA_OK;
 }
 
 /* ---- choosing ---- */
 
-static hga_status make(back *b, int i, const char **why)
+static hga_status make_way(back *b, int i, const char **why)
 {
     made_way *x = &b->made[i];
     hga_status st = HGA_OK;
@@ -70,7 +70,7 @@ static hga_status choose(back *b, unsigned features, known_choice *to)
     x->plan = &b->plan;
     for (int i = 0; i < N_WAYS && !x->way; i++) {
         x->why[i] = ways[i]->refuses ? ways[i]->refuses(&b->plan, features, &to->room[i]) : NULL;
-        hga_status st = x->why[i] ? HGA_OK : make(b, i, &x->why[i]);
+        hga_status st = x->why[i] ? HGA_OK : make_way(b, i, &x->why[i]);
         if (st) return st;
         if (!x->why[i]) x->way = ways[i], x->made = b->made[i].made;
     }
@@ -81,7 +81,7 @@ static hga_status choose(back *b, unsigned features, known_choice *to)
 /* The choice for calls with these features, which the first of them makes and the plan keeps. */
 static hga_status choose_under_lock(const hga_plan *plan, unsigned features, const way_choice **out)
 {
-    hga_status st = plan->keeper->back.what ? HGA_OK : begin(plan);
+    hga_status st = plan->keeper->back.what ? HGA_OK : begin_ways(plan);
     if (st) return st;
     back *b = plan->keeper->back.what;
     known_choice **x = &b->by_features[features];
@@ -106,7 +106,7 @@ hga_status way_choose(const hga_plan *plan, unsigned features, const way_choice 
 hga_status way_plan(const hga_plan *plan, const hga_plan **out)
 {
     pthread_mutex_lock(&plan->keeper->lock);
-    hga_status st = plan->keeper->back.what ? HGA_OK : begin(plan);
+    hga_status st = plan->keeper->back.what ? HGA_OK : begin_ways(plan);
     const back *b = plan->keeper->back.what;
     if (!st) *out = &b->plan;
     pthread_mutex_unlock(&plan->keeper->lock);
