@@ -234,7 +234,7 @@ static int is_scattered(const phase *ph)
 }
 
 /* A panel's own rows: one run of nodes, or node by node where an order scatters them. */
-static void visit_rows(visit *r, const phase *ph, hga_id panel)
+static void visit_panel(visit *r, const phase *ph, hga_id panel)
 {
     hga_id begin = panel * ph->panel, n = phase_rows(ph, panel);
     int scattered = is_scattered(ph) && !r->to->one_bucket;
@@ -250,7 +250,7 @@ static void visit_rows(visit *r, const phase *ph, hga_id panel)
 static int is_everywhere(accesses *a, const phase *ph, hga_id panel)
 {
     run_list l = {.found = RUNS_KEPT};
-    visit_rows(&(visit){.plan = a->plan, .to = a, .last = -1, .kept = &l}, ph, panel);
+    visit_panel(&(visit){.plan = a->plan, .to = a, .last = -1, .kept = &l}, ph, panel);
     return l.found == RUNS_TOO_MANY;
 }
 
@@ -299,9 +299,9 @@ void accesses_visit(accesses *a, const phase_accesses *of, hga_id panel, access_
     int64_t splits = ph->job <= JOB_MERGE ? a->at[SPLITS + ph->stage] : 0;
     open_panel(a, ph, panel);
     if (of->sources.n) visit_found(&r, &of->sources, ph, panel, &a->sources, visit_sources);
-    if (of->own.n) visit_found(&r, &of->own, ph, panel, &a->own, visit_rows);
+    if (of->own.n) visit_found(&r, &of->own, ph, panel, &a->own, visit_panel);
     r.writes = 1;
-    if (of->writes.n) visit_found(&r, &of->writes, ph, panel, &a->own, visit_rows);
+    if (of->writes.n) visit_found(&r, &of->writes, ph, panel, &a->own, visit_panel);
     if (ph->job == JOB_PIECES) each(context, 1, splits + panel, splits + panel);
     if (ph->job == JOB_MERGE) {
         const long_row *row = &a->plan->stage[ph->stage].long_row[panel];
@@ -319,7 +319,7 @@ static storages_touched find_field(const phase *ph)
 }
 
 /* The storages that the phase reads at the stage's sources and at its own rows, and those that it writes. */
-static storages_touched find_stage(const hga_plan *plan, const phase *ph, hga_id stage)
+static storages_touched find_storages(const hga_plan *plan, const phase *ph, hga_id stage)
 {
     const hga_stage *s = &plan->program.stage[stage];
     stage_kind kind = plan->stage[stage].kind;
@@ -347,7 +347,7 @@ static uint64_t with_hosts(const hga_plan *plan, uint64_t set)
 storages_touched accesses_touched(const hga_plan *plan, const phase *ph, hga_id stage)
 {
     if (ph->job > JOB_MERGE) return find_field(ph);
-    storages_touched t = find_stage(plan, ph, stage);
+    storages_touched t = find_storages(plan, ph, stage);
     return (storages_touched){with_hosts(plan, t.sources), with_hosts(plan, t.own), with_hosts(plan, t.writes)};
 }
 

@@ -61,7 +61,7 @@ int slots_recycle(const hga_plan *plan, hga_id storage)
 /* ---- a thread's rows ---- */
 
 /* n rows for a thread: those given back last, then new ones. */
-static hga_status take_rows(const hga_plan *plan, stack *s, hga_id n, hga_id *slot)
+static hga_status take_slots(const hga_plan *plan, stack *s, hga_id n, hga_id *slot)
 {
     (void)plan;
     while (n > 0) {
@@ -203,11 +203,11 @@ done:
 }
 
 /* A panel's rows are taken while those that it reads are still there. */
-static hga_status walk(assignment *a, const live_range *ranges)
+static hga_status walk_items(assignment *a, const live_range *ranges)
 {
     hga_status st = HGA_OK;
     for (int64_t i = 0; i < a->n_items; i++) {
-        for (int64_t l = a->taker[i]; l >= 0; l = a->next_taker[l]) HGA_TRY(change_range(a, &ranges[l], take_rows));
+        for (int64_t l = a->taker[i]; l >= 0; l = a->next_taker[l]) HGA_TRY(change_range(a, &ranges[l], take_slots));
         for (int64_t l = a->giver[i]; l >= 0; l = a->next_giver[l]) HGA_TRY(change_range(a, &ranges[l], give_rows));
     }
 done:
@@ -240,7 +240,7 @@ static void join_threads(const assignment *a, hga_id i)
     }
 }
 
-static void clear(assignment *a, int64_t n)
+static void clear_assignment(assignment *a, int64_t n)
 {
     const hga_allocator *x = &a->plan->allocator;
     int64_t stacks = (int64_t)a->plan->n_pools * a->plan->threads;
@@ -262,11 +262,11 @@ hga_status slots_assign(hga_plan *plan, const live_range *ranges, int64_t n, int
     if (n == 0) return HGA_OK;
     HGA_TRY(list_ranges(&a, ranges, n));
     HGA_TRY(hga_new_zero(&plan->allocator, (int64_t)plan->n_pools * plan->threads, sizeof *a.stack, &a.stack));
-    HGA_TRY(walk(&a, ranges));
+    HGA_TRY(walk_items(&a, ranges));
     for (hga_id i = 0; i < plan->n_pools; i++) join_threads(&a, i);
     for (int64_t i = 0; i < n && plan->threads > 1; i++) HGA_TRY(change_range(&a, &ranges[i], move_rows));
 done:
-    clear(&a, n);
+    clear_assignment(&a, n);
     return st;
 }
 

@@ -78,7 +78,7 @@ static void note_failure(const hga_plan *plan, hga_id thread)
     pthread_mutex_unlock(&f->lock);
 }
 
-static void take(const hga_plan *plan, hga_id thread, binding *old)
+static void take_unit(const hga_plan *plan, hga_id thread, binding *old)
 {
     if (thread < plan->threads && topology_bind(plan->machine, plan->pu[thread], old)) note_failure(plan, thread);
 }
@@ -86,13 +86,14 @@ static void take(const hga_plan *plan, hga_id thread, binding *old)
 void binding_take(const hga_plan *plan, binding *old)
 {
     *old = (binding){0};
-    if (plan->binding == BIND_CALLS && omp_get_level() == 1) take(plan, (hga_id)omp_get_thread_num(), old);
+    if (plan->binding == BIND_CALLS && omp_get_level() == 1) take_unit(plan, (hga_id)omp_get_thread_num(), old);
 }
 
 void binding_take_alone(const hga_plan *plan, binding *old)
 {
     *old = (binding){0};
-    if (plan->binding == BIND_CALLS && plan->options.bind == HGA_BIND_ON && omp_get_level() == 0) take(plan, 0, old);
+    if (plan->binding == BIND_CALLS && plan->options.bind == HGA_BIND_ON && omp_get_level() == 0)
+        take_unit(plan, 0, old);
 }
 
 int64_t binding_failed(const hga_plan *plan, char what[200])

@@ -33,7 +33,7 @@ hga_status first_edges_make(const hga_plan *plan, hga_id stage, hga_pos **first,
     return HGA_OK;
 }
 
-static hga_status make(const hga_plan *plan, const hga_io *io)
+static hga_status make_lists(const hga_plan *plan, const hga_io *io)
 {
     call_lists *lists = &plan->keeper->lists;
     hga_status st = HGA_OK;
@@ -107,7 +107,7 @@ hga_status plan_bring(const hga_plan *plan, const hga_io *io)
     if (bad) return bad;
     if (!call_needs_positions(io) && !call_has_edges(io)) return HGA_OK;
     pthread_mutex_lock(&plan->keeper->lock);
-    hga_status st = make(plan, io);
+    hga_status st = make_lists(plan, io);
     pthread_mutex_unlock(&plan->keeper->lock);
     return st;
 }

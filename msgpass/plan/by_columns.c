@@ -124,7 +124,7 @@ static int may_go(const hga_plan *plan, hga_id stage)
 }
 
 /* Decides for one stage: a graph that names its parts says so, else some panels are asked. */
-static hga_status find_stage(hga_plan *plan, hga_id stage)
+static hga_status find_by_columns(hga_plan *plan, hga_id stage)
 {
     hga_status st = HGA_OK;
     window_rows w = {0};
@@ -150,6 +150,6 @@ done:
 hga_status by_columns_find(hga_plan *plan)
 {
     hga_status st = HGA_OK;
-    for (hga_id s = 0; !st && s < plan->program.n_stages; s++) st = find_stage(plan, s);
+    for (hga_id s = 0; !st && s < plan->program.n_stages; s++) st = find_by_columns(plan, s);
     return st;
 }

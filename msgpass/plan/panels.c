@@ -65,7 +65,7 @@ static void note_width(hga_plan *plan, hga_id stage, hga_id columns)
     if (columns > plan->wide_columns) plan->wide_columns = columns;
 }
 
-static void make_room(hga_plan *plan, const measures *m)
+static void widen_rooms(hga_plan *plan, const measures *m)
 {
     if (m->segments > plan->segment_room) plan->segment_room = m->segments;
     if (m->list > plan->list_room) plan->list_room = m->list;
@@ -79,7 +79,7 @@ static void make_room_ahead(hga_plan *plan, hga_id stage, hga_id first, hga_id n
     measures m = {0};
     if (!next.n) return;
     hga_graph_visit_segments(longer, plan->program.stage[stage].relation, next.first, next.n, measure_segments, &m);
-    make_room(plan, &m);
+    widen_rooms(plan, &m);
 }
 
 /* A run of columns meets one window more than it is long, and a hole makes two of one. */
@@ -94,7 +94,7 @@ static measures measure_rows(hga_plan *plan, hga_id stage, hga_id first, hga_id 
 {
     measures m = {0};
     hga_graph_visit_segments(plan->graph, plan->program.stage[stage].relation, first, n, measure_segments, &m);
-    make_room(plan, &m);
+    widen_rooms(plan, &m);
     note_visits(plan, stage, &m);
     make_room_ahead(plan, stage, first, n);
     if (m.segments == 1 && !plan->stage[stage].by_columns) note_width(plan, stage, m.width);

@@ -180,6 +180,13 @@ typedef struct stage_plan {
     int64_t piece_at;    /* floats from the start of the workspace: [n_pieces][piece_floats] */
 } stage_plan;
 
+static inline hga_id level_of_node(const hga_nodes *nodes, hga_id v)
+{
+    hga_id l = nodes->n_levels - 1;
+    while (l > 0 && nodes->level_ptr[l] > v) l--;
+    return l;
+}
+
 /* The node at a position of the stage's relation. */
 static inline hga_id node_at(const stage_plan *s, hga_id position)
 {

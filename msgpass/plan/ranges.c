@@ -1,7 +1,7 @@
 /* ranges.c: which rows of the output a call asks for: all, or those of a list of intervals. */
 #include "plan.h"
 
-static hga_status check_list(const hga_rows *rows)
+static hga_status check_intervals(const hga_rows *rows)
 {
     hga_status st = hga_check_reserved("hga_rows", rows->reserved, sizeof rows->reserved);
     if (st) return st;
@@ -37,7 +37,7 @@ static hga_status check_order(hga_interval before, hga_interval x)
 hga_status ranges_asked(const hga_plan *plan, const hga_io *io, asked_rows *out)
 {
     hga_id rows = plan->storage[program_bound(&plan->program, HGA_IO_OUT)].given_n;
-    hga_status st = io->rows ? check_list(io->rows) : HGA_OK;
+    hga_status st = io->rows ? check_intervals(io->rows) : HGA_OK;
     *out = (asked_rows){.n = 1, .room = {0, rows}, .all = 1};
     out->interval = &out->room;
     if (st || !io->rows) return st;

@@ -29,7 +29,7 @@ static int class_of(size_t bytes, size_t *largest)
 }
 
 /* A block of the size's class: an idle one where there is one. */
-static void *take(size_t bytes, void *context)
+static void *take_block(size_t bytes, void *context)
 {
     retained *r = context;
     size_t largest;
@@ -45,7 +45,7 @@ static void *take(size_t bytes, void *context)
 }
 
 /* While blocks are kept a released one waits in its class for the next that needs it. */
-static void give_back(void *memory, size_t bytes, void *context)
+static void give_block_back(void *memory, size_t bytes, void *context)
 {
     retained *r = context;
     size_t largest;
@@ -82,7 +82,7 @@ void retained_destroy(retained *r)
 
 hga_allocator retained_allocator(retained *r)
 {
-    return (hga_allocator){.allocate = take, .release = give_back, .context = r};
+    return (hga_allocator){.allocate = take_block, .release = give_block_back, .context = r};
 }
 
 void retained_keep(retained *r) { r->keeps = 1; }

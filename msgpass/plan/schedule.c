@@ -22,7 +22,7 @@ typedef struct scheduling {
 /* ---- where a panel is among the tokens ---- */
 
 /* Where the sweep meets a token: queries and keys that are not the same tokens lie side by side. */
-static hga_id place_of(const hga_nodes *n, hga_id token)
+static hga_id sweep_place(const hga_nodes *n, hga_id token)
 {
     if (n->key_first == n->query_first || token < n->key_first || token >= n->key_first + n->n_keys) return token;
     return (hga_id)(n->query_first + (int64_t)(token - n->key_first) * n->n_queries / n->n_keys);
@@ -41,7 +41,7 @@ static void find_places(const hga_plan *plan, const phase *ph, hga_id i, hga_id 
     const hga_nodes *nodes = &plan->nodes;
     hga_id v = phase_node(plan, ph, i), a = nodes->span_first[v], b = nodes->span_last[v];
     if (a <= b)
-        *first = place_of(nodes, a), *last = place_of(nodes, b);
+        *first = sweep_place(nodes, a), *last = sweep_place(nodes, b);
     else
         *first = *last = place_among(nodes, i, ph->n);
 }
@@ -60,7 +60,7 @@ static void find_piece_places(const hga_plan *plan, const stage_plan *s, const l
         return;
     }
     if (s->pieces_share) a -= (a - n->level_ptr[hga_graph_level(plan->graph, a)]) % PIECE_ALONE;
-    *first = place_of(n, n->span_first[a]), *last = place_of(n, n->span_last[b]);
+    *first = sweep_place(n, n->span_first[a]), *last = sweep_place(n, n->span_last[b]);
     if (*first > *last) *last = *first;
 }
 
@@ -291,7 +291,7 @@ static hga_status store_tokens(const scheduling *x)
     return st;
 }
 
-static void clear(scheduling *x)
+static void clear_scheduling(scheduling *x)
 {
     const hga_allocator *a = &x->plan->allocator;
     accesses_close(&x->accesses);
@@ -320,7 +320,7 @@ hga_status waves_make(hga_plan *plan)
         HGA_TRY(slots_assign(plan, x.live.range, x.live.n, x.n_entries));
     }
 done:
-    clear(&x);
+    clear_scheduling(&x);
     return st;
 }
 

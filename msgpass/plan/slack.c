@@ -68,7 +68,7 @@ static int64_t longest(const slack *s, hga_id wave)
 }
 
 /* To the first wave where the thread has time for it, if the others wait for the thread where it is. */
-static void settle(slack *s, entry *e, const stamp *before)
+static void settle_wave(slack *s, entry *e, const stamp *before)
 {
     hga_id threads = s->plan->threads, here = e->when.wave;
     int precedes = before->owner == e->when.owner && e->when.at <= before->at; /* on its thread, in the same wave */
@@ -95,7 +95,7 @@ static void settle_all(slack *s, accesses *a, entry *entries, int64_t n)
         if (i == n - 1 || number != entries[i + 1].item.phase)
             waits = accesses_of(a, number, 0), tells = accesses_of(a, number, 1);
         accesses_visit(a, &tells, e->item.panel, find_limit, &m);
-        settle(s, e, &m.before);
+        settle_wave(s, e, &m.before);
         m.mine = e->when;
         accesses_visit(a, &waits, e->item.panel, note_use, &m);
     }

@@ -137,7 +137,7 @@ static uint64_t written_for(const hga_plan *plan, const phase *ph, const slice_j
     return ph->job == JOB_PIECES ? plan->program.stage[job->stage].writes : job->of.writes;
 }
 
-static void find_rows(const hga_plan *plan, slice *s, const slice_job *job)
+static void find_needed(const hga_plan *plan, slice *s, const slice_job *job)
 {
     const phase *ph = &plan->phase[job->phase];
     int64_t j = slice_job_of(ph, job->stage);
@@ -149,7 +149,7 @@ void slice_find(const hga_plan *plan, slice *s)
 {
     for (int64_t j = plan->slices->n_jobs - 1; j >= 0; j--) {
         const slice_job *job = &plan->slices->job[j];
-        find_rows(plan, s, job);
+        find_needed(plan, s, job);
         if (plan->phase[job->phase].job != JOB_LSE) need_all(plan, s, job);
     }
 }

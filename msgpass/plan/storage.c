@@ -104,7 +104,7 @@ static int written_by_columns(const hga_plan *plan, hga_id field)
 
 /* Workspace rows are those of `rows` less the caller's, as one range of ids: levels above the tokens, or everything. A
    rank's caller has some of the tokens alone: every row has a place. */
-static void find_rows(const hga_plan *plan, const hga_field *f, field_storage *h)
+static void find_areas(const hga_plan *plan, const hga_field *f, field_storage *h)
 {
     hga_id first, n = range_of_rows(plan, f->rows, &first), number = (hga_id)(f - plan->program.field);
     const int64_t floats = (int64_t)h->heads * h->columns;
@@ -126,7 +126,7 @@ static void find_rows(const hga_plan *plan, const hga_field *f, field_storage *h
 }
 
 /* Appends rows of `each` floats to the workspace, *at where they begin. */
-static hga_status take(int64_t *total, int64_t rows, int64_t each, int64_t *at)
+static hga_status append_rows(int64_t *total, int64_t rows, int64_t each, int64_t *at)
 {
     int64_t floats;
     *at = *total;
@@ -141,7 +141,7 @@ static hga_status take(int64_t *total, int64_t rows, int64_t each, int64_t *at)
 /* Rows that nodes take from a pool are laid out with it. */
 static hga_status take_area(const hga_plan *plan, int64_t *total, area *a)
 {
-    if (!a->slot) return take(total, a->n, a->floats, &a->at);
+    if (!a->slot) return append_rows(total, a->n, a->floats, &a->at);
     for (hga_id i = 0; i < plan->n_pools; i++)
         if (pool_is_of(&plan->pool[i], a)) a->at = plan->pool[i].at;
     return HGA_OK;
@@ -231,7 +231,7 @@ void storage_find(hga_plan *plan)
         h->heads = program_heads(&plan->program, &plan->shape, f);
         h->columns = program_columns(&plan->program, &plan->shape, f);
         plan->columns[f] = h->columns;
-        find_rows(plan, &plan->program.field[f], h);
+        find_areas(plan, &plan->program.field[f], h);
     }
     find_aliases(plan);
 }
@@ -258,17 +258,17 @@ hga_status storage_lay_out(hga_plan *plan)
     hga_status st = HGA_OK;
     for (hga_id i = 0; i < plan->n_pools; i++) {
         begin_page(plan, &plan->pool[i], &total);
-        HGA_TRY(take(&total, plan->pool[i].rows, plan->pool[i].floats, &plan->pool[i].at));
+        HGA_TRY(append_rows(&total, plan->pool[i].rows, plan->pool[i].floats, &plan->pool[i].at));
     }
     for (hga_id f = 1; f <= plan->program.n_fields; f++) {
         HGA_TRY(take_area(plan, &total, &plan->storage[f].rows));
         HGA_TRY(take_area(plan, &total, &plan->storage[f].lse));
         HGA_TRY(take_area(plan, &total, &plan->storage[f].rounded));
-        HGA_TRY(take(&total, plan->storage[f].kept_n, (int64_t)plan->storage[f].heads * plan->storage[f].columns,
-                     &plan->storage[f].kept_at));
+        HGA_TRY(append_rows(&total, plan->storage[f].kept_n, (int64_t)plan->storage[f].heads * plan->storage[f].columns,
+                            &plan->storage[f].kept_at));
     }
     for (hga_id s = 0; s < plan->program.n_stages; s++)
-        HGA_TRY(take(&total, plan->stage[s].n_pieces, piece_floats(plan, s), &plan->stage[s].piece_at));
+        HGA_TRY(append_rows(&total, plan->stage[s].n_pieces, piece_floats(plan, s), &plan->stage[s].piece_at));
     plan->workspace_floats = total + (total ? LINE_FLOATS : 0);
 done:
     return st;
