@@ -83,7 +83,7 @@ static int64_t row_bytes(const finding *f, hga_id field)
 /* ---- stages ---- */
 
 /* Rows that all have one owner. */
-static hga_status visit_rows(const reach *r, void *context)
+static hga_status find_wants(const reach *r, void *context)
 {
     finding *f = context;
     hga_pos sources = count_sources(r);
@@ -123,7 +123,7 @@ static hga_status walk_rows(finding *f)
     HGA_TRY(reach_walk_create(f->g, f->stage->relation, &walk));
     for (hga_id v = 0; v < f->nodes.n; v = f->next[v]) {
         f->rank = f->owner[v];
-        HGA_TRY(reach_nodes(walk, v, f->next[v] - v, visit_rows, f));
+        HGA_TRY(reach_nodes(walk, v, f->next[v] - v, find_wants, f));
     }
 done:
     reach_walk_destroy(walk);
@@ -261,7 +261,7 @@ static void add_messages(hga_halo_list *out, const message *m, int64_t n)
 }
 
 /* What each rank sends and receives in all, in how many messages, and the edges that all ranks compute. */
-static hga_status add_up(hga_halo_list *out, hga_pos shared_edges)
+static hga_status add_traffic(hga_halo_list *out, hga_pos shared_edges)
 {
     hga_status st = HGA_OK;
     message *m = NULL;
@@ -324,7 +324,7 @@ hga_status halo_find(const hga_graph *g, const hga_program *p, const hga_shape *
     HGA_TRY(start(&f, shape, cuts, n_ranks));
     for (hga_id s = 0; s < p->n_stages; s++) HGA_TRY(walk_stage(&f, s));
     HGA_TRY(list_transfers(&f));
-    HGA_TRY(add_up(out, f.shared_edges));
+    HGA_TRY(add_traffic(out, f.shared_edges));
     if (owner) memcpy(owner, f.owner, (size_t)f.nodes.n * sizeof *owner);
 done:
     hga_delete(NULL, f.owner, f.nodes.n, sizeof *f.owner);

@@ -29,8 +29,8 @@ static hga_status open_rows(const hga_plan *plan, hga_id host, alias_rows *x)
 }
 
 /* The nodes whose row of the alias can live in their row of the host; without any there are no aliases. */
-static hga_status find_rows(hga_plan *plan, accesses *a, const live_ranges *l, const entry *step, hga_id alias,
-                            hga_id host)
+static hga_status find_alias_rows(hga_plan *plan, accesses *a, const live_ranges *l, const entry *step, hga_id alias,
+                                  hga_id host)
 {
     alias_rows *x = &plan->storage[alias].aliases;
     hga_id found = 0;
@@ -54,7 +54,7 @@ hga_status rank_aliases_find(hga_plan *plan, accesses *a, const live_ranges *l, 
         for (hga_id f = 1; f <= plan->program.n_fields && !st; f++) {
             uint64_t both = UINT64_C(1) << f | UINT64_C(1) << host;
             if (f == host || (a->recycled & both) != both || !storage_may_host(plan, f, host)) continue;
-            st = find_rows(plan, a, l, step, f, host);
+            st = find_alias_rows(plan, a, l, step, f, host);
         }
     return st;
 }

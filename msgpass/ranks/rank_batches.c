@@ -51,13 +51,6 @@ int rank_is_one_step(const hga_plan *plan, const hga_id *owner, const rank_trans
            (s->order == HGA_LEVELS_UP && s->relation < 0 && to_all && !owned_above_shared(&plan->nodes, owner));
 }
 
-static hga_id level_of(const hga_nodes *nodes, hga_id v)
-{
-    hga_id l = 0;
-    while (v >= nodes->level_ptr[l + 1]) l++;
-    return l;
-}
-
 /* The step of every transfer: the stage that writes its rows, and their level where levels wait for each other. */
 static void place(const hga_plan *plan, const hga_id *owner, const rank_transfers *all, placed *x)
 {
@@ -67,7 +60,7 @@ static void place(const hga_plan *plan, const hga_id *owner, const rank_transfer
         const rank_transfer *t = &all->transfer[i];
         x[i] = (placed){.stage = t->written_by, .transfer = i};
         if (t->written_by < 0 || one_step[t->written_by]) continue;
-        hga_id level = level_of(&plan->nodes, t->part.first);
+        hga_id level = level_of_node(&plan->nodes, t->part.first);
         x[i].level = plan->program.stage[t->written_by].order == HGA_LEVELS_UP ? level : plan->nodes.n_levels - level;
     }
 }
@@ -92,7 +85,7 @@ static int needs_batch(const hga_program *p, const open_batch *b, hga_id w)
     return 0;
 }
 
-static void note(const hga_program *p, const rank_transfer *t, open_batch *b)
+static void note_readers(const hga_program *p, const rank_transfer *t, open_batch *b)
 {
     uint32_t fields = t->part.field ? UINT32_C(1) << t->part.field : p->stage[t->written_by].writes;
     for (; fields; fields &= fields - 1) {
@@ -116,7 +109,7 @@ hga_status rank_batches(const hga_plan *plan, const hga_id *owner, const rank_tr
         const rank_transfer *t = &all->transfer[x[i].transfer];
         int new_step = i > 0 && (x[i].stage != x[i - 1].stage || x[i].level != x[i - 1].level);
         if (new_step && needs_batch(&plan->program, &b, x[i].stage)) b.number++, open_next(&b);
-        note(&plan->program, t, &b);
+        note_readers(&plan->program, t, &b);
         order[i] = x[i].transfer, batch[i] = b.number;
     }
     *n_batches = all->n ? b.number + 1 : 0;

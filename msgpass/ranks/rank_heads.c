@@ -153,7 +153,7 @@ static void take_place(gradient_call *c, head_call *h, const hga_io *io, const h
     c->io = &h->io, c->grad = &h->grad;
 }
 
-static void describe(sharing *s, gradient_call *c)
+static void describe_heads(sharing *s, gradient_call *c)
 {
     head_call *h = call_of(s);
     for (hga_id f = 1; f <= h->plan->program.n_fields; f++)
@@ -172,7 +172,7 @@ static hga_id most_turns(const gradient_call *c, const hga_plan *plan)
 }
 
 /* Memory for tensors with all rows of the heads here, and for what goes between ranks. */
-static void lay_out(sharing *s, const gradient_call *c, carver *room)
+static void lay_out_tensors(sharing *s, const gradient_call *c, carver *room)
 {
     head_call measured = *call_of(s), *h = room->base ? call_of(s) : &measured;
     const hga_plan *plan = h->plan;
@@ -321,25 +321,25 @@ done:
 
 /* ---- the call ---- */
 
-static const struct sharing_functions heads = {agree, describe, lay_out, open, close},
-                                      heads_to_come = {guess, describe, lay_out, open, close};
+static const struct sharing_functions heads = {agree, describe_heads, lay_out_tensors, open, close},
+                                      heads_to_come = {guess, describe_heads, lay_out_tensors, open, close};
 
-static head_call begin(const hga_plan *plan, const struct sharing_functions *of)
+static head_call begin_heads(const hga_plan *plan, const struct sharing_functions *of)
 {
     head_call h = {.shared.of = of, .plan = plan};
     h.shared.kv_end = heads_of_rank(plan, plan->share.ranks->exchange->rank, &h.shared.kv_first);
     return h;
 }
 
-static hga_status go(gradient_call *c, hga_workspace *workspace)
+static hga_status go_by_heads(gradient_call *c, hga_workspace *workspace)
 {
-    head_call h = begin(c->plan, &heads);
+    head_call h = begin_heads(c->plan, &heads);
     return gradient_run(c, workspace, &h.shared);
 }
 
 static hga_status prepare(gradient_call *c, hga_workspace *workspace, int64_t *bytes)
 {
-    head_call h = begin(c->plan, &heads_to_come);
+    head_call h = begin_heads(c->plan, &heads_to_come);
     return gradient_prepare(c, workspace, bytes, &h.shared);
 }
 
@@ -348,4 +348,4 @@ static hga_status go_with_none(const hga_plan *plan)
     return rank_call_meet(plan->share.ranks->exchange, rank_word_of(RANKS_GO_BACK, plan, NULL, 0));
 }
 
-const struct shared_gradient heads_shared = {go, prepare, go_with_none};
+const struct shared_gradient heads_shared = {go_by_heads, prepare, go_with_none};

@@ -51,7 +51,7 @@ static void want_output(const hga_plan *plan, slice *s, int i, int n)
 enum { RUN_PANELS = 4 };
 
 /* Adds rows [first, end) of a job, in runs of at most RUN_PANELS panels. */
-static hga_status add_run(const hga_plan *plan, int64_t job, int64_t first, int64_t end)
+static hga_status add_job_rows(const hga_plan *plan, int64_t job, int64_t first, int64_t end)
 {
     hga_status st = HGA_OK;
     struct rank_plan *r = plan->share.ranks;
@@ -77,7 +77,7 @@ static hga_status take_pass(division *d, hga_id needs, rank_pass *out)
         {
             FOR_RUNS(&d->ready[j], k, last, i, end)
             {
-                HGA_TRY(add_run(d->plan, j, k, last));
+                HGA_TRY(add_job_rows(d->plan, j, k, last));
                 bits_take_run(&d->left[j], k, last);
             }
             bits_take_run(&d->ready[j], i, end);
@@ -241,7 +241,7 @@ static double row_cost(const phase *ph)
 }
 
 /* All that the rank computes is left. */
-static void begin(division *d)
+static void begin_division(division *d)
 {
     const hga_plan *plan = d->plan;
     for (int64_t j = 0; j < plan->slices->n_jobs; j++) d->cost[j] = row_cost(&plan->phase[plan->slices->job[j].phase]);
@@ -264,7 +264,7 @@ hga_status rank_passes_make(hga_plan *plan)
     int64_t bytes = division_carve(&d, NULL);
     HGA_TRY(hga_new_zero(&plan->allocator, bytes, 1, &memory));
     division_carve(&d, memory);
-    begin(&d);
+    begin_division(&d);
     for (hga_id come = 0; come <= plan->share.ranks->traffic.n_batches; come++) {
         division_find_ready(&d, come, NULL);
         if (come == 0) HGA_TRY(division_find_early(&d));

@@ -68,7 +68,7 @@ done:
 
 /* ---- what they touch ---- */
 
-static void note(void *context, hga_id first, hga_id last)
+static void note_live(void *context, hga_id first, hga_id last)
 {
     laying *x = context;
     for (uint64_t set = x->storages & x->accesses.recycled; set; set &= set - 1) {
@@ -85,11 +85,11 @@ static void note_rows(laying *x, const slice_job *job, hga_id first, hga_id end)
     const hga_plan *plan = x->plan;
     const phase *ph = &plan->phase[job->phase];
     x->storages = job->of.sources, x->writes = 0;
-    if (x->storages && ph->job <= JOB_PIECES) accesses_sources(plan, ph, first, end - first, note, x);
+    if (x->storages && ph->job <= JOB_PIECES) accesses_sources(plan, ph, first, end - first, note_live, x);
     x->storages = job->of.own;
-    if (x->storages) slice_own_nodes(plan, ph, first, end, note, x);
+    if (x->storages) slice_own_nodes(plan, ph, first, end, note_live, x);
     x->storages = job->of.writes, x->writes = 1;
-    if (x->storages) slice_own_nodes(plan, ph, first, end, note, x);
+    if (x->storages) slice_own_nodes(plan, ph, first, end, note_live, x);
 }
 
 /* Notes what a run of rows touches, at the steps of the items that have these rows. */

@@ -175,7 +175,7 @@ hga_status swap_to_heads(const head_swap *s)
 }
 
 /* The rank's own rows come out of the buffer, rank by rank whose heads they have. */
-static void take_rows(const head_swap *s)
+static void take_own_rows(const head_swap *s)
 {
     const hga_plan *plan = s->of->plan;
     const struct rank_plan *r = plan->share.ranks;
@@ -192,6 +192,6 @@ hga_status swap_to_rows(const head_swap *s)
     packets send = {.packet = s->of->send}, receive = {.packet = s->of->receive};
     list_heads(s, 1, &send), list_rows(s, 1, &receive);
     hga_status st = run_swap(s, &send, &receive, 1);
-    if (!st) take_rows(s);
+    if (!st) take_own_rows(s);
     return st;
 }

@@ -47,7 +47,7 @@ done:
 }
 
 /* The plan becomes a rank's, and all ranks meet. */
-static hga_status begin(hga_plan *plan)
+static hga_status begin_rank(hga_plan *plan)
 {
     const hga_ranks *given = plan->options.ranks;
     hga_status st = HGA_OK;
@@ -68,7 +68,7 @@ static hga_status renew(hga_plan *plan)
     return st ? st : rank_plan_open(plan, old->exchange, old->cuts);
 }
 
-static void clear(hga_plan *plan)
+static void clear_ranks(hga_plan *plan)
 {
     struct rank_plan *r = plan->share.ranks;
     if (!r) return;
@@ -278,11 +278,11 @@ static hga_status divide(hga_plan *plan)
     return st ? st : rank_slots_make(plan);
 }
 
-const plan_wing rank_wing = {.begin = begin,
+const plan_wing rank_wing = {.begin = begin_rank,
                              .renew = renew,
                              .list = list,
                              .divide = divide,
-                             .clear = clear,
+                             .clear = clear_ranks,
                              .tell = tell,
                              .execution = &rank_execution,
                              .gradient = &heads_shared};
