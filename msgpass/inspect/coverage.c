@@ -4,7 +4,7 @@
 /* ---- counting ---- */
 
 /* Fills once[i] and more[i]: the tokens that intervals before number i cover once, and more often. */
-static hga_status add_up(coverage_count *s, const interval *list, int64_t n)
+static hga_status add_coverage(coverage_count *s, const interval *list, int64_t n)
 {
     hga_status st = HGA_OK;
     HGA_TRY(hga_grow(NULL, &s->once, &s->room[0], 0, n, sizeof *s->once));
@@ -70,7 +70,7 @@ hga_status coverage_row(const interval *list, int64_t n, int same, hga_id v, voi
     if (v < s->nodes.query_first || i >= s->nodes.n_queries) return HGA_OK;
     int64_t once_early, more_early, once_all, more_all;
     int self, unused;
-    hga_status st = same ? HGA_OK : add_up(s, list, n);
+    hga_status st = same ? HGA_OK : add_coverage(s, list, n);
     if (st) return st;
     count_before(s, list, n, earlier, &once_early, &more_early, &self);
     count_before(s, list, n, n_keys, &once_all, &more_all, &unused);

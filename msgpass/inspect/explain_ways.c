@@ -32,7 +32,7 @@ static void count_families(void *context, const row_group *g, const strip *x, hg
 }
 
 /* What a row is left with after tiles; g NULL: all. */
-static void count_row(const worker *w, const row_group *g, hga_id v, pair_ways *ways)
+static void count_left(const worker *w, const row_group *g, hga_id v, pair_ways *ways)
 {
     edge_chunk c;
     edge_cursor at = g && g->tiled ? cursor_start_beyond(&w->reader, v, w->chooser.tiled, 1u << g->number)
@@ -44,7 +44,7 @@ static void count_group(const worker *w, const row_group *g, pair_ways *ways)
 {
     if (g->tiled && !g->rest) return;
     for (hga_id r = 0; r < g->n_rows; r++)
-        if (g->node[r] >= 0 && !(g->in_families >> r & 1u)) count_row(w, g, g->node[r], ways);
+        if (g->node[r] >= 0 && !(g->in_families >> r & 1u)) count_left(w, g, g->node[r], ways);
 }
 
 /* The panel is loaded. */
@@ -64,7 +64,7 @@ static void count_rows(worker *w, const phase *ph, const panel_rows *rows, pair_
         const hga_id v = rows->node[i];
         if (v < 0) continue;
         reader_load(&w->reader, goes_by_position(w, ph) ? rows->first + i : s->relation.dst_rank[v], 1);
-        count_row(w, NULL, v, ways);
+        count_left(w, NULL, v, ways);
     }
 }
 

@@ -253,7 +253,7 @@ static void tag_rows(const forward *f, interval_lists *given)
 }
 
 /* Lists of the inputs, then stage after stage what reaches the output. */
-static hga_status run_all(forward *f)
+static hga_status run_stages(forward *f)
 {
     hga_id out = program_bound(f->p, HGA_IO_OUT);
     uint32_t fields = UINT32_C(1) << out, stages = flow_stages(f->p, f->p->n_stages, &fields),
@@ -282,7 +282,7 @@ hga_status flow_rows(const hga_program *p, const hga_graph *g, const flow_wish *
     hga_status st = HGA_OK;
     HGA_TRY(program_check(p, g));
     f.nodes = hga_graph_nodes(g);
-    HGA_TRY(run_all(&f));
+    HGA_TRY(run_stages(&f));
 done:
     for (hga_id i = 0; i < HGA_FIELD_SLOTS; i++) interval_lists_clear(&f.of[i]);
     interval_sum_clear(&f.sum);

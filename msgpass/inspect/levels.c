@@ -17,7 +17,7 @@ typedef struct level_census {
 } level_census;
 
 /* Where a set is or belongs. */
-static int64_t place_of(const level_census *s, uint64_t levels)
+static int64_t set_place(const level_census *s, uint64_t levels)
 {
     int64_t lo = 0, hi = s->n;
     while (lo < hi) {
@@ -34,7 +34,7 @@ static int64_t place_of(const level_census *s, uint64_t levels)
 static hga_status add_pairs(level_census *s, uint64_t levels, int64_t pairs)
 {
     hga_status st = HGA_OK;
-    int64_t at = place_of(s, levels);
+    int64_t at = set_place(s, levels);
     if (at == s->n || s->set[at].levels != levels) {
         HGA_TRY(hga_grow(NULL, &s->set, &s->room, s->n, s->n + 1, sizeof *s->set));
         memmove(s->set + at + 1, s->set + at, (size_t)(s->n - at) * sizeof *s->set);
@@ -46,7 +46,7 @@ done:
     return st;
 }
 
-static hga_status count_row(const interval *list, int64_t n, int same, hga_id v, void *context)
+static hga_status count_levels_of(const interval *list, int64_t n, int same, hga_id v, void *context)
 {
     level_census *s = context;
     hga_status st = HGA_OK;
@@ -78,7 +78,7 @@ static hga_status count_levels(const hga_program *p, const hga_graph *g, coverag
     hga_status st = HGA_OK;
     if (!out) return hga_fail(HGA_EINVAL, "levels: nowhere to put the result");
     *out = (hga_levels_count){0};
-    HGA_TRY(flow_rows(p, g, &(flow_wish){.by_level = 1, .row = count_row, .context = &s}));
+    HGA_TRY(flow_rows(p, g, &(flow_wish){.by_level = 1, .row = count_levels_of, .context = &s}));
     HGA_TRY(hand_over(&s, out));
 done:
     hga_delete(NULL, s.set, s.room, sizeof *s.set);

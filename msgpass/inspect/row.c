@@ -57,7 +57,7 @@ static void set_clear(const row_search *s, node_set *set)
 /* ---- reporting ---- */
 
 /* An edge as the caller sees it, with the key tokens that its source stands for. */
-static hga_seen describe(const row_search *s, hga_id stage, hga_id v, const row_edge *edge)
+static hga_seen seen_edge(const row_search *s, hga_id stage, hga_id v, const row_edge *edge)
 {
     const hga_nodes *nodes = &s->nodes;
     hga_id u = edge->src;
@@ -85,7 +85,7 @@ static hga_status report(row_search *s, hga_id stage, hga_id v, const row_shares
     HGA_TRY(hga_grow(NULL, &s->seen, &s->seen_room, s->n_seen, s->n_seen + n, sizeof *s->seen));
     for (int64_t e = 0; e < n; e++)
         s->seen[s->n_seen++] = (hga_weight){
-            .edge = describe(s, stage, v, &r->edges.edge[e]), .weight = r->factor[e] * r->share, .score = r->score[e]};
+            .edge = seen_edge(s, stage, v, &r->edges.edge[e]), .weight = r->factor[e] * r->share, .score = r->score[e]};
 done:
     return st;
 }
@@ -199,7 +199,7 @@ done:
     return st;
 }
 
-static hga_status begin(row_search *s, hga_id token, const void *visit)
+static hga_status begin_search(row_search *s, hga_id token, const void *visit)
 {
     hga_status st = HGA_OK;
     if (!visit) return hga_fail(HGA_EINVAL, "row: visit is NULL");
@@ -222,7 +222,7 @@ hga_status hga_program_row(const hga_program *p, const hga_graph *g, hga_id toke
 {
     row_search s = {.p = p, .g = g};
     hga_status st = HGA_OK;
-    HGA_TRY(begin(&s, token, visit ? "" : NULL));
+    HGA_TRY(begin_search(&s, token, visit ? "" : NULL));
     for (int64_t i = 0; i < s.n_seen; i++) HGA_TRY(visit(&s.seen[i].edge, context));
 done:
     end(&s);
@@ -271,7 +271,7 @@ hga_status hga_program_weights(const hga_program *p, const hga_graph *g, const h
     if (!shape || !io) return hga_fail(HGA_EINVAL, "weights: shape and tensors are needed");
     w.shape = *shape;
     HGA_TRY(weigh_begin(&w));
-    HGA_TRY(begin(&s, token, visit || token_weight ? "" : NULL));
+    HGA_TRY(begin_search(&s, token, visit || token_weight ? "" : NULL));
     for (int64_t i = 0; i < s.n_seen && visit; i++) HGA_TRY(visit(&s.seen[i], context));
     if (token_weight) HGA_TRY(spend_all(&s, token_weight));
 done:

@@ -192,7 +192,7 @@ static hga_status check_tables(const weighing *w, const hga_stage *s, const row_
 }
 
 /* Edge biases belong to the first stage that attends; its edges are counted in canonical order. */
-static hga_status count_edges(weighing *w)
+static hga_status number_edges(weighing *w)
 {
     hga_id n = w->m.nodes.n;
     hga_status st = HGA_OK;
@@ -218,7 +218,7 @@ static hga_status weigh(weighing *w, hga_id i, hga_id v, const edge_rows *edges,
     if (!stage_meanings[kind].weigh)
         return hga_fail(HGA_EUNSUPPORTED, "weights: what stage %s does is not known", s->name);
     for (int64_t e = 0; e < edges->n; e++) HGA_TRY(check_tables(w, s, &edges->edge[e]));
-    if (i == w->m.biased) HGA_TRY(count_edges(w));
+    if (i == w->m.biased) HGA_TRY(number_edges(w));
     HGA_TRY(row_room_fit(&x->room, NULL, edges->n, w->shape.dim));
     x->now = (asked){{ask, ask_lse, NULL, NULL}, w, i, 0}, x->was = x->now, x->was.was = 1;
     x->row = (stage_row){.m = &w->m,
