@@ -56,7 +56,7 @@ static hga_status check_memory(const inspection *c, const stage_rule *rule)
     return HGA_OK;
 }
 
-static hga_status check_row(const inspection *c, hga_id v, int has_edges)
+static hga_status check_reads(const inspection *c, hga_id v, int has_edges)
 {
     if (!is_in(c, has_edges ? c->own_lacks : c->lone_lacks, v)) return HGA_OK;
     return complain(c, has_edges ? c->own_reads : c->lone_reads, c->before.holds, v);
@@ -132,7 +132,7 @@ static hga_status check_group(const reach *r, void *context)
         hga_id v = r->row_order ? r->row_order[r->row + i] : r->row + i;
         if (c->directed && is_in(c, c->rows, v)) HGA_TRY(check_direction(c, r, v));
         if (!is_in(c, c->visited, v)) continue;
-        HGA_TRY(check_row(c, v, has_edges));
+        HGA_TRY(check_reads(c, v, has_edges));
         if (seen++) continue;
         for (int64_t k = 0; k < r->n_spans; k++) HGA_TRY(check_span(c, r->spans[k]));
         for (int64_t k = 0; k < r->n_nodes; k++) HGA_TRY(check_source(c, r->nodes[k]));

@@ -40,7 +40,7 @@ static hga_status no_memory(void) { return hga_fail(HGA_ENOMEM, "no memory for t
 
 /* Puts a new value into an object; both jansson failures, of the value and of the object, are lack of memory or text
    that is not UTF-8. */
-static hga_status put(json_t *object, const char *name, json_t *value)
+static hga_status put_member(json_t *object, const char *name, json_t *value)
 {
     return json_object_set_new(object, name, value) == 0
                ? HGA_OK
@@ -51,7 +51,7 @@ static hga_status put(json_t *object, const char *name, json_t *value)
 static hga_status put_array(json_t *object, const char *name, json_t **array)
 {
     *array = json_array();
-    return put(object, name, *array);
+    return put_member(object, name, *array);
 }
 
 static hga_status write_field(const hga_field *f, json_t *array)
@@ -59,11 +59,11 @@ static hga_status write_field(const hga_field *f, json_t *array)
     hga_status st = HGA_OK;
     json_t *object = json_object();
     if (!object || json_array_append_new(array, object) != 0) return no_memory();
-    HGA_TRY(put(object, "name", json_string(f->name)));
-    HGA_TRY(put(object, "width", json_string(width_names[f->width])));
-    HGA_TRY(put(object, "binding", json_string(binding_names[f->binding])));
-    if (f->binding != HGA_INTERNAL) HGA_TRY(put(object, "io", json_string(rows_names[f->io])));
-    HGA_TRY(put(object, "rows", json_string(rows_names[f->rows])));
+    HGA_TRY(put_member(object, "name", json_string(f->name)));
+    HGA_TRY(put_member(object, "width", json_string(width_names[f->width])));
+    HGA_TRY(put_member(object, "binding", json_string(binding_names[f->binding])));
+    if (f->binding != HGA_INTERNAL) HGA_TRY(put_member(object, "io", json_string(rows_names[f->io])));
+    HGA_TRY(put_member(object, "rows", json_string(rows_names[f->rows])));
 done:
     return st;
 }
@@ -86,16 +86,16 @@ static hga_status write_stage(const hga_program *p, const hga_stage *s, const hg
     if (program_kind(s) == KIND_USER)
         return hga_fail(HGA_EUNSUPPORTED, "stage '%s' is a user function, which JSON cannot hold", s->name);
     HGA_TRY(relation_name(g, s->relation, &relation));
-    HGA_TRY(put(object, "name", json_string(s->name)));
-    HGA_TRY(put(object, "kind", json_string(rule->name)));
-    HGA_TRY(put(object, "relation", json_string(relation)));
-    HGA_TRY(put(object, "order", json_string(order_names[s->order])));
-    if (s->by_mass) HGA_TRY(put(object, "by_mass", json_true()));
-    if (s->normaliser) HGA_TRY(put(object, "normaliser", json_string(program_normaliser_names[s->normaliser])));
-    if (s->alpha != 0) HGA_TRY(put(object, "alpha", json_real(s->alpha)));
+    HGA_TRY(put_member(object, "name", json_string(s->name)));
+    HGA_TRY(put_member(object, "kind", json_string(rule->name)));
+    HGA_TRY(put_member(object, "relation", json_string(relation)));
+    HGA_TRY(put_member(object, "order", json_string(order_names[s->order])));
+    if (s->by_mass) HGA_TRY(put_member(object, "by_mass", json_true()));
+    if (s->normaliser) HGA_TRY(put_member(object, "normaliser", json_string(program_normaliser_names[s->normaliser])));
+    if (s->alpha != 0) HGA_TRY(put_member(object, "alpha", json_real(s->alpha)));
     for (int r = 0; r < N_ROLES; r++)
         if (rule->width[r])
-            HGA_TRY(put(object, role_names[r], json_string(p->field[program_role(s, (stage_role)r)].name)));
+            HGA_TRY(put_member(object, role_names[r], json_string(p->field[program_role(s, (stage_role)r)].name)));
 done:
     return st;
 }
@@ -106,7 +106,7 @@ static hga_status write_numbers(const hga_program *p, json_t *root)
     hga_status st = HGA_OK;
     for (const hga_call_row *row = hga_call_tables(); row->name && !st; row++)
         if (row->member && *call_standard(row, p) != 0)
-            st = put(root, row->member, json_real((double)*call_standard(row, p)));
+            st = put_member(root, row->member, json_real((double)*call_standard(row, p)));
     return st;
 }
 
@@ -124,9 +124,9 @@ hga_status hga_program_to_json(const hga_program *p, const hga_graph *g, char **
     for (hga_id f = 1; f <= p->n_fields; f++) HGA_TRY(write_field(&p->field[f], fields));
     for (hga_id s = 0; s < p->n_stages; s++) HGA_TRY(write_stage(p, &p->stage[s], g, stages));
     HGA_TRY(write_numbers(p, root));
-    if (p->scores) HGA_TRY(put(root, "scores", json_string(program_scores_names[p->scores])));
-    if (p->negative_slope != 0) HGA_TRY(put(root, "negative_slope", json_real((double)p->negative_slope)));
-    HGA_TRY(put(root, "lse", json_boolean(p->has_lse)));
+    if (p->scores) HGA_TRY(put_member(root, "scores", json_string(program_scores_names[p->scores])));
+    if (p->negative_slope != 0) HGA_TRY(put_member(root, "negative_slope", json_real((double)p->negative_slope)));
+    HGA_TRY(put_member(root, "lse", json_boolean(p->has_lse)));
     errno = 0;
     *text = json_dumps(root, JSON_INDENT(1));
     /* jansson leaves a name out that it cannot keep and goes on, but malloc tells by errno */
@@ -327,7 +327,7 @@ done:
 }
 
 /* "stage 3 ('attend out')" */
-static void describe(const char *what, size_t i, json_t *object, char *where, size_t bytes)
+static void write_where(const char *what, size_t i, json_t *object, char *where, size_t bytes)
 {
     const char *name = json_string_value(json_object_get(object, "name"));
     if (name)
@@ -345,11 +345,11 @@ static hga_status read_arrays(json_t *root, const hga_graph *g, hga_program *p)
     if (!json_is_array(fields)) return hga_fail(HGA_EFORMAT, "program: 'fields' is not an array");
     if (!json_is_array(stages)) return hga_fail(HGA_EFORMAT, "program: 'stages' is not an array");
     for (size_t i = 0; i < json_array_size(fields); i++) {
-        describe("field", i, json_array_get(fields, i), where, sizeof where);
+        write_where("field", i, json_array_get(fields, i), where, sizeof where);
         HGA_TRY(read_field(json_array_get(fields, i), where, p));
     }
     for (size_t i = 0; i < json_array_size(stages); i++) {
-        describe("stage", i, json_array_get(stages, i), where, sizeof where);
+        write_where("stage", i, json_array_get(stages, i), where, sizeof where);
         HGA_TRY(read_stage(json_array_get(stages, i), where, g, p));
     }
 done:

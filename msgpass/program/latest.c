@@ -187,7 +187,7 @@ static int32_t latest_below(const trace *t, hga_id v)
 }
 
 /* A row gets what it reads itself and what its sources hand on, but for tokens that a stage in place leaves alone. */
-static void write_row(trace *t, hga_id v, int lone, int32_t from_sources)
+static void trace_row(trace *t, hga_id v, int lone, int32_t from_sources)
 {
     int32_t value = larger(from_sources, latest_among(t, own_fields(t, v, lone), v));
     value = larger(value, latest_below(t, v));
@@ -201,14 +201,14 @@ static void write_row(trace *t, hga_id v, int lone, int32_t from_sources)
 }
 
 /* A visitor of rows with the same sources, from which they get the same token. */
-static hga_status visit_rows(const reach *r, void *context)
+static hga_status trace_rows(const reach *r, void *context)
 {
     trace *t = context;
     int lone = r->n_spans == 0 && r->n_nodes == 0;
     int32_t latest = latest_source(t, r);
     for (hga_id i = 0; i < r->n_rows; i++) {
         hga_id v = r->row_order ? r->row_order[r->row + i] : r->row + i;
-        if (program_row(&t->nodes, t->p->field[t->stage->out].rows, v)) write_row(t, v, lone, latest);
+        if (program_row(&t->nodes, t->p->field[t->stage->out].rows, v)) trace_row(t, v, lone, latest);
     }
     return HGA_OK;
 }
@@ -231,7 +231,7 @@ static hga_status follow_stage(trace *t, const hga_stage *s)
     t->table = s->relation >= 0 && s->order == HGA_FLAT;
     for (hga_id v = 0; v < t->nodes.n; v++) t->source[v] = latest_among(t, latest_source_fields(t->stage), v);
     if (t->table) HGA_TRY(prepare_table(t));
-    HGA_TRY(reach_rows(t->g, s->relation, s->order, visit_rows, t));
+    HGA_TRY(reach_rows(t->g, s->relation, s->order, trace_rows, t));
 done:
     return st;
 }

@@ -41,7 +41,7 @@ done:
 }
 
 /* Roles a stage of this kind does not use name no field, and reads and writes follow from the others. */
-static void settle(hga_stage *s)
+static void settle_roles(hga_stage *s)
 {
     const stage_rule *r = &program_rules[program_kind(s)];
     hga_id *field[N_ROLES] = {[ROLE_QUERY] = &s->query, [ROLE_KEY] = &s->key,   [ROLE_VALUE] = &s->value,
@@ -63,7 +63,7 @@ hga_status hga_program_add_stage(hga_program *p, const hga_stage *stage)
         return hga_fail(HGA_EPROGRAM,
                         "stage '%.31s': message %d, reduce %d, update %d go together in no row of the table",
                         stage->name, (int)stage->message, (int)stage->reduce, (int)stage->update);
-    if (kind != KIND_USER) settle(&new);
+    if (kind != KIND_USER) settle_roles(&new);
     p->stage[p->n_stages++] = new;
     return HGA_OK;
 }
@@ -182,7 +182,7 @@ static void go_inside(hga_program *p)
             if (program_kind(s) != KIND_ATTEND || program_kind(energy) != KIND_ENERGY || energy->value != s->out)
                 continue;
             s->update = HGA_UPDATE_INSIDE, s->order = HGA_LEVELS_UP, s->gate = energy->out;
-            settle(s);
+            settle_roles(s);
             memmove(energy, energy + 1, (size_t)(--p->n_stages - e) * sizeof *energy);
         }
 }
@@ -196,7 +196,7 @@ static hga_status come_out(hga_program *p)
         const hga_id psi = s->gate, n = p->n_stages;
         if (program_kind(s) != KIND_ATTEND_INSIDE) continue;
         s->update = HGA_REPLACE, s->order = HGA_FLAT;
-        settle(s);
+        settle_roles(s);
         HGA_TRY(hga_program_energy(p, s->out, psi));
         const hga_stage energy = p->stage[n];
         memmove(s + 2, s + 1, (size_t)(n - i - 1) * sizeof *s);
