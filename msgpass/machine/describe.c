@@ -36,7 +36,7 @@ HGA_PRINTF(2, 3) static void say(text *t, const char *format, ...)
 }
 
 /* A string of exactly its size, as hga_text_free expects. */
-static hga_status take(text *t, char **out)
+static hga_status take_text(text *t, char **out)
 {
     if (!t->st) t->st = hga_new(NULL, t->used + 1, 1, out);
     if (!t->st) memcpy(*out, t->bytes, (size_t)t->used + 1);
@@ -153,7 +153,7 @@ hga_status topology_describe(const topology *m, const char *synthetic, hga_id th
         say_json(&t, m, synthetic, &p);
     else
         say_domains(&t, m, &p);
-    HGA_TRY(take(&t, out));
+    HGA_TRY(take_text(&t, out));
 done:
     hga_delete(NULL, p.domain, p.threads, sizeof *p.domain);
     hga_delete(NULL, p.pu, p.threads, sizeof *p.pu);
@@ -161,7 +161,7 @@ done:
 }
 
 /* Opens this machine, or a synthetic one, and describes it. */
-static hga_status describe(const char *synthetic, hga_id threads, int json, char **out)
+static hga_status describe_machine(const char *synthetic, hga_id threads, int json, char **out)
 {
     topology *m = NULL;
     if (!out) return hga_fail(HGA_EINVAL, "topology: nowhere to put the text");
@@ -175,10 +175,10 @@ static hga_status describe(const char *synthetic, hga_id threads, int json, char
 
 hga_status hga_topology_describe(const char *synthetic, hga_id threads, char **out)
 {
-    return describe(synthetic, threads, 0, out);
+    return describe_machine(synthetic, threads, 0, out);
 }
 
 hga_status hga_topology_describe_json(const char *synthetic, hga_id threads, char **out)
 {
-    return describe(synthetic, threads, 1, out);
+    return describe_machine(synthetic, threads, 1, out);
 }

@@ -39,7 +39,7 @@ static void *map_huge(size_t bytes)
 }
 
 /* Large blocks get huge pages; under smaller ones the system is to put none. */
-static void *take(size_t bytes, void *context)
+static void *take_pages(size_t bytes, void *context)
 {
     (void)context;
     if (bytes > SIZE_MAX - 2 * HUGE_PAGE) return NULL;
@@ -51,7 +51,7 @@ static void *take(size_t bytes, void *context)
     return p;
 }
 
-static void give_back(void *memory, size_t bytes, void *context)
+static void give_pages_back(void *memory, size_t bytes, void *context)
 {
     (void)context;
     munmap(memory, rounded(bytes));
@@ -63,4 +63,4 @@ void *pages_take_huge(void) { return map_huge(HUGE_PAGE); }
 
 void pages_give_huge(void *page) { munmap(page, HUGE_PAGE); }
 
-hga_allocator pages_fresh(void) { return (hga_allocator){.allocate = take, .release = give_back}; }
+hga_allocator pages_fresh(void) { return (hga_allocator){.allocate = take_pages, .release = give_pages_back}; }
