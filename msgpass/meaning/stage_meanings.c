@@ -92,7 +92,7 @@ static double features_adjoint(const stage_row *r, const row_gradients *g, int64
 
 /* ---- rows ---- */
 
-static void write_row(stage_row *r)
+static void write_meant(stage_row *r)
 {
     meaning_of(r)->weigh(r);
     row_add_up(r, columns_of(r, r->stage->out), r->room.out);
@@ -200,7 +200,7 @@ static void state_weigh(stage_row *r)
 
 static void state_row(stage_row *r)
 {
-    write_row(r);
+    write_meant(r);
     r->values->write_lse(r->values, r->stage->out, r->v, r->head, r->lse);
 }
 
@@ -422,7 +422,7 @@ static void descend_weigh(stage_row *r)
 
 static void descend_row(stage_row *r)
 {
-    write_row(r);
+    write_meant(r);
     r->values->write(r->values, r->stage->keep, r->v, r->head, &r->rest);
 }
 
@@ -447,9 +447,9 @@ static void descend_adjoint(stage_row *r, const row_gradients *g)
 /* ---- kinds ---- */
 
 const stage_meaning stage_meanings[N_KINDS] = {
-    [KIND_MEAN] = {ROLE_VALUE, ROLE_OUT, sum_weigh, write_row, sum_adjoint},
-    [KIND_SUM] = {ROLE_VALUE, ROLE_OUT, sum_weigh, write_row, sum_adjoint},
-    [KIND_WEIGHTED_SUM] = {ROLE_VALUE, ROLE_OUT, sum_weigh, write_row, sum_adjoint},
+    [KIND_MEAN] = {ROLE_VALUE, ROLE_OUT, sum_weigh, write_meant, sum_adjoint},
+    [KIND_SUM] = {ROLE_VALUE, ROLE_OUT, sum_weigh, write_meant, sum_adjoint},
+    [KIND_WEIGHTED_SUM] = {ROLE_VALUE, ROLE_OUT, sum_weigh, write_meant, sum_adjoint},
     [KIND_ATTEND] = {ROLE_VALUE, ROLE_OUT, state_weigh, state_row, state_adjoint},
     [KIND_ATTEND_MORE] = {ROLE_VALUE, ROLE_OUT, state_weigh, state_row, state_adjoint},
     [KIND_SPREAD] = {ROLE_VALUE, ROLE_OUT, state_weigh, state_row, state_adjoint},
