@@ -43,7 +43,7 @@ typedef struct head_rows {
 } head_rows;
 
 /* Where they are, widened into `room` [KERNEL_CHUNK][dim] where they have 16 bits. */
-static void find_rows(head_rows *r, float *room)
+static void find_head_rows(head_rows *r, float *room)
 {
     for (hga_id i = 0; r->at && i < r->n; i++) r->row[i] = r->at[r->first + i] + (ptrdiff_t)r->head * r->dim;
     if (r->at) return;
@@ -66,14 +66,14 @@ const float *query_row(const selecting *s, int64_t i, hga_id head, float *room)
 {
     head_rows r = {
         .t = &s->in->query, .at = s->query_at, .heads = s->n_heads, .head = head, .dim = s->dim, .n = 1, .first = i};
-    find_rows(&r, room);
+    find_head_rows(&r, room);
     return r.row[0];
 }
 
 const float *key_row(const selecting *s, int64_t i, hga_id head, float *room)
 {
     head_rows r = {.t = &s->in->key, .heads = s->n_kv_heads, .head = head, .dim = s->dim, .n = 1, .first = i};
-    find_rows(&r, room);
+    find_head_rows(&r, room);
     return r.row[0];
 }
 
@@ -118,7 +118,7 @@ static void make_block(const selecting *s, const block_kind *k, int64_t first, h
     for (hga_id j = 0; j < k->columns; j++) out[j] = 0;
     for (hga_id done = 0; done < n; done += r.n) {
         r.n = n - done < KERNEL_CHUNK ? n - done : KERNEL_CHUNK, r.first = first + done;
-        find_rows(&r, room);
+        find_head_rows(&r, room);
         if (k->bounds)
             bound_rows(&r, done == 0, out);
         else

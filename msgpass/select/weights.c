@@ -146,7 +146,7 @@ static hga_status check_scores(const hga_chosen_scores *of, hga_id n)
 }
 
 /* One row of the choice has no more blocks than slots, and blocks that exist. */
-static hga_status check_row(const hga_chosen *c, hga_pos row, hga_id n_blocks)
+static hga_status check_listed(const hga_chosen *c, hga_pos row, hga_id n_blocks)
 {
     const hga_pos n = c->first[row + 1] - c->first[row];
     if (n < 0 || n > c->slots)
@@ -170,7 +170,7 @@ static hga_status check_chosen(const weighing *w)
     for (hga_id i = 0; i < s->n_choosers; i++)
         for (const sample_cut *p = s->sample; p < s->sample + s->n_samples; p++) {
             const hga_pos row = (hga_pos)i * s->n_query_blocks + p->query_block;
-            for (hga_id r = 0; !st && r < p->n_query_blocks; r++) st = check_row(c, row + r, p->n_blocks);
+            for (hga_id r = 0; !st && r < p->n_query_blocks; r++) st = check_listed(c, row + r, p->n_blocks);
         }
     return st;
 }
