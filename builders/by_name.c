@@ -182,7 +182,7 @@ static hga_status read_list(reading *r, const hga_parameter *p, char *value)
 }
 
 /* "name=value" */
-static hga_status read_word(reading *r, char *word)
+static hga_status read_parameter(reading *r, char *word)
 {
     char *value = strchr(word, '=');
     if (!value || value == word) return hga_fail(HGA_EINVAL, "%s: '%s' is not name=value", r->variant->name, word);
@@ -212,7 +212,7 @@ static hga_status read_words(reading *r, char *text)
     if (!r->variant) return fail_unknown(word);
     hga_variant_defaults(r->variant, r->parameters);
     hga_status st = HGA_OK;
-    while (!st && (word = strtok_r(NULL, between, &rest))) st = read_word(r, word);
+    while (!st && (word = strtok_r(NULL, between, &rest))) st = read_parameter(r, word);
     return st;
 }
 

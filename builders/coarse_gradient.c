@@ -31,7 +31,7 @@ static void path_of(const hga_treeformer *t, int64_t leaf, int64_t *node)
     }
 }
 
-static void add_row(double *to, const float *x, hga_id n)
+static void add_floats(double *to, const float *x, hga_id n)
 {
     for (hga_id c = 0; c < n; c++) to[c] += (double)x[c];
 }
@@ -50,13 +50,13 @@ static void sum_nodes(node_sums *s)
         if (key_leaves(t)[u] < 0) continue;
         path_of(t, key_leaves(t)[u], node);
         for (hga_id l = 0; l <= t->height; l++)
-            s->keys[node[l]]++, add_row(s->mean + node[l] * columns, s->g->value + u * columns, columns);
+            s->keys[node[l]]++, add_floats(s->mean + node[l] * columns, s->g->value + u * columns, columns);
     }
     for (int64_t i = s->head; i < (int64_t)t->n_queries * heads; i += heads) {
         if (t->query_leaf[i] < 0) continue;
         path_of(t, t->query_leaf[i], node);
         for (hga_id l = 0; l <= t->height; l++)
-            add_row(s->asked + node[l] * columns, s->g->d_out + i * columns, columns);
+            add_floats(s->asked + node[l] * columns, s->g->d_out + i * columns, columns);
     }
     for (int64_t j = 0; j < s->n; j++)
         for (hga_id c = 0; s->keys[j] && c < columns; c++) s->mean[j * columns + c] /= (double)s->keys[j];
@@ -82,8 +82,8 @@ static double of_key(const node_sums *s, int64_t u, int64_t node)
 }
 
 /* The gradients of one row's path, or of all nodes. */
-static void ask(const node_sums *s, double (*of)(const node_sums *s, int64_t i, int64_t node), int64_t i, int32_t leaf,
-                float *to)
+static void path_gradients(const node_sums *s, double (*of)(const node_sums *s, int64_t i, int64_t node), int64_t i,
+                           int32_t leaf, float *to)
 {
     const hga_treeformer *t = s->tree;
     int64_t node[64], nodes = 1, at = 0;
@@ -142,9 +142,9 @@ hga_status hga_coarse_gradient(const hga_treeformer *t, const hga_coarse_grad *g
     for (s.head = 0; s.head < heads; s.head++) {
         sum_nodes(&s);
         for (int64_t i = s.head; g->d_query && i < (int64_t)t->n_queries * heads; i += heads)
-            ask(&s, of_query, i, t->query_leaf[i], g->d_query + i * wide);
+            path_gradients(&s, of_query, i, t->query_leaf[i], g->d_query + i * wide);
         for (int64_t u = s.head; g->d_key && u < (int64_t)keys_of(t) * heads; u += heads)
-            ask(&s, of_key, u, key_leaves(t)[u], g->d_key + u * wide);
+            path_gradients(&s, of_key, u, key_leaves(t)[u], g->d_key + u * wide);
     }
 done:
     hga_delete(t->allocator, s.keys, s.n, sizeof *s.keys);

@@ -6,7 +6,7 @@
 /* Of every draft, whether its line is known to end at the prefix. */
 enum { UNSEEN, ON_THE_WAY, ENDS };
 
-static hga_status check_parents(const hga_draft *p)
+static hga_status check_drafted(const hga_draft *p)
 {
     for (hga_id i = 0; i < p->n_tokens; i++) {
         if (p->parent[i] < -1 || p->parent[i] >= p->n_tokens)
@@ -63,7 +63,7 @@ static hga_status check_draft(const hga_draft *p, hga_id *prefix)
     HGA_TRY(find_prefix(p, prefix));
     if (*prefix > INT32_MAX - 2 * (int64_t)p->n_tokens)
         return hga_fail(HGA_EOVERFLOW, "prefix: %d tokens and %d drafts do not fit a 32-bit id", *prefix, p->n_tokens);
-    HGA_TRY(check_parents(p));
+    HGA_TRY(check_drafted(p));
     HGA_TRY(check_lines(p));
 done:
     return st;

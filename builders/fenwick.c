@@ -23,7 +23,7 @@ static hga_status check_fenwick(const hga_fenwick *p)
 }
 
 /* n >> l nodes on level l, while the last token has a bit that high; a span's children are its two halves */
-static hga_status add_levels(hga_builder *b, spans *s, int families)
+static hga_status add_spans(hga_builder *b, spans *s, int families)
 {
     hga_status st = HGA_OK;
     for (hga_id l = 0; l == 0 || (s->n_tokens - 1) >> l > 0; l++, s->n_levels++) {
@@ -62,7 +62,7 @@ static hga_status draw_more_fenwick(hga_builder *b, const void *parameters, hga_
     hga_id past;
     spans s = {.n_tokens = n_tokens};
     (void)parameters, (void)there;
-    HGA_TRY(add_levels(b, &s, 0));
+    HGA_TRY(add_spans(b, &s, 0));
     HGA_TRY(hga_builder_add_relation(b, "past", &past));
     HGA_TRY(add_past(b, past, &s));
 done:
@@ -102,7 +102,7 @@ hga_status hga_build_fenwick(const hga_fenwick *p, hga_graph **g, hga_program *p
     HGA_TRY(hga_check_reserved("hga_fenwick", p->reserved, sizeof p->reserved));
     HGA_TRY(check_fenwick(p));
     HGA_TRY(hga_builder_create(p->allocator, &b));
-    HGA_TRY(add_levels(b, &s, 1));
+    HGA_TRY(add_spans(b, &s, 1));
     HGA_TRY(hga_builder_set_claims(b, HGA_CLAIM_CAUSAL | HGA_CLAIM_SINGLE | HGA_CLAIM_COMPLETE));
     HGA_TRY(hga_builder_add_relation(b, "past", &past));
     HGA_TRY(add_past(b, past, &s));

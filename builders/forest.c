@@ -131,7 +131,7 @@ static void tree_clear(const hga_allocator *a, family_tree *t)
     hga_delete(a, t->scratch, (int64_t)t->n + 1, sizeof(hga_id));
 }
 
-static hga_status check_parents(const hga_hsa *p)
+static hga_status check_tree_parents(const hga_hsa *p)
 {
     if (p->n_parent < 1) return hga_fail(HGA_EINVAL, "n_parent is %d; it must be at least 1", p->n_parent);
     if (p->n_parent > INT32_MAX - 2)
@@ -252,7 +252,7 @@ static hga_status plant_parents(const hga_hsa *p, forest *f)
 {
     hga_status st = HGA_OK;
     family_tree t = {.parent = p->parent};
-    HGA_TRY(check_parents(p));
+    HGA_TRY(check_tree_parents(p));
     t.n = p->n_parent;
     HGA_TRY(tree_allocate(f->a, &t));
     list_children(&t);

@@ -42,7 +42,7 @@ static hga_status check_grid(hga_id height, hga_id width, const hga_id *patch, h
 }
 
 /* One more level, if its cells fit an id together with those before. */
-static hga_status push(pyramid *p, grid g)
+static hga_status push_level(pyramid *p, grid g)
 {
     int64_t nodes = p->n_nodes + (int64_t)g.height * g.width;
     if (nodes > INT32_MAX - 2)
@@ -58,13 +58,13 @@ static hga_status push(pyramid *p, grid g)
 static hga_status size_levels(hga_id height, hga_id width, const hga_id *patch, hga_id n_patch, pyramid *p)
 {
     hga_status st = HGA_OK;
-    HGA_TRY(push(p, (grid){.height = height, .width = width}));
+    HGA_TRY(push_level(p, (grid){.height = height, .width = width}));
     for (hga_id l = 0; l < n_patch; l++) {
         height = divide_up(height, patch[l]), width = divide_up(width, patch[l]);
-        HGA_TRY(push(p, (grid){.height = height, .width = width, .side_y = patch[l], .side_x = patch[l]}));
+        HGA_TRY(push_level(p, (grid){.height = height, .width = width, .side_y = patch[l], .side_x = patch[l]}));
     }
     if ((int64_t)height * width > 1)
-        HGA_TRY(push(p, (grid){.height = 1, .width = 1, .side_y = height, .side_x = width}));
+        HGA_TRY(push_level(p, (grid){.height = 1, .width = 1, .side_y = height, .side_x = width}));
 done:
     return st;
 }

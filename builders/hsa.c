@@ -22,7 +22,7 @@ static int same_form(const hga_block *x, const hga_block *y)
 }
 
 /* extend the last block by the next, if it fits */
-static int extend(hga_block *last, const hga_block *next)
+static int extend_block(hga_block *last, const hga_block *next)
 {
     int64_t i = last->count - 1, dst = (int64_t)next->dst - last->dst;
     int64_t src = (int64_t)next->src - last->src, pos = (int64_t)next->pos_of - last->pos_of;
@@ -45,7 +45,7 @@ static hga_status flush(hga_builder *b, hga_id relation, chain *c)
 static hga_status put_block(hga_builder *b, hga_id relation, chain *c, hga_block next)
 {
     next.count = 1;
-    if (c->used && extend(&c->last, &next)) return HGA_OK;
+    if (c->used && extend_block(&c->last, &next)) return HGA_OK;
     hga_status st = flush(b, relation, c);
     c->last = next;
     c->used = 1;

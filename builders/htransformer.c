@@ -58,7 +58,7 @@ static void size_levels(const hga_htransformer *p, hierarchy *h)
 }
 
 /* Each level's queries, and in cross-attention its keys behind them. */
-static hga_status add_levels(hga_builder *b, hierarchy *h)
+static hga_status add_side_levels(hga_builder *b, hierarchy *h)
 {
     hga_status st = HGA_OK;
     HGA_TRY(hga_sides_add_tokens(b, h->p->n_tokens, h->p->n_keys));
@@ -79,7 +79,7 @@ static int64_t stretch(const hga_htransformer *p, hga_id level, int64_t n)
 }
 
 /* The parents of one side's nodes of level l, which pair up within each stretch. */
-static hga_status add_families(hga_builder *b, const hga_htransformer *p, const side *s, hga_id l)
+static hga_status add_side_families(hga_builder *b, const hga_htransformer *p, const side *s, hga_id l)
 {
     int64_t size = s->size[l], step = stretch(p, l, size), child = s->first[l], parent = s->first[l + 1];
     if (step == 1) return hga_builder_set_families(b, (hga_id)parent, (hga_id)child, (hga_id)size, 1);
@@ -96,8 +96,8 @@ static hga_status add_tree(hga_builder *b, const hierarchy *h)
 {
     hga_status st = HGA_OK;
     for (hga_id l = 0; l + 1 < h->n_levels; l++) {
-        HGA_TRY(add_families(b, h->p, &h->query, l));
-        if (h->cross) HGA_TRY(add_families(b, h->p, &h->key, l));
+        HGA_TRY(add_side_families(b, h->p, &h->query, l));
+        if (h->cross) HGA_TRY(add_side_families(b, h->p, &h->key, l));
     }
 done:
     return st;
@@ -292,7 +292,7 @@ static hga_status draw_more_htransformer(hga_builder *b, const void *parameters,
     (void)there;
     p.n_tokens = n_tokens;
     size_levels(&p, &h);
-    hga_status st = add_levels(b, &h);
+    hga_status st = add_side_levels(b, &h);
     return st ? st : add_relations(b, &h, &near, &between);
 }
 
@@ -353,7 +353,7 @@ hga_status hga_build_htransformer(const hga_htransformer *p, hga_graph **g, hga_
     HGA_TRY(check_htransformer(p));
     HGA_TRY(hga_builder_create(p->allocator, &b));
     size_levels(p, &h);
-    HGA_TRY(add_levels(b, &h));
+    HGA_TRY(add_side_levels(b, &h));
     HGA_TRY(add_tree(b, &h));
     HGA_TRY(hga_builder_set_claims(b, claims(p)));
     HGA_TRY(add_relations(b, &h, &near, &between));

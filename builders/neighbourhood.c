@@ -81,7 +81,7 @@ static hga_block pairs(hga_id dst, hga_id src, hga_id count, hga_id dst_step)
 }
 
 /* Another axis: one class of m positions from `first` on, in diagonals and, at the ends, in rows. */
-static hga_status add_pairs(const grid *g, axis *x, hga_id first, hga_id m)
+static hga_status add_axis(const grid *g, axis *x, hga_id first, hga_id m)
 {
     hga_status st = HGA_OK;
     windows w = find_windows(x, m);
@@ -105,7 +105,7 @@ static hga_status find_parts(const grid *g, axis *x, int last)
     hga_id m[2] = {size + 1, size}, count[2] = {more, size ? x->dilation - more : 0};
     for (int i = 0; i < 2; i++) {
         if (last && count[i]) HGA_TRY(add_shapes(g, x, at, m[i], count[i]));
-        for (hga_id c = 0; !last && c < count[i]; c++) HGA_TRY(add_pairs(g, x, at + c * m[i], m[i]));
+        for (hga_id c = 0; !last && c < count[i]; c++) HGA_TRY(add_axis(g, x, at + c * m[i], m[i]));
         at += m[i] * count[i];
     }
 done:
@@ -205,7 +205,7 @@ static hga_status check_axes(const char *name, const hga_id *list, hga_id n, hga
 }
 
 /* Without a shape the tokens are one axis. */
-static hga_status read_shape(const hga_neighbourhood *p, grid *g)
+static hga_status find_axes(const hga_neighbourhood *p, grid *g)
 {
     int64_t product = 1;
     const hga_id *shape = p->shape ? p->shape : &p->n_tokens;
@@ -231,7 +231,7 @@ static hga_status read_parameters(const hga_neighbourhood *p, grid *g)
 {
     hga_status st = HGA_OK;
     HGA_TRY(hga_check_reserved("hga_neighbourhood", p->reserved, sizeof p->reserved));
-    HGA_TRY(read_shape(p, g));
+    HGA_TRY(find_axes(p, g));
     HGA_TRY(check_axes("kernel", p->kernel, p->n_kernel, g->n_axes, 1, INT32_MAX));
     HGA_TRY(check_axes("dilation", p->dilation, p->n_dilation, g->n_axes, 1, INT32_MAX));
     HGA_TRY(check_axes("causal", p->causal, p->n_causal, g->n_axes, 0, 1));

@@ -82,7 +82,7 @@ static hga_status count_leaves(hga_id n_fields, const hga_id *n_values, hga_id *
 }
 
 /* the family of field f: its key, then its values; returns the next free leaf */
-static hga_id add_field(hga_tree *t, hga_id leaf, hga_id field, hga_id n_values)
+static hga_id add_family(hga_tree *t, hga_id leaf, hga_id field, hga_id n_values)
 {
     for (hga_id i = 0; i <= n_values; i++) {
         float *e = t->pos + (int64_t)(leaf + i) * 3;
@@ -106,7 +106,7 @@ hga_status hga_tree_record(const hga_allocator *a, hga_id n_fields, const hga_id
     hga_id root = leaves + n_fields;
     HGA_TRY(start(a, root + 1, leaves, 3, out));
     for (hga_id f = 0; f < n_fields; f++) {
-        leaf = add_field(out, leaf, leaves + f, n_values[f]);
+        leaf = add_family(out, leaf, leaves + f, n_values[f]);
         out->parent[leaves + f] = root;
         out->kind[leaves + f] = 2;
     }

@@ -14,7 +14,7 @@ typedef struct frame {
 static hga_id least(hga_id a, hga_id b) { return a < b ? a : b; }
 
 /* strides from a row to the farthest column a limit allows; no limit is all there are */
-static hga_id reach(hga_id limit, hga_id longest, hga_id stride)
+static hga_id strides_within(hga_id limit, hga_id longest, hga_id stride)
 {
     return (limit < 0 || limit > longest ? longest : limit) / stride;
 }
@@ -28,8 +28,8 @@ static frame find_frame(const hga_window *p)
                    .key_first = p->n_keys > 0 ? p->n_tokens : 0,
                    .rows = least(p->global, p->n_tokens),
                    .cols = least(p->global, n_keys),
-                   .back = reach(p->left, longest, p->stride),
-                   .ahead = p->causal ? 0 : reach(p->right, longest, p->stride)};
+                   .back = strides_within(p->left, longest, p->stride),
+                   .ahead = p->causal ? 0 : strides_within(p->right, longest, p->stride)};
 }
 
 /* The nodes first + 0 .. first + n - 1: the global ones, then the others by their residue modulo stride. */

@@ -155,8 +155,8 @@ done:
 }
 
 /* Receives are posted before anything is sent. */
-static hga_status begin_all(mpi_exchange *x, channel *c, int tag, const hga_packet *send, hga_id n_send,
-                            const hga_packet *receive, hga_id n_receive)
+static hga_status begin_exchange(mpi_exchange *x, channel *c, int tag, const hga_packet *send, hga_id n_send,
+                                 const hga_packet *receive, hga_id n_receive)
 {
     hga_status st = HGA_OK;
     HGA_TRY(make_channel_room(c, send, n_send, receive, n_receive));
@@ -244,7 +244,7 @@ static hga_status mpi_start(void *ctx, int number, const hga_packet *send, hga_i
     if (c->n) return hga_fail(HGA_EINVAL, "channel %d has messages that no call has waited for", number);
     HGA_TRY(check_messages(x, "send", send, n_send));
     HGA_TRY(check_messages(x, "receive", receive, n_receive));
-    HGA_TRY(begin_all(x, c, number, send, n_send, receive, n_receive));
+    HGA_TRY(begin_exchange(x, c, number, send, n_send, receive, n_receive));
 done:
     return st;
 }
@@ -292,7 +292,7 @@ static hga_status mpi_gather(void *ctx, const void *mine, int64_t bytes, void *a
         hga_id ahead = (x->rank + have) % P, behind = (x->rank + P - have) % P;
         arc(x, ahead, (x->rank + P - n + 1) % P, n, bytes, all, send);
         arc(x, behind, (behind + P - n + 1) % P, n, bytes, all, receive);
-        HGA_TRY(begin_all(x, &x->gather, GATHER, send, 2, receive, 2));
+        HGA_TRY(begin_exchange(x, &x->gather, GATHER, send, 2, receive, 2));
         HGA_TRY(await(x, &x->gather));
     }
 done:
@@ -451,7 +451,7 @@ done:
 }
 
 /* Where one rank has no memory, none has an exchange. */
-static hga_status agree(MPI_Comm comm, hga_status st)
+static hga_status agree_on_status(MPI_Comm comm, hga_status st)
 {
     int mine = st, worst = st;
     MPI_Allreduce(&mine, &worst, 1, MPI_INT, MPI_MAX, comm);
@@ -467,7 +467,7 @@ static hga_status open_exchange(MPI_Comm of, int starts_mpi, hga_exchange *out)
     hga_status st = HGA_OK;
     HGA_TRY(said(MPI_Comm_dup(of, &comm), "a copy of the communicator"));
     MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
-    HGA_TRY(agree(comm, make_exchange(comm, &x)));
+    HGA_TRY(agree_on_status(comm, make_exchange(comm, &x)));
     x->starts_mpi = starts_mpi;
     await_notice(x);
     *out = (hga_exchange){.size = sizeof *out,

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-static hga_status refuse(hga_exchange *out)
+static hga_status refuse_mpi(hga_exchange *out)
 {
     memset(out, 0, sizeof *out);
     return hga_fail(HGA_EUNSUPPORTED, "ranks need MPI, which this program was built without (HGA_WITH_MPI=OFF)");
@@ -12,7 +12,7 @@ static hga_status refuse(hga_exchange *out)
 hga_status hga_dist_mpi(int fortran_comm, hga_exchange *out)
 {
     (void)fortran_comm;
-    return refuse(out);
+    return refuse_mpi(out);
 }
 
-hga_status hga_dist_mpi_world(hga_exchange *out) { return refuse(out); }
+hga_status hga_dist_mpi_world(hga_exchange *out) { return refuse_mpi(out); }

@@ -114,7 +114,7 @@ done:
 
 /* ---- elements ---- */
 
-static hga_status push(document *d, open_element e)
+static hga_status push_element(document *d, open_element e)
 {
     if (d->depth == DOCUMENT_DEPTH)
         d->too_deep++;
@@ -126,7 +126,7 @@ static hga_status push(document *d, open_element e)
 hga_status document_open(document *d, int kind)
 {
     hga_status st = document_flush(d);
-    return st ? st : push(d, (open_element){-1, (uint8_t)kind, 0, -1});
+    return st ? st : push_element(d, (open_element){-1, (uint8_t)kind, 0, -1});
 }
 
 /* Sections inside of what is closed end with it. */
@@ -148,7 +148,7 @@ hga_status document_section(document *d, int rank, const char *heading, int64_t 
     HGA_TRY(document_flush(d));
     while (d->depth > 1 && d->open[d->depth - 1].rank >= rank) d->depth--;
     if (n > 0) HGA_TRY(keep_name(d, heading, n, &name));
-    st = push(d, (open_element){-1, IS_SECTION, rank, name});
+    st = push_element(d, (open_element){-1, IS_SECTION, rank, name});
 done:
     return st;
 }

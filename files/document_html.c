@@ -155,7 +155,7 @@ static hga_status name_document(document *d, const xmlNode *root)
 /* What is UTF-8 is taken for that, whatever the page says of itself; else libxml2 goes by what it says. Of how deep
    elements nest there is no limit. What is not closed is repaired, and not an error; where libxml2 gives up, what it
    had until then is no answer. */
-static hga_status parse(const char *text, size_t bytes, htmlDocPtr *out)
+static hga_status parse_page(const char *text, size_t bytes, htmlDocPtr *out)
 {
     const char *encoding = text_check(text, bytes) == HGA_OK ? "UTF-8" : NULL;
     htmlParserCtxtPtr reader = htmlNewParserCtxt();
@@ -185,7 +185,7 @@ hga_status hga_tree_html(const hga_allocator *a, const char *text, size_t bytes,
     document_begin(&d, a, out);
     if (bytes > INT32_MAX) return hga_fail(HGA_EOVERFLOW, "%zu bytes of HTML; there are at most %d", bytes, INT32_MAX);
     htmlDocPtr page = NULL;
-    hga_status st = text && bytes ? parse(text, bytes, &page) : HGA_OK;
+    hga_status st = text && bytes ? parse_page(text, bytes, &page) : HGA_OK;
     const xmlNode *root = page ? xmlDocGetRootElement(page) : NULL;
     if (!st && !root) st = hga_fail(HGA_EFORMAT, "the document has no word");
     if (!st) st = name_document(&d, root);

@@ -199,7 +199,7 @@ hga_status keyed_both_ways(keyed *k)
 /* ---- the end ---- */
 
 /* Each node's number in the order of the list; those that no list has come after it as they are. */
-static void find_places(keyed *k)
+static void number_nodes(keyed *k)
 {
     hga_id next = k->n_listed;
     for (int64_t v = 0; v < k->n_ids; v++)
@@ -258,7 +258,7 @@ done:
 hga_status keyed_close(keyed *k, hga_status st, hga_graph **out)
 {
     const hga_allocator *a = k->x.allocator;
-    if (!st) find_places(k), st = move_nodes(k);
+    if (!st) number_nodes(k), st = move_nodes(k);
     names_clear(a, &k->index);
     hga_delete(a, k->ids, k->id_room, sizeof *k->ids);
     return import_close(&k->x, st, out);

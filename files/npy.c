@@ -59,7 +59,7 @@ static const char *read_order(const char *s, hga_npy *h)
 }
 
 /* (), (3,) or (3, 2) */
-static const char *read_shape(const char *s, hga_npy *h)
+static const char *read_npy_shape(const char *s, hga_npy *h)
 {
     if (*s != '(') return NULL;
     s = skip(s + 1);
@@ -86,7 +86,7 @@ static const struct {
 } entries[] = {
     {"descr", "its type is no number, truth value or text that we know", read_descr},
     {"fortran_order", "fortran_order is not True or False", read_order},
-    {"shape", "its shape is not a tuple of at most 8 sizes", read_shape},
+    {"shape", "its shape is not a tuple of at most 8 sizes", read_npy_shape},
 };
 enum { N_ENTRIES = sizeof entries / sizeof entries[0] };
 
@@ -104,7 +104,7 @@ static int count_elements(hga_npy *h)
 static hga_status wrong(const char *name, const char *what) { return hga_fail(HGA_EFORMAT, "%s: %s", name, what); }
 
 /* The header's dictionary: each key once, in any order, and no other. */
-static hga_status parse(const char *name, const char *text, hga_npy *h)
+static hga_status parse_dictionary(const char *name, const char *text, hga_npy *h)
 {
     unsigned seen = 0;
     const char *s = skip(text);
@@ -161,7 +161,7 @@ hga_status hga_npy_read_header(const char *name, FILE *stream, hga_npy *out)
     HGA_TRY(hga_new_zero(NULL, (int64_t)n + 1, 1, &text));
     HGA_TRY(read_bytes(name, stream, text, n, "its header"));
     if (strlen(text) != n) HGA_TRY(wrong(name, "its header has a zero byte"));
-    HGA_TRY(parse(name, text, out));
+    HGA_TRY(parse_dictionary(name, text, out));
 done:
     hga_delete(NULL, text, (int64_t)n + 1, 1);
     if (st) *out = (hga_npy){0};

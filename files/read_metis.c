@@ -17,7 +17,7 @@ static int next_vertex(import *x)
 }
 
 /* n, edges, and perhaps three digits: sizes, weights of vertices, weights of edges; how many weights a vertex has. */
-static hga_status read_header(import *x, header *h)
+static hga_status read_metis_header(import *x, header *h)
 {
     hga_status st = HGA_OK;
     int64_t format = 0;
@@ -138,7 +138,7 @@ static hga_status read_vertices(import *x)
     hga_id relation;
     HGA_TRY(scan_start(x));
     HGA_TRY(import_relation(x, NULL, &relation));
-    HGA_TRY(read_header(x, &h));
+    HGA_TRY(read_metis_header(x, &h));
     HGA_TRY(note_weights(x, &h));
     for (hga_id v = 0; v < h.n; v++) {
         /* the last vertices' lines may be empty, and the last end of line missing */

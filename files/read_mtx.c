@@ -21,7 +21,7 @@ static int which_word(const char *word, const char *const *words, int n)
 }
 
 /* %%MatrixMarket matrix coordinate|array real|.. general|.. */
-static hga_status read_header(import *x, header *h)
+static hga_status read_mtx_header(import *x, header *h)
 {
     static const char *const kinds[] = {"real", "integer", "double", "unsigned-integer", "pattern", "complex"};
     static const char *const symmetries[] = {"general", "symmetric", "skew-symmetric", "hermitian"};
@@ -142,7 +142,7 @@ static hga_status read_matrix(import *x)
     int64_t rows = 0, columns = 0, entries = 0;
     HGA_TRY(scan_start(x));
     HGA_TRY(import_relation(x, NULL, &relation));
-    HGA_TRY(read_header(x, &h));
+    HGA_TRY(read_mtx_header(x, &h));
     HGA_TRY(read_sizes(x, &h, &rows, &columns, &entries));
     for (int64_t i = 0; i < entries; i++) HGA_TRY(read_entry(x, &h, rows, columns));
     if (h.is_array) HGA_TRY(read_array(x, &h, rows, columns));

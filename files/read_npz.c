@@ -163,7 +163,7 @@ static hga_status open_values(matrix *m)
 }
 
 /* Where the entries of a row (a column, a row of blocks) begin and end. */
-static hga_status read_run(const matrix *m, int64_t i, int64_t most, int64_t *from, int64_t *to)
+static hga_status read_entries_of(const matrix *m, int64_t i, int64_t most, int64_t *from, int64_t *to)
 {
     const member *pointers = &m->member[INDPTR];
     hga_status st = HGA_OK;
@@ -200,7 +200,7 @@ static hga_status read_compressed(matrix *m, int by_column)
     HGA_TRY(open_values(m));
     HGA_TRY(open_runs(m, n, m->x->wish->pattern ? -1 : m->member[DATA].array.has.count, &most));
     for (int64_t i = 0; i < n; i++) {
-        HGA_TRY(read_run(m, i, most, &from, &to));
+        HGA_TRY(read_entries_of(m, i, most, &from, &to));
         for (int64_t e = from; e < to; e++) {
             HGA_TRY(numpy_integer(&m->member[INDICES].array, e, &other));
             HGA_TRY(read_weight(m, e, &weight));
@@ -285,7 +285,7 @@ static hga_status read_blocks(matrix *m)
                         (long long)dim[2], (long long)m->rows, (long long)m->columns);
     HGA_TRY(open_runs(m, m->rows / dim[1], dim[0], &most));
     for (int64_t i = 0; i < m->rows / dim[1]; i++) {
-        HGA_TRY(read_run(m, i, most, &from, &to));
+        HGA_TRY(read_entries_of(m, i, most, &from, &to));
         for (int64_t b = from; b < to; b++) {
             HGA_TRY(numpy_integer(&m->member[INDICES].array, b, &column));
             if (column < 0 || column >= m->columns / dim[2])

@@ -25,7 +25,7 @@ static hga_status find_blocks(import *x, numpy *a)
 }
 
 /* Under a tree they are edges like those of other files. */
-static hga_status list_edges(import *x, const numpy *a, hga_id relation)
+static hga_status list_tree_edges(import *x, const numpy *a, hga_id relation)
 {
     hga_status st = HGA_OK;
     int64_t rows = a->has.dim[0], columns = a->has.dim[1], key_first = rows == columns ? 0 : rows;
@@ -45,7 +45,7 @@ static hga_status read_mask(import *x, numpy *a, hga_id relation)
     int64_t rows = a->has.dim[0], columns = a->has.dim[1], n;
     if (__builtin_add_overflow(rows, rows == columns ? 0 : columns, &n)) n = INT64_MAX;
     if (n > 0) HGA_TRY(import_reach(x, n - 1));
-    if (x->wish->parents || x->wish->depth_first || relation < 0) return list_edges(x, a, relation);
+    if (x->wish->parents || x->wish->depth_first || relation < 0) return list_tree_edges(x, a, relation);
     return find_blocks(x, a);
 done:
     return st;

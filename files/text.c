@@ -93,7 +93,7 @@ static hga_status add_word(reader *r, int32_t begin, int32_t end, int opens)
 }
 
 /* Walk the breaks; between two words, the highest mark and any sentence break passed say what the second one opens. */
-static hga_status read_words(reader *r, UBreakIterator *words, UBreakIterator *sentences, hga_id max_words)
+static hga_status walk_breaks(reader *r, UBreakIterator *words, UBreakIterator *sentences, hga_id max_words)
 {
     hga_status st = HGA_OK;
     int32_t sentence = ubrk_first(sentences), begin = ubrk_first(words), end;
@@ -122,7 +122,7 @@ static hga_status break_words(reader *r, const char *locale, hga_id max_words)
     if (U_FAILURE(code)) return icu_failure("text", code);
     HGA_TRY(open_breaks(UBRK_WORD, locale, text, &words));
     HGA_TRY(open_breaks(UBRK_SENTENCE, locale, text, &sentences));
-    HGA_TRY(read_words(r, words, sentences, max_words));
+    HGA_TRY(walk_breaks(r, words, sentences, max_words));
 done:
     if (words) ubrk_close(words);
     if (sentences) ubrk_close(sentences);
@@ -139,7 +139,7 @@ typedef struct levels {
 } levels;
 
 /* A level's members are the words that open it or a higher one. */
-static levels count_levels(const reader *r)
+static levels count_members(const reader *r)
 {
     levels v = {.n_nodes = 0};
     int64_t above = 1;
@@ -203,8 +203,8 @@ hga_status text_check(const char *text, size_t bytes)
 }
 
 /* The tree of a text; without a word *out stays empty. */
-static hga_status read_tree(const hga_allocator *a, const char *text, size_t bytes, const char *locale,
-                            hga_id max_words, hga_tree *out)
+static hga_status read_text_tree(const hga_allocator *a, const char *text, size_t bytes, const char *locale,
+                                 hga_id max_words, hga_tree *out)
 {
     hga_status st = HGA_OK;
     reader r = {.lines = {.a = a}};
@@ -215,7 +215,7 @@ static hga_status read_tree(const hga_allocator *a, const char *text, size_t byt
     HGA_TRY(text_lines_read(&r.lines, text));
     HGA_TRY(break_words(&r, locale, max_words));
     if (r.n_words == 0) goto done;
-    levels v = count_levels(&r);
+    levels v = count_members(&r);
     HGA_TRY(allocate(a, v.n_nodes, r.n_words, out));
     plant(&r, &v, out);
 done:
@@ -227,7 +227,7 @@ done:
 
 hga_status text_words(const hga_allocator *a, const char *text, size_t bytes, hga_tree *out)
 {
-    return read_tree(a, text, bytes, NULL, 0, out);
+    return read_text_tree(a, text, bytes, NULL, 0, out);
 }
 
 hga_status hga_tree_text(const hga_allocator *a, const char *text, size_t bytes, const char *locale, hga_id max_words,
@@ -236,7 +236,7 @@ hga_status hga_tree_text(const hga_allocator *a, const char *text, size_t bytes,
     memset(out, 0, sizeof *out);
     if (max_words < 0) return hga_fail(HGA_EINVAL, "max_words is %d; it must be at least 0", max_words);
     if (!text || bytes == 0) return hga_fail(HGA_EFORMAT, "no word in 0 bytes of text");
-    hga_status st = read_tree(a, text, bytes, locale, max_words, out);
+    hga_status st = read_text_tree(a, text, bytes, locale, max_words, out);
     if (!st && out->n == 0) st = hga_fail(HGA_EFORMAT, "no word in %zu bytes of text", bytes);
     return st;
 }

@@ -46,7 +46,7 @@ static hga_status add_mark(text_lines *r, int32_t at, int level)
 }
 
 /* A line that goes on with its paragraph: its sentence may have begun before, and ICU ends sentences at line ends. */
-static void join(text_lines *r, const line *l)
+static void join_line(text_lines *r, const line *l)
 {
     for (int32_t i = l->start; i > 0 && (r->text[i - 1] == '\n' || r->text[i - 1] == '\r'); i--) r->text[i - 1] = ' ';
 }
@@ -113,7 +113,7 @@ static hga_status mark_verses(text_lines *r, const char *text)
         at = l.next;
         if (l.begin == l.end) continue;
         if (!read_label(r, &l, &tag)) {
-            join(r, &l);
+            join_line(r, &l);
             continue;
         }
         int same_book = any && same_text(text, tag.name, tag.name_end, before.name, before.name_end);
@@ -234,7 +234,7 @@ static hga_status mark_prose(text_lines *r)
         else if (blank || before != WORD)
             HGA_TRY(add_mark(r, l.begin, PARAGRAPH));
         else
-            join(r, &l);
+            join_line(r, &l);
         before = level == WORD || level < before ? level : before;
         blank = 0;
     }

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-static hga_status refuse(size_t bytes)
+static hga_status refuse_text(size_t bytes)
 {
     return hga_fail(HGA_EUNSUPPORTED,
                     "a text of %zu bytes needs ICU, which this library was built without (HGA_WITH_ICU=OFF)", bytes);
@@ -12,7 +12,7 @@ static hga_status refuse(size_t bytes)
 hga_status text_check(const char *text, size_t bytes)
 {
     (void)text;
-    return refuse(bytes);
+    return refuse_text(bytes);
 }
 
 hga_status text_words(const hga_allocator *a, const char *text, size_t bytes, hga_tree *out)
@@ -25,5 +25,5 @@ hga_status hga_tree_text(const hga_allocator *a, const char *text, size_t bytes,
 {
     (void)a, (void)text, (void)locale, (void)max_words;
     memset(out, 0, sizeof *out);
-    return refuse(bytes);
+    return refuse_text(bytes);
 }

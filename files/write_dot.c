@@ -37,7 +37,7 @@ static void put_level(output *o, const hga_graph *g, const hga_nodes *nodes, hga
     output_text(o, "  }\n");
 }
 
-static void put_nodes(output *o, const hga_graph *g, const hga_nodes *nodes)
+static void put_dot_nodes(output *o, const hga_graph *g, const hga_nodes *nodes)
 {
     for (hga_id l = 0; l < nodes->n_levels; l++) put_level(o, g, nodes, l);
     for (hga_id l = 0; l + 1 < nodes->n_levels; l++) {
@@ -78,7 +78,7 @@ hga_status hga_graph_write_dot(const hga_graph *g, hga_id relation, const char *
     HGA_TRY(output_open(&w.out, path));
     output_text(&w.out, "digraph \""), put_escaped(&w.out, name), output_text(&w.out, "\"");
     output_text(&w.out, " {\n  rankdir=BT;\n  node [shape=box, style=filled];\n  edge [constraint=false];\n");
-    put_nodes(&w.out, g, &nodes);
+    put_dot_nodes(&w.out, g, &nodes);
     for (hga_id i = 0; i < all.n; i++) {
         hga_id one = relations_at(g, &all, i);
         w.relation = all.all ? relation_view(g, one).name : NULL;

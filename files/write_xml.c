@@ -185,7 +185,7 @@ static void put_node(xml *w, const hga_nodes *nodes, hga_id v, hga_id level, con
     end(w);
 }
 
-static hga_status put_nodes(xml *w, const hga_graph *g)
+static hga_status put_xml_nodes(xml *w, const hga_graph *g)
 {
     hga_nodes nodes = hga_graph_nodes(g);
     hga_status st = HGA_OK;
@@ -265,7 +265,7 @@ static hga_status write_document(xml *w, const hga_graph *g, hga_id relation, co
         begin_graphml(w, name);
     else
         begin_gexf(w, name);
-    HGA_TRY(put_nodes(w, g));
+    HGA_TRY(put_xml_nodes(w, g));
     if (w->dialect == GEXF) begin_element(w, "edges");
     for (hga_id i = 0; i < all.n; i++) {
         hga_id one = relations_at(g, &all, i);

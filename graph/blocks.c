@@ -134,7 +134,7 @@ typedef struct collected {
     hga_pos capacity, n;
 } collected;
 
-static void collect(const hga_segments *s, void *context)
+static void collect_segments(const hga_segments *s, void *context)
 {
     collected *c = context;
     for (hga_id i = 0; i < s->count && c->n + i < c->capacity; i++) c->out[c->n + i] = hga_segments_at(s, i);
@@ -155,7 +155,7 @@ SORT_DEFINE(sort_segments, hga_segment, segment_before)
 hga_pos hga_graph_segments(const hga_graph *g, hga_id index, hga_id first, hga_id n, hga_segment *out, hga_pos capacity)
 {
     collected c = {out, capacity, 0};
-    blocks_visit(&g->relation[index], first, n, collect, &c);
+    blocks_visit(&g->relation[index], first, n, collect_segments, &c);
     if (c.n <= capacity) sort_segments(out, c.n);
     return c.n;
 }

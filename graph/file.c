@@ -135,7 +135,7 @@ static int make_beside(hga_file *f, int (*make)(const hga_file *f, int fd), int 
     return -1;
 }
 
-static int create(const hga_file *f, int fd)
+static int create_temporary(const hga_file *f, int fd)
 {
     (void)fd;
     return open(f->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
@@ -145,7 +145,7 @@ static int create(const hga_file *f, int fd)
 static hga_status open_new(hga_file *f, const struct stat *there)
 {
     int fd = open_nameless(f);
-    if (fd < 0) fd = make_beside(f, create, -1);
+    if (fd < 0) fd = make_beside(f, create_temporary, -1);
     if (fd < 0) return cannot("write", f, errno);
     if (there) (void)!fchmod(fd, there->st_mode & 07777);
     f->stream = fdopen(fd, "wb");

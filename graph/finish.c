@@ -15,7 +15,7 @@ static hga_status find_levels(const hga_builder *b, hga_graph *g)
 }
 
 /* Queries and keys are the same tokens, or two parts of all. */
-static hga_status find_tokens(const hga_builder *b, hga_graph *g)
+static hga_status find_token_sides(const hga_builder *b, hga_graph *g)
 {
     hga_id n = g->level_ptr[1];
     g->n_queries = g->n_keys = n;
@@ -298,7 +298,7 @@ static hga_status make_graph(hga_builder *b, hga_graph *g)
     hga_status st = HGA_OK;
     if (b->n_levels == 0) return hga_fail(HGA_EGRAPH, "the graph has no level of tokens");
     HGA_TRY(find_levels(b, g));
-    HGA_TRY(find_tokens(b, g));
+    HGA_TRY(find_token_sides(b, g));
     HGA_TRY(find_sides(b, g));
     HGA_TRY(find_parents(b, g));
     HGA_TRY(find_children(g));

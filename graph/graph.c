@@ -106,14 +106,14 @@ hga_relation hga_graph_relation(const hga_graph *g, hga_id index)
     };
 }
 
-static const char *relation_name(const void *relations, int64_t i)
+static const char *relation_name_at(const void *relations, int64_t i)
 {
     return ((const stored_relation *)relations)[i].name;
 }
 
 hga_id hga_graph_find_relation(const hga_graph *g, const char *name)
 {
-    return names_find(&g->names, g->relation, relation_name, name);
+    return names_find(&g->names, g->relation, relation_name_at, name);
 }
 
 typedef struct place {

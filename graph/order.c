@@ -36,7 +36,7 @@ typedef struct walk {
 } walk;
 
 /* Reach all that the root reaches, into `queue`; the number of nodes. Fewest neighbours first among those of a node. */
-static hga_id reach(walk *w, hga_id root, hga_id *queue)
+static hga_id reach_from(walk *w, hga_id root, hga_id *queue)
 {
     hga_id n = 0;
     queue[n++] = root, w->level[root] = 0;
@@ -71,11 +71,11 @@ static hga_id farthest(const walk *w, const hga_id *queue, hga_id n)
 /* A component in Cuthill and McKee's order, from where searches have stopped to get longer. */
 static hga_id walk_component(walk *w, hga_id root, hga_id *queue)
 {
-    hga_id n = reach(w, root, queue), depth = w->level[queue[n - 1]];
+    hga_id n = reach_from(w, root, queue), depth = w->level[queue[n - 1]];
     for (;;) {
         hga_id next = farthest(w, queue, n);
         forget_levels(w, queue, n);
-        reach(w, next, queue);
+        reach_from(w, next, queue);
         if (w->level[queue[n - 1]] <= depth) break;
         depth = w->level[queue[n - 1]];
     }

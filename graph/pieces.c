@@ -38,7 +38,7 @@ static int types_fit(const piece *p)
 
 /* The piece with the run as its next row, if it has that form. *rank says how well they fit: going on as before,
    staying, or starting to move. */
-static int extend(const piece *p, const run *x, piece *longer, int *rank)
+static int extend_piece(const piece *p, const run *x, piece *longer, int *rank)
 {
     hga_id last = p->n_dst - 1, left = x->src - row_src(p, last), right = left + x->n - row_n(p, last);
     if (left < 0 || left > 1 || right < 0 || right > 1 || x->weight != p->weight) return 0;
@@ -58,7 +58,7 @@ static int extend(const piece *p, const run *x, piece *longer, int *rank)
     return 1;
 }
 
-static hga_status push(const pieces *c, int64_t **list, int64_t *n, int64_t *room, int64_t value)
+static hga_status push_number(const pieces *c, int64_t **list, int64_t *n, int64_t *room, int64_t value)
 {
     hga_status st = hga_grow(c->allocator, list, room, *n, *n + 1, sizeof **list);
     if (!st) (*list)[(*n)++] = value;
@@ -73,7 +73,7 @@ static hga_status start_piece(pieces *c, const run *x)
     memset(p, 0, sizeof *p);
     p->dst = x->row, p->n_dst = 1, p->src = x->src, p->n = x->n, p->type = x->type, p->type_src = x->slope,
     p->weight = x->weight, p->count = 1;
-    return push(c, &c->next, &c->n_next, &c->next_room, c->n_list++);
+    return push_number(c, &c->next, &c->n_next, &c->next_room, c->n_list++);
 }
 
 /* Where an open piece's last row begins. */
@@ -92,12 +92,12 @@ hga_status pieces_add_run(pieces *c, const run *x)
     while (c->from < c->n_open && open_src(c, c->from) < x->src - 1) ++c->from;
     for (int64_t i = c->from; i < c->n_open && open_src(c, i) <= x->src; i++) {
         const piece *p = &c->list[c->open[i]];
-        if (p->dst + p->n_dst > x->row || !extend(p, x, &candidate, &rank) || rank <= best_rank) continue;
+        if (p->dst + p->n_dst > x->row || !extend_piece(p, x, &candidate, &rank) || rank <= best_rank) continue;
         best = c->open[i], best_rank = rank, longer = candidate;
     }
     if (best < 0) return start_piece(c, x);
     c->list[best] = longer;
-    return push(c, &c->next, &c->n_next, &c->next_room, best);
+    return push_number(c, &c->next, &c->n_next, &c->next_room, best);
 }
 
 void pieces_end_row(pieces *c)
@@ -193,7 +193,7 @@ static int64_t next_src(const piece *p) { return p->src + (int64_t)p->count * p-
 
 /* Pieces by a place: where they begin, or where the next of a repeat is expected. The form takes no part, since few
    forms share a place. */
-static int64_t *slot_of(const pieces *c, int64_t *slots, int64_t dst, int64_t src)
+static int64_t *piece_slot(const pieces *c, int64_t *slots, int64_t dst, int64_t src)
 {
     uint64_t x = (uint64_t)dst * 0x9E3779B97F4A7C15u ^ (uint64_t)src * 0xC2B2AE3D27D4EB4Fu;
     return slots + (int64_t)((x ^ x >> 29) & (uint64_t)(c->n_slots - 1));
@@ -206,7 +206,7 @@ static int64_t *slot_after(const pieces *c, int64_t *slots, int64_t *slot)
 
 static void put_piece(const pieces *c, int64_t *slots, int64_t dst, int64_t src, int64_t i)
 {
-    int64_t *slot = slot_of(c, slots, dst, src);
+    int64_t *slot = piece_slot(c, slots, dst, src);
     while (*slot >= 0) slot = slot_after(c, slots, slot);
     *slot = i;
 }
@@ -220,7 +220,7 @@ static void expect_next(pieces *c, int64_t i)
    */
 static int64_t find_expecting(const pieces *c, const piece *here)
 {
-    int64_t *slot = slot_of(c, c->slots, here->dst, here->src);
+    int64_t *slot = piece_slot(c, c->slots, here->dst, here->src);
     for (; *slot >= 0; slot = slot_after(c, c->slots, slot)) {
         const piece *p = &c->list[*slot];
         if (next_dst(p) == here->dst && next_src(p) == here->src && by_form(p, here) == 0) return *slot;
@@ -231,7 +231,7 @@ static int64_t find_expecting(const pieces *c, const piece *here)
 /* Does a piece of this form begin there? */
 static int is_piece_at(const pieces *c, const piece *form, int64_t dst, int64_t src)
 {
-    int64_t *slot = slot_of(c, c->places, dst, src);
+    int64_t *slot = piece_slot(c, c->places, dst, src);
     for (; *slot >= 0; slot = slot_after(c, c->places, slot)) {
         const piece *p = &c->list[*slot];
         if (p->dst == dst && p->src == src && by_form(p, form) == 0) return 1;
@@ -374,16 +374,16 @@ static hga_block block_of(const piece *p)
     return b;
 }
 
-static hga_id node_at(const hga_id *order, hga_id position) { return order ? order[position] : position; }
+static hga_id node_in_order(const hga_id *order, hga_id position) { return order ? order[position] : position; }
 
 /* One row of a piece as explicit edges. */
 static hga_status tell_row(const pieces *c, const piece *p, hga_id instance, hga_id r)
 {
     hga_status st = HGA_OK;
-    hga_id v = node_at(c->dst_order, p->dst + instance * p->dst_step + r), first = row_src(p, r);
+    hga_id v = node_in_order(c->dst_order, p->dst + instance * p->dst_step + r), first = row_src(p, r);
     for (hga_id k = 0; !st && k < row_n(p, r); k++) {
         int64_t type = p->type + (int64_t)r * p->type_dst + (int64_t)(first - p->src + k) * p->type_src;
-        st = hga_builder_add_edge(c->b, c->index, node_at(c->src_order, first + k + instance * p->src_step), v,
+        st = hga_builder_add_edge(c->b, c->index, node_in_order(c->src_order, first + k + instance * p->src_step), v,
                                   (int32_t)type, p->weight);
     }
     return st;

@@ -136,7 +136,8 @@ static hga_status read_claims(json_reader *r)
 
 /* [first, n, x]: the run and, still unread, what holds for it. A node is named once, so that the cost of short lines is
    that of the nodes. */
-static hga_status read_run(json_reader *r, const json_place *p, json_t *value, hga_id *first, hga_id *n, json_t **x)
+static hga_status read_json_run(json_reader *r, const json_place *p, json_t *value, hga_id *first, hga_id *n,
+                                json_t **x)
 {
     json_place at[2] = {json_item_of(p, 0), json_item_of(p, 1)};
     hga_status st = json_want_array(p, value);
@@ -160,7 +161,7 @@ static hga_status read_side(json_reader *r, const json_place *p, json_t *value)
     json_t *word;
     int side;
     json_place at = json_item_of(p, 2);
-    hga_status st = read_run(r, p, value, &first, &n, &word);
+    hga_status st = read_json_run(r, p, value, &first, &n, &word);
     if (!st) st = json_read_word(&at, word, json_sides, 3, &side);
     return st ? st : json_refused(p, hga_builder_set_side(r->b, first, n, side));
 }
@@ -171,7 +172,7 @@ static hga_status read_mass(json_reader *r, const json_place *p, json_t *value)
     json_t *number;
     float mass;
     json_place at = json_item_of(p, 2);
-    hga_status st = read_run(r, p, value, &first, &n, &number);
+    hga_status st = read_json_run(r, p, value, &first, &n, &number);
     if (!st) st = json_read_real(&at, number, &mass);
     return st ? st : json_refused(p, builder_set_masses(r->b, first, n, mass));
 }
@@ -182,7 +183,7 @@ static hga_status read_position(json_reader *r, const json_place *p, json_t *val
     json_t *number;
     float position;
     json_place at = json_item_of(p, 2);
-    hga_status st = read_run(r, p, value, &first, &n, &number);
+    hga_status st = read_json_run(r, p, value, &first, &n, &number);
     if (!st) st = json_read_real(&at, number, &position);
     return st ? st : json_refused(p, hga_builder_set_position(r->b, first, n, position));
 }
@@ -201,7 +202,7 @@ static hga_status read_name(json_reader *r, const json_place *p, json_t *value)
 }
 
 /* The names of all tokens. */
-static hga_status read_words(json_reader *r)
+static hga_status read_token_names(json_reader *r)
 {
     json_t *list = json_object_get(r->object, "words"), *levels = json_object_get(r->object, "levels");
     json_place at = json_member_of(&r->root, "words");
@@ -255,7 +256,7 @@ static hga_status read_kind(json_reader *r, const json_place *p, json_t *value)
     hga_id first, n;
     json_t *word;
     const json_place at = json_item_of(p, 2);
-    hga_status st = read_run(r, p, value, &first, &n, &word);
+    hga_status st = read_json_run(r, p, value, &first, &n, &word);
     if (!st && !json_is_string(word)) st = json_wrong(&at, "a string is expected, not %s", json_type_name(word));
     return st ? st : json_refused(p, hga_builder_set_kinds(r->b, first, n, json_string_value(word)));
 }
@@ -299,7 +300,7 @@ static hga_status read_graph(json_reader *r, hga_graph **out)
     HGA_TRY(json_each_item(r, &r->root, r->object, "mass", read_mass));
     r->n_named = 0;
     HGA_TRY(json_each_item(r, &r->root, r->object, "positions", read_position));
-    HGA_TRY(read_words(r));
+    HGA_TRY(read_token_names(r));
     HGA_TRY(json_each_item(r, &r->root, r->object, "names", read_name));
     r->n_named = 0;
     HGA_TRY(json_each_item(r, &r->root, r->object, "kinds", read_kind));

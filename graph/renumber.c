@@ -223,7 +223,7 @@ static int moved_before(const moved_edge *a, const moved_edge *b)
 
 SORT_DEFINE(sort_moved, moved_edge, moved_before)
 
-static hga_pos widest_row(const hga_csr *rows)
+static hga_pos longest_row(const hga_csr *rows)
 {
     hga_pos most = 0;
     for (hga_id v = 0; v < rows->n; v++)
@@ -240,7 +240,7 @@ hga_status hga_graph_renumbered_edges(const hga_graph *g, hga_id relation, const
     hga_pos widest = 0, at = 0;
     HGA_TRY(renumbering_open(g, order, &x));
     HGA_TRY(hga_graph_rows(g, relation, 0, g->n, &rows));
-    widest = widest_row(&rows);
+    widest = longest_row(&rows);
     HGA_TRY(hga_new(x.a, widest, sizeof *row, &row));
     for (hga_id i = 0; i < g->n; i++) {
         hga_pos first = rows.ptr[order[i]], n = rows.ptr[order[i] + 1] - first;

@@ -99,7 +99,7 @@ done:
 }
 
 /* The edges of one row, by their columns in the new order. */
-static hga_status add_row(reordering *o, hga_id row)
+static hga_status add_reordered(reordering *o, hga_id row)
 {
     hga_status st = HGA_OK;
     hga_csr edges = {0};
@@ -125,7 +125,7 @@ static hga_status say_again(reordering *o, hga_id step, hga_graph **out)
     HGA_TRY(hga_builder_add_relation(b, hga_graph_relation(o->g, 0).name, &o->found.index));
     HGA_TRY(find_orders(o, step));
     HGA_TRY(hga_builder_set_order(b, o->found.index, o->dst_order, o->nodes.n_queries, o->src_order, o->nodes.n_keys));
-    for (hga_id row = 0; row < o->nodes.n_queries; row++) HGA_TRY(add_row(o, row));
+    for (hga_id row = 0; row < o->nodes.n_queries; row++) HGA_TRY(add_reordered(o, row));
     HGA_TRY(pieces_tell(&o->found));
     HGA_TRY(hga_builder_finish(b, out));
 done:

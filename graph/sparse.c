@@ -78,7 +78,7 @@ static hga_status keep_once(hga_id n, int sums, explicit_edge *edges, stored_rel
 }
 
 /* Types and weights are stored where an edge has another than 0 and 1. */
-static hga_status store(const hga_allocator *a, const explicit_edge *edges, stored_relation *out)
+static hga_status store_edges(const hga_allocator *a, const explicit_edge *edges, stored_relation *out)
 {
     hga_status st = HGA_OK;
     int typed = 0, weighted = 0;
@@ -194,7 +194,7 @@ static hga_status compress_all(const hga_allocator *a, hga_id n, explicit_edge *
     sort_by_node(n, destination_of, by_source, n_edges, out->ptr, edges);
     for (hga_id v = 0; v < n; v++) sort_types(edges + out->ptr[v], out->ptr[v + 1] - out->ptr[v]);
     HGA_TRY(keep_once(n, sums, edges, out));
-    HGA_TRY(store(a, edges, out));
+    HGA_TRY(store_edges(a, edges, out));
 done:
     hga_delete(a, by_source, n_edges, sizeof *by_source);
     return st;

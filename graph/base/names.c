@@ -12,7 +12,7 @@ static uint64_t hash_of(const char *name)
 }
 
 /* The slot that has the name, or the empty one where it belongs; one slot of two is empty at least. */
-static int64_t slot_of(const name_index *x, const void *records, name_of of, const char *name)
+static int64_t name_slot(const name_index *x, const void *records, name_of of, const char *name)
 {
     int64_t mask = x->n_slots - 1, at = (int64_t)(hash_of(name) & (uint64_t)mask);
     while (x->slot[at] >= 0 && strcmp(of(records, x->slot[at]), name) != 0) at = (at + 1) & mask;
@@ -21,7 +21,7 @@ static int64_t slot_of(const name_index *x, const void *records, name_of of, con
 
 int32_t names_find(const name_index *x, const void *records, name_of of, const char *name)
 {
-    return x->n_slots ? x->slot[slot_of(x, records, of, name)] : -1;
+    return x->n_slots ? x->slot[name_slot(x, records, of, name)] : -1;
 }
 
 /* Twice as many slots, and every name in its new one. */
@@ -31,7 +31,7 @@ static hga_status widen(const hga_allocator *a, name_index *x, const void *recor
     hga_status st = hga_new(a, wider.n_slots, sizeof *wider.slot, &wider.slot);
     if (st) return st;
     memset(wider.slot, -1, (size_t)wider.n_slots * sizeof *wider.slot);
-    for (int64_t i = 0; i < x->n; i++) wider.slot[slot_of(&wider, records, of, of(records, i))] = (int32_t)i;
+    for (int64_t i = 0; i < x->n; i++) wider.slot[name_slot(&wider, records, of, of(records, i))] = (int32_t)i;
     names_clear(a, x);
     *x = wider;
     return HGA_OK;
@@ -41,7 +41,7 @@ hga_status names_add(const hga_allocator *a, name_index *x, const void *records,
 {
     hga_status st = 2 * (x->n + 1) > x->n_slots ? widen(a, x, records, of) : HGA_OK;
     if (st) return st;
-    x->slot[slot_of(x, records, of, of(records, x->n))] = (int32_t)x->n;
+    x->slot[name_slot(x, records, of, of(records, x->n))] = (int32_t)x->n;
     x->n++;
     return HGA_OK;
 }

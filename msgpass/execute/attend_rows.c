@@ -6,7 +6,7 @@
 #include <math.h>
 #include <string.h>
 
-static void load_queries(worker *w, const row_job *job)
+static void load_row_queries(worker *w, const row_job *job)
 {
     const hga_stage *s = stage_of(w, job->stage);
     const bound_field *q = read_field(w, s, s->query);
@@ -57,7 +57,7 @@ static void load_additive(worker *w, const row_job *job)
 
 void attend_load(worker *w, const row_job *job)
 {
-    (scores_are_sums(w->plan) ? load_additive : w->plan->bf16_rows ? load_bf16_queries : load_queries)(w, job);
+    (scores_are_sums(w->plan) ? load_additive : w->plan->bf16_rows ? load_bf16_queries : load_row_queries)(w, job);
 }
 
 static void attend_nothing(worker *w)

@@ -24,8 +24,8 @@ static hga_status begin_sample(const hga_plan *plan, hga_workspace *workspace, c
 }
 
 /* All of them, or none; *begun says how many are listed. */
-static hga_status begin_all(const hga_plan *plan, hga_workspace *const *workspaces, const hga_io *ios, hga_id n,
-                            hga_id *begun)
+static hga_status begin_samples(const hga_plan *plan, hga_workspace *const *workspaces, const hga_io *ios, hga_id n,
+                                hga_id *begun)
 {
     for (*begun = 0; *begun < n; ++*begun) {
         hga_status st = begin_sample(plan, workspaces[*begun], &ios[*begun]);
@@ -94,7 +94,7 @@ static hga_status execute_batch(const hga_plan *plan, hga_workspace *const *work
     if (!plan || (n > 0 && (!workspaces || !ios)))
         return hga_fail(HGA_EINVAL, "no %s", !plan ? "plan" : !workspaces ? "workspaces" : "tensors");
     hga_id begun = 0;
-    hga_status st = begin_all(plan, workspaces, ios, n, &begun);
+    hga_status st = begin_samples(plan, workspaces, ios, n, &begun);
     if (!st) st = run_begun(plan, workspaces, ios, n);
     for (hga_id i = 0; i < begun; i++) {
         workspaces[i]->base.listed = 0;

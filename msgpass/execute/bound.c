@@ -26,7 +26,7 @@ static hga_status check_floats(const hga_tensor *t, const char *what)
 }
 
 /* Has the caller's array a row for each of the nodes? */
-static hga_status check_rows(const hga_tensor *t, const char *what, hga_id needed)
+static hga_status check_has_rows(const hga_tensor *t, const char *what, hga_id needed)
 {
     if (t->rows >= needed) return HGA_OK;
     return hga_fail(HGA_EINVAL, "the tensor of field %s has %lld rows, the program needs %d", what, (long long)t->rows,
@@ -67,7 +67,7 @@ static hga_status check_field(const hga_plan *plan, const hga_io *io, hga_id f)
         return hga_fail(HGA_EINVAL, "the tensor of field %s is missing", what);
     if (t->fold && plan_is_shared(plan))
         return hga_fail(HGA_EUNSUPPORTED, "the tensor of field %s is folded, on ranks", what);
-    hga_status st = check_rows(t, what, plan->storage[f].given_n);
+    hga_status st = check_has_rows(t, what, plan->storage[f].given_n);
     return st ? st : check_numbers(t, what);
 }
 
@@ -170,7 +170,7 @@ static hga_status check_edge_out(const hga_plan *plan, const hga_io *io)
     if (why) return hga_fail(HGA_EUNSUPPORTED, "edge_value: %s", why);
     if (io->edge_out.fold) return hga_fail(HGA_EUNSUPPORTED, "edge_out is folded");
     hga_status st =
-        check_rows(&io->edge_out, "edge_out", plan->storage[program_bound(&plan->program, HGA_IO_OUT)].given_n);
+        check_has_rows(&io->edge_out, "edge_out", plan->storage[program_bound(&plan->program, HGA_IO_OUT)].given_n);
     return st ? st : check_floats(&io->edge_out, "edge_out");
 }
 
@@ -190,7 +190,7 @@ static hga_status check_tables(const hga_plan *plan, const hga_io *io)
     if (st) return st;
     if (io->lse.data && !p->has_lse) return hga_fail(HGA_EUNSUPPORTED, "this program's output has no log-sum-exp");
     if (io->lse.data) {
-        st = check_rows(&io->lse, "lse", plan->storage[program_bound(p, HGA_IO_OUT)].given_n);
+        st = check_has_rows(&io->lse, "lse", plan->storage[program_bound(p, HGA_IO_OUT)].given_n);
         if (!st) st = check_floats(&io->lse, "lse");
         if (!st && io->lse.fold && plan_is_shared(plan)) st = hga_fail(HGA_EUNSUPPORTED, "the lse is folded, on ranks");
         if (st) return st;

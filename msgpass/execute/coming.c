@@ -33,7 +33,7 @@ static void add_tokens(worker *w, hga_id f, hga_id first, hga_id last)
 }
 
 /* The tokens that the panel takes up the tree. */
-static void find_tokens(worker *w, const phase *ph, hga_id panel)
+static void find_panel_tokens(worker *w, const phase *ph, hga_id panel)
 {
     const hga_nodes *nodes = &w->plan->nodes;
     const hga_id *list = NULL;
@@ -49,7 +49,7 @@ static void find_tokens(worker *w, const phase *ph, hga_id panel)
 /* Memory has so many requests under way at most. */
 enum { MOST_AHEAD = 32 * LINE_FLOATS };
 
-static void share_out(kernel_ahead *c, int64_t rows)
+static void pace_asking(kernel_ahead *c, int64_t rows)
 {
     enum { LINE = LINE_FLOATS };
     ptrdiff_t all = 0;
@@ -68,6 +68,6 @@ void find_coming(worker *w, int64_t done, int64_t end)
     w->coming.n = 0;
     for (; i < end && !takes_tokens(plan, &plan->phase[item[i].phase]); i++) rows += asking_rows(plan, item[i]);
     if (i == end || rows == 0) return;
-    find_tokens(w, &plan->phase[item[i].phase], item[i].panel);
-    share_out(&w->coming, rows);
+    find_panel_tokens(w, &plan->phase[item[i].phase], item[i].panel);
+    pace_asking(&w->coming, rows);
 }

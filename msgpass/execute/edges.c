@@ -48,7 +48,7 @@ static int key_before(const segment_key *x, const segment_key *y)
 SORT_DEFINE(sort_keys, segment_key, key_before)
 
 /* Notes each segment with the key that it is sorted by. */
-static void collect(const hga_segments *s, void *context)
+static void note_segments(const hga_segments *s, void *context)
 {
     row_reader *r = context;
     for (hga_id i = 0; i < s->count; i++) {
@@ -62,7 +62,7 @@ static void collect(const hga_segments *s, void *context)
 static void load_segments(row_reader *r, const hga_graph *g, hga_id first, hga_id n)
 {
     r->n_segments = 0;
-    hga_graph_visit_segments(g, r->relation, first, n, collect, r);
+    hga_graph_visit_segments(g, r->relation, first, n, note_segments, r);
     sort_keys(r->key, r->n_segments);
     for (hga_pos i = 0; i < r->n_segments; i++) r->segment[i] = *r->key[i].segment;
 }
@@ -190,7 +190,7 @@ edge_cursor cursor_start_beyond(const row_reader *r, hga_id v, const uint16_t *d
 }
 
 /* The parent or the children of a node as edges of weight 1, up to the limit. */
-static void read_tree(edge_cursor *c, hga_id limit, edge_chunk *chunk)
+static void read_family(edge_cursor *c, hga_id limit, edge_chunk *chunk)
 {
     const hga_nodes *nodes = &c->reader->nodes;
     for (; chunk->n < limit && c->tree_at < c->tree_end; c->tree_at++) {
@@ -252,7 +252,7 @@ void cursor_next(edge_cursor *c, hga_pos most, edge_chunk *chunk)
 {
     hga_id limit = most < KERNEL_CHUNK ? (hga_id)most : KERNEL_CHUNK;
     chunk->n = 0, chunk->number = c->number;
-    if (c->reader->relation < 0) read_tree(c, limit, chunk);
+    if (c->reader->relation < 0) read_family(c, limit, chunk);
     while (chunk->n < limit && c->column < c->column_end) read_run(c, limit, chunk);
     if (chunk->n < limit) read_explicit(c, limit, chunk);
     chunk->more = 0;

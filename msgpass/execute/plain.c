@@ -15,7 +15,7 @@ static hga_id head_of_field(const worker *w, hga_id f, hga_id head)
     return w->plan->storage[f].heads == w->plan->shape.n_heads ? head : kv_head(&w->plan->shape, head);
 }
 
-static float *row_at(const worker *w, hga_id storage, hga_id v, hga_id head)
+static float *bound_row_at(const worker *w, hga_id storage, hga_id v, hga_id head)
 {
     const bound_field *x = &w->workspace->field[storage];
     return bound_row(x, v) + head_of_field(w, storage % HGA_FIELD_SLOTS, head) * bound_head(x, v);
@@ -30,10 +30,10 @@ static const floats *floats_of(const field_values *of) { return (const floats *)
 
 static const worker *worker_of(const field_values *of) { return floats_of(of)->w; }
 
-static const double *read_row(const field_values *from, hga_id f, hga_id v, hga_id head, double *room)
+static const double *read_bound(const field_values *from, hga_id f, hga_id v, hga_id head, double *room)
 {
     const worker *w = worker_of(from);
-    const float *row = row_at(w, read_storage(w->plan, floats_of(from)->stage, f), v, head);
+    const float *row = bound_row_at(w, read_storage(w->plan, floats_of(from)->stage, f), v, head);
     for (hga_id c = 0; c < w->plan->columns[f]; c++) room[c] = (double)row[c];
     return room;
 }
@@ -46,7 +46,7 @@ static double read_lse(const field_values *from, hga_id f, hga_id v, hga_id head
 static void write_bound(const field_values *to, hga_id f, hga_id v, hga_id head, const double *x)
 {
     const worker *w = worker_of(to);
-    float *row = row_at(w, f, v, head);
+    float *row = bound_row_at(w, f, v, head);
     for (hga_id c = 0; c < w->plan->columns[f]; c++) row[c] = (float)x[c];
 }
 
@@ -80,14 +80,14 @@ static hga_end look_at(const worker *w, const hga_stage *s, const row_set *shown
     for (hga_id f = 1; f <= p->n_fields; f++) {
         int is_there = shown[f] >> region & 1;
         hga_id storage = s->writes >> f & 1u ? f : read_storage(w->plan, s, f);
-        fields->field[f] = is_there ? row_at(w, storage, v, head) : NULL;
+        fields->field[f] = is_there ? bound_row_at(w, storage, v, head) : NULL;
         fields->lse[f] = is_there && p->field[f].width == HGA_WIDTH_STATE ? lse_at(w, f, v, head) : NULL;
     }
     return (hga_end){
         v, hga_graph_level(w->plan->graph, v), w->plan->nodes.mass[v], fields->field, fields->lse, w->plan->columns};
 }
 
-static double score_of(const stage_row *r, int64_t i)
+static double score_of_edge(const stage_row *r, int64_t i)
 {
     const hga_stage *s = r->stage;
     if (!s->query || !s->key || s->relation < 0) return 0;
@@ -108,7 +108,7 @@ static void feed(const worker *w, const stage_row *r, const hga_end *v, int64_t 
         hga_edge e = {.position = sp->row_ptr ? sp->row_ptr[r->v] + i : -1,
                       .type = r->edge[i].type,
                       .weight = r->edge[i].weight,
-                      .score = score_of(r, i),
+                      .score = score_of_edge(r, i),
                       .source = look_at(w, r->stage, sp->shown.source, r->edge[i].src, r->head, &fields),
                       .destination = *v};
         udf->edge(state, &e, r->head, udf->ctx);
@@ -141,7 +141,7 @@ static void write_edge_out(const worker *w, const stage_row *r)
     for (hga_id c = 0; c < columns; c++) to[c] = (float)row_add_features(r, c);
 }
 
-static void run_row(const worker *w, stage_row *r)
+static void run_plain_row(const worker *w, stage_row *r)
 {
     stage_meanings[r->kind].row(r);
     if (has_edge_out(w, r->s, r->v)) write_edge_out(w, r);
@@ -153,7 +153,7 @@ void plain_row(worker *w, const row_job *job)
 {
     const hga_stage *s = &w->plan->program.stage[job->stage];
     const meaning m = meaning_of(w);
-    const floats mine = {{read_row, read_lse, write_bound, write_bound_lse}, w, s};
+    const floats mine = {{read_bound, read_lse, write_bound, write_bound_lse}, w, s};
     edges_open(&w->plain_edges, w->plan->graph, &w->plan->given, s->relation);
     edges_read(&w->plain_edges, job->v);
     stage_row r = {.m = &m,
@@ -172,5 +172,5 @@ void plain_row(worker *w, const row_job *job)
         if (r.kind == KIND_USER)
             user_row(w, &r);
         else
-            run_row(w, &r);
+            run_plain_row(w, &r);
 }

@@ -36,7 +36,7 @@ static int64_t end_of_part(const column_windows *windows, hga_id part)
 }
 
 /* The part of the graph that column `at` is in; `near`: where the one before was. */
-static hga_id part_of(const column_windows *windows, int64_t at, hga_id near)
+static hga_id part_with_column(const column_windows *windows, int64_t at, hga_id near)
 {
     const int is_near = windows->first[near] <= at && at < end_of_part(windows, near);
     return is_near ? near : part_at(windows->first, windows->n_parts, at);
@@ -59,7 +59,7 @@ static int meet_window(window_visits *x, hga_id place, hga_id window, uint64_t c
 static int meet_columns(const column_windows *windows, column_rows *x, hga_id place, int64_t at, int64_t end)
 {
     for (int64_t next; at < end; at = next) {
-        const hga_id part = x->part = part_of(windows, at, x->part);
+        const hga_id part = x->part = part_with_column(windows, at, x->part);
         const int64_t begin = windows->first[part], behind = end_of_part(windows, part),
                       to = behind < end ? behind : end;
         const hga_id window = windows->begin[part] + (hga_id)((at - begin) / KERNEL_CHUNK);
@@ -156,7 +156,7 @@ static void lay_window(const worker *w, hga_id window, edge_chunk *c)
 }
 
 /* Rows of a window from visit i on, sixteen by sixteen, as many as a chunk has room for; the visit that comes next. */
-static hga_id lay_rows(const column_rows *x, hga_id stage, hga_id i, column_groups *g, tile_chunk *c)
+static hga_id lay_visits(const column_rows *x, hga_id stage, hga_id i, column_groups *g, tile_chunk *c)
 {
     for (c->n_parts = 0; i >= 0 && c->n_parts < PANEL_GROUPS;) {
         const hga_id number = c->n_parts;
@@ -190,7 +190,7 @@ static void run_window(worker *w, hga_id stage, hga_id window)
     c->odd = 0, c->typed = 0, c->pairs = 0, c->types_vary = 0;
     lay_window(w, window, &c->columns);
     for (hga_id i = x->visits.first[window]; i >= 0;) {
-        i = lay_rows(x, stage, i, &groups, c);
+        i = lay_visits(x, stage, i, &groups, c);
         b->n = c->n_parts > 0;
         run_tiles(w, b);
     }
@@ -304,7 +304,7 @@ static void count_rows_met(worker *w, column_item *x)
     for (hga_id window = visits_next(&w->columns.visits, 0); window >= 0;
          window = visits_next(&w->columns.visits, window + 1))
         for (hga_id i = w->columns.visits.first[window]; i >= 0;) {
-            i = lay_rows(&w->columns, 0, i, &groups, c);
+            i = lay_visits(&w->columns, 0, i, &groups, c);
             for (hga_id k = 0; k < c->n_parts; k++) {
                 const tile_part *part = &c->part[k];
                 x->places += (double)(part->last - part->first) * KERNEL_TILE;

@@ -29,7 +29,7 @@ static int cover_panel(const hga_segments *s, hga_id first, hga_id n)
 }
 
 /* 0: some row, or some column, has no edge. */
-static int list_edges(const hga_segment *one, equal_families *x)
+static int list_families(const hga_segment *one, equal_families *x)
 {
     const hga_id members = one->n_rows;
     hga_id columns = 0;
@@ -133,7 +133,7 @@ int find_equal(worker *w, hga_id stage, hga_id first, hga_id n)
     hga_graph_visit_segments(w->plan->graph, stage_of(w, stage)->relation, first, n, note_segments, &found);
     const hga_segment *one = &found.families.first;
     w->equal = (equal_families){.first = first, .n = n, .weight = one->weight};
-    return found.n == 1 && cover_panel(&found.families, first, n) && list_edges(one, &w->equal);
+    return found.n == 1 && cover_panel(&found.families, first, n) && list_families(one, &w->equal);
 }
 
 /* Has the panel equal families alone, whose blocks lie in the order of nodes, and would choose_tiles.c let its groups

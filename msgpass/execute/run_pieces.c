@@ -32,7 +32,7 @@ static int may_join(const piece_group *x, const lone_columns *alone, piece_colum
 }
 
 /* 0: the piece does not join. */
-static int join(piece_group *x, const worker *w, hga_id stage, hga_id piece)
+static int join_piece(piece_group *x, const worker *w, hga_id stage, hga_id piece)
 {
     const stage_plan *s = &w->plan->stage[stage];
     const long_row *row = long_row_of(s, piece);
@@ -51,7 +51,8 @@ void find_piece_group(const worker *w, const wave_item *item, int64_t n, piece_g
 {
     const phase *ph = &w->plan->phase[item->phase];
     x->n = 0;
-    while (x->n < n && x->n < KERNEL_TILE && item[x->n].phase == item->phase && join(x, w, ph->stage, item[x->n].panel))
+    while (x->n < n && x->n < KERNEL_TILE && item[x->n].phase == item->phase &&
+           join_piece(x, w, ph->stage, item[x->n].panel))
         continue;
 }
 

@@ -42,7 +42,7 @@ int has_pairs(const worker *w)
 }
 
 /* The group's queries, rows across the lanes. */
-static void load_queries(worker *w, const row_group *g, hga_id head, ptrdiff_t place)
+static void load_group_queries(worker *w, const row_group *g, hga_id head, ptrdiff_t place)
 {
     const hga_shape *shape = &w->plan->shape;
     const bound_field *q = read_field(w, own_stage(w), own_stage(w)->query);
@@ -281,7 +281,7 @@ static void find_slots(tile_batch *b)
 /* Bring the group's queries into shape, and its states if there are any; are they empty? */
 static int load_group(worker *w, const row_group *g, hga_id head, ptrdiff_t place)
 {
-    load_queries(w, g, head, place);
+    load_group_queries(w, g, head, place);
     if (!g->carried && !kind_starts_from_out(w->plan->stage[w->chooser.batch->stage].kind)) return 1;
     load_states(w, g, head, place);
     return 0;

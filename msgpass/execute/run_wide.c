@@ -267,8 +267,8 @@ static void run_chunk(worker *w, const wide_span *s, wide_group *g, hga_id many,
 
 /* Groups i and, if there is one, i + 1 against source positions [at, end); their states wait at the places of their
    numbers. */
-static void run_columns(worker *w, const wide_span *s, const wide_panel *p, hga_id i, hga_id head, hga_id at,
-                        hga_id end)
+static void run_wide_columns(worker *w, const wide_span *s, const wide_panel *p, hga_id i, hga_id head, hga_id at,
+                             hga_id end)
 {
     wide_group g[2];
     hga_id many = p->p.n_groups - i < 2 ? 1 : 2;
@@ -290,7 +290,7 @@ static void run_wide_panel(worker *w, const wide_span *s, const wide_panel *p, h
     for (hga_id at = p->span.first, end; at < p->span.end; at = end) {
         end = at - (at - s->origin) % KERNEL_CHUNK + NEAR_COLUMNS;
         if (end > p->span.end) end = p->span.end;
-        for (hga_id i = 0; i < p->p.n_groups; i += 2) run_columns(w, s, p, i, head, at, end);
+        for (hga_id i = 0; i < p->p.n_groups; i += 2) run_wide_columns(w, s, p, i, head, at, end);
     }
 }
 

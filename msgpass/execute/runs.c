@@ -43,7 +43,7 @@ static int joins(const run *r, const strip *x)
 }
 
 /* The strip's columns become the run's, each with the rows that have it. */
-static void join(run *r, const strip *x)
+static void join_strip(run *r, const strip *x)
 {
     hga_id at = (hga_id)(x->src - r->src);
     for (; r->n < at + x->n; r->n++) r->rows[r->n] = 0;
@@ -74,7 +74,7 @@ int next_run(const tile_chooser *t, const row_group *g, hga_pos from, run *r)
             r->first = i, r->strip = x;
             r->src = x.src, r->n = 0, r->edges = 0, r->any = 0;
         }
-        join(r, &x);
+        join_strip(r, &x);
         r->last = i + 1;
     }
     return r->n_strips > 0;

@@ -58,7 +58,7 @@ static void visit_strips(const tile_chooser *t, const row_panel *p, const column
         }
 }
 
-static void note_rows(const tile_chooser *t, const strip *x, hga_id g, hga_id at, void *context)
+static void note_strip(const tile_chooser *t, const strip *x, hga_id g, hga_id at, void *context)
 {
     block_rows *all = context;
     (void)t;
@@ -128,7 +128,7 @@ static void note_types(const tile_chooser *t, const strip *x, hga_id g, hga_id a
 static hga_id in_turn(hga_id column) { return column / SUM_TURNS * SUM_TURNS; }
 
 /* The first and the end of the columns that some row has; 0: there are none. */
-static int find_ends(const lanes *rows, hga_id n, hga_id *first, hga_id *end)
+static int find_used(const lanes *rows, hga_id n, hga_id *first, hga_id *end)
 {
     for (*first = 0; *first < n && !rows[*first];) ++*first;
     for (*end = n; *end > *first && !rows[*end - 1];) --*end;
@@ -158,14 +158,14 @@ static tile_chunk *lay_rows(tile_chooser *t, row_panel *p, const column_block *b
     hga_id from, end, first, last;
     for (hga_id g = 0; g < p->n_groups; g++)
         for (hga_id c = 0; c < b->n; c++) any[c] |= all->rows[g][c];
-    if (!find_ends(any, b->n, &from, &end)) return NULL;
+    if (!find_used(any, b->n, &from, &end)) return NULL;
     from = in_turn(from);
     tile_chunk *c = open_chunk(t, p->n_groups);
     c->n_parts = 0, c->types_vary = t->types ? UINT64_MAX : 0;
     lay_some(t, b, s, any, from, end, &c->columns);
     for (hga_id g = 0; g < p->n_groups; g++) {
         l->types[g] = NULL;
-        if (!find_ends(all->rows[g], b->n, &first, &last)) continue;
+        if (!find_used(all->rows[g], b->n, &first, &last)) continue;
         first = in_turn(first);
         hga_id part = c->n_parts++;
         memcpy(c->rows[part], all->rows[g] + from, (size_t)(end - from) * sizeof *any);
@@ -201,7 +201,7 @@ static void lay_class(tile_chooser *t, row_panel *p, const column_block *b, cons
     block_rows all;
     layer l = {.all = &all};
     memset(all.rows, 0, sizeof all.rows), all.twice = 0;
-    visit_strips(t, p, b, class_of(s), note_rows, &all);
+    visit_strips(t, p, b, class_of(s), note_strip, &all);
     if (all.twice) {
         lay_layers(t, p, b, s, &all);
         return;

@@ -39,7 +39,7 @@ typedef struct stretch {
 } stretch;
 
 /* A huge page goes to one node whole. One that others have rows on, too, may be theirs. */
-static int is_shared(const stretch *s, const void *page)
+static int is_partly_theirs(const stretch *s, const void *page)
 {
     uintptr_t huge = (uintptr_t)page / HUGE_PAGE * HUGE_PAGE;
     return huge < (uintptr_t)s->begin || huge + HUGE_PAGE > (uintptr_t)s->end;
@@ -47,7 +47,7 @@ static int is_shared(const stretch *s, const void *page)
 
 #ifdef SYS_move_pages
 /* With to: they are moved. where: the node of each, or an errno, negative. */
-static long ask(void **page, int64_t n, const int *to, int *where)
+static long ask_nodes(void **page, int64_t n, const int *to, int *where)
 {
     return syscall(SYS_move_pages, 0, (unsigned long)n, page, to, where, to ? MPOL_MOVE : 0);
 }
@@ -61,9 +61,9 @@ static int is_on_its_way(int told)
 static int64_t still_elsewhere(const stretch *s, void **page, int64_t n, const int *told, int *where, int *why)
 {
     int64_t left = 0;
-    if (ask(page, n, NULL, where) < 0) return *why = errno, n;
+    if (ask_nodes(page, n, NULL, where) < 0) return *why = errno, n;
     for (int64_t i = 0; i < n; i++) {
-        if (where[i] == s->node || (is_on_its_way(told[i]) && is_shared(s, page[i]))) continue;
+        if (where[i] == s->node || (is_on_its_way(told[i]) && is_partly_theirs(s, page[i]))) continue;
         left++, *why = told[i] < 0 ? -told[i] : EBUSY;
     }
     return left;
@@ -76,7 +76,7 @@ static void move_some(touching *t, const stretch *s, void **page, int64_t n)
 #ifdef SYS_move_pages
     int where[MOST_PAGES], to[MOST_PAGES], told[MOST_PAGES], why = 0;
     int64_t strange = 0, left = 0;
-    if (ask(page, n, NULL, where) < 0) {
+    if (ask_nodes(page, n, NULL, where) < 0) {
         note_left(t, n, errno);
         return;
     }
@@ -84,7 +84,7 @@ static void move_some(touching *t, const stretch *s, void **page, int64_t n)
         if (where[i] >= 0 && where[i] != s->node)
             page[strange] = page[i], told[strange] = -EBUSY, to[strange++] = s->node; /* some may be told nothing */
     if (strange == 0) return;
-    if (ask(page, strange, to, told) < 0)
+    if (ask_nodes(page, strange, to, told) < 0)
         left = strange, why = errno;
     else
         left = still_elsewhere(s, page, strange, told, where, &why);
@@ -107,7 +107,7 @@ static void move(touching *t, const stretch *s)
 }
 
 /* What is there stays: a byte of each page is written as it was read. */
-static void touch(char *begin, const char *end)
+static void touch_pages(char *begin, const char *end)
 {
     for (volatile char *p = begin; p < end; p += PAGE - (uintptr_t)p % PAGE) *p = *p;
 }
@@ -123,7 +123,7 @@ static void touch_rows(touching *t, int node, hga_id first, hga_id end, hga_id h
         char *swapped = a;
         a = b, b = swapped;
     }
-    touch(a, b + bytes);
+    touch_pages(a, b + bytes);
     if (t->moves) move(t, &(stretch){node, a, b + bytes});
 }
 

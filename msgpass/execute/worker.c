@@ -189,7 +189,7 @@ static int64_t worker_bytes(const hga_plan *plan)
 int64_t workers_bytes(const hga_plan *plan) { return plan->threads * ((int64_t)sizeof(worker) + worker_bytes(plan)); }
 
 /* Pages belong to the thread that writes them first: none is touched here. */
-static hga_status create(const hga_plan *plan, const hga_allocator *a, worker *w)
+static hga_status create_worker(const hga_plan *plan, const hga_allocator *a, worker *w)
 {
     w->plan = plan, w->reading = -1;
     w->bytes = worker_bytes(plan);
@@ -223,7 +223,7 @@ hga_status workers_create(const hga_plan *plan, hga_id n, hga_workspace *workspa
     hga_status st = hga_new_zero(a, n, sizeof *workspace->workers, &workspace->workers);
     if (st) return st;
     workspace->n_workers = n;
-    for (hga_id t = 0; !st && t < n; t++) st = create(plan, a, &workspace->workers[t]);
+    for (hga_id t = 0; !st && t < n; t++) st = create_worker(plan, a, &workspace->workers[t]);
     return st;
 }
 

@@ -5,8 +5,8 @@
 #include <string.h>
 
 /* Are the rows ones that outlive executions, and is there data to copy? */
-static hga_status check_rows(const hga_plan *plan, hga_workspace *workspace, hga_id f, hga_id first, hga_id n,
-                             hga_rows_way way, const float *data)
+static hga_status check_rows_stay(const hga_plan *plan, hga_workspace *workspace, hga_id f, hga_id first, hga_id n,
+                                  hga_rows_way way, const float *data)
 {
     if (!plan || !workspace) return hga_fail(HGA_EINVAL, "no %s", plan ? "workspace" : "plan");
     if (!rows_stay(plan) || plan_is_shared(plan))
@@ -38,7 +38,7 @@ static hga_status check_stored_row(const hga_plan *plan, const hga_workspace *wo
 }
 
 /* Where node v's row of a field is, and its log-sum-exps. */
-static float *row_at(const hga_plan *plan, const hga_workspace *workspace, hga_id f, hga_id v)
+static float *workspace_row(const hga_plan *plan, const hga_workspace *workspace, hga_id f, hga_id v)
 {
     const area *x = &plan->storage[f].rows;
     if (plan->by_need) return place_in(&workspace->places[f], PLACE_ROW, v);
@@ -56,7 +56,7 @@ static float *move_row(const hga_plan *plan, const hga_workspace *workspace, hga
 {
     const field_storage *h = &plan->storage[f];
     int is_state = plan->program.field[f].width == HGA_WIDTH_STATE;
-    float *row = row_at(plan, workspace, f, v), *lse = is_state ? lse_at(plan, workspace, f, v) : NULL;
+    float *row = workspace_row(plan, workspace, f, v), *lse = is_state ? lse_at(plan, workspace, f, v) : NULL;
     size_t bytes = (size_t)h->columns * sizeof *row;
     for (hga_id head = 0; head < h->heads; head++, row += h->columns) {
         in ? memcpy(row, data, bytes) : memcpy(data, row, bytes);
@@ -100,7 +100,7 @@ hga_status hga_workspace_rows(const hga_plan *plan, hga_workspace *workspace, hg
                               hga_rows_way way, float *data)
 {
     hga_status st = HGA_OK;
-    HGA_TRY(check_rows(plan, workspace, field, first, n, way, data));
+    HGA_TRY(check_rows_stay(plan, workspace, field, first, n, way, data));
     HGA_TRY(workspace_fit(plan, workspace));
     if (field == 0) drop_all(plan, workspace);
     for (hga_id v = first; field && v < first + n; v++) HGA_TRY(check_stored_row(plan, workspace, field, v, way));

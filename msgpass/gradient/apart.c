@@ -11,7 +11,7 @@ typedef struct call_arrays {
 } call_arrays;
 
 /* A field's tensor is read, and so is the gradient that the caller gives of the output; other gradients are written. */
-static hga_status add_field(const gradient_call *c, hga_id f, call_arrays *all)
+static hga_status add_tensor(const gradient_call *c, hga_id f, call_arrays *all)
 {
     const hga_program *p = &c->plan->program;
     const hga_tensor *given = field_tensor(c, f), *wanted = field_gradient(c, f);
@@ -89,7 +89,7 @@ static hga_status find_arrays(const gradient_call *c, call_arrays *all)
     hga_status st = HGA_OK;
     *all = (call_arrays){.n_read = 0, .n_wanted = 0};
     for (hga_id f = 1; f <= c->plan->program.n_fields; f++)
-        if (field_tensor(c, f)) HGA_TRY(add_field(c, f, all));
+        if (field_tensor(c, f)) HGA_TRY(add_tensor(c, f, all));
     HGA_TRY(add_unbound(c, all));
     HGA_TRY(add_others(c, all));
 done:

@@ -194,7 +194,7 @@ static void bind_rows(const families *f, hga_id field, family_rows *x, const hga
     x->io_head = t->head_stride ? t->head_stride : x->columns;
 }
 
-static void bind_all(families *f, const made_families *made)
+static void bind_families(families *f, const made_families *made)
 {
     const hga_program *p = &f->plan->program;
     for (int i = 0; i < G; i++) {
@@ -252,7 +252,7 @@ static void store_scale(const families *f)
 }
 
 /* Shares side by side up to the families above them all, those, and shares side by side on the way down. */
-static void run(families *f, const family_lane *lane, hga_id threads)
+static void run_families(families *f, const family_lane *lane, hga_id threads)
 {
     hga_id last = f->order.n_shares - 1;
 #pragma omp parallel num_threads(threads) if (threads > 1)
@@ -279,13 +279,13 @@ static hga_status go_families(gradient_call *c, const void *what, hga_workspace 
     family_lane *lane;
     (void)workspace;
     f.call = c, f.node_pos = c->io->node_pos.data;
-    bind_all(&f, made);
+    bind_families(&f, made);
     lay_out_families(&f, &lane, &c->needs, memory);
     f.draw = draw_of_call(c->plan, c->io);
     f.sums = c->sums + c->needs.kv_first;
     fill_biases(&f, c->plan->program.stage[made->at.attend].by_mass);
     start_at_roots(&f);
-    run(&f, lane, c->threads);
+    run_families(&f, lane, c->threads);
     return HGA_OK;
 }
 

@@ -57,7 +57,7 @@ static void read_scalars(const families *f, const float *x, hga_id u, float else
 
 /* ---- positions ---- */
 
-static const float *position_of(const families *f, hga_id v, hga_id member)
+static const float *member_position(const families *f, hga_id v, hga_id member)
 {
     return f->node_pos + (ptrdiff_t)member_at(&f->order, place_of(&f->order, v) + member) * f->plan->shape.pos_dim;
 }
@@ -69,7 +69,7 @@ static const float *find_pairs(const families *f, hga_id v, const family_lane *l
     if (!f->node_pos) return NULL;
     for (hga_id r = 0; r < n; r++)
         for (hga_id e = 0; e <= r; e++) {
-            double product = f->plan->kernels->dot(dim, position_of(f, v, r), position_of(f, v, e));
+            double product = f->plan->kernels->dot(dim, member_position(f, v, r), member_position(f, v, e));
             l->pair[r * n + e] = l->pair[e * n + r] = (float)(product * (double)KERNEL_LOG2E);
         }
     return l->pair;
@@ -78,7 +78,7 @@ static const float *find_pairs(const families *f, hga_id v, const family_lane *l
 /* Members r and e, with an edge, have so much asked of their score: so their positions have of each other's. */
 static void add_positions(const families *f, hga_id v, hga_id r, hga_id e, double slope, double *sums)
 {
-    const float *own = position_of(f, v, r), *other = position_of(f, v, e);
+    const float *own = member_position(f, v, r), *other = member_position(f, v, e);
     double *to = sums + (own - f->node_pos), *from = sums + (other - f->node_pos);
     for (hga_id c = 0; c < f->plan->shape.pos_dim; c++)
         to[c] += slope * (double)other[c], from[c] += slope * (double)own[c];

@@ -155,7 +155,7 @@ static hga_status meet_sixteen(fast_pass *p, hga_id s, hga_id position, hga_id p
 /* ---- tiles ---- */
 
 /* Row r of a tile is the batch's at that place. False where nothing is asked of it. */
-static int take_row(const fast_pass *p, const hga_stage *stage, hga_id place, group *to, hga_id r)
+static int take_visit(const fast_pass *p, const hga_stage *stage, hga_id place, group *to, hga_id r)
 {
     const group *from = &p->panel->columns->group[place / KERNEL_TILE];
     const hga_id i = place % KERNEL_TILE, dim = p->field[stage->query].padded, dim_v = p->field[stage->out].padded;
@@ -192,7 +192,7 @@ static hga_id take_visits(const fast_pass *p, const hga_stage *stage, hga_id i, 
     const window_visit *visit = p->panel->columns->visits.visit;
     rows->n = 0, to->there = 0;
     for (; i >= 0 && rows->n < KERNEL_TILE; i = visit[i].next) {
-        const int asked = take_row(p, stage, visit[i].place, to, rows->n);
+        const int asked = take_visit(p, stage, visit[i].place, to, rows->n);
         to->there |= (uint32_t)asked << rows->n;
         rows->place[rows->n] = visit[i].place, rows->columns[rows->n++] = asked ? visit[i].columns : 0;
     }
@@ -237,7 +237,7 @@ static int lay_window_columns(panel *x, hga_id here, const tile_rows *rows, tile
 }
 
 /* One tile of up to two groups on window `here`, whose gradients return to the rows of the batch. */
-static hga_status run_rows(fast_pass *p, hga_id s, hga_id here, const tile_rows *rows, hga_id n_groups)
+static hga_status run_window_tile(fast_pass *p, hga_id s, hga_id here, const tile_rows *rows, hga_id n_groups)
 {
     panel *x = p->panel;
     column_batch *b = x->columns;
@@ -260,7 +260,7 @@ static hga_status run_window(fast_pass *p, hga_id s, hga_id here)
     for (hga_id i = x->columns->visits.first[here]; !st && i >= 0;) {
         hga_id n = 0;
         for (; n < 2 && i >= 0; n++) i = take_visits(p, stage, i, &x->group[n], &rows[n]);
-        st = run_rows(p, s, here, rows, n);
+        st = run_window_tile(p, s, here, rows, n);
     }
     return st;
 }

@@ -38,7 +38,7 @@ typedef struct visit {
     hga_id panel, *last;
 } visit;
 
-static void touch(void *context, hga_id first, hga_id last)
+static void touch_chunks(void *context, hga_id first, hga_id last)
 {
     const visit *at = context;
     for (hga_id c = first / CHUNK; c <= last / CHUNK; c++) at->last[c] = at->panel;
@@ -57,7 +57,7 @@ hga_status last_uses_create(const hga_plan *plan, const strips *cut, last_uses *
     for (hga_id i = 0; i < chunks; i++) last[i] = -1;
     for (visit at = {0, last}; at.panel < panels; at.panel++) {
         hga_id first = at.panel * STRIP_PANEL, left = plan->nodes.n - first;
-        strips_visit(plan, stage, first, left < STRIP_PANEL ? left : STRIP_PANEL, &cut[stage], touch, &at);
+        strips_visit(plan, stage, first, left < STRIP_PANEL ? left : STRIP_PANEL, &cut[stage], touch_chunks, &at);
     }
     for (hga_id i = 0; i < chunks; i++)
         if (last[i] >= 0) out->ptr[last[i]]++;

@@ -107,8 +107,8 @@ static void drop_left(const fast_pass *p, hga_id v, const left_edge *x, hga_id n
 }
 
 /* At most KERNEL_CHUNK edges of one row. */
-static void run_row(fast_pass *p, hga_id s, const group *g, hga_id row, const left_edge *x, hga_id n,
-                    const uint8_t *bits)
+static void run_left_edges(fast_pass *p, hga_id s, const group *g, hga_id row, const left_edge *x, hga_id n,
+                           const uint8_t *bits)
 {
     const hga_stage *stage = &p->program->stage[s];
     const hga_io *io = p->call->io;
@@ -179,7 +179,7 @@ void run_left(fast_pass *p, hga_id s, const group *g, const uint8_t *bits)
     for (hga_id r = 0; r < KERNEL_TILE; r++)
         for (hga_id i = g->row_end[r]; i < g->row_end[r + 1]; i += KERNEL_CHUNK) {
             hga_id n = g->row_end[r + 1] - i < KERNEL_CHUNK ? g->row_end[r + 1] - i : KERNEL_CHUNK;
-            run_row(p, s, g, r, edge + g->edges + i, n, bits ? bits + i : NULL);
+            run_left_edges(p, s, g, r, edge + g->edges + i, n, bits ? bits + i : NULL);
         }
 }
 

@@ -64,8 +64,8 @@ static hga_id find_askers(const fast_field *x, const brood *b, hga_id v, hga_id 
 }
 
 /* The merge of n states, each with weight e^ask, at node v. */
-static void merge(const fast_pass *p, const fast_field *x, hga_id v, hga_id n, const float **row, const float *delta,
-                  float *ask)
+static void merge_states(const fast_pass *p, const fast_field *x, hga_id v, hga_id n, const float **row,
+                         const float *delta, float *ask)
 {
     float hi = ask[0], sum = 0, mean = 0;
     for (hga_id i = 1; i < n; i++) hi = ask[i] > hi ? ask[i] : hi;
@@ -82,7 +82,7 @@ static void merge_family(const fast_pass *p, const fast_field *x, hga_id v)
     brood b = brood_of(&p->nodes, v);
     for (hga_id at = 0; at < b.n;) {
         hga_id n = find_askers(x, &b, v, &at, row, delta, ask);
-        if (n) merge(p, x, v, n, row, delta, ask);
+        if (n) merge_states(p, x, v, n, row, delta, ask);
     }
 }
 

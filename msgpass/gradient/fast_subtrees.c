@@ -192,7 +192,7 @@ done:
 }
 
 /* Threads that go together want every subtree's rows at once. */
-static void lay_rows(fast_pass *p)
+static void lay_subtree_rows(fast_pass *p)
 {
     const subtrees *t = trees_of(p);
     const hga_id *place = p->n_lanes > 1 ? NULL : t->place;
@@ -203,7 +203,7 @@ static void lay_rows(fast_pass *p)
 hga_status subtrees_gradient(fast_pass *p)
 {
     hga_status st = HGA_OK;
-    lay_rows(p);
+    lay_subtree_rows(p);
     for (p->head = p->first; p->head < p->first + p->n; p->head++) {
         clear_all(p, 0);
         HGA_TRY(go_by_subtrees(p));

@@ -47,7 +47,7 @@ typedef struct call_memory {
 } call_memory;
 
 /* The way that the call goes, and the bytes that it and the rest take. */
-static hga_status measure(const hga_plan *plan, gradient_call *c, sharing *shared, call_memory *d)
+static hga_status measure_call(const hga_plan *plan, gradient_call *c, sharing *shared, call_memory *d)
 {
     hga_status st = way_choose(plan, c->needs.features, &d->to);
     if (st) return st;
@@ -66,7 +66,7 @@ static hga_status measure(const hga_plan *plan, gradient_call *c, sharing *share
 static hga_status take_memory(const hga_plan *plan, gradient_call *c, sharing *shared, hga_workspace *workspace,
                               call_memory *d)
 {
-    hga_status st = measure(plan, c, shared, d);
+    hga_status st = measure_call(plan, c, shared, d);
     void *memory;
     if (st) return st;
     const struct way *goes = d->to->way;
@@ -138,7 +138,7 @@ hga_status gradient_prepare(gradient_call *c, hga_workspace *workspace, int64_t 
     if (shared) HGA_TRY(shared->of->agree(shared, c, workspace));
     find_needs(c, shared);
     if (!c->io) c->io = &none;
-    HGA_TRY(workspace ? take_memory(plan, c, shared, workspace, &d) : measure(plan, c, shared, &d));
+    HGA_TRY(workspace ? take_memory(plan, c, shared, workspace, &d) : measure_call(plan, c, shared, &d));
     if (bytes) *bytes = d.bytes + d.way + d.kept;
     if (workspace && d.to->way->find && has_heads(c))
         HGA_TRY(d.to->way->find(c, d.to->made, workspace, d.memory + d.bytes));

@@ -14,7 +14,7 @@ static int has_strips(const hga_plan *plan, const strips *cut)
 }
 
 /* Do strips have entries of their own of a table? Edges are each in one strip. */
-static int is_shared(const call_needs *needs, hga_call_table which)
+static int strips_sum_apart(const call_needs *needs, hga_call_table which)
 {
     return which != HGA_TABLE_EDGE_BIAS && which != HGA_TABLE_TYPE_SCALE && needs->entries[which] > 0;
 }
@@ -44,7 +44,7 @@ void lane_lay_out(const hga_plan *plan, const made_fast *made, const call_needs 
     if (!has_strips(plan, cut)) return;
     l->slot = carve(room, count_chunks(plan), sizeof *l->slot);
     for (hga_call_table i = 0; i < HGA_N_TABLES; i++)
-        if (is_shared(needs, i)) l->own.of[i] = carve(room, needs->entries[i], sizeof(double));
+        if (strips_sum_apart(needs, i)) l->own.of[i] = carve(room, needs->entries[i], sizeof(double));
 }
 
 void lane_begin(const gradient_call *c, struct panel *kept, lane *l)
@@ -72,7 +72,7 @@ static fast_pass seen_by(const fast_pass *p, lane *l, hga_id stage, hga_id i)
     memset(l->own_dk, 0, (size_t)(chunks * CHUNK * p->field[at->key].padded) * sizeof(float));
     memset(l->own_dv, 0, (size_t)(chunks * CHUNK * p->field[at->value].padded) * sizeof(float));
     for (hga_call_table t = 0; t < HGA_N_TABLES; t++)
-        if (is_shared(p->needs, t)) one.sums.of[t] = l->own.of[t];
+        if (strips_sum_apart(p->needs, t)) one.sums.of[t] = l->own.of[t];
     return one;
 }
 
@@ -125,7 +125,7 @@ static void add_own(const fast_pass *p, lane *l, hga_id stage, hga_id i)
         l->slot[chunk] = -1;
     }
     for (hga_call_table t = 0; t < HGA_N_TABLES; t++)
-        if (is_shared(p->needs, t)) add_sums(p->sums.of[t], l->own.of[t], p->needs->entries[t]);
+        if (strips_sum_apart(p->needs, t)) add_sums(p->sums.of[t], l->own.of[t], p->needs->entries[t]);
 }
 
 static void run_strip(fast_pass *p, lane *l, hga_id stage, hga_id i, strip_rows rows)

@@ -192,7 +192,7 @@ static int64_t lay_out_linear(linear *x, const void *made, const call_needs *nee
 }
 
 /* The caller's rows. */
-static void bind_all(linear *x, const gradient_call *c)
+static void bind_linear(linear *x, const gradient_call *c)
 {
     const hga_program *p = &c->plan->program;
     x->call = c;
@@ -228,7 +228,7 @@ static int is_its_own(const linear *x, const linear_rows *rows, const hga_tensor
 }
 
 /* The caller's rows, folded, where they are not `given` as they are. */
-static void load(const linear *x, const hga_tensor *given, hga_id heads, const linear_rows *to)
+static void load_folded(const linear *x, const hga_tensor *given, hga_id heads, const linear_rows *to)
 {
     const hga_shape *s = &x->plan->shape;
     hga_id group = heads / s->n_kv_heads, threads = x->call->threads;
@@ -247,7 +247,7 @@ static void load(const linear *x, const hga_tensor *given, hga_id heads, const l
 }
 
 /* A gradient's rows to the caller's tensor, unless they are its own rows. */
-static void store(const linear *x, const linear_rows *from, const hga_tensor *t)
+static void store_folded(const linear *x, const linear_rows *from, const hga_tensor *t)
 {
     const hga_shape *s = &x->plan->shape;
     hga_id threads = x->call->threads;
@@ -272,16 +272,16 @@ static void load_all(const linear *x)
     const hga_shape *s = &x->plan->shape;
     for (hga_id f = 1; f <= x->plan->program.n_fields; f++) {
         hga_binding b = x->plan->program.field[f].binding;
-        if (b == HGA_IO_VALUE) load(x, &x->call->io->value, s->n_kv_heads, &x->value[f]);
-        if (b == HGA_IO_VALUE && g->accumulate) load(x, &g->d_value, s->n_kv_heads, &x->asked[f]);
-        if (b == HGA_IO_OUT) load(x, &g->d_out, s->n_heads, &x->asked[f]);
+        if (b == HGA_IO_VALUE) load_folded(x, &x->call->io->value, s->n_kv_heads, &x->value[f]);
+        if (b == HGA_IO_VALUE && g->accumulate) load_folded(x, &g->d_value, s->n_kv_heads, &x->asked[f]);
+        if (b == HGA_IO_OUT) load_folded(x, &g->d_out, s->n_heads, &x->asked[f]);
     }
 }
 
 static void store_all(const linear *x)
 {
     for (hga_id f = 1; f <= x->plan->program.n_fields; f++)
-        if (x->plan->program.field[f].binding == HGA_IO_VALUE) store(x, &x->asked[f], &x->call->grad->d_value);
+        if (x->plan->program.field[f].binding == HGA_IO_VALUE) store_folded(x, &x->asked[f], &x->call->grad->d_value);
 }
 
 /* ---- edges ---- */
@@ -357,8 +357,8 @@ static void pour(float *sum, double *wide, int first, int last, const column_ran
 }
 
 /* Each row of the order becomes the weighted sum of its edges' rows, or more of it; long sums pass through doubles. */
-static void collect(const linear *x, hga_id stage, const linear_rows *from, const linear_rows *to, int anew,
-                    const column_range *c)
+static void sum_sources(const linear *x, hga_id stage, const linear_rows *from, const linear_rows *to, int anew,
+                        const column_range *c)
 {
     const linear_edges *e = &x->edges[stage];
     for (hga_id i = 0; i < e->n; i++) {
@@ -406,16 +406,16 @@ static int asks_first(const linear *x, hga_id stage)
 }
 
 /* Values of the program's own fields, and then what is asked of all, on some columns. */
-static void run_columns(const linear *x, const column_range *c)
+static void run_linear_columns(const linear *x, const column_range *c)
 {
     const hga_program *p = &x->plan->program;
     for (hga_id s = 0; s < p->n_stages; s++) {
         const linear_rows *from = &x->value[p->stage[s].value], *to = &x->value[p->stage[s].out];
-        if (to->at) (x->edges[s].by_source ? spread : collect)(x, s, from, to, 1, c);
+        if (to->at) (x->edges[s].by_source ? spread : sum_sources)(x, s, from, to, 1, c);
     }
     for (hga_id s = p->n_stages; s-- > 0;) {
         const linear_rows *from = &x->asked[p->stage[s].out], *to = &x->asked[p->stage[s].value];
-        if (to->at) (x->edges[s].by_source ? collect : spread)(x, s, from, to, asks_first(x, s), c);
+        if (to->at) (x->edges[s].by_source ? sum_sources : spread)(x, s, from, to, asks_first(x, s), c);
     }
 }
 
@@ -431,7 +431,7 @@ static void run_stretches(const linear *x)
 #pragma omp for schedule(static, 1) nowait
         for (hga_id t = 0; t < threads; t++) {
             hga_id first = n * t / threads * stretch, end = n * (t + 1) / threads * stretch;
-            run_columns(x, &(column_range){first, end < x->columns ? end : x->columns, stretch});
+            run_linear_columns(x, &(column_range){first, end < x->columns ? end : x->columns, stretch});
         }
         topology_unbind(&old);
     }
@@ -493,7 +493,7 @@ static hga_status go_linear(gradient_call *c, const void *what, hga_workspace *w
     linear x = linear_of(c->plan, &c->needs);
     (void)workspace;
     lay_out_linear(&x, made, &c->needs, memory);
-    bind_all(&x, c);
+    bind_linear(&x, c);
     x.edges = made ? made->edges : x.own;
     list_all(&x, !made);
     load_all(&x);

@@ -58,7 +58,7 @@ static inline void add_edge(const edge_walk *w, const edge_row *row, hga_id u, i
 }
 
 /* One segment's edges into row p. */
-static void add_row(const edge_walk *w, const hga_segment *s, hga_id p)
+static void add_segment(const edge_walk *w, const hga_segment *s, hga_id p)
 {
     hga_id c0, c1, hole;
     edge_row row;
@@ -75,7 +75,7 @@ static void add_segments(const hga_segments *s, void *context)
 {
     for (hga_id i = 0; i < s->count; i++) {
         hga_segment one = hga_segments_at(s, i);
-        for (hga_id p = one.row; p < one.row + one.n_rows; p++) add_row(context, &one, p);
+        for (hga_id p = one.row; p < one.row + one.n_rows; p++) add_segment(context, &one, p);
     }
 }
 

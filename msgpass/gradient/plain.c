@@ -35,7 +35,7 @@ static void rows_copy(const pass *p, const double_rows *from, double_rows *to)
 }
 
 /* The caller's rows of a field into it. */
-static void load(pass *p, hga_id field, const hga_tensor *t)
+static void load_doubles(pass *p, hga_id field, const hga_tensor *t)
 {
     hga_gradient_input input = program_gradient_input(p->program, field);
     hga_id heads = field_heads(p->plan, field);
@@ -51,7 +51,7 @@ static void load(pass *p, hga_id field, const hga_tensor *t)
 }
 
 /* The most edges that a row of any stage has. */
-static int64_t widest_row(const hga_plan *plan)
+static int64_t widest_plain_row(const hga_plan *plan)
 {
     int64_t most = 0;
     for (hga_id s = 0; s < plan->program.n_stages; s++) {
@@ -84,7 +84,7 @@ static void pass_begin(pass *p, void *memory)
     pass_lay_out(p, memory);
     for (hga_id f = 1; f <= p->program->n_fields; f++) {
         rows_zero(p, &p->value.of[f]), rows_zero(p, &p->adjoint.of[f]);
-        if (program_is_input(p->program->field[f].binding)) load(p, f, field_tensor(p->call, f));
+        if (program_is_input(p->program->field[f].binding)) load_doubles(p, f, field_tensor(p->call, f));
     }
 }
 
@@ -176,7 +176,7 @@ static int is_asked(const pass *p, const stage_row *r)
 }
 
 /* Node v's row for all heads at hand: forwards it replaces what it was, backwards that has been kept. */
-static hga_status run_rows(pass *p, hga_id s, hga_id v, int backwards)
+static hga_status run_node(pass *p, hga_id s, hga_id v, int backwards)
 {
     const hga_stage *stage = &p->program->stage[s];
     hga_status st = HGA_OK;
@@ -207,7 +207,7 @@ static hga_status walk_stage(pass *p, hga_id s, int backwards)
     rows_open(&p->rows, p->plan, s);
     for (hga_id i = 0; i < p->nodes.n; i++) {
         hga_id v = down ? p->nodes.n - 1 - i : i;
-        if (writes(p, stage, v)) HGA_TRY(run_rows(p, s, v, backwards));
+        if (writes(p, stage, v)) HGA_TRY(run_node(p, s, v, backwards));
     }
 done:
     return st;
@@ -323,7 +323,7 @@ static void each_sink(pass *p, void (*each)(pass *p, hga_id out, hga_id v, hga_i
 /* ---- what is wanted ---- */
 
 /* The gradients of the caller's rows of an input to where they are wanted. */
-static void store(pass *p, hga_id field)
+static void store_gradient(pass *p, hga_id field)
 {
     const hga_tensor *t = field_gradient(p->call, field);
     if (!t || !t->data) return;
@@ -348,7 +348,7 @@ static pass empty_pass(const hga_plan *plan, hga_id kv)
     pass p = {.plan = plan,
               .program = &plan->program,
               .nodes = plan->nodes,
-              .widest = widest_row(plan),
+              .widest = widest_plain_row(plan),
               .first = kv * group,
               .end = (kv + 1) * group,
               .value = doubles_from(kv * group),
@@ -427,7 +427,7 @@ static hga_status plain_gradient(const gradient_call *c, hga_id kv, void *memory
     each_sink(&p, seed_before_sink);
     HGA_TRY(backward(&p));
     for (hga_id f = 1; f <= p.program->n_fields; f++)
-        if (program_is_input(p.program->field[f].binding)) store(&p, f);
+        if (program_is_input(p.program->field[f].binding)) store_gradient(&p, f);
 done:
     return st;
 }

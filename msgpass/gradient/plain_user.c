@@ -117,7 +117,7 @@ static scored_edge scored(const pass *p, const stage_row *r, int64_t i)
                         row_as_read(p, r->stage, r->stage->key, r->edge[i].src, r->head, r->room.source));
 }
 
-static double score_of(const pass *p, const stage_row *r, int64_t i)
+static double score_given(const pass *p, const stage_row *r, int64_t i)
 {
     if (!has_score(r->stage)) return 0;
     scored_edge x = scored(p, r, i);
@@ -131,7 +131,7 @@ static hga_edge user_edge(const pass *p, const stage_row *r, int64_t i, const hg
     return (hga_edge){.position = sp->row_ptr ? sp->row_ptr[r->v] + i : -1,
                       .type = r->edge[i].type,
                       .weight = r->edge[i].weight,
-                      .score = score_of(p, r, i),
+                      .score = score_given(p, r, i),
                       .source =
                           show(p, r->stage, sp->shown.source, &p->value, r->edge[i].src, r->head, &p->user->source),
                       .destination = *own};

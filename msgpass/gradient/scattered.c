@@ -487,7 +487,7 @@ static kernel_wide features_at(const gradient_call *c, const hga_tensor *t)
 }
 
 /* The call's tensors and gradients as rows of all heads that are computed here. */
-static void bind_all(scattered *x, const gradient_call *c)
+static void bind_scattered(scattered *x, const gradient_call *c)
 {
     const hga_io *io = c->io;
     const hga_grad_io *grad = c->grad;
@@ -500,7 +500,7 @@ static void bind_all(scattered *x, const gradient_call *c)
     x->sums = c->sums + c->needs.kv_first;
 }
 
-static hga_id blocks_of(const scattered *x) { return x->rows / BLOCK + 1; }
+static hga_id count_blocks(const scattered *x) { return x->rows / BLOCK + 1; }
 
 /* Every array; bytes in all. */
 static int64_t lay_out_scattered(scattered *x, const void *made, const call_needs *needs, scattered_lane **out,
@@ -512,8 +512,8 @@ static int64_t lay_out_scattered(scattered *x, const void *made, const call_need
     carver room = {.base = memory};
     scattered_lane *lane = carve(&room, needs->threads, sizeof *lane);
     if (needs->entries[HGA_TABLE_SCALE])
-        x->d_scale = carve(&room, blocks_of(x) * (heads / x->share), sizeof *x->d_scale);
-    if (needs->entries[HGA_TABLE_ADDITIVE]) x->d_additive = carve_floats(&room, blocks_of(x) * vectors);
+        x->d_scale = carve(&room, count_blocks(x) * (heads / x->share), sizeof *x->d_scale);
+    if (needs->entries[HGA_TABLE_ADDITIVE]) x->d_additive = carve_floats(&room, count_blocks(x) * vectors);
     x->asked = carve_floats(&room, 2 * heads * x->rows);
     if (x->stage->by_mass) x->log_mass = carve_floats(&room, x->keys);
     if (scores_are_sums(x->plan)) x->additive = carve_floats(&room, vectors);
@@ -553,8 +553,8 @@ static void load_tables(const scattered *x)
     int64_t vectors = (int64_t)x->heads * x->q.columns, first = (int64_t)x->first_head * x->q.columns;
     for (hga_id u = 0; x->log_mass && u < x->keys; u++) x->log_mass[u] = logf(x->plan->nodes.mass[x->key_first + u]);
     for (int64_t i = 0; x->additive && i < vectors; i++) x->additive[i] = additive ? additive[first + i] : 1;
-    if (x->d_scale) memset(x->d_scale, 0, (size_t)(blocks_of(x) * (x->heads / x->share)) * sizeof *x->d_scale);
-    if (x->d_additive) memset(x->d_additive, 0, (size_t)(blocks_of(x) * vectors) * sizeof *x->d_additive);
+    if (x->d_scale) memset(x->d_scale, 0, (size_t)(count_blocks(x) * (x->heads / x->share)) * sizeof *x->d_scale);
+    if (x->d_additive) memset(x->d_additive, 0, (size_t)(count_blocks(x) * vectors) * sizeof *x->d_additive);
 }
 
 /* The blocks' sums in their order. */
@@ -564,9 +564,9 @@ static void store_tables(const scattered *x)
     double *d_additive = x->sums->of[HGA_TABLE_ADDITIVE]
                              ? x->sums->of[HGA_TABLE_ADDITIVE] + (ptrdiff_t)x->first_head * x->q.columns
                              : NULL;
-    for (int64_t i = 0; x->d_scale && i < blocks_of(x) * turns; i++)
+    for (int64_t i = 0; x->d_scale && i < count_blocks(x) * turns; i++)
         *x->sums[i % turns].of[HGA_TABLE_SCALE] += x->d_scale[i];
-    for (int64_t i = 0; x->d_additive && i < blocks_of(x) * vectors; i++)
+    for (int64_t i = 0; x->d_additive && i < count_blocks(x) * vectors; i++)
         d_additive[i % vectors] += (double)x->d_additive[i];
 }
 
@@ -593,7 +593,7 @@ static hga_status go_scattered(gradient_call *c, const void *made, hga_workspace
     scattered x = scattered_here(c->plan, &c->needs);
     scattered_lane *lane;
     (void)workspace;
-    bind_all(&x, c);
+    bind_scattered(&x, c);
     lay_out_scattered(&x, made, &c->needs, &lane, memory);
     load_tables(&x);
     find_all_asked(&x);

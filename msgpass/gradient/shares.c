@@ -10,7 +10,7 @@ static double weight_of(const hga_plan *plan, const hga_stage *s, const row_edge
 }
 
 /* The shares of node v's sources; do they all have it as their parent? */
-static int share_out(const hga_plan *plan, const hga_stage *s, const edge_rows *rows, hga_id v, float *share)
+static int share_out_sources(const hga_plan *plan, const hga_stage *s, const edge_rows *rows, hga_id v, float *share)
 {
     double total = s->reduce == HGA_MEAN ? 0 : 1;
     int related = 1;
@@ -32,7 +32,7 @@ static hga_status list_shares(const hga_plan *plan, hga_id stage, float *share, 
     rows_open(&rows, plan, stage);
     for (hga_id v = plan->nodes.level_ptr[1]; v < plan->nodes.n && known; v++) {
         HGA_TRY(edges_read(&rows, v));
-        known = share_out(plan, &plan->program.stage[stage], &rows, v, share);
+        known = share_out_sources(plan, &plan->program.stage[stage], &rows, v, share);
     }
     if (!known) *why = "a sum is of others than children";
 done:

@@ -109,7 +109,7 @@ static int is_in_order(const hga_nodes *nodes, hga_id l)
 }
 
 /* Levels that are cut: as far up as a subtree has a few nodes of each. */
-static hga_id count_levels(const hga_nodes *nodes)
+static hga_id count_cut_levels(const hga_nodes *nodes)
 {
     hga_id l = 1;
     while (l < nodes->n_levels &&
@@ -168,7 +168,7 @@ static hga_status cut_tree(const hga_plan *plan, subtrees *s)
     hga_status st = HGA_OK;
     uint8_t *inside = NULL;
     hga_id n = plan->nodes.level_ptr[1];
-    s->n_levels = count_levels(&plan->nodes);
+    s->n_levels = count_cut_levels(&plan->nodes);
     HGA_TRY(hga_new_zero(&plan->allocator, (int64_t)n + 1, 1, &inside));
     mark_insides(&plan->nodes, s->n_levels, inside);
     HGA_TRY(list_begins(plan, inside, s));

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *relation_name(const hga_plan *plan, hga_id stage)
+static const char *stage_relation_name(const hga_plan *plan, hga_id stage)
 {
     hga_id r = plan->program.stage[stage].relation;
     return r == HGA_TREE_UP ? "tree up" : r == HGA_TREE_DOWN ? "tree down" : plan->stage[stage].relation.name;
@@ -37,11 +37,12 @@ static json_t *stage_json(const hga_plan *plan, hga_id s, const pair_ways *ways)
     const stage_kernel *kernel = plan_kernel(plan, s);
     return json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:f, s:I, s:I, s:I, s:I, s:i, s:i, s:i, s:o}", "name",
                      plan->program.stage[s].name, "kind", program_stage_kind(&plan->program.stage[s]), "relation",
-                     relation_name(plan, s), "order", order_name(plan->program.stage[s].order), "kernel", kernel->name,
-                     "isa", stage_is_fused(plan, s) ? plan->kernels->isa : "none", "edges", sp->edges, "blocks",
-                     (json_int_t)sp->relation.n_blocks, "explicit_edges", (json_int_t)sp->relation.n_explicit, "panels",
-                     (json_int_t)sp->panels, "phases", (json_int_t)stage_phases(plan, s), "wide_rows", (int)sp->n_long,
-                     "pieces", (int)sp->n_pieces, "cut_level", (int)sp->cut_level, "pairs", ways_json(plan, s, ways));
+                     stage_relation_name(plan, s), "order", order_name(plan->program.stage[s].order), "kernel",
+                     kernel->name, "isa", stage_is_fused(plan, s) ? plan->kernels->isa : "none", "edges", sp->edges,
+                     "blocks", (json_int_t)sp->relation.n_blocks, "explicit_edges", (json_int_t)sp->relation.n_explicit,
+                     "panels", (json_int_t)sp->panels, "phases", (json_int_t)stage_phases(plan, s), "wide_rows",
+                     (int)sp->n_long, "pieces", (int)sp->n_pieces, "cut_level", (int)sp->cut_level, "pairs",
+                     ways_json(plan, s, ways));
 }
 
 static json_t *threads_json(const hga_plan *plan)
@@ -122,7 +123,7 @@ static void say_stage(FILE *f, const hga_plan *plan, hga_id s, const pair_ways *
     const stage_plan *sp = &plan->stage[s];
     const stage_kernel *kernel = plan_kernel(plan, s);
     fprintf(f, "  %d %-14s %-13s over %-12s %-11s %14.0f edges", s + 1, plan->program.stage[s].name,
-            program_stage_kind(&plan->program.stage[s]), relation_name(plan, s),
+            program_stage_kind(&plan->program.stage[s]), stage_relation_name(plan, s),
             order_name(plan->program.stage[s].order), sp->edges);
     if (sp->relation.n_blocks) fprintf(f, ", %lld blocks", (long long)sp->relation.n_blocks);
     if (sp->relation.n_explicit) fprintf(f, ", %lld explicit", (long long)sp->relation.n_explicit);

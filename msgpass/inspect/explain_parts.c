@@ -9,7 +9,7 @@ typedef struct part {
     int64_t n;                   /* so many of that phase */
 } part;
 
-static int64_t row_bytes(const hga_plan *plan, hga_id stage)
+static int64_t written_row_bytes(const hga_plan *plan, hga_id stage)
 {
     hga_id out = plan->program.stage[stage].out;
     return !out ? 0 : (int64_t)plan->storage[out].heads * plan->storage[out].columns * (int64_t)sizeof(float);
@@ -43,7 +43,7 @@ static void add_panel(const hga_plan *plan, const wave_item *item, hga_id stage,
 }
 
 /* What the threads of one domain have of a stage, in all waves. */
-static part part_of(const hga_plan *plan, hga_id stage, hga_id domain)
+static part part_of_domain(const hga_plan *plan, hga_id stage, hga_id domain)
 {
     const wave_order *waves = &plan->waves;
     int64_t largest = largest_phase(plan, stage);
@@ -55,7 +55,7 @@ static part part_of(const hga_plan *plan, hga_id stage, hga_id domain)
             for (int64_t i = waves->ptr[list]; i < waves->ptr[list + 1]; i++)
                 add_panel(plan, &waves->item[i], stage, largest, &p);
         }
-    p.bytes = p.rows * row_bytes(plan, stage);
+    p.bytes = p.rows * written_row_bytes(plan, stage);
     return p;
 }
 
@@ -65,7 +65,7 @@ void parts_say(FILE *f, const hga_plan *plan)
     fprintf(f, "parts:\n");
     for (hga_id d = 0; d < domains; d++)
         for (hga_id s = 0; s < plan->program.n_stages; s++) {
-            part p = part_of(plan, s, d);
+            part p = part_of_domain(plan, s, d);
             fprintf(f, "  domain %d, stage %d: %lld rows, %.1f kB", d, s + 1, (long long)p.rows, (double)p.bytes / 1e3);
             if (p.n && p.n == p.all)
                 fprintf(f, "; all of %d to %d", p.first, p.last);
@@ -80,7 +80,7 @@ json_t *parts_json(const hga_plan *plan)
     json_t *parts = json_array();
     for (hga_id d = 0; parts && d < topology_domains(plan->machine); d++)
         for (hga_id s = 0; s < plan->program.n_stages; s++) {
-            part p = part_of(plan, s, d);
+            part p = part_of_domain(plan, s, d);
             json_array_append_new(parts, json_pack("{s:i, s:i, s:I, s:I, s:i, s:i}", "domain", (int)d, "stage", (int)s,
                                                    "rows", (json_int_t)p.rows, "bytes", (json_int_t)p.bytes, "first",
                                                    (int)p.first, "last", (int)p.last));

@@ -98,7 +98,7 @@ static hga_status put_sum(const flow_sums *w, hga_id v)
 }
 
 /* Does the row's only source hand on its list as it is, from the same pool? */
-static int is_shared(const flow_sums *w, const reach *r)
+static int is_handed_on(const flow_sums *w, const reach *r)
 {
     return w->from == w->out && !w->only && !w->by_level && r->n_spans == 0 && r->n_nodes == 1;
 }
@@ -107,7 +107,7 @@ static int is_shared(const flow_sums *w, const reach *r)
 static hga_status gather_sources(const flow_sums *w, const reach *r, hga_id v)
 {
     hga_status st = HGA_OK;
-    if (is_shared(w, r)) {
+    if (is_handed_on(w, r)) {
         w->out->start[v] = w->out->start[r->nodes[0]], w->out->size[v] = w->out->size[r->nodes[0]];
         return HGA_OK;
     }

@@ -94,7 +94,7 @@ static void emit_both(merging *m, interval *a, interval *b)
 }
 
 /* a[0 .. n_a) + b[0 .. n_b), lists both: at most 2 (n_a + n_b) intervals. */
-static void merge(merging *m, const interval *a, int64_t n_a, const interval *b, int64_t n_b)
+static void merge_intervals(merging *m, const interval *a, int64_t n_a, const interval *b, int64_t n_b)
 {
     const interval *a_end = a + n_a, *b_end = b + n_b;
     interval x = *a, y = *b;
@@ -124,7 +124,7 @@ static hga_status halve(interval_sum *s)
         int64_t middle = s->end[i], end = i + 1 < s->n_runs ? s->end[i + 1] : middle;
         m.from = m.n;
         if (end > middle)
-            merge(&m, s->part + begin, middle - begin, s->part + middle, end - middle);
+            merge_intervals(&m, s->part + begin, middle - begin, s->part + middle, end - middle);
         else
             for (int64_t k = begin; k < middle; k++) emit(&m, s->part[k]);
         s->end[runs] = m.n, begin = end;
@@ -177,7 +177,7 @@ void interval_lists_clear(interval_lists *l)
 const interval *interval_list(const interval_lists *l, hga_id v) { return l->size[v] ? l->pool + l->start[v] : NULL; }
 
 /* `room` intervals at the end of the pool. */
-static hga_status extend(interval_lists *l, int64_t room, int64_t *start)
+static hga_status extend_pool(interval_lists *l, int64_t room, int64_t *start)
 {
     hga_status st = hga_grow(NULL, &l->pool, &l->room, l->n_pool, l->n_pool + room, sizeof *l->pool);
     *start = l->n_pool;
@@ -195,7 +195,7 @@ hga_status interval_put(interval_lists *l, hga_id v, const interval *list, int64
 {
     int64_t start;
     if (n > INT32_MAX) return hga_fail(HGA_EOVERFLOW, "intervals: a list of %lld", (long long)n);
-    hga_status st = extend(l, n, &start);
+    hga_status st = extend_pool(l, n, &start);
     if (!st) fill(l, v, start, list, n);
     return st;
 }
@@ -214,7 +214,7 @@ hga_status interval_lodge(interval_lists *l, hga_id v, const interval *list, int
         start = l->vacant[place] - 1;
         l->vacant[place] = l->pool[start].times;
     } else if (n) {
-        HGA_TRY(extend(l, (int64_t)1 << place, &start));
+        HGA_TRY(extend_pool(l, (int64_t)1 << place, &start));
     }
     fill(l, v, start, list, n);
 done:

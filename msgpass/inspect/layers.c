@@ -32,7 +32,7 @@ static hga_status add_span(stack *s, hga_id first, hga_id last)
 /* ---- one layer ---- */
 
 /* Only nodes whose output goes into the next layer change. */
-static hga_status take_row(const interval *list, int64_t n, int same, hga_id v, void *context)
+static hga_status take_reach(const interval *list, int64_t n, int same, hga_id v, void *context)
 {
     (void)same;
     stack *s = context;
@@ -50,7 +50,7 @@ static hga_status first_layer(stack *s)
 {
     hga_status st = HGA_OK;
     HGA_TRY(hop_create(s->nodes.n, &s->power[0]));
-    HGA_TRY(flow_rows(s->p, s->g, &(flow_wish){.by_node = 1, .row = take_row, .context = s}));
+    HGA_TRY(flow_rows(s->p, s->g, &(flow_wish){.by_node = 1, .row = take_reach, .context = s}));
     HGA_TRY(hop_finish(&s->power[0]));
 done:
     return st;

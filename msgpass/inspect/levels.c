@@ -31,7 +31,7 @@ static int64_t set_place(const level_census *s, uint64_t levels)
 }
 
 /* Adds pairs to a set of levels; sets are kept in order. */
-static hga_status add_pairs(level_census *s, uint64_t levels, int64_t pairs)
+static hga_status count_pairs(level_census *s, uint64_t levels, int64_t pairs)
 {
     hga_status st = HGA_OK;
     int64_t at = set_place(s, levels);
@@ -52,7 +52,7 @@ static hga_status count_levels_of(const interval *list, int64_t n, int same, hga
     hga_status st = HGA_OK;
     if (s->coverage) HGA_TRY(coverage_row(list, n, same, v, s->coverage));
     if (v < s->nodes.query_first || v - s->nodes.query_first >= s->nodes.n_queries) return HGA_OK;
-    for (int64_t i = 0; i < n; i++) HGA_TRY(add_pairs(s, list[i].tags, (int64_t)list[i].last - list[i].first + 1));
+    for (int64_t i = 0; i < n; i++) HGA_TRY(count_pairs(s, list[i].tags, (int64_t)list[i].last - list[i].first + 1));
 done:
     return st;
 }

@@ -173,7 +173,7 @@ static void choose_stages(row_search *s, uint32_t stages)
 }
 
 /* By destination, stage, source and type. */
-static int comes_before(const hga_weight *a, const hga_weight *b)
+static int weight_before(const hga_weight *a, const hga_weight *b)
 {
     const hga_seen *x = &a->edge, *y = &b->edge;
     if (x->destination != y->destination) return x->destination < y->destination;
@@ -183,7 +183,7 @@ static int comes_before(const hga_weight *a, const hga_weight *b)
     return a->score < b->score;
 }
 
-SORT_DEFINE(sort_seen, hga_weight, comes_before)
+SORT_DEFINE(sort_seen, hga_weight, weight_before)
 
 static hga_status search(row_search *s, hga_id token)
 {

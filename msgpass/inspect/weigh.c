@@ -136,7 +136,7 @@ static hga_id version(const asked *a, hga_id f)
 }
 
 /* The value that a formula wants of a field at a node; the first failure is kept in w->st. */
-static const double *ask(const field_values *from, hga_id f, hga_id v, hga_id head, double *room)
+static const double *value_there(const field_values *from, hga_id f, hga_id v, hga_id head, double *room)
 {
     const asked *a = (const asked *)(const void *)from;
     weighing *w = a->w;
@@ -154,7 +154,7 @@ static const double *ask(const field_values *from, hga_id f, hga_id v, hga_id he
 static double ask_lse(const field_values *from, hga_id f, hga_id v, hga_id head)
 {
     double lse;
-    return *ask(from, f, v, head, &lse);
+    return *value_there(from, f, v, head, &lse);
 }
 
 /* ---- rows ---- */
@@ -220,7 +220,7 @@ static hga_status weigh(weighing *w, hga_id i, hga_id v, const edge_rows *edges,
     for (int64_t e = 0; e < edges->n; e++) HGA_TRY(check_tables(w, s, &edges->edge[e]));
     if (i == w->m.biased) HGA_TRY(number_edges(w));
     HGA_TRY(row_room_fit(&x->room, NULL, edges->n, w->shape.dim));
-    x->now = (asked){{ask, ask_lse, NULL, NULL}, w, i, 0}, x->was = x->now, x->was.was = 1;
+    x->now = (asked){{value_there, ask_lse, NULL, NULL}, w, i, 0}, x->was = x->now, x->was.was = 1;
     x->row = (stage_row){.m = &w->m,
                          .stage = s,
                          .kind = kind,

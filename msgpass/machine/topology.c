@@ -44,7 +44,7 @@ static int has_cpu_folder(void)
 
 /* Quiet and quick: no caches, devices, distances; the thread that discovers is not moved about. Where /sys is not
    mounted the processor is asked itself. */
-static hga_status load(hardware *t, const char *synthetic)
+static hga_status load_topology(hardware *t, const char *synthetic)
 {
     unsigned long flags =
         HWLOC_TOPOLOGY_FLAG_NO_DISTANCES | HWLOC_TOPOLOGY_FLAG_NO_MEMATTRS | HWLOC_TOPOLOGY_FLAG_NO_CPUKINDS;
@@ -76,7 +76,7 @@ static hga_status read_hardware(const char *synthetic, hardware **out)
     hardware *from = NULL;
     HGA_TRY(hga_new_zero(NULL, 1, sizeof *from, &from));
     from->owners = 1;
-    HGA_TRY(load(from, synthetic));
+    HGA_TRY(load_topology(from, synthetic));
 done:
     if (st && from) {
         if (from->hw) hwloc_topology_destroy(from->hw);

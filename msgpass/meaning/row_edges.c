@@ -46,7 +46,7 @@ static hga_id children(const hga_nodes *nodes, hga_id v, hga_id *first)
 
 static int has_parent(const hga_nodes *nodes, hga_id v) { return nodes->parent && nodes->parent[v] >= 0; }
 
-static void read_tree(reading *r, hga_id v)
+static void add_family_edges(reading *r, hga_id v)
 {
     const hga_nodes *nodes = &r->rows->nodes;
     hga_id first = 0, n = r->rows->relation == HGA_TREE_UP ? children(nodes, v, &first) : 0;
@@ -86,7 +86,7 @@ static void read_relation(reading *r, hga_id v)
 }
 
 /* Total: edges that are alike in all of it are alike. */
-static int comes_before(const row_edge *a, const row_edge *b)
+static int edge_before(const row_edge *a, const row_edge *b)
 {
     if (a->src != b->src) return a->src < b->src;
     if (a->type != b->type) return a->type < b->type;
@@ -94,7 +94,7 @@ static int comes_before(const row_edge *a, const row_edge *b)
     return a->pos_of != b->pos_of ? a->pos_of < b->pos_of : a->src_pos_of < b->src_pos_of;
 }
 
-SORT_DEFINE(sort_row, row_edge, comes_before)
+SORT_DEFINE(sort_row, row_edge, edge_before)
 
 hga_status edges_read(edge_rows *rows, hga_id v)
 {
@@ -105,7 +105,7 @@ hga_status edges_read(edge_rows *rows, hga_id v)
     }
     reading r = {rows, rows->r.dst_rank ? rows->r.dst_rank[v] : v, HGA_OK};
     rows->n = 0;
-    (rows->relation < 0 ? read_tree : read_relation)(&r, v);
+    (rows->relation < 0 ? add_family_edges : read_relation)(&r, v);
     sort_row(rows->own, rows->n);
     rows->edge = rows->own;
     return r.st;

@@ -86,7 +86,7 @@ static hga_id own_node(const scored_edge *x) { return x->e->pos_of ? x->e->pos_o
 static hga_id other_node(const scored_edge *x) { return x->e->src_pos_of ? x->e->src_pos_of - 1 : x->e->src; }
 
 /* |x_q - x_k|, of which slopes take so much. */
-static double distance(const meaning *m, const scored_edge *x)
+static double score_distance(const meaning *m, const scored_edge *x)
 {
     return fabs(m->position[x->v] - m->position[x->e->src]);
 }
@@ -210,7 +210,7 @@ double edge_score(const meaning *m, const scored_edge *x)
     sum += table_entry(m, HGA_TABLE_LOG_MASS, 0, x->e->src);
     for (hga_id c = 0; io->node_pos.data && c < m->shape.pos_dim; c++)
         sum += position(m, own_node(x), c) * position(m, other_node(x), c);
-    if (m->slopes) sum -= table_entry(m, HGA_TABLE_SLOPES, m->slopes[x->head], x->head) * distance(m, x);
+    if (m->slopes) sum -= table_entry(m, HGA_TABLE_SLOPES, m->slopes[x->head], x->head) * score_distance(m, x);
     return sum;
 }
 
@@ -235,6 +235,6 @@ void edge_score_adjoint(const meaning *m, const scored_edge *x, double ds, doubl
     if (sums->of[HGA_TABLE_EDGE_BIAS] && x->place >= 0) sums->of[HGA_TABLE_EDGE_BIAS][bias_entry(m, x)] += ds;
     if (sums->of[HGA_TABLE_LOG_MASS]) sums->of[HGA_TABLE_LOG_MASS][x->e->src] += d_count;
     if (sums->of[HGA_TABLE_SCALE]) *sums->of[HGA_TABLE_SCALE] += d_content * product(m, x);
-    if (sums->of[HGA_TABLE_SLOPES]) sums->of[HGA_TABLE_SLOPES][x->head] -= ds * distance(m, x);
+    if (sums->of[HGA_TABLE_SLOPES]) sums->of[HGA_TABLE_SLOPES][x->head] -= ds * score_distance(m, x);
     if (sums->of[HGA_TABLE_NODE_POS]) positions_adjoint(m, x, ds, sums->of[HGA_TABLE_NODE_POS]);
 }

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-static const double *read_row(const field_values *from, hga_id field, hga_id v, hga_id head, double *room)
+static const double *read_doubles(const field_values *from, hga_id field, hga_id v, hga_id head, double *room)
 {
     (void)room;
     return double_row((const doubles *)(const void *)from, field, v, head);
@@ -27,5 +27,5 @@ static void write_double_lse(const field_values *to, hga_id field, hga_id v, hga
 
 doubles doubles_from(hga_id first)
 {
-    return (doubles){.as = {read_row, read_lse, write_doubles, write_double_lse}, .first = first};
+    return (doubles){.as = {read_doubles, read_lse, write_doubles, write_double_lse}, .first = first};
 }

@@ -90,7 +90,7 @@ static hga_status give_rows(const hga_plan *plan, stack *s, hga_id n, hga_id *sl
 }
 
 /* So far slots count a thread's rows alone. */
-static hga_status move_rows(const hga_plan *plan, stack *s, hga_id n, hga_id *slot)
+static hga_status move_slots(const hga_plan *plan, stack *s, hga_id n, hga_id *slot)
 {
     (void)plan;
     for (hga_id i = 0; i < n; i++) slot[i] += s->before;
@@ -264,7 +264,7 @@ hga_status slots_assign(hga_plan *plan, const live_range *ranges, int64_t n, int
     HGA_TRY(hga_new_zero(&plan->allocator, (int64_t)plan->n_pools * plan->threads, sizeof *a.stack, &a.stack));
     HGA_TRY(walk_items(&a, ranges));
     for (hga_id i = 0; i < plan->n_pools; i++) join_threads(&a, i);
-    for (int64_t i = 0; i < n && plan->threads > 1; i++) HGA_TRY(change_range(&a, &ranges[i], move_rows));
+    for (int64_t i = 0; i < n && plan->threads > 1; i++) HGA_TRY(change_range(&a, &ranges[i], move_slots));
 done:
     clear_assignment(&a, n);
     return st;

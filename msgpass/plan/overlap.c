@@ -8,20 +8,20 @@
 /* ---- arrays ---- */
 
 /* The least and the greatest of n steps, 0 being one of them. */
-static void reach(int64_t n, int64_t step, int64_t *least, int64_t *greatest)
+static void span_steps(int64_t n, int64_t step, int64_t *least, int64_t *greatest)
 {
     int64_t far = (n - 1) * step;
     *least += far < 0 ? far : 0, *greatest += far > 0 ? far : 0;
 }
 
-static void find_ends(given_array *a)
+static void find_extent(given_array *a)
 {
     int64_t least = 0, greatest = a->bytes;
     if (!a->data || a->rows < 1 || a->heads < 1 || a->bytes < 1) {
         a->data = NULL;
         return;
     }
-    reach(a->rows, a->row, &least, &greatest), reach(a->heads, a->head, &least, &greatest);
+    span_steps(a->rows, a->row, &least, &greatest), span_steps(a->heads, a->head, &least, &greatest);
     a->first = (uintptr_t)a->data + (uintptr_t)least, a->end = (uintptr_t)a->data + (uintptr_t)greatest;
 }
 
@@ -73,14 +73,14 @@ hga_status array_of_tensor(const char *what, const char *name, const hga_tensor 
                          .row = r.row * size,
                          .head = r.head * size,
                          .bytes = columns * size};
-    find_ends(out);
+    find_extent(out);
     return HGA_OK;
 }
 
 given_array array_of_block(const char *what, const char *name, const void *data, int64_t bytes)
 {
     given_array a = {.what = what, .name = name, .data = data, .rows = 1, .heads = 1, .bytes = bytes};
-    find_ends(&a);
+    find_extent(&a);
     return a;
 }
 
@@ -173,7 +173,7 @@ hga_status arrays_apart(const given_array *a, int a_written, const given_array *
 /* ---- of many calls at once ---- */
 
 /* Two lists by where arrays begin become one. */
-static call_array *merge(call_array *a, call_array *b)
+static call_array *merge_arrays(call_array *a, call_array *b)
 {
     call_array *first = NULL, **last = &first;
     for (; a && b; last = &(*last)->next) {
@@ -193,10 +193,10 @@ static call_array *sort_arrays(call_array *list)
         call_array *a = list;
         int at = 0;
         list = a->next, a->next = NULL;
-        for (; sorted[at]; at++) a = merge(sorted[at], a), sorted[at] = NULL;
+        for (; sorted[at]; at++) a = merge_arrays(sorted[at], a), sorted[at] = NULL;
         sorted[at] = a;
     }
-    for (int at = 0; at < LISTS; at++) all = merge(all, sorted[at]);
+    for (int at = 0; at < LISTS; at++) all = merge_arrays(all, sorted[at]);
     return all;
 }
 

@@ -158,7 +158,7 @@ static measures measure_panel(hga_plan *plan, const phase *ph, hga_id first, hga
    the next stage (measured). */
 enum { LOW_ROWS = 16, HIGH_ROWS = 64, LOW_TREE = 8, LOW_PANEL = 4 * KERNEL_TILE, MANY_EDGES = 4 * KERNEL_CHUNK };
 
-static int64_t row_bytes(const hga_plan *plan, hga_id field)
+static int64_t stored_row_bytes(const hga_plan *plan, hga_id field)
 {
     const field_storage *x = &plan->storage[field];
     return field ? (int64_t)x->heads * x->columns * (int64_t)sizeof(float) : 0;
@@ -204,8 +204,8 @@ enum { FEW_SOURCES = 4 };
 static hga_id low_panel(hga_plan *plan, hga_id stage, hga_id first, hga_id n, hga_id panel)
 {
     const hga_stage *s = &plan->program.stage[stage];
-    int64_t bytes =
-        row_bytes(plan, s->query) + row_bytes(plan, s->key) + row_bytes(plan, s->value) + row_bytes(plan, s->out);
+    int64_t bytes = stored_row_bytes(plan, s->query) + stored_row_bytes(plan, s->key) +
+                    stored_row_bytes(plan, s->value) + stored_row_bytes(plan, s->out);
     int64_t fit = plan->tuning.is.attend_bytes / tokens_of(plan, first) / bytes / KERNEL_TILE * KERNEL_TILE;
     for (int64_t rows = fit < KERNEL_TILE ? KERNEL_TILE : fit; rows < panel && rows < n; rows *= 2) {
         measures m = measure_rows(plan, stage, first + (hga_id)(n - rows) / 2, (hga_id)rows);

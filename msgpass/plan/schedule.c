@@ -36,7 +36,7 @@ static hga_id place_among(const hga_nodes *nodes, int64_t i, int64_t n)
 }
 
 /* The places that row i of a phase stands for; a node without tokens has that of its number among the phase's. */
-static void find_places(const hga_plan *plan, const phase *ph, hga_id i, hga_id *first, hga_id *last)
+static void sweep_places(const hga_plan *plan, const phase *ph, hga_id i, hga_id *first, hga_id *last)
 {
     const hga_nodes *nodes = &plan->nodes;
     hga_id v = phase_node(plan, ph, i), a = nodes->span_first[v], b = nodes->span_last[v];
@@ -74,8 +74,8 @@ static void find_panel_places(const hga_plan *plan, const phase *ph, hga_id pane
         find_piece_places(plan, &plan->stage[ph->stage], row, panel, first, last);
         return;
     }
-    find_places(plan, ph, begin, first, last);
-    find_places(plan, ph, begin + phase_rows(ph, panel) - 1, &a, &b);
+    sweep_places(plan, ph, begin, first, last);
+    sweep_places(plan, ph, begin + phase_rows(ph, panel) - 1, &a, &b);
     if (a < *first) *first = a;
     if (b > *last) *last = b;
 }

@@ -102,7 +102,7 @@ static void settle_all(slack *s, accesses *a, entry *entries, int64_t n)
 }
 
 /* The costs of all shares; is there something to win? */
-static int measure(slack *s, const entry *entries, int64_t n)
+static int measure_shares(slack *s, const entry *entries, int64_t n)
 {
     hga_id threads = s->plan->threads;
     int64_t all = 0, sum = 0;
@@ -127,7 +127,7 @@ hga_status slack_use(accesses *a, entry *entries, int64_t n, int *moved)
     int64_t shares = (int64_t)s.n_waves * s.plan->threads;
     HGA_TRY(hga_new_zero(x, shares, sizeof *s.cost, &s.cost));
     HGA_TRY(hga_new(x, s.n_waves, sizeof *s.most, &s.most));
-    if (!measure(&s, entries, n)) goto done;
+    if (!measure_shares(&s, entries, n)) goto done;
     HGA_TRY(hga_new(x, s.n_buckets, sizeof *s.read, &s.read));
     HGA_TRY(hga_new(x, s.n_buckets, sizeof *s.written, &s.written));
     const stamp end = {s.n_waves, SEVERAL, 0};

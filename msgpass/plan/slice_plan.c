@@ -73,7 +73,7 @@ static hga_status check_sources(const hga_plan *plan)
 /* ---- may rows be there? ---- */
 
 /* The nodes of the rows that a job writes, or of those that it merges. */
-static void put_nodes(const hga_plan *plan, const phase *ph, row_bits *to)
+static void put_job_nodes(const hga_plan *plan, const phase *ph, row_bits *to)
 {
     int in_order = ph->job != JOB_MERGE && ph->job != JOB_PIECES && !ph->by_position;
     if (in_order) bits_put_run(to, ph->first, ph->first + ph->n, &no_bits);
@@ -109,7 +109,7 @@ static hga_status check_storage(const hga_plan *plan, hga_id storage, row_bits *
         }
         if (x.node >= 0 && (plan_is_shared(plan) || !slice_is_given(plan, storage, x.node)))
             return refuse_row(plan, job, storage, x.node);
-        if (job->of.writes >> storage & 1) put_nodes(plan, ph, later);
+        if (job->of.writes >> storage & 1) put_job_nodes(plan, ph, later);
     }
     return HGA_OK;
 }

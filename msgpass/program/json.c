@@ -358,7 +358,7 @@ done:
 
 /* jansson reports an allocation that failed amid a token as bad syntax at that token. Text that is good at a second try
    was never bad. */
-static hga_status parse(const char *text, json_t **root)
+static hga_status parse_json(const char *text, json_t **root)
 {
     json_error_t error;
     *root = json_loads(text, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &error);
@@ -372,7 +372,7 @@ static hga_status parse(const char *text, json_t **root)
 }
 
 /* A program that goes without saying: all relations of the graph attended jointly over its tree. */
-static hga_status read_word(const char *word, const hga_graph *g, hga_program *p)
+static hga_status read_program_word(const char *word, const hga_graph *g, hga_program *p)
 {
     hga_id relation[HGA_MAX_STAGES], n = hga_graph_nodes(g).n_relations;
     if (strcmp(word, "attend") != 0) return hga_fail(HGA_EFORMAT, "program: '%s' is no program, \"attend\" is", word);
@@ -417,9 +417,9 @@ hga_status hga_program_from_json(const char *text, const hga_graph *g, hga_progr
     hga_program_init(&p);
     hga_program_init(out);
     json_t *root;
-    HGA_TRY(parse(text, &root));
+    HGA_TRY(parse_json(text, &root));
     if (json_is_string(root)) {
-        HGA_TRY(read_word(json_string_value(root), g, &p));
+        HGA_TRY(read_program_word(json_string_value(root), g, &p));
         *out = p;
         goto done;
     }

@@ -74,7 +74,7 @@ static int computes(const finding *f, hga_id v)
            !(program_keeps_tokens(f->stage) && v < f->nodes.level_ptr[1]);
 }
 
-static int64_t row_bytes(const finding *f, hga_id field)
+static int64_t sent_row_bytes(const finding *f, hga_id field)
 {
     int64_t columns = program_columns(f->p, &f->shape, field) + (f->p->field[field].width == HGA_WIDTH_STATE);
     return columns * program_heads(f->p, &f->shape, field) * (int64_t)sizeof(float);
@@ -154,7 +154,7 @@ done:
 /* ---- transfers ---- */
 
 /* Has node v a row of the field? User functions see sources without: nobody has anything to send of these. */
-static int has_row(const finding *f, hga_id field, hga_id v)
+static int has_row_to_send(const finding *f, hga_id field, hga_id v)
 {
     return program_row(&f->nodes, f->p->field[field].rows, v);
 }
@@ -163,8 +163,8 @@ static int has_row(const finding *f, hga_id field, hga_id v)
 static hga_id end_of_alike(const finding *f, hga_id field, hga_id u, hga_id last)
 {
     hga_id most = f->next[u] <= last ? f->next[u] : last + 1, end = u + 1;
-    int has = has_row(f, field, u);
-    while (end < most && has_row(f, field, end) == has) end++;
+    int has = has_row_to_send(f, field, u);
+    while (end < most && has_row_to_send(f, field, end) == has) end++;
     return end;
 }
 
@@ -175,11 +175,11 @@ static hga_status add_transfers(finding *f, const want *w, hga_id first, hga_id 
     hga_halo_list *out = f->out;
     for (hga_id u = first, end; u <= last; u = end) {
         end = end_of_alike(f, w->field, u, last);
-        if (f->owner[u] == SHARED || f->owner[u] == w->to || !has_row(f, w->field, u)) continue;
+        if (f->owner[u] == SHARED || f->owner[u] == w->to || !has_row_to_send(f, w->field, u)) continue;
         HGA_TRY(hga_grow(&out->allocator, &out->transfer, &out->room[0], out->n_transfers, out->n_transfers + 1,
                          sizeof *out->transfer));
         out->transfer[out->n_transfers++] = (hga_transfer){
-            f->owner[u], w->to, w->field, u, end - u, w->wrote, w->reads, (end - u) * row_bytes(f, w->field)};
+            f->owner[u], w->to, w->field, u, end - u, w->wrote, w->reads, (end - u) * sent_row_bytes(f, w->field)};
     }
 done:
     return st;
@@ -238,7 +238,7 @@ static int message_before(const message *a, const message *b)
 SORT_DEFINE(sort_messages, message, message_before)
 
 /* n rows from a rank to another, or to every other one. */
-static void add_rows(hga_halo_list *out, hga_id from, hga_id to, int64_t rows, int64_t bytes)
+static void note_transfer(hga_halo_list *out, hga_id from, hga_id to, int64_t rows, int64_t bytes)
 {
     hga_id first = to == HGA_EVERY_RANK ? 0 : to, last = to == HGA_EVERY_RANK ? out->n_ranks - 1 : to;
     for (hga_id r = first; r <= last; r++) {
@@ -269,13 +269,13 @@ static hga_status add_traffic(hga_halo_list *out, hga_pos shared_edges)
     HGA_TRY(hga_new(NULL, most, sizeof *m, &m));
     for (int64_t i = 0; i < out->n_transfers; i++) {
         const hga_transfer *t = &out->transfer[i];
-        add_rows(out, t->from, t->to, t->n, t->bytes);
+        note_transfer(out, t->from, t->to, t->n, t->bytes);
         m[n++] = (message){t->to == HGA_EVERY_RANK ? 0 : t->from, t->to, t->read_by};
     }
     for (int64_t i = 0; i < out->n_pieces; i++) {
         const hga_piece *x = &out->piece[i];
         if (x->rank == HGA_EVERY_RANK) continue;
-        add_rows(out, x->rank, HGA_EVERY_RANK, 1, x->bytes);
+        note_transfer(out, x->rank, HGA_EVERY_RANK, 1, x->bytes);
         m[n++] = (message){0, HGA_EVERY_RANK, x->stage};
     }
     sort_messages(m, n);

@@ -50,7 +50,7 @@ static rank_load find_load(const division *d)
 
 /* The rank that computes longest tells when all have ended at best. So much later may the first messages go that the
    one with the most to do once they have come ends no later than that. */
-static hga_status agree(const division *d, rank_load mine, double *work)
+static hga_status agree_on_time(const division *d, rank_load mine, double *work)
 {
     const hga_exchange *x = d->plan->share.ranks->exchange;
     rank_load *all = NULL, most = {0};
@@ -137,7 +137,7 @@ hga_status division_find_early(division *d)
     copy_rows(d, d->s.run, d->early);
     find_sent(d, 1);
     mine = find_load(d);
-    HGA_TRY(agree(d, mine, &work));
+    HGA_TRY(agree_on_time(d, mine, &work));
     if (work <= 0 || mine.meanwhile <= 0 || !writes_rows(d)) return HGA_OK;
     keep_before(d, token_behind(d->plan, work / mine.meanwhile));
     division_find_ready(d, 0, d->early);

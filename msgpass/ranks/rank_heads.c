@@ -83,7 +83,7 @@ done:
 static head_call *call_of(sharing *s) { return (head_call *)(void *)s; }
 
 /* All ranks tell what they bring and want, and whether they are called for the same. */
-static hga_status agree(sharing *s, const gradient_call *c, hga_workspace *workspace)
+static hga_status agree_on_call(sharing *s, const gradient_call *c, hga_workspace *workspace)
 {
     hga_status st = HGA_OK;
     head_call *h = call_of(s);
@@ -321,7 +321,7 @@ done:
 
 /* ---- the call ---- */
 
-static const struct sharing_functions heads = {agree, describe_heads, lay_out_tensors, open, close},
+static const struct sharing_functions heads = {agree_on_call, describe_heads, lay_out_tensors, open, close},
                                       heads_to_come = {guess, describe_heads, lay_out_tensors, open, close};
 
 static head_call begin_heads(const hga_plan *plan, const struct sharing_functions *of)

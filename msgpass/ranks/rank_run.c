@@ -128,7 +128,7 @@ done:
 }
 
 /* A rank's execution; one without samples only meets the others. */
-static hga_status run(const hga_plan *plan, hga_workspace *workspace, const hga_io *io, hga_id samples)
+static hga_status run_rank(const hga_plan *plan, hga_workspace *workspace, const hga_io *io, hga_id samples)
 {
     if (samples == 0) return rank_call_meet(plan->share.ranks->exchange, rank_word_of(RANKS_EXECUTE, plan, NULL, 0));
     workspace->sliced = 1;
@@ -152,4 +152,4 @@ static int has_merged(const hga_plan *plan, const hga_workspace *workspace, hga_
     return merged;
 }
 
-const struct shared_execution rank_execution = {rank_room_bytes, rank_stage, has_merged, run};
+const struct shared_execution rank_execution = {rank_room_bytes, rank_stage, has_merged, run_rank};

@@ -80,7 +80,7 @@ static void note_live(void *context, hga_id first, hga_id last)
 }
 
 /* Rows [first, end) of a job, which are one panel's. */
-static void note_rows(laying *x, const slice_job *job, hga_id first, hga_id end)
+static void note_job_rows(laying *x, const slice_job *job, hga_id first, hga_id end)
 {
     const hga_plan *plan = x->plan;
     const phase *ph = &plan->phase[job->phase];
@@ -104,7 +104,7 @@ static void note_run(laying *x, const pass_rows *run)
         next = end - i < ph->panel - i % ph->panel ? end : (panel + 1) * ph->panel;
         for (hga_id k = 0; k < parts; k++) {
             x->at = x->step_of[plan->slices->when[ph->items_at + (int64_t)panel * parts + k]];
-            note_rows(x, job, i, next);
+            note_job_rows(x, job, i, next);
         }
     }
 }

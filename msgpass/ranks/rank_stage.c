@@ -25,7 +25,7 @@ int64_t rank_room_bytes(const hga_plan *plan) { return carve_room(plan, NULL); }
 static int64_t row_floats(const field_storage *h) { return (int64_t)h->heads * h->columns; }
 
 /* The tensor's rows to a copy, or back. */
-static void move_rows(const field_storage *h, const hga_tensor *given, float *copy, int in)
+static void copy_staged(const field_storage *h, const hga_tensor *given, float *copy, int in)
 {
     for (hga_id row = 0; row < h->given_n; row++)
         for (hga_id head = 0; head < h->heads; head++, copy += h->columns) {
@@ -56,7 +56,7 @@ hga_status rank_stage(const hga_plan *plan, hga_workspace *workspace, const hga_
     HGA_TRY(workspace_spare(workspace, floats * (int64_t)sizeof *copy, (void **)&copy));
     for (hga_id f = 1; f <= plan->program.n_fields; f++) {
         if (!is_copied(plan, f, *io)) continue;
-        move_rows(&plan->storage[f], program_tensor(&plan->program, *io, f), copy, 1);
+        copy_staged(&plan->storage[f], program_tensor(&plan->program, *io, f), copy, 1);
         *(hga_tensor *)program_tensor(&plan->program, &x->staged, f) =
             (hga_tensor){.data = copy, .rows = plan->storage[f].given_n};
         x->copied |= 1u << f;
@@ -72,6 +72,6 @@ void rank_give_back(const hga_plan *plan, const hga_workspace *workspace, const 
     const rank_room *x = room_of(workspace);
     for (hga_id f = 1; f <= plan->program.n_fields; f++)
         if (rank_gives_back(plan, f) && x->copied >> f & 1u)
-            move_rows(&plan->storage[f], program_tensor(&plan->program, io, f),
-                      program_tensor(&plan->program, &x->staged, f)->data, 0);
+            copy_staged(&plan->storage[f], program_tensor(&plan->program, io, f),
+                        program_tensor(&plan->program, &x->staged, f)->data, 0);
 }

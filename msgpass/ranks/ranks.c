@@ -21,7 +21,7 @@ static hga_status check_exchange(const hga_exchange *x)
     return HGA_OK;
 }
 
-static hga_status check_options(const hga_options *o)
+static hga_status check_rank_options(const hga_options *o)
 {
     const char *with = o->rows ? "rows" : o->keep_fields ? "keep_fields" : NULL;
     hga_status st = hga_check_reserved("hga_ranks", o->ranks->reserved, sizeof o->ranks->reserved);
@@ -51,7 +51,7 @@ static hga_status begin_rank(hga_plan *plan)
 {
     const hga_ranks *given = plan->options.ranks;
     hga_status st = HGA_OK;
-    HGA_TRY(check_options(&plan->options));
+    HGA_TRY(check_rank_options(&plan->options));
     HGA_TRY(rank_plan_open(plan, given->exchange, given->cuts));
     plan->options.ranks = NULL;              /* borrowed for this call */
     plan->options.rows = HGA_ROWS_THAT_STAY; /* those of others are there when they have come */
@@ -224,7 +224,7 @@ static hga_pos cuts_at(const hga_plan *plan)
 }
 
 /* What the core asks of whose rows are whose, it finds in the plan. */
-static void share_out(hga_plan *plan, const struct rank_plan *r)
+static void share_plan(hga_plan *plan, const struct rank_plan *r)
 {
     const hga_id *cut = r->cuts + r->exchange->rank;
     plan->share.rows = r->rows.mine, plan->share.n_rows = r->rows.n_mine;
@@ -244,7 +244,7 @@ static hga_status list(hga_plan *plan)
     HGA_TRY(halo_find(plan->graph, &plan->program, &plan->shape, r->cuts, r->exchange->n_ranks, cuts_at(plan),
                       r->rows.owner, &halo));
     HGA_TRY(list_mine(plan, r));
-    share_out(plan, r);
+    share_plan(plan, r);
     HGA_TRY(rank_splits_list(plan, r, &halo));
     HGA_TRY(number_rows(plan, r));
     HGA_TRY(rank_transfers_list(r, &halo, &transfers));

@@ -91,7 +91,7 @@ typedef struct block_kind {
 
 static hga_id cut_at(const sample_cut *c, size_t member) { return *(const hga_id *)((const char *)c + member); }
 
-static void add_rows(const selecting *s, const head_rows *r, float *out)
+static void sum_rows(const selecting *s, const head_rows *r, float *out)
 {
     static const float ones[KERNEL_CHUNK] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1,
                                              1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1,
@@ -122,7 +122,7 @@ static void make_block(const selecting *s, const block_kind *k, int64_t first, h
         if (k->bounds)
             bound_rows(&r, done == 0, out);
         else
-            add_rows(s, &r, out);
+            sum_rows(s, &r, out);
     }
     if (!k->bounds) s->kernels->scale(s->dim, 1 / (float)n, out, out);
     if (s->in->precision == HGA_PRECISION_BF16) s->kernels->round_bf16(k->columns, out, out);

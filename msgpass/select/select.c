@@ -134,7 +134,7 @@ static void take_given(const selecting *s, chooser *t, const sixteen *x, hga_id 
 /* ---- choosing ---- */
 
 /* Write what rows have chosen behind what the thread has, row by row. */
-static hga_status note_rows(const selecting *s, chooser *t, const sixteen *x, hga_pos *n_of)
+static hga_status note_chosen(const selecting *s, chooser *t, const sixteen *x, hga_pos *n_of)
 {
     hga_status st = HGA_OK;
     hga_pos at[KERNEL_TILE] = {0}, n = t->n;
@@ -163,7 +163,7 @@ static void choose_sixteen(const selecting *s, chooser *t, const sixteen *x, hga
         score_blocks(s, t, x, n);
     hga_id bad = pick_sixteen(s, x, &t->pick, &bad_block);
     if (bad >= 0 && (t->bad_row < 0 || x->row + bad < t->bad_row)) t->bad_row = x->row + bad, t->bad_block = bad_block;
-    if (bad < 0 && !t->status) t->status = note_rows(s, t, x, n_of);
+    if (bad < 0 && !t->status) t->status = note_chosen(s, t, x, n_of);
 }
 
 /* ---- threads ---- */

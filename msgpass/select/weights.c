@@ -26,7 +26,7 @@ static hga_id padded(hga_id dim) { return (dim + KERNEL_PAD - 1) / KERNEL_PAD * 
 
 /* ---- operands ---- */
 
-static void take_row(const weighing *w, const float *from, float *to)
+static void lay_operand(const weighing *w, const float *from, float *to)
 {
     if (to != from) memcpy(to, from, (size_t)w->s.dim * sizeof *to); /* of 16 bits, they are in place */
     if (w->s.in->precision == HGA_PRECISION_BF16) w->s.kernels->round_bf16(w->s.dim, to, to);
@@ -38,7 +38,7 @@ static void pack_keys(const weighing *w, hga_id kv)
 #pragma omp parallel for num_threads(w->s.threads) if (w->s.threads > 1)
     for (hga_id t = 0; t < w->s.in->n_tokens; t++) {
         float *to = w->keys + (ptrdiff_t)t * w->padded;
-        take_row(w, key_row(&w->s, t, kv, to), to);
+        lay_operand(w, key_row(&w->s, t, kv, to), to);
     }
 }
 
@@ -101,7 +101,7 @@ static void weigh_query_block(const weighing *w, const sample_cut *sample, hga_i
     const int64_t first = (int64_t)i * how->query_block, end = first + how->query_block;
     for (int64_t t = first; t < end && t < sample->n_tokens; t++) {
         weighed_row r = {.token = (hga_id)t, .head = head, .sample = sample, .q = q};
-        take_row(w, query_row(&w->s, sample->token + t, head, q), q);
+        lay_operand(w, query_row(&w->s, sample->token + t, head, q), q);
         w->s.kernels->scale(w->s.dim, w->s.scale, q, q);
         r.lse = lse_of(w, sample->token + t, head);
         weigh_row(w, &r, row);
