@@ -18,7 +18,7 @@ typedef struct branch {
     hga_id n_tokens, width, step;
 } branch;
 
-static hga_id least(hga_id a, hga_id b) { return a < b ? a : b; }
+static hga_id least_id(hga_id a, hga_id b) { return a < b ? a : b; }
 
 /* Every branch has a segment and a dilation, both at least 1. */
 static hga_status check_dilated(const hga_dilated *p)
@@ -93,7 +93,7 @@ static hga_status add_classes(hga_builder *b, hga_id relation, hga_shape_kind sh
     hga_status st = HGA_OK;
     run r = {0};
     for (int64_t first = 0; first < c->n_tokens; first += c->width) {
-        hga_id n = least(c->width, (hga_id)(c->n_tokens - first)), size = n / c->step, more = n % c->step;
+        hga_id n = least_id(c->width, (hga_id)(c->n_tokens - first)), size = n / c->step, more = n % c->step;
         HGA_TRY(put_classes(b, relation, shape, &r, size + 1, more));
         HGA_TRY(put_classes(b, relation, shape, &r, size, c->step - more));
     }

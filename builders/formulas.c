@@ -1,12 +1,11 @@
 /* formulas.c: edge counts without graphs. They share nothing with the builders, so that agreement means something. */
 #include "formulas.h"
+#include "least.h"
 
 #include <math.h>
 #include <stddef.h>
 
 #include "hga_builders.h"
-
-static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
 static int64_t ceiling(int64_t a, int64_t b) { return (a + b - 1) / b; }
 

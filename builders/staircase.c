@@ -1,13 +1,12 @@
 /* staircase.c: turn a staircase into as few blocks as its ends allow. */
 #include "hga_builders.h"
+#include "least.h"
 
 /* Instances [begin, end). */
 typedef struct range {
     int64_t begin, end;
 } range;
 
-static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
-static int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
 /* floor(a / b), b > 0 */
 static int64_t floor_div(int64_t a, int64_t b) { return a / b - (a % b < 0); }
 

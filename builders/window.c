@@ -11,7 +11,7 @@ typedef struct frame {
     hga_id back, ahead;                  /* the band in strides: -back <= (j - i) / stride <= ahead */
 } frame;
 
-static hga_id least(hga_id a, hga_id b) { return a < b ? a : b; }
+static hga_id least_id(hga_id a, hga_id b) { return a < b ? a : b; }
 
 /* strides from a row to the farthest column a limit allows; no limit is all there are */
 static hga_id strides_within(hga_id limit, hga_id longest, hga_id stride)
@@ -26,8 +26,8 @@ static frame find_frame(const hga_window *p)
     return (frame){.n_queries = p->n_tokens,
                    .n_keys = n_keys,
                    .key_first = p->n_keys > 0 ? p->n_tokens : 0,
-                   .rows = least(p->global, p->n_tokens),
-                   .cols = least(p->global, n_keys),
+                   .rows = least_id(p->global, p->n_tokens),
+                   .cols = least_id(p->global, n_keys),
                    .back = strides_within(p->left, longest, p->stride),
                    .ahead = p->causal ? 0 : strides_within(p->right, longest, p->stride)};
 }
@@ -59,7 +59,7 @@ done:
 
 /* Where residue class c of m nodes starts among them, and how many nodes it has: the first m mod stride classes have
    one more. */
-static hga_id class_first(hga_id m, hga_id stride, hga_id c) { return c * (m / stride) + least(c, m % stride); }
+static hga_id class_first(hga_id m, hga_id stride, hga_id c) { return c * (m / stride) + least_id(c, m % stride); }
 static hga_id class_size(hga_id m, hga_id stride, hga_id c) { return m / stride + (c < m % stride); }
 
 /* One band for each residue class; neighbouring classes of equal sizes are one repeated block, so there are at most
@@ -68,12 +68,12 @@ static hga_status add_bands(hga_builder *b, hga_id near, const frame *f, hga_id 
 {
     hga_status st = HGA_OK;
     hga_id rows = f->n_queries - f->rows, cols = f->n_keys - f->cols;
-    hga_id n_classes = least(stride, least(rows, cols)),
-           ends[] = {least(rows % stride, n_classes), least(cols % stride, n_classes), n_classes};
+    hga_id n_classes = least_id(stride, least_id(rows, cols)),
+           ends[] = {least_id(rows % stride, n_classes), least_id(cols % stride, n_classes), n_classes};
     for (hga_id c = 0; c < n_classes;) {
         hga_id end = n_classes;
         for (int i = 0; i < 3; i++)
-            if (ends[i] > c) end = least(end, ends[i]);
+            if (ends[i] > c) end = least_id(end, ends[i]);
         hga_block bands = {.dst = f->rows + class_first(rows, stride, c),
                            .n_dst = class_size(rows, stride, c),
                            .src = col_base + f->cols + class_first(cols, stride, c),

@@ -28,7 +28,7 @@ typedef struct line {
     int indent, quotes;
 } line;
 
-static int is_blank(char c) { return c == ' ' || c == '\t' || c == '\r'; }
+static int is_markdown_blank(char c) { return c == ' ' || c == '\t' || c == '\r'; }
 
 /* ---- lines ---- */
 
@@ -44,7 +44,7 @@ static line next_line(markdown *m)
     const char *stop = memchr(m->at, '\n', (size_t)(m->end - m->at));
     line l = {.text = m->at, .end = stop ? stop : m->end};
     m->at = stop ? stop + 1 : m->end;
-    while (l.end > l.text && is_blank(l.end[-1])) l.end--;
+    while (l.end > l.text && is_markdown_blank(l.end[-1])) l.end--;
     skip_indent(&l);
     while (!m->fence && l.indent < 4 && l.text < l.end && *l.text == '>') {
         l.quotes++, l.text++;
@@ -70,7 +70,7 @@ static int is_rule(const line *l, char c, int least, int apart)
     for (const char *at = l->text; at < l->end; at++) {
         if (*at == c)
             n++;
-        else if (!apart || !is_blank(*at))
+        else if (!apart || !is_markdown_blank(*at))
             return 0;
     }
     return n >= least;
@@ -87,9 +87,9 @@ static int list_mark(const line *l)
         if (at == l->text || at == l->end || (*at != '.' && *at != ')')) return 0;
         at++;
     }
-    if (at < l->end && !is_blank(*at)) return 0;
+    if (at < l->end && !is_markdown_blank(*at)) return 0;
     const char *mark_end = at;
-    while (at < l->end && is_blank(*at) && at - mark_end < 4) at++;
+    while (at < l->end && is_markdown_blank(*at) && at - mark_end < 4) at++;
     return (int)(at - l->text) + (at == mark_end);
 }
 
@@ -108,7 +108,8 @@ static hga_status put_inline(markdown *m, const char *text, const char *end)
             }
         } else if (*at == '_' || *at == '|') {
             HGA_TRY(document_text(&m->d, text, at - text));
-            int inside = *at == '_' && at > text && at + 1 < end && !is_blank(at[-1]) && !is_blank(at[1]);
+            int inside =
+                *at == '_' && at > text && at + 1 < end && !is_markdown_blank(at[-1]) && !is_markdown_blank(at[1]);
             HGA_TRY(document_text(&m->d, inside ? "_" : " ", 1));
             text = at + 1;
         }
@@ -166,9 +167,9 @@ done:
 static hga_status put_heading(markdown *m, int rank, const char *text, const char *end)
 {
     hga_status st = HGA_OK;
-    while (text < end && is_blank(*text)) text++;
+    while (text < end && is_markdown_blank(*text)) text++;
     while (end > text && end[-1] == '#') end--;
-    while (end > text && is_blank(end[-1])) end--;
+    while (end > text && is_markdown_blank(end[-1])) end--;
     HGA_TRY(end_lists(m, -1));
     HGA_TRY(document_section(&m->d, rank, text, end - text));
     HGA_TRY(document_open(&m->d, IS_HEADING));
@@ -182,7 +183,7 @@ done:
 static char mark_of(const line *l, int width)
 {
     int n = width;
-    while (n > 1 && is_blank(l->text[n - 1])) n--;
+    while (n > 1 && is_markdown_blank(l->text[n - 1])) n--;
     return l->text[n - 1];
 }
 
@@ -276,7 +277,7 @@ static hga_status put_line(markdown *m, line l)
     if (l.indent < 4 && (is_rule(&l, '-', 3, 1) || is_rule(&l, '*', 3, 1) || is_rule(&l, '_', 3, 1)))
         return end_lists(m, -1);
     marks = run_of(&l, '#', &rest);
-    if (l.indent < 4 && marks >= 1 && marks <= 6 && (rest == l.end || is_blank(*rest)))
+    if (l.indent < 4 && marks >= 1 && marks <= 6 && (rest == l.end || is_markdown_blank(*rest)))
         return put_heading(m, (int)marks, rest, l.end);
     while ((width = list_mark(&l)) > 0) {
         HGA_TRY(put_item(m, &l, width));

@@ -131,7 +131,7 @@ static hga_status read_attribute(keyed *k, int which, const char *name, const ch
     }
 }
 
-static int is_blank(char c) { return c == ' ' || c == '\t' || c == '\r' || c == '\n'; }
+static int is_number_blank(char c) { return c == ' ' || c == '\t' || c == '\r' || c == '\n'; }
 
 /* Texts stay as they are, numbers are without the blanks around them. */
 hga_status keyed_note(keyed *k, const char *name, const char *value, int64_t n)
@@ -143,8 +143,8 @@ hga_status keyed_note(keyed *k, const char *name, const char *value, int64_t n)
         HGA_TRY(import_note_name(&k->x, k->is_edge ? "edges" : "nodes", name, (int64_t)strlen(name), is_read));
     if (!is_read) return HGA_OK;
     if (k->now.told & 1u << which) return scan_wrong(&k->x, "%s is told twice", name);
-    for (; which != LABEL && which != NAME && n > 0 && is_blank(*value); n--) value++;
-    while (which != LABEL && which != NAME && n > 0 && is_blank(value[n - 1])) n--;
+    for (; which != LABEL && which != NAME && n > 0 && is_number_blank(*value); n--) value++;
+    while (which != LABEL && which != NAME && n > 0 && is_number_blank(value[n - 1])) n--;
     if (n == 0) return HGA_OK;
     k->now.told |= 1u << which;
     st = read_attribute(k, which, name, value, n);
@@ -199,7 +199,7 @@ hga_status keyed_both_ways(keyed *k)
 /* ---- the end ---- */
 
 /* Each node's number in the order of the list; those that no list has come after it as they are. */
-static void number_nodes(keyed *k)
+static void place_nodes(keyed *k)
 {
     hga_id next = k->n_listed;
     for (int64_t v = 0; v < k->n_ids; v++)
@@ -258,7 +258,7 @@ done:
 hga_status keyed_close(keyed *k, hga_status st, hga_graph **out)
 {
     const hga_allocator *a = k->x.allocator;
-    if (!st) number_nodes(k), st = move_nodes(k);
+    if (!st) place_nodes(k), st = move_nodes(k);
     names_clear(a, &k->index);
     hga_delete(a, k->ids, k->id_room, sizeof *k->ids);
     return import_close(&k->x, st, out);

@@ -2,6 +2,7 @@
 #ifndef STRIPS_H
 #define STRIPS_H
 
+#include "least.h"
 #include "tiles.h"
 
 /* The part of a segment that meets a group's rows. Lane r has the columns c in [0, n) with band_first <= c - r <=
@@ -13,9 +14,6 @@ typedef struct strip {
     int64_t band_first, band_last, hole;
     int64_t type; /* of lane 0 and column 0 */
 } strip;
-
-static inline int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
-static inline int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
 
 /* 0 when nothing of the segment is left for the group. */
 int strip_trim(const hga_segment *s, const row_group *g, strip *out);

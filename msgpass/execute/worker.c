@@ -1,6 +1,7 @@
 /* worker.c: what one thread needs to compute rows, taken once per workspace so that executing allocates nothing. One
    list of arrays measures, and then hands out. */
 #include "execute.h"
+#include "least.h"
 
 #include <string.h>
 
@@ -11,8 +12,6 @@ enum { LINE = LINE_FLOATS * sizeof(float) };
 /* Scalars that go through a kernel together: many, or the vectors wait for each other; so few that they stay in the
    first cache. */
 enum { LANES = 1024 };
-
-static int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
 
 /* One aggregate of a function of the caller's own. */
 static int64_t aggregate_bytes(const hga_plan *plan)

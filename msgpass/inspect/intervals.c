@@ -201,13 +201,13 @@ hga_status interval_put(interval_lists *l, hga_id v, const interval *list, int64
 }
 
 /* Places have room for a power of two. */
-static int place_of(int64_t n) { return n < 2 ? 0 : 64 - __builtin_clzll((unsigned long long)n - 1); }
+static int place_power(int64_t n) { return n < 2 ? 0 : 64 - __builtin_clzll((unsigned long long)n - 1); }
 
 /* Node v's list in a place that another has left, or at the end of the pool. */
 hga_status interval_lodge(interval_lists *l, hga_id v, const interval *list, int64_t n)
 {
     hga_status st = HGA_OK;
-    int place = place_of(n);
+    int place = place_power(n);
     int64_t start = 0;
     if (n > INT32_MAX) return hga_fail(HGA_EOVERFLOW, "intervals: a list of %lld", (long long)n);
     if (n && l->vacant[place]) {
@@ -224,7 +224,7 @@ done:
 /* A vacant place's first interval names the next one in `times`. */
 void interval_leave(interval_lists *l, hga_id v)
 {
-    int place = place_of(l->size[v]);
+    int place = place_power(l->size[v]);
     if (l->size[v] == 0) return;
     l->pool[l->start[v]].times = l->vacant[place];
     l->vacant[place] = l->start[v] + 1;

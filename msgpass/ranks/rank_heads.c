@@ -1,5 +1,6 @@
 /* rank_heads.c: a call of a rank that has all rows of some heads. */
 #include "rank_heads.h"
+#include "least.h"
 
 #include <string.h>
 
@@ -161,8 +162,6 @@ static void describe_heads(sharing *s, gradient_call *c)
     h->grad.d_lse.data = h;
     take_place(c, h, c->io, c->grad);
 }
-
-static int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
 
 /* Turns of one rank, at most, which are gathered together. */
 static hga_id most_turns(const gradient_call *c, const hga_plan *plan)

@@ -24,7 +24,7 @@ typedef struct noted {
     hga_pos at, n;
 } noted;
 
-static hga_id padded(hga_id n) { return (n + KERNEL_CHUNK - 1) / KERNEL_CHUNK * KERNEL_CHUNK; }
+static hga_id whole_chunks(hga_id n) { return (n + KERNEL_CHUNK - 1) / KERNEL_CHUNK * KERNEL_CHUNK; }
 
 /* ---- scores ---- */
 
@@ -169,7 +169,7 @@ static void choose_sixteen(const selecting *s, chooser *t, const sixteen *x, hga
 /* ---- threads ---- */
 
 /* Coarse blocks of the longest sample; a sample has no more of them than blocks. */
-static int64_t coarse_room(const selecting *s) { return padded(s->longest); }
+static int64_t coarse_room(const selecting *s) { return whole_chunks(s->longest); }
 
 /* What a thread needs to score and choose, for the longest sample. */
 static hga_status make_chooser(const selecting *s, chooser *t)
@@ -177,7 +177,7 @@ static hga_status make_chooser(const selecting *s, chooser *t)
     hga_status st = HGA_OK;
     const hga_allocator *a = s->in->allocator;
     *t = (chooser){.bad_row = -1};
-    HGA_TRY(hga_new(a, (int64_t)padded(s->longest) * KERNEL_TILE, sizeof *t->pick.score, &t->pick.score));
+    HGA_TRY(hga_new(a, (int64_t)whole_chunks(s->longest) * KERNEL_TILE, sizeof *t->pick.score, &t->pick.score));
     HGA_TRY(hga_new(a, s->longest, sizeof *t->pick.chosen, &t->pick.chosen));
     HGA_TRY(hga_new(a, s->longest, sizeof *t->pick.forced, &t->pick.forced));
     if (s->how->coarse) HGA_TRY(hga_new(a, coarse_room(s) * KERNEL_TILE, sizeof *t->pick.coarse, &t->pick.coarse));
@@ -194,7 +194,7 @@ done:
 static void drop_chooser(const selecting *s, chooser *t)
 {
     const hga_allocator *a = s->in->allocator;
-    hga_delete(a, t->pick.score, (int64_t)padded(s->longest) * KERNEL_TILE, sizeof *t->pick.score);
+    hga_delete(a, t->pick.score, (int64_t)whole_chunks(s->longest) * KERNEL_TILE, sizeof *t->pick.score);
     hga_delete(a, t->pick.chosen, s->longest, sizeof *t->pick.chosen);
     hga_delete(a, t->pick.forced, s->longest, sizeof *t->pick.forced);
     hga_delete(a, t->pick.coarse, coarse_room(s) * KERNEL_TILE, sizeof *t->pick.coarse);

@@ -22,7 +22,7 @@ typedef struct weighed_row {
     float lse;
 } weighed_row;
 
-static hga_id padded(hga_id dim) { return (dim + KERNEL_PAD - 1) / KERNEL_PAD * KERNEL_PAD; }
+static hga_id padded_dim(hga_id dim) { return (dim + KERNEL_PAD - 1) / KERNEL_PAD * KERNEL_PAD; }
 
 /* ---- operands ---- */
 
@@ -115,7 +115,7 @@ static hga_status weigh_all(weighing *w)
     const selecting *s = &w->s;
     const hga_id share = s->n_heads / s->n_kv_heads;
     float *q = NULL;
-    w->padded = padded(s->dim);
+    w->padded = padded_dim(s->dim);
     HGA_TRY(hga_new(s->in->allocator, (int64_t)s->in->n_tokens * w->padded, sizeof *w->keys, &w->keys));
     HGA_TRY(hga_new(s->in->allocator, (int64_t)s->threads * w->padded, sizeof *q, &q));
     for (hga_id kv = 0; kv < s->n_kv_heads; kv++) {
