@@ -11,24 +11,24 @@
 
 enum { MAX_LEVELS = 32 };
 
-typedef struct tree {
+typedef struct bpt_tree {
     hga_id n_levels;
     int64_t size[MAX_LEVELS], first[MAX_LEVELS + 1];
-} tree;
+} bpt_tree;
 
 /* What every step of building one graph needs. */
-typedef struct draft {
+typedef struct bpt_drawing {
     hga_builder *builder;
     hga_id near;
     const hga_bpt *p;
     hga_id n_tokens, there; /* those that are there, if there are fewer: the others' spans are whole */
     int64_t k, lead;
-    tree tree;
-} draft;
+    bpt_tree tree;
+} bpt_drawing;
 
-static tree halve(hga_id n_tokens)
+static bpt_tree halve(hga_id n_tokens)
 {
-    tree t = {.n_levels = 1, .size = {n_tokens}, .first = {0, n_tokens}};
+    bpt_tree t = {.n_levels = 1, .size = {n_tokens}, .first = {0, n_tokens}};
     while (t.size[t.n_levels - 1] > 1) {
         t.size[t.n_levels] = (t.size[t.n_levels - 1] + 1) / 2;
         t.first[t.n_levels + 1] = t.first[t.n_levels] + t.size[t.n_levels];
@@ -40,7 +40,7 @@ static tree halve(hga_id n_tokens)
 hga_id hga_bpt_nodes(hga_id n_tokens)
 {
     if (n_tokens < 1) return -1;
-    tree t = halve(n_tokens);
+    bpt_tree t = halve(n_tokens);
     int64_t nodes = t.first[t.n_levels];
     return nodes > INT32_MAX ? -1 : (hga_id)nodes;
 }
@@ -60,10 +60,10 @@ hga_id hga_bpt_tokens(hga_id nodes)
 }
 
 /* the first edge type of level j: of the leaf itself, or of a span's tokens */
-static int64_t type_base(const draft *d, hga_id j) { return (2 * d->k + 1) * (j < d->p->clip ? j : d->p->clip); }
+static int64_t type_base(const bpt_drawing *d, hga_id j) { return (2 * d->k + 1) * (j < d->p->clip ? j : d->p->clip); }
 
 /* A staircase of leaf groups over the nodes of level j, its columns counted within the level. */
-static hga_status add_slots(const draft *d, hga_id j, hga_staircase s)
+static hga_status add_slots(const bpt_drawing *d, hga_id j, hga_staircase s)
 {
     s.row_end = d->n_tokens;
     s.col += d->tree.first[j], s.col_begin = d->tree.first[j], s.col_end = d->tree.first[j + 1];
@@ -72,7 +72,7 @@ static hga_status add_slots(const draft *d, hga_id j, hga_staircase s)
 
 /* slot s has type 2 s + 1 on the left and 2 s + 2 on the right; `from` is the first slot that the level itself provides
    */
-static hga_status add_left(const draft *d, hga_id j, int64_t from)
+static hga_status add_left(const bpt_drawing *d, hga_id j, int64_t from)
 {
     int64_t group = (int64_t)1 << j, k = d->k;
     hga_staircase s = {.row = -d->lead,
@@ -86,7 +86,7 @@ static hga_status add_left(const draft *d, hga_id j, int64_t from)
     return add_slots(d, j, s);
 }
 /* The slots from `from` on that level j's groups have on their right. */
-static hga_status add_right(const draft *d, hga_id j, int64_t from)
+static hga_status add_right(const bpt_drawing *d, hga_id j, int64_t from)
 {
     int64_t group = (int64_t)1 << j, col = d->lead + 1 + from;
     hga_staircase s = {.row = d->lead,
@@ -102,7 +102,7 @@ static hga_status add_right(const draft *d, hga_id j, int64_t from)
 
 /* Slot 0 under `shifted`: half of each group takes the level's own node, the other half the sibling left behind one
    level finer. */
-static hga_status add_shifted_slot(const draft *d, hga_id j)
+static hga_status add_shifted_slot(const bpt_drawing *d, hga_id j)
 {
     hga_status st = HGA_OK;
     int64_t group = (int64_t)1 << j, half = group / 2, lead = d->lead;
@@ -124,7 +124,7 @@ done:
 }
 
 /* Slot k under `text`, of slot k - 1's type: on the left of odd groups and on the right of even ones. */
-static hga_status add_text_slot(const draft *d, hga_id j)
+static hga_status add_text_slot(const bpt_drawing *d, hga_id j)
 {
     hga_status st = HGA_OK;
     int64_t group = (int64_t)1 << j, k = d->k, lead = d->lead, base = type_base(d, j);
@@ -138,9 +138,9 @@ done:
 }
 
 /* Spans [first, end) of level j see their tokens before n. */
-static hga_status add_spans(const draft *d, hga_id j, int64_t first, int64_t end, int64_t n)
+static hga_status add_spans(const bpt_drawing *d, hga_id j, int64_t first, int64_t end, int64_t n)
 {
-    const tree *t = &d->tree;
+    const bpt_tree *t = &d->tree;
     int64_t group = (int64_t)1 << j;
     hga_staircase s = {.row = t->first[j],
                        .n_rows = 1,
@@ -155,7 +155,7 @@ static hga_status add_spans(const draft *d, hga_id j, int64_t first, int64_t end
 }
 
 /* A span sees its tokens, the last one those that are there. */
-static hga_status add_affiliated(const draft *d, hga_id j)
+static hga_status add_affiliated(const bpt_drawing *d, hga_id j)
 {
     int64_t group = (int64_t)1 << j, there = (d->there + group - 1) / group;
     hga_status st = add_spans(d, j, 0, there, d->there);
@@ -163,7 +163,7 @@ static hga_status add_affiliated(const draft *d, hga_id j)
 }
 
 /* What leaves see of level j by the rule, and what its spans see. */
-static hga_status add_level(const draft *d, hga_id j)
+static hga_status add_level(const bpt_drawing *d, hga_id j)
 {
     hga_status st = HGA_OK;
     int shifted = d->p->rule == HGA_BPT_SHIFTED;
@@ -177,7 +177,7 @@ done:
 }
 
 /* A band of leaves, whose types change by `slope` from one distance to the next. */
-static hga_status add_band(const draft *d, int64_t first, int64_t last, int32_t type, int32_t slope)
+static hga_status add_band(const bpt_drawing *d, int64_t first, int64_t last, int32_t type, int32_t slope)
 {
     hga_id n = d->n_tokens;
     hga_block band = {.n_dst = n,
@@ -193,7 +193,7 @@ static hga_status add_band(const draft *d, int64_t first, int64_t last, int32_t 
 
 /* Level 0: the leaf itself, type 0, and k leaves to either side; the one at distance x has type 2 x - 1 on the left, 2
    x on the right. */
-static hga_status add_leaves(const draft *d)
+static hga_status add_leaves(const bpt_drawing *d)
 {
     hga_status st = HGA_OK;
     HGA_TRY(add_band(d, 0, 0, 0, 0));
@@ -204,7 +204,7 @@ done:
     return st;
 }
 
-static hga_status add_levels(hga_builder *b, const tree *t)
+static hga_status add_levels(hga_builder *b, const bpt_tree *t)
 {
     hga_status st = HGA_OK;
     for (hga_id j = 0; j < t->n_levels; j++) HGA_TRY(hga_builder_add_level(b, (hga_id)t->size[j], NULL));
@@ -212,7 +212,7 @@ done:
     return st;
 }
 
-static hga_status add_families(hga_builder *b, const tree *t)
+static hga_status add_families(hga_builder *b, const bpt_tree *t)
 {
     hga_status st = HGA_OK;
     for (hga_id j = 0; j + 1 < t->n_levels; j++)
@@ -226,7 +226,7 @@ static hga_status check_bpt(const hga_bpt *p)
 {
     if (p->n_tokens < 1) return hga_fail(HGA_EINVAL, "tokens: %d, at least 1 is needed", p->n_tokens);
     if (hga_bpt_nodes(p->n_tokens) < 0)
-        return hga_fail(HGA_EOVERFLOW, "tokens: the tree over %d has too many nodes for a 32-bit id", p->n_tokens);
+        return hga_fail(HGA_EOVERFLOW, "tokens: the bpt_tree over %d has too many nodes for a 32-bit id", p->n_tokens);
     if (p->k < 1) return hga_fail(HGA_EINVAL, "k: %d, at least 1 is needed", p->k);
     if (p->clip < 0) return hga_fail(HGA_EINVAL, "clip: %d is negative", p->clip);
     if ((unsigned)p->rule > HGA_BPT_ALGORITHM1) return hga_fail(HGA_EINVAL, "rule: %d is not one", (int)p->rule);
@@ -258,13 +258,13 @@ done:
 static hga_status draw_bpt(hga_builder *b, const hga_bpt *p, hga_id n_tokens, hga_id there, hga_id *near)
 {
     hga_status st = HGA_OK;
-    draft d = {.builder = b,
-               .p = p,
-               .n_tokens = n_tokens,
-               .there = there,
-               .k = p->k,
-               .lead = p->rule == HGA_BPT_TEXT ? p->k : p->k - 1,
-               .tree = halve(n_tokens)};
+    bpt_drawing d = {.builder = b,
+                     .p = p,
+                     .n_tokens = n_tokens,
+                     .there = there,
+                     .k = p->k,
+                     .lead = p->rule == HGA_BPT_TEXT ? p->k : p->k - 1,
+                     .tree = halve(n_tokens)};
     HGA_TRY(add_levels(b, &d.tree));
     HGA_TRY(hga_builder_add_relation(b, "near", near));
     d.near = *near;
@@ -291,7 +291,7 @@ hga_status hga_build_bpt(const hga_bpt *p, hga_graph **g, hga_program *program)
     HGA_TRY(hga_check_reserved("hga_bpt", p->reserved, sizeof p->reserved));
     HGA_TRY(check_bpt(p));
     HGA_TRY(hga_builder_create(p->allocator, &b));
-    tree t = halve(p->n_tokens);
+    bpt_tree t = halve(p->n_tokens);
     HGA_TRY(draw_bpt(b, p, p->n_tokens, p->n_tokens, &near));
     HGA_TRY(add_families(b, &t));
     HGA_TRY(hga_builder_set_claims(b, HGA_CLAIM_SINGLE | HGA_CLAIM_COMPLETE | (p->causal ? HGA_CLAIM_CAUSAL : 0u)));

@@ -160,14 +160,14 @@ void hga_variant_defaults(const hga_variant *v, void *parameters) { v->defaults(
 enum { WORD_BYTES = 2048, MAX_NUMBERS = 256, PARAMETER_BYTES = 1024 };
 
 /* What the words of a variant are read into. */
-typedef struct reading {
+typedef struct variant_reading {
     const hga_variant *variant;
     _Alignas(max_align_t) char parameters[PARAMETER_BYTES];
     hga_id numbers[MAX_NUMBERS], n_numbers; /* of all lists */
-} reading;
+} variant_reading;
 
 /* "2,4,8" */
-static hga_status read_list(reading *r, const hga_parameter *p, char *value)
+static hga_status read_list(variant_reading *r, const hga_parameter *p, char *value)
 {
     hga_id *list = r->numbers + r->n_numbers, n = 0;
     hga_status st = HGA_OK;
@@ -182,7 +182,7 @@ static hga_status read_list(reading *r, const hga_parameter *p, char *value)
 }
 
 /* "name=value" */
-static hga_status read_parameter(reading *r, char *word)
+static hga_status read_parameter(variant_reading *r, char *word)
 {
     char *value = strchr(word, '=');
     if (!value || value == word) return hga_fail(HGA_EINVAL, "%s: '%s' is not name=value", r->variant->name, word);
@@ -203,7 +203,7 @@ static hga_status fail_unknown(const char *name)
 }
 
 /* The variant's name, then its parameters. */
-static hga_status read_words(reading *r, char *text)
+static hga_status read_words(variant_reading *r, char *text)
 {
     static const char between[] = " \t\n:";
     char *rest = NULL, *word = strtok_r(text, between, &rest);
@@ -218,7 +218,7 @@ static hga_status read_words(reading *r, char *text)
 
 hga_status hga_build(const char *words, hga_id n_tokens, hga_graph **g, hga_program *program)
 {
-    reading r = {.n_numbers = 0};
+    variant_reading r = {.n_numbers = 0};
     char text[WORD_BYTES], tokens[16];
     *g = NULL;
     if (strlen(words) >= sizeof text)

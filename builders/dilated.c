@@ -62,12 +62,12 @@ done:
 }
 
 /* Blocks of one size, one after another. */
-typedef struct run {
+typedef struct class_run {
     int64_t first;
     hga_id size, count;
-} run;
+} class_run;
 
-static hga_status flush(hga_builder *b, hga_id relation, hga_shape_kind shape, const run *r)
+static hga_status flush(hga_builder *b, hga_id relation, hga_shape_kind shape, const class_run *r)
 {
     hga_block classes = {.dst = (hga_id)r->first, .n_dst = r->size, .src = (hga_id)r->first, .n_src = r->size};
     classes.count = r->count, classes.dst_step = classes.src_step = r->size, classes.shape = shape;
@@ -75,13 +75,14 @@ static hga_status flush(hga_builder *b, hga_id relation, hga_shape_kind shape, c
 }
 
 /* `count` more classes of `size` each: of the run, or the start of another */
-static hga_status put_classes(hga_builder *b, hga_id relation, hga_shape_kind shape, run *r, hga_id size, hga_id count)
+static hga_status put_classes(hga_builder *b, hga_id relation, hga_shape_kind shape, class_run *r, hga_id size,
+                              hga_id count)
 {
     hga_status st = HGA_OK;
     if (size == 0 || count == 0) return HGA_OK;
     if (size != r->size) {
         st = flush(b, relation, shape, r);
-        *r = (run){.first = r->first + (int64_t)r->size * r->count, .size = size};
+        *r = (class_run){.first = r->first + (int64_t)r->size * r->count, .size = size};
     }
     r->count += count;
     return st;
@@ -91,7 +92,7 @@ static hga_status put_classes(hga_builder *b, hga_id relation, hga_shape_kind sh
 static hga_status add_classes(hga_builder *b, hga_id relation, hga_shape_kind shape, const branch *c)
 {
     hga_status st = HGA_OK;
-    run r = {0};
+    class_run r = {0};
     for (int64_t first = 0; first < c->n_tokens; first += c->width) {
         hga_id n = least_id(c->width, (hga_id)(c->n_tokens - first)), size = n / c->step, more = n % c->step;
         HGA_TRY(put_classes(b, relation, shape, &r, size + 1, more));

@@ -61,11 +61,11 @@ static int flat(const forest *f, hga_id start, hga_id m)
 }
 
 /* Children child .. child + n - 1 that go, `each` at a time, to parents from `parent` on. */
-typedef struct families {
+typedef struct child_run {
     hga_id parent, child, n, each;
-} families;
+} child_run;
 
-static hga_status flush_families(hga_builder *b, families *f)
+static hga_status flush_families(hga_builder *b, child_run *f)
 {
     hga_id n = f->n;
     f->n = 0;
@@ -73,14 +73,14 @@ static hga_status flush_families(hga_builder *b, families *f)
 }
 
 /* The next parent with the next children, as many as the others have, is told with them. */
-static hga_status put_family(hga_builder *b, families *f, hga_id parent, hga_id child, hga_id n)
+static hga_status put_family(hga_builder *b, child_run *f, hga_id parent, hga_id child, hga_id n)
 {
     if (f->n && n == f->each && parent == f->parent + f->n / f->each && child == f->child + f->n) {
         f->n += n;
         return HGA_OK;
     }
     hga_status st = flush_families(b, f);
-    *f = (families){parent, child, n, n};
+    *f = (child_run){parent, child, n, n};
     return st;
 }
 
@@ -88,7 +88,7 @@ static hga_status put_family(hga_builder *b, families *f, hga_id parent, hga_id 
 static hga_status add_families(hga_builder *b, const forest *f)
 {
     hga_status st = HGA_OK;
-    families all = {.n = 0};
+    child_run all = {.n = 0};
     for (hga_id v = f->n_tokens; v < f->n; v++)
         for (hga_id i = f->family_ptr[v], n; i < f->family_ptr[v + 1]; i += n) {
             hga_id child = forest_member(f, i);

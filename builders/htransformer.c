@@ -15,15 +15,15 @@ enum { MAX_LEVELS = 33, MAX_TILES = 4 };
 /* ---- levels ---- */
 
 /* The levels of the queries, or of the keys. */
-typedef struct side {
+typedef struct side_levels {
     int64_t size[MAX_LEVELS], first[MAX_LEVELS];
-} side;
+} side_levels;
 
 typedef struct hierarchy {
     const hga_htransformer *p;
     hga_id n_levels;
     int cross;
-    side query, key; /* the same when not cross */
+    side_levels query, key; /* the same when not cross */
 } hierarchy;
 
 /* nodes of a full block: odd blocks of neighbours grow to even ones above level 0, since their halves are rounded up */
@@ -79,7 +79,7 @@ static int64_t stretch(const hga_htransformer *p, hga_id level, int64_t n)
 }
 
 /* The parents of one side's nodes of level l, which pair up within each stretch. */
-static hga_status add_side_families(hga_builder *b, const hga_htransformer *p, const side *s, hga_id l)
+static hga_status add_side_families(hga_builder *b, const hga_htransformer *p, const side_levels *s, hga_id l)
 {
     int64_t size = s->size[l], step = stretch(p, l, size), child = s->first[l], parent = s->first[l + 1];
     if (step == 1) return hga_builder_set_families(b, (hga_id)parent, (hga_id)child, (hga_id)size, 1);
@@ -106,18 +106,18 @@ done:
 /* ---- near ---- */
 
 /* Rows [row, row + rows) to columns [col, col + cols), counted in units and repeated every `step` units. */
-typedef struct tile {
+typedef struct unit_block {
     int row, rows, col, cols;
     hga_shape_kind shape;
-} tile;
+} unit_block;
 
-typedef struct pattern {
+typedef struct unit_pattern {
     int halves, step, n_tiles; /* the unit is half a block, or a block */
-    tile tiles[MAX_TILES];
-} pattern;
+    unit_block tiles[MAX_TILES];
+} unit_pattern;
 
 /* [structure][causal][above level 0] */
-static const pattern patterns[2][2][2] =
+static const unit_pattern patterns[2][2][2] =
     {[HGA_NEIGHBOURS] =
          {{{0, 1, 1, {{0, 1, -1, 3, HGA_ALL}}},
            {1, 2, 4, {{0, 1, -2, 1, HGA_ALL}, {0, 1, 2, 2, HGA_ALL}, {1, 1, -2, 2, HGA_ALL}, {1, 1, 3, 1, HGA_ALL}}}},
@@ -128,7 +128,7 @@ static const pattern patterns[2][2][2] =
 
 /* relative types are (j - i) + 2 block - 1, i and j counted within their levels */
 static hga_status add_tile(hga_builder *b, hga_id near, const hierarchy *h, hga_id l, int64_t unit, int64_t step,
-                           const tile *t)
+                           const unit_block *t)
 {
     int64_t row = t->row * unit, col = t->col * unit, types = 2 * block_size(h->p, 1) - 1;
     hga_staircase s = {.row = h->query.first[l] + row,
@@ -151,7 +151,7 @@ static hga_status add_near(hga_builder *b, hga_id near, const hierarchy *h)
 {
     hga_status st = HGA_OK;
     for (hga_id l = 0; l < h->n_levels; l++) {
-        const pattern *near_by = &patterns[h->p->structure][h->p->causal != 0][l > 0];
+        const unit_pattern *near_by = &patterns[h->p->structure][h->p->causal != 0][l > 0];
         int64_t unit = block_size(h->p, l) / (near_by->halves ? 2 : 1);
         for (int i = 0; i < near_by->n_tiles; i++)
             HGA_TRY(add_tile(b, near, h, l, unit, near_by->step, &near_by->tiles[i]));
@@ -171,7 +171,7 @@ typedef struct strand {
 /* The first children of level l are one strand for each stretch; or, where stretches are many and short, one for each
    place in a stretch. */
 typedef struct weave {
-    const side *side;
+    const side_levels *side;
     hga_id level;
     int64_t step, half, n_stretches;
 } weave;

@@ -11,24 +11,24 @@
 enum { MAX_AXES = 3 };
 
 /* Part of an axis' pairs, as a block whose rows and columns are positions along the axis. */
-typedef struct axis {
+typedef struct token_axis {
     hga_id n, kernel, dilation, stride; /* stride: tokens from one position to the next */
     int causal;
     hga_block *part;
     int64_t n_parts, room;
-} axis;
+} token_axis;
 
-typedef struct grid {
-    axis axis[MAX_AXES];
+typedef struct token_grid {
+    token_axis axis[MAX_AXES];
     hga_id n_axes, n_tokens;
     hga_builder *builder;
     hga_id near;
     const hga_allocator *allocator;
-} grid;
+} token_grid;
 
 /* ---- the pairs of an axis ---- */
 
-static hga_status add_part(const grid *g, axis *x, hga_block part)
+static hga_status add_part(const token_grid *g, token_axis *x, hga_block part)
 {
     hga_status st = hga_grow(g->allocator, &x->part, &x->room, x->n_parts, x->n_parts + 1, sizeof *x->part);
     if (!st) x->part[x->n_parts++] = part;
@@ -41,7 +41,7 @@ typedef struct windows {
     hga_id size, before, around, after;
 } windows;
 
-static windows find_windows(const axis *x, hga_id m)
+static windows find_windows(const token_axis *x, hga_id m)
 {
     windows w = {.size = x->kernel < m ? x->kernel : m};
     w.before = m > w.size ? x->kernel / 2 : m;
@@ -51,7 +51,7 @@ static windows find_windows(const axis *x, hga_id m)
 }
 
 /* The last axis: `count` classes of m positions, one after another from `first` on, in rectangles and bands. */
-static hga_status add_shapes(const grid *g, axis *x, hga_id first, hga_id m, hga_id count)
+static hga_status add_shapes(const token_grid *g, token_axis *x, hga_id first, hga_id m, hga_id count)
 {
     hga_status st = HGA_OK;
     windows w = find_windows(x, m);
@@ -81,7 +81,7 @@ static hga_block pairs(hga_id dst, hga_id src, hga_id count, hga_id dst_step)
 }
 
 /* Another axis: one class of m positions from `first` on, in diagonals and, at the ends, in rows. */
-static hga_status add_axis(const grid *g, axis *x, hga_id first, hga_id m)
+static hga_status add_axis(const token_grid *g, token_axis *x, hga_id first, hga_id m)
 {
     hga_status st = HGA_OK;
     windows w = find_windows(x, m);
@@ -98,7 +98,7 @@ done:
 }
 
 /* The first n mod dilation classes have one position more than the others. */
-static hga_status find_parts(const grid *g, axis *x, int last)
+static hga_status find_parts(const token_grid *g, token_axis *x, int last)
 {
     hga_status st = HGA_OK;
     hga_id size = x->n / x->dilation, more = x->n % x->dilation, at = 0;
@@ -115,7 +115,7 @@ done:
 /* ---- their product ---- */
 
 /* One part of each axis: the part that repeats most often is the block's repetition, the others are told one by one. */
-static hga_status add_product(const grid *g, const hga_block *const *part)
+static hga_status add_product(const token_grid *g, const hga_block *const *part)
 {
     hga_status st = HGA_OK;
     hga_id widest = 0, index[MAX_AXES] = {0}, a;
@@ -143,7 +143,7 @@ done:
 }
 
 /* every choice of one part of each axis from `a` on */
-static hga_status add_products(const grid *g, hga_id a, const hga_block **part)
+static hga_status add_products(const token_grid *g, hga_id a, const hga_block **part)
 {
     hga_status st = HGA_OK;
     if (a == g->n_axes) return add_product(g, part);
@@ -157,7 +157,7 @@ static hga_status add_products(const grid *g, hga_id a, const hga_block **part)
 /* ---- the order by residues ---- */
 
 /* the coordinate at a position of the axis */
-static hga_id coordinate(const axis *x, hga_id position)
+static hga_id coordinate(const token_axis *x, hga_id position)
 {
     hga_id size = x->n / x->dilation, more = x->n % x->dilation, longer = more * (size + 1);
     if (position < longer) return position / (size + 1) + position % (size + 1) * x->dilation;
@@ -166,7 +166,7 @@ static hga_id coordinate(const axis *x, hga_id position)
 }
 
 /* Tokens by the residues of their coordinates, if any axis is dilated. */
-static hga_status set_order(const grid *g)
+static hga_status set_order(const token_grid *g)
 {
     hga_status st = HGA_OK;
     hga_id *order = NULL;
@@ -205,7 +205,7 @@ static hga_status check_axes(const char *name, const hga_id *list, hga_id n, hga
 }
 
 /* Without a shape the tokens are one axis. */
-static hga_status find_axes(const hga_neighbourhood *p, grid *g)
+static hga_status find_axes(const hga_neighbourhood *p, token_grid *g)
 {
     int64_t product = 1;
     const hga_id *shape = p->shape ? p->shape : &p->n_tokens;
@@ -227,7 +227,7 @@ static hga_status find_axes(const hga_neighbourhood *p, grid *g)
 }
 
 /* The axes with what is told of each, or of all of them at once. */
-static hga_status read_parameters(const hga_neighbourhood *p, grid *g)
+static hga_status read_parameters(const hga_neighbourhood *p, token_grid *g)
 {
     hga_status st = HGA_OK;
     HGA_TRY(hga_check_reserved("hga_neighbourhood", p->reserved, sizeof p->reserved));
@@ -236,7 +236,7 @@ static hga_status read_parameters(const hga_neighbourhood *p, grid *g)
     HGA_TRY(check_axes("dilation", p->dilation, p->n_dilation, g->n_axes, 1, INT32_MAX));
     HGA_TRY(check_axes("causal", p->causal, p->n_causal, g->n_axes, 0, 1));
     for (hga_id i = 0; i < g->n_axes; i++) {
-        axis *x = &g->axis[i];
+        token_axis *x = &g->axis[i];
         x->kernel = of_axis(p->kernel, p->n_kernel, i, HGA_NEIGHBOURHOOD_KERNEL);
         x->dilation = of_axis(p->dilation, p->n_dilation, i, 1);
         x->causal = of_axis(p->causal, p->n_causal, i, 0) != 0;
@@ -252,7 +252,7 @@ hga_status hga_build_neighbourhood(const hga_neighbourhood *p, hga_graph **g, hg
 {
     hga_status st = HGA_OK;
     const hga_block *part[MAX_AXES];
-    grid x = {.allocator = p->allocator};
+    token_grid x = {.allocator = p->allocator};
     uint32_t causal = HGA_CLAIM_CAUSAL;
     *g = NULL;
     HGA_TRY(read_parameters(p, &x));

@@ -6,12 +6,12 @@
 
 /* The tree as the loops below want it. Node j of level l has its hyperplanes at row first[l] + j * rows_per_node: one a
    node when binary, one a child otherwise. */
-typedef struct tree {
+typedef struct route_tree {
     const hga_router *r;
     const float *weights; /* r's, or a copy of them */
     int64_t n_rows;
     float largest; /* of all |w|; INFINITY: not looked for */
-} tree;
+} route_tree;
 
 static inline hga_id branches(const hga_id *branching, hga_id level) { return branching ? branching[level] : 2; }
 
@@ -74,7 +74,8 @@ static double plane_value(const float *w, const float *x, hga_id dim, float bias
 
 /* the child of a node whose hyperplanes start at `row`: binary by sign, else the largest value, lowest index on ties;
    -1 and *bad when one is not finite */
-static hga_id choose_exactly(const tree *t, hga_id head, int64_t row, hga_id n_planes, const float *x, int64_t *bad)
+static hga_id choose_exactly(const route_tree *t, hga_id head, int64_t row, hga_id n_planes, const float *x,
+                             int64_t *bad)
 {
     const hga_router *r = t->r;
     const float *w = t->weights + (head * t->n_rows + row) * r->dim, *bias = r->bias + head * t->n_rows + row;
@@ -137,7 +138,7 @@ INLINED estimate estimate_plane(const float *w, const float *x, hga_id dim, floa
 }
 
 /* What choose_exactly finds, mostly without it: the sign, or a largest value that no other can reach. */
-INLINED hga_id choose(const tree *t, hga_id head, int64_t row, hga_id n_planes, const float *x, int64_t *bad)
+INLINED hga_id choose(const route_tree *t, hga_id head, int64_t row, hga_id n_planes, const float *x, int64_t *bad)
 {
     const hga_router *r = t->r;
     const float *w = t->weights + (head * t->n_rows + row) * r->dim, *bias = r->bias + head * t->n_rows + row;
@@ -221,7 +222,7 @@ typedef struct four_rows {
 } four_rows;
 
 /* The errors are those of estimate_plane, with no |w| larger than the tree's largest. */
-INLINED void start(const tree *t, const float *x, ptrdiff_t row_stride, hga_id dim, four_rows *f)
+INLINED void start(const route_tree *t, const float *x, ptrdiff_t row_stride, hga_id dim, four_rows *f)
 {
     UNROLLED for (int i = 0; i < 4; i++) f->x[i] = x + i * row_stride;
     f->error = sizes(f->x, dim) * t->largest * (((float)dim + 2) * 0x1p-23f) + (float)dim * 0x1p-125f;
@@ -229,7 +230,8 @@ INLINED void start(const tree *t, const float *x, ptrdiff_t row_stride, hga_id d
 }
 
 /* The same for a row whose sign the product leaves open; -1: it is not finite. */
-static __attribute__((noinline, cold)) int32_t sign_exactly(const tree *t, hga_id head, int64_t row, const float *x)
+static __attribute__((noinline, cold)) int32_t sign_exactly(const route_tree *t, hga_id head, int64_t row,
+                                                            const float *x)
 {
     int64_t plane;
     return choose_exactly(t, head, row, 1, x, &plane);
@@ -237,7 +239,7 @@ static __attribute__((noinline, cold)) int32_t sign_exactly(const tree *t, hga_i
 
 /* One level down a binary tree: from nodes of the level whose hyperplanes start at `level_row`. 0 when one row has no
    child. */
-INLINED int step(const tree *t, hga_id head, int64_t level_row, hga_id dim, four_rows *f)
+INLINED int step(const route_tree *t, hga_id head, int64_t level_row, hga_id dim, four_rows *f)
 {
     const int64_t first = head * t->n_rows + level_row;
     const float *w = t->weights + first * dim, *bias = t->r->bias + first, *plane[4];
@@ -283,7 +285,7 @@ INLINED void fetch(const rows *r, hga_id first, hga_id n, hga_id head, hga_id di
 
 /* The leaves of rows first .. first + n - 1 for one head: node(0) = 0, node(l + 1) = node(l) * b_l + child, and -1 once
    it fails. *bad gets the first row, by its first head, that does. */
-INLINED void descend(const tree *t, const rows *r, hga_id first, hga_id n, hga_id head, obstacle *bad)
+INLINED void descend(const route_tree *t, const rows *r, hga_id first, hga_id n, hga_id head, obstacle *bad)
 {
     int64_t node[ABREAST] = {0}, plane, level_row = 0, nodes = 1;
     const float *x = r->x + first * r->row_stride + head * r->head_stride;
@@ -304,7 +306,7 @@ INLINED void descend(const tree *t, const rows *r, hga_id first, hga_id n, hga_i
 }
 
 /* The same for ABREAST rows of a binary tree whose largest weight is known. 0 when one fails: nothing is said of it. */
-INLINED int descend_together(const tree *t, const rows *r, hga_id first, hga_id head, hga_id dim)
+INLINED int descend_together(const route_tree *t, const rows *r, hga_id first, hga_id head, hga_id dim)
 {
     four_rows f[ABREAST / 4];
     const hga_id levels = t->r->height ? t->r->height : 1,
@@ -320,7 +322,7 @@ INLINED int descend_together(const tree *t, const rows *r, hga_id first, hga_id 
     return 1;
 }
 
-INLINED int can_descend_together(const tree *t, const rows *r, hga_id first, hga_id n, hga_id head)
+INLINED int can_descend_together(const route_tree *t, const rows *r, hga_id first, hga_id n, hga_id head)
 {
     if (n < ABREAST || t->largest == INFINITY) return 0;
     return t->r->dim == COMMON_DIM ? descend_together(t, r, first, head, COMMON_DIM)
@@ -328,7 +330,7 @@ INLINED int can_descend_together(const tree *t, const rows *r, hga_id first, hga
 }
 
 /* 1 when all found their leaf; else *bad is the first row, by its first head, that did not. */
-INLINED int route(const tree *t, const rows *r, obstacle *bad)
+INLINED int route(const route_tree *t, const rows *r, obstacle *bad)
 {
     *bad = (obstacle){.row = -1};
     for (hga_id begin = 0, end; begin < r->n && bad->row < 0; begin = end) {
@@ -342,21 +344,21 @@ INLINED int route(const tree *t, const rows *r, obstacle *bad)
     return bad->row < 0;
 }
 
-static int route_plain(const tree *t, const rows *r, obstacle *bad) { return route(t, r, bad); }
+static int route_plain(const route_tree *t, const rows *r, obstacle *bad) { return route(t, r, bad); }
 
 #ifdef __x86_64__
-static __attribute__((target("avx512f"))) int route_avx512(const tree *t, const rows *r, obstacle *bad)
+static __attribute__((target("avx512f"))) int route_avx512(const route_tree *t, const rows *r, obstacle *bad)
 {
     return route(t, r, bad);
 }
-static __attribute__((target("avx2,fma"))) int route_avx2(const tree *t, const rows *r, obstacle *bad)
+static __attribute__((target("avx2,fma"))) int route_avx2(const route_tree *t, const rows *r, obstacle *bad)
 {
     return route(t, r, bad);
 }
 #endif
 
 /* the same for the widest vectors of this machine */
-static int route_all(const tree *t, const rows *r, obstacle *bad)
+static int route_all(const route_tree *t, const rows *r, obstacle *bad)
 {
 #ifdef __x86_64__
     if (__builtin_cpu_supports("avx512f")) return route_avx512(t, r, bad);
@@ -365,10 +367,10 @@ static int route_all(const tree *t, const rows *r, obstacle *bad)
     return route_plain(t, r, bad);
 }
 
-static int64_t n_weights(const tree *t) { return t->r->n_heads * t->n_rows * t->r->dim; }
+static int64_t n_weights(const route_tree *t) { return t->r->n_heads * t->n_rows * t->r->dim; }
 
 /* NaN is left out here and shows in the products. */
-static float largest_weight(const tree *t)
+static float largest_weight(const route_tree *t)
 {
     const int64_t n = n_weights(t);
     floats most = {0};
@@ -386,7 +388,7 @@ static float largest_weight(const tree *t)
 }
 
 /* Many rows read the hyperplanes: where vectors of these would lie across two lines each, a copy of them does not. */
-static hga_status lay_on_lines(tree *t, float **copy)
+static hga_status lay_on_lines(route_tree *t, float **copy)
 {
     if ((uintptr_t)t->weights % sizeof(floats) == 0 || t->r->dim % LANES) return HGA_OK;
     hga_status st = hga_new(NULL, n_weights(t), sizeof **copy, copy);
@@ -402,7 +404,7 @@ hga_status hga_route(const hga_router *r, const float *x, hga_id n, ptrdiff_t ro
     hga_status st = hga_check_reserved("hga_router", r->reserved, sizeof r->reserved);
     if (!st) st = check_inputs(r, x, n, leaf);
     if (st) return st;
-    tree t = {r, r->weights, hga_route_rows(r->height, r->branching), INFINITY};
+    route_tree t = {r, r->weights, hga_route_rows(r->height, r->branching), INFINITY};
     float *copy = NULL;
     obstacle bad = {.row = -1};
     if (n / 8 >= t.n_rows) st = lay_on_lines(&t, &copy);

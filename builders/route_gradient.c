@@ -69,7 +69,7 @@ static void decision_adjoint(const hga_router *r, hga_id n, const double *share,
 /* ---- a row ---- */
 
 /* A row's way through one head's tree. */
-typedef struct walk {
+typedef struct way_down {
     const hga_router *r;
     const hga_route_grad *g;
     levels t;
@@ -79,10 +79,10 @@ typedef struct walk {
     double *d_weights, *d_bias; /* [n_rows][dim], [n_rows]: of the head */
     double *f, *share, *d, *df; /* [most branches] */
     double *reach, *asked;      /* dense: [n_nodes] */
-} walk;
+} way_down;
 
 /* The values of the hyperplanes from `row` on. */
-static void evaluate(const walk *w, int64_t row, hga_id n)
+static void evaluate(const way_down *w, int64_t row, hga_id n)
 {
     for (hga_id c = 0; c < n; c++) {
         const float *weights = w->r->weights + (w->head * w->t.n_rows + row + c) * w->r->dim;
@@ -93,7 +93,7 @@ static void evaluate(const walk *w, int64_t row, hga_id n)
 }
 
 /* The hyperplanes' values have gradients df. */
-static void spread(const walk *w, int64_t row, hga_id n)
+static void spread(const way_down *w, int64_t row, hga_id n)
 {
     for (hga_id c = 0; c < n; c++) {
         const float *weights = w->r->weights + (w->head * w->t.n_rows + row + c) * w->r->dim;
@@ -106,7 +106,7 @@ static void spread(const walk *w, int64_t row, hga_id n)
 
 /* The path that was taken: `d` has the gradients of the log-probabilities of its first l decisions, l = 0 .. height, or
    of all of them alone. */
-static void walk_path(const walk *w, const float *d, int by_level, int64_t leaf)
+static void walk_path(const way_down *w, const float *d, int by_level, int64_t leaf)
 {
     const levels *t = &w->t;
     double below = by_level ? 0 : (double)*d;
@@ -123,7 +123,7 @@ static void walk_path(const walk *w, const float *d, int by_level, int64_t leaf)
 
 /* Every node: `d` has the gradients of the probabilities that the row comes to them. First how probable each is, then
    back up: a node is asked for itself and, by their shares, for its children. */
-static void walk_all(const walk *w, const float *d)
+static void walk_all(const way_down *w, const float *d)
 {
     const levels *t = &w->t;
     int64_t first[64] = {0}, nodes = 1, row = 0;
@@ -197,7 +197,7 @@ static void clear_gradients(const hga_router *r, const hga_route_grad *g)
 }
 
 /* Every row's way through one head's tree, with each kind of gradient that is given. */
-static void walk_head(walk *w)
+static void walk_head(way_down *w)
 {
     const hga_route_grad *g = w->g;
     for (hga_id i = 0; i < g->n; i++) {
@@ -211,7 +211,7 @@ static void walk_head(walk *w)
     }
 }
 
-static void add_sums(const walk *w, const double *sums)
+static void add_sums(const way_down *w, const double *sums)
 {
     int64_t rows = w->t.n_rows, dim = w->r->dim, at = w->head * rows;
     for (int64_t i = 0; w->d_weights && i < rows * dim; i++) w->g->d_weights[at * dim + i] += (float)sums[i];
@@ -222,7 +222,7 @@ hga_status hga_route_gradient(const hga_router *r, const hga_route_grad *g)
 {
     hga_status st = check_route_grad(r, g);
 
-    walk w = {.r = r, .g = g};
+    way_down w = {.r = r, .g = g};
     double *memory = NULL;
     int64_t n = 0, sums = 0, most = 2;
     if (st) return st;

@@ -5,14 +5,14 @@
 
 #include <string.h>
 
-typedef struct telling {
+typedef struct routed_telling {
     const hga_routed *p;
     hga_builder *b;
     hga_id relation;
     hga_id key_first; /* the node of the first key */
     hga_pos *first;   /* [query blocks of a chooser + 1]: where a sample's lists begin in `chosen` */
     hga_id *chosen;   /* the lists one behind the other, where the caller has them as rows of a table */
-} telling;
+} routed_telling;
 
 /* What a query block chose, ascending. */
 typedef struct chosen_list {
@@ -97,7 +97,7 @@ static hga_status check_blocks(const hga_routed *p, int64_t row, const chosen_li
 static hga_id least_of(hga_id a, hga_id b) { return a < b ? a : b; }
 
 /* One sample of one chooser, whose query blocks are rows of the choice from `at` on. */
-static hga_status add_sample(telling *x, hga_choice *c, int64_t at)
+static hga_status add_sample(routed_telling *x, hga_choice *c, int64_t at)
 {
     hga_status st = HGA_OK;
     const hga_routed *p = x->p;
@@ -120,7 +120,7 @@ done:
 }
 
 /* The choices of all choosers, sample by sample, as the builder takes them. */
-static hga_status add_choice(telling *x)
+static hga_status add_choice(routed_telling *x)
 {
     hga_status st = HGA_OK;
     const hga_routed *p = x->p;
@@ -144,7 +144,7 @@ done:
 }
 
 /* Tokens are at their own numbers, whichever head's: distances are those of one text. */
-static hga_status place_tokens(const telling *x, hga_id nodes)
+static hga_status place_tokens(const routed_telling *x, hga_id nodes)
 {
     hga_status st = HGA_OK;
     for (hga_id v = 0; !st && v < nodes; v++) st = hga_builder_set_position(x->b, v, 1, (float)(v % x->p->n_tokens));
@@ -189,7 +189,7 @@ hga_status hga_routed_selection(const hga_routed *p, hga_selection *out)
 /* ---- the graph ---- */
 
 /* Tokens that choose for themselves have the bits that they have among more of them: each head's samples are parts. */
-static hga_status set_parts(const telling *s)
+static hga_status set_parts(const routed_telling *s)
 {
     hga_status st = HGA_OK;
     const hga_routed *p = s->p;
@@ -213,7 +213,7 @@ hga_status hga_build_routed(const hga_routed *routed, hga_graph **g, hga_program
     hga_selection how;
     hga_routed mine = *routed;
     const hga_routed *p = &mine;
-    telling s = {.p = p};
+    routed_telling s = {.p = p};
     *g = NULL;
     HGA_TRY(hga_check_reserved("hga_routed", p->reserved, sizeof p->reserved));
     HGA_TRY(hga_routed_selection(routed, &how));

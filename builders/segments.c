@@ -6,11 +6,11 @@
 #include "longer.h"
 
 /* One side: the tokens that are in a segment, and the segment of each, both in order. */
-typedef struct text {
+typedef struct segment_side {
     const int32_t *segment; /* [n] */
     hga_id n, n_inside;
     hga_id *order; /* [n], the first n_inside are used: nodes; NULL: all are inside */
-} text;
+} segment_side;
 
 /* Segments of one side are in order; tokens may be in none. */
 static hga_status check_side(const char *what, const int32_t *segment, hga_id n)
@@ -48,7 +48,7 @@ static hga_status check_segmented(const hga_segmented *p)
 }
 
 /* the nodes first + i of the tokens i that are in a segment; no list where all are */
-static hga_status list_inside(const hga_allocator *a, hga_id first, text *t)
+static hga_status list_inside(const hga_allocator *a, hga_id first, segment_side *t)
 {
     hga_status st = HGA_OK;
     for (hga_id i = 0; i < t->n; i++) t->n_inside += t->segment[i] >= 0;
@@ -61,13 +61,13 @@ done:
 }
 
 /* the token at a position among those inside, counted on its side; `first` is the side's first node */
-static int32_t segment_at(const text *t, hga_id first, hga_id position)
+static int32_t segment_at(const segment_side *t, hga_id first, hga_id position)
 {
     return t->segment[t->order ? t->order[position] - first : position];
 }
 
 /* one past the last position of the segment at `position` */
-static hga_id segment_end(const text *t, hga_id first, hga_id position)
+static hga_id segment_end(const segment_side *t, hga_id first, hga_id position)
 {
     int32_t segment = segment_at(t, first, position);
     while (position < t->n_inside && segment_at(t, first, position) == segment) position++;
@@ -75,8 +75,8 @@ static hga_id segment_end(const text *t, hga_id first, hga_id position)
 }
 
 /* The two sides side by side: a segment that both have is a block. */
-static hga_status add_segments(hga_builder *b, hga_id relation, const text *query, const text *key, hga_id key_first,
-                               hga_shape_kind shape)
+static hga_status add_segments(hga_builder *b, hga_id relation, const segment_side *query, const segment_side *key,
+                               hga_id key_first, hga_shape_kind shape)
 {
     hga_status st = HGA_OK;
     hga_id base = key->order ? 0 : key_first;
@@ -93,7 +93,7 @@ done:
 }
 
 /* an order only where some token is in no segment; then both sides have one */
-static hga_status set_orders(hga_builder *b, hga_id relation, const text *query, const text *key)
+static hga_status set_orders(hga_builder *b, hga_id relation, const segment_side *query, const segment_side *key)
 {
     if (!query->order && !key->order) return HGA_OK;
     return hga_builder_set_order(b, relation, query->order, query->order ? query->n_inside : 0, key->order,
@@ -107,8 +107,8 @@ hga_status hga_build_segments(const hga_segmented *p, hga_graph **g, hga_program
     hga_status st = HGA_OK;
     hga_builder *b = NULL;
     hga_id near, key_first = p->n_keys > 0 ? p->n_tokens : 0;
-    text query = {.segment = p->query_segment, .n = p->n_tokens}, key = query;
-    if (p->n_keys > 0) key = (text){.segment = p->key_segment, .n = p->n_keys};
+    segment_side query = {.segment = p->query_segment, .n = p->n_tokens}, key = query;
+    if (p->n_keys > 0) key = (segment_side){.segment = p->key_segment, .n = p->n_keys};
     *g = NULL;
     HGA_TRY(hga_check_reserved("hga_segmented", p->reserved, sizeof p->reserved));
     HGA_TRY(check_segmented(p));

@@ -101,7 +101,7 @@ hga_status hga_builder_set_families(hga_builder *b, hga_id parent, hga_id child,
     if (!st)
         st = hga_grow(&b->allocator, &b->families, &b->family_room, b->n_families, b->n_families + 1,
                       sizeof *b->families);
-    if (!st) b->families[b->n_families++] = (families){parent, child, n, each};
+    if (!st) b->families[b->n_families++] = (told_families){parent, child, n, each};
     return st;
 }
 

@@ -4,9 +4,9 @@
 
 #include "graph.h"
 
-typedef struct families { /* nodes child .. child + n - 1 go, `each` at a time, to parent, parent + 1, .. */
+typedef struct told_families { /* nodes child .. child + n - 1 go, `each` at a time, to parent, parent + 1, .. */
     hga_id parent, child, n, each;
-} families;
+} told_families;
 
 typedef struct sides {
     hga_id first, n;
@@ -53,7 +53,7 @@ struct hga_builder {
     int64_t n_levels, level_room, n_families, family_room, n_sides, side_room, n_masses, mass_room, n_drafts,
         draft_room;
     hga_id *level_size;
-    families *families;
+    told_families *families;
     sides *sides;
     masses *masses;
     positions *positions;

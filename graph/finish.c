@@ -53,7 +53,7 @@ static hga_status find_sides(const hga_builder *b, hga_graph *g)
 }
 
 /* Gives the family's children their parents, which must stand on a higher level. */
-static hga_status find_family(hga_graph *g, const families *f)
+static hga_status find_family(hga_graph *g, const told_families *f)
 {
     hga_id end_child = f->child + f->n;
     for (hga_id child = f->child, parent = f->parent, left = f->each; child < end_child; child++, left--) {

@@ -116,20 +116,20 @@ hga_id hga_graph_find_relation(const hga_graph *g, const char *name)
     return names_find(&g->names, g->relation, relation_name_at, name);
 }
 
-typedef struct place {
+typedef struct level_place {
     const hga_id *level_ptr;
     hga_id node;
-} place;
+} level_place;
 
 static int ends_after(const void *context, int64_t level)
 {
-    const place *p = context;
+    const level_place *p = context;
     return p->level_ptr[level + 1] > p->node;
 }
 
 hga_id hga_graph_level(const hga_graph *g, hga_id node)
 {
-    return (hga_id)search_first(0, g->n_levels - 1, ends_after, &(place){g->level_ptr, node});
+    return (hga_id)search_first(0, g->n_levels - 1, ends_after, &(level_place){g->level_ptr, node});
 }
 
 static int64_t relation_bytes(const stored_relation *r, int64_t n)

@@ -5,7 +5,7 @@
 /* Rows that the engine computes together. */
 enum { PANEL_ROWS = 128 };
 
-typedef struct looking {
+typedef struct reader_count {
     hga_pos *before; /* [n + 1]: edges into the nodes before one */
     hga_pos each;    /* edges of a part */
     int64_t *reader; /* [n]: the last panel that read a node's row; 0: none yet */
@@ -13,22 +13,22 @@ typedef struct looking {
     hga_id first;    /* its first row */
     double distance; /* the sum */
     hga_locality *found;
-} looking;
+} reader_count;
 
 static hga_status count_edge(void *context, hga_id u, hga_id v)
 {
-    looking *x = context;
+    reader_count *x = context;
     (void)u;
     x->before[v + 1]++;
     return HGA_OK;
 }
 
-static hga_pos part_of(const looking *x, hga_id v) { return x->before[v] / x->each; }
+static hga_pos part_of(const reader_count *x, hga_id v) { return x->before[v] / x->each; }
 
 /* A visitor of edges: how far each goes, and whether its panel reads the source for the first time. */
 static hga_status look_at_edge(void *context, hga_id u, hga_id v)
 {
-    looking *x = context;
+    reader_count *x = context;
     hga_id far = u < v ? v - u : u - v, first = v - v % PANEL_ROWS;
     if (x->panel == 0 || first != x->first) x->panel++, x->first = first;
     if (x->reader[u] != x->panel) x->reader[u] = x->panel, x->found->gathered++;
@@ -41,7 +41,7 @@ static hga_status look_at_edge(void *context, hga_id u, hga_id v)
 hga_status hga_graph_locality(const hga_graph *g, hga_id parts, hga_locality *out)
 {
     hga_status st = HGA_OK;
-    looking x = {.found = out};
+    reader_count x = {.found = out};
     const hga_allocator *a = hga_graph_allocator(g);
     *out = (hga_locality){0};
     if (parts < 1) return hga_fail(HGA_EINVAL, "%d parts", parts);

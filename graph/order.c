@@ -27,16 +27,16 @@ SORT_DEFINE(sort_keyed, keyed, keyed_before)
 /* ---- reverse Cuthill-McKee ---- */
 
 /* Cuthill and McKee 1969, reversed (George 1971), from a node of great eccentricity (George and Liu 1979). */
-typedef struct walk {
+typedef struct node_search {
     const neighbours *x;
     hga_id *queue;  /* nodes in the order in which they were reached */
     hga_id *level;  /* steps from the root of a search; -1: not reached */
     uint8_t *taken; /* already in the order */
     keyed *found;   /* neighbours of a node at hand */
-} walk;
+} node_search;
 
 /* Reach all that the root reaches, into `queue`; the number of nodes. Fewest neighbours first among those of a node. */
-static hga_id reach_from(walk *w, hga_id root, hga_id *queue)
+static hga_id reach_from(node_search *w, hga_id root, hga_id *queue)
 {
     hga_id n = 0;
     queue[n++] = root, w->level[root] = 0;
@@ -54,13 +54,13 @@ static hga_id reach_from(walk *w, hga_id root, hga_id *queue)
     return n;
 }
 
-static void forget_levels(walk *w, const hga_id *queue, hga_id n)
+static void forget_levels(node_search *w, const hga_id *queue, hga_id n)
 {
     for (hga_id i = 0; i < n; i++) w->level[queue[i]] = -1;
 }
 
 /* The node of fewest neighbours among those that a search reached last. */
-static hga_id farthest(const walk *w, const hga_id *queue, hga_id n)
+static hga_id farthest(const node_search *w, const hga_id *queue, hga_id n)
 {
     hga_id best = queue[n - 1];
     for (hga_id i = n; i-- > 0 && w->level[queue[i]] == w->level[best];)
@@ -69,7 +69,7 @@ static hga_id farthest(const walk *w, const hga_id *queue, hga_id n)
 }
 
 /* A component in Cuthill and McKee's order, from where searches have stopped to get longer. */
-static hga_id walk_component(walk *w, hga_id root, hga_id *queue)
+static hga_id walk_component(node_search *w, hga_id root, hga_id *queue)
 {
     hga_id n = reach_from(w, root, queue), depth = w->level[queue[n - 1]];
     for (;;) {
@@ -88,7 +88,7 @@ static hga_status order_by_walking(const neighbours *x, hga_id *order)
 {
     const hga_allocator *a = &x->allocator;
     hga_status st = HGA_OK;
-    walk w = {.x = x};
+    node_search w = {.x = x};
     keyed *start = NULL;
     HGA_TRY(hga_new(a, x->n, sizeof *start, &start));
     HGA_TRY(hga_new(a, x->n, sizeof *w.level, &w.level));

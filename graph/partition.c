@@ -15,11 +15,11 @@ _Static_assert(sizeof(idx_t) == 4, "weights and sizes are scaled for METIS with 
 static const int64_t LIMIT = INT64_C(1) << 30;
 
 /* A symmetric graph without loops; vertex i is `name[i]` of the caller's. */
-typedef struct piece {
+typedef struct subgraph {
     int64_t n, n_adj, room;
     idx_t *ptr, *adj, *weight, *adj_weight;
     int64_t *name;
-} piece;
+} subgraph;
 
 typedef struct cutting {
     const hga_allocator *a;
@@ -30,10 +30,10 @@ typedef struct cutting {
     void *context;
 } cutting;
 
-static hga_status piece_create(const hga_allocator *a, int64_t n, int64_t n_adj, piece *p)
+static hga_status piece_create(const hga_allocator *a, int64_t n, int64_t n_adj, subgraph *p)
 {
     hga_status st = HGA_OK;
-    *p = (piece){.n = n, .room = n_adj};
+    *p = (subgraph){.n = n, .room = n_adj};
     HGA_TRY(hga_new_zero(a, n + 1, sizeof *p->ptr, &p->ptr));
     HGA_TRY(hga_new(a, n, sizeof *p->weight, &p->weight));
     HGA_TRY(hga_new(a, n, sizeof *p->name, &p->name));
@@ -43,14 +43,14 @@ done:
     return st;
 }
 
-static void piece_clear(const hga_allocator *a, piece *p)
+static void piece_clear(const hga_allocator *a, subgraph *p)
 {
     hga_delete(a, p->ptr, p->n + 1, sizeof *p->ptr);
     hga_delete(a, p->weight, p->n, sizeof *p->weight);
     hga_delete(a, p->name, p->n, sizeof *p->name);
     hga_delete(a, p->adj, p->room, sizeof *p->adj);
     hga_delete(a, p->adj_weight, p->room, sizeof *p->adj_weight);
-    *p = (piece){0};
+    *p = (subgraph){0};
 }
 
 /* ---- the caller's graph, symmetric, without loops, weights in range ---- */
@@ -97,7 +97,7 @@ static idx_t scaled(const int64_t *weight, int64_t i, double scale)
 
 /* Both directions of every edge, row after row. */
 static void scatter(const int64_t *ptr, const int64_t *adj, const int64_t *edge_weight, double scale, int64_t *at,
-                    piece *p)
+                    subgraph *p)
 {
     for (int64_t v = 0; v < p->n; v++)
         for (int64_t e = ptr[v]; e < ptr[v + 1]; e++) {
@@ -109,7 +109,7 @@ static void scatter(const int64_t *ptr, const int64_t *adj, const int64_t *edge_
 }
 
 /* Edges between the same two vertices become one of their weight together. place[u]: where the row at hand has u. */
-static void join_multiple(const int64_t *row, int64_t *place, piece *p)
+static void join_multiple(const int64_t *row, int64_t *place, subgraph *p)
 {
     int64_t used = 0;
     for (int64_t v = 0; v < p->n; v++) {
@@ -131,7 +131,7 @@ static void join_multiple(const int64_t *row, int64_t *place, piece *p)
 
 /* The caller's graph as METIS takes it: edges in both directions, no loops, weights that fit. */
 static hga_status symmetrise(cutting *c, int64_t n, const int64_t *ptr, const int64_t *adj,
-                             const int64_t *vertex_weight, const int64_t *edge_weight, piece *p)
+                             const int64_t *vertex_weight, const int64_t *edge_weight, subgraph *p)
 {
     hga_status st = HGA_OK;
     int64_t *row = NULL, *at = NULL;
@@ -162,7 +162,7 @@ done:
 
 /* The first vertices, by weight, to side 0: good where there are no edges, and in place of an answer that leaves a side
    short of vertices. */
-static void cut_in_order(const piece *p, hga_id left, hga_id right, idx_t *side)
+static void cut_in_order(const subgraph *p, hga_id left, hga_id right, idx_t *side)
 {
     double total = 0, sum = 0;
     for (int64_t i = 0; i < p->n; i++) total += p->weight[i];
@@ -174,7 +174,7 @@ static void cut_in_order(const piece *p, hga_id left, hga_id right, idx_t *side)
 }
 
 /* Cuts p in shares for `left` and `right` parts, one caller at a time; the answer is checked. */
-static hga_status ask_metis(piece *p, hga_id left, hga_id right, idx_t *side)
+static hga_status ask_metis(subgraph *p, hga_id left, hga_id right, idx_t *side)
 {
     static pthread_mutex_t turn_lock = PTHREAD_MUTEX_INITIALIZER;
     idx_t n = (idx_t)p->n, one = 1, two = 2, cut = 0, options[METIS_NOPTIONS];
@@ -198,7 +198,7 @@ static hga_status ask_metis(piece *p, hga_id left, hga_id right, idx_t *side)
 }
 
 /* Two sides for `left` and `right` parts, each with at least as many vertices as parts. */
-static hga_status cut_in_two(piece *p, hga_id left, hga_id right, idx_t *side)
+static hga_status cut_in_two(subgraph *p, hga_id left, hga_id right, idx_t *side)
 {
     hga_status st = HGA_OK;
     int64_t on_right = 0;
@@ -214,7 +214,7 @@ done:
 }
 
 /* The vertices of one side with the edges among them. place[i]: new number of old vertex i. */
-static hga_status take_side(cutting *c, const piece *p, const idx_t *side, idx_t which, piece *out)
+static hga_status take_side(cutting *c, const subgraph *p, const idx_t *side, idx_t which, subgraph *out)
 {
     hga_status st = HGA_OK;
     int64_t n = 0, n_adj = 0, used = 0;
@@ -238,11 +238,11 @@ done:
 }
 
 /* Parts first .. first + n_parts - 1 to the vertices of p, of which there are at least n_parts. Depth: log2 n_parts. */
-static hga_status cut(cutting *c, piece *p, hga_id first, hga_id n_parts)
+static hga_status cut(cutting *c, subgraph *p, hga_id first, hga_id n_parts)
 {
     hga_status st = HGA_OK;
     idx_t *side = NULL;
-    piece half[2] = {{0}, {0}};
+    subgraph half[2] = {{0}, {0}};
     hga_id parts[2] = {n_parts / 2, n_parts - n_parts / 2};
     int64_t n = p->n;
     if (n_parts == 1) {
@@ -268,7 +268,7 @@ hga_status partition_graph(const hga_allocator *a, int64_t n_vertices, const int
 {
     hga_status st = HGA_OK;
     cutting c = {.a = a, .part = part, .n = n_vertices, .found = found, .context = context};
-    piece whole = {0};
+    subgraph whole = {0};
     HGA_TRY(check_arguments(n_vertices, ptr, adj, vertex_weight, edge_weight, n_parts));
     for (int64_t v = 0; v < n_vertices; v++) part[v] = n_parts == 1 ? 0 : (hga_id)(v < n_parts ? v : 0);
     if (n_parts == 1 || n_vertices <= n_parts) return HGA_OK;

@@ -38,7 +38,7 @@ static int types_fit(const piece *p)
 
 /* The piece with the run as its next row, if it has that form. *rank says how well they fit: going on as before,
    staying, or starting to move. */
-static int extend_piece(const piece *p, const run *x, piece *longer, int *rank)
+static int extend_piece(const piece *p, const edge_run *x, piece *longer, int *rank)
 {
     hga_id last = p->n_dst - 1, left = x->src - row_src(p, last), right = left + x->n - row_n(p, last);
     if (left < 0 || left > 1 || right < 0 || right > 1 || x->weight != p->weight) return 0;
@@ -65,7 +65,7 @@ static hga_status push_number(const pieces *c, int64_t **list, int64_t *n, int64
     return st;
 }
 
-static hga_status start_piece(pieces *c, const run *x)
+static hga_status start_piece(pieces *c, const edge_run *x)
 {
     hga_status st = hga_grow(c->allocator, &c->list, &c->list_room, c->n_list, c->n_list + 1, sizeof *c->list);
     if (st) return st;
@@ -84,7 +84,7 @@ static hga_id open_src(const pieces *c, int64_t i)
 }
 
 /* `from` is the first open piece that this run and later ones of its row can reach. */
-hga_status pieces_add_run(pieces *c, const run *x)
+hga_status pieces_add_run(pieces *c, const edge_run *x)
 {
     int64_t best = -1;
     int best_rank = -1, rank;
@@ -133,10 +133,10 @@ static int cell_before(const cell *a, const cell *b)
 SORT_DEFINE(sort_cells, cell, cell_before)
 
 /* The longest run from cell i on. Types lie in [0, 2^31), so their differences fit. */
-static run run_at(const cell *cells, int64_t n, hga_id row, int64_t i)
+static edge_run run_at(const cell *cells, int64_t n, hga_id row, int64_t i)
 {
     const cell *at = &cells[i];
-    run x = {row, at->column, 1, at->type, 0, at->weight};
+    edge_run x = {row, at->column, 1, at->type, 0, at->weight};
     for (int64_t k = i + 1; k < n; k++, x.n++) {
         const cell *here = &cells[k];
         if (here->column != here[-1].column + 1 || here->weight != x.weight) break;
@@ -153,7 +153,7 @@ hga_status pieces_add_row(pieces *c, hga_id row, cell *cells, int64_t n)
     hga_status st = HGA_OK;
     sort_cells(cells, n);
     for (int64_t i = 0; i < n;) {
-        run x = run_at(cells, n, row, i);
+        edge_run x = run_at(cells, n, row, i);
         HGA_TRY(pieces_add_run(c, &x));
         i += x.n;
     }
@@ -250,21 +250,21 @@ static int steps_on(const pieces *c, const piece *first, const piece *here)
     return n;
 }
 
-typedef struct place {
+typedef struct piece_place {
     const piece *pieces;
     hga_id src;
-} place;
+} piece_place;
 
 static int is_right_of(const void *context, int64_t i)
 {
-    const place *p = context;
+    const piece_place *p = context;
     return p->pieces[i].src > p->src;
 }
 
 /* Equal pieces that begin in one row: [before, row) in the row before, [row, end) in this. */
-typedef struct neighbours {
+typedef struct equal_pieces {
     int64_t before, row, end;
-} neighbours;
+} equal_pieces;
 
 /* What a piece may be the second of a repeat with, and how far that repeat would go. */
 typedef struct partner {
@@ -282,19 +282,19 @@ static void consider(const pieces *c, const piece *here, int64_t i, partner *bes
 
 /* Of the row before the counterpart where both rows have as many, and the nearest ones not to the right: a few, so that
    the cost stays linear. Of two that lead as far the earlier named. */
-static partner find_partner(const pieces *c, const neighbours *at, int64_t i)
+static partner find_partner(const pieces *c, const equal_pieces *at, int64_t i)
 {
     partner best = {-1, 0};
     const piece *here = &c->list[i];
     if (at->end - at->row == at->row - at->before) consider(c, here, at->before + (i - at->row), &best);
-    int64_t beyond = search_first(at->before, at->row, is_right_of, &(place){c->list, here->src});
+    int64_t beyond = search_first(at->before, at->row, is_right_of, &(piece_place){c->list, here->src});
     for (int64_t k = beyond - 1, n = 0; k >= at->before && k >= beyond - 16 && n < 3; k--)
         if (c->list[k].count == 1) consider(c, here, k, &best), n++;
     return best;
 }
 
 /* Join a piece that stands alone to a repeat; to start one it must lead `least` steps on. */
-static void join_piece(pieces *c, const neighbours *at, int64_t i, int least)
+static void join_piece(pieces *c, const equal_pieces *at, int64_t i, int least)
 {
     piece *here = &c->list[i];
     if (here->count != 1) return;
@@ -312,17 +312,17 @@ static void join_piece(pieces *c, const neighbours *at, int64_t i, int least)
 }
 
 /* The next row of equal pieces; a new form starts without a row before. */
-static neighbours next_row(const pieces *c, const neighbours *last)
+static equal_pieces next_row(const pieces *c, const equal_pieces *last)
 {
     int64_t row = last->end, end = row + 1;
     int same = row > 0 && by_form(&c->list[row - 1], &c->list[row]) == 0;
     while (end < c->n_list && c->list[end].dst == c->list[row].dst && by_form(&c->list[end], &c->list[row]) == 0) end++;
-    return (neighbours){same ? last->row : row, row, end};
+    return (equal_pieces){same ? last->row : row, row, end};
 }
 
 static void join_rows(pieces *c, int least)
 {
-    for (neighbours at = {0, 0, 0}; at.end < c->n_list;) {
+    for (equal_pieces at = {0, 0, 0}; at.end < c->n_list;) {
         at = next_row(c, &at);
         for (int64_t i = at.row; i < at.end; i++) join_piece(c, &at, i, least);
     }

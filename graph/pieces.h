@@ -10,11 +10,11 @@ typedef struct cell { /* an edge of a row */
     float weight;
 } cell;
 
-typedef struct run { /* columns [src, src + n) of one row; column c has type + (c - src) * slope */
+typedef struct edge_run { /* columns [src, src + n) of one row; column c has type + (c - src) * slope */
     hga_id row, src, n;
     int32_t type, slope;
     float weight;
-} run;
+} edge_run;
 
 typedef struct piece piece;
 
@@ -32,7 +32,7 @@ typedef struct pieces {
 } pieces;
 
 /* The next run of a row, to the right of the one before; and that the row has no more. Rows ascend. */
-hga_status pieces_add_run(pieces *c, const run *x);
+hga_status pieces_add_run(pieces *c, const edge_run *x);
 void pieces_end_row(pieces *c);
 /* n more rows with the runs of the row that ended. 0, and nothing done, where they would not make every piece of that
    row longer as it is: then the rows are to be added one by one. */

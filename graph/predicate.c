@@ -36,7 +36,7 @@ static hga_id next_unseen(const uint8_t *row, hga_id i, hga_id n)
 /* Keys [key, end) that query q sees. */
 static hga_status add_seen_keys(scan *s, hga_id q, hga_id key, hga_id end)
 {
-    run x = {q, s->key_first + key, end - key, 0, 0, 1};
+    edge_run x = {q, s->key_first + key, end - key, 0, 0, 1};
     if (s->mask->relative) x.type = q - key + s->mask->n_keys - 1, x.slope = x.n > 1 ? -1 : 0;
     s->n_edges += x.n;
     s->causal &= end <= q + 1;

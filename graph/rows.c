@@ -7,15 +7,15 @@
 
 static hga_id position_of(const stored_relation *r, hga_id node) { return r->dst_rank ? r->dst_rank[node] : node; }
 
-typedef struct cell {
+typedef struct sorted_edge {
     hga_id src;
     int32_t type;
     float weight;
-} cell;
+} sorted_edge;
 
 typedef struct filling {
     const stored_relation *r;
-    cell *cells;
+    sorted_edge *cells;
     hga_pos n;
 } filling;
 
@@ -26,7 +26,7 @@ static void fill_segment(filling *f, const hga_segment *s)
     for (hga_id c = c0; c < c1; c++) {
         if (c == hole) continue;
         hga_id u = f->r->src_order ? f->r->src_order[s->src + c] : s->src + c;
-        f->cells[f->n++] = (cell){u, s->type + c * s->type_src, s->weight};
+        f->cells[f->n++] = (sorted_edge){u, s->type + c * s->type_src, s->weight};
     }
 }
 
@@ -38,21 +38,21 @@ static void fill_segments(const hga_segments *s, void *context)
     }
 }
 
-static int cell_before(const cell *a, const cell *b)
+static int edge_before(const sorted_edge *a, const sorted_edge *b)
 {
     if (a->src != b->src) return a->src < b->src;
     if (a->type != b->type) return a->type < b->type;
     return a->weight < b->weight;
 }
 
-SORT_DEFINE(sort_row, cell, cell_before)
+SORT_DEFINE(sort_row, sorted_edge, edge_before)
 
-static void fill_row(const stored_relation *r, hga_id v, cell *cells, hga_csr *out, hga_pos at)
+static void fill_row(const stored_relation *r, hga_id v, sorted_edge *cells, hga_csr *out, hga_pos at)
 {
     filling f = {r, cells, 0};
     blocks_visit(r, position_of(r, v), 1, fill_segments, &f);
     for (hga_pos e = r->ptr ? r->ptr[v] : 0; r->ptr && e < r->ptr[v + 1]; e++)
-        cells[f.n++] = (cell){r->src[e], r->type ? r->type[e] : 0, r->weight ? r->weight[e] : 1};
+        cells[f.n++] = (sorted_edge){r->src[e], r->type ? r->type[e] : 0, r->weight ? r->weight[e] : 1};
     sort_row(cells, f.n);
     for (hga_pos i = 0; i < f.n; i++) {
         out->src[at + i] = cells[i].src;
@@ -70,7 +70,7 @@ hga_status hga_graph_rows(const hga_graph *g, hga_id index, hga_id first, hga_id
         return hga_fail(HGA_EINVAL, "rows %d + %d leave the %d nodes", first, n, g->n);
     hga_status st = HGA_OK;
     const stored_relation *r = &g->relation[index];
-    cell *cells = NULL;
+    sorted_edge *cells = NULL;
     hga_pos widest = 0;
     out->first = first, out->n = n, out->allocator = g->allocator;
     HGA_TRY(hga_new_zero(&g->allocator, (int64_t)n + 1, sizeof *out->ptr, &out->ptr));

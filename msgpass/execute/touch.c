@@ -11,7 +11,7 @@
 enum { PAGE = 4096, HUGE_PAGE = 1 << 21, MOST_PAGES = 512, MPOL_MOVE = 2 /* pages that this process has alone */ };
 
 /* One call, and what became of the pages that lay elsewhere. */
-typedef struct touching {
+typedef struct page_touch {
     const hga_plan *plan;
     const field_storage *of;
     char *data;
@@ -22,11 +22,11 @@ typedef struct touching {
     int moves;
     int64_t left; /* pages that could not be moved */
     int why;      /* errno of one */
-} touching;
+} page_touch;
 
 /* ---- pages ---- */
 
-static void note_left(touching *t, int64_t pages, int why)
+static void note_left(page_touch *t, int64_t pages, int why)
 {
 #pragma omp critical
     t->left += pages, t->why = why;
@@ -71,7 +71,7 @@ static int64_t still_elsewhere(const stretch *s, void **page, int64_t n, const i
 #endif
 
 /* Those of at most MOST_PAGES pages that lie elsewhere go to the node. */
-static void move_some(touching *t, const stretch *s, void **page, int64_t n)
+static void move_some(page_touch *t, const stretch *s, void **page, int64_t n)
 {
 #ifdef SYS_move_pages
     int where[MOST_PAGES], to[MOST_PAGES], told[MOST_PAGES], why = 0;
@@ -95,7 +95,7 @@ static void move_some(touching *t, const stretch *s, void **page, int64_t n)
 #endif
 }
 
-static void move(touching *t, const stretch *s)
+static void move(page_touch *t, const stretch *s)
 {
     void *page[MOST_PAGES];
     int64_t n = 0;
@@ -115,7 +115,7 @@ static void touch_pages(char *begin, const char *end)
 /* ---- rows ---- */
 
 /* Rows [first, end) of one head, or of all where heads lie inside rows. */
-static void touch_rows(touching *t, int node, hga_id first, hga_id end, hga_id head, size_t bytes)
+static void touch_rows(page_touch *t, int node, hga_id first, hga_id end, hga_id head, size_t bytes)
 {
     char *a = (char *)t->data + row_offset(&t->lies, first) * t->size + head * t->head,
          *b = a + (end - 1 - first) * t->row;
@@ -128,7 +128,7 @@ static void touch_rows(touching *t, int node, hga_id first, hga_id end, hga_id h
 }
 
 /* Rows [first, end) of all heads; rows that are folded come by themselves fold by fold. */
-static void touch_heads(touching *t, int node, hga_id first, hga_id end)
+static void touch_heads(page_touch *t, int node, hga_id first, hga_id end)
 {
     int inside = t->head >= 0 && t->row >= t->of->heads * t->head;
     for (hga_id next; first < end; first = next) {
@@ -139,7 +139,7 @@ static void touch_heads(touching *t, int node, hga_id first, hga_id end)
     }
 }
 
-static void touch_owned(touching *t, hga_id thread)
+static void touch_owned(page_touch *t, hga_id thread)
 {
     const hga_plan *plan = t->plan;
     int node = (int)topology_domain_at(plan->machine, plan->domain[thread]).number;
@@ -150,7 +150,7 @@ static void touch_owned(touching *t, hga_id thread)
     }
 }
 
-static void touch_together(touching *t)
+static void touch_together(page_touch *t)
 {
     const hga_plan *plan = t->plan;
 #pragma omp parallel num_threads(plan->threads)
@@ -166,20 +166,20 @@ static void touch_together(touching *t)
 /* ---- the call ---- */
 
 /* What touching a field's tensor needs: where its rows and heads lie, in bytes, and whether pages move at all. */
-static touching touching_of(const hga_plan *plan, hga_id f, const hga_tensor *tensor)
+static page_touch touching_of(const hga_plan *plan, hga_id f, const hga_tensor *tensor)
 {
     const field_storage *h = &plan->storage[f];
     ptrdiff_t size = tensor->dtype == HGA_F32 ? 4 : 2;
     row_layout lies = tensor_layout(tensor, h->heads, h->columns);
-    return (touching){.plan = plan,
-                      .of = h,
-                      .data = tensor->data,
-                      .lies = lies,
-                      .row = lies.row * size,
-                      .head = lies.head * size,
-                      .size = size,
-                      .piece = (size_t)(h->columns * size),
-                      .moves = plan->binding != BIND_NOTHING && topology_domains(plan->machine) > 1};
+    return (page_touch){.plan = plan,
+                        .of = h,
+                        .data = tensor->data,
+                        .lies = lies,
+                        .row = lies.row * size,
+                        .head = lies.head * size,
+                        .size = size,
+                        .piece = (size_t)(h->columns * size),
+                        .moves = plan->binding != BIND_NOTHING && topology_domains(plan->machine) > 1};
 }
 
 hga_status hga_plan_touch(const hga_plan *plan, hga_binding of, const hga_tensor *tensor)
@@ -193,7 +193,7 @@ hga_status hga_plan_touch(const hga_plan *plan, hga_binding of, const hga_tensor
                         (int)tensor->dtype);
     HGA_TRY(tensor_check_fold(tensor, plan->storage[f].heads, plan->storage[f].columns, "the tensor of field",
                               plan->program.field[f].name));
-    touching t = touching_of(plan, f, tensor);
+    page_touch t = touching_of(plan, f, tensor);
     if (tensor->rows < t.of->io_n)
         return hga_fail(HGA_EINVAL, "the tensor of field %s has %lld rows, the program needs %d",
                         plan->program.field[f].name, (long long)tensor->rows, t.of->io_n);

@@ -5,13 +5,13 @@
 enum { MOST_READ = 8 + HGA_MAX_USER_TENSORS + HGA_N_TABLES, MOST_WANTED = 3 + HGA_MAX_USER_TENSORS + HGA_N_TABLES };
 
 /* What a call reads and what it writes. */
-typedef struct call_arrays {
+typedef struct gradient_arrays {
     given_array read[MOST_READ], wanted[MOST_WANTED];
     int n_read, n_wanted;
-} call_arrays;
+} gradient_arrays;
 
 /* A field's tensor is read, and so is the gradient that the caller gives of the output; other gradients are written. */
-static hga_status add_tensor(const gradient_call *c, hga_id f, call_arrays *all)
+static hga_status add_tensor(const gradient_call *c, hga_id f, gradient_arrays *all)
 {
     const hga_program *p = &c->plan->program;
     const hga_tensor *given = field_tensor(c, f), *wanted = field_gradient(c, f);
@@ -29,7 +29,7 @@ static hga_status add_tensor(const gradient_call *c, hga_id f, call_arrays *all)
 }
 
 /* Of what the program has no field for there are zeros. */
-static hga_status add_unbound(const gradient_call *c, call_arrays *all)
+static hga_status add_unbound(const gradient_call *c, gradient_arrays *all)
 {
     const hga_shape *s = &c->plan->shape;
     const hga_program *p = &c->plan->program;
@@ -49,7 +49,7 @@ done:
 }
 
 /* Tables, and the log-sum-exp's gradient and the tape. */
-static hga_status add_others(const gradient_call *c, call_arrays *all)
+static hga_status add_others(const gradient_call *c, gradient_arrays *all)
 {
     const hga_io *io = c->io;
     const hga_grad_io *g = c->grad;
@@ -73,7 +73,7 @@ done:
     return st;
 }
 
-static hga_status compare(const call_arrays *all)
+static hga_status compare(const gradient_arrays *all)
 {
     hga_status st = HGA_OK;
     for (int i = 0; i < all->n_wanted && !st; i++) {
@@ -84,10 +84,10 @@ static hga_status compare(const call_arrays *all)
 }
 
 /* Every array that a call reads or writes. */
-static hga_status find_arrays(const gradient_call *c, call_arrays *all)
+static hga_status find_arrays(const gradient_call *c, gradient_arrays *all)
 {
     hga_status st = HGA_OK;
-    *all = (call_arrays){.n_read = 0, .n_wanted = 0};
+    *all = (gradient_arrays){.n_read = 0, .n_wanted = 0};
     for (hga_id f = 1; f <= c->plan->program.n_fields; f++)
         if (field_tensor(c, f)) HGA_TRY(add_tensor(c, f, all));
     HGA_TRY(add_unbound(c, all));
@@ -98,7 +98,7 @@ done:
 
 hga_status check_apart(const gradient_call *c)
 {
-    call_arrays all;
+    gradient_arrays all;
     hga_status st = find_arrays(c, &all);
     return st ? st : compare(&all);
 }
@@ -123,7 +123,7 @@ hga_status calls_apart(const gradient_call *call, hga_id n, hga_id *sample)
     hga_status st = HGA_OK;
     const hga_allocator *given = &call->plan->given;
     call_array *memory = NULL, *room, *list = NULL;
-    call_arrays all;
+    gradient_arrays all;
     int64_t most = (int64_t)n * (MOST_READ + MOST_WANTED);
     HGA_TRY(hga_new(given, most, sizeof *memory, &memory));
     room = memory;

@@ -242,10 +242,10 @@ static float *slot_of(const families *f, const family_lane *l, int which, hga_id
 }
 
 /* Where the members' gradients of a field go, and what their parent's gives them. */
-typedef struct given_rows {
+typedef struct member_gradients {
     rows_at rows;
     float down[KERNEL_SIBLINGS];
-} given_rows;
+} member_gradients;
 
 /* Do tokens' gradients go past the caches: many, each written once, whole lines? */
 static int is_stream_of(const families *f, const family_rows *d)
@@ -257,7 +257,7 @@ static int is_stream_of(const families *f, const family_rows *d)
 }
 
 /* Where the members' gradients of a field are written or added, and what share each has of the parent's. */
-static kernel_members find_given(const families *f, const family_lane *l, int which, hga_id v, given_rows *to)
+static kernel_members find_given(const families *f, const family_lane *l, int which, hga_id v, member_gradients *to)
 {
     const family_order *o = &f->order;
     const family_rows *d = &f->d[which];
@@ -281,7 +281,7 @@ static kernel_members find_given(const families *f, const family_lane *l, int wh
 void family_down(families *f, hga_id v, const family_lane *l)
 {
     rows_at rows[N_COARSE];
-    given_rows given[G];
+    member_gradients given[G];
     hga_id node[KERNEL_SIBLINGS];
     for (int i = 0; i < N_COARSE; i++) find_members(f, &f->x[i], v, &rows[i]);
     kernel_siblings siblings = siblings_of(f, v, rows);

@@ -34,13 +34,13 @@ hga_id columns_stage(const hga_plan *plan)
 /* ---- when they go ---- */
 
 /* The panel at hand is the last so far that has edges to the chunks that it touches. */
-typedef struct visit {
+typedef struct last_visit {
     hga_id panel, *last;
-} visit;
+} last_visit;
 
 static void touch_chunks(void *context, hga_id first, hga_id last)
 {
-    const visit *at = context;
+    const last_visit *at = context;
     for (hga_id c = first / CHUNK; c <= last / CHUNK; c++) at->last[c] = at->panel;
 }
 
@@ -55,7 +55,7 @@ hga_status last_uses_create(const hga_plan *plan, const strips *cut, last_uses *
     HGA_TRY(hga_new(a, chunks, sizeof *out->chunk, &out->chunk));
     HGA_TRY(hga_new_zero(a, panels + 1, sizeof *out->ptr, &out->ptr));
     for (hga_id i = 0; i < chunks; i++) last[i] = -1;
-    for (visit at = {0, last}; at.panel < panels; at.panel++) {
+    for (last_visit at = {0, last}; at.panel < panels; at.panel++) {
         hga_id first = at.panel * STRIP_PANEL, left = plan->nodes.n - first;
         strips_visit(plan, stage, first, left < STRIP_PANEL ? left : STRIP_PANEL, &cut[stage], touch_chunks, &at);
     }

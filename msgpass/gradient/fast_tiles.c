@@ -89,22 +89,23 @@ static hga_status put_column(fast_pass *p, group *pair, tray *t, hga_id column, 
 }
 
 /* Columns of a group, on the way through its windows. */
-typedef struct walk {
+typedef struct column_walk {
     const window *at, *end;
     hga_id c;
-} walk;
+} column_walk;
 
-static walk walk_of(const panel *x, const group *g)
+static column_walk walk_of(const panel *x, const group *g)
 {
-    if (!g->there || g->n_windows == 0) return (walk){0}; /* where there are no windows at all they have no memory */
+    if (!g->there || g->n_windows == 0)
+        return (column_walk){0}; /* where there are no windows at all they have no memory */
     const window *first = x->window + g->windows;
-    return (walk){first, first + g->n_windows, 0};
+    return (column_walk){first, first + g->n_windows, 0};
 }
 
 /* The column at hand, beyond all others when there is none. */
-static hga_id column_of(const walk *w) { return w->at == w->end ? INT32_MAX : w->at->first + w->c; }
+static hga_id column_of(const column_walk *w) { return w->at == w->end ? INT32_MAX : w->at->first + w->c; }
 
-static lanes take_column(walk *w)
+static lanes take_column(column_walk *w)
 {
     lanes rows = w->at->rows[w->c++];
     if (w->c == w->at->n) w->at++, w->c = 0;
@@ -118,7 +119,7 @@ hga_status lay_windows(fast_pass *p, group *pair)
     hga_id first = (hga_id)(pair - p->panel->group);
     tray one = {.group = first, .n_groups = 1}, other = {.group = first + 1, .n_groups = 1},
          both = {.group = first, .n_groups = 2};
-    walk a = walk_of(p->panel, &pair[0]), b = walk_of(p->panel, &pair[1]);
+    column_walk a = walk_of(p->panel, &pair[0]), b = walk_of(p->panel, &pair[1]);
     while (a.at < a.end || b.at < b.end) {
         hga_id here = column_of(&a), there = column_of(&b), column = here < there ? here : there;
         lanes rows = here == column ? take_column(&a) : 0, others = there == column ? take_column(&b) : 0;

@@ -20,13 +20,13 @@ const double *row_as_read(const pass *p, const hga_stage *s, hga_id f, hga_id v,
 enum { LINE = LINE_FLOATS * sizeof(float) };
 
 /* One end of an edge as a function sees it: the fields' rows of this head, or their gradients. */
-typedef struct side {
+typedef struct shown_end {
     float *field[HGA_FIELD_SLOTS], *lse[HGA_FIELD_SLOTS]; /* NULL: not shown */
     float *row[HGA_FIELD_SLOTS], lse_of[HGA_FIELD_SLOTS];
-} side;
+} shown_end;
 
 typedef struct user_rows {
-    side source, own, d_source, d_own;
+    shown_end source, own, d_source, d_own;
     hga_id columns[HGA_FIELD_SLOTS];
     void *state, *d_state; /* the aggregate and its gradient */
 } user_rows;
@@ -65,7 +65,7 @@ void user_rows_lay_out(pass *p, carver *room)
     p->user = u;
     if (!u) return;
     *u = (user_rows){.state = state, .d_state = d_state};
-    side *sides[] = {&u->source, &u->own, &u->d_source, &u->d_own};
+    shown_end *sides[] = {&u->source, &u->own, &u->d_source, &u->d_own};
     for (int i = 0; i < 4; i++)
         for (hga_id f = 1; f <= p->program->n_fields; f++) {
             u->columns[f] = field_columns(p->plan, f);
@@ -82,7 +82,7 @@ static const double *row_shown(const pass *p, const hga_stage *s, const doubles 
 
 /* Show node v: the fields of `shown`, as `from` has them; NULL: zeros. */
 static hga_end show(const pass *p, const hga_stage *s, const row_set *shown, const doubles *from, hga_id v, hga_id h,
-                    side *x)
+                    shown_end *x)
 {
     int region = program_region(&p->nodes, v);
     for (hga_id f = 1; f <= p->program->n_fields; f++) {
@@ -97,7 +97,7 @@ static hga_end show(const pass *p, const hga_stage *s, const row_set *shown, con
 }
 
 /* What is shown of the fields in `set` to the node's values, or added to them. */
-static void take_shown(const pass *p, const side *x, uint32_t set, const doubles *to, hga_id v, hga_id h, int add)
+static void take_shown(const pass *p, const shown_end *x, uint32_t set, const doubles *to, hga_id v, hga_id h, int add)
 {
     for (hga_id f = 1; f <= p->program->n_fields; f++) {
         if (!x->field[f] || !(set >> f & 1u)) continue;

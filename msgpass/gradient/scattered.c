@@ -189,46 +189,46 @@ done:
 
 /* ---- a pass: rows that are given something ---- */
 
-typedef struct pass {
+typedef struct edge_pass {
     edge_list edges;
     hga_id n, first, other_first; /* rows; the nodes of row 0 and of the other ends' */
     int of_keys;
     const wide_rows *mine, *mine_v; /* given something; mine_v NULL: nothing */
     const hga_pos *place;           /* of edges in tables of edges; NULL: their own */
-} pass;
+} edge_pass;
 
-static pass pass_of_queries(const scattered *x)
+static edge_pass pass_of_queries(const scattered *x)
 {
-    return (pass){
+    return (edge_pass){
         .edges = sources_of(x), .n = x->rows, .first = x->row_first, .other_first = x->key_first, .mine = &x->q};
 }
 
 /* Rows are keys and values, and edges are those turned around. */
-static pass pass_of_keys(const scattered *x)
+static edge_pass pass_of_keys(const scattered *x)
 {
-    return (pass){.edges = {x->turned.ptr, x->turned.dst, x->turned.weight, x->turned.type},
-                  .n = x->keys,
-                  .first = x->key_first,
-                  .other_first = x->row_first,
-                  .of_keys = 1,
-                  .mine = &x->k,
-                  .mine_v = &x->v,
-                  .place = x->place};
+    return (edge_pass){.edges = {x->turned.ptr, x->turned.dst, x->turned.weight, x->turned.type},
+                       .n = x->keys,
+                       .first = x->key_first,
+                       .other_first = x->row_first,
+                       .of_keys = 1,
+                       .mine = &x->k,
+                       .mine_v = &x->v,
+                       .place = x->place};
 }
 
 /* ---- pieces: edges that a kernel takes at once, of rows one behind the other ---- */
 
 enum { AHEAD = KERNEL_HEAD_EDGES }; /* edges behind a piece's last that are wanted soon */
 
-typedef struct piece {
+typedef struct edge_piece {
     hga_pos at;
     hga_id n, more;
     int goes_on;              /* the first row has edges before these */
     hga_id row[KERNEL_CHUNK]; /* of each edge */
-} piece;
+} edge_piece;
 
 /* The next edges of rows up to `end`, the first of them in a row from `*row` on; 0: there are none. */
-static int next_piece(const pass *p, hga_id *row, hga_id end, piece *out)
+static int next_piece(const edge_pass *p, hga_id *row, hga_id end, edge_piece *out)
 {
     const hga_pos *ptr = p->edges.ptr;
     hga_pos left = ptr[end] - out->at, behind;
@@ -244,7 +244,7 @@ static int next_piece(const pass *p, hga_id *row, hga_id end, piece *out)
 }
 
 /* What scores have besides products. */
-static const float *find_scores(const scattered *x, const pass *p, const piece *at, float *score)
+static const float *find_scores(const scattered *x, const edge_pass *p, const edge_piece *at, float *score)
 {
     const float *weight = p->edges.weight;
     if (!weight && !x->log_mass) return NULL;
@@ -257,7 +257,7 @@ static const float *find_scores(const scattered *x, const pass *p, const piece *
 }
 
 /* What dropout leaves of a piece's edges in each head. */
-static void drop_edges(const scattered *x, const pass *p, const piece *at, float *kept)
+static void drop_edges(const scattered *x, const edge_pass *p, const edge_piece *at, float *kept)
 {
     static const int32_t untyped[KERNEL_CHUNK];
     const hga_io *io = x->call->io;
@@ -275,7 +275,7 @@ static void drop_edges(const scattered *x, const pass *p, const piece *at, float
 }
 
 /* Tables are given sums in double, of each key/value head apart. */
-static void sum_tables(const scattered *x, const pass *p, const scattered_lane *l, const piece *at)
+static void sum_tables(const scattered *x, const edge_pass *p, const scattered_lane *l, const edge_piece *at)
 {
     hga_id turns = x->heads / x->share;
     for (hga_id i = 0; i < at->n; i++) {
@@ -289,7 +289,7 @@ static void sum_tables(const scattered *x, const pass *p, const scattered_lane *
 }
 
 /* Scores a piece's edges anew and adds their gradients to the pass's rows, to the edges' own and to tables. */
-static void run_piece(const scattered *x, const pass *p, const scattered_lane *l, const piece *at)
+static void run_piece(const scattered *x, const edge_pass *p, const scattered_lane *l, const edge_piece *at)
 {
     float score[KERNEL_CHUNK];
     int with_tables = p->of_keys ? x->sums->of[HGA_TABLE_LOG_MASS] != NULL : x->d_scale != NULL;
@@ -348,9 +348,9 @@ static void clear_row(const wide_rows *x, hga_id row)
 }
 
 /* Rows [first, end): those without edges are given nothing, the others piece by piece. */
-static void run_block(const scattered *x, const pass *p, const scattered_lane *l, hga_id first, hga_id end)
+static void run_block(const scattered *x, const edge_pass *p, const scattered_lane *l, hga_id first, hga_id end)
 {
-    piece at = {.at = p->edges.ptr[first]};
+    edge_piece at = {.at = p->edges.ptr[first]};
     for (hga_id row = first; row < end && !x->call->grad->accumulate; row++) {
         if (p->edges.ptr[row] < p->edges.ptr[row + 1]) continue;
         clear_row(p->mine, row);
@@ -360,7 +360,7 @@ static void run_block(const scattered *x, const pass *p, const scattered_lane *l
 }
 
 /* All rows of a pass; threads take blocks of them as they come. */
-static void run_pass(const scattered *x, pass p, const scattered_lane *lane)
+static void run_pass(const scattered *x, edge_pass p, const scattered_lane *lane)
 {
     hga_id threads = x->call->threads;
 #pragma omp parallel num_threads(threads) if (threads > 1)

@@ -53,32 +53,32 @@ void strips_visit(const hga_plan *plan, hga_id stage, hga_id first, hga_id n, co
 }
 
 /* Who touched each `width` columns last, and how many of these he did. */
-typedef struct touching {
+typedef struct column_touch {
     hga_id *by, n, width;
     hga_id me;
     int64_t many;
-} touching;
+} column_touch;
 
-static hga_status touching_open(const hga_plan *plan, hga_id width, touching *t)
+static hga_status touching_open(const hga_plan *plan, hga_id width, column_touch *t)
 {
-    *t = (touching){.n = plan->nodes.n / width + 1, .width = width};
+    *t = (column_touch){.n = plan->nodes.n / width + 1, .width = width};
     return hga_new_zero(&plan->allocator, t->n, sizeof *t->by, &t->by);
 }
 
-static void touching_close(const hga_plan *plan, touching *t)
+static void touching_close(const hga_plan *plan, column_touch *t)
 {
     hga_delete(&plan->allocator, t->by, t->n, sizeof *t->by);
 }
 
 static void touch_columns(void *context, hga_id first, hga_id last)
 {
-    touching *t = context;
+    column_touch *t = context;
     for (hga_id c = first / t->width; c <= last / t->width; c++) t->many += t->by[c] != t->me, t->by[c] = t->me;
 }
 
 /* The columns that subtrees [first, first + n) have edges to. */
 static void touch_subtrees(const hga_plan *plan, const subtrees *t, hga_id first, hga_id n, const strips *s,
-                           touching *touched)
+                           column_touch *touched)
 {
     for (hga_id at = t->ptr[first + 1]; at < t->ptr[first + n + 1]; at++)
         for (hga_id stage = 0; stage < plan->program.n_stages; stage++)
@@ -88,7 +88,7 @@ static void touch_subtrees(const hga_plan *plan, const subtrees *t, hga_id first
 }
 
 /* List the chunks that a strip shares with one before it. `seen` is what those touched. */
-static hga_status list_shared(const hga_plan *plan, hga_id strip, const touching *touched, uint8_t *seen, strips *s)
+static hga_status list_shared(const hga_plan *plan, hga_id strip, const column_touch *touched, uint8_t *seen, strips *s)
 {
     hga_status st = HGA_OK;
     int64_t n = s->ptr[strip];
@@ -116,7 +116,7 @@ static hga_status find_costs(const hga_plan *plan, hga_id stage, const strips *s
     const hga_id *order = plan->stage[stage].relation.dst_order;
     hga_id n = plan->nodes.n, panel = 0;
     hga_pos *degree = NULL;
-    touching touched = {0};
+    column_touch touched = {0};
     HGA_TRY(touching_open(plan, COLUMNS, &touched));
     HGA_TRY(hga_new(&plan->allocator, n, sizeof *degree, &degree));
     hga_graph_degrees(plan->graph, plan->program.stage[stage].relation, 0, n, degree);
@@ -145,7 +145,7 @@ static void cut_evenly(const int64_t *sum, hga_id units, hga_id unit, hga_id end
 }
 
 /* For each strip, the chunks of sources that strips before it have edges to as well. */
-static hga_status find_shared(const hga_plan *plan, hga_id stage, const subtrees *trees, touching *touched,
+static hga_status find_shared(const hga_plan *plan, hga_id stage, const subtrees *trees, column_touch *touched,
                               uint8_t *seen, strips *s)
 {
     hga_status st = HGA_OK;
@@ -191,7 +191,7 @@ hga_status strips_create(const hga_plan *plan, hga_id stage, const subtrees *tre
     hga_status st = HGA_OK;
     hga_id chunks = count_chunks(plan), unit = trees ? 1 : STRIP_PANEL, end = trees ? trees->n : plan->nodes.n,
            units = (end + unit - 1) / unit;
-    touching touched = {0};
+    column_touch touched = {0};
     uint8_t *seen = NULL;
     int64_t *cost = NULL;
     *out = (strips){.n = strips_wanted(plan, trees, heads)};

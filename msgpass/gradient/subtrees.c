@@ -180,12 +180,12 @@ done:
 /* ---- rows that are attended together ---- */
 
 /* A pair of groups, as far as it lies on one level: rows [first, end). They go with one part. */
-typedef struct cell {
+typedef struct level_pair {
     row_range rows;
     hga_id part;
-} cell;
+} level_pair;
 
-/* The cell that begins at row `first` of level l. */
+/* The pair that begins at row `first` of level l. */
 static row_range cell_at(const hga_plan *plan, hga_id l, hga_id first)
 {
     hga_id end = (first / PAIR + 1) * PAIR, level = plan->nodes.level_ptr[l + 1];
@@ -193,22 +193,22 @@ static row_range cell_at(const hga_plan *plan, hga_id l, hga_id first)
 }
 
 /* All cells, in order of their rows, each with the first part that has a row of it; how many. */
-static hga_id find_cells(const hga_plan *plan, const subtrees *s, cell *cells)
+static hga_id find_cells(const hga_plan *plan, const subtrees *s, level_pair *cells)
 {
     hga_id n = 0;
     for (hga_id l = 0; l < plan->nodes.n_levels; l++)
         for (hga_id at = plan->nodes.level_ptr[l], i = 0; at < plan->nodes.level_ptr[l + 1]; at = cells[n++].rows.end) {
             while (l < s->n_levels && subtree_level(s, i, l).end <= at) i++;
-            cells[n] = (cell){cell_at(plan, l, at), l < s->n_levels ? i + 1 : 0};
+            cells[n] = (level_pair){cell_at(plan, l, at), l < s->n_levels ? i + 1 : 0};
         }
     return n;
 }
 
 /* List every part's cells as ranges, `at` being where its next one goes; or only count them. */
-static void list_ranges(const cell *cells, hga_id n, subtrees *s, hga_id *at)
+static void list_ranges(const level_pair *cells, hga_id n, subtrees *s, hga_id *at)
 {
     for (hga_id i = 0; i < n; i++) {
-        const cell *x = &cells[i];
+        const level_pair *x = &cells[i];
         int starts = i == 0 || x[-1].part != x->part;
         if (!s->rows) {
             s->ptr[x->part + 1] += starts;
@@ -224,7 +224,7 @@ static void list_ranges(const cell *cells, hga_id n, subtrees *s, hga_id *at)
 static hga_status list_rows(const hga_plan *plan, subtrees *s)
 {
     hga_status st = HGA_OK;
-    cell *cells = NULL;
+    level_pair *cells = NULL;
     hga_id *at = NULL, most = plan->nodes.n / PAIR + 1 + plan->nodes.n_levels, parts = s->n + 1;
     HGA_TRY(hga_new(&plan->allocator, most, sizeof *cells, &cells));
     HGA_TRY(hga_new(&plan->allocator, parts, sizeof *at, &at));

@@ -10,7 +10,7 @@ enum { MOST_DOUBLINGS = 32 };
 /* Intervals that are joined where nobody says how many: some minutes' worth. */
 #define MOST_WORK ((int64_t)1 << 32)
 
-typedef struct stack {
+typedef struct layer_stack {
     const hga_program *p;
     const hga_graph *g;
     hga_nodes nodes;
@@ -20,9 +20,9 @@ typedef struct stack {
     hop power[MOST_DOUBLINGS]; /* of 2^i layers */
     reach_span *span;          /* a list at hand */
     int64_t n_span, room, work; /* work: intervals that may still be joined */
-} stack;
+} layer_stack;
 
-static hga_status add_span(stack *s, hga_id first, hga_id last)
+static hga_status add_span(layer_stack *s, hga_id first, hga_id last)
 {
     hga_status st = hga_grow(NULL, &s->span, &s->room, s->n_span, s->n_span + 1, sizeof *s->span);
     if (!st) s->span[s->n_span++] = (reach_span){first, last};
@@ -35,7 +35,7 @@ static hga_status add_span(stack *s, hga_id first, hga_id last)
 static hga_status take_reach(const interval *list, int64_t n, int same, hga_id v, void *context)
 {
     (void)same;
-    stack *s = context;
+    layer_stack *s = context;
     hga_status st = HGA_OK;
     s->n_span = 0;
     HGA_TRY(add_span(s, v, v));
@@ -46,7 +46,7 @@ done:
     return st;
 }
 
-static hga_status first_layer(stack *s)
+static hga_status first_layer(layer_stack *s)
 {
     hga_status st = HGA_OK;
     HGA_TRY(hop_create(s->nodes.n, &s->power[0]));
@@ -58,10 +58,10 @@ done:
 
 /* ---- have all been reached? ---- */
 
-static int has_span(const stack *s, hga_id v) { return s->nodes.span_first[v] <= s->nodes.span_last[v]; }
+static int has_span(const layer_stack *s, hga_id v) { return s->nodes.span_first[v] <= s->nodes.span_last[v]; }
 
 /* run[v]: the last of the nodes from v on whose spans lie one behind the other. */
-static hga_status find_runs(stack *s)
+static hga_status find_runs(layer_stack *s)
 {
     const hga_nodes *nodes = &s->nodes;
     hga_status st = hga_new(NULL, nodes->n, sizeof *s->run, &s->run);
@@ -74,7 +74,7 @@ static hga_status find_runs(stack *s)
 }
 
 /* The tokens of a node whose span is no interval. */
-static hga_status add_tokens(stack *s, hga_id v)
+static hga_status add_tokens(layer_stack *s, hga_id v)
 {
     const hga_nodes *nodes = &s->nodes;
     hga_status st = HGA_OK;
@@ -87,7 +87,7 @@ done:
 }
 
 /* The tokens that an interval of nodes stands for. */
-static hga_status add_nodes(stack *s, reach_span span)
+static hga_status add_nodes(layer_stack *s, reach_span span)
 {
     hga_status st = HGA_OK;
     hga_id tokens = s->nodes.level_ptr[1];
@@ -105,11 +105,11 @@ done:
 }
 
 /* The last token that token i has to be reached by. */
-static hga_id last_wanted(const stack *s, hga_id i) { return s->causal ? i : s->nodes.n_queries - 1; }
+static hga_id last_wanted(const layer_stack *s, hga_id i) { return s->causal ? i : s->nodes.n_queries - 1; }
 
 /* Does what token i is reached by, with the tokens of nodes above, hold all it has to? A relation of its own puts the
    spans in order. */
-static hga_status has_all(stack *s, const hop *h, hga_id i, hop *line, int *all)
+static hga_status has_all(layer_stack *s, const hop *h, hga_id i, hop *line, int *all)
 {
     hga_status st = HGA_OK;
     *all = h->first[i] == 0 && h->last[i] >= last_wanted(s, i);
@@ -125,7 +125,7 @@ done:
 }
 
 /* Is every token reached by all the tokens that it has to be? */
-static hga_status reaches_all(stack *s, const hop *h, int *all)
+static hga_status reaches_all(layer_stack *s, const hop *h, int *all)
 {
     hop line = {0};
     hga_status st = HGA_OK;
@@ -140,7 +140,7 @@ done:
 /* ---- powers ---- */
 
 /* Square until all is reached, which power[*top] does, or until nothing is gained: *top = -1. */
-static hga_status double_up(stack *s, int *top)
+static hga_status double_up(layer_stack *s, int *top)
 {
     hga_status st = HGA_OK;
     int all, i = 0;
@@ -158,7 +158,7 @@ done:
 }
 
 /* The most layers below 2^top that do not reach all, one power of two after the other; *layers is one more. */
-static hga_status halve_down(stack *s, int top, int64_t *layers)
+static hga_status halve_down(layer_stack *s, int top, int64_t *layers)
 {
     hop sum = {0}, more = {0};
     const hop *best = &s->power[top - 1];
@@ -183,7 +183,7 @@ done:
 }
 
 /* *layers: as many as it takes; 0: more than `most`, -1: no number is enough. */
-static hga_status count_layers(stack *s, hga_id most, hga_id *layers)
+static hga_status count_layers(layer_stack *s, hga_id most, hga_id *layers)
 {
     hga_status st = HGA_OK;
     int top;
@@ -205,7 +205,7 @@ hga_status hga_program_layers(const hga_program *p, const hga_graph *g, int caus
 hga_status hga_program_layers_within(const hga_program *p, const hga_graph *g, int causal, hga_id most, int64_t work,
                                      hga_id *layers)
 {
-    stack s = {.p = p, .g = g, .causal = causal, .work = work};
+    layer_stack s = {.p = p, .g = g, .causal = causal, .work = work};
     hga_coverage c;
     hga_status st = HGA_OK;
     if (!layers) return hga_fail(HGA_EINVAL, "layers: nowhere to put the result");

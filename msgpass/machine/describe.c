@@ -16,14 +16,14 @@ typedef struct placement {
 } placement;
 
 /* Text that grows; after the first failure nothing more is added. */
-typedef struct text {
+typedef struct growing_text {
     char *bytes;
     int64_t used, room;
     hga_status st;
-} text;
+} growing_text;
 
 /* Appends a formatted text. */
-HGA_PRINTF(2, 3) static void say(text *t, const char *format, ...)
+HGA_PRINTF(2, 3) static void say(growing_text *t, const char *format, ...)
 {
     va_list args, again;
     va_start(args, format);
@@ -36,7 +36,7 @@ HGA_PRINTF(2, 3) static void say(text *t, const char *format, ...)
 }
 
 /* A string of exactly its size, as hga_text_free expects. */
-static hga_status take_text(text *t, char **out)
+static hga_status take_text(growing_text *t, char **out)
 {
     if (!t->st) t->st = hga_new(NULL, t->used + 1, 1, out);
     if (!t->st) memcpy(*out, t->bytes, (size_t)t->used + 1);
@@ -45,7 +45,7 @@ static hga_status take_text(text *t, char **out)
 }
 
 /* Numbers as ranges: "0-3 8 10-11". */
-static void say_ranges(text *t, const hga_id *x, hga_id n)
+static void say_ranges(growing_text *t, const hga_id *x, hga_id n)
 {
     for (hga_id i = 0, end; i < n; i = end) {
         for (end = i + 1; end < n && x[end] == x[end - 1] + 1;) end++;
@@ -55,7 +55,7 @@ static void say_ranges(text *t, const hga_id *x, hga_id n)
 }
 
 /* Whose memory is all in one place has threads of other domains read across. */
-static void say_memory(text *t, const topology *m)
+static void say_memory(growing_text *t, const topology *m)
 {
     hga_id node = topology_memory_node(m);
     if (node >= 0 && topology_domains(m) > 1)
@@ -64,7 +64,7 @@ static void say_memory(text *t, const topology *m)
 }
 
 /* Every domain, with its processors and the threads that go there. */
-static void say_domains(text *t, const topology *m, const placement *p)
+static void say_domains(growing_text *t, const topology *m, const placement *p)
 {
     hga_id pus = 0, cores = 0, n = topology_domains(m);
     for (hga_id d = 0; d < n; d++) pus += topology_domain_at(m, d).n_pus, cores += topology_domain_at(m, d).n_cores;
@@ -128,7 +128,7 @@ static json_t *machine_json(const topology *m, const char *synthetic, const plac
                      topology_is_this_machine(m) ? tuned_json(&p->tuning) : json_null());
 }
 
-static void say_json(text *t, const topology *m, const char *synthetic, const placement *p)
+static void say_json(growing_text *t, const topology *m, const char *synthetic, const placement *p)
 {
     json_t *j = machine_json(m, synthetic, p);
     char *dump = j ? json_dumps(j, JSON_REAL_PRECISION(6)) : NULL;
@@ -136,7 +136,7 @@ static void say_json(text *t, const topology *m, const char *synthetic, const pl
     if (dump)
         say(t, "%s\n", dump);
     else if (!t->st)
-        t->st = hga_fail(HGA_ENOMEM, "the machine's text cannot be made");
+        t->st = hga_fail(HGA_ENOMEM, "the machine's growing_text cannot be made");
     free(dump);
 }
 
@@ -144,7 +144,7 @@ hga_status topology_describe(const topology *m, const char *synthetic, hga_id th
 {
     hga_status st = HGA_OK;
     placement p = {.threads = threads ? threads : topology_cores(m)};
-    text t = {0};
+    growing_text t = {0};
     HGA_TRY(isa_tuning(&p.tuning));
     HGA_TRY(hga_new(NULL, p.threads, sizeof *p.domain, &p.domain));
     HGA_TRY(hga_new(NULL, p.threads, sizeof *p.pu, &p.pu));

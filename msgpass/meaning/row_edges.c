@@ -21,13 +21,13 @@ void edges_close(edge_rows *rows)
 /* ---- a row ---- */
 
 /* A row that is being read: the first thing that went wrong stays. */
-typedef struct reading {
+typedef struct row_reading {
     edge_rows *rows;
     hga_id position;
     hga_status st;
-} reading;
+} row_reading;
 
-static void add(reading *r, row_edge e)
+static void add(row_reading *r, row_edge e)
 {
     edge_rows *rows = r->rows;
     if (!r->st && rows->n == rows->room)
@@ -46,7 +46,7 @@ static hga_id children(const hga_nodes *nodes, hga_id v, hga_id *first)
 
 static int has_parent(const hga_nodes *nodes, hga_id v) { return nodes->parent && nodes->parent[v] >= 0; }
 
-static void add_family_edges(reading *r, hga_id v)
+static void add_family_edges(row_reading *r, hga_id v)
 {
     const hga_nodes *nodes = &r->rows->nodes;
     hga_id first = 0, n = r->rows->relation == HGA_TREE_UP ? children(nodes, v, &first) : 0;
@@ -57,7 +57,7 @@ static void add_family_edges(reading *r, hga_id v)
 }
 
 /* The columns that a segment has on the row. */
-static void read_segment(reading *r, const hga_segment *s)
+static void read_segment(row_reading *r, const hga_segment *s)
 {
     const hga_id *order = r->rows->r.src_order;
     hga_id first, end, hole;
@@ -77,7 +77,7 @@ static void read_segments(const hga_segments *s, void *context)
     }
 }
 
-static void read_relation(reading *r, hga_id v)
+static void read_relation(row_reading *r, hga_id v)
 {
     const hga_relation *from = &r->rows->r;
     if (from->n_blocks) hga_graph_visit_segments(r->rows->graph, r->rows->relation, r->position, 1, read_segments, r);
@@ -103,7 +103,7 @@ hga_status edges_read(edge_rows *rows, hga_id v)
         rows->edge = list->edge + list->ptr[v], rows->n = list->ptr[v + 1] - list->ptr[v];
         return HGA_OK;
     }
-    reading r = {rows, rows->r.dst_rank ? rows->r.dst_rank[v] : v, HGA_OK};
+    row_reading r = {rows, rows->r.dst_rank ? rows->r.dst_rank[v] : v, HGA_OK};
     rows->n = 0;
     (rows->relation < 0 ? add_family_edges : read_relation)(&r, v);
     sort_row(rows->own, rows->n);

@@ -7,20 +7,20 @@
 #include "plan.h"
 
 /* Rows that lie one after the other. */
-typedef struct run {
+typedef struct slot_run {
     hga_id first, n;
-} run;
+} slot_run;
 
 /* A thread's rows of one pool: how many there are, and those that are free. */
-typedef struct stack {
-    run *free;
+typedef struct slot_stack {
+    slot_run *free;
     int64_t n_free, room;
     hga_id rows, before; /* before: rows of other threads that lie in front */
-} stack;
+} slot_stack;
 
 typedef struct assignment {
     hga_plan *plan;
-    stack *stack;                     /* [n_pools][threads] */
+    slot_stack *stack;                /* [n_pools][threads] */
     int64_t n_items, *taker, *giver;  /* [n_items]: the first range that begins or ends there, -1 */
     int64_t *next_taker, *next_giver; /* [n]: by range */
 } assignment;
@@ -61,11 +61,11 @@ int slots_recycle(const hga_plan *plan, hga_id storage)
 /* ---- a thread's rows ---- */
 
 /* n rows for a thread: those given back last, then new ones. */
-static hga_status take_slots(const hga_plan *plan, stack *s, hga_id n, hga_id *slot)
+static hga_status take_slots(const hga_plan *plan, slot_stack *s, hga_id n, hga_id *slot)
 {
     (void)plan;
     while (n > 0) {
-        run fresh = {s->rows, n}, *top = s->n_free ? &s->free[s->n_free - 1] : &fresh;
+        slot_run fresh = {s->rows, n}, *top = s->n_free ? &s->free[s->n_free - 1] : &fresh;
         hga_id many = top->n < n ? top->n : n;
         for (hga_id i = 0; i < many; i++) slot[i] = top->first + i;
         top->first += many, top->n -= many;
@@ -78,26 +78,26 @@ static hga_status take_slots(const hga_plan *plan, stack *s, hga_id n, hga_id *s
     return HGA_OK;
 }
 
-static hga_status give_rows(const hga_plan *plan, stack *s, hga_id n, hga_id *slot)
+static hga_status give_rows(const hga_plan *plan, slot_stack *s, hga_id n, hga_id *slot)
 {
     hga_status st = HGA_OK;
     for (hga_id i = 0, many; i < n && !st; i += many) {
         for (many = 1; i + many < n && slot[i + many] == slot[i] + many;) many++;
         st = hga_grow(&plan->allocator, &s->free, &s->room, s->n_free, s->n_free + 1, sizeof *s->free);
-        if (!st) s->free[s->n_free++] = (run){slot[i], many};
+        if (!st) s->free[s->n_free++] = (slot_run){slot[i], many};
     }
     return st;
 }
 
 /* So far slots count a thread's rows alone. */
-static hga_status move_slots(const hga_plan *plan, stack *s, hga_id n, hga_id *slot)
+static hga_status move_slots(const hga_plan *plan, slot_stack *s, hga_id n, hga_id *slot)
 {
     (void)plan;
     for (hga_id i = 0; i < n; i++) slot[i] += s->before;
     return HGA_OK;
 }
 
-typedef hga_status (*row_change)(const hga_plan *, stack *, hga_id, hga_id *);
+typedef hga_status (*row_change)(const hga_plan *, slot_stack *, hga_id, hga_id *);
 
 /* ---- live ranges ---- */
 
@@ -117,7 +117,7 @@ static hga_status change_span(assignment *a, area *x, const live_range *l, int64
     if (end > (int64_t)x->first + x->n) end = (int64_t)x->first + x->n;
     if (end > (int64_t)l->first + l->n) end = (int64_t)l->first + l->n;
     if (first >= end) return HGA_OK;
-    stack *s = &a->stack[(int64_t)pool_of(a->plan, x) * a->plan->threads + l->thread];
+    slot_stack *s = &a->stack[(int64_t)pool_of(a->plan, x) * a->plan->threads + l->thread];
     return change(a->plan, s, (hga_id)(end - first), x->slot + (first - x->first));
 }
 
@@ -226,7 +226,7 @@ static void join_threads(const assignment *a, hga_id i)
 {
     const hga_plan *plan = a->plan;
     row_pool *pool = &a->plan->pool[i];
-    stack *s = a->stack + (int64_t)i * plan->threads;
+    slot_stack *s = a->stack + (int64_t)i * plan->threads;
     int64_t all = 0;
     for (hga_id t = 0; t < plan->threads; t++) all += s[t].rows;
     int64_t grain = pages_grain(all * pool->floats * (int64_t)sizeof(float));

@@ -47,10 +47,10 @@ piece_rule piece_rule_of(const hga_graph *g, const hga_program *p, hga_id stage,
     return (piece_rule){piece, piece, 0};
 }
 
-typedef struct looking {
+typedef struct piece_look {
     hga_id first, n;
     row_look *row;
-} looking;
+} piece_look;
 
 static void look_at(row_look *r, const hga_segment *s, hga_id row, hga_id times)
 {
@@ -64,7 +64,7 @@ static void look_at(row_look *r, const hga_segment *s, hga_id row, hga_id times)
 /* Instances that share their rows have as many columns each. */
 static void look_at_segments(const hga_segments *s, void *context)
 {
-    const looking *w = context;
+    const piece_look *w = context;
     const hga_id n = s->row_step == 0 ? 1 : s->count, times = s->count / n;
     for (hga_id i = 0; i < n; i++) {
         const hga_segment one = hga_segments_at(s, i);
@@ -76,7 +76,7 @@ static void look_at_segments(const hga_segments *s, void *context)
 void look_at_rows(const hga_graph *g, hga_id relation, hga_id first, hga_id n, row_look *row)
 {
     const hga_id before = first > 0, behind = first + n < hga_graph_nodes(g).n;
-    looking w = {first, n, row};
+    piece_look w = {first, n, row};
     memset(row, 0, (size_t)n * sizeof *row);
     hga_graph_visit_segments(g, relation, first - before, before + n + behind, look_at_segments, &w);
 }

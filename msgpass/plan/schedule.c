@@ -141,14 +141,14 @@ static void stamp_entry(const scheduling *x, entry *e, const stamp *after)
 }
 
 /* A stamped panel tells those that come after it. */
-typedef struct telling {
+typedef struct stamp_telling {
     scheduling *x;
     const entry *mine;
-} telling;
+} stamp_telling;
 
 static void tell(void *context, int writes, int64_t first, int64_t last)
 {
-    const telling *t = context;
+    const stamp_telling *t = context;
     dependences_note(&t->x->dependences, t->mine->item.phase, &t->mine->when, writes, first, last);
     if (t->x->accesses.recycled) live_ranges_note(&t->x->live, t->x->entry, t->mine->number, writes, first, last);
 }
@@ -164,13 +164,13 @@ static void stamp_entries(scheduling *x)
             waits = accesses_of(&x->accesses, number, 0), tells = accesses_of(&x->accesses, number, 1);
         stamp after = dependences_of(&x->dependences, &x->accesses, &waits, number, e->item.panel);
         stamp_entry(x, e, &after);
-        accesses_visit(&x->accesses, &tells, e->item.panel, tell, &(telling){x, e});
+        accesses_visit(&x->accesses, &tells, e->item.panel, tell, &(stamp_telling){x, e});
     }
 }
 
 static void tell_again(void *context, int writes, int64_t first, int64_t last)
 {
-    const telling *t = context;
+    const stamp_telling *t = context;
     live_ranges_note(&t->x->live, t->x->entry, t->mine->number, writes, first, last);
 }
 
@@ -185,7 +185,7 @@ static hga_status even_out(scheduling *x)
     for (int64_t i = 0; i < x->n_entries; i++) {
         const entry *e = &x->entry[i];
         if (i == 0 || e->item.phase != x->entry[i - 1].item.phase) tells = accesses_of(&x->accesses, e->item.phase, 1);
-        accesses_visit(&x->accesses, &tells, e->item.panel, tell_again, &(telling){x, e});
+        accesses_visit(&x->accesses, &tells, e->item.panel, tell_again, &(stamp_telling){x, e});
     }
     return HGA_OK;
 }

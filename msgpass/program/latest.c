@@ -17,7 +17,7 @@ typedef struct maxima {
     int32_t *over[MAX_TABLE_LEVELS];
 } maxima;
 
-typedef struct trace {
+typedef struct token_trace {
     const hga_program *p;
     const hga_graph *g;
     hga_nodes nodes;
@@ -31,7 +31,7 @@ typedef struct trace {
     int32_t *ordered; /* the same by source position */
     int table;        /* sources do not change while the stage runs, so `max` serves */
     maxima max;
-} trace;
+} token_trace;
 
 static int32_t larger(int32_t a, int32_t b) { return a > b ? a : b; }
 
@@ -105,7 +105,7 @@ static void last_tokens(const hga_nodes *nodes, int32_t *last)
 }
 
 /* Before any stage the caller's rows hold the last token of their node, and all others nothing. */
-static hga_status start_fields(trace *t)
+static hga_status start_fields(token_trace *t)
 {
     hga_status st = HGA_OK;
     HGA_TRY(hga_new(NULL, t->nodes.n, sizeof(int32_t), &t->source));
@@ -124,7 +124,7 @@ done:
 
 /* ---- one stage ---- */
 
-static int32_t latest_among(const trace *t, uint32_t fields, hga_id v)
+static int32_t latest_among(const token_trace *t, uint32_t fields, hga_id v)
 {
     int32_t best = EMPTY;
     for (hga_id f = 1; f <= t->p->n_fields; f++)
@@ -151,7 +151,7 @@ uint32_t latest_own_fields(const hga_stage *s, int lone)
     return program_fields(s, lone ? program_rules[kind].lone_reads : program_rules[kind].own_reads);
 }
 
-static uint32_t own_fields(const trace *t, hga_id v, int lone)
+static uint32_t own_fields(const token_trace *t, hga_id v, int lone)
 {
     const stage_rule *rule = &program_rules[t->kind];
     if (t->kind == KIND_USER) return user_reads(t->stage);
@@ -161,7 +161,7 @@ static uint32_t own_fields(const trace *t, hga_id v, int lone)
 }
 
 /* The latest token that the sources of a group of rows hand on. */
-static int32_t latest_source(const trace *t, const reach *r)
+static int32_t latest_source(const token_trace *t, const reach *r)
 {
     int32_t best = EMPTY;
     for (int64_t i = 0; i < r->n_spans; i++) {
@@ -176,7 +176,7 @@ static int32_t latest_source(const trace *t, const reach *r)
     return best;
 }
 
-static int32_t latest_below(const trace *t, hga_id v)
+static int32_t latest_below(const token_trace *t, hga_id v)
 {
     const uint32_t fields = program_fields(t->stage, program_rules[t->kind].child_reads);
     int32_t best = EMPTY;
@@ -187,7 +187,7 @@ static int32_t latest_below(const trace *t, hga_id v)
 }
 
 /* A row gets what it reads itself and what its sources hand on, but for tokens that a stage in place leaves alone. */
-static void trace_row(trace *t, hga_id v, int lone, int32_t from_sources)
+static void trace_row(token_trace *t, hga_id v, int lone, int32_t from_sources)
 {
     int32_t value = larger(from_sources, latest_among(t, own_fields(t, v, lone), v));
     value = larger(value, latest_below(t, v));
@@ -203,7 +203,7 @@ static void trace_row(trace *t, hga_id v, int lone, int32_t from_sources)
 /* A visitor of rows with the same sources, from which they get the same token. */
 static hga_status trace_rows(const reach *r, void *context)
 {
-    trace *t = context;
+    token_trace *t = context;
     int lone = r->n_spans == 0 && r->n_nodes == 0;
     int32_t latest = latest_source(t, r);
     for (hga_id i = 0; i < r->n_rows; i++) {
@@ -214,7 +214,7 @@ static hga_status trace_rows(const reach *r, void *context)
 }
 
 /* Sources in the order of their positions, and the table over them. */
-static hga_status prepare_table(trace *t)
+static hga_status prepare_table(token_trace *t)
 {
     hga_relation rel = hga_graph_relation(t->g, t->stage->relation);
     hga_id n = rel.src_order ? rel.n_src_order : t->nodes.n;
@@ -223,7 +223,7 @@ static hga_status prepare_table(trace *t)
 }
 
 /* What each node hands on to the stage's rows, and what these hold then. */
-static hga_status follow_stage(trace *t, const hga_stage *s)
+static hga_status follow_stage(token_trace *t, const hga_stage *s)
 {
     hga_status st = HGA_OK;
     t->stage = s;
@@ -239,7 +239,7 @@ done:
 hga_status latest_find(const hga_program *p, const hga_graph *g, latest_tokens *out)
 {
     hga_status st = HGA_OK;
-    trace t = {.p = p, .g = g, .nodes = hga_graph_nodes(g), .latest = out->of};
+    token_trace t = {.p = p, .g = g, .nodes = hga_graph_nodes(g), .latest = out->of};
     *out = (latest_tokens){.n = t.nodes.n};
     HGA_TRY(start_fields(&t));
     HGA_TRY(hga_new(NULL, t.nodes.n, sizeof(int32_t), &out->token));
