@@ -226,7 +226,7 @@ static hga_status check_bpt(const hga_bpt *p)
 {
     if (p->n_tokens < 1) return hga_fail(HGA_EINVAL, "tokens: %d, at least 1 is needed", p->n_tokens);
     if (hga_bpt_nodes(p->n_tokens) < 0)
-        return hga_fail(HGA_EOVERFLOW, "tokens: the bpt_tree over %d has too many nodes for a 32-bit id", p->n_tokens);
+        return hga_fail(HGA_EOVERFLOW, "tokens: the tree over %d has too many nodes for a 32-bit id", p->n_tokens);
     if (p->k < 1) return hga_fail(HGA_EINVAL, "k: %d, at least 1 is needed", p->k);
     if (p->clip < 0) return hga_fail(HGA_EINVAL, "clip: %d is negative", p->clip);
     if ((unsigned)p->rule > HGA_BPT_ALGORITHM1) return hga_fail(HGA_EINVAL, "rule: %d is not one", (int)p->rule);

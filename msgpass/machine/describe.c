@@ -136,7 +136,7 @@ static void say_json(growing_text *t, const topology *m, const char *synthetic, 
     if (dump)
         say(t, "%s\n", dump);
     else if (!t->st)
-        t->st = hga_fail(HGA_ENOMEM, "the machine's growing_text cannot be made");
+        t->st = hga_fail(HGA_ENOMEM, "the machine's text cannot be made");
     free(dump);
 }
 

@@ -28,7 +28,7 @@ typedef struct head_call {
     sharing shared;       /* first */
     const hga_plan *plan; /* the rank's */
     head_wish all;
-    hga_io io;        /* all rows of the heads here; behind lay_out their memory */
+    hga_io io;        /* all rows of the heads here; behind lay_out_tensors their memory */
     hga_grad_io grad; /* likewise */
     float *lse;       /* the tape's, [rows of out][heads here] */
     void *buffer;     /* the rank's rows of an array, of the other heads */
