@@ -53,7 +53,8 @@ static void coarsened_keys_are_not_there_on_query_tokens(void **state)
 {
     (void)state;
     hga_program p = coarse_keys(HGA_ROWS_NODES);
-    refused(&p, cross(0, 1, (hga_id[]){0, 1}, 2), "needs field 'k' on node 1, where neither the caller nor an earlier stage has written it");
+    refused(&p, cross(0, 1, (hga_id[]){0, 1}, 2),
+            "needs field 'k' on node 1, where neither the caller nor an earlier stage has written it");
     hga_graph *g = cross(0, 1, (hga_id[]){0, 2}, 2);
     assert_ok(program_check(&p, g));
     hga_graph_destroy(g);

@@ -72,7 +72,8 @@ static hga_status relation_name(const hga_graph *g, hga_id relation, const char 
 {
     *name = relation < 0 ? tree_names[-1 - relation] : hga_graph_relation(g, relation).name;
     if (relation >= 0 && (strcmp(*name, tree_names[0]) == 0 || strcmp(*name, tree_names[1]) == 0))
-        return hga_fail(HGA_EUNSUPPORTED, "a relation called '%s' cannot be distinguished from the tree in JSON", *name);
+        return hga_fail(HGA_EUNSUPPORTED, "a relation called '%s' cannot be distinguished from the tree in JSON",
+                        *name);
     return HGA_OK;
 }
 
