@@ -165,7 +165,7 @@ class _Rows:
 
 
 class Decoder:
-    """A causal hierarchy token by token (``Hierarchy.decoder``): const, for any number of caches, layers and threads."""
+    """A causal hierarchy token by token (``Hierarchy.decoder``). Any number of caches, layers and threads may share it."""
 
     def __init__(
         self, h: "Hierarchy", heads: int, dim: int, kv_heads: Optional[int], dim_v: Optional[int], same: bool, rollback: int,
@@ -341,14 +341,14 @@ class Decoder:
 
     @property
     def bytes(self) -> int:
-        """Bytes of all pages that it has taken from memory; those that caches gave back serve again."""
+        """Bytes of all pages that it has allocated; it reuses those that caches gave back."""
         return int(lib.hga_pages_bytes(self._life.pages))
 
     @property
     def workspace_bytes(self) -> int:
-        """Bytes of the workspaces that it keeps: one for each thread that appends at a time, and, up to a gigabyte, one for each
-        cache, which saves laying out its rows anew. They depend on the graph and on what caches hold, not on how many tokens went
-        by; those of a long append's rows go back after some short ones."""
+        """Bytes of the workspaces that it keeps: one for each thread that appends at a time, and, up to a gigabyte, one for
+        each cache, which saves laying out its rows anew. They depend on the graph and on what caches hold, not on the
+        number of tokens; the memory of a long append is freed after some short ones."""
         return sum(int(lib.hga_decode_workspace_bytes(w)) for w in list(self._life.workspaces))
 
     def __repr__(self) -> str:
@@ -405,12 +405,13 @@ class Cache:
         return self.decoder._append([self], [q], [k], [v], layout, flag(lse, "lse"))[0]
 
     def fork(self) -> "Cache":
-        """A cache of the same tokens, which goes its own way; pages are shared until one of both writes to them."""
+        """A cache of the same tokens, independent of this one; both share pages until one writes to them."""
         cache: "Cache" = self._held(self.decoder._cache_of, lib.hga_cache_fork, self._c)
         return cache
 
     def cut(self, n: int) -> None:
-        """Take back all tokens but the first n: as many as the decoder's rollback at least may go, or all."""
+        """Take back all tokens but the first n. The decoder's rollback says how many you may take back at least; you may
+        always take back all."""
         n = whole(n, "n", beyond=2**31)
         check(self._held(lib.hga_cache_cut, self._c, n))
 

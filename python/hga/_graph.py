@@ -72,11 +72,11 @@ class Graph:
         source: Any, destination: Any, n_nodes: Union[int, Tuple[int, int]], type: Any = None, weight: Any = None, parents: Any = None,
         repeated: Optional[str] = None,
     ) -> "Graph":  # fmt: skip
-        """Edges source -> destination among n_nodes nodes, relation ``near``; n_nodes may be (sources, destinations), of two kinds,
-        each numbered from 0: destinations are the graph's queries, which come first, sources its keys. ``parents`` ([nodes], -1:
-        none) makes a tree of them; without one every node is a token. An edge given again with the same type counts once, and a warning says
-        how many were; ``repeated="once"`` keeps quiet, ``"sum"`` adds up their weights, so that each counts, as in DGL and
-        PyTorch Geometric."""
+        """Edges source -> destination among n_nodes nodes, relation ``near``; n_nodes may be (sources, destinations), of two
+        kinds, each numbered from 0: destinations are the graph's queries, which come first, sources its keys. ``parents``
+        ([nodes], -1: none) makes a tree of them; without one every node is a token. An edge given again with the same type
+        counts once, and a warning says how many there are. ``repeated="once"`` gives no warning; ``"sum"`` adds their
+        weights, so that each counts, as in DGL and PyTorch Geometric."""
         if repeated not in (None, "once", "sum"):
             raise refuse(f"repeated={repeated!r} is neither 'once' nor 'sum'")
         if isinstance(n_nodes, (tuple, list)) and (len(n_nodes) != 2 or parents is not None):
@@ -141,8 +141,8 @@ class Graph:
 
     @staticmethod
     def from_dgl(graph: Any, parents: Any = None, repeated: Optional[str] = None) -> "Graph":
-        """A DGL graph of one kind of nodes and edges: an edge u -> v lets v attend to u. Data of edges, which has no name in
-        DGL that means weights, is passed over; ``from_edges`` takes it."""
+        """A DGL graph of one kind of nodes and edges: an edge u -> v lets v attend to u. Data of edges is ignored, since no
+        name in DGL means weights; give it to ``from_edges``."""
         source, destination = graph.edges()
         return Graph.from_edges(source, destination, graph.num_nodes(), parents=parents, repeated=repeated)
 
@@ -225,11 +225,11 @@ class Graph:
     def read(
         path: Any, parents: Any = None, relation: Optional[str] = None, *, weights: Optional[str] = None
     ) -> "Graph":  # fmt: skip
-        """Other programs' files by the end of the name: .mtx, .csv, .tsv, .edges, .graphml, .gml, .graph (METIS), .npy
-        (edges, or a mask of truth values), .npz (scipy.sparse); every other name is hga's JSON. ``parents``: a tree over the
-        file's nodes; ``relation``: its name where the file has none; ``weights="ignore"``: the pattern alone, every edge
-        weighs 1, though the file says zero, negative or complex. Edges that other programs' files give again count again, and
-        a warning says how many; another names the attributes of the file that are passed over, and those that are not."""
+        """Other programs' files by the end of the name: .mtx, .csv, .tsv, .edges, .graphml, .gml, .graph (METIS), .npy (edges,
+        or a mask of truth values), .npz (scipy.sparse); every other name is hga's JSON. ``parents``: a tree over the file's
+        nodes; ``relation``: its name where the file has none; ``weights="ignore"``: the pattern alone, every edge weighs 1,
+        though the file says zero, negative or complex. Edges that other programs' files give again count again, and a
+        warning says how many; another names the file's attributes that are ignored, and those that are used."""
         _check_weights(weights)
         name = str(path)
         options = ffi.new("hga_import *")
@@ -279,9 +279,9 @@ class Graph:
             _say(f"{name}: {loops} edges from a node to itself are left out, which METIS's files have no place for")
 
     def hierarchy(self, relations: Optional[Sequence[str]] = None, order: Optional[str] = None) -> "Hierarchy":
-        """Ready to attend: these relations (all) jointly, in one softmax; nodes above the tokens are means of their
-        children by mass, and what they see goes down the tree to the tokens. ``hga.Program`` makes other programs. order:
-        that of ``Hierarchy.order``."""
+        """A hierarchy that attends over these relations (default: all) in one softmax. Nodes above the tokens are means of
+        their children by mass, and pass what they see down the tree to the tokens. ``hga.Program`` makes other programs.
+        order: that of ``Hierarchy.order``."""
         if compiling():
             from ._made import known
 
@@ -305,12 +305,12 @@ class Graph:
         return find_order(self, how)
 
     def coarsen(self, sizes: Sequence[int], *, progress: Optional[bool] = None) -> "Graph":
-        """The same graph, of tokens alone, under a tree of clusters that METIS finds: of the nodes of each level, ``sizes``
-        of them each, lowest level first, until one is left. An edge is also one between the clusters above its ends, of
-        every level, so that ``hierarchy()`` attends a token's own neighbours and the means of neighbouring clusters; those
-        of a level together weigh as much as the neighbours. Tokens keep their numbers; ``parents()`` is the tree.
-        progress: a bar of tqdm after two seconds, of the clusters that are found. None shows it in notebooks and on terminals
-        where tqdm is installed, True always, False never."""
+        """The same graph (of tokens only) under a tree of clusters that METIS finds. ``sizes`` has the number of nodes in a
+        cluster, level by level from the lowest, until one cluster is left. An edge also joins the clusters above its ends,
+        on every level. So with ``hierarchy()`` a token attends to its own neighbours and to the means of neighbouring
+        clusters, which weigh together, on each level, as much as the neighbours. Tokens keep their numbers; ``parents()``
+        is the tree. progress: a bar of tqdm after two seconds, of the clusters that are found. None shows it in notebooks
+        and on terminals where tqdm is installed, True always, False never."""
         each = ids(sizes, "sizes")
         if each.ndim != 1:
             raise refuse(f"sizes has shape {each.shape}: a list of whole numbers is needed")
@@ -331,7 +331,7 @@ class Graph:
         return graph
 
     def locality(self, parts: int = 2) -> "Locality":
-        """How near the nodes are that edges join: what an order is worth. ``cut``: edges between ``parts`` runs of nodes."""
+        """How near each other the ends of edges are: what an order gains. ``cut``: edges between ``parts`` runs of nodes."""
         from ._orders import find_locality
 
         return find_locality(self, whole(parts, "parts"))

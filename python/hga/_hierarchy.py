@@ -183,8 +183,8 @@ class Hierarchy(Threaded):
         return 1 if self._functions else n or self._threads
 
     def additive_scores(self, negative_slope: float = 0.2) -> "Hierarchy":
-        """The same with scores that are sums, those of GAT and GATv2: additive . LeakyReLU(q + k) in place of q . k, where
-        ``attention`` takes additive [heads][dim] (none: ones). Their scale is 1 unless one is given."""
+        """The same hierarchy with the additive scores of GAT and GATv2: additive . LeakyReLU(q + k) instead of q . k, where
+        ``attention`` takes additive [heads][dim] (default: ones). Their scale is 1 unless one is given."""
         if compiling():
             from ._made import known
 
@@ -196,9 +196,9 @@ class Hierarchy(Threaded):
         return h
 
     def strict_rows(self, strict: bool = True) -> "Hierarchy":
-        """The same with rows whose bits depend on their own edges and on what they read, whatever the rows beside them see: for
-        graphs of blocks and edges that change (masks, ``Graph.from_edges``). Rows of causal variants have that of longer texts
-        anyway. Slower where few rows share columns; of gradients nothing is promised."""
+        """The same hierarchy with rows whose bits depend only on their own edges and on what they read, not on the rows beside
+        them: for graphs of blocks and edges that change (masks, ``Graph.from_edges``). In causal variants rows keep their
+        bits in longer texts anyway. Slower where few rows share columns. Nothing is promised of gradients."""
         h = copied(self)
         h._strict = flag(strict, "strict")
         return h
@@ -211,9 +211,9 @@ class Hierarchy(Threaded):
         return kinds if self._node_of is None else kinds[self._node_of]
 
     def with_kinds(self, kinds: Sequence[Optional[str]]) -> "Hierarchy":
-        """The same with nodes of these kinds, names like "text" and "picture", numbered as in ``kinds``; None, and nodes behind
-        the last, stay what they were. Kinds change nothing of attention: a hierarchical transformer has a projection for each
-        (``hga.torch.HierarchicalEncoderLayer``), and pictures have a colour."""
+        """The same hierarchy with nodes of these kinds, names like "text" and "picture", numbered as in ``kinds``; None, and
+        nodes after the last, keep their kind. Kinds do not change attention: a hierarchical transformer has a projection
+        for each (``hga.torch.HierarchicalEncoderLayer``), and pictures have a colour."""
         if isinstance(kinds, str):
             raise refuse_type(f"kinds is {kinds!r}, not a list of names")
         named: List[Optional[str]] = list(kinds)
@@ -229,9 +229,9 @@ class Hierarchy(Threaded):
         return h
 
     def by_head(self, heads: int) -> "Hierarchy":
-        """The graph has a part of its own for each of ``heads`` key/value heads, one after the other: row h * n + t of its queries,
-        and of its keys, is token t of head h. Tensors are as ever, [.., heads, n, dim], and are not copied; the query heads that
-        share a key/value head see what its part says."""
+        """The graph has a part of its own for each of ``heads`` key/value heads, one after the other: row h * n + t of its
+        queries, and of its keys, is token t of head h. Tensors are [.., heads, n, dim] as always, and are not copied; query
+        heads that share a key/value head attend by its part."""
         from ._variants import FoldedHierarchy
 
         return FoldedHierarchy.of(self, whole(heads, "heads", least=1))
@@ -241,10 +241,10 @@ class Hierarchy(Threaded):
         return type(self) is Hierarchy
 
     def order(self, how: str) -> "Hierarchy":
-        """The same, run in an order of its nodes in which neighbours are near each other: "rcm" (reverse Cuthill-McKee, for
-        meshes), "metis" (parts with few edges between them) or "degree" (hubs first). Rows of tensors stay the caller's, are
-        moved to the order and back, and results are the same but for the last bits and for dropout, which draws by place. ``gain``
-        tells what the order is worth, ``places`` which node is where."""
+        """The same hierarchy, run in an order of its nodes in which neighbours are near each other: "rcm" (reverse
+        Cuthill-McKee, for meshes), "metis" (parts with few edges between them) or "degree" (hubs first). Tensors keep your
+        numbers: hga moves their rows to the order, and results back. Results differ in the last bits only, and in dropout,
+        which draws by place. ``gain`` says what the order gains, ``places`` which node is where."""
         from ._orders import OrderedHierarchy
 
         return OrderedHierarchy(self, how)
@@ -290,11 +290,10 @@ class Hierarchy(Threaded):
                 continue
 
     def update(self, edges: Any, n_nodes: Optional[int] = None, *, repeated: Optional[str] = None) -> "Hierarchy":
-        """The same over other edges: a Graph with relations of the same names, or an edge_index [2][edges], as
-        ``Graph.from_edge_index`` takes it, of as many nodes as before or of n_nodes. What it gives stands in this hierarchy's
-        place: it takes over the plans that no call and no backward pass needs, with their memory, and finds anew what depends on
-        the edges alone; so does the next update of this one. This one stays what it is, and so do its tapes: a backward pass is
-        that of the edges that ran forward."""
+        """The same hierarchy over other edges: a Graph with relations of the same names, or an edge_index [2][edges], as
+        ``Graph.from_edge_index`` takes it, of as many nodes as before or of n_nodes. The result takes over the plans that
+        no call and no backward pass needs, with their memory, and computes only what depends on the edges. This hierarchy
+        does not change, and neither do its tapes: a backward pass uses the edges of its forward pass."""
         if compiling():
             from ._made import known
 
@@ -569,8 +568,8 @@ class Hierarchy(Threaded):
     # ---- rows that are nodes ----
 
     def lift(self, x: Any, *, layout: str = "bhnd", which: str = "query") -> Any:
-        """Rows of tokens brought to the hierarchy's rows: where these are nodes (bpt), spans get zeros, which is how
-        BP-Transformer's start; elsewhere x itself. numpy or torch, differentiable; which: "query", "key" or "value"."""
+        """Make the hierarchy's rows from rows of tokens: where these are nodes (bpt), spans get zeros, as BP-Transformer
+        starts them; elsewhere x itself. numpy or torch, differentiable; which: "query", "key" or "value"."""
         return lifted(self, x, layout, which)
 
     def lower(self, y: Any, *, layout: str = "bhnd") -> Any:

@@ -171,7 +171,7 @@ def plans_info() -> PlansInfo:
 
 
 def plans_clear() -> None:
-    """Let go of what is kept for the next call. What a backward pass still needs stays until it has gone back."""
+    """Free what is kept for the next call, except what a pending backward pass needs."""
     with _LOCK:
         _BUILT.clear()
     LEFT.clear()
