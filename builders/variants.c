@@ -38,7 +38,7 @@
         name, HGA_PARAMETER_REAL, HGA_IN_BUILDER, offsetof(type, member), HGA_NOWHERE, HGA_NOWHERE, NULL, 0, NULL, \
             says, NULL                                                                                             \
     }
-#define CAUSAL(type) FLAG(type, causal, "causal", "1: nothing sees what comes later")
+#define CAUSAL(type) FLAG(type, causal, "causal", "1: no token sees a later one")
 
 static const hga_parameter dense_parameters[] = {CAUSAL(hga_dense), {0}};
 
@@ -46,7 +46,7 @@ static const hga_parameter window_parameters[] = {
     WHOLE(hga_window, left, "left", "64", 0, "tokens seen to the left"),
     WHOLE(hga_window, right, "right", "64", 0, "tokens seen to the right"),
     WHOLE(hga_window, global, "global", "0", 0, "first tokens that see all and that all see"),
-    WHOLE(hga_window, stride, "stride", "1", 1, "only distances it divides"),
+    WHOLE(hga_window, stride, "stride", "1", 1, "only its multiples count as distances"),
     CAUSAL(hga_window),
     {0},
 };
@@ -55,7 +55,7 @@ static const hga_parameter bpt_parameters[] = {
     WHOLE(hga_bpt, k, "k", "4", 1, "spans a level on each side"),
     CAUSAL(hga_bpt),
     WORD_FOR_STUDY(hga_bpt, rule, "rule", "shifted", "shifted text algorithm1",
-                   "what happens where a level ends odd: shifted, text, algorithm1", "algorithm1"),
+                   "what happens at a level of odd size: shifted, text, algorithm1", "algorithm1"),
     WHOLE(hga_bpt, clip, "clip", "10", 0, "levels from here on share their edge types"),
     {0},
 };
@@ -112,7 +112,8 @@ static const hga_parameter fenwick_parameters[] = {{0}};
 
 static const hga_parameter dilated_parameters[] = {
     IDS(hga_dilated, segments, n_segments, "segments", "64,256,1024", 1, "tokens in a segment, branch by branch"),
-    IDS(hga_dilated, dilations, n_dilations, "dilations", "1,4,16", 1, "of which every so many-th see each other"),
+    IDS(hga_dilated, dilations, n_dilations, "dilations", "1,4,16", 1,
+        "the distances that count in a branch are its multiples"),
     CAUSAL(hga_dilated),
     {0},
 };
@@ -130,8 +131,8 @@ static const hga_parameter neighbourhood_parameters[] = {
     IDS(hga_neighbourhood, shape, n_axes, "shape", NULL, 1,
         "the grid, such as 64,64, the last axis fastest; without it one axis of all tokens"),
     IDS(hga_neighbourhood, kernel, n_kernel, "kernel", "7", 1, "tokens seen along each axis; one number is for all"),
-    IDS(hga_neighbourhood, dilation, n_dilation, "dilation", "1", 1, "how far apart they are along each axis"),
-    IDS(hga_neighbourhood, causal, n_causal, "causal", "0", 0, "1: nothing sees what comes later along this axis"),
+    IDS(hga_neighbourhood, dilation, n_dilation, "dilation", "1", 1, "the step between them along each axis"),
+    IDS(hga_neighbourhood, causal, n_causal, "causal", "0", 0, "1: no token sees a later one along this axis"),
     {0},
 };
 
@@ -143,20 +144,20 @@ static const hga_parameter draft_parameters[] = {
 
 static const hga_parameter routed_parameters[] = {
     WHOLE(hga_routed, block, "block", "64", 1, "tokens in a block of keys"),
-    WHOLE(hga_routed, k, "k", "16", 1, "blocks that are chosen, own and forced counted"),
+    WHOLE(hga_routed, k, "k", "16", 1, "blocks that are chosen, own and forced included"),
     REAL(hga_routed, threshold, "threshold", "instead of k: the fewest blocks that hold this share of the probability"),
     WHOLE(hga_routed, query_block, "query-block", "1", 1, "tokens that choose together, by their mean"),
-    WHOLE(hga_routed, sinks, "sinks", "1", 0, "first blocks, always chosen"),
-    WHOLE(hga_routed, local, "local", "1", 0, "blocks next before a token's own, always chosen"),
+    WHOLE(hga_routed, sinks, "sinks", "1", 0, "blocks at the beginning, always chosen"),
+    WHOLE(hga_routed, local, "local", "1", 0, "blocks just before a token's own, always chosen"),
     WORD(hga_routed, share, "share", "head", "head group all",
          "who chooses together: head, the heads of a key/value head (group), or all"),
     WORD(hga_routed, score, "score", "mean", "mean minmax given",
          "of a block: its mean key, a bound of its products (minmax), or given"),
     WHOLE(hga_routed, coarse, "coarse", "0", 0,
-          "causal: look inside the best blocks of so many tokens, a multiple of block; 0: off"),
+          "causal: look only inside the best blocks of this many tokens, a multiple of block; 0: off"),
     WHOLE(hga_routed, coarse_k, "coarse-k", "6", 1, "how many of these"),
     WHOLE(hga_routed, prefill, "prefill", "1", 1,
-          "query-block of calls and appends of more than one token; one that comes alone chooses for itself"),
+          "query-block of calls and appends of several tokens; a single token chooses for itself"),
     {"choice", HGA_PARAMETER_IDS, HGA_IN_CHOICE, offsetof(hga_routed, choice), HGA_NOWHERE, HGA_NOWHERE, NULL, -1, NULL,
      "instead of queries and keys: the blocks, [choosers][query blocks][slots], as --choice writes them", NULL},
     CAUSAL(hga_routed),

@@ -14,7 +14,7 @@ from ._core import refuse, refuse_type
 
 
 class Captured(NamedTuple):
-    """What attention got of one text: q, k, v [heads][tokens][dim] in float32, the factor of q . k, whether nothing sees what comes later,
+    """What attention got of one text: q, k, v [heads][tokens][dim] in float32, the factor of q . k, whether no token sees a later one,
     the words of the tokens where there was a tokenizer, what else the layer does to scores, as tables of ``Hierarchy.attention``
     (softcap, sink), and, of a layer that slides, how many tokens one sees, itself among them."""
 
