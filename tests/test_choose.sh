@@ -115,6 +115,11 @@ fact the_pixels_are_as_many_as_the_drawing_says equal "$(pngtopnm named.png | he
 
 # ---- wrong input ----
 
+# A line to stderr after each candidate, the last of which says all.
+"$hga" choose --quiet --progress "${tensors[@]}" --seconds 0 --variants hsa,htransformer --json >watched.json 2>watched
+rows=$(python3 -c 'import json; print(len(json.load(open("watched.json"))["rows"]))')
+fact each_candidate_is_told equal "$(cat watched)" "$(for i in $(seq "$rows"); do echo "$i of $rows candidates"; done)"
+
 fact query_is_needed refused 2 "--query FILE is missing" "$hga" choose
 fact key_is_needed refused 2 "--key FILE is missing" "$hga" choose --quiet --query q.npy
 fact value_is_needed refused 2 "--value FILE is missing" "$hga" choose --quiet --query q.npy --key k.npy
