@@ -332,8 +332,8 @@ HGA_API hga_status hga_build_neighbourhood(const hga_neighbourhood *p, hga_graph
 /* Parameters of hga_build_neighbourhood at their defaults. */
 HGA_API hga_neighbourhood hga_neighbourhood_defaults(void);
 
-/* Tree attention of speculative decoding (SpecInfer, Miao et al. 2024): n_tokens drafts as queries; as keys a prefix
-   and behind it the drafts. A draft sees the whole prefix, itself, parent[itself], its parent, and so on until -1, in
+/* Tree attention of speculative decoding (SpecInfer, Miao et al. 2024): n_tokens drafts are the queries; the keys are a
+   prefix and then the drafts. A draft sees the whole prefix, itself, parent[itself], its parent, and so on until -1, in
    any order of drafts. HGA_EINVAL for a draft that follows itself. Relation `near`. */
 typedef struct hga_draft {
     hga_id n_tokens, n_keys; /* drafts; 0, or prefix + n_tokens */
@@ -348,11 +348,11 @@ HGA_API hga_status hga_build_draft(const hga_draft *p, hga_graph **g, hga_progra
 /* Parameters of hga_build_draft at their defaults. */
 HGA_API hga_draft hga_draft_defaults(void);
 
-/* Attention chosen by content, of what hga_select_blocks chose: query blocks attend to the blocks of keys that they
-   chose, causal to tokens up to their own. Rows are folded, a chooser's tokens behind another's: row c * n_tokens + t
-   is token t of chooser c, and reads keys of head c / (n_choosers / n_key_heads). Relation `chosen`. HGA_EINVAL: a row
-   of the choice names a block that is not there, or comes later, or does not ascend; or there is no choice: without one
-   there is no graph.
+/* Attention to the blocks that hga_select_blocks chose by content: query blocks attend to the blocks of keys that they
+   chose, causal ones to tokens up to their own. Rows are folded, one chooser's tokens after another's: row c * n_tokens
+   + t is token t of chooser c, and reads keys of head c / (n_choosers / n_key_heads). Relation `chosen`. HGA_EINVAL: a
+   row of the choice names a block that is not there, or comes later, or does not ascend; or there is no choice: without
+   one there is no graph.
 
    Causal tokens that choose for themselves (query_block 1) are parts (hga_builder_set_parts): their rows of the output
    have the bits that they have among more tokens. */
@@ -368,23 +368,22 @@ typedef struct hga_routed {
     const hga_pos *choice_first; /* NULL, or [n_choosers * query blocks + 1]: `choice` is as in hga_chosen */
     const hga_allocator *allocator;
     /* how it is chosen, as in hga_selection; the builder reads none of this but `prefill` */
-    hga_id k; /* 16, as by default, gives way to a threshold */
+    hga_id k; /* the default, 16, does not count where there is a threshold */
     hga_id sinks, local, coarse, coarse_k;
-    hga_id prefill; /* tokens of query_block 1 that come several at a time choose together, so many; 0 and 1: each for
-                       itself */
+    hga_id prefill; /* with query_block 1: tokens of one call that choose together; 0 and 1: each for itself */
     hga_select_share share;
     hga_select_score score;
     double threshold; /* 0: by k */
     uint64_t reserved[4];
 } hga_routed;
-/* How the choice is made that hga_build_routed takes: what hga_select_blocks is given. Its query_block is `prefill`
-   where that is more than 1 and there are several tokens. HGA_EINVAL: `prefill` beside query blocks, or below 0. */
+/* The settings for hga_select_blocks whose choice hga_build_routed takes. Its query_block is `prefill` where that is
+   more than 1 and there are several tokens. HGA_EINVAL: `prefill` beside query blocks, or below 0. */
 HGA_API hga_status hga_routed_selection(const hga_routed *p, hga_selection *out);
 /* Make the graph and the program of a choice: tokens attend to the blocks that they, or their query block, chose. *g is
    then yours (hga_graph_destroy). */
 HGA_API hga_status hga_build_routed(const hga_routed *p, hga_graph **g, hga_program *program);
-/* The graph of a decoder whose tokens choose (hga_decode_options.selection): one part, of at most so many tokens, each
-   of which may come to see any up to itself. */
+/* The graph of a decoder whose tokens choose (hga_decode_options.selection): one part of at most n_tokens tokens, each
+   of which may see any up to itself. */
 HGA_API hga_status hga_build_routed_decoder(hga_id n_tokens, const hga_allocator *a, hga_graph **g,
                                             hga_program *program);
 /* Parameters of hga_build_routed at their defaults. */

@@ -17,11 +17,11 @@ extern "C" {
 HGA_API hga_status hga_tree_text(const hga_allocator *a, const char *text, size_t bytes, const char *locale,
                                  hga_id max_words, hga_tree *out);
 
-/* Read HTML (libxml2's parser, which repairs what is not closed) as the tree of its elements: headings open sections,
-   whatever is not as high belongs to them; paragraphs, lists, items, quotes, code, tables, rows, cells and other blocks
-   are nodes, their text sentences (where there are several) and words, the leaves, in reading order. An element without
-   words is left out, one that holds nothing but another element is that element. Scripts, styles and the head are no
-   text; the title is the root's name. HGA_EFORMAT without a word. */
+/* Read HTML (libxml2's parser, which repairs what is not closed) as the tree of its elements: a heading opens a
+   section, which ends at the next heading of its rank or a higher one; paragraphs, lists, items, quotes, code, tables,
+   rows, cells and other blocks are nodes, their text sentences (where there are several) and words, the leaves, in
+   reading order. An element without words is left out; one that contains only another element is replaced by it.
+   Scripts, styles and the head are not text; the title is the root's name. HGA_EFORMAT without a word. */
 HGA_API hga_status hga_tree_html(const hga_allocator *a, const char *text, size_t bytes, hga_tree *out);
 /* Read Markdown (UTF-8) as the tree of its elements, which are those of hga_tree_html. HGA_EFORMAT without a word, or
    for what is not UTF-8. */

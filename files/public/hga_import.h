@@ -20,19 +20,19 @@ typedef struct hga_import {
     /* NULL, or it gets one graph's map: id[0][the file's number] = the graph's id, for hga_node_map_clear. Zeroed for
        JSON and on failure. */
     hga_node_map *node_map;
-    /* NULL, or it gets a line for hga_text_free on the names that the file gives what it holds, as "understood:
-       weight (edges); passed over: color (nodes)"; NULL where it has none of its own, for JSON, files of hga's and on
-       failure. */
+    /* NULL, or it gets a line, for hga_text_free, that says how the file's own names were understood: "understood:
+       weight (edges); passed over: color (nodes)". The line is NULL where the file has no names of its own, for JSON,
+       for files that hga wrote, and on failure. */
     char **attributes;
-    int64_t pattern; /* 1: every edge has weight 1, whatever the file says: zeros, negative and complex numbers, too */
+    int64_t pattern;      /* 1: every edge has weight 1, even where the file has zeros, negative or complex numbers */
     uint64_t reserved[4]; /* 0 */
 } hga_import;
 
-/* Each function reads a file, "-" for stdin, into a graph of its own; explicit edges, one for each that the file has,
-   with the file's types and weights. Undirected edges go both ways. Nodes keep their numbers where these go level by
-   level, tokens first; where not they are numbered anew in that order, and hga_graph_name tells the file's id. GraphML
-   and GML keep labels as names. Text is UTF-8, with or without a byte order mark. HGA_EIO, HGA_EFORMAT with the file's
-   name and line or byte, HGA_EGRAPH for what a builder refuses. Several threads may read. */
+/* Each function reads a file ("-": stdin) and makes a graph of its edges, one explicit edge for each, with the file's
+   types and weights. Undirected edges go both ways. Nodes keep their numbers if these go level by level, tokens first;
+   else they are numbered anew in that order, and hga_graph_name returns the file's id. GraphML and GML keep labels as
+   names. Text is UTF-8, with or without a byte order mark. HGA_EIO, HGA_EFORMAT with the file's name and line or byte,
+   HGA_EGRAPH for what a builder refuses. Several threads may read. */
 
 /* Read a graph from Matrix Market: real, integer, pattern, with `pattern` complex; general, symmetric, skew-symmetric,
    hermitian: rows are destinations, columns sources, values weights. Of a coordinate matrix what is stored is an edge,
@@ -47,14 +47,14 @@ HGA_API hga_status hga_graph_read_mtx(const hga_allocator *a, const char *path, 
    Undirected. */
 HGA_API hga_status hga_graph_read_csv(const hga_allocator *a, const char *path, const hga_import *o, hga_graph **out);
 
-/* Read a graph from GraphML; of nodes label (else name), of edges weight, type (whole numbers) and relation are
-   understood, with their defaults. level, parent, mass and side of nodes are in files that hga wrote; in others they
-   may mean anything, and hga_level, hga_parent, hga_mass and hga_side say these. Hyperedges, nested graphs and two
+/* Read a graph from GraphML; it understands label (else name) of nodes, and weight, type (whole numbers) and relation
+   of edges, with their defaults. level, parent, mass and side of nodes count in files that hga wrote; in other files
+   they may mean anything: write hga_level, hga_parent, hga_mass and hga_side there. Hyperedges, nested graphs and two
    nodes of one id are refused. */
 HGA_API hga_status hga_graph_read_graphml(const hga_allocator *a, const char *path, const hga_import *o,
                                           hga_graph **out);
-/* Read a graph from GML. What is understood of nodes and edges is what hga_graph_read_graphml understands. Characters
-   may be written as in HTML (&#233; &eacute;). */
+/* Read a graph from GML. It understands the same attributes as hga_graph_read_graphml. Characters may be written as in
+   HTML (&#233; &eacute;). */
 HGA_API hga_status hga_graph_read_gml(const hga_allocator *a, const char *path, const hga_import *o, hga_graph **out);
 
 /* Read a graph from METIS's .graph: undirected, weights of edges are weights, the first of each vertex is its mass. */

@@ -63,8 +63,8 @@ typedef struct hga_weight {
 } hga_weight;
 typedef hga_status (*hga_weight_visit)(const hga_weight *weight, void *context);
 /* Compute the weights that query token `token` pays under query head `head`, in double, by the plain meaning of the
-   stages and not by the engine: the edges that hga_program_row tells (further back, too, where values were attended to
-   before), in its order, and what each key token has of the output: token_weight[n_keys], a node's share evenly among
+   stages and not by the engine: the edges that hga_program_row visits (and earlier ones, where values are results of
+   attention), in its order, and each key token's share of the output: token_weight[n_keys], a node's share evenly among
    the tokens it stands for. Either may be NULL. `shape` and `io` as for hga_plan_execute: queries and keys, tables and
    user tensors are read; values and outputs are not (NULL is accepted). Where all rows have edges and all stages take
    means or attend, weights sum to one. HGA_EINVAL names a tensor that is missing or too short; HGA_EUNSUPPORTED: a user
@@ -94,8 +94,8 @@ HGA_API void hga_levels_count_clear(hga_levels_count *c);
    causal): 1 when one layer does it; -1 if it never happens; 0 if more than `most` were needed. Self-attention only. */
 HGA_API hga_status hga_program_layers(const hga_program *p, const hga_graph *g, int causal, hga_id most,
                                       hga_id *layers);
-/* Count layers as hga_program_layers does, but give up with HGA_EUNSUPPORTED where more than `work` intervals of nodes
-   have to be joined to know it: what irregular graphs reach is many of them. Some ten million take a second. */
+/* Count layers as hga_program_layers does, but give up with HGA_EUNSUPPORTED when more than `work` intervals of nodes
+   must be joined; irregular graphs have many of them. Some ten million take a second. */
 HGA_API hga_status hga_program_layers_within(const hga_program *p, const hga_graph *g, int causal, hga_id most,
                                              int64_t work, hga_id *layers);
 

@@ -26,16 +26,16 @@ typedef struct hga_peaks {
 } hga_peaks;
 /* Measure this machine's limits with the instruction set `isa` (NULL as in hga_options.isa). About a second. */
 HGA_API hga_status hga_measure_peaks(const char *isa, hga_peaks *out);
-/* What the calling thread is allowed at this moment, which on a shared core changes from second to second: the rate of
-   multiply-adds of full vectors in float32 (pairs: of products of bfloat16 pairs, 0 where the instruction set has none)
-   over about `seconds`, above 0 and at most 60. In 1e9 a second. */
+/* Measure what the calling thread reaches at this moment, which on a shared core changes from second to second: the
+   rate of multiply-adds of full vectors in float32 (pairs: of products of bfloat16 pairs, 0 where the instruction set
+   has none) over about `seconds`, above 0 and at most 60. In 1e9 a second. */
 HGA_API hga_status hga_measure_flops(const char *isa, int pairs, double seconds, double *gflops);
-/* Measure the rate, in 1e9 bytes a second, of reading n floats (a multiple of 128, at least 128) once, from wherever
-   they are, on the calling thread at this moment. */
+/* Measure the rate, in 1e9 bytes a second, of reading n floats (a multiple of 128, at least 128) once, from cache or
+   memory, on the calling thread at this moment. */
 HGA_API hga_status hga_measure_read(const char *isa, hga_pos n, const float *x, double *gbytes);
 /* Measure the rate, in 1e9 bytes a second, of reading n rows of `columns` floats (a multiple of 128, at least 128) each
-   once in an order that no prefetcher guesses, each asked for while those before it are read: what an engine can have
-   of rows that the edges of a graph name at random. x: [n][columns], n >= 1. */
+   once, in an order that no prefetcher guesses, with later rows requested while earlier ones are read: the most that an
+   engine can reach for rows that the edges of a graph name at random. x: [n][columns], n >= 1. */
 HGA_API hga_status hga_measure_gather(const char *isa, hga_pos n, hga_id columns, const float *x, double *gbytes);
 
 #ifdef __cplusplus

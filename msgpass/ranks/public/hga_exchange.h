@@ -61,18 +61,18 @@ typedef struct hga_exchange {
     size_t size; /* sizeof(hga_exchange) */
     hga_id rank, n_ranks;
     void *ctx; /* what the functions are given */
-    /* Begins to send and to receive, and returns at once. On one channel the k-th start of a rank meets the k-th of
-       every other: of the messages between two ranks in these the first that is sent goes to the first that is
-       received, and has as many bytes. A channel is begun again after its `wait`; different channels (0 and more) may
-       be under way together. */
+    /* Begins to send and to receive, and returns at once. On one channel the k-th start of a rank belongs to the k-th
+       of every other rank. Of the messages between two ranks in these, the first that is sent is the first that is
+       received, and has as many bytes. A channel starts again after its `wait`; different channels (0 and more) may be
+       under way together. */
     hga_status (*start)(void *ctx, int channel, const hga_packet *send, hga_id n_send, const hga_packet *receive,
                         hga_id n_receive);
     /* *done: 1 once `wait` would return at once. */
     hga_status (*test)(void *ctx, int channel, int *done);
     /* Returns when all that the channel receives has arrived, and what it sends may be written to. */
     hga_status (*wait)(void *ctx, int channel);
-    /* Every rank's `bytes` bytes to every rank, by rank: all is [n_ranks][bytes], and `mine` lies outside of it. All
-       ranks call it with as many bytes. */
+    /* Sends every rank's `bytes` bytes to every rank, in the order of ranks: all is [n_ranks][bytes], and `mine` is
+       outside of it. All ranks call it with the same number of bytes. */
     hga_status (*gather)(void *ctx, const void *mine, int64_t bytes, void *all);
     /* This rank has failed: every other rank's pending and later calls return this status, so that none waits for what
        does not come. May be called more than once. */

@@ -1,6 +1,6 @@
 /* hga_halo.h: what ranks of a distributed run send each other. Each rank has a range of the tokens and computes the
-   rows of the nodes above them; this says which rows of which fields it then lacks, who has them, and how many bytes
-   that is. Exact for any graph and program. Nothing is sent: you bring the transport. */
+   rows of the nodes above them. This header says which rows of which fields it then lacks, which rank has them, and how
+   many bytes they are, exactly for any graph and program. It sends nothing: you bring the transport. */
 #ifndef HGA_HALO_H
 #define HGA_HALO_H
 
@@ -42,7 +42,7 @@ typedef struct hga_rank_load {
 
 typedef struct hga_halo_list {
     hga_id n_ranks;
-    hga_id n_shared;  /* nodes whose tokens are several ranks', computed by all ranks alike */
+    hga_id n_shared;  /* nodes whose tokens belong to several ranks: every rank computes them */
     hga_id n_gathers; /* stages for which every rank sends rows, or pieces, to every other one */
     int64_t n_transfers, n_pieces;
     hga_transfer *transfer; /* by field, written_by, to, first; no row twice for one receiver */
@@ -54,14 +54,13 @@ typedef struct hga_halo_list {
 
 /* List what ranks send each other. Rank r owns tokens [cuts[r], cuts[r + 1]) (node ids of level 0; cuts[0] = 0,
    cuts[n_ranks] = the number of tokens, ascending; a rank may own none) and every node whose span lies within. A node
-   whose span crosses a cut, or that has none, is shared: every rank computes its row, from rows that all ranks are
-   sent. Where a row has its sources alone, as a span has its tokens, plans cut it into pieces (of 64 edges; sums of
-   512): of a shared one each piece is computed by the rank that owns most of its sources and is sent the rest, and what
-   neighbouring pieces come to goes to all ranks, which merge it. Cuts at multiples of 64 cross no piece of a span that
-   begins at one.
+   whose span crosses a cut, or that has none, is shared: every rank computes its row, from rows that all ranks receive.
+   A row that alone has its sources, as a span has its tokens, is cut into pieces (of 64 edges; sums of 512). The rank
+   that owns most of a shared piece's sources receives the others and computes it; all ranks receive the results of
+   neighbouring pieces and merge them. Cuts at multiples of 64 cross no piece of a span that begins at one.
 
-   Messages: what one rank sends another for one stage is one message. What ranks send to everybody for one stage is one
-   gather, whose messages depend on your transport and are not counted. HGA_EINVAL names a cut that is wrong,
+   Messages: what one rank sends another for one stage is one message. What all ranks send to all ranks for one stage is
+   one gather, whose messages depend on your transport and are not counted. HGA_EINVAL names a cut that is wrong,
    HGA_EUNSUPPORTED: queries and keys are different tokens. What a call reads beside tensors of rows (tables of types,
    biases of edges, embeddings of nodes) every rank has already. Clear *out with hga_halo_clear; after an error it is
    empty. Any number of threads may call. */

@@ -50,7 +50,7 @@ typedef struct hga_selection {
    not causal; coarse off, coarse_k 6. */
 HGA_API hga_selection hga_selection_defaults(void);
 
-/* What it is chosen from, borrowed for the call. */
+/* The tensors and scores that a choice is made from, borrowed for the call. */
 typedef struct hga_select_input {
     hga_id n_tokens;         /* of queries and of keys, which are the same tokens */
     hga_id n_samples;        /* samples side by side, each with blocks of its own; 0: one */
@@ -67,9 +67,8 @@ typedef struct hga_select_input {
     uint64_t reserved[4];
 } hga_select_input;
 
-/* What was chosen: row r = chooser * n_query_blocks + query block has the blocks block[first[r]] and those behind it,
-   before block[first[r + 1]], ascending, its own among them, numbered in their sample. Query blocks of all samples
-   stand in a row. */
+/* What was chosen: row r = chooser * n_query_blocks + query block has the blocks block[first[r]] to block[first[r + 1]
+   - 1], ascending, its own among them, numbered within their sample. Query blocks of all samples follow each other. */
 typedef struct hga_chosen {
     hga_id n_choosers, n_query_blocks;
     hga_id slots;   /* of the longest row */
@@ -88,7 +87,7 @@ HGA_API void hga_chosen_clear(hga_chosen *c);
 /* Write a choice as a table [n_choosers][n_query_blocks][slots], -1 behind a row's last block. */
 HGA_API void hga_chosen_table(const hga_chosen *c, int32_t *table);
 
-/* What rows' scores have besides the products of queries and keys, and what they came to. */
+/* Results of an execution over a choice, and what its scores have besides products of queries and keys. */
 typedef struct hga_chosen_scores {
     hga_tensor lse;      /* [n_tokens][n_heads], float32: each row's, as an execution gives them */
     float softcap;       /* the program's; 0: none */
