@@ -203,9 +203,14 @@ def gains_said(log):
     for row in sorted(log["rows"], key=lambda row: row["tokens"]):
         if share(row) and row["attention"] != DENSE:
             shares.setdefault(re.sub(r"\b(k|left)=\d+", r"\1=..", row["attention"]), []).append((row["tokens"], 1 / share(row)))
-    out = [f"{shown(name)} {', '.join(f'{times:.2f} at {n}' for n, times in each)}" for name, each in shares.items() if len(each) > 1]
+    shares = {name: dict(each) for name, each in shares.items() if len(each) > 1}
+    if not shares:
+        return ""
+    lengths = sorted({n for each in shares.values() for n in each})
+    out = ["| attention | " + " | ".join(f"{n} tokens" for n in lengths) + " |", "|---" * (len(lengths) + 1) + "|"]
+    out += [f"| {shown(name)} | " + " | ".join(cell(each.get(n), "{:.2f}") for n in lengths) + " |" for name, each in shares.items()]
     words = "Over few tokens most of a pass is products with weights, so attention can save little there."
-    return f"**From what length on?** A pass is so many times as fast as with sdpa: {'; '.join(out)} tokens. {words}" if out else ""
+    return "**From what length on?** How many times as fast as with sdpa a pass is:\n\n" + "\n".join(out) + f"\n\n{words}"
 
 
 def commands(log):

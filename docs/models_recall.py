@@ -107,6 +107,8 @@ def accuracies(log):
 
 # ---- what the numbers say ----
 
+HERE = {"all": "everywhere", "part": "everywhere, in part", "near": "near tokens only", "none": "not even near"}
+
 
 def controls_said(log):
     """Whether dense attention recalls, and the controls do not: else the rows between them mean nothing."""
@@ -118,23 +120,15 @@ def controls_said(log):
     return f"At context {context} dense attention recalls {mean(dense, 'accuracy'):.1f} %; the controls {do}: {failed}, where the value of most pairs gives {chance:.1f} %."
 
 
-KINDS = {"all": f"At every distance, {KNOWS} % or more", "part": f"At every distance, but {PART} to {KNOWS} %", "near": f"Near alone (in part: {PART} % or more)", "none": f"Less than {PART} % even near"}
-
-
 def kinds_said(found):
-    """Which recall at all, and from where on not, a line for each kind."""
-    out = []
-    for one, says in KINDS.items():
-        names = [f"at context {n} " + (", ".join(recalled(name, runs) for name, runs in hierarchies(log).items() if kind(runs) == one) or "none") for n, log in found.items()]
-        out.append(f"- **{says}:** {'; '.join(names)}.")
-    return "\n".join(out)
+    """Which recall at all, and up to where, at each context."""
+    names = dict.fromkeys(name for log in found.values() for name in hierarchies(log))
+    rows = [[shown(name), *(recalled(hierarchies(log)[name]) if name in hierarchies(log) else "" for log in found.values())] for name in names]
+    return table(["attention", *(f"recalls at context {n}" for n in found)], rows) + f"\n\n\"everywhere\": {KNOWS} % or more at every distance; \"in part\": {PART} % or more; \"not even near\": less than {PART} % even there."
 
 
-def recalled(name, runs):
-    return shown(name) + (f" up to {reach(runs)}" if kind(runs) == "near" else "") + f" ({ends(runs)})"
-
-
-HERE = {"all": "everywhere", "part": "everywhere, in part", "near": "near alone", "none": "not even near"}
+def recalled(runs):
+    return HERE[kind(runs)] + (f", up to {reach(runs)} tokens" if kind(runs) == "near" else "") + f": {ends(runs)}"
 
 
 def agreed(kinds):
