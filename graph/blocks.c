@@ -81,14 +81,25 @@ static int64_t alike(const hga_block *b, int64_t i, int64_t i1, int64_t first, i
     return least(i1, floor_div(last - b->n_dst - b->dst, b->dst_step)) - i + 1;
 }
 
+/* The instances [*i0, *i1] of a block that have some of rows [first, last). One division finds the last of them, and
+   mostly no other the first. */
+static void find_instances(const hga_block *b, int64_t first, int64_t last, int64_t *i0, int64_t *i1)
+{
+    *i0 = 0, *i1 = instances(b) - 1;
+    if (b->dst_step <= 0) return;
+    if (last - 1 - b->dst < *i1 * b->dst_step) *i1 = floor_div(last - 1 - b->dst, b->dst_step);
+    const int64_t beyond = b->dst + *i1 * b->dst_step + b->n_dst - first; /* rows of it from `first` on */
+    if (beyond <= b->dst_step)
+        *i0 = beyond > 0 ? most(*i1, 0) : *i1 + 1;
+    else
+        *i0 = most(0, *i1 - (beyond - 1) / b->dst_step);
+}
+
 /* The block's instances that have rows in [first, last), those that are cut alike together. */
 static void visit_block(const hga_block *b, int64_t first, int64_t last, hga_segments_visit visit, void *context)
 {
-    int64_t i0 = 0, i1 = instances(b) - 1;
-    if (b->dst_step > 0) {
-        i0 = most(i0, floor_div(first - b->n_dst - b->dst, b->dst_step) + 1);
-        i1 = least(i1, floor_div(last - 1 - b->dst, b->dst_step));
-    }
+    int64_t i0, i1;
+    find_instances(b, first, last, &i0, &i1);
     hga_segments s = {.row_step = b->dst_step,
                       .src_step = b->src_step,
                       .pos_step = b->pos_of ? b->pos_step : 0,

@@ -183,6 +183,7 @@ static hga_status take_run(const hga_plan *plan, hga_workspace *workspace)
         const slice_job *job = &plan->slices->job[j];
         const phase *ph = &plan->phase[job->phase];
         t.storages = job->of.writes;
+        if (bits_none(&workspace->slice.run[j])) continue;
         FOR_RUNS(&workspace->slice.run[j], i, end, 0, job->rows)
         {
             for (int64_t k = i; ph->job == JOB_PIECES && !t.st && k < end; k++)

@@ -61,28 +61,8 @@ static void drop_idle_groups(row_panel *p)
     }
 }
 
-/* The row of a group of which no neighbour is asked, -1 without: it fills a sixteenth of a tile, and goes row by row,
-   all heads at once, where it may have other bits. Strict rows lie in orders where their edges are found as columns
-   alone. */
-static hga_id find_lone_row(const worker *w, const row_group *g)
-{
-    const unsigned rows = w->plan->lone_rows && !w->plan->stage[g->stage].strict ? wanted_rows(g) : 0;
-    return rows && !(rows & (rows - 1)) ? (hga_id)__builtin_ctz(rows) : -1;
-}
-
-static void attend_lone_row(worker *w, row_group *g)
-{
-    const hga_id r = find_lone_row(w, g);
-    if (r < 0) return;
-    const row_job job = {.stage = g->stage, .v = g->node[r], .count = INT64_MAX, .piece = -1};
-    attend_start(w, &job);
-    attend_rest(w, &job, NULL, 0);
-    g->n_rows = 0;
-}
-
 static void attend_groups(worker *w, hga_id stage, row_panel *p)
 {
-    for (hga_id g = 0; g < p->n_groups; g++) attend_lone_row(w, &p->group[g]);
     open_chooser(w, stage, run_tiles, run_families, w);
     if (w->workspace->sliced) drop_idle_groups(p);
     choose_tiles(&w->chooser, p);
@@ -125,7 +105,7 @@ static unsigned find_tiled(worker *w, hga_id stage, row_panel p)
     choose_tiles(&w->chooser, &p);
     for (hga_id g = 0; g < p.n_groups; g++) {
         const row_group *x = &p.group[g];
-        tiled |= (unsigned)(x->tiled && !x->rest && find_lone_row(w, x) < 0) << g;
+        tiled |= (unsigned)(x->tiled && !x->rest) << g;
     }
     return tiled;
 }
@@ -150,14 +130,49 @@ static void attend_some_heads(worker *w, hga_id stage, const row_panel *p)
     worker_take_heads(w, first, end);
 }
 
+/* ---- rows that come alone ---- */
+
+/* Its edges are found for it alone. All heads go at once, with the item that has the first. */
+static void attend_lone_row(worker *w, hga_id stage, hga_id position, hga_id v)
+{
+    const row_job job = {.stage = stage, .v = v, .count = INT64_MAX, .piece = -1};
+    const hga_id first = w->kv_first, end = w->kv_end;
+    if (first > 0) return;
+    worker_take_heads(w, 0, w->plan->shape.n_kv_heads);
+    reader_load(&w->reader, position, 1);
+    attend_start(w, &job);
+    attend_rest(w, &job, NULL, 0);
+    worker_take_heads(w, first, end);
+}
+
+/* A row of sixteen of which no other is asked fills a sixteenth of a tile: it goes row by row, where it may have other
+   bits. Strict rows lie in orders where their edges are found as columns alone. Are there other rows to run? */
+static int take_lone_rows(worker *w, hga_id stage, panel_rows *p)
+{
+    const int alone = w->plan->lone_rows && !w->plan->stage[stage].strict;
+    int others = !alone;
+    for (hga_id at = 0; alone && at < p->n; at += KERNEL_TILE) {
+        const hga_id n = p->n - at < KERNEL_TILE ? p->n - at : KERNEL_TILE;
+        const unsigned rows = wanted_rows(&(row_group){.n_rows = n, .node = p->node + at});
+        others |= (rows & (rows - 1)) != 0;
+        if (!rows || rows & (rows - 1)) continue;
+        const hga_id r = at + (hga_id)__builtin_ctz(rows), v = p->node[r];
+        attend_lone_row(w, stage, p->first + r, v);
+        p->node[r] = left_out(v);
+    }
+    return others;
+}
+
 /* A panel by tiles that are chosen now, for all heads or for those of the item. */
 void tiles_take(worker *w, const wave_item *item, int64_t n)
 {
-    const hga_id stage = w->plan->phase[item->phase].stage;
+    const phase *ph = &w->plan->phase[item->phase];
+    const hga_id stage = ph->stage;
     panel_rows rows;
     row_panel p;
     (void)n;
-    if (!open_panel(w, *item, &rows)) return;
+    if (!find_panel(w, ph, stage, item->panel, &rows) || !take_lone_rows(w, stage, &rows)) return;
+    load_ahead(w, &rows);
     find_groups(stage, rows.first, rows.n, rows.node, &p);
     if (w->kv_end - w->kv_first < w->plan->shape.n_kv_heads)
         attend_some_heads(w, stage, &p);

@@ -447,9 +447,10 @@ typedef struct panel_rows {
     hga_id first, n, node[PANEL_ROWS];
 } panel_rows;
 void list_panel(const worker *w, wave_item item, panel_rows *out);
-/* What this execution runs of a panel, whose stage is opened; 0: nothing. Open: its segments are loaded, too, and
-   behind its rows come those of the longer graph. */
+/* What this execution runs of a panel, whose stage is opened; 0: nothing. Its segments are loaded, and behind its rows
+   come those of the longer graph. Open: both. */
 int find_panel(worker *w, const phase *ph, hga_id stage, hga_id panel, panel_rows *out);
+void load_ahead(worker *w, panel_rows *p);
 int open_panel(worker *w, wave_item item, panel_rows *out);
 void load_panel(worker *w, wave_item item);
 /* The worker's reader reads the stage's relation. */

@@ -7,12 +7,18 @@ void open_stage(worker *w, hga_id stage)
     w->reading = stage;
 }
 
-/* Has the stage rows of node `first` and of all nodes behind it? */
-static int has_rows_from(const worker *w, hga_id stage, hga_id first)
+/* Has the stage rows of all nodes [first, first + n)? */
+static int has_rows(const worker *w, hga_id stage, hga_id first, hga_id n)
 {
+    const hga_nodes *nodes = &w->plan->nodes;
     hga_id out = w->plan->program.stage[stage].out;
-    hga_field_rows rows = out ? w->plan->program.field[out].rows : HGA_ROWS_NODES;
-    return rows == HGA_ROWS_NODES || (rows == HGA_ROWS_ABOVE && first >= w->plan->nodes.level_ptr[1]);
+    switch (out ? w->plan->program.field[out].rows : HGA_ROWS_NODES) {
+    case HGA_ROWS_NODES: return 1;
+    case HGA_ROWS_ABOVE: return first >= nodes->level_ptr[1];
+    case HGA_ROWS_QUERIES: return first >= nodes->query_first && first + n <= nodes->query_first + nodes->n_queries;
+    case HGA_ROWS_KEYS: return first >= nodes->key_first && first + n <= nodes->key_first + nodes->n_keys;
+    default: return !nodes->side;
+    }
 }
 
 /* The nodes of n rows: NO_ROW where the stage computes none, left_out(v) where this execution does not. */
@@ -21,8 +27,9 @@ void list_nodes(const worker *w, const phase *ph, hga_id stage, hga_id begin, hg
     const stage_plan *s = &w->plan->stage[stage];
     const row_bits *run = rows_to_run(w->workspace, ph, stage);
     const int in_order = !(ph->by_position && s->relation.dst_order);
-    if (in_order && !run && !s->n_long && has_rows_from(w, stage, begin)) {
-        for (hga_id i = 0; i < n; i++) node[i] = begin + i;
+    if (in_order && !s->n_long && has_rows(w, stage, begin, n)) {
+        for (hga_id i = 0; i < n; i++)
+            node[i] = run && !bits_have(run, begin + i - ph->first) ? left_out(begin + i) : begin + i;
         return;
     }
     for (hga_id i = 0; i < n; i++) {
@@ -58,11 +65,16 @@ int find_panel(worker *w, const phase *ph, hga_id stage, hga_id panel, panel_row
     return 1;
 }
 
+void load_ahead(worker *w, panel_rows *p)
+{
+    p->n = list_ahead(p->n, reader_load_panel(&w->reader, p->first, p->n), p->node);
+}
+
 int open_panel(worker *w, wave_item item, panel_rows *out)
 {
     const phase *ph = &w->plan->phase[item.phase];
     if (!find_panel(w, ph, ph->stage, item.panel, out)) return 0;
-    out->n = list_ahead(out->n, reader_load_panel(&w->reader, out->first, out->n), out->node);
+    load_ahead(w, out);
     return 1;
 }
 

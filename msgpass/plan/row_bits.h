@@ -1,5 +1,6 @@
-/* row_bits.h: some of n rows, as bits. Above each word lies a bit that tells whether it may hold any, so that looking
-   for the next row and clearing cost what the set holds, and a 4096th of n. */
+/* row_bits.h: some of n rows, as bits. Above each word lies a bit that tells whether it may hold any, and above each
+   word of those another, so that looking for the next row and clearing cost what the set holds, and a 262144th of n:
+   one token of a decoder asks for a row here and there, of many sets. */
 #ifndef ROW_BITS_H
 #define ROW_BITS_H
 
@@ -10,30 +11,37 @@
 enum { WORD_BITS = 64 };
 
 typedef struct row_bits {
-    uint64_t *word, *above; /* [words_of(n)], and a bit for each of those */
-    int64_t n;              /* 0: there are none, and none can be put in */
+    uint64_t *word, *above, *top; /* [words_of(n)], a bit for each of those, and a bit for each of those words */
+    int64_t n;                    /* 0: there are none, and none can be put in */
 } row_bits;
 
-static const row_bits no_bits = {NULL, NULL, 0};
+static const row_bits no_bits = {NULL, NULL, NULL, 0};
 
-static inline int64_t words_of(int64_t n) { return (n + WORD_BITS - 1) / WORD_BITS; }
+/* The word of bit i, and i in its word: of numbers that are not negative, which a shift and a mask divide. */
+static inline int64_t word_of(int64_t i) { return (int64_t)((uint64_t)i / WORD_BITS); }
+static inline int shift_of(int64_t i) { return (int)((uint64_t)i % WORD_BITS); }
+static inline uint64_t bit_of(int64_t i) { return UINT64_C(1) << shift_of(i); }
+static inline int64_t words_of(int64_t n) { return word_of(n + WORD_BITS - 1); }
 
 /* The next room for bits of n rows, which whoever brings the memory has cleared. */
 static inline row_bits bits_carve(carver *room, int64_t n)
 {
-    uint64_t *word = carve(room, words_of(n), sizeof *word), *above = carve(room, words_of(words_of(n)), sizeof *above);
-    return (row_bits){word, above, n};
+    const int64_t words = words_of(n), aboves = words_of(words);
+    uint64_t *word = carve(room, words, sizeof *word), *above = carve(room, aboves, sizeof *above);
+    return (row_bits){word, above, carve(room, words_of(aboves), sizeof *word), n};
 }
 
-static inline int bits_have(const row_bits *b, int64_t i) { return (int)(b->word[i / WORD_BITS] >> i % WORD_BITS & 1); }
+static inline int bits_have(const row_bits *b, int64_t i) { return (int)(b->word[word_of(i)] >> shift_of(i) & 1); }
 
 static inline void bits_put_word(row_bits *b, int64_t w, uint64_t rows)
 {
     b->word[w] |= rows;
-    if (rows) b->above[w / WORD_BITS] |= UINT64_C(1) << w % WORD_BITS;
+    if (!rows) return;
+    b->above[word_of(w)] |= bit_of(w);
+    b->top[word_of(word_of(w))] |= bit_of(word_of(w));
 }
-static inline void bits_put(row_bits *b, int64_t i) { bits_put_word(b, i / WORD_BITS, UINT64_C(1) << i % WORD_BITS); }
-static inline void bits_take(row_bits *b, int64_t i) { b->word[i / WORD_BITS] &= ~(UINT64_C(1) << i % WORD_BITS); }
+static inline void bits_put(row_bits *b, int64_t i) { bits_put_word(b, word_of(i), bit_of(i)); }
+static inline void bits_take(row_bits *b, int64_t i) { b->word[word_of(i)] &= ~bit_of(i); }
 
 /* Of rows [first, end) those in word w. */
 static inline uint64_t bits_between(int64_t w, int64_t first, int64_t end)
@@ -45,25 +53,40 @@ static inline uint64_t bits_between(int64_t w, int64_t first, int64_t end)
 /* Rows [first, end), but for those of `but`, which may have room for none. */
 static inline void bits_put_run(row_bits *b, int64_t first, int64_t end, const row_bits *but)
 {
-    for (int64_t w = first / WORD_BITS; first < end && w <= (end - 1) / WORD_BITS; w++)
+    for (int64_t w = word_of(first), n = first < end ? words_of(end) : 0; w < n; w++)
         bits_put_word(b, w, bits_between(w, first, end) & (but->n ? ~but->word[w] : ~UINT64_C(0)));
 }
 static inline void bits_take_run(row_bits *b, int64_t first, int64_t end)
 {
-    for (int64_t w = first / WORD_BITS; first < end && w <= (end - 1) / WORD_BITS; w++)
+    for (int64_t w = word_of(first), n = first < end ? words_of(end) : 0; w < n; w++)
         b->word[w] &= ~bits_between(w, first, end);
+}
+
+/* Are there none, for all that is told without looking at rows? */
+static inline int bits_none(const row_bits *b)
+{
+    const int64_t tops = words_of(words_of(words_of(b->n)));
+    for (int64_t t = 0; t < tops; t++)
+        if (b->top[t]) return 0;
+    return 1;
+}
+
+/* The first bit of `words` from i on, in the word that holds bit i; -1: there is none. */
+static inline int64_t bits_in_word(const uint64_t *words, int64_t i)
+{
+    const uint64_t rest = words[word_of(i)] >> shift_of(i);
+    return rest ? i + __builtin_ctzll(rest) : -1;
 }
 
 /* The first word from w on, before `end`, that may hold a row; `end`. */
 static inline int64_t bits_next_word(const row_bits *b, int64_t w, int64_t end)
 {
     while (w < end) {
-        uint64_t rest = b->above[w / WORD_BITS] >> w % WORD_BITS;
-        if (rest) {
-            w += __builtin_ctzll(rest);
-            return w < end ? w : end;
-        }
-        w = (w / WORD_BITS + 1) * WORD_BITS;
+        int64_t found = bits_in_word(b->above, w), above = word_of(w) + 1, aboves = words_of(end);
+        if (found >= 0) return found < end ? found : end;
+        for (found = -1; found < 0 && above < aboves; above = (word_of(above) + 1) * WORD_BITS)
+            found = bits_in_word(b->top, above);
+        w = found < 0 ? end : found * WORD_BITS;
     }
     return end;
 }
@@ -71,11 +94,11 @@ static inline int64_t bits_next_word(const row_bits *b, int64_t w, int64_t end)
 /* The first row of [first, end) that is in; `end`. */
 static inline int64_t bits_next(const row_bits *b, int64_t first, int64_t end)
 {
-    for (int64_t w = first < end ? first / WORD_BITS : 0; first < end; first = ++w * WORD_BITS) {
-        w = bits_next_word(b, w, words_of(end));
-        if (w * WORD_BITS >= end) break;
+    const int64_t words = words_of(end);
+    for (int64_t w = word_of(first); first < end; first = w * WORD_BITS) {
         uint64_t rows = b->word[w] & bits_between(w, first, end);
         if (rows) return w * WORD_BITS + __builtin_ctzll(rows);
+        w = bits_next_word(b, w + 1, words);
     }
     return end;
 }
@@ -83,7 +106,7 @@ static inline int64_t bits_next(const row_bits *b, int64_t first, int64_t end)
 /* The first row of [first, end) that is not; `end`. */
 static inline int64_t bits_next_out(const row_bits *b, int64_t first, int64_t end)
 {
-    for (int64_t w = first < end ? first / WORD_BITS : 0; first < end; first = ++w * WORD_BITS) {
+    for (int64_t w = word_of(first); first < end; first = ++w * WORD_BITS) {
         uint64_t rows = ~b->word[w] & bits_between(w, first, end);
         if (rows) return w * WORD_BITS + __builtin_ctzll(rows);
     }
@@ -92,9 +115,13 @@ static inline int64_t bits_next_out(const row_bits *b, int64_t first, int64_t en
 
 static inline void bits_clear(row_bits *b)
 {
-    int64_t words = words_of(b->n);
-    for (int64_t w = bits_next_word(b, 0, words); w < words; w = bits_next_word(b, w + 1, words)) b->word[w] = 0;
-    if (words) memset(b->above, 0, (size_t)words_of(words) * sizeof *b->above);
+    const int64_t tops = words_of(words_of(words_of(b->n)));
+    for (int64_t t = 0; t < tops; t++)
+        for (; b->top[t]; b->top[t] &= b->top[t] - 1) {
+            const int64_t a = t * WORD_BITS + __builtin_ctzll(b->top[t]);
+            for (; b->above[a]; b->above[a] &= b->above[a] - 1)
+                b->word[a * WORD_BITS + __builtin_ctzll(b->above[a])] = 0;
+        }
 }
 
 /* FOR_RUNS(b, i, end, first, last): rows [i, end) of b among [first, last), run by run. */

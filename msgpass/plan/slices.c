@@ -6,8 +6,7 @@
 
 void slice_begin(const hga_plan *plan, slice *s)
 {
-    for (int i = 0; i < N_STORAGES; i++)
-        if (s->needed[i].n) bits_clear(&s->needed[i]);
+    for (uint64_t set = plan->slices->touched; set; set &= set - 1) bits_clear(&s->needed[__builtin_ctzll(set)]);
     for (int64_t j = 0; j < plan->slices->n_jobs; j++) bits_clear(&s->run[j]);
     bits_clear(&s->items);
     s->cost = 0;
@@ -150,7 +149,7 @@ void slice_find(const hga_plan *plan, slice *s)
     for (int64_t j = plan->slices->n_jobs - 1; j >= 0; j--) {
         const slice_job *job = &plan->slices->job[j];
         find_needed(plan, s, job);
-        if (plan->phase[job->phase].job != JOB_LSE) need_all(plan, s, job);
+        if (!bits_none(&s->run[j]) && plan->phase[job->phase].job != JOB_LSE) need_all(plan, s, job);
     }
 }
 
@@ -180,6 +179,7 @@ void slice_list(const hga_plan *plan, slice *s)
     for (int64_t j = 0; j < plan->slices->n_jobs; j++) {
         const phase *ph = &plan->phase[plan->slices->job[j].phase];
         int64_t listed = -1;
+        if (bits_none(&s->run[j])) continue;
         FOR_RUNS(&s->run[j], i, end, 0, s->run[j].n)
         {
             s->cost += (double)(end - i) * slice_row_cost(plan, ph);

@@ -131,14 +131,14 @@ int call_table_is_of_shape(hga_call_table which)
 const char *call_of_edges(const hga_io *io)
 {
     for (hga_call_table t = 0; t < HGA_N_TABLES; t++)
-        if (tables[t].rows == HGA_EXTENT_EDGES && io->table[t].data) return tables[t].name;
+        if (io->table[t].data && tables[t].rows == HGA_EXTENT_EDGES) return tables[t].name;
     return NULL;
 }
 
 int call_needs_positions(const hga_io *io)
 {
     for (hga_call_table t = 0; t < HGA_N_TABLES; t++)
-        if (tables[t].is & HGA_CALL_NEEDS_POSITIONS && io->table[t].data) return 1;
+        if (io->table[t].data && tables[t].is & HGA_CALL_NEEDS_POSITIONS) return 1;
     return 0;
 }
 
