@@ -54,14 +54,20 @@ static hga_id at_once(const hga_py_call *call, const hga_py_workspaces *workspac
     return left < workspaces->n ? (hga_id)left : workspaces->n;
 }
 
+/* .. where no stage writes a row's. */
+static void fill_lse(void *lse, int64_t bytes)
+{
+    float *at = lse;
+    for (int64_t i = 0; at && i < bytes / (int64_t)sizeof *at; i++) at[i] = -INFINITY;
+}
+
 /* What a sample's rows hold where no stage writes them. */
 static void set_out(const hga_py_call *call, int64_t sample, uintptr_t lse, hga_io *io)
 {
     if (call->clear) memset(io->out.data, 0, (size_t)call->out_bytes);
     if (lse) {
-        float *at = packed(lse, sample, call->lse_bytes);
-        for (int64_t i = 0; i < call->lse_bytes / (int64_t)sizeof *at; i++) at[i] = -INFINITY;
-        io->lse.data = at;
+        io->lse.data = packed(lse, sample, call->lse_bytes);
+        fill_lse(io->lse.data, call->lse_bytes);
     }
     if (io->tape) {
         memset(io->tape, 0, (size_t)call->tape_bytes);
@@ -155,4 +161,17 @@ hga_status hga_py_gradient(const hga_py_call *call, const hga_py_workspaces *wor
         if (!st) add_tables(tables, n);
     }
     return st;
+}
+
+void hga_py_append_rows(const hga_py_rows *rows, hga_cache *cache, hga_id n_tokens, const char *query, const char *key,
+                        const char *value, char *out, char *lse, hga_append *to)
+{
+    hga_io *io = &to->io;
+    *to = rows->append;
+    to->cache = cache, to->n_tokens = n_tokens;
+    io->query.data = (void *)(uintptr_t)query, io->key.data = (void *)(uintptr_t)key;
+    io->value.data = (void *)(uintptr_t)value, io->out.data = out;
+    memset(out, 0, (size_t)rows->out_bytes); /* a program may leave rows alone */
+    fill_lse(lse, rows->lse_bytes);
+    io->lse.data = lse;
 }

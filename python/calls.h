@@ -57,4 +57,14 @@ hga_status hga_py_gradient(const hga_py_call *call, const hga_py_workspaces *wor
                            uintptr_t d_query, uintptr_t d_key, uintptr_t d_value, const hga_py_tables *tables,
                            uint64_t seed, uint32_t layer);
 
+/* How one cache's new rows lie, and so much of what comes of them: what appends of such rows have in common. */
+typedef struct hga_py_rows {
+    hga_append append;
+    int64_t out_bytes, lse_bytes;
+} hga_py_rows;
+
+/* An append of such rows, which are there; lse NULL: nobody asks for it. */
+void hga_py_append_rows(const hga_py_rows *rows, hga_cache *cache, hga_id n_tokens, const char *query, const char *key,
+                        const char *value, char *out, char *lse, hga_append *to);
+
 #endif

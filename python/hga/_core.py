@@ -103,7 +103,8 @@ def refuse_type(text: str) -> Error:
 
 
 def is_torch(x: Any) -> bool:
-    return type(x).__module__.split(".")[0] == "torch"
+    module = type(x).__module__
+    return module == "torch" or module.startswith("torch.")
 
 
 # bfloat16, which numpy has no type for: its bits, in a type that no caller's array has by chance.
@@ -133,7 +134,8 @@ def _beneath(x: Any, what: str) -> np.ndarray:
 
 
 def _memory(x: Any) -> np.ndarray:
-    x = x.detach()
+    if x.requires_grad:
+        x = x.detach()
     if str(x.dtype) == "torch.bfloat16":
         import torch
 
@@ -143,14 +145,16 @@ def _memory(x: Any) -> np.ndarray:
 
 def _of_torch(x: Any, what: str) -> np.ndarray:
     """The memory of a tensor, bfloat16 as its bits."""
+    import torch
+
+    if x.dtype is torch.float32 and x.is_cpu and x.layout is torch.strided and not (x.is_nested or torch._C._are_functorch_transforms_active()):
+        return cast(np.ndarray, (x.detach() if x.requires_grad else x).numpy())  # as most come: nothing to find out
     if x.device.type != "cpu":
         raise refuse(f"{what} is on {x.device}: hga computes on the CPU")
     if str(x.layout) != "torch.strided" or x.is_nested:
         raise refuse(f"{what} has layout {'nested' if x.is_nested else x.layout}: hga takes dense tensors")
     if str(x.dtype) not in _TORCH_TYPES:
         raise refuse(f"{what} has dtype {x.dtype}, not torch.float32, float16 or bfloat16: convert it with .float()")
-    import torch
-
     return _beneath(x, what) if torch._C._are_functorch_transforms_active() else _memory(x)
 
 

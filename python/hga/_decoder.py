@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 WORKSPACES_KEPT = 1 << 30  # bytes of a decoder's workspaces beyond which caches share them, unless threads need more
 TYPES = {"f32": lib.HGA_F32, "bf16": lib.HGA_BF16}
+APPENDS, FLOAT32 = ffi.typeof("hga_append[]"), np.dtype(np.float32)
 Path = Union[str, "os.PathLike[str]"]
 
 
@@ -69,12 +70,17 @@ class _Workspace:
         self.c = c
         self.served: Any = lambda: None  # a weak reference
 
+    def serve(self, cache: "Cache") -> None:
+        if self.served() is not cache:
+            self.served = weakref.ref(cache)
+        cache._workspace = self
+
 
 # ---- tensors ----
 
 
 def _memory(x: Any, what: str) -> np.ndarray:
-    if type(x) is np.ndarray and x.dtype == np.float32 and x.flags.c_contiguous and x.flags.aligned:
+    if type(x) is np.ndarray and x.dtype is FLOAT32 and x.flags.c_contiguous and x.flags.aligned:
         return x  # as most tokens come: nothing to find out
     if is_torch(x) and x.requires_grad:
         import torch
@@ -103,62 +109,86 @@ def _given_back(x: np.ndarray, like: Any) -> Any:
         return narrowed(x, as_numpy(like, "query").dtype).view(kind) if kind != x.dtype else x
     import torch
 
-    return torch.from_numpy(x).to(like.dtype)
+    made = torch.from_numpy(x)
+    return made if like.dtype is made.dtype else made.to(like.dtype)
 
 
-class _Rows:
-    """One cache's new rows, checked: [heads][rows][columns], or with these axes turned."""
+FORMS_KEPT = 64  # of a decoder: tokens that come one by one have one, prompts in chunks one for each length
 
-    def __init__(self, d: "Decoder", q: Any, k: Any, v: Any, layout: str) -> None:
-        self.like = q
-        self.q, self.k, self.v = _memory(q, "query"), _memory(k, "key"), _memory(v, "value")
-        self.axes = LAYOUTS[layout]
-        self.flat = self.q.ndim == 2
-        if self.flat:
-            self.axes, self.q, self.k, self.v = (-3, -2), self.q[None], self.k[None], self.v[None]
+
+def _where(x: np.ndarray) -> Any:
+    return ffi.from_buffer(x) if x.flags.c_contiguous else ffi.cast("char *", x.ctypes.data)  # numpy is slow to say it
+
+
+class _Form:
+    """How one cache's new rows lie, checked: all that appends of such rows have in common. [heads][rows][columns], or with
+    these axes turned."""
+
+    def __init__(self, d: "Decoder", q: np.ndarray, k: np.ndarray, v: np.ndarray, layout: str) -> None:
+        self.out, self.lse = q.shape[:-1] + (d.dim_v,), q.shape[:-1]
+        axes = LAYOUTS[layout]
+        if q.ndim == 2:
+            axes, q, k, v = (-3, -2), q[None], k[None], v[None]
         for x, what, heads, columns in (
-            (self.q, "query", d.heads, d.dim), (self.k, "key", d.kv_heads, d.dim), (self.v, "value", d.kv_heads, d.dim_v),
+            (q, "query", d.heads, d.dim), (k, "key", d.kv_heads, d.dim), (v, "value", d.kv_heads, d.dim_v),
         ):  # fmt: skip
-            self._check(x, what, layout, heads, columns)
+            self._check(x, q, what, layout, axes, heads, columns)
+        self.n = int(q.shape[axes[1]])
+        out, lse = np.empty(q.shape[:-1] + (d.dim_v,), np.float32), np.empty(q.shape[:-1], np.float32)
+        self.rows = ffi.new("hga_py_rows *", {"out_bytes": out.nbytes, "lse_bytes": lse.nbytes})
+        self.rows.append.io = d._io[0]
+        io = self.rows.append.io
+        for t, x in ((io.query, q), (io.key, k), (io.value, v), (io.out, out)):
+            fill_tensor(t, x, axes[1], axes[0])
+        fill_rows(io.lse, lse, axes[1] + 1, axes[0] + 1)
 
-    def _check(self, x: np.ndarray, what: str, layout: str, heads: int, columns: int) -> None:
-        heads_axis, rows_axis = self.axes
+    def _check(self, x: np.ndarray, q: np.ndarray, what: str, layout: str, axes: Tuple[int, int], heads: int, columns: int) -> None:
+        heads_axis, rows_axis = axes
         if x.ndim != 3:
             raise refuse(f"{what} has shape {x.shape}: rows of one cache are {'[heads][rows][dim]' if layout == 'bhnd' else '[rows][heads][dim]'}")
         if x.shape[-1] != columns or x.shape[heads_axis] != heads:
             raise refuse(f"{what} has {x.shape[heads_axis]} heads of {x.shape[-1]} columns in layout {layout!r}, the decoder {heads} of {columns}")
-        if x.shape[rows_axis] != self.q.shape[rows_axis]:
-            raise refuse(f"{what} has {x.shape[rows_axis]} rows, query {self.q.shape[rows_axis]}")
+        if x.shape[rows_axis] != q.shape[rows_axis]:
+            raise refuse(f"{what} has {x.shape[rows_axis]} rows, query {q.shape[rows_axis]}")
         if x.shape[rows_axis] == 0:
             raise refuse(f"{what} has no rows: at least one token is appended")
         if x.shape[-1] > 1 and x.strides[-1] != x.itemsize:
             raise refuse(f"{what} is not contiguous in the last dimension (strides {x.strides})")
 
-    @property
-    def n(self) -> int:
-        return int(self.q.shape[self.axes[1]])
 
-    def describe(self, io: Any, dim_v: int, lse: bool) -> None:
-        """To the library, with new arrays for what it writes."""
-        heads_axis, rows_axis = self.axes
-        shape = self.q.shape[:-1]
-        # a program may leave rows alone, which are zeros
-        self.out, self.lse = np.zeros(shape + (dim_v,), np.float32), np.full(shape, -np.inf, np.float32) if lse else None
-        for t, x in ((io.query, self.q), (io.key, self.k), (io.value, self.v), (io.out, self.out)):
-            fill_tensor(t, x, rows_axis, heads_axis)
-        if self.lse is not None:
-            fill_rows(io.lse, self.lse, rows_axis + 1, heads_axis + 1)
+class _Rows:
+    """One cache's new rows: where they are, and new arrays for what comes of them."""
+
+    def __init__(self, d: "Decoder", q: Any, k: Any, v: Any, layout: str, lse: bool) -> None:
+        self.like = q
+        self.q, self.k, self.v = q, k, v = _memory(q, "query"), _memory(k, "key"), _memory(v, "value")
+        key = (layout, q.shape, q.strides, k.shape, k.strides, v.shape, v.strides)
+        form = d._forms.get(key)
+        if form is None:
+            form = _Form(d, q, k, v, layout)
+            if len(d._forms) >= FORMS_KEPT:
+                d._forms.clear()
+            d._forms[key] = form
+        self.form = form
+        self.out = np.empty(form.out, np.float32)
+        self.lse = np.empty(form.lse, np.float32) if lse else None
+
+    def fill(self, item: Any, cache: Any, n_tokens: int) -> None:
+        """To the library."""
+        lse = ffi.NULL if self.lse is None else _where(self.lse)
+        lib.hga_py_append_rows(
+            self.form.rows, cache, n_tokens, _where(self.q), _where(self.k), _where(self.v), _where(self.out), lse, item
+        )
 
     def found(self) -> Any:
-        out = _given_back(self.out[0] if self.flat else self.out, self.like)
+        out = _given_back(self.out, self.like)
         if self.lse is None:
             return out
-        lse = self.lse[0] if self.flat else self.lse
         if not is_torch(self.like):
-            return out, lse
+            return out, self.lse
         import torch
 
-        return out, torch.from_numpy(lse)
+        return out, torch.from_numpy(self.lse)
 
 
 # ---- decoders ----
@@ -199,6 +229,7 @@ class Decoder:
         self._life = _Life(decoder[0], pages[0])
         self._d = ffi.gc(decoder[0], functools.partial(_end_decoder, self._life))
         self._free: List[_Workspace] = []
+        self._forms: Dict[Tuple[Any, ...], _Form] = {}
         self._rows_are_nodes = are_nodes(h, "out")
         self._first_row = 0 if self._rows_are_nodes else int(lib.hga_graph_nodes(h.graph._g).query_first)
 
@@ -245,35 +276,36 @@ class Decoder:
         for i, cache in enumerate(caches):
             if not isinstance(cache, Cache) or cache.decoder is not self:
                 raise refuse_type(f"cache {i} is {cache!r}, not a cache of this decoder")
-        rows = [_Rows(self, q[i], k[i], v[i], layout) for i in range(len(caches))]
+        rows = [_Rows(self, q[i], k[i], v[i], layout, lse) for i in range(len(caches))]
         held: List["Cache"] = []
         try:
             for cache in caches:
                 cache._hold(held)
-            self._run(caches, rows, lse)
+            self._run(caches, rows)
         finally:
             for cache in held:
                 cache._lock.release()
         return [r.found() for r in rows]
 
-    def _run(self, caches: List["Cache"], rows: List[_Rows], lse: bool) -> None:
+    def _run(self, caches: List["Cache"], rows: List[_Rows]) -> None:
         if not caches:
             return
-        items = ffi.new("hga_append[]", len(caches))
-        for item, cache, r in zip(items, caches, rows):
-            item.cache, item.n_tokens, item.io = cache._c, self._tokens_of(len(cache), r.n), self._io[0]
-            r.describe(item.io, self.dim_v, lse)
+        items = ffi.new(APPENDS, len(caches))
+        for i, r in enumerate(rows):
+            cache = caches[i]
+            r.fill(items + i, cache._c, self._tokens_of(cache, r.form.n))
         workspace = self._workspace(caches[-1])
         try:
             check(lib.hga_decoder_append(self._life.decoder, workspace.c, items, len(caches)))
         finally:
             self._free.append(workspace)
-        workspace.served = weakref.ref(caches[-1])
+        workspace.serve(caches[-1])
 
-    def _tokens_of(self, first: int, rows: int) -> int:
-        """How many tokens from `first` on have so many rows."""
+    def _tokens_of(self, cache: "Cache", rows: int) -> int:
+        """How many of the cache's next tokens have so many rows."""
         if not self._rows_are_nodes:
             return rows
+        first = len(cache)
         low, high = 0, min(rows, self.n_tokens - first)
         while low < high:
             middle = (low + high) // 2
@@ -289,6 +321,13 @@ class Decoder:
     def _workspace(self, cache: "Cache") -> _Workspace:
         """The one that served the cache last; or one whose cache is gone; or a new one as long as there is room; or that which
         was used least recently."""
+        w = cache._workspace
+        if w is not None and w.served() is cache:
+            try:
+                self._free.remove(w)
+                return w
+            except ValueError:  # another thread has it
+                pass
         for wanted in (cache, None):
             for w in [w for w in list(self._free) if w.served() is wanted]:
                 try:
@@ -380,9 +419,10 @@ class Cache:
         self.decoder = decoder
         self._c = c
         self._lock = threading.Lock()
+        self._workspace: Optional[_Workspace] = None  # which served it last
 
     def _hold(self, held: List["Cache"]) -> None:
-        if any(cache is self for cache in held):
+        if held and any(cache is self for cache in held):
             raise refuse(f"cache {len(held)} is there twice")
         if not self._lock.acquire(blocking=False):
             raise refuse("the cache is in another thread's call: it serves one at a time")

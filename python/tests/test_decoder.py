@@ -108,6 +108,42 @@ OF_TOKENS = {
 
 
 class Rows(unittest.TestCase):
+    def test_rows_are_found_wherever_they_lie(self):
+        """What a decoder remembers of how rows lay says nothing of where: each append reads its own arrays."""
+        h = CAUSAL["htransformer"]
+        q, k, v = tensors(h)
+        want, lse = h.attention(q, k, v, lse=True)
+        turned = [np.ascontiguousarray(x.swapaxes(0, 1)) for x in (q, k, v)]
+        d = decoder(h)
+        c = d.cache()
+        for t in range(90):
+            one = slice(t, t + 1)
+            of = [x[:, one] for x in (q, k, v)]  # heads far from each other
+            ways = [lambda: c.append(*of), lambda: c.append(*map(np.array, of)), lambda: c.append(*(x[one] for x in turned), layout="bnhd"),
+                    lambda: c.append(*of, lse=True)]  # fmt: skip
+            if TORCH:
+                import torch
+
+                ways += [lambda: c.append(*(torch.from_numpy(x) for x in of)).numpy(), lambda: c.append(*map(torch.tensor, of)).numpy()]
+            found = ways[t % len(ways)]()
+            if t % len(ways) == 3:
+                found, sums = found
+                self.assertTrue(np.array_equal(sums, lse[:, one]), t)
+            if t % len(ways) == 2:
+                found = found.swapaxes(0, 1)
+            self.assertTrue(np.array_equal(found, want[:, one]), t)
+
+    def test_lengths_of_appends_are_as_many_as_you_like(self):
+        h = hga.window(6000, left=9, right=0)
+        q, k, v = tensors(h, heads=1, kv_heads=1, dim=2, dim_v=2)
+        d = h.decoder(heads=1, dim=2, same=True)
+        c, want = d.cache(), h.attention(q, k, v)
+        for n in range(1, 100):
+            at = slice(len(c), len(c) + n)
+            self.assertTrue(np.array_equal(c.append(q[:, at], k[:, at], v[:, at]), want[:, at]), n)
+        with self.assertRaisesRegex(ValueError, "key has 2 rows, query 1"):
+            c.append(q[:, :1], k[:, :2], v[:, :1])
+
     def test_a_decoder_of_more_tokens_has_the_bits_of_a_shorter_pass(self):
         for name, of in OF_TOKENS.items():
             for n, more in ((33, 5), (150, 81)):
