@@ -64,12 +64,15 @@ static inline float *bound_io_row(const bound_field *f, hga_id i)
 {
     return f->io + i * f->io_row + (f->io_fold ? i / f->io_fold * f->io_step : 0);
 }
-/* Node v's values for head 0. */
-static inline float *bound_row(const bound_field *f, hga_id v)
+/* Node v's values for head 0: in the workspace, and wherever they are. */
+static inline float *bound_ws_row(const bound_field *f, hga_id v)
 {
-    if (bound_is_io(f, v)) return bound_io_row(f, bound_io_number(f, v));
     hga_id i = v - f->ws_first, row = f->ws_slot ? f->ws_slot[i] : i;
     return row < 0 ? f->lent[~row].row : f->ws + row * f->ws_row;
+}
+static inline float *bound_row(const bound_field *f, hga_id v)
+{
+    return bound_is_io(f, v) ? bound_io_row(f, bound_io_number(f, v)) : bound_ws_row(f, v);
 }
 static inline float *bound_lse(const bound_field *f, hga_id v)
 {

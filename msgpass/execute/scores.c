@@ -80,13 +80,18 @@ void score_biases(worker *w, const row_job *job, hga_id head)
 void find_sources(const edge_chunk *c, const bound_field *x, const float **row, int *same, ptrdiff_t *stride)
 {
     int from_io = 0, from_ws = 0;
+    *same = 1, *stride = x->ws_head;
+    if (!x->io_n) { /* a decoder has all rows in its workspace */
+        for (hga_id e = 0; e < c->n; e++) row[e] = bound_ws_row(x, c->src[e]);
+        return;
+    }
     for (hga_id e = 0; e < c->n; e++) {
         int io = bound_is_io(x, c->src[e]);
         from_io |= io, from_ws |= !io;
         row[e] = bound_row(x, c->src[e]);
     }
     *same = x->heads == 1 || !(from_io && from_ws) || x->io_head == x->ws_head;
-    *stride = from_io ? x->io_head : x->ws_head;
+    if (from_io) *stride = x->io_head;
 }
 
 void pack_sources(const worker *w, const bound_field *x, hga_id first, hga_id n, const float **row, float *to)
