@@ -440,9 +440,8 @@ typedef struct kernel_table {
     void (*mix)(const kernel_mix *m);
     /* out[i] = log(e^x[i] + e^y[i]) */
     void (*log_add)(hga_id n, const float *x, const float *y, float *out);
-    /* sum[head] += mass[i] log(e^psi[i][head] + e^lse[i][head]) for i = 0, .., n - 1, in that order */
-    void (*energies)(hga_id n, hga_id heads, const float *const *psi, const float *const *lse, const float *mass,
-                     double *sum);
+    /* sum[head] += mass[i] energy[i][head] for i = 0, .., n - 1, in that order, but for masses of 0 */
+    void (*energies)(hga_id n, hga_id heads, const float *energy, const float *mass, double *sum);
     /* share[i] = e^x / (e^x + e^y), rest[i] = e^y / (e^x + e^y); 0 and 1 when x is -inf, else 1 and 0 when y is; both
        times whole[i], unless that is NULL */
     void (*divide)(hga_id n, const float *x, const float *y, const float *whole, float *share, float *rest);
@@ -499,6 +498,9 @@ typedef struct kernel_table {
     /* out[j] = a * sum over i of w[i] * x[i][offset + j] */
     void (*weigh)(hga_id n, const float *const *x, ptrdiff_t offset, const float *w, float a, hga_id columns,
                   float *out);
+    /* The same of n families, whose rows are x[ptr[i] - ptr[0]] and on, times a[i], into out[i]. */
+    void (*weigh_families)(hga_id n, const hga_id *ptr, const float *const *x, const float *w, const float *a,
+                           hga_id columns, float *const *out);
     /* to[i][j] += w[i] * x[j], of whole vectors, KERNEL_PAD each; rows may repeat */
     void (*give)(hga_id n, hga_id columns, const float *w, const float *x, float *const *to);
     /* n families of rows side by side, of `columns`, a multiple of KERNEL_PAD: members ptr[i] - ptr[0] .. of family i

@@ -456,23 +456,43 @@ static void energies_are_added_up(void **unused)
 {
     (void)unused;
     enum { MEMBERS = 9, HEADS = 21 };
-    float psi[MEMBERS * HEADS], lse[MEMBERS * HEADS], mass[MEMBERS];
-    const float *at_psi[MEMBERS], *at_lse[MEMBERS];
+    float energy[MEMBERS * HEADS], mass[MEMBERS];
     FOR_EACH_ISA(t)
     for (int round = 0; round < 200; round++) {
         hga_id n = below(MEMBERS + 1), heads = 1 + below(HEADS);
         double sum[HEADS], was[HEADS];
         for (hga_id h = 0; h < HEADS; h++) sum[h] = was[h] = (double)draw(3);
-        for (int i = 0; i < MEMBERS * HEADS; i++) psi[i] = draw_lse(), lse[i] = draw_lse();
-        for (hga_id i = 0; i < n; i++)
-            mass[i] = 0.5f + (float)below(7), at_psi[i] = psi + i * heads, at_lse[i] = lse + i * heads;
-        t->energies(n, heads, at_psi, at_lse, mass, sum);
+        for (int i = 0; i < MEMBERS * HEADS; i++) energy[i] = draw_lse();
+        for (hga_id i = 0; i < n; i++) mass[i] = 0.5f + (float)below(7);
+        t->energies(n, heads, energy, mass, sum);
         for (hga_id h = 0; h < HEADS; h++) {
             double want = was[h];
-            for (hga_id i = 0; i < n && h < heads; i++)
-                want += (double)mass[i] * plain_log_add((double)at_psi[i][h], (double)at_lse[i][h]);
-            assert_true(sum[h] == want || fabs(sum[h] - want) < 1e-5 * fmax(1, fabs(want)));
+            for (hga_id i = 0; i < n && h < heads; i++) want += (double)mass[i] * (double)energy[i * heads + h];
+            assert_true(sum[h] == want);
         }
+    }
+}
+
+/* Means of families that go together are those of one after the other. */
+static void families_weigh_what_each_does(void **unused)
+{
+    (void)unused;
+    enum { FAMILIES = 12, MEMBERS = 7, ROWS = FAMILIES * MEMBERS, COLUMNS = 130 };
+    static float x[ROWS * COLUMNS], want[FAMILIES * COLUMNS], is[FAMILIES * COLUMNS];
+    static const hga_id widths[] = {1, 16, 24, 64, 128, COLUMNS};
+    FOR_EACH_ISA(t)
+    for (int round = 0; round < 200; round++) {
+        hga_id n = below(FAMILIES + 1), columns = widths[below(6)], ptr[FAMILIES + 1] = {5};
+        const float *row[ROWS];
+        float w[ROWS], a[FAMILIES], *out[FAMILIES];
+        for (int i = 0; i < ROWS * COLUMNS; i++) x[i] = draw(3);
+        for (int i = 0; i < ROWS; i++) row[i] = x + below(ROWS) * COLUMNS, w[i] = draw(2);
+        for (hga_id i = 0; i < n; i++) {
+            ptr[i + 1] = ptr[i] + below(MEMBERS + 1), a[i] = draw(1), out[i] = is + i * columns;
+            t->weigh(ptr[i + 1] - ptr[i], row + ptr[i] - 5, 0, w + ptr[i] - 5, a[i], columns, want + i * columns);
+        }
+        t->weigh_families(n, ptr, row, w, a, columns, out);
+        assert_memory_equal(is, want, (size_t)(n * columns) * sizeof *is);
     }
 }
 
@@ -595,6 +615,7 @@ int main(void)
         cmocka_unit_test(states_are_finished_and_merged),
         cmocka_unit_test(rows_are_mixed_together),
         cmocka_unit_test(energies_are_added_up),
+        cmocka_unit_test(families_weigh_what_each_does),
         cmocka_unit_test(sum_and_blend_are_what_they_say),
         cmocka_unit_test(families_side_by_side_are_summed_and_given),
         cmocka_unit_test(exp_is_exact_enough),

@@ -183,7 +183,7 @@ void inside_row(worker *w, const row_job *job)
     const int64_t room = w->plan->plain_room;
     const hga_id heads = w->plan->shape.n_heads;
     float *psi = bound_row(gate, job->v);
-    energy_of_family(w, gate, out, job->v);
+    energies_of_families(w, gate, out, 1, &job->v);
     const hga_id n = score_row(w, job);
     for (hga_id h = 0; h < heads; h++) {
         w->whole.have[h] = weigh_inside(w, w->whole.score + h * room, n, w->whole.weight + h * room,

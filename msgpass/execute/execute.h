@@ -15,7 +15,9 @@
    layouts.h      tiles that are chosen once for a plan
    attend_rows.c  does what is left, row by row; scores.c is what both add to scores
    splits.c       long rows, cut and merged        inputs.c       operands rounded, into rows of their own
-   sums.c         sums and means                   states.c       finished states along the tree
+   sums.c         sums and means                   states.c       finished states down the tree
+   energies.c     energies up the tree             children.c     families of nodes side by side
+   addresses.c    where rows of many nodes are
    plain.c        stages in double, as meaning/ defines them */
 #ifndef EXECUTE_H
 #define EXECUTE_H

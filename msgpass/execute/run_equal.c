@@ -1,6 +1,7 @@
 /* run_equal.c: panels of equal families side by side, whose members attend to each other and to nobody else, as a level
    of a tree has them. What choose_tiles.c and run_family.c do group by group, with the same bits; but which rows have
    which columns is known of all groups when it is of one. */
+#include "addresses.h"
 #include "attend_ways.h"
 #include "stages.h"
 #include "sums.h"
@@ -68,11 +69,6 @@ static int rows_are_alike(const worker *w, hga_id stage, hga_id first, hga_id n)
            heads_are_alike(read_field(w, s, s->value), first, n) && heads_are_alike(field(w, s->out), first, n);
 }
 
-static void bound_rows(const bound_field *x, hga_id first, hga_id n, float **at)
-{
-    for (hga_id i = 0; i < n; i++) at[i] = bound_row(x, first + i);
-}
-
 /* What is added to the scores of sixteen rows as columns. */
 static void find_biases(worker *w, hga_id stage, hga_id first)
 {
@@ -91,11 +87,11 @@ void run_sixteen(worker *w, hga_id stage, hga_id first, const inside_rows *insid
     const hga_shape *shape = &w->plan->shape;
     const bound_field *out = field(w, s->out);
     const bound_field *q = read_field(w, s, s->query), *k = read_field(w, s, s->key), *v = read_field(w, s, s->value);
+    const some_nodes rows = nodes_from(N, first);
     float *q_at[N], *k_at[N], *v_at[N], *out_at[N], *lse[N];
     find_biases(w, stage, first);
-    bound_rows(q, first, N, q_at), bound_rows(k, first, N, k_at), bound_rows(v, first, N, v_at);
-    bound_rows(out, first, N, out_at);
-    for (hga_id i = 0; i < N; i++) lse[i] = bound_lse(out, first + i);
+    find_rows(q, rows, q_at), find_rows(k, rows, k_at), find_rows(v, rows, v_at);
+    find_rows(out, rows, out_at), find_lses(out, rows, lse);
     for (hga_id i = 0; inside && i < N; i++)
         if (inside->left_out >> i & 1u) out_at[i] = NULL;
     w->plan->kernels->attend_family(&(kernel_family){.n_rows = N,

@@ -1,6 +1,7 @@
 /* run_inside.c: attention with the energies of what is inside, which are there once the level below is: a panel's
    sixteens of equal families by the kernel of families, the other rows one by one. Which way a row goes is its
    sixteen's alone. */
+#include "addresses.h"
 #include "stages.h"
 #include "unknowns.h"
 
@@ -25,14 +26,12 @@ static int are_sixteen(const hga_id *node, hga_id first, inside_rows *x)
 }
 
 /* Energies of what is inside; the rows themselves, whose energies take their places. */
-static void run_families_inside(worker *w, hga_id stage, hga_id first, inside_rows *x)
+static void run_families_inside(worker *w, hga_id stage, hga_id first, const hga_id *node, inside_rows *x)
 {
     const hga_stage *s = stage_of(w, stage);
     const bound_field *out = field(w, s->out), *gate = field(w, s->gate);
-    for (hga_id i = 0; i < KERNEL_TILE; i++) {
-        x->energy[i] = bound_row(gate, first + i);
-        if (!(x->left_out >> i & 1u)) energy_of_family(w, gate, out, first + i);
-    }
+    find_rows(gate, nodes_from(KERNEL_TILE, first), x->energy);
+    energies_of_families(w, gate, out, KERNEL_TILE, node);
     run_sixteen(w, stage, first, x);
 }
 
@@ -52,7 +51,7 @@ void inside_panel(worker *w, hga_id stage, hga_id first, hga_id n, const hga_id 
         const hga_id m = n - at < KERNEL_TILE ? n - at : KERNEL_TILE;
         if (m == KERNEL_TILE && is_simple(w) && bound_head(gate, first + at) == 1 &&
             are_sixteen(node + at, first + at, &x) && (whole || find_equal(w, stage, first + at, m)))
-            run_families_inside(w, stage, first + at, &x);
+            run_families_inside(w, stage, first + at, node + at, &x);
         else
             run_one_by_one(w, stage, m, node + at);
     }

@@ -94,8 +94,8 @@ void sum_panel(worker *w, hga_id stage, hga_id first, hga_id n, const hga_id *no
 extern const piece_kernel sums_in_pieces, states_in_pieces;
 void spread_row(worker *w, const row_job *job);
 void spread_panel(worker *w, hga_id stage, hga_id first, hga_id n, const hga_id *node);
-/* Node v's row of psi, from its children's of psi and of the state's log-sum-exps. */
-void energy_of_family(worker *w, const bound_field *psi, const bound_field *state, hga_id v);
+/* energies.c: rows of psi of n nodes, but those below 0, from their children's of psi and of the state's LSE. */
+void energies_of_families(worker *w, const bound_field *psi, const bound_field *state, hga_id n, const hga_id *node);
 void energy_panel(worker *w, hga_id stage, hga_id first, hga_id n, const hga_id *node);
 void descend_panel(worker *w, hga_id stage, hga_id first, hga_id n, const hga_id *node);
 

@@ -1,4 +1,5 @@
 /* sums.c: sums and means of rows. */
+#include "children.h"
 #include "stages.h"
 
 #include <string.h>
@@ -161,14 +162,6 @@ void sum_row(worker *w, const row_job *job)
 
 /* ---- families: a node's children ---- */
 
-/* Where the rows of a family of a few members are, and what each counts as. */
-typedef struct family {
-    hga_id n;
-    const float *row[KERNEL_CHUNK];
-    float factor[KERNEL_CHUNK];
-    double total;
-} family;
-
 static int heads_lie_side_by_side(const bound_field *x)
 {
     return x->ws_head == x->columns && (!x->io_n || x->io_head == x->columns);
@@ -183,20 +176,26 @@ static int families_go_as_rows(const worker *w, hga_id stage)
            heads_lie_side_by_side(x) && heads_lie_side_by_side(out);
 }
 
-/* 0: node v has as many children as a chunk, or more. */
-static int find_family(const worker *w, const bound_field *x, int by_mass, hga_id v, family *f)
+/* Families of means, each row one long one. */
+static void weigh_families(worker *w, const bound_field *x, const bound_field *out, int by_mass, const some_families *f)
 {
-    const hga_nodes *nodes = &w->plan->nodes;
-    const hga_id *list = NULL;
-    hga_id first = 0;
-    f->n = children_of(nodes, v, &list, &first), f->total = 0;
-    if (f->n >= KERNEL_CHUNK) return 0;
-    for (hga_id e = 0; e < f->n; e++) {
-        const hga_id u = list ? list[e] : first + e;
-        f->row[e] = bound_row(x, u), f->factor[e] = by_mass ? nodes->mass[u] : 1;
-        f->total += (double)f->factor[e];
+    float *row[CHILDREN_AT_ONCE], *mean[CHILDREN_AT_ONCE], factor[CHILDREN_AT_ONCE], ones[CHILDREN_AT_ONCE];
+    const float *weight = by_mass ? f->mass : ones;
+    for (hga_id i = 0; !by_mass && i < f->children.n; i++) ones[i] = 1;
+    for (hga_id i = 0; i < f->parents.n; i++) {
+        double total = 0;
+        for (hga_id e = f->ptr[i] - f->ptr[0]; e < f->ptr[i + 1] - f->ptr[0]; e++) total += (double)weight[e];
+        factor[i] = mean_factor(KIND_MEAN, total);
     }
-    return 1;
+    find_rows(x, f->children, row), find_rows(out, f->parents, mean);
+    w->plan->kernels->weigh_families(f->parents.n, f->ptr, (const float *const *)row, weight, factor,
+                                     x->columns * x->heads, mean);
+}
+
+static void sum_rows_of(worker *w, hga_id stage, hga_id n, const hga_id *node)
+{
+    for (hga_id i = 0; i < n; i++)
+        if (node[i] >= 0) sum_row(w, &(row_job){.stage = stage, .v = node[i], .count = INT64_MAX, .piece = -1});
 }
 
 /* A small family whose heads lie side by side is one weighted sum of long rows; other rows go edge by edge. */
@@ -204,15 +203,14 @@ void sum_panel(worker *w, hga_id stage, hga_id first, hga_id n, const hga_id *no
 {
     const hga_stage *s = stage_of(w, stage);
     const bound_field *x = read_field(w, s, s->value), *out = field(w, s->out);
-    const int long_rows = families_go_as_rows(w, stage);
-    family f;
+    const int as_rows = families_go_as_rows(w, stage);
+    some_families f;
     (void)first;
-    for (hga_id i = 0; i < n; i++) {
-        if (node[i] < 0) continue;
-        if (long_rows && find_family(w, x, s->by_mass, node[i], &f))
-            w->plan->kernels->weigh(f.n, f.row, 0, f.factor, mean_factor(KIND_MEAN, f.total), x->columns * x->heads,
-                                    bound_row(out, node[i]));
+    for (hga_id at = 0, taken; at < n; at += taken) {
+        taken = as_rows && node[at] >= 0 ? take_families(&w->plan->nodes, CHILDREN_AT_ONCE, n - at, node + at, &f) : 0;
+        if (taken)
+            weigh_families(w, x, out, s->by_mass, &f);
         else
-            sum_row(w, &(row_job){.stage = stage, .v = node[i], .count = INT64_MAX, .piece = -1});
+            taken = as_rows ? 1 : n - at, sum_rows_of(w, stage, taken, node + at);
     }
 }

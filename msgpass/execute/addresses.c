@@ -1,0 +1,130 @@
+/* addresses.c: see addresses.h. Each function takes the field's numbers into registers, which addresses that are
+   written would otherwise put in doubt, row after row. */
+#include "addresses.h"
+
+#include <string.h>
+
+some_nodes nodes_of(hga_id n, const hga_id *list)
+{
+    hga_id i = 1;
+    while (i < n && list[i] == list[0] + i) i++;
+    return n > 0 && i == n ? nodes_from(n, list[0]) : (some_nodes){.n = n, .list = list};
+}
+
+/* ---- addresses ---- */
+
+/* Rows of the workspace, of nodes [v, end). */
+static void find_workspace_rows(const bound_field *field, hga_id v, hga_id end, float **at)
+{
+    const ptrdiff_t row = field->ws_row;
+    const hga_id *slot = field->ws_slot;
+    float *ws = field->ws;
+    const hga_id first = field->ws_first;
+    if (slot)
+        for (; v < end; v++) *at++ = ws + slot[v - first] * row;
+    else
+        for (; v < end; v++) *at++ = ws + (v - first) * row;
+}
+
+static void find_callers_rows(const bound_field *field, hga_id v, hga_id end, float **at)
+{
+    const ptrdiff_t row = field->io_row;
+    for (float *io = field->io + (v - field->io_first) * row; v < end; v++, io += row) *at++ = io;
+}
+
+static hga_id within(hga_id x, hga_id least, hga_id most) { return x < least ? least : x > most ? most : x; }
+
+void find_rows(const bound_field *field, some_nodes of, float **at)
+{
+    const bound_field x = *field;
+    const hga_id first = of.first, end = first + of.n;
+    if (of.list || x.lent || x.io_slot || x.io_fold) {
+        for (hga_id i = 0; i < of.n; i++) at[i] = bound_row(&x, node_of(&of, i));
+        return;
+    }
+    const hga_id io = within(x.io_first, first, end), io_end = within(x.io_first + x.io_n, io, end);
+    find_workspace_rows(&x, first, io, at);
+    find_callers_rows(&x, io, io_end, at + (io - first));
+    find_workspace_rows(&x, io_end, end, at + (io_end - first));
+}
+
+void find_lses(const bound_field *field, some_nodes of, float **at)
+{
+    const bound_field x = *field;
+    for (hga_id i = 0; i < of.n; i++) at[i] = bound_lse(&x, node_of(&of, i));
+}
+
+/* ---- scalars ---- */
+
+/* Rows of [heads] that lie from `rows` on, by slots; those side by side go at once. */
+typedef struct scalar_rows {
+    float *rows;
+    const hga_id *slot;
+    hga_id first, heads;
+} scalar_rows;
+
+static inline hga_id place_of(const scalar_rows *x, const some_nodes *of, hga_id i)
+{
+    const hga_id at = node_of(of, i) - x->first;
+    return x->slot ? x->slot[at] : at;
+}
+
+static inline void copy(hga_id n, const float *from, float *to)
+{
+    if (n == 1)
+        *to = *from;
+    else
+        memcpy(to, from, (size_t)n * sizeof *to);
+}
+
+/* `stores` is a constant. */
+static inline __attribute__((always_inline)) void move_scalars(scalar_rows x, some_nodes of, float *scalars, int stores)
+{
+    for (hga_id i = 0, end; i < of.n; i = end) {
+        const hga_id place = place_of(&x, &of, i);
+        for (end = i + 1; end < of.n && place_of(&x, &of, end) == place + (end - i);) end++;
+        float *at = x.rows + (ptrdiff_t)place * x.heads, *mine = scalars + (ptrdiff_t)i * x.heads;
+        stores ? copy((end - i) * x.heads, mine, at) : copy((end - i) * x.heads, at, mine);
+    }
+}
+
+static scalar_rows lses_of(const bound_field *x) { return (scalar_rows){x->lse, x->lse_slot, x->lse_first, x->heads}; }
+
+void load_lses(const bound_field *field, some_nodes of, float *to) { move_scalars(lses_of(field), of, to, 0); }
+
+void store_lses(const bound_field *field, some_nodes of, const float *from)
+{
+    move_scalars(lses_of(field), of, (float *)from, 1);
+}
+
+/* Do the field's rows lie as scalar_rows do? */
+static int are_scalar_rows(const bound_field *x)
+{
+    return !x->io_n && !x->lent && x->ws_head == 1 && x->ws_row == x->heads;
+}
+
+static scalar_rows rows_of(const bound_field *x) { return (scalar_rows){x->ws, x->ws_slot, x->ws_first, x->heads}; }
+
+void load_scalars(const bound_field *field, some_nodes of, float *to)
+{
+    if (are_scalar_rows(field)) {
+        move_scalars(rows_of(field), of, to, 0);
+        return;
+    }
+    for (hga_id i = 0; i < of.n; i++) {
+        const hga_id v = node_of(&of, i);
+        for (hga_id h = 0; h < field->heads; h++) *to++ = bound_row(field, v)[h * bound_head(field, v)];
+    }
+}
+
+void store_scalars(const bound_field *field, some_nodes of, const float *from)
+{
+    if (are_scalar_rows(field)) {
+        move_scalars(rows_of(field), of, (float *)from, 1);
+        return;
+    }
+    for (hga_id i = 0; i < of.n; i++) {
+        const hga_id v = node_of(&of, i);
+        for (hga_id h = 0; h < field->heads; h++) bound_row(field, v)[h * bound_head(field, v)] = *from++;
+    }
+}
