@@ -38,14 +38,14 @@ static void fill_segments(const hga_segments *s, void *context)
     }
 }
 
-static int edge_before(const sorted_edge *a, const sorted_edge *b)
+static int sorted_before(const sorted_edge *a, const sorted_edge *b)
 {
     if (a->src != b->src) return a->src < b->src;
     if (a->type != b->type) return a->type < b->type;
     return a->weight < b->weight;
 }
 
-SORT_DEFINE(sort_row, sorted_edge, edge_before)
+SORT_DEFINE(sort_row, sorted_edge, sorted_before)
 
 static void fill_row(const stored_relation *r, hga_id v, sorted_edge *cells, hga_csr *out, hga_pos at)
 {

@@ -57,7 +57,7 @@ static void count_tiles(worker *w, hga_id stage, const panel_rows *rows, pair_wa
     for (hga_id g = 0; g < p.n_groups; g++) count_group(w, &p.group[g], ways);
 }
 
-static void count_rows(worker *w, const phase *ph, const panel_rows *rows, pair_ways *ways)
+static void count_rows_left(worker *w, const phase *ph, const panel_rows *rows, pair_ways *ways)
 {
     const stage_plan *s = &w->plan->stage[ph->stage];
     for (hga_id i = 0; i < rows->n; i++) {
@@ -125,7 +125,7 @@ static void count_panel(worker *w, const wave_item *item, int64_t n, pair_ways *
     if (goes(w, ph->stage, WAY_TILES) || goes(w, ph->stage, WAY_STRICT))
         count_tiles(w, ph->stage, &rows, ways);
     else
-        count_rows(w, ph, &rows, ways);
+        count_rows_left(w, ph, &rows, ways);
 }
 
 /* A thread's share of a wave: panels as many as are looked at, all pieces. */

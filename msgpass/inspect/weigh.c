@@ -37,13 +37,13 @@ done:
 /* ---- what the caller gives ---- */
 
 /* Is the field looked at as rows of numbers? Of states log-sum-exps alone are. */
-static int has_rows(const weighing *w, hga_id field)
+static int is_of_vectors(const weighing *w, hga_id field)
 {
     hga_width width = w->p->field[field].width;
     return width == HGA_WIDTH_KEY || width == HGA_WIDTH_KV_KEY;
 }
 
-static hga_id columns_of(const weighing *w, hga_id field) { return has_rows(w, field) ? w->shape.dim : 1; }
+static hga_id columns_of(const weighing *w, hga_id field) { return is_of_vectors(w, field) ? w->shape.dim : 1; }
 
 /* Which row of its tensor each node of an input field has. */
 static hga_status open_tensor(weighing *w, hga_id field)
@@ -147,7 +147,7 @@ static const double *value_there(const field_values *from, hga_id f, hga_id v, h
     if (!w->st && !x && (f == s->query || f == s->key) && s->message == HGA_SCORE)
         w->st = hga_fail(HGA_EPROGRAM, "weights: stage %s scores what nothing has written", s->name);
     if (x) return x;
-    for (hga_id c = 0; c < columns_of(w, f); c++) room[c] = has_rows(w, f) ? 0 : f == s->keep ? 1 : -INFINITY;
+    for (hga_id c = 0; c < columns_of(w, f); c++) room[c] = is_of_vectors(w, f) ? 0 : f == s->keep ? 1 : -INFINITY;
     return room;
 }
 
