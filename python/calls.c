@@ -54,7 +54,7 @@ static hga_id at_once(const hga_py_call *call, const hga_py_workspaces *workspac
     return left < workspaces->n ? (hga_id)left : workspaces->n;
 }
 
-/* .. where no stage writes a row's. */
+/* Rows that no stage writes have no log-sum-exp. */
 static void fill_lse(void *lse, int64_t bytes)
 {
     float *at = lse;
