@@ -2,6 +2,7 @@
    out pages that may not be accessed; the fault handler notes the thread that came first and opens the page. */
 #define _GNU_SOURCE
 #include "testing.h"
+#include "decode.h"
 #include "execute.h"
 
 #include <omp.h>
@@ -11,7 +12,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-enum { PAGE = 4096, MAX_MAPPINGS = 256, THREADS = 2, HEADS = 4, DIM = 32, TOKENS = 16384, NOBODY = 255 };
+enum { PAGE = 4096, MAX_MAPPINGS = 1024, THREADS = 2, HEADS = 4, DIM = 32, TOKENS = 16384, NOBODY = 255 };
 
 /* One allocation and who touched its pages. */
 typedef struct mapping {
@@ -41,9 +42,9 @@ static void note_touch(int sig, siginfo_t *info, void *context)
         signal(sig, SIG_DFL);
         return;
     }
-    size_t page = (size_t)((char *)info->si_addr - a->start) / PAGE;
-    if (a->toucher[page] == NOBODY) a->toucher[page] = (unsigned char)my_number;
-    mprotect(a->start + page * PAGE, PAGE, PROT_READ | PROT_WRITE);
+    size_t number = (size_t)((char *)info->si_addr - a->start) / PAGE;
+    if (a->toucher[number] == NOBODY) a->toucher[number] = (unsigned char)my_number;
+    mprotect(a->start + number * PAGE, PAGE, PROT_READ | PROT_WRITE);
 }
 
 static void *take_guarded(size_t bytes, void *context)
@@ -145,10 +146,10 @@ typedef struct tally {
 static void count_row(const hga_plan *plan, hga_id f, hga_id v, const void *row, tally *count)
 {
     int owner = owner_of(plan, f, v);
-    uintptr_t page = (uintptr_t)row / PAGE;
+    uintptr_t here = (uintptr_t)row / PAGE;
     if (owner < 0) return;
-    if (page != count->page) count->page = page, count->pages++;
-    if (toucher_of(row) != owner && page != count->strange_page) count->strange_page = page, count->strange++;
+    if (here != count->page) count->page = here, count->pages++;
+    if (toucher_of(row) != owner && here != count->strange_page) count->strange_page = here, count->strange++;
 }
 
 static void count_workspace(const hga_plan *plan, const hga_workspace *s, hga_id f, tally *count)
@@ -202,10 +203,44 @@ static void check_variant(const char *name)
     give_back_guarded(out, out_bytes, NULL);
 }
 
+/* What a prompt leaves for the tokens behind it lies with the thread that appends these, whoever has made it. */
+static void check_decoder(const char *words)
+{
+    enum { N = 4096 };
+    problem p = {.shape = {.n_heads = HEADS, .dim = DIM}};
+    const hga_decode_options options = {
+        .plan = {.threads = THREADS, .topology = "pack:2 numa:1 core:2 pu:1", .allocator = &guard}};
+    hga_decoder *d;
+    hga_decode_workspace *w;
+    hga_pages *pages;
+    hga_cache *c;
+    int64_t rows = 0, strange = 0;
+    assert_ok(hga_build(words, N, &p.graph, &p.program));
+    problem_fill(&p, 1);
+    guarded = 0;
+    assert_ok(hga_decoder_create(p.graph, &p.program, &p.shape, &options, &d));
+    guarded = 1;
+    assert_ok(hga_decode_workspace_create(d, &w)), assert_ok(hga_pages_create(d, 0, &pages));
+    assert_ok(hga_cache_create(pages, &c));
+    p.io.out.data = NULL;
+    assert_ok(hga_decoder_append(d, w, &(hga_append){.cache = c, .n_tokens = N - 1, .io = p.io}, 1));
+    for (hga_id f = 1; f <= p.program.n_fields; f++)
+        for (hga_id v = 0; v < d->n_nodes; v++) {
+            if (!w->workspace->places[f].place[v]) continue;
+            rows++, strange += toucher_of(workspace_given_row(w->workspace, f, v)) != 0;
+        }
+    print_message("%s: of a decoder's %lld rows %lld were written first by a thread that does not append\n", words,
+                  (long long)rows, (long long)strange);
+    assert_true(rows > 50);
+    assert_int_equal(strange, 0);
+    hga_cache_destroy(c), hga_pages_destroy(pages), hga_decode_workspace_destroy(w), hga_decoder_destroy(d);
+    problem_clear(&p);
+}
+
 #if defined(__SANITIZE_ADDRESS__)
 static void pages_belong_to_the_worker_of_their_rows(void **state)
 {
-    (void)state, (void)check_variant, (void)note_touch, (void)number_threads;
+    (void)state, (void)check_variant, (void)check_decoder, (void)note_touch, (void)number_threads;
     print_message("skipped: AddressSanitizer takes the faults that this test counts by\n");
     skip();
 }
@@ -225,6 +260,7 @@ static void pages_belong_to_the_worker_of_their_rows(void **state)
     check_variant("neighbours");
     check_variant("hsa");
     check_variant("window");
+    check_decoder("htransformer causal=1");
     sigaction(SIGSEGV, &old, NULL);
 }
 #endif

@@ -108,6 +108,7 @@ static hga_status create(const hga_plan *plan, hga_workspace *workspace)
     for (hga_id i = 0; i < N_PLACES; i++) {
         if (!count_owners(plan, i)) continue;
         measure(plan, i, workspace->places[i].floats);
+        workspace->places[i].taken_here = topology_domains(plan->machine) > 1;
         HGA_TRY(change_room(&workspace->base.allocator, &workspace->places[i], LEAST_ROOM));
     }
 done:
@@ -115,6 +116,15 @@ done:
 }
 
 /* ---- taking, leaving ---- */
+
+/* Where there are several domains, a row's memory goes to that of the thread that appends: others make rows of a
+   prompt, but the tokens that come one by one, each of which reads rows of all of it, are the appending thread's. */
+static hga_id new_place(row_places *x)
+{
+    for (int k = 0; x->taken_here && k < PLACE_PARTS; k++)
+        for (int64_t i = 0; i < x->floats[k]; i += LINE_FLOATS) x->part[k][x->end * x->floats[k] + i] = 0;
+    return x->end++;
+}
 
 /* The owner has a place from now on; the room doubles when all places are taken. */
 static hga_status take(const hga_workspace *workspace, row_places *x, hga_id owner)
@@ -124,7 +134,7 @@ static hga_status take(const hga_workspace *workspace, row_places *x, hga_id own
         hga_status st = change_room(&workspace->base.allocator, x, x->room < INT32_MAX / 2 ? 2 * x->room : INT32_MAX);
         if (st) return st;
     }
-    hga_id p = x->n_back ? x->back[--x->n_back] : x->end++;
+    hga_id p = x->n_back ? x->back[--x->n_back] : new_place(x);
     x->place[owner] = p, x->owner[p] = owner, x->young[x->n_young++] = owner;
     return HGA_OK;
 }

@@ -271,6 +271,7 @@ typedef struct row_places {
     hga_id *back, *young;     /* [n_back] places that were given back; [n_young] owners since the last settling */
     hga_id room, end, n_back, n_young; /* places from `end` on were never taken */
     hga_id idle;                       /* settlings since more than a quarter was in use */
+    int taken_here; /* places are written first by the thread that takes them, which will read them: see places.c */
     void *memory;
     int64_t bytes;
     lent_row *lent;
@@ -518,8 +519,8 @@ void slice_destroy(hga_workspace *workspace);
 /* After an update: is there enough? Then nothing is there any more. */
 int slice_fits(const hga_plan *plan, const hga_workspace *workspace);
 void slice_renew(const hga_plan *plan, hga_workspace *workspace);
-/* So little that one thread does it. */
-int slice_is_small(const hga_plan *plan, const hga_workspace *workspace);
+/* So little, or so much one row after the other, that one thread does it. */
+int slice_is_for_one(const hga_plan *plan, const hga_workspace *workspace);
 /* The rows of a job that the execution runs; NULL: all of them. */
 static inline const row_bits *rows_to_run(const hga_workspace *workspace, const phase *ph, hga_id stage)
 {

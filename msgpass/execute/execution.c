@@ -123,7 +123,7 @@ void execution_end(const hga_plan *plan, hga_workspace *workspace, const hga_io 
 
 hga_status execution_run(const hga_plan *plan, hga_workspace *workspace)
 {
-    if (plan->waves.alone || execution_is_alone(plan) || slice_is_small(plan, workspace)) {
+    if (plan->waves.alone || execution_is_alone(plan) || slice_is_for_one(plan, workspace)) {
         run_here(plan, workspace);
         return HGA_OK;
     }

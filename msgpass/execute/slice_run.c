@@ -57,10 +57,27 @@ hga_status slice_bind(const hga_plan *plan, const hga_io *io, hga_workspace *wor
 /* Multiplications that take about as long as waking the other threads. */
 static const double SMALL = 1e6;
 
-int slice_is_small(const hga_plan *plan, const hga_workspace *workspace)
+/* Does each job run one row, all heads of which go together? Then no two threads would have work at once, and the
+   calling thread has what decoders brought. Strict rows and columns share out their heads. */
+static int rows_come_alone(const hga_plan *plan, const slice *s)
+{
+    for (int64_t j = 0; j < plan->slices->n_jobs; j++) {
+        const slice_job *job = &plan->slices->job[j];
+        const row_bits *run = &s->run[j];
+        const int of_stage = plan->phase[job->phase].job <= JOB_MERGE;
+        if (bits_none(run)) continue;
+        if (of_stage && (plan->stage[job->stage].strict || plan->stage[job->stage].by_columns)) return 0;
+        if (bits_next(run, bits_next(run, 0, run->n) + 1, run->n) < run->n) return 0;
+    }
+    return 1;
+}
+
+int slice_is_for_one(const hga_plan *plan, const hga_workspace *workspace)
 {
     const hga_shape *s = &plan->shape;
-    return workspace->sliced && workspace->slice.cost * s->n_heads * (s->dim + s->dim_v) < SMALL;
+    if (!workspace->sliced) return 0;
+    return workspace->slice.cost * s->n_heads * (s->dim + s->dim_v) < SMALL ||
+           (plan->lone_rows && rows_come_alone(plan, &workspace->slice));
 }
 
 /* ---- rows in and out ---- */

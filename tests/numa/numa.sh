@@ -1,9 +1,9 @@
 #!/bin/bash
-# numa.sh PLACED HGA: boot a machine of two nodes (an emulated one, so that no time counts) and print what `placed` says
-# there. Needs Debian's qemu-system-x86, busybox-static and cpio; takes the kernel from a package that it unpacks and
-# does not install. About five minutes.
+# numa.sh PLACED PLACED_TOKENS HGA: boot a machine of two nodes (an emulated one, so that no time counts) and print what
+# `placed` and `placed_tokens` say there. Needs Debian's qemu-system-x86, busybox-static and cpio; takes the kernel from
+# a package that it unpacks and does not install. About five minutes.
 set -euo pipefail
-placed=$(realpath "$1") hga=$(realpath "$2")
+placed=$(realpath "$1") placed_tokens=$(realpath "$2") hga=$(realpath "$3")
 for need in qemu-system-x86_64 busybox cpio; do
     command -v $need >/dev/null || { echo "numa.sh: $need is missing: apt-get install qemu-system-x86 busybox-static cpio" >&2; exit 1; }
 done
@@ -22,10 +22,11 @@ dpkg-deb -x linux-image-*.deb kernel
 mkdir -p root/{bin,lib,lib64,proc,sys,dev,tmp}
 cp "$(command -v busybox)" root/bin/busybox
 cp "$placed" root/bin/placed
+cp "$placed_tokens" root/bin/placed_tokens
 cp "$hga" root/bin/hga
-ldd "$placed" "$hga" | awk '/=> \// {print $3}' | sort -u | while read -r library; do cp -L "$library" root/lib/; done
+ldd "$placed" "$placed_tokens" "$hga" | awk '/=> \// {print $3}' | sort -u | while read -r library; do cp -L "$library" root/lib/; done
 cp -L /lib64/ld-linux-x86-64.so.2 root/lib64/
-strip root/bin/placed root/bin/hga root/lib/*
+strip root/bin/placed root/bin/placed_tokens root/bin/hga root/lib/*
 cat >root/init <<'END'
 #!/bin/busybox sh
 /bin/busybox --install -s /bin
@@ -44,6 +45,19 @@ for huge in never always; do
         [ "$words" = dense ] && n=1024
         for heap in "" used; do
             echo "huge pages $huge, heap ${heap:-fresh}: $(placed "$words" $n $heap 2>&1)"
+        done
+    done
+done
+# what comes later, one thread a core under OpenMP's own binding
+export OMP_PROC_BIND=true OMP_PLACES=cores
+for huge in never always; do
+    echo $huge >/sys/kernel/mm/transparent_hugepage/enabled
+    for heap in "" used; do
+        say() { echo "huge pages $huge, heap ${heap:-fresh}, $1: $2"; }
+        for words in chosen leaves; do say "updated" "$(placed $words 4096 $heap updated 2>&1)"; done
+        for words in htransformer "hsa branching=16,16,16"; do say "grown" "$(placed "$words" 4096 $heap grown 2>&1)"; done
+        for words in "window left=256 right=0 causal=1" "htransformer causal=1" fenwick "dense causal=1"; do
+            say "token by token" "$(placed_tokens "$words" 8192 $heap 2>&1)"
         done
     done
 done

@@ -1,54 +1,54 @@
-/* placed VARIANT TOKENS [used]: how much of what an execution writes and reads lies in the memory of the node whose
-   processor does it. Threads are bound; the caller's thread, on node 0 by itself, fills query, key and value. "used":
-   the heap has memory that the caller had and gave back. numa.sh runs it on a machine with two nodes. */
+/* placed VARIANT TOKENS [used] [updated | grown]: how much of what an execution writes and reads lies in the memory of
+   the node whose processor does it. Threads are bound; the caller's thread, on node 0 by itself, fills query, key and
+   value. "used": the heap has memory that the caller had and gave back. "updated": the plan has executed, and then has
+   other edges; "grown": it had half as many tokens, and a workspace for these. VARIANT is bench_case_make's, or
+   "chosen", blocks that blocks of queries chose, or "leaves", a Treeformer: both choose anew for an update. numa.sh
+   runs it on a machine with two nodes. */
 #define _GNU_SOURCE
 #include "cases.h"
 #include "execute.h"
+#include "numbers.h"
+#include "tally.h"
 
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
-enum { HEADS = 4, DIM = 32, AT_ONCE = 4096 };
-
-/* ---- where rows lie ---- */
-
-/* Rows that a thread of `node` writes or reads, looked up many at a time. */
-typedef struct tally {
-    void *row[AT_ONCE];
-    int node[AT_ONCE];
-    int64_t n, near, all;
-} tally;
-
-static void look_up(tally *t)
-{
-    static int where[AT_ONCE];
-    if (t->n && syscall(SYS_move_pages, 0, (unsigned long)t->n, t->row, NULL, where, 0) == 0)
-        for (int64_t i = 0; i < t->n; i++) t->near += where[i] == t->node[i], t->all++;
-    t->n = 0;
-}
-
-static void add(tally *t, const void *row, int node)
-{
-    if (t->n == AT_ONCE) look_up(t);
-    t->row[t->n] = (void *)((uintptr_t)row & ~(uintptr_t)4095), t->node[t->n++] = node;
-}
-
-static void say(const char *what, tally *t)
-{
-    look_up(t);
-    if (t->all) printf(" %s %.1f %%", what, 100 * (double)t->near / (double)t->all);
-}
+enum { HEADS = 4, DIM = 32 };
 
 /* ---- who writes and reads them ---- */
 
 static struct {
     tally inner, out, read;
+    int64_t reads, owned; /* rows of the caller's that are read, and those of them that the reader's node owns */
 } count;
+
+/* The node of the thread that owns each of the caller's rows, -1: nobody's. */
+static int *owner;
+
+static hga_status find_owners(const hga_plan *plan)
+{
+    hga_id f = program_bound(&plan->program, HGA_IO_QUERY), first, end;
+    const field_storage *h = &plan->storage[f];
+    owner = malloc((size_t)plan->nodes.n * sizeof *owner);
+    if (!owner) return HGA_ENOMEM;
+    memset(owner, -1, (size_t)plan->nodes.n * sizeof *owner);
+    for (hga_id t = 0; t < plan->threads; t++)
+        for (hga_id l = 0; l < plan->nodes.n_levels; l++)
+            if (owned_of_level(plan, t, l, h->io_first, h->io_n, &first, &end))
+                for (hga_id i = first; i < end; i++)
+                    owner[h->io_first + i] = topology_domain_at(plan->machine, plan->domain[t]).number;
+    return HGA_OK;
+}
+
+static void add_read(const bound_field *f, hga_id v, int node)
+{
+    if (!f->io_n || !bound_is_io(f, v)) return;
+    add(&count.read, bound_row(f, v), node);
+    count.reads++, count.owned += owner[v] == node;
+}
 
 /* What stage s of node v writes, and its own query. */
 static void count_row(const hga_plan *plan, const hga_workspace *ws, const hga_stage *s, hga_id v, int node)
@@ -56,7 +56,7 @@ static void count_row(const hga_plan *plan, const hga_workspace *ws, const hga_s
     const bound_field *f = &ws->field[s->out];
     if (program_row(&plan->nodes, plan->program.field[s->out].rows, v))
         add(bound_is_io(f, v) ? &count.out : &count.inner, bound_row(f, v), node);
-    if (s->query && bound_is_io(&ws->field[s->query], v)) add(&count.read, bound_row(&ws->field[s->query], v), node);
+    if (s->query) add_read(&ws->field[s->query], v, node);
 }
 
 /* The caller's keys and values that a panel reads, each once. */
@@ -69,7 +69,7 @@ static int count_sources(const hga_plan *plan, const hga_workspace *ws, const hg
     for (hga_pos i = 0; seen && i < rows.ptr[n]; i++) {
         hga_id u = rows.src[i], of[] = {s->key, s->value};
         for (int k = 0; k < 2 && !seen[u]; k++)
-            if (of[k] && bound_is_io(&ws->field[of[k]], u)) add(&count.read, bound_row(&ws->field[of[k]], u), node);
+            if (of[k]) add_read(&ws->field[of[k]], u, node);
         seen[u] = 1;
     }
     int good = seen != NULL;
@@ -108,25 +108,6 @@ static int count_all(const hga_plan *plan, const hga_workspace *ws)
 
 /* ---- the run ---- */
 
-/* The compiler must believe that somebody reads a block. */
-static void keep(void *block) { __asm__ volatile("" : : "r"(block) : "memory"); }
-
-/* What an application leaves: blocks that were written and freed, from a heap that keeps them. */
-static void use_heap(void)
-{
-    enum { BLOCKS = 64, BYTES = 1 << 20 };
-    void *block[BLOCKS], *large = malloc(30 << 20); /* once freed, so much is taken from the heap from then on */
-    if (large) memset(large, 1, 30 << 20);
-    keep(large);
-    free(large);
-    for (int i = 0; i < BLOCKS; i++) {
-        block[i] = malloc(BYTES);
-        if (block[i]) memset(block[i], 1, BYTES);
-        keep(block[i]);
-    }
-    for (int i = 0; i < BLOCKS - 1; i++) free(block[i]); /* the last one keeps the heap's end where it is */
-}
-
 static cpu_set_t everywhere;
 
 /* The caller's thread has memory of its own from node 0. */
@@ -159,43 +140,142 @@ static uint64_t hash_of(const hga_tensor *t)
     return h;
 }
 
-static hga_status run(const char *words, hga_id n)
+/* ---- graphs ---- */
+
+enum { BLOCK = 64, NEAR = 3, FAR = 1, SLOTS = NEAR + FAR, LEAVES = 32, STREAM = 5 };
+
+/* Each block of queries has its own block and its neighbours, as in `local`, and one that is drawn. */
+static hga_status make_chosen(hga_id n, uint64_t version, bench_case *c)
+{
+    hga_id blocks = n / BLOCK;
+    float *drawn = malloc((size_t)blocks * sizeof *drawn);
+    int32_t *choice = malloc((size_t)blocks * SLOTS * sizeof *choice);
+    hga_status st = drawn && choice ? HGA_OK : HGA_ENOMEM;
+    if (!st) numbers_fill(STREAM + version, 1, blocks, drawn);
+    for (hga_id b = 0; !st && b < blocks; b++) {
+        hga_id first = b == 0            ? 0
+                       : b == blocks - 1 ? b - 2
+                                         : b - 1,
+               other = (hga_id)((drawn[b] + 1) / 2 * (float)(blocks - NEAR));
+        int32_t *to = choice + (ptrdiff_t)b * SLOTS, before = other < first;
+        if (!before) other += NEAR;
+        if (before) *to++ = other;
+        for (hga_id i = 0; i < NEAR; i++) *to++ = first + i;
+        if (!before) *to = other;
+    }
+    hga_routed r = {
+        .n_tokens = n, .block = BLOCK, .query_block = BLOCK, .n_choosers = 1, .slots = SLOTS, .choice = choice};
+    if (!st) st = hga_build_routed(&r, &c->graph, &c->program);
+    free(drawn), free(choice);
+    return st;
+}
+
+static hga_status make_leaves(hga_id n, uint64_t version, bench_case *c)
+{
+    float *drawn = malloc((size_t)n * sizeof *drawn);
+    int32_t *leaf = malloc((size_t)n * sizeof *leaf);
+    hga_status st = drawn && leaf ? HGA_OK : HGA_ENOMEM;
+    if (!st) numbers_fill(STREAM + version, 1, n, drawn);
+    for (hga_id i = 0; !st && i < n; i++) leaf[i] = (int32_t)((drawn[i] + 1) / 2 * LEAVES) % LEAVES;
+    hga_treeformer t = {.n_queries = n, .n_tree_heads = 1, .n_leaves = LEAVES, .query_leaf = leaf};
+    if (!st) st = hga_build_treeformer_fine(&t, &c->graph, &c->program);
+    free(drawn), free(leaf);
+    return st;
+}
+
+static hga_status make(const char *words, hga_id n, uint64_t version, bench_case *c)
+{
+    if (strcmp(words, "chosen") == 0) return make_chosen(n, version, c);
+    if (strcmp(words, "leaves") == 0) return make_leaves(n, version, c);
+    return bench_case_make(words, n, c);
+}
+
+/* ---- the run ---- */
+
+typedef enum change { NOT_CHANGED, UPDATED, GROWN } change;
+
+static hga_io fresh_io(const hga_plan *plan)
+{
+    hga_io io = {.query = fresh(plan, HGA_IO_QUERY, 1), .key = fresh(plan, HGA_IO_KEY, 1)};
+    io.value = fresh(plan, HGA_IO_VALUE, 1), io.out = fresh(plan, HGA_IO_OUT, 0);
+    return io;
+}
+
+/* Other edges under the plan; a workspace that it has outgrown is made anew. */
+static hga_status change_graph(const char *words, hga_id n, change how, hga_plan *plan, hga_workspace **ws, hga_io *io)
+{
+    hga_status st;
+    bench_case other = {0};
+    HGA_TRY(make(words, n, 1, &other));
+    HGA_TRY(hga_plan_update(plan, other.graph));
+    stay_at_home();
+    if (how == GROWN) {
+        hga_workspace_destroy(*ws);
+        HGA_TRY(hga_workspace_create(plan, ws));
+        *io = fresh_io(plan);
+    }
+    go_everywhere();
+    HGA_TRY(hga_plan_execute(plan, *ws, io));
+done:
+    bench_case_clear(&other);
+    return st;
+}
+
+static hga_status say_touched(const hga_plan *plan, const hga_workspace *ws, const hga_io *io)
+{
+    hga_status st = HGA_OK;
+    const hga_tensor *of[] = {&io->query, &io->key, &io->value};
+    for (int i = 0; i < 3; i++)
+        if (of[i]->rows) HGA_TRY(hga_plan_touch(plan, (hga_binding)(HGA_IO_QUERY + i), of[i]));
+    memset(&count, 0, sizeof count);
+    if (!count_all(plan, ws)) HGA_TRY(HGA_ENOMEM);
+    say("touched", &count.read);
+    if (count.reads) printf(" of %.1f %% that are owned near", 100 * (double)count.owned / (double)count.reads);
+    printf("; bits %016llx\n", (unsigned long long)hash_of(&io->out));
+done:
+    return st;
+}
+
+static hga_status run(const char *words, hga_id n, change how)
 {
     hga_status st;
     bench_case c = {0};
     hga_plan *plan = NULL;
     hga_workspace *ws = NULL;
     const hga_shape shape = {.n_heads = HEADS, .dim = DIM};
-    HGA_TRY(bench_case_make(words, n, &c));
+    HGA_TRY(make(words, how == GROWN ? n / 2 : n, 0, &c));
     HGA_TRY(hga_plan_create(c.graph, &c.program, &shape, &(hga_options){.bind = HGA_BIND_AUTO}, &plan));
     stay_at_home();
     HGA_TRY(hga_workspace_create(plan, &ws));
-    hga_io io = {.query = fresh(plan, HGA_IO_QUERY, 1), .key = fresh(plan, HGA_IO_KEY, 1)};
-    io.value = fresh(plan, HGA_IO_VALUE, 1), io.out = fresh(plan, HGA_IO_OUT, 0);
+    hga_io io = fresh_io(plan);
     go_everywhere();
     HGA_TRY(hga_plan_execute(plan, ws, &io));
+    if (how != NOT_CHANGED) HGA_TRY(change_graph(words, n, how, plan, &ws, &io));
+    HGA_TRY(find_owners(plan));
     if (!count_all(plan, ws)) HGA_TRY(HGA_ENOMEM);
     printf("%-20s %d threads, %d nodes; written near:", words, (int)hga_plan_threads(plan),
            (int)topology_domains(plan->machine));
     say("workspace", &count.inner), say("output", &count.out);
     printf("; the caller's, read near:"), say("as filled", &count.read);
-    const hga_tensor *of[] = {&io.query, &io.key, &io.value};
-    for (int i = 0; i < 3; i++)
-        if (of[i]->rows) HGA_TRY(hga_plan_touch(plan, (hga_binding)(HGA_IO_QUERY + i), of[i]));
-    memset(&count, 0, sizeof count);
-    if (!count_all(plan, ws)) HGA_TRY(HGA_ENOMEM);
-    say("touched", &count.read);
-    printf("; bits %016llx\n", (unsigned long long)hash_of(&io.out));
+    HGA_TRY(say_touched(plan, ws, &io));
 done:
+    free(owner);
     hga_workspace_destroy(ws), hga_plan_destroy(plan), bench_case_clear(&c);
     return st;
 }
 
 int main(int n_words, char **word)
 {
-    if (n_words < 3) return fprintf(stderr, "placed VARIANT TOKENS [used]\n"), 2;
+    if (n_words < 3) return fprintf(stderr, "placed VARIANT TOKENS [used] [updated | grown]\n"), 2;
+    change how = NOT_CHANGED;
+    int used = 0;
+    for (int i = 3; i < n_words; i++) {
+        used |= strcmp(word[i], "used") == 0;
+        if (strcmp(word[i], "updated") == 0) how = UPDATED;
+        if (strcmp(word[i], "grown") == 0) how = GROWN;
+    }
     sched_getaffinity(0, sizeof everywhere, &everywhere);
-    if (n_words > 3) stay_at_home(), use_heap(), go_everywhere();
-    hga_status st = run(word[1], (hga_id)atoi(word[2]));
+    if (used) stay_at_home(), use_heap(), go_everywhere();
+    hga_status st = run(word[1], (hga_id)atoi(word[2]), how);
     return st ? bench_complain(word[1], st) : 0;
 }
