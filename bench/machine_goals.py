@@ -13,7 +13,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 GOALS = json.loads((HERE / "goals.json").read_text())
 PASSES, APART = 2, 0.05  # figures of two passes that differ by more are not to be relied on
 TRUSTED_SCALING = 0.95  # of processor time over wall time, of a goal of several threads
-OF_A_CASE = ("variant", "tokens", "heads", "kv_heads", "dim", "dim_v", "threads", "precision", "rel_key", "gradient", "by_memory", "peers", "routed")
+OF_A_CASE = ("variant", "tokens", "heads", "kv_heads", "dim", "dim_v", "threads", "precision", "rel_key", "gradient", "decode", "by_memory", "peers", "routed")
 
 
 class NoRun(Exception):
@@ -60,7 +60,7 @@ class Bench:
         words = ["--variants", case["variant"], "--tokens", str(case["tokens"]), "--threads", str(case.get("threads", 1)), *self.options(case)]
         for name in ("kv_heads", "dim_v", "precision"):
             words += [f"--{name.replace('_', '-')}", str(case[name])] if case.get(name) else []
-        words += [f"--{name.replace('_', '-')}" for name in ("rel_key", "gradient", "by_memory") if case.get(name)]
+        words += [f"--{name.replace('_', '-')}" for name in ("rel_key", "gradient", "decode", "by_memory") if case.get(name)]
         words += ["--peers", "all"] if case.get("peers") and self.first and case.get("precision", "f32") == "f32" else []
         return words + ["--dry-run"] * self.dry_run
 
@@ -78,7 +78,7 @@ class Bench:
         return [{**self.run(program, *words), "bytes": size}]
 
     def measure(self, case):
-        """The rows of a case: its own, that of the backward pass where it is one, its peers'."""
+        """The rows of a case: its own, that of the backward pass where it is one, its peers'; or a flat cache's, a decoder's."""
         case = {key: case[key] for key in OF_A_CASE if case.get(key)}
         case["tokens"] = min(case["tokens"], self.most_tokens or case["tokens"])
         key = json.dumps(case, sort_keys=True)
@@ -116,7 +116,7 @@ def figure_of(goal, row):
 def row_of(bench, goal):
     """The row that the goal's figure is of, and all that were measured with it."""
     rows = bench.measure(goal)
-    return rows[1 if goal.get("gradient") else 0], [r for r in rows if not r.get("variant", "").startswith("peer:")]
+    return rows[1 if goal.get("gradient") or goal.get("decode") else 0], [r for r in rows if not r.get("variant", "").startswith("peer:")]
 
 
 def best_peer(bench, goal):
