@@ -45,14 +45,15 @@ static hga_status make_lists(const hga_plan *plan, const hga_io *io)
 
 /* ---- checks ---- */
 
-/* Has every table that the stage looks up by types a row for each? */
-static hga_status check_types(const hga_plan *plan, const hga_io *io, hga_id stage)
+/* Has a table that stages look up by types a row for each? */
+static hga_status check_types(const hga_plan *plan, const hga_io *io, hga_call_table t)
 {
-    const hga_relation *r = &plan->stage[stage].relation;
-    for (hga_call_table t = 0; t < HGA_N_TABLES; t++)
-        if (call_table_lacks(t, &plan->program.stage[stage], io, r->n_types))
+    for (hga_id i = 0; i < plan->program.n_stages; i++) {
+        const hga_relation *r = &plan->stage[i].relation;
+        if (call_table_lacks(t, &plan->program.stage[i], io, r->n_types))
             return hga_fail(HGA_EINVAL, "%s has %lld rows but relation %s has %d types", call_row(t)->name,
                             (long long)(io->table[t].data ? io->table[t].rows : 0), r->name, r->n_types);
+    }
     return HGA_OK;
 }
 
@@ -87,7 +88,8 @@ static hga_status check_draws(const hga_plan *plan, const hga_io *io)
 hga_status plan_check_call(const hga_plan *plan, const hga_io *io)
 {
     hga_status st = HGA_OK;
-    for (hga_id s = 0; !st && s < plan->program.n_stages; s++) st = check_types(plan, io, s);
+    for (hga_call_table t = 0; !st && t < HGA_N_TABLES; t++)
+        if (call_row(t)->rows == HGA_EXTENT_TYPES) st = check_types(plan, io, t);
     if (!st) st = check_edges(plan, io);
     return st ? st : check_draws(plan, io);
 }

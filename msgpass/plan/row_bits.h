@@ -13,9 +13,10 @@ enum { WORD_BITS = 64 };
 typedef struct row_bits {
     uint64_t *word, *above, *top; /* [words_of(n)], a bit for each of those, and a bit for each of those words */
     int64_t n;                    /* 0: there are none, and none can be put in */
+    int64_t low, high;            /* only words [low, high) may hold any */
 } row_bits;
 
-static const row_bits no_bits = {NULL, NULL, NULL, 0};
+static const row_bits no_bits = {NULL, NULL, NULL, 0, 0, 0};
 
 /* The word of bit i, and i in its word: of numbers that are not negative, which a shift and a mask divide. */
 static inline int64_t word_of(int64_t i) { return (int64_t)((uint64_t)i / WORD_BITS); }
@@ -28,7 +29,7 @@ static inline row_bits bits_carve(carver *room, int64_t n)
 {
     const int64_t words = words_of(n), aboves = words_of(words);
     uint64_t *word = carve(room, words, sizeof *word), *above = carve(room, aboves, sizeof *above);
-    return (row_bits){word, above, carve(room, words_of(aboves), sizeof *word), n};
+    return (row_bits){.word = word, .above = above, .top = carve(room, words_of(aboves), sizeof *word), .n = n};
 }
 
 static inline int bits_have(const row_bits *b, int64_t i) { return (int)(b->word[word_of(i)] >> shift_of(i) & 1); }
@@ -39,6 +40,8 @@ static inline void bits_put_word(row_bits *b, int64_t w, uint64_t rows)
     if (!rows) return;
     b->above[word_of(w)] |= bit_of(w);
     b->top[word_of(word_of(w))] |= bit_of(word_of(w));
+    if (w < b->low || b->low == b->high) b->low = w;
+    if (w >= b->high) b->high = w + 1;
 }
 static inline void bits_put(row_bits *b, int64_t i) { bits_put_word(b, word_of(i), bit_of(i)); }
 static inline void bits_take(row_bits *b, int64_t i) { b->word[word_of(i)] &= ~bit_of(i); }
@@ -63,13 +66,7 @@ static inline void bits_take_run(row_bits *b, int64_t first, int64_t end)
 }
 
 /* Are there none, for all that is told without looking at rows? */
-static inline int bits_none(const row_bits *b)
-{
-    const int64_t tops = words_of(words_of(words_of(b->n)));
-    for (int64_t t = 0; t < tops; t++)
-        if (b->top[t]) return 0;
-    return 1;
-}
+static inline int bits_none(const row_bits *b) { return b->low == b->high; }
 
 /* The first bit of `words` from i on, in the word that holds bit i; -1: there is none. */
 static inline int64_t bits_in_word(const uint64_t *words, int64_t i)
@@ -94,9 +91,10 @@ static inline int64_t bits_next_word(const row_bits *b, int64_t w, int64_t end)
 /* The first row of [first, end) that is in; `end`. */
 static inline int64_t bits_next(const row_bits *b, int64_t first, int64_t end)
 {
-    const int64_t words = words_of(end);
-    for (int64_t w = word_of(first); first < end; first = w * WORD_BITS) {
-        uint64_t rows = b->word[w] & bits_between(w, first, end);
+    const int64_t last = b->high * WORD_BITS < end ? b->high * WORD_BITS : end, words = words_of(last);
+    if (first < b->low * WORD_BITS) first = b->low * WORD_BITS;
+    for (int64_t w = word_of(first); first < last; first = w * WORD_BITS) {
+        uint64_t rows = b->word[w] & bits_between(w, first, last);
         if (rows) return w * WORD_BITS + __builtin_ctzll(rows);
         w = bits_next_word(b, w + 1, words);
     }
@@ -115,13 +113,14 @@ static inline int64_t bits_next_out(const row_bits *b, int64_t first, int64_t en
 
 static inline void bits_clear(row_bits *b)
 {
-    const int64_t tops = words_of(words_of(words_of(b->n)));
+    const int64_t tops = bits_none(b) ? 0 : words_of(words_of(words_of(b->n)));
     for (int64_t t = 0; t < tops; t++)
         for (; b->top[t]; b->top[t] &= b->top[t] - 1) {
             const int64_t a = t * WORD_BITS + __builtin_ctzll(b->top[t]);
             for (; b->above[a]; b->above[a] &= b->above[a] - 1)
                 b->word[a * WORD_BITS + __builtin_ctzll(b->above[a])] = 0;
         }
+    b->low = b->high = 0;
 }
 
 /* FOR_RUNS(b, i, end, first, last): rows [i, end) of b among [first, last), run by run. */

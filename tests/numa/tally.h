@@ -46,7 +46,8 @@ static inline void keep(void *block) { __asm__ volatile("" : : "r"(block) : "mem
 static inline void use_heap(void)
 {
     enum { BLOCKS = 64, BYTES = 1 << 20 };
-    void *block[BLOCKS], *large = malloc(30 << 20); /* once freed, so much is taken from the heap from then on */
+    static void *block[BLOCKS];
+    void *large = malloc(30 << 20); /* once freed, so much is taken from the heap from then on */
     if (large) memset(large, 1, 30 << 20);
     keep(large);
     free(large);
