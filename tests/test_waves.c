@@ -376,6 +376,21 @@ static void waves_are_few(void **state)
     }
 }
 
+/* A token attends soon after its spans are there: one thread needs no room for all of them, which it would have to read
+   from memory once more. */
+static void tokens_attend_when_their_spans_are_there(void **state)
+{
+    enum { TOKENS = 16384, HEADS = 2, DIM = 32 };
+    (void)state;
+    problem p;
+    hga_plan *plan;
+    variant_build(variant_named("fenwick"), TOKENS, 3, &(hga_shape){.n_heads = HEADS, .dim = DIM}, &p);
+    assert_ok(hga_plan_create(p.graph, &p.program, &p.shape, &(hga_options){.threads = 1}, &plan));
+    assert_true(plan->workspace_floats < TOKENS * HEADS * 2 * DIM / 8);
+    hga_plan_destroy(plan);
+    problem_clear(&p);
+}
+
 /* All rows wait for all rounded keys: once, and then the threads attend side by side. */
 static void threads_wait_together(void **state)
 {
@@ -541,6 +556,7 @@ int main(void)
         cmocka_unit_test(readers_follow_writers_in_random_programs),
         cmocka_unit_test(readers_follow_writers_in_the_variants),
         cmocka_unit_test(waves_are_few),
+        cmocka_unit_test(tokens_attend_when_their_spans_are_there),
         cmocka_unit_test(threads_wait_together),
         cmocka_unit_test(two_threads_go_down_side_by_side),
         cmocka_unit_test(two_threads_share_what_is_in_no_order),

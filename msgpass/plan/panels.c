@@ -1,5 +1,6 @@
 /* panels.c: rows of a stage that may run side by side are a phase, cut into panels. What is cut where depends on the
-   graph; only which thread gets which panel depends on the number of threads. */
+   graph; only which thread gets which panel depends on the number of threads, and how many rows of a tree are one
+   where a single thread computes all. */
 #include "panels.h"
 #include "row_edges.h"
 
@@ -156,7 +157,14 @@ static measures measure_panel(hga_plan *plan, const phase *ph, hga_id first, hga
 /* Rows of a panel: so many at least that the scalars of rows, or the groups of a panel of tiles, share what they take;
    and tall tiles only where rows have many edges, for what a panel reads and writes should still be in the cache for
    the next stage (measured). */
-enum { LOW_ROWS = 16, HIGH_ROWS = 64, LOW_TREE = 8, LOW_PANEL = 4 * KERNEL_TILE, MANY_EDGES = 4 * KERNEL_CHUNK };
+enum {
+    LOW_ROWS = 16,
+    HIGH_ROWS = 64,
+    LOW_TREE = 8,
+    LOW_TOKENS = 256,
+    LOW_PANEL = 4 * KERNEL_TILE,
+    MANY_EDGES = 4 * KERNEL_CHUNK
+};
 
 static int64_t stored_row_bytes(const hga_plan *plan, hga_id field)
 {
@@ -171,6 +179,14 @@ static int64_t tokens_of(const hga_plan *plan, hga_id v)
     return tokens > 0 ? tokens : 1;
 }
 
+/* One thread takes long spans one by one: whoever reads a row waits for all tokens of its panel, which are not in the
+   cache any more. Several threads meet wherever a panel has tokens of two of them, and take more rows at once. */
+static hga_id least_tree_rows(const hga_plan *plan, hga_id first)
+{
+    const int64_t rows = LOW_TOKENS / tokens_of(plan, first);
+    return plan->threads > 1 || rows > LOW_TREE ? LOW_TREE : rows > 1 ? (hga_id)rows : 1;
+}
+
 /* Rows of the tree have few sources, their children or their parent, so that nothing is won by taking many; and a row
    waits until all tokens of the panels below it are there. */
 hga_id tree_rows(const hga_plan *plan, hga_id first)
@@ -178,7 +194,8 @@ hga_id tree_rows(const hga_plan *plan, hga_id first)
     const hga_shape *s = &plan->shape;
     int64_t tokens = plan->tuning.is.tree_bytes / ((int64_t)s->n_heads * s->dim_v * (int64_t)sizeof(float));
     int64_t rows = tokens / tokens_of(plan, first);
-    return rows < LOW_TREE ? LOW_TREE : rows < HIGH_ROWS ? (hga_id)rows : HIGH_ROWS;
+    hga_id least = least_tree_rows(plan, first);
+    return rows < least ? least : rows < HIGH_ROWS ? (hga_id)rows : HIGH_ROWS;
 }
 
 static hga_id flat_rows(hga_id n) { return n / 256 < LOW_ROWS ? LOW_ROWS : n / 256 > HIGH_ROWS ? HIGH_ROWS : n / 256; }
@@ -191,7 +208,7 @@ static hga_id panel_rows(const hga_plan *plan, hga_id stage, hga_id first, hga_i
     if (s->by_columns) return PANEL_ROWS;
     if (!kind_attends(s->kind)) {
         hga_id rows = flat_rows(n), fit = plan->program.stage[stage].relation < 0 ? tree_rows(plan, first) : rows;
-        return rows == LOW_ROWS || rows < fit ? rows : fit;
+        return (rows == LOW_ROWS && fit >= LOW_TREE) || rows < fit ? rows : fit;
     }
     hga_id tall = s->edges > (double)MANY_EDGES * plan->nodes.n ? PANEL_ROWS : PANEL_ROWS / 2;
     return n / 32 < LOW_PANEL ? LOW_PANEL : n / 32 > tall ? tall : n / 32 / KERNEL_TILE * KERNEL_TILE;
