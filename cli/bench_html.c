@@ -71,7 +71,7 @@ static void put_setting(FILE *file, const json_t *rows, const json_t *like)
     html_text(file, text_of(like, "precision"));
     fprintf(file, ", %.0f heads x %.0f</h2>\n<div class=\"charts\"><figure class=\"wide\">", real_of(like, "heads"),
             real_of(like, "dim"));
-    bench_chart_time(file, mine);
+    bench_chart_time(file, &(time_rows){mine, NULL, "tokens", "Milliseconds against tokens, both logarithmic"});
     fputs("<figcaption>Milliseconds of one execution against tokens; bars are quartiles, peers dashed and faint."
           "</figcaption></figure>\n<figure class=\"wide\">",
           file);

@@ -243,16 +243,22 @@ json_t *bench_scaling(const json_t *rows)
 
 /* ---- overtaking ---- */
 
-/* plain dense attention on as many tokens in the same setting */
+/* Is it what a row is held to: plain dense attention, or, where rows tell their mask, dense attention with the same? */
+static int is_reference(const json_t *d, const json_t *row)
+{
+    const json_t *mask = json_object_get(row, "causal");
+    if (strcmp(text_of(d, "variant"), "dense") != 0) return 0;
+    return mask ? json_equal(mask, json_object_get(d, "causal")) : !*text_of(d, "parameters");
+}
+
+/* dense attention on as many tokens in the same setting */
 static const json_t *dense_beside(const json_t *rows, const json_t *row)
 {
     size_t i;
     json_t *d;
     json_array_foreach(rows, i, d)
     {
-        if (strcmp(text_of(d, "variant"), "dense") == 0 && !*text_of(d, "parameters") && same_setting(d, row) &&
-            whole_of(d, "tokens") == whole_of(row, "tokens"))
-            return d;
+        if (is_reference(d, row) && same_setting(d, row) && whole_of(d, "tokens") == whole_of(row, "tokens")) return d;
     }
     return NULL;
 }
@@ -287,22 +293,23 @@ static const json_t *next_length(const json_t *rows, const json_t *like, json_in
     return best;
 }
 
-/* between the last length that lost and the first that won, on the straight line in logarithms of length and time */
+/* From which length on it wins, up to the longest: between the last that lost and the next, on the straight line in
+   logarithms of length and time. */
 static json_t *overtake(const json_t *rows, const json_t *like)
 {
-    double before = NAN, length_before = 0;
+    double before = NAN, length_before = 0, from = 0;
+    int bracketed = 0;
     for (const json_t *row = next_length(rows, like, 0); row; row = next_length(rows, like, whole_of(row, "tokens"))) {
         double now = lead(rows, row), length = (double)whole_of(row, "tokens");
-        if (now < 0) {
-            int bracketed = before >= 0;
-            double share = bracketed ? before / (before - now) : 1;
-            double tokens = bracketed ? exp(log(length_before) + share * (log(length) - log(length_before))) : length;
-            return json_pack("{s:f, s:b}", "tokens", ceil(tokens), "or_shorter", !bracketed);
+        if (isnan(now)) continue;
+        if (now < 0 && !(before < 0)) {
+            bracketed = before >= 0;
+            from = bracketed ? length_before * pow(length / length_before, before / (before - now)) : length;
         }
-        before = now;
-        length_before = length;
+        before = now, length_before = length;
     }
-    return json_pack("{s:n, s:b}", "tokens", "or_shorter", 0);
+    return before < 0 ? json_pack("{s:f, s:b}", "tokens", ceil(from), "or_shorter", !bracketed)
+                      : json_pack("{s:n, s:b}", "tokens", "or_shorter", 0);
 }
 
 json_t *bench_overtakes(const json_t *rows)

@@ -27,7 +27,8 @@ json_t *bench_context_json(const char *program, json_t *peaks);
 /* For each row on several threads with one on a single thread beside it: how many times as fast, the processor time
    over wall time of both, and a verdict, refused where one of the two was disturbed. */
 json_t *bench_scaling(const json_t *rows);
-/* For each variant and setting of the rows, the least length at which it is faster than dense. */
+/* For each variant and setting of the rows, the length from which on it is faster than dense. Rows that tell their mask
+   are held to dense attention with the same. */
 json_t *bench_overtakes(const json_t *rows);
 
 #endif

@@ -6,7 +6,6 @@
 
 #include "arguments.h"
 #include "attend_io.h"
-#include "candidates.h"
 #include "choose_plot.h"
 #include "command.h"
 #include "drawing.h"
@@ -14,7 +13,6 @@
 #include "progress.h"
 #include "table.h"
 #include "trial.h"
-#include "variant.h"
 
 enum { DEFAULT_SEED = 1, PROBE_TOKENS = 1024, PROBE_WEIGHTS = 1 << 26 };
 static const double default_seconds = 0.25; /* of repeats, for one candidate */
@@ -30,7 +28,7 @@ typedef struct arguments {
 } arguments;
 
 typedef struct outcome {
-    const candidate *tried;
+    const contender *tried;
     trial t;
     int front[N_COSTS];
 } outcome;
@@ -106,35 +104,31 @@ static void bench_clear(bench *b)
 
 /* ---- one candidate ---- */
 
-static int build(const scene *s, const void *tried, hga_graph **g, hga_program *p)
-{
-    return candidate_build(tried, s, g, p);
-}
-
-static int try_candidate(const arguments *a, bench *b, outcome *o)
+static int try_one(const arguments *a, bench *b, outcome *o)
 {
     const embedding *e = &b->whole.words;
-    const trial_of of = {o->tried->variant, o->tried, build, NULL, NULL};
-    const trial_way way = {{.n_heads = e->heads, .dim = e->dim, .dim_v = b->dim_v}, a->options, {.budget = a->seconds}};
+    const trial_way way = {.shape = {.n_heads = e->heads, .dim = e->dim, .dim_v = b->dim_v},
+                           .options = a->options,
+                           .rules = {.budget = a->seconds}};
     int status = CLI_GOOD;
-    if (candidate_routes(o->tried)) TRY(scene_route(&b->whole, o->tried->height, o->tried->medians, (uint64_t)a->seed));
+    if (o->tried->height) TRY(scene_route(&b->whole, o->tried->height, o->tried->medians, (uint64_t)a->seed));
     b->probe = b->whole;
     b->probe.words.n = probe_tokens(e);
-    TRY(trial_run(&b->whole, &of, &way, &b->dense, &o->t));
-    TRY(trial_probe(&b->probe, &of, &a->options, &b->dense, &o->t));
+    TRY(trial_run(&b->whole, o->tried, &way, &b->dense, &o->t));
+    TRY(trial_probe(&b->probe, o->tried, &a->options, &b->dense, &o->t));
 done:
     return status;
 }
 
-static int try_all(const arguments *a, bench *b, const candidate *list, int n, outcome *results)
+static int try_all(const arguments *a, bench *b, const contenders *all, outcome *results)
 {
     int status = CLI_GOOD;
     progress bar = progress_start("candidates");
-    for (int i = 0; i < n; i++) {
-        progress_show((double)i / n, &bar);
-        results[i].tried = &list[i];
-        TRY(try_candidate(a, b, &results[i]));
-        if (a->progress) fprintf(stderr, "%d of %d candidates\n", i + 1, n);
+    for (int i = 0; i < all->n; i++) {
+        progress_show((double)i / all->n, &bar);
+        results[i].tried = &all->of[i];
+        TRY(try_one(a, b, &results[i]));
+        if (a->progress) fprintf(stderr, "%d of %d candidates\n", i + 1, all->n);
     }
 done:
     progress_end(&bar);
@@ -201,7 +195,7 @@ static const char *front_name(const outcome *o)
 static json_t *outcome_json(const outcome *o, const bench *b)
 {
     json_t *row =
-        json_pack("{s:s, s:s, s:s, s:b, s:b}", "variant", o->tried->variant, "parameters", o->tried->parameters,
+        json_pack("{s:s, s:s, s:s, s:b, s:b}", "variant", o->tried->variant->name, "parameters", o->tried->parameters,
                   "front", front_name(o), "front_time", o->front[COST_TIME], "front_flops", o->front[COST_FLOPS]);
     return json_joined(row, trial_json(&o->t, b->whole.words.n, &b->dense));
 }
@@ -223,8 +217,7 @@ static int print_results(const arguments *a, const bench *b, const outcome *all,
     const embedding *e = &b->whole.words;
     json_t *rows = json_array();
     int status = CLI_GOOD;
-    for (int i = 0; i < n; i++)
-        if (json_array_append_new(rows, outcome_json(&all[i], b)) != 0) TRY(complain(CLI_OUTSIDE, "out of memory"));
+    for (int i = 0; i < n; i++) TRY(row_append(rows, outcome_json(&all[i], b)));
     if (a->json) {
         TRY(json_print(stdout, json_pack("{s:i, s:i, s:i, s:i, s:b, s:i, s:I, s:O}", "tokens", e->n, "heads", e->heads,
                                          "dim", e->dim, "dim_v", b->dim_v, "causal", a->causal, "kl_tokens",
@@ -249,7 +242,7 @@ static int draw_results(const arguments *a, const bench *b, const outcome *all, 
     int status = take(n, sizeof *point, &point);
     if (status) return status;
     for (int i = 0; i < n; i++) {
-        point[i] = (plot_point){all[i].tried->variant,
+        point[i] = (plot_point){all[i].tried->variant->name,
                                 all[i].tried->parameters,
                                 all[i].t.distance,
                                 {1e3 * all[i].t.m.time.seconds, 1e-9 * all[i].t.m.cost.flops},
@@ -286,14 +279,13 @@ static int read_scale(const char *text, void *input)
 static int check(void *input)
 {
     const arguments *a = input;
-    candidate list[MAX_CANDIDATES];
-    int n;
+    contenders all;
     if (!a->paths.query) return complain(CLI_USAGE, "--query FILE is missing");
     if (!a->paths.key) return complain(CLI_USAGE, "--key FILE is missing");
     if (!a->paths.value) return complain(CLI_USAGE, "--value FILE is missing");
     int status = drawing_check_path("-o", a->out);
     if (status) return status;
-    return candidates_list(a->variants, 1, a->causal, list, &n); /* wrong names are known before anything is read */
+    return contenders_swept(a->variants, 1, a->causal, &all); /* wrong names are known before anything is read */
 }
 
 static const option_row options[] = {
@@ -337,19 +329,19 @@ int run_choose(int argc, char **argv)
     const option_part parts[] = {{&machine_list, offsetof(arguments, options), NULL, 0}, {0}};
     const option_list line = {.rows = options, .parts = parts, .check = check, .says = doc};
     arguments a = {.seconds = default_seconds, .seed = DEFAULT_SEED};
-    candidate list[MAX_CANDIDATES];
+    contenders all;
     outcome *results = NULL;
     bench b = {0};
-    int n = 0, status = CLI_GOOD;
+    int status = CLI_GOOD;
     TRY(arguments_parse(&line, argc, argv, &a));
     TRY(bench_make(&a, &b));
-    TRY(candidates_list(a.variants, b.whole.words.n, a.causal, list, &n));
-    TRY(take(n, sizeof *results, &results));
-    TRY(try_all(&a, &b, list, n, results));
-    qsort(results, (size_t)n, sizeof *results, by_error);
-    mark_front(results, n);
-    if (a.out) TRY(draw_results(&a, &b, results, n));
-    TRY(print_results(&a, &b, results, n));
+    TRY(contenders_swept(a.variants, b.whole.words.n, a.causal, &all));
+    TRY(take(all.n, sizeof *results, &results));
+    TRY(try_all(&a, &b, &all, results));
+    qsort(results, (size_t)all.n, sizeof *results, by_error);
+    mark_front(results, all.n);
+    if (a.out) TRY(draw_results(&a, &b, results, all.n));
+    TRY(print_results(&a, &b, results, all.n));
 done:
     free(results);
     bench_clear(&b);

@@ -1,93 +1,53 @@
-/* growth.c: measuring prefixes, crossovers, and their chart. */
+/* growth.c: prefixes of a text, measured. */
 #include "growth.h"
 
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "trial.h"
+#include "measured.h"
 
 enum { SHORTEST_OF_SHORT = 8 };
 
 bench_rules growth_rules(void) { return (bench_rules){.budget = 0.1}; }
 
-/* ---- lengths ---- */
-
-int growth_start(hga_id words, growth *out)
+int growth_lengths(hga_id words, hga_id length[static MAX_LENGTHS])
 {
-    *out = (growth){0};
-    hga_id least = words >= 2 * GROWTH_SHORTEST ? GROWTH_SHORTEST : SHORTEST_OF_SHORT, down[MAX_LENGTHS];
-    int n = 0;
-    for (hga_id m = words; n < MAX_LENGTHS && (n == 0 || m >= least); m /= 2) down[n++] = m;
-    for (int i = 0; i < n; i++) out->length[i] = down[n - 1 - i];
-    out->n_lengths = n;
-    while (contenders[out->n_contenders].name) out->n_contenders++;
-    return take((int64_t)out->n_contenders * MAX_LENGTHS, sizeof *out->seconds, &out->seconds);
+    hga_id least = words >= 2 * GROWTH_SHORTEST ? GROWTH_SHORTEST : SHORTEST_OF_SHORT;
+    int n = 1;
+    while (n < MAX_LENGTHS && words >> n >= least) n++;
+    for (int i = 0; i < n; i++) length[i] = words >> (n - 1 - i);
+    return n;
 }
 
-void growth_clear(growth *g)
+json_t *growth_row(const contender *c, const trial *t, hga_id words)
 {
-    free(g->seconds);
-    *g = (growth){0};
+    return json_joined(json_pack("{s:s, s:s, s:b, s:i, s:s, s:s}", "variant", c->variant->name, "parameters",
+                                 c->parameters, "causal", c->causal, "tokens", words, "isa", "", "precision", ""),
+                       measured_json(&t->m));
 }
 
-double *growth_time(const growth *g, size_t i, int length) { return &g->seconds[i * MAX_LENGTHS + (size_t)length]; }
-
-void growth_set_last(growth *g, size_t i, double seconds) { *growth_time(g, i, g->n_lengths - 1) = seconds; }
-
-/* ---- measuring ---- */
-
-static int time_contender(const growth_text *t, const scene *s, const contender *c, double *seconds)
+static int measure_on(const growth_text *t, const contenders *all, const scene *s, json_t *rows)
 {
-    const trial_of of = {c->name, c, contender_made, NULL, NULL};
-    const trial_way way = {t->shape, t->options, growth_rules()};
-    trial one = {0};
-    int status = trial_run(s, &of, &way, NULL, &one);
-    *seconds = one.m.time.seconds;
+    const trial_way way = {.shape = t->shape, .options = t->options, .rules = growth_rules()};
+    int status = CLI_GOOD;
+    for (int i = 0; i < all->n; i++) {
+        trial one = {0};
+        TRY(trial_run(s, &all->of[i], &way, NULL, &one));
+        TRY(row_append(rows, growth_row(&all->of[i], &one, s->words.n)));
+    }
+done:
     return status;
 }
 
-int growth_measure(const growth_text *t, growth *g, progress *bar)
+int growth_measure(const growth_text *t, const contenders *all, json_t *rows, progress *bar)
 {
+    hga_id length[MAX_LENGTHS];
     scene s = {0};
     int status = CLI_GOOD;
-    for (int l = 0; l + 1 < g->n_lengths; l++) {
-        progress_show((double)l / g->n_lengths, bar);
-        TRY(scene_make(&t->text, g->length[l], &s));
-        for (size_t i = 0; contenders[i].name; i++) TRY(time_contender(t, &s, &contenders[i], growth_time(g, i, l)));
+    for (int l = 0, n = growth_lengths(t->words, length); l + 1 < n; l++) {
+        progress_show((double)l / n, bar);
+        TRY(scene_make(&t->text, length[l], &s));
+        TRY(measure_on(t, all, &s, rows));
         scene_clear(&s);
     }
 done:
     scene_clear(&s);
     return status;
-}
-
-/* ---- crossovers ---- */
-
-/* The contender that is dense attention with the same mask. */
-size_t growth_dense(size_t i)
-{
-    size_t dense = 0;
-    while (contenders[dense].causal != contenders[i].causal) dense++;
-    return dense;
-}
-
-/* log of the variant's time over dense's */
-static double behind(const growth *g, size_t i, int l)
-{
-    return log(*growth_time(g, i, l) / *growth_time(g, growth_dense(i), l));
-}
-
-double growth_crossover(const growth *g, size_t i, int *at_once)
-{
-    int l = g->n_lengths - 1;
-    *at_once = 0;
-    if (behind(g, i, l) >= 0) return 0;
-    while (l > 0 && behind(g, i, l - 1) < 0) l--;
-    if (l == 0) {
-        *at_once = 1;
-        return g->length[0];
-    }
-    double x0 = log(g->length[l - 1]), x1 = log(g->length[l]), y0 = behind(g, i, l - 1), y1 = behind(g, i, l);
-    return exp(x0 + (x1 - x0) * y0 / (y0 - y1));
 }

@@ -5,8 +5,9 @@
 #include <string.h>
 #include <time.h>
 
+#include "bench_chart.h"
+#include "bench_report.h"
 #include "choose_plot.h"
-#include "growth_chart.h"
 #include "html.h"
 #include "outfile.h"
 #include "palette.h"
@@ -20,18 +21,12 @@ enum { CELLS = 128, FIRST_WORDS = 256, MOST_WORDS = 200000 };
 
 /* ---- collecting ---- */
 
-int report_start(const growth_text *source, report *out)
+int report_start(const growth_text *source, const contenders *all, report *out)
 {
-    const growth_text *t = source;
-    *out = (report){.source = *source};
-    int status = CLI_GOOD;
-    TRY(growth_start(t->words, &out->growth));
-    out->n_cases = (size_t)out->growth.n_contenders;
-    TRY(take((int64_t)out->n_cases, sizeof *out->cases, &out->cases));
-    hga_id first = t->words < FIRST_WORDS ? t->words : FIRST_WORDS;
-    TRY(scene_make(&t->text, first, &out->first_words));
-done:
-    return status;
+    hga_id first = source->words < FIRST_WORDS ? source->words : FIRST_WORDS;
+    *out = (report){.source = *source, .all = all, .growth = json_array()};
+    int status = take(all->n, sizeof *out->cases, &out->cases);
+    return status ? status : scene_make(&source->text, first, &out->first_words);
 }
 
 static int draw_start(const scene *first_words, const contender *c, picture *out)
@@ -54,36 +49,36 @@ static int keep_view(const contender *c, const hga_graph *g, const hga_program *
     FILE *memory = open_memstream(out, &bytes);
     view_source source = {.title = title, .graph = g, .program = p, .max_edges = VIEW_MOST_EXPLICIT, .nameless = 1};
     if (!memory) return complain(CLI_OUTSIDE, "out of memory: a page");
-    snprintf(title, sizeof title, "%s%s%s", c->name, *c->parameters ? " " : "", c->parameters);
+    snprintf(title, sizeof title, "%s%s%s", c->variant->name, *c->parameters ? " " : "", c->parameters);
     int status = view_data_put(memory, &source);
     if (fclose(memory) && !status) status = complain(CLI_OUTSIDE, "out of memory: a page");
     return status;
 }
 
-int report_case_fill(report *r, size_t i, const hga_graph *g, const hga_program *p, const hga_plan *plan,
-                     double seconds)
+int report_case_fill(void *context, const contender *of, const hga_graph *g, const hga_program *p, const hga_plan *plan)
 {
-    report_case *c = &r->cases[i];
+    report *r = context;
+    report_case *c = &r->cases[of - r->all->of];
     int status = CLI_GOOD;
+    r->threads = hga_plan_threads(plan);
     TRY(picture_pattern(p, g, CELLS, CELLS, NULL, NULL, &c->whole));
-    TRY(draw_start(&r->first_words, &contenders[i], &c->start));
-    TRY(complain_of(hga_plan_explain(plan, NULL, &c->plan), CLI_OUTSIDE, contenders[i].name));
-    TRY(keep_view(&contenders[i], g, p, &c->view));
-    growth_set_last(&r->growth, i, seconds);
+    TRY(draw_start(&r->first_words, of, &c->start));
+    TRY(complain_of(hga_plan_explain(plan, NULL, &c->plan), CLI_OUTSIDE, of->variant->name));
+    TRY(keep_view(of, g, p, &c->view));
 done:
     return status;
 }
 
 void report_clear(report *r)
 {
-    for (size_t i = 0; r->cases && i < r->n_cases; i++) {
+    for (int i = 0; r->cases && i < r->all->n; i++) {
         picture_clear(&r->cases[i].whole);
         picture_clear(&r->cases[i].start);
         hga_text_free(r->cases[i].plan);
         free(r->cases[i].view);
     }
     free(r->cases);
-    growth_clear(&r->growth);
+    json_decref(r->growth);
     scene_clear(&r->first_words);
     *r = (report){0};
 }
@@ -164,19 +159,51 @@ static void put_kl_words(FILE *file, const void *context) { fprintf(file, "%d", 
 
 /* ---- time against length ---- */
 
+/* The rows of one mask, which their names need not say, then. */
+static json_t *rows_of(const json_t *rows, int causal)
+{
+    json_t *mine = json_array(), *row;
+    size_t i;
+    json_array_foreach(rows, i, row)
+    {
+        if (json_is_true(json_object_get(row, "causal")) != causal) continue;
+        const char *said = json_string_value(json_object_get(row, "parameters")), *mask = strstr(said, "causal=1");
+        size_t length = mask ? (size_t)(mask - said) : strlen(said);
+        json_t *named = json_copy(row);
+        if (mask && length) length--; /* the blank before it */
+        json_object_set_new(named, "parameters", json_stringn(said, length));
+        json_array_append_new(mine, named);
+    }
+    return mine;
+}
+
+static void put_chart(FILE *file, const report *r, int causal, const char *title, const char *says)
+{
+    json_t *mine = rows_of(r->growth, causal), *overtakes = bench_overtakes(mine);
+    fputs("<figure>", file);
+    bench_chart_time(file, &(time_rows){mine, overtakes, "words", title});
+    fprintf(file, "<figcaption>%s</figcaption></figure>", says);
+    json_decref(overtakes);
+    json_decref(mine);
+}
+
 static void put_growth(FILE *file, const void *context)
 {
     const report *r = context;
-    if (r->growth.n_lengths < 2) {
+    hga_id length[MAX_LENGTHS];
+    int n = growth_lengths(r->source.words, length);
+    if (n < 2) {
         fputs("<p>The text is too short for prefixes.</p>\n", file);
         return;
     }
-    fputs("<div class=\"charts\"><figure>", file);
-    growth_chart_put(file, &r->growth, 0);
-    fputs("<figcaption>Every word may see every other.</figcaption></figure>\n<figure>", file);
-    growth_chart_put(file, &r->growth, 1);
-    fputs("<figcaption>Causal: a word sees itself and earlier ones.</figcaption></figure></div>\n", file);
-    findings_put_crossovers(file, r);
+    json_t *overtakes = bench_overtakes(r->growth);
+    fputs("<div class=\"charts\">", file);
+    put_chart(file, r, 0, "Milliseconds against words, both logarithmic", "Every word may see every other.");
+    put_chart(file, r, 1, "Milliseconds against words, both logarithmic, causal",
+              "Causal: a word sees itself and earlier ones.");
+    fputs("</div>\n", file);
+    findings_put_crossovers(file, overtakes, length[0], length[n - 1]);
+    json_decref(overtakes);
 }
 
 /* ---- error against time ---- */
@@ -229,8 +256,8 @@ static void put_viewer(FILE *file, const void *context)
 static void put_views(FILE *file, const void *context)
 {
     const report *r = context;
-    for (size_t i = 0; i < r->n_cases; i++)
-        fprintf(file, "<script type=\"application/json\" id=\"view%zu\">%s</script>\n", i, r->cases[i].view);
+    for (int i = 0; i < r->all->n; i++)
+        fprintf(file, "<script type=\"application/json\" id=\"view%d\">%s</script>\n", i, r->cases[i].view);
 }
 
 /* ---- patterns ---- */
@@ -348,17 +375,17 @@ static void put_coverage(FILE *file, const picture *p)
     fputs(c->later ? "; words see later ones.</p>\n" : "; no word sees a later one.</p>\n", file);
 }
 
-static void put_case(FILE *file, const report *r, size_t i)
+static void put_case(FILE *file, const report *r, int i)
 {
     const report_case *c = &r->cases[i];
     hga_id n_levels = shown_levels(&c->whole);
     char says[128];
-    fprintf(file, "<section class=\"case\" id=\"v%zu\">\n<h3>", i);
-    html_text(file, contenders[i].name);
+    fprintf(file, "<section class=\"case\" id=\"v%d\">\n<h3>", i);
+    html_text(file, r->all->of[i].variant->name);
     fputs(" <small>", file);
-    html_text(file, contenders[i].parameters);
+    html_text(file, r->all->of[i].parameters);
     fprintf(file,
-            "</small> <a class=\"look\" href=\"#view=%zu\" hidden>look around</a></h3>\n<div class=\"pictures\">\n", i);
+            "</small> <a class=\"look\" href=\"#view=%d\" hidden>look around</a></h3>\n<div class=\"pictures\">\n", i);
     snprintf(says, sizeof says, "all %d words%s", r->source.words, c->whole.exact ? "" : ", counted into cells");
     put_picture(file, &c->whole, n_levels, says);
     snprintf(says, sizeof says, "a text of the first %d words", c->start.n_queries);
@@ -374,7 +401,7 @@ static void put_case(FILE *file, const report *r, size_t i)
 static void put_cases(FILE *file, const void *context)
 {
     const report *r = context;
-    for (size_t i = 0; i < r->n_cases; i++) put_case(file, r, i);
+    for (int i = 0; i < r->all->n; i++) put_case(file, r, i);
 }
 
 /* ---- the machine ---- */

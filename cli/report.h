@@ -17,6 +17,7 @@ typedef struct report_case {
 /* What is told is borrowed; what is made here is the report's own. */
 typedef struct report {
     hga_id threads, kl_words;
+    const contenders *all;
     const json_t *rows; /* of the table */
     const column *columns;
     const json_t *levels; /* what the text is made of: kind -> number */
@@ -25,16 +26,14 @@ typedef struct report {
     growth_text source;
     const scene *all_words;
     scene first_words;
-    growth growth;
-    report_case *cases; /* [n_cases], one a contender */
-    size_t n_cases;
+    json_t *growth;     /* growth_row: of the whole text, then of its prefixes */
+    report_case *cases; /* one a contender */
 } report;
 
 /* Room for the contenders. */
-int report_start(const growth_text *source, report *out);
-/* Contender i: its pattern on the whole text and on the first words, its plan, the seconds that an execution took. */
-int report_case_fill(report *r, size_t i, const hga_graph *g, const hga_program *p, const hga_plan *plan,
-                     double seconds);
+int report_start(const growth_text *source, const contenders *all, report *out);
+/* trial_way.look, its context a report: the contender's pattern on the whole text and on the first words, its plan. */
+int report_case_fill(void *report, const contender *c, const hga_graph *g, const hga_program *p, const hga_plan *plan);
 /* Write what was collected, once the prefixes are measured. */
 int report_write(const report *r, const char *path);
 void report_clear(report *r);

@@ -67,76 +67,71 @@ void findings_put(FILE *file, const report *r)
 
 /* ---- crossovers ---- */
 
+/* When a row of bench_overtakes is faster than dense attention. */
 typedef enum crossing { AT_ONCE, LATER, NEVER } crossing;
 
-static crossing crossing_of(const growth *g, size_t i, double *length)
+static crossing crossing_of(const json_t *row)
 {
-    int at_once;
-    *length = growth_crossover(g, i, &at_once);
-    return *length <= 0 ? NEVER : at_once ? AT_ONCE : LATER;
-}
-
-static size_t count(const report *r, crossing which)
-{
-    double length;
-    size_t n = 0;
-    for (size_t i = 0; i < r->n_cases; i++)
-        n += strcmp(contenders[i].name, "dense") != 0 && crossing_of(&r->growth, i, &length) == which;
-    return n;
+    if (!json_is_number(json_object_get(row, "tokens"))) return NEVER;
+    return json_is_true(json_object_get(row, "or_shorter")) ? AT_ONCE : LATER;
 }
 
 /* "A, B (from about 300 words on), C" */
-static void put_names(FILE *file, const report *r, crossing which)
+static void put_names(FILE *file, const json_t *overtakes, crossing which)
 {
     const char *between = "";
-    double length;
-    for (size_t i = 0; i < r->n_cases; i++) {
-        if (strcmp(contenders[i].name, "dense") == 0 || crossing_of(&r->growth, i, &length) != which) continue;
+    size_t i;
+    json_t *row;
+    json_array_foreach(overtakes, i, row)
+    {
+        if (crossing_of(row) != which) continue;
         fputs(between, file);
-        put_name(file, contenders[i].name, contenders[i].parameters);
-        if (which == LATER) fprintf(file, " (from about %.0f words on)", length);
+        put_row_name(file, row);
+        if (which == LATER) fprintf(file, " (from about %.0f words on)", number_of(row, "tokens"));
         between = ", ";
     }
 }
 
 /* Few by name; many are folded behind the range of their lengths. */
 enum { FEW = 3 };
-static void put_later(FILE *file, const report *r, size_t later, const char *before)
+static void put_later(FILE *file, const json_t *overtakes, size_t later, const char *before)
 {
-    double length, least = DBL_MAX, most = 0;
+    double least = DBL_MAX, most = 0;
+    size_t i;
+    json_t *row;
     if (later <= FEW) {
         fprintf(file, " %s: ", before);
-        put_names(file, r, LATER);
+        put_names(file, overtakes, LATER);
         fputs(".</p>\n", file);
         return;
     }
-    for (size_t i = 0; i < r->n_cases; i++)
-        if (strcmp(contenders[i].name, "dense") != 0 && crossing_of(&r->growth, i, &length) == LATER)
-            least = fmin(least, length), most = fmax(most, length);
+    json_array_foreach(overtakes, i, row) if (crossing_of(row) == LATER) least = fmin(least, number_of(row, "tokens")),
+                                                                         most = fmax(most, number_of(row, "tokens"));
     fprintf(file, "</p>\n<details><summary>%s: %zu, from about %.0f to %.0f words on</summary><p>", before, later,
             least, most);
-    put_names(file, r, LATER);
+    put_names(file, overtakes, LATER);
     fputs(".</p></details>\n", file);
 }
 
-void findings_put_crossovers(FILE *file, const report *r)
+void findings_put_crossovers(FILE *file, const json_t *overtakes, hga_id shortest, hga_id longest)
 {
-    const growth *g = &r->growth;
-    size_t at_once = count(r, AT_ONCE), later = count(r, LATER), never = count(r, NEVER), all = at_once + later + never;
+    size_t n[3] = {0}, i, all = json_array_size(overtakes);
+    json_t *row;
+    json_array_foreach(overtakes, i, row) n[crossing_of(row)]++;
     if (all == 0) return;
     fputs("<p class=\"crossovers\">", file);
-    if (at_once == all)
-        fprintf(file, "Every hierarchy is faster than dense attention already at %d words.", g->length[0]);
-    else if (at_once)
-        fprintf(file, "%zu of %zu hierarchies %s faster than dense attention already at %d words.", at_once, all,
-                at_once == 1 ? "is" : "are", g->length[0]);
-    if (never) {
-        fprintf(file, " Not faster at %d words: ", g->length[g->n_lengths - 1]);
-        put_names(file, r, NEVER);
+    if (n[AT_ONCE] == all)
+        fprintf(file, "Every hierarchy is faster than dense attention already at %d words.", shortest);
+    else if (n[AT_ONCE])
+        fprintf(file, "%zu of %zu hierarchies %s faster than dense attention already at %d words.", n[AT_ONCE], all,
+                n[AT_ONCE] == 1 ? "is" : "are", shortest);
+    if (n[NEVER]) {
+        fprintf(file, " Not faster at %d words: ", longest);
+        put_names(file, overtakes, NEVER);
         fputs(".", file);
     }
-    if (later)
-        put_later(file, r, later, at_once ? "Later faster" : "Faster than dense attention");
+    if (n[LATER])
+        put_later(file, overtakes, n[LATER], n[AT_ONCE] ? "Later faster" : "Faster than dense attention");
     else
         fputs("</p>\n", file);
 }

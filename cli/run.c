@@ -7,7 +7,6 @@
 
 #include "arguments.h"
 #include "command.h"
-#include "contest.h"
 #include "measured.h"
 #include "memory.h"
 #include "outfile.h"
@@ -16,7 +15,6 @@
 #include "run_estimate.h"
 #include "table.h"
 #include "terminal.h"
-#include "trial.h"
 #include "whole_file.h"
 #include "variant.h"
 
@@ -104,33 +102,6 @@ static void find_default(const char **path)
     *path = place;
 }
 
-/* ---- one variant ---- */
-
-/* Where one contender's plan goes in the page. */
-typedef struct place {
-    report *page;
-    size_t i;
-} place;
-
-static int show(void *context, const hga_graph *g, const hga_program *p, const hga_plan *plan, double seconds)
-{
-    const place *at = context;
-    return report_case_fill(at->page, at->i, g, p, plan, seconds);
-}
-
-/* page NULL: nobody wants one */
-static int try_contender(const arguments *a, const scene *s, const scene *probe, const contender *c, reference *ref,
-                         report *page, trial *t)
-{
-    place at = {page, (size_t)(c - contenders)};
-    const trial_of of = {c->name, c, contender_made, page ? show : NULL, &at};
-    const trial_way way = {a->shape, a->options, a->rules};
-    int status = trial_run(s, &of, &way, ref, t);
-    if (!status) status = trial_probe(probe, &of, &a->options, ref, t);
-    if (normaliser_makes_zeros(&a->call.normaliser)) t->divergence = NAN; /* of a zero it would be infinite */
-    return status;
-}
-
 /* ---- the table ---- */
 
 static const column columns[] = {
@@ -155,8 +126,8 @@ static json_t *result_json(const contender *c, const trial *t, hga_id tokens, co
                            const hga_peaks *peaks)
 {
     double gflops = t->m.cost.flops / t->m.time.seconds / 1e9, share = gflops / (peaks->fma_gflops * t->m.threads);
-    json_t *row = json_pack("{s:s, s:s, s:b, s:f, s:o}", "variant", c->name, "parameters", c->parameters, "causal",
-                            c->causal, "gflops", gflops, "share_of_peak", measured_share(share));
+    json_t *row = json_pack("{s:s, s:s, s:b, s:f, s:o}", "variant", c->variant->name, "parameters", c->parameters,
+                            "causal", c->causal, "gflops", gflops, "share_of_peak", measured_share(share));
     return measured_within(json_joined(row, trial_json(t, tokens, ref)), share);
 }
 
@@ -211,22 +182,27 @@ static int print_results(const arguments *a, const scene *s, const scene *probe,
                                 measured_peaks_json(isa_name(a), peaks), "rows", rows));
 }
 
-static int run_contest(const arguments *a, const scene *s, const scene *probe, const hga_peaks *peaks, json_t *rows,
-                       report *page)
+/* page NULL: nobody wants one */
+static int run_all(const arguments *a, const scene *s, const scene *probe, const contenders *all,
+                   const hga_peaks *peaks, json_t *rows, report *page)
 {
+    const trial_way way = {.shape = a->shape,
+                           .options = a->options,
+                           .rules = a->rules,
+                           .look = page ? report_case_fill : NULL,
+                           .context = page};
     reference ref[2] = {{0}}; /* dense attention without and with the causal mask */
     int status = CLI_GOOD;
-    size_t n = 0;
-    while (contenders[n].name) n++;
     progress bar = progress_start("variants");
-    for (size_t i = 0; i < n; i++) {
-        const contender *c = &contenders[i];
+    for (int i = 0; i < all->n; i++) {
+        const contender *c = &all->of[i];
         trial t = {0};
-        progress_show((double)i / (double)n, &bar);
-        TRY(try_contender(a, s, probe, c, &ref[c->causal], page, &t));
-        if (page) page->threads = t.m.threads;
-        if (json_array_append_new(rows, result_json(c, &t, s->words.n, &ref[c->causal], peaks)) != 0)
-            TRY(complain(CLI_OUTSIDE, "out of memory"));
+        progress_show((double)i / all->n, &bar);
+        TRY(trial_run(s, c, &way, &ref[c->causal], &t));
+        TRY(trial_probe(probe, c, &a->options, &ref[c->causal], &t));
+        if (normaliser_makes_zeros(&a->call.normaliser)) t.divergence = NAN; /* of a zero it would be infinite */
+        TRY(row_append(rows, result_json(c, &t, s->words.n, &ref[c->causal], peaks)));
+        if (page) TRY(row_append(page->growth, growth_row(c, &t, s->words.n)));
     }
 done:
     progress_end(&bar);
@@ -241,7 +217,7 @@ static int write_report(const arguments *a, const scene *s, const scene *probe, 
 {
     json_t *levels = levels_json(&s->tree);
     progress bar = progress_start("prefixes");
-    int status = growth_measure(&page->source, &page->growth, &bar);
+    int status = growth_measure(&page->source, page->all, page->growth, &bar);
     progress_end(&bar);
     page->kl_words = probe->words.n;
     page->all_words = s;
@@ -257,9 +233,9 @@ static int write_report(const arguments *a, const scene *s, const scene *probe, 
 
 /* ---- before anything runs ---- */
 
-static int tell_estimate(const arguments *a, const scene *s, const scene *probe, json_t *rows)
+static int tell_estimate(const arguments *a, const scene *s, const scene *probe, const contenders *all, json_t *rows)
 {
-    estimate_wish w = {s, probe, a->shape, a->options, a->rules, a->report != NULL};
+    estimate_wish w = {s, probe, all, a->shape, a->options, a->rules, a->report != NULL};
     double seconds;
     int64_t bytes;
     int status = run_estimate(&w, rows, &seconds, &bytes);
@@ -285,36 +261,40 @@ int run_run(int argc, char **argv)
     char *text = NULL;
     size_t bytes = 0;
     scene s = {0}, probe = {0};
+    contenders all;
+    call_files files = {0};
     report page = {0};
     bench_peaks peaks = {0};
     json_t *rows = json_array();
     int status = CLI_GOOD;
     TRY(arguments_parse(&line, argc, argv, &a));
-    TRY(contenders_choose(a.variants));
+    TRY(contenders_shown(a.variants, &all));
     if (a.report && !a.dry_run) TRY(outfile_check(a.report));
     if (!a.path) find_default(&a.path);
     TRY(whole_file_read(a.path, &text, &bytes));
-    scene_text read = {a.path, text, bytes, a.shape.n_heads, a.shape.dim, (uint64_t)a.seed};
+    scene_text read = {
+        a.path, text, bytes, a.shape.n_heads, a.shape.dim, (uint64_t)a.seed, call_typed(&a.call) ? &a.call : NULL,
+        &files};
     TRY(scene_make(&read, a.tokens, &s));
     hga_id probed = s.words.n < PROBE_WORDS ? s.words.n : PROBE_WORDS;
     TRY(scene_make(&read, probed, &probe));
     call_plan(&a.call, &a.options);
-    TRY(contenders_modify(&probe, a.variants, &a.call));
+    TRY(contenders_keep(&probe, a.variants, &all));
     if (a.dry_run) {
-        TRY(tell_estimate(&a, &s, &probe, rows));
+        TRY(tell_estimate(&a, &s, &probe, &all, rows));
         goto done;
     }
     TRY(complain_of(bench_measure_peaks(a.options.isa, &a.rules, &peaks), CLI_USAGE, "peaks"));
     growth_text source = {read, s.words.n, a.shape, a.options};
-    if (a.report) TRY(report_start(&source, &page));
-    TRY(run_contest(&a, &s, &probe, &peaks.best, rows, a.report ? &page : NULL));
+    if (a.report) TRY(report_start(&source, &all, &page));
+    TRY(run_all(&a, &s, &probe, &all, &peaks.best, rows, a.report ? &page : NULL));
     TRY(print_results(&a, &s, &probe, &peaks, rows));
     fflush(stdout);
     if (a.report) TRY(write_report(&a, &s, &probe, &peaks.best, rows, &page));
 done:
     report_clear(&page);
     json_decref(rows);
-    contenders_clear();
+    call_files_clear(&files);
     scene_clear(&probe);
     scene_clear(&s);
     free(text);

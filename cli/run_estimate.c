@@ -8,50 +8,36 @@
 #include "measured.h"
 #include "progress.h"
 #include "table.h"
-#include "trial.h"
 
 enum { KL_COLUMNS = 128 };            /* of the identity at a time, as weights.c has them */
 static const double peak_seconds = 3; /* about what measuring this machine's limits takes */
 
 /* What one contender costs. */
 typedef struct estimate {
-    hga_id nodes;
-    bench_measurement whole;
-    int64_t bytes;
-    double once, few, probing, all; /* seconds: an execution on the text, on its first words, the weights, everything */
+    trial whole;
+    double once, probing, all; /* seconds: an execution on the text, the weights, everything */
 } estimate;
 
 static int plan_whole(const estimate_wish *w, const contender *c, estimate *e)
 {
-    hga_graph *g = NULL;
-    hga_program p;
-    hga_plan *plan = NULL;
+    const trial_way way = {.shape = w->shape, .options = w->options, .plans_only = 1};
     double start = bench_seconds();
-    int status = CLI_GOOD;
-    TRY(contender_build(w->whole, c, &g, &p));
-    TRY(complain_of(bench_plan(&(bench_job){g, &p, w->shape, w->options}, &plan, &e->whole), CLI_USAGE, c->name));
-    e->nodes = hga_graph_nodes(g).n;
-    e->bytes = cast_bytes(w->whole, g, &p, w->shape.dim) + e->whole.graph_bytes + e->whole.plan_bytes +
-               e->whole.workspace_bytes;
+    int status = trial_run(w->whole, c, &way, NULL, &e->whole);
     e->all = bench_seconds() - start;
-done:
-    hga_plan_destroy(plan);
-    hga_graph_destroy(g);
     return status;
 }
 
 /* The first words are what the weights are measured on, in executions of KL_COLUMNS values each. */
 static int run_few(const estimate_wish *w, const contender *c, estimate *e)
 {
-    const trial_of of = {c->name, c, contender_made, NULL, NULL};
-    const trial_way way = {w->shape, w->options, {.repetitions = 3}};
+    const trial_way way = {.shape = w->shape, .options = w->options, .rules = {.repetitions = 3}};
     trial few = {0};
-    int status = trial_run(w->probe, &of, &way, NULL, &few);
+    int status = trial_run(w->probe, c, &way, NULL, &few);
     if (status) return status;
-    e->few = few.m.time.least;
-    e->once = few.m.cost.flops > 0 ? e->few * e->whole.cost.flops / few.m.cost.flops : e->few;
+    double least = few.m.time.least;
+    e->once = few.m.cost.flops > 0 ? least * e->whole.m.cost.flops / few.m.cost.flops : least;
     e->probing =
-        e->few * ceil(w->probe->words.n / (double)KL_COLUMNS) * (w->shape.dim + KL_COLUMNS) / (2.0 * w->shape.dim);
+        least * ceil(w->probe->words.n / (double)KL_COLUMNS) * (w->shape.dim + KL_COLUMNS) / (2.0 * w->shape.dim);
     return CLI_GOOD;
 }
 
@@ -66,30 +52,29 @@ static double prefix_time(const estimate_wish *w, const estimate *e)
     return sum;
 }
 
-static int add_row(const contender *c, const estimate *e, json_t *rows)
+static json_t *row_of(const contender *c, const estimate *e)
 {
-    json_t *row =
-        json_pack("{s:s, s:s, s:i, s:I, s:f, s:I, s:f, s:f}", "variant", c->name, "parameters", c->parameters, "nodes",
-                  e->nodes, "edges", (json_int_t)e->whole.cost.edges, "flops", e->whole.cost.flops, "bytes",
-                  (json_int_t)e->bytes, "estimated_seconds", e->once, "estimated_case_seconds", e->all);
-    return json_array_append_new(rows, row) ? complain(CLI_OUTSIDE, "out of memory") : CLI_GOOD;
+    const trial *t = &e->whole;
+    return json_pack("{s:s, s:s, s:i, s:I, s:f, s:I, s:f, s:f}", "variant", c->variant->name, "parameters",
+                     c->parameters, "nodes", t->nodes, "edges", (json_int_t)t->m.cost.edges, "flops", t->m.cost.flops,
+                     "bytes", (json_int_t)t->bytes, "estimated_seconds", e->once, "estimated_case_seconds", e->all);
 }
 
 int run_estimate(const estimate_wish *w, json_t *rows, double *seconds, int64_t *bytes)
 {
-    int status = CLI_GOOD, n = 0;
-    while (contenders[n].name) n++;
+    int status = CLI_GOOD;
     progress bar = progress_start("estimating");
     *seconds = peak_seconds, *bytes = 0;
-    for (int i = 0; i < n; i++) {
+    for (int i = 0; i < w->all->n; i++) {
+        const contender *c = &w->all->of[i];
         estimate e = {0};
-        progress_show((double)i / n, &bar);
-        TRY(plan_whole(w, &contenders[i], &e));
-        TRY(run_few(w, &contenders[i], &e));
+        progress_show((double)i / w->all->n, &bar);
+        TRY(plan_whole(w, c, &e));
+        TRY(run_few(w, c, &e));
         e.all += measured_expected(&w->rules, e.once) + e.probing + prefix_time(w, &e);
         *seconds += e.all;
-        if (e.bytes > *bytes) *bytes = e.bytes;
-        TRY(add_row(&contenders[i], &e, rows));
+        if (e.whole.bytes > *bytes) *bytes = e.whole.bytes;
+        TRY(row_append(rows, row_of(c, &e)));
     }
 done:
     progress_end(&bar);

@@ -4,11 +4,11 @@
 
 #include <jansson.h>
 
-#include "contest.h"
-#include "measure.h"
+#include "trial.h"
 
 typedef struct estimate_wish {
     const scene *whole, *probe; /* the text; its first words, on which every variant is run */
+    const contenders *all;
     hga_shape shape;
     hga_options options;
     bench_rules rules;

@@ -21,8 +21,9 @@ static int compare(const scene *s, hga_id dim_v, const cast *ran, reference *ref
     return CLI_GOOD;
 }
 
-int trial_run(const scene *s, const trial_of *of, const trial_way *way, reference *ref, trial *out)
+int trial_run(const scene *s, const contender *c, const trial_way *way, reference *ref, trial *out)
 {
+    const char *name = c->variant->name;
     hga_id dim_v = way->shape.dim_v ? way->shape.dim_v : way->shape.dim;
     hga_graph *g = NULL;
     hga_program p;
@@ -30,16 +31,17 @@ int trial_run(const scene *s, const trial_of *of, const trial_way *way, referenc
     cast in = {0};
     int status = CLI_GOOD;
     double start = bench_seconds();
-    TRY(of->build(s, of->what, &g, &p));
+    TRY(contender_build(s, c, &g, &p));
     out->graph_seconds = bench_seconds() - start;
     out->nodes = hga_graph_nodes(g).n;
     bench_job j = {g, &p, way->shape, way->options};
-    TRY(complain_of(bench_plan(&j, &plan, &out->m), CLI_USAGE, of->name));
+    TRY(complain_of(bench_plan(&j, &plan, &out->m), CLI_USAGE, name));
+    out->bytes = cast_bytes(s, g, &p, dim_v) + out->m.graph_bytes + out->m.plan_bytes + out->m.workspace_bytes;
+    if (way->plans_only) goto done;
     TRY(cast_make(s, g, &p, s->words.value, dim_v, &in));
-    TRY(complain_of(bench_execute(plan, &in.io, &way->rules, &out->m), CLI_USAGE, of->name));
-    out->bytes = in.bytes + out->m.graph_bytes + out->m.plan_bytes + out->m.workspace_bytes;
+    TRY(complain_of(bench_execute(plan, &in.io, &way->rules, &out->m), CLI_USAGE, name));
     if (ref) TRY(compare(s, dim_v, &in, ref, out));
-    if (of->look) TRY(of->look(of->context, g, &p, plan, out->m.time.seconds));
+    if (way->look) TRY(way->look(way->context, c, g, &p, plan));
 done:
     cast_clear(&in);
     hga_plan_destroy(plan);
@@ -47,13 +49,13 @@ done:
     return status;
 }
 
-int trial_probe(const scene *probe, const trial_of *of, const hga_options *options, reference *ref, trial *out)
+int trial_probe(const scene *probe, const contender *c, const hga_options *options, reference *ref, trial *out)
 {
     hga_graph *g = NULL;
     hga_program p;
     float *weights = NULL;
     int status = CLI_GOOD;
-    TRY(of->build(probe, of->what, &g, &p));
+    TRY(contender_build(probe, c, &g, &p));
     TRY(weights_of_graph(probe, g, &p, options, &weights));
     int mine = !ref->weights;
     if (mine) ref->weights = weights;

@@ -3,22 +3,18 @@
 #ifndef CLI_TRIAL_H
 #define CLI_TRIAL_H
 
-#include "contest.h"
+#include "contenders.h"
 #include "measure.h"
+#include <jansson.h>
 
-/* What is tried: `build` makes its graph over a scene; `look`, where there is one, sees the plan that was measured. */
-typedef struct trial_of {
-    const char *name;
-    const void *what;
-    int (*build)(const scene *s, const void *what, hga_graph **g, hga_program *p);
-    int (*look)(void *context, const hga_graph *g, const hga_program *p, const hga_plan *plan, double seconds);
-    void *context;
-} trial_of;
-
+/* How it is run. `look`, where there is one, sees the plan that was measured. */
 typedef struct trial_way {
     hga_shape shape; /* dim_v 0: dim */
     hga_options options;
     bench_rules rules;
+    int plans_only; /* nothing is executed */
+    int (*look)(void *context, const contender *c, const hga_graph *g, const hga_program *p, const hga_plan *plan);
+    void *context;
 } trial_way;
 
 /* Dense attention's output, rows and time, which the first trial of a reference leaves there. Zeroed: none. */
@@ -36,9 +32,9 @@ typedef struct trial {
 } trial;
 
 /* ref NULL: times alone. */
-int trial_run(const scene *s, const trial_of *of, const trial_way *way, reference *ref, trial *out);
+int trial_run(const scene *s, const contender *c, const trial_way *way, reference *ref, trial *out);
 /* Attention's rows on some words. */
-int trial_probe(const scene *probe, const trial_of *of, const hga_options *options, reference *ref, trial *out);
+int trial_probe(const scene *probe, const contender *c, const hga_options *options, reference *ref, trial *out);
 void reference_clear(reference *ref);
 
 /* What a row of a table says of it, beside what was tried; NULL when memory ran out. */

@@ -3,7 +3,7 @@
 #ifndef CLI_WEIGHTS_H
 #define CLI_WEIGHTS_H
 
-#include "contest.h"
+#include "scene.h"
 
 /* The weights [n][heads][n] of every query token on every key token. A variant's output is linear in the values, so
    that running it on the columns of the identity gives them exactly, whatever its stages are. Rows are divided by their

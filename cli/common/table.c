@@ -85,4 +85,9 @@ int json_print(FILE *file, json_t *document)
     return failed ? complain(CLI_OUTSIDE, "the JSON cannot be written, or memory ran out") : CLI_GOOD;
 }
 
+int row_append(json_t *rows, json_t *row)
+{
+    return json_array_append_new(rows, row) ? complain(CLI_OUTSIDE, "out of memory") : CLI_GOOD;
+}
+
 json_t *json_number(double value) { return isfinite(value) ? json_real(value) : json_null(); }

@@ -27,6 +27,9 @@ int table_print(FILE *file, const json_t *rows, const column *columns);
 /* Print a document on `file`, with "schema" first. Takes over the reference; NULL means that memory ran out. */
 int json_print(FILE *file, json_t *document);
 
+/* One more row, whose reference it takes over; NULL means that memory ran out. */
+int row_append(json_t *rows, json_t *row);
+
 /* A real, or null where it is NaN or infinite. */
 json_t *json_number(double value);
 

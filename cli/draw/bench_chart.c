@@ -99,6 +99,7 @@ static int before_of(const series *s, int i)
 /* ---- time against length ---- */
 
 typedef struct time_chart {
+    const time_rows *of;
     series series;
     chart chart;
 } time_chart;
@@ -118,8 +119,9 @@ static void add_lengths(const json_t *rows, chart_axis *x)
 }
 
 /* 0 when there is nothing to draw */
-static int make_time_chart(const json_t *rows, time_chart *out)
+static int make_time_chart(const time_rows *of, time_chart *out)
 {
+    const json_t *rows = of->rows;
     double least = INFINITY, most = 0, shortest = INFINITY, longest = 0;
     size_t i;
     json_t *row;
@@ -133,10 +135,11 @@ static int make_time_chart(const json_t *rows, time_chart *out)
         shortest = fmin(shortest, tokens), longest = fmax(longest, tokens);
     }
     if (!(shortest < longest) || !(least > 0)) return 0;
-    *out = (time_chart){series_of(rows),
+    *out = (time_chart){of,
+                        series_of(rows),
                         {.left = LEFT, .top = TOP, .width = WIDTH - LEFT - RIGHT, .height = HEIGHT - TOP - BOTTOM}};
     chart *c = &out->chart;
-    c->x = chart_logs("tokens", shortest, longest, c->width);
+    c->x = chart_logs(of->unit, shortest, longest, c->width);
     c->y = chart_logs("milliseconds", least / 1.2, most * 1.2, c->height);
     add_lengths(rows, &c->x);
     chart_add_powers(&c->y);
@@ -151,8 +154,8 @@ static void draw_point(const time_chart *t, const json_t *row)
            low = 1e3 * real_of(row, "seconds_q1"), high = 1e3 * real_of(row, "seconds_q3");
     int disturbed = json_is_true(json_object_get(row, "disturbed"));
     name_of(row, name);
-    snprintf(tip, sizeof tip, "%s, %.0f tokens: %.3g ms, quartiles %.3g and %.3g%s", name, real_of(row, "tokens"), ms,
-             low, high, disturbed ? "; disturbed" : "");
+    snprintf(tip, sizeof tip, "%s, %.0f %s: %.3g ms, quartiles %.3g and %.3g%s", name, real_of(row, "tokens"),
+             t->of->unit, ms, low, high, disturbed ? "; disturbed" : "");
     if (low > 0 && high > low) {
         const look bar = {.line = paint_of(row), .width = 1.2};
         c->lines(c, (const double[2][2]){{x, chart_y(&t->chart, low)}, {x, chart_y(&t->chart, high)}}, 2, &bar);
@@ -160,6 +163,34 @@ static void draw_point(const time_chart *t, const json_t *row)
     look dot = {.fill = paint_of(row), .name = "dot", .tip = tip};
     if (disturbed) dot.fill = chart_page.fill, dot.line = paint_of(row), dot.width = 1.5; /* hollow */
     c->circle(c, x, chart_y(&t->chart, ms), 3, &dot);
+}
+
+/* its time at a length between two of its rows, on the line */
+static double ms_at(const series *s, int i, double tokens)
+{
+    const json_t *row = next_row(s, i, 0), *next;
+    while ((next = next_row(s, i, real_of(row, "tokens"))) && real_of(next, "tokens") < tokens) row = next;
+    if (!next) return 1e3 * real_of(row, "seconds");
+    double share = log(tokens / real_of(row, "tokens")) / log(real_of(next, "tokens") / real_of(row, "tokens"));
+    return 1e3 * pow(real_of(row, "seconds"), 1 - share) * pow(real_of(next, "seconds"), share);
+}
+
+static void draw_crossover(const time_chart *t, int i)
+{
+    canvas *c = t->chart.canvas;
+    char name[NAME], tip[2 * NAME];
+    size_t k;
+    json_t *found;
+    json_array_foreach(t->of->overtakes, k, found)
+    {
+        double tokens = real_of(found, "tokens");
+        if (!is_same_series(found, t->series.first[i]) || json_is_true(json_object_get(found, "or_shorter"))) continue;
+        if (!(tokens > 0)) continue;
+        name_of(found, name);
+        snprintf(tip, sizeof tip, "%s overtakes dense at about %.0f %s", name, tokens, t->of->unit);
+        const look ring = {.line = paint_of(found), .width = 2, .tip = tip};
+        c->circle(c, chart_x(&t->chart, tokens), chart_y(&t->chart, ms_at(&t->series, i, tokens)), 6, &ring);
+    }
 }
 
 static double end_of(const time_chart *t, int i)
@@ -174,12 +205,15 @@ static void draw_series(const time_chart *t, int i)
     const json_t *row = s->first[i];
     double at[MOST][2];
     int n = 0;
-    const look line = {.line = paint_of(row), .width = 1.7, .dashed = is_peer(row) || before_of(s, i) > 0};
+    const look line = {.line = paint_of(row),
+                       .width = strcmp(text_of(row, "variant"), "dense") == 0 ? 3 : 1.7,
+                       .dashed = is_peer(row) || before_of(s, i) > 0};
     for (row = next_row(s, i, 0); row && n < MOST; row = next_row(s, i, real_of(row, "tokens")), n++)
         at[n][0] = chart_x(&t->chart, real_of(row, "tokens")),
         at[n][1] = chart_y(&t->chart, 1e3 * real_of(row, "seconds"));
     if (n > 1) c->lines(c, (const double(*)[2])at, n, &line);
     for (row = next_row(s, i, 0); row; row = next_row(s, i, real_of(row, "tokens"))) draw_point(t, row);
+    draw_crossover(t, i);
 }
 
 typedef struct label {
@@ -223,12 +257,10 @@ static void draw_time(canvas *c, const void *context)
     draw_labels(&t);
 }
 
-void bench_chart_time(FILE *file, const json_t *rows)
+void bench_chart_time(FILE *file, const time_rows *of)
 {
     time_chart t;
-    if (!make_time_chart(rows, &t)) return;
-    drawing_put(file, &(drawing){WIDTH, HEIGHT, "Milliseconds against tokens, both logarithmic", {{0}}, draw_time, &t},
-                "chart");
+    if (make_time_chart(of, &t)) drawing_put(file, &(drawing){WIDTH, HEIGHT, of->title, {{0}}, draw_time, &t}, "chart");
 }
 
 /* ---- the share of peak ---- */

@@ -5,9 +5,15 @@
 #include <jansson.h>
 #include <stdio.h>
 
-/* Time against length, both logarithmic: a line a variant through its medians, a bar over each point's quartiles.
-   `rows` are measurements of one setting; nothing where there are fewer than two lengths. */
-void bench_chart_time(FILE *file, const json_t *rows);
+/* Measurements of one setting, `unit` what their lengths count; and where lines have rings: bench_overtakes, or NULL. */
+typedef struct time_rows {
+    const json_t *rows, *overtakes;
+    const char *unit, *title;
+} time_rows;
+
+/* Time against length, both logarithmic: a line a variant through its medians, a bar over each point's quartiles, a
+   ring where it overtakes dense attention. Nothing where there are fewer than two lengths. */
+void bench_chart_time(FILE *file, const time_rows *t);
 /* The share of the machine's peak at each variant's longest length, as bars. */
 void bench_chart_share(FILE *file, const json_t *rows);
 

@@ -1,0 +1,219 @@
+/* scene.c: leaves for trees, and tensors for graphs. */
+#include "scene.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "hga_files.h"
+#include "numbers.h"
+#include "rows.h"
+
+enum { LEAF_TOKENS = 128 };
+
+/* ---- leaves ---- */
+/* hyperplanes in random directions, through the median key of each node where leaves are to be of one size. */
+
+static hga_id height_for(hga_id n)
+{
+    hga_id height = 0;
+    while (n >> (height + 1) >= LEAF_TOKENS) height++;
+    return height;
+}
+
+static int by_size(const void *a, const void *b)
+{
+    float x = *(const float *)a, y = *(const float *)b;
+    return (x > y) - (x < y);
+}
+
+static float dot(const float *x, const float *y, int64_t n)
+{
+    double sum = 0;
+    for (int64_t i = 0; i < n; i++) sum += (double)x[i] * (double)y[i];
+    return (float)sum;
+}
+
+/* the median of w . k over the keys of one node; `room` holds a float a key */
+static float median_projection(const embedding *e, const int32_t *node_of, int32_t node, const float *w, float *room)
+{
+    int64_t columns = (int64_t)e->heads * e->dim, n = 0;
+    for (hga_id i = 0; i < e->n; i++)
+        if (node_of[i] == node) room[n++] = dot(w, e->key + i * columns, columns);
+    if (n == 0) return 0;
+    qsort(room, (size_t)n, sizeof *room, by_size);
+    return room[n / 2];
+}
+
+/* level by level: a median for each node, then everybody goes one level down */
+static int grow_tree(const embedding *e, hga_id height, float *weights, float *bias)
+{
+    int64_t columns = (int64_t)e->heads * e->dim;
+    int32_t *node_of = NULL;
+    float *room = NULL;
+    int status = CLI_GOOD;
+    TRY(take(e->n, sizeof *node_of, &node_of));
+    TRY(take(e->n, sizeof *room, &room));
+    for (hga_id l = 0; l < height; l++) {
+        int64_t first = ((int64_t)1 << l) - 1;
+        for (int32_t j = 0; j < 1 << l; j++)
+            bias[first + j] = -median_projection(e, node_of, j, weights + (first + j) * columns, room);
+        for (hga_id i = 0; i < e->n; i++) {
+            int64_t plane = first + node_of[i];
+            node_of[i] =
+                2 * node_of[i] + (dot(weights + plane * columns, e->key + i * columns, columns) + bias[plane] > 0);
+        }
+    }
+done:
+    free(node_of);
+    free(room);
+    return status;
+}
+
+static int route_words(const embedding *e, hga_id height, int medians, uint64_t seed, int32_t *query_leaf,
+                       int32_t *key_leaf)
+{
+    hga_id columns = e->heads * e->dim;
+    int64_t planes = ((int64_t)1 << height) - 1;
+    float *weights = NULL, *bias = NULL;
+    int status = CLI_GOOD;
+    if (planes == 0) return CLI_GOOD; /* everybody in the one leaf */
+    TRY(take(planes * columns, sizeof *weights, &weights));
+    TRY(take(planes, sizeof *bias, &bias));
+    numbers_fill(number_bits(seed, 100), 1, planes * columns, weights);
+    if (medians) TRY(grow_tree(e, height, weights, bias));
+    hga_router r = {.height = height, .dim = columns, .n_heads = 1, .weights = weights, .bias = bias};
+    TRY(complain_of(hga_route(&r, e->query, e->n, columns, 0, query_leaf), CLI_OUTSIDE, "treeformer"));
+    TRY(complain_of(hga_route(&r, e->key, e->n, columns, 0, key_leaf), CLI_OUTSIDE, "treeformer"));
+done:
+    free(weights);
+    free(bias);
+    return status;
+}
+
+/* ---- the scene ---- */
+
+int scene_route(scene *s, hga_id height, int medians, uint64_t seed)
+{
+    int status = CLI_GOOD;
+    free(s->query_leaf);
+    free(s->key_leaf);
+    s->query_leaf = s->key_leaf = NULL;
+    s->height = height;
+    TRY(take(s->words.n, sizeof *s->query_leaf, &s->query_leaf));
+    TRY(take(s->words.n, sizeof *s->key_leaf, &s->key_leaf));
+    TRY(route_words(&s->words, height, medians, seed, s->query_leaf, s->key_leaf));
+done:
+    return status;
+}
+
+int scene_make(const scene_text *t, hga_id max_words, scene *out)
+{
+    int status = CLI_GOOD;
+    *out = (scene){.call = t->call, .files = t->files};
+    TRY(complain_of(hga_tree_text(NULL, t->text, t->bytes, NULL, max_words, &out->tree), CLI_DATA, t->name));
+    const int64_t *begin = out->tree.leaf_begin, *end = out->tree.leaf_end;
+    hga_id n = out->tree.n_leaves;
+    TRY(embed_words(t->text, begin, end, n, t->heads, t->dim, t->seed, &out->words));
+    TRY(scene_route(out, height_for(n), 1, t->seed));
+done:
+    if (status) scene_clear(out);
+    return status;
+}
+
+void scene_clear(scene *s)
+{
+    if (s->tree.n) hga_tree_clear(&s->tree);
+    embedding_clear(&s->words);
+    free(s->query_leaf);
+    free(s->key_leaf);
+    *s = (scene){0};
+}
+
+/* ---- tensors ---- */
+
+/* each node's row is the mean of its tokens' */
+static void spread_rows(const hga_nodes *n, const float *tokens, int64_t columns, float *rows)
+{
+    hga_id first = n->level_ptr[1];
+    memcpy(rows, tokens, (size_t)(first * columns) * sizeof *rows);
+    for (hga_id v = first; v < n->n; v++) {
+        float *row = rows + v * columns, share = 1 / (float)(n->span_last[v] - n->span_first[v] + 1);
+        for (int64_t u = n->span_first[v]; u <= n->span_last[v]; u++)
+            for (int64_t c = 0; c < columns; c++) row[c] += share * tokens[u * columns + c];
+    }
+}
+
+/* the tokens' rows, or, where rows are nodes, *at's part of the memory */
+static const float *rows_for(const hga_nodes *n, hga_id rows, const float *tokens, int64_t columns, float **at)
+{
+    if (rows == n->level_ptr[1]) return tokens;
+    float *filled = *at;
+    spread_rows(n, tokens, columns, filled);
+    *at += rows * columns;
+    return filled;
+}
+
+static int make_alpha(hga_id levels, cast *c)
+{
+    int status = take(levels, sizeof *c->alpha, &c->alpha);
+    for (hga_id l = 0; status == CLI_GOOD && l < levels; l++) c->alpha[l] = 1 / (float)levels;
+    c->io.type_scale.data = c->alpha;
+    c->io.type_scale.rows = levels;
+    return status;
+}
+
+int64_t cast_bytes(const scene *s, const hga_graph *g, const hga_program *p, hga_id dim_v)
+{
+    int64_t keys =
+                (int64_t)bound_rows(g, p, HGA_IO_QUERY, HGA_ROWS_QUERIES) + bound_rows(g, p, HGA_IO_KEY, HGA_ROWS_KEYS),
+            values =
+                (int64_t)bound_rows(g, p, HGA_IO_VALUE, HGA_ROWS_KEYS) + bound_rows(g, p, HGA_IO_OUT, HGA_ROWS_QUERIES);
+    return (int64_t)sizeof(float) * s->words.heads * (keys * s->words.dim + values * dim_v);
+}
+
+/* What is done with scores. */
+static int bind_call(const scene *s, const hga_graph *g, const hga_program *p, cast *c)
+{
+    const embedding *e = &s->words;
+    model m = {.graph = (hga_graph *)(uintptr_t)g, .program = *p, .tree_heads = 1, .title = (char[]){"the text"}};
+    hga_shape shape = {.n_heads = e->heads, .n_kv_heads = e->heads, .dim = e->dim};
+    int status = s->call ? call_files_read(s->call, s->files) : CLI_GOOD;
+    if (status || !s->call) return status;
+    c->files = call_files_lend(s->files);
+    return call_files_bind(s->call, &m, &shape, &c->files, &c->io);
+}
+
+int cast_make(const scene *s, const hga_graph *g, const hga_program *p, const float *value, hga_id dim_v, cast *out)
+{
+    const embedding *e = &s->words;
+    hga_nodes n = hga_graph_nodes(g);
+    hga_id q = bound_rows(g, p, HGA_IO_QUERY, HGA_ROWS_QUERIES), k = bound_rows(g, p, HGA_IO_KEY, HGA_ROWS_KEYS);
+    hga_id v = bound_rows(g, p, HGA_IO_VALUE, HGA_ROWS_KEYS), o = bound_rows(g, p, HGA_IO_OUT, HGA_ROWS_QUERIES);
+    int64_t width = (int64_t)e->heads * e->dim, width_v = (int64_t)e->heads * dim_v;
+    *out = (cast){.bytes = cast_bytes(s, g, p, dim_v)};
+    int status = CLI_GOOD;
+    TRY(take(out->bytes / (int64_t)sizeof(float), sizeof *out->memory, &out->memory));
+    float *at = out->memory;
+    out->out = at;
+    at += o * width_v;
+    out->io.out.data = out->out;
+    out->io.query.rows = q, out->io.key.rows = k, out->io.value.rows = v, out->io.out.rows = o;
+    if (bound_field(p, HGA_IO_QUERY)) out->io.query.data = (void *)(uintptr_t)rows_for(&n, q, e->query, width, &at);
+    if (bound_field(p, HGA_IO_KEY)) out->io.key.data = (void *)(uintptr_t)rows_for(&n, k, e->key, width, &at);
+    out->io.value.data = (void *)(uintptr_t)rows_for(&n, v, value ? value : e->value, width_v, &at);
+    if (!bound_field(p, HGA_IO_QUERY)) TRY(make_alpha(s->height + 1, out));
+    TRY(bind_call(s, g, p, out));
+done:
+    if (status) cast_clear(out);
+    return status;
+}
+
+void cast_clear(cast *c)
+{
+    free(c->memory);
+    free(c->alpha);
+    call_files_clear(&c->files);
+    *c = (cast){0};
+}

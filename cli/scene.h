@@ -1,0 +1,50 @@
+/* scene.h: a text, or given tensors, as variants see them, and what an execution on them is fed. */
+#ifndef CLI_SCENE_H
+#define CLI_SCENE_H
+
+#include "call_files.h"
+#include "embed.h"
+
+/* A text, which messages call by its name, the tensors that are made of its words, and what is done with scores. */
+typedef struct scene_text {
+    const char *name, *text;
+    size_t bytes;
+    hga_id heads, dim;
+    uint64_t seed;
+    const typed_call *call; /* NULL: nothing */
+    call_files *files;      /* its, read once for all scenes of the text: a pipe is read once */
+} scene_text;
+
+/* The words' tensors, the text's own hierarchy, and leaves for the trees. */
+typedef struct scene {
+    hga_tree tree;
+    embedding words;
+    hga_id height; /* of the Treeformer tree */
+    int32_t *query_leaf, *key_leaf;
+    const typed_call *call;
+    call_files *files;
+} scene;
+
+/* The first `max_words` words of a text (0: all). */
+int scene_make(const scene_text *t, hga_id max_words, scene *out);
+/* Leaves for a tree of that height: hyperplanes in random directions through the origin, or through the median key of
+   each node. */
+int scene_route(scene *s, hga_id height, int medians, uint64_t seed);
+void scene_clear(scene *s);
+
+/* The tensors of a scene for one graph. Where rows are nodes, a node above the tokens has the mean of its tokens' rows.
+   */
+typedef struct cast {
+    hga_io io;
+    call_files files; /* io's tables */
+    float *memory, *alpha;
+    int64_t bytes; /* of query, key, value and output */
+    float *out;    /* [rows][heads][dim_v], tokens first */
+} cast;
+/* What the tensors of one graph take. */
+int64_t cast_bytes(const scene *s, const hga_graph *g, const hga_program *p, hga_id dim_v);
+/* value NULL: the scene's, else [words][heads][dim_v]. */
+int cast_make(const scene *s, const hga_graph *g, const hga_program *p, const float *value, hga_id dim_v, cast *out);
+void cast_clear(cast *c);
+
+#endif
