@@ -17,7 +17,6 @@
 static int check_arguments(void *input)
 {
     const typed_attend *a = input;
-    if (!a->variant.name) return complain(CLI_USAGE, "attend: VARIANT is missing");
     const outfile_wish more[MORE_FILES] = {{"--node-map", a->node_map},
                                            {"--choice", a->chosen.choice},
                                            {"--block-weights", a->chosen.weights},
@@ -79,21 +78,21 @@ static int build_for(const typed_attend *a, const attend_io *one, const choosing
 }
 
 /* Where results go, opened before anything is computed, so that a path that cannot be written is known at once. */
+enum { TO_OUT, TO_LSE, TO_EDGE_OUT, TO_NODE_MAP, N_TARGETS };
 typedef struct targets {
-    outfile out, lse, edge_out, node_map;
+    outfile file[N_TARGETS];
     chosen_files chosen;
 } targets;
 
 static int targets_open(const typed_attend *a, targets *t, attend_gradients *g)
 {
-    const attend_paths *paths = &a->tensors.paths;
+    const attend_paths *p = &a->tensors.paths;
+    const char *const path[N_TARGETS] = {p->out, p->lse, p->edge_out, a->node_map};
     int status = CLI_GOOD;
     for (int i = 0; i < N_GRADIENTS; i++)
         if (a->gradients.wanted[i]) TRY(outfile_open(a->gradients.wanted[i], &g->file[i]));
-    TRY(outfile_open(paths->out, &t->out));
-    if (paths->lse) TRY(outfile_open(paths->lse, &t->lse));
-    if (paths->edge_out) TRY(outfile_open(paths->edge_out, &t->edge_out));
-    if (a->node_map) TRY(outfile_open(a->node_map, &t->node_map));
+    for (int i = 0; i < N_TARGETS; i++)
+        if (path[i]) TRY(outfile_open(path[i], &t->file[i]));
 done:
     return status;
 }
@@ -164,7 +163,8 @@ static int run_sample(const typed_attend *a, const attend_io *all, hga_id sample
     TRY(gradients_bind_dropout(&a->gradients, m, &one));
     one.io.first_head = p.first;
     TRY(run_part(a, all, sample, &p, m, &one, g));
-    if (first && a->node_map) TRY(node_ids_put(&m->map, m->graph, &t->node_map)); /* all samples have one graph */
+    if (first && a->node_map)
+        TRY(node_ids_put(&m->map, m->graph, &t->file[TO_NODE_MAP])); /* all samples have one graph */
     TRY(put_results(all, sample, &p, &one, r));
     if (m->chosen.block) TRY(chosen_keep(&p, sample, chooser, m, &a->options, &one, &t->chosen));
 done:
@@ -172,29 +172,27 @@ done:
     return status;
 }
 
+static int write_result(const typed_attend *a, const attend_io *all, hga_id rows, int64_t columns, const float *data,
+                        outfile *to)
+{
+    int status = tensor_file_write(to, &all->query, rows, columns, tensors_out_type(&a->tensors, &all->query), data);
+    return status ? status : outfile_flush(to);
+}
+
 /* all files appear, or none */
 static int write_results(const typed_attend *a, const attend_io *all, const results *r, attend_gradients *g, targets *t)
 {
-    element type = tensors_out_type(&a->tensors, &all->query);
+    const attend_paths *p = &a->tensors.paths;
     int status = CLI_GOOD;
-    TRY(tensor_file_write(&t->out, &all->query, r->rows, all->value.columns, type, r->out));
-    TRY(outfile_flush(&t->out));
-    TRY(gradients_flush(all, type, g));
+    TRY(write_result(a, all, r->rows, all->value.columns, r->out, &t->file[TO_OUT]));
+    TRY(gradients_flush(all, tensors_out_type(&a->tensors, &all->query), g));
     TRY(chosen_flush(&all->query, &t->chosen));
-    if (a->tensors.paths.lse) {
-        TRY(tensor_file_write(&t->lse, &all->query, r->rows, 0, type, r->lse));
-        TRY(outfile_flush(&t->lse));
-    }
-    if (a->tensors.paths.edge_out) {
-        TRY(tensor_file_write(&t->edge_out, &all->query, r->rows, r->features, type, r->edge_out));
-        TRY(outfile_flush(&t->edge_out));
-    }
-    TRY(outfile_keep(&t->node_map));
-    TRY(outfile_keep(&t->edge_out));
-    TRY(outfile_keep(&t->lse));
+    if (p->lse) TRY(write_result(a, all, r->rows, 0, r->lse, &t->file[TO_LSE]));
+    if (p->edge_out) TRY(write_result(a, all, r->rows, r->features, r->edge_out, &t->file[TO_EDGE_OUT]));
+    for (int i = N_TARGETS - 1; i > TO_OUT; i--) TRY(outfile_keep(&t->file[i]));
     TRY(chosen_name(&t->chosen));
     TRY(gradients_keep(g));
-    TRY(outfile_keep(&t->out));
+    TRY(outfile_keep(&t->file[TO_OUT]));
 done:
     return status;
 }
@@ -242,10 +240,7 @@ done:
     model_clear(&m);
     gradients_clear(&g);
     chosen_clear(&t.chosen);
-    outfile_drop(&t.node_map);
-    outfile_drop(&t.edge_out);
-    outfile_drop(&t.lse);
-    outfile_drop(&t.out);
+    for (int i = 0; i < N_TARGETS; i++) outfile_drop(&t.file[i]);
     free(r.out);
     free(r.lse);
     free(r.edge_out);

@@ -15,19 +15,13 @@ static int check_pairs(const tensor_file *q, const tensor_file *k, const tensor_
         return complain(CLI_DATA, "%s: has %d samples, the query in %s has %d",
                         k->samples != q->samples ? k->array.path : v->array.path,
                         k->samples != q->samples ? k->samples : v->samples, q->array.path, q->samples);
-    if (k->columns != q->columns)
-        return complain(CLI_DATA, "%s: has dim %d, the query in %s has %d", k->array.path, k->columns, q->array.path,
-                        q->columns);
     if (v->rows != k->rows)
         return complain(CLI_DATA, "%s: has %d rows, the key in %s has %d", v->array.path, v->rows, k->array.path,
                         k->rows);
     if (v->heads != k->heads)
         return complain(CLI_DATA, "%s: has %d heads, the key in %s has %d", v->array.path, v->heads, k->array.path,
                         k->heads);
-    if (q->heads % k->heads != 0)
-        return complain(CLI_DATA, "%s: has %d heads, which do not divide the query's %d", k->array.path, k->heads,
-                        q->heads);
-    return CLI_GOOD;
+    return tensor_file_check_pair(q, k);
 }
 
 int attend_io_read(const attend_paths *paths, const typed_call *call, tensor_layout layout, tensor_reader read,

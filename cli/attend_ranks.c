@@ -17,11 +17,11 @@ typedef struct shared_call {
     ordered_call tables; /* those of nodes and edges, brought to the model's order */
     hga_plan *plan;
     hga_workspace *workspace;
-    row_list query, key, value, out;
+    rank_rows mine;
     float *made, *lse; /* [samples][rows of out][heads][columns], [samples][rows of out][heads] */
     char *tape;
     attend_gradients gradients;
-    hga_id rows[3];                       /* of query, key and value, of all ranks */
+    hga_id rows[3]; /* of query, key and value, of all ranks, as rank_rows and gradient_of number them */
     outfile out_file, lse_file, node_map; /* the last with the rank that speaks */
 } shared_call;
 
@@ -114,30 +114,19 @@ done:
 
 /* ---- the tensors ---- */
 
-static int find_rows(const shared_call *c, hga_binding binding, row_list *list)
-{
-    int status = rank_rows(c->plan, &c->model.program, binding, list);
-    return status ? status : rank_rows_of_user(&c->model, binding, list);
-}
-
-static int read_rows(const char *path, const row_list *rows, tensor_file *t)
-{
-    return rows->exists ? tensor_file_read_rows(path, rows->interval, rows->n, t) : CLI_GOOD;
-}
-
 /* Of the gradients of all log-sum-exps the rank's, one sample behind the other. */
 static int take_lse_rows(shared_call *c)
 {
     const tensor_file *all = &c->gradients.out;
     float *mine, *from = c->gradients.lse.real;
-    int64_t n = c->out.rows * all->heads;
+    int64_t n = c->mine.of[RANK_OUT].rows * all->heads;
     int status = CLI_GOOD;
     if (!from) goto done;
     TRY(take(all->samples * n + 1, sizeof *mine, &mine));
     c->gradients.lse.real = mine;
     for (hga_id s = 0; s < all->samples; s++)
-        for (int64_t i = 0; i < c->out.n; i++) {
-            const hga_interval *x = &c->out.interval[i];
+        for (int64_t i = 0; i < c->mine.of[RANK_OUT].n; i++) {
+            const hga_interval *x = &c->mine.of[RANK_OUT].interval[i];
             int64_t first = ((int64_t)s * all->rows + x->first) * all->heads, many = (int64_t)x->n * all->heads;
             memcpy(mine, from + first, (size_t)many * sizeof *mine);
             mine += many;
@@ -147,26 +136,29 @@ done:
     return status;
 }
 
+static int read_rows(const char *path, const row_list *rows, tensor_file *t)
+{
+    return rows->exists ? tensor_file_read_rows(path, rows->interval, rows->n, t) : CLI_GOOD;
+}
+
 static int read_tensors(shared_call *c)
 {
     const attend_paths *paths = &c->typed->tensors.paths;
     attend_io *io = &c->io;
     int status = CLI_GOOD;
-    TRY(find_rows(c, HGA_IO_QUERY, &c->query));
-    TRY(find_rows(c, HGA_IO_KEY, &c->key));
-    TRY(find_rows(c, HGA_IO_VALUE, &c->value));
-    TRY(find_rows(c, HGA_IO_OUT, &c->out));
-    c->rows[GRADIENT_QUERY] = io->query.rows, c->rows[GRADIENT_KEY] = io->key.rows,
-    c->rows[GRADIENT_VALUE] = io->value.rows;
-    TRY(read_rows(paths->query, &c->query, &io->query));
-    TRY(read_rows(paths->key, &c->key, &io->key));
-    TRY(read_rows(paths->value, &c->value, &io->value));
-    int64_t rows = io->query.samples * c->out.rows * io->query.heads;
+    const char *const path[] = {paths->query, paths->key, paths->value};
+    tensor_file *const tensor[] = {&io->query, &io->key, &io->value};
+    TRY(rank_rows_find(c->plan, &c->model, 1, &c->mine));
+    for (int i = RANK_QUERY; i <= RANK_VALUE; i++) {
+        c->rows[i] = tensor[i]->rows;
+        TRY(read_rows(path[i], &c->mine.of[i], tensor[i]));
+    }
+    int64_t rows = io->query.samples * c->mine.of[RANK_OUT].rows * io->query.heads;
     TRY(take(rows * io->value.columns + 1, sizeof *c->made, &c->made));
     if (paths->lse) TRY(take(rows + 1, sizeof *c->lse, &c->lse));
     if (!c->typed->gradients.out) goto done;
     TRY(take_lse_rows(c));
-    TRY(read_rows(c->typed->gradients.out, &c->out, &c->gradients.out));
+    TRY(read_rows(c->typed->gradients.out, &c->mine.of[RANK_OUT], &c->gradients.out));
     TRY(take(hga_plan_tape_bytes(c->plan), 1, &c->tape));
 done:
     return status;
@@ -185,12 +177,12 @@ static hga_tensor rows_of_sample(const tensor_file *t, const row_list *rows, hga
 static void bind_sample(const shared_call *c, hga_id s, hga_io *io)
 {
     const attend_io *a = &c->io;
-    int64_t rows = c->out.rows * a->query.heads;
-    io->query = rows_of_sample(&a->query, &c->query, s);
-    io->key = rows_of_sample(&a->key, &c->key, s);
-    io->value = rows_of_sample(&a->value, &c->value, s);
-    io->out = (hga_tensor){.data = c->made + s * rows * a->value.columns, .rows = c->out.rows};
-    if (c->lse) io->lse = (hga_tensor){.data = c->lse + s * rows, .rows = c->out.rows};
+    int64_t rows = c->mine.of[RANK_OUT].rows * a->query.heads;
+    io->query = rows_of_sample(&a->query, &c->mine.of[RANK_QUERY], s);
+    io->key = rows_of_sample(&a->key, &c->mine.of[RANK_KEY], s);
+    io->value = rows_of_sample(&a->value, &c->mine.of[RANK_VALUE], s);
+    io->out = (hga_tensor){.data = c->made + s * rows * a->value.columns, .rows = c->mine.of[RANK_OUT].rows};
+    if (c->lse) io->lse = (hga_tensor){.data = c->lse + s * rows, .rows = c->mine.of[RANK_OUT].rows};
     io->tape = c->tape;
 }
 
@@ -247,8 +239,9 @@ done:
 static int write_rows(const shared_call *c, outfile *out, int64_t columns, const float *data)
 {
     element type = tensors_out_type(&c->typed->tensors, &c->io.query);
-    return world_agree(tensor_file_write_rows(out, &c->io.query, c->io.out_rows, columns, type, c->out.interval,
-                                              c->out.n, world_rank() == 0, data));
+    return world_agree(tensor_file_write_rows(out, &c->io.query, c->io.out_rows, columns, type,
+                                              c->mine.of[RANK_OUT].interval, c->mine.of[RANK_OUT].n, world_rank() == 0,
+                                              data));
 }
 
 static int open_files(shared_call *c)
@@ -267,12 +260,11 @@ static int write_gradient(shared_call *c, gradient_of of)
 {
     attend_gradients *g = &c->gradients;
     const tensor_file *t = gradient_tensor(&c->io, of);
-    const row_list *const rows[] = {&c->query, &c->key, &c->value};
     element type = tensors_out_type(&c->typed->tensors, &c->io.query);
     int status = CLI_GOOD, first = world_rank() == 0;
     if (t)
-        status = tensor_file_write_rows(&g->file[of], t, c->rows[of], t->columns, type, rows[of]->interval, rows[of]->n,
-                                        first, g->sum[of]);
+        status = tensor_file_write_rows(&g->file[of], t, c->rows[of], t->columns, type, c->mine.of[of].interval,
+                                        c->mine.of[of].n, first, g->sum[of]);
     else if (first)
         status = npy_write_as(&g->file[of], type, g->sum[of], g->n_dims[of], g->dim[of]);
     return world_agree(status);
@@ -320,10 +312,7 @@ static void clear(shared_call *c)
     outfile_drop(&c->node_map);
     outfile_drop(&c->lse_file);
     outfile_drop(&c->out_file);
-    free(c->query.interval);
-    free(c->key.interval);
-    free(c->value.interval);
-    free(c->out.interval);
+    rank_rows_clear(&c->mine);
     free(c->made);
     free(c->lse);
     ordered_close(&c->tables);

@@ -59,40 +59,37 @@ static json_t *name_of(const bench_place *p, const decode_row *r)
 
 static json_t *case_json(const bench_place *p, const decode_row *r)
 {
-    json_t *name = name_of(p, r);
-    return json_pack("{s:O, s:o, s:s, s:i, s:i, s:s, s:s, s:i, s:i, s:i, s:i, s:s, s:s, s:I, s:I, s:I}", "name", name,
-                     "run_name", name, "run_type", "iteration", "repetitions", 1, "repetition_index", 0, "variant",
-                     r->variant, "parameters", r->parameters, "tokens", p->tokens, "threads", r->times.threads, "heads",
-                     p->shape.n_heads, "dim", p->shape.dim, "isa", p->options.isa, "precision",
-                     p->options.precision == HGA_PRECISION_BF16 ? "bf16" : "f32", "cache_bytes",
-                     (json_int_t)r->cache_bytes, "cache_rows", (json_int_t)r->cache_rows, "bytes_workspace",
-                     (json_int_t)r->workspace_bytes);
+    return json_pack("{s:s, s:s, s:i, s:i, s:i, s:s, s:s, s:I, s:I, s:I}", "variant", r->variant, "parameters",
+                     r->parameters, "tokens", p->tokens, "heads", p->shape.n_heads, "dim", p->shape.dim, "isa",
+                     p->options.isa, "precision", p->options.precision == HGA_PRECISION_BF16 ? "bf16" : "f32",
+                     "cache_bytes", (json_int_t)r->cache_bytes, "cache_rows", (json_int_t)r->cache_rows,
+                     "bytes_workspace", (json_int_t)r->workspace_bytes);
 }
 
-static json_t *times_json(const decode_row *r)
+static json_t *times_json(const decode_row *r, double median, double mean)
 {
     const token_times *t = &r->times;
-    double all = 0, median = t->seconds[t->n / 2];
-    for (int i = 0; i < t->n; i++) all += t->seconds[i];
     double busy = bench_busy(t->all, t->threads);
     int disturbed = busy < BENCH_TRUSTED;
-    return json_pack("{s:i, s:f, s:f, s:s, s:f, s:f, s:f, s:f, s:f, s:o, s:f, s:f, s:b, s:s}", "iterations", t->n,
-                     "real_time", 1e3 * median, "cpu_time", 1e3 * all / t->n, "time_unit", "ms", "seconds", median,
-                     "mean_seconds", all / t->n, "worst_seconds", t->seconds[t->n - 1], "graph_seconds",
-                     r->graph_seconds, "decoder_seconds", r->decoder_seconds, "prompt_seconds",
-                     json_number(r->prompt_seconds > 0 ? r->prompt_seconds : NAN), "flat_over", r->flat / median,
-                     "cpu_over_wall", busy, "disturbed", disturbed, "mark", disturbed ? "!" : "");
+    return json_pack("{s:f, s:f, s:f, s:f, s:f, s:o, s:f, s:f, s:b, s:s}", "seconds", median, "mean_seconds", mean,
+                     "worst_seconds", t->seconds[t->n - 1], "graph_seconds", r->graph_seconds, "decoder_seconds",
+                     r->decoder_seconds, "prompt_seconds", json_number(r->prompt_seconds > 0 ? r->prompt_seconds : NAN),
+                     "flat_over", r->flat / median, "cpu_over_wall", busy, "disturbed", disturbed, "mark",
+                     disturbed ? "!" : "");
 }
 
 static int append_row(const bench_place *p, decode_row *r, json_t *rows)
 {
-    json_t *row = case_json(p, r);
-    if (r->times.n) {
-        bench_sort(r->times.seconds, r->times.n);
-        if (r->flat == 0) r->flat = r->times.seconds[r->times.n / 2];
-        row = json_joined(row, times_json(r));
+    const token_times *t = &r->times;
+    double all = 0, median = 0, mean = 0;
+    if (t->n) {
+        bench_sort(t->seconds, t->n);
+        for (int i = 0; i < t->n; i++) all += t->seconds[i];
+        median = t->seconds[t->n / 2], mean = all / t->n;
+        if (r->flat == 0) r->flat = median;
     }
-    return row && json_array_append_new(rows, row) == 0 ? CLI_GOOD : complain(CLI_OUTSIDE, "out of memory");
+    json_t *row = json_joined(bench_google_json(name_of(p, r), t->threads, t->n, median, mean), case_json(p, r));
+    return row_append(rows, t->n ? json_joined(row, times_json(r, median, mean)) : row);
 }
 
 /* ---- a flat cache ---- */

@@ -135,7 +135,7 @@ typedef struct rank_case {
     hga_id *cuts;
     counting exchange;
     hga_id threads;
-    row_list rows[4]; /* of query, key, value, out */
+    rank_rows rows;
     call_files files;
     int repeats;
 } rank_case;
@@ -163,18 +163,16 @@ static int open_tensors(rank_case *c)
 {
     const hga_shape *s = &c->place->shape;
     int64_t heads = s->n_heads, kv = s->n_kv_heads ? s->n_kv_heads : heads;
-    int64_t width[4] = {heads * s->dim, kv * s->dim, kv * s->dim, heads * s->dim}, floats = 1, at = 0;
-    hga_tensor *tensor[4] = {&c->made.io.query, &c->made.io.key, &c->made.io.value, &c->made.io.out};
-    const hga_binding binding[4] = {HGA_IO_QUERY, HGA_IO_KEY, HGA_IO_VALUE, HGA_IO_OUT};
+    int64_t width[RANK_TENSORS] = {heads * s->dim, kv * s->dim, kv * s->dim, heads * s->dim}, floats = 1, at = 0;
+    hga_tensor *tensor[RANK_TENSORS] = {&c->made.io.query, &c->made.io.key, &c->made.io.value, &c->made.io.out};
+    const model m = {.graph = c->made.graph, .program = c->made.program};
     int status = CLI_GOOD;
-    for (int i = 0; i < 4; i++) {
-        TRY(rank_rows(c->made.plan, &c->made.program, binding[i], &c->rows[i]));
-        floats += c->rows[i].rows * width[i];
-    }
+    TRY(rank_rows_find(c->made.plan, &m, 0, &c->rows));
+    for (int i = 0; i < RANK_TENSORS; i++) floats += c->rows.of[i].rows * width[i];
     TRY(take(floats, sizeof *c->made.tensors, &c->made.tensors));
     numbers_fill(STREAM + (uint64_t)world_rank(), 1, floats, c->made.tensors);
-    for (int i = 0; i < 4; at += c->rows[i].rows * width[i], i++)
-        if (c->rows[i].exists) *tensor[i] = (hga_tensor){.data = c->made.tensors + at, .rows = c->rows[i].rows};
+    for (int i = 0; i < RANK_TENSORS; at += c->rows.of[i].rows * width[i], i++)
+        if (c->rows.of[i].exists) *tensor[i] = (hga_tensor){.data = c->made.tensors + at, .rows = c->rows.of[i].rows};
     c->made.io.type_scale.data = c->made.type_scale, c->made.io.type_scale.rows = c->made.n_type_scale;
     TRY(bench_bind(c->place, &c->made, &c->files));
 done:
@@ -286,11 +284,9 @@ static json_t *row_of(const rank_case *c, const bench_link *link, const rank_wor
     const bench_place *p = c->place;
     json_t *name = json_sprintf("ranks:%s/tokens:%d/ranks:%d/heads:%d/dim:%d/threads:%d", p->variant->text, p->tokens,
                                 world_ranks(), p->shape.n_heads, p->shape.dim, c->threads);
-    json_t *row = json_pack("{s:O, s:o, s:s, s:i, s:i, s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:f, s:f, s:s}", "name", name,
-                            "run_name", name, "run_type", "iteration", "repetitions", 1, "repetition_index", 0,
-                            "variant", p->variant->text, "tokens", p->tokens, "ranks", world_ranks(), "threads",
-                            c->threads, "heads", p->shape.n_heads, "dim", p->shape.dim, "iterations", c->repeats,
-                            "real_time", 1e3 * is->wall, "cpu_time", 1e3 * is->compute, "time_unit", "ms");
+    json_t *row = json_joined(bench_google_json(name, c->threads, c->repeats, is->wall, is->compute),
+                              json_pack("{s:s, s:i, s:i, s:i, s:i}", "variant", p->variant->text, "tokens", p->tokens,
+                                        "ranks", world_ranks(), "heads", p->shape.n_heads, "dim", p->shape.dim));
     return json_joined(row, json_pack("{s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f}",
                                       "rows_predicted", work->rows, "bytes_predicted", work->bytes, "bytes_measured",
                                       is->bytes, "messages_predicted", work->messages, "messages_measured",
@@ -308,7 +304,7 @@ static int open_case(rank_case *c)
 
 static void close_case(rank_case *c)
 {
-    for (int i = 0; i < 4; i++) free(c->rows[i].interval);
+    rank_rows_clear(&c->rows);
     free(c->cuts);
     call_files_clear(&c->files);
     bench_case_clear(&c->made);
@@ -326,8 +322,7 @@ int bench_ranks_run(const bench_place *p, const bench_link *link, json_t *rows)
     TRY(world_agree(open_tensors(&c)));
     TRY(measure(&c, &is));
     TRY(world_agree(world_speaks() ? predict(&c, link, &work, &said) : CLI_GOOD));
-    if (world_speaks() && json_array_append_new(rows, row_of(&c, link, &work, &said, &is)))
-        status = complain(CLI_OUTSIDE, "out of memory");
+    if (world_speaks()) status = row_append(rows, row_of(&c, link, &work, &said, &is));
 done:
     close_case(&c);
     return status;

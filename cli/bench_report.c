@@ -47,14 +47,17 @@ static json_t *row_name(const bench_row *r)
                         r->m.threads, r->isa, r->precision, r->relative ? "/rel_key" : "");
 }
 
-/* what Google's tools read */
+json_t *bench_google_json(json_t *name, hga_id threads, int iterations, double wall, double processor)
+{
+    return json_pack("{s:O, s:o, s:s, s:i, s:i, s:i, s:i, s:f, s:f, s:s}", "name", name, "run_name", name, "run_type",
+                     "iteration", "repetitions", 1, "repetition_index", 0, "threads", threads, "iterations", iterations,
+                     "real_time", 1e3 * wall, "cpu_time", 1e3 * processor, "time_unit", "ms");
+}
+
 static json_t *google_part(const bench_row *r)
 {
-    json_t *name = row_name(r);
-    return json_pack("{s:O, s:o, s:s, s:i, s:i, s:i, s:i, s:f, s:f, s:s}", "name", name, "run_name", name, "run_type",
-                     "iteration", "repetitions", 1, "repetition_index", 0, "threads", r->m.threads, "iterations",
-                     r->m.time.repeats, "real_time", 1e3 * r->m.time.seconds, "cpu_time", 1e3 * r->m.time.processor,
-                     "time_unit", "ms");
+    const bench_timing *t = &r->m.time;
+    return bench_google_json(row_name(r), r->m.threads, t->repeats, t->seconds, t->processor);
 }
 
 static json_t *case_part(const bench_row *r)
@@ -173,26 +176,10 @@ json_t *bench_context_json(const char *program, json_t *peaks)
     return json_joined(ours, machine_part());
 }
 
-/* ---- reading rows ---- */
-
-static const char *text_of(const json_t *row, const char *key) { return json_string_value(json_object_get(row, key)); }
+#define SETTING "threads isa precision"
+#define SERIES  "variant parameters"
 
 static json_int_t whole_of(const json_t *row, const char *key) { return json_integer_value(json_object_get(row, key)); }
-
-static double real_of(const json_t *row, const char *key) { return json_number_value(json_object_get(row, key)); }
-
-/* the machine's part of two cases is the same */
-static int same_setting(const json_t *a, const json_t *b)
-{
-    return whole_of(a, "threads") == whole_of(b, "threads") && strcmp(text_of(a, "isa"), text_of(b, "isa")) == 0 &&
-           strcmp(text_of(a, "precision"), text_of(b, "precision")) == 0;
-}
-
-static int same_variant(const json_t *a, const json_t *b)
-{
-    return strcmp(text_of(a, "variant"), text_of(b, "variant")) == 0 &&
-           strcmp(text_of(a, "parameters"), text_of(b, "parameters")) == 0;
-}
 
 /* ---- scaling ---- */
 
@@ -201,21 +188,15 @@ static const json_t *on_one_thread(const json_t *rows, const json_t *like)
 {
     size_t i;
     json_t *row;
-    json_array_foreach(rows, i, row)
-    {
-        if (same_variant(row, like) && whole_of(row, "threads") == 1 &&
-            whole_of(row, "tokens") == whole_of(like, "tokens") &&
-            strcmp(text_of(row, "isa"), text_of(like, "isa")) == 0 &&
-            strcmp(text_of(row, "precision"), text_of(like, "precision")) == 0)
-            return row;
-    }
+    json_array_foreach(rows, i, row) if (rows_agree(row, like, SERIES " tokens isa precision") &&
+                                         whole_of(row, "threads") == 1) return row;
     return NULL;
 }
 
 static json_t *scaling_row(const json_t *one, const json_t *many)
 {
-    double times = real_of(one, "seconds") / real_of(many, "seconds"),
-           busy = fmin(real_of(one, "cpu_over_wall"), real_of(many, "cpu_over_wall"));
+    double times = row_number(one, "seconds") / row_number(many, "seconds"),
+           busy = fmin(row_number(one, "cpu_over_wall"), row_number(many, "cpu_over_wall"));
     json_t *verdict = busy < BENCH_TRUSTED_SCALING
                           ? json_sprintf("none: below %.2f of the processor", BENCH_TRUSTED_SCALING)
                           : json_sprintf("%.0f %% of %d threads", 100 * times / (double)whole_of(many, "threads"),
@@ -247,8 +228,8 @@ json_t *bench_scaling(const json_t *rows)
 static int is_reference(const json_t *d, const json_t *row)
 {
     const json_t *mask = json_object_get(row, "causal");
-    if (strcmp(text_of(d, "variant"), "dense") != 0) return 0;
-    return mask ? json_equal(mask, json_object_get(d, "causal")) : !*text_of(d, "parameters");
+    if (strcmp(row_text(d, "variant"), "dense") != 0) return 0;
+    return mask ? json_equal(mask, json_object_get(d, "causal")) : !*row_text(d, "parameters");
 }
 
 /* dense attention on as many tokens in the same setting */
@@ -258,7 +239,7 @@ static const json_t *dense_beside(const json_t *rows, const json_t *row)
     json_t *d;
     json_array_foreach(rows, i, d)
     {
-        if (is_reference(d, row) && same_setting(d, row) && whole_of(d, "tokens") == whole_of(row, "tokens")) return d;
+        if (is_reference(d, row) && rows_agree(d, row, SETTING " tokens")) return d;
     }
     return NULL;
 }
@@ -267,14 +248,13 @@ static const json_t *dense_beside(const json_t *rows, const json_t *row)
 static double lead(const json_t *rows, const json_t *row)
 {
     const json_t *d = dense_beside(rows, row);
-    return d ? log(real_of(row, "seconds") / real_of(d, "seconds")) : NAN;
+    return d ? log(row_number(row, "seconds") / row_number(d, "seconds")) : NAN;
 }
 
 static int is_first(const json_t *rows, size_t at, const json_t *row)
 {
     for (size_t i = 0; i < at; i++) {
-        const json_t *before = json_array_get(rows, i);
-        if (same_variant(before, row) && same_setting(before, row)) return 0;
+        if (rows_agree(json_array_get(rows, i), row, SERIES " " SETTING)) return 0;
     }
     return 1;
 }
@@ -287,7 +267,7 @@ static const json_t *next_length(const json_t *rows, const json_t *like, json_in
     json_t *row;
     json_array_foreach(rows, i, row)
     {
-        if (!same_variant(row, like) || !same_setting(row, like) || whole_of(row, "tokens") <= from) continue;
+        if (!rows_agree(row, like, SERIES " " SETTING) || whole_of(row, "tokens") <= from) continue;
         if (!best || whole_of(row, "tokens") < whole_of(best, "tokens")) best = row;
     }
     return best;
@@ -318,8 +298,8 @@ json_t *bench_overtakes(const json_t *rows)
     size_t i;
     json_array_foreach(rows, i, row)
     {
-        if (strcmp(text_of(row, "variant"), "dense") == 0 || strncmp(text_of(row, "variant"), "peer:", 5) == 0 ||
-            strncmp(text_of(row, "variant"), "gradient:", 9) == 0 || !is_first(rows, i, row) || isnan(lead(rows, row)))
+        if (strcmp(row_text(row, "variant"), "dense") == 0 || strncmp(row_text(row, "variant"), "peer:", 5) == 0 ||
+            strncmp(row_text(row, "variant"), "gradient:", 9) == 0 || !is_first(rows, i, row) || isnan(lead(rows, row)))
             continue;
         json_t *found = overtake(rows, row);
         json_t *setting =

@@ -18,6 +18,8 @@ typedef struct bench_row {
     hga_peaks peaks;
 } bench_row;
 
+/* What Google's tools read of a row: its name, whose reference is taken over, and seconds. */
+json_t *bench_google_json(json_t *name, hga_id threads, int iterations, double wall, double processor);
 /* A row in the schema that Google Benchmark's compare tool reads, with our columns beside; times in milliseconds. */
 json_t *bench_row_json(const bench_row *r);
 /* The same before anything ran: what is known of work and memory, estimates, times 0. */

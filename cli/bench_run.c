@@ -30,8 +30,7 @@ static void describe(const bench_place *p, const bench_case *c, bench_row *r)
 
 static int append(json_t *rows, const bench_place *p, const bench_row *r)
 {
-    int failed = json_array_append_new(rows, p->dry_run ? bench_dry_row_json(r) : bench_row_json(r)) != 0;
-    return failed ? complain(CLI_OUTSIDE, "out of memory") : CLI_GOOD;
+    return row_append(rows, p->dry_run ? bench_dry_row_json(r) : bench_row_json(r));
 }
 
 /* Forward and backward in turns, in place of forward alone. */

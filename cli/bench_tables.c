@@ -17,15 +17,16 @@ static const column peak_columns[] = {
     MEASURED_COLUMNS,
     {0},
 };
+/* What a case is. */
+#define CASE_COLUMNS                                                                                       \
+    {"variant", "variant", NULL, 0}, {"parameters", "parameters", NULL, 0}, {"tokens", "tokens", NULL, 0}, \
+        {"nodes", "nodes", NULL, 0}, {"edges", "edges", NULL, 0}, {"threads", "threads", NULL, 0},         \
+        {"isa", "isa", NULL, 0},                                                                           \
+    {                                                                                                      \
+        "precision", "prec", NULL, 0                                                                       \
+    }
 static const column columns[] = {
-    {"variant", "variant", NULL, 0},
-    {"parameters", "parameters", NULL, 0},
-    {"tokens", "tokens", NULL, 0},
-    {"nodes", "nodes", NULL, 0},
-    {"edges", "edges", NULL, 0},
-    {"threads", "threads", NULL, 0},
-    {"isa", "isa", NULL, 0},
-    {"precision", "prec", NULL, 0},
+    CASE_COLUMNS,
     {"graph_seconds", "graph ms", "%.3f", 1e3},
     {"plan_seconds", "plan ms", "%.3f", 1e3},
     {"seconds", "ms", "%.3f", 1e3},
@@ -46,14 +47,7 @@ static const column columns[] = {
     {0},
 };
 static const column dry_columns[] = {
-    {"variant", "variant", NULL, 0},
-    {"parameters", "parameters", NULL, 0},
-    {"tokens", "tokens", NULL, 0},
-    {"nodes", "nodes", NULL, 0},
-    {"edges", "edges", NULL, 0},
-    {"threads", "threads", NULL, 0},
-    {"isa", "isa", NULL, 0},
-    {"precision", "prec", NULL, 0},
+    CASE_COLUMNS,
     {"flops", "GFLOP", "%.4f", 1e-9},
     {"bytes_tensors", "tensors MB", "%.1f", 1e-6},
     {"bytes_workspace", "workspace MB", "%.1f", 1e-6},
@@ -123,37 +117,25 @@ static const column overtake_columns[] = {
 
 static void add(bench_table *tables, int *n, const char *title, const column *shown, json_t *rows)
 {
-    if (json_array_size(rows) > 0)
-        tables[(*n)++] = (bench_table){title, shown, rows};
-    else
-        json_decref(rows);
+    if (json_array_size(rows) > 0) tables[(*n)++] = (bench_table){title, shown, rows};
 }
 
 int bench_tables_of(const json_t *document, bench_table out[static BENCH_MOST_TABLES])
 {
-    int n = 0, dry = json_is_true(json_object_get(document, "dry_run"));
+    json_t *rows = json_object_get(document, "benchmarks");
+    int n = 0;
     add(out, &n, "This machine's limits, one thread", peak_columns,
-        json_incref(json_object_get(json_object_get(document, "context"), "peaks")));
-    if (json_is_true(json_object_get(document, "decode"))) {
-        add(out, &n, "Tokens one by one, behind a context", decode_columns,
-            json_incref(json_object_get(document, "benchmarks")));
-        return n;
-    }
-    if (json_is_true(json_object_get(document, "ranks"))) {
-        add(out, &n, "The busiest rank, predicted and measured", ranks_columns,
-            json_incref(json_object_get(document, "benchmarks")));
-        return n;
-    }
-    add(out, &n, "Measurements", dry ? dry_columns : columns, json_incref(json_object_get(document, "benchmarks")));
-    add(out, &n, "Threads over one", scaling_columns, json_incref(json_object_get(document, "scaling")));
+        json_object_get(json_object_get(document, "context"), "peaks"));
+    if (row_is(document, "decode"))
+        add(out, &n, "Tokens one by one, behind a context", decode_columns, rows);
+    else if (row_is(document, "ranks"))
+        add(out, &n, "The busiest rank, predicted and measured", ranks_columns, rows);
+    else
+        add(out, &n, "Measurements", row_is(document, "dry_run") ? dry_columns : columns, rows);
+    add(out, &n, "Threads over one", scaling_columns, json_object_get(document, "scaling"));
     add(out, &n, "Where each variant overtakes dense attention", overtake_columns,
-        json_incref(json_object_get(document, "overtakes_dense")));
+        json_object_get(document, "overtakes_dense"));
     return n;
-}
-
-void bench_tables_clear(bench_table *tables, int n)
-{
-    for (int i = 0; i < n; i++) json_decref(tables[i].rows);
 }
 
 /* ---- for the terminal ---- */
@@ -167,7 +149,6 @@ int bench_text_put(FILE *file, const json_t *document)
         status = table_print(file, tables[i].rows, tables[i].columns);
         measured_explain(file, tables[i].rows);
     }
-    bench_tables_clear(tables, n);
     return status;
 }
 
@@ -211,7 +192,6 @@ int bench_markdown_put(FILE *file, const json_t *document)
     bench_table tables[BENCH_MOST_TABLES];
     int n = bench_tables_of(document, tables);
     for (int i = 0; i < n; i++) put_markdown_table(file, &tables[i]);
-    bench_tables_clear(tables, n);
     return ferror(file) ? complain(CLI_OUTSIDE, "the Markdown cannot be written") : CLI_GOOD;
 }
 

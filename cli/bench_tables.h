@@ -10,12 +10,11 @@ enum { BENCH_MOST_TABLES = 5 };
 typedef struct bench_table {
     const char *title;
     const column *columns;
-    json_t *rows; /* a reference of its own */
+    json_t *rows; /* the document's */
 } bench_table;
 
-/* The tables that a document has rows for; their number. Release with bench_tables_clear. */
+/* The tables that a document has rows for; their number. */
 int bench_tables_of(const json_t *document, bench_table out[static BENCH_MOST_TABLES]);
-void bench_tables_clear(bench_table *tables, int n);
 
 int bench_text_put(FILE *file, const json_t *document);
 int bench_markdown_put(FILE *file, const json_t *document);

@@ -15,7 +15,6 @@ typedef struct arguments {
 static int check_arguments(void *input)
 {
     arguments *a = input;
-    if (!a->variant.name) return complain(CLI_USAGE, "build: VARIANT is missing");
     chosen_by_target(&a->variant, &a->target, &a->chosen);
     const outfile_wish files[] = {{"--output", a->target.path}, {"--node-map", a->node_map}};
     int status = graph_target_check(&a->target);

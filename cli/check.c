@@ -45,7 +45,7 @@ static int check_rules(const hga_graph *g, findings *f)
         if (st == HGA_ENOMEM) return complain_of(st, CLI_DATA, r->name);
         json_t *row = json_pack("{s:s, s:b, s:s, s:s}", "name", r->name, "pass", st == HGA_OK, "says", r->says,
                                 "detail", st ? hga_error_detail() : "");
-        if (!row || json_array_append_new(f->rules, row) != 0) return complain(CLI_OUTSIDE, "out of memory");
+        if (row_append(f->rules, row)) return CLI_OUTSIDE;
         f->rules_pass &= st == HGA_OK;
     }
     return CLI_GOOD;

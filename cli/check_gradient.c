@@ -327,7 +327,7 @@ static int try_input(const trial *t, gradient_of input, double all, int64_t seed
     json_t *row = json_pack("{s:s, s:I, s:I, s:f, s:I, s:f, s:f, s:f}", "input", gradient_name(input), "entries",
                             (json_int_t)n, "compared", (json_int_t)tries, "error", most, "worst", (json_int_t)worst,
                             "gradient", (double)plain[worst], "difference", want, "engine", apart);
-    return row && json_array_append_new(rows, row) == 0 ? CLI_GOOD : complain(CLI_OUTSIDE, "out of memory");
+    return row_append(rows, row);
 }
 
 static int try_all(const trial *t, int64_t seed, json_t *rows, int *pass)

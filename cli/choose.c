@@ -137,28 +137,20 @@ done:
 
 /* ---- what is best ---- */
 
-static double cost_of(const outcome *o, int cost)
+static plot_point point_of(const outcome *o)
 {
-    return cost == COST_TIME ? o->t.m.time.seconds : o->t.m.cost.flops;
+    return (plot_point){.variant = o->tried->variant->name,
+                        .parameters = o->tried->parameters,
+                        .error = o->t.distance,
+                        .cost = {1e3 * o->t.m.time.seconds, 1e-9 * o->t.m.cost.flops}};
 }
 
-/* is nothing both as near and as cheap, and better in one? */
-static int is_best(const outcome *o, const outcome *all, int n, int cost)
+/* The points of all, in their order, and which are in front. */
+static void mark_front(outcome *all, int n, plot_point *point)
 {
-    if (!isfinite(o->t.distance)) return 0;
-    double mine = cost_of(o, cost);
-    for (int i = 0; i < n; i++) {
-        double other = cost_of(&all[i], cost);
-        if (all[i].t.distance <= o->t.distance && other <= mine && (all[i].t.distance < o->t.distance || other < mine))
-            return 0;
-    }
-    return 1;
-}
-
-static void mark_front(outcome *all, int n)
-{
-    for (int i = 0; i < n; i++)
-        for (int cost = 0; cost < N_COSTS; cost++) all[i].front[cost] = is_best(&all[i], all, n, cost);
+    for (int i = 0; i < n; i++) point[i] = point_of(&all[i]);
+    for (int cost = 0; cost < N_COSTS; cost++) choose_plot_mark(point, n, cost);
+    for (int i = 0; i < n; i++) memcpy(all[i].front, point[i].front, sizeof all[i].front);
 }
 
 /* errors that are no numbers last, equals by time */
@@ -234,25 +226,13 @@ done:
     return status;
 }
 
-static int draw_results(const arguments *a, const bench *b, const outcome *all, int n)
+static int draw_results(const arguments *a, const bench *b, const outcome *all, int n, plot_point *point)
 {
     const embedding *e = &b->whole.words;
     char title[256];
-    plot_point *point = NULL;
-    int status = take(n, sizeof *point, &point);
-    if (status) return status;
-    for (int i = 0; i < n; i++) {
-        point[i] = (plot_point){all[i].tried->variant->name,
-                                all[i].tried->parameters,
-                                all[i].t.distance,
-                                {1e3 * all[i].t.m.time.seconds, 1e-9 * all[i].t.m.cost.flops},
-                                {all[i].front[COST_TIME], all[i].front[COST_FLOPS]}};
-    }
     snprintf(title, sizeof title, "Distance from dense attention on %.100s: %d tokens, %d heads x %d%s, %d threads",
              file_name(a->paths.query), e->n, e->heads, e->dim, a->causal ? ", causal" : "", all[0].t.m.threads);
-    status = choose_plot_write(point, n, title, a->out);
-    free(point);
-    return status;
+    return choose_plot_write(point, n, title, a->out);
 }
 
 /* ---- the command ---- */
@@ -331,19 +311,22 @@ int run_choose(int argc, char **argv)
     arguments a = {.seconds = default_seconds, .seed = DEFAULT_SEED};
     contenders all;
     outcome *results = NULL;
+    plot_point *points = NULL;
     bench b = {0};
     int status = CLI_GOOD;
     TRY(arguments_parse(&line, argc, argv, &a));
     TRY(bench_make(&a, &b));
     TRY(contenders_swept(a.variants, b.whole.words.n, a.causal, &all));
     TRY(take(all.n, sizeof *results, &results));
+    TRY(take(all.n, sizeof *points, &points));
     TRY(try_all(&a, &b, &all, results));
     qsort(results, (size_t)all.n, sizeof *results, by_error);
-    mark_front(results, all.n);
-    if (a.out) TRY(draw_results(&a, &b, results, all.n));
+    mark_front(results, all.n, points);
+    if (a.out) TRY(draw_results(&a, &b, results, all.n, points));
     TRY(print_results(&a, &b, results, all.n));
 done:
     free(results);
+    free(points);
     bench_clear(&b);
     return status;
 }

@@ -31,7 +31,8 @@ static const option_row options[] = {
 };
 const option_list chosen_head_list = {.rows = head_options};
 const option_list chosen_scores_list = {.rows = scores_options};
-const option_list chosen_tensors_list = {.rows = options};
+static const option_part chosen_parts[] = {{&chosen_head_list, 0, NULL, 0}, {&chosen_scores_list, 0, NULL, 0}, {0}};
+const option_list chosen_list = {.rows = options, .parts = chosen_parts};
 
 void chosen_by_target(const typed_variant *typed, graph_target *t, chosen_source *c)
 {
@@ -53,15 +54,8 @@ typedef struct chosen_inputs {
 
 static int read_tensors(const chosen_source *c, chosen_inputs *in)
 {
-    int status = CLI_GOOD;
-    TRY(tensor_file_read_one(c->query, c->layout, &in->io.query));
-    TRY(tensor_file_read_one(c->key, c->layout, &in->io.key));
-    const tensor_file *q = &in->io.query, *k = &in->io.key;
-    if (k->columns != q->columns || k->heads < 1 || q->heads % k->heads != 0)
-        TRY(complain(CLI_DATA, "--key: has %d heads of %d columns, the query in %s %d of %d", k->heads, k->columns,
-                     c->query, q->heads, q->columns));
-    in->heads = q->heads;
-done:
+    int status = tensor_file_read_pair(c->query, c->key, c->layout, &in->io.query, &in->io.key);
+    in->heads = in->io.query.heads;
     return status;
 }
 

@@ -18,8 +18,8 @@ typedef struct chosen_source {
     int typed_head;
 } chosen_source;
 
-/* --head; --block-scores; and --query, --key and --layout: input is a chosen_source. */
-extern const option_list chosen_head_list, chosen_scores_list, chosen_tensors_list;
+/* --head; --block-scores; and both with --query, --key and --layout: input is a chosen_source. */
+extern const option_list chosen_head_list, chosen_scores_list, chosen_list;
 
 /* The tensors, layout and head of a picture choose its graph, too. A file that is no picture has no other use for
    them. */

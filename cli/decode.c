@@ -24,7 +24,6 @@ typedef struct arguments {
 static int check_arguments(void *input)
 {
     const arguments *a = input;
-    if (!a->variant.name) return complain(CLI_USAGE, "decode: VARIANT is missing");
     int status = tensors_check(&a->tensors);
     return status ? status : decoding_check(&a->decoding, &a->tensors.paths);
 }

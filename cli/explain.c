@@ -21,12 +21,6 @@ typedef struct arguments {
     int json;
 } arguments;
 
-static int check_arguments(void *input)
-{
-    const arguments *a = input;
-    return a->variant.name ? CLI_GOOD : complain(CLI_USAGE, "explain: VARIANT is missing");
-}
-
 static const option_row options[] = {
     {"topology", TEXT(arguments, options.topology), "S", 0,
      "plan for a machine described as hwloc does, such as \"pack:2 numa:1 core:4 pu:1\" (default: this machine)", 8},
@@ -132,13 +126,10 @@ int run_explain(int argc, char **argv)
                                  {&machine_list, offsetof(arguments, options), NULL, 0},
                                  {&ranks_list, offsetof(arguments, ranks), NULL, 0},
                                  {call_list(CALL_OF_SHAPE), offsetof(arguments, call), "What is done with scores:", 4},
-                                 {&chosen_tensors_list, offsetof(arguments, chosen), NULL, 0},
-                                 {&chosen_head_list, offsetof(arguments, chosen), NULL, 0},
-                                 {&chosen_scores_list, offsetof(arguments, chosen), NULL, 0},
+                                 {&chosen_list, offsetof(arguments, chosen), NULL, 0},
                                  {0}};
     const option_list line = {.rows = options,
                               .parts = parts,
-                              .check = check_arguments,
                               .words = "VARIANT",
                               .says = "The plan of a variant: stages, kernels, tiles, threads, domains, workspace.\v"};
     arguments a = {0};

@@ -206,11 +206,6 @@ static json_t *row_of(const estimate *e, const char *way, hga_id ranks, const ra
                      "efficiency_overlapped", json_number(total / (ranks * together)));
 }
 
-static int add_row(json_t *rows, json_t *row)
-{
-    return json_array_append_new(rows, row) ? complain(CLI_OUTSIDE, "out of memory") : CLI_GOOD;
-}
-
 static int add_counted(const estimate *e, json_t *rows, hga_id ranks, const rank_count *one)
 {
     rank_count c = {0};
@@ -222,7 +217,7 @@ static int add_counted(const estimate *e, json_t *rows, hga_id ranks, const rank
         json_object_set_new(row, "weak_tokens", weak > 0 ? json_number(weak) : json_null());
         json_object_set_new(row, "exact", json_boolean(c.exact));
     }
-    TRY(add_row(rows, row));
+    TRY(row_append(rows, row));
 done:
     return status;
 }
@@ -240,10 +235,10 @@ static int add_others(const estimate *e, json_t *rows, hga_id ranks)
     rank_work ring = {n * share, 2 * n * away, ranks - 1.0, 2 * n * away * row};
     rank_work heads = {n * share, 4 * share * away, 4 * (ranks - 1.0), 4 * share * away * row};
     hga_id kv_heads = e->shape->n_kv_heads ? e->shape->n_kv_heads : e->shape->n_heads;
-    TRY(add_row(rows, row_of(e, "dense, ring", ranks, &ring, total / ranks, total)));
-    if (ranks <= kv_heads) TRY(add_row(rows, row_of(e, "dense, heads", ranks, &heads, total / ranks, total)));
+    TRY(row_append(rows, row_of(e, "dense, ring", ranks, &ring, total / ranks, total)));
+    if (ranks <= kv_heads) TRY(row_append(rows, row_of(e, "dense, heads", ranks, &heads, total / ranks, total)));
     heads.edges = 0;
-    TRY(add_row(rows, row_of(e, "routed, all-to-all", ranks, &heads, NAN, NAN)));
+    TRY(row_append(rows, row_of(e, "routed, all-to-all", ranks, &heads, NAN, NAN)));
 done:
     return status;
 }
@@ -328,14 +323,6 @@ done:
     return status;
 }
 
-/* "htransformer block=16" */
-static void name_it(const typed_variant *typed, size_t room, char *title)
-{
-    int used = snprintf(title, room, "%s", typed->name);
-    for (int i = 0; i < typed->n && used > 0 && (size_t)used < room; i++)
-        used += snprintf(title + used, room - (size_t)used, " %s", typed->setting[i]);
-}
-
 static int draw(const estimate *e, const char *title, const json_t *rows)
 {
     char text[320];
@@ -347,7 +334,8 @@ int explain_ranks(const typed_variant *typed, const hga_shape *shape, const hga_
                   const rank_question *question, int json)
 {
     rank_question q = *question;
-    char title[256];
+    typed_variant bare = *typed;
+    char *title = NULL;
     estimate e = {.typed = typed, .shape = shape, .options = options, .question = &q};
     json_t *rows = json_array();
     int status = CLI_GOOD;
@@ -360,10 +348,12 @@ int explain_ranks(const typed_variant *typed, const hga_shape *shape, const hga_
         if (q.ranks[i] > e.tokens) TRY(complain(CLI_USAGE, "--ranks: %d ranks for %.0f tokens", q.ranks[i], e.tokens));
     TRY(measure(&e));
     TRY(fill(&e, rows));
-    name_it(typed, sizeof title, title);
+    bare.tokens = NULL;
+    TRY(variant_title(&bare, &title));
     if (q.picture) TRY(draw(&e, title, rows));
     TRY(json ? print_json(&e, title, rows) : print_text(&e, title, rows));
 done:
+    free(title);
     json_decref(rows);
     return status;
 }

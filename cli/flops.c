@@ -18,12 +18,6 @@ typedef struct arguments {
 
 /* ---- the command line ---- */
 
-static int check_arguments(void *input)
-{
-    const arguments *a = input;
-    return a->variant.name ? CLI_GOOD : complain(CLI_USAGE, "flops: VARIANT is missing");
-}
-
 static const option_row options[] = {
     {"json", FLAG(arguments, json), NULL, 0, "as JSON", 9},
     {0},
@@ -126,8 +120,9 @@ static json_t *count_row(const count *c, int scored)
 static int print_count(const count *c, int scored, int json)
 {
     json_t *rows = json_array();
-    if (json_array_append_new(rows, count_row(c, scored)) != 0) return complain(CLI_OUTSIDE, "out of memory");
-    int status = json ? json_print(stdout, json_pack("{s:O}", "rows", rows)) : table_print(stdout, rows, columns);
+    int status = row_append(rows, count_row(c, scored));
+    if (!status)
+        status = json ? json_print(stdout, json_pack("{s:O}", "rows", rows)) : table_print(stdout, rows, columns);
     json_decref(rows);
     if (status) return status;
     return agrees_with(c) ? CLI_GOOD : CLI_FAILED;
@@ -172,14 +167,11 @@ int run_flops(int argc, char **argv)
 {
     const option_part parts[] = {{&variant_list, offsetof(arguments, variant), NULL, 0},
                                  {&shape_list, offsetof(arguments, shape), NULL, 0},
-                                 {&chosen_tensors_list, offsetof(arguments, chosen), NULL, 0},
-                                 {&chosen_head_list, offsetof(arguments, chosen), NULL, 0},
-                                 {&chosen_scores_list, offsetof(arguments, chosen), NULL, 0},
+                                 {&chosen_list, offsetof(arguments, chosen), NULL, 0},
                                  {0}};
     const option_list line = {
         .rows = options,
         .parts = parts,
-        .check = check_arguments,
         .words = "VARIANT",
         .says = "Count operations by formula and by counting edges. Exits with 1 if the two disagree.\v"};
     arguments a = {0};

@@ -44,7 +44,7 @@ static int list_levels(const hga_graph *g, json_t *rows)
 {
     hga_nodes nodes = hga_graph_nodes(g);
     for (hga_id l = 0; l < nodes.n_levels; l++)
-        if (json_array_append_new(rows, level_row(&nodes, l)) != 0) return complain(CLI_OUTSIDE, "out of memory");
+        if (row_append(rows, level_row(&nodes, l))) return CLI_OUTSIDE;
     return CLI_GOOD;
 }
 
@@ -58,7 +58,7 @@ static int list_relations(const arguments *a, const hga_graph *g, json_t *rows)
         json_t *row = json_pack("{s:s, s:I, s:I, s:I, s:I, s:i, s:b}", "name", r.name, "edges", (json_int_t)r.n_edges,
                                 "twice", (json_int_t)edges_twice(g, i), "blocks", (json_int_t)r.n_blocks, "explicit",
                                 (json_int_t)r.n_explicit, "types", r.n_types, "weighted", r.weighted);
-        if (json_array_append_new(rows, row) != 0) TRY(complain(CLI_OUTSIDE, "out of memory"));
+        TRY(row_append(rows, row));
         TRY(degrees_add(g, i, "in", row));
         TRY(degrees_add(turned, i, "out", row));
     }

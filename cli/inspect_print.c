@@ -78,8 +78,7 @@ static void print_coverage(const json_t *c)
     size_t i;
     json_t *set;
     printf("coverage   of %lld pairs%s %lld once, %lld never (%lld of them a token and itself), %lld more than once",
-           number_of(c, "pairs"),
-           json_is_true(json_object_get(c, "causal")) ? " of a token and an earlier one or itself" : "",
+           number_of(c, "pairs"), row_is(c, "causal") ? " of a token and an earlier one or itself" : "",
            number_of(c, "once"), number_of(c, "none"), number_of(c, "none_diagonal"), number_of(c, "more"));
     if (number_of(c, "token") >= 0)
         printf("; first: query %lld and key %lld", number_of(c, "token"), number_of(c, "other"));
@@ -93,7 +92,7 @@ static void print_causality(const json_t *c, const json_t *coverage)
     printf("order      ");
     if (json_is_null(c))
         printf("queries and keys are different tokens, without an order between them");
-    else if (json_is_true(json_object_get(c, "causal")))
+    else if (row_is(c, "causal"))
         printf("no output depends on a later token");
     else
         printf("%lld pairs where a token attends to a later one; the output of token %lld depends on token %lld",
@@ -108,9 +107,7 @@ static void print_causality(const json_t *c, const json_t *coverage)
 static void print_layers(const json_t *document)
 {
     const json_t *layers = json_object_get(document, "layers");
-    const char *whom = json_is_true(json_object_get(json_object_get(document, "coverage"), "causal"))
-                           ? "every earlier one"
-                           : "every other";
+    const char *whom = row_is(json_object_get(document, "coverage"), "causal") ? "every earlier one" : "every other";
     if (json_is_null(layers))
         printf("layers     unknown: %s\n", json_string_value(json_object_get(document, "layers_unknown")));
     else if (json_integer_value(layers) < 0)
@@ -164,7 +161,7 @@ int look_print(const json_t *document)
     print_bytes(json_object_get(document, "bytes"));
     const char *order = json_string_value(json_object_get(document, "order"));
     if (order) printf("order      %s\n", order);
-    if (!json_is_true(json_object_get(document, "program"))) {
+    if (!row_is(document, "program")) {
         printf("the graph has no program: who sees whom is not known\n");
         return CLI_GOOD;
     }

@@ -9,23 +9,7 @@
 #include "arguments.h"
 #include "table.h"
 
-typedef struct seen_list {
-    row_edge_list *list;
-    int64_t room;
-} seen_list;
-
-static hga_status collect(const hga_seen *seen, void *context)
-{
-    seen_list *l = context;
-    if (l->list->n == l->room) {
-        int64_t room = 2 * l->room + 64;
-        hga_seen *more = realloc(l->list->seen, (size_t)room * sizeof *more);
-        if (!more) return hga_fail(HGA_ENOMEM, "%lld edges of one token", (long long)room);
-        l->list->seen = more, l->room = room;
-    }
-    l->list->seen[l->list->n++] = *seen;
-    return HGA_OK;
-}
+static hga_status collect(const hga_seen *seen, void *list) { return row_edge_add(list, seen); }
 
 /* "12", "12-15", or NULL where the node's tokens are no interval */
 static json_t *tokens_of(const hga_seen *e)
@@ -105,7 +89,7 @@ static int list_edges(const graph_file *f, const row_wish *wish, const row_edge_
     TRY(rank_edges(wish, list->weight, list->heads, list->n, &order));
     for (int64_t i = 0; i < list->n; i++) {
         json_t *row = edge_row(f, &list->seen[order[i].edge]);
-        if (json_array_append_new(rows, row) != 0) TRY(complain(CLI_OUTSIDE, "out of memory"));
+        TRY(row_append(rows, row));
         if (list->weight) TRY(add_weights(row, list->weight + order[i].edge * list->heads, list->heads));
     }
 done:
@@ -124,9 +108,8 @@ static int weigh_edges(const graph_file *f, const row_wish *wish, row_edge_list 
 
 static int find_edges(const graph_file *f, const row_wish *wish, row_edge_list *list)
 {
-    seen_list collecting = {.list = list};
     if (wish->by.tensors.query) return weigh_edges(f, wish, list);
-    return complain_of(hga_program_row(&f->program, f->graph, wish->token, collect, &collecting), CLI_DATA, wish->path);
+    return complain_of(hga_program_row(&f->program, f->graph, wish->token, collect, list), CLI_DATA, wish->path);
 }
 
 /* ---- which token ---- */

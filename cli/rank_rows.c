@@ -13,7 +13,7 @@ int rank_cuts(const hga_graph *g, hga_id ranks, hga_id **cuts)
     return status;
 }
 
-int rank_rows(const hga_plan *plan, const hga_program *p, hga_binding binding, row_list *list)
+static int find_rows(const hga_plan *plan, const hga_program *p, hga_binding binding, row_list *list)
 {
     hga_id field = hga_program_field(p, binding);
     int status = CLI_GOOD;
@@ -27,7 +27,8 @@ done:
     return status;
 }
 
-int rank_rows_of_user(const model *m, hga_binding binding, row_list *list)
+/* The list's rows, one after the other, as the user's tensor numbers them. */
+static int number_by_user(const model *m, hga_binding binding, row_list *list)
 {
     row_list theirs = {.rows = list->rows, .exists = list->exists};
     hga_id first = 0, all = 0;
@@ -49,4 +50,22 @@ int rank_rows_of_user(const model *m, hga_binding binding, row_list *list)
     *list = theirs;
 done:
     return status;
+}
+
+int rank_rows_find(const hga_plan *plan, const model *m, int by_user, rank_rows *rows)
+{
+    static const hga_binding binding[RANK_TENSORS] = {HGA_IO_QUERY, HGA_IO_KEY, HGA_IO_VALUE, HGA_IO_OUT};
+    int status = CLI_GOOD;
+    for (int i = 0; i < RANK_TENSORS; i++) {
+        TRY(find_rows(plan, &m->program, binding[i], &rows->of[i]));
+        if (by_user) TRY(number_by_user(m, binding[i], &rows->of[i]));
+    }
+done:
+    return status;
+}
+
+void rank_rows_clear(rank_rows *rows)
+{
+    for (int i = 0; i < RANK_TENSORS; i++) free(rows->of[i].interval);
+    *rows = (rank_rows){0};
 }

@@ -15,9 +15,15 @@ typedef struct row_list {
     int exists;             /* the program has that field */
 } row_list;
 
-/* Of the tensor of a binding, by a plan with options.ranks. */
-int rank_rows(const hga_plan *plan, const hga_program *p, hga_binding binding, row_list *list);
-/* .. of a model that runs in an order: the list's rows, one after the other, as the user's tensor numbers them. */
-int rank_rows_of_user(const model *m, hga_binding binding, row_list *list);
+/* Of the tensors of a call. */
+enum { RANK_QUERY, RANK_KEY, RANK_VALUE, RANK_OUT, RANK_TENSORS };
+typedef struct rank_rows {
+    row_list of[RANK_TENSORS];
+} rank_rows;
+
+/* By a plan with options.ranks, in the order that the model runs in; or, by_user, as the user's tensors number them.
+   Release with rank_rows_clear, whatever is returned. */
+int rank_rows_find(const hga_plan *plan, const model *m, int by_user, rank_rows *rows);
+void rank_rows_clear(rank_rows *rows);
 
 #endif

@@ -8,7 +8,7 @@
 #include "bench_chart.h"
 #include "bench_report.h"
 #include "choose_plot.h"
-#include "html.h"
+#include "html_table.h"
 #include "outfile.h"
 #include "palette.h"
 #include "report_findings.h"
@@ -122,35 +122,10 @@ static void put_date(FILE *file, const void *context)
 
 /* ---- the table ---- */
 
-static void put_row(FILE *file, const report *r, const json_t *row, size_t i)
-{
-    char text[TABLE_CELL];
-    fputs(json_is_true(json_object_get(row, "disturbed")) ? "<tr class=\"disturbed\">" : "<tr>", file);
-    for (const column *c = r->columns; c->key; c++) {
-        table_cell(row, c, text);
-        int left = table_stands_left(r->rows, c);
-        fputs(left ? "<td class=\"left\">" : "<td>", file);
-        if (c == r->columns) fprintf(file, "<a href=\"#v%zu\">", i);
-        html_text(file, text);
-        fputs(c == r->columns ? "</a></td>" : "</td>", file);
-    }
-    fputs("</tr>\n", file);
-}
-
 static void put_table(FILE *file, const void *context)
 {
     const report *r = context;
-    size_t i;
-    json_t *row;
-    fputs("<table>\n<thead><tr>", file);
-    for (const column *c = r->columns; c->key; c++) {
-        fputs(table_stands_left(r->rows, c) ? "<th class=\"left\">" : "<th>", file);
-        html_text(file, c->heading);
-        fputs("</th>", file);
-    }
-    fputs("</tr></thead>\n<tbody>\n", file);
-    json_array_foreach(r->rows, i, row) put_row(file, r, row, i);
-    fputs("</tbody>\n</table>\n", file);
+    html_table_put(file, r->rows, r->columns, 1);
 }
 
 static void put_findings(FILE *file, const void *context) { findings_put(file, context); }
@@ -166,8 +141,8 @@ static json_t *rows_of(const json_t *rows, int causal)
     size_t i;
     json_array_foreach(rows, i, row)
     {
-        if (json_is_true(json_object_get(row, "causal")) != causal) continue;
-        const char *said = json_string_value(json_object_get(row, "parameters")), *mask = strstr(said, "causal=1");
+        if (row_is(row, "causal") != causal) continue;
+        const char *said = row_text(row, "parameters"), *mask = strstr(said, "causal=1");
         size_t length = mask ? (size_t)(mask - said) : strlen(said);
         json_t *named = json_copy(row);
         if (mask && length) length--; /* the blank before it */
@@ -218,12 +193,11 @@ static void put_errors(FILE *file, const void *context)
     if (take((int64_t)json_array_size(r->rows), sizeof *point, &point)) return;
     json_array_foreach(r->rows, i, row)
     {
-        double error = json_number_value(json_object_get(row, "relative_l2")),
-               seconds = json_number_value(json_object_get(row, "seconds"));
-        if (!(seconds > 0) || strcmp(json_string_value(json_object_get(row, "variant")), "dense") == 0) continue;
-        point[n++] = (plot_point){.variant = json_string_value(json_object_get(row, "variant")),
-                                  .parameters = json_string_value(json_object_get(row, "parameters")),
-                                  .error = error,
+        double seconds = row_number(row, "seconds");
+        if (!(seconds > 0) || strcmp(row_text(row, "variant"), "dense") == 0) continue;
+        point[n++] = (plot_point){.variant = row_text(row, "variant"),
+                                  .parameters = row_text(row, "parameters"),
+                                  .error = row_number(row, "relative_l2"),
                                   .cost = {1e3 * seconds, 1}};
     }
     if (n) (void)choose_plot_put(file, point, n, "Error against milliseconds, both logarithmic", "errors");
@@ -267,14 +241,6 @@ static int by_look(const void *a, const void *b)
     const picture_rect *x = a, *y = b;
     if (x->level != y->level) return (y->level > x->level) - (y->level < x->level);
     return (x->value > y->value) - (x->value < y->value);
-}
-
-/* Levels up to the highest that covers something: what the colours are spread over. */
-static hga_id shown_levels(const picture *p)
-{
-    hga_id n = p->n_levels;
-    while (n > 1 && p->level_pairs[n - 1] <= 0) n--;
-    return n;
 }
 
 /* Rectangles of one look are one path. Coarse levels are drawn first, as the picture's maker has them. */
@@ -378,7 +344,7 @@ static void put_coverage(FILE *file, const picture *p)
 static void put_case(FILE *file, const report *r, int i)
 {
     const report_case *c = &r->cases[i];
-    hga_id n_levels = shown_levels(&c->whole);
+    hga_id n_levels = picture_levels(&c->whole);
     char says[128];
     fprintf(file, "<section class=\"case\" id=\"v%d\">\n<h3>", i);
     html_text(file, r->all->of[i].variant->name);

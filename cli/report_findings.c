@@ -7,12 +7,7 @@
 
 #include "html.h"
 
-static double number_of(const json_t *row, const char *key) { return json_number_value(json_object_get(row, key)); }
-
-static int is_dense(const json_t *row)
-{
-    return strcmp(json_string_value(json_object_get(row, "variant")), "dense") == 0;
-}
+static int is_dense(const json_t *row) { return strcmp(row_text(row, "variant"), "dense") == 0; }
 
 /* The row, not dense, with the least `key` that is a number, NULL without. */
 static const json_t *least_row(const json_t *rows, const char *key)
@@ -21,23 +16,18 @@ static const json_t *least_row(const json_t *rows, const char *key)
     size_t i;
     json_t *row;
     json_array_foreach(rows, i, row) if (!is_dense(row) && json_is_number(json_object_get(row, key)) &&
-                                         (!best || number_of(row, key) < number_of(best, key))) best = row;
+                                         (!best || row_number(row, key) < row_number(best, key))) best = row;
     return best;
-}
-
-static void put_name(FILE *file, const char *name, const char *parameters)
-{
-    fputs("<b>", file);
-    html_text(file, name);
-    fputs("</b>", file);
-    if (*parameters) fputs(" ", file);
-    html_text(file, parameters);
 }
 
 static void put_row_name(FILE *file, const json_t *row)
 {
-    put_name(file, json_string_value(json_object_get(row, "variant")),
-             json_string_value(json_object_get(row, "parameters")));
+    const char *parameters = row_text(row, "parameters");
+    fputs("<b>", file);
+    html_text(file, row_text(row, "variant"));
+    fputs("</b>", file);
+    if (*parameters) fputs(" ", file);
+    html_text(file, parameters);
 }
 
 void findings_put(FILE *file, const report *r)
@@ -45,17 +35,17 @@ void findings_put(FILE *file, const report *r)
     const json_t *fastest = least_row(r->rows, "seconds"), *nearest = least_row(r->rows, "relative_l2");
     size_t i, disturbed = 0;
     json_t *row;
-    json_array_foreach(r->rows, i, row) disturbed += json_is_true(json_object_get(row, "disturbed"));
+    json_array_foreach(r->rows, i, row) disturbed += (size_t)row_is(row, "disturbed");
     fputs("<p class=\"findings\">", file);
     if (fastest) {
         put_row_name(file, fastest);
         fprintf(file, " is the fastest: %.3g times as fast as dense attention on these %d words. ",
-                number_of(fastest, "speedup"), r->source.words);
+                row_number(fastest, "speedup"), r->source.words);
     }
     if (nearest) {
         put_row_name(file, nearest);
         fprintf(file, " comes nearest to dense attention's output (%.2g away), %.3g times as fast.",
-                number_of(nearest, "relative_l2"), number_of(nearest, "speedup"));
+                row_number(nearest, "relative_l2"), row_number(nearest, "speedup"));
     }
     fputs("</p>\n", file);
     if (disturbed)
@@ -73,7 +63,7 @@ typedef enum crossing { AT_ONCE, LATER, NEVER } crossing;
 static crossing crossing_of(const json_t *row)
 {
     if (!json_is_number(json_object_get(row, "tokens"))) return NEVER;
-    return json_is_true(json_object_get(row, "or_shorter")) ? AT_ONCE : LATER;
+    return row_is(row, "or_shorter") ? AT_ONCE : LATER;
 }
 
 /* "A, B (from about 300 words on), C" */
@@ -87,7 +77,7 @@ static void put_names(FILE *file, const json_t *overtakes, crossing which)
         if (crossing_of(row) != which) continue;
         fputs(between, file);
         put_row_name(file, row);
-        if (which == LATER) fprintf(file, " (from about %.0f words on)", number_of(row, "tokens"));
+        if (which == LATER) fprintf(file, " (from about %.0f words on)", row_number(row, "tokens"));
         between = ", ";
     }
 }
@@ -105,8 +95,8 @@ static void put_later(FILE *file, const json_t *overtakes, size_t later, const c
         fputs(".</p>\n", file);
         return;
     }
-    json_array_foreach(overtakes, i, row) if (crossing_of(row) == LATER) least = fmin(least, number_of(row, "tokens")),
-                                                                         most = fmax(most, number_of(row, "tokens"));
+    json_array_foreach(overtakes, i, row) if (crossing_of(row) == LATER) least = fmin(least, row_number(row, "tokens")),
+                                                                         most = fmax(most, row_number(row, "tokens"));
     fprintf(file, "</p>\n<details><summary>%s: %zu, from about %.0f to %.0f words on</summary><p>", before, later,
             least, most);
     put_names(file, overtakes, LATER);

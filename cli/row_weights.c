@@ -10,12 +10,13 @@
 
 /* ---- tensors ---- */
 
-static int read_tensor(const char *option, const char *path, tensor_layout layout, hga_id rows, tensor_file *t)
+static int check_rows(const graph_file *f, const char *option, const tensor_file *t, hga_binding binding,
+                      hga_field_rows otherwise)
 {
     char shape[200];
-    int status = tensor_file_read_one(path, layout, t);
-    if (status || t->rows == rows) return status;
-    return complain(CLI_DATA, "%s: %s has shape %s, not (%d, dim) or (%d, heads, dim)", option, path,
+    hga_id rows = bound_rows(f->graph, &f->program, binding, otherwise);
+    if (t->rows == rows) return CLI_GOOD;
+    return complain(CLI_DATA, "%s: %s has shape %s, not (%d, dim) or (%d, heads, dim)", option, t->array.path,
                     npy_shape(t->array.n_dims, t->array.dim, shape), rows, rows);
 }
 
@@ -23,14 +24,9 @@ static int read_tensor(const char *option, const char *path, tensor_layout layou
 static int read_tensors(const graph_file *f, const weighing *w, attend_io *io)
 {
     int status = CLI_GOOD;
-    TRY(read_tensor("--query", w->tensors.query, w->layout,
-                    bound_rows(f->graph, &f->program, HGA_IO_QUERY, HGA_ROWS_QUERIES), &io->query));
-    TRY(read_tensor("--key", w->tensors.key, w->layout, bound_rows(f->graph, &f->program, HGA_IO_KEY, HGA_ROWS_KEYS),
-                    &io->key));
-    if (io->key.columns != io->query.columns)
-        return complain(CLI_DATA, "--key: %d columns, but --query has %d", io->key.columns, io->query.columns);
-    if (io->query.heads % io->key.heads)
-        return complain(CLI_DATA, "--key: %d heads do not divide the %d of --query", io->key.heads, io->query.heads);
+    TRY(tensor_file_read_pair(w->tensors.query, w->tensors.key, w->layout, &io->query, &io->key));
+    TRY(check_rows(f, "--query", &io->query, HGA_IO_QUERY, HGA_ROWS_QUERIES));
+    TRY(check_rows(f, "--key", &io->key, HGA_IO_KEY, HGA_ROWS_KEYS));
     io->value = (tensor_file){
         .rows = bound_rows(f->graph, &f->program, HGA_IO_VALUE, HGA_ROWS_KEYS), .heads = io->key.heads, .columns = 1};
 done:
@@ -42,20 +38,21 @@ done:
 typedef struct edge_list {
     row_edge_list *out;
     hga_id head;
-    int64_t at, room;
+    int64_t at;
 } edge_list;
 
-static hga_status room_for_one(edge_list *l)
+hga_status row_edge_add(row_edge_list *l, const hga_seen *seen)
 {
-    row_edge_list *out = l->out;
-    if (out->n < l->room) return HGA_OK;
-    int64_t room = 2 * l->room + 64;
-    hga_seen *seen = realloc(out->seen, (size_t)room * sizeof *seen);
-    if (seen) out->seen = seen;
-    double *weight = realloc(out->weight, (size_t)(room * out->heads) * sizeof *weight);
-    if (weight) out->weight = weight;
-    if (!seen || !weight) return hga_fail(HGA_ENOMEM, "%lld edges of one token", (long long)room);
-    l->room = room;
+    if (l->n == l->room) {
+        int64_t room = 2 * l->room + 64;
+        hga_seen *more = realloc(l->seen, (size_t)room * sizeof *more);
+        if (more) l->seen = more;
+        double *weight = l->heads ? realloc(l->weight, (size_t)(room * l->heads) * sizeof *weight) : NULL;
+        if (weight) l->weight = weight;
+        if (!more || (l->heads && !weight)) return hga_fail(HGA_ENOMEM, "%lld edges of one token", (long long)room);
+        l->room = room;
+    }
+    l->seen[l->n++] = *seen;
     return HGA_OK;
 }
 
@@ -64,11 +61,8 @@ static hga_status add_edge(const hga_weight *w, void *context)
 {
     edge_list *l = context;
     row_edge_list *out = l->out;
-    if (l->head == 0) {
-        hga_status st = room_for_one(l);
-        if (st) return st;
-        out->seen[out->n++] = w->edge;
-    }
+    hga_status st = l->head == 0 ? row_edge_add(out, &w->edge) : HGA_OK;
+    if (st) return st;
     out->weight[l->at++ * out->heads + l->head] = w->weight;
     return HGA_OK;
 }

@@ -37,9 +37,12 @@ void row_tensors_clear(row_tensors *t);
 typedef struct row_edge_list {
     hga_seen *seen;
     double *weight;
-    int64_t n;
-    hga_id heads;
+    int64_t n, room;
+    hga_id heads; /* 0: no weights */
 } row_edge_list;
+
+/* One more, without weights yet. */
+hga_status row_edge_add(row_edge_list *l, const hga_seen *seen);
 
 /* Those of a query token. Weights of coarse sources are the whole node's. */
 int row_weights(const graph_file *f, const row_tensors *t, hga_id token, row_edge_list *out);

@@ -244,4 +244,10 @@ static void help_variants(FILE *file)
     fprintf(file, " graph=FILE");
 }
 
-const option_list variant_list = {.rows = variant_options, .take = take_variant, .tell = help_variants};
+static int check_variant(void *input)
+{
+    return ((const typed_variant *)input)->name ? CLI_GOOD : complain(CLI_USAGE, "VARIANT is missing");
+}
+
+const option_list variant_list = {
+    .rows = variant_options, .take = take_variant, .check = check_variant, .tell = help_variants};

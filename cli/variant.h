@@ -112,6 +112,8 @@ typedef struct variant_job {
     int takes_order, decodes;
 } variant_job;
 
+/* The weights of levels, [n_alpha]. */
+int model_take_alpha(const npy *a, model *out);
 /* One graph of `tokens`, or one for each length side by side. */
 int make_from_tokens(const variant_job *job, model *out);
 int make_hsa(const variant_job *job, model *out);

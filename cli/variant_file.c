@@ -15,11 +15,7 @@ static int copy_alpha(const npy *a, model *out)
     if (a->n_dims != 1 || a->count == 0 || a->count > INT32_MAX)
         return complain(CLI_DATA, "%s: alpha is [types], not the shape %s", a->path,
                         npy_shape(a->n_dims, a->dim, shape));
-    int status = take(a->count, sizeof *out->alpha, &out->alpha);
-    if (status) return status;
-    memcpy(out->alpha, a->real, (size_t)a->count * sizeof *out->alpha);
-    out->n_alpha = (hga_id)a->count;
-    return CLI_GOOD;
+    return model_take_alpha(a, out);
 }
 
 static int put_under_clusters(const variant_job *job, graph_file *f)

@@ -2,6 +2,7 @@
 #include "variant.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 static int make(const variant_job *job, model *out)
 {
@@ -28,6 +29,15 @@ done:
     settings_clear(&s);
     if (status) model_clear(out);
     return status;
+}
+
+int model_take_alpha(const npy *a, model *out)
+{
+    int status = take(a->count, sizeof *out->alpha, &out->alpha);
+    if (status) return status;
+    memcpy(out->alpha, a->real, (size_t)a->count * sizeof *out->alpha);
+    out->n_alpha = (hga_id)a->count;
+    return CLI_GOOD;
 }
 
 void model_clear(model *m)

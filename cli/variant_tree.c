@@ -292,11 +292,7 @@ static int read_alpha(const variant_job *job, const tree *t, model *out)
     if (a->n_dims != 1 || a->count != (int64_t)t->height + 1)
         return complain(CLI_DATA, "%s: alpha has the shape %s where a tree of height %d has %d levels", a->path,
                         npy_shape(a->n_dims, a->dim, shape), t->height, t->height + 1);
-    int status = take(a->count, sizeof *out->alpha, &out->alpha);
-    if (status) return status;
-    memcpy(out->alpha, a->real, (size_t)a->count * sizeof *out->alpha);
-    out->n_alpha = (hga_id)a->count;
-    return CLI_GOOD;
+    return model_take_alpha(a, out);
 }
 
 int treeformer_leaves(const variant_job *job, const tree *t, leaves *query, leaves *key)

@@ -85,6 +85,28 @@ int json_print(FILE *file, json_t *document)
     return failed ? complain(CLI_OUTSIDE, "the JSON cannot be written, or memory ran out") : CLI_GOOD;
 }
 
+const char *row_text(const json_t *row, const char *key)
+{
+    const char *text = json_string_value(json_object_get(row, key));
+    return text ? text : "";
+}
+
+double row_number(const json_t *row, const char *key) { return json_number_value(json_object_get(row, key)); }
+
+int row_is(const json_t *row, const char *key) { return json_is_true(json_object_get(row, key)); }
+
+int rows_agree(const json_t *a, const json_t *b, const char *keys)
+{
+    for (size_t n; *keys; keys += n, keys += *keys == ' ') {
+        char key[64];
+        n = strcspn(keys, " ");
+        snprintf(key, sizeof key, "%.*s", (int)n, keys);
+        const json_t *x = json_object_get(a, key), *y = json_object_get(b, key);
+        if (x != y && !json_equal(x, y)) return 0;
+    }
+    return 1;
+}
+
 int row_append(json_t *rows, json_t *row)
 {
     return json_array_append_new(rows, row) ? complain(CLI_OUTSIDE, "out of memory") : CLI_GOOD;

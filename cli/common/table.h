@@ -27,6 +27,13 @@ int table_print(FILE *file, const json_t *rows, const column *columns);
 /* Print a document on `file`, with "schema" first. Takes over the reference; NULL means that memory ran out. */
 int json_print(FILE *file, json_t *document);
 
+/* A member of a row: "" without a text, 0 without a number. */
+const char *row_text(const json_t *row, const char *key);
+double row_number(const json_t *row, const char *key);
+int row_is(const json_t *row, const char *key);
+/* Do two rows have the same in all members, whose names have blanks between them? */
+int rows_agree(const json_t *a, const json_t *b, const char *keys);
+
 /* One more row, whose reference it takes over; NULL means that memory ran out. */
 int row_append(json_t *rows, json_t *row);
 

@@ -8,25 +8,18 @@
 #include "chart.h"
 #include "drawing.h"
 #include "palette.h"
+#include "table.h"
 
 enum { WIDTH = 760, HEIGHT = 440, LEFT = 64, RIGHT = 262, TOP = 14, BOTTOM = 52, LINE = 15, MOST = 64, NAME = 128 };
 
-static const char *text_of(const json_t *row, const char *key) { return json_string_value(json_object_get(row, key)); }
+static int is_peer(const json_t *row) { return strncmp(row_text(row, "variant"), "peer:", 5) == 0; }
 
-static double real_of(const json_t *row, const char *key) { return json_number_value(json_object_get(row, key)); }
-
-static int is_peer(const json_t *row) { return strncmp(text_of(row, "variant"), "peer:", 5) == 0; }
-
-static int is_same_series(const json_t *a, const json_t *b)
-{
-    return strcmp(text_of(a, "variant"), text_of(b, "variant")) == 0 &&
-           strcmp(text_of(a, "parameters"), text_of(b, "parameters")) == 0;
-}
+static int is_same_series(const json_t *a, const json_t *b) { return rows_agree(a, b, "variant parameters"); }
 
 /* "bpt k=4", "openblas (dense)" */
 static void name_of(const json_t *row, char text[static NAME])
 {
-    const char *variant = text_of(row, "variant"), *parameters = text_of(row, "parameters");
+    const char *variant = row_text(row, "variant"), *parameters = row_text(row, "parameters");
     if (is_peer(row))
         snprintf(text, NAME, "%.40s (%.80s)", variant + 5, parameters);
     else
@@ -38,7 +31,7 @@ static void name_of(const json_t *row, char text[static NAME])
 /* peers are in ink, as dense attention is, but faint */
 static paint paint_of(const json_t *row)
 {
-    uint32_t rgb = variant_colour(text_of(row, "variant"));
+    uint32_t rgb = variant_colour(row_text(row, "variant"));
     if (is_peer(row)) return chart_ink(0.55);
     return rgb ? (paint){PAINT_COLOUR, rgb, 1} : chart_ink(1);
 }
@@ -74,8 +67,8 @@ static const json_t *next_row(const series *s, int i, double tokens)
     json_t *row;
     json_array_foreach(s->rows, k, row)
     {
-        double length = real_of(row, "tokens");
-        if (is_same_series(row, s->first[i]) && length > tokens && (!best || length < real_of(best, "tokens")))
+        double length = row_number(row, "tokens");
+        if (is_same_series(row, s->first[i]) && length > tokens && (!best || length < row_number(best, "tokens")))
             best = row;
     }
     return best;
@@ -84,7 +77,7 @@ static const json_t *next_row(const series *s, int i, double tokens)
 static const json_t *last_row(const series *s, int i)
 {
     const json_t *last = s->first[i];
-    for (const json_t *row = last; row; row = next_row(s, i, real_of(row, "tokens"))) last = row;
+    for (const json_t *row = last; row; row = next_row(s, i, row_number(row, "tokens"))) last = row;
     return last;
 }
 
@@ -92,7 +85,7 @@ static const json_t *last_row(const series *s, int i)
 static int before_of(const series *s, int i)
 {
     int n = 0;
-    for (int j = 0; j < i; j++) n += strcmp(text_of(s->first[j], "variant"), text_of(s->first[i], "variant")) == 0;
+    for (int j = 0; j < i; j++) n += strcmp(row_text(s->first[j], "variant"), row_text(s->first[i], "variant")) == 0;
     return n;
 }
 
@@ -112,9 +105,9 @@ static void add_lengths(const json_t *rows, chart_axis *x)
     {
         char text[16];
         int known = 0;
-        snprintf(text, sizeof text, "%.0f", real_of(row, "tokens"));
+        snprintf(text, sizeof text, "%.0f", row_number(row, "tokens"));
         for (int t = 0; t < x->n_ticks; t++) known |= strcmp(x->tick[t].label, text) == 0;
-        if (!known) chart_add_tick(x, chart_along(x, real_of(row, "tokens")), text);
+        if (!known) chart_add_tick(x, chart_along(x, row_number(row, "tokens")), text);
     }
 }
 
@@ -127,11 +120,11 @@ static int make_time_chart(const time_rows *of, time_chart *out)
     json_t *row;
     json_array_foreach(rows, i, row)
     {
-        double ms = 1e3 * real_of(row, "seconds"), tokens = real_of(row, "tokens");
+        double ms = 1e3 * row_number(row, "seconds"), tokens = row_number(row, "tokens");
         if (!(ms > 0) || !(tokens > 0)) return 0;
-        double low = 1e3 * real_of(row, "seconds_q1"); /* 0 in runs of before */
+        double low = 1e3 * row_number(row, "seconds_q1"); /* 0 in runs of before */
         least = fmin(least, low > 0 ? fmin(low, ms) : ms);
-        most = fmax(most, fmax(1e3 * real_of(row, "seconds_q3"), ms));
+        most = fmax(most, fmax(1e3 * row_number(row, "seconds_q3"), ms));
         shortest = fmin(shortest, tokens), longest = fmax(longest, tokens);
     }
     if (!(shortest < longest) || !(least > 0)) return 0;
@@ -150,11 +143,11 @@ static void draw_point(const time_chart *t, const json_t *row)
 {
     canvas *c = t->chart.canvas;
     char name[NAME], tip[2 * NAME];
-    double x = chart_x(&t->chart, real_of(row, "tokens")), ms = 1e3 * real_of(row, "seconds"),
-           low = 1e3 * real_of(row, "seconds_q1"), high = 1e3 * real_of(row, "seconds_q3");
-    int disturbed = json_is_true(json_object_get(row, "disturbed"));
+    double x = chart_x(&t->chart, row_number(row, "tokens")), ms = 1e3 * row_number(row, "seconds"),
+           low = 1e3 * row_number(row, "seconds_q1"), high = 1e3 * row_number(row, "seconds_q3");
+    int disturbed = row_is(row, "disturbed");
     name_of(row, name);
-    snprintf(tip, sizeof tip, "%s, %.0f %s: %.3g ms, quartiles %.3g and %.3g%s", name, real_of(row, "tokens"),
+    snprintf(tip, sizeof tip, "%s, %.0f %s: %.3g ms, quartiles %.3g and %.3g%s", name, row_number(row, "tokens"),
              t->of->unit, ms, low, high, disturbed ? "; disturbed" : "");
     if (low > 0 && high > low) {
         const look bar = {.line = paint_of(row), .width = 1.2};
@@ -169,10 +162,11 @@ static void draw_point(const time_chart *t, const json_t *row)
 static double ms_at(const series *s, int i, double tokens)
 {
     const json_t *row = next_row(s, i, 0), *next;
-    while ((next = next_row(s, i, real_of(row, "tokens"))) && real_of(next, "tokens") < tokens) row = next;
-    if (!next) return 1e3 * real_of(row, "seconds");
-    double share = log(tokens / real_of(row, "tokens")) / log(real_of(next, "tokens") / real_of(row, "tokens"));
-    return 1e3 * pow(real_of(row, "seconds"), 1 - share) * pow(real_of(next, "seconds"), share);
+    while ((next = next_row(s, i, row_number(row, "tokens"))) && row_number(next, "tokens") < tokens) row = next;
+    if (!next) return 1e3 * row_number(row, "seconds");
+    double share =
+        log(tokens / row_number(row, "tokens")) / log(row_number(next, "tokens") / row_number(row, "tokens"));
+    return 1e3 * pow(row_number(row, "seconds"), 1 - share) * pow(row_number(next, "seconds"), share);
 }
 
 static void draw_crossover(const time_chart *t, int i)
@@ -183,8 +177,8 @@ static void draw_crossover(const time_chart *t, int i)
     json_t *found;
     json_array_foreach(t->of->overtakes, k, found)
     {
-        double tokens = real_of(found, "tokens");
-        if (!is_same_series(found, t->series.first[i]) || json_is_true(json_object_get(found, "or_shorter"))) continue;
+        double tokens = row_number(found, "tokens");
+        if (!is_same_series(found, t->series.first[i]) || row_is(found, "or_shorter")) continue;
         if (!(tokens > 0)) continue;
         name_of(found, name);
         snprintf(tip, sizeof tip, "%s overtakes dense at about %.0f %s", name, tokens, t->of->unit);
@@ -195,7 +189,7 @@ static void draw_crossover(const time_chart *t, int i)
 
 static double end_of(const time_chart *t, int i)
 {
-    return chart_y(&t->chart, 1e3 * real_of(last_row(&t->series, i), "seconds"));
+    return chart_y(&t->chart, 1e3 * row_number(last_row(&t->series, i), "seconds"));
 }
 
 static void draw_series(const time_chart *t, int i)
@@ -206,13 +200,13 @@ static void draw_series(const time_chart *t, int i)
     double at[MOST][2];
     int n = 0;
     const look line = {.line = paint_of(row),
-                       .width = strcmp(text_of(row, "variant"), "dense") == 0 ? 3 : 1.7,
+                       .width = strcmp(row_text(row, "variant"), "dense") == 0 ? 3 : 1.7,
                        .dashed = is_peer(row) || before_of(s, i) > 0};
-    for (row = next_row(s, i, 0); row && n < MOST; row = next_row(s, i, real_of(row, "tokens")), n++)
-        at[n][0] = chart_x(&t->chart, real_of(row, "tokens")),
-        at[n][1] = chart_y(&t->chart, 1e3 * real_of(row, "seconds"));
+    for (row = next_row(s, i, 0); row && n < MOST; row = next_row(s, i, row_number(row, "tokens")), n++)
+        at[n][0] = chart_x(&t->chart, row_number(row, "tokens")),
+        at[n][1] = chart_y(&t->chart, 1e3 * row_number(row, "seconds"));
     if (n > 1) c->lines(c, (const double(*)[2])at, n, &line);
-    for (row = next_row(s, i, 0); row; row = next_row(s, i, real_of(row, "tokens"))) draw_point(t, row);
+    for (row = next_row(s, i, 0); row; row = next_row(s, i, row_number(row, "tokens"))) draw_point(t, row);
     draw_crossover(t, i);
 }
 
@@ -241,7 +235,7 @@ static void draw_labels(const time_chart *t)
     for (int i = 0; i < n; i++) {
         const json_t *row = last_row(&t->series, labels[i].series);
         const look leader = {.line = paint_of(row), .width = 1.3};
-        double from = chart_x(&t->chart, real_of(row, "tokens")) + 4;
+        double from = chart_x(&t->chart, row_number(row, "tokens")) + 4;
         c->lines(c, (const double[3][2]){{from, labels[i].end}, {x + 4, labels[i].end}, {x + 16, y[i]}}, 3, &leader);
         name_of(row, name);
         c->text(c, x + 20, y[i] + 4, (text_style){12, TEXT_START, 0, chart_ink(1)}, name);
@@ -274,15 +268,15 @@ static void draw_share(canvas *c, const void *context)
     char name[NAME], figure[64];
     for (int i = 0; i < s->n; i++) {
         const json_t *row = last_row(s, i);
-        double y = BAR * i + 4, share = real_of(row, "share_of_peak"), shown = fmax(0, fmin(share, 1));
+        double y = BAR * i + 4, share = row_number(row, "share_of_peak"), shown = fmax(0, fmin(share, 1));
         const look bar = {.fill = paint_of(row)};
         name_of(row, name);
         c->text(c, NAMES - 10, y + 14, (text_style){12, TEXT_END, 0, chart_ink(1)}, name);
         c->rect(c, NAMES, y, fmax(shown * room, 1), BAR - 7, &bar);
         if (json_is_number(json_object_get(row, "share_of_peak")))
-            snprintf(figure, sizeof figure, "%.1f %%, %.0f tokens", 100 * share, real_of(row, "tokens"));
+            snprintf(figure, sizeof figure, "%.1f %%, %.0f tokens", 100 * share, row_number(row, "tokens"));
         else
-            snprintf(figure, sizeof figure, "!, %.0f tokens", real_of(row, "tokens"));
+            snprintf(figure, sizeof figure, "!, %.0f tokens", row_number(row, "tokens"));
         c->text(c, NAMES + shown * room + 8, y + 14, chart_text(TEXT_START), figure);
     }
     const double peak[2][2] = {{NAMES + room + 0.5, 0}, {NAMES + room + 0.5, BAR * s->n}};

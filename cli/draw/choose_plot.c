@@ -103,17 +103,28 @@ static void draw_label(panel *p, const plot_point *q)
 
 /* ---- the whole ---- */
 
-static int by_time(const void *a, const void *b)
+static int is_beaten(const plot_point *p, const plot_point *by, int cost)
 {
-    double x = ((const plot_point *)a)->cost[COST_TIME], y = ((const plot_point *)b)->cost[COST_TIME];
-    return (x > y) - (x < y);
+    return by->error <= p->error && by->cost[cost] <= p->cost[cost] &&
+           (by->error < p->error || by->cost[cost] < p->cost[cost]);
 }
 
-static int by_flops(const void *a, const void *b)
+void choose_plot_mark(plot_point *point, int n, int cost)
 {
-    double x = ((const plot_point *)a)->cost[COST_FLOPS], y = ((const plot_point *)b)->cost[COST_FLOPS];
-    return (x > y) - (x < y);
+    for (int i = 0; i < n; i++) {
+        point[i].front[cost] = isfinite(point[i].error);
+        for (int j = 0; j < n; j++)
+            if (is_beaten(&point[i], &point[j], cost)) point[i].front[cost] = 0;
+    }
 }
+
+static int compare(const plot_point *a, const plot_point *b, int cost)
+{
+    return (a->cost[cost] > b->cost[cost]) - (a->cost[cost] < b->cost[cost]);
+}
+
+static int by_time(const void *a, const void *b) { return compare(a, b, COST_TIME); }
+static int by_flops(const void *a, const void *b) { return compare(a, b, COST_FLOPS); }
 
 /* The scales, from all points. */
 static int panel_make(const plot_point *point, int n, int cost, panel *p)
@@ -190,27 +201,12 @@ int choose_plot_write(plot_point *point, int n, const char *title, const char *p
 
 static void draw_times(canvas *c, const void *context) { draw_panel(c, context, COST_TIME); }
 
-/* Nothing is both as near and as fast, and in one of the two better. */
-static void mark_times(plot_point *point, int n)
-{
-    for (int i = 0; i < n; i++) {
-        const plot_point *p = &point[i];
-        point[i].front[COST_TIME] = 1;
-        for (int j = 0; j < n; j++) {
-            const plot_point *q = &point[j];
-            if (q->error <= p->error && q->cost[COST_TIME] <= p->cost[COST_TIME] &&
-                (q->error < p->error || q->cost[COST_TIME] < p->cost[COST_TIME]))
-                point[i].front[COST_TIME] = 0;
-        }
-    }
-}
-
 int choose_plot_put(FILE *file, plot_point *point, int n, const char *title, const char *name)
 {
     choose_plot all = {.point = point, .n = n, .title = title};
     int status = panel_make(point, n, COST_TIME, &all.panel[COST_TIME]);
     if (status) return status;
-    mark_times(point, n);
+    choose_plot_mark(point, n, COST_TIME);
     all.panel[COST_TIME].chart.top = all.panel[COST_TIME].room.inside.y = 12; /* no legend above it */
     drawing_put(file, &(drawing){LEFT + WIDTH + 20, 12 + HEIGHT + FOOT, title, {{0}}, draw_times, &all}, name);
     return CLI_GOOD;

@@ -14,6 +14,9 @@ typedef struct plot_point {
     int front[N_COSTS];
 } plot_point;
 
+/* Which points are in front: their error is a number, and nothing is both as near and as cheap, and better in one. */
+void choose_plot_mark(plot_point *point, int n, int cost);
+
 /* Two panels, log by log, with the fronts joined and labelled. Errors of 0 lie on a line of their own at the bottom.
    Sorts the points. */
 int choose_plot_write(plot_point *point, int n, const char *title, const char *path);

@@ -345,3 +345,10 @@ done:
     if (status) picture_clear(out);
     return status;
 }
+
+hga_id picture_levels(const picture *p)
+{
+    hga_id n = p->n_levels;
+    while (n > 1 && p->level_pairs[n - 1] <= 0) n--;
+    return n;
+}

@@ -53,6 +53,8 @@ int picture_weights(const hga_program *p, const hga_graph *g, const picture_tens
 /* mark[rows * columns]: 1 for the cells of a pattern in which some pair is covered more than once: the shares of what
    meets in them are more than the cell. */
 int picture_overlaps(const picture *p, unsigned char **mark);
+/* Levels up to the highest that covers something: what the colours are spread over. */
+hga_id picture_levels(const picture *p);
 
 void picture_clear(picture *p);
 

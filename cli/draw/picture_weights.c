@@ -40,16 +40,9 @@ static int read_tensors(weighing *w, const picture_tensors *t)
         if (w->program->field[i].binding == HGA_IO_USER)
             TRY(complain(CLI_USAGE, "the program reads a tensor of its own, '%s', which no option gives",
                          w->program->field[i].name));
-    TRY(tensor_file_read_one(t->query, t->layout, &w->query));
-    TRY(tensor_file_read_one(t->key, t->layout, &w->key));
+    TRY(tensor_file_read_pair(t->query, t->key, t->layout, &w->query, &w->key));
     TRY(check_rows(w, &w->query, HGA_IO_QUERY, HGA_ROWS_QUERIES));
     TRY(check_rows(w, &w->key, HGA_IO_KEY, HGA_ROWS_KEYS));
-    if (w->key.columns != w->query.columns)
-        TRY(complain(CLI_DATA, "%s: has dim %d, the query in %s has %d", t->key, w->key.columns, t->query,
-                     w->query.columns));
-    if (w->query.heads % w->key.heads != 0)
-        TRY(complain(CLI_DATA, "%s: has %d heads, which do not divide the query's %d", t->key, w->key.heads,
-                     w->query.heads));
     if (t->head >= w->query.heads)
         TRY(complain(CLI_USAGE, "--head: %d, but %s has heads 0 .. %d", t->head, t->query, w->query.heads - 1));
 done:

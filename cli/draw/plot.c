@@ -104,20 +104,12 @@ static void draw_axes(canvas *c, const layout *l, const picture *p, const plot_w
 
 /* ---- data ---- */
 
-/* levels up to the highest that is seen share the colours */
-static hga_id shown_levels(const picture *p)
-{
-    hga_id n = p->n_levels;
-    while (n > 1 && p->level_pairs[n - 1] <= 0) n--;
-    return n;
-}
-
 static look colour(uint32_t rgb, double opacity) { return (look){.fill = {PAINT_COLOUR, rgb, opacity}}; }
 
 static look look_of(const picture *p, const picture_rect *r, int edged)
 {
     if (p->is_weights) return colour(weight_colour((double)r->value), 1);
-    look l = colour(level_colour(r->level, shown_levels(p)), share_opacity((double)r->value));
+    look l = colour(level_colour(r->level, picture_levels(p)), share_opacity((double)r->value));
     if (edged) l.line = (paint){PAINT_PAGE, 0, 1}, l.width = 1;
     return l;
 }
@@ -203,7 +195,7 @@ static void draw_levels(legend *g, const picture *p)
     for (hga_id l = 0; l < p->n_levels; l++) {
         if (p->level_pairs[l] <= 0) continue;
         snprintf(text, sizeof text, "%d: %.3g %%", l, percent(p->level_pairs[l], twice ? seen : pairs));
-        entry(g, colour(level_colour(l, shown_levels(p)), 1), text);
+        entry(g, colour(level_colour(l, picture_levels(p)), 1), text);
     }
     if (twice) {
         g->y += 8;

@@ -88,6 +88,27 @@ int tensor_file_read_one(const char *path, tensor_layout layout, tensor_file *t)
     return complain(CLI_DATA, "%s: is a batch of %d; one sample is needed here", t->array.path, t->samples);
 }
 
+int tensor_file_check_pair(const tensor_file *q, const tensor_file *k)
+{
+    if (k->columns != q->columns)
+        return complain(CLI_DATA, "%s: has dim %d, the query in %s has %d", k->array.path, k->columns, q->array.path,
+                        q->columns);
+    if (q->heads % k->heads != 0)
+        return complain(CLI_DATA, "%s: has %d heads, which do not divide the query's %d", k->array.path, k->heads,
+                        q->heads);
+    return CLI_GOOD;
+}
+
+int tensor_file_read_pair(const char *query, const char *key, tensor_layout layout, tensor_file *q, tensor_file *k)
+{
+    int status = CLI_GOOD;
+    TRY(tensor_file_read_one(query, layout, q));
+    TRY(tensor_file_read_one(key, layout, k));
+    TRY(tensor_file_check_pair(q, k));
+done:
+    return status;
+}
+
 void tensor_file_say(const tensor_file *q)
 {
     fprintf(stderr, "hga: %d row%s, %d head%s of %d, %s", q->rows, q->rows == 1 ? "" : "s", q->heads,

@@ -19,6 +19,10 @@ tensor_reader tensor_file_read;
 tensor_reader tensor_file_read_one;
 /* What the tensor is, without its elements. */
 tensor_reader tensor_file_read_sizes;
+/* Heads and columns of a key fit a query. */
+int tensor_file_check_pair(const tensor_file *query, const tensor_file *key);
+/* One sample of each that fits the other. */
+int tensor_file_read_pair(const char *query, const char *key, tensor_layout layout, tensor_file *q, tensor_file *k);
 /* The elements of some of the rows of a tensor whose sizes are known; t->rows is then as many as these. */
 int tensor_file_read_rows(const char *path, const hga_interval *rows, int64_t n, tensor_file *t);
 /* One line on stderr: what the query was understood to be. */
