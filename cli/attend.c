@@ -1,5 +1,4 @@
 /* attend.c: hga attend, attention on tensors from .npy files. */
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

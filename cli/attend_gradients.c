@@ -17,15 +17,14 @@ enum { GROUP = 6 };
 /* Besides those of tables. */
 static const struct {
     const char *name, *says;
-} others[N_GRADIENTS] = {
-    [GRADIENT_QUERY] = {"query", "write the gradient of the query, in its shape"},
-    [GRADIENT_KEY] = {"key", "write the gradient of the key"},
-    [GRADIENT_VALUE] = {"value", "write the gradient of the value"},
-    [GRADIENT_WEIGHTS] = {"weights", "write the straight-through gradient of -p weights: hyperplanes that route "
-                                     "queries, and keys without their own"},
-    [GRADIENT_BIAS] = {"bias", "write the gradient of -p bias"},
-    [GRADIENT_KEY_WEIGHTS] = {"key-weights", "write the gradient of -p key-weights"},
-    [GRADIENT_KEY_BIAS] = {"key-bias", "write the gradient of -p key-bias"}};
+} others[N_GRADIENTS] = {[GRADIENT_QUERY] = {"query", "write the gradient of the query, in its shape"},
+                         [GRADIENT_KEY] = {"key", "write the gradient of the key"},
+                         [GRADIENT_VALUE] = {"value", "write the gradient of the value"},
+                         [GRADIENT_WEIGHTS] = {"weights", "write the straight-through gradient of -p weights: "
+                                                          "hyperplanes that route queries, and keys without their own"},
+                         [GRADIENT_BIAS] = {"bias", "write the gradient of -p bias"},
+                         [GRADIENT_KEY_WEIGHTS] = {"key-weights", "write the gradient of -p key-weights"},
+                         [GRADIENT_KEY_BIAS] = {"key-bias", "write the gradient of -p key-bias"}};
 
 const hga_call_row *gradient_row(gradient_of of)
 {
@@ -38,7 +37,7 @@ const char *gradient_name(gradient_of of)
     return row ? row->option : others[of].name;
 }
 
-const char *gradient_option(gradient_of of)
+static const char *gradient_option(gradient_of of)
 {
     static char option[N_GRADIENTS][64];
     snprintf(option[of], sizeof option[of], "--grad-%s", gradient_name(of));

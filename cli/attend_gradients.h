@@ -29,8 +29,7 @@ typedef struct gradient_arguments {
 
 /* --grad-*, --dropout, --seed, --layer: input is a gradient_arguments. */
 const option_list *gradient_list(void);
-/* "--grad-rel-key", and without --grad-. */
-const char *gradient_option(gradient_of of);
+/* "rel-key", of --grad-rel-key. */
 const char *gradient_name(gradient_of of);
 /* Of a call's table, else NULL. */
 const hga_call_row *gradient_row(gradient_of of);

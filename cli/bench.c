@@ -114,8 +114,7 @@ static const option_row options[] = {
      "with random relative keys, a row for each type of the first attended relation", 1},
     {"gradient", FLAG(arguments, gradient), NULL, 0,
      "also time the backward pass: a row gradient:VARIANT below each case, in turns with the forward pass, and its "
-     "time "
-     "over forward's (programs with user stages have none)",
+     "time over forward's (programs with user stages have none)",
      1},
     {"by-memory", FLAG(arguments, by_memory), NULL, 0,
      "compare each case with the memory's bandwidth (rows in order and at random), measured in turns with it, whatever "

@@ -1,8 +1,6 @@
 /* bench_html.c: a run as a page. */
 #include "bench_html.h"
 
-#include <string.h>
-
 #include "bench_chart.h"
 #include "bench_tables.h"
 #include "benchmarks_page.h"
@@ -57,12 +55,12 @@ static void put_setting(FILE *file, const json_t *rows, const json_t *like)
     fprintf(file, ", %.0f heads x %.0f</h2>\n<div class=\"charts\"><figure class=\"wide\">", row_number(like, "heads"),
             row_number(like, "dim"));
     bench_chart_time(file, &(time_rows){mine, NULL, "tokens", "Milliseconds against tokens, both logarithmic"});
-    fputs("<figcaption>Milliseconds of one execution against tokens; bars are quartiles, peers dashed and faint."
-          "</figcaption></figure>\n<figure class=\"wide\">",
+    fputs("<figcaption>Milliseconds of one execution against tokens; bars are quartiles, peers dashed and "
+          "faint.</figcaption></figure>\n<figure class=\"wide\">",
           file);
     bench_chart_share(file, mine);
-    fputs("<figcaption>Share of the fp32 peak at each longest length; useful operations only.</figcaption></figure>"
-          "</div>\n",
+    fputs("<figcaption>Share of the fp32 peak at each longest length; useful operations "
+          "only.</figcaption></figure></div>\n",
           file);
     json_decref(mine);
 }

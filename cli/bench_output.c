@@ -10,7 +10,7 @@
 
 /* ---- the command line ---- */
 
-static int check_output(void *input) { return bench_output_check(input); }
+static int check_output(void *input);
 
 static const option_row options[] = {
     {"json", TEXT(bench_output, json), "FILE", 0,
@@ -47,8 +47,9 @@ static void list_sinks(const bench_output *o, sink out[static SINKS])
 
 static int is_stdout(const sink *s) { return s->path && strcmp(s->path, "-") == 0; }
 
-int bench_output_check(const bench_output *o)
+static int check_output(void *input)
 {
+    const bench_output *o = input;
     sink all[SINKS];
     outfile_wish wishes[SINKS] = {{0}};
     const char *printed = NULL;

@@ -282,8 +282,7 @@ static const option_row options[] = {
     {"json", FLAG(arguments, json), NULL, 0, "as JSON", 0},
     {"gradient", FLAG(arguments, gradient), NULL, 0,
      "instead: compare a VARIANT's gradients with differences of a loss in double, and end with 1 where one is wrong "
-     "by "
-     "more than 1e-5",
+     "by more than 1e-5",
      2},
     {"query", TEXT(arguments, back.paths.query), "FILE", 0, "of --gradient: the tensors (default: small random ones)",
      2},

@@ -290,19 +290,15 @@ static const option_row options[] = {
 };
 
 static const char doc[] =
-    "Variants and their parameters against dense attention on given tensors: error, FLOP and time, sorted by error."
-    "\vrel L2 is the distance of the output from dense attention's, KL the mean over attention rows of KL(variant || "
-    "dense) in nats, on the first "
-    "1024 tokens (fewer with many heads). FLOP and ms are of one execution, after the graph and its plan are made; a "
-    "key head that several query "
-    "heads "
-    "share is measured as if each had its own. MB is graph, plan, workspace and tensors together.\n\n"
+    "Variants and their parameters against dense attention on given tensors: error, FLOP and time, sorted by "
+    "error.\vrel L2 is the distance of the output from dense attention's, KL the mean over attention rows of "
+    "KL(variant || dense) in nats, on the first 1024 tokens (fewer with many heads). FLOP and ms are of one execution, "
+    "after the graph and its plan are made; a key head that several query heads share is measured as if each had its "
+    "own. MB is graph, plan, workspace and tensors together.\n\n"
     "Candidates are windows, bpt, htransformer and hsa with parameters from a few tokens up to where they see "
-    "everything, as -p takes them, and "
-    "Treeformers of several heights whose hyperplanes have seeded random directions and pass through the origin "
-    "(split=random) or the median key of "
-    "their node (split=median); coarse levels weigh alike. In bpt, where rows are nodes, a span has the mean of its "
-    "tokens' rows.";
+    "everything, as -p takes them, and Treeformers of several heights whose hyperplanes have seeded random directions "
+    "and pass through the origin (split=random) or the median key of their node (split=median); coarse levels weigh "
+    "alike. In bpt, where rows are nodes, a span has the mean of its tokens' rows.";
 
 int run_choose(int argc, char **argv)
 {

@@ -5,9 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "arguments.h"
 #include "nearest.h"
-#include "variant_routed.h"
 
 enum { LEAST_LEAF = 4 };
 

@@ -25,12 +25,10 @@ int run_export(int argc, char **argv)
         .parts = parts,
         .check = check,
         .words = "GRAPH|VARIANT",
-        .says = "A graph in another format. It is read from JSON (- is standard input) or from a file of "
-                "edges: .mtx, .csv, .tsv, .edges, .graphml, .gml, .graph (METIS's), .npy or .npz (scipy's); or "
-                "a tree: .html, .md, .npy of parents or of a linkage. "
-                "It is written as .json, .npy, .mtx, .csv, .dot, "
-                ".graphml, .gexf, .graph "
-                "(METIS's); or as a picture of who attends to whom: .svg, .png."};
+        .says = "A graph in another format. It is read from JSON (- is standard input) or from a file of edges: .mtx, "
+                ".csv, .tsv, .edges, .graphml, .gml, .graph (METIS's), .npy or .npz (scipy's); or a tree: .html, .md, "
+                ".npy of parents or of a linkage. It is written as .json, .npy, .mtx, .csv, .dot, .graphml, .gexf, "
+                ".graph (METIS's); or as a picture of who attends to whom: .svg, .png."};
     arguments a = {0};
     graph_file f = {0};
     int status = CLI_GOOD;

@@ -41,8 +41,7 @@ static const option_row options[] = {
      "of a GRAPH that is a file of edges: the parent of every node by the file's numbers, -1 without, as .npy", 1},
     {"tree", TEXT(graph_argument, tree), "metis:LIST", 0,
      "of a GRAPH that is a file of edges: clusters that METIS finds, of so many nodes each, level by level "
-     "(metis:8,8,8); "
-     "edges join the clusters of what they join",
+     "(metis:8,8,8); edges join the clusters of what they join",
      1},
     {"pattern", FLAG(graph_argument, pattern), NULL, 0,
      "of a GRAPH that is a file of edges: every edge has weight 1, whatever the file says (zeros, negative values)", 1},

@@ -300,13 +300,12 @@ int run_inspect(int argc, char **argv)
         {&chosen_head_list, offsetof(arguments, source.chosen), NULL, 0},
         {call_list(CALL_WHOLE), offsetof(arguments, row.by.call), "With --query and --key:", 10},
         {0}};
-    const option_list line = {
-        .rows = options,
-        .parts = parts,
-        .check = check,
-        .words = "GRAPH|VARIANT",
-        .says = "What a graph is: nodes, edges, degrees, bytes, and which pairs of tokens its program covers, "
-                "by which levels, in how many layers."};
+    const option_list line = {.rows = options,
+                              .parts = parts,
+                              .check = check,
+                              .words = "GRAPH|VARIANT",
+                              .says = "What a graph is: nodes, edges, degrees, bytes, and which pairs of tokens its "
+                                      "program covers, by which levels, in how many layers."};
     arguments a = {0};
     graph_file f = {0};
     json_t *document = json_object();

@@ -1,7 +1,6 @@
 /* inspect_row.c: hga inspect --row, the edges of one token as rows of a table. */
 #include "inspect_row.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,5 @@
 /* main.c: the subcommands, help and version. */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "command.h"

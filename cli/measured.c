@@ -82,11 +82,10 @@ void measured_explain(FILE *file, const json_t *rows)
     size_t n = json_array_size(rows), disturbed = count_of(rows, "disturbed"),
            beyond = count_of(rows, "limit_disturbed");
     if (beyond)
-        fprintf(
-            file,
-            "! %zu of %zu rows did more than the machine was found to allow: the limit was disturbed, and they have "
-            "no share of it\n",
-            beyond, n);
+        fprintf(file,
+                "! %zu of %zu rows did more than the machine was found to allow: the limit was disturbed, and they "
+                "have no share of it\n",
+                beyond, n);
     if (disturbed)
         fprintf(
             file,

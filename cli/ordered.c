@@ -42,8 +42,8 @@ int ordered_gain(const model *m, char **text)
     TRY(complain_of(hga_graph_locality(m->ordered, 2, &is), CLI_DATA, m->title));
     TRY(take(ROOM, 1, text));
     snprintf(*text, ROOM,
-             "edges between two halves %.1f -> %.1f %%, rows read for a row %.2f -> %.2f, bandwidth %d -> %d, "
-             "mean distance %.0f -> %.0f",
+             "edges between two halves %.1f -> %.1f %%, rows read for a row %.2f -> %.2f, bandwidth %d -> %d, mean "
+             "distance %.0f -> %.0f",
              percent(was.cut, was.edges), percent(is.cut, is.edges), rows_a_row(&was, m), rows_a_row(&is, m),
              was.bandwidth, is.bandwidth, was.distance, is.distance);
 done:

@@ -1,14 +1,12 @@
 /* ranks_plot.c: milliseconds against ranks, a line for each way. */
 #include "ranks_plot.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "chart.h"
 #include "drawing.h"
 #include "explain_ranks.h"
-#include "palette.h"
 
 enum { WIDTH = 760, HEIGHT = 440, LEFT = 72, RIGHT = 250, TOP = 52, BOTTOM = 56 };
 

@@ -286,8 +286,7 @@ static void put_picture(FILE *file, const picture *p, hga_id n_levels, const cha
     if (take(p->n_rects, sizeof *rects, &rects)) return;
     fprintf(file,
             "<figure><svg class=\"pattern\" viewBox=\"0 0 %d %d\" role=\"img\" aria-label=\"Attention pattern: %d "
-            "words by %d words\" "
-            "data-words=\"%d\" shape-rendering=\"crispEdges\">",
+            "words by %d words\" data-words=\"%d\" shape-rendering=\"crispEdges\">",
             p->columns, p->rows, p->n_queries, p->n_keys, p->n_keys);
     put_rects(file, p, rects, n_levels);
     put_twice(file, p);

@@ -8,7 +8,6 @@
 #include "arguments.h"
 #include "command.h"
 #include "measured.h"
-#include "memory.h"
 #include "outfile.h"
 #include "progress.h"
 #include "report.h"
@@ -16,7 +15,6 @@
 #include "table.h"
 #include "terminal.h"
 #include "whole_file.h"
-#include "variant.h"
 
 enum { DEFAULT_TOKENS = 8192, DEFAULT_SEED = 1, PROBE_WORDS = 1024 };
 static const double case_seconds = 1; /* of repeats, for one variant, unless said otherwise */

@@ -1,8 +1,6 @@
 /* scene.c: leaves for trees, and tensors for graphs. */
 #include "scene.h"
 
-#include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

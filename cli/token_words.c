@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "arguments.h"
+#include "complain.h"
 #include "json_file.h"
 
 /* Texts that are freed together. */

@@ -20,7 +20,8 @@ int call_is_fit(const hga_call_row *row, double x)
     return !row->numbers || (x >= row->least && x <= row->most) || x == row->none;
 }
 
-int call_is_by_head(const hga_call_row *row)
+/* Has it entries for each head? */
+static int call_is_by_head(const hga_call_row *row)
 {
     return row->rows == HGA_EXTENT_HEADS || row->columns == HGA_EXTENT_HEADS || row->columns == HGA_EXTENT_KEYS ||
            row->columns == HGA_EXTENT_COLUMNS;
@@ -94,8 +95,8 @@ static void describe(const hga_call_row *row, size_t room, char *text)
 
 static const option_row normaliser_options[] = {
     {"normaliser", READ(read_normaliser), "N", ARGUMENTS_MORE,
-     "of scores: softmax; sigmoid, sigmoid:B, each weight by itself, 1 / (1 + e^-(score + B)); or entmax:ALPHA, "
-     "ALPHA from 1.05 to 2, most weights exactly 0, 2 is sparsemax (default: the program's, softmax)",
+     "of scores: softmax; sigmoid, sigmoid:B, each weight by itself, 1 / (1 + e^-(score + B)); or entmax:ALPHA, ALPHA "
+     "from 1.05 to 2, most weights exactly 0, 2 is sparsemax (default: the program's, softmax)",
      GROUP},
     {"normalizer", READ(read_normaliser), NULL, OPTION_ALIAS, NULL, GROUP},
 };

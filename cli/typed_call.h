@@ -32,8 +32,6 @@ int call_is_number(const hga_call_row *row);
 int call_has_option(const hga_call_row *row);
 /* May it be an entry? */
 int call_is_fit(const hga_call_row *row, double x);
-/* Has it entries for each head? */
-int call_is_by_head(const hga_call_row *row);
 /* "[types][dim]", into `text`; returns it. */
 enum { CALL_SHAPE_ROOM = 64 };
 const char *call_shape(const hga_call_row *row, char text[static CALL_SHAPE_ROOM]);

@@ -3,13 +3,11 @@
 
 #include <limits.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
 #include "arguments.h"
 #include "nearest.h"
-#include "outfile.h"
 
 /* ---- parameters ---- */
 

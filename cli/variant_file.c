@@ -1,6 +1,4 @@
 /* variant_file.c: graph=FILE, a hierarchy of the user's own. */
-#include <stdlib.h>
-#include <string.h>
 
 #include "graph_file.h"
 #include "ordered.h"

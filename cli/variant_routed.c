@@ -251,10 +251,10 @@ int make_routed(const variant_job *job, model *out)
     if (tensors_of(job) && !job->tensors->choosing)
         TRY(complain(CLI_USAGE, "%s: blocks are chosen in whole calls, as hga attend makes them", job->name));
     if (!tensors_of(job) && !given)
-        TRY(complain(CLI_USAGE,
-                     "%s: blocks are chosen by queries and keys: give --query FILE and --key FILE, or -p "
-                     "choice=@FILE.npy",
-                     job->name));
+        TRY(complain(
+            CLI_USAGE,
+            "%s: blocks are chosen by queries and keys: give --query FILE and --key FILE, or -p choice=@FILE.npy",
+            job->name));
     TRY(cut_samples(job, &n_samples, &offsets));
     p.n_tokens = offsets[n_samples], p.n_samples = n_samples, p.offsets = offsets;
     TRY(complain_of(hga_routed_selection(&p, &how), CLI_USAGE, job->name));

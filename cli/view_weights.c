@@ -2,7 +2,6 @@
 #include "view_weights.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "progress.h"
 

@@ -8,9 +8,6 @@ typedef struct progress {
     double started, drawn; /* seconds by the clock */
 } progress;
 
-/* ", 3 s left", ", 12 min left", after `passed` seconds for a share done; "" as long as that says little. */
-const char *progress_left(double done, double passed, char text[static 32]);
-
 /* Nothing is drawn unless stderr is a terminal. */
 progress progress_start(const char *what);
 /* An hga_progress; `bar` is a progress. */

@@ -2,7 +2,6 @@
 #include "table.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "terminal.h"

@@ -2,7 +2,6 @@
 #include "words.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 void words_clear(words *w)
 {

@@ -3,7 +3,6 @@
 
 #include <math.h>
 #include <stdio.h>
-#include <string.h>
 
 enum { LABEL = 12, LABEL_HEIGHT = 13 };
 

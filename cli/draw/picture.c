@@ -54,7 +54,7 @@ static int grow(void *array, int64_t *room, int64_t used, size_t size)
     return CLI_GOOD;
 }
 
-int picture_add(picture *p, picture_rect r)
+static int picture_add(picture *p, picture_rect r)
 {
     int status = grow(&p->rects, &p->room, p->n_rects, sizeof r);
     if (status == CLI_GOOD) p->rects[p->n_rects++] = r;

@@ -63,7 +63,6 @@ void picture_clear(picture *p);
 /* The first token of cell i when n tokens make `cells` cells; the cell of a token. */
 hga_id cell_start(hga_id i, hga_id n, hga_id cells);
 hga_id cell_of(hga_id token, hga_id n, hga_id cells);
-int picture_add(picture *p, picture_rect r);
 /* Turn cells of equal colour into as few rectangles as a greedy walk finds. value[rows * columns], 0 shows nothing;
    level NULL: 0. Values go into `steps` steps. */
 int picture_from_cells(picture *p, const float *value, const hga_id *level, int steps);

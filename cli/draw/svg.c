@@ -136,8 +136,8 @@ static void put_open(FILE *file, const drawing *d, const char *name)
 static const char style[] =
     "<style>\n.hga{font-family:system-ui,sans-serif}\n"
     ".hga .page{fill:#fff}.hga .ink{fill:#1b1f27}.hga .page-line{stroke:#fff}.hga .ink-line{stroke:#1b1f27}\n"
-    "@media (prefers-color-scheme:dark){.hga .page{fill:#14171d}.hga .ink{fill:#e6e9ef}"
-    ".hga .page-line{stroke:#14171d}.hga .ink-line{stroke:#e6e9ef}}\n</style>\n";
+    "@media (prefers-color-scheme:dark){.hga .page{fill:#14171d}.hga .ink{fill:#e6e9ef}.hga "
+    ".page-line{stroke:#14171d}.hga .ink-line{stroke:#e6e9ef}}\n</style>\n";
 
 /* name NULL: a document of its own, with its size, style and page */
 static void put_element(FILE *file, const drawing *d, const char *name)

@@ -210,8 +210,7 @@ static void put_stages(FILE *file, const hga_program *p)
         html_json_string(file, s->name);
         fprintf(file,
                 ", \"relation\": %d, \"order\": %d, \"message\": %d, \"reduce\": %d, \"update\": %d, \"by_mass\": %d, "
-                "\"value\": %d, \"out\": %d, "
-                "\"reads\": %u}",
+                "\"value\": %d, \"out\": %d, \"reads\": %u}",
                 s->relation, (int)s->order, (int)s->message, (int)s->reduce, (int)s->update, s->by_mass != 0,
                 s->value - 1, s->out - 1, s->reads >> 1); /* the page counts fields from 0, -1: none */
     }

@@ -7,7 +7,5 @@ int png_write(const drawing *d, const char *path)
     (void)d;
     return complain(
         CLI_OUTSIDE,
-        "%s: .png needs cairo and libpng, which this tool was built without (HGA_WITH_CAIRO=OFF); .svg does "
-        "not",
-        path);
+        "%s: .png needs cairo and libpng, which this tool was built without (HGA_WITH_CAIRO=OFF); .svg does not", path);
 }

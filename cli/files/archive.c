@@ -198,23 +198,3 @@ done:
     json_decref(header);
     return status;
 }
-
-static int header_of(const char *path, json_t **header)
-{
-    FILE *file = fopen(path, "rb");
-    int64_t first;
-    *header = NULL;
-    if (!file) return complain(CLI_DATA, "%s: cannot be read: %s", path, strerror(errno));
-    int status = read_header(path, file, header, &first);
-    fclose(file);
-    return status;
-}
-
-int safetensors_has(const char *path, const char *name, int *has)
-{
-    json_t *header = NULL;
-    int status = header_of(path, &header);
-    *has = !is_metadata(name) && json_object_get(header, name) != NULL;
-    json_decref(header);
-    return status;
-}

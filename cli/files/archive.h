@@ -34,6 +34,5 @@ typedef struct safetensor {
 int safetensors_find(const char *path, FILE *file, const char *name, safetensor *out);
 int safetensors_each(const char *path, FILE *file, int (*visit)(const char *name, const safetensor *t, void *context),
                      void *context);
-int safetensors_has(const char *path, const char *name, int *has);
 
 #endif

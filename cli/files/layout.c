@@ -3,8 +3,6 @@
 
 #include <string.h>
 
-#include "arguments.h"
-
 const char *layout_axes(tensor_layout l)
 {
     static const char *const axes[] = {"[rows][heads][dim]", "[heads][rows][dim]", "[batch][rows][heads][dim]",

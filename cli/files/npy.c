@@ -18,7 +18,7 @@ const char *npy_shape(int n_dims, const int64_t *dim, char text[static 200])
     return text;
 }
 
-int npy_read_header(const char *name, FILE *file, npy_header *h)
+static int read_header(const char *name, FILE *file, npy_header *h)
 {
     hga_status st = hga_npy_read_header(name, file, &h->has);
     if (st) return complain_of(st, CLI_DATA, name);
@@ -251,7 +251,7 @@ int npy_read_values(const char *name, FILE *file, const npy_header *h, const npy
 int npy_read_stream(const char *name, FILE *file, const npy_wish *wish, npy *out)
 {
     npy_header h = {0};
-    int status = npy_read_header(name, file, &h);
+    int status = read_header(name, file, &h);
     return status ? status : npy_read_values(name, file, &h, wish, 1, out);
 }
 

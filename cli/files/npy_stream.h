@@ -14,7 +14,6 @@ typedef struct npy_header {
 
 /* The first bytes of a .npy file, up to its elements: not more than NPY_HEADER_BYTES. */
 enum { NPY_MAX_HEADER = 1 << 16, NPY_HEADER_BYTES = 12 + NPY_MAX_HEADER };
-int npy_read_header(const char *name, FILE *file, npy_header *h);
 /* What an array must hold: whole numbers, real ones, or real ones and -inf. */
 enum { NPY_WHOLE, NPY_REAL, NPY_ENDLESS };
 /* What is read: what it must hold; a part, or NULL, all; nothing but its sizes. */

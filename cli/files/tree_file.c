@@ -1,7 +1,6 @@
 /* tree_file.c: which reader a tree's file gets. */
 #include "tree_file.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
