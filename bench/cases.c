@@ -9,7 +9,14 @@
 #include "numbers.h"
 #include "rows.h"
 
-enum { LEAF_TOKENS = 64, MAX_HEIGHT = 24, DEFAULT_DEGREE = 32, DEFAULT_LENGTH = 64 };
+enum {
+    LEAF_TOKENS = 64,
+    MAX_HEIGHT = 24,
+    DEFAULT_DEGREE = 32,
+    MAX_DEGREE = 65536,
+    DEFAULT_LENGTH = 64,
+    HEIGHT_BY_TOKENS = -1
+};
 /* streams of random numbers: what is drawn for one thing says nothing of another */
 enum { STREAM_QUERY_LEAF = 1, STREAM_KEY_LEAF, STREAM_TENSORS, STREAM_EDGES, STREAM_RELATIVE = 8 };
 
@@ -32,7 +39,7 @@ static hga_status make_level_weights(hga_id height, bench_case *out)
     return st;
 }
 
-hga_status bench_make_tree(hga_id tokens, hga_id height, int coarse, bench_case *out)
+static hga_status make_tree(hga_id tokens, hga_id height, int coarse, bench_case *out)
 {
     hga_status st;
     int32_t *leaf = NULL; /* [2][tokens]: the queries', the keys' */
@@ -53,7 +60,7 @@ done:
 }
 
 /* explicit edges, which is what a graph from elsewhere has; a source drawn twice is one edge */
-hga_status bench_make_random(hga_id tokens, hga_id degree, bench_case *out)
+static hga_status make_random(hga_id tokens, hga_id degree, bench_case *out)
 {
     hga_status st;
     hga_builder *b = NULL;
@@ -73,7 +80,7 @@ done:
     return st;
 }
 
-hga_status bench_make_segments(hga_id tokens, hga_id length, bench_case *out)
+static hga_status make_segments(hga_id tokens, hga_id length, bench_case *out)
 {
     hga_status st;
     int32_t *segment = NULL;
@@ -156,36 +163,68 @@ hga_shape bench_case_shape(const bench_case *c, const hga_shape *shape)
 
 /* ---- words ---- */
 
-/* what follows " name=", NULL without */
-static const char *setting(const char *words, const char *name)
+/* What is made by chance has one setting, a whole number. */
+typedef struct chance {
+    const char *setting; /* NULL: it is none */
+    hga_id is, least, most;
+} chance;
+
+static chance chance_of(const char *name, const hga_variant *v)
 {
-    size_t n = strlen(name);
-    for (const char *at = strchr(words, ' '); at; at = strchr(at, ' ')) {
-        at++;
-        if (strncmp(at, name, n) == 0 && at[n] == '=') return at + n + 1;
-    }
-    return NULL;
+    if (strcmp(name, "random") == 0) return (chance){"degree", DEFAULT_DEGREE, 1, MAX_DEGREE};
+    if (v && v->can & HGA_NEEDS_SEGMENTS) return (chance){"length", DEFAULT_LENGTH, 1, INT32_MAX};
+    if (v && v->can & HGA_NEEDS_LEAVES) return (chance){"height", HEIGHT_BY_TOKENS, 0, MAX_HEIGHT};
+    return (chance){0};
 }
 
-static hga_id number(const char *words, const char *name, hga_id otherwise)
+/* One " setting=number" behind the name. */
+static hga_status read_setting(const char *name, const char *text, chance *c)
 {
-    const char *text = setting(words, name);
-    return text ? (hga_id)strtol(text, NULL, 10) : otherwise;
+    size_t n = strlen(c->setting);
+    char *end = NULL;
+    if (strncmp(text, c->setting, n) != 0 || text[n] != '=')
+        return hga_fail(HGA_EINVAL, "%s takes %s only", name, c->setting);
+    long long is = strtoll(text + n + 1, &end, 10);
+    if (end == text + n + 1 || (*end && *end != ' '))
+        return hga_fail(HGA_EINVAL, "%s: %s is no whole number", name, c->setting);
+    if (is < c->least || is > c->most)
+        return hga_fail(HGA_EINVAL, "%s: %s: %lld is not in %d .. %d", name, c->setting, is, c->least, c->most);
+    c->is = (hga_id)is;
+    return HGA_OK;
+}
+
+static hga_status read_words(const char *words, const hga_variant **v, chance *c)
+{
+    char name[64];
+    hga_status st = HGA_OK;
+    snprintf(name, sizeof name, "%.*s", (int)strcspn(words, " "), words);
+    *v = hga_variant_named(name);
+    *c = chance_of(name, *v);
+    for (const char *at = strchr(words, ' '); c->setting && at && !st; at = strchr(at + 1, ' '))
+        st = read_setting(name, at + 1, c);
+    return st;
+}
+
+hga_status bench_case_by_chance(const char *words, int *by_chance)
+{
+    const hga_variant *v;
+    chance c;
+    hga_status st = read_words(words, &v, &c);
+    *by_chance = c.setting != NULL;
+    return st;
 }
 
 hga_status bench_case_make(const char *words, hga_id tokens, bench_case *out)
 {
-    char name[64];
-    snprintf(name, sizeof name, "%.*s", (int)strcspn(words, " "), words);
-    const hga_variant *v = hga_variant_named(name);
+    const hga_variant *v;
+    chance c;
+    hga_status st = read_words(words, &v, &c);
     *out = (bench_case){0};
-    if (strcmp(name, "random") == 0) return bench_make_random(tokens, number(words, "degree", DEFAULT_DEGREE), out);
-    if (v && v->can & HGA_NEEDS_SEGMENTS)
-        return bench_make_segments(tokens, number(words, "length", DEFAULT_LENGTH), out);
-    if (v && v->can & HGA_NEEDS_LEAVES)
-        return bench_make_tree(tokens, number(words, "height", BENCH_HEIGHT_BY_TOKENS),
-                               (v->can & HGA_NEEDS_TYPE_SCALE) != 0, out);
-    return hga_build(words, tokens, &out->graph, &out->program);
+    if (st) return st;
+    if (!c.setting) return hga_build(words, tokens, &out->graph, &out->program);
+    if (!v) return make_random(tokens, c.is, out);
+    if (v->can & HGA_NEEDS_SEGMENTS) return make_segments(tokens, c.is, out);
+    return make_tree(tokens, c.is, (v->can & HGA_NEEDS_TYPE_SCALE) != 0, out);
 }
 
 /* ---- tensors, plans, times ---- */

@@ -23,15 +23,12 @@ typedef struct bench_case {
    by chance: "random degree=32" (as many sources a row), "treeformer-fine height=5", "treeformer-coarse" (leaves drawn
    at random; without a height, leaves of about 64 tokens), "segments length=64" (segments of so many tokens). */
 hga_status bench_case_make(const char *words, hga_id tokens, bench_case *out);
-/* The made-by-chance ones alone. */
-hga_status bench_make_random(hga_id tokens, hga_id degree, bench_case *out);
-hga_status bench_make_tree(hga_id tokens, hga_id height, int coarse, bench_case *out);
-hga_status bench_make_segments(hga_id tokens, hga_id length, bench_case *out);
+/* Are words of the second kind? They are read, then. */
+hga_status bench_case_by_chance(const char *words, int *by_chance);
 /* The blocks that heads choose by the very queries and keys that bench_case_tensors gives. */
 hga_status bench_make_routed(const hga_routed *p, const hga_shape *shape, bench_case *out);
 /* The shape of a call of so many heads: those of one chooser. */
 hga_shape bench_case_shape(const bench_case *c, const hga_shape *shape);
-enum { BENCH_HEIGHT_BY_TOKENS = -1 };
 
 /* Tensors for a graph and program that are there: `tensor_bytes`, and with `allocate` the numbers themselves, uniform
    in [-1, 1) and the same in every run. */

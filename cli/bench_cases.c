@@ -9,8 +9,6 @@
 #include "ordered.h"
 #include "variant_routed.h"
 
-enum { MAX_HEIGHT = 24, DEFAULT_DEGREE = 32, MAX_DEGREE = 65536, DEFAULT_LENGTH = 64 };
-
 /* ---- names ---- */
 
 /* the end of the item that starts here: a comma before something that is no number */
@@ -21,36 +19,6 @@ static size_t item_length(const char *list)
     return n;
 }
 
-/* what is made by chance has one parameter, a whole number */
-static int read_only(const bench_variant *v, const char *name, hga_id most, hga_id *out)
-{
-    char what[64];
-    size_t n = strlen(name);
-    snprintf(what, sizeof what, "--variants: %s", name);
-    for (int i = 0; i < v->typed.n; i++) {
-        const char *typed = v->typed.setting[i];
-        if (strncmp(typed, name, n) != 0 || typed[n] != '=')
-            return complain(CLI_USAGE, "--variants: '%s' takes %s only", v->typed.name, name);
-        int status = read_id(what, typed + n + 1, 0, most, out);
-        if (status) return status;
-    }
-    return CLI_GOOD;
-}
-
-static int read_random(bench_variant *v)
-{
-    v->degree = DEFAULT_DEGREE;
-    int status = read_only(v, "degree", MAX_DEGREE, &v->degree);
-    return status || v->degree ? status : complain(CLI_USAGE, "--variants: degree: 0 is not in 1 .. %d", MAX_DEGREE);
-}
-
-static int read_segments(bench_variant *v)
-{
-    v->length = DEFAULT_LENGTH;
-    int status = read_only(v, "length", INT32_MAX, &v->length);
-    return status || v->length ? status : complain(CLI_USAGE, "--variants: length: 0 is not in 1 .. %d", INT32_MAX);
-}
-
 /* what was typed as rows and results have it: the variant's own name, colons between the settings */
 static void write_text(bench_variant *v)
 {
@@ -59,10 +27,19 @@ static void write_text(bench_variant *v)
         used += (size_t)snprintf(v->text + used, sizeof v->text - used, ":%s", v->typed.setting[i]);
 }
 
+/* The same with blanks, as the measuring library has it. */
+static void words_of(const bench_variant *v, char words[static sizeof v->text])
+{
+    strcpy(words, v->text);
+    for (char *c = words; *c; c++)
+        if (*c == ':') *c = ' ';
+}
+
 /* name:parameter=value:.. */
 static int read_variant(const char *item, size_t length, bench_variant *v)
 {
-    *v = (bench_variant){.height = BENCH_HEIGHT_BY_TOKENS};
+    char words[sizeof v->text];
+    *v = (bench_variant){0};
     if (length == 0 || length >= sizeof v->parts)
         return complain(CLI_USAGE, "--variants: '%.*s' is not a variant", (int)length, item);
     memcpy(v->parts, item, length);
@@ -73,11 +50,9 @@ static int read_variant(const char *item, size_t length, bench_variant *v)
     write_text(v);
     v->typed.takes_order = 1;
     v->file = strncmp(v->typed.name, "graph=", 6) == 0;
-    v->coarse = row && row->can & HGA_NEEDS_TYPE_SCALE;
-    v->tree = row && row->can & HGA_NEEDS_LEAVES;
-    if (row && row->can & HGA_NEEDS_SEGMENTS) return read_segments(v);
-    if (v->tree) return read_only(v, "height", MAX_HEIGHT, &v->height);
-    if (strcmp(v->typed.name, "random") == 0) return read_random(v);
+    words_of(v, words);
+    status = complain_of(bench_case_by_chance(words, &v->by_chance), CLI_USAGE, "--variants");
+    if (status || v->by_chance) return status;
     settings s;
     status = variant_settings(&v->typed, &s, &row); /* a wrong name or value is known before anything runs */
     if (status == CLI_GOOD) settings_clear(&s);
@@ -147,9 +122,9 @@ done:
 int bench_variant_build(const bench_variant *v, hga_id tokens, bench_case *out)
 {
     *out = (bench_case){0};
-    if (v->tree) return complain_of(bench_make_tree(tokens, v->height, v->coarse, out), CLI_USAGE, v->text);
-    if (v->length) return complain_of(bench_make_segments(tokens, v->length, out), CLI_OUTSIDE, v->text);
+    char words[sizeof v->text];
+    words_of(v, words);
+    if (v->by_chance) return complain_of(bench_case_make(words, tokens, out), CLI_USAGE, v->text);
     if (routed_is(&v->typed)) return build_routed(v, tokens, out);
-    if (v->degree) return complain_of(bench_make_random(tokens, v->degree, out), CLI_OUTSIDE, v->text);
     return build_typed(v, tokens, out);
 }

@@ -12,10 +12,7 @@ typedef struct bench_variant {
     char text[256]; /* name:parameter=value:.. */
     char parts[256];
     typed_variant typed;
-    hga_id height; /* of a tree, or BENCH_HEIGHT_BY_TOKENS */
-    hga_id length; /* of made-up segments; 0: it has none */
-    hga_id degree; /* of a random graph; 0: it is none */
-    int tree, coarse;
+    int by_chance;          /* see bench_case_make */
     const hga_shape *shape; /* whose heads choose, of routed; NULL: as --heads and --dim are by default */
     int file;               /* graph=FILE, which knows how many tokens it has */
 } bench_variant;

@@ -7,38 +7,7 @@
 #include <string.h>
 
 #include "memory.h"
-#include "numbers.h"
-
-enum { MOST_TOKENS = 1024, LEAST_TOKENS = 3, PROMPT = 512, STREAM = 11 };
-
-/* What is timed again and again. */
-typedef struct token_times {
-    double *seconds; /* [MOST_TOKENS or the rule's] */
-    int n, most;
-    double budget;
-    hga_id threads;
-    bench_time all;
-} token_times;
-
-static int open_times(const bench_place *p, hga_id threads, token_times *t)
-{
-    *t = (token_times){.most = p->rules.repetitions ? p->rules.repetitions : MOST_TOKENS, .threads = threads};
-    t->budget = p->rules.repetitions ? 1e9 : bench_budget(&p->rules);
-    return take(t->most, sizeof *t->seconds, &t->seconds);
-}
-
-static hga_status time_tokens(hga_status (*once)(void *context), void *context, token_times *t)
-{
-    hga_status st = once(context); /* warm-up */
-    while (!st && t->n < t->most && (t->n < LEAST_TOKENS || t->all.wall < t->budget)) {
-        bench_time start = bench_clock();
-        st = once(context);
-        bench_time took = bench_since(start);
-        t->seconds[t->n++] = t->threads > 1 ? took.wall : took.thread;
-        t->all = bench_time_add(t->all, took);
-    }
-    return st;
-}
+#include "tokens.h"
 
 /* ---- rows of the table ---- */
 
@@ -47,7 +16,7 @@ typedef struct decode_row {
     const char *variant, *parameters;
     double graph_seconds, decoder_seconds, prompt_seconds, flat; /* prompt's are a token's */
     int64_t cache_bytes, cache_rows, workspace_bytes;
-    token_times times;
+    bench_tokens times;
 } decode_row;
 
 static json_t *name_of(const bench_place *p, const decode_row *r)
@@ -68,7 +37,7 @@ static json_t *case_json(const bench_place *p, const decode_row *r)
 
 static json_t *times_json(const decode_row *r, double median, double mean)
 {
-    const token_times *t = &r->times;
+    const bench_tokens *t = &r->times;
     double busy = bench_busy(t->all, t->threads);
     int disturbed = busy < BENCH_TRUSTED;
     return json_pack("{s:f, s:f, s:f, s:f, s:f, s:o, s:f, s:f, s:b, s:s}", "seconds", median, "mean_seconds", mean,
@@ -80,7 +49,7 @@ static json_t *times_json(const decode_row *r, double median, double mean)
 
 static int append_row(const bench_place *p, decode_row *r, json_t *rows)
 {
-    const token_times *t = &r->times;
+    const bench_tokens *t = &r->times;
     double all = 0, median = 0, mean = 0;
     if (t->n) {
         bench_sort(t->seconds, t->n);
@@ -112,11 +81,11 @@ int bench_decode_flat(const bench_place *p, json_t *rows, double *seconds)
     TRY(complain_of(hga_build_dense(&dense, &c.graph, &c.program), CLI_OUTSIDE, r.variant));
     TRY(complain_of(hga_plan_create(c.graph, &c.program, &p->shape, &p->options, &c.plan), CLI_USAGE, r.variant));
     r.workspace_bytes = hga_plan_workspace_bytes(c.plan);
-    TRY(open_times(p, hga_plan_threads(c.plan), &r.times));
+    TRY(complain_of(bench_tokens_open(&p->rules, hga_plan_threads(c.plan), &r.times), CLI_OUTSIDE, r.variant));
     if (!p->dry_run) {
         TRY(complain_of(hga_workspace_create(c.plan, &c.workspace), CLI_OUTSIDE, r.variant));
         TRY(complain_of(bench_case_tensors(&c, &p->shape, 1), CLI_OUTSIDE, r.variant));
-        TRY(complain_of(time_tokens(execute, &c, &r.times), CLI_OUTSIDE, r.variant));
+        TRY(complain_of(bench_tokens_time(execute, &c, &r.times), CLI_OUTSIDE, r.variant));
     }
     TRY(append_row(p, &r, rows));
     *seconds = r.flat;
@@ -128,107 +97,20 @@ done:
 
 /* ---- a variant ---- */
 
-typedef struct feeding {
-    hga_decoder *decoder;
-    hga_decode_workspace *workspace;
-    hga_pages *pages;
-    hga_cache *cache;
-    hga_shape shape;
-    hga_io io;      /* tables */
-    float *numbers; /* query, key, value, out: `rows` of each */
-    int64_t rows;
-    hga_id at;
-    int chooses; /* tokens do: rows of the output cost them more than the prompt's tokens, and nobody needs these */
-} feeding;
-
-/* The next n tokens, whichever numbers they have. */
-static hga_status feed(feeding *f, hga_id n)
+static int open_feeding(const bench_place *p, const bench_case *c, const model *chosen, bench_feeding *f, decode_row *r)
 {
-    int64_t rows = hga_decoder_rows(f->decoder, f->at, n, NULL, 0);
-    int64_t q = (int64_t)f->shape.n_heads * f->shape.dim, kv = (int64_t)f->shape.n_kv_heads * f->shape.dim;
-    hga_append a = {.cache = f->cache, .n_tokens = n, .io = f->io};
-    a.io.query = (hga_tensor){.data = f->numbers, .rows = rows};
-    a.io.key = (hga_tensor){.data = f->numbers + f->rows * q, .rows = rows};
-    a.io.value = (hga_tensor){.data = f->numbers + f->rows * (q + kv), .rows = rows};
-    a.io.out = (hga_tensor){.data = f->numbers + f->rows * (q + 2 * kv), .rows = rows};
-    if (f->chooses && n > 1) a.io.out = (hga_tensor){0};
-    hga_status st = hga_decoder_append(f->decoder, f->workspace, &a, 1);
-    if (!st) f->at += n;
-    return st;
-}
-
-static hga_status feed_one(void *context) { return feed(context, 1); }
-
-static hga_id prompt_of(const feeding *f, hga_id tokens) { return tokens - f->at < PROMPT ? tokens - f->at : PROMPT; }
-
-/* Numbers for the longest append. */
-static hga_status fill(feeding *f, hga_id tokens)
-{
-    int64_t floats = 2 * ((int64_t)f->shape.n_heads + f->shape.n_kv_heads) * f->shape.dim;
-    for (f->at = 0; f->at < tokens; f->at += prompt_of(f, tokens)) {
-        int64_t rows = hga_decoder_rows(f->decoder, f->at, prompt_of(f, tokens), NULL, 0);
-        if (rows > f->rows) f->rows = rows;
-    }
-    for (; f->at < hga_decoder_tokens(f->decoder); f->at++) {
-        int64_t rows = hga_decoder_rows(f->decoder, f->at, 1, NULL, 0);
-        if (rows > f->rows) f->rows = rows;
-    }
-    f->at = 0;
-    hga_status st = bench_new(f->rows * floats, sizeof *f->numbers, &f->numbers);
-    if (!st) numbers_fill(STREAM, 1, f->rows * floats, f->numbers);
-    return st;
-}
-
-static hga_status feed_context(feeding *f, hga_id tokens, hga_id threads, double *seconds)
-{
-    hga_status st = HGA_OK;
-    bench_time start = bench_clock();
-    while (!st && f->at < tokens) st = feed(f, prompt_of(f, tokens));
-    bench_time took = bench_since(start);
-    *seconds = (threads > 1 ? took.wall : took.thread) / tokens;
-    return st;
-}
-
-static hga_status open_feeding(const bench_place *p, const bench_case *c, const model *chosen, feeding *f,
-                               decode_row *r)
-{
-    hga_status st = HGA_OK;
     hga_decode_options o = {.plan = p->options, .prefill = chosen->prefill};
-    f->chooses = chosen->how.block > 0;
+    f->chooses = chosen->how.block > 0, f->shape = p->shape;
     if (f->chooses) o.selection = &chosen->how;
-    f->shape = p->shape;
     double start = bench_seconds();
-    HGA_TRY(hga_decoder_create(c->graph, &c->program, &p->shape, &o, &f->decoder));
+    int status =
+        complain_of(hga_decoder_create(c->graph, &c->program, &p->shape, &o, &f->decoder), CLI_USAGE, p->variant->text);
+    if (status) return status;
     r->decoder_seconds = bench_seconds() - start;
-    if (f->shape.n_kv_heads == 0) f->shape.n_kv_heads = f->shape.n_heads;
     /* Before the context's last token, which may be the last of many spans and let go of all that was in them. */
     r->cache_bytes = hga_decoder_cache_bytes(f->decoder, p->tokens - 1);
     r->cache_rows = hga_decoder_cache_rows(f->decoder, p->tokens - 1);
-done:
-    return st;
-}
-
-static hga_status measure(const bench_place *p, feeding *f, decode_row *r)
-{
-    hga_status st = HGA_OK;
-    HGA_TRY(hga_decode_workspace_create(f->decoder, &f->workspace));
-    HGA_TRY(hga_pages_create(f->decoder, 0, &f->pages));
-    HGA_TRY(hga_cache_create(f->pages, &f->cache));
-    HGA_TRY(fill(f, p->tokens));
-    HGA_TRY(feed_context(f, p->tokens, r->times.threads, &r->prompt_seconds));
-    HGA_TRY(time_tokens(feed_one, f, &r->times));
-    r->workspace_bytes = hga_decode_workspace_bytes(f->workspace);
-done:
-    return st;
-}
-
-static void close_feeding(feeding *f)
-{
-    hga_cache_destroy(f->cache);
-    hga_pages_destroy(f->pages);
-    hga_decode_workspace_destroy(f->workspace);
-    hga_decoder_destroy(f->decoder);
-    free(f->numbers);
+    return CLI_GOOD;
 }
 
 /* The graph of tokens that choose as they come. */
@@ -245,7 +127,7 @@ static int build_choosing(const bench_place *p, hga_id tokens, bench_case *c, mo
 }
 
 /* The graph has room for the context, the warm-up and the tokens that are timed. */
-static int build(const bench_place *p, const token_times *t, bench_case *c, model *chosen)
+static int build(const bench_place *p, const bench_tokens *t, bench_case *c, model *chosen)
 {
     const hga_variant *v = hga_variant_named(p->variant->typed.name);
     if (p->tokens > INT32_MAX - t->most - 1)
@@ -260,22 +142,24 @@ int bench_decode_run(const bench_place *p, double flat, json_t *rows)
     decode_row r = {.variant = p->variant->typed.name, .parameters = colon ? colon + 1 : "", .flat = flat};
     bench_case c = {0};
     model chosen = {0};
-    feeding f = {0};
+    bench_feeding f = {0};
     call_files files = {0};
     int status = CLI_GOOD;
-    TRY(open_times(p, p->options.threads, &r.times));
+    TRY(complain_of(bench_tokens_open(&p->rules, p->options.threads, &r.times), CLI_OUTSIDE, r.variant));
     double start = bench_seconds();
     TRY(build(p, &r.times, &c, &chosen));
     r.graph_seconds = bench_seconds() - start;
     TRY(bench_put(p, &c));
-    TRY(complain_of(open_feeding(p, &c, &chosen, &f, &r), CLI_USAGE, p->variant->text));
+    TRY(open_feeding(p, &c, &chosen, &f, &r));
     TRY(bench_bind(p, &c, &files));
     f.io = c.io, f.io.type_scale.data = c.type_scale, f.io.type_scale.rows = c.n_type_scale;
-    if (!p->dry_run) TRY(complain_of(measure(p, &f, &r), CLI_USAGE, p->variant->text));
+    if (!p->dry_run)
+        TRY(complain_of(bench_feeding_run(&f, p->tokens, &r.times, &r.prompt_seconds), CLI_USAGE, p->variant->text));
+    r.workspace_bytes = f.workspace_bytes;
     TRY(append_row(p, &r, rows));
 done:
     free(r.times.seconds);
-    close_feeding(&f);
+    bench_feeding_close(&f);
     call_files_clear(&files);
     bench_case_clear(&c);
     model_clear(&chosen);

@@ -5,7 +5,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "clock.h"
+#include "counted_wire.h"
 #include "explain_ranks.h"
 #include "numbers.h"
 #include "rank_rows.h"
@@ -13,97 +13,7 @@
 
 enum { LEAST_REPEATS = 5, MOST_REPEATS = 200, RATE_TOKENS = 8192, STREAM = 12 };
 
-/* ---- an exchange that counts ---- */
-
-typedef struct counting {
-    hga_exchange outer; /* what the engine has: its ctx is this */
-    const hga_exchange *inner;
-    bench_time within;
-    int64_t messages[2], bytes[2]; /* in, out */
-} counting;
-
-static void count(counting *c, int way, const hga_packet *m, hga_id n)
-{
-    for (hga_id i = 0; i < n; i++) c->messages[way] += m[i].bytes > 0, c->bytes[way] += m[i].bytes;
-}
-
-static hga_status was_within(counting *c, bench_time start, hga_status st)
-{
-    c->within = bench_time_add(c->within, bench_since(start));
-    return st;
-}
-
-static hga_status counted_start(void *ctx, int channel, const hga_packet *send, hga_id n_send,
-                                const hga_packet *receive, hga_id n_receive)
-{
-    counting *c = ctx;
-    bench_time start = bench_clock();
-    if (channel != HGA_CHANNEL_OF_CALLS) count(c, 0, receive, n_receive), count(c, 1, send, n_send);
-    return was_within(c, start, c->inner->start(c->inner->ctx, channel, send, n_send, receive, n_receive));
-}
-
-static hga_status counted_test(void *ctx, int channel, int *done)
-{
-    counting *c = ctx;
-    bench_time start = bench_clock();
-    return was_within(c, start, c->inner->test(c->inner->ctx, channel, done));
-}
-
-static hga_status counted_wait(void *ctx, int channel)
-{
-    counting *c = ctx;
-    bench_time start = bench_clock();
-    return was_within(c, start, c->inner->wait(c->inner->ctx, channel));
-}
-
-static hga_status counted_gather(void *ctx, const void *mine, int64_t bytes, void *all)
-{
-    counting *c = ctx;
-    bench_time start = bench_clock();
-    return was_within(c, start, c->inner->gather(c->inner->ctx, mine, bytes, all));
-}
-
-static void counted_fail(void *ctx, hga_status status)
-{
-    const counting *c = ctx;
-    c->inner->fail(c->inner->ctx, status);
-}
-
-static void open_counting(counting *c)
-{
-    const hga_exchange *x = world_exchange();
-    *c = (counting){.inner = x};
-    c->outer = *x;
-    c->outer.ctx = c;
-    c->outer.start = counted_start, c->outer.test = counted_test, c->outer.wait = counted_wait;
-    c->outer.gather = counted_gather, c->outer.fail = counted_fail;
-    c->outer.close = NULL;
-}
-
 /* ---- the link ---- */
-
-/* Half of what a message that goes there and back takes, between the first rank and the last, the least of n. */
-static hga_status ping(int64_t bytes, char *data, int n, double *seconds)
-{
-    const hga_exchange *x = world_exchange();
-    hga_id other = x->rank == 0 ? x->n_ranks - 1 : 0;
-    hga_status st = HGA_OK;
-    *seconds = INFINITY;
-    if (x->rank != 0 && x->rank != x->n_ranks - 1) return HGA_OK;
-    hga_packet there = {other, bytes, data};
-    for (int i = 0; i < n; i++) {
-        double start = bench_seconds();
-        for (int way = 0; way < 2; way++) {
-            int sends = (x->rank == 0) == (way == 0);
-            HGA_TRY(x->start(x->ctx, 0, &there, sends, &there, !sends));
-            HGA_TRY(x->wait(x->ctx, 0));
-        }
-        *seconds = fmin(*seconds, (bench_seconds() - start) / 2);
-    }
-done:
-    if (st) x->fail(x->ctx, st); /* the other end waits for it */
-    return st;
-}
 
 int bench_link_measure(bench_link *link)
 {
@@ -112,8 +22,8 @@ int bench_link_measure(bench_link *link)
     char *data = NULL;
     int status = CLI_GOOD;
     TRY(world_agree(take(large, 1, &data)));
-    TRY(world_agree(complain_of(ping(8, data, 500, &small_seconds), CLI_OUTSIDE, "MPI")));
-    TRY(world_agree(complain_of(ping(large, data, 20, &large_seconds), CLI_OUTSIDE, "MPI")));
+    TRY(world_agree(complain_of(wire_ping(world_exchange(), 8, data, 500, &small_seconds), CLI_OUTSIDE, "MPI")));
+    TRY(world_agree(complain_of(wire_ping(world_exchange(), large, data, 20, &large_seconds), CLI_OUTSIDE, "MPI")));
     if (link->latency_us == 0) link->latency_us = 1e6 * small_seconds;
     if (link->gbits == 0) link->gbits = 8e-9 * (double)large / fmax(large_seconds - small_seconds, 1e-9);
 done:
@@ -133,7 +43,7 @@ typedef struct rank_case {
     const bench_place *place;
     bench_case made; /* graph, program, plan, workspace, tensors of the rank's rows */
     hga_id *cuts;
-    counting exchange;
+    counted_wire exchange;
     hga_id threads;
     rank_rows rows;
     call_files files;
@@ -181,8 +91,8 @@ done:
 
 static hga_status execute(rank_case *c, rank_times *out)
 {
-    const counting *x = &c->exchange;
-    open_counting(&c->exchange);
+    const counted_wire *x = &c->exchange;
+    counted_wire_open(world_exchange(), &c->exchange);
     bench_time start = bench_clock();
     hga_status st = hga_plan_execute(c->made.plan, c->made.workspace, &c->made.io);
     bench_time took = bench_since(start);
@@ -316,7 +226,7 @@ int bench_ranks_run(const bench_place *p, const bench_link *link, json_t *rows)
     rank_times said = {0}, is = {0};
     rank_work work = {0};
     int status = CLI_GOOD;
-    open_counting(&c.exchange);
+    counted_wire_open(world_exchange(), &c.exchange);
     TRY(world_agree(open_case(&c)));
     TRY(open_plan(&c));
     TRY(world_agree(open_tensors(&c)));

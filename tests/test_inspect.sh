@@ -221,7 +221,7 @@ fact queries_without_a_row refused 2 "--row TOKEN is missing" "$hga" inspect g.j
 fact tables_without_queries refused 2 "--rel-bias" "$hga" inspect g.json --row 1 --rel-bias rb.npy
 fact sorting_without_weights refused 2 "--sort" "$hga" inspect g.json --row 1 --sort
 fact too_few_queries refused 3 "(19, 1, 4)" "$hga" inspect g.json --row 1 --query short.npy --key k.npy
-fact keys_of_another_width refused 3 "5 columns" "$hga" inspect g.json --row 1 --query q.npy --key wide.npy
+fact keys_of_another_width refused 3 "wide.npy: has dim 5, the query in q.npy has 4" "$hga" inspect g.json --row 1 --query q.npy --key wide.npy
 fact heads_that_do_not_divide refused 3 "3 heads" "$hga" inspect g.json --row 1 --query q2.npy --key three.npy
 fact weights_without_scores refused 2 "depends on queries" "$hga" inspect tc.json --row 1 --query q.npy --key k.npy
 fact a_picture_of_no_width refused 2 "--ascii" "$hga" inspect g.json --ascii=0

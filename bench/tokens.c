@@ -1,0 +1,104 @@
+/* tokens.c: a context goes into a cache, and tokens behind it are timed one by one. */
+#include "tokens.h"
+
+#include <stdlib.h>
+
+#include "memory.h"
+#include "numbers.h"
+
+enum { MOST_TOKENS = 1024, LEAST_TOKENS = 3, PROMPT = 512, STREAM = 11 };
+
+hga_status bench_tokens_open(const bench_rules *rules, hga_id threads, bench_tokens *t)
+{
+    *t = (bench_tokens){.most = rules->repetitions ? rules->repetitions : MOST_TOKENS, .threads = threads};
+    t->budget = rules->repetitions ? 1e9 : bench_budget(rules);
+    return bench_new(t->most, sizeof *t->seconds, &t->seconds);
+}
+
+hga_status bench_tokens_time(hga_status (*once)(void *context), void *context, bench_tokens *t)
+{
+    hga_status st = once(context); /* warm-up */
+    while (!st && t->n < t->most && (t->n < LEAST_TOKENS || t->all.wall < t->budget)) {
+        bench_time start = bench_clock();
+        st = once(context);
+        bench_time took = bench_since(start);
+        t->seconds[t->n++] = t->threads > 1 ? took.wall : took.thread;
+        t->all = bench_time_add(t->all, took);
+    }
+    return st;
+}
+
+/* ---- a cache ---- */
+
+static hga_id kv_heads(const bench_feeding *f) { return f->shape.n_kv_heads ? f->shape.n_kv_heads : f->shape.n_heads; }
+
+/* The next n tokens, whichever numbers they have. */
+static hga_status feed(bench_feeding *f, hga_id n)
+{
+    int64_t rows = hga_decoder_rows(f->decoder, f->at, n, NULL, 0);
+    int64_t q = (int64_t)f->shape.n_heads * f->shape.dim, kv = (int64_t)kv_heads(f) * f->shape.dim;
+    hga_append a = {.cache = f->cache, .n_tokens = n, .io = f->io};
+    a.io.query = (hga_tensor){.data = f->numbers, .rows = rows};
+    a.io.key = (hga_tensor){.data = f->numbers + f->rows * q, .rows = rows};
+    a.io.value = (hga_tensor){.data = f->numbers + f->rows * (q + kv), .rows = rows};
+    a.io.out = (hga_tensor){.data = f->numbers + f->rows * (q + 2 * kv), .rows = rows};
+    if (f->chooses && n > 1) a.io.out = (hga_tensor){0};
+    hga_status st = hga_decoder_append(f->decoder, f->workspace, &a, 1);
+    if (!st) f->at += n;
+    return st;
+}
+
+static hga_status feed_one(void *context) { return feed(context, 1); }
+
+static hga_id prompt_of(const bench_feeding *f, hga_id tokens)
+{
+    return tokens - f->at < PROMPT ? tokens - f->at : PROMPT;
+}
+
+/* Numbers for the longest append. */
+static hga_status fill(bench_feeding *f, hga_id tokens)
+{
+    int64_t floats = 2 * ((int64_t)f->shape.n_heads + kv_heads(f)) * f->shape.dim;
+    for (hga_id n; f->at < hga_decoder_tokens(f->decoder); f->at += n) {
+        n = f->at < tokens ? prompt_of(f, tokens) : 1;
+        int64_t rows = hga_decoder_rows(f->decoder, f->at, n, NULL, 0);
+        if (rows > f->rows) f->rows = rows;
+    }
+    f->at = 0;
+    hga_status st = bench_new(f->rows * floats, sizeof *f->numbers, &f->numbers);
+    if (!st) numbers_fill(STREAM, 1, f->rows * floats, f->numbers);
+    return st;
+}
+
+static hga_status feed_context(bench_feeding *f, hga_id tokens, hga_id threads, double *seconds)
+{
+    hga_status st = HGA_OK;
+    bench_time start = bench_clock();
+    while (!st && f->at < tokens) st = feed(f, prompt_of(f, tokens));
+    bench_time took = bench_since(start);
+    *seconds = (threads > 1 ? took.wall : took.thread) / tokens;
+    return st;
+}
+
+hga_status bench_feeding_run(bench_feeding *f, hga_id tokens, bench_tokens *t, double *prompt_seconds)
+{
+    hga_status st = HGA_OK;
+    HGA_TRY(hga_decode_workspace_create(f->decoder, &f->workspace));
+    HGA_TRY(hga_pages_create(f->decoder, 0, &f->pages));
+    HGA_TRY(hga_cache_create(f->pages, &f->cache));
+    HGA_TRY(fill(f, tokens));
+    HGA_TRY(feed_context(f, tokens, t->threads, prompt_seconds));
+    HGA_TRY(bench_tokens_time(feed_one, f, t));
+    f->workspace_bytes = hga_decode_workspace_bytes(f->workspace);
+done:
+    return st;
+}
+
+void bench_feeding_close(bench_feeding *f)
+{
+    hga_cache_destroy(f->cache);
+    hga_pages_destroy(f->pages);
+    hga_decode_workspace_destroy(f->workspace);
+    hga_decoder_destroy(f->decoder);
+    free(f->numbers);
+}
