@@ -312,46 +312,48 @@ void gradients_add_sample(const model *m, const attend_io *one, hga_id sample, c
     }
 }
 
-/* What the engine is given and asked for. */
-static hga_grad_io bind_gradients(const attend_io *one, hga_id sample, const attend_gradients *g,
-                                  const sample_gradients *s)
+hga_grad_io gradients_bind(const hga_io *io, float *d_out, float *d_lse, float *const of[N_CALL_GRADIENTS])
 {
-    int64_t lse = (int64_t)g->out.rows * g->out.heads;
-    hga_grad_io grad = {.d_out = {.data = g->out.array.real + sample * g->out.array.count, .rows = one->io.out.rows},
-                        .d_lse = {.data = g->lse.real ? g->lse.real + sample * lse : NULL, .rows = one->io.out.rows},
-                        .d_query = {.data = s->of[GRADIENT_QUERY], .rows = one->io.query.rows},
-                        .d_key = {.data = s->of[GRADIENT_KEY], .rows = one->io.key.rows},
-                        .d_value = {.data = s->of[GRADIENT_VALUE], .rows = one->io.value.rows}};
-    if (g->edge_out.array.real)
-        grad.d_edge_out =
-            (hga_tensor){.data = g->edge_out.array.real + sample * g->edge_out.array.count, .rows = one->io.out.rows};
-    memcpy(grad.d_table, s->of + GRADIENT_TABLE, HGA_N_TABLES * sizeof *grad.d_table);
+    hga_grad_io grad = {.d_out = {.data = d_out, .rows = io->out.rows},
+                        .d_lse = {.data = d_lse, .rows = io->out.rows},
+                        .d_query = {.data = of[GRADIENT_QUERY], .rows = io->query.rows},
+                        .d_key = {.data = of[GRADIENT_KEY], .rows = io->key.rows},
+                        .d_value = {.data = of[GRADIENT_VALUE], .rows = io->value.rows}};
+    memcpy(grad.d_table, of + GRADIENT_TABLE, HGA_N_TABLES * sizeof *grad.d_table);
     return grad;
 }
 
-/* Forward with a tape, and back. */
-static int there_and_back(const model *m, const hga_options *options, attend_io *one, const hga_grad_io *grad)
+static hga_grad_io bind_sample(const attend_io *one, hga_id sample, const attend_gradients *g,
+                               const sample_gradients *s)
 {
-    hga_plan *plan = NULL;
+    float *lse = g->lse.real ? g->lse.real + sample * (int64_t)g->out.rows * g->out.heads : NULL;
+    hga_grad_io grad = gradients_bind(&one->io, g->out.array.real + sample * g->out.array.count, lse, s->of);
+    if (g->edge_out.array.real)
+        grad.d_edge_out =
+            (hga_tensor){.data = g->edge_out.array.real + sample * g->edge_out.array.count, .rows = one->io.out.rows};
+    return grad;
+}
+
+int gradients_execute(const model *m, hga_options options, const hga_shape *shape, const hga_io *io,
+                      const hga_grad_io *grad, hga_plan **plan)
+{
     hga_workspace *workspace = NULL;
     char *tape = NULL;
     ordered_call c = {0};
     int status = CLI_GOOD, blame = m->from_file ? CLI_DATA : CLI_USAGE;
-    hga_options mine = *options;
-    mine.gradient = 1;
-    TRY(complain_of(hga_plan_create(ordered_graph(m), &m->program, &one->shape, &mine, &plan), blame, m->title));
-    TRY(complain_of(hga_workspace_create(plan, &workspace), blame, m->title));
-    TRY(take(hga_plan_tape_bytes(plan), 1, &tape));
-    TRY(ordered_open(m, &one->shape, &one->io, grad, &c));
+    options.gradient = 1;
+    TRY(complain_of(hga_plan_create(ordered_graph(m), &m->program, shape, &options, plan), blame, m->title));
+    TRY(complain_of(hga_workspace_create(*plan, &workspace), blame, m->title));
+    TRY(take(hga_plan_tape_bytes(*plan), 1, &tape));
+    TRY(ordered_open(m, shape, io, grad, &c));
     c.io.tape = tape;
-    TRY(complain_of(hga_plan_execute(plan, workspace, &c.io), blame, m->title));
-    TRY(complain_of(hga_plan_gradient(plan, workspace, &c.io, &c.grad), blame, m->title));
+    TRY(complain_of(hga_plan_execute(*plan, workspace, &c.io), blame, m->title));
+    TRY(complain_of(hga_plan_gradient(*plan, workspace, &c.io, &c.grad), blame, m->title));
     ordered_return(&c);
 done:
     ordered_close(&c);
     free(tape);
     hga_workspace_destroy(workspace);
-    hga_plan_destroy(plan);
     return status;
 }
 
@@ -367,7 +369,7 @@ int gradients_open_sample(const model *m, const attend_io *all, const attend_io 
         s->n[i] = engine_count(m, one, i);
         TRY(take(s->n[i], sizeof(float), &s->of[i]));
     }
-    *grad = bind_gradients(one, sample, g, s);
+    *grad = bind_sample(one, sample, g, s);
 done:
     return status;
 }
@@ -382,13 +384,15 @@ int gradients_run(const model *m, const hga_options *options, const attend_io *a
 {
     sample_gradients s = {0};
     hga_grad_io grad;
+    hga_plan *plan = NULL;
     int status = CLI_GOOD;
     TRY(gradients_check_given(g, m, one));
     TRY(gradients_open_sample(m, all, one, sample, g, &s, &grad));
-    TRY(there_and_back(m, options, one, &grad));
+    TRY(gradients_execute(m, *options, &one->shape, &one->io, &grad, &plan));
     if (attend_tree_is_wanted(g)) TRY(attend_tree_add(m, one, sample, s.of[GRADIENT_TABLE + HGA_TABLE_LOG_MASS], g));
     gradients_add_sample(m, one, sample, &s, g);
 done:
+    hga_plan_destroy(plan);
     gradients_close_sample(&s);
     return status;
 }

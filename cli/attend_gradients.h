@@ -67,6 +67,11 @@ typedef struct sample_gradients {
     int64_t n[N_GRADIENTS];
 } sample_gradients;
 
+/* A call's gradients, each where `of` has it. */
+hga_grad_io gradients_bind(const hga_io *io, float *d_out, float *d_lse, float *const of[N_CALL_GRADIENTS]);
+/* Forward with a tape, and back, by a plan that is the caller's then. */
+int gradients_execute(const model *m, hga_options options, const hga_shape *shape, const hga_io *io,
+                      const hga_grad_io *grad, hga_plan **plan);
 /* What the engine is given and asked for; and what it has found, added to the sums. */
 int gradients_open_sample(const model *m, const attend_io *all, const attend_io *one, hga_id sample,
                           attend_gradients *g, sample_gradients *s, hga_grad_io *grad);

@@ -214,35 +214,19 @@ static int64_t input_count(const trial *t, gradient_of of)
 
 static hga_grad_io bind(const trial *t, float *const of[N_CALL_GRADIENTS])
 {
-    hga_grad_io grad = {.d_out = {.data = t->d_out, .rows = t->io.out.rows},
-                        .d_lse = {.data = t->d_lse, .rows = t->io.out.rows},
-                        .d_query = {.data = of[GRADIENT_QUERY], .rows = t->io.query.rows},
-                        .d_key = {.data = of[GRADIENT_KEY], .rows = t->io.key.rows},
-                        .d_value = {.data = of[GRADIENT_VALUE], .rows = t->io.value.rows}};
-    memcpy(grad.d_table, of + GRADIENT_TABLE, HGA_N_TABLES * sizeof *grad.d_table);
-    return grad;
+    return gradients_bind(&t->io, t->d_out, t->d_lse, of);
 }
 
 /* Forward and back by a plan that is made here and kept. */
 static int go_back(const gradient_check *c, trial *t, int generic, hga_plan **plan, float *of[N_CALL_GRADIENTS])
 {
-    hga_options options = {.generic = generic, .gradient = 1};
-    hga_workspace *workspace = NULL;
-    char *tape = NULL;
-    int status = CLI_GOOD, blame = t->m.from_file ? CLI_DATA : CLI_USAGE;
+    hga_options options = {.generic = generic};
+    int status = CLI_GOOD;
     for (int i = 0; i < N_CALL_GRADIENTS; i++) TRY(take(t->n[i], sizeof(float), &of[i]));
     hga_grad_io grad = bind(t, of);
     call_plan(c->call, &options);
-    TRY(complain_of(hga_plan_create(t->m.graph, &t->m.program, &t->shape, &options, plan), blame, t->m.title));
-    TRY(complain_of(hga_workspace_create(*plan, &workspace), blame, t->m.title));
-    TRY(take(hga_plan_tape_bytes(*plan), 1, &tape));
-    t->io.tape = tape;
-    TRY(complain_of(hga_plan_execute(*plan, workspace, &t->io), blame, t->m.title));
-    TRY(complain_of(hga_plan_gradient(*plan, workspace, &t->io, &grad), blame, t->m.title));
+    TRY(gradients_execute(&t->m, options, &t->shape, &t->io, &grad, plan));
 done:
-    t->io.tape = NULL;
-    free(tape);
-    hga_workspace_destroy(workspace);
     return status;
 }
 

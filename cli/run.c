@@ -32,6 +32,19 @@ typedef struct arguments {
     const char *report;   /* where to write the page, NULL: nowhere */
 } arguments;
 
+/* The whole run. */
+typedef struct run {
+    arguments a;
+    contenders all;
+    char *text;
+    call_files files;
+    scene whole, probe; /* the text, and the first words, for the weights */
+    growth_text source;
+    bench_peaks peaks;
+    json_t *rows;
+    report page; /* zeroed where nobody wants one */
+} run;
+
 /* ---- the command line ---- */
 
 static int take_path(char *word, void *input) { return take_once(word, &((arguments *)input)->path); }
@@ -145,62 +158,62 @@ static json_t *levels_json(const hga_tree *t)
 static const char *isa_name(const arguments *a) { return a->options.isa ? a->options.isa : default_isa(); }
 
 /* "FILE: 2048 words in 5 chapters, 91 verses, 93 sentences; .." */
-static void print_levels(const arguments *a, const scene *s, const bench_peaks *peaks)
+static void print_levels(const run *r)
 {
-    json_t *levels = levels_json(&s->tree), *count;
+    json_t *levels = levels_json(&r->whole.tree), *count;
     const char *kind, *before = " in";
-    terminal_text(stdout, a->path);
-    printf(": %d words", s->words.n);
+    terminal_text(stdout, r->a.path);
+    printf(": %d words", r->whole.words.n);
     json_object_foreach(levels, kind, count)
     {
         long long units = (long long)json_integer_value(count);
-        if (units == s->words.n) continue;
+        if (units == r->whole.words.n) continue;
         printf("%s %lld %s%s", before, units, kind, units == 1 ? "" : "s");
         before = ",";
     }
-    printf("; %d heads x %d", a->shape.n_heads, a->shape.dim);
-    call_tell(stdout, &a->call, terminal_text);
-    printf("; fp32 peak of a thread %.1f GFLOP/s\n\n", peaks->best.fma_gflops);
+    printf("; %d heads x %d", r->a.shape.n_heads, r->a.shape.dim);
+    call_tell(stdout, &r->a.call, terminal_text);
+    printf("; fp32 peak of a thread %.1f GFLOP/s\n\n", r->peaks.best.fma_gflops);
     json_decref(levels);
 }
 
-static int print_results(const arguments *a, const scene *s, const scene *probe, const bench_peaks *peaks, json_t *rows)
+static int print_results(const run *r)
 {
+    const arguments *a = &r->a;
     if (!a->json) {
-        print_levels(a, s, peaks);
-        int status = table_print(stdout, rows, columns);
-        measured_explain(stdout, rows);
+        print_levels(r);
+        int status = table_print(stdout, r->rows, columns);
+        measured_explain(stdout, r->rows);
         return status;
     }
-    return json_print(stdout,
-                      json_pack("{s:s, s:i, s:i, s:i, s:i, s:I, s:o, s:o, s:f, s:o, s:O}", "text", a->path, "tokens",
-                                s->words.n, "heads", a->shape.n_heads, "dim", a->shape.dim, "kl_tokens", probe->words.n,
-                                "seed", (json_int_t)a->seed, "modifiers", call_json(&a->call), "levels",
-                                levels_json(&s->tree), "peak_gflops_per_thread", peaks->best.fma_gflops, "peaks",
-                                measured_peaks_json(isa_name(a), peaks), "rows", rows));
+    return json_print(stdout, json_pack("{s:s, s:i, s:i, s:i, s:i, s:I, s:o, s:o, s:f, s:o, s:O}", "text", a->path,
+                                        "tokens", r->whole.words.n, "heads", a->shape.n_heads, "dim", a->shape.dim,
+                                        "kl_tokens", r->probe.words.n, "seed", (json_int_t)a->seed, "modifiers",
+                                        call_json(&a->call), "levels", levels_json(&r->whole.tree),
+                                        "peak_gflops_per_thread", r->peaks.best.fma_gflops, "peaks",
+                                        measured_peaks_json(isa_name(a), &r->peaks), "rows", r->rows));
 }
 
-/* page NULL: nobody wants one */
-static int run_all(const arguments *a, const scene *s, const scene *probe, const contenders *all,
-                   const hga_peaks *peaks, json_t *rows, report *page)
+static int run_all(run *r)
 {
+    const arguments *a = &r->a;
     const trial_way way = {.shape = a->shape,
                            .options = a->options,
                            .rules = a->rules,
-                           .look = page ? report_case_fill : NULL,
-                           .context = page};
+                           .look = a->report ? report_case_fill : NULL,
+                           .context = &r->page};
     reference ref[2] = {{0}}; /* dense attention without and with the causal mask */
     int status = CLI_GOOD;
     progress bar = progress_start("variants");
-    for (int i = 0; i < all->n; i++) {
-        const contender *c = &all->of[i];
+    for (int i = 0; i < r->all.n; i++) {
+        const contender *c = &r->all.of[i];
         trial t = {0};
-        progress_show((double)i / all->n, &bar);
-        TRY(trial_run(s, c, &way, &ref[c->causal], &t));
-        TRY(trial_probe(probe, c, &a->options, &ref[c->causal], &t));
+        progress_show((double)i / r->all.n, &bar);
+        TRY(trial_run(&r->whole, c, &way, &ref[c->causal], &t));
+        TRY(trial_probe(&r->probe, c, &a->options, &ref[c->causal], &t));
         if (normaliser_makes_zeros(&a->call.normaliser)) t.divergence = NAN; /* of a zero it would be infinite */
-        TRY(row_append(rows, result_json(c, &t, s->words.n, &ref[c->causal], peaks)));
-        if (page) TRY(row_append(page->growth, growth_row(c, &t, s->words.n)));
+        TRY(row_append(r->rows, result_json(c, &t, r->whole.words.n, &ref[c->causal], &r->peaks.best)));
+        if (a->report) TRY(row_append(r->page.growth, growth_row(c, &t, r->whole.words.n)));
     }
 done:
     progress_end(&bar);
@@ -210,38 +223,80 @@ done:
 
 /* ---- the report ---- */
 
-static int write_report(const arguments *a, const scene *s, const scene *probe, const hga_peaks *peaks,
-                        const json_t *rows, report *page)
+static int write_report(run *r)
 {
-    json_t *levels = levels_json(&s->tree);
+    report *page = &r->page;
+    json_t *levels = levels_json(&r->whole.tree);
     progress bar = progress_start("prefixes");
-    int status = growth_measure(&page->source, page->all, page->growth, &bar);
+    int status = growth_measure(&r->source, &r->all, page->growth, &bar);
     progress_end(&bar);
-    page->kl_words = probe->words.n;
-    page->all_words = s;
-    page->rows = rows;
+    page->kl_words = r->probe.words.n;
+    page->all_words = &r->whole;
+    page->rows = r->rows;
     page->columns = columns;
     page->levels = levels;
-    page->call = &a->call;
-    page->peaks = peaks;
-    if (status == CLI_GOOD) status = report_write(page, a->report);
+    page->call = &r->a.call;
+    page->peaks = &r->peaks.best;
+    if (status == CLI_GOOD) status = report_write(page, r->a.report);
     json_decref(levels);
     return status;
 }
 
 /* ---- before anything runs ---- */
 
-static int tell_estimate(const arguments *a, const scene *s, const scene *probe, const contenders *all, json_t *rows)
+static int tell_estimate(run *r)
 {
-    estimate_wish w = {s, probe, all, a->shape, a->options, a->rules, a->report != NULL};
+    const arguments *a = &r->a;
+    estimate_wish w = {&r->whole, &r->probe, &r->all, a->shape, a->options, a->rules, a->report != NULL};
     double seconds;
     int64_t bytes;
-    int status = run_estimate(&w, rows, &seconds, &bytes);
+    int status = run_estimate(&w, r->rows, &seconds, &bytes);
     if (status) return status;
-    if (!a->json) return run_estimate_print(rows, seconds, bytes);
-    return json_print(stdout,
-                      json_pack("{s:b, s:s, s:i, s:f, s:I, s:O}", "dry_run", 1, "text", a->path, "tokens", s->words.n,
-                                "estimated_seconds", seconds, "bytes", (json_int_t)bytes, "rows", rows));
+    if (!a->json) return run_estimate_print(r->rows, seconds, bytes);
+    return json_print(stdout, json_pack("{s:b, s:s, s:i, s:f, s:I, s:O}", "dry_run", 1, "text", a->path, "tokens",
+                                        r->whole.words.n, "estimated_seconds", seconds, "bytes", (json_int_t)bytes,
+                                        "rows", r->rows));
+}
+
+/* ---- the command ---- */
+
+static int open_text(run *r)
+{
+    arguments *a = &r->a;
+    size_t bytes = 0;
+    int status = CLI_GOOD;
+    if (!a->path) find_default(&a->path);
+    TRY(whole_file_read(a->path, &r->text, &bytes));
+    r->source.text = (scene_text){a->path,
+                                  r->text,
+                                  bytes,
+                                  a->shape.n_heads,
+                                  a->shape.dim,
+                                  (uint64_t)a->seed,
+                                  call_typed(&a->call) ? &a->call : NULL,
+                                  &r->files};
+    TRY(scene_make(&r->source.text, a->tokens, &r->whole));
+    r->source.words = r->whole.words.n, r->source.shape = a->shape;
+    TRY(scene_make(&r->source.text, r->source.words < PROBE_WORDS ? r->source.words : PROBE_WORDS, &r->probe));
+    call_plan(&a->call, &a->options);
+    r->source.options = a->options;
+    TRY(contenders_keep(&r->probe, a->variants, &r->all));
+done:
+    return status;
+}
+
+static int measure(run *r)
+{
+    const arguments *a = &r->a;
+    int status = CLI_GOOD;
+    TRY(complain_of(bench_measure_peaks(a->options.isa, &a->rules, &r->peaks), CLI_USAGE, "peaks"));
+    if (a->report) TRY(report_start(&r->source, &r->all, &r->page));
+    TRY(run_all(r));
+    TRY(print_results(r));
+    fflush(stdout);
+    if (a->report) TRY(write_report(r));
+done:
+    return status;
 }
 
 int run_run(int argc, char **argv)
@@ -254,47 +309,21 @@ int run_run(int argc, char **argv)
         {0}};
     const option_list line = {
         .rows = options, .parts = parts, .take = take_path, .check = check, .words = "[TEXT]", .says = doc};
-    arguments a = {
-        .tokens = DEFAULT_TOKENS, .seed = DEFAULT_SEED, .report = "report.html", .rules.budget = case_seconds};
-    char *text = NULL;
-    size_t bytes = 0;
-    scene s = {0}, probe = {0};
-    contenders all;
-    call_files files = {0};
-    report page = {0};
-    bench_peaks peaks = {0};
-    json_t *rows = json_array();
+    run r = {.rows = json_array()};
     int status = CLI_GOOD;
-    TRY(arguments_parse(&line, argc, argv, &a));
-    TRY(contenders_shown(a.variants, &all));
-    if (a.report && !a.dry_run) TRY(outfile_check(a.report));
-    if (!a.path) find_default(&a.path);
-    TRY(whole_file_read(a.path, &text, &bytes));
-    scene_text read = {
-        a.path, text, bytes, a.shape.n_heads, a.shape.dim, (uint64_t)a.seed, call_typed(&a.call) ? &a.call : NULL,
-        &files};
-    TRY(scene_make(&read, a.tokens, &s));
-    hga_id probed = s.words.n < PROBE_WORDS ? s.words.n : PROBE_WORDS;
-    TRY(scene_make(&read, probed, &probe));
-    call_plan(&a.call, &a.options);
-    TRY(contenders_keep(&probe, a.variants, &all));
-    if (a.dry_run) {
-        TRY(tell_estimate(&a, &s, &probe, &all, rows));
-        goto done;
-    }
-    TRY(complain_of(bench_measure_peaks(a.options.isa, &a.rules, &peaks), CLI_USAGE, "peaks"));
-    growth_text source = {read, s.words.n, a.shape, a.options};
-    if (a.report) TRY(report_start(&source, &all, &page));
-    TRY(run_all(&a, &s, &probe, &all, &peaks.best, rows, a.report ? &page : NULL));
-    TRY(print_results(&a, &s, &probe, &peaks, rows));
-    fflush(stdout);
-    if (a.report) TRY(write_report(&a, &s, &probe, &peaks.best, rows, &page));
+    r.a = (arguments){
+        .tokens = DEFAULT_TOKENS, .seed = DEFAULT_SEED, .report = "report.html", .rules.budget = case_seconds};
+    TRY(arguments_parse(&line, argc, argv, &r.a));
+    TRY(contenders_shown(r.a.variants, &r.all));
+    if (r.a.report && !r.a.dry_run) TRY(outfile_check(r.a.report));
+    TRY(open_text(&r));
+    TRY(r.a.dry_run ? tell_estimate(&r) : measure(&r));
 done:
-    report_clear(&page);
-    json_decref(rows);
-    call_files_clear(&files);
-    scene_clear(&probe);
-    scene_clear(&s);
-    free(text);
+    report_clear(&r.page);
+    json_decref(r.rows);
+    call_files_clear(&r.files);
+    scene_clear(&r.probe);
+    scene_clear(&r.whole);
+    free(r.text);
     return status;
 }

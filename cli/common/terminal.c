@@ -25,26 +25,21 @@ static size_t next_shown(const char **text, char shown[static 8])
     return n;
 }
 
-void terminal_text(FILE *file, const char *text)
+static void put(FILE *file, const char *text, int lines)
 {
     char shown[8];
     while (*text) {
-        size_t n = next_shown(&text, shown);
-        fwrite(shown, 1, n, file);
-    }
-}
-
-void terminal_lines(FILE *file, const char *text)
-{
-    char shown[8];
-    while (*text) {
-        size_t n = *text == '\n' ? 0 : next_shown(&text, shown);
+        size_t n = lines && *text == '\n' ? 0 : next_shown(&text, shown);
         if (n == 0)
             fputc(*text++, file);
         else
             fwrite(shown, 1, n, file);
     }
 }
+
+void terminal_text(FILE *file, const char *text) { put(file, text, 0); }
+
+void terminal_lines(FILE *file, const char *text) { put(file, text, 1); }
 
 const char *terminal_show(const char *text, char *shown, size_t room)
 {
