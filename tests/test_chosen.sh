@@ -14,6 +14,7 @@ np.save("huge.npy", 1e25 * r.normal(size=(64, 8, 8)).astype("f4"))
 np.save("nan.npy", np.full((64, 2, 8), np.nan, "f4"))
 np.save("late.npy", np.full((8, 8, 1), 15, "i4"))
 np.save("short.npy", np.zeros((63, 2, 8), "f4"))
+np.save("long.npy", r.normal(size=(600, 2, 16)).astype("f4"))
 EOF
 python3 make.py || exit 1
 routed=(routed -p block=8 -p k=3 -p causal=1)
@@ -33,6 +34,8 @@ for command in "export -o x.json" "build -o x.json" "view --quiet -o x.html"; do
     fact "${words[0]}_has_one_of_all" silent "$hga" "${words[0]}" "${routed[@]}" -p share=all "${by[@]}" "${words[@]:1}"
 done
 fact others_have_none refused 2 "--query: the graph of dense depends on no tensors" "$hga" explain dense -n 4 "${by[@]}"
+# Rows that go by their columns are counted in a worker's memory, whatever was in it before.
+fact memory_that_was_used_before_is_explained_alike exits 0 env MALLOC_PERTURB_=165 "$hga" explain routed -p block=16 -p k=8 -p causal=1 --query long.npy --key long.npy --heads 2 --dim 16 >/dev/null
 fact a_choice_is_written silent attend "${routed[@]}" --out o.npy --choice c.npy --block-weights w.npy
 fact and_gives_the_same_output silent attend "${routed[@]}" -p choice=@c.npy --out again.npy
 fact bit_by_bit same_bytes o.npy again.npy

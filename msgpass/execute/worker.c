@@ -296,6 +296,7 @@ hga_status worker_look(const hga_plan *plan, hga_status (*look)(worker *w, void 
     HGA_TRY(workers_create(plan, 1, &workspace));
     worker *w = &workspace.workers[0];
     w->workspace = &workspace, w->io = &none;
+    worker_begin(w);
     HGA_TRY(look(w, context));
 done:
     workers_destroy(&workspace);
