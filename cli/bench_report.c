@@ -303,7 +303,7 @@ json_t *bench_overtakes(const json_t *rows)
             continue;
         json_t *found = overtake(rows, row);
         json_t *setting =
-            json_pack("{s:O, s:O, s:O, s:O, s:O}", "variant", json_object_get(row, "variant"), "parameters",
+            json_pack("{s:O, s:O, s:O*, s:O*, s:O*}", "variant", json_object_get(row, "variant"), "parameters",
                       json_object_get(row, "parameters"), "threads", json_object_get(row, "threads"), "isa",
                       json_object_get(row, "isa"), "precision", json_object_get(row, "precision"));
         if (setting && found) json_object_update(setting, found);

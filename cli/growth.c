@@ -1,7 +1,7 @@
 /* growth.c: prefixes of a text, measured. */
 #include "growth.h"
 
-#include "measured.h"
+#include "table.h"
 
 enum { SHORTEST_OF_SHORT = 8 };
 
@@ -18,9 +18,10 @@ int growth_lengths(hga_id words, hga_id length[static MAX_LENGTHS])
 
 json_t *growth_row(const contender *c, const trial *t, hga_id words)
 {
-    return json_joined(json_pack("{s:s, s:s, s:b, s:i, s:s, s:s}", "variant", c->variant->name, "parameters",
-                                 c->parameters, "causal", c->causal, "tokens", words, "isa", "", "precision", ""),
-                       measured_json(&t->m));
+    const bench_timing *time = &t->m.time;
+    return json_pack("{s:s, s:s, s:b, s:i, s:i, s:f, s:b}", "variant", c->variant->name, "parameters", c->parameters,
+                     "causal", c->causal, "tokens", words, "threads", t->m.threads, "seconds", time->seconds,
+                     "disturbed", time->busy < BENCH_TRUSTED);
 }
 
 static int measure_on(const growth_text *t, const contenders *all, const scene *s, json_t *rows)

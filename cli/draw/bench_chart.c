@@ -10,7 +10,7 @@
 #include "palette.h"
 #include "table.h"
 
-enum { WIDTH = 760, HEIGHT = 440, LEFT = 64, RIGHT = 262, TOP = 14, BOTTOM = 52, LINE = 15, MOST = 64, NAME = 128 };
+enum { WIDTH = 798, HEIGHT = 440, LEFT = 64, RIGHT = 300, TOP = 14, BOTTOM = 52, LINE = 15, MOST = 64, NAME = 128 };
 
 static int is_peer(const json_t *row) { return strncmp(row_text(row, "variant"), "peer:", 5) == 0; }
 
@@ -142,13 +142,14 @@ static int make_time_chart(const time_rows *of, time_chart *out)
 static void draw_point(const time_chart *t, const json_t *row)
 {
     canvas *c = t->chart.canvas;
-    char name[NAME], tip[2 * NAME];
+    char name[NAME], tip[3 * NAME];
     double x = chart_x(&t->chart, row_number(row, "tokens")), ms = 1e3 * row_number(row, "seconds"),
            low = 1e3 * row_number(row, "seconds_q1"), high = 1e3 * row_number(row, "seconds_q3");
     int disturbed = row_is(row, "disturbed");
     name_of(row, name);
-    snprintf(tip, sizeof tip, "%s, %.0f %s: %.3g ms, quartiles %.3g and %.3g%s", name, row_number(row, "tokens"),
-             t->of->unit, ms, low, high, disturbed ? "; disturbed" : "");
+    int n = snprintf(tip, sizeof tip, "%s, %.0f %s: %.3g ms", name, row_number(row, "tokens"), t->of->unit, ms);
+    if (low > 0) n += snprintf(tip + n, sizeof tip - (size_t)n, ", quartiles %.3g and %.3g", low, high);
+    snprintf(tip + n, sizeof tip - (size_t)n, "%s", disturbed ? "; disturbed" : "");
     if (low > 0 && high > low) {
         const look bar = {.line = paint_of(row), .width = 1.2};
         c->lines(c, (const double[2][2]){{x, chart_y(&t->chart, low)}, {x, chart_y(&t->chart, high)}}, 2, &bar);
