@@ -200,7 +200,8 @@ static void print_advice(hga_id n)
     hga_id k = n / TOKENS_PER_BLOCK_SEEN;
     if (k < FEWEST) return; /* so few tokens have no quarter that is worth a choice */
     printf("\nIn a pretrained causal model begin with routed:block=16:k=%d: without training it loses least of all "
-           "that see a quarter of the keys (docs/models.md).\n",
+           "that see a quarter of the keys in each layer. It loses less where some layers are dense and those "
+           "that matter least see fewer keys (docs/models.md).\n",
            k);
 }
 

@@ -88,7 +88,18 @@ class Plots(unittest.TestCase):
                 np.save(path, np.random.default_rng(1).standard_normal((n, 1, 4), np.float32))
             asked = [word for x, path in zip(("--query", "--key", "--value"), tensors) for word in (x, path)]
             done = subprocess.run([TOOL, "choose", "--causal", "--quiet", "--seconds", "0", "--variants", "hsa", *asked], capture_output=True, text=True, check=True)
-        self.assertIn(f" begin with {best}: ", done.stdout)
+        self.assertIn(f" begin with {language_model.best(log, n, alike=True)}: ", done.stdout)
+
+    def test_what_nothing_beats_in_both(self):
+        found = language_model.front({"cheap": (1, 9.0), "dear": (3, 5.0), "worse": (4, 6.0), "beaten": (2, 9.0), "equal": (3, 7.0), "best": (5, 4.0)})
+        self.assertEqual(list(found), ["cheap", "dear", "best"])
+        row = lambda name, keys, x, y: {"attention": name, "tokens": 8, "keys": keys, "perplexity": {"a": x, "b": y}}  # noqa: E731
+        rows = [row("sdpa", 8, 10, 10), row("0=dense,rest=fenwick", 2, 11, 10.5), row("rest=fenwick", 2, 10.1, 10.1),
+                row("window:left=1:global=1", 2, 12, 12), row("bpt", 3, 10, 10)]  # fmt: skip
+        self.assertEqual([language_model.best({"rows": rows}, 8, alike=a) for a in (False, True)], ["rest=fenwick", "window:left=1:global=1"])
+        self.assertIn("The goal was 3.5 % of each text: met.", language_model.goals_said({"rows": rows}, 8))
+        rows[2] = row("rest=fenwick", 2, 9, 10.4)  # less on the mean, but one text loses more than the goal
+        self.assertIn("(a -10.0, b 4.0). The goal was 3.5 % of each text: missed.", language_model.goals_said({"rows": rows}, 8))
 
     def test_the_page_of_models_is_made_of_the_logs(self):
         with tempfile.TemporaryDirectory() as folder:
