@@ -84,8 +84,7 @@ def text_of(name):
 
         return "\n".join(topics.topics[key] for key in sorted(topics.topics))
     if name == "pages":
-        docs = sorted((HERE.parents[1] / "docs").glob("*.md"))
-        return "\n".join(path.read_text(encoding="utf-8") for path in docs if path.name != "python-reference.md")
+        return "\n".join(p.read_text(encoding="utf-8") for p in sorted((HERE.parents[1] / "docs").glob("*.md")) if p.name != "python-reference.md")
     return pathlib.Path(name).read_text(encoding="utf-8")
 
 
@@ -116,17 +115,15 @@ def save(path, model, pieces):
 
 
 def by_layer(attention):
-    """[(its layers, name)] of "0-3+9=dense,rest=fenwick"; of a single name no layers."""
-    if not re.match(r"(\d[\d+-]*|rest)=", attention):
-        return [(None, attention)]
-    parts = [part.split("=", 1) for part in re.split(r",(?=(?:\d[\d+-]*|rest)=)", attention)]
-    return [("rest" if layers == "rest" else layers_of(layers), name) for layers, name in parts]
+    """[(words of layers, name)] of "0-3+9=dense,rest=fenwick"; of a single name no layers."""
+    one = r"(?=(?:\d[\d+-]*|rest)=)"
+    return [part.split("=", 1) for part in re.split("," + one, attention)] if re.match(one, attention) else [[None, attention]]
 
 
-def layers_of(words):
-    """[0, 1, 2, 3, 9] of "0-3+9"."""
-    bounds = [part.partition("-") for part in words.split("+")]
-    return [layer for first, _, last in bounds for layer in range(int(first), int(last or first) + 1)]
+def layers_of(words, n):
+    """[0, 1, 2, 3, 9] of "0-3+9"; the rest is all that nobody else names."""
+    parts = (f"0-{n - 1}" if words == "rest" else words).split("+")
+    return [layer for first, _, last in (part.partition("-") for part in parts) for layer in range(int(first), int(last or first) + 1)]
 
 
 def implementation(attention, n_layers):
@@ -135,9 +132,8 @@ def implementation(attention, n_layers):
     if parts[0][0] is None:
         own = attention == BASE
         return (attention if own else hga.transformers.PREFIX + attention), [None if own else attention] * n_layers
-    names = {layer: name for layers, name in parts if layers != "rest" for layer in layers}
-    rest = [name for layers, name in parts if layers == "rest"]
-    names = {**(dict.fromkeys(range(n_layers), rest[0]) if rest else {}), **names}
+    parts.sort(key=lambda part: part[0] != "rest")  # which the others overrule
+    names = {layer: name for layers, name in parts for layer in layers_of(layers, n_layers)}
     missing = sorted(set(range(n_layers)) ^ set(names))
     if missing:
         sys.exit(f"{attention}: layers 0 to {n_layers - 1} need one attention each; layer {missing[0]} {'has none' if missing[0] < n_layers else 'is none'}")
@@ -268,10 +264,6 @@ def prefill(model, names, ids, repeats):
                    "repeats": repeats, "layers": len(model.model.layers)} for name in names}  # fmt: skip
 
 
-def cache_bytes(cache):
-    return cache.bytes if isinstance(cache, hga.transformers.Cache) else sum(x.nbytes for layer in cache.layers for x in (layer.keys, layer.values))
-
-
 def token(model, name, ids, new):
     """The median of a token's milliseconds behind the window, and the bytes of what it reads."""
     model.set_attn_implementation(name)
@@ -282,7 +274,8 @@ def token(model, name, ids, new):
         began = time.process_time()
         model(ids[None, i : i + 1], use_cache=True, **{hga.transformers.CACHE: cache})
         spent.append(time.process_time() - began)
-    return {"ms": 1000 * statistics.median(spent), "bytes": cache_bytes(cache), "tokens": new, "layers": len(model.model.layers)}
+    held = sum(x.nbytes for layer in cache.layers for x in (layer.keys, layer.values)) if name == BASE else cache.bytes
+    return {"ms": 1000 * statistics.median(spent), "bytes": held, "tokens": new, "layers": len(model.model.layers)}
 
 
 # ---- the study ----
@@ -375,8 +368,7 @@ def cells(row, texts):
     out.append("" if asked is None else f"{asked['found']} of {asked['of']} ({asked['nats']:.2f})")
     out += [""] * 3 if spent is None else [f"{spent['seconds']:.2f} ({spent['seconds'] / spent[BASE]:.2f})", f"{100 * spent['attention'] / spent['seconds']:.0f} %",
                                            said(spent["bytes"] and spent["bytes"] / 2**20, "{:.0f}")]  # fmt: skip
-    later = row.get("token")
-    return [*out, "" if later is None else f"{later['ms']:.1f} ({later['bytes'] / 2**20:.0f})"]
+    return [*out, "" if (later := row.get("token")) is None else f"{later['ms']:.1f} ({later['bytes'] / 2**20:.0f})"]
 
 
 def line(row, texts):
