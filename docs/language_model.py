@@ -183,7 +183,7 @@ def goals_said(log, n):
         out.append(f"A pass is {1 / share(row):.2f} times as fast as with sdpa; the goal was {FASTER:.0f}: {verdict(1 / share(row) >= FASTER)}.")
     same = best(log, n, alike=True)
     alike = "" if same == name else alike_said(rows, same)
-    return " ".join(filter(None, [*out, alike, together_said(rows, same), window_said(log, n), front_said(log, n)]))
+    return " ".join(filter(None, [*out, alike, together_said(rows, same), window_said(log, n)])) + front_said(log, n)
 
 
 def alike_said(rows, name):
@@ -195,14 +195,16 @@ def alike_said(rows, name):
 
 
 def front_said(log, n):
-    """What nothing beats at once in loss and in keys, and in loss and time."""
+    """What nothing beats at once in loss and in keys, or in loss and in time, as a table."""
     rows, dense = at_length(log, n), at_length(log, n)[DENSE]
     whole = {name: loss for name, loss in losses(log, n).items() if rows[name]["perplexity"].keys() == dense["perplexity"].keys()}
     by_keys = front({name: (rows[name]["keys"], loss) for name, loss in whole.items() if rows[name].get("keys")})
     by_time = front({name: (share(rows[name]), loss) for name, loss in whole.items() if share(rows[name])})
-    said = lambda found, form: "; ".join(f"{shown(name)} {form(cost)}, {loss:.1f} %" for name, (cost, loss) in found.items())  # noqa: E731
-    keys = f"Nothing here has both fewer keys and less loss than these: {said(by_keys, '{:.0f} keys'.format)}."
-    return f"{keys} Nor less time and less loss than these: {said(by_time, '{:.2f} of the time'.format)}." if by_time else keys
+    lines = ["| nothing here loses less and also has | fewer keys | less of sdpa's time | lost |", "|---|---|---|---|"]
+    for name in sorted({**by_keys, **by_time}, key=lambda name: -whole[name]):
+        cost = [form.format(found[name][0]) if name in found else "" for found, form in ((by_keys, "{:.0f}"), (by_time, "{:.2f}"))]
+        lines.append(f"| {shown(name)} | {cost[0]} | {cost[1]} | {whole[name]:.1f} % |")
+    return "\n\n" + "\n".join(lines)
 
 
 def front(points):
