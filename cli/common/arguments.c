@@ -40,6 +40,7 @@ static void fail_if(int too_many)
 
 static int key_of(const parsing *p, int i) { return p->row[i].letter ? p->row[i].letter : KEY_ROW + i; }
 
+/* Notes one option among those of the command line, and as argp needs it under its heading. */
 static void lay_row(const option_row *row, void *input, parsing *p, int place)
 {
     int i = p->n_rows++;
@@ -54,6 +55,7 @@ static void lay_row(const option_row *row, void *input, parsing *p, int place)
 
 static error_t parse_heading(int key, char *value, struct argp_state *state);
 
+/* Notes the options of a list and of its parts; a part with a heading of its own becomes a child of argp's. */
 static void lay_list(const option_list *list, void *input, parsing *p, int place)
 {
     fail_if(p->n_lists == MOST_LISTS);
@@ -81,6 +83,7 @@ static int choose_word(const char *what, const char *words, const char *text, in
     return CLI_GOOD;
 }
 
+/* Puts an option's value where its row says, once it is read and checked. */
 static int put_value(const char *what, const option_value *v, const char *text, char *input)
 {
     void *to = input + v->at;
@@ -101,6 +104,7 @@ static int put_value(const char *what, const option_value *v, const char *text, 
 /* argp stops at an error; arguments_parse returns the status, and stays silent about it. */
 static error_t said(int status, parsing *p) { return (p->status = status) ? ECANCELED : 0; }
 
+/* Finds the row of argp's key and puts the value; errors name the option in full. */
 static error_t take_option(parsing *p, int key, const char *value)
 {
     char what[40];
@@ -138,6 +142,7 @@ static error_t parse_heading(int key, char *value, struct argp_state *state)
     return take_option(state->input, key, value);
 }
 
+/* What argp calls for every option, every word and the end of the line. */
 static error_t parse_rows(int key, char *value, struct argp_state *state)
 {
     parsing *p = state->input;

@@ -28,6 +28,7 @@ static int changes(const char *a, const char *b)
     return last[m];
 }
 
+/* A typed beginning of a name counts as one change, and a hint needs fewer changes than the name has characters. */
 const char *nearest_hint(const char *typed, const char *const *known, int n, char hint[static 96])
 {
     int best = -1, distance = 0;

@@ -42,6 +42,7 @@ static const char *progress_left(double done, double passed, char text[static 32
     return text;
 }
 
+/* Draws the bar again when another percent is done, or after half a second. */
 void progress_show(double done, void *context)
 {
     progress *bar = context;

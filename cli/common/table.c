@@ -8,6 +8,7 @@
 
 enum { CELL = TABLE_CELL, MAX_COLUMNS = 32 };
 
+/* Text without control characters, yes or no, or a number in the column's format and scale. */
 void table_cell(const json_t *row, const column *c, char text[static CELL])
 {
     const json_t *value = json_object_get(row, c->key);
@@ -47,6 +48,7 @@ int table_stands_left(const json_t *rows, const column *c)
     return json_is_string(json_object_get(json_array_get(rows, 0), c->key));
 }
 
+/* Columns are as wide as their widest cell. */
 int table_print(FILE *file, const json_t *rows, const column *columns)
 {
     int width[MAX_COLUMNS], n = 0;

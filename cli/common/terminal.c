@@ -25,6 +25,7 @@ static size_t next_shown(const char **text, char shown[static 8])
     return n;
 }
 
+/* Writes text with what a terminal would obey made visible; `lines`: ends of lines stay. */
 static void put(FILE *file, const char *text, int lines)
 {
     char shown[8];
