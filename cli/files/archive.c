@@ -14,6 +14,7 @@
 
 enum { MOST_HEADER = 100 << 20 };
 
+/* FILE:NAME is a tensor of FILE only where no file has the whole name, and FILE is there. */
 int tensor_name_split(const char *path, tensor_name *out)
 {
     *out = (tensor_name){0};
@@ -32,6 +33,7 @@ int tensor_name_split(const char *path, tensor_name *out)
 
 /* ---- .safetensors: eight bytes with the header's length, the header as JSON, the tensors ---- */
 
+/* The JSON header of a .safetensors file, and where the bytes of its tensors begin. */
 static int read_text(const char *path, FILE *file, json_t **header, int64_t *first)
 {
     unsigned char size[8];
@@ -72,6 +74,7 @@ static int compare_extents(const void *a, const void *b)
 
 static int is_metadata(const char *name) { return strcmp(name, "__metadata__") == 0; }
 
+/* The bytes that each tensor has by its data_offsets. */
 static int read_extents(const char *path, const json_t *header, extent *out, size_t *n)
 {
     const char *name;
@@ -91,6 +94,7 @@ static int read_extents(const char *path, const json_t *header, extent *out, siz
     return CLI_GOOD;
 }
 
+/* Tensors in order of their bytes must follow each other without gaps, up to the end of the file. */
 static int check_extents(const char *path, const extent *e, size_t n, int64_t bytes)
 {
     int64_t end = 0;
@@ -106,6 +110,7 @@ static int check_extents(const char *path, const extent *e, size_t n, int64_t by
     return complain(CLI_DATA, "%s: its tensors end at byte %" PRId64 " of %" PRId64, path, end, bytes);
 }
 
+/* Do the tensors of the header fill the rest of the file exactly? */
 static int check_layout(const char *path, FILE *file, const json_t *header, int64_t first)
 {
     struct stat s;
@@ -124,6 +129,7 @@ done:
 
 /* ---- one entry of the header ---- */
 
+/* A tensor's type, sizes and place by its entry in the header; the type may be one that is not read. */
 static int understand(const char *path, const char *name, const json_t *entry, int64_t first, safetensor *out)
 {
     const char *type = json_string_value(json_object_get(entry, "dtype"));
@@ -159,6 +165,7 @@ static int read_header(const char *path, FILE *file, json_t **header, int64_t *f
     return status;
 }
 
+/* Finds a tensor by name and leaves the file where its elements begin. */
 int safetensors_find(const char *path, FILE *file, const char *name, safetensor *out)
 {
     json_t *header = NULL;
@@ -179,6 +186,7 @@ done:
     return status;
 }
 
+/* Visits all tensors of the header, those of types that are not read as well. */
 int safetensors_each(const char *path, FILE *file, int (*visit)(const char *name, const safetensor *t, void *context),
                      void *context)
 {

@@ -108,6 +108,7 @@ static int store_real(const char *path, const hga_npy *h, const unsigned char *b
     return CLI_GOOD;
 }
 
+/* Elements as int32 in the order of C; one that does not fit is named by its position. */
 static int store_whole(const char *path, const hga_npy *h, const unsigned char *bytes, int32_t *to)
 {
     const int64_t size = h->size;
@@ -190,6 +191,7 @@ static void take_runs(int n_dims, const int64_t *dim, const npy_part *part, cons
 
 /* ---- what is asked for ---- */
 
+/* The whole array, of real or whole numbers. */
 static int read_all(const char *name, FILE *file, const npy_header *h, int holds, int alone, npy *out)
 {
     unsigned char *bytes = NULL;
@@ -216,6 +218,7 @@ static int check_part(const char *name, const hga_npy *h, const npy_part *part)
                     last ? (long long)(last->first + last->n - 1) : 0);
 }
 
+/* Some of an array's rows; of one in the order of Fortran all is read, for its rows are scattered. */
 static int read_part(const char *name, FILE *file, const npy_header *h, const npy_part *part, int alone, npy *out)
 {
     npy all = {0};
@@ -235,6 +238,7 @@ done:
     return status;
 }
 
+/* Checks that the array holds the kind of number that is wished before it reads any. */
 int npy_read_values(const char *name, FILE *file, const npy_header *h, const npy_wish *wish, int alone, npy *out)
 {
     if (element_is_real(h->type) != (wish->holds != NPY_WHOLE))
@@ -279,6 +283,7 @@ static void put_header(FILE *file, element type, int n_dims, const int64_t *dim)
     fwrite(text, 1, (size_t)header_of(type, n_dims, dim, text), file);
 }
 
+/* Writes floats as elements of a type; a finite number must stay finite in it. */
 static int put_elements(outfile *out, element type, const float *data, int64_t count)
 {
     unsigned char bytes[8];

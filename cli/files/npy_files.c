@@ -73,6 +73,7 @@ static int open_file(const char *path, FILE **file)
     return CLI_GOOD;
 }
 
+/* Opens the file that a path names, with or without the name of a tensor in it, and reads that array. */
 static int read_path(const char *path, const npy_wish *wish, npy *out)
 {
     FILE *file = NULL;
@@ -135,6 +136,7 @@ static int list_safetensor(const char *name, const safetensor *t, void *context)
     return l->visit(name, t->is_read ? element_name(t->type) : t->type_name, t->n_dims, t->dim, l->context);
 }
 
+/* The first bytes of the file tell whether it is .npy, .npz or .safetensors. */
 int npy_each(const char *path, npy_visitor visit, void *context)
 {
     listing l = {visit, context};

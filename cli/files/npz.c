@@ -23,6 +23,7 @@ static int zip_complain(const char *path, int error, const char *what)
     return complain(CLI_DATA, "%s: %s", path, what);
 }
 
+/* Opens the archive; lack of memory is told apart from a damaged file. */
 static int open_zip(npz *z)
 {
     int code = ZIP_ER_OK;
@@ -117,6 +118,7 @@ static int unpack(const npz *z, zip_file_t *file, int64_t most, char **memory, s
     }
 }
 
+/* Unpacks at most `most` bytes of a member; a member that ends early or has a wrong checksum is an error. */
 static int read_member(const npz *z, zip_int64_t index, int64_t most, char **memory, size_t *bytes)
 {
     zip_stat_t about;

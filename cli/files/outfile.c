@@ -113,6 +113,7 @@ static int find(const char *path, struct stat *s)
     return (strcmp(path, "-") == 0 ? fstat(STDOUT_FILENO, s) : stat(path, s)) == 0;
 }
 
+/* Files that exist are compared by device and inode, others by their folder and name behind all links. */
 int outfile_same(const char *a, const char *b)
 {
     struct stat x, y;

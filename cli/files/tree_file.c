@@ -50,6 +50,7 @@ int tree_file_is(const char *path) { return kind_of(path) != NO_TREE; }
 
 /* ---- reading ---- */
 
+/* Reads a file whole and has one of the library's readers make the tree. */
 static int read_document(const char *path, hga_status (*read)(const hga_allocator *, const char *, size_t, hga_tree *),
                          hga_tree *out)
 {
@@ -63,6 +64,7 @@ done:
     return status;
 }
 
+/* Checks the parents and lists the nodes without children, which are the leaves. */
 static int count_leaves(const char *path, hga_tree *t)
 {
     char *has_child = NULL;
@@ -82,6 +84,7 @@ done:
     return status;
 }
 
+/* A tree as one array, in which each node has its parent or -1. */
 static int read_parents(const char *path, hga_tree *out)
 {
     npy a = {0};
@@ -99,6 +102,7 @@ done:
     return status;
 }
 
+/* A tree as SciPy's linkage of clusters: four numbers a merge. */
 static int read_linkage(const char *path, hga_tree *out)
 {
     enum { MOST = 1 << 22 }; /* numbers of clusters are read as float32 */

@@ -8,6 +8,7 @@
 
 #include "complain.h"
 
+/* Reads up to the end of a file whose length is not known. */
 static int read_file(FILE *file, const char *path, char **text, size_t *bytes)
 {
     size_t room = 0;
