@@ -25,6 +25,7 @@ static int64_t inside(int64_t i, int64_t all, int64_t cells, int64_t first, int6
     return (hi < first + n ? hi : first + n) - (lo > first ? lo : first);
 }
 
+/* Adds a patch of the pattern to the cells that it touches, under the sign of its level. */
 static hga_status paint(const hga_patch *p, void *context)
 {
     canvas *c = context;

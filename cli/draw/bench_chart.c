@@ -45,6 +45,7 @@ typedef struct series {
     int n;
 } series;
 
+/* The first row of each series, which is a variant with its parameters. */
 static series series_of(const json_t *rows)
 {
     series s = {.rows = rows};
@@ -97,6 +98,7 @@ typedef struct time_chart {
     chart chart;
 } time_chart;
 
+/* Each number of tokens that was measured gets one tick. */
 static void add_lengths(const json_t *rows, chart_axis *x)
 {
     size_t i;
@@ -139,6 +141,7 @@ static int make_time_chart(const time_rows *of, time_chart *out)
     return 1;
 }
 
+/* One measurement: its dot, its quartiles as a bar, and a text for the pointer; hollow where it was disturbed. */
 static void draw_point(const time_chart *t, const json_t *row)
 {
     canvas *c = t->chart.canvas;
@@ -170,6 +173,7 @@ static double ms_at(const series *s, int i, double tokens)
     return 1e3 * pow(row_number(row, "seconds"), 1 - share) * pow(row_number(next, "seconds"), share);
 }
 
+/* A ring where a series overtakes dense attention; none where it is ahead from the shortest length on. */
 static void draw_crossover(const time_chart *t, int i)
 {
     canvas *c = t->chart.canvas;
@@ -193,6 +197,7 @@ static double end_of(const time_chart *t, int i)
     return chart_y(&t->chart, 1e3 * row_number(last_row(&t->series, i), "seconds"));
 }
 
+/* A line through a series' measurements in order of tokens, with its points and its crossover. */
 static void draw_series(const time_chart *t, int i)
 {
     canvas *c = t->chart.canvas;
@@ -222,6 +227,7 @@ static int by_end(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
+/* The names of series right of the chart, in order of where their lines end and moved apart, with leaders. */
 static void draw_labels(const time_chart *t)
 {
     canvas *c = t->chart.canvas;
@@ -262,6 +268,7 @@ void bench_chart_time(FILE *file, const time_rows *of)
 
 enum { BAR = 26, NAMES = 262, FIGURES = 150 };
 
+/* A bar for each series: the share of peak at its longest length, against a line at all of it. */
 static void draw_share(canvas *c, const void *context)
 {
     const series *s = context;

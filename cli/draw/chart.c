@@ -87,6 +87,7 @@ static void draw_line(canvas *c, double x, double y, double x2, double y2, const
 /* lines of one pixel lie on whole pixels */
 static double sharp(double x) { return floor(x) + 0.5; }
 
+/* Ticks below the frame, or lines through it where the axis has a grid, and their labels. */
 static void draw_ticks_of_x(const chart *c)
 {
     double bottom = c->top + c->height;
@@ -100,6 +101,7 @@ static void draw_ticks_of_x(const chart *c)
     }
 }
 
+/* Ticks left of the frame, or lines through it where the axis has a grid, and their labels. */
 static void draw_ticks_of_y(const chart *c)
 {
     for (int i = 0; i < c->y.n_ticks; i++) {

@@ -62,6 +62,7 @@ static void draw_front(const panel *p, const plot_point *point, int n)
     }
 }
 
+/* A candidate's dot, darker and outlined on the front, with its numbers for the pointer. */
 static void draw_point(const panel *p, const plot_point *q)
 {
     char tip[256];
@@ -83,6 +84,7 @@ static void take_place(panel *p, const plot_point *q)
     if (drawn(q)) chart_take(&p->room, (chart_box){x_of(p, q) - r, y_of(p, q) - r, 2 * r, 2 * r});
 }
 
+/* The name of a candidate on the front, where there is room near its dot; else none. */
 static void draw_label(panel *p, const plot_point *q)
 {
     canvas *c = p->chart.canvas;
@@ -147,6 +149,7 @@ done:
     return status;
 }
 
+/* Error against one of the costs: the front, the labels, and the dots over both. */
 static void draw_panel(canvas *c, const choose_plot *all, int cost)
 {
     panel p = all->panel[cost];
@@ -166,6 +169,7 @@ static int seen_before(const plot_point *point, int i)
     return 0;
 }
 
+/* A dot and a name for each variant, in one line. */
 static void draw_legend(canvas *c, const choose_plot *all)
 {
     double x = LEFT;

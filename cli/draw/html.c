@@ -55,6 +55,7 @@ const char *html_short(const char *text, int most, char shortened[static 80])
     return shortened;
 }
 
+/* Writes what stands for a character that HTML would not show as it is; 0: the character may be written itself. */
 static int escape_html(FILE *file, unsigned char c)
 {
     switch (c) {
@@ -111,6 +112,7 @@ static const html_mark *find_mark(const html_mark *marks, const char *name, size
     return marks->name ? marks : NULL;
 }
 
+/* Writes the page with each {{name}} replaced by what its mark writes. */
 void html_fill(FILE *file, const char *page, const html_mark *marks, const void *context)
 {
     for (const char *open; (open = strstr(page, "{{")) != NULL;) {

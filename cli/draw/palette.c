@@ -6,6 +6,7 @@
 static const uint32_t levels[5] = {0x3d4fc4, 0x9a3fb5, 0xd9487d, 0xf0803c, 0xf2b92e};
 static const uint32_t weights[5] = {0x0b0724, 0x5b1a7f, 0xb5367a, 0xfb8761, 0xfcf5bf};
 
+/* The colour at t of [0, 1] on a ramp of five colours, mixed of the two next to it. */
 static uint32_t on_ramp(const uint32_t *ramp, double t)
 {
     double at = (t < 0 ? 0 : t > 1 ? 1 : t) * 4;

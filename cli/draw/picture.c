@@ -12,6 +12,7 @@ hga_id cell_start(hga_id i, hga_id n, hga_id cells) { return (hga_id)((int64_t)i
 
 hga_id cell_of(hga_id token, hga_id n, hga_id cells) { return (hga_id)((((int64_t)token + 1) * cells - 1) / n); }
 
+/* Adds up the shares of all rectangles that meet in a cell. */
 int picture_overlaps(const picture *p, unsigned char **mark)
 {
     float *covered = NULL;
@@ -41,6 +42,7 @@ void picture_clear(picture *p)
     *p = (picture){0};
 }
 
+/* Makes room for one more element by doubling an array. */
 static int grow(void *array, int64_t *room, int64_t used, size_t size)
 {
     if (used < *room) return CLI_GOOD;
@@ -165,6 +167,7 @@ static int keep_strip(drawing *d, const strip *s)
     return status;
 }
 
+/* Adds a patch of the pattern as a rectangle or to cells; its level is the higher one of its two ends. */
 static hga_status draw_patch(const hga_patch *patch, void *context)
 {
     drawing *d = context;
@@ -282,6 +285,7 @@ static int add_covered(drawing *d)
     return CLI_GOOD;
 }
 
+/* Each cell shows how much of it is covered, in the colour of the level that covers most of it. */
 static void choose_looks(const drawing *d, float *value, hga_id *level)
 {
     const picture *p = d->out;
@@ -298,6 +302,7 @@ static void choose_looks(const drawing *d, float *value, hga_id *level)
         }
 }
 
+/* Turns what was counted in cells into rectangles. */
 static int finish_cells(drawing *d)
 {
     int64_t cells = (int64_t)d->out->rows * d->out->columns;

@@ -33,6 +33,7 @@ static int check_rows(const weighing *w, const tensor_file *t, hga_binding bindi
                            : complain(CLI_DATA, "%s: has %d rows, the graph needs %d", t->array.path, t->rows, rows);
 }
 
+/* Query and key must have the rows that the program reads, and the head that is asked for. */
 static int read_tensors(weighing *w, const picture_tensors *t)
 {
     int status = CLI_GOOD;
@@ -100,6 +101,7 @@ static void add_rows(weighing *w, hga_id first, hga_id n)
     }
 }
 
+/* Attention to n columns of cells at once, whose indicators are the values. */
 static int run_columns(weighing *w, const hga_plan *plan, hga_workspace *workspace, hga_id first)
 {
     hga_id left = w->picture->columns - first, n = left < CHUNK ? left : CHUNK;
@@ -115,6 +117,7 @@ done:
     return status;
 }
 
+/* Adds up the weights of one head, or of all, head by head and some columns at a time. */
 static int run_heads(weighing *w, hga_id head, hga_progress progress, void *context)
 {
     hga_shape shape = {.n_heads = 1, .n_kv_heads = 1, .dim = w->query.columns, .dim_v = CHUNK};
@@ -160,6 +163,7 @@ static int finish_cells(weighing *w, hga_id heads)
     return status;
 }
 
+/* The memory for one head's tensors and for the cells, and the column of each key. */
 static int take_room(weighing *w)
 {
     const picture *p = w->picture;

@@ -14,6 +14,7 @@ enum { LEGEND = 190, LEFT = 68, WORDS = 112, TOP = 66, BOTTOM = 56, RIGHT = 24, 
 
 /* ---- layout ---- */
 
+/* A plot is as high as its tokens' shape asks, within limits; its left margin is wide where keys have words. */
 layout layout_start(int width, int cell, hga_id n_queries, hga_id n_keys, const plot_words *words)
 {
     int named = words->key && WORD_CELL * n_keys <= width - WORDS - LEGEND - RIGHT;
@@ -61,6 +62,7 @@ static int shows_words(const picture *p, const layout *l, const plot_words *w)
            l->cell_width >= WORD_CELL && l->cell_height >= WORD_CELL;
 }
 
+/* The words of all query tokens beside the plot, and of all key tokens below it, upwards. */
 static void draw_words(canvas *c, const layout *l, const picture *p, const plot_words *w)
 {
     char text[80];
@@ -87,6 +89,7 @@ static chart_axis axis_of_tokens(const char *title, hga_id n, hga_id cells, doub
     return a;
 }
 
+/* The frame, with words of tokens on its axes where there is room for them, else with ticks. */
 static void draw_axes(canvas *c, const layout *l, const picture *p, const plot_words *w)
 {
     chart frame = {
@@ -146,6 +149,7 @@ static void draw_kinds(canvas *c, const layout *l, const plot_kinds *k, hga_id f
     }
 }
 
+/* The rectangles of the picture, each on paper of its own where they are exact. */
 static void draw_data(canvas *c, const layout *l, const picture *p)
 {
     int edged = p->exact && !p->is_weights && l->cell_width >= 5 && l->cell_height >= 5;
@@ -182,6 +186,7 @@ static void entry(legend *g, look sample, const char *text) { g->y = chart_entry
 
 static double percent(double part, double all) { return all > 0 ? 100 * part / all : 0; }
 
+/* The colour and share of each level, and what pairs are covered more than once or not at all. */
 static void draw_levels(legend *g, const picture *p)
 {
     const look blank = {.fill = {PAINT_PAGE, 0, 1}, .line = chart_ink(0.55), .width = 1}, nothing = {0},
@@ -211,6 +216,7 @@ static void draw_levels(legend *g, const picture *p)
     }
 }
 
+/* What lighter and darker cells mean where a cell is more than one pair. */
 static void draw_shades(legend *g)
 {
     char text[80];
@@ -223,6 +229,7 @@ static void draw_shades(legend *g)
     }
 }
 
+/* The colours of weights, with a number at each power of ten. */
 static void draw_weight_ramp(legend *g, const picture *p)
 {
     enum { STEPS = 48, STEP = 4 };
@@ -247,6 +254,7 @@ static void list_kinds(legend *g, const hga_kinds *kinds)
     for (int32_t k = 0; k < kinds->n; k++) entry(g, colour(kind_colour(k), 1), kinds->name[k]);
 }
 
+/* What colours mean: weights, or levels and how much of a cell is covered; and the kinds of tokens. */
 static void draw_legend(canvas *c, const layout *l, const picture *p, const hga_kinds *kinds)
 {
     legend g = {c, l->left + l->plot_width + 26, l->top};
@@ -261,6 +269,7 @@ static void draw_legend(canvas *c, const layout *l, const picture *p, const hga_
 
 /* ---- everything ---- */
 
+/* The title, and below it how many tokens there are and how many a cell has. */
 static void draw_title(canvas *c, const layout *l, const picture *p, const char *title)
 {
     char text[160];

@@ -141,6 +141,7 @@ static void stop(png_structp png, png_const_charp message)
     png_longjmp(png, 1);
 }
 
+/* Writes the pixels and the notes to a file that appears only when it is complete. */
 static int write_image(const char *path, cairo_surface_t *image, png_text *notes, int n_notes)
 {
     outfile out = {0};

@@ -118,6 +118,8 @@ static void text(canvas *c, double x, double y, text_style s, const char *conten
     fputs("</text>\n", file);
 }
 
+/* The opening tag, with the notes as data- attributes, and the title; a drawing inside a page has a class instead of
+   a size. */
 static void put_open(FILE *file, const drawing *d, const char *name)
 {
     fprintf(file, "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"hga%s%s\" viewBox=\"0 0 %d %d\" role=\"img\"",

@@ -79,6 +79,7 @@ static void put_member(FILE *file, const view *v, const hga_relation *r, const s
     fputs(", ", file);
 }
 
+/* The blocks of a relation, member by member as series of numbers. */
 static void put_blocks(FILE *file, const view *v, const hga_relation *r)
 {
     fputs(", \"blocks\": {", file);
@@ -94,6 +95,7 @@ static void put_blocks(FILE *file, const view *v, const hga_relation *r)
 
 /* ---- explicit edges, row after row ---- */
 
+/* Edges one by one: how many each node has, their sources, and types and weights where there are any. */
 static void put_explicit(FILE *file, const view *v, const hga_relation *r)
 {
     for (hga_id i = 0; i < v->nodes.n; i++) v->room[i] = r->ptr[i + 1] - r->ptr[i];
@@ -106,6 +108,7 @@ static void put_explicit(FILE *file, const view *v, const hga_relation *r)
     fputc('}', file);
 }
 
+/* A relation's counts and orders; its blocks and explicit edges only where these are not too many for a page. */
 static void put_relation(FILE *file, const view *v, hga_id i)
 {
     hga_relation r = hga_graph_relation(v->source->graph, i);
@@ -202,6 +205,7 @@ static void put_fields(FILE *file, const hga_program *p)
     }
 }
 
+/* What each stage of the program reads, computes and writes, in numbers that the page knows. */
 static void put_stages(FILE *file, const hga_program *p)
 {
     for (hga_id i = 0; i < p->n_stages; i++) {
@@ -216,6 +220,7 @@ static void put_stages(FILE *file, const hga_program *p)
     }
 }
 
+/* The program's fields and stages; null where the graph has none. */
 static void put_program(FILE *file, const view *v)
 {
     if (!v->source->program) {
@@ -258,6 +263,7 @@ static void put_title(FILE *file, const void *context)
     html_text(file, strcmp(v->source->title, "-") == 0 ? "graph" : v->source->title);
 }
 
+/* All that the page is given, as one JSON object. */
 static void put_data(FILE *file, const void *context)
 {
     const view *v = context;
