@@ -75,6 +75,7 @@ static void set_out(const hga_py_call *call, int64_t sample, uintptr_t lse, hga_
     }
 }
 
+/* Takes as many samples at once as there are workspaces. */
 hga_status hga_py_execute(const hga_py_call *call, const hga_py_workspaces *workspaces, uintptr_t query, uintptr_t key,
                           uintptr_t value, uintptr_t out, uintptr_t lse, uintptr_t tape, const hga_py_tables *tables,
                           uint64_t seed, uint32_t layer)
@@ -136,6 +137,7 @@ static void clear_tables(const hga_py_tables *tables)
         if (tables->wanted[t]) memset((void *)tables->wanted[t], 0, sizeof(float) * (size_t)tables->floats[t]);
 }
 
+/* Gradients of tables are added up over all samples. */
 hga_status hga_py_gradient(const hga_py_call *call, const hga_py_workspaces *workspaces, uintptr_t query, uintptr_t key,
                            uintptr_t value, uintptr_t out, uintptr_t tape, uintptr_t d_out, uintptr_t d_lse,
                            uintptr_t d_query, uintptr_t d_key, uintptr_t d_value, const hga_py_tables *tables,

@@ -41,6 +41,7 @@ static XLA_FFI_Error *answer(const XLA_FFI_CallFrame *frame, hga_status status)
 
 /* ---- attributes ---- */
 
+/* The value of an attribute of that name and type. */
 static hga_status find_attribute(const XLA_FFI_CallFrame *frame, const char *name, XLA_FFI_AttrType type,
                                  const void **out)
 {
@@ -62,6 +63,7 @@ static hga_status find_text(const XLA_FFI_CallFrame *frame, const char *name, co
     return st;
 }
 
+/* The array of numbers that describes the call, if this release's Python wrote it. */
 static hga_status find_numbers(const XLA_FFI_CallFrame *frame, const int64_t **out)
 {
     const void *found = NULL;
@@ -75,6 +77,7 @@ static hga_status find_numbers(const XLA_FFI_CallFrame *frame, const int64_t **o
     return HGA_OK;
 }
 
+/* The plan for what the call's attributes describe, which other calls of the same kind share. */
 static hga_status find_kept(const XLA_FFI_CallFrame *frame, const int64_t *number, hga_py_kept **out)
 {
     const XLA_FFI_ByteSpan *isa = NULL, *hierarchy = NULL;
@@ -96,6 +99,7 @@ static hga_status find_kept(const XLA_FFI_CallFrame *frame, const int64_t *numbe
 
 /* ---- arrays ---- */
 
+/* An array of XLA's by its sizes and type; only the seed and the list of wanted gradients are of uint32. */
 static hga_status take_array(const XLA_FFI_Buffer *b, const char *name, jax_array *out)
 {
     *out = (jax_array){.data = b->data, .rank = (int)b->rank, .dims = b->dims, .bytes = 4};
@@ -141,6 +145,7 @@ static int next_word(const XLA_FFI_ByteSpan *list, size_t *at, char word[64])
     return n > 0;
 }
 
+/* The operands that are tables, by the names that the call lists. */
 static hga_status take_tables(const XLA_FFI_CallFrame *frame, cursor *operands, jax_call *call)
 {
     const XLA_FFI_ByteSpan *names = NULL;
@@ -199,6 +204,7 @@ static hga_status take_inputs(cursor *operands, jax_call *call)
     return st ? st : take(operands, "seed", &call->at[JAX_SEED]);
 }
 
+/* Operands and results of a forward call: lse and tape only where its attribute has their letters. */
 static hga_status take_forward(const XLA_FFI_CallFrame *frame, jax_call *call)
 {
     cursor operands = {frame->args.args, frame->args.size}, results = {frame->rets.rets, frame->rets.size};
@@ -212,6 +218,7 @@ static hga_status take_forward(const XLA_FFI_CallFrame *frame, jax_call *call)
     return st;
 }
 
+/* Operands and results of a backward call, in the order in which Python passes them. */
 static hga_status take_backward(const XLA_FFI_CallFrame *frame, jax_call *call)
 {
     cursor operands = {frame->args.args, frame->args.size}, results = {frame->rets.rets, frame->rets.size};
@@ -243,6 +250,7 @@ static int is_asked(const XLA_FFI_CallFrame *frame)
 
 typedef hga_status taker(const XLA_FFI_CallFrame *, jax_call *);
 
+/* A call of XLA's: which plan, which arrays, are they right, and then the library. */
 static hga_status run(const XLA_FFI_CallFrame *frame, taker *take_all)
 {
     jax_call call = {.number = NULL};

@@ -52,6 +52,7 @@ static hga_status check_rows(const jax_call *call, jax_place place, const char *
     return HGA_OK;
 }
 
+/* Compares the rows, heads and widths of all arrays with the plan's, and the tape's bytes. */
 hga_status jax_check(const jax_call *call)
 {
     const int64_t *n = call->number;
@@ -177,6 +178,7 @@ static void count_leading(samples *s)
     for (int t = 0; t < HGA_N_TABLES; t++) count_mapped(s, &call->given[t]), count_mapped(s, &call->wanted[t]);
 }
 
+/* What one call of the library has: its samples, their strides and bytes, and the tables. */
 static void describe_samples(samples *s)
 {
     const jax_call *call = s->call;
@@ -292,6 +294,7 @@ static hga_status spare_tables(samples *s, hga_id at_once)
     return s->tables.spare ? HGA_OK : hga_fail(HGA_ENOMEM, "no memory for gradients of tables");
 }
 
+/* Computes element after element of the axes that are apart, each with all its samples. */
 static hga_status run_samples(void *of)
 {
     samples *s = of;

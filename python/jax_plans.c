@@ -52,6 +52,7 @@ static hga_status write_text(int file, const char *text, int64_t bytes)
     return HGA_OK;
 }
 
+/* A graph and its program from text, through a file in memory, for the library reads files. */
 static hga_status read_hierarchy(const hga_py_kind *kind, hga_graph **graph, hga_program *program)
 {
     char path[32];
@@ -65,6 +66,7 @@ static hga_status read_hierarchy(const hga_py_kind *kind, hga_graph **graph, hga
     return st;
 }
 
+/* The plan that a kind's numbers describe. */
 static hga_status make_plan(const hga_py_kind *kind, hga_plan **out)
 {
     const int64_t *n = kind->number;
@@ -121,6 +123,7 @@ static hga_status fit(hga_py_kept *kept, workspaces *c, hga_id n)
     return st;
 }
 
+/* Workspaces that were given back are taken first, and get more room where they are too few. */
 hga_status hga_py_take_workspaces(hga_py_kept *kept, hga_id samples, hga_py_workspaces **out)
 {
     pthread_mutex_lock(&lock);
@@ -242,6 +245,7 @@ hga_status hga_py_tape_bytes(const hga_py_kind *kind, int64_t *bytes)
     return HGA_OK;
 }
 
+/* How many plans and workspaces are kept, and their bytes. */
 hga_py_kept_sizes hga_py_kept_all(void)
 {
     hga_py_kept_sizes all = {0};

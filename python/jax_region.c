@@ -31,6 +31,7 @@ static void wait_for(int wanted)
 
 static void become(int now) { state = now, pthread_cond_broadcast(&changed); }
 
+/* What the one thread does: it waits for a job, runs it, and says when that is done. */
 static void *run_jobs(void *unused)
 {
     pthread_mutex_lock(&lock);
@@ -56,6 +57,7 @@ static hga_status start(void)
     return started ? HGA_OK : hga_fail(HGA_ENOMEM, "the thread that runs attention cannot start");
 }
 
+/* Callers take turns; the error's text goes from the other thread to the caller's. */
 hga_status hga_py_run_alone(hga_status (*f)(void *), void *data)
 {
     pthread_mutex_lock(&turn);
