@@ -13,6 +13,7 @@
 
 /* ---- the command line ---- */
 
+/* Edge values and their sums go together, and every output needs a file of its own. */
 static int check_arguments(void *input)
 {
     const typed_attend *a = input;
@@ -46,6 +47,7 @@ static const option_row options[] = {
 
 /* ---- the work ---- */
 
+/* One call of the library, forward, in the order of nodes that the model runs in. */
 static int execute(const model *m, const hga_options *o, const attend_io *a)
 {
     ordered_call c;
@@ -83,6 +85,7 @@ typedef struct targets {
     chosen_files chosen;
 } targets;
 
+/* Opens all files that will be written before anything is computed. */
 static int targets_open(const typed_attend *a, targets *t, attend_gradients *g)
 {
     const attend_paths *p = &a->tensors.paths;

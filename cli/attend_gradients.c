@@ -80,6 +80,7 @@ static void describe(const hga_call_row *row, size_t room, char *text)
              graph ? row->says : row->option, call_shape(row, shape), row->member ? ", given or not" : "");
 }
 
+/* One option for each gradient that the library can give, made of the rows of its tables. */
 const option_list *gradient_list(void)
 {
     static option_row rows[N_FIRST + N_GRADIENTS + 1];
@@ -134,6 +135,7 @@ static int check_needs(gradient_of of, const typed_call *call)
                     call_is_number(row) ? "X" : "FILE");
 }
 
+/* What needs what: gradients need --grad-out, and that needs one of them. */
 int gradients_check(const gradient_arguments *typed, const attend_paths *paths, const typed_call *call,
                     const outfile_wish more[MORE_FILES])
 {
@@ -176,6 +178,7 @@ done:
     return status;
 }
 
+/* The gradient of the output must have the output's samples, heads and columns. */
 int gradients_open(const gradient_arguments *typed, const typed_variant *variant, const attend_io *all,
                    tensor_reader read, attend_gradients *g)
 {
@@ -217,6 +220,7 @@ static int check_edge_out(const attend_gradients *g, const attend_io *one)
                     g->out.heads, columns);
 }
 
+/* Compares what is given with the model's output, whose rows are known only now. */
 int gradients_check_given(const attend_gradients *g, const model *m, const attend_io *one)
 {
     int status = CLI_GOOD;
@@ -298,6 +302,7 @@ static void add_heads(const float *x, int64_t rows, int64_t heads, int64_t narro
             sum[(i / heads * narrow + i % heads / (heads / narrow)) * columns + c] += x[i * columns + c];
 }
 
+/* Tensors have a place for each sample; gradients of tables are added up over all of them. */
 void gradients_add_sample(const model *m, const attend_io *one, hga_id sample, const sample_gradients *s,
                           attend_gradients *g)
 {
@@ -334,6 +339,7 @@ static hga_grad_io bind_sample(const attend_io *one, hga_id sample, const attend
     return grad;
 }
 
+/* The plan stays with the caller, who destroys it. */
 int gradients_execute(const model *m, hga_options options, const hga_shape *shape, const hga_io *io,
                       const hga_grad_io *grad, hga_plan **plan)
 {
@@ -357,6 +363,7 @@ done:
     return status;
 }
 
+/* Makes room for what is wanted of one sample, also for what only the tree's gradients need. */
 int gradients_open_sample(const model *m, const attend_io *all, const attend_io *one, hga_id sample,
                           attend_gradients *g, sample_gradients *s, hga_grad_io *grad)
 {

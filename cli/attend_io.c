@@ -8,6 +8,7 @@
 
 /* ---- query, key and value ---- */
 
+/* Key and value must have as many rows and heads as each other, and the samples of the query. */
 static int check_pairs(const tensor_file *q, const tensor_file *k, const tensor_file *v)
 {
     if (k->samples != q->samples || v->samples != q->samples)
@@ -78,6 +79,7 @@ static int check_rows(const model *m, hga_binding binding, hga_field_rows otherw
     return complain(CLI_DATA, "%s: has %d rows, %s needs %d%s", t->array.path, t->rows, m->title, rows, hint);
 }
 
+/* Do the tensors have the rows that the program reads, and does it write any? */
 static int check_all_rows(const model *m, attend_io *a)
 {
     int status = CLI_GOOD;
@@ -96,6 +98,7 @@ done:
 
 /* ---- weights of levels ---- */
 
+/* The weights of levels, which a program with weighted sums needs, one for each type of edge. */
 static int bind_alpha(const model *m, attend_io *a)
 {
     int32_t types = types_read(m->graph, &m->program, HGA_SCALED);
@@ -111,6 +114,7 @@ static int bind_alpha(const model *m, attend_io *a)
 
 /* ---- shape, heads and outputs ---- */
 
+/* Where each head has a tree of its own the program sees one head, whose rows are all heads of all tokens. */
 static int fold_heads(attend_io *a)
 {
     int status = CLI_GOOD;
@@ -124,6 +128,7 @@ done:
     return status;
 }
 
+/* Shape, data and rows of the call; what the program does not read it is not given. */
 static int bind_tensors(const model *m, attend_io *a)
 {
     a->shape = (hga_shape){
@@ -142,6 +147,7 @@ static int bind_tensors(const model *m, attend_io *a)
     return status;
 }
 
+/* Room for the output, and for the log-sum-exp and the edges' sums where these are asked for. */
 static int bind_outputs(const attend_paths *paths, attend_io *a)
 {
     int status = CLI_GOOD;

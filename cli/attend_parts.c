@@ -51,6 +51,7 @@ static int axis_of_heads(const hga_call_row *row, const npy *a, hga_id heads)
     return by_head && a->n_dims == 2 && (heads == 1 || a->dim[1] != 1) ? 1 : -1;
 }
 
+/* A table by head becomes one of the part's heads; any other is used as it is. */
 static int cut_table(const hga_call_row *row, const head_part *p, const npy *all, npy *out)
 {
     char shape[200];
@@ -93,6 +94,7 @@ void part_clear(const attend_io *all, const head_part *p, attend_io *one)
 
 /* ---- gradients ---- */
 
+/* The given gradients of the output and of the log-sum-exp, cut to the part's heads. */
 int part_gradients(const attend_gradients *g, const attend_io *all, hga_id sample, const head_part *p,
                    attend_gradients *of_part)
 {
@@ -118,6 +120,7 @@ static void add_heads(const float *x, int64_t rows, int64_t first, int64_t n, in
         for (int64_t i = 0; i < n * columns; i++) sum[(r * of + first) * columns + i] += x[r * n * columns + i];
 }
 
+/* Puts the gradient of the part's heads of a tensor among those of all heads. */
 static int add_tensor(const attend_io *all, hga_id sample, const head_part *p, gradient_of of, const float *x,
                       attend_gradients *g)
 {
@@ -137,6 +140,7 @@ static int64_t count_of(int n_dims, const int64_t *dim)
     return n;
 }
 
+/* A gradient of a table by head goes to the part's heads; of a table that all heads share it is added. */
 static int add_table(const attend_io *all, const head_part *p, gradient_of of, const attend_gradients *part,
                      attend_gradients *g)
 {

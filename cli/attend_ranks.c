@@ -29,6 +29,7 @@ typedef struct shared_call {
 
 static int is_pipe(const char *path) { return path && strcmp(path, "-") == 0; }
 
+/* What ranks cannot share: variants that route or choose, edges' sums, and tensors from pipes. */
 static int check_typed(const typed_attend *a)
 {
     const hga_variant *v = hga_variant_named(a->variant.name);
@@ -69,6 +70,7 @@ static int check_gradients(const shared_call *c)
     return status;
 }
 
+/* Reads the sizes of tensors, builds the model and checks all of it before any rank reads its rows. */
 static int prepare(shared_call *c)
 {
     const typed_attend *a = c->typed;
@@ -93,6 +95,7 @@ done:
     return status;
 }
 
+/* The plan of this rank, by ranges of tokens that all ranks cut alike. */
 static int make_plan(shared_call *c)
 {
     hga_options options = c->typed->options;
@@ -141,6 +144,7 @@ static int read_rows(const char *path, const row_list *rows, tensor_file *t)
     return rows->exists ? tensor_file_read_rows(path, rows->interval, rows->n, t) : CLI_GOOD;
 }
 
+/* Reads the rows that the plan says are this rank's, and makes room for what they give. */
 static int read_tensors(shared_call *c)
 {
     const attend_paths *paths = &c->typed->tensors.paths;
@@ -201,6 +205,7 @@ static int order_tables(const shared_call *c, hga_grad_io *grad, ordered_call *t
     return status;
 }
 
+/* One sample's backward pass, on all ranks together. */
 static int go_back(shared_call *c, const attend_io *one, hga_id sample)
 {
     static float nothing[1];
@@ -220,6 +225,7 @@ done:
     return status;
 }
 
+/* The samples one after the other, forward and, where gradients are wanted, back. */
 static int execute(shared_call *c)
 {
     int status = CLI_GOOD;

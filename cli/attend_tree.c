@@ -13,6 +13,7 @@ int attend_tree_is_wanted(const attend_gradients *g)
     return wanted;
 }
 
+/* Only a variant that routes has such arrays, and only one that is given has a gradient. */
 int attend_tree_shape(const typed_variant *variant, gradient_of of, const char *name, int *n_dims, int64_t *dim)
 {
     settings s = {0};
@@ -74,6 +75,7 @@ done:
     return status;
 }
 
+/* Turns what is asked of tokens' paths into gradients of the hyperplanes, of one sample. */
 int attend_tree_add(const model *m, const attend_io *one, hga_id sample, const float *d_log_mass, attend_gradients *g)
 {
     settings s = {0};

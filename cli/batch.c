@@ -118,6 +118,7 @@ static int renumber(const hga_graph *from, const hga_graph *to, hga_program *p)
     return CLI_GOOD;
 }
 
+/* The program is that of the longest sample, which has all levels, by the numbers of relations in the joined graph. */
 int samples_join(const samples *s, model *out)
 {
     hga_id longest = 0;

@@ -65,6 +65,7 @@ static int check_ranks(const arguments *a)
     return CLI_GOOD;
 }
 
+/* Decoding is timed without what only whole calls have. */
 static int check_arguments(void *input)
 {
     const arguments *a = input;
@@ -137,6 +138,7 @@ static const option_row options[] = {
     {0},
 };
 
+/* Instruction sets with commas between them; none: what the library would choose. */
 static int read_isas(const char *text, lists *l)
 {
     if (!text) text = default_isa();
@@ -152,6 +154,7 @@ static int read_isas(const char *text, lists *l)
     return CLI_GOOD;
 }
 
+/* Precisions with commas between them; none: f32. */
 static int read_precisions(const char *text, lists *l)
 {
     for (const char *word = text ? text : "f32";; word += strcspn(word, ",") + 1) {
@@ -210,6 +213,7 @@ static int read_variants(const arguments *a, lists *l)
     return bench_variant_add(item, (size_t)n, l->variant, &l->n_variants);
 }
 
+/* All that is combined with each other: variants, lengths, threads, instruction sets, precisions. */
 static int read_lists(const arguments *a, lists *l)
 {
     int status = CLI_GOOD;
@@ -270,6 +274,7 @@ static int was_run(const lists *l, int i)
     return l->variant[i % l->n_variants].file && i / l->n_variants % l->n_tokens > 0;
 }
 
+/* All combinations, in the order in which tables show them; a graph from a file has one length, and comes once. */
 static int run_all(const lists *l, const arguments *a, json_t *rows, int *failed)
 {
     int all = l->n_variants * l->n_tokens * l->n_threads * l->n_isa * l->n_precision, status = CLI_GOOD;
@@ -285,6 +290,7 @@ static int run_all(const lists *l, const arguments *a, json_t *rows, int *failed
     return status;
 }
 
+/* The machine's limits with each instruction set, which rows tell their share of. */
 static int measure_peaks(lists *l, const bench_rules *rules, json_t *peaks)
 {
     for (int i = 0; i < l->n_isa; i++) {

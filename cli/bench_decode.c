@@ -35,6 +35,8 @@ static json_t *case_json(const bench_place *p, const decode_row *r)
                      "bytes_workspace", (json_int_t)r->workspace_bytes);
 }
 
+/* Times of a token and of what comes before it; disturbed, where the threads did not have the processors to
+   themselves. */
 static json_t *times_json(const decode_row *r, double median, double mean)
 {
     const bench_tokens *t = &r->times;
@@ -47,6 +49,7 @@ static json_t *times_json(const decode_row *r, double median, double mean)
                      disturbed ? "!" : "");
 }
 
+/* The median, mean and worst time of a token; the row of the flat cache itself is what others are compared with. */
 static int append_row(const bench_place *p, decode_row *r, json_t *rows)
 {
     const bench_tokens *t = &r->times;
@@ -69,6 +72,7 @@ static hga_status execute(void *context)
     return hga_plan_execute(c->plan, c->workspace, &c->io);
 }
 
+/* Dense attention of one query, which reads all keys and values from contiguous memory. */
 int bench_decode_flat(const bench_place *p, json_t *rows, double *seconds)
 {
     hga_dense dense = {.n_tokens = 1, .n_keys = p->tokens};
@@ -97,6 +101,7 @@ done:
 
 /* ---- a variant ---- */
 
+/* The decoder, and how much a cache holds right before the context's last token. */
 static int open_feeding(const bench_place *p, const bench_case *c, const model *chosen, bench_feeding *f, decode_row *r)
 {
     hga_decode_options o = {.plan = p->options, .prefill = chosen->prefill};

@@ -44,6 +44,7 @@ static json_t *rows_like(const json_t *rows, const json_t *like)
     return list;
 }
 
+/* Both charts for the rows of one setting: threads, instruction set, precision and shape. */
 static void put_setting(FILE *file, const json_t *rows, const json_t *like)
 {
     json_t *mine = rows_like(rows, like);
@@ -84,6 +85,7 @@ static void put_plots(FILE *file, const void *document)
 
 /* ---- tables ---- */
 
+/* The tables that the terminal shows, too. */
 static void put_tables(FILE *file, const void *document)
 {
     bench_table tables[BENCH_MOST_TABLES];
@@ -123,6 +125,7 @@ static void put_caches(FILE *file, const json_t *caches)
     fputs("</dd>\n", file);
 }
 
+/* The machine and the build, as a list of terms. */
 static void put_machine(FILE *file, const void *document)
 {
     const json_t *c = context_of(document), *load = json_object_get(c, "load_avg");

@@ -47,6 +47,7 @@ static void list_sinks(const bench_output *o, sink out[static SINKS])
 
 static int is_stdout(const sink *s) { return s->path && strcmp(s->path, "-") == 0; }
 
+/* No two outputs share a file or standard output, and every file can be opened, before hours of measuring. */
 static int check_output(void *input)
 {
     const bench_output *o = input;
@@ -73,6 +74,7 @@ static int check_output(void *input)
     return CLI_GOOD;
 }
 
+/* Writes the document in one format to a file that appears when it is complete. */
 static int write_one(const sink *s, const json_t *document)
 {
     outfile out = {0};

@@ -15,6 +15,7 @@ enum { LEAST_REPEATS = 5, MOST_REPEATS = 200, RATE_TOKENS = 8192, STREAM = 12 };
 
 /* ---- the link ---- */
 
+/* Messages of 8 bytes tell the latency and those of 4 MiB the bandwidth; what was given stays. */
 int bench_link_measure(bench_link *link)
 {
     const int64_t large = 4 << 20;
@@ -50,6 +51,7 @@ typedef struct rank_case {
     int repeats;
 } rank_case;
 
+/* This rank's plan and workspace; all ranks agree on whether they could be made. */
 static int open_plan(rank_case *c)
 {
     const bench_place *p = c->place;
@@ -89,6 +91,7 @@ done:
     return status;
 }
 
+/* Times one call, and counts what it exchanged, of sending and receiving whichever is more. */
 static hga_status execute(rank_case *c, rank_times *out)
 {
     const counted_wire *x = &c->exchange;
@@ -174,6 +177,7 @@ done:
     return status;
 }
 
+/* What the counts of hga_halo, the measured time of an edge and the link say that it takes. */
 static int predict(const rank_case *c, const bench_link *link, rank_work *work, rank_times *out)
 {
     model m = {.graph = c->made.graph, .program = c->made.program, .title = (char *)(uintptr_t)c->place->variant->text};
@@ -188,6 +192,7 @@ done:
     return status;
 }
 
+/* What was predicted and what was measured, side by side. */
 static json_t *row_of(const rank_case *c, const bench_link *link, const rank_work *work, const rank_times *said,
                       const rank_times *is)
 {

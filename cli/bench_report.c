@@ -193,6 +193,7 @@ static const json_t *on_one_thread(const json_t *rows, const json_t *like)
     return NULL;
 }
 
+/* Two rows of one case, on one thread and on several; no verdict where either was disturbed. */
 static json_t *scaling_row(const json_t *one, const json_t *many)
 {
     double times = row_number(one, "seconds") / row_number(many, "seconds"),
@@ -292,6 +293,7 @@ static json_t *overtake(const json_t *rows, const json_t *like)
                       : json_pack("{s:n, s:b}", "tokens", "or_shorter", 0);
 }
 
+/* Peers, gradients and dense attention itself are no candidates. */
 json_t *bench_overtakes(const json_t *rows)
 {
     json_t *list = json_array(), *row;

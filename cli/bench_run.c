@@ -15,6 +15,7 @@ static const char *parameters_of(const bench_variant *v)
     return colon ? colon + 1 : "";
 }
 
+/* What a row tells of the case before it is measured. */
 static void describe(const bench_place *p, const bench_case *c, bench_row *r)
 {
     r->variant = p->variant->typed.name;
@@ -97,6 +98,7 @@ static int build(const bench_place *p, bench_case *c)
     return bench_variant_build(&mine, p->tokens, c);
 }
 
+/* Plans, executes and times our own attention and, where it is asked for, its backward pass. */
 static int run_ours(const bench_place *typed, bench_case *c, bench_row *r, bench_row *back)
 {
     bench_place of_one = *typed;
@@ -187,6 +189,7 @@ static int run_peer(const bench_place *p, const race *shared, const peer *other,
     return CLI_GOOD;
 }
 
+/* Times the peers that can do the case, if it is one for them: no modifiers, as many key heads as query heads. */
 static int run_peers(const bench_place *p, const bench_case *c, const bench_row *ours, json_t *rows, int *failed)
 {
     race shared = {0};

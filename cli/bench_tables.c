@@ -164,6 +164,7 @@ static void put_markdown_cell(FILE *file, const char *text)
     fputs(" |", file);
 }
 
+/* A heading, the columns aligned as on the terminal, and what marks mean. */
 static void put_markdown_table(FILE *file, const bench_table *t)
 {
     char text[TABLE_CELL];
@@ -197,6 +198,7 @@ int bench_markdown_put(FILE *file, const json_t *document)
 
 /* ---- CSV ---- */
 
+/* A text as CSV has it, in quotes only where it needs them. */
 static void put_quoted(FILE *file, const char *text)
 {
     if (!strpbrk(text, ",\"\n\r")) {
@@ -211,6 +213,7 @@ static void put_quoted(FILE *file, const char *text)
     fputc('"', file);
 }
 
+/* Numbers with all their digits; what is missing is an empty cell. */
 static void put_csv_value(FILE *file, const json_t *value)
 {
     if (json_is_string(value))

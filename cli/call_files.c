@@ -169,6 +169,7 @@ void call_files_add(const call_files *files, const model *m, hga_call_table whic
         for (int64_t c = 0; c < columns; c++) sum[i * own + (own > 1 ? c : 0)] += x[place(row, m, i) * columns + c];
 }
 
+/* A file becomes the call's table, copied where it must be spread over heads or put in the graph's order of nodes. */
 static int bind_file(hga_call_table t, const model *m, hga_shape *s, call_files *files, hga_io *io)
 {
     const hga_call_row *row = &hga_call_tables()[t];
@@ -186,6 +187,7 @@ done:
     return status;
 }
 
+/* Numbers and files that the program itself does not hold go to the call. */
 int call_files_bind(const typed_call *typed, const model *m, hga_shape *shape, call_files *files, hga_io *io)
 {
     int status = call_files_read(typed, files);

@@ -36,6 +36,7 @@ typedef struct findings {
 
 /* ---- looking ---- */
 
+/* Each of the library's rules, with its name, what it says and what was found. */
 static int check_rules(const hga_graph *g, findings *f)
 {
     f->rules = json_array();
@@ -108,6 +109,7 @@ static int check_stages(const hga_program *p, findings *f)
 
 static hga_id least(hga_id a, hga_id b) { return a < b ? a : b; }
 
+/* Without a program only the rules can be checked. */
 static int look(const graph_file *g, const arguments *a, findings *f)
 {
     uint32_t claims = hga_graph_nodes(g->graph).claims;
@@ -176,6 +178,7 @@ static const char *standing(const finding *f)
     return f->claimed ? "claimed" : f->demanded ? "demanded" : "not claimed";
 }
 
+/* One line for both promises, single and complete, with the first pair that breaks one. */
 static void print_coverage(const findings *f)
 {
     const hga_coverage *c = &f->coverage;
@@ -189,6 +192,7 @@ static void print_coverage(const findings *f)
            standing(&f->complete));
 }
 
+/* One line, with the first output that depends on a later token. */
 static void print_causality(const findings *f)
 {
     printf("causality  %-4s  ", word(&f->causal));
@@ -201,6 +205,7 @@ static void print_causality(const findings *f)
     printf(" (%s)\n", standing(&f->causal));
 }
 
+/* The rules, the warnings, and a line for each of coverage and causality. */
 static void print_text(const graph_file *g, const findings *f)
 {
     size_t i;
@@ -234,6 +239,7 @@ static json_t *finding_json(const finding *f)
     return f->known ? json_pack("{s:b, s:b}", "pass", f->pass, "claimed", f->claimed) : json_null();
 }
 
+/* Null where coverage has no meaning for the program. */
 static json_t *coverage_json(const findings *f)
 {
     const hga_coverage *c = &f->coverage;

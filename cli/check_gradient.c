@@ -52,6 +52,7 @@ static int random_floats(trial *t, int64_t seed, int64_t n, float **out)
     return CLI_GOOD;
 }
 
+/* A random tensor of the rows that the program has for a binding; none where these are none. */
 static int random_tensor(trial *t, int64_t seed, hga_binding binding, int64_t floats_a_row, hga_tensor *x)
 {
     hga_id first, n = 0;
@@ -77,6 +78,7 @@ static hga_id random_rows(const trial *t, const hga_call_row *row)
     return row->rows == HGA_EXTENT_TYPES && (types > 1 || row->is & HGA_CALL_NEEDS_SUMS) ? types : 0;
 }
 
+/* Each table that the program can have and nobody has given gets random numbers. */
 static int random_tables(trial *t, int64_t seed)
 {
     int status = CLI_GOOD;
@@ -128,6 +130,7 @@ done:
     return status;
 }
 
+/* The variant with random tensors and tables, small unless what was typed tells the tokens. */
 static int open_random(const gradient_check *c, trial *t)
 {
     typed_variant typed = *c->typed;
@@ -153,6 +156,7 @@ done:
     return status;
 }
 
+/* The case that the user's tensors make; of heads that choose for themselves the first part alone. */
 static int open_files(const gradient_check *c, trial *t)
 {
     int status = CLI_GOOD;
@@ -200,6 +204,7 @@ static int64_t table_count(const trial *t, hga_call_table which)
     return row->is & HGA_CALL_GRADIENT && there && scored ? call_entries(&t->m, &t->shape, &t->io, which) : 0;
 }
 
+/* How many numbers an input has in this case; 0: there is no such input. */
 static int64_t input_count(const trial *t, gradient_of of)
 {
     const hga_io *io = &t->io;
@@ -327,6 +332,7 @@ done:
 
 /* ---- the command ---- */
 
+/* The table of errors and the verdict, or JSON. */
 static int show(const gradient_check *c, const trial *t, json_t *rows, int pass)
 {
     static const column columns[] = {{"input", "input", NULL, 0},

@@ -74,6 +74,7 @@ static hga_id probe_tokens(const embedding *e)
     return n;
 }
 
+/* One sample's tensors as the scene's words; keys and values are repeated for heads that share them. */
 static int bench_make(const arguments *a, bench *b)
 {
     attend_io io = {0};
@@ -104,6 +105,7 @@ static void bench_clear(bench *b)
 
 /* ---- one candidate ---- */
 
+/* Error and cost on all tokens, and the divergence of attention's rows on the first ones. */
 static int try_one(const arguments *a, bench *b, outcome *o)
 {
     const embedding *e = &b->whole.words;
@@ -120,6 +122,7 @@ done:
     return status;
 }
 
+/* Every candidate in turn, telling how far it is. */
 static int try_all(const arguments *a, bench *b, const contenders *all, outcome *results)
 {
     int status = CLI_GOOD;
@@ -205,6 +208,7 @@ static void print_advice(hga_id n)
            k);
 }
 
+/* The candidates in order of their error, and which of them are on the front. */
 static int print_results(const arguments *a, const bench *b, const outcome *all, int n)
 {
     const embedding *e = &b->whole.words;
@@ -257,6 +261,7 @@ static int read_scale(const char *text, void *input)
     return status;
 }
 
+/* Names and paths that are wrong are told before tensors are read. */
 static int check(void *input)
 {
     const arguments *a = input;

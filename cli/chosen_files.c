@@ -56,6 +56,7 @@ static int weigh_columns(const weighing_blocks *w, hga_id first)
     return complain_of(hga_attention(w->m->graph, &w->m->program, &shape, &options, &io), CLI_USAGE, w->m->title);
 }
 
+/* Finds in the output of indicators the weights of blocks from `first` on that each token's row has chosen. */
 static void put_weights(const weighing_blocks *w, hga_id first, float *weights)
 {
     const chosen_blocks *c = w->chosen;
@@ -68,6 +69,7 @@ static void put_weights(const weighing_blocks *w, hga_id first, float *weights)
         }
 }
 
+/* The attention that each token and head pays to each block it has chosen: the values are the blocks' indicators. */
 static int weigh(const head_part *p, const model *m, const hga_options *options, const attend_io *one, chosen_part *out)
 {
     weighing_blocks w = {.m = m, .options = options, .one = one, .chosen = &out->blocks};
@@ -113,6 +115,7 @@ static int find_shape(const chosen_files *f, const tensor_file *like, hga_id sec
     return n;
 }
 
+/* The blocks of each row, -1 where it has fewer than the widest. */
 static int write_choice(const tensor_file *like, chosen_files *f)
 {
     const int64_t rows = f->part->blocks.rows, slots = widest(f), parts = (int64_t)f->samples * f->choosers;
@@ -131,6 +134,7 @@ done:
     return status;
 }
 
+/* The weights of each row's blocks, 0 where it has fewer than the widest. */
 static int write_weights(const tensor_file *like, chosen_files *f)
 {
     const int64_t slots = widest(f), rows = (int64_t)f->heads / f->choosers * f->tokens;

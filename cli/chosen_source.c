@@ -72,6 +72,7 @@ static int count_in_choice(const typed_variant *typed, hga_id *n)
     return status;
 }
 
+/* Reads scores, queries and keys, and finds how many heads choose for themselves. */
 static int open_inputs(const typed_variant *typed, const chosen_source *c, chosen_inputs *in)
 {
     int status = CLI_GOOD;
@@ -105,6 +106,7 @@ static int add_to_title(hga_id head, hga_id heads, model *m)
     return CLI_GOOD;
 }
 
+/* The graph of one chooser, of the heads that follow it. */
 static int build_chosen(const typed_variant *typed, const chosen_source *c, const chosen_inputs *in, hga_id chooser,
                         model *out)
 {
@@ -130,6 +132,7 @@ done:
     return status;
 }
 
+/* Which heads' choice is shown: that of --head, or the only one. */
 static int find_chooser(const typed_variant *typed, const chosen_source *c, const chosen_inputs *in, chosen_head which,
                         hga_id *chooser)
 {
@@ -143,6 +146,7 @@ static int find_chooser(const typed_variant *typed, const chosen_source *c, cons
     return CLI_GOOD;
 }
 
+/* Only variants that choose by content look at the source at all. */
 int chosen_build(const typed_variant *typed, const chosen_source *c, chosen_head which, int tensors, model *out)
 {
     const char *option = c->typed_head ? "--head" : c->scores ? "--block-scores" : c->query ? "--query" : "--key";

@@ -40,6 +40,7 @@ static void add_shown(const hga_variant *v, const char *words, contenders *out)
     snprintf(c->parameters, sizeof c->parameters, "%s%s%s", given, *given && *words ? " " : "", words);
 }
 
+/* Is each name a variant that a text can be shown with? */
 static int check_shown(const char *list)
 {
     char hint[96], name[64];
@@ -83,6 +84,7 @@ static int fits_order(const hga_variant *v, int causal)
     return causal ? (v->can & (HGA_CAN_CAUSAL | HGA_ALWAYS_CAUSAL)) != 0 : !(v->can & HGA_ALWAYS_CAUSAL);
 }
 
+/* Is each name a variant whose parameters are swept, and can it be causal, or not, as is asked? */
 static int check_swept(const char *list, int causal)
 {
     char names[512];
@@ -251,6 +253,7 @@ static int build_chosen(const scene *s, const contender *c, hga_graph **g, hga_p
     return CLI_GOOD;
 }
 
+/* Parameters as they are typed, with the tokens, the segments and the leaves that the scene has. */
 static int build_given(const scene *s, const contender *c, hga_graph **g, hga_program *p)
 {
     _Alignas(max_align_t) char parameters[1024];

@@ -49,6 +49,7 @@ static int check_samples(const typed_variant *typed, const attend_io *all)
                     all->query.samples);
 }
 
+/* All samples are decoded by the first one's graph. */
 static int build(const arguments *a, const attend_io *all, model *m)
 {
     attend_io first = attend_io_sample(all, 0);
@@ -61,6 +62,7 @@ done:
     return status;
 }
 
+/* Binds each sample to its tensors and feeds them all together. */
 static int decode(const arguments *a, const attend_io *all, const model *m, attend_io *sample, decoded *d)
 {
     int status = CLI_GOOD;
@@ -151,6 +153,7 @@ static json_t *levels_json(const decoded *d)
     return levels;
 }
 
+/* What was fed, how long a token took, and what the caches hold. */
 static json_t *report(const arguments *a, const attend_io *all, const model *m, const decoded *d)
 {
     enum { THOUSAND = 1000 };
@@ -174,6 +177,7 @@ static const column columns[] = {
     {"rows", "rows held", NULL, 0},   {"cache_bytes", "cache bytes", NULL, 0}, {0}};
 static const column level_columns[] = {{"level", "level", NULL, 0}, {"rows", "rows held", NULL, 0}, {0}};
 
+/* Prints the document as JSON, or as a table of one row and one of levels, and releases it. */
 static int tell(int as_json, json_t *document)
 {
     int status = document ? CLI_GOOD : complain(CLI_OUTSIDE, "out of memory");

@@ -108,6 +108,7 @@ static void note_bytes(session *s)
     if (workspace > d->workspace_bytes) d->workspace_bytes = workspace;
 }
 
+/* Appends a chunk to every cache in one timed call; inputs and outputs are the rows that the decoder names. */
 static int append(session *s, hga_id chunk)
 {
     const hga_decoder *d = s->out->decoder;
@@ -131,6 +132,7 @@ done:
 
 /* ---- between appends ---- */
 
+/* Each cache goes on as its own fork, and the original is destroyed. */
 static int fork_caches(session *s)
 {
     for (hga_id i = 0; i < s->n; i++) {
@@ -182,6 +184,7 @@ static hga_id next_chunk(session *s)
     return left;
 }
 
+/* Chunks up to the last token, with forks, cuts and files where they are due. */
 static int feed(session *s)
 {
     int status = CLI_GOOD;
@@ -196,6 +199,7 @@ done:
 
 /* ---- begin and end ---- */
 
+/* The decoder, its workspace and its pages, which are timed for the report. */
 static int open_decoder(const typed_decoding *typed, const model *m, const hga_options *options, session *s)
 {
     hga_decode_options o = {.plan = *options, .same_bits = typed->same, .prefill = m->prefill};
@@ -233,6 +237,7 @@ static int resume(session *s)
     return CLI_GOOD;
 }
 
+/* A cache for each sample, empty or from the file that is resumed, and the tokens at which something is done. */
 static int open_caches(session *s)
 {
     int status = CLI_GOOD;

@@ -37,6 +37,7 @@ typedef struct call_as_typed {
     int brings; /* 0: nothing beside rows */
 } call_as_typed;
 
+/* A call with the tables that were typed; any address stands for their data, for plans ask only what is there. */
 static call_as_typed call_of(const typed_call *typed)
 {
     static float any;
@@ -65,6 +66,7 @@ static const char *tried(const hga_plan *plan, const way_back *x, hga_id i, cons
     return hga_plan_gradient_tried(plan, c ? &c->io : NULL, c ? &c->grad : NULL, i, refusal);
 }
 
+/* Which backward pass the call takes and, where that is the last of all, why the one before it is refused. */
 static hga_status find_way_back(const hga_plan *plan, way_back *to)
 {
     hga_id i = 0;

@@ -136,6 +136,7 @@ done:
 
 /* ---- the rate ---- */
 
+/* The processor time of one thread, divided by the edges that it attends. */
 int ranks_rate(const model *m, const hga_shape *shape, const hga_options *given, double *edge_seconds)
 {
     bench_case c = {.graph = hga_graph_retain(ordered_graph(m)), .program = m->program};
@@ -154,6 +155,7 @@ done:
     return status;
 }
 
+/* The time of an edge of the variant, on no more tokens than are quickly measured, and of dense attention. */
 static int measure(estimate *e)
 {
     typed_variant dense = {.name = "dense", .tokens = "2048"};
@@ -206,6 +208,7 @@ static json_t *row_of(const estimate *e, const char *way, hga_id ranks, const ra
                      "efficiency_overlapped", json_number(total / (ranks * together)));
 }
 
+/* A row of the variant on so many ranks, and on how many tokens for each rank the exchange is a tenth. */
 static int add_counted(const estimate *e, json_t *rows, hga_id ranks, const rank_count *one)
 {
     rank_count c = {0};
@@ -243,6 +246,7 @@ done:
     return status;
 }
 
+/* For each number of ranks the variant, and beside it other ways to share the work. */
 static int fill(const estimate *e, json_t *rows)
 {
     int status = CLI_GOOD;
@@ -270,6 +274,7 @@ static const column columns[] = {
     {NULL, NULL, NULL, 0},
 };
 
+/* The table, and how to read it. */
 static int print_text(const estimate *e, const char *title, const json_t *rows)
 {
     const rank_question *q = e->question;
@@ -330,6 +335,7 @@ static int draw(const estimate *e, const char *title, const json_t *rows)
     return ranks_plot_write(rows, text, e->question->picture);
 }
 
+/* Latency and bandwidth have defaults; more ranks than tokens are refused. */
 int explain_ranks(const typed_variant *typed, const hga_shape *shape, const hga_options *options,
                   const rank_question *question, int json)
 {

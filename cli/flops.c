@@ -49,6 +49,7 @@ static double attended_edges(const model *m)
     return scored || relation < 0 ? edges : (double)hga_graph_relation(m->graph, relation).n_edges;
 }
 
+/* What a plan says that one pass takes, and how many edges are attended. */
 static int count_model(const model *m, const hga_shape *shape, count *c)
 {
     hga_plan *plan = NULL;
@@ -67,6 +68,7 @@ static int count_model(const model *m, const hga_shape *shape, count *c)
     return CLI_GOOD;
 }
 
+/* The variant's own formula at this number of tokens; NAN where there is none, of a file or a batch. */
 static int count_by_formula(const typed_variant *typed, count *c)
 {
     _Alignas(max_align_t) char parameters[1024];

@@ -4,6 +4,7 @@
 #include "arguments.h"
 #include "token_words.h"
 
+/* Options of a VARIANT and those of a file do not mix. */
 static int check(void *input)
 {
     graph_argument *a = input;
@@ -52,6 +53,7 @@ static const option_row options[] = {
 static const option_part parts[] = {{&chosen_scores_list, offsetof(graph_argument, chosen), NULL, 0}, {0}};
 const option_list graph_list = {.rows = options, .parts = parts, .take = take_graph, .check = check};
 
+/* A variant's graph and program, described as those of a file are. */
 static int build_graph(graph_argument *a, graph_file *out)
 {
     int status = CLI_GOOD;
@@ -75,6 +77,7 @@ static int put_under_clusters(const graph_argument *a, graph_file *out)
     return status ? status : graph_file_coarsen(a->path, "--tree", size, n, out);
 }
 
+/* Clusters and words come after the graph, which both make another one of. */
 int graph_argument_read(graph_argument *a, graph_file *out)
 {
     int status = CLI_GOOD;

@@ -83,6 +83,7 @@ static void say_twice(const char *path, const hga_graph *g)
     if (twice && !graph_file_is_json(path)) say(path, text);
 }
 
+/* The library reads the file; edges without a program are attended by one that is made for them. */
 static int import_edges(const char *path, const npy *parents, int depth_first, int pattern, graph_file *out)
 {
     hga_node_map map = {0};
@@ -126,6 +127,7 @@ int graph_file_read(const char *path, const char *parents, int pattern, graph_fi
     return status;
 }
 
+/* Puts the graph under clusters, and a program over all levels in place of the flat one. */
 int graph_file_coarsen(const char *path, const char *name, const hga_id *size, hga_id n_sizes, graph_file *f)
 {
     hga_graph *coarse = NULL;
@@ -187,6 +189,7 @@ static int join_members(const char *program, const json_t *names, char **out)
 
 static int said(const writing *w, hga_status st) { return complain_of(st, CLI_USAGE, w->target->path); }
 
+/* The program and the words of tokens are members beside the graph's own. */
 static int write_json(const writing *w)
 {
     const graph_source *s = w->source;
@@ -274,6 +277,7 @@ static const struct format *format_of(const graph_target *t)
     return NULL;
 }
 
+/* Does the format hold what is asked for: one relation or all, a picture or not? */
 int graph_target_check(const graph_target *t)
 {
     if (!t->path) return complain(CLI_USAGE, "-o FILE is missing");

@@ -24,6 +24,7 @@ json_t *growth_row(const contender *c, const trial *t, hga_id words)
                      "disturbed", time->busy < BENCH_TRUSTED);
 }
 
+/* A row for each contender on one prefix. */
 static int measure_on(const growth_text *t, const contenders *all, const scene *s, json_t *rows)
 {
     const trial_way way = {.shape = t->shape, .options = t->options, .rules = growth_rules()};
@@ -37,6 +38,7 @@ done:
     return status;
 }
 
+/* The longest length is left out, which the run itself has measured. */
 int growth_measure(const growth_text *t, const contenders *all, json_t *rows, progress *bar)
 {
     hga_id length[MAX_LENGTHS];

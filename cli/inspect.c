@@ -48,6 +48,7 @@ static int list_levels(const hga_graph *g, json_t *rows)
     return CLI_GOOD;
 }
 
+/* Edges, blocks and types of each relation, and its degrees on both sides. */
 static int list_relations(const arguments *a, const hga_graph *g, json_t *rows)
 {
     hga_graph *turned = NULL;
@@ -67,6 +68,7 @@ done:
     return status;
 }
 
+/* What the graph takes and, where it has a program, what a plan and a workspace of it would. */
 static int add_bytes(const arguments *a, const graph_file *f, json_t *document)
 {
     hga_plan *plan = NULL;
@@ -96,6 +98,7 @@ static json_t *level_set(uint64_t levels)
     return list;
 }
 
+/* How many pairs are covered, how often, and by which sets of levels. */
 static int add_coverage(const arguments *a, const graph_file *f, int causal, json_t *document)
 {
     hga_coverage c;
@@ -135,6 +138,7 @@ static hga_status find_way(const hga_seen *e, void *context)
     return HGA_OK;
 }
 
+/* The first token whose output depends on a later one, and the node by which it does. */
 static int add_causality(const arguments *a, const graph_file *f, json_t *document)
 {
     hga_id token, sees;
@@ -185,6 +189,7 @@ static int add_layers(const arguments *a, const graph_file *f, int causal, json_
 
 /* ---- the document ---- */
 
+/* All that is told of a whole graph; of one without a program what needs none. */
 static int look(const arguments *a, const graph_file *f, json_t *document)
 {
     hga_nodes nodes = hga_graph_nodes(f->graph);
@@ -217,6 +222,7 @@ static int add_order(const arguments *a, json_t *document)
     return status;
 }
 
+/* One row, a drawing, or the whole graph: what was asked for. */
 static int fill(const arguments *a, const graph_file *f, json_t *document)
 {
     json_t *part = NULL;

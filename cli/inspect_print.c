@@ -41,6 +41,7 @@ static void print_twice(const json_t *relation)
     printf(": %lld edges repeat another and count once more\n", number_of(relation, "twice"));
 }
 
+/* Bytes in the unit that keeps the number short; "-" where they are not known. */
 static void print_amount(const char *what, const json_t *bytes)
 {
     double n = (double)json_integer_value(bytes);
@@ -73,6 +74,7 @@ static void print_levels_of(const json_t *set)
     puts("");
 }
 
+/* A line of counts, and one for each set of levels. */
 static void print_coverage(const json_t *c)
 {
     size_t i;
@@ -86,6 +88,7 @@ static void print_coverage(const json_t *c)
     json_array_foreach(json_object_get(c, "levels"), i, set) print_levels_of(set);
 }
 
+/* Does any token attend to a later one, and by way of which node? */
 static void print_causality(const json_t *c, const json_t *coverage)
 {
     const char *side = json_string_value(json_object_get(c, "side"));
@@ -104,6 +107,7 @@ static void print_causality(const json_t *c, const json_t *coverage)
     puts("");
 }
 
+/* How many layers it takes until every token is reached by all that may reach it. */
 static void print_layers(const json_t *document)
 {
     const json_t *layers = json_object_get(document, "layers");
@@ -116,6 +120,7 @@ static void print_layers(const json_t *document)
         printf("layers     %lld until every token is reached by %s\n", number_of(document, "layers"), whom);
 }
 
+/* Levels, and relations where there are any. */
 static int print_tables(const json_t *document)
 {
     static const column levels[] = {

@@ -81,6 +81,7 @@ static int rank_edges(const row_wish *wish, const double *weight, hga_id heads, 
     return status;
 }
 
+/* A row for each edge with the weights of its heads, the heaviest first where that is asked for. */
 static int list_edges(const graph_file *f, const row_wish *wish, const row_edge_list *list, json_t *rows)
 {
     ranked *order = NULL;
@@ -138,6 +139,7 @@ static int is_called(const char *name, const char *wanted)
     return n == strlen(wanted) && memcmp(name, wanted, n) == 0;
 }
 
+/* Finds the query token of that name, which must be the only one. */
 static int find_named(const hga_graph *g, row_wish *wish)
 {
     const hga_nodes nodes = hga_graph_nodes(g);
@@ -153,6 +155,7 @@ static int find_named(const hga_graph *g, row_wish *wish)
                     wish->token, second, n > 2 ? ", .." : "");
 }
 
+/* The edges of the token, by its number or its name. */
 int row_document(const graph_file *f, const row_wish *asked, json_t **out)
 {
     row_edge_list list = {0};
@@ -185,6 +188,7 @@ static int is_told(const json_t *rows, const char *key)
     return 0;
 }
 
+/* Columns that no edge has anything for are left out. */
 int row_print(const json_t *row)
 {
     static const column all[] = {

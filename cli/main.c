@@ -79,6 +79,7 @@ static json_t *isa_list(void)
     return list;
 }
 
+/* The version, the commit, the compiler and the instruction sets; in JSON the packages as well. */
 static int print_version(int json)
 {
     if (!json) {
@@ -113,6 +114,7 @@ static int asks_for_help(int argc, char **argv)
     return argc == 2 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "--help-all") == 0);
 }
 
+/* Under mpirun only commands that share their work run, though all of them give help. */
 static int run_command(const char *name, int argc, char **argv)
 {
     const command *c = find_command(name);

@@ -34,6 +34,7 @@ static int is_beyond(const char *member, json_t *value)
            json_number_value(value) > 1;
 }
 
+/* A share of what the machine allows that is beyond all of it becomes null. */
 void measured_hold(json_t *rows)
 {
     size_t i;

@@ -24,6 +24,7 @@ static size_t find(const char *text, const char **number)
     return i;
 }
 
+/* sigmoid's number is a bias, entmax's its alpha. */
 int normaliser_read(const char *text, typed_normaliser *out)
 {
     const char *number;

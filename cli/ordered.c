@@ -31,6 +31,7 @@ static double rows_a_row(const hga_locality *l, const model *m)
     return n ? (double)l->gathered / n : 0;
 }
 
+/* Compares the graph before and after it was ordered. */
 int ordered_gain(const model *m, char **text)
 {
     enum { ROOM = 256 };
@@ -124,6 +125,7 @@ static float *moved(ordered_call *c, ordered_move x, direction way, const void *
     return x.ours;
 }
 
+/* Queries, keys, values and tables go to the order. */
 static void move_inputs(ordered_call *c, const hga_shape *s, hga_io *io)
 {
     hga_id kv_heads = s->n_kv_heads ? s->n_kv_heads : s->n_heads;
@@ -144,6 +146,7 @@ static void move_outputs(ordered_call *c, const hga_shape *s, hga_io *io)
     io->edge_out.data = moved(c, rows_of(c, HGA_IO_OUT, features), BACK, io->edge_out.data);
 }
 
+/* Gradients that are given go to the order, and those that are found come back from it. */
 static void move_gradients(ordered_call *c, const hga_shape *s, hga_grad_io *g)
 {
     hga_id kv_heads = s->n_kv_heads ? s->n_kv_heads : s->n_heads;
@@ -172,6 +175,7 @@ static int find_edges(ordered_call *c)
     return complain_of(hga_graph_renumbered_edges(c->m->graph, relation, c->m->order, c->edge), CLI_DATA, c->m->title);
 }
 
+/* Without an order the call stays as it is. */
 int ordered_open(const model *m, const hga_shape *shape, const hga_io *io, const hga_grad_io *grad, ordered_call *c)
 {
     *c = (ordered_call){.m = m, .io = *io};

@@ -80,6 +80,7 @@ done:
     return status;
 }
 
+/* Whole numbers from a file behind '@', of a tree where the parameter is one, or from a list. */
 static int read_ids(const hga_parameter *p, const char *text, setting *out)
 {
     hga_id list[MAX_TYPED];
@@ -151,6 +152,7 @@ static int read_typed(settings *s, const char *whose, const char *typed)
     return set(s, whose, typed, length, typed + length + 1);
 }
 
+/* Defaults first, and then what was typed over them. */
 int settings_read(const hga_parameter *table, const char *whose, const char *const *typed, int n, settings *out)
 {
     int status = CLI_GOOD, size = 0;
@@ -196,6 +198,7 @@ const hga_tree *setting_tree(const settings *s, const char *name)
 
 /* ---- a variant's structure ---- */
 
+/* Puts a value where the builder's structure has the parameter. */
 static int fill_one(const hga_variant *v, const hga_parameter *p, const setting *value, void *parameters)
 {
     hga_id number = (hga_id)value->whole;

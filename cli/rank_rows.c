@@ -13,6 +13,7 @@ int rank_cuts(const hga_graph *g, hga_id ranks, hga_id **cuts)
     return status;
 }
 
+/* The rows of one tensor that the plan says are this rank's. */
 static int find_rows(const hga_plan *plan, const hga_program *p, hga_binding binding, row_list *list)
 {
     hga_id field = hga_program_field(p, binding);

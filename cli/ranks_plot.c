@@ -37,6 +37,7 @@ typedef struct ranks_plot {
     const char *title;
 } ranks_plot;
 
+/* The milliseconds of one way by ranks, of rows that have any. */
 static points points_of(const json_t *rows, const line_of *l)
 {
     points p = {0};
@@ -65,6 +66,7 @@ static chart_axis ranks_axis(const points *p, double length)
     return a;
 }
 
+/* Both axes are logarithmic and fit all lines. */
 static chart chart_of(const ranks_plot *d)
 {
     chart c = {.left = LEFT, .top = TOP, .width = WIDTH - LEFT - RIGHT, .height = HEIGHT - TOP - BOTTOM};
@@ -77,6 +79,7 @@ static chart chart_of(const ranks_plot *d)
     return c;
 }
 
+/* A line through its points, with a dot and a text for the pointer at each. */
 static void draw_line(const chart *c, const line_of *l, const points *p)
 {
     const paint ink = l->rgb ? (paint){PAINT_COLOUR, l->rgb, 1} : chart_ink(1);
@@ -91,6 +94,7 @@ static void draw_line(const chart *c, const line_of *l, const points *p)
     }
 }
 
+/* The chart, and right of it the name of each line that has points. */
 static void draw(canvas *on, const void *context)
 {
     const ranks_plot *d = context;

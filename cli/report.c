@@ -29,6 +29,7 @@ int report_start(const growth_text *source, const contenders *all, report *out)
     return status ? status : scene_make(&source->text, first, &out->first_words);
 }
 
+/* The pattern on the first words, where single words can be seen. */
 static int draw_start(const scene *first_words, const contender *c, picture *out)
 {
     hga_graph *g = NULL;
@@ -55,6 +56,7 @@ static int keep_view(const contender *c, const hga_graph *g, const hga_program *
     return status;
 }
 
+/* What the page shows of a contender: two pictures, its plan, and the graph to look around in. */
 int report_case_fill(void *context, const contender *of, const hga_graph *g, const hga_program *p, const hga_plan *plan)
 {
     report *r = context;
@@ -90,6 +92,7 @@ static void put_text_name(FILE *file, const void *context)
     html_text(file, file_name(((const report *)context)->source.text.name));
 }
 
+/* How many words, in how many units of each kind, and in which setting they were measured. */
 static void put_summary(FILE *file, const void *context)
 {
     const report *r = context;
@@ -162,6 +165,7 @@ static void put_chart(FILE *file, const report *r, int causal, const char *title
     json_decref(mine);
 }
 
+/* The times on prefixes, without and with the causal mask, and where each variant overtakes dense attention. */
 static void put_growth(FILE *file, const void *context)
 {
     const report *r = context;
@@ -183,6 +187,7 @@ static void put_growth(FILE *file, const void *context)
 
 /* ---- error against time ---- */
 
+/* A plot of the variants' error against their time. */
 static void put_errors(FILE *file, const void *context)
 {
     const report *r = context;
@@ -280,6 +285,7 @@ static void put_twice(FILE *file, const picture *p)
     free(mark);
 }
 
+/* A pattern as SVG, with the cells that are covered more than once on top. */
 static void put_picture(FILE *file, const picture *p, hga_id n_levels, const char *says)
 {
     picture_rect *rects = NULL;
@@ -340,6 +346,7 @@ static void put_coverage(FILE *file, const picture *p)
     fputs(c->later ? "; words see later ones.</p>\n" : "; no word sees a later one.</p>\n", file);
 }
 
+/* A contender's section: pictures, legend, coverage, and its plan folded away. */
 static void put_case(FILE *file, const report *r, int i)
 {
     const report_case *c = &r->cases[i];
@@ -371,6 +378,7 @@ static void put_cases(FILE *file, const void *context)
 
 /* ---- the machine ---- */
 
+/* What the machine allows, and how the engine sees it. */
 static void put_machine(FILE *file, const void *context)
 {
     const report *r = context;
@@ -398,6 +406,7 @@ static const html_mark marks[] = {
     {"views", put_views},       {0},
 };
 
+/* The page gets its name when it is complete. */
 int report_write(const report *r, const char *path)
 {
     outfile out = {0};

@@ -84,6 +84,7 @@ static void put_names(FILE *file, const json_t *overtakes, crossing which)
 
 /* Few by name; many are folded behind the range of their lengths. */
 enum { FEW = 3 };
+/* Variants that overtake dense attention between two lengths: by name where they are few, else folded away. */
 static void put_later(FILE *file, const json_t *overtakes, size_t later, const char *before)
 {
     double least = DBL_MAX, most = 0;

@@ -67,6 +67,7 @@ static hga_status add_edge(const hga_weight *w, void *context)
     return HGA_OK;
 }
 
+/* Each head's weights go to the same edges, which the first head has listed. */
 int row_weights(const graph_file *f, const row_tensors *t, hga_id token, row_edge_list *out)
 {
     int status = CLI_GOOD;
@@ -81,6 +82,7 @@ int row_weights(const graph_file *f, const row_tensors *t, hga_id token, row_edg
     return status;
 }
 
+/* Reads the tensors of --query and the others, and binds them to the graph's program. */
 int row_tensors_read(const weighing *w, const graph_file *f, const char *path, row_tensors *out)
 {
     int status = CLI_GOOD;

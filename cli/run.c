@@ -177,6 +177,7 @@ static void print_levels(const run *r)
     json_decref(levels);
 }
 
+/* The table with the text's units above it, or one JSON document. */
 static int print_results(const run *r)
 {
     const arguments *a = &r->a;
@@ -194,6 +195,7 @@ static int print_results(const run *r)
                                         measured_peaks_json(isa_name(a), &r->peaks), "rows", r->rows));
 }
 
+/* Measures each contender and compares it with dense attention of the same mask. */
 static int run_all(run *r)
 {
     const arguments *a = &r->a;
@@ -223,6 +225,7 @@ done:
 
 /* ---- the report ---- */
 
+/* Measures the prefixes of the text, and writes the page. */
 static int write_report(run *r)
 {
     report *page = &r->page;
@@ -244,6 +247,7 @@ static int write_report(run *r)
 
 /* ---- before anything runs ---- */
 
+/* What the run would take, of --dry-run. */
 static int tell_estimate(run *r)
 {
     const arguments *a = &r->a;
@@ -260,6 +264,7 @@ static int tell_estimate(run *r)
 
 /* ---- the command ---- */
 
+/* Reads the text, makes its tensors, and keeps the contenders that can be called as is asked. */
 static int open_text(run *r)
 {
     arguments *a = &r->a;
@@ -285,6 +290,7 @@ done:
     return status;
 }
 
+/* The machine's limits, all contenders, the table and, where it is asked for, the page. */
 static int measure(run *r)
 {
     const arguments *a = &r->a;

@@ -69,6 +69,7 @@ done:
     return status;
 }
 
+/* Sends queries and keys down a tree of hyperplanes, random or through medians, to its leaves. */
 static int route_words(const embedding *e, hga_id height, int medians, uint64_t seed, int32_t *query_leaf,
                        int32_t *key_leaf)
 {
@@ -92,6 +93,7 @@ done:
 
 /* ---- the scene ---- */
 
+/* Leaves that the words had in another tree are let go. */
 int scene_route(scene *s, hga_id height, int medians, uint64_t seed)
 {
     int status = CLI_GOOD;
@@ -106,6 +108,7 @@ done:
     return status;
 }
 
+/* The text's units become the tree, its words embeddings, and these are routed to leaves. */
 int scene_make(const scene_text *t, hga_id max_words, scene *out)
 {
     int status = CLI_GOOD;
@@ -183,6 +186,7 @@ static int bind_call(const scene *s, const hga_graph *g, const hga_program *p, c
     return call_files_bind(s->call, &m, &shape, &c->files, &c->io);
 }
 
+/* A call's tensors in one piece of memory; where rows are the tokens the scene's own are read instead. */
 int cast_make(const scene *s, const hga_graph *g, const hga_program *p, const float *value, hga_id dim_v, cast *out)
 {
     const embedding *e = &s->words;

@@ -46,6 +46,7 @@ static int check_name(const char *path, const char *first)
     return complain(CLI_USAGE, "ranks write one file: rank 0 writes '%s', and rank %d '%s'", first, world_rank(), path);
 }
 
+/* Rank 0 creates the file and tells the others its temporary name. */
 int shared_file_open(const char *path, outfile *out)
 {
     file_path name = "", *names = NULL;

@@ -14,6 +14,7 @@ typedef struct arguments {
     int json, seeded;
 } arguments;
 
+/* A file is read, or one of random numbers is written. */
 static int check_arguments(void *input)
 {
     const arguments *a = input;

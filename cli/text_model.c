@@ -9,6 +9,7 @@
 #include "hga_files.h"
 #include "whole_file.h"
 
+/* The words of the text, as JSON for the graph's file and as the names of tokens. */
 static int name_tokens(const char *text, const hga_tree *tree, words *names)
 {
     int status = take(tree->n_leaves, sizeof *names->text, &names->text);
@@ -40,6 +41,8 @@ done:
     return status;
 }
 
+/* The text's own tree where the variant takes one and no other is given; else the variant on as many tokens as
+   words. */
 static int build(const char *path, const typed_variant *typed, const settings *s, const hga_variant *v,
                  const chosen_source *chosen, const hga_tree *tree, model *out)
 {

@@ -21,6 +21,7 @@ static void clear(word_list *w)
     free(w->word);
 }
 
+/* Adds a word to the list. */
 static int add(word_list *w, const char *path, const char *text, size_t bytes)
 {
     if (w->n == w->room) {
@@ -78,6 +79,7 @@ static int read_json(const char *path, word_list *out)
     return status;
 }
 
+/* A .json file has a list of texts, any other a word a line. */
 static int read_words(const char *path, word_list *out)
 {
     size_t length = strlen(path);

@@ -21,6 +21,7 @@ static int compare(const scene *s, hga_id dim_v, const cast *ran, reference *ref
     return CLI_GOOD;
 }
 
+/* Graph, plan and execution of a contender, each timed, and how far the output is from the reference's. */
 int trial_run(const scene *s, const contender *c, const trial_way *way, reference *ref, trial *out)
 {
     const char *name = c->variant->name;
@@ -49,6 +50,7 @@ done:
     return status;
 }
 
+/* The first contender's rows of attention become the reference of all that follow with it. */
 int trial_probe(const scene *probe, const contender *c, const hga_options *options, reference *ref, trial *out)
 {
     hga_graph *g = NULL;

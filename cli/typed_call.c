@@ -38,6 +38,7 @@ const char *call_shape(const hga_call_row *row, char text[static CALL_SHAPE_ROOM
     return text;
 }
 
+/* Does a command with so much of a call have an option for this table? */
 static int is_taken(const hga_call_row *row, call_options which)
 {
     if (!call_has_option(row)) return 0;
@@ -102,6 +103,7 @@ static const option_row normaliser_options[] = {
 };
 enum { N_FIRST = sizeof normaliser_options / sizeof *normaliser_options };
 
+/* One option for each table that the command takes, made of the tables' rows. */
 const option_list *call_list(call_options which)
 {
     static option_list lists[N_CALL_OPTIONS];
@@ -132,6 +134,7 @@ const char *call_typed(const typed_call *typed)
     return NULL;
 }
 
+/* What was typed: numbers as such, files by their names. */
 json_t *call_json(const typed_call *typed)
 {
     json_t *all = json_object();
@@ -172,6 +175,7 @@ done:
     return status;
 }
 
+/* Does the program have what the table changes? */
 static int check_row(const hga_call_row *row, const model *m)
 {
     const hga_program *p = &m->program;

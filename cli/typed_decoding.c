@@ -7,6 +7,7 @@
 #include "numbers.h"
 #include "outfile.h"
 
+/* Sizes with commas between them, or random:SEED. */
 static int read_chunks(const char *text, void *input)
 {
     typed_decoding *out = input;
@@ -65,6 +66,7 @@ int decoding_check(const typed_decoding *typed, const attend_paths *paths)
     return outfiles_apart(files, (int)(sizeof files / sizeof *files));
 }
 
+/* A cache that is resumed cannot be forked, cut or saved before where it ends. */
 int decoding_check_tokens(const typed_decoding *typed, hga_id first, hga_id end)
 {
     const struct {

@@ -54,6 +54,7 @@ static int find_variant(const char *name, const hga_variant **v)
     return *v || strncmp(name, file_prefix, sizeof file_prefix - 1) == 0;
 }
 
+/* Names all variants, and the one that was probably meant. */
 static int complain_of_name(const char *name)
 {
     enum { MOST = 32 };
@@ -118,6 +119,7 @@ static char *next_setting(char *part)
     return cut;
 }
 
+/* A setting ends where the next one begins, so that values may have blanks and colons. */
 int variant_cut(char *words, int most, typed_variant *t)
 {
     for (char *part = words, *next; part; part = next) {

@@ -26,6 +26,7 @@ static int put_under_clusters(const variant_job *job, graph_file *f)
     return graph_file_coarsen(job->path, "tree", size->whole, (hga_id)size->count, f);
 }
 
+/* The graph of a file with its program, under clusters and in an order where these are asked for. */
 int make_from_file(const variant_job *job, model *out)
 {
     graph_file f = {0};

@@ -37,6 +37,7 @@ static int check_tokens(const settings *s, hga_id leaves)
     return CLI_GOOD;
 }
 
+/* HSA on the tree whose parents are given; whatever ids they have, the graph numbers its nodes anew. */
 static int make_from_parent(const variant_job *job, const npy *parent, model *out)
 {
     int status = CLI_GOOD;

@@ -13,6 +13,7 @@ static int make(const variant_job *job, model *out)
     return make_from_tokens(job, out);
 }
 
+/* Reads the settings and has the variant's own way make the graph. */
 int model_build(const typed_variant *typed, const model_tensors *tensors, model *out)
 {
     settings s = {0};

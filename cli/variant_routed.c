@@ -86,6 +86,7 @@ static int check_tokens(const npy *x, hga_id n)
                     (long long)x->dim[0], n);
 }
 
+/* The block and the row of the choice that each token has, sample by sample. */
 static int find_places(const hga_routed *p, const hga_selection *how, chosen_blocks *out)
 {
     int status = CLI_GOOD;
@@ -136,6 +137,7 @@ static int64_t find_rows(const npy *a, const choosing *c, const char *what, hga_
     return fits ? ((int64_t)c->sample * choosers + c->chooser) * query_blocks * a->dim[n - 1] : 0;
 }
 
+/* The choice that was given, of this chooser. */
 static int take_choice(const variant_job *job, const npy *a, chosen_blocks *out)
 {
     int status = CLI_GOOD;
@@ -151,6 +153,7 @@ done:
 
 /* ---- what is chosen ---- */
 
+/* The scores that were given, of this chooser; one for each block. */
 static int take_scores(const choosing *c, const hga_selection *how, const chosen_blocks *x, hga_select_input *in)
 {
     int status = CLI_GOOD;
@@ -185,6 +188,7 @@ static int check_settings(const hga_selection *how, const choosing *c, const cha
     return status;
 }
 
+/* Scores blocks by queries and keys, or as given, and picks the best for each row. */
 static int choose(const variant_job *job, const hga_routed *p, const hga_selection *how, chosen_blocks *out)
 {
     const model_tensors *t = job->tensors;
@@ -239,6 +243,7 @@ done:
     return status;
 }
 
+/* Checks that the choice is given or can be made, and builds the graph of what is chosen. */
 int make_routed(const variant_job *job, model *out)
 {
     if (job->decodes) return make_decoder(job, out);

@@ -7,6 +7,7 @@
 
 /* ---- the tree's shape ---- */
 
+/* The height and branching of the tree; -1 where neither was given. */
 int tree_read(const settings *s, tree *t)
 {
     const npy *b = setting_array(s, "branching");
@@ -32,6 +33,7 @@ int tree_read(const settings *s, tree *t)
 
 /* ---- leaves that are given ---- */
 
+/* Leaves of each token, for all heads or for each. */
 static int copy_leaves(const npy *a, leaves *out)
 {
     char shape[200];
@@ -48,6 +50,7 @@ static int copy_leaves(const npy *a, leaves *out)
 
 /* ---- leaves that are routed ---- */
 
+/* Do the hyperplanes fit the tree, the heads and the widths of what they route? */
 static int check_hyperplanes(routing *r)
 {
     const npy *w = r->weights, *b = r->bias;
@@ -126,6 +129,7 @@ static int all_in_leaf_zero(hga_id n, leaves *out)
     return take(n, sizeof *out->leaf, &out->leaf);
 }
 
+/* The hyperplanes route the rows of the tensors, which must be there. */
 int tree_routing(const variant_job *job, const tree *t, const char *weights, const char *bias, int keys, routing *r)
 {
     const npy *w = setting_array(job->settings, weights), *b = setting_array(job->settings, bias);
@@ -156,6 +160,7 @@ static int given_leaves(const npy *given, const npy *tensor, leaves *out)
     return status;
 }
 
+/* Leaves that are given or found by hyperplanes; a tree without levels has but one. */
 static int query_leaves(const variant_job *job, const tree *t, leaves *out)
 {
     const settings *s = job->settings;
@@ -264,6 +269,7 @@ static int cut_samples(const variant_job *job, const leaves *query, const leaves
     return CLI_GOOD;
 }
 
+/* A graph for each sample, and all of them joined. */
 static int build_all(const variant_job *job, const tree *t, const leaves *query, const leaves *key, model *out)
 {
     samples s = {0};
@@ -282,6 +288,7 @@ done:
 
 static int needs_alpha(const variant_job *job) { return (job->variant->can & HGA_NEEDS_TYPE_SCALE) != 0; }
 
+/* The weights of levels, one for each level of the tree. */
 static int read_alpha(const variant_job *job, const tree *t, model *out)
 {
     const npy *a = setting_array(job->settings, "alpha");
@@ -306,6 +313,7 @@ done:
     return status;
 }
 
+/* Leaves of queries and keys first, and then the graph that they make. */
 int make_treeformer(const variant_job *job, model *out)
 {
     tree t;

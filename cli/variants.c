@@ -58,6 +58,7 @@ static json_t *words_json(const char *words)
     return list;
 }
 
+/* A parameter's name, kind and default, and what it may be. */
 static json_t *parameter_json(const hga_parameter *p)
 {
     static const char *const kind[] = {"flag", "whole", "word", "real", "wholes", "reals"};

@@ -15,6 +15,7 @@ static int grow_numbers(int64_t room, int64_t **x)
     return CLI_GOOD;
 }
 
+/* Room for n edges and the weights of their heads. */
 static int room_for(int64_t n, view_weights *w)
 {
     int64_t room = 2 * n + 64;
@@ -68,6 +69,7 @@ done:
     return status;
 }
 
+/* The edges of all query tokens with their weights, telling how far it is. */
 static int weigh_tokens(const graph_file *f, const row_tensors *t, hga_id n_queries, view_weights *w)
 {
     progress bar = progress_start("weighing");
@@ -84,6 +86,7 @@ static int weigh_tokens(const graph_file *f, const row_tensors *t, hga_id n_quer
     return status;
 }
 
+/* One head's weights, or all heads', once it is known that there are not too many for a page. */
 int view_weigh(const weighing *by, const graph_file *f, const char *path, hga_id head, int quiet, view_weights *out)
 {
     row_tensors t = {0};

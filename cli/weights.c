@@ -16,6 +16,7 @@ static void identity_columns(hga_id n, hga_id heads, hga_id first, float *value)
         for (hga_id h = 0; h < heads; h++) value[((int64_t)i * heads + h) * CHUNK + i - first] = 1;
 }
 
+/* Attention to CHUNK tokens at once, whose indicators are the values. */
 static int run_columns(const scene *s, const hga_graph *g, const hga_program *p, const hga_options *options,
                        const float *value, hga_id first, float *weights)
 {
@@ -40,6 +41,7 @@ static void normalise(float *row, hga_id n)
     for (hga_id j = 0; j < n; j++) row[j] = (float)(row[j] / sum);
 }
 
+/* Some columns of the identity at a time, and in the end each row is normalised. */
 int weights_of_graph(const scene *s, const hga_graph *g, const hga_program *p, const hga_options *options,
                      float **weights)
 {

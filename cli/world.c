@@ -74,6 +74,7 @@ static int refuse(int rank, int status, const char *text)
     return complain(status, "%s", text);
 }
 
+/* Opens two exchanges among all ranks: one for the command itself, one for calls of the library. */
 static int meet(int n, int rank)
 {
     char text[200];
@@ -96,6 +97,8 @@ static void part(void)
     hga_dist_destroy(&world.talk);
 }
 
+/* Processes that are not started by a launcher never start MPI; complaints are kept until ranks agree whose is
+   printed. */
 int world_open(const char *command)
 {
     int rank, n = launched(&rank), status = CLI_GOOD;
