@@ -156,7 +156,7 @@ int hga_relation_next(const hga_relation *r, hga_block_walk *w)
 hga_status choices_finish(draft *d, stored_relation *r)
 {
     if (!d->n_choices) return HGA_OK;
-    if (d->n_blocks || d->n_edges || d->dst_order || d->src_order)
+    if (d->n_blocks || d->n_edges || r->dst_order || r->src_order)
         return hga_fail(HGA_EGRAPH, "relation %s has choices, and %s; it has nothing else", d->name,
                         d->n_blocks  ? "blocks"
                         : d->n_edges ? "single edges"

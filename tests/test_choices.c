@@ -262,12 +262,40 @@ static void wrong_choices_are_named(void **state)
     hga_builder_destroy(b);
 }
 
+/* Rows of choices are in no order: of all nodes, of some, or of columns. */
+static void choices_have_no_order(void **state)
+{
+    enum { TOKENS = 12 };
+    static const hga_id chosen[] = {0, 1, 0, 2}, order[TOKENS] = {11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0};
+    static const hga_pos first[] = {0, 2, 4};
+    static const hga_id listed[][2] = {{TOKENS, 0}, {5, 0}, {0, TOKENS}, {0, 5}};
+    (void)state;
+    for (size_t i = 0; i < sizeof listed / sizeof *listed; i++) {
+        const hga_id rows = listed[i][0], columns = listed[i][1];
+        hga_builder *b = tokens_alone(TOKENS);
+        hga_graph *g;
+        hga_id near;
+        assert_ok(hga_builder_add_relation(b, "near", &near));
+        assert_ok(hga_builder_add_choice(
+            b, near,
+            &(hga_choice){.n_dst = 8, .n_src = 12, .row_block = 4, .block = 4, .first = first, .chosen = chosen}));
+        assert_ok(hga_builder_set_order(b, near, rows ? order : NULL, rows, columns ? order : NULL, columns));
+        assert_says(hga_builder_finish(b, &g), HGA_EGRAPH,
+                    "relation near has choices, and an order; it has nothing else");
+        hga_builder_destroy(b);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(edges_are_those_that_were_chosen),  cmocka_unit_test(segments_are_of_the_rows_asked_for),
-        cmocka_unit_test(graphs_made_of_one_have_its_edges), cmocka_unit_test(files_keep_them),
-        cmocka_unit_test(attention_is_the_oracles),          cmocka_unit_test(wrong_choices_are_named),
+        cmocka_unit_test(edges_are_those_that_were_chosen),
+        cmocka_unit_test(segments_are_of_the_rows_asked_for),
+        cmocka_unit_test(graphs_made_of_one_have_its_edges),
+        cmocka_unit_test(files_keep_them),
+        cmocka_unit_test(attention_is_the_oracles),
+        cmocka_unit_test(wrong_choices_are_named),
+        cmocka_unit_test(choices_have_no_order),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
