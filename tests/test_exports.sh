@@ -95,7 +95,7 @@ fact a_picture_needs_a_program refused 3 "own.json: has no program" $hga export 
 fact words_must_be_as_many_as_tokens refused 3 "words: 39 for 40 tokens" $hga export short.json -o refused.png
 fact query_needs_key refused 2 "--key" $hga export dense40.json -o refused.png --query q.npy
 fact head_must_exist refused 2 "--head: 2" $hga export dense40.json -o refused.png --query q.npy --key k.npy --head 2
-fact rows_must_fit refused 3 "has 300 rows, the graph needs 40" $hga export dense40.json -o refused.png --query q300.npy --key k.npy
+fact rows_must_fit refused 3 "has 300 rows, the graph needs 40" $hga export dense40.json -o refused.png --query q300.npy --key k300.npy
 fact pictures_options_are_for_pictures refused 2 "--width" $hga export dense40.json -o refused.csv --width 500
 fact a_picture_has_a_least_width refused 2 "--width" $hga export dense40.json -o refused.png --width 20
 fact an_unknown_suffix_is_refused refused 2 "graphml" $hga export dense40.json -o refused.xyz
