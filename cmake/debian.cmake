@@ -1,4 +1,4 @@
-# Debian packages by cpack: libhga0.4 and libhga-files0.4 (their number is the SOVERSION), libhga-dev, libhga-files-dev and hga. Configure with -DCMAKE_INSTALL_PREFIX=/usr -DBUILD_SHARED_LIBS=ON for them; the
+# Debian packages by cpack: libhga0.5 and libhga-files0.5 (their number is the SOVERSION), libhga-dev, libhga-files-dev and hga. Configure with -DCMAKE_INSTALL_PREFIX=/usr -DBUILD_SHARED_LIBS=ON for them; the
 # target package_check does, builds them apart and asks lintian.
 set(HGA_MAINTAINER "hga maintainers <maintainers@hga.invalid>" CACHE STRING "Maintainer field of Debian packages")
 set(HGA_DEB_runtime libhga${HGA_SOVERSION})

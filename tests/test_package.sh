@@ -102,7 +102,7 @@ wants() {
 mkdir wants
 without_files() { # as if the package of the files were not installed
     cp -r "$prefix" bare && rm "$(find bare -name hgaFilesTargets.cmake)" && find bare -name 'libhga-files*' -delete || return 1
-    prefix=$scratch/bare wants "0.4 QUIET COMPONENTS files" && ! prefix=$scratch/bare wants "0.4 COMPONENTS static"
+    prefix=$scratch/bare wants "0.5 QUIET COMPONENTS files" && ! prefix=$scratch/bare wants "0.5 COMPONENTS static"
 }
 fact files_that_are_not_installed_are_not_found without_files
 fact another_version_is_not_taken wants 99.0
