@@ -2,7 +2,7 @@
 result is right.
 
     python3 bench/compare.py [--tokens 1024] [--heads 8] [--dim 64] [--threads 2] [--repetitions 15] [--backward]
-                             [--cases dense,dense-causal,window,bpt,random] [--isa avx2] [--json RUN.json] [--page PAGE.html]
+                             [--cases dense,dense-causal,window,bpt,random,..] [--isa avx2] [--json RUN.json] [--page PAGE.html]
     python3 bench/compare.py --table goals [--isa avx2] [--only TEXT] [--json RUN.json]
     python3 bench/compare.py --calls [--seconds 0.05] [--rounds 9]
 
@@ -16,9 +16,11 @@ import argparse
 import functools
 import html
 import json
+import math
 import os
 import sys
 import time
+from typing import Callable, NamedTuple
 
 import hga
 import numpy as np
@@ -40,26 +42,74 @@ def random_graph(n):
     return hga.Graph.from_edges(src, np.repeat(np.arange(n), min(32, n)), n).hierarchy()
 
 
-# words, the hierarchy of so many tokens, whether every token sees all, or all before it and itself
+def square(kernel):
+    """Neighbourhoods of kernel x kernel in the largest square of at most so many tokens."""
+    return lambda n: hga.neighbourhood(shape=2 * [math.isqrt(n)], kernel=kernel)
+
+
+def around(kernel):
+    """The same as a mask_mod; windows are shifted at the edges."""
+
+    def near(n):
+        side = math.isqrt(n)
+
+        def sees(q, k):
+            first = (q - kernel // 2).clamp(0, side - kernel)
+            return (k >= first) & (k < first + kernel)
+
+        return lambda b, h, q, k: sees(q // side, k // side) & sees(q % side, k % side)
+
+    return near
+
+
+DOCUMENTS = 8
+
+
+def documents(n):
+    """Packed texts, each causal."""
+    ids = np.arange(n) * DOCUMENTS // n
+    return hga.Graph.from_mask(np.tril(ids[:, None] == ids)).hierarchy()
+
+
+def prefix(n):
+    """A text whose first quarter all tokens see."""
+    q, k = np.arange(n)[:, None], np.arange(n)
+    return hga.Graph.from_mask((k <= q) | (k < n // 4)).hierarchy()
+
+
+class Case(NamedTuple):
+    words: str
+    build: Callable  # the hierarchy of so many tokens
+    dense: bool = False  # every token sees all, or all before it and itself
+    causal: bool = False
+    mask_mod: Callable | None = None  # FlexAttention's, of so many tokens; without, the mask itself is looked up
+
+
 CASES = {
-    "dense": ("dense", hga.dense, True, False),
-    "dense-causal": ("dense causal=1", lambda n: hga.dense(n, causal=True), True, True),
-    "window": ("window left=64 right=64", window, False, False),
-    "bpt": ("bpt k=4", lambda n: hga.bpt(n, k=4), False, False),
-    "random": ("random degree=32", random_graph, False, False),
+    "dense": Case("dense", hga.dense, dense=True),
+    "dense-causal": Case("dense causal=1", lambda n: hga.dense(n, causal=True), dense=True, causal=True),
+    "window": Case("window left=64 right=64", window, mask_mod=lambda n: lambda b, h, q, k: (q - k <= 64) & (k - q <= 64)),
+    "bpt": Case("bpt k=4", lambda n: hga.bpt(n, k=4)),
+    "random": Case("random degree=32", random_graph),
+    "neighbourhood-7": Case("neighbourhood kernel=7,7", square(7), mask_mod=around(7)),
+    "neighbourhood-13": Case("neighbourhood kernel=13,13", square(13), mask_mod=around(13)),
+    "documents": Case(f"{DOCUMENTS} documents", documents, mask_mod=lambda n: lambda b, h, q, k: (q >= k) & (q * DOCUMENTS // n == k * DOCUMENTS // n)),
+    "prefix": Case("prefix of a quarter", prefix, mask_mod=lambda n: lambda b, h, q, k: (q >= k) | (k < n // 4)),
 }
 
 
 class Problem:
     def __init__(self, name, a):
-        self.words, build, self.dense, self.causal = CASES[name]
-        self.name, self.tokens, self.threads = name, a.tokens, a.threads
-        self.h = build(a.tokens)
+        self.case = CASES[name]
+        self.words, self.dense, self.causal = self.case.words, self.case.dense, self.case.causal
+        self.name, self.tokens, self.threads, self.heads, self.dim = name, a.tokens, a.threads, a.heads, a.dim
+        self.h = self.case.build(a.tokens)
         self.n = self.h.rows
         rng = np.random.default_rng(7)
         self.q, self.k, self.v, self.g = (rng.standard_normal((1, a.heads, self.n, a.dim)).astype(np.float32) for _ in range(4))
         self.scale = 1 / np.sqrt(a.dim)
-        self.right = (self.dense_reference if self.dense else self.reference)(a.backward)
+        dense = self.dense or len(self.edges[0]) > self.n**2 / 16  # in double, edges with their rows take more than pairs
+        self.right = (self.dense_reference if dense else self.reference)(a.backward)
 
     @functools.cached_property
     def edges(self):
@@ -97,13 +147,14 @@ class Problem:
         return [out] + (grads if backward else [])
 
     def dense_reference(self, backward):
-        """The same of every pair, or of every pair of a token and one before it, as products of matrices."""
+        """The same of every pair, as products of matrices; pairs that the mask leaves out score -inf."""
+        unseen = np.triu_indices(self.n, 1) if self.causal else None if self.dense else ~self.mask()
         results = [np.zeros(self.q.shape) for _ in range(4 if backward else 1)]
         for h in range(self.q.shape[1]):
             q, k, v, g = (x[0, h].astype(np.float64) for x in (self.q, self.k, self.v, self.g))
             p = q @ k.T * self.scale
-            if self.causal:
-                p[np.triu_indices(self.n, 1)] = -np.inf
+            if unseen is not None:
+                p[unseen] = -np.inf
             np.exp(p - p.max(axis=1, keepdims=True), out=p)
             p /= p.sum(axis=1, keepdims=True)
             found = [p @ v]
@@ -173,6 +224,8 @@ def peer_flex(p):
     block = None
     if p.causal:
         block = create_block_mask(lambda b, h, q, k: q >= k, None, None, p.n, p.n, device="cpu")
+    elif p.case.mask_mod:
+        block = create_block_mask(p.case.mask_mod(p.n), None, None, p.n, p.n, device="cpu")
     elif not p.dense:
         seen = torch.from_numpy(p.mask())
         block = create_block_mask(lambda b, h, q, k: seen[q, k], None, None, p.n, p.n, device="cpu")
@@ -333,9 +386,9 @@ def are_apart(found):
 
 
 def rows_of(p, direction, found, times):
-    rows, (_, heads, _, dim) = [], p.q.shape
+    rows = []
     for name, _, off in found:
-        run = f"{p.words} {direction}/tokens:{p.tokens}/heads:{heads}/dim:{dim}/threads:{p.threads}/{name}"
+        run = f"{p.words} {direction}/tokens:{p.tokens}/heads:{p.heads}/dim:{p.dim}/threads:{p.threads}/{name}"
         for i, (wall, cpu) in enumerate(times[name]):
             rows.append({"name": run, "run_name": run, "run_type": "iteration", "repetitions": len(times[name]),
                          "repetition_index": i, "threads": p.threads, "iterations": 1, "real_time": 1e3 * wall,
@@ -419,9 +472,10 @@ def hold(isa):
         os.execve(sys.executable, [sys.executable, *sys.argv], {**os.environ, **HELD[isa]})
 
 
-def check_asked(a):
-    """Refuses what cannot be measured or written, before the minutes that measuring takes."""
-    for kind, known in (("case", CASES), ("peer", PEERS)):
+def check_asked(a, peers=PEERS):
+    """Refuses what cannot be measured or written, before the minutes that measuring takes. Without --peers all take part."""
+    a.peers = a.peers or ",".join(peers)
+    for kind, known in (("case", CASES), ("peer", peers)):
         for name in getattr(a, f"{kind}s", next(iter(known))).split(","):
             if name not in known:
                 sys.exit(f"no {kind} {name!r}; there are {', '.join(known)}")
@@ -446,8 +500,8 @@ def main():
     a.add_argument("--only", help="with --table goals: rows whose name has this")
     a.add_argument("--repetitions", type=int, default=15)
     a.add_argument("--backward", action="store_true", help="forward and backward, too")
-    a.add_argument("--cases", default=",".join(CASES))
-    a.add_argument("--peers", default=",".join(PEERS))
+    a.add_argument("--cases", default="dense,dense-causal,window,bpt,random", help=f"of {', '.join(CASES)}")
+    a.add_argument("--peers", help="all that there are")
     a.add_argument("--json", help="Google Benchmark's format")
     a.add_argument("--page", help="a page with plots")
     a.add_argument("--calls", action="store_true", help="what small calls cost beside torch's, and nothing else (calls.py)")
@@ -463,14 +517,15 @@ def main():
             sys.exit(f"--calls needs torch: {e}")
         calls.table(a.seconds, a.rounds)
         return
-    check_asked(a)
     if a.table:
         import goals
 
+        check_asked(a, goals.PEERS)
         goals.table(a)
         return
     if a.only:
         sys.exit("--only names rows of --table goals")
+    check_asked(a)
     a.tokens, a.threads = a.tokens or 1024, a.threads or len(os.sched_getaffinity(0))
     rows, skipped = [], []
     for name in a.cases.split(","):

@@ -14,14 +14,18 @@ import sys
 from typing import NamedTuple
 
 import compare
+import graphs
+import layers
 import machine_goals
 import numpy as np
 
 DENSE = ("torch-sdpa", "onnxruntime", "openvino")
+LAYERS = ("GATConv", "GATv2Conv")  # an epoch of a layer: 64 columns to 4 heads of 16, 15 random edges a node
+NODES = 20000
 
 
 class Goal(NamedTuple):
-    case: str  # of compare.CASES
+    case: str  # of compare.CASES, or a layer of graph attention
     tokens: int
     direction: str
     peers: tuple  # the best of them counts
@@ -30,29 +34,43 @@ class Goal(NamedTuple):
 
 
 GOALS = [
-    *(Goal("dense", n, "forward", DENSE, 1.15, 1.1) for n in (1024, 4096)),
-    *(Goal("dense-causal", n, "forward", DENSE, 1.4, 1.4) for n in (1024, 4096)),
-    *(Goal("dense", n, "back alone", ("torch-sdpa",), 1.15, 1.15) for n in (1024, 4096)),
+    *(Goal("dense", n, "forward", DENSE, 1.05, 1.05) for n in (1024, 4096)),
+    *(Goal("dense-causal", n, "forward", DENSE, least, narrow) for n, least, narrow in ((1024, 1.6, 1.6), (4096, 1.35, 1.3))),
+    *(Goal("dense", n, "back alone", ("torch-sdpa",), 1.25, 1.25) for n in (1024, 4096)),
     *(Goal("dense-causal", n, "back alone", ("torch-sdpa",), 1.4, 1.4) for n in (1024, 4096)),
-    Goal("window", 4096, "forward", ("torch-flex",), 4, 4),
-    *(Goal(case, 4096, d, ("dgl",), 6, 6) for case in ("window", "bpt", "random") for d in ("forward", "backward")),
+    *(Goal(case, 4096, "forward", ("torch-flex",), least, least)
+      for case, least in (("window", 4), ("neighbourhood-13", 7), ("neighbourhood-7", 9), ("documents", 3), ("prefix", 2))),
+    *(Goal(case, 4096, d, ("dgl",), least, narrow) for d in ("forward", "backward")
+      for case, least, narrow in (("window", 20, 20), ("bpt", 11, 10))),
+    Goal("random", 4096, "forward", ("dgl",), 4.5, 4.5),
+    Goal("random", 4096, "backward", ("dgl",), 3, 3),
+    *(Goal(layer, NODES, "backward", (peer,), least, least)
+      for layer, peer, least in (("GATConv", "dgl", 2.5), ("GATv2Conv", "dgl", 4), ("GATConv", "pyg", 6), ("GATv2Conv", "pyg", 6))),
 ]  # fmt: skip
 
 
+PEERS = {**compare.PEERS, **layers.PEERS}
+
+
 def name_of(goal):
-    return f"{compare.CASES[goal.case][0]} n={goal.tokens} {goal.direction} over {' | '.join(goal.peers)}"
+    words = goal.case if goal.case in LAYERS else compare.CASES[goal.case].words
+    return f"{words} n={goal.tokens} {goal.direction} over {' | '.join(goal.peers)}"
 
 
 def problem(goal, a):
     """The goal's case; at most --tokens of it."""
     tokens = min(goal.tokens, a.tokens or goal.tokens)
+    if goal.case in LAYERS:
+        edges, n = graphs.uniform(tokens, 15 * tokens)(a)
+        return layers.Problem(goal.case, edges, n, columns=64, heads=4, dim=16, features=0, seed=1)
     return compare.Problem(goal.case, argparse.Namespace(tokens=tokens, heads=a.heads, dim=a.dim, threads=a.threads or 1,
                                                          backward=goal.direction != "forward"))  # fmt: skip
 
 
 def measured(p, goal, a, skipped):
     """Whose results are right, and (seconds, processor seconds) of their repetitions."""
-    found = compare.contenders(p, goal.direction, ["hga", *(name for name in goal.peers if name in a.peers.split(","))], skipped)
+    wanted = ["hga", *(name for name in goal.peers if name in a.peers.split(","))]
+    found = layers.contenders(p, wanted, skipped) if goal.case in LAYERS else compare.contenders(p, goal.direction, wanted, skipped)
     return found, compare.in_turns(found, a.repetitions) if found else {}
 
 
@@ -145,7 +163,7 @@ def main():
     a.add_argument("--tokens", type=int, help="the most of a case; shorter ones are not judged")
     a.add_argument("--seconds", type=float, help="of repeats for a case of the machine's, as of hga bench")
     a.add_argument("--repetitions", type=int, default=15, help="of a case of peers'")
-    a.add_argument("--peers", default=",".join(compare.PEERS))
+    a.add_argument("--peers", help="all that there are")
     a.add_argument("--tool", default=machine_goals.HERE.parent / "build/cli/hga", help="the hga that is measured (default: build/cli/hga)")
     a.add_argument("--json", metavar="FILE", help="both tables and all measurements, in Google Benchmark's format")
     a.add_argument("--dry-run", action="store_true", help="only what the machine's goals would measure, and its memory")
@@ -153,7 +171,7 @@ def main():
     a = a.parse_args()
     if a.isa or os.environ.get("HGA_ISA") in compare.HELD:
         compare.hold(a.isa or os.environ["HGA_ISA"])
-    compare.check_asked(a)
+    compare.check_asked(a, PEERS)
     of_machine, of_peers = chosen_of(machine_goals.GOALS, lambda goal: goal["case"], a), chosen_of(GOALS, name_of, a)
     if not of_machine + of_peers:
         sys.exit(f"--only: no goal has {a.only!r} in its name")

@@ -7,9 +7,10 @@ the same graph, one process, in turns; a time counts only where output and gradi
 Graphs and --data are those of graphs.py. A peer or a graph that is missing is named."""
 
 import argparse
+import functools
 import sys
-import time
 
+import compare
 import numpy as np
 from graphs import GRAPHS, import_pyg
 from peers import Missing, import_dgl, import_torch, refuse_unknown
@@ -26,6 +27,7 @@ class Problem:
 
         torch.manual_seed(seed)
         self.torch, self.layer, self.n, self.columns, self.heads, self.dim = torch, layer, n, columns, heads, dim
+        self.words, self.tokens, self.threads = f"{layer} of {edges.shape[1]} edges", n, torch.get_num_threads()
         self.edges = torch.from_numpy(edges)
         self.x, self.g = torch.randn(n, columns), torch.randn(n, heads * dim)
         self.features = torch.randn(edges.shape[1], features) if features else None
@@ -98,21 +100,20 @@ def found_of(p, wanted, skipped):
                 raise Missing(f"{p.layer}: its results are {apart:.1e} off: its times are not shown")
             found.append((name, layer, run, apart))
         except Missing as e:
-            skipped.add(f"{name}: {e}")
+            skipped.append(f"{name}: {e}")
     return found
+
+
+def contenders(p, wanted, skipped):
+    """(name, an epoch, difference) of each, as compare.contenders gives them."""
+    return [(name, functools.partial(epoch, p, layer, run), apart) for name, layer, run, apart in found_of(p, wanted, skipped)]
 
 
 def measure(p, wanted, repetitions, skipped):
     """{name: (median seconds of an epoch, difference)}; each peer once a turn, the order turning too."""
-    found = found_of(p, wanted, skipped)
-    seconds = {name: [] for name, *_ in found}
-    for turn in range(repetitions):
-        at = turn % len(found)
-        for name, layer, run, _ in found[at:] + found[:at]:
-            start = time.process_time()
-            epoch(p, layer, run)
-            seconds[name].append(time.process_time() - start)
-    return {name: (float(np.median(seconds[name])), apart) for name, _, _, apart in found}
+    found = contenders(p, wanted, skipped)
+    times = compare.in_turns(found, repetitions)
+    return {name: (float(np.median([cpu for _, cpu in times[name]])), apart) for name, _, apart in found}
 
 
 def main():
@@ -135,13 +136,13 @@ def main():
         import_torch(a.threads)
     except Missing as e:
         sys.exit(f"torch is needed: {e}")
-    skipped, shown = set(), 0
+    skipped, shown = [], 0
     print("| graph | layer | heads x dim | | ms an epoch | over hga's | apart |\n|---|---|---|---|---|---|---|")
     for graph in a.graphs.split(","):
         try:
             edges, n = GRAPHS[graph](a)
         except Missing as e:
-            skipped.add(f"{graph}: {e}")
+            skipped.append(f"{graph}: {e}")
             continue
         for layer in a.layers.split(","):
             for shape in a.shapes.split(","):
@@ -152,7 +153,7 @@ def main():
                     ratio = f"{seconds / all_of['hga'][0]:.2f}" if "hga" in all_of else "-"
                     print(f"| {graph} | {layer} | {heads} x {dim} | {name} | {1e3 * seconds:.1f} | {ratio} | {apart:.0e} |", flush=True)
                     shown += 1
-    for line in sorted(skipped):
+    for line in dict.fromkeys(skipped):
         print(f"not compared: {line}")
     if not shown:
         sys.exit("nothing was compared")

@@ -67,11 +67,12 @@ class Goals(unittest.TestCase):
     def rows(self, goal, ratios, isa):
         """The row, whose passes come to these ratios."""
         self.ratios, self.passes = ratios, {}
-        problem = lambda g, a: types.SimpleNamespace(case=g.case, words=g.case, tokens=g.tokens, threads=1, q=np.zeros((1, 1, 1, 1)))  # noqa: E731
-        a = argparse.Namespace(only=None, tokens=None, threads=1, heads=1, dim=1, repetitions=3, peers=",".join(compare.PEERS), json=None)
+        problem = lambda g, a: types.SimpleNamespace(case=g.case, words=g.case, tokens=g.tokens, threads=1, heads=1, dim=1)  # noqa: E731
+        a = argparse.Namespace(only=None, tokens=None, threads=1, heads=1, dim=1, repetitions=3, peers=",".join(goals.PEERS), json=None)
         patch, out = unittest.mock.patch, io.StringIO()
         with tempfile.TemporaryDirectory() as folder, patch.object(goals, "GOALS", [goal]), patch.object(goals, "problem", problem), \
                 patch.object(compare, "contenders", self.contenders), patch.object(compare, "time", self.clock), \
+                patch.object(goals.layers, "contenders", lambda p, wanted, skipped: self.contenders(p, "epoch", wanted, skipped)), \
                 patch.object(compare, "isa_in_use", lambda: isa), contextlib.redirect_stdout(out):  # fmt: skip
             a.json = os.path.join(folder, "run.json")
             goals.table(a)
