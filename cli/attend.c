@@ -231,7 +231,7 @@ int run_attend(int argc, char **argv)
     call_plan(&a.call, &a.options);
     if (world_ranks() > 1) return attend_ranks(&a);
     TRY(attend_io_read(&a.tensors.paths, &a.call, a.tensors.layout, tensor_file_read, &all));
-    TRY(gradients_open(&a.gradients, &a.variant, &all, tensor_file_read, &g));
+    TRY(gradients_open(&a.gradients, &all, tensor_file_read, &g));
     TRY(targets_open(&a, &t, &g));
     TRY(routed_choosers(&a.variant, all.query.heads, all.key.heads, &choosers));
     TRY(chosen_open(&a.chosen, &a.variant, &all, choosers, &t.chosen));

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "arguments.h"
-#include "attend_tree.h"
 #include "ordered.h"
 #include "outfile.h"
 
@@ -14,27 +13,20 @@
 
 enum { GROUP = 6 };
 
-/* Besides those of tables. */
 static const struct {
     const char *name, *says;
-} others[N_GRADIENTS] = {[GRADIENT_QUERY] = {"query", "write the gradient of the query, in its shape"},
-                         [GRADIENT_KEY] = {"key", "write the gradient of the key"},
-                         [GRADIENT_VALUE] = {"value", "write the gradient of the value"},
-                         [GRADIENT_WEIGHTS] = {"weights", "write the straight-through gradient of -p weights: "
-                                                          "hyperplanes that route queries, and keys without their own"},
-                         [GRADIENT_BIAS] = {"bias", "write the gradient of -p bias"},
-                         [GRADIENT_KEY_WEIGHTS] = {"key-weights", "write the gradient of -p key-weights"},
-                         [GRADIENT_KEY_BIAS] = {"key-bias", "write the gradient of -p key-bias"}};
+} tensors[GRADIENT_TABLE] = {{"query", "write the gradient of the query, in its shape"},
+                             {"key", "write the gradient of the key"},
+                             {"value", "write the gradient of the value"}};
 
 const hga_call_row *gradient_row(gradient_of of)
 {
-    return of >= GRADIENT_TABLE && of < GRADIENT_WEIGHTS ? &hga_call_tables()[of - GRADIENT_TABLE] : NULL;
+    return of >= GRADIENT_TABLE ? &hga_call_tables()[of - GRADIENT_TABLE] : NULL;
 }
 
 const char *gradient_name(gradient_of of)
 {
-    const hga_call_row *row = gradient_row(of);
-    return row ? row->option : others[of].name;
+    return of < GRADIENT_TABLE ? tensors[of].name : gradient_row(of)->option;
 }
 
 static const char *gradient_option(gradient_of of)
@@ -95,7 +87,7 @@ const option_list *gradient_list(void)
         if (row && !(row->is & HGA_CALL_GRADIENT)) continue;
         if (row) describe(row, sizeof says[i], says[i]);
         *out++ = (option_row){gradient_option(i) + strlen("--"), value, "FILE", ARGUMENTS_MORE,
-                              row ? says[i] : others[i].says,    GROUP};
+                              row ? says[i] : tensors[i].says,   GROUP};
     }
     return &list;
 }
@@ -179,11 +171,10 @@ done:
 }
 
 /* The gradient of the output must have the output's samples, heads and columns. */
-int gradients_open(const gradient_arguments *typed, const typed_variant *variant, const attend_io *all,
-                   tensor_reader read, attend_gradients *g)
+int gradients_open(const gradient_arguments *typed, const attend_io *all, tensor_reader read, attend_gradients *g)
 {
     int status = CLI_GOOD;
-    g->typed = typed, g->variant = variant;
+    g->typed = typed;
     if (!typed->out) goto done;
     TRY(read(typed->out, all->query.layout, &g->out));
     if (g->out.samples != all->query.samples || g->out.heads != all->query.heads ||
@@ -268,8 +259,6 @@ static int open_sum(const model *m, const attend_io *all, const attend_io *one, 
     const tensor_file *t = gradient_tensor(all, of);
     if (t)
         dim[0] = t->array.count * all->query.samples;
-    else if (of >= GRADIENT_WEIGHTS)
-        TRY(attend_tree_shape(g->variant, of, gradient_name(of), &n_dims, dim));
     else
         find_shape(m, one, of - GRADIENT_TABLE, &n_dims, dim);
     int64_t n = count_of(n_dims, dim);
@@ -317,7 +306,7 @@ void gradients_add_sample(const model *m, const attend_io *one, hga_id sample, c
     }
 }
 
-hga_grad_io gradients_bind(const hga_io *io, float *d_out, float *d_lse, float *const of[N_CALL_GRADIENTS])
+hga_grad_io gradients_bind(const hga_io *io, float *d_out, float *d_lse, float *const of[N_GRADIENTS])
 {
     hga_grad_io grad = {.d_out = {.data = d_out, .rows = io->out.rows},
                         .d_lse = {.data = d_lse, .rows = io->out.rows},
@@ -363,16 +352,14 @@ done:
     return status;
 }
 
-/* Makes room for what is wanted of one sample, also for what only the tree's gradients need. */
+/* Makes room for what is wanted of one sample. */
 int gradients_open_sample(const model *m, const attend_io *all, const attend_io *one, hga_id sample,
                           attend_gradients *g, sample_gradients *s, hga_grad_io *grad)
 {
     int status = CLI_GOOD;
     for (gradient_of i = 0; i < N_GRADIENTS; i++) {
-        if (g->typed->wanted[i]) TRY(open_sum(m, all, one, i, g));
-        int for_tree = i == GRADIENT_TABLE + HGA_TABLE_LOG_MASS && attend_tree_is_wanted(g) && score_stage(&m->program);
-        int asked = g->typed->wanted[i] || for_tree;
-        if (!asked || i >= GRADIENT_WEIGHTS) continue;
+        if (!g->typed->wanted[i]) continue;
+        TRY(open_sum(m, all, one, i, g));
         s->n[i] = engine_count(m, one, i);
         TRY(take(s->n[i], sizeof(float), &s->of[i]));
     }
@@ -396,7 +383,6 @@ int gradients_run(const model *m, const hga_options *options, const attend_io *a
     TRY(gradients_check_given(g, m, one));
     TRY(gradients_open_sample(m, all, one, sample, g, &s, &grad));
     TRY(gradients_execute(m, *options, &one->shape, &one->io, &grad, &plan));
-    if (attend_tree_is_wanted(g)) TRY(attend_tree_add(m, one, sample, s.of[GRADIENT_TABLE + HGA_TABLE_LOG_MASS], g));
     gradients_add_sample(m, one, sample, &s, g);
 done:
     hga_plan_destroy(plan);

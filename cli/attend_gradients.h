@@ -10,12 +10,7 @@ typedef enum gradient_of {
     GRADIENT_KEY,
     GRADIENT_VALUE,
     GRADIENT_TABLE, /* that of row t is GRADIENT_TABLE + t */
-    N_CALL_GRADIENTS = GRADIENT_TABLE + HGA_N_TABLES,
-    GRADIENT_WEIGHTS = N_CALL_GRADIENTS, /* of the tree that routes, as tree_table has them */
-    GRADIENT_BIAS,
-    GRADIENT_KEY_WEIGHTS,
-    GRADIENT_KEY_BIAS,
-    N_GRADIENTS
+    N_GRADIENTS = GRADIENT_TABLE + HGA_N_TABLES
 } gradient_of;
 
 /* As typed, NULL where an option was not; and dropout, which forward and backward share. */
@@ -46,7 +41,6 @@ int gradients_check(const gradient_arguments *typed, const attend_paths *paths, 
 /* What all samples give: of query, key and value a slice a sample, of what samples share the sum. */
 typedef struct attend_gradients {
     const gradient_arguments *typed;
-    const typed_variant *variant;
     tensor_file out, edge_out; /* given */
     npy lse;                   /* given, [samples][rows][heads] */
     float *sum[N_GRADIENTS];
@@ -56,8 +50,7 @@ typedef struct attend_gradients {
 } attend_gradients;
 
 /* Read what is given, --grad-out, or its sizes alone, by `read`. */
-int gradients_open(const gradient_arguments *typed, const typed_variant *variant, const attend_io *all,
-                   tensor_reader read, attend_gradients *g);
+int gradients_open(const gradient_arguments *typed, const attend_io *all, tensor_reader read, attend_gradients *g);
 /* What is given fits a bound sample. */
 int gradients_check_given(const attend_gradients *g, const model *m, const attend_io *one);
 
@@ -68,7 +61,7 @@ typedef struct sample_gradients {
 } sample_gradients;
 
 /* A call's gradients, each where `of` has it. */
-hga_grad_io gradients_bind(const hga_io *io, float *d_out, float *d_lse, float *const of[N_CALL_GRADIENTS]);
+hga_grad_io gradients_bind(const hga_io *io, float *d_out, float *d_lse, float *const of[N_GRADIENTS]);
 /* Forward with a tape, and back, by a plan that is the caller's then. */
 int gradients_execute(const model *m, hga_options options, const hga_shape *shape, const hga_io *io,
                       const hga_grad_io *grad, hga_plan **plan);

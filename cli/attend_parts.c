@@ -100,7 +100,7 @@ int part_gradients(const attend_gradients *g, const attend_io *all, hga_id sampl
 {
     const int64_t rows = g->out.rows, lse = rows * p->of;
     int status = CLI_GOOD;
-    *of_part = (attend_gradients){.typed = g->typed, .variant = g->variant};
+    *of_part = (attend_gradients){.typed = g->typed};
     TRY(cut_tensor(&g->out, sample, p->first, p->n, &of_part->out));
     of_part->out.array.path = NULL; /* which is g's */
     if (!g->lse.real) goto done;

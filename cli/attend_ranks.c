@@ -85,7 +85,7 @@ static int prepare(shared_call *c)
     TRY(attend_io_bind_inputs(&a->tensors.paths, &a->call, &c->model, io));
     TRY(gradients_bind_dropout(&a->gradients, &c->model, io));
     TRY(ordered_open(&c->model, &io->shape, &io->io, NULL, &c->tables));
-    TRY(gradients_open(&a->gradients, &a->variant, io, tensor_file_read_sizes, &c->gradients));
+    TRY(gradients_open(&a->gradients, io, tensor_file_read_sizes, &c->gradients));
     if (a->gradients.out) TRY(check_gradients(c));
     if (world_speaks() && !a->tensors.quiet) tensor_file_say(&io->query);
     if (world_speaks() && !a->tensors.quiet) TRY(ordered_say(&c->model));

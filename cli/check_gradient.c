@@ -36,8 +36,8 @@ typedef struct trial {
     hga_plan *plain, *engine;
     float *owned[8 + HGA_N_TABLES], *d_out, *d_lse;
     int n_owned;
-    float *by_plain[N_CALL_GRADIENTS], *by_engine[N_CALL_GRADIENTS];
-    int64_t n[N_CALL_GRADIENTS];
+    float *by_plain[N_GRADIENTS], *by_engine[N_GRADIENTS];
+    int64_t n[N_GRADIENTS];
 } trial;
 
 /* ---- tensors ---- */
@@ -181,7 +181,7 @@ done:
 
 static void clear(trial *t)
 {
-    for (int i = 0; i < N_CALL_GRADIENTS; i++) free(t->by_plain[i]), free(t->by_engine[i]);
+    for (int i = 0; i < N_GRADIENTS; i++) free(t->by_plain[i]), free(t->by_engine[i]);
     for (int i = 0; i < t->n_owned; i++) free(t->owned[i]);
     hga_plan_destroy(t->plain);
     hga_plan_destroy(t->engine);
@@ -217,17 +217,17 @@ static int64_t input_count(const trial *t, gradient_of of)
     }
 }
 
-static hga_grad_io bind(const trial *t, float *const of[N_CALL_GRADIENTS])
+static hga_grad_io bind(const trial *t, float *const of[N_GRADIENTS])
 {
     return gradients_bind(&t->io, t->d_out, t->d_lse, of);
 }
 
 /* Forward and back by a plan that is made here and kept. */
-static int go_back(const gradient_check *c, trial *t, int generic, hga_plan **plan, float *of[N_CALL_GRADIENTS])
+static int go_back(const gradient_check *c, trial *t, int generic, hga_plan **plan, float *of[N_GRADIENTS])
 {
     hga_options options = {.generic = generic};
     int status = CLI_GOOD;
-    for (int i = 0; i < N_CALL_GRADIENTS; i++) TRY(take(t->n[i], sizeof(float), &of[i]));
+    for (int i = 0; i < N_GRADIENTS; i++) TRY(take(t->n[i], sizeof(float), &of[i]));
     hga_grad_io grad = bind(t, of);
     call_plan(c->call, &options);
     TRY(gradients_execute(&t->m, options, &t->shape, &t->io, &grad, plan));
@@ -241,7 +241,7 @@ done:
 static int slope(const trial *t, gradient_of input, int64_t entry, double h, double *out)
 {
     static const double weight[] = {1, -8, 0, 8, -1};
-    hga_grad_io grad = bind(t, (float *const[N_CALL_GRADIENTS]){NULL});
+    hga_grad_io grad = bind(t, (float *const[N_GRADIENTS]){NULL});
     int status = CLI_GOOD;
     *out = 0;
     for (int k = 0; k < 5; k++) {
@@ -323,8 +323,8 @@ static int try_all(const trial *t, int64_t seed, json_t *rows, int *pass)
 {
     double all = 0;
     int status = CLI_GOOD;
-    for (int i = 0; i < N_CALL_GRADIENTS; i++) all = fmax(all, largest(t->by_plain[i], t->n[i]));
-    for (gradient_of i = 0; i < N_CALL_GRADIENTS; i++)
+    for (int i = 0; i < N_GRADIENTS; i++) all = fmax(all, largest(t->by_plain[i], t->n[i]));
+    for (gradient_of i = 0; i < N_GRADIENTS; i++)
         if (t->n[i]) TRY(try_input(t, i, all, seed, rows, pass));
 done:
     return status;
@@ -369,7 +369,7 @@ int check_gradient(const gradient_check *c)
     int64_t out = t.io.out.rows * t.shape.n_heads;
     TRY(random_floats(&t, c->seed, out * t.shape.dim_v, &t.d_out));
     if (t.m.program.has_lse) TRY(random_floats(&t, c->seed, out, &t.d_lse));
-    for (gradient_of i = 0; i < N_CALL_GRADIENTS; i++) t.n[i] = input_count(&t, i);
+    for (gradient_of i = 0; i < N_GRADIENTS; i++) t.n[i] = input_count(&t, i);
     TRY(go_back(c, &t, 1, &t.plain, t.by_plain));
     TRY(go_back(c, &t, 0, &t.engine, t.by_engine));
     TRY(try_all(&t, c->seed, rows, &pass));

@@ -3,12 +3,32 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "variant_tree.h"
+#include "variant.h"
+
+/* One side's leaves, [n][heads]. */
+typedef struct leaves {
+    int32_t *leaf;
+    hga_id n, heads;
+} leaves;
+
+typedef struct tree {
+    hga_id height;           /* -1: not known */
+    const hga_id *branching; /* NULL: binary */
+    int64_t rows;            /* hyperplanes */
+} tree;
+
+/* The hyperplanes of one side and the vectors they judge. */
+typedef struct routing {
+    const tree *tree;
+    const npy *weights, *bias, *x;
+    hga_id heads, x_heads, dim;
+    hga_id tree_heads, tree_dim;
+} routing;
 
 /* ---- the tree's shape ---- */
 
 /* The height and branching of the tree; -1 where neither was given. */
-int tree_read(const settings *s, tree *t)
+static int read_tree(const settings *s, tree *t)
 {
     const npy *b = setting_array(s, "branching");
     *t = (tree){.height = setting_given(s, "height") ? setting_id(s, "height") : -1};
@@ -75,37 +95,26 @@ static int check_hyperplanes(routing *r)
     return CLI_GOOD;
 }
 
-hga_router tree_router(const routing *r, hga_id t)
-{
-    int64_t which = tree_of_head(r, t);
-    return (hga_router){.height = r->tree->height,
-                        .dim = r->tree_dim,
-                        .n_heads = 1,
-                        .branching = r->tree->branching,
-                        .weights = r->weights->real + which * r->tree->rows * r->tree_dim,
-                        .bias = r->bias->real + which * r->tree->rows};
-}
-
-const float *tree_vectors(const routing *r, hga_id t, hga_id heads)
-{
-    hga_id group = r->heads / r->x_heads;
-    return r->x->real + (heads > 1 ? (int64_t)(t / group) * r->dim : 0);
-}
-
 /* the leaves of head t of `leaf`, which has `heads` columns */
 static int route_head(const routing *r, hga_id t, hga_id heads, int32_t *column, int32_t *leaf)
 {
-    hga_router router = tree_router(r, t);
-    hga_id n = (hga_id)r->x->dim[0];
+    int64_t which = r->tree_heads > 1 ? t : 0;
+    hga_router router = {.height = r->tree->height,
+                         .dim = r->tree_dim,
+                         .n_heads = 1,
+                         .branching = r->tree->branching,
+                         .weights = r->weights->real + which * r->tree->rows * r->tree_dim,
+                         .bias = r->bias->real + which * r->tree->rows};
+    hga_id n = (hga_id)r->x->dim[0], group = r->heads / r->x_heads;
+    const float *x = r->x->real + (heads > 1 ? (int64_t)(t / group) * r->dim : 0);
     int status =
-        complain_of(hga_route(&router, tree_vectors(r, t, heads), n, (ptrdiff_t)r->x_heads * r->dim, 0, column),
-                    CLI_DATA, r->weights->path);
+        complain_of(hga_route(&router, x, n, (ptrdiff_t)r->x_heads * r->dim, 0, column), CLI_DATA, r->weights->path);
     for (hga_id i = 0; status == CLI_GOOD && i < n; i++) leaf[(int64_t)i * heads + t] = column[i];
     return status;
 }
 
 /* hyperplanes over a head's columns judge each head by itself; over all heads' columns, the token */
-int tree_route(const routing *r, leaves *out)
+static int route(const routing *r, leaves *out)
 {
     int32_t *column = NULL;
     int status = CLI_GOOD;
@@ -130,7 +139,7 @@ static int all_in_leaf_zero(hga_id n, leaves *out)
 }
 
 /* The hyperplanes route the rows of the tensors, which must be there. */
-int tree_routing(const variant_job *job, const tree *t, const char *weights, const char *bias, int keys, routing *r)
+static int route_by(const variant_job *job, const tree *t, const char *weights, const char *bias, int keys, leaves *out)
 {
     const npy *w = setting_array(job->settings, weights), *b = setting_array(job->settings, bias);
     if (!w || !b) return complain(CLI_USAGE, "%s: %s and %s go together", job->name, weights, bias);
@@ -138,16 +147,10 @@ int tree_routing(const variant_job *job, const tree *t, const char *weights, con
     if (!job->tensors)
         return complain(CLI_USAGE, "%s: %s cannot route without tensors; give query-leaf", job->name, weights);
     const model_tensors *x = job->tensors;
-    *r = (routing){.tree = t, .weights = w, .bias = b, .x = keys ? x->key : x->query, .heads = x->heads, .dim = x->dim};
-    r->x_heads = keys ? x->kv_heads : x->heads;
-    return check_hyperplanes(r);
-}
-
-static int route_by(const variant_job *job, const tree *t, const char *weights, const char *bias, int keys, leaves *out)
-{
-    routing r;
-    int status = tree_routing(job, t, weights, bias, keys, &r);
-    return status ? status : tree_route(&r, out);
+    routing r = {.tree = t, .weights = w, .bias = b, .x = keys ? x->key : x->query, .heads = x->heads, .dim = x->dim};
+    r.x_heads = keys ? x->kv_heads : x->heads;
+    int status = check_hyperplanes(&r);
+    return status ? status : route(&r, out);
 }
 
 /* Given leaves are one a token. */
@@ -302,26 +305,18 @@ static int read_alpha(const variant_job *job, const tree *t, model *out)
     return model_take_alpha(a, out);
 }
 
-int treeformer_leaves(const variant_job *job, const tree *t, leaves *query, leaves *key)
-{
-    int status = CLI_GOOD;
-    TRY(query_leaves(job, t, query));
-    TRY(key_leaves(job, t, query, key));
-    TRY(match_rows(job, query, key));
-    TRY(match_heads(job, query, key));
-done:
-    return status;
-}
-
 /* Leaves of queries and keys first, and then the graph that they make. */
 int make_treeformer(const variant_job *job, model *out)
 {
     tree t;
     leaves query = {0}, key = {0};
     int status = CLI_GOOD;
-    TRY(tree_read(job->settings, &t));
+    TRY(read_tree(job->settings, &t));
     TRY(read_alpha(job, &t, out));
-    TRY(treeformer_leaves(job, &t, &query, &key));
+    TRY(query_leaves(job, &t, &query));
+    TRY(key_leaves(job, &t, &query, &key));
+    TRY(match_rows(job, &query, &key));
+    TRY(match_heads(job, &query, &key));
     TRY(build_all(job, &t, &query, &key, out));
     out->tree_heads = query.heads;
 done:
