@@ -3,30 +3,41 @@
 #include <string.h>
 
 #include "arguments.h"
-#include "attend_ranks.h"
+#include "attend.h"
 #include "command.h"
-#include "attend_parts.h"
 #include "ordered.h"
-#include "outfile.h"
 #include "variant_routed.h"
 #include "world.h"
 
 /* ---- the command line ---- */
 
+void attend_targets(const typed_attend *a, outfile_wish wish[static N_TARGETS])
+{
+    const attend_paths *p = &a->tensors.paths;
+    const outfile_wish first[TO_GRADIENTS] = {{"--out", p->out},
+                                              {"--lse", p->lse},
+                                              {"--edge-out", p->edge_out},
+                                              {"--node-map", a->node_map},
+                                              {"--choice", a->chosen.choice},
+                                              {"--block-weights", a->chosen.weights}};
+    memcpy(wish, first, sizeof first);
+    for (gradient_of i = 0; i < N_GRADIENTS; i++)
+        wish[TO_GRADIENTS + i] = (outfile_wish){gradient_option(i), a->gradients.wanted[i]};
+}
+
 /* Edge values and their sums go together, and every output needs a file of its own. */
 static int check_arguments(void *input)
 {
     const typed_attend *a = input;
-    const outfile_wish more[MORE_FILES] = {{"--node-map", a->node_map},
-                                           {"--choice", a->chosen.choice},
-                                           {"--block-weights", a->chosen.weights},
-                                           {"--edge-out", a->tensors.paths.edge_out}};
+    outfile_wish wish[N_TARGETS];
     int status = tensors_check(&a->tensors);
     const char *features = a->call.text[HGA_TABLE_EDGE_VALUE], *sums = a->tensors.paths.edge_out;
     if (!status && !features != !sums)
         status =
             complain(CLI_USAGE, "--edge-%s FILE needs --edge-%s FILE", sums ? "out" : "value", sums ? "value" : "out");
-    return status ? status : gradients_check(&a->gradients, &a->tensors.paths, &a->call, more);
+    if (!status) status = gradients_check(&a->gradients, &a->tensors.paths, &a->call);
+    attend_targets(a, wish);
+    return status ? status : outfiles_apart(wish, N_TARGETS);
 }
 
 static const option_row options[] = {
@@ -60,10 +71,11 @@ static int execute(const model *m, const hga_options *o, const attend_io *a)
     return status;
 }
 
-/* What all samples give: [samples][rows][heads][columns] and [samples][rows][heads]. */
+/* What all samples give: [samples][rows][heads][columns], without columns where these are 0. */
 typedef struct results {
-    hga_id rows, features; /* features: columns of edge_out */
-    float *out, *lse, *edge_out;
+    hga_id rows;
+    int64_t columns[N_MADE];
+    float *of[N_MADE];
 } results;
 
 /* Routing and choosing look at a sample's own tensors; everything else is one graph for samples that are equally
@@ -78,24 +90,20 @@ static int build_for(const typed_attend *a, const attend_io *one, const choosing
     return model_build(&a->variant, &tensors, m);
 }
 
-/* Where results go, opened before anything is computed, so that a path that cannot be written is known at once. */
-enum { TO_OUT, TO_LSE, TO_EDGE_OUT, TO_NODE_MAP, N_TARGETS };
 typedef struct targets {
     outfile file[N_TARGETS];
     chosen_files chosen;
 } targets;
 
-/* Opens all files that will be written before anything is computed. */
-static int targets_open(const typed_attend *a, targets *t, attend_gradients *g)
+/* Opens all files that will be written before anything is computed, so that a path that cannot be written is known at
+   once. */
+static int open_targets(const typed_attend *a, targets *t)
 {
-    const attend_paths *p = &a->tensors.paths;
-    const char *const path[N_TARGETS] = {p->out, p->lse, p->edge_out, a->node_map};
+    outfile_wish wish[N_TARGETS];
     int status = CLI_GOOD;
-    for (int i = 0; i < N_GRADIENTS; i++)
-        if (a->gradients.wanted[i]) TRY(outfile_open(a->gradients.wanted[i], &g->file[i]));
-    for (int i = 0; i < N_TARGETS; i++)
-        if (path[i]) TRY(outfile_open(path[i], &t->file[i]));
-done:
+    attend_targets(a, wish);
+    for (int i = 0; i < N_TARGETS && !status; i++)
+        if (wish[i].path) status = outfile_open(wish[i].path, &t->file[i]);
     return status;
 }
 
@@ -107,7 +115,7 @@ static int run_part(const typed_attend *a, const attend_io *all, hga_id sample, 
     int status = CLI_GOOD;
     if (!gradients_wanted(&a->gradients)) return execute(m, &a->options, one);
     if (p->n == p->of) return gradients_run(m, &a->options, all, sample, one, g);
-    TRY(part_gradients(g, all, sample, p, &mine));
+    TRY(part_gradients(g, sample, p, &mine));
     TRY(gradients_run(m, &a->options, one, 0, one, &mine));
     TRY(part_add_gradients(all, sample, p, &mine, g));
 done:
@@ -118,17 +126,15 @@ done:
 /* What an execution of some heads gives goes to its place among all. */
 static int put_results(const attend_io *all, hga_id sample, const head_part *p, const attend_io *one, results *r)
 {
-    int64_t heads = (int64_t)one->out_rows * p->of, columns = all->value.columns;
     int status = CLI_GOOD;
     r->rows = one->out_rows;
-    if (!r->out) TRY(take(all->query.samples * heads * columns, sizeof *r->out, &r->out));
-    if (!r->lse && one->lse) TRY(take(all->query.samples * heads, sizeof *r->lse, &r->lse));
-    r->features = one->io.edge_value.columns;
-    const int64_t features = heads * r->features;
-    if (!r->edge_out && one->edge_out) TRY(take(all->query.samples * features, sizeof *r->edge_out, &r->edge_out));
-    part_put(p, r->rows, columns, one->out, r->out + sample * heads * columns);
-    if (one->lse) part_put(p, r->rows, 1, one->lse, r->lse + sample * heads);
-    if (one->edge_out) part_put(p, r->rows, r->features, one->edge_out, r->edge_out + sample * features);
+    for (int i = 0; i < N_MADE; i++) {
+        if (!one->made[i]) continue;
+        r->columns[i] = attend_io_columns(one, i);
+        const int64_t columns = r->columns[i] ? r->columns[i] : 1, n = (int64_t)r->rows * p->of * columns;
+        if (!r->of[i]) TRY(take(all->query.samples * n, sizeof *r->of[i], &r->of[i]));
+        part_put(p, r->rows, columns, one->made[i], r->of[i] + sample * n);
+    }
 done:
     return status;
 }
@@ -174,27 +180,21 @@ done:
     return status;
 }
 
-static int write_result(const typed_attend *a, const attend_io *all, hga_id rows, int64_t columns, const float *data,
-                        outfile *to)
-{
-    int status = tensor_file_write(to, &all->query, rows, columns, tensors_out_type(&a->tensors, &all->query), data);
-    return status ? status : outfile_flush(to);
-}
-
 /* all files appear, or none */
-static int write_results(const typed_attend *a, const attend_io *all, const results *r, attend_gradients *g, targets *t)
+static int write_results(const typed_attend *a, const attend_io *all, const results *r, const attend_gradients *g,
+                         targets *t)
 {
-    const attend_paths *p = &a->tensors.paths;
+    const element type = tensors_out_type(&a->tensors, &all->query);
     int status = CLI_GOOD;
-    TRY(write_result(a, all, r->rows, all->value.columns, r->out, &t->file[TO_OUT]));
-    TRY(gradients_flush(all, tensors_out_type(&a->tensors, &all->query), g));
-    TRY(chosen_flush(&all->query, &t->chosen));
-    if (p->lse) TRY(write_result(a, all, r->rows, 0, r->lse, &t->file[TO_LSE]));
-    if (p->edge_out) TRY(write_result(a, all, r->rows, r->features, r->edge_out, &t->file[TO_EDGE_OUT]));
-    for (int i = N_TARGETS - 1; i > TO_OUT; i--) TRY(outfile_keep(&t->file[i]));
-    TRY(chosen_name(&t->chosen));
-    TRY(gradients_keep(g));
-    TRY(outfile_keep(&t->file[TO_OUT]));
+    for (int i = 0; i < N_MADE; i++) {
+        if (!r->of[i]) continue;
+        TRY(tensor_file_write(&t->file[TO_MADE + i], &all->query, r->rows, r->columns[i], type, r->of[i]));
+    }
+    TRY(gradients_write(all, type, g, t->file + TO_GRADIENTS));
+    TRY(chosen_write(&all->query, &t->chosen, &t->file[TO_CHOICE], &t->file[TO_WEIGHTS]));
+    for (int i = 0; i < N_TARGETS; i++)
+        if (t->file[i].file) TRY(outfile_flush(&t->file[i]));
+    for (int i = N_TARGETS - 1; i >= 0; i--) TRY(outfile_keep(&t->file[i]));
 done:
     return status;
 }
@@ -232,7 +232,7 @@ int run_attend(int argc, char **argv)
     if (world_ranks() > 1) return attend_ranks(&a);
     TRY(attend_io_read(&a.tensors.paths, &a.call, a.tensors.layout, tensor_file_read, &all));
     TRY(gradients_open(&a.gradients, &all, tensor_file_read, &g));
-    TRY(targets_open(&a, &t, &g));
+    TRY(open_targets(&a, &t));
     TRY(routed_choosers(&a.variant, all.query.heads, all.key.heads, &choosers));
     TRY(chosen_open(&a.chosen, &a.variant, &all, choosers, &t.chosen));
     for (hga_id s = 0; s < all.query.samples; s++)
@@ -243,9 +243,7 @@ done:
     gradients_clear(&g);
     chosen_clear(&t.chosen);
     for (int i = 0; i < N_TARGETS; i++) outfile_drop(&t.file[i]);
-    free(r.out);
-    free(r.lse);
-    free(r.edge_out);
+    for (int i = 0; i < N_MADE; i++) free(r.of[i]);
     attend_io_clear(&all);
     return status;
 }

@@ -7,7 +7,6 @@
 
 #include "arguments.h"
 #include "ordered.h"
-#include "outfile.h"
 
 /* ---- the command line ---- */
 
@@ -24,12 +23,9 @@ const hga_call_row *gradient_row(gradient_of of)
     return of >= GRADIENT_TABLE ? &hga_call_tables()[of - GRADIENT_TABLE] : NULL;
 }
 
-const char *gradient_name(gradient_of of)
-{
-    return of < GRADIENT_TABLE ? tensors[of].name : gradient_row(of)->option;
-}
+const char *gradient_name(gradient_of of) { return of < GRADIENT_TABLE ? tensors[of].name : gradient_row(of)->option; }
 
-static const char *gradient_option(gradient_of of)
+const char *gradient_option(gradient_of of)
 {
     static char option[N_GRADIENTS][64];
     snprintf(option[of], sizeof option[of], "--grad-%s", gradient_name(of));
@@ -108,16 +104,6 @@ int gradients_bind_dropout(const gradient_arguments *typed, const model *m, atte
     return CLI_GOOD;
 }
 
-static int check_files(const gradient_arguments *typed, const attend_paths *paths, const outfile_wish more[MORE_FILES])
-{
-    enum { OTHERS = 2 + MORE_FILES };
-    outfile_wish all[OTHERS + N_GRADIENTS] = {{"--out", paths->out}, {"--lse", paths->lse}};
-    memcpy(all + 2, more, MORE_FILES * sizeof *more);
-    for (gradient_of i = 0; i < N_GRADIENTS; i++)
-        all[OTHERS + i] = (outfile_wish){gradient_option(i), typed->wanted[i]};
-    return outfiles_apart(all, OTHERS + N_GRADIENTS);
-}
-
 /* Of what the call does not bring there is no gradient, unless the program or the graph has it then. */
 static int check_needs(gradient_of of, const typed_call *call)
 {
@@ -128,8 +114,7 @@ static int check_needs(gradient_of of, const typed_call *call)
 }
 
 /* What needs what: gradients need --grad-out, and that needs one of them. */
-int gradients_check(const gradient_arguments *typed, const attend_paths *paths, const typed_call *call,
-                    const outfile_wish more[MORE_FILES])
+int gradients_check(const gradient_arguments *typed, const attend_paths *paths, const typed_call *call)
 {
     int status = CLI_GOOD;
     for (gradient_of i = 0; i < N_GRADIENTS; i++)
@@ -143,13 +128,13 @@ int gradients_check(const gradient_arguments *typed, const attend_paths *paths, 
         if (typed->wanted[i]) status = check_needs(i, call);
     if (!status && typed->dropout == 0 && typed->layer != 0 && !typed->seeded)
         return complain(CLI_USAGE, "--layer needs --dropout P and --seed N");
-    return status ? status : check_files(typed, paths, more);
+    return status;
 }
 
 /* ---- what is given ---- */
 
 /* The gradient of LSE has LSE's shape: the query's without its last axis. */
-static int read_lse(const char *path, const tensor_file *q, npy *lse)
+static int read_lse(const char *path, const tensor_file *q, hga_id out_rows, npy *lse)
 {
     char shape[200];
     float *ordered = NULL;
@@ -162,6 +147,9 @@ static int read_lse(const char *path, const tensor_file *q, npy *lse)
     if (!fits)
         TRY(complain(CLI_DATA, "%s: has the shape %s, which is not the log-sum-exp's", path,
                      npy_shape(lse->n_dims, lse->dim, shape)));
+    if (rows != out_rows)
+        TRY(complain(CLI_DATA, "%s: has %lld numbers, the log-sum-exp has %lld", path, (long long)lse->count,
+                     (long long)(q->samples * heads * out_rows)));
     if (!swapped) goto done;
     TRY(layout_swap(lse->real, q->samples, heads, rows, 1, &ordered));
     free(lse->real);
@@ -182,7 +170,7 @@ int gradients_open(const gradient_arguments *typed, const attend_io *all, tensor
         TRY(complain(CLI_DATA, "%s: has %d samples of %d heads of %d, the output has %d of %d of %d", typed->out,
                      g->out.samples, g->out.heads, g->out.columns, all->query.samples, all->query.heads,
                      all->value.columns));
-    if (typed->lse) TRY(read_lse(typed->lse, &all->query, &g->lse));
+    if (typed->lse) TRY(read_lse(typed->lse, &all->query, g->out.rows, &g->lse));
     if (typed->edge_out) TRY(read(typed->edge_out, all->query.layout, &g->edge_out));
 done:
     return status;
@@ -219,9 +207,6 @@ int gradients_check_given(const attend_gradients *g, const model *m, const atten
         return complain(CLI_DATA, "%s: has %d rows, the output has %d", g->typed->out, g->out.rows, one->out_rows);
     if (g->typed->lse && !m->program.has_lse)
         return complain(CLI_USAGE, "--grad-lse: %s has no softmax denominator", m->title);
-    if (g->typed->lse && g->lse.count != (int64_t)g->out.samples * g->out.rows * g->out.heads)
-        return complain(CLI_DATA, "%s: has %lld numbers, the log-sum-exp has %lld", g->typed->lse,
-                        (long long)g->lse.count, (long long)g->out.samples * g->out.rows * g->out.heads);
     status = g->typed->edge_out ? check_edge_out(g, one) : CLI_GOOD;
     for (gradient_of i = 0; i < N_GRADIENTS && !status; i++)
         if (g->typed->wanted[i]) status = check_there(i, m, one);
@@ -392,35 +377,21 @@ done:
 
 /* ---- files ---- */
 
-int gradients_flush(const attend_io *all, element type, attend_gradients *g)
+int gradients_write(const attend_io *all, element type, const attend_gradients *g, outfile file[static N_GRADIENTS])
 {
     int status = CLI_GOOD;
-    for (gradient_of i = 0; i < N_GRADIENTS; i++) {
+    for (gradient_of i = 0; i < N_GRADIENTS && !status; i++) {
         const tensor_file *t = gradient_tensor(all, i);
         if (!g->typed->wanted[i]) continue;
-        if (t)
-            TRY(tensor_file_write(&g->file[i], t, t->rows, t->columns, type, g->sum[i]));
-        else
-            TRY(npy_write_as(&g->file[i], type, g->sum[i], g->n_dims[i], g->dim[i]));
-        TRY(outfile_flush(&g->file[i]));
+        status = t ? tensor_file_write(&file[i], t, t->rows, t->columns, type, g->sum[i])
+                   : npy_write_as(&file[i], type, g->sum[i], g->n_dims[i], g->dim[i]);
     }
-done:
-    return status;
-}
-
-int gradients_keep(attend_gradients *g)
-{
-    int status = CLI_GOOD;
-    for (int i = 0; i < N_GRADIENTS && !status; i++) status = outfile_keep(&g->file[i]);
     return status;
 }
 
 void gradients_clear(attend_gradients *g)
 {
-    for (int i = 0; i < N_GRADIENTS; i++) {
-        outfile_drop(&g->file[i]);
-        free(g->sum[i]);
-    }
+    for (int i = 0; i < N_GRADIENTS; i++) free(g->sum[i]);
     npy_clear(&g->out.array);
     npy_clear(&g->edge_out.array);
     npy_clear(&g->lse);

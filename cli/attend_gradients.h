@@ -3,7 +3,6 @@
 #define CLI_ATTEND_GRADIENTS_H
 
 #include "attend_io.h"
-#include "outfile.h"
 
 typedef enum gradient_of {
     GRADIENT_QUERY,
@@ -24,8 +23,9 @@ typedef struct gradient_arguments {
 
 /* --grad-*, --dropout, --seed, --layer: input is a gradient_arguments. */
 const option_list *gradient_list(void);
-/* "rel-key", of --grad-rel-key. */
+/* "rel-key", of --grad-rel-key; and that. */
 const char *gradient_name(gradient_of of);
+const char *gradient_option(gradient_of of);
 /* Of a call's table, else NULL. */
 const hga_call_row *gradient_row(gradient_of of);
 
@@ -33,10 +33,8 @@ const hga_call_row *gradient_row(gradient_of of);
 int gradients_wanted(const gradient_arguments *typed);
 /* Weights are dropped where there are any. */
 int gradients_bind_dropout(const gradient_arguments *typed, const model *m, attend_io *one);
-/* What was typed fits together and with what attend reads and writes; every output has a file of its own. */
-enum { MORE_FILES = 4 };
-int gradients_check(const gradient_arguments *typed, const attend_paths *paths, const typed_call *call,
-                    const outfile_wish more[MORE_FILES]);
+/* What was typed fits together and with what attend reads and writes. */
+int gradients_check(const gradient_arguments *typed, const attend_paths *paths, const typed_call *call);
 
 /* What all samples give: of query, key and value a slice a sample, of what samples share the sum. */
 typedef struct attend_gradients {
@@ -46,7 +44,6 @@ typedef struct attend_gradients {
     float *sum[N_GRADIENTS];
     int n_dims[N_GRADIENTS]; /* of the file, and its axes; query, key and value have their tensors' */
     int64_t dim[N_GRADIENTS][NPY_MAX_DIMS];
-    outfile file[N_GRADIENTS];
 } attend_gradients;
 
 /* Read what is given, --grad-out, or its sizes alone, by `read`. */
@@ -77,9 +74,8 @@ const tensor_file *gradient_tensor(const attend_io *a, gradient_of of);
 /* Execute a bound sample and go back: its output is where a's is, its gradients are added to the sums. */
 int gradients_run(const model *m, const hga_options *options, const attend_io *all, hga_id sample, attend_io *one,
                   attend_gradients *g);
-/* Everything to the disk, and then under its name. */
-int gradients_flush(const attend_io *all, element type, attend_gradients *g);
-int gradients_keep(attend_gradients *g);
+/* Into their files. */
+int gradients_write(const attend_io *all, element type, const attend_gradients *g, outfile file[static N_GRADIENTS]);
 void gradients_clear(attend_gradients *g);
 
 #endif

@@ -3,8 +3,56 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "rows.h"
+
+/* ---- the command line ---- */
+
+static int read_type(const char *text, void *input)
+{
+    element type;
+    ((typed_tensors *)input)->out_type = text;
+    if (strcmp(text, "same") == 0 || element_of_option(text, &type)) return CLI_GOOD;
+    return complain(CLI_USAGE, "--out-type: '%s' is not one of: f16 bf16 f32 f64 same", text);
+}
+
+static const option_row options[] = {
+    {"query", TEXT(typed_tensors, paths.query), "FILE", 0,
+     "query tensor, [rows][dim] or [rows][heads][dim]; - is standard input", 2},
+    {"key", TEXT(typed_tensors, paths.key), "FILE", 0, "key tensor; its heads divide the query's", 2},
+    {"value", TEXT(typed_tensors, paths.value), "FILE", 0, "value tensor, with the key's rows and heads", 2},
+    {"out", TEXT(typed_tensors, paths.out), "FILE", 0, "the file of the output; - is standard output", 2},
+    {"lse", TEXT(typed_tensors, paths.lse), "FILE", 0,
+     "the file of the log of the softmax denominators (default: not written)", 3},
+    {"layout", CHOICE(typed_tensors, layout, LAYOUT_WORDS), "L", 0,
+     "nhd, hnd, bnhd or bhnd: the axes of query, key, value and output; torch's are hnd; a fourth axis in front is a "
+     "batch, which bnhd and bhnd require (default: nhd)",
+     3},
+    {"out-type", READ(read_type), "T", ARGUMENTS_MORE,
+     "f16, bf16, f32, f64 or same: the type of what comes out; same is the query's (default: f32)", 3},
+    {"quiet", FLAG(typed_tensors, quiet), NULL, ARGUMENTS_MORE,
+     "leave out the line on stderr that says how the tensors were read", 3},
+    {0},
+};
+const option_list tensors_list = {.rows = options};
+
+int tensors_check(const typed_tensors *typed)
+{
+    const attend_paths *p = &typed->paths;
+    if (!p->query) return complain(CLI_USAGE, "--query FILE is missing");
+    if (!p->key) return complain(CLI_USAGE, "--key FILE is missing");
+    if (!p->value) return complain(CLI_USAGE, "--value FILE is missing");
+    if (!p->out) return complain(CLI_USAGE, "--out FILE is missing");
+    return CLI_GOOD;
+}
+
+element tensors_out_type(const typed_tensors *typed, const tensor_file *query)
+{
+    element type = ELEMENT_F32;
+    if (typed->out_type && !element_of_option(typed->out_type, &type)) type = query->array.type;
+    return type;
+}
 
 /* ---- query, key and value ---- */
 
@@ -147,19 +195,23 @@ static int bind_tensors(const model *m, attend_io *a)
     return status;
 }
 
+int64_t attend_io_columns(const attend_io *a, int made)
+{
+    return made == MADE_OUT ? a->value.columns : made == MADE_LSE ? 0 : a->io.edge_value.columns;
+}
+
 /* Room for the output, and for the log-sum-exp and the edges' sums where these are asked for. */
 static int bind_outputs(const attend_paths *paths, attend_io *a)
 {
+    const int wanted[N_MADE] = {1, paths->lse != NULL, paths->edge_out != NULL};
+    hga_tensor *const to[N_MADE] = {&a->io.out, &a->io.lse, &a->io.edge_out};
+    const int64_t rows = (int64_t)a->out_rows * a->query.heads;
     int status = CLI_GOOD;
-    int64_t rows = (int64_t)a->out_rows * a->query.heads;
-    TRY(take(rows * a->value.columns, sizeof *a->out, &a->out));
-    if (paths->lse) TRY(take(rows, sizeof *a->lse, &a->lse));
-    if (paths->edge_out) TRY(take(rows * a->io.edge_value.columns, sizeof *a->edge_out, &a->edge_out));
-    a->io.edge_out.data = a->edge_out;
-    a->io.out.data = a->out;
-    a->io.lse.data = a->lse;
-    a->io.out.rows = a->io.lse.rows = a->io.edge_out.rows = (int64_t)a->out_rows * (a->query.heads / a->shape.n_heads);
-done:
+    for (int i = 0; i < N_MADE && !status; i++) {
+        const int64_t columns = attend_io_columns(a, i);
+        if (wanted[i]) status = take(rows * (columns ? columns : 1), sizeof *a->made[i], &a->made[i]);
+        *to[i] = (hga_tensor){.data = a->made[i], .rows = rows / a->shape.n_heads};
+    }
     return status;
 }
 
@@ -188,8 +240,6 @@ void attend_io_clear(attend_io *a)
     call_files_clear(&a->tables);
     free(a->wide_key);
     free(a->wide_value);
-    free(a->out);
-    free(a->lse);
-    free(a->edge_out);
+    for (int i = 0; i < N_MADE; i++) free(a->made[i]);
     *a = (attend_io){0};
 }

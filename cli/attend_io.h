@@ -1,6 +1,9 @@
-/* attend_io.h: the tensors of `hga attend`, checked against each other, the variant and its graph. */
+/* attend_io.h: the tensors of an execution on files, as typed and as read, checked against each other, the variant and
+   its graph. */
 #ifndef CLI_ATTEND_IO_H
 #define CLI_ATTEND_IO_H
+
+#include "arguments.h"
 
 #include "call_files.h"
 #include "tensor_file.h"
@@ -10,6 +13,23 @@ typedef struct attend_paths {
     const char *query, *key, *value, *out, *lse, *edge_out;
 } attend_paths;
 
+/* --query, --key, --value, --out, --lse, --layout, --out-type, --quiet: input is a typed_tensors. */
+typedef struct typed_tensors {
+    attend_paths paths;
+    tensor_layout layout;
+    const char *out_type;
+    int quiet;
+} typed_tensors;
+extern const option_list tensors_list;
+
+/* Is everything there that must be? */
+int tensors_check(const typed_tensors *typed);
+/* The type in which results are written. */
+element tensors_out_type(const typed_tensors *typed, const tensor_file *query);
+
+/* What an execution writes. */
+enum { MADE_OUT, MADE_LSE, MADE_EDGE_OUT, N_MADE };
+
 typedef struct attend_io {
     tensor_file query, key, value;
     call_files tables;
@@ -17,8 +37,8 @@ typedef struct attend_io {
     hga_io io;
     hga_id out_rows;              /* of the caller's output, heads unfolded */
     float *wide_key, *wide_value; /* a key and value for each query head, where heads are folded */
-    float *out, *lse, *edge_out;
-    int borrowed; /* what was read is somebody else's */
+    float *made[N_MADE];          /* NULL: not wanted */
+    int borrowed;                 /* what was read is somebody else's */
 } attend_io;
 
 /* Read all files, once, which for a pipe is the only time, query, key and value, or their sizes alone, by `read`; check
@@ -33,6 +53,8 @@ model_tensors attend_io_tensors(const attend_io *a);
 int attend_io_bind(const attend_paths *paths, const typed_call *call, const model *m, attend_io *a);
 /* The same without room for outputs. */
 int attend_io_bind_inputs(const attend_paths *paths, const typed_call *call, const model *m, attend_io *a);
+/* Numbers of an output for each row and head; 0: it is one, without an axis of its own. */
+int64_t attend_io_columns(const attend_io *a, int made);
 void attend_io_clear(attend_io *a);
 
 #endif

@@ -17,8 +17,7 @@ int part_take(const attend_io *all, hga_id sample, const head_part *p, attend_io
 void part_clear(const attend_io *all, const head_part *p, attend_io *one);
 
 /* What is given of the gradients of the part's heads; zeroed sums. Release with gradients_clear. */
-int part_gradients(const attend_gradients *g, const attend_io *all, hga_id sample, const head_part *p,
-                   attend_gradients *of_part);
+int part_gradients(const attend_gradients *g, hga_id sample, const head_part *p, attend_gradients *of_part);
 /* The part's gradients are added to those of all heads. */
 int part_add_gradients(const attend_io *all, hga_id sample, const head_part *p, const attend_gradients *of_part,
                        attend_gradients *g);

@@ -1,13 +1,15 @@
 /* attend_ranks.c: a call whose tokens the ranks share out in ranges of equal length. The plan says which rows of
    each tensor are a rank's; these alone are read, held and written. */
-#include "attend_ranks.h"
-
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
+#include "attend.h"
+#include "complain.h"
 #include "ordered.h"
+#include "outfile.h"
 #include "rank_rows.h"
-#include "shared_file.h"
 #include "world.h"
 
 typedef struct shared_call {
@@ -18,16 +20,94 @@ typedef struct shared_call {
     hga_plan *plan;
     hga_workspace *workspace;
     rank_rows mine;
-    float *made, *lse; /* [samples][rows of out][heads][columns], [samples][rows of out][heads] */
+    float *made[N_MADE]; /* [samples][rows of out][heads][columns], without columns where these are 0 */
     char *tape;
     attend_gradients gradients;
     hga_id rows[3]; /* of query, key and value, of all ranks, as rank_rows and gradient_of number them */
-    outfile out_file, lse_file, node_map; /* the last with the rank that speaks */
+    outfile_wish wish[N_TARGETS];
+    outfile file[N_TARGETS]; /* that of nodes' ids with the rank that speaks */
 } shared_call;
+
+/* ---- files that all ranks write ---- */
+
+typedef char file_path[HGA_PATH_BYTES];
+
+/* To open a pipe that nobody reads would wait for ever. */
+static int is_pipe(const char *path)
+{
+    struct stat there;
+    return stat(path, &there) == 0 && S_ISFIFO(there.st_mode);
+}
+
+static int create(const char *path, outfile *out, file_path name)
+{
+    if (is_pipe(path)) return complain(CLI_USAGE, "%s: is written as it comes, which several ranks cannot do", path);
+    int status = outfile_open(path, out);
+    if (!status && out->whole.in_place)
+        return complain(CLI_USAGE, "%s: is written as it comes, which several ranks cannot do", out->whole.path);
+    if (!status) status = complain_of(hga_file_share(&out->whole), CLI_OUTSIDE, path);
+    if (!status) memcpy(name, out->whole.temporary, sizeof(file_path));
+    return status;
+}
+
+static int join(const char *path, const file_path name, outfile *out)
+{
+    hga_file *f = &out->whole;
+    snprintf(f->path, sizeof f->path, "%s", path);
+    out->file = f->stream = fopen(name, "r+b");
+    if (f->stream) return CLI_GOOD;
+    return complain(CLI_OUTSIDE, "%s: rank %d cannot open what rank 0 has made of it, %s: %s", path, world_rank(), name,
+                    strerror(errno));
+}
+
+/* All ranks are to mean the same file. */
+static int check_name(const char *path, const char *first)
+{
+    if (strncmp(first, path, sizeof(file_path) - 1) == 0) return CLI_GOOD;
+    return complain(CLI_USAGE, "ranks write one file: rank 0 writes '%s', and rank %d '%s'", first, world_rank(), path);
+}
+
+/* Rank 0 creates the file and tells the others its temporary name. */
+static int open_shared(const char *path, outfile *out)
+{
+    file_path name = "", *names = NULL;
+    int status = CLI_GOOD;
+    *out = (outfile){0};
+    TRY(world_agree(take(world_ranks(), sizeof *names, &names)));
+    snprintf(name, sizeof name, "%s", path);
+    TRY(world_gather(name, sizeof name, names));
+    TRY(world_agree(check_name(path, names[0])));
+    TRY(world_agree(world_rank() == 0 ? create(path, out, name) : CLI_GOOD));
+    TRY(world_gather(name, sizeof name, names));
+    TRY(world_agree(world_rank() == 0 ? CLI_GOOD : join(path, names[0], out)));
+done:
+    free(names);
+    return status;
+}
+
+/* The others close theirs here, so that a file on another machine is whole before rank 0 names it. */
+static int flush_shared(const char *path, outfile *out)
+{
+    int status = outfile_flush(out);
+    if (world_rank() > 0) {
+        if (!status && fclose(out->file))
+            status = complain(CLI_OUTSIDE, "cannot write %s: %s", path, strerror(errno));
+        else if (status)
+            fclose(out->file);
+        *out = (outfile){0};
+    }
+    return world_agree(status);
+}
+
+static int keep_shared(const char *path, outfile *out)
+{
+    (void)path;
+    return world_agree(world_rank() == 0 ? outfile_keep(out) : CLI_GOOD);
+}
 
 /* ---- what can be shared ---- */
 
-static int is_pipe(const char *path) { return path && strcmp(path, "-") == 0; }
+static int is_stdin(const char *path) { return path && strcmp(path, "-") == 0; }
 
 /* What ranks cannot share: variants that route or choose, edges' sums, and tensors from pipes. */
 static int check_typed(const typed_attend *a)
@@ -40,8 +120,8 @@ static int check_typed(const typed_attend *a)
     const attend_paths *p = &a->tensors.paths;
     const char *const read[] = {p->query, p->key, p->value, a->gradients.out, a->gradients.lse};
     int piped = 0;
-    for (size_t i = 0; i < sizeof read / sizeof *read; i++) piped |= is_pipe(read[i]);
-    for (int t = 0; t < HGA_N_TABLES; t++) piped |= is_pipe(a->call.text[t]);
+    for (size_t i = 0; i < sizeof read / sizeof *read; i++) piped |= is_stdin(read[i]);
+    for (int t = 0; t < HGA_N_TABLES; t++) piped |= is_stdin(a->call.text[t]);
     if (p->edge_out) return complain(CLI_USAGE, "--edge-out: is of one process");
     return piped ? complain(CLI_USAGE, "-: ranks read tensors from files, each what it needs") : CLI_GOOD;
 }
@@ -89,8 +169,8 @@ static int prepare(shared_call *c)
     if (a->gradients.out) TRY(check_gradients(c));
     if (world_speaks() && !a->tensors.quiet) tensor_file_say(&io->query);
     if (world_speaks() && !a->tensors.quiet) TRY(ordered_say(&c->model));
-    if (world_speaks() && a->node_map) TRY(outfile_open(a->node_map, &c->node_map));
-    if (world_speaks() && a->node_map) TRY(node_ids_put(&c->model.map, c->model.graph, &c->node_map));
+    if (world_speaks() && a->node_map) TRY(outfile_open(a->node_map, &c->file[TO_NODE_MAP]));
+    if (world_speaks() && a->node_map) TRY(node_ids_put(&c->model.map, c->model.graph, &c->file[TO_NODE_MAP]));
 done:
     return status;
 }
@@ -158,8 +238,8 @@ static int read_tensors(shared_call *c)
         TRY(read_rows(path[i], &c->mine.of[i], tensor[i]));
     }
     int64_t rows = io->query.samples * c->mine.of[RANK_OUT].rows * io->query.heads;
-    TRY(take(rows * io->value.columns + 1, sizeof *c->made, &c->made));
-    if (paths->lse) TRY(take(rows + 1, sizeof *c->lse, &c->lse));
+    TRY(take(rows * io->value.columns + 1, sizeof(float), &c->made[MADE_OUT]));
+    if (paths->lse) TRY(take(rows + 1, sizeof(float), &c->made[MADE_LSE]));
     if (!c->typed->gradients.out) goto done;
     TRY(take_lse_rows(c));
     TRY(read_rows(c->typed->gradients.out, &c->mine.of[RANK_OUT], &c->gradients.out));
@@ -185,8 +265,9 @@ static void bind_sample(const shared_call *c, hga_id s, hga_io *io)
     io->query = rows_of_sample(&a->query, &c->mine.of[RANK_QUERY], s);
     io->key = rows_of_sample(&a->key, &c->mine.of[RANK_KEY], s);
     io->value = rows_of_sample(&a->value, &c->mine.of[RANK_VALUE], s);
-    io->out = (hga_tensor){.data = c->made + s * rows * a->value.columns, .rows = c->mine.of[RANK_OUT].rows};
-    if (c->lse) io->lse = (hga_tensor){.data = c->lse + s * rows, .rows = c->mine.of[RANK_OUT].rows};
+    io->out.data = c->made[MADE_OUT] + s * rows * a->value.columns;
+    if (c->made[MADE_LSE]) io->lse.data = c->made[MADE_LSE] + s * rows;
+    io->out.rows = io->lse.rows = c->mine.of[RANK_OUT].rows;
     io->tape = c->tape;
 }
 
@@ -242,71 +323,46 @@ done:
 
 /* ---- the files ---- */
 
-static int write_rows(const shared_call *c, outfile *out, int64_t columns, const float *data)
+/* Each that is wanted, for all ranks; nodes' ids are rank 0's. */
+static int each_file(shared_call *c, int (*act)(const char *path, outfile *file))
 {
-    element type = tensors_out_type(&c->typed->tensors, &c->io.query);
-    return world_agree(tensor_file_write_rows(out, &c->io.query, c->io.out_rows, columns, type,
-                                              c->mine.of[RANK_OUT].interval, c->mine.of[RANK_OUT].n, world_rank() == 0,
-                                              data));
+    int status = CLI_GOOD;
+    for (int i = N_TARGETS - 1; i >= 0 && !status; i--)
+        if (c->wish[i].path && i != TO_NODE_MAP) status = act(c->wish[i].path, &c->file[i]);
+    return status;
 }
 
-static int open_files(shared_call *c)
+static int write_rows(shared_call *c, const tensor_file *like, hga_id rows, int64_t columns, const row_list *mine,
+                      const float *data, outfile *to)
 {
-    const attend_paths *paths = &c->typed->tensors.paths;
-    const gradient_arguments *gradients = &c->typed->gradients;
-    int status = shared_file_open(paths->out, &c->out_file);
-    if (!status && paths->lse) status = shared_file_open(paths->lse, &c->lse_file);
-    for (int i = 0; !status && i < N_GRADIENTS; i++)
-        if (gradients->wanted[i]) status = shared_file_open(gradients->wanted[i], &c->gradients.file[i]);
-    return status;
+    return tensor_file_write_rows(to, like, rows, columns, tensors_out_type(&c->typed->tensors, &c->io.query),
+                                  mine->interval, mine->n, world_rank() == 0, data);
 }
 
 /* A rank's rows; what all ranks have, by the first. */
 static int write_gradient(shared_call *c, gradient_of of)
 {
-    attend_gradients *g = &c->gradients;
+    const attend_gradients *g = &c->gradients;
     const tensor_file *t = gradient_tensor(&c->io, of);
-    element type = tensors_out_type(&c->typed->tensors, &c->io.query);
-    int status = CLI_GOOD, first = world_rank() == 0;
-    if (t)
-        status = tensor_file_write_rows(&g->file[of], t, c->rows[of], t->columns, type, c->mine.of[of].interval,
-                                        c->mine.of[of].n, first, g->sum[of]);
-    else if (first)
-        status = npy_write_as(&g->file[of], type, g->sum[of], g->n_dims[of], g->dim[of]);
-    return world_agree(status);
-}
-
-static int write_gradients(shared_call *c)
-{
-    int status = CLI_GOOD;
-    for (gradient_of i = 0; !status && i < N_GRADIENTS; i++)
-        if (c->typed->gradients.wanted[i]) status = write_gradient(c, i);
-    for (gradient_of i = 0; !status && i < N_GRADIENTS; i++)
-        if (c->typed->gradients.wanted[i]) status = shared_file_flush(&c->gradients.file[i]);
-    return status;
-}
-
-static int keep_gradients(shared_call *c)
-{
-    int status = CLI_GOOD;
-    for (gradient_of i = 0; !status && i < N_GRADIENTS; i++)
-        if (c->typed->gradients.wanted[i]) status = shared_file_keep(&c->gradients.file[i]);
-    return status;
+    outfile *to = &c->file[TO_GRADIENTS + of];
+    if (t) return write_rows(c, t, c->rows[of], t->columns, &c->mine.of[of], g->sum[of], to);
+    if (world_rank() > 0) return CLI_GOOD;
+    return npy_write_as(to, tensors_out_type(&c->typed->tensors, &c->io.query), g->sum[of], g->n_dims[of], g->dim[of]);
 }
 
 /* all files appear, or none */
 static int write_files(shared_call *c)
 {
     int status = CLI_GOOD;
-    TRY(write_rows(c, &c->out_file, c->io.value.columns, c->made));
-    if (c->lse) TRY(write_rows(c, &c->lse_file, 0, c->lse));
-    TRY(shared_file_flush(&c->out_file));
-    if (c->lse) TRY(shared_file_flush(&c->lse_file));
-    TRY(write_gradients(c));
-    TRY(world_agree(outfile_keep(&c->node_map)));
-    if (c->lse) TRY(shared_file_keep(&c->lse_file));
-    TRY(keep_gradients(c));
-    TRY(shared_file_keep(&c->out_file));
+    for (int i = 0; i < N_MADE; i++)
+        if (c->made[i])
+            TRY(world_agree(write_rows(c, &c->io.query, c->io.out_rows, attend_io_columns(&c->io, i),
+                                       &c->mine.of[RANK_OUT], c->made[i], &c->file[TO_MADE + i])));
+    for (gradient_of i = 0; i < N_GRADIENTS; i++)
+        if (c->typed->gradients.wanted[i]) TRY(world_agree(write_gradient(c, i)));
+    TRY(each_file(c, flush_shared));
+    TRY(keep_shared(NULL, &c->file[TO_NODE_MAP]));
+    TRY(each_file(c, keep_shared));
 done:
     return status;
 }
@@ -315,12 +371,9 @@ static void clear(shared_call *c)
 {
     hga_workspace_destroy(c->workspace);
     hga_plan_destroy(c->plan);
-    outfile_drop(&c->node_map);
-    outfile_drop(&c->lse_file);
-    outfile_drop(&c->out_file);
+    for (int i = 0; i < N_TARGETS; i++) outfile_drop(&c->file[i]);
     rank_rows_clear(&c->mine);
-    free(c->made);
-    free(c->lse);
+    for (int i = 0; i < N_MADE; i++) free(c->made[i]);
     ordered_close(&c->tables);
     free(c->tape);
     gradients_clear(&c->gradients);
@@ -332,8 +385,9 @@ int attend_ranks(const typed_attend *a)
 {
     shared_call c = {.typed = a};
     int status = CLI_GOOD;
+    attend_targets(a, c.wish);
     TRY(world_agree(prepare(&c)));
-    TRY(open_files(&c));
+    TRY(each_file(&c, open_shared));
     TRY(make_plan(&c));
     TRY(world_agree(read_tensors(&c)));
     TRY(execute(&c));

@@ -4,9 +4,8 @@
 
 #include "arguments.h"
 #include "json_file.h"
-#include "bench_decode.h"
+#include "bench_run.h"
 #include "bench_output.h"
-#include "bench_ranks.h"
 #include "command.h"
 #include "measured.h"
 #include "peer.h"

@@ -1,6 +1,6 @@
 /* bench_decode.c: a context goes into a cache, and tokens behind it are timed one by one: processor time on one thread,
    wall time on several. */
-#include "bench_decode.h"
+#include "bench_run.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,11 +1,16 @@
 /* bench_output.c: one document, to every file that was asked for. */
 #include "bench_output.h"
 
+#include <jansson.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "arguments.h"
-#include "bench_html.h"
+#include "bench_chart.h"
 #include "bench_tables.h"
+#include "benchmarks_page.h"
+#include "html_table.h"
+#include "measured.h"
 #include "outfile.h"
 
 /* ---- the command line ---- */
@@ -21,6 +26,155 @@ static const option_row options[] = {
     {0},
 };
 const option_list bench_output_list = {.rows = options, .check = check_output};
+
+/* ---- the page ---- */
+
+static const json_t *context_of(const json_t *document) { return json_object_get(document, "context"); }
+
+/* ---- the head ---- */
+
+static void put_day(FILE *file, const void *document)
+{
+    char day[11];
+    snprintf(day, sizeof day, "%s", row_text(context_of(document), "date"));
+    html_text(file, day);
+}
+
+/* what is to be measured again, before anybody quotes it */
+static void put_notice(FILE *file, const void *document)
+{
+    const json_t *rows = json_object_get(document, "benchmarks");
+    size_t i, n = 0;
+    json_t *row;
+    json_array_foreach(rows, i, row) n += (size_t)row_is(row, "disturbed");
+    if (n == 0) return;
+    fprintf(file,
+            "<p class=\"notice\">%zu of %zu measurements were disturbed: their threads had less than %.0f %% of the "
+            "processor. They are marked ! and drawn hollow.</p>\n",
+            n, json_array_size(rows), 100 * BENCH_TRUSTED);
+}
+
+/* ---- plots, a section for each setting of threads, ISA, precision ---- */
+
+#define SETTING "threads isa precision heads dim"
+
+static json_t *rows_like(const json_t *rows, const json_t *like)
+{
+    json_t *list = json_array(), *row;
+    size_t i;
+    json_array_foreach(rows, i, row) if (rows_agree(row, like, SETTING)) json_array_append(list, row);
+    return list;
+}
+
+/* Both charts for the rows of one setting: threads, instruction set, precision and shape. */
+static void put_setting(FILE *file, const json_t *rows, const json_t *like)
+{
+    json_t *mine = rows_like(rows, like);
+    int threads = (int)row_number(like, "threads");
+    fprintf(file, "<h2>%d thread%s, ", threads, threads == 1 ? "" : "s");
+    html_text(file, row_text(like, "isa"));
+    fputs(", ", file);
+    html_text(file, row_text(like, "precision"));
+    fprintf(file, ", %.0f heads x %.0f</h2>\n<div class=\"charts\"><figure class=\"wide\">", row_number(like, "heads"),
+            row_number(like, "dim"));
+    bench_chart_time(file, &(time_rows){mine, NULL, "tokens", "Milliseconds against tokens, both logarithmic"});
+    fputs("<figcaption>Milliseconds of one execution against tokens; bars are quartiles, peers dashed and "
+          "faint.</figcaption></figure>\n<figure class=\"wide\">",
+          file);
+    bench_chart_share(file, mine);
+    fputs("<figcaption>Share of the fp32 peak at each longest length; useful operations "
+          "only.</figcaption></figure></div>\n",
+          file);
+    json_decref(mine);
+}
+
+static int is_first_of_setting(const json_t *rows, size_t at, const json_t *row)
+{
+    for (size_t i = 0; i < at; i++)
+        if (rows_agree(json_array_get(rows, i), row, SETTING)) return 0;
+    return 1;
+}
+
+static void put_plots(FILE *file, const void *document)
+{
+    const json_t *rows = json_object_get(document, "benchmarks");
+    size_t i;
+    json_t *row;
+    if (row_is(document, "dry_run")) return;
+    json_array_foreach(rows, i, row) if (row_text(row, "variant")[0] && is_first_of_setting(rows, i, row))
+        put_setting(file, rows, row);
+}
+
+/* ---- tables ---- */
+
+/* The tables that the terminal shows, too. */
+static void put_tables(FILE *file, const void *document)
+{
+    bench_table tables[BENCH_MOST_TABLES];
+    int n = bench_tables_of(document, tables);
+    for (int i = 0; i < n; i++) {
+        fputs("<h2>", file);
+        html_text(file, tables[i].title);
+        fputs("</h2>\n<div class=\"wide\">", file);
+        html_table_put(file, tables[i].rows, tables[i].columns, 0);
+        fputs("</div>\n", file);
+    }
+}
+
+/* ---- the machine ---- */
+
+static void put_fact(FILE *file, const char *name, const char *text)
+{
+    if (!*text) return;
+    fprintf(file, "<dt>%s</dt><dd>", name);
+    html_text(file, text);
+    fputs("</dd>\n", file);
+}
+
+/* "L1 Data 32 KiB, .." */
+static void put_caches(FILE *file, const json_t *caches)
+{
+    size_t i;
+    json_t *cache;
+    if (json_array_size(caches) == 0) return;
+    fputs("<dt>caches</dt><dd>", file);
+    json_array_foreach(caches, i, cache)
+    {
+        fprintf(file, "%sL%.0f ", i ? ", " : "", row_number(cache, "level"));
+        html_text(file, row_text(cache, "type"));
+        fprintf(file, " %.0f KiB", row_number(cache, "size") / 1024);
+    }
+    fputs("</dd>\n", file);
+}
+
+/* The machine and the build, as a list of terms. */
+static void put_machine(FILE *file, const void *document)
+{
+    const json_t *c = context_of(document), *load = json_object_get(c, "load_avg");
+    fputs("<dl>\n", file);
+    put_fact(file, "CPU", row_text(c, "cpu_model"));
+    fprintf(file, "<dt>cores</dt><dd>%.0f</dd>\n", row_number(c, "num_cpus"));
+    put_caches(file, json_object_get(c, "caches"));
+    if (json_array_size(load) > 0)
+        fprintf(file, "<dt>load</dt><dd>%.2f over the last minute, when the run ended</dd>\n",
+                json_number_value(json_array_get(load, 0)));
+    put_fact(file, "governor", row_text(c, "governor"));
+    put_fact(file, "compiler", row_text(c, "compiler"));
+    put_fact(file, "hga", row_text(c, "hga_version"));
+    put_fact(file, "commit", row_text(c, "hga_commit"));
+    put_fact(file, "date", row_text(c, "date"));
+    fputs("</dl>\n", file);
+}
+
+/* ---- the whole ---- */
+
+static int bench_html_put(FILE *file, const json_t *document)
+{
+    static const html_mark marks[] = {{"day", put_day},       {"notice", put_notice},   {"plots", put_plots},
+                                      {"tables", put_tables}, {"machine", put_machine}, {NULL, NULL}};
+    html_fill(file, benchmarks_page, marks, document);
+    return ferror(file) ? complain(CLI_OUTSIDE, "the page cannot be written") : CLI_GOOD;
+}
 
 /* ---- files ---- */
 

@@ -1,6 +1,6 @@
 /* bench_ranks.c: a case on the ranks of mpirun, by an exchange that counts, and that knows how long the engine has been
    in it. Computing is processor time outside of it, since ranks may be more than processors. */
-#include "bench_ranks.h"
+#include "bench_run.h"
 
 #include <math.h>
 #include <stdlib.h>

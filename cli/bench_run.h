@@ -1,10 +1,30 @@
-/* bench_run.h: one case of a benchmark. */
+/* bench_run.h: one case of a benchmark: executions, tokens one by one, ranks. */
 #ifndef CLI_BENCH_RUN_H
 #define CLI_BENCH_RUN_H
 
-#include "bench_cases.h"
 #include "bench_report.h"
 #include "call_files.h"
+#include "cases.h"
+
+enum { MAX_LIST = 64 };
+
+/* "htransformer:block=32" taken apart. */
+typedef struct bench_variant {
+    char text[256]; /* name:parameter=value:.. */
+    char parts[256];
+    typed_variant typed;
+    int by_chance;          /* see bench_case_make */
+    const hga_shape *shape; /* whose heads choose, of routed; NULL: as --heads and --dim are by default */
+    int file;               /* graph=FILE, which knows how many tokens it has */
+} bench_variant;
+
+/* "dense,hsa:branching=2,4,8:causal=1": an item that begins with a digit belongs to the one before. */
+int bench_variants_read(const char *list, bench_variant *out, int *n);
+/* One more, of `length` bytes, whatever commas it has. */
+int bench_variant_add(const char *item, size_t length, bench_variant *out, int *n);
+
+/* The graph and program of a variant on `tokens`, those of a file on its own; release with bench_case_clear. */
+int bench_variant_build(const bench_variant *v, hga_id tokens, bench_case *out);
 
 /* What to run, and how. */
 typedef struct bench_place {
@@ -29,5 +49,28 @@ int bench_bind(const bench_place *p, bench_case *c, call_files *files);
 
 /* Measure a case and append its rows, ours first. *failed counts the peers whose results were wrong. */
 int bench_run(const bench_place *p, json_t *rows, int *failed);
+
+/* ---- bench_decode.c: tokens one by one behind a context, beside a flat cache ---- */
+
+#define DEFAULT_DECODED                                                                                          \
+    "window:left=256:right=0:causal=1,htransformer:causal=1,hsa:branching=4:causal=1,hsa:branching=16:causal=1," \
+    "fenwick"
+
+/* A flat cache of p->tokens: one query against so many keys and values, by the same engine. Its row is appended, and
+   *seconds has the median of a token (0 of a dry run). The place's variant is not looked at. */
+int bench_decode_flat(const bench_place *p, json_t *rows, double *seconds);
+/* The place's variant behind as many tokens; `flat` is what a token takes there. */
+int bench_decode_run(const bench_place *p, double flat, json_t *rows);
+
+/* ---- bench_ranks.c: what the ranks of mpirun send and how long they take, beside what `hga explain --ranks` says ---- */
+
+/* What a message meets here: as typed, or, where that is 0, as measured between the first rank and the last. */
+typedef struct bench_link {
+    double latency_us, gbits;
+} bench_link;
+int bench_link_measure(bench_link *link);
+
+/* All ranks call it together; rank 0 appends the row. */
+int bench_ranks_run(const bench_place *p, const bench_link *link, json_t *rows);
 
 #endif

@@ -1,9 +1,94 @@
 /* build.c: hga build, a variant's graph to a file. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
 #include "arguments.h"
 #include "chosen_source.h"
 #include "command.h"
 #include "graph_file.h"
-#include "text_model.h"
+#include "hga_files.h"
+#include "whole_file.h"
+#include "words.h"
+
+/* ---- a variant on the words of a text ---- */
+
+/* The words of the text, as JSON for the graph's file and as the names of tokens. */
+static int name_tokens(const char *text, const hga_tree *tree, words *names)
+{
+    int status = take(tree->n_leaves, sizeof *names->text, &names->text);
+    names->document = json_array();
+    for (hga_id i = 0; status == CLI_GOOD && i < tree->n_leaves; i++) {
+        json_t *word = json_stringn(text + tree->leaf_begin[i], (size_t)(tree->leaf_end[i] - tree->leaf_begin[i]));
+        if (json_array_append_new(names->document, word)) return complain(CLI_OUTSIDE, "out of memory: word %d", i);
+        names->text[i] = json_string_value(word);
+    }
+    return status;
+}
+
+/* a variant on the tree of the text, with the other parameters as typed */
+static int build_tree(const char *path, const settings *s, const hga_variant *v, const hga_tree *tree, model *out)
+{
+    _Alignas(max_align_t) char parameters[1024];
+    char title[300];
+    int status = CLI_GOOD;
+    *out = (model){.tree_heads = 1};
+    TRY(settings_fill(s, v, parameters));
+    TRY(complain_of(hga_variant_set_array(v, parameters, "parent", tree->parent, tree->n, 0), CLI_OUTSIDE, path));
+    TRY(complain_of(v->build(parameters, &out->graph, &out->program), CLI_DATA, path));
+    const char *slash = strrchr(path, '/');
+    snprintf(title, sizeof title, "%s on %.200s%s", v->name, slash ? slash + 1 : path,
+             setting_id(s, "causal") ? " causal=1" : "");
+    out->title = strdup(title);
+    if (!out->title) TRY(complain(CLI_OUTSIDE, "out of memory"));
+done:
+    return status;
+}
+
+/* The text's own tree where the variant takes one and no other is given; else the variant on as many tokens as
+   words. */
+static int build(const char *path, const typed_variant *typed, const settings *s, const hga_variant *v,
+                 const chosen_source *chosen, const hga_tree *tree, model *out)
+{
+    char tokens[16];
+    if (v && v->can & HGA_TAKES_TREE && !setting_given(s, "branching") && !setting_given(s, "parent"))
+        return build_tree(path, s, v, tree, out);
+    typed_variant counted = *typed;
+    snprintf(tokens, sizeof tokens, "%d", tree->n_leaves);
+    counted.tokens = tokens;
+    return chosen_build(&counted, chosen, CHOSEN_ONE, 0, out);
+}
+
+/* The text (UTF-8, "-" is standard input) gives the tokens, as many as --tokens says or all, and their names; to hsa
+   without branching or parent also the hierarchy of its chapters, paragraphs and sentences. */
+static int text_model_build(const char *path, const typed_variant *typed, const chosen_source *chosen, model *out,
+                            words *names)
+{
+    settings s = {0};
+    hga_tree tree = {0};
+    const hga_variant *v;
+    char *text = NULL;
+    size_t bytes = 0;
+    hga_id most = 0;
+    int status = CLI_GOOD;
+    *names = (words){0};
+    TRY(variant_settings(typed, &s, &v));
+    if (setting_array(&s, "tokens")) TRY(complain(CLI_USAGE, "--text: one text is no batch of lengths"));
+    if (setting_given(&s, "tokens")) most = setting_id(&s, "tokens");
+    if (typed->tokens) TRY(read_id("--tokens", typed->tokens, 1, INT32_MAX, &most));
+    TRY(whole_file_read(path, &text, &bytes));
+    TRY(complain_of(hga_tree_text(NULL, text, bytes, NULL, most, &tree), CLI_DATA, path));
+    TRY(name_tokens(text, &tree, names));
+    TRY(build(path, typed, &s, v, chosen, &tree, out));
+    if (hga_graph_nodes(out->graph).level_ptr[1] != tree.n_leaves)
+        TRY(complain(CLI_USAGE, "--text: the graph has %d tokens, the text %d words",
+                     hga_graph_nodes(out->graph).level_ptr[1], tree.n_leaves));
+done:
+    if (tree.n) hga_tree_clear(&tree);
+    settings_clear(&s);
+    free(text);
+    return status;
+}
 
 typedef struct arguments {
     typed_variant variant;

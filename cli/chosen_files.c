@@ -16,8 +16,6 @@ int chosen_open(const chosen_paths *typed, const typed_variant *variant, const a
     if (any && !routed_is(variant)) TRY(complain(CLI_USAGE, "%s: %s chooses no blocks", first, variant->name));
     if (typed->scores) TRY(npy_read_endless(typed->scores, &f->scores));
     TRY(take((int64_t)f->samples * choosers, sizeof *f->part, &f->part));
-    if (typed->choice) TRY(outfile_open(typed->choice, &f->choice));
-    if (typed->weights) TRY(outfile_open(typed->weights, &f->weights));
 done:
     return status;
 }
@@ -116,7 +114,7 @@ static int find_shape(const chosen_files *f, const tensor_file *like, hga_id sec
 }
 
 /* The blocks of each row, -1 where it has fewer than the widest. */
-static int write_choice(const tensor_file *like, chosen_files *f)
+static int write_choice(const tensor_file *like, const chosen_files *f, outfile *to)
 {
     const int64_t rows = f->part->blocks.rows, slots = widest(f), parts = (int64_t)f->samples * f->choosers;
     int64_t dim[NPY_MAX_DIMS];
@@ -127,15 +125,14 @@ static int write_choice(const tensor_file *like, chosen_files *f)
         const chosen_blocks *c = &f->part[i / slots / rows].blocks;
         all[i] = i % slots < c->slots ? c->block[i / slots % rows * c->slots + i % slots] : -1;
     }
-    TRY(npy_write_whole(&f->choice, all, find_shape(f, like, f->choosers, (hga_id)rows, dim), dim));
-    TRY(outfile_flush(&f->choice));
+    TRY(npy_write_whole(to, all, find_shape(f, like, f->choosers, (hga_id)rows, dim), dim));
 done:
     free(all);
     return status;
 }
 
 /* The weights of each row's blocks, 0 where it has fewer than the widest. */
-static int write_weights(const tensor_file *like, chosen_files *f)
+static int write_weights(const tensor_file *like, const chosen_files *f, outfile *to)
 {
     const int64_t slots = widest(f), rows = (int64_t)f->heads / f->choosers * f->tokens;
     const int64_t parts = (int64_t)f->samples * f->choosers;
@@ -147,26 +144,16 @@ static int write_weights(const tensor_file *like, chosen_files *f)
         const chosen_part *c = &f->part[i / rows];
         memcpy(all + i * slots, c->weights + i % rows * c->blocks.slots, (size_t)c->blocks.slots * sizeof *all);
     }
-    TRY(npy_write_real(&f->weights, all, find_shape(f, like, f->heads, f->tokens, dim), dim));
-    TRY(outfile_flush(&f->weights));
+    TRY(npy_write_real(to, all, find_shape(f, like, f->heads, f->tokens, dim), dim));
 done:
     free(all);
     return status;
 }
 
-int chosen_flush(const tensor_file *like, chosen_files *f)
+int chosen_write(const tensor_file *like, const chosen_files *f, outfile *choice, outfile *weights)
 {
-    int status = CLI_GOOD;
-    if (f->typed.choice) TRY(write_choice(like, f));
-    if (f->typed.weights) TRY(write_weights(like, f));
-done:
-    return status;
-}
-
-int chosen_name(chosen_files *f)
-{
-    int status = outfile_keep(&f->choice);
-    return status ? status : outfile_keep(&f->weights);
+    int status = f->typed.choice ? write_choice(like, f, choice) : CLI_GOOD;
+    return f->typed.weights && !status ? write_weights(like, f, weights) : status;
 }
 
 void chosen_clear(chosen_files *f)
@@ -177,7 +164,5 @@ void chosen_clear(chosen_files *f)
     }
     free(f->part);
     npy_clear(&f->scores);
-    outfile_drop(&f->choice);
-    outfile_drop(&f->weights);
     *f = (chosen_files){0};
 }

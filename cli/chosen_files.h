@@ -20,18 +20,16 @@ typedef struct chosen_files {
     npy scores;
     hga_id samples, choosers, heads, tokens;
     chosen_part *part; /* [samples][choosers] */
-    outfile choice, weights;
 } chosen_files;
 
-/* Read what is given, and open what is written. */
+/* Read what is given. */
 int chosen_open(const chosen_paths *typed, const typed_variant *variant, const attend_io *all, hga_id choosers,
                 chosen_files *f);
 /* Keep what the model of a bound part has chosen, and what it weighs. */
 int chosen_keep(const head_part *p, hga_id sample, hga_id chooser, model *m, const hga_options *options,
                 const attend_io *one, chosen_files *f);
-/* Everything to the disk, and then under its name. `like` has the samples' axis, or has not. */
-int chosen_flush(const tensor_file *like, chosen_files *f);
-int chosen_name(chosen_files *f);
+/* What is wanted, into files. `like` has the samples' axis, or has not. */
+int chosen_write(const tensor_file *like, const chosen_files *f, outfile *choice, outfile *weights);
 void chosen_clear(chosen_files *f);
 
 #endif

@@ -101,7 +101,7 @@ static int write_rows(const arguments *a, const attend_io *all, const attend_io 
     int status = CLI_GOOD;
     TRY(take(all->query.samples * floats, sizeof *rows, &rows));
     for (hga_id i = 0; i < all->query.samples; i++)
-        memcpy(rows + i * floats, columns ? sample[i].out : sample[i].lse, (size_t)floats * sizeof *rows);
+        memcpy(rows + i * floats, sample[i].made[columns ? MADE_OUT : MADE_LSE], (size_t)floats * sizeof *rows);
     TRY(tensor_file_write(to, &all->query, sample->out_rows, columns, tensors_out_type(&a->tensors, &all->query),
                           rows));
     TRY(outfile_flush(to));

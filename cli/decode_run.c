@@ -5,7 +5,96 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "arguments.h"
 #include "clock.h"
+#include "numbers.h"
+#include "outfile.h"
+
+/* ---- the command line ---- */
+
+/* Sizes with commas between them, or random:SEED. */
+static int read_chunks(const char *text, void *input)
+{
+    typed_decoding *out = input;
+    int64_t seed = 0;
+    out->chunks_text = text;
+    out->random_chunks = strncmp(text, "random:", 7) == 0;
+    if (!out->random_chunks) return read_list("--chunks", text, 1, INT32_MAX, MOST_CHUNKS, &out->n_chunks, out->chunk);
+    int status = read_whole("--chunks random", text + 7, 0, INT64_MAX, &seed);
+    out->seed = (uint64_t)seed;
+    return status;
+}
+
+/* T:BACK */
+static int read_cut(const char *text, void *input)
+{
+    typed_decoding *out = input;
+    char at[32];
+    size_t n = strcspn(text, ":");
+    if (!text[n] || n >= sizeof at) return complain(CLI_USAGE, "--cut: '%s' is not T:BACK", text);
+    memcpy(at, text, n), at[n] = 0;
+    int status = read_id("--cut", at, 1, INT32_MAX, &out->cut_at);
+    return status ? status : read_id("--cut", text + n + 1, 1, out->cut_at, &out->back);
+}
+
+static void start(void *input)
+{
+    typed_decoding *typed = input;
+    typed->fork_at = typed->cut_at = typed->save_at = NEVER, typed->n_chunks = 1, typed->chunk[0] = 1;
+}
+
+static const option_row decoding_options[] = {
+    {"chunks", READ(read_chunks), "LIST", 0,
+     "numbers of tokens of the appends; the list is repeated. random:SEED: 1 to 64, drawn at random (default: 1)", 5},
+    {"same", FLAG(typed_decoding, same), NULL, 0,
+     "rows have the bits that `hga attend` gives them (default: within 2e-6)", 5},
+    {"fork-at", ID(typed_decoding, fork_at, 0, INT32_MAX), "T", 0,
+     "fork the cache when it has T tokens, and continue in the fork", 5},
+    {"cut", READ(read_cut), "T:BACK", 0, "when the cache has T tokens, take back the last BACK and append them again",
+     5},
+    {"save", TEXT(typed_decoding, save), "FILE", 0, "write the cache to a file", 5},
+    {"save-at", ID(typed_decoding, save_at, 0, INT32_MAX), "T", 0,
+     "save the cache when it has T tokens (default: at the end)", 5},
+    {"resume", TEXT(typed_decoding, resume), "FILE", 0,
+     "start with the cache of a file; the tensors also have its tokens, whose rows of the output are NaN", 5},
+    {0},
+};
+const option_list decoding_list = {.rows = decoding_options, .start = start};
+
+int decoding_check(const typed_decoding *typed, const attend_paths *paths)
+{
+    const outfile_wish files[] = {{"--out", paths->out}, {"--lse", paths->lse}, {"--save", typed->save}};
+    if (typed->save_at != NEVER && !typed->save) return complain(CLI_USAGE, "--save-at: there is no --save FILE");
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++)
+        if (files[i].path && outfile_same(files[i].path, "-"))
+            return complain(CLI_USAGE, "%s %s: standard output has the table", files[i].option, files[i].path);
+    return outfiles_apart(files, (int)(sizeof files / sizeof *files));
+}
+
+/* A cache that is resumed cannot be forked, cut or saved before where it ends. */
+static int check_tokens(const typed_decoding *typed, hga_id first, hga_id end)
+{
+    const struct {
+        const char *option;
+        hga_id at;
+    } moments[] = {{"--fork-at", typed->fork_at}, {"--cut", typed->cut_at}, {"--save-at", typed->save_at}};
+    for (size_t i = 0; i < sizeof moments / sizeof *moments; i++) {
+        if (moments[i].at == NEVER) continue;
+        if (moments[i].at > end)
+            return complain(CLI_USAGE, "%s: %d is beyond the %d tokens", moments[i].option, moments[i].at, end);
+        if (moments[i].at < first)
+            return complain(CLI_USAGE, "%s: the cache of %s has %d tokens already, not %d", moments[i].option,
+                            typed->resume, first, moments[i].at);
+    }
+    return CLI_GOOD;
+}
+
+/* Tokens of chunk i. */
+static hga_id chunk_of(const typed_decoding *typed, uint64_t i)
+{
+    if (typed->random_chunks) return 1 + (hga_id)(number_bits(typed->seed, i) % LONGEST_RANDOM_CHUNK);
+    return typed->chunk[i % (uint64_t)typed->n_chunks];
+}
 
 enum { QUERY, KEY, VALUE, OUT, LSE, N_TENSORS };
 
@@ -177,7 +266,7 @@ done:
 static hga_id next_chunk(session *s)
 {
     const hga_id moments[] = {s->fork_at, s->cut_at, s->save_at};
-    hga_id left = s->end - s->tokens, chunk = decoding_chunk(s->typed, s->n_chunks++);
+    hga_id left = s->end - s->tokens, chunk = chunk_of(s->typed, s->n_chunks++);
     if (chunk <= left / s->per) left = chunk * s->per;
     for (size_t i = 0; i < sizeof moments / sizeof *moments; i++)
         if (moments[i] > s->tokens && moments[i] - s->tokens < left) left = moments[i] - s->tokens;
@@ -206,7 +295,7 @@ static int open_decoder(const typed_decoding *typed, const model *m, const hga_o
     hga_id tokens = hga_graph_nodes(m->graph).level_ptr[1] / s->per;
     decoded *d = s->out;
     int blame = m->from_file ? CLI_DATA : CLI_USAGE, status = CLI_GOOD;
-    TRY(decoding_check_tokens(typed, 0, tokens)); /* which bounds what is taken back */
+    TRY(check_tokens(typed, 0, tokens)); /* which bounds what is taken back */
     o.rollback = typed->back * s->per;
     if (m->how.block) o.selection = &m->how;
     double start = bench_seconds();
@@ -222,9 +311,10 @@ done:
 /* Rows that nobody computes are marked. */
 static void mark_rows(attend_io *a)
 {
-    int64_t rows = a->io.out.rows;
-    for (int64_t i = 0; i < rows * floats_of(&a->shape, OUT); i++) a->out[i] = NAN;
-    for (int64_t i = 0; a->lse && i < rows * floats_of(&a->shape, LSE); i++) a->lse[i] = NAN;
+    for (int t = OUT; t < N_TENSORS; t++) {
+        float *rows = a->made[t - OUT];
+        for (int64_t i = 0; rows && i < a->io.out.rows * floats_of(&a->shape, t); i++) rows[i] = NAN;
+    }
 }
 
 static int resume(session *s)
@@ -248,7 +338,7 @@ static int open_caches(session *s)
     for (hga_id i = 0; !s->typed->resume && i < s->n; i++)
         TRY(complain_of(hga_cache_create(s->out->pages, &s->cache[i]), CLI_USAGE, "caches"));
     if (s->typed->resume) TRY(resume(s));
-    TRY(decoding_check_tokens(s->typed, s->out->resumed, s->out->tokens));
+    TRY(check_tokens(s->typed, s->out->resumed, s->out->tokens));
     if (s->typed->fork_at != NEVER) s->fork_at = s->typed->fork_at * s->per;
     if (s->typed->cut_at != NEVER) s->cut_at = s->typed->cut_at * s->per;
     if (s->typed->save) s->save_at = s->typed->save_at == NEVER ? s->end : s->typed->save_at * s->per;

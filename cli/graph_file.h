@@ -31,6 +31,10 @@ int graph_file_coarsen(const char *path, const char *name, const hga_id *size, h
 int graph_file_is_json(const char *path);
 void graph_file_clear(graph_file *f);
 
+/* Edges of the relation that are another's copy, of the same source, destination and type, among those that stand by
+   themselves; blocks of many pairs are not compared. */
+hga_pos edges_twice(const hga_graph *g, hga_id relation);
+
 /* What to write. */
 typedef struct graph_source {
     const hga_graph *graph;

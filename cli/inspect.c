@@ -1,215 +1,241 @@
 /* inspect.c: hga inspect, what a graph is and who sees whom in it. */
+#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "arguments.h"
-#include "graph_argument.h"
 #include "ascii.h"
 #include "command.h"
-#include "degrees.h"
-#include "edges_of_note.h"
-#include "inspect_print.h"
-#include "inspect_row.h"
+#include "graph_argument.h"
+#include "graph_file.h"
+#include "inspect_look.h"
 #include "ordered.h"
+#include "row_weights.h"
 #include "table.h"
 #include "variant_routed.h"
 
-enum { MOST_LAYERS = INT32_MAX };
+/* ---- one token ---- */
 
-/* What following the layers of an irregular graph may take without --layers: about a second. */
-enum { BRIEF_WORK = 1 << 23 };
+typedef struct row_wish {
+    const char *path; /* of the graph, for complaints */
+    const char *name; /* of the token; NULL: by its number */
+    hga_id token;
+    weighing by; /* without a query there are no weights */
+    int sort;    /* heaviest first */
+} row_wish;
 
-typedef struct arguments {
-    graph_argument source;
-    const char *path; /* what messages call it */
-    hga_shape shape;
-    row_wish row;
-    hga_options options;
-    hga_id width;
-    int json, causal, has_row, draws, all_layers;
-} arguments;
+static hga_status collect(const hga_seen *seen, void *list) { return row_edge_add(list, seen); }
 
-/* ---- nodes and edges ---- */
-
-static json_t *level_row(const hga_nodes *nodes, hga_id l)
+/* "12", "12-15", or NULL where the node's tokens are no interval */
+static json_t *tokens_of(const hga_seen *e)
 {
-    hga_id count[3] = {0};
-    for (hga_id v = nodes->level_ptr[l]; v < nodes->level_ptr[l + 1]; v++)
-        count[nodes->side ? nodes->side[v] : HGA_SIDE_BOTH]++;
-    return json_pack("{s:i, s:i, s:i, s:i, s:i}", "level", l, "nodes", nodes->level_ptr[l + 1] - nodes->level_ptr[l],
-                     "both", count[HGA_SIDE_BOTH], "query", count[HGA_SIDE_QUERY], "key", count[HGA_SIDE_KEY]);
+    char text[32];
+    if (e->key_first > e->key_last) return json_null();
+    if (e->key_first == e->key_last)
+        snprintf(text, sizeof text, "%d", e->key_first);
+    else
+        snprintf(text, sizeof text, "%d-%d", e->key_first, e->key_last);
+    return json_string(text);
 }
 
-static int list_levels(const hga_graph *g, json_t *rows)
+/* The name of the node that is seen, else of its first and last token; null without. */
+static json_t *name_of(const hga_graph *g, const hga_seen *e)
 {
-    hga_nodes nodes = hga_graph_nodes(g);
-    for (hga_id l = 0; l < nodes.n_levels; l++)
-        if (row_append(rows, level_row(&nodes, l))) return CLI_OUTSIDE;
-    return CLI_GOOD;
+    hga_id keys = hga_graph_nodes(g).key_first;
+    const char *own = hga_graph_name(g, e->source);
+    if (own) return json_string(own);
+    if (e->key_first > e->key_last) return json_null();
+    const char *first = hga_graph_name(g, keys + e->key_first), *last = hga_graph_name(g, keys + e->key_last);
+    return first && last ? json_sprintf("%s .. %s", first, last) : json_null();
 }
 
-/* Edges, blocks and types of each relation, and its degrees on both sides. */
-static int list_relations(const arguments *a, const hga_graph *g, json_t *rows)
-{
-    hga_graph *turned = NULL;
-    int status = CLI_GOOD;
-    TRY(complain_of(hga_graph_transpose(g, &turned), CLI_DATA, a->path));
-    for (hga_id i = 0; i < hga_graph_nodes(g).n_relations; i++) {
-        hga_relation r = hga_graph_relation(g, i);
-        json_t *row = json_pack("{s:s, s:I, s:I, s:I, s:I, s:i, s:b}", "name", r.name, "edges", (json_int_t)r.n_edges,
-                                "twice", (json_int_t)edges_twice(g, i), "blocks", (json_int_t)r.n_blocks, "explicit",
-                                (json_int_t)r.n_explicit, "types", r.n_types, "weighted", r.weighted);
-        TRY(row_append(rows, row));
-        TRY(degrees_add(g, i, "in", row));
-        TRY(degrees_add(turned, i, "out", row));
-    }
-done:
-    hga_graph_destroy(turned);
-    return status;
-}
-
-/* What the graph takes and, where it has a program, what a plan and a workspace of it would. */
-static int add_bytes(const arguments *a, const graph_file *f, json_t *document)
-{
-    hga_plan *plan = NULL;
-    int64_t plan_bytes = -1, state_bytes = -1;
-    int status = CLI_GOOD;
-    if (f->text) {
-        TRY(complain_of(hga_plan_create(f->graph, &f->program, &a->shape, &a->options, &plan), CLI_DATA, a->path));
-        plan_bytes = hga_plan_bytes(plan), state_bytes = hga_plan_workspace_bytes(plan);
-    }
-    json_t *bytes = json_pack("{s:I, s:o, s:o, s:i, s:i, s:o}", "graph", (json_int_t)hga_graph_bytes(f->graph), "plan",
-                              plan ? json_integer(plan_bytes) : json_null(), "state",
-                              plan ? json_integer(state_bytes) : json_null(), "heads", a->shape.n_heads, "dim",
-                              a->shape.dim, "threads", plan ? json_integer(hga_plan_threads(plan)) : json_null());
-    if (json_object_set_new(document, "bytes", bytes) != 0) status = complain(CLI_OUTSIDE, "out of memory");
-done:
-    hga_plan_destroy(plan);
-    return status;
-}
-
-/* ---- pairs ---- */
-
-static json_t *level_set(uint64_t levels)
+/* `weight` is the mean over heads, `weights` each head's. */
+static int add_weights(json_t *row, const double *weight, hga_id heads)
 {
     json_t *list = json_array();
-    for (int l = 0; l < 64; l++)
-        if (levels >> l & 1) json_array_append_new(list, json_integer(l));
-    return list;
-}
-
-/* How many pairs are covered, how often, and by which sets of levels. */
-static int add_coverage(const arguments *a, const graph_file *f, int causal, json_t *document)
-{
-    hga_coverage c;
-    hga_levels_count levels = {0};
-    json_t *sets = json_array();
-    int status = CLI_GOOD;
-    TRY(complain_of(hga_program_coverage_levels(&f->program, f->graph, causal, &c, &levels), CLI_DATA, a->path));
-    for (hga_id i = 0; i < levels.n; i++)
-        json_array_append_new(
-            sets, json_pack("{s:o, s:I}", "levels", level_set(levels.levels[i]), "pairs", (json_int_t)levels.pairs[i]));
-    json_t *coverage = json_pack("{s:b, s:I, s:I, s:I, s:I, s:I, s:I, s:i, s:i, s:O}", "causal", causal, "pairs",
-                                 (json_int_t)c.pairs, "none", (json_int_t)c.none, "none_diagonal",
-                                 (json_int_t)c.none_diagonal, "once", (json_int_t)c.once, "more", (json_int_t)c.more,
-                                 "later", (json_int_t)c.later, "token", c.token, "other", c.other, "levels", sets);
-    if (json_object_set_new(document, "coverage", coverage) != 0) status = complain(CLI_OUTSIDE, "out of memory");
-done:
-    json_decref(sets);
-    hga_levels_count_clear(&levels);
-    return status;
-}
-
-/* By which node a token sees a later one: a source that holds later tokens, else a destination whose query is made of
-   them. */
-typedef struct leak {
-    hga_nodes nodes;
-    hga_id token, sees;
-    hga_id source, query; /* nodes, -1 unknown */
-    int exact;            /* the source holds the token that is seen */
-} leak;
-
-static hga_status find_way(const hga_seen *e, void *context)
-{
-    leak *k = context;
-    int holds = e->key_first <= k->sees && k->sees <= e->key_last;
-    if ((k->source < 0 && e->key_last > k->token) || (holds && !k->exact)) k->source = e->source, k->exact = holds;
-    if (k->query < 0 && k->nodes.span_last[e->destination] - k->nodes.query_first > k->token) k->query = e->destination;
-    return HGA_OK;
-}
-
-/* The first token whose output depends on a later one, and the node by which it does. */
-static int add_causality(const arguments *a, const graph_file *f, json_t *document)
-{
-    hga_id token, sees;
-    json_t *causality = json_null();
-    hga_status st = hga_program_influence(&f->program, f->graph, &token, &sees);
-    leak k = {.nodes = hga_graph_nodes(f->graph), .token = token, .sees = sees, .source = -1, .query = -1};
-    int status = CLI_GOOD;
-    if (st != HGA_EUNSUPPORTED) {
-        TRY(complain_of(st, CLI_DATA, a->path));
-        if (token >= 0)
-            TRY(complain_of(hga_program_row(&f->program, f->graph, token, find_way, &k), CLI_DATA, a->path));
-        hga_id node = k.source >= 0 ? k.source : k.query;
-        causality = json_pack("{s:b, s:i, s:i, s:i, s:s?, s:i}", "causal", token < 0, "token", token, "sees", sees,
-                              "node", node, "side",
-                              k.source >= 0  ? "key"
-                              : k.query >= 0 ? "query"
-                                             : NULL,
-                              "level", node >= 0 ? hga_graph_level(f->graph, node) : -1);
+    double sum = 0;
+    for (hga_id h = 0; h < heads; h++) {
+        sum += weight[h];
+        json_array_append_new(list, json_number(weight[h]));
     }
-    if (json_object_set_new(document, "causality", causality) != 0) status = complain(CLI_OUTSIDE, "out of memory");
-done:
-    return status;
-}
-
-/* Are there pairs that one layer does not cover, other than a token and itself? */
-static int lacks_pairs(const json_t *document)
-{
-    const json_t *c = json_object_get(document, "coverage");
-    return json_integer_value(json_object_get(c, "none")) > json_integer_value(json_object_get(c, "none_diagonal"));
-}
-
-/* null where layers have no meaning, or what tokens reach is too irregular to be followed */
-static int add_layers(const arguments *a, const graph_file *f, int causal, json_t *document)
-{
-    hga_id layers = 1;
-    int known = json_is_object(json_object_get(document, "causality")) && !lacks_pairs(document);
-    hga_status st = HGA_OK;
-    if (!known && a->all_layers)
-        st = hga_program_layers(&f->program, f->graph, causal, MOST_LAYERS, &layers);
-    else if (!known)
-        st = hga_program_layers_within(&f->program, f->graph, causal, MOST_LAYERS, BRIEF_WORK, &layers);
-    if (st && st != HGA_EUNSUPPORTED) return complain_of(st, CLI_DATA, a->path);
-    json_t *why = st ? json_string(hga_error_detail()) : json_null();
-    int failed = json_object_set_new(document, "layers", st ? json_null() : json_integer(layers)) != 0;
-    failed |= json_object_set_new(document, "layers_unknown", why) != 0;
+    int failed = json_object_set_new(row, "weight", json_number(sum / heads)) != 0;
+    failed |= json_object_set_new(row, "weights", list) != 0;
     return failed ? complain(CLI_OUTSIDE, "out of memory") : CLI_GOOD;
 }
 
-/* ---- the document ---- */
-
-/* All that is told of a whole graph; of one without a program what needs none. */
-static int look(const arguments *a, const graph_file *f, json_t *document)
+static json_t *edge_row(const graph_file *f, const hga_seen *e)
 {
-    hga_nodes nodes = hga_graph_nodes(f->graph);
-    int status = CLI_GOOD, causal = (nodes.claims & HGA_CLAIM_CAUSAL) || a->causal;
-    json_object_set_new(document, "program", json_boolean(f->text != NULL));
-    json_object_set_new(document, "queries", json_integer(nodes.n_queries));
-    json_object_set_new(document, "keys", json_integer(nodes.n_keys));
-    json_object_set_new(document, "nodes", json_integer(nodes.n));
-    json_object_set_new(document, "levels", json_array());
-    json_object_set_new(document, "relations", json_array());
-    TRY(list_levels(f->graph, json_object_get(document, "levels")));
-    TRY(list_relations(a, f->graph, json_object_get(document, "relations")));
-    TRY(add_bytes(a, f, document));
-    if (!f->text) goto done;
-    TRY(add_coverage(a, f, causal, document));
-    TRY(add_causality(a, f, document));
-    TRY(add_layers(a, f, causal, document));
-done:
+    int interval = e->key_first <= e->key_last;
+    return json_pack("{s:s, s:i, s:i, s:i, s:i, s:i, s:o, s:o, s:o, s:o}", "stage", f->program.stage[e->stage].name,
+                     "destination", e->destination, "level", e->level, "source", e->source, "source_level",
+                     e->source_level, "type", e->type, "tokens", tokens_of(e), "name", name_of(f->graph, e),
+                     "key_first", interval ? json_integer(e->key_first) : json_null(), "key_last",
+                     interval ? json_integer(e->key_last) : json_null());
+}
+
+typedef struct ranked {
+    double weight;
+    int64_t edge;
+} ranked;
+
+/* Heaviest first, the order of the edges among equals. */
+static int by_weight(const void *a, const void *b)
+{
+    const ranked *x = a, *y = b;
+    if (x->weight > y->weight || x->weight < y->weight) return x->weight > y->weight ? -1 : 1;
+    return (x->edge > y->edge) - (x->edge < y->edge);
+}
+
+static int rank_edges(const row_wish *wish, const double *weight, hga_id heads, int64_t n, ranked **out)
+{
+    int status = take(n, sizeof **out, out);
+    for (int64_t i = 0; i < n && !status; i++) {
+        (*out)[i].edge = i;
+        for (hga_id h = 0; h < heads && weight; h++) (*out)[i].weight += weight[i * heads + h];
+    }
+    if (!status && n && wish->sort) qsort(*out, (size_t)n, sizeof **out, by_weight);
     return status;
 }
+
+/* A row for each edge with the weights of its heads, the heaviest first where that is asked for. */
+static int list_edges(const graph_file *f, const row_wish *wish, const row_edge_list *list, json_t *rows)
+{
+    ranked *order = NULL;
+    int status = CLI_GOOD;
+    TRY(rank_edges(wish, list->weight, list->heads, list->n, &order));
+    for (int64_t i = 0; i < list->n; i++) {
+        json_t *row = edge_row(f, &list->seen[order[i].edge]);
+        TRY(row_append(rows, row));
+        if (list->weight) TRY(add_weights(row, list->weight + order[i].edge * list->heads, list->heads));
+    }
+done:
+    free(order);
+    return status;
+}
+
+static int weigh_edges(const graph_file *f, const row_wish *wish, row_edge_list *list)
+{
+    row_tensors t = {0};
+    int status = row_tensors_read(&wish->by, f, wish->path, &t);
+    if (status == CLI_GOOD) status = row_weights(f, &t, wish->token, list);
+    row_tensors_clear(&t);
+    return status;
+}
+
+static int find_edges(const graph_file *f, const row_wish *wish, row_edge_list *list)
+{
+    if (wish->by.tensors.query) return weigh_edges(f, wish, list);
+    return complain_of(hga_program_row(&f->program, f->graph, wish->token, collect, list), CLI_DATA, wish->path);
+}
+
+/* ---- which token ---- */
+
+/* "12", "-3"; a text may well have a token that is called "-" or "3-4". */
+static int is_number(const char *text)
+{
+    const char *digits = text + (*text == '+' || *text == '-');
+    return *digits && !digits[strspn(digits, "0123456789")];
+}
+
+/* The token that `text` is the number or the name of; a name is looked up when the graph is there. */
+static int row_wish_read(const char *text, row_wish *wish)
+{
+    wish->name = NULL;
+    if (is_number(text)) return read_id("--row", text, 0, INT32_MAX, &wish->token);
+    wish->name = text;
+    return *text ? CLI_GOOD : complain(CLI_USAGE, "--row: which token?");
+}
+
+/* Names end with the blanks that a text has behind its words. */
+static int is_called(const char *name, const char *wanted)
+{
+    if (!name) return 0;
+    name += strspn(name, " \t\n");
+    size_t n = strlen(name);
+    while (n && strchr(" \t\n", name[n - 1])) n--;
+    return n == strlen(wanted) && memcmp(name, wanted, n) == 0;
+}
+
+/* Finds the query token of that name, which must be the only one. */
+static int find_named(const hga_graph *g, row_wish *wish)
+{
+    const hga_nodes nodes = hga_graph_nodes(g);
+    hga_id n = 0, second = 0;
+    for (hga_id token = 0; token < nodes.n_queries; token++) {
+        if (!is_called(hga_graph_name(g, nodes.query_first + token), wish->name)) continue;
+        if (n++ == 0) wish->token = token;
+        if (n == 2) second = token;
+    }
+    if (n == 0) return complain(CLI_USAGE, "--row: no token of %s is called '%s'", wish->path, wish->name);
+    if (n == 1) return CLI_GOOD;
+    return complain(CLI_USAGE, "--row: %d tokens of %s are called '%s': %d, %d%s", n, wish->path, wish->name,
+                    wish->token, second, n > 2 ? ", .." : "");
+}
+
+/* The edges of the token, by its number or its name. */
+static int row_document(const graph_file *f, const row_wish *asked, json_t **out)
+{
+    row_edge_list list = {0};
+    row_wish wish = *asked;
+    hga_id n_queries = hga_graph_nodes(f->graph).n_queries;
+    json_t *rows = json_array();
+    int status = CLI_GOOD;
+    *out = NULL;
+    if (wish.name) TRY(find_named(f->graph, &wish));
+    if (wish.token >= n_queries) TRY(complain(CLI_USAGE, "--row: token %d of %d", wish.token, n_queries));
+    TRY(find_edges(f, &wish, &list));
+    TRY(list_edges(f, &wish, &list, rows));
+    *out = json_pack("{s:i, s:b, s:i, s:O}", "token", wish.token, "weighed", wish.by.tensors.query != NULL, "heads",
+                     list.heads, "edges", rows);
+    if (!*out) status = complain(CLI_OUTSIDE, "out of memory");
+done:
+    json_decref(rows);
+    free(list.weight);
+    free(list.seen);
+    return status;
+}
+
+/* Has some row a value for the column? */
+static int is_told(const json_t *rows, const char *key)
+{
+    size_t i;
+    const json_t *row;
+    json_array_foreach(rows, i,
+                       row) if (json_object_get(row, key) && !json_is_null(json_object_get(row, key))) return 1;
+    return 0;
+}
+
+/* Columns that no edge has anything for are left out. */
+static int row_print(const json_t *row)
+{
+    static const column all[] = {
+        {"stage", "stage", NULL, 0},           {"destination", "node", NULL, 0},
+        {"level", "level", NULL, 0},           {"source", "sees node", NULL, 0},
+        {"source_level", "of level", NULL, 0}, {"type", "type", NULL, 0},
+        {"tokens", "tokens", NULL, 0},         {"name", "name", NULL, 0},
+        {"weight", "weight", "%.6g", 0},
+    };
+    enum { N_COLUMNS = sizeof all / sizeof *all, FIRST_OPTIONAL = 7 };
+    column shown[N_COLUMNS + 1] = {0};
+    const json_t *edges = json_object_get(row, "edges");
+    printf("token %lld attends to %zu nodes\n", (long long)json_integer_value(json_object_get(row, "token")),
+           json_array_size(edges));
+    if (json_array_size(edges) == 0) return CLI_GOOD;
+    for (int c = 0, n = 0; c < N_COLUMNS; c++)
+        if (c < FIRST_OPTIONAL || is_told(edges, all[c].key)) shown[n++] = all[c];
+    return table_print(stdout, edges, shown);
+}
+
+typedef struct arguments {
+    graph_argument source;
+    look_wish look;
+    row_wish row;
+    hga_id width;
+    int json, has_row, draws;
+} arguments;
+
+/* ---- the document ---- */
 
 /* what the order gains that was asked for */
 static int add_order(const arguments *a, json_t *document)
@@ -227,18 +253,19 @@ static int fill(const arguments *a, const graph_file *f, json_t *document)
 {
     json_t *part = NULL;
     int status = CLI_GOOD;
-    json_object_set_new(document, "graph", json_string(a->path));
+    json_object_set_new(document, "graph", json_string(a->look.path));
     if ((a->has_row || a->draws) && !f->text)
-        TRY(complain(CLI_DATA, "%s: has no program, so nothing is known of who sees whom (%s)", a->path, f->lacks));
+        TRY(complain(CLI_DATA, "%s: has no program, so nothing is known of who sees whom (%s)", a->look.path,
+                     f->lacks));
     if (a->has_row) {
         TRY(row_document(f, &a->row, &part));
         json_object_set_new(document, "row", part);
     }
     if (a->draws) {
-        TRY(ascii_draw(f->graph, &f->program, a->width, a->path, &part));
+        TRY(ascii_draw(f->graph, &f->program, a->width, a->look.path, &part));
         json_object_set_new(document, "ascii", part);
     }
-    if (!a->has_row && !a->draws) TRY(look(a, f, document));
+    if (!a->has_row && !a->draws) TRY(look_document(&a->look, f, document));
     TRY(add_order(a, document));
 done:
     return status;
@@ -283,9 +310,9 @@ static int read_ascii(const char *text, void *input)
 }
 
 static const option_row options[] = {
-    {"causal", FLAG(arguments, causal), NULL, 0,
+    {"causal", FLAG(arguments, look.causal), NULL, 0,
      "count pairs of a token and itself or an earlier one (default: only if the graph claims to be causal)", 1},
-    {"layers", FLAG(arguments, all_layers), NULL, 0,
+    {"layers", FLAG(arguments, look.all_layers), NULL, 0,
      "count layers without a time limit, some minutes at most (default: at most a second on irregular graphs)", 1},
     {"row", READ(read_row), "TOKEN", 0,
      "instead: what this query token, a number or a name, attends to, by node and level", 2},
@@ -299,8 +326,8 @@ static const option_row options[] = {
 int run_inspect(int argc, char **argv)
 {
     const option_part parts[] = {
-        {&shape_list, offsetof(arguments, shape), NULL, 0},
-        {&machine_list, offsetof(arguments, options), NULL, 0},
+        {&shape_list, offsetof(arguments, look.shape), NULL, 0},
+        {&machine_list, offsetof(arguments, look.options), NULL, 0},
         {&graph_list, offsetof(arguments, source), NULL, 0},
         {&weighing_list, offsetof(arguments, row.by), NULL, 0},
         {&chosen_head_list, offsetof(arguments, source.chosen), NULL, 0},
@@ -317,13 +344,13 @@ int run_inspect(int argc, char **argv)
     json_t *document = json_object();
     int status = CLI_GOOD;
     a.source.typed.takes_order = 1;
-    a.shape = (hga_shape){.n_heads = DEFAULT_HEADS, .dim = DEFAULT_DIM};
+    a.look.shape = (hga_shape){.n_heads = DEFAULT_HEADS, .dim = DEFAULT_DIM};
     TRY(arguments_parse(&line, argc, argv, &a));
     weighing_chooses(&a.row.by, &a.source.chosen);
     a.source.has_tensors = 1, a.source.which = CHOSEN_FIRST;
     TRY(graph_argument_read(&a.source, &f));
     weighing_of(&a.source.built, &a.row.by);
-    a.path = a.row.path = a.source.title;
+    a.look.path = a.row.path = a.source.title;
     TRY(fill(&a, &f, document));
     if (a.json)
         TRY(json_print(stdout, json_incref(document)));

@@ -1,4 +1,5 @@
 /* run.c: hga run, every variant on a text, in one table. */
+#include <jansson.h>
 #include <limits.h>
 #include <math.h>
 #include <stdlib.h>
@@ -7,13 +8,14 @@
 
 #include "arguments.h"
 #include "command.h"
+#include "growth.h"
 #include "measured.h"
 #include "outfile.h"
 #include "progress.h"
 #include "report.h"
-#include "run_estimate.h"
 #include "table.h"
 #include "terminal.h"
+#include "trial.h"
 #include "whole_file.h"
 
 enum { DEFAULT_TOKENS = 8192, DEFAULT_SEED = 1, PROBE_WORDS = 1024 };
@@ -246,20 +248,102 @@ static int write_report(run *r)
 }
 
 /* ---- before anything runs ---- */
+/* graphs and plans are made of the whole text, executions are measured on its first words and grow with the
+   operations. */
+
+enum { KL_COLUMNS = 128 };            /* of the identity at a time, as trial.c has them */
+static const double peak_seconds = 3; /* about what measuring this machine's limits takes */
+
+/* What one contender costs. */
+typedef struct estimate {
+    trial whole;
+    double once, all; /* seconds: an execution on the text; everything */
+} estimate;
+
+/* Prefixes are halves of halves, each repeated for a tenth of a second at least. */
+static double prefix_time(const run *r, double once)
+{
+    bench_rules rules = growth_rules();
+    double sum = 0;
+    hga_id n = r->whole.words.n;
+    for (int l = 1; r->a.report && l < MAX_LENGTHS && n >= 2 * GROWTH_SHORTEST; l++, n /= 2)
+        once /= 2, sum += measured_expected(&rules, once);
+    return sum;
+}
+
+/* The first words are what the weights are measured on, in executions of KL_COLUMNS values each. */
+static int estimate_one(const run *r, const contender *c, estimate *e)
+{
+    const trial_way plans = {.shape = r->a.shape, .options = r->a.options, .plans_only = 1};
+    const trial_way runs = {.shape = r->a.shape, .options = r->a.options, .rules = {.repetitions = 3}};
+    trial few = {0};
+    double start = bench_seconds(), dim = r->a.shape.dim;
+    int status = CLI_GOOD;
+    TRY(trial_run(&r->whole, c, &plans, NULL, &e->whole));
+    e->all = bench_seconds() - start;
+    TRY(trial_run(&r->probe, c, &runs, NULL, &few));
+    double least = few.m.time.least, more = few.m.cost.flops > 0 ? e->whole.m.cost.flops / few.m.cost.flops : 1;
+    e->once = least * more;
+    e->all += measured_expected(&r->a.rules, e->once) + prefix_time(r, e->once) +
+              least * ceil(r->probe.words.n / (double)KL_COLUMNS) * (dim + KL_COLUMNS) / (2 * dim);
+done:
+    return status;
+}
+
+static json_t *estimate_json(const contender *c, const estimate *e)
+{
+    const trial *t = &e->whole;
+    return json_pack("{s:s, s:s, s:i, s:I, s:f, s:I, s:f, s:f}", "variant", c->variant->name, "parameters",
+                     c->parameters, "nodes", t->nodes, "edges", (json_int_t)t->m.cost.edges, "flops", t->m.cost.flops,
+                     "bytes", (json_int_t)t->bytes, "estimated_seconds", e->once, "estimated_case_seconds", e->all);
+}
+
+/* A row for each contender; *seconds: about what the whole run takes, *bytes: what its largest variant does. */
+static int estimate_all(run *r, double *seconds, int64_t *bytes)
+{
+    int status = CLI_GOOD;
+    progress bar = progress_start("estimating");
+    *seconds = peak_seconds, *bytes = 0;
+    for (int i = 0; i < r->all.n; i++) {
+        estimate e = {0};
+        progress_show((double)i / r->all.n, &bar);
+        TRY(estimate_one(r, &r->all.of[i], &e));
+        *seconds += e.all;
+        if (e.whole.bytes > *bytes) *bytes = e.whole.bytes;
+        TRY(row_append(r->rows, estimate_json(&r->all.of[i], &e)));
+    }
+done:
+    progress_end(&bar);
+    return status;
+}
 
 /* What the run would take, of --dry-run. */
 static int tell_estimate(run *r)
 {
-    const arguments *a = &r->a;
-    estimate_wish w = {&r->whole, &r->probe, &r->all, a->shape, a->options, a->rules, a->report != NULL};
+    static const column estimates[] = {
+        {"variant", "variant", NULL, 0},
+        {"parameters", "parameters", NULL, 0},
+        {"nodes", "nodes", NULL, 0},
+        {"edges", "edges", NULL, 0},
+        {"flops", "GFLOP", "%.3f", 1e-9},
+        {"bytes", "MB", "%.1f", 1e-6},
+        {"estimated_seconds", "about ms each", "%.1f", 1e3},
+        {"estimated_case_seconds", "in all about s", "%.1f", 0},
+        {0},
+    };
     double seconds;
     int64_t bytes;
-    int status = run_estimate(&w, r->rows, &seconds, &bytes);
-    if (status) return status;
-    if (!a->json) return run_estimate_print(r->rows, seconds, bytes);
-    return json_print(stdout, json_pack("{s:b, s:s, s:i, s:f, s:I, s:O}", "dry_run", 1, "text", a->path, "tokens",
-                                        r->whole.words.n, "estimated_seconds", seconds, "bytes", (json_int_t)bytes,
-                                        "rows", r->rows));
+    int status = CLI_GOOD;
+    TRY(estimate_all(r, &seconds, &bytes));
+    if (r->a.json)
+        return json_print(stdout, json_pack("{s:b, s:s, s:i, s:f, s:I, s:O}", "dry_run", 1, "text", r->a.path, "tokens",
+                                            r->whole.words.n, "estimated_seconds", seconds, "bytes", (json_int_t)bytes,
+                                            "rows", r->rows));
+    TRY(table_print(stdout, r->rows, estimates));
+    printf("\nThe run takes about %.0f s and %.0f MB beside the text's own tensors.\n", ceil(seconds),
+           ceil((double)bytes * 1e-6));
+done:
+    return status;
 }
 
 /* ---- the command ---- */

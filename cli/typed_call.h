@@ -5,7 +5,17 @@
 
 #include <jansson.h>
 
-#include "normaliser.h"
+#include "variant.h"
+
+/* --normaliser: softmax, sigmoid, sigmoid:B, entmax:ALPHA. */
+typedef struct typed_normaliser {
+    const char *words; /* NULL: none typed */
+    hga_normaliser which;
+    double alpha; /* of entmax */
+    float bias;   /* of sigmoids */
+} typed_normaliser;
+/* Are zeros among the weights of what a row sees? */
+int normaliser_makes_zeros(const typed_normaliser *typed);
 
 typedef struct typed_call {
     const char *text[HGA_N_TABLES]; /* by row, a file's path or a number; NULL: not typed */

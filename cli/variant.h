@@ -116,10 +116,8 @@ typedef struct variant_job {
 int model_take_alpha(const npy *a, model *out);
 /* One graph of `tokens`, or one for each length side by side. */
 int make_from_tokens(const variant_job *job, model *out);
-int make_hsa(const variant_job *job, model *out);
 int make_treeformer(const variant_job *job, model *out);
 int make_routed(const variant_job *job, model *out);
-int make_from_file(const variant_job *job, model *out);
 
 /* A batch: each sample's tokens, graph and program. Zeroed: none. */
 typedef struct samples {

@@ -1,5 +1,157 @@
 /* variant_model.c: what was typed becomes a model: a graph, its program and what goes with them. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "graph_file.h"
+#include "ordered.h"
+#include "tree_file.h"
 #include "variant.h"
+
+/* The weights of levels, copied from a file. */
+int model_take_alpha(const npy *a, model *out)
+{
+    int status = take(a->count, sizeof *out->alpha, &out->alpha);
+    if (status) return status;
+    memcpy(out->alpha, a->real, (size_t)a->count * sizeof *out->alpha);
+    out->n_alpha = (hga_id)a->count;
+    return CLI_GOOD;
+}
+
+void model_clear(model *m)
+{
+    hga_graph_destroy(m->graph);
+    hga_graph_destroy(m->ordered);
+    free(m->order);
+    free(m->title);
+    node_ids_clear(&m->map);
+    free(m->alpha);
+    chosen_blocks_clear(&m->chosen);
+    *m = (model){0};
+}
+
+hga_id main_relation(const hga_program *p)
+{
+    const hga_stage *attended = score_stage(p);
+    if (attended) return attended->relation;
+    for (hga_id i = p->n_stages; i-- > 0;)
+        if (p->stage[i].relation >= 0) return p->stage[i].relation;
+    return -1;
+}
+
+/* ---- hsa ---- */
+
+/* leaves of a parent array, each entry of which must be a node or -1 */
+static int count_leaves(const npy *parent, hga_id *leaves)
+{
+    char shape[200], *has_child = NULL;
+    int status = CLI_GOOD;
+    int64_t n = parent->count;
+    if (parent->n_dims != 1 || n == 0 || n > INT32_MAX)
+        return complain(CLI_DATA, "%s: parent is [nodes], not the shape %s", parent->path,
+                        npy_shape(parent->n_dims, parent->dim, shape));
+    TRY(take(n, 1, &has_child));
+    for (int64_t i = 0; i < n; i++) {
+        int32_t p = parent->whole[i];
+        if (p < -1 || p >= n)
+            TRY(complain(CLI_DATA, "%s: node %lld has the parent %d; there are %lld nodes", parent->path, (long long)i,
+                         p, (long long)n));
+        if (p >= 0) has_child[p] = 1;
+    }
+    *leaves = 0;
+    for (int64_t i = 0; i < n; i++) *leaves += !has_child[i];
+done:
+    free(has_child);
+    return status;
+}
+
+static int check_tokens(const settings *s, hga_id leaves)
+{
+    if (setting_array(s, "tokens"))
+        return complain(CLI_USAGE, "tokens: with parent a batch is a forest, not a list of lengths");
+    if (setting_given(s, "tokens") && setting_id(s, "tokens") != leaves)
+        return complain(CLI_USAGE, "tokens: %d, but parent has %d leaves", setting_id(s, "tokens"), leaves);
+    return CLI_GOOD;
+}
+
+/* HSA on the tree whose parents are given; whatever ids they have, the graph numbers its nodes anew. */
+static int make_from_parent(const variant_job *job, const npy *parent, model *out)
+{
+    int status = CLI_GOOD;
+    hga_id leaves = 0;
+    hga_hsa h;
+    TRY(count_leaves(parent, &leaves));
+    TRY(check_tokens(job->settings, leaves));
+    TRY(node_ids_make((hga_id)parent->count, &out->map));
+    TRY(settings_fill(job->settings, job->variant, &h));
+    h.node_of = out->map.id;
+    TRY(complain_of(job->variant->build(&h, &out->graph, &out->program), CLI_DATA, parent->path));
+    TRY(node_ids_fit(out->graph, parent->path, &out->map));
+    if (h.leaves == HGA_LEAVES_DEPTH_FIRST) tree_file_tell(parent->path, out->map.id, out->map.n, leaves, 0);
+    const hga_tree *tree = setting_tree(job->settings, "parent");
+    if (tree) TRY(tree_file_name(tree, out->map.id, &out->graph));
+done:
+    return status;
+}
+
+static int make_hsa(const variant_job *job, model *out)
+{
+    const npy *parent = setting_array(job->settings, "parent");
+    int branching = setting_given(job->settings, "branching");
+    if (parent && branching) return complain(CLI_USAGE, "hsa takes branching or parent, not both");
+    if (!parent && !branching) return complain(CLI_USAGE, "hsa needs -p branching=LIST or -p parent=@FILE.npy");
+    return parent ? make_from_parent(job, parent, out) : make_from_tokens(job, out);
+}
+
+/* ---- graph=FILE ---- */
+
+/* weights by type, for a program with weighted sums */
+static int copy_alpha(const npy *a, model *out)
+{
+    char shape[200];
+    if (!a) return CLI_GOOD;
+    if (a->n_dims != 1 || a->count == 0 || a->count > INT32_MAX)
+        return complain(CLI_DATA, "%s: alpha is [types], not the shape %s", a->path,
+                        npy_shape(a->n_dims, a->dim, shape));
+    return model_take_alpha(a, out);
+}
+
+static int put_under_clusters(const variant_job *job, graph_file *f)
+{
+    const npy *size = setting_array(job->settings, "tree");
+    if (!size) return CLI_GOOD;
+    if (setting_given(job->settings, "parents"))
+        return complain(CLI_USAGE, "tree: the graph has a tree already, of parents");
+    if (size->n_dims != 1) return complain(CLI_DATA, "%s: tree has one axis", size->path);
+    return graph_file_coarsen(job->path, "tree", size->whole, (hga_id)size->count, f);
+}
+
+/* The graph of a file with its program, under clusters and in an order where these are asked for. */
+static int make_from_file(const variant_job *job, model *out)
+{
+    graph_file f = {0};
+    int status = CLI_GOOD;
+    int by_id = setting_id(job->settings, "leaves") == 0, pattern = setting_id(job->settings, "weights") != 0;
+    TRY(graph_file_import(job->path, setting_array(job->settings, "parents"), !by_id, pattern, &f));
+    TRY(put_under_clusters(job, &f));
+    if (f.map.id && !f.in_order)
+        tree_file_tell(job->path, f.map.id, f.map.n, hga_graph_nodes(f.graph).level_ptr[1], by_id);
+    if (!f.text) TRY(complain(CLI_DATA, "%s: has no program (%s)", job->path, f.lacks));
+    out->graph = hga_graph_retain(f.graph);
+    out->program = f.program;
+    out->from_file = 1;
+    out->map = f.map, f.map = (node_ids){0};
+    hga_id how = setting_id(job->settings, "order");
+    if (how && !job->takes_order)
+        TRY(complain(CLI_USAGE, "order: changes nothing here; it is for attend, bench, explain and inspect"));
+    TRY(ordered_find((hga_ordering)how, out));
+    TRY(copy_alpha(setting_array(job->settings, "alpha"), out));
+    hga_id n = hga_graph_nodes(out->graph).n_queries, tokens = setting_id(job->settings, "tokens");
+    if (setting_given(job->settings, "tokens") && tokens != n)
+        TRY(complain(CLI_USAGE, "tokens: %d, but the graph in %s has %d query tokens", tokens, job->path, n));
+done:
+    graph_file_clear(&f);
+    return status;
+}
 
 static int make(const variant_job *job, model *out)
 {
