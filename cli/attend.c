@@ -6,7 +6,7 @@
 #include "attend.h"
 #include "command.h"
 #include "ordered.h"
-#include "variant_routed.h"
+#include "variant.h"
 #include "world.h"
 
 /* ---- the command line ---- */

@@ -7,7 +7,6 @@
 
 #include "arguments.h"
 #include "bench_chart.h"
-#include "bench_tables.h"
 #include "benchmarks_page.h"
 #include "html_table.h"
 #include "measured.h"

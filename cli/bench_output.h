@@ -2,6 +2,7 @@
 #ifndef CLI_BENCH_OUTPUT_H
 #define CLI_BENCH_OUTPUT_H
 
+#include "table.h"
 #include "arguments.h"
 #include <jansson.h>
 
@@ -13,6 +14,24 @@ typedef struct bench_output {
 /* --json, --csv, --markdown, --report: input is a bench_output. Nobody should wait for minutes to hear that a file has
    no place; two outputs on standard output are CLI_USAGE. */
 extern const option_list bench_output_list;
+
+/* ---- bench_tables.c: the document as tables: for the terminal, as Markdown, as CSV ---- */
+
+enum { BENCH_MOST_TABLES = 5 };
+
+typedef struct bench_table {
+    const char *title;
+    const column *columns;
+    json_t *rows; /* the document's */
+} bench_table;
+
+/* The tables that a document has rows for; their number. */
+int bench_tables_of(const json_t *document, bench_table out[static BENCH_MOST_TABLES]);
+
+int bench_text_put(FILE *file, const json_t *document);
+int bench_markdown_put(FILE *file, const json_t *document);
+/* The benchmarks, a line each, a column for every member that any of them has; texts by RFC 4180. */
+int bench_csv_put(FILE *file, const json_t *document);
 
 /* Tables on standard output unless a file goes there, and the files. */
 int bench_output_write(const bench_output *o, const json_t *document);

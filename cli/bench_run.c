@@ -12,7 +12,7 @@
 #include "memory.h"
 #include "ordered.h"
 #include "race.h"
-#include "variant_routed.h"
+#include "variant.h"
 
 /* ---- variants and tensors ---- */
 

@@ -1,5 +1,5 @@
 /* bench_tables.c: columns of the benchmark's tables, and the three ways to write them. */
-#include "bench_tables.h"
+#include "bench_output.h"
 
 #include <string.h>
 

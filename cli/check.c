@@ -8,7 +8,7 @@
 #include "command.h"
 #include "table.h"
 #include "terminal.h"
-#include "variant_routed.h"
+#include "variant.h"
 
 typedef struct arguments {
     graph_argument source;

@@ -11,7 +11,7 @@
 #include "attend_parts.h"
 #include "numbers.h"
 #include "table.h"
-#include "variant_routed.h"
+#include "variant.h"
 
 /* Errors are relative to the input's largest gradient, but at least to this part of the largest of all: differences in
    double have fewer digits of what is smaller, and what cancels leaves the engine's rounding, in float32. */

@@ -1,10 +1,10 @@
 /* chosen_files.c: choices and weights of blocks, padded to the widest row. */
-#include "chosen_files.h"
+#include "attend.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "variant_routed.h"
+#include "variant.h"
 
 int chosen_open(const chosen_paths *typed, const typed_variant *variant, const attend_io *all, hga_id choosers,
                 chosen_files *f)

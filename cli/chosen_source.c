@@ -7,7 +7,7 @@
 
 #include "arguments.h"
 #include "attend_parts.h"
-#include "variant_routed.h"
+#include "variant.h"
 
 /* ---- the command line ---- */
 

@@ -1,5 +1,5 @@
 /* contenders.c: rows of the registry, written out, and their graphs. */
-#include "contenders.h"
+#include "trial.h"
 
 #include <stdio.h>
 #include <stdlib.h>

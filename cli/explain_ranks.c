@@ -3,16 +3,18 @@
    grow on as they did between two lengths. */
 #include "explain_ranks.h"
 
+#include <jansson.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "arguments.h"
 #include "cases.h"
+#include "chart.h"
 #include "drawing.h"
 #include "ordered.h"
 #include "rank_rows.h"
-#include "ranks_plot.h"
 #include "table.h"
 
 enum { MOST_EXACT = 1 << 24, MOST_ESTIMATED_FROM = MOST_EXACT / 4, MEASURED_TOKENS = 8192 };
@@ -44,36 +46,6 @@ static int build_at(const estimate *e, int64_t tokens, model *m)
     snprintf(text, sizeof text, "%lld", (long long)tokens);
     if (!e->whole) typed.tokens = text;
     return model_build(&typed, NULL, m);
-}
-
-/* A gather of P ranks takes the time of log2 P messages. */
-static void busiest(const hga_halo_list *list, rank_work *out)
-{
-    *out = (rank_work){0};
-    for (hga_id r = 0; r < list->n_ranks; r++) {
-        const hga_rank_load *x = &list->load[r];
-        int64_t rows = x->rows_in > x->rows_out ? x->rows_in : x->rows_out;
-        int64_t bytes = x->bytes_in > x->bytes_out ? x->bytes_in : x->bytes_out;
-        int64_t messages = x->messages_in > x->messages_out ? x->messages_in : x->messages_out;
-        out->edges = fmax(out->edges, (double)x->n_edges), out->rows = fmax(out->rows, (double)rows);
-        out->bytes = fmax(out->bytes, (double)bytes), out->messages = fmax(out->messages, (double)messages);
-    }
-    out->messages += list->n_gathers * ceil(log2(list->n_ranks));
-}
-
-int ranks_count(const model *m, const hga_shape *shape, hga_id ranks, rank_work *out)
-{
-    hga_halo_list list = {0};
-    const hga_graph *graph = ordered_graph(m);
-    hga_id *cuts = NULL;
-    int status = CLI_GOOD;
-    TRY(rank_cuts(graph, ranks, &cuts));
-    TRY(complain_of(hga_halo(graph, &m->program, shape, cuts, ranks, &list), CLI_USAGE, m->title));
-    busiest(&list, out);
-done:
-    hga_halo_clear(&list);
-    free(cuts);
-    return status;
 }
 
 static int count_at(const estimate *e, int64_t tokens, hga_id ranks, rank_work *out)
@@ -135,25 +107,6 @@ done:
 }
 
 /* ---- the rate ---- */
-
-/* The processor time of one thread, divided by the edges that it attends. */
-int ranks_rate(const model *m, const hga_shape *shape, const hga_options *given, double *edge_seconds)
-{
-    bench_case c = {.graph = hga_graph_retain(ordered_graph(m)), .program = m->program};
-    bench_rules rules = {.budget = 1};
-    bench_timing time;
-    hga_options options = *given;
-    rank_work one;
-    int status = CLI_GOOD;
-    options.threads = 1;
-    TRY(ranks_count(m, shape, 1, &one));
-    TRY(complain_of(bench_case_ready(&c, shape, &options), CLI_USAGE, m->title));
-    TRY(complain_of(bench_case_time(&c, &rules, &time), CLI_OUTSIDE, m->title));
-    *edge_seconds = time.processor_least / one.edges;
-done:
-    bench_case_clear(&c);
-    return status;
-}
 
 /* The time of an edge of the variant, on no more tokens than are quickly measured, and of dense attention. */
 static int measure(estimate *e)
@@ -303,6 +256,111 @@ static int print_json(const estimate *e, const char *title, json_t *rows)
                                 q->threads, "latency_us", q->latency_us, "gbits", q->gbits, "rows", rows));
 }
 
+/* ---- milliseconds against ranks, a line for each way ---- */
+
+enum { WIDTH = 760, HEIGHT = 440, LEFT = 72, RIGHT = 250, TOP = 52, BOTTOM = 56 };
+
+/* A line: a figure of the rows of one way. */
+typedef struct line_of {
+    const char *way, *key, *name;
+    uint32_t rgb; /* 0: ink */
+    int dashed;
+} line_of;
+
+static const line_of lines[] = {
+    {"halo", "compute_seconds", "computing, the busiest rank", 0x2f6db5, 0},
+    {"halo", "exchange_seconds", "its exchange", 0xc8553d, 0},
+    {"dense, ring", "exchange_seconds", "exchange of dense, ring", 0, 1},
+    {"dense, heads", "exchange_seconds", "exchange of dense, heads", 0x6b8e23, 1},
+    {"routed, all-to-all", "exchange_seconds", "exchange of routed, all-to-all", 0x8a6bbf, 1},
+};
+enum { N_LINES = sizeof lines / sizeof *lines };
+
+/* Points that have a logarithm: one rank exchanges nothing. */
+typedef struct points {
+    int n;
+    double ranks[MAX_RANK_COUNTS], ms[MAX_RANK_COUNTS];
+} points;
+
+typedef struct ranks_plot {
+    points line[N_LINES];
+    const char *title;
+} ranks_plot;
+
+/* The milliseconds of one way by ranks, of rows that have any. */
+static points points_of(const json_t *rows, const line_of *l)
+{
+    points p = {0};
+    size_t i;
+    json_t *row;
+    json_array_foreach(rows, i, row)
+    {
+        double ms = 1e3 * json_number_value(json_object_get(row, l->key));
+        if (strcmp(json_string_value(json_object_get(row, "way")), l->way) != 0 || !(ms > 0)) continue;
+        if (p.n == MAX_RANK_COUNTS) break;
+        p.ranks[p.n] = (double)json_integer_value(json_object_get(row, "ranks")), p.ms[p.n++] = ms;
+    }
+    return p;
+}
+
+/* A tick at each number of ranks that was asked for. */
+static chart_axis ranks_axis(const points *p, double length)
+{
+    chart_axis a = chart_fitted("ranks", p->ranks, p->n, length);
+    a.n_ticks = 0;
+    for (int i = 0; i < p->n; i++) {
+        char text[16];
+        snprintf(text, sizeof text, "%.0f", p->ranks[i]);
+        chart_add_tick(&a, chart_along(&a, p->ranks[i]), text);
+    }
+    return a;
+}
+
+/* Both axes are logarithmic and fit all lines. */
+static chart chart_of(const ranks_plot *d)
+{
+    chart c = {.left = LEFT, .top = TOP, .width = WIDTH - LEFT - RIGHT, .height = HEIGHT - TOP - BOTTOM};
+    double all[N_LINES * MAX_RANK_COUNTS];
+    int n = 0;
+    for (int i = 0; i < N_LINES; i++)
+        for (int k = 0; k < d->line[i].n; k++) all[n++] = d->line[i].ms[k];
+    c.x = ranks_axis(&d->line[0], c.width);
+    c.y = chart_fitted("milliseconds", all, n, c.height);
+    return c;
+}
+
+/* A line through its points, with a dot and a text for the pointer at each. */
+static void draw_line(const chart *c, const line_of *l, const points *p)
+{
+    const paint ink = l->rgb ? (paint){PAINT_COLOUR, l->rgb, 1} : chart_ink(1);
+    const look line = {.line = ink, .width = l->dashed ? 1.5 : 2.5, .dashed = l->dashed};
+    double at[MAX_RANK_COUNTS][2];
+    char tip[128];
+    for (int i = 0; i < p->n; i++) at[i][0] = chart_x(c, p->ranks[i]), at[i][1] = chart_y(c, p->ms[i]);
+    c->canvas->lines(c->canvas, (const double(*)[2])at, p->n, &line);
+    for (int i = 0; i < p->n; i++) {
+        snprintf(tip, sizeof tip, "%s: %.0f ranks, %.3g ms", l->name, p->ranks[i], p->ms[i]);
+        c->canvas->circle(c->canvas, at[i][0], at[i][1], 3, &(look){.fill = ink, .name = "dot", .tip = tip});
+    }
+}
+
+/* The chart, and right of it the name of each line that has points. */
+static void draw(canvas *on, const void *context)
+{
+    const ranks_plot *d = context;
+    chart c = chart_of(d);
+    double y = TOP + 8;
+    c.canvas = on;
+    on->text(on, LEFT, 30, (text_style){15, TEXT_START, 0, chart_ink(1)}, d->title);
+    chart_frame(&c);
+    for (int i = 0; i < N_LINES; i++) {
+        if (d->line[i].n == 0) continue;
+        const look sample = {.fill = lines[i].rgb ? (paint){PAINT_COLOUR, lines[i].rgb, 1} : chart_ink(1)};
+        draw_line(&c, &lines[i], &d->line[i]);
+        y = chart_entry(on, WIDTH - RIGHT + 20, y, &sample, lines[i].name);
+    }
+}
+
 /* ---- the command ---- */
 
 /* The tokens: of --tokens or -p tokens=, which may be more than a graph can have here; a file's are its own. */
@@ -328,11 +386,15 @@ done:
     return status;
 }
 
-static int draw(const estimate *e, const char *title, const json_t *rows)
+/* Milliseconds of the busiest rank against the number of ranks, both logarithmic: computing the hierarchy, its
+   exchange, and the exchanges beside it. `rows` are explain_ranks' table; `title` says of what. */
+static int write_plot(const estimate *e, const char *title, const json_t *rows)
 {
     char text[320];
+    ranks_plot d = {.title = text};
     snprintf(text, sizeof text, "%s, %.0f tokens: one forward pass", title, e->tokens);
-    return ranks_plot_write(rows, text, e->question->picture);
+    for (int i = 0; i < N_LINES; i++) d.line[i] = points_of(rows, &lines[i]);
+    return drawing_write(&(drawing){WIDTH, HEIGHT, text, {{0}}, draw, &d}, e->question->picture);
 }
 
 /* Latency and bandwidth have defaults; more ranks than tokens are refused. */
@@ -356,7 +418,7 @@ int explain_ranks(const typed_variant *typed, const hga_shape *shape, const hga_
     TRY(fill(&e, rows));
     bare.tokens = NULL;
     TRY(variant_title(&bare, &title));
-    if (q.picture) TRY(draw(&e, title, rows));
+    if (q.picture) TRY(write_plot(&e, title, rows));
     TRY(json ? print_json(&e, title, rows) : print_text(&e, title, rows));
 done:
     free(title);

@@ -15,17 +15,6 @@ typedef struct rank_question {
     const char *picture;      /* NULL: none */
 } rank_question;
 
-/* What the busiest rank does in one execution: edges; rows, messages and bytes that it receives or sends, whichever are
-   more. */
-typedef struct rank_work {
-    double edges, rows, messages, bytes;
-} rank_work;
-
-/* By hga_halo, of as many ranks as the tool makes. */
-int ranks_count(const model *m, const hga_shape *shape, hga_id ranks, rank_work *out);
-/* Seconds of an edge of all heads on one thread, all stages taken together, measured here and now. */
-int ranks_rate(const model *m, const hga_shape *shape, const hga_options *options, double *edge_seconds);
-
 /* --ranks, --latency, --gbits, -o: input is a rank_question, zeroed. */
 extern const option_list ranks_list;
 

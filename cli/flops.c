@@ -7,7 +7,7 @@
 #include "chosen_source.h"
 #include "command.h"
 #include "table.h"
-#include "variant_routed.h"
+#include "variant.h"
 
 typedef struct arguments {
     typed_variant variant;

@@ -13,7 +13,7 @@
 #include "ordered.h"
 #include "row_weights.h"
 #include "table.h"
-#include "variant_routed.h"
+#include "variant.h"
 
 /* ---- one token ---- */
 

@@ -1,5 +1,5 @@
 /* parameter.c: what -p says. */
-#include "parameter.h"
+#include "variant.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,9 +1,12 @@
-/* rank_rows.c: cuts, and what the plan makes of them. */
+/* rank_rows.c: cuts, what the plan makes of them, and what ranks do and take. */
 #include "rank_rows.h"
 
+#include <math.h>
 #include <stdlib.h>
 
+#include "cases.h"
 #include "complain.h"
+#include "ordered.h"
 
 int rank_cuts(const hga_graph *g, hga_id ranks, hga_id **cuts)
 {
@@ -69,4 +72,55 @@ void rank_rows_clear(rank_rows *rows)
 {
     for (int i = 0; i < RANK_TENSORS; i++) free(rows->of[i].interval);
     *rows = (rank_rows){0};
+}
+
+/* ---- what ranks do, and what it takes ---- */
+
+/* A gather of P ranks takes the time of log2 P messages. */
+static void busiest(const hga_halo_list *list, rank_work *out)
+{
+    *out = (rank_work){0};
+    for (hga_id r = 0; r < list->n_ranks; r++) {
+        const hga_rank_load *x = &list->load[r];
+        int64_t rows = x->rows_in > x->rows_out ? x->rows_in : x->rows_out;
+        int64_t bytes = x->bytes_in > x->bytes_out ? x->bytes_in : x->bytes_out;
+        int64_t messages = x->messages_in > x->messages_out ? x->messages_in : x->messages_out;
+        out->edges = fmax(out->edges, (double)x->n_edges), out->rows = fmax(out->rows, (double)rows);
+        out->bytes = fmax(out->bytes, (double)bytes), out->messages = fmax(out->messages, (double)messages);
+    }
+    out->messages += list->n_gathers * ceil(log2(list->n_ranks));
+}
+
+int ranks_count(const model *m, const hga_shape *shape, hga_id ranks, rank_work *out)
+{
+    hga_halo_list list = {0};
+    const hga_graph *graph = ordered_graph(m);
+    hga_id *cuts = NULL;
+    int status = CLI_GOOD;
+    TRY(rank_cuts(graph, ranks, &cuts));
+    TRY(complain_of(hga_halo(graph, &m->program, shape, cuts, ranks, &list), CLI_USAGE, m->title));
+    busiest(&list, out);
+done:
+    hga_halo_clear(&list);
+    free(cuts);
+    return status;
+}
+
+/* The processor time of one thread, divided by the edges that it attends. */
+int ranks_rate(const model *m, const hga_shape *shape, const hga_options *given, double *edge_seconds)
+{
+    bench_case c = {.graph = hga_graph_retain(ordered_graph(m)), .program = m->program};
+    bench_rules rules = {.budget = 1};
+    bench_timing time;
+    hga_options options = *given;
+    rank_work one;
+    int status = CLI_GOOD;
+    options.threads = 1;
+    TRY(ranks_count(m, shape, 1, &one));
+    TRY(complain_of(bench_case_ready(&c, shape, &options), CLI_USAGE, m->title));
+    TRY(complain_of(bench_case_time(&c, &rules, &time), CLI_OUTSIDE, m->title));
+    *edge_seconds = time.processor_least / one.edges;
+done:
+    bench_case_clear(&c);
+    return status;
 }

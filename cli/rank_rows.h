@@ -1,4 +1,5 @@
-/* rank_rows.h: how the tool shares out tokens among ranks, and which rows of a tensor are then a rank's. */
+/* rank_rows.h: how the tool shares out tokens among ranks, which rows of a tensor are then a rank's, and what ranks
+   do and take. */
 #ifndef CLI_RANK_ROWS_H
 #define CLI_RANK_ROWS_H
 
@@ -25,5 +26,16 @@ typedef struct rank_rows {
    Release with rank_rows_clear, whatever is returned. */
 int rank_rows_find(const hga_plan *plan, const model *m, int by_user, rank_rows *rows);
 void rank_rows_clear(rank_rows *rows);
+
+/* What the busiest rank does in one execution: edges; rows, messages and bytes that it receives or sends, whichever are
+   more. */
+typedef struct rank_work {
+    double edges, rows, messages, bytes;
+} rank_work;
+
+/* By hga_halo, of as many ranks as the tool makes. */
+int ranks_count(const model *m, const hga_shape *shape, hga_id ranks, rank_work *out);
+/* Seconds of an edge of all heads on one thread, all stages taken together, measured here and now. */
+int ranks_rate(const model *m, const hga_shape *shape, const hga_options *options, double *edge_seconds);
 
 #endif

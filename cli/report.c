@@ -11,7 +11,6 @@
 #include "html_table.h"
 #include "outfile.h"
 #include "palette.h"
-#include "report_findings.h"
 #include "report_page.h"
 #include "version.h"
 #include "view_data.h"

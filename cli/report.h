@@ -3,7 +3,7 @@
 #ifndef CLI_REPORT_H
 #define CLI_REPORT_H
 
-#include "growth.h"
+#include "trial.h"
 #include "picture.h"
 #include "table.h"
 
@@ -37,5 +37,13 @@ int report_case_fill(void *report, const contender *c, const hga_graph *g, const
 /* Write what was collected, once the prefixes are measured. */
 int report_write(const report *r, const char *path);
 void report_clear(report *r);
+
+/* ---- report_findings.c: what a run came to, in a few sentences ---- */
+
+/* Which variant is fastest, which is nearest to dense attention, and which rows were disturbed. */
+void findings_put(FILE *file, const report *r);
+/* From which length on the variants are faster than dense attention, as bench_overtakes found it between two lengths:
+   one sentence, and the exceptions. */
+void findings_put_crossovers(FILE *file, const json_t *overtakes, hga_id shortest, hga_id longest);
 
 #endif

@@ -1,5 +1,5 @@
 /* report_findings.c: what a run of all variants came to, in a few sentences. */
-#include "report_findings.h"
+#include "report.h"
 
 #include <float.h>
 #include <math.h>

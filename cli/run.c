@@ -8,7 +8,6 @@
 
 #include "arguments.h"
 #include "command.h"
-#include "growth.h"
 #include "measured.h"
 #include "outfile.h"
 #include "progress.h"

@@ -2,8 +2,16 @@
 #ifndef CLI_SCENE_H
 #define CLI_SCENE_H
 
+#include "complain.h"
 #include "call_files.h"
-#include "embed.h"
+
+/* ---- words become queries, keys and values without a model file ---- */
+
+/* Tensors [n][heads][dim] of the words of a text. */
+typedef struct embedding {
+    hga_id n, heads, dim;
+    float *query, *key, *value;
+} embedding;
 
 /* A text, which messages call by its name, the tensors that are made of its words, and what is done with scores. */
 typedef struct scene_text {

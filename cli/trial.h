@@ -3,9 +3,41 @@
 #ifndef CLI_TRIAL_H
 #define CLI_TRIAL_H
 
-#include "contenders.h"
+#include "progress.h"
+#include "scene.h"
 #include "measure.h"
 #include <jansson.h>
+
+/* ---- the variants with parameters that are compared: lists of the registry's rows, and their graphs on a scene ---- */
+
+enum { MAX_CONTENDERS = 128, CONTENDER_TEXT = 96 };
+
+typedef struct contender {
+    const hga_variant *variant;
+    char words[CONTENDER_TEXT];      /* as typed, with blanks between them */
+    char parameters[CONTENDER_TEXT]; /* as people read them: "the text's tree causal=1" */
+    int causal;
+    hga_id height; /* of a tree that the scene must be routed by, through medians or not: scene_route; 0: none */
+    int medians;
+} contender;
+
+typedef struct contenders {
+    contender of[MAX_CONTENDERS];
+    int n;
+} contenders;
+
+/* What shows each variant of the registry: of those in a list with commas, NULL: of all. Dense attention, without and
+   with the causal mask, is always there, and first. */
+int contenders_shown(const char *list, contenders *out);
+/* The parameters worth comparing on n tokens, likewise; nothing sees what comes later, if so asked. */
+int contenders_swept(const char *list, hga_id n, int causal, contenders *out);
+/* Without those that cannot have what is done with the scene's scores. They are named on standard error; of those that
+   the list names the first is refused. */
+int contenders_keep(const scene *s, const char *list, contenders *c);
+
+/* Its graph on a scene: with the text's own tree, sentences or leaves, where the variant takes them. Heads that choose
+   for themselves must choose together (share=all). */
+int contender_build(const scene *s, const contender *c, hga_graph **g, hga_program *p);
 
 /* How it is run. `look`, where there is one, sees the plan that was measured. */
 typedef struct trial_way {
@@ -39,5 +71,26 @@ void reference_clear(reference *ref);
 
 /* What a row of a table says of it, beside what was tried; NULL when memory ran out. */
 json_t *trial_json(const trial *t, hga_id tokens, const reference *dense);
+
+/* ---- time against length, with dense attention beside it: every variant on growing prefixes of a text ---- */
+
+enum { MAX_LENGTHS = 6, GROWTH_SHORTEST = 256 };
+
+/* What was read, and how it is run. */
+typedef struct growth_text {
+    scene_text text;
+    hga_id words;
+    hga_shape shape;
+    hga_options options;
+} growth_text;
+
+/* The lengths, ascending: the text's and its halves; their number. */
+int growth_lengths(hga_id words, hga_id length[static MAX_LENGTHS]);
+/* How long a variant is repeated on each. */
+bench_rules growth_rules(void);
+/* A row of what was measured on so many words, for bench_overtakes and bench_chart_time; NULL: no memory. */
+json_t *growth_row(const contender *c, const trial *t, hga_id words);
+/* Rows of all shorter lengths. */
+int growth_measure(const growth_text *t, const contenders *all, json_t *rows, progress *bar);
 
 #endif

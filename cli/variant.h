@@ -2,12 +2,53 @@
 #ifndef CLI_VARIANT_H
 #define CLI_VARIANT_H
 
+#include "complain.h"
+#include "npy.h"
 #include "arguments.h"
 #include <stdio.h>
 
 #include "node_ids.h"
-#include "parameter.h"
 #include "rows.h"
+
+/* ---- parameter.c: -p name=value, an array of settings beside a table of parameters ---- */
+
+enum { MAX_PARAMETERS = 24, MAX_TYPED = 64 };
+
+typedef struct setting {
+    int given;
+    int64_t whole; /* flags, whole numbers, the place of a word */
+    double real;
+    npy array;     /* lists and files */
+    hga_tree tree; /* of a file that is a tree: the array is its parents; else zeroed */
+} setting;
+
+/* A table is ended by a NULL name. Its arrays' offsets count in a variant's structure; a whole number whose `words` is
+   "@" may also be an array of whole numbers. */
+typedef struct settings {
+    hga_parameter table[MAX_PARAMETERS + 1];
+    setting value[MAX_PARAMETERS];
+} settings;
+
+/* Read "name=value" texts by a table; `whose` names the variant in complaints. */
+int settings_read(const hga_parameter *table, const char *whose, const char *const *typed, int n, settings *out);
+/* One more, over what was there; on failure the caller still clears. */
+int settings_set(settings *s, const char *whose, const char *name, const char *value);
+void settings_clear(settings *s);
+
+/* By name, which must be in the table or is never given. */
+int setting_given(const settings *s, const char *name);
+hga_id setting_id(const settings *s, const char *name);
+/* The array of a list or file; NULL when it was not given or is a number. */
+const npy *setting_array(const settings *s, const char *name);
+
+/* The tree of a file that says more than parents; NULL without. */
+const hga_tree *setting_tree(const settings *s, const char *name);
+
+/* A variant's structure from its defaults and what was given; arrays stay the settings'. */
+int settings_fill(const settings *s, const hga_variant *v, void *parameters);
+
+/* "64 or @FILE": what one types for a parameter. */
+const char *parameter_kind_name(const hga_parameter *p);
 
 /* What was typed: the variant's name and the texts of -p, all borrowed from argv. */
 typedef struct typed_variant {
@@ -100,6 +141,15 @@ void variant_print(FILE *file, const hga_variant *v);
 /* The relation that `build` and `export` write when none is named: the first that is attended; without one, the last
    stage's. -1 without stages on relations. */
 hga_id main_relation(const hga_program *p);
+
+/* ---- of variants whose graph queries and keys choose ---- */
+
+/* Is it a variant whose graph queries and keys choose? */
+int routed_is(const typed_variant *typed);
+/* How many tokens ahead a causal choice reads queries: query blocks of several tokens; 0 of other variants. */
+int routed_ahead(const typed_variant *typed, hga_id *ahead);
+/* How many choose, each with a graph of its own, in a call of so many heads; 1 of other variants. */
+int routed_choosers(const typed_variant *typed, hga_id heads, hga_id kv_heads, hga_id *n);
 
 /* ---- for the variants' own files ---- */
 

@@ -1,5 +1,5 @@
 /* variant_routed.c: routed. A chooser's blocks are given, or found by its queries and keys, and become its graph. */
-#include "variant_routed.h"
+#include "variant.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -10,7 +10,7 @@
 #include "outfile.h"
 #include "progress.h"
 #include "row_weights.h"
-#include "variant_routed.h"
+#include "variant.h"
 #include "view_data.h"
 
 /* ---- weights ---- */
