@@ -126,17 +126,15 @@ done:
 /* What an execution of some heads gives goes to its place among all. */
 static int put_results(const attend_io *all, hga_id sample, const head_part *p, const attend_io *one, results *r)
 {
-    int status = CLI_GOOD;
     r->rows = one->out_rows;
     for (int i = 0; i < N_MADE; i++) {
         if (!one->made[i]) continue;
         r->columns[i] = attend_io_columns(one, i);
         const int64_t columns = r->columns[i] ? r->columns[i] : 1, n = (int64_t)r->rows * p->of * columns;
-        if (!r->of[i]) TRY(take(all->query.samples * n, sizeof *r->of[i], &r->of[i]));
+        if (!r->of[i]) MUST(take(all->query.samples * n, sizeof *r->of[i], &r->of[i]));
         part_put(p, r->rows, columns, one->made[i], r->of[i] + sample * n);
     }
-done:
-    return status;
+    return CLI_GOOD;
 }
 
 /* Tables of edges are of one graph. */
@@ -185,18 +183,16 @@ static int write_results(const typed_attend *a, const attend_io *all, const resu
                          targets *t)
 {
     const element type = tensors_out_type(&a->tensors, &all->query);
-    int status = CLI_GOOD;
     for (int i = 0; i < N_MADE; i++) {
         if (!r->of[i]) continue;
-        TRY(tensor_file_write(&t->file[TO_MADE + i], &all->query, r->rows, r->columns[i], type, r->of[i]));
+        MUST(tensor_file_write(&t->file[TO_MADE + i], &all->query, r->rows, r->columns[i], type, r->of[i]));
     }
-    TRY(gradients_write(all, type, g, t->file + TO_GRADIENTS));
-    TRY(chosen_write(&all->query, &t->chosen, &t->file[TO_CHOICE], &t->file[TO_WEIGHTS]));
+    MUST(gradients_write(all, type, g, t->file + TO_GRADIENTS));
+    MUST(chosen_write(&all->query, &t->chosen, &t->file[TO_CHOICE], &t->file[TO_WEIGHTS]));
     for (int i = 0; i < N_TARGETS; i++)
-        if (t->file[i].file) TRY(outfile_flush(&t->file[i]));
-    for (int i = N_TARGETS - 1; i >= 0; i--) TRY(outfile_keep(&t->file[i]));
-done:
-    return status;
+        if (t->file[i].file) MUST(outfile_flush(&t->file[i]));
+    for (int i = N_TARGETS - 1; i >= 0; i--) MUST(outfile_keep(&t->file[i]));
+    return CLI_GOOD;
 }
 
 int run_attend(int argc, char **argv)

@@ -138,42 +138,38 @@ static int read_lse(const char *path, const tensor_file *q, hga_id out_rows, npy
 {
     char shape[200];
     float *ordered = NULL;
-    int status = CLI_GOOD;
-    TRY(npy_read_real(path, lse));
+    MUST(npy_read_real(path, lse));
     int64_t heads = q->axes > 2 ? q->heads : 1, rows = lse->count / heads / q->samples;
     int swapped = q->axes > 2 && layout_heads_first(q->layout), n = 0, fits = lse->n_dims == q->axes - 1;
     if (fits && q->axes == 4) fits = lse->dim[n++] == q->samples;
     if (fits && q->axes > 2) fits = lse->dim[n + !swapped] == heads;
     if (!fits)
-        TRY(complain(CLI_DATA, "%s: has the shape %s, which is not the log-sum-exp's", path,
-                     npy_shape(lse->n_dims, lse->dim, shape)));
+        return complain(CLI_DATA, "%s: has the shape %s, which is not the log-sum-exp's", path,
+                        npy_shape(lse->n_dims, lse->dim, shape));
     if (rows != out_rows)
-        TRY(complain(CLI_DATA, "%s: has %lld numbers, the log-sum-exp has %lld", path, (long long)lse->count,
-                     (long long)(q->samples * heads * out_rows)));
-    if (!swapped) goto done;
-    TRY(layout_swap(lse->real, q->samples, heads, rows, 1, &ordered));
+        return complain(CLI_DATA, "%s: has %lld numbers, the log-sum-exp has %lld", path, (long long)lse->count,
+                        (long long)(q->samples * heads * out_rows));
+    if (!swapped) return CLI_GOOD;
+    MUST(layout_swap(lse->real, q->samples, heads, rows, 1, &ordered));
     free(lse->real);
     lse->real = ordered;
-done:
-    return status;
+    return CLI_GOOD;
 }
 
 /* The gradient of the output must have the output's samples, heads and columns. */
 int gradients_open(const gradient_arguments *typed, const attend_io *all, tensor_reader read, attend_gradients *g)
 {
-    int status = CLI_GOOD;
     g->typed = typed;
-    if (!typed->out) goto done;
-    TRY(read(typed->out, all->query.layout, &g->out));
+    if (!typed->out) return CLI_GOOD;
+    MUST(read(typed->out, all->query.layout, &g->out));
     if (g->out.samples != all->query.samples || g->out.heads != all->query.heads ||
         g->out.columns != all->value.columns)
-        TRY(complain(CLI_DATA, "%s: has %d samples of %d heads of %d, the output has %d of %d of %d", typed->out,
-                     g->out.samples, g->out.heads, g->out.columns, all->query.samples, all->query.heads,
-                     all->value.columns));
-    if (typed->lse) TRY(read_lse(typed->lse, &all->query, g->out.rows, &g->lse));
-    if (typed->edge_out) TRY(read(typed->edge_out, all->query.layout, &g->edge_out));
-done:
-    return status;
+        return complain(CLI_DATA, "%s: has %d samples of %d heads of %d, the output has %d of %d of %d", typed->out,
+                        g->out.samples, g->out.heads, g->out.columns, all->query.samples, all->query.heads,
+                        all->value.columns);
+    if (typed->lse) MUST(read_lse(typed->lse, &all->query, g->out.rows, &g->lse));
+    if (typed->edge_out) MUST(read(typed->edge_out, all->query.layout, &g->edge_out));
+    return CLI_GOOD;
 }
 
 /* What the call does not bring, the program or the graph must have. */
@@ -239,7 +235,7 @@ static int64_t count_of(int n_dims, const int64_t *dim)
 /* Where a gradient of all samples is summed; samples must agree on what they share. */
 static int open_sum(const model *m, const attend_io *all, const attend_io *one, gradient_of of, attend_gradients *g)
 {
-    int n_dims = 1, status = CLI_GOOD;
+    int n_dims = 1;
     int64_t dim[NPY_MAX_DIMS] = {0};
     const tensor_file *t = gradient_tensor(all, of);
     if (t)
@@ -252,9 +248,7 @@ static int open_sum(const model *m, const attend_io *all, const attend_io *one, 
     if (g->sum[of]) return CLI_GOOD;
     g->n_dims[of] = n_dims;
     memcpy(g->dim[of], dim, sizeof dim);
-    TRY(take(n, sizeof(float), &g->sum[of]));
-done:
-    return status;
+    return take(n, sizeof(float), &g->sum[of]);
 }
 
 /* ---- a sample ---- */
@@ -341,16 +335,14 @@ done:
 int gradients_open_sample(const model *m, const attend_io *all, const attend_io *one, hga_id sample,
                           attend_gradients *g, sample_gradients *s, hga_grad_io *grad)
 {
-    int status = CLI_GOOD;
     for (gradient_of i = 0; i < N_GRADIENTS; i++) {
         if (!g->typed->wanted[i]) continue;
-        TRY(open_sum(m, all, one, i, g));
+        MUST(open_sum(m, all, one, i, g));
         s->n[i] = engine_count(m, one, i);
-        TRY(take(s->n[i], sizeof(float), &s->of[i]));
+        MUST(take(s->n[i], sizeof(float), &s->of[i]));
     }
     *grad = bind_sample(one, sample, g, s);
-done:
-    return status;
+    return CLI_GOOD;
 }
 
 void gradients_close_sample(sample_gradients *s)

@@ -75,14 +75,12 @@ static int check_pairs(const tensor_file *q, const tensor_file *k, const tensor_
 int attend_io_read(const attend_paths *paths, const typed_call *call, tensor_layout layout, tensor_reader read,
                    attend_io *a)
 {
-    int status = CLI_GOOD;
-    TRY(read(paths->query, layout, &a->query));
-    TRY(read(paths->key, layout, &a->key));
-    TRY(read(paths->value, layout, &a->value));
-    TRY(check_pairs(&a->query, &a->key, &a->value));
-    if (call) TRY(call_files_read(call, &a->tables));
-done:
-    return status;
+    MUST(read(paths->query, layout, &a->query));
+    MUST(read(paths->key, layout, &a->key));
+    MUST(read(paths->value, layout, &a->value));
+    MUST(check_pairs(&a->query, &a->key, &a->value));
+    if (call) MUST(call_files_read(call, &a->tables));
+    return CLI_GOOD;
 }
 
 /* one sample of a tensor */
@@ -130,18 +128,16 @@ static int check_rows(const model *m, hga_binding binding, hga_field_rows otherw
 /* Do the tensors have the rows that the program reads, and does it write any? */
 static int check_all_rows(const model *m, attend_io *a)
 {
-    int status = CLI_GOOD;
     for (hga_id i = 1; i <= m->program.n_fields; i++)
         if (m->program.field[i].binding == HGA_IO_USER)
-            TRY(complain(CLI_USAGE, "the program reads a tensor of its own, '%s', which no option gives",
-                         m->program.field[i].name));
-    if (!bound_field(&m->program, HGA_IO_OUT)) TRY(complain(CLI_DATA, "the program of %s has no output", m->title));
-    TRY(check_rows(m, HGA_IO_QUERY, HGA_ROWS_QUERIES, &a->query));
-    TRY(check_rows(m, HGA_IO_KEY, HGA_ROWS_KEYS, &a->key));
-    TRY(check_rows(m, HGA_IO_VALUE, HGA_ROWS_KEYS, &a->value));
+            return complain(CLI_USAGE, "the program reads a tensor of its own, '%s', which no option gives",
+                            m->program.field[i].name);
+    if (!bound_field(&m->program, HGA_IO_OUT)) return complain(CLI_DATA, "the program of %s has no output", m->title);
+    MUST(check_rows(m, HGA_IO_QUERY, HGA_ROWS_QUERIES, &a->query));
+    MUST(check_rows(m, HGA_IO_KEY, HGA_ROWS_KEYS, &a->key));
+    MUST(check_rows(m, HGA_IO_VALUE, HGA_ROWS_KEYS, &a->value));
     a->out_rows = rows_of(m, HGA_IO_OUT, HGA_ROWS_QUERIES);
-done:
-    return status;
+    return CLI_GOOD;
 }
 
 /* ---- weights of levels ---- */
@@ -165,15 +161,13 @@ static int bind_alpha(const model *m, attend_io *a)
 /* Where each head has a tree of its own the program sees one head, whose rows are all heads of all tokens. */
 static int fold_heads(attend_io *a)
 {
-    int status = CLI_GOOD;
     a->shape.n_heads = a->shape.n_kv_heads = 1;
-    if (a->key.heads == a->query.heads) goto done;
-    TRY(tensor_file_widen(&a->key, a->query.heads, &a->wide_key));
-    TRY(tensor_file_widen(&a->value, a->query.heads, &a->wide_value));
+    if (a->key.heads == a->query.heads) return CLI_GOOD;
+    MUST(tensor_file_widen(&a->key, a->query.heads, &a->wide_key));
+    MUST(tensor_file_widen(&a->value, a->query.heads, &a->wide_value));
     a->io.key.data = a->wide_key;
     a->io.value.data = a->wide_value;
-done:
-    return status;
+    return CLI_GOOD;
 }
 
 /* Shape, data and rows of the call; what the program does not read it is not given. */
@@ -217,14 +211,11 @@ static int bind_outputs(const attend_paths *paths, attend_io *a)
 
 int attend_io_bind_inputs(const attend_paths *paths, const typed_call *call, const model *m, attend_io *a)
 {
-    int status = CLI_GOOD;
-    if (paths->lse && !m->program.has_lse) TRY(complain(CLI_USAGE, "--lse: %s has no softmax denominator", m->title));
-    TRY(check_all_rows(m, a));
-    TRY(bind_tensors(m, a));
-    TRY(call_files_bind(call, m, &a->shape, &a->tables, &a->io));
-    TRY(bind_alpha(m, a));
-done:
-    return status;
+    if (paths->lse && !m->program.has_lse) return complain(CLI_USAGE, "--lse: %s has no softmax denominator", m->title);
+    MUST(check_all_rows(m, a));
+    MUST(bind_tensors(m, a));
+    MUST(call_files_bind(call, m, &a->shape, &a->tables, &a->io));
+    return bind_alpha(m, a);
 }
 
 int attend_io_bind(const attend_paths *paths, const typed_call *call, const model *m, attend_io *a)

@@ -68,19 +68,17 @@ static int cut_table(const hga_call_row *row, const head_part *p, const npy *all
 
 int part_take(const attend_io *all, hga_id sample, const head_part *p, attend_io *one)
 {
-    int status = CLI_GOOD;
     *one = attend_io_sample(all, sample);
     if (is_all(p)) return CLI_GOOD;
     one->query.array.real = one->key.array.real = one->value.array.real = NULL;
     for (hga_call_table t = 0; t < HGA_N_TABLES; t++) one->tables.file[t] = (npy){0};
-    TRY(cut_tensor(&all->query, sample, p->first, p->n, &one->query));
-    TRY(cut_tensor(&all->key, sample, p->kv_first, p->kv_n, &one->key));
-    TRY(cut_tensor(&all->value, sample, p->kv_first, p->kv_n, &one->value));
+    MUST(cut_tensor(&all->query, sample, p->first, p->n, &one->query));
+    MUST(cut_tensor(&all->key, sample, p->kv_first, p->kv_n, &one->key));
+    MUST(cut_tensor(&all->value, sample, p->kv_first, p->kv_n, &one->value));
     for (hga_call_table t = 0; t < HGA_N_TABLES; t++)
         if (all->tables.file[t].path)
-            TRY(cut_table(&hga_call_tables()[t], p, &all->tables.file[t], &one->tables.file[t]));
-done:
-    return status;
+            MUST(cut_table(&hga_call_tables()[t], p, &all->tables.file[t], &one->tables.file[t]));
+    return CLI_GOOD;
 }
 
 void part_clear(const attend_io *all, const head_part *p, attend_io *one)
@@ -98,15 +96,12 @@ void part_clear(const attend_io *all, const head_part *p, attend_io *one)
 int part_gradients(const attend_gradients *g, hga_id sample, const head_part *p, attend_gradients *of_part)
 {
     const int64_t rows = g->out.rows, lse = rows * p->of;
-    int status = CLI_GOOD;
     *of_part = (attend_gradients){.typed = g->typed};
-    TRY(cut_tensor(&g->out, sample, p->first, p->n, &of_part->out));
+    MUST(cut_tensor(&g->out, sample, p->first, p->n, &of_part->out));
     of_part->out.array.path = NULL; /* which is g's */
-    if (!g->lse.real) goto done;
+    if (!g->lse.real) return CLI_GOOD;
     of_part->lse.count = rows * p->n;
-    TRY(cut_heads(g->lse.real + sample * lse, rows, p->of, p->first, p->n, 1, &of_part->lse.real));
-done:
-    return status;
+    return cut_heads(g->lse.real + sample * lse, rows, p->of, p->first, p->n, 1, &of_part->lse.real);
 }
 
 /* x [rows][n][columns] is added to heads [first, first + n) of [rows][of][columns]. */
@@ -121,12 +116,11 @@ static int add_tensor(const attend_io *all, hga_id sample, const head_part *p, g
                       attend_gradients *g)
 {
     const tensor_file *t = gradient_tensor(all, of);
-    int query = of == GRADIENT_QUERY, status = CLI_GOOD;
-    if (!g->sum[of]) TRY(take(t->array.count * all->query.samples, sizeof(float), &g->sum[of]));
+    int query = of == GRADIENT_QUERY;
+    if (!g->sum[of]) MUST(take(t->array.count * all->query.samples, sizeof(float), &g->sum[of]));
     add_heads(x, t->rows, query ? p->first : p->kv_first, query ? p->n : p->kv_n, t->heads, t->columns,
               g->sum[of] + sample * t->array.count);
-done:
-    return status;
+    return CLI_GOOD;
 }
 
 static int64_t count_of(int n_dims, const int64_t *dim)
@@ -142,19 +136,18 @@ static int add_table(const attend_io *all, const head_part *p, gradient_of of, c
 {
     const hga_call_row *row = gradient_row(of);
     const npy *file = &all->tables.file[of - GRADIENT_TABLE];
-    int axis = file->path ? axis_of_heads(row, file, p->of) : -1, status = CLI_GOOD;
+    int axis = file->path ? axis_of_heads(row, file, p->of) : -1;
     int64_t n = count_of(part->n_dims[of], part->dim[of]);
     if (!g->sum[of]) {
         g->n_dims[of] = part->n_dims[of];
         memcpy(g->dim[of], part->dim[of], sizeof g->dim[of]);
         if (axis >= 0) g->dim[of][axis] = p->of;
-        TRY(take(count_of(g->n_dims[of], g->dim[of]), sizeof(float), &g->sum[of]));
+        MUST(take(count_of(g->n_dims[of], g->dim[of]), sizeof(float), &g->sum[of]));
     }
     int64_t rows = axis == 1 ? part->dim[of][0] : 1;
     add_heads(part->sum[of], rows, axis < 0 ? 0 : p->first, axis < 0 ? 1 : p->n, axis < 0 ? 1 : p->of,
               n / rows / (axis < 0 ? 1 : p->n), g->sum[of]);
-done:
-    return status;
+    return CLI_GOOD;
 }
 
 int part_add_gradients(const attend_io *all, hga_id sample, const head_part *p, const attend_gradients *of_part,

@@ -155,24 +155,22 @@ static int prepare(shared_call *c)
 {
     const typed_attend *a = c->typed;
     attend_io *io = &c->io;
-    int status = CLI_GOOD;
-    TRY(check_typed(a));
-    TRY(attend_io_read(&a->tensors.paths, &a->call, a->tensors.layout, tensor_file_read_sizes, io));
+    MUST(check_typed(a));
+    MUST(attend_io_read(&a->tensors.paths, &a->call, a->tensors.layout, tensor_file_read_sizes, io));
     model_tensors tensors = attend_io_tensors(io);
-    TRY(model_build(&a->variant, &tensors, &c->model));
-    TRY(check_model(&c->model));
-    TRY(call_put(&a->call, &c->model));
-    TRY(attend_io_bind_inputs(&a->tensors.paths, &a->call, &c->model, io));
-    TRY(gradients_bind_dropout(&a->gradients, &c->model, io));
-    TRY(ordered_open(&c->model, &io->shape, &io->io, NULL, &c->tables));
-    TRY(gradients_open(&a->gradients, io, tensor_file_read_sizes, &c->gradients));
-    if (a->gradients.out) TRY(check_gradients(c));
+    MUST(model_build(&a->variant, &tensors, &c->model));
+    MUST(check_model(&c->model));
+    MUST(call_put(&a->call, &c->model));
+    MUST(attend_io_bind_inputs(&a->tensors.paths, &a->call, &c->model, io));
+    MUST(gradients_bind_dropout(&a->gradients, &c->model, io));
+    MUST(ordered_open(&c->model, &io->shape, &io->io, NULL, &c->tables));
+    MUST(gradients_open(&a->gradients, io, tensor_file_read_sizes, &c->gradients));
+    if (a->gradients.out) MUST(check_gradients(c));
     if (world_speaks() && !a->tensors.quiet) tensor_file_say(&io->query);
-    if (world_speaks() && !a->tensors.quiet) TRY(ordered_say(&c->model));
-    if (world_speaks() && a->node_map) TRY(outfile_open(a->node_map, &c->file[TO_NODE_MAP]));
-    if (world_speaks() && a->node_map) TRY(node_ids_put(&c->model.map, c->model.graph, &c->file[TO_NODE_MAP]));
-done:
-    return status;
+    if (world_speaks() && !a->tensors.quiet) MUST(ordered_say(&c->model));
+    if (world_speaks() && a->node_map) MUST(outfile_open(a->node_map, &c->file[TO_NODE_MAP]));
+    if (world_speaks() && a->node_map) MUST(node_ids_put(&c->model.map, c->model.graph, &c->file[TO_NODE_MAP]));
+    return CLI_GOOD;
 }
 
 /* The plan of this rank, by ranges of tokens that all ranks cut alike. */
@@ -203,9 +201,8 @@ static int take_lse_rows(shared_call *c)
     const tensor_file *all = &c->gradients.out;
     float *mine, *from = c->gradients.lse.real;
     int64_t n = c->mine.of[RANK_OUT].rows * all->heads;
-    int status = CLI_GOOD;
-    if (!from) goto done;
-    TRY(take(all->samples * n + 1, sizeof *mine, &mine));
+    if (!from) return CLI_GOOD;
+    MUST(take(all->samples * n + 1, sizeof *mine, &mine));
     c->gradients.lse.real = mine;
     for (hga_id s = 0; s < all->samples; s++)
         for (int64_t i = 0; i < c->mine.of[RANK_OUT].n; i++) {
@@ -215,8 +212,7 @@ static int take_lse_rows(shared_call *c)
             mine += many;
         }
     free(from);
-done:
-    return status;
+    return CLI_GOOD;
 }
 
 static int read_rows(const char *path, const row_list *rows, tensor_file *t)
@@ -229,23 +225,20 @@ static int read_tensors(shared_call *c)
 {
     const attend_paths *paths = &c->typed->tensors.paths;
     attend_io *io = &c->io;
-    int status = CLI_GOOD;
     const char *const path[] = {paths->query, paths->key, paths->value};
     tensor_file *const tensor[] = {&io->query, &io->key, &io->value};
-    TRY(rank_rows_find(c->plan, &c->model, 1, &c->mine));
+    MUST(rank_rows_find(c->plan, &c->model, 1, &c->mine));
     for (int i = RANK_QUERY; i <= RANK_VALUE; i++) {
         c->rows[i] = tensor[i]->rows;
-        TRY(read_rows(path[i], &c->mine.of[i], tensor[i]));
+        MUST(read_rows(path[i], &c->mine.of[i], tensor[i]));
     }
     int64_t rows = io->query.samples * c->mine.of[RANK_OUT].rows * io->query.heads;
-    TRY(take(rows * io->value.columns + 1, sizeof(float), &c->made[MADE_OUT]));
-    if (paths->lse) TRY(take(rows + 1, sizeof(float), &c->made[MADE_LSE]));
-    if (!c->typed->gradients.out) goto done;
-    TRY(take_lse_rows(c));
-    TRY(read_rows(c->typed->gradients.out, &c->mine.of[RANK_OUT], &c->gradients.out));
-    TRY(take(hga_plan_tape_bytes(c->plan), 1, &c->tape));
-done:
-    return status;
+    MUST(take(rows * io->value.columns + 1, sizeof(float), &c->made[MADE_OUT]));
+    if (paths->lse) MUST(take(rows + 1, sizeof(float), &c->made[MADE_LSE]));
+    if (!c->typed->gradients.out) return CLI_GOOD;
+    MUST(take_lse_rows(c));
+    MUST(read_rows(c->typed->gradients.out, &c->mine.of[RANK_OUT], &c->gradients.out));
+    return take(hga_plan_tape_bytes(c->plan), 1, &c->tape);
 }
 
 /* A rank that has no rows brings a tensor that has none. */
@@ -309,16 +302,14 @@ done:
 /* The samples one after the other, forward and, where gradients are wanted, back. */
 static int execute(shared_call *c)
 {
-    int status = CLI_GOOD;
     for (hga_id s = 0; s < c->io.query.samples; s++) {
         attend_io one = c->io;
         one.io = c->tables.io;
         bind_sample(c, s, &one.io);
-        TRY(blame(c, hga_plan_execute(c->plan, c->workspace, &one.io)));
-        if (c->tape) TRY(go_back(c, &one, s));
+        MUST(blame(c, hga_plan_execute(c->plan, c->workspace, &one.io)));
+        if (c->tape) MUST(go_back(c, &one, s));
     }
-done:
-    return status;
+    return CLI_GOOD;
 }
 
 /* ---- the files ---- */
@@ -353,18 +344,15 @@ static int write_gradient(shared_call *c, gradient_of of)
 /* all files appear, or none */
 static int write_files(shared_call *c)
 {
-    int status = CLI_GOOD;
     for (int i = 0; i < N_MADE; i++)
         if (c->made[i])
-            TRY(world_agree(write_rows(c, &c->io.query, c->io.out_rows, attend_io_columns(&c->io, i),
-                                       &c->mine.of[RANK_OUT], c->made[i], &c->file[TO_MADE + i])));
+            MUST(world_agree(write_rows(c, &c->io.query, c->io.out_rows, attend_io_columns(&c->io, i),
+                                        &c->mine.of[RANK_OUT], c->made[i], &c->file[TO_MADE + i])));
     for (gradient_of i = 0; i < N_GRADIENTS; i++)
-        if (c->typed->gradients.wanted[i]) TRY(world_agree(write_gradient(c, i)));
-    TRY(each_file(c, flush_shared));
-    TRY(keep_shared(NULL, &c->file[TO_NODE_MAP]));
-    TRY(each_file(c, keep_shared));
-done:
-    return status;
+        if (c->typed->gradients.wanted[i]) MUST(world_agree(write_gradient(c, i)));
+    MUST(each_file(c, flush_shared));
+    MUST(keep_shared(NULL, &c->file[TO_NODE_MAP]));
+    return each_file(c, keep_shared);
 }
 
 static void clear(shared_call *c)

@@ -6,13 +6,11 @@
 
 int samples_make(hga_id n, samples *s)
 {
-    int status = CLI_GOOD;
-    TRY(take(n, sizeof *s->length, &s->length));
-    TRY(take(n, sizeof *s->graph, &s->graph));
-    TRY(take(n, sizeof *s->program, &s->program));
+    MUST(take(n, sizeof *s->length, &s->length));
+    MUST(take(n, sizeof *s->graph, &s->graph));
+    MUST(take(n, sizeof *s->program, &s->program));
     s->n = n;
-done:
-    return status;
+    return CLI_GOOD;
 }
 
 void samples_clear(samples *s)
@@ -167,8 +165,7 @@ static int build_samples(const variant_job *job, hga_id keys, samples *s)
             s->program[i] = s->program[i - 1];
             continue;
         }
-        int status = build_sample(job, s->length[i], keys, &s->graph[i], &s->program[i]);
-        if (status) return status;
+        MUST(build_sample(job, s->length[i], keys, &s->graph[i], &s->program[i]));
     }
     return CLI_GOOD;
 }

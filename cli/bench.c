@@ -41,17 +41,25 @@ typedef struct lists {
 
 /* ---- the command line ---- */
 
-/* Ranks are measured, and alone. */
-static int check_ranks(const arguments *a)
+/* The first option that neither decoding nor, `all` of them, ranks go with. */
+static const char *option_beside(const arguments *a, int all)
 {
-    const char *with = a->graph      ? "--graph"
-                       : a->peers    ? "--peers"
-                       : a->relative ? "--rel-key"
-                       : a->gradient ? "--gradient"
-                       : a->decode   ? "--decode"
-                       : a->dry_run  ? "--dry-run"
-                       : a->from     ? "--from"
-                                     : NULL;
+    const struct {
+        int typed;
+        const char *option;
+    } all_of[] = {{a->graph != NULL, "--graph"}, {a->peers != 0, "--peers"},     {a->relative, "--rel-key"},
+                  {a->gradient, "--gradient"},   {all && a->decode, "--decode"}, {all && a->dry_run, "--dry-run"},
+                  {all && a->from, "--from"}};
+    for (size_t i = 0; i < sizeof all_of / sizeof *all_of; i++)
+        if (all_of[i].typed) return all_of[i].option;
+    return NULL;
+}
+
+/* Ranks are measured, and alone; decoding is timed without what only whole calls have. */
+static int check_arguments(void *input)
+{
+    const arguments *a = input;
+    const char *with = a->ranks || a->decode ? option_beside(a, a->ranks) : NULL;
     if (!a->ranks && world_ranks() > 1)
         return complain(CLI_USAGE, "bench: without --ranks it works in one process, and mpirun has started %d",
                         world_ranks());
@@ -61,22 +69,7 @@ static int check_ranks(const arguments *a)
     if (a->ranks && world_ranks() == 1)
         return complain(CLI_USAGE, "--ranks: measures the processes that mpirun starts, and this is one; `hga explain "
                                    "VARIANT --ranks P` predicts what P would do");
-    return CLI_GOOD;
-}
-
-/* Decoding is timed without what only whole calls have. */
-static int check_arguments(void *input)
-{
-    const arguments *a = input;
-    int status = check_ranks(a);
-    if (status) return status;
-    if (a->decode && (a->graph || a->peers || a->relative || a->gradient))
-        return complain(CLI_USAGE, "--decode: times tokens, without %s",
-                        a->graph      ? "--graph"
-                        : a->peers    ? "--peers"
-                        : a->relative ? "--rel-key"
-                                      : "--gradient");
-    return CLI_GOOD;
+    return with ? complain(CLI_USAGE, "--decode: times tokens, without %s", with) : CLI_GOOD;
 }
 
 static void start(void *input) { ((arguments *)input)->bind = HGA_BIND_AUTO; }
@@ -147,8 +140,7 @@ static int read_isas(const char *text, lists *l)
         next = strchr(word, ',');
         if (next) *next++ = 0;
         if (l->n_isa == MAX_LIST) return complain(CLI_USAGE, "--isa: the list is too long");
-        int status = read_isa("--isa", word, &l->isa[l->n_isa++]);
-        if (status) return status;
+        MUST(read_isa("--isa", word, &l->isa[l->n_isa++]));
     }
     return CLI_GOOD;
 }
@@ -215,16 +207,14 @@ static int read_variants(const arguments *a, lists *l)
 /* All that is combined with each other: variants, lengths, threads, instruction sets, precisions. */
 static int read_lists(const arguments *a, lists *l)
 {
-    int status = CLI_GOOD;
-    TRY(read_variants(a, l));
-    TRY(read_list("--tokens", a->tokens ? a->tokens : DEFAULT_TOKENS, 1, INT32_MAX, MAX_LIST, &l->n_tokens, l->tokens));
-    if (a->relative && !a->variants && !a->graph) TRY(keep_relative(l));
+    MUST(read_variants(a, l));
+    MUST(
+        read_list("--tokens", a->tokens ? a->tokens : DEFAULT_TOKENS, 1, INT32_MAX, MAX_LIST, &l->n_tokens, l->tokens));
+    if (a->relative && !a->variants && !a->graph) MUST(keep_relative(l));
     l->n_threads = 1; /* 0: the library's default */
-    if (a->threads) TRY(read_list("--threads", a->threads, 1, 65536, MAX_LIST, &l->n_threads, l->threads));
-    TRY(read_isas(a->isa, l));
-    TRY(read_precisions(a->precision, l));
-done:
-    return status;
+    if (a->threads) MUST(read_list("--threads", a->threads, 1, 65536, MAX_LIST, &l->n_threads, l->threads));
+    MUST(read_isas(a->isa, l));
+    return read_precisions(a->precision, l);
 }
 
 /* ---- all cases ---- */
@@ -294,8 +284,7 @@ static int measure_peaks(lists *l, const bench_rules *rules, json_t *peaks)
 {
     for (int i = 0; i < l->n_isa; i++) {
         bench_peaks measured;
-        int status = complain_of(bench_measure_peaks(l->isa[i], rules, &measured), CLI_USAGE, l->isa[i]);
-        if (status) return status;
+        MUST(complain_of(bench_measure_peaks(l->isa[i], rules, &measured), CLI_USAGE, l->isa[i]));
         l->peaks[i] = measured.best;
         json_array_append_new(peaks, measured_peaks_json(l->isa[i], &measured));
     }
@@ -329,8 +318,7 @@ static int write_document(const arguments *a, json_t *document)
 static int show_again(const arguments *a)
 {
     json_t *document;
-    int status = json_file_read(a->from, &document);
-    if (status) return status;
+    MUST(json_file_read(a->from, &document));
     json_t *rows = json_object_get(document, "benchmarks");
     measured_hold(rows);
     if (json_is_array(rows)) return write_document(a, document);

@@ -125,8 +125,7 @@ static int build_choosing(const bench_place *p, hga_id tokens, bench_case *c, mo
     typed_variant typed = p->variant->typed;
     snprintf(text, sizeof text, "%d", tokens);
     typed.tokens = text, typed.decodes = 1;
-    int status = model_build(&typed, NULL, chosen);
-    if (status) return status;
+    MUST(model_build(&typed, NULL, chosen));
     c->graph = hga_graph_retain(chosen->graph), c->program = chosen->program;
     return CLI_GOOD;
 }

@@ -243,13 +243,12 @@ done:
 int bench_output_write(const bench_output *o, const json_t *document)
 {
     sink all[SINKS];
-    int status = CLI_GOOD, printed = 0;
+    int printed = 0;
     list_sinks(o, all);
     for (int i = 0; i < SINKS; i++) printed |= is_stdout(&all[i]);
-    if (!printed) TRY(bench_text_put(stdout, document));
+    if (!printed) MUST(bench_text_put(stdout, document));
     fflush(stdout);
     for (int i = 0; i < SINKS; i++)
-        if (all[i].path) TRY(write_one(&all[i], document));
-done:
-    return status;
+        if (all[i].path) MUST(write_one(&all[i], document));
+    return CLI_GOOD;
 }

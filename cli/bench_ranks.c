@@ -57,17 +57,15 @@ static int open_plan(rank_case *c)
     const bench_place *p = c->place;
     hga_options options = p->options;
     hga_ranks ranks = {.exchange = &c->exchange.outer};
-    int status = CLI_GOOD;
-    TRY(world_agree(rank_cuts(c->made.graph, world_ranks(), &c->cuts)));
+    MUST(world_agree(rank_cuts(c->made.graph, world_ranks(), &c->cuts)));
     ranks.cuts = c->cuts;
     options.ranks = &ranks;
     options.threads = world_threads(options.threads);
     hga_status st = hga_plan_create(c->made.graph, &c->made.program, &p->shape, &options, &c->made.plan);
     if (!st) st = hga_workspace_create(c->made.plan, &c->made.workspace);
-    TRY(world_agree(complain_of(st, CLI_USAGE, p->variant->text)));
+    MUST(world_agree(complain_of(st, CLI_USAGE, p->variant->text)));
     c->threads = hga_plan_threads(c->made.plan);
-done:
-    return status;
+    return CLI_GOOD;
 }
 
 /* Random numbers for the rank's rows. */
@@ -78,17 +76,14 @@ static int open_tensors(rank_case *c)
     int64_t width[RANK_TENSORS] = {heads * s->dim, kv * s->dim, kv * s->dim, heads * s->dim}, floats = 1, at = 0;
     hga_tensor *tensor[RANK_TENSORS] = {&c->made.io.query, &c->made.io.key, &c->made.io.value, &c->made.io.out};
     const model m = {.graph = c->made.graph, .program = c->made.program};
-    int status = CLI_GOOD;
-    TRY(rank_rows_find(c->made.plan, &m, 0, &c->rows));
+    MUST(rank_rows_find(c->made.plan, &m, 0, &c->rows));
     for (int i = 0; i < RANK_TENSORS; i++) floats += c->rows.of[i].rows * width[i];
-    TRY(take(floats, sizeof *c->made.tensors, &c->made.tensors));
+    MUST(take(floats, sizeof *c->made.tensors, &c->made.tensors));
     numbers_fill(STREAM + (uint64_t)world_rank(), 1, floats, c->made.tensors);
     for (int i = 0; i < RANK_TENSORS; at += c->rows.of[i].rows * width[i], i++)
         if (c->rows.of[i].exists) *tensor[i] = (hga_tensor){.data = c->made.tensors + at, .rows = c->rows.of[i].rows};
     c->made.io.type_scale.data = c->made.type_scale, c->made.io.type_scale.rows = c->made.n_type_scale;
-    TRY(bench_bind(c->place, &c->made, &c->files));
-done:
-    return status;
+    return bench_bind(c->place, &c->made, &c->files);
 }
 
 /* Times one call, and counts what it exchanged, of sending and receiving whichever is more. */
@@ -182,14 +177,12 @@ static int predict(const rank_case *c, const bench_link *link, rank_work *work, 
 {
     model m = {.graph = c->made.graph, .program = c->made.program, .title = (char *)(uintptr_t)c->place->variant->text};
     double edge_seconds = 0;
-    int status = CLI_GOOD;
-    TRY(ranks_count(&m, &c->place->shape, world_ranks(), work));
-    TRY(rate_of(c, &edge_seconds));
+    MUST(ranks_count(&m, &c->place->shape, world_ranks(), work));
+    MUST(rate_of(c, &edge_seconds));
     out->compute = work->edges * edge_seconds / c->threads;
     out->within = 1e-6 * work->messages * link->latency_us + 8e-9 * work->bytes / link->gbits;
     out->wall = out->compute + out->within;
-done:
-    return status;
+    return CLI_GOOD;
 }
 
 /* What was predicted and what was measured, side by side. */

@@ -77,8 +77,7 @@ int bench_variants_read(const char *list, bench_variant *out, int *n)
     *n = 0;
     while (1) {
         size_t length = item_length(list);
-        int status = bench_variant_add(list, length, out, n);
-        if (status) return status;
+        MUST(bench_variant_add(list, length, out, n));
         if (!list[length]) return CLI_GOOD;
         list += length + 1;
     }

@@ -31,18 +31,16 @@ static int build_tree(const char *path, const settings *s, const hga_variant *v,
 {
     _Alignas(max_align_t) char parameters[1024];
     char title[300];
-    int status = CLI_GOOD;
     *out = (model){.tree_heads = 1};
-    TRY(settings_fill(s, v, parameters));
-    TRY(complain_of(hga_variant_set_array(v, parameters, "parent", tree->parent, tree->n, 0), CLI_OUTSIDE, path));
-    TRY(complain_of(v->build(parameters, &out->graph, &out->program), CLI_DATA, path));
+    MUST(settings_fill(s, v, parameters));
+    MUST(complain_of(hga_variant_set_array(v, parameters, "parent", tree->parent, tree->n, 0), CLI_OUTSIDE, path));
+    MUST(complain_of(v->build(parameters, &out->graph, &out->program), CLI_DATA, path));
     const char *slash = strrchr(path, '/');
     snprintf(title, sizeof title, "%s on %.200s%s", v->name, slash ? slash + 1 : path,
              setting_id(s, "causal") ? " causal=1" : "");
     out->title = strdup(title);
-    if (!out->title) TRY(complain(CLI_OUTSIDE, "out of memory"));
-done:
-    return status;
+    if (!out->title) return complain(CLI_OUTSIDE, "out of memory");
+    return CLI_GOOD;
 }
 
 /* The text's own tree where the variant takes one and no other is given; else the variant on as many tokens as

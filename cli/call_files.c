@@ -174,17 +174,15 @@ static int bind_file(hga_call_table t, const model *m, hga_shape *s, call_files 
 {
     const hga_call_row *row = &hga_call_tables()[t];
     const npy *a = &files->file[t];
-    int status = CLI_GOOD;
-    TRY(check_shape(row, m, s, a));
-    TRY(check_entries(row, a));
+    MUST(check_shape(row, m, s, a));
+    MUST(check_entries(row, a));
     int64_t columns = row->columns == HGA_EXTENT_HEADS ? s->n_heads : columns_of(a);
     int is_made = columns != columns_of(a) || (row->rows == HGA_EXTENT_NODES && m->map.id);
     if (row->columns == HGA_EXTENT_POS_DIM) s->pos_dim = (hga_id)columns;
-    if (is_made) TRY(make(row, m, a, columns, &files->made[t]));
+    if (is_made) MUST(make(row, m, a, columns, &files->made[t]));
     io->table[t] =
         (hga_table){.data = is_made ? files->made[t] : a->real, .rows = a->dim[0], .columns = (hga_id)columns};
-done:
-    return status;
+    return CLI_GOOD;
 }
 
 /* Numbers and files that the program itself does not hold go to the call. */

@@ -113,18 +113,15 @@ static hga_id least(hga_id a, hga_id b) { return a < b ? a : b; }
 static int look(const graph_file *g, const arguments *a, findings *f)
 {
     uint32_t claims = hga_graph_nodes(g->graph).claims;
-    int status = CLI_GOOD;
-    TRY(check_rules(g->graph, f));
+    MUST(check_rules(g->graph, f));
     f->ahead = least(a->ahead, hga_graph_nodes(g->graph).n_queries - 1);
     if (!g->text && (a->causal || a->coverage))
-        TRY(complain(CLI_DATA, "%s: has no program, so nothing is known of coverage and causality (%s)", a->path,
-                     g->lacks));
-    if (!g->text) goto done;
-    TRY(check_stages(&g->program, f));
-    TRY(check_coverage(g, a, claims, f));
-    TRY(check_causality(g, a, claims, f));
-done:
-    return status;
+        return complain(CLI_DATA, "%s: has no program, so nothing is known of coverage and causality (%s)", a->path,
+                        g->lacks);
+    if (!g->text) return CLI_GOOD;
+    MUST(check_stages(&g->program, f));
+    MUST(check_coverage(g, a, claims, f));
+    return check_causality(g, a, claims, f);
 }
 
 static int breaks(const finding *f) { return f->known && !f->pass && (f->claimed || f->demanded); }
@@ -145,27 +142,26 @@ static void clear(findings *f)
 static int look_at_all(arguments *a, graph_file *g, findings *f)
 {
     hga_id choosers = 1, heads = 1;
-    int status = CLI_GOOD, all = !a->source.chosen.typed_head;
+    int all = !a->source.chosen.typed_head;
     a->source.chosen.query = a->back.paths.query, a->source.chosen.key = a->back.paths.key;
     a->source.has_tensors = 1, a->source.which = CHOSEN_FIRST;
-    if (!a->source.path) TRY(chosen_choosers(&a->source.typed, &a->source.chosen, &choosers, &heads));
-    if (!a->source.path) TRY(routed_ahead(&a->source.typed, &a->ahead));
+    if (!a->source.path) MUST(chosen_choosers(&a->source.typed, &a->source.chosen, &choosers, &heads));
+    if (!a->source.path) MUST(routed_ahead(&a->source.typed, &a->ahead));
     for (hga_id i = 0; i < choosers && (i == 0 || passes(f)); i++) {
         graph_file_clear(g);
         graph_argument_clear(&a->source);
         clear(f);
         if (all && choosers > 1) a->source.chosen.typed_head = 1, a->source.chosen.head = i * heads;
-        TRY(graph_argument_read(&a->source, g));
+        MUST(graph_argument_read(&a->source, g));
         a->path = a->source.title;
-        TRY(look(g, a, f));
+        MUST(look(g, a, f));
     }
     if (choosers > 1 && all && passes(f)) {
         snprintf(a->all, sizeof a->all, "%.*s, all %d choosers", (int)(strrchr(a->path, ',') - a->path), a->path,
                  choosers);
         a->path = a->all;
     }
-done:
-    return status;
+    return CLI_GOOD;
 }
 
 /* ---- saying ---- */

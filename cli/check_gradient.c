@@ -45,8 +45,7 @@ typedef struct trial {
 /* n random numbers, kept by the trial. */
 static int random_floats(trial *t, int64_t seed, int64_t n, float **out)
 {
-    int status = take(n, sizeof **out, out);
-    if (status) return status;
+    MUST(take(n, sizeof **out, out));
     t->owned[t->n_owned] = *out;
     numbers_fill((uint64_t)seed + 1000003u * (uint64_t)++t->n_owned, 1, n, *out);
     return CLI_GOOD;
@@ -57,15 +56,13 @@ static int random_tensor(trial *t, int64_t seed, hga_binding binding, int64_t fl
 {
     hga_id first, n = 0;
     float *data;
-    int status = CLI_GOOD;
-    TRY(complain_of(hga_program_rows(&t->m.program, t->m.graph, hga_program_field(&t->m.program, binding), &first, &n),
-                    CLI_USAGE, t->m.title));
+    MUST(complain_of(hga_program_rows(&t->m.program, t->m.graph, hga_program_field(&t->m.program, binding), &first, &n),
+                     CLI_USAGE, t->m.title));
     x->rows = n;
-    if (n == 0) goto done;
-    TRY(random_floats(t, seed, n * floats_a_row, &data));
+    if (n == 0) return CLI_GOOD;
+    MUST(random_floats(t, seed, n * floats_a_row, &data));
     x->data = data;
-done:
-    return status;
+    return CLI_GOOD;
 }
 
 /* Rows of a table that is made up where none is given: tables by type, of scores where there are several, and by node.
@@ -135,48 +132,43 @@ static int open_random(const gradient_check *c, trial *t)
 {
     typed_variant typed = *c->typed;
     char tokens[16];
-    int status = CLI_GOOD;
     snprintf(tokens, sizeof tokens, "%d", (int)RANDOM_TOKENS);
     if (!tells_tokens(&typed)) typed.tokens = tokens;
     hga_id heads = RANDOM_HEADS, choosers;
-    TRY(routed_choosers(&typed, heads, heads, &choosers));
+    MUST(routed_choosers(&typed, heads, heads, &choosers));
     heads /= choosers;
-    TRY(routed_is(&typed) ? build_chosen(&typed, c->seed, heads, t) : model_build(&typed, NULL, &t->m));
-    TRY(call_put(c->call, &t->m));
+    MUST(routed_is(&typed) ? build_chosen(&typed, c->seed, heads, t) : model_build(&typed, NULL, &t->m));
+    MUST(call_put(c->call, &t->m));
     if (t->m.tree_heads > 1) heads = 1;
     t->shape = (hga_shape){.n_heads = heads, .n_kv_heads = heads, .dim = RANDOM_DIM, .dim_v = RANDOM_DIM};
-    TRY(random_tensor(t, c->seed, HGA_IO_QUERY, heads * RANDOM_DIM, &t->io.query));
-    TRY(random_tensor(t, c->seed, HGA_IO_KEY, heads * RANDOM_DIM, &t->io.key));
-    TRY(random_tensor(t, c->seed, HGA_IO_VALUE, heads * RANDOM_DIM, &t->io.value));
-    TRY(random_tensor(t, c->seed, HGA_IO_OUT, heads * RANDOM_DIM, &t->io.out));
+    MUST(random_tensor(t, c->seed, HGA_IO_QUERY, heads * RANDOM_DIM, &t->io.query));
+    MUST(random_tensor(t, c->seed, HGA_IO_KEY, heads * RANDOM_DIM, &t->io.key));
+    MUST(random_tensor(t, c->seed, HGA_IO_VALUE, heads * RANDOM_DIM, &t->io.value));
+    MUST(random_tensor(t, c->seed, HGA_IO_OUT, heads * RANDOM_DIM, &t->io.out));
     if (t->m.alpha) t->io.type_scale.data = t->m.alpha, t->io.type_scale.rows = t->m.n_alpha;
-    TRY(call_files_bind(c->call, &t->m, &t->shape, &t->files.tables, &t->io));
-    TRY(random_tables(t, c->seed));
-done:
-    return status;
+    MUST(call_files_bind(c->call, &t->m, &t->shape, &t->files.tables, &t->io));
+    return random_tables(t, c->seed);
 }
 
 /* The case that the user's tensors make; of heads that choose for themselves the first part alone. */
 static int open_files(const gradient_check *c, trial *t)
 {
-    int status = CLI_GOOD;
     const choosing together = {.choosers = 1};
     hga_id choosers;
-    TRY(attend_io_read(&c->paths, c->call, LAYOUT_NHD, tensor_file_read, &t->all));
+    MUST(attend_io_read(&c->paths, c->call, LAYOUT_NHD, tensor_file_read, &t->all));
     if (t->all.query.samples != 1)
-        TRY(complain(CLI_DATA, "%s: is a batch of %d; one sample is needed here", c->paths.query,
-                     t->all.query.samples));
-    TRY(routed_choosers(c->typed, t->all.query.heads, t->all.key.heads, &choosers));
+        return complain(CLI_DATA, "%s: is a batch of %d; one sample is needed here", c->paths.query,
+                        t->all.query.samples);
+    MUST(routed_choosers(c->typed, t->all.query.heads, t->all.key.heads, &choosers));
     t->part = part_of(&t->all, 0, choosers);
-    TRY(part_take(&t->all, 0, &t->part, &t->files));
+    MUST(part_take(&t->all, 0, &t->part, &t->files));
     model_tensors tensors = attend_io_tensors(&t->files);
     if (routed_is(c->typed)) tensors.choosing = &together;
-    TRY(model_build(c->typed, &tensors, &t->m));
-    TRY(call_put(c->call, &t->m));
-    TRY(attend_io_bind(&c->paths, c->call, &t->m, &t->files));
+    MUST(model_build(c->typed, &tensors, &t->m));
+    MUST(call_put(c->call, &t->m));
+    MUST(attend_io_bind(&c->paths, c->call, &t->m, &t->files));
     t->shape = t->files.shape, t->io = t->files.io;
-done:
-    return status;
+    return CLI_GOOD;
 }
 
 static void clear(trial *t)
@@ -226,13 +218,10 @@ static hga_grad_io bind(const trial *t, float *const of[N_GRADIENTS])
 static int go_back(const gradient_check *c, trial *t, int generic, hga_plan **plan, float *of[N_GRADIENTS])
 {
     hga_options options = {.generic = generic};
-    int status = CLI_GOOD;
-    for (int i = 0; i < N_GRADIENTS; i++) TRY(take(t->n[i], sizeof(float), &of[i]));
+    for (int i = 0; i < N_GRADIENTS; i++) MUST(take(t->n[i], sizeof(float), &of[i]));
     hga_grad_io grad = bind(t, of);
     call_plan(c->call, &options);
-    TRY(gradients_execute(&t->m, options, &t->shape, &t->io, &grad, plan));
-done:
-    return status;
+    return gradients_execute(&t->m, options, &t->shape, &t->io, &grad, plan);
 }
 
 /* ---- differences ---- */
@@ -242,17 +231,15 @@ static int slope(const trial *t, gradient_of input, int64_t entry, double h, dou
 {
     static const double weight[] = {1, -8, 0, 8, -1};
     hga_grad_io grad = bind(t, (float *const[N_GRADIENTS]){NULL});
-    int status = CLI_GOOD;
     *out = 0;
     for (int k = 0; k < 5; k++) {
         double loss;
         if (weight[k] == 0) continue;
-        TRY(complain_of(hga_plan_loss(t->plain, &t->io, &grad, input_of(input), entry, (k - 2) * h, &loss), CLI_USAGE,
-                        t->m.title));
+        MUST(complain_of(hga_plan_loss(t->plain, &t->io, &grad, input_of(input), entry, (k - 2) * h, &loss), CLI_USAGE,
+                         t->m.title));
         *out += weight[k] * loss / (12 * h);
     }
-done:
-    return status;
+    return CLI_GOOD;
 }
 
 /* How far the gradient of an entry is from the slope, in parts of `size`. Points may lie on both sides of a kink, which
@@ -260,16 +247,14 @@ done:
 static int compare(const trial *t, gradient_of input, int64_t entry, double size, double *difference, double *error)
 {
     static const double steps[] = {1e-3, 1e-5};
-    int status = CLI_GOOD;
     *error = INFINITY;
     for (size_t i = 0; i < sizeof steps / sizeof *steps && !(*error <= most_plain); i++) {
         double x;
-        TRY(slope(t, input, entry, steps[i], &x));
+        MUST(slope(t, input, entry, steps[i], &x));
         double is = fabs(x - (double)t->by_plain[input][entry]) / size;
         if (i == 0 || is < *error) *error = is, *difference = x;
     }
-done:
-    return status;
+    return CLI_GOOD;
 }
 
 static double largest(const float *x, int64_t n)
@@ -302,8 +287,7 @@ static int try_input(const trial *t, gradient_of input, double all, int64_t seed
     for (int64_t i = 0; i < tries; i++) {
         int64_t entry = tries == n ? i : (int64_t)(number_bits((uint64_t)seed + 77u, (uint64_t)i) % (uint64_t)n);
         double difference, error;
-        int status = compare(t, input, entry, size, &difference, &error);
-        if (status) return status;
+        MUST(compare(t, input, entry, size, &difference, &error));
         if (!(error <= most)) most = error, worst = entry, want = difference;
     }
     for (int64_t i = 0; i < n; i++) {
@@ -322,12 +306,10 @@ static int try_input(const trial *t, gradient_of input, double all, int64_t seed
 static int try_all(const trial *t, int64_t seed, json_t *rows, int *pass)
 {
     double all = 0;
-    int status = CLI_GOOD;
     for (int i = 0; i < N_GRADIENTS; i++) all = fmax(all, largest(t->by_plain[i], t->n[i]));
     for (gradient_of i = 0; i < N_GRADIENTS; i++)
-        if (t->n[i]) TRY(try_input(t, i, all, seed, rows, pass));
-done:
-    return status;
+        if (t->n[i]) MUST(try_input(t, i, all, seed, rows, pass));
+    return CLI_GOOD;
 }
 
 /* ---- the command ---- */

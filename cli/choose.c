@@ -112,14 +112,11 @@ static int try_one(const arguments *a, bench *b, outcome *o)
     const trial_way way = {.shape = {.n_heads = e->heads, .dim = e->dim, .dim_v = b->dim_v},
                            .options = a->options,
                            .rules = {.budget = a->seconds}};
-    int status = CLI_GOOD;
-    if (o->tried->height) TRY(scene_route(&b->whole, o->tried->height, o->tried->medians, (uint64_t)a->seed));
+    if (o->tried->height) MUST(scene_route(&b->whole, o->tried->height, o->tried->medians, (uint64_t)a->seed));
     b->probe = b->whole;
     b->probe.words.n = probe_tokens(e);
-    TRY(trial_run(&b->whole, o->tried, &way, &b->dense, &o->t));
-    TRY(trial_probe(&b->probe, o->tried, &a->options, &b->dense, &o->t));
-done:
-    return status;
+    MUST(trial_run(&b->whole, o->tried, &way, &b->dense, &o->t));
+    return trial_probe(&b->probe, o->tried, &a->options, &b->dense, &o->t);
 }
 
 /* Every candidate in turn, telling how far it is. */
@@ -269,8 +266,7 @@ static int check(void *input)
     if (!a->paths.query) return complain(CLI_USAGE, "--query FILE is missing");
     if (!a->paths.key) return complain(CLI_USAGE, "--key FILE is missing");
     if (!a->paths.value) return complain(CLI_USAGE, "--value FILE is missing");
-    int status = drawing_check_path("-o", a->out);
-    if (status) return status;
+    MUST(drawing_check_path("-o", a->out));
     return contenders_swept(a->variants, 1, a->causal, &all); /* wrong names are known before anything is read */
 }
 

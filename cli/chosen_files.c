@@ -10,14 +10,12 @@ int chosen_open(const chosen_paths *typed, const typed_variant *variant, const a
                 chosen_files *f)
 {
     const char *first = typed->choice ? "--choice" : typed->weights ? "--block-weights" : "--block-scores";
-    int status = CLI_GOOD, any = typed->choice || typed->weights || typed->scores;
+    int any = typed->choice || typed->weights || typed->scores;
     *f = (chosen_files){.typed = *typed, .samples = all->query.samples, .choosers = choosers};
     f->heads = all->query.heads, f->tokens = all->query.rows;
-    if (any && !routed_is(variant)) TRY(complain(CLI_USAGE, "%s: %s chooses no blocks", first, variant->name));
-    if (typed->scores) TRY(npy_read_endless(typed->scores, &f->scores));
-    TRY(take((int64_t)f->samples * choosers, sizeof *f->part, &f->part));
-done:
-    return status;
+    if (any && !routed_is(variant)) return complain(CLI_USAGE, "%s: %s chooses no blocks", first, variant->name);
+    if (typed->scores) MUST(npy_read_endless(typed->scores, &f->scores));
+    return take((int64_t)f->samples * choosers, sizeof *f->part, &f->part);
 }
 
 /* ---- weights ---- */

@@ -75,15 +75,12 @@ static int count_in_choice(const typed_variant *typed, hga_id *n)
 /* Reads scores, queries and keys, and finds how many heads choose for themselves. */
 static int open_inputs(const typed_variant *typed, const chosen_source *c, chosen_inputs *in)
 {
-    int status = CLI_GOOD;
     *in = (chosen_inputs){0};
-    if (!c->query != !c->key) TRY(complain(CLI_USAGE, "--query and --key go together"));
-    if (c->scores) TRY(npy_read_endless(c->scores, &in->scores));
-    if (c->query) TRY(read_tensors(c, in));
-    TRY(in->heads ? routed_choosers(typed, in->heads, in->io.key.heads, &in->choosers)
-                  : count_in_choice(typed, &in->choosers));
-done:
-    return status;
+    if (!c->query != !c->key) return complain(CLI_USAGE, "--query and --key go together");
+    if (c->scores) MUST(npy_read_endless(c->scores, &in->scores));
+    if (c->query) MUST(read_tensors(c, in));
+    return in->heads ? routed_choosers(typed, in->heads, in->io.key.heads, &in->choosers)
+                     : count_in_choice(typed, &in->choosers);
 }
 
 static void close_inputs(chosen_inputs *in)

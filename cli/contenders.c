@@ -43,18 +43,17 @@ static void add_shown(const hga_variant *v, const char *words, contenders *out)
 /* Is each name a variant that a text can be shown with? */
 static int check_shown(const char *list)
 {
-    char hint[96], name[64];
+    char hint[96], name[VARIANT_NAME];
     const char *known[MAX_CONTENDERS];
+    const hga_variant *v;
     int n = 0;
-    for (const hga_variant *v = hga_variants(); v->name && n < MAX_CONTENDERS; v++) known[n++] = v->name;
-    for (const char *c = list;; c += strcspn(c, ",") + 1) {
-        snprintf(name, sizeof name, "%.*s", (int)strcspn(c, ","), c);
-        if (!hga_variant_named(name))
-            return complain(CLI_USAGE, "--variants: no variant '%s'%s", name, nearest_hint(name, known, n, hint));
-        if (!hga_variant_named(name)->shows[0])
+    for (v = hga_variants(); v->name && n < MAX_CONTENDERS; v++) known[n++] = v->name;
+    while (variant_next(&list, name, &v)) {
+        if (!v) return complain(CLI_USAGE, "--variants: no variant '%s'%s", name, nearest_hint(name, known, n, hint));
+        if (!v->shows[0])
             return complain(CLI_USAGE, "--variants: %s needs what no text has; hga attend takes it", name);
-        if (!c[strcspn(c, ",")]) return CLI_GOOD;
     }
+    return CLI_GOOD;
 }
 
 int contenders_shown(const char *list, contenders *out)
@@ -69,37 +68,32 @@ int contenders_shown(const char *list, contenders *out)
 
 /* ---- what is worth comparing ---- */
 
-/* variants with settings worth comparing */
-static int list_names(char *names, size_t room)
-{
-    size_t used = 0;
-    names[0] = 0;
-    for (const hga_variant *v = hga_variants(); v->name; v++)
-        if (v->sweeps) used += (size_t)snprintf(names + used, room - used, "%s%s", used ? " " : "", v->name);
-    return used < room;
-}
-
 static int fits_order(const hga_variant *v, int causal)
 {
     return causal ? (v->can & (HGA_CAN_CAUSAL | HGA_ALWAYS_CAUSAL)) != 0 : !(v->can & HGA_ALWAYS_CAUSAL);
 }
 
+static int complain_of_swept(const char *name)
+{
+    char names[512] = "";
+    size_t used = 0;
+    for (const hga_variant *v = hga_variants(); v->name; v++)
+        if (v->sweeps) used += (size_t)snprintf(names + used, sizeof names - used, " %s", v->name);
+    return complain(CLI_USAGE, "--variants: '%s' is not one of:%s", name, names);
+}
+
 /* Is each name a variant whose parameters are swept, and can it be causal, or not, as is asked? */
 static int check_swept(const char *list, int causal)
 {
-    char names[512];
-    list_names(names, sizeof names);
-    for (const char *c = list;; c += strcspn(c, ",") + 1) {
-        char name[32];
-        size_t length = strcspn(c, ",");
-        snprintf(name, sizeof name, "%.*s", (int)length, c);
-        const hga_variant *v = length < sizeof name ? hga_variant_named(name) : NULL;
-        if (!v || !v->sweeps) return complain(CLI_USAGE, "--variants: '%.*s' is not one of: %s", (int)length, c, names);
+    char name[VARIANT_NAME];
+    const hga_variant *v;
+    while (variant_next(&list, name, &v)) {
+        if (!v || !v->sweeps) return complain_of_swept(name);
         if (!fits_order(v, causal))
             return complain(CLI_USAGE, "--variants: %s %s", v->name,
                             causal ? "cannot be causal" : "is always causal; say --causal");
-        if (!c[length]) return CLI_GOOD;
     }
+    return CLI_GOOD;
 }
 
 /* it sees less than all there is */
@@ -245,8 +239,7 @@ static int build_chosen(const scene *s, const contender *c, hga_graph **g, hga_p
     model m = {0};
     snprintf(tokens, sizeof tokens, "%d", s->words.n);
     typed.n = cut_words(c, text, typed.setting);
-    int status = model_build(&typed, &tensors, &m);
-    if (status) return status;
+    MUST(model_build(&typed, &tensors, &m));
     *g = m.graph, *p = m.program;
     m.graph = NULL; /* the caller's now */
     model_clear(&m);

@@ -54,26 +54,20 @@ static int build(const arguments *a, const attend_io *all, model *m)
 {
     attend_io first = attend_io_sample(all, 0);
     model_tensors tensors = attend_io_tensors(&first);
-    int status = CLI_GOOD;
-    TRY(check_samples(&a->variant, all));
-    TRY(model_build(&a->variant, &tensors, m));
-    TRY(call_put(&a->call, m));
-done:
-    return status;
+    MUST(check_samples(&a->variant, all));
+    MUST(model_build(&a->variant, &tensors, m));
+    return call_put(&a->call, m);
 }
 
 /* Binds each sample to its tensors and feeds them all together. */
 static int decode(const arguments *a, const attend_io *all, const model *m, attend_io *sample, decoded *d)
 {
-    int status = CLI_GOOD;
     for (hga_id i = 0; i < all->query.samples; i++) {
         sample[i] = attend_io_sample(all, i);
-        TRY(attend_io_bind(&a->tensors.paths, &a->call, m, &sample[i]));
+        MUST(attend_io_bind(&a->tensors.paths, &a->call, m, &sample[i]));
     }
     if (!a->tensors.quiet) tensor_file_say(&all->query);
-    TRY(decode_run(&a->decoding, m, &a->options, sample, all->query.samples, d));
-done:
-    return status;
+    return decode_run(&a->decoding, m, &a->options, sample, all->query.samples, d);
 }
 
 /* ---- what is written ---- */
@@ -85,12 +79,10 @@ typedef struct targets {
 /* Before anything is computed. */
 static int open_targets(const arguments *a, targets *t)
 {
-    int status = CLI_GOOD;
-    TRY(outfile_open(a->tensors.paths.out, &t->out));
-    if (a->tensors.paths.lse) TRY(outfile_open(a->tensors.paths.lse, &t->lse));
-    if (a->decoding.save) TRY(outfile_check(a->decoding.save));
-done:
-    return status;
+    MUST(outfile_open(a->tensors.paths.out, &t->out));
+    if (a->tensors.paths.lse) MUST(outfile_open(a->tensors.paths.lse, &t->lse));
+    if (a->decoding.save) MUST(outfile_check(a->decoding.save));
+    return CLI_GOOD;
 }
 
 /* The samples' rows behind each other, and the file ready to be kept. */
@@ -113,36 +105,25 @@ done:
 /* Outputs are on the disk before the cache is written, and take their names last. */
 static int write_files(const arguments *a, const attend_io *all, const attend_io *sample, const decoded *d, targets *t)
 {
-    int status = CLI_GOOD;
-    TRY(write_rows(a, all, sample, all->value.columns, &t->out));
-    if (a->tensors.paths.lse) TRY(write_rows(a, all, sample, 0, &t->lse));
-    if (d->saved) TRY(complain_of(hga_cache_write(d->saved, a->decoding.save), CLI_OUTSIDE, a->decoding.save));
-    if (a->tensors.paths.lse) TRY(outfile_keep(&t->lse));
-    TRY(outfile_keep(&t->out));
-done:
-    return status;
+    MUST(write_rows(a, all, sample, all->value.columns, &t->out));
+    if (a->tensors.paths.lse) MUST(write_rows(a, all, sample, 0, &t->lse));
+    if (d->saved) MUST(complain_of(hga_cache_write(d->saved, a->decoding.save), CLI_OUTSIDE, a->decoding.save));
+    if (a->tensors.paths.lse) MUST(outfile_keep(&t->lse));
+    return outfile_keep(&t->out);
 }
 
 /* ---- what is told ---- */
 
-/* Microseconds, of n tokens; NaN of none. */
-static double median(const double *seconds, int64_t n)
+/* Microseconds that a share of n tokens takes at most; NaN of none. */
+static double quantile(const double *seconds, int64_t n, double share)
 {
-    double *sorted = NULL, middle = NAN;
-    if (n == 0 || take(n, sizeof *sorted, &sorted)) return middle;
+    double *sorted = NULL, is;
+    if (n == 0 || take(n, sizeof *sorted, &sorted)) return NAN;
     memcpy(sorted, seconds, (size_t)n * sizeof *sorted);
     bench_sort(sorted, n);
-    middle = 1e6 * (sorted[(n - 1) / 2] + sorted[n / 2]) / 2;
+    is = 1e6 * bench_quantile(sorted, (int)n, share);
     free(sorted);
-    return middle;
-}
-
-static double worst(const double *seconds, int64_t n)
-{
-    double most = n ? seconds[0] : NAN;
-    for (int64_t i = 1; i < n; i++)
-        if (seconds[i] > most) most = seconds[i];
-    return 1e6 * most;
+    return is;
 }
 
 static json_t *levels_json(const decoded *d)
@@ -162,9 +143,10 @@ static json_t *report(const arguments *a, const attend_io *all, const model *m, 
                             "samples", all->query.samples, "heads", all->query.heads, "dim", all->query.columns,
                             "chunks", a->decoding.chunks_text ? a->decoding.chunks_text : "1", "same", a->decoding.same,
                             "resumed", d->resumed, "appends", (json_int_t)d->appends);
-    json_t *times = json_pack("{s:o, s:o, s:o, s:o}", "median_us", json_number(median(d->seconds, n)), "worst_us",
-                              json_number(worst(d->seconds, n)), "first_us", json_number(median(d->seconds, some)),
-                              "last_us", json_number(median(d->seconds + n - some, some)));
+    json_t *times =
+        json_pack("{s:o, s:o, s:o, s:o}", "median_us", json_number(quantile(d->seconds, n, 0.5)), "worst_us",
+                  json_number(quantile(d->seconds, n, 1)), "first_us", json_number(quantile(d->seconds, some, 0.5)),
+                  "last_us", json_number(quantile(d->seconds + n - some, some, 0.5)));
     json_t *held = json_pack("{s:f, s:I, s:I, s:i, s:I, s:o}", "decoder_seconds", d->decoder_seconds, "workspace_bytes",
                              (json_int_t)d->workspace_bytes, "cache_bytes", (json_int_t)d->most_bytes, "cache_tokens",
                              d->most_at, "rows", (json_int_t)d->rows, "levels", levels_json(d));

@@ -182,8 +182,7 @@ static void take_rows(const session *s, hga_id n_rows)
 
 static int note_seconds(decoded *d, double seconds, hga_id tokens, hga_id n_samples)
 {
-    int status = grow(&d->seconds, &d->room, d->n_seconds + tokens, sizeof *d->seconds);
-    if (status) return status;
+    MUST(grow(&d->seconds, &d->room, d->n_seconds + tokens, sizeof *d->seconds));
     for (hga_id i = 0; i < tokens; i++) d->seconds[d->n_seconds++] = seconds / tokens / n_samples;
     d->appends++;
     return CLI_GOOD;
@@ -202,21 +201,19 @@ static int append(session *s, hga_id chunk)
 {
     const hga_decoder *d = s->out->decoder;
     int64_t floats = 0;
-    int status = CLI_GOOD;
     hga_id n = hga_decoder_rows(d, s->tokens, chunk, NULL, 0);
     for (int t = 0; t < N_TENSORS; t++) floats += floats_of(&s->sample->shape, t);
-    TRY(grow(&s->node, &s->node_room, n, sizeof *s->node));
-    TRY(grow(&s->rows, &s->rows_room, s->n * floats * n, sizeof *s->rows));
+    MUST(grow(&s->node, &s->node_room, n, sizeof *s->node));
+    MUST(grow(&s->rows, &s->rows_room, s->n * floats * n, sizeof *s->rows));
     hga_decoder_rows(d, s->tokens, chunk, s->node, n);
     lay_rows(s, chunk, n);
     double start = bench_seconds();
-    TRY(complain_of(hga_decoder_append(d, s->out->workspace, s->list, s->n), CLI_USAGE, "append"));
-    TRY(note_seconds(s->out, bench_seconds() - start, chunk / s->per, s->n));
+    MUST(complain_of(hga_decoder_append(d, s->out->workspace, s->list, s->n), CLI_USAGE, "append"));
+    MUST(note_seconds(s->out, bench_seconds() - start, chunk / s->per, s->n));
     take_rows(s, n);
     s->tokens += chunk;
     note_bytes(s);
-done:
-    return status;
+    return CLI_GOOD;
 }
 
 /* ---- between appends ---- */
@@ -226,8 +223,7 @@ static int fork_caches(session *s)
 {
     for (hga_id i = 0; i < s->n; i++) {
         hga_cache *fork;
-        int status = complain_of(hga_cache_fork(s->cache[i], &fork), CLI_USAGE, "--fork-at");
-        if (status) return status;
+        MUST(complain_of(hga_cache_fork(s->cache[i], &fork), CLI_USAGE, "--fork-at"));
         hga_cache_destroy(s->cache[i]);
         s->cache[i] = fork;
     }
@@ -238,8 +234,7 @@ static int cut_caches(session *s)
 {
     s->tokens -= s->typed->back * s->per;
     for (hga_id i = 0; i < s->n; i++) {
-        int status = complain_of(hga_cache_cut(s->cache[i], s->tokens), CLI_USAGE, "--cut");
-        if (status) return status;
+        MUST(complain_of(hga_cache_cut(s->cache[i], s->tokens), CLI_USAGE, "--cut"));
     }
     return CLI_GOOD;
 }
@@ -254,12 +249,10 @@ static int is_now(const session *s, hga_id *moment)
 
 static int meet_moments(session *s)
 {
-    int status = CLI_GOOD;
-    if (is_now(s, &s->save_at)) TRY(complain_of(hga_cache_fork(s->cache[0], &s->out->saved), CLI_USAGE, "--save"));
-    if (is_now(s, &s->fork_at)) TRY(fork_caches(s));
-    if (is_now(s, &s->cut_at)) TRY(cut_caches(s));
-done:
-    return status;
+    if (is_now(s, &s->save_at)) MUST(complain_of(hga_cache_fork(s->cache[0], &s->out->saved), CLI_USAGE, "--save"));
+    if (is_now(s, &s->fork_at)) MUST(fork_caches(s));
+    if (is_now(s, &s->cut_at)) MUST(cut_caches(s));
+    return CLI_GOOD;
 }
 
 /* The next chunk ends with the tokens, or at a moment, where that comes first. */
@@ -276,14 +269,12 @@ static hga_id next_chunk(session *s)
 /* Chunks up to the last token, with forks, cuts and files where they are due. */
 static int feed(session *s)
 {
-    int status = CLI_GOOD;
     while (1) {
-        TRY(meet_moments(s));
+        MUST(meet_moments(s));
         if (s->tokens == s->end) break;
-        TRY(append(s, next_chunk(s)));
+        MUST(append(s, next_chunk(s)));
     }
-done:
-    return status;
+    return CLI_GOOD;
 }
 
 /* ---- begin and end ---- */
@@ -294,18 +285,17 @@ static int open_decoder(const typed_decoding *typed, const model *m, const hga_o
     hga_decode_options o = {.plan = *options, .same_bits = typed->same, .prefill = m->prefill};
     hga_id tokens = hga_graph_nodes(m->graph).level_ptr[1] / s->per;
     decoded *d = s->out;
-    int blame = m->from_file ? CLI_DATA : CLI_USAGE, status = CLI_GOOD;
-    TRY(check_tokens(typed, 0, tokens)); /* which bounds what is taken back */
+    int blame = m->from_file ? CLI_DATA : CLI_USAGE;
+    MUST(check_tokens(typed, 0, tokens)); /* which bounds what is taken back */
     o.rollback = typed->back * s->per;
     if (m->how.block) o.selection = &m->how;
     double start = bench_seconds();
-    TRY(complain_of(hga_decoder_create(m->graph, &m->program, &s->sample->shape, &o, &d->decoder), blame, m->title));
-    TRY(complain_of(hga_decode_workspace_create(d->decoder, &d->workspace), blame, m->title));
-    TRY(complain_of(hga_pages_create(d->decoder, 0, &d->pages), blame, m->title));
+    MUST(complain_of(hga_decoder_create(m->graph, &m->program, &s->sample->shape, &o, &d->decoder), blame, m->title));
+    MUST(complain_of(hga_decode_workspace_create(d->decoder, &d->workspace), blame, m->title));
+    MUST(complain_of(hga_pages_create(d->decoder, 0, &d->pages), blame, m->title));
     d->decoder_seconds = bench_seconds() - start;
     s->end = hga_decoder_tokens(d->decoder), d->tokens = s->end / s->per;
-done:
-    return status;
+    return CLI_GOOD;
 }
 
 /* Rows that nobody computes are marked. */
@@ -320,8 +310,7 @@ static void mark_rows(attend_io *a)
 static int resume(session *s)
 {
     if (s->n > 1) return complain(CLI_USAGE, "--resume: a file has one cache, the tensors have %d samples", s->n);
-    int status = complain_of(hga_cache_read(s->out->pages, s->typed->resume, &s->cache[0]), CLI_DATA, s->typed->resume);
-    if (status) return status;
+    MUST(complain_of(hga_cache_read(s->out->pages, s->typed->resume, &s->cache[0]), CLI_DATA, s->typed->resume));
     s->tokens = hga_cache_tokens(s->cache[0]), s->out->resumed = s->tokens / s->per;
     mark_rows(s->sample);
     return CLI_GOOD;
@@ -330,20 +319,18 @@ static int resume(session *s)
 /* A cache for each sample, empty or from the file that is resumed, and the tokens at which something is done. */
 static int open_caches(session *s)
 {
-    int status = CLI_GOOD;
-    TRY(take(s->n, sizeof *s->cache, &s->cache));
-    TRY(take(s->n, sizeof *s->list, &s->list));
+    MUST(take(s->n, sizeof *s->cache, &s->cache));
+    MUST(take(s->n, sizeof *s->list, &s->list));
     if (s->typed->save && s->n > 1)
-        TRY(complain(CLI_USAGE, "--save: a file has one cache, the tensors have %d samples", s->n));
+        return complain(CLI_USAGE, "--save: a file has one cache, the tensors have %d samples", s->n);
     for (hga_id i = 0; !s->typed->resume && i < s->n; i++)
-        TRY(complain_of(hga_cache_create(s->out->pages, &s->cache[i]), CLI_USAGE, "caches"));
-    if (s->typed->resume) TRY(resume(s));
-    TRY(check_tokens(s->typed, s->out->resumed, s->out->tokens));
+        MUST(complain_of(hga_cache_create(s->out->pages, &s->cache[i]), CLI_USAGE, "caches"));
+    if (s->typed->resume) MUST(resume(s));
+    MUST(check_tokens(s->typed, s->out->resumed, s->out->tokens));
     if (s->typed->fork_at != NEVER) s->fork_at = s->typed->fork_at * s->per;
     if (s->typed->cut_at != NEVER) s->cut_at = s->typed->cut_at * s->per;
     if (s->typed->save) s->save_at = s->typed->save_at == NEVER ? s->end : s->typed->save_at * s->per;
-done:
-    return status;
+    return CLI_GOOD;
 }
 
 /* What the caches held when they held most. */
@@ -363,8 +350,7 @@ static int find_first_row(session *s)
 {
     const hga_decoder *d = s->out->decoder;
     hga_id n = hga_decoder_rows(d, 0, s->end, NULL, 0);
-    int status = grow(&s->node, &s->node_room, n, sizeof *s->node);
-    if (status) return status;
+    MUST(grow(&s->node, &s->node_room, n, sizeof *s->node));
     hga_decoder_rows(d, 0, s->end, s->node, n);
     s->first_row = s->node[0];
     for (hga_id i = 1; i < n; i++)

@@ -8,6 +8,7 @@
 #include "command.h"
 #include "explain_ranks.h"
 #include "ordered.h"
+#include "table.h"
 #include "terminal.h"
 #include "typed_call.h"
 
@@ -53,66 +54,56 @@ static call_as_typed call_of(const typed_call *typed)
     return c;
 }
 
-/* How a plan goes back: the way, why it is in double (NULL: it is not), and what a workspace takes for it. */
-typedef struct way_back {
-    call_as_typed call;
-    const char *name, *plain;
-    int64_t bytes;
-} way_back;
-
-static const char *tried(const hga_plan *plan, const way_back *x, hga_id i, const char **refusal)
+/* Where its name is given, the i-th backward pass that the plan tries for a call; *refusal is why it is not taken. */
+static const char *tried(const hga_plan *plan, const call_as_typed *c, hga_id i, const char **refusal)
 {
-    const call_as_typed *c = x->call.brings ? &x->call : NULL;
-    return hga_plan_gradient_tried(plan, c ? &c->io : NULL, c ? &c->grad : NULL, i, refusal);
+    return hga_plan_gradient_tried(plan, c->brings ? &c->io : NULL, c->brings ? &c->grad : NULL, i, refusal);
 }
 
-/* Which backward pass the call takes and, where that is the last of all, why the one before it is refused. */
-static hga_status find_way_back(const hga_plan *plan, way_back *to)
+/* The backward pass that the call takes; of each that does not take it, why; and `plain`: where it is the last of all,
+   why the one before it is refused. */
+static int find_gradient(const hga_plan *plan, const call_as_typed *c, const char *title, json_t **out)
 {
-    hga_id i = 0;
-    const char *refusal;
-    const call_as_typed *c = to->call.brings ? &to->call : NULL;
-    hga_status st = hga_plan_prepare(plan, NULL, c ? &c->io : NULL, c ? &c->grad : NULL, &to->bytes);
-    if (st) return st;
-    for (to->plain = NULL; (to->name = tried(plan, to, i, &refusal)) && refusal; i++) to->plain = refusal;
-    if (!to->name) return hga_fail(HGA_ENOMEM, "no memory to find the backward pass");
-    if (tried(plan, to, i + 1, NULL)) to->plain = NULL; /* it is not the last */
-    return HGA_OK;
+    const char *name, *refusal, *way = NULL, *plain = NULL;
+    int64_t bytes = 0;
+    hga_status st = hga_plan_prepare(plan, NULL, c->brings ? &c->io : NULL, c->brings ? &c->grad : NULL, &bytes);
+    if (st) return complain_of(st, CLI_USAGE, title);
+    json_t *refused = json_array();
+    for (hga_id i = 0; (name = tried(plan, c, i, &refusal)); i++) {
+        if (refusal) json_array_append_new(refused, json_pack("{s:s, s:s}", "way", name, "why", refusal));
+        if (way) continue;
+        if (refusal)
+            plain = refusal;
+        else
+            way = name, plain = tried(plan, c, i + 1, NULL) ? NULL : plain; /* NULL: it is not the last */
+    }
+    *out = json_pack("{s:s?, s:s, s:o, s:I, s:I}", "plain", plain, "way", way, "refused", refused, "tape_bytes",
+                     (json_int_t)hga_plan_tape_bytes(plan), "bytes", (json_int_t)bytes);
+    return *out ? CLI_GOOD : complain(CLI_OUTSIDE, "no memory to find the backward pass");
 }
 
 /* The backward pass, in words, and why it is no other. */
-static void say_gradient(const hga_plan *plan, const way_back *x)
+static void say_gradient(const json_t *gradient)
 {
-    const char *name, *refusal;
-    if (x->plain)
-        printf("gradient: %s: %s\n", x->name, x->plain);
+    const char *plain = row_text(gradient, "plain"), *way = row_text(gradient, "way");
+    size_t i;
+    json_t *x;
+    if (*plain)
+        printf("gradient: %s: %s\n", way, plain);
     else
-        printf("gradient: in float, %s\n", x->name);
-    for (hga_id i = 0; (name = tried(plan, x, i, &refusal)); i++)
-        if (refusal) printf("  not %s: %s\n", name, refusal);
-    printf("tape: %.1f kB an execution; gradient: %.1f kB while it runs\n", (double)hga_plan_tape_bytes(plan) / 1e3,
-           (double)x->bytes / 1e3);
-}
-
-/* [{way, why}, ..]: the ways that do not take the plan. */
-static json_t *refused_json(const hga_plan *plan, const way_back *x)
-{
-    const char *name, *refusal;
-    json_t *all = json_array();
-    for (hga_id i = 0; (name = tried(plan, x, i, &refusal)); i++)
-        if (refusal) json_array_append_new(all, json_pack("{s:s, s:s}", "way", name, "why", refusal));
-    return all;
+        printf("gradient: in float, %s\n", way);
+    json_array_foreach(json_object_get(gradient, "refused"), i, x)
+        printf("  not %s: %s\n", row_text(x, "way"), row_text(x, "why"));
+    printf("tape: %.1f kB an execution; gradient: %.1f kB while it runs\n", row_number(gradient, "tape_bytes") / 1e3,
+           row_number(gradient, "bytes") / 1e3);
 }
 
 /* The plan's JSON with a member `gradient`. */
-static int print_gradient_json(const hga_plan *plan, const way_back *x, const char *text)
+static int print_gradient_json(const char *text, json_t *gradient)
 {
     json_t *j = json_loads(text, 0, NULL);
-    json_t *gradient =
-        json_pack("{s:s?, s:s, s:o, s:I, s:I}", "plain", x->plain, "way", x->name, "refused", refused_json(plan, x),
-                  "tape_bytes", (json_int_t)hga_plan_tape_bytes(plan), "bytes", (json_int_t)x->bytes);
     char *dump = NULL;
-    if (j && json_object_set_new(j, "gradient", gradient) == 0)
+    if (j && json_object_set(j, "gradient", gradient) == 0)
         dump = json_dumps(j, JSON_INDENT(1) | JSON_REAL_PRECISION(15));
     json_decref(j);
     if (!dump) return complain(CLI_OUTSIDE, "out of memory");
@@ -136,7 +127,7 @@ int run_explain(int argc, char **argv)
                               .says = "The plan of a variant: stages, kernels, tiles, threads, domains, workspace.\v"};
     arguments a = {0};
     model m = {0};
-    way_back back = {0};
+    json_t *gradient = NULL;
     hga_plan *plan = NULL;
     char *text = NULL;
     int status = CLI_GOOD;
@@ -150,20 +141,20 @@ int run_explain(int argc, char **argv)
     TRY(chosen_build(&a.variant, &a.chosen, CHOSEN_FIRST, 0, &m));
     TRY(ordered_say(&m));
     TRY(call_put(&a.call, &m));
-    back.call = call_of(&a.call);
+    const call_as_typed call = call_of(&a.call);
     call_plan(&a.call, &a.options);
     if (m.tree_heads > 1) a.shape.n_heads = a.shape.n_kv_heads = 1;
     TRY(complain_of(hga_plan_create(ordered_graph(&m), &m.program, &a.shape, &a.options, &plan),
                     m.from_file ? CLI_DATA : CLI_USAGE, m.title));
-    TRY(complain_of((a.json ? hga_plan_explain_json : hga_plan_explain)(plan, &back.call.io, &text), CLI_USAGE,
-                    m.title));
-    if (a.options.gradient) TRY(complain_of(find_way_back(plan, &back), CLI_USAGE, m.title));
-    if (a.json && a.options.gradient)
-        TRY(print_gradient_json(plan, &back, text));
+    TRY(complain_of((a.json ? hga_plan_explain_json : hga_plan_explain)(plan, &call.io, &text), CLI_USAGE, m.title));
+    if (a.options.gradient) TRY(find_gradient(plan, &call, m.title, &gradient));
+    if (gradient && a.json)
+        TRY(print_gradient_json(text, gradient));
     else
         terminal_lines(stdout, text);
-    if (!a.json && a.options.gradient) say_gradient(plan, &back);
+    if (gradient && !a.json) say_gradient(gradient);
 done:
+    json_decref(gradient);
     hga_text_free(text);
     hga_plan_destroy(plan);
     model_clear(&m);

@@ -91,19 +91,17 @@ static void share_edges(const rank_count *one, hga_id ranks, rank_count *out)
 static int count_ranks(const estimate *e, hga_id ranks, const rank_count *one, rank_count *out)
 {
     double built = e->tokens;
-    int status = CLI_GOOD;
     out->exact = e->tokens <= MOST_EXACT;
     while (!out->exact && built > MOST_ESTIMATED_FROM) built /= 2;
-    TRY(count_at(e, (int64_t)built, ranks, &out->now));
-    if (!e->whole && built >= 8 * (double)ranks) TRY(count_at(e, (int64_t)(built / 4), ranks, &out->quarter));
+    MUST(count_at(e, (int64_t)built, ranks, &out->now));
+    if (!e->whole && built >= 8 * (double)ranks) MUST(count_at(e, (int64_t)(built / 4), ranks, &out->quarter));
     out->built_edges = out->now.edges;
     if (!out->exact) {
         rank_work now = work_grown(out, built, e->tokens), quarter = work_grown(out, built, e->tokens / 4);
         out->now = now, out->quarter = quarter;
         if (one) share_edges(one, ranks, out);
     }
-done:
-    return status;
+    return CLI_GOOD;
 }
 
 /* ---- the rate ---- */
@@ -165,17 +163,14 @@ static json_t *row_of(const estimate *e, const char *way, hga_id ranks, const ra
 static int add_counted(const estimate *e, json_t *rows, hga_id ranks, const rank_count *one)
 {
     rank_count c = {0};
-    int status = CLI_GOOD;
-    TRY(count_ranks(e, ranks, one, &c));
+    MUST(count_ranks(e, ranks, one, &c));
     double compute = computing(e, c.now.edges, e->edge_seconds), weak = weak_tokens(e, &c);
     json_t *row = row_of(e, "halo", ranks, &c.now, compute, computing(e, one->now.edges, e->edge_seconds));
     if (row) {
         json_object_set_new(row, "weak_tokens", weak > 0 ? json_number(weak) : json_null());
         json_object_set_new(row, "exact", json_boolean(c.exact));
     }
-    TRY(row_append(rows, row));
-done:
-    return status;
+    return row_append(rows, row);
 }
 
 static double row_bytes(const hga_shape *s) { return 4.0 * s->dim * (s->n_kv_heads ? s->n_kv_heads : s->n_heads); }
@@ -185,32 +180,27 @@ static double row_bytes(const hga_shape *s) { return 4.0 * s->dim * (s->n_kv_hea
    routing costs that may send any token anywhere. */
 static int add_others(const estimate *e, json_t *rows, hga_id ranks)
 {
-    int status = CLI_GOOD;
     double n = e->tokens, share = n / ranks, away = (ranks - 1.0) / ranks, row = row_bytes(e->shape);
     double total = computing(e, n * n, e->dense_edge_seconds);
     rank_work ring = {n * share, 2 * n * away, ranks - 1.0, 2 * n * away * row};
     rank_work heads = {n * share, 4 * share * away, 4 * (ranks - 1.0), 4 * share * away * row};
     hga_id kv_heads = e->shape->n_kv_heads ? e->shape->n_kv_heads : e->shape->n_heads;
-    TRY(row_append(rows, row_of(e, "dense, ring", ranks, &ring, total / ranks, total)));
-    if (ranks <= kv_heads) TRY(row_append(rows, row_of(e, "dense, heads", ranks, &heads, total / ranks, total)));
+    MUST(row_append(rows, row_of(e, "dense, ring", ranks, &ring, total / ranks, total)));
+    if (ranks <= kv_heads) MUST(row_append(rows, row_of(e, "dense, heads", ranks, &heads, total / ranks, total)));
     heads.edges = 0;
-    TRY(row_append(rows, row_of(e, "routed, all-to-all", ranks, &heads, NAN, NAN)));
-done:
-    return status;
+    return row_append(rows, row_of(e, "routed, all-to-all", ranks, &heads, NAN, NAN));
 }
 
 /* For each number of ranks the variant, and beside it other ways to share the work. */
 static int fill(const estimate *e, json_t *rows)
 {
-    int status = CLI_GOOD;
     rank_count one = {0};
-    TRY(count_ranks(e, 1, NULL, &one));
+    MUST(count_ranks(e, 1, NULL, &one));
     for (int i = 0; i < e->question->n; i++) {
-        TRY(add_counted(e, rows, e->question->ranks[i], &one));
-        if (e->question->ranks[i] > 1) TRY(add_others(e, rows, e->question->ranks[i]));
+        MUST(add_counted(e, rows, e->question->ranks[i], &one));
+        if (e->question->ranks[i] > 1) MUST(add_others(e, rows, e->question->ranks[i]));
     }
-done:
-    return status;
+    return CLI_GOOD;
 }
 
 static const column columns[] = {
@@ -231,10 +221,9 @@ static const column columns[] = {
 static int print_text(const estimate *e, const char *title, const json_t *rows)
 {
     const rank_question *q = e->question;
-    int status = CLI_GOOD;
     printf("%s, %.0f tokens: what the busiest rank receives or sends in one forward pass, whichever is more\n", title,
            e->tokens);
-    TRY(table_print(stdout, rows, columns));
+    MUST(table_print(stdout, rows, columns));
     printf("measured here: %.3g ns an edge of all heads on one thread; a rank has %d thread%s, a message takes %g us, "
            "a link has %g Gbit/s\n",
            1e9 * e->edge_seconds, q->threads, q->threads > 1 ? "s" : "", q->latency_us, q->gbits);
@@ -243,8 +232,7 @@ static int print_text(const estimate *e, const char *title, const json_t *rows)
     if (e->tokens > MOST_EXACT)
         printf("of more than %d tokens, rows and bytes grow on as they did up to %d: they are estimates\n", MOST_EXACT,
                MOST_ESTIMATED_FROM);
-done:
-    return status;
+    return CLI_GOOD;
 }
 
 static int print_json(const estimate *e, const char *title, json_t *rows)

@@ -1,117 +1,69 @@
 /* graph_argument.c: a word that names a variant is one; anything else is a file. */
 #include "graph_argument.h"
 
-#include <errno.h>
-#include <hga.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "arguments.h"
 #include "complain.h"
 #include "json_file.h"
+#include "whole_file.h"
 
 /* ---- words of tokens ---- */
 
-/* Texts that are freed together. */
-typedef struct word_list {
-    char **word;
-    hga_id n, room;
-} word_list;
-
-static void clear(word_list *w)
+/* A text a line, which ends with \n or \r\n; the last may lack it. */
+static int read_lines(const char *path, json_t **list)
 {
-    for (hga_id i = 0; i < w->n; i++) free(w->word[i]);
-    free(w->word);
-}
-
-/* Adds a word to the list. */
-static int add(word_list *w, const char *path, const char *text, size_t bytes)
-{
-    if (w->n == w->room) {
-        hga_id room = w->room ? w->room > INT32_MAX / 2 ? INT32_MAX : 2 * w->room : 1024;
-        char **more = w->n == room ? NULL : realloc(w->word, (size_t)room * sizeof *more);
-        if (!more) return complain(CLI_OUTSIDE, "%s: out of memory: word %d", path, w->n);
-        w->word = more, w->room = room;
-    }
-    w->word[w->n] = strndup(text, bytes);
-    if (!w->word[w->n]) return complain(CLI_OUTSIDE, "%s: out of memory: word %d", path, w->n);
-    w->n++;
-    return CLI_GOOD;
-}
-
-/* A line's end is \n or \r\n; the last may lack it. */
-static int read_lines(FILE *file, const char *path, word_list *out)
-{
-    char *line = NULL;
-    size_t room = 0;
+    char *text = NULL;
+    size_t bytes = 0;
     int status = CLI_GOOD;
-    for (ssize_t n; status == CLI_GOOD && (n = getline(&line, &room, file)) >= 0;) {
-        size_t bytes = (size_t)n;
-        if (bytes && line[bytes - 1] == '\n') bytes--;
-        if (bytes && line[bytes - 1] == '\r') bytes--;
-        size_t mark = out->n == 0 && bytes >= 3 && memcmp(line, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
-        if (memchr(line, 0, bytes))
-            status = complain(CLI_DATA, "%s: line %d has a zero byte", path, out->n + 1);
-        else
-            status = add(out, path, line + mark, bytes - mark);
+    *list = json_array();
+    TRY(whole_file_read(path, &text, &bytes));
+    for (size_t at = 0, n; at < bytes; at += n + 1) {
+        const char *end = memchr(text + at, '\n', bytes - at);
+        n = end ? (size_t)(end - text) - at : bytes - at;
+        size_t length = n && text[at + n - 1] == '\r' ? n - 1 : n, line = json_array_size(*list) + 1;
+        if (memchr(text + at, 0, length)) TRY(complain(CLI_DATA, "%s: line %zu has a zero byte", path, line));
+        if (json_array_append_new(*list, json_stringn(text + at, length)) != 0)
+            TRY(complain(CLI_DATA, "%s: line %zu is no UTF-8, or memory ran out", path, line));
     }
-    if (status == CLI_GOOD && ferror(file))
-        status = complain(CLI_DATA, "%s: cannot be read: %s", path, strerror(errno));
-    else if (status == CLI_GOOD && !feof(file))
-        status = complain(CLI_OUTSIDE, "%s: out of memory: line %d", path, out->n + 1);
-    free(line);
+done:
+    free(text);
     return status;
 }
 
-/* A list of texts, or an object that has one as its member `words`. */
-static int read_json(const char *path, word_list *out)
+/* The texts of an array of JSON, or of an object that has one as its member `words`. */
+static int find_words(const char *path, const json_t *document, const char ***word, hga_id *n)
 {
-    json_t *all;
-    int status = json_file_read(path, &all);
-    if (status) return status;
-    const json_t *list = json_is_object(all) ? json_object_get(all, "words") : all;
-    if (!json_is_array(list)) status = complain(CLI_DATA, "%s: is neither a list of words nor has one", path);
-    for (size_t i = 0; status == CLI_GOOD && i < json_array_size(list); i++) {
-        const json_t *word = json_array_get(list, i);
-        if (json_is_string(word))
-            status = add(out, path, json_string_value(word), json_string_length(word));
-        else
-            status = complain(CLI_DATA, "%s: words[%zu] is no text", path, i);
+    const json_t *list = json_is_object(document) ? json_object_get(document, "words") : document;
+    if (!json_is_array(list)) return complain(CLI_DATA, "%s: is neither a list of words nor has one", path);
+    *n = (hga_id)json_array_size(list);
+    MUST(take(*n, sizeof **word, word));
+    for (hga_id i = 0; i < *n; i++) {
+        (*word)[i] = json_string_value(json_array_get(list, (size_t)i));
+        if (!(*word)[i]) return complain(CLI_DATA, "%s: words[%d] is no text", path, i);
     }
-    json_decref(all);
-    return status;
-}
-
-/* A .json file has a list of texts, any other a word a line. */
-static int read_words(const char *path, word_list *out)
-{
-    size_t length = strlen(path);
-    const char *name = strcmp(path, "-") == 0 ? "stdin" : path;
-    if (length > 5 && strcmp(path + length - 5, ".json") == 0) return read_json(path, out);
-    FILE *file = strcmp(path, "-") == 0 ? stdin : fopen(path, "rb");
-    if (!file) return complain(CLI_DATA, "%s: cannot be read: %s", path, strerror(errno));
-    int status = read_lines(file, name, out);
-    if (file != stdin) fclose(file);
-    return status;
+    return CLI_GOOD;
 }
 
 /* Give the graph's tokens the words of a file: a word a line, or, in .json, a list of texts or an object with such a
    list as `words`. The graph becomes another one. CLI_DATA where there are more or fewer words than tokens. */
-static int token_words_give(const char *path, hga_graph **graph)
+static int give_words(const char *path, hga_graph **graph)
 {
-    const char *name = strcmp(path, "-") == 0 ? "stdin" : path;
-    word_list w = {0};
+    const char *name = strcmp(path, "-") == 0 ? "stdin" : path, *dot = strrchr(path, '.'), **word = NULL;
+    json_t *document = NULL;
     hga_graph *named = NULL;
-    hga_id tokens = hga_graph_nodes(*graph).level_ptr[1];
+    hga_id tokens = hga_graph_nodes(*graph).level_ptr[1], n = 0;
     int status = CLI_GOOD;
-    TRY(read_words(path, &w));
-    if (w.n != tokens) TRY(complain(CLI_DATA, "%s: words: %d for %d tokens", name, w.n, tokens));
-    TRY(complain_of(hga_graph_set_names(*graph, (const char *const *)w.word, w.n, &named), CLI_DATA, path));
+    TRY((dot && strcmp(dot, ".json") == 0 ? json_file_read : read_lines)(path, &document));
+    TRY(find_words(name, document, &word, &n));
+    if (n != tokens) TRY(complain(CLI_DATA, "%s: words: %d for %d tokens", name, n, tokens));
+    TRY(complain_of(hga_graph_set_names(*graph, word, n, &named), CLI_DATA, path));
     hga_graph_destroy(*graph);
     *graph = named;
 done:
-    clear(&w);
+    free(word);
+    json_decref(document);
     return status;
 }
 
@@ -119,7 +71,6 @@ done:
 static int check(void *input)
 {
     graph_argument *a = input;
-    int status = CLI_GOOD;
     if (!a->path && !a->typed.name) return complain(CLI_USAGE, "GRAPH or VARIANT is missing");
     if (a->path && (a->typed.n || a->typed.tokens))
         return complain(CLI_USAGE, "%s: -p and -n are for a VARIANT; this is none, so it is a file; graph=%s is one",
@@ -128,10 +79,9 @@ static int check(void *input)
     if (a->tree && !a->path)
         return complain(CLI_USAGE, "--tree: is for a file of edges, not a VARIANT; graph=FILE takes -p tree=%s",
                         a->tree);
-    if (a->pattern && !a->path) TRY(variant_add(&a->typed, ignore_weights));
+    if (a->pattern && !a->path) MUST(variant_add(&a->typed, ignore_weights));
     if (a->tree && a->parents) return complain(CLI_USAGE, "--tree: the graph has a tree already, of --parents");
-done:
-    return status;
+    return CLI_GOOD;
 }
 
 static int add_parameter(const char *text, void *input) { return variant_add(&((graph_argument *)input)->typed, text); }
@@ -167,16 +117,13 @@ const option_list graph_list = {.rows = options, .parts = parts, .take = take_gr
 /* A variant's graph and program, described as those of a file are. */
 static int build_graph(graph_argument *a, graph_file *out)
 {
-    int status = CLI_GOOD;
-    TRY(chosen_build(&a->typed, &a->chosen, a->which, a->has_tensors, &a->built));
+    MUST(chosen_build(&a->typed, &a->chosen, a->which, a->has_tensors, &a->built));
     a->title = a->built.title;
     out->graph = hga_graph_retain(a->built.graph);
     out->program = a->built.program;
     out->map = a->built.map, a->built.map = (node_ids){0};
     out->in_order = 1;
-    TRY(complain_of(hga_program_to_json(&out->program, out->graph, &out->text), CLI_USAGE, a->title));
-done:
-    return status;
+    return complain_of(hga_program_to_json(&out->program, out->graph, &out->text), CLI_USAGE, a->title);
 }
 
 static int put_under_clusters(const graph_argument *a, graph_file *out)
@@ -196,7 +143,7 @@ int graph_argument_read(graph_argument *a, graph_file *out)
     TRY(a->path ? graph_file_read(a->path, a->parents, a->pattern, out) : build_graph(a, out));
     if (a->path && a->tree) TRY(put_under_clusters(a, out));
     if (a->path) a->title = a->path;
-    if (a->words) TRY(token_words_give(a->words, &out->graph));
+    if (a->words) TRY(give_words(a->words, &out->graph));
 done:
     if (status) graph_file_clear(out);
     return status;

@@ -164,21 +164,18 @@ int graph_file_read(const char *path, const char *parents, int pattern, graph_fi
 int graph_file_coarsen(const char *path, const char *name, const hga_id *size, hga_id n_sizes, graph_file *f)
 {
     hga_graph *coarse = NULL;
-    int status = CLI_GOOD;
     if (f->text && (graph_file_is_json(path) || tree_file_is(path)))
-        TRY(complain(CLI_USAGE, "%s: %s has a program of its own; clusters are for a file of edges", name, path));
+        return complain(CLI_USAGE, "%s: %s has a program of its own; clusters are for a file of edges", name, path);
     progress bar = progress_start("clusters");
     hga_status st = hga_graph_coarsen(f->graph, size, n_sizes, progress_show, &bar, &coarse);
     progress_end(&bar);
-    TRY(complain_of(st, CLI_DATA, path));
+    MUST(complain_of(st, CLI_DATA, path));
     hga_graph_destroy(f->graph);
     f->graph = coarse;
-    TRY(node_ids_fit(coarse, path, &f->map));
+    MUST(node_ids_fit(coarse, path, &f->map));
     hga_text_free(f->text);
     f->text = NULL;
-    TRY(attend_all(path, f));
-done:
-    return status;
+    return attend_all(path, f);
 }
 
 int graph_file_is_json(const char *path)

@@ -252,34 +252,29 @@ static int add_order(const arguments *a, json_t *document)
 static int fill(const arguments *a, const graph_file *f, json_t *document)
 {
     json_t *part = NULL;
-    int status = CLI_GOOD;
     json_object_set_new(document, "graph", json_string(a->look.path));
     if ((a->has_row || a->draws) && !f->text)
-        TRY(complain(CLI_DATA, "%s: has no program, so nothing is known of who sees whom (%s)", a->look.path,
-                     f->lacks));
+        return complain(CLI_DATA, "%s: has no program, so nothing is known of who sees whom (%s)", a->look.path,
+                        f->lacks);
     if (a->has_row) {
-        TRY(row_document(f, &a->row, &part));
+        MUST(row_document(f, &a->row, &part));
         json_object_set_new(document, "row", part);
     }
     if (a->draws) {
-        TRY(ascii_draw(f->graph, &f->program, a->width, a->look.path, &part));
+        MUST(ascii_draw(f->graph, &f->program, a->width, a->look.path, &part));
         json_object_set_new(document, "ascii", part);
     }
-    if (!a->has_row && !a->draws) TRY(look_document(&a->look, f, document));
-    TRY(add_order(a, document));
-done:
-    return status;
+    if (!a->has_row && !a->draws) MUST(look_document(&a->look, f, document));
+    return add_order(a, document);
 }
 
 static int print_text(const arguments *a, const json_t *document)
 {
-    int status = CLI_GOOD;
-    if (a->has_row) TRY(row_print(json_object_get(document, "row")));
+    if (a->has_row) MUST(row_print(json_object_get(document, "row")));
     if (a->has_row && a->draws) puts("");
     if (a->draws) ascii_print(json_object_get(document, "ascii"));
-    if (!a->has_row && !a->draws) TRY(look_print(document));
-done:
-    return status;
+    if (!a->has_row && !a->draws) MUST(look_print(document));
+    return CLI_GOOD;
 }
 
 /* ---- the command ---- */

@@ -211,9 +211,9 @@ static int add_causality(const look_wish *a, const graph_file *f, json_t *docume
     leak k = {.nodes = hga_graph_nodes(f->graph), .token = token, .sees = sees, .source = -1, .query = -1};
     int status = CLI_GOOD;
     if (st != HGA_EUNSUPPORTED) {
-        TRY(complain_of(st, CLI_DATA, a->path));
+        MUST(complain_of(st, CLI_DATA, a->path));
         if (token >= 0)
-            TRY(complain_of(hga_program_row(&f->program, f->graph, token, find_way, &k), CLI_DATA, a->path));
+            MUST(complain_of(hga_program_row(&f->program, f->graph, token, find_way, &k), CLI_DATA, a->path));
         hga_id node = k.source >= 0 ? k.source : k.query;
         causality = json_pack("{s:b, s:i, s:i, s:i, s:s?, s:i}", "causal", token < 0, "token", token, "sees", sees,
                               "node", node, "side",
@@ -223,7 +223,6 @@ static int add_causality(const look_wish *a, const graph_file *f, json_t *docume
                               "level", node >= 0 ? hga_graph_level(f->graph, node) : -1);
     }
     status = put(document, "causality", causality);
-done:
     return status;
 }
 
@@ -256,22 +255,20 @@ static int add_layers(const look_wish *a, const graph_file *f, int causal, json_
 int look_document(const look_wish *a, const graph_file *f, json_t *document)
 {
     hga_nodes nodes = hga_graph_nodes(f->graph);
-    int status = CLI_GOOD, causal = (nodes.claims & HGA_CLAIM_CAUSAL) || a->causal;
+    int causal = (nodes.claims & HGA_CLAIM_CAUSAL) || a->causal;
     json_object_set_new(document, "program", json_boolean(f->text != NULL));
     json_object_set_new(document, "queries", json_integer(nodes.n_queries));
     json_object_set_new(document, "keys", json_integer(nodes.n_keys));
     json_object_set_new(document, "nodes", json_integer(nodes.n));
     json_object_set_new(document, "levels", json_array());
     json_object_set_new(document, "relations", json_array());
-    TRY(list_levels(f->graph, json_object_get(document, "levels")));
-    TRY(list_relations(a, f->graph, json_object_get(document, "relations")));
-    TRY(add_bytes(a, f, document));
-    if (!f->text) goto done;
-    TRY(add_coverage(a, f, causal, document));
-    TRY(add_causality(a, f, document));
-    TRY(add_layers(a, f, causal, document));
-done:
-    return status;
+    MUST(list_levels(f->graph, json_object_get(document, "levels")));
+    MUST(list_relations(a, f->graph, json_object_get(document, "relations")));
+    MUST(add_bytes(a, f, document));
+    if (!f->text) return CLI_GOOD;
+    MUST(add_coverage(a, f, causal, document));
+    MUST(add_causality(a, f, document));
+    return add_layers(a, f, causal, document);
 }
 
 /* ---- as text ---- */
@@ -405,24 +402,20 @@ static int print_tables(const json_t *document)
         {"out_mean", "mean", "%.1f", 0},    {"out_median", "median", "%.1f", 0},
         {"out_max", "max", NULL, 0},        {0},
     };
-    int status = CLI_GOOD;
-    TRY(table_print(stdout, json_object_get(document, "levels"), levels));
-    if (json_array_size(json_object_get(document, "relations")) == 0) goto done;
+    MUST(table_print(stdout, json_object_get(document, "levels"), levels));
+    if (json_array_size(json_object_get(document, "relations")) == 0) return CLI_GOOD;
     puts("");
-    TRY(table_print(stdout, json_object_get(document, "relations"), relations));
-done:
-    return status;
+    return table_print(stdout, json_object_get(document, "relations"), relations);
 }
 
 int look_print(const json_t *document)
 {
     size_t i;
     json_t *relation;
-    int status = CLI_GOOD;
     terminal_text(stdout, json_string_value(json_object_get(document, "graph")));
     printf(": %lld query tokens, %lld key tokens, %lld nodes\n\n", number_of(document, "queries"),
            number_of(document, "keys"), number_of(document, "nodes"));
-    TRY(print_tables(document));
+    MUST(print_tables(document));
     puts("");
     json_array_foreach(json_object_get(document, "relations"), i, relation)
     {
@@ -441,6 +434,5 @@ int look_print(const json_t *document)
     print_coverage(json_object_get(document, "coverage"));
     print_causality(json_object_get(document, "causality"), json_object_get(document, "coverage"));
     print_layers(document);
-done:
-    return status;
+    return CLI_GOOD;
 }

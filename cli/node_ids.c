@@ -43,12 +43,9 @@ done:
 int node_ids_fit(const hga_graph *g, const char *title, node_ids *map)
 {
     hga_id n = hga_graph_nodes(g).n;
-    int status = CLI_GOOD;
     if (!map->id) return CLI_GOOD;
-    if (map->n < n) TRY(extend(n, map));
-    TRY(check(title, n, map));
-done:
-    return status;
+    if (map->n < n) MUST(extend(n, map));
+    return check(title, n, map);
 }
 
 hga_id node_ids_at(const node_ids *map, hga_id caller) { return map->id ? map->id[caller] : caller; }

@@ -11,13 +11,10 @@
 
 int ordered_find(hga_ordering how, model *m)
 {
-    int status = CLI_GOOD;
     if (!how) return CLI_GOOD;
-    TRY(take(hga_graph_nodes(m->graph).n, sizeof *m->order, &m->order));
-    TRY(complain_of(hga_graph_order(m->graph, how, m->order), CLI_USAGE, "order"));
-    TRY(complain_of(hga_graph_renumber(m->graph, m->order, &m->ordered), CLI_DATA, m->title));
-done:
-    return status;
+    MUST(take(hga_graph_nodes(m->graph).n, sizeof *m->order, &m->order));
+    MUST(complain_of(hga_graph_order(m->graph, how, m->order), CLI_USAGE, "order"));
+    return complain_of(hga_graph_renumber(m->graph, m->order, &m->ordered), CLI_DATA, m->title);
 }
 
 const hga_graph *ordered_graph(const model *m) { return m->ordered ? m->ordered : m->graph; }
@@ -36,19 +33,17 @@ int ordered_gain(const model *m, char **text)
 {
     enum { ROOM = 256 };
     hga_locality was, is;
-    int status = CLI_GOOD;
     *text = NULL;
     if (!m->ordered) return CLI_GOOD;
-    TRY(complain_of(hga_graph_locality(m->graph, 2, &was), CLI_DATA, m->title));
-    TRY(complain_of(hga_graph_locality(m->ordered, 2, &is), CLI_DATA, m->title));
-    TRY(take(ROOM, 1, text));
+    MUST(complain_of(hga_graph_locality(m->graph, 2, &was), CLI_DATA, m->title));
+    MUST(complain_of(hga_graph_locality(m->ordered, 2, &is), CLI_DATA, m->title));
+    MUST(take(ROOM, 1, text));
     snprintf(*text, ROOM,
              "edges between two halves %.1f -> %.1f %%, rows read for a row %.2f -> %.2f, bandwidth %d -> %d, mean "
              "distance %.0f -> %.0f",
              percent(was.cut, was.edges), percent(is.cut, is.edges), rows_a_row(&was, m), rows_a_row(&is, m),
              was.bandwidth, is.bandwidth, was.distance, is.distance);
-done:
-    return status;
+    return CLI_GOOD;
 }
 
 int ordered_say(const model *m)
@@ -125,41 +120,36 @@ static float *moved(ordered_call *c, ordered_move x, direction way, const void *
     return x.ours;
 }
 
-/* Queries, keys, values and tables go to the order. */
-static void move_inputs(ordered_call *c, const hga_shape *s, hga_io *io)
+/* The tensors of a call and of its gradients. */
+static const struct {
+    size_t io, grad;
+    hga_binding rows;
+} tensors[] = {{offsetof(hga_io, query), offsetof(hga_grad_io, d_query), HGA_IO_QUERY},
+               {offsetof(hga_io, key), offsetof(hga_grad_io, d_key), HGA_IO_KEY},
+               {offsetof(hga_io, value), offsetof(hga_grad_io, d_value), HGA_IO_VALUE},
+               {offsetof(hga_io, out), offsetof(hga_grad_io, d_out), HGA_IO_OUT},
+               {offsetof(hga_io, lse), offsetof(hga_grad_io, d_lse), HGA_IO_OUT},
+               {offsetof(hga_io, edge_out), offsetof(hga_grad_io, d_edge_out), HGA_IO_OUT}};
+enum { N_TENSORS = sizeof tensors / sizeof *tensors };
+
+/* What is read goes to the order, and what is written comes back from it: gradients of what is written are read. */
+static void move_call(ordered_call *c, const hga_shape *s, const hga_grad_io *grad)
 {
-    hga_id kv_heads = s->n_kv_heads ? s->n_kv_heads : s->n_heads;
-    io->query.data = moved(c, rows_of(c, HGA_IO_QUERY, (int64_t)s->n_heads * s->dim), THERE, io->query.data);
-    io->key.data = moved(c, rows_of(c, HGA_IO_KEY, (int64_t)kv_heads * s->dim), THERE, io->key.data);
-    io->value.data = moved(c, rows_of(c, HGA_IO_VALUE, (int64_t)kv_heads * s->dim_v), THERE, io->value.data);
-    for (hga_call_table t = 0; t < HGA_N_TABLES; t++) {
-        ordered_move x = rows_of_table(c, s, t);
-        if (x.n) io->table[t].data = moved(c, x, THERE, io->table[t].data);
+    const int64_t heads = s->n_heads, kv = s->n_kv_heads ? s->n_kv_heads : heads;
+    const int64_t columns[N_TENSORS] = {heads * s->dim,   kv * s->dim, kv * s->dim_v,
+                                        heads * s->dim_v, heads,       heads * c->io.edge_value.columns};
+    for (int i = 0; i < N_TENSORS; i++) {
+        const direction way = tensors[i].rows == HGA_IO_OUT ? BACK : THERE;
+        hga_tensor *x = (hga_tensor *)((char *)&c->io + tensors[i].io);
+        hga_tensor *d = (hga_tensor *)((char *)&c->grad + tensors[i].grad);
+        x->data = moved(c, rows_of(c, tensors[i].rows, columns[i]), way, x->data);
+        if (grad) d->data = moved(c, rows_of(c, tensors[i].rows, columns[i]), way == BACK ? THERE : BACK, d->data);
     }
-}
-
-static void move_outputs(ordered_call *c, const hga_shape *s, hga_io *io)
-{
-    io->out.data = moved(c, rows_of(c, HGA_IO_OUT, (int64_t)s->n_heads * s->dim_v), BACK, io->out.data);
-    io->lse.data = moved(c, rows_of(c, HGA_IO_OUT, s->n_heads), BACK, io->lse.data);
-    int64_t features = (int64_t)s->n_heads * io->edge_value.columns;
-    io->edge_out.data = moved(c, rows_of(c, HGA_IO_OUT, features), BACK, io->edge_out.data);
-}
-
-/* Gradients that are given go to the order, and those that are found come back from it. */
-static void move_gradients(ordered_call *c, const hga_shape *s, hga_grad_io *g)
-{
-    hga_id kv_heads = s->n_kv_heads ? s->n_kv_heads : s->n_heads;
-    g->d_out.data = moved(c, rows_of(c, HGA_IO_OUT, (int64_t)s->n_heads * s->dim_v), THERE, g->d_out.data);
-    g->d_lse.data = moved(c, rows_of(c, HGA_IO_OUT, s->n_heads), THERE, g->d_lse.data);
-    int64_t features = (int64_t)s->n_heads * c->io.edge_value.columns;
-    g->d_edge_out.data = moved(c, rows_of(c, HGA_IO_OUT, features), THERE, g->d_edge_out.data);
-    g->d_query.data = moved(c, rows_of(c, HGA_IO_QUERY, (int64_t)s->n_heads * s->dim), BACK, g->d_query.data);
-    g->d_key.data = moved(c, rows_of(c, HGA_IO_KEY, (int64_t)kv_heads * s->dim), BACK, g->d_key.data);
-    g->d_value.data = moved(c, rows_of(c, HGA_IO_VALUE, (int64_t)kv_heads * s->dim_v), BACK, g->d_value.data);
     for (hga_call_table t = 0; t < HGA_N_TABLES; t++) {
         ordered_move x = rows_of_table(c, s, t);
-        if (x.n) g->d_table[t] = moved(c, x, BACK, g->d_table[t]);
+        if (!x.n) continue;
+        c->io.table[t].data = moved(c, x, THERE, c->io.table[t].data);
+        if (grad) c->grad.d_table[t] = moved(c, x, BACK, c->grad.d_table[t]);
     }
 }
 
@@ -183,9 +173,7 @@ int ordered_open(const model *m, const hga_shape *shape, const hga_io *io, const
     if (!m->ordered) return CLI_GOOD;
     c->status = take(MOST_MOVES, sizeof *c->move, &c->move);
     if (!c->status) c->status = find_edges(c);
-    move_inputs(c, shape, &c->io);
-    move_outputs(c, shape, &c->io);
-    if (grad) move_gradients(c, shape, &c->grad);
+    move_call(c, shape, grad);
     return c->status;
 }
 

@@ -69,15 +69,13 @@ static int read_word(const hga_parameter *p, const char *text, setting *out)
 static int read_tree(const char *path, setting *out)
 {
     hga_tree *t = &out->tree;
-    int status = CLI_GOOD;
-    TRY(tree_file_read(path, t));
-    TRY(take(t->n, sizeof *out->array.whole, &out->array.whole));
+    MUST(tree_file_read(path, t));
+    MUST(take(t->n, sizeof *out->array.whole, &out->array.whole));
     memcpy(out->array.whole, t->parent, (size_t)t->n * sizeof *t->parent);
     out->array.n_dims = 1, out->array.dim[0] = out->array.count = t->n;
     out->array.path = strdup(path);
-    if (!out->array.path) TRY(complain(CLI_OUTSIDE, "out of memory"));
-done:
-    return status;
+    if (!out->array.path) return complain(CLI_OUTSIDE, "out of memory");
+    return CLI_GOOD;
 }
 
 /* Whole numbers from a file behind '@', of a tree where the parameter is one, or from a list. */

@@ -20,15 +20,13 @@ int rank_cuts(const hga_graph *g, hga_id ranks, hga_id **cuts)
 static int find_rows(const hga_plan *plan, const hga_program *p, hga_binding binding, row_list *list)
 {
     hga_id field = hga_program_field(p, binding);
-    int status = CLI_GOOD;
     list->exists = field != 0;
     if (!field) return CLI_GOOD;
-    TRY(complain_of(hga_plan_rank_rows(plan, field, NULL, 0, &list->n), CLI_USAGE, "ranks"));
-    TRY(take(list->n, sizeof *list->interval, &list->interval));
-    TRY(complain_of(hga_plan_rank_rows(plan, field, list->interval, list->n, &list->n), CLI_USAGE, "ranks"));
+    MUST(complain_of(hga_plan_rank_rows(plan, field, NULL, 0, &list->n), CLI_USAGE, "ranks"));
+    MUST(take(list->n, sizeof *list->interval, &list->interval));
+    MUST(complain_of(hga_plan_rank_rows(plan, field, list->interval, list->n, &list->n), CLI_USAGE, "ranks"));
     for (int64_t i = 0; i < list->n; i++) list->rows += list->interval[i].n;
-done:
-    return status;
+    return CLI_GOOD;
 }
 
 /* The list's rows, one after the other, as the user's tensor numbers them. */
@@ -36,11 +34,10 @@ static int number_by_user(const model *m, hga_binding binding, row_list *list)
 {
     row_list theirs = {.rows = list->rows, .exists = list->exists};
     hga_id first = 0, all = 0;
-    int status = CLI_GOOD;
     if (!m->order || !list->exists) return CLI_GOOD;
-    TRY(complain_of(hga_program_rows(&m->program, m->graph, hga_program_field(&m->program, binding), &first, &all),
-                    CLI_DATA, m->title));
-    TRY(take(list->rows, sizeof *theirs.interval, &theirs.interval));
+    MUST(complain_of(hga_program_rows(&m->program, m->graph, hga_program_field(&m->program, binding), &first, &all),
+                     CLI_DATA, m->title));
+    MUST(take(list->rows, sizeof *theirs.interval, &theirs.interval));
     for (int64_t i = 0; i < list->n; i++)
         for (int64_t at = list->interval[i].first, end = at + list->interval[i].n; at < end; at++) {
             int64_t row = m->order[first + at] - first;
@@ -52,20 +49,17 @@ static int number_by_user(const model *m, hga_binding binding, row_list *list)
         }
     free(list->interval);
     *list = theirs;
-done:
-    return status;
+    return CLI_GOOD;
 }
 
 int rank_rows_find(const hga_plan *plan, const model *m, int by_user, rank_rows *rows)
 {
     static const hga_binding binding[RANK_TENSORS] = {HGA_IO_QUERY, HGA_IO_KEY, HGA_IO_VALUE, HGA_IO_OUT};
-    int status = CLI_GOOD;
     for (int i = 0; i < RANK_TENSORS; i++) {
-        TRY(find_rows(plan, &m->program, binding[i], &rows->of[i]));
-        if (by_user) TRY(number_by_user(m, binding[i], &rows->of[i]));
+        MUST(find_rows(plan, &m->program, binding[i], &rows->of[i]));
+        if (by_user) MUST(number_by_user(m, binding[i], &rows->of[i]));
     }
-done:
-    return status;
+    return CLI_GOOD;
 }
 
 void rank_rows_clear(rank_rows *rows)

@@ -60,14 +60,11 @@ int report_case_fill(void *context, const contender *of, const hga_graph *g, con
 {
     report *r = context;
     report_case *c = &r->cases[of - r->all->of];
-    int status = CLI_GOOD;
     r->threads = hga_plan_threads(plan);
-    TRY(picture_pattern(p, g, CELLS, CELLS, NULL, NULL, &c->whole));
-    TRY(draw_start(&r->first_words, of, &c->start));
-    TRY(complain_of(hga_plan_explain(plan, NULL, &c->plan), CLI_OUTSIDE, of->variant->name));
-    TRY(keep_view(of, g, p, &c->view));
-done:
-    return status;
+    MUST(picture_pattern(p, g, CELLS, CELLS, NULL, NULL, &c->whole));
+    MUST(draw_start(&r->first_words, of, &c->start));
+    MUST(complain_of(hga_plan_explain(plan, NULL, &c->plan), CLI_OUTSIDE, of->variant->name));
+    return keep_view(of, g, p, &c->view);
 }
 
 void report_clear(report *r)
@@ -86,6 +83,23 @@ void report_clear(report *r)
 
 /* ---- the head ---- */
 
+void report_summary(FILE *file, const growth_text *source, const json_t *levels, void (*put)(FILE *, const char *))
+{
+    const char *kind, *before = " in ";
+    const json_t *count;
+    fprintf(file, "%d words", source->words);
+    json_object_foreach((json_t *)(uintptr_t)levels, kind, count)
+    {
+        long long units = (long long)json_integer_value(count);
+        if (units == source->words) continue;
+        fprintf(file, "%s%lld ", before, units);
+        put(file, kind);
+        fputs(units == 1 ? "" : "s", file);
+        before = ", ";
+    }
+    fprintf(file, "; %d heads x %d", source->shape.n_heads, source->shape.dim);
+}
+
 static void put_text_name(FILE *file, const void *context)
 {
     html_text(file, file_name(((const report *)context)->source.text.name));
@@ -95,20 +109,8 @@ static void put_text_name(FILE *file, const void *context)
 static void put_summary(FILE *file, const void *context)
 {
     const report *r = context;
-    const char *kind, *before = " in ";
-    const json_t *count;
-    fprintf(file, "%d words", r->source.words);
-    json_object_foreach((json_t *)(uintptr_t)r->levels, kind, count)
-    {
-        long long units = (long long)json_integer_value(count);
-        if (units == r->source.words) continue;
-        fprintf(file, "%s%lld ", before, units);
-        html_text(file, kind);
-        fputs(units == 1 ? "" : "s", file);
-        before = ", ";
-    }
-    fprintf(file, "; %d heads x %d, %d thread%s", r->source.shape.n_heads, r->source.shape.dim, r->threads,
-            r->threads == 1 ? "" : "s");
+    report_summary(file, &r->source, r->levels, html_text);
+    fprintf(file, ", %d thread%s", r->threads, r->threads == 1 ? "" : "s");
     call_tell(file, r->call, html_text);
 }
 

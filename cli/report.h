@@ -30,6 +30,9 @@ typedef struct report {
     report_case *cases; /* one a contender */
 } report;
 
+/* "2048 words in 5 chapters, 93 sentences; 8 heads x 64", whose kinds `put` escapes. */
+void report_summary(FILE *file, const growth_text *source, const json_t *levels, void (*put)(FILE *, const char *));
+
 /* Room for the contenders. */
 int report_start(const growth_text *source, const contenders *all, report *out);
 /* trial_way.look, its context a report: the contender's pattern on the whole text and on the first words, its plan. */

@@ -23,14 +23,12 @@ static int check_rows(const graph_file *f, const char *option, const tensor_file
 /* Weights need no values, but the rows of values that there would be. */
 static int read_tensors(const graph_file *f, const weighing *w, attend_io *io)
 {
-    int status = CLI_GOOD;
-    TRY(tensor_file_read_pair(w->tensors.query, w->tensors.key, w->layout, &io->query, &io->key));
-    TRY(check_rows(f, "--query", &io->query, HGA_IO_QUERY, HGA_ROWS_QUERIES));
-    TRY(check_rows(f, "--key", &io->key, HGA_IO_KEY, HGA_ROWS_KEYS));
+    MUST(tensor_file_read_pair(w->tensors.query, w->tensors.key, w->layout, &io->query, &io->key));
+    MUST(check_rows(f, "--query", &io->query, HGA_IO_QUERY, HGA_ROWS_QUERIES));
+    MUST(check_rows(f, "--key", &io->key, HGA_IO_KEY, HGA_ROWS_KEYS));
     io->value = (tensor_file){
         .rows = bound_rows(f->graph, &f->program, HGA_IO_VALUE, HGA_ROWS_KEYS), .heads = io->key.heads, .columns = 1};
-done:
-    return status;
+    return CLI_GOOD;
 }
 
 /* ---- edges ---- */
@@ -85,7 +83,6 @@ int row_weights(const graph_file *f, const row_tensors *t, hga_id token, row_edg
 /* Reads the tensors of --query and the others, and binds them to the graph's program. */
 int row_tensors_read(const weighing *w, const graph_file *f, const char *path, row_tensors *out)
 {
-    int status = CLI_GOOD;
     *out = (row_tensors){.path = path};
     if (f->map.id && !f->in_order) tree_file_tell(path, f->map.id, f->map.n, hga_graph_nodes(f->graph).level_ptr[1], 1);
     if (!score_stage(&f->program)) return complain(CLI_USAGE, "--query: nothing in %s depends on queries", path);
@@ -96,12 +93,11 @@ int row_tensors_read(const weighing *w, const graph_file *f, const char *path, r
                      .from_file = 1,
                      .title = strdup(path)};
     if (!out->m.title) return complain(CLI_OUTSIDE, "out of memory");
-    TRY(read_tensors(f, w, &out->io));
-    TRY(call_put(&w->call, &out->m));
-    TRY(attend_io_bind(&w->tensors, &w->call, &out->m, &out->io));
+    MUST(read_tensors(f, w, &out->io));
+    MUST(call_put(&w->call, &out->m));
+    MUST(attend_io_bind(&w->tensors, &w->call, &out->m, &out->io));
     out->first = w->first, out->heads = w->heads ? w->heads : out->io.shape.n_heads;
-done:
-    return status;
+    return CLI_GOOD;
 }
 
 void row_tensors_clear(row_tensors *t)

@@ -161,18 +161,10 @@ static const char *isa_name(const arguments *a) { return a->options.isa ? a->opt
 /* "FILE: 2048 words in 5 chapters, 91 verses, 93 sentences; .." */
 static void print_levels(const run *r)
 {
-    json_t *levels = levels_json(&r->whole.tree), *count;
-    const char *kind, *before = " in";
+    json_t *levels = levels_json(&r->whole.tree);
     terminal_text(stdout, r->a.path);
-    printf(": %d words", r->whole.words.n);
-    json_object_foreach(levels, kind, count)
-    {
-        long long units = (long long)json_integer_value(count);
-        if (units == r->whole.words.n) continue;
-        printf("%s %lld %s%s", before, units, kind, units == 1 ? "" : "s");
-        before = ",";
-    }
-    printf("; %d heads x %d", r->a.shape.n_heads, r->a.shape.dim);
+    fputs(": ", stdout);
+    report_summary(stdout, &r->source, levels, terminal_text);
     call_tell(stdout, &r->a.call, terminal_text);
     printf("; fp32 peak of a thread %.1f GFLOP/s\n\n", r->peaks.best.fma_gflops);
     json_decref(levels);
@@ -277,16 +269,14 @@ static int estimate_one(const run *r, const contender *c, estimate *e)
     const trial_way runs = {.shape = r->a.shape, .options = r->a.options, .rules = {.repetitions = 3}};
     trial few = {0};
     double start = bench_seconds(), dim = r->a.shape.dim;
-    int status = CLI_GOOD;
-    TRY(trial_run(&r->whole, c, &plans, NULL, &e->whole));
+    MUST(trial_run(&r->whole, c, &plans, NULL, &e->whole));
     e->all = bench_seconds() - start;
-    TRY(trial_run(&r->probe, c, &runs, NULL, &few));
+    MUST(trial_run(&r->probe, c, &runs, NULL, &few));
     double least = few.m.time.least, more = few.m.cost.flops > 0 ? e->whole.m.cost.flops / few.m.cost.flops : 1;
     e->once = least * more;
     e->all += measured_expected(&r->a.rules, e->once) + prefix_time(r, e->once) +
               least * ceil(r->probe.words.n / (double)KL_COLUMNS) * (dim + KL_COLUMNS) / (2 * dim);
-done:
-    return status;
+    return CLI_GOOD;
 }
 
 static json_t *estimate_json(const contender *c, const estimate *e)
@@ -332,17 +322,15 @@ static int tell_estimate(run *r)
     };
     double seconds;
     int64_t bytes;
-    int status = CLI_GOOD;
-    TRY(estimate_all(r, &seconds, &bytes));
+    MUST(estimate_all(r, &seconds, &bytes));
     if (r->a.json)
         return json_print(stdout, json_pack("{s:b, s:s, s:i, s:f, s:I, s:O}", "dry_run", 1, "text", r->a.path, "tokens",
                                             r->whole.words.n, "estimated_seconds", seconds, "bytes", (json_int_t)bytes,
                                             "rows", r->rows));
-    TRY(table_print(stdout, r->rows, estimates));
+    MUST(table_print(stdout, r->rows, estimates));
     printf("\nThe run takes about %.0f s and %.0f MB beside the text's own tensors.\n", ceil(seconds),
            ceil((double)bytes * 1e-6));
-done:
-    return status;
+    return CLI_GOOD;
 }
 
 /* ---- the command ---- */
@@ -352,9 +340,8 @@ static int open_text(run *r)
 {
     arguments *a = &r->a;
     size_t bytes = 0;
-    int status = CLI_GOOD;
     if (!a->path) find_default(&a->path);
-    TRY(whole_file_read(a->path, &r->text, &bytes));
+    MUST(whole_file_read(a->path, &r->text, &bytes));
     r->source.text = (scene_text){a->path,
                                   r->text,
                                   bytes,
@@ -363,29 +350,25 @@ static int open_text(run *r)
                                   (uint64_t)a->seed,
                                   call_typed(&a->call) ? &a->call : NULL,
                                   &r->files};
-    TRY(scene_make(&r->source.text, a->tokens, &r->whole));
+    MUST(scene_make(&r->source.text, a->tokens, &r->whole));
     r->source.words = r->whole.words.n, r->source.shape = a->shape;
-    TRY(scene_make(&r->source.text, r->source.words < PROBE_WORDS ? r->source.words : PROBE_WORDS, &r->probe));
+    MUST(scene_make(&r->source.text, r->source.words < PROBE_WORDS ? r->source.words : PROBE_WORDS, &r->probe));
     call_plan(&a->call, &a->options);
     r->source.options = a->options;
-    TRY(contenders_keep(&r->probe, a->variants, &r->all));
-done:
-    return status;
+    return contenders_keep(&r->probe, a->variants, &r->all);
 }
 
 /* The machine's limits, all contenders, the table and, where it is asked for, the page. */
 static int measure(run *r)
 {
     const arguments *a = &r->a;
-    int status = CLI_GOOD;
-    TRY(complain_of(bench_measure_peaks(a->options.isa, &a->rules, &r->peaks), CLI_USAGE, "peaks"));
-    if (a->report) TRY(report_start(&r->source, &r->all, &r->page));
-    TRY(run_all(r));
-    TRY(print_results(r));
+    MUST(complain_of(bench_measure_peaks(a->options.isa, &a->rules, &r->peaks), CLI_USAGE, "peaks"));
+    if (a->report) MUST(report_start(&r->source, &r->all, &r->page));
+    MUST(run_all(r));
+    MUST(print_results(r));
     fflush(stdout);
-    if (a->report) TRY(write_report(r));
-done:
-    return status;
+    if (a->report) MUST(write_report(r));
+    return CLI_GOOD;
 }
 
 int run_run(int argc, char **argv)

@@ -203,16 +203,13 @@ done:
 /* Leaves that the words had in another tree are let go. */
 int scene_route(scene *s, hga_id height, int medians, uint64_t seed)
 {
-    int status = CLI_GOOD;
     free(s->query_leaf);
     free(s->key_leaf);
     s->query_leaf = s->key_leaf = NULL;
     s->height = height;
-    TRY(take(s->words.n, sizeof *s->query_leaf, &s->query_leaf));
-    TRY(take(s->words.n, sizeof *s->key_leaf, &s->key_leaf));
-    TRY(route_words(&s->words, height, medians, seed, s->query_leaf, s->key_leaf));
-done:
-    return status;
+    MUST(take(s->words.n, sizeof *s->query_leaf, &s->query_leaf));
+    MUST(take(s->words.n, sizeof *s->key_leaf, &s->key_leaf));
+    return route_words(&s->words, height, medians, seed, s->query_leaf, s->key_leaf);
 }
 
 /* The text's units become the tree, its words embeddings, and these are routed to leaves. */

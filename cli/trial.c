@@ -37,14 +37,12 @@ json_t *growth_row(const contender *c, const trial *t, hga_id words)
 static int measure_on(const growth_text *t, const contenders *all, const scene *s, json_t *rows)
 {
     const trial_way way = {.shape = t->shape, .options = t->options, .rules = growth_rules()};
-    int status = CLI_GOOD;
     for (int i = 0; i < all->n; i++) {
         trial one = {0};
-        TRY(trial_run(s, &all->of[i], &way, NULL, &one));
-        TRY(row_append(rows, growth_row(&all->of[i], &one, s->words.n)));
+        MUST(trial_run(s, &all->of[i], &way, NULL, &one));
+        MUST(row_append(rows, growth_row(&all->of[i], &one, s->words.n)));
     }
-done:
-    return status;
+    return CLI_GOOD;
 }
 
 /* The longest length is left out, which the run itself has measured. */
@@ -168,8 +166,7 @@ static int compare(const scene *s, hga_id dim_v, const cast *ran, reference *ref
 {
     int64_t n = (int64_t)s->words.n * s->words.heads * dim_v;
     if (!ref->out) {
-        int status = take(n, sizeof *ref->out, &ref->out);
-        if (status) return status;
+        MUST(take(n, sizeof *ref->out, &ref->out));
         memcpy(ref->out, ran->out, (size_t)n * sizeof *ref->out);
         ref->seconds = t->m.time.seconds;
     }

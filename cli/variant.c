@@ -76,8 +76,7 @@ int variant_title(const typed_variant *typed, char **title)
     size_t length = strlen(typed->name) + 1;
     for (int i = 0; i < typed->n; i++) length += strlen(typed->setting[i]) + 1;
     if (typed->tokens) length += strlen(typed->tokens) + sizeof " tokens=";
-    int status = take((int64_t)length, 1, title);
-    if (status) return status;
+    MUST(take((int64_t)length, 1, title));
     strcpy(*title, typed->name);
     for (int i = 0; i < typed->n; i++) strcat(strcat(*title, " "), typed->setting[i]);
     if (typed->tokens) strcat(strcat(*title, " tokens="), typed->tokens);
@@ -135,14 +134,22 @@ int variant_cut(char *words, int most, typed_variant *t)
     return CLI_GOOD;
 }
 
+int variant_next(const char **list, char name[static VARIANT_NAME], const hga_variant **v)
+{
+    size_t n = *list ? strcspn(*list, ",") : 0;
+    if (!*list) return 0;
+    snprintf(name, VARIANT_NAME, "%.*s", (int)n, *list);
+    *list = (*list)[n] ? *list + n + 1 : NULL;
+    *v = hga_variant_named(name);
+    return 1;
+}
+
 int variant_listed(const char *list, const hga_variant *v)
 {
-    for (const char *c = list;; c += strcspn(c, ",") + 1) {
-        char name[64];
-        snprintf(name, sizeof name, "%.*s", (int)strcspn(c, ","), c);
-        if (hga_variant_named(name) == v) return 1;
-        if (!c[strcspn(c, ",")]) return 0;
-    }
+    char name[VARIANT_NAME];
+    const hga_variant *one = NULL;
+    while (one != v && variant_next(&list, name, &one)) continue;
+    return one == v;
 }
 
 int variant_is_named(const char *word)
@@ -175,8 +182,7 @@ int variant_take(char *word, typed_variant *t)
         t->name = word;
         return CLI_GOOD;
     }
-    int status = variant_cut(word, MAX_TYPED, t);
-    if (status) return status;
+    MUST(variant_cut(word, MAX_TYPED, t));
     const hga_variant *v = hga_variant_named(t->name);
     if (!v) return complain_of_name(t->name);
     t->name = v->name;

@@ -66,7 +66,11 @@ static const char ignore_weights[] = "weights=ignore";
 /* Cut "htransformer:block=16" or "htransformer block=16" apart, in place: the name, and at most `most` settings. A
    value may have colons and blanks: behind a '=', what stands after one and has none is more of it (tree=metis:8,8). */
 int variant_cut(char *words, int most, typed_variant *t);
-/* Is the variant among the names with commas between them? */
+/* The next of names with commas between them, and the variant that it names or NULL; 0: there is none. The list goes
+   on behind it. */
+enum { VARIANT_NAME = 64 };
+int variant_next(const char **list, char name[static VARIANT_NAME], const hga_variant **v);
+/* Is the variant among them? */
 int variant_listed(const char *list, const hga_variant *v);
 /* Does a word name a variant, or say graph=FILE? */
 int variant_is_named(const char *word);

@@ -10,8 +10,7 @@
 /* The weights of levels, copied from a file. */
 int model_take_alpha(const npy *a, model *out)
 {
-    int status = take(a->count, sizeof *out->alpha, &out->alpha);
-    if (status) return status;
+    MUST(take(a->count, sizeof *out->alpha, &out->alpha));
     memcpy(out->alpha, a->real, (size_t)a->count * sizeof *out->alpha);
     out->n_alpha = (hga_id)a->count;
     return CLI_GOOD;
@@ -76,21 +75,19 @@ static int check_tokens(const settings *s, hga_id leaves)
 /* HSA on the tree whose parents are given; whatever ids they have, the graph numbers its nodes anew. */
 static int make_from_parent(const variant_job *job, const npy *parent, model *out)
 {
-    int status = CLI_GOOD;
     hga_id leaves = 0;
     hga_hsa h;
-    TRY(count_leaves(parent, &leaves));
-    TRY(check_tokens(job->settings, leaves));
-    TRY(node_ids_make((hga_id)parent->count, &out->map));
-    TRY(settings_fill(job->settings, job->variant, &h));
+    MUST(count_leaves(parent, &leaves));
+    MUST(check_tokens(job->settings, leaves));
+    MUST(node_ids_make((hga_id)parent->count, &out->map));
+    MUST(settings_fill(job->settings, job->variant, &h));
     h.node_of = out->map.id;
-    TRY(complain_of(job->variant->build(&h, &out->graph, &out->program), CLI_DATA, parent->path));
-    TRY(node_ids_fit(out->graph, parent->path, &out->map));
+    MUST(complain_of(job->variant->build(&h, &out->graph, &out->program), CLI_DATA, parent->path));
+    MUST(node_ids_fit(out->graph, parent->path, &out->map));
     if (h.leaves == HGA_LEAVES_DEPTH_FIRST) tree_file_tell(parent->path, out->map.id, out->map.n, leaves, 0);
     const hga_tree *tree = setting_tree(job->settings, "parent");
-    if (tree) TRY(tree_file_name(tree, out->map.id, &out->graph));
-done:
-    return status;
+    if (tree) MUST(tree_file_name(tree, out->map.id, &out->graph));
+    return CLI_GOOD;
 }
 
 static int make_hsa(const variant_job *job, model *out)

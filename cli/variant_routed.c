@@ -89,10 +89,9 @@ static int check_tokens(const npy *x, hga_id n)
 /* The block and the row of the choice that each token has, sample by sample. */
 static int find_places(const hga_routed *p, const hga_selection *how, chosen_blocks *out)
 {
-    int status = CLI_GOOD;
     hga_id row = 0;
-    TRY(take(p->n_tokens, sizeof *out->block_of, &out->block_of));
-    TRY(take(p->n_tokens, sizeof *out->row_of, &out->row_of));
+    MUST(take(p->n_tokens, sizeof *out->block_of, &out->block_of));
+    MUST(take(p->n_tokens, sizeof *out->row_of, &out->row_of));
     for (hga_id s = 0; s < p->n_samples; s++) {
         hga_id first = p->offsets[s], n = p->offsets[s + 1] - first;
         for (hga_id t = 0; t < n; t++)
@@ -100,8 +99,7 @@ static int find_places(const hga_routed *p, const hga_selection *how, chosen_blo
         row = out->row_of[first + n - 1] + 1;
         if ((n - 1) / how->block >= out->most_blocks) out->most_blocks = (n - 1) / how->block + 1;
     }
-done:
-    return status;
+    return CLI_GOOD;
 }
 
 void chosen_blocks_clear(chosen_blocks *c)
@@ -145,9 +143,8 @@ static int take_choice(const variant_job *job, const npy *a, chosen_blocks *out)
     int64_t first = find_rows(a, &c, "choice", out->rows, &status);
     if (status) return status;
     out->slots = (hga_id)a->dim[a->n_dims - 1];
-    TRY(take((int64_t)out->rows * out->slots, sizeof *out->block, &out->block));
+    MUST(take((int64_t)out->rows * out->slots, sizeof *out->block, &out->block));
     memcpy(out->block, a->whole + first, (size_t)out->rows * (size_t)out->slots * sizeof *out->block);
-done:
     return status;
 }
 
@@ -229,18 +226,15 @@ static int check_sides(const variant_job *job, const hga_routed *p)
 static int make_decoder(const variant_job *job, model *out)
 {
     hga_routed p;
-    int status = CLI_GOOD;
-    TRY(read_parameters(job->settings, job->variant, &p, &out->how));
+    MUST(read_parameters(job->settings, job->variant, &p, &out->how));
     if (setting_given(job->settings, "causal") && !p.causal)
-        TRY(complain(CLI_USAGE, "%s: token by token it is causal, and causal=0 is typed", job->name));
+        return complain(CLI_USAGE, "%s: token by token it is causal, and causal=0 is typed", job->name);
     if (setting_array(job->settings, "choice"))
-        TRY(complain(CLI_USAGE, "%s: tokens choose as they come, which choice= has no place for", job->name));
+        return complain(CLI_USAGE, "%s: tokens choose as they come, which choice= has no place for", job->name);
     p.n_tokens = job->tensors ? (hga_id)job->tensors->query->dim[0] : setting_id(job->settings, "tokens");
-    TRY(check_sides(job, &p));
+    MUST(check_sides(job, &p));
     out->how.causal = 1, out->how.query_block = p.query_block, out->prefill = p.prefill;
-    TRY(complain_of(hga_build_routed_decoder(p.n_tokens, NULL, &out->graph, &out->program), CLI_USAGE, job->name));
-done:
-    return status;
+    return complain_of(hga_build_routed_decoder(p.n_tokens, NULL, &out->graph, &out->program), CLI_USAGE, job->name);
 }
 
 /* Checks that the choice is given or can be made, and builds the graph of what is chosen. */

@@ -60,8 +60,7 @@ static int copy_leaves(const npy *a, leaves *out)
     if (a->n_dims < 1 || a->n_dims > 2 || a->count == 0 || a->count > INT32_MAX)
         return complain(CLI_DATA, "%s: leaves are [n] or [n][heads], not the shape %s", a->path,
                         npy_shape(a->n_dims, a->dim, shape));
-    int status = take(a->count, sizeof *out->leaf, &out->leaf);
-    if (status) return status;
+    MUST(take(a->count, sizeof *out->leaf, &out->leaf));
     memcpy(out->leaf, a->whole, (size_t)a->count * sizeof *out->leaf);
     out->n = (hga_id)a->dim[0];
     out->heads = a->n_dims == 2 ? (hga_id)a->dim[1] : 1;
@@ -199,8 +198,7 @@ static int widen(leaves *side, hga_id heads)
 {
     if (!side->leaf || side->heads == heads) return CLI_GOOD;
     int32_t *wide = NULL;
-    int status = take((int64_t)side->n * heads, sizeof *wide, &wide);
-    if (status) return status;
+    MUST(take((int64_t)side->n * heads, sizeof *wide, &wide));
     for (int64_t i = 0; i < (int64_t)side->n * heads; i++) wide[i] = side->leaf[i / heads];
     free(side->leaf);
     side->leaf = wide;
@@ -219,17 +217,6 @@ static int match_heads(const variant_job *job, leaves *query, leaves *key)
         return complain(CLI_DATA, "leaves have %d heads, the query has %d", heads, job->tensors->heads);
     int status = widen(query, heads);
     return status ? status : widen(key, heads);
-}
-
-static int match_rows(const variant_job *job, const leaves *query, const leaves *key)
-{
-    const model_tensors *x = job->tensors;
-    if (x && x->query->dim[0] != query->n)
-        return complain(CLI_DATA, "%s: has %lld rows, query-leaf %d", x->query->path, (long long)x->query->dim[0],
-                        query->n);
-    if (x && key->leaf && x->key->dim[0] != key->n)
-        return complain(CLI_DATA, "%s: has %lld rows, key-leaf %d", x->key->path, (long long)x->key->dim[0], key->n);
-    return CLI_GOOD;
 }
 
 /* ---- graphs ---- */
@@ -260,8 +247,7 @@ static int cut_samples(const variant_job *job, const leaves *query, const leaves
         return status;
     }
     int batch = 0;
-    int status = samples_of(job, s, &batch);
-    if (status) return status;
+    MUST(samples_of(job, s, &batch));
     int64_t sum = 0;
     for (hga_id i = 0; i < s->n; i++) sum += s->length[i];
     if (sum != query->n)
@@ -315,7 +301,6 @@ int make_treeformer(const variant_job *job, model *out)
     TRY(read_alpha(job, &t, out));
     TRY(query_leaves(job, &t, &query));
     TRY(key_leaves(job, &t, &query, &key));
-    TRY(match_rows(job, &query, &key));
     TRY(match_heads(job, &query, &key));
     TRY(build_all(job, &t, &query, &key, out));
     out->tree_heads = query.heads;

@@ -96,8 +96,7 @@ int run_variants(int argc, char **argv)
     const option_list line = {
         .rows = options, .words = "", .says = "The built-in hierarchies: parameters, defaults, what each can."};
     arguments a = {0};
-    int status = arguments_parse(&line, argc, argv, &a);
-    if (status) return status;
+    MUST(arguments_parse(&line, argc, argv, &a));
     if (a.json) return print_json();
     for (const hga_variant *v = hga_variants(); v->name; v++) print_variant(v);
     print_variant(NULL);

@@ -31,13 +31,12 @@ static int room_for(int64_t n, view_weights *w)
     int64_t room = 2 * n + 64;
     int status = CLI_GOOD;
     if (n <= w->room) return status;
-    TRY(grow_numbers(room, &w->stage));
-    TRY(grow_numbers(room, &w->destination));
-    TRY(grow_numbers(room, &w->source));
+    MUST(grow_numbers(room, &w->stage));
+    MUST(grow_numbers(room, &w->destination));
+    MUST(grow_numbers(room, &w->source));
     float *value = realloc(w->value, (size_t)(room * w->heads) * sizeof *value);
-    if (!value) TRY(complain(CLI_OUTSIDE, "out of memory: %lld edges", (long long)room));
+    if (!value) return complain(CLI_OUTSIDE, "out of memory: %lld edges", (long long)room);
     w->value = value, w->room = room;
-done:
     return status;
 }
 
@@ -53,8 +52,7 @@ static int check_room(const graph_file *f, const char *path, hga_id n_queries, h
 {
     int64_t n = 0;
     for (hga_id token = 0; token < n_queries; token++) {
-        int status = complain_of(hga_program_row(&f->program, f->graph, token, count_edge, &n), CLI_DATA, path);
-        if (status) return status;
+        MUST(complain_of(hga_program_row(&f->program, f->graph, token, count_edge, &n), CLI_DATA, path));
     }
     if (n * heads <= MOST_WEIGHTS) return CLI_GOOD;
     return complain(CLI_USAGE, "--query: %lld edges of %d tokens in %d head%s are more than the %d weights of a page%s",
@@ -65,8 +63,7 @@ static int check_room(const graph_file *f, const char *path, hga_id n_queries, h
 /* Heads from l's head `first` on. */
 static int add_token(const row_edge_list *l, hga_id token, hga_id first, view_weights *w)
 {
-    int status = CLI_GOOD;
-    TRY(room_for(w->n + l->n, w));
+    MUST(room_for(w->n + l->n, w));
     for (int64_t i = 0; i < l->n; i++, w->n++) {
         w->stage[w->n] = l->seen[i].stage;
         w->destination[w->n] = l->seen[i].destination;
@@ -75,8 +72,7 @@ static int add_token(const row_edge_list *l, hga_id token, hga_id first, view_we
             w->value[w->n * w->heads + h] = (float)l->weight[i * l->heads + first + h];
     }
     w->count[token] = l->n;
-done:
-    return status;
+    return CLI_GOOD;
 }
 
 /* The edges of all query tokens with their weights, telling how far it is. */

@@ -38,4 +38,11 @@ int take(int64_t n, size_t size, void *out);
         if (status != CLI_GOOD) goto done; \
     } while (0)
 
+/* The same where nothing is to be released: return the exit status of a call that failed. */
+#define MUST(call)                                 \
+    do {                                           \
+        int status_of_call = (call);               \
+        if (status_of_call) return status_of_call; \
+    } while (0)
+
 #endif
