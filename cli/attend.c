@@ -107,25 +107,17 @@ static int open_targets(const typed_attend *a, targets *t)
     return status;
 }
 
-/* The way there, and back where gradients are wanted. */
-static int run_part(const typed_attend *a, const attend_io *all, hga_id sample, const head_part *p, const model *m,
-                    attend_io *one, attend_gradients *g)
+/* [rows][heads of the part][columns] to their place in [rows][all heads][columns]. */
+static void part_put(const head_part *p, int64_t rows, int64_t columns, const float *x, float *all)
 {
-    attend_gradients mine = {0};
-    int status = CLI_GOOD;
-    if (!gradients_wanted(&a->gradients)) return execute(m, &a->options, one);
-    if (p->n == p->of) return gradients_run(m, &a->options, all, sample, one, g);
-    TRY(part_gradients(g, sample, p, &mine));
-    TRY(gradients_run(m, &a->options, one, 0, one, &mine));
-    TRY(part_add_gradients(all, sample, p, &mine, g));
-done:
-    gradients_clear(&mine);
-    return status;
+    for (int64_t r = 0; r < rows; r++)
+        memcpy(all + (r * p->of + p->first) * columns, x + r * p->n * columns, (size_t)(p->n * columns) * sizeof *all);
 }
 
 /* What an execution of some heads gives goes to its place among all. */
-static int put_results(const attend_io *all, hga_id sample, const head_part *p, const attend_io *one, results *r)
+static int put_results(const attend_io *all, hga_id sample, const attend_io *one, results *r)
 {
+    const head_part *p = &one->part;
     r->rows = one->out_rows;
     for (int i = 0; i < N_MADE; i++) {
         if (!one->made[i]) continue;
@@ -159,7 +151,7 @@ static int run_sample(const typed_attend *a, const attend_io *all, hga_id sample
     if (t->chosen.scores.path) how.scores = &t->chosen.scores;
     how.precision = a->options.precision, how.threads = a->options.threads, how.isa = a->options.isa;
     if (a->call.text[HGA_TABLE_SCALE]) how.scale = &a->call.number[HGA_TABLE_SCALE];
-    TRY(part_take(all, sample, &p, &one));
+    TRY(attend_io_part(all, sample, &p, &one));
     if (p.n < p.of) TRY(check_parts(&a->call, t->chosen.choosers));
     TRY(build_for(a, &one, &how, m));
     TRY(call_put(&a->call, m));
@@ -168,13 +160,14 @@ static int run_sample(const typed_attend *a, const attend_io *all, hga_id sample
     if (first && !a->tensors.quiet) TRY(ordered_say(m));
     TRY(gradients_bind_dropout(&a->gradients, m, &one));
     one.io.first_head = p.first;
-    TRY(run_part(a, all, sample, &p, m, &one, g));
+    TRY(gradients_wanted(&a->gradients) ? gradients_run(m, &a->options, all, sample, &one, g)
+                                        : execute(m, &a->options, &one));
     if (first && a->node_map)
         TRY(node_ids_put(&m->map, m->graph, &t->file[TO_NODE_MAP])); /* all samples have one graph */
-    TRY(put_results(all, sample, &p, &one, r));
-    if (m->chosen.block) TRY(chosen_keep(&p, sample, chooser, m, &a->options, &one, &t->chosen));
+    TRY(put_results(all, sample, &one, r));
+    if (m->chosen.block) TRY(chosen_keep(sample, chooser, m, &a->options, &one, &t->chosen));
 done:
-    part_clear(all, &p, &one);
+    attend_io_part_clear(all, &one);
     return status;
 }
 

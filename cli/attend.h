@@ -2,7 +2,6 @@
 #ifndef CLI_ATTEND_H
 #define CLI_ATTEND_H
 
-#include "attend_parts.h"
 #include "attend_gradients.h"
 
 /* ---- what the heads of a call have chosen, and how much each block weighed ---- */
@@ -29,8 +28,8 @@ typedef struct chosen_files {
 int chosen_open(const chosen_paths *typed, const typed_variant *variant, const attend_io *all, hga_id choosers,
                 chosen_files *f);
 /* Keep what the model of a bound part has chosen, and what it weighs. */
-int chosen_keep(const head_part *p, hga_id sample, hga_id chooser, model *m, const hga_options *options,
-                const attend_io *one, chosen_files *f);
+int chosen_keep(hga_id sample, hga_id chooser, model *m, const hga_options *options, const attend_io *one,
+                chosen_files *f);
 /* What is wanted, into files. `like` has the samples' axis, or has not. */
 int chosen_write(const tensor_file *like, const chosen_files *f, outfile *choice, outfile *weights);
 void chosen_clear(chosen_files *f);

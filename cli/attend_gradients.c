@@ -212,9 +212,10 @@ int gradients_check_given(const attend_gradients *g, const model *m, const atten
 /* ---- room ---- */
 
 /* The axes of what samples share: those of the file that it is the gradient of, else of the table. */
-static void find_shape(const model *m, const attend_io *one, hga_call_table t, int *n_dims, int64_t *dim)
+static void find_shape(const model *m, const attend_io *all, const attend_io *one, hga_call_table t, int *n_dims,
+                       int64_t *dim)
 {
-    const npy *file = &one->tables.file[t];
+    const npy *file = &all->tables.file[t];
     *n_dims = file->n_dims ? file->n_dims : 1;
     memcpy(dim, file->dim, sizeof file->dim);
     if (!file->n_dims) dim[0] = call_entries(m, &one->shape, &one->io, t);
@@ -241,7 +242,7 @@ static int open_sum(const model *m, const attend_io *all, const attend_io *one, 
     if (t)
         dim[0] = t->array.count * all->query.samples;
     else
-        find_shape(m, one, of - GRADIENT_TABLE, &n_dims, dim);
+        find_shape(m, all, one, of - GRADIENT_TABLE, &n_dims, dim);
     int64_t n = count_of(n_dims, dim);
     if (g->sum[of] && n != count_of(g->n_dims[of], g->dim[of]))
         return complain(CLI_DATA, "%s: the samples of %s have different graphs", gradient_option(of), m->title);
@@ -253,35 +254,54 @@ static int open_sum(const model *m, const attend_io *all, const attend_io *one, 
 
 /* ---- a sample ---- */
 
+/* Heads of a tensor's gradient in the call; trees by head have a key and value for each query head. */
+static hga_id engine_heads(const attend_io *one, gradient_of of)
+{
+    int wide = one->shape.n_heads == 1 && one->query.heads > 1;
+    return of == GRADIENT_QUERY || wide ? one->part.n : one->part.kv_n;
+}
+
 static int64_t engine_count(const model *m, const attend_io *one, gradient_of of)
 {
     const tensor_file *t = gradient_tensor(one, of);
-    hga_id heads = one->query.heads;
-    int wide = one->shape.n_heads == 1 && heads > 1; /* trees by head: a key and value for each query head */
     if (!t) return call_entries(m, &one->shape, &one->io, of - GRADIENT_TABLE);
-    return (int64_t)t->rows * (wide ? heads : t->heads) * t->columns;
+    return (int64_t)t->rows * engine_heads(one, of) * t->columns;
 }
 
-/* [rows][heads][columns] is added to [rows][narrow heads][columns], each head to its group's. */
-static void add_heads(const float *x, int64_t rows, int64_t heads, int64_t narrow, int64_t columns, float *sum)
+/* [rows][heads][columns] is added to heads [first, first + n) of [rows][of][columns], each head to its group's. */
+static void add_heads(const float *x, int64_t rows, hga_id heads, hga_id first, hga_id n, const tensor_file *t,
+                      float *sum)
 {
     for (int64_t i = 0; i < rows * heads; i++)
-        for (int64_t c = 0; c < columns; c++)
-            sum[(i / heads * narrow + i % heads / (heads / narrow)) * columns + c] += x[i * columns + c];
+        for (int64_t c = 0; c < t->columns; c++)
+            sum[(i / heads * t->heads + first + i % heads / (heads / n)) * t->columns + c] += x[i * t->columns + c];
+}
+
+/* A table's gradient of the part's heads, where their entries are. */
+static void add_table(const model *m, const attend_io *all, const attend_io *one, hga_call_table t, const float *x,
+                      int64_t n, float *sum)
+{
+    const npy *file = &all->tables.file[t];
+    const int axis = file->n_dims ? part_axis(&hga_call_tables()[t], file, one->part.of) : -1;
+    if (axis == 0) sum += one->part.first * (file->count / file->dim[0]);
+    if (axis == 1) sum += one->part.first;
+    call_files_add(&one->tables, m, t, x, n, axis == 1 ? file->dim[1] : 0, sum);
 }
 
 /* Tensors have a place for each sample; gradients of tables are added up over all of them. */
-void gradients_add_sample(const model *m, const attend_io *one, hga_id sample, const sample_gradients *s,
-                          attend_gradients *g)
+void gradients_add_sample(const model *m, const attend_io *all, const attend_io *one, hga_id sample,
+                          const sample_gradients *s, attend_gradients *g)
 {
+    const head_part *p = &one->part;
     for (gradient_of i = 0; i < N_GRADIENTS; i++) {
         const tensor_file *t = gradient_tensor(one, i);
+        const int query = i == GRADIENT_QUERY;
         if (!s->of[i] || !g->sum[i]) continue;
-        if (t) {
-            int64_t in_use = s->n[i] / t->rows / t->columns;
-            add_heads(s->of[i], t->rows, in_use, t->heads, t->columns, g->sum[i] + sample * t->array.count);
-        } else
-            call_files_add(&one->tables, m, i - GRADIENT_TABLE, s->of[i], s->n[i], g->sum[i]);
+        if (t)
+            add_heads(s->of[i], t->rows, engine_heads(one, i), query ? p->first : p->kv_first, query ? p->n : p->kv_n,
+                      t, g->sum[i] + sample * t->array.count);
+        else
+            add_table(m, all, one, i - GRADIENT_TABLE, s->of[i], s->n[i], g->sum[i]);
     }
 }
 
@@ -296,14 +316,23 @@ hga_grad_io gradients_bind(const hga_io *io, float *d_out, float *d_lse, float *
     return grad;
 }
 
+/* Of what is given, [samples][rows][heads][columns], the part's heads of a sample. */
+static hga_tensor given(float *x, const attend_gradients *g, const attend_io *one, hga_id sample, int64_t columns)
+{
+    const head_part *p = &one->part;
+    hga_tensor of = {.rows = one->io.out.rows};
+    if (x) of.data = x + ((int64_t)sample * g->out.rows * p->of + p->first) * columns;
+    if (p->n < p->of) of.row_stride = p->of * columns, of.head_stride = columns;
+    return of;
+}
+
 static hga_grad_io bind_sample(const attend_io *one, hga_id sample, const attend_gradients *g,
                                const sample_gradients *s)
 {
-    float *lse = g->lse.real ? g->lse.real + sample * (int64_t)g->out.rows * g->out.heads : NULL;
-    hga_grad_io grad = gradients_bind(&one->io, g->out.array.real + sample * g->out.array.count, lse, s->of);
-    if (g->edge_out.array.real)
-        grad.d_edge_out =
-            (hga_tensor){.data = g->edge_out.array.real + sample * g->edge_out.array.count, .rows = one->io.out.rows};
+    hga_grad_io grad = gradients_bind(&one->io, NULL, NULL, s->of);
+    grad.d_out = given(g->out.array.real, g, one, sample, g->out.columns);
+    grad.d_lse = given(g->lse.real, g, one, sample, 1);
+    grad.d_edge_out = given(g->edge_out.array.real, g, one, sample, g->edge_out.columns);
     return grad;
 }
 
@@ -360,7 +389,7 @@ int gradients_run(const model *m, const hga_options *options, const attend_io *a
     TRY(gradients_check_given(g, m, one));
     TRY(gradients_open_sample(m, all, one, sample, g, &s, &grad));
     TRY(gradients_execute(m, *options, &one->shape, &one->io, &grad, &plan));
-    gradients_add_sample(m, one, sample, &s, g);
+    gradients_add_sample(m, all, one, sample, &s, g);
 done:
     hga_plan_destroy(plan);
     gradients_close_sample(&s);

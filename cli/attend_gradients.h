@@ -65,8 +65,8 @@ int gradients_execute(const model *m, hga_options options, const hga_shape *shap
 /* What the engine is given and asked for; and what it has found, added to the sums. */
 int gradients_open_sample(const model *m, const attend_io *all, const attend_io *one, hga_id sample,
                           attend_gradients *g, sample_gradients *s, hga_grad_io *grad);
-void gradients_add_sample(const model *m, const attend_io *one, hga_id sample, const sample_gradients *s,
-                          attend_gradients *g);
+void gradients_add_sample(const model *m, const attend_io *all, const attend_io *one, hga_id sample,
+                          const sample_gradients *s, attend_gradients *g);
 void gradients_close_sample(sample_gradients *s);
 /* The tensor that it is the gradient of, NULL: what samples share. */
 const tensor_file *gradient_tensor(const attend_io *a, gradient_of of);

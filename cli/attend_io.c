@@ -79,8 +79,15 @@ int attend_io_read(const attend_paths *paths, const typed_call *call, tensor_lay
     MUST(read(paths->key, layout, &a->key));
     MUST(read(paths->value, layout, &a->value));
     MUST(check_pairs(&a->query, &a->key, &a->value));
-    if (call) MUST(call_files_read(call, &a->tables));
-    return CLI_GOOD;
+    a->part = part_of(a, 0, 1);
+    return call ? call_files_read(call, &a->tables) : CLI_GOOD;
+}
+
+head_part part_of(const attend_io *all, hga_id i, hga_id parts)
+{
+    hga_id heads = all->query.heads, each = heads / parts, share = heads / all->key.heads;
+    hga_id first = i * each, kv_first = first / share;
+    return (head_part){first, each, heads, kv_first, (first + each - 1) / share + 1 - kv_first};
 }
 
 /* one sample of a tensor */
@@ -98,12 +105,60 @@ attend_io attend_io_sample(const attend_io *all, hga_id sample)
                        .key = sample_of(&all->key, sample),
                        .value = sample_of(&all->value, sample),
                        .tables = call_files_lend(&all->tables),
+                       .part = all->part,
                        .borrowed = 1};
 }
 
 model_tensors attend_io_tensors(const attend_io *a)
 {
-    return (model_tensors){&a->query.array, &a->key.array, a->query.heads, a->key.heads, a->query.columns, NULL};
+    return (model_tensors){&a->query.array,  &a->key.array, a->query.heads, a->key.heads,
+                           a->query.columns, NULL,          a->part};
+}
+
+/* ---- some heads ---- */
+
+int part_axis(const hga_call_row *row, const npy *a, hga_id heads)
+{
+    if (row->rows == HGA_EXTENT_HEADS) return 0;
+    int by_head = row->columns == HGA_EXTENT_HEADS || row->columns == HGA_EXTENT_HEADS_OR_ONE;
+    return by_head && a->n_dims == 2 && (heads == 1 || a->dim[1] != 1) ? 1 : -1;
+}
+
+/* A table by head becomes one of the part's heads; any other is used as it is. */
+static int cut_table(const hga_call_row *row, const head_part *p, const npy *all, npy *out)
+{
+    char shape[200];
+    int axis = part_axis(row, all, p->of);
+    *out = *all;
+    if (axis < 0) return CLI_GOOD;
+    if (all->dim[axis] != p->of)
+        return complain(CLI_DATA, "%s: has the shape %s; --%s has numbers for %d heads", all->path,
+                        npy_shape(all->n_dims, all->dim, shape), row->option, p->of);
+    int64_t rows = axis ? all->dim[0] : 1;
+    out->dim[axis] = p->n, out->count = all->count / p->of * p->n;
+    const int64_t each = all->count / rows / p->of * p->n, of = all->count / rows;
+    MUST(take(rows * each, sizeof *out->real, &out->real));
+    for (int64_t r = 0; r < rows; r++)
+        memcpy(out->real + r * each, all->real + r * of + of / p->of * p->first, (size_t)each * sizeof *out->real);
+    return CLI_GOOD;
+}
+
+int attend_io_part(const attend_io *all, hga_id sample, const head_part *p, attend_io *one)
+{
+    *one = attend_io_sample(all, sample);
+    one->part = *p;
+    if (p->n == p->of) return CLI_GOOD;
+    for (hga_call_table t = 0; t < HGA_N_TABLES; t++)
+        if (all->tables.file[t].path)
+            MUST(cut_table(&hga_call_tables()[t], p, &all->tables.file[t], &one->tables.file[t]));
+    return CLI_GOOD;
+}
+
+void attend_io_part_clear(const attend_io *all, attend_io *one)
+{
+    for (hga_call_table t = 0; t < HGA_N_TABLES; t++)
+        if (one->tables.file[t].real != all->tables.file[t].real) free(one->tables.file[t].real);
+    attend_io_clear(one);
 }
 
 /* ---- rows ---- */
@@ -170,18 +225,25 @@ static int fold_heads(attend_io *a)
     return CLI_GOOD;
 }
 
+/* n heads of a tensor from the first on; `per`: rows of the call for each of its rows. */
+static hga_tensor heads_of(const tensor_file *t, hga_id first, hga_id n, hga_id per)
+{
+    hga_tensor x = {.data = t->array.real, .rows = (int64_t)t->rows * per};
+    if (n == t->heads) return x;
+    x.data = t->array.real + (int64_t)first * t->columns;
+    x.row_stride = (ptrdiff_t)t->heads * t->columns, x.head_stride = t->columns;
+    return x;
+}
+
 /* Shape, data and rows of the call; what the program does not read it is not given. */
 static int bind_tensors(const model *m, attend_io *a)
 {
-    a->shape = (hga_shape){
-        .n_heads = a->query.heads, .n_kv_heads = a->key.heads, .dim = a->query.columns, .dim_v = a->value.columns};
-    a->io.query.data = a->query.array.real;
-    a->io.key.data = a->key.array.real;
-    a->io.value.data = a->value.array.real;
-    hga_id per = m->tree_heads > 1 ? a->query.heads : 1;
-    a->io.query.rows = (int64_t)a->query.rows * per;
-    a->io.key.rows = (int64_t)a->key.rows * per;
-    a->io.value.rows = (int64_t)a->value.rows * per;
+    const head_part *p = &a->part;
+    const hga_id per = m->tree_heads > 1 ? p->n : 1;
+    a->shape = (hga_shape){.n_heads = p->n, .n_kv_heads = p->kv_n, .dim = a->query.columns, .dim_v = a->value.columns};
+    a->io.query = heads_of(&a->query, p->first, p->n, per);
+    a->io.key = heads_of(&a->key, p->kv_first, p->kv_n, per);
+    a->io.value = heads_of(&a->value, p->kv_first, p->kv_n, per);
     int status = m->tree_heads > 1 ? fold_heads(a) : CLI_GOOD;
     if (!bound_field(&m->program, HGA_IO_QUERY)) a->io.query.data = NULL;
     if (!bound_field(&m->program, HGA_IO_KEY)) a->io.key.data = NULL;
@@ -199,7 +261,7 @@ static int bind_outputs(const attend_paths *paths, attend_io *a)
 {
     const int wanted[N_MADE] = {1, paths->lse != NULL, paths->edge_out != NULL};
     hga_tensor *const to[N_MADE] = {&a->io.out, &a->io.lse, &a->io.edge_out};
-    const int64_t rows = (int64_t)a->out_rows * a->query.heads;
+    const int64_t rows = (int64_t)a->out_rows * a->part.n;
     int status = CLI_GOOD;
     for (int i = 0; i < N_MADE && !status; i++) {
         const int64_t columns = attend_io_columns(a, i);

@@ -33,6 +33,7 @@ enum { MADE_OUT, MADE_LSE, MADE_EDGE_OUT, N_MADE };
 typedef struct attend_io {
     tensor_file query, key, value;
     call_files tables;
+    head_part part; /* the heads that are called */
     hga_shape shape;
     hga_io io;
     hga_id out_rows;              /* of the caller's output, heads unfolded */
@@ -47,6 +48,14 @@ int attend_io_read(const attend_paths *paths, const typed_call *call, tensor_lay
                    attend_io *a);
 /* One sample of what was read, its arrays borrowed. */
 attend_io attend_io_sample(const attend_io *all, hga_id sample);
+/* Of what was read the heads of chooser i of so many: heads that choose for themselves have a graph each, and a call
+   goes part by part. */
+head_part part_of(const attend_io *all, hga_id i, hga_id parts);
+/* One sample of what was read, these heads of it: tables by head are cut. Release with attend_io_part_clear. */
+int attend_io_part(const attend_io *all, hga_id sample, const head_part *p, attend_io *one);
+void attend_io_part_clear(const attend_io *all, attend_io *one);
+/* Which axis of a table's file has the heads; -1: none, it is the same for all. */
+int part_axis(const hga_call_row *row, const npy *a, hga_id heads);
 /* What a variant needs to know of them. */
 model_tensors attend_io_tensors(const attend_io *a);
 /* Check everything against the model, which call_put has seen, and fill a->io and a->shape. */

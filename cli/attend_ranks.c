@@ -292,7 +292,7 @@ static int go_back(shared_call *c, const attend_io *one, hga_id sample)
     TRY(world_agree(order_tables(c, &grad, &tables)));
     TRY(blame(c, hga_plan_gradient(c->plan, c->workspace, &one->io, &grad)));
     ordered_return(&tables);
-    gradients_add_sample(&c->model, one, sample, &s, &c->gradients);
+    gradients_add_sample(&c->model, &c->io, one, sample, &s, &c->gradients);
 done:
     ordered_close(&tables);
     gradients_close_sample(&s);

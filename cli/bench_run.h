@@ -62,7 +62,7 @@ int bench_decode_flat(const bench_place *p, json_t *rows, double *seconds);
 /* The place's variant behind as many tokens; `flat` is what a token takes there. */
 int bench_decode_run(const bench_place *p, double flat, json_t *rows);
 
-/* ---- bench_ranks.c: what the ranks of mpirun send and how long they take, beside what `hga explain --ranks` says ---- */
+/* ---- bench_ranks.c: what the ranks of mpirun send and how long they take ---- */
 
 /* What a message meets here: as typed, or, where that is 0, as measured between the first rank and the last. */
 typedef struct bench_link {

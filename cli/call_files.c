@@ -159,14 +159,15 @@ static int make(const hga_call_row *row, const model *m, const npy *a, int64_t c
 }
 
 void call_files_add(const call_files *files, const model *m, hga_call_table which, const float *x, int64_t n,
-                    float *sum)
+                    int64_t wide, float *sum)
 {
     const hga_call_row *row = &hga_call_tables()[which];
     const npy *a = &files->file[which];
     int64_t rows = a->n_dims ? a->dim[0] : row->columns == HGA_EXTENT_ONE ? n : 1;
     int64_t columns = n / rows, own = a->n_dims ? columns_of(a) : columns;
     for (int64_t i = 0; i < rows; i++)
-        for (int64_t c = 0; c < columns; c++) sum[i * own + (own > 1 ? c : 0)] += x[place(row, m, i) * columns + c];
+        for (int64_t c = 0; c < columns; c++)
+            sum[i * (wide ? wide : own) + (own > 1 ? c : 0)] += x[place(row, m, i) * columns + c];
 }
 
 /* A file becomes the call's table, copied where it must be spread over heads or put in the graph's order of nodes. */

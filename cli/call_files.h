@@ -19,9 +19,10 @@ call_files call_files_lend(const call_files *files);
 /* Into a call of that shape, whose pos_dim the files say; typed stays, its numbers are bound. What is not read yet is
    read. */
 int call_files_bind(const typed_call *typed, const model *m, hga_shape *shape, call_files *files, hga_io *io);
-/* A gradient of what was bound, x, added to `sum` in the order and shape of the file. */
+/* A gradient of what was bound, x, added to `sum` in the order and shape of the file, or with `wide` columns, of which
+   the file's are the first. */
 void call_files_add(const call_files *files, const model *m, hga_call_table which, const float *x, int64_t n,
-                    float *sum);
+                    int64_t wide, float *sum);
 void call_files_clear(call_files *files);
 
 /* How many entries a table of the call has, and how many rows. */

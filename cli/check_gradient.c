@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "attend_parts.h"
+#include "attend_gradients.h"
 #include "numbers.h"
 #include "table.h"
 #include "variant.h"
@@ -120,7 +120,7 @@ static int build_chosen(const typed_variant *typed, int64_t seed, hga_id heads, 
             (npy){.n_dims = 3, .dim = {n, heads, RANDOM_DIM}, .count = (int64_t)n * heads * RANDOM_DIM, .path = name};
         TRY(random_floats(t, seed, x[i].count, &x[i].real));
     }
-    const model_tensors tensors = {&x[0], &x[1], heads, heads, RANDOM_DIM, &together};
+    const model_tensors tensors = {&x[0], &x[1], heads, heads, RANDOM_DIM, &together, {0}};
     TRY(model_build(typed, &tensors, &t->m));
 done:
     settings_clear(&s);
@@ -161,7 +161,7 @@ static int open_files(const gradient_check *c, trial *t)
                         t->all.query.samples);
     MUST(routed_choosers(c->typed, t->all.query.heads, t->all.key.heads, &choosers));
     t->part = part_of(&t->all, 0, choosers);
-    MUST(part_take(&t->all, 0, &t->part, &t->files));
+    MUST(attend_io_part(&t->all, 0, &t->part, &t->files));
     model_tensors tensors = attend_io_tensors(&t->files);
     if (routed_is(c->typed)) tensors.choosing = &together;
     MUST(model_build(c->typed, &tensors, &t->m));
@@ -178,7 +178,7 @@ static void clear(trial *t)
     hga_plan_destroy(t->plain);
     hga_plan_destroy(t->engine);
     if (t->part.n)
-        part_clear(&t->all, &t->part, &t->files);
+        attend_io_part_clear(&t->all, &t->files);
     else
         attend_io_clear(&t->files);
     attend_io_clear(&t->all);

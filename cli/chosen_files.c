@@ -66,11 +66,11 @@ static void put_weights(const weighing_blocks *w, hga_id first, float *weights)
 }
 
 /* The attention that each token and head pays to each block it has chosen: the values are the blocks' indicators. */
-static int weigh(const head_part *p, const model *m, const hga_options *options, const attend_io *one, chosen_part *out)
+static int weigh(const model *m, const hga_options *options, const attend_io *one, chosen_part *out)
 {
     weighing_blocks w = {.m = m, .options = options, .one = one, .chosen = &out->blocks};
     int status = CLI_GOOD;
-    w.tokens = one->query.rows, w.heads = p->n, w.kv_heads = p->kv_n;
+    w.tokens = one->query.rows, w.heads = one->part.n, w.kv_heads = one->part.kv_n;
     TRY(take((int64_t)w.tokens * w.kv_heads * COLUMNS, sizeof *w.value, &w.value));
     TRY(take((int64_t)w.tokens * w.heads * COLUMNS, sizeof *w.out, &w.out));
     TRY(take((int64_t)w.heads * w.tokens * out->blocks.slots, sizeof *out->weights, &out->weights));
@@ -84,12 +84,12 @@ done:
     return status;
 }
 
-int chosen_keep(const head_part *p, hga_id sample, hga_id chooser, model *m, const hga_options *options,
-                const attend_io *one, chosen_files *f)
+int chosen_keep(hga_id sample, hga_id chooser, model *m, const hga_options *options, const attend_io *one,
+                chosen_files *f)
 {
     chosen_part *out = &f->part[(int64_t)sample * f->choosers + chooser];
     out->blocks = m->chosen, m->chosen = (chosen_blocks){0};
-    return f->typed.weights ? weigh(p, m, options, one, out) : CLI_GOOD;
+    return f->typed.weights ? weigh(m, options, one, out) : CLI_GOOD;
 }
 
 /* ---- files ---- */

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "arguments.h"
-#include "attend_parts.h"
 #include "variant.h"
 
 /* ---- the command line ---- */
@@ -118,14 +117,14 @@ static int build_chosen(const typed_variant *typed, const chosen_source *c, cons
     int status = CLI_GOOD;
     if (in->heads) {
         p = part_of(&in->io, chooser, in->choosers);
-        TRY(part_take(&in->io, 0, &p, &one));
+        TRY(attend_io_part(&in->io, 0, &p, &one));
         tensors = attend_io_tensors(&one);
         tensors.choosing = &how;
     }
     TRY(model_build(typed, &tensors, out));
     out->first_head = p.first, out->n_heads = p.n;
 done:
-    if (in->heads) part_clear(&in->io, &p, &one);
+    if (in->heads) attend_io_part_clear(&in->io, &one);
     return status;
 }
 

@@ -235,7 +235,7 @@ static int build_chosen(const scene *s, const contender *c, hga_graph **g, hga_p
     typed_variant typed = {.name = c->variant->name, .tokens = tokens};
     const npy query = words_of(s, s->words.query, name), key = words_of(s, s->words.key, name);
     const choosing together = {.choosers = 1};
-    const model_tensors tensors = {&query, &key, s->words.heads, s->words.heads, s->words.dim, &together};
+    const model_tensors tensors = {&query, &key, s->words.heads, s->words.heads, s->words.dim, &together, {0}};
     model m = {0};
     snprintf(tokens, sizeof tokens, "%d", s->words.n);
     typed.n = cut_words(c, text, typed.setting);

@@ -26,6 +26,7 @@ static int read_tensors(const graph_file *f, const weighing *w, attend_io *io)
     MUST(tensor_file_read_pair(w->tensors.query, w->tensors.key, w->layout, &io->query, &io->key));
     MUST(check_rows(f, "--query", &io->query, HGA_IO_QUERY, HGA_ROWS_QUERIES));
     MUST(check_rows(f, "--key", &io->key, HGA_IO_KEY, HGA_ROWS_KEYS));
+    io->part = part_of(io, 0, 1);
     io->value = (tensor_file){
         .rows = bound_rows(f->graph, &f->program, HGA_IO_VALUE, HGA_ROWS_KEYS), .heads = io->key.heads, .columns = 1};
     return CLI_GOOD;

@@ -8,7 +8,7 @@
 #include "measure.h"
 #include <jansson.h>
 
-/* ---- the variants with parameters that are compared: lists of the registry's rows, and their graphs on a scene ---- */
+/* ---- contenders.c: lists of the registry's rows with parameters, and their graphs on a scene ---- */
 
 enum { MAX_CONTENDERS = 128, CONTENDER_TEXT = 96 };
 

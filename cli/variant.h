@@ -93,11 +93,17 @@ typedef struct choosing {
     const char *isa;
 } choosing;
 
+/* Query heads [first, first + n) of a call of `of`, and the key/value heads that they read. n 0: all. */
+typedef struct head_part {
+    hga_id first, n, of, kv_first, kv_n;
+} head_part;
+
 /* The tensors a model is made for, as [rows][heads][dim]; NULL where there are none. */
 typedef struct model_tensors {
     const npy *query, *key;
     hga_id heads, kv_heads, dim;
-    const choosing *choosing; /* of routed: query and key are those of the chooser's heads. NULL: as nothing was said */
+    const choosing *choosing; /* of routed; NULL: as nothing was said */
+    head_part part;           /* that chooses; n 0: all */
 } model_tensors;
 
 /* What a chooser chose: [rows][slots] as hga_chosen_table writes it; and where tokens are. */

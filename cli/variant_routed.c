@@ -165,7 +165,6 @@ static int take_scores(const choosing *c, const hga_selection *how, const chosen
     return status;
 }
 
-/* All heads of the tensors choose together: they are one chooser's. */
 /* Tensors may be without a query: then they say who chooses alone. */
 static const model_tensors *tensors_of(const variant_job *job)
 {
@@ -185,6 +184,15 @@ static int check_settings(const hga_selection *how, const choosing *c, const cha
     return status;
 }
 
+/* Heads from the first on of [rows][heads][dim]. */
+static hga_tensor heads_of(const npy *x, hga_id first, hga_id heads, hga_id dim)
+{
+    return (hga_tensor){.data = x->real + (int64_t)first * dim,
+                        .rows = x->dim[0],
+                        .row_stride = (ptrdiff_t)heads * dim,
+                        .head_stride = dim};
+}
+
 /* Scores blocks by queries and keys, or as given, and picks the best for each row. */
 static int choose(const variant_job *job, const hga_routed *p, const hga_selection *how, chosen_blocks *out)
 {
@@ -195,9 +203,11 @@ static int choose(const variant_job *job, const hga_routed *p, const hga_selecti
     hga_select_input in = {.n_tokens = p->n_tokens,
                            .n_samples = p->n_samples,
                            .offsets = p->offsets,
-                           .shape = {.n_heads = t->heads, .n_kv_heads = t->kv_heads, .dim = t->dim},
-                           .query = {.data = t->query->real, .rows = t->query->dim[0]},
-                           .key = {.data = t->key->real, .rows = t->key->dim[0]},
+                           .shape = {.n_heads = t->part.n ? t->part.n : t->heads,
+                                     .n_kv_heads = t->part.n ? t->part.kv_n : t->kv_heads,
+                                     .dim = t->dim},
+                           .query = heads_of(t->query, t->part.first, t->heads, t->dim),
+                           .key = heads_of(t->key, t->part.kv_first, t->kv_heads, t->dim),
                            .scale = c.scale,
                            .precision = c.precision,
                            .threads = c.threads,
