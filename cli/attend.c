@@ -30,14 +30,14 @@ static int check_arguments(void *input)
 {
     const typed_attend *a = input;
     outfile_wish wish[N_TARGETS];
-    int status = tensors_check(&a->tensors);
+    MUST(tensors_check(&a->tensors));
     const char *features = a->call.text[HGA_TABLE_EDGE_VALUE], *sums = a->tensors.paths.edge_out;
-    if (!status && !features != !sums)
-        status =
-            complain(CLI_USAGE, "--edge-%s FILE needs --edge-%s FILE", sums ? "out" : "value", sums ? "value" : "out");
-    if (!status) status = gradients_check(&a->gradients, &a->tensors.paths, &a->call);
+    if (!features != !sums)
+        MUST(
+            complain(CLI_USAGE, "--edge-%s FILE needs --edge-%s FILE", sums ? "out" : "value", sums ? "value" : "out"));
+    MUST(gradients_check(&a->gradients, &a->tensors.paths, &a->call));
     attend_targets(a, wish);
-    return status ? status : outfiles_apart(wish, N_TARGETS);
+    return outfiles_apart(wish, N_TARGETS);
 }
 
 static const option_row options[] = {
@@ -63,9 +63,7 @@ static int execute(const model *m, const hga_options *o, const attend_io *a)
 {
     ordered_call c;
     int status = ordered_open(m, &a->shape, &a->io, NULL, &c);
-    if (!status)
-        status = complain_of(hga_attention(ordered_graph(m), &m->program, &a->shape, o, &c.io),
-                             m->from_file ? CLI_DATA : CLI_USAGE, m->title);
+    if (!status) status = model_complain_of(hga_attention(ordered_graph(m), &m->program, &a->shape, o, &c.io), m);
     if (!status) ordered_return(&c);
     ordered_close(&c);
     return status;
@@ -100,11 +98,10 @@ typedef struct targets {
 static int open_targets(const typed_attend *a, targets *t)
 {
     outfile_wish wish[N_TARGETS];
-    int status = CLI_GOOD;
     attend_targets(a, wish);
-    for (int i = 0; i < N_TARGETS && !status; i++)
-        if (wish[i].path) status = outfile_open(wish[i].path, &t->file[i]);
-    return status;
+    for (int i = 0; i < N_TARGETS; i++)
+        if (wish[i].path) MUST(outfile_open(wish[i].path, &t->file[i]));
+    return CLI_GOOD;
 }
 
 /* [rows][heads of the part][columns] to their place in [rows][all heads][columns]. */

@@ -1,5 +1,5 @@
 /* attend_gradients.c: the backward pass of `hga attend`. */
-#include "attend_gradients.h"
+#include "attend.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -35,10 +35,9 @@ const char *gradient_option(gradient_of of)
 static int read_dropout(const char *text, void *input)
 {
     gradient_arguments *a = input;
-    int status = read_number("--dropout", text, &a->dropout);
-    if (status == CLI_GOOD && !(a->dropout >= 0 && (float)a->dropout < 1))
-        return complain(CLI_USAGE, "--dropout: %s is not in [0, 1)", text);
-    return status;
+    MUST(read_number("--dropout", text, &a->dropout));
+    if (!(a->dropout >= 0 && (float)a->dropout < 1)) return complain(CLI_USAGE, "--dropout: %s is not in [0, 1)", text);
+    return CLI_GOOD;
 }
 
 static const option_row first_options[] = {
@@ -116,7 +115,6 @@ static int check_needs(gradient_of of, const typed_call *call)
 /* What needs what: gradients need --grad-out, and that needs one of them. */
 int gradients_check(const gradient_arguments *typed, const attend_paths *paths, const typed_call *call)
 {
-    int status = CLI_GOOD;
     for (gradient_of i = 0; i < N_GRADIENTS; i++)
         if (typed->wanted[i] && !typed->out) return complain(CLI_USAGE, "%s needs --grad-out FILE", gradient_option(i));
     if (typed->lse && !typed->out) return complain(CLI_USAGE, "--grad-lse needs --grad-out FILE");
@@ -124,11 +122,11 @@ int gradients_check(const gradient_arguments *typed, const attend_paths *paths, 
     if (typed->edge_out && !paths->edge_out) return complain(CLI_USAGE, "--grad-edge-out needs --edge-out FILE");
     if (typed->out && !gradients_wanted(typed))
         return complain(CLI_USAGE, "--grad-out: no gradient is to be written; --grad-query FILE writes one");
-    for (gradient_of i = 0; i < N_GRADIENTS && !status; i++)
-        if (typed->wanted[i]) status = check_needs(i, call);
-    if (!status && typed->dropout == 0 && typed->layer != 0 && !typed->seeded)
+    for (gradient_of i = 0; i < N_GRADIENTS; i++)
+        if (typed->wanted[i]) MUST(check_needs(i, call));
+    if (typed->dropout == 0 && typed->layer != 0 && !typed->seeded)
         return complain(CLI_USAGE, "--layer needs --dropout P and --seed N");
-    return status;
+    return CLI_GOOD;
 }
 
 /* ---- what is given ---- */
@@ -198,15 +196,14 @@ static int check_edge_out(const attend_gradients *g, const attend_io *one)
 /* Compares what is given with the model's output, whose rows are known only now. */
 int gradients_check_given(const attend_gradients *g, const model *m, const attend_io *one)
 {
-    int status = CLI_GOOD;
     if (g->out.rows != one->out_rows)
         return complain(CLI_DATA, "%s: has %d rows, the output has %d", g->typed->out, g->out.rows, one->out_rows);
     if (g->typed->lse && !m->program.has_lse)
         return complain(CLI_USAGE, "--grad-lse: %s has no softmax denominator", m->title);
-    status = g->typed->edge_out ? check_edge_out(g, one) : CLI_GOOD;
-    for (gradient_of i = 0; i < N_GRADIENTS && !status; i++)
-        if (g->typed->wanted[i]) status = check_there(i, m, one);
-    return status;
+    if (g->typed->edge_out) MUST(check_edge_out(g, one));
+    for (gradient_of i = 0; i < N_GRADIENTS; i++)
+        if (g->typed->wanted[i]) MUST(check_there(i, m, one));
+    return CLI_GOOD;
 }
 
 /* ---- room ---- */
@@ -343,15 +340,15 @@ int gradients_execute(const model *m, hga_options options, const hga_shape *shap
     hga_workspace *workspace = NULL;
     char *tape = NULL;
     ordered_call c = {0};
-    int status = CLI_GOOD, blame = m->from_file ? CLI_DATA : CLI_USAGE;
+    int status = CLI_GOOD;
     options.gradient = 1;
-    TRY(complain_of(hga_plan_create(ordered_graph(m), &m->program, shape, &options, plan), blame, m->title));
-    TRY(complain_of(hga_workspace_create(*plan, &workspace), blame, m->title));
+    TRY(model_complain_of(hga_plan_create(ordered_graph(m), &m->program, shape, &options, plan), m));
+    TRY(model_complain_of(hga_workspace_create(*plan, &workspace), m));
     TRY(take(hga_plan_tape_bytes(*plan), 1, &tape));
     TRY(ordered_open(m, shape, io, grad, &c));
     c.io.tape = tape;
-    TRY(complain_of(hga_plan_execute(*plan, workspace, &c.io), blame, m->title));
-    TRY(complain_of(hga_plan_gradient(*plan, workspace, &c.io, &c.grad), blame, m->title));
+    TRY(model_complain_of(hga_plan_execute(*plan, workspace, &c.io), m));
+    TRY(model_complain_of(hga_plan_gradient(*plan, workspace, &c.io, &c.grad), m));
     ordered_return(&c);
 done:
     ordered_close(&c);
@@ -400,14 +397,13 @@ done:
 
 int gradients_write(const attend_io *all, element type, const attend_gradients *g, outfile file[static N_GRADIENTS])
 {
-    int status = CLI_GOOD;
-    for (gradient_of i = 0; i < N_GRADIENTS && !status; i++) {
+    for (gradient_of i = 0; i < N_GRADIENTS; i++) {
         const tensor_file *t = gradient_tensor(all, i);
         if (!g->typed->wanted[i]) continue;
-        status = t ? tensor_file_write(&file[i], t, t->rows, t->columns, type, g->sum[i])
-                   : npy_write_as(&file[i], type, g->sum[i], g->n_dims[i], g->dim[i]);
+        MUST(t ? tensor_file_write(&file[i], t, t->rows, t->columns, type, g->sum[i])
+               : npy_write_as(&file[i], type, g->sum[i], g->n_dims[i], g->dim[i]));
     }
-    return status;
+    return CLI_GOOD;
 }
 
 void gradients_clear(attend_gradients *g)

@@ -244,11 +244,11 @@ static int bind_tensors(const model *m, attend_io *a)
     a->io.query = heads_of(&a->query, p->first, p->n, per);
     a->io.key = heads_of(&a->key, p->kv_first, p->kv_n, per);
     a->io.value = heads_of(&a->value, p->kv_first, p->kv_n, per);
-    int status = m->tree_heads > 1 ? fold_heads(a) : CLI_GOOD;
+    if (m->tree_heads > 1) MUST(fold_heads(a));
     if (!bound_field(&m->program, HGA_IO_QUERY)) a->io.query.data = NULL;
     if (!bound_field(&m->program, HGA_IO_KEY)) a->io.key.data = NULL;
     if (!bound_field(&m->program, HGA_IO_VALUE)) a->io.value.data = NULL;
-    return status;
+    return CLI_GOOD;
 }
 
 int64_t attend_io_columns(const attend_io *a, int made)
@@ -262,13 +262,12 @@ static int bind_outputs(const attend_paths *paths, attend_io *a)
     const int wanted[N_MADE] = {1, paths->lse != NULL, paths->edge_out != NULL};
     hga_tensor *const to[N_MADE] = {&a->io.out, &a->io.lse, &a->io.edge_out};
     const int64_t rows = (int64_t)a->out_rows * a->part.n;
-    int status = CLI_GOOD;
-    for (int i = 0; i < N_MADE && !status; i++) {
+    for (int i = 0; i < N_MADE; i++) {
         const int64_t columns = attend_io_columns(a, i);
-        if (wanted[i]) status = take(rows * (columns ? columns : 1), sizeof *a->made[i], &a->made[i]);
+        if (wanted[i]) MUST(take(rows * (columns ? columns : 1), sizeof *a->made[i], &a->made[i]));
         *to[i] = (hga_tensor){.data = a->made[i], .rows = rows / a->shape.n_heads};
     }
-    return status;
+    return CLI_GOOD;
 }
 
 int attend_io_bind_inputs(const attend_paths *paths, const typed_call *call, const model *m, attend_io *a)
@@ -282,8 +281,8 @@ int attend_io_bind_inputs(const attend_paths *paths, const typed_call *call, con
 
 int attend_io_bind(const attend_paths *paths, const typed_call *call, const model *m, attend_io *a)
 {
-    int status = attend_io_bind_inputs(paths, call, m, a);
-    return status ? status : bind_outputs(paths, a);
+    MUST(attend_io_bind_inputs(paths, call, m, a));
+    return bind_outputs(paths, a);
 }
 
 void attend_io_clear(attend_io *a)

@@ -5,7 +5,7 @@
 
 #include "arguments.h"
 
-#include "call_files.h"
+#include "typed_call.h"
 #include "tensor_file.h"
 
 /* Paths as typed, NULL where an option was not. */

@@ -42,12 +42,12 @@ static int is_pipe(const char *path)
 static int create(const char *path, outfile *out, file_path name)
 {
     if (is_pipe(path)) return complain(CLI_USAGE, "%s: is written as it comes, which several ranks cannot do", path);
-    int status = outfile_open(path, out);
-    if (!status && out->whole.in_place)
+    MUST(outfile_open(path, out));
+    if (out->whole.in_place)
         return complain(CLI_USAGE, "%s: is written as it comes, which several ranks cannot do", out->whole.path);
-    if (!status) status = complain_of(hga_file_share(&out->whole), CLI_OUTSIDE, path);
-    if (!status) memcpy(name, out->whole.temporary, sizeof(file_path));
-    return status;
+    MUST(complain_of(hga_file_share(&out->whole), CLI_OUTSIDE, path));
+    memcpy(name, out->whole.temporary, sizeof(file_path));
+    return CLI_GOOD;
 }
 
 static int join(const char *path, const file_path name, outfile *out)
@@ -142,12 +142,12 @@ static hga_binding binding_of(gradient_of of)
 
 static int check_gradients(const shared_call *c)
 {
-    int status = gradients_check_given(&c->gradients, &c->model, &c->io);
-    for (gradient_of i = GRADIENT_QUERY; !status && i <= GRADIENT_VALUE; i++)
+    MUST(gradients_check_given(&c->gradients, &c->model, &c->io));
+    for (gradient_of i = GRADIENT_QUERY; i <= GRADIENT_VALUE; i++)
         if (c->typed->gradients.wanted[i] && !hga_program_field(&c->model.program, binding_of(i)))
             return complain(CLI_USAGE, "%s: has no such tensor, of which ranks would have rows: '%s'", c->model.title,
                             c->typed->gradients.wanted[i]);
-    return status;
+    return CLI_GOOD;
 }
 
 /* Reads the sizes of tensors, builds the model and checks all of it before any rank reads its rows. */
@@ -187,7 +187,7 @@ static int make_plan(shared_call *c)
     options.gradient = c->typed->gradients.out != NULL;
     hga_status st = hga_plan_create(graph, &c->model.program, &c->io.shape, &options, &c->plan);
     if (!st) st = hga_workspace_create(c->plan, &c->workspace);
-    TRY(world_agree(complain_of(st, c->model.from_file ? CLI_DATA : CLI_USAGE, c->model.title)));
+    TRY(world_agree(model_complain_of(st, &c->model)));
 done:
     free(cuts);
     return status;
@@ -264,19 +264,16 @@ static void bind_sample(const shared_call *c, hga_id s, hga_io *io)
     io->tape = c->tape;
 }
 
-static int blame(const shared_call *c, hga_status st)
-{
-    return world_agree(complain_of(st, c->model.from_file ? CLI_DATA : CLI_USAGE, c->model.title));
-}
+static int blame(const shared_call *c, hga_status st) { return world_agree(model_complain_of(st, &c->model)); }
 
 /* Tables that the call wants, brought to the order that it runs in; tensors are read and written in the user's. */
 static int order_tables(const shared_call *c, hga_grad_io *grad, ordered_call *tables)
 {
     hga_grad_io whole = *grad;
     whole.d_out.data = whole.d_lse.data = whole.d_query.data = whole.d_key.data = whole.d_value.data = NULL;
-    int status = ordered_open(&c->model, &c->io.shape, &c->io.io, &whole, tables);
+    MUST(ordered_open(&c->model, &c->io.shape, &c->io.io, &whole, tables));
     memcpy(grad->d_table, tables->grad.d_table, sizeof grad->d_table);
-    return status;
+    return CLI_GOOD;
 }
 
 /* One sample's backward pass, on all ranks together. */
@@ -317,10 +314,9 @@ static int execute(shared_call *c)
 /* Each that is wanted, for all ranks; nodes' ids are rank 0's. */
 static int each_file(shared_call *c, int (*act)(const char *path, outfile *file))
 {
-    int status = CLI_GOOD;
-    for (int i = N_TARGETS - 1; i >= 0 && !status; i--)
-        if (c->wish[i].path && i != TO_NODE_MAP) status = act(c->wish[i].path, &c->file[i]);
-    return status;
+    for (int i = N_TARGETS - 1; i >= 0; i--)
+        if (c->wish[i].path && i != TO_NODE_MAP) MUST(act(c->wish[i].path, &c->file[i]));
+    return CLI_GOOD;
 }
 
 static int write_rows(shared_call *c, const tensor_file *like, hga_id rows, int64_t columns, const row_list *mine,

@@ -36,10 +36,10 @@ static int samples_of_file(const npy *a, samples *s)
         if (a->whole[i]) n++;
     }
     if (n == 0) return complain(CLI_DATA, "%s: all %lld lengths are 0", a->path, (long long)a->count);
-    int status = samples_make(n, s);
-    for (int64_t i = a->count; i-- && !status;)
+    MUST(samples_make(n, s));
+    for (int64_t i = a->count; i--;)
         if (a->whole[i]) s->length[--n] = a->whole[i];
-    return status;
+    return CLI_GOOD;
 }
 
 /* the array that has a number for each token of a side (its count is at that offset), NULL without */
@@ -99,8 +99,8 @@ int samples_of(const variant_job *job, samples *s, int *batch)
     if (file && array_of_side(job, job->variant->tokens))
         return complain(CLI_USAGE, "tokens: a number for each token is of one sample, not of a batch");
     if (file) return samples_of_file(file, s);
-    int status = samples_make(1, s);
-    return status ? status : single_length(job, s->length);
+    MUST(samples_make(1, s));
+    return single_length(job, s->length);
 }
 
 /* relations are numbered by the joined graph; names stay */
@@ -127,9 +127,9 @@ int samples_join(const samples *s, model *out)
         out->graph = hga_graph_retain(s->graph[0]);
         return CLI_GOOD;
     }
-    int status =
-        complain_of(hga_graph_concat((const hga_graph *const *)s->graph, s->n, &out->graph, NULL), CLI_USAGE, "tokens");
-    return status ? status : renumber(s->graph[longest], out->graph, &out->program);
+    MUST(complain_of(hga_graph_concat((const hga_graph *const *)s->graph, s->n, &out->graph, NULL), CLI_USAGE,
+                     "tokens"));
+    return renumber(s->graph[longest], out->graph, &out->program);
 }
 
 /* keys of the one sample: 0 says that they are the queries, which drafts' never are */
@@ -146,11 +146,9 @@ static int build_sample(const variant_job *job, hga_id n, hga_id keys, hga_graph
 {
     _Alignas(max_align_t) char parameters[1024];
     const hga_variant *v = job->variant;
-    int status = settings_fill(job->settings, v, parameters);
-    if (status) return status;
+    MUST(settings_fill(job->settings, v, parameters));
     const npy *key_array = v->keys == HGA_NOWHERE ? NULL : array_of_side(job, v->keys);
-    status = match_array(key_array, job->tensors ? job->tensors->key : NULL);
-    if (status) return status;
+    MUST(match_array(key_array, job->tensors ? job->tensors->key : NULL));
     memcpy(parameters + v->tokens, &n, sizeof n);
     if (keys && !key_array) memcpy(parameters + v->keys, &keys, sizeof keys);
     return complain_of(v->build(parameters, g, p), CLI_USAGE, job->name);

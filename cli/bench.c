@@ -12,7 +12,9 @@
 #include "progress.h"
 #include "world.h"
 
-#define DEFAULT_VARIANTS "dense,window,bpt,htransformer,hsa:branching=2,4,8,16,treeformer-fine,treeformer-coarse"
+/* Those that score the sources of a relation, and all. */
+#define DEFAULT_RELATIVE "dense,window,bpt,htransformer,hsa:branching=2,4,8,16,treeformer-fine"
+#define DEFAULT_VARIANTS DEFAULT_RELATIVE ",treeformer-coarse"
 #define DEFAULT_SHARED   "window,htransformer,hsa:branching=4,dense"
 #define DEFAULT_TOKENS   "256,1024,4096"
 
@@ -104,7 +106,9 @@ static const option_row options[] = {
      1},
     {"dim-v", ID(arguments, shape.dim_v, 1, MAX_DIM), "D", 0, "dimension of a value (default: --dim)", 7},
     {"rel-key", FLAG(arguments, relative), NULL, 0,
-     "with random relative keys, a row for each type of the first attended relation", 1},
+     "with random relative keys, a row for each type of the first attended relation (then by default without "
+     "treeformer-coarse, which scores no sources)",
+     1},
     {"gradient", FLAG(arguments, gradient), NULL, 0,
      "also time the backward pass: a row gradient:VARIANT below each case, in turns with the forward pass, and its "
      "time over forward's (programs with user stages have none)",
@@ -158,44 +162,16 @@ static int read_precisions(const char *text, lists *l)
     }
 }
 
-/* Can the variant have relative keys: does it score the sources of a relation? */
-static int check_relative(const bench_variant *v, hga_id tokens, int *can)
-{
-    bench_case c = {0};
-    int status = bench_variant_build(v, tokens, &c);
-    const hga_stage *s = status ? NULL : bench_score_stage(&c.program);
-    *can = s && s->relation >= 0;
-    bench_case_clear(&c);
-    return status;
-}
-
-/* Of the variants that nobody named, those that can have relative keys; the others are left out by name. */
-static int keep_relative(lists *l)
-{
-    char kept[sizeof DEFAULT_VARIANTS + 1] = "";
-    for (int i = 0; i < l->n_variants; i++) {
-        const char *text = l->variant[i].text;
-        int can, status = check_relative(&l->variant[i], l->tokens[0], &can);
-        if (status) return status;
-        if (!can)
-            fprintf(stderr, "hga: --rel-key: %s is left out, which scores no sources of a relation\n", text);
-        else if (*kept)
-            strcat(strcat(kept, ","), text);
-        else
-            strcpy(kept, text);
-    }
-    return bench_variants_read(kept, l->variant, &l->n_variants);
-}
-
 /* --graph is one more of --variants, or the only one. */
 static int read_variants(const arguments *a, lists *l)
 {
     char item[sizeof l->variant->text];
     int status = CLI_GOOD;
-    const char *named = a->variants ? a->variants
-                        : a->decode ? DEFAULT_DECODED
-                        : a->ranks  ? DEFAULT_SHARED
-                                    : DEFAULT_VARIANTS;
+    const char *named = a->variants   ? a->variants
+                        : a->decode   ? DEFAULT_DECODED
+                        : a->ranks    ? DEFAULT_SHARED
+                        : a->relative ? DEFAULT_RELATIVE
+                                      : DEFAULT_VARIANTS;
     if (a->variants || !a->graph) status = bench_variants_read(named, l->variant, &l->n_variants);
     if (status || !a->graph) return status;
     int n = snprintf(item, sizeof item, "graph=%s", a->graph);
@@ -210,7 +186,6 @@ static int read_lists(const arguments *a, lists *l)
     MUST(read_variants(a, l));
     MUST(
         read_list("--tokens", a->tokens ? a->tokens : DEFAULT_TOKENS, 1, INT32_MAX, MAX_LIST, &l->n_tokens, l->tokens));
-    if (a->relative && !a->variants && !a->graph) MUST(keep_relative(l));
     l->n_threads = 1; /* 0: the library's default */
     if (a->threads) MUST(read_list("--threads", a->threads, 1, 65536, MAX_LIST, &l->n_threads, l->threads));
     MUST(read_isas(a->isa, l));
@@ -253,8 +228,8 @@ static int run_place(const arguments *a, bench_place *p, int is_first, double *f
     if (p->variant->file)
         return complain(CLI_USAGE, "--decode: %s has one length, and tokens to come have none", p->variant->text);
     if (!p->options.threads) p->options.threads = 1;
-    int status = is_first ? bench_decode_flat(p, rows, flat) : CLI_GOOD;
-    return status ? status : bench_decode_run(p, *flat, rows);
+    if (is_first) MUST(bench_decode_flat(p, rows, flat));
+    return bench_decode_run(p, *flat, rows);
 }
 
 /* A file's graph has one length, whatever the others have. */

@@ -108,9 +108,8 @@ static int open_feeding(const bench_place *p, const bench_case *c, const model *
     f->chooses = chosen->how.block > 0, f->shape = p->shape;
     if (f->chooses) o.selection = &chosen->how;
     double start = bench_seconds();
-    int status =
-        complain_of(hga_decoder_create(c->graph, &c->program, &p->shape, &o, &f->decoder), CLI_USAGE, p->variant->text);
-    if (status) return status;
+    MUST(complain_of(hga_decoder_create(c->graph, &c->program, &p->shape, &o, &f->decoder), CLI_USAGE,
+                     p->variant->text));
     r->decoder_seconds = bench_seconds() - start;
     /* Before the context's last token, which may be the last of many spans and let go of all that was in them. */
     r->cache_bytes = hga_decoder_cache_bytes(f->decoder, p->tokens - 1);

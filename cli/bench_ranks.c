@@ -206,8 +206,8 @@ static json_t *row_of(const rank_case *c, const bench_link *link, const rank_wor
 
 static int open_case(rank_case *c)
 {
-    int status = bench_variant_build(c->place->variant, c->place->tokens, &c->made);
-    return status ? status : bench_put(c->place, &c->made);
+    MUST(bench_variant_build(c->place->variant, c->place->tokens, &c->made));
+    return bench_put(c->place, &c->made);
 }
 
 static void close_case(rank_case *c)

@@ -3,7 +3,7 @@
 #define CLI_BENCH_RUN_H
 
 #include "bench_report.h"
-#include "call_files.h"
+#include "typed_call.h"
 #include "cases.h"
 
 enum { MAX_LIST = 64 };

@@ -16,14 +16,14 @@
 /* The words of the text, as JSON for the graph's file and as the names of tokens. */
 static int name_tokens(const char *text, const hga_tree *tree, words *names)
 {
-    int status = take(tree->n_leaves, sizeof *names->text, &names->text);
+    MUST(take(tree->n_leaves, sizeof *names->text, &names->text));
     names->document = json_array();
-    for (hga_id i = 0; status == CLI_GOOD && i < tree->n_leaves; i++) {
+    for (hga_id i = 0; i < tree->n_leaves; i++) {
         json_t *word = json_stringn(text + tree->leaf_begin[i], (size_t)(tree->leaf_end[i] - tree->leaf_begin[i]));
         if (json_array_append_new(names->document, word)) return complain(CLI_OUTSIDE, "out of memory: word %d", i);
         names->text[i] = json_string_value(word);
     }
-    return status;
+    return CLI_GOOD;
 }
 
 /* a variant on the tree of the text, with the other parameters as typed */
@@ -100,8 +100,8 @@ static int check_arguments(void *input)
     arguments *a = input;
     chosen_by_target(&a->variant, &a->target, &a->chosen);
     const outfile_wish files[] = {{"--output", a->target.path}, {"--node-map", a->node_map}};
-    int status = graph_target_check(&a->target);
-    return status ? status : outfiles_apart(files, 2);
+    MUST(graph_target_check(&a->target));
+    return outfiles_apart(files, 2);
 }
 
 static const option_row options[] = {

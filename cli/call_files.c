@@ -1,5 +1,5 @@
 /* call_files.c: files become tables of a call. */
-#include "call_files.h"
+#include "typed_call.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -9,14 +9,13 @@
 
 int call_files_read(const typed_call *typed, call_files *files)
 {
-    int status = CLI_GOOD;
-    for (hga_call_table t = 0; t < HGA_N_TABLES && !status; t++) {
+    for (hga_call_table t = 0; t < HGA_N_TABLES; t++) {
         const hga_call_row *row = &hga_call_tables()[t];
         if (!typed->text[t] || call_is_number(row) || files->file[t].path) continue;
         int endless = row->numbers && isinf(row->none);
-        status = (endless ? npy_read_endless : npy_read_real)(typed->text[t], &files->file[t]);
+        MUST((endless ? npy_read_endless : npy_read_real)(typed->text[t], &files->file[t]));
     }
-    return status;
+    return CLI_GOOD;
 }
 
 call_files call_files_lend(const call_files *files)
@@ -151,11 +150,11 @@ static int64_t place(const hga_call_row *row, const model *m, int64_t i)
 static int make(const hga_call_row *row, const model *m, const npy *a, int64_t columns, float **out)
 {
     int64_t own = columns_of(a), n = a->dim[0];
-    int status = take(n * columns, sizeof **out, out);
-    for (int64_t i = 0; !status && i < n; i++)
+    MUST(take(n * columns, sizeof **out, out));
+    for (int64_t i = 0; i < n; i++)
         for (int64_t c = 0; c < columns; c++)
             (*out)[place(row, m, i) * columns + c] = a->real[i * own + (own > 1 ? c : 0)];
-    return status;
+    return CLI_GOOD;
 }
 
 void call_files_add(const call_files *files, const model *m, hga_call_table which, const float *x, int64_t n,
@@ -189,15 +188,15 @@ static int bind_file(hga_call_table t, const model *m, hga_shape *s, call_files 
 /* Numbers and files that the program itself does not hold go to the call. */
 int call_files_bind(const typed_call *typed, const model *m, hga_shape *shape, call_files *files, hga_io *io)
 {
-    int status = call_files_read(typed, files);
+    MUST(call_files_read(typed, files));
     if (typed->normaliser.bias != 0) io->normaliser_bias.data = &typed->normaliser.bias;
-    for (hga_call_table t = 0; t < HGA_N_TABLES && !status; t++) {
+    for (hga_call_table t = 0; t < HGA_N_TABLES; t++) {
         int is_number = call_is_number(&hga_call_tables()[t]);
         if (!typed->text[t] || call_is_put(typed, t)) continue;
         if (is_number)
             io->table[t].data = &typed->number[t];
         else
-            status = bind_file(t, m, shape, files, io);
+            MUST(bind_file(t, m, shape, files, io));
     }
-    return status;
+    return CLI_GOOD;
 }

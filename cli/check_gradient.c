@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "attend_gradients.h"
+#include "attend.h"
 #include "numbers.h"
 #include "table.h"
 #include "variant.h"
@@ -78,17 +78,16 @@ static hga_id random_rows(const trial *t, const hga_call_row *row)
 /* Each table that the program can have and nobody has given gets random numbers. */
 static int random_tables(trial *t, int64_t seed)
 {
-    int status = CLI_GOOD;
     if (!t->shape.pos_dim) t->shape.pos_dim = POS_DIM;
-    for (hga_call_table i = 0; i < HGA_N_TABLES && !status; i++) {
+    for (hga_call_table i = 0; i < HGA_N_TABLES; i++) {
         hga_id rows = t->io.table[i].data ? 0 : random_rows(t, &hga_call_tables()[i]);
         float *x;
         if (!rows) continue;
         t->io.table[i].rows = rows;
-        status = random_floats(t, seed, call_entries(&t->m, &t->shape, &t->io, i), &x);
+        MUST(random_floats(t, seed, call_entries(&t->m, &t->shape, &t->io, i), &x));
         t->io.table[i].data = x;
     }
-    return status;
+    return CLI_GOOD;
 }
 
 /* Does anything that was typed tell how many tokens there are? */
@@ -330,13 +329,12 @@ static int show(const gradient_check *c, const trial *t, json_t *rows, int pass)
         return json_print(stdout, json_pack("{s:s, s:b, s:O}", "variant", t->m.title, "pass", pass, "inputs", rows));
     printf("%s: gradients against differences of the loss in double%s\n", t->m.title,
            c->paths.query ? "" : ", random tensors");
-    int status = table_print(stdout, rows, columns);
-    if (status == CLI_GOOD)
-        printf("gradient   %s  errors relative to the largest gradient of the input; at most %.0e, the engine's %.0e\n"
-               "                 (of an input whose gradients are small: to %.0e, the engine's to %.0e, of the largest "
-               "of all)\n",
-               pass ? "pass" : "fail", most_plain, most_engine, least_plain, least_engine);
-    return status;
+    MUST(table_print(stdout, rows, columns));
+    printf("gradient   %s  errors relative to the largest gradient of the input; at most %.0e, the engine's %.0e\n"
+           "                 (of an input whose gradients are small: to %.0e, the engine's to %.0e, of the largest "
+           "of all)\n",
+           pass ? "pass" : "fail", most_plain, most_engine, least_plain, least_engine);
+    return CLI_GOOD;
 }
 
 int check_gradient(const gradient_check *c)

@@ -242,20 +242,18 @@ static int draw_results(const arguments *a, const bench *b, const outcome *all, 
 static int read_seconds(const char *text, void *input)
 {
     arguments *a = input;
-    int status = read_number("--seconds", text, &a->seconds);
-    if (status == CLI_GOOD && (a->seconds < 0 || a->seconds > 3600))
-        return complain(CLI_USAGE, "--seconds: %s is not in 0 .. 3600", text);
-    return status;
+    MUST(read_number("--seconds", text, &a->seconds));
+    if (a->seconds < 0 || a->seconds > 3600) return complain(CLI_USAGE, "--seconds: %s is not in 0 .. 3600", text);
+    return CLI_GOOD;
 }
 
 static int read_scale(const char *text, void *input)
 {
     arguments *a = input;
     a->has_scale = 1;
-    int status = read_number("--scale", text, &a->scale);
-    if (status == CLI_GOOD && fabs(a->scale) > 1e6)
-        return complain(CLI_USAGE, "--scale: %s is not in -1e6 .. 1e6", text);
-    return status;
+    MUST(read_number("--scale", text, &a->scale));
+    if (fabs(a->scale) > 1e6) return complain(CLI_USAGE, "--scale: %s is not in -1e6 .. 1e6", text);
+    return CLI_GOOD;
 }
 
 /* Names and paths that are wrong are told before tensors are read. */

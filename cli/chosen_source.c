@@ -53,9 +53,9 @@ typedef struct chosen_inputs {
 
 static int read_tensors(const chosen_source *c, chosen_inputs *in)
 {
-    int status = tensor_file_read_pair(c->query, c->key, c->layout, &in->io.query, &in->io.key);
+    MUST(tensor_file_read_pair(c->query, c->key, c->layout, &in->io.query, &in->io.key));
     in->heads = in->io.query.heads;
-    return status;
+    return CLI_GOOD;
 }
 
 /* The third axis from behind. */

@@ -58,12 +58,12 @@ static int check_shown(const char *list)
 
 int contenders_shown(const char *list, contenders *out)
 {
-    int status = list ? check_shown(list) : CLI_GOOD;
+    if (list) MUST(check_shown(list));
     out->n = 0;
-    for (const hga_variant *v = hga_variants(); status == CLI_GOOD && v->name; v++)
+    for (const hga_variant *v = hga_variants(); v->name; v++)
         for (const char *const *words = v->shows; *words; words++)
             if (v == hga_variants() || !list || variant_listed(list, v)) add_shown(v, *words, out);
-    return status;
+    return CLI_GOOD;
 }
 
 /* ---- what is worth comparing ---- */
@@ -138,15 +138,15 @@ static void add_sweep(const hga_variant *v, const hga_sweep *s, hga_id n, int ca
 
 int contenders_swept(const char *list, hga_id n, int causal, contenders *out)
 {
-    int status = list ? check_swept(list, causal) : CLI_GOOD;
+    if (list) MUST(check_swept(list, causal));
     out->n = 0;
-    for (const hga_variant *v = hga_variants(); status == CLI_GOOD && v->name; v++) {
+    for (const hga_variant *v = hga_variants(); v->name; v++) {
         if (v != hga_variants() && list && !variant_listed(list, v)) continue;
         if (!v->sweeps || !fits_order(v, causal)) continue;
         for (int medians = is_tree(v); medians >= 0; medians--)
             for (const hga_sweep *s = v->sweeps; s->words; s++) add_sweep(v, s, n, causal, medians, out);
     }
-    return status;
+    return CLI_GOOD;
 }
 
 /* ---- which may stay ---- */
@@ -176,14 +176,14 @@ int contenders_keep(const scene *s, const char *list, contenders *all)
 /* The segment of each word: the innermost unit of the text that it is in, numbered in reading order. */
 static int number_segments(const hga_tree *t, int32_t **segment)
 {
-    int status = take(t->n_leaves, sizeof **segment, segment);
-    for (hga_id i = 0, at = -1, last = -2; status == CLI_GOOD && i < t->n_leaves; i++) {
+    MUST(take(t->n_leaves, sizeof **segment, segment));
+    for (hga_id i = 0, at = -1, last = -2; i < t->n_leaves; i++) {
         hga_id unit = t->parent[t->leaf_node[i]];
         at += unit != last;
         last = unit;
         (*segment)[i] = at;
     }
-    return status;
+    return CLI_GOOD;
 }
 
 /* the arrays that the scene has for this variant */

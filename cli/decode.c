@@ -24,8 +24,8 @@ typedef struct arguments {
 static int check_arguments(void *input)
 {
     const arguments *a = input;
-    int status = tensors_check(&a->tensors);
-    return status ? status : decoding_check(&a->decoding, &a->tensors.paths);
+    MUST(tensors_check(&a->tensors));
+    return decoding_check(&a->decoding, &a->tensors.paths);
 }
 
 static const option_row options[] = {{"json", FLAG(arguments, json), NULL, 0, "as JSON", 9}, {0}};

@@ -20,9 +20,9 @@ static int read_chunks(const char *text, void *input)
     out->chunks_text = text;
     out->random_chunks = strncmp(text, "random:", 7) == 0;
     if (!out->random_chunks) return read_list("--chunks", text, 1, INT32_MAX, MOST_CHUNKS, &out->n_chunks, out->chunk);
-    int status = read_whole("--chunks random", text + 7, 0, INT64_MAX, &seed);
+    MUST(read_whole("--chunks random", text + 7, 0, INT64_MAX, &seed));
     out->seed = (uint64_t)seed;
-    return status;
+    return CLI_GOOD;
 }
 
 /* T:BACK */
@@ -33,8 +33,8 @@ static int read_cut(const char *text, void *input)
     size_t n = strcspn(text, ":");
     if (!text[n] || n >= sizeof at) return complain(CLI_USAGE, "--cut: '%s' is not T:BACK", text);
     memcpy(at, text, n), at[n] = 0;
-    int status = read_id("--cut", at, 1, INT32_MAX, &out->cut_at);
-    return status ? status : read_id("--cut", text + n + 1, 1, out->cut_at, &out->back);
+    MUST(read_id("--cut", at, 1, INT32_MAX, &out->cut_at));
+    return read_id("--cut", text + n + 1, 1, out->cut_at, &out->back);
 }
 
 static void start(void *input)
@@ -285,14 +285,13 @@ static int open_decoder(const typed_decoding *typed, const model *m, const hga_o
     hga_decode_options o = {.plan = *options, .same_bits = typed->same, .prefill = m->prefill};
     hga_id tokens = hga_graph_nodes(m->graph).level_ptr[1] / s->per;
     decoded *d = s->out;
-    int blame = m->from_file ? CLI_DATA : CLI_USAGE;
     MUST(check_tokens(typed, 0, tokens)); /* which bounds what is taken back */
     o.rollback = typed->back * s->per;
     if (m->how.block) o.selection = &m->how;
     double start = bench_seconds();
-    MUST(complain_of(hga_decoder_create(m->graph, &m->program, &s->sample->shape, &o, &d->decoder), blame, m->title));
-    MUST(complain_of(hga_decode_workspace_create(d->decoder, &d->workspace), blame, m->title));
-    MUST(complain_of(hga_pages_create(d->decoder, 0, &d->pages), blame, m->title));
+    MUST(model_complain_of(hga_decoder_create(m->graph, &m->program, &s->sample->shape, &o, &d->decoder), m));
+    MUST(model_complain_of(hga_decode_workspace_create(d->decoder, &d->workspace), m));
+    MUST(model_complain_of(hga_pages_create(d->decoder, 0, &d->pages), m));
     d->decoder_seconds = bench_seconds() - start;
     s->end = hga_decoder_tokens(d->decoder), d->tokens = s->end / s->per;
     return CLI_GOOD;
@@ -337,12 +336,12 @@ static int open_caches(session *s)
 static int count_rows(const model *m, decoded *d)
 {
     d->n_levels = hga_graph_nodes(m->graph).n_levels;
-    int status = take(d->n_levels, sizeof *d->level_rows, &d->level_rows);
-    for (hga_id l = 0; status == CLI_GOOD && l < d->n_levels; l++) {
+    MUST(take(d->n_levels, sizeof *d->level_rows, &d->level_rows));
+    for (hga_id l = 0; l < d->n_levels; l++) {
         d->level_rows[l] = hga_decoder_cache_level_rows(d->decoder, d->most_at, l);
         d->rows += d->level_rows[l];
     }
-    return status;
+    return CLI_GOOD;
 }
 
 /* The first row of the tensors, as a node. */

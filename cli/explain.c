@@ -144,8 +144,7 @@ int run_explain(int argc, char **argv)
     const call_as_typed call = call_of(&a.call);
     call_plan(&a.call, &a.options);
     if (m.tree_heads > 1) a.shape.n_heads = a.shape.n_kv_heads = 1;
-    TRY(complain_of(hga_plan_create(ordered_graph(&m), &m.program, &a.shape, &a.options, &plan),
-                    m.from_file ? CLI_DATA : CLI_USAGE, m.title));
+    TRY(model_complain_of(hga_plan_create(ordered_graph(&m), &m.program, &a.shape, &a.options, &plan), &m));
     TRY(complain_of((a.json ? hga_plan_explain_json : hga_plan_explain)(plan, &call.io, &text), CLI_USAGE, m.title));
     if (a.options.gradient) TRY(find_gradient(plan, &call, m.title, &gradient));
     if (gradient && a.json)

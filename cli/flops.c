@@ -56,8 +56,7 @@ static int count_model(const model *m, const hga_shape *shape, count *c)
     hga_shape folded = *shape;
     if (m->tree_heads > 1) folded.n_heads = folded.n_kv_heads = 1;
     hga_options o = {0};
-    MUST(complain_of(hga_plan_create(m->graph, &m->program, &folded, &o, &plan), m->from_file ? CLI_DATA : CLI_USAGE,
-                     m->title));
+    MUST(model_complain_of(hga_plan_create(m->graph, &m->program, &folded, &o, &plan), m));
     c->flops = hga_plan_cost(plan).flops;
     hga_plan_destroy(plan);
     c->shape = folded;

@@ -131,8 +131,8 @@ static int put_under_clusters(const graph_argument *a, graph_file *out)
     enum { MOST_LEVELS = 32 };
     hga_id size[MOST_LEVELS];
     int n = 0;
-    int status = read_list_behind("metis", "--tree", a->tree, 2, MOST_LEVELS, &n, size);
-    return status ? status : graph_file_coarsen(a->path, "--tree", size, n, out);
+    MUST(read_list_behind("metis", "--tree", a->tree, 2, MOST_LEVELS, &n, size));
+    return graph_file_coarsen(a->path, "--tree", size, n, out);
 }
 
 /* Clusters and words come after the graph, which both make another one of. */

@@ -67,10 +67,10 @@ static int read_parents(const char *path, npy *out)
 {
     *out = (npy){0};
     if (!path) return CLI_GOOD;
-    int status = npy_read_whole(path, out);
-    if (status == CLI_GOOD && (out->n_dims != 1 || out->count > INT32_MAX))
-        status = complain(CLI_DATA, "%s: parents are [nodes], one axis", path);
-    return status;
+    MUST(npy_read_whole(path, out));
+    if (out->n_dims != 1 || out->count > INT32_MAX)
+        return complain(CLI_DATA, "%s: parents are [nodes], one axis", path);
+    return CLI_GOOD;
 }
 
 /* HSA on a tree, with its names. */
@@ -257,20 +257,19 @@ static int write_gexf(const writing *w) { return write_edges(w, hga_graph_write_
 static int say_loops(const writing *w)
 {
     hga_pos loops = 0;
-    int status = w->relation < 0
-                     ? CLI_GOOD
-                     : complain_of(edges_loops(w->source->graph, w->relation, &loops), CLI_USAGE, w->target->path);
+    if (w->relation >= 0)
+        MUST(complain_of(edges_loops(w->source->graph, w->relation, &loops), CLI_USAGE, w->target->path));
     if (loops)
         fprintf(stderr,
                 "hga: %s: %lld edges from a node to itself are left out, which METIS's files have no place for\n",
                 w->target->path, (long long)loops);
-    return status;
+    return CLI_GOOD;
 }
 
 static int write_metis(const writing *w)
 {
-    int status = write_edges(w, hga_graph_write_metis);
-    return status ? status : say_loops(w);
+    MUST(write_edges(w, hga_graph_write_metis));
+    return say_loops(w);
 }
 
 static int write_picture(const writing *w, picture_kind kind)
@@ -372,9 +371,8 @@ int graph_write(const graph_source *source, const graph_target *t)
 {
     const struct format *f = format_of(t);
     writing w = {source, t, -1};
-    int status =
-        f->relations != EVERY ? pick_relation(source->graph, source->main, t->relation, &w.relation) : CLI_GOOD;
-    return status ? status : f->write(&w);
+    if (f->relations != EVERY) MUST(pick_relation(source->graph, source->main, t->relation, &w.relation));
+    return f->write(&w);
 }
 
 /* ---- options ---- */

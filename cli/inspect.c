@@ -89,13 +89,13 @@ static int by_weight(const void *a, const void *b)
 
 static int rank_edges(const row_wish *wish, const double *weight, hga_id heads, int64_t n, ranked **out)
 {
-    int status = take(n, sizeof **out, out);
-    for (int64_t i = 0; i < n && !status; i++) {
+    MUST(take(n, sizeof **out, out));
+    for (int64_t i = 0; i < n; i++) {
         (*out)[i].edge = i;
         for (hga_id h = 0; h < heads && weight; h++) (*out)[i].weight += weight[i * heads + h];
     }
-    if (!status && n && wish->sort) qsort(*out, (size_t)n, sizeof **out, by_weight);
-    return status;
+    if (n && wish->sort) qsort(*out, (size_t)n, sizeof **out, by_weight);
+    return CLI_GOOD;
 }
 
 /* A row for each edge with the weights of its heads, the heaviest first where that is asked for. */

@@ -209,7 +209,6 @@ static int add_causality(const look_wish *a, const graph_file *f, json_t *docume
     json_t *causality = json_null();
     hga_status st = hga_program_influence(&f->program, f->graph, &token, &sees);
     leak k = {.nodes = hga_graph_nodes(f->graph), .token = token, .sees = sees, .source = -1, .query = -1};
-    int status = CLI_GOOD;
     if (st != HGA_EUNSUPPORTED) {
         MUST(complain_of(st, CLI_DATA, a->path));
         if (token >= 0)
@@ -222,8 +221,7 @@ static int add_causality(const look_wish *a, const graph_file *f, json_t *docume
                                              : NULL,
                               "level", node >= 0 ? hga_graph_level(f->graph, node) : -1);
     }
-    status = put(document, "causality", causality);
-    return status;
+    return put(document, "causality", causality);
 }
 
 /* Are there pairs that one layer does not cover, other than a token and itself? */

@@ -37,13 +37,18 @@ static const command *find_command(const char *name)
     return NULL;
 }
 
-static int complain_of_command(const char *name)
+/* Of no subcommand or, where these may be meant, variant: which was it? */
+static int complain_of_name(const char *name, int variants)
 {
-    const char *known[N_COMMANDS];
+    enum { MOST = 64 };
+    const char *known[MOST];
     char hint[96];
-    for (size_t i = 0; i < N_COMMANDS; i++) known[i] = commands[i].name;
-    if (*nearest_hint(name, known, N_COMMANDS, hint)) return complain(CLI_USAGE, "no subcommand '%s'%s", name, hint);
-    return complain(CLI_USAGE, "no subcommand '%s'; `hga help` lists them", name);
+    int n = 0;
+    for (size_t i = 0; i < N_COMMANDS; i++) known[n++] = commands[i].name;
+    for (const hga_variant *v = hga_variants(); variants && v->name && n < MOST; v++) known[n++] = v->name;
+    nearest_hint(name, known, n, hint);
+    return complain(CLI_USAGE, "no subcommand%s '%s'%s", variants ? " and no variant" : "", name,
+                    *hint ? hint : "; `hga help` lists them");
 }
 
 /* ---- help and version ---- */
@@ -118,26 +123,13 @@ static int asks_for_help(int argc, char **argv)
 static int run_command(const char *name, int argc, char **argv)
 {
     const command *c = find_command(name);
-    if (!c) return complain_of_command(name);
+    if (!c) return complain_of_name(name, 0);
     if (world_ranks() > 1 && !c->shares && !asks_for_help(argc, argv))
         return complain(CLI_USAGE, "%s: works in one process, and mpirun has started %d", name, world_ranks());
     char title[32];
     snprintf(title, sizeof title, "hga %s", c->name);
     argv[0] = title;
     return c->run(argc, argv);
-}
-
-/* neither a subcommand nor a variant: which of both was meant? */
-static int complain_of_topic(const char *name)
-{
-    enum { MOST = 64 };
-    const char *known[MOST];
-    char hint[96];
-    int n = 0;
-    for (size_t i = 0; i < N_COMMANDS; i++) known[n++] = commands[i].name;
-    for (const hga_variant *v = hga_variants(); v->name && n < MOST; v++) known[n++] = v->name;
-    nearest_hint(name, known, n, hint);
-    return complain(CLI_USAGE, "no subcommand and no variant '%s'%s", name, *hint ? hint : "; `hga help` lists them");
 }
 
 /* hga help NAME is hga NAME --help, or what there is to say of a variant; with --all nothing is left out */
@@ -151,7 +143,7 @@ static int help(int argc, char **argv)
     if (argc > 3) return complain(CLI_USAGE, "unexpected argument '%s'", argv[3]);
     if (find_command(argv[2])) return run_command(argv[2], 2, shown);
     const hga_variant *v = hga_variant_named(argv[2]);
-    if (!v && strcmp(argv[2], "graph") != 0 && strncmp(argv[2], "graph=", 6) != 0) return complain_of_topic(argv[2]);
+    if (!v && strcmp(argv[2], "graph") != 0 && strncmp(argv[2], "graph=", 6) != 0) return complain_of_name(argv[2], 1);
     variant_print(stdout, v);
     return CLI_GOOD;
 }

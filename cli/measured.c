@@ -112,9 +112,9 @@ static int read_warmup(const char *text, void *input)
 {
     bench_rules *r = input;
     hga_id n;
-    int status = read_id("--warmup", text, 0, MOST_REPETITIONS, &n);
-    if (status == CLI_GOOD) r->warmup = n ? n : -1;
-    return status;
+    MUST(read_id("--warmup", text, 0, MOST_REPETITIONS, &n));
+    r->warmup = n ? n : -1;
+    return CLI_GOOD;
 }
 
 static const option_row rules_options[] = {

@@ -3,7 +3,7 @@
 #ifndef CLI_ORDERED_H
 #define CLI_ORDERED_H
 
-#include "call_files.h"
+#include "typed_call.h"
 
 /* Put m->graph in that order, which m keeps beside it as m->order and m->ordered. 0: leave it as it is. */
 int ordered_find(hga_ordering how, model *m);

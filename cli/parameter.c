@@ -41,8 +41,8 @@ static int check_unread(const char *path)
 
 static int read_array(const char *path, int (*read)(const char *path, npy *out), npy *out)
 {
-    int status = check_unread(path);
-    return status ? status : read(path, out);
+    MUST(check_unread(path));
+    return read(path, out);
 }
 
 static int read_number_or_file(const hga_parameter *p, const char *text, setting *out)
@@ -53,9 +53,9 @@ static int read_number_or_file(const hga_parameter *p, const char *text, setting
 
 static int read_real(const hga_parameter *p, const char *text, setting *out)
 {
-    int status = read_number(p->name, text, &out->real);
-    if (status == CLI_GOOD && out->real < 0) return complain(CLI_USAGE, "%s: %s is below 0", p->name, text);
-    return status;
+    MUST(read_number(p->name, text, &out->real));
+    if (out->real < 0) return complain(CLI_USAGE, "%s: %s is below 0", p->name, text);
+    return CLI_GOOD;
 }
 
 static int read_word(const hga_parameter *p, const char *text, setting *out)
@@ -85,9 +85,8 @@ static int read_ids(const hga_parameter *p, const char *text, setting *out)
     int n = 0;
     if (text[0] == '@' && strcmp(p->name, "parent") == 0 && tree_file_is(text + 1)) return read_tree(text + 1, out);
     if (text[0] == '@') return read_array(text + 1, npy_read_whole, &out->array);
-    int status = read_list_behind(p->words, p->name, text, p->least, MAX_TYPED, &n, list);
-    if (status == CLI_GOOD) status = take(n, sizeof *list, &out->array.whole);
-    if (status) return status;
+    MUST(read_list_behind(p->words, p->name, text, p->least, MAX_TYPED, &n, list));
+    MUST(take(n, sizeof *list, &out->array.whole));
     memcpy(out->array.whole, list, (size_t)n * sizeof *list);
     out->array.path = strdup(p->name);
     if (!out->array.path) return complain(CLI_OUTSIDE, "out of memory");
@@ -219,11 +218,10 @@ static int fill_one(const hga_variant *v, const hga_parameter *p, const setting 
 
 int settings_fill(const settings *s, const hga_variant *v, void *parameters)
 {
-    int status = CLI_GOOD;
     hga_variant_defaults(v, parameters);
-    for (int i = 0; status == CLI_GOOD && s->table[i].name; i++) {
+    for (int i = 0; s->table[i].name; i++) {
         const hga_parameter *p = hga_variant_parameter(v, s->table[i].name, strlen(s->table[i].name));
-        if (p && p->place == HGA_IN_BUILDER && s->value[i].given) status = fill_one(v, p, &s->value[i], parameters);
+        if (p && p->place == HGA_IN_BUILDER && s->value[i].given) MUST(fill_one(v, p, &s->value[i], parameters));
     }
-    return status;
+    return CLI_GOOD;
 }

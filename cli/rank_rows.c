@@ -11,9 +11,9 @@
 int rank_cuts(const hga_graph *g, hga_id ranks, hga_id **cuts)
 {
     int64_t tokens = hga_graph_nodes(g).level_ptr[1];
-    int status = take(ranks + 1, sizeof **cuts, cuts);
-    for (hga_id r = 0; !status && r <= ranks; r++) (*cuts)[r] = (hga_id)(tokens * r / ranks);
-    return status;
+    MUST(take(ranks + 1, sizeof **cuts, cuts));
+    for (hga_id r = 0; r <= ranks; r++) (*cuts)[r] = (hga_id)(tokens * r / ranks);
+    return CLI_GOOD;
 }
 
 /* The rows of one tensor that the plan says are this rank's. */

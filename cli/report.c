@@ -24,8 +24,8 @@ int report_start(const growth_text *source, const contenders *all, report *out)
 {
     hga_id first = source->words < FIRST_WORDS ? source->words : FIRST_WORDS;
     *out = (report){.source = *source, .all = all, .growth = json_array()};
-    int status = take(all->n, sizeof *out->cases, &out->cases);
-    return status ? status : scene_make(&source->text, first, &out->first_words);
+    MUST(take(all->n, sizeof *out->cases, &out->cases));
+    return scene_make(&source->text, first, &out->first_words);
 }
 
 /* The pattern on the first words, where single words can be seen. */

@@ -69,16 +69,15 @@ static hga_status add_edge(const hga_weight *w, void *context)
 /* Each head's weights go to the same edges, which the first head has listed. */
 int row_weights(const graph_file *f, const row_tensors *t, hga_id token, row_edge_list *out)
 {
-    int status = CLI_GOOD;
     edge_list l = {.out = out};
     out->heads = t->heads;
-    for (l.head = 0; l.head < out->heads && !status; l.head++) {
+    for (l.head = 0; l.head < out->heads; l.head++) {
         l.at = 0;
-        status = complain_of(hga_program_weights(&t->m.program, f->graph, &t->io.shape, &t->io.io, token,
-                                                 t->first + l.head, add_edge, &l, NULL),
-                             CLI_DATA, t->path);
+        MUST(complain_of(hga_program_weights(&t->m.program, f->graph, &t->io.shape, &t->io.io, token, t->first + l.head,
+                                             add_edge, &l, NULL),
+                         CLI_DATA, t->path));
     }
-    return status;
+    return CLI_GOOD;
 }
 
 /* Reads the tensors of --query and the others, and binds them to the graph's program. */

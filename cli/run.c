@@ -176,9 +176,9 @@ static int print_results(const run *r)
     const arguments *a = &r->a;
     if (!a->json) {
         print_levels(r);
-        int status = table_print(stdout, r->rows, columns);
+        MUST(table_print(stdout, r->rows, columns));
         measured_explain(stdout, r->rows);
-        return status;
+        return CLI_GOOD;
     }
     return json_print(stdout, json_pack("{s:s, s:i, s:i, s:i, s:i, s:I, s:o, s:o, s:f, s:o, s:O}", "text", a->path,
                                         "tokens", r->whole.words.n, "heads", a->shape.n_heads, "dim", a->shape.dim,

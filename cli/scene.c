@@ -262,11 +262,11 @@ static const float *rows_for(const hga_nodes *n, hga_id rows, const float *token
 
 static int make_alpha(hga_id levels, cast *c)
 {
-    int status = take(levels, sizeof *c->alpha, &c->alpha);
-    for (hga_id l = 0; status == CLI_GOOD && l < levels; l++) c->alpha[l] = 1 / (float)levels;
+    MUST(take(levels, sizeof *c->alpha, &c->alpha));
+    for (hga_id l = 0; l < levels; l++) c->alpha[l] = 1 / (float)levels;
     c->io.type_scale.data = c->alpha;
     c->io.type_scale.rows = levels;
-    return status;
+    return CLI_GOOD;
 }
 
 int64_t cast_bytes(const scene *s, const hga_graph *g, const hga_program *p, hga_id dim_v)

@@ -3,7 +3,7 @@
 #define CLI_SCENE_H
 
 #include "complain.h"
-#include "call_files.h"
+#include "typed_call.h"
 
 /* ---- words become queries, keys and values without a model file ---- */
 

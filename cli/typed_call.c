@@ -36,13 +36,13 @@ static int read_normaliser(const char *text, void *input)
     size_t which = find(text, &number);
     if (which == N_NORMALISERS)
         return complain(CLI_USAGE, "--normaliser: '%s' is not one of: softmax sigmoid sigmoid:B entmax:ALPHA", text);
-    int status = number ? read_number("--normaliser", number, &x) : CLI_GOOD;
-    if (!status && !isfinite((float)x)) return complain(CLI_USAGE, "--normaliser: %s does not fit float32", number);
+    if (number) MUST(read_number("--normaliser", number, &x));
+    if (!isfinite((float)x)) return complain(CLI_USAGE, "--normaliser: %s does not fit float32", number);
     *out = (typed_normaliser){.words = text, .which = (hga_normaliser)which};
     out->bias = which == HGA_NORMALISER_SIGMOID ? (float)x : 0, out->alpha = which == HGA_NORMALISER_ENTMAX ? x : 0;
-    if (!status && out->alpha != 0 && out->alpha != 1 && !(out->alpha >= 1.05 && out->alpha <= 2))
+    if (out->alpha != 0 && out->alpha != 1 && !(out->alpha >= 1.05 && out->alpha <= 2))
         return complain(CLI_USAGE, "--normaliser: entmax's alpha %s is not 1 and not from 1.05 to 2", number);
-    return status;
+    return CLI_GOOD;
 }
 
 static int sends(const hga_program *p, hga_message message)
@@ -145,11 +145,10 @@ static int read_entry(const hga_call_row *row, const char *text, float *out)
 static int check(void *input)
 {
     typed_call *typed = input;
-    int status = CLI_GOOD;
-    for (hga_call_table t = 0; t < HGA_N_TABLES && !status; t++)
+    for (hga_call_table t = 0; t < HGA_N_TABLES; t++)
         if (typed->text[t] && call_is_number(&hga_call_tables()[t]))
-            status = read_entry(&hga_call_tables()[t], typed->text[t], &typed->number[t]);
-    return status;
+            MUST(read_entry(&hga_call_tables()[t], typed->text[t], &typed->number[t]));
+    return CLI_GOOD;
 }
 
 /* "[heads], finite and at least 0: scores lose .. (default: none)"; of numbers what the row says. */
@@ -275,13 +274,13 @@ int call_is_put(const typed_call *typed, hga_call_table which)
 
 int call_put(const typed_call *typed, model *m)
 {
-    int status = put_normaliser(&typed->normaliser, m);
-    for (hga_call_table t = 0; t < HGA_N_TABLES && !status; t++) {
+    MUST(put_normaliser(&typed->normaliser, m));
+    for (hga_call_table t = 0; t < HGA_N_TABLES; t++) {
         const hga_call_row *row = &hga_call_tables()[t];
-        if (typed->text[t]) status = check_row(row, m);
+        if (typed->text[t]) MUST(check_row(row, m));
         if (call_is_put(typed, t)) memcpy((char *)&m->program + row->standard, &typed->number[t], sizeof(float));
     }
-    return status;
+    return CLI_GOOD;
 }
 
 void call_plan(const typed_call *typed, hga_options *options)

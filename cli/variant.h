@@ -136,6 +136,8 @@ typedef struct model {
 /* tensors NULL: `tokens` must be among the parameters. */
 int model_build(const typed_variant *typed, const model_tensors *tensors, model *out);
 void model_clear(model *m);
+/* complain_of for a call with a model: what is wrong with a program that was read is bad data. */
+int model_complain_of(hga_status st, const model *m);
 /* "bpt k=4", the variant as it was typed, for free(). */
 int variant_title(const typed_variant *typed, char **title);
 

@@ -28,6 +28,11 @@ void model_clear(model *m)
     *m = (model){0};
 }
 
+int model_complain_of(hga_status st, const model *m)
+{
+    return complain_of(st, m->from_file ? CLI_DATA : CLI_USAGE, m->title);
+}
+
 hga_id main_relation(const hga_program *p)
 {
     const hga_stage *attended = score_stage(p);

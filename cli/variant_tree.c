@@ -106,10 +106,9 @@ static int route_head(const routing *r, hga_id t, hga_id heads, int32_t *column,
                          .bias = r->bias->real + which * r->tree->rows};
     hga_id n = (hga_id)r->x->dim[0], group = r->heads / r->x_heads;
     const float *x = r->x->real + (heads > 1 ? (int64_t)(t / group) * r->dim : 0);
-    int status =
-        complain_of(hga_route(&router, x, n, (ptrdiff_t)r->x_heads * r->dim, 0, column), CLI_DATA, r->weights->path);
-    for (hga_id i = 0; status == CLI_GOOD && i < n; i++) leaf[(int64_t)i * heads + t] = column[i];
-    return status;
+    MUST(complain_of(hga_route(&router, x, n, (ptrdiff_t)r->x_heads * r->dim, 0, column), CLI_DATA, r->weights->path));
+    for (hga_id i = 0; i < n; i++) leaf[(int64_t)i * heads + t] = column[i];
+    return CLI_GOOD;
 }
 
 /* hyperplanes over a head's columns judge each head by itself; over all heads' columns, the token */
@@ -148,18 +147,18 @@ static int route_by(const variant_job *job, const tree *t, const char *weights, 
     const model_tensors *x = job->tensors;
     routing r = {.tree = t, .weights = w, .bias = b, .x = keys ? x->key : x->query, .heads = x->heads, .dim = x->dim};
     r.x_heads = keys ? x->kv_heads : x->heads;
-    int status = check_hyperplanes(&r);
-    return status ? status : route(&r, out);
+    MUST(check_hyperplanes(&r));
+    return route(&r, out);
 }
 
 /* Given leaves are one a token. */
 static int given_leaves(const npy *given, const npy *tensor, leaves *out)
 {
-    int status = copy_leaves(given, out);
-    if (!status && tensor && tensor->dim[0] != out->n)
-        status = complain(CLI_DATA, "%s: leaves of %d tokens for the %lld of %s", given->path, out->n,
-                          (long long)tensor->dim[0], tensor->path);
-    return status;
+    MUST(copy_leaves(given, out));
+    if (tensor && tensor->dim[0] != out->n)
+        return complain(CLI_DATA, "%s: leaves of %d tokens for the %lld of %s", given->path, out->n,
+                        (long long)tensor->dim[0], tensor->path);
+    return CLI_GOOD;
 }
 
 /* Leaves that are given or found by hyperplanes; a tree without levels has but one. */
@@ -215,8 +214,8 @@ static int match_heads(const variant_job *job, leaves *query, leaves *key)
         return complain(CLI_DATA, "query leaves have %d heads, key leaves %d", query->heads, key->heads);
     if (job->tensors && heads != 1 && heads != job->tensors->heads)
         return complain(CLI_DATA, "leaves have %d heads, the query has %d", heads, job->tensors->heads);
-    int status = widen(query, heads);
-    return status ? status : widen(key, heads);
+    MUST(widen(query, heads));
+    return widen(key, heads);
 }
 
 /* ---- graphs ---- */
@@ -242,9 +241,9 @@ static int build_sample(const variant_job *job, const tree *t, const leaves *que
 static int cut_samples(const variant_job *job, const leaves *query, const leaves *key, samples *s)
 {
     if (!setting_given(job->settings, "tokens")) {
-        int status = samples_make(1, s);
-        if (status == CLI_GOOD) *s->length = query->n;
-        return status;
+        MUST(samples_make(1, s));
+        *s->length = query->n;
+        return CLI_GOOD;
     }
     int batch = 0;
     MUST(samples_of(job, s, &batch));

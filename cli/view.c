@@ -29,15 +29,14 @@ static int grow_numbers(int64_t room, int64_t **x)
 static int room_for(int64_t n, view_weights *w)
 {
     int64_t room = 2 * n + 64;
-    int status = CLI_GOOD;
-    if (n <= w->room) return status;
+    if (n <= w->room) return CLI_GOOD;
     MUST(grow_numbers(room, &w->stage));
     MUST(grow_numbers(room, &w->destination));
     MUST(grow_numbers(room, &w->source));
     float *value = realloc(w->value, (size_t)(room * w->heads) * sizeof *value);
     if (!value) return complain(CLI_OUTSIDE, "out of memory: %lld edges", (long long)room);
     w->value = value, w->room = room;
-    return status;
+    return CLI_GOOD;
 }
 
 static hga_status count_edge(const hga_seen *seen, void *context)
