@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "memory.h"
 #include "tokens.h"
 
 /* ---- rows of the table ---- */

@@ -5,9 +5,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "benchmarks_page.h"
 #include "arguments.h"
 #include "bench_chart.h"
-#include "benchmarks_page.h"
 #include "html_table.h"
 #include "measured.h"
 #include "outfile.h"

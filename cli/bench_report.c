@@ -254,9 +254,8 @@ static double lead(const json_t *rows, const json_t *row)
 
 static int is_first(const json_t *rows, size_t at, const json_t *row)
 {
-    for (size_t i = 0; i < at; i++) {
+    for (size_t i = 0; i < at; i++)
         if (rows_agree(json_array_get(rows, i), row, SERIES " " SETTING)) return 0;
-    }
     return 1;
 }
 

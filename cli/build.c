@@ -3,11 +3,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "hga_files.h"
 #include "arguments.h"
 #include "chosen_source.h"
 #include "command.h"
 #include "graph_file.h"
-#include "hga_files.h"
 #include "whole_file.h"
 #include "words.h"
 

@@ -233,9 +233,7 @@ static int fork_caches(session *s)
 static int cut_caches(session *s)
 {
     s->tokens -= s->typed->back * s->per;
-    for (hga_id i = 0; i < s->n; i++) {
-        MUST(complain_of(hga_cache_cut(s->cache[i], s->tokens), CLI_USAGE, "--cut"));
-    }
+    for (hga_id i = 0; i < s->n; i++) MUST(complain_of(hga_cache_cut(s->cache[i], s->tokens), CLI_USAGE, "--cut"));
     return CLI_GOOD;
 }
 

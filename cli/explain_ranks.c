@@ -10,10 +10,8 @@
 #include <string.h>
 
 #include "arguments.h"
-#include "cases.h"
 #include "chart.h"
 #include "drawing.h"
-#include "ordered.h"
 #include "rank_rows.h"
 #include "table.h"
 

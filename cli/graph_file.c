@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "arguments.h"
 #include "hga_files.h"
+#include "arguments.h"
 #include "hga_graph.h"
 #include "npy.h"
 #include "progress.h"
@@ -48,6 +48,16 @@ static hga_status edges_loops(const hga_graph *g, hga_id relation, hga_pos *loop
 }
 
 /* ---- reading ---- */
+
+/* By the end of its name, is it JSON, which may hold words? */
+static int is_json(const char *path)
+{
+    static const char *const others[] = {"mtx", "csv", "tsv", "edges", "graphml", "gml", "graph", "npy", "npz"};
+    const char *dot = strrchr(path, '.');
+    for (size_t i = 0; dot && i < sizeof others / sizeof *others; i++)
+        if (strcmp(dot + 1, others[i]) == 0) return 0;
+    return 1;
+}
 
 /* A graph from a file that cannot tell a program: all relations are attended jointly over the tree. Where that is no
    program the graph stays without one, and says why. */
@@ -113,7 +123,7 @@ static void say_twice(const char *path, const hga_graph *g)
     for (hga_id r = 0; r < hga_graph_nodes(g).n_relations; r++) twice += edges_twice(g, r);
     char text[80];
     snprintf(text, sizeof text, "%lld edges repeat another and count once more", (long long)twice);
-    if (twice && !graph_file_is_json(path)) say(path, text);
+    if (twice && !is_json(path)) say(path, text);
 }
 
 /* The library reads the file; edges without a program are attended by one that is made for them. */
@@ -134,7 +144,7 @@ static int import_edges(const char *path, const npy *parents, int depth_first, i
     say_twice(path, out->graph);
     if (out->text)
         TRY(complain_of(hga_program_from_json(out->text, out->graph, &out->program), CLI_DATA, path));
-    else if (!graph_file_is_json(path))
+    else if (!is_json(path))
         TRY(attend_all(path, out));
 done:
     hga_node_map_clear(&map);
@@ -164,7 +174,7 @@ int graph_file_read(const char *path, const char *parents, int pattern, graph_fi
 int graph_file_coarsen(const char *path, const char *name, const hga_id *size, hga_id n_sizes, graph_file *f)
 {
     hga_graph *coarse = NULL;
-    if (f->text && (graph_file_is_json(path) || tree_file_is(path)))
+    if (f->text && (is_json(path) || tree_file_is(path)))
         return complain(CLI_USAGE, "%s: %s has a program of its own; clusters are for a file of edges", name, path);
     progress bar = progress_start("clusters");
     hga_status st = hga_graph_coarsen(f->graph, size, n_sizes, progress_show, &bar, &coarse);
@@ -176,15 +186,6 @@ int graph_file_coarsen(const char *path, const char *name, const hga_id *size, h
     hga_text_free(f->text);
     f->text = NULL;
     return attend_all(path, f);
-}
-
-int graph_file_is_json(const char *path)
-{
-    static const char *const others[] = {"mtx", "csv", "tsv", "edges", "graphml", "gml", "graph", "npy", "npz"};
-    const char *dot = strrchr(path, '.');
-    for (size_t i = 0; dot && i < sizeof others / sizeof *others; i++)
-        if (strcmp(dot + 1, others[i]) == 0) return 0;
-    return 1;
 }
 
 void graph_file_clear(graph_file *f)

@@ -27,8 +27,6 @@ int graph_file_import(const char *path, const npy *parents, int depth_first, int
 /* Put the graph, which the file gives no program, under a tree of clusters (hga_graph_coarsen); all of its relations
    are attended over that. `name` is what asked for it. */
 int graph_file_coarsen(const char *path, const char *name, const hga_id *size, hga_id n_sizes, graph_file *f);
-/* By the end of its name, is it JSON, which may hold words? */
-int graph_file_is_json(const char *path);
 void graph_file_clear(graph_file *f);
 
 /* Edges of the relation that are another's copy, of the same source, destination and type, among those that stand by

@@ -5,13 +5,13 @@
 #include <string.h>
 #include <time.h>
 
+#include "report_page.h"
 #include "bench_chart.h"
 #include "bench_report.h"
 #include "choose_plot.h"
 #include "html_table.h"
 #include "outfile.h"
 #include "palette.h"
-#include "report_page.h"
 #include "version.h"
 #include "view_data.h"
 

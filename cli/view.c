@@ -1,9 +1,8 @@
 /* view.c: hga view, a graph as one interactive page, or two side by side. */
 #include <stdlib.h>
-#include <string.h>
 
-#include "arguments.h"
 #include "beside_page.h"
+#include "arguments.h"
 #include "command.h"
 #include "graph_argument.h"
 #include "html.h"
@@ -17,28 +16,6 @@
 
 enum { MOST_WEIGHTS = 1 << 20 };
 
-static int grow_numbers(int64_t room, int64_t **x)
-{
-    int64_t *more = realloc(*x, (size_t)room * sizeof **x);
-    if (!more) return complain(CLI_OUTSIDE, "out of memory: %lld edges", (long long)room);
-    *x = more;
-    return CLI_GOOD;
-}
-
-/* Room for n edges and the weights of their heads. */
-static int room_for(int64_t n, view_weights *w)
-{
-    int64_t room = 2 * n + 64;
-    if (n <= w->room) return CLI_GOOD;
-    MUST(grow_numbers(room, &w->stage));
-    MUST(grow_numbers(room, &w->destination));
-    MUST(grow_numbers(room, &w->source));
-    float *value = realloc(w->value, (size_t)(room * w->heads) * sizeof *value);
-    if (!value) return complain(CLI_OUTSIDE, "out of memory: %lld edges", (long long)room);
-    w->value = value, w->room = room;
-    return CLI_GOOD;
-}
-
 static hga_status count_edge(const hga_seen *seen, void *context)
 {
     (void)seen;
@@ -46,23 +23,28 @@ static hga_status count_edge(const hga_seen *seen, void *context)
     return HGA_OK;
 }
 
-/* Counting is quick, weighing is not: nobody should wait to hear that it was too much. */
-static int check_room(const graph_file *f, const char *path, hga_id n_queries, hga_id heads)
+/* Room for all edges and the weights of their heads. Counting is quick, weighing is not: nobody should wait to hear
+   that it was too much. */
+static int make_room(const graph_file *f, const char *path, hga_id n_queries, view_weights *w)
 {
     int64_t n = 0;
-    for (hga_id token = 0; token < n_queries; token++) {
+    for (hga_id token = 0; token < n_queries; token++)
         MUST(complain_of(hga_program_row(&f->program, f->graph, token, count_edge, &n), CLI_DATA, path));
-    }
-    if (n * heads <= MOST_WEIGHTS) return CLI_GOOD;
-    return complain(CLI_USAGE, "--query: %lld edges of %d tokens in %d head%s are more than the %d weights of a page%s",
-                    (long long)n, n_queries, heads, heads == 1 ? "" : "s", MOST_WEIGHTS,
-                    n <= MOST_WEIGHTS ? "; --head H takes one head" : "");
+    if (n * w->heads > MOST_WEIGHTS)
+        return complain(CLI_USAGE,
+                        "--query: %lld edges of %d tokens in %d head%s are more than the %d weights of a page%s",
+                        (long long)n, n_queries, w->heads, w->heads == 1 ? "" : "s", MOST_WEIGHTS,
+                        n <= MOST_WEIGHTS ? "; --head H takes one head" : "");
+    MUST(take(n_queries, sizeof *w->count, &w->count));
+    MUST(take(n, sizeof *w->stage, &w->stage));
+    MUST(take(n, sizeof *w->destination, &w->destination));
+    MUST(take(n, sizeof *w->source, &w->source));
+    return take(n * w->heads, sizeof *w->value, &w->value);
 }
 
 /* Heads from l's head `first` on. */
-static int add_token(const row_edge_list *l, hga_id token, hga_id first, view_weights *w)
+static void add_token(const row_edge_list *l, hga_id token, hga_id first, view_weights *w)
 {
-    MUST(room_for(w->n + l->n, w));
     for (int64_t i = 0; i < l->n; i++, w->n++) {
         w->stage[w->n] = l->seen[i].stage;
         w->destination[w->n] = l->seen[i].destination;
@@ -71,19 +53,18 @@ static int add_token(const row_edge_list *l, hga_id token, hga_id first, view_we
             w->value[w->n * w->heads + h] = (float)l->weight[i * l->heads + first + h];
     }
     w->count[token] = l->n;
-    return CLI_GOOD;
 }
 
 /* The edges of all query tokens with their weights, telling how far it is. */
 static int weigh_tokens(const graph_file *f, const row_tensors *t, hga_id n_queries, view_weights *w)
 {
     progress bar = progress_start("weighing");
-    int status = take(n_queries, sizeof *w->count, &w->count);
+    int status = CLI_GOOD;
     for (hga_id token = 0; token < n_queries && !status; token++) {
         row_edge_list l = {0};
         progress_show((double)token / n_queries, &bar);
         status = row_weights(f, t, token, &l);
-        if (status == CLI_GOOD) status = add_token(&l, token, w->first_head - t->first, w);
+        if (status == CLI_GOOD) add_token(&l, token, w->first_head - t->first, w);
         free(l.seen);
         free(l.weight);
     }
@@ -107,7 +88,7 @@ static int view_weigh(const weighing *by, const graph_file *f, const char *path,
                      t.io.shape.n_heads - 1));
     out->first_head = head < 0 ? t.first : head;
     out->heads = head < 0 ? t.heads : 1;
-    TRY(check_room(f, path, n_queries, out->heads));
+    TRY(make_room(f, path, n_queries, out));
     TRY(weigh_tokens(f, &t, n_queries, out));
 done:
     row_tensors_clear(&t);
