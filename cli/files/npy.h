@@ -32,7 +32,7 @@ typedef struct npy_part {
    refused with its position. */
 int npy_read_real(const char *path, npy *out);
 /* The same of a part of the array, whose dim[axis] is then as many as it has there. What is not of the part is not
-   read, but in Fortran's order and out of a .npz. Not from a pipe. */
+   read, but in Fortran's order, out of a .npz and from a pipe. */
 int npy_read_part(const char *path, const npy_part *part, npy *out);
 /* What the array is, without its elements. */
 int npy_read_sizes(const char *path, npy *out);
