@@ -196,14 +196,8 @@ int picture_weights(const hga_program *p, const hga_graph *g, const picture_tens
 {
     weighing w = {.program = p, .graph = g, .nodes = hga_graph_nodes(g), .picture = out};
     int status = CLI_GOOD;
-    *out = (picture){.n_queries = w.nodes.n_queries,
-                     .n_keys = w.nodes.n_keys,
-                     .n_levels = w.nodes.n_levels,
-                     .is_weights = 1,
-                     .decades = DECADES};
-    out->exact = out->n_queries <= max_rows && out->n_keys <= max_columns;
-    out->rows = out->n_queries < max_rows ? out->n_queries : max_rows;
-    out->columns = out->n_keys < max_columns ? out->n_keys : max_columns;
+    *out = picture_of(g, max_rows, max_columns);
+    out->is_weights = 1, out->decades = DECADES;
     if (!score_stage(p))
         TRY(complain(CLI_USAGE, "--query: the program computes no scores, so that no tensors decide its weights"));
     TRY(read_tensors(&w, tensors));
