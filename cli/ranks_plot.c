@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "chart.h"
-#include "drawing.h"
 #include "explain_ranks.h"
 
 enum { WIDTH = 760, HEIGHT = 440, LEFT = 72, RIGHT = 250, TOP = 52, BOTTOM = 56 };

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "complain.h"
-#include "json_file.h"
+#include "whole_file.h"
 
 /* Texts that are freed together. */
 typedef struct word_list {

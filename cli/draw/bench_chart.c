@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "chart.h"
-#include "drawing.h"
 #include "palette.h"
 #include "table.h"
 

@@ -3,7 +3,7 @@
 #ifndef CLI_CHART_H
 #define CLI_CHART_H
 
-#include "canvas.h"
+#include "drawing.h"
 
 enum { MAX_TICKS = 32, MAX_LABELS = 1024 };
 

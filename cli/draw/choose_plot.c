@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "chart.h"
-#include "drawing.h"
 #include "palette.h"
 
 enum { WIDTH = 560, HEIGHT = 420, LEFT = 80, TOP = 70, GAP = 100, FOOT = 60, ZERO_ROOM = 40 };

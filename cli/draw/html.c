@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "utf8.h"
+#include "terminal.h"
 
 /* ---- characters ---- */
 

@@ -3,7 +3,7 @@
 #define CLI_PICTURE_H
 
 #include "complain.h"
-#include "layout.h"
+#include "tensor_file.h"
 
 #include "hga_export.h"
 #include "hga_inspect.h"

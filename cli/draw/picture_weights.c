@@ -7,7 +7,6 @@
 
 #include "picture.h"
 #include "rows.h"
-#include "tensor_file.h"
 
 enum { CHUNK = 128, DECADES = 3, STEPS = 60 };
 

@@ -9,7 +9,6 @@
 
 #include "complain.h"
 #include "element.h"
-#include "json_file.h"
 #include "whole_file.h"
 
 enum { MOST_HEADER = 100 << 20 };

@@ -15,22 +15,15 @@ typedef enum kind { NO_TREE, HTML, MARKDOWN, PARENTS, LINKAGE } kind;
 
 /* ---- what it is ---- */
 
-/* By a look at the header of a .npy; what is wrong with it is the reader's to say. */
+/* By the header of a .npy; what is wrong with it is the reader's to say. */
 static kind kind_of_array(const char *path)
 {
-    char head[512] = "", type = 0;
-    long long rows, columns;
+    hga_npy h = {0};
     FILE *file = fopen(path, "rb");
-    size_t n = file ? fread(head, 1, sizeof head - 1, file) : 0;
+    int is_array = file && hga_npy_read_header(path, file, &h) == HGA_OK;
     if (file) fclose(file);
-    if (n < 16 || memcmp(head, "\x93NUMPY", 6) != 0) return NO_TREE;
-    const char *text = head + 10 + 2 * (head[6] > 1), *descr = strstr(text, "'descr': '"),
-               *shape = strstr(text, "'shape': (");
-    if (!descr || !shape) return NO_TREE;
-    type = descr[strlen("'descr': '") + 1];
-    int sizes = sscanf(shape + strlen("'shape': ("), "%lld, %lld", &rows, &columns);
-    if (sizes == 1 && type == 'i') return PARENTS;
-    return sizes == 2 && columns == 4 && type == 'f' ? LINKAGE : NO_TREE;
+    if (is_array && h.n_dims == 1 && h.kind == 'i') return PARENTS;
+    return is_array && h.n_dims == 2 && h.dim[1] == 4 && h.kind == 'f' ? LINKAGE : NO_TREE;
 }
 
 static int ends_with(const char *path, const char *suffix)
