@@ -81,7 +81,7 @@ static chart chart_of(const ranks_plot *d)
 /* A line through its points, with a dot and a text for the pointer at each. */
 static void draw_line(const chart *c, const line_of *l, const points *p)
 {
-    const paint ink = l->rgb ? (paint){PAINT_COLOUR, l->rgb, 1} : chart_ink(1);
+    const paint ink = chart_paint(l->rgb, 1);
     const look line = {.line = ink, .width = l->dashed ? 1.5 : 2.5, .dashed = l->dashed};
     double at[MAX_RANK_COUNTS][2];
     char tip[128];
@@ -104,7 +104,7 @@ static void draw(canvas *on, const void *context)
     chart_frame(&c);
     for (int i = 0; i < N_LINES; i++) {
         if (d->line[i].n == 0) continue;
-        const look sample = {.fill = lines[i].rgb ? (paint){PAINT_COLOUR, lines[i].rgb, 1} : chart_ink(1)};
+        const look sample = {.fill = chart_paint(lines[i].rgb, 1)};
         draw_line(&c, &lines[i], &d->line[i]);
         y = chart_entry(on, WIDTH - RIGHT + 20, y, &sample, lines[i].name);
     }

@@ -12,7 +12,9 @@ const look chart_page = {.fill = {PAINT_PAGE, 0, 1}};
 const look chart_frame_line = {.line = {PAINT_INK, 0, 0.55}, .width = 1};
 const look chart_grid_line = {.line = {PAINT_INK, 0, 0.13}, .width = 1};
 
-paint chart_ink(double opacity) { return (paint){PAINT_INK, 0, opacity}; }
+paint chart_ink(double opacity) { return chart_paint(0, opacity); }
+
+paint chart_paint(uint32_t rgb, double opacity) { return (paint){rgb ? PAINT_COLOUR : PAINT_INK, rgb, opacity}; }
 
 text_style chart_text(text_anchor anchor) { return (text_style){LABEL, anchor, 0, chart_ink(0.75)}; }
 

@@ -11,6 +11,8 @@ enum { MAX_TICKS = 32, MAX_LABELS = 1024 };
 
 extern const look chart_page, chart_frame_line, chart_grid_line;
 paint chart_ink(double opacity);
+/* A colour, or ink for 0, as the palette has it. */
+paint chart_paint(uint32_t rgb, double opacity);
 /* Text of the plot's frame. */
 text_style chart_text(text_anchor anchor);
 

@@ -39,11 +39,7 @@ static int drawn(const plot_point *q) { return isfinite(q->error); }
 
 static double radius(const panel *p, const plot_point *q) { return q->front[p->cost] ? 5 : 3.5; }
 
-static paint paint_of(const char *variant, double opacity)
-{
-    uint32_t rgb = variant_colour(variant);
-    return rgb ? (paint){PAINT_COLOUR, rgb, opacity} : chart_ink(opacity);
-}
+static paint paint_of(const char *variant, double opacity) { return chart_paint(variant_colour(variant), opacity); }
 
 /* the front from cheap to dear, as stairs: what error is to be had for what cost */
 static void draw_front(const panel *p, const plot_point *point, int n)
