@@ -25,24 +25,6 @@ static void put_characters(FILE *file, const char *text, int (*escape)(FILE *, u
     }
 }
 
-char *html_clean(const char *text)
-{
-    const unsigned char *c = (const unsigned char *)text;
-    char *clean = malloc(3 * strlen(text) + 1), *to = clean;
-    while (clean && *c) {
-        size_t n = utf8_bytes((const char *)c);
-        if (n == 0) {
-            memcpy(to, "\xEF\xBF\xBD", 3), to += 3, c++;
-            continue;
-        }
-        memcpy(to, c, n);
-        if (*c < 0x20 || *c == 0x7F) *to = ' ';
-        to += n, c += n;
-    }
-    if (clean) *to = 0;
-    return clean;
-}
-
 const char *html_short(const char *text, int most, char shortened[static 80])
 {
     const unsigned char *c = (const unsigned char *)text;
@@ -77,7 +59,21 @@ static int escape_json(FILE *file, unsigned char c)
     return 1;
 }
 
+static int escape_control(FILE *file, unsigned char c) { return c < 0x20 || c == 0x7F ? fputc(' ', file), 1 : 0; }
+
 void html_text(FILE *file, const char *text) { put_characters(file, text, escape_html); }
+
+char *html_clean(const char *text)
+{
+    char *clean = NULL;
+    size_t bytes;
+    FILE *memory = open_memstream(&clean, &bytes);
+    if (!memory) return NULL;
+    put_characters(memory, text, escape_control);
+    if (fclose(memory) == 0) return clean;
+    free(clean);
+    return NULL;
+}
 
 void html_json_string(FILE *file, const char *text)
 {
@@ -88,20 +84,29 @@ void html_json_string(FILE *file, const char *text)
 
 /* ---- series ---- */
 
-void html_json_series(FILE *file, const int64_t *value, int64_t n)
+json_series series_start(FILE *file)
 {
     fputc('[', file);
-    for (int64_t i = 0, before = 0, run; i < n; i += run) {
-        int64_t step = value[i] - before;
-        for (run = 1; i + run < n && value[i + run] - value[i + run - 1] == step; run++) continue;
-        if (i) fputc(',', file);
-        if (run > 1)
-            fprintf(file, "[%" PRId64 ",%" PRId64 "]", step, run);
-        else
-            fprintf(file, "%" PRId64, step);
-        before = value[i + run - 1];
-    }
-    fputc(']', file);
+    return (json_series){.file = file, .between = ""};
+}
+
+static void put_run(json_series *s)
+{
+    if (s->run == 0) return;
+    fprintf(s->file, s->run > 1 ? "%s[%" PRId64 ",%" PRId64 "]" : "%s%" PRId64, s->between, s->step, s->run);
+    s->between = ",", s->run = 0;
+}
+
+void series_add(json_series *s, int64_t value)
+{
+    if (value - s->before != s->step) put_run(s);
+    s->step = value - s->before, s->before = value, s->run++;
+}
+
+void series_end(json_series *s)
+{
+    put_run(s);
+    fputc(']', s->file);
 }
 
 /* ---- templates ---- */

@@ -19,9 +19,16 @@ const char *html_short(const char *text, int most, char shortened[static 80]);
    opens a comment. */
 void html_json_string(FILE *file, const char *text);
 
-/* Whole numbers as a JSON array of differences to the one before (the first: to 0), where [d, count] stands for count
-   times d. Regular series take a few bytes whatever their length. */
-void html_json_series(FILE *file, const int64_t *value, int64_t n);
+/* Whole numbers, one after the other, as a JSON array of differences to the one before (the first: to 0), where
+   [d, count] stands for count times d. Regular series take a few bytes whatever their length. */
+typedef struct json_series {
+    FILE *file;
+    int64_t before, step, run; /* run: steps that are not written yet */
+    const char *between;
+} json_series;
+json_series series_start(FILE *file);
+void series_add(json_series *s, int64_t value);
+void series_end(json_series *s);
 
 /* Copy a template; each {{name}} in it is replaced by what its row of the table writes. The table ends with a NULL
    name; every mark must be in it. */

@@ -111,6 +111,13 @@ static int by_end(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
+/* Ascending places, moved down and then up until they are APART and none is beyond `end`. */
+static void move_apart(double *y, int n, double end)
+{
+    for (int i = 1; i < n; i++) y[i] = fmax(y[i], y[i - 1] + APART);
+    for (int i = n - 1; i >= 0 && y[i] > end; i--, end -= APART) y[i] = end;
+}
+
 /* The names of lines right of the chart, in order of where their lines end and moved apart, with leaders. */
 static void draw_labels(const chart *on, const line_chart *t)
 {
@@ -123,7 +130,7 @@ static void draw_labels(const chart *on, const line_chart *t)
     }
     qsort(labels, (size_t)t->n, sizeof *labels, by_end);
     for (int i = 0; i < t->n; i++) y[i] = labels[i].end;
-    chart_move_apart(y, t->n, APART, on->top + HEIGHT + 4);
+    move_apart(y, t->n, on->top + HEIGHT + 4);
     for (int i = 0; i < t->n; i++) {
         const look leader = {.line = labels[i].of->ink, .width = 1.3};
         const double to = labels[i].end;
