@@ -4,7 +4,7 @@
 #include "bench_chart.h"
 #include "bench_tables.h"
 #include "benchmarks_page.h"
-#include "html_table.h"
+#include "html.h"
 #include "measured.h"
 
 static const json_t *context_of(const json_t *document) { return json_object_get(document, "context"); }

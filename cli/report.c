@@ -8,7 +8,7 @@
 #include "bench_chart.h"
 #include "bench_report.h"
 #include "choose_plot.h"
-#include "html_table.h"
+#include "html.h"
 #include "outfile.h"
 #include "palette.h"
 #include "report_findings.h"

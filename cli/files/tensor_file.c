@@ -75,23 +75,22 @@ done:
     return status;
 }
 
+static int read_by(int (*reader)(const char *, npy *), const char *path, tensor_layout layout, tensor_file *t)
+{
+    t->layout = layout;
+    int status = reader(path, &t->array);
+    if (!status) status = find_sizes(t);
+    return status ? status : arrange(t);
+}
+
 int tensor_file_read(const char *path, tensor_layout layout, tensor_file *t)
 {
-    int status = CLI_GOOD;
-    t->layout = layout;
-    TRY(npy_read_real(path, &t->array));
-    TRY(find_sizes(t));
-    TRY(arrange(t));
-done:
-    return status;
+    return read_by(npy_read_real, path, layout, t);
 }
 
 int tensor_file_read_sizes(const char *path, tensor_layout layout, tensor_file *t)
 {
-    t->layout = layout;
-    int status = npy_read_sizes(path, &t->array);
-    if (!status) status = find_sizes(t);
-    return status ? status : arrange(t);
+    return read_by(npy_read_sizes, path, layout, t);
 }
 
 int tensor_file_read_rows(const char *path, const hga_interval *rows, int64_t n, tensor_file *t)
