@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 
 #include "complain.h"
-#include "element.h"
+#include "npy.h"
 #include "whole_file.h"
 
 enum { MOST_HEADER = 100 << 20 };
@@ -45,10 +45,8 @@ static int understand(const archive *a, const json_t *entry, int64_t first, arch
                  *from = json_array_get(offsets, 0), *to = json_array_get(offsets, 1);
     size_t i;
     json_t *size;
-    element e;
     t->type = type ? type : "-";
-    t->is_read = type && element_of_safetensors(type, &e);
-    if (t->is_read) t->has = element_npy(e);
+    t->is_read = type && element_of_safetensors(type, &t->has);
     if (!json_is_array(shape) || json_array_size(shape) > HGA_NPY_DIMS)
         return complain(CLI_DATA, "%s:%s: its shape is none", a->path, t->name);
     t->has.n_dims = (int)json_array_size(shape), t->has.count = 1;

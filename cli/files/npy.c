@@ -187,16 +187,17 @@ done:
 /* ---- what is asked for ---- */
 
 /* Has the array the kind of number that is wished, and are its elements there, before any is read? */
-static int check_array(const reading *r, element *type)
+static int check_array(const reading *r)
 {
     const archived *of = r->of;
+    char room[ELEMENT_NAME];
     const int64_t bytes = of->end - of->at;
     if (!of->is_read)
         return complain(CLI_DATA, "%s: has the type %s, which is none of F16 BF16 F32 F64 I32 I64", r->name, of->type);
-    if (!element_of_npy(&of->has, type))
+    if (!element_is_read(&of->has))
         return complain(CLI_DATA, "%s: its type is not f2, f4, f8, bfloat16 (V2), i4 or i8", r->name);
-    if (element_is_real(*type) != (r->wish != WHOLE))
-        return complain(CLI_DATA, "%s: holds %s where %s is needed", r->name, element_name(*type),
+    if (element_is_real(&of->has) != (r->wish != WHOLE))
+        return complain(CLI_DATA, "%s: holds %s where %s is needed", r->name, element_name(&of->has, room),
                         r->wish ? "float16, bfloat16, float32 or float64" : "int32 or int64");
     if (of->has.n_dims == 0) return complain(CLI_DATA, "%s: holds a single number, not an array", r->name);
     const int64_t needs = of->has.count * of->has.size;
@@ -211,8 +212,9 @@ static int check_array(const reading *r, element *type)
 static int read_array(const reading *r, const npy_part *part, int sizes, npy *out)
 {
     const hga_npy *h = &r->of->has;
-    int status = check_array(r, &out->type);
+    int status = check_array(r);
     if (status) return status;
+    out->type = (element){.kind = h->kind, .size = h->size};
     out->n_dims = h->n_dims, out->count = h->count;
     memcpy(out->dim, h->dim, sizeof out->dim);
     if (sizes) return CLI_GOOD;
@@ -291,8 +293,7 @@ int npy_each(const char *path, npy_visitor visit, void *context)
     for (int64_t i = 0; i < a.n; i++) {
         const archived *t = &a.array[i];
         TRY(archive_look(&a, i, HEADER));
-        TRY(visit(t->name, t->is_read ? element_name_of_npy(&t->has, room) : t->type, t->has.n_dims, t->has.dim,
-                  context));
+        TRY(visit(t->name, t->is_read ? element_name(&t->has, room) : t->type, t->has.n_dims, t->has.dim, context));
     }
 done:
     archive_close(&a);
@@ -311,10 +312,9 @@ void npy_clear(npy *a)
 
 static int header_of(element type, int n_dims, const int64_t *dim, char text[HGA_NPY_HEADER_BYTES])
 {
-    hga_npy h = element_npy(type);
-    h.n_dims = n_dims;
-    memcpy(h.dim, dim, (size_t)n_dims * sizeof *dim);
-    return hga_npy_header(&h, text);
+    type.n_dims = n_dims;
+    memcpy(type.dim, dim, (size_t)n_dims * sizeof *dim);
+    return hga_npy_header(&type, text);
 }
 
 static void put_header(FILE *file, element type, int n_dims, const int64_t *dim)
@@ -327,13 +327,14 @@ static void put_header(FILE *file, element type, int n_dims, const int64_t *dim)
 static int put_elements(outfile *out, element type, const float *data, int64_t count)
 {
     unsigned char bytes[8];
-    const hga_npy h = element_npy(type);
+    char room[ELEMENT_NAME];
     double back;
     for (int64_t i = 0; i < count; i++) {
-        hga_npy_put(&h, data[i], bytes);
-        if (isfinite(data[i]) && (hga_npy_real(&h, bytes, &back) || !isfinite(back)))
-            return complain(CLI_DATA, "%s: %g does not fit %s", out->whole.path, (double)data[i], element_name(type));
-        if (fwrite(bytes, (size_t)element_bytes(type), 1, out->file) != 1)
+        hga_npy_put(&type, data[i], bytes);
+        if (isfinite(data[i]) && (hga_npy_real(&type, bytes, &back) || !isfinite(back)))
+            return complain(CLI_DATA, "%s: %g does not fit %s", out->whole.path, (double)data[i],
+                            element_name(&type, room));
+        if (fwrite(bytes, (size_t)type.size, 1, out->file) != 1)
             return complain(CLI_OUTSIDE, "cannot write %s: %s", out->whole.path, strerror(errno));
     }
     return CLI_GOOD;
@@ -357,7 +358,7 @@ int npy_write_part(outfile *out, element type, const float *data, int n_dims, co
     if (first) put_header(out->file, type, n_dims, dim);
     for (int64_t i = 0, n; !status && i < r.outer * part->n_intervals; i++, data += n) {
         int64_t at = run_at(&r, part, i, &n);
-        if (fseeko(out->file, begin + (off_t)(at * element_bytes(type)), SEEK_SET))
+        if (fseeko(out->file, begin + (off_t)(at * type.size), SEEK_SET))
             return complain(CLI_OUTSIDE, "cannot write %s: %s", out->whole.path, strerror(errno));
         status = put_elements(out, type, data, n);
     }

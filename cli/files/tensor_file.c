@@ -135,8 +135,9 @@ done:
 
 void tensor_file_say(const tensor_file *q)
 {
+    char room[ELEMENT_NAME];
     fprintf(stderr, "hga: %d row%s, %d head%s of %d, %s", q->rows, q->rows == 1 ? "" : "s", q->heads,
-            q->heads == 1 ? "" : "s", q->columns, element_name(q->array.type));
+            q->heads == 1 ? "" : "s", q->columns, element_name(&q->array.type, room));
     if (q->samples > 1 || q->axes == 4) fprintf(stderr, "; batch of %d", q->samples);
     if (q->axes > 2 && q->heads > q->rows)
         fprintf(stderr, "; if it is the other way round, --layout %s", layout_heads_first(q->layout) ? "nhd" : "hnd");
