@@ -57,27 +57,7 @@ done:
     return status;
 }
 
-/* Checks the parents and lists the nodes without children, which are the leaves. */
-static int count_leaves(const char *path, hga_tree *t)
-{
-    char *has_child = NULL;
-    int status = CLI_GOOD;
-    TRY(take(t->n, 1, &has_child));
-    for (hga_id v = 0; v < t->n; v++) {
-        if (t->parent[v] < -1 || t->parent[v] >= t->n)
-            TRY(complain(CLI_DATA, "%s: node %d has the parent %d; there are %d nodes", path, v, t->parent[v], t->n));
-        if (t->parent[v] >= 0) has_child[t->parent[v]] = 1;
-    }
-    for (hga_id v = 0; v < t->n; v++) t->n_leaves += !has_child[v];
-    TRY(complain_of(hga_new(NULL, t->n_leaves, sizeof *t->leaf_node, &t->leaf_node), CLI_OUTSIDE, path));
-    for (hga_id v = 0, i = 0; v < t->n; v++)
-        if (!has_child[v]) t->leaf_node[i++] = v;
-done:
-    free(has_child);
-    return status;
-}
-
-/* A tree as one array, in which each node has its parent or -1. */
+/* A tree as one array, in which each node has its parent or -1, as the builder checks. */
 static int read_parents(const char *path, hga_tree *out)
 {
     npy a = {0};
@@ -88,7 +68,6 @@ static int read_parents(const char *path, hga_tree *out)
     TRY(complain_of(hga_new(NULL, a.count, sizeof *out->parent, &out->parent), CLI_OUTSIDE, path));
     out->n = (hga_id)a.count;
     memcpy(out->parent, a.whole, (size_t)a.count * sizeof *out->parent);
-    TRY(count_leaves(path, out));
 done:
     if (status) hga_tree_clear(out);
     npy_clear(&a);
