@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "arguments.h"
-#include "json_file.h"
+#include "whole_file.h"
 #include "bench_run.h"
 #include "bench_output.h"
 #include "command.h"

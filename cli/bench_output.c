@@ -8,7 +8,7 @@
 #include "benchmarks_page.h"
 #include "arguments.h"
 #include "bench_chart.h"
-#include "html_table.h"
+#include "html.h"
 #include "measured.h"
 #include "outfile.h"
 

@@ -10,8 +10,7 @@
 #include <string.h>
 
 #include "arguments.h"
-#include "chart.h"
-#include "drawing.h"
+#include "line_chart.h"
 #include "rank_rows.h"
 #include "table.h"
 
@@ -244,107 +243,51 @@ static int print_json(const estimate *e, const char *title, json_t *rows)
 
 /* ---- milliseconds against ranks, a line for each way ---- */
 
-enum { WIDTH = 760, HEIGHT = 440, LEFT = 72, RIGHT = 250, TOP = 52, BOTTOM = 56 };
-
 /* A line: a figure of the rows of one way. */
-typedef struct line_of {
+static const struct line_of {
     const char *way, *key, *name;
     uint32_t rgb; /* 0: ink */
     int dashed;
-} line_of;
-
-static const line_of lines[] = {
+} lines[] = {
     {"halo", "compute_seconds", "computing, the busiest rank", 0x2f6db5, 0},
     {"halo", "exchange_seconds", "its exchange", 0xc8553d, 0},
     {"dense, ring", "exchange_seconds", "exchange of dense, ring", 0, 1},
     {"dense, heads", "exchange_seconds", "exchange of dense, heads", 0x6b8e23, 1},
     {"routed, all-to-all", "exchange_seconds", "exchange of routed, all-to-all", 0x8a6bbf, 1},
 };
-enum { N_LINES = sizeof lines / sizeof *lines };
 
-/* Points that have a logarithm: one rank exchanges nothing. */
-typedef struct points {
-    int n;
-    double ranks[MAX_RANK_COUNTS], ms[MAX_RANK_COUNTS];
-} points;
-
-typedef struct ranks_plot {
-    points line[N_LINES];
-    const char *title;
-} ranks_plot;
-
-/* The milliseconds of one way by ranks, of rows that have any. */
-static points points_of(const json_t *rows, const line_of *l)
+/* The milliseconds of one way by ranks, of rows that have any: one rank exchanges nothing. */
+static void add_line(const json_t *rows, const struct line_of *l, line_chart *c)
 {
-    points p = {0};
+    chart_line *line = &c->line[c->n];
     size_t i;
     json_t *row;
+    line->ink = chart_paint(l->rgb, 1), line->dashed = l->dashed, line->width = l->dashed ? 1.5 : 2.5;
+    snprintf(line->name, sizeof line->name, "%s", l->name);
     json_array_foreach(rows, i, row)
     {
-        double ms = 1e3 * json_number_value(json_object_get(row, l->key));
-        if (strcmp(json_string_value(json_object_get(row, "way")), l->way) != 0 || !(ms > 0)) continue;
-        if (p.n == MAX_RANK_COUNTS) break;
-        p.ranks[p.n] = (double)json_integer_value(json_object_get(row, "ranks")), p.ms[p.n++] = ms;
+        double ms = 1e3 * row_number(row, l->key);
+        if (strcmp(row_text(row, "way"), l->way) == 0 && ms > 0)
+            line_add(line, (line_point){.x = row_number(row, "ranks"), .ms = ms});
     }
-    return p;
+    c->n += line->n > 0;
 }
 
-/* A tick at each number of ranks that was asked for. */
-static chart_axis ranks_axis(const points *p, double length)
+/* Milliseconds of the busiest rank against the number of ranks, both logarithmic: computing the hierarchy, its
+   exchange, and the exchanges beside it. `rows` are explain_ranks' table; `title` says of what. */
+static int write_plot(const estimate *e, const char *title, const json_t *rows)
 {
-    chart_axis a = chart_fitted("ranks", p->ranks, p->n, length);
-    a.n_ticks = 0;
-    for (int i = 0; i < p->n; i++) {
-        char text[16];
-        snprintf(text, sizeof text, "%.0f", p->ranks[i]);
-        chart_add_tick(&a, chart_along(&a, p->ranks[i]), text);
-    }
-    return a;
-}
-
-/* Both axes are logarithmic and fit all lines. */
-static chart chart_of(const ranks_plot *d)
-{
-    chart c = {.left = LEFT, .top = TOP, .width = WIDTH - LEFT - RIGHT, .height = HEIGHT - TOP - BOTTOM};
-    double all[N_LINES * MAX_RANK_COUNTS];
-    int n = 0;
-    for (int i = 0; i < N_LINES; i++)
-        for (int k = 0; k < d->line[i].n; k++) all[n++] = d->line[i].ms[k];
-    c.x = ranks_axis(&d->line[0], c.width);
-    c.y = chart_fitted("milliseconds", all, n, c.height);
-    return c;
-}
-
-/* A line through its points, with a dot and a text for the pointer at each. */
-static void draw_line(const chart *c, const line_of *l, const points *p)
-{
-    const paint ink = l->rgb ? (paint){PAINT_COLOUR, l->rgb, 1} : chart_ink(1);
-    const look line = {.line = ink, .width = l->dashed ? 1.5 : 2.5, .dashed = l->dashed};
-    double at[MAX_RANK_COUNTS][2];
-    char tip[128];
-    for (int i = 0; i < p->n; i++) at[i][0] = chart_x(c, p->ranks[i]), at[i][1] = chart_y(c, p->ms[i]);
-    c->canvas->lines(c->canvas, (const double(*)[2])at, p->n, &line);
-    for (int i = 0; i < p->n; i++) {
-        snprintf(tip, sizeof tip, "%s: %.0f ranks, %.3g ms", l->name, p->ranks[i], p->ms[i]);
-        c->canvas->circle(c->canvas, at[i][0], at[i][1], 3, &(look){.fill = ink, .name = "dot", .tip = tip});
-    }
-}
-
-/* The chart, and right of it the name of each line that has points. */
-static void draw(canvas *on, const void *context)
-{
-    const ranks_plot *d = context;
-    chart c = chart_of(d);
-    double y = TOP + 8;
-    c.canvas = on;
-    on->text(on, LEFT, 30, (text_style){15, TEXT_START, 0, chart_ink(1)}, d->title);
-    chart_frame(&c);
-    for (int i = 0; i < N_LINES; i++) {
-        if (d->line[i].n == 0) continue;
-        const look sample = {.fill = lines[i].rgb ? (paint){PAINT_COLOUR, lines[i].rgb, 1} : chart_ink(1)};
-        draw_line(&c, &lines[i], &d->line[i]);
-        y = chart_entry(on, WIDTH - RIGHT + 20, y, &sample, lines[i].name);
-    }
+    char text[320];
+    line_chart *c = NULL;
+    MUST(take(1, sizeof *c, &c));
+    snprintf(text, sizeof text, "%s, %.0f tokens: one forward pass", title, e->tokens);
+    c->title = text, c->unit = "ranks", c->shows_title = 1;
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) add_line(rows, &lines[i], c);
+    line_chart_fit(c);
+    const drawing drawn = line_chart_drawing(c);
+    const int status = drawing_write(&drawn, e->question->picture);
+    free(c);
+    return status;
 }
 
 /* ---- the command ---- */
@@ -370,17 +313,6 @@ static int read_tokens(estimate *e)
 done:
     model_clear(&m);
     return status;
-}
-
-/* Milliseconds of the busiest rank against the number of ranks, both logarithmic: computing the hierarchy, its
-   exchange, and the exchanges beside it. `rows` are explain_ranks' table; `title` says of what. */
-static int write_plot(const estimate *e, const char *title, const json_t *rows)
-{
-    char text[320];
-    ranks_plot d = {.title = text};
-    snprintf(text, sizeof text, "%s, %.0f tokens: one forward pass", title, e->tokens);
-    for (int i = 0; i < N_LINES; i++) d.line[i] = points_of(rows, &lines[i]);
-    return drawing_write(&(drawing){WIDTH, HEIGHT, text, {{0}}, draw, &d}, e->question->picture);
 }
 
 /* Latency and bandwidth have defaults; more ranks than tokens are refused. */

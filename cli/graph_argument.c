@@ -6,7 +6,6 @@
 
 #include "arguments.h"
 #include "complain.h"
-#include "json_file.h"
 #include "whole_file.h"
 
 /* ---- words of tokens ---- */

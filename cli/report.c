@@ -9,7 +9,7 @@
 #include "bench_chart.h"
 #include "bench_report.h"
 #include "choose_plot.h"
-#include "html_table.h"
+#include "html.h"
 #include "outfile.h"
 #include "palette.h"
 #include "version.h"
@@ -50,9 +50,8 @@ static int keep_view(const contender *c, const hga_graph *g, const hga_program *
     view_source source = {.title = title, .graph = g, .program = p, .max_edges = VIEW_MOST_EXPLICIT, .nameless = 1};
     if (!memory) return complain(CLI_OUTSIDE, "out of memory: a page");
     snprintf(title, sizeof title, "%s%s%s", c->variant->name, *c->parameters ? " " : "", c->parameters);
-    int status = view_data_put(memory, &source);
-    if (fclose(memory) && !status) status = complain(CLI_OUTSIDE, "out of memory: a page");
-    return status;
+    view_data_put(memory, &source);
+    return fclose(memory) ? complain(CLI_OUTSIDE, "out of memory: a page") : CLI_GOOD;
 }
 
 /* What the page shows of a contender: two pictures, its plan, and the graph to look around in. */
@@ -206,7 +205,7 @@ static void put_errors(FILE *file, const void *context)
                                   .error = row_number(row, "relative_l2"),
                                   .cost = {1e3 * seconds, 1}};
     }
-    if (n) (void)choose_plot_put(file, point, n, "Error against milliseconds, both logarithmic", "errors");
+    if (n) choose_plot_put(file, point, n, "Error against milliseconds, both logarithmic", "errors");
     free(point);
 }
 

@@ -162,9 +162,8 @@ static int page_text(const view_source *source, char **page)
 {
     size_t bytes = 0;
     FILE *memory = open_memstream(page, &bytes);
-    int status = memory ? view_page_put(memory, source) : complain(CLI_OUTSIDE, "out of memory: a page");
-    if (memory && fclose(memory) && status == CLI_GOOD) status = complain(CLI_OUTSIDE, "out of memory: a page");
-    return status;
+    if (memory) view_page_put(memory, source);
+    return memory && fclose(memory) == 0 ? CLI_GOOD : complain(CLI_OUTSIDE, "out of memory: a page");
 }
 
 /* Pages inside of another, which keeps their addresses. */
@@ -198,7 +197,10 @@ static int write_page(const arguments *a, const view_source *source)
                          .program = second.text ? &second.program : NULL,
                          .max_edges = a->max_edges};
     TRY(outfile_open(a->output, &out));
-    TRY(a->beside ? put_both(out.file, source, &right) : view_page_put(out.file, source));
+    if (a->beside)
+        TRY(put_both(out.file, source, &right));
+    else
+        view_page_put(out.file, source);
     TRY(outfile_keep(&out));
 done:
     outfile_drop(&out);

@@ -1,17 +1,14 @@
-/* read_npz.c: scipy's sparse matrices (the only file that includes libzip). */
+/* read_npz.c: scipy's sparse matrices. */
 #include "import.h"
 #include "numpy.h"
-#include "written.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <zip.h>
 
 typedef struct member {
     char name[512];
     uint8_t *bytes;
-    int64_t room;
+    int64_t n, room;
     numpy array;
 } member;
 
@@ -21,92 +18,22 @@ static const char *const member_names[MEMBERS] = {"format", "shape", "data", "in
 
 typedef struct matrix {
     import *x;
-    zip_t *zip;
+    hga_npz *archive;
     member member[MEMBERS];
     int64_t rows, columns;
 } matrix;
 
-/* libzip tells of a failed allocation by its number, by another's, or by none at all, but malloc tells by errno. */
-static hga_status zip_wrong(const char *name, int error, const char *what)
-{
-    int starved = errno == ENOMEM || error == ZIP_ER_MEMORY || error == ZIP_ER_OK;
-    return hga_fail(starved ? HGA_ENOMEM : HGA_EFORMAT, "%s: %s", name, starved ? "no memory to unpack it" : what);
-}
-
-static hga_status open_zip(matrix *m)
-{
-    zip_error_t error;
-    hga_status st = HGA_OK;
-    zip_error_init(&error);
-    errno = 0;
-    zip_source_t *source = zip_source_buffer_create(m->x->bytes, (zip_uint64_t)m->x->n_bytes, 0, &error);
-    m->zip = source ? zip_open_from_source(source, ZIP_RDONLY, &error) : NULL;
-    if (!m->zip) st = zip_wrong(m->x->name, zip_error_code_zip(&error), zip_error_strerror(&error));
-    if (source && !m->zip) zip_source_free(source);
-    zip_error_fini(&error);
-    return st;
-}
-
-/* A member's bytes to its end, whose checksum libzip then compares. Room grows with what arrives, so that an archive
-   that lies about the size costs nothing. */
-static hga_status unpack(const matrix *m, member *to, zip_file_t *file, int64_t size)
-{
-    hga_status st = HGA_OK;
-    int64_t used = 0;
-    for (zip_int64_t got = 1; got > 0; used += got) {
-        HGA_TRY(hga_grow(m->x->allocator, &to->bytes, &to->room, used, used + 65536, 1));
-        errno = 0;
-        got = zip_fread(file, to->bytes + used, (zip_uint64_t)(to->room - used));
-        if (got < 0) return zip_wrong(to->name, zip_error_code_zip(zip_file_get_error(file)), zip_file_strerror(file));
-    }
-    if (used != size)
-        return hga_fail(HGA_EFORMAT, "%s: %lld of %lld bytes are there", to->name, (long long)used, (long long)size);
-    st = numpy_open(to->name, to->bytes, used, 3, &to->array);
-done:
-    return st;
-}
-
-static hga_status take_member(const matrix *m, member *to, zip_uint64_t index, zip_uint64_t size)
-{
-    if (size > INT64_MAX / 2) return hga_fail(HGA_EFORMAT, "%s: %llu bytes", to->name, (unsigned long long)size);
-    errno = 0;
-    zip_file_t *file = zip_fopen_index(m->zip, index, 0);
-    if (!file) return zip_wrong(to->name, zip_error_code_zip(zip_get_error(m->zip)), zip_strerror(m->zip));
-    hga_status st = unpack(m, to, file, (int64_t)size);
-    zip_fclose(file);
-    return st;
-}
-
-/* The member of that name: -1 without. Two of them are two truths. */
-static hga_status locate(const matrix *m, const char *name, zip_int64_t *index)
-{
-    *index = -1;
-    for (zip_int64_t i = 0; i < zip_get_num_entries(m->zip, 0); i++) {
-        errno = 0;
-        const char *here = zip_get_name(m->zip, (zip_uint64_t)i, 0);
-        if (!here && errno == ENOMEM) return zip_wrong(m->x->name, ZIP_ER_MEMORY, "");
-        if (!here || strcmp(here, name) != 0) continue;
-        if (*index >= 0) return hga_fail(HGA_EFORMAT, "%s: two members are named %s", m->x->name, name);
-        *index = i;
-    }
-    return HGA_OK;
-}
-
 /* The array of that name; HGA_OK and no data without one that is not needed. */
 static hga_status open_member(matrix *m, int which, int is_needed)
 {
-    char file[32];
     member *to = &m->member[which];
-    zip_int64_t index;
-    zip_stat_t stat;
-    snprintf(file, sizeof file, "%s.npy", member_names[which]);
-    snprintf(to->name, sizeof to->name, "%s: %s", m->x->name, file);
-    hga_status st = locate(m, file, &index);
-    if (st) return st;
-    int missing = index < 0 || zip_stat_index(m->zip, (zip_uint64_t)index, 0, &stat) != 0;
-    memory_is_written(&stat, sizeof stat);
-    if (!missing && stat.valid & ZIP_STAT_SIZE) return take_member(m, to, (zip_uint64_t)index, stat.size);
-    return is_needed ? hga_fail(HGA_EFORMAT, "%s is missing; is it a sparse matrix of scipy's?", to->name) : HGA_OK;
+    int64_t i = 0, n = hga_npz_count(m->archive);
+    snprintf(to->name, sizeof to->name, "%s: %s.npy", m->x->name, member_names[which]);
+    while (i < n && strcmp(hga_npz_name(m->archive, i), member_names[which]) != 0) i++;
+    if (i == n)
+        return is_needed ? hga_fail(HGA_EFORMAT, "%s is missing; is it a sparse matrix of scipy's?", to->name) : HGA_OK;
+    hga_status st = hga_npz_unpack(m->archive, i, INT64_MAX, &to->bytes, &to->n, &to->room);
+    return st ? st : numpy_open(to->name, to->bytes, to->n, 3, &to->array);
 }
 
 static hga_status want_list(const member *x, int64_t least)
@@ -341,7 +268,7 @@ static hga_status read_matrix(matrix *m)
     hga_status st = HGA_OK;
     hga_id relation;
     HGA_TRY(import_relation(m->x, NULL, &relation));
-    HGA_TRY(open_zip(m));
+    HGA_TRY(hga_npz_open(m->x->allocator, m->x->name, m->x->bytes ? m->x->bytes : "", m->x->n_bytes, &m->archive));
     HGA_TRY(open_member(m, FORMAT, 1));
     HGA_TRY(read_shape(m));
     for (size_t i = 0; i < sizeof formats / sizeof *formats; i++)
@@ -358,6 +285,6 @@ import x;
     hga_status st = import_open(&x, a, path, o, out);
     if (!st) st = read_matrix(&m);
     for (int i = 0; i < MEMBERS; i++) hga_delete(a, m.member[i].bytes, m.member[i].room, 1);
-    if (m.zip) zip_discard(m.zip);
+    hga_npz_close(m.archive);
     return import_close(&x, st, out);
 }

@@ -1,10 +1,23 @@
-/* without_zip.c: in place of read_npz.c where libzip is left out. */
-#include "hga_import.h"
+/* without_zip.c: in place of npz.c where libzip is left out: no archive is ever open. */
+#include "hga_npy.h"
 
-hga_status hga_graph_read_npz(const hga_allocator *a, const char *path, const hga_import *o, hga_graph **out)
+hga_status hga_npz_open(const hga_allocator *a, const char *path, const void *bytes, int64_t n, hga_npz **out)
 {
-    (void)a, (void)o;
+    (void)a, (void)bytes, (void)n;
     *out = NULL;
     return hga_fail(HGA_EUNSUPPORTED, "%s: .npz needs libzip, which this library was built without (HGA_WITH_ZIP=OFF)",
                     path);
+}
+
+void hga_npz_close(hga_npz *z) { (void)z; }
+
+int64_t hga_npz_count(const hga_npz *z) { return (void)z, 0; }
+
+const char *hga_npz_name(const hga_npz *z, int64_t i) { return (void)z, (void)i, NULL; }
+
+hga_status hga_npz_unpack(hga_npz *z, int64_t i, int64_t most, uint8_t **bytes, int64_t *n, int64_t *room)
+{
+    (void)z, (void)i, (void)most;
+    *bytes = NULL, *n = *room = 0;
+    return hga_fail(HGA_EUNSUPPORTED, "no archive is open");
 }

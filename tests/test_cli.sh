@@ -247,10 +247,10 @@ fact explain_of_a_network_wants_ranks refused 2 'go with --ranks' "$hga" explain
 fact a_picture_wants_ranks refused 2 '-o go with --ranks' "$hga" explain window --tokens 8 -o ranks.svg
 fact a_picture_of_ranks_wants_a_kind_of_file refused 2 "'ranks.txt' does not end in .svg or .png" "$hga" explain window --tokens 8 --ranks 2 -o ranks.txt
 fact explain_of_ranks_is_drawn silent "$hga" explain window -p left=64 -p right=64 --tokens 512 --ranks 1,2,4 -o ranks.svg
-for line in 'computing, the busiest rank: 4 ranks' 'its exchange: 2 ranks' 'exchange of dense, ring: 4 ranks' 'exchange of dense, heads: 2 ranks' 'exchange of routed, all-to-all: 4 ranks'; do
+for line in 'computing, the busiest rank, 4 ranks:' 'its exchange, 2 ranks:' 'exchange of dense, ring, 4 ranks:' 'exchange of dense, heads, 2 ranks:' 'exchange of routed, all-to-all, 4 ranks:'; do
     fact ranks_have_a_line shows ranks.svg "$line"
 done
-fact one_rank_exchanges_nothing lacks ranks.svg 'its exchange: 1 rank'
+fact one_rank_exchanges_nothing lacks ranks.svg 'its exchange, 1 rank'
 fact explain_as_json parses "$hga" explain htransformer --tokens 64 --json
 fact check_as_json parses "$hga" check window.json --json
 fact topology says '.' "$hga" topo

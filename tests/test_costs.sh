@@ -101,11 +101,11 @@ open("checksum.npz", "wb").write(b)
 END
 /usr/bin/python3 make.py || exit 1
 attend() { within attend dense --query "$1" --key "$1" --value "$1" --out o.npy --quiet; }
-fact a_graph_with_two_members_of_one_name_is_refused refused_by_all twice.npz "twice.npz: two members are named data.npy"
+fact a_graph_with_two_members_of_one_name_is_refused refused_by_all twice.npz "twice.npz: two arrays are named 'data'"
 fact two_arrays_of_one_name_are_refused refused 3 "equal.npz: two arrays are named 'a'" attend equal.npz:b
 fact with_and_without_its_suffix_it_is_one_name refused 3 "alike.npz: two arrays are named 'a'" within tensor alike.npz
 fact a_size_that_lies_costs_nothing refused_by_all lies.npz "of 4294967280 bytes are there"
-fact nor_does_that_of_a_tensor refused 3 "lying.npz: ends inside an array" attend lying.npz:a
+fact nor_does_that_of_a_tensor refused 3 "lying.npz: a: ends inside an array" attend lying.npz:a
 fact a_wrong_checksum_is_seen refused 3 "its checksum is wrong" attend checksum.npz:a
 fact and_good_ones_are_read within check graph.npz >/dev/null
 fact as_tensors_too attend tensors.npz:b

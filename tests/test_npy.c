@@ -1,10 +1,12 @@
-/* NumPy's array files: headers that are written are read, and numbers of every type are what they were. */
+/* NumPy's array files: headers that are written are read, numbers of every type are what they were, and archives give
+   their arrays. */
 #include "testing.h"
 
 #include "hga_files.h"
 #include "sixteen.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 static void headers_come_back(void **state)
@@ -93,6 +95,43 @@ static void whole_numbers_are_read(void **state)
     assert_status(HGA_EFORMAT, hga_npy_real(&(hga_npy){.kind = 'S', .size = 4}, bytes, &real));
 }
 
+/* The same archive as a file and in memory: its arrays by name, the whole of one, and its beginning. */
+static void arrays_of_an_archive_are_read(void **state)
+{
+    static char seed[1 << 16], path[] = "test_npy.npz";
+    hga_npz *archive;
+    uint8_t *bytes, *lead;
+    int64_t n, room, few, lead_room;
+    (void)state;
+    FILE *in = fopen(HGA_CORPUS "/import/npz", "rb"), *out = fopen(path, "wb");
+    assert_non_null(in), assert_non_null(out);
+    size_t all = fread(seed, 1, sizeof seed, in);
+    const char *zip = strchr(seed, '\n') + 1; /* behind the line that tells the fuzzer its kind */
+    all -= (size_t)(zip - seed);
+    assert_int_equal(all, fwrite(zip, 1, all, out));
+    assert_int_equal(0, fclose(in) | fclose(out));
+    for (int in_memory = 0; in_memory < 2; in_memory++) {
+        assert_ok(hga_npz_open(NULL, path, in_memory ? zip : NULL, (int64_t)all, &archive));
+        int64_t count = hga_npz_count(archive), data = 0;
+        while (data < count && strcmp(hga_npz_name(archive, data), "data") != 0) data++;
+        assert_true(data < count);
+        assert_null(hga_npz_name(archive, count));
+        assert_null(hga_npz_name(archive, -1));
+        assert_ok(hga_npz_unpack(archive, data, INT64_MAX, &bytes, &n, &room));
+        assert_ok(hga_npz_unpack(archive, data, 8, &lead, &few, &lead_room));
+        assert_true(few >= 8 && few <= n && room >= n);
+        assert_memory_equal("\x93NUMPY", bytes, 6);
+        assert_memory_equal(bytes, lead, (size_t)few);
+        hga_delete(NULL, bytes, room, 1), hga_delete(NULL, lead, lead_room, 1);
+        assert_status(HGA_EINVAL, hga_npz_unpack(archive, count, INT64_MAX, &bytes, &n, &room));
+        assert_null(bytes);
+        hga_npz_close(archive);
+    }
+    assert_status(HGA_EFORMAT, hga_npz_open(NULL, "short", zip, (int64_t)all - 9, &archive));
+    assert_null(archive);
+    remove(path);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -100,6 +139,7 @@ int main(void)
         cmocka_unit_test(numbers_of_sixteen_bits_come_back),
         cmocka_unit_test(wider_numbers_come_back),
         cmocka_unit_test(whole_numbers_are_read),
+        cmocka_unit_test(arrays_of_an_archive_are_read),
     };
     return cmocka_run_group_tests_name("npy", tests, NULL, NULL);
 }

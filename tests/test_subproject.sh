@@ -129,7 +129,6 @@ told_not_to() { configure_bare -DHGA_FILES=OFF && lacks bare_said 'files are|icu
 fact but_not_where_it_is_told_not_to told_not_to
 tool_wants() { ! cmake -S "$source" -B missing -DCMAKE_C_COMPILER="$cc" -DHGA_FILES=OFF >said_by_cmake 2>&1 && shows said_by_cmake 'need libhga-files: HGA_FILES is OFF'; }
 fact the_tool_needs_the_files tool_wants
-fact and_what_only_the_tool_needs without libpng "libpng is missing: sudo apt-get install libpng-dev"
 fact and_what_only_the_tests_need without cmocka "cmocka is missing: sudo apt-get install libcmocka-dev"
 fact and_pkg_config_itself lacks_package "pkg-config is missing: sudo apt-get install pkg-config" -DPKG_CONFIG_EXECUTABLE=/nowhere/pkg-config -DHGA_INSTALLER_apt-get=/bin/true
 cat >no_metis.cmake <<'END'

@@ -118,7 +118,7 @@ fact one_array_too equal "$("$hga" tensor double_big.npy | tail -1 | tr -s ' ')"
 fact a_member_must_be_there refused 3 "several.npz: has no array 'c'" run several.npz:c new.npy
 fact several_need_a_name refused 3 "several.npz: has 2 arrays" run several.npz new.npy
 fact a_tensor_must_be_there refused 3 "model.safetensors: has no tensor 'c'" run model.safetensors:c new.npy
-fact safetensors_need_a_name refused 3 "model.safetensors: say which tensor" run model.safetensors new.npy
+fact safetensors_need_a_name refused 3 "model.safetensors: has 4 tensors" run model.safetensors new.npy
 fact whole_numbers_are_no_tensor refused 3 "model.safetensors:n: holds int64" run model.safetensors:n new.npy
 fact a_shape_must_fit refused 3 "wrong.safetensors:h: has 768 bytes" run wrong.safetensors:h new.npy
 fact a_file_must_be_whole refused 3 "short.safetensors: its tensors end at byte 3264 of 100" run short.safetensors:h new.npy

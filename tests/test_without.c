@@ -49,9 +49,9 @@ static void graphml_and_gexf_need_libxml2(void **state)
 static void npz_needs_libzip(void **state)
 {
     (void)state;
-    hga_graph *g;
-    assert_refused(hga_graph_read(NULL, "x.npz", NULL, &g, NULL), "HGA_WITH_ZIP=OFF");
-    assert_null(g);
+    hga_npz *z;
+    assert_refused(hga_npz_open(NULL, "x.npz", NULL, 0, &z), "HGA_WITH_ZIP=OFF");
+    assert_null(z);
 }
 
 static void single_edges_need_cxsparse(void **state)

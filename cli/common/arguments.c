@@ -1,8 +1,9 @@
-/* arguments.c: argp, with one-line errors. */
+/* arguments.c: getopt reads command lines, with one-line errors, and argp tells their help. */
 #include "arguments.h"
 
 #include <ctype.h>
 #include <errno.h>
+#include <getopt.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,7 +29,6 @@ typedef struct parsing {
     struct argp argp[MOST_HEADINGS + 1];
     struct argp_child child[MOST_HEADINGS + 1]; /* of place 0 */
     const char *command;                        /* "hga attend" */
-    int next, status;                           /* where an error stopped, and which it was */
 } parsing;
 
 static parsing laid_out; /* a process has one command line; what --help prints of it lives until the end */
@@ -53,8 +53,6 @@ static void lay_row(const option_row *row, void *input, parsing *p, int place)
         (struct argp_option){n ? p->row[i].name : NULL, key, row->takes, row->flags, row->says, row->group};
 }
 
-static error_t parse_heading(int key, char *value, struct argp_state *state);
-
 /* Notes the options of a list and of its parts; a part with a heading of its own becomes a child of argp's. */
 static void lay_list(const option_list *list, void *input, parsing *p, int place)
 {
@@ -70,7 +68,7 @@ static void lay_list(const option_list *list, void *input, parsing *p, int place
         int mine = p->n_places++;
         fail_if(mine > MOST_HEADINGS);
         lay_list(part->list, (char *)input + part->at, p, mine);
-        p->argp[mine] = (struct argp){.options = p->option[mine], .parser = parse_heading};
+        p->argp[mine] = (struct argp){.options = p->option[mine]};
         p->child[mine - 1] = (struct argp_child){&p->argp[mine], 0, part->heading, part->group};
     }
 }
@@ -99,63 +97,45 @@ static int put_value(const char *what, const option_value *v, const char *text, 
     }
 }
 
-/* ---- argp ---- */
-
-/* argp stops at an error; arguments_parse returns the status, and stays silent about it. */
-static error_t said(int status, parsing *p) { return (p->status = status) ? ECANCELED : 0; }
-
-/* Finds the row of argp's key and puts the value; errors name the option in full. */
-static error_t take_option(parsing *p, int key, const char *value)
+/* The row of an option's key, -1 without. */
+static int find_row(const parsing *p, int key)
 {
-    char what[40];
-    for (int i = 0; key && i < p->n_rows; i++) {
-        if (key != key_of(p, i)) continue;
-        if (*p->row[i].name)
-            snprintf(what, sizeof what, "--%s", p->row[i].name);
-        else
-            snprintf(what, sizeof what, "-%c", p->row[i].letter);
-        return said(put_value(what, &p->row[i].row->value, value, p->row[i].input), p);
-    }
-    return ARGP_ERR_UNKNOWN;
+    for (int i = 0; i < p->n_rows; i++)
+        if (key && key_of(p, i) == key) return i;
+    return -1;
 }
 
-static error_t take_word(parsing *p, char *word)
+/* Puts an option's value; errors name the option in full. */
+static int take_option(const parsing *p, int key, const char *value)
+{
+    char what[40];
+    int i = find_row(p, key);
+    if (*p->row[i].name)
+        snprintf(what, sizeof what, "--%s", p->row[i].name);
+    else
+        snprintf(what, sizeof what, "-%c", p->row[i].letter);
+    return put_value(what, &p->row[i].row->value, value, p->row[i].input);
+}
+
+static int take_word(const parsing *p, char *word)
 {
     for (int i = 0; i < p->n_lists; i++) {
         int status = p->list[i].list->take ? p->list[i].list->take(word, p->list[i].input) : WORD_LEFT;
-        if (status != WORD_LEFT) return said(status, p);
+        if (status != WORD_LEFT) return status;
     }
-    return ARGP_ERR_UNKNOWN;
+    return complain(CLI_USAGE, "unexpected argument '%s'", word);
 }
 
-static error_t check_lists(parsing *p)
+static int check_lists(const parsing *p)
 {
     for (int i = p->n_lists - 1; i >= 0; i--) {
         int status = p->list[i].list->check ? p->list[i].list->check(p->list[i].input) : CLI_GOOD;
-        if (status) return said(status, p);
+        if (status) return status;
     }
-    return 0;
+    return CLI_GOOD;
 }
 
-static error_t parse_heading(int key, char *value, struct argp_state *state)
-{
-    return take_option(state->input, key, value);
-}
-
-/* What argp calls for every option, every word and the end of the line. */
-static error_t parse_rows(int key, char *value, struct argp_state *state)
-{
-    parsing *p = state->input;
-    switch (key) {
-    case ARGP_KEY_INIT:
-        for (int i = 1; i < p->n_places; i++) state->child_inputs[i - 1] = p;
-        return 0;
-    case ARGP_KEY_ERROR: p->next = state->next; return 0;
-    case ARGP_KEY_ARG: return take_word(p, value);
-    case ARGP_KEY_END: return check_lists(p);
-    default: return take_option(p, key, value);
-    }
-}
+/* ---- help ---- */
 
 /* What lists tell after the options. */
 static char *tell_more(int key, const char *text, void *input)
@@ -172,8 +152,6 @@ static char *tell_more(int key, const char *text, void *input)
     free(all);
     return NULL;
 }
-
-/* ---- help ---- */
 
 /* Hide the options for --help-all, and their other names; their number. */
 static int hide_more(parsing *p)
@@ -212,45 +190,67 @@ static const option_list help_list = {.rows = help_rows};
 
 /* ---- a command line ---- */
 
-enum { MOST_MEANT = 2 };
-
-/* The options that an argument may mean, as getopt finds them: by letter, by name, or by how names begin. */
-static int find_meant(const parsing *p, const char *argument, int meant[MOST_MEANT])
+/* The options as getopt has them; another name of an option has its key. */
+static void list_options(const parsing *p, struct option *names, char *letters)
 {
-    int n = 0, is_long = argument[0] == '-' && argument[1] == '-';
-    const char *name = argument + (argument[0] == '-') + is_long;
-    size_t length = strcspn(name, "=");
-    for (int i = 0, own = 0; i < p->n_rows && length; i++) {
-        if (!(p->row[i].row->flags & OPTION_ALIAS)) own = i; /* an alias is the row above it */
-        if (is_long ? strncmp(p->row[i].name, name, length) != 0 : p->row[i].letter != *name) continue;
-        if (!is_long || !p->row[i].name[length]) return meant[0] = own, 1;
-        if (n < MOST_MEANT && (n == 0 || meant[n - 1] != own)) meant[n++] = own;
+    *letters++ = ':';
+    for (int i = 0, own = 0; i < p->n_rows; i++) {
+        if (!(p->row[i].row->flags & OPTION_ALIAS)) own = i;
+        const option_row *row = p->row[own].row;
+        int takes = !row->takes                        ? no_argument
+                    : row->flags & OPTION_ARG_OPTIONAL ? optional_argument
+                                                       : required_argument;
+        if (*p->row[i].name) *names++ = (struct option){p->row[i].name, takes, NULL, key_of(p, own)};
+        if (!p->row[i].letter) continue;
+        *letters++ = p->row[i].letter;
+        if (row->takes) *letters++ = ':';
     }
-    return n;
 }
 
-/* What getopt did not like: the last argument that it took, or the next, of which it has read some letters. */
-static const char *find_disliked(const parsing *p, int argc, char **argv)
+/* The argument that getopt stands at: of one with several letters it may not have read all. */
+static const char *typed_at(char **argv)
 {
-    int meant[MOST_MEANT];
-    const char *next = p->next < argc ? argv[p->next] : "";
-    if (next[0] == '-' && next[1] && next[1] != '-' && next[2] && !find_meant(p, next, meant)) return next;
-    return argv[p->next > 0 && p->next <= argc ? p->next - 1 : 0];
+    const char *read = argv[optind - 1], *last = read + strlen(read) - (*read != 0);
+    int is_letters = read[0] == '-' && read[1] != '-';
+    return optopt && optopt < KEY_ROW && !(is_letters && *last == optopt) && argv[optind] ? argv[optind] : read;
 }
 
-/* Say what getopt did not like about an argument. */
-static int complain_about(const parsing *p, const char *argument)
+/* Say what getopt did not like: ':' a value is missing, '?' anything else. */
+static int complain_about(const parsing *p, char **argv, int key)
 {
-    int meant[MOST_MEANT], variant[MOST_MEANT], n = find_meant(p, argument, meant);
-    const option_row *o = n ? p->row[meant[0]].row : NULL;
-    if (n > 1)
-        return complain(CLI_USAGE, "%.*s: which option, --%s or --%s?", (int)strcspn(argument, "="), argument,
-                        p->row[meant[0]].name, p->row[meant[1]].name);
-    if (o && o->takes) return complain(CLI_USAGE, "%s needs a value (%s)", argument, o->takes);
-    if (o && strchr(argument, '=')) return complain(CLI_USAGE, "%s: the option takes no value", argument);
-    return complain(
-        CLI_USAGE, "unknown option '%s'%s", argument,
-        find_meant(p, "--parameter", variant) ? "; parameters of a VARIANT are -p NAME=VALUE or -p NAME=@FILE" : "");
+    const char *typed = argv[optind - 1], *meant[2];
+    int row = find_row(p, optopt), n = 0, takes_parameters = 0;
+    if (key == ':') return complain(CLI_USAGE, "%s needs a value (%s)", typed, p->row[row].row->takes);
+    if (row >= 0) return complain(CLI_USAGE, "%s: the option takes no value", typed);
+    typed = typed_at(argv);
+    size_t length = typed[1] == '-' ? strcspn(typed, "=") : 0;
+    for (int i = 0; i < p->n_rows; i++) {
+        const char *name = p->row[i].name;
+        takes_parameters |= strncmp(name, "parameter", strlen("parameter")) == 0;
+        if (!(p->row[i].row->flags & OPTION_ALIAS) && length > 2 && n < 2 && strncmp(name, typed + 2, length - 2) == 0)
+            meant[n++] = name;
+    }
+    if (n == 2) return complain(CLI_USAGE, "%.*s: which option, --%s or --%s?", (int)length, typed, meant[0], meant[1]);
+    return complain(CLI_USAGE, "unknown option '%s'%s", typed,
+                    takes_parameters ? "; parameters of a VARIANT are -p NAME=VALUE or -p NAME=@FILE" : "");
+}
+
+static int parse(const parsing *p, int argc, char **argv)
+{
+    struct option names[MOST_ROWS + 1] = {{0}};
+    char letters[2 * MOST_ROWS + 2] = "";
+    int key;
+    list_options(p, names, letters);
+    optind = 0, opterr = 0;
+    while ((key = getopt_long(argc, argv, letters, names, NULL)) != -1) {
+        int status = key == '?' || key == ':' ? complain_about(p, argv, key) : take_option(p, key, optarg);
+        if (status) return status;
+    }
+    while (optind < argc) {
+        int status = take_word(p, argv[optind++]);
+        if (status) return status;
+    }
+    return check_lists(p);
 }
 
 int arguments_parse(const option_list *list, int argc, char **argv, void *input)
@@ -260,18 +260,11 @@ int arguments_parse(const option_list *list, int argc, char **argv, void *input)
     lay_list(list, input, p, 0);
     lay_list(&help_list, p, p, 0);
     p->argp[0] = (struct argp){.options = *p->option,
-                               .parser = parse_rows,
                                .args_doc = list->words,
                                .doc = list->says,
                                .children = p->child,
                                .help_filter = tell_more};
-    int next = 0;
-    error_t e = argp_parse(p->argp, argc, argv, ARGP_NO_ERRS | ARGP_NO_HELP, &next, p);
-    if (e == ECANCELED) return p->status;
-    if (e == ENOMEM) return complain(CLI_OUTSIDE, "out of memory");
-    if (e) return complain_about(p, find_disliked(p, argc, argv));
-    if (next < argc) return complain(CLI_USAGE, "unexpected argument '%s'", argv[next]);
-    return CLI_GOOD;
+    return parse(p, argc, argv);
 }
 
 int take_once(char *word, const char **to)

@@ -4,6 +4,9 @@
 
 #include <stdio.h>
 
+/* How many bytes the character at `text` has, by RFC 3629; 0 when it is none. */
+size_t utf8_bytes(const char *text);
+
 /* Control characters, of C0, DEL and C1 alike, and bytes that are not UTF-8 are shown (\n, \x1b), so that no name
    moves the cursor or rings the bell. */
 void terminal_text(FILE *file, const char *text);

@@ -2,69 +2,53 @@
 #include "ascii.h"
 
 #include <stdlib.h>
-#include <string.h>
+
+#include "picture.h"
 
 /* Levels above share the last character. */
 static const char level_sign[] = "0123456789abcdefghijklmnopqrstuvwxyz";
 enum { SIGNS = sizeof level_sign - 1 };
 
 typedef struct canvas {
-    hga_id rows, columns, n_queries, n_keys, signs;
-    int64_t *pairs; /* [rows][columns][signs], ways counted */
+    picture cells;
+    hga_id signs;
+    double *pairs; /* [signs][cells], ways counted */
     int64_t total[SIGNS];
 } canvas;
 
-/* Cell i of `cells` holds the tokens from here to the next cell's. */
-static int64_t cell_start(int64_t i, int64_t n, int64_t cells) { return i * n / cells; }
-static int64_t cell_of(int64_t token, int64_t n, int64_t cells) { return ((token + 1) * cells - 1) / n; }
-
-/* tokens of [first, first + n) in cell i */
-static int64_t inside(int64_t i, int64_t all, int64_t cells, int64_t first, int64_t n)
-{
-    int64_t lo = cell_start(i, all, cells), hi = cell_start(i + 1, all, cells);
-    return (hi < first + n ? hi : first + n) - (lo > first ? lo : first);
-}
+static int64_t cells_of(const canvas *c) { return (int64_t)c->cells.rows * c->cells.columns; }
 
 /* Adds a patch of the pattern to the cells that it touches, under the sign of its level. */
 static hga_status paint(const hga_patch *p, void *context)
 {
     canvas *c = context;
     hga_id sign = p->source_level < SIGNS ? p->source_level : SIGNS - 1;
-    int64_t first = cell_of(p->query, c->n_queries, c->rows),
-            last = cell_of((int64_t)p->query + p->n_queries - 1, c->n_queries, c->rows);
-    int64_t left = cell_of(p->key, c->n_keys, c->columns),
-            right = cell_of((int64_t)p->key + p->n_keys - 1, c->n_keys, c->columns);
+    const picture_rect r = {.query = p->query, .n_queries = p->n_queries, .key = p->key, .n_keys = p->n_keys};
     c->total[sign] += (int64_t)p->n_queries * p->n_keys * p->times;
-    for (int64_t i = first; i <= last; i++) {
-        int64_t queries = inside(i, c->n_queries, c->rows, p->query, p->n_queries) * p->times;
-        for (int64_t j = left; j <= right; j++)
-            c->pairs[(i * c->columns + j) * c->signs + sign] +=
-                queries * inside(j, c->n_keys, c->columns, p->key, p->n_keys);
-    }
+    picture_add_area(&c->cells, &r, (double)p->times, c->pairs + sign * cells_of(c));
     return HGA_OK;
 }
 
 /* The level with the most pairs of the cell; # when there are more ways than pairs. */
-static char sign_of(const canvas *c, int64_t i, int64_t j)
+static char sign_of(const canvas *c, hga_id i, hga_id j)
 {
-    const int64_t *pairs = c->pairs + (i * c->columns + j) * c->signs;
-    int64_t area = inside(i, c->n_queries, c->rows, 0, c->n_queries) * inside(j, c->n_keys, c->columns, 0, c->n_keys),
-            sum = 0;
+    const double *pairs = c->pairs + (int64_t)i * c->cells.columns + j;
+    double sum = 0;
     hga_id most = 0;
     for (hga_id l = 0; l < c->signs; l++) {
-        sum += pairs[l];
-        if (pairs[l] > pairs[most]) most = l;
+        sum += pairs[l * cells_of(c)];
+        if (pairs[l * cells_of(c)] > pairs[most * cells_of(c)]) most = l;
     }
-    return sum == 0 ? '.' : sum > area ? '#' : level_sign[most];
+    return sum <= 0 ? '.' : sum > picture_cell_area(&c->cells, i, j) ? '#' : level_sign[most];
 }
 
 static json_t *lines_of(const canvas *c)
 {
     json_t *lines = json_array();
     char line[ASCII_MOST + 1];
-    for (hga_id i = 0; i < c->rows; i++) {
-        for (hga_id j = 0; j < c->columns; j++) line[j] = sign_of(c, i, j);
-        json_array_append_new(lines, json_stringn(line, (size_t)c->columns));
+    for (hga_id i = 0; i < c->cells.rows; i++) {
+        for (hga_id j = 0; j < c->cells.columns; j++) line[j] = sign_of(c, i, j);
+        json_array_append_new(lines, json_stringn(line, (size_t)c->cells.columns));
     }
     return lines;
 }
@@ -81,17 +65,15 @@ static json_t *legend_of(const canvas *c)
 
 int ascii_draw(const hga_graph *g, const hga_program *p, hga_id width, const char *about, json_t **out)
 {
-    hga_nodes nodes = hga_graph_nodes(g);
-    canvas c = {
-        .n_queries = nodes.n_queries, .n_keys = nodes.n_keys, .signs = nodes.n_levels < SIGNS ? nodes.n_levels : SIGNS};
+    canvas c = {.cells = picture_of(g, width, width)};
+    const picture *cells = &c.cells;
     int status = CLI_GOOD;
     *out = NULL;
-    c.rows = c.n_queries < width ? c.n_queries : width;
-    c.columns = c.n_keys < width ? c.n_keys : width;
-    TRY(take((int64_t)c.rows * c.columns * c.signs, sizeof *c.pairs, &c.pairs));
+    c.signs = cells->n_levels < SIGNS ? cells->n_levels : SIGNS;
+    TRY(take(cells_of(&c) * c.signs, sizeof *c.pairs, &c.pairs));
     TRY(complain_of(hga_program_pattern(p, g, paint, &c), CLI_DATA, about));
-    *out = json_pack("{s:i, s:i, s:i, s:i, s:o, s:o}", "queries", c.n_queries, "keys", c.n_keys, "rows", c.rows,
-                     "columns", c.columns, "lines", lines_of(&c), "legend", legend_of(&c));
+    *out = json_pack("{s:i, s:i, s:i, s:i, s:o, s:o}", "queries", cells->n_queries, "keys", cells->n_keys, "rows",
+                     cells->rows, "columns", cells->columns, "lines", lines_of(&c), "legend", legend_of(&c));
     if (!*out) status = complain(CLI_OUTSIDE, "out of memory");
 done:
     free(c.pairs);

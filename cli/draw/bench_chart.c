@@ -5,25 +5,22 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "chart.h"
-#include "drawing.h"
+#include "line_chart.h"
 #include "palette.h"
 #include "table.h"
-
-enum { WIDTH = 798, HEIGHT = 440, LEFT = 64, RIGHT = 300, TOP = 14, BOTTOM = 52, LINE = 15, MOST = 64, NAME = 128 };
 
 static int is_peer(const json_t *row) { return strncmp(row_text(row, "variant"), "peer:", 5) == 0; }
 
 static int is_same_series(const json_t *a, const json_t *b) { return rows_agree(a, b, "variant parameters"); }
 
 /* "bpt k=4", "openblas (dense)" */
-static void name_of(const json_t *row, char text[static NAME])
+static void name_of(const json_t *row, char text[static LINE_NAME])
 {
     const char *variant = row_text(row, "variant"), *parameters = row_text(row, "parameters");
     if (is_peer(row))
-        snprintf(text, NAME, "%.40s (%.80s)", variant + 5, parameters);
+        snprintf(text, LINE_NAME, "%.40s (%.80s)", variant + 5, parameters);
     else
-        snprintf(text, NAME, "%.40s%s%.80s", variant, *parameters ? " " : "", parameters);
+        snprintf(text, LINE_NAME, "%.40s%s%.80s", variant, *parameters ? " " : "", parameters);
     for (char *at = text; *at; at++)
         if (*at == ':') *at = ' ';
 }
@@ -31,251 +28,98 @@ static void name_of(const json_t *row, char text[static NAME])
 /* peers are in ink, as dense attention is, but faint */
 static paint paint_of(const json_t *row)
 {
-    uint32_t rgb = variant_colour(row_text(row, "variant"));
-    if (is_peer(row)) return chart_ink(0.55);
-    return rgb ? (paint){PAINT_COLOUR, rgb, 1} : chart_ink(1);
+    return is_peer(row) ? chart_ink(0.55) : chart_paint(variant_colour(row_text(row, "variant")), 1);
 }
+
+static double ms_of(const json_t *row, const char *key) { return 1e3 * row_number(row, key); }
 
 /* ---- series ---- */
 
-/* The first row of each variant with its parameters, in the order of the run. */
+/* Each variant with its parameters, in the order of the run: its first row, and its longest. */
 typedef struct series {
-    const json_t *rows;
-    const json_t *first[MOST];
     int n;
+    const json_t *first[MOST_LINES], *last[MOST_LINES];
 } series;
 
-/* The first row of each series, which is a variant with its parameters. */
-static series series_of(const json_t *rows)
+/* The series of a row, a new one at need; -1: there is no room for more. */
+static int series_for(series *s, const json_t *row)
 {
-    series s = {.rows = rows};
-    size_t i;
-    json_t *row;
-    json_array_foreach(rows, i, row)
-    {
-        int known = 0;
-        for (int j = 0; j < s.n; j++) known |= is_same_series(s.first[j], row);
-        if (!known && s.n < MOST) s.first[s.n++] = row;
-    }
-    return s;
-}
-
-/* the row of a series with the least length above `tokens`, NULL after the last */
-static const json_t *next_row(const series *s, int i, double tokens)
-{
-    const json_t *best = NULL;
-    size_t k;
-    json_t *row;
-    json_array_foreach(s->rows, k, row)
-    {
-        double length = row_number(row, "tokens");
-        if (is_same_series(row, s->first[i]) && length > tokens && (!best || length < row_number(best, "tokens")))
-            best = row;
-    }
-    return best;
-}
-
-static const json_t *last_row(const series *s, int i)
-{
-    const json_t *last = s->first[i];
-    for (const json_t *row = last; row; row = next_row(s, i, row_number(row, "tokens"))) last = row;
-    return last;
-}
-
-/* how many series before this one are of its variant: their lines have one colour */
-static int before_of(const series *s, int i)
-{
-    int n = 0;
-    for (int j = 0; j < i; j++) n += strcmp(row_text(s->first[j], "variant"), row_text(s->first[i], "variant")) == 0;
-    return n;
+    int i = 0;
+    while (i < s->n && !is_same_series(s->first[i], row)) i++;
+    if (i == MOST_LINES) return -1;
+    if (i == s->n) s->first[s->n] = s->last[s->n] = row, s->n++;
+    if (row_number(row, "tokens") > row_number(s->last[i], "tokens")) s->last[i] = row;
+    return i;
 }
 
 /* ---- time against length ---- */
 
-typedef struct time_chart {
-    const time_rows *of;
-    series series;
-    chart chart;
-} time_chart;
+/* A line in its variant's colour; dashed where an earlier one has it. */
+static void start_line(const series *s, int i, chart_line *line)
+{
+    const char *variant = row_text(s->first[i], "variant");
+    name_of(s->first[i], line->name);
+    line->ink = paint_of(s->first[i]), line->width = strcmp(variant, "dense") == 0 ? 3 : 1.7;
+    line->dashed = is_peer(s->first[i]), line->ring_says = "overtakes dense";
+    for (int j = 0; j < i; j++) line->dashed |= strcmp(row_text(s->first[j], "variant"), variant) == 0;
+}
 
-/* Each number of tokens that was measured gets one tick. */
-static void add_lengths(const json_t *rows, chart_axis *x)
+/* Rings where a line overtakes dense attention; none where it is ahead from the shortest length on. */
+static void add_rings(const series *s, const json_t *overtakes, line_chart *c)
 {
     size_t i;
-    json_t *row;
-    json_array_foreach(rows, i, row)
-    {
-        char text[16];
-        int known = 0;
-        snprintf(text, sizeof text, "%.0f", row_number(row, "tokens"));
-        for (int t = 0; t < x->n_ticks; t++) known |= strcmp(x->tick[t].label, text) == 0;
-        if (!known) chart_add_tick(x, chart_along(x, row_number(row, "tokens")), text);
-    }
-}
-
-/* 0 when there is nothing to draw */
-static int make_time_chart(const time_rows *of, time_chart *out)
-{
-    const json_t *rows = of->rows;
-    double least = INFINITY, most = 0, shortest = INFINITY, longest = 0;
-    size_t i;
-    json_t *row;
-    json_array_foreach(rows, i, row)
-    {
-        double ms = 1e3 * row_number(row, "seconds"), tokens = row_number(row, "tokens");
-        if (!(ms > 0) || !(tokens > 0)) return 0;
-        double low = 1e3 * row_number(row, "seconds_q1"); /* 0 in runs of before */
-        least = fmin(least, low > 0 ? fmin(low, ms) : ms);
-        most = fmax(most, fmax(1e3 * row_number(row, "seconds_q3"), ms));
-        shortest = fmin(shortest, tokens), longest = fmax(longest, tokens);
-    }
-    if (!(shortest < longest) || !(least > 0)) return 0;
-    *out = (time_chart){of,
-                        series_of(rows),
-                        {.left = LEFT, .top = TOP, .width = WIDTH - LEFT - RIGHT, .height = HEIGHT - TOP - BOTTOM}};
-    chart *c = &out->chart;
-    c->x = chart_logs(of->unit, shortest, longest, c->width);
-    c->y = chart_logs("milliseconds", least / 1.2, most * 1.2, c->height);
-    add_lengths(rows, &c->x);
-    chart_add_powers(&c->y);
-    return 1;
-}
-
-/* One measurement: its dot, its quartiles as a bar, and a text for the pointer; hollow where it was disturbed. */
-static void draw_point(const time_chart *t, const json_t *row)
-{
-    canvas *c = t->chart.canvas;
-    char name[NAME], tip[3 * NAME];
-    double x = chart_x(&t->chart, row_number(row, "tokens")), ms = 1e3 * row_number(row, "seconds"),
-           low = 1e3 * row_number(row, "seconds_q1"), high = 1e3 * row_number(row, "seconds_q3");
-    int disturbed = row_is(row, "disturbed");
-    name_of(row, name);
-    int n = snprintf(tip, sizeof tip, "%s, %.0f %s: %.3g ms", name, row_number(row, "tokens"), t->of->unit, ms);
-    if (low > 0) n += snprintf(tip + n, sizeof tip - (size_t)n, ", quartiles %.3g and %.3g", low, high);
-    snprintf(tip + n, sizeof tip - (size_t)n, "%s", disturbed ? "; disturbed" : "");
-    if (low > 0 && high > low) {
-        const look bar = {.line = paint_of(row), .width = 1.2};
-        c->lines(c, (const double[2][2]){{x, chart_y(&t->chart, low)}, {x, chart_y(&t->chart, high)}}, 2, &bar);
-    }
-    look dot = {.fill = paint_of(row), .name = "dot", .tip = tip};
-    if (disturbed) dot.fill = chart_page.fill, dot.line = paint_of(row), dot.width = 1.5; /* hollow */
-    c->circle(c, x, chart_y(&t->chart, ms), 3, &dot);
-}
-
-/* its time at a length between two of its rows, on the line */
-static double ms_at(const series *s, int i, double tokens)
-{
-    const json_t *row = next_row(s, i, 0), *next;
-    while ((next = next_row(s, i, row_number(row, "tokens"))) && row_number(next, "tokens") < tokens) row = next;
-    if (!next) return 1e3 * row_number(row, "seconds");
-    double share =
-        log(tokens / row_number(row, "tokens")) / log(row_number(next, "tokens") / row_number(row, "tokens"));
-    return 1e3 * pow(row_number(row, "seconds"), 1 - share) * pow(row_number(next, "seconds"), share);
-}
-
-/* A ring where a series overtakes dense attention; none where it is ahead from the shortest length on. */
-static void draw_crossover(const time_chart *t, int i)
-{
-    canvas *c = t->chart.canvas;
-    char name[NAME], tip[2 * NAME];
-    size_t k;
     json_t *found;
-    json_array_foreach(t->of->overtakes, k, found)
+    json_array_foreach(overtakes, i, found)
     {
-        double tokens = row_number(found, "tokens");
-        if (!is_same_series(found, t->series.first[i]) || row_is(found, "or_shorter")) continue;
-        if (!(tokens > 0)) continue;
-        name_of(found, name);
-        snprintf(tip, sizeof tip, "%s overtakes dense at about %.0f %s", name, tokens, t->of->unit);
-        const look ring = {.line = paint_of(found), .width = 2, .tip = tip};
-        c->circle(c, chart_x(&t->chart, tokens), chart_y(&t->chart, ms_at(&t->series, i, tokens)), 6, &ring);
+        for (int line = 0; line < s->n; line++)
+            if (is_same_series(found, s->first[line]) && !row_is(found, "or_shorter"))
+                c->line[line].ring = row_number(found, "tokens");
     }
 }
 
-static double end_of(const time_chart *t, int i)
+/* The lines of all rows; 0 when there is nothing to draw. */
+static int add_lines(const time_rows *of, series *s, line_chart *c)
 {
-    return chart_y(&t->chart, 1e3 * row_number(last_row(&t->series, i), "seconds"));
-}
-
-/* A line through a series' measurements in order of tokens, with its points and its crossover. */
-static void draw_series(const time_chart *t, int i)
-{
-    canvas *c = t->chart.canvas;
-    const series *s = &t->series;
-    const json_t *row = s->first[i];
-    double at[MOST][2];
-    int n = 0;
-    const look line = {.line = paint_of(row),
-                       .width = strcmp(row_text(row, "variant"), "dense") == 0 ? 3 : 1.7,
-                       .dashed = is_peer(row) || before_of(s, i) > 0};
-    for (row = next_row(s, i, 0); row && n < MOST; row = next_row(s, i, row_number(row, "tokens")), n++)
-        at[n][0] = chart_x(&t->chart, row_number(row, "tokens")),
-        at[n][1] = chart_y(&t->chart, 1e3 * row_number(row, "seconds"));
-    if (n > 1) c->lines(c, (const double(*)[2])at, n, &line);
-    for (row = next_row(s, i, 0); row; row = next_row(s, i, row_number(row, "tokens"))) draw_point(t, row);
-    draw_crossover(t, i);
-}
-
-typedef struct label {
-    int series;
-    double end;
-} label;
-
-static int by_end(const void *a, const void *b)
-{
-    double x = ((const label *)a)->end, y = ((const label *)b)->end;
-    return (x > y) - (x < y);
-}
-
-/* The names of series right of the chart, in order of where their lines end and moved apart, with leaders. */
-static void draw_labels(const time_chart *t)
-{
-    canvas *c = t->chart.canvas;
-    label labels[MOST];
-    double y[MOST], x = WIDTH - RIGHT;
-    char name[NAME];
-    int n = t->series.n;
-    for (int i = 0; i < n; i++) labels[i] = (label){i, end_of(t, i)};
-    qsort(labels, (size_t)n, sizeof *labels, by_end);
-    for (int i = 0; i < n; i++) y[i] = labels[i].end;
-    chart_move_apart(y, n, LINE, HEIGHT - BOTTOM + 4);
-    for (int i = 0; i < n; i++) {
-        const json_t *row = last_row(&t->series, labels[i].series);
-        const look leader = {.line = paint_of(row), .width = 1.3};
-        double from = chart_x(&t->chart, row_number(row, "tokens")) + 4;
-        c->lines(c, (const double[3][2]){{from, labels[i].end}, {x + 4, labels[i].end}, {x + 16, y[i]}}, 3, &leader);
-        name_of(row, name);
-        c->text(c, x + 20, y[i] + 4, (text_style){12, TEXT_START, 0, chart_ink(1)}, name);
+    size_t i;
+    json_t *row;
+    json_array_foreach(of->rows, i, row)
+    {
+        line_point p = {row_number(row, "tokens"), ms_of(row, "seconds"), ms_of(row, "seconds_q1"),
+                        ms_of(row, "seconds_q3"), row_is(row, "disturbed")};
+        int line = series_for(s, row);
+        if (!(p.ms > 0) || !(p.x > 0)) return 0;
+        if (line >= 0) line_add(&c->line[line], p);
     }
-}
-
-static void draw_time(canvas *c, const void *context)
-{
-    time_chart t = *(const time_chart *)context;
-    t.chart.canvas = c;
-    chart_frame(&t.chart);
-    for (int i = 0; i < t.series.n; i++) draw_series(&t, i);
-    draw_labels(&t);
+    for (c->n = 0; c->n < s->n; c->n++) start_line(s, c->n, &c->line[c->n]);
+    add_rings(s, of->overtakes, c);
+    return line_chart_fit(c) > 1;
 }
 
 void bench_chart_time(FILE *file, const time_rows *of)
 {
-    time_chart t;
-    if (make_time_chart(of, &t)) drawing_put(file, &(drawing){WIDTH, HEIGHT, of->title, {{0}}, draw_time, &t}, "chart");
+    series s = {.n = 0};
+    line_chart *c = NULL;
+    if (take(1, sizeof *c, &c)) return;
+    c->title = of->title, c->unit = of->unit;
+    if (add_lines(of, &s, c)) {
+        const drawing drawn = line_chart_drawing(c);
+        drawing_put(file, &drawn, "chart");
+    }
+    free(c);
 }
 
 /* ---- the share of peak ---- */
 
-enum { BAR = 26, NAMES = 262, FIGURES = 150 };
+enum { WIDTH = 798, BAR = 26, NAMES = 262, FIGURES = 150 };
 
 /* A bar for each series: the share of peak at its longest length, against a line at all of it. */
 static void draw_share(canvas *c, const void *context)
 {
     const series *s = context;
     double room = WIDTH - NAMES - FIGURES;
-    char name[NAME], figure[64];
+    char name[LINE_NAME], figure[64];
     for (int i = 0; i < s->n; i++) {
-        const json_t *row = last_row(s, i);
+        const json_t *row = s->last[i];
         double y = BAR * i + 4, share = row_number(row, "share_of_peak"), shown = fmax(0, fmin(share, 1));
         const look bar = {.fill = paint_of(row)};
         name_of(row, name);
@@ -293,7 +137,10 @@ static void draw_share(canvas *c, const void *context)
 
 void bench_chart_share(FILE *file, const json_t *rows)
 {
-    series s = series_of(rows);
+    series s = {.n = 0};
+    size_t i;
+    json_t *row;
+    json_array_foreach(rows, i, row)(void) series_for(&s, row);
     if (s.n == 0 || !json_object_get(s.first[0], "share_of_peak")) return;
     drawing_put(file,
                 &(drawing){WIDTH, BAR * s.n + 4, "Share of the peak at each longest length", {{0}}, draw_share, &s},

@@ -1,10 +1,10 @@
-/* chart.c: scales, frames, labels. */
+/* chart.c: scales and frames. */
 #include "chart.h"
 
 #include <math.h>
 #include <stdio.h>
 
-enum { LABEL = 12, LABEL_HEIGHT = 13 };
+enum { LABEL = 12 };
 
 /* ---- inks ---- */
 
@@ -12,7 +12,9 @@ const look chart_page = {.fill = {PAINT_PAGE, 0, 1}};
 const look chart_frame_line = {.line = {PAINT_INK, 0, 0.55}, .width = 1};
 const look chart_grid_line = {.line = {PAINT_INK, 0, 0.13}, .width = 1};
 
-paint chart_ink(double opacity) { return (paint){PAINT_INK, 0, opacity}; }
+paint chart_ink(double opacity) { return chart_paint(0, opacity); }
+
+paint chart_paint(uint32_t rgb, double opacity) { return (paint){rgb ? PAINT_COLOUR : PAINT_INK, rgb, opacity}; }
 
 text_style chart_text(text_anchor anchor) { return (text_style){LABEL, anchor, 0, chart_ink(0.75)}; }
 
@@ -21,19 +23,6 @@ text_style chart_text(text_anchor anchor) { return (text_style){LABEL, anchor, 0
 chart_axis chart_logs(const char *title, double least, double most, double length)
 {
     return (chart_axis){.title = title, .low = log(least), .high = log(most), .length = length, .grid = 1};
-}
-
-chart_axis chart_fitted(const char *title, const double *x, int n, double length)
-{
-    const double margin = 1.25;
-    double low = INFINITY, high = -INFINITY;
-    for (int i = 0; i < n; i++)
-        if (x[i] > 0 && isfinite(x[i])) low = fmin(low, x[i]), high = fmax(high, x[i]);
-    if (!(low <= high)) low = high = 1;
-    if (high < 4 * low) low /= 2, high *= 2; /* a tick at least, or two */
-    chart_axis a = chart_logs(title, low / margin, high * margin, length);
-    chart_add_powers(&a);
-    return a;
 }
 
 double chart_along(const chart_axis *a, double value) { return (log(value) - a->low) / (a->high - a->low) * a->length; }
@@ -125,59 +114,4 @@ void chart_frame(const chart *c)
         c->canvas->text(c->canvas, c->left + c->width / 2, c->top + c->height + 40, chart_text(TEXT_MIDDLE),
                         c->x.title);
     if (c->y.title) c->canvas->text(c->canvas, c->left - 52, c->top + c->height / 2, upwards, c->y.title);
-}
-
-double chart_entry(canvas *c, double x, double y, const look *sample, const char *text)
-{
-    c->rect(c, x, y, 16, 14, sample);
-    c->text(c, x + 24, y + 11, chart_text(TEXT_START), text);
-    return y + 22;
-}
-
-/* ---- labels ---- */
-
-double chart_width(const char *text, double size)
-{
-    double width = 0;
-    for (; *text; text++) width += (*text & 0xC0) != 0x80 ? 0.58 * size : 0;
-    return width;
-}
-
-static int overlap(const chart_box *a, const chart_box *b)
-{
-    return a->x < b->x + b->width && b->x < a->x + a->width && a->y < b->y + b->height && b->y < a->y + a->height;
-}
-
-static int fits(const chart_room *r, const chart_box *b)
-{
-    const chart_box *in = &r->inside;
-    if (b->x < in->x || b->x + b->width > in->x + in->width || b->y < in->y || b->y + b->height > in->y + in->height)
-        return 0;
-    for (int i = 0; i < r->n_taken; i++)
-        if (overlap(b, &r->taken[i])) return 0;
-    return 1;
-}
-
-void chart_take(chart_room *r, chart_box b)
-{
-    if (r->n_taken < MAX_LABELS) r->taken[r->n_taken++] = b;
-}
-
-int chart_find_room(chart_room *r, double x, double y, double width, chart_box *out)
-{
-    const double side[3] = {x + 9, x - 9 - width, x - width / 2};
-    if (r->n_taken == MAX_LABELS) return 0;
-    for (int row = 0; row < 50; row++)
-        for (int i = 0; i < (row == 0 ? 2 : 3); i++) {
-            double down = (row + 1) / 2 * (row % 2 ? -LABEL_HEIGHT : LABEL_HEIGHT);
-            *out = (chart_box){side[i], y - 7 + down, width, LABEL_HEIGHT};
-            if (fits(r, out)) return 1;
-        }
-    return 0;
-}
-
-void chart_move_apart(double *y, int n, double apart, double end)
-{
-    for (int i = 1; i < n; i++) y[i] = fmax(y[i], y[i - 1] + apart);
-    for (int i = n - 1; i >= 0 && y[i] > end; i--, end -= apart) y[i] = end;
 }

@@ -1,16 +1,17 @@
-/* chart.h: what every plot is made of: scales, axes with ticks, a frame, lines and points by value, a legend,
-   and labels that keep out of each other's way. */
+/* chart.h: what every plot is made of: inks, scales, axes with ticks, a frame. */
 #ifndef CLI_CHART_H
 #define CLI_CHART_H
 
-#include "canvas.h"
+#include "drawing.h"
 
-enum { MAX_TICKS = 32, MAX_LABELS = 1024 };
+enum { MAX_TICKS = 32 };
 
 /* ---- inks ---- */
 
 extern const look chart_page, chart_frame_line, chart_grid_line;
 paint chart_ink(double opacity);
+/* A colour, or ink for 0, as the palette has it. */
+paint chart_paint(uint32_t rgb, double opacity);
 /* Text of the plot's frame. */
 text_style chart_text(text_anchor anchor);
 
@@ -30,9 +31,8 @@ typedef struct chart_axis {
     chart_tick tick[MAX_TICKS];
 } chart_axis;
 
-/* A logarithmic axis without ticks, and one with ticks that fits the positive values of x[n]. */
+/* A logarithmic axis without ticks. */
 chart_axis chart_logs(const char *title, double least, double most, double length);
-chart_axis chart_fitted(const char *title, const double *x, int n, double length);
 /* Pixels along a logarithmic axis. */
 double chart_along(const chart_axis *a, double value);
 void chart_add_tick(chart_axis *a, double at, const char *label);
@@ -56,28 +56,5 @@ double chart_x(const chart *c, double value);
 double chart_y(const chart *c, double value);
 /* Frame, ticks and titles. */
 void chart_frame(const chart *c);
-
-/* An entry of a legend at (x, y), its sample a square. Returns the y of the next one. */
-double chart_entry(canvas *c, double x, double y, const look *sample, const char *text);
-
-/* ---- labels ---- */
-
-typedef struct chart_box {
-    double x, y, width, height;
-} chart_box;
-
-typedef struct chart_room {
-    chart_box inside, taken[MAX_LABELS];
-    int n_taken;
-} chart_room;
-
-/* Pixels that a label of so many characters needs, roughly. */
-double chart_width(const char *text, double size);
-/* Nothing is put over this box. */
-void chart_take(chart_room *r, chart_box b);
-/* Find room for a label of a point: right of it, left, over it, farther up and down; 0 when there is none. */
-int chart_find_room(chart_room *r, double x, double y, double width, chart_box *out);
-/* Ascending places, moved down and then up until they are `apart` and none is beyond `end`. */
-void chart_move_apart(double *y, int n, double apart, double end);
 
 #endif

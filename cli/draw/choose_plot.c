@@ -7,15 +7,72 @@
 #include <string.h>
 
 #include "chart.h"
-#include "drawing.h"
 #include "palette.h"
 
 enum { WIDTH = 560, HEIGHT = 420, LEFT = 80, TOP = 70, GAP = 100, FOOT = 60, ZERO_ROOM = 40 };
 static const double label_size = 11;
 
+/* ---- room for labels ---- */
+
+enum { MAX_LABELS = 1024, LABEL_HEIGHT = 13 };
+
+typedef struct box {
+    double x, y, width, height;
+} box;
+
+typedef struct room {
+    box inside, taken[MAX_LABELS];
+    int n_taken;
+} room;
+
+/* Pixels that a label of so many characters needs, roughly. */
+static double width_of(const char *text, double size)
+{
+    double width = 0;
+    for (; *text; text++) width += (*text & 0xC0) != 0x80 ? 0.58 * size : 0;
+    return width;
+}
+
+static int overlap(const box *a, const box *b)
+{
+    return a->x < b->x + b->width && b->x < a->x + a->width && a->y < b->y + b->height && b->y < a->y + a->height;
+}
+
+static int fits(const room *r, const box *b)
+{
+    const box *in = &r->inside;
+    if (b->x < in->x || b->x + b->width > in->x + in->width || b->y < in->y || b->y + b->height > in->y + in->height)
+        return 0;
+    for (int i = 0; i < r->n_taken; i++)
+        if (overlap(b, &r->taken[i])) return 0;
+    return 1;
+}
+
+/* Nothing is put over this box. */
+static void take_box(room *r, box b)
+{
+    if (r->n_taken < MAX_LABELS) r->taken[r->n_taken++] = b;
+}
+
+/* Find room for a label of a point: right of it, left, over it, farther up and down; 0 when there is none. */
+static int find_room(room *r, double x, double y, double width, box *out)
+{
+    const double side[3] = {x + 9, x - 9 - width, x - width / 2};
+    if (r->n_taken == MAX_LABELS) return 0;
+    for (int row = 0; row < 50; row++)
+        for (int i = 0; i < (row == 0 ? 2 : 3); i++) {
+            double down = (row + 1) / 2 * (row % 2 ? -LABEL_HEIGHT : LABEL_HEIGHT);
+            *out = (box){side[i], y - 7 + down, width, LABEL_HEIGHT};
+            if (fits(r, out)) return 1;
+        }
+    return 0;
+}
+
+/* ---- panels ---- */
+
 typedef struct panel {
     chart chart;
-    chart_room room;
+    room room;
     int cost;
 } panel;
 
@@ -40,11 +97,7 @@ static int drawn(const plot_point *q) { return isfinite(q->error); }
 
 static double radius(const panel *p, const plot_point *q) { return q->front[p->cost] ? 5 : 3.5; }
 
-static paint paint_of(const char *variant, double opacity)
-{
-    uint32_t rgb = variant_colour(variant);
-    return rgb ? (paint){PAINT_COLOUR, rgb, opacity} : chart_ink(opacity);
-}
+static paint paint_of(const char *variant, double opacity) { return chart_paint(variant_colour(variant), opacity); }
 
 /* the front from cheap to dear, as stairs: what error is to be had for what cost */
 static void draw_front(const panel *p, const plot_point *point, int n)
@@ -54,7 +107,7 @@ static void draw_front(const panel *p, const plot_point *point, int n)
     int begun = 0;
     for (int i = 0; i < n; i++) {
         const plot_point *q = &point[i];
-        if (!q->front[p->cost] || !drawn(q)) continue;
+        if (!q->front[p->cost]) continue;
         step[2][0] = x_of(p, q), step[2][1] = y_of(p, q);
         step[1][0] = step[2][0], step[1][1] = step[0][1];
         if (begun) p->chart.canvas->lines(p->chart.canvas, (const double(*)[2])step, 3, &stairs);
@@ -81,7 +134,7 @@ static void draw_point(const panel *p, const plot_point *q)
 static void take_place(panel *p, const plot_point *q)
 {
     double r = radius(p, q) + 1;
-    if (drawn(q)) chart_take(&p->room, (chart_box){x_of(p, q) - r, y_of(p, q) - r, 2 * r, 2 * r});
+    if (drawn(q)) take_box(&p->room, (box){x_of(p, q) - r, y_of(p, q) - r, 2 * r, 2 * r});
 }
 
 /* The name of a candidate on the front, where there is room near its dot; else none. */
@@ -90,12 +143,12 @@ static void draw_label(panel *p, const plot_point *q)
     canvas *c = p->chart.canvas;
     const look leader = {.line = chart_ink(0.35), .width = 1};
     char text[192];
-    chart_box b;
-    if (!drawn(q) || !q->front[p->cost]) return;
+    box b;
+    if (!q->front[p->cost]) return;
     double x = x_of(p, q), y = y_of(p, q);
     snprintf(text, sizeof text, "%s%s%s", q->variant, *q->parameters ? " " : "", q->parameters);
-    if (!chart_find_room(&p->room, x, y, chart_width(text, label_size), &b)) return;
-    chart_take(&p->room, b);
+    if (!find_room(&p->room, x, y, width_of(text, label_size), &b)) return;
+    take_box(&p->room, b);
     c->rect(c, b.x, b.y, b.width, b.height, &chart_page); /* over the stairs */
     text_anchor anchor = b.x > x ? TEXT_START : b.x + b.width < x ? TEXT_END : TEXT_MIDDLE;
     double at = b.x > x ? b.x : b.x + b.width < x ? b.x + b.width : x;
@@ -128,25 +181,33 @@ static int compare(const plot_point *a, const plot_point *b, int cost)
 static int by_time(const void *a, const void *b) { return compare(a, b, COST_TIME); }
 static int by_flops(const void *a, const void *b) { return compare(a, b, COST_FLOPS); }
 
-/* The scales, from all points. */
-static int panel_make(const plot_point *point, int n, int cost, panel *p)
+/* An axis for the positive ones of all points' errors, or, from 0 on, of one of their costs. */
+static chart_axis fit_axis(const choose_plot *all, int cost, const char *title, double length)
 {
-    double *x = NULL, *y = NULL;
-    int status = CLI_GOOD;
-    TRY(take(n, sizeof *x, &x));
-    TRY(take(n, sizeof *y, &y));
-    for (int i = 0; i < n; i++) x[i] = point[i].cost[cost], y[i] = point[i].error;
+    const double margin = 1.25;
+    double low = INFINITY, high = -INFINITY;
+    for (int i = 0; i < all->n; i++) {
+        const double x = cost < 0 ? all->point[i].error : all->point[i].cost[cost];
+        if (x > 0 && isfinite(x)) low = fmin(low, x), high = fmax(high, x);
+    }
+    if (!(low <= high)) low = high = 1;
+    if (high < 4 * low) low /= 2, high *= 2; /* a tick at least, or two */
+    chart_axis a = chart_logs(title, low / margin, high * margin, length);
+    chart_add_powers(&a);
+    return a;
+}
+
+/* The scales, from all points. */
+static void panel_make(choose_plot *all, int cost, double top)
+{
     const double left = LEFT + cost * (WIDTH + GAP);
     const char *title = cost == COST_TIME ? "milliseconds of an execution" : "GFLOP of an execution";
-    *p = (panel){.cost = cost, .room.inside = {left, TOP, WIDTH, HEIGHT}};
-    p->chart = (chart){.left = left, .top = TOP, .width = WIDTH, .height = HEIGHT, .foot = ZERO_ROOM};
-    p->chart.x = chart_fitted(title, x, n, WIDTH);
-    p->chart.y = chart_fitted("error: relative L2", y, n, HEIGHT - ZERO_ROOM);
+    panel *p = &all->panel[cost];
+    *p = (panel){.cost = cost, .room.inside = {left, top, WIDTH, HEIGHT}};
+    p->chart = (chart){.left = left, .top = top, .width = WIDTH, .height = HEIGHT, .foot = ZERO_ROOM};
+    p->chart.x = fit_axis(all, cost, title, WIDTH);
+    p->chart.y = fit_axis(all, -1, "error: relative L2", HEIGHT - ZERO_ROOM);
     chart_add_tick(&p->chart.y, ZERO_ROOM / 4.0 - ZERO_ROOM, "0");
-done:
-    free(x);
-    free(y);
-    return status;
 }
 
 /* Error against one of the costs: the front, the labels, and the dots over both. */
@@ -179,7 +240,7 @@ static void draw_legend(canvas *c, const choose_plot *all)
         const look sample = {.fill = paint_of(variant, 1)};
         c->circle(c, x + 5, 50, 5, &sample);
         c->text(c, x + 15, 54, chart_text(TEXT_START), variant);
-        x += 36 + chart_width(variant, 12);
+        x += 36 + width_of(variant, 12);
     }
 }
 
@@ -194,10 +255,7 @@ static void draw(canvas *c, const void *context)
 int choose_plot_write(plot_point *point, int n, const char *title, const char *path)
 {
     choose_plot all = {.point = point, .n = n, .title = title};
-    for (int cost = 0; cost < N_COSTS; cost++) {
-        int status = panel_make(point, n, cost, &all.panel[cost]);
-        if (status) return status;
-    }
+    for (int cost = 0; cost < N_COSTS; cost++) panel_make(&all, cost, TOP);
     return drawing_write(&(drawing){LEFT + 2 * WIDTH + GAP + 20, TOP + HEIGHT + FOOT, title, {{0}}, draw, &all}, path);
 }
 
@@ -205,13 +263,11 @@ int choose_plot_write(plot_point *point, int n, const char *title, const char *p
 
 static void draw_times(canvas *c, const void *context) { draw_panel(c, context, COST_TIME); }
 
-int choose_plot_put(FILE *file, plot_point *point, int n, const char *title, const char *name)
+void choose_plot_put(FILE *file, plot_point *point, int n, const char *title, const char *name)
 {
+    enum { PAGE_TOP = 12 }; /* no legend above it */
     choose_plot all = {.point = point, .n = n, .title = title};
-    int status = panel_make(point, n, COST_TIME, &all.panel[COST_TIME]);
-    if (status) return status;
     choose_plot_mark(point, n, COST_TIME);
-    all.panel[COST_TIME].chart.top = all.panel[COST_TIME].room.inside.y = 12; /* no legend above it */
-    drawing_put(file, &(drawing){LEFT + WIDTH + 20, 12 + HEIGHT + FOOT, title, {{0}}, draw_times, &all}, name);
-    return CLI_GOOD;
+    panel_make(&all, COST_TIME, PAGE_TOP);
+    drawing_put(file, &(drawing){LEFT + WIDTH + 20, PAGE_TOP + HEIGHT + FOOT, title, {{0}}, draw_times, &all}, name);
 }

@@ -21,6 +21,6 @@ void choose_plot_mark(plot_point *point, int n, int cost);
    Sorts the points. */
 int choose_plot_write(plot_point *point, int n, const char *title, const char *path);
 /* The panel of time alone as an <svg> inside a page, of class "hga NAME"; the front is found here. */
-int choose_plot_put(FILE *file, plot_point *point, int n, const char *title, const char *name);
+void choose_plot_put(FILE *file, plot_point *point, int n, const char *title, const char *name);
 
 #endif

@@ -1,4 +1,4 @@
-/* html.c: escaping, series of numbers, templates. */
+/* html.c: escaping, series of numbers, tables, templates. */
 #include "html.h"
 
 #include <assert.h>
@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "utf8.h"
+#include "terminal.h"
 
 /* ---- characters ---- */
 
@@ -23,24 +23,6 @@ static void put_characters(FILE *file, const char *text, int (*escape)(FILE *, u
         else
             c++;
     }
-}
-
-char *html_clean(const char *text)
-{
-    const unsigned char *c = (const unsigned char *)text;
-    char *clean = malloc(3 * strlen(text) + 1), *to = clean;
-    while (clean && *c) {
-        size_t n = utf8_bytes((const char *)c);
-        if (n == 0) {
-            memcpy(to, "\xEF\xBF\xBD", 3), to += 3, c++;
-            continue;
-        }
-        memcpy(to, c, n);
-        if (*c < 0x20 || *c == 0x7F) *to = ' ';
-        to += n, c += n;
-    }
-    if (clean) *to = 0;
-    return clean;
 }
 
 const char *html_short(const char *text, int most, char shortened[static 80])
@@ -77,7 +59,21 @@ static int escape_json(FILE *file, unsigned char c)
     return 1;
 }
 
+static int escape_control(FILE *file, unsigned char c) { return c < 0x20 || c == 0x7F ? fputc(' ', file), 1 : 0; }
+
 void html_text(FILE *file, const char *text) { put_characters(file, text, escape_html); }
+
+char *html_clean(const char *text)
+{
+    char *clean = NULL;
+    size_t bytes;
+    FILE *memory = open_memstream(&clean, &bytes);
+    if (!memory) return NULL;
+    put_characters(memory, text, escape_control);
+    if (fclose(memory) == 0) return clean;
+    free(clean);
+    return NULL;
+}
 
 void html_json_string(FILE *file, const char *text)
 {
@@ -88,20 +84,84 @@ void html_json_string(FILE *file, const char *text)
 
 /* ---- series ---- */
 
-void html_json_series(FILE *file, const int64_t *value, int64_t n)
+json_series series_start(FILE *file)
 {
     fputc('[', file);
-    for (int64_t i = 0, before = 0, run; i < n; i += run) {
-        int64_t step = value[i] - before;
-        for (run = 1; i + run < n && value[i + run] - value[i + run - 1] == step; run++) continue;
-        if (i) fputc(',', file);
-        if (run > 1)
-            fprintf(file, "[%" PRId64 ",%" PRId64 "]", step, run);
-        else
-            fprintf(file, "%" PRId64, step);
-        before = value[i + run - 1];
+    return (json_series){.file = file, .between = ""};
+}
+
+static void put_run(json_series *s)
+{
+    if (s->run == 0) return;
+    fprintf(s->file, s->run > 1 ? "%s[%" PRId64 ",%" PRId64 "]" : "%s%" PRId64, s->between, s->step, s->run);
+    s->between = ",", s->run = 0;
+}
+
+void series_add(json_series *s, int64_t value)
+{
+    if (value - s->before != s->step) put_run(s);
+    s->step = value - s->before, s->before = value, s->run++;
+}
+
+void series_end(json_series *s)
+{
+    put_run(s);
+    fputc(']', s->file);
+}
+
+/* ---- tables ---- */
+
+enum { MOST_OPEN_COLUMNS = 10 };
+
+static int is_wide(const column *columns)
+{
+    int n = 0;
+    while (columns[n].key) n++;
+    return n > MOST_OPEN_COLUMNS;
+}
+
+/* Not among what people look at first. */
+static int is_folded(const column *c)
+{
+    static const char *const first[] = {"variant", "parameters",    "tokens",        "edges", "seconds",
+                                        "gflops",  "share_of_peak", "cpu_over_wall", "mark"};
+    for (size_t i = 0; i < sizeof first / sizeof *first; i++)
+        if (strcmp(c->key, first[i]) == 0) return 0;
+    return 1;
+}
+
+/* link -1: none */
+static void put_cell(FILE *file, const char *tag, const json_t *rows, const column *c, int folds, int link,
+                     const char *text)
+{
+    const char *kind = strcmp(c->key, "mark") == 0 ? "mark" : table_stands_left(rows, c) ? "left" : "";
+    const char *folded = folds && is_folded(c) ? " folded" : "";
+    fprintf(file, *kind || *folded ? "<%s class=\"%s%s\">" : "<%s>", tag, kind, folded);
+    if (link >= 0) fprintf(file, "<a href=\"#v%d\">", link);
+    html_text(file, text);
+    fprintf(file, link >= 0 ? "</a></%s>" : "</%s>", tag);
+}
+
+void html_table_put(FILE *file, const json_t *rows, const column *columns, int links)
+{
+    char text[TABLE_CELL];
+    size_t i;
+    json_t *row;
+    int folds = !links && is_wide(columns);
+    if (folds) fputs("<label class=\"soft\"><input type=\"checkbox\"> all columns</label>", file);
+    fputs("<table>\n<thead><tr>", file);
+    for (const column *c = columns; c->key; c++) put_cell(file, "th", rows, c, folds, -1, c->heading);
+    fputs("</tr></thead>\n<tbody>\n", file);
+    json_array_foreach(rows, i, row)
+    {
+        fputs(row_is(row, "disturbed") ? "<tr class=\"disturbed\">" : "<tr>", file);
+        for (const column *c = columns; c->key; c++) {
+            table_cell(row, c, text);
+            put_cell(file, "td", rows, c, folds, links && c == columns ? (int)i : -1, text);
+        }
+        fputs("</tr>\n", file);
     }
-    fputc(']', file);
+    fputs("</tbody></table>\n", file);
 }
 
 /* ---- templates ---- */

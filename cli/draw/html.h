@@ -1,9 +1,11 @@
-/* html.h: text, data and numbers inside an HTML page, and pages from templates. */
+/* html.h: text, data, numbers and tables inside an HTML page, and pages from templates. */
 #ifndef CLI_HTML_H
 #define CLI_HTML_H
 
 #include <stdint.h>
 #include <stdio.h>
+
+#include "table.h"
 
 /* Text between tags or inside a quoted attribute. Bytes that are not UTF-8 become U+FFFD, control characters a space.
    */
@@ -19,9 +21,20 @@ const char *html_short(const char *text, int most, char shortened[static 80]);
    opens a comment. */
 void html_json_string(FILE *file, const char *text);
 
-/* Whole numbers as a JSON array of differences to the one before (the first: to 0), where [d, count] stands for count
-   times d. Regular series take a few bytes whatever their length. */
-void html_json_series(FILE *file, const int64_t *value, int64_t n);
+/* Whole numbers, one after the other, as a JSON array of differences to the one before (the first: to 0), where
+   [d, count] stands for count times d. Regular series take a few bytes whatever their length. */
+typedef struct json_series {
+    FILE *file;
+    int64_t before, step, run; /* run: steps that are not written yet */
+    const char *between;
+} json_series;
+json_series series_start(FILE *file);
+void series_add(json_series *s, int64_t value);
+void series_end(json_series *s);
+
+/* As table_print has it; rows that were disturbed are of a class. `links`: the first cell of row i leads to #vI. Else a
+   wide table shows the columns that people look at first, and the others are folded. */
+void html_table_put(FILE *file, const json_t *rows, const column *columns, int links);
 
 /* Copy a template; each {{name}} in it is replaced by what its row of the table writes. The table ends with a NULL
    name; every mark must be in it. */

@@ -12,6 +12,43 @@ hga_id cell_start(hga_id i, hga_id n, hga_id cells) { return (hga_id)((int64_t)i
 
 hga_id cell_of(hga_id token, hga_id n, hga_id cells) { return (hga_id)((((int64_t)token + 1) * cells - 1) / n); }
 
+picture picture_of(const hga_graph *g, hga_id max_rows, hga_id max_columns)
+{
+    hga_nodes n = hga_graph_nodes(g);
+    return (picture){.n_queries = n.n_queries,
+                     .n_keys = n.n_keys,
+                     .n_levels = n.n_levels,
+                     .exact = n.n_queries <= max_rows && n.n_keys <= max_columns,
+                     .rows = n.n_queries < max_rows ? n.n_queries : max_rows,
+                     .columns = n.n_keys < max_columns ? n.n_keys : max_columns};
+}
+
+/* tokens of [first, first + n) in cell i */
+static hga_id inside(hga_id i, hga_id all, hga_id cells, hga_id first, hga_id n)
+{
+    hga_id from = cell_start(i, all, cells), to = cell_start(i + 1, all, cells);
+    return (to < first + n ? to : first + n) - (from > first ? from : first);
+}
+
+double picture_cell_area(const picture *p, hga_id row, hga_id column)
+{
+    return (double)inside(row, p->n_queries, p->rows, 0, p->n_queries) *
+           inside(column, p->n_keys, p->columns, 0, p->n_keys);
+}
+
+void picture_add_area(const picture *p, const picture_rect *r, double times, double *area)
+{
+    hga_id first = cell_of(r->key, p->n_keys, p->columns),
+           last = cell_of(r->key + r->n_keys - 1, p->n_keys, p->columns),
+           top = cell_of(r->query, p->n_queries, p->rows),
+           bottom = cell_of(r->query + r->n_queries - 1, p->n_queries, p->rows);
+    for (hga_id y = top; y <= bottom; y++) {
+        double height = times * inside(y, p->n_queries, p->rows, r->query, r->n_queries);
+        for (hga_id x = first; x <= last; x++)
+            area[(int64_t)y * p->columns + x] += height * inside(x, p->n_keys, p->columns, r->key, r->n_keys);
+    }
+}
+
 /* Adds up the shares of all rectangles that meet in a cell. */
 int picture_overlaps(const picture *p, unsigned char **mark)
 {
@@ -42,25 +79,16 @@ void picture_clear(picture *p)
     *p = (picture){0};
 }
 
-/* Makes room for one more element by doubling an array. */
-static int grow(void *array, int64_t *room, int64_t used, size_t size)
-{
-    if (used < *room) return CLI_GOOD;
-    int64_t more = *room ? 2 * *room : 1024;
-    void *old, *new;
-    memcpy(&old, array, sizeof old);
-    new = realloc(old, (size_t)more * size);
-    if (!new) return complain(CLI_OUTSIDE, "out of memory: %lld rectangles", (long long)more);
-    memcpy(array, &new, sizeof new);
-    *room = more;
-    return CLI_GOOD;
-}
-
 static int picture_add(picture *p, picture_rect r)
 {
-    int status = grow(&p->rects, &p->room, p->n_rects, sizeof r);
-    if (status == CLI_GOOD) p->rects[p->n_rects++] = r;
-    return status;
+    if (p->n_rects == p->room) {
+        int64_t room = p->room ? 2 * p->room : 1024;
+        picture_rect *more = realloc(p->rects, (size_t)room * sizeof *more);
+        if (!more) return complain(CLI_OUTSIDE, "out of memory: %lld rectangles", (long long)room);
+        p->rects = more, p->room = room;
+    }
+    p->rects[p->n_rects++] = r;
+    return CLI_GOOD;
 }
 
 /* ---- cells to rectangles ---- */
@@ -115,55 +143,24 @@ done:
 
 /* ---- the pattern ---- */
 
-typedef struct strip {
-    hga_id query, n_queries, key, n_keys, level;
-} strip;
-
 typedef struct drawing {
-    picture *out;
+    picture *out; /* its rectangles are the pattern's where those are needed, in cells only for a sweep over them */
     int status;
     double *covered;   /* [cells], pairs of each that are covered */
     double **of_level; /* [n_levels], NULL or [cells] */
-    int keeps_strips;  /* some pair is covered twice, so that areas do not add up to what is covered */
-    strip *strips;
-    int64_t n_strips, room;
+    int sweeps;        /* some pair is covered twice, so that areas do not add up to what is covered */
     double area, all;
     hga_progress progress;
     void *context;
 } drawing;
 
-/* area[cells] += the part of the rectangle in each */
-static void add_area(const picture *p, double *area, const strip *s)
-{
-    hga_id last_query = s->query + s->n_queries, last_key = s->key + s->n_keys;
-    hga_id c0 = cell_of(s->key, p->n_keys, p->columns), c1 = cell_of(last_key - 1, p->n_keys, p->columns);
-    for (hga_id r = cell_of(s->query, p->n_queries, p->rows), end = cell_of(last_query - 1, p->n_queries, p->rows);
-         r <= end; r++) {
-        hga_id top = cell_start(r, p->n_queries, p->rows), bottom = cell_start(r + 1, p->n_queries, p->rows);
-        double height = (bottom < last_query ? bottom : last_query) - (top > s->query ? top : s->query);
-        for (hga_id c = c0; c <= c1; c++) {
-            hga_id left = cell_start(c, p->n_keys, p->columns), right = cell_start(c + 1, p->n_keys, p->columns);
-            area[(int64_t)r * p->columns + c] +=
-                height * ((right < last_key ? right : last_key) - (left > s->key ? left : s->key));
-        }
-    }
-}
-
-static int draw_in_cells(drawing *d, const strip *s)
+static int draw_in_cells(drawing *d, const picture_rect *r)
 {
     picture *p = d->out;
-    if (!d->of_level[s->level]) {
-        int status = take((int64_t)p->rows * p->columns, sizeof **d->of_level, &d->of_level[s->level]);
-        if (status) return status;
-    }
-    add_area(p, d->of_level[s->level], s);
-    return CLI_GOOD;
-}
-
-static int keep_strip(drawing *d, const strip *s)
-{
-    int status = grow(&d->strips, &d->room, d->n_strips, sizeof *s);
-    if (status == CLI_GOOD) d->strips[d->n_strips++] = *s;
+    int status = CLI_GOOD;
+    if (!d->of_level[r->level])
+        status = take((int64_t)p->rows * p->columns, sizeof **d->of_level, &d->of_level[r->level]);
+    if (!status) picture_add_area(p, r, 1, d->of_level[r->level]);
     return status;
 }
 
@@ -173,18 +170,12 @@ static hga_status draw_patch(const hga_patch *patch, void *context)
     drawing *d = context;
     hga_id level = patch->level > patch->source_level ? patch->level : patch->source_level;
     double area = (double)patch->n_queries * patch->n_keys;
-    strip s = {patch->query, patch->n_queries, patch->key, patch->n_keys, level};
+    picture_rect r = {patch->query, patch->n_queries, patch->key, patch->n_keys, level, 1};
     d->area += area;
     if (d->progress) d->progress(d->area < d->all ? d->area / d->all : 1, d->context);
-    if (d->out->exact)
-        d->status =
-            picture_add(d->out, (picture_rect){patch->query, patch->n_queries, patch->key, patch->n_keys, level, 1});
-    else
-        d->status = draw_in_cells(d, &s);
-    if (!d->keeps_strips)
-        d->out->level_pairs[level] += area;
-    else if (!d->status)
-        d->status = keep_strip(d, &s);
+    if (d->out->exact || d->sweeps) d->status = picture_add(d->out, r);
+    if (!d->out->exact && !d->status) d->status = draw_in_cells(d, &r);
+    if (!d->sweeps) d->out->level_pairs[level] += area;
     return d->status ? hga_fail(HGA_ENOMEM, "no memory for the picture") : HGA_OK;
 }
 
@@ -196,35 +187,35 @@ static int by_level(const void *a, const void *b)
     return (x->key > y->key) - (x->key < y->key);
 }
 
-/* ---- pairs covered twice count once: a sweep over query rows with the strips that are open there ---- */
+/* ---- pairs covered twice count once: a sweep over query rows with the rectangles that are open there ---- */
 
 static int by_query(const void *a, const void *b)
 {
-    const strip *x = a, *y = b;
+    const picture_rect *x = a, *y = b;
     return (x->query > y->query) - (x->query < y->query);
 }
 
 static int by_key(const void *a, const void *b)
 {
-    const strip *x = a, *y = b;
+    const picture_rect *x = a, *y = b;
     return (x->key > y->key) - (x->key < y->key);
 }
 
-/* A union of strips: into the cells, or (`pairs`) only counted. */
-static void add_whole(drawing *d, const strip *whole, double *pairs)
+/* A union of rectangles: into the cells, or (`pairs`) only counted. */
+static void add_whole(drawing *d, const picture_rect *whole, double *pairs)
 {
     if (whole->n_keys == 0) return;
     if (pairs)
         *pairs += (double)whole->n_queries * whole->n_keys;
     else
-        add_area(d->out, d->covered, whole);
+        picture_add_area(d->out, whole, 1, d->covered);
 }
 
-/* Rows [query, end) have just the open strips: add their union. */
-static void add_union(drawing *d, strip *open, int64_t n, hga_id query, hga_id end, double *pairs)
+/* Rows [query, end) have just the open rectangles: add their union. */
+static void add_union(drawing *d, picture_rect *open, int64_t n, hga_id query, hga_id end, double *pairs)
 {
     qsort(open, (size_t)n, sizeof *open, by_key);
-    strip whole = {query, end - query, 0, 0, 0};
+    picture_rect whole = {.query = query, .n_queries = end - query};
     for (int64_t i = 0; i < n; i++) {
         hga_id from = open[i].key, to = open[i].key + open[i].n_keys, reached = whole.key + whole.n_keys;
         if (whole.n_keys > 0 && from <= reached) {
@@ -237,17 +228,20 @@ static void add_union(drawing *d, strip *open, int64_t n, hga_id query, hga_id e
     add_whole(d, &whole, pairs);
 }
 
-/* The union of n strips by ascending query. */
-static int sweep(drawing *d, const strip *strips, int64_t n_strips, double *pairs)
+/* The union of the picture's rectangles, which are by ascending query, of one level or (-1) of all. */
+static int sweep(drawing *d, hga_id level, double *pairs)
 {
-    strip *open = NULL;
+    const picture_rect *rects = d->out->rects;
+    const int64_t n_rects = d->out->n_rects;
+    picture_rect *open = NULL;
     int64_t n = 0, next = 0;
-    int status = take(n_strips, sizeof *open, &open);
+    int status = take(n_rects, sizeof *open, &open);
     if (status) return status;
-    for (hga_id query = 0; next < n_strips || n > 0;) {
-        if (n == 0) query = strips[next].query;
-        while (next < n_strips && strips[next].query == query) open[n++] = strips[next++];
-        hga_id end = next < n_strips ? strips[next].query : d->out->n_queries;
+    for (hga_id query = 0; next < n_rects || n > 0;) {
+        if (n == 0) query = rects[next].query;
+        for (; next < n_rects && rects[next].query == query; next++)
+            if (level < 0 || rects[next].level == level) open[n++] = rects[next];
+        hga_id end = next < n_rects ? rects[next].query : d->out->n_queries;
         for (int64_t i = 0; i < n; i++)
             if (open[i].query + open[i].n_queries < end) end = open[i].query + open[i].n_queries;
         add_union(d, open, n, query, end, pairs);
@@ -260,26 +254,11 @@ static int sweep(drawing *d, const strip *strips, int64_t n_strips, double *pair
     return CLI_GOOD;
 }
 
-/* What each level covers, a pair once however many relations give it. */
-static int count_levels(drawing *d)
-{
-    strip *of_level = NULL;
-    int status = take(d->n_strips, sizeof *of_level, &of_level);
-    for (hga_id l = 0; l < d->out->n_levels && !status; l++) {
-        int64_t n = 0;
-        for (int64_t i = 0; i < d->n_strips; i++)
-            if (d->strips[i].level == l) of_level[n++] = d->strips[i];
-        status = sweep(d, of_level, n, &d->out->level_pairs[l]);
-    }
-    free(of_level);
-    return status;
-}
-
 /* What is covered: the areas themselves while no pair is covered twice. */
 static int add_covered(drawing *d)
 {
     int64_t cells = (int64_t)d->out->rows * d->out->columns;
-    if (d->keeps_strips) return sweep(d, d->strips, d->n_strips, NULL);
+    if (d->sweeps) return sweep(d, -1, NULL);
     for (hga_id l = 0; l < d->out->n_levels; l++)
         for (int64_t i = 0; d->of_level[l] && i < cells; i++) d->covered[i] += d->of_level[l][i];
     return CLI_GOOD;
@@ -289,17 +268,13 @@ static int add_covered(drawing *d)
 static void choose_looks(const drawing *d, float *value, hga_id *level)
 {
     const picture *p = d->out;
-    for (hga_id r = 0; r < p->rows; r++)
-        for (hga_id c = 0; c < p->columns; c++) {
-            int64_t i = (int64_t)r * p->columns + c;
-            double most = 0, height = cell_start(r + 1, p->n_queries, p->rows) - cell_start(r, p->n_queries, p->rows);
-            value[i] =
-                (float)(d->covered[i] /
-                        (height * (cell_start(c + 1, p->n_keys, p->columns) - cell_start(c, p->n_keys, p->columns))));
-            for (hga_id l = 0; l < p->n_levels; l++)
-                if (d->of_level[l] && d->of_level[l][i] >= most && d->of_level[l][i] > 0)
-                    most = d->of_level[l][i], level[i] = l;
-        }
+    for (int64_t i = 0; i < (int64_t)p->rows * p->columns; i++) {
+        double most = 0;
+        value[i] = (float)(d->covered[i] / picture_cell_area(p, (hga_id)(i / p->columns), (hga_id)(i % p->columns)));
+        for (hga_id l = 0; l < p->n_levels; l++)
+            if (d->of_level[l] && d->of_level[l][i] >= most && d->of_level[l][i] > 0)
+                most = d->of_level[l][i], level[i] = l;
+    }
 }
 
 /* Turns what was counted in cells into rectangles. */
@@ -313,6 +288,7 @@ static int finish_cells(drawing *d)
     TRY(take(cells, sizeof *level, &level));
     TRY(add_covered(d));
     choose_looks(d, value, level);
+    d->out->n_rects = 0;
     TRY(picture_from_cells(d->out, value, level, SHADES));
 done:
     free(value);
@@ -323,30 +299,25 @@ done:
 int picture_pattern(const hga_program *p, const hga_graph *g, hga_id max_rows, hga_id max_columns,
                     hga_progress progress, void *context, picture *out)
 {
-    hga_nodes n = hga_graph_nodes(g);
     int status = CLI_GOOD;
-    *out = (picture){.n_queries = n.n_queries, .n_keys = n.n_keys, .n_levels = n.n_levels};
-    out->exact = n.n_queries <= max_rows && n.n_keys <= max_columns;
-    out->rows = n.n_queries < max_rows ? n.n_queries : max_rows;
-    out->columns = n.n_keys < max_columns ? n.n_keys : max_columns;
-    drawing d = {.out = out, .progress = progress, .context = context, .all = (double)n.n_queries * n.n_keys};
-    TRY(take(n.n_levels, sizeof *out->level_pairs, &out->level_pairs));
-    TRY(take(n.n_levels, sizeof *d.of_level, &d.of_level));
+    *out = picture_of(g, max_rows, max_columns);
+    drawing d = {.out = out, .progress = progress, .context = context, .all = (double)out->n_queries * out->n_keys};
+    TRY(take(out->n_levels, sizeof *out->level_pairs, &out->level_pairs));
+    TRY(take(out->n_levels, sizeof *d.of_level, &d.of_level));
     if (!out->exact) TRY(take((int64_t)out->rows * out->columns, sizeof *d.covered, &d.covered));
     TRY(complain_of(hga_program_coverage(p, g, 0, &out->coverage), CLI_DATA, "the pattern"));
-    d.keeps_strips = out->coverage.more > 0;
+    d.sweeps = out->coverage.more > 0;
     hga_status st = hga_program_pattern(p, g, draw_patch, &d);
     TRY(d.status);
     TRY(complain_of(st, CLI_DATA, "the pattern"));
-    if (d.n_strips) qsort(d.strips, (size_t)d.n_strips, sizeof *d.strips, by_query);
-    if (d.keeps_strips) TRY(count_levels(&d));
+    if (d.sweeps && out->n_rects) qsort(out->rects, (size_t)out->n_rects, sizeof *out->rects, by_query);
+    for (hga_id l = 0; l < out->n_levels && d.sweeps; l++) TRY(sweep(&d, l, &out->level_pairs[l]));
     if (out->exact && out->n_rects) qsort(out->rects, (size_t)out->n_rects, sizeof *out->rects, by_level);
     if (!out->exact) TRY(finish_cells(&d));
 done:
-    for (hga_id l = 0; d.of_level && l < n.n_levels; l++) free(d.of_level[l]);
+    for (hga_id l = 0; d.of_level && l < out->n_levels; l++) free(d.of_level[l]);
     free(d.of_level);
     free(d.covered);
-    free(d.strips);
     if (status) picture_clear(out);
     return status;
 }

@@ -3,7 +3,7 @@
 #define CLI_PICTURE_H
 
 #include "complain.h"
-#include "layout.h"
+#include "tensor_file.h"
 
 #include "hga_export.h"
 #include "hga_inspect.h"
@@ -58,7 +58,13 @@ hga_id picture_levels(const picture *p);
 
 void picture_clear(picture *p);
 
-/* ---- for the two makers ---- */
+/* ---- for the makers ---- */
+
+/* What a graph's picture is before anything is drawn: its sizes. */
+picture picture_of(const hga_graph *g, hga_id max_rows, hga_id max_columns);
+/* Pairs of a cell; area[rows * columns] += so many times what a rectangle has of each cell. */
+double picture_cell_area(const picture *p, hga_id row, hga_id column);
+void picture_add_area(const picture *p, const picture_rect *r, double times, double *area);
 
 /* The first token of cell i when n tokens make `cells` cells; the cell of a token. */
 hga_id cell_start(hga_id i, hga_id n, hga_id cells);

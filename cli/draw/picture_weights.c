@@ -7,7 +7,6 @@
 
 #include "picture.h"
 #include "rows.h"
-#include "tensor_file.h"
 
 enum { CHUNK = 128, DECADES = 3, STEPS = 60 };
 
@@ -19,7 +18,6 @@ typedef struct weighing {
     tensor_file query, key;
     hga_id kv_head, n_values, n_out; /* rows of the value and of the output */
     hga_id *column_of;               /* key token -> its column */
-    float *q, *k;                    /* one head of query and key */
     float *value, *out;              /* [rows][CHUNK] */
     double *cells;                   /* [rows of cells][columns], attention summed over queries and heads */
 } weighing;
@@ -50,11 +48,12 @@ done:
     return status;
 }
 
-static void copy_head(const tensor_file *t, hga_id head, float *out)
+/* One of its heads, where it lies. */
+static hga_tensor head_of(const tensor_file *t, hga_id head)
 {
-    for (int64_t i = 0; i < t->rows; i++)
-        memcpy(out + i * t->columns, t->array.real + (i * t->heads + head) * t->columns,
-               (size_t)t->columns * sizeof *out);
+    return (hga_tensor){.data = t->array.real + (int64_t)head * t->columns,
+                        .rows = t->rows,
+                        .row_stride = (ptrdiff_t)t->heads * t->columns};
 }
 
 /* ---- values ---- */
@@ -64,26 +63,23 @@ static void copy_head(const tensor_file *t, hga_id head, float *out)
 static int fill_values(weighing *w, hga_id first, hga_id n)
 {
     const hga_nodes *nodes = &w->nodes;
-    hga_id *row = NULL, *tokens = NULL, begin = nodes->key_first, rows = nodes->n_keys;
+    hga_id *tokens = NULL, begin = nodes->key_first, rows = nodes->n_keys;
     int status = CLI_GOOD;
-    TRY(take(nodes->n, sizeof *row, &row));
     TRY(take(nodes->n, sizeof *tokens, &tokens));
     memset(w->value, 0, (size_t)((int64_t)w->n_values * CHUNK) * sizeof *w->value);
     hga_id value = hga_program_field(w->program, HGA_IO_VALUE);
     if (value)
         TRY(complain_of(hga_program_rows(w->program, w->graph, value, &begin, &rows), CLI_DATA, "attention weights"));
-    for (hga_id v = 0; v < nodes->n; v++) row[v] = v >= begin && v - begin < rows ? v - begin : -1;
     for (int fill = 0; fill < 2; fill++)
         for (hga_id j = 0; j < nodes->n_keys; j++)
             for (hga_id v = nodes->key_first + j; v >= 0; v = nodes->parent ? nodes->parent[v] : -1) {
                 hga_id column = w->column_of[j] - first;
                 if (!fill)
                     tokens[v]++;
-                else if (row[v] >= 0 && column >= 0 && column < n)
-                    w->value[(int64_t)row[v] * CHUNK + column] += 1 / (float)tokens[v];
+                else if (v >= begin && v - begin < rows && column >= 0 && column < n)
+                    w->value[(int64_t)(v - begin) * CHUNK + column] += 1 / (float)tokens[v];
             }
 done:
-    free(row);
     free(tokens);
     return status;
 }
@@ -102,11 +98,11 @@ static void add_rows(weighing *w, hga_id first, hga_id n)
 }
 
 /* Attention to n columns of cells at once, whose indicators are the values. */
-static int run_columns(weighing *w, const hga_plan *plan, hga_workspace *workspace, hga_id first)
+static int run_columns(weighing *w, const hga_plan *plan, hga_workspace *workspace, hga_id head, hga_id first)
 {
     hga_id left = w->picture->columns - first, n = left < CHUNK ? left : CHUNK;
-    hga_io io = {.query = {.data = w->q, .rows = w->query.rows},
-                 .key = {.data = w->k, .rows = w->key.rows},
+    hga_io io = {.query = head_of(&w->query, head),
+                 .key = head_of(&w->key, head / (w->query.heads / w->key.heads)),
                  .value = {.data = w->value, .rows = w->n_values},
                  .out = {.data = w->out, .rows = w->n_out}};
     int status = CLI_GOOD;
@@ -123,15 +119,13 @@ static int run_heads(weighing *w, hga_id head, hga_progress progress, void *cont
     hga_shape shape = {.n_heads = 1, .n_kv_heads = 1, .dim = w->query.columns, .dim_v = CHUNK};
     hga_plan *plan = NULL;
     hga_workspace *workspace = NULL;
-    hga_id from = head < 0 ? 0 : head, to = head < 0 ? w->query.heads : head + 1, group = w->query.heads / w->key.heads;
+    hga_id from = head < 0 ? 0 : head, to = head < 0 ? w->query.heads : head + 1;
     int status = CLI_GOOD;
     TRY(complain_of(hga_plan_create(w->graph, w->program, &shape, NULL, &plan), CLI_DATA, "attention weights"));
     TRY(complain_of(hga_workspace_create(plan, &workspace), CLI_DATA, "attention weights"));
     for (hga_id h = from; h < to; h++) {
-        copy_head(&w->query, h, w->q);
-        copy_head(&w->key, h / group, w->k);
         for (hga_id first = 0; first < w->picture->columns; first += CHUNK) {
-            TRY(run_columns(w, plan, workspace, first));
+            TRY(run_columns(w, plan, workspace, h, first));
             if (progress)
                 progress(((h - from) + ((double)first + CHUNK) / w->picture->columns) / (to - from + 1), context);
         }
@@ -163,14 +157,12 @@ static int finish_cells(weighing *w, hga_id heads)
     return status;
 }
 
-/* The memory for one head's tensors and for the cells, and the column of each key. */
+/* The memory for values, outputs and cells, and the column of each key. */
 static int take_room(weighing *w)
 {
     const picture *p = w->picture;
     int status = CLI_GOOD;
     TRY(take(w->nodes.n_keys, sizeof *w->column_of, &w->column_of));
-    TRY(take((int64_t)w->query.rows * w->query.columns, sizeof *w->q, &w->q));
-    TRY(take((int64_t)w->key.rows * w->key.columns, sizeof *w->k, &w->k));
     TRY(take((int64_t)w->n_values * CHUNK, sizeof *w->value, &w->value));
     TRY(take((int64_t)w->n_out * CHUNK, sizeof *w->out, &w->out));
     TRY(take((int64_t)p->rows * p->columns, sizeof *w->cells, &w->cells));
@@ -184,8 +176,6 @@ static void weighing_clear(weighing *w)
     npy_clear(&w->query.array);
     npy_clear(&w->key.array);
     free(w->column_of);
-    free(w->q);
-    free(w->k);
     free(w->value);
     free(w->out);
     free(w->cells);
@@ -196,14 +186,8 @@ int picture_weights(const hga_program *p, const hga_graph *g, const picture_tens
 {
     weighing w = {.program = p, .graph = g, .nodes = hga_graph_nodes(g), .picture = out};
     int status = CLI_GOOD;
-    *out = (picture){.n_queries = w.nodes.n_queries,
-                     .n_keys = w.nodes.n_keys,
-                     .n_levels = w.nodes.n_levels,
-                     .is_weights = 1,
-                     .decades = DECADES};
-    out->exact = out->n_queries <= max_rows && out->n_keys <= max_columns;
-    out->rows = out->n_queries < max_rows ? out->n_queries : max_rows;
-    out->columns = out->n_keys < max_columns ? out->n_keys : max_columns;
+    *out = picture_of(g, max_rows, max_columns);
+    out->is_weights = 1, out->decades = DECADES;
     if (!score_stage(p))
         TRY(complain(CLI_USAGE, "--query: the program computes no scores, so that no tensors decide its weights"));
     TRY(read_tensors(&w, tensors));

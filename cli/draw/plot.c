@@ -182,7 +182,13 @@ static void heading(legend *g, const char *text)
     g->y += 22;
 }
 
-static void entry(legend *g, look sample, const char *text) { g->y = chart_entry(g->c, g->x, g->y, &sample, text); }
+/* Its sample a square, and what it stands for. */
+static void entry(legend *g, look sample, const char *text)
+{
+    g->c->rect(g->c, g->x, g->y, 16, 14, &sample);
+    g->c->text(g->c, g->x + 24, g->y + 11, chart_text(TEXT_START), text);
+    g->y += 22;
+}
 
 static double percent(double part, double all) { return all > 0 ? 100 * part / all : 0; }
 

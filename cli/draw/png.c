@@ -1,10 +1,7 @@
-/* png.c: a canvas of pixels, drawn by cairo, and libpng to write them with their notes (the only file that includes
-   either). */
+/* png.c: a canvas of pixels, drawn and written by cairo (the only file that includes it). */
 #include <cairo.h>
 #include <math.h>
-#include <png.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "complain.h"
 #include "drawing.h"
@@ -105,72 +102,65 @@ static void text(canvas *base, double x, double y, text_style s, const char *con
 
 /* ---- the file ---- */
 
-/* libpng reports by a long jump unless told otherwise: nothing is allocated between here and there that must be given
-   back. A row is cairo's, four bytes a pixel; libpng leaves out the one that has no use. */
-static int put_image(outfile *out, cairo_surface_t *image, png_text *notes, int n_notes, png_structp png,
-                     png_infop info)
+/* A .png on its way: the notes go behind its first chunk, the sizes. */
+typedef struct noted {
+    FILE *file;
+    const drawing *of;
+    unsigned at; /* bytes of the head that are written */
+} noted;
+
+enum { HEAD = 8 + 12 + 13 };
+
+static uint32_t crc_of(const char *bytes, int n)
 {
-    int width = cairo_image_surface_get_width(image), height = cairo_image_surface_get_height(image),
-        stride = cairo_image_surface_get_stride(image);
-    unsigned char *rows = cairo_image_surface_get_data(image);
-    if (setjmp(png_jmpbuf(png))) {
-        int status = outfile_flush(out); /* which says why */
-        return status ? status : complain(CLI_OUTSIDE, "%s: the picture cannot be written", out->whole.path);
+    uint32_t crc = ~0u;
+    for (int i = 0; i < n; i++) {
+        crc ^= (unsigned char)bytes[i];
+        for (int bit = 0; bit < 8; bit++) crc = crc >> 1 ^ (crc & 1 ? 0xedb88320u : 0);
     }
-    png_init_io(png, out->file);
-    png_set_IHDR(png, info, (png_uint_32)width, (png_uint_32)height, 8, PNG_COLOR_TYPE_RGB, PNG_INTERLACE_NONE,
-                 PNG_COMPRESSION_TYPE_DEFAULT, PNG_FILTER_TYPE_DEFAULT);
-    png_set_text(png, info, notes, n_notes);
-    png_write_info(png, info);
-    png_set_filler(png, 0, __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? PNG_FILLER_AFTER : PNG_FILLER_BEFORE);
-    if (__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__) png_set_bgr(png);
-    for (int y = 0; y < height; y++) png_write_row(png, rows + (int64_t)y * stride);
-    png_write_end(png, info);
-    return CLI_GOOD;
+    return ~crc;
 }
 
-static void ignore(png_structp png, png_const_charp message)
+static void put_word(FILE *file, uint32_t word)
 {
-    (void)png;
-    (void)message;
+    for (int shift = 24; shift >= 0; shift -= 8) fputc((int)(word >> shift & 255), file);
 }
 
-static void stop(png_structp png, png_const_charp message)
+/* A chunk of text, "hga:KEY". */
+static void put_note(FILE *file, const drawing_note *note)
 {
-    (void)message;
-    png_longjmp(png, 1);
+    char chunk[200];
+    int n = snprintf(chunk, sizeof chunk, "tEXthga:%.31s%c%.127s", note->key, 0, note->value);
+    put_word(file, (uint32_t)n - 4);
+    fwrite(chunk, 1, (size_t)n, file);
+    put_word(file, crc_of(chunk, n));
+}
+
+static cairo_status_t put_bytes(void *context, const unsigned char *bytes, unsigned n)
+{
+    noted *o = context;
+    unsigned head = n < HEAD - o->at ? n : HEAD - o->at;
+    fwrite(bytes, 1, head, o->file);
+    o->at += head;
+    for (int i = 0; head && o->at == HEAD && i < MAX_NOTES && o->of->note[i].key; i++)
+        put_note(o->file, &o->of->note[i]);
+    fwrite(bytes + head, 1, n - head, o->file);
+    return ferror(o->file) ? CAIRO_STATUS_WRITE_ERROR : CAIRO_STATUS_SUCCESS;
 }
 
 /* Writes the pixels and the notes to a file that appears only when it is complete. */
-static int write_image(const char *path, cairo_surface_t *image, png_text *notes, int n_notes)
+static int write_image(const drawing *d, const char *path, cairo_surface_t *image)
 {
     outfile out = {0};
-    png_structp png = png_create_write_struct(PNG_LIBPNG_VER_STRING, NULL, stop, ignore);
-    png_infop info = png ? png_create_info_struct(png) : NULL;
     int status = CLI_GOOD;
-    if (!info) TRY(complain(CLI_OUTSIDE, "%s: out of memory", path));
     TRY(outfile_open(path, &out));
-    TRY(put_image(&out, image, notes, n_notes, png, info));
+    cairo_status_t st = cairo_surface_write_to_png_stream(image, put_bytes, &(noted){out.file, d, 0});
+    TRY(outfile_flush(&out)); /* which says why */
+    if (st) TRY(complain(CLI_OUTSIDE, "%s: cairo: %s", path, cairo_status_to_string(st)));
     TRY(outfile_keep(&out));
 done:
     outfile_drop(&out);
-    png_destroy_write_struct(&png, &info);
     return status;
-}
-
-/* "hga:KEY"; libpng's structs take no const text */
-static int write_noted(const drawing *d, const char *path, cairo_surface_t *image)
-{
-    char key[MAX_NOTES][32], value[MAX_NOTES][128];
-    png_text notes[MAX_NOTES] = {{0}};
-    int n = 0;
-    for (; n < MAX_NOTES && d->note[n].key; n++) {
-        snprintf(key[n], sizeof key[n], "hga:%s", d->note[n].key);
-        snprintf(value[n], sizeof value[n], "%s", d->note[n].value);
-        notes[n] = (png_text){
-            .compression = PNG_TEXT_COMPRESSION_NONE, .key = key[n], .text = value[n], .text_length = strlen(value[n])};
-    }
-    return write_image(path, image, notes, n);
 }
 
 int png_write(const drawing *d, const char *path)
@@ -183,8 +173,7 @@ int png_write(const drawing *d, const char *path)
     d->draw(&p.canvas, d->context);
     if (cairo_status(p.cairo))
         TRY(complain(CLI_OUTSIDE, "%s: cairo: %s", path, cairo_status_to_string(cairo_status(p.cairo))));
-    cairo_surface_flush(image);
-    TRY(write_noted(d, path, image));
+    TRY(write_image(d, path, image));
 done:
     cairo_destroy(p.cairo);
     cairo_surface_destroy(image);

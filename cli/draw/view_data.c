@@ -4,10 +4,8 @@
 #include "view_data.h"
 
 #include <stddef.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "complain.h"
 #include "html.h"
 #include "palette.h"
 #include "version.h"
@@ -15,26 +13,28 @@
 
 enum { MOST_BLOCKS = 500000, MOST_NAMES = 200000, PAGE_SCHEMA = 1 };
 
-/* What the page is made of; `room` holds as many numbers as the longest series has. */
-typedef struct view {
-    const view_source *source;
-    hga_nodes nodes;
-    int64_t *room;
-} view;
-
 /* ---- numbers ---- */
 
-static void put_ids(FILE *file, const view *v, const hga_id *id, int64_t n)
+static void put_ids(FILE *file, const hga_id *id, int64_t n)
 {
-    for (int64_t i = 0; i < n; i++) v->room[i] = id[i];
-    html_json_series(file, v->room, n);
+    json_series s = series_start(file);
+    for (int64_t i = 0; i < n; i++) series_add(&s, id[i]);
+    series_end(&s);
 }
 
-static void put_order(FILE *file, const view *v, const char *name, const hga_id *order, hga_id n)
+static void put_wide(FILE *file, const char *name, const int64_t *x, int64_t n)
+{
+    fprintf(file, ", \"%s\": ", name);
+    json_series s = series_start(file);
+    for (int64_t i = 0; i < n; i++) series_add(&s, x[i]);
+    series_end(&s);
+}
+
+static void put_order(FILE *file, const char *name, const hga_id *order, hga_id n)
 {
     fprintf(file, ", \"%s\": ", name);
     if (order)
-        put_ids(file, v, order, n);
+        put_ids(file, order, n);
     else
         fputs("null", file);
 }
@@ -66,28 +66,22 @@ static const struct member {
     {"type_src", offsetof(hga_block, type_src)},
     {"band_first", offsetof(hga_block, band_first)},
     {"band_last", offsetof(hga_block, band_last)},
+    {"shape", offsetof(hga_block, shape)}, /* an enumeration, as wide as the others */
 };
 enum { N_BLOCK_MEMBERS = sizeof block_members / sizeof block_members[0] };
-
-static void put_member(FILE *file, const view *v, const hga_relation *r, const struct member *m)
-{
-    hga_pos n = 0;
-    for (hga_block_walk w = {0}; hga_relation_next(r, &w);)
-        v->room[n++] = *(const hga_id *)((const char *)&w.block + m->at);
-    fprintf(file, "\"%s\": ", m->name);
-    html_json_series(file, v->room, r->n_blocks);
-    fputs(", ", file);
-}
+_Static_assert(sizeof(((hga_block *)0)->shape) == sizeof(hga_id), "a member of a block is read as an id");
 
 /* The blocks of a relation, member by member as series of numbers. */
-static void put_blocks(FILE *file, const view *v, const hga_relation *r)
+static void put_blocks(FILE *file, const hga_relation *r)
 {
     fputs(", \"blocks\": {", file);
-    for (size_t m = 0; m < N_BLOCK_MEMBERS; m++) put_member(file, v, r, &block_members[m]);
-    hga_pos n = 0;
-    for (hga_block_walk w = {0}; hga_relation_next(r, &w);) v->room[n++] = (int64_t)w.block.shape;
-    fputs("\"shape\": ", file);
-    html_json_series(file, v->room, r->n_blocks);
+    for (size_t m = 0; m < N_BLOCK_MEMBERS; m++) {
+        fprintf(file, m ? ", \"%s\": " : "\"%s\": ", block_members[m].name);
+        json_series s = series_start(file);
+        for (hga_block_walk w = {0}; hga_relation_next(r, &w);)
+            series_add(&s, *(const hga_id *)((const char *)&w.block + block_members[m].at));
+        series_end(&s);
+    }
     if (r->weighted && r->n_blocks)
         fputs(", \"weight\": ", file), put_reals(file, &r->blocks[0].weight, sizeof *r->blocks, r->n_blocks);
     fputc('}', file);
@@ -96,80 +90,85 @@ static void put_blocks(FILE *file, const view *v, const hga_relation *r)
 /* ---- explicit edges, row after row ---- */
 
 /* Edges one by one: how many each node has, their sources, and types and weights where there are any. */
-static void put_explicit(FILE *file, const view *v, const hga_relation *r)
+static void put_explicit(FILE *file, const hga_relation *r, hga_id n)
 {
-    for (hga_id i = 0; i < v->nodes.n; i++) v->room[i] = r->ptr[i + 1] - r->ptr[i];
     fputs(", \"explicit\": {\"degree\": ", file);
-    html_json_series(file, v->room, v->nodes.n);
+    json_series s = series_start(file);
+    for (hga_id i = 0; i < n; i++) series_add(&s, r->ptr[i + 1] - r->ptr[i]);
+    series_end(&s);
     fputs(", \"src\": ", file);
-    put_ids(file, v, r->src, r->n_explicit);
-    if (r->type) fputs(", \"type\": ", file), put_ids(file, v, r->type, r->n_explicit);
+    put_ids(file, r->src, r->n_explicit);
+    if (r->type) fputs(", \"type\": ", file), put_ids(file, r->type, r->n_explicit);
     if (r->weight) fputs(", \"weight\": ", file), put_reals(file, r->weight, sizeof *r->weight, r->n_explicit);
     fputc('}', file);
 }
 
 /* A relation's counts and orders; its blocks and explicit edges only where these are not too many for a page. */
-static void put_relation(FILE *file, const view *v, hga_id i)
+static void put_relation(FILE *file, const view_source *v, hga_id i)
 {
-    hga_relation r = hga_graph_relation(v->source->graph, i);
+    hga_relation r = hga_graph_relation(v->graph, i);
+    const hga_id n = hga_graph_nodes(v->graph).n;
     int with_blocks = r.n_blocks > 0 && r.n_blocks <= MOST_BLOCKS,
-        with_explicit = r.n_explicit > 0 && r.n_explicit <= v->source->max_edges;
+        with_explicit = r.n_explicit > 0 && r.n_explicit <= v->max_edges;
     fputs(i ? ",\n{\"name\": " : "\n{\"name\": ", file);
     html_json_string(file, r.name);
     fprintf(file, ", \"n_edges\": %lld, \"n_blocks\": %lld, \"n_explicit\": %lld", (long long)r.n_edges,
             (long long)r.n_blocks, (long long)r.n_explicit);
-    put_order(file, v, "dst_order", r.dst_order, v->nodes.n);
-    put_order(file, v, "src_order", r.src_order, r.n_src_order);
-    if (with_blocks) put_blocks(file, v, &r);
-    if (with_explicit) put_explicit(file, v, &r);
+    put_order(file, "dst_order", r.dst_order, n);
+    put_order(file, "src_order", r.src_order, r.n_src_order);
+    if (with_blocks) put_blocks(file, &r);
+    if (with_explicit) put_explicit(file, &r, n);
     fputc('}', file);
 }
 
 /* ---- nodes ---- */
 
-static void put_levels(FILE *file, const view *v)
+static void put_levels(FILE *file, const hga_nodes *n)
 {
-    const hga_nodes *n = &v->nodes;
     for (hga_id l = 0; l < n->n_levels; l++) fprintf(file, l ? ", %d" : "%d", n->level_ptr[l + 1] - n->level_ptr[l]);
 }
 
 /* Who is whose child, and which tokens each node above them stands for. */
-static void put_tree(FILE *file, const view *v)
+static void put_tree(FILE *file, const hga_nodes *n)
 {
-    const hga_nodes *n = &v->nodes;
     hga_id first = n->level_ptr[1], above = n->n - first;
     fputs(",\n\"span_first\": ", file);
-    put_ids(file, v, n->span_first + first, above);
+    put_ids(file, n->span_first + first, above);
     fputs(", \"span_last\": ", file);
-    put_ids(file, v, n->span_last + first, above);
+    put_ids(file, n->span_last + first, above);
     if (!n->parent) return;
     hga_id children = n->child_ptr[above];
     fputs(",\n\"child_ptr\": ", file);
-    put_ids(file, v, n->child_ptr, above + 1);
-    put_order(file, v, "child_list", n->child_list, children);
+    put_ids(file, n->child_ptr, above + 1);
+    put_order(file, "child_list", n->child_list, children);
 }
 
 /* The nodes that are called something, and what; of more than MOST_NAMES the first ones. */
-static void put_names(FILE *file, const view *v)
+static void put_names(FILE *file, const hga_graph *g)
 {
-    int64_t n = 0;
-    for (hga_id i = 0; i < v->nodes.n && n < MOST_NAMES; i++)
-        if (hga_graph_name(v->source->graph, i)) v->room[n++] = i;
-    if (n == 0) return;
+    const hga_id n = hga_graph_nodes(g).n;
+    hga_id first = 0, end, named = 0;
+    while (first < n && !hga_graph_name(g, first)) first++;
+    if (first == n) return;
     fputs(",\n\"names\": {\"nodes\": ", file);
-    html_json_series(file, v->room, n);
+    json_series s = series_start(file);
+    for (end = first; end < n && named < MOST_NAMES; end++)
+        if (hga_graph_name(g, end)) series_add(&s, end), named++;
+    series_end(&s);
     fputs(", \"text\": [", file);
-    for (int64_t i = 0; i < n; i++) {
-        if (i) fputc(',', file);
-        html_json_string(file, hga_graph_name(v->source->graph, (hga_id)v->room[i]));
+    for (hga_id i = first; i < end; i++) {
+        const char *name = hga_graph_name(g, i);
+        if (!name) continue;
+        if (i > first) fputc(',', file);
+        html_json_string(file, name);
     }
     fputs("]}", file);
 }
 
 /* What kinds nodes are of, and their colours. */
-static void put_kinds(FILE *file, const view *v)
+static void put_kinds(FILE *file, const hga_graph *g)
 {
-    const hga_kinds kinds = hga_graph_kinds(v->source->graph);
+    const hga_kinds kinds = hga_graph_kinds(g);
     if (!kinds.n) return;
     fputs(",\n\"kinds\": {\"names\": [", file);
     for (int32_t k = 0; k < kinds.n; k++) {
@@ -179,8 +178,7 @@ static void put_kinds(FILE *file, const view *v)
     fputs("], \"colours\": [", file);
     for (int32_t k = 0; k < kinds.n; k++) fprintf(file, k ? ", \"#%06x\"" : "\"#%06x\"", (unsigned)kind_colour(k));
     fputs("], \"of\": ", file);
-    for (hga_id u = 0; u < v->nodes.n; u++) v->room[u] = kinds.of[u];
-    html_json_series(file, v->room, v->nodes.n);
+    put_ids(file, kinds.of, hga_graph_nodes(g).n);
     fputs("}", file);
 }
 
@@ -221,35 +219,32 @@ static void put_stages(FILE *file, const hga_program *p)
 }
 
 /* The program's fields and stages; null where the graph has none. */
-static void put_program(FILE *file, const view *v)
+static void put_program(FILE *file, const view_source *v)
 {
-    if (!v->source->program) {
+    if (!v->program) {
         fputs("null", file);
         return;
     }
     fputs("{\"fields\": [", file);
-    put_fields(file, v->source->program);
+    put_fields(file, v->program);
     fputs("],\n\"stages\": [", file);
-    put_stages(file, v->source->program);
+    put_stages(file, v->program);
     fputs("]}", file);
 }
 
 /* ---- attention weights ---- */
 
 /* The edges of every query token in turn, and what each head gives them, to four digits. */
-static void put_weights(FILE *file, const view *v)
+static void put_weights(FILE *file, const view_source *v)
 {
-    const view_weights *w = v->source->weights;
+    const view_weights *w = v->weights;
     fputs(",\n\"weights\": {\"heads\": [", file);
     for (hga_id h = 0; h < w->heads; h++) fprintf(file, h ? ", %d" : "%d", w->first_head + h);
-    fputs("], \"count\": ", file);
-    html_json_series(file, w->count, v->nodes.n_queries);
-    fputs(", \"stage\": ", file);
-    html_json_series(file, w->stage, w->n);
-    fputs(", \"destination\": ", file);
-    html_json_series(file, w->destination, w->n);
-    fputs(", \"source\": ", file);
-    html_json_series(file, w->source, w->n);
+    fputs("]", file);
+    put_wide(file, "count", w->count, hga_graph_nodes(v->graph).n_queries);
+    put_wide(file, "stage", w->stage, w->n);
+    put_wide(file, "destination", w->destination, w->n);
+    put_wide(file, "source", w->source, w->n);
     fputs(",\n\"value\": [", file);
     for (int64_t i = 0; i < w->n * w->heads; i++) fprintf(file, i ? ",%.4g" : "%.4g", (double)w->value[i]);
     fputs("]}", file);
@@ -259,19 +254,19 @@ static void put_weights(FILE *file, const view *v)
 
 static void put_title(FILE *file, const void *context)
 {
-    const view *v = context;
-    html_text(file, strcmp(v->source->title, "-") == 0 ? "graph" : v->source->title);
+    const view_source *v = context;
+    html_text(file, strcmp(v->title, "-") == 0 ? "graph" : v->title);
 }
 
 /* All that the page is given, as one JSON object. */
 static void put_data(FILE *file, const void *context)
 {
-    const view *v = context;
-    const hga_nodes *n = &v->nodes;
+    const view_source *v = context;
+    const hga_nodes nodes = hga_graph_nodes(v->graph), *n = &nodes;
     fprintf(file, "{\"schema\": %d, \"tool\": \"hga %s (%s)\", \"file\": ", PAGE_SCHEMA, hga_version(), BUILD_COMMIT);
-    html_json_string(file, v->source->title);
+    html_json_string(file, v->title);
     fputs(", \"levels\": [", file);
-    put_levels(file, v);
+    put_levels(file, n);
     fprintf(file, "], \"queries\": [%d, %d], \"keys\": [%d, %d], \"claims\": [", n->query_first, n->n_queries,
             n->key_first, n->n_keys);
     put_claims(file, n->claims);
@@ -279,46 +274,21 @@ static void put_data(FILE *file, const void *context)
     for (hga_id l = 0; l < n->n_levels; l++)
         fprintf(file, l ? ", \"#%06x\"" : "\"#%06x\"", (unsigned)level_colour(l, n->n_levels));
     fputs("]", file);
-    put_tree(file, v);
-    if (!v->source->nameless) put_names(file, v);
-    put_kinds(file, v);
+    put_tree(file, n);
+    if (!v->nameless) put_names(file, v->graph);
+    put_kinds(file, v->graph);
     fputs(",\n\"relations\": [", file);
     for (hga_id i = 0; i < n->n_relations; i++) put_relation(file, v, i);
     fputs("],\n\"program\": ", file);
     put_program(file, v);
-    if (v->source->weights) put_weights(file, v);
+    if (v->weights) put_weights(file, v);
     fputs("}", file);
 }
 
 static const html_mark marks[] = {{"title", put_title}, {"graph", put_data}, {0}};
 
-/* As many numbers as the longest series that the page may hold. */
-static int64_t longest_series(const hga_graph *g, const hga_nodes *n)
-{
-    int64_t most = (int64_t)n->n + 1;
-    for (hga_id i = 0; i < n->n_relations; i++) {
-        hga_relation r = hga_graph_relation(g, i);
-        if (r.n_src_order > most) most = r.n_src_order;
-        if (r.n_blocks > most) most = r.n_blocks;
-        if (r.n_explicit > most) most = r.n_explicit;
-    }
-    return most;
-}
+void view_data_put(FILE *file, const view_source *source) { put_data(file, source); }
 
-/* What needs room for series. */
-static int make(FILE *file, const view_source *source, void (*put)(FILE *, const void *))
-{
-    view v = {.source = source, .nodes = hga_graph_nodes(source->graph)};
-    int status = take(longest_series(source->graph, &v.nodes), sizeof *v.room, &v.room);
-    if (status == CLI_GOOD) put(file, &v);
-    free(v.room);
-    return status;
-}
-
-static void put_page(FILE *file, const void *context) { html_fill(file, view_page, marks, context); }
-
-int view_data_put(FILE *file, const view_source *source) { return make(file, source, put_data); }
-
-int view_page_put(FILE *file, const view_source *source) { return make(file, source, put_page); }
+void view_page_put(FILE *file, const view_source *source) { html_fill(file, view_page, marks, source); }
 
 const char *view_template(void) { return view_page; }

@@ -28,9 +28,9 @@ typedef struct view_source {
     const view_weights *weights; /* NULL without */
 } view_source;
 
-/* The page; its data alone, a JSON object that may stand inside <script>. Returns an exit status. */
-int view_page_put(FILE *file, const view_source *source);
-int view_data_put(FILE *file, const view_source *source);
+/* The page; its data alone, a JSON object that may stand inside <script>. */
+void view_page_put(FILE *file, const view_source *source);
+void view_data_put(FILE *file, const view_source *source);
 /* The page with {{title}} and {{graph}} where they go. */
 const char *view_template(void);
 

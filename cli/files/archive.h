@@ -1,38 +1,38 @@
-/* archive.h: several tensors in one file: .npz (by libzip) and .safetensors (its header by jansson). */
+/* archive.h: the arrays of a file: of a .npy, which is one, of a .npz or of a .safetensors (its header by jansson). */
 #ifndef CLI_ARCHIVE_H
 #define CLI_ARCHIVE_H
 
+#include <jansson.h>
 #include <stdint.h>
 #include <stdio.h>
 
-#include "element.h"
+#include "hga_npy.h"
 
-enum { ARCHIVE_MAX_DIMS = 8 };
+/* Files hold types that are not read, such as FP8, beside others. */
+typedef struct archived {
+    const char *name, *type; /* "" of a .npy; of a .safetensors "F8_E4M3", as the file has it */
+    int is_read;             /* `has` tells its type */
+    hga_npy has;
+    int64_t at, end; /* its elements' bytes in the stream */
+} archived;
 
-/* FILE:NAME as typed; the whole is a FILE where one has that name, or is "-". Free `file`. */
-typedef struct tensor_name {
-    char *file;
-    const char *name; /* in `file`'s memory, NULL without */
-} tensor_name;
-int tensor_name_split(const char *path, tensor_name *out);
+typedef struct archive {
+    const char *path; /* as messages have it */
+    FILE *stream;     /* the file, or the last member of a .npz that was looked at */
+    int64_t n;
+    archived *array;
+    /* what it is made of */
+    char *file, *unpacked; /* bytes in memory: of a pipe, of a member */
+    size_t bytes;
+    hga_npz *npz;
+    json_t *header;
+} archive;
 
-/* A member of a .npz as its own .npy file, in *memory, for free() after the stream is closed; name NULL: the only
-    one. */
-int npz_open(const char *path, const char *name, FILE **stream, char **memory);
-/* Each array by its name without ".npy", as its own file: at least its first `most` bytes, where it has as many. */
-int npz_each(const char *path, int64_t most, int (*visit)(const char *name, FILE *stream, void *context),
-             void *context);
-
-/* Where one of a .safetensors' tensors lies. Files hold types that are not read, such as FP8, beside others. */
-typedef struct safetensor {
-    const char *type_name; /* "F8_E4M3", as the file has it, during a visit alone */
-    int is_read;           /* `type` is its type; otherwise what it holds is nobody's here */
-    element type;
-    int n_dims;
-    int64_t dim[ARCHIVE_MAX_DIMS], offset, bytes; /* from the file's beginning */
-} safetensor;
-int safetensors_find(const char *path, FILE *file, const char *name, safetensor *out);
-int safetensors_each(const char *path, FILE *file, int (*visit)(const char *name, const safetensor *t, void *context),
-                     void *context);
+/* What the first bytes say it is; "-" is standard input. The arrays of a .safetensors are known then, those of others
+   by name. */
+int archive_open(const char *path, archive *out);
+/* What array i is, and the stream that has its elements; of a .npz no more than `most` bytes of it. */
+int archive_look(archive *a, int64_t i, int64_t most);
+void archive_close(archive *a);
 
 #endif

@@ -1,54 +1,43 @@
 /* element.c: names of types. */
-#include "element.h"
-
 #include <stdio.h>
 #include <string.h>
 
-static const struct {
-    const char *name, *safetensors, *option;
-    char kind; /* as hga_npy has it */
-    int bytes;
-} elements[N_ELEMENTS] = {
-    [ELEMENT_F16] = {"float16", "F16", "f16", 'f', 2}, [ELEMENT_BF16] = {"bfloat16", "BF16", "bf16", 'V', 2},
-    [ELEMENT_F32] = {"float32", "F32", "f32", 'f', 4}, [ELEMENT_F64] = {"float64", "F64", "f64", 'f', 8},
-    [ELEMENT_I32] = {"int32", "I32", "", 'i', 4},      [ELEMENT_I64] = {"int64", "I64", "", 'i', 8},
+#include "npy.h"
+
+static const struct known {
+    const char *safetensors, *option; /* option NULL: of no output */
+    element is;
+} all_known[] = {
+    {"F16", "f16", {.kind = 'f', .size = 2}}, {"BF16", "bf16", {.kind = 'V', .size = 2}},
+    {"F32", "f32", {.kind = 'f', .size = 4}}, {"F64", "f64", {.kind = 'f', .size = 8}},
+    {"I32", NULL, {.kind = 'i', .size = 4}},  {"I64", NULL, {.kind = 'i', .size = 8}},
 };
+static const struct known *const end_of_known = all_known + sizeof all_known / sizeof *all_known;
 
-const char *element_name(element e) { return elements[e].name; }
-
-int element_bytes(element e) { return elements[e].bytes; }
-
-int element_is_real(element e) { return e <= ELEMENT_F64; }
-
-int element_of_npy(const hga_npy *h, element *e)
+const char *element_name(const hga_npy *h, char room[ELEMENT_NAME])
 {
-    for (int i = 0; i < N_ELEMENTS; i++)
-        if (elements[i].kind == h->kind && elements[i].bytes == h->size) return *e = (element)i, 1;
-    return 0;
-}
-
-const char *element_name_of_npy(const hga_npy *h, char room[ELEMENT_NAME])
-{
-    element e;
-    if (element_of_npy(h, &e)) return element_name(e);
+    const char *kind = h->kind == 'f' ? "float" : h->kind == 'i' ? "int" : "uint";
+    if (h->kind == 'V') return "bfloat16";
     if (h->kind == 'b') return "bool";
     if (h->kind == 'S' || h->kind == 'U') return h->kind == 'S' ? "bytes" : "text";
-    snprintf(room, ELEMENT_NAME, "%s%d", h->kind == 'u' ? "uint" : h->kind == 'i' ? "int" : "float", 8 * h->size);
+    snprintf(room, ELEMENT_NAME, "%s%d", kind, 8 * h->size);
     return room;
 }
 
-hga_npy element_npy(element e) { return (hga_npy){.kind = elements[e].kind, .size = elements[e].bytes}; }
+int element_is_real(const hga_npy *h) { return h->kind == 'f' || h->kind == 'V'; }
+
+int element_is_read(const hga_npy *h) { return element_is_real(h) || (h->kind == 'i' && h->size >= 4); }
 
 int element_of_safetensors(const char *name, element *e)
 {
-    for (int i = 0; i < N_ELEMENTS; i++)
-        if (strcmp(elements[i].safetensors, name) == 0) return *e = (element)i, 1;
+    for (const struct known *k = all_known; k < end_of_known; k++)
+        if (strcmp(k->safetensors, name) == 0) return *e = k->is, 1;
     return 0;
 }
 
 int element_of_option(const char *text, element *e)
 {
-    for (int i = 0; i <= ELEMENT_F64; i++)
-        if (strcmp(elements[i].option, text) == 0) return *e = (element)i, 1;
+    for (const struct known *k = all_known; k < end_of_known; k++)
+        if (k->option && strcmp(k->option, text) == 0) return *e = k->is, 1;
     return 0;
 }

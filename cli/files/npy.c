@@ -1,12 +1,13 @@
-/* npy.c: one array after its .npy header, whose elements all are numbers that we can use, read and written; headers and
-   elements by hga_npy.h. */
-#include "npy_stream.h"
+/* npy.c: arrays whose elements all are numbers that we can use, read and written; headers and elements by hga_npy.h. */
+#include "npy.h"
 
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "archive.h"
 #include "complain.h"
 
 const char *npy_shape(int n_dims, const int64_t *dim, char text[static 200])
@@ -16,49 +17,6 @@ const char *npy_shape(int n_dims, const int64_t *dim, char text[static 200])
         used += snprintf(text + used, 200 - (size_t)used, "%s%lld", i ? ", " : "", (long long)dim[i]);
     snprintf(text + used, 200 - (size_t)used, n_dims == 1 ? ",)" : ")");
     return text;
-}
-
-static int read_header(const char *name, FILE *file, npy_header *h)
-{
-    hga_status st = hga_npy_read_header(name, file, &h->has);
-    if (st) return complain_of(st, CLI_DATA, name);
-    if (element_of_npy(&h->has, &h->type)) return CLI_GOOD;
-    return complain(CLI_DATA, "%s: its type is not f2, f4, f8, bfloat16 (V2), i4 or i8", name);
-}
-
-static int check_end(const char *path, FILE *file, int64_t bytes)
-{
-    if (fgetc(file) == EOF) return CLI_GOOD;
-    return complain(CLI_DATA, "%s: goes on after its %lld bytes of elements", path, (long long)bytes);
-}
-
-/* `alone`: nothing may follow. Room grows with what arrives, so that a header that lies about the size costs nothing */
-static int read_elements(const char *path, FILE *file, int64_t bytes, int alone, unsigned char **out)
-{
-    int64_t capacity = 0, used = 0;
-    unsigned char *data = NULL;
-    while (used < bytes) {
-        capacity = capacity ? 2 * capacity : 1 << 20;
-        if (capacity > bytes) capacity = bytes;
-        unsigned char *more = realloc(data, (size_t)capacity);
-        if (!more) {
-            free(data);
-            return complain(CLI_OUTSIDE, "%s: out of memory: %lld bytes", path, (long long)capacity);
-        }
-        data = more;
-        size_t got = fread(data + used, 1, (size_t)(capacity - used), file);
-        used += (int64_t)got;
-        if (used < capacity) {
-            free(data);
-            if (ferror(file)) return complain(CLI_DATA, "%s: cannot be read: %s", path, strerror(errno));
-            return complain(CLI_DATA, "%s: has %lld bytes of elements where its shape needs %lld", path,
-                            (long long)used, (long long)bytes);
-        }
-    }
-    int status = alone ? check_end(path, file, bytes) : CLI_GOOD;
-    if (status) free(data), data = NULL;
-    *out = data;
-    return status;
 }
 
 /* ---- elements ---- */
@@ -89,40 +47,64 @@ static const char *position(const hga_npy *h, int64_t place, char text[static 20
     return text;
 }
 
-/* Elements [first, first + n) of the array, of C order unless they are all, to `to`. */
-static int store_real(const char *path, const hga_npy *h, const unsigned char *bytes, int64_t first, int64_t n,
-                      int endless, float *to)
+/* What an array must hold: whole numbers, real ones, or real ones and -inf. */
+typedef enum content { WHOLE, REAL, ENDLESS } content;
+
+/* An array whose elements are being read. */
+typedef struct reading {
+    const char *name;
+    FILE *stream;
+    const archived *of;
+    content wish;
+} reading;
+
+/* One element, the one at `place` in the order of C. */
+static int store_real(const reading *r, const unsigned char *bytes, int64_t place, float *to)
 {
-    const int64_t size = h->size;
-    for (int64_t i = 0; i < n; i++) {
-        double x = 0;
-        if (hga_npy_real(h, bytes + size * i, &x)) return complain(CLI_DATA, "%s: %s", path, hga_error_detail());
-        int64_t place = place_of(h, first + i);
-        float *at = to + (place - first);
-        *at = (float)x;
-        if (isfinite(*at) || (endless && isinf(x) && x < 0)) continue;
-        char text[200];
-        const char *what = isnan(x) ? "NaN" : isinf(x) ? "infinite" : "too large for float32";
-        return complain(CLI_DATA, "%s: element %s is %s", path, position(h, place, text), what);
-    }
-    return CLI_GOOD;
+    double x = 0;
+    char text[200];
+    if (hga_npy_real(&r->of->has, bytes, &x)) return complain(CLI_DATA, "%s: %s", r->name, hga_error_detail());
+    *to = (float)x;
+    if (isfinite(*to) || (r->wish == ENDLESS && isinf(x) && x < 0)) return CLI_GOOD;
+    const char *what = isnan(x) ? "NaN" : isinf(x) ? "infinite" : "too large for float32";
+    return complain(CLI_DATA, "%s: element %s is %s", r->name, position(&r->of->has, place, text), what);
 }
 
-/* Elements as int32 in the order of C; one that does not fit is named by its position. */
-static int store_whole(const char *path, const hga_npy *h, const unsigned char *bytes, int32_t *to)
+static int store_whole(const reading *r, const unsigned char *bytes, int64_t place, int32_t *to)
 {
-    const int64_t size = h->size;
-    for (int64_t i = 0; i < h->count; i++) {
-        int64_t x = 0;
-        if (hga_npy_whole(h, bytes + size * i, &x)) return complain(CLI_DATA, "%s: %s", path, hga_error_detail());
-        int64_t place = place_of(h, i);
-        char text[200];
-        if (x < INT32_MIN || x > INT32_MAX)
-            return complain(CLI_DATA, "%s: element %s is %lld, which does not fit int32", path,
-                            position(h, place, text), (long long)x);
-        to[place] = (int32_t)x;
+    int64_t x = 0;
+    char text[200];
+    if (hga_npy_whole(&r->of->has, bytes, &x)) return complain(CLI_DATA, "%s: %s", r->name, hga_error_detail());
+    *to = (int32_t)x;
+    if (*to == x) return CLI_GOOD;
+    return complain(CLI_DATA, "%s: element %s is %lld, which does not fit int32", r->name,
+                    position(&r->of->has, place, text), (long long)x);
+}
+
+/* Elements [first, first + n) of the file, some at a time, to `real` or `whole`; of Fortran's order all. */
+static int read_run(const reading *r, int64_t first, int64_t n, float *real, int32_t *whole)
+{
+    enum { CHUNK = 1 << 16 };
+    const hga_npy *h = &r->of->has;
+    const size_t size = (size_t)h->size;
+    unsigned char *bytes = NULL;
+    int status = CLI_GOOD;
+    TRY(take(n < CHUNK ? n : CHUNK, size, &bytes));
+    if (fseeko(r->stream, (off_t)(r->of->at + first * h->size), SEEK_SET))
+        TRY(complain(CLI_DATA, "%s: cannot be read: %s", r->name, strerror(errno)));
+    for (int64_t i = 0; i < n; i++) {
+        const size_t left = (size_t)(n - i < CHUNK ? n - i : CHUNK);
+        if (i % CHUNK == 0 && fread(bytes, size, left, r->stream) != left)
+            TRY(complain(CLI_DATA, "%s: cannot be read: %s", r->name,
+                         ferror(r->stream) ? strerror(errno) : "it has become shorter"));
+        const unsigned char *from = bytes + i % CHUNK * h->size;
+        const int64_t place = place_of(h, first + i);
+        TRY(real ? store_real(r, from, place, real + place - first)
+                 : store_whole(r, from, place, whole + place - first));
     }
-    return CLI_GOOD;
+done:
+    free(bytes);
+    return status;
 }
 
 /* ---- parts ---- */
@@ -155,30 +137,6 @@ static int64_t run_at(const runs *r, const npy_part *part, int64_t i, int64_t *n
     return (i / part->n_intervals * r->along + interval->first) * r->inner;
 }
 
-static int go_to(const char *name, FILE *file, int64_t at)
-{
-    if (fseeko(file, (off_t)at, SEEK_SET) == 0) return CLI_GOOD;
-    return complain(CLI_DATA, "%s: a part of it cannot be read: %s", name, strerror(errno));
-}
-
-/* The runs of an array that begins where the file stands. */
-static int read_runs(const char *name, FILE *file, const hga_npy *h, const npy_part *part, int alone, float *to)
-{
-    const runs r = runs_of(h->n_dims, h->dim, part);
-    const int64_t begin = ftello(file);
-    int status = begin < 0 ? go_to(name, file, 0) : CLI_GOOD;
-    for (int64_t i = 0, n; !status && i < r.outer * part->n_intervals; i++, to += n) {
-        unsigned char *bytes = NULL;
-        int64_t first = run_at(&r, part, i, &n);
-        status = go_to(name, file, begin + first * h->size);
-        if (!status) status = read_elements(name, file, n * h->size, 0, &bytes);
-        if (!status) status = store_real(name, h, bytes, first, n, 0, to);
-        free(bytes);
-    }
-    if (!status && alone) status = go_to(name, file, begin + h->count * h->size);
-    return status || !alone ? status : check_end(name, file, h->count * h->size);
-}
-
 /* Of an array that is there as a whole. */
 static void take_runs(int n_dims, const int64_t *dim, const npy_part *part, const float *from, float *to)
 {
@@ -189,74 +147,157 @@ static void take_runs(int n_dims, const int64_t *dim, const npy_part *part, cons
     }
 }
 
-/* ---- what is asked for ---- */
-
-/* The whole array, of real or whole numbers. */
-static int read_all(const char *name, FILE *file, const npy_header *h, int holds, int alone, npy *out)
+static int check_part(const reading *r, const npy_part *part)
 {
-    unsigned char *bytes = NULL;
-    int status = CLI_GOOD;
-    TRY(read_elements(name, file, h->has.count * element_bytes(h->type), alone, &bytes));
-    if (holds != NPY_WHOLE) {
-        TRY(take(h->has.count, sizeof *out->real, &out->real));
-        TRY(store_real(name, &h->has, bytes, 0, h->has.count, holds == NPY_ENDLESS, out->real));
-    } else {
-        TRY(take(h->has.count, sizeof *out->whole, &out->whole));
-        TRY(store_whole(name, &h->has, bytes, out->whole));
-    }
-done:
-    free(bytes);
-    return status;
-}
-
-static int check_part(const char *name, const hga_npy *h, const npy_part *part)
-{
+    const hga_npy *h = &r->of->has;
     const hga_interval *last = part->n_intervals ? &part->interval[part->n_intervals - 1] : NULL;
     if (part->axis < h->n_dims && (!last || last->first + last->n <= h->dim[part->axis])) return CLI_GOOD;
     char text[200];
-    return complain(CLI_DATA, "%s: has the shape %s, which has no row %lld", name, npy_shape(h->n_dims, h->dim, text),
-                    last ? (long long)(last->first + last->n - 1) : 0);
+    return complain(CLI_DATA, "%s: has the shape %s, which has no row %lld", r->name,
+                    npy_shape(h->n_dims, h->dim, text), last ? (long long)(last->first + last->n - 1) : 0);
 }
 
 /* Some of an array's rows; of one in the order of Fortran all is read, for its rows are scattered. */
-static int read_part(const char *name, FILE *file, const npy_header *h, const npy_part *part, int alone, npy *out)
+static int read_part(const reading *r, const npy_part *part, npy *out)
 {
-    npy all = {0};
+    const hga_npy *h = &r->of->has;
+    float *all = NULL, *to;
     int status = CLI_GOOD;
-    TRY(check_part(name, &h->has, part));
+    TRY(check_part(r, part));
     out->dim[part->axis] = length_of(part);
-    out->count = h->has.dim[part->axis] ? h->has.count / h->has.dim[part->axis] * out->dim[part->axis] : 0;
+    out->count = h->dim[part->axis] ? h->count / h->dim[part->axis] * out->dim[part->axis] : 0;
     TRY(take(out->count, sizeof *out->real, &out->real));
-    if (h->has.fortran) {
-        TRY(read_all(name, file, h, NPY_REAL, alone, &all));
-        take_runs(h->has.n_dims, h->has.dim, part, all.real, out->real);
-    } else {
-        TRY(read_runs(name, file, &h->has, part, alone, out->real));
+    if (h->fortran) {
+        TRY(take(h->count, sizeof *all, &all));
+        TRY(read_run(r, 0, h->count, all, NULL));
+        take_runs(h->n_dims, h->dim, part, all, out->real);
+        goto done;
+    }
+    const runs of = runs_of(h->n_dims, h->dim, part);
+    to = out->real;
+    for (int64_t i = 0, n; i < of.outer * part->n_intervals; i++, to += n) {
+        const int64_t first = run_at(&of, part, i, &n);
+        TRY(read_run(r, first, n, to, NULL));
     }
 done:
-    free(all.real);
+    free(all);
     return status;
 }
 
-/* Checks that the array holds the kind of number that is wished before it reads any. */
-int npy_read_values(const char *name, FILE *file, const npy_header *h, const npy_wish *wish, int alone, npy *out)
+/* ---- what is asked for ---- */
+
+/* Has the array the kind of number that is wished, and are its elements there, before any is read? */
+static int check_array(const reading *r)
 {
-    if (element_is_real(h->type) != (wish->holds != NPY_WHOLE))
-        return complain(CLI_DATA, "%s: holds %s where %s is needed", name, element_name(h->type),
-                        wish->holds ? "float16, bfloat16, float32 or float64" : "int32 or int64");
-    if (h->has.n_dims == 0) return complain(CLI_DATA, "%s: holds a single number, not an array", name);
-    out->n_dims = h->has.n_dims, out->count = h->has.count, out->type = h->type;
-    memcpy(out->dim, h->has.dim, sizeof out->dim);
-    if (wish->sizes) return CLI_GOOD;
-    return wish->part ? read_part(name, file, h, wish->part, alone, out)
-                      : read_all(name, file, h, wish->holds, alone, out);
+    const archived *of = r->of;
+    char room[ELEMENT_NAME];
+    const int64_t bytes = of->end - of->at;
+    if (!of->is_read)
+        return complain(CLI_DATA, "%s: has the type %s, which is none of F16 BF16 F32 F64 I32 I64", r->name, of->type);
+    if (!element_is_read(&of->has))
+        return complain(CLI_DATA, "%s: its type is not f2, f4, f8, bfloat16 (V2), i4 or i8", r->name);
+    if (element_is_real(&of->has) != (r->wish != WHOLE))
+        return complain(CLI_DATA, "%s: holds %s where %s is needed", r->name, element_name(&of->has, room),
+                        r->wish ? "float16, bfloat16, float32 or float64" : "int32 or int64");
+    if (of->has.n_dims == 0) return complain(CLI_DATA, "%s: holds a single number, not an array", r->name);
+    const int64_t needs = of->has.count * of->has.size;
+    if (bytes < needs || (bytes > needs && of->type))
+        return complain(CLI_DATA, "%s: has %lld bytes of elements where its shape needs %lld", r->name,
+                        (long long)bytes, (long long)needs);
+    if (bytes == needs) return CLI_GOOD;
+    return complain(CLI_DATA, "%s: goes on after its %lld bytes of elements", r->name, (long long)needs);
 }
 
-int npy_read_stream(const char *name, FILE *file, const npy_wish *wish, npy *out)
+/* All of an array, a part, or, without a place for either, its sizes. */
+static int read_array(const reading *r, const npy_part *part, int sizes, npy *out)
 {
-    npy_header h = {0};
-    int status = read_header(name, file, &h);
-    return status ? status : npy_read_values(name, file, &h, wish, 1, out);
+    const hga_npy *h = &r->of->has;
+    int status = check_array(r);
+    if (status) return status;
+    out->type = (element){.kind = h->kind, .size = h->size};
+    out->n_dims = h->n_dims, out->count = h->count;
+    memcpy(out->dim, h->dim, sizeof out->dim);
+    if (sizes) return CLI_GOOD;
+    if (part) return read_part(r, part, out);
+    status = r->wish == WHOLE ? take(h->count, sizeof *out->whole, &out->whole)
+                              : take(h->count, sizeof *out->real, &out->real);
+    return status ? status : read_run(r, 0, h->count, out->real, out->whole);
+}
+
+/* FILE:NAME is an array of FILE only where no file has the whole name, and FILE is there. NAME, or NULL; `path` is then
+   FILE alone. */
+static const char *split_name(char *path)
+{
+    char *colon = strrchr(path, ':');
+    if (!colon || access(path, F_OK) == 0) return NULL;
+    *colon = 0;
+    if (access(path, F_OK) == 0) return colon + 1;
+    *colon = ':';
+    return NULL;
+}
+
+/* Which of the arrays has the name; without one the only one. */
+static int find_array(const archive *a, const char *name, int64_t *i)
+{
+    const char *what = a->header ? "tensor" : "array";
+    *i = 0;
+    if (name && !a->header && !a->npz) return complain(CLI_DATA, "%s: is one array, which has no name", a->path);
+    if (!name && a->n == 1) return CLI_GOOD;
+    if (!name)
+        return complain(CLI_DATA, "%s: has %lld %ss; say which by %s:NAME, `hga tensor` lists them", a->path,
+                        (long long)a->n, what, a->path);
+    for (; *i < a->n; ++*i)
+        if (strcmp(a->array[*i].name, name) == 0) return CLI_GOOD;
+    return complain(CLI_DATA, "%s: has no %s '%s'; `hga tensor` lists them", a->path, what, name);
+}
+
+/* Opens the file that a path names, with or without the name of an array in it, and reads that array. */
+static int read_path(const char *path, content wish, const npy_part *part, int sizes, npy *out)
+{
+    archive a = {0};
+    int64_t i;
+    char *file = strdup(path);
+    int status = CLI_GOOD;
+    *out = (npy){.path = strdup(strcmp(path, "-") == 0 ? "standard input" : path)};
+    if (!file || !out->path) TRY(complain(CLI_OUTSIDE, "%s: out of memory", path));
+    const char *name = split_name(file);
+    TRY(archive_open(file, &a));
+    TRY(find_array(&a, name, &i));
+    TRY(archive_look(&a, i, INT64_MAX));
+    TRY(read_array(&(reading){out->path, a.stream, &a.array[i], wish}, part, sizes, out));
+done:
+    archive_close(&a);
+    free(file);
+    if (status) npy_clear(out);
+    return status;
+}
+
+int npy_read_real(const char *path, npy *out) { return read_path(path, REAL, NULL, 0, out); }
+
+int npy_read_endless(const char *path, npy *out) { return read_path(path, ENDLESS, NULL, 0, out); }
+
+int npy_read_whole(const char *path, npy *out) { return read_path(path, WHOLE, NULL, 0, out); }
+
+int npy_read_part(const char *path, const npy_part *part, npy *out) { return read_path(path, REAL, part, 0, out); }
+
+int npy_read_sizes(const char *path, npy *out) { return read_path(path, REAL, NULL, 1, out); }
+
+/* Every array's name, type and shape. */
+int npy_each(const char *path, npy_visitor visit, void *context)
+{
+    enum { HEADER = 12 + (1 << 16) }; /* no header of a .npy is longer */
+    archive a = {0};
+    char room[ELEMENT_NAME];
+    int status = CLI_GOOD;
+    TRY(archive_open(path, &a));
+    for (int64_t i = 0; i < a.n; i++) {
+        const archived *t = &a.array[i];
+        TRY(archive_look(&a, i, HEADER));
+        TRY(visit(t->name, t->is_read ? element_name(&t->has, room) : t->type, t->has.n_dims, t->has.dim, context));
+    }
+done:
+    archive_close(&a);
+    return status;
 }
 
 void npy_clear(npy *a)
@@ -271,10 +312,9 @@ void npy_clear(npy *a)
 
 static int header_of(element type, int n_dims, const int64_t *dim, char text[HGA_NPY_HEADER_BYTES])
 {
-    hga_npy h = element_npy(type);
-    h.n_dims = n_dims;
-    memcpy(h.dim, dim, (size_t)n_dims * sizeof *dim);
-    return hga_npy_header(&h, text);
+    type.n_dims = n_dims;
+    memcpy(type.dim, dim, (size_t)n_dims * sizeof *dim);
+    return hga_npy_header(&type, text);
 }
 
 static void put_header(FILE *file, element type, int n_dims, const int64_t *dim)
@@ -287,13 +327,14 @@ static void put_header(FILE *file, element type, int n_dims, const int64_t *dim)
 static int put_elements(outfile *out, element type, const float *data, int64_t count)
 {
     unsigned char bytes[8];
-    const hga_npy h = element_npy(type);
+    char room[ELEMENT_NAME];
     double back;
     for (int64_t i = 0; i < count; i++) {
-        hga_npy_put(&h, data[i], bytes);
-        if (isfinite(data[i]) && (hga_npy_real(&h, bytes, &back) || !isfinite(back)))
-            return complain(CLI_DATA, "%s: %g does not fit %s", out->whole.path, (double)data[i], element_name(type));
-        if (fwrite(bytes, (size_t)element_bytes(type), 1, out->file) != 1)
+        hga_npy_put(&type, data[i], bytes);
+        if (isfinite(data[i]) && (hga_npy_real(&type, bytes, &back) || !isfinite(back)))
+            return complain(CLI_DATA, "%s: %g does not fit %s", out->whole.path, (double)data[i],
+                            element_name(&type, room));
+        if (fwrite(bytes, (size_t)type.size, 1, out->file) != 1)
             return complain(CLI_OUTSIDE, "cannot write %s: %s", out->whole.path, strerror(errno));
     }
     return CLI_GOOD;
@@ -317,7 +358,7 @@ int npy_write_part(outfile *out, element type, const float *data, int n_dims, co
     if (first) put_header(out->file, type, n_dims, dim);
     for (int64_t i = 0, n; !status && i < r.outer * part->n_intervals; i++, data += n) {
         int64_t at = run_at(&r, part, i, &n);
-        if (fseeko(out->file, begin + (off_t)(at * element_bytes(type)), SEEK_SET))
+        if (fseeko(out->file, begin + (off_t)(at * type.size), SEEK_SET))
             return complain(CLI_OUTSIDE, "cannot write %s: %s", out->whole.path, strerror(errno));
         status = put_elements(out, type, data, n);
     }

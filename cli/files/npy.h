@@ -4,11 +4,31 @@
 
 #include <stdint.h>
 
-#include "element.h"
 #include "hga.h"
+#include "hga_npy.h"
 #include "outfile.h"
 
 enum { NPY_MAX_DIMS = HGA_NPY_DIMS };
+
+/* ---- types of numbers ---- */
+
+/* Kind and size of a header, whose other members are 0. NumPy writes bfloat16 as two bytes without a meaning, V2. */
+typedef hga_npy element;
+#define ELEMENT_F32 ((element){.kind = 'f', .size = 4})
+#define ELEMENT_I32 ((element){.kind = 'i', .size = 4})
+
+/* What NumPy calls a header's type ("float16"), of those that are not read as well ("uint8"); `room` is for it. */
+enum { ELEMENT_NAME = 32 };
+const char *element_name(const hga_npy *h, char room[ELEMENT_NAME]);
+/* Is it a floating-point number; is it that or a whole number of 32 or 64 bits? */
+int element_is_real(const hga_npy *h);
+int element_is_read(const hga_npy *h);
+/* The type of a .safetensors header, as "BF16"; 0 when it is none of ours. */
+int element_of_safetensors(const char *name, element *e);
+/* "f16 bf16 f32 f64", as --out-type has them; 0 when it is none. */
+int element_of_option(const char *text, element *e);
+
+/* ---- arrays ---- */
 
 /* An array in C order. Exactly one of `real` and `whole` is set, unless there are no elements. */
 typedef struct npy {
@@ -32,7 +52,7 @@ typedef struct npy_part {
    refused with its position. */
 int npy_read_real(const char *path, npy *out);
 /* The same of a part of the array, whose dim[axis] is then as many as it has there. What is not of the part is not
-   read, but in Fortran's order and out of a .npz. Not from a pipe. */
+   read, but in Fortran's order, out of a .npz and from a pipe. */
 int npy_read_part(const char *path, const npy_part *part, npy *out);
 /* What the array is, without its elements. */
 int npy_read_sizes(const char *path, npy *out);

@@ -1,7 +1,9 @@
 /* outfile.c: the library's files, complained about, and what is tidied up when a signal ends the tool. */
 #include "outfile.h"
 
+#include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -74,34 +76,6 @@ void outfile_drop(outfile *out)
 
 /* ---- names ---- */
 
-/* The name at the end of a chain of symbolic links, whether a file has it or not; `room` has HGA_PATH_BYTES. */
-static const char *follow_links(const char *path, char *room)
-{
-    char next[HGA_PATH_BYTES];
-    enum { MOST_LINKS = 40 };
-    snprintf(room, HGA_PATH_BYTES, "%s", path);
-    for (int i = 0; i < MOST_LINKS; i++) {
-        ssize_t n = readlink(room, next, sizeof next - 1);
-        if (n < 0) break;
-        const char *slash = strrchr(room, '/');
-        size_t folder = next[0] == '/' || !slash ? 0 : (size_t)(slash - room) + 1;
-        if (folder + (size_t)n >= HGA_PATH_BYTES) break;
-        memcpy(room + folder, next, (size_t)n);
-        room[folder + (size_t)n] = 0;
-    }
-    return room;
-}
-
-/* The folder of a path as the system knows it, and the name within it. */
-static const char *split(const char *path, struct stat *folder, int *found)
-{
-    const char *slash = strrchr(path, '/');
-    char *name = slash ? strndup(path, (size_t)(slash - path) + 1) : NULL;
-    *found = slash && !name ? 0 : stat(name ? name : ".", folder) == 0;
-    free(name);
-    return slash ? slash + 1 : path;
-}
-
 static int is_stream(const char *path)
 {
     return strcmp(path, "-") == 0 || strncmp(path, "/dev/std", 8) == 0 || strncmp(path, "/dev/fd/", 8) == 0 ||
@@ -113,21 +87,27 @@ static int find(const char *path, struct stat *s)
     return (strcmp(path, "-") == 0 ? fstat(STDOUT_FILENO, s) : stat(path, s)) == 0;
 }
 
+/* The name that a file in a folder that is there would get, behind all links; realpath tells it, too, of what is not
+   there yet. */
+static int goes_to(const char *path, char room[static PATH_MAX])
+{
+    const char *slash = strrchr(path, '/');
+    snprintf(room, PATH_MAX, "%.*s", slash ? (int)(slash - path) + 1 : 1, slash ? path : ".");
+    return access(room, F_OK) == 0 && (realpath(path, room) || errno == ENOENT);
+}
+
 /* Files that exist are compared by device and inode, others by their folder and name behind all links. */
 int outfile_same(const char *a, const char *b)
 {
     struct stat x, y;
+    char room_a[PATH_MAX], room_b[PATH_MAX];
     int found_x = find(a, &x), found_y = find(b, &y);
     if (found_x && found_y) {
         int device = S_ISCHR(x.st_mode) && !(is_stream(a) && is_stream(b));
         return !device && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
     }
     if (strcmp(a, b) == 0) return 1;
-    if (found_x || found_y) return 0;
-    char room_a[HGA_PATH_BYTES], room_b[HGA_PATH_BYTES];
-    const char *name_a = split(follow_links(a, room_a), &x, &found_x);
-    const char *name_b = split(follow_links(b, room_b), &y, &found_y);
-    return found_x && found_y && strcmp(name_a, name_b) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
+    return !found_x && !found_y && goes_to(a, room_a) && goes_to(b, room_b) && strcmp(room_a, room_b) == 0;
 }
 
 int outfiles_apart(const outfile_wish *all, int n)

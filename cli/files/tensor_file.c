@@ -5,7 +5,32 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "complain.h"
+/* ---- the order of axes ---- */
+
+const char *layout_axes(tensor_layout l)
+{
+    static const char *const axes[] = {"[rows][heads][dim]", "[heads][rows][dim]", "[batch][rows][heads][dim]",
+                                       "[batch][heads][rows][dim]"};
+    return axes[l];
+}
+
+int layout_heads_first(tensor_layout l) { return l == LAYOUT_HND || l == LAYOUT_BHND; }
+
+int layout_batched(tensor_layout l) { return l == LAYOUT_BNHD || l == LAYOUT_BHND; }
+
+int layout_swap(const float *data, int64_t samples, int64_t a, int64_t b, int64_t columns, float **out)
+{
+    int status = take(samples * a * b * columns, sizeof **out, out);
+    if (status) return status;
+    for (int64_t s = 0; s < samples; s++)
+        for (int64_t i = 0; i < a; i++)
+            for (int64_t j = 0; j < b; j++)
+                memcpy(*out + ((s * b + j) * a + i) * columns, data + ((s * a + i) * b + j) * columns,
+                       (size_t)columns * sizeof **out);
+    return CLI_GOOD;
+}
+
+/* ---- reading ---- */
 
 /* the sizes of the axes, by the layout */
 static int find_sizes(tensor_file *t)
@@ -50,23 +75,22 @@ done:
     return status;
 }
 
+static int read_by(int (*reader)(const char *, npy *), const char *path, tensor_layout layout, tensor_file *t)
+{
+    t->layout = layout;
+    int status = reader(path, &t->array);
+    if (!status) status = find_sizes(t);
+    return status ? status : arrange(t);
+}
+
 int tensor_file_read(const char *path, tensor_layout layout, tensor_file *t)
 {
-    int status = CLI_GOOD;
-    t->layout = layout;
-    TRY(npy_read_real(path, &t->array));
-    TRY(find_sizes(t));
-    TRY(arrange(t));
-done:
-    return status;
+    return read_by(npy_read_real, path, layout, t);
 }
 
 int tensor_file_read_sizes(const char *path, tensor_layout layout, tensor_file *t)
 {
-    t->layout = layout;
-    int status = npy_read_sizes(path, &t->array);
-    if (!status) status = find_sizes(t);
-    return status ? status : arrange(t);
+    return read_by(npy_read_sizes, path, layout, t);
 }
 
 int tensor_file_read_rows(const char *path, const hga_interval *rows, int64_t n, tensor_file *t)
@@ -111,8 +135,9 @@ done:
 
 void tensor_file_say(const tensor_file *q)
 {
+    char room[ELEMENT_NAME];
     fprintf(stderr, "hga: %d row%s, %d head%s of %d, %s", q->rows, q->rows == 1 ? "" : "s", q->heads,
-            q->heads == 1 ? "" : "s", q->columns, element_name(q->array.type));
+            q->heads == 1 ? "" : "s", q->columns, element_name(&q->array.type, room));
     if (q->samples > 1 || q->axes == 4) fprintf(stderr, "; batch of %d", q->samples);
     if (q->axes > 2 && q->heads > q->rows)
         fprintf(stderr, "; if it is the other way round, --layout %s", layout_heads_first(q->layout) ? "nhd" : "hnd");

@@ -15,22 +15,15 @@ typedef enum kind { NO_TREE, HTML, MARKDOWN, PARENTS, LINKAGE } kind;
 
 /* ---- what it is ---- */
 
-/* By a look at the header of a .npy; what is wrong with it is the reader's to say. */
+/* By the header of a .npy; what is wrong with it is the reader's to say. */
 static kind kind_of_array(const char *path)
 {
-    char head[512] = "", type = 0;
-    long long rows, columns;
+    hga_npy h = {0};
     FILE *file = fopen(path, "rb");
-    size_t n = file ? fread(head, 1, sizeof head - 1, file) : 0;
+    int is_array = file && hga_npy_read_header(path, file, &h) == HGA_OK;
     if (file) fclose(file);
-    if (n < 16 || memcmp(head, "\x93NUMPY", 6) != 0) return NO_TREE;
-    const char *text = head + 10 + 2 * (head[6] > 1), *descr = strstr(text, "'descr': '"),
-               *shape = strstr(text, "'shape': (");
-    if (!descr || !shape) return NO_TREE;
-    type = descr[strlen("'descr': '") + 1];
-    int sizes = sscanf(shape + strlen("'shape': ("), "%lld, %lld", &rows, &columns);
-    if (sizes == 1 && type == 'i') return PARENTS;
-    return sizes == 2 && columns == 4 && type == 'f' ? LINKAGE : NO_TREE;
+    if (is_array && h.n_dims == 1 && h.kind == 'i') return PARENTS;
+    return is_array && h.n_dims == 2 && h.dim[1] == 4 && h.kind == 'f' ? LINKAGE : NO_TREE;
 }
 
 static int ends_with(const char *path, const char *suffix)
@@ -64,27 +57,7 @@ done:
     return status;
 }
 
-/* Checks the parents and lists the nodes without children, which are the leaves. */
-static int count_leaves(const char *path, hga_tree *t)
-{
-    char *has_child = NULL;
-    int status = CLI_GOOD;
-    TRY(take(t->n, 1, &has_child));
-    for (hga_id v = 0; v < t->n; v++) {
-        if (t->parent[v] < -1 || t->parent[v] >= t->n)
-            TRY(complain(CLI_DATA, "%s: node %d has the parent %d; there are %d nodes", path, v, t->parent[v], t->n));
-        if (t->parent[v] >= 0) has_child[t->parent[v]] = 1;
-    }
-    for (hga_id v = 0; v < t->n; v++) t->n_leaves += !has_child[v];
-    TRY(complain_of(hga_new(NULL, t->n_leaves, sizeof *t->leaf_node, &t->leaf_node), CLI_OUTSIDE, path));
-    for (hga_id v = 0, i = 0; v < t->n; v++)
-        if (!has_child[v]) t->leaf_node[i++] = v;
-done:
-    free(has_child);
-    return status;
-}
-
-/* A tree as one array, in which each node has its parent or -1. */
+/* A tree as one array, in which each node has its parent or -1, as the builder checks. */
 static int read_parents(const char *path, hga_tree *out)
 {
     npy a = {0};
@@ -95,7 +68,6 @@ static int read_parents(const char *path, hga_tree *out)
     TRY(complain_of(hga_new(NULL, a.count, sizeof *out->parent, &out->parent), CLI_OUTSIDE, path));
     out->n = (hga_id)a.count;
     memcpy(out->parent, a.whole, (size_t)a.count * sizeof *out->parent);
-    TRY(count_leaves(path, out));
 done:
     if (status) hga_tree_clear(out);
     npy_clear(&a);

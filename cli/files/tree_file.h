@@ -6,7 +6,7 @@
 
 /* A folder, .html, .htm, .xhtml, .md, .markdown; a .npy of one axis of whole numbers, or of [n][4] real ones. */
 int tree_file_is(const char *path);
-/* Parents and, but for arrays, names; hga_tree_clear. */
+/* Parents and, but for arrays, names and leaves; hga_tree_clear. */
 int tree_file_read(const char *path, hga_tree *out);
 
 /* Give the nodes of a graph that was made of a tree the tree's names; node_of[v] is the graph's id of node v. The graph

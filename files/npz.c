@@ -1,0 +1,173 @@
+/* npz.c: the arrays of a .npz archive, packed or not (the only file that includes libzip). */
+#include "hga_npy.h"
+#include "written.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <zip.h>
+
+#define BROKEN "ends inside an array, or its checksum is wrong"
+
+struct hga_npz {
+    hga_allocator allocator;
+    const hga_allocator *by; /* NULL: the C library's */
+    char *path;
+    zip_t *zip;
+    int64_t n;
+    char **name; /* [n], without ".npy" */
+};
+
+/* libzip tells of a failed allocation by its number, by another's, or by none at all, but malloc tells by errno. */
+static hga_status zip_wrong(const hga_npz *z, int error, const char *what, const char *why)
+{
+    int starved = errno == ENOMEM || error == ZIP_ER_MEMORY || error == ZIP_ER_OK;
+    if (starved) return hga_fail(HGA_ENOMEM, "%s: no memory to unpack it", z->path);
+    return hga_fail(HGA_EFORMAT, "%s: %s: %s", z->path, what, why);
+}
+
+static hga_status archive_wrong(hga_npz *z)
+{
+    return zip_wrong(z, zip_error_code_zip(zip_get_error(z->zip)), "is no .npz file", zip_strerror(z->zip));
+}
+
+static hga_status copy_text(const hga_npz *z, const char *text, size_t n, char **out)
+{
+    hga_status st = hga_new_zero(z->by, (int64_t)n + 1, 1, out);
+    if (!st) memcpy(*out, text, n);
+    return st;
+}
+
+static void delete_text(const hga_npz *z, char *text)
+{
+    if (text) hga_delete(z->by, text, (int64_t)strlen(text) + 1, 1);
+}
+
+static hga_status open_zip(hga_npz *z, const void *bytes, int64_t n)
+{
+    zip_error_t error;
+    hga_status st = HGA_OK;
+    zip_error_init(&error);
+    errno = 0;
+    zip_source_t *source = bytes ? zip_source_buffer_create(bytes, (zip_uint64_t)n, 0, &error)
+                                 : zip_source_file_create(z->path, 0, -1, &error);
+    z->zip = source ? zip_open_from_source(source, ZIP_RDONLY, &error) : NULL;
+    if (!z->zip) st = zip_wrong(z, zip_error_code_zip(&error), "is no .npz file", zip_error_strerror(&error));
+    if (source && !z->zip) zip_source_free(source);
+    zip_error_fini(&error);
+    return st;
+}
+
+/* "a.npy" is the array a, and so is "a". */
+static hga_status read_name(hga_npz *z, int64_t i)
+{
+    errno = 0;
+    const char *member = zip_get_name(z->zip, (zip_uint64_t)i, 0);
+    if (!member) return archive_wrong(z);
+    size_t length = strlen(member);
+    if (length >= 4 && strcmp(member + length - 4, ".npy") == 0) length -= 4;
+    return copy_text(z, member, length, &z->name[i]);
+}
+
+static int compare_names(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
+
+/* Of two arrays of one name nobody knows which is meant. */
+static hga_status read_names(hga_npz *z)
+{
+    hga_status st = HGA_OK;
+    char **sorted = NULL;
+    z->n = zip_get_num_entries(z->zip, 0);
+    HGA_TRY(hga_new_zero(z->by, z->n, sizeof *z->name, &z->name));
+    HGA_TRY(hga_new(z->by, z->n, sizeof *sorted, &sorted));
+    for (int64_t i = 0; i < z->n; i++) HGA_TRY(read_name(z, i));
+    if (z->n)
+        memcpy(sorted, z->name, (size_t)z->n * sizeof *sorted),
+            qsort(sorted, (size_t)z->n, sizeof *sorted, compare_names);
+    for (int64_t i = 1; i < z->n; i++)
+        if (strcmp(sorted[i - 1], sorted[i]) == 0)
+            HGA_TRY(hga_fail(HGA_EFORMAT, "%s: two arrays are named '%s'", z->path, sorted[i]));
+done:
+    hga_delete(z->by, sorted, z->n, sizeof *sorted);
+    return st;
+}
+
+hga_status hga_npz_open(const hga_allocator *a, const char *path, const void *bytes, int64_t n, hga_npz **out)
+{
+    hga_npz *z;
+    hga_status st = HGA_OK;
+    *out = NULL;
+    HGA_TRY(hga_new_zero(a, 1, sizeof *z, &z));
+    if (a) z->allocator = *a, z->by = &z->allocator;
+    *out = z;
+    HGA_TRY(copy_text(z, path, strlen(path), &z->path));
+    HGA_TRY(open_zip(z, bytes, n));
+    HGA_TRY(read_names(z));
+done:
+    if (st) hga_npz_close(*out), *out = NULL;
+    return st;
+}
+
+void hga_npz_close(hga_npz *z)
+{
+    if (!z) return;
+    hga_allocator a = z->allocator;
+    for (int64_t i = 0; z->name && i < z->n; i++) delete_text(z, z->name[i]);
+    hga_delete(z->by, z->name, z->n, sizeof *z->name);
+    delete_text(z, z->path);
+    if (z->zip) zip_discard(z->zip);
+    hga_delete(z->by ? &a : NULL, z, 1, sizeof *z);
+}
+
+int64_t hga_npz_count(const hga_npz *z) { return z->n; }
+
+const char *hga_npz_name(const hga_npz *z, int64_t i) { return i >= 0 && i < z->n ? z->name[i] : NULL; }
+
+/* A packed array that is being read. */
+typedef struct unpacking {
+    hga_npz *z;
+    const char *name;
+    zip_file_t *file;
+    int64_t size, most; /* as the archive says; and as much as is wished */
+    uint8_t *bytes;
+    int64_t n, room;
+} unpacking;
+
+/* To its end, where libzip compares the checksum. Room grows with what arrives, so that an archive that lies about the
+   size costs nothing. */
+static hga_status unpack(unpacking *u)
+{
+    hga_status st = HGA_OK;
+    zip_int64_t got = 1;
+    for (; got > 0 && u->n < u->most; u->n += got) {
+        HGA_TRY(hga_grow(u->z->by, &u->bytes, &u->room, u->n, u->n + 65536, 1));
+        errno = 0;
+        got = zip_fread(u->file, u->bytes + u->n, (zip_uint64_t)(u->room - u->n));
+        if (got < 0) return zip_wrong(u->z, zip_error_code_zip(zip_file_get_error(u->file)), u->name, BROKEN);
+    }
+    if (got == 0 && u->n != u->size)
+        st = hga_fail(HGA_EFORMAT, "%s: %s: " BROKEN ": %lld of %lld bytes are there", u->z->path, u->name,
+                      (long long)u->n, (long long)u->size);
+done:
+    return st;
+}
+
+hga_status hga_npz_unpack(hga_npz *z, int64_t i, int64_t most, uint8_t **bytes, int64_t *n, int64_t *room)
+{
+    zip_stat_t about;
+    unpacking u = {.z = z, .name = hga_npz_name(z, i), .most = most};
+    *bytes = NULL, *n = *room = 0;
+    if (!u.name) return hga_fail(HGA_EINVAL, "%s: array %lld of %lld", z->path, (long long)i, (long long)z->n);
+    errno = 0;
+    int known = zip_stat_index(z->zip, (zip_uint64_t)i, 0, &about) == 0;
+    memory_is_written(&about, sizeof about);
+    if (known && about.valid & ZIP_STAT_SIZE && about.size < INT64_MAX / 2)
+        u.size = (int64_t)about.size, u.file = zip_fopen_index(z->zip, (zip_uint64_t)i, 0);
+    if (!u.file) return archive_wrong(z);
+    hga_status st = unpack(&u);
+    zip_fclose(u.file);
+    if (st)
+        hga_delete(z->by, u.bytes, u.room, 1);
+    else
+        *bytes = u.bytes, *n = u.n, *room = u.room;
+    return st;
+}
