@@ -96,7 +96,7 @@ typedef struct kernel_heads {
     int sigmoid;   /* 1: weights are sigmoids */
 } kernel_heads;
 
-/* The most columns of a family. */
+/* The most edges of a row of a family. */
 enum { KERNEL_FAMILY = 16 };
 
 /* Rows of a tile: they lie across the lanes. A set of them has bit r for row r. */
@@ -115,22 +115,21 @@ typedef struct kernel_ahead {
     } range[KERNEL_AHEAD];
 } kernel_ahead;
 
-/* Up to KERNEL_TILE rows that have edges to some of n <= KERNEL_CHUNK columns and no others, for all heads; those of
-   one row lie among at most KERNEL_FAMILY, and other rows may have others. Head h of row r has its query at q[r] + h *
+/* Up to KERNEL_TILE rows that have edges to some of n <= KERNEL_CHUNK columns and no others, each to at most
+   KERNEL_FAMILY, for all heads. Head h of row r has its query at q[r] + h *
    q_head, neither padded nor scaled; keys and values are as in kernel_heads. */
 typedef struct kernel_family {
     hga_id n_rows, n, heads, dim, dim_v;
     hga_id share; /* heads to a key's head */
     const float *const *q, *const *k, *const *v;
     ptrdiff_t q_head, k_head, v_head;
-    float scale, cap;           /* of products */
-    const float *bias;          /* [n], added to each score of a column */
-    const float *head_bias;     /* NULL, or [n][KERNEL_HEADS]: added to the score of a column and a head */
-    const float *const *r;      /* NULL, or [n]: [dim], added to a column's keys */
-    const lanes *rows;          /* [n]: bit r when row r and the column have an edge */
-    const uint8_t *first, *end; /* [n_rows]: row r's edges are to some of columns first[r] .. end[r] - 1 */
-    float *const *out;          /* [n_rows]: head h's output goes to out[r] + h * out_head; NULL: leave the row alone */
-    float *const *lse;          /* [n_rows]: [heads] log-sum-exps */
+    float scale, cap;       /* of products */
+    const float *bias;      /* [n], added to each score of a column */
+    const float *head_bias; /* NULL, or [n][KERNEL_HEADS]: added to the score of a column and a head */
+    const float *const *r;  /* NULL, or [n]: [dim], added to a column's keys */
+    const lanes *rows;      /* [n]: bit r when row r and the column have an edge */
+    float *const *out;      /* [n_rows]: head h's output goes to out[r] + h * out_head; NULL: leave the row alone */
+    float *const *lse;      /* [n_rows]: [heads] log-sum-exps */
     ptrdiff_t out_head;
     /* NULL, or of each row [its edges][heads], padded: what weights are multiplied with before they multiply values */
     const float *const *kept;

@@ -4,6 +4,8 @@
 
 #include "testing.h"
 
+#include <string.h>
+
 static inline hga_id field(hga_program *p, const char *name, hga_width width, hga_binding bound, hga_field_rows io,
                            hga_field_rows rows)
 {
@@ -109,6 +111,17 @@ static inline problem scattered(hga_id tokens, hga_shape shape)
     assert_ok(hga_program_attend(&p.program, near, f.query, f.key, f.value, f.out, 0));
     problem_fill(&p, 4);
     return p;
+}
+
+/* A copy of the tensor, head by head. */
+static inline hga_tensor with_heads_apart(problem *p, const hga_tensor *from, hga_id heads, hga_id columns)
+{
+    float *to = p->owned[p->n_owned++] = memory(from->rows * heads * columns, sizeof *to);
+    for (int64_t i = 0; i < from->rows * heads; i++)
+        memcpy(to + (i % heads * from->rows + i / heads) * columns, (const float *)from->data + i * columns,
+               (size_t)columns * sizeof *to);
+    return (hga_tensor){
+        .data = to, .rows = from->rows, .row_stride = columns, .head_stride = (ptrdiff_t)from->rows * columns};
 }
 
 #endif

@@ -75,16 +75,6 @@ static problem attention_of_families(hga_id n, hga_shape shape)
     return p;
 }
 
-static hga_tensor with_heads_apart(problem *p, const hga_tensor *from, hga_id heads, hga_id columns)
-{
-    float *to = p->owned[p->n_owned++] = memory(from->rows * heads * columns, sizeof *to);
-    for (int64_t i = 0; i < from->rows * heads; i++)
-        memcpy(to + (i % heads * from->rows + i / heads) * columns, (const float *)from->data + i * columns,
-               (size_t)columns * sizeof *to);
-    return (hga_tensor){
-        .data = to, .rows = from->rows, .row_stride = columns, .head_stride = (ptrdiff_t)from->rows * columns};
-}
-
 static void families_side_by_side_have_keys_at_strides_of_their_own(void **state)
 {
     (void)state;

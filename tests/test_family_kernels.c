@@ -114,13 +114,12 @@ static void means_are_those_of_the_softmax(void **state)
     }
 }
 
-/* Members as rows and columns of attend_family: each row's columns lie among all. */
+/* Members as rows and columns of attend_family. */
 static kernel_family family_of(const kernel_siblings *c, float *const *out, float *const *lse)
 {
     static lanes rows[KERNEL_FAMILY];
-    static uint8_t first[KERNEL_FAMILY], end[KERNEL_FAMILY];
     for (hga_id e = 0; e < c->n; e++) {
-        rows[e] = 0, first[e] = 0, end[e] = (uint8_t)c->n;
+        rows[e] = 0;
         for (hga_id r = 0; r < c->n; r++) rows[e] = (lanes)(rows[e] | (c->columns[r] >> e & 1) << r);
     }
     return (kernel_family){.n_rows = c->n,
@@ -138,8 +137,6 @@ static kernel_family family_of(const kernel_siblings *c, float *const *out, floa
                            .scale = c->scale,
                            .bias = c->bias,
                            .rows = rows,
-                           .first = first,
-                           .end = end,
                            .out = out,
                            .lse = lse,
                            .out_head = ROOM};

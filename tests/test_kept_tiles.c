@@ -358,8 +358,8 @@ static void kept_tiles_take_a_tenth_of_the_tensors_at_most(void **state)
     problem_fill(&narrow, 1), problem_fill(&wide, 1);
     count_kept(&narrow, &first, &second);
     assert_true(first < tensor_bytes(&narrow) / 10);
-    count_kept(&wide, &first, &second); /* has many edges a segment */
-    assert_true(first < 4096);
+    count_kept(&wide, &first, &second); /* has many edges a segment, but for spans of few tokens */
+    assert_true(first < tensor_bytes(&wide) / 500);
     problem_clear(&p), problem_clear(&narrow), problem_clear(&wide);
 }
 

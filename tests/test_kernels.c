@@ -245,8 +245,6 @@ static kernel_family draw_family(family_case *x)
                            .head_bias = below(2) ? x->head_bias : NULL,
                            .r = below(2) ? x->rs : NULL,
                            .rows = x->rows,
-                           .first = x->first,
-                           .end = x->end,
                            .out = x->outs,
                            .lse = x->lses,
                            .out_head = FAMILY_ROOM};

@@ -1,6 +1,7 @@
 /* attend_panel.c: the rows of a panel attend: what is chosen goes through tiles, what is left of a row through the row
    kernel, into the same states. */
 #include "attend_ways.h"
+#include "layouts.h"
 #include "stages.h"
 #include "strips.h"
 
@@ -43,6 +44,8 @@ void open_chooser(worker *w, hga_id stage, tile_runner run, family_runner famili
     tile_chooser *t = &w->chooser;
     const unsigned brings = w->workspace->brings;
     t->reader = &w->reader, t->batch->stage = stage, t->context = context;
+    t->families.columns = &w->chunk;
+    t->query_numbers = (int64_t)w->plan->shape.n_heads * w->plan->shape.dim;
     t->run = run, t->run_families = goes(w, stage, WAY_FAMILIES) ? families : NULL;
     t->strict = goes(w, stage, WAY_STRICT);
     t->leaves_out = w->workspace->sliced || w->reader.ahead;
@@ -71,8 +74,9 @@ static void attend_groups(worker *w, hga_id stage, row_panel *p)
 
 int64_t kept_fits(worker *w, const wave_item *item, int64_t n)
 {
+    const uint32_t *kept = layout_of(w, *item);
     (void)n;
-    return layout_of(w, *item) != NULL;
+    return kept && (!(*kept & HAS_FAMILIES) || goes(w, w->plan->phase[item->phase].stage, WAY_FAMILIES));
 }
 
 /* The tiles that the plan keeps for the panel are replayed, and then the rows of each group end. */
@@ -91,10 +95,7 @@ void kept_take(worker *w, const wave_item *item, int64_t n)
 /* ---- some heads of a panel ---- */
 
 static void leave_batch(void *context, tile_batch *b) { (void)context, (void)b; }
-static void leave_families(void *context, const row_group *g, const strip *x, hga_id n)
-{
-    (void)context, (void)g, (void)x, (void)n;
-}
+static void leave_families(void *context, row_group *g, const family_chunk *c) { (void)context, (void)g, (void)c; }
 
 /* The groups, as bits, that have all of their edges in tiles, where each head is by itself. Row by row all heads go
    together, and what a head is then has to do with the others. */

@@ -4,6 +4,7 @@
    memory once a panel. What is left of a row (narrow bands, explicit edges) stays with the row. What goes where depends
    on the graph and on whether scores tell types and positions apart, never on the threads; nothing here computes. */
 #include "lay.h"
+#include "sums.h"
 
 #include <string.h>
 
@@ -176,41 +177,78 @@ static void lay_wide(tile_chooser *t, row_panel *p)
 
 /* ---- families: a few rows with the same few columns ---- */
 
-/* Has each row edges of one narrow segment at most, and would a tile be mostly empty? */
+/* What a group has of its narrow segments. */
+typedef struct family_measures {
+    hga_id edges_of[KERNEL_TILE]; /* of each row */
+    int64_t edges, columns, all;  /* all: of each segment by itself */
+    unsigned seen;                /* rows that have edges */
+    int meet;                     /* some row has edges of two segments */
+} family_measures;
+
+/* Are the strip's columns few, and its rows' edges still? */
+static int add_strip(const strip *x, int64_t *end, family_measures *m)
+{
+    int few = x->n <= KERNEL_FAMILY;
+    m->meet |= (m->seen & strip_lanes(x)) != 0, m->seen |= strip_lanes(x);
+    m->columns += most(x->src + x->n - most(x->src, *end), 0), m->all += x->n;
+    *end = most(*end, x->src + x->n);
+    for (hga_id c = 0; c < x->n && few; c++)
+        for (unsigned rows = rows_of_column(x, c); rows; rows &= rows - 1, m->edges++)
+            few &= ++m->edges_of[__builtin_ctz(rows)] <= KERNEL_FAMILY;
+    return few;
+}
+
+/* Has each row a few edges and no others, and would a tile be mostly empty? Rows with edges of several segments have
+   all of them in one chunk. */
 static int has_families(const tile_chooser *t, const row_group *g)
 {
-    unsigned seen = 0;
-    int64_t edges = 0, columns = 0, end = 0;
+    family_measures m = {.edges = 0};
+    int64_t end = 0;
     strip x;
     if (!t->run_families || g->laid || g->rest) return 0;
     for (hga_pos i = 0; i < t->n_own; i++) {
         if (!strip_trim(own_segment(t, i), g, &x)) continue;
-        if (x.n > KERNEL_FAMILY || seen & strip_lanes(&x)) return 0;
-        if (t->families_have_types && x.segment->type_dst) return 0;
-        seen |= strip_lanes(&x), edges += strip_edges(&x);
-        columns += most(x.src + x.n - most(x.src, end), 0), end = most(end, x.src + x.n);
+        if (!add_strip(&x, &end, &m) || (t->families_have_types && x.segment->type_dst)) return 0;
     }
-    return edges > 0 && go_as_families((double)edges, (double)(g->n_rows * columns));
+    if (m.meet && (m.all > KERNEL_CHUNK || t->query_numbers < SHORT_ROWS_NUMBERS)) return 0;
+    return m.edges > 0 && go_as_families((double)m.edges, (double)(g->n_rows * m.columns));
 }
 
-/* As many at a time as a chunk has room for, of those that have rows that somebody wants: together they fill the lanes
-   of a softmax that one of them alone does not. */
-static void hand_over_families(const tile_chooser *t, row_group *g)
+/* Its rows, of those that are wanted, and those of its columns that some of these has. */
+static void add_family_columns(tile_chooser *t, const strip *x, unsigned wanted)
+{
+    edge_chunk *c = t->families.columns;
+    t->families.all |= strip_lanes(x) & wanted;
+    for (hga_id i = 0; i < x->n; i++) {
+        const unsigned rows = rows_of_column(x, i);
+        if (!(rows & wanted)) continue;
+        put_columns(t, c, x->segment, c->n, 1, (int64_t)x->src + i, x->type + (int64_t)i * x->segment->type_src, 0);
+        t->families.type_step[c->n] = x->segment->type_dst, t->families.rows[c->n++] = (lanes)rows;
+    }
+}
+
+static void open_families(tile_chooser *t) { t->families.all = 0, t->families.columns->n = 0; }
+
+static void run_laid_families(tile_chooser *t, row_group *g)
+{
+    if (t->families.all) t->run_families(t->context, g, &t->families);
+    open_families(t);
+}
+
+/* As many at a time as a chunk has room for: together they fill the lanes of a softmax that one of them alone does
+   not. */
+static void hand_over_families(tile_chooser *t, row_group *g)
 {
     const unsigned wanted = wanted_rows(g);
-    strip x[KERNEL_TILE], next;
-    hga_id n = 0, columns = 0;
+    strip x;
+    open_families(t);
     for (hga_pos i = 0; i < t->n_own; i++) {
-        if (!strip_trim(own_segment(t, i), g, &next)) continue;
-        g->in_families |= strip_lanes(&next);
-        if (!(strip_lanes(&next) & wanted)) continue;
-        if (columns + next.n > KERNEL_CHUNK) {
-            t->run_families(t->context, g, x, n);
-            n = columns = 0;
-        }
-        x[n++] = next, columns += next.n;
+        if (!strip_trim(own_segment(t, i), g, &x)) continue;
+        g->in_families |= strip_lanes(&x);
+        if (t->families.columns->n + x.n > KERNEL_CHUNK) run_laid_families(t, g);
+        add_family_columns(t, &x, wanted);
     }
-    if (n) t->run_families(t->context, g, x, n);
+    run_laid_families(t, g);
 }
 
 /* ---- a panel of groups ---- */

@@ -88,20 +88,17 @@ void drop_support(const worker *w, hga_id v, hga_id head, hga_id n, float *weigh
     }
 }
 
-/* What dropout leaves of the pairs of n families in all heads; kept[r] is where row r's begin. */
-void drop_families(const worker *w, const row_group *g, const strip *x, hga_id n, const float **kept)
+/* What dropout leaves of the pairs of families in all heads; kept[r] is where row r's begin. */
+void drop_families(const worker *w, const row_group *g, const family_chunk *c, const float **kept)
 {
     hga_id destination[DROPPED_PAIRS], source[DROPPED_PAIRS], pairs = 0;
-    int32_t type[DROPPED_PAIRS], types[KERNEL_FAMILY][KERNEL_TILE];
-    const hga_id *src = w->chunk.src;
-    for (const strip *end = x + n; x < end; src += x->n, x++) {
-        for (hga_id e = 0; e < x->n; e++) strip_types(x, e, types[e]);
-        for (hga_id r = x->row_first; r < x->row_last; r++) {
-            kept[r] = w->row.kept + (ptrdiff_t)pairs * w->plan->shape.n_heads;
-            for (hga_id e = 0; e < x->n; e++) {
-                if (!(rows_of_column(x, e) >> r & 1u)) continue;
-                destination[pairs] = g->node[r], source[pairs] = src[e], type[pairs++] = types[e][r];
-            }
+    int32_t type[DROPPED_PAIRS];
+    for (hga_id r = 0; r < g->n_rows; r++) {
+        kept[r] = w->row.kept + (ptrdiff_t)pairs * w->plan->shape.n_heads;
+        for (hga_id e = 0; e < c->columns->n; e++) {
+            if (!(c->rows[e] >> r & 1u)) continue;
+            destination[pairs] = g->node[r], source[pairs] = c->columns->src[e];
+            type[pairs++] = c->columns->type[e] + r * c->type_step[e];
         }
     }
     drop_pairs(w, pairs, destination, source, type);

@@ -144,12 +144,11 @@ typedef struct wide_span {
 } wide_span;
 
 /* Rows of equal families, group by group of sixteen: which of a group's rows have which of its columns, which are its
-   own; and where a row's family begins and ends among them. */
+   own. */
 typedef struct equal_families {
     hga_id first, n, edges; /* rows; edges of a group */
     float weight;
     lanes rows[KERNEL_TILE];
-    uint8_t begin[KERNEL_TILE], end[KERNEL_TILE];
 } equal_families;
 
 /* A rectangle's columns, side by side: of one head [room][dim padded], [room][dim_v padded], which the addresses
@@ -221,7 +220,7 @@ typedef struct worker {
     column_rows columns;
     /* a chunk's, of one head, side by side: [KERNEL_CHUNK][dim padded], [KERNEL_CHUNK][dim_v padded] */
     float *packed_key, *packed_value;
-    /* [KERNEL_HEAD_EDGES] rows of all heads, where the caller's rows may be beside the workspace's (mixes), whose heads
+    /* [KERNEL_CHUNK] rows of all heads, where the caller's rows may be beside the workspace's (mixes), whose heads
        may be at other strides */
     float *mixed_key, *mixed_value;
     int mixes;
@@ -381,14 +380,14 @@ float weight_of_kept(const worker *w);
    of one head are, see kernel_tile_group. */
 void drop_parts(const worker *w, const tile_chunk *c, hga_id head);
 uint16_t *kept_bits(const worker *w, const tile_chunk *c, hga_id part, hga_id head);
-/* Draws, in row.kept, of the chunk's edges into node v; of n families, whose rows' kept[r] are set. */
+/* Draws, in row.kept, of the chunk's edges into node v; of families, whose rows' kept[r] are set. */
 void drop_chunk(const worker *w, hga_id v);
 /* Weights of the edges into v at w->whole's places. */
 void drop_support(const worker *w, hga_id v, hga_id head, hga_id n, float *weight);
-void drop_families(const worker *w, const row_group *g, const struct strip *x, hga_id n, const float **kept);
+void drop_families(const worker *w, const row_group *g, const family_chunk *c, const float **kept);
 
 /* run_family.c: compute some; the worker is the context. */
-void run_families(void *worker, const row_group *g, const struct strip *x, hga_id n);
+void run_families(void *worker, row_group *g, const family_chunk *c);
 
 /* run_tiles.c: compute a batch; the worker is the context. A group whose states are in its own place: row r's become
    the row's, for the rest of its edges; or all are normalised and stored. */
@@ -483,7 +482,7 @@ void score_bases(const worker *w, hga_id stage, hga_id v, const edge_chunk *c, f
 void score_biases(worker *w, const row_job *job, hga_id head);
 /* Rows of field x at the chunk's sources, for head 0. *same tells that one head stride serves all. */
 void find_sources(const edge_chunk *c, const bound_field *x, const float **row, int *same, ptrdiff_t *stride);
-/* Where they differ: columns first .. first + n - 1 of the worker's chunk, n <= KERNEL_HEAD_EDGES, whose rows are
+/* Where they differ: columns first .. first + n - 1 of the worker's chunk, whose rows are
    row[0] .. row[n - 1], are brought side by side, to `to`, and are there then. */
 void pack_sources(const worker *w, const bound_field *x, hga_id first, hga_id n, const float **row, float *to);
 /* The same for another head, where strides differ from row to row. */

@@ -17,7 +17,7 @@ typedef struct writer {
     int typed;              /* for calls whose scores tell types apart */
     uint32_t *word;
     int64_t n, room;
-    uint32_t batches;
+    uint32_t batches, families; /* HAS_FAMILIES, or 0 */
     const row_panel *p;
     int64_t edges;
     hga_status st;
@@ -36,21 +36,21 @@ static void put_float(writer *x, float number)
     put_word(x, word);
 }
 
-static void put_columns(writer *x, const tile_chunk *c)
+/* Columns, and what else is told of them. */
+static void put_columns(writer *x, const edge_chunk *e, uint32_t head)
 {
-    const edge_chunk *e = &c->columns;
     int alike = 1, ordered = 1;
     for (hga_id i = 1; i < e->n; i++) alike &= e->weight[i] == e->weight[0], ordered &= e->src[i] == e->src[0] + i;
-    put_word(x, (uint32_t)(e->n | c->n_parts << 8 | c->odd << 16) | (alike ? ALIKE : 0) | (ordered ? IN_ORDER : 0));
+    put_word(x, (uint32_t)e->n | head | (alike ? ALIKE : 0) | (ordered ? IN_ORDER : 0));
     for (hga_id i = 0; i < (alike ? 1 : e->n); i++) put_float(x, e->weight[i]);
     for (hga_id i = 0; i < (ordered ? 1 : e->n); i++) put_word(x, (uint32_t)e->src[i]);
 }
 
-static void put_types(writer *x, const tile_chunk *c)
+static void put_types(writer *x, const edge_chunk *c, uint64_t vary)
 {
-    put_word(x, (uint32_t)c->types_vary), put_word(x, (uint32_t)(c->types_vary >> 32));
-    for (hga_id e = 0; e < c->columns.n; e++)
-        if (!(c->types_vary >> e & 1)) put_word(x, (uint32_t)c->columns.type[e]);
+    put_word(x, (uint32_t)vary), put_word(x, (uint32_t)(vary >> 32));
+    for (hga_id e = 0; e < c->n; e++)
+        if (!(vary >> e & 1)) put_word(x, (uint32_t)c->type[e]);
 }
 
 static void put_list(writer *x, hga_id n, const int32_t *list)
@@ -82,18 +82,22 @@ static void put_part_types(writer *x, const tile_part *part, const part_types *o
     }
 }
 
+static void put_rows(writer *x, hga_id n, const lanes *rows)
+{
+    for (hga_id c = 0; c < n; c += 2) put_word(x, rows[c] | (c + 1 < n ? (uint32_t)rows[c + 1] << 16 : 0));
+}
+
 static void put_part(writer *x, const tile_part *part, hga_id n, const lanes *rows)
 {
     put_word(x, (uint32_t)(part->group->number | part->first << 8 | part->last << 16) | (uint32_t)part->full << 24);
     for (hga_id c = part->first; c < part->last; c++) x->edges += __builtin_popcount(rows[c]);
-    for (hga_id c = 0; c < n && !part_is_all(part, n); c += 2)
-        put_word(x, rows[c] | (c + 1 < n ? (uint32_t)rows[c + 1] << 16 : 0));
+    if (!part_is_all(part, n)) put_rows(x, n, rows);
 }
 
 static void put_chunk(writer *x, const tile_chunk *c)
 {
-    put_columns(x, c);
-    if (x->typed) put_types(x, c);
+    put_columns(x, &c->columns, (uint32_t)(c->n_parts << 8 | c->odd << 16));
+    if (x->typed) put_types(x, &c->columns, c->types_vary);
     for (hga_id k = 0; k < c->n_parts; k++) {
         put_part(x, &c->part[k], c->columns.n, c->rows[k]);
         if (c->types_vary) put_part_types(x, &c->part[k], &x->w->tile.types[c->typed + k]);
@@ -112,13 +116,25 @@ static void write_batch(void *context, tile_batch *b)
     x->batches++;
 }
 
-/* A family_runner: rows that have no tile are not kept. */
-static void leave_families(void *context, const row_group *g, const strip *s, hga_id n)
+/* A family_runner. */
+static void write_families(void *context, row_group *g, const family_chunk *c)
 {
-    (void)context, (void)g, (void)s, (void)n;
+    writer *x = context;
+    put_word(x, FAMILIES | (uint32_t)g->number | c->all << 16);
+    put_columns(x, c->columns, 0);
+    if (x->typed) put_types(x, c->columns, 0);
+    put_rows(x, c->columns->n, c->rows);
+    for (hga_id e = 0; e < c->columns->n; e++) x->edges += __builtin_popcount(c->rows[e]);
+    x->batches++, x->families = HAS_FAMILIES;
 }
 
 /* ---- panels ---- */
+
+/* Has each of the group's rows all of its edges in tiles, or in families? */
+static int is_written(const row_group *g)
+{
+    return g->in_families ? !(wanted_rows(g) & ~g->in_families) : g->tiled && !g->rest;
+}
 
 /* Choose a panel's tiles, and write them; are they worth keeping, and all that its rows have? */
 static int write_panel(writer *x, wave_item item, hga_id stage)
@@ -126,20 +142,21 @@ static int write_panel(writer *x, wave_item item, hga_id stage)
     worker *w = x->w;
     panel_rows rows;
     row_panel p;
+    if (way_fits(w, WAY_EQUAL, &item, 1)) return 0;
     load_panel(w, item);
     if (w->reader.ahead || w->reader.n_segments == 0) return 0;
     list_panel(w, item, &rows);
     find_groups(stage, rows.first, rows.n, rows.node, &p);
-    open_chooser(w, stage, write_batch, leave_families, x);
+    open_chooser(w, stage, write_batch, write_families, x);
     const int64_t begin = x->n;
-    x->batches = 0, x->edges = 0, x->p = &p;
+    x->batches = 0, x->families = 0, x->edges = 0, x->p = &p;
     put_word(x, 0);
     choose_tiles(&w->chooser, &p);
     int differs = x->typed && w->types > 1;
     int worth = !x->st && (differs || x->edges < EDGES_OF_SEGMENT * w->reader.n_segments);
-    for (hga_id g = 0; g < p.n_groups; g++) worth &= p.group[g].tiled && !p.group[g].rest;
+    for (hga_id g = 0; g < p.n_groups; g++) worth &= is_written(&p.group[g]);
     if (worth)
-        x->word[begin] = x->batches | (x->typed ? TYPED : 0);
+        x->word[begin] = x->batches | (x->typed ? TYPED : 0) | x->families;
     else
         x->n = begin;
     return worth;

@@ -5,11 +5,13 @@
 
    keep_layouts.c  chooses and writes              replay.c  reads and runs
 
-   There are words for the panels of phases that attend by position whose rows have all of their edges in tiles. The
-   others are chosen anew, and so are all in a call that asks for some rows, or adds to single scores what is not their
-   types'. A panel's words:
+   There are words for the panels of phases that attend by position whose rows have all of their edges in tiles or
+   families; not for those of equal families alone, which are found as fast (run_equal.c). The others are chosen anew,
+   and so are all in a call that asks for some rows, or adds to single scores what is not their types'. A panel's words:
 
-     how many batches, TYPED if types are told apart; of each: chunks | groups that are complete << 16; of each chunk
+     how many batches and families, TYPED if types are told apart, HAS_FAMILIES if there are some: only calls whose rows
+         may go that way have the panel so; of families: the group | FAMILIES | the rows << 16, a chunk's columns,
+         TYPED: types, the columns' lanes; of each batch: chunks | groups that are complete << 16; of each chunk
          columns | parts << 8 | odd << 16 | ALIKE if its weights are | IN_ORDER if its sources lie behind each other;
              the weight, or one a column; the first source, or all;
          TYPED: types_vary in two words, types of the other columns;
@@ -24,8 +26,9 @@
 
 #include <string.h>
 
-enum { ALIKE = 1 << 17, IN_ORDER = 1 << 18, STEPS = 1 << 19, SHORT_LIST = 256 };
-#define TYPED (UINT32_C(1) << 31)
+enum { FAMILIES = 1 << 8, ALIKE = 1 << 17, IN_ORDER = 1 << 18, STEPS = 1 << 19, SHORT_LIST = 256 };
+#define TYPED        (UINT32_C(1) << 31)
+#define HAS_FAMILIES (UINT32_C(1) << 30)
 
 typedef struct layout_set { /* of one sort of call */
     int64_t n_phases, n_panels, words;

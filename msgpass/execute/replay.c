@@ -65,6 +65,15 @@ static void read_part_types(const uint32_t **at, const tile_part *part, worker *
     x->many = (const uint8_t *)*at, *at += words_of_bytes(part->last - part->first);
 }
 
+static void read_rows(const uint32_t **at, hga_id n, lanes *rows)
+{
+    for (hga_id c = 0; c < n; c += 2) {
+        const uint32_t two = *(*at)++;
+        rows[c] = (lanes)(two & 0xffff);
+        if (c + 1 < n) rows[c + 1] = (lanes)(two >> 16);
+    }
+}
+
 /* A group's part of a chunk: its columns, and which of the group's rows have which. */
 static void read_part(const uint32_t **at, row_panel *p, tile_part *part, hga_id n, lanes *rows)
 {
@@ -78,11 +87,7 @@ static void read_part(const uint32_t **at, row_panel *p, tile_part *part, hga_id
         for (hga_id c = 0; c < n; c++) rows[c] = (lanes)((1u << g->n_rows) - 1);
         return;
     }
-    for (hga_id c = 0; c < n; c += 2) {
-        const uint32_t two = *(*at)++;
-        rows[c] = (lanes)(two & 0xffff);
-        if (c + 1 < n) rows[c + 1] = (lanes)(two >> 16);
-    }
+    read_rows(at, n, rows);
 }
 
 /* A chunk as put_chunk has written it, with its parts. */
@@ -100,9 +105,27 @@ static void read_chunk(worker *w, const uint32_t **at, int typed, row_panel *p, 
     }
 }
 
+/* Families end their rows themselves. */
+static void replay_families(worker *w, const uint32_t **at, int typed, row_group *g, unsigned rows)
+{
+    family_chunk *c = &w->chooser.families;
+    const uint32_t head = *(*at)++;
+    c->all = rows, c->columns = &w->chunk;
+    read_columns(at, head, c->columns);
+    if (typed) read_types(at, c->columns);
+    read_rows(at, c->columns->n, c->rows);
+    memset(c->type_step, 0, sizeof c->type_step);
+    run_families(w, g, c);
+    g->tiled = 0, g->stored = 1;
+}
+
 static void replay_batch(worker *w, const uint32_t **at, int typed, row_panel *p)
 {
     const uint32_t head = *(*at)++;
+    if (head & FAMILIES) {
+        replay_families(w, at, typed, &p->group[head & 0xff], head >> 16);
+        return;
+    }
     tile_batch *b = w->chooser.batch;
     b->n = (hga_id)(head & 0xff), b->n_typed = 0;
     for (hga_id g = 0; g < p->n_groups; g++) p->group[g].complete = (int)(head >> (16 + g) & 1);
@@ -115,5 +138,5 @@ void replay_panel(worker *w, hga_id stage, row_panel *p, const uint32_t *at)
     w->chooser.batch->stage = stage;
     for (hga_id g = 0; g < p->n_groups; g++) p->group[g].tiled = 1;
     const int typed = (*at & TYPED) != 0;
-    for (uint32_t left = *at++ & ~TYPED; left; left--) replay_batch(w, &at, typed, p);
+    for (uint32_t left = *at++ & ~(TYPED | HAS_FAMILIES); left; left--) replay_batch(w, &at, typed, p);
 }

@@ -39,7 +39,6 @@ static int list_families(const hga_segment *one, equal_families *x)
         hga_segment_columns(one, one->row + r % members, &begin, &end, &hole);
         for (hga_id e = begin; e < end; e++)
             if (e != hole) x->rows[at + e] = (lanes)(x->rows[at + e] | 1u << r), x->edges++;
-        x->begin[r] = (uint8_t)at, x->end[r] = (uint8_t)(at + members);
         if (x->edges == before) return 0;
     }
     for (hga_id e = 0; e < KERNEL_TILE; e++) columns += x->rows[e] != 0;
@@ -110,8 +109,6 @@ void run_sixteen(worker *w, hga_id stage, hga_id first, const inside_rows *insid
                                                      .cap = w->workspace->cap_2,
                                                      .bias = w->row.base,
                                                      .rows = x->rows,
-                                                     .first = x->begin,
-                                                     .end = x->end,
                                                      .out = out_at,
                                                      .lse = lse,
                                                      .out_head = bound_head(out, first),

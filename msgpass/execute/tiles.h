@@ -83,10 +83,17 @@ typedef struct tile_batch {
 /* Whoever takes a batch; afterwards it is laid anew. */
 typedef void (*tile_runner)(void *context, tile_batch *batch);
 
-/* Whoever takes families of a group: rows that have a few columns of one strip, and no others. The n strips, at most
-   KERNEL_TILE, have rows of their own and KERNEL_CHUNK columns together at most. */
-struct strip;
-typedef void (*family_runner)(void *context, const row_group *g, const struct strip *x, hga_id n);
+/* Some rows of a group, and columns: all that these rows have, of which none has more than KERNEL_FAMILY, and some
+   perhaps none. Lane r's pair with column e has type columns->type[e] + r * type_step[e]. */
+typedef struct family_chunk {
+    unsigned all;        /* the rows, as bits */
+    edge_chunk *columns; /* the worker's */
+    int32_t type_step[KERNEL_CHUNK];
+    lanes rows[KERNEL_CHUNK];
+} family_chunk;
+
+/* Whoever takes families of a group. */
+typedef void (*family_runner)(void *context, row_group *g, const family_chunk *c);
 
 /* Columns that a group has among the KERNEL_CHUNK from a chunk's begin on: as bits, and which rows have which. */
 typedef struct shared_part {
@@ -121,6 +128,8 @@ typedef struct tile_chooser {
     int leaves_out;           /* are there rows that are not computed, whose columns nobody may have written? */
     tile_runner run;
     family_runner run_families; /* NULL: there are no families */
+    family_chunk families;      /* that are being laid, or were */
+    int64_t query_numbers;      /* of all heads */
     void *context;
     tile_batch *batch;
     int open;                      /* a chunk is being laid */

@@ -73,8 +73,8 @@ static void lay_out_numbers(worker *w, const hga_plan *plan, carver *c)
     w->tile.pair_base = carve(c, PANEL_GROUPS * KERNEL_CHUNK * KERNEL_TILE, sizeof(float));
     w->packed_key = carve(c, KERNEL_CHUNK * room, sizeof(float));
     w->packed_value = carve(c, KERNEL_CHUNK * room_v, sizeof(float));
-    w->mixed_key = carve(c, w->mixes ? KERNEL_HEAD_EDGES * (int64_t)s->n_kv_heads * s->dim : 0, sizeof(float));
-    w->mixed_value = carve(c, w->mixes ? KERNEL_HEAD_EDGES * (int64_t)s->n_kv_heads * s->dim_v : 0, sizeof(float));
+    w->mixed_key = carve(c, w->mixes ? KERNEL_CHUNK * (int64_t)s->n_kv_heads * s->dim : 0, sizeof(float));
+    w->mixed_value = carve(c, w->mixes ? KERNEL_CHUNK * (int64_t)s->n_kv_heads * s->dim_v : 0, sizeof(float));
     w->wide.key = carve(c, w->wide.room * (int64_t)room, sizeof(float));
     w->wide.value = carve(c, w->wide.room * (int64_t)room_v, sizeof(float));
     w->wide.base = carve(c, w->wide.room, sizeof(float));

@@ -23,12 +23,11 @@ static void count_batch(void *context, tile_batch *b)
 }
 
 /* A family_runner. */
-static void count_families(void *context, const row_group *g, const strip *x, hga_id n)
+static void count_families(void *context, row_group *g, const family_chunk *c)
 {
     pair_ways *ways = context;
-    unsigned wanted = wanted_rows(g);
-    for (hga_id i = 0; i < n; i++)
-        for (hga_id c = 0; c < x[i].n; c++) ways->families += __builtin_popcount(rows_of_column(&x[i], c) & wanted);
+    const unsigned wanted = wanted_rows(g);
+    for (hga_id e = 0; e < c->columns->n; e++) ways->families += __builtin_popcount(c->rows[e] & wanted);
 }
 
 /* What a row is left with after tiles; g NULL: all. */

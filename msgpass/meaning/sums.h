@@ -17,6 +17,10 @@ static const double TILE_SHARE = 0.45;
 static const double FAMILY_SHARE = 0.45;
 static inline int go_as_families(double edges, double pairs) { return edges < FAMILY_SHARE * pairs; }
 
+/* Rows with edges of several segments go so where a query has at least so many numbers in all heads: tiles take about
+   as long for 1 x 64 as for 2 x 64, families half (measured with 1 to 16 heads of 8 to 256). */
+enum { SHORT_ROWS_NUMBERS = 128 };
+
 /* ---- rows in pieces ---- */
 
 /* hga_options.cut_edges where a caller does not say it; rows with more, and more than a 64th of all edges, are shared
