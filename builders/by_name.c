@@ -157,20 +157,26 @@ void hga_variant_defaults(const hga_variant *v, void *parameters) { v->defaults(
 
 /* ---- a variant in words ---- */
 
-enum { WORD_BYTES = 2048, MAX_NUMBERS = 256, PARAMETER_BYTES = 1024 };
+enum { WORD_BYTES = 2048, MAX_NUMBERS = 256, PARAMETER_BYTES = 1024, MAX_LISTS = 16 };
 
 /* What the words of a variant are read into. */
 typedef struct variant_reading {
     const hga_variant *variant;
     _Alignas(max_align_t) char parameters[PARAMETER_BYTES];
     hga_id numbers[MAX_NUMBERS], n_numbers; /* of all lists */
+    struct {
+        const hga_parameter *of;
+        hga_id *first, n;
+    } list[MAX_LISTS]; /* up to the first that is of no parameter */
 } variant_reading;
 
-/* "2,4,8" */
+/* "2,4,8", instead of an earlier list of the parameter. */
 static hga_status read_list(variant_reading *r, const hga_parameter *p, char *value)
 {
     hga_id *list = r->numbers + r->n_numbers, n = 0;
     hga_status st = HGA_OK;
+    int i = 0;
+    while (r->list[i].of && r->list[i].of != p) i++;
     for (char *next; !st && value; value = next) {
         next = strchr(value, ',');
         if (next) *next++ = 0;
@@ -178,7 +184,17 @@ static hga_status read_list(variant_reading *r, const hga_parameter *p, char *va
         st = read_number(p->name, value, p->least, INT32_MAX, &list[n++]);
         r->n_numbers++;
     }
-    return st ? st : hga_variant_set_array(r->variant, r->parameters, p->name, list, n, 0);
+    r->list[i].of = p, r->list[i].first = list, r->list[i].n = n;
+    return st;
+}
+
+/* Lists that must be of one length are compared once all words are read: of a list given again the later counts. */
+static hga_status set_lists(variant_reading *r)
+{
+    hga_status st = HGA_OK;
+    for (int i = 0; !st && i < MAX_LISTS && r->list[i].of; i++)
+        st = hga_variant_set_array(r->variant, r->parameters, r->list[i].of->name, r->list[i].first, r->list[i].n, 0);
+    return st;
 }
 
 /* "name=value" */
@@ -213,7 +229,7 @@ static hga_status read_words(variant_reading *r, char *text)
     hga_variant_defaults(r->variant, r->parameters);
     hga_status st = HGA_OK;
     while (!st && (word = strtok_r(NULL, between, &rest))) st = read_parameter(r, word);
-    return st;
+    return st ? st : set_lists(r);
 }
 
 hga_status hga_build(const char *words, hga_id n_tokens, hga_graph **g, hga_program *program)
