@@ -49,18 +49,22 @@ static const char *option_beside(const arguments *a, int all)
     const struct {
         int typed;
         const char *option;
-    } all_of[] = {{a->graph != NULL, "--graph"}, {a->peers != 0, "--peers"},     {a->relative, "--rel-key"},
-                  {a->gradient, "--gradient"},   {all && a->decode, "--decode"}, {all && a->dry_run, "--dry-run"},
-                  {all && a->from, "--from"}};
+    } all_of[] = {
+        {a->graph != NULL, "--graph"}, {a->peers != 0, "--peers"},     {a->relative, "--rel-key"},
+        {a->gradient, "--gradient"},   {all && a->decode, "--decode"}, {all && a->dry_run, "--dry-run"},
+    };
     for (size_t i = 0; i < sizeof all_of / sizeof *all_of; i++)
         if (all_of[i].typed) return all_of[i].option;
     return NULL;
 }
 
-/* Ranks are measured, and alone; decoding is timed without what only whole calls have. */
+/* A run that is shown again is measured no more; ranks are measured, and alone; decoding is timed without what only
+   whole calls have. */
 static int check_arguments(void *input)
 {
     const arguments *a = input;
+    const char *besides = a->from ? arguments_given_besides("from", &bench_output_list) : NULL;
+    if (besides) return complain(CLI_USAGE, "--from: shows a run again and measures nothing, without --%s", besides);
     const char *with = a->ranks || a->decode ? option_beside(a, a->ranks) : NULL;
     if (!a->ranks && world_ranks() > 1)
         return complain(CLI_USAGE, "bench: without --ranks it works in one process, and mpirun has started %d",

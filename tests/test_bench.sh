@@ -169,10 +169,20 @@ class P(html.parser.HTMLParser):
         if tag not in ("meta", "br", "link", "input"): open_tags.append(tag)
     def handle_endtag(self, tag): assert open_tags.pop() == tag, tag
 P().feed(open("all.html").read()); assert not open_tags, open_tags'
+for words in random:degree=9:degree=4 window:right=9:left=8:right=0 hsa:branching=2,4:branching=3; do
+    name=${words%%:*} once=$(printf %s "$words" | sed 's/:[a-z]*=[0-9,]*\(.*\)$/\1/')
+    edges() { "$hga" bench --variants "$1" --tokens 64 --dry-run | tail -1 | awk '{ print $5 }'; }
+    fact "of_a_parameter_given_again_the_later_counts_in_$name" equal "$(edges "$words")" "$(edges "$once")"
+done
 fact one_of_them_on_stdout sh -c '"$1" bench --variants dense --tokens 16 --repetitions 1 --csv - | head -1 | grep -q "^name,run_name,"' sh "$hga"
 fact two_of_them_on_stdout refused 2 'standard output' "$hga" bench --variants dense --tokens 16 --csv - --json -
 fact an_old_run_again exits 0 sh -c '"$@" >again' sh "$hga" bench --from all.json --report again.html
 fact says_the_same sh -c 'grep -q "^hsa  *branching=2,4" again && cmp -s all.html again.html'
+for option in --gradient --decode "--tokens 64" "--heads 2" "--threads 1" --dry-run "--normaliser sigmoid" "-n 9"; do
+    name=${option%% *}
+    [ "$name" = -n ] && name=--tokens
+    fact "a_run_shown_again_has_no_${name#--}" refused 2 "--from: shows a run again and measures nothing, without $name" "$hga" bench --from all.json $option
+done
 fact no_run_at_all exits 3 sh -c '"$@" 2>/dev/null' sh "$hga" bench --from all.csv
 
 # ---- a dated run, drawn ----

@@ -18,7 +18,7 @@ typedef struct parsing {
         const option_row *row;
         void *input;
         char name[32];
-        char letter;
+        char letter, given;
     } row[MOST_ROWS];
     struct {
         const option_list *list;
@@ -106,10 +106,11 @@ static int find_row(const parsing *p, int key)
 }
 
 /* Puts an option's value; errors name the option in full. */
-static int take_option(const parsing *p, int key, const char *value)
+static int take_option(parsing *p, int key, const char *value)
 {
     char what[40];
     int i = find_row(p, key);
+    p->row[i].given = 1;
     if (*p->row[i].name)
         snprintf(what, sizeof what, "--%s", p->row[i].name);
     else
@@ -235,7 +236,7 @@ static int complain_about(const parsing *p, char **argv, int key)
                     takes_parameters ? "; parameters of a VARIANT are -p NAME=VALUE or -p NAME=@FILE" : "");
 }
 
-static int parse(const parsing *p, int argc, char **argv)
+static int parse(parsing *p, int argc, char **argv)
 {
     struct option names[MOST_ROWS + 1] = {{0}};
     char letters[2 * MOST_ROWS + 2] = "";
@@ -265,6 +266,21 @@ int arguments_parse(const option_list *list, int argc, char **argv, void *input)
                                .children = p->child,
                                .help_filter = tell_more};
     return parse(p, argc, argv);
+}
+
+static int has_row(const option_list *list, const option_row *row)
+{
+    for (const option_row *r = list->rows; r->name; r++)
+        if (r == row) return 1;
+    return 0;
+}
+
+const char *arguments_given_besides(const char *name, const option_list *list)
+{
+    const parsing *p = &laid_out;
+    for (int i = 0; i < p->n_rows; i++)
+        if (p->row[i].given && strcmp(p->row[i].name, name) && !has_row(list, p->row[i].row)) return p->row[i].name;
+    return NULL;
 }
 
 int take_once(char *word, const char **to)

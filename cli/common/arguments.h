@@ -110,6 +110,9 @@ struct option_list {
    with their defaults, --help-all, which is `hga help NAME --all`, prints all, and both end the process with 0. */
 int arguments_parse(const option_list *list, int argc, char **argv, void *input);
 
+/* The name of an option that was given and is neither `name` nor in the list, NULL without one: for a list's check. */
+const char *arguments_given_besides(const char *name, const option_list *list);
+
 /* For a list whose command takes one word: *to becomes it, once. */
 int take_once(char *word, const char **to);
 
