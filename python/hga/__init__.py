@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, List
 
 from . import _functions, _hierarchy, _program  # noqa: F401  (callbacks are defined on import)
 from ._arguments import meant as _meant
-from ._core import Error, check as _check, encoded_path as _encoded_path, ffi as _ffi, lib as _lib, refuse_type as _refuse_type, version as _version
+from ._core import Error, check as _check, encoded_path as _encoded_path, path_of as _path_of, ffi as _ffi, lib as _lib, refuse_type as _refuse_type, version as _version
 from ._choosing import Candidates, choose
 from ._decoder import Cache, Decoder
 from ._functions import *  # noqa: F403
@@ -41,7 +41,7 @@ def read(path: str) -> Hierarchy:
     """A graph with its program, as ``Hierarchy.write`` or the tool wrote it."""
     graph, program = _ffi.new("hga_graph **"), _ffi.new("hga_program *")
     _check(_lib.hga_program_read_file(_ffi.NULL, _encoded_path(path), graph, program))
-    return Hierarchy(Graph(graph[0]), program, str(path))
+    return Hierarchy(Graph(graph[0]), program, _path_of(path))
 
 
 def isa_list() -> str:

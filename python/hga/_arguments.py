@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import functools
 import inspect
-from typing import Any, Iterable, Optional, cast
+from typing import Any, Iterable, List, Optional, cast
 
 import numpy as np
 
@@ -37,6 +37,24 @@ def meant(word: Any, known: Iterable[str]) -> str:
     names = {name.lower(): name for name in known}
     near = difflib.get_close_matches(str(word).lower(), list(names), 1)
     return f": did you mean {names[near[0]]!r}?" if near else ""
+
+
+def one_of(value: Any, what: str, known: Iterable[str]) -> str:
+    """A word among those that are known."""
+    words = tuple(known)
+    if not isinstance(value, str) or value not in words:
+        raise refuse(f"{what} is {value!r}, none of {', '.join(words)}{meant(value, words)}")
+    return str(value)
+
+
+def listed(value: Any, what: str, of: str) -> List[Any]:
+    """What a list, a tuple or a generator has; a text is none of these."""
+    try:
+        if not isinstance(value, (str, bytes)):
+            return list(value)
+    except TypeError:
+        pass
+    raise refuse_type(f"{what} is {value!r}, not a list of {of}")
 
 
 def whole(value: Any, what: str, least: int = 0, beyond: Optional[int] = None) -> int:
@@ -81,9 +99,7 @@ BINDINGS = {"off": 0, "on": 1, "auto": 2}  # as hga_options.bind has them
 def bind(value: Any) -> str:
     """When threads are bound; True and False are taken for on and off."""
     word = ("on" if value else "off") if isinstance(value, (bool, np.bool_)) else value
-    if not isinstance(word, str) or word not in BINDINGS:
-        raise refuse(f"bind is {value!r}, none of 'off', 'on', 'auto'{meant(word, BINDINGS)}")
-    return str(word)
+    return one_of(word, "bind", BINDINGS)
 
 
 def unknown(function: str, word: str, known: Iterable[str]) -> Exception:

@@ -300,9 +300,22 @@ def encoded(text: str, what: str) -> bytes:
     return _without_nul(utf8(text, what), what, text)
 
 
+def path_of(path: Any) -> str:
+    """The name of a file or folder, as text."""
+    try:
+        name, raw = os.fsdecode(path), os.fsencode(path)
+    except TypeError:
+        raise refuse_type(f"file {path!r} is no name: a text or a pathlib.Path") from None
+    except UnicodeEncodeError as e:
+        raise refuse(f"file {path!r}: no file's name has {e.object[e.start]!r}") from None
+    if not raw:
+        raise refuse("the name of the file is empty")
+    _without_nul(raw, "file", name)
+    return name
+
+
 def encoded_path(path: Any) -> bytes:
-    """The name of a file."""
-    return _without_nul(os.fsencode(str(path)), "file", str(path))
+    return os.fsencode(path_of(path))
 
 
 def _without_nul(found: bytes, what: str, text: str) -> bytes:

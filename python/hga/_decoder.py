@@ -12,7 +12,7 @@ import numpy as np
 
 from ._arguments import BINDINGS, answered, flag, meant, whole
 from ._call import LAYOUTS, require_layout
-from ._core import apart, as_numpy, check, encoded, ffi, fill_rows, fill_tensor, is_torch, lib, narrowed, refuse, refuse_type, widened
+from ._core import apart, as_numpy, check, encoded, encoded_path, ffi, fill_rows, fill_tensor, is_torch, lib, narrowed, refuse, refuse_type, widened
 from ._precision import PRECISIONS
 from ._rows import are_nodes
 from ._tables import ROWS, Tables, single
@@ -248,7 +248,7 @@ class Decoder:
     def read(self, path: Path) -> "Cache":
         """A cache as ``Cache.write`` left it; a file of another graph, program, shape or type of pages is refused by name, and
         with same=True one of another version of hga or instruction set."""
-        return self._cache_of(lib.hga_cache_read, self._life.pages, os.fsencode(path))
+        return self._cache_of(lib.hga_cache_read, self._life.pages, encoded_path(path))
 
     # ---- appending ----
 
@@ -457,7 +457,7 @@ class Cache:
 
     def write(self, path: Path) -> None:
         """The cache as a file, which ``Decoder.read`` reads."""
-        check(self._held(lib.hga_cache_write, self._c, os.fsencode(path)))
+        check(self._held(lib.hga_cache_write, self._c, encoded_path(path)))
 
     def __len__(self) -> int:
         return int(lib.hga_cache_tokens(self._c))

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, Dict, Iterable, Iterator, List, Optional,
 
 import numpy as np
 
-from ._arguments import flag, int32, meant, whole
+from ._arguments import flag, int32, listed, meant, one_of, whole
 from ._copies import digest, graph_data, graph_of
-from ._core import check, encoded, encoded_path, ffi, floats, ids, lib, number, refuse, refuse_type
+from ._core import check, encoded, encoded_path, ffi, floats, ids, lib, number, path_of, refuse, refuse_type
 from ._deferred import compiling, deferred, new_name
 from ._masks import graph_of_mask
 from ._progress import Tell, bar, each as each_of, silent, told_by_c
@@ -77,8 +77,8 @@ class Graph:
         ([nodes], -1: none) makes a tree of them; without one every node is a token. An edge given again with the same type
         counts once, and a warning says how many there are. ``repeated="once"`` gives no warning; ``"sum"`` adds their
         weights, so that each counts, as in DGL and PyTorch Geometric."""
-        if repeated not in (None, "once", "sum"):
-            raise refuse(f"repeated={repeated!r} is neither 'once' nor 'sum'")
+        if repeated is not None:
+            one_of(repeated, "repeated", ("once", "sum"))
         if isinstance(n_nodes, (tuple, list)) and (len(n_nodes) != 2 or parents is not None):
             raise refuse(f"n_nodes {tuple(n_nodes)!r}: a number, or sources and destinations, which have no tree")
         sizes = [whole(n, "n_nodes") for n in (n_nodes if isinstance(n_nodes, (tuple, list)) else (n_nodes, n_nodes))]
@@ -231,7 +231,7 @@ class Graph:
         though the file says zero, negative or complex. Edges that other programs' files give again count again, and a
         warning says how many; another names the file's attributes that are ignored, and those that are used."""
         _check_weights(weights)
-        name = str(path)
+        name = path_of(path)
         options = ffi.new("hga_import *")
         said = ffi.new("char **")
         options.attributes, options.pattern = said, weights is not None
@@ -257,7 +257,7 @@ class Graph:
         """A file for other programs, by the end of the name: .json (the whole graph), or one relation's edges as .npy,
         .mtx, .csv, .graphml, .gexf, .graph (METIS: a warning says how many edges from a node to itself it leaves out), .dot. progress: as ``coarsen`` has it;
         .json and .dot show none."""
-        name, r = str(path), self._relation(relation)
+        name, r = path_of(path), self._relation(relation)
         end = name[name.rfind(".") :]
         if end == ".json":
             check(lib.hga_graph_write_json(self._g, ffi.NULL, encoded_path(name)))
@@ -288,7 +288,7 @@ class Graph:
             return cast("Hierarchy", known(self).hierarchy(relations, order))
         from ._hierarchy import Hierarchy
 
-        names = self.relations if relations is None else list(relations)
+        names = self.relations if relations is None else listed(relations, "relations", "names")
         numbers = ffi.new("hga_id[]", [self._relation(n) for n in names])
         program = ffi.new("hga_program *")
         check(lib.hga_program_hierarchy(program, self._g, numbers, len(names)))
@@ -376,9 +376,7 @@ class Graph:
 
     def with_kinds(self, kinds: Sequence[Optional[str]]) -> "Graph":
         """The same graph, whose first nodes are of these kinds, names like "text" and "picture"; None leaves a node as it is."""
-        if isinstance(kinds, str) or not isinstance(kinds, Iterable):
-            raise refuse_type(f"kinds is {kinds!r}, not a list of names")
-        names = [ffi.NULL if name is None else ffi.new("char[]", _kind(name)) for name in kinds]
+        names = [ffi.NULL if name is None else ffi.new("char[]", _kind(name)) for name in listed(kinds, "kinds", "names")]
         out = ffi.new("hga_graph **")
         at = ffi.new("char *[]", names)
         check(lib.hga_graph_set_kinds(self._g, ffi.cast("char const * const *", at), len(names), out))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import threading
 import weakref
@@ -9,10 +10,10 @@ from typing import TYPE_CHECKING, Any, Callable, Dict, List, Mapping, NamedTuple
 
 import numpy as np
 
-from ._arguments import BEYOND, answered, flag, meant, threads as whole_threads, whole
+from ._arguments import BEYOND, answered, flag, listed, meant, threads as whole_threads, whole
 from ._call import LAYOUTS, Problem
 from ._copies import copied, identity, reduced, settle
-from ._core import BF16, apart, as_numpy, check, encoded_path, extern, ffi, is_torch, keep_raised, lib, number, refuse, refuse_type, take_text, widened
+from ._core import BF16, apart, as_numpy, check, encoded_path, extern, ffi, is_torch, keep_raised, lib, number, path_of, refuse, take_text, widened
 from ._decoder import TYPES, Decoder, one_of
 from ._deferred import begin_names, compiling, new_name
 from ._graph import Graph
@@ -191,6 +192,8 @@ class Hierarchy(Threaded):
             return cast(Hierarchy, known(self).additive_scores(negative_slope))
         program = ffi.new("hga_program *", self._program[0])
         program.scores, program.negative_slope = lib.HGA_SCORES_ADDITIVE, number(negative_slope, "negative_slope")
+        if not math.isfinite(program.negative_slope):
+            raise refuse(f"negative_slope is {negative_slope!r}, no finite number of float32")
         h = copied(self)
         h._program, h._recipe = program, None
         return h
@@ -214,9 +217,7 @@ class Hierarchy(Threaded):
         """The same hierarchy with nodes of these kinds, names like "text" and "picture", numbered as in ``kinds``; None, and
         nodes after the last, keep their kind. Kinds do not change attention: a hierarchical transformer has a projection
         for each (``hga.torch.HierarchicalEncoderLayer``), and pictures have a colour."""
-        if isinstance(kinds, str):
-            raise refuse_type(f"kinds is {kinds!r}, not a list of names")
-        named: List[Optional[str]] = list(kinds)
+        named: List[Optional[str]] = listed(kinds, "kinds", "names")
         if self._node_of is not None:
             by_graph: List[Optional[str]] = [None] * self.graph.n_nodes
             if len(named) > len(self._node_of):
@@ -425,6 +426,7 @@ class Hierarchy(Threaded):
         has the output's axes and the columns of edge_value. Raises hga.Error."""
         if tables:
             check_names(Hierarchy.attention, tables)
+        lse = lse if type(lse) is bool else flag(lse, "lse")
         if not type(q) is type(k) is type(v) is np.ndarray and (is_torch(q) or is_torch(k) or is_torch(v)):
             from . import torch as binding
 
@@ -451,7 +453,8 @@ class Hierarchy(Threaded):
         check_names(Hierarchy.gradient, tables)
         h = normalised(self, spelt(normaliser, normalizer))
         names = gradients_of(h, tables)
-        for name in wanted or ():
+        asked = names if wanted is None else listed(wanted, "wanted", "names")
+        for name in asked:
             if name not in names and name not in ALWAYS_THERE:
                 known = names + ALWAYS_THERE
                 raise refuse(f"no gradient of {name!r}{meant(name, known) or ': there are ' + ', '.join(known)}")
@@ -467,7 +470,7 @@ class Hierarchy(Threaded):
             given.append(None if x is None else np.ascontiguousarray(x))
         if given[0] is None or tape is None:
             raise refuse("d_out is missing")
-        grads = h._backward(q, k, v, out, tape, given[0], given[1], tables, how, list(wanted or names))
+        grads = h._backward(q, k, v, out, tape, given[0], given[1], tables, how, list(asked))
         for name, x in (("query", q), ("key", k), ("value", v)):
             if name in grads:
                 grads[name] = _as_given(grads[name], x)
@@ -697,7 +700,7 @@ class Hierarchy(Threaded):
     def write(self, path: str) -> None:
         """A file by the end of its name: .json, the graph and its program, which ``hga.read`` and the tool's graph=FILE
         read; .svg, the attention pattern as a picture; .html, the page of ``view``. ``h.graph.write`` has edges for others."""
-        name = str(path)
+        name = path_of(path)
         if name.endswith(".json"):
             check(lib.hga_program_write_file(self._program, self.graph._g, encoded_path(name)))
         elif name.endswith(".svg"):

@@ -9,7 +9,7 @@ import numpy as np
 
 from ._arguments import whole
 from ._call import Problem
-from ._core import check, extern, ffi, keep_raised, lib, refuse, refuse_type
+from ._core import check, extern, ffi, keep_raised, lib, path_of, refuse, refuse_type
 from ._tables import Tables
 from ._viewer import page, series
 
@@ -28,7 +28,7 @@ class Page(str):
 
     def write(self, path: Any) -> None:
         """The page as a file: one, which needs no network."""
-        with open(path, "w", encoding="utf-8") as file:
+        with open(path_of(path), "w", encoding="utf-8") as file:
             file.write(self)
 
     def _repr_html_(self) -> str:
@@ -124,4 +124,4 @@ def view(h: "Hierarchy", max_edges: int, words: Optional[Sequence[str]], weighed
             raise refuse("head is of weights: give q and k")
         head = whole(head, "head", beyond=weighed.heads)
     more = {**words_of_tokens(h, words), **(weighed.of_page(head) if weighed else {})}
-    return Page(page(h, max_edges, more))
+    return Page(page(h, whole(max_edges, "max_edges", beyond=1 << 63), more))

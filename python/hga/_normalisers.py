@@ -53,7 +53,7 @@ def normalised(h: "Hierarchy", words: Optional[str]) -> "Hierarchy":
     """The same hierarchy with weights made otherwise; h keeps it, with its plans. None: h itself."""
     if words is None:
         return h
-    found = h._normalised.get(words)
+    found = h._normalised.get(words) if isinstance(words, str) else None
     if found is None:
         kind, alpha, bias = normaliser_of(words)
         found = copied(h)

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any, Dict, List, NamedTuple, Optional, Sequenc
 
 import numpy as np
 
-from ._arguments import answered, meant
+from ._arguments import answered, one_of
 from ._call import LAYOUTS
 from ._copies import settle
-from ._core import check, ffi, is_torch, lib, refuse
+from ._core import check, ffi, is_torch, lib
 from ._deferred import compiling
 from ._hierarchy import Hierarchy
 from ._tables import ROWS
@@ -31,10 +31,9 @@ class Locality(NamedTuple):
 
 
 def find_order(graph: "Graph", how: str) -> np.ndarray:
-    if how not in ORDERS:
-        raise refuse(f"order {how!r} is none of {', '.join(ORDERS)}{meant(str(how), ORDERS)}")
+    which = ORDERS[one_of(how, "order", ORDERS)]
     order = np.empty(graph.n_nodes, np.int32)
-    check(lib.hga_graph_order(graph._g, ORDERS[how], ffi.cast("hga_id *", order.ctypes.data)))
+    check(lib.hga_graph_order(graph._g, which, ffi.cast("hga_id *", order.ctypes.data)))
     return order
 
 

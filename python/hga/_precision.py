@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Optional
 
-from ._arguments import meant
-from ._core import BF16, check, encoded, ffi, lib, refuse
+from ._arguments import one_of
+from ._core import BF16, check, encoded, ffi, lib
 
 if TYPE_CHECKING:
     from ._hierarchy import Hierarchy
@@ -35,9 +35,7 @@ def _multiplied_in_pairs(h: "Hierarchy", gradient: bool) -> bool:
 
 
 def known_precision(precision: Any) -> str:
-    if precision not in (AUTO, *PRECISIONS):
-        raise refuse(f"precision {precision!r} is none of 'auto', 'f32', 'bf16'{meant(str(precision), (AUTO, *PRECISIONS))}")
-    return str(precision)
+    return one_of(precision, "precision", (AUTO, *PRECISIONS))
 
 
 def resolved(precision: str, h: "Hierarchy", of_bf16: bool, isa: Optional[str], gradient: bool) -> str:

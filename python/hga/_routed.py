@@ -7,7 +7,7 @@ from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Seq
 
 import numpy as np
 
-from ._arguments import BEYOND, flag, meant, whole
+from ._arguments import BEYOND, flag, one_of, whole
 from ._by_content import SAMPLES_KEPT, ByContent, by_sample, check_call, stacked_like
 from ._call import LAYOUTS, require_layout
 from ._core import as_floats, as_numpy, check, ffi, ids, is_torch, lib, number, refuse, refuse_type
@@ -99,10 +99,7 @@ def _value(p: Parameter, x: Any) -> Any:
         return whole(x, p.python_name, least=p.least, beyond=BEYOND)
     if p.type == "float":
         return number(x, p.python_name)
-    words = (p.words or "").split()
-    if x not in words:
-        raise refuse(f"{p.python_name} is {x!r}, none of {', '.join(words)}{meant(x, words)}")
-    return str(x)
+    return one_of(x, p.python_name, (p.words or "").split())
 
 
 class ChosenHierarchy(ByContent):
@@ -244,7 +241,7 @@ class ChosenHierarchy(ByContent):
         return bool(s["causal"]) and s["query_block"] == 1 and s["prefill"] == 1
 
     def _of_call(self, q: Any, k: Any, layout: str, more: Dict[str, Any]) -> Hierarchy:
-        return self.hierarchy(q, k, layout, more.get("scale"), more.get("precision") or "f32")
+        return self.hierarchy(q, k, layout, more.get("scale"), more.get("precision", "f32"))
 
     # ---- attention ----
 
@@ -276,7 +273,7 @@ class ChosenHierarchy(ByContent):
     def _attend(self, q: Any, k: Any, v: Any, layout: str, choice: Any, block_scores: Any, weighed: bool, more: Dict[str, Any]) -> Any:
         precision, flat = _precision(more, q, k, v), q.ndim == 2
         c = self._chosen(q, k, layout, more.get("scale"), precision, choice, block_scores)
-        parts = c.choosers > 1 and (bool(more.get("dropout")) or any(_is_of_parts(n) for n, x in more.items() if x is not None))
+        parts = c.choosers > 1 and (number(more.get("dropout", 0.0), "dropout") != 0 or any(_is_of_parts(n) for n, x in more.items() if x is not None))
         before = [h for h in self._made if h._plans]
         made = [self._made_of(c, i)._follows(*before) for i in (range(c.choosers) if parts else [None])]
         self._made = before[-SAMPLES_KEPT:] + made
@@ -350,7 +347,7 @@ class ChosenHierarchy(ByContent):
 
 def _precision(more: Mapping[str, Any], *tensors: Any) -> str:
     """By which products a call chooses: those that it attends by, of softmax."""
-    asked = known_precision(more.get("precision") or AUTO)
+    asked = known_precision(more.get("precision", AUTO))
     if asked != AUTO:
         return asked
     softmax = not (more.get("normaliser") or more.get("normalizer"))

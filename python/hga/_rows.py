@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ._arguments import meant
+from ._arguments import meant, one_of
 from ._core import is_torch, lib, refuse, refuse_type
 
 if TYPE_CHECKING:
@@ -54,8 +54,7 @@ def _expect(x: Any, axis: int, layout: str, what: str, n: int, rows: str) -> Non
 def lifted(h: "Hierarchy", x: Any, layout: str, which: str) -> Any:
     """Tokens' rows followed by zeros for the spans."""
     axis = _axis(x, layout, which)
-    if which not in _BINDINGS:
-        raise refuse(f"which is {which!r}, none of {', '.join(_BINDINGS)}{meant(which, _BINDINGS)}")
+    one_of(which, "which", _BINDINGS)
     if not are_nodes(h, which):
         return x
     tokens = _tokens(h)

@@ -12,7 +12,7 @@ from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple, Union
 
 import numpy as np
 
-from ._core import check, ffi, lib, refuse, refuse_type, utf8
+from ._core import check, ffi, lib, path_of, refuse, refuse_type, utf8
 
 
 class Tree(NamedTuple):
@@ -135,7 +135,7 @@ class _Nodes:
 
 def of_folder(path: Union[str, "os.PathLike[str]"], lines: bool) -> Tree:
     """Files are leaves, in the order of their names, or their lines are; what holds none is left out."""
-    root = pathlib.Path(os.path.abspath(path))  # as ctags and scandir both write what is below
+    root = pathlib.Path(os.path.abspath(path_of(path)))  # as ctags and scandir both write what is below
     if not root.is_dir():
         raise refuse(f"{path}: is no folder")
     tree, tags = _Nodes(), _functions(root) if lines else {}

@@ -8,7 +8,7 @@ from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 import numpy as np
 
-from ._arguments import flag, int32, meant, whole
+from ._arguments import flag, int32, listed, meant, one_of, whole
 from ._by_content import ByContent
 from ._call import LAYOUTS
 from ._copies import runs_as, settle
@@ -50,10 +50,7 @@ class _Settings:
         elif p.kind == KINDS["whole"]:
             self.set(p.name, str(int32(value, p.python_name)))
         elif p.kind == KINDS["word"]:
-            words = (p.words or "").split()
-            if value not in words:
-                raise refuse(f"{p.python_name} is {value!r}, none of {', '.join(words)}{meant(value, words)}")
-            self.set(p.name, value)
+            self.set(p.name, one_of(value, p.python_name, (p.words or "").split()))
         else:
             numbers = np.asarray(_listed([value] if isinstance(value, (int, np.integer, np.bool_)) else value))
             self.set_array(p.name, numbers.astype(np.int32) if numbers.dtype == bool else numbers)
@@ -237,7 +234,7 @@ class RoutedHierarchy(ByContent):
 def concatenated(parts: Sequence[Hierarchy]) -> Hierarchy:
     """One hierarchy over several texts (a ragged batch): rows are all samples' tokens, one after the other,
     then all nodes of level 1, and so on. None sees another's. All parts run the same program."""
-    parts = list(parts)
+    parts = listed(parts, "parts", "hierarchies")
     if not parts:
         raise refuse("nothing to concatenate")
     for i, h in enumerate(parts):

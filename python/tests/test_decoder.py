@@ -568,7 +568,7 @@ class Refusals(unittest.TestCase):
         h = CAUSAL["dense"]
         for words, more in (
             ("kv_heads is 0", dict(kv_heads=0)), ("heads is True", dict(heads=True)), ("rollback is -1", dict(rollback=-1)),
-            ("page_rows 3", dict(page_rows=3)), ("page_type 'f16' is neither", dict(page_type="f16")), ("precision 'f16'", dict(precision="f16")),
+            ("page_rows 3", dict(page_rows=3)), ("page_type 'f16' is neither", dict(page_type="f16")), ("precision is 'f16'", dict(precision="f16")),
             ("same is 'yes'", dict(same="yes")), ("max_bytes is 1.5", dict(max_bytes=1.5)), ("isa|mmx", dict(isa="mmx")),
             (r"sink has shape \(3,\), not \[heads\]", dict(sink=np.zeros(3, np.float32))), ("4.*3|3.*4", dict(kv_heads=3)), ("scale is 'a'", dict(scale="a")),
             ("no page_typ=: did you mean 'page_type'", dict(page_typ="f32")),

@@ -402,7 +402,7 @@ class Graphs(unittest.TestCase):
         p = np.exp(scores - scores.max(1, keepdims=True))
         want = np.einsum("hs,hsd->hd", p / p.sum(1, keepdims=True), v)
         self.assertLess(abs(summed.hierarchy().attention(q, k, v)[:, 1] - want).max(), 1e-6)
-        with self.assertRaisesRegex(hga.Error, "'twice' is neither"):
+        with self.assertRaisesRegex(hga.Error, "repeated is 'twice', none of once, sum"):
             hga.Graph.from_edges(source, destination, 3, repeated="twice")
 
     def test_files_say_what_is_passed_over_and_weights_are_left_out(self):

@@ -482,7 +482,7 @@ class Batches(unittest.TestCase):
         q, k, v = self.q[0], self.k[0], self.v[0]
         h = hga.routed(block=BLOCK, k=4)
         self.refused(f"query has shape {(HEADS, 0, DIM)}: there is no token to choose for", lambda: h.choice(q[:, :0], k[:, :0]))
-        self.refused("precision 'bf17' is none of 'auto', 'f32', 'bf16': did you mean 'bf16'?", lambda: h.choice(q, k, precision="bf17"))
+        self.refused("precision is 'bf17', none of auto, f32, bf16: did you mean 'bf16'?", lambda: h.choice(q, k, precision="bf17"))
         self.refused("rel_bias is a list, not a numpy array or a torch tensor", lambda: h.attention(q, k, v, rel_bias=[[0.0] * HEADS]))
         for wide in (q.astype(np.float16), q):
             for a in (h.attention(wide, k, v, return_block_weights=True), h.attention(wide[None], k[None], v[None], return_block_weights=True)):
