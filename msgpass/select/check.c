@@ -28,7 +28,7 @@ static hga_status check_coarse(const hga_selection *s)
         return hga_fail(HGA_EINVAL, "coarse is %d; it must be a multiple of block, %d", s->coarse, s->block);
     if (!s->causal || s->query_block > 1)
         return hga_fail(HGA_EUNSUPPORTED, "coarse is for causal tokens that choose for themselves; %s is %d",
-                        s->causal ? "query_block" : "causal", s->causal ? s->query_block : 0);
+                        s->causal ? "query_block or prefill" : "causal", s->causal ? s->query_block : 0);
     if (s->score == HGA_SELECT_GIVEN)
         return hga_fail(HGA_EUNSUPPORTED, "coarse: given scores are of blocks, not of coarse ones");
     return at_least("coarse_k", s->coarse_k, 1);
@@ -49,7 +49,7 @@ static hga_status check_parameters(const hga_selection *s)
     if ((unsigned)s->share > HGA_SELECT_ALL) return hga_fail(HGA_EINVAL, "share is %d", (int)s->share);
     if ((unsigned)s->score > HGA_SELECT_GIVEN) return hga_fail(HGA_EINVAL, "score is %d", (int)s->score);
     if (s->score == HGA_SELECT_MINMAX && s->query_block > 1)
-        return hga_fail(HGA_EUNSUPPORTED, "minmax bounds the products of one query, and query_block is %d",
+        return hga_fail(HGA_EUNSUPPORTED, "minmax bounds the products of one query, and query_block or prefill is %d",
                         s->query_block);
     return HGA_OK;
 }
