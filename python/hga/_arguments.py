@@ -9,7 +9,7 @@ from typing import Any, Iterable, List, Optional, cast
 
 import numpy as np
 
-from ._core import F, refuse, refuse_type
+from ._core import F, refuse, refuse_type, shown
 
 BEYOND = 2**31  # the library's numbers of tokens, nodes and threads are below it
 
@@ -43,7 +43,7 @@ def one_of(value: Any, what: str, known: Iterable[str]) -> str:
     """A word among those that are known."""
     words = tuple(known)
     if not isinstance(value, str) or value not in words:
-        raise refuse(f"{what} is {value!r}, none of {', '.join(words)}{meant(value, words)}")
+        raise refuse(f"{what} is {shown(value)}, none of {', '.join(words)}{meant(value, words)}")
     return str(value)
 
 
@@ -54,7 +54,7 @@ def listed(value: Any, what: str, of: str) -> List[Any]:
             return list(value)
     except TypeError:
         pass
-    raise refuse_type(f"{what} is {value!r}, not a list of {of}")
+    raise refuse_type(f"{what} is {shown(value)}, not a list of {of}")
 
 
 def whole(value: Any, what: str, least: int = 0, beyond: Optional[int] = None) -> int:
@@ -66,7 +66,7 @@ def whole(value: Any, what: str, least: int = 0, beyond: Optional[int] = None) -
             raise TypeError
         n = int(value.__index__())
     except (AttributeError, TypeError):
-        raise refuse_type(f"{what} is {value!r}, not a whole number") from None
+        raise refuse_type(f"{what} is {shown(value)}, not a whole number") from None
     if beyond is not None and not least <= n < beyond:
         raise refuse(f"{what} is {n}, not at least {least} and less than {beyond}")
     if n < least:
@@ -85,7 +85,7 @@ def flag(value: Any, what: str) -> bool:
     """True or False, Python's or numpy's; 0 and 1 are taken for them."""
     if isinstance(value, (bool, np.bool_)) or (isinstance(value, (int, np.integer)) and value in (0, 1)):
         return bool(value)
-    raise refuse_type(f"{what} is {value!r}, neither True nor False")
+    raise refuse_type(f"{what} is {shown(value)}, neither True nor False")
 
 
 def threads(value: Any, what: str = "threads") -> int:

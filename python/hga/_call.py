@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Callable, Optional, Tuple
 import numpy as np
 
 from ._arguments import meant
-from ._core import as_numpy, fill_rows, fill_tensor, fold_tensor, refuse
+from ._core import as_numpy, fill_rows, fill_tensor, fold_tensor, refuse, shown
 from ._precision import is_bf16, resolved
 from ._rows import in_words
 from ._tables import Tables
@@ -20,7 +20,7 @@ LAYOUTS = {"bhnd": (-3, -2), "bnhd": (-2, -3)}
 
 def require_layout(layout: Any) -> None:
     if not isinstance(layout, str) or layout not in LAYOUTS:
-        raise refuse(f"layout {layout!r} is neither 'bhnd' nor 'bnhd'{meant(layout, LAYOUTS)}")
+        raise refuse(f"layout {shown(layout)} is neither 'bhnd' nor 'bnhd'{meant(layout, LAYOUTS)}")
 
 
 class Problem:

@@ -7,7 +7,7 @@ from typing import Any, Callable, Dict, NamedTuple, Optional, Tuple, Union
 
 import torch
 
-from ._arguments import whole
+from ._arguments import flag, whole
 from ._columns import LATER, GlorotLinear, Linear, columns, glorot
 from ._core import Error, refuse
 from ._edge_index import (
@@ -54,7 +54,8 @@ class _Convolution(torch.nn.Module):
         for argument, value in more.items():
             if (argument, value) not in (("aggr", "add"), ("flow", "source_to_target"), ("node_dim", 0)):
                 raise refuse(f"{name}: {argument}={value!r} is not offered")
-        self.in_channels, self.out_channels, self.heads, self.concat = in_channels, out_channels, heads, concat
+        self.in_channels, self.out_channels, self.heads = in_channels, out_channels, heads
+        self.concat = flag(concat, f"{name}: concat")
         self.dropout, self.edge_dim = dropout, edge_dim
         self._last: Optional[Tuple[Any, Any, Any]] = None
         self._before: Optional[Hierarchy] = None  # of the tensor that came last
@@ -174,7 +175,7 @@ class _Gat(_Convolution):
     def __init__(self, in_channels: Any, out_channels: int, heads: int, concat: bool, negative_slope: float, dropout: float,
                  add_self_loops: bool, edge_dim: Optional[int], fill_value: Any, residual: bool, more: Dict[str, Any]) -> None:  # fmt: skip
         super().__init__(in_channels, out_channels, heads, concat, dropout, edge_dim, more)
-        self.negative_slope, self.add_self_loops, self.residual = negative_slope, add_self_loops, residual
+        self.negative_slope, self.add_self_loops, self.residual = negative_slope, flag(add_self_loops, "add_self_loops"), flag(residual, "residual")
         self.fill_value = fill_value
 
     def _edge_layer(self) -> Optional[Linear]:
@@ -352,7 +353,8 @@ class TransformerConv(_Convolution):
                  dropout: float = 0.0, edge_dim: Optional[int] = None, bias: bool = True, root_weight: bool = True,
                  **kwargs: Any) -> None:  # fmt: skip
         super().__init__(in_channels, out_channels, heads, concat, dropout, edge_dim, kwargs)
-        self.beta, self.root_weight = beta and root_weight, root_weight
+        self.root_weight = flag(root_weight, "root_weight")
+        self.beta = flag(beta, "beta") and self.root_weight
         of_source, of_destination = self._channels
         self.lin_key = Linear(of_source, heads * out_channels, bias=bias)
         self.lin_query = Linear(of_destination, heads * out_channels, bias=bias)

@@ -11,6 +11,7 @@ import numpy as np
 from ._library import ffi as ffi, lib as lib
 
 F = TypeVar("F", bound=Callable[..., Any])
+LONGEST_SHOWN = 120  # characters of a value in a message
 
 
 class Error(Exception):
@@ -209,11 +210,17 @@ def as_floats(x: Any, what: str) -> np.ndarray:
     return widened(as_numpy(x, what))
 
 
+def shown(value: Any) -> str:
+    """A value that is wrong, in one line of a message."""
+    text = " ".join(repr(value).split())
+    return text if len(text) <= LONGEST_SHOWN else text[: LONGEST_SHOWN - 2] + ".."
+
+
 def number(x: Any, what: str) -> float:
     try:
         return float(x)
     except (TypeError, ValueError):
-        raise refuse(f"{what} is {x!r}, not a number") from None
+        raise refuse(f"{what} is {shown(x)}, not a number") from None
     except OverflowError:
         raise refuse(f"{what} is a whole number beyond those of float64") from None
 
@@ -296,7 +303,7 @@ def utf8(text: str, what: str) -> bytes:
 def encoded(text: str, what: str) -> bytes:
     """UTF-8 for the library, to which a NUL is the end."""
     if not isinstance(text, str):
-        raise refuse_type(f"{what} is {text!r}, not a text")
+        raise refuse_type(f"{what} is {shown(text)}, not a text")
     return _without_nul(utf8(text, what), what, text)
 
 
@@ -305,7 +312,7 @@ def path_of(path: Any) -> str:
     try:
         name, raw = os.fsdecode(path), os.fsencode(path)
     except TypeError:
-        raise refuse_type(f"file {path!r} is no name: a text or a pathlib.Path") from None
+        raise refuse_type(f"file {shown(path)} is no name: a text or a pathlib.Path") from None
     except UnicodeEncodeError as e:
         raise refuse(f"file {path!r}: no file's name has {e.object[e.start]!r}") from None
     if not raw:

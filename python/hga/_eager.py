@@ -39,7 +39,7 @@ def watched() -> bool:
 
 def is_plain(x: Any) -> bool:
     """Memory of the processor's, and nothing else."""
-    return type(x) in PLAIN and x.is_cpu and x.layout is torch.strided and not x.is_neg()
+    return type(x) in PLAIN and x.is_cpu and x.layout is torch.strided and not (x.is_neg() or x.is_nested)
 
 
 def are_plain(given: Mapping[str, Any]) -> bool:

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch.nn.attention.flex_attention import BlockMask, noop_mask
 
+from ._arguments import whole
 from ._core import refuse, refuse_type
 from ._flex_known import Between, between, exactly, truth
 from ._flex_trace import NAMES, Score, Traced, not_offered
@@ -249,10 +250,8 @@ def mask_of(block_mask: Optional[BlockMask], n_queries: int, n_keys: int) -> Mas
 
 
 def _sizes(block_size: Any) -> Tuple[int, int]:
-    height, width = block_size if isinstance(block_size, tuple) else (block_size, block_size)
-    if not all(isinstance(n, int) and n > 0 for n in (height, width)):
-        raise refuse(f"BLOCK_SIZE is {block_size!r}, not a size or two")
-    return height, width
+    height, width = block_size if isinstance(block_size, tuple) and len(block_size) == 2 else (block_size, block_size)
+    return whole(height, "BLOCK_SIZE", least=1), whole(width, "BLOCK_SIZE", least=1)
 
 
 class _Blocks:
@@ -294,7 +293,8 @@ def create_block_mask(mask_mod: Callable[..., Tensor], B: Optional[int], H: Opti
     of these with & and |, is read without asking about pairs, and others are asked in tiles; once for all heads and samples
     where it reads neither."""
     condition = of_function(mask_mod)
-    samples, heads = (1 if n is None else n for n in (B, H))
+    samples, heads = (1 if n is None else whole(n, what) for n, what in ((B, "B"), (H, "H")))
+    Q_LEN, KV_LEN = whole(Q_LEN, "Q_LEN"), whole(KV_LEN, "KV_LEN")
     blocks = _Blocks(Q_LEN, KV_LEN, BLOCK_SIZE, samples, heads)
     everything, found = Runs.whole(Q_LEN, KV_LEN, True), {}
     captured = condition.traced.constants() if condition is not None else []
@@ -341,11 +341,11 @@ def block_mask_of(h: Hierarchy, block_size: Any = 128) -> BlockMask:
     pattern_of = np.zeros(blocks.some.shape[2:], np.int64)
 
     def keep(r: int, c: int, seen: np.ndarray) -> None:
-        whole = np.zeros((blocks.height, blocks.width), bool)
-        whole[: seen.shape[0], : seen.shape[1]] = seen
-        number = patterns.setdefault(whole.tobytes(), len(stored))
+        filled = np.zeros((blocks.height, blocks.width), bool)
+        filled[: seen.shape[0], : seen.shape[1]] = seen
+        number = patterns.setdefault(filled.tobytes(), len(stored))
         if number == len(stored):
-            stored.append(whole)
+            stored.append(filled)
         pattern_of[r, c] = 1 + number
 
     blocks.find(rows, keep)

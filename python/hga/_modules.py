@@ -9,7 +9,7 @@ from typing import Any, Dict, Iterator, Optional, Sequence, Tuple, Union, cast
 import numpy as np
 import torch
 
-from ._arguments import whole
+from ._arguments import flag, whole
 from ._core import check, ffi, lib, refuse, refuse_type
 from ._deferred import deferred
 from ._documents import numbered
@@ -77,7 +77,7 @@ class Attention(torch.nn.Module):
                  normaliser: Optional[str] = None, normalizer: Optional[str] = None) -> None:  # fmt: skip
         super().__init__()
         check_spec(spec)
-        dropout = dropout_of(dropout)
+        dropout, causal = dropout_of(dropout), flag(causal, "causal")
         self.normaliser = spelt(normaliser, normalizer)
         if self.normaliser is not None:
             normaliser_of(self.normaliser)

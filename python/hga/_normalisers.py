@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING, NamedTuple, Optional
 
 from ._copies import copied
-from ._core import check, lib, number, refuse, refuse_type
+from ._core import check, lib, number, refuse, refuse_type, shown
 
 if TYPE_CHECKING:
     from ._hierarchy import Hierarchy
@@ -26,7 +26,7 @@ class Normaliser(NamedTuple):
 def normaliser_of(words: str) -> Normaliser:
     """What is meant, checked."""
     if not isinstance(words, str):
-        raise refuse_type(f"normaliser is {words!r}, not a text such as 'entmax:1.5'")
+        raise refuse_type(f"normaliser is {shown(words)}, not a text such as 'entmax:1.5'")
     name, colon, text = words.partition(":")
     if words == "softmax":
         return Normaliser(int(lib.HGA_NORMALISER_SOFTMAX), 0.0, 0.0)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ._arguments import meant, one_of
-from ._core import is_torch, lib, refuse, refuse_type
+from ._core import is_torch, lib, refuse, refuse_type, shown
 
 if TYPE_CHECKING:
     from ._hierarchy import Hierarchy
@@ -38,7 +38,7 @@ def in_words(h: "Hierarchy", which: str) -> str:
 
 def _axis(x: Any, layout: str, what: str) -> int:
     if layout not in _AXES:
-        raise refuse(f"layout {layout!r} is neither 'bhnd' nor 'bnhd'{meant(layout, _AXES)}")
+        raise refuse(f"layout {shown(layout)} is neither 'bhnd' nor 'bnhd'{meant(layout, _AXES)}")
     if not (is_torch(x) or isinstance(x, np.ndarray)):
         raise refuse_type(f"{what} is a {type(x).__name__}, not a numpy array or a torch tensor")
     if x.ndim < 2:

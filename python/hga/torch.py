@@ -14,7 +14,7 @@ import torch
 import torch.autograd.forward_ad as forward_ad
 
 from . import _eager as eager
-from ._arguments import meant, whole
+from ._arguments import flag, meant, whole
 from ._core import as_numpy, number, refuse
 from ._hierarchy import KNOWN, Hierarchy
 from ._made import Made, attention as made_attention
@@ -263,6 +263,7 @@ def attention(h: Hierarchy, q: Any, k: Any, v: Any, *, layout: str = "bhnd", lse
     """Hierarchy.attention for tensors, with gradients of q, k, v and of every table that requires one."""
     if tables:
         check_names(attention, tables)
+    lse = lse if type(lse) is bool else flag(lse, "lse")
     compiling, words = torch.compiler.is_compiling(), None if normaliser is normalizer is None else spelt(normaliser, normalizer)
     later = compiling and (isinstance(h, Made) or isinstance(seed, torch.Tensor))
     if later or h._in_order is not None:

@@ -27,7 +27,7 @@ import torch
 
 from ._besides import refuse_besides, tables_of
 from ._capture import Captured as Captured, capture as capture
-from ._core import refuse
+from ._core import refuse, refuse_type
 from ._documents import Document, is_numbered, numbered, sides_in
 from ._releases import CACHE  # before what other releases do not have
 from ._generation import Cache as Cache, layer_of
@@ -329,6 +329,8 @@ def use(model: Any) -> Any:
     model that comes back. Other models take attn_implementation="hga:..". Weights of attention are refused."""
     from ._served import is_served, serve
 
+    if not isinstance(model, torch.nn.Module):
+        raise refuse_type(f"model is a {type(model).__name__}, not a model of transformers")
     layers = [layer for layer in model.modules() if is_served(layer)]
     for layer in layers:
         serve(layer)

@@ -268,6 +268,12 @@ class Kinds(unittest.TestCase):
             ("repeated is .*none of", [], lambda x_: hga.Graph.from_edges([0], [1], 2, repeated=x_)), ("lse is .*neither", "no", lambda x_: h.attention(*x, lse=x_)),
             ("max_edges is .*not a whole", "9", lambda x_: h.view(max_edges=x_)), ("dropout is .*not a number", "a", lambda x_: r.attention(*x, dropout=x_)),
         ]  # fmt: skip
+        wide = np.zeros((40, 40), "c8")
+        for call in (lambda: h.attention(*x, lse=wide), lambda: h.attention(*x, scale=wide), lambda: h.attention(*x, precision=wide), lambda: h.attention(*x, normaliser=wide),
+                     lambda: h.attention(*x, layout=wide), lambda: h.attention(*x, seed=wide)):  # fmt: skip
+            with self.assertRaisesRegex(hga.Error, r"^.{9,200}$") as caught:
+                call()
+            self.assertNotIn("\n", str(caught.exception))
         lists = [("wanted", lambda x_: h.gradient(*x, x[0], wanted=x_)), ("parts", hga.concatenated), ("relations", lambda x_: graph.hierarchy(x_)), ("kinds", h.with_kinds)]
         calls += [(f"{what} is .*not a list", wrong, call) for what, call in lists for wrong in (3, "near", np.array(3))]
         for says, wrong, call in calls:
@@ -278,6 +284,30 @@ class Kinds(unittest.TestCase):
             with self.assertRaisesRegex(hga.Error, "negative_slope is .*no finite number of float32"):
                 h.additive_scores(wrong)
         self.assertEqual((h.gradient(*x, x[0], wanted=[]), [*h.gradient(*x, x[0], wanted=(n for n in ["key"]))]), ({}, ["key"]))
+
+    @unittest.skipUnless(TORCH, "torch is not installed")
+    def test_torchs_functions_check_theirs_too(self):
+        import torch
+
+        if torch.__version__ < "2.5":
+            self.skipTest("torch has no FlexAttention")
+        import hga.torch as ht
+
+        x, h = torch.zeros(1, 2, 8, 4), hga.window(8, left=1)
+        nested = torch.nested.nested_tensor([torch.zeros(2, 4), torch.zeros(3, 4)])
+
+        def mask(*sizes, **more):
+            return ht.create_block_mask(lambda b, h, i, j: i >= j, *sizes, **more)
+
+        for says, call in (
+            ("lse is .*neither", lambda: ht.attention(h, x, x, x, lse=x)), ("query has layout nested", lambda: h.attention(nested, x, x)),
+            ("B is -1", lambda: mask(-1, None, 8, 8)), ("H is 1.5, not a whole", lambda: mask(None, 1.5, 8, 8)), ("Q_LEN is None", lambda: mask(None, None, None, 8)),
+            ("KV_LEN is -8", lambda: mask(None, None, 8, -8)), ("BLOCK_SIZE is 0", lambda: mask(None, None, 8, 8, BLOCK_SIZE=0)), ("BLOCK_SIZE is .*not a whole", lambda: h.to_block_mask(())),
+            ("concat is 'no', neither", lambda: ht.GATConv(4, 4, concat="no")), ("beta is 2, neither", lambda: ht.TransformerConv(4, 4, beta=2)),
+            ("add_self_loops is 'no', neither", lambda: ht.GATv2Conv(4, 4, add_self_loops="no")), ("causal is 'no', neither", lambda: ht.Attention("dense", 8, 2, causal="no")),
+        ):  # fmt: skip
+            with self.subTest(says), self.assertRaisesRegex(hga.Error, says):
+                call()
 
     def test_of_a_parameter_given_again_the_later_value_counts(self):
         for again, once in (("window:left=3:left=5", "window:left=5"), ("hsa branching=2,4 branching=3", "hsa branching=3")):

@@ -226,7 +226,7 @@ class Convolutions(unittest.TestCase):
             ("additive has shape (2, 4), not [heads][dim]: heads is 1, dim 4",
              lambda: h.additive_scores().attention(q, q, q, additive=torch.ones(2, 4))),
             ("additive: the program's scores are products", lambda: h.attention(q, q, q, additive=torch.ones(1, 4))),
-            ("negative_slope nan is not finite", lambda: h.additive_scores(float("nan")).attention(q, q, q)),
+            ("negative_slope is nan, no finite number", lambda: h.additive_scores(float("nan")).attention(q, q, q)),
         ):  # fmt: skip
             with self.assertRaises(hga.Error) as caught:
                 run()

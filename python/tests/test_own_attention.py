@@ -179,6 +179,8 @@ class Layers(unittest.TestCase):
             with self.assertRaisesRegex(hga.Error, "BigBird[A-Za-z]*Attention: output_attentions=True"):
                 hga.transformers.use(bigbird(attention))(inputs(102), output_attentions=True)
         bert = tf.BertModel(tf.BertConfig(vocab_size=60, hidden_size=32, num_hidden_layers=1, num_attention_heads=4, intermediate_size=48))
+        with self.assertRaisesRegex(hga.Error, "model is a NoneType, not a model of transformers"):
+            hga.transformers.use(None)
         with self.assertRaisesRegex(hga.Error, "BertModel has no layer of Longformer, LED or BigBird"):
             hga.transformers.use(bert)
         hga.transformers.register()
