@@ -281,7 +281,7 @@ def normalisers():
     """Other normalisers than softmax, forward, and forward and backward."""
     for name, h, n in (("dense", hga.dense(1024), 1024), ("window 64+64", hga.window(4096, left=64, right=64), 4096)):
         x, d = [t.numpy() for t in tensors(n)[:3]], np.random.standard_normal((1, HEADS, n, DIM)).astype(np.float32)
-        for word, forward, both in (("sigmoid:-3", 1.1, 1.15), ("entmax:1.5", 3.5, 3.5)):
+        for word, forward, both in (("sigmoid:-3", 1.1, 1.15), ("entmax:1.5", 3.5, 2.5), ("entmax:1.25", 4, 4)):
             s, a = in_turns([lambda: h.attention(*x), lambda: h.attention(*x, normaliser=word)], 3)
             yield Row(f"{name} of {n} tokens, beside {word}: softmax", s, compared=True)
             yield times_sdpa(f"{name} of {n} tokens: {word}", s, a, forward, of="softmax")

@@ -142,6 +142,19 @@ typedef struct kernel_family {
     int sigmoid;         /* 1: weights are sigmoids; alpha is 0 then */
 } kernel_family;
 
+/* One head's scores of a row that entmax of alpha takes. What is written has room for KERNEL_PAD behind the last. */
+typedef struct kernel_entmax {
+    hga_id n;
+    float alpha, step;  /* what scores are multiplied with: alpha - 1, in their unit */
+    float unit;         /* a natural logarithm of 1 in it */
+    float *score;       /* [n] */
+    const float *count; /* NULL: each is 1; or [n]: as how many tokens each counts, whose logarithm scores have, and
+                           lose here */
+    /* written, of those that have weights, in their order: numbers, weights p, and p^(2 - alpha) count^(alpha - 1) */
+    hga_id *place;
+    float *weight, *slope;
+} kernel_entmax;
+
 /* out = a x + b y for each head of n rows; where b is 0, y is not looked at. */
 typedef struct kernel_mix {
     hga_id n, heads, columns;
@@ -280,6 +293,8 @@ typedef struct kernel_grad_row {
     float *ds, *dc; /* [n], written: gradients of scores, and of contents */
     int sigmoid;    /* as in a tile */
     float *counts;  /* NULL or [n], written: column_count of each edge */
+    /* NULL, or [n] + padding: weights p that are known, lse left out; and what ds has in their place (kernel_entmax) */
+    const float *weight, *slope;
 } kernel_grad_row;
 
 /* Rows of a tensor: head h of row i is at[i * row + h * head ..]. */
@@ -470,6 +485,8 @@ typedef struct kernel_table {
        kept[rank among the wanted * stride + column] */
     void (*drop_pairs)(const kernel_drop_pairs *d, float *kept);
     void (*drop_bits)(const kernel_drop *d, hga_id eight, uint16_t *kept);
+    /* how many of the row's edges have weights; all of them have NaN where one score is NaN or +inf */
+    hga_id (*entmax)(const kernel_entmax *c);
     /* its scores alone: out[e] = score[e] + q . (k[e] + r[e]) */
     void (*grad_scores)(const kernel_grad_row *t, float *out);
     /* out[j][r] = a * x[r][j] for n <= KERNEL_TILE rows, 0 for the lanes after them; a row that is NULL is 0 */

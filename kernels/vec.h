@@ -104,6 +104,19 @@ static inline vec vec_keep_lanes(unsigned bits, vec x)
 #endif
 }
 
+/* The lanes of x whose bits are set side by side at p, where a vector has room; returns how many. */
+static inline int vec_pack(float *p, vec x, unsigned bits)
+{
+#if defined(VEC_AVX512)
+    _mm512_storeu_ps(p, _mm512_maskz_compress_ps((__mmask16)bits, (__m512)x));
+    return __builtin_popcount(bits);
+#else
+    int n = 0;
+    for (; bits; bits &= bits - 1) p[n++] = x[__builtin_ctz(bits)];
+    return n;
+#endif
+}
+
 /* What the extensions cannot say in one instruction: the greater of two and the smaller, which are y when either is
    NaN, and loads and stores of the first n < VEC_FLOATS floats, the lanes after them zero; nothing beyond p[n - 1] is
    touched. */

@@ -15,6 +15,7 @@ typedef struct row {
     hga_options options;
     const brought *modifiers; /* NULL: none */
     int additive;             /* scores are sums, with a vector for each head */
+    double alpha;             /* entmax's; 0: softmax */
 } row;
 
 /* A row's edges come from anywhere, some with weights, some twice; some rows have none. */
@@ -99,7 +100,7 @@ static problem attends_twice(hga_id n, const hga_shape *shape)
 static const float slopes[] = {0.5f, 0.05f, 0, 0.2f};
 static const float sinks[] = {0.5f, -1, 2, -INFINITY};
 static const brought modifiers = {.softcap = 0.5f, .sink = sinks, .slopes = slopes}, sloping = {.slopes = slopes},
-                     sinking = {.sink = sinks};
+                     sinking = {.sink = sinks}, capped = {.softcap = 0.5f, .slopes = slopes};
 static const float vectors[4 * 32] = {0.5f, -1, 0.25f, 1, 0.75f, -0.5f};
 static const brought adding = {.additive = vectors};
 
@@ -159,6 +160,18 @@ static const row rows[] = {
      {0},
      .modifiers = &sinking},
     {"a head at a time", "dilated segments=16,64 dilations=1,4", NULL, NULL, 200, SHAPES, {0}, .modifiers = &sinking},
+    {"a head at a time",
+     "window left=20 right=10",
+     NULL,
+     NULL,
+     500,
+     SHAPES,
+     {.gradient_strips = 3},
+     .modifiers = &capped,
+     .alpha = 1.5},
+    {"a head at a time", "dense", NULL, NULL, 130, SHAPES, {.dropout = 0.2f}, .alpha = 1.25},
+    {"a head at a time", NULL, NULL, listed, 120, SHORT, {0}, .alpha = 1.7},
+    {"a head at a time", NULL, NULL, choosing, 800, SHAPES, {0}, .modifiers = &sloping, .alpha = 1.5},
     {"row by row in double", "window left=5 right=4", NULL, NULL, 60, SHAPES, {.generic = 1}},
 };
 enum { N_ROWS = sizeof rows / sizeof *rows };
@@ -182,6 +195,8 @@ static inline problem problem_of(const row *r, const hga_shape *shape)
     else
         variant_build(variant_named(r->variant), r->n, 1, shape, &p);
     bring_to(&p.io, r->modifiers);
+    if (r->alpha != 0) p.io.lse.data = NULL;
+    if (r->alpha != 0) assert_ok(hga_program_normalise(&p.program, HGA_NORMALISER_ENTMAX, r->alpha));
     if (r->additive) bring_to(&p.io, &adding), p.program.scores = HGA_SCORES_ADDITIVE, p.program.negative_slope = 0.2f;
     return p;
 }

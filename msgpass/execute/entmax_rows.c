@@ -11,9 +11,11 @@
 static void keep_edges(worker *w, const hga_stage *s, hga_pos at)
 {
     const edge_chunk *c = &w->chunk;
+    whole_row *row = &w->whole;
     for (hga_id e = 0; e < c->n; e++) {
-        w->whole.src[at + e] = c->src[e], w->whole.type[at + e] = c->type[e];
-        w->whole.count[at + e] = c->weight[e] * (s->by_mass ? w->plan->nodes.mass[c->src[e]] : 1);
+        row->src[at + e] = c->src[e], row->type[at + e] = c->type[e];
+        row->count[at + e] = c->weight[e] * (s->by_mass ? w->plan->nodes.mass[c->src[e]] : 1);
+        row->counts |= row->count[at + e] != 1;
     }
 }
 
@@ -33,6 +35,7 @@ static hga_id score_row(worker *w, const row_job *job)
 {
     edge_cursor c = cursor_start(&w->reader, job->v);
     hga_id n = 0;
+    w->whole.counts = 0;
     for (;; n += w->chunk.n) {
         cursor_next(&c, KERNEL_CHUNK, &w->chunk);
         if (!w->chunk.n) return n;
@@ -46,52 +49,20 @@ static hga_id score_row(worker *w, const row_job *job)
 /* x of a score in base 2. */
 static double step_of(double alpha) { return (alpha - 1) * (double)KERNEL_LN2; }
 
-/* Scores lose what counts have added to them. Returns the place of the greatest, -1: none is above -inf. */
-static hga_id find_greatest(const whole_row *row, float *score, hga_id n)
-{
-    hga_id at = -1;
-    for (hga_id i = 0; i < n; i++) {
-        if (row->count[i] != 1 && score[i] > -INFINITY) score[i] -= log2f(row->count[i]);
-        if (!(score[i] <= (at < 0 ? -INFINITY : score[at]))) at = i;
-    }
-    return at;
-}
-
-/* Edges that can have a weight, since even the greatest alone would put tau below them: to place[], x and counts. */
-static hga_id find_candidates(worker *w, const float *score, hga_id n, hga_id greatest, double alpha)
-{
-    const whole_row *row = &w->whole;
-    double alone = (double)row->count[greatest], most = (double)score[greatest], step = step_of(alpha),
-           least = most - (alone == 1 ? 1 : pow(alone, 1 - alpha)) / step;
-    hga_id many = 0;
-    for (hga_id i = 0; i < n; i++) {
-        if (score[i] == -INFINITY || (double)score[i] < least) continue;
-        w->plain_room.slope[many] = ((double)score[i] - most) * step;
-        w->plain_room.d_count[many] = (double)row->count[i];
-        row->place[many++] = i;
-    }
-    return many;
-}
-
 /* The head's weights, of what has one; returns how many. */
 static hga_id weigh_head(worker *w, float *score, hga_id n, float *to)
 {
     const whole_row *row = &w->whole;
-    double alpha = program_alpha(&w->plan->program), step = step_of(alpha), sum = 0, *weight = w->plain_room.weight;
-    hga_id greatest = find_greatest(row, score, n), have = 0;
-    if (greatest < 0) return 0;
-    hga_id many = find_candidates(w, score, n, greatest, alpha);
-    double most = (double)score[greatest],
-           tau = entmax_threshold(alpha, many, w->plain_room.slope, w->plain_room.d_count);
-    for (hga_id i = 0; i < many; i++) {
-        hga_id at = row->place[i];
-        double above = ((double)score[at] - most) * step - tau;
-        if (above <= 0) continue;
-        sum += weight[have] = (double)row->count[at] * entmax_power(above, 1 / (alpha - 1));
-        row->place[have++] = at;
-    }
-    for (hga_id i = 0; i < have; i++) to[i] = (float)(weight[i] / sum);
-    return have;
+    const double alpha = program_alpha(&w->plan->program);
+    return w->plan->kernels->entmax(&(kernel_entmax){.n = n,
+                                                     .alpha = (float)alpha,
+                                                     .step = (float)step_of(alpha),
+                                                     .unit = KERNEL_LOG2E,
+                                                     .score = score,
+                                                     .count = row->counts ? row->count : NULL,
+                                                     .place = row->place,
+                                                     .weight = to,
+                                                     .slope = row->slope});
 }
 
 /* ---- rows ---- */

@@ -173,10 +173,11 @@ typedef struct row_scratch {
     hga_pos rank[KERNEL_CHUNK];
 } row_scratch;
 
-/* A row that is held whole, of as many edges as plain rows: [room] each. */
+/* A row that is held whole, of as many edges as plain rows: [room] each, and a vector behind what kernels write. */
 typedef struct whole_row {
     float *score; /* [heads][room] in base 2 */
     float *count; /* as how many tokens edges count */
+    int counts;   /* is any of them not 1? */
     hga_id *src;
     int32_t *type;
     hga_id *place; /* in the row, of what has a weight in the head at hand */
@@ -184,6 +185,7 @@ typedef struct whole_row {
     hga_id *have;
     float *weight;
     const float **value;
+    float *slope; /* of the head at hand, see kernel_entmax */
 } whole_row;
 
 /* Single pairs whose draws are made together: a chunk's, or a family's. */

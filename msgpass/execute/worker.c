@@ -134,9 +134,9 @@ static void lay_out_whole(whole_row *row, int64_t edges, hga_id heads, carver *c
     row->count = carve(c, edges, sizeof *row->count);
     row->src = carve(c, edges, sizeof *row->src);
     row->type = carve(c, edges, sizeof *row->type);
-    row->place = carve(c, edges, sizeof *row->place);
+    row->place = carve(c, edges + KERNEL_PAD, sizeof *row->place);
     row->have = carve(c, heads, sizeof *row->have);
-    row->weight = carve(c, heads * edges, sizeof *row->weight);
+    row->weight = carve_floats(c, heads * edges + KERNEL_PAD), row->slope = carve_floats(c, edges + KERNEL_PAD);
     row->value = carve(c, heads * edges, sizeof *row->value);
 }
 

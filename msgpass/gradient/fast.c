@@ -116,6 +116,7 @@ void fast_begin(const gradient_call *c, lane *first, hga_id n_lanes, fast_pass *
 {
     p->call = c, p->rows.lists = c->lists;
     p->lanes = first, p->n_lanes = n_lanes, p->panel = first->panel, p->numbers = first->numbers;
+    p->whole = first->whole;
     pad_rel_key(p);
     p->softcap = call_number(HGA_TABLE_SOFTCAP, p->program, c->io), p->slopes = c->io->slopes.data;
     plan_places(p), plan_clearing(p);

@@ -40,12 +40,20 @@ typedef struct column_chunks {
         floats; /* where a chunk's others are behind its keys, -1: nothing is asked of them */
 } column_chunks;
 
+/* A row that is weighed whole, by a threshold of all its scores: scores and counts of its edges; of those that have
+   weights numbers, weights, slopes (kernel_entmax) and what is asked of the weights. */
+typedef struct whole_row {
+    float *score, *count, *weight, *slope, *product;
+    hga_id *place;
+} whole_row;
+
 /* What a thread has for itself. */
 typedef struct lane {
     struct panel *panel;
     edge_rows rows;
     float *numbers; /* two rows of the caller's tensors */
     float *d_rel_key, *own_dk, *own_dv;
+    whole_row whole;
     int32_t *slot;  /* [chunks], -1 between strips */
     table_sums own; /* of a strip, where there are several */
     hga_status status;
@@ -89,6 +97,7 @@ typedef struct fast_pass {
     /* of the lane that is at work: sums of rel_key's gradient before they are poured into `sums`, NULL where it is not
        wanted; and rows of its own of keys' and values' gradients, for chunks whose slot is not -1 */
     float *d_rel_key, *own_dk, *own_dv;
+    whole_row whole;
     const int32_t *slot; /* [chunks]; NULL: none */
     const hga_id *rank;  /* places of nodes in the order that chunks count in; NULL: their own */
 } fast_pass;
@@ -194,6 +203,18 @@ static inline void near_column(const fast_pass *p, hga_id at, const float **k, c
     *dv = slot < 0 ? rows + x->d_value + row * dim_v : p->own_dv + (slot * CHUNK + row) * dim_v;
 }
 
+/* Key and value of a source of an attended stage. */
+static inline void find_source(const fast_pass *p, hga_id s, hga_id u, const float **k, const float **v)
+{
+    const hga_stage *stage = &p->program->stage[s];
+    const hga_id *rank = p->call->strips[s].rank;
+    float *dk, *dv;
+    if (p->chunks && p->chunks->stage == s)
+        near_column(p, rank ? rank[u] : u, k, v, &dk, &dv);
+    else
+        *k = value_row(p, stage->key, u), *v = value_row(p, stage->value, u);
+}
+
 /* fast_tensors.c: the caller's rows of a field into its values; its adjoint to where it is wanted; the gradients of
    the output into its adjoint. */
 void fast_load(fast_pass *p, hga_id f);
@@ -245,6 +266,10 @@ hga_status fast_attend(fast_pass *p, hga_id s);
 hga_status attend_range(fast_pass *p, hga_id s, hga_id begin, hga_id end);
 void attend_ends(fast_pass *p);
 
+/* fast_whole.c: the same of rows that a threshold of all their scores weighs; its memory. */
+hga_status attend_whole(fast_pass *p, hga_id s, hga_id begin, hga_id end);
+void whole_row_lay_out(int64_t edges, whole_row *x, carver *room);
+
 /* fast_energies.c: programs that go on with states. */
 /* Is the field a state whose energies are taken? */
 int has_energies(const hga_program *p, hga_id field);
@@ -258,12 +283,13 @@ void ask_of_states(const fast_pass *p, hga_id field);
 /* fast_states.c: the adjoint of states merged down the tree or along a relation: a row's adjoint is merged into those
    of its sources, as a state is. */
 hga_status fast_spread(fast_pass *p, hga_id s);
-/* What the slopes of row i of the output are relative to, which is given so much: of sigmoids to nothing. */
+/* What the slopes of row i of the output are relative to, which is given so much: of sigmoids to nothing; of whole rows
+   fast_whole.c finds it. */
 static inline float asked_delta(const fast_pass *p, int64_t i, hga_id columns, const float *given, const float *result)
 {
     const hga_tensor *d_lse = &p->call->grad->d_lse;
     double less = 0;
-    if (weights_are_sigmoids(p->plan)) return 0;
+    if (weights_are_sigmoids(p->plan) || rows_are_whole(p->plan)) return 0;
     if (d_lse->data) less = (double)*(const float *)tensor_at(d_lse, p->plan->shape.n_heads, 1, i, p->head);
     return (float)(p->plan->kernels->dot(columns, given, result) - less);
 }

@@ -5,29 +5,6 @@
 #include <math.h>
 #include <string.h>
 
-/* The scores of n edges of a row to `score`, and where their values are. */
-static void row_scores(const fast_pass *p, hga_id s, hga_id v, const float *q, const row_edge *e, hga_pos position,
-                       hga_id n, float *score, const float **value)
-{
-    const hga_stage *stage = &p->program->stage[s];
-    const float *k[KERNEL_CHUNK], *r[KERNEL_CHUNK];
-    float base[KERNEL_CHUNK];
-    for (hga_id i = 0; i < n; i++) {
-        left_edge x = {.e = e[i], .position = position + i};
-        k[i] = value_row(p, stage->key, e[i].src), value[i] = value_row(p, stage->value, e[i].src);
-        base[i] = base_score(p, s, v, &x);
-        if (p->rel_key) r[i] = p->rel_key + (ptrdiff_t)e[i].type * p->field[stage->query].padded;
-    }
-    p->plan->kernels->grad_scores(&(kernel_grad_row){.n = n,
-                                                     .dim = p->plan->shape.dim,
-                                                     .k = k,
-                                                     .r = p->rel_key ? r : NULL,
-                                                     .score = base,
-                                                     .q = q,
-                                                     .cap = p->softcap},
-                                  score);
-}
-
 /* The row's edges [at, at + n) into its state, a sum of weights e^(score - greatest) and of their values; the first
    overwrite what is there. */
 static void attend_chunk(fast_pass *p, hga_id s, hga_id v, const float *q, int64_t at, hga_id n, float *greatest,
@@ -39,7 +16,8 @@ static void attend_chunk(fast_pass *p, hga_id s, hga_id v, const float *q, int64
     const float *value[KERNEL_CHUNK];
     float score[KERNEL_CHUNK], kept[KERNEL_CHUNK], most = *greatest, *o = value_row(p, stage->out, v);
     hga_id columns = p->field[stage->out].padded;
-    row_scores(p, s, v, q, e, at, n, score, value);
+    score_edges(p, s, v, q, e, at, n, score);
+    for (hga_id i = 0; i < n; i++) value[i] = value_row(p, stage->value, e[i].src);
     for (hga_id i = 0; i < n; i++) most = (float)greater_of((double)most, (double)score[i]);
     if (most == -INFINITY) return;
     float keep = expf(*greatest - most);

@@ -305,6 +305,7 @@ hga_status attend_range(fast_pass *p, hga_id s, hga_id begin, hga_id end)
     x->parts = parts_of(p->call, s);
     rows_open(&p->rows, p->plan, s);
     x->begin = begin, x->end = end;
+    if (rows_are_whole(p->plan)) return attend_whole(p, s, begin, end);
     if (goes_by_columns(p, s)) return attend_by_columns(p, s);
     for (hga_id first = begin / (2 * KERNEL_TILE) * 2 * KERNEL_TILE; first < end; first += STRIP_PANEL) {
         HGA_TRY(attend_heads(p, s, first, end));

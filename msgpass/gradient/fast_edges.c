@@ -46,6 +46,34 @@ float base_score(const fast_pass *p, hga_id s, hga_id v, const left_edge *x)
     return (float)sum;
 }
 
+/* Have scores of the stage anything besides products? */
+static int adds_to_products(const fast_pass *p, hga_id s)
+{
+    const hga_io *io = p->call->io;
+    return p->program->stage[s].by_mass || p->plan->stage[s].relation.weighted || io->rel_bias.data ||
+           io->edge_bias.data || io->node_pos.data || p->slopes;
+}
+
+void score_edges(const fast_pass *p, hga_id s, hga_id v, const float *q, const row_edge *e, hga_pos position, hga_id n,
+                 float *score)
+{
+    const float *k[KERNEL_CHUNK], *r[KERNEL_CHUNK], *value;
+    float base[KERNEL_CHUNK] = {0};
+    for (hga_id i = 0; i < n; i++) find_source(p, s, e[i].src, &k[i], &value);
+    for (hga_id i = 0; i < n && p->rel_key; i++)
+        r[i] = p->rel_key + (ptrdiff_t)e[i].type * p->field[p->program->stage[s].query].padded;
+    for (hga_id i = 0; i < n && adds_to_products(p, s); i++)
+        base[i] = base_score(p, s, v, &(left_edge){.e = e[i], .position = position + i});
+    p->plan->kernels->grad_scores(&(kernel_grad_row){.n = n,
+                                                     .dim = p->plan->shape.dim,
+                                                     .k = k,
+                                                     .r = p->rel_key ? r : NULL,
+                                                     .score = base,
+                                                     .q = q,
+                                                     .cap = p->softcap},
+                                  score);
+}
+
 /* The gradients of what the scores of n edges of a row have besides the product, and of relative keys. */
 static void sum_tables(fast_pass *p, hga_id s, const group *g, hga_id row, const left_edge *x, hga_id n,
                        const float *ds, const float *dc, const float *counts)
@@ -106,9 +134,7 @@ static void drop_left(const fast_pass *p, hga_id v, const left_edge *x, hga_id n
     for (hga_id i = 0; bits && i < n; i++) kept[i] = (float)(bits[i] >> p->head % 8 & 1) * keep;
 }
 
-/* At most KERNEL_CHUNK edges of one row. */
-static void run_left_edges(fast_pass *p, hga_id s, const group *g, hga_id row, const left_edge *x, hga_id n,
-                           const uint8_t *bits)
+void run_some_edges(fast_pass *p, hga_id s, const group *g, hga_id row, const left_edge *x, hga_id n, known_edges known)
 {
     const hga_stage *stage = &p->program->stage[s];
     const hga_io *io = p->call->io;
@@ -118,7 +144,7 @@ static void run_left_edges(fast_pass *p, hga_id s, const group *g, hga_id row, c
         dc[KERNEL_CHUNK], count[KERNEL_CHUNK];
     int with_keys = is_asked(p, stage->key), with_values = is_asked(p, stage->value),
         near = p->chunks && p->chunks->stage == s, drops = p->plan->options.dropout > 0,
-        sigmoid = weights_are_sigmoids(p->plan);
+        sigmoid = weights_are_sigmoids(p->plan), apart = sigmoid || known.weight;
     const hga_id *rank = p->call->strips[s].rank;
     for (hga_id i = 0; i < n; i++) {
         hga_id u = x[i].e.src;
@@ -129,7 +155,7 @@ static void run_left_edges(fast_pass *p, hga_id s, const group *g, hga_id row, c
         score[i] = base_score(p, s, v, &x[i]);
         if (io->rel_key.data) r[i] = p->rel_key + (ptrdiff_t)x[i].e.type * padded_dim;
     }
-    if (drops) drop_left(p, v, x, n, bits, kept);
+    if (drops) drop_left(p, v, x, n, known.bits, kept);
     p->plan->kernels->grad_row(&(kernel_grad_row){.n = n,
                                                   .dim = p->plan->shape.dim,
                                                   .dim_v = p->plan->shape.dim_v,
@@ -149,8 +175,10 @@ static void run_left_edges(fast_pass *p, hga_id s, const group *g, hga_id row, c
                                                   .ds = ds,
                                                   .dc = dc,
                                                   .sigmoid = sigmoid,
-                                                  .counts = sigmoid ? count : NULL});
-    if (p->wants_tables) sum_tables(p, s, g, row, x, n, ds, dc, sigmoid ? count : ds);
+                                                  .counts = apart ? count : NULL,
+                                                  .weight = known.weight,
+                                                  .slope = known.slope});
+    if (p->wants_tables) sum_tables(p, s, g, row, x, n, ds, dc, apart ? count : ds);
 }
 
 /* The edges that are left, row after row, each in the order they were left in, to the panel's list. */
@@ -179,7 +207,7 @@ void run_left(fast_pass *p, hga_id s, const group *g, const uint8_t *bits)
     for (hga_id r = 0; r < KERNEL_TILE; r++)
         for (hga_id i = g->row_end[r]; i < g->row_end[r + 1]; i += KERNEL_CHUNK) {
             hga_id n = g->row_end[r + 1] - i < KERNEL_CHUNK ? g->row_end[r + 1] - i : KERNEL_CHUNK;
-            run_left_edges(p, s, g, r, edge + g->edges + i, n, bits ? bits + i : NULL);
+            run_some_edges(p, s, g, r, edge + g->edges + i, n, (known_edges){.bits = bits ? bits + i : NULL});
         }
 }
 

@@ -4,6 +4,14 @@
 
 /* ---- what is made once ---- */
 
+/* Does a row of the stage ever have its edges read: all but sums of children, and what is attended to in tiles. */
+static int reads_rows(const hga_plan *plan, hga_id stage)
+{
+    const hga_stage *s = &plan->program.stage[stage];
+    if (!kind_attends(plan->stage[stage].kind)) return !is_of_children(s);
+    return has_energies(&plan->program, s->out) || rows_are_whole(plan);
+}
+
 static hga_status list_stage(const hga_plan *plan, hga_id stage, int64_t bytes, row_list *out)
 {
     edge_rows rows = {0};
@@ -21,9 +29,7 @@ static hga_status list_stages(const hga_plan *plan, made_fast *made)
     int64_t bytes = (int64_t)plan->nodes.n * shape->n_heads * (shape->dim + shape->dim_v) * (int64_t)sizeof(float) / 4;
     HGA_TRY(hga_new_zero(&plan->allocator, HGA_MAX_STAGES, sizeof *made->lists, &made->lists));
     for (hga_id s = 0; s < plan->program.n_stages; s++)
-        if (kind_attends(plan->stage[s].kind) ? has_energies(&plan->program, plan->program.stage[s].out)
-                                              : !is_of_children(&plan->program.stage[s]))
-            HGA_TRY(list_stage(plan, s, bytes, &made->lists[s]));
+        if (reads_rows(plan, s)) HGA_TRY(list_stage(plan, s, bytes, &made->lists[s]));
 done:
     return st;
 }
@@ -38,13 +44,6 @@ static hga_status cut_stages(const hga_plan *plan, const subtrees *trees, hga_id
             HGA_TRY(strips_create(plan, s, trees, turns, &(*out)[s]));
 done:
     return st;
-}
-
-/* Does a row of the stage ever have its edges read: all but sums of children, and what is attended to in tiles. */
-static int reads_rows(const hga_plan *plan, hga_id stage)
-{
-    const hga_stage *s = &plan->program.stage[stage];
-    return kind_attends(plan->stage[stage].kind) ? has_energies(&plan->program, s->out) : !is_of_children(s);
 }
 
 static void find_widest(const hga_plan *plan, made_fast *made)

@@ -148,11 +148,13 @@ static inline float call_lse(const gradient_call *c, int64_t i, hga_id head)
 {
     return c->tape_lse[i * c->lse_row + head];
 }
-/* What weights of the output's row are relative to, e^(s - x), or the sigmoid of that; +inf: nothing is asked of it. */
+/* What weights of the output's row are relative to, e^(s - x), or the sigmoid of that; +inf: nothing is asked of it.
+   Rows that a threshold weighs have none, and are asked as far as they have edges. */
 static inline float call_asked_lse(const gradient_call *c, int64_t i, hga_id head)
 {
     const float lse = call_lse(c, i, head);
     if (lse == -INFINITY) return INFINITY;
+    if (rows_are_whole(c->plan)) return 0;
     return weights_are_sigmoids(c->plan) ? -call_number(HGA_TABLE_NORMALISER_BIAS, &c->plan->program, c->io) : lse;
 }
 /* The caller's tensor of a field, and the one its gradient goes to (out: comes from); NULL for internal fields. */

@@ -41,6 +41,7 @@ void lane_lay_out(const hga_plan *plan, const made_fast *made, const call_needs 
     l->own_dv = carve_floats(room, most * CHUNK * padded(dim_v));
     if (rel_key_floats(plan, needs)) l->d_rel_key = carve_floats(room, rel_key_floats(plan, needs));
     l->rows.room = widest_row(made, needs), l->rows.own = carve(room, l->rows.room, sizeof *l->rows.own);
+    if (rows_are_whole(plan)) whole_row_lay_out(widest_row(made, needs), &l->whole, room);
     if (!has_strips(plan, cut)) return;
     l->slot = carve(room, count_chunks(plan), sizeof *l->slot);
     for (hga_call_table i = 0; i < HGA_N_TABLES; i++)
@@ -63,7 +64,8 @@ static fast_pass seen_by(const fast_pass *p, lane *l, hga_id stage, hga_id i)
 {
     const strips *s = &p->call->strips[stage];
     fast_pass one = *p;
-    one.panel = l->panel, one.rows = l->rows, one.d_rel_key = l->d_rel_key, one.numbers = l->numbers;
+    one.panel = l->panel, one.rows = l->rows, one.d_rel_key = l->d_rel_key, one.numbers = l->numbers,
+    one.whole = l->whole;
     if (s->n == 1) return one;
     const hga_stage *at = &p->program->stage[stage];
     int64_t chunks = s->ptr[i + 1] - s->ptr[i];

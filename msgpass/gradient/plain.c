@@ -389,7 +389,7 @@ const char *must_be_plain(const hga_plan *plan, reason *room)
 {
     uint32_t read = 0, rounded = 0, operands = 0;
     for (hga_id f = 1; f <= plan->program.n_fields; f++) operands |= (uint32_t)storage_is_rounded(plan, f) << f;
-    if (rows_are_whole(plan) || (weights_are_sigmoids(plan) && plan->options.generic))
+    if (program_normaliser(&plan->program) != HGA_NORMALISER_SOFTMAX && plan->options.generic)
         return "another normaliser than softmax";
     for (hga_id s = 0; s < plan->program.n_stages; s++)
         if (plan->stage[s].kind == KIND_ATTEND_INSIDE) return "attention and its energies are one stage";

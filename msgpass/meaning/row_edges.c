@@ -27,12 +27,21 @@ typedef struct row_reading {
     hga_status st;
 } row_reading;
 
-static void add(row_reading *r, row_edge e)
+/* Room for n edges more, which count as read; NULL: there is none. */
+static row_edge *add_some(row_reading *r, int64_t n)
 {
     edge_rows *rows = r->rows;
-    if (!r->st && rows->n == rows->room)
-        r->st = hga_grow(rows->allocator, &rows->own, &rows->room, rows->n, rows->n + 1, sizeof *rows->own);
-    if (!r->st) rows->own[rows->n++] = e;
+    if (!r->st && rows->n + n > rows->room)
+        r->st = hga_grow(rows->allocator, &rows->own, &rows->room, rows->n, rows->n + n, sizeof *rows->own);
+    if (r->st) return NULL;
+    rows->n += n;
+    return rows->own + rows->n - n;
+}
+
+static void add(row_reading *r, row_edge e)
+{
+    row_edge *to = add_some(r, 1);
+    if (to) *to = e;
 }
 
 /* The children of v: places *first .. *first + the result of the list of children. */
@@ -62,10 +71,12 @@ static void read_segment(row_reading *r, const hga_segment *s)
     const hga_id *order = r->rows->r.src_order;
     hga_id first, end, hole;
     hga_segment_columns(s, r->position, &first, &end, &hole);
-    for (hga_id c = first; c < end; c++) {
+    const int64_t n = first < end ? (int64_t)end - first - (hole >= first && hole < end) : 0;
+    row_edge *to = add_some(r, n);
+    for (hga_id c = first; to && c < end; c++) {
         int64_t type = s->type + (int64_t)(r->position - s->row) * s->type_dst + (int64_t)c * s->type_src;
         hga_id u = order ? order[s->src + c] : s->src + c;
-        if (c != hole) add(r, (row_edge){u, (int32_t)type, s->weight, s->pos_of, s->src_pos_of});
+        if (c != hole) *to++ = (row_edge){u, (int32_t)type, s->weight, s->pos_of, s->src_pos_of};
     }
 }
 

@@ -1,0 +1,134 @@
+/* fast_whole.c: attention's adjoint where a threshold of all its scores weighs a row (entmax). Row by row: scores of
+   all edges; which of them have weights p and slopes u = p^(2 - alpha) count^(alpha - 1), most often few; what is
+   asked of these, dp, in the mean by u; and then what the few give and are given, ds = u (dp - mean). */
+#include "panel.h"
+
+void whole_row_lay_out(int64_t edges, whole_row *x, carver *room)
+{
+    const int64_t written = edges + KERNEL_PAD;
+    x->score = carve_floats(room, edges), x->count = carve_floats(room, edges);
+    x->weight = carve_floats(room, written), x->slope = carve_floats(room, written);
+    x->product = carve_floats(room, edges), x->place = carve(room, written, sizeof *x->place);
+}
+
+/* As how many tokens the row's edges count; is any of them not 1? */
+static int count_edges(const fast_pass *p, hga_id s)
+{
+    const hga_stage *stage = &p->program->stage[s];
+    int counts = 0;
+    for (int64_t i = 0; i < p->rows.n; i++) {
+        const row_edge *e = &p->rows.edge[i];
+        p->whole.count[i] = e->weight * (stage->by_mass ? p->nodes.mass[e->src] : 1);
+        counts |= p->whole.count[i] != 1;
+    }
+    return counts;
+}
+
+/* The row's weights; returns how many. */
+static hga_id weigh_row(const fast_pass *p, hga_id s, hga_id v, const float *q)
+{
+    const whole_row *x = &p->whole;
+    const double alpha = program_alpha(&p->plan->program);
+    for (int64_t at = 0; at < p->rows.n; at += KERNEL_CHUNK) {
+        const int64_t left = p->rows.n - at, n = left < KERNEL_CHUNK ? left : KERNEL_CHUNK;
+        score_edges(p, s, v, q, p->rows.edge + at, at, (hga_id)n, x->score + at);
+    }
+    return p->plan->kernels->entmax(&(kernel_entmax){.n = (hga_id)p->rows.n,
+                                                     .alpha = (float)alpha,
+                                                     .step = (float)(alpha - 1),
+                                                     .unit = 1,
+                                                     .score = x->score,
+                                                     .count = count_edges(p, s) ? x->count : NULL,
+                                                     .place = x->place,
+                                                     .weight = x->weight,
+                                                     .slope = x->slope});
+}
+
+/* The next of the edges that have weights, from number `at` of them on. */
+static hga_id find_some(const fast_pass *p, hga_id row, hga_id at, hga_id have, left_edge *out)
+{
+    const hga_id n = have - at < KERNEL_CHUNK ? have - at : KERNEL_CHUNK;
+    for (hga_id i = 0; i < n; i++) {
+        const hga_id place = p->whole.place[at + i];
+        out[i] = (left_edge){row, p->rows.edge[place], place};
+    }
+    return n;
+}
+
+/* What is asked of the weights of n edges, to `out`. */
+static void ask_weights(const fast_pass *p, hga_id s, hga_id v, const float *g, const left_edge *x, hga_id n,
+                        float *out)
+{
+    static const float none[KERNEL_CHUNK];
+    const float *value[KERNEL_CHUNK], *key;
+    float kept[KERNEL_CHUNK];
+    for (hga_id i = 0; i < n; i++) find_source(p, s, x[i].e.src, &key, &value[i]);
+    p->plan->kernels->grad_scores(
+        &(kernel_grad_row){.n = n, .dim = p->plan->shape.dim_v, .k = value, .score = none, .q = g}, out);
+    if (p->plan->options.dropout == 0) return;
+    drop_row(p, v, &x->e, sizeof *x, n, p->head, 1, kept);
+    for (hga_id i = 0; i < n; i++) out[i] *= kept[i];
+}
+
+/* What is asked of the row's weights in the mean, each as much as it has slope. */
+static float mean_asked(const fast_pass *p, hga_id s, hga_id v, const float *g, hga_id have)
+{
+    const whole_row *w = &p->whole;
+    left_edge x[KERNEL_CHUNK];
+    double along = 0, all = 0;
+    for (hga_id at = 0, n; at < have; at += n) {
+        n = find_some(p, 0, at, have, x);
+        ask_weights(p, s, v, g, x, n, w->product + at);
+    }
+    for (hga_id i = 0; i < have; i++) all += (double)w->slope[i], along += (double)w->slope[i] * (double)w->product[i];
+    return (float)(along / all);
+}
+
+static hga_status run_row(fast_pass *p, hga_id s, group *g, hga_id r)
+{
+    const hga_stage *stage = &p->program->stage[s];
+    const hga_id v = g->node[r];
+    const float *q = g->q_rows + (ptrdiff_t)r * p->field[stage->query].padded,
+                *given = g->g_rows + (ptrdiff_t)r * p->field[stage->out].padded;
+    left_edge x[KERNEL_CHUNK];
+    hga_status st = edges_read(&p->rows, v);
+    if (st) return st;
+    const hga_id have = weigh_row(p, s, v, q);
+    g->delta[r] = mean_asked(p, s, v, given, have);
+    for (hga_id at = 0, n; at < have; at += n) {
+        n = find_some(p, r, at, have, x);
+        run_some_edges(p, s, g, r, x, n, (known_edges){.weight = p->whole.weight + at, .slope = p->whole.slope + at});
+    }
+    return HGA_OK;
+}
+
+/* A panel of rows in the head at hand, sixteen at a time. */
+static hga_status run_panel(fast_pass *p, hga_id s, hga_id first, hga_id end)
+{
+    hga_status st = HGA_OK;
+    group *g = p->panel->group;
+    for (; first < end; first += KERNEL_TILE) {
+        load_sixteen(p, s, g, first);
+        for (hga_id r = 0; r < KERNEL_TILE; r++)
+            if (g->there >> r & 1u) HGA_TRY(run_row(p, s, g, r));
+        store_sixteen(p, s, g, first);
+    }
+done:
+    return st;
+}
+
+hga_status attend_whole(fast_pass *p, hga_id s, hga_id begin, hga_id end)
+{
+    hga_status st = HGA_OK;
+    const hga_id last = p->head;
+    if (p->finds) return HGA_OK;
+    for (hga_id first = begin / (2 * KERNEL_TILE) * 2 * KERNEL_TILE; first < end; first += STRIP_PANEL) {
+        const hga_id behind = first + STRIP_PANEL < end ? first + STRIP_PANEL : end;
+        for (p->head = last - p->heads + 1; p->head <= last && !is_passed_over(p, first, behind); p->head++)
+            HGA_TRY(run_panel(p, s, first, behind));
+        p->head = last;
+        attend_ends(p), columns_leave(p, s, first / STRIP_PANEL, first / STRIP_PANEL + 1);
+    }
+done:
+    return st;
+}
