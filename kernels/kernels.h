@@ -75,6 +75,7 @@ typedef struct kernel_heads {
     /* 0; or, where keys and values lie in memory and in no cache, the rows that k and v (or k16 and v16) have: of these
        n edges and of those that come next, which are asked for meanwhile */
     hga_id known;
+    int near; /* 1: keys and values are in a cache, or soon are: where they lie side by side nobody asks for them */
     /* bfloat16, in place of q, k and v; q16 neither padded nor scaled: products are multiplied by scale */
     const uint16_t *q16;
     const uint16_t *const *k16;

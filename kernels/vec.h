@@ -310,6 +310,21 @@ static inline __attribute__((always_inline)) vec vec_sums(vec *x)
     return x[0];
 }
 
+/* The same vector by vector, each with its number i, known when this is compiled: those before it are added up as
+   far as they can be, so that few are held at a time. Behind the last one x[0] is the result. */
+static inline __attribute__((always_inline)) void vec_sums_add(vec *x, int i, vec y)
+{
+    if (i & 1) y = VEC_ADD_TURNS(x[i - 1], y, 1);
+    if ((i & 3) == 3) y = VEC_ADD_TURNS(x[i - 3], y, 2);
+#if VEC_FLOATS > 4
+    if ((i & 7) == 7) y = VEC_ADD_TURNS(x[i - 7], y, 4);
+#endif
+#if VEC_FLOATS > 8
+    if (i == 15) y = VEC_ADD_TURNS(x[0], y, 8);
+#endif
+    x[i & (i + 1)] = y;
+}
+
 /* Vectors cut in parts of n lanes, n a power of two below VEC_FLOATS and known when this is compiled: lane by lane the
    sums of the first one's parts, then of the second's and so on, of n vectors; x is used up. */
 static inline __attribute__((always_inline)) vec vec_part_sums(vec *x, int n)

@@ -129,6 +129,14 @@ static void widen_head(worker *w, hga_id kv)
     w->plan->kernels->widen(n, w->at.v16_head, shape->dim_v, w->packed_value, padded(shape->dim_v));
 }
 
+/* Do the row's keys and values, as far as it is read, fit into the second cache twice at most? */
+static int is_near(const worker *w)
+{
+    enum { NEAR_FLOATS = 1 << 19 };
+    const hga_shape *s = &w->plan->shape;
+    return (w->chunk.number + w->chunk.n) * s->n_kv_heads * (s->dim + s->dim_v) <= NEAR_FLOATS && !w->reader.far;
+}
+
 /* Edges first .. first + n - 1 of the chunk, whose sources are in w->at.k and w->at.v, for all heads at once; `known`
    as in kernel_heads. */
 static kernel_heads heads_of(const worker *w, hga_id first, hga_id n, hga_id known, const chunk_heads *at)
@@ -147,6 +155,7 @@ static kernel_heads heads_of(const worker *w, hga_id first, hga_id n, hga_id kno
         .k = w->at.k + first,
         .v = w->at.v + first,
         .known = known,
+        .near = is_near(w),
         .k_head = at->k_stride,
         .v_head = at->v_stride,
         .r = w->io->rel_key.data ? w->at.r + first : NULL,

@@ -1,0 +1,91 @@
+/* Keys and values that are in a cache and lie side by side are not asked for, and scores go by strips of heads: the
+   bits are those of rows that lie anywhere. */
+#include "kernel_cases.h"
+
+enum { MOST_HEADS = 20, DIM = 64, FLOATS = MOST_HEADS * DIM, PAGE = 16 };
+
+typedef struct heads_case {
+    float k[KERNEL_CHUNK + 1][FLOATS], v[KERNEL_CHUNK + 1][FLOATS], q[FLOATS], bias[KERNEL_CHUNK + KERNEL_PAD];
+    const float *ks[KERNEL_CHUNK], *vs[KERNEL_CHUNK];
+} heads_case;
+
+typedef struct heads_state {
+    float greatest[MOST_HEADS], sum[MOST_HEADS], acc[FLOATS];
+} heads_state;
+
+/* Rows side by side in pages of PAGE edges, of which the first has `in_first`. */
+static void lay_rows(heads_case *x, hga_id n, hga_id columns, hga_id in_first)
+{
+    for (hga_id e = 0; e < n; e++) {
+        const ptrdiff_t at = (ptrdiff_t)e * columns + (e + PAGE - in_first) / PAGE * KERNEL_PAD;
+        x->ks[e] = x->k[0] + at, x->vs[e] = x->v[0] + at;
+    }
+}
+
+static void draw_case(heads_case *x)
+{
+    for (hga_id e = 0; e <= KERNEL_CHUNK; e++)
+        for (int j = 0; j < FLOATS; j++) x->k[e][j] = draw(1), x->v[e][j] = draw(1);
+    for (int j = 0; j < FLOATS; j++) x->q[j] = draw(1);
+    for (hga_id e = 0; e < KERNEL_CHUNK; e++) x->bias[e] = draw(2);
+}
+
+static heads_state attend(const kernel_table *t, const heads_case *x, hga_id n, hga_id kv, hga_id share, int near)
+{
+    heads_state s = {.sum = {0}};
+    for (hga_id h = 0; h < kv * share; h++) s.greatest[h] = -INFINITY;
+    t->attend_heads(&(kernel_heads){.n = n,
+                                    .heads = kv * share,
+                                    .dim = DIM,
+                                    .dim_v = DIM,
+                                    .share = share,
+                                    .near = near,
+                                    .q = x->q,
+                                    .q_head = DIM,
+                                    .k = x->ks,
+                                    .v = x->vs,
+                                    .k_head = DIM,
+                                    .v_head = DIM,
+                                    .bias = x->bias,
+                                    .greatest = s.greatest,
+                                    .sum = s.sum,
+                                    .acc = s.acc,
+                                    .acc_head = DIM});
+    return s;
+}
+
+/* The vector of head h by the formula, in double. */
+static void check_head(const heads_case *x, const heads_state *s, hga_id n, hga_id h, hga_id share)
+{
+    double sum = 0, out[DIM] = {0};
+    for (hga_id e = 0; e < n; e++) {
+        double score = (double)x->bias[e];
+        for (int j = 0; j < DIM; j++) score += (double)x->q[h * DIM + j] * (double)x->ks[e][h / share * DIM + j];
+        const double weight = exp2(score);
+        sum += weight;
+        for (int j = 0; j < DIM; j++) out[j] += weight * (double)x->vs[e][h / share * DIM + j];
+    }
+    for (int j = 0; j < DIM; j++) assert_true(fabs(out[j] / sum - (double)(s->acc[h * DIM + j] / s->sum[h])) < 1e-5);
+}
+
+static void rows_side_by_side_have_the_bits_of_others(void **unused)
+{
+    (void)unused;
+    heads_case *x = malloc(sizeof *x);
+    FOR_EACH_ISA(t)
+    for (int round = 0; round < 60; round++) {
+        const hga_id kv = 1 + below(5), share = 1 + below(4), n = 1 + below(KERNEL_CHUNK);
+        draw_case(x);
+        lay_rows(x, n, kv * DIM, 1 + below(PAGE));
+        const heads_state near = attend(t, x, n, kv, share, 1), anywhere = attend(t, x, n, kv, share, 0);
+        assert_memory_equal(&near, &anywhere, sizeof near);
+        for (hga_id h = 0; h < kv * share; h++) check_head(x, &near, n, h, share);
+    }
+    free(x);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(rows_side_by_side_have_the_bits_of_others)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
