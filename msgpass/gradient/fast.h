@@ -266,8 +266,9 @@ hga_status fast_attend(fast_pass *p, hga_id s);
 hga_status attend_range(fast_pass *p, hga_id s, hga_id begin, hga_id end);
 void attend_ends(fast_pass *p);
 
-/* fast_whole.c: the same of rows that a threshold of all their scores weighs; its memory. */
-hga_status attend_whole(fast_pass *p, hga_id s, hga_id begin, hga_id end);
+/* fast_whole.c: the same of a panel's rows, from position `first` on and before `end`, that a threshold of all their
+   scores weighs; its memory. */
+hga_status attend_whole(fast_pass *p, hga_id s, hga_id first, hga_id end);
 void whole_row_lay_out(int64_t edges, whole_row *x, carver *room);
 
 /* fast_energies.c: programs that go on with states. */

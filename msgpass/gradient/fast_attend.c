@@ -269,6 +269,7 @@ static hga_status attend_panel(fast_pass *p, hga_id s, hga_id first, hga_id end)
 {
     hga_status st = HGA_OK;
     panel *x = p->panel;
+    if (rows_are_whole(p->plan)) return attend_whole(p, s, first, end);
     found *f = x->found ? x->found + s * groups_of(p->plan) + first / KERNEL_TILE : NULL;
     hga_id left = (end - first + 2 * KERNEL_TILE - 1) / (2 * KERNEL_TILE) * 2, n = left < GROUPS ? left : GROUPS;
     x->n = x->remembered, x->noted = 0;
@@ -305,8 +306,7 @@ hga_status attend_range(fast_pass *p, hga_id s, hga_id begin, hga_id end)
     x->parts = parts_of(p->call, s);
     rows_open(&p->rows, p->plan, s);
     x->begin = begin, x->end = end;
-    if (rows_are_whole(p->plan)) return attend_whole(p, s, begin, end);
-    if (goes_by_columns(p, s)) return attend_by_columns(p, s);
+    if (!rows_are_whole(p->plan) && goes_by_columns(p, s)) return attend_by_columns(p, s);
     for (hga_id first = begin / (2 * KERNEL_TILE) * 2 * KERNEL_TILE; first < end; first += STRIP_PANEL) {
         HGA_TRY(attend_heads(p, s, first, end));
         if (++x->panels * POUR_TYPES >= p->call->io->rel_key.rows) attend_ends(p);

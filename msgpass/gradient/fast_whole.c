@@ -102,33 +102,19 @@ static hga_status run_row(fast_pass *p, hga_id s, group *g, hga_id r)
     return HGA_OK;
 }
 
-/* A panel of rows in the head at hand, sixteen at a time. */
-static hga_status run_panel(fast_pass *p, hga_id s, hga_id first, hga_id end)
+/* Sixteen rows at a time. Weights hang on all scores of a row, so that nothing is found for later calls. */
+hga_status attend_whole(fast_pass *p, hga_id s, hga_id first, hga_id end)
 {
     hga_status st = HGA_OK;
     group *g = p->panel->group;
-    for (; first < end; first += KERNEL_TILE) {
-        load_sixteen(p, s, g, first);
+    if (p->finds) return HGA_OK;
+    for (hga_id at = first; at < end && at < first + STRIP_PANEL; at += KERNEL_TILE) {
+        load_sixteen(p, s, g, at);
         for (hga_id r = 0; r < KERNEL_TILE; r++)
             if (g->there >> r & 1u) HGA_TRY(run_row(p, s, g, r));
-        store_sixteen(p, s, g, first);
+        store_sixteen(p, s, g, at);
     }
-done:
-    return st;
-}
-
-hga_status attend_whole(fast_pass *p, hga_id s, hga_id begin, hga_id end)
-{
-    hga_status st = HGA_OK;
-    const hga_id last = p->head;
-    if (p->finds) return HGA_OK;
-    for (hga_id first = begin / (2 * KERNEL_TILE) * 2 * KERNEL_TILE; first < end; first += STRIP_PANEL) {
-        const hga_id behind = first + STRIP_PANEL < end ? first + STRIP_PANEL : end;
-        for (p->head = last - p->heads + 1; p->head <= last && !is_passed_over(p, first, behind); p->head++)
-            HGA_TRY(run_panel(p, s, first, behind));
-        p->head = last;
-        attend_ends(p), columns_leave(p, s, first / STRIP_PANEL, first / STRIP_PANEL + 1);
-    }
+    columns_leave(p, s, first / STRIP_PANEL, first / STRIP_PANEL + 1);
 done:
     return st;
 }
