@@ -7,6 +7,7 @@ import hashlib
 import itertools
 import threading
 import uuid
+import weakref
 from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple, cast
 
 import numpy as np
@@ -42,7 +43,8 @@ class Transport:
     own: the library's may be gone when one arrives."""
 
     def __init__(self, group: Optional[Any]) -> None:
-        self.group = group if group is not None else dist.group.WORLD
+        # The group is the caller's: one that is kept here would outlive destroy_process_group, and its threads the interpreter.
+        self._group = weakref.ref(group if group is not None else dist.group.WORLD)
         if "gloo" not in dist.get_backend(self.group):
             raise refuse(f"distributed: the group's backend is {dist.get_backend(self.group)}: messages go by gloo")
         self.ranks = dist.get_process_group_ranks(self.group)
@@ -59,6 +61,13 @@ class Transport:
         self.c.rank, self.c.n_ranks = dist.get_rank(self.group), len(self.ranks)
         self.c.start, self.c.test, self.c.wait = lib.hga_py_start, lib.hga_py_test, lib.hga_py_wait
         self.c.gather, self.c.fail = lib.hga_py_gather, lib.hga_py_fail
+
+    @property
+    def group(self) -> Any:
+        group = self._group()
+        if group is None:
+            raise refuse("distributed: the group has been destroyed")
+        return group
 
     def _begin(self, channel: int, send: Sequence[Tuple[int, torch.Tensor]], receive: Sequence[Tuple[int, torch.Tensor]]) -> List[Any]:
         tag = self._tag + channel
@@ -145,12 +154,14 @@ class Transport:
 
         if self._failure is not None:
             return self._said()
-        threading.Thread(target=run, daemon=True).start()
+        waits = threading.Thread(target=run, daemon=True)
+        waits.start()
         while not over.wait(PATIENCE):
             if self._store.check(["failure"]):
                 status, _, text = self._store.get("failure").decode().partition(" ")
                 self._failure = (int(status), text)
                 return self._said()
+        waits.join()  # a thread that lets go of works while the interpreter ends would abort the process
         if raised:
             raise raised[0]
         return 0

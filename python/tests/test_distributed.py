@@ -7,6 +7,7 @@ import sys
 import tempfile
 import time
 import unittest
+import weakref
 
 import numpy as np
 
@@ -362,6 +363,22 @@ def a_rank_that_fails_leaves_nobody_waiting(rank, n):
     assert time.monotonic() - start < MINUTE / 2
 
 
+def a_group_that_is_destroyed_is_let_go(rank, n):
+    """Threads of a group that is kept would be at work when the interpreter ends, which aborts the process."""
+    h = hga.dense(40)
+    d = hga.torch.distributed(h)
+    q, k, v = cut(d, random(h))
+    q.requires_grad_()
+    d.attention(q, k, v).sum().backward()
+    group = weakref.ref(dist.group.WORLD)
+    dist.barrier()
+    dist.destroy_process_group()
+    assert group() is None
+    tasks = [pathlib.Path(f"/proc/self/task/{t}/comm").read_text().strip() for t in os.listdir("/proc/self/task")]
+    assert not any("gloo" in name for name in tasks), tasks
+    refused("the group has been destroyed", lambda: d.attention(q, k, v))
+
+
 FACTS = [
     trees_have_the_bits_of_one_process, families_do, windows_and_all_pairs_do, options_do, sixteen_bits_stay,
     two_axes_are_one_head, cuts_are_the_callers, a_rank_may_have_no_rows, a_group_may_be_a_part, a_call_is_made_again, what_one_rank_refuses_all_raise,
@@ -373,11 +390,11 @@ FACTS = [
 
 @unittest.skipIf(torch is None, "torch is not installed")
 class Ranks(unittest.TestCase):
-    def on(self, n):
+    def on(self, n, facts=FACTS):
         with tempfile.TemporaryDirectory() as folder:
             context = mp.get_context("forkserver")
             context.set_forkserver_preload(["test_distributed"])  # torch is loaded once, for all ranks
-            ranks = [context.Process(target=started, args=(r, n, folder, FACTS)) for r in range(n)]
+            ranks = [context.Process(target=started, args=(r, n, folder, facts)) for r in range(n)]
             for p in ranks:
                 p.start()
             end = time.monotonic() + 4 * MINUTE
@@ -396,6 +413,9 @@ class Ranks(unittest.TestCase):
 
     def test_three_ranks(self):
         self.on(3)
+
+    def test_a_group_ends(self):
+        self.on(2, [a_group_that_is_destroyed_is_let_go])
 
     def test_a_model_learns_what_one_process_learns(self):
         example = pathlib.Path(__file__).resolve().parents[2] / "examples" / "python" / "characters_ranks.py"
