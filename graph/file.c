@@ -183,11 +183,18 @@ hga_status hga_file_open(hga_file *f, const char *path)
 
 /* ---- keeping ---- */
 
+/* Why writing fails, of a stream that only knows that it did: the system says it again of one byte more, which goes
+   away with a file that is not kept, or of none where what is written stays. */
+static int why_written_badly(const hga_file *f)
+{
+    return write(fileno(f->stream), "", f->in_place ? 0 : 1) < 0 ? errno : EIO;
+}
+
 hga_status hga_file_flush(hga_file *f)
 {
     errno = 0;
     if (fflush(f->stream) == 0 && !ferror(f->stream)) return HGA_OK;
-    return cannot("write", f, errno ? errno : EIO);
+    return cannot("write", f, errno ? errno : why_written_badly(f));
 }
 
 static int link_to(const char *name, int fd)

@@ -81,6 +81,21 @@ static void what_is_written_as_it_comes_is_not_shared(void **state)
     assert_status(HGA_EINVAL, hga_file_share(&f));
 }
 
+/* Later writes find nothing to flush, and the stream knows no reason. */
+static void a_full_device_is_named_as_such_however_much_is_written(void **state)
+{
+    static const char bytes[1 << 16];
+    (void)state;
+    for (size_t n = 1; n <= sizeof bytes; n *= 2) {
+        hga_file f;
+        assert_ok(hga_file_open(&f, "/dev/full"));
+        (void)!fwrite(bytes, 1, n, f.stream);
+        (void)!fwrite(bytes, 1, n, f.stream);
+        assert_status(HGA_EIO, hga_file_keep(&f));
+        assert_string_equal(hga_error_detail(), "cannot write /dev/full: No space left on device");
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -88,6 +103,7 @@ int main(void)
         cmocka_unit_test(it_replaces_a_file_as_a_whole),
         cmocka_unit_test(nothing_is_left_of_one_that_is_dropped),
         cmocka_unit_test(what_is_written_as_it_comes_is_not_shared),
+        cmocka_unit_test(a_full_device_is_named_as_such_however_much_is_written),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

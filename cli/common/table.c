@@ -83,6 +83,7 @@ int json_print(FILE *file, json_t *document)
     if (!failed)
         failed = json_dumpf(whole, file, JSON_INDENT(2) | JSON_REAL_PRECISION(12)) != 0 || fputc('\n', file) == EOF;
     json_decref(whole);
+    if (failed && file != stdout && ferror(file)) return CLI_GOOD;
     return failed ? complain(CLI_OUTSIDE, "the JSON cannot be written, or memory ran out") : CLI_GOOD;
 }
 

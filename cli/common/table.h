@@ -24,7 +24,8 @@ int table_stands_left(const json_t *rows, const column *c);
 /* Columns end with a NULL key. A member that is null or missing shows as "-". */
 int table_print(FILE *file, const json_t *rows, const column *columns);
 
-/* Print a document on `file`, with "schema" first. Takes over the reference; NULL means that memory ran out. */
+/* Print a document on `file`, with "schema" first. Takes over the reference; NULL means that memory ran out. Who
+   keeps another file than standard output tells why it could not be written. */
 int json_print(FILE *file, json_t *document);
 
 /* A member of a row: "" without a text, 0 without a number. */
