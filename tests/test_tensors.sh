@@ -51,6 +51,19 @@ put("after.safetensors", header, body + bytes(4))
 put("beyond.safetensors", header, body[:-4])
 text = json.dumps(header)[:-1].encode() + b', "h": {"dtype": "F16", "shape": [0], "data_offsets": [0, 0]}}'
 open("twice.safetensors", "wb").write(struct.pack("<Q", len(text)) + text + body)
+import io, zipfile
+def member(array, n):
+    to = io.BytesIO()
+    np.save(to, array)
+    return to.getvalue()[:n]
+for path, n in ("missing.npz", -40), ("headless.npz", 20):
+    with zipfile.ZipFile(path, "w") as z:
+        z.writestr("a.npy", member(half, None))
+        z.writestr("b.npy", member(q, n))
+open("missing.npy", "wb").write(member(q, -40))
+open("more.npy", "wb").write(member(q, None) + b"x")
+open("absurd.safetensors", "wb").write(struct.pack("<Q", 1 << 62) + text + body)
+open("absurd_too.safetensors", "wb").write(b"\xff" * 8 + text + body)
 open("cut.npz", "wb").write(open("several.npz", "rb").read()[:-40])
 END
 python3 make.py || exit 1
@@ -131,6 +144,16 @@ fact metadata_are_no_tensor refused 3 "has no tensor '__metadata__'" run model.s
 fact an_archive_must_be_whole refused 3 "cut.npz: is no .npz file" run cut.npz:a new.npy
 fact one_array_has_no_name refused 3 "single.npy: is one array" run single.npy:a new.npy
 fact a_missing_file_is_named refused 3 "gone.npz:a" run gone.npz:a new.npy
+fact a_list_is_of_whole_arrays refused 3 "missing.npz:b: has 1496 bytes of elements where its shape needs 1536" "$hga" tensor missing.npz
+fact headers_too refused 3 "headless.npz" "$hga" tensor headless.npz
+fact one_array_is_whole_too refused 3 "missing.npy: has 1496 bytes of elements where its shape needs 1536" "$hga" tensor missing.npy
+fact or_longer refused 3 "more.npy: goes on after its 1536 bytes of elements" "$hga" tensor more.npy
+for command in tensor 'attend dense --key single.npy --value single.npy --out new.npy --query'; do
+    # shellcheck disable=SC2086 # words
+    fact an_absurd_header_is_told refused 3 "absurd.safetensors: is no .npy, .npz or .safetensors file: its header would have 4611686018427387904 bytes" "$hga" $command absurd.safetensors
+    # shellcheck disable=SC2086 # words
+    fact one_of_as_many_as_there_are refused 3 "its header would have 18446744073709551615 bytes" "$hga" $command absurd_too.safetensors
+done
 fact tensor_needs_a_file refused 2 "FILE is missing" "$hga" tensor
 
 # ---- tables of a batch ----

@@ -24,12 +24,11 @@ static int read_header(archive *a, int64_t *first)
     int status = CLI_GOOD;
     if (fread(size, 1, 8, a->stream) == 8)
         for (int i = 0; i < 8; i++) n |= (uint64_t)size[i] << 8 * i;
-    if (n < 2 || n > MOST_HEADER) return complain(CLI_DATA, "%s: is no .npy, .npz or .safetensors file", a->path);
-    *first = 8 + (int64_t)n;
-    TRY(take((int64_t)n, 1, &text));
-    if (fread(text, 1, n, a->stream) != n)
+    if (n >= 2 && n <= MOST_HEADER) TRY(take((int64_t)n, 1, &text));
+    if (!text || fread(text, 1, n, a->stream) != n)
         TRY(complain(CLI_DATA, "%s: is no .npy, .npz or .safetensors file: its header would have %" PRIu64 " bytes",
                      a->path, n));
+    *first = 8 + (int64_t)n;
     TRY(json_file_parse(a->path, text, (size_t)n, JSON_REJECT_DUPLICATES, &a->header));
     if (!json_is_object(a->header)) TRY(complain(CLI_DATA, "%s: its header is no JSON object", a->path));
 done:
@@ -142,14 +141,14 @@ static int open_memory(const archive *a, char *bytes, size_t n, FILE **stream)
 }
 
 /* The member becomes the stream, in place of the one before. */
-static int unpack(archive *a, int64_t i, int64_t most)
+static int unpack(archive *a, int64_t i)
 {
     int64_t bytes = 0, room;
     uint8_t *unpacked;
     int status = CLI_GOOD;
     fclose(a->stream), free(a->unpacked);
     a->stream = NULL, a->unpacked = NULL;
-    TRY(complain_of(hga_npz_unpack(a->npz, i, most, &unpacked, &bytes, &room), CLI_DATA, a->path));
+    TRY(complain_of(hga_npz_unpack(a->npz, i, INT64_MAX, &unpacked, &bytes, &room), CLI_DATA, a->path));
     a->unpacked = (char *)unpacked;
     if (bytes == 0) TRY(complain(CLI_DATA, "%s: %s: has no bytes", a->path, a->array[i].name));
     TRY(open_memory(a, a->unpacked, (size_t)bytes, &a->stream));
@@ -157,12 +156,12 @@ done:
     return status;
 }
 
-int archive_look(archive *a, int64_t i, int64_t most)
+int archive_look(archive *a, int64_t i)
 {
     archived *t = &a->array[i];
     int status = CLI_GOOD;
     if (a->header) return CLI_GOOD;
-    if (a->npz) TRY(unpack(a, i, most));
+    if (a->npz) TRY(unpack(a, i));
     rewind(a->stream);
     TRY(complain_of(hga_npy_read_header(a->path, a->stream, &t->has), CLI_DATA, a->path));
     t->is_read = 1, t->at = ftello(a->stream), t->end = stream_bytes(a->stream);
@@ -195,7 +194,8 @@ int archive_open(const char *path, archive *a)
     size_t n = fread(lead, 1, sizeof lead, a->stream);
     rewind(a->stream);
     if (n >= 4 && memcmp(lead, "PK\3\4", 4) == 0) return open_npz(a);
-    return n == sizeof lead && lead[7] == 0 && lead[8] == '{' ? open_safetensors(a) : open_npy(a);
+    const int is_numpy = n >= 6 && memcmp(lead, "\x93NUMPY", 6) == 0;
+    return n == sizeof lead && lead[8] == '{' && !is_numpy ? open_safetensors(a) : open_npy(a);
 }
 
 void archive_close(archive *a)

@@ -31,8 +31,8 @@ typedef struct archive {
 /* What the first bytes say it is; "-" is standard input. The arrays of a .safetensors are known then, those of others
    by name. */
 int archive_open(const char *path, archive *out);
-/* What array i is, and the stream that has its elements; of a .npz no more than `most` bytes of it. */
-int archive_look(archive *a, int64_t i, int64_t most);
+/* What array i is, and the stream that has its elements. */
+int archive_look(archive *a, int64_t i);
 void archive_close(archive *a);
 
 #endif

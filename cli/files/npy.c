@@ -186,12 +186,22 @@ done:
 
 /* ---- what is asked for ---- */
 
+/* Are there as many bytes as its shape needs? */
+static int check_bytes(const char *name, const archived *of)
+{
+    const int64_t bytes = of->end - of->at, needs = of->has.count * of->has.size;
+    if (bytes < needs || (bytes > needs && of->type))
+        return complain(CLI_DATA, "%s: has %lld bytes of elements where its shape needs %lld", name, (long long)bytes,
+                        (long long)needs);
+    if (bytes == needs) return CLI_GOOD;
+    return complain(CLI_DATA, "%s: goes on after its %lld bytes of elements", name, (long long)needs);
+}
+
 /* Has the array the kind of number that is wished, and are its elements there, before any is read? */
 static int check_array(const reading *r)
 {
     const archived *of = r->of;
     char room[ELEMENT_NAME];
-    const int64_t bytes = of->end - of->at;
     if (!of->is_read)
         return complain(CLI_DATA, "%s: has the type %s, which is none of F16 BF16 F32 F64 I32 I64", r->name, of->type);
     if (!element_is_read(&of->has))
@@ -200,12 +210,7 @@ static int check_array(const reading *r)
         return complain(CLI_DATA, "%s: holds %s where %s is needed", r->name, element_name(&of->has, room),
                         r->wish ? "float16, bfloat16, float32 or float64" : "int32 or int64");
     if (of->has.n_dims == 0) return complain(CLI_DATA, "%s: holds a single number, not an array", r->name);
-    const int64_t needs = of->has.count * of->has.size;
-    if (bytes < needs || (bytes > needs && of->type))
-        return complain(CLI_DATA, "%s: has %lld bytes of elements where its shape needs %lld", r->name,
-                        (long long)bytes, (long long)needs);
-    if (bytes == needs) return CLI_GOOD;
-    return complain(CLI_DATA, "%s: goes on after its %lld bytes of elements", r->name, (long long)needs);
+    return check_bytes(r->name, of);
 }
 
 /* All of an array, a part, or, without a place for either, its sizes. */
@@ -263,7 +268,7 @@ static int read_path(const char *path, content wish, const npy_part *part, int s
     const char *name = split_name(file);
     TRY(archive_open(file, &a));
     TRY(find_array(&a, name, &i));
-    TRY(archive_look(&a, i, INT64_MAX));
+    TRY(archive_look(&a, i));
     TRY(read_array(&(reading){out->path, a.stream, &a.array[i], wish}, part, sizes, out));
 done:
     archive_close(&a);
@@ -282,17 +287,27 @@ int npy_read_part(const char *path, const npy_part *part, npy *out) { return rea
 
 int npy_read_sizes(const char *path, npy *out) { return read_path(path, REAL, NULL, 1, out); }
 
-/* Every array's name, type and shape. */
+/* Are the bytes there of an array in a list, if they are of a type that we know? */
+static int check_listed(const archive *a, const archived *t)
+{
+    char name[512];
+    if (!t->is_read) return CLI_GOOD;
+    snprintf(name, sizeof name, "%s%s%s", a->path, *t->name ? ":" : "", t->name);
+    return check_bytes(name, t);
+}
+
+/* Every array's name, type and shape. All of a .npz is unpacked, one array at a time: nothing less tells whether it is
+   there. */
 int npy_each(const char *path, npy_visitor visit, void *context)
 {
-    enum { HEADER = 12 + (1 << 16) }; /* no header of a .npy is longer */
     archive a = {0};
     char room[ELEMENT_NAME];
     int status = CLI_GOOD;
     TRY(archive_open(path, &a));
     for (int64_t i = 0; i < a.n; i++) {
         const archived *t = &a.array[i];
-        TRY(archive_look(&a, i, HEADER));
+        TRY(archive_look(&a, i));
+        TRY(check_listed(&a, t));
         TRY(visit(t->name, t->is_read ? element_name(&t->has, room) : t->type, t->has.n_dims, t->has.dim, context));
     }
 done:
