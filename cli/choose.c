@@ -12,6 +12,7 @@
 #include "measured.h"
 #include "progress.h"
 #include "table.h"
+#include "terminal.h"
 #include "trial.h"
 
 enum { DEFAULT_SEED = 1, PROBE_TOKENS = 1024, PROBE_WEIGHTS = 1 << 26 };
@@ -21,10 +22,11 @@ typedef struct arguments {
     attend_paths paths;
     const char *variants, *out;
     hga_options options;
-    double scale, seconds;
+    typed_call call;
+    double seconds;
     int64_t seed;
     tensor_layout layout;
-    int has_scale, causal, json, quiet, progress;
+    int causal, json, quiet, progress;
 } arguments;
 
 typedef struct outcome {
@@ -36,6 +38,7 @@ typedef struct outcome {
 /* What all candidates are measured on and against. */
 typedef struct bench {
     scene whole, probe; /* the probe is the first tokens, for attention rows; it borrows everything from the whole */
+    call_files files;   /* what is done with scores, in files */
     hga_id dim_v;
     reference dense;
 } bench;
@@ -56,14 +59,6 @@ static int take_tensor(tensor_file *t, hga_id heads, float **out)
     *out = t->array.real;
     t->array.real = NULL;
     return CLI_GOOD;
-}
-
-/* S is meant where the engine multiplies by 1 / sqrt(dim) */
-static void scale_query(const arguments *a, embedding *e)
-{
-    double factor = a->scale * sqrt(e->dim);
-    for (int64_t i = 0; a->has_scale && i < (int64_t)e->n * e->heads * e->dim; i++)
-        e->query[i] = (float)(factor * e->query[i]);
 }
 
 /* as many tokens as have attention rows in bounded memory */
@@ -91,7 +86,7 @@ static int bench_make(const arguments *a, bench *b)
     TRY(take_tensor(&io.query, e->heads, &e->query));
     TRY(take_tensor(&io.key, e->heads, &e->key));
     TRY(take_tensor(&io.value, e->heads, &e->value));
-    scale_query(a, e);
+    if (call_typed(&a->call)) b->whole.call = &a->call, b->whole.files = &b->files;
 done:
     attend_io_clear(&io);
     return status;
@@ -100,10 +95,30 @@ done:
 static void bench_clear(bench *b)
 {
     scene_clear(&b->whole);
+    call_files_clear(&b->files);
     reference_clear(&b->dense);
 }
 
 /* ---- one candidate ---- */
+
+static void make_probe(bench *b)
+{
+    b->probe = b->whole;
+    b->probe.words.n = probe_tokens(&b->whole.words);
+}
+
+/* Those that can be called as is asked; of trees any shows it. */
+static int keep_callable(const arguments *a, bench *b, contenders *all)
+{
+    for (int i = 0; i < all->n; i++) {
+        const contender *c = &all->of[i];
+        if (!c->height) continue;
+        MUST(scene_route(&b->whole, c->height, c->medians, (uint64_t)a->seed));
+        break;
+    }
+    make_probe(b);
+    return contenders_keep(&b->probe, a->variants, all);
+}
 
 /* Error and cost on all tokens, and the divergence of attention's rows on the first ones. */
 static int try_one(const arguments *a, bench *b, outcome *o)
@@ -113,10 +128,11 @@ static int try_one(const arguments *a, bench *b, outcome *o)
                            .options = a->options,
                            .rules = {.budget = a->seconds}};
     if (o->tried->height) MUST(scene_route(&b->whole, o->tried->height, o->tried->medians, (uint64_t)a->seed));
-    b->probe = b->whole;
-    b->probe.words.n = probe_tokens(e);
+    make_probe(b);
     MUST(trial_run(&b->whole, o->tried, &way, &b->dense, &o->t));
-    return trial_probe(&b->probe, o->tried, &a->options, &b->dense, &o->t);
+    MUST(trial_probe(&b->probe, o->tried, &a->options, &b->dense, &o->t));
+    if (normaliser_makes_zeros(&a->call.normaliser)) o->t.divergence = NAN; /* of a zero it would be infinite */
+    return CLI_GOOD;
 }
 
 /* Every candidate in turn, telling how far it is. */
@@ -213,13 +229,15 @@ static int print_results(const arguments *a, const bench *b, const outcome *all,
     int status = CLI_GOOD;
     for (int i = 0; i < n; i++) TRY(row_append(rows, outcome_json(&all[i], b)));
     if (a->json) {
-        TRY(json_print(stdout, json_pack("{s:i, s:i, s:i, s:i, s:b, s:i, s:I, s:O}", "tokens", e->n, "heads", e->heads,
-                                         "dim", e->dim, "dim_v", b->dim_v, "causal", a->causal, "kl_tokens",
-                                         probe_tokens(e), "seed", (json_int_t)a->seed, "rows", rows)));
+        TRY(json_print(stdout, json_pack("{s:i, s:i, s:i, s:i, s:b, s:i, s:I, s:o, s:O}", "tokens", e->n, "heads",
+                                         e->heads, "dim", e->dim, "dim_v", b->dim_v, "causal", a->causal, "kl_tokens",
+                                         probe_tokens(e), "seed", (json_int_t)a->seed, "call", call_json(&a->call),
+                                         "rows", rows)));
         goto done;
     }
-    printf("%d tokens, %d heads x %d%s; KL on the first %d tokens\n\n", e->n, e->heads, e->dim,
-           a->causal ? ", causal" : "", probe_tokens(e));
+    printf("%d tokens, %d heads x %d%s", e->n, e->heads, e->dim, a->causal ? ", causal" : "");
+    call_tell(stdout, &a->call, terminal_text);
+    printf("; KL on the first %d tokens\n\n", probe_tokens(e));
     TRY(table_print(stdout, rows, columns));
     printf("\nfront: nothing else is both as near to dense attention (rel L2) and as cheap, in time or in FLOP.\n");
     if (a->causal) print_advice(e->n);
@@ -247,15 +265,6 @@ static int read_seconds(const char *text, void *input)
     return CLI_GOOD;
 }
 
-static int read_scale(const char *text, void *input)
-{
-    arguments *a = input;
-    a->has_scale = 1;
-    MUST(read_number("--scale", text, &a->scale));
-    if (fabs(a->scale) > 1e6) return complain(CLI_USAGE, "--scale: %s is not in -1e6 .. 1e6", text);
-    return CLI_GOOD;
-}
-
 /* Names and paths that are wrong are told before tensors are read. */
 static int check(void *input)
 {
@@ -273,7 +282,6 @@ static const option_row options[] = {
      "query tensor of the tokens, [rows][dim] or [rows][heads][dim]; - is standard input", 1},
     {"key", TEXT(arguments, paths.key), "FILE", 0, "key tensor of as many rows; its heads divide the query's", 1},
     {"value", TEXT(arguments, paths.value), "FILE", 0, "value tensor, with the key's rows and heads", 1},
-    {"scale", READ(read_scale), "S", 0, "factor of q . k (default: 1 / sqrt(dim))", 1},
     {"causal", FLAG(arguments, causal), NULL, 0, "no token sees a later one; compared with causal dense attention", 2},
     {"variants", TEXT(arguments, variants), "LIST", 0, "names with commas between them (default: all)", 2},
     {"seconds", READ(read_seconds), "S", 0, "seconds of repeats for each candidate (default: 0.25)", 3},
@@ -284,7 +292,7 @@ static const option_row options[] = {
     {"quiet", FLAG(arguments, quiet), NULL, 0, "leave out the line on stderr that says how the tensors were read", 9},
     {"progress", FLAG(arguments, progress), NULL, 0, "write a line to stderr after each candidate: how many are done",
      9},
-    {",o", TEXT(arguments, out), "FILE", 0, "draw error against time and against FLOP, as .svg or .png", 9},
+    {"output,o", TEXT(arguments, out), "FILE", 0, "draw error against time and against FLOP, as .svg or .png", 9},
     {"json", FLAG(arguments, json), NULL, 0, "as JSON", 9},
     {0},
 };
@@ -294,7 +302,8 @@ static const char doc[] =
     "error.\vrel L2 is the distance of the output from dense attention's, KL the mean over attention rows of "
     "KL(variant || dense) in nats, on the first 1024 tokens (fewer with many heads). FLOP and ms are of one execution, "
     "after the graph and its plan are made; a key head that several query heads share is measured as if each had its "
-    "own. MB is graph, plan, workspace and tensors together.\n\n"
+    "own. MB is graph, plan, workspace and tensors together. --softcap and the other options for scores apply to all, "
+    "dense attention among them; variants that cannot have them are left out, and named.\n\n"
     "Candidates are windows, bpt, htransformer and hsa with parameters from a few tokens up to where they see "
     "everything, as -p takes them, and Treeformers of several heights whose hyperplanes have seeded random directions "
     "and pass through the origin (split=random) or the median key of their node (split=median); coarse levels weigh "
@@ -302,7 +311,10 @@ static const char doc[] =
 
 int run_choose(int argc, char **argv)
 {
-    const option_part parts[] = {{&machine_list, offsetof(arguments, options), NULL, 0}, {0}};
+    const option_part parts[] = {
+        {&machine_list, offsetof(arguments, options), NULL, 0},
+        {call_list(CALL_OF_VARIANTS), offsetof(arguments, call), "What is done with scores:", 4},
+        {0}};
     const option_list line = {.rows = options, .parts = parts, .check = check, .says = doc};
     arguments a = {.seconds = default_seconds, .seed = DEFAULT_SEED};
     contenders all;
@@ -313,6 +325,8 @@ int run_choose(int argc, char **argv)
     TRY(arguments_parse(&line, argc, argv, &a));
     TRY(bench_make(&a, &b));
     TRY(contenders_swept(a.variants, b.whole.words.n, a.causal, &all));
+    call_plan(&a.call, &a.options);
+    TRY(keep_callable(&a, &b, &all));
     TRY(take(all.n, sizeof *results, &results));
     TRY(take(all.n, sizeof *points, &points));
     TRY(try_all(&a, &b, &all, results));

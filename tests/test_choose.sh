@@ -77,9 +77,29 @@ fact a_scale_of_0_is_a_query_of_zeros equal "$(table scaled.json | cut -d';' -f1
 "$hga" choose --quiet "${tensors[@]}" --threads 2 --variants treeformer-fine --seed 5 --json >two.json
 fact errors_do_not_depend_on_threads equal "$(table one.json | cut -d';' -f1-4 | sort)" "$(table two.json | cut -d';' -f1-4 | sort)"
 
+# ---- what is done with scores ----
+
+"$npy" make sink.npy f4 2 0.5,-1
+score() { "$hga" "$@" --query q.npy --key k.npy --value v.npy --softcap 0.7 --sink sink.npy; }
+score attend dense --quiet --out capped_dense.npy
+score attend window -p left=4 -p right=4 --quiet --out capped.npy
+distance=$(paste <("$npy" print capped.npy | tail -n +2 | tr ' ' '\n') <("$npy" print capped_dense.npy | tail -n +2 | tr ' ' '\n') |
+    awk '{ a += ($1 - $2) ^ 2; w += $2 ^ 2 } END { printf "%.4f", sqrt(a / w) }')
+score choose --quiet --seconds 0 --json --variants window >capped.json
+fact a_softcap_and_sinks_are_those_of_attend equal "$(table capped.json | grep 'left=4 ' | cut -d';' -f3 | xargs printf %.4f)" "$distance"
+score choose --quiet --seconds 0 --json >capped_all.json 2>left_out
+fact what_has_no_denominator_is_left_out lacks capped_all.json 'hsa|coarse'
+fact and_named holds left_out '^hga: treeformer-coarse height=2 .* is left out$'
+fact unless_it_was_asked_for refused 2 "--sink: hsa has no softmax denominator" score choose --quiet --seconds 0 --variants hsa
+score choose --quiet --seconds 0 --variants window >capped_text
+fact the_table_says_what_was_done holds capped_text '^40 tokens, 2 heads x 4; sink sink.npy, softcap 0.7; KL'
+fact a_sink_has_as_many_numbers_as_heads refused 3 "q.npy: has the shape" "$hga" choose --quiet "${tensors[@]}" --variants window --sink q.npy
+score choose --quiet --seconds 0 --variants window --normaliser entmax:1.5 --json >sparse.json
+fact of_zeros_there_is_no_divergence equal "$(table sparse.json | cut -d';' -f4 | sort -u)" ""
+
 # ---- text and picture ----
 
-fact choose_as_text "$hga" choose --quiet "${tensors[@]}" -o plot.svg
+fact choose_as_text "$hga" choose --quiet "${tensors[@]}" --output plot.svg
 cp said text
 fact the_table_names_the_front grep -q '^dense .* time FLOP' text
 points=$(($(wc -l <all) * 2))

@@ -95,6 +95,24 @@ for option in --out --lse --grad-query --grad-key; do
 done
 for option in --out --node-map; do fact "a_full_device_as_${option}_of_a_tree" full "${tree[@]}" --out o.npy --node-map m.npy $option /dev/full; done
 for option in --output --node-map; do fact "a_full_device_as_${option}_of_a_graph" full "$hga" build hsa -p branching=2,4 --tokens 40 --format npy --output g2.npy --node-map m.npy $option /dev/full; done
+for format in json npy mtx dot graphml gexf graph csv svg png; do fact "a_full_device_as_$format" full "$hga" build dense --tokens 40 --format $format -o /dev/full; done
+fact a_full_device_as_a_page full "$hga" view dense -n 40 -o /dev/full
+fact a_full_device_as_random_numbers full "$hga" tensor --random 99x99 -o /dev/full
+for option in --out --lse --save; do fact "a_full_device_as_${option}_of_tokens" full "$hga" decode fenwick --quiet --query q.npy --key k.npy --value v.npy --out o.npy $option /dev/full; done
+for option in --choice --block-weights; do fact "a_full_device_as_$option" full "$hga" attend routed -p k=2 -p block=8 --quiet --query q.npy --key k.npy --value v.npy --out o.npy $option /dev/full; done
+behind_a_table() { # the table is there; the file is not, and one line says why
+    "$@" >table 2>why
+    equal $? 4 && equal "$(cat why)" "hga: cannot write ${*: -1}: No space left on device"
+}
+ln -s /dev/full full.svg
+ln -s /dev/full full.png
+echo 'A text of a few words.' >text.txt
+fact a_full_device_as_a_report_of_run behind_a_table "$hga" run text.txt --variants window --report /dev/full
+for option in --json --csv --markdown --report; do fact "a_full_device_as_${option}_of_a_bench" behind_a_table "$hga" bench --variants dense --tokens 16 $option /dev/full; done
+for end in svg png; do
+    fact "a_full_device_as_a_plot_$end" behind_a_table "$hga" choose --variants dense,window --quiet --query q.npy --key k.npy --value v.npy --output full.$end
+    fact "a_full_device_as_a_plot_of_ranks_$end" behind_a_table "$hga" explain fenwick --tokens 40 --ranks 1,2 -o full.$end
+done
 printed() { # one line about standard output, and the status of what is outside of us
     "$hga" "$@" >/dev/full 2>why
     equal $? 4 && equal "$(wc -l <why)" 1 && shows why 'standard output'

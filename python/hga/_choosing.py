@@ -10,6 +10,7 @@ import re
 import shutil
 import subprocess
 import tempfile
+import warnings
 from typing import IO, Any, Dict, List, Optional, cast
 
 import numpy as np
@@ -81,6 +82,8 @@ def _run(arguments: List[str], folder: str, progress: Optional[bool]) -> List[Di
             except BaseException:
                 run.kill()
                 raise
+    if said and not run.returncode:
+        warnings.warn(said, stacklevel=4)
     if run.returncode:
         said = said.split("\n")[0].replace("hga: ", "", 1) or f"hga.choose runs {tool}, which ended with {run.returncode}"
         raise refuse(re.sub(r"^--(?=\w)", "", re.sub(re.escape(folder) + r"/(\w+)\.npy", r"\1", said)))  # files are the arrays' names
@@ -107,28 +110,38 @@ def _written(x: Any, name: str, folder: str) -> str:
     return path
 
 
+def _of_heads(x: Any, name: str, folder: str) -> str:
+    path = os.path.join(folder, f"{name}.npy")
+    np.save(path, np.ascontiguousarray(widened(as_numpy(x, name))))
+    return path
+
+
 def _word(text: Any, what: str) -> str:
     return encoded(text, what).decode()
 
 
 @answered
-def choose(q: Any, k: Any, v: Any, *, causal: bool = False, layout: str = "bhnd", scale: Optional[float] = None, variants: Optional[str] = None,
+def choose(q: Any, k: Any, v: Any, *, causal: bool = False, layout: str = "bhnd", scale: Optional[float] = None, softcap: Optional[float] = None,
+           sink: Any = None, slopes: Any = None, normaliser: Optional[str] = None, variants: Optional[str] = None,
            seconds: float = 0.25, seed: int = 1, precision: str = "f32", threads: int = 0,
            progress: Optional[bool] = None) -> Candidates:  # fmt: skip
     """Variants and their parameters beside dense attention on one sample's tensors, [heads, tokens, dim] (layout "bhnd") or
     [tokens, heads, dim] ("bnhd"): error, edges, time. seconds: of repeats for each; variants: names with commas between them, all
-    without; seed: of hyperplanes; progress: a bar of tqdm over the candidates, as ``Graph.coarsen`` has one. It runs the command
-    ``hga choose``, which a wheel brings."""
+    without; seed: of hyperplanes; progress: a bar of tqdm over the candidates, as ``Graph.coarsen`` has one. scale, softcap, sink,
+    slopes and normaliser are those of ``Hierarchy.attention`` and apply to all, dense attention among them; a warning names variants
+    that cannot have them and are left out. It runs the command ``hga choose``, which a wheel brings."""
     require_layout(layout)
     arguments = ["--json", "--quiet", f"--seconds={number(seconds, 'seconds')}", f"--seed={whole(seed, 'seed')}", f"--precision={_word(precision, 'precision')}"]
     arguments += [f"--layout={'hnd' if layout == 'bhnd' and np.ndim(q) > 2 else 'nhd'}"]
     arguments += ["--causal"] if flag(causal, "causal") else []
-    arguments += [f"--scale={number(scale, 'scale')}"] if scale is not None else []
+    arguments += [f"--{name}={number(x, name)}" for name, x in (("scale", scale), ("softcap", softcap)) if x is not None]
+    arguments += [f"--normaliser={_word(normaliser, 'normaliser')}"] if normaliser is not None else []
     arguments += [f"--variants={_word(variants, 'variants')}"] if variants is not None else []
     arguments += [f"--threads={threads}"] if whole_threads(threads) else []
     with tempfile.TemporaryDirectory() as folder:
         files = [f"--{name}={_written(x, name, folder)}" for x, name in ((q, "query"), (k, "key"), (v, "value"))]
         plot = os.path.join(folder, "plot.svg")
+        files += [f"--{name}={_of_heads(x, name, folder)}" for name, x in (("sink", sink), ("slopes", slopes)) if x is not None]
         found = Candidates(_run([*arguments, *files, "-o", plot], folder, progress))
         found.plot = pathlib.Path(plot).read_text(encoding="utf-8")
     return found

@@ -121,9 +121,27 @@ class Choosing(unittest.TestCase):
         again = hga.choose(*by_token, layout="bnhd", causal=True, variants="window,htransformer", seconds=0.001)
         self.assertEqual({(r["parameters"], r["relative_l2"]) for r in again}, {(r["parameters"], r["relative_l2"]) for r in found})
 
+    def test_what_is_done_with_scores_is_done_to_all(self):
+        q, k, v = tensors(48, heads=2)
+        done = {"scale": 0.5, "softcap": 1.5, "sink": np.array([0.5, -np.inf], np.float32), "slopes": np.array([0.1, 0], np.float32), "normaliser": "softmax"}
+        with self.assertWarnsRegex(UserWarning, "hga: treeformer-coarse height=1 .* is left out"):
+            all_of_them = hga.choose(q, k, v, seconds=0, **done)
+        self.assertNotIn("treeformer-coarse", {row["variant"] for row in all_of_them})
+        found = hga.choose(q, k, v, variants="window", seconds=0, **done)
+        words = found[1]["variant"] + " " + found[1]["parameters"]
+        dense = hga.dense(48).attention(q, k, v, **done)
+        error = np.linalg.norm(hga.build(words, 48).attention(q, k, v, **done) - dense)
+        self.assertAlmostEqual(error / np.linalg.norm(dense), found[1]["relative_l2"], places=5)
+
     def test_what_it_does_not_take_is_named(self):
         q, k, v = tensors(20, heads=2)
         for text, a, more in (
+            ("^sink: has the shape \\(3,\\); .* takes \\[heads = 2\\]", (q, k, v), {"sink": np.zeros(3, np.float32), "variants": "window"}),
+            ("^slopes is a str, not a numpy array", (q, k, v), {"slopes": "steep"}),
+            ("softcap is 'x', not a number", (q, k, v), {"softcap": "x"}),
+            ("^softcap: -1.0 is not from 1e-30", (q, k, v), {"softcap": -1}),
+            ("^normaliser: 'entmux'", (q, k, v), {"normaliser": "entmux"}),
+            ("normaliser is 1.5, not a text", (q, k, v), {"normaliser": 1.5}),
             ("query has shape .*one sample", (q[None], k, v), {}),
             ("^value: has 20 rows, the key in key has 10", (q, k[:, :10], v), {}),
             ("'windoe' is not one of", (q, k, v), {"variants": "windoe"}),
