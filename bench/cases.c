@@ -200,8 +200,10 @@ static hga_status read_words(const char *words, const hga_variant **v, chance *c
     snprintf(name, sizeof name, "%.*s", (int)strcspn(words, " "), words);
     *v = hga_variant_named(name);
     *c = chance_of(name, *v);
-    for (const char *at = strchr(words, ' '); c->setting && at && !st; at = strchr(at + 1, ' '))
-        st = read_setting(name, at + 1, c);
+    const char *at = strchr(words, ' ');
+    if (c->setting && at) st = read_setting(name, at + 1, c);
+    if (c->setting && at && !st && strchr(at + 1, ' '))
+        st = hga_fail(HGA_EINVAL, "%s: %s is given twice", name, c->setting);
     return st;
 }
 

@@ -163,20 +163,30 @@ enum { WORD_BYTES = 2048, MAX_NUMBERS = 256, PARAMETER_BYTES = 1024, MAX_LISTS =
 typedef struct variant_reading {
     const hga_variant *variant;
     _Alignas(max_align_t) char parameters[PARAMETER_BYTES];
+    uint64_t given; /* a bit for each parameter, and for what every variant has */
     hga_id numbers[MAX_NUMBERS], n_numbers; /* of all lists */
     struct {
         const hga_parameter *of;
         hga_id *first, n;
-    } list[MAX_LISTS]; /* up to the first that is of no parameter */
+    } list[MAX_LISTS];
+    int n_lists;
 } variant_reading;
 
-/* "2,4,8", instead of an earlier list of the parameter. */
+/* Nobody can know which of two values is meant. */
+static hga_status mark_given(variant_reading *r, const char *name, const hga_parameter *p)
+{
+    const int bit = p ? (int)(p - r->variant->parameters) : strcmp(name, "keys") == 0 ? 62 : 63;
+    if (r->given >> bit & 1) return hga_fail(HGA_EINVAL, "%s: %s is given twice", r->variant->name, p ? p->name : name);
+    r->given |= UINT64_C(1) << bit;
+    return HGA_OK;
+}
+
+/* "2,4,8" */
 static hga_status read_list(variant_reading *r, const hga_parameter *p, char *value)
 {
     hga_id *list = r->numbers + r->n_numbers, n = 0;
     hga_status st = HGA_OK;
-    int i = 0;
-    while (r->list[i].of && r->list[i].of != p) i++;
+    if (r->n_lists == MAX_LISTS) return hga_fail(HGA_EINVAL, "%s: more than %d lists", p->name, MAX_LISTS);
     for (char *next; !st && value; value = next) {
         next = strchr(value, ',');
         if (next) *next++ = 0;
@@ -184,15 +194,16 @@ static hga_status read_list(variant_reading *r, const hga_parameter *p, char *va
         st = read_number(p->name, value, p->least, INT32_MAX, &list[n++]);
         r->n_numbers++;
     }
+    const int i = r->n_lists++;
     r->list[i].of = p, r->list[i].first = list, r->list[i].n = n;
     return st;
 }
 
-/* Lists that must be of one length are compared once all words are read: of a list given again the later counts. */
+/* Lists that must be of one length are compared once all words are read. */
 static hga_status set_lists(variant_reading *r)
 {
     hga_status st = HGA_OK;
-    for (int i = 0; !st && i < MAX_LISTS && r->list[i].of; i++)
+    for (int i = 0; !st && i < r->n_lists; i++)
         st = hga_variant_set_array(r->variant, r->parameters, r->list[i].of->name, r->list[i].first, r->list[i].n, 0);
     return st;
 }
@@ -204,8 +215,9 @@ static hga_status read_parameter(variant_reading *r, char *word)
     if (!value || value == word) return hga_fail(HGA_EINVAL, "%s: '%s' is not name=value", r->variant->name, word);
     *value++ = 0;
     const hga_parameter *p = hga_variant_parameter(r->variant, word, strlen(word));
-    if (p && p->kind == HGA_PARAMETER_IDS) return read_list(r, p, value);
-    return hga_variant_set(r->variant, r->parameters, word, value);
+    hga_status st = p && p->kind == HGA_PARAMETER_IDS ? read_list(r, p, value)
+                                                       : hga_variant_set(r->variant, r->parameters, word, value);
+    return st ? st : mark_given(r, word, p);
 }
 
 static hga_status fail_unknown(const char *name)
@@ -242,6 +254,7 @@ hga_status hga_build(const char *words, hga_id n_tokens, hga_graph **g, hga_prog
     strcpy(text, words);
     snprintf(tokens, sizeof tokens, "%d", n_tokens);
     hga_status st = read_words(&r, text);
+    if (!st && n_tokens) st = mark_given(&r, "tokens", NULL);
     if (!st && n_tokens) st = hga_variant_set(r.variant, r.parameters, "tokens", tokens);
     return st ? st : r.variant->build(r.parameters, g, program);
 }

@@ -126,13 +126,12 @@ static int complain_of_parameter(const settings *s, const char *whose, const cha
     return complain(CLI_USAGE, "%s has no parameter '%s'%s", whose, typed, nearest_hint(typed, known, n, hint));
 }
 
-/* the later of two settings of one name counts, as with options */
+/* nobody can know which of two values is meant */
 static int set(settings *s, const char *whose, const char *name, size_t length, const char *value)
 {
     int i = find(s->table, name, length);
     if (i < 0) return complain_of_parameter(s, whose, name, length);
-    npy_clear(&s->value[i].array);
-    hga_tree_clear(&s->value[i].tree);
+    if (s->value[i].given) return complain(CLI_USAGE, "%s: %s is given twice", whose, s->table[i].name);
     s->value[i].given = 1;
     return read_kind[s->table[i].kind](&s->table[i], value, &s->value[i]);
 }

@@ -31,7 +31,7 @@ typedef struct settings {
 
 /* Read "name=value" texts by a table; `whose` names the variant in complaints. */
 int settings_read(const hga_parameter *table, const char *whose, const char *const *typed, int n, settings *out);
-/* One more, over what was there; on failure the caller still clears. */
+/* One more, which was not there; on failure the caller still clears. */
 int settings_set(settings *s, const char *whose, const char *name, const char *value);
 void settings_clear(settings *s);
 

@@ -106,6 +106,13 @@ done <<'END'
 2|nosuch|help nosuch
 2|parameters of a VARIANT are -p NAME=VALUE or -p NAME=@FILE|build window --tokens 5 --left=2 -o O/x.npy
 3|I/no_parents.npy|explain I/no_parents.npy
+2|window: left is given twice|explain window:left=3:left=5 --tokens 8
+2|window: left is given twice|build window -p left=3 -p left=3 --tokens 8 -o O/x.npy
+2|window: left is given twice|inspect window:left=3 -p left=5 --tokens 8
+2|window: tokens is given twice|build window --tokens 5 -p tokens=5 -o O/x.npy
+2|order is given twice|explain graph=I/g.json -p order=rcm -p order=none
+2|random: degree is given twice|bench --variants random:degree=3:degree=4 --tokens 16
+2|bpt: k is given twice|bench --variants bpt:k=3:k=4 --tokens 16
 2|did you mean 'htransformer'|explain htransfomer:block=4 --tokens 8
 2|has no parameter 'blok'|explain htransformer:blok=4 --tokens 8
 2|'causal' is not name=value|explain htransformer:causal --tokens 8

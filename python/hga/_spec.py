@@ -56,6 +56,8 @@ class Spec:
             if not equals:
                 raise refuse(f"{spec}: {setting!r} is not name=value")
             p = self.variant.parameter(parameter.replace("-", "_"))
+            if p.python_name in self.given:
+                raise refuse(f"{spec}: {p.python_name} is given twice")
             self.given[p.python_name] = _value(spec, p, value)
 
     def require_tokens(self) -> None:

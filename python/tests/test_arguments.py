@@ -309,10 +309,52 @@ class Kinds(unittest.TestCase):
             with self.subTest(says), self.assertRaisesRegex(hga.Error, says):
                 call()
 
-    def test_of_a_parameter_given_again_the_later_value_counts(self):
-        for again, once in (("window:left=3:left=5", "window:left=5"), ("hsa branching=2,4 branching=3", "hsa branching=3")):
-            got, want = hga.build(again, 20), hga.build(once, 20)
-            self.assertTrue(np.array_equal(got.edges(got.graph.relations[0]), want.edges(want.graph.relations[0])))
+    @unittest.skipUnless(TORCH, "torch is not installed")
+    def test_a_block_mask_may_name_the_device_that_there_is(self):
+        import torch
+
+        if torch.__version__ < "2.5":
+            self.skipTest("torch has no FlexAttention")
+        import hga.torch as ht
+
+        want = ht.create_block_mask(lambda b, h, i, j: i >= j, None, None, 40, 40, BLOCK_SIZE=8).to_dense()
+        for device in ("cpu", None, torch.device("cpu"), "cpu:0"):
+            mask = ht.create_block_mask(lambda b, h, i, j: i >= j, None, None, 40, 40, device, 8)
+            self.assertTrue(torch.equal(mask.to_dense(), want))
+
+    def test_masked_arrays_are_refused_wherever_arrays_go(self):
+        x, n = np.ones((2, 8, 4), np.float32), 8
+        hidden, row, ids = np.ma.masked_less(x, 2), np.ma.array(np.ones(2, np.float32), mask=[0, 1]), np.ma.array([0, 1], mask=[0, 1])
+        bools = np.ma.array(np.ones((n, n), bool), mask=np.eye(n, dtype=bool))
+        h, edges = hga.dense(n), hga.Graph.from_edges([0, 1], [1, 0], 2)
+        rel = hga.bpt(n, k=1)
+        for what, call in (
+            ("query", lambda: h.attention(hidden, x, x)), ("key", lambda: h.attention(x, hidden, x)), ("value", lambda: h.attention(x, x, np.ma.array(x))),
+            ("d_out", lambda: h.gradient(x, x, x, hidden)), ("sink", lambda: h.attention(x, x, x, sink=row)), ("slopes", lambda: h.attention(x, x, x, slopes=row)),
+            ("scale", lambda: h.attention(x, x, x, scale=np.ma.array([0.5], mask=[1]))), ("edge_bias", lambda: edges.hierarchy().attention(x[:, :2], x[:, :2], x[:, :2], edge_bias=row)),
+            ("rel_bias", lambda: rel.attention(*[np.ones((2, rel.graph.n_nodes, 4), np.float32)] * 3, rel_bias=row)),
+            ("query", lambda: h.weights(hidden, x, 0, 0)), ("the mask", lambda: hga.Graph.from_mask(bools)), ("the mask", lambda: hga.Graph.from_mask(lambda i, j: np.ma.array(i == j), n=n)),
+            ("source", lambda: hga.Graph.from_edges(ids, [1, 0], 2)), ("destination", lambda: hga.Graph.from_edges([1, 0], ids, 2)),
+            ("weight", lambda: hga.Graph.from_edges([0, 1], [1, 0], 2, weight=row)), ("type", lambda: hga.Graph.from_edges([0, 1], [1, 0], 2, type=ids)),
+            ("parent", lambda: hga.hsa(parent=np.ma.array([2, 2, -1]))), ("query_segment", lambda: hga.segments(query_segment=ids, key_segment=[0, 1])),
+            ("segments", lambda: hga.dilated(8, segments=np.ma.array([4, 8]))), ("a linkage", lambda: hga.Graph.from_linkage(np.ma.array([[0, 1, 1.0, 2]]))),
+            ("choice", lambda: hga.routed(n, block=2, k=1).attention(x, x, x, choice=np.ma.zeros((2, n, 1), np.int32))),
+            ("query", lambda: hga.dense(n, causal=True).decoder(heads=2, dim=4).cache().append(hidden, x, x)), ("query", lambda: hga.choose(hidden, x, x)),
+        ):  # fmt: skip
+            with self.subTest(what), self.assertRaisesRegex(hga.Error, f"{what} is a masked array, and hga would read what its mask hides"):
+                call()
+
+    def test_a_parameter_is_given_once(self):
+        for words, what in (
+            ("window:left=3:left=5", "left"), ("hsa branching=2,4 branching=3", "branching"), ("routed:block=8:k=2:k=2", "k"), ("window:tokens=20", "tokens"),
+        ):  # fmt: skip
+            with self.subTest(words), self.assertRaisesRegex(hga.Error, f"{what} is given twice"):
+                hga.build(words, 20)
+        if TORCH:
+            import hga.torch as ht
+
+            with self.assertRaisesRegex(hga.Error, "window:left=3:left=5: left is given twice"):
+                ht.Attention("window:left=3:left=5", 8, 2)
 
     def test_texts_end_where_they_end(self):
         b, folder = hga.Builder(), tempfile.TemporaryDirectory()
