@@ -159,11 +159,20 @@ def _of_torch(x: Any, what: str) -> np.ndarray:
     return _beneath(x, what) if torch._C._are_functorch_transforms_active() else _memory(x)
 
 
+def unmasked(x: Any, what: str) -> Any:
+    """What numpy does not hide in part: outside of numpy a masked array is what lies under its mask."""
+    if isinstance(x, np.ma.MaskedArray):
+        raise refuse_type(f"{what} is a masked array, and hga would read what its mask hides: fill it, with .filled(0) or another number")
+    return x
+
+
 def as_numpy(x: Any, what: str) -> np.ndarray:
     """The same memory as a numpy array of float32, float16 or BF16: never a copy."""
     if is_torch(x):
         x = _of_torch(x, what)
-    elif not isinstance(x, np.ndarray):
+    elif isinstance(x, np.ndarray):
+        unmasked(x, what)
+    else:
         if not hasattr(x, "__dlpack__"):
             raise refuse(f"{what} is a {type(x).__name__}, not a numpy array or a torch tensor")
         try:
@@ -217,6 +226,7 @@ def shown(value: Any) -> str:
 
 
 def number(x: Any, what: str) -> float:
+    unmasked(x, what)
     try:
         return float(x)
     except (TypeError, ValueError):
@@ -226,6 +236,7 @@ def number(x: Any, what: str) -> float:
 
 
 def _in_one_shape(x: Any, what: str, dtype: Any) -> np.ndarray:
+    unmasked(x, what)
     try:
         return np.asarray(x, dtype)
     except (TypeError, ValueError) as e:

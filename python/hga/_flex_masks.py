@@ -3,6 +3,7 @@ of what is left, pairs are asked, in tiles."""
 
 from __future__ import annotations
 
+import math
 import weakref
 from collections import OrderedDict
 from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
@@ -12,7 +13,7 @@ import torch
 from torch.nn.attention.flex_attention import BlockMask, noop_mask
 
 from ._arguments import whole
-from ._core import refuse, refuse_type
+from ._core import refuse, refuse_type, shown
 from ._flex_known import Between, between, exactly, truth
 from ._flex_trace import NAMES, Score, Traced, not_offered
 from ._hierarchy import Hierarchy
@@ -24,6 +25,8 @@ Tensor = torch.Tensor
 KEPT = 64  # hierarchies of one mask, for its samples, heads and score_mods
 BYTES_KEPT = 1 << 26  # of its runs, together
 TILE = (128, 2048)  # pairs that are asked at once
+MOST_BLOCKS = 1 << 31  # of a BlockMask's table, which takes 13 bytes for each
+MOST_PAIRS = 1 << 26  # of a block whose pattern is kept, a byte for each
 
 
 def _all(*conditions: Tensor) -> Tensor:
@@ -261,6 +264,8 @@ class _Blocks:
         self.n_queries, self.n_keys = n_queries, n_keys
         self.height, self.width = _sizes(block_size)
         shape = (samples, heads, -(-n_queries // self.height), -(-n_keys // self.width))
+        if math.prod(shape) > MOST_BLOCKS:
+            raise refuse(f"a BlockMask of {' x '.join(map(str, shape))} blocks is more than {MOST_BLOCKS}: a larger BLOCK_SIZE has fewer")
         self.some, self.full = np.zeros(shape, bool), np.zeros(shape, bool)
 
     def tell(self, at: Any, count: Array) -> None:
@@ -287,11 +292,21 @@ class _Blocks:
         return BlockMask.from_kv_blocks(n, at, full_n, full_at, size, mask_mod, lengths)
 
 
+def _require_cpu(device: Any) -> None:
+    try:
+        if device is None or (not isinstance(device, int) and torch.device(device).type == "cpu"):
+            return
+    except (RuntimeError, TypeError):
+        pass
+    raise refuse(f"device is {shown(device)}, not 'cpu': hga computes on the CPU")
+
+
 def create_block_mask(mask_mod: Callable[..., Tensor], B: Optional[int], H: Optional[int], Q_LEN: int, KV_LEN: int,
-                      BLOCK_SIZE: Any = 128) -> BlockMask:  # fmt: skip
-    """torch's create_block_mask on the CPU. A mask_mod of documents, causal, of a window, a prefix or sinks, or of several
+                      device: Any = None, BLOCK_SIZE: Any = 128) -> BlockMask:  # fmt: skip
+    """torch's create_block_mask on the CPU, which is the only ``device``. A mask_mod of documents, causal, of a window, a prefix or sinks, or of several
     of these with & and |, is read without asking about pairs, and others are asked in tiles; once for all heads and samples
     where it reads neither."""
+    _require_cpu(device)
     condition = of_function(mask_mod)
     samples, heads = (1 if n is None else whole(n, what) for n, what in ((B, "B"), (H, "H")))
     Q_LEN, KV_LEN = whole(Q_LEN, "Q_LEN"), whole(KV_LEN, "KV_LEN")
@@ -336,6 +351,8 @@ def block_mask_of(h: Hierarchy, block_size: Any = 128) -> BlockMask:
         return seen
 
     blocks = _Blocks(n_queries, n_keys, block_size)
+    if blocks.height * blocks.width > MOST_PAIRS:
+        raise refuse(f"BLOCK_SIZE is {blocks.height} x {blocks.width}: a block may have at most {MOST_PAIRS} pairs")
     patterns: Dict[bytes, int] = {}
     stored: List[np.ndarray] = []
     pattern_of = np.zeros(blocks.some.shape[2:], np.int64)

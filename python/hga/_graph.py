@@ -12,7 +12,7 @@ import numpy as np
 
 from ._arguments import flag, int32, listed, meant, one_of, whole
 from ._copies import digest, graph_data, graph_of
-from ._core import check, encoded, encoded_path, ffi, floats, ids, lib, number, path_of, refuse, refuse_type
+from ._core import check, encoded, encoded_path, ffi, floats, ids, lib, number, path_of, refuse, refuse_type, unmasked
 from ._deferred import compiling, deferred, new_name
 from ._masks import graph_of_mask
 from ._progress import Tell, bar, each as each_of, silent, told_by_c
@@ -491,6 +491,7 @@ def weights_of(told: Any, weights: Optional[str]) -> Optional[np.ndarray]:
     _check_weights(weights)
     if weights or all(w is None for w in told):
         return None
+    unmasked(told, "weight")
     values = told if isinstance(told, np.ndarray) else np.asarray([1 if w is None else w for w in told])
     real = values.dtype.kind in "biuf"
     wrong = np.flatnonzero(~(np.isfinite(values) & (values > 0))) if real else range(1)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Callable, Optional, Tuple
 import numpy as np
 
 from ._arguments import flag, whole
-from ._core import check, extern, ffi, is_torch, keep_raised, lib, refuse, refuse_type
+from ._core import check, extern, ffi, is_torch, keep_raised, lib, refuse, refuse_type, unmasked
 
 if TYPE_CHECKING:
     from ._graph import Graph
@@ -28,7 +28,7 @@ def graph_of_rows(rows: Rows, n_queries: int, n_keys: int, relative: bool = Fals
     """The graph of a mask that is told `at_once` rows at a time (0: the library's choice)."""
 
     def told(first: int, n: int) -> np.ndarray:
-        found = np.asarray(rows(first, n))
+        found = np.asarray(unmasked(rows(first, n), "the mask"))
         if found.dtype != np.bool_:
             raise refuse_type(f"the mask holds {found.dtype}, not truth values")
         if found.shape != (n, n_keys):
@@ -64,7 +64,7 @@ def hga_py_sees(context: Any, first: int, n: int, sees: Any) -> int:
 
 
 def _of_array(x: Any, relative: bool, cross: bool) -> "Graph":
-    x = x.detach().cpu().numpy() if is_torch(x) else np.asarray(x)
+    x = x.detach().cpu().numpy() if is_torch(x) else np.asarray(unmasked(x, "the mask"))
     if x.dtype != np.bool_:
         raise refuse_type(f"the mask holds {x.dtype}, not truth values: compare it with something, such as mask != 0")
     if x.ndim != 2:
@@ -94,6 +94,6 @@ def graph_of_mask(mask: Any, n: Optional[Any], relative: bool, cross: bool) -> "
     key = np.arange(n_keys)[None, :]
 
     def rows(first: int, n: int) -> np.ndarray:
-        return np.broadcast_to(mask(np.arange(first, first + n)[:, None], key), (n, n_keys))
+        return np.broadcast_to(unmasked(mask(np.arange(first, first + n)[:, None], key), "the mask"), (n, n_keys))
 
     return graph_of_rows(rows, n_queries, n_keys, relative, cross)

@@ -12,7 +12,7 @@ from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple, Union
 
 import numpy as np
 
-from ._core import check, ffi, lib, path_of, refuse, refuse_type, utf8
+from ._core import check, ffi, lib, path_of, refuse, refuse_type, unmasked, utf8
 
 
 class Tree(NamedTuple):
@@ -44,7 +44,7 @@ def of_linkage(linkage: Any) -> Tree:
     if np.ndim(linkage) != 2 or np.shape(linkage)[1] != 4:
         raise refuse(f"a linkage has shape {np.shape(linkage)}: [merges][4] is needed, as scipy.cluster.hierarchy has it")
     try:
-        z = np.ascontiguousarray(linkage, np.float64)
+        z = np.ascontiguousarray(unmasked(linkage, "a linkage"), np.float64)
     except (TypeError, ValueError) as e:
         raise refuse(f"a linkage: {e}") from None
     return _taken(lambda t: int(lib.hga_tree_linkage(ffi.NULL, ffi.from_buffer("double[]", z) if len(z) else ffi.NULL, len(z), t)))

@@ -12,7 +12,7 @@ from ._arguments import flag, int32, listed, meant, one_of, whole
 from ._by_content import ByContent
 from ._call import LAYOUTS
 from ._copies import runs_as, settle
-from ._core import as_floats, as_numpy, check, encoded, ffi, ids, is_torch, lib, narrowed, refuse, refuse_type, widened
+from ._core import as_floats, as_numpy, check, encoded, ffi, ids, is_torch, lib, narrowed, refuse, refuse_type, unmasked, widened
 from ._deferred import compiling, deferred
 from ._graph import Graph
 from ._hierarchy import Hierarchy
@@ -36,7 +36,7 @@ class _Settings:
 
     def set_array(self, name: str, value: Any) -> None:
         if name == "causal":  # an axis each, true or not
-            value = [int(flag(x, name)) for x in np.asarray(value).reshape(-1)]
+            value = [int(flag(x, name)) for x in np.asarray(unmasked(value, name)).reshape(-1)]
         x = ids(value, name)
         if x.ndim not in (1, 2):
             raise refuse(f"{name} has shape {x.shape}: one axis, or [n][heads]")
@@ -52,6 +52,7 @@ class _Settings:
         elif p.kind == KINDS["word"]:
             self.set(p.name, one_of(value, p.python_name, (p.words or "").split()))
         else:
+            unmasked(value, p.python_name)
             numbers = np.asarray(_listed([value] if isinstance(value, (int, np.integer, np.bool_)) else value))
             self.set_array(p.name, numbers.astype(np.int32) if numbers.dtype == bool else numbers)
 
@@ -329,7 +330,7 @@ def make(v: Variant, n_tokens: Any, given: Dict[str, Any], n_keys: Optional[int]
     h._node_of = node_of
     h._recipe = ("variant", v.name, n_tokens, _kept(given), n_keys)
     if alpha is not None:
-        h._own = {"type_scale": np.ascontiguousarray(np.asarray(_listed(alpha), np.float32))}
+        h._own = {"type_scale": np.ascontiguousarray(np.asarray(unmasked(_listed(alpha), "alpha"), np.float32))}
     return h
 
 

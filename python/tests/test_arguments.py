@@ -303,6 +303,11 @@ class Kinds(unittest.TestCase):
             ("lse is .*neither", lambda: ht.attention(h, x, x, x, lse=x)), ("query has layout nested", lambda: h.attention(nested, x, x)),
             ("B is -1", lambda: mask(-1, None, 8, 8)), ("H is 1.5, not a whole", lambda: mask(None, 1.5, 8, 8)), ("Q_LEN is None", lambda: mask(None, None, None, 8)),
             ("KV_LEN is -8", lambda: mask(None, None, 8, -8)), ("BLOCK_SIZE is 0", lambda: mask(None, None, 8, 8, BLOCK_SIZE=0)), ("BLOCK_SIZE is .*not a whole", lambda: h.to_block_mask(())),
+            ("BLOCK_SIZE is 2147483647 x 2147483647: a block may have", lambda: h.to_block_mask(2**31 - 1)), ("BLOCK_SIZE is 1 x 134217728", lambda: h.to_block_mask((1, 2**27))),
+            ("2147483647 x 1 x 8 x 8 blocks is more than 2147483648", lambda: mask(2**31 - 1, None, 8, 8, BLOCK_SIZE=1)),
+            ("1 x 1 x 1048576 x 1048576 blocks is more", lambda: mask(None, None, 2**20, 2**20, BLOCK_SIZE=1)),
+            ("device is 'cuda', not 'cpu'", lambda: mask(None, None, 8, 8, "cuda")), ("device is 'meta'", lambda: mask(None, None, 8, 8, device=torch.device("meta").type)),
+            ("device is 'disc', not 'cpu'", lambda: mask(None, None, 8, 8, device="disc")), ("device is 128, not 'cpu'", lambda: mask(None, None, 8, 8, 128)),
             ("concat is 'no', neither", lambda: ht.GATConv(4, 4, concat="no")), ("beta is 2, neither", lambda: ht.TransformerConv(4, 4, beta=2)),
             ("add_self_loops is 'no', neither", lambda: ht.GATv2Conv(4, 4, add_self_loops="no")), ("causal is 'no', neither", lambda: ht.Attention("dense", 8, 2, causal="no")),
         ):  # fmt: skip
