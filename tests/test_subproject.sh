@@ -3,7 +3,7 @@
 set -u
 source=$1 cc=${2:-cc}
 . "$(dirname "$0")/facts.sh"
-unset CFLAGS CMAKE_BUILD_TYPE
+unset CFLAGS CMAKE_BUILD_TYPE CMAKE_GENERATOR # targets are listed as make lists them
 jobs=$(nproc)
 # The optimiser, most of whose work is the kernels', shows nothing here.
 printf '#!/bin/sh\nexec %s "$@" -O0\n' "$cc" >quick-cc

@@ -4,7 +4,7 @@
 set -u
 mpi=$1 hga=$2 alone=$3 other=${4-}
 . "$(dirname "$0")/../facts.sh"
-on() { timeout 60 bash "$tests_folder/mpi/mpirun.sh" "$mpi" "$@"; } # on RANKS PROGRAM ..
+on() { timeout 300 bash "$tests_folder/mpi/mpirun.sh" "$mpi" "$@"; } # on RANKS PROGRAM ..
 export OMP_NUM_THREADS=1
 
 python3 - <<'END' || exit 1
