@@ -163,7 +163,7 @@ enum { WORD_BYTES = 2048, MAX_NUMBERS = 256, PARAMETER_BYTES = 1024, MAX_LISTS =
 typedef struct variant_reading {
     const hga_variant *variant;
     _Alignas(max_align_t) char parameters[PARAMETER_BYTES];
-    uint64_t given; /* a bit for each parameter, and for what every variant has */
+    uint64_t given;                         /* a bit for each parameter, and for what every variant has */
     hga_id numbers[MAX_NUMBERS], n_numbers; /* of all lists */
     struct {
         const hga_parameter *of;
@@ -216,7 +216,7 @@ static hga_status read_parameter(variant_reading *r, char *word)
     *value++ = 0;
     const hga_parameter *p = hga_variant_parameter(r->variant, word, strlen(word));
     hga_status st = p && p->kind == HGA_PARAMETER_IDS ? read_list(r, p, value)
-                                                       : hga_variant_set(r->variant, r->parameters, word, value);
+                                                      : hga_variant_set(r->variant, r->parameters, word, value);
     return st ? st : mark_given(r, word, p);
 }
 

@@ -229,10 +229,10 @@ static int print_results(const arguments *a, const bench *b, const outcome *all,
     int status = CLI_GOOD;
     for (int i = 0; i < n; i++) TRY(row_append(rows, outcome_json(&all[i], b)));
     if (a->json) {
-        TRY(json_print(stdout, json_pack("{s:i, s:i, s:i, s:i, s:b, s:i, s:I, s:o, s:O}", "tokens", e->n, "heads",
-                                         e->heads, "dim", e->dim, "dim_v", b->dim_v, "causal", a->causal, "kl_tokens",
-                                         probe_tokens(e), "seed", (json_int_t)a->seed, "call", call_json(&a->call),
-                                         "rows", rows)));
+        TRY(json_print(stdout,
+                       json_pack("{s:i, s:i, s:i, s:i, s:b, s:i, s:I, s:o, s:O}", "tokens", e->n, "heads", e->heads,
+                                 "dim", e->dim, "dim_v", b->dim_v, "causal", a->causal, "kl_tokens", probe_tokens(e),
+                                 "seed", (json_int_t)a->seed, "call", call_json(&a->call), "rows", rows)));
         goto done;
     }
     printf("%d tokens, %d heads x %d%s", e->n, e->heads, e->dim, a->causal ? ", causal" : "");

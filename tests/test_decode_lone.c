@@ -1,6 +1,8 @@
 /* A decoder's token that comes alone: row by row, all heads at once, whoever shares out heads. */
+#include "brought.h"
 #include "by_hand.h"
 #include "decoding.h"
+#include "isas.h"
 
 static const kernel_table *watched;
 static int64_t n_tiles, by_row;
@@ -89,11 +91,84 @@ static void heads_that_are_shared_out_are_computed_once(void **state)
     }
 }
 
+/* ---- keys and values that lie side by side in a cache, with what a call brings ---- */
+
+static int64_t near_edges;
+static void watch_near(const kernel_heads *c)
+{
+    near_edges += c->near && !c->r ? c->n : 0;
+    watched->attend_heads(c);
+}
+
+/* In place of the same engine's full pass. */
+static void want_what_is_defined(session *s)
+{
+    free(s->want), free(s->want_lse), s->want_lse = NULL;
+    s->want = problem_out(s->p, &(hga_options){.generic = 1}, s->p->program.has_lse ? &s->want_lse : NULL);
+}
+
+/* Most tokens at once and then one by one, so that strips of scores begin and end anywhere in a page. */
+static int64_t near_edges_of(problem *p, const char *isa, double tolerance)
+{
+    enum { MANY = 60 };
+    session s;
+    hga_cache *c;
+    session_open(&s, p, &(hga_decode_options){.plan = {.threads = 1, .isa = isa}}, 0);
+    want_what_is_defined(&s);
+    assert_ok(hga_cache_create(s.pages, &c));
+    kernel_table watching = *s.decoder->plan->kernels;
+    watched = s.decoder->plan->kernels, s.decoder->plan->kernels = &watching, near_edges = 0;
+    watching.attend_heads = watch_near;
+    append_tokens(&s, isa, c, MANY, tolerance);
+    while (hga_cache_tokens(c) < p->n_query) append_tokens(&s, isa, c, 1, tolerance);
+    s.decoder->plan->kernels = watched;
+    hga_cache_destroy(c);
+    session_close(&s);
+    return near_edges;
+}
+
+/* Sinks and softcaps in one row; sigmoids with a bias of all scores. Beside them what scores by itself: slopes with
+   sinks, which differ by head, and entmax. */
+static void near_rows_are_as_defined_whatever_a_call_brings(void **state)
+{
+    static const float sink[] = {0.5f, -1, 2, -INFINITY, 0, 30, -30, 1}, slopes[] = {0.1f, 0, 1, 0.02f, 0, 0.5f, 3, 0};
+    static const struct {
+        const char *name;
+        hga_normaliser normaliser;
+        double alpha;
+        brought brings;
+    } kinds[] = {
+        {"sinks and softcaps", HGA_NORMALISER_SOFTMAX, 0, {.sink = sink, .softcap = 2}},
+        {"sinks, softcaps and slopes", HGA_NORMALISER_SOFTMAX, 0, {.sink = sink, .softcap = 0.5f, .slopes = slopes}},
+        {"sigmoids", HGA_NORMALISER_SIGMOID, 0, {.normaliser_bias = -4}},
+        {"entmax", HGA_NORMALISER_ENTMAX, 1.5, {.softcap = 2, .slopes = slopes}},
+    };
+    static const hga_shape shapes[] = {{.n_heads = 8, .n_kv_heads = 2, .dim = 64}, {.n_heads = 8, .dim = 64}};
+    char isa[32];
+    (void)state;
+    for (int i = 0; isa_name(i, isa, sizeof isa); i++)
+        for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++)
+            for (int v = 0; v < 4; v++) {
+                problem p;
+                variant_build(variant_named(v / 2 ? "window_causal" : "dense_causal"), 101, 3, &shapes[v % 2], &p);
+                snprintf(p.name, sizeof p.name, "%s, %s", v / 2 ? "window" : "dense", kinds[k].name);
+                if (kinds[k].normaliser)
+                    assert_ok(hga_program_normalise(&p.program, kinds[k].normaliser, kinds[k].alpha));
+                if (!p.program.has_lse) p.io.lse.data = NULL;
+                bring_to(&p.io, &kinds[k].brings);
+                const int64_t near = near_edges_of(&p, isa, 2e-5);
+                if ((near == 0) != (kinds[k].brings.slopes != NULL))
+                    fail_msg("%s, %s: %d near edges", p.name, isa, (int)near);
+                problem_clear(&p);
+            }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_lone_token_goes_row_by_row),
         cmocka_unit_test(heads_that_are_shared_out_are_computed_once),
+        cmocka_unit_test(near_rows_are_as_defined_whatever_a_call_brings),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -77,6 +77,58 @@ static void a_batch_goes_back_sample_after_sample(void **state)
     }
 }
 
+/* ---- entmax of 16 bits ---- */
+
+/* Gradients in float32 of rows in 16 bits beside those of the plain definition, which rounds as they do. */
+static void expect_near(const problem *p, const whole *got, const whole *want, double apart)
+{
+    for (hga_id f = 1; f <= p->program.n_fields; f++) {
+        if (!program_is_input(p->program.field[f].binding)) continue;
+        const hga_id heads = program_heads(&p->program, &p->shape, f),
+                     columns = program_columns(&p->program, &p->shape, f);
+        for (int64_t i = 0; i < got->t.of[f].n * heads; i++) {
+            const float *x = tensor_at(program_gradient(&p->program, &got->g.grad, f), heads, columns, i / heads,
+                                       (hga_id)(i % heads)),
+                        *y = tensor_at(program_gradient(&p->program, &want->g.grad, f), heads, columns, i / heads,
+                                       (hga_id)(i % heads));
+            assert_near_floats(p->name, x, y, columns, apart);
+        }
+    }
+}
+
+/* Values in float16 and bfloat16, multiplied in float32 and in 16 bits, softcaps and slopes, on any ranks and threads:
+   the bits of one process. */
+static void entmax_of_16_bits_goes_back_on_ranks(void **state)
+{
+    static const char *const names[] = {"window_causal", "dense_causal", "fine", "dilated_causal", "fenwick"};
+    static const float slopes[] = {0.1f, 0, 0.02f, 1};
+    static const double alpha[] = {1.5, 2, 1.3};
+    (void)state;
+    for (int i = 0; i < 5; i++)
+        for (int k = 0; k < 4; k++) {
+            problem p;
+            hga_id cuts[MOST_RANKS + 1];
+            uint64_t rng = (uint64_t)(4 * i + k);
+            variant_build(variant_named(names[i]), 170, 3, &narrow, &p);
+            assert_ok(hga_program_normalise(&p.program, HGA_NORMALISER_ENTMAX, alpha[(i + k) % 3]));
+            p.io.lse.data = NULL, p.io.seed = 5;
+            const brought m = {.softcap = k % 2 ? 3 : 0, .slopes = i < 2 ? slopes : NULL};
+            bring_to(&p.io, &m);
+            holding h = {&p, "entmax of 16 bits", {.threads = 1 + k % 3}, k < 2 ? F16_WIDE : BF16_PACKED, 0, &strict};
+            h.o.precision = k == 3 ? HGA_PRECISION_BF16 : HGA_PRECISION_F32, h.o.dropout = k == 1 ? 0.3f : 0;
+            hga_options plain = h.o;
+            plain.generic = 1;
+            whole want = go_back_whole(&p, &h.o, h.l, 0), defined = go_back_whole(&p, &plain, h.l, 0);
+            if (h.l == F16_WIDE) expect_near(&p, &want, &defined, 2e-3);
+            cut_evenly(tokens_of(&p), 3, 16, cuts);
+            hold_back(&h, cuts, 3, &want);
+            cut_anywhere(tokens_of(&p), 4, &rng, cuts);
+            hold_back(&h, cuts, 4, &want);
+            close_whole(&want), close_whole(&defined);
+            problem_clear(&p);
+        }
+}
+
 /* ---- time and failures ---- */
 
 static void a_rank_that_is_late_changes_nothing(void **state)
@@ -237,6 +289,7 @@ int main(void)
         cmocka_unit_test(a_rank_may_want_less),
         cmocka_unit_test(a_failing_allocation_of_one_rank_reaches_all),
         cmocka_unit_test(a_batch_goes_back_sample_after_sample),
+        cmocka_unit_test(entmax_of_16_bits_goes_back_on_ranks),
         cmocka_unit_test(losses_are_of_one_process),
     };
     alarm(getenv("HGA_TEST_QUICK") ? 900 : 300); /* a rank that hangs ends the test */

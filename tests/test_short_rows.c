@@ -1,8 +1,10 @@
 /* test_short_rows.c: rows with a few edges of several segments each, as tokens have that see one span of each level.
    Where a query has enough numbers they go through the kernel of families. */
+#include "brought.h"
 #include "by_hand.h"
 #include "plan.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -142,6 +144,52 @@ static void some_rows_have_the_bits_of_all(void **state)
     }
 }
 
+/* ---- of another graph ---- */
+
+/* An execution of the plan has the bits of a new one, and the meaning. Slopes differ by head: rows that have them go one
+   by one, and not as families. */
+static void assert_plan_is_current(hga_plan *plan, problem *p)
+{
+    hga_workspace *own;
+    float *fresh = out_of(p, (hga_options){.threads = 2});
+    kernel_table counting = *plan->kernels;
+    assert_ok(hga_workspace_create(plan, &own));
+    counted = plan->kernels, plan->kernels = &counting;
+    counting.attend_family = count_family, n_families = 0;
+    assert_ok(hga_plan_execute(plan, own, &p->io));
+    plan->kernels = counted;
+    if ((n_families > 0) == (p->io.slopes.data != NULL)) fail_msg("%s: %d families", p->name, (int)n_families);
+    assert_same_bits(p->name, p->io.out.data, fresh, out_count(p));
+    assert_as_defined(p);
+    hga_workspace_destroy(own), free(fresh);
+}
+
+/* To a longer graph, to a shorter one, and back: what is added by type, taken by distance and dropped is the new
+   graph's. */
+static void updated_plans_have_the_types_and_distances_of_the_new_graph(void **state)
+{
+    static const float slopes[] = {0.5f, 0, 0.03f, 0.1f, 1, 0, 2, 0.2f}, sink[] = {0, 1, -1, 2, -2, 3, -INFINITY, 0};
+    static const hga_id sizes[] = {TOKENS, 2 * TOKENS + 5, 90, TOKENS};
+    const hga_shape shape = {.n_heads = 8, .n_kv_heads = 4, .dim = 16};
+    (void)state;
+    for (int w = 0; w < 2; w++) {
+        hga_plan *plan = NULL;
+        problem p[4];
+        for (int k = 0; k < 4; k++) {
+            p[k] = short_rows(w ? 3 : 0, sizes[k], shape);
+            problem_fill_tables(&p[k], 7 + (uint64_t)k, 1, 1, 0), p[k].io.node_pos.data = NULL;
+            assert_ok(k ? hga_plan_update(plan, p[k].graph)
+                        : hga_plan_create(p[k].graph, &p[k].program, &shape, &(hga_options){.threads = 1}, &plan));
+            bring_to(&p[k].io, &(brought){.sink = sink});
+            assert_plan_is_current(plan, &p[k]);
+            bring_to(&p[k].io, &(brought){.slopes = slopes, .sink = sink});
+            assert_plan_is_current(plan, &p[k]);
+        }
+        hga_plan_destroy(plan);
+        for (int k = 0; k < 4; k++) problem_clear(&p[k]);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -149,6 +197,7 @@ int main(void)
         cmocka_unit_test(they_are_as_defined),
         cmocka_unit_test(threads_and_strides_change_no_bits),
         cmocka_unit_test(some_rows_have_the_bits_of_all),
+        cmocka_unit_test(updated_plans_have_the_types_and_distances_of_the_new_graph),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
