@@ -1,4 +1,5 @@
 /* by_name.c: parameters and variants by their names. */
+#include <ctype.h>
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
@@ -41,7 +42,8 @@ static hga_status read_number(const char *name, const char *text, hga_id least, 
     char *end;
     errno = 0;
     long long value = strtoll(text, &end, 10);
-    if (end == text || *end || *text == ' ') return hga_fail(HGA_EINVAL, "%s: '%s' is not a whole number", name, text);
+    if (end == text || *end || isspace((unsigned char)*text))
+        return hga_fail(HGA_EINVAL, "%s: '%s' is not a whole number", name, text);
     if (errno || value < least || value > most)
         return hga_fail(HGA_EINVAL, "%s: %s is not in %d .. %d", name, text, least, most);
     *out = (hga_id)value;
@@ -78,7 +80,8 @@ static hga_status read_real(const char *name, const char *text, double *out)
 {
     char *end;
     *out = strtod(text, &end);
-    if (end == text || *end || *text == ' ') return hga_fail(HGA_EINVAL, "%s: '%s' is not a number", name, text);
+    if (end == text || *end || isspace((unsigned char)*text))
+        return hga_fail(HGA_EINVAL, "%s: '%s' is not a number", name, text);
     return *out >= 0 && *out < INFINITY ? HGA_OK : hga_fail(HGA_EINVAL, "%s: %s is not 0 or more", name, text);
 }
 

@@ -75,9 +75,12 @@ class Variant:
         return variant_named, (self.name,)
 
 
+_BETWEEN = " \t\n:"  # as the library has it
+
+
 def cut(words: str) -> List[str]:
     """A variant and its settings: "htransformer:block=16", "htransformer block=16"."""
-    return re.split(r"[\s:]+", words.strip())
+    return re.split(f"[{_BETWEEN}]+", words.strip(_BETWEEN))
 
 
 def variant_named(name: str) -> Optional[Variant]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections import OrderedDict
 from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
 from ._arguments import meant
 from ._by_content import ByContent
-from ._core import lib, refuse
+from ._core import encoded, lib, refuse
 from ._deferred import deferred
 from ._hierarchy import KNOWN, Hierarchy
 from ._plans import LEFT, PLANS
@@ -19,46 +20,55 @@ KEPT = 128  # hierarchies of all names and lengths together,
 BYTES_KEPT = 1 << 30  # and their bytes, with their plans and workspaces; one is kept however large it is
 
 
-def _value(spec: str, p: Parameter, text: str) -> Any:
-    try:
-        if p.type == "bool" and text in ("0", "1"):
-            return text == "1"
-        if p.type == "int":
-            return int(text)
-        if p.type == "float":
-            return float(text)
-        if p.type == "array of int":
-            return [int(x) for x in text.split(",")]
-    except ValueError:
-        raise refuse(f"{spec}: {p.python_name} is {text!r}, not {p.type}") from None
+_WHOLE = re.compile(r"[+-]?[0-9]+")  # int() and float() take more than the library does: "1_0", other alphabets' digits
+_REAL = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
+
+
+def _value(said: str, p: Parameter, text: str) -> Any:
     if p.type == "array of float32":
-        raise refuse(f"{spec}: {p.python_name} is an array, which a name cannot give")
+        raise refuse(f"{said}: {p.python_name} is an array, which a name cannot give")
     if p.type == "bool":
-        raise refuse(f"{spec}: {p.python_name} is {text!r}, neither 0 nor 1")
+        if _WHOLE.fullmatch(text) and int(text) in (0, 1):
+            return int(text) == 1
+        raise refuse(f"{said}: {p.python_name} is {text!r}, neither 0 nor 1")
+    if p.type == "int" and _WHOLE.fullmatch(text):
+        return int(text)
+    if p.type == "float" and _REAL.fullmatch(text):
+        return float(text)
+    if p.type == "array of int" and all(_WHOLE.fullmatch(x) for x in text.split(",")):
+        return [int(x) for x in text.split(",")]
+    if p.type in ("int", "float", "array of int"):
+        raise refuse(f"{said}: {p.python_name} is {text!r}, not {p.type}")
     return text
+
+
+def _one_line(spec: str) -> str:
+    """A name as messages have it."""
+    return "".join(c if c.isprintable() else "?" for c in " ".join(spec.split()))
 
 
 class Spec:
     """What a name asks for: checked once, built for any number of tokens."""
 
     def __init__(self, spec: str) -> None:
-        self.spec = spec
+        encoded(spec, "a variant in words")
+        said = self.spec = _one_line(spec)
         name, *settings = cut(spec)
         variant = variant_named(name)
         if variant is None:
             known = variants()
-            raise refuse(f"{spec}: no variant {name!r}{meant(name, known) or '; there are ' + ', '.join(sorted(known))}")
+            raise refuse(f"{said}: no variant {name!r}{meant(name, known) or '; there are ' + ', '.join(sorted(known))}")
         self.variant: Variant = variant
         self.chooses = variant.needs_choice  # is its graph found in the call?
         self.given: Dict[str, Any] = {}
         for setting in settings:
             parameter, equals, value = setting.partition("=")
             if not equals:
-                raise refuse(f"{spec}: {setting!r} is not name=value")
+                raise refuse(f"{said}: {setting!r} is not name=value")
             p = self.variant.parameter(parameter.replace("-", "_"))
             if p.python_name in self.given:
-                raise refuse(f"{spec}: {p.python_name} is given twice")
-            self.given[p.python_name] = _value(spec, p, value)
+                raise refuse(f"{said}: {p.python_name} is given twice")
+            self.given[p.python_name] = _value(said, p, value)
 
     def require_tokens(self) -> None:
         if self.variant.rows_are_nodes:

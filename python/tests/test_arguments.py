@@ -361,6 +361,24 @@ class Kinds(unittest.TestCase):
             with self.assertRaisesRegex(hga.Error, "window:left=3:left=5: left is given twice"):
                 ht.Attention("window:left=3:left=5", 8, 2)
 
+    def test_words_are_read_as_the_library_reads_them(self):
+        from hga._spec import Spec
+
+        same, other = ["window:left=3", "window left=+3", "\twindow :left=03\n", "hsa:branching=2,4:causal=1", "routed:block=2:threshold=.5e0"], [
+            "window:left=1_0", "window:left=\u0663", "window\u00a0left=3", "window:left=\x0b3", "window:causal=True", "window:causal=2", "hsa:branching=2,",
+            "hsa:branching=,2", "hsa:branching=2,1_6", "routed:threshold=nan", "routed:threshold=1_0.5", "window:left=3.0", "window:left==3", "a\nb",
+            "window:left=3\n:right=x\n", "w" * 500, "", "\n", "window:le\x07ft=3", "window:left=3\0", "window:left=\ud800",
+        ]  # fmt: skip
+        for words in same:
+            built, own = hga.build(words, 24), Spec(words).build(24, False)
+            if not words.startswith("routed"):
+                self.assertTrue(all(np.array_equal(built.edges(r), own.edges(r)) for r in built.graph.relations), words)
+        for words in other:
+            for make in (lambda: hga.build(words, 24), lambda: Spec(words).build(24, False)):
+                with self.subTest(words), self.assertRaises(hga.Error) as refused:
+                    make()
+                self.assertNotIn("\n", str(refused.exception))
+
     def test_texts_end_where_they_end(self):
         b, folder = hga.Builder(), tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
