@@ -432,8 +432,8 @@ class _Attend(torch.autograd.Function):
         names = (*INPUTS, *call.tensors)
         refused: Optional[Exception] = None
         try:
-            out = call.array(ctx.saved_tensors[0], "out")  # raises where somebody has written over what was given
-            given = call.array(d_out.to(tensor_of(call.q[:0]).dtype), "the gradient of the output")
+            kept, *_ = ctx.saved_tensors  # raises where somebody has written over what was given
+            out, given = call.array(kept, "out"), call.array(d_out.to(kept.dtype), "the gradient of the output")
             lse = call.array(d_lse, "the gradient of the log-sum-exp") if ctx.lse and d_lse is not None else None
             of = dict(zip(INPUTS, call.arrays), **call.tables.arrays)
             wanted = [name for name, needed in zip(names, needs) if needed]

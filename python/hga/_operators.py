@@ -73,7 +73,8 @@ def tensor_of(x: np.ndarray) -> Tensor:
 
 def checked(x: Any, what: str) -> Tensor:
     if not is_torch(x):
-        x = tensor_of(as_numpy(x, what))
+        a = as_numpy(x, what)
+        x = tensor_of(a if a.flags.writeable else a.copy())  # torch has no tensors that are only read
     if not isinstance(x, torch.Tensor):
         raise refuse(f"{what} is a {type(x).__name__}, not a tensor")
     if x.device.type not in ("cpu", "meta"):

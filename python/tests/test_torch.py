@@ -4,6 +4,7 @@ import subprocess
 import sys
 import time
 import unittest
+import warnings
 
 import hga
 
@@ -192,6 +193,20 @@ except hga.Error as e: print(e)
             step.step()
             losses.append(loss.item())
         self.assertLess(losses[-1], losses[0])
+
+    def test_memory_that_is_only_read_becomes_no_tensor(self):
+        q, k, v = (x.detach() for x in tensors(12))
+        read = [x.numpy().copy() for x in (k, v)]
+        for x in read:
+            x.flags.writeable = False
+        torch.set_warn_always(True)
+        try:
+            with warnings.catch_warnings():
+                warnings.filterwarnings("error", message=".*not writable")
+                out = hga.dense(12).attention(q, *read)
+        finally:
+            torch.set_warn_always(False)
+        self.assertTrue(torch.equal(out, hga.dense(12).attention(q, k, v)))
 
     def test_wrong_types_are_refused(self):
         h, (q, k, v) = hga.dense(8), tensors(8)
