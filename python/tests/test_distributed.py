@@ -7,8 +7,8 @@ import sys
 import tempfile
 import time
 import unittest
-import weakref
 import warnings
+import weakref
 
 import numpy as np
 
