@@ -227,7 +227,8 @@ static int check_output(void *input)
     return CLI_GOOD;
 }
 
-/* Writes the document in one format to a file that appears when it is complete; keeping it tells what was not written. */
+/* Writes the document in one format to a file that appears when it is complete; keeping it tells what could not be
+   written. */
 static int write_one(const sink *s, const json_t *document)
 {
     outfile out = {0};

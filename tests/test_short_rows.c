@@ -146,8 +146,8 @@ static void some_rows_have_the_bits_of_all(void **state)
 
 /* ---- of another graph ---- */
 
-/* An execution of the plan has the bits of a new one, and the meaning. Slopes differ by head: rows that have them go one
-   by one, and not as families. */
+/* An execution of the plan has the bits of a new one, and the meaning. Slopes differ by head: rows that have them go
+   one by one, and not as families. */
 static void assert_plan_is_current(hga_plan *plan, problem *p)
 {
     hga_workspace *own;
