@@ -189,11 +189,11 @@ static void take_nodes(void *context, hga_id first, hga_id last)
 static hga_status take_run(const hga_plan *plan, hga_workspace *workspace)
 {
     taking t = {.plan = plan, .workspace = workspace};
-    for (int64_t j = 0; j < plan->slices->n_jobs; j++) {
+    FOR_JOBS(&workspace->slice, j)
+    {
         const slice_job *job = &plan->slices->job[j];
         const phase *ph = &plan->phase[job->phase];
         t.storages = job->of.writes;
-        if (bits_none(&workspace->slice.run[j])) continue;
         FOR_RUNS(&workspace->slice.run[j], i, end, 0, job->rows)
         {
             for (int64_t k = i; ph->job == JOB_PIECES && !t.st && k < end; k++)

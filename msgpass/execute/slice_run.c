@@ -61,11 +61,11 @@ static const double SMALL = 1e6;
    calling thread has what decoders brought. Strict rows and columns share out their heads. */
 static int rows_come_alone(const hga_plan *plan, const slice *s)
 {
-    for (int64_t j = 0; j < plan->slices->n_jobs; j++) {
+    FOR_JOBS(s, j)
+    {
         const slice_job *job = &plan->slices->job[j];
         const row_bits *run = &s->run[j];
         const int of_stage = plan->phase[job->phase].job <= JOB_MERGE;
-        if (bits_none(run)) continue;
         if (of_stage && (plan->stage[job->stage].strict || plan->stage[job->stage].by_columns)) return 0;
         if (bits_next(run, bits_next(run, 0, run->n) + 1, run->n) < run->n) return 0;
     }

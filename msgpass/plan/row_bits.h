@@ -91,24 +91,32 @@ static inline int64_t bits_next_word(const row_bits *b, int64_t w, int64_t end)
 /* The first row of [first, end) that is in; `end`. */
 static inline int64_t bits_next(const row_bits *b, int64_t first, int64_t end)
 {
-    const int64_t last = b->high * WORD_BITS < end ? b->high * WORD_BITS : end, words = words_of(last);
+    const int64_t last = b->high * WORD_BITS < end ? b->high * WORD_BITS : end;
     if (first < b->low * WORD_BITS) first = b->low * WORD_BITS;
-    for (int64_t w = word_of(first); first < last; first = w * WORD_BITS) {
-        uint64_t rows = b->word[w] & bits_between(w, first, last);
-        if (rows) return w * WORD_BITS + __builtin_ctzll(rows);
+    if (first >= last) return end;
+    int64_t w = word_of(first), words = words_of(last);
+    uint64_t rows = b->word[w] >> shift_of(first) << shift_of(first);
+    while (!rows) {
         w = bits_next_word(b, w + 1, words);
+        if (w >= words) return end;
+        rows = b->word[w];
     }
-    return end;
+    const int64_t i = w * WORD_BITS + __builtin_ctzll(rows);
+    return i < last ? i : end;
 }
 
 /* The first row of [first, end) that is not; `end`. */
 static inline int64_t bits_next_out(const row_bits *b, int64_t first, int64_t end)
 {
-    for (int64_t w = word_of(first); first < end; first = ++w * WORD_BITS) {
-        uint64_t rows = ~b->word[w] & bits_between(w, first, end);
-        if (rows) return w * WORD_BITS + __builtin_ctzll(rows);
+    if (first >= end) return end;
+    int64_t w = word_of(first), words = words_of(end);
+    uint64_t others = ~b->word[w] >> shift_of(first) << shift_of(first);
+    while (!others) {
+        if (++w >= words) return end;
+        others = ~b->word[w];
     }
-    return end;
+    const int64_t i = w * WORD_BITS + __builtin_ctzll(others);
+    return i < end ? i : end;
 }
 
 static inline void bits_clear(row_bits *b)

@@ -134,6 +134,20 @@ static hga_status check_kept(const hga_plan *plan)
 
 /* ---- making ---- */
 
+/* Whose needed nodes become rows of the job? Pieces write no storage of their own: they are for those that write their
+   rows. */
+static uint64_t filled_by(const hga_plan *plan, const phase *ph, hga_id stage, uint64_t writes)
+{
+    if (ph->job == JOB_LSE) return UINT64_C(1) << stage;
+    return ph->job == JOB_PIECES ? plan->program.stage[stage].writes : writes;
+}
+
+static int goes_by_node(const hga_plan *plan, const phase *ph)
+{
+    if (ph->by_position || ph->job == JOB_PIECES || ph->job == JOB_MERGE) return 0;
+    return ph->job > JOB_MERGE || !plan->stage[ph->stage].n_long;
+}
+
 /* A job for each stage of a phase, with the storages that it touches. */
 static hga_status list_jobs(hga_plan *plan, struct slice_plan *p)
 {
@@ -147,7 +161,12 @@ static hga_status list_jobs(hga_plan *plan, struct slice_plan *p)
         const phase *ph = &plan->phase[i];
         for (hga_id s = ph->stage; s < stages_end(ph); s++) {
             storages_touched t = accesses_touched(plan, ph, s);
-            p->job[slice_job_of(ph, s)] = (slice_job){(hga_id)i, s, t, ph->n};
+            p->job[slice_job_of(ph, s)] = (slice_job){.phase = (hga_id)i,
+                                                      .stage = s,
+                                                      .of = t,
+                                                      .fills = filled_by(plan, ph, s, t.writes),
+                                                      .by_node = goes_by_node(plan, ph),
+                                                      .rows = ph->n};
             p->touched |= t.sources | t.own | t.writes, p->kept |= t.writes;
         }
     }
@@ -174,6 +193,7 @@ static void carve_slice(const hga_plan *plan, carver *room, slice *s)
         s->needed[i] = p->touched >> i & 1 ? bits_carve(room, plan->nodes.n) : no_bits;
         s->there[i] = p->kept >> i & 1 ? bits_carve(room, plan->nodes.n) : no_bits;
     }
+    s->jobs = bits_carve(room, p->n_jobs);
     s->run = carve(room, p->n_jobs, sizeof *s->run);
     s->made = carve(room, p->n_jobs, sizeof *s->made);
     for (int64_t j = 0; j < p->n_jobs; j++) {

@@ -7,8 +7,8 @@
 void slice_begin(const hga_plan *plan, slice *s)
 {
     for (uint64_t set = plan->slices->touched; set; set &= set - 1) bits_clear(&s->needed[__builtin_ctzll(set)]);
-    for (int64_t j = 0; j < plan->slices->n_jobs; j++) bits_clear(&s->run[j]);
-    bits_clear(&s->items);
+    FOR_JOBS(s, j) bits_clear(&s->run[j]);
+    bits_clear(&s->jobs), bits_clear(&s->items);
     s->cost = 0;
 }
 
@@ -52,6 +52,7 @@ void slice_want_pieces(const hga_plan *plan, slice *s, hga_id stage, hga_id firs
 {
     int64_t j = job_of_pieces(plan, stage);
     bits_put_run(&s->run[j], first, (int64_t)first + n, &s->made[j]);
+    bits_put(&s->jobs, j);
 }
 
 void slice_put_pieces(const hga_plan *plan, slice *s, hga_id stage, hga_id first, hga_id n)
@@ -119,37 +120,43 @@ static void run_needed(const hga_plan *plan, const phase *ph, const row_bits *ne
 {
     const stage_plan *s = &plan->stage[ph->stage];
     int pieces = ph->job == JOB_PIECES || ph->job == JOB_MERGE;
-    int by_node = !pieces && !ph->by_position && (ph->job > JOB_MERGE || !s->n_long);
     int64_t first = pieces || ph->by_position ? 0 : ph->first,
             end = pieces || ph->by_position ? needed->n : first + ph->n;
     FOR_RUNS(needed, i, last, first, end)
     {
-        if (by_node) bits_put_run(run, i - first, last - first, &no_bits);
-        for (int64_t v = i; !by_node && v < last; v++)
+        for (int64_t v = i; v < last; v++)
             run_position(s, ph, ph->by_position || pieces ? position_of(s, (hga_id)v) : (hga_id)v, made, run);
     }
 }
 
-/* Pieces write no storage of their own: they are for those that write their rows. */
-static uint64_t written_for(const hga_plan *plan, const phase *ph, const slice_job *job)
+/* The same of a phase whose rows are nodes, one behind the other. */
+static void run_nodes(const phase *ph, const row_bits *needed, row_bits *run)
 {
-    return ph->job == JOB_PIECES ? plan->program.stage[job->stage].writes : job->of.writes;
+    const int64_t first = ph->first, end = first + ph->n;
+    FOR_RUNS(needed, i, last, first, end) bits_put_run(run, i - first, last - first, &no_bits);
 }
 
-static void find_needed(const hga_plan *plan, slice *s, const slice_job *job)
+static void find_needed(const hga_plan *plan, slice *s, const slice_job *job, int64_t j)
 {
     const phase *ph = &plan->phase[job->phase];
-    int64_t j = slice_job_of(ph, job->stage);
-    uint64_t by = ph->job == JOB_LSE ? UINT64_C(1) << job->stage : written_for(plan, ph, job);
-    for (; by; by &= by - 1) run_needed(plan, ph, &s->needed[__builtin_ctzll(by)], &s->made[j], &s->run[j]);
+    for (uint64_t by = job->fills; by; by &= by - 1) {
+        const row_bits *needed = &s->needed[__builtin_ctzll(by)];
+        if (bits_none(needed)) continue;
+        if (job->by_node)
+            run_nodes(ph, needed, &s->run[j]);
+        else
+            run_needed(plan, ph, needed, &s->made[j], &s->run[j]);
+    }
 }
 
 void slice_find(const hga_plan *plan, slice *s)
 {
     for (int64_t j = plan->slices->n_jobs - 1; j >= 0; j--) {
         const slice_job *job = &plan->slices->job[j];
-        find_needed(plan, s, job);
-        if (!bits_none(&s->run[j]) && plan->phase[job->phase].job != JOB_LSE) need_all(plan, s, job);
+        find_needed(plan, s, job, j);
+        if (bits_none(&s->run[j])) continue;
+        bits_put(&s->jobs, j);
+        if (plan->phase[job->phase].job != JOB_LSE) need_all(plan, s, job);
     }
 }
 
@@ -157,6 +164,7 @@ void slice_run_rows(const hga_plan *plan, slice *s, int64_t job, hga_id first, h
 {
     (void)plan;
     bits_put_run(&s->run[job], first, first + n, &no_bits);
+    bits_put(&s->jobs, job);
 }
 
 /* ---- which items ---- */
@@ -176,10 +184,10 @@ double slice_row_cost(const hga_plan *plan, const phase *ph)
 /* The items that have rows to run, and what these rows cost. */
 void slice_list(const hga_plan *plan, slice *s)
 {
-    for (int64_t j = 0; j < plan->slices->n_jobs; j++) {
+    FOR_JOBS(s, j)
+    {
         const phase *ph = &plan->phase[plan->slices->job[j].phase];
         int64_t listed = -1;
-        if (bits_none(&s->run[j])) continue;
         FOR_RUNS(&s->run[j], i, end, 0, s->run[j].n)
         {
             s->cost += (double)(end - i) * slice_row_cost(plan, ph);
@@ -210,7 +218,9 @@ void slice_note_there(const hga_plan *plan, slice *s, hga_id storage, int64_t fi
 /* The rows that have run are there from now on, in each storage that their jobs write. */
 void slice_end(const hga_plan *plan, slice *s)
 {
-    for (int64_t j = 0; plan->slices->kept && j < plan->slices->n_jobs; j++) {
+    if (!plan->slices->kept) return;
+    FOR_JOBS(s, j)
+    {
         const slice_job *job = &plan->slices->job[j];
         const phase *ph = &plan->phase[job->phase];
         int in_order = ph->job != JOB_MERGE && !ph->by_position;

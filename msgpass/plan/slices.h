@@ -17,6 +17,8 @@
 typedef struct slice_job {
     hga_id phase, stage; /* of a job on a field: the field */
     storages_touched of; /* storages, as accesses.c tells */
+    uint64_t fills;      /* those whose needed nodes become rows of the job */
+    int by_node;         /* its rows are these nodes, one behind the other */
     hga_id rows;
 } slice_job;
 
@@ -35,6 +37,7 @@ typedef struct slice {
     row_bits needed[N_STORAGES]; /* nodes whose row the call reads or wants, and has not */
     row_bits there[N_STORAGES];  /* nodes whose row is there: of the storages that are kept */
     row_bits *run;               /* [n_jobs]: rows that the call runs */
+    row_bits jobs;               /* those that may have some: what goes through rows looks at no other */
     row_bits *made;              /* [n_jobs]: of a plan on ranks, pieces that are there */
     row_bits items;              /* items, in the order of the plan, that have some of them */
     double cost;                 /* of all of them, in edges, roughly */
@@ -74,6 +77,9 @@ void slice_drop_rows(slice *s, hga_id field, hga_id first, hga_id n);
 
 /* The job of a stage (of a field) in a phase. */
 static inline int64_t slice_job_of(const phase *ph, hga_id stage) { return ph->jobs_at + stage - ph->stage; }
+/* FOR_JOBS(s, j): the jobs that may have rows to run. */
+#define FOR_JOBS(s, j) \
+    for (int64_t j = bits_next(&(s)->jobs, 0, (s)->jobs.n); j < (s)->jobs.n; j = bits_next(&(s)->jobs, j + 1, (s)->jobs.n))
 static inline const row_bits *slice_rows(const slice *s, const phase *ph, hga_id stage)
 {
     return &s->run[slice_job_of(ph, stage)];
