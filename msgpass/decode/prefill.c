@@ -98,7 +98,7 @@ static hga_status send_home(prefill *x)
     hga_packet *mine = &x->packet[x->me];
     HGA_TRY(each_sent(x, x->me, want_row));
     HGA_TRY(bring_own(x));
-    HGA_TRY(stage_compute(x->w, &x->call->io, 0, x->n_wanted, x->n));
+    HGA_TRY(stage_compute(x->w, &x->call->io, 0, x->n_wanted, x->n, 0));
     x->at = mine->data;
     HGA_TRY(each_sent(x, x->me, pack_row));
     *mine = (hga_packet){x->home, mine->bytes, mine->data};
@@ -133,7 +133,7 @@ static hga_status go_on(prefill *x)
     hga_cache *c = x->call->cache;
     HGA_TRY(append_reserve(x->d, c, x->n));
     HGA_TRY(receive(x));
-    HGA_TRY(stage_compute(x->w, &x->call->io, 0, stage_want_kept(x->w, 0, x->n), x->n));
+    HGA_TRY(stage_compute(x->w, &x->call->io, 0, stage_want_kept(x->w, 0, x->n), x->n, 0));
     choose_make_blocks(x->w, c, x->n);
     HGA_TRY(stage_keep_new(x->w, c, x->n));
     cache_advance(c, x->n);

@@ -244,6 +244,59 @@ done:
     return st;
 }
 
+/* ---- which sources are at hand ---- */
+
+/* A visitor of sources that notes whether one of the rows is among them. */
+typedef struct search {
+    row_bits rows;
+    int found;
+} search;
+
+static void look_for(void *context, hga_id first, hga_id last)
+{
+    search *x = context;
+    x->found |= bits_next(&x->rows, first, (int64_t)last + 1) <= last;
+}
+
+/* The rows of a field that its program makes and that no token after their own reads: no cache keeps them. */
+static void put_passing(const hga_decoder *d, const readers *r, hga_id f, row_bits *to)
+{
+    for (hga_id v = 0; v < r->nodes.n; v++)
+        if (r->last[f][v] >= 0 && r->last[f][v] <= r->ready->of[f][v] && !slice_is_given(d->plan, f, v))
+            bits_put(to, v);
+}
+
+/* May the job read no row, at the sources of the output's rows, but what a cache keeps and what it is about to keep?
+   Rounded rows are made for those who read them. */
+static int has_all_at_hand(const hga_decoder *d, const readers *r, const slice_job *job, search *x)
+{
+    const phase *ph = &d->plan->phase[job->phase];
+    if (ph->job > JOB_PIECES || !(job->fills >> r->out & 1) || !job->of.sources) return 0;
+    if (job->of.sources >> r->out & 1 || job->of.sources >> STORAGE_ROUNDED) return 0;
+    bits_clear(&x->rows);
+    x->found = 0;
+    for (uint64_t set = job->of.sources; set; set &= set - 1) put_passing(d, r, __builtin_ctzll(set), &x->rows);
+    accesses_sources(d->plan, ph, 0, ph->n, look_for, x);
+    return !x->found;
+}
+
+/* Jobs of whose rows an append of one token need not ask what they read. */
+static hga_status find_at_hand(const hga_decoder *d, const readers *r)
+{
+    carver measure = {0};
+    void *memory = NULL;
+    bits_carve(&measure, r->nodes.n);
+    hga_status st = hga_new_zero(NULL, measure.used, 1, &memory);
+    if (st) return st;
+    search x = {.rows = bits_carve(&(carver){.base = memory}, r->nodes.n)};
+    for (int64_t j = 0; j < d->plan->slices->n_jobs; j++) {
+        slice_job *job = &d->plan->slices->job[j];
+        job->at_hand = has_all_at_hand(d, r, job, &x);
+    }
+    hga_delete(NULL, memory, measure.used, 1);
+    return HGA_OK;
+}
+
 /* ---- what may be decoded ---- */
 
 /* No output depends on a later token, and nobody reads it once later tokens are there. */
@@ -370,6 +423,7 @@ hga_status ready_find(hga_decoder *d, const hga_graph *g, const hga_program *p)
     HGA_TRY(nobody_reads(&r));
     HGA_TRY(find_output_readers(&r));
     HGA_TRY(add_plan(&r, d->plan));
+    HGA_TRY(find_at_hand(d, &r));
     HGA_TRY(check_output(d, &r));
     HGA_TRY(list_events(d, &r));
     HGA_TRY(list_io(d, &r));

@@ -272,7 +272,7 @@ int64_t stage_want_kept(hga_decode_workspace *w, hga_id from, hga_id end)
 }
 
 /* Executes the plan for n rows of the output and n_wanted other rows; what later tokens change is forgotten. */
-hga_status stage_compute(hga_decode_workspace *w, const hga_io *given, hga_id n, int64_t n_wanted, hga_id end)
+hga_status stage_compute(hga_decode_workspace *w, const hga_io *given, hga_id n, int64_t n_wanted, hga_id end, int one_token)
 {
     const hga_decoder *d = w->decoder;
     hga_io io = *given;
@@ -281,9 +281,9 @@ hga_status stage_compute(hga_decode_workspace *w, const hga_io *given, hga_id n,
     if (!alone) rows = (hga_rows){.n_intervals = list_asked(w, n), .interval = w->asked};
     io.lse = (hga_tensor){0}; /* it is with the rows */
     io.rows = &rows;
-    workspace_want(w->workspace, w->wanted, n_wanted, alone);
+    workspace_want(w->workspace, w->wanted, n_wanted, alone, one_token);
     hga_status st = hga_plan_execute(d->plan, w->workspace, &io);
-    workspace_want(w->workspace, NULL, 0, 0);
+    workspace_want(w->workspace, NULL, 0, 0, 0);
     if (!st) workspace_forget_later(d->plan, w->workspace, d->ready.of, end);
     return st;
 }
@@ -316,7 +316,7 @@ hga_status stage_append(hga_decode_workspace *w, const hga_append *a)
     HGA_TRY(stage_bring(w, &a->io, n));
     choose_make_blocks(w, a->cache, end);
     HGA_TRY(choose_blocks(w, a));
-    HGA_TRY(stage_compute(w, &a->io, n, stage_want_kept(w, from, end), end));
+    HGA_TRY(stage_compute(w, &a->io, n, stage_want_kept(w, from, end), end, a->n_tokens == 1));
     give_outputs(w, a, n);
     HGA_TRY(stage_keep_new(w, a->cache, end));
 done:

@@ -314,6 +314,7 @@ struct hga_workspace {
     const wanted_row *wanted; /* [n_wanted]: see wants.h */
     int64_t n_wanted;
     int wanted_alone;              /* those alone, and of the output nothing */
+    int wanted_by_token;           /* see slice.one_token */
     asked_rows asked;              /* rows of the output; by intervals of their numbers */
     const struct layouts *layouts; /* the plan's, until it is updated; NULL */
     unsigned brings;               /* the call's features, see call.h */

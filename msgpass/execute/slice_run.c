@@ -28,9 +28,10 @@ void slice_renew(const hga_plan *plan, hga_workspace *workspace)
     slice_open(plan, &workspace->slice, workspace->slice_memory);
 }
 
-void workspace_want(hga_workspace *workspace, const wanted_row *list, int64_t n, int alone)
+void workspace_want(hga_workspace *workspace, const wanted_row *list, int64_t n, int alone, int one_token)
 {
     workspace->wanted = list, workspace->n_wanted = n, workspace->wanted_alone = alone;
+    workspace->wanted_by_token = one_token;
 }
 
 void workspace_choose(hga_workspace *workspace, const row_choice *choice) { workspace->choice = choice; }
@@ -44,6 +45,7 @@ hga_status slice_bind(const hga_plan *plan, const hga_io *io, hga_workspace *wor
     workspace->sliced = rows_stay(plan) || !asked->all;
     if (st || !workspace->sliced || plan_is_shared(plan)) return st;
     slice_begin(plan, s);
+    s->one_token = workspace->wanted_by_token;
     for (int64_t i = 0; !workspace->wanted_alone && i < asked->n; i++)
         slice_want(plan, s, asked->interval[i].first, asked->interval[i].n);
     if (!workspace->wanted_alone && asked->all) slice_want_others(plan, s);

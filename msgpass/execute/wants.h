@@ -23,8 +23,9 @@ typedef struct row_choice {
 void workspace_choose(hga_workspace *workspace, const row_choice *choice);
 
 /* Of the next executions with this workspace, until others are named; borrowed. Rows that are there are left alone.
-   alone: of the output no row is computed, whatever is asked for. */
-void workspace_want(hga_workspace *workspace, const wanted_row *list, int64_t n, int alone);
+   alone: of the output no row is computed, whatever is asked for. one_token: they and the output's are the rows of one
+   token, and all rows that later tokens read are there, or in the list: slice_job.at_hand. */
+void workspace_want(hga_workspace *workspace, const wanted_row *list, int64_t n, int alone, int one_token);
 
 /* After an execution: rows that it needed, and that are not whole before token `end`, are not there. latest[f][v] is
    the token with which node v's row of field f is whole. (A row without edges is computed from whatever is there.) */

@@ -9,7 +9,7 @@ void slice_begin(const hga_plan *plan, slice *s)
     for (uint64_t set = plan->slices->touched; set; set &= set - 1) bits_clear(&s->needed[__builtin_ctzll(set)]);
     FOR_JOBS(s, j) bits_clear(&s->run[j]);
     bits_clear(&s->jobs), bits_clear(&s->items);
-    s->cost = 0;
+    s->cost = 0, s->one_token = 0;
 }
 
 /* Nobody writes a storage that no phase touches. */
@@ -92,7 +92,8 @@ static void need_all(const hga_plan *plan, slice *s, const slice_job *job)
     needing sources = {s, job->of.sources}, own = {s, job->of.own};
     FOR_RUNS(&s->run[slice_job_of(ph, job->stage)], i, end, 0, job->rows)
     {
-        if (sources.storages) accesses_sources(plan, ph, (hga_id)i, (hga_id)(end - i), need_nodes, &sources);
+        if (sources.storages && !(s->one_token && job->at_hand))
+            accesses_sources(plan, ph, (hga_id)i, (hga_id)(end - i), need_nodes, &sources);
         if (own.storages) slice_own_nodes(plan, ph, (hga_id)i, (hga_id)end, need_nodes, &own);
     }
 }

@@ -19,6 +19,7 @@ typedef struct slice_job {
     storages_touched of; /* storages, as accesses.c tells */
     uint64_t fills;      /* those whose needed nodes become rows of the job */
     int by_node;         /* its rows are these nodes, one behind the other */
+    int at_hand;         /* a decoder's: of a row of the output, sources are there when its token comes, or wanted */
     hga_id rows;
 } slice_job;
 
@@ -41,6 +42,7 @@ typedef struct slice {
     row_bits *made;              /* [n_jobs]: of a plan on ranks, pieces that are there */
     row_bits items;              /* items, in the order of the plan, that have some of them */
     double cost;                 /* of all of them, in edges, roughly */
+    int one_token;               /* a decoder's next one: what jobs with at_hand read is there, or wanted */
 } slice;
 
 /* Every array of a slice in the plan's slice_plan->bytes of memory, which the caller has cleared. */
