@@ -105,8 +105,10 @@ static hga_status create(const hga_plan *plan, hga_workspace *workspace)
     workspace->owner_bytes = carve_owners(plan, NULL, NULL);
     HGA_TRY(hga_new_zero(&workspace->base.allocator, workspace->owner_bytes, 1, &workspace->owners));
     carve_owners(plan, workspace, workspace->owners);
+    workspace->n_taking_turns = 0;
     for (hga_id i = 0; i < N_PLACES; i++) {
         if (!count_owners(plan, i)) continue;
+        workspace->taking_turns[workspace->n_taking_turns++] = i;
         measure(plan, i, workspace->places[i].floats);
         workspace->places[i].taken_here = topology_domains(plan->machine) > 1;
         HGA_TRY(change_room(&workspace->base.allocator, &workspace->places[i], LEAST_ROOM));
@@ -152,7 +154,8 @@ static void leave(row_places *x, hga_id owner)
 /* Nobody has a place any more, and no row of a field is there. */
 static void leave_all(hga_workspace *workspace)
 {
-    for (hga_id i = 0; i < N_PLACES; i++) {
+    for (hga_id k = 0; k < workspace->n_taking_turns; k++) {
+        const hga_id i = workspace->taking_turns[k];
         row_places *x = &workspace->places[i];
         for (hga_id p = 1; p < x->end; p++) {
             if (x->owner[p] < 0) continue;
@@ -306,10 +309,10 @@ static void note_use(const hga_allocator *a, row_places *x, hga_id used)
 void workspace_settle(hga_workspace *workspace, int (*stays)(const void *context, hga_id f, hga_id v),
                       const void *context)
 {
-    for (hga_id i = 0; i < N_PLACES; i++) {
+    for (hga_id j = 0; j < workspace->n_taking_turns; j++) {
+        const hga_id i = workspace->taking_turns[j];
         row_places *x = &workspace->places[i];
         hga_id used = x->end - x->n_back;
-        if (!x->room) continue;
         for (hga_id k = 0; k < x->n_young; k++) {
             hga_id v = x->young[k];
             if (!is_field(i))
@@ -325,8 +328,10 @@ void workspace_settle(hga_workspace *workspace, int (*stays)(const void *context
 int64_t workspace_place_bytes(const hga_workspace *workspace)
 {
     int64_t bytes = workspace->owner_bytes;
-    for (const row_places *x = workspace->places; x < workspace->places + N_PLACES; x++)
+    for (hga_id k = 0; k < workspace->n_taking_turns; k++) {
+        const row_places *x = &workspace->places[workspace->taking_turns[k]];
         bytes += x->bytes + x->lent_room * (int64_t)sizeof *x->lent;
+    }
     return bytes;
 }
 

@@ -125,11 +125,8 @@ hga_status stage_keep(hga_decode_workspace *w, hga_id kind, hga_id node, char *t
 {
     const hga_decoder *d = w->decoder;
     hga_id f = field_of_kind(kind);
-    if (!kind_is_given(kind)) {
-        hga_status st = hga_workspace_rows(d->plan, w->workspace, f, node, 1, HGA_ROWS_GET, w->row);
-        if (!st) memcpy(to, w->row, (size_t)d->row_bytes[kind]);
-        return st;
-    }
+    if (!kind_is_given(kind))
+        return hga_workspace_rows(d->plan, w->workspace, f, node, 1, HGA_ROWS_GET, (float *)(void *)to);
     const float *from = workspace_given_row(w->workspace, f, node);
     if (d->options.page_type == HGA_BF16)
         d->plan->kernels->narrow((hga_id)d->row_floats[kind], from, (uint16_t *)(void *)to);
@@ -188,6 +185,15 @@ done:
 
 /* ---- an append ---- */
 
+/* Heads that lie side by side on both sides are one. */
+static void copy_heads(hga_id heads, hga_id columns, const float *from, ptrdiff_t from_head, float *to,
+                       ptrdiff_t to_head)
+{
+    if (from_head == columns && to_head == columns) columns *= heads, heads = 1;
+    for (hga_id h = 0; h < heads; h++)
+        memcpy(to + h * to_head, from + h * from_head, (size_t)columns * sizeof *to);
+}
+
 /* A row of the caller's, to node v's place. */
 static hga_status bring_row(hga_decode_workspace *w, hga_id f, hga_id v, const float *from, ptrdiff_t head)
 {
@@ -195,10 +201,9 @@ static hga_status bring_row(hga_decode_workspace *w, hga_id f, hga_id v, const f
     const field_storage *h = &d->plan->storage[f];
     float *to;
     hga_status st = workspace_take_place(w->workspace, f, v, &to);
-    for (hga_id k = 0; !st && k < h->heads; k++, to += h->columns, from += head) {
-        memcpy(to, from, (size_t)h->columns * sizeof *to);
-        if (d->options.page_type == HGA_BF16) d->plan->kernels->round_bf16(h->columns, to, to);
-    }
+    if (st) return st;
+    copy_heads(h->heads, h->columns, from, head, to, h->columns);
+    if (d->options.page_type == HGA_BF16) d->plan->kernels->round_bf16(h->heads * h->columns, to, to);
     return st;
 }
 
@@ -226,11 +231,9 @@ static void give_outputs(const hga_decode_workspace *w, const hga_append *a, hga
            columns = plan->storage[f].columns;
     const hga_tensor *t = &a->io.out, *lse = &a->io.lse;
     row_layout x = tensor_layout(t, heads, columns), y = tensor_layout(lse, heads, 1);
-    for (hga_id k = 0; t->data && k < n; k++) {
-        const float *row = workspace_given_row(w->workspace, f, w->node[k]);
-        for (hga_id h = 0; h < heads; h++)
-            memcpy((float *)t->data + k * x.row + h * x.head, row + h * columns, (size_t)columns * sizeof *row);
-    }
+    for (hga_id k = 0; t->data && k < n; k++)
+        copy_heads(heads, columns, workspace_given_row(w->workspace, f, w->node[k]), columns,
+                   (float *)t->data + k * x.row, x.head);
     for (hga_id k = 0; lse->data && k < n; k++)
         for (hga_id h = 0; h < heads; h++)
             ((float *)lse->data)[k * y.row + h * y.head] = workspace_row_lse(w->workspace, f, w->node[k])[h];

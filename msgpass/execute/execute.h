@@ -308,6 +308,7 @@ struct hga_workspace {
     void *shared;         /* of a plan that several processes share */
     int64_t shared_bytes;
     row_places places[N_PLACES]; /* of fields, then of stages */
+    hga_id taking_turns[N_PLACES], n_taking_turns; /* those that have room */
     void *owners;                /* all that tells owners their places */
     int64_t owner_bytes;
     const row_choice *choice; /* see wants.h; NULL: edges are the graph's */

@@ -51,16 +51,17 @@ static float *lse_at(const hga_plan *plan, const hga_workspace *workspace, hga_i
     return workspace->rows + x->at + (int64_t)(v - x->first) * x->floats;
 }
 
-/* Node v's row and its log-sum-exps are copied, a head at a time. */
+/* Node v's row is copied; with its log-sum-exps a head at a time. */
 static float *move_row(const hga_plan *plan, const hga_workspace *workspace, hga_id f, hga_id v, int in, float *data)
 {
     const field_storage *h = &plan->storage[f];
     int is_state = plan->program.field[f].width == HGA_WIDTH_STATE;
     float *row = workspace_row(plan, workspace, f, v), *lse = is_state ? lse_at(plan, workspace, f, v) : NULL;
-    size_t bytes = (size_t)h->columns * sizeof *row;
-    for (hga_id head = 0; head < h->heads; head++, row += h->columns) {
+    const hga_id parts = is_state ? h->heads : 1, columns = h->columns * (is_state ? 1 : h->heads);
+    const size_t bytes = (size_t)columns * sizeof *row;
+    for (hga_id head = 0; head < parts; head++, row += columns) {
         in ? memcpy(row, data, bytes) : memcpy(data, row, bytes);
-        data += h->columns;
+        data += columns;
         if (is_state && in) lse[head] = *data;
         if (is_state && !in) *data = lse[head];
         data += is_state;

@@ -61,8 +61,8 @@ static hga_status check_types(const hga_plan *plan, const hga_io *io, hga_call_t
 static hga_status check_edges(const hga_plan *plan, const hga_io *io)
 {
     for (hga_call_table t = 0; t < HGA_N_TABLES; t++) {
+        if (!io->table[t].data || call_row(t)->rows != HGA_EXTENT_EDGES) continue;
         const char *name = call_row(t)->name;
-        if (call_row(t)->rows != HGA_EXTENT_EDGES || !io->table[t].data) continue;
         if (plan->bias_stage < 0) return hga_fail(HGA_EINVAL, "%s is given, but no stage attends", name);
         hga_pos n = plan->stage[plan->bias_stage].relation.n_edges;
         if (io->table[t].rows != n)
