@@ -16,10 +16,12 @@ bench_time bench_clock(void)
                         read_clock(CLOCK_THREAD_CPUTIME_ID)};
 }
 
+/* The other way round: to read a processor's clock takes 0.2 us, which are the clocks' around it and not the work's. */
 bench_time bench_since(bench_time start)
 {
-    bench_time now = bench_clock();
-    return (bench_time){now.wall - start.wall, now.process - start.process, now.thread - start.thread};
+    const double thread = read_clock(CLOCK_THREAD_CPUTIME_ID), process = read_clock(CLOCK_PROCESS_CPUTIME_ID),
+                 wall = read_clock(CLOCK_MONOTONIC);
+    return (bench_time){wall - start.wall, process - start.process, thread - start.thread};
 }
 
 bench_time bench_time_add(bench_time a, bench_time b)
