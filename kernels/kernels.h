@@ -141,6 +141,7 @@ typedef struct kernel_family {
     float *const *inside;
     kernel_ahead *ahead; /* NULL: nothing to ask for */
     int sigmoid;         /* 1: weights are sigmoids; alpha is 0 then */
+    int streams;         /* as a kernel_tile_group's */
 } kernel_family;
 
 /* One head's scores of a row that entmax of alpha takes. What is written has room for KERNEL_PAD behind the last. */

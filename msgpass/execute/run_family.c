@@ -16,6 +16,7 @@ typedef struct family_rows {
     float *out[KERNEL_TILE], *lse[KERNEL_TILE];
     ptrdiff_t q_head, out_head;
     int alike; /* heads lie at one stride */
+    int streams; /* all outputs are the caller's, and go past the caches */
 } family_rows;
 
 /* Of the lanes those at the place, or all. */
@@ -23,12 +24,13 @@ static family_rows find_rows(const worker *w, const row_group *g, unsigned of, i
 {
     const hga_stage *s = stage_of(w, g->stage);
     const bound_field *query = read_field(w, s, s->query), *out = field(w, s->out);
-    family_rows rows = {.alike = 1};
+    family_rows rows = {.alike = 1, .streams = out->streams};
     for (; of; of &= of - 1) {
         int r = __builtin_ctz(of);
         hga_id v = g->node[r];
         if (v < 0 || (place != ANYWHERE && place != place_of(query, out, v))) continue;
         if (rows.n++ && (rows.q_head != bound_head(query, v) || rows.out_head != bound_head(out, v))) rows.alike = 0;
+        rows.streams &= bound_is_io(out, v);
         rows.q_head = bound_head(query, v), rows.out_head = bound_head(out, v);
         rows.q[r] = bound_row(query, v), rows.out[r] = bound_row(out, v), rows.lse[r] = bound_lse(out, v);
     }
@@ -51,6 +53,7 @@ static ptrdiff_t find_columns(const worker *w, const bound_field *x, const float
 static void run_rows(const worker *w, kernel_family all, const family_rows *rows)
 {
     all.q = rows->q, all.q_head = rows->q_head;
+    all.streams = rows->streams && rows->out_head % LINE_FLOATS == 0;
     all.out = rows->out, all.lse = rows->lse, all.out_head = rows->out_head;
     w->plan->kernels->attend_family(&all);
 }
