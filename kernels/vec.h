@@ -53,6 +53,11 @@ typedef uint64_t vec_long __attribute__((vector_size(VEC_FLOATS * 4), aligned(4)
 
 static inline vec vec_load(const float *p) { return *(const vec *)p; }
 static inline void vec_store(float *p, vec x) { *(vec *)p = x; }
+/* The first half of the lanes, and the second. */
+static inline void vec_store_halves(float *first, float *second, vec x)
+{
+    memcpy(first, &x, sizeof x / 2), memcpy(second, (const char *)&x + sizeof x / 2, sizeof x / 2);
+}
 /* Past the caches, p at a multiple of the vector's bytes; and in memory for everybody from there on. */
 static inline void vec_stream(float *p, vec x)
 {
