@@ -3,6 +3,7 @@
 #include "by_hand.h"
 #include "decoding.h"
 #include "isas.h"
+#include "slices.h"
 
 static const kernel_table *watched;
 static int64_t n_tiles, by_row;
@@ -163,12 +164,62 @@ static void near_rows_are_as_defined_whatever_a_call_brings(void **state)
             }
 }
 
+/* Tokens by two have a mean, which the second alone attends to, or all later ones, too. */
+static problem pairs_of_tokens(hga_id n, int passing)
+{
+    problem p = {.name = "pairs", .shape = {.n_heads = 2, .dim = 16}};
+    hga_id past, pair, query, key, value, out;
+    hga_builder *b = tokens_alone(n);
+    assert_ok(hga_builder_add_level(b, n / 2, &pair));
+    assert_ok(hga_builder_set_families(b, pair, 0, n, 2));
+    assert_ok(hga_builder_add_relation(b, "past", &past));
+    for (hga_id v = 0; v < n; v++)
+        assert_ok(hga_builder_add_blocks(b, past, &(hga_block){.dst = v, .n_dst = 1, .src = v, .n_src = 1}));
+    for (hga_id i = 0; i < n / 2; i++) {
+        const hga_block seen = {.dst = 2 * i + 1, .n_dst = passing ? 1 : n - 2 * i - 1, .src = pair + i, .n_src = 1};
+        assert_ok(hga_builder_add_blocks(b, past, &seen));
+    }
+    p.graph = finished(b);
+    hga_program_init(&p.program);
+    query = field(&p.program, "q", HGA_WIDTH_KEY, HGA_IO_QUERY, HGA_ROWS_QUERIES, HGA_ROWS_QUERIES);
+    key = field(&p.program, "k", HGA_WIDTH_KV_KEY, HGA_IO_KEY, HGA_ROWS_KEYS, HGA_ROWS_NODES);
+    value = field(&p.program, "v", HGA_WIDTH_VALUE, HGA_IO_VALUE, HGA_ROWS_KEYS, HGA_ROWS_NODES);
+    out = field(&p.program, "o", HGA_WIDTH_STATE, HGA_IO_OUT, HGA_ROWS_QUERIES, HGA_ROWS_QUERIES);
+    assert_ok(hga_program_coarsen(&p.program, key));
+    assert_ok(hga_program_coarsen(&p.program, value));
+    assert_ok(hga_program_attend(&p.program, past, query, key, value, out, 1));
+    problem_fill(&p, 4);
+    return p;
+}
+
+/* The sources of a token's row are not asked for where its stage reads none that no cache keeps. */
+static void means_that_one_token_alone_reads_are_asked_for(void **state)
+{
+    enum { N = 40 };
+    (void)state;
+    for (int passing = 0; passing < 2; passing++) {
+        session s;
+        hga_cache *c;
+        int at_hand = 0;
+        problem p = pairs_of_tokens(N, passing);
+        session_open(&s, &p, &(hga_decode_options){.plan.threads = 1}, 0);
+        assert_ok(hga_cache_create(s.pages, &c));
+        const struct slice_plan *slices = s.decoder->plan->slices;
+        for (int64_t j = 0; j < slices->n_jobs; j++) at_hand |= slices->job[j].at_hand;
+        assert_int_equal(at_hand, !passing);
+        while (hga_cache_tokens(c) < N) append_tokens(&s, "one", c, 1, 2e-6);
+        hga_cache_destroy(c);
+        session_close(&s), problem_clear(&p);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_lone_token_goes_row_by_row),
         cmocka_unit_test(heads_that_are_shared_out_are_computed_once),
         cmocka_unit_test(near_rows_are_as_defined_whatever_a_call_brings),
+        cmocka_unit_test(means_that_one_token_alone_reads_are_asked_for),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

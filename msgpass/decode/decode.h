@@ -215,7 +215,8 @@ hga_status stage_bring(hga_decode_workspace *w, const hga_io *io, hga_id n);
 /* w->wanted becomes the rows born with tokens [from, end) that are made and kept; returns how many. */
 int64_t stage_want_kept(hga_decode_workspace *w, hga_id from, hga_id end);
 /* Compute the first n_wanted of these, and where io wants them the rows of the output of the n nodes in w->node. */
-hga_status stage_compute(hga_decode_workspace *w, const hga_io *io, hga_id n, int64_t n_wanted, hga_id end, int one_token);
+hga_status stage_compute(hga_decode_workspace *w, const hga_io *io, hga_id n, int64_t n_wanted, hga_id end,
+                         int one_token);
 /* New rows up to token `end` that are kept go to the cache's pages, where they are not live yet. */
 hga_status stage_keep_new(hga_decode_workspace *w, const hga_cache *c, hga_id end);
 /* The cache's rows, and the new ones of the caller's, are where the plan finds them; compute; and the new rows that

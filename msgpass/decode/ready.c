@@ -258,12 +258,14 @@ static void look_for(void *context, hga_id first, hga_id last)
     x->found |= bits_next(&x->rows, first, (int64_t)last + 1) <= last;
 }
 
-/* The rows of a field that its program makes and that no token after their own reads: no cache keeps them. */
+/* The rows of a field that its program makes and that no token after their own reads: no cache keeps them. With the
+   last token nothing is kept: it is not asked about. */
 static void put_passing(const hga_decoder *d, const readers *r, hga_id f, row_bits *to)
 {
-    for (hga_id v = 0; v < r->nodes.n; v++)
-        if (r->last[f][v] >= 0 && r->last[f][v] <= r->ready->of[f][v] && !slice_is_given(d->plan, f, v))
-            bits_put(to, v);
+    for (hga_id v = 0; v < r->nodes.n; v++) {
+        const int32_t born = r->ready->of[f][v], last = r->last[f][v];
+        if (last >= 0 && last <= born && born < d->n_tokens - 1 && !slice_is_given(d->plan, f, v)) bits_put(to, v);
+    }
 }
 
 /* May the job read no row, at the sources of the output's rows, but what a cache keeps and what it is about to keep?

@@ -190,8 +190,7 @@ static void copy_heads(hga_id heads, hga_id columns, const float *from, ptrdiff_
                        ptrdiff_t to_head)
 {
     if (from_head == columns && to_head == columns) columns *= heads, heads = 1;
-    for (hga_id h = 0; h < heads; h++)
-        memcpy(to + h * to_head, from + h * from_head, (size_t)columns * sizeof *to);
+    for (hga_id h = 0; h < heads; h++) memcpy(to + h * to_head, from + h * from_head, (size_t)columns * sizeof *to);
 }
 
 /* A row of the caller's, to node v's place. */
@@ -275,7 +274,8 @@ int64_t stage_want_kept(hga_decode_workspace *w, hga_id from, hga_id end)
 }
 
 /* Executes the plan for n rows of the output and n_wanted other rows; what later tokens change is forgotten. */
-hga_status stage_compute(hga_decode_workspace *w, const hga_io *given, hga_id n, int64_t n_wanted, hga_id end, int one_token)
+hga_status stage_compute(hga_decode_workspace *w, const hga_io *given, hga_id n, int64_t n_wanted, hga_id end,
+                         int one_token)
 {
     const hga_decoder *d = w->decoder;
     hga_io io = *given;
@@ -314,12 +314,13 @@ hga_status stage_append(hga_decode_workspace *w, const hga_append *a)
     hga_id from = a->cache->tokens, end = from + a->n_tokens;
     HGA_TRY(lay_cache(w, a->cache));
     w->resident = 0;
+    const int one_token = a->n_tokens == 1 && end < d->n_tokens;
     hga_id n = hga_decoder_rows(d, from, a->n_tokens, w->node, (hga_id)w->room);
     HGA_TRY(stage_lend_new(w, a->cache, end));
     HGA_TRY(stage_bring(w, &a->io, n));
     choose_make_blocks(w, a->cache, end);
     HGA_TRY(choose_blocks(w, a));
-    HGA_TRY(stage_compute(w, &a->io, n, stage_want_kept(w, from, end), end, a->n_tokens == 1));
+    HGA_TRY(stage_compute(w, &a->io, n, stage_want_kept(w, from, end), end, one_token));
     give_outputs(w, a, n);
     HGA_TRY(stage_keep_new(w, a->cache, end));
 done:

@@ -323,7 +323,8 @@ chunk_heads attend_open(worker *w, const row_job *job)
     chunk_heads at = find_operands(w, job);
     if (w->io->rel_key.data)
         for (hga_id e = 0; e < c->n; e++) w->at.r[e] = w->io->rel_key.data + (ptrdiff_t)c->type[e] * w->plan->shape.dim;
-    if (job->stage == w->plan->bias_stage && w->workspace->brings & (BRINGS_EDGE_BIASES | BRINGS_OF_EDGES)) reader_ranks(&w->reader, job->v, c, w->row.rank);
+    if (job->stage == w->plan->bias_stage && w->workspace->brings & (BRINGS_EDGE_BIASES | BRINGS_OF_EDGES))
+        reader_ranks(&w->reader, job->v, c, w->row.rank);
     score_bases(w, job->stage, job->v, c, w->row.base);
     return at;
 }

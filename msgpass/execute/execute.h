@@ -307,9 +307,9 @@ struct hga_workspace {
     const hga_io *staged; /* what stages are given: the call's, or what stands in its place */
     void *shared;         /* of a plan that several processes share */
     int64_t shared_bytes;
-    row_places places[N_PLACES]; /* of fields, then of stages */
+    row_places places[N_PLACES];                   /* of fields, then of stages */
     hga_id taking_turns[N_PLACES], n_taking_turns; /* those that have room */
-    void *owners;                /* all that tells owners their places */
+    void *owners;                                  /* all that tells owners their places */
     int64_t owner_bytes;
     const row_choice *choice; /* see wants.h; NULL: edges are the graph's */
     const wanted_row *wanted; /* [n_wanted]: see wants.h */

@@ -15,7 +15,7 @@ typedef struct family_rows {
     const float *q[KERNEL_TILE];
     float *out[KERNEL_TILE], *lse[KERNEL_TILE];
     ptrdiff_t q_head, out_head;
-    int alike; /* heads lie at one stride */
+    int alike;   /* heads lie at one stride */
     int streams; /* all outputs are the caller's, and go past the caches */
 } family_rows;
 

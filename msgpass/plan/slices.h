@@ -80,8 +80,9 @@ void slice_drop_rows(slice *s, hga_id field, hga_id first, hga_id n);
 /* The job of a stage (of a field) in a phase. */
 static inline int64_t slice_job_of(const phase *ph, hga_id stage) { return ph->jobs_at + stage - ph->stage; }
 /* FOR_JOBS(s, j): the jobs that may have rows to run. */
-#define FOR_JOBS(s, j) \
-    for (int64_t j = bits_next(&(s)->jobs, 0, (s)->jobs.n); j < (s)->jobs.n; j = bits_next(&(s)->jobs, j + 1, (s)->jobs.n))
+#define FOR_JOBS(s, j)                                                       \
+    for (int64_t j = bits_next(&(s)->jobs, 0, (s)->jobs.n); j < (s)->jobs.n; \
+         j = bits_next(&(s)->jobs, j + 1, (s)->jobs.n))
 static inline const row_bits *slice_rows(const slice *s, const phase *ph, hga_id stage)
 {
     return &s->run[slice_job_of(ph, stage)];
