@@ -143,7 +143,7 @@ static int read_lse(const char *path, const tensor_file *q, hga_id out_rows, npy
     if (fits && q->axes > 2) fits = lse->dim[n + !swapped] == heads;
     if (!fits)
         return complain(CLI_DATA, "%s: has the shape %s, which is not the log-sum-exp's", path,
-                        npy_shape(lse->n_dims, lse->dim, shape));
+                        hga_npy_shape(lse->n_dims, lse->dim, shape));
     if (rows != out_rows)
         return complain(CLI_DATA, "%s: has %lld numbers, the log-sum-exp has %lld", path, (long long)lse->count,
                         (long long)(q->samples * heads * out_rows));

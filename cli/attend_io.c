@@ -133,7 +133,7 @@ static int cut_table(const hga_call_row *row, const head_part *p, const npy *all
     if (axis < 0) return CLI_GOOD;
     if (all->dim[axis] != p->of)
         return complain(CLI_DATA, "%s: has the shape %s; --%s has numbers for %d heads", all->path,
-                        npy_shape(all->n_dims, all->dim, shape), row->option, p->of);
+                        hga_npy_shape(all->n_dims, all->dim, shape), row->option, p->of);
     int64_t rows = axis ? all->dim[0] : 1;
     out->dim[axis] = p->n, out->count = all->count / p->of * p->n;
     const int64_t each = all->count / rows / p->of * p->n, of = all->count / rows;

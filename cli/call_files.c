@@ -126,7 +126,7 @@ static int check_shape(const hga_call_row *row, const model *m, const hga_shape 
     if ((a->n_dims == 1 || a->n_dims == 2) && columns_fit(row, s, a) && rows_fit(row, rows, a)) return CLI_GOOD;
     put_needed(row, rows, s, sizeof needed, needed);
     return complain(CLI_DATA, "%s: has the shape %s; for %s --%s takes %s", a->path,
-                    npy_shape(a->n_dims, a->dim, shape), m->title, row->option, needed);
+                    hga_npy_shape(a->n_dims, a->dim, shape), m->title, row->option, needed);
 }
 
 static int check_entries(const hga_call_row *row, const npy *a)

@@ -17,7 +17,7 @@ static int check_rows(const graph_file *f, const char *option, const tensor_file
     hga_id rows = bound_rows(f->graph, &f->program, binding, otherwise);
     if (t->rows == rows) return CLI_GOOD;
     return complain(CLI_DATA, "%s: %s has shape %s, not (%d, dim) or (%d, heads, dim)", option, t->array.path,
-                    npy_shape(t->array.n_dims, t->array.dim, shape), rows, rows);
+                    hga_npy_shape(t->array.n_dims, t->array.dim, shape), rows, rows);
 }
 
 /* Weights need no values, but the rows of values that there would be. */

@@ -108,7 +108,7 @@ static int add_row(const char *name, const char *type, int n_dims, const int64_t
 {
     char shape[200];
     json_t *row = json_pack("{s:s%, s:s, s:s}", "name", *name ? name : "-", *name ? strlen(name) : 1, "type", type,
-                            "shape", npy_shape(n_dims, dim, shape));
+                            "shape", hga_npy_shape(n_dims, dim, shape));
     if (json_array_append_new(context, row) == 0) return CLI_GOOD;
     return complain(CLI_OUTSIDE, "out of memory, or a name is no UTF-8");
 }

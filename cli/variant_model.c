@@ -26,7 +26,7 @@ static int count_leaves(const npy *parent, hga_id *leaves)
     int64_t n = parent->count;
     if (parent->n_dims != 1 || n == 0 || n > INT32_MAX)
         return complain(CLI_DATA, "%s: parent is [nodes], not the shape %s", parent->path,
-                        npy_shape(parent->n_dims, parent->dim, shape));
+                        hga_npy_shape(parent->n_dims, parent->dim, shape));
     TRY(take(n, 1, &has_child));
     for (int64_t i = 0; i < n; i++) {
         int32_t p = parent->whole[i];
@@ -87,7 +87,7 @@ static int copy_alpha(const npy *a, model *out)
     if (!a) return CLI_GOOD;
     if (a->n_dims != 1 || a->count == 0 || a->count > INT32_MAX)
         return complain(CLI_DATA, "%s: alpha is [types], not the shape %s", a->path,
-                        npy_shape(a->n_dims, a->dim, shape));
+                        hga_npy_shape(a->n_dims, a->dim, shape));
     return model_take_alpha(a, out);
 }
 

@@ -130,7 +130,7 @@ static int64_t find_rows(const npy *a, const choosing *c, const char *what, hga_
     if (batch > 1 || n == 4) snprintf(of_samples, sizeof of_samples, "[samples = %d]", batch);
     if (!fits)
         *status = complain(CLI_DATA, "%s: has the shape %s; %s is %s[choosers = %d][query blocks = %d][%s]", a->path,
-                           npy_shape(n, a->dim, shape), what, of_samples, choosers, query_blocks,
+                           hga_npy_shape(n, a->dim, shape), what, of_samples, choosers, query_blocks,
                            strcmp(what, "choice") == 0 ? "slots" : "blocks");
     return fits ? ((int64_t)c->sample * choosers + c->chooser) * query_blocks * a->dim[n - 1] : 0;
 }

@@ -6,8 +6,7 @@
 
    The most likely character is taken, as often as asked; they are those that Python's model takes. */
 #include <hga.h>
-
-#include "safetensors.h"
+#include <hga_files.h>
 
 #include <cblas.h>
 #include <jansson.h>
@@ -66,7 +65,7 @@ typedef struct layer {
 } layer;
 
 typedef struct model {
-    safetensors *file;
+    hga_arrays *file;
     int width, heads, n_letters, n_layers, back, context;
     const float *letter[MOST_BACK + 1], *place; /* [n_letters][width] each, [context][width] */
     layer layer[MOST_LAYERS];
@@ -79,39 +78,48 @@ typedef struct model {
     int by_nodes; /* rows are nodes of a binary tree, not tokens alone */
 } model;
 
+/* A tensor of the model, [rows][columns] or [rows]. */
+typedef struct tensor {
+    const float *data;
+    int64_t rows, columns;
+} tensor;
+
 /* The tensor of that name; 0 stands for a length that is not known yet. */
-static const safetensors_tensor *tensor(const model *m, int n_axes, int64_t rows, int64_t columns, const char *format,
-                                        ...)
+static tensor find(const model *m, int n_axes, int64_t rows, int64_t columns, const char *format, ...)
 {
     char name[100];
     va_list list;
     va_start(list, format);
     vsnprintf(name, sizeof name, format, list);
     va_end(list);
-    const safetensors_tensor *t = safetensors_named(m->file, name);
-    if (!t) give_up("the checkpoint has no tensor '%s'", name);
-    int64_t want[] = {rows, columns};
-    int right = t->n_axes == n_axes;
-    for (int i = 0; right && i < n_axes; i++)
-        right = t->length[i] >= 1 && t->length[i] < 1 << 24 && (!want[i] || t->length[i] == want[i]);
+    int64_t i = hga_arrays_find(m->file, name), want[] = {rows, columns};
+    if (i < 0) give_up("the checkpoint has no tensor '%s'", name);
+    hga_array t;
+    tensor x;
+    must(hga_arrays_look(m->file, i, &t), name);
+    int right = t.has.n_dims == n_axes;
+    for (int d = 0; right && d < n_axes; d++)
+        right = t.has.dim[d] >= 1 && t.has.dim[d] < 1 << 24 && (!want[d] || t.has.dim[d] == want[d]);
     if (!right) give_up("tensor '%s' has another shape than the model's", name);
-    return t;
+    must(hga_arrays_floats(m->file, i, &x.data), name);
+    x.rows = t.has.dim[0], x.columns = t.has.dim[1];
+    return x;
 }
 
 static linear read_linear(const model *m, int n_in, int n_out, const char *format, int number)
 {
     char name[60];
     snprintf(name, sizeof name, format, number);
-    const safetensors_tensor *weight = tensor(m, 2, n_out, n_in, "%s.weight", name);
-    n_out = (int)weight->length[0];
-    return (linear){weight->data, tensor(m, 1, n_out, 0, "%s.bias", name)->data, n_in, n_out};
+    tensor weight = find(m, 2, n_out, n_in, "%s.weight", name);
+    n_out = (int)weight.rows;
+    return (linear){weight.data, find(m, 1, n_out, 0, "%s.bias", name).data, n_in, n_out};
 }
 
 static norm read_norm(const model *m, const char *format, int number)
 {
     char name[60];
     snprintf(name, sizeof name, format, number);
-    return (norm){tensor(m, 1, m->width, 0, "%s.weight", name)->data, tensor(m, 1, m->width, 0, "%s.bias", name)->data,
+    return (norm){find(m, 1, m->width, 0, "%s.weight", name).data, find(m, 1, m->width, 0, "%s.bias", name).data,
                   m->width};
 }
 
@@ -119,7 +127,7 @@ static int has(const model *m, const char *format, int number)
 {
     char name[60];
     snprintf(name, sizeof name, format, number);
-    return safetensors_named(m->file, name) != NULL;
+    return hga_arrays_find(m->file, name) >= 0;
 }
 
 static void read_layer(model *m, int i)
@@ -133,27 +141,27 @@ static void read_layer(model *m, int i)
     l->widen = read_linear(m, width, 0, "layers.%d.wide.0", i);
     l->narrow = read_linear(m, l->widen.n_out, width, "layers.%d.wide.2", i);
     if (!has(m, "layers.%d.attention.rel_key", i)) return;
-    const safetensors_tensor *t = tensor(m, 2, 0, width / m->heads, "layers.%d.attention.rel_key", i);
-    l->rel_key = t->data, l->n_rel_key = (hga_id)t->length[0];
+    tensor t = find(m, 2, 0, width / m->heads, "layers.%d.attention.rel_key", i);
+    l->rel_key = t.data, l->n_rel_key = (hga_id)t.rows;
 }
 
 static const char *about(const model *m, const char *name)
 {
-    const char *text = safetensors_about(m->file, name);
+    const char *text = hga_arrays_about(m->file, name);
     if (!text) give_up("the checkpoint does not say its '%s'", name);
     return text;
 }
 
 static void read_weights(model *m)
 {
-    const safetensors_tensor *letter = tensor(m, 2, 0, 0, "letter.0.weight");
-    m->n_letters = (int)letter->length[0], m->width = (int)letter->length[1];
+    tensor letter = find(m, 2, 0, 0, "letter.0.weight");
+    m->n_letters = (int)letter.rows, m->width = (int)letter.columns;
     m->heads = atoi(about(m, "heads"));
     if (m->heads < 1 || m->width % m->heads) give_up("%d heads do not divide width %d", m->heads, m->width);
-    const safetensors_tensor *place = tensor(m, 2, 0, m->width, "place");
-    m->place = place->data, m->context = (int)place->length[0];
+    tensor place = find(m, 2, 0, m->width, "place");
+    m->place = place.data, m->context = (int)place.rows;
     for (m->back = -1; m->back < MOST_BACK && has(m, "letter.%d.weight", m->back + 1); m->back++)
-        m->letter[m->back + 1] = tensor(m, 2, m->n_letters, m->width, "letter.%d.weight", m->back + 1)->data;
+        m->letter[m->back + 1] = find(m, 2, m->n_letters, m->width, "letter.%d.weight", m->back + 1).data;
     for (; has(m, "layers.%d.before_wide.weight", m->n_layers); m->n_layers++) {
         if (m->n_layers == MOST_LAYERS) give_up("the checkpoint has more than %d layers", MOST_LAYERS);
         read_layer(m, m->n_layers);
@@ -193,7 +201,7 @@ static void close_model(model *m)
     hga_decoder_destroy(m->decoder);
     hga_graph_destroy(m->graph);
     json_decref(m->letters);
-    safetensors_free(m->file);
+    hga_arrays_close(m->file);
 }
 
 /* ---- arithmetic on rows ---- */
@@ -370,12 +378,10 @@ static int number(const char *word, const char *what, int least)
 
 int main(int argc, char **argv)
 {
-    char said[SAFETENSORS_SAID];
     model m = {0};
     if (argc < 4 || argc > 5) give_up("usage: generate MODEL.safetensors BEGINNING CHARACTERS [THREADS]");
     int more = number(argv[3], "the number of characters", 0);
-    m.file = safetensors_read(argv[1], said);
-    if (!m.file) give_up("%s: %s", argv[1], said);
+    must(hga_arrays_open(NULL, argv[1], &m.file), "the model");
     read_weights(&m);
     build(&m, argc > 4 ? number(argv[4], "the number of threads", 1) : 1);
 

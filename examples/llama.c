@@ -7,8 +7,7 @@
 
    Names of tensors are those of transformers. */
 #include <hga.h>
-
-#include "safetensors.h"
+#include <hga_files.h>
 
 #include <cblas.h>
 #include <jansson.h>
@@ -55,7 +54,7 @@ typedef struct layer {
 } layer;
 
 typedef struct model {
-    safetensors *file;
+    hga_arrays *file;
     int width, wide, heads, kv_heads, dim, n_tokens, n_layers;
     double eps, theta;
     const float *token, *scores, *last; /* [n_tokens][width] twice, [width] */
@@ -68,7 +67,7 @@ typedef struct model {
 
 static double about(const model *m, const char *name, double least)
 {
-    const char *text = safetensors_about(m->file, name);
+    const char *text = hga_arrays_about(m->file, name);
     char *end = NULL;
     double x = text ? strtod(text, &end) : 0;
     if (!text || *end || !(x >= least && x < 1e9))
@@ -84,11 +83,15 @@ static const float *tensor(const model *m, int64_t rows, int64_t columns, const 
     va_start(list, format);
     vsnprintf(name, sizeof name, format, list);
     va_end(list);
-    const safetensors_tensor *t = safetensors_named(m->file, name);
-    if (!t) give_up("the file has no tensor '%s'", name);
-    if (t->n_axes != 1 + (columns > 0) || t->length[0] != rows || (columns && t->length[1] != columns))
+    int64_t i = hga_arrays_find(m->file, name);
+    if (i < 0) give_up("the file has no tensor '%s'", name);
+    hga_array t;
+    const float *data;
+    must(hga_arrays_look(m->file, i, &t), name);
+    if (t.has.n_dims != 1 + (columns > 0) || t.has.dim[0] != rows || (columns && t.has.dim[1] != columns))
         give_up("tensor '%s' has another shape than the model's", name);
-    return t->data;
+    must(hga_arrays_floats(m->file, i, &data), name);
+    return data;
 }
 
 static void read_layer(model *m, int i)
@@ -115,11 +118,11 @@ static void read_weights(model *m)
     if (m->n_layers > MOST_LAYERS) give_up("%d layers, at most %d", m->n_layers, MOST_LAYERS);
     if (m->heads % m->kv_heads || m->dim % 2) give_up("%d heads on %d of %d columns", m->heads, m->kv_heads, m->dim);
     m->token = tensor(m, m->n_tokens, m->width, "model.embed_tokens.weight");
-    int own = safetensors_named(m->file, "lm_head.weight") != NULL; /* else scores are by the embeddings */
+    int own = hga_arrays_find(m->file, "lm_head.weight") >= 0; /* else scores are by the embeddings */
     m->scores = own ? tensor(m, m->n_tokens, m->width, "lm_head.weight") : m->token;
     m->last = tensor(m, m->width, 0, "model.norm.weight");
     for (int i = 0; i < m->n_layers; i++) read_layer(m, i);
-    const char *pieces = safetensors_about(m->file, "pieces");
+    const char *pieces = hga_arrays_about(m->file, "pieces");
     m->pieces = pieces ? json_loads(pieces, JSON_ALLOW_NUL, NULL) : NULL;
     if (!json_is_array(m->pieces)) give_up("the file's pieces are no JSON array");
 }
@@ -151,7 +154,7 @@ static void close_model(model *m)
     hga_decoder_destroy(m->decoder);
     hga_graph_destroy(m->graph);
     json_decref(m->pieces);
-    safetensors_free(m->file);
+    hga_arrays_close(m->file);
 }
 
 /* ---- arithmetic on rows ---- */
@@ -305,11 +308,9 @@ static double now(void)
 
 int main(int argc, char **argv)
 {
-    char said[SAFETENSORS_SAID];
     model m = {0};
     if (argc < 4 || argc > 6) give_up("usage: llama MODEL.safetensors \"TOKEN ..\" MORE [ATTENTION [THREADS]]");
-    m.file = safetensors_read(argv[1], said);
-    if (!m.file) give_up("%s: %s", argv[1], said);
+    must(hga_arrays_open(NULL, argv[1], &m.file), "the model");
     read_weights(&m);
     int more = count(argv[3], "the number of tokens"),
         *token = calloc(strlen(argv[2]) + (size_t)more + 1, sizeof *token);

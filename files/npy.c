@@ -239,3 +239,32 @@ void hga_npy_put(const hga_npy *h, float value, void *element)
         word = h->kind == 'V' ? narrow_bf16(value) : narrow_f16(value);
     for (int i = 0; i < h->size; i++) bytes[h->swapped ? h->size - 1 - i : i] = (unsigned char)(word >> 8 * i);
 }
+
+/* ---- in words ---- */
+
+const char *hga_npy_type(const hga_npy *h, char text[HGA_NPY_TYPE_BYTES])
+{
+    const char *kind = h->kind == 'f' ? "float" : h->kind == 'i' ? "int" : "uint";
+    if (h->kind == 'V') return "bfloat16";
+    if (h->kind == 'b') return "bool";
+    if (h->kind == 'S' || h->kind == 'U') return h->kind == 'S' ? "bytes" : "text";
+    snprintf(text, HGA_NPY_TYPE_BYTES, "%s%d", kind, 8 * h->size);
+    return text;
+}
+
+const char *hga_npy_shape(int n_dims, const int64_t *dim, char text[HGA_NPY_SHAPE_BYTES])
+{
+    const size_t room = HGA_NPY_SHAPE_BYTES;
+    size_t used = (size_t)snprintf(text, room, "(");
+    for (int i = 0; i < n_dims; i++)
+        used += (size_t)snprintf(text + used, room - used, "%s%lld", i ? ", " : "", (long long)dim[i]);
+    snprintf(text + used, room - used, n_dims == 1 ? ",)" : ")");
+    return text;
+}
+
+const char *hga_npy_index(const hga_npy *h, int64_t i, char text[HGA_NPY_SHAPE_BYTES])
+{
+    int64_t index[HGA_NPY_DIMS];
+    for (int d = h->n_dims; d-- > 0; i /= h->dim[d]) index[d] = i % h->dim[d];
+    return hga_npy_shape(h->n_dims, index, text);
+}

@@ -1,5 +1,5 @@
 /* npz.c: the arrays of a .npz archive, packed or not (the only file that includes libzip). */
-#include "hga_npy.h"
+#include "npz.h"
 #include "written.h"
 
 #include <errno.h>
@@ -9,7 +9,7 @@
 
 #define BROKEN "ends inside an array, or its checksum is wrong"
 
-struct hga_npz {
+struct npz {
     hga_allocator allocator;
     const hga_allocator *by; /* NULL: the C library's */
     char *path;
@@ -19,31 +19,31 @@ struct hga_npz {
 };
 
 /* libzip tells of a failed allocation by its number, by another's, or by none at all, but malloc tells by errno. */
-static hga_status zip_wrong(const hga_npz *z, int error, const char *what, const char *why)
+static hga_status zip_wrong(const npz *z, int error, const char *what, const char *why)
 {
     int starved = errno == ENOMEM || error == ZIP_ER_MEMORY || error == ZIP_ER_OK;
     if (starved) return hga_fail(HGA_ENOMEM, "%s: no memory to unpack it", z->path);
     return hga_fail(HGA_EFORMAT, "%s: %s: %s", z->path, what, why);
 }
 
-static hga_status archive_wrong(hga_npz *z)
+static hga_status archive_wrong(npz *z)
 {
     return zip_wrong(z, zip_error_code_zip(zip_get_error(z->zip)), "is no .npz file", zip_strerror(z->zip));
 }
 
-static hga_status copy_text(const hga_npz *z, const char *text, size_t n, char **out)
+static hga_status copy_text(const npz *z, const char *text, size_t n, char **out)
 {
     hga_status st = hga_new_zero(z->by, (int64_t)n + 1, 1, out);
     if (!st) memcpy(*out, text, n);
     return st;
 }
 
-static void delete_text(const hga_npz *z, char *text)
+static void delete_text(const npz *z, char *text)
 {
     if (text) hga_delete(z->by, text, (int64_t)strlen(text) + 1, 1);
 }
 
-static hga_status open_zip(hga_npz *z, const void *bytes, int64_t n)
+static hga_status open_zip(npz *z, const void *bytes, int64_t n)
 {
     zip_error_t error;
     hga_status st = HGA_OK;
@@ -59,7 +59,7 @@ static hga_status open_zip(hga_npz *z, const void *bytes, int64_t n)
 }
 
 /* "a.npy" is the array a, and so is "a". */
-static hga_status read_name(hga_npz *z, int64_t i)
+static hga_status read_name(npz *z, int64_t i)
 {
     errno = 0;
     const char *member = zip_get_name(z->zip, (zip_uint64_t)i, 0);
@@ -72,7 +72,7 @@ static hga_status read_name(hga_npz *z, int64_t i)
 static int compare_names(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
 
 /* Of two arrays of one name nobody knows which is meant. */
-static hga_status read_names(hga_npz *z)
+static hga_status read_names(npz *z)
 {
     hga_status st = HGA_OK;
     char **sorted = NULL;
@@ -91,9 +91,9 @@ done:
     return st;
 }
 
-hga_status hga_npz_open(const hga_allocator *a, const char *path, const void *bytes, int64_t n, hga_npz **out)
+hga_status npz_open(const hga_allocator *a, const char *path, const void *bytes, int64_t n, npz **out)
 {
-    hga_npz *z;
+    npz *z;
     hga_status st = HGA_OK;
     *out = NULL;
     HGA_TRY(hga_new_zero(a, 1, sizeof *z, &z));
@@ -103,11 +103,11 @@ hga_status hga_npz_open(const hga_allocator *a, const char *path, const void *by
     HGA_TRY(open_zip(z, bytes, n));
     HGA_TRY(read_names(z));
 done:
-    if (st) hga_npz_close(*out), *out = NULL;
+    if (st) npz_close(*out), *out = NULL;
     return st;
 }
 
-void hga_npz_close(hga_npz *z)
+void npz_close(npz *z)
 {
     if (!z) return;
     hga_allocator a = z->allocator;
@@ -118,13 +118,13 @@ void hga_npz_close(hga_npz *z)
     hga_delete(z->by ? &a : NULL, z, 1, sizeof *z);
 }
 
-int64_t hga_npz_count(const hga_npz *z) { return z->n; }
+int64_t npz_count(const npz *z) { return z->n; }
 
-const char *hga_npz_name(const hga_npz *z, int64_t i) { return i >= 0 && i < z->n ? z->name[i] : NULL; }
+const char *npz_name(const npz *z, int64_t i) { return i >= 0 && i < z->n ? z->name[i] : NULL; }
 
 /* A packed array that is being read. */
 typedef struct unpacking {
-    hga_npz *z;
+    npz *z;
     const char *name;
     zip_file_t *file;
     int64_t size, most; /* as the archive says; and as much as is wished */
@@ -151,10 +151,10 @@ done:
     return st;
 }
 
-hga_status hga_npz_unpack(hga_npz *z, int64_t i, int64_t most, uint8_t **bytes, int64_t *n, int64_t *room)
+hga_status npz_unpack(npz *z, int64_t i, int64_t most, uint8_t **bytes, int64_t *n, int64_t *room)
 {
     zip_stat_t about;
-    unpacking u = {.z = z, .name = hga_npz_name(z, i), .most = most};
+    unpacking u = {.z = z, .name = npz_name(z, i), .most = most};
     *bytes = NULL, *n = *room = 0;
     if (!u.name) return hga_fail(HGA_EINVAL, "%s: array %lld of %lld", z->path, (long long)i, (long long)z->n);
     errno = 0;

@@ -1,5 +1,6 @@
 /* read_npz.c: scipy's sparse matrices. */
 #include "import.h"
+#include "npz.h"
 #include "numpy.h"
 
 #include <stdio.h>
@@ -18,7 +19,7 @@ static const char *const member_names[MEMBERS] = {"format", "shape", "data", "in
 
 typedef struct matrix {
     import *x;
-    hga_npz *archive;
+    npz *archive;
     member member[MEMBERS];
     int64_t rows, columns;
 } matrix;
@@ -27,12 +28,12 @@ typedef struct matrix {
 static hga_status open_member(matrix *m, int which, int is_needed)
 {
     member *to = &m->member[which];
-    int64_t i = 0, n = hga_npz_count(m->archive);
+    int64_t i = 0, n = npz_count(m->archive);
     snprintf(to->name, sizeof to->name, "%s: %s.npy", m->x->name, member_names[which]);
-    while (i < n && strcmp(hga_npz_name(m->archive, i), member_names[which]) != 0) i++;
+    while (i < n && strcmp(npz_name(m->archive, i), member_names[which]) != 0) i++;
     if (i == n)
         return is_needed ? hga_fail(HGA_EFORMAT, "%s is missing; is it a sparse matrix of scipy's?", to->name) : HGA_OK;
-    hga_status st = hga_npz_unpack(m->archive, i, INT64_MAX, &to->bytes, &to->n, &to->room);
+    hga_status st = npz_unpack(m->archive, i, INT64_MAX, &to->bytes, &to->n, &to->room);
     return st ? st : numpy_open(to->name, to->bytes, to->n, 3, &to->array);
 }
 
@@ -268,7 +269,7 @@ static hga_status read_matrix(matrix *m)
     hga_status st = HGA_OK;
     hga_id relation;
     HGA_TRY(import_relation(m->x, NULL, &relation));
-    HGA_TRY(hga_npz_open(m->x->allocator, m->x->name, m->x->bytes ? m->x->bytes : "", m->x->n_bytes, &m->archive));
+    HGA_TRY(npz_open(m->x->allocator, m->x->name, m->x->bytes ? m->x->bytes : "", m->x->n_bytes, &m->archive));
     HGA_TRY(open_member(m, FORMAT, 1));
     HGA_TRY(read_shape(m));
     for (size_t i = 0; i < sizeof formats / sizeof *formats; i++)
@@ -285,6 +286,6 @@ import x;
     hga_status st = import_open(&x, a, path, o, out);
     if (!st) st = read_matrix(&m);
     for (int i = 0; i < MEMBERS; i++) hga_delete(a, m.member[i].bytes, m.member[i].room, 1);
-    hga_npz_close(m.archive);
+    npz_close(m.archive);
     return import_close(&x, st, out);
 }

@@ -1,7 +1,7 @@
 /* without_zip.c: in place of npz.c where libzip is left out: no archive is ever open. */
-#include "hga_npy.h"
+#include "npz.h"
 
-hga_status hga_npz_open(const hga_allocator *a, const char *path, const void *bytes, int64_t n, hga_npz **out)
+hga_status npz_open(const hga_allocator *a, const char *path, const void *bytes, int64_t n, npz **out)
 {
     (void)a, (void)bytes, (void)n;
     *out = NULL;
@@ -9,13 +9,13 @@ hga_status hga_npz_open(const hga_allocator *a, const char *path, const void *by
                     path);
 }
 
-void hga_npz_close(hga_npz *z) { (void)z; }
+void npz_close(npz *z) { (void)z; }
 
-int64_t hga_npz_count(const hga_npz *z) { return (void)z, 0; }
+int64_t npz_count(const npz *z) { return (void)z, 0; }
 
-const char *hga_npz_name(const hga_npz *z, int64_t i) { return (void)z, (void)i, NULL; }
+const char *npz_name(const npz *z, int64_t i) { return (void)z, (void)i, NULL; }
 
-hga_status hga_npz_unpack(hga_npz *z, int64_t i, int64_t most, uint8_t **bytes, int64_t *n, int64_t *room)
+hga_status npz_unpack(npz *z, int64_t i, int64_t most, uint8_t **bytes, int64_t *n, int64_t *room)
 {
     (void)z, (void)i, (void)most;
     *bytes = NULL, *n = *room = 0;

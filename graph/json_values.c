@@ -2,9 +2,7 @@
    graph/ this and the two readers include jansson). */
 #include "json_values.h"
 #include "load.h"
-#include "written.h"
 
-#include <errno.h>
 #include <float.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -144,41 +142,6 @@ hga_status json_want_member(const json_place *p, const json_t *object, const cha
 void hga_text_free(char *text)
 {
     if (text) hga_delete(NULL, text, (int64_t)strlen(text) + 1, 1);
-}
-
-static int starts_with(const char *text, const char *words) { return strncmp(text, words, strlen(words)) == 0; }
-
-/* jansson tells of a failed allocation by its code, by no text at all, by calling a string no token, although one was
-   complete, or by whatever it understands without the letters that it could not keep; malloc tells by errno, unless a
-   number was read since. */
-static int is_want_of_memory(const json_error_t *error, const char *text, size_t n)
-{
-    if (errno == ENOMEM || json_error_code(error) == json_error_out_of_memory || !error->text[0]) return 1;
-    if (!starts_with(error->text, "string or '}' expected") && !starts_with(error->text, "invalid token")) return 0;
-    return error->position > 0 && (size_t)error->position <= n && text[error->position - 1] == '"';
-}
-
-/* Text that is good at a second try was never bad. */
-static int is_good_again(const char *text, size_t n)
-{
-    json_t *again = json_loadb(text, n, JSON_REJECT_DUPLICATES, NULL);
-    json_decref(again);
-    return again != NULL;
-}
-
-/* Tells text that is no JSON from a lack of memory, which jansson may report as such. */
-hga_status json_parse(const char *name, const char *text, size_t n, json_t **out)
-{
-    json_error_t error;
-    if (!text) text = "";
-    errno = 0;
-    *out = json_loadb(text, n, JSON_REJECT_DUPLICATES, &error);
-    if (*out && errno != ENOMEM) return HGA_OK;
-    memory_is_written(&error, sizeof error);
-    int starved = *out || is_want_of_memory(&error, text, n) || is_good_again(text, n);
-    json_decref(*out), *out = NULL;
-    if (starved) return hga_fail(HGA_ENOMEM, "%s: no memory for its values", name);
-    return hga_fail(HGA_EFORMAT, "%s: line %d, column %d: %s", name, error.line, error.column, error.text);
 }
 
 /* A file as JSON, with or without a byte order mark. */

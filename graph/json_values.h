@@ -4,8 +4,7 @@
 #define JSON_VALUES_H
 
 #include "json.h"
-
-#include <jansson.h>
+#include "json_text.h"
 
 /* ---- where in the file ---- */
 
@@ -44,7 +43,6 @@ extern const char *const json_free_members[];
 
 /* ---- text ---- */
 
-hga_status json_parse(const char *name, const char *text, size_t n, json_t **out);
 /* The file, "-" for stdin, parsed; `name` is what errors call it. */
 hga_status json_load(const hga_allocator *a, const char *path, const char *name, json_t **out);
 

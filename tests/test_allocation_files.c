@@ -84,6 +84,31 @@ static hga_status make_written(const hga_allocator *a)
     return hga_graph_write_json(given, "\"program\": {}", "test_allocation_written.json");
 }
 
+static const char tensors_file[] = "test_allocation.safetensors";
+
+static void put_tensors(void)
+{
+    static const char header[] = "{\"x\": {\"dtype\": \"F16\", \"shape\": [3], \"data_offsets\": [0, 6]}}";
+    FILE *file = fopen(tensors_file, "wb");
+    assert_non_null(file);
+    fputc((int)sizeof header - 1, file);
+    fwrite("\0\0\0\0\0\0\0", 1, 7, file), fwrite(header, 1, sizeof header - 1, file), fwrite("abcdef", 1, 6, file);
+    assert_int_equal(fclose(file), 0);
+}
+
+static hga_status make_tensors(const hga_allocator *a)
+{
+    hga_arrays *x = NOWHERE;
+    const float *all;
+    hga_status st = hga_arrays_open(a, tensors_file, &x);
+    if (st && x) fail_msg("%s, and yet a file", hga_status_name(st));
+    if (st) return st;
+    st = hga_arrays_floats(x, 0, &all);
+    if (st && all) fail_msg("%s, and yet numbers", hga_status_name(st));
+    hga_arrays_close(x);
+    return st;
+}
+
 /* ---- the facts ---- */
 
 static int prepare(void **state)
@@ -96,6 +121,7 @@ static int prepare(void **state)
     HGA_TRY(hga_program_to_json(&program, given, &program_text));
 #define BRING(kind) bring(#kind);
     IMPORTS(BRING)
+    put_tensors();
     FILE *pairs = fopen(mapped_file, "wb");
     assert_non_null(pairs);
     fputs("source,target,weight,source_name,note\n0,1,2,one,x\n2,3,1,\"two, too\",y\n", pairs);
@@ -119,16 +145,16 @@ static int clear(void **state)
     remove(graph_file);
 #define FORGET(kind) remove("test_allocation." #kind);
     IMPORTS(FORGET)
-    remove("test_allocation_written.json"), remove(mapped_file);
+    remove("test_allocation_written.json"), remove(mapped_file), remove(tensors_file);
     return lent.blocks || lent.bytes ? -1 : 0;
 }
 
 #define ALLOCATOR_FACTS(fact)                                                                             \
     fact(read) fact(import_mtx) fact(import_csv) fact(import_graphml) fact(import_gml) fact(import_graph) \
-        fact(import_npy) fact(import_npz) fact(mapped)
+        fact(import_npy) fact(import_npz) fact(mapped) fact(tensors)
 #define MALLOC_FACTS(fact)                                                                                            \
     fact(read) fact(written) fact(program_text) fact(program_back) fact(import_mtx) fact(import_csv) fact(import_gml) \
-        fact(import_graph) fact(import_npy) fact(mapped)
+        fact(import_graph) fact(import_npy) fact(mapped) fact(tensors)
 
 ALLOCATOR_FACTS(BY_ALLOCATOR)
 MALLOC_FACTS(BY_MALLOC)

@@ -3,6 +3,7 @@
 #include "testing.h"
 
 #include "hga_files.h"
+#include "npz.h"
 #include "sixteen.h"
 
 #include <math.h>
@@ -99,7 +100,7 @@ static void whole_numbers_are_read(void **state)
 static void arrays_of_an_archive_are_read(void **state)
 {
     static char seed[1 << 16], path[] = "test_npy.npz";
-    hga_npz *archive;
+    npz *archive;
     uint8_t *bytes, *lead;
     int64_t n, room, few, lead_room;
     (void)state;
@@ -111,23 +112,23 @@ static void arrays_of_an_archive_are_read(void **state)
     assert_int_equal(all, fwrite(zip, 1, all, out));
     assert_int_equal(0, fclose(in) | fclose(out));
     for (int in_memory = 0; in_memory < 2; in_memory++) {
-        assert_ok(hga_npz_open(NULL, path, in_memory ? zip : NULL, (int64_t)all, &archive));
-        int64_t count = hga_npz_count(archive), data = 0;
-        while (data < count && strcmp(hga_npz_name(archive, data), "data") != 0) data++;
+        assert_ok(npz_open(NULL, path, in_memory ? zip : NULL, (int64_t)all, &archive));
+        int64_t count = npz_count(archive), data = 0;
+        while (data < count && strcmp(npz_name(archive, data), "data") != 0) data++;
         assert_true(data < count);
-        assert_null(hga_npz_name(archive, count));
-        assert_null(hga_npz_name(archive, -1));
-        assert_ok(hga_npz_unpack(archive, data, INT64_MAX, &bytes, &n, &room));
-        assert_ok(hga_npz_unpack(archive, data, 8, &lead, &few, &lead_room));
+        assert_null(npz_name(archive, count));
+        assert_null(npz_name(archive, -1));
+        assert_ok(npz_unpack(archive, data, INT64_MAX, &bytes, &n, &room));
+        assert_ok(npz_unpack(archive, data, 8, &lead, &few, &lead_room));
         assert_true(few >= 8 && few <= n && room >= n);
         assert_memory_equal("\x93NUMPY", bytes, 6);
         assert_memory_equal(bytes, lead, (size_t)few);
         hga_delete(NULL, bytes, room, 1), hga_delete(NULL, lead, lead_room, 1);
-        assert_status(HGA_EINVAL, hga_npz_unpack(archive, count, INT64_MAX, &bytes, &n, &room));
+        assert_status(HGA_EINVAL, npz_unpack(archive, count, INT64_MAX, &bytes, &n, &room));
         assert_null(bytes);
-        hga_npz_close(archive);
+        npz_close(archive);
     }
-    assert_status(HGA_EFORMAT, hga_npz_open(NULL, "short", zip, (int64_t)all - 9, &archive));
+    assert_status(HGA_EFORMAT, npz_open(NULL, "short", zip, (int64_t)all - 9, &archive));
     assert_null(archive);
     remove(path);
 }

@@ -1,5 +1,6 @@
 /* The library without ICU, libxml2, libzip, METIS, hwloc and CXSparse: what stands in their place is linked into this
    test instead of them. What needs one is refused with the name of its option; all the rest goes on. */
+#include "npz.h"
 #include "partition.h"
 #include "testing.h"
 #include "topology.h"
@@ -49,8 +50,8 @@ static void graphml_and_gexf_need_libxml2(void **state)
 static void npz_needs_libzip(void **state)
 {
     (void)state;
-    hga_npz *z;
-    assert_refused(hga_npz_open(NULL, "x.npz", NULL, 0, &z), "HGA_WITH_ZIP=OFF");
+    npz *z;
+    assert_refused(npz_open(NULL, "x.npz", NULL, 0, &z), "HGA_WITH_ZIP=OFF");
     assert_null(z);
 }
 

@@ -1,4 +1,4 @@
-/* npy.c: arrays whose elements all are numbers that we can use, read and written; headers and elements by hga_npy.h. */
+/* npy.c: arrays whose elements all are numbers that we can use, read (hga_arrays.h) and written (hga_npy.h). */
 #include "npy.h"
 
 #include <errno.h>
@@ -7,104 +7,32 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "archive.h"
 #include "complain.h"
 
-const char *npy_shape(int n_dims, const int64_t *dim, char text[static 200])
-{
-    int used = snprintf(text, 200, "(");
-    for (int i = 0; i < n_dims; i++)
-        used += snprintf(text + used, 200 - (size_t)used, "%s%lld", i ? ", " : "", (long long)dim[i]);
-    snprintf(text + used, 200 - (size_t)used, n_dims == 1 ? ",)" : ")");
-    return text;
-}
-
 /* ---- elements ---- */
-
-/* where element i of the file goes: the same place, or for Fortran order the place with the sizes read backwards */
-static int64_t place_of(const hga_npy *h, int64_t i)
-{
-    if (!h->fortran) return i;
-    int64_t place = 0, stride = h->count;
-    int64_t index[NPY_MAX_DIMS];
-    for (int d = 0; d < h->n_dims; d++) {
-        index[d] = i % h->dim[d];
-        i /= h->dim[d];
-    }
-    for (int d = 0; d < h->n_dims; d++) {
-        stride /= h->dim[d];
-        place += index[d] * stride;
-    }
-    return place;
-}
-
-/* "[3, 0]" of an element */
-static const char *position(const hga_npy *h, int64_t place, char text[static 200])
-{
-    int64_t index[NPY_MAX_DIMS];
-    for (int d = h->n_dims; d-- > 0; place /= h->dim[d]) index[d] = place % h->dim[d];
-    npy_shape(h->n_dims, index, text);
-    return text;
-}
 
 /* What an array must hold: whole numbers, real ones, or real ones and -inf. */
 typedef enum content { WHOLE, REAL, ENDLESS } content;
 
 /* An array whose elements are being read. */
 typedef struct reading {
-    const char *name;
-    FILE *stream;
-    const archived *of;
+    const char *name; /* as it was typed */
+    hga_arrays *file;
+    int64_t i;
+    hga_array is;
     content wish;
 } reading;
 
-/* One element, the one at `place` in the order of C. */
-static int store_real(const reading *r, const unsigned char *bytes, int64_t place, float *to)
+/* Real elements [first, first + n), which are finite or, where that is wished, -inf; of Fortran's order all. */
+static int read_run(const reading *r, int64_t first, int64_t n, float *to)
 {
-    double x = 0;
-    char text[200];
-    if (hga_npy_real(&r->of->has, bytes, &x)) return complain(CLI_DATA, "%s: %s", r->name, hga_error_detail());
-    *to = (float)x;
-    if (isfinite(*to) || (r->wish == ENDLESS && isinf(x) && x < 0)) return CLI_GOOD;
-    const char *what = isnan(x) ? "NaN" : isinf(x) ? "infinite" : "too large for float32";
-    return complain(CLI_DATA, "%s: element %s is %s", r->name, position(&r->of->has, place, text), what);
-}
-
-static int store_whole(const reading *r, const unsigned char *bytes, int64_t place, int32_t *to)
-{
-    int64_t x = 0;
-    char text[200];
-    if (hga_npy_whole(&r->of->has, bytes, &x)) return complain(CLI_DATA, "%s: %s", r->name, hga_error_detail());
-    *to = (int32_t)x;
-    if (*to == x) return CLI_GOOD;
-    return complain(CLI_DATA, "%s: element %s is %lld, which does not fit int32", r->name,
-                    position(&r->of->has, place, text), (long long)x);
-}
-
-/* Elements [first, first + n) of the file, some at a time, to `real` or `whole`; of Fortran's order all. */
-static int read_run(const reading *r, int64_t first, int64_t n, float *real, int32_t *whole)
-{
-    enum { CHUNK = 1 << 16 };
-    const hga_npy *h = &r->of->has;
-    const size_t size = (size_t)h->size;
-    unsigned char *bytes = NULL;
-    int status = CLI_GOOD;
-    TRY(take(n < CHUNK ? n : CHUNK, size, &bytes));
-    if (fseeko(r->stream, (off_t)(r->of->at + first * h->size), SEEK_SET))
-        TRY(complain(CLI_DATA, "%s: cannot be read: %s", r->name, strerror(errno)));
-    for (int64_t i = 0; i < n; i++) {
-        const size_t left = (size_t)(n - i < CHUNK ? n - i : CHUNK);
-        if (i % CHUNK == 0 && fread(bytes, size, left, r->stream) != left)
-            TRY(complain(CLI_DATA, "%s: cannot be read: %s", r->name,
-                         ferror(r->stream) ? strerror(errno) : "it has become shorter"));
-        const unsigned char *from = bytes + i % CHUNK * h->size;
-        const int64_t place = place_of(h, first + i);
-        TRY(real ? store_real(r, from, place, real + place - first)
-                 : store_whole(r, from, place, whole + place - first));
-    }
-done:
-    free(bytes);
-    return status;
+    char text[HGA_NPY_SHAPE_BYTES];
+    MUST(complain_of(hga_arrays_real(r->file, r->i, first, n, to), CLI_DATA, r->name));
+    for (int64_t i = 0; i < n; i++)
+        if (!isfinite(to[i]) && !(r->wish == ENDLESS && to[i] < 0))
+            return complain(CLI_DATA, "%s: element %s is %s", r->name, hga_npy_index(&r->is.has, first + i, text),
+                            isnan(to[i]) ? "NaN" : "infinite");
+    return CLI_GOOD;
 }
 
 /* ---- parts ---- */
@@ -149,18 +77,18 @@ static void take_runs(int n_dims, const int64_t *dim, const npy_part *part, cons
 
 static int check_part(const reading *r, const npy_part *part)
 {
-    const hga_npy *h = &r->of->has;
+    const hga_npy *h = &r->is.has;
     const hga_interval *last = part->n_intervals ? &part->interval[part->n_intervals - 1] : NULL;
     if (part->axis < h->n_dims && (!last || last->first + last->n <= h->dim[part->axis])) return CLI_GOOD;
-    char text[200];
+    char text[HGA_NPY_SHAPE_BYTES];
     return complain(CLI_DATA, "%s: has the shape %s, which has no row %lld", r->name,
-                    npy_shape(h->n_dims, h->dim, text), last ? (long long)(last->first + last->n - 1) : 0);
+                    hga_npy_shape(h->n_dims, h->dim, text), last ? (long long)(last->first + last->n - 1) : 0);
 }
 
 /* Some of an array's rows; of one in the order of Fortran all is read, for its rows are scattered. */
 static int read_part(const reading *r, const npy_part *part, npy *out)
 {
-    const hga_npy *h = &r->of->has;
+    const hga_npy *h = &r->is.has;
     float *all = NULL, *to;
     int status = CLI_GOOD;
     TRY(check_part(r, part));
@@ -169,7 +97,7 @@ static int read_part(const reading *r, const npy_part *part, npy *out)
     TRY(take(out->count, sizeof *out->real, &out->real));
     if (h->fortran) {
         TRY(take(h->count, sizeof *all, &all));
-        TRY(read_run(r, 0, h->count, all, NULL));
+        TRY(read_run(r, 0, h->count, all));
         take_runs(h->n_dims, h->dim, part, all, out->real);
         goto done;
     }
@@ -177,7 +105,7 @@ static int read_part(const reading *r, const npy_part *part, npy *out)
     to = out->real;
     for (int64_t i = 0, n; i < of.outer * part->n_intervals; i++, to += n) {
         const int64_t first = run_at(&of, part, i, &n);
-        TRY(read_run(r, first, n, to, NULL));
+        TRY(read_run(r, first, n, to));
     }
 done:
     free(all);
@@ -186,48 +114,28 @@ done:
 
 /* ---- what is asked for ---- */
 
-/* Are there as many bytes as its shape needs? */
-static int check_bytes(const char *name, const archived *of)
-{
-    const int64_t bytes = of->end - of->at, needs = of->has.count * of->has.size;
-    if (bytes < needs || (bytes > needs && of->type))
-        return complain(CLI_DATA, "%s: has %lld bytes of elements where its shape needs %lld", name, (long long)bytes,
-                        (long long)needs);
-    if (bytes == needs) return CLI_GOOD;
-    return complain(CLI_DATA, "%s: goes on after its %lld bytes of elements", name, (long long)needs);
-}
-
-/* Has the array the kind of number that is wished, and are its elements there, before any is read? */
-static int check_array(const reading *r)
-{
-    const archived *of = r->of;
-    char room[ELEMENT_NAME];
-    if (!of->is_read)
-        return complain(CLI_DATA, "%s: has the type %s, which is none of F16 BF16 F32 F64 I32 I64", r->name, of->type);
-    if (!element_is_read(&of->has))
-        return complain(CLI_DATA, "%s: its type is not f2, f4, f8, bfloat16 (V2), i4 or i8", r->name);
-    if (element_is_real(&of->has) != (r->wish != WHOLE))
-        return complain(CLI_DATA, "%s: holds %s where %s is needed", r->name, element_name(&of->has, room),
-                        r->wish ? "float16, bfloat16, float32 or float64" : "int32 or int64");
-    if (of->has.n_dims == 0) return complain(CLI_DATA, "%s: holds a single number, not an array", r->name);
-    return check_bytes(r->name, of);
-}
-
-/* All of an array, a part, or, without a place for either, its sizes. */
+/* All of an array, a part, or its sizes alone; whether its elements are there is known before any is read. */
 static int read_array(const reading *r, const npy_part *part, int sizes, npy *out)
 {
-    const hga_npy *h = &r->of->has;
-    int status = check_array(r);
-    if (status) return status;
+    const hga_npy *h = &r->is.has;
+    hga_status st =
+        r->wish == WHOLE ? hga_arrays_whole(r->file, r->i, 0, 0, NULL) : hga_arrays_real(r->file, r->i, 0, 0, NULL);
+    MUST(complain_of(st, CLI_DATA, r->name));
+    if (h->n_dims == 0) return complain(CLI_DATA, "%s: holds a single number, not an array", r->name);
     out->type = (element){.kind = h->kind, .size = h->size};
     out->n_dims = h->n_dims, out->count = h->count;
     memcpy(out->dim, h->dim, sizeof out->dim);
     if (sizes) return CLI_GOOD;
     if (part) return read_part(r, part, out);
-    status = r->wish == WHOLE ? take(h->count, sizeof *out->whole, &out->whole)
-                              : take(h->count, sizeof *out->real, &out->real);
-    return status ? status : read_run(r, 0, h->count, out->real, out->whole);
+    if (r->wish != WHOLE) {
+        int status = take(h->count, sizeof *out->real, &out->real);
+        return status ? status : read_run(r, 0, h->count, out->real);
+    }
+    MUST(take(h->count, sizeof *out->whole, &out->whole));
+    return complain_of(hga_arrays_whole(r->file, r->i, 0, h->count, out->whole), CLI_DATA, r->name);
 }
+
+static const char *called(const char *path) { return strcmp(path, "-") == 0 ? "standard input" : path; }
 
 /* FILE:NAME is an array of FILE only where no file has the whole name, and FILE is there. NAME, or NULL; `path` is then
    FILE alone. */
@@ -242,36 +150,35 @@ static const char *split_name(char *path)
 }
 
 /* Which of the arrays has the name; without one the only one. */
-static int find_array(const archive *a, const char *name, int64_t *i)
+static int find_array(const char *path, const char *name, reading *r)
 {
-    const char *what = a->header ? "tensor" : "array";
-    *i = 0;
-    if (name && !a->header && !a->npz) return complain(CLI_DATA, "%s: is one array, which has no name", a->path);
-    if (!name && a->n == 1) return CLI_GOOD;
-    if (!name)
-        return complain(CLI_DATA, "%s: has %lld %ss; say which by %s:NAME, `hga tensor` lists them", a->path,
-                        (long long)a->n, what, a->path);
-    for (; *i < a->n; ++*i)
-        if (strcmp(a->array[*i].name, name) == 0) return CLI_GOOD;
-    return complain(CLI_DATA, "%s: has no %s '%s'; `hga tensor` lists them", a->path, what, name);
+    const int64_t n = hga_arrays_count(r->file);
+    hga_array first = {0};
+    if (n) MUST(complain_of(hga_arrays_look(r->file, 0, &first), CLI_DATA, r->name));
+    const char *what = first.type ? "tensor" : "array";
+    if (name && n && !*first.name) return complain(CLI_DATA, "%s: is one array, which has no name", path);
+    if (!name && n != 1)
+        return complain(CLI_DATA, "%s: has %lld %ss; say which by %s:NAME, `hga tensor` lists them", path, (long long)n,
+                        what, path);
+    r->i = name ? hga_arrays_find(r->file, name) : 0;
+    if (r->i < 0) return complain(CLI_DATA, "%s: has no %s '%s'; `hga tensor` lists them", path, what, name);
+    return complain_of(hga_arrays_look(r->file, r->i, &r->is), CLI_DATA, r->name);
 }
 
 /* Opens the file that a path names, with or without the name of an array in it, and reads that array. */
 static int read_path(const char *path, content wish, const npy_part *part, int sizes, npy *out)
 {
-    archive a = {0};
-    int64_t i;
     char *file = strdup(path);
     int status = CLI_GOOD;
-    *out = (npy){.path = strdup(strcmp(path, "-") == 0 ? "standard input" : path)};
+    *out = (npy){.path = strdup(called(path))};
+    reading r = {.name = out->path, .wish = wish};
     if (!file || !out->path) TRY(complain(CLI_OUTSIDE, "%s: out of memory", path));
     const char *name = split_name(file);
-    TRY(archive_open(file, &a));
-    TRY(find_array(&a, name, &i));
-    TRY(archive_look(&a, i));
-    TRY(read_array(&(reading){out->path, a.stream, &a.array[i], wish}, part, sizes, out));
+    TRY(complain_of(hga_arrays_open(NULL, file, &r.file), CLI_DATA, name ? file : out->path));
+    TRY(find_array(name ? file : out->path, name, &r));
+    TRY(read_array(&r, part, sizes, out));
 done:
-    archive_close(&a);
+    hga_arrays_close(r.file);
     free(file);
     if (status) npy_clear(out);
     return status;
@@ -287,31 +194,20 @@ int npy_read_part(const char *path, const npy_part *part, npy *out) { return rea
 
 int npy_read_sizes(const char *path, npy *out) { return read_path(path, REAL, NULL, 1, out); }
 
-/* Are the bytes there of an array in a list, if they are of a type that we know? */
-static int check_listed(const archive *a, const archived *t)
-{
-    char name[512];
-    if (!t->is_read) return CLI_GOOD;
-    snprintf(name, sizeof name, "%s%s%s", a->path, *t->name ? ":" : "", t->name);
-    return check_bytes(name, t);
-}
-
-/* Every array's name, type and shape. All of a .npz is unpacked, one array at a time: nothing less tells whether it is
-   there. */
+/* Every array's name, type and shape. */
 int npy_each(const char *path, npy_visitor visit, void *context)
 {
-    archive a = {0};
-    char room[ELEMENT_NAME];
+    hga_arrays *file;
+    hga_array t;
+    char room[HGA_NPY_TYPE_BYTES];
     int status = CLI_GOOD;
-    TRY(archive_open(path, &a));
-    for (int64_t i = 0; i < a.n; i++) {
-        const archived *t = &a.array[i];
-        TRY(archive_look(&a, i));
-        TRY(check_listed(&a, t));
-        TRY(visit(t->name, t->is_read ? element_name(&t->has, room) : t->type, t->has.n_dims, t->has.dim, context));
+    TRY(complain_of(hga_arrays_open(NULL, path, &file), CLI_DATA, called(path)));
+    for (int64_t i = 0; i < hga_arrays_count(file); i++) {
+        TRY(complain_of(hga_arrays_look(file, i, &t), CLI_DATA, called(path)));
+        TRY(visit(t.name, t.has.kind ? hga_npy_type(&t.has, room) : t.type, t.has.n_dims, t.has.dim, context));
     }
 done:
-    archive_close(&a);
+    hga_arrays_close(file);
     return status;
 }
 
@@ -324,6 +220,20 @@ void npy_clear(npy *a)
 }
 
 /* ---- writing ---- */
+
+int element_of_option(const char *text, element *e)
+{
+    static const struct {
+        const char *text;
+        element is;
+    } known[] = {{"f16", {.kind = 'f', .size = 2}},
+                 {"bf16", {.kind = 'V', .size = 2}},
+                 {"f32", {.kind = 'f', .size = 4}},
+                 {"f64", {.kind = 'f', .size = 8}}};
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (strcmp(known[i].text, text) == 0) return *e = known[i].is, 1;
+    return 0;
+}
 
 static int header_of(element type, int n_dims, const int64_t *dim, char text[HGA_NPY_HEADER_BYTES])
 {
@@ -342,13 +252,13 @@ static void put_header(FILE *file, element type, int n_dims, const int64_t *dim)
 static int put_elements(outfile *out, element type, const float *data, int64_t count)
 {
     unsigned char bytes[8];
-    char room[ELEMENT_NAME];
+    char room[HGA_NPY_TYPE_BYTES];
     double back;
     for (int64_t i = 0; i < count; i++) {
         hga_npy_put(&type, data[i], bytes);
         if (isfinite(data[i]) && (hga_npy_real(&type, bytes, &back) || !isfinite(back)))
             return complain(CLI_DATA, "%s: %g does not fit %s", out->whole.path, (double)data[i],
-                            element_name(&type, room));
+                            hga_npy_type(&type, room));
         if (fwrite(bytes, (size_t)type.size, 1, out->file) != 1)
             return complain(CLI_OUTSIDE, "cannot write %s: %s", out->whole.path, strerror(errno));
     }

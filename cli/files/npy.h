@@ -5,7 +5,7 @@
 #include <stdint.h>
 
 #include "hga.h"
-#include "hga_npy.h"
+#include "hga_arrays.h"
 #include "outfile.h"
 
 enum { NPY_MAX_DIMS = HGA_NPY_DIMS };
@@ -17,14 +17,6 @@ typedef hga_npy element;
 #define ELEMENT_F32 ((element){.kind = 'f', .size = 4})
 #define ELEMENT_I32 ((element){.kind = 'i', .size = 4})
 
-/* What NumPy calls a header's type ("float16"), of those that are not read as well ("uint8"); `room` is for it. */
-enum { ELEMENT_NAME = 32 };
-const char *element_name(const hga_npy *h, char room[ELEMENT_NAME]);
-/* Is it a floating-point number; is it that or a whole number of 32 or 64 bits? */
-int element_is_real(const hga_npy *h);
-int element_is_read(const hga_npy *h);
-/* The type of a .safetensors header, as "BF16"; 0 when it is none of ours. */
-int element_of_safetensors(const char *name, element *e);
 /* "f16 bf16 f32 f64", as --out-type has them; 0 when it is none. */
 int element_of_option(const char *text, element *e);
 
@@ -78,8 +70,5 @@ int npy_write_part(outfile *out, element type, const float *data, int n_dims, co
    Lines for `hga tensor`. */
 typedef int (*npy_visitor)(const char *name, const char *type, int n_dims, const int64_t *dim, void *context);
 int npy_each(const char *path, npy_visitor visit, void *context);
-
-/* "(3, 4)" as numpy prints it, into `text`; returns it. */
-const char *npy_shape(int n_dims, const int64_t *dim, char text[static 200]);
 
 #endif

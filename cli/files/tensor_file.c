@@ -40,7 +40,7 @@ static int find_sizes(tensor_file *t)
     int least = layout_batched(t->layout) ? 4 : 2;
     if (a->n_dims < least || a->n_dims > 4 || a->count == 0)
         return complain(CLI_DATA, "%s: a tensor is %s%s, not the shape %s", a->path, least == 2 ? "[rows][dim], " : "",
-                        layout_axes(t->layout), npy_shape(a->n_dims, a->dim, shape));
+                        layout_axes(t->layout), hga_npy_shape(a->n_dims, a->dim, shape));
     for (int i = 0; i < a->n_dims; i++)
         if (a->dim[i] > INT32_MAX)
             return complain(CLI_DATA, "%s: %lld does not fit int32", a->path, (long long)a->dim[i]);
@@ -135,9 +135,9 @@ done:
 
 void tensor_file_say(const tensor_file *q)
 {
-    char room[ELEMENT_NAME];
+    char room[HGA_NPY_TYPE_BYTES];
     fprintf(stderr, "hga: %d row%s, %d head%s of %d, %s", q->rows, q->rows == 1 ? "" : "s", q->heads,
-            q->heads == 1 ? "" : "s", q->columns, element_name(&q->array.type, room));
+            q->heads == 1 ? "" : "s", q->columns, hga_npy_type(&q->array.type, room));
     if (q->samples > 1 || q->axes == 4) fprintf(stderr, "; batch of %d", q->samples);
     if (q->axes > 2 && q->heads > q->rows)
         fprintf(stderr, "; if it is the other way round, --layout %s", layout_heads_first(q->layout) ? "nhd" : "hnd");

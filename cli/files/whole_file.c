@@ -46,14 +46,14 @@ int whole_file_read(const char *path, char **text, size_t *bytes)
 /* ---- JSON ---- */
 
 /* jansson does not always say that memory was what it lacked, but malloc tells by errno. */
-int json_file_parse(const char *path, const char *text, size_t n, size_t flags, json_t **out)
+static int json_parse(const char *path, const char *text, size_t n, json_t **out)
 {
     json_error_t error;
     errno = 0;
-    *out = json_loadb(text, n, flags, &error);
+    *out = json_loadb(text, n, 0, &error);
     if (*out && errno != ENOMEM) return CLI_GOOD;
     /* text that is good at a second try was never bad */
-    json_t *again = *out || errno == ENOMEM ? NULL : json_loadb(text, n, flags, NULL);
+    json_t *again = *out || errno == ENOMEM ? NULL : json_loadb(text, n, 0, NULL);
     int starved = *out || again || errno == ENOMEM || json_error_code(&error) == json_error_out_of_memory;
     json_decref(*out), json_decref(again);
     *out = NULL;
@@ -67,7 +67,7 @@ int json_file_read(const char *path, json_t **out)
     size_t bytes = 0;
     *out = NULL;
     int status = whole_file_read(path, &text, &bytes);
-    if (status == CLI_GOOD) status = json_file_parse(path, text ? text : "", bytes, 0, out);
+    if (status == CLI_GOOD) status = json_parse(path, text ? text : "", bytes, out);
     free(text);
     return status;
 }

@@ -7,8 +7,7 @@
 
 /* Everything in a file, - is standard input; free(*text). */
 int whole_file_read(const char *path, char **text, size_t *bytes);
-/* A document for json_decref; "-" is standard input. Of a text, `path` is what messages call it. */
+/* A document for json_decref; "-" is standard input. */
 int json_file_read(const char *path, json_t **out);
-int json_file_parse(const char *path, const char *text, size_t n, size_t flags, json_t **out);
 
 #endif

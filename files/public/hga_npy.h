@@ -1,5 +1,5 @@
-/* hga_npy.h: NumPy's array files: what the header of a .npy says, elements as numbers, and the arrays of a .npz. Any
-   number of threads may call, but for one .npz one at a time. */
+/* hga_npy.h: NumPy's array files: what the header of a .npy says, and elements as numbers. hga_arrays.h reads whole
+   arrays. Any number of threads may call. */
 #ifndef HGA_NPY_H
 #define HGA_NPY_H
 
@@ -11,7 +11,7 @@
 extern "C" {
 #endif
 
-enum { HGA_NPY_DIMS = 8, HGA_NPY_HEADER_BYTES = 512 };
+enum { HGA_NPY_DIMS = 8, HGA_NPY_HEADER_BYTES = 512, HGA_NPY_TYPE_BYTES = 32, HGA_NPY_SHAPE_BYTES = 200 };
 
 /* What the elements are and how many; set it to zeros, then fill in what you write. */
 typedef struct hga_npy {
@@ -41,22 +41,13 @@ HGA_API hga_status hga_npy_whole(const hga_npy *h, const void *element, int64_t 
 /* Write a number as the h->size bytes of an element of kind f or V, rounded to the nearest, ties to even. */
 HGA_API void hga_npy_put(const hga_npy *h, float value, void *element);
 
-/* An archive of arrays, .npz, packed or not. */
-typedef struct hga_npz hga_npz;
-/* Open the archive `path`, or, where `bytes` is not NULL, the n bytes of one that `path` is only the name of in errors;
-   they must stay until it is closed. HGA_EFORMAT for anything else, and where two arrays have one name;
-   HGA_EUNSUPPORTED in a build without libzip. *out is yours: hga_npz_close. */
-HGA_API hga_status hga_npz_open(const hga_allocator *a, const char *path, const void *bytes, int64_t n, hga_npz **out);
-/* Close an archive and forget what it knew; NULL is accepted. */
-HGA_API void hga_npz_close(hga_npz *z);
-/* Tell how many arrays an archive has. */
-HGA_API int64_t hga_npz_count(const hga_npz *z);
-/* Tell the name of an array, without ".npy", which lives as long as the archive is open; NULL: there is no array i. */
-HGA_API const char *hga_npz_name(const hga_npz *z, int64_t i);
-/* Unpack array i, which is a .npy file: all of its bytes, or as soon as there are `most` no more. They are yours, *n of
-   them in *room bytes that hga_delete takes with the archive's allocator. HGA_EFORMAT for an array that ends too early
-   or has a wrong checksum. */
-HGA_API hga_status hga_npz_unpack(hga_npz *z, int64_t i, int64_t most, uint8_t **bytes, int64_t *n, int64_t *room);
+/* Name the type of elements as NumPy does, "float16" ("bfloat16" for V, "bytes" and "text" for S and U). Returns a text
+   that is static, or `text`. */
+HGA_API const char *hga_npy_type(const hga_npy *h, char text[HGA_NPY_TYPE_BYTES]);
+/* Write sizes as NumPy prints them, "(3, 4)"; returns `text`. */
+HGA_API const char *hga_npy_shape(int n_dims, const int64_t *dim, char text[HGA_NPY_SHAPE_BYTES]);
+/* Write the index of element i, counted in C's order, likewise. */
+HGA_API const char *hga_npy_index(const hga_npy *h, int64_t i, char text[HGA_NPY_SHAPE_BYTES]);
 
 #ifdef __cplusplus
 }

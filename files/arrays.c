@@ -1,0 +1,307 @@
+/* arrays.c: which kind of file it is, what its arrays are, and their numbers. */
+#define _GNU_SOURCE /* fmemopen */
+#include "arrays.h"
+#include "load.h"
+
+#include <errno.h>
+#include <math.h>
+#include <string.h>
+#include <sys/stat.h>
+
+/* ---- the stream ---- */
+
+static int64_t stream_bytes(FILE *stream) { return fseeko(stream, 0, SEEK_END) ? -1 : (int64_t)ftello(stream); }
+
+static void close_stream(hga_arrays *x)
+{
+    if (x->stream) fclose(x->stream);
+    hga_delete(x->by, x->member, x->member_room, 1);
+    x->stream = NULL, x->member = NULL, x->n_member = x->member_room = 0, x->whole = -1;
+}
+
+/* "model.safetensors:x.q", as messages have it. */
+enum { CALLED = 600 };
+static const char *called(const hga_arrays *x, int64_t i, char text[CALLED])
+{
+    const char *name = x->array[i].is.name;
+    snprintf(text, CALLED, "%.400s%s%.190s", x->path, *name ? ":" : "", name);
+    return text;
+}
+
+/* Bytes in memory. */
+static hga_status open_memory(hga_arrays *x, const char *name, void *bytes, int64_t n)
+{
+    if (n == 0) return hga_fail(HGA_EFORMAT, "%s: has no bytes", name);
+    x->stream = fmemopen(bytes, (size_t)n, "rb");
+    return x->stream ? HGA_OK : hga_fail(HGA_ENOMEM, "no memory to read %s", name);
+}
+
+/* What is no file, a pipe, is read to its end. */
+static hga_status open_stream(hga_arrays *x, const char *path)
+{
+    struct stat s;
+    int is_input = strcmp(path, "-") == 0, found = !is_input && stat(path, &s) == 0;
+    if (found && S_ISDIR(s.st_mode)) return hga_fail(HGA_EIO, "%s: is a folder", x->path);
+    if (is_input || (found && !S_ISREG(s.st_mode))) {
+        hga_status st = bytes_load(x->by, path, x->path, &x->file, &x->n_file, &x->file_room);
+        return st ? st : open_memory(x, x->path, x->file, x->n_file);
+    }
+    x->stream = fopen(path, "rb");
+    if (x->stream) return HGA_OK;
+    return hga_fail(errno == ENOMEM ? HGA_ENOMEM : HGA_EIO, "%s: cannot be read: %s", x->path, strerror(errno));
+}
+
+/* ---- .npy and .npz ---- */
+
+/* What the stream's header says of array i, and where its elements are. */
+static hga_status read_npy(hga_arrays *x, int64_t i)
+{
+    char name[CALLED];
+    array_entry *a = &x->array[i];
+    rewind(x->stream);
+    hga_status st = hga_npy_read_header(called(x, i, name), x->stream, &a->is.has);
+    if (!st) a->at = ftello(x->stream), a->end = stream_bytes(x->stream);
+    return st;
+}
+
+/* No more than `most` bytes of a member become the stream, in place of the one before. */
+static hga_status unpack(hga_arrays *x, int64_t i, int64_t most)
+{
+    char name[CALLED];
+    hga_status st = HGA_OK;
+    close_stream(x);
+    HGA_TRY(npz_unpack(x->npz, i, most, &x->member, &x->n_member, &x->member_room));
+    HGA_TRY(open_memory(x, called(x, i, name), x->member, x->n_member));
+    HGA_TRY(read_npy(x, i));
+    if (most == INT64_MAX) x->whole = i;
+done:
+    return st;
+}
+
+static hga_status open_npz(hga_arrays *x)
+{
+    hga_status st = npz_open(x->by, x->path, x->file, x->n_file, &x->npz);
+    int64_t n = st ? 0 : npz_count(x->npz);
+    if (!st) st = hga_new_zero(x->by, n, sizeof *x->array, &x->array);
+    if (st) return st;
+    x->n = x->room = n;
+    for (int64_t i = 0; i < n; i++) x->array[i].is.name = npz_name(x->npz, i);
+    return HGA_OK;
+}
+
+static hga_status open_npy(hga_arrays *x)
+{
+    hga_status st = hga_new_zero(x->by, 1, sizeof *x->array, &x->array);
+    if (st) return st;
+    x->n = x->room = 1, x->array->is.name = "";
+    return read_npy(x, 0);
+}
+
+/* ---- any of them ---- */
+
+static hga_status open_kind(hga_arrays *x)
+{
+    unsigned char lead[10] = {0};
+    int64_t bytes = stream_bytes(x->stream);
+    rewind(x->stream);
+    size_t n = fread(lead, 1, sizeof lead, x->stream);
+    if (n >= 4 && memcmp(lead, "PK\3\4", 4) == 0) return open_npz(x);
+    if (n >= 6 && memcmp(lead, "\x93NUMPY", 6) == 0) return open_npy(x);
+    if (n == sizeof lead && lead[7] == 0 && lead[8] == '{') return safetensors_open(x, bytes);
+    return hga_fail(HGA_EFORMAT, "%s: is no .npy, .npz or .safetensors file", x->path);
+}
+
+hga_status hga_arrays_open(const hga_allocator *a, const char *path, hga_arrays **out)
+{
+    const char *name = strcmp(path, "-") == 0 ? "standard input" : path;
+    hga_arrays *x;
+    hga_status st = HGA_OK;
+    *out = NULL;
+    HGA_TRY(hga_new_zero(a, 1, sizeof *x, &x));
+    if (a) x->allocator = *a, x->by = &x->allocator;
+    *out = x, x->whole = -1;
+    HGA_TRY(hga_new(x->by, (int64_t)strlen(name) + 1, 1, &x->path));
+    memcpy(x->path, name, strlen(name) + 1);
+    HGA_TRY(open_stream(x, path));
+    HGA_TRY(open_kind(x));
+done:
+    if (st) hga_arrays_close(*out), *out = NULL;
+    return st;
+}
+
+void hga_arrays_close(hga_arrays *x)
+{
+    if (!x) return;
+    hga_allocator a = x->allocator;
+    close_stream(x);
+    npz_close(x->npz);
+    json_decref(x->header);
+    hga_delete(x->by, x->file, x->file_room, 1);
+    for (int64_t i = 0; i < x->n; i++)
+        hga_delete(x->by, x->array[i].kept, x->array[i].is.has.count, sizeof *x->array[i].kept);
+    hga_delete(x->by, x->array, x->room, sizeof *x->array);
+    if (x->path) hga_delete(x->by, x->path, (int64_t)strlen(x->path) + 1, 1);
+    hga_delete(x->by ? &a : NULL, x, 1, sizeof *x);
+}
+
+int64_t hga_arrays_count(const hga_arrays *x) { return x->n; }
+
+int64_t hga_arrays_find(const hga_arrays *x, const char *name)
+{
+    for (int64_t i = 0; i < x->n; i++)
+        if (strcmp(x->array[i].is.name, name) == 0) return i;
+    return -1;
+}
+
+const char *hga_arrays_about(const hga_arrays *x, const char *word)
+{
+    return json_string_value(json_object_get(json_object_get(x->header, "__metadata__"), word));
+}
+
+static hga_status check_number(const hga_arrays *x, int64_t i)
+{
+    if (i >= 0 && i < x->n) return HGA_OK;
+    return hga_fail(HGA_EINVAL, "%s: array %lld of %lld", x->path, (long long)i, (long long)x->n);
+}
+
+hga_status hga_arrays_look(hga_arrays *x, int64_t i, hga_array *out)
+{
+    enum { HEADER = 12 + (1 << 16) }; /* no header of a .npy is longer */
+    *out = (hga_array){0};
+    hga_status st = check_number(x, i);
+    if (!st && x->npz && !x->array[i].is.has.kind) st = unpack(x, i, HEADER);
+    if (!st) *out = x->array[i].is;
+    return st;
+}
+
+/* ---- elements ---- */
+
+/* Has it numbers of the kind that is asked for, and are its elements there, before any is read? */
+static hga_status check_array(const char *name, const array_entry *a, int is_whole)
+{
+    char type[HGA_NPY_TYPE_BYTES];
+    const hga_npy *h = &a->is.has;
+    const int is_real = h->kind == 'f' || h->kind == 'V';
+    if (!h->kind)
+        return hga_fail(HGA_EFORMAT, "%s: has the type %s, which is none of F16 BF16 F32 F64 I32 I64", name,
+                        a->is.type);
+    if (!is_real && (h->kind != 'i' || h->size < 4))
+        return hga_fail(HGA_EFORMAT, "%s: its type is not f2, f4, f8, bfloat16 (V2), i4 or i8", name);
+    if (is_real == is_whole)
+        return hga_fail(HGA_EFORMAT, "%s: holds %s where %s is needed", name, hga_npy_type(h, type),
+                        is_whole ? "int32 or int64" : "float16, bfloat16, float32 or float64");
+    const int64_t bytes = a->end - a->at, needs = h->count * h->size;
+    if (bytes < needs || (bytes > needs && a->is.type))
+        return hga_fail(HGA_EFORMAT, "%s: has %lld bytes of elements where its shape needs %lld", name,
+                        (long long)bytes, (long long)needs);
+    if (bytes == needs) return HGA_OK;
+    return hga_fail(HGA_EFORMAT, "%s: goes on after its %lld bytes of elements", name, (long long)needs);
+}
+
+/* where element i of the file goes: the same place, or for Fortran's order the place with the sizes read backwards */
+static int64_t place_of(const hga_npy *h, int64_t i)
+{
+    if (!h->fortran) return i;
+    int64_t place = 0, stride = h->count;
+    int64_t index[HGA_NPY_DIMS];
+    for (int d = 0; d < h->n_dims; d++) {
+        index[d] = i % h->dim[d];
+        i /= h->dim[d];
+    }
+    for (int d = 0; d < h->n_dims; d++) {
+        stride /= h->dim[d];
+        place += index[d] * stride;
+    }
+    return place;
+}
+
+static hga_status store_real(const char *name, const hga_npy *h, const void *bytes, int64_t place, float *to)
+{
+    double x = 0;
+    char text[HGA_NPY_SHAPE_BYTES];
+    hga_status st = hga_npy_real(h, bytes, &x);
+    *to = (float)x;
+    if (st || !isfinite(x) || isfinite(*to)) return st;
+    return hga_fail(HGA_EFORMAT, "%s: element %s is too large for float32", name, hga_npy_index(h, place, text));
+}
+
+static hga_status store_whole(const char *name, const hga_npy *h, const void *bytes, int64_t place, int32_t *to)
+{
+    int64_t x = 0;
+    char text[HGA_NPY_SHAPE_BYTES];
+    hga_status st = hga_npy_whole(h, bytes, &x);
+    *to = (int32_t)x;
+    if (st || *to == x) return st;
+    return hga_fail(HGA_EFORMAT, "%s: element %s is %lld, which does not fit int32", name,
+                    hga_npy_index(h, place, text), (long long)x);
+}
+
+/* Elements of the file, some at a time, to `real` or `whole`. */
+static hga_status read_elements(const hga_arrays *x, const char *name, const array_entry *a, int64_t first, int64_t n,
+                                float *real, int32_t *whole)
+{
+    enum { CHUNK = 1 << 16 };
+    const hga_npy *h = &a->is.has;
+    const int64_t room = n < CHUNK ? n : CHUNK;
+    unsigned char *bytes = NULL;
+    hga_status st = HGA_OK;
+    HGA_TRY(hga_new(x->by, room, (size_t)h->size, &bytes));
+    if (fseeko(x->stream, (off_t)(a->at + first * h->size), SEEK_SET))
+        HGA_TRY(hga_fail(HGA_EIO, "%s: cannot be read: %s", name, strerror(errno)));
+    for (int64_t e = 0; e < n; e++) {
+        const size_t left = (size_t)(n - e < CHUNK ? n - e : CHUNK);
+        if (e % CHUNK == 0 && fread(bytes, (size_t)h->size, left, x->stream) != left)
+            HGA_TRY(hga_fail(HGA_EIO, "%s: cannot be read: %s", name,
+                             ferror(x->stream) ? strerror(errno) : "it has become shorter"));
+        const unsigned char *from = bytes + e % CHUNK * h->size;
+        const int64_t place = place_of(h, first + e);
+        HGA_TRY(real ? store_real(name, h, from, place, real + place - first)
+                     : store_whole(name, h, from, place, whole + place - first));
+    }
+done:
+    hga_delete(x->by, bytes, room, (size_t)h->size);
+    return st;
+}
+
+static hga_status read_array(hga_arrays *x, int64_t i, int64_t first, int64_t n, float *real, int32_t *whole,
+                             int is_whole)
+{
+    char name[CALLED];
+    hga_status st = check_number(x, i);
+    if (!st && x->npz && x->whole != i) st = unpack(x, i, INT64_MAX);
+    if (!st) st = check_array(called(x, i, name), &x->array[i], is_whole);
+    if (st || n == 0) return st;
+    const hga_npy *h = &x->array[i].is.has;
+    if (first < 0 || n < 0 || first > h->count - n || (h->fortran && n < h->count))
+        return hga_fail(HGA_EINVAL, "%s: elements %lld to %lld of %lld%s", name, (long long)first, (long long)first + n,
+                        (long long)h->count, h->fortran ? " in Fortran's order" : "");
+    return read_elements(x, name, &x->array[i], first, n, real, whole);
+}
+
+hga_status hga_arrays_real(hga_arrays *x, int64_t i, int64_t first, int64_t n, float *out)
+{
+    return read_array(x, i, first, n, out, NULL, 0);
+}
+
+hga_status hga_arrays_floats(hga_arrays *x, int64_t i, const float **out)
+{
+    float *all = NULL;
+    hga_status st = HGA_OK;
+    *out = NULL;
+    HGA_TRY(hga_arrays_real(x, i, 0, 0, NULL));
+    array_entry *a = &x->array[i];
+    if (!a->kept) {
+        HGA_TRY(hga_new(x->by, a->is.has.count, sizeof *all, &all));
+        st = hga_arrays_real(x, i, 0, a->is.has.count, all);
+        if (st) hga_delete(x->by, all, a->is.has.count, sizeof *all), all = NULL;
+        a->kept = all;
+    }
+    *out = a->kept;
+done:
+    return st;
+}
+
+hga_status hga_arrays_whole(hga_arrays *x, int64_t i, int64_t first, int64_t n, int32_t *out)
+{
+    return read_array(x, i, first, n, NULL, out, 1);
+}

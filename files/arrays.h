@@ -1,0 +1,35 @@
+/* arrays.h: a file of arrays that is open. Only files/ includes this. */
+#ifndef ARRAYS_H
+#define ARRAYS_H
+
+#include "hga_arrays.h"
+#include "npz.h"
+
+#include <jansson.h>
+
+typedef struct array_entry {
+    hga_array is;
+    int64_t at, end; /* its elements' bytes in the stream */
+    float *kept;     /* its elements, NULL as long as nobody asks for all */
+} array_entry;
+
+struct hga_arrays {
+    hga_allocator allocator;
+    const hga_allocator *by; /* NULL: the C library's */
+    char *path;              /* as messages have it */
+    FILE *stream;            /* the file, or the member of a .npz that was unpacked last */
+    int64_t n, room;
+    array_entry *array; /* [room] */
+    char *file;         /* the bytes of a pipe */
+    int64_t n_file, file_room;
+    npz *npz;
+    uint8_t *member; /* unpacked */
+    int64_t n_member, member_room;
+    int64_t whole; /* the array that it is all of, -1: of none */
+    json_t *header;
+};
+
+/* What the header says of a .safetensors of so many bytes. */
+hga_status safetensors_open(hga_arrays *x, int64_t bytes);
+
+#endif
