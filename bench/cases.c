@@ -263,7 +263,7 @@ hga_status bench_case_tensors(bench_case *c, const hga_shape *shape, int allocat
 
 hga_status bench_case_relative(bench_case *c, hga_id dim)
 {
-    const hga_stage *s = bench_score_stage(&c->program);
+    const hga_stage *s = score_stage(&c->program);
     if (!s || s->relation < 0) return hga_fail(HGA_EUNSUPPORTED, "the program attends no relation");
     hga_id types = hga_graph_relation(c->graph, s->relation).n_types;
     hga_status st = bench_new((int64_t)types * dim, sizeof *c->relative, &c->relative);

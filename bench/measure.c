@@ -1,13 +1,6 @@
 /* measure.c: plans and executions under the clock. */
 #include "measure.h"
 
-const hga_stage *bench_score_stage(const hga_program *p)
-{
-    for (hga_id i = 0; i < p->n_stages; i++)
-        if (p->stage[i].message == HGA_SCORE) return &p->stage[i];
-    return NULL;
-}
-
 hga_status bench_plan(const bench_job *j, hga_plan **plan, bench_measurement *out)
 {
     *out = (bench_measurement){0};

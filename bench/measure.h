@@ -20,9 +20,6 @@ typedef struct bench_measurement {
     int64_t workspace_bytes, plan_bytes, graph_bytes;
 } bench_measurement;
 
-/* The first stage of a program that computes scores, NULL without. */
-const hga_stage *bench_score_stage(const hga_program *p);
-
 /* Plan only: everything but the times of execution. Free *plan with hga_plan_destroy. */
 hga_status bench_plan(const bench_job *j, hga_plan **plan, bench_measurement *out);
 /* Warm up and execute as the rules say; `io` then holds the output. */

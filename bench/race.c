@@ -6,10 +6,11 @@
 
 #include "memory.h"
 #include "numbers.h"
+#include "rows.h"
 
 int race_possible(const hga_graph *g, const hga_program *p)
 {
-    const hga_stage *s = bench_score_stage(p);
+    const hga_stage *s = score_stage(p);
     return s && s->relation >= 0 && !hga_graph_relation(g, s->relation).weighted;
 }
 
@@ -52,7 +53,7 @@ static hga_status run_ours(const hga_graph *g, hga_id relation, const hga_option
 hga_status race_start(const hga_graph *g, const hga_program *p, const hga_shape *shape, const hga_options *options,
                       race *out)
 {
-    hga_id relation = bench_score_stage(p)->relation, rows = hga_graph_nodes(g).n;
+    hga_id relation = score_stage(p)->relation, rows = hga_graph_nodes(g).n;
     int64_t count = (int64_t)rows * shape->n_heads * shape->dim;
     hga_status st = HGA_OK;
     *out = (race){.job = {.rows = rows, .heads = shape->n_heads, .dim = shape->dim, .threads = options->threads}};

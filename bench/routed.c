@@ -4,6 +4,7 @@
 
 #include <stdlib.h>
 
+#include "hyperplanes.h"
 #include "memory.h"
 #include "numbers.h"
 
@@ -20,59 +21,6 @@ typedef struct routed {
 } routed;
 
 static int64_t planes_of(const routed *r) { return ((int64_t)1 << r->height) - 1; }
-
-/* ---- trees ---- */
-
-static int by_size(const void *a, const void *b)
-{
-    float x = *(const float *)a, y = *(const float *)b;
-    return (x > y) - (x < y);
-}
-
-static float projection(const routed *r, hga_id head, int64_t plane, hga_id token)
-{
-    const float *w = r->weights + (head * planes_of(r) + plane) * r->dim,
-                *x = r->query + ((int64_t)token * r->heads + head) * r->dim;
-    double sum = 0;
-    for (hga_id i = 0; i < r->dim; i++) sum += (double)w[i] * (double)x[i];
-    return (float)sum;
-}
-
-static int by_seconds(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-/* hyperplane `plane` through the middle of the tokens that come to its node */
-static float median_bias(const routed *r, hga_id head, int64_t plane, const int64_t *at, float *room)
-{
-    int64_t n = 0;
-    for (hga_id i = 0; i < r->tokens; i++)
-        if (at[i] == plane) room[n++] = projection(r, head, plane, i);
-    if (n == 0) return 0;
-    qsort(room, (size_t)n, sizeof *room, by_size);
-    return -(room[(n - 1) / 2] + room[n / 2]) / 2;
-}
-
-/* level by level, so that every leaf gets as many tokens */
-static hga_status grow(routed *r, hga_id head)
-{
-    float *bias = r->bias + head * planes_of(r), *room = NULL;
-    int64_t *at = NULL; /* the node each token has come to, in level order */
-    hga_status st = HGA_OK;
-    HGA_TRY(bench_new(r->tokens, sizeof *at, &at));
-    HGA_TRY(bench_new(r->tokens, sizeof *room, &room));
-    for (int64_t plane = 0; plane < planes_of(r); plane++) {
-        bias[plane] = median_bias(r, head, plane, at, room);
-        for (hga_id i = 0; i < r->tokens; i++)
-            if (at[i] == plane) at[i] = 2 * plane + 1 + (projection(r, head, plane, i) + bias[plane] > 0);
-    }
-done:
-    free(at);
-    free(room);
-    return st;
-}
 
 /* ---- a call ---- */
 
@@ -154,7 +102,9 @@ static hga_status make_numbers(routed *r)
     r->query = r->memory, r->key = r->query + count, r->value = r->key + count, r->out = r->value + count;
     numbers_fill(6, 1, 3 * count, r->memory);
     numbers_fill(7, 1, weights, r->weights);
-    for (hga_id head = 0; head < r->heads; head++) HGA_TRY(grow(r, head));
+    for (hga_id head = 0; head < r->heads; head++)
+        HGA_TRY(bench_halve(r->query + (int64_t)head * r->dim, r->tokens, (ptrdiff_t)r->heads * r->dim, r->dim,
+                            r->height, r->weights + head * planes_of(r) * r->dim, r->bias + head * planes_of(r)));
 done:
     return st;
 }
@@ -176,7 +126,7 @@ static hga_status make_plan(routed *r, const hga_options *options)
 static void summarise(const routed *r, routed_times *times)
 {
     for (int i = 0; i < ROUTED_PARTS; i++) {
-        qsort(r->part[i], (size_t)r->calls, sizeof *r->part[i], by_seconds);
+        bench_sort(r->part[i], r->calls);
         times->part[i] = bench_quantile(r->part[i], r->calls, 0.5);
     }
 }

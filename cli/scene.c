@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "hga_files.h"
+#include "hyperplanes.h"
 #include "numbers.h"
 #include "rows.h"
 
@@ -127,55 +128,6 @@ static hga_id height_for(hga_id n)
     return height;
 }
 
-static int by_size(const void *a, const void *b)
-{
-    float x = *(const float *)a, y = *(const float *)b;
-    return (x > y) - (x < y);
-}
-
-static float dot(const float *x, const float *y, int64_t n)
-{
-    double sum = 0;
-    for (int64_t i = 0; i < n; i++) sum += (double)x[i] * (double)y[i];
-    return (float)sum;
-}
-
-/* the median of w . k over the keys of one node; `room` holds a float a key */
-static float median_projection(const embedding *e, const int32_t *node_of, int32_t node, const float *w, float *room)
-{
-    int64_t columns = (int64_t)e->heads * e->dim, n = 0;
-    for (hga_id i = 0; i < e->n; i++)
-        if (node_of[i] == node) room[n++] = dot(w, e->key + i * columns, columns);
-    if (n == 0) return 0;
-    qsort(room, (size_t)n, sizeof *room, by_size);
-    return room[n / 2];
-}
-
-/* level by level: a median for each node, then everybody goes one level down */
-static int grow_tree(const embedding *e, hga_id height, float *weights, float *bias)
-{
-    int64_t columns = (int64_t)e->heads * e->dim;
-    int32_t *node_of = NULL;
-    float *room = NULL;
-    int status = CLI_GOOD;
-    TRY(take(e->n, sizeof *node_of, &node_of));
-    TRY(take(e->n, sizeof *room, &room));
-    for (hga_id l = 0; l < height; l++) {
-        int64_t first = ((int64_t)1 << l) - 1;
-        for (int32_t j = 0; j < 1 << l; j++)
-            bias[first + j] = -median_projection(e, node_of, j, weights + (first + j) * columns, room);
-        for (hga_id i = 0; i < e->n; i++) {
-            int64_t plane = first + node_of[i];
-            node_of[i] =
-                2 * node_of[i] + (dot(weights + plane * columns, e->key + i * columns, columns) + bias[plane] > 0);
-        }
-    }
-done:
-    free(node_of);
-    free(room);
-    return status;
-}
-
 /* Sends queries and keys down a tree of hyperplanes, random or through medians, to its leaves. */
 static int route_words(const embedding *e, hga_id height, int medians, uint64_t seed, int32_t *query_leaf,
                        int32_t *key_leaf)
@@ -188,7 +140,8 @@ static int route_words(const embedding *e, hga_id height, int medians, uint64_t 
     TRY(take(planes * columns, sizeof *weights, &weights));
     TRY(take(planes, sizeof *bias, &bias));
     numbers_fill(number_bits(seed, 100), 1, planes * columns, weights);
-    if (medians) TRY(grow_tree(e, height, weights, bias));
+    if (medians)
+        TRY(complain_of(bench_halve(e->key, e->n, columns, columns, height, weights, bias), CLI_OUTSIDE, "treeformer"));
     hga_router r = {.height = height, .dim = columns, .n_heads = 1, .weights = weights, .bias = bias};
     TRY(complain_of(hga_route(&r, e->query, e->n, columns, 0, query_leaf), CLI_OUTSIDE, "treeformer"));
     TRY(complain_of(hga_route(&r, e->key, e->n, columns, 0, key_leaf), CLI_OUTSIDE, "treeformer"));
