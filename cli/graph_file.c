@@ -14,50 +14,7 @@
 #include "tree_file.h"
 #include "world.h"
 
-/* ---- edges that people give without meaning to ---- */
-
-static int is_pair(const hga_block *b) { return b->n_dst == 1 && b->n_src == 1 && b->count <= 1; }
-
-/* Files' repeated edges are blocks of one pair, which sorting has put beside each other. */
-hga_pos edges_twice(const hga_graph *g, hga_id relation)
-{
-    hga_relation r = hga_graph_relation(g, relation);
-    hga_pos twice = 0;
-    for (hga_pos i = 1; r.blocks && i < r.n_blocks; i++) {
-        const hga_block *a = &r.blocks[i - 1], *b = &r.blocks[i];
-        twice += is_pair(a) && is_pair(b) && a->dst == b->dst && a->src == b->src && a->type == b->type;
-    }
-    return twice;
-}
-
-/* Edges from a node to itself. */
-static hga_status edges_loops(const hga_graph *g, hga_id relation, hga_pos *loops)
-{
-    enum { ROWS = 4096 };
-    hga_id n = hga_graph_nodes(g).n;
-    *loops = 0;
-    for (hga_id first = 0; first < n; first += ROWS) {
-        hga_csr rows;
-        hga_status st = hga_graph_rows(g, relation, first, n - first < ROWS ? n - first : ROWS, &rows);
-        if (st) return st;
-        for (hga_id i = 0; i < rows.n; i++)
-            for (hga_pos e = rows.ptr[i]; e < rows.ptr[i + 1]; e++) *loops += rows.src[e] == first + i;
-        hga_csr_clear(&rows);
-    }
-    return HGA_OK;
-}
-
 /* ---- reading ---- */
-
-/* By the end of its name, is it JSON, which may hold words? */
-static int is_json(const char *path)
-{
-    static const char *const others[] = {"mtx", "csv", "tsv", "edges", "graphml", "gml", "graph", "npy", "npz"};
-    const char *dot = strrchr(path, '.');
-    for (size_t i = 0; dot && i < sizeof others / sizeof *others; i++)
-        if (strcmp(dot + 1, others[i]) == 0) return 0;
-    return 1;
-}
 
 /* A graph from a file that cannot tell a program: all relations are attended jointly over the tree. Where that is no
    program the graph stays without one, and says why. */
@@ -120,10 +77,10 @@ static void say(const char *path, const char *what)
 static void say_twice(const char *path, const hga_graph *g)
 {
     hga_pos twice = 0;
-    for (hga_id r = 0; r < hga_graph_nodes(g).n_relations; r++) twice += edges_twice(g, r);
+    for (hga_id r = 0; r < hga_graph_nodes(g).n_relations; r++) twice += hga_graph_repeated(g, r);
     char text[80];
     snprintf(text, sizeof text, "%lld edges repeat another and count once more", (long long)twice);
-    if (twice && !is_json(path)) say(path, text);
+    if (twice && !hga_graph_is_json(path)) say(path, text);
 }
 
 /* The library reads the file; edges without a program are attended by one that is made for them. */
@@ -144,7 +101,7 @@ static int import_edges(const char *path, const npy *parents, int depth_first, i
     say_twice(path, out->graph);
     if (out->text)
         TRY(complain_of(hga_program_from_json(out->text, out->graph, &out->program), CLI_DATA, path));
-    else if (!is_json(path))
+    else if (!hga_graph_is_json(path))
         TRY(attend_all(path, out));
 done:
     hga_node_map_clear(&map);
@@ -174,7 +131,7 @@ int graph_file_read(const char *path, const char *parents, int pattern, graph_fi
 int graph_file_coarsen(const char *path, const char *name, const hga_id *size, hga_id n_sizes, graph_file *f)
 {
     hga_graph *coarse = NULL;
-    if (f->text && (is_json(path) || tree_file_is(path)))
+    if (f->text && (hga_graph_is_json(path) || tree_file_is(path)))
         return complain(CLI_USAGE, "%s: %s has a program of its own; clusters are for a file of edges", name, path);
     progress bar = progress_start("clusters");
     hga_status st = hga_graph_coarsen(f->graph, size, n_sizes, progress_show, &bar, &coarse);
@@ -258,8 +215,7 @@ static int write_gexf(const writing *w) { return write_edges(w, hga_graph_write_
 static int say_loops(const writing *w)
 {
     hga_pos loops = 0;
-    if (w->relation >= 0)
-        MUST(complain_of(edges_loops(w->source->graph, w->relation, &loops), CLI_USAGE, w->target->path));
+    MUST(said(w, hga_graph_loops(w->source->graph, w->relation, &loops)));
     if (loops)
         fprintf(stderr,
                 "hga: %s: %lld edges from a node to itself are left out, which METIS's files have no place for\n",

@@ -29,10 +29,6 @@ int graph_file_import(const char *path, const npy *parents, int depth_first, int
 int graph_file_coarsen(const char *path, const char *name, const hga_id *size, hga_id n_sizes, graph_file *f);
 void graph_file_clear(graph_file *f);
 
-/* Edges of the relation that are another's copy, of the same source, destination and type, among those that stand by
-   themselves; blocks of many pairs are not compared. */
-hga_pos edges_twice(const hga_graph *g, hga_id relation);
-
 /* What to write. */
 typedef struct graph_source {
     const hga_graph *graph;

@@ -121,8 +121,8 @@ static int list_relations(const look_wish *a, const hga_graph *g, json_t *rows)
     for (hga_id i = 0; i < hga_graph_nodes(g).n_relations; i++) {
         hga_relation r = hga_graph_relation(g, i);
         json_t *row = json_pack("{s:s, s:I, s:I, s:I, s:I, s:i, s:b}", "name", r.name, "edges", (json_int_t)r.n_edges,
-                                "twice", (json_int_t)edges_twice(g, i), "blocks", (json_int_t)r.n_blocks, "explicit",
-                                (json_int_t)r.n_explicit, "types", r.n_types, "weighted", r.weighted);
+                                "twice", (json_int_t)hga_graph_repeated(g, i), "blocks", (json_int_t)r.n_blocks,
+                                "explicit", (json_int_t)r.n_explicit, "types", r.n_types, "weighted", r.weighted);
         TRY(row_append(rows, row));
         TRY(add_degrees(g, i, "in", row));
         TRY(add_degrees(turned, i, "out", row));

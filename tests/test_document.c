@@ -1,6 +1,7 @@
 /* Trees of HTML, Markdown and linkages: which element stands over which words. */
 #include "testing.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -169,9 +170,36 @@ static void a_linkage_is_a_tree_of_clusters(void **state)
     assert_status(HGA_EINVAL, hga_tree_linkage(NULL, NULL, 1, &t));
 }
 
+/* What a file has, without the mark before UTF-8 and with a zero byte behind, whatever is in it. */
+static void documents_are_loaded_whole(void **state)
+{
+    static const char mark[] = "\xef\xbb\xbf", path[] = "test_document.txt";
+    char *text;
+    size_t n;
+    (void)state;
+    for (int marked = 0; marked < 2; marked++)
+        for (size_t length = 0; length < 70000; length = 2 * length + 1) {
+            FILE *file = fopen(path, "wb");
+            assert_non_null(file);
+            if (marked) fputs(mark, file);
+            for (size_t i = 0; i < length; i++) fputc((int)(i % 251), file);
+            assert_int_equal(0, fclose(file));
+            assert_ok(hga_document_load(path, &text, &n));
+            assert_int_equal(length, n);
+            for (size_t i = 0; i < length; i++) assert_int_equal(i % 251, (unsigned char)text[i]);
+            assert_int_equal(0, text[n]);
+            hga_text_free(text);
+        }
+    assert_int_equal(0, remove(path));
+    assert_status(HGA_EIO, hga_document_load(path, &text, &n));
+    assert_null(text);
+    assert_int_equal(0, n);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(documents_are_loaded_whole),
         cmocka_unit_test(headings_open_sections_up_to_the_next_as_high),
         cmocka_unit_test(words_below_any_depth_are_there),
         cmocka_unit_test(lists_hold_items_that_hold_lists),

@@ -407,9 +407,23 @@ static void names_stay_with_their_nodes(void **state)
     hga_graph_destroy(g), hga_graph_destroy(pair), hga_graph_destroy(turned);
 }
 
+static void the_end_of_a_name_says_the_format_however_it_is_written(void **state)
+{
+    static const char *const json[] = {"g.json", "g", "-", "a.csv/g", "g.csv.gz", ""}, *const others[] = {
+                                                                                           "g.csv", "g.CSV",
+                                                                                           "a.json/g.Mtx", "g.npz",
+                                                                                           ".edges"};
+    (void)state;
+    for (size_t i = 0; i < sizeof json / sizeof *json; i++)
+        if (!hga_graph_is_json(json[i])) fail_msg("%s is no JSON", json[i]);
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (hga_graph_is_json(others[i])) fail_msg("%s is JSON", others[i]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_end_of_a_name_says_the_format_however_it_is_written),
         cmocka_unit_test(rows_of_a_matrix_are_destinations),
         cmocka_unit_test(a_matrix_that_is_not_square_is_cross_attention),
         cmocka_unit_test(columns_of_a_list_are_told_by_name),

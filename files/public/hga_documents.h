@@ -9,6 +9,10 @@
 extern "C" {
 #endif
 
+/* Read a file whole, "-" for stdin, without the mark that some programs put before UTF-8: *bytes bytes and a zero byte,
+   for hga_text_free, whatever is among them. HGA_EIO names the file, HGA_ENOMEM. */
+HGA_API hga_status hga_document_load(const char *path, char **text, size_t *bytes);
+
 /* Cut text (UTF-8) into chapters (headings: a line that says CHAPTER, BOOK, PART or a numeral alone, or Markdown's #),
    paragraphs (blank lines), sentences and words (ICU break iterators for `locale`, NULL: root), as far as the text has
    them: a level with one member everywhere is left out. Lines like "Gen1:1 In the .." (book, chapter, verse) give that

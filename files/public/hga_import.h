@@ -75,6 +75,8 @@ HGA_API hga_status hga_graph_read_npz(const hga_allocator *a, const char *path, 
    every other name is JSON. *program (NULL accepted) is NULL, or of JSON the text of its program, for hga_text_free. */
 HGA_API hga_status hga_graph_read(const hga_allocator *a, const char *path, const hga_import *o, hga_graph **out,
                                   char **program);
+/* Does hga_graph_read take a file of that name for JSON, as hga writes it? Other programs' files have no program. */
+HGA_API int hga_graph_is_json(const char *path);
 
 #ifdef __cplusplus
 }

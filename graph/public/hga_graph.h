@@ -340,6 +340,11 @@ HGA_API void hga_csr_clear(hga_csr *csr);
 
 /* Count the in-degrees of destination nodes [first, first + n) without expanding them. */
 HGA_API void hga_graph_degrees(const hga_graph *g, hga_id relation, hga_id first, hga_id n, hga_pos *degree);
+/* Count the edges that are another's copy, of the same source, destination and type, among those that stand by
+   themselves; blocks of many pairs are not compared. */
+HGA_API hga_pos hga_graph_repeated(const hga_graph *g, hga_id relation);
+/* Count the edges from a node to itself; a tree has none. HGA_ENOMEM. */
+HGA_API hga_status hga_graph_loops(const hga_graph *g, hga_id relation, hga_pos *loops);
 
 /* ---- whole-graph operations: each makes a new graph ---- */
 

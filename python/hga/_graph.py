@@ -6,7 +6,7 @@ import os
 import sys
 import warnings
 import weakref
-from typing import TYPE_CHECKING, Any, Dict, Iterable, Iterator, List, Optional, Sequence, Tuple, Union, cast
+from typing import TYPE_CHECKING, Any, Dict, Iterable, List, Optional, Sequence, Tuple, Union, cast
 
 import numpy as np
 
@@ -248,7 +248,7 @@ class Graph:
         lib.hga_text_free(said[0])
         if "passed over: " in attributes:
             _say(f"{name}: {attributes}")
-        again = 0 if _is_json(name) else sum(graph._n_again(r) for r in graph.relations)
+        again = 0 if lib.hga_graph_is_json(encoded_path(name)) else sum(lib.hga_graph_repeated(graph._g, r) for r in range(len(graph.relations)))
         if again:
             _say(f"{name}: {again} edges repeat another and count once more")
         return graph
@@ -274,9 +274,11 @@ class Graph:
             raise refuse(f"{name}: the name ends in none of .json, .dot, {', '.join(writers)}{drawn}")
         with told_by_c(f"writing {end}", progress) as told:
             check(writers[end](self._g, r, encoded_path(name), *told))
-        loops = sum(int((e[:, 0] == e[:, 1]).sum()) for e in self._pieces(relation)) if end == ".graph" else 0
-        if loops:
-            _say(f"{name}: {loops} edges from a node to itself are left out, which METIS's files have no place for")
+        loops = ffi.new("hga_pos *")
+        if end == ".graph":
+            check(lib.hga_graph_loops(self._g, r, loops))
+        if loops[0]:
+            _say(f"{name}: {loops[0]} edges from a node to itself are left out, which METIS's files have no place for")
 
     def hierarchy(self, relations: Optional[Sequence[str]] = None, order: Optional[str] = None) -> "Hierarchy":
         """A hierarchy that attends over these relations (default: all) in one softmax. Nodes above the tokens are means of
@@ -439,15 +441,6 @@ class Graph:
         finally:
             lib.hga_csr_clear(csr)
 
-    def _pieces(self, relation: Optional[str], rows: int = 1 << 14) -> Iterator[np.ndarray]:
-        """All edges, those into some destinations at a time."""
-        for first in range(0, self.n_nodes, rows):
-            yield self._edges_into(relation, first, min(rows, self.n_nodes - first))
-
-    def _n_again(self, relation: str) -> int:
-        """Edges that are another once more."""
-        return sum(int((e[1:] == e[:-1]).all(1).sum()) for e in self._pieces(relation))
-
     def to_scipy(self, relation: Optional[str] = None) -> Any:
         """A scipy CSR matrix: row i has a value in column j where i attends to j, the edge's weight."""
         from scipy.sparse import csr_matrix
@@ -518,11 +511,6 @@ def _say(what: str) -> None:
     while frame.f_back and frame.f_globals.get("__name__", "").startswith("hga."):
         depth, frame = depth + 1, frame.f_back
     warnings.warn(what, UserWarning, stacklevel=depth)
-
-
-def _is_json(name: str) -> bool:
-    """Files that hga writes itself, which may mean what they say."""
-    return name[name.rfind(".") :].lower() not in (".mtx", ".csv", ".tsv", ".edges", ".graphml", ".gml", ".graph", ".npy", ".npz")
 
 
 SHAPES = ("all", "lower", "strict_lower", "upper", "strict_upper", "off_diagonal", "band")

@@ -1,0 +1,22 @@
+/* document_load.c: a text as its file has it. */
+#include "hga_documents.h"
+#include "load.h"
+
+#include <string.h>
+
+hga_status hga_document_load(const char *path, char **text, size_t *bytes)
+{
+    int64_t n, room;
+    *bytes = 0;
+    hga_status st = bytes_load(NULL, path, strcmp(path, "-") == 0 ? "standard input" : path, text, &n, &room);
+    if (!st) st = hga_grow(NULL, text, &room, n, n + 1, 1);
+    if (st) {
+        hga_delete(NULL, *text, room, 1), *text = NULL;
+        return st;
+    }
+    const int64_t mark = mark_bytes(*text, n);
+    *bytes = (size_t)(n - mark);
+    memmove(*text, *text + mark, *bytes);
+    (*text)[*bytes] = 0;
+    return HGA_OK;
+}
