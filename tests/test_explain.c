@@ -231,9 +231,44 @@ static void bfloat16_that_is_widened_is_told(void **state)
     }
 }
 
+/* Which way gradients go, of a plan that has them, and of a call that brings a table; as JSON the same. */
+static void the_way_back_is_told(void **state)
+{
+    const float slopes[2] = {1, 1};
+    (void)state;
+    for (int gradient = 0; gradient < 2; gradient++)
+        for (int brings = 0; brings < 2; brings++) {
+            hga_graph *g;
+            hga_program p;
+            hga_plan *plan;
+            char *text, *document;
+            const hga_io io = {.slopes.data = brings ? slopes : NULL};
+            const hga_options o = {.threads = 1, .isa = "ref", .gradient = gradient};
+            assert_ok(hga_build("hsa branching=2,4", 64, &g, &p));
+            assert_ok(hga_plan_create(g, &p, &(hga_shape){.n_heads = 2, .dim = 16}, &o, &plan));
+            assert_ok(hga_plan_explain(plan, &io, &text));
+            assert_ok(hga_plan_explain_json(plan, &io, &document));
+            const char *way = strstr(text, brings ? "\ngradient: in float, a head at a time\n"
+                                                  : "\ngradient: in float, a family of siblings at a time");
+            assert_int_equal(way != NULL, gradient);
+            assert_int_equal(strstr(text, "\ntape: ") != NULL, gradient);
+            json_t *j = json_loads(document, 0, NULL), *back = json_object_get(j, "gradient");
+            assert_int_equal(back != NULL, gradient);
+            if (gradient) {
+                assert_int_equal(hga_plan_tape_bytes(plan), json_integer_value(json_object_get(back, "tape_bytes")));
+                assert_true(json_is_null(json_object_get(back, "plain")));
+                assert_non_null(strstr(text, json_string_value(json_object_get(back, "way"))));
+            }
+            json_decref(j);
+            hga_text_free(text), hga_text_free(document);
+            hga_plan_destroy(plan), hga_graph_destroy(g);
+        }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_way_back_is_told),
         cmocka_unit_test(costs_of_many_edges_do_not_turn_negative),
         cmocka_unit_test(each_stage_costs_what_is_counted_by_hand),
         cmocka_unit_test(the_rows_of_each_domain_are_told),

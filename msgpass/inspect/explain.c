@@ -1,6 +1,7 @@
 /* explain.c: a plan in words, like SQL's EXPLAIN, and as JSON. */
 #define _POSIX_C_SOURCE 200809L
 #include "execute.h"
+#include "explain_back.h"
 #include "explain_parts.h"
 #include "explain_ways.h"
 
@@ -111,8 +112,12 @@ hga_status hga_plan_explain_json(const hga_plan *plan, const hga_io *io, char **
     *text = NULL;
     hga_status st = ways_find(plan, io, ways);
     if (st) return st;
-    json_t *j = plan_json(plan, ways);
+    json_t *j = plan_json(plan, ways), *back = NULL;
     if (j) json_object_set_new(j, "parts", parts_json(plan));
+    if (plan->options.gradient) st = back_find(plan, io, &back);
+    if (j && back) json_object_set_new(j, "gradient", back);
+    if (st) json_decref(j);
+    if (st) return st;
     char *dump = j ? json_dumps(j, JSON_INDENT(1) | JSON_REAL_PRECISION(15)) : NULL;
     json_decref(j);
     return hand_over(dump, text);
@@ -185,7 +190,11 @@ hga_status hga_plan_explain(const hga_plan *plan, const hga_io *io, char **text)
     FILE *f = open_memstream(&written, &bytes);
     if (!f) return hga_fail(HGA_ENOMEM, "cannot allocate the plan's text");
     say_plan(f, plan, ways);
-    int failed = ferror(f);
+    json_t *back = NULL;
+    if (plan->options.gradient) st = back_find(plan, io, &back);
+    if (back) back_say(f, back);
+    json_decref(back);
+    int failed = ferror(f) || st;
     if (fclose(f) != 0 || failed) free(written), written = NULL;
-    return hand_over(written, text);
+    return st ? st : hand_over(written, text);
 }

@@ -671,10 +671,11 @@ class Hierarchy(Threaded):
         check(lib.hga_program_pattern(self._program, self.graph._g, lib.hga_py_patch, handle))
         return found
 
-    def explain(self, heads: int = 8, dim: int = 64, threads: int = 0) -> str:
-        """The plan for a shape in words: which kernel each stage gets, threads, workspace."""
+    def explain(self, heads: int = 8, dim: int = 64, threads: int = 0, *, gradient: bool = False) -> str:
+        """The plan for a shape in words: which kernel each stage gets, threads, workspace; gradient: also which way gradients go,
+        and why no other."""
         text = ffi.new("char **")
-        self._look(self._shape_of(heads, dim, threads),
+        self._look((*self._shape_of(heads, dim, threads)[:-1], int(flag(gradient, "gradient"))),
                    lambda plan: check(lib.hga_plan_explain(plan, ffi.NULL, text)))  # fmt: skip
         return take_text(text[0])
 

@@ -553,6 +553,8 @@ class Graphs(unittest.TestCase):
         self.assertEqual({r.key_last for r in h.row(63)} & {63}, {63})
         self.assertIn("near", h.inspect()["edges"])
         self.assertIn("workspace", h.explain(4, 16))
+        self.assertNotIn("\ngradient:", h.explain(4, 16))
+        self.assertIn("\ngradient: in float, ", h.explain(4, 16, gradient=True))
         self.assertTrue(h._repr_svg_().startswith("<svg"))
 
 

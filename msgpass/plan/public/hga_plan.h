@@ -197,10 +197,16 @@ typedef struct hga_cost {
 /* Count the useful operations, edges and bytes of one execution of a plan. */
 HGA_API hga_cost hga_plan_cost(const hga_plan *plan);
 
+/* Count the numbers of a table that a call brings (hga_io.table), or of its gradient, on a graph of so many nodes. */
+HGA_API int64_t hga_call_entries(hga_call_table which, const hga_shape *shape, hga_id n_nodes, const hga_io *io);
+/* Count the rows or columns that an extent stands for: the shape's, the graph's nodes, or else as many as are given. */
+HGA_API int64_t hga_call_extent(hga_extent extent, const hga_shape *shape, hga_id n_nodes, int64_t given);
+
 /* Say which kernel each stage got, which way its pairs go in a call that brings as much as this one, and why no other,
    and in how many waves its panels run, with threads, parts, domains and workspace; text to be freed with
    hga_text_free. Of the call's tables it asks only whether they are there, and of numbers whether they are 0; io NULL:
-   it brings none. */
+   it brings none. With options.gradient also which way gradients of all tensors go, why no other, and the bytes of tape
+   and gradient; this prepares the plan (hga_plan_prepare). */
 HGA_API hga_status hga_plan_explain(const hga_plan *plan, const hga_io *io, char **text);
 /* Say what hga_plan_explain says as a JSON object, for hga_text_free. */
 HGA_API hga_status hga_plan_explain_json(const hga_plan *plan, const hga_io *io, char **text);
