@@ -18,11 +18,6 @@ static int find(const hga_parameter *table, const char *name, size_t length)
 
 /* ---- values ---- */
 
-static int read_flag(const hga_parameter *p, const char *text, setting *out)
-{
-    return read_whole(p->name, text, 0, 1, &out->whole);
-}
-
 /* A pipe gives its numbers once. Who asks it again, as a batch whose samples have trees of their own, would wait for
    ever. */
 static int check_unread(const char *path)
@@ -45,24 +40,23 @@ static int read_array(const char *path, int (*read)(const char *path, npy *out),
     return read(path, out);
 }
 
-static int read_number_or_file(const hga_parameter *p, const char *text, setting *out)
+/* A flag, a number or a word as the library reads it. */
+static int read_scalar(const hga_parameter *p, const char *text, setting *out)
 {
-    if (p->words && text[0] == '@') return read_array(text + 1, npy_read_whole, &out->array);
-    return read_whole(p->name, text, p->least, INT32_MAX, &out->whole);
-}
-
-static int read_real(const hga_parameter *p, const char *text, setting *out)
-{
-    MUST(read_number(p->name, text, &out->real));
-    if (out->real < 0) return complain(CLI_USAGE, "%s: %s is below 0", p->name, text);
+    hga_parameter alone[2] = {*p, {0}};
+    const hga_variant of_one = {.name = p->name, .parameters = alone, .keys = HGA_NOWHERE};
+    hga_id whole = 0;
+    alone->offset = 0;
+    void *to = p->kind == HGA_PARAMETER_REAL ? (void *)&out->real : (void *)&whole;
+    MUST(complain_of(hga_variant_set(&of_one, to, p->name, text), CLI_USAGE, p->name));
+    out->whole = whole;
     return CLI_GOOD;
 }
 
-static int read_word(const hga_parameter *p, const char *text, setting *out)
+static int read_number_or_file(const hga_parameter *p, const char *text, setting *out)
 {
-    int i = choice_of(p->words, text);
-    out->whole = i;
-    return i >= 0 ? CLI_GOOD : complain(CLI_USAGE, "%s: '%s' is not one of: %s", p->name, text, p->words);
+    if (p->words && text[0] == '@') return read_array(text + 1, npy_read_whole, &out->array);
+    return read_scalar(p, text, out);
 }
 
 /* The parents of a tree's file become the array. */
@@ -102,9 +96,9 @@ static int read_floats(const hga_parameter *p, const char *text, setting *out)
 }
 
 static int (*const read_kind[])(const hga_parameter *, const char *, setting *) = {
-    [HGA_PARAMETER_FLAG] = read_flag, [HGA_PARAMETER_WHOLE] = read_number_or_file,
-    [HGA_PARAMETER_WORD] = read_word, [HGA_PARAMETER_REAL] = read_real,
-    [HGA_PARAMETER_IDS] = read_ids,   [HGA_PARAMETER_FLOATS] = read_floats,
+    [HGA_PARAMETER_FLAG] = read_scalar, [HGA_PARAMETER_WHOLE] = read_number_or_file,
+    [HGA_PARAMETER_WORD] = read_scalar, [HGA_PARAMETER_REAL] = read_scalar,
+    [HGA_PARAMETER_IDS] = read_ids,     [HGA_PARAMETER_FLOATS] = read_floats,
 };
 
 const char *parameter_kind_name(const hga_parameter *p)
@@ -178,7 +172,7 @@ static const setting *value_of(const settings *s, const char *name)
 
 int setting_given(const settings *s, const char *name) { return value_of(s, name)->given; }
 
-hga_id setting_id(const settings *s, const char *name) { return (hga_id)value_of(s, name)->whole; }
+hga_id setting_id(const settings *s, const char *name) { return value_of(s, name)->whole; }
 
 const npy *setting_array(const settings *s, const char *name)
 {
@@ -197,7 +191,7 @@ const hga_tree *setting_tree(const settings *s, const char *name)
 /* Puts a value where the builder's structure has the parameter. */
 static int fill_one(const hga_variant *v, const hga_parameter *p, const setting *value, void *parameters)
 {
-    hga_id number = (hga_id)value->whole;
+    hga_id number = value->whole;
     const npy *a = &value->array;
     if (p->kind == HGA_PARAMETER_REAL) {
         memcpy((char *)parameters + p->offset, &value->real, sizeof value->real);
@@ -212,7 +206,7 @@ static int fill_one(const hga_variant *v, const hga_parameter *p, const setting 
         return complain(CLI_DATA, "%s: %s has one axis", a->path, p->name);
     return complain_of(hga_variant_set_array(v, parameters, p->name, a->whole, (hga_id)a->dim[0],
                                              a->n_dims > 1 ? (hga_id)a->dim[1] : 0),
-                       CLI_USAGE, v->name);
+                       CLI_USAGE, a->path);
 }
 
 int settings_fill(const settings *s, const hga_variant *v, void *parameters)

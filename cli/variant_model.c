@@ -18,30 +18,6 @@ hga_id main_relation(const hga_program *p)
 
 /* ---- hsa ---- */
 
-/* leaves of a parent array, each entry of which must be a node or -1 */
-static int count_leaves(const npy *parent, hga_id *leaves)
-{
-    char shape[200], *has_child = NULL;
-    int status = CLI_GOOD;
-    int64_t n = parent->count;
-    if (parent->n_dims != 1 || n == 0 || n > INT32_MAX)
-        return complain(CLI_DATA, "%s: parent is [nodes], not the shape %s", parent->path,
-                        hga_npy_shape(parent->n_dims, parent->dim, shape));
-    TRY(take(n, 1, &has_child));
-    for (int64_t i = 0; i < n; i++) {
-        int32_t p = parent->whole[i];
-        if (p < -1 || p >= n)
-            TRY(complain(CLI_DATA, "%s: node %lld has the parent %d; there are %lld nodes", parent->path, (long long)i,
-                         p, (long long)n));
-        if (p >= 0) has_child[p] = 1;
-    }
-    *leaves = 0;
-    for (int64_t i = 0; i < n; i++) *leaves += !has_child[i];
-done:
-    free(has_child);
-    return status;
-}
-
 static int check_tokens(const settings *s, hga_id leaves)
 {
     if (setting_array(s, "tokens"))
@@ -54,14 +30,18 @@ static int check_tokens(const settings *s, hga_id leaves)
 /* HSA on the tree whose parents are given; whatever ids they have, the graph numbers its nodes anew. */
 static int make_from_parent(const variant_job *job, const npy *parent, model *out)
 {
-    hga_id leaves = 0;
+    char shape[200];
     hga_hsa h;
-    MUST(count_leaves(parent, &leaves));
-    MUST(check_tokens(job->settings, leaves));
+    if (parent->n_dims != 1 || parent->count == 0 || parent->count > INT32_MAX)
+        return complain(CLI_DATA, "%s: parent is [nodes], not the shape %s", parent->path,
+                        hga_npy_shape(parent->n_dims, parent->dim, shape));
     MUST(node_ids_make((hga_id)parent->count, &out->map));
-    MUST(settings_fill(job->settings, job->variant, &h));
+    int status = settings_fill(job->settings, job->variant, &h);
+    if (status) return status == CLI_USAGE ? CLI_DATA : status; /* what is typed was checked before: it is the file's */
     h.node_of = out->map.id;
     MUST(complain_of(job->variant->build(&h, &out->graph, &out->program), CLI_DATA, parent->path));
+    hga_id leaves = hga_graph_nodes(out->graph).level_ptr[1];
+    MUST(check_tokens(job->settings, leaves));
     MUST(node_ids_fit(out->graph, parent->path, &out->map));
     if (h.leaves == HGA_LEAVES_DEPTH_FIRST) tree_file_tell(parent->path, out->map.id, out->map.n, leaves, 0);
     const hga_tree *tree = setting_tree(job->settings, "parent");
