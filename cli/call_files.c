@@ -44,15 +44,7 @@ int32_t call_types(const model *m, const hga_call_row *row)
 /* Of a call that is bound; `given` of what the call alone knows. */
 static int64_t count(hga_extent extent, const model *m, const hga_shape *s, int64_t given)
 {
-    switch (extent) {
-    case HGA_EXTENT_ONE: return 1;
-    case HGA_EXTENT_DIM: return s->dim;
-    case HGA_EXTENT_HEADS: return s->n_heads;
-    case HGA_EXTENT_POS_DIM: return s->pos_dim;
-    case HGA_EXTENT_NODES: return hga_graph_nodes(m->graph).n;
-    case HGA_EXTENT_KEYS: return (int64_t)s->n_kv_heads * s->dim;
-    default: return given;
-    }
+    return hga_call_extent(extent, s, m ? hga_graph_nodes(m->graph).n : 0, given);
 }
 
 int64_t call_rows(const model *m, const hga_shape *s, const hga_io *io, hga_call_table which)
@@ -62,7 +54,7 @@ int64_t call_rows(const model *m, const hga_shape *s, const hga_io *io, hga_call
 
 int64_t call_entries(const model *m, const hga_shape *s, const hga_io *io, hga_call_table which)
 {
-    return call_rows(m, s, io, which) * count(hga_call_tables()[which].columns, m, s, io->table[which].columns);
+    return hga_call_entries(which, s, hga_graph_nodes(m->graph).n, io);
 }
 
 /* ---- shapes ---- */

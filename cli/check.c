@@ -74,37 +74,18 @@ static int check_causality(const graph_file *g, const arguments *a, uint32_t cla
     return complain_of(st, CLI_DATA, a->path);
 }
 
-/* The fields that a stage replaces on all their rows: what they held before is gone. */
-static uint32_t replaced(const hga_program *p, const hga_stage *s)
-{
-    uint32_t fields = 0;
-    for (hga_id f = 1; f <= p->n_fields; f++) {
-        hga_binding b = p->field[f].binding;
-        int whole = s->update == HGA_REPLACE && (b == HGA_INTERNAL || b == HGA_IO_OUT);
-        if (whole && s->writes >> f & 1u && !(s->reads >> f & 1u)) fields |= UINT32_C(1) << f;
-    }
-    return fields;
-}
-
-/* Stages whose work is in no output, from the last one back. */
+/* Stages whose work is in no output. */
 static int check_stages(const hga_program *p, findings *f)
 {
-    uint32_t live = 0;
-    int failed = 0;
+    const uint32_t live = hga_program_live(p);
     f->warnings = json_array();
-    for (hga_id i = 1; i <= p->n_fields; i++)
-        if (p->field[i].binding == HGA_IO_OUT) live |= UINT32_C(1) << i;
-    for (hga_id i = p->n_stages - 1; i >= 0; i--) {
-        const hga_stage *s = &p->stage[i];
-        if (s->writes & live) {
-            live = (live & ~replaced(p, s)) | s->reads;
-            continue;
-        }
+    for (hga_id i = 0; i < p->n_stages; i++) {
         const char *what = i == p->n_stages - 1 ? "stage %s is the last and does not reach the output"
                                                 : "stage %s: nothing reads what it writes";
-        failed |= json_array_insert_new(f->warnings, 0, json_sprintf(what, s->name)) != 0;
+        if (live >> i & 1u) continue;
+        MUST(row_append(f->warnings, json_sprintf(what, p->stage[i].name)));
     }
-    return failed ? complain(CLI_OUTSIDE, "out of memory") : CLI_GOOD;
+    return CLI_GOOD;
 }
 
 static hga_id least(hga_id a, hga_id b) { return a < b ? a : b; }

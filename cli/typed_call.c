@@ -7,42 +7,13 @@
 
 #include "arguments.h"
 
-/* ---- a word, and perhaps a number behind a colon, into a program ---- */
+/* ---- normalisers ---- */
 
-/* By hga_normaliser: its word, and whether a number follows. */
-static const struct {
-    const char *word;
-    int may_have_number, needs_number;
-} normalisers[] = {{"softmax", 0, 0}, {"sigmoid", 1, 0}, {"entmax", 1, 1}};
-enum { N_NORMALISERS = sizeof normalisers / sizeof *normalisers };
-
-/* The normaliser that the text names, N_NORMALISERS without; `number` is what stands behind the colon, NULL: none. */
-static size_t find(const char *text, const char **number)
-{
-    const char *colon = strchr(text, ':');
-    size_t n = colon ? (size_t)(colon - text) : strlen(text), i = 0;
-    *number = colon ? colon + 1 : NULL;
-    while (i < N_NORMALISERS && (strlen(normalisers[i].word) != n || memcmp(normalisers[i].word, text, n) != 0)) i++;
-    if (i < N_NORMALISERS && (colon ? !normalisers[i].may_have_number : normalisers[i].needs_number)) i = N_NORMALISERS;
-    return i;
-}
-
-/* sigmoid's number is a bias, entmax's its alpha. */
 static int read_normaliser(const char *text, void *input)
 {
     typed_normaliser *out = &((typed_call *)input)->normaliser;
-    const char *number;
-    double x = 0;
-    size_t which = find(text, &number);
-    if (which == N_NORMALISERS)
-        return complain(CLI_USAGE, "--normaliser: '%s' is not one of: softmax sigmoid sigmoid:B entmax:ALPHA", text);
-    if (number) MUST(read_number("--normaliser", number, &x));
-    if (!isfinite((float)x)) return complain(CLI_USAGE, "--normaliser: %s does not fit float32", number);
-    *out = (typed_normaliser){.words = text, .which = (hga_normaliser)which};
-    out->bias = which == HGA_NORMALISER_SIGMOID ? (float)x : 0, out->alpha = which == HGA_NORMALISER_ENTMAX ? x : 0;
-    if (out->alpha != 0 && out->alpha != 1 && !(out->alpha >= 1.05 && out->alpha <= 2))
-        return complain(CLI_USAGE, "--normaliser: entmax's alpha %s is not 1 and not from 1.05 to 2", number);
-    return CLI_GOOD;
+    out->words = text;
+    return complain_of(hga_normaliser_named(text, &out->which, &out->alpha, &out->bias), CLI_USAGE, "--normaliser");
 }
 
 static int sends(const hga_program *p, hga_message message)

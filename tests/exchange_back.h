@@ -22,7 +22,7 @@ static inline void want_tables(const problem *p, gradients *g)
     for (hga_call_table t = 0; t < HGA_N_TABLES; t++) {
         int always = t == HGA_TABLE_SCALE || t == HGA_TABLE_LOG_MASS;
         int wanted = call_row(t)->is & HGA_CALL_GRADIENT && (always ? scores : p->io.table[t].data != NULL);
-        g->entries[t] = wanted ? call_table_entries(t, &p->shape, hga_graph_nodes(p->graph).n, &p->io) : 0;
+        g->entries[t] = wanted ? hga_call_entries(t, &p->shape, hga_graph_nodes(p->graph).n, &p->io) : 0;
         if (!wanted) continue;
         g->grad.d_table[t] = g->table[t] = memory(g->entries[t], sizeof(float));
         for (int64_t k = 0; k < g->entries[t]; k++) g->table[t][k] = 0.25f; /* what is there, where a call adds */

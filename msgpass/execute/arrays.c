@@ -52,7 +52,7 @@ static hga_status add_field(const hga_plan *plan, const hga_io *io, hga_workspac
 static void add_tables(const hga_plan *plan, const hga_io *io, call_arrays *c)
 {
     for (hga_call_table t = 0; t < HGA_N_TABLES; t++)
-        add_block(c, call_row(t)->name, io->table[t].data, call_table_entries(t, &plan->shape, plan->nodes.n, io),
+        add_block(c, call_row(t)->name, io->table[t].data, hga_call_entries(t, &plan->shape, plan->nodes.n, io),
                   sizeof(float), 0);
 }
 

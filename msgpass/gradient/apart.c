@@ -56,7 +56,7 @@ static hga_status add_others(const gradient_call *c, gradient_arrays *all)
     const hga_id heads = c->plan->shape.n_heads;
     hga_status st = HGA_OK;
     for (hga_call_table t = 0; t < HGA_N_TABLES; t++) {
-        int64_t bytes = call_table_entries(t, &c->plan->shape, c->plan->nodes.n, io) * (int64_t)sizeof(float);
+        int64_t bytes = hga_call_entries(t, &c->plan->shape, c->plan->nodes.n, io) * (int64_t)sizeof(float);
         const float *given = io->table[t].data;
         all->wanted[all->n_wanted++] = array_of_block("the gradient of", call_row(t)->name, g->d_table[t], bytes);
         if (given) all->read[all->n_read++] = array_of_block(call_row(t)->name, "", given, bytes);

@@ -31,7 +31,7 @@ static void find_tables(const gradient_call *c, call_needs *needs)
 {
     for (hga_call_table t = 0; t < HGA_N_TABLES; t++) {
         if (!c->grad->d_table[t]) continue;
-        needs->entries[t] = call_table_entries(t, &c->plan->shape, c->plan->nodes.n, c->io);
+        needs->entries[t] = hga_call_entries(t, &c->plan->shape, c->plan->nodes.n, c->io);
         if (call_table_is_by_head(t, c->io)) needs->apart |= 1u << t;
     }
 }

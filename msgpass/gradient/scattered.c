@@ -573,7 +573,7 @@ static void store_tables(const scattered *x)
 static void clear_table(const scattered *x, hga_call_table which)
 {
     float *to = x->call->grad->d_table[which];
-    int64_t n = call_table_entries(which, &x->plan->shape, x->plan->nodes.n, x->call->io);
+    int64_t n = hga_call_entries(which, &x->plan->shape, x->plan->nodes.n, x->call->io);
     if (to && !x->call->grad->accumulate) memset(to, 0, (size_t)n * sizeof *to);
 }
 

@@ -43,7 +43,7 @@ static hga_status check_entries(const hga_call_row *row, const hga_shape *s, con
 static hga_status check_extent(const hga_call_row *row, const char *what, hga_extent extent, int64_t given,
                                const hga_shape *s)
 {
-    int64_t want = call_extent(extent, s, 0, given);
+    int64_t want = hga_call_extent(extent, s, 0, given);
     if (extent == HGA_EXTENT_NODES || !given || given == want) return HGA_OK;
     return hga_fail(HGA_EINVAL, "%s has %lld %s, not %lld (%s)", row->name, (long long)given, what, (long long)want,
                     hga_extent_name(extent));
@@ -52,7 +52,7 @@ static hga_status check_extent(const hga_call_row *row, const char *what, hga_ex
 /* Types and nodes are counted by ids, and a table's bytes by 64 bits. */
 static hga_status check_counts(const hga_call_row *row, const hga_table *t, const hga_shape *s)
 {
-    int64_t columns = call_extent(row->columns, s, 0, t->columns), bytes;
+    int64_t columns = hga_call_extent(row->columns, s, 0, t->columns), bytes;
     int fits = t->rows >= 0 && t->columns >= 0 && (row->rows == HGA_EXTENT_EDGES || t->rows <= INT32_MAX);
     if (fits && !__builtin_mul_overflow(t->rows, columns * (int64_t)sizeof(float), &bytes)) return HGA_OK;
     return hga_fail(HGA_EINVAL, "%s has %lld rows of %lld columns", row->name, (long long)t->rows, (long long)columns);
@@ -95,7 +95,7 @@ static hga_status check_table(hga_call_table which, const hga_program *p, const 
     if (!t->data) return check_standing(which, p, io);
     if (row->is & HGA_CALL_OF_GRAPH) return hga_fail(HGA_EINVAL, "%s is the graph's: no call brings it", row->name);
     hga_status st = check_extents(row, t, s, n_nodes);
-    if (!st) st = check_entries(row, s, t->data, call_table_entries(which, s, n_nodes, io));
+    if (!st) st = check_entries(row, s, t->data, hga_call_entries(which, s, n_nodes, io));
     int changes = row->rows != HGA_EXTENT_ONE || *t->data != 0;
     const char *lack = row->is & HGA_CALL_IS_REFUSED && changes ? lack_of(row, p) : NULL;
     return lack && !st ? hga_fail(HGA_EUNSUPPORTED, "%s: %s", row->name, lack) : st;

@@ -96,7 +96,7 @@ const char *hga_extent_name(hga_extent extent)
 
 /* ---- how long ---- */
 
-int64_t call_extent(hga_extent extent, const hga_shape *s, hga_id n_nodes, int64_t given)
+int64_t hga_call_extent(hga_extent extent, const hga_shape *s, hga_id n_nodes, int64_t given)
 {
     switch (extent) {
     case HGA_EXTENT_ONE: return 1;
@@ -109,11 +109,11 @@ int64_t call_extent(hga_extent extent, const hga_shape *s, hga_id n_nodes, int64
     }
 }
 
-int64_t call_table_entries(hga_call_table which, const hga_shape *s, hga_id n_nodes, const hga_io *io)
+int64_t hga_call_entries(hga_call_table which, const hga_shape *s, hga_id n_nodes, const hga_io *io)
 {
     const hga_table *t = &io->table[which];
-    return call_extent(tables[which].rows, s, n_nodes, t->rows) *
-           call_extent(tables[which].columns, s, n_nodes, t->columns);
+    return hga_call_extent(tables[which].rows, s, n_nodes, t->rows) *
+           hga_call_extent(tables[which].columns, s, n_nodes, t->columns);
 }
 
 int call_table_is_by_head(hga_call_table which, const hga_io *io)

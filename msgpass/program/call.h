@@ -6,10 +6,6 @@
 
 static inline const hga_call_row *call_row(hga_call_table which) { return &hga_call_tables()[which]; }
 
-/* How many rows or columns an extent is: the shape's, the graph's, or as many as are given. */
-int64_t call_extent(hga_extent extent, const hga_shape *shape, hga_id n_nodes, int64_t given);
-/* How many numbers the table has, on a graph of so many nodes. */
-int64_t call_table_entries(hga_call_table which, const hga_shape *shape, hga_id n_nodes, const hga_io *io);
 /* Has every head entries of its own? */
 int call_table_is_by_head(hga_call_table which, const hga_io *io);
 /* Is it as long on any graph? Ranks then compare its numbers. */

@@ -244,7 +244,7 @@ static hga_status check_alpha(const hga_stage *s)
     if (!entmax && s->alpha != 0)
         return hga_fail(HGA_EPROGRAM, "stage '%s': alpha %g, which %s has not", s->name, s->alpha,
                         program_normaliser_names[s->normaliser]);
-    if (entmax && s->alpha != 1 && !(s->alpha >= 1.05 && s->alpha <= 2))
+    if (entmax && !program_alpha_is_fit(s->alpha))
         return hga_fail(HGA_EPROGRAM, "stage '%s': entmax's alpha is %g, not 1 and not from 1.05 to 2", s->name,
                         s->alpha);
     return HGA_OK;

@@ -90,6 +90,8 @@ const hga_stage *program_first_attended(const hga_program *p);
 double program_alpha(const hga_program *p);
 /* "softmax", .. */
 extern const char *const program_normaliser_names[];
+/* Has entmax a threshold that can be found? */
+int program_alpha_is_fit(double alpha);
 /* "product", .. */
 extern const char *const program_scores_names[];
 /* Is `binding` something the caller fills? */

@@ -10,7 +10,7 @@ static uint64_t mix_tables(const hga_plan *plan, const hga_io *io, uint64_t h)
 {
     for (hga_call_table t = 0; t < HGA_N_TABLES; t++) {
         const float *given = io->table[t].data;
-        const int64_t n = given ? call_table_entries(t, &plan->shape, plan->nodes.n, io) : -1;
+        const int64_t n = given ? hga_call_entries(t, &plan->shape, plan->nodes.n, io) : -1;
         h = identity_mix(h, &n, sizeof n);
         if (given && call_table_is_of_shape(t)) h = identity_mix(h, given, (size_t)n * sizeof *given);
     }

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, NamedTuple, Optional
 
 from ._copies import copied
-from ._core import check, lib, number, refuse, refuse_type, shown
+from ._core import check, encoded, error_detail, ffi, lib, refuse, refuse_type, shown
 
 if TYPE_CHECKING:
     from ._hierarchy import Hierarchy
@@ -27,19 +26,10 @@ def normaliser_of(words: str) -> Normaliser:
     """What is meant, checked."""
     if not isinstance(words, str):
         raise refuse_type(f"normaliser is {shown(words)}, not a text such as 'entmax:1.5'")
-    name, colon, text = words.partition(":")
-    if words == "softmax":
-        return Normaliser(int(lib.HGA_NORMALISER_SOFTMAX), 0.0, 0.0)
-    if name not in ("sigmoid", "entmax") or bool(colon) != bool(text) or (name == "entmax" and not text):
-        raise refuse(f"normaliser {words!r} is not one of: softmax sigmoid sigmoid:B entmax:ALPHA")
-    x = number(text, f"the number of normaliser {words!r}") if text else 0.0
-    if name == "sigmoid":
-        if not math.isfinite(x) or abs(x) > 3.4028234e38:
-            raise refuse(f"normaliser {words!r}: {text} is no finite number of float32")
-        return Normaliser(int(lib.HGA_NORMALISER_SIGMOID), 0.0, x)
-    if x != 1 and not 1.05 <= x <= 2:
-        raise refuse(f"normaliser {words!r}: entmax's alpha {text} is not 1 and not from 1.05 to 2")
-    return Normaliser(int(lib.HGA_NORMALISER_ENTMAX), x, 0.0)
+    kind, alpha, bias = ffi.new("hga_normaliser *"), ffi.new("double *"), ffi.new("float *")
+    if lib.hga_normaliser_named(encoded(words, "normaliser"), kind, alpha, bias):
+        raise refuse(f"normaliser {error_detail()}")
+    return Normaliser(int(kind[0]), alpha[0], bias[0])
 
 
 def spelt(normaliser: Optional[str], normalizer: Optional[str]) -> Optional[str]:

@@ -244,6 +244,13 @@ HGA_API hga_status hga_program_attend_more(hga_program *p, hga_id relation, hga_
    that attends and the energies of its states become `attend inside`; with all else that becomes the two again.
    HGA_EPROGRAM where no stage attends. */
 HGA_API hga_status hga_program_normalise(hga_program *p, hga_normaliser normaliser, double alpha);
+/* Find the stages that count, bit s for stage s: what they compute is on its way to the output. Nothing reads what the
+   others write. */
+HGA_API uint32_t hga_program_live(const hga_program *p);
+/* Find the normaliser that words name, "softmax", "sigmoid", "sigmoid:B" or "entmax:ALPHA", for hga_program_normalise;
+   B is a call's (hga_io.normaliser_bias). Of the two numbers one that is not named is 0. HGA_EINVAL says what is wrong
+   with the words. */
+HGA_API hga_status hga_normaliser_named(const char *words, hga_normaliser *normaliser, double *alpha, float *bias);
 /* Add a stage that merges each node's state into its children's (relation HGA_TREE_DOWN), or along a relation of
    coarse-to-fine edges. */
 HGA_API hga_status hga_program_spread(hga_program *p, hga_id relation, hga_id state);

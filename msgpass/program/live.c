@@ -1,0 +1,46 @@
+/* live.c: the stages that count: what they compute is read, perhaps by others that are, on the way to the output. */
+#include "program.h"
+
+/* Regions of each field whose rows are read behind the stage at hand. */
+typedef struct live_rows {
+    row_set of[HGA_FIELD_SLOTS];
+} live_rows;
+
+static int is_live(const hga_program *p, const hga_stage *s, const live_rows *live)
+{
+    row_set visited = program_visits(p, s);
+    for (hga_id f = 1; f <= p->n_fields; f++)
+        if (s->writes >> f & 1u && live->of[f] & visited & program_row_set(p->field[f].rows)) return 1;
+    return 0;
+}
+
+/* Does it write every row of its field that it visits, whatever was there? */
+static int replaces(const hga_stage *s) { return s->update == HGA_REPLACE; }
+
+/* Before a stage that counts: what it writes need not be there, what it reads must. Where it reads what it writes it
+   goes level by level, and has written those rows before. */
+static void step_back(const hga_program *p, const hga_stage *s, live_rows *live)
+{
+    row_set visited = program_visits(p, s);
+    if (replaces(s)) live->of[s->out] &= (row_set)~visited;
+    for (hga_id f = 1; f <= p->n_fields; f++) {
+        int in_place = f == s->out && replaces(s);
+        if (s->reads >> f & 1u) live->of[f] |= in_place ? (row_set)~visited : (row_set)~0;
+    }
+}
+
+/* From the last stage back: bit s says that the output depends on stage s. */
+uint32_t hga_program_live(const hga_program *p)
+{
+    live_rows live = {{0}};
+    uint32_t counting = 0;
+    hga_id out = program_bound(p, HGA_IO_OUT);
+    live.of[out] = program_row_set(p->field[out].io);
+    for (hga_id s = p->n_stages; s-- > 0;) {
+        const hga_stage *stage = &p->stage[s];
+        if (!is_live(p, stage, &live)) continue;
+        counting |= UINT32_C(1) << s;
+        step_back(p, stage, &live);
+    }
+    return counting;
+}
