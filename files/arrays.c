@@ -64,16 +64,16 @@ static hga_status read_npy(hga_arrays *x, int64_t i)
     return st;
 }
 
-/* No more than `most` bytes of a member become the stream, in place of the one before. */
-static hga_status unpack(hga_arrays *x, int64_t i, int64_t most)
+/* A member becomes the stream, in place of the one before. */
+static hga_status unpack(hga_arrays *x, int64_t i)
 {
     char name[CALLED];
     hga_status st = HGA_OK;
     close_stream(x);
-    HGA_TRY(npz_unpack(x->npz, i, most, &x->member, &x->n_member, &x->member_room));
+    HGA_TRY(npz_unpack(x->npz, i, &x->member, &x->n_member, &x->member_room));
     HGA_TRY(open_memory(x, called(x, i, name), x->member, x->n_member));
     HGA_TRY(read_npy(x, i));
-    if (most == INT64_MAX) x->whole = i;
+    x->whole = i;
 done:
     return st;
 }
@@ -107,7 +107,7 @@ static hga_status open_kind(hga_arrays *x)
     size_t n = fread(lead, 1, sizeof lead, x->stream);
     if (n >= 4 && memcmp(lead, "PK\3\4", 4) == 0) return open_npz(x);
     if (n >= 6 && memcmp(lead, "\x93NUMPY", 6) == 0) return open_npy(x);
-    if (n == sizeof lead && lead[7] == 0 && lead[8] == '{') return safetensors_open(x, bytes);
+    if (n == sizeof lead && lead[8] == '{') return safetensors_open(x, bytes);
     return hga_fail(HGA_EFORMAT, "%s: is no .npy, .npz or .safetensors file", x->path);
 }
 
@@ -164,20 +164,34 @@ static hga_status check_number(const hga_arrays *x, int64_t i)
     return hga_fail(HGA_EINVAL, "%s: array %lld of %lld", x->path, (long long)i, (long long)x->n);
 }
 
+/* Array i at hand, and all of its bytes, however many its shape needs. */
+static hga_status find_bytes(hga_arrays *x, int64_t i)
+{
+    char name[CALLED];
+    hga_status st = check_number(x, i);
+    if (!st && x->npz && x->whole != i) st = unpack(x, i);
+    if (st || !x->array[i].is.has.kind) return st;
+    const array_entry *a = &x->array[i];
+    const int64_t bytes = a->end - a->at, needs = a->is.has.count * a->is.has.size;
+    if (bytes < needs || (bytes > needs && a->is.type))
+        return hga_fail(HGA_EFORMAT, "%s: has %lld bytes of elements where its shape needs %lld", called(x, i, name),
+                        (long long)bytes, (long long)needs);
+    if (bytes == needs) return HGA_OK;
+    return hga_fail(HGA_EFORMAT, "%s: goes on after its %lld bytes of elements", called(x, i, name), (long long)needs);
+}
+
 hga_status hga_arrays_look(hga_arrays *x, int64_t i, hga_array *out)
 {
-    enum { HEADER = 12 + (1 << 16) }; /* no header of a .npy is longer */
     *out = (hga_array){0};
-    hga_status st = check_number(x, i);
-    if (!st && x->npz && !x->array[i].is.has.kind) st = unpack(x, i, HEADER);
+    hga_status st = find_bytes(x, i);
     if (!st) *out = x->array[i].is;
     return st;
 }
 
 /* ---- elements ---- */
 
-/* Has it numbers of the kind that is asked for, and are its elements there, before any is read? */
-static hga_status check_array(const char *name, const array_entry *a, int is_whole)
+/* Has it numbers of the kind that is asked for? */
+static hga_status check_kind(const char *name, const array_entry *a, int is_whole)
 {
     char type[HGA_NPY_TYPE_BYTES];
     const hga_npy *h = &a->is.has;
@@ -190,12 +204,7 @@ static hga_status check_array(const char *name, const array_entry *a, int is_who
     if (is_real == is_whole)
         return hga_fail(HGA_EFORMAT, "%s: holds %s where %s is needed", name, hga_npy_type(h, type),
                         is_whole ? "int32 or int64" : "float16, bfloat16, float32 or float64");
-    const int64_t bytes = a->end - a->at, needs = h->count * h->size;
-    if (bytes < needs || (bytes > needs && a->is.type))
-        return hga_fail(HGA_EFORMAT, "%s: has %lld bytes of elements where its shape needs %lld", name,
-                        (long long)bytes, (long long)needs);
-    if (bytes == needs) return HGA_OK;
-    return hga_fail(HGA_EFORMAT, "%s: goes on after its %lld bytes of elements", name, (long long)needs);
+    return HGA_OK;
 }
 
 /* where element i of the file goes: the same place, or for Fortran's order the place with the sizes read backwards */
@@ -267,9 +276,8 @@ static hga_status read_array(hga_arrays *x, int64_t i, int64_t first, int64_t n,
                              int is_whole)
 {
     char name[CALLED];
-    hga_status st = check_number(x, i);
-    if (!st && x->npz && x->whole != i) st = unpack(x, i, INT64_MAX);
-    if (!st) st = check_array(called(x, i, name), &x->array[i], is_whole);
+    hga_status st = find_bytes(x, i);
+    if (!st) st = check_kind(called(x, i, name), &x->array[i], is_whole);
     if (st || n == 0) return st;
     const hga_npy *h = &x->array[i].is.has;
     if (first < 0 || n < 0 || first > h->count - n || (h->fortran && n < h->count))

@@ -127,7 +127,7 @@ typedef struct unpacking {
     npz *z;
     const char *name;
     zip_file_t *file;
-    int64_t size, most; /* as the archive says; and as much as is wished */
+    int64_t size; /* as the archive says */
     uint8_t *bytes;
     int64_t n, room;
 } unpacking;
@@ -138,23 +138,23 @@ static hga_status unpack(unpacking *u)
 {
     hga_status st = HGA_OK;
     zip_int64_t got = 1;
-    for (; got > 0 && u->n < u->most; u->n += got) {
+    for (; got > 0; u->n += got) {
         HGA_TRY(hga_grow(u->z->by, &u->bytes, &u->room, u->n, u->n + 65536, 1));
         errno = 0;
         got = zip_fread(u->file, u->bytes + u->n, (zip_uint64_t)(u->room - u->n));
         if (got < 0) return zip_wrong(u->z, zip_error_code_zip(zip_file_get_error(u->file)), u->name, BROKEN);
     }
-    if (got == 0 && u->n != u->size)
+    if (u->n != u->size)
         st = hga_fail(HGA_EFORMAT, "%s: %s: " BROKEN ": %lld of %lld bytes are there", u->z->path, u->name,
                       (long long)u->n, (long long)u->size);
 done:
     return st;
 }
 
-hga_status npz_unpack(npz *z, int64_t i, int64_t most, uint8_t **bytes, int64_t *n, int64_t *room)
+hga_status npz_unpack(npz *z, int64_t i, uint8_t **bytes, int64_t *n, int64_t *room)
 {
     zip_stat_t about;
-    unpacking u = {.z = z, .name = npz_name(z, i), .most = most};
+    unpacking u = {.z = z, .name = npz_name(z, i)};
     *bytes = NULL, *n = *room = 0;
     if (!u.name) return hga_fail(HGA_EINVAL, "%s: array %lld of %lld", z->path, (long long)i, (long long)z->n);
     errno = 0;

@@ -17,12 +17,11 @@ static hga_status read_header(hga_arrays *x, int64_t bytes, int64_t *first)
     hga_status st = HGA_OK;
     if (fread(size, 1, 8, x->stream) == 8)
         for (int i = 0; i < 8; i++) n |= (uint64_t)size[i] << 8 * i;
-    if (n < 2 || n > MOST_HEADER) return hga_fail(HGA_EFORMAT, "%s: is no .npy, .npz or .safetensors file", x->path);
-    *first = 8 + (int64_t)n;
-    if (*first > bytes)
+    if (n < 2 || n > MOST_HEADER || 8 + (int64_t)n > bytes)
         return hga_fail(HGA_EFORMAT,
                         "%s: is no .npy, .npz or .safetensors file: its header would have %" PRIu64 " bytes", x->path,
                         n);
+    *first = 8 + (int64_t)n;
     HGA_TRY(hga_new(x->by, (int64_t)n, 1, &text));
     if (fread(text, 1, n, x->stream) != n) HGA_TRY(hga_fail(HGA_EIO, "cannot read %s to its end", x->path));
     HGA_TRY(json_parse(x->path, text, n, &x->header));

@@ -149,19 +149,25 @@ static const char *split_name(char *path)
     return NULL;
 }
 
+/* What a file's arrays are called. */
+static const char *what_it_has(const reading *r)
+{
+    hga_array first = {0};
+    return hga_arrays_count(r->file) && hga_arrays_look(r->file, 0, &first) == HGA_OK && first.type ? "tensor"
+                                                                                                    : "array";
+}
+
 /* Which of the arrays has the name; without one the only one. */
 static int find_array(const char *path, const char *name, reading *r)
 {
     const int64_t n = hga_arrays_count(r->file);
-    hga_array first = {0};
-    if (n) MUST(complain_of(hga_arrays_look(r->file, 0, &first), CLI_DATA, r->name));
-    const char *what = first.type ? "tensor" : "array";
-    if (name && n && !*first.name) return complain(CLI_DATA, "%s: is one array, which has no name", path);
+    if (name && hga_arrays_find(r->file, "") == 0)
+        return complain(CLI_DATA, "%s: is one array, which has no name", path);
     if (!name && n != 1)
         return complain(CLI_DATA, "%s: has %lld %ss; say which by %s:NAME, `hga tensor` lists them", path, (long long)n,
-                        what, path);
+                        what_it_has(r), path);
     r->i = name ? hga_arrays_find(r->file, name) : 0;
-    if (r->i < 0) return complain(CLI_DATA, "%s: has no %s '%s'; `hga tensor` lists them", path, what, name);
+    if (r->i < 0) return complain(CLI_DATA, "%s: has no %s '%s'; `hga tensor` lists them", path, what_it_has(r), name);
     return complain_of(hga_arrays_look(r->file, r->i, &r->is), CLI_DATA, r->name);
 }
 

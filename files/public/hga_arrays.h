@@ -29,7 +29,8 @@ HGA_API void hga_arrays_close(hga_arrays *x);
 HGA_API int64_t hga_arrays_count(const hga_arrays *x);
 /* Find the array of that name, -1 without. */
 HGA_API int64_t hga_arrays_find(const hga_arrays *x, const char *name);
-/* Tell what array i is; of a .npz its beginning is unpacked. HGA_EINVAL: there is no array i. */
+/* Tell what array i is, if all of its bytes are there; of a .npz it is unpacked. HGA_EINVAL: there is no array i;
+   HGA_EFORMAT: it has more or fewer bytes than its shape says. */
 HGA_API hga_status hga_arrays_look(hga_arrays *x, int64_t i, hga_array *out);
 /* Tell what a .safetensors says of itself by a word (its __metadata__), as long as it is open; NULL without. */
 HGA_API const char *hga_arrays_about(const hga_arrays *x, const char *word);
