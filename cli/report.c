@@ -45,13 +45,10 @@ done:
 static int keep_view(const contender *c, const hga_graph *g, const hga_program *p, char **out)
 {
     char title[128];
-    size_t bytes = 0;
-    FILE *memory = open_memstream(out, &bytes);
+    size_t bytes;
     view_source source = {.title = title, .graph = g, .program = p, .max_edges = VIEW_MOST_EXPLICIT, .nameless = 1};
-    if (!memory) return complain(CLI_OUTSIDE, "out of memory: a page");
     snprintf(title, sizeof title, "%s%s%s", c->variant->name, *c->parameters ? " " : "", c->parameters);
-    view_data_put(memory, &source);
-    return fclose(memory) ? complain(CLI_OUTSIDE, "out of memory: a page") : CLI_GOOD;
+    return html_keep(view_data_put, &source, out, &bytes);
 }
 
 /* What the page shows of a contender: two pictures, its plan, and the graph to look around in. */
@@ -241,21 +238,12 @@ static void put_views(FILE *file, const void *context)
 
 /* ---- patterns ---- */
 
-static int by_look(const void *a, const void *b)
+/* Rectangles of one look are one path. */
+static void put_rects(FILE *file, const picture *p, hga_id n_levels)
 {
-    const picture_rect *x = a, *y = b;
-    if (x->level != y->level) return (y->level > x->level) - (y->level < x->level);
-    return (x->value > y->value) - (x->value < y->value);
-}
-
-/* Rectangles of one look are one path. Coarse levels are drawn first, as the picture's maker has them. */
-static void put_rects(FILE *file, const picture *p, picture_rect *rects, hga_id n_levels)
-{
-    memcpy(rects, p->rects, (size_t)p->n_rects * sizeof *rects);
-    qsort(rects, (size_t)p->n_rects, sizeof *rects, by_look);
     for (int64_t i = 0; i < p->n_rects; i++) {
-        const picture_rect *r = &rects[i];
-        if (i == 0 || by_look(r, r - 1) != 0) {
+        const picture_rect *r = &p->rects[i];
+        if (i == 0 || !picture_alike(r, r - 1)) {
             fprintf(file, "%s<path fill=\"#%06x\" data-level=\"%d\"", i ? "\"/>" : "",
                     (unsigned)level_colour(r->level, n_levels), r->level);
             if (r->value < 0.999f) fprintf(file, " opacity=\"%.2f\"", share_opacity((double)r->value));
@@ -288,16 +276,13 @@ static void put_twice(FILE *file, const picture *p)
 /* A pattern as SVG, with the cells that are covered more than once on top. */
 static void put_picture(FILE *file, const picture *p, hga_id n_levels, const char *says)
 {
-    picture_rect *rects = NULL;
-    if (take(p->n_rects, sizeof *rects, &rects)) return;
     fprintf(file,
             "<figure><svg class=\"pattern\" viewBox=\"0 0 %d %d\" role=\"img\" aria-label=\"Attention pattern: %d "
             "words by %d words\" data-words=\"%d\" shape-rendering=\"crispEdges\">",
             p->columns, p->rows, p->n_queries, p->n_keys, p->n_keys);
-    put_rects(file, p, rects, n_levels);
+    put_rects(file, p, n_levels);
     put_twice(file, p);
     fprintf(file, "</svg><figcaption>%s</figcaption></figure>\n", says);
-    free(rects);
 }
 
 /* A level's colour, and its share of what is seen. */

@@ -157,15 +157,6 @@ static void put_right_title(FILE *file, const void *two) { html_text(file, ((con
 static void put_left(FILE *file, const void *two) { html_text(file, ((const two_pages *)two)->left); }
 static void put_right(FILE *file, const void *two) { html_text(file, ((const two_pages *)two)->right); }
 
-/* A page as text, which the caller frees, whatever the status. */
-static int page_text(const view_source *source, char **page)
-{
-    size_t bytes = 0;
-    FILE *memory = open_memstream(page, &bytes);
-    if (memory) view_page_put(memory, source);
-    return memory && fclose(memory) == 0 ? CLI_GOOD : complain(CLI_OUTSIDE, "out of memory: a page");
-}
-
 /* Pages inside of another, which keeps their addresses. */
 static int put_both(FILE *file, const view_source *left, const view_source *right)
 {
@@ -175,9 +166,10 @@ static int put_both(FILE *file, const view_source *left, const view_source *righ
                                       {"right", put_right},
                                       {0}};
     two_pages two = {.left_title = left->title, .right_title = right->title};
+    size_t bytes;
     int status = CLI_GOOD;
-    TRY(page_text(left, &two.left));
-    TRY(page_text(right, &two.right));
+    TRY(html_keep(view_page_put, left, &two.left, &bytes));
+    TRY(html_keep(view_page_put, right, &two.right, &bytes));
     html_fill(file, beside_page, marks, &two);
 done:
     free(two.left);

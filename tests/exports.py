@@ -2,7 +2,6 @@
 import json
 import math
 import re
-import struct
 import subprocess
 import sys
 import xml.etree.ElementTree as tree
@@ -170,18 +169,13 @@ def compare(got, want):
         die(f"{len(bad)} of {got.shape} cells differ; query {r}, key {c}: {got[r, c]}, not {want[r, c]}")
 
 
-def chunks(data):
-    at = 8
-    while at < len(data):
-        size, kind = struct.unpack(">I4s", data[at : at + 8])
-        yield kind, data[at + 8 : at + 8 + size]
-        at += 12 + size
+def plot_of(root):
+    """Where the plot of an .svg is, and how many key tokens it has."""
+    return [int(x) for x in root.get("data-plot").split()], int(root.get("data-tokens").split()[1])
 
 
-def png(name, path):
-    notes = dict(body.split(b"\0", 1) for kind, body in chunks(open(path, "rb").read()) if kind == b"tEXt")
-    left, top, width, height = (int(x) for x in notes[b"hga:plot"].split())
-    n = int(notes[b"hga:tokens"].split()[1])
+def png(name, path, svg_path):
+    (left, top, width, height), n = plot_of(tree.parse(svg_path).getroot())
     ppm = subprocess.run(["pngtopnm", path], capture_output=True, check=True).stdout
     magic, size, _, body = ppm.split(b"\n", 3)
     w, h = (int(x) for x in size.split())
@@ -193,20 +187,26 @@ def png(name, path):
 
 def svg_cells(path, least):
     root = tree.parse(path).getroot()
-    left, top, width, height = (float(x) for x in root.get("data-plot").split())
-    n = int(root.get("data-tokens").split()[1])
+    (left, top, width, height), n = plot_of(root)
     data = next(g for g in root.iter("{http://www.w3.org/2000/svg}g") if g.get("class") == "data")
-    rects = [r for r in data if r.tag.endswith("rect")]
     cells = least(n, round(width), root)
     image = np.full((cells, cells, 3), 255.0)
-    for r in rects:
-        x, y, w, h = ((float(r.get(k))) for k in ("x", "y", "width", "height"))
-        c0, c1 = round((x - left) * cells / width), round((x - left + w) * cells / width)
-        r0, r1 = round((y - top) * cells / height), round((y - top + h) * cells / height)
+    boxes = 0
+    for r in data:
+        if r.tag.endswith("rect"):
+            x, y, w, h = (float(r.get(k)) for k in ("x", "y", "width", "height"))
+            corners = [(x, y, x + w, y + h)]
+        else:
+            corners = [[float(x) for x in box.groups()] for box in re.finditer(r"M([\d.]+) ([\d.]+)H([\d.]+)V([\d.]+)H\1z", r.get("d"))]
+            equal(len(corners), r.get("d").count("M"), "boxes")
         colour, opacity = r.get("fill"), float(r.get("fill-opacity", 1))
-        rgb = [int(colour[i : i + 2], 16) for i in (1, 3, 5)] if colour else [255] * 3
-        image[r0:r1, c0:c1] = image[r0:r1, c0:c1] * (1 - opacity) + np.array(rgb) * opacity
-    return image, len(rects)
+        rgb = np.array([int(colour[i : i + 2], 16) for i in (1, 3, 5)])
+        for x0, y0, x1, y1 in corners:
+            c0, c1 = round((x0 - left) * cells / width), round((x1 - left) * cells / width)
+            r0, r1 = round((y0 - top) * cells / height), round((y1 - top) * cells / height)
+            image[r0:r1, c0:c1] = image[r0:r1, c0:c1] * (1 - opacity) + rgb * opacity
+        boxes += len(corners)
+    return image, boxes
 
 
 def cells_of(n, width, root):
@@ -217,10 +217,13 @@ def cells_of(n, width, root):
 
 
 def svg(name, path):
-    image, n_rects = svg_cells(path, cells_of)
+    image, boxes = svg_cells(path, cells_of)
     compare(image, wanted(name, len(image)))
-    if n_rects > 40000:
-        die(f"{n_rects} rectangles")
+    if boxes > 40000:
+        die(f"{boxes} rectangles")
+    elements = sum(1 for _ in tree.parse(path).iter())
+    if elements > 1000:
+        die(f"{elements} elements, where those of one look should be one")
 
 
 def readers(name):
@@ -230,7 +233,7 @@ def readers(name):
 
 def pictures(name):
     for small in ("", ".small"):
-        png(name, name + small + ".png")
+        png(name, name + small + ".png", name + small + ".svg")
         svg(name, name + small + ".svg")
 
 

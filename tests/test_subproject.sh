@@ -109,7 +109,7 @@ icu-uc libicu-dev ICU
 libxml-2.0 libxml2-dev XML
 libzip libzip-dev ZIP
 hwloc libhwloc-dev HWLOC
-cairo libcairo2-dev CAIRO
+librsvg-2.0 librsvg2-dev LIBRSVG
 END
 # Inside of another project the library goes without its files, and says so in one line.
 # It is the project above without the tool: what does not change is not compiled again.

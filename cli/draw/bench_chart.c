@@ -113,7 +113,7 @@ void bench_chart_time(FILE *file, const time_rows *of)
 enum { WIDTH = 798, BAR = 26, NAMES = 262, FIGURES = 150 };
 
 /* A bar for each series: the share of peak at its longest length, against a line at all of it. */
-static void draw_share(canvas *c, const void *context)
+static void draw_share(FILE *svg, const void *context)
 {
     const series *s = context;
     double room = WIDTH - NAMES - FIGURES;
@@ -123,16 +123,16 @@ static void draw_share(canvas *c, const void *context)
         double y = BAR * i + 4, share = row_number(row, "share_of_peak"), shown = fmax(0, fmin(share, 1));
         const look bar = {.fill = paint_of(row)};
         name_of(row, name);
-        c->text(c, NAMES - 10, y + 14, (text_style){12, TEXT_END, 0, chart_ink(1)}, name);
-        c->rect(c, NAMES, y, fmax(shown * room, 1), BAR - 7, &bar);
+        svg_text(svg, NAMES - 10, y + 14, (text_style){12, TEXT_END, 0, chart_ink(1)}, name);
+        svg_rect(svg, NAMES, y, fmax(shown * room, 1), BAR - 7, &bar);
         if (json_is_number(json_object_get(row, "share_of_peak")))
             snprintf(figure, sizeof figure, "%.1f %%, %.0f tokens", 100 * share, row_number(row, "tokens"));
         else
             snprintf(figure, sizeof figure, "!, %.0f tokens", row_number(row, "tokens"));
-        c->text(c, NAMES + shown * room + 8, y + 14, chart_text(TEXT_START), figure);
+        svg_text(svg, NAMES + shown * room + 8, y + 14, chart_text(TEXT_START), figure);
     }
     const double peak[2][2] = {{NAMES + room + 0.5, 0}, {NAMES + room + 0.5, BAR * s->n}};
-    c->lines(c, peak, 2, &chart_frame_line);
+    svg_lines(svg, peak, 2, &chart_frame_line);
 }
 
 void bench_chart_share(FILE *file, const json_t *rows)

@@ -67,10 +67,10 @@ double chart_x(const chart *c, double value) { return c->left + chart_along(&c->
 
 double chart_y(const chart *c, double value) { return c->top + c->height - c->foot - chart_along(&c->y, value); }
 
-static void draw_line(canvas *c, double x, double y, double x2, double y2, const look *l)
+static void draw_line(FILE *svg, double x, double y, double x2, double y2, const look *l)
 {
     const double at[2][2] = {{x, y}, {x2, y2}};
-    c->lines(c, at, 2, l);
+    svg_lines(svg, at, 2, l);
 }
 
 /* lines of one pixel lie on whole pixels */
@@ -83,10 +83,10 @@ static void draw_ticks_of_x(const chart *c)
     for (int i = 0; i < c->x.n_ticks; i++) {
         double x = c->left + c->x.tick[i].at;
         if (c->x.grid)
-            draw_line(c->canvas, sharp(x), c->top, sharp(x), bottom, &chart_grid_line);
+            draw_line(c->svg, sharp(x), c->top, sharp(x), bottom, &chart_grid_line);
         else
-            draw_line(c->canvas, sharp(x), bottom + 1, sharp(x), bottom + 6, &chart_frame_line);
-        c->canvas->text(c->canvas, x, bottom + 19, chart_text(TEXT_MIDDLE), c->x.tick[i].label);
+            draw_line(c->svg, sharp(x), bottom + 1, sharp(x), bottom + 6, &chart_frame_line);
+        svg_text(c->svg, x, bottom + 19, chart_text(TEXT_MIDDLE), c->x.tick[i].label);
     }
 }
 
@@ -96,10 +96,10 @@ static void draw_ticks_of_y(const chart *c)
     for (int i = 0; i < c->y.n_ticks; i++) {
         double at = c->y.tick[i].at, y = c->downwards ? c->top + at : c->top + c->height - c->foot - at;
         if (c->y.grid)
-            draw_line(c->canvas, c->left, sharp(y), c->left + c->width, sharp(y), &chart_grid_line);
+            draw_line(c->svg, c->left, sharp(y), c->left + c->width, sharp(y), &chart_grid_line);
         else
-            draw_line(c->canvas, c->left - 6, sharp(y), c->left - 1, sharp(y), &chart_frame_line);
-        c->canvas->text(c->canvas, c->left - 9, y + 4, chart_text(TEXT_END), c->y.tick[i].label);
+            draw_line(c->svg, c->left - 6, sharp(y), c->left - 1, sharp(y), &chart_frame_line);
+        svg_text(c->svg, c->left - 9, y + 4, chart_text(TEXT_END), c->y.tick[i].label);
     }
 }
 
@@ -109,9 +109,8 @@ void chart_frame(const chart *c)
     upwards.upwards = 1;
     draw_ticks_of_x(c);
     draw_ticks_of_y(c);
-    c->canvas->rect(c->canvas, c->left - 0.5, c->top - 0.5, c->width + 1, c->height + 1, &chart_frame_line);
+    svg_rect(c->svg, c->left - 0.5, c->top - 0.5, c->width + 1, c->height + 1, &chart_frame_line);
     if (c->x.title)
-        c->canvas->text(c->canvas, c->left + c->width / 2, c->top + c->height + 40, chart_text(TEXT_MIDDLE),
-                        c->x.title);
-    if (c->y.title) c->canvas->text(c->canvas, c->left - 52, c->top + c->height / 2, upwards, c->y.title);
+        svg_text(c->svg, c->left + c->width / 2, c->top + c->height + 40, chart_text(TEXT_MIDDLE), c->x.title);
+    if (c->y.title) svg_text(c->svg, c->left - 52, c->top + c->height / 2, upwards, c->y.title);
 }

@@ -45,7 +45,7 @@ int64_t chart_step(int64_t n, int most);
 
 /* The axes cross at the lower left corner; `downwards`: at the upper left, y grows down. */
 typedef struct chart {
-    canvas *canvas;
+    FILE *svg;
     double left, top, width, height;
     chart_axis x, y;
     int downwards;

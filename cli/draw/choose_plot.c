@@ -110,7 +110,7 @@ static void draw_front(const panel *p, const plot_point *point, int n)
         if (!q->front[p->cost]) continue;
         step[2][0] = x_of(p, q), step[2][1] = y_of(p, q);
         step[1][0] = step[2][0], step[1][1] = step[0][1];
-        if (begun) p->chart.canvas->lines(p->chart.canvas, (const double(*)[2])step, 3, &stairs);
+        if (begun) svg_lines(p->chart.svg, (const double(*)[2])step, 3, &stairs);
         step[0][0] = step[2][0], step[0][1] = step[2][1], begun = 1;
     }
 }
@@ -125,7 +125,7 @@ static void draw_point(const panel *p, const plot_point *q)
              p->cost == COST_TIME ? "ms" : "GFLOP");
     look l = {.fill = paint_of(q->variant, best ? 1 : 0.55), .name = best ? "best" : "point", .tip = tip};
     if (best) l.line = chart_ink(1), l.width = 1;
-    p->chart.canvas->circle(p->chart.canvas, x_of(p, q), y_of(p, q), radius(p, q), &l);
+    svg_circle(p->chart.svg, x_of(p, q), y_of(p, q), radius(p, q), &l);
 }
 
 /* ---- labels ---- */
@@ -140,7 +140,7 @@ static void take_place(panel *p, const plot_point *q)
 /* The name of a candidate on the front, where there is room near its dot; else none. */
 static void draw_label(panel *p, const plot_point *q)
 {
-    canvas *c = p->chart.canvas;
+    FILE *svg = p->chart.svg;
     const look leader = {.line = chart_ink(0.35), .width = 1};
     char text[192];
     box b;
@@ -149,11 +149,11 @@ static void draw_label(panel *p, const plot_point *q)
     snprintf(text, sizeof text, "%s%s%s", q->variant, *q->parameters ? " " : "", q->parameters);
     if (!find_room(&p->room, x, y, width_of(text, label_size), &b)) return;
     take_box(&p->room, b);
-    c->rect(c, b.x, b.y, b.width, b.height, &chart_page); /* over the stairs */
+    svg_rect(svg, b.x, b.y, b.width, b.height, &chart_page); /* over the stairs */
     text_anchor anchor = b.x > x ? TEXT_START : b.x + b.width < x ? TEXT_END : TEXT_MIDDLE;
     double at = b.x > x ? b.x : b.x + b.width < x ? b.x + b.width : x;
-    if (fabs(b.y + 7 - y) > 7) c->lines(c, (const double[2][2]){{x, y}, {at, b.y + 7}}, 2, &leader);
-    c->text(c, at, b.y + 11, (text_style){label_size, anchor, 0, paint_of(q->variant, 1)}, text);
+    if (fabs(b.y + 7 - y) > 7) svg_lines(svg, (const double[2][2]){{x, y}, {at, b.y + 7}}, 2, &leader);
+    svg_text(svg, at, b.y + 11, (text_style){label_size, anchor, 0, paint_of(q->variant, 1)}, text);
 }
 
 /* ---- the whole ---- */
@@ -211,10 +211,10 @@ static void panel_make(choose_plot *all, int cost, double top)
 }
 
 /* Error against one of the costs: the front, the labels, and the dots over both. */
-static void draw_panel(canvas *c, const choose_plot *all, int cost)
+static void draw_panel(FILE *svg, const choose_plot *all, int cost)
 {
     panel p = all->panel[cost];
-    p.chart.canvas = c;
+    p.chart.svg = svg;
     qsort(all->point, (size_t)all->n, sizeof *all->point, cost == COST_TIME ? by_time : by_flops);
     chart_frame(&p.chart);
     draw_front(&p, all->point, all->n);
@@ -231,25 +231,25 @@ static int seen_before(const plot_point *point, int i)
 }
 
 /* A dot and a name for each variant, in one line. */
-static void draw_legend(canvas *c, const choose_plot *all)
+static void draw_legend(FILE *svg, const choose_plot *all)
 {
     double x = LEFT;
     for (int i = 0; i < all->n; i++) {
         const char *variant = all->point[i].variant;
         if (seen_before(all->point, i)) continue;
         const look sample = {.fill = paint_of(variant, 1)};
-        c->circle(c, x + 5, 50, 5, &sample);
-        c->text(c, x + 15, 54, chart_text(TEXT_START), variant);
+        svg_circle(svg, x + 5, 50, 5, &sample);
+        svg_text(svg, x + 15, 54, chart_text(TEXT_START), variant);
         x += 36 + width_of(variant, 12);
     }
 }
 
-static void draw(canvas *c, const void *context)
+static void draw(FILE *svg, const void *context)
 {
     const choose_plot *all = context;
-    c->text(c, LEFT, 28, (text_style){17, TEXT_START, 0, chart_ink(1)}, all->title);
-    draw_legend(c, all);
-    for (int cost = 0; cost < N_COSTS; cost++) draw_panel(c, all, cost);
+    svg_text(svg, LEFT, 28, (text_style){17, TEXT_START, 0, chart_ink(1)}, all->title);
+    draw_legend(svg, all);
+    for (int cost = 0; cost < N_COSTS; cost++) draw_panel(svg, all, cost);
 }
 
 int choose_plot_write(plot_point *point, int n, const char *title, const char *path)
@@ -261,7 +261,7 @@ int choose_plot_write(plot_point *point, int n, const char *title, const char *p
 
 /* ---- inside a page ---- */
 
-static void draw_times(canvas *c, const void *context) { draw_panel(c, context, COST_TIME); }
+static void draw_times(FILE *svg, const void *context) { draw_panel(svg, context, COST_TIME); }
 
 void choose_plot_put(FILE *file, plot_point *point, int n, const char *title, const char *name)
 {

@@ -1,11 +1,11 @@
-/* drawing.h: a canvas, a picture that can be drawn on any, and the files and pages it goes to. */
+/* drawing.h: shapes as SVG, pictures of them, and the files and pages these go to. */
 #ifndef CLI_DRAWING_H
 #define CLI_DRAWING_H
 
 #include <stdint.h>
 #include <stdio.h>
 
-/* ---- what is drawn on: a file of SVG, or pixels; lengths are pixels, y goes down ---- */
+/* ---- shapes; lengths are pixels, y goes down ---- */
 
 /* The page and the ink change places in the dark; colours stay. */
 typedef enum paint_kind { PAINT_NONE, PAINT_COLOUR, PAINT_PAGE, PAINT_INK } paint_kind;
@@ -33,21 +33,22 @@ typedef struct text_style {
     paint paint;
 } text_style;
 
-typedef struct canvas canvas;
-struct canvas {
-    /* Everything between begin and end of a group is the picture's data, not its frame: edges are sharp. */
-    void (*group)(canvas *c, int begin);
-    void (*rect)(canvas *c, double x, double y, double w, double h, const look *l);
-    void (*circle)(canvas *c, double x, double y, double radius, const look *l);
-    /* n points joined by straight lines */
-    void (*lines)(canvas *c, const double (*at)[2], int n, const look *l);
-    /* y is the baseline; upwards: x is. Any text: the canvas escapes what its format needs. */
-    void (*text)(canvas *c, double x, double y, text_style s, const char *text);
-};
+/* Everything between begin and end of a group is the picture's data, not its frame: edges are sharp. */
+void svg_group(FILE *svg, int begin);
+void svg_rect(FILE *svg, double x, double y, double w, double h, const look *l);
+void svg_circle(FILE *svg, double x, double y, double radius, const look *l);
+/* n points joined by straight lines */
+void svg_lines(FILE *svg, const double (*at)[2], int n, const look *l);
+/* y is the baseline; upwards: x is. Any text: what needs it is escaped. */
+void svg_text(FILE *svg, double x, double y, text_style s, const char *text);
+/* Any number of rectangles of one look as one element: begun, each of them, ended. */
+void svg_begin_boxes(FILE *svg, const look *l);
+void svg_box(FILE *svg, double left, double top, double right, double bottom);
+void svg_end_boxes(FILE *svg);
 
-/* ---- what is drawn ---- */
+/* ---- pictures ---- */
 
-/* What a file says about itself beside its pixels: attribute data-KEY of an .svg, text chunk hga:KEY of a .png. */
+/* What an .svg says about itself: attribute data-KEY. */
 typedef struct drawing_note {
     const char *key, *value;
 } drawing_note;
@@ -58,7 +59,7 @@ typedef struct drawing {
     int width, height;
     const char *title;
     drawing_note note[MAX_NOTES]; /* ended by a NULL key where there are fewer */
-    void (*draw)(canvas *c, const void *context);
+    void (*draw)(FILE *svg, const void *context);
     const void *context;
 } drawing;
 
@@ -69,8 +70,8 @@ int drawing_write(const drawing *d, const char *path);
 /* The <svg> element alone, of the classes "hga NAME" and without a size, for a page whose style knows them. */
 void drawing_put(FILE *file, const drawing *d, const char *name);
 
-/* ---- for drawing_write ---- */
-
+/* The document of an .svg, of a drawing. */
+void svg_put(FILE *file, const void *drawing);
 int svg_write(const drawing *d, const char *path);
 int png_write(const drawing *d, const char *path);
 

@@ -59,21 +59,7 @@ static int escape_json(FILE *file, unsigned char c)
     return 1;
 }
 
-static int escape_control(FILE *file, unsigned char c) { return c < 0x20 || c == 0x7F ? fputc(' ', file), 1 : 0; }
-
 void html_text(FILE *file, const char *text) { put_characters(file, text, escape_html); }
-
-char *html_clean(const char *text)
-{
-    char *clean = NULL;
-    size_t bytes;
-    FILE *memory = open_memstream(&clean, &bytes);
-    if (!memory) return NULL;
-    put_characters(memory, text, escape_control);
-    if (fclose(memory) == 0) return clean;
-    free(clean);
-    return NULL;
-}
 
 void html_json_string(FILE *file, const char *text)
 {
@@ -164,7 +150,14 @@ void html_table_put(FILE *file, const json_t *rows, const column *columns, int l
     fputs("</tbody></table>\n", file);
 }
 
-/* ---- templates ---- */
+/* ---- pages ---- */
+
+int html_keep(void (*put)(FILE *file, const void *context), const void *context, char **text, size_t *bytes)
+{
+    FILE *memory = open_memstream(text, bytes);
+    if (memory) put(memory, context);
+    return memory && fclose(memory) == 0 ? CLI_GOOD : complain(CLI_OUTSIDE, "out of memory: a page");
+}
 
 static const html_mark *find_mark(const html_mark *marks, const char *name, size_t length)
 {

@@ -11,9 +11,6 @@
    */
 void html_text(FILE *file, const char *text);
 
-/* The text with the same replacements but no escapes, for free(); NULL without memory. For pictures of pixels. */
-char *html_clean(const char *text);
-
 /* The first `most` characters at most, and ".." where that is not all; a character counts one however wide it is. */
 const char *html_short(const char *text, int most, char shortened[static 80]);
 
@@ -35,6 +32,9 @@ void series_end(json_series *s);
 /* As table_print has it; rows that were disturbed are of a class. `links`: the first cell of row i leads to #vI. Else a
    wide table shows the columns that people look at first, and the others are folded. */
 void html_table_put(FILE *file, const json_t *rows, const column *columns, int links);
+
+/* What `put` writes, as a text for free(), and its bytes. */
+int html_keep(void (*put)(FILE *file, const void *context), const void *context, char **text, size_t *bytes);
 
 /* Copy a template; each {{name}} in it is replaced by what its row of the table writes. The table ends with a NULL
    name; every mark must be in it. */

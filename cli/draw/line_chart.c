@@ -55,7 +55,7 @@ int line_chart_fit(line_chart *c)
 /* One measurement: its dot, its quartiles as a bar, and a text for the pointer; hollow where it was disturbed. */
 static void draw_point(const chart *on, const line_chart *t, const chart_line *l, const line_point *p)
 {
-    canvas *c = on->canvas;
+    FILE *svg = on->svg;
     char tip[3 * LINE_NAME];
     double x = chart_x(on, p->x);
     int n = snprintf(tip, sizeof tip, "%s, %.0f %s: %.3g ms", l->name, p->x, t->unit, p->ms);
@@ -63,11 +63,11 @@ static void draw_point(const chart *on, const line_chart *t, const chart_line *l
     snprintf(tip + n, sizeof tip - (size_t)n, "%s", p->disturbed ? "; disturbed" : "");
     if (p->low > 0 && p->high > p->low) {
         const look bar = {.line = l->ink, .width = 1.2};
-        c->lines(c, (const double[2][2]){{x, chart_y(on, p->low)}, {x, chart_y(on, p->high)}}, 2, &bar);
+        svg_lines(svg, (const double[2][2]){{x, chart_y(on, p->low)}, {x, chart_y(on, p->high)}}, 2, &bar);
     }
     look dot = {.fill = l->ink, .name = "dot", .tip = tip};
     if (p->disturbed) dot.fill = chart_page.fill, dot.line = l->ink, dot.width = 1.5;
-    c->circle(c, x, chart_y(on, p->ms), 3, &dot);
+    svg_circle(svg, x, chart_y(on, p->ms), 3, &dot);
 }
 
 /* its milliseconds between two of its points, on the line */
@@ -85,7 +85,7 @@ static void draw_ring(const chart *on, const line_chart *t, const chart_line *l)
     char tip[2 * LINE_NAME];
     snprintf(tip, sizeof tip, "%s %s at about %.0f %s", l->name, l->ring_says, l->ring, t->unit);
     const look ring = {.line = l->ink, .width = 2, .tip = tip};
-    on->canvas->circle(on->canvas, chart_x(on, l->ring), chart_y(on, ms_at(l, l->ring)), 6, &ring);
+    svg_circle(on->svg, chart_x(on, l->ring), chart_y(on, ms_at(l, l->ring)), 6, &ring);
 }
 
 static void draw_line(const chart *on, const line_chart *t, const chart_line *l)
@@ -93,7 +93,7 @@ static void draw_line(const chart *on, const line_chart *t, const chart_line *l)
     double at[MOST_POINTS][2];
     const look line = {.line = l->ink, .width = l->width, .dashed = l->dashed};
     for (int i = 0; i < l->n; i++) at[i][0] = chart_x(on, l->at[i].x), at[i][1] = chart_y(on, l->at[i].ms);
-    if (l->n > 1) on->canvas->lines(on->canvas, (const double(*)[2])at, l->n, &line);
+    if (l->n > 1) svg_lines(on->svg, (const double(*)[2])at, l->n, &line);
     for (int i = 0; i < l->n; i++) draw_point(on, t, l, &l->at[i]);
     if (l->ring > 0) draw_ring(on, t, l);
 }
@@ -121,7 +121,7 @@ static void move_apart(double *y, int n, double end)
 /* The names of lines right of the chart, in order of where their lines end and moved apart, with leaders. */
 static void draw_labels(const chart *on, const line_chart *t)
 {
-    canvas *c = on->canvas;
+    FILE *svg = on->svg;
     label labels[MOST_LINES];
     double y[MOST_LINES], x = WIDTH - RIGHT;
     for (int i = 0; i < t->n; i++) {
@@ -134,17 +134,17 @@ static void draw_labels(const chart *on, const line_chart *t)
     for (int i = 0; i < t->n; i++) {
         const look leader = {.line = labels[i].of->ink, .width = 1.3};
         const double to = labels[i].end;
-        c->lines(c, (const double[3][2]){{labels[i].x + 4, to}, {x + 4, to}, {x + 16, y[i]}}, 3, &leader);
-        c->text(c, x + 20, y[i] + 4, (text_style){12, TEXT_START, 0, chart_ink(1)}, labels[i].of->name);
+        svg_lines(svg, (const double[3][2]){{labels[i].x + 4, to}, {x + 4, to}, {x + 16, y[i]}}, 3, &leader);
+        svg_text(svg, x + 20, y[i] + 4, (text_style){12, TEXT_START, 0, chart_ink(1)}, labels[i].of->name);
     }
 }
 
-static void draw(canvas *c, const void *context)
+static void draw(FILE *svg, const void *context)
 {
     const line_chart *t = context;
     chart frame = t->chart;
-    frame.canvas = c;
-    if (t->shows_title) c->text(c, LEFT, 30, (text_style){15, TEXT_START, 0, chart_ink(1)}, t->title);
+    frame.svg = svg;
+    if (t->shows_title) svg_text(svg, LEFT, 30, (text_style){15, TEXT_START, 0, chart_ink(1)}, t->title);
     chart_frame(&frame);
     for (int i = 0; i < t->n; i++) draw_line(&frame, t, &t->line[i]);
     draw_labels(&frame, t);

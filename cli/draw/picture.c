@@ -91,6 +91,22 @@ static int picture_add(picture *p, picture_rect r)
     return CLI_GOOD;
 }
 
+int picture_alike(const picture_rect *a, const picture_rect *b) { return a->level == b->level && a->value == b->value; }
+
+static int by_look(const void *a, const void *b)
+{
+    const picture_rect *x = a, *y = b;
+    if (x->level != y->level) return x->level > y->level ? -1 : 1;
+    if (x->value < y->value || x->value > y->value) return x->value < y->value ? -1 : 1;
+    if (x->query != y->query) return x->query < y->query ? -1 : 1;
+    return (x->key > y->key) - (x->key < y->key);
+}
+
+static void sort_rects(picture *p, int (*order)(const void *, const void *))
+{
+    if (p->n_rects) qsort(p->rects, (size_t)p->n_rects, sizeof *p->rects, order);
+}
+
 /* ---- cells to rectangles ---- */
 
 /* What a cell looks like: level and step, 0 for nothing. */
@@ -136,6 +152,7 @@ int picture_from_cells(picture *p, const float *value, const hga_id *level, int 
                                               cell_start(c + width, p->n_keys, p->columns) - key, this / (steps + 1),
                                               (float)(this % (steps + 1)) / (float)steps}));
         }
+    sort_rects(p, by_look);
 done:
     free(look);
     return status;
@@ -177,14 +194,6 @@ static hga_status draw_patch(const hga_patch *patch, void *context)
     if (!d->out->exact && !d->status) d->status = draw_in_cells(d, &r);
     if (!d->sweeps) d->out->level_pairs[level] += area;
     return d->status ? hga_fail(HGA_ENOMEM, "no memory for the picture") : HGA_OK;
-}
-
-static int by_level(const void *a, const void *b)
-{
-    const picture_rect *x = a, *y = b;
-    if (x->level != y->level) return x->level > y->level ? -1 : 1;
-    if (x->query != y->query) return x->query < y->query ? -1 : 1;
-    return (x->key > y->key) - (x->key < y->key);
 }
 
 /* ---- pairs covered twice count once: a sweep over query rows with the rectangles that are open there ---- */
@@ -310,9 +319,9 @@ int picture_pattern(const hga_program *p, const hga_graph *g, hga_id max_rows, h
     hga_status st = hga_program_pattern(p, g, draw_patch, &d);
     TRY(d.status);
     TRY(complain_of(st, CLI_DATA, "the pattern"));
-    if (d.sweeps && out->n_rects) qsort(out->rects, (size_t)out->n_rects, sizeof *out->rects, by_query);
+    if (d.sweeps) sort_rects(out, by_query);
     for (hga_id l = 0; l < out->n_levels && d.sweeps; l++) TRY(sweep(&d, l, &out->level_pairs[l]));
-    if (out->exact && out->n_rects) qsort(out->rects, (size_t)out->n_rects, sizeof *out->rects, by_level);
+    if (out->exact) sort_rects(out, by_look);
     if (!out->exact) TRY(finish_cells(&d));
 done:
     for (hga_id l = 0; d.of_level && l < out->n_levels; l++) free(d.of_level[l]);

@@ -23,7 +23,7 @@ typedef struct picture {
     hga_id n_queries, n_keys, n_levels;
     hga_id rows, columns;
     int exact;
-    picture_rect *rects;
+    picture_rect *rects; /* those that look alike one after the other, coarse levels first */
     int64_t n_rects, room;
     /* of a pattern */
     double *level_pairs; /* [n_levels]: pairs covered at that level, each once */
@@ -55,6 +55,9 @@ int picture_weights(const hga_program *p, const hga_graph *g, const picture_tens
 int picture_overlaps(const picture *p, unsigned char **mark);
 /* Levels up to the highest that covers something: what the colours are spread over. */
 hga_id picture_levels(const picture *p);
+
+/* Are two rectangles of one level and value? */
+int picture_alike(const picture_rect *a, const picture_rect *b);
 
 void picture_clear(picture *p);
 

@@ -63,17 +63,17 @@ static int shows_words(const picture *p, const layout *l, const plot_words *w)
 }
 
 /* The words of all query tokens beside the plot, and of all key tokens below it, upwards. */
-static void draw_words(canvas *c, const layout *l, const picture *p, const plot_words *w)
+static void draw_words(FILE *svg, const layout *l, const picture *p, const plot_words *w)
 {
     char text[80];
     double size = fmin(12, l->cell_width - 1);
     text_style beside = {size, TEXT_END, 0, chart_ink(0.85)}, below = {size, TEXT_END, 1, chart_ink(0.85)};
     for (hga_id i = 0; i < p->n_queries; i++)
-        c->text(c, l->left - 6, l->top + (i + 0.5) * l->cell_height + size * 0.35, beside,
-                html_short(w->query[i], WORD_CHARACTERS, text));
+        svg_text(svg, l->left - 6, l->top + (i + 0.5) * l->cell_height + size * 0.35, beside,
+                 html_short(w->query[i], WORD_CHARACTERS, text));
     for (hga_id i = 0; i < p->n_keys; i++)
-        c->text(c, l->left + (i + 0.5) * l->cell_width + size * 0.35, l->top + l->plot_height + 6, below,
-                html_short(w->key[i], WORD_CHARACTERS, text));
+        svg_text(svg, l->left + (i + 0.5) * l->cell_width + size * 0.35, l->top + l->plot_height + 6, below,
+                 html_short(w->key[i], WORD_CHARACTERS, text));
 }
 
 /* an axis of n tokens in cells: ticks at whole numbers of them, in the middle of a token's cell where it has one */
@@ -90,10 +90,10 @@ static chart_axis axis_of_tokens(const char *title, hga_id n, hga_id cells, doub
 }
 
 /* The frame, with words of tokens on its axes where there is room for them, else with ticks. */
-static void draw_axes(canvas *c, const layout *l, const picture *p, const plot_words *w)
+static void draw_axes(FILE *svg, const layout *l, const picture *p, const plot_words *w)
 {
     chart frame = {
-        .canvas = c, .left = l->left, .top = l->top, .width = l->plot_width, .height = l->plot_height, .downwards = 1};
+        .svg = svg, .left = l->left, .top = l->top, .width = l->plot_width, .height = l->plot_height, .downwards = 1};
     int named = shows_words(p, l, w);
     if (!named) {
         frame.x = axis_of_tokens("key token", p->n_keys, p->columns, l->cell_width, p->exact,
@@ -102,7 +102,7 @@ static void draw_axes(canvas *c, const layout *l, const picture *p, const plot_w
                                  (int)fmin(l->plot_height / 45 + 1, MAX_TICKS - 1));
     }
     chart_frame(&frame);
-    if (named) draw_words(c, l, p, w);
+    if (named) draw_words(svg, l, p, w);
 }
 
 /* ---- data ---- */
@@ -118,7 +118,7 @@ static look look_of(const picture *p, const picture_rect *r, int edged)
 }
 
 /* Beside the plot: the rows in which some pair is seen more than once. */
-static void draw_overlaps(canvas *c, const layout *l, const picture *p)
+static void draw_overlaps(FILE *svg, const layout *l, const picture *p)
 {
     const look dark = {.fill = chart_ink(0.9), .name = "twice"};
     unsigned char *mark = NULL;
@@ -126,13 +126,14 @@ static void draw_overlaps(canvas *c, const layout *l, const picture *p)
     for (hga_id y = 0, end; y < p->rows; y = end + 1) {
         for (end = y; end < p->rows && memchr(mark + (int64_t)end * p->columns, 1, (size_t)p->columns); end++) continue;
         if (end > y)
-            c->rect(c, l->left + l->plot_width + 5, l->top + y * l->cell_height, 4, (end - y) * l->cell_height, &dark);
+            svg_rect(svg, l->left + l->plot_width + 5, l->top + y * l->cell_height, 4, (end - y) * l->cell_height,
+                     &dark);
     }
     free(mark);
 }
 
 /* Runs of tokens of one kind from `first` on, beside an axis. */
-static void draw_kinds(canvas *c, const layout *l, const plot_kinds *k, hga_id first, hga_id n, hga_id cells, int down)
+static void draw_kinds(FILE *svg, const layout *l, const plot_kinds *k, hga_id first, hga_id n, hga_id cells, int down)
 {
     enum { BESIDE = 5, WIDE = 4 };
     const int32_t *of = k->of.of + first;
@@ -143,19 +144,19 @@ static void draw_kinds(canvas *c, const layout *l, const plot_kinds *k, hga_id f
         const double from = along(i, n, cells, cell), length = along(end, n, cells, cell) - from;
         const look shown = {.fill = {PAINT_COLOUR, kind_colour(of[i]), 1}, .name = "kind"};
         if (down)
-            c->rect(c, l->left - BESIDE, l->top + from, WIDE, length, &shown);
+            svg_rect(svg, l->left - BESIDE, l->top + from, WIDE, length, &shown);
         else
-            c->rect(c, l->left + from, l->top - BESIDE, length, WIDE, &shown);
+            svg_rect(svg, l->left + from, l->top - BESIDE, length, WIDE, &shown);
     }
 }
 
-/* The rectangles of the picture, each on paper of its own where they are exact. */
-static void draw_data(canvas *c, const layout *l, const picture *p)
+/* The rectangles of the picture, those of one look as one element. */
+static void draw_data(FILE *svg, const layout *l, const picture *p)
 {
     int edged = p->exact && !p->is_weights && l->cell_width >= 5 && l->cell_height >= 5;
     const look darkest = colour(weight_colour(0), 1);
-    c->group(c, 1);
-    if (p->is_weights) c->rect(c, l->left, l->top, l->plot_width, l->plot_height, &darkest);
+    svg_group(svg, 1);
+    if (p->is_weights) svg_rect(svg, l->left, l->top, l->plot_width, l->plot_height, &darkest);
     for (int64_t i = 0; i < p->n_rects; i++) {
         const picture_rect *r = &p->rects[i];
         const look shown = look_of(p, r, edged);
@@ -163,30 +164,31 @@ static void draw_data(canvas *c, const layout *l, const picture *p)
                y = along(r->query, p->n_queries, p->rows, l->cell_height);
         double right = along(r->key + r->n_keys, p->n_keys, p->columns, l->cell_width),
                bottom = along(r->query + r->n_queries, p->n_queries, p->rows, l->cell_height);
-        if (p->exact && !p->is_weights) c->rect(c, l->left + x, l->top + y, right - x, bottom - y, &chart_page);
-        c->rect(c, l->left + x, l->top + y, right - x, bottom - y, &shown);
+        if (i == 0 || !picture_alike(r, r - 1)) svg_begin_boxes(svg, &shown);
+        svg_box(svg, l->left + x, l->top + y, l->left + right, l->top + bottom);
+        if (i + 1 == p->n_rects || !picture_alike(r, r + 1)) svg_end_boxes(svg);
     }
-    c->group(c, 0);
+    svg_group(svg, 0);
 }
 
 /* ---- legend ---- */
 
 typedef struct legend {
-    canvas *c;
+    FILE *svg;
     double x, y;
 } legend;
 
 static void heading(legend *g, const char *text)
 {
-    g->c->text(g->c, g->x, g->y + 11, chart_text(TEXT_START), text);
+    svg_text(g->svg, g->x, g->y + 11, chart_text(TEXT_START), text);
     g->y += 22;
 }
 
 /* Its sample a square, and what it stands for. */
 static void entry(legend *g, look sample, const char *text)
 {
-    g->c->rect(g->c, g->x, g->y, 16, 14, &sample);
-    g->c->text(g->c, g->x + 24, g->y + 11, chart_text(TEXT_START), text);
+    svg_rect(g->svg, g->x, g->y, 16, 14, &sample);
+    svg_text(g->svg, g->x + 24, g->y + 11, chart_text(TEXT_START), text);
     g->y += 22;
 }
 
@@ -243,11 +245,11 @@ static void draw_weight_ramp(legend *g, const picture *p)
     heading(g, p->exact ? "weight" : "weight of a cell");
     for (int i = 0; i < STEPS; i++) {
         const look shade = colour(weight_colour(1 - (i + 0.5) / STEPS), 1);
-        g->c->rect(g->c, g->x, g->y + i * STEP, 18, STEP, &shade);
+        svg_rect(g->svg, g->x, g->y + i * STEP, 18, STEP, &shade);
     }
     for (int i = 0; i <= p->decades; i++) {
         snprintf(text, sizeof text, i == p->decades ? "%.2g and less" : "%.2g", p->largest * pow(10, -i));
-        g->c->text(g->c, g->x + 26, g->y + (double)i * STEPS * STEP / p->decades + 4, chart_text(TEXT_START), text);
+        svg_text(g->svg, g->x + 26, g->y + (double)i * STEPS * STEP / p->decades + 4, chart_text(TEXT_START), text);
     }
     g->y += STEPS * STEP + 22;
 }
@@ -261,9 +263,9 @@ static void list_kinds(legend *g, const hga_kinds *kinds)
 }
 
 /* What colours mean: weights, or levels and how much of a cell is covered; and the kinds of tokens. */
-static void draw_legend(canvas *c, const layout *l, const picture *p, const hga_kinds *kinds)
+static void draw_legend(FILE *svg, const layout *l, const picture *p, const hga_kinds *kinds)
 {
-    legend g = {c, l->left + l->plot_width + 26, l->top};
+    legend g = {svg, l->left + l->plot_width + 26, l->top};
     if (p->is_weights) {
         draw_weight_ramp(&g, p);
     } else {
@@ -276,7 +278,7 @@ static void draw_legend(canvas *c, const layout *l, const picture *p, const hga_
 /* ---- everything ---- */
 
 /* The title, and below it how many tokens there are and how many a cell has. */
-static void draw_title(canvas *c, const layout *l, const picture *p, const char *title)
+static void draw_title(FILE *svg, const layout *l, const picture *p, const char *title)
 {
     char text[160];
     int used = p->n_queries == p->n_keys
@@ -287,21 +289,21 @@ static void draw_title(canvas *c, const layout *l, const picture *p, const char 
         snprintf(text + used, sizeof text - (size_t)used, "; a cell is %.4g x %.4g of them, everything counted", query,
                  key);
     }
-    c->text(c, l->left, 28, (text_style){17, TEXT_START, 0, chart_ink(1)}, title);
-    c->text(c, l->left, 50, chart_text(TEXT_START), text);
+    svg_text(svg, l->left, 28, (text_style){17, TEXT_START, 0, chart_ink(1)}, title);
+    svg_text(svg, l->left, 50, chart_text(TEXT_START), text);
 }
 
-static void draw(canvas *c, const void *context)
+static void draw(FILE *svg, const void *context)
 {
     const plot *p = context;
-    draw_title(c, &p->layout, p->picture, p->title);
-    draw_data(c, &p->layout, p->picture);
-    draw_axes(c, &p->layout, p->picture, &p->words);
-    draw_overlaps(c, &p->layout, p->picture);
-    draw_legend(c, &p->layout, p->picture, &p->kinds.of);
+    draw_title(svg, &p->layout, p->picture, p->title);
+    draw_data(svg, &p->layout, p->picture);
+    draw_axes(svg, &p->layout, p->picture, &p->words);
+    draw_overlaps(svg, &p->layout, p->picture);
+    draw_legend(svg, &p->layout, p->picture, &p->kinds.of);
     if (!p->kinds.of.n) return;
-    draw_kinds(c, &p->layout, &p->kinds, p->kinds.query_first, p->picture->n_queries, p->picture->rows, 1);
-    draw_kinds(c, &p->layout, &p->kinds, p->kinds.key_first, p->picture->n_keys, p->picture->columns, 0);
+    draw_kinds(svg, &p->layout, &p->kinds, p->kinds.query_first, p->picture->n_queries, p->picture->rows, 1);
+    draw_kinds(svg, &p->layout, &p->kinds, p->kinds.key_first, p->picture->n_keys, p->picture->columns, 0);
 }
 
 drawing plot_drawing(plot *p)

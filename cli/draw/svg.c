@@ -1,4 +1,4 @@
-/* svg.c: a canvas that writes SVG, which changes to dark colours where its reader prefers them. */
+/* svg.c: SVG that changes to dark colours where its reader prefers them. */
 #include <stdio.h>
 #include <string.h>
 
@@ -6,11 +6,6 @@
 #include "drawing.h"
 #include "html.h"
 #include "outfile.h"
-
-typedef struct svg {
-    canvas canvas;
-    FILE *file;
-} svg;
 
 /* at most two decimals, none where they are zero */
 static void put_number(FILE *file, double value)
@@ -36,9 +31,8 @@ static void quoted(FILE *file, const char *name, const char *value)
     fputc('"', file);
 }
 
-static void group(canvas *c, int begin)
+void svg_group(FILE *file, int begin)
 {
-    FILE *file = ((svg *)c)->file;
     fputs(begin ? "<g class=\"data\" shape-rendering=\"crispEdges\">\n" : "</g>\n", file);
 }
 
@@ -72,27 +66,24 @@ static void put_end(FILE *file, const look *l, const char *element)
     fprintf(file, "</title></%s>\n", element);
 }
 
-static void rect(canvas *c, double x, double y, double w, double h, const look *l)
+void svg_rect(FILE *file, double x, double y, double w, double h, const look *l)
 {
-    FILE *file = ((svg *)c)->file;
     fputs("<rect", file);
     number(file, "x", x), number(file, "y", y), number(file, "width", w), number(file, "height", h);
     put_look(file, l);
     put_end(file, l, "rect");
 }
 
-static void circle(canvas *c, double x, double y, double radius, const look *l)
+void svg_circle(FILE *file, double x, double y, double radius, const look *l)
 {
-    FILE *file = ((svg *)c)->file;
     fputs("<circle", file);
     number(file, "cx", x), number(file, "cy", y), number(file, "r", radius);
     put_look(file, l);
     put_end(file, l, "circle");
 }
 
-static void lines(canvas *c, const double (*at)[2], int n, const look *l)
+void svg_lines(FILE *file, const double (*at)[2], int n, const look *l)
 {
-    FILE *file = ((svg *)c)->file;
     fputs("<polyline points=\"", file);
     for (int i = 0; i < n; i++) {
         if (i) fputc(' ', file);
@@ -105,10 +96,28 @@ static void lines(canvas *c, const double (*at)[2], int n, const look *l)
     put_end(file, l, "polyline");
 }
 
-static void text(canvas *c, double x, double y, text_style s, const char *content)
+void svg_begin_boxes(FILE *file, const look *l)
+{
+    fputs("<path", file);
+    put_look(file, l);
+    fputs(" d=\"", file);
+}
+
+void svg_box(FILE *file, double left, double top, double right, double bottom)
+{
+    const double at[] = {left, top, right, bottom, left};
+    for (int i = 0; i < 5; i++) {
+        fputc("M HVH"[i], file);
+        put_number(file, at[i]);
+    }
+    fputc('z', file);
+}
+
+void svg_end_boxes(FILE *file) { fputs("\"/>\n", file); }
+
+void svg_text(FILE *file, double x, double y, text_style s, const char *content)
 {
     static const char *const anchors[] = {"start", "middle", "end"};
-    FILE *file = ((svg *)c)->file;
     fputs("<text", file);
     number(file, "x", x), number(file, "y", y), number(file, "font-size", s.size);
     put_look(file, &(look){.fill = s.paint});
@@ -145,25 +154,29 @@ static const char style[] =
 /* name NULL: a document of its own, with its size, style and page */
 static void put_element(FILE *file, const drawing *d, const char *name)
 {
-    svg s = {{group, rect, circle, lines, text}, file};
     put_open(file, d, name);
     if (!name) {
         fputs(style, file);
-        rect(&s.canvas, 0, 0, d->width, d->height, &(look){.fill = {PAINT_PAGE, 0, 1}});
+        svg_rect(file, 0, 0, d->width, d->height, &(look){.fill = {PAINT_PAGE, 0, 1}});
     }
-    d->draw(&s.canvas, d->context);
+    d->draw(file, d->context);
     fputs("</svg>\n", file);
 }
 
 void drawing_put(FILE *file, const drawing *d, const char *name) { put_element(file, d, name); }
+
+void svg_put(FILE *file, const void *d)
+{
+    fputs("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n", file);
+    put_element(file, d, NULL);
+}
 
 int svg_write(const drawing *d, const char *path)
 {
     outfile out = {0};
     int status = CLI_GOOD;
     TRY(outfile_open(path, &out));
-    fputs("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n", out.file);
-    put_element(out.file, d, NULL);
+    svg_put(out.file, d);
     TRY(outfile_keep(&out));
 done:
     outfile_drop(&out);

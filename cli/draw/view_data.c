@@ -259,7 +259,7 @@ static void put_title(FILE *file, const void *context)
 }
 
 /* All that the page is given, as one JSON object. */
-static void put_data(FILE *file, const void *context)
+void view_data_put(FILE *file, const void *context)
 {
     const view_source *v = context;
     const hga_nodes nodes = hga_graph_nodes(v->graph), *n = &nodes;
@@ -285,10 +285,8 @@ static void put_data(FILE *file, const void *context)
     fputs("}", file);
 }
 
-static const html_mark marks[] = {{"title", put_title}, {"graph", put_data}, {0}};
+static const html_mark marks[] = {{"title", put_title}, {"graph", view_data_put}, {0}};
 
-void view_data_put(FILE *file, const view_source *source) { put_data(file, source); }
-
-void view_page_put(FILE *file, const view_source *source) { html_fill(file, view_page, marks, source); }
+void view_page_put(FILE *file, const void *source) { html_fill(file, view_page, marks, source); }
 
 const char *view_template(void) { return view_page; }

@@ -13,7 +13,7 @@ enum { VIEW_MOST_EXPLICIT = 200000 };
 /* What each query token's edges weigh, heads first_head .. first_head + heads - 1. */
 typedef struct view_weights {
     hga_id heads, first_head;
-    int64_t n, room;
+    int64_t n;
     int64_t *count;                        /* [n_queries] edges of each query token, in turn */
     int64_t *stage, *destination, *source; /* [n] */
     float *value;                          /* [n][heads] */
@@ -28,9 +28,9 @@ typedef struct view_source {
     const view_weights *weights; /* NULL without */
 } view_source;
 
-/* The page; its data alone, a JSON object that may stand inside <script>. */
-void view_page_put(FILE *file, const view_source *source);
-void view_data_put(FILE *file, const view_source *source);
+/* Of a view_source the page; its data alone, a JSON object that may stand inside <script>. */
+void view_page_put(FILE *file, const void *source);
+void view_data_put(FILE *file, const void *source);
 /* The page with {{title}} and {{graph}} where they go. */
 const char *view_template(void);
 
