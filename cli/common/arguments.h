@@ -32,48 +32,26 @@ typedef struct option_value {
 } option_value;
 
 #define MEMBER_OF(input, member, type) (offsetof(input, member) + 0 * sizeof(1 ? &((input *)0)->member : (type *)0))
-#define TEXT(input, member)                                               \
-    {                                                                     \
-        .kind = OPTION_TEXT, .at = MEMBER_OF(input, member, const char *) \
+#define VALUE(...)  \
+    {               \
+        __VA_ARGS__ \
     }
-#define FLAG(input, member)                                      \
-    {                                                            \
-        .kind = OPTION_FLAG, .at = MEMBER_OF(input, member, int) \
-    }
-#define ID(input, member, lo, hi)                                                          \
-    {                                                                                      \
-        .kind = OPTION_ID, .at = MEMBER_OF(input, member, hga_id), .least = lo, .most = hi \
-    }
-#define WHOLE(input, member, lo, hi)                                                           \
-    {                                                                                          \
-        .kind = OPTION_WHOLE, .at = MEMBER_OF(input, member, int64_t), .least = lo, .most = hi \
-    }
-#define ID_SAID(input, member, lo, hi, flag)                                                                         \
-    {                                                                                                                \
-        .kind = OPTION_ID, .at = MEMBER_OF(input, member, hga_id), .said = MEMBER_OF(input, flag, int), .least = lo, \
-        .most = hi                                                                                                   \
-    }
-#define WHOLE_SAID(input, member, lo, hi, flag)                                                             \
-    {                                                                                                       \
-        .kind = OPTION_WHOLE, .at = MEMBER_OF(input, member, int64_t), .said = MEMBER_OF(input, flag, int), \
-        .least = lo, .most = hi                                                                             \
-    }
-#define ABOVE_0(input, member)                                         \
-    {                                                                  \
-        .kind = OPTION_ABOVE_0, .at = MEMBER_OF(input, member, double) \
-    }
-#define CHOICE(input, member, choices)                                         \
-    {                                                                          \
-        .kind = OPTION_CHOICE, .at = offsetof(input, member), .words = choices \
-    }
-#define CHOICE_SAID(input, member, choices, flag)                                                                   \
-    {                                                                                                               \
-        .kind = OPTION_CHOICE, .at = offsetof(input, member), .said = MEMBER_OF(input, flag, int), .words = choices \
-    }
-#define READ(function)                        \
-    {                                         \
-        .kind = OPTION_READ, .read = function \
-    }
+#define SAID(input, flag)           .said = MEMBER_OF(input, flag, int)
+#define TEXT(input, member)         VALUE(OPTION_TEXT, .at = MEMBER_OF(input, member, const char *))
+#define FLAG(input, member)         VALUE(OPTION_FLAG, .at = MEMBER_OF(input, member, int))
+#define ABOVE_0(input, member)      VALUE(OPTION_ABOVE_0, .at = MEMBER_OF(input, member, double))
+#define READ(function)              VALUE(OPTION_READ, .read = function)
+#define CHOICE(input, member, list) VALUE(OPTION_CHOICE, .at = offsetof(input, member), .words = list)
+#define ID(input, member, lo, hi)   VALUE(OPTION_ID, .at = MEMBER_OF(input, member, hga_id), .least = lo, .most = hi)
+#define WHOLE(input, member, lo, hi) \
+    VALUE(OPTION_WHOLE, .at = MEMBER_OF(input, member, int64_t), .least = lo, .most = hi)
+/* The same of members that another one says were typed. */
+#define CHOICE_SAID(input, member, list, flag) \
+    VALUE(OPTION_CHOICE, .at = offsetof(input, member), SAID(input, flag), .words = list)
+#define ID_SAID(input, member, lo, hi, flag) \
+    VALUE(OPTION_ID, .at = MEMBER_OF(input, member, hga_id), SAID(input, flag), .least = lo, .most = hi)
+#define WHOLE_SAID(input, member, lo, hi, flag) \
+    VALUE(OPTION_WHOLE, .at = MEMBER_OF(input, member, int64_t), SAID(input, flag), .least = lo, .most = hi)
 
 typedef struct option_row {
     const char *name; /* "tokens,n", with the letter that is short for it; ",o", a letter alone; NULL ends a list */
