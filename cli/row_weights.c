@@ -70,9 +70,10 @@ static hga_status add_edge(const hga_weight *w, void *context)
 int row_weights(const graph_file *f, const row_tensors *t, hga_id token, row_edge_list *out)
 {
     edge_list l = {.out = out};
+    const int64_t before = out->n;
     out->heads = t->heads;
     for (l.head = 0; l.head < out->heads; l.head++) {
-        l.at = 0;
+        l.at = before;
         MUST(complain_of(hga_program_weights(&t->m.program, f->graph, &t->io.shape, &t->io.io, token, t->first + l.head,
                                              add_edge, &l, NULL),
                          CLI_DATA, t->path));

@@ -44,7 +44,7 @@ typedef struct row_edge_list {
 /* One more, without weights yet. */
 hga_status row_edge_add(row_edge_list *l, const hga_seen *seen);
 
-/* Those of a query token. Weights of coarse sources are the whole node's. */
+/* Those of a query token, behind what the list has. Weights of coarse sources are the whole node's. */
 int row_weights(const graph_file *f, const row_tensors *t, hga_id token, row_edge_list *out);
 
 #endif

@@ -23,50 +23,29 @@ static hga_status count_edge(const hga_seen *seen, void *context)
     return HGA_OK;
 }
 
-/* Room for all edges and the weights of their heads. Counting is quick, weighing is not: nobody should wait to hear
-   that it was too much. */
-static int make_room(const graph_file *f, const char *path, hga_id n_queries, view_weights *w)
+/* Counting is quick, weighing is not: nobody should wait to hear that it was too much. */
+static int check_size(const graph_file *f, const char *path, hga_id n_queries, hga_id heads)
 {
     int64_t n = 0;
     for (hga_id token = 0; token < n_queries; token++)
         MUST(complain_of(hga_program_row(&f->program, f->graph, token, count_edge, &n), CLI_DATA, path));
-    if (n * w->heads > MOST_WEIGHTS)
-        return complain(CLI_USAGE,
-                        "--query: %lld edges of %d tokens in %d head%s are more than the %d weights of a page%s",
-                        (long long)n, n_queries, w->heads, w->heads == 1 ? "" : "s", MOST_WEIGHTS,
-                        n <= MOST_WEIGHTS ? "; --head H takes one head" : "");
-    MUST(take(n_queries, sizeof *w->count, &w->count));
-    MUST(take(n, sizeof *w->stage, &w->stage));
-    MUST(take(n, sizeof *w->destination, &w->destination));
-    MUST(take(n, sizeof *w->source, &w->source));
-    return take(n * w->heads, sizeof *w->value, &w->value);
+    if (n * heads <= MOST_WEIGHTS) return CLI_GOOD;
+    return complain(CLI_USAGE, "--query: %lld edges of %d tokens in %d head%s are more than the %d weights of a page%s",
+                    (long long)n, n_queries, heads, heads == 1 ? "" : "s", MOST_WEIGHTS,
+                    n <= MOST_WEIGHTS ? "; --head H takes one head" : "");
 }
 
-/* Heads from l's head `first` on. */
-static void add_token(const row_edge_list *l, hga_id token, hga_id first, view_weights *w)
-{
-    for (int64_t i = 0; i < l->n; i++, w->n++) {
-        w->stage[w->n] = l->seen[i].stage;
-        w->destination[w->n] = l->seen[i].destination;
-        w->source[w->n] = l->seen[i].source;
-        for (hga_id h = 0; h < w->heads; h++)
-            w->value[w->n * w->heads + h] = (float)l->weight[i * l->heads + first + h];
-    }
-    w->count[token] = l->n;
-}
-
-/* The edges of all query tokens with their weights, telling how far it is. */
-static int weigh_tokens(const graph_file *f, const row_tensors *t, hga_id n_queries, view_weights *w)
+/* The edges of all query tokens with their weights, and how many each has, telling how far it is. */
+static int weigh_tokens(const graph_file *f, const row_tensors *t, hga_id n_queries, row_edge_list *edges,
+                        hga_id *count)
 {
     progress bar = progress_start("weighing");
     int status = CLI_GOOD;
     for (hga_id token = 0; token < n_queries && !status; token++) {
-        row_edge_list l = {0};
+        const int64_t before = edges->n;
         progress_show((double)token / n_queries, &bar);
-        status = row_weights(f, t, token, &l);
-        if (status == CLI_GOOD) add_token(&l, token, w->first_head - t->first, w);
-        free(l.seen);
-        free(l.weight);
+        status = row_weights(f, t, token, edges);
+        count[token] = (hga_id)(edges->n - before);
     }
     progress_end(&bar);
     return status;
@@ -74,35 +53,26 @@ static int weigh_tokens(const graph_file *f, const row_tensors *t, hga_id n_quer
 
 /* One head's weights, or all heads', once it is known that there are not too many for a page. */
 static int view_weigh(const weighing *by, const graph_file *f, const char *path, hga_id head, int quiet,
-                      view_weights *out)
+                      row_edge_list *edges, view_weights *out)
 {
     row_tensors t = {0};
+    hga_id *count = NULL;
     hga_id n_queries = hga_graph_nodes(f->graph).n_queries;
     int status = CLI_GOOD;
-    *out = (view_weights){0};
     if (!f->text) return complain(CLI_DATA, "--query: %s has no program: %s", path, f->lacks);
     TRY(row_tensors_read(by, f, path, &t));
     if (!quiet) tensor_file_say(&t.io.query);
     if (head >= t.io.shape.n_heads)
         TRY(complain(CLI_USAGE, "--head: %d, but %s has heads 0 .. %d", head, by->tensors.query,
                      t.io.shape.n_heads - 1));
-    out->first_head = head < 0 ? t.first : head;
-    out->heads = head < 0 ? t.heads : 1;
-    TRY(make_room(f, path, n_queries, out));
-    TRY(weigh_tokens(f, &t, n_queries, out));
+    if (head >= 0) t.first = head, t.heads = 1;
+    TRY(check_size(f, path, n_queries, t.heads));
+    TRY(take(n_queries, sizeof *count, &count));
+    status = weigh_tokens(f, &t, n_queries, edges, count);
+    *out = (view_weights){t.heads, t.first, edges->n, count, edges->seen, edges->weight};
 done:
     row_tensors_clear(&t);
     return status;
-}
-
-static void view_weights_clear(view_weights *w)
-{
-    free(w->count);
-    free(w->stage);
-    free(w->destination);
-    free(w->source);
-    free(w->value);
-    *w = (view_weights){0};
 }
 
 typedef struct arguments {
@@ -212,6 +182,7 @@ int run_view(int argc, char **argv)
         .max_edges = VIEW_MOST_EXPLICIT,
     };
     graph_file f = {0};
+    row_edge_list edges = {0};
     view_weights weights = {0};
     int status = CLI_GOOD;
     TRY(arguments_parse(&line, argc, argv, &a));
@@ -225,12 +196,14 @@ int run_view(int argc, char **argv)
                           .max_edges = a.max_edges};
     if (a.by.tensors.query) {
         TRY(view_weigh(&a.by, &f, a.source.title, a.source.chosen.typed_head ? a.source.chosen.head : -1, a.quiet,
-                       &weights));
+                       &edges, &weights));
         source.weights = &weights;
     }
     TRY(write_page(&a, &source));
 done:
-    view_weights_clear(&weights);
+    free(edges.seen);
+    free(edges.weight);
+    free((void *)(uintptr_t)weights.count);
     graph_file_clear(&f);
     graph_argument_clear(&a.source);
     return status;

@@ -15,28 +15,18 @@ enum { MOST_BLOCKS = 500000, MOST_NAMES = 200000, PAGE_SCHEMA = 1 };
 
 /* ---- numbers ---- */
 
-static void put_ids(FILE *file, const hga_id *id, int64_t n)
+/* Ids, `stride` bytes from one to the next, behind their name; null where there are none. */
+static void put_ids(FILE *file, const char *name, const hga_id *id, size_t stride, int64_t n)
 {
-    json_series s = series_start(file);
-    for (int64_t i = 0; i < n; i++) series_add(&s, id[i]);
-    series_end(&s);
-}
-
-static void put_wide(FILE *file, const char *name, const int64_t *x, int64_t n)
-{
-    fprintf(file, ", \"%s\": ", name);
-    json_series s = series_start(file);
-    for (int64_t i = 0; i < n; i++) series_add(&s, x[i]);
-    series_end(&s);
-}
-
-static void put_order(FILE *file, const char *name, const hga_id *order, hga_id n)
-{
-    fprintf(file, ", \"%s\": ", name);
-    if (order)
-        put_ids(file, order, n);
-    else
+    fputs(name, file);
+    if (!id) {
         fputs("null", file);
+        return;
+    }
+    json_series s = series_start(file);
+    for (int64_t i = 0; i < n; i++)
+        series_add(&s, *(const hga_id *)(const void *)((const char *)id + (size_t)i * stride));
+    series_end(&s);
 }
 
 /* Floats with as many digits as they need to be told apart. */
@@ -96,9 +86,8 @@ static void put_explicit(FILE *file, const hga_relation *r, hga_id n)
     json_series s = series_start(file);
     for (hga_id i = 0; i < n; i++) series_add(&s, r->ptr[i + 1] - r->ptr[i]);
     series_end(&s);
-    fputs(", \"src\": ", file);
-    put_ids(file, r->src, r->n_explicit);
-    if (r->type) fputs(", \"type\": ", file), put_ids(file, r->type, r->n_explicit);
+    put_ids(file, ", \"src\": ", r->src, sizeof *r->src, r->n_explicit);
+    if (r->type) put_ids(file, ", \"type\": ", r->type, sizeof *r->type, r->n_explicit);
     if (r->weight) fputs(", \"weight\": ", file), put_reals(file, r->weight, sizeof *r->weight, r->n_explicit);
     fputc('}', file);
 }
@@ -114,8 +103,8 @@ static void put_relation(FILE *file, const view_source *v, hga_id i)
     html_json_string(file, r.name);
     fprintf(file, ", \"n_edges\": %lld, \"n_blocks\": %lld, \"n_explicit\": %lld", (long long)r.n_edges,
             (long long)r.n_blocks, (long long)r.n_explicit);
-    put_order(file, "dst_order", r.dst_order, n);
-    put_order(file, "src_order", r.src_order, r.n_src_order);
+    put_ids(file, ", \"dst_order\": ", r.dst_order, sizeof *r.dst_order, n);
+    put_ids(file, ", \"src_order\": ", r.src_order, sizeof *r.src_order, r.n_src_order);
     if (with_blocks) put_blocks(file, &r);
     if (with_explicit) put_explicit(file, &r, n);
     fputc('}', file);
@@ -132,15 +121,11 @@ static void put_levels(FILE *file, const hga_nodes *n)
 static void put_tree(FILE *file, const hga_nodes *n)
 {
     hga_id first = n->level_ptr[1], above = n->n - first;
-    fputs(",\n\"span_first\": ", file);
-    put_ids(file, n->span_first + first, above);
-    fputs(", \"span_last\": ", file);
-    put_ids(file, n->span_last + first, above);
+    put_ids(file, ",\n\"span_first\": ", n->span_first + first, sizeof(hga_id), above);
+    put_ids(file, ", \"span_last\": ", n->span_last + first, sizeof(hga_id), above);
     if (!n->parent) return;
-    hga_id children = n->child_ptr[above];
-    fputs(",\n\"child_ptr\": ", file);
-    put_ids(file, n->child_ptr, above + 1);
-    put_order(file, "child_list", n->child_list, children);
+    put_ids(file, ",\n\"child_ptr\": ", n->child_ptr, sizeof(hga_id), above + 1);
+    put_ids(file, ", \"child_list\": ", n->child_list, sizeof(hga_id), n->child_ptr[above]);
 }
 
 /* The nodes that are called something, and what; of more than MOST_NAMES the first ones. */
@@ -177,8 +162,7 @@ static void put_kinds(FILE *file, const hga_graph *g)
     }
     fputs("], \"colours\": [", file);
     for (int32_t k = 0; k < kinds.n; k++) fprintf(file, k ? ", \"#%06x\"" : "\"#%06x\"", (unsigned)kind_colour(k));
-    fputs("], \"of\": ", file);
-    put_ids(file, kinds.of, hga_graph_nodes(g).n);
+    put_ids(file, "], \"of\": ", kinds.of, sizeof *kinds.of, hga_graph_nodes(g).n);
     fputs("}", file);
 }
 
@@ -237,16 +221,17 @@ static void put_program(FILE *file, const view_source *v)
 /* The edges of every query token in turn, and what each head gives them, to four digits. */
 static void put_weights(FILE *file, const view_source *v)
 {
+    static const hga_seen none;
     const view_weights *w = v->weights;
+    const hga_seen *e = w->edge ? w->edge : &none;
     fputs(",\n\"weights\": {\"heads\": [", file);
     for (hga_id h = 0; h < w->heads; h++) fprintf(file, h ? ", %d" : "%d", w->first_head + h);
-    fputs("]", file);
-    put_wide(file, "count", w->count, hga_graph_nodes(v->graph).n_queries);
-    put_wide(file, "stage", w->stage, w->n);
-    put_wide(file, "destination", w->destination, w->n);
-    put_wide(file, "source", w->source, w->n);
+    put_ids(file, "], \"count\": ", w->count, sizeof *w->count, hga_graph_nodes(v->graph).n_queries);
+    put_ids(file, ", \"stage\": ", &e->stage, sizeof *e, w->n);
+    put_ids(file, ", \"destination\": ", &e->destination, sizeof *e, w->n);
+    put_ids(file, ", \"source\": ", &e->source, sizeof *e, w->n);
     fputs(",\n\"value\": [", file);
-    for (int64_t i = 0; i < w->n * w->heads; i++) fprintf(file, i ? ",%.4g" : "%.4g", (double)w->value[i]);
+    for (int64_t i = 0; i < w->n * w->heads; i++) fprintf(file, i ? ",%.4g" : "%.4g", (double)(float)w->value[i]);
     fputs("]}", file);
 }
 

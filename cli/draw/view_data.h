@@ -5,7 +5,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "hga_program.h"
+#include "hga_inspect.h"
 
 /* Explicit edges of a relation, beyond which they are left out. */
 enum { VIEW_MOST_EXPLICIT = 200000 };
@@ -14,9 +14,9 @@ enum { VIEW_MOST_EXPLICIT = 200000 };
 typedef struct view_weights {
     hga_id heads, first_head;
     int64_t n;
-    int64_t *count;                        /* [n_queries] edges of each query token, in turn */
-    int64_t *stage, *destination, *source; /* [n] */
-    float *value;                          /* [n][heads] */
+    const hga_id *count;  /* [n_queries] edges of each query token, in turn */
+    const hga_seen *edge; /* [n] */
+    const double *value;  /* [n][heads] */
 } view_weights;
 
 typedef struct view_source {
