@@ -6,9 +6,11 @@
 #include "arguments.h"
 #include <jansson.h>
 
+enum { BENCH_JSON, BENCH_CSV, BENCH_MARKDOWN, BENCH_REPORT, BENCH_FILES };
+
 /* Paths, NULL where nobody asked; "-" is standard output, which then has no tables. */
 typedef struct bench_output {
-    const char *json, *csv, *markdown, *report;
+    const char *path[BENCH_FILES];
 } bench_output;
 
 /* --json, --csv, --markdown, --report: input is a bench_output. Nobody should wait for minutes to hear that a file has

@@ -52,23 +52,17 @@ void picture_add_area(const picture *p, const picture_rect *r, double times, dou
 /* Adds up the shares of all rectangles that meet in a cell. */
 int picture_overlaps(const picture *p, unsigned char **mark)
 {
-    float *covered = NULL;
+    double *area = NULL;
     int64_t cells = (int64_t)p->rows * p->columns;
     int status = CLI_GOOD;
     *mark = NULL;
-    TRY(take(cells, sizeof *covered, &covered));
+    TRY(take(cells, sizeof *area, &area));
     TRY(take(cells, 1, mark));
-    for (int64_t i = 0; i < p->n_rects && p->coverage.more > 0; i++) {
-        const picture_rect *r = &p->rects[i];
-        hga_id x0 = cell_of(r->key, p->n_keys, p->columns), y0 = cell_of(r->query, p->n_queries, p->rows);
-        hga_id x1 = cell_of(r->key + r->n_keys - 1, p->n_keys, p->columns),
-               y1 = cell_of(r->query + r->n_queries - 1, p->n_queries, p->rows);
-        for (hga_id y = y0; y <= y1; y++)
-            for (hga_id x = x0; x <= x1; x++) covered[(int64_t)y * p->columns + x] += r->value;
-    }
-    for (int64_t i = 0; i < cells; i++) (*mark)[i] = covered[i] > 1.001f;
+    for (int64_t i = 0; i < p->n_rects; i++) picture_add_area(p, &p->rects[i], (double)p->rects[i].value, area);
+    for (int64_t i = 0; i < cells; i++)
+        (*mark)[i] = area[i] > 1.001 * picture_cell_area(p, (hga_id)(i / p->columns), (hga_id)(i % p->columns));
 done:
-    free(covered);
+    free(area);
     return status;
 }
 
