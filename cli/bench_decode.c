@@ -125,7 +125,7 @@ static int build_choosing(const bench_place *p, hga_id tokens, bench_case *c, mo
     typed.tokens = text, typed.decodes = 1;
     MUST(model_build(&typed, NULL, chosen));
     c->graph = hga_graph_retain(chosen->graph), c->program = chosen->program;
-    return CLI_GOOD;
+    return bench_put(p, c);
 }
 
 /* The graph has room for the context, the warm-up and the tokens that are timed. */
@@ -135,13 +135,12 @@ static int build(const bench_place *p, const bench_tokens *t, bench_case *c, mod
     if (p->tokens > INT32_MAX - t->most - 1)
         return complain(CLI_USAGE, "--tokens: %d and %d more are too many", p->tokens, t->most + 1);
     if (v && v->can & HGA_NEEDS_CHOICE) return build_choosing(p, p->tokens + t->most + 1, c, chosen);
-    return bench_variant_build(p->variant, p->tokens + t->most + 1, c);
+    return bench_build(p, p->tokens + t->most + 1, c);
 }
 
 int bench_decode_run(const bench_place *p, double flat, json_t *rows)
 {
-    const char *colon = strchr(p->variant->text, ':');
-    decode_row r = {.variant = p->variant->typed.name, .parameters = colon ? colon + 1 : "", .flat = flat};
+    decode_row r = {.variant = p->variant->typed.name, .parameters = p->variant->parameters, .flat = flat};
     bench_case c = {0};
     model chosen = {0};
     bench_feeding f = {0};
@@ -151,7 +150,6 @@ int bench_decode_run(const bench_place *p, double flat, json_t *rows)
     double start = bench_seconds();
     TRY(build(p, &r.times, &c, &chosen));
     r.graph_seconds = bench_seconds() - start;
-    TRY(bench_put(p, &c));
     TRY(open_feeding(p, &c, &chosen, &f, &r));
     TRY(bench_bind(p, &c, &files));
     f.io = c.io, f.io.type_scale.data = c.type_scale, f.io.type_scale.rows = c.n_type_scale;

@@ -163,8 +163,7 @@ static int rate_of(const rank_case *c, double *edge_seconds)
     const bench_place *p = c->place;
     bench_case few = {0};
     int status = CLI_GOOD;
-    TRY(bench_variant_build(p->variant, p->tokens < RATE_TOKENS ? p->tokens : RATE_TOKENS, &few));
-    TRY(bench_put(p, &few));
+    TRY(bench_build(p, p->tokens < RATE_TOKENS ? p->tokens : RATE_TOKENS, &few));
     model m = {.graph = few.graph, .program = few.program, .title = (char *)(uintptr_t)p->variant->text};
     TRY(ranks_rate(&m, &p->shape, &p->options, edge_seconds));
 done:
@@ -204,12 +203,6 @@ static json_t *row_of(const rank_case *c, const bench_link *link, const rank_wor
                                       link->latency_us, "gbits", link->gbits));
 }
 
-static int open_case(rank_case *c)
-{
-    MUST(bench_variant_build(c->place->variant, c->place->tokens, &c->made));
-    return bench_put(c->place, &c->made);
-}
-
 static void close_case(rank_case *c)
 {
     rank_rows_clear(&c->rows);
@@ -225,7 +218,7 @@ int bench_ranks_run(const bench_place *p, const bench_link *link, json_t *rows)
     rank_work work = {0};
     int status = CLI_GOOD;
     counted_wire_open(world_exchange(), &c.exchange);
-    TRY(world_agree(open_case(&c)));
+    TRY(world_agree(bench_build(p, p->tokens, &c.made)));
     TRY(open_plan(&c));
     TRY(world_agree(open_tensors(&c)));
     TRY(measure(&c, &is));

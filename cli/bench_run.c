@@ -32,6 +32,8 @@ static void write_text(bench_variant *v)
     size_t used = (size_t)snprintf(v->text, sizeof v->text, "%s", v->typed.name);
     for (int i = 0; i < v->typed.n && used < sizeof v->text; i++)
         used += (size_t)snprintf(v->text + used, sizeof v->text - used, ":%s", v->typed.setting[i]);
+    const char *colon = strchr(v->text, ':');
+    v->parameters = colon ? colon + 1 : "";
 }
 
 /* The same with blanks, as the measuring library has it. */
@@ -108,9 +110,8 @@ static int build_typed(const bench_variant *v, hga_id tokens, bench_case *out)
 }
 
 /* Each head for itself, by the numbers that it attends with. */
-static int build_routed(const bench_variant *v, hga_id tokens, bench_case *out)
+static int build_routed(const bench_variant *v, hga_id tokens, const hga_shape *shape, bench_case *out)
 {
-    const hga_shape standard = {.n_heads = DEFAULT_HEADS, .dim = DEFAULT_DIM};
     settings s = {0};
     const hga_variant *row;
     hga_routed p;
@@ -119,33 +120,30 @@ static int build_routed(const bench_variant *v, hga_id tokens, bench_case *out)
     if (setting_given(&s, "choice")) TRY(complain(CLI_USAGE, "%s: made-up tensors make their own choice", v->text));
     TRY(settings_fill(&s, row, &p));
     p.n_tokens = tokens;
-    TRY(complain_of(bench_make_routed(&p, v->shape ? v->shape : &standard, out), CLI_USAGE, v->text));
+    TRY(complain_of(bench_make_routed(&p, shape, out), CLI_USAGE, v->text));
 done:
     settings_clear(&s);
     return status;
 }
 
-int bench_variant_build(const bench_variant *v, hga_id tokens, bench_case *out)
+int bench_build(const bench_place *p, hga_id tokens, bench_case *out)
 {
-    *out = (bench_case){0};
+    const bench_variant *v = p->variant;
     char words[sizeof v->text];
+    *out = (bench_case){0};
     words_of(v, words);
-    if (v->by_chance) return complain_of(bench_case_make(words, tokens, out), CLI_USAGE, v->text);
-    if (routed_is(&v->typed)) return build_routed(v, tokens, out);
-    return build_typed(v, tokens, out);
-}
-
-static const char *parameters_of(const bench_variant *v)
-{
-    const char *colon = strchr(v->text, ':');
-    return colon ? colon + 1 : "";
+    if (v->by_chance)
+        MUST(complain_of(bench_case_make(words, tokens, out), CLI_USAGE, v->text));
+    else
+        MUST(routed_is(&v->typed) ? build_routed(v, tokens, &p->shape, out) : build_typed(v, tokens, out));
+    return bench_put(p, out);
 }
 
 /* What a row tells of the case before it is measured. */
 static void describe(const bench_place *p, const bench_case *c, bench_row *r)
 {
     r->variant = p->variant->typed.name;
-    r->parameters = parameters_of(p->variant);
+    r->parameters = p->variant->parameters;
     r->isa = p->options.isa;
     r->precision = p->options.precision == HGA_PRECISION_BF16 ? "bf16" : "f32";
     r->tokens = p->variant->file ? hga_graph_nodes(c->graph).n_queries : p->tokens;
@@ -183,10 +181,9 @@ static hga_id key_row(const bench_place *p)
     return p->options.precision == HGA_PRECISION_BF16 ? (columns + 1) / 2 : columns;
 }
 
-/* The place with limits that are asked in turns with the repeats. */
-static hga_status open_limits(const bench_place *given, const hga_cost *cost, bench_asking *a, bench_place *p)
+/* Limits that are asked in turns with the repeats. */
+static hga_status open_limits(bench_place *p, const hga_cost *cost, bench_asking *a)
 {
-    *p = *given;
     *a = (bench_asking){.isa = p->options.isa,
                         .pairs = p->options.precision == HGA_PRECISION_BF16,
                         .memory = p->by_memory || is_limited_by_memory(p, cost),
@@ -217,29 +214,19 @@ int bench_bind(const bench_place *p, bench_case *c, call_files *files)
     return p->dry_run ? CLI_GOOD : call_files_bind(p->call, &m, &shape, files, &c->io);
 }
 
-static int build(const bench_place *p, bench_case *c)
-{
-    bench_variant mine = *p->variant;
-    mine.shape = &p->shape;
-    return bench_variant_build(&mine, p->tokens, c);
-}
-
 /* Plans, executes and times our own attention and, where it is asked for, its backward pass. */
 static int run_ours(const bench_place *typed, bench_case *c, bench_row *r, bench_row *back)
 {
-    bench_place of_one = *typed;
-    const bench_place *given = &of_one;
-    of_one.shape = bench_case_shape(c, &typed->shape);
+    bench_place mine = *typed, *p = &mine;
+    mine.shape = bench_case_shape(c, &typed->shape);
     hga_plan *plan = NULL;
     call_files files = {0};
     hga_status st;
-    int status = bench_put(given, c);
-    if (status) return status;
-    bench_place here, *p = &here;
+    int status = CLI_GOOD;
     bench_asking asking = {0};
-    bench_job j = {c->graph, &c->program, given->shape, given->options};
+    bench_job j = {c->graph, &c->program, p->shape, p->options};
     HGA_TRY(bench_plan(&j, &plan, &r->m));
-    HGA_TRY(open_limits(given, &r->m.cost, &asking, p));
+    HGA_TRY(open_limits(p, &r->m.cost, &asking));
     HGA_TRY(bench_case_tensors(c, &p->shape, !p->dry_run));
     r->tensor_bytes = c->tensor_bytes;
     if (c->choosers > 1) r->m.cost.edges /= c->choosers; /* of a head, as where all have the same */
@@ -254,7 +241,7 @@ done:
     bench_limits_close(&asking);
     hga_plan_destroy(plan);
     call_files_clear(&files);
-    return status ? status : complain_of(st, CLI_USAGE, given->variant->text);
+    return status ? status : complain_of(st, CLI_USAGE, p->variant->text);
 }
 
 /* ---- before anything runs ---- */
@@ -276,7 +263,7 @@ static int estimate(const bench_place *p, bench_row *r, bench_row *back)
     int status = CLI_GOOD;
     small.dry_run = 0, small.rules = (bench_rules){.repetitions = 3};
     if (small.tokens > SMALL_TOKENS && !strchr(p->variant->text, '@')) small.tokens = SMALL_TOKENS;
-    TRY(build(&small, &c));
+    TRY(bench_build(&small, small.tokens, &c));
     TRY(run_ours(&small, &c, &few, &few_back));
     double more = few.m.cost.flops > 0 ? r->m.cost.flops / few.m.cost.flops : 0;
     r->estimated_seconds = few.m.time.least * more, back->estimated_seconds = few_back.m.time.least * more;
@@ -352,7 +339,7 @@ int bench_run(const bench_place *p, json_t *rows, int *failed)
     int status = CLI_GOOD;
     bench_reset_peak_resident();
     double start = bench_seconds();
-    TRY(build(p, &c));
+    TRY(bench_build(p, p->tokens, &c));
     r.graph_seconds = bench_seconds() - start;
     describe(p, &c, &r);
     TRY(run_ours(p, &c, &r, &back));

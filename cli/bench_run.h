@@ -10,21 +10,18 @@ enum { MAX_LIST = 64 };
 
 /* "htransformer:block=32" taken apart. */
 typedef struct bench_variant {
-    char text[256]; /* name:parameter=value:.. */
+    char text[256];         /* name:parameter=value:.. */
+    const char *parameters; /* of the text */
     char parts[256];
     typed_variant typed;
-    int by_chance;          /* see bench_case_make */
-    const hga_shape *shape; /* whose heads choose, of routed; NULL: as --heads and --dim are by default */
-    int file;               /* graph=FILE, which knows how many tokens it has */
+    int by_chance; /* see bench_case_make */
+    int file;      /* graph=FILE, which knows how many tokens it has */
 } bench_variant;
 
 /* "dense,hsa:branching=2,4,8:causal=1": an item that begins with a digit belongs to the one before. */
 int bench_variants_read(const char *list, bench_variant *out, int *n);
 /* One more, of `length` bytes, whatever commas it has. */
 int bench_variant_add(const char *item, size_t length, bench_variant *out, int *n);
-
-/* The graph and program of a variant on `tokens`, those of a file on its own; release with bench_case_clear. */
-int bench_variant_build(const bench_variant *v, hga_id tokens, bench_case *out);
 
 /* What to run, and how. */
 typedef struct bench_place {
@@ -43,8 +40,12 @@ typedef struct bench_place {
     unsigned peers;          /* to run beside it, see peers_read */
 } bench_place;
 
-/* The program gets what was typed for it; the call gets the rest, from arrays that `files` keeps. */
+/* The graph and program of its variant on `tokens`, those of a file on its own, with what was typed for the program;
+   release with bench_case_clear. */
+int bench_build(const bench_place *p, hga_id tokens, bench_case *out);
+/* The second half of it: the program gets what was typed. */
 int bench_put(const bench_place *p, bench_case *c);
+/* The call gets the rest, from arrays that `files` keeps. */
 int bench_bind(const bench_place *p, bench_case *c, call_files *files);
 
 /* Measure a case and append its rows, ours first. *failed counts the peers whose results were wrong. */
