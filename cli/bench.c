@@ -21,10 +21,8 @@
 typedef struct arguments {
     const char *variants, *graph, *tokens, *threads, *isa, *precision, *from;
     bench_output out;
-    unsigned peers;
-    hga_shape shape;
-    bench_rules rules;
-    int dry_run, relative, gradient, by_memory, decode, ranks, bind;
+    bench_place all; /* what every case has */
+    int decode, ranks;
     bench_link link; /* as typed, then as measured */
     typed_call call;
     call_files files; /* of the call */
@@ -50,8 +48,8 @@ static const char *option_beside(const arguments *a, int all)
         int typed;
         const char *option;
     } all_of[] = {
-        {a->graph != NULL, "--graph"}, {a->peers != 0, "--peers"},     {a->relative, "--rel-key"},
-        {a->gradient, "--gradient"},   {all && a->decode, "--decode"}, {all && a->dry_run, "--dry-run"},
+        {a->graph != NULL, "--graph"},   {a->all.peers != 0, "--peers"}, {a->all.relative, "--rel-key"},
+        {a->all.gradient, "--gradient"}, {all && a->decode, "--decode"}, {all && a->all.dry_run, "--dry-run"},
     };
     for (size_t i = 0; i < sizeof all_of / sizeof *all_of; i++)
         if (all_of[i].typed) return all_of[i].option;
@@ -78,11 +76,11 @@ static int check_arguments(void *input)
     return with ? complain(CLI_USAGE, "--decode: times tokens, without %s", with) : CLI_GOOD;
 }
 
-static void start(void *input) { ((arguments *)input)->bind = HGA_BIND_AUTO; }
+static void start(void *input) { ((arguments *)input)->all.options.bind = HGA_BIND_AUTO; }
 
 static int read_peers(const char *text, void *input)
 {
-    return complain_of(peers_read(text, &((arguments *)input)->peers), CLI_USAGE, "--peers");
+    return complain_of(peers_read(text, &((arguments *)input)->all.peers), CLI_USAGE, "--peers");
 }
 
 static const option_row options[] = {
@@ -99,25 +97,25 @@ static const option_row options[] = {
      "ref, avx2, avx512 or avx512bf16: instruction sets (default: HGA_ISA, or the best here)", 8},
     {"precision", TEXT(arguments, precision), "LIST", 0,
      "f32 or bf16: bf16 keeps keys and values in 16 bits (default: f32)", 8},
-    {"bind", CHOICE(arguments, bind, BIND_WORDS), "WHEN", 0, BIND_HELP, 8},
+    {"bind", CHOICE(arguments, all.options.bind, BIND_WORDS), "WHEN", 0, BIND_HELP, 8},
     {"from", TEXT(arguments, from), "RUN.json", 0, "measure nothing: show a run that --json wrote", 9},
-    {"dry-run", FLAG(arguments, dry_run), NULL, 0, "print what would run, the memory it would take, and about how long",
-     9},
+    {"dry-run", FLAG(arguments, all.dry_run), NULL, 0,
+     "print what would run, the memory it would take, and about how long", 9},
     {"peers", READ(read_peers), "LIST", 0,
      "also time other implementations on the same case: openblas (dense), passes (scores, softmax, sums, as graph "
      "libraries do), graphblas, all; of a program with several stages they run the attended edges alone (default: "
      "none)",
      1},
-    {"dim-v", ID(arguments, shape.dim_v, 1, MAX_DIM), "D", 0, "dimension of a value (default: --dim)", 7},
-    {"rel-key", FLAG(arguments, relative), NULL, 0,
+    {"dim-v", ID(arguments, all.shape.dim_v, 1, MAX_DIM), "D", 0, "dimension of a value (default: --dim)", 7},
+    {"rel-key", FLAG(arguments, all.relative), NULL, 0,
      "with random relative keys, a row for each type of the first attended relation (then by default without "
      "treeformer-coarse, which scores no sources)",
      1},
-    {"gradient", FLAG(arguments, gradient), NULL, 0,
+    {"gradient", FLAG(arguments, all.gradient), NULL, 0,
      "also time the backward pass: a row gradient:VARIANT below each case, in turns with the forward pass, and its "
      "time over forward's (programs with user stages have none)",
      1},
-    {"by-memory", FLAG(arguments, by_memory), NULL, 0,
+    {"by-memory", FLAG(arguments, all.by_memory), NULL, 0,
      "compare each case with the memory's bandwidth (rows in order and at random), measured in turns with it, whatever "
      "limits the case",
      1},
@@ -171,11 +169,11 @@ static int read_variants(const arguments *a, lists *l)
 {
     char item[sizeof l->variant->text];
     int status = CLI_GOOD;
-    const char *named = a->variants   ? a->variants
-                        : a->decode   ? DEFAULT_DECODED
-                        : a->ranks    ? DEFAULT_SHARED
-                        : a->relative ? DEFAULT_RELATIVE
-                                      : DEFAULT_VARIANTS;
+    const char *named = a->variants       ? a->variants
+                        : a->decode       ? DEFAULT_DECODED
+                        : a->ranks        ? DEFAULT_SHARED
+                        : a->all.relative ? DEFAULT_RELATIVE
+                                          : DEFAULT_VARIANTS;
     if (a->variants || !a->graph) status = bench_variants_read(named, l->variant, &l->n_variants);
     if (status || !a->graph) return status;
     int n = snprintf(item, sizeof item, "graph=%s", a->graph);
@@ -201,20 +199,12 @@ static int read_lists(const arguments *a, lists *l)
 /* case i of the product of all lists; variants change fastest */
 static bench_place place_of(const lists *l, const arguments *a, int i)
 {
-    bench_place p = {.shape = a->shape,
-                     .rules = a->rules,
-                     .dry_run = a->dry_run,
-                     .peers = a->peers,
-                     .relative = a->relative,
-                     .by_memory = a->by_memory,
-                     .call = &a->call,
-                     .files = &a->files,
-                     .gradient = a->gradient};
+    bench_place p = a->all;
+    p.call = &a->call, p.files = &a->files;
     p.variant = &l->variant[i % l->n_variants];
     i /= l->n_variants;
     p.tokens = l->tokens[i % l->n_tokens];
     i /= l->n_tokens;
-    p.options.bind = a->bind;
     p.options.threads = l->threads[i % l->n_threads];
     i /= l->n_threads;
     p.options.isa = l->isa[i % l->n_isa];
@@ -276,10 +266,10 @@ static int measure_peaks(lists *l, const bench_rules *rules, json_t *peaks)
 static json_t *document_of(const arguments *a, const char *program, json_t *peaks, json_t *rows)
 {
     json_t *doc = json_pack("{s:o, s:O, s:b}", "context", bench_context_json(program, json_incref(peaks)), "benchmarks",
-                            rows, "dry_run", a->dry_run);
+                            rows, "dry_run", a->all.dry_run);
     if (a->decode) return json_joined(doc, json_pack("{s:b}", "decode", 1));
     if (a->ranks) return json_joined(doc, json_pack("{s:b}", "ranks", 1));
-    if (a->dry_run) return doc;
+    if (a->all.dry_run) return doc;
     return json_joined(
         doc, json_pack("{s:o, s:o}", "scaling", bench_scaling(rows), "overtakes_dense", bench_overtakes(rows)));
 }
@@ -307,8 +297,8 @@ static int show_again(const arguments *a)
 
 int run_bench(int argc, char **argv)
 {
-    const option_part parts[] = {{&shape_list, offsetof(arguments, shape), NULL, 0},
-                                 {&rules_list, offsetof(arguments, rules), NULL, 0},
+    const option_part parts[] = {{&shape_list, offsetof(arguments, all.shape), NULL, 0},
+                                 {&rules_list, offsetof(arguments, all.rules), NULL, 0},
                                  {&bench_output_list, offsetof(arguments, out), NULL, 0},
                                  {call_list(CALL_OF_SHAPE), offsetof(arguments, call), "What is done with scores:", 4},
                                  {0}};
@@ -330,10 +320,10 @@ int run_bench(int argc, char **argv)
     }
     TRY(take(1, sizeof *l, &l));
     TRY(read_lists(&a, l));
-    if (a.peers && !a.dry_run) peer_openblas_tune(argc, argv);
-    if (!a.dry_run) TRY(call_files_read(&a.call, &a.files));
+    if (a.all.peers && !a.all.dry_run) peer_openblas_tune(argc, argv);
+    if (!a.all.dry_run) TRY(call_files_read(&a.call, &a.files));
     if (a.ranks) TRY(bench_link_measure(&a.link));
-    if (!a.dry_run && !a.ranks) TRY(measure_peaks(l, &a.rules, peaks));
+    if (!a.all.dry_run && !a.ranks) TRY(measure_peaks(l, &a.all.rules, peaks));
     TRY(run_all(l, &a, rows, &failed));
     TRY(write_document(&a, document_of(&a, argv[0], peaks, rows)));
     if (failed) status = CLI_FAILED; /* said when it was found */
