@@ -20,12 +20,12 @@ enum { CELLS = 128, FIRST_WORDS = 256, MOST_WORDS = 200000 };
 
 /* ---- collecting ---- */
 
-int report_start(const growth_text *source, const contenders *all, report *out)
+int report_start(const scene_text *source, const contenders *all, report *out)
 {
     hga_id first = source->words < FIRST_WORDS ? source->words : FIRST_WORDS;
-    *out = (report){.source = *source, .all = all, .growth = json_array()};
+    *out = (report){.source = source, .all = all, .growth = json_array()};
     MUST(take(all->n, sizeof *out->cases, &out->cases));
-    return scene_make(&source->text, first, &out->first_words);
+    return scene_make(source, first, &out->first_words);
 }
 
 /* The pattern on the first words, where single words can be seen. */
@@ -79,7 +79,7 @@ void report_clear(report *r)
 
 /* ---- the head ---- */
 
-void report_summary(FILE *file, const growth_text *source, const json_t *levels, void (*put)(FILE *, const char *))
+void report_summary(FILE *file, const scene_text *source, const json_t *levels, void (*put)(FILE *, const char *))
 {
     const char *kind, *before = " in ";
     const json_t *count;
@@ -98,14 +98,14 @@ void report_summary(FILE *file, const growth_text *source, const json_t *levels,
 
 static void put_text_name(FILE *file, const void *context)
 {
-    html_text(file, file_name(((const report *)context)->source.text.name));
+    html_text(file, file_name(((const report *)context)->source->name));
 }
 
 /* How many words, in how many units of each kind, and in which setting they were measured. */
 static void put_summary(FILE *file, const void *context)
 {
     const report *r = context;
-    report_summary(file, &r->source, r->levels, html_text);
+    report_summary(file, r->source, r->levels, html_text);
     fprintf(file, ", %d thread%s", r->threads, r->threads == 1 ? "" : "s");
     call_tell(file, r->call, html_text);
 }
@@ -167,7 +167,7 @@ static void put_growth(FILE *file, const void *context)
 {
     const report *r = context;
     hga_id length[MAX_LENGTHS];
-    int n = growth_lengths(r->source.words, length);
+    int n = growth_lengths(r->source->words, length);
     if (n < 2) {
         fputs("<p>The text is too short for prefixes.</p>\n", file);
         return;
@@ -215,7 +215,7 @@ static void put_words(FILE *file, const void *context)
     fputc('[', file);
     for (hga_id i = 0; i < t->n_leaves && i < MOST_WORDS; i++) {
         snprintf(word, sizeof word, "%.*s", (int)(t->leaf_end[i] - t->leaf_begin[i]),
-                 r->source.text.text + t->leaf_begin[i]);
+                 r->source->text + t->leaf_begin[i]);
         if (i) fputc(',', file);
         html_json_string(file, word);
     }
@@ -343,7 +343,7 @@ static void put_case(FILE *file, const report *r, int i)
     html_text(file, r->all->of[i].parameters);
     fprintf(file,
             "</small> <a class=\"look\" href=\"#view=%d\" hidden>look around</a></h3>\n<div class=\"pictures\">\n", i);
-    snprintf(says, sizeof says, "all %d words%s", r->source.words, c->whole.exact ? "" : ", counted into cells");
+    snprintf(says, sizeof says, "all %d words%s", r->source->words, c->whole.exact ? "" : ", counted into cells");
     put_picture(file, &c->whole, n_levels, says);
     snprintf(says, sizeof says, "a text of the first %d words", c->start.n_queries);
     put_picture(file, &c->start, n_levels, says);

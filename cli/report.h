@@ -23,7 +23,7 @@ typedef struct report {
     const json_t *levels; /* what the text is made of: kind -> number */
     const typed_call *call;
     const hga_peaks *peaks;
-    growth_text source;
+    const scene_text *source;
     const scene *all_words;
     scene first_words;
     json_t *growth;     /* growth_row: of the whole text, then of its prefixes */
@@ -31,10 +31,10 @@ typedef struct report {
 } report;
 
 /* "2048 words in 5 chapters, 93 sentences; 8 heads x 64", whose kinds `put` escapes. */
-void report_summary(FILE *file, const growth_text *source, const json_t *levels, void (*put)(FILE *, const char *));
+void report_summary(FILE *file, const scene_text *source, const json_t *levels, void (*put)(FILE *, const char *));
 
 /* Room for the contenders. */
-int report_start(const growth_text *source, const contenders *all, report *out);
+int report_start(const scene_text *source, const contenders *all, report *out);
 /* trial_way.look, its context a report: the contender's pattern on the whole text and on the first words, its plan. */
 int report_case_fill(void *report, const contender *c, const hga_graph *g, const hga_program *p, const hga_plan *plan);
 /* Write what was collected, once the prefixes are measured. */

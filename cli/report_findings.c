@@ -40,7 +40,7 @@ void findings_put(FILE *file, const report *r)
     if (fastest) {
         put_row_name(file, fastest);
         fprintf(file, " is the fastest: %.3g times as fast as dense attention on these %d words. ",
-                row_number(fastest, "speedup"), r->source.words);
+                row_number(fastest, "speedup"), r->source->words);
     }
     if (nearest) {
         put_row_name(file, nearest);

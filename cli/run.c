@@ -21,13 +21,9 @@ enum { DEFAULT_TOKENS = 8192, DEFAULT_SEED = 1, PROBE_WORDS = 1024 };
 static const double case_seconds = 1; /* of repeats, for one variant, unless said otherwise */
 
 typedef struct arguments {
-    const char *path;
-    hga_id tokens;
-    hga_shape shape;
-    hga_options options;
+    scene_text text;
     bench_rules rules;
     typed_call call;
-    int64_t seed;
     int json, dry_run;
     const char *variants; /* names with commas, NULL: all */
     const char *report;   /* where to write the page, NULL: nowhere */
@@ -40,7 +36,6 @@ typedef struct run {
     char *text;
     call_files files;
     scene whole, probe; /* the text, and the first words, for the weights */
-    growth_text source;
     bench_peaks peaks;
     json_t *rows;
     report page; /* zeroed where nobody wants one */
@@ -48,7 +43,7 @@ typedef struct run {
 
 /* ---- the command line ---- */
 
-static int take_path(char *word, void *input) { return take_once(word, &((arguments *)input)->path); }
+static int take_path(char *word, void *input) { return take_once(word, &((arguments *)input)->text.name); }
 
 static int write_no_report(const char *text, void *input)
 {
@@ -62,16 +57,17 @@ static int check(void *input)
     const arguments *a = input;
     if (a->report && strcmp(a->report, "-") == 0)
         return complain(CLI_USAGE, "--report -: standard output has the table");
-    if (a->shape.n_kv_heads) return complain(CLI_USAGE, "--kv-heads: a run has as many key/value heads as query heads");
+    if (a->text.shape.n_kv_heads)
+        return complain(CLI_USAGE, "--kv-heads: a run has as many key/value heads as query heads");
     return CLI_GOOD;
 }
 
 static const option_row options[] = {
-    {"tokens,n", ID(arguments, tokens, 0, INT32_MAX), "N", 0,
+    {"tokens,n", ID(arguments, text.words, 0, INT32_MAX), "N", 0,
      "use at most N words of the text, 0 for all (default: 8192)", 1},
     {"variants", TEXT(arguments, variants), "LIST", 0,
      "names with commas between them; dense is always there (default: all)", 1},
-    {"seed", WHOLE(arguments, seed, 0, INT64_MAX), "N", 0, "of the features and projections (default: 1)", 1},
+    {"seed", WHOLE(arguments, text.seed, 0, INT64_MAX), "N", 0, "of the features and projections (default: 1)", 1},
     {"report", TEXT(arguments, report), "FILE", 0,
      "the page with table, patterns, times against length, plans and viewers (default: report.html)", 2},
     {"no-report", READ(write_no_report), NULL, 0, "write no page, and measure no shorter texts", 2},
@@ -156,15 +152,15 @@ static json_t *levels_json(const hga_tree *t)
 }
 
 /* what was measured with when nothing was said is the library's choice */
-static const char *isa_name(const arguments *a) { return a->options.isa ? a->options.isa : default_isa(); }
+static const char *isa_name(const arguments *a) { return a->text.options.isa ? a->text.options.isa : default_isa(); }
 
 /* "FILE: 2048 words in 5 chapters, 91 verses, 93 sentences; .." */
 static void print_levels(const run *r)
 {
     json_t *levels = levels_json(&r->whole.tree);
-    terminal_text(stdout, r->a.path);
+    terminal_text(stdout, r->a.text.name);
     fputs(": ", stdout);
-    report_summary(stdout, &r->source, levels, terminal_text);
+    report_summary(stdout, &r->a.text, levels, terminal_text);
     call_tell(stdout, &r->a.call, terminal_text);
     printf("; fp32 peak of a thread %.1f GFLOP/s\n\n", r->peaks.best.fma_gflops);
     json_decref(levels);
@@ -180,20 +176,20 @@ static int print_results(const run *r)
         measured_explain(stdout, r->rows);
         return CLI_GOOD;
     }
-    return json_print(stdout, json_pack("{s:s, s:i, s:i, s:i, s:i, s:I, s:o, s:o, s:f, s:o, s:O}", "text", a->path,
-                                        "tokens", r->whole.words.n, "heads", a->shape.n_heads, "dim", a->shape.dim,
-                                        "kl_tokens", r->probe.words.n, "seed", (json_int_t)a->seed, "modifiers",
-                                        call_json(&a->call), "levels", levels_json(&r->whole.tree),
-                                        "peak_gflops_per_thread", r->peaks.best.fma_gflops, "peaks",
-                                        measured_peaks_json(isa_name(a), &r->peaks), "rows", r->rows));
+    return json_print(stdout, json_pack("{s:s, s:i, s:i, s:i, s:i, s:I, s:o, s:o, s:f, s:o, s:O}", "text", a->text.name,
+                                        "tokens", r->whole.words.n, "heads", a->text.shape.n_heads, "dim",
+                                        a->text.shape.dim, "kl_tokens", r->probe.words.n, "seed",
+                                        (json_int_t)a->text.seed, "modifiers", call_json(&a->call), "levels",
+                                        levels_json(&r->whole.tree), "peak_gflops_per_thread", r->peaks.best.fma_gflops,
+                                        "peaks", measured_peaks_json(isa_name(a), &r->peaks), "rows", r->rows));
 }
 
 /* Measures each contender and compares it with dense attention of the same mask. */
 static int run_all(run *r)
 {
     const arguments *a = &r->a;
-    const trial_way way = {.shape = a->shape,
-                           .options = a->options,
+    const trial_way way = {.shape = a->text.shape,
+                           .options = a->text.options,
                            .rules = a->rules,
                            .look = a->report ? report_case_fill : NULL,
                            .context = &r->page};
@@ -205,7 +201,7 @@ static int run_all(run *r)
         trial t = {0};
         progress_show((double)i / r->all.n, &bar);
         TRY(trial_run(&r->whole, c, &way, &ref[c->causal], &t));
-        TRY(trial_probe(&r->probe, c, &a->options, &ref[c->causal], &t));
+        TRY(trial_probe(&r->probe, c, &a->text.options, &ref[c->causal], &t));
         if (normaliser_makes_zeros(&a->call.normaliser)) t.divergence = NAN; /* of a zero it would be infinite */
         TRY(row_append(r->rows, result_json(c, &t, r->whole.words.n, &ref[c->causal], &r->peaks.best)));
         if (a->report) TRY(row_append(r->page.growth, growth_row(c, &t, r->whole.words.n)));
@@ -224,7 +220,7 @@ static int write_report(run *r)
     report *page = &r->page;
     json_t *levels = levels_json(&r->whole.tree);
     progress bar = progress_start("prefixes");
-    int status = growth_measure(&r->source, &r->all, page->growth, &bar);
+    int status = growth_measure(&r->a.text, &r->all, page->growth, &bar);
     progress_end(&bar);
     page->kl_words = r->probe.words.n;
     page->all_words = &r->whole;
@@ -265,10 +261,10 @@ static double prefix_time(const run *r, double once)
 /* The first words are what the weights are measured on, in executions of KL_COLUMNS values each. */
 static int estimate_one(const run *r, const contender *c, estimate *e)
 {
-    const trial_way plans = {.shape = r->a.shape, .options = r->a.options, .plans_only = 1};
-    const trial_way runs = {.shape = r->a.shape, .options = r->a.options, .rules = {.repetitions = 3}};
+    const trial_way plans = {.shape = r->a.text.shape, .options = r->a.text.options, .plans_only = 1};
+    const trial_way runs = {.shape = r->a.text.shape, .options = r->a.text.options, .rules = {.repetitions = 3}};
     trial few = {0};
-    double start = bench_seconds(), dim = r->a.shape.dim;
+    double start = bench_seconds(), dim = r->a.text.shape.dim;
     MUST(trial_run(&r->whole, c, &plans, NULL, &e->whole));
     e->all = bench_seconds() - start;
     MUST(trial_run(&r->probe, c, &runs, NULL, &few));
@@ -324,9 +320,9 @@ static int tell_estimate(run *r)
     int64_t bytes;
     MUST(estimate_all(r, &seconds, &bytes));
     if (r->a.json)
-        return json_print(stdout, json_pack("{s:b, s:s, s:i, s:f, s:I, s:O}", "dry_run", 1, "text", r->a.path, "tokens",
-                                            r->whole.words.n, "estimated_seconds", seconds, "bytes", (json_int_t)bytes,
-                                            "rows", r->rows));
+        return json_print(stdout, json_pack("{s:b, s:s, s:i, s:f, s:I, s:O}", "dry_run", 1, "text", r->a.text.name,
+                                            "tokens", r->whole.words.n, "estimated_seconds", seconds, "bytes",
+                                            (json_int_t)bytes, "rows", r->rows));
     MUST(table_print(stdout, r->rows, estimates));
     printf("\nThe run takes about %.0f s and %.0f MB beside the text's own tensors.\n", ceil(seconds),
            ceil((double)bytes * 1e-6));
@@ -339,22 +335,14 @@ static int tell_estimate(run *r)
 static int open_text(run *r)
 {
     arguments *a = &r->a;
-    size_t bytes = 0;
-    if (!a->path) find_default(&a->path);
-    MUST(whole_file_read(a->path, &r->text, &bytes));
-    r->source.text = (scene_text){a->path,
-                                  r->text,
-                                  bytes,
-                                  a->shape.n_heads,
-                                  a->shape.dim,
-                                  (uint64_t)a->seed,
-                                  call_typed(&a->call) ? &a->call : NULL,
-                                  &r->files};
-    MUST(scene_make(&r->source.text, a->tokens, &r->whole));
-    r->source.words = r->whole.words.n, r->source.shape = a->shape;
-    MUST(scene_make(&r->source.text, r->source.words < PROBE_WORDS ? r->source.words : PROBE_WORDS, &r->probe));
-    call_plan(&a->call, &a->options);
-    r->source.options = a->options;
+    scene_text *t = &a->text;
+    if (!t->name) find_default(&t->name);
+    MUST(whole_file_read(t->name, &r->text, &t->bytes));
+    t->text = r->text, t->call = call_typed(&a->call) ? &a->call : NULL, t->files = &r->files;
+    MUST(scene_make(t, t->words, &r->whole));
+    t->words = r->whole.words.n;
+    MUST(scene_make(t, t->words < PROBE_WORDS ? t->words : PROBE_WORDS, &r->probe));
+    call_plan(&a->call, &t->options);
     return contenders_keep(&r->probe, a->variants, &r->all);
 }
 
@@ -362,8 +350,8 @@ static int open_text(run *r)
 static int measure(run *r)
 {
     const arguments *a = &r->a;
-    MUST(complain_of(bench_measure_peaks(a->options.isa, &a->rules, &r->peaks), CLI_USAGE, "peaks"));
-    if (a->report) MUST(report_start(&r->source, &r->all, &r->page));
+    MUST(complain_of(bench_measure_peaks(a->text.options.isa, &a->rules, &r->peaks), CLI_USAGE, "peaks"));
+    if (a->report) MUST(report_start(&a->text, &r->all, &r->page));
     MUST(run_all(r));
     MUST(print_results(r));
     fflush(stdout);
@@ -374,8 +362,8 @@ static int measure(run *r)
 int run_run(int argc, char **argv)
 {
     const option_part parts[] = {
-        {&shape_list, offsetof(arguments, shape), NULL, 0},
-        {&machine_list, offsetof(arguments, options), NULL, 0},
+        {&shape_list, offsetof(arguments, text.shape), NULL, 0},
+        {&machine_list, offsetof(arguments, text.options), NULL, 0},
         {&rules_list, offsetof(arguments, rules), NULL, 0},
         {call_list(CALL_OF_VARIANTS), offsetof(arguments, call), "What is done with scores:", 4},
         {0}};
@@ -384,7 +372,7 @@ int run_run(int argc, char **argv)
     run r = {.rows = json_array()};
     int status = CLI_GOOD;
     r.a = (arguments){
-        .tokens = DEFAULT_TOKENS, .seed = DEFAULT_SEED, .report = "report.html", .rules.budget = case_seconds};
+        .text = {.words = DEFAULT_TOKENS, .seed = DEFAULT_SEED}, .report = "report.html", .rules.budget = case_seconds};
     TRY(arguments_parse(&line, argc, argv, &r.a));
     TRY(contenders_shown(r.a.variants, &r.all));
     if (r.a.report && !r.a.dry_run) TRY(outfile_check(r.a.report));

@@ -173,8 +173,8 @@ int scene_make(const scene_text *t, hga_id max_words, scene *out)
     TRY(complain_of(hga_tree_text(NULL, t->text, t->bytes, NULL, max_words, &out->tree), CLI_DATA, t->name));
     const int64_t *begin = out->tree.leaf_begin, *end = out->tree.leaf_end;
     hga_id n = out->tree.n_leaves;
-    TRY(embed_words(t->text, begin, end, n, t->heads, t->dim, t->seed, &out->words));
-    TRY(scene_route(out, height_for(n), 1, t->seed));
+    TRY(embed_words(t->text, begin, end, n, t->shape.n_heads, t->shape.dim, (uint64_t)t->seed, &out->words));
+    TRY(scene_route(out, height_for(n), 1, (uint64_t)t->seed));
 done:
     if (status) scene_clear(out);
     return status;

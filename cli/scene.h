@@ -13,12 +13,14 @@ typedef struct embedding {
     float *query, *key, *value;
 } embedding;
 
-/* A text, which messages call by its name, the tensors that are made of its words, and what is done with scores. */
+/* A text, which messages call by its name, the tensors that are made of its words, and how they are attended to. */
 typedef struct scene_text {
     const char *name, *text;
     size_t bytes;
-    hga_id heads, dim;
-    uint64_t seed;
+    hga_id words; /* that are used */
+    hga_shape shape;
+    hga_options options;
+    int64_t seed;
     const typed_call *call; /* NULL: nothing */
     call_files *files;      /* its, read once for all scenes of the text: a pipe is read once */
 } scene_text;

@@ -34,7 +34,7 @@ json_t *growth_row(const contender *c, const trial *t, hga_id words)
 }
 
 /* A row for each contender on one prefix. */
-static int measure_on(const growth_text *t, const contenders *all, const scene *s, json_t *rows)
+static int measure_on(const scene_text *t, const contenders *all, const scene *s, json_t *rows)
 {
     const trial_way way = {.shape = t->shape, .options = t->options, .rules = growth_rules()};
     for (int i = 0; i < all->n; i++) {
@@ -46,14 +46,14 @@ static int measure_on(const growth_text *t, const contenders *all, const scene *
 }
 
 /* The longest length is left out, which the run itself has measured. */
-int growth_measure(const growth_text *t, const contenders *all, json_t *rows, progress *bar)
+int growth_measure(const scene_text *t, const contenders *all, json_t *rows, progress *bar)
 {
     hga_id length[MAX_LENGTHS];
     scene s = {0};
     int status = CLI_GOOD;
     for (int l = 0, n = growth_lengths(t->words, length); l + 1 < n; l++) {
         progress_show((double)l / n, bar);
-        TRY(scene_make(&t->text, length[l], &s));
+        TRY(scene_make(t, length[l], &s));
         TRY(measure_on(t, all, &s, rows));
         scene_clear(&s);
     }

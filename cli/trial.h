@@ -76,14 +76,6 @@ json_t *trial_json(const trial *t, hga_id tokens, const reference *dense);
 
 enum { MAX_LENGTHS = 6, GROWTH_SHORTEST = 256 };
 
-/* What was read, and how it is run. */
-typedef struct growth_text {
-    scene_text text;
-    hga_id words;
-    hga_shape shape;
-    hga_options options;
-} growth_text;
-
 /* The lengths, ascending: the text's and its halves; their number. */
 int growth_lengths(hga_id words, hga_id length[static MAX_LENGTHS]);
 /* How long a variant is repeated on each. */
@@ -91,6 +83,6 @@ bench_rules growth_rules(void);
 /* A row of what was measured on so many words, for bench_overtakes and bench_chart_time; NULL: no memory. */
 json_t *growth_row(const contender *c, const trial *t, hga_id words);
 /* Rows of all shorter lengths. */
-int growth_measure(const growth_text *t, const contenders *all, json_t *rows, progress *bar);
+int growth_measure(const scene_text *t, const contenders *all, json_t *rows, progress *bar);
 
 #endif
