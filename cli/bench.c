@@ -41,21 +41,6 @@ typedef struct lists {
 
 /* ---- the command line ---- */
 
-/* The first option that neither decoding nor, `all` of them, ranks go with. */
-static const char *option_beside(const arguments *a, int all)
-{
-    const struct {
-        int typed;
-        const char *option;
-    } all_of[] = {
-        {a->graph != NULL, "--graph"},   {a->all.peers != 0, "--peers"}, {a->all.relative, "--rel-key"},
-        {a->all.gradient, "--gradient"}, {all && a->decode, "--decode"}, {all && a->all.dry_run, "--dry-run"},
-    };
-    for (size_t i = 0; i < sizeof all_of / sizeof *all_of; i++)
-        if (all_of[i].typed) return all_of[i].option;
-    return NULL;
-}
-
 /* A run that is shown again is measured no more; ranks are measured, and alone; decoding is timed without what only
    whole calls have. */
 static int check_arguments(void *input)
@@ -63,17 +48,17 @@ static int check_arguments(void *input)
     const arguments *a = input;
     const char *besides = a->from ? arguments_given_besides("from", &bench_output_list) : NULL;
     if (besides) return complain(CLI_USAGE, "--from: shows a run again and measures nothing, without --%s", besides);
-    const char *with = a->ranks || a->decode ? option_beside(a, a->ranks) : NULL;
+    const char *with =
+        arguments_given(a->ranks ? "graph peers rel-key gradient decode dry-run" : "graph peers rel-key gradient");
     if (!a->ranks && world_ranks() > 1)
         return complain(CLI_USAGE, "bench: without --ranks it works in one process, and mpirun has started %d",
                         world_ranks());
-    if (!a->ranks && (a->link.latency_us > 0 || a->link.gbits > 0))
-        return complain(CLI_USAGE, "--latency, --gbits: need --ranks");
-    if (a->ranks && with) return complain(CLI_USAGE, "--ranks: measures forward passes, without %s", with);
+    if (!a->ranks && arguments_given("latency gbits")) return complain(CLI_USAGE, "--latency, --gbits: need --ranks");
+    if (a->ranks && with) return complain(CLI_USAGE, "--ranks: measures forward passes, without --%s", with);
     if (a->ranks && world_ranks() == 1)
         return complain(CLI_USAGE, "--ranks: measures the processes that mpirun starts, and this is one; `hga explain "
                                    "VARIANT --ranks P` predicts what P would do");
-    return with ? complain(CLI_USAGE, "--decode: times tokens, without %s", with) : CLI_GOOD;
+    return a->decode && with ? complain(CLI_USAGE, "--decode: times tokens, without --%s", with) : CLI_GOOD;
 }
 
 static void start(void *input) { ((arguments *)input)->all.options.bind = HGA_BIND_AUTO; }

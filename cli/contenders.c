@@ -5,11 +5,23 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "nearest.h"
-
 enum { LEAST_LEAF = 4 };
 
 static int is_tree(const hga_variant *v) { return (v->can & HGA_NEEDS_LEAVES) != 0; }
+
+/* Is each name of the list, where there is one, a variant that has parameters to sweep, or to be shown with? */
+static int check_names(const char *list, int swept)
+{
+    char name[VARIANT_NAME], names[512] = "";
+    size_t used = 0;
+    for (const hga_variant *v = hga_variants(); v->name; v++)
+        if (swept ? v->sweeps != NULL : v->shows[0] != NULL)
+            used += (size_t)snprintf(names + used, sizeof names - used, " %s", v->name);
+    for (const hga_variant *v; variant_next(&list, name, &v);)
+        if (!v || (swept ? !v->sweeps : !v->shows[0]))
+            return complain(CLI_USAGE, "--variants: '%s' is not one of:%s", name, names);
+    return CLI_GOOD;
+}
 
 /* ---- what shows a variant ---- */
 
@@ -40,25 +52,9 @@ static void add_shown(const hga_variant *v, const char *words, contenders *out)
     snprintf(c->parameters, sizeof c->parameters, "%s%s%s", given, *given && *words ? " " : "", words);
 }
 
-/* Is each name a variant that a text can be shown with? */
-static int check_shown(const char *list)
-{
-    char hint[96], name[VARIANT_NAME];
-    const char *known[MAX_CONTENDERS];
-    const hga_variant *v;
-    int n = 0;
-    for (v = hga_variants(); v->name && n < MAX_CONTENDERS; v++) known[n++] = v->name;
-    while (variant_next(&list, name, &v)) {
-        if (!v) return complain(CLI_USAGE, "--variants: no variant '%s'%s", name, nearest_hint(name, known, n, hint));
-        if (!v->shows[0])
-            return complain(CLI_USAGE, "--variants: %s needs what no text has; hga attend takes it", name);
-    }
-    return CLI_GOOD;
-}
-
 int contenders_shown(const char *list, contenders *out)
 {
-    if (list) MUST(check_shown(list));
+    MUST(check_names(list, 0));
     out->n = 0;
     for (const hga_variant *v = hga_variants(); v->name; v++)
         for (const char *const *words = v->shows; *words; words++)
@@ -71,29 +67,6 @@ int contenders_shown(const char *list, contenders *out)
 static int fits_order(const hga_variant *v, int causal)
 {
     return causal ? (v->can & (HGA_CAN_CAUSAL | HGA_ALWAYS_CAUSAL)) != 0 : !(v->can & HGA_ALWAYS_CAUSAL);
-}
-
-static int complain_of_swept(const char *name)
-{
-    char names[512] = "";
-    size_t used = 0;
-    for (const hga_variant *v = hga_variants(); v->name; v++)
-        if (v->sweeps) used += (size_t)snprintf(names + used, sizeof names - used, " %s", v->name);
-    return complain(CLI_USAGE, "--variants: '%s' is not one of:%s", name, names);
-}
-
-/* Is each name a variant whose parameters are swept, and can it be causal, or not, as is asked? */
-static int check_swept(const char *list, int causal)
-{
-    char name[VARIANT_NAME];
-    const hga_variant *v;
-    while (variant_next(&list, name, &v)) {
-        if (!v || !v->sweeps) return complain_of_swept(name);
-        if (!fits_order(v, causal))
-            return complain(CLI_USAGE, "--variants: %s %s", v->name,
-                            causal ? "cannot be causal" : "is always causal; say --causal");
-    }
-    return CLI_GOOD;
 }
 
 /* it sees less than all there is */
@@ -138,11 +111,14 @@ static void add_sweep(const hga_variant *v, const hga_sweep *s, hga_id n, int ca
 
 int contenders_swept(const char *list, hga_id n, int causal, contenders *out)
 {
-    if (list) MUST(check_swept(list, causal));
+    MUST(check_names(list, 1));
     out->n = 0;
     for (const hga_variant *v = hga_variants(); v->name; v++) {
-        if (v != hga_variants() && list && !variant_listed(list, v)) continue;
-        if (!v->sweeps || !fits_order(v, causal)) continue;
+        int listed = list && variant_listed(list, v);
+        if (listed && !fits_order(v, causal))
+            return complain(CLI_USAGE, "--variants: %s %s", v->name,
+                            causal ? "cannot be causal" : "is always causal; say --causal");
+        if (!v->sweeps || !fits_order(v, causal) || (list && !listed && v != hga_variants())) continue;
         for (int medians = is_tree(v); medians >= 0; medians--)
             for (const hga_sweep *s = v->sweeps; s->words; s++) add_sweep(v, s, n, causal, medians, out);
     }

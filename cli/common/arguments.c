@@ -268,6 +268,14 @@ int arguments_parse(const option_list *list, int argc, char **argv, void *input)
     return parse(p, argc, argv);
 }
 
+const char *arguments_given(const char *names)
+{
+    const parsing *p = &laid_out;
+    for (int i = 0; i < p->n_rows; i++)
+        if (p->row[i].given && choice_of(names, p->row[i].name) >= 0) return p->row[i].name;
+    return NULL;
+}
+
 static int has_row(const option_list *list, const option_row *row)
 {
     for (const option_row *r = list->rows; r->name; r++)

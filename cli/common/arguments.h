@@ -88,6 +88,8 @@ struct option_list {
    with their defaults, --help-all, which is `hga help NAME --all`, prints all, and both end the process with 0. */
 int arguments_parse(const option_list *list, int argc, char **argv, void *input);
 
+/* The first option that was given of these names, which have blanks between them; NULL without one. */
+const char *arguments_given(const char *names);
 /* The name of an option that was given and is neither `name` nor in the list, NULL without one: for a list's check. */
 const char *arguments_given_besides(const char *name, const option_list *list);
 
