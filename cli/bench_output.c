@@ -88,20 +88,13 @@ static void put_setting(FILE *file, const json_t *rows, const json_t *like)
     json_decref(mine);
 }
 
-static int is_first_of_setting(const json_t *rows, size_t at, const json_t *row)
-{
-    for (size_t i = 0; i < at; i++)
-        if (rows_agree(json_array_get(rows, i), row, SETTING)) return 0;
-    return 1;
-}
-
 static void put_plots(FILE *file, const void *document)
 {
     const json_t *rows = json_object_get(document, "benchmarks");
     size_t i;
     json_t *row;
     if (row_is(document, "dry_run")) return;
-    json_array_foreach(rows, i, row) if (row_text(row, "variant")[0] && is_first_of_setting(rows, i, row))
+    json_array_foreach(rows, i, row) if (row_text(row, "variant")[0] && row_is_first(rows, i, SETTING))
         put_setting(file, rows, row);
 }
 

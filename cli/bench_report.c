@@ -252,13 +252,6 @@ static double lead(const json_t *rows, const json_t *row)
     return d ? log(row_number(row, "seconds") / row_number(d, "seconds")) : NAN;
 }
 
-static int is_first(const json_t *rows, size_t at, const json_t *row)
-{
-    for (size_t i = 0; i < at; i++)
-        if (rows_agree(json_array_get(rows, i), row, SERIES " " SETTING)) return 0;
-    return 1;
-}
-
 /* the shortest length above `from` measured for this variant, NULL when there is none */
 static const json_t *next_length(const json_t *rows, const json_t *like, json_int_t from)
 {
@@ -300,7 +293,8 @@ json_t *bench_overtakes(const json_t *rows)
     json_array_foreach(rows, i, row)
     {
         if (strcmp(row_text(row, "variant"), "dense") == 0 || strncmp(row_text(row, "variant"), "peer:", 5) == 0 ||
-            strncmp(row_text(row, "variant"), "gradient:", 9) == 0 || !is_first(rows, i, row) || isnan(lead(rows, row)))
+            strncmp(row_text(row, "variant"), "gradient:", 9) == 0 || !row_is_first(rows, i, SERIES " " SETTING) ||
+            isnan(lead(rows, row)))
             continue;
         json_t *found = overtake(rows, row);
         json_t *setting =

@@ -241,12 +241,6 @@ static int write_report(run *r)
 enum { KL_COLUMNS = 128 };            /* of the identity at a time, as trial.c has them */
 static const double peak_seconds = 3; /* about what measuring this machine's limits takes */
 
-/* What one contender costs. */
-typedef struct estimate {
-    trial whole;
-    double once, all; /* seconds: an execution on the text; everything */
-} estimate;
-
 /* Prefixes are halves of halves, each repeated for a tenth of a second at least. */
 static double prefix_time(const run *r, double once)
 {
@@ -258,51 +252,41 @@ static double prefix_time(const run *r, double once)
     return sum;
 }
 
-/* The first words are what the weights are measured on, in executions of KL_COLUMNS values each. */
-static int estimate_one(const run *r, const contender *c, estimate *e)
+/* A row of what one contender costs. The first words are what the weights are measured on, in executions of KL_COLUMNS
+   values each. */
+static int estimate_one(const run *r, const contender *c)
 {
     const trial_way plans = {.shape = r->a.text.shape, .options = r->a.text.options, .plans_only = 1};
     const trial_way runs = {.shape = r->a.text.shape, .options = r->a.text.options, .rules = {.repetitions = 3}};
-    trial few = {0};
+    trial t = {0}, few = {0};
     double start = bench_seconds(), dim = r->a.text.shape.dim;
-    MUST(trial_run(&r->whole, c, &plans, NULL, &e->whole));
-    e->all = bench_seconds() - start;
+    MUST(trial_run(&r->whole, c, &plans, NULL, &t));
+    double planned = bench_seconds() - start;
     MUST(trial_run(&r->probe, c, &runs, NULL, &few));
-    double least = few.m.time.least, more = few.m.cost.flops > 0 ? e->whole.m.cost.flops / few.m.cost.flops : 1;
-    e->once = least * more;
-    e->all += measured_expected(&r->a.rules, e->once) + prefix_time(r, e->once) +
-              least * ceil(r->probe.words.n / (double)KL_COLUMNS) * (dim + KL_COLUMNS) / (2 * dim);
-    return CLI_GOOD;
+    double least = few.m.time.least, more = few.m.cost.flops > 0 ? t.m.cost.flops / few.m.cost.flops : 1,
+           once = least * more;
+    double all = planned + measured_expected(&r->a.rules, once) + prefix_time(r, once) +
+                 least * ceil(r->probe.words.n / (double)KL_COLUMNS) * (dim + KL_COLUMNS) / (2 * dim);
+    return row_append(r->rows,
+                      json_pack("{s:s, s:s, s:i, s:I, s:f, s:I, s:f, s:f}", "variant", c->variant->name, "parameters",
+                                c->parameters, "nodes", t.nodes, "edges", (json_int_t)t.m.cost.edges, "flops",
+                                t.m.cost.flops, "bytes", (json_int_t)t.bytes, "estimated_seconds", once,
+                                "estimated_case_seconds", all));
 }
 
-static json_t *estimate_json(const contender *c, const estimate *e)
-{
-    const trial *t = &e->whole;
-    return json_pack("{s:s, s:s, s:i, s:I, s:f, s:I, s:f, s:f}", "variant", c->variant->name, "parameters",
-                     c->parameters, "nodes", t->nodes, "edges", (json_int_t)t->m.cost.edges, "flops", t->m.cost.flops,
-                     "bytes", (json_int_t)t->bytes, "estimated_seconds", e->once, "estimated_case_seconds", e->all);
-}
-
-/* A row for each contender; *seconds: about what the whole run takes, *bytes: what its largest variant does. */
-static int estimate_all(run *r, double *seconds, int64_t *bytes)
+static int estimate_all(const run *r)
 {
     int status = CLI_GOOD;
     progress bar = progress_start("estimating");
-    *seconds = peak_seconds, *bytes = 0;
-    for (int i = 0; i < r->all.n; i++) {
-        estimate e = {0};
+    for (int i = 0; i < r->all.n && !status; i++) {
         progress_show((double)i / r->all.n, &bar);
-        TRY(estimate_one(r, &r->all.of[i], &e));
-        *seconds += e.all;
-        if (e.whole.bytes > *bytes) *bytes = e.whole.bytes;
-        TRY(row_append(r->rows, estimate_json(&r->all.of[i], &e)));
+        status = estimate_one(r, &r->all.of[i]);
     }
-done:
     progress_end(&bar);
     return status;
 }
 
-/* What the run would take, of --dry-run. */
+/* What the run would take, of --dry-run: all contenders' time, the memory of the largest. */
 static int tell_estimate(run *r)
 {
     static const column estimates[] = {
@@ -316,16 +300,22 @@ static int tell_estimate(run *r)
         {"estimated_case_seconds", "in all about s", "%.1f", 0},
         {0},
     };
-    double seconds;
-    int64_t bytes;
-    MUST(estimate_all(r, &seconds, &bytes));
+    double seconds = peak_seconds, bytes = 0;
+    size_t i;
+    json_t *row;
+    MUST(estimate_all(r));
+    json_array_foreach(r->rows, i, row)
+    {
+        seconds += row_number(row, "estimated_case_seconds");
+        bytes = fmax(bytes, row_number(row, "bytes"));
+    }
     if (r->a.json)
         return json_print(stdout, json_pack("{s:b, s:s, s:i, s:f, s:I, s:O}", "dry_run", 1, "text", r->a.text.name,
                                             "tokens", r->whole.words.n, "estimated_seconds", seconds, "bytes",
                                             (json_int_t)bytes, "rows", r->rows));
     MUST(table_print(stdout, r->rows, estimates));
     printf("\nThe run takes about %.0f s and %.0f MB beside the text's own tensors.\n", ceil(seconds),
-           ceil((double)bytes * 1e-6));
+           ceil(bytes * 1e-6));
     return CLI_GOOD;
 }
 

@@ -109,6 +109,13 @@ int rows_agree(const json_t *a, const json_t *b, const char *keys)
     return 1;
 }
 
+int row_is_first(const json_t *rows, size_t at, const char *keys)
+{
+    for (size_t i = 0; i < at; i++)
+        if (rows_agree(json_array_get(rows, i), json_array_get(rows, at), keys)) return 0;
+    return 1;
+}
+
 int row_append(json_t *rows, json_t *row)
 {
     return json_array_append_new(rows, row) ? complain(CLI_OUTSIDE, "out of memory") : CLI_GOOD;

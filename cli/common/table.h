@@ -34,6 +34,8 @@ double row_number(const json_t *row, const char *key);
 int row_is(const json_t *row, const char *key);
 /* Do two rows have the same in all members, whose names have blanks between them? */
 int rows_agree(const json_t *a, const json_t *b, const char *keys);
+/* Does no row before row `at` agree with it? */
+int row_is_first(const json_t *rows, size_t at, const char *keys);
 
 /* One more row, whose reference it takes over; NULL means that memory ran out. */
 int row_append(json_t *rows, json_t *row);
