@@ -45,10 +45,9 @@ done:
 static int keep_view(const contender *c, const hga_graph *g, const hga_program *p, char **out)
 {
     char title[128];
-    size_t bytes;
     view_source source = {.title = title, .graph = g, .program = p, .max_edges = VIEW_MOST_EXPLICIT, .nameless = 1};
     snprintf(title, sizeof title, "%s%s%s", c->variant->name, *c->parameters ? " " : "", c->parameters);
-    return html_keep(view_data_put, &source, out, &bytes);
+    return html_keep(view_data_put, &source, out);
 }
 
 /* What the page shows of a contender: two pictures, its plan, and the graph to look around in. */

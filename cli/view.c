@@ -136,10 +136,9 @@ static int put_both(FILE *file, const view_source *left, const view_source *righ
                                       {"right", put_right},
                                       {0}};
     two_pages two = {.left_title = left->title, .right_title = right->title};
-    size_t bytes;
     int status = CLI_GOOD;
-    TRY(html_keep(view_page_put, left, &two.left, &bytes));
-    TRY(html_keep(view_page_put, right, &two.right, &bytes));
+    TRY(html_keep(view_page_put, left, &two.left));
+    TRY(html_keep(view_page_put, right, &two.right));
     html_fill(file, beside_page, marks, &two);
 done:
     free(two.left);

@@ -67,39 +67,36 @@ double chart_x(const chart *c, double value) { return c->left + chart_along(&c->
 
 double chart_y(const chart *c, double value) { return c->top + c->height - c->foot - chart_along(&c->y, value); }
 
-static void draw_line(FILE *svg, double x, double y, double x2, double y2, const look *l)
-{
-    const double at[2][2] = {{x, y}, {x2, y2}};
-    svg_lines(svg, at, 2, l);
-}
-
 /* lines of one pixel lie on whole pixels */
 static double sharp(double x) { return floor(x) + 0.5; }
 
-/* Ticks below the frame, or lines through it where the axis has a grid, and their labels. */
+/* A tick outside of the frame, or a line through it where the axis has a grid. */
+static void draw_tick(const chart *c, const chart_axis *a, const double tick[2][2], const double line[2][2])
+{
+    svg_lines(c->svg, a->grid ? line : tick, 2, a->grid ? &chart_grid_line : &chart_frame_line);
+}
+
+/* Ticks and their labels below the frame. */
 static void draw_ticks_of_x(const chart *c)
 {
-    double bottom = c->top + c->height;
+    const double top = c->top, bottom = c->top + c->height;
     for (int i = 0; i < c->x.n_ticks; i++) {
-        double x = c->left + c->x.tick[i].at;
-        if (c->x.grid)
-            draw_line(c->svg, sharp(x), c->top, sharp(x), bottom, &chart_grid_line);
-        else
-            draw_line(c->svg, sharp(x), bottom + 1, sharp(x), bottom + 6, &chart_frame_line);
+        double x = c->left + c->x.tick[i].at, at = sharp(x);
+        draw_tick(c, &c->x, (const double[2][2]){{at, bottom + 1}, {at, bottom + 6}},
+                  (const double[2][2]){{at, top}, {at, bottom}});
         svg_text(c->svg, x, bottom + 19, chart_text(TEXT_MIDDLE), c->x.tick[i].label);
     }
 }
 
-/* Ticks left of the frame, or lines through it where the axis has a grid, and their labels. */
+/* Ticks and their labels left of the frame. */
 static void draw_ticks_of_y(const chart *c)
 {
+    const double left = c->left, right = c->left + c->width;
     for (int i = 0; i < c->y.n_ticks; i++) {
-        double at = c->y.tick[i].at, y = c->downwards ? c->top + at : c->top + c->height - c->foot - at;
-        if (c->y.grid)
-            draw_line(c->svg, c->left, sharp(y), c->left + c->width, sharp(y), &chart_grid_line);
-        else
-            draw_line(c->svg, c->left - 6, sharp(y), c->left - 1, sharp(y), &chart_frame_line);
-        svg_text(c->svg, c->left - 9, y + 4, chart_text(TEXT_END), c->y.tick[i].label);
+        double from = c->y.tick[i].at, y = c->downwards ? c->top + from : c->top + c->height - c->foot - from;
+        draw_tick(c, &c->y, (const double[2][2]){{left - 6, sharp(y)}, {left - 1, sharp(y)}},
+                  (const double[2][2]){{left, sharp(y)}, {right, sharp(y)}});
+        svg_text(c->svg, left - 9, y + 4, chart_text(TEXT_END), c->y.tick[i].label);
     }
 }
 

@@ -152,9 +152,10 @@ void html_table_put(FILE *file, const json_t *rows, const column *columns, int l
 
 /* ---- pages ---- */
 
-int html_keep(void (*put)(FILE *file, const void *context), const void *context, char **text, size_t *bytes)
+int html_keep(void (*put)(FILE *file, const void *context), const void *context, char **text)
 {
-    FILE *memory = open_memstream(text, bytes);
+    size_t bytes;
+    FILE *memory = open_memstream(text, &bytes);
     if (memory) put(memory, context);
     return memory && fclose(memory) == 0 ? CLI_GOOD : complain(CLI_OUTSIDE, "out of memory: a page");
 }

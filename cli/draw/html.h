@@ -33,8 +33,8 @@ void series_end(json_series *s);
    wide table shows the columns that people look at first, and the others are folded. */
 void html_table_put(FILE *file, const json_t *rows, const column *columns, int links);
 
-/* What `put` writes, as a text for free(), and its bytes. */
-int html_keep(void (*put)(FILE *file, const void *context), const void *context, char **text, size_t *bytes);
+/* What `put` writes, as a text for free(). */
+int html_keep(void (*put)(FILE *file, const void *context), const void *context, char **text);
 
 /* Copy a template; each {{name}} in it is replaced by what its row of the table writes. The table ends with a NULL
    name; every mark must be in it. */

@@ -12,10 +12,9 @@ static int paint_image(const drawing *d, const char *path, cairo_surface_t *imag
 {
     const RsvgRectangle all = {0, 0, d->width, d->height};
     char *text = NULL;
-    size_t bytes = 0;
     GError *error = NULL;
-    MUST(html_keep(svg_put, d, &text, &bytes));
-    GInputStream *stream = g_memory_input_stream_new_from_data(text, (gssize)bytes, free);
+    MUST(html_keep(svg_put, d, &text));
+    GInputStream *stream = g_memory_input_stream_new_from_data(text, -1, free);
     RsvgHandle *svg = rsvg_handle_new_from_stream_sync(stream, NULL, RSVG_HANDLE_FLAG_UNLIMITED, NULL, &error);
     cairo_t *cairo = cairo_create(image);
     int painted = svg && rsvg_handle_render_document(svg, cairo, &all, &error);
