@@ -32,8 +32,7 @@ typedef struct arguments {
 typedef struct lists {
     bench_variant variant[MAX_LIST];
     hga_id tokens[MAX_LIST], threads[MAX_LIST];
-    char isa_text[256];
-    const char *isa[MAX_LIST];
+    char isa[MAX_LIST][16];
     hga_precision precision[MAX_LIST];
     hga_peaks peaks[MAX_LIST]; /* of each ISA */
     int n_variants, n_tokens, n_threads, n_isa, n_precision;
@@ -122,31 +121,29 @@ static const option_row options[] = {
 };
 
 /* Instruction sets with commas between them; none: what the library would choose. */
-static int read_isas(const char *text, lists *l)
+static int read_isas(const char *list, lists *l)
 {
-    if (!text) text = default_isa();
-    if (strlen(text) >= sizeof l->isa_text) return complain(CLI_USAGE, "--isa: the list is too long");
-    strcpy(l->isa_text, text);
-    for (char *word = l->isa_text, *next; word; word = next) {
-        next = strchr(word, ',');
-        if (next) *next++ = 0;
+    if (!list) list = default_isa();
+    for (int i; list; l->n_isa++) {
+        char *word = l->isa[l->n_isa];
         if (l->n_isa == MAX_LIST) return complain(CLI_USAGE, "--isa: the list is too long");
-        MUST(read_isa("--isa", word, &l->isa[l->n_isa++]));
+        list_next(&list, word, sizeof *l->isa);
+        MUST(read_choice("--isa", hga_isa_list(), word, &i));
     }
     return CLI_GOOD;
 }
 
 /* Precisions with commas between them; none: f32. */
-static int read_precisions(const char *text, lists *l)
+static int read_precisions(const char *list, lists *l)
 {
-    for (const char *word = text ? text : "f32";; word += strcspn(word, ",") + 1) {
-        char one[16];
-        size_t n = strcspn(word, ",");
-        snprintf(one, sizeof one, "%.*s", (int)n, word);
+    char word[16];
+    int i;
+    if (!list) list = "f32";
+    for (; list_next(&list, word, sizeof word); l->precision[l->n_precision++] = (hga_precision)i) {
         if (l->n_precision == MAX_LIST) return complain(CLI_USAGE, "--precision: the list is too long");
-        int status = read_precision("--precision", one, &l->precision[l->n_precision++]);
-        if (status || !word[n]) return status;
+        MUST(read_choice("--precision", PRECISION_WORDS, word, &i));
     }
+    return CLI_GOOD;
 }
 
 /* --graph is one more of --variants, or the only one. */

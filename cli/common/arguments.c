@@ -73,14 +73,6 @@ static void lay_list(const option_list *list, void *input, parsing *p, int place
     }
 }
 
-static int choose_word(const char *what, const char *words, const char *text, int *out)
-{
-    int i = choice_of(words, text);
-    if (i < 0) return complain(CLI_USAGE, "%s: '%s' is not one of: %s", what, text, words);
-    *out = i;
-    return CLI_GOOD;
-}
-
 /* Puts an option's value where its row says, once it is read and checked. */
 static int put_value(const char *what, const option_value *v, const char *text, char *input)
 {
@@ -92,7 +84,7 @@ static int put_value(const char *what, const option_value *v, const char *text, 
     case OPTION_ID: return read_id(what, text, v->least, v->most, to);
     case OPTION_WHOLE: return read_whole(what, text, v->least, v->most, to);
     case OPTION_ABOVE_0: return read_positive(what, text, to);
-    case OPTION_CHOICE: return choose_word(what, v->words, text, to);
+    case OPTION_CHOICE: return read_choice(what, v->words, text, to);
     default: return v->read(text, input);
     }
 }
@@ -344,22 +336,25 @@ int read_positive(const char *what, const char *text, double *out)
     return status == CLI_GOOD && *out <= 0 ? complain(CLI_USAGE, "%s: %s is not above 0", what, text) : status;
 }
 
+int list_next(const char **list, char *word, size_t room)
+{
+    size_t n = *list ? strcspn(*list, ",") : 0;
+    if (!*list) return 0;
+    snprintf(word, room, "%.*s", (int)n, *list);
+    *list = (*list)[n] ? *list + n + 1 : NULL;
+    return 1;
+}
+
 int read_list(const char *what, const char *text, int64_t lo, int64_t hi, int room, int *n, hga_id *out)
 {
+    char word[32];
     *n = 0;
-    while (1) {
-        char word[32];
-        size_t length = strcspn(text, ",");
-        if (length >= sizeof word || *n == room)
+    for (const char *list = text; list_next(&list, word, sizeof word); ++*n) {
+        if (strlen(word) + 1 == sizeof word || *n == room)
             return complain(CLI_USAGE, "%s: '%s' is not a list of at most %d whole numbers", what, text, room);
-        memcpy(word, text, length);
-        word[length] = 0;
-        int status = read_id(what, word, lo, hi, &out[*n]);
-        if (status) return status;
-        ++*n;
-        if (!text[length]) return CLI_GOOD;
-        text += length + 1;
+        MUST(read_id(what, word, lo, hi, &out[*n]));
     }
+    return CLI_GOOD;
 }
 
 int read_list_behind(const char *word, const char *what, const char *text, int64_t lo, int room, int *n, hga_id *out)
@@ -383,19 +378,11 @@ int choice_of(const char *choices, const char *text)
     return -1;
 }
 
-int read_isa(const char *what, const char *text, const char **out)
+int read_choice(const char *what, const char *choices, const char *text, int *out)
 {
-    if (choice_of(hga_isa_list(), text) < 0)
-        return complain(CLI_USAGE, "%s: '%s' is not one of: %s", what, text, hga_isa_list());
-    *out = text;
-    return CLI_GOOD;
-}
-
-int read_precision(const char *what, const char *text, hga_precision *out)
-{
-    int i = choice_of("f32 bf16", text);
-    if (i < 0) return complain(CLI_USAGE, "%s: '%s' is not one of: f32 bf16", what, text);
-    *out = i == 0 ? HGA_PRECISION_F32 : HGA_PRECISION_BF16;
+    int i = choice_of(choices, text);
+    if (i < 0) return complain(CLI_USAGE, "%s: '%s' is not one of: %s", what, text, choices);
+    *out = i;
     return CLI_GOOD;
 }
 
@@ -405,7 +392,9 @@ static void start_machine(void *options) { ((hga_options *)options)->bind = HGA_
 
 static int read_machines_isa(const char *text, void *options)
 {
-    return read_isa("--isa", text, &((hga_options *)options)->isa);
+    int i;
+    ((hga_options *)options)->isa = text;
+    return read_choice("--isa", hga_isa_list(), text, &i);
 }
 
 static const option_row machine_rows[] = {
@@ -413,7 +402,7 @@ static const option_row machine_rows[] = {
      "threads (default: OMP_NUM_THREADS, or the cores this process may use)", 8},
     {"isa", READ(read_machines_isa), "ISA", ARGUMENTS_MORE,
      "ref, avx2, avx512 or avx512bf16: the instruction set (default: HGA_ISA, or the best here)", 8},
-    {"precision", CHOICE(hga_options, precision, "f32 bf16"), "P", 0,
+    {"precision", CHOICE(hga_options, precision, PRECISION_WORDS), "P", 0,
      "f32 or bf16: bf16 keeps keys and values in 16 bits (default: f32)", 8},
     {"bind", CHOICE(hga_options, bind, BIND_WORDS), "WHEN", ARGUMENTS_MORE, BIND_HELP, 8},
     {0},

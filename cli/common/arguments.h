@@ -107,14 +107,18 @@ int read_float(const char *what, const char *text, double *out);
 /* A number above 0. */
 int read_positive(const char *what, const char *text, double *out);
 
+/* The next of words with commas between them, cut where it is too long; the list goes on behind it. 0: there is none. */
+int list_next(const char **list, char *word, size_t room);
+
 /* Whole numbers with commas between them, at most `room`. */
 int read_list(const char *what, const char *text, int64_t lo, int64_t hi, int room, int *n, hga_id *out);
 
 /* The same from `lo`, with or without "word:" before it (word NULL: without); another word is told what to be. */
 int read_list_behind(const char *word, const char *what, const char *text, int64_t lo, int room, int *n, hga_id *out);
 
-/* "a b c" has `text`: its index, or -1. */
+/* "a b c" has `text`: its index, or -1; or a complaint. */
 int choice_of(const char *choices, const char *text);
+int read_choice(const char *what, const char *choices, const char *text, int *out);
 
 /* --threads, --isa, --precision, --bind (by itself auto): input is an hga_options. */
 extern const option_list machine_list;
@@ -122,11 +126,9 @@ extern const option_list machine_list;
 extern const option_list shape_list;
 enum { DEFAULT_HEADS = 8, DEFAULT_DIM = 64, MAX_HEADS = 4096, MAX_DIM = 65536 };
 
-/* An ISA or precision by name. */
-int read_isa(const char *what, const char *text, const char **out);
-int read_precision(const char *what, const char *text, hga_precision *out);
-/* As hga_options.bind has them, in its order. */
-#define BIND_WORDS "off on auto"
+/* As hga_options.precision and .bind have them, in their order. */
+#define PRECISION_WORDS "f32 bf16"
+#define BIND_WORDS      "off on auto"
 #define BIND_HELP                                                                                                      \
     "off, on or auto: threads are bound to processors, where there are several NUMA domains and OpenMP binds nothing " \
     "(default: auto)"
