@@ -44,9 +44,7 @@ static void put_day(FILE *file, const void *document)
 static void put_notice(FILE *file, const void *document)
 {
     const json_t *rows = json_object_get(document, "benchmarks");
-    size_t i, n = 0;
-    json_t *row;
-    json_array_foreach(rows, i, row) n += (size_t)row_is(row, "disturbed");
+    size_t n = rows_that_are(rows, "disturbed");
     if (n == 0) return;
     fprintf(file,
             "<p class=\"notice\">%zu of %zu measurements were disturbed: their threads had less than %.0f %% of the "

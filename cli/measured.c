@@ -69,19 +69,10 @@ double measured_expected(const bench_rules *rules, double once)
     return warmup + (timed > rules->min_time ? timed : rules->min_time);
 }
 
-/* Of how many rows this is true. */
-static size_t count_of(const json_t *rows, const char *member)
-{
-    size_t i, n = 0;
-    json_t *row;
-    json_array_foreach(rows, i, row) n += json_is_true(json_object_get(row, member));
-    return n;
-}
-
 void measured_explain(FILE *file, const json_t *rows)
 {
-    size_t n = json_array_size(rows), disturbed = count_of(rows, "disturbed"),
-           beyond = count_of(rows, "limit_disturbed");
+    size_t n = json_array_size(rows), disturbed = rows_that_are(rows, "disturbed"),
+           beyond = rows_that_are(rows, "limit_disturbed");
     if (beyond)
         fprintf(file,
                 "! %zu of %zu rows did more than the machine was found to allow: the limit was disturbed, and they "

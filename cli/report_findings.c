@@ -33,9 +33,7 @@ static void put_row_name(FILE *file, const json_t *row)
 void findings_put(FILE *file, const report *r)
 {
     const json_t *fastest = least_row(r->rows, "seconds"), *nearest = least_row(r->rows, "relative_l2");
-    size_t i, disturbed = 0;
-    json_t *row;
-    json_array_foreach(r->rows, i, row) disturbed += (size_t)row_is(row, "disturbed");
+    size_t disturbed = rows_that_are(r->rows, "disturbed");
     fputs("<p class=\"findings\">", file);
     if (fastest) {
         put_row_name(file, fastest);

@@ -78,23 +78,18 @@ static const option_row options[] = {
 };
 
 static const char doc[] =
-    "Every variant on a text (UTF-8; - is standard input; default: the gospels that ship with "
-    "the examples), in one table."
+    "Every variant on a text (UTF-8; - is standard input; default: the gospels that ship with the examples), in one "
+    "table."
     "\vThe text is split into chapters, paragraphs, sentences and words as far as it has them. A word's features are "
     "its position and hashes of it and its pieces. Seeded random matrices make queries, keys and values of the "
     "features: the same text gives the same table, except for the times.\n\n"
-    "edges are those of all attended relations. FLOP and ms are of one execution, after the graph "
-    "and its plan are made. \"of peak\" is the share of "
-    "this "
-    "machine's measured fp32 peak. \"x dense\" and the errors compare a variant with the "
-    "engine's own dense attention, a causal one with causal "
-    "dense; --normaliser and the other options for scores apply to all variants, dense among them; variants that "
-    "cannot have them are left out, and named. MB is "
-    "graph, plan, workspace and tensors together. rel L2 is the distance of the output from "
-    "dense attention's; KL is the mean over rows of "
-    "KL(variant's "
-    "attention || dense attention) in nats, measured on the first 1024 words. In bpt, where rows "
-    "are nodes, a span has the mean of its words' rows.";
+    "edges are those of all attended relations. FLOP and ms are of one execution, after the graph and its plan are "
+    "made. \"of peak\" is the share of this machine's measured fp32 peak. \"x dense\" and the errors compare a variant "
+    "with the engine's own dense attention, a causal one with causal dense; --normaliser and the other options for "
+    "scores apply to all variants, dense among them; variants that cannot have them are left out, and named. MB is "
+    "graph, plan, workspace and tensors together. rel L2 is the distance of the output from dense attention's; KL is "
+    "the mean over rows of KL(variant's attention || dense attention) in nats, measured on the first 1024 words. In "
+    "bpt, where rows are nodes, a span has the mean of its words' rows.";
 
 /* ---- the text ---- */
 

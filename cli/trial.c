@@ -131,34 +131,23 @@ static double relative_distance(const float *x, const float *y, int64_t n)
     return sqrt(apart / whole);
 }
 
-/* q as small as a float can be stands for 0, where rounding lost what softmax never makes 0 */
-static double divergence(const float *p, const float *q, hga_id n)
-{
-    double sum = 0;
-    for (hga_id j = 0; j < n; j++)
-        if (p[j] > 0) sum += (double)p[j] * log((double)p[j] / (double)(q[j] > FLT_MIN ? q[j] : FLT_MIN));
-    return sum;
-}
-
-static int any(const float *row, hga_id n)
-{
-    for (hga_id j = 0; j < n; j++)
-        if (row[j] > 0) return 1;
-    return 0;
-}
-
-/* The mean over rows of KL(p || q) = sum p log(p / q), in nats. Rows where p is zero throughout count nothing; NaN if
-   all are. */
+/* The mean over rows of KL(p || q) = sum p log(p / q), in nats. q as small as a float can be stands for 0, where
+   rounding lost what softmax never makes 0. Rows where p is zero throughout count nothing; NaN if all are. */
 static double mean_divergence(const float *p, const float *q, hga_id n, hga_id heads)
 {
-    double sum = 0;
+    double all = 0;
     int64_t rows = 0;
-    for (int64_t row = 0; row < (int64_t)n * heads; row++) {
-        if (!any(p + row * n, n)) continue;
-        sum += divergence(p + row * n, q + row * n, n);
-        rows++;
+    for (int64_t row = 0; row < (int64_t)n * heads; row++, p += n, q += n) {
+        double sum = 0;
+        int some = 0;
+        for (hga_id j = 0; j < n; j++) {
+            if (!(p[j] > 0)) continue;
+            sum += (double)p[j] * log((double)p[j] / (double)(q[j] > FLT_MIN ? q[j] : FLT_MIN));
+            some = 1;
+        }
+        all += sum, rows += some;
     }
-    return sum / (double)rows;
+    return all / (double)rows;
 }
 
 /* Dense attention comes first; the others are compared with it. */

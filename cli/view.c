@@ -105,10 +105,9 @@ static const option_row options[] = {
 };
 
 static const char doc[] =
-    "A graph from JSON (- is standard input) as an interactive page: one file, no network.\vThe "
-    "page shows each relation as a "
-    "matrix to zoom into, over nodes or over the tokens they "
-    "stand for; point at a cell to see its edges, click it to see how far its row's token reaches, layer by layer. "
+    "A graph from JSON (- is standard input) as an interactive page: one file, no network.\vThe page shows each "
+    "relation as a matrix to zoom into, over nodes or over the tokens they stand for; point at a cell to see its "
+    "edges, click it to see how far its row's token reaches, layer by layer. "
     "Graphs of fewer than 2000 edges are also drawn as nodes and links. The page contains the graph as it is stored, "
     "so a million tokens take little more room than a thousand.\n\n"
     "With --query and --key the page shows the weight of every edge, computed in double by the plain meaning of the "

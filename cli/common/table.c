@@ -97,6 +97,14 @@ double row_number(const json_t *row, const char *key) { return json_number_value
 
 int row_is(const json_t *row, const char *key) { return json_is_true(json_object_get(row, key)); }
 
+size_t rows_that_are(const json_t *rows, const char *key)
+{
+    size_t i, n = 0;
+    json_t *row;
+    json_array_foreach(rows, i, row) n += json_is_true(json_object_get(row, key));
+    return n;
+}
+
 int rows_agree(const json_t *a, const json_t *b, const char *keys)
 {
     for (size_t n; *keys; keys += n, keys += *keys == ' ') {

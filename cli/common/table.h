@@ -32,6 +32,8 @@ int json_print(FILE *file, json_t *document);
 const char *row_text(const json_t *row, const char *key);
 double row_number(const json_t *row, const char *key);
 int row_is(const json_t *row, const char *key);
+/* Of how many rows it is true. */
+size_t rows_that_are(const json_t *rows, const char *key);
 /* Do two rows have the same in all members, whose names have blanks between them? */
 int rows_agree(const json_t *a, const json_t *b, const char *keys);
 /* Does no row before row `at` agree with it? */

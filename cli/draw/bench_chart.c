@@ -60,7 +60,7 @@ static void start_line(const series *s, int i, chart_line *line)
     const char *variant = row_text(s->first[i], "variant");
     name_of(s->first[i], line->name);
     line->ink = paint_of(s->first[i]), line->width = strcmp(variant, "dense") == 0 ? 3 : 1.7;
-    line->dashed = is_peer(s->first[i]), line->ring_says = "overtakes dense";
+    line->dashed = is_peer(s->first[i]);
     for (int j = 0; j < i; j++) line->dashed |= strcmp(row_text(s->first[j], "variant"), variant) == 0;
 }
 

@@ -83,7 +83,7 @@ static double ms_at(const chart_line *l, double x)
 static void draw_ring(const chart *on, const line_chart *t, const chart_line *l)
 {
     char tip[2 * LINE_NAME];
-    snprintf(tip, sizeof tip, "%s %s at about %.0f %s", l->name, l->ring_says, l->ring, t->unit);
+    snprintf(tip, sizeof tip, "%s overtakes dense at about %.0f %s", l->name, l->ring, t->unit);
     const look ring = {.line = l->ink, .width = 2, .tip = tip};
     svg_circle(on->svg, chart_x(on, l->ring), chart_y(on, ms_at(l, l->ring)), 6, &ring);
 }

@@ -18,8 +18,7 @@ typedef struct chart_line {
     double width;
     int dashed, n;
     line_point at[MOST_POINTS];
-    double ring; /* x of a ring around the line, 0 without */
-    const char *ring_says;
+    double ring; /* where it overtakes dense: x of a ring around the line, 0 without */
 } chart_line;
 
 typedef struct line_chart {
