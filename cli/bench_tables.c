@@ -154,13 +154,18 @@ int bench_text_put(FILE *file, const json_t *document)
 
 /* ---- Markdown ---- */
 
+static void put_escaped(FILE *file, const char *text, const char *special, char escape)
+{
+    for (; *text; text++) {
+        if (strchr(special, *text)) fputc(escape, file);
+        fputc(*text, file);
+    }
+}
+
 static void put_markdown_cell(FILE *file, const char *text)
 {
     fputc(' ', file);
-    for (; *text; text++) {
-        if (*text == '|' || *text == '\\') fputc('\\', file);
-        fputc(*text, file);
-    }
+    put_escaped(file, text, "|\\", '\\');
     fputs(" |", file);
 }
 
@@ -206,10 +211,7 @@ static void put_quoted(FILE *file, const char *text)
         return;
     }
     fputc('"', file);
-    for (; *text; text++) {
-        if (*text == '"') fputc('"', file);
-        fputc(*text, file);
-    }
+    put_escaped(file, text, "\"", '"');
     fputc('"', file);
 }
 
@@ -226,42 +228,38 @@ static void put_csv_value(FILE *file, const json_t *value)
         fputs(json_is_true(value) ? "true" : "false", file);
 }
 
-/* every member that any row has, in the order in which they are met */
+/* Every member that any row has, in the order in which they are met: a row of their names. */
 static json_t *members_of(const json_t *rows)
 {
     json_t *all = json_object(), *row, *value;
     const char *key;
     size_t i;
-    json_array_foreach(rows, i, row) json_object_foreach(row, key, value) json_object_set_new(all, key, json_null());
+    json_array_foreach(rows, i, row) json_object_foreach(row, key, value)
+        json_object_set_new(all, key, json_string(key));
     return all;
+}
+
+static void put_csv_row(FILE *file, json_t *members, const json_t *row)
+{
+    const char *key, *before = "";
+    json_t *unused;
+    json_object_foreach(members, key, unused)
+    {
+        fputs(before, file);
+        put_csv_value(file, json_object_get(row, key));
+        before = ",";
+    }
+    fputc('\n', file);
 }
 
 int bench_csv_put(FILE *file, const json_t *document)
 {
     const json_t *rows = json_object_get(document, "benchmarks");
-    json_t *members = members_of(rows), *row, *unused;
-    const char *key;
+    json_t *members = members_of(rows), *row;
     size_t i;
-    int first = 1;
     if (!members) return complain(CLI_OUTSIDE, "out of memory");
-    json_object_foreach(members, key, unused)
-    {
-        if (!first) fputc(',', file);
-        put_quoted(file, key);
-        first = 0;
-    }
-    fputc('\n', file);
-    json_array_foreach(rows, i, row)
-    {
-        first = 1;
-        json_object_foreach(members, key, unused)
-        {
-            if (!first) fputc(',', file);
-            put_csv_value(file, json_object_get(row, key));
-            first = 0;
-        }
-        fputc('\n', file);
-    }
+    put_csv_row(file, members, members);
+    json_array_foreach(rows, i, row) put_csv_row(file, members, row);
     json_decref(members);
     return CLI_GOOD;
 }
