@@ -73,6 +73,12 @@ static void lay_list(const option_list *list, void *input, parsing *p, int place
     }
 }
 
+static int read_positive(const char *what, const char *text, double *out)
+{
+    int status = read_number(what, text, out);
+    return status == CLI_GOOD && *out <= 0 ? complain(CLI_USAGE, "%s: %s is not above 0", what, text) : status;
+}
+
 /* Puts an option's value where its row says, once it is read and checked. */
 static int put_value(const char *what, const option_value *v, const char *text, char *input)
 {
@@ -328,12 +334,6 @@ int read_float(const char *what, const char *text, double *out)
     if (status == CLI_GOOD && !isfinite((float)*out))
         return complain(CLI_USAGE, "%s: %s does not fit float32", what, text);
     return status;
-}
-
-int read_positive(const char *what, const char *text, double *out)
-{
-    int status = read_number(what, text, out);
-    return status == CLI_GOOD && *out <= 0 ? complain(CLI_USAGE, "%s: %s is not above 0", what, text) : status;
 }
 
 int list_next(const char **list, char *word, size_t room)

@@ -1,11 +1,24 @@
 /* png.c: a drawing as pixels, which librsvg paints of its SVG (the only file that includes it). */
 #include <librsvg/rsvg.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "complain.h"
 #include "drawing.h"
 #include "html.h"
 #include "outfile.h"
+
+/* The drawing's text. librsvg ends the process where memory runs out, so that what it takes is asked for before. */
+static int take_text(const drawing *d, char **text)
+{
+    enum { BYTES_PER_LETTER = 4 };
+    char *room = NULL;
+    MUST(html_keep(svg_put, d, text));
+    int status = take(BYTES_PER_LETTER * (int64_t)strlen(*text), 1, &room);
+    free(room);
+    if (status) free(*text);
+    return status;
+}
 
 /* Paints the drawing, however long one of its attributes is. */
 static int paint_image(const drawing *d, const char *path, cairo_surface_t *image)
@@ -13,7 +26,7 @@ static int paint_image(const drawing *d, const char *path, cairo_surface_t *imag
     const RsvgRectangle all = {0, 0, d->width, d->height};
     char *text = NULL;
     GError *error = NULL;
-    MUST(html_keep(svg_put, d, &text));
+    MUST(take_text(d, &text));
     GInputStream *stream = g_memory_input_stream_new_from_data(text, -1, free);
     RsvgHandle *svg = rsvg_handle_new_from_stream_sync(stream, NULL, RSVG_HANDLE_FLAG_UNLIMITED, NULL, &error);
     cairo_t *cairo = cairo_create(image);
