@@ -192,7 +192,13 @@ static int check_output(void *input)
 {
     const bench_output *o = input;
     outfile_wish wishes[BENCH_FILES];
-    for (int i = 0; i < BENCH_FILES; i++) wishes[i] = (outfile_wish){sinks[i].option, o->path[i]};
+    const char *printed = NULL;
+    for (int i = 0; i < BENCH_FILES; i++) {
+        wishes[i] = (outfile_wish){sinks[i].option, o->path[i]};
+        if (!is_stdout(o->path[i])) continue;
+        if (printed) return complain(CLI_USAGE, "%s -: standard output has what %s writes", sinks[i].option, printed);
+        printed = sinks[i].option;
+    }
     MUST(outfiles_apart(wishes, BENCH_FILES));
     for (int i = 0; i < BENCH_FILES; i++)
         if (o->path[i] && !is_stdout(o->path[i])) MUST(outfile_check(o->path[i]));
