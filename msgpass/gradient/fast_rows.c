@@ -160,7 +160,8 @@ void load_sixteen(fast_pass *p, hga_id s, group *g, hga_id first)
     const hga_stage *stage = &p->program->stage[s];
     hga_id dim = p->field[stage->query].padded;
     g->there = 0;
-    for (hga_id i = 0; i < KERNEL_TILE; i++) g->lse[i] = INFINITY, g->delta[i] = 0;
+    for (hga_id i = 0; i < KERNEL_TILE; i++) g->lse[i] = INFINITY, g->delta[i] = 0, g->node[i] = -1;
+    if (first >= p->panel->end) return;
     (p->field[stage->out].by_row ? load_given : load_asked)(p, stage->out, g, first);
     for (hga_id i = 0; i < KERNEL_TILE; i++) g->there |= (uint32_t)(g->node[i] >= 0) << i;
     if (!g->there) return;
