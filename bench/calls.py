@@ -89,16 +89,21 @@ def both(attend, x, g):
 
 
 def one_token():
-    h, x, leaves = hga.dense(1), tensors(1), tensors(1, grad=True)
-    arrays, g = [t.numpy() for t in x], torch.randn(1, HEADS, 1, DIM)
-    sdpa = F.scaled_dot_product_attention
+    h, x, sdpa = hga.dense(1), tensors(1), F.scaled_dot_product_attention
+    arrays = [t.numpy() for t in x]
     s, a, b = in_turns([lambda: sdpa(*x), lambda: h.attention(*arrays, threads=1), lambda: h.attention(*x)])
     yield Row("one token: SDPA", s, compared=True)
     yield times_sdpa("one token: hga from numpy", s, a, 2)
     yield times_sdpa("one token: hga from torch", s, b, 3)
-    s, a = in_turns([both(sdpa, leaves, g), both(h.attention, leaves, g)])
-    yield Row("one token, forward and backward: SDPA", s, compared=True)
-    yield times_sdpa("one token, forward and backward: hga", s, a, 2)
+
+
+def there_and_back():
+    sdpa = F.scaled_dot_product_attention
+    for n, name, goal in ((1, "one token", 2.2), (16, "16 tokens", 1.2), (64, "64 tokens", 1)):
+        h, leaves, g = hga.dense(n), tensors(n, grad=True), torch.randn(1, HEADS, n, DIM)
+        s, a = in_turns([both(sdpa, leaves, g), both(h.attention, leaves, g)])
+        yield Row(f"{name}, forward and backward: SDPA", s, compared=True)
+        yield times_sdpa(f"{name}, forward and backward: hga", s, a, goal)
 
 
 def lengths():
@@ -434,7 +439,7 @@ def in_jax():
         yield times_sdpa(f"JAX, tokens {n}: hga", s, a, 1.05, of="numpy's")
 
 
-PARTS = (one_token, lengths, first_call, batch, one_row, dropout, half, masks, bert, gemma, new_edges, routed, sparse_families, one_token_more, normalisers, chosen, in_jax)
+PARTS = (one_token, there_and_back, lengths, first_call, batch, one_row, dropout, half, masks, bert, gemma, new_edges, routed, sparse_families, one_token_more, normalisers, chosen, in_jax)
 
 
 def table(seconds=SECONDS, rounds=MOST_ROUNDS):

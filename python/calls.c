@@ -165,15 +165,14 @@ hga_status hga_py_gradient(const hga_py_call *call, const hga_py_workspaces *wor
     return st;
 }
 
-void hga_py_append_rows(const hga_py_rows *rows, hga_cache *cache, hga_id n_tokens, const char *query, const char *key,
-                        const char *value, char *out, char *lse, hga_append *to)
+void hga_py_append_rows(const hga_py_rows *rows, hga_cache *cache, hga_id n_tokens, uintptr_t query, uintptr_t key,
+                        uintptr_t value, uintptr_t out, uintptr_t lse, hga_append *to)
 {
     hga_io *io = &to->io;
     *to = rows->append;
     to->cache = cache, to->n_tokens = n_tokens;
-    io->query.data = (void *)(uintptr_t)query, io->key.data = (void *)(uintptr_t)key;
-    io->value.data = (void *)(uintptr_t)value, io->out.data = out;
-    memset(out, 0, (size_t)rows->out_bytes); /* a program may leave rows alone */
-    fill_lse(lse, rows->lse_bytes);
-    io->lse.data = lse;
+    io->query.data = (void *)query, io->key.data = (void *)key, io->value.data = (void *)value;
+    io->out.data = (void *)out, io->lse.data = (void *)lse;
+    memset(io->out.data, 0, (size_t)rows->out_bytes); /* a program may leave rows alone */
+    fill_lse(io->lse.data, rows->lse_bytes);
 }

@@ -63,8 +63,8 @@ typedef struct hga_py_rows {
     int64_t out_bytes, lse_bytes;
 } hga_py_rows;
 
-/* An append of such rows, which are there; lse NULL: nobody asks for it. */
-void hga_py_append_rows(const hga_py_rows *rows, hga_cache *cache, hga_id n_tokens, const char *query, const char *key,
-                        const char *value, char *out, char *lse, hga_append *to);
+/* An append of such rows, which are at these addresses; lse 0: nobody asks for it. */
+void hga_py_append_rows(const hga_py_rows *rows, hga_cache *cache, hga_id n_tokens, uintptr_t query, uintptr_t key,
+                        uintptr_t value, uintptr_t out, uintptr_t lse, hga_append *to);
 
 #endif

@@ -280,8 +280,7 @@ static hga_status attend_panel(fast_pass *p, hga_id s, hga_id first, hga_id end)
     if (f) remember_panel(x, f, n);
     if (p->finds) return HGA_OK;
     HGA_TRY(run_panel_tiles(p, s));
-    for (hga_id i = 0, row = first; row < end && i < n; i++, row += KERNEL_TILE)
-        store_sixteen(p, s, &x->group[i], row);
+    for (hga_id i = 0, row = first; row < end && i < n; i++, row += KERNEL_TILE) store_sixteen(p, s, &x->group[i], row);
     columns_leave(p, s, first / STRIP_PANEL, first / STRIP_PANEL + 1);
 done:
     return st;

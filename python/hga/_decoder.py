@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
+import sys
 import threading
 import weakref
 from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Optional, Sequence, Tuple, Union
@@ -14,6 +15,7 @@ from ._arguments import BINDINGS, answered, flag, meant, whole
 from ._call import LAYOUTS, require_layout
 from ._core import apart, as_numpy, check, encoded, encoded_path, ffi, fill_rows, fill_tensor, is_torch, lib, narrowed, refuse, refuse_type, widened
 from ._precision import PRECISIONS
+from ._prepared import address
 from ._rows import are_nodes
 from ._tables import ROWS, Tables, single
 
@@ -107,17 +109,23 @@ def _given_back(x: np.ndarray, like: Any) -> Any:
     if not is_torch(like):
         kind = getattr(like, "dtype", x.dtype)
         return narrowed(x, as_numpy(like, "query").dtype).view(kind) if kind != x.dtype else x
-    import torch
-
-    made = torch.from_numpy(x)
+    made = sys.modules["torch"].from_numpy(x)
     return made if like.dtype is made.dtype else made.to(like.dtype)
 
 
 FORMS_KEPT = 64  # of a decoder: tokens that come one by one have one, prompts in chunks one for each length
 
 
-def _where(x: np.ndarray) -> Any:
-    return ffi.from_buffer(x) if x.flags.c_contiguous else ffi.cast("char *", x.ctypes.data)  # numpy is slow to say it
+def _are_plain(torch: Any, *rows: Any) -> bool:
+    """Are they torch's as most tokens come: float32 in memory that says itself how it lies?"""
+    if torch._C._are_functorch_transforms_active():
+        return False
+    for x in rows:
+        if type(x) is not torch.Tensor or x.dtype is not torch.float32 or not x.is_cpu or x.layout is not torch.strided:
+            return False
+        if x.requires_grad or x.is_nested or x.is_neg() or 0 in x.stride() or x.data_ptr() & 3:
+            return False
+    return True
 
 
 class _Form:
@@ -160,12 +168,18 @@ class _Rows:
     """One cache's new rows: where they are, and new arrays for what comes of them."""
 
     def __init__(self, d: "Decoder", q: Any, k: Any, v: Any, layout: str, lse: bool) -> None:
-        self.like = q
-        self.q, self.k, self.v = q, k, v = _memory(q, "query"), _memory(k, "key"), _memory(v, "value")
-        key = (layout, q.shape, q.strides, k.shape, k.strides, v.shape, v.strides)
+        self.like, torch = q, sys.modules.get("torch")
+        if torch is not None and _are_plain(torch, q, k, v):
+            self.at = q.data_ptr(), k.data_ptr(), v.data_ptr()
+            key = (layout, torch, q.shape, q.stride(), k.shape, k.stride(), v.shape, v.stride())
+        else:
+            q, k, v = _memory(q, "query"), _memory(k, "key"), _memory(v, "value")
+            self.at = address(q), address(k), address(v)
+            key = (layout, np, q.shape, q.strides, k.shape, k.strides, v.shape, v.strides)
+        self.inputs = q, k, v
         form = d._forms.get(key)
         if form is None:
-            form = _Form(d, q, k, v, layout)
+            form = _Form(d, as_numpy(q, "query"), as_numpy(k, "key"), as_numpy(v, "value"), layout)
             if len(d._forms) >= FORMS_KEPT:
                 d._forms.clear()
             d._forms[key] = form
@@ -175,20 +189,13 @@ class _Rows:
 
     def fill(self, item: Any, cache: Any, n_tokens: int) -> None:
         """To the library."""
-        lse = ffi.NULL if self.lse is None else _where(self.lse)
-        lib.hga_py_append_rows(
-            self.form.rows, cache, n_tokens, _where(self.q), _where(self.k), _where(self.v), _where(self.out), lse, item
-        )
+        lib.hga_py_append_rows(self.form.rows, cache, n_tokens, *self.at, address(self.out), address(self.lse), item)
 
     def found(self) -> Any:
         out = _given_back(self.out, self.like)
         if self.lse is None:
             return out
-        if not is_torch(self.like):
-            return out, self.lse
-        import torch
-
-        return out, torch.from_numpy(self.lse)
+        return out, sys.modules["torch"].from_numpy(self.lse) if is_torch(self.like) else self.lse
 
 
 # ---- decoders ----
@@ -442,7 +449,7 @@ class Cache:
         """The next tokens, one or many: q, k, v [heads][rows][dim] (layout "bhnd") or [rows][heads][dim] ("bnhd"); two axes are
         one head. numpy or torch, float32, float16 or bfloat16. Their rows of the output come back, with lse a pair with their
         log-sum-exp. When it raises, the cache is as it was."""
-        return self.decoder._append([self], [q], [k], [v], layout, flag(lse, "lse"))[0]
+        return self.decoder._append([self], [q], [k], [v], layout, lse if type(lse) is bool else flag(lse, "lse"))[0]
 
     def fork(self) -> "Cache":
         """A cache of the same tokens, independent of this one; both share pages until one writes to them."""

@@ -58,7 +58,8 @@ def _address(x: Tensor) -> int:
 
 
 def _packed(x: Tensor) -> Tensor:
-    return x.new_empty(x.shape)
+    """For its gradient."""
+    return torch.empty_like(x) if x.is_contiguous() else x.new_empty(x.shape)
 
 
 def _like(q: Tensor, k: Tensor, v: Tensor) -> Tuple[Any, ...]:
@@ -72,34 +73,35 @@ def _apart(x: Tensor) -> Tensor:
 
 
 class Call(NamedTuple):
-    """What a call has besides tensors."""
+    """What a call that is recorded has besides tensors."""
 
     h: Hierarchy
     kind: Prepared
     like: Tuple[Any, ...]
     how: How
     lse: bool
-    names: List[str]  # of the tables that are tensors
+    names: Tuple[str, ...]  # of the tables that are tensors
     numbers: Dict[str, float]
 
 
+def _room(kind: Prepared, q: Tensor) -> Tensor:
+    """For the output."""
+    if not kind.clear_here:
+        return torch.empty_like(q) if kind.is_like_query else q.new_empty(kind.shape)
+    return torch.from_numpy(kind.new_out()) if q.dtype is torch.float32 else q.new_empty(kind.shape).zero_()
+
+
 def _run(
-    kind: Prepared, how: How, want_lse: bool, q: Tensor, k: Tensor, v: Tensor, tables: Optional[Tables]
-) -> Tuple[Tensor, Optional_, Optional[np.ndarray]]:  # fmt: skip
-    """out, lse and tape."""
+    kind: Prepared, how: How, want_lse: bool, q: Tensor, k: Tensor, v: Tensor, tables: Optional[Tables], tape: int
+) -> Tuple[Tensor, Optional_]:  # fmt: skip
+    """out and lse; the tape at that address is filled."""
     _, _, seed, layer, _, _, _ = how
-    out = torch.from_numpy(kind.new_out()) if kind.clear_here and q.dtype is torch.float32 else q.new_empty(kind.shape)
-    if kind.clear_here and q.dtype is not torch.float32:
-        out.zero_()
+    out = _room(kind, q)
     lse = q.new_empty(kind.shape[:-1], dtype=torch.float32) if want_lse else None
-    tape = kind.plan.spares.empty(kind.batch + (kind.tape_bytes,), np.uint8) if kind.taped else None
-    if tape is not None:
-        kind.plan.note_tape(tape)
     kind.execute(
-        q.data_ptr(), k.data_ptr(), v.data_ptr(), out.data_ptr(), 0 if lse is None else lse.data_ptr(),
-        address(tape), tables, seed, layer,
+        q.data_ptr(), k.data_ptr(), v.data_ptr(), out.data_ptr(), 0 if lse is None else lse.data_ptr(), tape, tables, seed, layer
     )  # fmt: skip
-    return out, lse, tape
+    return out, lse
 
 
 class _Attend(torch.autograd.Function):
@@ -107,102 +109,116 @@ class _Attend(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, call: Call, brought: Optional[Tables], q: Tensor, k: Tensor, v: Tensor, *tables: Tensor) -> Any:
-        out, lse, ctx.tape = _run(call.kind, call.how, call.lse, q, k, v, brought)
-        ctx.call = call
+        kind = call.kind
+        tape = kind.new_tape()
+        ctx.call, ctx.tape, ctx.tape_at, ctx.waits = call, tape, address(tape), kind.plan.awaited()
+        out, lse = _run(kind, call.how, call.lse, q, k, v, brought, ctx.tape_at)
         ctx.save_for_backward(q, k, v, out, *tables)
         ctx.set_materialize_grads(False)
         return out if lse is None else (out, lse)
 
     @staticmethod
     def backward(ctx: Any, d_out: Optional_, d_lse: Optional_ = None) -> Any:
-        call, tape, (_, _, *needs) = ctx.call, ctx.tape, ctx.needs_input_grad
+        call, (_, _, *needs) = ctx.call, ctx.needs_input_grad
         q, k, v, out, *tables = ctx.saved_tensors
         if d_out is None and d_lse is None:
             return (None, None, *(None for _ in needs))
-        given = torch.zeros_like(out) if d_out is None else d_out
-        call.kind.plan.spend_tape(tape)
-        seen = call.kind.plan.taken or torch.is_grad_enabled() or watched() or not is_plain(given) or not _address(given) or given.dtype != out.dtype
-        # hooks on saved tensors may give back others
-        if seen or _like(q, k, v) != call.like or not all(is_plain(x) for x in (q, k, v, out)):
-            from . import torch as binding
+        given, ctx.waits = torch.zeros_like(out) if d_out is None else d_out, None
+        if _as_forward(call, given, q, k, v, out):
+            try:
+                return (None, None, *_back(call, needs, given, d_lse, q, k, v, out, ctx.tape_at, tables))
+            except Taken:
+                pass
+        from . import torch as binding
 
-            found = binding.back_by_operators(call, needs, given, d_lse, (q, k, v), out, torch.from_numpy(tape), tables)
-            return (None, None, *found)
-        try:
-            return (None, None, *_back(call, needs, given, d_lse, (q, k, v), out, tape, tables))
-        except Taken:
-            from . import torch as binding
+        return (None, None, *binding.back_by_operators(call, needs, given, d_lse, (q, k, v), out, torch.from_numpy(ctx.tape), tables))
 
-            return (None, None, *binding.back_by_operators(call, needs, given, d_lse, (q, k, v), out, torch.from_numpy(tape), tables))
+
+def _as_forward(call: Call, given: Tensor, q: Tensor, k: Tensor, v: Tensor, out: Tensor) -> bool:
+    """Does nobody watch, and are the plan and the tensors those of the forward pass? Hooks on saved tensors may give back others."""
+    if call.kind.plan.taken or torch.is_grad_enabled() or watched() or not (is_plain(given) and _address(given)):
+        return False
+    alike = given.dtype is out.dtype and _like(q, k, v) == call.like
+    return alike and is_plain(q) and is_plain(k) and is_plain(v) and is_plain(out)
 
 
 def _back(
-    call: Call, needs: Sequence[bool], d_out: Tensor, d_lse: Optional_, inputs: Tuple[Tensor, ...], out: Tensor,
-    tape: np.ndarray, tables: Sequence[Tensor],
+    call: Call, needs: Sequence[bool], d_out: Tensor, d_lse: Optional_, q: Tensor, k: Tensor, v: Tensor, out: Tensor, tape: int,
+    tables: Sequence[Tensor],
 ) -> List[Optional_]:  # fmt: skip
     kind, h, (_, _, seed, layer, _, _, _) = call.kind, call.h, call.how
-    taken = in_memory(h, {**call.numbers, **dict(zip(call.names, tables))} if call.names else call.numbers)
+    taken = in_memory(h, {**call.numbers, **dict(zip(call.names, tables))}) if call.names or h._own else None
     d_out, out = d_out.contiguous(), out.contiguous()
     d_lse = None if d_lse is None else d_lse.contiguous()
-    wanted = iter(needs)  # those of the inputs, then those of tables
-    grads: List[Optional_] = []
-    for tensor, need in zip(inputs, wanted):
-        new = torch.empty_like if tensor.is_contiguous() else _packed
-        grads.append(new(tensor) if need else None)
-    def room(name: str) -> np.ndarray:
-        like = taken.arrays[name]  # type: ignore[union-attr]
-        return kind.plan.spares.empty(like.shape, like.dtype)
-
-    d_tables = {name: room(name) for name, need in zip(call.names, wanted) if need and taken is not None}
-    d_q, d_k, d_v = [0 if x is None else x.data_ptr() for x in grads]
-    q, k, v = inputs
+    d_q, d_k, d_v = _packed(q) if needs[0] else None, _packed(k) if needs[1] else None, _packed(v) if needs[2] else None
+    d_tables: Dict[str, np.ndarray] = {}
+    for name, need in zip(call.names, needs[3:]):
+        if need and taken is not None:
+            d_tables[name] = kind.plan.spares.empty(taken.arrays[name].shape, taken.arrays[name].dtype)
     kind.gradient(
-        q.data_ptr(), k.data_ptr(), v.data_ptr(), out.data_ptr(), address(tape), d_out.data_ptr(),
-        0 if d_lse is None else d_lse.data_ptr(), d_q, d_k, d_v, taken, d_tables, seed, layer,
+        q.data_ptr(), k.data_ptr(), v.data_ptr(), out.data_ptr(), tape, d_out.data_ptr(), 0 if d_lse is None else d_lse.data_ptr(),
+        0 if d_q is None else d_q.data_ptr(), 0 if d_k is None else d_k.data_ptr(), 0 if d_v is None else d_v.data_ptr(),
+        taken, d_tables, seed, layer,
     )  # fmt: skip
-    d_tables = of_callers(h, d_tables) if d_tables else d_tables
-    return grads + [torch.from_numpy(d_tables[name]) if name in d_tables else None for name in call.names]
+    if not call.names:
+        return [d_q, d_k, d_v]
+    d_tables = of_callers(h, d_tables)
+    return [d_q, d_k, d_v] + [torch.from_numpy(d_tables[name]) if name in d_tables else None for name in call.names]
+
+
+def _prepared(h: Hierarchy, key: Any, q: Tensor, k: Tensor, v: Tensor, tables: Tables, how: How, taped: bool) -> Prepared:
+    """A kind of call that is new."""
+    layout, dropout, _, _, precision, threads, isa = how
+    p = Problem(h, q, k, v, layout, tables)
+    return h._prepare(key, h._plan(p.plan_key(h._threads_for(threads), precision, isa, dropout, taped)), p)
+
+
+def _is_required(q: Tensor, k: Tensor, v: Tensor, given: Mapping[str, Any]) -> bool:
+    """Is a gradient wanted of any of them?"""
+    if q.requires_grad or k.requires_grad or v.requires_grad:
+        return True
+    return bool(given) and any(isinstance(x, torch.Tensor) and x.requires_grad for x in given.values())
+
+
+def _recorded(
+    h: Hierarchy, kind: Prepared, like: Tuple[Any, ...], how: How, lse: bool, q: Tensor, k: Tensor, v: Tensor, given: Mapping[str, Any],
+    tables: Optional[Tables],
+) -> Any:  # fmt: skip
+    if not given:
+        return _Attend.apply(Call(h, kind, like, how, lse, (), {}), tables, q, k, v)
+    tensors = {name: x for name, x in given.items() if isinstance(x, torch.Tensor)}
+    numbers = {name: x for name, x in given.items() if type(x) is float}
+    return _Attend.apply(Call(h, kind, like, how, lse, tuple(tensors), numbers), tables, q, k, v, *tensors.values())
 
 
 def attention(h: Hierarchy, q: Tensor, k: Tensor, v: Tensor, given: Mapping[str, Any], how: How, lse: bool) -> Any:
     """Hierarchy.attention of plain tensors that nobody watches."""
     layout, dropout, seed, layer, precision, threads, isa = how
-    q, k, v = _apart(q), _apart(k), _apart(v)
-    tables = in_memory(h, given)
-    taped = torch.is_grad_enabled() and (
-        q.requires_grad or k.requires_grad or v.requires_grad
-        or (tables is not None and any(isinstance(x, torch.Tensor) and x.requires_grad for x in given.values()))
-    )  # fmt: skip
+    tables = in_memory(h, given) if given or h._own else None
+    taped = torch.is_grad_enabled() and _is_required(q, k, v, given)
     if type(dropout) is not float:
         dropout = number(dropout, "dropout")
-    threads = h._threads_for(threads or h._threads or torch.get_num_threads())
+    threads = threads or h._threads or torch.get_num_threads()
+    if type(threads) is not int:
+        threads = h._threads_for(threads)
     seed, layer = draws(seed, layer)
-    how = (layout, dropout, seed, layer, precision, threads, isa)
-    like = _like(q, k, v)
+    how, like = (layout, dropout, seed, layer, precision, threads, isa), _like(q, k, v)
     key = (layout, dropout, precision, threads, isa, taped, tables.key if tables else tuple(given.items()), like)
-    def prepared() -> Prepared:
+    while True:
         try:
             kind = h._calls[key]
         except (KeyError, TypeError):
-            p = Problem(h, q, k, v, layout, tables or Tables(h, given))
-            kind = h._prepare(key, h._plan(p.plan_key(threads, precision, isa, dropout, taped)), p)
+            packed = _apart(q), _apart(k), _apart(v)
+            if packed[0] is not q or packed[1] is not k or packed[2] is not v:
+                return attention(h, *packed, given, how, lse)
+            kind = _prepared(h, key, q, k, v, tables or Tables(h, given), how, taped)
         kind.plan.used = next(USES)
-        return kind
-
-    kind = prepared()
-    if (q.data_ptr() | k.data_ptr() | v.data_ptr()) & kind.odd:
-        as_numpy(q, "query"), as_numpy(k, "key"), as_numpy(v, "value")
-    if not taped:
-        while True:
-            try:
-                out, lses, _ = _run(kind, how, lse, q, k, v, tables)
-                return (out, lses) if lse else out
-            except Taken:
-                kind = prepared()
-    tensors = {name: x for name, x in given.items() if isinstance(x, torch.Tensor)}
-    numbers = {name: x for name, x in given.items() if type(x) is float}
-    while True:
+        if (q.data_ptr() | k.data_ptr() | v.data_ptr()) & kind.odd:
+            as_numpy(q, "query"), as_numpy(k, "key"), as_numpy(v, "value")
         try:
-            return _Attend.apply(Call(h, kind, like, how, lse, list(tensors), numbers), tables, q, k, v, *tensors.values())
+            if taped:
+                return _recorded(h, kind, like, how, lse, q, k, v, given, tables)
+            out, lses = _run(kind, how, lse, q, k, v, tables, 0)
+            return (out, lses) if lse else out
         except Taken:
-            kind = prepared()
+            continue

@@ -19,7 +19,7 @@ from ._deferred import begin_names, compiling, new_name
 from ._graph import Graph
 from ._looking import Page, Weighed, view
 from ._normalisers import normalised, spelt
-from ._plans import LEFT, USES, Plan, Taken, leave, new_tape, plan_of, tape_bytes
+from ._plans import LEFT, USES, Plan, Taken, Tape, kept_tape, leave, plan_of, tape_bytes
 from ._precision import is_bf16, resolved
 from ._prepared import Prepared, address
 from ._rows import lifted, lowered
@@ -57,6 +57,15 @@ CALLS_KEPT = 64  # of a hierarchy: kinds of calls of these plans
 _FLOAT32 = np.dtype(np.float32)
 
 KNOWN: "weakref.WeakValueDictionary[str, Hierarchy]" = weakref.WeakValueDictionary()
+
+
+OF_TORCH: List[Callable[..., Any]] = []  # attention of tensors, once hga.torch is there: to import it at each call takes a while
+
+
+def _of_torch() -> Callable[..., Any]:
+    from . import torch as binding
+
+    return binding.of_tensors
 
 
 def _begin_child() -> None:
@@ -427,13 +436,12 @@ class Hierarchy(Threaded):
         if tables:
             check_names(Hierarchy.attention, tables)
         lse = lse if type(lse) is bool else flag(lse, "lse")
+        words = None if normaliser is normalizer is None else spelt(normaliser, normalizer)
+        how = (layout, dropout, seed, layer, precision, threads, isa)
         if not type(q) is type(k) is type(v) is np.ndarray and (is_torch(q) or is_torch(k) or is_torch(v)):
-            from . import torch as binding
-
-            return binding.attention(self, q, k, v, layout=layout, lse=lse, normaliser=spelt(normaliser, normalizer), dropout=dropout,
-                                     seed=seed, layer=layer, precision=precision, threads=threads, isa=isa, **tables)  # fmt: skip
-        h = self if normaliser is normalizer is None else normalised(self, spelt(normaliser, normalizer))
-        out, lses, _ = h._forward(q, k, v, tables, (layout, dropout, seed, layer, precision, threads, isa), lse, False)
+            return (OF_TORCH[0] if OF_TORCH else _of_torch())(self, q, k, v, tables, how, lse, words)
+        h = self if words is None else normalised(self, words)
+        out, lses, _ = h._forward(q, k, v, tables, how, lse, False)
         if out.dtype is not _FLOAT32:
             out = _as_given(out, q)
         return as_asked(out, lses, lse, features_of(tables))
@@ -484,7 +492,7 @@ class Hierarchy(Threaded):
         seed, layer = draws(seed, layer)
         while True:
             call = self._call(q, k, v, tables, given, how, grad)
-            out, tape = call.new_out(), new_tape(self, call.plan, call.batch) if grad else None
+            out, tape = call.new_out(), kept_tape(self, call.plan, call.new_tape()) if grad else None
             lses = np.empty(call.shape[:-1], np.float32) if lse else None
             try:
                 if call.samples:
@@ -504,8 +512,8 @@ class Hierarchy(Threaded):
         if plan is None and out.size:  # no tape, or one whose plan is gone or another graph's: the forward pass leaves another
             _, _, tape = Hierarchy._forward(self, q, k, v, tables, how, False, True)
             plan = plan_of(tape)
-        if tape is not None and plan is not None:
-            plan.spend_tape(tape)
+        if isinstance(tape, Tape):
+            tape.waits = None
         inputs = dict(zip(INPUTS, (q, k, v)))
         of = {**inputs, **(given.arrays if given is not None else {})}
         like = [of[name] if name in of else self._no_array(name) for name in wanted]

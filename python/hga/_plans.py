@@ -6,7 +6,7 @@ import contextlib
 import itertools
 import threading
 import weakref
-from typing import TYPE_CHECKING, Any, Dict, Iterable, Iterator, List, Optional, Tuple
+from typing import TYPE_CHECKING, Any, Callable, Dict, Iterable, Iterator, List, Optional, Tuple
 
 import numpy as np
 
@@ -23,6 +23,12 @@ PLANS: "weakref.WeakValueDictionary[int, Plan]" = weakref.WeakValueDictionary()
 _PLAN_NUMBERS = itertools.count(1)
 # Ticks of a clock that says which plan was used last.
 USES = itertools.count(1)
+
+
+class Waiting:
+    """Held by those whose backward pass may come, all of a plan the same one."""
+
+    __slots__ = ("__weakref__",)
 
 
 class Taken(Exception):
@@ -79,7 +85,7 @@ class Plan:
         self.calls_python = bool(h._functions)
         self._free: List[Workspaces] = []
         self._made: List[None] = []  # as many as there are workspaces; while all are free nobody is at work
-        self._tapes: List["weakref.ref[np.ndarray]"] = []  # whose backward passes may come
+        self._waiting: Callable[[], Optional[Waiting]] = lambda: None  # a weak reference
         self.taken = False
         self.spares: Spares = Spares() if of is None else of.spares
         self.n_workspaces = 0
@@ -134,18 +140,18 @@ class Plan:
             self._free.clear()
             self._made.clear()
 
-    def note_tape(self, tape: np.ndarray) -> None:
-        """A backward pass may come for it."""
-        self._tapes = [x for x in self._tapes if x() is not None]
-        self._tapes.append(weakref.ref(tape))
-
-    def spend_tape(self, tape: np.ndarray) -> None:
-        """It has come. (Another one would run forward again, if the plan is taken.)"""
-        self._tapes = [x for x in self._tapes if x() is not None and x() is not tape]
+    def awaited(self) -> Waiting:
+        """To be held until the backward pass has come: nobody takes the plan before. (Another backward pass would run forward
+        again, if the plan is taken.)"""
+        found = self._waiting()
+        if found is None:
+            found = Waiting()
+            self._waiting = weakref.ref(found)
+        return found
 
     def taken_by(self, h: "Hierarchy") -> Optional["Plan"]:
         """The plan for another graph; None where somebody uses it, or will."""
-        if self.taken or self.calls_python or any(x() is not None for x in self._tapes):
+        if self.taken or self.calls_python or self._waiting() is not None:
             return None
         self.taken = True
         if len(self._free) < len(self._made) or lib.hga_plan_update(self.plan, h.graph._g) != lib.HGA_OK:
@@ -170,6 +176,7 @@ class Tape(np.ndarray):
     """[batch..][bytes]: tapes of the samples of a call. They keep their hierarchy and their plan alive."""
 
     keeps: Tuple["Hierarchy", "Plan"]
+    waits: Optional[Waiting]
 
 
 def tape_bytes(plan: Any) -> int:
@@ -177,11 +184,10 @@ def tape_bytes(plan: Any) -> int:
     return (int(lib.hga_plan_tape_bytes(plan)) + 8 + 63) // 64 * 64
 
 
-def new_tape(h: "Hierarchy", plan: "Plan", batch: Tuple[int, ...]) -> Tape:
-    """Memory for tapes, which the call fills."""
-    tape = plan.spares.empty(batch + (tape_bytes(plan.plan),), np.uint8).view(Tape)
-    tape.keeps = (h, plan)
-    plan.note_tape(tape)
+def kept_tape(h: "Hierarchy", plan: "Plan", memory: np.ndarray) -> Tape:
+    """Memory that the call fills."""
+    tape = memory.view(Tape)
+    tape.keeps, tape.waits = (h, plan), plan.awaited()
     return tape
 
 

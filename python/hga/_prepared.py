@@ -3,6 +3,7 @@ It brings addresses, and the samples of a batch are described in C."""
 
 from __future__ import annotations
 
+import math
 from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 import numpy as np
@@ -32,14 +33,15 @@ class Prepared:
     def __init__(self, plan: Plan, p: Problem, d_out: Optional[np.dtype] = None) -> None:
         """d_out: the type of the output's gradient, where it is not the query's."""
         self.plan = plan
-        self.dtype = p.q.dtype
-        columns = p.dim_v + p.features
-        self.shape = (p.q.shape[1:-1] if p.flat else p.q.shape[:-1]) + (columns,)  # of the output
-        self.batch = p.batch
+        columns, q = p.dim_v + p.features, p.q[0] if p.flat else p.q
+        self.shape = q.shape[:-1] + (columns,)  # of the output
+        packed = tuple(math.prod(q.shape[i + 1 :]) * q.itemsize for i in range(q.ndim))
+        self.is_like_query = (self.shape, packed) == (q.shape, q.strides)
         self.samples = samples = int(np.prod(p.batch, dtype=np.int64))
         self.at_once = plan.at_once(samples)
         self.odd = max(p.q.itemsize, p.k.itemsize, p.v.itemsize) - 1  # bits of an address that are 0, with the last axis packed
-        self.tape_bytes, self.taped = tape_bytes(plan.plan), bool(plan.key[-1])
+        tape = p.batch + (tape_bytes(plan.plan),)  # [batch..][bytes]
+        self.new_tape = plan.spares.maker(tape, np.uint8)
         self.c = c = ffi.new("hga_py_call *")
         c.plan, c.number, c.n_samples, c.n_axes = plan.plan, plan.number, self.samples, len(p.batch)
         strides = np.zeros((len(p.batch), 3), np.int64)
@@ -54,9 +56,10 @@ class Prepared:
         if p.features and d_out != np.float32:
             raise refuse(f"features of edges go with an output's gradient of float32, not {d_out}")
         c.d_out_bytes = out_bytes // p.q.itemsize * d_out.itemsize
-        c.out_bytes, c.lse_bytes, c.tape_bytes = out_bytes, rows[0] * rows[1] * 4, self.tape_bytes
+        c.out_bytes, c.lse_bytes, c.tape_bytes = out_bytes, rows[0] * rows[1] * 4, tape[-1]
         self.clear_here = self.samples * out_bytes > CLEARED_IN_C
         c.clear = not self.clear_here
+        self.new_out = plan.spares.maker(self.shape, p.q.dtype, self.clear_here)  # a program may leave rows alone, which are zeros
         for i, x in enumerate((p.q, p.k, p.v)):
             c.grad_bytes[i] = int(np.prod(x.shape[-3:], dtype=np.int64)) * x.itemsize
         if self.samples:
@@ -114,11 +117,6 @@ class Prepared:
             plan.give_back(workspaces)
         if status or RAISED.error is not None:
             check(status)
-
-    def new_out(self) -> np.ndarray:
-        """In the query's type. A program may leave rows alone, which are zeros."""
-        spares = self.plan.spares
-        return (spares.zeros if self.clear_here else spares.empty)(self.shape, self.dtype)
 
 
 def _given(tables: Optional[Tables], wanted: Dict[str, np.ndarray], spare: Optional[np.ndarray]) -> Any:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Tuple
+import functools
+import math
+from typing import Any, Callable, Dict, List, Tuple
 
 import numpy as np
 
@@ -31,16 +33,17 @@ class Spares:
 
     def empty(self, shape: Tuple[int, ...], dtype: Any) -> np.ndarray:
         """Memory that holds anything."""
-        return self._array(shape, dtype, False)
+        return self.maker(shape, dtype)()
 
-    def zeros(self, shape: Tuple[int, ...], dtype: Any) -> np.ndarray:
-        return self._array(shape, dtype, True)
-
-    def _array(self, shape: Tuple[int, ...], dtype: Any, cleared: bool) -> np.ndarray:
+    def maker(self, shape: Tuple[int, ...], dtype: Any, cleared: bool = False) -> Callable[[], np.ndarray]:
+        """Of arrays that are alike, each new."""
         kind = np.dtype(dtype)
-        size = int(np.prod(shape, dtype=np.int64)) * kind.itemsize
-        if size < LARGE:
-            return (np.zeros if cleared else np.empty)(shape, kind)
+        if math.prod(shape) * kind.itemsize < LARGE:
+            return functools.partial(np.zeros if cleared else np.empty, shape, kind)
+        return functools.partial(self._array, shape, kind, cleared)
+
+    def _array(self, shape: Tuple[int, ...], kind: "np.dtype[Any]", cleared: bool) -> np.ndarray:
+        size = math.prod(shape) * kind.itemsize
         block = self._find(size)
         if block is None:  # fresh pages are clear, and whoever writes them first has them near
             block = (np.zeros if cleared else np.empty)(size, np.uint8)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Sequence, Tuple, cast
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple, cast
 
 from ._needs import needs
 
@@ -16,7 +16,7 @@ import torch.autograd.forward_ad as forward_ad
 from . import _eager as eager
 from ._arguments import flag, meant, whole
 from ._core import as_numpy, number, refuse
-from ._hierarchy import KNOWN, Hierarchy
+from ._hierarchy import KNOWN, OF_TORCH, Hierarchy, How
 from ._made import Made, attention as made_attention
 from ._normalisers import normalised, spelt
 from ._operators import brought, keep_nothing, named, operator, query, refuse_forward, refuse_second, signed, tables_of, tensor_of, unsigned
@@ -263,8 +263,14 @@ def attention(h: Hierarchy, q: Any, k: Any, v: Any, *, layout: str = "bhnd", lse
     """Hierarchy.attention for tensors, with gradients of q, k, v and of every table that requires one."""
     if tables:
         check_names(attention, tables)
-    lse = lse if type(lse) is bool else flag(lse, "lse")
-    compiling, words = torch.compiler.is_compiling(), None if normaliser is normalizer is None else spelt(normaliser, normalizer)
+    lse, words = lse if type(lse) is bool else flag(lse, "lse"), spelt(normaliser, normalizer)
+    return of_tensors(h, q, k, v, tables, (layout, dropout, seed, layer, precision, threads, isa), lse, words)
+
+
+def of_tensors(h: Hierarchy, q: Any, k: Any, v: Any, tables: Mapping[str, Any], how: How, lse: bool, words: Optional[str]) -> Any:
+    """The same of what was looked at: words are a normaliser's."""
+    layout, dropout, seed, layer, precision, threads, isa = how
+    compiling = torch.compiler.is_compiling()
     later = compiling and (isinstance(h, Made) or isinstance(seed, torch.Tensor))
     if later or h._in_order is not None:
         more: Dict[str, Any] = dict(layout=layout, lse=lse, normaliser=words, dropout=dropout, seed=seed, layer=layer,
@@ -277,11 +283,13 @@ def attention(h: Hierarchy, q: Any, k: Any, v: Any, *, layout: str = "bhnd", lse
         if torch.is_autocast_enabled("cpu"):
             q, k, v = query(q, "query"), query(k, "key"), query(v, "value")
         if eager.is_plain(q) and eager.is_plain(k) and eager.is_plain(v):
+            if not tables:
+                return eager.attention(h, q, k, v, tables, how, lse)
             given = tables_of(tables)
             if eager.are_plain(given):
-                found = eager.attention(h, q, k, v, given, (layout, dropout, seed, layer, precision, threads, isa), lse)
+                found = eager.attention(h, q, k, v, given, how, lse)
                 out, lses = found if lse else (found, None)
-                return as_asked(out, lses, lse, features_of(tables)) if tables else found
+                return as_asked(out, lses, lse, features_of(tables))
     inputs = [query(x, n) for x, n in zip((q, k, v), INPUTS)]
     its = brought(tables_of(tables))
     tensors = [*inputs, *its.tables]
@@ -301,6 +309,8 @@ def attention(h: Hierarchy, q: Any, k: Any, v: Any, *, layout: str = "bhnd", lse
         out, lses, _ = _Attend.apply(_Call(h, its.names, its.numbers, rest, lse, taped), *tensors)
     return as_asked(out, lses, lse, features_of(tables))
 
+
+OF_TORCH.append(of_tensors)
 
 # Modules, which call what is above by the hierarchies' method.
 from ._modules import (  # noqa: E402

@@ -263,6 +263,37 @@ class Rows(unittest.TestCase):
         with torch.no_grad():
             self.assertTrue(torch.equal(decoder(h).cache().append(q, k, v), want))
 
+    @unittest.skipUnless(TORCH, "torch is not installed")
+    def test_tensors_are_read_however_they_lie(self):
+        import torch
+
+        h, (q, k, v) = hga.window(8, left=8, right=0), (torch.randn(2, 8, 3) for _ in range(3))
+        want = h.attention(q, k, v)
+        same = h.attention(q, *(x[:1].expand(2, 8, 3) for x in (k, v)))
+        odd = torch.frombuffer(bytearray(4 * 48 + 1), dtype=torch.float32, offset=1, count=48).view(2, 8, 3)
+        forms = {
+            "packed": lambda x: x, "turned": lambda x: x.transpose(0, 1).contiguous().transpose(0, 1),
+            "columns between others": lambda x: torch.cat([x, x], -1)[..., :3], "a parameter": lambda x: torch.nn.Parameter(x, False),
+        }  # fmt: skip
+        for name, of in forms.items():
+            with self.subTest(name):
+                d = h.decoder(heads=2, dim=3, same=True)
+                self.assertTrue(torch.equal(d.cache().append(of(q), of(k), of(v)), want))
+        d = h.decoder(heads=2, dim=3, same=True)
+        self.assertTrue(torch.equal(d.cache().append(q, *(x[:1].expand(2, 8, 3) for x in (k, v))), same))
+        with self.assertRaisesRegex(hga.Error, "the address of query is no multiple of 4 bytes"):
+            d.cache().append(odd, k, v)
+
+    @unittest.skipUnless(TORCH, "torch is not installed")
+    def test_strides_in_bytes_are_not_taken_for_strides_in_numbers(self):
+        import torch
+
+        h = hga.window(8, left=8, right=0)
+        d, packed = h.decoder(heads=2, dim=1, same=True), np.array([[[1.0]], [[2.0]]], np.float32)
+        d.cache().append(packed, packed, packed)  # 4 bytes apart
+        far = torch.arange(8.0).as_strided((2, 1, 1), (4, 4, 4))
+        self.assertEqual(d.cache().append(far, far, far).ravel().tolist(), [0.0, 4.0])
+
 
 class Caches(unittest.TestCase):
     def test_several_caches_share_tables(self):

@@ -310,7 +310,8 @@ class Calls(unittest.TestCase):
         with self.by_our_clock(0.8), unittest.mock.patch.object(sys, "argv", words), contextlib.redirect_stdout(out):
             compare.main()
         for row in (
-            "one token: hga from numpy", "one token: hga from torch", "one token, forward and backward: hga", "64 tokens, dense",
+            "one token: hga from numpy", "one token: hga from torch", "one token, forward and backward: hga",
+            "16 tokens, forward and backward: hga", "64 tokens, forward and backward: hga", "64 tokens, dense",
             "128 tokens, dense", "256 tokens, dense", "first call of a process", "32 x 64 tokens, forward and backward",
             "one row by ranges, window 256 at 65536", "one row by ranges, dense at 16384", "dropout 0.1, dense", "dropout 0.1, window",
             "dropout 0.1, H-Transformer", "dropout 0.1, HSA", "dropout 0.1, BPT", "create_block_mask of 16 documents", "a new BlockMask",
