@@ -65,7 +65,7 @@ OF_TORCH: List[Callable[..., Any]] = []  # attention of tensors, once hga.torch 
 def _of_torch() -> Callable[..., Any]:
     from . import torch as binding
 
-    return binding.of_tensors
+    return binding._of_tensors
 
 
 def _begin_child() -> None:

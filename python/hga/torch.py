@@ -264,10 +264,10 @@ def attention(h: Hierarchy, q: Any, k: Any, v: Any, *, layout: str = "bhnd", lse
     if tables:
         check_names(attention, tables)
     lse, words = lse if type(lse) is bool else flag(lse, "lse"), spelt(normaliser, normalizer)
-    return of_tensors(h, q, k, v, tables, (layout, dropout, seed, layer, precision, threads, isa), lse, words)
+    return _of_tensors(h, q, k, v, tables, (layout, dropout, seed, layer, precision, threads, isa), lse, words)
 
 
-def of_tensors(h: Hierarchy, q: Any, k: Any, v: Any, tables: Mapping[str, Any], how: How, lse: bool, words: Optional[str]) -> Any:
+def _of_tensors(h: Hierarchy, q: Any, k: Any, v: Any, tables: Mapping[str, Any], how: How, lse: bool, words: Optional[str]) -> Any:
     """The same of what was looked at: words are a normaliser's."""
     layout, dropout, seed, layer, precision, threads, isa = how
     compiling = torch.compiler.is_compiling()
@@ -310,7 +310,7 @@ def of_tensors(h: Hierarchy, q: Any, k: Any, v: Any, tables: Mapping[str, Any], 
     return as_asked(out, lses, lse, features_of(tables))
 
 
-OF_TORCH.append(of_tensors)
+OF_TORCH.append(_of_tensors)
 
 # Modules, which call what is above by the hierarchies' method.
 from ._modules import (  # noqa: E402
