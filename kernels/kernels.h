@@ -418,6 +418,9 @@ typedef struct kernel_siblings {
     kernel_rows q, k, v, g;
     float *lse;  /* [n][heads]; -inf without edges */
     float *mean; /* [n][heads]: g times the row's output; 0 without edges */
+    /* NULL, or [edges][heads], row after row: products of queries and keys, and of gradients and values. Those who find
+       means write them, gradients are made of them, and of no values, in place of making them again */
+    float *product, *product_v;
     /* the gradient of the row's output is `given` times g, and delta that times the output, less the gradient of the
        log-sum-exp; [n][heads] */
     const float *given, *delta;

@@ -124,6 +124,13 @@ done:
 
 /* ---- memory ---- */
 
+/* Are two products an edge and head few enough to be kept until the way down? */
+static int keeps_products(const families *f)
+{
+    int64_t products = 2 * (int64_t)f->order.edge_ptr[f->order.n_above] * f->plan->shape.n_heads;
+    return products * (int64_t)sizeof(float) <= most_list_bytes(f->plan);
+}
+
 /* Every array; bytes in all. */
 static int64_t lay_out_families(families *f, family_lane **out, const call_needs *needs, void *memory)
 {
@@ -137,6 +144,10 @@ static int64_t lay_out_families(families *f, family_lane **out, const call_needs
         if (f->d[i].wanted) f->d[i].above = carve_floats(&room, o->n_top_slots * f->d[i].row);
     f->bias = carve_floats(&room, places);
     f->lse = carve_floats(&room, places * f->heads), f->mean = carve_floats(&room, places * f->heads);
+    if (keeps_products(f)) {
+        int64_t products = (int64_t)o->edge_ptr[o->n_above] * f->heads;
+        f->product = carve_floats(&room, products), f->product_v = carve_floats(&room, products);
+    }
     f->psi = carve_floats(&room, above), f->inside = carve_floats(&room, above), f->keep = carve_floats(&room, above),
     f->d_psi = carve_floats(&room, above);
     for (hga_id t = 0; t < needs->threads; t++) {

@@ -35,6 +35,7 @@ typedef struct family_order {
     hga_nodes nodes;
     hga_id base, n_above; /* nodes from base on are above the tokens */
     uint64_t *columns;    /* [positions]: bit i: an edge to member i of the family */
+    hga_pos *edge_ptr;    /* [n_above + 1]: how many edges the families of the nodes before have */
     hga_id *up, *down;    /* [n_above]: node after node, each before its parent; and behind it */
     hga_id *slot;         /* [n_above]: which row its gradients have for as long as they are needed; -1: none */
     family_share *share;  /* [n_shares]; the last has the families above all others' */
@@ -62,6 +63,7 @@ typedef struct families {
     double *d_scale;                    /* [shares][heads] */
     float *bias;                        /* [positions], base 2 */
     float *lse, *mean;                  /* [positions][heads]: see kernel_siblings */
+    float *product, *product_v;         /* [edges][heads], the same, from the way up to the way down; NULL: not kept */
     float *psi, *inside, *keep, *d_psi; /* [n_above][heads]: energies, what is lost of what passes inside, what does */
     const table_sums *sums;             /* [key/value heads], of those that go back here */
     kernel_draw draw;                   /* of dropout */

@@ -65,6 +65,21 @@ done:
     return st;
 }
 
+/* Where families' edges would lie one family behind the other, in the order of the nodes above them. */
+static hga_status count_edges(family_order *o)
+{
+    hga_status st = HGA_OK;
+    HGA_TRY(hga_new_zero(&o->plan->allocator, o->n_above + 1, sizeof *o->edge_ptr, &o->edge_ptr));
+    for (hga_id i = 0; i < o->n_above; i++) {
+        hga_pos n = 0;
+        for (hga_id p = o->nodes.child_ptr[i]; p < o->nodes.child_ptr[i + 1]; p++)
+            n += __builtin_popcountll(o->columns[p]);
+        o->edge_ptr[i + 1] = o->edge_ptr[i] + n;
+    }
+done:
+    return st;
+}
+
 /* ---- the order ---- */
 
 /* Every node above the tokens behind its parent, children from left to right, or from right to left. */
@@ -228,6 +243,7 @@ hga_status order_create(const hga_plan *plan, hga_id relation, family_order *o, 
     for (hga_id v = o->base; !*why && v < o->nodes.n; v++)
         if (members_of(o, v) > KERNEL_SIBLINGS) *why = "a family has more than 64 members";
     if (!*why) HGA_TRY(read_edges(o, relation, why));
+    if (!*why) HGA_TRY(count_edges(o));
     if (!*why) HGA_TRY(find_order(o));
 done:
     return st;
@@ -238,6 +254,7 @@ void order_clear(family_order *o)
     if (!o->plan) return;
     const hga_allocator *a = &o->plan->allocator;
     hga_delete(a, o->columns, o->nodes.n, sizeof *o->columns);
+    hga_delete(a, o->edge_ptr, o->n_above + 1, sizeof *o->edge_ptr);
     hga_delete(a, o->up, o->n_above, sizeof *o->up);
     hga_delete(a, o->down, o->n_above, sizeof *o->down);
     hga_delete(a, o->slot, o->n_above, sizeof *o->slot);

@@ -168,7 +168,7 @@ static kernel_siblings siblings_of(const families *f, hga_id v, const rows_at ro
 {
     const family_order *o = &f->order;
     const hga_shape *s = &f->plan->shape;
-    ptrdiff_t first = place_of(o, v);
+    ptrdiff_t first = place_of(o, v), products = (ptrdiff_t)o->edge_ptr[v - o->base] * f->heads;
     return (kernel_siblings){.n = members_of(o, v),
                              .heads = f->heads,
                              .first_head = f->first_head,
@@ -185,6 +185,8 @@ static kernel_siblings siblings_of(const families *f, hga_id v, const rows_at ro
                              .g = read_only(f, G, v, &rows[G]),
                              .lse = f->lse + first * f->heads,
                              .mean = f->mean + first * f->heads,
+                             .product = f->product ? f->product + products : NULL,
+                             .product_v = f->product ? f->product_v + products : NULL,
                              .draw = f->draw.dropout > 0 ? &f->draw : NULL};
 }
 
