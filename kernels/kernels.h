@@ -314,6 +314,7 @@ typedef struct kernel_given {
    queries and are given what keys and values make of them, or keys and are given what queries do. */
 typedef struct kernel_grad_heads {
     hga_id n, more; /* edges, and those behind them, only wanted soon */
+    int far;        /* the others' rows come from memory itself: it is asked for them earlier, and without a pause */
     hga_id heads, dim, dim_v;
     hga_id share;        /* query heads to a key's head */
     int of_keys;         /* the rows are keys, the others queries */

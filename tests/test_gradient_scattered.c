@@ -236,14 +236,36 @@ static void a_row_without_weights_may_hold_anything(void **state)
     slope_clear(&s), slope_clear(&plain), problem_clear(&p);
 }
 
-/* Each allocation that fails is told, nothing stays behind, and what is taken at once is what the plan says. */
+/* Each allocation that fails is told, nothing stays behind, and what is taken at once is what the plan says, which
+   keeps something of each edge; a call that wants masses' gradients does not. */
 static void memory_is_told_and_given_back(void **state)
 {
     (void)state;
-    problem p = scattered_problem(4, shapes[0], 0, 1);
-    slope s = slope_create(&p, 1);
-    assert_failures_are_told(&s, 0.9, 1.05);
-    slope_clear(&s), problem_clear(&p);
+    for (int with_masses = 0; with_masses < 2; with_masses++) {
+        problem p = scattered_problem(4, shapes[0], 0, 1);
+        slope s = slope_create(&p, 1);
+        if (!with_masses) s.grad.d_log_mass = NULL;
+        assert_failures_are_told(&s, with_masses ? 0.2 : 0.9, with_masses ? 0.3 : 1.05);
+        slope_clear(&s), problem_clear(&p);
+    }
+}
+
+/* What the first pass keeps for the second, where it does, and when memory is asked for rows: a call that wants masses'
+   gradients keeps nothing. */
+static void what_is_kept_of_edges_changes_no_bit(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 2 * N_SHAPES; i++) {
+        problem p = scattered_problem((uint64_t)i, shapes[i / 2], i % 2, 0);
+        slope keeps = slope_create(&p, 1), finds = slope_create(&p, 1);
+        keeps.grad.d_log_mass = NULL;
+        assert_int_equal(setenv("HGA_TUNING", "far_sources=0", 1), 0);
+        slope_run(&keeps, (hga_options){.threads = 2});
+        assert_int_equal(unsetenv("HGA_TUNING"), 0);
+        slope_run(&finds, (hga_options){.threads = 1});
+        for (int j = 0; j < 3; j++) assert_same_bits(p.name, keeps.of[j], finds.of[j], keeps.n[j]);
+        slope_clear(&keeps), slope_clear(&finds), problem_clear(&p);
+    }
 }
 
 int main(void)
@@ -256,6 +278,7 @@ int main(void)
         cmocka_unit_test(edges_into_nodes_without_rows_change_nothing),
         cmocka_unit_test(scattered_edges_have_plain_gradients),
         cmocka_unit_test(memory_is_told_and_given_back),
+        cmocka_unit_test(what_is_kept_of_edges_changes_no_bit),
         cmocka_unit_test(parts_of_the_gradients_are_the_same),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

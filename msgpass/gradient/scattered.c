@@ -191,16 +191,27 @@ done:
 
 typedef struct edge_pass {
     edge_list edges;
-    hga_id n, first, other_first; /* rows; the nodes of row 0 and of the other ends' */
-    int of_keys;
+    hga_id n, first, other_first;   /* rows; the nodes of row 0 and of the other ends' */
+    int of_keys, far;               /* far: the other ends come from memory */
     const wide_rows *mine, *mine_v; /* given something; mine_v NULL: nothing */
     const hga_pos *place;           /* of edges in tables of edges; NULL: their own */
 } edge_pass;
 
+/* Do n rows, of so many heads of two tensors, come from memory? */
+static int rows_are_far(const scattered *x, hga_id n, hga_id heads)
+{
+    int64_t row = (int64_t)heads * (x->q.columns + x->v.columns) * (int64_t)sizeof(float);
+    return row * n >= x->plan->tuning.is.far_sources;
+}
+
 static edge_pass pass_of_queries(const scattered *x)
 {
-    return (edge_pass){
-        .edges = sources_of(x), .n = x->rows, .first = x->row_first, .other_first = x->key_first, .mine = &x->q};
+    return (edge_pass){.edges = sources_of(x),
+                       .n = x->rows,
+                       .first = x->row_first,
+                       .other_first = x->key_first,
+                       .far = rows_are_far(x, x->keys, x->heads / x->share),
+                       .mine = &x->q};
 }
 
 /* Rows are keys and values, and edges are those turned around. */
@@ -211,6 +222,7 @@ static edge_pass pass_of_keys(const scattered *x)
                        .first = x->key_first,
                        .other_first = x->row_first,
                        .of_keys = 1,
+                       .far = rows_are_far(x, x->rows, x->heads),
                        .mine = &x->k,
                        .mine_v = &x->v,
                        .place = x->place};
@@ -296,10 +308,11 @@ static void run_piece(const scattered *x, const edge_pass *p, const scattered_la
     ptrdiff_t vectors = (ptrdiff_t)x->heads * x->q.columns;
     const hga_io *io = x->call->io;
     float *const *d_table = x->call->grad->d_table;
-    if (l->kept) drop_edges(x, p, at, l->kept);
+    if (l->kept && !(p->of_keys && x->weights)) drop_edges(x, p, at, l->kept);
     x->plan->kernels->grad_heads(&(kernel_grad_heads){
         .n = at->n,
         .more = at->more,
+        .far = p->far,
         .heads = x->heads,
         .dim = x->q.columns,
         .dim_v = x->v.columns,
@@ -502,6 +515,29 @@ static void bind_scattered(scattered *x, const gradient_call *c)
 
 static hga_id count_blocks(const scattered *x) { return x->rows / BLOCK + 1; }
 
+/* Does the second pass read what the first finds, although edges bring nothing? Where both go, and while weights and
+   slopes take no more than a quarter of the tensors and their gradients. */
+static int keeps_slopes(const scattered *x, const call_needs *needs)
+{
+    const hga_stage *s = x->stage;
+    edge_list in = sources_of(x);
+    int64_t edge = (int64_t)sizeof *x->place + 2 * x->plan->shape.n_heads * (int64_t)sizeof *x->weights;
+    int of_queries = needs->wanted >> s->query & 1, of_keys = (needs->wanted >> s->key | needs->wanted >> s->value) & 1;
+    if (!of_queries || !of_keys || needs->entries[HGA_TABLE_LOG_MASS]) return 0;
+    return edge * (in.ptr[x->rows] - in.ptr[0]) <= tensor_bytes(x->plan) / 4;
+}
+
+/* Where turned edges are in lists of edges, and what is kept of each edge there. */
+static void lay_out_places(scattered *x, const call_needs *needs, carver *room)
+{
+    edge_list in = sources_of(x);
+    int64_t of_edges = in.ptr[x->rows] * x->heads;
+    x->place = carve(room, in.ptr[x->rows] - in.ptr[0], sizeof *x->place);
+    x->cursor = carve(room, x->keys, sizeof *x->cursor);
+    if (needs->entries[HGA_TABLE_LOG_MASS]) return;
+    x->weights = carve_floats(room, of_edges), x->contents = carve_floats(room, of_edges);
+}
+
 /* Every array; bytes in all. */
 static int64_t lay_out_scattered(scattered *x, const void *made, const call_needs *needs, scattered_lane **out,
                                  void *memory)
@@ -517,14 +553,7 @@ static int64_t lay_out_scattered(scattered *x, const void *made, const call_need
     x->asked = carve_floats(&room, 2 * heads * x->rows);
     if (x->stage->by_mass) x->log_mass = carve_floats(&room, x->keys);
     if (scores_are_sums(x->plan)) x->additive = carve_floats(&room, vectors);
-    if (needs->features & BRINGS_OF_EDGES) {
-        edge_list in = sources_of(x);
-        x->place = carve(&room, in.ptr[x->rows] - in.ptr[0], sizeof *x->place);
-        x->cursor = carve(&room, x->keys, sizeof *x->cursor);
-        int64_t of_edges = in.ptr[x->rows] * heads;
-        if (!needs->entries[HGA_TABLE_LOG_MASS])
-            x->weights = carve_floats(&room, of_edges), x->contents = carve_floats(&room, of_edges);
-    }
+    if (needs->features & BRINGS_OF_EDGES || keeps_slopes(x, needs)) lay_out_places(x, needs, &room);
     for (hga_id t = 0; t < needs->threads; t++) {
         scattered_lane l = {x->plan->options.dropout > 0 ? carve_floats(&room, pairs) : NULL,
                             with_tables ? carve_floats(&room, pairs) : NULL,

@@ -80,13 +80,16 @@ int energies_are_simple(const hga_plan *plan);
 void keep_live_stages(hga_plan *plan);
 int field_is_used(const hga_program *p, hga_id field);
 
-/* What lists of edges may take: a tenth of the tensors and their gradients. Those that take more are made by each call
-   in its own memory. */
-static inline int64_t most_list_bytes(const hga_plan *plan)
+/* Bytes of a row of each tensor and of its gradient for every token. */
+static inline int64_t tensor_bytes(const hga_plan *plan)
 {
     const hga_shape *s = &plan->shape;
     int64_t row = ((int64_t)s->n_heads + s->n_kv_heads) * ((int64_t)s->dim + s->dim_v) * (int64_t)sizeof(float);
-    return 2 * row * plan->nodes.level_ptr[1] / 10;
+    return 2 * row * plan->nodes.level_ptr[1];
 }
+
+/* What lists of edges may take: a tenth of the tensors and their gradients. Those that take more are made by each call
+   in its own memory. */
+static inline int64_t most_list_bytes(const hga_plan *plan) { return tensor_bytes(plan) / 10; }
 
 #endif
