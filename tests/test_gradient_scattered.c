@@ -242,7 +242,7 @@ static void memory_is_told_and_given_back(void **state)
 {
     (void)state;
     for (int with_masses = 0; with_masses < 2; with_masses++) {
-        problem p = scattered_problem(4, shapes[0], 0, 1);
+        problem p = scattered_problem(4, shapes[3], 0, 1);
         slope s = slope_create(&p, 1);
         if (!with_masses) s.grad.d_log_mass = NULL;
         assert_failures_are_told(&s, with_masses ? 0.2 : 0.9, with_masses ? 0.3 : 1.05);

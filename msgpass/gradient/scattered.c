@@ -515,8 +515,10 @@ static void bind_scattered(scattered *x, const gradient_call *c)
 
 static hga_id count_blocks(const scattered *x) { return x->rows / BLOCK + 1; }
 
-/* Does the second pass read what the first finds, although edges bring nothing? Where both go, and while weights and
-   slopes take no more than a quarter of the tensors and their gradients. */
+/* Does the second pass read what the first finds, although edges bring nothing? Where both go, all heads of two rows
+   have so many numbers that to find an edge's anew takes longer (measured), and while weights and slopes take no more
+   than a quarter of the tensors and their gradients. */
+enum { LONG_PRODUCTS = 512 };
 static int keeps_slopes(const scattered *x, const call_needs *needs)
 {
     const hga_stage *s = x->stage;
@@ -524,6 +526,7 @@ static int keeps_slopes(const scattered *x, const call_needs *needs)
     int64_t edge = (int64_t)sizeof *x->place + 2 * x->plan->shape.n_heads * (int64_t)sizeof *x->weights;
     int of_queries = needs->wanted >> s->query & 1, of_keys = (needs->wanted >> s->key | needs->wanted >> s->value) & 1;
     if (!of_queries || !of_keys || needs->entries[HGA_TABLE_LOG_MASS]) return 0;
+    if (x->plan->shape.n_heads * (x->q.columns + x->v.columns) < LONG_PRODUCTS) return 0;
     return edge * (in.ptr[x->rows] - in.ptr[0]) <= tensor_bytes(x->plan) / 4;
 }
 
