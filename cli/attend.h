@@ -20,7 +20,6 @@ typedef struct gradient_arguments {
     double dropout;
     int64_t seed;
     hga_id layer;
-    int seeded;
 } gradient_arguments;
 
 /* --grad-*, --dropout, --seed, --layer: input is a gradient_arguments. */
@@ -43,9 +42,7 @@ typedef struct attend_gradients {
     const gradient_arguments *typed;
     tensor_file out, edge_out; /* given */
     npy lse;                   /* given, [samples][rows][heads] */
-    float *sum[N_GRADIENTS];
-    int n_dims[N_GRADIENTS]; /* of the file, and its axes; query, key and value have their tensors' */
-    int64_t dim[N_GRADIENTS][NPY_MAX_DIMS];
+    npy sum[N_GRADIENTS];      /* in the axes of its file; query, key and value have their tensors' */
 } attend_gradients;
 
 /* Read what is given, --grad-out, or its sizes alone, by `read`. */
@@ -109,6 +106,19 @@ int chosen_keep(hga_id sample, hga_id chooser, model *m, const hga_options *opti
 /* What is wanted, into files. `like` has the samples' axis, or has not. */
 int chosen_write(const tensor_file *like, const chosen_files *f, outfile *choice, outfile *weights);
 void chosen_clear(chosen_files *f);
+
+/* ---- check_gradient.c: hga check --gradient, gradients against differences ---- */
+
+typedef struct gradient_check {
+    const typed_variant *typed;
+    const typed_call *call;
+    attend_paths paths; /* query, key and value, or none of them: then tensors are random */
+    int64_t seed;
+    int json;
+} gradient_check;
+
+/* A table of each input's largest errors; CLI_FAILED where one is too large. */
+int check_gradient(const gradient_check *c);
 
 /* What was typed. */
 typedef struct typed_attend {

@@ -43,7 +43,7 @@ static int read_dropout(const char *text, void *input)
 static const option_row first_options[] = {
     {"dropout", READ(read_dropout), "P", ARGUMENTS_MORE, "drop weights of attention with this probability (default: 0)",
      5},
-    {"seed", WHOLE_SAID(gradient_arguments, seed, 0, INT64_MAX, seeded), "N", ARGUMENTS_MORE,
+    {"seed", WHOLE(gradient_arguments, seed, 0, INT64_MAX), "N", ARGUMENTS_MORE,
      "which weights are dropped: a seed and a layer drop the same ones in every run", 5},
     {"layer", ID(gradient_arguments, layer, 0, (1 << 24) - 1), "N", ARGUMENTS_MORE, "see --seed (default: 0)", 5},
     {"grad-out", TEXT(gradient_arguments, out), "FILE", ARGUMENTS_MORE,
@@ -124,7 +124,7 @@ int gradients_check(const gradient_arguments *typed, const attend_paths *paths, 
         return complain(CLI_USAGE, "--grad-out: no gradient is to be written; --grad-query FILE writes one");
     for (gradient_of i = 0; i < N_GRADIENTS; i++)
         if (typed->wanted[i]) MUST(check_needs(i, call));
-    if (typed->dropout == 0 && typed->layer != 0 && !typed->seeded)
+    if (typed->dropout == 0 && typed->layer != 0 && !arguments_given("seed"))
         return complain(CLI_USAGE, "--layer needs --dropout P and --seed N");
     return CLI_GOOD;
 }
@@ -208,45 +208,28 @@ int gradients_check_given(const attend_gradients *g, const model *m, const atten
 
 /* ---- room ---- */
 
-/* The axes of what samples share: those of the file that it is the gradient of, else of the table. */
-static void find_shape(const model *m, const attend_io *all, const attend_io *one, hga_call_table t, int *n_dims,
-                       int64_t *dim)
-{
-    const npy *file = &all->tables.file[t];
-    *n_dims = file->n_dims ? file->n_dims : 1;
-    memcpy(dim, file->dim, sizeof file->dim);
-    if (!file->n_dims) dim[0] = call_entries(m, &one->shape, &one->io, t);
-}
-
 const tensor_file *gradient_tensor(const attend_io *a, gradient_of of)
 {
     return of == GRADIENT_QUERY ? &a->query : of == GRADIENT_KEY ? &a->key : of == GRADIENT_VALUE ? &a->value : NULL;
 }
 
-static int64_t count_of(int n_dims, const int64_t *dim)
-{
-    int64_t n = 1;
-    for (int i = 0; i < n_dims; i++) n *= dim[i];
-    return n;
-}
-
-/* Where a gradient of all samples is summed; samples must agree on what they share. */
+/* Where a gradient of all samples is summed, in the axes of the file that it is the gradient of, else of the table;
+   samples must agree on what they share. */
 static int open_sum(const model *m, const attend_io *all, const attend_io *one, gradient_of of, attend_gradients *g)
 {
-    int n_dims = 1;
-    int64_t dim[NPY_MAX_DIMS] = {0};
     const tensor_file *t = gradient_tensor(all, of);
-    if (t)
-        dim[0] = t->array.count * all->query.samples;
-    else
-        find_shape(m, all, one, of - GRADIENT_TABLE, &n_dims, dim);
-    int64_t n = count_of(n_dims, dim);
-    if (g->sum[of] && n != count_of(g->n_dims[of], g->dim[of]))
+    const npy *file = t ? &t->array : &all->tables.file[of - GRADIENT_TABLE];
+    const int of_file = file->n_dims > 0;
+    npy *sum = &g->sum[of];
+    const int64_t count = t         ? file->count * all->query.samples
+                          : of_file ? file->count
+                                    : call_entries(m, &one->shape, &one->io, of - GRADIENT_TABLE);
+    if (sum->real && count != sum->count)
         return complain(CLI_DATA, "%s: the samples of %s have different graphs", gradient_option(of), m->title);
-    if (g->sum[of]) return CLI_GOOD;
-    g->n_dims[of] = n_dims;
-    memcpy(g->dim[of], dim, sizeof dim);
-    return take(n, sizeof(float), &g->sum[of]);
+    if (sum->real) return CLI_GOOD;
+    *sum = (npy){.n_dims = of_file ? file->n_dims : 1, .dim = {count}, .count = count};
+    if (of_file) memcpy(sum->dim, file->dim, sizeof sum->dim);
+    return take(count, sizeof *sum->real, &sum->real);
 }
 
 /* ---- a sample ---- */
@@ -293,12 +276,12 @@ void gradients_add_sample(const model *m, const attend_io *all, const attend_io 
     for (gradient_of i = 0; i < N_GRADIENTS; i++) {
         const tensor_file *t = gradient_tensor(one, i);
         const int query = i == GRADIENT_QUERY;
-        if (!s->of[i] || !g->sum[i]) continue;
+        if (!s->of[i] || !g->sum[i].real) continue;
         if (t)
             add_heads(s->of[i], t->rows, engine_heads(one, i), query ? p->first : p->kv_first, query ? p->n : p->kv_n,
-                      t, g->sum[i] + sample * t->array.count);
+                      t, g->sum[i].real + sample * t->array.count);
         else
-            add_table(m, all, one, i - GRADIENT_TABLE, s->of[i], s->n[i], g->sum[i]);
+            add_table(m, all, one, i - GRADIENT_TABLE, s->of[i], s->n[i], g->sum[i].real);
     }
 }
 
@@ -400,15 +383,15 @@ int gradients_write(const attend_io *all, element type, const attend_gradients *
     for (gradient_of i = 0; i < N_GRADIENTS; i++) {
         const tensor_file *t = gradient_tensor(all, i);
         if (!g->typed->wanted[i]) continue;
-        MUST(t ? tensor_file_write(&file[i], t, t->rows, t->columns, type, g->sum[i])
-               : npy_write_as(&file[i], type, g->sum[i], g->n_dims[i], g->dim[i]));
+        MUST(t ? tensor_file_write(&file[i], t, t->rows, t->columns, type, g->sum[i].real)
+               : npy_write_as(&file[i], type, g->sum[i].real, g->sum[i].n_dims, g->sum[i].dim));
     }
     return CLI_GOOD;
 }
 
 void gradients_clear(attend_gradients *g)
 {
-    for (int i = 0; i < N_GRADIENTS; i++) free(g->sum[i]);
+    for (int i = 0; i < N_GRADIENTS; i++) npy_clear(&g->sum[i]);
     npy_clear(&g->out.array);
     npy_clear(&g->edge_out.array);
     npy_clear(&g->lse);

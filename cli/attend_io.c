@@ -9,13 +9,11 @@
 
 /* ---- the command line ---- */
 
-static int read_type(const char *text, void *input)
-{
-    element type;
-    ((typed_tensors *)input)->out_type = text;
-    if (strcmp(text, "same") == 0 || element_of_option(text, &type)) return CLI_GOOD;
-    return complain(CLI_USAGE, "--out-type: '%s' is not one of: f16 bf16 f32 f64 same", text);
-}
+/* As tensors_out_type has them, but for the last. */
+#define TYPE_WORDS "f16 bf16 f32 f64 same"
+enum { TYPE_F32 = 2, TYPE_SAME = 4 };
+
+static void start(void *input) { ((typed_tensors *)input)->out_type = TYPE_F32; }
 
 static const option_row options[] = {
     {"query", TEXT(typed_tensors, paths.query), "FILE", 0,
@@ -29,13 +27,13 @@ static const option_row options[] = {
      "nhd, hnd, bnhd or bhnd: the axes of query, key, value and output; torch's are hnd; a fourth axis in front is a "
      "batch, which bnhd and bhnd require (default: nhd)",
      3},
-    {"out-type", READ(read_type), "T", ARGUMENTS_MORE,
+    {"out-type", CHOICE(typed_tensors, out_type, TYPE_WORDS), "T", ARGUMENTS_MORE,
      "f16, bf16, f32, f64 or same: the type of what comes out; same is the query's (default: f32)", 3},
     {"quiet", FLAG(typed_tensors, quiet), NULL, ARGUMENTS_MORE,
      "leave out the line on stderr that says how the tensors were read", 3},
     {0},
 };
-const option_list tensors_list = {.rows = options};
+const option_list tensors_list = {.rows = options, .start = start};
 
 int tensors_check(const typed_tensors *typed)
 {
@@ -49,9 +47,9 @@ int tensors_check(const typed_tensors *typed)
 
 element tensors_out_type(const typed_tensors *typed, const tensor_file *query)
 {
-    element type = ELEMENT_F32;
-    if (typed->out_type && !element_of_option(typed->out_type, &type)) type = query->array.type;
-    return type;
+    static const element type[TYPE_SAME] = {
+        {.kind = 'f', .size = 2}, {.kind = 'V', .size = 2}, {.kind = 'f', .size = 4}, {.kind = 'f', .size = 8}};
+    return typed->out_type == TYPE_SAME ? query->array.type : type[typed->out_type];
 }
 
 /* ---- query, key and value ---- */
@@ -105,8 +103,7 @@ attend_io attend_io_sample(const attend_io *all, hga_id sample)
                        .key = sample_of(&all->key, sample),
                        .value = sample_of(&all->value, sample),
                        .tables = call_files_lend(&all->tables),
-                       .part = all->part,
-                       .borrowed = 1};
+                       .part = all->part};
 }
 
 model_tensors attend_io_tensors(const attend_io *a)
@@ -288,7 +285,7 @@ int attend_io_bind(const attend_paths *paths, const typed_call *call, const mode
 void attend_io_clear(attend_io *a)
 {
     npy *const read[] = {&a->query.array, &a->key.array, &a->value.array};
-    for (size_t i = 0; !a->borrowed && i < sizeof read / sizeof *read; i++) npy_clear(read[i]);
+    for (size_t i = 0; !a->tables.borrowed && i < sizeof read / sizeof *read; i++) npy_clear(read[i]);
     call_files_clear(&a->tables);
     free(a->wide_key);
     free(a->wide_value);

@@ -17,8 +17,7 @@ typedef struct attend_paths {
 typedef struct typed_tensors {
     attend_paths paths;
     tensor_layout layout;
-    const char *out_type;
-    int quiet;
+    int out_type, quiet;
 } typed_tensors;
 extern const option_list tensors_list;
 
@@ -32,14 +31,13 @@ enum { MADE_OUT, MADE_LSE, MADE_EDGE_OUT, N_MADE };
 
 typedef struct attend_io {
     tensor_file query, key, value;
-    call_files tables;
-    head_part part; /* the heads that are called */
+    call_files tables; /* borrowed: so are the tensors */
+    head_part part;    /* the heads that are called */
     hga_shape shape;
     hga_io io;
     hga_id out_rows;              /* of the caller's output, heads unfolded */
     float *wide_key, *wide_value; /* a key and value for each query head, where heads are folded */
     float *made[N_MADE];          /* NULL: not wanted */
-    int borrowed;                 /* what was read is somebody else's */
 } attend_io;
 
 /* Read all files, once, which for a pipe is the only time, query, key and value, or their sizes alone, by `read`; check

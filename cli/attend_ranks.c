@@ -126,13 +126,6 @@ static int check_typed(const typed_attend *a)
     return piped ? complain(CLI_USAGE, "-: ranks read tensors from files, each what it needs") : CLI_GOOD;
 }
 
-static int check_model(const model *m)
-{
-    if (m->tree_heads > 1)
-        return complain(CLI_USAGE, "%s: has a tree for each head, which one process computes", m->title);
-    return CLI_GOOD;
-}
-
 /* ---- the plan ---- */
 
 static hga_binding binding_of(gradient_of of)
@@ -159,7 +152,8 @@ static int prepare(shared_call *c)
     MUST(attend_io_read(&a->tensors.paths, &a->call, a->tensors.layout, tensor_file_read_sizes, io));
     model_tensors tensors = attend_io_tensors(io);
     MUST(model_build(&a->variant, &tensors, &c->model));
-    MUST(check_model(&c->model));
+    if (c->model.tree_heads > 1)
+        return complain(CLI_USAGE, "%s: has a tree for each head, which one process computes", c->model.title);
     MUST(call_put(&a->call, &c->model));
     MUST(attend_io_bind_inputs(&a->tensors.paths, &a->call, &c->model, io));
     MUST(gradients_bind_dropout(&a->gradients, &c->model, io));
@@ -329,12 +323,12 @@ static int write_rows(shared_call *c, const tensor_file *like, hga_id rows, int6
 /* A rank's rows; what all ranks have, by the first. */
 static int write_gradient(shared_call *c, gradient_of of)
 {
-    const attend_gradients *g = &c->gradients;
+    const npy *sum = &c->gradients.sum[of];
     const tensor_file *t = gradient_tensor(&c->io, of);
     outfile *to = &c->file[TO_GRADIENTS + of];
-    if (t) return write_rows(c, t, c->rows[of], t->columns, &c->mine.of[of], g->sum[of], to);
+    if (t) return write_rows(c, t, c->rows[of], t->columns, &c->mine.of[of], sum->real, to);
     if (world_rank() > 0) return CLI_GOOD;
-    return npy_write_as(to, tensors_out_type(&c->typed->tensors, &c->io.query), g->sum[of], g->n_dims[of], g->dim[of]);
+    return npy_write_as(to, tensors_out_type(&c->typed->tensors, &c->io.query), sum->real, sum->n_dims, sum->dim);
 }
 
 /* all files appear, or none */

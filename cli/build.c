@@ -73,7 +73,6 @@ static int text_model_build(const char *path, const typed_variant *typed, const 
     TRY(variant_settings(typed, &s, &v));
     if (setting_array(&s, "tokens")) TRY(complain(CLI_USAGE, "--text: one text is no batch of lengths"));
     if (setting_given(&s, "tokens")) most = setting_id(&s, "tokens");
-    if (typed->tokens) TRY(read_id("--tokens", typed->tokens, 1, INT32_MAX, &most));
     TRY(whole_file_read(path, &text, &bytes));
     TRY(complain_of(hga_tree_text(NULL, text, bytes, NULL, most, &tree), CLI_DATA, path));
     TRY(name_tokens(text, &tree, names));

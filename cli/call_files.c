@@ -47,11 +47,6 @@ static int64_t count(hga_extent extent, const model *m, const hga_shape *s, int6
     return hga_call_extent(extent, s, m ? hga_graph_nodes(m->graph).n : 0, given);
 }
 
-int64_t call_rows(const model *m, const hga_shape *s, const hga_io *io, hga_call_table which)
-{
-    return count(hga_call_tables()[which].rows, m, s, io->table[which].rows);
-}
-
 int64_t call_entries(const model *m, const hga_shape *s, const hga_io *io, hga_call_table which)
 {
     return hga_call_entries(which, s, hga_graph_nodes(m->graph).n, io);

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "arguments.h"
-#include "check_gradient.h"
+#include "attend.h"
 #include "graph_argument.h"
 #include "command.h"
 #include "table.h"
@@ -88,14 +88,13 @@ static int check_stages(const hga_program *p, findings *f)
     return CLI_GOOD;
 }
 
-static hga_id least(hga_id a, hga_id b) { return a < b ? a : b; }
-
 /* Without a program only the rules can be checked. */
 static int look(const graph_file *g, const arguments *a, findings *f)
 {
-    uint32_t claims = hga_graph_nodes(g->graph).claims;
+    const hga_nodes nodes = hga_graph_nodes(g->graph);
+    const uint32_t claims = nodes.claims;
     MUST(check_rules(g->graph, f));
-    f->ahead = least(a->ahead, hga_graph_nodes(g->graph).n_queries - 1);
+    f->ahead = a->ahead < nodes.n_queries ? a->ahead : nodes.n_queries - 1;
     if (!g->text && (a->causal || a->coverage))
         return complain(CLI_DATA, "%s: has no program, so nothing is known of coverage and causality (%s)", a->path,
                         g->lacks);

@@ -1,6 +1,6 @@
 /* check_gradient.c: hga check --gradient. The gradients that the library defines in double, against central differences
    of its loss in double; the engine's, against those. */
-#include "check_gradient.h"
+#include "attend.h"
 
 #include <float.h>
 #include <math.h>
@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "attend.h"
 #include "numbers.h"
 #include "table.h"
 #include "variant.h"
@@ -20,11 +19,6 @@ static const double most_plain = 1e-5, most_engine = 1e-4;
 
 /* Inputs are numbered as gradients are. */
 enum { RANDOM_TOKENS = 24, RANDOM_HEADS = 2, RANDOM_DIM = 4, POS_DIM = 2 };
-
-static hga_gradient_input input_of(gradient_of of)
-{
-    return gradient_row(of) ? HGA_GRADIENT_TABLE + (of - GRADIENT_TABLE) : HGA_GRADIENT_QUERY + of;
-}
 
 /* A problem, and its gradients in two ways. */
 typedef struct trial {
@@ -52,7 +46,7 @@ static int random_floats(trial *t, int64_t seed, int64_t n, float **out)
 }
 
 /* A random tensor of the rows that the program has for a binding; none where these are none. */
-static int random_tensor(trial *t, int64_t seed, hga_binding binding, int64_t floats_a_row, hga_tensor *x)
+static int random_tensor(trial *t, int64_t seed, hga_binding binding, hga_id heads, hga_tensor *x)
 {
     hga_id first, n = 0;
     float *data;
@@ -60,7 +54,7 @@ static int random_tensor(trial *t, int64_t seed, hga_binding binding, int64_t fl
                      CLI_USAGE, t->m.title));
     x->rows = n;
     if (n == 0) return CLI_GOOD;
-    MUST(random_floats(t, seed, n * floats_a_row, &data));
+    MUST(random_floats(t, seed, (int64_t)n * heads * RANDOM_DIM, &data));
     x->data = data;
     return CLI_GOOD;
 }
@@ -140,10 +134,10 @@ static int open_random(const gradient_check *c, trial *t)
     MUST(call_put(c->call, &t->m));
     if (t->m.tree_heads > 1) heads = 1;
     t->shape = (hga_shape){.n_heads = heads, .n_kv_heads = heads, .dim = RANDOM_DIM, .dim_v = RANDOM_DIM};
-    MUST(random_tensor(t, c->seed, HGA_IO_QUERY, heads * RANDOM_DIM, &t->io.query));
-    MUST(random_tensor(t, c->seed, HGA_IO_KEY, heads * RANDOM_DIM, &t->io.key));
-    MUST(random_tensor(t, c->seed, HGA_IO_VALUE, heads * RANDOM_DIM, &t->io.value));
-    MUST(random_tensor(t, c->seed, HGA_IO_OUT, heads * RANDOM_DIM, &t->io.out));
+    MUST(random_tensor(t, c->seed, HGA_IO_QUERY, heads, &t->io.query));
+    MUST(random_tensor(t, c->seed, HGA_IO_KEY, heads, &t->io.key));
+    MUST(random_tensor(t, c->seed, HGA_IO_VALUE, heads, &t->io.value));
+    MUST(random_tensor(t, c->seed, HGA_IO_OUT, heads, &t->io.out));
     if (t->m.alpha) t->io.type_scale.data = t->m.alpha, t->io.type_scale.rows = t->m.n_alpha;
     MUST(call_files_bind(c->call, &t->m, &t->shape, &t->files.tables, &t->io));
     return random_tables(t, c->seed);
@@ -154,10 +148,7 @@ static int open_files(const gradient_check *c, trial *t)
 {
     const choosing together = {.choosers = 1};
     hga_id choosers;
-    MUST(attend_io_read(&c->paths, c->call, LAYOUT_NHD, tensor_file_read, &t->all));
-    if (t->all.query.samples != 1)
-        return complain(CLI_DATA, "%s: is a batch of %d; one sample is needed here", c->paths.query,
-                        t->all.query.samples);
+    MUST(attend_io_read(&c->paths, c->call, LAYOUT_NHD, tensor_file_read_one, &t->all));
     MUST(routed_choosers(c->typed, t->all.query.heads, t->all.key.heads, &choosers));
     t->part = part_of(&t->all, 0, choosers);
     MUST(attend_io_part(&t->all, 0, &t->part, &t->files));
@@ -226,16 +217,17 @@ static int go_back(const gradient_check *c, trial *t, int generic, hga_plan **pl
 /* ---- differences ---- */
 
 /* The slope of the loss along an entry, by five points that are h apart. */
-static int slope(const trial *t, gradient_of input, int64_t entry, double h, double *out)
+static int slope(const trial *t, gradient_of of, int64_t entry, double h, double *out)
 {
     static const double weight[] = {1, -8, 0, 8, -1};
+    const unsigned input = gradient_row(of) ? HGA_GRADIENT_TABLE + (of - GRADIENT_TABLE) : HGA_GRADIENT_QUERY + of;
     hga_grad_io grad = bind(t, (float *const[N_GRADIENTS]){NULL});
     *out = 0;
     for (int k = 0; k < 5; k++) {
         double loss;
         if (weight[k] == 0) continue;
-        MUST(complain_of(hga_plan_loss(t->plain, &t->io, &grad, input_of(input), entry, (k - 2) * h, &loss), CLI_USAGE,
-                         t->m.title));
+        MUST(complain_of(hga_plan_loss(t->plain, &t->io, &grad, (hga_gradient_input)input, entry, (k - 2) * h, &loss),
+                         CLI_USAGE, t->m.title));
         *out += weight[k] * loss / (12 * h);
     }
     return CLI_GOOD;

@@ -142,7 +142,7 @@ static int write_weights(const tensor_file *like, const chosen_files *f, outfile
         const chosen_part *c = &f->part[i / rows];
         memcpy(all + i * slots, c->weights + i % rows * c->blocks.slots, (size_t)c->blocks.slots * sizeof *all);
     }
-    TRY(npy_write_real(to, all, find_shape(f, like, f->heads, f->tokens, dim), dim));
+    TRY(npy_write_as(to, ELEMENT_F32, all, find_shape(f, like, f->heads, f->tokens, dim), dim));
 done:
     free(all);
     return status;

@@ -109,8 +109,7 @@ static int build_chosen(const typed_variant *typed, const chosen_source *c, cons
     choosing how = {.chooser = chooser,
                     .choosers = in->choosers,
                     .scores = in->scores.path ? &in->scores : NULL,
-                    .scale = c->scale,
-                    .precision = c->precision};
+                    .scale = c->scale};
     attend_io one = {0};
     head_part p = {0};
     model_tensors tensors = {.choosing = &how};

@@ -13,8 +13,7 @@ typedef struct chosen_source {
     const char *query, *key, *scores; /* NULL: not typed */
     tensor_layout layout;
     const float *scale; /* of the call, or NULL */
-    hga_precision precision;
-    hga_id head; /* typed_head 0: not typed */
+    hga_id head;        /* typed_head 0: not typed */
     int typed_head;
 } chosen_source;
 

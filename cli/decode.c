@@ -72,28 +72,25 @@ static int decode(const arguments *a, const attend_io *all, const model *m, atte
 
 /* ---- what is written ---- */
 
-typedef struct targets {
-    outfile out, lse;
-} targets;
-
 /* Before anything is computed. */
-static int open_targets(const arguments *a, targets *t)
+static int open_targets(const arguments *a, outfile *to)
 {
-    MUST(outfile_open(a->tensors.paths.out, &t->out));
-    if (a->tensors.paths.lse) MUST(outfile_open(a->tensors.paths.lse, &t->lse));
+    MUST(outfile_open(a->tensors.paths.out, &to[MADE_OUT]));
+    if (a->tensors.paths.lse) MUST(outfile_open(a->tensors.paths.lse, &to[MADE_LSE]));
     if (a->decoding.save) MUST(outfile_check(a->decoding.save));
     return CLI_GOOD;
 }
 
 /* The samples' rows behind each other, and the file ready to be kept. */
-static int write_rows(const arguments *a, const attend_io *all, const attend_io *sample, int64_t columns, outfile *to)
+static int write_rows(const arguments *a, const attend_io *all, const attend_io *sample, int made, outfile *to)
 {
+    const int64_t columns = attend_io_columns(all, made);
     int64_t floats = (int64_t)sample->out_rows * all->query.heads * (columns ? columns : 1);
     float *rows = NULL;
     int status = CLI_GOOD;
     TRY(take(all->query.samples * floats, sizeof *rows, &rows));
     for (hga_id i = 0; i < all->query.samples; i++)
-        memcpy(rows + i * floats, sample[i].made[columns ? MADE_OUT : MADE_LSE], (size_t)floats * sizeof *rows);
+        memcpy(rows + i * floats, sample[i].made[made], (size_t)floats * sizeof *rows);
     TRY(tensor_file_write(to, &all->query, sample->out_rows, columns, tensors_out_type(&a->tensors, &all->query),
                           rows));
     TRY(outfile_flush(to));
@@ -103,13 +100,13 @@ done:
 }
 
 /* Outputs are on the disk before the cache is written, and take their names last. */
-static int write_files(const arguments *a, const attend_io *all, const attend_io *sample, const decoded *d, targets *t)
+static int write_files(const arguments *a, const attend_io *all, const attend_io *sample, const decoded *d, outfile *to)
 {
-    MUST(write_rows(a, all, sample, all->value.columns, &t->out));
-    if (a->tensors.paths.lse) MUST(write_rows(a, all, sample, 0, &t->lse));
+    for (int i = MADE_OUT; i <= MADE_LSE; i++)
+        if (to[i].file) MUST(write_rows(a, all, sample, i, &to[i]));
     if (d->saved) MUST(complain_of(hga_cache_write(d->saved, a->decoding.save), CLI_OUTSIDE, a->decoding.save));
-    if (a->tensors.paths.lse) MUST(outfile_keep(&t->lse));
-    return outfile_keep(&t->out);
+    MUST(outfile_keep(&to[MADE_LSE]));
+    return outfile_keep(&to[MADE_OUT]);
 }
 
 /* ---- what is told ---- */
@@ -188,25 +185,24 @@ int run_decode(int argc, char **argv)
     arguments a = {0};
     attend_io all = {0}, *sample = NULL;
     decoded d = {0};
-    targets t = {0};
+    outfile to[MADE_LSE + 1] = {0};
     model m = {0};
     int status = CLI_GOOD;
     a.variant.decodes = 1;
     TRY(arguments_parse(&line, argc, argv, &a));
     call_plan(&a.call, &a.options);
     TRY(attend_io_read(&a.tensors.paths, &a.call, a.tensors.layout, tensor_file_read, &all));
-    TRY(open_targets(&a, &t));
+    TRY(open_targets(&a, to));
     TRY(build(&a, &all, &m));
     TRY(take(all.query.samples, sizeof *sample, &sample));
     TRY(decode(&a, &all, &m, sample, &d));
-    TRY(write_files(&a, &all, sample, &d, &t));
+    TRY(write_files(&a, &all, sample, &d, to));
     TRY(tell(a.json, report(&a, &all, &m, &d)));
 done:
     for (hga_id i = 0; sample && i < all.query.samples; i++) attend_io_clear(&sample[i]);
     decoded_clear(&d);
     model_clear(&m);
-    outfile_drop(&t.lse);
-    outfile_drop(&t.out);
+    for (int i = MADE_OUT; i <= MADE_LSE; i++) outfile_drop(&to[i]);
     free(sample);
     attend_io_clear(&all);
     return status;

@@ -33,14 +33,14 @@ static int read_cut(const char *text, void *input)
     size_t n = strcspn(text, ":");
     if (!text[n] || n >= sizeof at) return complain(CLI_USAGE, "--cut: '%s' is not T:BACK", text);
     memcpy(at, text, n), at[n] = 0;
-    MUST(read_id("--cut", at, 1, INT32_MAX, &out->cut_at));
-    return read_id("--cut", text + n + 1, 1, out->cut_at, &out->back);
+    MUST(read_id("--cut", at, 1, INT32_MAX, &out->at[CUT]));
+    return read_id("--cut", text + n + 1, 1, out->at[CUT], &out->back);
 }
 
 static void start(void *input)
 {
     typed_decoding *typed = input;
-    typed->fork_at = typed->cut_at = typed->save_at = NEVER, typed->n_chunks = 1, typed->chunk[0] = 1;
+    typed->at[FORK] = typed->at[CUT] = typed->at[SAVE] = NEVER, typed->n_chunks = 1, typed->chunk[0] = 1;
 }
 
 static const option_row decoding_options[] = {
@@ -48,12 +48,12 @@ static const option_row decoding_options[] = {
      "numbers of tokens of the appends; the list is repeated. random:SEED: 1 to 64, drawn at random (default: 1)", 5},
     {"same", FLAG(typed_decoding, same), NULL, 0,
      "rows have the bits that `hga attend` gives them (default: within 2e-6)", 5},
-    {"fork-at", ID(typed_decoding, fork_at, 0, INT32_MAX), "T", 0,
+    {"fork-at", ID(typed_decoding, at[FORK], 0, INT32_MAX), "T", 0,
      "fork the cache when it has T tokens, and continue in the fork", 5},
     {"cut", READ(read_cut), "T:BACK", 0, "when the cache has T tokens, take back the last BACK and append them again",
      5},
     {"save", TEXT(typed_decoding, save), "FILE", 0, "write the cache to a file", 5},
-    {"save-at", ID(typed_decoding, save_at, 0, INT32_MAX), "T", 0,
+    {"save-at", ID(typed_decoding, at[SAVE], 0, INT32_MAX), "T", 0,
      "save the cache when it has T tokens (default: at the end)", 5},
     {"resume", TEXT(typed_decoding, resume), "FILE", 0,
      "start with the cache of a file; the tensors also have its tokens, whose rows of the output are NaN", 5},
@@ -64,7 +64,7 @@ const option_list decoding_list = {.rows = decoding_options, .start = start};
 int decoding_check(const typed_decoding *typed, const attend_paths *paths)
 {
     const outfile_wish files[] = {{"--out", paths->out}, {"--lse", paths->lse}, {"--save", typed->save}};
-    if (typed->save_at != NEVER && !typed->save) return complain(CLI_USAGE, "--save-at: there is no --save FILE");
+    if (typed->at[SAVE] != NEVER && !typed->save) return complain(CLI_USAGE, "--save-at: there is no --save FILE");
     for (size_t i = 0; i < sizeof files / sizeof *files; i++)
         if (files[i].path && outfile_same(files[i].path, "-"))
             return complain(CLI_USAGE, "%s %s: standard output has the table", files[i].option, files[i].path);
@@ -74,17 +74,14 @@ int decoding_check(const typed_decoding *typed, const attend_paths *paths)
 /* A cache that is resumed cannot be forked, cut or saved before where it ends. */
 static int check_tokens(const typed_decoding *typed, hga_id first, hga_id end)
 {
-    const struct {
-        const char *option;
-        hga_id at;
-    } moments[] = {{"--fork-at", typed->fork_at}, {"--cut", typed->cut_at}, {"--save-at", typed->save_at}};
-    for (size_t i = 0; i < sizeof moments / sizeof *moments; i++) {
-        if (moments[i].at == NEVER) continue;
-        if (moments[i].at > end)
-            return complain(CLI_USAGE, "%s: %d is beyond the %d tokens", moments[i].option, moments[i].at, end);
-        if (moments[i].at < first)
-            return complain(CLI_USAGE, "%s: the cache of %s has %d tokens already, not %d", moments[i].option,
-                            typed->resume, first, moments[i].at);
+    static const char *const option[N_MOMENTS] = {"--fork-at", "--cut", "--save-at"};
+    for (int i = 0; i < N_MOMENTS; i++) {
+        const hga_id at = typed->at[i];
+        if (at == NEVER) continue;
+        if (at > end) return complain(CLI_USAGE, "%s: %d is beyond the %d tokens", option[i], at, end);
+        if (at < first)
+            return complain(CLI_USAGE, "%s: the cache of %s has %d tokens already, not %d", option[i], typed->resume,
+                            first, at);
     }
     return CLI_GOOD;
 }
@@ -104,7 +101,7 @@ typedef struct session {
     attend_io *sample;
     hga_id n, per; /* samples; the graph's tokens for each of the caller's */
     hga_id tokens, end, first_row;
-    hga_id fork_at, cut_at, save_at; /* NEVER once it was */
+    hga_id at[N_MOMENTS]; /* NEVER once it was */
     uint64_t n_chunks;
     hga_cache **cache; /* [n] */
     hga_append *list;  /* [n] */
@@ -127,14 +124,12 @@ static int64_t floats_of(const hga_shape *s, int i)
     return of[i];
 }
 
-static int out_of_memory(void) { return complain(CLI_OUTSIDE, "out of memory"); }
-
 static int grow(void *array, int64_t *room, int64_t n, size_t size)
 {
     void **at = array;
     if (n <= *room) return CLI_GOOD;
     void *more = realloc(*at, (size_t)(2 * n) * size);
-    if (!more) return out_of_memory();
+    if (!more) return complain(CLI_OUTSIDE, "out of memory");
     *at = more, *room = 2 * n;
     return CLI_GOOD;
 }
@@ -247,20 +242,19 @@ static int is_now(const session *s, hga_id *moment)
 
 static int meet_moments(session *s)
 {
-    if (is_now(s, &s->save_at)) MUST(complain_of(hga_cache_fork(s->cache[0], &s->out->saved), CLI_USAGE, "--save"));
-    if (is_now(s, &s->fork_at)) MUST(fork_caches(s));
-    if (is_now(s, &s->cut_at)) MUST(cut_caches(s));
+    if (is_now(s, &s->at[SAVE])) MUST(complain_of(hga_cache_fork(s->cache[0], &s->out->saved), CLI_USAGE, "--save"));
+    if (is_now(s, &s->at[FORK])) MUST(fork_caches(s));
+    if (is_now(s, &s->at[CUT])) MUST(cut_caches(s));
     return CLI_GOOD;
 }
 
 /* The next chunk ends with the tokens, or at a moment, where that comes first. */
 static hga_id next_chunk(session *s)
 {
-    const hga_id moments[] = {s->fork_at, s->cut_at, s->save_at};
     hga_id left = s->end - s->tokens, chunk = chunk_of(s->typed, s->n_chunks++);
     if (chunk <= left / s->per) left = chunk * s->per;
-    for (size_t i = 0; i < sizeof moments / sizeof *moments; i++)
-        if (moments[i] > s->tokens && moments[i] - s->tokens < left) left = moments[i] - s->tokens;
+    for (int i = 0; i < N_MOMENTS; i++)
+        if (s->at[i] > s->tokens && s->at[i] - s->tokens < left) left = s->at[i] - s->tokens;
     return left;
 }
 
@@ -324,9 +318,8 @@ static int open_caches(session *s)
         MUST(complain_of(hga_cache_create(s->out->pages, &s->cache[i]), CLI_USAGE, "caches"));
     if (s->typed->resume) MUST(resume(s));
     MUST(check_tokens(s->typed, s->out->resumed, s->out->tokens));
-    if (s->typed->fork_at != NEVER) s->fork_at = s->typed->fork_at * s->per;
-    if (s->typed->cut_at != NEVER) s->cut_at = s->typed->cut_at * s->per;
-    if (s->typed->save) s->save_at = s->typed->save_at == NEVER ? s->end : s->typed->save_at * s->per;
+    for (int i = 0; i < N_MOMENTS; i++) s->at[i] = s->typed->at[i] == NEVER ? NEVER : s->typed->at[i] * s->per;
+    if (s->typed->save && s->at[SAVE] == NEVER) s->at[SAVE] = s->end;
     return CLI_GOOD;
 }
 
@@ -367,14 +360,8 @@ static void session_clear(session *s)
 int decode_run(const typed_decoding *typed, const model *m, const hga_options *options, attend_io *sample, hga_id n,
                decoded *out)
 {
-    session s = {.typed = typed,
-                 .sample = sample,
-                 .n = n,
-                 .per = m->tree_heads,
-                 .fork_at = NEVER,
-                 .cut_at = NEVER,
-                 .save_at = NEVER,
-                 .out = out};
+    session s = {
+        .typed = typed, .sample = sample, .n = n, .per = m->tree_heads, .at = {NEVER, NEVER, NEVER}, .out = out};
     int status = CLI_GOOD;
     TRY(open_decoder(typed, m, options, &s));
     TRY(find_first_row(&s));

@@ -7,12 +7,15 @@
 /* How tokens are fed, as typed: in which chunks, and what happens to the caches between them. */
 enum { MOST_CHUNKS = 1024, LONGEST_RANDOM_CHUNK = 64, NEVER = -1 };
 
+/* Between chunks, each at a number of tokens. */
+enum { FORK, CUT, SAVE, N_MOMENTS };
+
 typedef struct typed_decoding {
     const char *chunks_text; /* NULL: none typed */
     int random_chunks, n_chunks;
     uint64_t seed;
     hga_id chunk[MOST_CHUNKS];
-    hga_id fork_at, cut_at, back, save_at; /* NEVER; save_at NEVER with a file: at the end */
+    hga_id at[N_MOMENTS], back; /* NEVER; with a file to save: at the end */
     const char *save, *resume;
     int same;
 } typed_decoding;

@@ -29,17 +29,6 @@ static int attend_all(const char *path, graph_file *out)
     return complain_of(st, CLI_DATA, path);
 }
 
-/* the file of parents, where one is named */
-static int read_parents(const char *path, npy *out)
-{
-    *out = (npy){0};
-    if (!path) return CLI_GOOD;
-    MUST(npy_read_whole(path, out));
-    if (out->n_dims != 1 || out->count > INT32_MAX)
-        return complain(CLI_DATA, "%s: parents are [nodes], one axis", path);
-    return CLI_GOOD;
-}
-
 /* HSA on a tree, with its names. */
 static int import_tree(const char *path, const npy *parents, int depth_first, int pattern, graph_file *out)
 {
@@ -119,10 +108,14 @@ int graph_file_import(const char *path, const npy *parents, int depth_first, int
 
 int graph_file_read(const char *path, const char *parents, int pattern, graph_file *out)
 {
-    npy tree;
+    npy tree = {0};
+    int status = CLI_GOOD;
     *out = (graph_file){0};
-    int status = read_parents(parents, &tree);
-    if (status == CLI_GOOD) status = graph_file_import(path, parents ? &tree : NULL, 0, pattern, out);
+    if (parents) TRY(npy_read_whole(parents, &tree));
+    if (tree.n_dims > 1 || tree.count > INT32_MAX)
+        TRY(complain(CLI_DATA, "%s: parents are [nodes], one axis", parents));
+    TRY(graph_file_import(path, parents ? &tree : NULL, 0, pattern, out));
+done:
     npy_clear(&tree);
     return status;
 }
@@ -195,21 +188,15 @@ static int write_dot(const writing *w)
     return said(w, hga_graph_write_dot(w->source->graph, w->relation, w->target->path, w->target->max_edges));
 }
 
-/* the formats that are a list of edges */
-static int write_edges(const writing *w,
-                       hga_status (*write)(const hga_graph *, hga_id, const char *, hga_progress, void *))
+typedef hga_status edge_writer(const hga_graph *, hga_id, const char *, hga_progress, void *);
+
+static int write_edges(const writing *w, edge_writer *write)
 {
     progress bar = progress_start("writing edges");
     hga_status st = write(w->source->graph, w->relation, w->target->path, progress_show, &bar);
     progress_end(&bar);
     return said(w, st);
 }
-
-static int write_npy(const writing *w) { return write_edges(w, hga_graph_write_npy); }
-static int write_mtx(const writing *w) { return write_edges(w, hga_graph_write_mtx); }
-static int write_csv(const writing *w) { return write_edges(w, hga_graph_write_csv); }
-static int write_graphml(const writing *w) { return write_edges(w, hga_graph_write_graphml); }
-static int write_gexf(const writing *w) { return write_edges(w, hga_graph_write_gexf); }
 
 /* What METIS's format has no place for is said. */
 static int say_loops(const writing *w)
@@ -221,12 +208,6 @@ static int say_loops(const writing *w)
                 "hga: %s: %lld edges from a node to itself are left out, which METIS's files have no place for\n",
                 w->target->path, (long long)loops);
     return CLI_GOOD;
-}
-
-static int write_metis(const writing *w)
-{
-    MUST(write_edges(w, hga_graph_write_metis));
-    return say_loops(w);
 }
 
 static int write_picture(const writing *w, picture_kind kind)
@@ -243,12 +224,19 @@ static const struct format {
     const char *name;
     enum { EVERY, ONE, ONE_OR_ALL } relations;
     int is_picture;
-    int (*write)(const writing *);
+    edge_writer *edges;            /* of a list of edges */
+    int (*write)(const writing *); /* of the others, and what comes after a list */
 } formats[] = {
-    {"json", EVERY, 0, write_json},      {"npy", ONE, 0, write_npy},        {"mtx", ONE, 0, write_mtx},
-    {"csv", ONE_OR_ALL, 0, write_csv},   {"dot", ONE_OR_ALL, 0, write_dot}, {"graphml", ONE_OR_ALL, 0, write_graphml},
-    {"gexf", ONE_OR_ALL, 0, write_gexf}, {"graph", ONE, 0, write_metis},    {"svg", EVERY, 1, write_svg},
-    {"png", EVERY, 1, write_png},
+    {"json", EVERY, 0, NULL, write_json},
+    {"npy", ONE, 0, hga_graph_write_npy, NULL},
+    {"mtx", ONE, 0, hga_graph_write_mtx, NULL},
+    {"csv", ONE_OR_ALL, 0, hga_graph_write_csv, NULL},
+    {"dot", ONE_OR_ALL, 0, NULL, write_dot},
+    {"graphml", ONE_OR_ALL, 0, hga_graph_write_graphml, NULL},
+    {"gexf", ONE_OR_ALL, 0, hga_graph_write_gexf, NULL},
+    {"graph", ONE, 0, hga_graph_write_metis, say_loops},
+    {"svg", EVERY, 1, NULL, write_svg},
+    {"png", EVERY, 1, NULL, write_png},
 };
 enum { N_FORMATS = sizeof formats / sizeof formats[0] };
 static const char format_names[] = "json npy mtx csv dot graphml gexf graph svg png";
@@ -286,25 +274,12 @@ int graph_target_is_picture(const graph_target *t)
     return f && f->is_picture;
 }
 
-enum { NOT_FOUND = -9 };
-
 /* What every graph has: a relation of the graph's own comes before one of these. */
-static int pick_common(const hga_graph *g, const char *name, hga_id *relation)
-{
-    static const struct {
-        const char *name;
-        hga_id relation;
-    } common[] = {
-        {"tree", HGA_TREE_UP}, {"tree up", HGA_TREE_UP}, {"tree down", HGA_TREE_DOWN}, {"all", HGA_ALL_RELATIONS}};
-    for (size_t i = 0; i < sizeof common / sizeof *common; i++) {
-        if (strcmp(name, common[i].name) != 0) continue;
-        *relation = common[i].relation;
-        if (*relation != HGA_ALL_RELATIONS && !hga_graph_nodes(g).parent)
-            return complain(CLI_USAGE, "--relation: %s: the graph has no tree: no node has a parent", name);
-        return CLI_GOOD;
-    }
-    return CLI_GOOD;
-}
+static const struct {
+    const char *name;
+    hga_id relation;
+} common[] = {
+    {"tree", HGA_TREE_UP}, {"tree up", HGA_TREE_UP}, {"tree down", HGA_TREE_DOWN}, {"all", HGA_ALL_RELATIONS}};
 
 /* the index of the relation to write */
 static int pick_relation(const hga_graph *g, hga_id main, const char *name, hga_id *relation)
@@ -313,9 +288,12 @@ static int pick_relation(const hga_graph *g, hga_id main, const char *name, hga_
     if (*relation >= 0) return CLI_GOOD;
     if (!name)
         return complain(CLI_DATA, "the graph has no relation to write; --relation tree writes each node's parent");
-    *relation = NOT_FOUND;
-    int status = pick_common(g, name, relation);
-    if (status || *relation != NOT_FOUND) return status;
+    for (size_t i = 0; i < sizeof common / sizeof *common; i++) {
+        if (strcmp(name, common[i].name) != 0) continue;
+        *relation = common[i].relation;
+        if (*relation == HGA_ALL_RELATIONS || hga_graph_nodes(g).parent) return CLI_GOOD;
+        return complain(CLI_USAGE, "--relation: %s: the graph has no tree: no node has a parent", name);
+    }
     char known[512] = "";
     for (hga_id r = 0; r < hga_graph_nodes(g).n_relations; r++) {
         size_t used = strlen(known);
@@ -329,7 +307,8 @@ int graph_write(const graph_source *source, const graph_target *t)
     const struct format *f = format_of(t);
     writing w = {source, t, -1};
     if (f->relations != EVERY) MUST(pick_relation(source->graph, source->main, t->relation, &w.relation));
-    return f->write(&w);
+    if (f->edges) MUST(write_edges(&w, f->edges));
+    return f->write ? f->write(&w) : CLI_GOOD;
 }
 
 /* ---- options ---- */

@@ -25,8 +25,6 @@ typedef struct row_wish {
     int sort;    /* heaviest first */
 } row_wish;
 
-static hga_status collect(const hga_seen *seen, void *list) { return row_edge_add(list, seen); }
-
 /* "12", "12-15", or NULL where the node's tokens are no interval */
 static json_t *tokens_of(const hga_seen *e)
 {
@@ -126,7 +124,7 @@ static int weigh_edges(const graph_file *f, const row_wish *wish, row_edge_list 
 static int find_edges(const graph_file *f, const row_wish *wish, row_edge_list *list)
 {
     if (wish->by.tensors.query) return weigh_edges(f, wish, list);
-    return complain_of(hga_program_row(&f->program, f->graph, wish->token, collect, list), CLI_DATA, wish->path);
+    return complain_of(hga_program_row(&f->program, f->graph, wish->token, row_edge_add, list), CLI_DATA, wish->path);
 }
 
 /* ---- which token ---- */

@@ -67,18 +67,14 @@ struct ordered_move {
 
 static int64_t theirs_at(const ordered_move *x, int64_t i) { return x->edge ? x->edge[i] : x->from[i] - x->first; }
 
-static void bring(const ordered_move *x)
-{
-    size_t bytes = (size_t)x->columns * sizeof(float);
-    for (int64_t i = 0; i < x->n; i++)
-        memcpy(x->ours + i * x->columns, x->theirs + theirs_at(x, i) * x->columns, bytes);
-}
+typedef enum direction { THERE, BACK } direction;
 
-static void bring_back(const ordered_move *x)
+static void carry(const ordered_move *x, direction way)
 {
-    size_t bytes = (size_t)x->columns * sizeof(float);
-    for (int64_t i = 0; i < x->n; i++)
-        memcpy(x->theirs + theirs_at(x, i) * x->columns, x->ours + i * x->columns, bytes);
+    for (int64_t i = 0; i < x->n; i++) {
+        float *ours = x->ours + i * x->columns, *theirs = x->theirs + theirs_at(x, i) * x->columns;
+        memcpy(way == THERE ? ours : theirs, way == THERE ? theirs : ours, (size_t)x->columns * sizeof *ours);
+    }
 }
 
 /* The rows that the caller's tensor of a field has. */
@@ -95,16 +91,14 @@ static ordered_move rows_of(ordered_call *c, hga_binding binding, int64_t column
 static ordered_move rows_of_table(const ordered_call *c, const hga_shape *s, hga_call_table t)
 {
     const hga_extent extent = hga_call_tables()[t].rows;
-    ordered_move x = {.n = call_rows(c->m, s, &c->io, t)};
+    ordered_move x = {0};
+    if (extent == HGA_EXTENT_NODES) x.from = c->m->order, x.n = hga_graph_nodes(c->m->graph).n;
+    if (extent == HGA_EXTENT_EDGES) x.edge = c->edge, x.n = c->io.table[t].rows;
     if (x.n) x.columns = call_entries(c->m, s, &c->io, t) / x.n;
-    if (extent == HGA_EXTENT_NODES) x.from = c->m->order;
-    if (extent == HGA_EXTENT_EDGES) x.edge = c->edge;
-    return x.from || x.edge ? x : (ordered_move){.n = 0};
+    return x;
 }
 
 /* ---- a call ---- */
-
-typedef enum direction { THERE, BACK } direction;
 
 /* What stands for an array of the caller's in the call; NULL where that is. After a failure, which c->status keeps,
    nothing more is done. */
@@ -114,7 +108,7 @@ static float *moved(ordered_call *c, ordered_move x, direction way, const void *
     x.theirs = (float *)(uintptr_t)theirs; /* written only in the backward pass */
     c->status = take(x.n * x.columns, sizeof *x.ours, &x.ours);
     if (c->status) return NULL;
-    if (way == THERE) bring(&x);
+    if (way == THERE) carry(&x, THERE);
     c->back[c->n] = way == BACK;
     c->move[c->n++] = x;
     return x.ours;
@@ -180,7 +174,7 @@ int ordered_open(const model *m, const hga_shape *shape, const hga_io *io, const
 void ordered_return(ordered_call *c)
 {
     for (int i = 0; i < c->n; i++)
-        if (c->back[i]) bring_back(&c->move[i]);
+        if (c->back[i]) carry(&c->move[i], BACK);
 }
 
 void ordered_close(ordered_call *c)

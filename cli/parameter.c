@@ -45,12 +45,9 @@ static int read_scalar(const hga_parameter *p, const char *text, setting *out)
 {
     hga_parameter alone[2] = {*p, {0}};
     const hga_variant of_one = {.name = p->name, .parameters = alone, .keys = HGA_NOWHERE};
-    hga_id whole = 0;
     alone->offset = 0;
-    void *to = p->kind == HGA_PARAMETER_REAL ? (void *)&out->real : (void *)&whole;
-    MUST(complain_of(hga_variant_set(&of_one, to, p->name, text), CLI_USAGE, p->name));
-    out->whole = whole;
-    return CLI_GOOD;
+    void *to = p->kind == HGA_PARAMETER_REAL ? (void *)&out->real : (void *)&out->whole;
+    return complain_of(hga_variant_set(&of_one, to, p->name, text), CLI_USAGE, p->name);
 }
 
 static int read_number_or_file(const hga_parameter *p, const char *text, setting *out)
@@ -59,34 +56,28 @@ static int read_number_or_file(const hga_parameter *p, const char *text, setting
     return read_scalar(p, text, out);
 }
 
-/* The parents of a tree's file become the array. */
-static int read_tree(const char *path, setting *out)
+/* Whole numbers that are in no array's file. */
+static int copy_ids(const hga_id *from, hga_id n, const char *path, npy *out)
 {
-    hga_tree *t = &out->tree;
-    MUST(tree_file_read(path, t));
-    MUST(take(t->n, sizeof *out->array.whole, &out->array.whole));
-    memcpy(out->array.whole, t->parent, (size_t)t->n * sizeof *t->parent);
-    out->array.n_dims = 1, out->array.dim[0] = out->array.count = t->n;
-    out->array.path = strdup(path);
-    if (!out->array.path) return complain(CLI_OUTSIDE, "out of memory");
-    return CLI_GOOD;
+    MUST(take(n, sizeof *from, &out->whole));
+    memcpy(out->whole, from, (size_t)n * sizeof *from);
+    out->n_dims = 1, out->dim[0] = out->count = n;
+    out->path = strdup(path);
+    return out->path ? CLI_GOOD : complain(CLI_OUTSIDE, "out of memory");
 }
 
-/* Whole numbers from a file behind '@', of a tree where the parameter is one, or from a list. */
+/* Whole numbers from a file behind '@', the parents of a tree where the parameter is one, or from a list. */
 static int read_ids(const hga_parameter *p, const char *text, setting *out)
 {
     hga_id list[MAX_TYPED];
     int n = 0;
-    if (text[0] == '@' && strcmp(p->name, "parent") == 0 && tree_file_is(text + 1)) return read_tree(text + 1, out);
+    if (text[0] == '@' && strcmp(p->name, "parent") == 0 && tree_file_is(text + 1)) {
+        MUST(tree_file_read(text + 1, &out->tree));
+        return copy_ids(out->tree.parent, out->tree.n, text + 1, &out->array);
+    }
     if (text[0] == '@') return read_array(text + 1, npy_read_whole, &out->array);
     MUST(read_list_behind(p->words, p->name, text, p->least, MAX_TYPED, &n, list));
-    MUST(take(n, sizeof *list, &out->array.whole));
-    memcpy(out->array.whole, list, (size_t)n * sizeof *list);
-    out->array.path = strdup(p->name);
-    if (!out->array.path) return complain(CLI_OUTSIDE, "out of memory");
-    out->array.n_dims = 1;
-    out->array.dim[0] = out->array.count = n;
-    return CLI_GOOD;
+    return copy_ids(list, n, p->name, &out->array);
 }
 
 static int read_floats(const hga_parameter *p, const char *text, setting *out)
@@ -121,7 +112,7 @@ static int complain_of_parameter(const settings *s, const char *whose, const cha
 }
 
 /* nobody can know which of two values is meant */
-static int set(settings *s, const char *whose, const char *name, size_t length, const char *value)
+int settings_set(settings *s, const char *whose, const char *name, size_t length, const char *value)
 {
     int i = find(s->table, name, length);
     if (i < 0) return complain_of_parameter(s, whose, name, length);
@@ -130,16 +121,11 @@ static int set(settings *s, const char *whose, const char *name, size_t length, 
     return read_kind[s->table[i].kind](&s->table[i], value, &s->value[i]);
 }
 
-int settings_set(settings *s, const char *whose, const char *name, const char *value)
-{
-    return set(s, whose, name, strlen(name), value);
-}
-
 static int read_typed(settings *s, const char *whose, const char *typed)
 {
     size_t length = strcspn(typed, "=");
     if (!typed[length] || length == 0) return complain(CLI_USAGE, "-p: '%s' is not name=value", typed);
-    return set(s, whose, typed, length, typed + length + 1);
+    return settings_set(s, whose, typed, length, typed + length + 1);
 }
 
 /* Defaults first, and then what was typed over them. */
@@ -191,16 +177,10 @@ const hga_tree *setting_tree(const settings *s, const char *name)
 /* Puts a value where the builder's structure has the parameter. */
 static int fill_one(const hga_variant *v, const hga_parameter *p, const setting *value, void *parameters)
 {
-    hga_id number = value->whole;
     const npy *a = &value->array;
-    if (p->kind == HGA_PARAMETER_REAL) {
-        memcpy((char *)parameters + p->offset, &value->real, sizeof value->real);
-        return CLI_GOOD;
-    }
-    if (p->kind < HGA_PARAMETER_IDS) {
-        memcpy((char *)parameters + p->offset, &number, sizeof number);
-        return CLI_GOOD;
-    }
+    char *to = (char *)parameters + p->offset;
+    if (p->kind == HGA_PARAMETER_REAL) return memcpy(to, &value->real, sizeof value->real), CLI_GOOD;
+    if (p->kind < HGA_PARAMETER_IDS) return memcpy(to, &value->whole, sizeof value->whole), CLI_GOOD;
     if (a->n_dims < 1 || a->n_dims > (p->columns == HGA_NOWHERE ? 1 : 2) || a->dim[0] > INT32_MAX ||
         a->dim[1] > INT32_MAX)
         return complain(CLI_DATA, "%s: %s has one axis", a->path, p->name);

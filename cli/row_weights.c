@@ -40,8 +40,9 @@ typedef struct edge_list {
     int64_t at;
 } edge_list;
 
-hga_status row_edge_add(row_edge_list *l, const hga_seen *seen)
+hga_status row_edge_add(const hga_seen *seen, void *list)
 {
+    row_edge_list *l = list;
     if (l->n == l->room) {
         int64_t room = 2 * l->room + 64;
         hga_seen *more = realloc(l->seen, (size_t)room * sizeof *more);
@@ -60,7 +61,7 @@ static hga_status add_edge(const hga_weight *w, void *context)
 {
     edge_list *l = context;
     row_edge_list *out = l->out;
-    hga_status st = l->head == 0 ? row_edge_add(out, &w->edge) : HGA_OK;
+    hga_status st = l->head == 0 ? row_edge_add(&w->edge, out) : HGA_OK;
     if (st) return st;
     out->weight[l->at++ * out->heads + l->head] = w->weight;
     return HGA_OK;

@@ -41,8 +41,8 @@ typedef struct row_edge_list {
     hga_id heads; /* 0: no weights */
 } row_edge_list;
 
-/* One more, without weights yet. */
-hga_status row_edge_add(row_edge_list *l, const hga_seen *seen);
+/* One more, without weights yet: a visitor, whose context is a row_edge_list. */
+hga_status row_edge_add(const hga_seen *seen, void *list);
 
 /* Those of a query token, behind what the list has. Weights of coarse sources are the whole node's. */
 int row_weights(const graph_file *f, const row_tensors *t, hga_id token, row_edge_list *out);

@@ -60,7 +60,7 @@ static int random_tensor_write(const char *shape, int64_t seed, const char *path
     if (!x) TRY(complain(CLI_OUTSIDE, "out of memory: %s takes %lld bytes", shape, (long long)count * 4));
     fill_normal((uint64_t)seed, count, x);
     TRY(outfile_open(path, &out));
-    TRY(npy_write_real(&out, x, n_dims, dim));
+    TRY(npy_write_as(&out, ELEMENT_F32, x, n_dims, dim));
     TRY(outfile_flush(&out));
     TRY(outfile_keep(&out));
 done:
@@ -72,14 +72,14 @@ done:
 typedef struct arguments {
     const char *path, *random, *output;
     int64_t seed;
-    int json, seeded;
+    int json;
 } arguments;
 
 /* A file is read, or one of random numbers is written. */
 static int check_arguments(void *input)
 {
     const arguments *a = input;
-    if (!a->random && (a->output || a->seeded))
+    if (!a->random && (a->output || arguments_given("seed")))
         return complain(CLI_USAGE, "tensor: %s is for --random", a->output ? "--output" : "--seed");
     if (!a->random && !a->path) return complain(CLI_USAGE, "tensor: FILE is missing");
     if (a->random && (a->path || a->json))
@@ -94,7 +94,7 @@ static const option_row options[] = {
     {"json", FLAG(arguments, json), NULL, 0, "as JSON", 0},
     {"random", TEXT(arguments, random), "SHAPE", 0,
      "instead of reading: write float32 numbers, standard normal; SHAPE is 8191x8x64", 0},
-    {"seed", WHOLE_SAID(arguments, seed, 0, INT64_MAX, seeded), "N", 0, "of --random: which numbers (default: 0)", 0},
+    {"seed", WHOLE(arguments, seed, 0, INT64_MAX), "N", 0, "of --random: which numbers (default: 0)", 0},
     {"output,o", TEXT(arguments, output), "FILE", 0, "of --random: the .npy file", 0},
     {0}};
 
@@ -104,13 +104,25 @@ static const char doc[] = "The arrays in a .npy, .npz or .safetensors file: name
 static const column columns[] = {
     {"name", "name", NULL, 0}, {"type", "type", NULL, 0}, {"shape", "shape", NULL, 0}, {0}};
 
-static int add_row(const char *name, const char *type, int n_dims, const int64_t *dim, void *context)
+/* A row for each array, whose types need not be read. */
+static int list_arrays(const char *path, json_t *rows)
 {
-    char shape[200];
-    json_t *row = json_pack("{s:s%, s:s, s:s}", "name", *name ? name : "-", *name ? strlen(name) : 1, "type", type,
-                            "shape", hga_npy_shape(n_dims, dim, shape));
-    if (json_array_append_new(context, row) == 0) return CLI_GOOD;
-    return complain(CLI_OUTSIDE, "out of memory, or a name is no UTF-8");
+    const char *called = strcmp(path, "-") == 0 ? "standard input" : path;
+    char shape[HGA_NPY_SHAPE_BYTES], type[HGA_NPY_TYPE_BYTES];
+    hga_arrays *file;
+    hga_array t;
+    int status = CLI_GOOD;
+    TRY(complain_of(hga_arrays_open(NULL, path, &file), CLI_DATA, called));
+    for (int64_t i = 0; i < hga_arrays_count(file); i++) {
+        TRY(complain_of(hga_arrays_look(file, i, &t), CLI_DATA, called));
+        json_t *row = json_pack("{s:s%, s:s, s:s}", "name", *t.name ? t.name : "-", *t.name ? strlen(t.name) : 1,
+                                "type", t.has.kind ? hga_npy_type(&t.has, type) : t.type, "shape",
+                                hga_npy_shape(t.has.n_dims, t.has.dim, shape));
+        if (json_array_append_new(rows, row)) TRY(complain(CLI_OUTSIDE, "out of memory, or a name is no UTF-8"));
+    }
+done:
+    hga_arrays_close(file);
+    return status;
 }
 
 int run_tensor(int argc, char **argv)
@@ -128,7 +140,7 @@ int run_tensor(int argc, char **argv)
         TRY(random_tensor_write(a.random, a.seed, a.output));
         goto done;
     }
-    TRY(npy_each(a.path, add_row, rows));
+    TRY(list_arrays(a.path, rows));
     TRY(a.json ? json_print(stdout, json_pack("{s:O}", "tensors", rows)) : table_print(stdout, rows, columns));
 done:
     json_decref(rows);

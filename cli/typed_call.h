@@ -80,8 +80,7 @@ void call_files_add(const call_files *files, const model *m, hga_call_table whic
                     int64_t wide, float *sum);
 void call_files_clear(call_files *files);
 
-/* How many entries a table of the call has, and how many rows. */
-int64_t call_rows(const model *m, const hga_shape *shape, const hga_io *io, hga_call_table which);
+/* How many entries a table of the call has. */
 int64_t call_entries(const model *m, const hga_shape *shape, const hga_io *io, hga_call_table which);
 /* The types that the program reads in a table by type. */
 int32_t call_types(const model *m, const hga_call_row *row);

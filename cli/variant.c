@@ -83,20 +83,17 @@ int variant_title(const typed_variant *typed, char **title)
     return CLI_GOOD;
 }
 
-static int read_settings(const hga_variant *v, const typed_variant *typed, settings *out)
-{
-    hga_parameter table[MAX_PARAMETERS + 1];
-    list_parameters(v, table);
-    int status = settings_read(table, typed->name, typed->setting, typed->n, out);
-    if (status == CLI_GOOD && typed->tokens) status = settings_set(out, typed->name, "tokens", typed->tokens);
-    if (status) settings_clear(out);
-    return status;
-}
-
 int variant_settings(const typed_variant *typed, settings *out, const hga_variant **v)
 {
+    hga_parameter table[MAX_PARAMETERS + 1];
+    int status = CLI_GOOD;
     if (!find_variant(typed->name, v)) return complain_of_name(typed->name);
-    return read_settings(*v, typed, out);
+    list_parameters(*v, table);
+    TRY(settings_read(table, typed->name, typed->setting, typed->n, out));
+    if (typed->tokens) TRY(settings_set(out, typed->name, "tokens", strlen("tokens"), typed->tokens));
+done:
+    if (status) settings_clear(out);
+    return status;
 }
 
 const char *variant_path(const typed_variant *typed) { return typed->name + sizeof file_prefix - 1; }
@@ -136,10 +133,7 @@ int variant_cut(char *words, int most, typed_variant *t)
 
 int variant_next(const char **list, char name[static VARIANT_NAME], const hga_variant **v)
 {
-    size_t n = *list ? strcspn(*list, ",") : 0;
-    if (!*list) return 0;
-    snprintf(name, VARIANT_NAME, "%.*s", (int)n, *list);
-    *list = (*list)[n] ? *list + n + 1 : NULL;
+    if (!list_next(list, name, VARIANT_NAME)) return 0;
     *v = hga_variant_named(name);
     return 1;
 }

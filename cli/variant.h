@@ -31,8 +31,8 @@ typedef struct settings {
 
 /* Read "name=value" texts by a table; `whose` names the variant in complaints. */
 int settings_read(const hga_parameter *table, const char *whose, const char *const *typed, int n, settings *out);
-/* One more, which was not there; on failure the caller still clears. */
-int settings_set(settings *s, const char *whose, const char *name, const char *value);
+/* One more, of that many letters; nobody can know which of two values is meant. On failure the caller still clears. */
+int settings_set(settings *s, const char *whose, const char *name, size_t length, const char *value);
 void settings_clear(settings *s);
 
 /* By name, which must be in the table or is never given. */
@@ -167,11 +167,11 @@ int routed_choosers(const typed_variant *typed, hga_id heads, hga_id kv_heads, h
 
 /* What is to be made. */
 typedef struct variant_job {
+    const typed_variant *typed;
     const settings *settings;
     const model_tensors *tensors; /* or NULL */
     const hga_variant *variant;   /* NULL: the file `path` */
     const char *path, *name;
-    int takes_order, decodes;
 } variant_job;
 
 /* The weights of levels, [n_alpha]. */

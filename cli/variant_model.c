@@ -1,4 +1,4 @@
-/* variant_model.c: what was typed becomes a model: a graph, its program and what goes with them. */
+/* variant_model.c: what was typed becomes a model: a graph, its program and what goes with them, which a model owns. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -6,6 +6,34 @@
 #include "ordered.h"
 #include "tree_file.h"
 #include "variant.h"
+
+/* ---- a model ---- */
+
+void model_clear(model *m)
+{
+    hga_graph_destroy(m->graph);
+    hga_graph_destroy(m->ordered);
+    free(m->order);
+    free(m->title);
+    node_ids_clear(&m->map);
+    free(m->alpha);
+    chosen_blocks_clear(&m->chosen);
+    *m = (model){0};
+}
+
+int model_complain_of(hga_status st, const model *m)
+{
+    return complain_of(st, m->from_file ? CLI_DATA : CLI_USAGE, m->title);
+}
+
+/* The weights of levels, copied from a file. */
+int model_take_alpha(const npy *a, model *out)
+{
+    MUST(take(a->count, sizeof *out->alpha, &out->alpha));
+    memcpy(out->alpha, a->real, (size_t)a->count * sizeof *out->alpha);
+    out->n_alpha = (hga_id)a->count;
+    return CLI_GOOD;
+}
 
 hga_id main_relation(const hga_program *p)
 {
@@ -97,7 +125,7 @@ static int make_from_file(const variant_job *job, model *out)
     out->from_file = 1;
     out->map = f.map, f.map = (node_ids){0};
     hga_id how = setting_id(job->settings, "order");
-    if (how && !job->takes_order)
+    if (how && !job->typed->takes_order)
         TRY(complain(CLI_USAGE, "order: changes nothing here; it is for attend, bench, explain and inspect"));
     TRY(ordered_find((hga_ordering)how, out));
     TRY(copy_alpha(setting_array(job->settings, "alpha"), out));
@@ -127,8 +155,8 @@ int model_build(const typed_variant *typed, const model_tensors *tensors, model 
     *out = (model){.tree_heads = 1};
     TRY(variant_settings(typed, &s, &v));
     TRY(variant_title(typed, &out->title));
-    variant_job job = {.settings = &s, .tensors = tensors, .variant = v, .name = v ? v->name : "graph=FILE"};
-    job.takes_order = typed->takes_order, job.decodes = typed->decodes;
+    variant_job job = {
+        .typed = typed, .settings = &s, .tensors = tensors, .variant = v, .name = v ? v->name : "graph=FILE"};
     job.path = v ? NULL : variant_path(typed);
     TRY(make(&job, out));
 done:

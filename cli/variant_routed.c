@@ -79,13 +79,6 @@ done:
     return status;
 }
 
-static int check_tokens(const npy *x, hga_id n)
-{
-    if (x->dim[0] == n) return CLI_GOOD;
-    return complain(CLI_DATA, "%s: has %lld rows, routed %d tokens; its queries and keys are the same tokens", x->path,
-                    (long long)x->dim[0], n);
-}
-
 /* The block and the row of the choice that each token has, sample by sample. */
 static int find_places(const hga_routed *p, const hga_selection *how, chosen_blocks *out)
 {
@@ -225,11 +218,16 @@ done:
     return status;
 }
 
-static int check_sides(const variant_job *job, const hga_routed *p)
+static int check_sides(const variant_job *job, hga_id n)
 {
     const model_tensors *t = tensors_of(job);
-    int status = t ? check_tokens(t->query, p->n_tokens) : CLI_GOOD;
-    return t && !status ? check_tokens(t->key, p->n_tokens) : status;
+    for (int keys = 0; t && keys <= 1; keys++) {
+        const npy *x = keys ? t->key : t->query;
+        if (x->dim[0] != n)
+            return complain(CLI_DATA, "%s: has %lld rows, routed %d tokens; its queries and keys are the same tokens",
+                            x->path, (long long)x->dim[0], n);
+    }
+    return CLI_GOOD;
 }
 
 /* Tokens that come one by one see those before them, whatever else is said. */
@@ -242,7 +240,7 @@ static int make_decoder(const variant_job *job, model *out)
     if (setting_array(job->settings, "choice"))
         return complain(CLI_USAGE, "%s: tokens choose as they come, which choice= has no place for", job->name);
     p.n_tokens = job->tensors ? (hga_id)job->tensors->query->dim[0] : setting_id(job->settings, "tokens");
-    MUST(check_sides(job, &p));
+    MUST(check_sides(job, p.n_tokens));
     out->how.causal = 1, out->how.query_block = p.query_block, out->prefill = p.prefill;
     return complain_of(hga_build_routed_decoder(p.n_tokens, NULL, &out->graph, &out->program), CLI_USAGE, job->name);
 }
@@ -250,7 +248,7 @@ static int make_decoder(const variant_job *job, model *out)
 /* Checks that the choice is given or can be made, and builds the graph of what is chosen. */
 int make_routed(const variant_job *job, model *out)
 {
-    if (job->decodes) return make_decoder(job, out);
+    if (job->typed->decodes) return make_decoder(job, out);
     const npy *given = setting_array(job->settings, "choice");
     hga_routed p;
     hga_selection how;
@@ -267,7 +265,7 @@ int make_routed(const variant_job *job, model *out)
     TRY(cut_samples(job, &n_samples, &offsets));
     p.n_tokens = offsets[n_samples], p.n_samples = n_samples, p.offsets = offsets;
     TRY(complain_of(hga_routed_selection(&p, &how), CLI_USAGE, job->name));
-    TRY(check_sides(job, &p));
+    TRY(check_sides(job, p.n_tokens));
     if (choosing_of(job).scores && how.score != HGA_SELECT_GIVEN)
         TRY(complain(CLI_USAGE, "--block-scores: is for -p score=given"));
     TRY(find_places(&p, &how, &out->chosen));

@@ -53,8 +53,8 @@ static int read_tree(const settings *s, tree *t)
 
 /* ---- leaves that are given ---- */
 
-/* Leaves of each token, for all heads or for each. */
-static int copy_leaves(const npy *a, leaves *out)
+/* Leaves of each token, for all heads or for each; as many as the tensor has rows. */
+static int given_leaves(const npy *a, const npy *tensor, leaves *out)
 {
     char shape[200];
     if (a->n_dims < 1 || a->n_dims > 2 || a->count == 0 || a->count > INT32_MAX)
@@ -64,7 +64,9 @@ static int copy_leaves(const npy *a, leaves *out)
     memcpy(out->leaf, a->whole, (size_t)a->count * sizeof *out->leaf);
     out->n = (hga_id)a->dim[0];
     out->heads = a->n_dims == 2 ? (hga_id)a->dim[1] : 1;
-    return CLI_GOOD;
+    if (!tensor || tensor->dim[0] == out->n) return CLI_GOOD;
+    return complain(CLI_DATA, "%s: leaves of %d tokens for the %lld of %s", a->path, out->n, (long long)tensor->dim[0],
+                    tensor->path);
 }
 
 /* ---- leaves that are routed ---- */
@@ -149,16 +151,6 @@ static int route_by(const variant_job *job, const tree *t, const char *weights, 
     r.x_heads = keys ? x->kv_heads : x->heads;
     MUST(check_hyperplanes(&r));
     return route(&r, out);
-}
-
-/* Given leaves are one a token. */
-static int given_leaves(const npy *given, const npy *tensor, leaves *out)
-{
-    MUST(copy_leaves(given, out));
-    if (tensor && tensor->dim[0] != out->n)
-        return complain(CLI_DATA, "%s: leaves of %d tokens for the %lld of %s", given->path, out->n,
-                        (long long)tensor->dim[0], tensor->path);
-    return CLI_GOOD;
 }
 
 /* Leaves that are given or found by hyperplanes; a tree without levels has but one. */
@@ -274,14 +266,12 @@ done:
 
 /* ---- alpha ---- */
 
-static int needs_alpha(const variant_job *job) { return (job->variant->can & HGA_NEEDS_TYPE_SCALE) != 0; }
-
 /* The weights of levels, one for each level of the tree. */
 static int read_alpha(const variant_job *job, const tree *t, model *out)
 {
     const npy *a = setting_array(job->settings, "alpha");
     char shape[200];
-    if (!needs_alpha(job)) return CLI_GOOD;
+    if (!(job->variant->can & HGA_NEEDS_TYPE_SCALE)) return CLI_GOOD;
     if (t->height < 0) return complain(CLI_USAGE, "%s needs height or branching", job->name);
     if (!a) return job->tensors ? complain(CLI_USAGE, "%s needs -p alpha=@FILE.npy", job->name) : CLI_GOOD;
     if (a->n_dims != 1 || a->count != (int64_t)t->height + 1)

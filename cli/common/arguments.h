@@ -50,8 +50,6 @@ typedef struct option_value {
     VALUE(OPTION_CHOICE, .at = offsetof(input, member), SAID(input, flag), .words = list)
 #define ID_SAID(input, member, lo, hi, flag) \
     VALUE(OPTION_ID, .at = MEMBER_OF(input, member, hga_id), SAID(input, flag), .least = lo, .most = hi)
-#define WHOLE_SAID(input, member, lo, hi, flag) \
-    VALUE(OPTION_WHOLE, .at = MEMBER_OF(input, member, int64_t), SAID(input, flag), .least = lo, .most = hi)
 
 typedef struct option_row {
     const char *name; /* "tokens,n", with the letter that is short for it; ",o", a letter alone; NULL ends a list */

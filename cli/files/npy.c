@@ -65,16 +65,6 @@ static int64_t run_at(const runs *r, const npy_part *part, int64_t i, int64_t *n
     return (i / part->n_intervals * r->along + interval->first) * r->inner;
 }
 
-/* Of an array that is there as a whole. */
-static void take_runs(int n_dims, const int64_t *dim, const npy_part *part, const float *from, float *to)
-{
-    const runs r = runs_of(n_dims, dim, part);
-    for (int64_t i = 0, n; i < r.outer * part->n_intervals; i++, to += n) {
-        int64_t first = run_at(&r, part, i, &n);
-        memcpy(to, from + first, (size_t)n * sizeof *to);
-    }
-}
-
 static int check_part(const reading *r, const npy_part *part)
 {
     const hga_npy *h = &r->is.has;
@@ -95,17 +85,16 @@ static int read_part(const reading *r, const npy_part *part, npy *out)
     out->dim[part->axis] = length_of(part);
     out->count = h->dim[part->axis] ? h->count / h->dim[part->axis] * out->dim[part->axis] : 0;
     TRY(take(out->count, sizeof *out->real, &out->real));
-    if (h->fortran) {
-        TRY(take(h->count, sizeof *all, &all));
-        TRY(read_run(r, 0, h->count, all));
-        take_runs(h->n_dims, h->dim, part, all, out->real);
-        goto done;
-    }
+    if (h->fortran) TRY(take(h->count, sizeof *all, &all));
+    if (h->fortran) TRY(read_run(r, 0, h->count, all));
     const runs of = runs_of(h->n_dims, h->dim, part);
     to = out->real;
     for (int64_t i = 0, n; i < of.outer * part->n_intervals; i++, to += n) {
         const int64_t first = run_at(&of, part, i, &n);
-        TRY(read_run(r, first, n, to));
+        if (all)
+            memcpy(to, all + first, (size_t)n * sizeof *to);
+        else
+            TRY(read_run(r, first, n, to));
     }
 done:
     free(all);
@@ -200,23 +189,6 @@ int npy_read_part(const char *path, const npy_part *part, npy *out) { return rea
 
 int npy_read_sizes(const char *path, npy *out) { return read_path(path, REAL, NULL, 1, out); }
 
-/* Every array's name, type and shape. */
-int npy_each(const char *path, npy_visitor visit, void *context)
-{
-    hga_arrays *file;
-    hga_array t;
-    char room[HGA_NPY_TYPE_BYTES];
-    int status = CLI_GOOD;
-    TRY(complain_of(hga_arrays_open(NULL, path, &file), CLI_DATA, called(path)));
-    for (int64_t i = 0; i < hga_arrays_count(file); i++) {
-        TRY(complain_of(hga_arrays_look(file, i, &t), CLI_DATA, called(path)));
-        TRY(visit(t.name, t.has.kind ? hga_npy_type(&t.has, room) : t.type, t.has.n_dims, t.has.dim, context));
-    }
-done:
-    hga_arrays_close(file);
-    return status;
-}
-
 void npy_clear(npy *a)
 {
     free(a->real);
@@ -226,20 +198,6 @@ void npy_clear(npy *a)
 }
 
 /* ---- writing ---- */
-
-int element_of_option(const char *text, element *e)
-{
-    static const struct {
-        const char *text;
-        element is;
-    } known[] = {{"f16", {.kind = 'f', .size = 2}},
-                 {"bf16", {.kind = 'V', .size = 2}},
-                 {"f32", {.kind = 'f', .size = 4}},
-                 {"f64", {.kind = 'f', .size = 8}}};
-    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
-        if (strcmp(known[i].text, text) == 0) return *e = known[i].is, 1;
-    return 0;
-}
 
 static int header_of(element type, int n_dims, const int64_t *dim, char text[HGA_NPY_HEADER_BYTES])
 {
@@ -294,11 +252,6 @@ int npy_write_part(outfile *out, element type, const float *data, int n_dims, co
         status = put_elements(out, type, data, n);
     }
     return status;
-}
-
-int npy_write_real(outfile *out, const float *data, int n_dims, const int64_t *dim)
-{
-    return npy_write_as(out, ELEMENT_F32, data, n_dims, dim);
 }
 
 int npy_write_whole(outfile *out, const int32_t *data, int n_dims, const int64_t *dim)

@@ -17,9 +17,6 @@ typedef hga_npy element;
 #define ELEMENT_F32 ((element){.kind = 'f', .size = 4})
 #define ELEMENT_I32 ((element){.kind = 'i', .size = 4})
 
-/* "f16 bf16 f32 f64", as --out-type has them; 0 when it is none. */
-int element_of_option(const char *text, element *e);
-
 /* ---- arrays ---- */
 
 /* An array in C order. Exactly one of `real` and `whole` is set, unless there are no elements. */
@@ -54,21 +51,13 @@ int npy_read_endless(const char *path, npy *out);
 int npy_read_whole(const char *path, npy *out);
 void npy_clear(npy *a);
 
-/* Write a float32 array in C order. */
-int npy_write_real(outfile *out, const float *data, int n_dims, const int64_t *dim);
-/* The same of whole numbers. */
+/* Write an array in C order: whole numbers as int32, real ones in a type; what does not fit is refused. */
 int npy_write_whole(outfile *out, const int32_t *data, int n_dims, const int64_t *dim);
-/* The same in another type; what does not fit is refused. */
 int npy_write_as(outfile *out, element type, const float *data, int n_dims, const int64_t *dim);
 
 /* A part of an array of sizes `dim` in its place, `data` holding it alone; the header too, where `first` says that this
    part is the first to be written. The stream is one that can go anywhere. */
 int npy_write_part(outfile *out, element type, const float *data, int n_dims, const int64_t *dim, const npy_part *part,
                    int first);
-
-/* What a file has, array after array, those of types that are not read as well; name "" where there is but one without.
-   Lines for `hga tensor`. */
-typedef int (*npy_visitor)(const char *name, const char *type, int n_dims, const int64_t *dim, void *context);
-int npy_each(const char *path, npy_visitor visit, void *context);
 
 #endif

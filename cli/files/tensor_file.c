@@ -7,16 +7,7 @@
 
 /* ---- the order of axes ---- */
 
-const char *layout_axes(tensor_layout l)
-{
-    static const char *const axes[] = {"[rows][heads][dim]", "[heads][rows][dim]", "[batch][rows][heads][dim]",
-                                       "[batch][heads][rows][dim]"};
-    return axes[l];
-}
-
 int layout_heads_first(tensor_layout l) { return l == LAYOUT_HND || l == LAYOUT_BHND; }
-
-int layout_batched(tensor_layout l) { return l == LAYOUT_BNHD || l == LAYOUT_BHND; }
 
 int layout_swap(const float *data, int64_t samples, int64_t a, int64_t b, int64_t columns, float **out)
 {
@@ -35,12 +26,14 @@ int layout_swap(const float *data, int64_t samples, int64_t a, int64_t b, int64_
 /* the sizes of the axes, by the layout */
 static int find_sizes(tensor_file *t)
 {
+    static const char *const axes[] = {"[rows][heads][dim]", "[heads][rows][dim]", "[batch][rows][heads][dim]",
+                                       "[batch][heads][rows][dim]"};
     char shape[200];
     npy *a = &t->array;
-    int least = layout_batched(t->layout) ? 4 : 2;
+    int least = t->layout == LAYOUT_BNHD || t->layout == LAYOUT_BHND ? 4 : 2;
     if (a->n_dims < least || a->n_dims > 4 || a->count == 0)
         return complain(CLI_DATA, "%s: a tensor is %s%s, not the shape %s", a->path, least == 2 ? "[rows][dim], " : "",
-                        layout_axes(t->layout), hga_npy_shape(a->n_dims, a->dim, shape));
+                        axes[t->layout], hga_npy_shape(a->n_dims, a->dim, shape));
     for (int i = 0; i < a->n_dims; i++)
         if (a->dim[i] > INT32_MAX)
             return complain(CLI_DATA, "%s: %lld does not fit int32", a->path, (long long)a->dim[i]);
@@ -155,44 +148,36 @@ static int axes_like(const tensor_file *q, hga_id rows, int64_t columns, int64_t
     return n;
 }
 
-/* [samples][rows][heads][columns] in the file's order, in *room where that is another. */
-static int order_like(const tensor_file *q, hga_id rows, int64_t columns, const float *data, float **room,
-                      const float **ordered)
+/* [samples][rows][heads][columns], or some of the rows as a part of a file that others write, in the file's order. */
+static int write_in_order(outfile *out, const tensor_file *q, hga_id rows, int64_t columns, element type,
+                          const npy_part *part, int64_t here, int header, const float *data)
 {
-    *ordered = data;
-    if (q->axes <= 2 || !layout_heads_first(q->layout)) return CLI_GOOD;
-    int status = layout_swap(data, q->samples, rows, q->heads, columns ? columns : 1, room);
-    *ordered = *room;
+    int status = CLI_GOOD;
+    float *room = NULL;
+    int64_t dim[4];
+    const int n = axes_like(q, rows, columns, dim);
+    if (q->axes > 2 && layout_heads_first(q->layout)) {
+        TRY(layout_swap(data, q->samples, here, q->heads, columns ? columns : 1, &room));
+        data = room;
+    }
+    TRY(part ? npy_write_part(out, type, data, n, dim, part, header) : npy_write_as(out, type, data, n, dim));
+done:
+    free(room);
     return status;
 }
 
 int tensor_file_write(outfile *out, const tensor_file *q, hga_id rows, int64_t columns, element type, const float *data)
 {
-    int status = CLI_GOOD;
-    float *room = NULL;
-    const float *ordered;
-    int64_t dim[4];
-    TRY(order_like(q, rows, columns, data, &room, &ordered));
-    TRY(npy_write_as(out, type, ordered, axes_like(q, rows, columns, dim), dim));
-done:
-    free(room);
-    return status;
+    return write_in_order(out, q, rows, columns, type, NULL, rows, 1, data);
 }
 
 int tensor_file_write_rows(outfile *out, const tensor_file *q, hga_id rows, int64_t columns, element type,
                            const hga_interval *these, int64_t n, int header, const float *data)
 {
     const npy_part part = {rows_axis(q), n, these};
-    int status = CLI_GOOD;
-    float *room = NULL;
-    const float *ordered;
-    int64_t dim[4], here = 0;
+    int64_t here = 0;
     for (int64_t i = 0; i < n; i++) here += these[i].n;
-    TRY(order_like(q, (hga_id)here, columns, data, &room, &ordered));
-    TRY(npy_write_part(out, type, ordered, axes_like(q, rows, columns, dim), dim, &part, header));
-done:
-    free(room);
-    return status;
+    return write_in_order(out, q, rows, columns, type, &part, here, header, data);
 }
 
 int tensor_file_widen(const tensor_file *t, hga_id heads, float **out)

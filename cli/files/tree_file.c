@@ -65,11 +65,8 @@ static int read_parents(const char *path, hga_tree *out)
     TRY(npy_read_whole(path, &a));
     if (a.count < 1 || a.count > INT32_MAX - 4)
         TRY(complain(CLI_DATA, "%s: a tree of %lld nodes", path, (long long)a.count));
-    TRY(complain_of(hga_new(NULL, a.count, sizeof *out->parent, &out->parent), CLI_OUTSIDE, path));
-    out->n = (hga_id)a.count;
-    memcpy(out->parent, a.whole, (size_t)a.count * sizeof *out->parent);
+    out->n = (hga_id)a.count, out->parent = a.whole, a.whole = NULL;
 done:
-    if (status) hga_tree_clear(out);
     npy_clear(&a);
     return status;
 }

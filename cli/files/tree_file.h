@@ -4,7 +4,7 @@
 
 #include <hga.h>
 
-/* A folder, .html, .htm, .xhtml, .md, .markdown; a .npy of one axis of whole numbers, or of [n][4] real ones. */
+/* .html, .htm, .xhtml, .md, .markdown; a .npy of one axis of whole numbers, or of [n][4] real ones. */
 int tree_file_is(const char *path);
 /* Parents and, but for arrays, names and leaves; hga_tree_clear. */
 int tree_file_read(const char *path, hga_tree *out);
