@@ -17,12 +17,9 @@
 static int check_output(void *input);
 
 static const option_row options[] = {
-    {"json", TEXT(bench_output, path[BENCH_JSON]), "FILE", 0,
+    {"json", TEXT(bench_output, json), "FILE", 0,
      "also write JSON in Google Benchmark's schema; - prints it instead of the table", 9},
-    {"csv", TEXT(bench_output, path[BENCH_CSV]), "FILE", 0, "also write every measurement as a line of CSV", 9},
-    {"markdown", TEXT(bench_output, path[BENCH_MARKDOWN]), "FILE", 0, "also write the tables as Markdown", 9},
-    {"report", TEXT(bench_output, path[BENCH_REPORT]), "FILE", 0,
-     "also write a page with plots and tables, one .html file", 9},
+    {"report", TEXT(bench_output, report), "FILE", 0, "also write a page with plots and tables, one .html file", 9},
     {0},
 };
 const option_list bench_output_list = {.rows = options, .check = check_output};
@@ -159,7 +156,7 @@ static void put_machine(FILE *file, const void *document)
 
 /* ---- the whole ---- */
 
-static int bench_html_put(FILE *file, const json_t *document)
+static int put_page(FILE *file, json_t *document)
 {
     static const html_mark marks[] = {{"day", put_day},       {"notice", put_notice},   {"plots", put_plots},
                                       {"tables", put_tables}, {"machine", put_machine}, {NULL, NULL}};
@@ -169,63 +166,37 @@ static int bench_html_put(FILE *file, const json_t *document)
 
 /* ---- files ---- */
 
-static int put_json(FILE *file, const json_t *document)
-{
-    json_t *copy = json_copy((json_t *)(uintptr_t)document);
-    return json_print(file, copy);
-}
-
-static const struct sink {
-    const char *option;
-    int (*put)(FILE *file, const json_t *document);
-} sinks[BENCH_FILES] = {
-    [BENCH_JSON] = {"--json", put_json},
-    [BENCH_CSV] = {"--csv", bench_csv_put},
-    [BENCH_MARKDOWN] = {"--markdown", bench_markdown_put},
-    [BENCH_REPORT] = {"--report", bench_html_put},
-};
-
-static int is_stdout(const char *path) { return path && strcmp(path, "-") == 0; }
-
-/* No two outputs share a file or standard output, and every file can be opened, before hours of measuring. */
+/* The two share no file and not standard output, and each can be opened, before hours of measuring. */
 static int check_output(void *input)
 {
     const bench_output *o = input;
-    outfile_wish wishes[BENCH_FILES];
-    const char *printed = NULL;
-    for (int i = 0; i < BENCH_FILES; i++) {
-        wishes[i] = (outfile_wish){sinks[i].option, o->path[i]};
-        if (!is_stdout(o->path[i])) continue;
-        if (printed) return complain(CLI_USAGE, "%s -: standard output has what %s writes", sinks[i].option, printed);
-        printed = sinks[i].option;
-    }
-    MUST(outfiles_apart(wishes, BENCH_FILES));
-    for (int i = 0; i < BENCH_FILES; i++)
-        if (o->path[i] && !is_stdout(o->path[i])) MUST(outfile_check(o->path[i]));
-    return CLI_GOOD;
+    MUST(outfiles_apart((outfile_wish[]){{"--json", o->json}, {"--report", o->report}}, 2));
+    if (o->json) MUST(outfile_check(o->json));
+    return o->report ? outfile_check(o->report) : CLI_GOOD;
 }
 
-/* Writes the document in one format to a file that appears when it is complete; keeping it tells what could not be
-   written. */
-static int write_one(const struct sink *s, const char *path, const json_t *document)
+static int put_json(FILE *file, json_t *document) { return json_print(file, json_incref(document)); }
+
+/* Writes the document to a file that appears when it is complete; keeping it tells what could not be written. */
+static int write_one(int (*put)(FILE *file, json_t *document), const char *path, json_t *document)
 {
     outfile out = {0};
     int status = CLI_GOOD;
+    if (!path) return CLI_GOOD;
     TRY(outfile_open(path, &out));
-    TRY(s->put(out.file, document));
+    TRY(put(out.file, document));
     TRY(outfile_keep(&out));
 done:
     outfile_drop(&out);
     return status;
 }
 
-int bench_output_write(const bench_output *o, const json_t *document)
+static int is_stdout(const char *path) { return path && strcmp(path, "-") == 0; }
+
+int bench_output_write(const bench_output *o, json_t *document)
 {
-    int printed = 0;
-    for (int i = 0; i < BENCH_FILES; i++) printed |= is_stdout(o->path[i]);
-    if (!printed) MUST(bench_text_put(stdout, document));
+    if (!is_stdout(o->json) && !is_stdout(o->report)) MUST(bench_text_put(stdout, document));
     fflush(stdout);
-    for (int i = 0; i < BENCH_FILES; i++)
-        if (o->path[i]) MUST(write_one(&sinks[i], o->path[i], document));
-    return CLI_GOOD;
+    MUST(write_one(put_json, o->json, document));
+    return write_one(put_page, o->report, document);
 }

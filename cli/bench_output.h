@@ -6,18 +6,16 @@
 #include "arguments.h"
 #include <jansson.h>
 
-enum { BENCH_JSON, BENCH_CSV, BENCH_MARKDOWN, BENCH_REPORT, BENCH_FILES };
-
 /* Paths, NULL where nobody asked; "-" is standard output, which then has no tables. */
 typedef struct bench_output {
-    const char *path[BENCH_FILES];
+    const char *json, *report;
 } bench_output;
 
-/* --json, --csv, --markdown, --report: input is a bench_output. Nobody should wait for minutes to hear that a file has
-   no place; two outputs on standard output are CLI_USAGE. */
+/* --json, --report: input is a bench_output. Nobody should wait for minutes to hear that a file has no place; two
+   outputs on standard output are CLI_USAGE. */
 extern const option_list bench_output_list;
 
-/* ---- bench_tables.c: the document as tables: for the terminal, as Markdown, as CSV ---- */
+/* ---- bench_tables.c: the document as tables ---- */
 
 enum { BENCH_MOST_TABLES = 5 };
 
@@ -30,12 +28,10 @@ typedef struct bench_table {
 /* The tables that a document has rows for; their number. */
 int bench_tables_of(const json_t *document, bench_table out[static BENCH_MOST_TABLES]);
 
+/* All of them, for the terminal. */
 int bench_text_put(FILE *file, const json_t *document);
-int bench_markdown_put(FILE *file, const json_t *document);
-/* The benchmarks, a line each, a column for every member that any of them has; texts by RFC 4180. */
-int bench_csv_put(FILE *file, const json_t *document);
 
 /* Tables on standard output unless a file goes there, and the files. */
-int bench_output_write(const bench_output *o, const json_t *document);
+int bench_output_write(const bench_output *o, json_t *document);
 
 #endif

@@ -40,7 +40,7 @@ fact out_and_a_gradient_are together --out --grad-key "${attend[@]}" --grad-out 
 fact out_and_the_map_of_nodes_are together --out --node-map "${tree[@]}"
 fact the_graph_and_the_map_of_nodes_are together --output --node-map "$hga" build hsa -p branching=2,4 --tokens 40 --format npy
 fact rows_and_the_cache_are together --out --save "$hga" decode fenwick --query q.npy --key k.npy --value v.npy
-fact tables_of_a_bench_are together --json --csv "$hga" bench --variants dense --tokens 16
+fact tables_of_a_bench_are together --json --report "$hga" bench --variants dense --tokens 16
 fact a_device_takes_two "${attend[@]}" --out /dev/null --lse /dev/null
 two_names() { "${attend[@]}" --out there/new --lse there/other && same_bytes there/new want.npy && same_bytes there/other want_lse.npy && rm there/new there/other; }
 fact names_that_differ_are_two_files two_names
@@ -108,7 +108,7 @@ ln -s /dev/full full.svg
 ln -s /dev/full full.png
 echo 'A text of a few words.' >text.txt
 fact a_full_device_as_a_report_of_run behind_a_table "$hga" run text.txt --variants window --report /dev/full
-for option in --json --csv --markdown --report; do fact "a_full_device_as_${option}_of_a_bench" behind_a_table "$hga" bench --variants dense --tokens 16 $option /dev/full; done
+for option in --json --report; do fact "a_full_device_as_${option}_of_a_bench" behind_a_table "$hga" bench --variants dense --tokens 16 $option /dev/full; done
 for end in svg png; do
     fact "a_full_device_as_a_plot_$end" behind_a_table "$hga" choose --variants dense,window --quiet --query q.npy --key k.npy --value v.npy --output full.$end
     fact "a_full_device_as_a_plot_of_ranks_$end" behind_a_table "$hga" explain fenwick --tokens 40 --ranks 1,2 -o full.$end
