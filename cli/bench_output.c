@@ -24,11 +24,9 @@ static const option_row options[] = {
 };
 const option_list bench_output_list = {.rows = options, .check = check_output};
 
-/* ---- the page ---- */
-
 static const json_t *context_of(const json_t *document) { return json_object_get(document, "context"); }
 
-/* ---- the head ---- */
+/* ---- the head of the page ---- */
 
 static void put_day(FILE *file, const void *document)
 {
@@ -195,7 +193,7 @@ static int is_stdout(const char *path) { return path && strcmp(path, "-") == 0; 
 
 int bench_output_write(const bench_output *o, json_t *document)
 {
-    if (!is_stdout(o->json) && !is_stdout(o->report)) MUST(bench_text_put(stdout, document));
+    if (!is_stdout(o->json) && !is_stdout(o->report)) MUST(bench_tables_print(document));
     fflush(stdout);
     MUST(write_one(put_json, o->json, document));
     return write_one(put_page, o->report, document);

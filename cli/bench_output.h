@@ -28,8 +28,8 @@ typedef struct bench_table {
 /* The tables that a document has rows for; their number. */
 int bench_tables_of(const json_t *document, bench_table out[static BENCH_MOST_TABLES]);
 
-/* All of them, for the terminal. */
-int bench_text_put(FILE *file, const json_t *document);
+/* All of them, on the terminal. */
+int bench_tables_print(const json_t *document);
 
 /* Tables on standard output unless a file goes there, and the files. */
 int bench_output_write(const bench_output *o, json_t *document);

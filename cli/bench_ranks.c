@@ -6,7 +6,6 @@
 #include <stdlib.h>
 
 #include "counted_wire.h"
-#include "explain_ranks.h"
 #include "numbers.h"
 #include "rank_rows.h"
 #include "world.h"

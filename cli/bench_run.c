@@ -2,6 +2,7 @@
 #include "bench_run.h"
 
 #include <ctype.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -13,8 +14,6 @@
 #include "ordered.h"
 #include "race.h"
 #include "variant.h"
-
-/* ---- variants and tensors ---- */
 
 /* ---- names ---- */
 
@@ -158,15 +157,6 @@ static int append(json_t *rows, const bench_place *p, const bench_row *r)
     return row_append(rows, p->dry_run ? bench_dry_row_json(r) : bench_row_json(r));
 }
 
-/* Forward and backward in turns, in place of forward alone. */
-static hga_status run_both(const bench_place *p, bench_case *c, const bench_job *j, bench_row *r, bench_row *back)
-{
-    hga_status st = HGA_OK;
-    if (!p->dry_run) st = bench_backward(c, j, &p->rules, &r->m, &back->m);
-    back->tensor_bytes += bench_backward_bytes(c, &p->shape);
-    return st;
-}
-
 /* Would moving what must move take longer than arithmetic, by the peaks of one thread? */
 static int is_limited_by_memory(const bench_place *p, const hga_cost *cost)
 {
@@ -214,7 +204,7 @@ int bench_bind(const bench_place *p, bench_case *c, call_files *files)
     return p->dry_run ? CLI_GOOD : call_files_bind(p->call, &m, &shape, files, &c->io);
 }
 
-/* Plans, executes and times our own attention and, where it is asked for, its backward pass. */
+/* Plans, executes and times our own attention or, where it is asked for, this and its backward pass in turns. */
 static int run_ours(const bench_place *typed, bench_case *c, bench_row *r, bench_row *back)
 {
     bench_place mine = *typed, *p = &mine;
@@ -234,8 +224,10 @@ static int run_ours(const bench_place *typed, bench_case *c, bench_row *r, bench
     status = bench_bind(p, c, &files);
     if (status) goto done;
     *back = *r;
-    if (p->gradient) HGA_TRY(run_both(p, c, &j, r, back));
-    if (!p->gradient && !p->dry_run) HGA_TRY(bench_execute(plan, &c->io, &p->rules, &r->m));
+    if (!p->dry_run)
+        HGA_TRY(p->gradient ? bench_backward(c, &j, &p->rules, &r->m, &back->m)
+                            : bench_execute(plan, &c->io, &p->rules, &r->m));
+    if (p->gradient) back->tensor_bytes += bench_backward_bytes(c, &p->shape);
     r->peak_rss_bytes = back->peak_rss_bytes = bench_peak_resident() - asking.bytes;
 done:
     bench_limits_close(&asking);
@@ -248,9 +240,14 @@ done:
 
 enum { SMALL_TOKENS = 1024 };
 
+/* Graph, plan, and executions that are repeated until stable, within a budget. */
 static double case_seconds(const bench_rules *rules, const bench_row *r)
 {
-    return r->graph_seconds + r->m.plan_seconds + measured_expected(rules, r->estimated_seconds);
+    double once = r->estimated_seconds, warmup = rules->warmup < 0   ? 0
+                                                 : rules->warmup > 0 ? rules->warmup * once
+                                                                     : once;
+    double timed = rules->repetitions > 0 ? rules->repetitions * once : fmax(bench_budget(rules), 3 * once);
+    return r->graph_seconds + r->m.plan_seconds + warmup + fmax(timed, rules->min_time);
 }
 
 /* The same case over at most SMALL_TOKENS tokens is run, and its time grows with the operations. Arrays from files fit

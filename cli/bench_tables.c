@@ -136,16 +136,14 @@ int bench_tables_of(const json_t *document, bench_table out[static BENCH_MOST_TA
     return n;
 }
 
-/* ---- for the terminal ---- */
-
-int bench_text_put(FILE *file, const json_t *document)
+int bench_tables_print(const json_t *document)
 {
     bench_table tables[BENCH_MOST_TABLES];
     int n = bench_tables_of(document, tables);
     for (int i = 0; i < n; i++) {
-        if (i) fputc('\n', file);
-        MUST(table_print(file, tables[i].rows, tables[i].columns));
-        measured_explain(file, tables[i].rows);
+        if (i) putchar('\n');
+        MUST(table_print(stdout, tables[i].rows, tables[i].columns));
+        measured_explain(stdout, tables[i].rows);
     }
     return CLI_GOOD;
 }

@@ -10,6 +10,7 @@
 #include "command.h"
 #include "drawing.h"
 #include "measured.h"
+#include "outfile.h"
 #include "progress.h"
 #include "table.h"
 #include "terminal.h"
@@ -32,7 +33,6 @@ typedef struct arguments {
 typedef struct outcome {
     const contender *tried;
     trial t;
-    int front[N_COSTS];
 } outcome;
 
 /* What all candidates are measured on and against. */
@@ -162,11 +162,10 @@ static plot_point point_of(const outcome *o)
 }
 
 /* The points of all, in their order, and which are in front. */
-static void mark_front(outcome *all, int n, plot_point *point)
+static void mark_front(const outcome *all, int n, plot_point *point)
 {
     for (int i = 0; i < n; i++) point[i] = point_of(&all[i]);
     for (int cost = 0; cost < N_COSTS; cost++) choose_plot_mark(point, n, cost);
-    for (int i = 0; i < n; i++) memcpy(all[i].front, point[i].front, sizeof all[i].front);
 }
 
 /* errors that are no numbers last, equals by time */
@@ -194,17 +193,12 @@ static const column columns[] = {
     {0},
 };
 
-static const char *front_name(const outcome *o)
+static json_t *outcome_json(const outcome *o, const plot_point *p, const bench *b)
 {
-    static const char *const name[2][2] = {{"", "FLOP"}, {"time", "time FLOP"}};
-    return name[o->front[COST_TIME]][o->front[COST_FLOPS]];
-}
-
-static json_t *outcome_json(const outcome *o, const bench *b)
-{
-    json_t *row =
-        json_pack("{s:s, s:s, s:s, s:b, s:b}", "variant", o->tried->variant->name, "parameters", o->tried->parameters,
-                  "front", front_name(o), "front_time", o->front[COST_TIME], "front_flops", o->front[COST_FLOPS]);
+    static const char *const front[2][2] = {{"", "FLOP"}, {"time", "time FLOP"}};
+    const int by_time = p->front[COST_TIME], by_flops = p->front[COST_FLOPS];
+    json_t *row = json_pack("{s:s, s:s, s:s, s:b, s:b}", "variant", p->variant, "parameters", p->parameters, "front",
+                            front[by_time][by_flops], "front_time", by_time, "front_flops", by_flops);
     return json_joined(row, trial_json(&o->t, b->whole.words.n, &b->dense));
 }
 
@@ -222,12 +216,12 @@ static void print_advice(hga_id n)
 }
 
 /* The candidates in order of their error, and which of them are on the front. */
-static int print_results(const arguments *a, const bench *b, const outcome *all, int n)
+static int print_results(const arguments *a, const bench *b, const outcome *all, int n, const plot_point *point)
 {
     const embedding *e = &b->whole.words;
     json_t *rows = json_array();
     int status = CLI_GOOD;
-    for (int i = 0; i < n; i++) TRY(row_append(rows, outcome_json(&all[i], b)));
+    for (int i = 0; i < n; i++) TRY(row_append(rows, outcome_json(&all[i], &point[i], b)));
     if (a->json) {
         TRY(json_print(stdout,
                        json_pack("{s:i, s:i, s:i, s:i, s:b, s:i, s:I, s:o, s:O}", "tokens", e->n, "heads", e->heads,
@@ -274,6 +268,7 @@ static int check(void *input)
     if (!a->paths.key) return complain(CLI_USAGE, "--key FILE is missing");
     if (!a->paths.value) return complain(CLI_USAGE, "--value FILE is missing");
     MUST(drawing_check_path("-o", a->out));
+    if (a->out) MUST(outfile_check(a->out));
     return contenders_swept(a->variants, 1, a->causal, &all); /* wrong names are known before anything is read */
 }
 
@@ -332,8 +327,8 @@ int run_choose(int argc, char **argv)
     TRY(try_all(&a, &b, &all, results));
     qsort(results, (size_t)all.n, sizeof *results, by_error);
     mark_front(results, all.n, points);
+    TRY(print_results(&a, &b, results, all.n, points));
     if (a.out) TRY(draw_results(&a, &b, results, all.n, points));
-    TRY(print_results(&a, &b, results, all.n));
 done:
     free(results);
     free(points);

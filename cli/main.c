@@ -4,7 +4,6 @@
 
 #include "command.h"
 #include "complain.h"
-#include "nearest.h"
 #include "outfile.h"
 #include "table.h"
 #include "variant.h"

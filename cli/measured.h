@@ -26,9 +26,6 @@ json_t *measured_peaks_json(const char *isa, const bench_peaks *p);
 /* Below a table: what "!" means, and how many of its rows have it; nothing when none has. */
 void measured_explain(FILE *file, const json_t *rows);
 
-/* About how long executions of `once` seconds each are repeated: until stable, within a budget. */
-double measured_expected(const bench_rules *rules, double once);
-
 /* --seconds, --min-time, --repetitions, --warmup: input is a bench_rules. */
 extern const option_list rules_list;
 

@@ -6,7 +6,6 @@
 #include <sys/stat.h>
 
 #include "arguments.h"
-#include "nearest.h"
 #include "tree_file.h"
 
 static int find(const hga_parameter *table, const char *name, size_t length)

@@ -35,7 +35,7 @@ static int draw_start(const scene *first_words, const contender *c, picture *out
     hga_program p;
     int status = CLI_GOOD;
     TRY(contender_build(first_words, c, &g, &p));
-    TRY(picture_pattern(&p, g, CELLS, CELLS, NULL, NULL, out));
+    TRY(picture_pattern(&p, g, CELLS, CELLS, NULL, out));
 done:
     hga_graph_destroy(g);
     return status;
@@ -56,7 +56,7 @@ int report_case_fill(void *context, const contender *of, const hga_graph *g, con
     report *r = context;
     report_case *c = &r->cases[of - r->all->of];
     r->threads = hga_plan_threads(plan);
-    MUST(picture_pattern(p, g, CELLS, CELLS, NULL, NULL, &c->whole));
+    MUST(picture_pattern(p, g, CELLS, CELLS, NULL, &c->whole));
     MUST(draw_start(&r->first_words, of, &c->start));
     MUST(complain_of(hga_plan_explain(plan, NULL, &c->plan), CLI_OUTSIDE, of->variant->name));
     return keep_view(of, g, p, &c->view);
@@ -126,8 +126,6 @@ static void put_table(FILE *file, const void *context)
     const report *r = context;
     html_table_put(file, r->rows, r->columns, 1);
 }
-
-static void put_findings(FILE *file, const void *context) { findings_put(file, context); }
 
 static void put_kl_words(FILE *file, const void *context) { fprintf(file, "%d", ((const report *)context)->kl_words); }
 
@@ -382,7 +380,7 @@ static void put_machine(FILE *file, const void *context)
 
 static const html_mark marks[] = {
     {"text", put_text_name},    {"summary", put_summary},
-    {"date", put_date},         {"findings", put_findings},
+    {"date", put_date},         {"findings", findings_put},
     {"table", put_table},       {"growth", put_growth},
     {"kl_words", put_kl_words}, {"cases", put_cases},
     {"machine", put_machine},   {"errors", put_errors},

@@ -30,8 +30,9 @@ static void put_row_name(FILE *file, const json_t *row)
     html_text(file, parameters);
 }
 
-void findings_put(FILE *file, const report *r)
+void findings_put(FILE *file, const void *context)
 {
+    const report *r = context;
     const json_t *fastest = least_row(r->rows, "seconds"), *nearest = least_row(r->rows, "relative_l2");
     size_t disturbed = rows_that_are(r->rows, "disturbed");
     fputs("<p class=\"findings\">", file);

@@ -37,8 +37,8 @@ typedef struct run {
     call_files files;
     scene whole, probe; /* the text, and the first words, for the weights */
     bench_peaks peaks;
-    json_t *rows;
-    report page; /* zeroed where nobody wants one */
+    json_t *rows, *levels; /* of the table; what the text is made of: kind -> number */
+    report page;           /* zeroed where nobody wants one */
 } run;
 
 /* ---- the command line ---- */
@@ -150,13 +150,11 @@ static const char *isa_name(const arguments *a) { return a->text.options.isa ? a
 /* "FILE: 2048 words in 5 chapters, 91 verses, 93 sentences; .." */
 static void print_levels(const run *r)
 {
-    json_t *levels = levels_json(&r->whole.tree);
     terminal_text(stdout, r->a.text.name);
     fputs(": ", stdout);
-    report_summary(stdout, &r->a.text, levels, terminal_text);
+    report_summary(stdout, &r->a.text, r->levels, terminal_text);
     call_tell(stdout, &r->a.call, terminal_text);
     printf("; fp32 peak of a thread %.1f GFLOP/s\n\n", r->peaks.best.fma_gflops);
-    json_decref(levels);
 }
 
 /* The table with the text's units above it, or one JSON document. */
@@ -169,12 +167,12 @@ static int print_results(const run *r)
         measured_explain(stdout, r->rows);
         return CLI_GOOD;
     }
-    return json_print(stdout, json_pack("{s:s, s:i, s:i, s:i, s:i, s:I, s:o, s:o, s:f, s:o, s:O}", "text", a->text.name,
+    return json_print(stdout, json_pack("{s:s, s:i, s:i, s:i, s:i, s:I, s:o, s:O, s:f, s:o, s:O}", "text", a->text.name,
                                         "tokens", r->whole.words.n, "heads", a->text.shape.n_heads, "dim",
                                         a->text.shape.dim, "kl_tokens", r->probe.words.n, "seed",
-                                        (json_int_t)a->text.seed, "modifiers", call_json(&a->call), "levels",
-                                        levels_json(&r->whole.tree), "peak_gflops_per_thread", r->peaks.best.fma_gflops,
-                                        "peaks", measured_peaks_json(isa_name(a), &r->peaks), "rows", r->rows));
+                                        (json_int_t)a->text.seed, "modifiers", call_json(&a->call), "levels", r->levels,
+                                        "peak_gflops_per_thread", r->peaks.best.fma_gflops, "peaks",
+                                        measured_peaks_json(isa_name(a), &r->peaks), "rows", r->rows));
 }
 
 /* Measures each contender and compares it with dense attention of the same mask. */
@@ -211,20 +209,11 @@ done:
 static int write_report(run *r)
 {
     report *page = &r->page;
-    json_t *levels = levels_json(&r->whole.tree);
-    progress bar = progress_start("prefixes");
-    int status = growth_measure(&r->a.text, &r->all, page->growth, &bar);
-    progress_end(&bar);
-    page->kl_words = r->probe.words.n;
-    page->all_words = &r->whole;
-    page->rows = r->rows;
-    page->columns = columns;
-    page->levels = levels;
-    page->call = &r->a.call;
-    page->peaks = &r->peaks.best;
-    if (status == CLI_GOOD) status = report_write(page, r->a.report);
-    json_decref(levels);
-    return status;
+    MUST(growth_measure(&r->a.text, &r->all, page->growth));
+    page->kl_words = r->probe.words.n, page->all_words = &r->whole;
+    page->rows = r->rows, page->columns = columns, page->levels = r->levels;
+    page->call = &r->a.call, page->peaks = &r->peaks.best;
+    return report_write(page, r->a.report);
 }
 
 /* ---- the command ---- */
@@ -239,6 +228,7 @@ static int open_text(run *r)
     t->text = r->text, t->call = call_typed(&a->call) ? &a->call : NULL, t->files = &r->files;
     MUST(scene_make(t, t->words, &r->whole));
     t->words = r->whole.words.n;
+    r->levels = levels_json(&r->whole.tree);
     MUST(scene_make(t, t->words < PROBE_WORDS ? t->words : PROBE_WORDS, &r->probe));
     call_plan(&a->call, &t->options);
     return contenders_keep(&r->probe, a->variants, &r->all);
@@ -279,6 +269,7 @@ int run_run(int argc, char **argv)
 done:
     report_clear(&r.page);
     json_decref(r.rows);
+    json_decref(r.levels);
     call_files_clear(&r.files);
     scene_clear(&r.probe);
     scene_clear(&r.whole);

@@ -251,9 +251,9 @@ int cast_make(const scene *s, const hga_graph *g, const hga_program *p, const fl
     hga_id q = bound_rows(g, p, HGA_IO_QUERY, HGA_ROWS_QUERIES), k = bound_rows(g, p, HGA_IO_KEY, HGA_ROWS_KEYS);
     hga_id v = bound_rows(g, p, HGA_IO_VALUE, HGA_ROWS_KEYS), o = bound_rows(g, p, HGA_IO_OUT, HGA_ROWS_QUERIES);
     int64_t width = (int64_t)e->heads * e->dim, width_v = (int64_t)e->heads * dim_v;
-    *out = (cast){.bytes = cast_bytes(s, g, p, dim_v)};
+    *out = (cast){0};
     int status = CLI_GOOD;
-    TRY(take(out->bytes / (int64_t)sizeof(float), sizeof *out->memory, &out->memory));
+    TRY(take(cast_bytes(s, g, p, dim_v) / (int64_t)sizeof(float), sizeof *out->memory, &out->memory));
     float *at = out->memory;
     out->out = at;
     at += o * width_v;

@@ -48,8 +48,7 @@ typedef struct cast {
     hga_io io;
     call_files files; /* io's tables */
     float *memory, *alpha;
-    int64_t bytes; /* of query, key, value and output */
-    float *out;    /* [rows][heads][dim_v], tokens first */
+    float *out; /* [rows][heads][dim_v], tokens first */
 } cast;
 /* What the tensors of one graph take. */
 int64_t cast_bytes(const scene *s, const hga_graph *g, const hga_program *p, hga_id dim_v);

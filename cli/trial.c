@@ -7,16 +7,17 @@
 #include <string.h>
 
 #include "measured.h"
+#include "progress.h"
 #include "scene.h"
 #include "table.h"
 
 /* ---- prefixes of a text ---- */
 
-enum { SHORTEST_OF_SHORT = 8 };
+enum { SHORTEST = 256, SHORTEST_OF_SHORT = 8 };
 
 int growth_lengths(hga_id words, hga_id length[static MAX_LENGTHS])
 {
-    hga_id least = words >= 2 * GROWTH_SHORTEST ? GROWTH_SHORTEST : SHORTEST_OF_SHORT;
+    hga_id least = words >= 2 * SHORTEST ? SHORTEST : SHORTEST_OF_SHORT;
     int n = 1;
     while (n < MAX_LENGTHS && words >> n >= least) n++;
     for (int i = 0; i < n; i++) length[i] = words >> (n - 1 - i);
@@ -44,18 +45,20 @@ static int measure_on(const scene_text *t, const contenders *all, const scene *s
 }
 
 /* The longest length is left out, which the run itself has measured. */
-int growth_measure(const scene_text *t, const contenders *all, json_t *rows, progress *bar)
+int growth_measure(const scene_text *t, const contenders *all, json_t *rows)
 {
+    progress bar = progress_start("prefixes");
     hga_id length[MAX_LENGTHS];
     scene s = {0};
     int status = CLI_GOOD;
     for (int l = 0, n = growth_lengths(t->words, length); l + 1 < n; l++) {
-        progress_show((double)l / n, bar);
+        progress_show((double)l / n, &bar);
         TRY(scene_make(t, length[l], &s));
         TRY(measure_on(t, all, &s, rows));
         scene_clear(&s);
     }
 done:
+    progress_end(&bar);
     scene_clear(&s);
     return status;
 }

@@ -3,7 +3,6 @@
 #ifndef CLI_TRIAL_H
 #define CLI_TRIAL_H
 
-#include "progress.h"
 #include "scene.h"
 #include "measure.h"
 #include <jansson.h>
@@ -73,13 +72,13 @@ json_t *trial_json(const trial *t, hga_id tokens, const reference *dense);
 
 /* ---- time against length, with dense attention beside it: every variant on growing prefixes of a text ---- */
 
-enum { MAX_LENGTHS = 6, GROWTH_SHORTEST = 256 };
+enum { MAX_LENGTHS = 6 };
 
 /* The lengths, ascending: the text's and its halves; their number. */
 int growth_lengths(hga_id words, hga_id length[static MAX_LENGTHS]);
 /* A row of what was measured on so many words, for bench_overtakes and bench_chart_time; NULL: no memory. */
 json_t *growth_row(const contender *c, const trial *t, hga_id words);
 /* Rows of all shorter lengths. */
-int growth_measure(const scene_text *t, const contenders *all, json_t *rows, progress *bar);
+int growth_measure(const scene_text *t, const contenders *all, json_t *rows);
 
 #endif

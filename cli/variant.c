@@ -7,7 +7,6 @@
 #include <sys/stat.h>
 
 #include "arguments.h"
-#include "nearest.h"
 
 /* ---- parameters ---- */
 

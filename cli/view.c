@@ -176,9 +176,7 @@ int run_view(int argc, char **argv)
                                  {call_list(CALL_WHOLE), offsetof(arguments, by.call), "With --query and --key:", 10},
                                  {0}};
     const option_list line = {.rows = options, .parts = parts, .check = check, .words = "GRAPH|VARIANT", .says = doc};
-    arguments a = {
-        .max_edges = VIEW_MOST_EXPLICIT,
-    };
+    arguments a = {.max_edges = VIEW_MOST_EXPLICIT};
     graph_file f = {0};
     row_edge_list edges = {0};
     view_weights weights = {0};

@@ -27,6 +27,10 @@ int complain_of(hga_status st, int blame, const char *about);
 /* What a title calls a file: the path without its folders, or "standard input" for "-". */
 const char *file_name(const char *path);
 
+/* "; did you mean 'causal'?" for the known name that is fewest changes away, as long as these are few; else "". `hint`
+   has room for the text. In nearest.c. */
+const char *nearest_hint(const char *typed, const char *const *known, int n, char hint[static 96]);
+
 /* n zeroed elements of `size` bytes, 64-byte aligned, for free(); *out = NULL when n is 0. */
 int take(int64_t n, size_t size, void *out);
 

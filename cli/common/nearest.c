@@ -1,5 +1,5 @@
 /* nearest.c: the name that was probably meant. */
-#include "nearest.h"
+#include "complain.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -142,7 +142,7 @@ void bench_chart_share(FILE *file, const json_t *rows)
     json_t *row;
     json_array_foreach(rows, i, row)(void) series_for(&s, row);
     if (s.n == 0 || !json_object_get(s.first[0], "share_of_peak")) return;
-    drawing_put(file,
-                &(drawing){WIDTH, BAR * s.n + 4, "Share of the peak at each longest length", {{0}}, draw_share, &s},
-                "chart");
+    drawing_put(
+        file, &(drawing){WIDTH, BAR * s.n + 4, "Share of the peak at each longest length", NULL, NULL, draw_share, &s},
+        "chart");
 }

@@ -54,13 +54,6 @@ void chart_add_powers(chart_axis *a)
     if (a->n_ticks < 3) add_powers_of(a, 2), add_powers_of(a, 5);
 }
 
-int64_t chart_step(int64_t n, int most)
-{
-    int64_t step = 1;
-    for (int i = 0; n / step > most; i++) step = i % 3 == 1 ? step / 2 * 5 : step * 2;
-    return step;
-}
-
 /* ---- the plot ---- */
 
 double chart_x(const chart *c, double value) { return c->left + chart_along(&c->x, value); }

@@ -38,8 +38,6 @@ double chart_along(const chart_axis *a, double value);
 void chart_add_tick(chart_axis *a, double at, const char *label);
 /* A tick at each power of ten within the axis; where that makes fewer than three, at 2 and 5 times one, too. */
 void chart_add_powers(chart_axis *a);
-/* 1, 2 or 5 times a power of ten: the step that makes about `most` ticks up to n. */
-int64_t chart_step(int64_t n, int most);
 
 /* ---- the plot ---- */
 

@@ -256,7 +256,8 @@ int choose_plot_write(plot_point *point, int n, const char *title, const char *p
 {
     choose_plot all = {.point = point, .n = n, .title = title};
     for (int cost = 0; cost < N_COSTS; cost++) panel_make(&all, cost, TOP);
-    return drawing_write(&(drawing){LEFT + 2 * WIDTH + GAP + 20, TOP + HEIGHT + FOOT, title, {{0}}, draw, &all}, path);
+    return drawing_write(&(drawing){LEFT + 2 * WIDTH + GAP + 20, TOP + HEIGHT + FOOT, title, NULL, NULL, draw, &all},
+                         path);
 }
 
 /* ---- inside a page ---- */
@@ -269,5 +270,6 @@ void choose_plot_put(FILE *file, plot_point *point, int n, const char *title, co
     choose_plot all = {.point = point, .n = n, .title = title};
     choose_plot_mark(point, n, COST_TIME);
     panel_make(&all, COST_TIME, PAGE_TOP);
-    drawing_put(file, &(drawing){LEFT + WIDTH + 20, PAGE_TOP + HEIGHT + FOOT, title, {{0}}, draw_times, &all}, name);
+    drawing_put(file, &(drawing){LEFT + WIDTH + 20, PAGE_TOP + HEIGHT + FOOT, title, NULL, NULL, draw_times, &all},
+                name);
 }

@@ -48,17 +48,9 @@ void svg_end_boxes(FILE *svg);
 
 /* ---- pictures ---- */
 
-/* What an .svg says about itself: attribute data-KEY. */
-typedef struct drawing_note {
-    const char *key, *value;
-} drawing_note;
-
-enum { MAX_NOTES = 4 };
-
 typedef struct drawing {
     int width, height;
-    const char *title;
-    drawing_note note[MAX_NOTES]; /* ended by a NULL key where there are fewer */
+    const char *title, *plot, *tokens; /* what an .svg says about itself: data-plot, data-tokens; NULL: nothing */
     void (*draw)(FILE *svg, const void *context);
     const void *context;
 } drawing;
@@ -67,7 +59,8 @@ typedef struct drawing {
 int drawing_check_path(const char *option, const char *path);
 /* To a file of either kind, by its suffix. */
 int drawing_write(const drawing *d, const char *path);
-/* The <svg> element alone, of the classes "hga NAME" and without a size, for a page whose style knows them. */
+/* The <svg> element alone, of the classes "hga NAME" and without a size, for a page whose style knows them; NULL: with
+   a size and a style of its own. */
 void drawing_put(FILE *file, const drawing *d, const char *name);
 
 /* The document of an .svg, of a drawing. */

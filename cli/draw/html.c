@@ -25,18 +25,6 @@ static void put_characters(FILE *file, const char *text, int (*escape)(FILE *, u
     }
 }
 
-const char *html_short(const char *text, int most, char shortened[static 80])
-{
-    const unsigned char *c = (const unsigned char *)text;
-    for (int i = 0; i < most && *c; i++) {
-        size_t n = utf8_bytes((const char *)c);
-        c += n ? n : 1;
-    }
-    if (!*c) return text;
-    snprintf(shortened, 80, "%.*s..", (int)(c - (const unsigned char *)text), text);
-    return shortened;
-}
-
 /* Writes what stands for a character that HTML would not show as it is; 0: the character may be written itself. */
 static int escape_html(FILE *file, unsigned char c)
 {

@@ -11,9 +11,6 @@
    */
 void html_text(FILE *file, const char *text);
 
-/* The first `most` characters at most, and ".." where that is not all; a character counts one however wide it is. */
-const char *html_short(const char *text, int most, char shortened[static 80]);
-
 /* A JSON string, quotes included, that may stand inside <script>: no '<' survives, so nothing in it ends the script or
    opens a comment. */
 void html_json_string(FILE *file, const char *text);

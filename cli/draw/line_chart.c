@@ -152,5 +152,5 @@ static void draw(FILE *svg, const void *context)
 
 drawing line_chart_drawing(line_chart *c)
 {
-    return (drawing){WIDTH, (int)c->chart.top + HEIGHT + BOTTOM, c->title, {{0}}, draw, c};
+    return (drawing){WIDTH, (int)c->chart.top + HEIGHT + BOTTOM, c->title, NULL, NULL, draw, c};
 }

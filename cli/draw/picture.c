@@ -161,8 +161,7 @@ typedef struct drawing {
     double **of_level; /* [n_levels], NULL or [cells] */
     int sweeps;        /* some pair is covered twice, so that areas do not add up to what is covered */
     double area, all;
-    hga_progress progress;
-    void *context;
+    progress *bar;
 } drawing;
 
 static int draw_in_cells(drawing *d, const picture_rect *r)
@@ -183,7 +182,7 @@ static hga_status draw_patch(const hga_patch *patch, void *context)
     double area = (double)patch->n_queries * patch->n_keys;
     picture_rect r = {patch->query, patch->n_queries, patch->key, patch->n_keys, level, 1};
     d->area += area;
-    if (d->progress) d->progress(d->area < d->all ? d->area / d->all : 1, d->context);
+    if (d->bar) progress_show(fmin(d->area / d->all, 1), d->bar);
     if (d->out->exact || d->sweeps) d->status = picture_add(d->out, r);
     if (!d->out->exact && !d->status) d->status = draw_in_cells(d, &r);
     if (!d->sweeps) d->out->level_pairs[level] += area;
@@ -299,12 +298,12 @@ done:
     return status;
 }
 
-int picture_pattern(const hga_program *p, const hga_graph *g, hga_id max_rows, hga_id max_columns,
-                    hga_progress progress, void *context, picture *out)
+int picture_pattern(const hga_program *p, const hga_graph *g, hga_id max_rows, hga_id max_columns, progress *bar,
+                    picture *out)
 {
     int status = CLI_GOOD;
     *out = picture_of(g, max_rows, max_columns);
-    drawing d = {.out = out, .progress = progress, .context = context, .all = (double)out->n_queries * out->n_keys};
+    drawing d = {.out = out, .bar = bar, .all = (double)out->n_queries * out->n_keys};
     TRY(take(out->n_levels, sizeof *out->level_pairs, &out->level_pairs));
     TRY(take(out->n_levels, sizeof *d.of_level, &d.of_level));
     if (!out->exact) TRY(take((int64_t)out->rows * out->columns, sizeof *d.covered, &d.covered));

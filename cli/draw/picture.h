@@ -3,6 +3,7 @@
 #define CLI_PICTURE_H
 
 #include "complain.h"
+#include "progress.h"
 #include "tensor_file.h"
 
 #include "hga_export.h"
@@ -36,9 +37,9 @@ typedef struct picture {
 } picture;
 
 /* The attention pattern of a program on at most max_rows x max_columns cells; exact where tokens are no more than that.
-   What a cell shows is counted, not sampled. `progress` (NULL accepted) as in hga_graph.h. */
-int picture_pattern(const hga_program *p, const hga_graph *g, hga_id max_rows, hga_id max_columns,
-                    hga_progress progress, void *context, picture *out);
+   What a cell shows is counted, not sampled. bar NULL: none. */
+int picture_pattern(const hga_program *p, const hga_graph *g, hga_id max_rows, hga_id max_columns, progress *bar,
+                    picture *out);
 
 /* The attention weights for given tensors [rows][heads][dim]; head -1: the mean over heads. */
 typedef struct picture_tensors {
@@ -48,7 +49,7 @@ typedef struct picture_tensors {
     int quiet;
 } picture_tensors;
 int picture_weights(const hga_program *p, const hga_graph *g, const picture_tensors *tensors, hga_id max_rows,
-                    hga_id max_columns, hga_progress progress, void *context, picture *out);
+                    hga_id max_columns, progress *bar, picture *out);
 
 /* mark[rows * columns]: 1 for the cells of a pattern in which some pair is covered more than once: the shares of what
    meets in them are more than the cell. */

@@ -6,7 +6,6 @@
 
 #include "arguments.h"
 #include "plot.h"
-#include "progress.h"
 
 enum {
     SVG_CELLS = 160,
@@ -28,9 +27,8 @@ static int make_picture(const hga_graph *g, const hga_program *p, const picture_
                         picture *out)
 {
     progress bar = progress_start(o->tensors.query ? "weighing" : "drawing");
-    int status = o->tensors.query
-                     ? picture_weights(p, g, &o->tensors, l->max_rows, l->max_columns, progress_show, &bar, out)
-                     : picture_pattern(p, g, l->max_rows, l->max_columns, progress_show, &bar, out);
+    int status = o->tensors.query ? picture_weights(p, g, &o->tensors, l->max_rows, l->max_columns, &bar, out)
+                                  : picture_pattern(p, g, l->max_rows, l->max_columns, &bar, out);
     progress_end(&bar);
     return status;
 }

@@ -114,7 +114,7 @@ done:
 }
 
 /* Adds up the weights of one head, or of all, head by head and some columns at a time. */
-static int run_heads(weighing *w, hga_id head, hga_progress progress, void *context)
+static int run_heads(weighing *w, hga_id head, progress *bar)
 {
     hga_shape shape = {.n_heads = 1, .n_kv_heads = 1, .dim = w->query.columns, .dim_v = CHUNK};
     hga_plan *plan = NULL;
@@ -126,8 +126,7 @@ static int run_heads(weighing *w, hga_id head, hga_progress progress, void *cont
     for (hga_id h = from; h < to; h++) {
         for (hga_id first = 0; first < w->picture->columns; first += CHUNK) {
             TRY(run_columns(w, plan, workspace, h, first));
-            if (progress)
-                progress(((h - from) + ((double)first + CHUNK) / w->picture->columns) / (to - from + 1), context);
+            progress_show(((h - from) + ((double)first + CHUNK) / w->picture->columns) / (to - from + 1), bar);
         }
     }
 done:
@@ -182,7 +181,7 @@ static void weighing_clear(weighing *w)
 }
 
 int picture_weights(const hga_program *p, const hga_graph *g, const picture_tensors *tensors, hga_id max_rows,
-                    hga_id max_columns, hga_progress progress, void *context, picture *out)
+                    hga_id max_columns, progress *bar, picture *out)
 {
     weighing w = {.program = p, .graph = g, .nodes = hga_graph_nodes(g), .picture = out};
     int status = CLI_GOOD;
@@ -195,7 +194,7 @@ int picture_weights(const hga_program *p, const hga_graph *g, const picture_tens
     w.n_out = bound_rows(g, p, HGA_IO_OUT, HGA_ROWS_QUERIES);
     if (!tensors->quiet) tensor_file_say(&w.query);
     TRY(take_room(&w));
-    TRY(run_heads(&w, tensors->head, progress, context));
+    TRY(run_heads(&w, tensors->head, bar));
     TRY(finish_cells(&w, tensors->head < 0 ? w.query.heads : 1));
 done:
     weighing_clear(&w);

@@ -7,8 +7,8 @@
 #include <string.h>
 
 #include "chart.h"
-#include "html.h"
 #include "palette.h"
+#include "terminal.h"
 
 enum { LEGEND = 190, LEFT = 68, WORDS = 112, TOP = 66, BOTTOM = 56, RIGHT = 24, WORD_CELL = 10, WORD_CHARACTERS = 14 };
 
@@ -62,6 +62,18 @@ static int shows_words(const picture *p, const layout *l, const plot_words *w)
            l->cell_width >= WORD_CELL && l->cell_height >= WORD_CELL;
 }
 
+/* The first characters at most, and ".." where that is not all; a character counts one however wide it is. */
+static const char *shortened(const char *text, char room[static 80])
+{
+    const char *c = text;
+    for (int i = 0; i < WORD_CHARACTERS && *c; i++) {
+        size_t n = utf8_bytes(c);
+        c += n ? n : 1;
+    }
+    if (*c) snprintf(room, 80, "%.*s..", (int)(c - text), text);
+    return *c ? room : text;
+}
+
 /* The words of all query tokens beside the plot, and of all key tokens below it, upwards. */
 static void draw_words(FILE *svg, const layout *l, const picture *p, const plot_words *w)
 {
@@ -70,10 +82,18 @@ static void draw_words(FILE *svg, const layout *l, const picture *p, const plot_
     text_style beside = {size, TEXT_END, 0, chart_ink(0.85)}, below = {size, TEXT_END, 1, chart_ink(0.85)};
     for (hga_id i = 0; i < p->n_queries; i++)
         svg_text(svg, l->left - 6, l->top + (i + 0.5) * l->cell_height + size * 0.35, beside,
-                 html_short(w->query[i], WORD_CHARACTERS, text));
+                 shortened(w->query[i], text));
     for (hga_id i = 0; i < p->n_keys; i++)
         svg_text(svg, l->left + (i + 0.5) * l->cell_width + size * 0.35, l->top + l->plot_height + 6, below,
-                 html_short(w->key[i], WORD_CHARACTERS, text));
+                 shortened(w->key[i], text));
+}
+
+/* 1, 2 or 5 times a power of ten: the step that makes about `most` ticks up to n. */
+static int64_t tick_step(int64_t n, int most)
+{
+    int64_t step = 1;
+    for (int i = 0; n / step > most; i++) step = i % 3 == 1 ? step / 2 * 5 : step * 2;
+    return step;
 }
 
 /* an axis of n tokens in cells: ticks at whole numbers of them, in the middle of a token's cell where it has one */
@@ -81,7 +101,7 @@ static chart_axis axis_of_tokens(const char *title, hga_id n, hga_id cells, doub
 {
     char text[16];
     chart_axis a = {.title = title, .length = cells * cell};
-    int64_t step = chart_step(n, most);
+    int64_t step = tick_step(n, most);
     for (int64_t i = 0; i < n; i += step) {
         snprintf(text, sizeof text, "%d", (hga_id)i);
         chart_add_tick(&a, along((hga_id)i, n, cells, cell) + (exact ? cell / 2 : 0), text);
@@ -311,5 +331,5 @@ drawing plot_drawing(plot *p)
     const layout *l = &p->layout;
     snprintf(p->place, sizeof p->place, "%d %d %.0f %.0f", l->left, l->top, l->plot_width, l->plot_height);
     snprintf(p->tokens, sizeof p->tokens, "%d %d", p->picture->n_queries, p->picture->n_keys);
-    return (drawing){l->width, l->height, p->title, {{"plot", p->place}, {"tokens", p->tokens}}, draw, p};
+    return (drawing){l->width, l->height, p->title, p->place, p->tokens, draw, p};
 }

@@ -23,7 +23,7 @@ typedef struct plot_kinds {
     hga_id query_first, key_first; /* nodes */
 } plot_kinds;
 
-/* `cell` is the least pixels a cell may have. Complains if `width` is too narrow for anything. */
+/* `cell` is the least pixels a cell may have. */
 layout layout_start(int width, int cell, hga_id n_queries, hga_id n_keys, const plot_words *words);
 /* Fit the plot to the picture that was made, and the legend to so many kinds. */
 void layout_finish(const picture *p, int n_kinds, layout *l);

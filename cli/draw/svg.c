@@ -135,11 +135,8 @@ static void put_open(FILE *file, const drawing *d, const char *name)
     fprintf(file, "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"hga%s%s\" viewBox=\"0 0 %d %d\" role=\"img\"",
             name ? " " : "", name ? name : "", d->width, d->height);
     if (!name) fprintf(file, " width=\"%d\" height=\"%d\"", d->width, d->height);
-    for (int i = 0; i < MAX_NOTES && d->note[i].key; i++) {
-        char key[32];
-        snprintf(key, sizeof key, "data-%s", d->note[i].key);
-        quoted(file, key, d->note[i].value);
-    }
+    if (d->plot) quoted(file, "data-plot", d->plot);
+    if (d->tokens) quoted(file, "data-tokens", d->tokens);
     fputs(">\n<title>", file);
     html_text(file, d->title);
     fputs("</title>\n", file);
@@ -152,7 +149,7 @@ static const char style[] =
     ".page-line{stroke:#14171d}.hga .ink-line{stroke:#e6e9ef}}\n</style>\n";
 
 /* name NULL: a document of its own, with its size, style and page */
-static void put_element(FILE *file, const drawing *d, const char *name)
+void drawing_put(FILE *file, const drawing *d, const char *name)
 {
     put_open(file, d, name);
     if (!name) {
@@ -163,12 +160,10 @@ static void put_element(FILE *file, const drawing *d, const char *name)
     fputs("</svg>\n", file);
 }
 
-void drawing_put(FILE *file, const drawing *d, const char *name) { put_element(file, d, name); }
-
 void svg_put(FILE *file, const void *d)
 {
     fputs("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n", file);
-    put_element(file, d, NULL);
+    drawing_put(file, d, NULL);
 }
 
 int svg_write(const drawing *d, const char *path)
