@@ -151,6 +151,6 @@ fact seconds_are_not_negative refused 2 "--seconds: -1 is not in" "$hga" choose 
 fact keys_are_the_queries_tokens refused 3 "short_k.npy: has 39 rows, the query in q.npy has 40" "$hga" choose --quiet --query q.npy --key short_k.npy --value short_v.npy -o no.svg
 fact values_are_the_keys refused 3 "short_v.npy: has 39 rows" "$hga" choose --quiet --query q.npy --key k.npy --value short_v.npy
 fact file_is_there refused 3 "absent.npy" "$hga" choose --quiet --query absent.npy --key k.npy --value v.npy -o no.svg
-fact plot_needs_a_folder refused 4 "absent/no.svg" "$hga" choose --quiet "${tensors[@]}" --variants hsa -o absent/no.svg
+fact plot_needs_a_folder_before_any_candidate refused 4 "absent/no.svg" "$hga" choose --quiet --progress "${tensors[@]}" --variants hsa -o absent/no.svg
 
 facts_end
