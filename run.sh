@@ -38,7 +38,7 @@ report=report.html no_report='' before=''
 for word in "$@"; do
     case $word in
     --report=*) report=${word#--report=} ;;
-    --no-report | --help | -\? | --usage) no_report=1 ;;
+    --no-report | --dry-run | --help | -\? | --usage) no_report=1 ;;
     esac
     [ "$before" = --report ] && report=$word
     before=$word

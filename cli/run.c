@@ -24,7 +24,7 @@ typedef struct arguments {
     scene_text text;
     bench_rules rules;
     typed_call call;
-    int json;
+    int json, dry_run;
     const char *variants; /* names with commas, NULL: all */
     const char *report;   /* where to write the page, NULL: nowhere */
 } arguments;
@@ -71,6 +71,8 @@ static const option_row options[] = {
     {"report", TEXT(arguments, report), "FILE", 0,
      "the page with table, patterns, times against length, plans and viewers (default: report.html)", 2},
     {"no-report", READ(write_no_report), NULL, 0, "write no page, and measure no shorter texts", 2},
+    {"dry-run", FLAG(arguments, dry_run), NULL, 0,
+     "write no page: estimate from the first words the time and memory of a run", 9},
     {"json", FLAG(arguments, json), NULL, 0, "as JSON", 9},
     {0},
 };
@@ -216,6 +218,91 @@ static int write_report(run *r)
     return report_write(page, r->a.report);
 }
 
+/* ---- before anything runs ---- */
+/* graphs and plans are made of the whole text, executions are measured on its first words and grow with the
+   operations. */
+
+enum { KL_COLUMNS = 128 };            /* of the identity at a time, as trial.c has them */
+static const double peak_seconds = 3; /* about what measuring this machine's limits takes */
+
+/* Prefixes are halves of halves, each repeated for a tenth of a second at least. */
+static double prefix_time(const run *r, double once)
+{
+    bench_rules rules = growth_rules();
+    double sum = 0;
+    hga_id n = r->whole.words.n;
+    for (int l = 1; r->a.report && l < MAX_LENGTHS && n >= 2 * GROWTH_SHORTEST; l++, n /= 2)
+        once /= 2, sum += measured_expected(&rules, once);
+    return sum;
+}
+
+/* A row of what one contender costs. The first words are what the weights are measured on, in executions of KL_COLUMNS
+   values each. */
+static int estimate_one(const run *r, const contender *c)
+{
+    const trial_way plans = {.shape = r->a.text.shape, .options = r->a.text.options, .plans_only = 1};
+    const trial_way runs = {.shape = r->a.text.shape, .options = r->a.text.options, .rules = {.repetitions = 3}};
+    trial t = {0}, few = {0};
+    double start = bench_seconds(), dim = r->a.text.shape.dim;
+    MUST(trial_run(&r->whole, c, &plans, NULL, &t));
+    double planned = bench_seconds() - start;
+    MUST(trial_run(&r->probe, c, &runs, NULL, &few));
+    double least = few.m.time.least, more = few.m.cost.flops > 0 ? t.m.cost.flops / few.m.cost.flops : 1,
+           once = least * more;
+    double all = planned + measured_expected(&r->a.rules, once) + prefix_time(r, once) +
+                 least * ceil(r->probe.words.n / (double)KL_COLUMNS) * (dim + KL_COLUMNS) / (2 * dim);
+    return row_append(r->rows,
+                      json_pack("{s:s, s:s, s:i, s:I, s:f, s:I, s:f, s:f}", "variant", c->variant->name, "parameters",
+                                c->parameters, "nodes", t.nodes, "edges", (json_int_t)t.m.cost.edges, "flops",
+                                t.m.cost.flops, "bytes", (json_int_t)t.bytes, "estimated_seconds", once,
+                                "estimated_case_seconds", all));
+}
+
+static int estimate_all(const run *r)
+{
+    int status = CLI_GOOD;
+    progress bar = progress_start("estimating");
+    for (int i = 0; i < r->all.n && !status; i++) {
+        progress_show((double)i / r->all.n, &bar);
+        status = estimate_one(r, &r->all.of[i]);
+    }
+    progress_end(&bar);
+    return status;
+}
+
+/* What the run would take, of --dry-run: all contenders' time, the memory of the largest. */
+static int tell_estimate(run *r)
+{
+    static const column estimates[] = {
+        {"variant", "variant", NULL, 0},
+        {"parameters", "parameters", NULL, 0},
+        {"nodes", "nodes", NULL, 0},
+        {"edges", "edges", NULL, 0},
+        {"flops", "GFLOP", "%.3f", 1e-9},
+        {"bytes", "MB", "%.1f", 1e-6},
+        {"estimated_seconds", "about ms each", "%.1f", 1e3},
+        {"estimated_case_seconds", "in all about s", "%.1f", 0},
+        {0},
+    };
+    double seconds = peak_seconds, bytes = 0;
+    size_t i;
+    json_t *row;
+    MUST(estimate_all(r));
+    json_array_foreach(r->rows, i, row)
+    {
+        seconds += row_number(row, "estimated_case_seconds");
+        bytes = fmax(bytes, row_number(row, "bytes"));
+    }
+    if (r->a.json)
+        return json_print(stdout, json_pack("{s:b, s:s, s:i, s:f, s:I, s:O}", "dry_run", 1, "text", r->a.text.name,
+                                            "tokens", r->whole.words.n, "estimated_seconds", seconds, "bytes",
+                                            (json_int_t)bytes, "rows", r->rows));
+    MUST(table_print(stdout, r->rows, estimates));
+    printf("\nThe run takes about %.0f s and %.0f MB beside the text's own tensors.\n", ceil(seconds),
+           ceil(bytes * 1e-6));
+    return CLI_GOOD;
+}
+
 /* ---- the command ---- */
 
 /* Reads the text, makes its tensors, and keeps the contenders that can be called as is asked. */
@@ -263,9 +350,9 @@ int run_run(int argc, char **argv)
         .text = {.words = DEFAULT_TOKENS, .seed = DEFAULT_SEED}, .report = "report.html", .rules.budget = case_seconds};
     TRY(arguments_parse(&line, argc, argv, &r.a));
     TRY(contenders_shown(r.a.variants, &r.all));
-    if (r.a.report) TRY(outfile_check(r.a.report));
+    if (r.a.report && !r.a.dry_run) TRY(outfile_check(r.a.report));
     TRY(open_text(&r));
-    TRY(measure(&r));
+    TRY(r.a.dry_run ? tell_estimate(&r) : measure(&r));
 done:
     report_clear(&r.page);
     json_decref(r.rows);

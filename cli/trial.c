@@ -15,6 +15,8 @@
 
 enum { SHORTEST = 256, SHORTEST_OF_SHORT = 8 };
 
+bench_rules growth_rules(void) { return (bench_rules){.budget = 0.1}; }
+
 int growth_lengths(hga_id words, hga_id length[static MAX_LENGTHS])
 {
     hga_id least = words >= 2 * SHORTEST ? SHORTEST : SHORTEST_OF_SHORT;
@@ -35,7 +37,7 @@ json_t *growth_row(const contender *c, const trial *t, hga_id words)
 /* A row for each contender on one prefix. */
 static int measure_on(const scene_text *t, const contenders *all, const scene *s, json_t *rows)
 {
-    const trial_way way = {.shape = t->shape, .options = t->options, .rules.budget = 0.1};
+    const trial_way way = {.shape = t->shape, .options = t->options, .rules = growth_rules()};
     for (int i = 0; i < all->n; i++) {
         trial one = {0};
         MUST(trial_run(s, &all->of[i], &way, NULL, &one));
@@ -181,6 +183,7 @@ int trial_run(const scene *s, const contender *c, const trial_way *way, referenc
     bench_job j = {g, &p, way->shape, way->options};
     TRY(complain_of(bench_plan(&j, &plan, &out->m), CLI_USAGE, name));
     out->bytes = cast_bytes(s, g, &p, dim_v) + out->m.graph_bytes + out->m.plan_bytes + out->m.workspace_bytes;
+    if (way->plans_only) goto done;
     TRY(cast_make(s, g, &p, s->words.value, dim_v, &in));
     TRY(complain_of(bench_execute(plan, &in.io, &way->rules, &out->m), CLI_USAGE, name));
     if (ref) TRY(compare(s, dim_v, &in, ref, out));

@@ -43,6 +43,7 @@ typedef struct trial_way {
     hga_shape shape; /* dim_v 0: dim */
     hga_options options;
     bench_rules rules;
+    int plans_only; /* nothing is executed */
     int (*look)(void *context, const contender *c, const hga_graph *g, const hga_program *p, const hga_plan *plan);
     void *context;
 } trial_way;
@@ -76,6 +77,8 @@ enum { MAX_LENGTHS = 6 };
 
 /* The lengths, ascending: the text's and its halves; their number. */
 int growth_lengths(hga_id words, hga_id length[static MAX_LENGTHS]);
+/* How long a variant is repeated on each. */
+bench_rules growth_rules(void);
 /* A row of what was measured on so many words, for bench_overtakes and bench_chart_time; NULL: no memory. */
 json_t *growth_row(const contender *c, const trial *t, hga_id words);
 /* Rows of all shorter lengths. */

@@ -271,6 +271,10 @@ fact run_prints_dense_and_the_variants holds run/table 'dense'
 fact run_names_htransformer holds run/table 'htransformer'
 fact run_names_hsa holds run/table 'hsa'
 fact run_as_json parses "$hga" run "${few[@]}" --json tale.txt
+fact a_dry_run_tells_time_and_memory exits 0 sh -c 'mkdir -p dry && cd dry && "$0" run --dry-run "$@" ../tale.txt >../dry.txt && [ -z "$(ls)" ]' "$hga" "${few[@]}"
+fact of_every_variant equal "$(awk 'NF' dry.txt | wc -l)" "$(($(awk 'NF' run/table | grep -vc '^!') - 0))"
+fact and_of_all_together holds dry.txt '^The run takes about [0-9]+ s and [0-9]+ MB'
+fact a_dry_run_as_json parses "$hga" run --dry-run --json tale.txt
 fact run_from_standard_input exits 0 sh -c 'cd run && "$0" run "$@" - <../tale.txt >table' "$hga" "${few[@]}"
 
 "$npy" make steep.npy f4 2 20
@@ -281,8 +285,8 @@ fact with_steep_slopes_it_is equal "$(away --slopes steep.npy | awk '{ print ($1
 fact and_json_names_them equal "$("$json" modified.json modifiers slopes)" steep.npy
 fact entmax_has_weights_of_zero_and_no_divergence equal "$(away --normalizer entmax:1.5 >/dev/null && "$json" modified.json rows 2 mean_kl)" null
 fact run_prints_what_was_typed says '; normaliser entmax:1.5, softcap 4; ' "$hga" run "${modified[@]}" --variants window --softcap 4 --normaliser entmax:1.5
-fact what_has_no_cap_is_left_out sh -c '"$@" 2>left >others && grep -q "hsa branching=2,4,8,16 is left out" left && grep -q "^window" others && ! grep -q "^hsa *branching" others' sh "$hga" run "${modified[@]}" --softcap 4 tale.txt
-fact unless_it_was_asked_for refused 2 'the energies of hsa are softmax' "$hga" run "${modified[@]}" --softcap 4 --variants hsa tale.txt
-fact what_dense_attention_cannot_have_is_refused refused 2 'dense has no softmax denominator' "$hga" run "${modified[@]}" --normaliser sigmoid --sink steep.npy tale.txt
+fact what_has_no_cap_is_left_out sh -c '"$@" 2>left >others && grep -q "hsa branching=2,4,8,16 is left out" left && grep -q "^window" others && ! grep -q "^hsa *branching" others' sh "$hga" run --dry-run --softcap 4 tale.txt
+fact unless_it_was_asked_for refused 2 'the energies of hsa are softmax' "$hga" run --dry-run --softcap 4 --variants hsa tale.txt
+fact what_dense_attention_cannot_have_is_refused refused 2 'dense has no softmax denominator' "$hga" run --dry-run --normaliser sigmoid --sink steep.npy tale.txt
 
 facts_end

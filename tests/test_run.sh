@@ -56,8 +56,10 @@ run --report=page.html
 fact the_reports_name_is_told shows err 'The report: page.html'
 run --report other.html
 fact in_either_spelling shows err 'The report: other.html'
-run --no-report
-fact with_no_report_there_is_none lacks err '^The report'
+for option in --no-report --dry-run; do
+    run $option
+    fact with_${option#--}_there_is_no_report lacks err '^The report'
+done
 echo 3 >status
 forget
 fact the_tools_exit_status_is_its_own exits 3 run missing.txt
