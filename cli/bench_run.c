@@ -240,13 +240,10 @@ done:
 
 enum { SMALL_TOKENS = 1024 };
 
-/* Graph, plan, and executions that are repeated until stable, within a budget. */
+/* Graph, plan and executions. */
 static double case_seconds(const bench_rules *rules, const bench_row *r)
 {
-    double once = r->estimated_seconds;
-    double warmup = rules->warmup < 0 ? 0 : rules->warmup > 0 ? rules->warmup * once : once;
-    double timed = rules->repetitions > 0 ? rules->repetitions * once : fmax(bench_budget(rules), 3 * once);
-    return r->graph_seconds + r->m.plan_seconds + warmup + fmax(timed, rules->min_time);
+    return r->graph_seconds + r->m.plan_seconds + measured_expected(rules, r->estimated_seconds);
 }
 
 /* The same case over at most SMALL_TOKENS tokens is run, and its time grows with the operations. Arrays from files fit

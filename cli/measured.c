@@ -61,6 +61,13 @@ json_t *measured_peaks_json(const char *isa, const bench_peaks *p)
                      "cpu_over_wall", p->busy, "times", p->times, "disturbed", disturbed, "mark", mark_of(disturbed));
 }
 
+double measured_expected(const bench_rules *rules, double once)
+{
+    double warmup = rules->warmup < 0 ? 0 : rules->warmup > 0 ? rules->warmup * once : once;
+    double timed = rules->repetitions > 0 ? rules->repetitions * once : fmax(bench_budget(rules), 3 * once);
+    return warmup + fmax(timed, rules->min_time);
+}
+
 void measured_explain(FILE *file, const json_t *rows)
 {
     size_t n = json_array_size(rows), disturbed = rows_that_are(rows, "disturbed"),

@@ -20,6 +20,9 @@ void measured_hold(json_t *rows);
 /* A row of them for the peaks of an instruction set. */
 json_t *measured_peaks_json(const char *isa, const bench_peaks *p);
 
+/* Seconds of executions that are repeated until stable, within a budget, where one takes `once`. */
+double measured_expected(const bench_rules *rules, double once);
+
 /* The columns of trust, the same in every table. */
 #define MEASURED_COLUMNS \
     {"cpu_over_wall", "cpu/wall", "%.2f", 0}, { "mark", "", NULL, 0 }

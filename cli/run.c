@@ -225,14 +225,15 @@ static int write_report(run *r)
 enum { KL_COLUMNS = 128 };            /* of the identity at a time, as trial.c has them */
 static const double peak_seconds = 3; /* about what measuring this machine's limits takes */
 
-/* Prefixes are halves of halves, each repeated for a tenth of a second at least. */
+/* Of the prefixes, each repeated for a tenth of a second at least. */
 static double prefix_time(const run *r, double once)
 {
-    bench_rules rules = growth_rules();
+    const bench_rules rules = growth_rules();
+    const hga_id n = r->whole.words.n;
+    hga_id length[MAX_LENGTHS];
     double sum = 0;
-    hga_id n = r->whole.words.n;
-    for (int l = 1; r->a.report && l < MAX_LENGTHS && n >= 2 * GROWTH_SHORTEST; l++, n /= 2)
-        once /= 2, sum += measured_expected(&rules, once);
+    for (int l = r->a.report ? growth_lengths(n, length) : 0; l-- > 0;)
+        if (length[l] < n) sum += measured_expected(&rules, once * length[l] / n);
     return sum;
 }
 
