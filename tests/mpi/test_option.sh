@@ -1,6 +1,7 @@
 #!/bin/bash
 # -DHGA_WITH_MPI=ON, with the MPI that one names: test_option.sh SOURCE CC MPI..
 set -u
+unset CMAKE_GENERATOR # flags are read where make has them
 source=$1 cc=$2
 shift 2
 . "$(dirname "$0")/../facts.sh"
