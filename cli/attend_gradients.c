@@ -397,3 +397,19 @@ void gradients_clear(attend_gradients *g)
     npy_clear(&g->lse);
     *g = (attend_gradients){0};
 }
+
+/* ---- all that attend writes ---- */
+
+void attend_targets(const typed_attend *a, outfile_wish wish[static N_TARGETS])
+{
+    const attend_paths *p = &a->tensors.paths;
+    const outfile_wish first[TO_GRADIENTS] = {{"--out", p->out},
+                                              {"--lse", p->lse},
+                                              {"--edge-out", p->edge_out},
+                                              {"--node-map", a->node_map},
+                                              {"--choice", a->chosen.choice},
+                                              {"--block-weights", a->chosen.weights}};
+    memcpy(wish, first, sizeof first);
+    for (gradient_of i = 0; i < N_GRADIENTS; i++)
+        wish[TO_GRADIENTS + i] = (outfile_wish){gradient_option(i), a->gradients.wanted[i]};
+}

@@ -1,4 +1,4 @@
-/* variant_model.c: what was typed becomes a model: a graph, its program and what goes with them, which a model owns. */
+/* variant_model.c: what was typed becomes a model: a graph, its program and what goes with them. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -6,34 +6,6 @@
 #include "ordered.h"
 #include "tree_file.h"
 #include "variant.h"
-
-/* ---- a model ---- */
-
-void model_clear(model *m)
-{
-    hga_graph_destroy(m->graph);
-    hga_graph_destroy(m->ordered);
-    free(m->order);
-    free(m->title);
-    node_ids_clear(&m->map);
-    free(m->alpha);
-    chosen_blocks_clear(&m->chosen);
-    *m = (model){0};
-}
-
-int model_complain_of(hga_status st, const model *m)
-{
-    return complain_of(st, m->from_file ? CLI_DATA : CLI_USAGE, m->title);
-}
-
-/* The weights of levels, copied from a file. */
-int model_take_alpha(const npy *a, model *out)
-{
-    MUST(take(a->count, sizeof *out->alpha, &out->alpha));
-    memcpy(out->alpha, a->real, (size_t)a->count * sizeof *out->alpha);
-    out->n_alpha = (hga_id)a->count;
-    return CLI_GOOD;
-}
 
 hga_id main_relation(const hga_program *p)
 {

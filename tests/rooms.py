@@ -1,6 +1,6 @@
 """The direction of calls, read from the objects that were built: rooms.py BUILD SOURCE.
 
-A room is a folder of the library. The rooms that a room of msgpass/ may call are those whose own headers it sees (SEES in
+A room is a folder of the library or of the tool. The rooms that a room of msgpass/ may call are those whose own headers it sees (SEES in
 msgpass/CMakeLists.txt), and graph/. No room of the core sees anything of a wing, not even a public header, and no two rooms
 may call each other. Inside a room no file may depend on a file that depends on it: that is a ring.
 """
@@ -12,7 +12,8 @@ import sys
 
 build, source = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2])
 WINGS = {"inspect", "ranks", "decode"}
-FOLDERS = ["graph", "kernels", "msgpass", "dist", "builders", "files"]
+FOLDERS = ["graph", "kernels", "msgpass", "dist", "builders", "files", "cli"]
+TOOL = ["cli/common", "cli/files", "cli/draw", "cli"]  # each may call those before it, and the library
 
 
 def file_of(path):
@@ -55,7 +56,9 @@ def may_call():
     """room -> rooms it may call"""
     rooms = {room: {folder for folder in sees if not folder.endswith("/public")} | {"graph"} for room, sees in seen().items()}
     engine = set(rooms) | {"graph", "kernels"}
-    return rooms | {"graph": set(), "kernels": {"graph"}, "dist": engine, "builders": engine, "files": engine | {"builders"}}
+    rooms |= {"graph": set(), "kernels": {"graph"}, "dist": engine, "builders": engine, "files": engine | {"builders"}}
+    library = set(rooms)
+    return rooms | {room: library | set(TOOL[:i]) for i, room in enumerate(TOOL)}
 
 
 def rings(arrows):

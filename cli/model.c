@@ -1,0 +1,31 @@
+/* model.c: what a model owns, and lets go of. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "variant.h"
+
+void model_clear(model *m)
+{
+    hga_graph_destroy(m->graph);
+    hga_graph_destroy(m->ordered);
+    free(m->order);
+    free(m->title);
+    node_ids_clear(&m->map);
+    free(m->alpha);
+    chosen_blocks_clear(&m->chosen);
+    *m = (model){0};
+}
+
+int model_complain_of(hga_status st, const model *m)
+{
+    return complain_of(st, m->from_file ? CLI_DATA : CLI_USAGE, m->title);
+}
+
+/* The weights of levels, copied from a file. */
+int model_take_alpha(const npy *a, model *out)
+{
+    MUST(take(a->count, sizeof *out->alpha, &out->alpha));
+    memcpy(out->alpha, a->real, (size_t)a->count * sizeof *out->alpha);
+    out->n_alpha = (hga_id)a->count;
+    return CLI_GOOD;
+}
