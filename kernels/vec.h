@@ -47,6 +47,7 @@
 
 typedef float vec __attribute__((vector_size(VEC_FLOATS * 4), aligned(4), may_alias));
 typedef int32_t vec_int __attribute__((vector_size(VEC_FLOATS * 4), aligned(4), may_alias));
+typedef uint32_t vec_bits __attribute__((vector_size(VEC_FLOATS * 4), aligned(4), may_alias)); /* sums may wrap */
 
 /* half as many of 64 bits */
 typedef uint64_t vec_long __attribute__((vector_size(VEC_FLOATS * 4), aligned(4), may_alias));
@@ -467,7 +468,7 @@ static inline vec vec_times_power(vec x, vec n)
     return (vec)_mm512_scalef_ps((__m512)x, (__m512)n);
 #else
     const vec magic = vec_all(12582912.0f); /* 1.5 * 2^23: adding it puts a whole number into the low bits */
-    return x * (vec)(((vec_int)(n + magic) - (vec_int)magic + 127) << 23);
+    return x * (vec)(((vec_bits)(n + magic) - (vec_bits)magic + 127) << 23);
 #endif
 }
 
@@ -526,7 +527,7 @@ static inline __attribute__((always_inline)) void vec_exp2_some(vec *x, int n)
         __mmask16 here = _mm512_cmp_ps_mask((__m512)x[i], _mm512_set1_ps(-126), _CMP_NLT_UQ); /* denormals cost a lot */
         x[i] = (vec)_mm512_maskz_scalef_ps(here, (__m512)p[i], (__m512)x[i]);
 #else
-        x[i] = p[i] * (vec)(((vec_int)x[i] + 127) << 23); /* see vec_times_power: the magic's own bits leave above */
+        x[i] = p[i] * (vec)(((vec_bits)x[i] + 127) << 23); /* see vec_times_power: the magic's own bits leave above */
 #endif
     }
 }
@@ -582,9 +583,9 @@ static inline vec vec_tanh(vec x)
    a polynomial for log m (Cephes, logf). */
 static inline vec vec_log(vec x)
 {
-    const vec_int half_root = (vec_int)vec_all(0.70710677f);
-    vec_int whole = ((vec_int)x - half_root) >> 23;
-    vec f = (vec)((vec_int)x - (whole << 23)) - vec_all(1), z = f * f, n = __builtin_convertvector(whole, vec);
+    const vec_bits half_root = (vec_bits)vec_all(0.70710677f);
+    vec_int whole = (vec_int)((vec_bits)x - half_root) >> 23;
+    vec f = (vec)((vec_bits)x - ((vec_bits)whole << 23)) - vec_all(1), z = f * f, n = __builtin_convertvector(whole, vec);
     vec p = vec_all(7.0376836292e-2f);
     p = p * f - vec_all(1.1514610310e-1f);
     p = p * f + vec_all(1.1676998740e-1f);
@@ -606,7 +607,6 @@ static inline vec vec_log(vec x)
 #define VEC_PAIRS /* the machine multiplies pairs */
 #endif
 
-typedef uint32_t vec_bits __attribute__((vector_size(VEC_FLOATS * 4), aligned(4), may_alias));
 typedef uint16_t vec_halves __attribute__((vector_size(VEC_FLOATS * 2), aligned(2), may_alias));
 /* vec_bits at any even address */
 typedef uint32_t vec_loose __attribute__((vector_size(VEC_FLOATS * 4), aligned(2), may_alias));
