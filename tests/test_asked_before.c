@@ -37,6 +37,7 @@ static void other_words_are_refused(void **state)
                  {"entmax", "not one of"},
                  {"entmax:1.5x", "'1.5x' is not a number"},
                  {"sigmoid: 1", "' 1' is not a number"},
+                 {"entmax:\t1.5", "is not a number"},
                  {"sigmoid:1e39", "1e39 does not fit float32"},
                  {"sigmoid:inf", "inf does not fit"},
                  {"entmax:1.04", "alpha 1.04 is not 1 and not from 1.05 to 2"},

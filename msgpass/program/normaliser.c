@@ -1,6 +1,7 @@
 /* normaliser.c: what a normaliser is called. */
 #include "program.h"
 
+#include <ctype.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +13,8 @@ static hga_status read_number(const char *words, const char *text, hga_normalise
 {
     char *end;
     *x = strtod(text, &end);
-    if (end == text || *end || *text == ' ') return hga_fail(HGA_EINVAL, "'%s': '%s' is not a number", words, text);
+    if (end == text || *end || isspace((unsigned char)*text))
+        return hga_fail(HGA_EINVAL, "'%s': '%s' is not a number", words, text);
     if (which == HGA_NORMALISER_SIGMOID && !isfinite((float)*x))
         return hga_fail(HGA_EINVAL, "'%s': %s does not fit float32", words, text);
     if (which == HGA_NORMALISER_ENTMAX && !program_alpha_is_fit(*x))
