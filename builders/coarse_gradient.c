@@ -96,6 +96,7 @@ static void path_gradients(const node_sums *s, double (*of)(const node_sums *s, 
     }
 }
 
+/* Refuses a tree that cannot be, and a call that lacks an array. */
 static hga_status check_coarse_grad(const hga_treeformer *t, const hga_coarse_grad *g)
 {
     hga_status st = hga_check_reserved("hga_treeformer", t->reserved, sizeof t->reserved);

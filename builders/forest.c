@@ -104,6 +104,7 @@ typedef struct family_tree {
     hga_id *scratch;               /* [n + 1] */
 } family_tree;
 
+/* Arrays for all nodes, which other functions fill; they are cleared by tree_clear, whatever comes of it. */
 static hga_status tree_allocate(const hga_allocator *a, family_tree *t)
 {
     hga_status st = HGA_OK;
@@ -131,6 +132,7 @@ static void tree_clear(const hga_allocator *a, family_tree *t)
     hga_delete(a, t->scratch, (int64_t)t->n + 1, sizeof(hga_id));
 }
 
+/* Is each parent a node, or -1? Nothing is known of circles yet. */
 static hga_status check_tree_parents(const hga_hsa *p)
 {
     if (p->n_parent < 1) return hga_fail(HGA_EINVAL, "n_parent is %d; it must be at least 1", p->n_parent);

@@ -28,6 +28,7 @@ typedef struct pyramid {
 
 static hga_id divide_up(hga_id n, hga_id d) { return (hga_id)(((int64_t)n + d - 1) / d); }
 
+/* Refuses images without pixels, patches without size, and more levels than a pyramid can have. */
 static hga_status check_grid(hga_id height, hga_id width, const hga_id *patch, hga_id n_patch)
 {
     if (height < 1 || width < 1)
@@ -111,6 +112,7 @@ static void name_kinds(const pyramid *p, hga_tree *t)
     t->n_kinds = 3;
 }
 
+/* A tree with room for the pyramid's nodes: pixels are leaves in their order, and the last node is the root. */
 static hga_status allocate(const hga_allocator *a, const pyramid *p, hga_tree *t)
 {
     hga_status st = HGA_OK;

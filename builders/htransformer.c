@@ -296,6 +296,7 @@ static hga_status draw_more_htransformer(hga_builder *b, const void *parameters,
     return st ? st : add_relations(b, &h, &near, &between);
 }
 
+/* Refuses what no graph has: interpolation that would show later tokens, and more types than there are numbers. */
 static hga_status check_htransformer(const hga_htransformer *p)
 {
     if (p->block < 1) return hga_fail(HGA_EINVAL, "block: %d, at least 1 is needed", p->block);

@@ -44,6 +44,7 @@ static hga_status check_n_leaves(const hga_router *r)
     return HGA_OK;
 }
 
+/* Refuses n rows of x that the router's trees cannot lead to leaves. */
 static hga_status check_inputs(const hga_router *r, const float *x, hga_id n, const int32_t *leaf)
 {
     if (r->height < 0) return hga_fail(HGA_EINVAL, "height is %d; it must be at least 0", r->height);

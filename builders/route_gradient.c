@@ -156,6 +156,7 @@ static void walk_all(const way_down *w, const float *d)
 
 /* ---- the call ---- */
 
+/* Refuses routers and rows that cannot be, and a call that brings no gradient at all. */
 static hga_status check_route_grad(const hga_router *r, const hga_route_grad *g)
 {
     hga_status st = hga_check_reserved("hga_router", r->reserved, sizeof r->reserved);

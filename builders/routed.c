@@ -47,6 +47,7 @@ static hga_status check_samples(const hga_routed *p)
     return HGA_OK;
 }
 
+/* Refuses blocks, heads and choices that make no graph; samples are looked at last. */
 static hga_status check_routed(const hga_routed *p)
 {
     if (p->n_tokens < 1) return hga_fail(HGA_EINVAL, "n_tokens is %d; it must be at least 1", p->n_tokens);

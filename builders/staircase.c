@@ -47,6 +47,7 @@ static hga_status add_instances(hga_builder *b, hga_id relation, const hga_stair
 
 static int outside(int64_t begin, int64_t end) { return begin < end && (begin < 0 || end > INT32_MAX); }
 
+/* Refuses steps that do not move on, rows and columns that are no ids, and shapes that cannot be repeated. */
 static hga_status check_staircase(const hga_staircase *s)
 {
     if (s->row_step < 1 || s->col_step < 1)

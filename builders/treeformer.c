@@ -32,6 +32,7 @@ static int is_cross(const hga_treeformer *p) { return p->n_keys > 0; }
 
 /* ---- checks ---- */
 
+/* Refuses trees and leaves that make no graph, for both of Treeformer's builders. */
 static hga_status check_treeformer(const hga_treeformer *p)
 {
     if (p->n_queries < 1) return hga_fail(HGA_EINVAL, "n_queries is %d; it must be at least 1", p->n_queries);

@@ -246,6 +246,7 @@ static void count_start(end *e, int channel, const hga_packet *send, hga_id n_se
     for (hga_id i = 0; i < n_receive; i++) e->counts.messages_in++, e->counts.bytes_in += receive[i].bytes;
 }
 
+/* hga_exchange.start: hands out what is sent and notes what is awaited, under the hub's lock. */
 static hga_status in_process_start(void *ctx, int channel, const hga_packet *send, hga_id n_send,
                                    const hga_packet *receive, hga_id n_receive)
 {
@@ -265,6 +266,7 @@ static hga_status check_begun(const end *e, int channel, pending **out)
     return hga_fail(HGA_EINVAL, "rank %d waits for channel %d, which it has not begun", e->rank, channel);
 }
 
+/* hga_exchange.test: has all come that was begun on the channel, and would a real wire have brought it by now? */
 static hga_status in_process_test(void *ctx, int channel, int *done)
 {
     end *e = ctx;
@@ -350,6 +352,7 @@ static void in_process_fail(void *ctx, hga_status status)
 
 /* ---- making and giving back ---- */
 
+/* Gives back the hub with all of its ends, and parcels that nobody took. */
 static void hub_delete(hub *h)
 {
     hga_allocator a = h->allocator;

@@ -117,6 +117,7 @@ static hga_status check_messages(const mpi_exchange *x, const char *way, const h
     return HGA_OK;
 }
 
+/* Room for the requests, peers and copies of these messages; large packets go in several. */
 static hga_status make_channel_room(channel *c, const hga_packet *send, hga_id n_send, const hga_packet *receive,
                                     hga_id n_receive)
 {
@@ -217,6 +218,7 @@ static hga_status await(mpi_exchange *x, channel *c)
 
 /* ---- what an exchange does ---- */
 
+/* The channel of this number, made where it is the first time that somebody asks. */
 static hga_status channel_of(mpi_exchange *x, int number, channel **out)
 {
     hga_status st = HGA_OK;
@@ -232,6 +234,7 @@ done:
     return st;
 }
 
+/* hga_exchange.start: refuses a wrong thread, a busy channel and wrong packets before anything is sent. */
 static hga_status mpi_start(void *ctx, int number, const hga_packet *send, hga_id n_send, const hga_packet *receive,
                             hga_id n_receive)
 {
@@ -385,6 +388,7 @@ static void clear_channel(channel *c)
     hga_delete(NULL, c->copy, c->room[2], 1);
 }
 
+/* Gives back all that make_exchange and the channels took. */
 static void release(mpi_exchange *x)
 {
     for (int64_t i = 0; i < x->n_channels; i++) clear_channel(&x->channel[i]);
@@ -413,6 +417,7 @@ static void mpi_close(void *ctx)
 
 /* ---- the beginning ---- */
 
+/* Is MPI running, and does it allow threads besides the one that calls it? */
 static hga_status check_mpi(void)
 {
     int begun = 0, ended = 0, level = 0;
@@ -425,6 +430,7 @@ static hga_status check_mpi(void)
     return HGA_OK;
 }
 
+/* The exchange of a communicator's processes, without messages so far. */
 static hga_status make_exchange(MPI_Comm comm, mpi_exchange **out)
 {
     mpi_exchange *x = NULL;

@@ -12,6 +12,7 @@ static hga_status levels_partition_the_nodes(const hga_graph *g)
     return HGA_OK;
 }
 
+/* The rule that a parent is on a higher level than its child. */
 static hga_status parents_are_higher(const hga_graph *g)
 {
     hga_id l = 0;
@@ -24,6 +25,7 @@ static hga_status parents_are_higher(const hga_graph *g)
     return HGA_OK;
 }
 
+/* The rule that lists of children say what parents say: every listed child names this parent, and none is missing. */
 static hga_status children_are_the_parents_turned_round(const hga_graph *g)
 {
     if (!g->child_ptr) return HGA_OK;
@@ -95,6 +97,7 @@ static hga_status order_lists_nodes(const stored_relation *r, hga_id n)
     return HGA_OK;
 }
 
+/* The rule of a relation's orders: destinations are each node once, sources are nodes. */
 static hga_status orders_are_permutations(const hga_graph *g)
 {
     hga_status st = HGA_OK;
@@ -107,6 +110,7 @@ done:
     return st;
 }
 
+/* The rule that all rows and columns of blocks are nodes. */
 static hga_status blocks_stay_inside(const hga_graph *g)
 {
     for (hga_id i = 0; i < g->n_relations; i++) {
@@ -119,6 +123,7 @@ static hga_status blocks_stay_inside(const hga_graph *g)
     return HGA_OK;
 }
 
+/* Are row v's sources nodes, and its edges in the order of sources and types, each once? */
 static hga_status row_is_sorted(const stored_relation *r, hga_id n, hga_id v)
 {
     for (hga_pos e = r->ptr[v]; e < r->ptr[v + 1]; e++) {
@@ -133,6 +138,7 @@ static hga_status row_is_sorted(const stored_relation *r, hga_id n, hga_id v)
     return HGA_OK;
 }
 
+/* The rule of edges that are listed one by one, for all rows of all relations. */
 static hga_status explicit_rows_are_sorted(const hga_graph *g)
 {
     for (hga_id i = 0; i < g->n_relations; i++) {

@@ -124,6 +124,7 @@ static hga_status tell_sides(const whole *w, const sample *s)
     return st || !unsaid ? st : hga_builder_set_side(w->b, 0, 0, HGA_SIDE_BOTH);
 }
 
+/* Parents of all samples, under the numbers that nodes have in the whole. */
 static hga_status tell_parents(whole *w)
 {
     hga_status st = hga_new(w->allocator, w->n, sizeof *w->parent, &w->parent);
@@ -170,6 +171,7 @@ static hga_status tell_positions(const whole *w)
     return st;
 }
 
+/* All that is said of nodes, in the order in which a builder wants it. */
 static hga_status tell_nodes(whole *w)
 {
     hga_status st = HGA_OK;

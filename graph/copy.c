@@ -44,6 +44,7 @@ family_run family_run_at(const hga_id *parent, hga_id n_nodes, hga_id child)
     return run;
 }
 
+/* Families are found as runs of children, and said run by run. */
 hga_status parents_copy(hga_builder *b, const hga_id *parent, hga_id n_nodes)
 {
     hga_status st = HGA_OK;
@@ -121,6 +122,7 @@ hga_status kinds_copy(hga_builder *b, const hga_graph *g, const hga_id *map)
     return st;
 }
 
+/* All that is said of g's nodes, said again to a builder. */
 hga_status nodes_copy(hga_builder *b, const hga_graph *g)
 {
     hga_status st = HGA_OK;

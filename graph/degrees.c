@@ -143,6 +143,8 @@ static hga_status find_long_row(const hga_graph *g, hga_id index, hga_pos *degre
     return HGA_OK;
 }
 
+/* The rule that blocks give no row more edges than can be listed; degrees are counted where that is not seen at a
+   glance. */
 hga_status rows_can_be_listed(const hga_graph *g)
 {
     hga_status st = HGA_OK;
@@ -162,6 +164,7 @@ done:
 /* 1024 for every node, or 2^28: minutes of looking through rows for their instances are nobody's wish. */
 static hga_pos most_visited(const hga_graph *g) { return g->n > 1 << 18 ? 1024 * (hga_pos)g->n : 1 << 28; }
 
+/* The rule that a block's instances have no more rows together than can be visited. */
 hga_status instances_can_be_visited(const hga_graph *g)
 {
     for (hga_id i = 0; i < g->n_relations; i++) {

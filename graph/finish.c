@@ -176,6 +176,7 @@ static void find_span(hga_graph *g, hga_id v)
     g->span_first[v] = filled ? first : 0, g->span_last[v] = filled ? last : -1;
 }
 
+/* A token spans itself; a node spans its children's tokens where these have no gaps, else nothing. */
 static hga_status find_spans(hga_graph *g)
 {
     hga_status st = HGA_OK;

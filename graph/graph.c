@@ -9,6 +9,7 @@ hga_graph *hga_graph_retain(const hga_graph *g)
     return owned;
 }
 
+/* Gives back the arrays of a relation among n nodes; blocks and choices too. */
 static void relation_clear(const hga_allocator *a, hga_id n, stored_relation *r)
 {
     if (r->blocks) hga_delete(a, r->blocks, r->n_blocks, sizeof *r->blocks);

@@ -30,6 +30,7 @@ typedef struct cutting {
     void *context;
 } cutting;
 
+/* A graph of n nodes and n_adj neighbours, to be filled; cleared by piece_clear, whatever comes of it. */
 static hga_status piece_create(const hga_allocator *a, int64_t n, int64_t n_adj, subgraph *p)
 {
     hga_status st = HGA_OK;

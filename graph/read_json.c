@@ -97,6 +97,7 @@ static hga_status read_tokens(json_reader *r)
     return st ? st : json_refused(&query_place, hga_builder_set_tokens(r->b, q[0], q[1], k[0], k[1]));
 }
 
+/* `parts`, the first node of each, to the builder. */
 static hga_status read_parts(json_reader *r)
 {
     hga_status st = HGA_OK;
@@ -118,6 +119,7 @@ done:
     return st;
 }
 
+/* `claims`, words, to the builder as bits. */
 static hga_status read_claims(json_reader *r)
 {
     json_t *list = json_object_get(r->object, "claims");
@@ -188,6 +190,7 @@ static hga_status read_position(json_reader *r, const json_place *p, json_t *val
     return st ? st : json_refused(p, hga_builder_set_position(r->b, first, n, position));
 }
 
+/* One item of `names`, [node, text], to the builder. */
 static hga_status read_name(json_reader *r, const json_place *p, json_t *value)
 {
     hga_id node = 0;

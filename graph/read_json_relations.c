@@ -51,6 +51,7 @@ static hga_status read_order(const json_reader *r, const json_place *p, const js
     return st;
 }
 
+/* `dst_order` and `src_order` of a relation, where it has them. */
 static hga_status read_orders(const json_reader *r, const json_place *p, const json_t *object)
 {
     hga_status st = HGA_OK;
@@ -140,6 +141,7 @@ static hga_status read_block_shape(const json_place *p, const json_t *object, hg
     return st;
 }
 
+/* One item of `blocks`. */
 static hga_status read_block(json_reader *r, const json_place *p, json_t *object)
 {
     hga_block b = {0};
@@ -267,6 +269,7 @@ static hga_status read_json_edge(json_reader *r, const json_place *p, json_t *li
     return st ? st : json_refused(p, hga_builder_add_edge(r->b, r->relation, x[0], x[1], x[2], weight));
 }
 
+/* A relation's name first, which adds it to the builder; then its orders, blocks, choices and edges. */
 hga_status json_read_relation(json_reader *r, const json_place *p, json_t *object)
 {
     hga_status st = HGA_OK;

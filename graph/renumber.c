@@ -74,6 +74,7 @@ done:
     return st;
 }
 
+/* All that is said of nodes, under their new numbers. */
 static hga_status move_nodes(renumbering *x)
 {
     const hga_graph *g = x->g;
@@ -159,6 +160,7 @@ done:
 
 /* ---- explicit edges ---- */
 
+/* A relation's edges that are listed one by one, under the new numbers. */
 static hga_status move_edges(renumbering *x, hga_id relation, const hga_relation *r)
 {
     hga_status st = HGA_OK;

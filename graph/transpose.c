@@ -31,6 +31,7 @@ static hga_block block_turned(const hga_block *b)
     };
 }
 
+/* The relation with sources and destinations exchanged, added to the builder. */
 static hga_status relation_turned(hga_builder *b, const hga_relation *r, hga_id n)
 {
     hga_status st = HGA_OK;

@@ -35,6 +35,7 @@ static void put_integers(output *o, const int64_t *values, int n)
     output_text(o, "]");
 }
 
+/* A string between quotes, with escapes of what JSON does not take as it is. */
 static void put_string(output *o, const char *text)
 {
     static const char hex[] = "0123456789abcdef";
@@ -69,6 +70,7 @@ static void put_tokens(output *o, const hga_nodes *nodes)
     put_member(o, "keys"), put_integers(o, (int64_t[]){nodes->key_first, nodes->n_keys}, 2);
 }
 
+/* `claims` as words; nothing where there are none. */
 static void put_claims(output *o, uint32_t claims)
 {
     const char *before = "[";
@@ -115,6 +117,7 @@ static hga_pos count_families(const hga_nodes *nodes)
     return n;
 }
 
+/* The tree as families, [parent, first child, number of children, each]: a run of children is one item. */
 static void put_families(output *o, const hga_nodes *nodes)
 {
     put_member(o, "families"), output_text(o, "[");
@@ -283,6 +286,7 @@ static void put_field(output *o, const char *name, int64_t value)
     output_text(o, ", \""), output_text(o, name), output_text(o, "\": "), output_integer(o, value);
 }
 
+/* One block, without the members that are zero or stand for themselves. */
 static void put_block(output *o, const hga_block *b)
 {
     output_text(o, "{\"dst\": "), output_integer(o, b->dst);
@@ -354,6 +358,7 @@ static void put_edge(output *o, const hga_relation *r, hga_id v, hga_pos e)
     output_text(o, "]");
 }
 
+/* The relation's edges that are listed one by one; it ends early when the output fails. */
 static hga_status put_edges(output *o, const hga_relation *r, hga_id n)
 {
     hga_status st = HGA_OK;
@@ -366,6 +371,7 @@ static hga_status put_edges(output *o, const hga_relation *r, hga_id n)
     return st;
 }
 
+/* One relation, without the members that it does not have. */
 static hga_status put_relation(output *o, const hga_relation *r, hga_id n)
 {
     output_text(o, "    {\"name\": "), put_string(o, r->name);

@@ -19,6 +19,7 @@ static hga_status take_bytes(const hga_allocator *a, FILE *file, const char *nam
     return HGA_OK;
 }
 
+/* Reads a file, or stdin, to its end. */
 hga_status bytes_load(const hga_allocator *a, const char *path, const char *name, char **text, int64_t *n,
                       int64_t *room)
 {

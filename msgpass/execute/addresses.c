@@ -34,6 +34,8 @@ static void find_callers_rows(const bound_field *field, hga_id v, hga_id end, fl
 
 static hga_id within(hga_id x, hga_id least, hga_id most) { return x < least ? least : x > most ? most : x; }
 
+/* Where rows lie, in the workspace or the caller's array: nodes side by side are cut in three stretches, others asked
+   one by one. */
 void find_rows(const bound_field *field, some_nodes of, float **at)
 {
     const bound_field x = *field;
@@ -105,6 +107,7 @@ static int are_scalar_rows(const bound_field *x)
 
 static scalar_rows rows_of(const bound_field *x) { return (scalar_rows){x->ws, x->ws_slot, x->ws_first, x->heads}; }
 
+/* Reads rows of a field of scalars, all heads of a row side by side. */
 void load_scalars(const bound_field *field, some_nodes of, float *to)
 {
     if (are_scalar_rows(field)) {
@@ -117,6 +120,7 @@ void load_scalars(const bound_field *field, some_nodes of, float *to)
     }
 }
 
+/* Writes rows of a field of scalars, which come with all heads of a row side by side. */
 void store_scalars(const bound_field *field, some_nodes of, const float *from)
 {
     if (are_scalar_rows(field)) {

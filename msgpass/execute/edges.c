@@ -13,6 +13,7 @@ static int sources_are_far(const hga_plan *plan, const hga_relation *r)
     return r->ptr && !r->n_blocks && row * plan->nodes.n >= plan->tuning.is.far_sources;
 }
 
+/* What does not change from row to row of a stage; rows are loaded later. */
 void reader_open(row_reader *r, const hga_plan *plan, hga_id stage)
 {
     r->graph = plan->graph;
@@ -175,6 +176,7 @@ static void start_on_tree(edge_cursor *c)
 
 edge_cursor cursor_start(const row_reader *r, hga_id v) { return cursor_start_beyond(r, v, NULL, 0); }
 
+/* A cursor at the row's first segment that is not done, and at the first of its listed edges. */
 edge_cursor cursor_start_beyond(const row_reader *r, hga_id v, const uint16_t *done, unsigned done_bits)
 {
     edge_cursor c = {.reader = r, .v = v, .hole = -1, .done = done, .done_bits = done_bits};
@@ -226,6 +228,7 @@ static void read_run(edge_cursor *c, hga_id limit, edge_chunk *chunk)
     if (c->column >= c->column_end) next_segment(c);
 }
 
+/* Edges that are listed one by one, to the chunk, until that has `limit` of them. */
 static void read_explicit(edge_cursor *c, hga_id limit, edge_chunk *chunk)
 {
     const hga_relation *r = &c->reader->r;

@@ -42,6 +42,7 @@ void execution_run_together(const hga_plan *plan, hga_workspace *workspace, hga_
 
 int execution_is_alone(const hga_plan *plan) { return threads_allowed(plan->threads) == 1; }
 
+/* One region of OpenMP: each thread takes its processor, does its share and gives the processor back. */
 static void run_in_parallel(const hga_plan *plan, hga_workspace *workspace)
 {
 #pragma omp parallel num_threads(plan->threads)

@@ -119,6 +119,7 @@ static void replay_families(worker *w, const uint32_t **at, int typed, row_group
     g->tiled = 0, g->stored = 1;
 }
 
+/* One kept batch: families as a whole, or its tiles, read back and then run. */
 static void replay_batch(worker *w, const uint32_t **at, int typed, row_panel *p)
 {
     const uint32_t head = *(*at)++;

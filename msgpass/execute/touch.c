@@ -150,6 +150,8 @@ static void touch_owned(page_touch *t, hga_id thread)
     }
 }
 
+/* Every thread touches the pages of the rows that it will write, bound as it will be then; a thread may stand for
+   several. */
 static void touch_together(page_touch *t)
 {
     const hga_plan *plan = t->plan;

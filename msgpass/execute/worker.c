@@ -275,6 +275,7 @@ hga_status workers_bring(const hga_plan *plan, const hga_io *io, hga_workspace *
     return st;
 }
 
+/* Gives back each worker's memory, and what readers and rooms of edges took besides. */
 void workers_destroy(hga_workspace *workspace)
 {
     const hga_allocator *a = &workspace->base.allocator;

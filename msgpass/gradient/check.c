@@ -179,6 +179,7 @@ static hga_status check_reserved(const gradient_call *c)
     return st ? st : plan_bring(c->plan, c->io);
 }
 
+/* Tensors are known to fit before it is asked which gradients are wanted, and whether what is written lies apart. */
 hga_status call_check(gradient_call *c)
 {
     hga_status st = HGA_OK;

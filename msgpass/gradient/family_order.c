@@ -234,6 +234,7 @@ done:
     return st;
 }
 
+/* Finds families' edges and an order to go in, or says in *why what does not fit. */
 hga_status order_create(const hga_plan *plan, hga_id relation, family_order *o, const char **why)
 {
     hga_status st = HGA_OK;

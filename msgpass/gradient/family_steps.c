@@ -190,6 +190,7 @@ static kernel_siblings siblings_of(const families *f, hga_id v, const rows_at ro
                              .draw = f->draw.dropout > 0 ? &f->draw : NULL};
 }
 
+/* Of v's members: means of their scores, what rises to v, and their coarse rows for the level above. */
 void family_up(families *f, hga_id v, const family_lane *l)
 {
     rows_at rows[N_COARSE];
@@ -280,6 +281,7 @@ static kernel_members find_given(const families *f, const family_lane *l, int wh
     return given;
 }
 
+/* What v was given passes on to its members, which then get their gradients; tables are added up by the way. */
 void family_down(families *f, hga_id v, const family_lane *l)
 {
     rows_at rows[N_COARSE];

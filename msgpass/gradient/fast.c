@@ -76,6 +76,7 @@ static fast_pass empty_pass(const hga_plan *plan, const call_needs *needs)
                        .field_dim = padded(plan->shape.dim)};
 }
 
+/* Measures a pass's memory, or hands it out where the carver has some. */
 void fast_lay_out(const hga_plan *plan, const made_fast *made, const call_needs *needs, fast_pass *p, carver *room)
 {
     *p = empty_pass(plan, needs);
@@ -201,6 +202,7 @@ static void take_turn(fast_pass *p, hga_id turn)
         p->wants_tables |= i != HGA_TABLE_SCALE && i != HGA_TABLE_TYPE_SCALE && p->sums.of[i];
 }
 
+/* A turn: its heads one after the other, each computed forward once more and then backward; or subtree by subtree. */
 hga_status fast_gradient(fast_pass *p, hga_id turn)
 {
     hga_status st = HGA_OK;
@@ -221,6 +223,8 @@ done:
     return st;
 }
 
+/* The stages of key/value heads' fields, once all heads that share them have given; then the caller's gradients of
+   these. */
 hga_status fast_end(fast_pass *p)
 {
     clear_rest(p);

@@ -58,6 +58,7 @@ static hga_status attend_row(fast_pass *p, hga_id s, hga_id v, float *q)
     return HGA_OK;
 }
 
+/* A stage that attends, computed again row by row; one that merges adds to the state that is there. */
 hga_status fast_attend_forward(fast_pass *p, hga_id s)
 {
     hga_status st = HGA_OK;

@@ -299,6 +299,7 @@ static hga_status attend_heads(fast_pass *p, hga_id s, hga_id first, hga_id end)
     return st;
 }
 
+/* The stage's rows from `begin` to `end`, panel by panel, or by columns where the stage goes by these. */
 hga_status attend_range(fast_pass *p, hga_id s, hga_id begin, hga_id end)
 {
     hga_status st = HGA_OK;

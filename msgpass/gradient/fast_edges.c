@@ -54,6 +54,7 @@ static int adds_to_products(const fast_pass *p, hga_id s)
            io->edge_bias.data || io->node_pos.data || p->slopes;
 }
 
+/* A row's scores before softmax, with all that types, biases and positions add. */
 void score_edges(const fast_pass *p, hga_id s, hga_id v, const float *q, const row_edge *e, hga_pos position, hga_id n,
                  float *score)
 {
@@ -134,6 +135,7 @@ static void drop_left(const fast_pass *p, hga_id v, const left_edge *x, hga_id n
     for (hga_id i = 0; bits && i < n; i++) kept[i] = (float)(bits[i] >> p->head % 8 & 1) * keep;
 }
 
+/* A row's edges that are in no tile: what they add to the gradients of its query, of keys and values, and of tables. */
 void run_some_edges(fast_pass *p, hga_id s, const group *g, hga_id row, const left_edge *x, hga_id n, known_edges known)
 {
     const hga_stage *stage = &p->program->stage[s];

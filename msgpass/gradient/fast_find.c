@@ -24,6 +24,7 @@ done:
     return st;
 }
 
+/* Strips of each stage that attends, or of the subtrees' last one; the first lane looks at part 0 of the trees, too. */
 hga_status fast_find(fast_pass *p, lane *l, hga_id first, hga_id n_lanes)
 {
     hga_status st = HGA_OK;

@@ -109,6 +109,7 @@ static hga_status attend_back(fast_pass *p, hga_id s)
     return fast_attend(p, s);
 }
 
+/* A stage's adjoint, by its kind. */
 hga_status stage_back(fast_pass *p, hga_id s)
 {
     hga_status st = HGA_OK;

@@ -27,6 +27,7 @@ static void merge_asked(const fast_pass *p, hga_id f, hga_id u, asked_state from
     x->lse[u] = (float)-(hi + log(sum));
 }
 
+/* From row to sources, the lowest level first: merging is its own adjoint. */
 hga_status fast_spread(fast_pass *p, hga_id s)
 {
     const hga_stage *stage = &p->program->stage[s];

@@ -200,6 +200,7 @@ static void lay_subtree_rows(fast_pass *p)
     p->field[t->out].place = place;
 }
 
+/* A turn of a program that goes by subtrees: one head after the other. */
 hga_status subtrees_gradient(fast_pass *p)
 {
     hga_status st = HGA_OK;

@@ -27,6 +27,7 @@ void load_range(fast_pass *p, hga_id f, row_range nodes)
         numbers_read(r.type, next_row(&r, i), r.columns, value_row(p, f, r.node + i));
 }
 
+/* Adjoints to the caller's rows, in the caller's type; added where several heads give to one row. */
 void store_range(const fast_pass *p, hga_id f, row_range nodes)
 {
     const hga_tensor *t = field_gradient(p->call, f);

@@ -73,6 +73,7 @@ int is_read_again(const fast_pass *p, const hga_stage *stage, hga_id v)
     return v >= first && v < first + n;
 }
 
+/* Forward, a node gets its children's sum; backward, children get their shares of what it was given. */
 void fast_children(fast_pass *p, const hga_stage *s, int backwards)
 {
     const fast_field *x = &p->field[s->out];
@@ -118,6 +119,7 @@ void sum_families(const fast_pass *p, hga_id f, row_range nodes)
     }
 }
 
+/* Families that lie side by side go to one kernel, others one by one. */
 void give_families(const fast_pass *p, hga_id f, row_range nodes, const direct_rows *out)
 {
     const fast_field *x = &p->field[f];

@@ -55,6 +55,7 @@ static void find_widest(const hga_plan *plan, made_fast *made)
     }
 }
 
+/* Gives back what the fast way keeps in a plan. */
 static void drop_fast(const hga_plan *plan, void *what)
 {
     made_fast *x = what;

@@ -84,6 +84,7 @@ static float mean_asked(const fast_pass *p, hga_id s, hga_id v, const float *g, 
     return (float)(along / all);
 }
 
+/* One row whose weights are made of all its scores at once: weights, the mean of what is asked, then its edges. */
 static hga_status run_row(fast_pass *p, hga_id s, group *g, hga_id r)
 {
     const hga_stage *stage = &p->program->stage[s];

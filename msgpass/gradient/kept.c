@@ -31,6 +31,7 @@ done:
     return st;
 }
 
+/* Makes the panels that are not there yet; a workspace that served another plan forgets that one's first. */
 hga_status keep_panels(const hga_plan *plan, hga_workspace *workspace, hga_id n)
 {
     hga_status st = HGA_OK;

@@ -26,6 +26,7 @@ static int64_t rel_key_floats(const hga_plan *plan, const call_needs *needs)
     return needs->entries[HGA_TABLE_REL_KEY] ? (int64_t)needs->n_rel_key * padded(plan->shape.dim) : 0;
 }
 
+/* Room for the widest chunk of all stages, for rows' edges, and for sums of tables that strips add up apart. */
 void lane_lay_out(const hga_plan *plan, const made_fast *made, const call_needs *needs, lane *l, carver *room)
 {
     const strips *cut = strips_for(made, plan, needs);

@@ -135,6 +135,7 @@ hga_id linear_most_heavy(const hga_plan *plan, hga_id stage)
     return (hga_id)(plan->stage[stage].relation.n_edges / SUM_CUT);
 }
 
+/* Room for as many edges as the stage's relation has; whether they go by source or by destination is decided here. */
 void linear_edges_lay_out(const hga_plan *plan, hga_id stage, linear_edges *e, carver *room)
 {
     edge_ends x = ends_of(plan, stage);

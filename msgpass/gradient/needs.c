@@ -36,6 +36,7 @@ static void find_tables(const gradient_call *c, call_needs *needs)
     }
 }
 
+/* What a checked call needs of a pass: tensors, tables, turns, and rows that it keeps. */
 call_needs needs_of(const gradient_call *c)
 {
     const hga_io *io = c->io;
@@ -49,6 +50,7 @@ call_needs needs_of(const gradient_call *c)
     return needs;
 }
 
+/* What a call would need that wants every gradient. */
 call_needs needs_of_all(const hga_plan *plan)
 {
     static const hga_io none;

@@ -385,6 +385,7 @@ static hga_id goes_on_with_rounded(const hga_stage *s, uint32_t rounded)
     return again ? __builtin_ctz(again) : 0;
 }
 
+/* The reasons in the order in which they are told; the first that holds is the answer. */
 const char *must_be_plain(const hga_plan *plan, reason *room)
 {
     uint32_t read = 0, rounded = 0, operands = 0;

@@ -351,6 +351,7 @@ done:
     return st;
 }
 
+/* Finds the stages, cuts the tree and lists rows, until something does not fit and *why says what. */
 hga_status subtrees_create(const hga_plan *plan, subtrees *out, const char **why)
 {
     hga_status st = HGA_OK;

@@ -32,6 +32,7 @@ static int64_t stage_phases(const hga_plan *plan, hga_id stage)
     return n;
 }
 
+/* One stage: kind, relation, kernel, rows and how its pairs are computed. */
 static json_t *stage_json(const hga_plan *plan, hga_id s, const pair_ways *ways)
 {
     const stage_plan *sp = &plan->stage[s];
@@ -78,6 +79,7 @@ static const char *binding_name(const hga_plan *plan)
     return names[plan->binding];
 }
 
+/* The whole plan, but for its way backward. */
 static json_t *plan_json(const hga_plan *plan, const pair_ways *ways)
 {
     json_t *stages = json_array();
@@ -115,7 +117,7 @@ hga_status hga_plan_explain_json(const hga_plan *plan, const hga_io *io, char **
     json_t *j = plan_json(plan, ways), *back = NULL;
     if (j) json_object_set_new(j, "parts", parts_json(plan));
     if (plan->options.gradient) st = back_find(plan, io, &back);
-    if (j && back) json_object_set_new(j, "gradient", back);
+    if (back) json_object_set_new(j, "gradient", back); /* which is let go of without j */
     if (st) json_decref(j);
     if (st) return st;
     char *dump = j ? json_dumps(j, JSON_INDENT(1) | JSON_REAL_PRECISION(15)) : NULL;
@@ -123,6 +125,7 @@ hga_status hga_plan_explain_json(const hga_plan *plan, const hga_io *io, char **
     return hand_over(dump, text);
 }
 
+/* One stage in words: two lines, and the ways that its pairs go. */
 static void say_stage(FILE *f, const hga_plan *plan, hga_id s, const pair_ways *ways)
 {
     const stage_plan *sp = &plan->stage[s];
@@ -151,6 +154,7 @@ static const char *precision_name(const hga_plan *plan)
                            : "operands rounded to bf16 and kept in 32 bits, for not all that reads them takes 16";
 }
 
+/* The plan in words: graph, shape, threads, memory, stages, schedule. */
 static void say_plan(FILE *f, const hga_plan *plan, const pair_ways *ways)
 {
     const hga_shape *s = &plan->shape;

@@ -31,6 +31,8 @@ static const char *tried(const hga_plan *plan, const call_back *c, hga_id i, con
     return hga_plan_gradient_tried(plan, c->brings ? &c->io : NULL, c->brings ? &c->grad : NULL, i, refusal);
 }
 
+/* Asks every way of the table in turn whether it would take the call: the first that does is the way, others say why
+   not. */
 hga_status back_find(const hga_plan *plan, const hga_io *io, json_t **out)
 {
     const char *name, *refusal, *way = NULL, *plain = NULL;

@@ -59,6 +59,7 @@ static part part_of_domain(const hga_plan *plan, hga_id stage, hga_id domain)
     return p;
 }
 
+/* How many rows and bytes of each stage each memory domain has, in words. */
 void parts_say(FILE *f, const hga_plan *plan)
 {
     hga_id domains = topology_domains(plan->machine);
@@ -75,6 +76,7 @@ void parts_say(FILE *f, const hga_plan *plan)
         }
 }
 
+/* How many rows and bytes of each stage each memory domain has, as JSON. */
 json_t *parts_json(const hga_plan *plan)
 {
     json_t *parts = json_array();

@@ -84,6 +84,7 @@ static int span_of(const hga_nodes *nodes, hga_id v, interval *out)
     return 1;
 }
 
+/* The keys that v's children have, added to the sum. */
 static hga_status add_children(const hga_nodes *nodes, const interval_lists *l, hga_id v, interval_sum *sum)
 {
     hga_status st = HGA_OK;

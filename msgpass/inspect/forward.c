@@ -276,6 +276,7 @@ done:
     return st;
 }
 
+/* Runs the program with sets of keys in place of numbers. */
 hga_status flow_rows(const hga_program *p, const hga_graph *g, const flow_wish *wish)
 {
     forward f = {.p = p, .g = g, .wish = wish, .sum = {.most = 2}};

@@ -57,6 +57,7 @@ done:
     return st;
 }
 
+/* The census in arrays of the caller's, to be cleared by hga_levels_count_clear. */
 static hga_status hand_over(const level_census *s, hga_levels_count *out)
 {
     hga_status st = HGA_OK;

@@ -78,6 +78,7 @@ done:
     return st;
 }
 
+/* Are both written in the same intervals, node for node? */
 int hop_equal(const hop *a, const hop *b)
 {
     size_t ids = (size_t)a->n * sizeof *a->first;

@@ -199,6 +199,7 @@ done:
     return st;
 }
 
+/* Checks what was asked for, and finds what one token's row reads. */
 static hga_status begin_search(row_search *s, hga_id token, const void *visit)
 {
     hga_status st = HGA_OK;

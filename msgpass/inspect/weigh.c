@@ -331,6 +331,7 @@ hga_status weigh_begin(weighing *w)
     return HGA_OK;
 }
 
+/* Gives back positions, rows that were made, and the shelves they lie on. */
 void weigh_end(weighing *w)
 {
     hga_id n = w->m.nodes.n;

@@ -115,6 +115,7 @@ static json_t *quota_json(const topology *m)
     return quota > 0 ? json_real(floor(quota * 100) / 100) : json_null();
 }
 
+/* The machine and where the threads of a placement would run. */
 static json_t *machine_json(const topology *m, const char *synthetic, const placement *p)
 {
     json_t *domains = json_array();
@@ -128,6 +129,7 @@ static json_t *machine_json(const topology *m, const char *synthetic, const plac
                      topology_is_this_machine(m) ? tuned_json(&p->tuning) : json_null());
 }
 
+/* The machine as JSON text, at the end of t; what fails is noted there. */
 static void say_json(growing_text *t, const topology *m, const char *synthetic, const placement *p)
 {
     json_t *j = machine_json(m, synthetic, p);
@@ -140,6 +142,7 @@ static void say_json(growing_text *t, const topology *m, const char *synthetic, 
     free(dump);
 }
 
+/* Places the threads, then writes it all down as JSON or in words. */
 hga_status topology_describe(const topology *m, const char *synthetic, hga_id threads, int json, char **out)
 {
     hga_status st = HGA_OK;

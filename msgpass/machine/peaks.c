@@ -138,6 +138,7 @@ static shuffle shuffled(hga_pos n)
     return s;
 }
 
+/* The next of the mixed numbers that is below n. */
 static hga_pos next_shuffled(shuffle *s)
 {
     for (;;) {

@@ -269,6 +269,7 @@ hga_status topology_open_in(const char *root, const char *self, topology **out)
     return discover(NULL, root, self, out);
 }
 
+/* A synthetic machine is the caller's own; this one is shared, and found again when what is allowed has changed. */
 hga_status topology_open(const char *synthetic, topology **out)
 {
     hga_status st = HGA_OK;

@@ -107,6 +107,7 @@ hga_status tuning_override(const char *text, tuning *t)
 
 /* ---- what is said of them ---- */
 
+/* The processor and the numbers that are chosen for it, in a line. */
 tuning_words tuned_say(const tuned *t)
 {
     tuning_words x = {""};

@@ -63,6 +63,7 @@ done:
     return st;
 }
 
+/* This machine, shared by all who ask; there are no synthetic ones without hwloc. */
 hga_status topology_open(const char *synthetic, topology **out)
 {
     hga_status st = HGA_OK;

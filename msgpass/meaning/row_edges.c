@@ -135,6 +135,7 @@ int edges_exist(const hga_graph *g, hga_id relation, hga_id v)
     return degree > 0;
 }
 
+/* Degrees are asked for some hundred rows at a time; down the tree a row has one edge. */
 int64_t edges_most(const hga_graph *g, hga_id relation)
 {
     enum { ROWS = 256 };

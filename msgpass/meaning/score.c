@@ -11,6 +11,7 @@ float meaning_scale(const hga_program *p, const hga_shape *s, const hga_io *io)
     return given != 0 ? given : 1 / sqrtf((float)s->dim);
 }
 
+/* What score(), weights and adjoints need to know of a call, numbers in double. */
 meaning meaning_of_call(const hga_program *p, hga_nodes nodes, const hga_shape *s, const hga_io *io)
 {
     return (meaning){.program = p,

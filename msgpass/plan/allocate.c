@@ -240,6 +240,7 @@ static void join_threads(const assignment *a, hga_id i)
     }
 }
 
+/* Gives back the stacks of free slots and the lists of who takes and gives. */
 static void clear_assignment(assignment *a, int64_t n)
 {
     const hga_allocator *x = &a->plan->allocator;
@@ -270,6 +271,7 @@ done:
     return st;
 }
 
+/* Forgets where rows of every field lie, and which of them share a place. */
 void slots_clear(hga_plan *plan)
 {
     for (hga_id f = 1; f <= plan->program.n_fields; f++) {

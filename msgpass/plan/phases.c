@@ -215,6 +215,7 @@ void phases_forget_costs(hga_plan *plan)
     }
 }
 
+/* Forgets phases, windows of columns and long rows, as if none had been made. */
 void phases_clear(hga_plan *plan)
 {
     const hga_allocator *a = &plan->allocator;

@@ -158,6 +158,7 @@ static hga_status lower(hga_plan *plan, const hga_graph *g)
     return st;
 }
 
+/* Refuses options out of their ranges, by name and number. */
 static hga_status check_options(const hga_options *o)
 {
     if (o->cut_edges < 1) return hga_fail(HGA_EINVAL, "cut_edges %lld", (long long)o->cut_edges);
@@ -177,6 +178,7 @@ static hga_status check_options(const hga_options *o)
     return HGA_OK;
 }
 
+/* Checks and copies what was asked for, chooses threads and kernels, and lowers the program onto the graph. */
 hga_status plan_make(const hga_graph *g, const hga_program *p, const hga_shape *shape, const hga_options *options,
                      hga_id panel, const plan_wing *wing, hga_plan **out)
 {

@@ -68,6 +68,7 @@ hga_status retained_create(const hga_allocator *from, retained **out)
     return HGA_OK;
 }
 
+/* Gives back the blocks that wait for another use; those in use are their owners'. */
 void retained_destroy(retained *r)
 {
     if (!r) return;

@@ -86,6 +86,7 @@ void slice_own_nodes(const hga_plan *plan, const phase *ph, hga_id first, hga_id
     }
 }
 
+/* Marks the rows that a job's wanted rows read: sources of their edges, and rows of their own nodes. */
 static void need_all(const hga_plan *plan, slice *s, const slice_job *job)
 {
     const phase *ph = &plan->phase[job->phase];
@@ -137,6 +138,7 @@ static void run_nodes(const phase *ph, const row_bits *needed, row_bits *run)
     FOR_RUNS(needed, i, last, first, end) bits_put_run(run, i - first, last - first, &no_bits);
 }
 
+/* Turns the rows that are wanted of a job's results into runs of its rows. */
 static void find_needed(const hga_plan *plan, slice *s, const slice_job *job, int64_t j)
 {
     const phase *ph = &plan->phase[job->phase];

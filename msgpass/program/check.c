@@ -371,6 +371,7 @@ static hga_status check_energies(const hga_program *p, const hga_nodes *nodes)
     return hga_fail(HGA_EPROGRAM, "stage '%s': entmax of energies is not defined on causal graphs", s->name);
 }
 
+/* Fields first, then stages in their order, then what only the whole program shows. */
 hga_status program_check(const hga_program *p, const hga_graph *g)
 {
     if (!p || !g) return hga_fail(HGA_EINVAL, "no %s", p ? "graph" : "program");

@@ -29,6 +29,7 @@ static uint64_t mix_block(uint64_t h, const hga_block *b)
     return identity_mix(h, of, sizeof of);
 }
 
+/* Of levels, tree, sides, masses, positions and relations; names and kinds do not count. */
 uint64_t identity_of_graph(const hga_graph *g)
 {
     hga_nodes x = hga_graph_nodes(g);
@@ -58,6 +59,7 @@ static uint64_t mix_stage(uint64_t h, const hga_stage *s)
     return identity_mix(identity_mix(h, of, sizeof of), &s->alpha, sizeof s->alpha);
 }
 
+/* Fields and stages by number, and the numbers that stand in for tables; names do not count. */
 uint64_t identity_of_program(const hga_program *p)
 {
     uint64_t h = IDENTITY_OF_NOTHING;

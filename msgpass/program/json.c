@@ -54,6 +54,7 @@ static hga_status put_array(json_t *object, const char *name, json_t **array)
     return put_member(object, name, *array);
 }
 
+/* One item of `fields`. */
 static hga_status write_field(const hga_field *f, json_t *array)
 {
     hga_status st = HGA_OK;
@@ -77,6 +78,7 @@ static hga_status relation_name(const hga_graph *g, hga_id relation, const char 
     return HGA_OK;
 }
 
+/* One item of `stages`: its kind's roles name fields, and what is not given is left out. */
 static hga_status write_stage(const hga_program *p, const hga_stage *s, const hga_graph *g, json_t *array)
 {
     hga_status st = HGA_OK;
@@ -201,6 +203,7 @@ static hga_status float_member(json_t *object, const char *where, const char *na
     return st;
 }
 
+/* One item of `fields`, added to the program. */
 static hga_status read_field(json_t *object, const char *where, hga_program *p)
 {
     hga_status st = HGA_OK;
@@ -307,6 +310,7 @@ static hga_status read_normaliser(json_t *object, const char *where, hga_stage *
     return st ? st : number_member(object, where, "alpha", &s->alpha);
 }
 
+/* One item of `stages`, added to the program, whose fields are there by now. */
 static hga_status read_stage(json_t *object, const char *where, const hga_graph *g, hga_program *p)
 {
     hga_status st = HGA_OK;

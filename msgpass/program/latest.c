@@ -236,6 +236,7 @@ done:
     return st;
 }
 
+/* Follows the stages in their order: of each row of each field, the latest token that it depends on. */
 hga_status latest_find(const hga_program *p, const hga_graph *g, latest_tokens *out)
 {
     hga_status st = HGA_OK;

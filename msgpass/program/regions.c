@@ -20,6 +20,7 @@ int program_region(const hga_nodes *nodes, hga_id v)
     return place * N_SIDES + side;
 }
 
+/* The regions whose nodes are among such rows, as bits. */
 row_set program_row_set(hga_field_rows rows)
 {
     static const row_set set[] = {

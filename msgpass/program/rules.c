@@ -230,6 +230,7 @@ hga_id program_bound(const hga_program *p, hga_binding binding)
     return 0;
 }
 
+/* Is node v one of these rows? */
 int program_row(const hga_nodes *nodes, hga_field_rows rows, hga_id v)
 {
     switch (rows) {

@@ -222,6 +222,7 @@ hga_status reach_nodes(reach_walk *w, hga_id first, hga_id n, reach_visit visit,
     return walk_nodes(w, first, first + n);
 }
 
+/* Shows each row of a stage with the nodes that its edges come from. */
 hga_status reach_rows(const hga_graph *g, hga_id relation, hga_order order, reach_visit visit, void *context)
 {
     reach_walk *w = NULL;

@@ -311,6 +311,7 @@ done:
     return st;
 }
 
+/* Walks all stages for rows that one rank reads and another has made, and lists them as messages. */
 hga_status halo_find(const hga_graph *g, const hga_program *p, const hga_shape *shape, const hga_id *cuts,
                      hga_id n_ranks, hga_pos cut_edges, hga_id *owner, hga_halo_list *out)
 {

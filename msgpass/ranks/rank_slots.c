@@ -254,6 +254,7 @@ static void drop_areas(hga_plan *plan)
     }
 }
 
+/* Slots of the workspace for the rows that this rank computes or receives, by their live ranges. */
 hga_status rank_slots_make(hga_plan *plan)
 {
     hga_status st = HGA_OK;

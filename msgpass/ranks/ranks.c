@@ -68,6 +68,7 @@ static hga_status renew(hga_plan *plan)
     return st ? st : rank_plan_open(plan, old->exchange, old->cuts);
 }
 
+/* Gives back what a plan knows of its ranks. */
 static void clear_ranks(hga_plan *plan)
 {
     struct rank_plan *r = plan->share.ranks;
