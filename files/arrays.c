@@ -99,6 +99,7 @@ static hga_status open_npy(hga_arrays *x)
 
 /* ---- any of them ---- */
 
+/* What the file is, by its first bytes, and a list of its arrays. */
 static hga_status open_kind(hga_arrays *x)
 {
     unsigned char lead[10] = {0};
@@ -272,6 +273,8 @@ done:
     return st;
 }
 
+/* Elements of array i, to `real` or `whole`, once all of its bytes are there and its kind is the one that is asked
+   for. */
 static hga_status read_array(hga_arrays *x, int64_t i, int64_t first, int64_t n, float *real, int32_t *whole,
                              int is_whole)
 {
@@ -291,6 +294,7 @@ hga_status hga_arrays_real(hga_arrays *x, int64_t i, int64_t first, int64_t n, f
     return read_array(x, i, first, n, out, NULL, 0);
 }
 
+/* n 0 asks whether they can be read before memory is taken for them. */
 hga_status hga_arrays_floats(hga_arrays *x, int64_t i, const float **out)
 {
     float *all = NULL;

@@ -32,6 +32,7 @@ static hga_status keep_name(document *d, const char *text, int64_t n, int64_t *a
     return HGA_OK;
 }
 
+/* One more node of the tree, behind its parent; `name` is where its name begins. */
 static hga_status add_node(document *d, hga_id parent, int kind, int64_t name, hga_id *node)
 {
     hga_status st = HGA_OK;

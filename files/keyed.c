@@ -115,6 +115,7 @@ static hga_status read_type(keyed *k, const char *name, const char *value, int64
     return k->x.has_strange_types ? import_note_name(&k->x, "edges", name, (int64_t)strlen(name), 0) : HGA_OK;
 }
 
+/* The value of one attribute of the element at hand, as what it is for. */
 static hga_status read_attribute(keyed *k, int which, const char *name, const char *value, int64_t n)
 {
     attributes *now = &k->now;

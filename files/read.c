@@ -37,6 +37,7 @@ static hga_status read_json(const hga_allocator *a, const char *path, const char
     return hga_fail(st, "%s (files that end in %.20s are read as JSON)", what, dot);
 }
 
+/* Other programs' files by the end of the name; of JSON options are refused that are the graph's own. */
 hga_status hga_graph_read(const hga_allocator *a, const char *path, const hga_import *o, hga_graph **out,
                           char **program)
 {

@@ -283,6 +283,7 @@ done:
     return st;
 }
 
+/* An <edge> with its data: ends first, and a direction that the graph's stands in for. */
 static hga_status read_graphml_edge(graphml *g)
 {
     static const char *const words[] = {"false", "true", "0", "1", NULL};
@@ -340,6 +341,7 @@ static hga_status read_element(graphml *g)
     return is_element(g, "locator") ? read_child(g) : pass_over(g);
 }
 
+/* Element after element to the end. */
 static hga_status read_document(graphml *g)
 {
     hga_status st = HGA_OK;

@@ -43,6 +43,7 @@ static void read_type(const char *type, hga_npy *h)
         if (strcmp(known[i].name, type) == 0) h->kind = known[i].kind, h->size = known[i].size;
 }
 
+/* `shape` of an entry, and how many elements that is. */
 static hga_status read_shape(const hga_arrays *x, const char *name, const json_t *shape, hga_npy *h)
 {
     size_t i;

@@ -43,6 +43,7 @@ static int decode(const unsigned char *s, const unsigned char *end, int32_t *poi
     return c < least[n] || c > 0x10ffff || (c >= 0xd800 && c < 0xe000) ? 0 : n;
 }
 
+/* Is all of it UTF-8? If not, which byte is the first that is not? */
 static hga_status check_utf8(const char *text, int32_t bytes)
 {
     const unsigned char *start = (const unsigned char *)text, *s = start, *end = start + bytes;
@@ -156,6 +157,7 @@ static levels count_members(const reader *r)
     return v;
 }
 
+/* A tree with room for so many nodes and words. */
 static hga_status allocate(const hga_allocator *a, int64_t nodes, int64_t words, hga_tree *t)
 {
     hga_status st = HGA_OK;

@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+/* Keeps a text of the file for as long as it is read, and tells where. */
 hga_status import_text(import *x, const char *text, int64_t n, int64_t *at)
 {
     if (!is_utf8(text, n)) return scan_wrong(x, "a name is not UTF-8");

@@ -64,6 +64,7 @@ static hga_status put_dot_edges(const hga_csr *rows, void *context)
     return output_check(&w->out);
 }
 
+/* Levels stand above each other, and edges of relations do not move them. */
 hga_status hga_graph_write_dot(const hga_graph *g, hga_id relation, const char *path, hga_pos max_edges)
 {
     hga_status st = relations_check(g, relation);

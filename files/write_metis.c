@@ -108,6 +108,7 @@ done:
     return st;
 }
 
+/* The first pass counts, since the header comes first; the second writes. */
 hga_status hga_graph_write_metis(const hga_graph *g, hga_id relation, const char *path, hga_progress progress,
                                  void *context)
 {

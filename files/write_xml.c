@@ -185,6 +185,7 @@ static void put_node(xml *w, const hga_nodes *nodes, hga_id v, hga_id level, con
     end(w);
 }
 
+/* All nodes, level by level; the writer is asked now and then whether it still can. */
 static hga_status put_xml_nodes(xml *w, const hga_graph *g)
 {
     hga_nodes nodes = hga_graph_nodes(g);
@@ -200,6 +201,7 @@ done:
     return st;
 }
 
+/* One edge with its type, and in GraphML its weight and relation as values. */
 static void put_edge(xml *w, hga_id source, hga_id destination, int32_t type, float weight)
 {
     char text[REAL_BYTES];
