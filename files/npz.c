@@ -43,7 +43,6 @@ static void delete_text(const npz *z, char *text)
     if (text) hga_delete(z->by, text, (int64_t)strlen(text) + 1, 1);
 }
 
-/* Opens the archive in memory, or the file, and says what is wrong with it. */
 static hga_status open_zip(npz *z, const void *bytes, int64_t n)
 {
     zip_error_t error;
@@ -152,7 +151,6 @@ done:
     return st;
 }
 
-/* What the archive says of a member's size is believed once all of it is there. */
 hga_status npz_unpack(npz *z, int64_t i, uint8_t **bytes, int64_t *n, int64_t *room)
 {
     zip_stat_t about;
