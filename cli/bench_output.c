@@ -154,7 +154,7 @@ static void put_machine(FILE *file, const void *document)
 
 /* ---- the whole ---- */
 
-static int put_page(FILE *file, json_t *document)
+static int put_page(FILE *file, const void *document)
 {
     static const html_mark marks[] = {{"day", put_day},       {"notice", put_notice},   {"plots", put_plots},
                                       {"tables", put_tables}, {"machine", put_machine}, {NULL, NULL}};
@@ -173,21 +173,7 @@ static int check_output(void *input)
     return o->report ? outfile_check(o->report) : CLI_GOOD;
 }
 
-static int put_json(FILE *file, json_t *document) { return json_print(file, json_incref(document)); }
-
-/* Writes the document to a file that appears when it is complete; keeping it tells what could not be written. */
-static int write_one(int (*put)(FILE *file, json_t *document), const char *path, json_t *document)
-{
-    outfile out = {0};
-    int status = CLI_GOOD;
-    if (!path) return CLI_GOOD;
-    TRY(outfile_open(path, &out));
-    TRY(put(out.file, document));
-    TRY(outfile_keep(&out));
-done:
-    outfile_drop(&out);
-    return status;
-}
+static int put_json(FILE *file, const void *d) { return json_print(file, json_incref((json_t *)(uintptr_t)d)); }
 
 static int is_stdout(const char *path) { return path && strcmp(path, "-") == 0; }
 
@@ -195,6 +181,6 @@ int bench_output_write(const bench_output *o, json_t *document)
 {
     if (!is_stdout(o->json) && !is_stdout(o->report)) MUST(bench_tables_print(document));
     fflush(stdout);
-    MUST(write_one(put_json, o->json, document));
-    return write_one(put_page, o->report, document);
+    if (o->json) MUST(outfile_write(o->json, put_json, document));
+    return o->report ? outfile_write(o->report, put_page, document) : CLI_GOOD;
 }

@@ -128,8 +128,7 @@ void svg_text(FILE *file, double x, double y, text_style s, const char *content)
     fputs("</text>\n", file);
 }
 
-/* The opening tag, with the notes as data- attributes, and the title; a drawing inside a page has a class instead of
-   a size. */
+/* The opening tag, notes as data- attributes, and the title; a drawing in a page has a class instead of a size. */
 static void put_open(FILE *file, const drawing *d, const char *name)
 {
     fprintf(file, "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"hga%s%s\" viewBox=\"0 0 %d %d\" role=\"img\"",
@@ -166,14 +165,6 @@ void svg_put(FILE *file, const void *d)
     drawing_put(file, d, NULL);
 }
 
-int svg_write(const drawing *d, const char *path)
-{
-    outfile out = {0};
-    int status = CLI_GOOD;
-    TRY(outfile_open(path, &out));
-    svg_put(out.file, d);
-    TRY(outfile_keep(&out));
-done:
-    outfile_drop(&out);
-    return status;
-}
+static int put_whole(FILE *file, const void *d) { return svg_put(file, d), CLI_GOOD; }
+
+int svg_write(const drawing *d, const char *path) { return outfile_write(path, put_whole, d); }

@@ -74,6 +74,16 @@ void outfile_drop(outfile *out)
     hga_file_drop(&out->whole);
 }
 
+int outfile_write(const char *path, int (*put)(FILE *file, const void *context), const void *context)
+{
+    outfile out = {0};
+    int status = outfile_open(path, &out);
+    if (!status) status = put(out.file, context);
+    if (!status) status = outfile_keep(&out);
+    outfile_drop(&out);
+    return status;
+}
+
 /* ---- names ---- */
 
 static int is_stream(const char *path)
@@ -87,8 +97,7 @@ static int find(const char *path, struct stat *s)
     return (strcmp(path, "-") == 0 ? fstat(STDOUT_FILENO, s) : stat(path, s)) == 0;
 }
 
-/* The name that a file in a folder that is there would get, behind all links; realpath tells it, too, of what is not
-   there yet. */
+/* The name that a file in an existing folder would get, behind all links; realpath tells it of files to come, too. */
 static int goes_to(const char *path, char room[static PATH_MAX])
 {
     const char *slash = strrchr(path, '/');

@@ -9,8 +9,7 @@ typedef struct outfile {
     hga_file whole;
 } outfile;
 
-/* INT, TERM, HUP and PIPE end the process without leaving temporary names; a file that may not grow is an error and no
-   signal. */
+/* INT, TERM, HUP and PIPE leave no temporary names; a file that may not grow is an error and no signal. */
 void outfile_watch_signals(void);
 
 /* A standard stream that is closed stays unusable, and no other file gets its number and what is printed. */
@@ -19,10 +18,11 @@ void outfile_reserve_standard_streams(void);
 int outfile_open(const char *path, outfile *out);
 /* Can it be opened? Nobody should wait for a minute to hear that what is written last has no place. */
 int outfile_check(const char *path);
-/* Everything to the disk, still without its name, which outfile_keep gives. Two steps, so that several files appear
-   together. */
+/* Everything to the disk; outfile_keep then gives the name. Two steps, so that several files appear together. */
 int outfile_flush(outfile *out);
 int outfile_keep(outfile *out);
+/* All of it: what `put` writes of the context, with its own complaint where that fails. */
+int outfile_write(const char *path, int (*put)(FILE *file, const void *context), const void *context);
 /* Close and remove what was not kept; harmless on a zeroed or kept output. */
 void outfile_drop(outfile *out);
 
