@@ -62,8 +62,7 @@ typedef struct results {
     float *of[N_MADE];
 } results;
 
-/* Routing and choosing look at a sample's own tensors; everything else is one graph for samples that are equally
-   long. */
+/* Routing and choosing look at a sample's own tensors; else samples that are equally long share one graph. */
 static int build_for(const typed_attend *a, const attend_io *one, const choosing *how, model *m)
 {
     const hga_variant *v = hga_variant_named(a->variant.name);
@@ -79,8 +78,7 @@ typedef struct targets {
     chosen_files chosen;
 } targets;
 
-/* Opens all files that will be written before anything is computed, so that a path that cannot be written is known at
-   once. */
+/* Opens all files before anything is computed, so that a path that cannot be written is known at once. */
 static int open_targets(const typed_attend *a, targets *t)
 {
     outfile_wish wish[N_TARGETS];

@@ -135,8 +135,7 @@ typedef struct typed_attend {
 enum { TO_MADE, TO_NODE_MAP = N_MADE, TO_CHOICE, TO_WEIGHTS, TO_GRADIENTS, N_TARGETS = TO_GRADIENTS + N_GRADIENTS };
 void attend_targets(const typed_attend *a, outfile_wish wish[static N_TARGETS]);
 
-/* One call that the ranks of mpirun share: every rank reads its rows of the tensors, computes them and writes them; the
-   files are those of one process. */
+/* One call shared by mpirun's ranks, each of which reads, computes and writes its rows; files are as of one process. */
 int attend_ranks(const typed_attend *a);
 
 #endif

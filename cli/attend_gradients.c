@@ -359,6 +359,7 @@ void gradients_close_sample(sample_gradients *s)
     for (int i = 0; i < N_GRADIENTS; i++) free(s->of[i]);
 }
 
+/* One sample: its gradients lie in arrays of its own until they are added to the sums of all. */
 int gradients_run(const model *m, const hga_options *options, const attend_io *all, hga_id sample, attend_io *one,
                   attend_gradients *g)
 {

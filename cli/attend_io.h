@@ -1,5 +1,4 @@
-/* attend_io.h: the tensors of an execution on files, as typed and as read, checked against each other, the variant and
-   its graph. */
+/* attend_io.h: an execution's tensors, as typed and as read, checked against each other, the variant and its graph. */
 #ifndef CLI_ATTEND_IO_H
 #define CLI_ATTEND_IO_H
 
@@ -46,8 +45,7 @@ int attend_io_read(const attend_paths *paths, const typed_call *call, tensor_lay
                    attend_io *a);
 /* One sample of what was read, its arrays borrowed. */
 attend_io attend_io_sample(const attend_io *all, hga_id sample);
-/* Of what was read the heads of chooser i of so many: heads that choose for themselves have a graph each, and a call
-   goes part by part. */
+/* The heads of chooser i of so many: heads that choose for themselves have a graph, and a part of the call, each. */
 head_part part_of(const attend_io *all, hga_id i, hga_id parts);
 /* One sample of what was read, these heads of it: tables by head are cut. Release with attend_io_part_clear. */
 int attend_io_part(const attend_io *all, hga_id sample, const head_part *p, attend_io *one);

@@ -345,6 +345,7 @@ static int write_files(shared_call *c)
     return each_file(c, keep_shared);
 }
 
+/* All of the call, whatever step it ended at. */
 static void clear(shared_call *c)
 {
     hga_workspace_destroy(c->workspace);
@@ -359,6 +360,7 @@ static void clear(shared_call *c)
     model_clear(&c->model);
 }
 
+/* Ranks agree after each step that one of them may fail in, so that none waits for another. */
 int attend_ranks(const typed_attend *a)
 {
     shared_call c = {.typed = a};

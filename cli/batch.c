@@ -168,6 +168,7 @@ static int build_samples(const variant_job *job, hga_id keys, samples *s)
     return CLI_GOOD;
 }
 
+/* A graph a sample, joined side by side; without lengths there is one sample. */
 int make_from_tokens(const variant_job *job, model *out)
 {
     samples s = {0};

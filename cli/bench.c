@@ -40,8 +40,7 @@ typedef struct lists {
 
 /* ---- the command line ---- */
 
-/* A run that is shown again is measured no more; ranks are measured, and alone; decoding is timed without what only
-   whole calls have. */
+/* A run shown again is not measured; ranks are measured, alone; decoding goes without what only whole calls have. */
 static int check_arguments(void *input)
 {
     const arguments *a = input;

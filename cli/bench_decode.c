@@ -1,5 +1,4 @@
-/* bench_decode.c: a context goes into a cache, and tokens behind it are timed one by one: processor time on one thread,
-   wall time on several. */
+/* bench_decode.c: times tokens one by one behind a context: processor time on one thread, wall time on several. */
 #include "bench_run.h"
 
 #include <math.h>
@@ -34,8 +33,7 @@ static json_t *case_json(const bench_place *p, const decode_row *r)
                      "bytes_workspace", (json_int_t)r->workspace_bytes);
 }
 
-/* Times of a token and of what comes before it; disturbed, where the threads did not have the processors to
-   themselves. */
+/* Times of a token and of what comes before it; disturbed, where threads did not have processors to themselves. */
 static json_t *times_json(const decode_row *r, double median, double mean)
 {
     const bench_tokens *t = &r->times;
@@ -138,6 +136,7 @@ static int build(const bench_place *p, const bench_tokens *t, bench_case *c, mod
     return bench_build(p, p->tokens + t->most + 1, c);
 }
 
+/* Builds, measures the context and its tokens, and appends one row; a dry run has no times. */
 int bench_decode_run(const bench_place *p, double flat, json_t *rows)
 {
     decode_row r = {.variant = p->variant->typed.name, .parameters = p->variant->parameters, .flat = flat};

@@ -210,6 +210,7 @@ static void close_case(rank_case *c)
     bench_case_clear(&c->made);
 }
 
+/* One case on all ranks: measured, then predicted by rank 0, which has the row. */
 int bench_ranks_run(const bench_place *p, const bench_link *link, json_t *rows)
 {
     rank_case c = {.place = p};

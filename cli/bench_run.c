@@ -125,6 +125,7 @@ done:
     return status;
 }
 
+/* A case by chance, of blocks that content chooses, or of a variant as it was typed. */
 int bench_build(const bench_place *p, hga_id tokens, bench_case *out)
 {
     const bench_variant *v = p->variant;
@@ -246,8 +247,7 @@ static double case_seconds(const bench_rules *rules, const bench_row *r)
     return r->graph_seconds + r->m.plan_seconds + measured_expected(rules, r->estimated_seconds);
 }
 
-/* The same case over at most SMALL_TOKENS tokens is run, and its time grows with the operations. Arrays from files fit
-   one length only. */
+/* Runs the case over at most SMALL_TOKENS tokens; time grows with the operations. Arrays of files fit one length. */
 static int estimate(const bench_place *p, bench_row *r, bench_row *back)
 {
     bench_place small = *p;

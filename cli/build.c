@@ -43,8 +43,7 @@ static int build_tree(const char *path, const settings *s, const hga_variant *v,
     return CLI_GOOD;
 }
 
-/* The text's own tree where the variant takes one and no other is given; else the variant on as many tokens as
-   words. */
+/* The text's own tree where the variant takes one and has no other; else the variant on as many tokens as words. */
 static int build(const char *path, const typed_variant *typed, const settings *s, const hga_variant *v,
                  const chosen_source *chosen, const hga_tree *tree, model *out)
 {

@@ -59,8 +59,7 @@ static int random_tensor(trial *t, int64_t seed, hga_binding binding, hga_id hea
     return CLI_GOOD;
 }
 
-/* Rows of a table that is made up where none is given: tables by type, of scores where there are several, and by node.
-   0: calls do as well without. */
+/* Rows of a table that is made up: by type, by type of scores where there are several, by node; 0: none is needed. */
 static hga_id random_rows(const trial *t, const hga_call_row *row)
 {
     hga_id types = call_types(&t->m, row);

@@ -6,6 +6,7 @@
 
 #include "variant.h"
 
+/* Refuses files of choices of a variant that chooses nothing, and takes room for each chooser of each sample. */
 int chosen_open(const chosen_paths *typed, const typed_variant *variant, const attend_io *all, hga_id choosers,
                 chosen_files *f)
 {

@@ -20,8 +20,7 @@ typedef struct chosen_source {
 /* --head; --block-scores; and both with --query, --key and --layout: input is a chosen_source. */
 extern const option_list chosen_head_list, chosen_scores_list, chosen_list;
 
-/* The tensors, layout and head of a picture choose its graph, too. A file that is no picture has no other use for
-   them. */
+/* A picture's tensors, layout and head choose its graph, too; a file that is no picture has no other use for them. */
 void chosen_by_target(const typed_variant *typed, graph_target *t, chosen_source *c);
 
 /* Which heads' graph is wanted, where several choose for themselves and --head was not typed? */

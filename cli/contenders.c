@@ -109,6 +109,7 @@ static void add_sweep(const hga_variant *v, const hga_sweep *s, hga_id n, int ca
         if (makes_sense(v, s, s->x[i], n)) add_swept(v, s->words, s->x[i], causal, medians, out);
 }
 
+/* Each variant's sweep; those of trees once by random leaves and once by medians. */
 int contenders_swept(const char *list, hga_id n, int causal, contenders *out)
 {
     MUST(check_names(list, 1));
@@ -127,6 +128,7 @@ int contenders_swept(const char *list, hga_id n, int causal, contenders *out)
 
 /* ---- which may stay ---- */
 
+/* Builds each to see whether it takes the call: one that the user named may not be left out. */
 int contenders_keep(const scene *s, const char *list, contenders *all)
 {
     int kept = 0;

@@ -357,6 +357,7 @@ static void session_clear(session *s)
     free(s->rows);
 }
 
+/* A decoder and a cache a sample; chunks of tokens go in until all are there. */
 int decode_run(const typed_decoding *typed, const model *m, const hga_options *options, attend_io *sample, hga_id n,
                decoded *out)
 {

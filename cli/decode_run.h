@@ -43,8 +43,7 @@ typedef struct decoded {
     hga_pages *pages;
 } decoded;
 
-/* Append the samples' tokens to a cache each, all in one call. Samples are bound (attend_io.h); their `out` and `lse`
-   get the rows. */
+/* Append the samples' tokens to a cache each, all in one call. Samples are bound (attend_io.h) and get out and lse. */
 int decode_run(const typed_decoding *typed, const model *m, const hga_options *options, attend_io *sample, hga_id n,
                decoded *out);
 void decoded_clear(decoded *d);

@@ -20,8 +20,7 @@ typedef struct graph_argument {
     model built;
 } graph_argument;
 
-/* The argument, -p, -n, --parents, --tree, --pattern, --words and --block-scores: input is a graph_argument. Without
-   the argument it complains. */
+/* Of a graph_argument: the argument, without which it complains, -p, -n, --parents, --tree and the others on graphs. */
 extern const option_list graph_list;
 
 /* The graph; a program comes with a variant. Release both. */

@@ -184,8 +184,7 @@ done:
     return status;
 }
 
-/* By which node a token sees a later one: a source that holds later tokens, else a destination whose query is made of
-   them. */
+/* By which node a token sees a later one: a source that holds some, else a destination whose query is made of them. */
 typedef struct leak {
     hga_nodes nodes;
     hga_id token, sees;
@@ -406,6 +405,7 @@ static int print_tables(const json_t *document)
     return table_print(stdout, json_object_get(document, "relations"), relations);
 }
 
+/* The document in words, member by member. */
 int look_print(const json_t *document)
 {
     size_t i;

@@ -17,8 +17,7 @@ static int find(const hga_parameter *table, const char *name, size_t length)
 
 /* ---- values ---- */
 
-/* A pipe gives its numbers once. Who asks it again, as a batch whose samples have trees of their own, would wait for
-   ever. */
+/* A pipe gives its numbers once: a batch whose samples have trees of their own would wait for ever for them again. */
 static int check_unread(const char *path)
 {
     enum { MOST = 64 };

@@ -85,6 +85,7 @@ static void busiest(const hga_halo_list *list, rank_work *out)
     out->messages += list->n_gathers * ceil(log2(list->n_ranks));
 }
 
+/* Tokens are cut as a run cuts them; each figure is the most that a rank has. */
 int ranks_count(const model *m, const hga_shape *shape, hga_id ranks, rank_work *out)
 {
     hga_halo_list list = {0};

@@ -1,5 +1,4 @@
-/* rank_rows.h: how the tool shares out tokens among ranks, which rows of a tensor are then a rank's, and what ranks
-   do and take. */
+/* rank_rows.h: how tokens are shared out among ranks, which rows of a tensor are a rank's, what ranks do and take. */
 #ifndef CLI_RANK_ROWS_H
 #define CLI_RANK_ROWS_H
 
@@ -27,8 +26,7 @@ typedef struct rank_rows {
 int rank_rows_find(const hga_plan *plan, const model *m, int by_user, rank_rows *rows);
 void rank_rows_clear(rank_rows *rows);
 
-/* What the busiest rank does in one execution: edges; rows, messages and bytes that it receives or sends, whichever are
-   more. */
+/* What the busiest rank does: edges; rows, messages and bytes that it receives or sends, whichever are more. */
 typedef struct rank_work {
     double edges, rows, messages, bytes;
 } rank_work;

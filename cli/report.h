@@ -45,8 +45,7 @@ void report_clear(report *r);
 
 /* Of a report which variant is fastest, which is nearest to dense attention, and which rows were disturbed. */
 void findings_put(FILE *file, const void *report);
-/* From which length on the variants are faster than dense attention, as bench_overtakes found it between two lengths:
-   one sentence, and the exceptions. */
+/* From which length on variants are faster than dense attention (bench_overtakes): one sentence, and the exceptions. */
 void findings_put_crossovers(FILE *file, const json_t *overtakes, hga_id shortest, hga_id longest);
 
 #endif

@@ -219,8 +219,7 @@ static int write_report(run *r)
 }
 
 /* ---- before anything runs ---- */
-/* graphs and plans are made of the whole text, executions are measured on its first words and grow with the
-   operations. */
+/* graphs and plans are of the whole text; executions are measured on its first words, and grow with the operations. */
 
 enum { KL_COLUMNS = 128 };            /* of the identity at a time, as trial.c has them */
 static const double peak_seconds = 3; /* about what measuring this machine's limits takes */
@@ -237,8 +236,7 @@ static double prefix_time(const run *r, double once)
     return sum;
 }
 
-/* A row of what one contender costs. The first words are what the weights are measured on, in executions of KL_COLUMNS
-   values each. */
+/* A row of what one contender costs; weights are measured on the first words, KL_COLUMNS values an execution. */
 static int estimate_one(const run *r, const contender *c)
 {
     const trial_way plans = {.shape = r->a.text.shape, .options = r->a.text.options, .plans_only = 1};
@@ -259,6 +257,7 @@ static int estimate_one(const run *r, const contender *c)
                                 "estimated_case_seconds", all));
 }
 
+/* What every contender would take, with a bar, since graphs are built for it. */
 static int estimate_all(const run *r)
 {
     int status = CLI_GOOD;

@@ -37,13 +37,11 @@ typedef struct scene {
 
 /* The first `max_words` words of a text (0: all). */
 int scene_make(const scene_text *t, hga_id max_words, scene *out);
-/* Leaves for a tree of that height: hyperplanes in random directions through the origin, or through the median key of
-   each node. */
+/* Leaves of a tree of that height: hyperplanes in random directions through the origin, or each node's median key. */
 int scene_route(scene *s, hga_id height, int medians, uint64_t seed);
 void scene_clear(scene *s);
 
-/* The tensors of a scene for one graph. Where rows are nodes, a node above the tokens has the mean of its tokens' rows.
-   */
+/* A scene's tensors for one graph; where rows are nodes, a node above the tokens has the mean of its tokens' rows. */
 typedef struct cast {
     hga_io io;
     call_files files; /* io's tables */

@@ -71,8 +71,7 @@ typedef struct call_files {
 int call_files_read(const typed_call *typed, call_files *files);
 /* The same files, borrowed. */
 call_files call_files_lend(const call_files *files);
-/* Into a call of that shape, whose pos_dim the files say; typed stays, its numbers are bound. What is not read yet is
-   read. */
+/* Into a call of that shape, pos_dim as files say; those not read yet are read. typed stays: its numbers are bound. */
 int call_files_bind(const typed_call *typed, const model *m, hga_shape *shape, call_files *files, hga_io *io);
 /* A gradient of what was bound, x, added to `sum` in the order and shape of the file, or with `wide` columns, of which
    the file's are the first. */

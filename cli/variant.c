@@ -82,6 +82,7 @@ int variant_title(const typed_variant *typed, char **title)
     return CLI_GOOD;
 }
 
+/* What was typed, by the table of the variant's parameters; tokens are set last. */
 int variant_settings(const typed_variant *typed, settings *out, const hga_variant **v)
 {
     hga_parameter table[MAX_PARAMETERS + 1];

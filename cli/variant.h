@@ -66,8 +66,7 @@ static const char ignore_weights[] = "weights=ignore";
 /* Cut "htransformer:block=16" or "htransformer block=16" apart, in place: the name, and at most `most` settings. A
    value may have colons and blanks: behind a '=', what stands after one and has none is more of it (tree=metis:8,8). */
 int variant_cut(char *words, int most, typed_variant *t);
-/* The next of names with commas between them, and the variant that it names or NULL; 0: there is none. The list goes
-   on behind it. */
+/* The next of names with commas between them, and its variant or NULL; the list goes on behind it. 0: none is left. */
 enum { VARIANT_NAME = 64 };
 int variant_next(const char **list, char name[static VARIANT_NAME], const hga_variant **v);
 /* Is the variant among them? */

@@ -110,8 +110,7 @@ static choosing choosing_of(const variant_job *job)
     return job->tensors && job->tensors->choosing ? *job->tensors->choosing : (choosing){0};
 }
 
-/* Where a chooser's rows begin in an array [samples][choosers][query blocks][..], whose first axes may be left out of
-   one. */
+/* Where a chooser's rows begin in [samples][choosers][query blocks][..], whose first axes may be left out where 1. */
 static int64_t find_rows(const npy *a, const choosing *c, const char *what, hga_id query_blocks, int *status)
 {
     char shape[200], of_samples[40] = "";
@@ -218,6 +217,7 @@ done:
     return status;
 }
 
+/* Routed tokens are queries and keys at once: both files have as many rows as there are tokens. */
 static int check_sides(const variant_job *job, hga_id n)
 {
     const model_tensors *t = tensors_of(job);

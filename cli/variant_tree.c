@@ -1,5 +1,4 @@
-/* variant_tree.c: Treeformer. Leaves are given or routed; trees that differ by head fold the heads into rows (row =
-   token * heads + head). */
+/* variant_tree.c: Treeformer: leaves given or routed; trees that differ by head: row = token * heads + head. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -32,8 +32,7 @@ const hga_exchange *world_exchange(void) { return &world.call; }
 
 /* ---- what a launcher says ---- */
 
-/* How many processes there are, and which of them this one is, by Open MPI's mpirun, or by a launcher of MPICH's kind
-   (its own, Intel's, Slurm's). */
+/* How many processes there are, and which this one is: by Open MPI's mpirun, or MPICH's, Intel's or Slurm's. */
 static int launched(int *rank)
 {
     static const char *const names[][2] = {{"OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK"}, {"PMI_SIZE", "PMI_RANK"}};
@@ -97,8 +96,7 @@ static void part(void)
     hga_dist_destroy(&world.talk);
 }
 
-/* Processes that are not started by a launcher never start MPI; complaints are kept until ranks agree whose is
-   printed. */
+/* Only what a launcher starts starts MPI; complaints are kept until ranks agree whose is printed. */
 int world_open(const char *command)
 {
     int rank, n = launched(&rank), status = CLI_GOOD;
@@ -153,6 +151,7 @@ int world_gather(const void *mine, int64_t bytes, void *all)
     return CLI_GOOD;
 }
 
+/* Once a status is not good, ranks gather no more: the outcome is kept. */
 int world_agree(int status)
 {
     word *all = NULL;

@@ -5,8 +5,7 @@
 
 #include "hga_exchange.h"
 
-/* Meet the other ranks, where mpirun has started this process for a command. Ranks above 0 have no standard output from
-   then on. */
+/* Meet the other ranks, where mpirun has started this process; ranks above 0 have no standard output from then on. */
 int world_open(const char *command);
 /* Part with them, with a status that all have. */
 int world_close(int status);

@@ -234,6 +234,7 @@ static int complain_about(const parsing *p, char **argv, int key)
                     takes_parameters ? "; parameters of a VARIANT are -p NAME=VALUE or -p NAME=@FILE" : "");
 }
 
+/* Options wherever they stand, then words, then each list's own check. */
 static int parse(parsing *p, int argc, char **argv)
 {
     struct option names[MOST_ROWS + 1] = {{0}};

@@ -102,8 +102,7 @@ int read_number(const char *what, const char *text, double *out);
 /* A number that float32 holds. */
 int read_float(const char *what, const char *text, double *out);
 
-/* The next of words with commas between them, cut where it is too long; the list goes on behind it. 0: there is none.
-   */
+/* The next of words with commas between them, cut where it is too long; the list goes on behind it. 0: none is left. */
 int list_next(const char **list, char *word, size_t room);
 
 /* Whole numbers with commas between them, at most `room`. */

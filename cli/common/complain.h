@@ -34,8 +34,7 @@ const char *nearest_hint(const char *typed, const char *const *known, int n, cha
 /* n zeroed elements of `size` bytes, 64-byte aligned, for free(); *out = NULL when n is 0. */
 int take(int64_t n, size_t size, void *out);
 
-/* Leave the function through `done:` with the exit status of a call that failed; the enclosing function declares int
-   status. */
+/* Leave the function, which declares int status, through `done:` with the exit status of a call that failed. */
 #define TRY(call)                          \
     do {                                   \
         status = (call);                   \

@@ -63,6 +63,7 @@ static json_t *legend_of(const canvas *c)
     return legend;
 }
 
+/* Counts pairs cell by cell and level by level; a cell shows the level of most. */
 int ascii_draw(const hga_graph *g, const hga_program *p, hga_id width, const char *about, json_t **out)
 {
     canvas c = {.cells = picture_of(g, width, width)};

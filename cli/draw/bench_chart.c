@@ -135,6 +135,7 @@ static void draw_share(FILE *svg, const void *context)
     svg_lines(svg, peak, 2, &chart_frame_line);
 }
 
+/* Nothing where rows tell no share. */
 void bench_chart_share(FILE *file, const json_t *rows)
 {
     series s = {.n = 0};

@@ -5,8 +5,7 @@
 #include <jansson.h>
 #include <stdio.h>
 
-/* Measurements of one setting, `unit` what their lengths count; and where lines have rings: bench_overtakes, or NULL.
-   */
+/* Measurements of one setting, `unit` what lengths count; and where lines have rings: bench_overtakes, or NULL. */
 typedef struct time_rows {
     const json_t *rows, *overtakes;
     const char *unit, *title;

@@ -17,8 +17,7 @@ typedef struct plot_point {
 /* Which points are in front: their error is a number, and nothing is both as near and as cheap, and better in one. */
 void choose_plot_mark(plot_point *point, int n, int cost);
 
-/* Two panels, log by log, with the fronts joined and labelled. Errors of 0 lie on a line of their own at the bottom.
-   Sorts the points. */
+/* Sorts the points; two panels, log by log, fronts joined and labelled, errors of 0 on a line of their own below. */
 int choose_plot_write(plot_point *point, int n, const char *title, const char *path);
 /* The panel of time alone as an <svg> inside a page, of class "hga NAME"; the front is found here. */
 void choose_plot_put(FILE *file, plot_point *point, int n, const char *title, const char *name);

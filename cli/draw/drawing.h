@@ -59,8 +59,7 @@ typedef struct drawing {
 int drawing_check_path(const char *option, const char *path);
 /* To a file of either kind, by its suffix. */
 int drawing_write(const drawing *d, const char *path);
-/* The <svg> element alone, of the classes "hga NAME" and without a size, for a page whose style knows them; NULL: with
-   a size and a style of its own. */
+/* The <svg> element alone, of classes "hga NAME" that a page's style knows; NULL: with a size and style of its own. */
 void drawing_put(FILE *file, const drawing *d, const char *name);
 
 /* The document of an .svg, of a drawing. */

@@ -7,8 +7,7 @@
 
 #include "table.h"
 
-/* Text between tags or inside a quoted attribute. Bytes that are not UTF-8 become U+FFFD, control characters a space.
-   */
+/* Text between tags or in a quoted attribute. Bytes that are not UTF-8 become U+FFFD, control characters a space. */
 void html_text(FILE *file, const char *text);
 
 /* A JSON string, quotes included, that may stand inside <script>: no '<' survives, so nothing in it ends the script or

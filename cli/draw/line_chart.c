@@ -31,6 +31,7 @@ static void add_ticks(const chart_line *l, chart_axis *x)
     }
 }
 
+/* Both axes are logarithmic, with a margin around the least and the most of all lines. */
 int line_chart_fit(line_chart *c)
 {
     double least = INFINITY, most = 0, shortest = INFINITY, longest = 0;

@@ -1,5 +1,4 @@
-/* picture.c: the pattern's rectangles, or exact sums over cells where there are more tokens than a picture has room
-   for. */
+/* picture.c: the pattern's rectangles, or exact sums over cells where tokens are more than a picture has room for. */
 #include "picture.h"
 
 #include <math.h>
@@ -298,6 +297,7 @@ done:
     return status;
 }
 
+/* Rectangles where cells are tokens, else counts of pairs cell by cell. */
 int picture_pattern(const hga_program *p, const hga_graph *g, hga_id max_rows, hga_id max_columns, progress *bar,
                     picture *out)
 {

@@ -180,6 +180,7 @@ static void weighing_clear(weighing *w)
     free(w->cells);
 }
 
+/* The picture of attention weights, computed by the program itself; files of query and key are read here. */
 int picture_weights(const hga_program *p, const hga_graph *g, const picture_tensors *tensors, hga_id max_rows,
                     hga_id max_columns, progress *bar, picture *out)
 {

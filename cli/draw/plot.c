@@ -313,6 +313,7 @@ static void draw_title(FILE *svg, const layout *l, const picture *p, const char 
     svg_text(svg, l->left, 50, chart_text(TEXT_START), text);
 }
 
+/* The plot's layers, the lowest first; kinds of nodes are bars beside the axes. */
 static void draw(FILE *svg, const void *context)
 {
     const plot *p = context;

@@ -28,8 +28,7 @@ layout layout_start(int width, int cell, hga_id n_queries, hga_id n_keys, const 
 /* Fit the plot to the picture that was made, and the legend to so many kinds. */
 void layout_finish(const picture *p, int n_kinds, layout *l);
 
-/* What is drawn, and the notes in its file: "plot", x y width height of the plot itself, and "tokens", how many query
-   and key tokens it has. */
+/* What is drawn, and its file's notes: "plot", x y width height, and "tokens", how many query and key tokens. */
 typedef struct plot {
     layout layout;
     const picture *picture;

@@ -126,8 +126,7 @@ static int read_array(const reading *r, const npy_part *part, int sizes, npy *ou
 
 static const char *called(const char *path) { return strcmp(path, "-") == 0 ? "standard input" : path; }
 
-/* FILE:NAME is an array of FILE only where no file has the whole name, and FILE is there. NAME, or NULL; `path` is then
-   FILE alone. */
+/* NAME of FILE:NAME, `path` then FILE alone; NULL where a file has the whole name, or FILE is not there. */
 static const char *split_name(char *path)
 {
     char *colon = strrchr(path, ':');
@@ -237,6 +236,7 @@ int npy_write_as(outfile *out, element type, const float *data, int n_dims, cons
     return put_elements(out, type, data, count);
 }
 
+/* Seeks to each run of the part's elements, which lie where the whole array has them. */
 int npy_write_part(outfile *out, element type, const float *data, int n_dims, const int64_t *dim, const npy_part *part,
                    int first)
 {

@@ -37,8 +37,7 @@ typedef struct npy_part {
 } npy_part;
 
 /* Read float16, bfloat16, float32 or float64, of either byte order, as float32 ("-" is stdin, FILE:NAME one of
-    several); anything else, a NaN, an infinity or a value beyond float32 is
-   refused with its position. */
+   several); anything else, a NaN, an infinity or a value beyond float32 is refused with its position. */
 int npy_read_real(const char *path, npy *out);
 /* The same of a part of the array, whose dim[axis] is then as many as it has there. What is not of the part is not
    read, but in Fortran's order, out of a .npz and from a pipe. */

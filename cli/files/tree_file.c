@@ -120,6 +120,7 @@ done:
     return status;
 }
 
+/* Leaves that stand where one would look for them need no line. */
 void tree_file_tell(const char *path, const hga_id *node_of, hga_id n, hga_id n_leaves, int by_id)
 {
     enum { SHOWN = 4 };
