@@ -230,11 +230,12 @@ typedef struct kernel_tile {
    name any. */
 enum { KERNEL_PLACES = 128 };
 typedef struct kernel_grad_places {
-    hga_id n;           /* at most KERNEL_PLACES */
-    const uint8_t *of;  /* [columns][KERNEL_TILE] */
-    const float *r;     /* NULL or [n][dim padded]: added to the keys */
-    const float *bias;  /* NULL or [n]: added to the scores */
-    float *dr, *d_bias; /* NULL or [n][dim padded], [n], written: sums of dc q, and of ds */
+    hga_id n;              /* at most KERNEL_PLACES */
+    const uint8_t *of;     /* [columns][KERNEL_TILE] */
+    const float *const *r; /* NULL or [n] rows of dim padded: added to the keys */
+    const float *bias;     /* NULL or [n]: added to the scores */
+    float *const *dr;      /* NULL or [n] rows, added to: sums of dc q */
+    float *d_bias;         /* NULL or [n], written: sums of ds */
 } kernel_grad_places;
 
 /* Positions: scores have the product of the row's and the column's, too. */

@@ -21,7 +21,7 @@ static int64_t panel_floats(const hga_plan *plan)
 {
     hga_id dim = padded(plan->shape.dim), dim_v = padded(plan->shape.dim_v);
     hga_id pos_dim = padded(plan->shape.pos_dim);
-    return GROUPS * group_floats(dim, dim_v) + 2 * (int64_t)dim * KERNEL_PLACES +
+    return GROUPS * group_floats(dim, dim_v) + 2 * (int64_t)dim * WINDOW +
            (2 * WINDOW + 3 * KERNEL_TILE) * (int64_t)pos_dim + 3 * PAIRS + most_columns(plan) + LINE_FLOATS;
 }
 
@@ -67,7 +67,7 @@ hga_status panel_create(const hga_plan *plan, panel **out)
         g->q = at, g->q_rows = g->q + dim * KERNEL_TILE, g->dq = g->q_rows + dim * KERNEL_TILE;
         g->g = g->dq + dim * KERNEL_TILE, g->g_rows = g->g + dim_v * KERNEL_TILE;
     }
-    x->r = at, x->dr = x->r + dim * KERNEL_PLACES, at = x->dr + dim * KERNEL_PLACES;
+    x->typed = at, x->d_typed = x->typed + dim * WINDOW, at = x->d_typed + dim * WINDOW;
     x->position = at, x->d_position = at + pos_dim * WINDOW, x->own = x->d_position + pos_dim * WINDOW;
     x->own_turned = x->own + pos_dim * KERNEL_TILE, x->d_own = x->own_turned + pos_dim * KERNEL_TILE;
     x->pair_bias = x->d_own + pos_dim * KERNEL_TILE, x->slopes = x->pair_bias + PAIRS;

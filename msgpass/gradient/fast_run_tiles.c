@@ -78,11 +78,11 @@ static void bring_typed_keys(fast_pass *p, const tile *t, const float **k, float
     panel *x = p->panel;
     hga_id dim = p->field_dim;
     for (hga_id c = 0; c < t->n; c++) {
-        float *to = x->r + (ptrdiff_t)c * dim;
+        float *to = x->typed + (ptrdiff_t)c * dim;
         p->plan->kernels->blend(dim, 1, x->near.k[c], 1, key_of_type(p, t, c), to);
-        k[c] = to, dk[c] = x->dr + (ptrdiff_t)c * dim;
+        k[c] = to, dk[c] = x->d_typed + (ptrdiff_t)c * dim;
     }
-    if (p->d_rel_key) memset(x->dr, 0, (size_t)(t->n * dim) * sizeof *x->dr);
+    if (p->d_rel_key) memset(x->d_typed, 0, (size_t)(t->n * dim) * sizeof *x->d_typed);
 }
 
 /* What keys and types are given alike, and what the columns' slopes are to biases. */
@@ -94,7 +94,7 @@ static void take_types(fast_pass *p, const tile *t, int with_keys, const float *
     double *d_bias = p->sums.of[HGA_TABLE_REL_BIAS];
     for (hga_id c = 0; c < t->n; c++) {
         ptrdiff_t type = x->number[t->types + c];
-        const float *d = x->dr + (ptrdiff_t)c * dim;
+        const float *d = x->d_typed + (ptrdiff_t)c * dim;
         if (d_bias) d_bias[type * heads + p->head] += (double)column_sum[c];
         if (!p->d_rel_key) continue;
         kernels->blend(dim, 1, p->d_rel_key + type * dim, 1, d, p->d_rel_key + type * dim);
@@ -102,36 +102,39 @@ static void take_types(fast_pass *p, const tile *t, int with_keys, const float *
     }
 }
 
-/* Pairs of one column with several types: the tables' rows by place. */
-static kernel_grad_places bring_places(fast_pass *p, const tile *t, float *bias, float *d_bias)
+/* What pairs of one column with several types have by their places: rows of the tables, where these lie, biases, and
+   the biases' gradients. */
+typedef struct typed_places {
+    const float *r[KERNEL_PLACES];
+    float *dr[KERNEL_PLACES], bias[KERNEL_PLACES], d_bias[KERNEL_PLACES];
+} typed_places;
+
+static kernel_grad_places bring_places(const fast_pass *p, const tile *t, typed_places *y)
 {
-    panel *x = p->panel;
-    hga_id dim = p->field_dim, heads = p->plan->shape.n_heads;
+    const panel *x = p->panel;
+    hga_id heads = p->plan->shape.n_heads;
     const float *rel_bias = p->call->io->rel_bias.data;
-    for (hga_id i = 0; p->rel_key && i < t->n_types; i++)
-        memcpy(x->r + (ptrdiff_t)i * dim, key_of_type(p, t, i), (size_t)dim * sizeof *x->r);
-    for (hga_id i = 0; rel_bias && i < t->n_types; i++)
-        bias[i] = rel_bias[(ptrdiff_t)x->number[t->types + i] * heads + p->head];
+    for (hga_id i = 0; i < t->n_types; i++) {
+        const ptrdiff_t type = x->number[t->types + i];
+        if (p->rel_key) y->r[i] = key_of_type(p, t, i);
+        if (p->d_rel_key) y->dr[i] = p->d_rel_key + type * p->field_dim;
+        if (rel_bias) y->bias[i] = rel_bias[type * heads + p->head];
+    }
     return (kernel_grad_places){.n = t->n_types,
                                 .of = x->place + t->places,
-                                .r = p->rel_key ? x->r : NULL,
-                                .bias = rel_bias ? bias : NULL,
-                                .dr = p->d_rel_key ? x->dr : NULL,
-                                .d_bias = p->sums.of[HGA_TABLE_REL_BIAS] ? d_bias : NULL};
+                                .r = p->rel_key ? y->r : NULL,
+                                .bias = rel_bias ? y->bias : NULL,
+                                .dr = p->d_rel_key ? y->dr : NULL,
+                                .d_bias = p->sums.of[HGA_TABLE_REL_BIAS] ? y->d_bias : NULL};
 }
 
-/* The gradients of a tile's types are added to those of relative biases and keys. */
+/* The gradients of a tile's types are added to those of relative biases. */
 static void take_places(fast_pass *p, const tile *t, const float *d_bias)
 {
-    panel *x = p->panel;
-    hga_id dim = p->field_dim, heads = p->plan->shape.n_heads;
-    for (hga_id i = 0; i < t->n_types; i++) {
-        ptrdiff_t type = x->number[t->types + i];
-        if (p->sums.of[HGA_TABLE_REL_BIAS]) p->sums.of[HGA_TABLE_REL_BIAS][type * heads + p->head] += (double)d_bias[i];
-        if (!p->d_rel_key) continue;
-        float *to = p->d_rel_key + type * dim;
-        p->plan->kernels->blend(dim, 1, to, 1, x->dr + (ptrdiff_t)i * dim, to);
-    }
+    double *sum = p->sums.of[HGA_TABLE_REL_BIAS];
+    const hga_id heads = p->plan->shape.n_heads;
+    for (hga_id i = 0; sum && i < t->n_types; i++)
+        sum[(ptrdiff_t)p->panel->number[t->types + i] * heads + p->head] += (double)d_bias[i];
 }
 
 /* ---- dropout ---- */
@@ -304,8 +307,8 @@ static hga_status run_apart(fast_pass *p, hga_id s, tile *t)
     const hga_stage *stage = &p->program->stage[s];
     panel *x = p->panel;
     const group *g = &x->group[t->group];
-    float bias[WINDOW] = {0}, column_sum[WINDOW] = {0}, count[WINDOW] = {0}, type_bias[KERNEL_PLACES],
-          d_type_bias[KERNEL_PLACES];
+    float bias[WINDOW] = {0}, column_sum[WINDOW] = {0}, count[WINDOW] = {0};
+    typed_places typed;
     const float *k[WINDOW];
     float *dk[WINDOW];
     int by_type = p->rel_key || p->call->io->rel_bias.data, by_column = by_type && t->places < 0;
@@ -322,13 +325,13 @@ static hga_status run_apart(fast_pass *p, hga_id s, tile *t)
     if (stage->by_mass || by_column) out.bias = bias;
     if (p->sums.of[HGA_TABLE_LOG_MASS]) sum_counts(&out, column_sum, count);
     if (p->sums.of[HGA_TABLE_REL_BIAS]) out.column_sum = column_sum;
-    if (by_type && !by_column) places = bring_places(p, t, type_bias, d_type_bias), out.places = &places;
+    if (by_type && !by_column) places = bring_places(p, t, &typed), out.places = &places;
     if (x->parts.positions) positions = bring_positions(p, t, g), out.positions = &positions;
     if (x->parts.ranks) bring_biases(p, t, g, 0), out.pair_bias = x->pair_bias;
     if (p->sums.of[HGA_TABLE_EDGE_BIAS] && x->parts.ranks) out.slopes = x->slopes;
     p->plan->kernels->grad_tile(&out);
     if (by_column) take_types(p, t, with_keys, column_sum);
-    if (out.places) take_places(p, t, d_type_bias);
+    if (out.places) take_places(p, t, typed.d_bias);
     if (out.positions) take_positions(p, t, g);
     if (out.slopes) bring_biases(p, t, g, 1);
     take_masses(p, t, out.sigmoid ? count : column_sum);

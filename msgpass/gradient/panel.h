@@ -110,7 +110,7 @@ typedef struct panel {
     score_parts parts, found_with; /* of the stage at hand; and what the calls brought that found what is remembered */
     hga_id begin, end;             /* rows that are attended now, of groups that may have others */
     tile_columns near;
-    float *r, *dr; /* [KERNEL_PLACES][padded]: relative keys of a tile's types, or keys with theirs */
+    float *typed, *d_typed; /* [WINDOW][padded]: a tile's keys with their types' added, and what both are given */
     float *position, *d_position, *own, *own_turned, *d_own; /* of a tile's columns, and of its rows */
     float *pair_bias, *slopes;                               /* [WINDOW][KERNEL_TILE] */
     int32_t *pair_type;                                      /* the same */
