@@ -330,10 +330,38 @@ INLINED int can_descend_together(const route_tree *t, const rows *r, hga_id firs
                                    : descend_together(t, r, first, head, t->r->dim);
 }
 
+static inline int64_t n_weights(const route_tree *t) { return t->r->n_heads * t->n_rows * t->r->dim; }
+
+/* Of all weights, by their bits, which ascend as positive floats do. NaN is the largest: then no product is sure. */
+INLINED float largest_weight(const route_tree *t)
+{
+    const int64_t n = n_weights(t);
+    words each = {0};
+    int32_t most = 0;
+    int64_t i = 0;
+    for (; i + LANES <= n; i += LANES) {
+        const words size = (words) * (const floats *)(t->weights + i) & INT32_MAX, more = each - size;
+        each = size + (more & ~(more >> 31));
+    }
+    for (int lane = 0; lane < LANES; lane++) most = each[lane] > most ? each[lane] : most;
+    for (; i < n; i++) {
+        int32_t bits;
+        memcpy(&bits, t->weights + i, sizeof bits);
+        most = (bits & INT32_MAX) > most ? bits & INT32_MAX : most;
+    }
+    float largest;
+    memcpy(&largest, &most, sizeof largest);
+    return largest;
+}
+
+/* Are there rows enough to look at all hyperplanes before? */
+static inline int pays(const route_tree *t, hga_id n) { return n / 8 >= t->n_rows; }
+
 /* 1 when all found their leaf; else *bad is the first row, by its first head, that did not. */
-INLINED int route(const route_tree *t, const rows *r, obstacle *bad)
+INLINED int route(route_tree *t, const rows *r, obstacle *bad)
 {
     *bad = (obstacle){.row = -1};
+    if (!t->r->branching && pays(t, r->n)) t->largest = largest_weight(t);
     for (hga_id begin = 0, end; begin < r->n && bad->row < 0; begin = end) {
         end = r->n - begin < ROWS ? r->n : begin + ROWS;
         for (hga_id head = 0; head < t->r->n_heads; head++)
@@ -345,47 +373,27 @@ INLINED int route(const route_tree *t, const rows *r, obstacle *bad)
     return bad->row < 0;
 }
 
-static int route_plain(const route_tree *t, const rows *r, obstacle *bad) { return route(t, r, bad); }
+static int route_plain(route_tree *t, const rows *r, obstacle *bad) { return route(t, r, bad); }
 
 #ifdef __x86_64__
-static __attribute__((target("avx512f"))) int route_avx512(const route_tree *t, const rows *r, obstacle *bad)
+static __attribute__((target("avx512f"))) int route_avx512(route_tree *t, const rows *r, obstacle *bad)
 {
     return route(t, r, bad);
 }
-static __attribute__((target("avx2,fma"))) int route_avx2(const route_tree *t, const rows *r, obstacle *bad)
+static __attribute__((target("avx2,fma"))) int route_avx2(route_tree *t, const rows *r, obstacle *bad)
 {
     return route(t, r, bad);
 }
 #endif
 
 /* the same for the widest vectors of this machine */
-static int route_all(const route_tree *t, const rows *r, obstacle *bad)
+static int route_all(route_tree *t, const rows *r, obstacle *bad)
 {
 #ifdef __x86_64__
     if (__builtin_cpu_supports("avx512f")) return route_avx512(t, r, bad);
     if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return route_avx2(t, r, bad);
 #endif
     return route_plain(t, r, bad);
-}
-
-static int64_t n_weights(const route_tree *t) { return t->r->n_heads * t->n_rows * t->r->dim; }
-
-/* NaN is left out here and shows in the products. */
-static float largest_weight(const route_tree *t)
-{
-    const int64_t n = n_weights(t);
-    floats most = {0};
-    words magnitude = {0};
-    float largest = 0;
-    int64_t i = 0;
-    magnitude = magnitude + INT32_MAX;
-    for (; i + LANES <= n; i += LANES) {
-        const words size = (words) * (const floats *)(t->weights + i) & magnitude, more = (floats)size > most;
-        most = (floats)((size & more) | ((words)most & ~more));
-    }
-    for (int lane = 0; lane < LANES; lane++) largest = most[lane] > largest ? most[lane] : largest;
-    for (; i < n; i++) largest = fabsf(t->weights[i]) > largest ? fabsf(t->weights[i]) : largest;
-    return largest;
 }
 
 /* Many rows read the hyperplanes: where vectors of these would lie across two lines each, a copy of them does not. */
@@ -408,8 +416,7 @@ hga_status hga_route(const hga_router *r, const float *x, hga_id n, ptrdiff_t ro
     route_tree t = {r, r->weights, hga_route_rows(r->height, r->branching), INFINITY};
     float *copy = NULL;
     obstacle bad = {.row = -1};
-    if (n / 8 >= t.n_rows) st = lay_on_lines(&t, &copy);
-    if (!st && !r->branching && n / 8 >= t.n_rows) t.largest = largest_weight(&t);
+    if (pays(&t, n)) st = lay_on_lines(&t, &copy);
     if (!st && !route_all(&t, &(rows){x, n, row_stride, head_stride, leaf}, &bad))
         st = hga_fail(HGA_EINVAL, "row %d, head %d: its product with hyperplane %lld is not finite", bad.row, bad.head,
                       (long long)bad.plane);
