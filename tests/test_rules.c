@@ -2,6 +2,7 @@
 #include "testing.h"
 
 #include "graph.h"
+#include "within.h"
 
 #include <math.h>
 #include <string.h>
@@ -189,12 +190,37 @@ static void children_in_order_need_no_list(void **state)
     hga_builder_destroy(b), hga_graph_destroy(g);
 }
 
+/* Rules look at long lists by parts: a number outside is seen wherever it stands, and none where all are inside. */
+static void a_number_outside_is_seen_wherever_it_stands(void **state)
+{
+    (void)state;
+    enum { N = 200 };
+    const struct {
+        int32_t least, most, inside[2], outside[2];
+    } lists[] = {{0, 6, {0, 6}, {-1, 7}},
+                 {-1, 6, {-1, 6}, {-2, 7}},
+                 {-1, -1, {-1, -1}, {INT32_MIN, INT32_MAX}},
+                 {1, INT32_MAX, {1, INT32_MAX}, {0, INT32_MIN}}};
+    int32_t x[N];
+    for (size_t k = 0; k < sizeof lists / sizeof *lists; k++)
+        for (hga_id n = 0; n <= N; n += n < 70 ? 1 : 65) {
+            for (hga_id i = 0; i < n; i++) x[i] = lists[k].inside[i % 2];
+            assert_false(may_leave(x, n, lists[k].least, lists[k].most));
+            for (hga_id i = 0; i < 2 * n; i++) {
+                const int32_t kept = x[i / 2];
+                x[i / 2] = lists[k].outside[i % 2];
+                assert_true(may_leave(x, n, lists[k].least, lists[k].most));
+                x[i / 2] = kept;
+            }
+        }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sound_graphs_keep_all_rules),    cmocka_unit_test(rules_name_what_breaks_them),
         cmocka_unit_test(masses_and_weights_are_finite),  cmocka_unit_test(shapes_and_names_are_known),
-        cmocka_unit_test(children_in_order_need_no_list),
+        cmocka_unit_test(children_in_order_need_no_list), cmocka_unit_test(a_number_outside_is_seen_wherever_it_stands),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
