@@ -205,7 +205,7 @@ class RoutedHierarchy(ByContent):
         if self.branching is None:
             more["height"] = self.height
         own = self.n_keys is None and len(rows[0]) == len(rows[1])  # the keys are the queries' tokens
-        made: Hierarchy = make(self.variant, None, more, 0 if own else None)
+        made: Hierarchy = make(self.variant, None, more, 0 if own else None, ("query_leaf", "key_leaf"))
         made._threads, made._bind, made._strict = self._threads, self._bind, self._strict
         return made
 
@@ -280,8 +280,8 @@ def _lengths(n_tokens: Any) -> List[int]:
     return lengths
 
 
-def make(v: Variant, n_tokens: Any, given: Dict[str, Any], n_keys: Optional[int] = None) -> Any:
-    """A hierarchy of a variant: n_tokens, or a list of lengths for a ragged batch."""
+def make(v: Variant, n_tokens: Any, given: Dict[str, Any], n_keys: Optional[int] = None, fresh: Sequence[str] = ()) -> Any:
+    """A hierarchy of a variant: n_tokens, or a list of lengths for a ragged batch. Nobody else has the arrays named `fresh`."""
     for name in given:
         v.parameter(name)
     if n_tokens is not None and _is_one(n_tokens):
@@ -328,7 +328,7 @@ def make(v: Variant, n_tokens: Any, given: Dict[str, Any], n_keys: Optional[int]
     words = " ".join([v.name] + [f"{v.parameter(n).name}={_typed(x)}" for n, x in given.items() if _typed(x)])
     h = FoldedHierarchy(graph, program, words, fold) if fold > 1 else Hierarchy(graph, program, words)
     h._node_of = node_of
-    h._recipe = ("variant", v.name, n_tokens, _kept(given), n_keys)
+    h._recipe = ("variant", v.name, n_tokens, _kept(given, fresh), n_keys)
     if alpha is not None:
         h._own = {"type_scale": np.ascontiguousarray(np.asarray(unmasked(_listed(alpha), "alpha"), np.float32))}
     return h
@@ -372,9 +372,9 @@ def _typed(x: Any) -> str:
     return str(x) if isinstance(x, (int, np.integer, str)) else ""
 
 
-def _kept(given: Dict[str, Any]) -> Dict[str, Any]:
+def _kept(given: Dict[str, Any], fresh: Sequence[str] = ()) -> Dict[str, Any]:
     """Parameters as they are now, whatever becomes of the caller's arrays."""
-    return {n: x if isinstance(x, (int, str, np.generic)) else np.array(_listed(x)) for n, x in given.items()}
+    return {n: x if n in fresh or isinstance(x, (int, str, np.generic)) else np.array(_listed(x)) for n, x in given.items()}
 
 
 def _listed(x: Any) -> Any:
