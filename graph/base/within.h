@@ -7,17 +7,18 @@
 typedef uint32_t any_word __attribute__((may_alias)); /* of whatever type has 32 bits */
 
 /* 0: all n numbers of 32 bits lie in least .. most, both at least -1. Else one may not: whoever wants to know looks
-   again. Signs of differences are gathered without a branch, in parts that compilers turn into vectors. */
+   again. Signs of differences are gathered without a branch, in parts that compilers turn into vectors: where x - least
+   passes below all 32-bit numbers, most - x passes above. */
 static inline int may_leave(const void *numbers, int64_t n, int32_t least, int32_t most)
 {
     enum { MANY = 64 };
-    const uint32_t low = (uint32_t)least, high = (uint32_t)most, own = least < 0 ? 0 : UINT32_MAX;
+    const uint32_t low = (uint32_t)least, high = (uint32_t)most;
     const any_word *x = (const any_word *)numbers;
     uint32_t signs = 0;
     int64_t i = 0;
     for (; i + MANY <= n; i += MANY)
-        for (int k = 0; k < MANY; k++) signs |= (x[i + k] & own) | (x[i + k] - low) | (high - x[i + k]);
-    for (; i < n; i++) signs |= (x[i] & own) | (x[i] - low) | (high - x[i]);
+        for (int k = 0; k < MANY; k++) signs |= (x[i + k] - low) | (high - x[i + k]);
+    for (; i < n; i++) signs |= (x[i] - low) | (high - x[i]);
     return (int)(signs >> 31);
 }
 
