@@ -29,11 +29,11 @@ static const char *called(const hga_arrays *x, int64_t i, char text[CALLED])
 }
 
 /* Bytes in memory. */
-static hga_status open_memory(hga_arrays *x, const char *name, void *bytes, int64_t n)
+static hga_status open_memory(const char *name, void *bytes, int64_t n, FILE **stream)
 {
     if (n == 0) return hga_fail(HGA_EFORMAT, "%s: has no bytes", name);
-    x->stream = fmemopen(bytes, (size_t)n, "rb");
-    return x->stream ? HGA_OK : hga_fail(HGA_ENOMEM, "no memory to read %s", name);
+    *stream = fmemopen(bytes, (size_t)n, "rb");
+    return *stream ? HGA_OK : hga_fail(HGA_ENOMEM, "no memory to read %s", name);
 }
 
 /* What is no file, a pipe, is read to its end. */
@@ -44,7 +44,7 @@ static hga_status open_stream(hga_arrays *x, const char *path)
     if (found && S_ISDIR(s.st_mode)) return hga_fail(HGA_EIO, "%s: is a folder", x->path);
     if (is_input || (found && !S_ISREG(s.st_mode))) {
         hga_status st = bytes_load(x->by, path, x->path, &x->file, &x->n_file, &x->file_room);
-        return st ? st : open_memory(x, x->path, x->file, x->n_file);
+        return st ? st : open_memory(x->path, x->file, x->n_file, &x->stream);
     }
     x->stream = fopen(path, "rb");
     if (x->stream) return HGA_OK;
@@ -53,28 +53,45 @@ static hga_status open_stream(hga_arrays *x, const char *path)
 
 /* ---- .npy and .npz ---- */
 
-/* What the stream's header says of array i, and where its elements are. */
-static hga_status read_npy(hga_arrays *x, int64_t i)
+/* What the header of a stream of so many bytes says of array i, and where its elements are. */
+static hga_status read_npy(hga_arrays *x, int64_t i, FILE *stream, int64_t bytes)
 {
     char name[CALLED];
     array_entry *a = &x->array[i];
-    rewind(x->stream);
-    hga_status st = hga_npy_read_header(called(x, i, name), x->stream, &a->is.has);
-    if (!st) a->at = ftello(x->stream), a->end = stream_bytes(x->stream);
+    rewind(stream);
+    hga_status st = hga_npy_read_header(called(x, i, name), stream, &a->is.has);
+    a->at = st ? 0 : ftello(stream), a->end = st ? 0 : bytes;
     return st;
 }
 
-/* A member becomes the stream, in place of the one before. */
+/* A member whose header is known becomes the stream, in place of the one before. */
 static hga_status unpack(hga_arrays *x, int64_t i)
 {
     char name[CALLED];
     hga_status st = HGA_OK;
     close_stream(x);
-    HGA_TRY(npz_unpack(x->npz, i, &x->member, &x->n_member, &x->member_room));
-    HGA_TRY(open_memory(x, called(x, i, name), x->member, x->n_member));
-    HGA_TRY(read_npy(x, i));
+    HGA_TRY(npz_unpack(x->npz, i, INT64_MAX, &x->member, &x->n_member, &x->member_room));
+    HGA_TRY(open_memory(called(x, i, name), x->member, x->n_member, &x->stream));
     x->whole = i;
 done:
+    return st;
+}
+
+/* What a member's first bytes and the archive's directory say of it, at the cost of no more than a header. */
+static hga_status look_into(hga_arrays *x, int64_t i)
+{
+    enum { HEAD = 1 << 17 }; /* as long as a header may be, and longer */
+    char name[CALLED];
+    uint8_t *head = NULL;
+    int64_t n, room = 0;
+    FILE *stream = NULL;
+    hga_status st = HGA_OK;
+    HGA_TRY(npz_unpack(x->npz, i, HEAD, &head, &n, &room));
+    HGA_TRY(open_memory(called(x, i, name), head, n, &stream));
+    st = read_npy(x, i, stream, npz_bytes(x->npz, i));
+done:
+    if (stream) fclose(stream);
+    hga_delete(x->by, head, room, 1);
     return st;
 }
 
@@ -94,7 +111,7 @@ static hga_status open_npy(hga_arrays *x)
     hga_status st = hga_new_zero(x->by, 1, sizeof *x->array, &x->array);
     if (st) return st;
     x->n = x->room = 1, x->array->is.name = "";
-    return read_npy(x, 0);
+    return read_npy(x, 0, x->stream, stream_bytes(x->stream));
 }
 
 /* ---- any of them ---- */
@@ -106,7 +123,7 @@ static hga_status open_kind(hga_arrays *x)
     int64_t bytes = stream_bytes(x->stream);
     rewind(x->stream);
     size_t n = fread(lead, 1, sizeof lead, x->stream);
-    if (n >= 4 && memcmp(lead, "PK\3\4", 4) == 0) return open_npz(x);
+    if (n >= 4 && (memcmp(lead, "PK\3\4", 4) == 0 || memcmp(lead, "PK\5\6", 4) == 0)) return open_npz(x);
     if (n >= 6 && memcmp(lead, "\x93NUMPY", 6) == 0) return open_npy(x);
     if (n == sizeof lead && lead[8] == '{') return safetensors_open(x, bytes);
     return hga_fail(HGA_EFORMAT, "%s: is no .npy, .npz or .safetensors file", x->path);
@@ -165,26 +182,32 @@ static hga_status check_number(const hga_arrays *x, int64_t i)
     return hga_fail(HGA_EINVAL, "%s: array %lld of %lld", x->path, (long long)i, (long long)x->n);
 }
 
-/* Array i at hand, and all of its bytes, however many its shape needs. */
-static hga_status find_bytes(hga_arrays *x, int64_t i)
+/* An array has as many bytes as its shape needs. */
+static hga_status check_bytes(const hga_arrays *x, int64_t i)
 {
     char name[CALLED];
-    hga_status st = check_number(x, i);
-    if (!st && x->npz && x->whole != i) st = unpack(x, i);
-    if (st || !x->array[i].is.has.kind) return st;
     const array_entry *a = &x->array[i];
     const int64_t bytes = a->end - a->at, needs = a->is.has.count * a->is.has.size;
-    if (bytes < needs || (bytes > needs && a->is.type))
-        return hga_fail(HGA_EFORMAT, "%s: has %lld bytes of elements where its shape needs %lld", called(x, i, name),
-                        (long long)bytes, (long long)needs);
-    if (bytes == needs) return HGA_OK;
-    return hga_fail(HGA_EFORMAT, "%s: goes on after its %lld bytes of elements", called(x, i, name), (long long)needs);
+    if (!a->is.has.kind || bytes == needs) return HGA_OK;
+    if (bytes > needs && !a->is.type)
+        return hga_fail(HGA_EFORMAT, "%s: goes on after its %lld bytes of elements", called(x, i, name),
+                        (long long)needs);
+    return hga_fail(HGA_EFORMAT, "%s: has %lld bytes of elements where its shape needs %lld", called(x, i, name),
+                    (long long)bytes, (long long)needs);
+}
+
+/* What array i is, by its header, which every .npy has some bytes of. */
+static hga_status find_array(hga_arrays *x, int64_t i)
+{
+    hga_status st = check_number(x, i);
+    if (!st && x->npz && !x->array[i].end) st = look_into(x, i);
+    return st ? st : check_bytes(x, i);
 }
 
 hga_status hga_arrays_look(hga_arrays *x, int64_t i, hga_array *out)
 {
     *out = (hga_array){0};
-    hga_status st = find_bytes(x, i);
+    hga_status st = find_array(x, i);
     if (!st) *out = x->array[i].is;
     return st;
 }
@@ -279,14 +302,15 @@ static hga_status read_array(hga_arrays *x, int64_t i, int64_t first, int64_t n,
                              int is_whole)
 {
     char name[CALLED];
-    hga_status st = find_bytes(x, i);
+    hga_status st = find_array(x, i);
     if (!st) st = check_kind(called(x, i, name), &x->array[i], is_whole);
     if (st || n == 0) return st;
     const hga_npy *h = &x->array[i].is.has;
     if (first < 0 || n < 0 || first > h->count - n || (h->fortran && n < h->count))
         return hga_fail(HGA_EINVAL, "%s: elements %lld to %lld of %lld%s", name, (long long)first, (long long)first + n,
                         (long long)h->count, h->fortran ? " in Fortran's order" : "");
-    return read_elements(x, name, &x->array[i], first, n, real, whole);
+    if (x->npz && x->whole != i) st = unpack(x, i);
+    return st ? st : read_elements(x, name, &x->array[i], first, n, real, whole);
 }
 
 hga_status hga_arrays_real(hga_arrays *x, int64_t i, int64_t first, int64_t n, float *out)

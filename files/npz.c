@@ -127,43 +127,56 @@ typedef struct unpacking {
     npz *z;
     const char *name;
     zip_file_t *file;
-    int64_t size; /* as the archive says */
     uint8_t *bytes;
     int64_t n, room;
 } unpacking;
 
-/* To its end, where libzip compares the checksum. Room grows with what arrives, so that an archive that lies about the
-   size costs nothing. */
-static hga_status unpack(unpacking *u)
+/* To `most` bytes, or to its end, where libzip compares the checksum. Room grows with what arrives, so that an archive
+   that lies about the size costs nothing. */
+static hga_status unpack(unpacking *u, int64_t most)
 {
     hga_status st = HGA_OK;
     zip_int64_t got = 1;
-    for (; got > 0; u->n += got) {
+    for (; got > 0 && u->n < most; u->n += got) {
         HGA_TRY(hga_grow(u->z->by, &u->bytes, &u->room, u->n, u->n + 65536, 1));
+        const int64_t room = u->room < most ? u->room : most;
         errno = 0;
-        got = zip_fread(u->file, u->bytes + u->n, (zip_uint64_t)(u->room - u->n));
+        got = zip_fread(u->file, u->bytes + u->n, (zip_uint64_t)(room - u->n));
         if (got < 0) return zip_wrong(u->z, zip_error_code_zip(zip_file_get_error(u->file)), u->name, BROKEN);
     }
-    if (u->n != u->size)
-        st = hga_fail(HGA_EFORMAT, "%s: %s: " BROKEN ": %lld of %lld bytes are there", u->z->path, u->name,
-                      (long long)u->n, (long long)u->size);
 done:
     return st;
 }
 
-hga_status npz_unpack(npz *z, int64_t i, uint8_t **bytes, int64_t *n, int64_t *room)
+/* As many bytes as the archive says must be there, and no more: one more is asked for. */
+static hga_status unpack_known(unpacking *u, int64_t most, int64_t size)
+{
+    const int64_t want = size < most ? size : most;
+    hga_status st = unpack(u, size < most ? size + 1 : most);
+    if (st || u->n == want) return st;
+    return hga_fail(HGA_EFORMAT, "%s: %s: " BROKEN ": %s%lld of %lld bytes are there", u->z->path, u->name,
+                    u->n > size ? "over " : "", (long long)(u->n > size ? size : u->n), (long long)size);
+}
+
+int64_t npz_bytes(const npz *z, int64_t i)
 {
     zip_stat_t about;
+    const int known = zip_stat_index(z->zip, (zip_uint64_t)i, 0, &about) == 0;
+    memory_is_written(&about, sizeof about);
+    return known && about.valid & ZIP_STAT_SIZE && about.size < INT64_MAX / 2 ? (int64_t)about.size : -1;
+}
+
+hga_status npz_unpack(npz *z, int64_t i, int64_t most, uint8_t **bytes, int64_t *n, int64_t *room)
+{
     unpacking u = {.z = z, .name = npz_name(z, i)};
     *bytes = NULL, *n = *room = 0;
     if (!u.name) return hga_fail(HGA_EINVAL, "%s: array %lld of %lld", z->path, (long long)i, (long long)z->n);
+    const int64_t size = npz_bytes(z, i);
+    if (size < 0) return hga_fail(HGA_EFORMAT, "%s: %s: the archive does not say how long it is", z->path, u.name);
     errno = 0;
-    int known = zip_stat_index(z->zip, (zip_uint64_t)i, 0, &about) == 0;
-    memory_is_written(&about, sizeof about);
-    if (known && about.valid & ZIP_STAT_SIZE && about.size < INT64_MAX / 2)
-        u.size = (int64_t)about.size, u.file = zip_fopen_index(z->zip, (zip_uint64_t)i, 0);
+    u.file = zip_fopen_index(z->zip, (zip_uint64_t)i, 0);
     if (!u.file) return archive_wrong(z);
-    hga_status st = unpack(&u);
+    hga_status st = unpack_known(&u, most, size);
     zip_fclose(u.file);
     if (st)
         hga_delete(z->by, u.bytes, u.room, 1);

@@ -15,9 +15,11 @@ void npz_close(npz *z);
 int64_t npz_count(const npz *z);
 /* Tell the name of an array, without ".npy", which lives as long as the archive is open; NULL: there is no array i. */
 const char *npz_name(const npz *z, int64_t i);
-/* Unpack array i, which is a .npy file. Its bytes are yours, *n of them in *room bytes that hga_delete takes with the
-   archive's allocator. HGA_EFORMAT for an array that ends too early
-   or has a wrong checksum. */
-hga_status npz_unpack(npz *z, int64_t i, uint8_t **bytes, int64_t *n, int64_t *room);
+/* Tell how many bytes array i has, as the archive says; -1 where it does not. */
+int64_t npz_bytes(const npz *z, int64_t i);
+/* Unpack array i, which is a .npy file, or its first `most` bytes. They are yours, *n of them in *room bytes that
+   hga_delete takes with the archive's allocator. HGA_EFORMAT for an array that has fewer or more bytes than the archive
+   says; for a wrong checksum only where it is read to its end. */
+hga_status npz_unpack(npz *z, int64_t i, int64_t most, uint8_t **bytes, int64_t *n, int64_t *room);
 
 #endif

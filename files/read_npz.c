@@ -33,7 +33,7 @@ static hga_status open_member(matrix *m, int which, int is_needed)
     while (i < n && strcmp(npz_name(m->archive, i), member_names[which]) != 0) i++;
     if (i == n)
         return is_needed ? hga_fail(HGA_EFORMAT, "%s is missing; is it a sparse matrix of scipy's?", to->name) : HGA_OK;
-    hga_status st = npz_unpack(m->archive, i, &to->bytes, &to->n, &to->room);
+    hga_status st = npz_unpack(m->archive, i, INT64_MAX, &to->bytes, &to->n, &to->room);
     return st ? st : numpy_open(to->name, to->bytes, to->n, 3, &to->array);
 }
 

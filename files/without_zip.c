@@ -15,9 +15,11 @@ int64_t npz_count(const npz *z) { return (void)z, 0; }
 
 const char *npz_name(const npz *z, int64_t i) { return (void)z, (void)i, NULL; }
 
-hga_status npz_unpack(npz *z, int64_t i, uint8_t **bytes, int64_t *n, int64_t *room)
+int64_t npz_bytes(const npz *z, int64_t i) { return (void)z, (void)i, -1; }
+
+hga_status npz_unpack(npz *z, int64_t i, int64_t most, uint8_t **bytes, int64_t *n, int64_t *room)
 {
-    (void)z, (void)i;
+    (void)z, (void)i, (void)most;
     *bytes = NULL, *n = *room = 0;
     return hga_fail(HGA_EUNSUPPORTED, "no archive is open");
 }

@@ -98,6 +98,25 @@ b = bytearray(open("tensors.npz", "rb").read())
 at = b.find(b"PK\1\2")
 b[at + 16] ^= 1
 open("checksum.npz", "wb").write(b)
+# 4 GB of zeros in 4 MB: a deflate stream of the same piece again and again, each with its own state. vast.npz is as large as its shape says,
+# small.npz and over.npz have four numbers, of which the archive says so in the one, and 4 GB in the other.
+import zlib
+def deflate(head, pieces):
+    piece, packer = bytes(1 << 22), zlib.compressobj(9, zlib.DEFLATED, -15)
+    start = packer.compress(head) + packer.flush(zlib.Z_FULL_FLUSH)
+    again = packer.compress(piece) + packer.flush(zlib.Z_FULL_FLUSH)
+    return start + again * pieces + packer.flush()
+def bomb(path, shape, pieces, size):
+    f = io.BytesIO()
+    np.lib.format.write_array_header_1_0(f, {"descr": "<f4", "fortran_order": False, "shape": shape})
+    packed, lead = deflate(f.getvalue(), pieces), f.tell()
+    about = struct.pack("<HHHHHIIIHH", 20, 0, 8, 0, 0, 0, len(packed), lead + size, 5, 0)
+    local = b"PK\3\4" + about + b"a.npy" + packed
+    central = b"PK\1\2" + struct.pack("<H", 20) + about + struct.pack("<HHHII", 0, 0, 0, 0, 0) + b"a.npy"
+    open(path, "wb").write(local + central + b"PK\5\6" + struct.pack("<HHHHIIH", 0, 0, 1, 1, len(central), len(local), 0))
+bomb("vast.npz", (1023, 1024, 1024), 1023, 1023 << 22)
+bomb("over.npz", (2, 1, 2), 1023, 1023 << 22)
+bomb("small.npz", (2, 1, 2), 1023, 16)
 END
 /usr/bin/python3 make.py || exit 1
 attend() { within attend dense --query "$1" --key "$1" --value "$1" --out o.npy --quiet; }
@@ -107,6 +126,10 @@ fact with_and_without_its_suffix_it_is_one_name refused 3 "alike.npz: two arrays
 fact a_size_that_lies_costs_nothing refused_by_all lies.npz "of 4294967280 bytes are there"
 fact nor_does_that_of_a_tensor refused 3 "lying.npz: a: ends inside an array" attend lying.npz:a
 fact a_wrong_checksum_is_seen refused 3 "its checksum is wrong" attend checksum.npz:a
+listed() { (ulimit -v 200000 && exec "$hga" tensor "$1"); }
+fact a_list_takes_the_memory_of_a_header equal "$(listed vast.npz | tail -n +2 | tr -s ' ')" "a float32 (1023, 1024, 1024)"
+fact as_does_a_size_that_its_shape_denies refused 3 "over.npz:a: goes on after its 16 bytes" listed over.npz
+fact an_array_ends_where_the_archive_says_so refused 3 "small.npz: a: ends inside an array, or its checksum is wrong: over 144 of 144 bytes" attend small.npz:a
 fact and_good_ones_are_read within check graph.npz >/dev/null
 fact as_tensors_too attend tensors.npz:b
 

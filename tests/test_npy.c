@@ -118,11 +118,17 @@ static void arrays_of_an_archive_are_read(void **state)
         assert_true(data < count);
         assert_null(npz_name(archive, count));
         assert_null(npz_name(archive, -1));
-        assert_ok(npz_unpack(archive, data, &bytes, &n, &room));
+        assert_ok(npz_unpack(archive, data, INT64_MAX, &bytes, &n, &room));
         assert_true(n >= 8 && room >= n);
+        assert_int_equal(n, npz_bytes(archive, data));
         assert_memory_equal("\x93NUMPY", bytes, 6);
         hga_delete(NULL, bytes, room, 1);
-        assert_status(HGA_EINVAL, npz_unpack(archive, count, &bytes, &n, &room));
+        assert_ok(npz_unpack(archive, data, 6, &bytes, &n, &room));
+        assert_int_equal(6, n);
+        assert_memory_equal("\x93NUMPY", bytes, 6);
+        hga_delete(NULL, bytes, room, 1);
+        assert_int_equal(-1, npz_bytes(archive, count));
+        assert_status(HGA_EINVAL, npz_unpack(archive, count, INT64_MAX, &bytes, &n, &room));
         assert_null(bytes);
         npz_close(archive);
     }

@@ -44,6 +44,7 @@ def moved(by, first):
     return {name: dict(t, data_offsets=[x + (by if x >= first else 0) for x in t["data_offsets"]]) if "dtype" in t else t for name, t in header.items()}
 beside = dict(header, f={"dtype": "F8_E4M3", "shape": [4, 5], "data_offsets": [len(body), len(body) + 20]}, s={"dtype": "F4", "shape": [8], "data_offsets": [len(body) + 20, len(body) + 24]})
 put("fp8.safetensors", beside, body + bytes(24))
+np.savez("empty.npz")
 np.savez("beside.npz", a=half, u=np.zeros(3, "u1"), b=np.zeros((2, 2), bool), t=np.array("word"))
 put("overlap.safetensors", dict(moved(-36, 10000), h=dict(header["h"], data_offsets=[1500, 2268])), body)
 put("hole.safetensors", dict(moved(4, 1537), h=dict(header["h"], data_offsets=[1540, 2308])), body[:1536] + bytes(4) + body[1536:])
@@ -120,6 +121,7 @@ fact a_tensor_beside_fp8_is_read gives_as fp8.safetensors:x.q single.npy
 fact and_one_of_bfloat16 gives_as fp8.safetensors:w bfloat_as_single.npy
 fact fp8_is_listed equal "$("$hga" tensor fp8.safetensors | tail -n +5 | tr -s ' ')" "$(printf 'n int64 (24,)\nf F8_E4M3 (4, 5)\ns F4 (8,)')"
 fact fp8_is_not_read refused 3 "fp8.safetensors:f: has the type F8_E4M3, which is none of" run fp8.safetensors:f new.npy
+fact an_archive_without_arrays_is_one equal "$("$hga" tensor empty.npz --json | tr -d ' \n')" '{"tensors":[]}'
 fact other_arrays_are_listed_too equal "$("$hga" tensor beside.npz | tail -n +2 | tr -s ' ')" \
     "$(printf 'a float16 (24, 2, 8)\nu uint8 (3,)\nb bool (2, 2)\nt text ()')"
 fact and_not_read refused 3 "its type is not" run beside.npz:u new.npy

@@ -29,16 +29,16 @@ HGA_API void hga_arrays_close(hga_arrays *x);
 HGA_API int64_t hga_arrays_count(const hga_arrays *x);
 /* Find the array of that name, -1 without. */
 HGA_API int64_t hga_arrays_find(const hga_arrays *x, const char *name);
-/* Tell what array i is, if all of its bytes are there; of a .npz it is unpacked. HGA_EINVAL: there is no array i;
-   HGA_EFORMAT: it has more or fewer bytes than its shape says. */
+/* Tell what array i is, by its header and its size alone: whether a .npz is broken behind that is told when elements
+   are read. HGA_EINVAL: there is no array i; HGA_EFORMAT: it has more or fewer bytes than its shape says. */
 HGA_API hga_status hga_arrays_look(hga_arrays *x, int64_t i, hga_array *out);
 /* Tell what a .safetensors says of itself by a word (its __metadata__), as long as it is open; NULL without. */
 HGA_API const char *hga_arrays_about(const hga_arrays *x, const char *word);
 
 /* Read elements [first, first + n) of array i, counted in C's order, as float32: of kind f or V. n 0 reads none, and
-   tells whether they can be read. HGA_EFORMAT names what is wrong: another kind, more or fewer bytes than the shape
-   says, a number that is finite and float32 has none for. HGA_EINVAL for a part of an array in Fortran's order, which
-   is read whole. */
+   tells whether type and size are right. HGA_EFORMAT names what is wrong: another kind, more or fewer bytes than the
+   shape says, a broken archive, a number that is finite and float32 has none for. HGA_EINVAL for a part of an array in
+   Fortran's order, which is read whole. */
 HGA_API hga_status hga_arrays_real(hga_arrays *x, int64_t i, int64_t first, int64_t n, float *out);
 /* Read all of array i likewise, to memory that stays until the file is closed; a second time it is there. */
 HGA_API hga_status hga_arrays_floats(hga_arrays *x, int64_t i, const float **out);
