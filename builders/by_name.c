@@ -233,16 +233,29 @@ static hga_status fail_unknown(const char *name)
     return hga_fail(HGA_EINVAL, "no variant '%s'; there are:%s", name, known);
 }
 
+/* Blanks may stand around the words, a colon only between two of them. */
+static hga_status check_ends(const char *text)
+{
+    const size_t before = strspn(text, " \t\n");
+    size_t end = strlen(text);
+    while (end > before && strchr(" \t\n", text[end - 1])) end--;
+    if (text[before] == ':') return hga_fail(HGA_EINVAL, "a variant in words begins with its name, not with a colon");
+    if (end > before && text[end - 1] == ':')
+        return hga_fail(HGA_EINVAL, "a variant in words ends with a colon, and no setting comes after it");
+    return HGA_OK;
+}
+
 /* The variant's name, then its parameters. */
 static hga_status read_words(variant_reading *r, char *text)
 {
     static const char between[] = " \t\n:";
+    hga_status st = check_ends(text);
+    if (st) return st;
     char *rest = NULL, *word = strtok_r(text, between, &rest);
     if (!word) return fail_unknown("");
     r->variant = hga_variant_named(word);
     if (!r->variant) return fail_unknown(word);
     hga_variant_defaults(r->variant, r->parameters);
-    hga_status st = HGA_OK;
     while (!st && (word = strtok_r(NULL, between, &rest))) st = read_parameter(r, word);
     return st ? st : set_lists(r);
 }

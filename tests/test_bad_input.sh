@@ -107,6 +107,8 @@ done <<'END'
 2|parameters of a VARIANT are -p NAME=VALUE or -p NAME=@FILE|build window --tokens 5 --left=2 -o O/x.npy
 3|I/no_parents.npy|explain I/no_parents.npy
 2|window: left is given twice|explain window:left=3:left=5 --tokens 8
+2|no variant ''|explain :window:left=3 --tokens 8
+2|left: '3:' is not a whole number|explain window:left=3: --tokens 8
 2|window: left is given twice|build window -p left=3 -p left=3 --tokens 8 -o O/x.npy
 2|window: left is given twice|inspect window:left=3 -p left=5 --tokens 8
 2|window: tokens is given twice|build window --tokens 5 -p tokens=5 -o O/x.npy

@@ -177,6 +177,26 @@ static void a_parameter_is_given_once(void **state)
     }
 }
 
+static void a_colon_stands_between_words_alone(void **state)
+{
+    static const char *const wrong[] = {":window", " :window:left=3", ":", "window:", "window left=3: \n", "window::"};
+    static const char *const right[] = {" window left=3", "window::left=3", "window \t left=3\n"};
+    (void)state;
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        hga_graph *g;
+        hga_program p;
+        assert_status(HGA_EINVAL, hga_build(wrong[i], 20, &g, &p));
+        assert_non_null(strstr(hga_error_detail(), i < 3 ? "begins with its name" : "ends with a colon"));
+        assert_null(g);
+    }
+    for (size_t i = 0; i < sizeof right / sizeof *right; i++) {
+        hga_graph *g;
+        hga_program p;
+        assert_ok(hga_build(right[i], 20, &g, &p));
+        hga_graph_destroy(g);
+    }
+}
+
 /* "tree parent=4,5,4,5,6,6,-1" */
 static void arrays_of_a_caller_are_borrowed_by_name(void **state)
 {
@@ -378,6 +398,7 @@ int main(void)
         cmocka_unit_test(offsets_stay_inside_and_words_are_there),
         cmocka_unit_test(words_build_what_the_structure_builds),
         cmocka_unit_test(a_parameter_is_given_once),
+        cmocka_unit_test(a_colon_stands_between_words_alone),
         cmocka_unit_test(arrays_of_a_caller_are_borrowed_by_name),
         cmocka_unit_test(formulas_count_what_graphs_have),
         cmocka_unit_test(routed_counts_k_blocks_a_row),

@@ -115,7 +115,7 @@ HGA_API hga_status hga_variant_set_array(const hga_variant *v, void *parameters,
 /* Make the graph and the program of a published hierarchy, named with its settings in words, "hsa branching=2,4,8
    causal=1" or "hsa:branching=2,4,8:causal=1", over n_tokens (0: `tokens=` is among the words). Lists hold at most 256
    numbers in all. *g is then yours (hga_graph_destroy). HGA_EINVAL names the word that is wrong, or a parameter that is
-   given twice. */
+   given twice; so are words that begin or end with a colon. */
 HGA_API hga_status hga_build(const char *words, hga_id n_tokens, hga_graph **g, hga_program *program);
 
 #ifdef __cplusplus

@@ -7,7 +7,7 @@ import re
 from typing import Any, Dict, List, Optional, Tuple
 
 from ._arguments import meant
-from ._core import encoded, ffi, lib, refuse_type
+from ._core import encoded, ffi, lib, refuse, refuse_type
 
 KINDS = {"flag": 0, "whole": 1, "word": 2, "real": 3, "ids": 4, "floats": 5}
 
@@ -75,12 +75,17 @@ class Variant:
         return variant_named, (self.name,)
 
 
-_BETWEEN = " \t\n:"  # as the library has it
+_BLANKS = " \t\n"  # as the library has them
 
 
 def cut(words: str) -> List[str]:
     """A variant and its settings: "htransformer:block=16", "htransformer block=16"."""
-    return re.split(f"[{_BETWEEN}]+", words.strip(_BETWEEN))
+    bare = words.strip(_BLANKS)
+    if bare.startswith(":"):
+        raise refuse("a variant in words begins with its name, not with a colon")
+    if bare.endswith(":"):
+        raise refuse("a variant in words ends with a colon, and no setting comes after it")
+    return re.split(f"[{_BLANKS}:]+", bare)
 
 
 def variant_named(name: str) -> Optional[Variant]:

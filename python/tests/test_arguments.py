@@ -361,6 +361,15 @@ class Kinds(unittest.TestCase):
             with self.assertRaisesRegex(hga.Error, "window:left=3:left=5: left is given twice"):
                 ht.Attention("window:left=3:left=5", 8, 2)
 
+    def test_a_colon_stands_between_words_alone(self):
+        from hga._spec import Spec
+
+        lead, trail = "begins with its name, not with a colon", "ends with a colon"
+        for words, said in (":window", lead), (" :routed:block=2", lead), (":", lead), ("window:left=3:", trail), ("routed: ", trail):
+            for read in Spec, lambda words: hga.build(words, 20):
+                with self.subTest(words), self.assertRaisesRegex(hga.Error, said):
+                    read(words)
+
     def test_words_are_read_as_the_library_reads_them(self):
         from hga._spec import Spec
 
