@@ -186,6 +186,44 @@ static void options_without_meaning_are_refused_by_name(void **state)
     problem_clear(&p);
 }
 
+/* In the words of the first append. */
+static void tables_that_appends_may_not_bring_are_told_before_there_are_tokens(void **state)
+{
+    static const float sink[] = {0.5f, 1, 2, -1}, slopes[] = {0.5f, -1, 0, 0.125f}, additive[4 * 12] = {1};
+    static const struct {
+        const char *variant;
+        int is_sigmoid;
+        brought brings;
+    } bad[] = {{"window_causal", 1, {.sink = sink}},
+               {"window_causal", 0, {.slopes = slopes}},
+               {"window_causal", 0, {.normaliser_bias = 2}},
+               {"window_causal", 0, {.softcap = -1}},
+               {"hsa_frontier", 0, {.additive = additive}}};
+    (void)state;
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        problem p;
+        session s;
+        hga_cache *c;
+        fed f;
+        char said[400];
+        variant_build(variant_named(bad[i].variant), 60, 5, &narrow, &p);
+        if (bad[i].is_sigmoid) assert_ok(hga_program_normalise(&p.program, HGA_NORMALISER_SIGMOID, 0));
+        session_open(&s, &p, &(hga_decode_options){.plan = {.threads = 1}}, 0);
+        assert_ok(hga_cache_create(s.pages, &c));
+        feed(&s, c, 2, &f);
+        assert_ok(hga_decoder_check_tables(s.decoder, &f.append.io));
+        bring_to(&f.append.io, &bad[i].brings);
+        hga_status st = hga_decoder_append(s.decoder, s.workspace, &f.append, 1);
+        snprintf(said, sizeof said, "%s", hga_error_detail());
+        assert_int_not_equal(st, HGA_OK);
+        assert_status(st, hga_decoder_check_tables(s.decoder, &f.append.io));
+        assert_string_equal(said, hga_error_detail());
+        starve(&f);
+        hga_cache_destroy(c);
+        session_close(&s), problem_clear(&p);
+    }
+}
+
 static void cuts_beyond_the_rollback_are_refused(void **state)
 {
     (void)state;
@@ -219,6 +257,7 @@ int main(void)
         cmocka_unit_test(one_bad_append_spoils_none),
         cmocka_unit_test(what_sees_a_later_token_is_refused_and_named),
         cmocka_unit_test(options_without_meaning_are_refused_by_name),
+        cmocka_unit_test(tables_that_appends_may_not_bring_are_told_before_there_are_tokens),
         cmocka_unit_test(cuts_beyond_the_rollback_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

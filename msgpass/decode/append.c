@@ -1,6 +1,7 @@
 /* append.c: tokens for any number of caches, all or nothing: everything that may fail comes before anything that a
    cache shows. */
 #include "call.h"
+#include "call_check.h"
 #include "decode.h"
 #include "program.h"
 
@@ -20,12 +21,32 @@ static hga_status check_tensor(const hga_decoder *d, hga_id from, hga_id n_token
     return HGA_OK;
 }
 
+static hga_status check_meaning(const hga_io *io)
+{
+    const char *refused = io->tape ? "a tape" : io->rows ? "rows" : call_of_edges(io);
+    return refused ? hga_fail(HGA_EUNSUPPORTED, "decoding: an append has no meaning for %s", refused) : HGA_OK;
+}
+
+/* In the order in which an append comes upon them. */
+hga_status hga_decoder_check_tables(const hga_decoder *d, const hga_io *io)
+{
+    hga_status st = HGA_OK;
+    if (!d || !io) return hga_fail(HGA_EINVAL, "no %s", !d ? "decoder" : "io");
+    HGA_TRY(check_meaning(io));
+    HGA_TRY(choose_check_io(d, io));
+    HGA_TRY(hga_check_reserved("hga_io", io->reserved, sizeof io->reserved));
+    HGA_TRY(call_check_tables(&d->plan->program, &d->plan->shape, d->plan->nodes.n, io));
+    HGA_TRY(plan_check_call(d->plan, io));
+    st = plan_bring(d->plan, io);
+done:
+    return st;
+}
+
 /* What n_tokens from token `from` on bring: rows of queries, keys and values, and what may come with them. */
 hga_status append_check_io(const hga_decoder *d, hga_id from, hga_id n_tokens, const hga_io *io)
 {
-    hga_status st = HGA_OK;
-    const char *refused = io->tape ? "a tape" : io->rows ? "rows" : call_of_edges(io);
-    if (refused) return hga_fail(HGA_EUNSUPPORTED, "decoding: an append has no meaning for %s", refused);
+    hga_status st = check_meaning(io);
+    if (st) return st;
     if (io->lse.data && !d->plan->program.has_lse)
         return hga_fail(HGA_EUNSUPPORTED, "this program's output has no log-sum-exp");
     HGA_TRY(check_tensor(d, from, n_tokens, HGA_IO_QUERY, &io->query, "query"));

@@ -227,9 +227,10 @@ class Decoder:
         o.same_bits, o.page_type = int(flag(same, "same")), one_of(page_type, "page_type", TYPES)
         if h._choosing is not None:
             o.selection, o.prefill = h._choosing
+        most_bytes = whole(max_bytes, "max_bytes", beyond=2**63)
         decoder, pages = ffi.new("hga_decoder **"), ffi.new("hga_pages **")
         check(lib.hga_decoder_create(h.graph._g, h._program, shape, o, decoder))
-        status = lib.hga_pages_create(decoder[0], whole(max_bytes, "max_bytes", beyond=2**63), pages)
+        status = lib.hga_decoder_check_tables(decoder[0], self._io) or lib.hga_pages_create(decoder[0], most_bytes, pages)
         if status:
             lib.hga_decoder_destroy(decoder[0])
         check(status)

@@ -607,6 +607,12 @@ class Refusals(unittest.TestCase):
             with self.subTest(words):
                 self.refused(words, decoder, h, **more)
 
+    def test_tables_that_the_program_cannot_have_are_refused_when_it_is_made(self):
+        slopes, sink = np.full(4, 0.5, np.float32), np.ones(4, np.float32)
+        self.refused("sink: the program's output has no log-sum-exp", decoder, CAUSAL["window"], sink=sink, normaliser="sigmoid")
+        self.refused("slopes of head 0 is -0.5", decoder, CAUSAL["window"], slopes=-slopes)
+        self.refused("additive: the program's scores are products", decoder, CAUSAL["window"], additive=np.ones((4, 12), np.float32))
+
     def test_wrong_rows_are_named(self):
         h = CAUSAL["dense"]
         d, (q, k, v) = decoder(h), tensors(h)

@@ -121,6 +121,9 @@ typedef struct hga_append {
     hga_io io;
 } hga_append;
 
+/* Tell before there are tokens whether appends may bring these tables: HGA_OK, or what they would answer. Rows of `io`
+   are not looked at. */
+HGA_API hga_status hga_decoder_check_tables(const hga_decoder *d, const hga_io *io);
 /* Append to n caches, of one or several pools of the decoder, to each its own number of tokens. All or nothing: on
    failure (HGA_ENOMEM: a pool's limit, too) every cache is as it was, and outputs are undefined. A prompt is an append
    like any other. */
