@@ -225,14 +225,22 @@ static hga_status put_xml_edges(const hga_csr *rows, void *context)
     return check_writer(w);
 }
 
+/* The first character of a name in UTF-8 that no reader takes, 0: it has none. */
+static int character_of_no_xml(const char *name, const char *besides)
+{
+    for (const unsigned char *c = (const unsigned char *)name; *c; c++) {
+        if (*c < ' ' && !strchr(besides, *c)) return *c;
+        if (c[0] == 0xEF && c[1] == 0xBF && c[2] >= 0xBE) return 0xFF40 + c[2]; /* U+FFFE, U+FFFF */
+    }
+    return 0;
+}
+
 /* A name that libxml2 would complain of on stderr, or write as what no reader takes. */
 static hga_status check_name(const char *name)
 {
-    hga_status st = HGA_OK;
     if (!is_utf8(name, (int64_t)strlen(name))) return hga_fail(HGA_EINVAL, "a relation's name, %s, is not UTF-8", name);
-    for (const char *c = name; !st && *c; c++)
-        if ((unsigned char)*c < ' ') st = hga_fail(HGA_EINVAL, "relation %s: XML has no character %d", name, *c);
-    return st;
+    const int wrong = character_of_no_xml(name, "");
+    return wrong ? hga_fail(HGA_EINVAL, "relation %s: XML has no character %d", name, wrong) : HGA_OK;
 }
 
 /* The names of nodes, which no reader takes with such characters either. */
@@ -241,9 +249,8 @@ static hga_status check_names(xml *w, const hga_graph *g)
     for (hga_id v = 0; v < hga_graph_nodes(g).n; v++) {
         const char *name = hga_graph_name(g, v);
         w->named |= name != NULL;
-        for (; name && *name; name++)
-            if ((unsigned char)*name < ' ' && *name != '\t' && *name != '\n')
-                return hga_fail(HGA_EINVAL, "the name of node %d: XML has no character %d", v, *name);
+        const int wrong = name ? character_of_no_xml(name, "\t\n") : 0;
+        if (wrong) return hga_fail(HGA_EINVAL, "the name of node %d: XML has no character %d", v, wrong);
     }
     return HGA_OK;
 }

@@ -156,6 +156,8 @@ starved() {
     echo "$n allocations"
     [ $n -gt 20 ] && [ $n -lt 3000 ] && [ -e status.$n ] && cmp stdout.$n good
 }
+painted() { (ulimit -v 150000 && exec "$hga" export dense --tokens 40 --width 8192 -o wide.png); } # which takes 240 MB
+fact a_picture_without_memory_is_told_in_a_line refused 4 "wide.png: cairo: out of memory" painted
 printf '<graphml><key id="w" for="edge" attr.name="weight"/><graph edgedefault="directed"><node id="a"/><node id="b"/><edge source="a" target="b" directed="false"><data key="w">2</data></edge></graph></graphml>' >graph.graphml
 printf '{"format": "hga-graph", "schema": 1, "levels": [2], "relations": [{"name": "near", "blocks": [{%s}]}]}' "$one_pair" >graph.json
 /usr/bin/python3 - <<'END'

@@ -68,12 +68,18 @@ import json
 g = json.load(open("dense40.json"))
 g["words"] = ["word%d" % i for i in range(39)] + ["<last> & w\u00f6rd"]
 json.dump(g, open("words.json", "w"))
+g["words"][:2] = ["a\ufffeb", "\uffff"]
+json.dump(g, open("odd.json", "w"))
 g["words"].pop()
 json.dump(g, open("short.json", "w"))
 END
 $hga export words.json -o words.svg && $hga export words.json -o words.png || exit 1
 fact words_name_the_tokens grep -q '>word0<' words.svg
 fact words_are_escaped grep -q '&lt;last&gt; &amp; w' words.svg
+$hga export odd.json -o odd.svg || exit 1
+fact what_xml_has_no_character_for_is_replaced grep -q $'>a\xef\xbf\xbdb<' odd.svg
+fact and_painted $hga export odd.json -o odd.png
+for format in graphml gexf; do fact "a_${format}_has_none_either" refused 2 "the name of node 0: XML has no character 65534" $hga export odd.json -o odd.$format; done
 fact a_picture_has_a_title_and_axes grep -q 'key token' dense.svg
 
 # words of a text

@@ -16,8 +16,9 @@ static void put_characters(FILE *file, const char *text, int (*escape)(FILE *, u
     const unsigned char *c = (const unsigned char *)text;
     while (*c) {
         size_t n = utf8_bytes((const char *)c);
-        if (n == 0)
-            fputs("\xEF\xBF\xBD", file), c++;
+        const int unfit = n == 3 && c[0] == 0xEF && c[1] == 0xBF && c[2] >= 0xBE; /* U+FFFE and U+FFFF: XML has none */
+        if (n == 0 || unfit)
+            fputs("\xEF\xBF\xBD", file), c += n ? n : 1;
         else if (!escape(file, *c))
             fwrite(c, 1, n, file), c += n;
         else

@@ -50,9 +50,11 @@ int png_write(const drawing *d, const char *path)
     cairo_surface_t *image = cairo_image_surface_create(CAIRO_FORMAT_RGB24, d->width, d->height);
     outfile out = {0};
     int status = CLI_GOOD;
+    cairo_status_t st = cairo_surface_status(image); /* librsvg would say it in its own words, too */
+    if (st) TRY(complain(CLI_OUTSIDE, "%s: cairo: %s", path, cairo_status_to_string(st)));
     TRY(paint_image(d, path, image));
     TRY(outfile_open(path, &out));
-    cairo_status_t st = cairo_surface_write_to_png_stream(image, put_bytes, out.file);
+    st = cairo_surface_write_to_png_stream(image, put_bytes, out.file);
     TRY(outfile_flush(&out)); /* which says why */
     if (st) TRY(complain(CLI_OUTSIDE, "%s: cairo: %s", path, cairo_status_to_string(st)));
     TRY(outfile_keep(&out));
