@@ -67,6 +67,7 @@ static void entries_of_tables_are_counted(void **state)
     assert_int_equal(50 * 3, hga_call_entries(HGA_TABLE_NODE_POS, &s, 50, &io));
     assert_int_equal(9 * 7, hga_call_entries(HGA_TABLE_EDGE_VALUE, &s, 50, &io));
     assert_int_equal(16, hga_call_extent(HGA_EXTENT_KEYS, &s, 50, 3));
+    assert_int_equal(32, hga_call_extent(HGA_EXTENT_KEYS, &(hga_shape){.n_heads = 4, .dim = 8}, 50, 3));
     assert_int_equal(3, hga_call_extent(HGA_EXTENT_TYPES, &s, 50, 3));
 }
 

@@ -104,7 +104,7 @@ int64_t hga_call_extent(hga_extent extent, const hga_shape *s, hga_id n_nodes, i
     case HGA_EXTENT_HEADS: return s->n_heads;
     case HGA_EXTENT_POS_DIM: return s->pos_dim;
     case HGA_EXTENT_NODES: return n_nodes;
-    case HGA_EXTENT_KEYS: return (int64_t)s->n_kv_heads * s->dim;
+    case HGA_EXTENT_KEYS: return (int64_t)(s->n_kv_heads ? s->n_kv_heads : s->n_heads) * s->dim;
     default: return given;
     }
 }
