@@ -117,7 +117,7 @@ hga_status hga_plan_explain_json(const hga_plan *plan, const hga_io *io, char **
     json_t *j = plan_json(plan, ways), *back = NULL;
     if (j) json_object_set_new(j, "parts", parts_json(plan));
     if (plan->options.gradient) st = back_find(plan, io, &back);
-    if (j && back) json_object_set_new(j, "gradient", back);
+    if (back) json_object_set_new(j, "gradient", back); /* which takes it, whatever comes of it */
     if (st) json_decref(j);
     if (st) return st;
     char *dump = j ? json_dumps(j, JSON_INDENT(1) | JSON_REAL_PRECISION(15)) : NULL;
