@@ -65,9 +65,12 @@ class Transport:
     @property
     def group(self) -> Any:
         group = self._group()
-        if group is None:
-            raise refuse("distributed: the group has been destroyed")
-        return group
+        try:
+            if group is not None and dist.get_rank(group) >= 0:
+                return group
+        except ValueError:  # the caller keeps a group that torch has no more
+            pass
+        raise refuse("distributed: the group has been destroyed")
 
     def _begin(self, channel: int, send: Sequence[Tuple[int, torch.Tensor]], receive: Sequence[Tuple[int, torch.Tensor]]) -> List[Any]:
         tag = self._tag + channel

@@ -147,6 +147,8 @@ def a_group_may_be_a_part(rank, n):
         assert (d.rank, d.n_ranks) == (int(rank > 0), 2)
         tensors = random(h)
         assert torch.equal(d.attention(*cut(d, tensors)), d.cut(h.attention(*tensors), "out"))
+        dist.destroy_process_group(group)  # which is still kept here
+        refused("the group has been destroyed", lambda: d.attention(*cut(d, tensors)))
 
 
 def a_call_is_made_again(rank, n):
