@@ -175,7 +175,7 @@ hga_status npz_unpack(npz *z, int64_t i, int64_t most, uint8_t **bytes, int64_t 
     if (size < 0) return hga_fail(HGA_EFORMAT, "%s: %s: the archive does not say how long it is", z->path, u.name);
     errno = 0;
     u.file = zip_fopen_index(z->zip, (zip_uint64_t)i, 0);
-    if (!u.file) return archive_wrong(z);
+    if (!u.file) return zip_wrong(z, zip_error_code_zip(zip_get_error(z->zip)), u.name, zip_strerror(z->zip));
     hga_status st = unpack_known(&u, most, size);
     zip_fclose(u.file);
     if (st)

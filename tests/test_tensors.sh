@@ -65,6 +65,10 @@ open("missing.npy", "wb").write(member(q, -40))
 open("more.npy", "wb").write(member(q, None) + b"x")
 open("absurd.safetensors", "wb").write(struct.pack("<Q", 1 << 62) + text + body)
 open("absurd_too.safetensors", "wb").write(b"\xff" * 8 + text + body)
+locked = bytearray(open("several.npz", "rb").read())
+for lead, at in (b"PK\3\4", 6), (b"PK\1\2", 8):
+    locked[locked.find(lead) + at] |= 1  # the first array says that it is encrypted
+open("locked.npz", "wb").write(locked)
 open("cut.npz", "wb").write(open("several.npz", "rb").read()[:-40])
 END
 python3 make.py || exit 1
@@ -147,6 +151,7 @@ fact an_archive_must_be_whole refused 3 "cut.npz: is no .npz file" run cut.npz:a
 fact one_array_has_no_name refused 3 "single.npy: is one array" run single.npy:a new.npy
 fact a_missing_file_is_named refused 3 "gone.npz:a" run gone.npz:a new.npy
 fact a_list_is_of_whole_arrays refused 3 "missing.npz:b: has 1496 bytes of elements where its shape needs 1536" "$hga" tensor missing.npz
+fact one_that_cannot_be_unpacked_is_named refused 3 "locked.npz: a: " "$hga" tensor locked.npz
 fact headers_too refused 3 "headless.npz" "$hga" tensor headless.npz
 fact one_array_is_whole_too refused 3 "missing.npy: has 1496 bytes of elements where its shape needs 1536" "$hga" tensor missing.npy
 fact or_longer refused 3 "more.npy: goes on after its 1536 bytes of elements" "$hga" tensor more.npy
