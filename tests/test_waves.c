@@ -358,6 +358,26 @@ static void readers_follow_writers_in_the_variants(void **state)
     }
 }
 
+/* Of two to four threads, blocks of 64 tokens in turn. */
+static void readers_follow_writers_where_threads_have_blocks_in_turn(void **state)
+{
+    static const char *const names[] = {"fenwick", "hsa_frontier"};
+    (void)state;
+    assert_int_equal(setenv("HGA_TUNING", "cyclic_bytes=1024", 1), 0);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        problem p;
+        hga_plan *plan;
+        variant_build(variant_named(names[i]), 4200, 7, &(hga_shape){.n_heads = 4, .dim = 24}, &p);
+        assert_ok(hga_plan_create(p.graph, &p.program, &p.shape, &(hga_options){.threads = 4}, &plan));
+        assert_int_equal(plan->cyclic, 64);
+        assert_false(plan->waves.alone);
+        hga_plan_destroy(plan);
+        check_orders(&p);
+        problem_clear(&p);
+    }
+    assert_int_equal(unsetenv("HGA_TUNING"), 0);
+}
+
 /* Up and down a tree there is little to wait for: levels do not cost a barrier each. */
 static void waves_are_few(void **state)
 {
@@ -376,7 +396,7 @@ static void waves_are_few(void **state)
     }
 }
 
-/* A token attends soon after its spans are there: one thread needs no room for all of them, which it would have to read
+/* A token attends soon after its spans are there: threads need no room for all of them, which they would have to read
    from memory once more. */
 static void tokens_attend_when_their_spans_are_there(void **state)
 {
@@ -385,9 +405,13 @@ static void tokens_attend_when_their_spans_are_there(void **state)
     problem p;
     hga_plan *plan;
     variant_build(variant_named("fenwick"), TOKENS, 3, &(hga_shape){.n_heads = HEADS, .dim = DIM}, &p);
-    assert_ok(hga_plan_create(p.graph, &p.program, &p.shape, &(hga_options){.threads = 1}, &plan));
-    assert_true(plan->workspace_floats < TOKENS * HEADS * 2 * DIM / 8);
-    hga_plan_destroy(plan);
+    assert_int_equal(setenv("HGA_TUNING", "cyclic_bytes=131072", 1), 0);
+    for (hga_id threads = 1; threads <= 4; threads++) {
+        assert_ok(hga_plan_create(p.graph, &p.program, &p.shape, &(hga_options){.threads = threads}, &plan));
+        assert_true(plan->workspace_floats < TOKENS * HEADS * 2 * DIM / 8 * threads);
+        hga_plan_destroy(plan);
+    }
+    assert_int_equal(unsetenv("HGA_TUNING"), 0);
     problem_clear(&p);
 }
 
@@ -555,6 +579,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(readers_follow_writers_in_random_programs),
         cmocka_unit_test(readers_follow_writers_in_the_variants),
+        cmocka_unit_test(readers_follow_writers_where_threads_have_blocks_in_turn),
         cmocka_unit_test(waves_are_few),
         cmocka_unit_test(tokens_attend_when_their_spans_are_there),
         cmocka_unit_test(threads_wait_together),

@@ -1,6 +1,6 @@
 """What the numbers of msgpass/machine/tuning.c are on this machine: each in turn, over values around its own, on the cases
 that it moves. Processor time over that of the table's value, medians over rounds in which all values take turns; one
-thread. Values that win a twentieth on one case and lose nowhere belong into a row of the table.
+thread, but where a number is of two. Values that win a twentieth on one case and lose nowhere belong into a row of the table.
 
     python3 bench/studies/tuning.py build/cli/hga [--rounds 5] [--seconds 0.5] [--small]"""
 
@@ -11,7 +11,7 @@ import statistics
 import subprocess
 import sys
 
-BACK = ["--gradient"]
+BACK, TWO = ["--gradient"], ["--threads", "2"]
 # number: its values, as factors of what the machine has (None: as good as never), and (variant, tokens, more words)
 STUDY = {
     "pack_readers": ([1 / 3, 1, 2, None], [("treeformer-fine", 8192, []), ("window:left=64:right=64", 8192, []), ("bpt:k=64", 8192, [])]),
@@ -20,8 +20,9 @@ STUDY = {
     "far_sources": ([1 / 64, 1, None], [("random:degree=32", 4096, []), ("random:degree=32", 16384, []), ("random:degree=32", 100000, [])]),
     "tree_bytes": ([1 / 4, 1 / 2, 1, 2, 4], [("htransformer:block=16", 65536, []), ("hsa:branching=2,4,8,16", 65536, [])]),
     "attend_bytes": ([1 / 4, 1 / 2, 1, 2, 4], [("htransformer:block=16", 65536, []), ("htransformer:block=64", 65536, []), ("hsa:branching=2,4,8,16", 65536, [])]),
+    "cyclic_bytes": ([1 / 2, 1, 2, 4, None], [("fenwick", 16384, TWO), ("hsa:branching=4:causal=1", 16384, TWO)]),
 }  # fmt: skip
-NEVER = {"pack_readers": 2**31 - 1, "stream_output": 2**60, "stream_gradients": 2**60, "far_sources": 2**60}
+NEVER = {"pack_readers": 2**31 - 1, "stream_output": 2**60, "stream_gradients": 2**60, "far_sources": 2**60, "cyclic_bytes": 2**60}
 
 
 def machine(hga):
@@ -31,7 +32,7 @@ def machine(hga):
 
 def seconds(hga, name, value, variant, tokens, more, a):
     """Processor time of one execution, or of the backward pass."""
-    words = [hga, "bench", "--variants", variant, "--tokens", str(tokens), "--threads", "1", "--seconds", str(a.seconds), *more, "--json", "-"]
+    words = [hga, "bench", "--variants", variant, "--tokens", str(tokens), "--seconds", str(a.seconds), *(more if more == TWO else ["--threads", "1", *more]), "--json", "-"]
     done = subprocess.run(words, env={**os.environ, "HGA_TUNING": f"{name}={value}"}, stdout=subprocess.PIPE, check=True)
     return json.loads(done.stdout)["benchmarks"][-1]["cpu_time"]
 
@@ -63,7 +64,7 @@ def main():
         for variant, tokens, more in cases:
             case = (variant, 256 if a.small else tokens, more)
             found = studied(a.hga, name, factors, case, here[name], a)
-            print(f"{name:17s} {variant:26s} {case[1]:6d} {'back' if more else '':4s}  " + "  ".join(f"{v}: {x:.3f}" for v, x in found.items()), flush=True)
+            print(f"{name:17s} {variant:26s} {case[1]:6d} {'back' if more == BACK else '':4s}  " + "  ".join(f"{v}: {x:.3f}" for v, x in found.items()), flush=True)
 
 
 if __name__ == "__main__":

@@ -93,12 +93,13 @@ static json_t *plan_json(const hga_plan *plan, const pair_ways *ways)
         (int)plan->shape.n_heads, "kv_heads", (int)plan->shape.n_kv_heads, "dim", (int)plan->shape.dim, "dim_v",
         (int)plan->shape.dim_v, "isa", plan->kernels->isa, "precision",
         plan->options.precision == HGA_PRECISION_BF16 ? "bf16" : "f32", "key_bits", plan->bf16_rows ? 16 : 32,
-        "threads", (int)plan->threads, "domains", (int)topology_domains(plan->machine), "partition", "contiguous",
-        "cut_edges", (json_int_t)plan->options.cut_edges, "binding", binding_name(plan), "binding_failures",
-        (json_int_t)binding_failed(plan, NULL), "graph_bytes", (json_int_t)hga_graph_bytes(plan->graph), "plan_bytes",
-        (json_int_t)hga_plan_bytes(plan), "workspace_bytes", (json_int_t)hga_plan_workspace_bytes(plan), "flops",
-        cost.flops, "bytes_min", cost.bytes_min, "stages", stages, "schedule", waves_json(plan), "placement",
-        threads_json(plan), "shared_rows", pools_json(plan), "tuning", tuned_json(&plan->tuning));
+        "threads", (int)plan->threads, "domains", (int)topology_domains(plan->machine), "partition",
+        plan->cyclic ? "cyclic" : "contiguous", "cut_edges", (json_int_t)plan->options.cut_edges, "binding",
+        binding_name(plan), "binding_failures", (json_int_t)binding_failed(plan, NULL), "graph_bytes",
+        (json_int_t)hga_graph_bytes(plan->graph), "plan_bytes", (json_int_t)hga_plan_bytes(plan), "workspace_bytes",
+        (json_int_t)hga_plan_workspace_bytes(plan), "flops", cost.flops, "bytes_min", cost.bytes_min, "stages", stages,
+        "schedule", waves_json(plan), "placement", threads_json(plan), "shared_rows", pools_json(plan), "tuning",
+        tuned_json(&plan->tuning));
 }
 
 /* Text in storage that hga_text_free releases. */
@@ -163,8 +164,11 @@ static void say_plan(FILE *f, const hga_plan *plan, const pair_ways *ways)
             (double)hga_graph_bytes(plan->graph) / 1e3);
     fprintf(f, "shape: %d heads (%d key/value), dim %d, dim_v %d, %s\n", s->n_heads, s->n_kv_heads, s->dim, s->dim_v,
             precision_name(plan));
-    fprintf(f, "threads: %d on %d domains, contiguous parts by cost, %s\n", plan->threads,
-            topology_domains(plan->machine), binding_name(plan));
+    fprintf(f, "threads: %d on %d domains, %s\n", plan->threads, topology_domains(plan->machine), binding_name(plan));
+    if (plan->cyclic)
+        fprintf(f, "tokens: in blocks of %d, which the threads have in turn\n", plan->cyclic);
+    else
+        fprintf(f, "tokens: in contiguous parts by cost, one for each thread\n");
     fprintf(f, "processor: %s\n", tuned_say(&plan->tuning).text);
     char what[200];
     if (plan->binding == BIND_CALLS && binding_failed(plan, what))

@@ -21,6 +21,7 @@ static const struct {
     {"far_sources", offsetof(tuning, far_sources), 0, INT64_C(1) << 60},
     {"tree_bytes", offsetof(tuning, tree_bytes), 1 << 10, 1 << 30},
     {"attend_bytes", offsetof(tuning, attend_bytes), 1 << 10, 1 << 30},
+    {"cyclic_bytes", offsetof(tuning, cyclic_bytes), 1 << 10, INT64_C(1) << 60},
 };
 enum { N_NUMBERS = sizeof numbers / sizeof *numbers };
 
@@ -42,8 +43,8 @@ static const struct {
     int64_t second_cache;
     tuning t;
 } table[] = {
-    {"GenuineIntel", 6, 2 << 20, {6, 32 << 20, 8 << 20, 8 << 20, 64 << 10, 256 << 10}},
-    {"", 0, 0, {3, 32 << 20, 8 << 20, 32 << 20, 128 << 10, 512 << 10}},
+    {"GenuineIntel", 6, 2 << 20, {6, 32 << 20, 8 << 20, 8 << 20, 64 << 10, 256 << 10, 1 << 20}},
+    {"", 0, 0, {3, 32 << 20, 8 << 20, 32 << 20, 128 << 10, 512 << 10, 1 << 20}},
 };
 
 tuning tuning_of(const processor *p)

@@ -17,6 +17,8 @@ typedef struct tuning {
        bytes of outputs of the tokens that a panel of the tree's rows stands for, and of queries, keys, values and
        outputs of those that a panel of attended rows stands for. */
     int64_t tree_bytes, attend_bytes;
+    /* Where threads have blocks of tokens in turn: bytes of a block's rows of coarsened fields, on all levels. */
+    int64_t cyclic_bytes;
 } tuning;
 
 /* Whose processor this is, as it says itself; "" and zeros where it does not. */

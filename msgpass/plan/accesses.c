@@ -15,13 +15,16 @@ hga_id phase_node(const hga_plan *plan, const phase *ph, hga_id i)
 /* Nodes whose last readers and writers are remembered together: of one level of n. Panels begin at multiples of sixteen
    of their level, so that fewer would tell little more, and cost most of planning short sequences; of long levels twice
    as many are few enough. Of levels of long spans fewer nodes go together: who waits for one of them would wait for all
-   tokens of the others, which are not in the cache any more when their rows are read again. */
+   tokens of the others, which are not in the cache any more when their rows are read again; and where threads have
+   blocks in turn, for the other threads. */
 enum { BUCKET_SHIFT = 4, LONG_LEVEL = 1 << 14, BUCKET_TOKENS = 256 };
 _Static_assert(1 << BUCKET_SHIFT == (int)KERNEL_TILE, "a bucket is a group of rows");
-static int bucket_shift(hga_id n, hga_id n_tokens)
+static int bucket_shift(const hga_plan *plan, hga_id n)
 {
+    const int64_t n_tokens = plan->nodes.level_ptr[1],
+                  most = plan->cyclic && plan->cyclic < BUCKET_TOKENS ? plan->cyclic : BUCKET_TOKENS;
     int shift = n < LONG_LEVEL ? BUCKET_SHIFT : BUCKET_SHIFT + 1;
-    while (n > 0 && n < n_tokens && shift > 0 && ((int64_t)n_tokens << shift) / n > BUCKET_TOKENS) shift--;
+    while (n > 0 && n < n_tokens && shift > 0 && (n_tokens << shift) / n > most) shift--;
     return shift;
 }
 
@@ -445,7 +448,7 @@ hga_status accesses_open(accesses *a, const hga_plan *plan, int (*recycles)(cons
     HGA_TRY(hga_new(&plan->allocator, a->n_phases, sizeof *a->touched, &a->touched));
     for (hga_id l = 0; l < levels; l++) {
         hga_id n = plan->nodes.level_ptr[l + 1] - plan->nodes.level_ptr[l];
-        a->bucket[l].shift = bucket_shift(n, plan->nodes.level_ptr[1]);
+        a->bucket[l].shift = bucket_shift(plan, n);
         a->bucket[l + 1].first = a->bucket[l].first + (n >> a->bucket[l].shift) + 1;
     }
     find_users(a, recycles);

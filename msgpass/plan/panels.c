@@ -179,12 +179,15 @@ static int64_t tokens_of(const hga_plan *plan, hga_id v)
     return tokens > 0 ? tokens : 1;
 }
 
-/* One thread takes long spans one by one: whoever reads a row waits for all tokens of its panel, which are not in the
-   cache any more. Several threads meet wherever a panel has tokens of two of them, and take more rows at once. */
+/* One thread, and threads that have blocks of tokens in turn, take long spans one by one: whoever reads a row waits for
+   all tokens of its panel, which are not in the cache any more. Others meet wherever a panel has tokens of two of them,
+   and take more rows at once. */
 static hga_id least_tree_rows(const hga_plan *plan, hga_id first)
 {
-    const int64_t rows = LOW_TOKENS / tokens_of(plan, first);
-    return plan->threads > 1 || rows > LOW_TREE ? LOW_TREE : rows > 1 ? (hga_id)rows : 1;
+    const int64_t low = plan->cyclic && plan->cyclic < LOW_TOKENS ? plan->cyclic : LOW_TOKENS,
+                  rows = low / tokens_of(plan, first);
+    if (plan->threads > 1 && !plan->cyclic) return LOW_TREE;
+    return rows > LOW_TREE ? LOW_TREE : rows > 1 ? (hga_id)rows : 1;
 }
 
 /* Rows of the tree have few sources, their children or their parent, so that nothing is won by taking many; and a row
@@ -283,6 +286,7 @@ hga_status add_rows(hga_plan *plan, phase rows, long_search *found)
     int in_order = rows.by_position || plan->stage[stage].relation.dst_order;
     if (kind_sums(plan->stage[stage].kind) && !in_order && plan->program.stage[stage].relation >= 0)
         panel = few_edges(plan, stage, first, n, panel);
+    if (plan->cyclic && panel > plan->cyclic) panel = plan->cyclic;
     if (plan->panel_asked) panel = plan->panel_asked;
     rows.job = JOB_ROWS, rows.panel = panel, rows.n_panels = (n + panel - 1) / panel;
     HGA_TRY(add_phase(plan, rows));

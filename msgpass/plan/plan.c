@@ -147,6 +147,7 @@ static hga_status lower(hga_plan *plan, const hga_graph *g)
     if (st) return st;
     plan->bf16_rows = storage_can_be_bf16(plan);
     storage_find(plan);
+    plan->cyclic = cyclic_tokens(plan);
     st = phases_make(plan);
     if (!st && plan_is_shared(plan)) st = plan->share.wing->list(plan);
     storage_count_given(plan);

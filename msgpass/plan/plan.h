@@ -292,6 +292,7 @@ struct hga_plan {
     topology *machine;
     tuned tuning; /* which changes no bit */
     hga_id threads;
+    hga_id cyclic;       /* tokens of the blocks that threads have in turn, 0: each has one run of them */
     hga_id *domain, *pu; /* [threads] */
     plan_binding binding;
     binding_failures *unbound; /* of calls so far */
@@ -537,6 +538,8 @@ void phases_clear(hga_plan *plan);
 enum { CELL = 16 };
 static inline hga_id cells_of(const hga_plan *plan) { return plan->nodes.level_ptr[1] / CELL + 1; }
 void share_by_cost(hga_id n, const int64_t *cost, hga_id parts, hga_id *part);
+/* cyclic.c: what plan->cyclic is to be, once storage is known. */
+hga_id cyclic_tokens(const hga_plan *plan);
 /* Parts of a phase's panels, for rows that have nothing to do with the order of the tokens. */
 hga_status part_by_cost(const hga_plan *plan, phase *ph);
 /* binding.c: where threads go. */

@@ -119,6 +119,20 @@ done:
 
 /* ---- stamps ---- */
 
+static hga_id thread_at(const scheduling *x, hga_id place)
+{
+    const hga_plan *plan = x->plan;
+    return plan->cyclic ? place / plan->cyclic % plan->threads : x->thread[place / CELL];
+}
+
+/* Where threads have blocks in turn, a block of each is a round, and none begins before its wave: nobody is ahead of
+   those that will read what he makes. */
+static void await_round(const hga_plan *plan, hga_id first, hga_id last, stamp *mine)
+{
+    const hga_id round = plan->cyclic ? last / plan->cyclic / plan->threads : 0;
+    if (mine->wave < round) mine->wave = round, mine->at = first;
+}
+
 /* A panel that waits for another thread comes a wave later. So does one that lies behind where its own thread has come:
    the thread goes through its tokens once a wave. Of those that belong to several threads there are few, and they stay
    in the wave. */
@@ -127,9 +141,9 @@ static void stamp_entry(const scheduling *x, entry *e, const stamp *after)
     const phase *ph = &x->plan->phase[e->item.phase];
     stamp *mine = &e->when;
     hga_id first = mine->at, last = e->last;
-    int shared = x->thread[first / CELL] != x->thread[last / CELL];
+    int shared = thread_at(x, first) != thread_at(x, last);
     mine->owner =
-        ph->part ? ph->part[(int64_t)e->item.panel * head_parts(ph) + e->item.head_part] : x->thread[first / CELL];
+        ph->part ? ph->part[(int64_t)e->item.panel * head_parts(ph) + e->item.head_part] : thread_at(x, first);
     if (after->wave < 0) {
         mine->wave = 0;
     } else if (after->owner == mine->owner && (shared || after->at - last <= WINDOW + (last - first))) {
@@ -138,6 +152,7 @@ static void stamp_entry(const scheduling *x, entry *e, const stamp *after)
     } else {
         mine->wave = after->wave + 1;
     }
+    await_round(x->plan, first, last, mine);
 }
 
 /* A stamped panel tells those that come after it. */

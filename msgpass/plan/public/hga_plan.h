@@ -245,8 +245,9 @@ HGA_API hga_status hga_plan_execute(const hga_plan *plan, hga_workspace *workspa
 /* Find a thread's rows. Of the tensor that is query, key, value or out (`of`, HGA_IO_QUERY to HGA_IO_OUT) rows [*first,
    *first + *n) are those that thread `thread` of hga_plan_threads(plan) goes along: it reads these queries, writes
    these rows of the output, and reads most of these keys and values. A thread that fills them has them in memory that
-   is near. A thread's part may be empty; together the threads have every row once. Rows of all nodes, level by level,
-   are HGA_EUNSUPPORTED. */
+   is near. A thread's part may be empty; together the threads have every row once. On one domain threads may go along
+   blocks of tokens in turn (hga_plan_explain says so); they are given runs of rows here all the same, for all memory is
+   near. Rows of all nodes, level by level, are HGA_EUNSUPPORTED. */
 HGA_API hga_status hga_plan_rows(const hga_plan *plan, hga_binding of, hga_id thread, int64_t *first, int64_t *n);
 /* Bring the tensor's pages to the memory of the threads that have its rows: each thread writes a byte of each of its
    pages as it is, and pages that lie on another NUMA node are moved, for a plan whose threads are bound, by itself or

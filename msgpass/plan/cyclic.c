@@ -1,0 +1,46 @@
+/* cyclic.c: who has which tokens. A run of them for each thread, or blocks dealt out in turn ("block-cyclic").
+
+   Where rows see all that is before them through means, no row of a second run can attend before all means of the first
+   one are there. Threads with a run each make all means, then, and read keys and values from memory once more. Dealt
+   out in turn, blocks are so small that what a thread has made means of is still in its cache when it attends there, a
+   wave later. */
+#include "plan.h"
+
+/* A block has several panels of rows. And waves are a pipeline that fills and empties: a thread has no work in one of so
+   many rounds. */
+enum { LEAST_BLOCK = 64, LEAST_ROUNDS = 16 };
+
+/* Bytes of a token in the fields that are coarsened and attended. 0: none, or a stage takes from above, for which all
+   of a tree must be there. */
+static int64_t coarsened_bytes(const hga_plan *plan)
+{
+    int64_t bytes = 0;
+    for (hga_id s = 0; s < plan->program.n_stages; s++) {
+        const hga_stage *stage = &plan->program.stage[s];
+        const field_storage *out = &plan->storage[stage->out];
+        if (stage->order != HGA_FLAT && stage->relation != HGA_TREE_UP) return 0;
+        if (stage->order != HGA_FLAT) bytes += (int64_t)out->heads * out->columns * (int64_t)sizeof(float);
+    }
+    return bytes;
+}
+
+/* Does the highest node stand for as many tokens as half of a thread's run has? Of many small trees a thread may have
+   some for itself. */
+static int is_one_tree(const hga_plan *plan)
+{
+    const hga_nodes *n = &plan->nodes;
+    const hga_id top = n->n - 1;
+    return 2 * plan->threads * ((int64_t)n->span_last[top] - n->span_first[top] + 1) > n->level_ptr[1];
+}
+
+/* Tokens of a block, 0: each thread has one run. On several domains rows are in the memory of whoever has the run. */
+hga_id cyclic_tokens(const hga_plan *plan)
+{
+    const hga_nodes *n = &plan->nodes;
+    if (plan->threads == 1 || plan_is_shared(plan) || topology_domains(plan->machine) > 1) return 0;
+    if (!(n->claims & HGA_CLAIM_CAUSAL) || n->n_levels < 2 || !is_one_tree(plan)) return 0;
+    const int64_t bytes = coarsened_bytes(plan), fit = bytes ? plan->tuning.is.cyclic_bytes / (2 * bytes) : 0;
+    int64_t tokens = LEAST_BLOCK;
+    while (2 * tokens <= fit) tokens *= 2;
+    return bytes && LEAST_ROUNDS * tokens * plan->threads <= n->level_ptr[1] ? (hga_id)tokens : 0;
+}
