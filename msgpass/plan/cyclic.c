@@ -6,8 +6,8 @@
    wave later. */
 #include "plan.h"
 
-/* A block has several panels of rows. And waves are a pipeline that fills and empties: a thread has no work in one of so
-   many rounds. */
+/* A block has several panels of rows. And waves are a pipeline that fills and empties: a thread has no work in one of
+   so many rounds. */
 enum { LEAST_BLOCK = 64, LEAST_ROUNDS = 16 };
 
 /* Bytes of a token in the fields that are coarsened and attended. 0: none, or a stage takes from above, for which all
