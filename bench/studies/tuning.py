@@ -15,7 +15,7 @@ BACK, TWO = ["--gradient"], ["--threads", "2"]
 # number: its values, as factors of what the machine has (None: as good as never), and (variant, tokens, more words)
 STUDY = {
     "pack_readers": ([1 / 3, 1, 2, None], [("treeformer-fine", 8192, []), ("window:left=64:right=64", 8192, []), ("bpt:k=64", 8192, [])]),
-    "stream_output": ([1 / 64, 1, None], [("window:left=64:right=64", 65536, []), ("dense", 1024, [])]),
+    "stream_output": ([1 / 64, 1, None], [("window:left=64:right=64", 65536, []), ("hsa:branching=2,4,8,16", 8192, []), ("hsa:branching=2,4,8,16", 4096, []), ("dense", 1024, [])]),
     "stream_gradients": ([1 / 64, 1, None], [("window:left=64:right=64", 32768, BACK), ("hsa:branching=2,4,8,16", 32768, BACK)]),
     "far_sources": ([1 / 64, 1, None], [("random:degree=32", 4096, []), ("random:degree=32", 16384, []), ("random:degree=32", 100000, [])]),
     "tree_bytes": ([1 / 4, 1 / 2, 1, 2, 4], [("htransformer:block=16", 65536, []), ("hsa:branching=2,4,8,16", 65536, [])]),
