@@ -25,6 +25,7 @@
 #include "bindings.h"
 #include "call.h"
 #include "edges.h"
+#include "meeting.h"
 #include "overlap.h"
 #include "slices.h"
 #include "stage_meanings.h"
@@ -291,6 +292,7 @@ struct hga_workspace {
     int64_t workspace_floats;
     worker *workers;
     hga_id n_workers;
+    meeting meeting; /* of the threads, between waves */
     bound_field field[N_STORAGES]; /* by storage */
     widened widened[HGA_FIELD_SLOTS];
     float scale, scale_2;       /* of scores; times log2 e, for kernels */

@@ -29,13 +29,11 @@ void execution_run_together(const hga_plan *plan, hga_workspace *workspace, hga_
     worker_begin(w);
     for (hga_id t = me; sixteen && t < plan->threads; t += n) sixteen_widen(plan, workspace, t);
     for (hga_id wave = 0; wave < plan->waves.n; wave++) {
-        if (wave > 0 || sixteen) {
-#pragma omp barrier
-        }
+        if (wave > 0 || sixteen) meeting_await(&workspace->meeting, n);
         for (hga_id t = me; t < plan->threads; t += n) run_share(w, wave, t);
     }
     if (sixteen) {
-#pragma omp barrier
+        meeting_await(&workspace->meeting, n);
         for (hga_id t = me; t < plan->threads; t += n) sixteen_narrow(plan, workspace, t);
     }
 }

@@ -26,6 +26,7 @@ static hga_status workspace_create(const hga_plan *plan, hga_workspace **out)
     if (st) return st;
     workspace->base.allocator = a, workspace->base.turn.first = -1;
     workspace->base.identity = plan->identity, workspace->base.serial = plan->serial;
+    meeting_open(&workspace->meeting);
     workspace->workspace_floats = plan->workspace_floats;
     /* not cleared: pages belong to the thread that writes them first, where they have not been somebody's before */
     HGA_TRY(hga_new(&a, plan->workspace_floats, sizeof *workspace->memory, &workspace->memory));
@@ -60,6 +61,7 @@ void hga_workspace_destroy(hga_workspace *workspace)
 {
     if (!workspace) return;
     hga_allocator a = workspace->base.allocator;
+    meeting_close(&workspace->meeting);
     workers_destroy(workspace);
     sixteen_clear(workspace);
     workspace_forget(workspace);

@@ -1,0 +1,21 @@
+/* meeting.h: where the threads of an execution wait for each other, between two waves. */
+#ifndef MEETING_H
+#define MEETING_H
+
+#include "hga_base.h"
+
+#include <pthread.h>
+
+typedef struct meeting {
+    pthread_mutex_t lock;
+    pthread_cond_t opened;
+    hga_id arrived;
+    int round; /* how often all have met */
+} meeting;
+
+void meeting_open(meeting *m);
+void meeting_close(meeting *m);
+/* Returns once n threads are here. */
+void meeting_await(meeting *m, hga_id n);
+
+#endif
