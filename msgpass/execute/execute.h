@@ -292,7 +292,7 @@ struct hga_workspace {
     int64_t workspace_floats;
     worker *workers;
     hga_id n_workers;
-    meeting meeting; /* of the threads, between waves */
+    meeting meeting;               /* of the threads, between waves */
     bound_field field[N_STORAGES]; /* by storage */
     widened widened[HGA_FIELD_SLOTS];
     float scale, scale_2;       /* of scores; times log2 e, for kernels */
