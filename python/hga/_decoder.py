@@ -116,16 +116,28 @@ def _given_back(x: np.ndarray, like: Any) -> Any:
 FORMS_KEPT = 64  # of a decoder: tokens that come one by one have one, prompts in chunks one for each length
 
 
+NOT_PLAIN = (), None
+
+
+def _lying(torch: Any, layout: str, q: Any, k: Any, v: Any) -> Tuple[Tuple[int, ...], Any]:
+    """Where torch's tensors lie that are as most tokens come, in the processor's own memory, and how: whether rows that lie so can
+    be read there, _are_plain has to say but once. NOT_PLAIN of others."""
+    if not type(q) is type(k) is type(v) is torch.Tensor or torch._C._are_functorch_transforms_active():
+        return NOT_PLAIN
+    if q.requires_grad or k.requires_grad or v.requires_grad or not (q.is_cpu and k.is_cpu and v.is_cpu):
+        return NOT_PLAIN
+    try:
+        at = q.data_ptr(), k.data_ptr(), v.data_ptr()
+        if q.is_neg() or k.is_neg() or v.is_neg() or (at[0] | at[1] | at[2]) & 3:
+            return NOT_PLAIN
+        return at, (layout, q.dtype, q.shape, q.stride(), k.dtype, k.shape, k.stride(), v.dtype, v.shape, v.stride())
+    except RuntimeError:  # what is sparse, opaque or nested has no strides
+        return NOT_PLAIN
+
+
 def _are_plain(torch: Any, *rows: Any) -> bool:
-    """Are they torch's as most tokens come: float32 in memory that says itself how it lies?"""
-    if torch._C._are_functorch_transforms_active():
-        return False
-    for x in rows:
-        if type(x) is not torch.Tensor or x.dtype is not torch.float32 or not x.is_cpu or x.layout is not torch.strided:
-            return False
-        if x.requires_grad or x.is_nested or x.is_neg() or 0 in x.stride() or x.data_ptr() & 3:
-            return False
-    return True
+    """Are they float32, in rows that do not repeat?"""
+    return all(x.dtype is torch.float32 and x.layout is torch.strided and not x.is_nested and 0 not in x.stride() for x in rows)
 
 
 class _Form:
@@ -168,16 +180,17 @@ class _Rows:
     """One cache's new rows: where they are, and new arrays for what comes of them."""
 
     def __init__(self, d: "Decoder", q: Any, k: Any, v: Any, layout: str, lse: bool) -> None:
-        self.like, torch = q, sys.modules.get("torch")
-        if torch is not None and _are_plain(torch, q, k, v):
-            self.at = q.data_ptr(), k.data_ptr(), v.data_ptr()
-            key = (layout, torch, q.shape, q.stride(), k.shape, k.stride(), v.shape, v.stride())
-        else:
+        torch = sys.modules.get("torch")
+        self.at, key = NOT_PLAIN if torch is None else _lying(torch, layout, q, k, v)
+        form = None if key is None else d._forms.get(key)
+        plain = form is not None or (key is not None and _are_plain(torch, q, k, v))
+        self.like, self.torch = q, torch if plain else None  # torch: the output is one of its tensors as it comes
+        if not plain:
             q, k, v = _memory(q, "query"), _memory(k, "key"), _memory(v, "value")
             self.at = address(q), address(k), address(v)
-            key = (layout, np, q.shape, q.strides, k.shape, k.strides, v.shape, v.strides)
+            key = layout, q.shape, q.strides, k.shape, k.strides, v.shape, v.strides
+            form = d._forms.get(key)
         self.inputs = q, k, v
-        form = d._forms.get(key)
         if form is None:
             form = _Form(d, as_numpy(q, "query"), as_numpy(k, "key"), as_numpy(v, "value"), layout)
             if len(d._forms) >= FORMS_KEPT:
@@ -192,7 +205,7 @@ class _Rows:
         lib.hga_py_append_rows(self.form.rows, cache, n_tokens, *self.at, address(self.out), address(self.lse), item)
 
     def found(self) -> Any:
-        out = _given_back(self.out, self.like)
+        out = _given_back(self.out, self.like) if self.torch is None else self.torch.from_numpy(self.out)
         if self.lse is None:
             return out
         return out, sys.modules["torch"].from_numpy(self.lse) if is_torch(self.like) else self.lse

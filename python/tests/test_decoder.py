@@ -285,6 +285,24 @@ class Rows(unittest.TestCase):
             d.cache().append(odd, k, v)
 
     @unittest.skipUnless(TORCH, "torch is not installed")
+    def test_after_plain_tensors_others_of_their_shape_are_told_apart(self):
+        import torch
+
+        q, k, v = (torch.randn(2, 1, 3) for _ in range(3))
+        cache = hga.dense(8, causal=True).decoder(heads=2, dim=3).cache()
+        cache.append(q, k, v)
+        others = {
+            "query requires a gradient": q.clone().requires_grad_(), "query is on meta": q.to("meta"), "query has layout torch.sparse_coo": q.to_sparse(),
+            "query has layout torch._mkldnn": q.to_mkldnn(), "query has dtype torch.float64": q.double(), "query has layout nested": torch.nested.nested_tensor([q]),
+        }  # fmt: skip
+        for said, x in others.items():
+            with self.subTest(said), self.assertRaisesRegex(hga.Error, said):
+                cache.append(x, k, v)
+        with self.assertRaisesRegex(RuntimeError, "negative bit"):
+            cache.append(torch._neg_view(q), k, v)
+        self.assertEqual((len(cache), cache.append(q.half(), k, v).dtype), (1, torch.float16))
+
+    @unittest.skipUnless(TORCH, "torch is not installed")
     def test_strides_in_bytes_are_not_taken_for_strides_in_numbers(self):
         import torch
 
