@@ -6,11 +6,18 @@
 #include "memory.h"
 #include "numbers.h"
 
-enum { MOST_TOKENS = 1024, LEAST_TOKENS = 3, PROMPT = 512, STREAM = 11 };
+/* Tokens lengthen their context, so that a row says little of a context that is not much longer than they are many. */
+enum { MOST_TOKENS = 1024, FEW_TOKENS = 64, CONTEXT_OVER_TOKENS = 16, LEAST_TOKENS = 3, PROMPT = 512, STREAM = 11 };
 
-hga_status bench_tokens_open(const bench_rules *rules, hga_id threads, bench_tokens *t)
+static int most_tokens(hga_id context)
 {
-    *t = (bench_tokens){.most = rules->repetitions ? rules->repetitions : MOST_TOKENS, .threads = threads};
+    const hga_id part = context / CONTEXT_OVER_TOKENS;
+    return part < FEW_TOKENS ? FEW_TOKENS : part > MOST_TOKENS ? MOST_TOKENS : part;
+}
+
+hga_status bench_tokens_open(const bench_rules *rules, hga_id context, hga_id threads, bench_tokens *t)
+{
+    *t = (bench_tokens){.most = rules->repetitions ? rules->repetitions : most_tokens(context), .threads = threads};
     t->budget = rules->repetitions ? 1e9 : bench_budget(rules);
     return bench_new(t->most, sizeof *t->seconds, &t->seconds);
 }

@@ -13,8 +13,8 @@ typedef struct bench_tokens {
     bench_time all;
 } bench_tokens;
 
-/* Room for as many as the rules say. */
-hga_status bench_tokens_open(const bench_rules *rules, hga_id threads, bench_tokens *t);
+/* Room for as many as the rules say, or else so few that the context behind which they come stays about as long. */
+hga_status bench_tokens_open(const bench_rules *rules, hga_id context, hga_id threads, bench_tokens *t);
 /* Warm up, and call until there are enough, or the budget is used up. */
 hga_status bench_tokens_time(hga_status (*once)(void *context), void *context, bench_tokens *t);
 

@@ -77,12 +77,12 @@ int bench_decode_flat(const bench_place *p, json_t *rows, double *seconds)
     decode_row r = {.variant = "flat cache", .parameters = ""};
     bench_case c = {0};
     int status = CLI_GOOD;
-    r.cache_rows = 2 * (int64_t)p->tokens;
-    r.cache_bytes = r.cache_rows * kv * p->shape.dim * (int64_t)sizeof(float);
+    r.cache_rows = 2 * (int64_t)p->tokens, r.cache_bytes = r.cache_rows * kv * p->shape.dim * (int64_t)sizeof(float);
     TRY(complain_of(hga_build_dense(&dense, &c.graph, &c.program), CLI_OUTSIDE, r.variant));
     TRY(complain_of(hga_plan_create(c.graph, &c.program, &p->shape, &p->options, &c.plan), CLI_USAGE, r.variant));
     r.workspace_bytes = hga_plan_workspace_bytes(c.plan);
-    TRY(complain_of(bench_tokens_open(&p->rules, hga_plan_threads(c.plan), &r.times), CLI_OUTSIDE, r.variant));
+    TRY(complain_of(bench_tokens_open(&p->rules, p->tokens, hga_plan_threads(c.plan), &r.times), CLI_OUTSIDE,
+                    r.variant));
     if (!p->dry_run) {
         TRY(complain_of(hga_workspace_create(c.plan, &c.workspace), CLI_OUTSIDE, r.variant));
         TRY(complain_of(bench_case_tensors(&c, &p->shape, 1), CLI_OUTSIDE, r.variant));
@@ -145,7 +145,7 @@ int bench_decode_run(const bench_place *p, double flat, json_t *rows)
     bench_feeding f = {0};
     call_files files = {0};
     int status = CLI_GOOD;
-    TRY(complain_of(bench_tokens_open(&p->rules, p->options.threads, &r.times), CLI_OUTSIDE, r.variant));
+    TRY(complain_of(bench_tokens_open(&p->rules, p->tokens, p->options.threads, &r.times), CLI_OUTSIDE, r.variant));
     double start = bench_seconds();
     TRY(build(p, &r.times, &c, &chosen));
     r.graph_seconds = bench_seconds() - start;

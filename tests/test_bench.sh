@@ -29,6 +29,8 @@ for variant in 'flat cache' 'window +left=256:right=0:causal=1' 'htransformer +c
 done
 fact decoding_in_json sh -c '"$1" decode.json benchmarks 0 real_time && "$1" decode.json benchmarks 1 worst_seconds' sh "$json"
 fact a_flat_cache_is_keys_and_values equal "$("$json" decode.json benchmarks 0 cache_bytes)" $((63 * 2 * 2 * 8 * 4))
+fact tokens_that_are_timed_lengthen_a_context_little exits 0 "$hga" bench --decode --variants fenwick --tokens 1024 --heads 1 --dim 8 --seconds 30 --json few.json
+fact by_a_sixteenth equal "$("$json" few.json benchmarks 1 iterations)" 64
 fact decoding_is_shown_again sh -c '"$1" bench --from decode.json >again && cmp decode again' sh "$hga"
 fact decoding_of_rows_that_are_nodes exits 0 sh -c '"$@" >nodes' sh "$hga" bench --decode --variants bpt:k=2:causal=1,dense:causal=1 --tokens 40 --heads 2 --dim 8 --softcap 3 --repetitions 3
 fact decoding_dry exits 0 sh -c '"$@" >dry' sh "$hga" bench --decode --tokens 65536 --dry-run
