@@ -1,6 +1,7 @@
 /* clock.c: three clocks of POSIX read together. */
 #include "clock.h"
 
+#include <stdint.h>
 #include <time.h>
 
 static double read_clock(clockid_t clock)
@@ -16,12 +17,16 @@ bench_time bench_clock(void)
                         read_clock(CLOCK_THREAD_CPUTIME_ID)};
 }
 
+/* The whole nanoseconds that a clock counts, which the difference of two long numbers is not: else a time that is read
+   back from a file is another one, and may be rounded to other digits. */
+static double counted(double seconds) { return (double)(int64_t)(seconds * 1e9 + 0.5) / 1e9; }
+
 /* The other way round: to read a processor's clock takes 0.2 us, which are the clocks' around it and not the work's. */
 bench_time bench_since(bench_time start)
 {
     const double thread = read_clock(CLOCK_THREAD_CPUTIME_ID), process = read_clock(CLOCK_PROCESS_CPUTIME_ID),
                  wall = read_clock(CLOCK_MONOTONIC);
-    return (bench_time){wall - start.wall, process - start.process, thread - start.thread};
+    return (bench_time){counted(wall - start.wall), counted(process - start.process), counted(thread - start.thread)};
 }
 
 bench_time bench_time_add(bench_time a, bench_time b)
