@@ -26,6 +26,7 @@ static void the_table_has_a_row_for_every_processor(void **state)
     const processor large = {.maker = "GenuineIntel", .family = 6, .second_cache = 2 << 20};
     assert_int_equal(tuning_of(&large).pack_readers, 6);
     assert_int_equal(tuning_of(&large).attend_bytes, 256 << 10);
+    assert_int_equal(tuning_of(&large).near_sources, 32 << 20);
 }
 
 static void a_processor_says_whose_it_is(void **state)
@@ -94,6 +95,8 @@ static const char *const overrides[] = {
     "stream_output=0",
     "stream_gradients=0",
     "stream_output=1152921504606846976,stream_gradients=1152921504606846976,far_sources=0",
+    "near_sources=0",
+    "near_sources=1152921504606846976",
     "tree_bytes=1024",
     "tree_bytes=1073741824",
     "attend_bytes=1024",
@@ -199,6 +202,40 @@ static void far_sources_are_told_ahead(void **state)
     override(NULL);
 }
 
+static int was_near;
+static void note_near(const kernel_heads *c) { was_near = c->near; }
+
+/* A row of 256 keys and values of 8 x 64 floats has 1 MB of them. */
+static void near_sources_say_how_long_a_lone_row_may_be(void **state)
+{
+    static const struct {
+        const char *told;
+        int near;
+    } rows[] = {{"near_sources=0", 0}, {"near_sources=1048575", 0}, {"near_sources=1048576", 1}};
+    const hga_shape shape = {.n_heads = 8, .dim = 64};
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        hga_graph *g;
+        hga_program program;
+        hga_plan *plan;
+        hga_workspace *workspace;
+        float *numbers = calloc(258 * 512, sizeof *numbers);
+        override(rows[i].told);
+        assert_ok(hga_build_dense(&(hga_dense){.n_tokens = 1, .n_keys = 256}, &g, &program));
+        assert_ok(hga_plan_create(g, &program, &shape, &(hga_options){.threads = 1}, &plan));
+        assert_ok(hga_workspace_create(plan, &workspace));
+        kernel_table noting = *plan->kernels;
+        noting.attend_heads = note_near, plan->kernels = &noting, was_near = -1;
+        hga_tensor one = {.data = numbers, .rows = 1}, all = {.data = numbers, .rows = 256};
+        hga_io io = {.query = one, .key = all, .value = all, .out = {.data = numbers + 257 * 512, .rows = 1}};
+        assert_ok(hga_plan_execute(plan, workspace, &io));
+        assert_int_equal(was_near, rows[i].near);
+        hga_workspace_destroy(workspace), hga_plan_destroy(plan), hga_graph_destroy(g);
+        free(numbers);
+    }
+    override(NULL);
+}
+
 /* ---- what is refused ---- */
 
 static void what_is_no_number_is_refused_by_name(void **state)
@@ -247,6 +284,7 @@ int main(void)
                                        cmocka_unit_test(no_number_changes_a_bit),
                                        cmocka_unit_test(numbers_reach_the_plan),
                                        cmocka_unit_test(far_sources_are_told_ahead),
+                                       cmocka_unit_test(near_sources_say_how_long_a_lone_row_may_be),
                                        cmocka_unit_test(what_is_no_number_is_refused_by_name)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -18,11 +18,12 @@ STUDY = {
     "stream_output": ([1 / 64, 1, None], [("window:left=64:right=64", 65536, []), ("hsa:branching=2,4,8,16", 8192, []), ("hsa:branching=2,4,8,16", 4096, []), ("dense", 1024, [])]),
     "stream_gradients": ([1 / 64, 1, None], [("window:left=64:right=64", 32768, BACK), ("hsa:branching=2,4,8,16", 32768, BACK)]),
     "far_sources": ([1 / 64, 1, None], [("random:degree=32", 4096, []), ("random:degree=32", 16384, []), ("random:degree=32", 100000, [])]),
+    "near_sources": ([0, 1, None], [("dense:causal=1", n, ["--decode"]) for n in (1024, 4096, 16384)]),
     "tree_bytes": ([1 / 4, 1 / 2, 1, 2, 4], [("htransformer:block=16", 65536, []), ("hsa:branching=2,4,8,16", 65536, [])]),
     "attend_bytes": ([1 / 4, 1 / 2, 1, 2, 4], [("htransformer:block=16", 65536, []), ("htransformer:block=64", 65536, []), ("hsa:branching=2,4,8,16", 65536, [])]),
     "cyclic_bytes": ([1 / 2, 1, 2, 4, None], [("fenwick", 16384, TWO), ("hsa:branching=4:causal=1", 16384, TWO)]),
 }  # fmt: skip
-NEVER = {"pack_readers": 2**31 - 1, "stream_output": 2**60, "stream_gradients": 2**60, "far_sources": 2**60, "cyclic_bytes": 2**60}
+NEVER = {"pack_readers": 2**31 - 1} | dict.fromkeys(["stream_output", "stream_gradients", "far_sources", "near_sources", "cyclic_bytes"], 2**60)
 
 
 def machine(hga):

@@ -129,12 +129,12 @@ static void widen_head(worker *w, hga_id kv)
     w->plan->kernels->widen(n, w->at.v16_head, shape->dim_v, w->packed_value, padded(shape->dim_v));
 }
 
-/* Do the row's keys and values, as far as it is read, fit into the second cache twice at most? */
+/* Do the row's keys and values, as far as it is read, come by themselves? */
 static int is_near(const worker *w)
 {
-    enum { NEAR_FLOATS = 1 << 19 };
     const hga_shape *s = &w->plan->shape;
-    return (w->chunk.number + w->chunk.n) * s->n_kv_heads * (s->dim + s->dim_v) <= NEAR_FLOATS && !w->reader.far;
+    const int64_t row = (int64_t)s->n_kv_heads * (s->dim + s->dim_v) * (int64_t)sizeof(float);
+    return (w->chunk.number + w->chunk.n) * row <= w->plan->tuning.is.near_sources && !w->reader.far;
 }
 
 /* Edges first .. first + n - 1 of the chunk, whose sources are in w->at.k and w->at.v, for all heads at once; `known`

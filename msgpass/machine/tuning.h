@@ -13,6 +13,8 @@ typedef struct tuning {
     int64_t stream_output, stream_gradients;
     /* Keys and values of so many bytes, of nodes that edges name in any order, are asked for as from memory. */
     int64_t far_sources;
+    /* So many bytes of a lone row's keys and values are not asked for where they lie side by side. */
+    int64_t near_sources;
     /* What the panels between a token's first stage and its last read and write should fit the second cache together:
        bytes of outputs of the tokens that a panel of the tree's rows stands for, and of queries, keys, values and
        outputs of those that a panel of attended rows stands for. */
