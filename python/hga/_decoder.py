@@ -116,7 +116,7 @@ def _given_back(x: np.ndarray, like: Any) -> Any:
 FORMS_KEPT = 64  # of a decoder: tokens that come one by one have one, prompts in chunks one for each length
 
 
-NOT_PLAIN = (), None
+NOT_PLAIN: Tuple[Tuple[int, ...], Any] = (), None
 
 
 def _lying(torch: Any, layout: str, q: Any, k: Any, v: Any) -> Tuple[Tuple[int, ...], Any]:
@@ -181,6 +181,7 @@ class _Rows:
 
     def __init__(self, d: "Decoder", q: Any, k: Any, v: Any, layout: str, lse: bool) -> None:
         torch = sys.modules.get("torch")
+        key: Any  # of forms
         self.at, key = NOT_PLAIN if torch is None else _lying(torch, layout, q, k, v)
         form = None if key is None else d._forms.get(key)
         plain = form is not None or (key is not None and _are_plain(torch, q, k, v))
