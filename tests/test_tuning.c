@@ -266,7 +266,7 @@ static void what_is_no_number_is_refused_by_name(void **state)
         if (!strstr(hga_error_detail(), rows[i].said))
             fail_msg("'%s' does not say: %s", hga_error_detail(), rows[i].said);
         assert_status(HGA_EINVAL, hga_topology_describe(NULL, 1, &text));
-        tuning t = {1, 2, 3, 4, 5, 6, 7}, was = t;
+        tuning t = {1, 2, 3, 4, 5, 6, 7, 8}, was = t;
         assert_status(HGA_EINVAL, tuning_override(rows[i].text, &t));
         assert_memory_equal(&t, &was, sizeof t);
     }
