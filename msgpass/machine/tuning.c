@@ -38,8 +38,8 @@ static int64_t number_at(const tuning *t, int i) { return *number_of((tuning *)(
    - Intel, 2026-11: Emerald Rapids, 2 MB. Copying for three readers takes 7.5 % longer on routed trees; panels of half
      the bytes are 6 % faster on trees of sixteen, and alike elsewhere. Random edges among 8 to 16 MB go back in 0.89 to
      0.92 of the time as from memory, and forward in 0.98. Outputs of 16 MB take 0.90 to 0.97 past the caches; those of
-     8 MB, HSA's, 1.02 to 1.07. One row of 4 to 17 MB takes 0.95 of its time where nobody asks for what comes; on Zen 4
-     1.1, and thrice its time from memory. */
+     8 MB, of deep trees, 1.02 to 1.07. One row of 4 to 17 MB takes 0.95 of its time where nobody asks for what comes;
+     on Zen 4 1.1, and thrice its time from memory. */
 static const struct {
     const char *maker;
     hga_id family;
