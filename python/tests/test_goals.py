@@ -274,9 +274,9 @@ class Calls(unittest.TestCase):
         self.clock, self.slow = Clock(), 1.0
         self.in_turns = calls.in_turns
 
-    def timed(self, functions, rounds=9):
+    def timed(self, functions, rounds=9, most=None):
         ours = [len(functions) == 1 or i > 0 for i in range(len(functions))]
-        return self.in_turns([self.clock.takes(1e-2 * (self.slow if own else 1)) for own in ours], rounds)
+        return self.in_turns([self.clock.takes(1e-2 * (self.slow if own else 1)) for own in ours], rounds, most)
 
     def process(self, command, **_):
         """The program of a process of its own, in this one, whose imports and calls take their time by our clock."""
