@@ -11,10 +11,10 @@ build=${BUILD:-$here/build}
 without_apt() {
     cat >&2 <<'END'
 run.sh: a library or tool is missing, and there is no apt-get here. hga needs a C compiler, CMake, pkg-config, jansson and hwloc; and, unless cmake is told -DHGA_WITH_..=OFF, SuiteSparse (CXSparse),
-METIS, ICU, libxml2, libzip and librsvg.
-  Debian: sudo apt-get install build-essential cmake pkg-config libsuitesparse-dev libmetis-dev libhwloc-dev libjansson-dev libicu-dev libxml2-dev libzip-dev librsvg2-dev
-  Fedora: sudo dnf install gcc make cmake pkgconf-pkg-config suitesparse-devel metis-devel hwloc-devel jansson-devel libicu-devel libxml2-devel libzip-devel librsvg2-devel
-  Arch:   sudo pacman -S base-devel cmake suitesparse metis hwloc jansson icu libxml2 libzip librsvg
+METIS, ICU, libxml2, libzip, md4c and librsvg.
+  Debian: sudo apt-get install build-essential cmake pkg-config libsuitesparse-dev libmetis-dev libhwloc-dev libjansson-dev libicu-dev libxml2-dev libzip-dev libmd4c-dev librsvg2-dev
+  Fedora: sudo dnf install gcc make cmake pkgconf-pkg-config suitesparse-devel metis-devel hwloc-devel jansson-devel libicu-devel libxml2-devel libzip-devel md4c-devel librsvg2-devel
+  Arch:   sudo pacman -S base-devel cmake suitesparse metis hwloc jansson icu libxml2 libzip md4c librsvg
 Then run this again.
 END
     exit 4

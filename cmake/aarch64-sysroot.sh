@@ -17,7 +17,7 @@ get() {
 }
 get update
 get install --download-only --yes --no-install-recommends libc6-dev libgomp1 libgcc-12-dev libsuitesparse-dev libmetis-dev libhwloc-dev libjansson-dev libicu-dev libxml2-dev \
-    libzip-dev libcmocka-dev
+    libzip-dev libmd4c-dev libcmocka-dev
 for deb in "$apt"/archives/*.deb; do dpkg-deb -x "$deb" "$root"; done
 # Absolute links lead into the folder, wherever it is moved.
 find "$root" -type l -lname '/*' | while read -r link; do

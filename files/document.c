@@ -171,8 +171,8 @@ hga_status document_text(document *d, const char *text, int64_t n)
 
 /* ---- the end ---- */
 
-/* A node whose only child is no word says nothing: the child's children become its own. Parents come before their
-   children, and gone[v] tells how many nodes before v went. */
+/* A node whose only child is no word says nothing: the child's children become its own, and code stays code. Parents
+   come before their children, and to[v] tells which node v has become. */
 static hga_status leave_out(document *d)
 {
     hga_status st = HGA_OK;
@@ -186,7 +186,7 @@ static hga_status leave_out(document *d)
         if (up >= 0 && children[up] == 1 && t->kind[v] != IS_WORD) {
             hga_id stays = to[up];
             if (t->name_at[stays] < 0) t->name_at[stays] = t->name_at[v];
-            if (t->kind[stays] == IS_BLOCK) t->kind[stays] = t->kind[v];
+            if (t->kind[stays] == IS_BLOCK || t->kind[v] == IS_CODE) t->kind[stays] = t->kind[v];
             to[v] = stays;
             continue;
         }

@@ -1,300 +1,142 @@
-/* document_markdown.c: Markdown as a tree: headings open sections; paragraphs, lists and their items, quotes, code and
-   rows of tables are levels, their text sentences and words. What is read is CommonMark's block structure as far as it
-   makes levels: ATX and Setext headings, lists by indentation, fences, quotes. Of inline marks, the addresses of links
-   and pictures are left out; the others are no words anyway. */
+/* document_markdown.c: Markdown as a tree (the only file that includes md4c). md4c tells what the marks of a text mean;
+   what it tells is written as the page that a reader sees, which hga_tree_html reads. So a text has the words of its
+   HTML, and tags and comments in it are what they are there. */
 #include "document.h"
+#include "load.h"
 #include "text.h"
 
+#include <md4c.h>
+#include <stdlib.h>
 #include <string.h>
 
-enum { MOST_LISTS = 32 };
+/* The page while it is written. */
+typedef struct page {
+    const hga_allocator *a;
+    hga_status st; /* of what was written last; md4c goes on to HGA_OK only */
+    char *text;
+    int64_t n, room;
+    int pictures; /* that are open: what stands inside is shown to those who do not see them */
+} page;
 
-typedef struct markdown {
-    document d;
-    const char *at, *end;
-    int quotes;             /* open quotes */
-    int lists;              /* open lists, each with an open item */
-    char mark[MOST_LISTS];  /* -, *, +, . or ): another mark is another list */
-    int indent[MOST_LISTS]; /* where the item's text begins */
-    int in_block;           /* a paragraph, code or a table is open */
-    char fence;             /* ` or ~ inside of fenced code, else 0 */
-    int fence_length;
-    const char *pending; /* the paragraph's only line so far, which a line of = or - makes a heading */
-    int64_t pending_bytes;
-} markdown;
-
-typedef struct line {
-    const char *text, *end; /* without quote marks, indentation and white space at the end */
-    int indent, quotes;
-} line;
-
-static int is_markdown_blank(char c) { return c == ' ' || c == '\t' || c == '\r'; }
-
-/* ---- lines ---- */
-
-static void skip_indent(line *l)
+static int put(page *p, const char *text, int64_t n)
 {
-    for (l->indent = 0; l->text < l->end && (*l->text == ' ' || *l->text == '\t'); l->text++)
-        l->indent += *l->text == '\t' ? 4 - l->indent % 4 : 1;
+    p->st = hga_grow(p->a, &p->text, &p->room, p->n, p->n + n, 1);
+    if (p->st) return 1;
+    memcpy(p->text + p->n, text, (size_t)n);
+    p->n += n;
+    return 0;
 }
 
-/* The next line, without the quote marks before it. */
-static line next_line(markdown *m)
+static int put_word(page *p, const char *word) { return put(p, word, (int64_t)strlen(word)); }
+
+/* Text in which no tag begins. */
+static int put_escaped(page *p, const char *text, int64_t n)
 {
-    const char *stop = memchr(m->at, '\n', (size_t)(m->end - m->at));
-    line l = {.text = m->at, .end = stop ? stop : m->end};
-    m->at = stop ? stop + 1 : m->end;
-    while (l.end > l.text && is_markdown_blank(l.end[-1])) l.end--;
-    skip_indent(&l);
-    while (!m->fence && l.indent < 4 && l.text < l.end && *l.text == '>') {
-        l.quotes++, l.text++;
-        if (l.text < l.end && *l.text == ' ') l.text++;
-        skip_indent(&l);
+    int failed = 0;
+    for (int64_t i = 0, end; i < n && !failed; i = end) {
+        for (end = i; end < n && text[end] != '<' && text[end] != '&';) end++;
+        failed = put(p, text + i, end - i);
+        if (end < n && !failed) failed = put_word(p, text[end++] == '<' ? "&lt;" : "&amp;");
     }
-    return l;
+    return failed;
 }
 
-/* How often one character begins the line; *rest is what follows it. */
-static int64_t run_of(const line *l, char c, const char **rest)
+static const char no_character[] = "\xef\xbf\xbd"; /* U+FFFD */
+
+/* &name; &#number; or &#xnumber;: a number that is no character's is shown as U+FFFD. */
+static int put_entity(page *p, const char *text, int64_t n)
 {
-    const char *at = l->text;
-    while (at < l->end && *at == c) at++;
-    *rest = at;
-    return at - l->text;
+    if (text[1] != '#') return put(p, text, n);
+    const int is_hex = text[2] == 'x' || text[2] == 'X';
+    const long code = strtol(text + 2 + is_hex, NULL, is_hex ? 16 : 10);
+    const int is_character = code > 0 && code <= 0x10ffff && (code < 0xd800 || code > 0xdfff);
+    return is_character ? put(p, text, n) : put_word(p, no_character);
 }
 
-/* Nothing but one character, and blanks between where `apart`. */
-static int is_rule(const line *l, char c, int least, int apart)
+/* ---- what md4c calls ---- */
+
+/* What a block is called in HTML, NULL for one that is nothing there. */
+static const char *tag_of(MD_BLOCKTYPE block, const void *detail)
 {
-    int n = 0;
-    for (const char *at = l->text; at < l->end; at++) {
-        if (*at == c)
-            n++;
-        else if (!apart || !is_markdown_blank(*at))
-            return 0;
+    static const char *const headings[] = {"h1", "h2", "h3", "h4", "h5", "h6"};
+    static const char *const tags[] = {
+        [MD_BLOCK_QUOTE] = "blockquote", [MD_BLOCK_UL] = "ul",       [MD_BLOCK_OL] = "ol", [MD_BLOCK_LI] = "li",
+        [MD_BLOCK_CODE] = "pre",         [MD_BLOCK_P] = "p",         [MD_BLOCK_TR] = "tr", [MD_BLOCK_TH] = "th",
+        [MD_BLOCK_TABLE] = "table",      [MD_BLOCK_TBODY] = "tbody", [MD_BLOCK_TD] = "td",
+    };
+    if (block == MD_BLOCK_H) return headings[((const MD_BLOCK_H_DETAIL *)detail)->level - 1];
+    return (size_t)block < sizeof tags / sizeof *tags ? tags[block] : NULL;
+}
+
+static int put_tag(page *p, const char *before, const char *tag)
+{
+    return tag && (put_word(p, before) || put_word(p, tag) || put_word(p, ">"));
+}
+
+static int enter_block(MD_BLOCKTYPE block, void *detail, void *context)
+{
+    return block == MD_BLOCK_HR ? put_word(context, "<hr>") : put_tag(context, "<", tag_of(block, detail));
+}
+
+static int leave_block(MD_BLOCKTYPE block, void *detail, void *context)
+{
+    return put_tag(context, "</", tag_of(block, detail));
+}
+
+static int enter_span(MD_SPANTYPE span, void *detail, void *context)
+{
+    (void)detail;
+    ((page *)context)->pictures += span == MD_SPAN_IMG;
+    return 0;
+}
+
+static int leave_span(MD_SPANTYPE span, void *detail, void *context)
+{
+    (void)detail;
+    ((page *)context)->pictures -= span == MD_SPAN_IMG;
+    return 0;
+}
+
+static int read_text(MD_TEXTTYPE type, const char *text, MD_SIZE n, void *context)
+{
+    page *p = context;
+    if (p->pictures) return 0;
+    switch (type) {
+    case MD_TEXT_HTML: return put(p, text, n);
+    case MD_TEXT_ENTITY: return put_entity(p, text, n);
+    case MD_TEXT_NULLCHAR: return put_word(p, no_character);
+    case MD_TEXT_BR: return put_word(p, "<br>");
+    case MD_TEXT_SOFTBR: return put_word(p, "\n");
+    default: return put_escaped(p, text, n);
     }
-    return n >= least;
 }
 
-/* The width of a list's mark and the blanks behind it, 0 without one. */
-static int list_mark(const line *l)
+/* CommonMark with the tables, struck words and boxes of GitHub. */
+static hga_status write_page(page *p, const char *text, size_t bytes)
 {
-    const char *at = l->text;
-    if (at < l->end && strchr("-*+", *at)) {
-        at++;
-    } else {
-        while (at < l->end && *at >= '0' && *at <= '9' && at - l->text < 9) at++;
-        if (at == l->text || at == l->end || (*at != '.' && *at != ')')) return 0;
-        at++;
-    }
-    if (at < l->end && !is_markdown_blank(*at)) return 0;
-    const char *mark_end = at;
-    while (at < l->end && is_markdown_blank(*at) && at - mark_end < 4) at++;
-    return (int)(at - l->text) + (at == mark_end);
-}
-
-/* ---- inline ---- */
-
-/* Text without the addresses of [text](address). */
-static hga_status put_inline(markdown *m, const char *text, const char *end)
-{
-    hga_status st = HGA_OK;
-    for (const char *at = text; at < end; at++) {
-        if (at + 1 < end && at[0] == ']' && at[1] == '(') {
-            const char *close = memchr(at, ')', (size_t)(end - at));
-            if (close) {
-                HGA_TRY(document_text(&m->d, text, at - text));
-                text = close + 1, at = close;
-            }
-        } else if (*at == '_' || *at == '|') {
-            HGA_TRY(document_text(&m->d, text, at - text));
-            int inside =
-                *at == '_' && at > text && at + 1 < end && !is_markdown_blank(at[-1]) && !is_markdown_blank(at[1]);
-            HGA_TRY(document_text(&m->d, inside ? "_" : " ", 1));
-            text = at + 1;
-        }
-    }
-    HGA_TRY(document_text(&m->d, text, end - text));
-    st = document_text(&m->d, "\n", 1);
-done:
-    return st;
-}
-
-/* ---- blocks ---- */
-
-static hga_status end_block(markdown *m)
-{
-    m->pending = NULL;
-    if (!m->in_block) return document_flush(&m->d);
-    m->in_block = 0;
-    return document_close(&m->d);
-}
-
-static hga_status begin_block(markdown *m, int kind)
-{
-    hga_status st = end_block(m);
-    m->in_block = 1;
-    return st ? st : document_open(&m->d, kind);
-}
-
-static hga_status end_list(markdown *m)
-{
-    hga_status st = document_close(&m->d);
-    m->lists--;
-    return st ? st : document_close(&m->d);
-}
-
-/* Lists whose items' text begins right of the column end: the item, then the list. */
-static hga_status end_lists(markdown *m, int column)
-{
-    hga_status st = end_block(m);
-    while (!st && m->lists && m->indent[m->lists - 1] > column) st = end_list(m);
-    return st;
-}
-
-static hga_status set_quotes(markdown *m, int quotes)
-{
-    hga_status st = HGA_OK;
-    if (quotes == m->quotes) return HGA_OK;
-    HGA_TRY(end_lists(m, -1));
-    for (; m->quotes > quotes; m->quotes--) HGA_TRY(document_close(&m->d));
-    for (; m->quotes < quotes; m->quotes++) HGA_TRY(document_open(&m->d, IS_QUOTE));
-done:
-    return st;
-}
-
-/* "# Heading ##": the marks behind go, too. */
-static hga_status put_heading(markdown *m, int rank, const char *text, const char *end)
-{
-    hga_status st = HGA_OK;
-    while (text < end && is_markdown_blank(*text)) text++;
-    while (end > text && end[-1] == '#') end--;
-    while (end > text && is_markdown_blank(end[-1])) end--;
-    HGA_TRY(end_lists(m, -1));
-    HGA_TRY(document_section(&m->d, rank, text, end - text));
-    HGA_TRY(document_open(&m->d, IS_HEADING));
-    HGA_TRY(put_inline(m, text, end));
-    HGA_TRY(document_close(&m->d));
-done:
-    return st;
-}
-
-/* What tells one list from the next: -, *, + or the mark behind the number. */
-static char mark_of(const line *l, int width)
-{
-    int n = width;
-    while (n > 1 && is_markdown_blank(l->text[n - 1])) n--;
-    return l->text[n - 1];
-}
-
-/* A new item: left of the text of an item it ends that one, right of it it begins a list inside. */
-static hga_status put_item(markdown *m, line *l, int width)
-{
-    hga_status st = end_block(m);
-    char mark = mark_of(l, width < l->end - l->text ? width : (int)(l->end - l->text));
-    while (!st && m->lists > 1 && l->indent < m->indent[m->lists - 2]) st = end_list(m);
-    HGA_TRY(st);
-    int same = m->lists && (l->indent < m->indent[m->lists - 1] || m->lists == MOST_LISTS);
-    if (same && m->mark[m->lists - 1] != mark) {
-        HGA_TRY(end_list(m));
-        same = 0;
-    }
-    HGA_TRY(same ? document_close(&m->d) : document_open(&m->d, IS_LIST)); /* the item before, or a new list */
-    m->lists += !same;
-    m->indent[m->lists - 1] = l->indent + width, m->mark[m->lists - 1] = mark;
-    HGA_TRY(document_open(&m->d, IS_ITEM));
-    l->indent += width, l->text += width < l->end - l->text ? width : l->end - l->text;
-done:
-    return st;
-}
-
-/* Inside of fenced code every line is text up to the fence that ends it. */
-static hga_status put_code(markdown *m, const line *l)
-{
-    const char *rest;
-    if (l->indent < 4 && run_of(l, m->fence, &rest) >= m->fence_length && rest == l->end) {
-        m->fence = 0;
-        return end_block(m);
-    }
-    hga_status st = document_text(&m->d, l->text, l->end - l->text);
-    return st ? st : document_text(&m->d, "\n", 1);
-}
-
-static int opens_fence(markdown *m, const line *l)
-{
-    const char *rest;
-    int64_t ticks = run_of(l, '`', &rest), waves = ticks ? 0 : run_of(l, '~', &rest);
-    if (ticks < 3 && waves < 3) return 0;
-    if (ticks && memchr(rest, '`', (size_t)(l->end - rest))) return 0;
-    m->fence = ticks ? '`' : '~', m->fence_length = (int)(ticks + waves);
-    return 1;
-}
-
-/* A line of = or - below a paragraph's only line. */
-static int is_underline(const markdown *m, const line *l)
-{
-    return m->pending && l->indent < 4 && (is_rule(l, '=', 1, 0) || is_rule(l, '-', 1, 0));
-}
-
-static hga_status put_underlined(markdown *m, const line *l)
-{
-    const char *text = m->pending, *end = m->pending + m->pending_bytes;
-    m->d.block_bytes = 0;
-    return put_heading(m, *l->text == '=' ? 1 : 2, text, end);
-}
-
-/* A line of text, of the paragraph or table that it begins or that is there. */
-static hga_status put_paragraph(markdown *m, const line *l)
-{
-    hga_status st = HGA_OK;
-    if (!m->in_block) {
-        HGA_TRY(end_lists(m, l->indent));
-        HGA_TRY(begin_block(m, *l->text == '|' ? IS_TABLE : IS_PARAGRAPH));
-        m->pending = l->text, m->pending_bytes = l->end - l->text;
-    } else {
-        m->pending = NULL;
-    }
-    int is_row = *l->text == '|';
-    if (is_row) HGA_TRY(document_open(&m->d, IS_ROW));
-    HGA_TRY(put_inline(m, l->text, l->end));
-    if (is_row) st = document_close(&m->d);
-done:
-    return st;
-}
-
-/* Tells what a line is, and puts it there. */
-static hga_status put_line(markdown *m, line l)
-{
-    hga_status st = HGA_OK;
-    const char *rest;
-    int64_t marks;
-    int width;
-    if (m->fence) return put_code(m, &l);
-    if (l.text == l.end && l.quotes == 0 && m->quotes) HGA_TRY(set_quotes(m, 0));
-    if (l.text == l.end) return end_block(m);
-    if (l.quotes || !m->in_block) HGA_TRY(set_quotes(m, l.quotes));
-    if (is_underline(m, &l)) return put_underlined(m, &l);
-    if (l.indent < 4 && (is_rule(&l, '-', 3, 1) || is_rule(&l, '*', 3, 1) || is_rule(&l, '_', 3, 1)))
-        return end_lists(m, -1);
-    marks = run_of(&l, '#', &rest);
-    if (l.indent < 4 && marks >= 1 && marks <= 6 && (rest == l.end || is_markdown_blank(*rest)))
-        return put_heading(m, (int)marks, rest, l.end);
-    while ((width = list_mark(&l)) > 0) {
-        HGA_TRY(put_item(m, &l, width));
-        if (l.text == l.end) return HGA_OK;
-    }
-    if (opens_fence(m, &l)) return begin_block(m, IS_CODE);
-    st = put_paragraph(m, &l);
-done:
-    return st;
+    static const MD_PARSER parser = {.flags = MD_FLAG_TABLES | MD_FLAG_STRIKETHROUGH | MD_FLAG_TASKLISTS,
+                                     .enter_block = enter_block,
+                                     .leave_block = leave_block,
+                                     .enter_span = enter_span,
+                                     .leave_span = leave_span,
+                                     .text = read_text};
+    int failed = md_parse(text, (MD_SIZE)bytes, &parser, p);
+    return failed && !p->st ? hga_fail(HGA_ENOMEM, "no memory to read Markdown") : p->st;
 }
 
 hga_status hga_tree_markdown(const hga_allocator *a, const char *text, size_t bytes, hga_tree *out)
 {
-    markdown m = {.at = text, .end = text + bytes};
-    document_begin(&m.d, a, out);
-    hga_status st = text && bytes ? text_check(text, bytes) : hga_fail(HGA_EFORMAT, "the document has no word");
-    while (!st && m.at < m.end) st = put_line(&m, next_line(&m));
-    if (!st) st = end_lists(&m, -1);
-    return document_end(&m.d, st);
+    page p = {.a = a};
+    hga_status st = HGA_OK;
+    memset(out, 0, sizeof *out);
+    if (bytes > INT32_MAX)
+        return hga_fail(HGA_EOVERFLOW, "%zu bytes of Markdown; there are at most %d", bytes, INT32_MAX);
+    if (!text || !bytes) return hga_fail(HGA_EFORMAT, "the document has no word");
+    HGA_TRY(text_check(text, bytes));
+    const size_t mark = (size_t)mark_bytes(text, (int64_t)bytes);
+    HGA_TRY(write_page(&p, text + mark, bytes - mark));
+    st = hga_tree_html(a, p.text, (size_t)p.n, out);
+done:
+    hga_delete(a, p.text, p.room, 1);
+    return st;
 }

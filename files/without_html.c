@@ -8,7 +8,7 @@ hga_status hga_tree_html(const hga_allocator *a, const char *text, size_t bytes,
     (void)a, (void)text;
     memset(out, 0, sizeof *out);
     return hga_fail(HGA_EUNSUPPORTED,
-                    "%zu bytes of HTML need libxml2, which this library was built without (HGA_WITH_XML=OFF)", bytes);
+                    "%zu bytes of a page need libxml2, which this library was built without (HGA_WITH_XML=OFF)", bytes);
 }
 
 /* Those that every program writes. */

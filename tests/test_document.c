@@ -72,8 +72,7 @@ static void lists_hold_items_that_hold_lists(void **state)
     assert_html("<ul><li>a<li>b<ul><li>c<li>d</ul><li>e</ul><ol><li>f<li>g</ol>",
                 "(document (list (item a) (item b (list (item c) (item d))) (item e)) (list (item f) (item g)))");
     assert_markdown("- a\n- b\n  - c\n  - d\n- e\n\n1. f\n2. g\n",
-                    "(document (list (item a) (item (paragraph b) (list (item c) (item d))) (item e)) "
-                    "(list (item f) (item g)))");
+                    "(document (list (item a) (item b (list (item c) (item d))) (item e)) (list (item f) (item g)))");
 }
 
 static void sentences_stand_between_a_paragraph_and_its_words(void **state)
@@ -125,7 +124,54 @@ static void fences_quotes_and_tables_are_blocks(void **state)
 {
     (void)state;
     assert_markdown("> said\n> he\n\n~~~c\nint a;\n# no heading\n~~~\n| x | y |\n|---|---|\n| z | w |\n",
-                    "(document (quote said he) (code int a no heading) (table (row x y) (row z w)))");
+                    "(document (quote said he) (code int a no heading) "
+                    "(table (row (cell x) (cell y)) (row (cell z) (cell w))))");
+    assert_markdown("> ~~~\n> make\n> ~~~\n\nplain\n", "(document (code make) (paragraph plain))");
+    assert_markdown("*   run\n\n    ~~~\n    make\n    ~~~\n\nplain\n",
+                    "(document (list (paragraph run) (code make)) (paragraph plain))");
+    assert_markdown("    make\n\nplain\n", "(document (code make) (paragraph plain))");
+}
+
+/* Of a line that is a paragraph's, its marks are no more than that. */
+static void blocks_begin_where_commonmark_says(void **state)
+{
+    (void)state;
+    assert_markdown("One\nTwo\n===\n\nwords\n", "(document 'One Two' (heading One Two) (paragraph words))");
+    assert_markdown("It was\n1986. A good year.\n\nThen\n",
+                    "(document (paragraph (sentence It was 1986) (sentence A good year)) (paragraph Then))");
+    assert_markdown("a\n    b\n\nc\n", "(document (paragraph a b) (paragraph c))");
+    assert_markdown("a | b\n\nc\n", "(document (paragraph a | b) (paragraph c))");
+    assert_markdown("\xef\xbb\xbf# A\n\nb\n", "(document 'A' (heading A) (paragraph b))");
+}
+
+static void words_are_those_that_a_reader_sees(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text, *words;
+    } cases[] = {
+        {"Type `ls` or ``a`b`` first", "Type ls or a ` b first"},
+        {"<!-- a note\n\nof two -->\n\nx &lt; y &amp; &#233;t&eacute; &#x4e2d;",
+         "x < y \xc3\xa9t\xc3\xa9 \xe4\xb8\xad"},
+        {"[a link][1] and ![a picture](p.png) <b>bo</b>ld <https://x.y>\n\n[1]: http://z.w 'title'",
+         "a link and bold https x.y"},
+        {"<div align=center>\nin a division\n</div>\n\n<script>\nvar x\n\nvar y\n</script>\n\nafter",
+         "in a division after"},
+        {"- [x] done\n- [ ] to do", "done to do"},
+        {"~~struck~~ *st**ro**ng* a\\_b a\\*b line  \nbreak<br>again", "struck strong a_b a b line break again"},
+        {"&nosuch; &#0;x &copy", "nosuch \xef\xbf\xbd x copy"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        hga_tree t;
+        char words[ROOM] = "";
+        assert_ok(hga_tree_markdown(NULL, cases[i].text, strlen(cases[i].text), &t));
+        for (hga_id w = 0; w < t.n_leaves; w++) {
+            if (w) strcat(words, " ");
+            strcat(words, hga_tree_name(&t, t.leaf_node[w]));
+        }
+        hga_tree_clear(&t);
+        assert_string_equal(words, cases[i].words);
+    }
 }
 
 static void a_document_without_words_is_refused(void **state)
@@ -207,6 +253,8 @@ int main(void)
         cmocka_unit_test(scripts_are_no_text_and_the_title_is_the_roots_name),
         cmocka_unit_test(what_holds_one_element_only_is_that_element),
         cmocka_unit_test(fences_quotes_and_tables_are_blocks),
+        cmocka_unit_test(blocks_begin_where_commonmark_says),
+        cmocka_unit_test(words_are_those_that_a_reader_sees),
         cmocka_unit_test(a_document_without_words_is_refused),
         cmocka_unit_test(nesting_has_no_end),
         cmocka_unit_test(a_linkage_is_a_tree_of_clusters),

@@ -45,8 +45,8 @@ fact libhga_files_exports_its_own_in_both_forms the_files_names
 both() { comm -12 shared_names files_shared_names; }
 fact no_name_is_in_both_libraries equal "$(both)" ""
 needed() { objdump -p "$1" | awk '$1 == "NEEDED" { print $2 }' >needed && [ -s needed ]; }
-alone() { needed "$lib/libhga.so" && lacks needed '^lib(xml2|zip|icu|hga)'; }
-fact libhga_needs_neither_libxml2_nor_libzip_nor_icu alone
+alone() { needed "$lib/libhga.so" && lacks needed '^lib(xml2|zip|md4c|icu|hga)'; }
+fact libhga_needs_neither_libxml2_nor_libzip_nor_md4c_nor_icu alone
 
 # ---- as docs/c.md says, word by word: its first block after "Compile it", where ~ is a folder of ours and build/ the build ----
 

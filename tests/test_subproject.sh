@@ -108,6 +108,7 @@ done <<'END'
 icu-uc libicu-dev ICU
 libxml-2.0 libxml2-dev XML
 libzip libzip-dev ZIP
+md4c libmd4c-dev MD4C
 hwloc libhwloc-dev HWLOC
 librsvg-2.0 librsvg2-dev LIBRSVG
 END
@@ -120,12 +121,13 @@ says_without() { # says_without MODULE PACKAGE
 }
 fact a_project_goes_without_libxml2 says_without libxml-2.0 libxml2-dev
 fact or_libzip says_without libzip libzip-dev
+fact or_md4c says_without md4c libmd4c-dev
 fact or_icu says_without icu-uc libicu-dev
 fact and_its_program_is_built cmake --build fetch/build --parallel "$jobs" --target user
 fact and_runs fetch/build/user
 has_files() { configure_bare && shows bare_said 'files are there' && lacks bare_said 'without '; }
 fact where_all_are_there_it_has_the_files has_files
-told_not_to() { configure_bare -DHGA_FILES=OFF && lacks bare_said 'files are|icu|xml|zip'; }
+told_not_to() { configure_bare -DHGA_FILES=OFF && lacks bare_said 'files are|icu|xml|zip|md4c'; }
 fact but_not_where_it_is_told_not_to told_not_to
 tool_wants() { ! cmake -S "$source" -B missing -DCMAKE_C_COMPILER="$cc" -DHGA_FILES=OFF >said_by_cmake 2>&1 && shows said_by_cmake 'need libhga-files: HGA_FILES is OFF'; }
 fact the_tool_needs_the_files tool_wants

@@ -52,11 +52,11 @@ fact every_declared_function_is_exported empty out
 fact libhga_files_exports_what_its_headers_declare_and_nothing_else cmp declared_files exported_files
 
 needed() { objdump -p "$1" | awk '$1 == "NEEDED" { print $2 }' >needed && [ -s needed ]; }
-needs_none() { needed "$library_so" && lacks needed '^lib(xml2|zip|icu|hga)'; }
-fact libhga_needs_neither_libxml2_nor_libzip_nor_icu needs_none
+needs_none() { needed "$library_so" && lacks needed '^lib(xml2|zip|md4c|icu|hga)'; }
+fact libhga_needs_neither_libxml2_nor_libzip_nor_md4c_nor_icu needs_none
 on_top() { needed "$files_so" && holds needed '^libhga\.so'; }
 fact libhga_files_stands_on_libhga on_top
-grep -rlE '^ *# *include *<(libxml/|zip\.h|unicode/)' "$source"/{graph,kernels,msgpass,dist,builders} >out
+grep -rlE '^ *# *include *<(libxml/|zip\.h|md4c\.h|unicode/)' "$source"/{graph,kernels,msgpass,dist,builders} >out
 fact no_source_of_libhga_includes_them empty out
 
 # Static storage that can change, as "object symbol": a lock is no state, and thread-local storage is in .tbss. The names of temporary files are the process's.

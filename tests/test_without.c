@@ -1,4 +1,4 @@
-/* The library without ICU, libxml2, libzip, METIS, hwloc and CXSparse: what stands in their place is linked into this
+/* The library without ICU, libxml2, libzip, md4c, METIS, hwloc and CXSparse: what stands in their place is linked into this
    test instead of them. What needs one is refused with the name of its option; all the rest goes on. */
 #include "npz.h"
 #include "partition.h"
@@ -21,7 +21,13 @@ static void texts_need_icu(void **state)
     hga_tree tree;
     assert_refused(hga_tree_text(NULL, "a word", 6, NULL, 0, &tree), "HGA_WITH_ICU=OFF");
     assert_null(tree.parent);
-    assert_refused(hga_tree_markdown(NULL, "# a word", 8, &tree), "HGA_WITH_ICU=OFF");
+}
+
+static void markdown_needs_md4c(void **state)
+{
+    (void)state;
+    hga_tree tree;
+    assert_refused(hga_tree_markdown(NULL, "# a word", 8, &tree), "HGA_WITH_MD4C=OFF");
     assert_null(tree.parent);
 }
 
@@ -135,6 +141,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(texts_need_icu),
+        cmocka_unit_test(markdown_needs_md4c),
         cmocka_unit_test(html_needs_libxml2),
         cmocka_unit_test(graphml_and_gexf_need_libxml2),
         cmocka_unit_test(npz_needs_libzip),

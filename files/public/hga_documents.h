@@ -24,11 +24,13 @@ HGA_API hga_status hga_tree_text(const hga_allocator *a, const char *text, size_
 /* Read HTML (libxml2's parser, which repairs what is not closed) as the tree of its elements: a heading opens a
    section, which ends at the next heading of its rank or a higher one; paragraphs, lists, items, quotes, code, tables,
    rows, cells and other blocks are nodes, their text sentences (where there are several) and words, the leaves, in
-   reading order. An element without words is left out; one that contains only another element is replaced by it.
-   Scripts, styles and the head are not text; the title is the root's name. HGA_EFORMAT without a word. */
+   reading order. An element without words is left out; of one that contains only another element one node is left,
+   which is code where the inner one is. Scripts, styles and the head are not text; the title is the root's name.
+   HGA_EFORMAT without a word. */
 HGA_API hga_status hga_tree_html(const hga_allocator *a, const char *text, size_t bytes, hga_tree *out);
-/* Read Markdown (UTF-8) as the tree of its elements, which are those of hga_tree_html. HGA_EFORMAT without a word, or
-   for what is not UTF-8. */
+/* Read Markdown (UTF-8; CommonMark with tables, ~~struck~~ words and boxes of lists, by md4c) as hga_tree_html reads the
+   page that it stands for: what is no text there, as addresses, definitions of links, texts of pictures and comments,
+   is none here. HGA_EFORMAT without a word, or for what is not UTF-8. */
 HGA_API hga_status hga_tree_markdown(const hga_allocator *a, const char *text, size_t bytes, hga_tree *out);
 /* Make a tree of scipy.cluster.hierarchy's linkage, [n_merges][4] = two clusters, their distance, observations:
    observation i is leaf and node i, the cluster of merge i node n_merges + 1 + i. HGA_EFORMAT for a cluster that is not

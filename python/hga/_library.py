@@ -12,6 +12,7 @@ PACKAGES = {
     "libhwloc": ("libhwloc15", "hwloc-libs", "hwloc"),
     "libicuuc": ("libicu72", "libicu", "icu"),
     "libjansson": ("libjansson4", "jansson", "jansson"),
+    "libmd4c": ("libmd4c0", "md4c", "md4c"),
     "libmetis": ("libmetis5", "metis", "metis"),
     "libxml2": ("libxml2", "libxml2", "libxml2"),
     "libzip": ("libzip4", "libzip", "libzip"),
