@@ -119,14 +119,15 @@ static hga_status open_npy(hga_arrays *x)
 /* What the file is, by its first bytes, and a list of its arrays. */
 static hga_status open_kind(hga_arrays *x)
 {
-    unsigned char lead[10] = {0};
+    unsigned char lead[64] = {0};
     int64_t bytes = stream_bytes(x->stream);
     rewind(x->stream);
     size_t n = fread(lead, 1, sizeof lead, x->stream);
     if (n >= 4 && (memcmp(lead, "PK\3\4", 4) == 0 || memcmp(lead, "PK\5\6", 4) == 0)) return open_npz(x);
     if (n >= 6 && memcmp(lead, "\x93NUMPY", 6) == 0) return open_npy(x);
-    if (n == sizeof lead && lead[8] == '{') return safetensors_open(x, bytes);
-    return hga_fail(HGA_EFORMAT, "%s: is no .npy, .npz or .safetensors file", x->path);
+    if (n >= 10 && lead[8] == '{') return safetensors_open(x, bytes);
+    hga_status st = check_fetched(x->path, lead, (int64_t)n);
+    return st ? st : hga_fail(HGA_EFORMAT, "%s: is no .npy, .npz or .safetensors file", x->path);
 }
 
 hga_status hga_arrays_open(const hga_allocator *a, const char *path, hga_arrays **out)

@@ -69,8 +69,7 @@ static hga_status read_pair(dictionary *d, double *weight)
     int is_read = n == 6 && memcmp(key, "weight", 6) == 0 && !d->x->wish->pattern;
     HGA_TRY(import_note_name(d->x, "edges", key, n, is_read));
     while (length > 0 && value[length - 1] == ' ') length--;
-    if (is_read && !scan_text_real(value, length, weight))
-        st = scan_wrong(d->x, "weight: '%.*s' is not a number", (int)(length < 40 ? length : 40), value);
+    if (is_read) st = scan_weight(d->x, value, length, weight);
 done:
     return st;
 }

@@ -97,10 +97,7 @@ hga_status import_edge_add(import *x, hga_id relation, int64_t src, int64_t dst,
     if (type < 0 || type >= INT32_MAX) return scan_wrong(x, "type %lld of an edge is out of range", (long long)type);
     if (x->wish->pattern) weight = 1;
     if (!(weight > 0 && (float)weight > 0 && weight < 3e38))
-        return scan_wrong(x,
-                          "weight %g of an edge is not positive and finite; --pattern, in Python weights=\"ignore\", "
-                          "reads edges without weights",
-                          weight);
+        return scan_wrong(x, "weight %g of an edge is not positive and finite; " WITHOUT_WEIGHTS, weight);
     if (relation == HGA_TREE_UP) return add_parent(x, src, dst);
     if (relation == HGA_TREE_DOWN) return add_parent(x, dst, src);
     HGA_TRY(import_reach(x, src));
@@ -144,6 +141,14 @@ static hga_status find_parents(const import *x, numbering *to)
     return HGA_OK;
 }
 
+/* Named by its number, and by its name where it has one. */
+static hga_status refuse_ring(const import *x, hga_id v)
+{
+    const int64_t label = v < x->node_room ? x->nodes[v].label : -1;
+    if (label < 0) return hga_fail(HGA_EGRAPH, "%s: node %d is its own ancestor", x->name, v);
+    return hga_fail(HGA_EGRAPH, "%s: node %d, '%.40s', is its own ancestor", x->name, v, x->text + label);
+}
+
 /* One above the highest child, from the leaves upwards; who is never reached stands on a ring. */
 static hga_status find_heights(const import *x, numbering *to)
 {
@@ -163,7 +168,7 @@ static hga_status find_heights(const import *x, numbering *to)
         if (--waiting[p] == 0) ready[n_ready++] = p;
     }
     for (hga_id v = 0; v < n && n_ready < n; v++)
-        if (waiting[v]) HGA_TRY(hga_fail(HGA_EGRAPH, "%s: node %d is its own ancestor", x->name, v));
+        if (waiting[v]) HGA_TRY(refuse_ring(x, v));
 done:
     hga_delete(x->allocator, waiting, n, sizeof *waiting);
     hga_delete(x->allocator, ready, n, sizeof *ready);

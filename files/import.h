@@ -101,6 +101,10 @@ hga_status scan_real(import *x, const char *what, double *out);
 /* The same of a text of n bytes. */
 int scan_text_integer(const char *text, int64_t n, int64_t *out);
 int scan_text_real(const char *text, int64_t n, double *out);
+/* The weight of an edge, told by a text of n bytes. */
+hga_status scan_weight(const import *x, const char *text, int64_t n, double *out);
+/* What to do about weights that are none. */
+#define WITHOUT_WEIGHTS "--pattern, in Python weights=\"ignore\", reads edges without weights"
 /* A word of at most room - 1 bytes up to a blank, comma, semicolon or end of line; its length. */
 int64_t scan_word(import *x, char *out, int64_t room);
 

@@ -125,7 +125,7 @@ static hga_status read_attribute(keyed *k, int which, const char *name, const ch
     case PARENT: return import_text(&k->x, value, n, &now->parent);
     case LEVEL: return whole(k, name, value, n, &now->level);
     case TYPE: return read_type(k, name, value, n);
-    case WEIGHT: return real(k, name, value, n, &now->weight);
+    case WEIGHT: return scan_weight(&k->x, value, n, &now->weight);
     case MASS: return real(k, name, value, n, &now->mass);
     case SIDE: return read_side(k, value, n);
     default: return note_relation(k, value, n);

@@ -1,6 +1,7 @@
 /* npy.c: NumPy's array files: magic, version, length of a Python dictionary, the dictionary of three keys, the
    elements. */
 #include "hga_npy.h"
+#include "load.h"
 #include "sixteen.h"
 
 #include <errno.h>
@@ -143,6 +144,15 @@ static hga_status read_bytes(const char *name, FILE *file, void *to, size_t n, c
     return hga_fail(HGA_EFORMAT, "%s: ends inside %s, after %zu of %zu bytes", name, what, got, n);
 }
 
+/* What is no .npy after its first eight bytes may be what stands for one. */
+static hga_status refuse_file(const char *name, const unsigned char lead[8], FILE *stream)
+{
+    unsigned char start[64];
+    memcpy(start, lead, 8);
+    hga_status st = check_fetched(name, start, (int64_t)(8 + fread(start + 8, 1, sizeof start - 8, stream)));
+    return st ? st : wrong(name, "is not a .npy file");
+}
+
 hga_status hga_npy_read_header(const char *name, FILE *stream, hga_npy *out)
 {
     unsigned char lead[8], size[4] = {0};
@@ -151,7 +161,7 @@ hga_status hga_npy_read_header(const char *name, FILE *stream, hga_npy *out)
     hga_status st = HGA_OK;
     *out = (hga_npy){0};
     HGA_TRY(read_bytes(name, stream, lead, sizeof lead, "the first eight bytes of a .npy file"));
-    if (memcmp(lead, "\x93NUMPY", 6) != 0) return wrong(name, "is not a .npy file");
+    if (memcmp(lead, "\x93NUMPY", 6) != 0) return refuse_file(name, lead, stream);
     if (lead[6] < 1 || lead[6] > 3 || lead[7] != 0)
         return hga_fail(HGA_EFORMAT, "%s: is .npy version %d.%d, not 1.0, 2.0 or 3.0", name, lead[6], lead[7]);
     HGA_TRY(read_bytes(name, stream, size, lead[6] == 1 ? 2 : 4, "the header's length"));

@@ -1,40 +1,110 @@
-/* read.c: any file by the end of its name. */
+/* read.c: any file by the end of its name, and how one that is not read becomes one that is. */
 #include "hga_import.h"
 #include "load.h"
 
+#include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/stat.h>
 
 typedef hga_status (*reader)(const hga_allocator *a, const char *path, const hga_import *o, hga_graph **out);
 
-/* By the end of a name, however its letters are; NULL: JSON. */
+#define BY_NETWORKX(read) "python3 -c 'import networkx as nx; nx.write_graphml(nx." read "(\"@\"), \"@.graphml\")'"
+
+/* What ends so is read, or a command makes another file of it; @ is the file's name. */
+static const struct format {
+    const char *suffix;
+    reader read;
+    const char *command;
+} formats[] = {
+    {".mtx", hga_graph_read_mtx, NULL},          {".csv", hga_graph_read_csv, NULL},
+    {".tsv", hga_graph_read_csv, NULL},          {".edges", hga_graph_read_csv, NULL},
+    {".graphml", hga_graph_read_graphml, NULL},  {".gml", hga_graph_read_gml, NULL},
+    {".graph", hga_graph_read_metis, NULL},      {".npy", hga_graph_read_npy, NULL},
+    {".npz", hga_graph_read_npz, NULL},          {".gexf", NULL, BY_NETWORKX("read_gexf")},
+    {".net", NULL, BY_NETWORKX("read_pajek")},   {".adjlist", NULL, BY_NETWORKX("read_adjlist")},
+    {".g6", NULL, BY_NETWORKX("read_graph6")},   {".s6", NULL, BY_NETWORKX("read_sparse6")},
+    {".dot", NULL, "gv2gml \"@\" -o \"@.gml\""}, {".gv", NULL, "gv2gml \"@\" -o \"@.gml\""},
+    {".txt", NULL, "cp \"@\" \"@.edges\""},      {".gz", NULL, "gunzip \"@\""},
+};
+enum { N_FORMATS = sizeof formats / sizeof *formats };
+
+/* By the end of a name, however its letters are; NULL for one that is not known. */
+static const struct format *format_of(const char *path)
+{
+    const char *dot = path ? strrchr(path, '.') : NULL;
+    for (int i = 0; dot && i < N_FORMATS; i++)
+        if (strcasecmp(dot, formats[i].suffix) == 0) return &formats[i];
+    return NULL;
+}
+
 static reader reader_of(const char *path)
 {
-    static const struct {
-        const char *suffix;
-        reader read;
-    } formats[] = {
-        {".mtx", hga_graph_read_mtx},     {".csv", hga_graph_read_csv},         {".tsv", hga_graph_read_csv},
-        {".edges", hga_graph_read_csv},   {".graphml", hga_graph_read_graphml}, {".gml", hga_graph_read_gml},
-        {".graph", hga_graph_read_metis}, {".npy", hga_graph_read_npy},         {".npz", hga_graph_read_npz},
-    };
-    const char *dot = path ? strrchr(path, '.') : NULL;
-    for (size_t i = 0; dot && i < sizeof formats / sizeof *formats; i++)
-        if (strcasecmp(dot, formats[i].suffix) == 0) return formats[i].read;
-    return NULL;
+    const struct format *known = format_of(path);
+    return known ? known->read : NULL;
 }
 
 int hga_graph_is_json(const char *path) { return !reader_of(path); }
 
-/* Whose name ends otherwise may never have been JSON. */
-static hga_status read_json(const hga_allocator *a, const char *path, const char *dot, hga_graph **out, char **program)
+/* ---- what is not read ---- */
+
+/* A command with a file's name in it; FILE where that is long, or where the shell or Python would see more in it. */
+static void write_command(const char *command, const char *path, char *out, size_t room)
 {
-    char what[400];
-    hga_status st = hga_graph_read_json(a, path, out, program);
-    if (st != HGA_EFORMAT || !dot || strchr(dot, '/') || strcasecmp(dot, ".json") == 0) return st;
-    snprintf(what, sizeof what, "%s", hga_error_detail());
-    return hga_fail(st, "%s (files that end in %.20s are read as JSON)", what, dot);
+    const char *name = strlen(path) > 60 || strpbrk(path, "'\"\\$`!") ? "FILE" : path;
+    size_t used = 0;
+    for (; *command && used + strlen(name) + 1 < room; command++)
+        if (*command == '@')
+            used += (size_t)snprintf(out + used, room - used, "%s", name);
+        else
+            out[used++] = *command;
+    out[used] = 0;
+}
+
+/* The ends of names that are read, but for JSON's. */
+static void list_suffixes(char *out, size_t room)
+{
+    size_t used = 0;
+    for (int i = 0; i < N_FORMATS && used < room; i++)
+        if (formats[i].read)
+            used += (size_t)snprintf(out + used, room - used, "%s%s", used ? ", " : "", formats[i].suffix);
+}
+
+/* Where the end of a name begins, NULL without one. */
+static const char *end_of(const char *path)
+{
+    const char *dot = strrchr(path, '.');
+    return dot && !strchr(dot, '/') ? dot : NULL;
+}
+
+static hga_status refuse_format(const char *path)
+{
+    const struct format *known = format_of(path);
+    const char *end = end_of(path);
+    char command[240] = "", suffixes[120];
+    if (known) write_command(known->command, path, command, sizeof command);
+    list_suffixes(suffixes, sizeof suffixes);
+    return hga_fail(HGA_EFORMAT, "%.60s: files %s%.12s are not read%s%s%s; read are %s and hga's JSON", path,
+                    end ? "that end in " : "without an end like .csv", end ? end : "", known ? ", but `" : "", command,
+                    known ? "` makes one that is" : "", suffixes);
+}
+
+/* A name that does not say so may be JSON's, which a file with another beginning never is. What is no file is not looked
+   at. */
+static hga_status check_beginning(const char *path)
+{
+    struct stat s;
+    char lead[256] = "";
+    const char *end = end_of(path), *at = lead;
+    if (end && strcasecmp(end, ".json") == 0) return HGA_OK;
+    FILE *file = stat(path, &s) == 0 && S_ISREG(s.st_mode) ? fopen(path, "rb") : NULL;
+    if (!file) return HGA_OK;
+    const int64_t n = (int64_t)fread(lead, 1, sizeof lead - 1, file);
+    fclose(file);
+    hga_status st = check_fetched(path, lead, n);
+    for (at += mark_bytes(lead, n); isspace((unsigned char)*at);) at++;
+    return st || *at == '{' ? st : refuse_format(path);
 }
 
 /* Other programs' files by the end of the name; of JSON options are refused that are the graph's own. */
@@ -47,8 +117,10 @@ hga_status hga_graph_read(const hga_allocator *a, const char *path, const hga_im
     *out = NULL;
     if (o && o->node_map) memset(o->node_map, 0, sizeof *o->node_map);
     if (o && o->attributes) *o->attributes = NULL;
+    hga_status st = path ? check_beginning(path) : HGA_OK;
+    if (st) return st;
     if (o && o->pattern) return hga_fail(HGA_EINVAL, "%s: weights in JSON are those of the graph", path ? path : "");
     if (o && o->depth_first) return hga_fail(HGA_EINVAL, "%s: tokens in JSON have their order", path ? path : "");
     if (o && o->parents) return hga_fail(HGA_EINVAL, "%s: a graph in JSON has its own parents", path ? path : "");
-    return read_json(a, path, path ? strrchr(path, '.') : NULL, out, program);
+    return hga_graph_read_json(a, path, out, program);
 }

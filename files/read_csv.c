@@ -248,8 +248,7 @@ static hga_status read_weight(table *t, const cell *c, int is_named, double *wei
     if (t->has_data && c->n > 0 && *c->text == '{') return edge_data_read(&t->k.x, c->text, c->n, weight);
     if (t->k.x.wish->pattern || (!is_named && c->n == 0)) return HGA_OK;
     if (c->n == 0) return scan_wrong(&t->k.x, "weight is missing");
-    if (scan_text_real(c->text, c->n, weight)) return HGA_OK;
-    return scan_wrong(&t->k.x, "weight: '%.*s' is not a number", (int)(c->n < 40 ? c->n : 40), c->text);
+    return scan_weight(&t->k.x, c->text, c->n, weight);
 }
 
 static hga_status find_relation(table *t, const cell *c, hga_id *relation)

@@ -167,6 +167,13 @@ static int is_own(const graphml *g)
            has_node_key(g, "mass");
 }
 
+static const key *key_of(const graphml *g, const char *id)
+{
+    for (int64_t i = 0; i < g->n_keys; i++)
+        if (strcmp(g->k.x.text + g->keys[i].id, id) == 0) return &g->keys[i];
+    return NULL;
+}
+
 /* yEd's keys have names of another kind, and none of them is understood. */
 static hga_status read_key(graphml *g)
 {
@@ -181,6 +188,8 @@ static hga_status read_key(graphml *g)
     if (one.name < 0) HGA_TRY(take_attribute(g, "yfiles.type", &one.name));
     if (one.id < 0) return scan_wrong(&g->k.x, "a key without an id");
     if (one.name < 0) one.name = one.id;
+    const char *id = g->k.x.text + one.id;
+    if (key_of(g, id)) return scan_wrong(&g->k.x, "two keys have the id '%.40s'", id);
     HGA_TRY(read_word(g, "for", targets, 3, &target));
     one.of = of[target];
     if (g->n_keys == 1024) return scan_wrong(&g->k.x, "more than %lld keys", (long long)g->n_keys);
@@ -192,18 +201,13 @@ done:
     return st;
 }
 
-/* The key of that id for what is being read: one of nodes and one of edges may share it. */
+/* The key of that id, which is for what is being read. */
 static hga_status find_key(graphml *g, const char *id, const key **out)
 {
-    const char *kind = g->k.is_edge ? "an edge" : "a node";
-    int declared = 0;
-    for (int64_t i = 0; i < g->n_keys; i++) {
-        if (strcmp(g->k.x.text + g->keys[i].id, id) != 0) continue;
-        if (g->keys[i].of & (g->k.is_edge ? OF_EDGES : OF_NODES)) return *out = &g->keys[i], HGA_OK;
-        declared = 1;
-    }
-    if (declared) return scan_wrong(&g->k.x, "%s has data of key '%.40s', which is for something else", kind, id);
-    return scan_wrong(&g->k.x, "%s has data of key '%.40s', which is not declared", kind, id);
+    *out = key_of(g, id);
+    if (*out && (*out)->of & (g->k.is_edge ? OF_EDGES : OF_NODES)) return HGA_OK;
+    return scan_wrong(&g->k.x, "%s has data of key '%.40s', which is %s", g->k.is_edge ? "an edge" : "a node", id,
+                      *out ? "for something else" : "not declared");
 }
 
 /* ---- data ---- */

@@ -24,15 +24,28 @@ typedef struct matrix {
     int64_t rows, columns;
 } matrix;
 
-/* The array of that name; HGA_OK and no data without one that is not needed. */
-static hga_status open_member(matrix *m, int which, int is_needed)
+/* What lacks the name of a format is another archive of arrays; its first ones are named. */
+static hga_status refuse_archive(const matrix *m)
+{
+    char names[120] = "";
+    int64_t n = npz_count(m->archive), shown = n < 3 ? n : 3;
+    for (int64_t i = 0, used = 0; i < shown; i++)
+        used += snprintf(names + used, sizeof names - (size_t)used, "%s%.30s", i ? ", " : "", npz_name(m->archive, i));
+    return hga_fail(HGA_EFORMAT,
+                    "%s: has the arrays (%s%s), which are no matrix of scipy.sparse.save_npz; edges or a mask are read "
+                    "from the .npy that numpy.save writes",
+                    m->x->name, n ? names : "none", n > shown ? ", .." : "");
+}
+
+/* The array of that name. */
+static hga_status open_member(matrix *m, int which)
 {
     member *to = &m->member[which];
     int64_t i = 0, n = npz_count(m->archive);
     snprintf(to->name, sizeof to->name, "%s: %s.npy", m->x->name, member_names[which]);
     while (i < n && strcmp(npz_name(m->archive, i), member_names[which]) != 0) i++;
-    if (i == n)
-        return is_needed ? hga_fail(HGA_EFORMAT, "%s is missing; is it a sparse matrix of scipy's?", to->name) : HGA_OK;
+    if (i == n && which == FORMAT) return refuse_archive(m);
+    if (i == n) return hga_fail(HGA_EFORMAT, "%s is missing; is it a sparse matrix of scipy's?", to->name);
     hga_status st = npz_unpack(m->archive, i, INT64_MAX, &to->bytes, &to->n, &to->room);
     return st ? st : numpy_open(to->name, to->bytes, to->n, 3, &to->array);
 }
@@ -48,7 +61,7 @@ static hga_status want_list(const member *x, int64_t least)
 static hga_status read_shape(matrix *m)
 {
     hga_status st = HGA_OK;
-    HGA_TRY(open_member(m, SHAPE, 1));
+    HGA_TRY(open_member(m, SHAPE));
     HGA_TRY(want_list(&m->member[SHAPE], 2));
     if (m->member[SHAPE].array.has.count != 2)
         return hga_fail(HGA_EFORMAT, "%s: an array of %lld axes, where a matrix has two", m->x->name,
@@ -82,11 +95,20 @@ static hga_status add_entry(matrix *m, int64_t e, int64_t row, int64_t column, d
     return import_edge_add(m->x, 0, column + (m->rows == m->columns ? 0 : m->rows), row, 0, weight);
 }
 
+/* The data, which must be numbers. */
+static hga_status open_weights(matrix *m)
+{
+    hga_status st = open_member(m, DATA);
+    const hga_npy *has = &m->member[DATA].array.has;
+    if (st || (has->kind != 'S' && has->kind != 'U')) return st;
+    return hga_fail(HGA_EFORMAT, "%s: its weights are texts, not numbers; " WITHOUT_WEIGHTS, m->member[DATA].name);
+}
+
 /* Values of single entries, which a pattern can do without. */
 static hga_status open_values(matrix *m)
 {
     if (m->x->wish->pattern) return HGA_OK;
-    hga_status st = open_member(m, DATA, 1);
+    hga_status st = open_weights(m);
     return st ? st : want_list(&m->member[DATA], 0);
 }
 
@@ -109,8 +131,8 @@ done:
 static hga_status open_runs(matrix *m, int64_t n, int64_t n_data, int64_t *most)
 {
     hga_status st = HGA_OK;
-    HGA_TRY(open_member(m, INDPTR, 1));
-    HGA_TRY(open_member(m, INDICES, 1));
+    HGA_TRY(open_member(m, INDPTR));
+    HGA_TRY(open_member(m, INDICES));
     HGA_TRY(want_list(&m->member[INDPTR], n + 1));
     HGA_TRY(want_list(&m->member[INDICES], 0));
     *most = m->member[INDICES].array.has.count;
@@ -149,8 +171,8 @@ static hga_status read_coordinates(matrix *m)
     int64_t row, column;
     double weight;
     HGA_TRY(open_values(m));
-    HGA_TRY(open_member(m, ROW, 1));
-    HGA_TRY(open_member(m, COLUMN, 1));
+    HGA_TRY(open_member(m, ROW));
+    HGA_TRY(open_member(m, COLUMN));
     int64_t n = m->member[m->x->wish->pattern ? ROW : DATA].array.has.count;
     HGA_TRY(want_list(&m->member[ROW], n));
     HGA_TRY(want_list(&m->member[COLUMN], n));
@@ -179,7 +201,7 @@ static hga_status read_filled(matrix *m, const int64_t *at, int n_dims, double *
 
 static hga_status open_filled(matrix *m, int n_dims)
 {
-    hga_status st = open_member(m, DATA, 1);
+    hga_status st = open_weights(m);
     int has = m->member[DATA].array.has.n_dims;
     if (!st && has != n_dims)
         st = hga_fail(HGA_EFORMAT, "%s: %d axes, where %d are expected", m->member[DATA].name, has, n_dims);
@@ -232,7 +254,7 @@ static hga_status read_diagonals(matrix *m)
     int64_t offset;
     double weight;
     HGA_TRY(open_filled(m, 2));
-    HGA_TRY(open_member(m, OFFSETS, 1));
+    HGA_TRY(open_member(m, OFFSETS));
     const int64_t *dim = m->member[DATA].array.has.dim;
     HGA_TRY(want_list(&m->member[OFFSETS], dim[0]));
     for (int64_t k = 0; k < dim[0]; k++) {
@@ -270,7 +292,7 @@ static hga_status read_matrix(matrix *m)
     hga_id relation;
     HGA_TRY(import_relation(m->x, NULL, &relation));
     HGA_TRY(npz_open(m->x->allocator, m->x->name, m->x->bytes ? m->x->bytes : "", m->x->n_bytes, &m->archive));
-    HGA_TRY(open_member(m, FORMAT, 1));
+    HGA_TRY(open_member(m, FORMAT));
     HGA_TRY(read_shape(m));
     for (size_t i = 0; i < sizeof formats / sizeof *formats; i++)
         if (is_format(&m->member[FORMAT].array, formats[i].name)) return formats[i].read(m);

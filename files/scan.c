@@ -115,6 +115,13 @@ hga_status scan_real(import *x, const char *what, double *out)
     return HGA_OK;
 }
 
+hga_status scan_weight(const import *x, const char *text, int64_t n, double *out)
+{
+    if (scan_text_real(text, n, out)) return HGA_OK;
+    if (n > 1 && (*text == '\'' || *text == '"') && text[n - 1] == *text) text++, n -= 2;
+    return scan_wrong(x, "weight '%.*s' is not a number; " WITHOUT_WEIGHTS, (int)(n < 40 ? n : 40), text);
+}
+
 int64_t scan_word(import *x, char *out, int64_t room)
 {
     scan_blanks(x);

@@ -44,6 +44,24 @@ static const char *const longer_members[] = {"levels", "relations", "comment", N
 
 /* ---- nodes ---- */
 
+/* What networkx, and D3, write as JSON: nodes, and links or edges, all of them objects. */
+static int is_node_link(const json_t *object)
+{
+    const json_t *links = json_object_get(object, "links");
+    return json_is_array(json_object_get(object, "nodes")) && !json_object_get(object, "format") &&
+           json_is_array(links ? links : json_object_get(object, "edges"));
+}
+
+static hga_status refuse_node_link(const char *name)
+{
+    return hga_fail(
+        HGA_EFORMAT,
+        "%.80s: is networkx's node-link JSON; `python3 -c 'import json, sys, networkx as nx; d = json.load("
+        "sys.stdin); d.setdefault(\"links\", d.get(\"edges\")); d.setdefault(\"edges\", d[\"links\"]); "
+        "nx.write_graphml(nx.node_link_graph(d), \"graph.graphml\")' <FILE` makes GraphML of it, which is read",
+        name);
+}
+
 /* The format, a schema that this library reads, and no unknown member. */
 static hga_status check_header(json_reader *r)
 {
@@ -51,6 +69,7 @@ static hga_status check_header(json_reader *r)
     json_t *value;
     int which;
     int32_t schema;
+    if (is_node_link(r->object)) return refuse_node_link(r->root.name);
     HGA_TRY(json_want_object(&r->root, r->object, graph_members, json_free_members));
     HGA_TRY(json_want_member(&r->root, r->object, "format", &value));
     json_place format = json_member_of(&r->root, "format");

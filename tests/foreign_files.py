@@ -150,7 +150,10 @@ graphml_files = [
     ("whole weights", graphml(ab + data % " 7 ", key("weight", "edge", "int")), BOTH, "understood: weight (edges)"),
     ("long weights", graphml(ab + data % "7", key("weight", "edge", "long")), NX, "understood: weight (edges)"),
     ("weights as texts", graphml(ab + data % "2.5", key("weight", "edge", "string")), BOTH, "understood: weight (edges)"),
-    ("a truth value as weight", graphml(ab + data % "true", key("weight", "edge", "boolean")), "weight: 'true' is not a number", None),
+    ("a truth value as weight", graphml(ab + data % "true", key("weight", "edge", "boolean")), "weight 'true' is not a number; --pattern", None),
+    ("two keys of one id", graphml(ab + data % "2", key("weight", "edge") + key("type", "edge")), "two keys have the id 'k'", None),
+    ("one of them of nodes", graphml(ab + data % "2", key("name", "node", "string") + key("weight", "edge")), "two keys have the id 'k'", None),
+    ("a circle of parents", graphml('<node id="a"><data key="k">b</data></node><node id="b"><data key="k">a</data></node>', key("hga_parent", "node", "string")), "node 0, 'a', is its own ancestor", None),
     ("a negative weight", graphml(ab + data % "-2", key("weight", "edge")), 'weights="ignore"', None),
     ("a weight of 0", graphml(ab + data % "0", key("weight", "edge")), "--pattern", None),
     ("a weight that is no number", graphml(ab + data % "nan", key("weight", "edge")), "weight nan", None),
@@ -275,7 +278,7 @@ csv_files = [
     ("columns in any order", "weight,to,from\n2,1,0\n", 2, [(0, 1, 2)], "understood: weight (columns)"),
 ]
 csv_refused = [
-    ("a decimal comma", "source;target;weight;type\n0;1;1,5;3\n", "weight: '1,5' is not a number"),
+    ("a decimal comma", "source;target;weight;type\n0;1;1,5;3\n", "weight '1,5' is not a number"),
     ("names without columns", "Ann,Bob\n", "names of nodes need"),
     ("columns of other names", "person,friend\n0,1\n", "source and destination"),
     ("a word among numbers", "source,target\n0,1\n1,Bob\n", "line 3: destination: 'Bob' is not a whole number"),
@@ -290,7 +293,7 @@ csv_refused = [
     ("a node called like a remark", "source,target\nAnn,Bob\n#tag,Ann\n", "line 3: a line that begins with # may be a remark or an edge"),
     ("a first node called so", "source\ttarget\n%x\tAnn\n", "line 2: a line that begins with % may be a remark or an edge"),
     ("a dictionary without an end", "0 1 {'weight': 2\n", "no end of a dictionary"),
-    ("a weight of a dictionary that is none", "0 1 {'weight': 'x'}\n", "weight: ''x'' is not a number"),
+    ("a weight of a dictionary that is none", "0 1 {'weight': 'x'}\n", "weight 'x' is not a number; --pattern"),
     ("UTF-16", "0\t1\n".encode("utf-16"), "UTF-16"),
 ]
 
@@ -366,10 +369,80 @@ def check_entities():
     assert want is None
 
 
+ENDS = "read are .mtx, .csv, .tsv, .edges, .graphml, .gml, .graph, .npy, .npz and hga's JSON"
+
+
+def converted(what, name, made):
+    """The command of the refusal makes a file that is read."""
+    done = run(name)
+    hold(f"{what}: refused", done.returncode, 3)
+    hold(f"{what}: {done.stderr!r} is one line", done.stderr.count("\n"), 1)
+    command = done.stderr[done.stderr.index("`") + 1 : done.stderr.rindex("`")].replace("FILE", name)
+    if os.path.exists(made):
+        os.remove(made)
+    subprocess.run(["sh", "-c", command], check=True, stderr=subprocess.DEVNULL)
+    want = Counter({(0, 1, 0, 1.0): 1, (1, 0, 0, 1.0): 1, (1, 2, 0, 1.0): 1, (2, 1, 0, 1.0): 1})
+    agree(what, made, [], (), (3, want))
+    return done.stderr
+
+
 def check_suffixes():
     agree("capitals", write("X.CSV", "0,1\n"), [], (), (2, Counter({(0, 1, 0, 1.0): 1})))
-    for name in "x.gexf", "x.mtx.gz":
-        refuse(name, write(name, "<gexf/>"), f"near '<' (files that end in {name[name.rfind('.'):]} are read as JSON)")
+    path = nx.path_graph(3)
+    for end, put in ((".gexf", nx.write_gexf), (".net", nx.write_pajek), (".adjlist", nx.write_adjlist), (".g6", nx.write_graph6), (".s6", nx.write_sparse6)):
+        put(path, "path" + end)
+        told = converted(end, "path" + end, f"path{end}.graphml")
+        hold(f"{told!r} says what is read", f"files that end in {end} are not read, but" in told and ENDS in told, True)
+    for end in ".dot", ".gv":
+        converted(end, write("path" + end, "graph { 0 -- 1 -- 2 }"), f"path{end}.gml")
+    converted(".txt", write("path.txt", "0 1\n1 0\n1 2\n2 1\n"), "path.txt.edges")
+    nx.write_edgelist(path, "path.csv.gz", data=False)
+    hold("of an archive", "`gunzip \"path.csv.gz\"`" in run("path.csv.gz").stderr, True)
+    for links in "links", "edges":
+        told = nx.node_link_data(path)
+        told[links] = told.pop("links", None) or told.pop("edges")
+        said = converted(f"node-link, {links}", write("path.json", json.dumps(told)), "graph.graphml")
+        hold(f"{said!r} says what it is", "is networkx's node-link JSON" in said, True)
+    for name, words in (("x.strange", "files that end in .strange are not read; " + ENDS), ("strange", "files without an end like .csv are not read; " + ENDS),
+                        ("it's.gexf", 'nx.read_gexf("FILE")'), ("x" * 70 + ".gexf", 'nx.read_gexf("FILE")')):  # fmt: skip
+        for options in (), ("--pattern",):
+            refuse(name, write(name, "0 1\n"), words, options)
+    refuse("broken JSON of another end", write("x.strange", '{"format": 3}'), "a string is expected, not an integer")
+
+
+def check_pointers():
+    """What Git LFS leaves in the place of a file, of whatever kind."""
+    pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:4d7a214614ab2935c943f9e0ff69d22eadbb8f32b1258daaa5e2ca24d17e2393\nsize 12345\n"
+    words = "is a pointer of Git LFS in place of the file: `git lfs pull` fetches that"
+    for end in "json", "npy", "npz", "csv", "tsv", "edges", "mtx", "graphml", "gml", "graph", "md", "html", "txt", "gexf", "strange":
+        refuse(end, write("pointer." + end, pointer), "pointer." + end + ": " + words)
+    for end in "npy", "npz", "safetensors":
+        name = write("pointer." + end, pointer)
+        for command in ["tensor", name], ["attend", "dense", "--query", name, "--key", name, "--value", name, "--out", "out.npy"], ["inspect", "hsa", "-p", "parent=@" + name]:
+            done = subprocess.run([hga, *command], capture_output=True, text=True)
+            hold(f"{command}: {done.stderr!r}", done.returncode != 0 and f"{name}: {words}" in done.stderr and done.stderr.count("\n") == 1, True)
+    write("x.csv", "0,1\n")
+    for options in ["--words", "pointer.txt"], ["--words", "pointer.json"], ["--parents", "pointer.npy"]:
+        refuse(f"{options}", "x.csv", words, options)
+
+
+def check_weights_of_words():
+    without = '--pattern, in Python weights="ignore", reads edges without weights'
+    g = nx.Graph()
+    g.add_edge("a", "b", weight="heavy")
+    nx.write_graphml(g, "heavy.graphml"), nx.write_gml(g, "heavy.gml")
+    write("heavy.csv", "source,target,weight\na,b,heavy\n"), write("heavy.edges", "0 1 {'weight': 'heavy'}\n")
+    for end in "graphml", "gml", "csv", "edges":
+        refuse(f"weights of {end}", "heavy." + end, f"weight 'heavy' is not a number; {without}")
+        agree(f"without them {end}", "heavy." + end, [], ["--pattern"])
+    sp.save_npz("heavy.npz", sp.csr_matrix(np.eye(2)))
+    arrays = {**np.load("heavy.npz"), "data": np.array(["heavy", "light"])}
+    np.savez("heavy.npz", **arrays)
+    refuse("weights of npz", "heavy.npz", f"heavy.npz: data.npy: its weights are texts, not numbers; {without}")
+    agree("without them npz", "heavy.npz", [], ["--pattern"], (2, Counter({(0, 0, 0, 1.0): 1, (1, 1, 0, 1.0): 1})))
+    for array in np.array(["a", "b"]), np.array([None]), np.arange(4).reshape(2, 2):
+        np.savez("other.npz", array)
+        refuse(f"an archive of {array!r}", "other.npz", "has the arrays (arr_0), which are no matrix of scipy.sparse.save_npz")
 
 
 def check_marks():
@@ -601,6 +674,8 @@ check_csv()
 check_entities()
 check_marks()
 check_suffixes()
+check_pointers()
+check_weights_of_words()
 check_own()
 check_matrices()
 check_drawn(int(sys.argv[2]) if len(sys.argv) > 2 else 100)

@@ -82,6 +82,7 @@ static void truncated_and_changed_files_are_refused(void **state)
     }
     text[n - 20] ^= 1, save(text, n), refused(&s, "its checksum is wrong"), text[n - 20] ^= 1;
     text[0] = 'H', save(text, n), refused(&s, "no cache of hga"), text[0] = 'h';
+    save("version https://git-lfs.github.com/spec/v1\n", 43), refused(&s, "`git lfs pull` fetches that");
     text[8]++, save(text, n), refused(&s, "version 2 of cache files"), text[8]--;
     text[16]++, save(text, n), refused(&s, "another version of hga"), text[16]--;
     text[32]++, save(text, n), refused(&s, "another instruction set"), text[32]--;

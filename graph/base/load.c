@@ -5,6 +5,13 @@
 #include <stdio.h>
 #include <string.h>
 
+hga_status check_fetched(const char *name, const void *bytes, int64_t n)
+{
+    static const char pointer[] = "version https://git-lfs.github.com/spec/v1";
+    if (n < (int64_t)sizeof pointer - 1 || memcmp(bytes, pointer, sizeof pointer - 1) != 0) return HGA_OK;
+    return hga_fail(HGA_EFORMAT, "%s: is a pointer of Git LFS in place of the file: `git lfs pull` fetches that", name);
+}
+
 /* Appends all that is left of the file. */
 static hga_status take_bytes(const hga_allocator *a, FILE *file, const char *name, char **text, int64_t *n,
                              int64_t *room)
@@ -29,7 +36,7 @@ hga_status bytes_load(const hga_allocator *a, const char *path, const char *name
     if (!file) return hga_fail(errno == ENOMEM ? HGA_ENOMEM : HGA_EIO, "cannot read %s: %s", name, strerror(errno));
     hga_status st = take_bytes(a, file, name, text, n, room);
     if (!is_stdin) fclose(file);
-    return st;
+    return st ? st : check_fetched(name, *text, *n);
 }
 
 int64_t mark_bytes(const char *text, int64_t n) { return n >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0 ? 3 : 0; }

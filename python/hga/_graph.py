@@ -6,7 +6,7 @@ import os
 import sys
 import warnings
 import weakref
-from typing import TYPE_CHECKING, Any, Dict, Iterable, List, Optional, Sequence, Tuple, Union, cast
+from typing import TYPE_CHECKING, Any, Callable, Dict, Iterable, List, Optional, Sequence, Tuple, Union, cast
 
 import numpy as np
 
@@ -179,8 +179,9 @@ class Graph:
     def from_parents(parents: Any, *, progress: Optional[bool] = None) -> "Graph":
         """A tree given by parents ([nodes], -1: a root): every node attends to its siblings, and tokens, which are the leaves,
         to themselves as well (relation ``near``). With ``hierarchy()`` a token sees every token of its tree once: those of
-        its family as they are, the others in the nodes beside those above it. A path instead names a .csv file of lines
-        "node,parent", names of any sort; roots have no parent. ``hga.hsa(parent=graph.parents(), leaves="id")`` is HSA on it,
+        its family as they are, the others in the nodes beside those above it. A path instead names a .csv file of a node and
+        its parent a line, names of any sort; roots have no parent. Its first line may name the columns, of which one is the
+        parent ("id,parent", "parent,child"). ``hga.hsa(parent=graph.parents(), leaves="id")`` is HSA on it,
         and on the trees of the next four, whose tokens are theirs. progress: as ``coarsen`` has it."""
         with bar("families", progress) as tell:
             if isinstance(parents, (str, os.PathLike)):
@@ -479,25 +480,54 @@ def _check_weights(weights: Optional[str]) -> None:
         raise refuse(f"weights={weights!r} is neither None nor 'ignore'")
 
 
-def weights_of(told: Any, weights: Optional[str]) -> Optional[np.ndarray]:
-    """[edges] of what the edges' owner says, None where one says nothing; None: no edge has a weight."""
+WITHOUT_WEIGHTS = "weights='ignore' takes edges without weights"
+
+
+def _is_number(weight: Any) -> bool:
+    return isinstance(weight, (int, float)) or (np.ndim(weight) == 0 and np.asarray(weight).dtype.kind in "biuf")
+
+
+def weights_of(told: Any, weights: Optional[str], edge: Callable[[int], str] = "edge {}".format) -> Optional[np.ndarray]:
+    """[edges] of what the edges' owner says, None where one says nothing; None: no edge has a weight. ``edge``: what one is
+    called by its number."""
     _check_weights(weights)
     if weights or all(w is None for w in told):
         return None
     unmasked(told, "weight")
-    values = told if isinstance(told, np.ndarray) else np.asarray([1 if w is None else w for w in told])
-    real = values.dtype.kind in "biuf"
-    wrong = np.flatnonzero(~(np.isfinite(values) & (values > 0))) if real else range(1)
+    values = told if isinstance(told, np.ndarray) else [1 if w is None else w for w in told]
+    known = isinstance(told, np.ndarray) and told.dtype.kind in "biuf"
+    strange = None if known else next((i for i, w in enumerate(values) if not _is_number(w)), None)
+    if strange is not None:
+        what = "a text, not a number" if isinstance(values[strange], str) else "not a number"
+        raise refuse(f"{edge(strange)}: weight {values[strange]!r} is {what}; {WITHOUT_WEIGHTS}")
+    found = np.asarray(values, np.float32 if known else np.float64)
+    wrong = np.flatnonzero(~(np.isfinite(found) & (found > 0)))
     if len(wrong):
-        raise refuse(f"edge {wrong[0]}: weight {told[wrong[0]]} is not positive and finite; weights='ignore' takes edges without weights")
-    return values.astype(np.float32)
+        raise refuse(f"{edge(int(wrong[0]))}: weight {values[wrong[0]]} is not positive and finite; {WITHOUT_WEIGHTS}")
+    return found.astype(np.float32)
+
+
+def _refuse_other_weights(pairs: np.ndarray, directed: bool, weight: np.ndarray, types: Optional[np.ndarray], names: Optional[Sequence[Any]]) -> None:
+    """An edge that is given twice has one weight."""
+    pairs = pairs if directed else np.sort(pairs, 1)
+    kind = np.zeros(len(pairs), np.int32) if types is None else types
+    order = np.lexsort((kind, pairs[:, 1], pairs[:, 0]))
+    pairs, kind, weight = pairs[order], kind[order], weight[order]
+    differ = np.flatnonzero((pairs[1:] == pairs[:-1]).all(1) & (kind[1:] == kind[:-1]) & (weight[1:] != weight[:-1]))
+    if len(differ):
+        i = int(differ[0])
+        u, v = (repr(names[x]) if names is not None else str(x) for x in pairs[i].tolist())
+        raise refuse(f"edges {f'from {u} to {v}' if directed else f'between {u} and {v}'} have the weights {weight[i]:g} and "
+                     f"{weight[i + 1]:g}: repeated='sum' counts each, {WITHOUT_WEIGHTS}")  # fmt: skip
 
 
 def both_ways(
     edges: np.ndarray, n: int, directed: bool, parents: Any, repeated: Optional[str], weight: Optional[np.ndarray],
-    types: Optional[np.ndarray] = None,
+    types: Optional[np.ndarray] = None, names: Optional[Sequence[Any]] = None,
 ) -> Graph:  # fmt: skip
-    """Of [edges][2]; undirected edges are two, a self loop one."""
+    """Of [edges][2]; undirected edges are two, a self loop one. ``names`` of nodes, in errors."""
+    if weight is not None and repeated in (None, "once"):
+        _refuse_other_weights(edges, directed, weight, types, names)
     if not directed:
         other = edges[:, 0] != edges[:, 1]
         edges = np.concatenate([edges, edges[other, ::-1]])
@@ -550,7 +580,7 @@ def _of_tree(t: Tree, tell: Tell = silent) -> "Graph":
 def _tree(parent: np.ndarray, names: Sequence[Optional[str]], kinds: Sequence[Optional[str]], tell: Tell) -> "Graph":
     """A tree whose nodes attend to their siblings, and tokens to themselves; with names and kinds by node."""
     b = Builder()
-    place = b._add_tree(len(parent), parent)
+    place = b._add_tree(len(parent), parent, names)
     of = np.argsort(place)
     near = b.relation("near")
     families: Dict[int, List[int]] = {}
@@ -691,7 +721,7 @@ class Builder:
         check(lib.hga_builder_finish(self._b, out))
         return Graph(out[0])
 
-    def _add_tree(self, n: int, parents: Any) -> np.ndarray:
+    def _add_tree(self, n: int, parents: Any, names: Sequence[Optional[str]] = ()) -> np.ndarray:
         """Nodes of a tree in levels by height, each level by id; [n]: where each node went."""
         if parents is None and n:
             self.level(n)
@@ -713,7 +743,8 @@ class Builder:
                 if waiting[p] == 0:
                     ready.append(p)
         if seen < n:
-            raise refuse("the parents have a circle")
+            ring = int(np.flatnonzero(waiting)[0])
+            raise refuse(f"parents: node {repr(names[ring]) if names else ring} is its own ancestor")
         order = np.argsort(height, kind="stable")
         place = np.empty(n, np.int64)
         place[order] = np.arange(n)

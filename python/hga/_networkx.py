@@ -68,8 +68,14 @@ def graph_of(graph: Any, parents: Any, repeated: Optional[str], weights: Optiona
     n = graph.number_of_edges()  # which are read three times
     pairs = np.fromiter((number[v] for e in each(graph.edges(), n, tell, 0, 1 / 3) for v in e[:2]), np.int64).reshape(-1, 2)
     data = [d for _, _, d in each(graph.edges(data=True), n, tell, 1 / 3, 2 / 3)]
-    weight, types = weights_of([d.get("weight") for d in data], weights), _types(data)
-    made = both_ways(pairs, len(nodes), graph.is_directed(), parents, repeated, weight, types)
+    types = _types(data)
+
+    def edge(i: int) -> str:
+        u, v = pairs[i].tolist()
+        return f"edge {nodes[u]!r} - {nodes[v]!r}"
+
+    weight = weights_of([d.get("weight") for d in data], weights, edge)
+    made = both_ways(pairs, len(nodes), graph.is_directed(), parents, repeated, weight, types, nodes)
     if not isinstance(made, Graph):  # of torch.compile
         return made
     place = np.asarray(Builder()._add_tree(len(nodes), parents)).tolist()

@@ -6,13 +6,14 @@ import csv
 import io
 import os
 import pathlib
+import re
 import stat
 import subprocess
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple, Union
 
 import numpy as np
 
-from ._core import check, ffi, lib, path_of, refuse, refuse_type, unmasked, utf8
+from ._core import check, encoded_path, ffi, lib, path_of, refuse, refuse_type, unmasked, utf8
 
 
 class Tree(NamedTuple):
@@ -50,10 +51,23 @@ def of_linkage(linkage: Any) -> Tree:
     return _taken(lambda t: int(lib.hga_tree_linkage(ffi.NULL, ffi.from_buffer("double[]", z) if len(z) else ffi.NULL, len(z), t)))
 
 
+def _content(path: Union[str, "os.PathLike[str]"]) -> bytes:
+    """What a file has, as the library loads it. Where it is not there the error is Python's."""
+    name = path_of(path)
+    if not os.access(name, os.R_OK):
+        open(name, "rb").close()
+    text, n = ffi.new("char **"), ffi.new("size_t *")
+    check(lib.hga_document_load(encoded_path("./-" if name == "-" else name), text, n))
+    try:
+        return bytes(ffi.buffer(text[0], n[0]))
+    finally:
+        lib.hga_text_free(text[0])
+
+
 def _document(document: Any, what: str) -> bytes:
     """The text itself, or what a path's file has."""
     if isinstance(document, pathlib.PurePath):
-        return pathlib.Path(document).read_bytes()
+        return _content(document)
     if isinstance(document, str):
         return utf8(document, what)
     if isinstance(document, bytes):
@@ -174,37 +188,60 @@ def _with_leaves(tree: _Nodes, leaf: str) -> Optional[Tree]:
     return Tree(number[np.array(tree.parents, np.int32)[there]], names, kinds)
 
 
-def _cells(path: Union[str, "os.PathLike[str]"]) -> List[List[str]]:
-    """Of each line."""
+Line = Tuple[int, List[str]]  # its number, its cells
+NO_PARENT = ("", "-1")
+
+
+def _lines_of(path: Union[str, "os.PathLike[str]"]) -> List[Line]:
+    """Those with something on them."""
     try:
-        reader = csv.reader(io.StringIO(pathlib.Path(path).read_bytes().decode("utf-8-sig"), newline=""))
+        reader = csv.reader(io.StringIO(_content(path).decode(), newline=""))
     except UnicodeDecodeError as e:
         raise refuse(f"{path}: is not UTF-8: {e.reason} at byte {e.start}") from None
     try:
-        return [[cell.strip() for cell in line] for line in reader]
+        lines = [(reader.line_num, [cell.strip() for cell in line]) for line in reader]
     except csv.Error as e:
         raise refuse(f"{path}, line {reader.line_num}: {e}") from None
+    return [(at, line) for at, line in lines if any(line)]
+
+
+def _parents_column(path: Union[str, "os.PathLike[str]"], lines: List[Line]) -> Optional[int]:
+    """Which column has the parents, where the first line names both; None where it is a node and its parent. A first line whose
+    words no other has looks like names of columns that do not say which is the parent."""
+    at, first = lines[0]
+    if len(first) != 2:
+        return None
+    told = [re.fullmatch(r"parents?([ _-]?(id|name|node|index))?", cell.lower()) is not None for cell in first]
+    if all(told):
+        raise refuse(f"{path}, line {at}: both columns, {first[0]!r} and {first[1]!r}, are called parents")
+    if any(told):
+        return told.index(True)
+    others = {cell for _, line in lines[1:] for cell in line}
+    if not others or any(cell in others or cell in NO_PARENT or cell.lstrip("+-").isdecimal() for cell in first):
+        return None
+    raise refuse(f"{path}, line {at}: nothing else is called {first[0]!r} or {first[1]!r}: if these are columns, call one of them parent; "
+                 "if they are nodes, put the line node,parent before them")  # fmt: skip
 
 
 def of_table(path: Union[str, "os.PathLike[str]"]) -> Tree:
-    """Lines of node and parent, names of any sort; roots have no parent, or -1. Nodes are numbered as lines name them first, and
-    a first line "node,parent" is no node."""
-    lines = _cells(path)
+    """Lines of node and parent, names of any sort; roots have no parent, or -1. Nodes are numbered as lines name them first. The
+    first line may name the columns, one of them parent, in either order."""
+    lines = _lines_of(path)
+    up = _parents_column(path, lines) if lines else None
     number: Dict[str, int] = {}
     said: List[int] = []
-    for at, line in enumerate(lines, 1):
-        if not line or (at == 1 and [cell.lower() for cell in line] == ["node", "parent"]):
-            continue
-        if len(line) != 2 or not line[0]:
+    for at, line in lines if up is None else lines[1:]:
+        node, parent = (line if not up == 0 else line[::-1]) if len(line) == 2 else ("", "")
+        if not node:
             raise refuse(f"{path}, line {at}: {','.join(line)!r} is not a node and its parent")
-        if line[0] == "-1":
+        if node == "-1":
             raise refuse(f"{path}, line {at}: no node is called -1, which as a parent means that there is none")
-        for name in line:
-            if name not in ("", "-1") and number.setdefault(name, len(said)) == len(said):
+        for name in (node, parent):
+            if name not in NO_PARENT and number.setdefault(name, len(said)) == len(said):
                 said.append(-2)
-        if said[number[line[0]]] != -2:
-            raise refuse(f"{path}, line {at}: node {line[0]!r} has a parent already")
-        said[number[line[0]]] = -1 if line[1] in ("", "-1") else number[line[1]]
+        if said[number[node]] != -2:
+            raise refuse(f"{path}, line {at}: node {node!r} has a parent already")
+        said[number[node]] = -1 if parent in NO_PARENT else number[parent]
     if not said:
         raise refuse(f"{path}: has no nodes")
     return Tree(np.array([-1 if p == -2 else p for p in said], np.int32), list(number), [None] * len(said))

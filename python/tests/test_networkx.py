@@ -76,6 +76,48 @@ class Networkx(unittest.TestCase):
         self.assertEqual([d["name"] for _, d in named.to_networkx().nodes(data=True)], ["a", "b", "c"])
         self.assertEqual(hga.Graph.from_networkx(named.to_networkx()), named)
 
+    def test_edges_between_the_same_nodes_have_one_weight_or_are_counted(self):
+        g = networkx.MultiGraph()
+        g.add_edge("a", "b", weight=2)
+        g.add_edge("b", "a", weight=3)
+        for repeated in (None, "once"):
+            with self.assertRaisesRegex(hga.Error, "edges between 'a' and 'b' have the weights 2 and 3: repeated='sum' counts each, weights='ignore' takes edges without weights"):
+                hga.Graph.from_networkx(g, repeated=repeated)
+        with self.assertRaisesRegex(hga.Error, "repeated is 'twice', none of once, sum"):
+            hga.Graph.from_networkx(g, repeated="twice")
+        v = np.array([[[1.0], [5.0]]], np.float32)  # b has 5 edges' weight from a, none of its own
+        x = np.zeros((1, 2, 1), np.float32)
+        summed = hga.Graph.from_networkx(g, repeated="sum")
+        np.testing.assert_array_equal(summed.hierarchy().attention(x, x, v), [[[5.0], [1.0]]])
+        self.assertEqual(len(hga.Graph.from_networkx(g, repeated="once", weights="ignore").edges()), 2)
+        d = networkx.MultiDiGraph()
+        d.add_edge("a", "b", weight=2)
+        d.add_edge("b", "a", weight=3)  # another edge
+        d.add_edge("a", "b", weight=2)
+        self.assertEqual(len(hga.Graph.from_networkx(d, repeated="once").edges()), 2)
+        d.add_edge("a", "b")
+        with self.assertRaisesRegex(hga.Error, "edges from 'a' to 'b' have the weights 2 and 1"):
+            hga.Graph.from_networkx(d)
+        d = networkx.MultiDiGraph()
+        d.add_edge("a", "b", weight=2, type=0)
+        d.add_edge("a", "b", weight=3, type=1)  # of another type
+        self.assertEqual(len(hga.Graph.from_networkx(d).edges()), 2)
+
+    def test_a_weight_that_is_no_number_is_named_with_its_edge(self):
+        for weight, words in (("heavy", "'heavy' is a text, not a number"), ("2", "'2' is a text, not a number"), ([1, 2], r"\[1, 2\] is not a number"), (1j, "1j is not a number"),
+                              (-1, "-1 is not positive and finite"), (float("nan"), "nan is not positive and finite"), ({}, "{} is not a number")):  # fmt: skip
+            g = networkx.Graph()
+            g.add_edge("a", "b", weight=2.5)
+            g.add_edge("b", "c")
+            g.add_edge("c", "d", weight=weight)
+            with self.assertRaisesRegex(hga.Error, f"edge 'c' - 'd': weight {words}; weights='ignore' takes edges without weights"):
+                hga.Graph.from_networkx(g)
+            self.assertEqual(len(hga.Graph.from_networkx(g, weights="ignore").edges()), 6)
+        g = networkx.Graph()
+        g.add_edge("a", "b", weight=np.float16(2.5))
+        g.add_edge("b", "c", weight=True)
+        self.assertEqual(len(hga.Graph.from_networkx(g).edges()), 4)
+
     def test_attention_over_names_is_attention_over_numbers(self):
         g = networkx.karate_club_graph()
         named = networkx.relabel_nodes(g, {i: f"member {i}" for i in g})

@@ -116,6 +116,41 @@ class Trees(unittest.TestCase):
         path.write_text("1,3\n2,3\n3,-1\n", encoding="utf-8")
         self.assertEqual(hga.Graph.from_parents(str(path)).parents().tolist(), [2, 2, -1])
 
+    def test_a_tables_first_line_says_which_column_is_the_parent(self):
+        path = self.folder() / "tree.csv"
+        want = [["y", "x", "top"]]
+        for header in ("node,parent", "id,parent", "child,parent", "Child , Parent", "name,parent_id", "x_id,Parent Name"):
+            for before in ("", "\n", " \n,\n\n"):
+                path.write_text(f"{before}{header}\nx,top\n\ny,x\n", encoding="utf-8")
+                g = hga.Graph.from_parents(path)
+                self.assertEqual([ancestors(g, v) for v in range(g.n_tokens)], want)
+                path.write_text(f"{before}{','.join(reversed(header.split(',')))}\ntop,x\nx,y\n,top\n", encoding="utf-8")
+                g = hga.Graph.from_parents(path)
+                self.assertEqual([ancestors(g, v) for v in range(g.n_tokens)], want)
+        path.write_text("x,top\ny,x\n", encoding="utf-8")  # without names of columns
+        self.assertEqual([ancestors(hga.Graph.from_parents(path), 0)], want)
+        for table, words in (
+            ("employee,manager\nAnn,Bob\nBob,\n", "line 1: nothing else is called 'employee' or 'manager': if these are columns, call one of them parent; if they are nodes, "),
+            ("source,target\n1,2\n2,-1\n", "line 1: nothing else is called 'source' or 'target'"),
+            ("\nparent,Parents\n1,2\n", "line 2: both columns, 'parent' and 'Parents', are called parents"),
+            ("id,parent,name\n1,2,x\n", "line 1: 'id,parent,name' is not a node and its parent"),
+            ("parent,child\nx,\n", "line 2: 'x,' is not a node and its parent"),
+        ):
+            path.write_text(table, encoding="utf-8")
+            with self.assertRaisesRegex(hga.Error, words):
+                hga.Graph.from_parents(path)
+        for table, names in (("a,b\n", ["a", "b"]), ("a,\nb,\n", ["a", "b"]), ("7,9\n8,6\n", ["7", "8", "9", "6"]), ("node,parent\na,b\nc,d\n", ["a", "c", "b", "d"])):
+            path.write_text(table, encoding="utf-8")
+            g = hga.Graph.from_parents(path)
+            self.assertEqual([g.name(v) for v in range(g.n_nodes)], names)
+
+    def test_what_git_lfs_has_not_fetched_is_said(self):
+        path = self.folder() / "tree.csv"
+        path.write_text("version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 3\n", encoding="utf-8")
+        for read in (hga.Graph.from_parents, hga.Graph.from_markdown, hga.Graph.from_html, hga.Graph.read):
+            with self.assertRaisesRegex(hga.Error, "tree.csv: is a pointer of Git LFS in place of the file: `git lfs pull` fetches that"):
+                read(path)
+
     def test_a_table_may_begin_with_the_mark_of_unicode(self):
         path = self.folder() / "tree.csv"
         path.write_text("node,parent\nroot,\na,root\n", encoding="utf-8-sig")
@@ -183,7 +218,9 @@ class Trees(unittest.TestCase):
             (ValueError, "a linkage: could not convert", lambda _: hga.Graph.from_linkage([["a", "b", "c", "d"]])),
             (ValueError, r"parents have shape \(1, 2\): one list is needed", lambda _: hga.Graph.from_parents([[-1, 0]])),
             (ValueError, "Markdown: '\\\\udc80' is no character of UTF-8", lambda _: hga.Graph.from_markdown("a \udc80")),
-            (ValueError, "the parents have a circle", lambda _: table.write_text("a,b\nb,a\n") and hga.Graph.from_parents(table)),
+            (ValueError, "parents: node 'b' is its own ancestor", lambda _: table.write_text("a,b\nb,c\nc,b\n") and hga.Graph.from_parents(table)),
+            (ValueError, "parents: node 1 is its own ancestor", lambda _: hga.Graph.from_parents([1, 2, 1])),
+            (ValueError, "parents: node 1 is its own ancestor", lambda _: hga.Graph.from_edges([0], [1], 3, parents=[1, 2, 1])),
         ):
             with self.subTest(text), self.assertRaisesRegex(error, text):
                 f(None)
