@@ -12,16 +12,17 @@
 /* The page while it is written. */
 typedef struct page {
     const hga_allocator *a;
-    hga_status st; /* of what was written last; md4c goes on to HGA_OK only */
+    hga_status st; /* the first failure, after which nothing is written */
     char *text;
     int64_t n, room;
     int pictures; /* that are open: what stands inside is shown to those who do not see them */
 } page;
 
+/* As md4c has it, all of these return 0, or what is below that to end the reading. */
 static int put(page *p, const char *text, int64_t n)
 {
-    p->st = hga_grow(p->a, &p->text, &p->room, p->n, p->n + n, 1);
-    if (p->st) return 1;
+    if (!p->st) p->st = hga_grow(p->a, &p->text, &p->room, p->n, p->n + n, 1);
+    if (p->st) return -1;
     memcpy(p->text + p->n, text, (size_t)n);
     p->n += n;
     return 0;
@@ -70,7 +71,7 @@ static const char *tag_of(MD_BLOCKTYPE block, const void *detail)
 
 static int put_tag(page *p, const char *before, const char *tag)
 {
-    return tag && (put_word(p, before) || put_word(p, tag) || put_word(p, ">"));
+    return tag && (put_word(p, before) || put_word(p, tag) || put_word(p, ">")) ? -1 : 0;
 }
 
 static int enter_block(MD_BLOCKTYPE block, void *detail, void *context)
@@ -120,8 +121,8 @@ static hga_status write_page(page *p, const char *text, size_t bytes)
                                      .enter_span = enter_span,
                                      .leave_span = leave_span,
                                      .text = read_text};
-    int failed = md_parse(text, (MD_SIZE)bytes, &parser, p);
-    return failed && !p->st ? hga_fail(HGA_ENOMEM, "no memory to read Markdown") : p->st;
+    const int failed = md_parse(text, (MD_SIZE)bytes, &parser, p);
+    return p->st || !failed ? p->st : hga_fail(HGA_ENOMEM, "no memory to read Markdown");
 }
 
 hga_status hga_tree_markdown(const hga_allocator *a, const char *text, size_t bytes, hga_tree *out)

@@ -327,9 +327,12 @@ static hga_status make_tree_html(const hga_allocator *a)
 
 static hga_status make_tree_markdown(const hga_allocator *a)
 {
-    static const char text[] = "# One\n\nIt was late. Nobody came.\n\n- a\n- b c\n";
+    static const char text[] =
+        "# One\n\nSome *words*. Others &amp; more.\n\n| a | b |\n|---|---|\n| `c` | <b>d</b> |\n\n- e\n- f\n";
     hga_tree t = {0};
-    return settle_tree(hga_tree_markdown(a, text, sizeof text - 1, &t), &t);
+    hga_status st = hga_tree_markdown(a, text, sizeof text - 1, &t);
+    if (!st) assert_int_equal(t.n_leaves, 11);
+    return settle_tree(st, &t);
 }
 
 static hga_status make_tree_linkage(const hga_allocator *a)
