@@ -28,9 +28,9 @@ HGA_API hga_status hga_tree_text(const hga_allocator *a, const char *text, size_
    which is code where the inner one is. Scripts, styles and the head are not text; the title is the root's name.
    HGA_EFORMAT without a word. */
 HGA_API hga_status hga_tree_html(const hga_allocator *a, const char *text, size_t bytes, hga_tree *out);
-/* Read Markdown (UTF-8; CommonMark with tables, ~~struck~~ words and boxes of lists, by md4c) as hga_tree_html reads the
-   page that it stands for: what is no text there, as addresses, definitions of links, texts of pictures and comments,
-   is none here. HGA_EFORMAT without a word, or for what is not UTF-8. */
+/* Read Markdown (UTF-8; CommonMark with tables, ~~struck~~ words and boxes of lists, by md4c) as hga_tree_html reads
+   the page that it stands for: what is no text there, as addresses, definitions of links, texts of pictures and
+   comments, is none here. HGA_EFORMAT without a word, or for what is not UTF-8. */
 HGA_API hga_status hga_tree_markdown(const hga_allocator *a, const char *text, size_t bytes, hga_tree *out);
 /* Make a tree of scipy.cluster.hierarchy's linkage, [n_merges][4] = two clusters, their distance, observations:
    observation i is leaf and node i, the cluster of merge i node n_merges + 1 + i. HGA_EFORMAT for a cluster that is not

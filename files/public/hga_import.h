@@ -50,7 +50,7 @@ HGA_API hga_status hga_graph_read_csv(const hga_allocator *a, const char *path, 
 /* Read a graph from GraphML; it understands label (else name) of nodes, and weight, type (whole numbers) and relation
    of edges, with their defaults. level, parent, mass and side of nodes count in files that hga wrote; in other files
    they may mean anything: write hga_level, hga_parent, hga_mass and hga_side there. Hyperedges, nested graphs and two
-   nodes of one id are refused. */
+   nodes or keys of one id are refused. */
 HGA_API hga_status hga_graph_read_graphml(const hga_allocator *a, const char *path, const hga_import *o,
                                           hga_graph **out);
 /* Read a graph from GML. It understands the same attributes as hga_graph_read_graphml. Characters may be written as in
@@ -72,7 +72,9 @@ HGA_API hga_status hga_graph_read_npy(const hga_allocator *a, const char *path, 
 HGA_API hga_status hga_graph_read_npz(const hga_allocator *a, const char *path, const hga_import *o, hga_graph **out);
 
 /* Read a graph of any format by the end of its name: .mtx, .csv, .tsv, .edges, .graphml, .gml, .graph, .npy, .npz;
-   every other name is JSON. *program (NULL accepted) is NULL, or of JSON the text of its program, for hga_text_free. */
+   every other name is JSON, which begins with a brace. Another file is HGA_EFORMAT, with the ends that are read, and
+   the command that makes such a file of it where there is one. *program (NULL accepted) is NULL, or of JSON the text of
+   its program, for hga_text_free. */
 HGA_API hga_status hga_graph_read(const hga_allocator *a, const char *path, const hga_import *o, hga_graph **out,
                                   char **program);
 /* Does hga_graph_read take a file of that name for JSON, as hga writes it? Other programs' files have no program. */
