@@ -90,8 +90,8 @@ static hga_status refuse_format(const char *path)
                     known ? "` makes one that is" : "", suffixes);
 }
 
-/* A name that does not say so may be JSON's, which a file with another beginning never is. What is no file is not looked
-   at. */
+/* A name that does not say so may be JSON's, which a file with another beginning never is. What is no file is not
+   looked at. */
 static hga_status check_beginning(const char *path)
 {
     struct stat s;

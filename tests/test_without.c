@@ -1,5 +1,5 @@
-/* The library without ICU, libxml2, libzip, md4c, METIS, hwloc and CXSparse: what stands in their place is linked into this
-   test instead of them. What needs one is refused with the name of its option; all the rest goes on. */
+/* The library without ICU, libxml2, libzip, md4c, METIS, hwloc and CXSparse: what stands in their place is linked into
+   this test instead of them. What needs one is refused with the name of its option; all the rest goes on. */
 #include "npz.h"
 #include "partition.h"
 #include "testing.h"

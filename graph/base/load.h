@@ -4,7 +4,7 @@
 
 #include "hga_base.h"
 
-/* HGA_EFORMAT where the first bytes of a file, which errors call by `name`, are those of what Git LFS leaves in the place
+/* HGA_EFORMAT where the first bytes of a file, which errors call by `name`, are those of what Git LFS leaves in place
    of one that it has not fetched. */
 hga_status check_fetched(const char *name, const void *bytes, int64_t n);
 /* All n bytes of a file, "-" for stdin, in *room bytes to be deleted whatever the status; `name` is what errors call
