@@ -88,11 +88,11 @@ head_part part_of(const attend_io *all, hga_id i, hga_id parts)
     return (head_part){first, each, heads, kv_first, (first + each - 1) / share + 1 - kv_first};
 }
 
-/* one sample of a tensor */
+/* One sample of a tensor, of which there may be no numbers: who chooses blocks reads no values. */
 static tensor_file sample_of(const tensor_file *t, hga_id sample)
 {
     tensor_file one = *t;
-    one.array.real += sample * t->array.count;
+    if (one.array.real) one.array.real += sample * t->array.count;
     one.samples = 1;
     return one;
 }
