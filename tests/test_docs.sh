@@ -124,7 +124,7 @@ awk '/^```json$/ { on = 1; next } /^```/ { on = 0 } on' "$source/docs/formats.md
 checks() { "$hga" check example.json && "$hga" explain graph=example.json; }
 fact the_example_of_the_format_is_a_graph checks
 # What the readers accept, by their own lists of members.
-sed -n '/_members\[\]/,/;/p' "$source"/graph/*json*.c "$source"/msgpass/program/json.c | grep -oE '"[a-z_]+"' | tr -d '"' | sort -u >members
+sed -n '/_members\[\]/{:more;/;/!{N;b more};p}' "$source"/graph/*json*.c "$source"/msgpass/program/json.c | grep -oE '"[a-z_]+"' | tr -d '"' | sort -u >members
 grep -oE '`[a-z_]+`' "$source/docs/formats.md" | tr -d '`' | sort -u >told
 there_are_members() { [ "$(wc -l <members)" -gt 25 ]; }
 fact the_readers_have_members there_are_members
