@@ -11,12 +11,13 @@ from ._arguments import flag, whole
 from ._columns import LATER, GlorotLinear, Linear, columns, glorot
 from ._core import Error, refuse
 from ._edge_index import (
-    Featured, Sizes, Weights, checked, featured, given, graph_of, is_graph, is_sparse_tensor, loop_features, looped, sizes_of,
-    softmax, with_weights,
+    Featured, Looped, Sizes, Weights, checked, featured, given, graph_of, is_graph, is_sparse_tensor, loop_features, looped,
+    sizes_of, softmax, with_weights,
 )  # fmt: skip
 from ._graph import Graph
 from ._hierarchy import Hierarchy
 from ._made import Made
+from ._messages import Messages
 from ._one_pass import drawn
 
 Tensor = torch.Tensor
@@ -33,11 +34,11 @@ class _Rows(NamedTuple):
     sizes: Sizes
 
 
-class _Convolution(torch.nn.Module):
+class _Convolution(Messages):
     """What the three have in common."""
 
     lin_edge: Optional[Linear]
-    _alpha: None = None  # PyTorch Geometric's layers keep weights here between calls; these keep none
+    _alpha: Optional_ = None  # weights, inside a call alone: PyTorch Geometric's tools read them here
 
     def __init__(self, in_channels: Any, out_channels: int, heads: int, concat: bool, dropout: float, edge_dim: Optional[int],
                  more: Dict[str, Any]) -> None:  # fmt: skip
@@ -143,6 +144,13 @@ class _Convolution(torch.nn.Module):
             raise refuse(f"{name}: edge_attr has shape {tuple(edge_attr.shape)}, not [{n}, {self.lin_edge.in_features}]")
         return rows
 
+    def _index(self, edges: Any, sizes: Sizes, loops: int) -> Looped:
+        """Every edge, one by one, as weights and messages are."""
+        if is_graph(edges):
+            what = "an explanation" if self._is_watched() else "return_attention_weights"
+            raise refuse(f"{type(self).__name__}: {what} goes with an edge_index; h.weights(q, k, token) gives a row")
+        return looped(checked(given(edges).ends, sizes), loops)
+
     # ---- attention ----
 
     def _drop(self) -> float:
@@ -165,7 +173,7 @@ class _Convolution(torch.nn.Module):
         return self.heads * self.out_channels if self.concat else self.out_channels
 
     def __getstate__(self) -> Dict[str, Any]:
-        return {**self.__dict__, "_last": None, "_before": None}
+        return {**super().__getstate__(), "_last": None, "_before": None}
 
 
 class _Gat(_Convolution):
@@ -193,7 +201,7 @@ class _Gat(_Convolution):
     def _reset(self, *layers: Optional[Linear]) -> None:
         for linear in filter(None, (*layers, self.lin_edge, self.res)):
             linear.reset_parameters()
-        glorot(*(p for name, p in self.named_parameters(recurse=False) if name != "bias"))
+        glorot(*(p for name, p in self.named_parameters(recurse=False) if name.startswith("att")))  # tools add others
         if self.bias is not None:
             torch.nn.init.zeros_(self.bias)
 
@@ -218,12 +226,18 @@ class _Gat(_Convolution):
         loops = min(rows.sizes) if self.add_self_loops else 0
         if self.edge_dim is not None and loops and is_sparse_tensor(edges):  # as in PyG
             raise Error("HGA_EUNSUPPORTED", f"{type(self).__name__}: add_self_loops and edge_dim do not go with a SparseTensor")
-        found = self._weighed(rows, q, k, edges, features, loops) if returns else None
-        if found is not None and self._drop():
-            out = found.sums(v.index_select(0, found.ends[0].long()), rows.sizes[1])
+        if not (returns or self._is_watched()):
+            return self._end(rows, self._attended(rows, q, k, v, edges, features, loops, more)), None
+        found = self._index(edges, rows.sizes, loops)
+        each, index = self._of_each(found, features, loops), torch.from_numpy(found.ends)
+        if self._is_watched():
+            weights, out = self._gathered(rows, q, k, v, index.long(), each)
         else:
-            out = self._attended(rows, q, k, v, edges, features, loops, more)
-        return self._end(rows, out), None if found is None else with_weights(edges, *found)
+            source, destination = index.long()
+            weights = self.edge_update(q.index_select(0, destination), k.index_select(0, source), each, destination, rows.sizes[1])
+            out = (Weights(index, weights).sums(v.index_select(0, source), rows.sizes[1]) if self._drop()
+                   else self._attended(rows, q, k, v, edges, features, loops, more))  # fmt: skip
+        return self._end(rows, out), with_weights(edges, index, weights) if returns else None
 
     def _attended(self, rows: _Rows, q: Tensor, k: Tensor, v: Tensor, edges: Any, features: Optional_, loops: int,
                   more: Dict[str, Any]) -> Any:  # fmt: skip
@@ -233,22 +247,35 @@ class _Gat(_Convolution):
         more["edge_key"] = self._edge_keys(found.ordered(features, self.fill_value))
         return self._attend(found.hierarchy, q, k, v, **more)
 
-    def _weighed(self, rows: _Rows, q: Tensor, k: Tensor, edges: Any, features: Optional_, loops: int) -> Weights:
-        """Those of every edge, after some are dropped: they are there one by one, which they are not without being asked for."""
-        if is_graph(edges):
-            raise refuse(f"{type(self).__name__}: return_attention_weights goes with an edge_index; h.weights(q, k, token) gives a row")
-        found = looped(checked(given(edges).ends, rows.sizes), loops)
-        index = torch.from_numpy(found.ends)
-        source, destination = index.long()
-        z = q.index_select(0, destination) + k.index_select(0, source)
-        if features is not None:
-            if found.kept is not None:
-                kept = torch.from_numpy(found.kept)
-                features = features.index_select(0, kept)
-                features = torch.cat([features, loop_features(features, destination[: len(kept)], loops, self.fill_value)])
-            z = z + self._edge_keys(features).view(z.shape)
-        weights = softmax(self._score(torch.nn.functional.leaky_relu(z, self.negative_slope)), destination, rows.sizes[1])
-        return Weights(index, torch.nn.functional.dropout(weights, self.dropout, self.training))
+    def _of_each(self, found: Looped, features: Optional_, loops: int) -> Optional_:
+        """Features of edges, and of loops behind them."""
+        if features is None or found.kept is None:
+            return features
+        features = features.index_select(0, torch.from_numpy(found.kept))
+        destination = torch.from_numpy(found.ends[1, : len(found.kept)]).long()
+        return torch.cat([features, loop_features(features, destination, loops, self.fill_value)])
+
+    # ---- along edges, by PyTorch Geometric's steps ----
+
+    def _gathered(self, rows: _Rows, q: Tensor, k: Tensor, v: Tensor, index: Tensor, features: Optional_) -> Tuple[Tensor, Tensor]:
+        """Weights and outputs."""
+        weights = self.edge_updater(index, query=(None, q), key=(k, None), edge_attr=features)
+        return weights, self.propagate(index, size=rows.sizes, x=(v, self._of_destinations(rows, q)), alpha=weights)
+
+    def _of_destinations(self, rows: _Rows, q: Tensor) -> Optional_:
+        """What explanations may want of them beside weights."""
+        return q
+
+    def edge_update(self, query_i: Tensor, key_j: Tensor, edge_attr: Optional_, index: Tensor, dim_size: int) -> Tensor:
+        """Weights of edges, after some are dropped."""
+        z = query_i + key_j
+        if edge_attr is not None:
+            z = z + self._edge_keys(edge_attr).view(z.shape)
+        weights = softmax(self._score(torch.nn.functional.leaky_relu(z, self.negative_slope)), index, dim_size)
+        return torch.nn.functional.dropout(weights, self.dropout, self.training)
+
+    def message(self, x_j: Tensor, alpha: Tensor) -> Tensor:
+        return alpha.unsqueeze(-1) * x_j
 
     def _end(self, rows: _Rows, out: Tensor) -> Tensor:
         out = self._joined(out)
@@ -284,6 +311,11 @@ class GATConv(_Gat):
         """[rows, heads]: a . (W x) = (a W) x: no pass over all of W x."""
         assert linear is not None and a is not None
         return x @ torch.einsum("hoi,ho->ih", linear.ready(x).weight.view(self.heads, self.out_channels, -1), a[0])
+
+    def _of_destinations(self, rows: _Rows, q: Tensor) -> Optional_:
+        linear = self.lin_dst or self.lin
+        assert linear is not None
+        return None if rows.destination is None else self._by_head(linear(rows.destination))
 
     def _score(self, z: Tensor) -> Tensor:
         return z.squeeze(-1)
@@ -380,21 +412,27 @@ class TransformerConv(_Convolution):
         w = self.lin_edge.weight.view(self.heads, self.out_channels, -1)
         return out + torch.einsum("nhf,hcf->nhc", more, w)
 
-    def _weighed(self, rows: _Rows, q: Tensor, k: Tensor, v: Tensor, edges: Any, features: Optional_) -> Any:
-        """The weight of every edge before any is dropped, and the output where some are."""
-        if is_graph(edges):
-            raise refuse("TransformerConv: return_attention_weights goes with an edge_index; h.weights(q, k, token) gives a row")
-        index = given(edges).ends
-        source, destination = torch.from_numpy(checked(index, rows.sizes)).long()
-        more = None if features is None or self.lin_edge is None else self._by_head(self.lin_edge(features))
-        key = k.index_select(0, source) if more is None else k.index_select(0, source) + more
-        scores = (q.index_select(0, destination) * key).sum(-1) / self.out_channels**0.5
-        found = Weights(index, softmax(scores, destination, rows.sizes[1]))
-        if not self._drop():
-            return self._run(rows, q, k, v, edges, features), with_weights(edges, *found)
-        value = v.index_select(0, source) if more is None else v.index_select(0, source) + more
-        left = found._replace(weights=torch.nn.functional.dropout(found.weights, self.dropout))
-        return left.sums(value, rows.sizes[1]), with_weights(edges, *found)
+    def _weighed(self, rows: _Rows, q: Tensor, k: Tensor, v: Tensor, edges: Any, features: Optional_) -> Tuple[Tensor, Tensor]:
+        """The output, and the weight of every edge before any is dropped."""
+        index = torch.from_numpy(self._index(edges, rows.sizes, 0).ends).long()
+        if self._is_watched():
+            out = self.propagate(index, size=rows.sizes, query=(None, q), key=(k, None), value=(v, None), edge_attr=features)
+        else:
+            (source, destination), n = index, rows.sizes[1]
+            each = (x.index_select(0, at) for x, at in ((q, destination), (k, source), (v, source)))
+            sent = self.message(*each, features, destination, n)
+            out = v.new_zeros(n, *v.shape[1:]).index_add(0, destination, sent) if self._drop() else self._run(rows, q, k, v, edges, features)
+        weights, self._alpha = self._alpha, None
+        assert weights is not None
+        return out, weights
+
+    def message(self, query_i: Tensor, key_j: Tensor, value_j: Tensor, edge_attr: Optional_, index: Tensor, size_i: int) -> Tensor:
+        """What PyTorch Geometric's steps, too, send along edges."""
+        if edge_attr is not None and self.lin_edge is not None:
+            more = self._by_head(self.lin_edge(edge_attr))
+            key_j, value_j = key_j + more, value_j + more
+        self._alpha = softmax((query_i * key_j).sum(-1) / self.out_channels**0.5, index, size_i)
+        return torch.nn.functional.dropout(self._alpha, self.dropout, self.training).unsqueeze(-1) * value_j
 
     def forward(self, x: Nodes, edge_index: Edges, edge_attr: Any = None, return_attention_weights: Any = None) -> Any:
         rows = self._rows(x, edge_index, (self.lin_key, self.lin_query))
@@ -406,12 +444,12 @@ class TransformerConv(_Convolution):
             raise refuse("TransformerConv: the layer was made with edge_dim, and edge_attr is missing")
         q = self._by_head(self.lin_query(rows.destination))
         k, v = (self._by_head(lin(rows.source)) for lin in (self.lin_key, self.lin_value))
-        if returns:
+        if returns or self._is_watched():
             out, weights = self._weighed(rows, q, k, v, edge_index, features)
         else:
             out = self._run(rows, q, k, v, edge_index, features)
         out = self._skipped(self._joined(out), rows.destination)
-        return (out, weights) if returns else out
+        return (out, with_weights(edge_index, given(edge_index).ends, weights)) if returns else out
 
     def _skipped(self, out: Tensor, x: Tensor) -> Tensor:
         if not self.root_weight:

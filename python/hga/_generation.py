@@ -1,5 +1,6 @@
 """Caches of transformers over hga's decoders: each layer has an ``hga.Cache`` for every sample of the batch. A model hands its
-new keys to the cache, then attends; the cache gives them back as they are, with a mark by which attention finds its layer."""
+new keys to the cache, then attends; the cache gives them back as they are, with a mark by which attention finds its layer.
+Some models hand it latents, of which they make keys and values; some attend several times, each time with other values."""
 
 from __future__ import annotations
 
@@ -22,6 +23,7 @@ from ._spec import hierarchy_of, spec_of
 
 Tensor = torch.Tensor
 Segment = Tuple[int, int]  # the first of a sample's new columns that are tokens, and their number
+MARK = "hga_layer"
 ROLLBACK = 64  # tokens that may be taken back where nobody said how many
 
 
@@ -156,8 +158,56 @@ def _decoder(words: str, s: _Settings, rollback: int, q: Tensor, k: Tensor, v: T
     return found
 
 
+class _Held:
+    """What one call of attention holds between passes."""
+
+    def __init__(self, settings: _Settings) -> None:
+        self.settings = settings
+        self.decoder: Optional[Decoder] = None
+        self.rows: List[Rows] = []
+        self.words = ""
+
+    def begin(self, words: str, rollback: int, batch: int, q: Tensor, k: Tensor, v: Tensor, tables: Dict[str, Any]) -> None:
+        if self.rows and (self.words, len(self.rows)) != (words, batch):
+            raise refuse(f"{words}: the cache has {len(self.rows)} samples of {self.words}, the model brings {batch}")
+        if not self.rows:
+            self.decoder, self.words = _decoder(words, self.settings, rollback, q, k, v, tables), words
+            self.rows = [self.decoder.cache() for _ in range(batch)]
+
+    def take(self, samples: Sequence[int]) -> None:
+        taken: List[Rows] = []
+        for i in samples:
+            taken.append(self.rows[i].fork() if any(r is self.rows[i] for r in taken) else self.rows[i])
+        self.rows = taken
+
+    def without(self, tokens: Sequence[int]) -> List[Rows]:
+        """What the samples would hold without their last so many tokens."""
+        found = [r.fork() for r in self.rows]
+        for r, n in zip(found, tokens):
+            r.cut(len(r) - n)
+        return found
+
+    def append(self, segments: List[Segment], q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        """The new tokens' rows, [batch][new][heads][dim]; 0 where they are padding."""
+        out = v.new_zeros(q.shape[0], q.shape[2], q.shape[1], v.shape[3])
+        listed = [(b, first, first + n) for b, (first, n) in enumerate(segments) if n]
+        if not listed:
+            return out
+        assert self.decoder is not None
+        orders = [_row_order(self.decoder, len(self.rows[b]), end - first) for b, first, end in listed]
+        parts = ([order.rows_of(x[b, :, first:end].detach()) for order, (b, first, end) in zip(orders, listed)] for x in (q, k, v))
+        try:
+            found = self.decoder.append([self.rows[b] for b, _, _ in listed], *parts)
+        except Error as e:
+            more = f"; hga.transformers.Cache({self.settings.tokens}) is for so many" if "beyond" in e.detail else ""
+            raise type(e)(e.status, f"{self.words}: {e.detail}{more}") from None
+        for order, (b, first, end), rows in zip(orders, listed, found):
+            out[b, first:end].copy_(order.tokens_of(rows).transpose(0, 1))
+        return out
+
+
 class Layer(cache_utils.CacheLayerMixin):  # type: ignore[misc]
-    """What one layer of a model holds."""
+    """What one layer of a model holds: as much as its first pass called attention for."""
 
     is_sliding = False
     is_croppable = True
@@ -165,26 +215,29 @@ class Layer(cache_utils.CacheLayerMixin):  # type: ignore[misc]
     def __init__(self, settings: _Settings, columns: _Columns, number: int) -> None:
         super().__init__()
         self.settings, self.columns, self.number = settings, columns, number
-        self.decoder: Optional[Decoder] = None
-        self.rows: List[Rows] = []
-        self.words, self.length, self.waits, self.record_past = "", 0, False, False
+        self.record_past = False
+        self.reset()
 
     # transformers' half
 
     def lazy_initialization(self, key_states: Tensor, value_states: Tensor) -> None:
         self.is_initialized = True
 
-    def update(self, key_states: Tensor, value_states: Tensor, *arguments: Any, **more: Any) -> Tuple[Tensor, Tensor]:
+    def update(self, key_states: Tensor, value_states: Tensor, kwargs: Optional[Dict[str, Any]] = None) -> Tuple[Tensor, Tensor]:
+        """kwargs: what the model gives to attention beside keys, which may be others than these."""
         self._expect_nothing()
         self.lazy_initialization(key_states, value_states)
-        self.waits = True
-        key_states.hga_layer = self  # type: ignore[attr-defined]
+        self.past, self.calls = self.length, 0
+        setattr(key_states, MARK, self)
+        if kwargs is not None:
+            kwargs[MARK] = self
         return key_states, value_states
 
     def _expect_nothing(self) -> None:
-        if self.waits:
-            raise refuse(f"hga.transformers.Cache: keys came to layer {self.number}, and attention by hga did not come for them: this "
-                         "cache is for models with attn_implementation='hga:..'")  # fmt: skip
+        if self.calls < max(1, len(self.held)):
+            came = f"came {self.calls} times, not {len(self.held)}," if self.calls else "did not come"
+            raise refuse(f"hga.transformers.Cache: keys came to layer {self.number}, and attention by hga {came} for them: this cache is for "
+                         "models with attn_implementation='hga:..'; pass use_cache=False where that is set")  # fmt: skip
 
     def get_seq_length(self) -> int:
         self._expect_nothing()
@@ -203,72 +256,60 @@ class Layer(cache_utils.CacheLayerMixin):  # type: ignore[misc]
         self.record_past = True
 
     def reset(self) -> None:
-        self.rows, self.decoder, self.length, self.waits = [], None, 0, False
+        self.held: List[_Held] = []
+        self.length, self.past, self.calls = 0, 0, 1  # calls of attention for the keys that came last
+
+    @property
+    def rows(self) -> List[Rows]:
+        return [r for held in self.held for r in held.rows]
 
     def take(self, samples: Sequence[int]) -> None:
         """Samples in another order, some perhaps left out, some more than once: these are forked."""
-        if not self.rows:
-            return
-        taken: List[Rows] = []
-        for i in samples:
-            taken.append(self.rows[i].fork() if any(r is self.rows[i] for r in taken) else self.rows[i])
-        self.rows = taken
+        for held in self.held:
+            held.take(samples)
 
-    def without(self, tokens: Sequence[int]) -> List[Rows]:
-        """What the samples would hold without their last so many tokens."""
-        found = [r.fork() for r in self.rows]
-        for r, n in zip(found, tokens):
-            r.cut(len(r) - n)
-        return found
+    def without(self, tokens: Sequence[int]) -> List[List[Rows]]:
+        return [held.without(tokens) for held in self.held]
 
-    def take_back(self, columns: int, rows: List[Rows]) -> None:
-        self.rows, self.length = rows, max(0, self.length - columns)
+    def take_back(self, columns: int, rows: List[List[Rows]]) -> None:
+        self.length = max(0, self.length - columns)
+        for held, kept in zip(self.held, rows):
+            held.rows = kept
 
     # hga's half
 
     def attend(self, words: str, q: Tensor, k: Tensor, v: Tensor, mask: Optional[Tensor], window: Optional[int],
                tables: Dict[str, Any]) -> Tensor:  # fmt: skip
-        """The new tokens' rows, [batch][new][heads][dim]; 0 where they are padding."""
-        self.waits = False
         batch, new = q.shape[0], q.shape[2]
         if window is not None:
             words = self._in_window(words, window)
-        if self.rows and (self.words, len(self.rows)) != (words, batch):
-            raise refuse(f"{words}: the cache has {len(self.rows)} samples of {self.words}, the model brings {batch}")
-        segments = self.columns.read(mask, batch, self.length, new, window)
-        if not self.rows:
-            rollback = self.settings.rollback
-            if rollback is None:
-                rollback = self.settings.tokens if self.record_past else min(ROLLBACK, self.settings.tokens)
-            self.decoder, self.words = _decoder(words, self.settings, rollback, q, k, v, tables), words
-            self.rows = [self.decoder.cache() for _ in range(batch)]
+        held = self._next()
+        segments = self.columns.read(mask, batch, self.past, new, window)
+        held.begin(words, self._rollback(), batch, q, k, v, tables)
         if window is not None:
-            longest = max(len(r) + n for r, (_, n) in zip(self.rows, segments))
+            longest = max(len(r) + n for r, (_, n) in zip(held.rows, segments))
             in_window(words, Document(0, 0, longest, True, window - 1, 0))
-        out = v.new_zeros(batch, new, q.shape[1], v.shape[3])
-        self._append(words, segments, q, k, v, out)
-        self.length += new
+        out = held.append(segments, q, k, v)
+        self.length = self.past + new
         return out
+
+    def _next(self) -> _Held:
+        if self.calls == len(self.held):
+            if self.past:
+                raise refuse(f"hga.transformers.Cache: layer {self.number} attended {self.calls} times with the keys of a pass, and now does again")
+            self.held.append(_Held(self.settings))
+        self.calls += 1
+        return self.held[self.calls - 1]
+
+    def _rollback(self) -> int:
+        if self.settings.rollback is not None:
+            return self.settings.rollback
+        return self.settings.tokens if self.record_past else min(ROLLBACK, self.settings.tokens)
 
     def _in_window(self, words: str, window: int) -> str:
         """Of dense attention the window, unless there is never room for more tokens: the text may outgrow it."""
         most = Document(0, 0, self.settings.tokens, True, window - 1, 0)
         return in_window(words, most) if spec_of(words).is_dense else words
-
-    def _append(self, words: str, segments: List[Segment], q: Tensor, k: Tensor, v: Tensor, out: Tensor) -> None:
-        listed = [(b, first, first + n) for b, (first, n) in enumerate(segments) if n]
-        if not listed:
-            return
-        assert self.decoder is not None
-        orders = [_row_order(self.decoder, len(self.rows[b]), end - first) for b, first, end in listed]
-        parts = ([order.rows_of(x[b, :, first:end].detach()) for order, (b, first, end) in zip(orders, listed)] for x in (q, k, v))
-        try:
-            found = self.decoder.append([self.rows[b] for b, _, _ in listed], *parts)
-        except Error as e:
-            more = f"; hga.transformers.Cache({self.settings.tokens}) is for so many" if "beyond" in e.detail else ""
-            raise type(e)(e.status, f"{words}: {e.detail}{more}") from None
-        for order, (b, first, end), rows in zip(orders, listed, found):
-            out[b, first:end].copy_(order.tokens_of(rows).transpose(0, 1))
 
 
 class _RowOrder(NamedTuple):
@@ -296,9 +337,9 @@ def _row_order(decoder: Decoder, first: int, n: int) -> _RowOrder:
     return _RowOrder(len(rows), torch.from_numpy((rows < decoder.n_tokens).nonzero()[0]))
 
 
-def layer_of(key: Tensor) -> Optional[Layer]:
-    """The layer of a cache of ours whose new keys these are."""
-    found: Optional[Layer] = getattr(key, "hga_layer", None)
+def layer_of(key: Tensor, more: Dict[str, Any]) -> Optional[Layer]:
+    """The layer of a cache of ours whose new keys these are, or are made of."""
+    found: Optional[Layer] = more[MARK] if MARK in more else getattr(key, MARK, None)
     return found
 
 
@@ -320,12 +361,13 @@ class Cache(cache_utils.Cache):  # type: ignore[misc]
         self.columns = _Columns()
         self._records = False
 
-    def update(self, key_states: Tensor, value_states: Tensor, layer_idx: int, *arguments: Any, **more: Any) -> Tuple[Tensor, Tensor]:
+    def update(self, key_states: Tensor, value_states: Tensor, layer_idx: int, *arguments: Any, kwargs: Optional[Dict[str, Any]] = None,
+               **more: Any) -> Tuple[Tensor, Tensor]:  # fmt: skip
         while len(self.layers) <= layer_idx:
             layer = Layer(self.settings, self.columns, len(self.layers))
             layer.record_past = self._records
             self.layers.append(layer)
-        found: Tuple[Tensor, Tensor] = self.layers[layer_idx].update(key_states, value_states)
+        found: Tuple[Tensor, Tensor] = self.layers[layer_idx].update(key_states, value_states, kwargs)
         return found
 
     def activate_past_recording(self) -> None:

@@ -149,9 +149,9 @@ def _attend(name: str, module: Any, query: torch.Tensor, key: torch.Tensor, valu
     """[batch, heads, tokens, dim] as the model has them; [batch, tokens, heads, dim] back."""
     causal = bool(is_causal if is_causal is not None else getattr(module, "is_causal", True))
     _check(name, module, more, query.shape[2], key.shape[2], causal)
-    window = _window(attention_mask, more)
+    layer, window = layer_of(key, more), _window(attention_mask, more)
     words = _words_of_layer(name, module, window, causal)
-    if attention_mask is None and window is not None and window < key.shape[2] and layer_of(key) is None:
+    if attention_mask is None and window is not None and window < key.shape[2] and layer is None:
         raise refuse(f"{name} cannot serve {type(module).__name__}: sliding_window={window}, and no mask of it")
     offsets, others = more.get("cu_seq_lens_q"), more.get("cu_seq_lens_k")
     if offsets is not None and others is not None and offsets is not others:
@@ -159,7 +159,6 @@ def _attend(name: str, module: Any, query: torch.Tensor, key: torch.Tensor, valu
             raise refuse(f"{name} cannot serve {type(module).__name__}: queries and keys are cut differently (cu_seq_lens)")
         offsets = torch.stack((offsets, others))
     tables: Dict[str, Any] = {"scale": scaling, **tables_of(more)}
-    layer = layer_of(key)
     if layer is not None:
         _check_cached(name, module, query, offsets, causal, dropout)
         return layer.attend(words, query, key, value, attention_mask, window, tables), None
