@@ -9,7 +9,7 @@ from typing import Any, Iterable, List, Optional, cast
 
 import numpy as np
 
-from ._core import F, refuse, refuse_type, shown
+from ._core import F, WrongType, refuse, refuse_type, shown
 
 BEYOND = 2**31  # the library's numbers of tokens, nodes and threads are below it
 
@@ -111,17 +111,20 @@ def unknown(function: str, word: str, known: Iterable[str]) -> Exception:
 
 
 def answered(function: F) -> F:
-    """Keywords that a function does not have are answered with what would be said instead."""
+    """Keywords that a function does not have are answered with what would be said instead. One that is None is left out."""
     parameters = inspect.signature(function).parameters
     known = frozenset(parameters)
+    passes_on = any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters.values())
 
     @functools.wraps(function)
     def call(*positional: Any, **named: Any) -> Any:
         try:
-            return function(*positional, **named)
+            return function(*positional, **{word: x for word, x in named.items() if x is not None or word not in known})
+        except WrongType:
+            raise
         except TypeError:
             for word in named:
-                if word not in known:
+                if word not in known and not passes_on:
                     raise unknown(function.__name__, word, parameters) from None
             raise
 

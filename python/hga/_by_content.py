@@ -7,6 +7,7 @@ from typing import Any, Dict, List
 
 import numpy as np
 
+from ._arguments import answered
 from ._core import as_numpy, is_torch, refuse
 from ._deferred import compiling
 from ._hierarchy import Hierarchy
@@ -31,12 +32,9 @@ class ByContent(Threaded):
         """The same, made anew inside torch.compile."""
         raise NotImplementedError
 
-    def _of_call(self, q: Any, k: Any, layout: str, more: Dict[str, Any]) -> Hierarchy:
-        return self.hierarchy(q, k, layout)
-
-    def _next(self, q: Any, k: Any, layout: str, more: Dict[str, Any]) -> Hierarchy:
+    def _next(self, q: Any, k: Any, layout: str) -> Hierarchy:
         """That of a call's sample, which takes over the plan of any before it whose call and backward pass have been."""
-        made = self._of_call(q, k, layout, more)
+        made = self.hierarchy(q, k, layout)
         before = [h for h in self._made if h._plans]
         self._made = before[-SAMPLES_KEPT:] + [made._follows(*before)]
         return made
@@ -49,13 +47,14 @@ class ByContent(Threaded):
         """y itself: rows are tokens."""
         return y
 
+    @answered
     def attention(self, q: Any, k: Any, v: Any, *, layout: str = "bhnd", **more: Any) -> Any:
         """As Hierarchy.attention; every sample of a batch has a graph of its own."""
         if compiling():
             return self._again().attention(q, k, v, layout=layout, **more)
         check_call(q, k, v)
         if q.ndim <= 3:
-            return self._next(q, k, layout, more).attention(q, k, v, layout=layout, **more)
+            return self._next(q, k, layout).attention(q, k, v, layout=layout, **more)
         if len(q) == 0:
             return _nothing(q, k, v, bool(more.get("lse")))
         parts = [self.attention(q[i], k[i], v[i], layout=layout, **more) for i in range(len(q))]

@@ -7,14 +7,14 @@ import os
 import sys
 import threading
 import weakref
-from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Optional, Sequence, Tuple, Union
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
 from ._arguments import BINDINGS, answered, flag, meant, whole
 from ._call import LAYOUTS, require_layout
-from ._core import apart, as_numpy, check, encoded, encoded_path, ffi, fill_rows, fill_tensor, is_torch, lib, narrowed, refuse, refuse_type, widened
-from ._precision import PRECISIONS
+from ._core import Error, apart, as_numpy, check, encoded, encoded_path, ffi, fill_rows, fill_tensor, is_torch, lib, narrowed, refuse, refuse_type, widened
+from ._precision import AUTO, PRECISIONS, RowType, refused_rows
 from ._prepared import address
 from ._rows import are_nodes
 from ._tables import ROWS, Tables, single
@@ -197,7 +197,7 @@ class _Rows:
             if len(d._forms) >= FORMS_KEPT:
                 d._forms.clear()
             d._forms[key] = form
-        self.form = form
+        self.form, self.of_float32 = form, plain
         self.out = np.empty(form.out, np.float32)
         self.lse = np.empty(form.lse, np.float32) if lse else None
 
@@ -220,10 +220,10 @@ class Decoder:
 
     def __init__(
         self, h: "Hierarchy", heads: int, dim: int, kv_heads: Optional[int], dim_v: Optional[int], same: bool, rollback: int,
-        page_type: str, page_rows: int, max_bytes: int, precision: str, threads: int, isa: Optional[str],
+        page_type: str, page_rows: int, max_bytes: int, row_type: RowType, threads: int, isa: Optional[str],
         tables: Mapping[str, Any],
     ) -> None:  # fmt: skip
-        self.hierarchy, self.precision = h, precision
+        self.hierarchy, self._row_type, self._settling = h, row_type, threading.Lock()
         self.heads, self.dim = whole(heads, "heads", least=1), whole(dim, "dim", least=1)
         self.kv_heads = self.heads if kv_heads is None else whole(kv_heads, "kv_heads", least=1)
         self.dim_v = self.dim if dim_v is None else whole(dim_v, "dim_v", least=1)
@@ -235,42 +235,92 @@ class Decoder:
         shape.n_heads, shape.n_kv_heads, shape.dim, shape.dim_v = self.heads, self.kv_heads, self.dim, self.dim_v
         shape.pos_dim, o.plan.generic = self._tables.traits
         name = ffi.new("char[]", encoded(isa, "isa")) if isa else ffi.NULL
-        o.plan.threads, o.plan.isa, o.plan.precision = h._threads_for(threads), name, PRECISIONS[precision]
+        o.plan.threads, o.plan.isa = h._threads_for(threads), name
         o.plan.strict_rows, o.plan.bind = h._strict, BINDINGS[h._bind]
         o.rollback, o.page_rows = whole(rollback, "rollback", beyond=2**31), whole(page_rows, "page_rows", beyond=2**31)
         o.same_bits, o.page_type = int(flag(same, "same")), one_of(page_type, "page_type", TYPES)
         if h._choosing is not None:
             o.selection, o.prefill = h._choosing
-        most_bytes = whole(max_bytes, "max_bytes", beyond=2**63)
-        decoder, pages = ffi.new("hga_decoder **"), ffi.new("hga_pages **")
-        check(lib.hga_decoder_create(h.graph._g, h._program, shape, o, decoder))
-        status = lib.hga_decoder_check_tables(decoder[0], self._io) or lib.hga_pages_create(decoder[0], most_bytes, pages)
-        if status:
-            lib.hga_decoder_destroy(decoder[0])
-        check(status)
-        self._life = _Life(decoder[0], pages[0])
-        self._d = ffi.gc(decoder[0], functools.partial(_end_decoder, self._life))
-        self._free: List[_Workspace] = []
+        self._made_of = shape, o, name, whole(max_bytes, "max_bytes", beyond=2**63)
+        self._begin(row_type.precision)
         self._forms: Dict[Tuple[Any, ...], _Form] = {}
         self._rows_are_nodes = are_nodes(h, "out")
         self._first_row = 0 if self._rows_are_nodes else int(lib.hga_graph_nodes(h.graph._g).query_first)
 
+    def _begin(self, precision: str) -> None:
+        """The library's decoder, of this precision, or of float32's products until rows tell."""
+        shape, o, _, most_bytes = self._made_of
+        o.plan.precision = PRECISIONS["f32" if precision == AUTO else precision]
+        decoder, pages = ffi.new("hga_decoder **"), ffi.new("hga_pages **")
+        check(lib.hga_decoder_create(self.hierarchy.graph._g, self.hierarchy._program, shape, o, decoder))
+        status = lib.hga_decoder_check_tables(decoder[0], self._io) or lib.hga_pages_create(decoder[0], most_bytes, pages)
+        if status:
+            lib.hga_decoder_destroy(decoder[0])
+        check(status)
+        self._free: List[_Workspace] = []
+        self._life = _Life(decoder[0], pages[0])
+        self._d = ffi.gc(decoder[0], functools.partial(_end_decoder, self._life))
+
+    # ---- what rows are of ----
+
+    @property
+    def precision(self) -> str:
+        """By which products it computes: "f32" or "bf16"; "auto" until the first rows tell, or a file."""
+        return self._row_type.precision
+
+    def _settle(self, rows: Sequence[Tuple[Any, Any, Any]]) -> None:
+        """Where precision follows the type of rows, the first ones say what it is, and others are refused. Caches have no tokens
+        before, and begin anew when they are next held."""
+        with self._settling:
+            t, before = self._row_type, self.precision
+            of = t.told
+            for x in rows:
+                found = t.of(*x)
+                of = of or found
+                if of != found:
+                    raise refused_rows(of, *x)
+            t.told = of
+            if before == AUTO and self.precision == "bf16":
+                self._begin("bf16")
+
     # ---- caches ----
 
-    def _cache_of(self, make: Any, *arguments: Any) -> "Cache":
+    def _cache_of(self, life: _Life, make: Any, *arguments: Any) -> "Cache":
         out = ffi.new("hga_cache **")
         check(make(*arguments, out))
-        self._life.tokens.append(None)
-        return Cache(self, ffi.gc(out[0], functools.partial(_end_cache, self._life)))
+        life.tokens.append(None)
+        return Cache(self, life, ffi.gc(out[0], functools.partial(_end_cache, life)))
 
     def cache(self) -> "Cache":
         """An empty cache."""
-        return self._cache_of(lib.hga_cache_create, self._life.pages)
+        life = self._life
+        return self._cache_of(life, lib.hga_cache_create, life.pages)
 
     def read(self, path: Path) -> "Cache":
         """A cache as ``Cache.write`` left it; a file of another graph, program, shape or type of pages is refused by name, and
         with same=True one of another version of hga or instruction set."""
-        return self._cache_of(lib.hga_cache_read, self._life.pages, encoded_path(path))
+        name = encoded_path(path)
+        with self._settling:
+            if self.precision != AUTO:
+                return self._cache_of(self._life, lib.hga_cache_read, self._life.pages, name)
+            return self._read_first(name)
+
+    def _read_first(self, name: bytes) -> "Cache":
+        """The file tells what rows are of, if it has any."""
+        before = self._life, self._free, self._d
+        try:
+            cache = self._cache_of(self._life, lib.hga_cache_read, self._life.pages, name)
+            self._row_type.told = "f32" if len(cache) else None
+            return cache
+        except Error:
+            self._begin("bf16")
+        try:
+            cache = self._cache_of(self._life, lib.hga_cache_read, self._life.pages, name)
+            self._row_type.told = "bf16"
+            return cache
+        except Error:
+            self._life, self._free, self._d = before
+            raise
 
     # ---- appending ----
 
@@ -301,6 +351,9 @@ class Decoder:
         rows = [_Rows(self, q[i], k[i], v[i], layout, lse) for i in range(len(caches))]
         held: List["Cache"] = []
         try:
+            t = self._row_type
+            if t.binds and not (t.told == "f32" and all(r.of_float32 for r in rows)):
+                self._settle([(q[i], k[i], v[i]) for i in range(len(caches))])
             for cache in caches:
                 cache._hold(held)
             self._run(caches, rows)
@@ -437,9 +490,8 @@ class Cache:
     """The rows that later tokens read, and nothing else (``Decoder.cache``). len() is its number of tokens. It serves one call
     at a time."""
 
-    def __init__(self, decoder: Decoder, c: Any) -> None:
-        self.decoder = decoder
-        self._c = c
+    def __init__(self, decoder: Decoder, life: _Life, c: Any) -> None:
+        self.decoder, self._life, self._c = decoder, life, c
         self._lock = threading.Lock()
         self._workspace: Optional[_Workspace] = None  # which served it last
 
@@ -449,13 +501,16 @@ class Cache:
         if not self._lock.acquire(blocking=False):
             raise refuse("the cache is in another thread's call: it serves one at a time")
         held.append(self)
+        if self._life is not self.decoder._life:  # what it has been made of had no tokens when rows told their type
+            made = self.decoder.cache()
+            self._life, self._c, self._workspace = made._life, made._c, None
 
-    def _held(self, function: Any, *arguments: Any) -> Any:
+    def _held(self, function: Callable[[], Any]) -> Any:
         """Call with nobody else in the cache."""
         held: List["Cache"] = []
         self._hold(held)
         try:
-            return function(*arguments)
+            return function()
         finally:
             self._lock.release()
 
@@ -468,18 +523,19 @@ class Cache:
 
     def fork(self) -> "Cache":
         """A cache of the same tokens, independent of this one; both share pages until one writes to them."""
-        cache: "Cache" = self._held(self.decoder._cache_of, lib.hga_cache_fork, self._c)
+        cache: "Cache" = self._held(lambda: self.decoder._cache_of(self._life, lib.hga_cache_fork, self._c))
         return cache
 
     def cut(self, n: int) -> None:
         """Take back all tokens but the first n. The decoder's rollback says how many you may take back at least; you may
         always take back all."""
         n = whole(n, "n", beyond=2**31)
-        check(self._held(lib.hga_cache_cut, self._c, n))
+        check(self._held(lambda: lib.hga_cache_cut(self._c, n)))
 
     def write(self, path: Path) -> None:
         """The cache as a file, which ``Decoder.read`` reads."""
-        check(self._held(lib.hga_cache_write, self._c, encoded_path(path)))
+        name = encoded_path(path)
+        check(self._held(lambda: lib.hga_cache_write(self._c, name)))
 
     def __len__(self) -> int:
         return int(lib.hga_cache_tokens(self._c))

@@ -320,7 +320,7 @@ class Distributed:
             given = tables_of(tables)
             wanted = _wanted((q, k, v), given)
             call, dropout = Call(self, h, (q, k, v), layout, given, draws(seed, layer)), number(dropout, "dropout")
-            kind = (*call.kind(), dropout, words, precision, isa, lse, wanted)
+            kind = (*call.kind(), dropout, None if h is self.hierarchy else words, precision, isa, lse, wanted)
             threads = h._threads_for(threads or self.hierarchy.threads or torch.get_num_threads())
             key = h, call.plan_key(threads, precision, isa, dropout, wanted is not None)
         except Exception as e:  # whatever it is: the others would wait, or take the next call for this one

@@ -20,7 +20,7 @@ from ._graph import Graph
 from ._looking import Page, Weighed, view
 from ._normalisers import normalised, spelt
 from ._plans import LEFT, USES, Plan, Taken, Tape, kept_tape, leave, plan_of, tape_bytes
-from ._precision import is_bf16, resolved
+from ._precision import AUTO, RowType, is_bf16, resolved
 from ._prepared import Prepared, address
 from ._rows import lifted, lowered
 from ._tables import (
@@ -117,6 +117,15 @@ def draws(seed: Any, layer: Any) -> Tuple[int, int]:
 
 # How a call runs: layout, dropout, seed, layer, precision, threads and isa.
 How = Tuple[str, float, int, int, str, int, Optional[str]]
+LEFT_OUT: How = ("bhnd", 0.0, 0, 0, AUTO, 0, None)
+
+
+def how_of(*given: Any) -> How:
+    """What is None is left out."""
+    for x in given[:-1]:
+        if x is None:
+            return cast(How, tuple(default if x is None else x for x, default in zip(given, LEFT_OUT)))
+    return cast(How, given)
 
 
 class Row(NamedTuple):
@@ -435,9 +444,9 @@ class Hierarchy(Threaded):
         has the output's axes and the columns of edge_value. Raises hga.Error."""
         if tables:
             check_names(Hierarchy.attention, tables)
-        lse = lse if type(lse) is bool else flag(lse, "lse")
+        lse = lse if type(lse) is bool else flag(False if lse is None else lse, "lse")
         words = None if normaliser is normalizer is None else spelt(normaliser, normalizer)
-        how = (layout, dropout, seed, layer, precision, threads, isa)
+        how = how_of(layout, dropout, seed, layer, precision, threads, isa)
         if not type(q) is type(k) is type(v) is np.ndarray and (is_torch(q) or is_torch(k) or is_torch(v)):
             return (OF_TORCH[0] if OF_TORCH else _of_torch())(self, q, k, v, tables, how, lse, words)
         h = self if words is None else normalised(self, words)
@@ -466,7 +475,7 @@ class Hierarchy(Threaded):
             if name not in names and name not in ALWAYS_THERE:
                 known = names + ALWAYS_THERE
                 raise refuse(f"no gradient of {name!r}{meant(name, known) or ': there are ' + ', '.join(known)}")
-        how = (layout, dropout, seed, layer, precision, threads, isa)
+        how = how_of(layout, dropout, seed, layer, precision, threads, isa)
         out, lse, tape = h._forward(q, k, v, tables, how, d_lse is not None, True)
         d_out = _with_features(d_out, d_edge_out, out, features_of(tables))
         given = []
@@ -556,7 +565,7 @@ class Hierarchy(Threaded):
     @takes_tables(WITHOUT_EDGES)
     def decoder(
         self, *, heads: int, dim: int, kv_heads: Optional[int] = None, dim_v: Optional[int] = None, same: bool = False,
-        rollback: int = 0, row_type: str = "f32", page_type: str = "f32", page_rows: int = 0, max_bytes: int = 0, normaliser: Optional[str] = None,
+        rollback: int = 0, row_type: Optional[str] = None, page_type: str = "f32", page_rows: int = 0, max_bytes: int = 0, normaliser: Optional[str] = None,
         normalizer: Optional[str] = None, precision: str = "auto", threads: int = 0, isa: Optional[str] = None,
         **tables: Unpack[DecoderTables],
     ) -> Decoder:  # fmt: skip
@@ -565,15 +574,17 @@ class Hierarchy(Threaded):
         ``attention``, for all appends.
 
         same: rows have the bits of ``attention`` on all tokens, however they were cut into appends; otherwise they are within
-        2e-6. rollback: tokens that ``Cache.cut`` may take back at least. row_type: "bf16" where appends bring tensors of bfloat16,
-        which precision "auto" follows; rows of any type are taken all the same. page_type: "f32", or "bf16", by which keys, values and
+        2e-6. rollback: tokens that ``Cache.cut`` may take back at least. row_type: the type of rows, which precision "auto" follows:
+        "bf16" is bfloat16, "f32" float32 or float16; None: that of the first rows, of any of its caches. Rows of the other type are then
+        refused, as they are with same; a precision that is said takes rows of any type. page_type: "f32", or "bf16", by which keys, values and
         queries are kept, and computed with, in 16 bits. page_rows: rows of a page, a power of two up to 64; 0: 16. max_bytes:
         the most bytes of all its caches' pages; 0: no limit. A hierarchy of which a token sees a later one is refused with both."""
         check_names(Hierarchy.decoder, tables, WITHOUT_EDGES)
         h = normalised(self, spelt(normaliser, normalizer))
         h._choosing = self._choosing
-        precision = resolved(precision, h, one_of(row_type, "row_type", TYPES) == lib.HGA_BF16, isa, False)
-        return Decoder(h, heads, dim, kv_heads, dim_v, same, rollback, page_type, page_rows, max_bytes, precision, threads, isa,
+        told = None if row_type is None else ("f32", "bf16")[one_of(row_type, "row_type", TYPES) == lib.HGA_BF16]
+        rows = RowType(precision, h, told, isa, flag(same, "same"))
+        return Decoder(h, heads, dim, kv_heads, dim_v, same, rollback, page_type, page_rows, max_bytes, rows, threads, isa,
                        tables)  # fmt: skip
 
     # ---- rows that are nodes ----
@@ -618,6 +629,7 @@ class Hierarchy(Threaded):
 
         return block_mask_of(self, BLOCK_SIZE)
 
+    @answered
     def coverage(self, causal: bool = False) -> Coverage:
         """Exact counts of token pairs, for any graph."""
         c = ffi.new("hga_coverage *")
@@ -679,6 +691,7 @@ class Hierarchy(Threaded):
         check(lib.hga_program_pattern(self._program, self.graph._g, lib.hga_py_patch, handle))
         return found
 
+    @answered
     def explain(self, heads: int = 8, dim: int = 64, threads: int = 0, *, gradient: bool = False) -> str:
         """The plan for a shape in words: which kernel each stage gets, threads, workspace; gradient: also which way gradients go,
         and why no other."""
@@ -692,6 +705,7 @@ class Hierarchy(Threaded):
         heads, dim = whole(heads, "heads", least=1), whole(dim, "dim", least=1)
         return (heads, heads, dim, dim, (0, 0), self._threads_for(threads), "f32", None, 0.0, 0)
 
+    @answered
     def plan(self, heads: int = 8, dim: int = 64, threads: int = 0) -> Dict[str, float]:
         """What an execution costs: useful FLOPs, attended edges, bytes that must move, workspace."""
         def look(plan: Any) -> Dict[str, float]:

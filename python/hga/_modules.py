@@ -17,7 +17,7 @@ from ._graph import Graph
 from ._hierarchy import Hierarchy
 from ._made import Made, known
 from ._module_arguments import check_rows, check_spec, dropout_of, heads_of, tokens_seen
-from ._normalisers import normaliser_of, spelt
+from ._normalisers import SOFTMAX, normaliser_of, spelt
 from ._ragged import attend
 from ._registry import variants
 from ._spec import hierarchy_of, spec_of
@@ -81,6 +81,8 @@ class Attention(torch.nn.Module):
         self.normaliser = spelt(normaliser, normalizer)
         if self.normaliser is not None:
             normaliser_of(self.normaliser)
+        if isinstance(spec, str) and self.normaliser == SOFTMAX:
+            self.normaliser = None  # names have it by themselves
         kv_heads = heads_of(width, heads, kv_heads)
         self.spec: Optional[str] = None
         self.hierarchy: Optional[Hierarchy] = None

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from ._hierarchy import Hierarchy
 
 
+SOFTMAX = "softmax"  # what hierarchies have by themselves as a rule
 MOST = 16  # normalisers of a hierarchy that are kept with their plans; the oldest go
 
 
@@ -39,9 +40,14 @@ def spelt(normaliser: Optional[str], normalizer: Optional[str]) -> Optional[str]
     return normalizer if normaliser is None else normaliser
 
 
+def _are_softmax(h: "Hierarchy") -> bool:
+    """Are the weights a softmax, or are there none?"""
+    return all(s.normaliser == lib.HGA_NORMALISER_SOFTMAX for s in h._program.stage[0 : h._program.n_stages])
+
+
 def normalised(h: "Hierarchy", words: Optional[str]) -> "Hierarchy":
-    """The same hierarchy with weights made otherwise; h keeps it, with its plans. None: h itself."""
-    if words is None:
+    """The same hierarchy with weights made otherwise; h keeps it, with its plans. h itself where they are made so, or nothing is said."""
+    if words is None or (words == SOFTMAX and _are_softmax(h)):
         return h
     found = h._normalised.get(words) if isinstance(words, str) else None
     if found is None:

@@ -1,11 +1,12 @@
-"""By which products a call computes: "f32", "bf16", or "auto", which follows the tensors and the processor."""
+"""By which products a call computes: "f32", "bf16", or "auto", which None is as well. What "auto" comes to is found here for every call:
+it follows the types of tensors, the processor, and what the program makes of products."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Optional
 
 from ._arguments import one_of
-from ._core import BF16, check, encoded, ffi, lib
+from ._core import BF16, check, encoded, ffi, lib, refuse
 
 if TYPE_CHECKING:
     from ._hierarchy import Hierarchy
@@ -16,7 +17,7 @@ PRECISIONS = {"f32": lib.HGA_PRECISION_F32, "bf16": lib.HGA_PRECISION_BF16}
 
 def is_bf16(*tensors: Any) -> bool:
     """Are all of them of bfloat16, the package's, ml_dtypes' or torch's?"""
-    return all(x.dtype == BF16 or str(x.dtype) in ("bfloat16", "torch.bfloat16") for x in tensors)
+    return all(getattr(x, "dtype", None) == BF16 or str(getattr(x, "dtype", None)) in ("bfloat16", "torch.bfloat16") for x in tensors)
 
 
 def multiplies_pairs(isa: Optional[str]) -> bool:
@@ -35,11 +36,55 @@ def _multiplied_in_pairs(h: "Hierarchy", gradient: bool) -> bool:
 
 
 def known_precision(precision: Any) -> str:
-    return one_of(precision, "precision", (AUTO, *PRECISIONS))
+    return AUTO if precision is None else one_of(precision, "precision", (AUTO, *PRECISIONS))
 
 
-def resolved(precision: str, h: "Hierarchy", of_bf16: bool, isa: Optional[str], gradient: bool) -> str:
+def resolved(precision: Any, h: "Hierarchy", of_bf16: bool, isa: Optional[str], gradient: bool) -> str:
     """A plan's precision. Tensors of bfloat16 have no bits that rounding would take; those of float16 have, and float32's."""
-    if known_precision(precision) == AUTO:
-        return "bf16" if of_bf16 and _multiplied_in_pairs(h, gradient) and multiplies_pairs(isa) else "f32"
-    return precision
+    asked = known_precision(precision)
+    if asked != AUTO:
+        return asked
+    return "bf16" if of_bf16 and _multiplied_in_pairs(h, gradient) and multiplies_pairs(isa) else "f32"
+
+
+def of_choice(precision: Any, isa: Optional[str], *scored: Any) -> str:
+    """By which products blocks are chosen. Their scores are products of these tensors, whatever is made of values or of weights."""
+    asked = known_precision(precision)
+    if asked != AUTO:
+        return asked
+    return "bf16" if is_bf16(*scored) and multiplies_pairs(isa) else "f32"
+
+
+class RowType:
+    """The type of a decoder's rows, which precision "auto" follows: bfloat16, or the others, whose products are float32's. It is told
+    beforehand, or the first rows tell it. None: rows of any type may come."""
+
+    def __init__(self, precision: Any, h: "Hierarchy", told: Optional[str], isa: Optional[str], same: bool) -> None:
+        asked = known_precision(precision)
+        self._found = {of: resolved(asked, h, of == "bf16", isa, False) for of in ("f32", "bf16")}
+        self.told, self.by_choice = told, h._choosing is not None
+        self.binds = asked == AUTO and (same or told is None) and _multiplied_in_pairs(h, False)
+
+    @property
+    def precision(self) -> str:
+        """"auto" where rows are still to tell."""
+        if self.told is None and self._found["f32"] != self._found["bf16"]:
+            return AUTO
+        return self._found[self.told or "f32"]
+
+    def of(self, q: Any, k: Any, v: Any) -> str:
+        """That of rows like these."""
+        if self.by_choice and is_bf16(q, k) and not is_bf16(v):
+            raise refuse(f"query and key are bfloat16, value is {_name(v)}: what attention chooses by products of bfloat16 and sums in float32, "
+                         "a decoder does not; give rows of one type, or say precision='f32' or 'bf16' of both")  # fmt: skip
+        return "bf16" if is_bf16(q, k, v) else "f32"
+
+def refused_rows(of: str, *rows: Any) -> Exception:
+    """Of another type than the decoder's."""
+    came, own = " and ".join(dict.fromkeys(map(_name, rows))), "bfloat16" if of == "bf16" else "float32 or float16"
+    return refuse(f"rows of {came} come to a decoder of rows of {own}, whose type precision='auto' follows: convert them, or make the "
+                  "decoder with precision='f32' or 'bf16', which takes rows of any type")  # fmt: skip
+
+
+def _name(x: Any) -> str:
+    return "bfloat16" if is_bf16(x) else str(x.dtype).replace("torch.", "")

@@ -7,16 +7,16 @@ from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Seq
 
 import numpy as np
 
-from ._arguments import BEYOND, flag, one_of, whole
+from ._arguments import BEYOND, answered, flag, one_of, whole
 from ._by_content import SAMPLES_KEPT, ByContent, by_sample, check_call, stacked_like
 from ._call import LAYOUTS, require_layout
-from ._core import as_floats, as_numpy, check, ffi, ids, is_torch, lib, number, refuse, refuse_type, unmasked
+from ._core import as_floats, as_numpy, check, encoded, ffi, ids, is_torch, lib, number, refuse, refuse_type, unmasked
 from ._decoder import Decoder
 from ._deferred import compiling, deferred
 from ._graph import Graph
 from ._hierarchy import Hierarchy
 from ._looking import Page
-from ._precision import AUTO, PRECISIONS, is_bf16, known_precision, multiplies_pairs
+from ._precision import AUTO, PRECISIONS, of_choice
 from ._registry import Parameter, Variant, variant_named
 from ._tables import ROWS
 from ._variants import FoldedHierarchy
@@ -150,8 +150,10 @@ class ChosenHierarchy(ByContent):
             raise refuse(f"{name} has {len(a)} rows, the hierarchy {self.n_tokens}")
         return a if a.strides[2] == a.itemsize or not a.size else np.ascontiguousarray(a)
 
-    def _chosen(self, q: Any, k: Any, layout: str, scale: Any, precision: str, choice: Any, block_scores: Any) -> Chosen:
-        precision = _precision({"precision": precision}, q, k)
+    def _chosen(self, q: Any, k: Any, layout: str, choice: Any, block_scores: Any, *, scale: Any = None, precision: Any = AUTO,
+                isa: Optional[str] = None, **more: Any) -> Chosen:  # fmt: skip
+        """more: what a call has that no choice depends on."""
+        by = PRECISIONS[of_choice(precision, isa, q, k)], isa
         rows = [self._rows(x, name, layout) for x, name in ((q, "query"), (k, "key"))]
         n, heads, dim = rows[0].shape
         if rows[1].shape[0] != n or rows[1].shape[2] != dim:
@@ -170,10 +172,10 @@ class ChosenHierarchy(ByContent):
         if choice is not None:
             first, block = _listed(choice, shape)
             return Chosen(p, how.block, how.query_block, offsets, choosers, keys, first, block)
-        return Chosen(p, how.block, how.query_block, offsets, choosers, keys, *self._select(how, given, rows, offsets, shape, scale, precision, block_scores))
+        return Chosen(p, how.block, how.query_block, offsets, choosers, keys, *self._select(how, given, rows, offsets, shape, scale, by, block_scores))
 
-    def _select(self, how: Any, given: Any, rows: Sequence[np.ndarray], offsets: np.ndarray, shape: Tuple[int, int], scale: Any, precision: str,
-                block_scores: Any) -> Tuple[np.ndarray, np.ndarray]:  # fmt: skip
+    def _select(self, how: Any, given: Any, rows: Sequence[np.ndarray], offsets: np.ndarray, shape: Tuple[int, int], scale: Any,
+                by: Tuple[int, Optional[str]], block_scores: Any) -> Tuple[np.ndarray, np.ndarray]:  # fmt: skip
         alive: List[Any] = [*rows]
         given.n_tokens, given.threads, given.n_samples = len(rows[0]), self._threads, len(offsets) - 1
         given.offsets = ffi.cast("hga_id *", offsets.ctypes.data)
@@ -190,7 +192,10 @@ class ChosenHierarchy(ByContent):
         if scale is not None:
             alive.append(ffi.new("float *", number(scale, "scale")))
             given.scale = alive[-1]
-        given.precision = PRECISIONS[precision]
+        given.precision, isa = by
+        if isa:
+            alive.append(ffi.new("char[]", encoded(isa, "isa")))
+            given.isa = alive[-1]
         out = ffi.new("hga_chosen *")
         check(lib.hga_select_blocks(how, given, out))
         try:
@@ -199,26 +204,30 @@ class ChosenHierarchy(ByContent):
         finally:
             lib.hga_chosen_clear(out)
 
-    def choice(self, q: Any, k: Any, *, layout: str = "bhnd", scale: Optional[float] = None, precision: str = "f32",
-               block_scores: Any = None) -> np.ndarray:  # fmt: skip
+    @answered
+    def choice(self, q: Any, k: Any, *, layout: str = "bhnd", scale: Optional[float] = None, precision: Optional[str] = AUTO,
+               isa: Optional[str] = None, block_scores: Any = None) -> np.ndarray:  # fmt: skip
         """Who chose which blocks: int32 [choosers][query blocks][slots], ascending, own blocks among them, -1 behind the last; of a
-        batch with its axis in front, of a ragged one the query blocks of all samples in a row. block_scores: with score="given"."""
+        batch with its axis in front, of a ragged one the query blocks of all samples in a row. block_scores: with score="given". It is
+        the choice of ``attention`` with the same scale, precision and isa."""
         check_call(q, k)
+        more = dict(scale=scale, precision=precision, isa=isa)
         if q.ndim <= 3:
-            return self._chosen(q, k, layout, scale, precision, None, block_scores).table()
+            return self._chosen(q, k, layout, None, block_scores, **more).table()
         _require_samples(q)
         given = by_sample(q, block_scores=block_scores)
-        each = [self.choice(q[i], k[i], layout=layout, scale=scale, precision=precision, **x) for i, x in enumerate(given)]
+        each = [self.choice(q[i], k[i], layout=layout, **more, **x) for i, x in enumerate(given)]
         tables: np.ndarray = stacked(each, np.int32(-1))
         return tables
 
     # ---- one input ----
 
-    def hierarchy(self, q: Any, k: Any, layout: str = "bhnd", scale: Optional[float] = None, precision: str = "f32", *, head: Optional[int] = None,
-                  choice: Any = None, block_scores: Any = None) -> Hierarchy:  # fmt: skip
+    @answered
+    def hierarchy(self, q: Any, k: Any, layout: str = "bhnd", scale: Optional[float] = None, precision: Optional[str] = AUTO, *,
+                  isa: Optional[str] = None, head: Optional[int] = None, choice: Any = None, block_scores: Any = None) -> Hierarchy:  # fmt: skip
         """The hierarchy of one input, [heads][n][dim] (or [n][heads][dim] with layout "bnhd"): the blocks that it chose. head: the graph of
         tokens that this query head sees, to be looked at (``view``, ``write``, ``row``), or attended by the heads that chose it."""
-        c = self._chosen(q, k, layout, scale, precision, choice, block_scores)
+        c = self._chosen(q, k, layout, choice, block_scores, scale=scale, precision=precision, isa=isa)
         if head is None:
             return self._made_of(c, None)
         heads = self._rows(q, "query", layout).shape[1]
@@ -230,21 +239,21 @@ class ChosenHierarchy(ByContent):
         made._threads, made._bind = self._threads, self._bind
         return FoldedHierarchy.of(made, c.choosers, c.key_heads) if chooser is None and c.choosers > 1 else made
 
+    @answered
     def view(self, q: Any, k: Any, path: Any = None, *, head: int = 0, layout: str = "bhnd", max_edges: int = 200000,
-             words: Optional[Sequence[str]] = None) -> Page:  # fmt: skip
-        """The interactive page of what a head chose, as ``Hierarchy.view`` has it."""
-        return self.hierarchy(q, k, layout, head=head).view(path, max_edges, words=words)
+             words: Optional[Sequence[str]] = None, scale: Optional[float] = None, precision: Optional[str] = AUTO, isa: Optional[str] = None,
+             choice: Any = None, block_scores: Any = None) -> Page:  # fmt: skip
+        """The interactive page of what a head chose, as ``Hierarchy.view`` has it. What it chooses by is said as to ``hierarchy``."""
+        return self.hierarchy(q, k, layout, scale, precision, isa=isa, head=head, choice=choice, block_scores=block_scores).view(path, max_edges, words=words)
 
     def is_causal(self) -> bool:
         """Does no output depend on a later token? Not where query blocks choose together: their choice reads queries ahead."""
         s = self.settings
         return bool(s["causal"]) and s["query_block"] == 1 and s["prefill"] == 1
 
-    def _of_call(self, q: Any, k: Any, layout: str, more: Dict[str, Any]) -> Hierarchy:
-        return self.hierarchy(q, k, layout, more.get("scale"), more.get("precision", "f32"))
-
     # ---- attention ----
 
+    @answered
     def attention(self, q: Any, k: Any, v: Any, *, layout: str = "bhnd", choice: Any = None, block_scores: Any = None,
                   return_block_weights: bool = False, **more: Any) -> Any:  # fmt: skip
         """As Hierarchy.attention; every sample of a batch chooses for itself. Gradients hold the choice.
@@ -271,8 +280,8 @@ class ChosenHierarchy(ByContent):
         return tuple(stacked(of) if i == last else stacked_like(*of) for i, of in enumerate(zip(*parts)))
 
     def _attend(self, q: Any, k: Any, v: Any, layout: str, choice: Any, block_scores: Any, weighed: bool, more: Dict[str, Any]) -> Any:
-        precision, flat = _precision(more, q, k, v), q.ndim == 2
-        c = self._chosen(q, k, layout, more.get("scale"), precision, choice, block_scores)
+        flat = q.ndim == 2
+        c = self._chosen(q, k, layout, choice, block_scores, **more)
         parts = c.choosers > 1 and (number(more.get("dropout", 0.0), "dropout") != 0 or any(_is_of_parts(n) for n, x in more.items() if x is not None))
         before = [h for h in self._made if h._plans]
         made = [self._made_of(c, i)._follows(*before) for i in (range(c.choosers) if parts else [None])]
@@ -292,6 +301,7 @@ class ChosenHierarchy(ByContent):
         weights = _block_weights(c, q, k, 0 if flat else axis, attend, scored, any(map(is_torch, (q, k, v))))
         return (*out, weights) if isinstance(out, tuple) else (out, weights)
 
+    @answered
     def gradient(self, q: Any, k: Any, v: Any, d_out: Any, *, d_lse: Any = None, d_edge_out: Any = None, wanted: Optional[Sequence[str]] = None,
                  layout: str = "bhnd", choice: Any = None, block_scores: Any = None, **more: Any) -> Dict[str, np.ndarray]:  # fmt: skip
         """As Hierarchy.gradient, with the choice held; numbers of tables are summed over a batch."""
@@ -303,7 +313,7 @@ class ChosenHierarchy(ByContent):
             parts = [self.gradient(q[i], k[i], v[i], d_out[i], wanted=wanted, layout=layout, **own, **more) for i, own in enumerate(each)]
             own = ("query", "key", "value")
             return {n: np.stack([p[n] for p in parts]) if n in own else np.sum([p[n] for p in parts], 0, np.float32) for n in parts[0]}
-        c = self._chosen(q, k, layout, more.get("scale"), _precision(more, *given[:3]), choice, block_scores)
+        c = self._chosen(q, k, layout, choice, block_scores, **more)
         if d_edge_out is not None:
             more["d_edge_out"] = d_edge_out
         return _gradients(c, self, given, d_lse, wanted, layout, more)
@@ -343,15 +353,6 @@ class ChosenHierarchy(ByContent):
 
     def __hash__(self) -> int:
         return hash((self.lengths, tuple(self.settings.items())))
-
-
-def _precision(more: Mapping[str, Any], *tensors: Any) -> str:
-    """By which products a call chooses: those that it attends by, of softmax."""
-    asked = known_precision(more.get("precision", AUTO))
-    if asked != AUTO:
-        return asked
-    softmax = not (more.get("normaliser") or more.get("normalizer"))
-    return "bf16" if is_bf16(*tensors) and softmax and multiplies_pairs(more.get("isa")) else "f32"
 
 
 # ---- arrays ----

@@ -8,7 +8,7 @@ from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 import numpy as np
 
-from ._arguments import flag, int32, listed, meant, one_of, whole
+from ._arguments import answered, flag, int32, listed, meant, one_of, whole
 from ._by_content import ByContent
 from ._call import LAYOUTS
 from ._copies import runs_as, settle
@@ -190,6 +190,7 @@ class RoutedHierarchy(ByContent):
                 leaf[:, t] = column
         return leaf[:, 0].copy() if leaf.shape[1] == 1 else leaf
 
+    @answered
     def hierarchy(self, q: Any, k: Any, layout: str = "bhnd") -> Hierarchy:
         """The hierarchy of one input, [heads][n][dim] (or [n][heads][dim] with layout "bnhd")."""
         rows = [np.moveaxis(as_floats(x, n), -3, -2) if layout == "bhnd" else as_floats(x, n) for x, n in ((q, "query"), (k, "key"))]

@@ -21,7 +21,7 @@ from ._arguments import whole
 from ._by_content import ByContent
 from ._call import LAYOUTS, require_layout
 from ._core import Error, check, ffi, lib, number, refuse, refuse_type
-from ._hierarchy import Hierarchy, draws
+from ._hierarchy import Hierarchy, draws, how_of
 from ._jax_kind import Kind, Options, kind_of
 from ._normalisers import normalised, spelt
 from ._tables import INPUTS, ROWS, check_names, takes_tables, with_own
@@ -248,6 +248,7 @@ def attention(h: Hierarchy, q: Any, k: Any, v: Any, *, layout: str = "bhnd", lse
     check_names(attention, tables)
     if tables.get("edge_value") is not None:
         raise refuse("edge_value gives a second output, which hga.jax.attention does not have")
+    layout, dropout, seed, layer, precision, threads, isa = how_of(layout, dropout, seed, layer, precision, threads, isa)
     require_layout(layout)
     h = _checked_hierarchy(h)
     if h._in_order is not None:

@@ -16,7 +16,7 @@ import torch.autograd.forward_ad as forward_ad
 from . import _eager as eager
 from ._arguments import flag, meant, whole
 from ._core import as_numpy, number, refuse
-from ._hierarchy import KNOWN, OF_TORCH, Hierarchy, How
+from ._hierarchy import KNOWN, OF_TORCH, Hierarchy, How, how_of
 from ._made import Made, attention as made_attention
 from ._normalisers import normalised, spelt
 from ._operators import brought, keep_nothing, named, operator, query, refuse_forward, refuse_second, signed, tables_of, tensor_of, unsigned
@@ -263,8 +263,8 @@ def attention(h: Hierarchy, q: Any, k: Any, v: Any, *, layout: str = "bhnd", lse
     """Hierarchy.attention for tensors, with gradients of q, k, v and of every table that requires one."""
     if tables:
         check_names(attention, tables)
-    lse, words = lse if type(lse) is bool else flag(lse, "lse"), spelt(normaliser, normalizer)
-    return _of_tensors(h, q, k, v, tables, (layout, dropout, seed, layer, precision, threads, isa), lse, words)
+    lse, words = lse if type(lse) is bool else flag(False if lse is None else lse, "lse"), spelt(normaliser, normalizer)
+    return _of_tensors(h, q, k, v, tables, how_of(layout, dropout, seed, layer, precision, threads, isa), lse, words)
 
 
 def _of_tensors(h: Hierarchy, q: Any, k: Any, v: Any, tables: Mapping[str, Any], how: How, lse: bool, words: Optional[str]) -> Any:
