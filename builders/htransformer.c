@@ -117,7 +117,7 @@ typedef struct unit_pattern {
 } unit_pattern;
 
 /* [structure][causal][above level 0] */
-static const unit_pattern patterns[2][2][2] =
+static const unit_pattern patterns[HGA_SIBLINGS + 1][2][2] =
     {[HGA_NEIGHBOURS] =
          {{{0, 1, 1, {{0, 1, -1, 3, HGA_ALL}}},
            {1, 2, 4, {{0, 1, -2, 1, HGA_ALL}, {0, 1, 2, 2, HGA_ALL}, {1, 1, -2, 2, HGA_ALL}, {1, 1, 3, 1, HGA_ALL}}}},

@@ -84,7 +84,7 @@ static int read_floats(const hga_parameter *p, const char *text, setting *out)
     return read_array(text + 1, npy_read_real, &out->array);
 }
 
-static int (*const read_kind[])(const hga_parameter *, const char *, setting *) = {
+static int (*const read_kind[HGA_PARAMETER_FLOATS + 1])(const hga_parameter *, const char *, setting *) = {
     [HGA_PARAMETER_FLAG] = read_scalar, [HGA_PARAMETER_WHOLE] = read_number_or_file,
     [HGA_PARAMETER_WORD] = read_scalar, [HGA_PARAMETER_REAL] = read_scalar,
     [HGA_PARAMETER_IDS] = read_ids,     [HGA_PARAMETER_FLOATS] = read_floats,
@@ -92,7 +92,7 @@ static int (*const read_kind[])(const hga_parameter *, const char *, setting *) 
 
 const char *parameter_kind_name(const hga_parameter *p)
 {
-    static const char *const kind[] = {"0|1", "N", "WORD", "X", "LIST", "@FILE"};
+    static const char *const kind[HGA_PARAMETER_FLOATS + 1] = {"0|1", "N", "WORD", "X", "LIST", "@FILE"};
     return kind[p->kind];
 }
 

@@ -61,8 +61,8 @@ static json_t *words_json(const char *words)
 /* A parameter's name, kind and default, and what it may be. */
 static json_t *parameter_json(const hga_parameter *p)
 {
-    static const char *const kind[] = {"flag", "whole", "word", "real", "wholes", "reals"};
-    static const char *const place[] = {"builder", "router", "key router", "tensors", "choice"};
+    static const char *const kind[HGA_PARAMETER_FLOATS + 1] = {"flag", "whole", "word", "real", "wholes", "reals"};
+    static const char *const place[HGA_IN_CHOICE + 1] = {"builder", "router", "key router", "tensors", "choice"};
     json_t *row = json_pack("{s:s, s:s, s:s, s:s?, s:s}", "name", p->name, "kind", kind[p->kind], "of", place[p->place],
                             "default", p->standard, "says", p->says);
     if (p->study) json_object_set_new(row, "study", words_json(p->study));

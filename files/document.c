@@ -4,8 +4,9 @@
 
 #include <string.h>
 
-static const char *const kinds[] = {"word", "sentence", "part", "document", "section", "heading", "paragraph", "list",
-                                    "item", "quote",    "code", "table",    "row",     "cell",    "block"};
+static const char *const kinds[IS_BLOCK + 1] = {"word",    "sentence",  "part", "document", "section",
+                                                "heading", "paragraph", "list", "item",     "quote",
+                                                "code",    "table",     "row",  "cell",     "block"};
 
 void document_begin(document *d, const hga_allocator *a, hga_tree *out)
 {

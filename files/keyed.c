@@ -100,7 +100,7 @@ static hga_status note_relation(keyed *k, const char *value, int64_t n)
 
 static hga_status read_side(keyed *k, const char *value, int64_t n)
 {
-    static const char *const sides[] = {"both", "query", "key"};
+    static const char *const sides[HGA_SIDE_KEY + 1] = {"both", "query", "key"};
     for (int i = 0; i < 3; i++)
         if (n == (int64_t)strlen(sides[i]) && memcmp(value, sides[i], (size_t)n) == 0) {
             k->now.side = i, k->x.has_sides |= i != HGA_SIDE_BOTH;

@@ -24,7 +24,7 @@ static int which_word(const char *word, const char *const *words, int n)
 static hga_status read_mtx_header(import *x, header *h)
 {
     static const char *const kinds[] = {"real", "integer", "double", "unsigned-integer", "pattern", "complex"};
-    static const char *const symmetries[] = {"general", "symmetric", "skew-symmetric", "hermitian"};
+    static const char *const symmetries[SYMMETRIES] = {"general", "symmetric", "skew-symmetric", "hermitian"};
     char word[5][24];
     for (int i = 0; i < 5; i++) scan_word(x, word[i], sizeof word[i]);
     if (strcasecmp(word[0], "%%MatrixMarket") != 0 || strcasecmp(word[1], "matrix") != 0)

@@ -167,7 +167,7 @@ static void begin_gexf(xml *w, const char *name)
 /* GEXF's nodes have labels of their own. */
 static void put_node(xml *w, const hga_nodes *nodes, hga_id v, hga_id level, const char *name)
 {
-    static const char *const sides[] = {"both", "query", "key"};
+    static const char *const sides[HGA_SIDE_KEY + 1] = {"both", "query", "key"};
     begin_element(w, "node"), put_number(w, "id", v);
     if (w->dialect == GEXF && name) xml_attribute(w, "label", name);
     if (w->dialect == GEXF && !name) put_number(w, "label", v);

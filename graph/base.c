@@ -24,8 +24,9 @@ const char *hga_error_detail(void) { return detail; }
 
 const char *hga_status_name(hga_status status)
 {
-    static const char *const names[] = {"HGA_OK",  "HGA_EINVAL", "HGA_EGRAPH",    "HGA_EPROGRAM",     "HGA_EFORMAT",
-                                        "HGA_EIO", "HGA_ENOMEM", "HGA_EOVERFLOW", "HGA_EUNSUPPORTED", "HGA_EEXTERNAL"};
+    static const char *const names[HGA_EEXTERNAL + 1] = {
+        "HGA_OK",  "HGA_EINVAL", "HGA_EGRAPH",    "HGA_EPROGRAM",     "HGA_EFORMAT",
+        "HGA_EIO", "HGA_ENOMEM", "HGA_EOVERFLOW", "HGA_EUNSUPPORTED", "HGA_EEXTERNAL"};
     return (size_t)status < sizeof names / sizeof *names ? names[status] : "an unknown status";
 }
 

@@ -14,7 +14,10 @@ hga_status hga_builder_create(const hga_allocator *a, hga_builder **out)
 static void draft_clear(const hga_allocator *a, draft *d)
 {
     hga_delete(a, d->blocks, d->block_room, sizeof *d->blocks);
-    hga_delete(a, d->edges, d->edge_room, sizeof *d->edges);
+    hga_delete(a, d->edges.src, d->edges.src_room, sizeof *d->edges.src);
+    hga_delete(a, d->edges.dst, d->edges.dst_room, sizeof *d->edges.dst);
+    hga_delete(a, d->edges.type, d->edges.type_room, sizeof *d->edges.type);
+    hga_delete(a, d->edges.weight, d->edges.weight_room, sizeof *d->edges.weight);
     choices_drop(a, d);
     hga_delete(a, d->dst_order, d->n_dst_order, sizeof *d->dst_order);
     hga_delete(a, d->src_order, d->n_src_order, sizeof *d->src_order);
@@ -199,24 +202,42 @@ hga_status hga_builder_set_order(hga_builder *b, hga_id relation, const hga_id *
     return st;
 }
 
-/* Says why is_edge took x for none. */
-static hga_status refuse_edge(const hga_builder *b, const draft *d, const explicit_edge *x)
+/* Is what comes next an edge between nodes, with a type and a weight? */
+static hga_status check_edge(const hga_builder *b, const draft *d, hga_id src, hga_id dst, int32_t type, float weight)
 {
-    long long e = (long long)d->n_edges;
-    if (x->src < 0 || x->src >= b->n)
-        return hga_fail(HGA_EGRAPH, "relation %s, edge %lld: source %d is not a node", d->name, e, x->src);
-    if (x->dst < 0 || x->dst >= b->n)
-        return hga_fail(HGA_EGRAPH, "relation %s, edge %lld: destination %d is not a node", d->name, e, x->dst);
-    if (x->type < 0 || x->type == INT32_MAX)
-        return hga_fail(HGA_EGRAPH, "relation %s, edge %lld: type %d is out of range", d->name, e, x->type);
-    return hga_fail(HGA_EGRAPH, "relation %s, edge %lld: weight %g is not positive and finite", d->name, e,
-                    (double)x->weight);
+    long long e = (long long)d->edges.n;
+    if (src < 0 || src >= b->n)
+        return hga_fail(HGA_EGRAPH, "relation %s, edge %lld: source %d is not a node", d->name, e, src);
+    if (dst < 0 || dst >= b->n)
+        return hga_fail(HGA_EGRAPH, "relation %s, edge %lld: destination %d is not a node", d->name, e, dst);
+    if (type < 0 || type == INT32_MAX)
+        return hga_fail(HGA_EGRAPH, "relation %s, edge %lld: type %d is out of range", d->name, e, type);
+    if (!(weight > 0 && weight < 3e38f))
+        return hga_fail(HGA_EGRAPH, "relation %s, edge %lld: weight %g is not positive and finite", d->name, e,
+                        (double)weight);
+    return HGA_OK;
 }
 
-static int is_edge(const hga_builder *b, const explicit_edge *x)
+/* Edges have types once one has another than 0. */
+static hga_status room_for_types(const hga_allocator *a, told_edges *e, int64_t n, const int32_t *type)
 {
-    return x->src >= 0 && x->src < b->n && x->dst >= 0 && x->dst < b->n && x->type >= 0 && x->type < INT32_MAX &&
-           x->weight > 0 && x->weight < 3e38f;
+    int64_t first = 0, used = e->type ? e->n : 0;
+    while (type && !e->type && first < n && type[first] == 0) first++;
+    if (!e->type && (!type || first == n)) return HGA_OK;
+    hga_status st = hga_grow(a, &e->type, &e->type_room, used, e->n + n, sizeof *e->type);
+    for (; !st && used < e->n; used++) e->type[used] = 0;
+    return st;
+}
+
+/* .. and weights once one has another than 1. */
+static hga_status room_for_weights(const hga_allocator *a, told_edges *e, int64_t n, const float *weight)
+{
+    int64_t first = 0, used = e->weight ? e->n : 0;
+    while (weight && !e->weight && first < n && weight[first] == 1) first++;
+    if (!e->weight && (!weight || first == n)) return HGA_OK;
+    hga_status st = hga_grow(a, &e->weight, &e->weight_room, used, e->n + n, sizeof *e->weight);
+    for (; !st && used < e->n; used++) e->weight[used] = 1;
+    return st;
 }
 
 hga_status hga_builder_add_edges(hga_builder *b, hga_id relation, int64_t n, const hga_id *source,
@@ -227,11 +248,18 @@ hga_status hga_builder_add_edges(hga_builder *b, hga_id relation, int64_t n, con
     if (!d) return HGA_EGRAPH;
     if (n < 0 || (n > 0 && (!source || !destination)))
         return hga_fail(HGA_EINVAL, "%lld edges%s", (long long)n, n < 0 ? "" : " without their ends");
-    HGA_TRY(hga_grow(&b->allocator, &d->edges, &d->edge_room, d->n_edges, d->n_edges + n, sizeof *d->edges));
-    for (int64_t i = 0; i < n; i++) {
-        explicit_edge x = {source[i], destination[i], type ? type[i] : 0, weight ? weight[i] : 1};
-        if (!is_edge(b, &x)) return refuse_edge(b, d, &x);
-        d->edges[d->n_edges++] = x;
+    told_edges *x = &d->edges;
+    HGA_TRY(hga_grow(&b->allocator, &x->src, &x->src_room, x->n, x->n + n, sizeof *x->src));
+    HGA_TRY(hga_grow(&b->allocator, &x->dst, &x->dst_room, x->n, x->n + n, sizeof *x->dst));
+    HGA_TRY(room_for_types(&b->allocator, x, n, type));
+    HGA_TRY(room_for_weights(&b->allocator, x, n, weight));
+    for (int64_t i = 0; i < n; i++, x->n++) {
+        int32_t its_type = type ? type[i] : 0;
+        float its_weight = weight ? weight[i] : 1;
+        HGA_TRY(check_edge(b, d, source[i], destination[i], its_type, its_weight));
+        x->src[x->n] = source[i], x->dst[x->n] = destination[i];
+        if (x->type) x->type[x->n] = its_type;
+        if (x->weight) x->weight[x->n] = its_weight;
     }
 done:
     return st;

@@ -35,9 +35,9 @@ typedef struct kinds_told {
 
 typedef struct draft { /* a relation being collected */
     char name[NAME_BYTES];
-    int64_t n_blocks, block_room, n_edges, edge_room;
+    int64_t n_blocks, block_room;
     hga_block *blocks;
-    explicit_edge *edges;
+    told_edges edges;
     hga_choice *choice; /* [n_choices] */
     /* [n_lists]: where the choices' lists begin in `chosen`, one choice's behind another's, each with their end */
     hga_pos *list;

@@ -156,10 +156,10 @@ int hga_relation_next(const hga_relation *r, hga_block_walk *w)
 hga_status choices_finish(draft *d, stored_relation *r)
 {
     if (!d->n_choices) return HGA_OK;
-    if (d->n_blocks || d->n_edges || r->dst_order || r->src_order)
+    if (d->n_blocks || d->edges.n || r->dst_order || r->src_order)
         return hga_fail(HGA_EGRAPH, "relation %s has choices, and %s; it has nothing else", d->name,
                         d->n_blocks  ? "blocks"
-                        : d->n_edges ? "single edges"
+                        : d->edges.n ? "single edges"
                                      : "an order");
     r->choice = d->choice, r->n_choices = d->n_choices, r->choice_room = d->choice_room;
     r->list = d->list, r->list_room = d->list_room, r->chosen = d->chosen, r->chosen_room = d->chosen_room;

@@ -262,8 +262,8 @@ static hga_status finish_orders(const hga_graph *g, draft *d, stored_relation *r
 /* The draft's explicit edges as rows that are sorted and have each edge once. */
 static hga_status finish_edges(const hga_graph *g, draft *d, stored_relation *r)
 {
-    if (d->n_edges == 0) return HGA_OK;
-    hga_status st = sparse_compress(&g->allocator, g->n, d->edges, d->n_edges, d->sums, r);
+    if (d->edges.n == 0) return HGA_OK;
+    hga_status st = sparse_compress(&g->allocator, g->n, &d->edges, d->sums, r);
     if (st) return st;
     for (hga_pos e = 0; r->type && e < r->n_explicit; e++) relation_note_types(r, r->type[e]);
     relation_note_types(r, 0);

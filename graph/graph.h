@@ -70,11 +70,13 @@ hga_status kinds_take(const hga_graph *g, const char *const *kind, hga_id n, hga
 void kinds_clear(const hga_allocator *a, kind_list *l);
 int64_t kinds_bytes(const kind_list *l);
 
-typedef struct explicit_edge {
-    hga_id src, dst;
-    int32_t type;
-    float weight;
-} explicit_edge;
+/* Edges given one by one, each of their properties in an array of its own. */
+typedef struct told_edges {
+    hga_pos n, src_room, dst_room, type_room, weight_room;
+    hga_id *src, *dst;
+    int32_t *type; /* NULL: 0 each */
+    float *weight; /* NULL: 1 each */
+} told_edges;
 
 /* block.c */
 hga_status block_check(const hga_block *b, hga_id n_rows, hga_id n_columns, hga_id n_nodes, const char *relation_name,
@@ -110,9 +112,8 @@ static inline hga_id node_stand(const hga_graph *g, hga_id v)
 }
 
 /* sparse.c: CSR by destination, ascending (source, type), every edge once; `sums`: with the weights of all that are it.
-   weight stays NULL when all are 1, type when all are 0. `edges` are in another order afterwards. */
-hga_status sparse_compress(const hga_allocator *a, hga_id n, explicit_edge *edges, hga_pos n_edges, int sums,
-                           stored_relation *out);
+   weight stays NULL when all are 1, type when all are 0. */
+hga_status sparse_compress(const hga_allocator *a, hga_id n, const told_edges *told, int sums, stored_relation *out);
 
 /* graph.c */
 void graph_free(hga_graph *g);

@@ -22,10 +22,10 @@ static hga_status take_blocks(hga_builder *from, hga_graph *g)
     for (hga_id i = 0; i < g->n_relations; i++) {
         const draft *d = &from->drafts[i];
         memcpy(g->relation[i].name, d->name, sizeof d->name);
-        if (d->n_edges || d->n_choices || d->dst_order || d->src_order)
+        if (d->edges.n || d->n_choices || d->dst_order || d->src_order)
             HGA_TRY(hga_fail(HGA_EUNSUPPORTED, "relation %s of the longer graph: it has %s; it may have blocks only",
                              d->name,
-                             d->n_edges     ? "single edges"
+                             d->edges.n     ? "single edges"
                              : d->n_choices ? "choices"
                                             : "an order"));
         HGA_TRY(relation_blocks(g, d, &g->relation[i]));

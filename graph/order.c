@@ -167,9 +167,10 @@ done:
 
 hga_status hga_graph_order(const hga_graph *g, hga_ordering how, hga_id *order)
 {
-    static hga_status (*const find[])(const neighbours *, hga_id *) = {[HGA_ORDERING_RCM] = order_by_walking,
-                                                                       [HGA_ORDERING_METIS] = order_by_parts,
-                                                                       [HGA_ORDERING_DEGREE] = order_by_degree};
+    static hga_status (*const find[HGA_ORDERING_DEGREE + 1])(const neighbours *,
+                                                             hga_id *) = {[HGA_ORDERING_RCM] = order_by_walking,
+                                                                          [HGA_ORDERING_METIS] = order_by_parts,
+                                                                          [HGA_ORDERING_DEGREE] = order_by_degree};
     hga_status st = HGA_OK;
     neighbours x = {0};
     if (how < HGA_ORDERING_RCM || how > HGA_ORDERING_DEGREE)

@@ -7,8 +7,8 @@ static hga_id opposite(hga_id offset) { return offset == INT32_MIN ? INT32_MAX :
 /* Rows change places with columns, and so does all that is said of them. */
 static hga_block block_turned(const hga_block *b)
 {
-    static const hga_shape_kind mirrored[] = {HGA_ALL,          HGA_UPPER,        HGA_STRICT_UPPER, HGA_LOWER,
-                                              HGA_STRICT_LOWER, HGA_OFF_DIAGONAL, HGA_BAND};
+    static const hga_shape_kind mirrored[HGA_BAND + 1] = {
+        HGA_ALL, HGA_UPPER, HGA_STRICT_UPPER, HGA_LOWER, HGA_STRICT_LOWER, HGA_OFF_DIAGONAL, HGA_BAND};
     return (hga_block){
         .dst = b->src,
         .n_dst = b->n_src,

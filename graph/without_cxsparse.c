@@ -1,12 +1,22 @@
-/* without_cxsparse.c: in place of sparse.c where CXSparse is left out: relations without explicit edges alone. */
-#include "graph.h"
+/* without_cxsparse.c: in place of sorted_edges.c where CXSparse is left out: relations without explicit edges alone. */
+#include "sorted_edges.h"
 
-hga_status sparse_compress(const hga_allocator *a, hga_id n, explicit_edge *edges, hga_pos n_edges, int sums,
-                           stored_relation *out)
+static hga_status refuse(const char *relation, hga_pos n)
 {
-    (void)a, (void)n, (void)edges, (void)sums;
     return hga_fail(HGA_EUNSUPPORTED,
                     "relation %s: its %lld edges that are given one by one need CXSparse, which this library was built "
                     "without (HGA_WITH_CXSPARSE=OFF); blocks do not",
-                    out->name, (long long)n_edges);
+                    relation, (long long)n);
+}
+
+hga_status edges_sort(const hga_allocator *a, const loose_edges *x, sorted_edges *out)
+{
+    (void)a, *out = (sorted_edges){0};
+    return refuse(x->relation, x->n);
+}
+
+hga_status edges_turn(const hga_allocator *a, const edges_by_row *x, sorted_edges *out)
+{
+    (void)a, *out = (sorted_edges){0};
+    return refuse(x->relation, x->ptr[x->rows] - x->ptr[0]);
 }

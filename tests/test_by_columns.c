@@ -286,6 +286,27 @@ static void parts_may_become_fewer(void **state)
     free(want), problem_clear(&p);
 }
 
+/* A hundred columns are a window and a part of one: each part has both, and the next one's begin behind them. */
+static void parts_of_a_hundred_columns_are_windows_of_their_own(void **state)
+{
+    enum { PARTS = TOKENS / 100 };
+    (void)state;
+    for (int i = 0; i < SIZES; i++) {
+        problem p = {.name = "parts of 100", .shape = sizes[i]};
+        hga_plan *plan;
+        p.graph = graph_of_parts(PARTS);
+        assert_ok(hga_program_attention(&p.program, 0));
+        problem_fill(&p, 2 + (uint64_t)i);
+        assert_ok(hga_plan_create(p.graph, &p.program, &p.shape, &(hga_options){.threads = 1}, &plan));
+        assert_true(plan->stage[0].by_columns);
+        assert_int_equal(plan->windows.n, 2 * PARTS);
+        for (hga_id part = 0; part <= PARTS; part++) assert_int_equal(plan->windows.begin[part], 2 * part);
+        hga_plan_destroy(plan);
+        assert_equals_slow(&p, 3e-5);
+        problem_clear(&p);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -299,6 +320,7 @@ int main(void)
         cmocka_unit_test(bits_depend_on_nobody_else),
         cmocka_unit_test(bits_depend_on_no_rank),
         cmocka_unit_test(parts_may_become_fewer),
+        cmocka_unit_test(parts_of_a_hundred_columns_are_windows_of_their_own),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -240,6 +240,10 @@ static void wrong_choices_are_named(void **state)
     hga_choice c = good;
     c.dst = 5;
     assert_says(hga_builder_add_choice(b, near, &c), HGA_EGRAPH, "choice 0: rows 5 .. 12 leave [0, 12)");
+    c = good, c.dst = -1;
+    assert_says(hga_builder_add_choice(b, near, &c), HGA_EGRAPH, "choice 0: rows -1 .. 6 leave [0, 12)");
+    c = good, c.src = -1;
+    assert_says(hga_builder_add_choice(b, near, &c), HGA_EGRAPH, "choice 0: columns -1 .. 10 leave [0, 12)");
     c = good, c.n_src = 13;
     assert_says(hga_builder_add_choice(b, near, &c), HGA_EGRAPH, "choice 0: columns 0 .. 12 leave [0, 12)");
     c = good, c.block = 0;

@@ -63,6 +63,34 @@ static void check_ranges(problem *p, hga_options o, uint64_t seed, int ranges)
     hga_workspace_destroy(own), hga_plan_destroy(plan);
 }
 
+/* Threads that have blocks of tokens in turn, and rows of a few of these blocks. */
+static void rows_of_blocks_in_turn_have_the_bits_they_have_among_all(void **state)
+{
+    static const char *const words[] = {"fenwick", "hsa branching=4 causal=1"};
+    static const hga_options options[] = {
+        {.threads = 2}, {.threads = 3, .dropout = 0.3f}, {.threads = 2, .precision = HGA_PRECISION_BF16}};
+    (void)state;
+    setenv("HGA_TUNING", "cyclic_bytes=1024", 1); /* blocks of 64 tokens, the least */
+    for (size_t i = 0; i < 2 * sizeof options / sizeof *options; i++) {
+        hga_options one = options[i / 2], o = one;
+        problem p = {.shape = narrow};
+        hga_plan *plan;
+        snprintf(p.name, sizeof p.name, "%s", words[i % 2]);
+        assert_ok(hga_build(words[i % 2], 64 * 16 * 3 + 29, &p.graph, &p.program));
+        problem_fill(&p, 5 + i), p.io.seed = 7;
+        one.threads = 1, o.rows = HGA_SOME_ROWS;
+        assert_ok(hga_plan_create(p.graph, &p.program, &p.shape, &o, &plan));
+        assert_int_equal(plan->cyclic, 64);
+        hga_plan_destroy(plan);
+        o.rows = 0;
+        float *alone = problem_out(&p, &one, NULL), *in_turn = problem_out(&p, &o, NULL);
+        assert_same_bits(p.name, in_turn, alone, out_count(&p));
+        check_ranges(&p, o, i, 8);
+        free(alone), free(in_turn), problem_clear(&p);
+    }
+    unsetenv("HGA_TUNING");
+}
+
 static void check_problem(problem *p, hga_options o, uint64_t seed) { check_ranges(p, o, seed, 6); }
 
 static void rows_asked_for_have_the_bits_they_have_among_all(void **state)
@@ -531,6 +559,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(rows_asked_for_have_the_bits_they_have_among_all),
                                        cmocka_unit_test(rows_of_large_graphs_have_the_bits_they_have_among_all),
+                                       cmocka_unit_test(rows_of_blocks_in_turn_have_the_bits_they_have_among_all),
                                        cmocka_unit_test(rows_over_explicit_edges_have_the_bits_they_have_among_all),
                                        cmocka_unit_test(an_output_beside_a_stages_own_field_is_left_out),
                                        cmocka_unit_test(whatever_rows_the_output_has_others_are_left_alone),

@@ -175,6 +175,46 @@ static int64_t carry_over(const hga_plan *plan, hga_workspace *from, hga_workspa
 }
 
 /* Rows here and there of a workspace to which all others were brought: nothing of the program's own is computed. */
+/* The height of the lowest panels that attend. */
+static hga_id lowest_panel(const problem *p, hga_options o)
+{
+    hga_plan *plan;
+    hga_id least = INT32_MAX;
+    o.rows = HGA_ROWS_THAT_STAY;
+    assert_ok(hga_plan_create(p->graph, &p->program, &p->shape, &o, &plan));
+    for (hga_id i = 0; i < plan->n_phases; i++)
+        if (plan->phase[i].job == JOB_ROWS && kind_attends(plan->stage[plan->phase[i].stage].kind) &&
+            plan->phase[i].n > 64 && plan->phase[i].panel < least)
+            least = plan->phase[i].panel;
+    hga_plan_destroy(plan);
+    return least;
+}
+
+/* Rows that share few sources are in low panels where the processor's caches are small: what dropout leaves of a weight
+   depends on no panel, and neither do rows that come a few at a time. */
+static void low_panels_drop_the_weights_that_tall_ones_do(void **state)
+{
+    static const char *const words[] = {"window left=40 right=0 causal=1", "fenwick", "bpt k=8 causal=1",
+                                        "htransformer block=16 causal=1"};
+    (void)state;
+    for (size_t i = 0; i < 2 * sizeof words / sizeof *words; i++) {
+        hga_options o = {.threads = 1 + (hga_id)(i / 4), .dropout = 0.25f};
+        problem p = {.shape = narrow};
+        snprintf(p.name, sizeof p.name, "%s", words[i % 4]);
+        assert_ok(hga_build(words[i % 4], 2100, &p.graph, &p.program));
+        problem_fill(&p, 40 + i), p.io.seed = 11 + i;
+        float *tall = problem_out(&p, &o, NULL);
+        hga_id before = lowest_panel(&p, o);
+        setenv("HGA_TUNING", "attend_bytes=10000", 1);
+        if (i % 4 == 0) assert_true(lowest_panel(&p, o) == 16 && before > 16);
+        float *low = problem_out(&p, &o, NULL);
+        assert_same_bits(p.name, low, tall, out_count(&p));
+        check_chunks(&p, o, i, 300);
+        unsetenv("HGA_TUNING");
+        free(tall), free(low), problem_clear(&p);
+    }
+}
+
 static void rows_that_were_put_are_read_and_not_computed(void **state)
 {
     (void)state;
@@ -360,6 +400,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(causal_programs_in_chunks_have_the_bits_of_the_whole),
                                        cmocka_unit_test(every_scoring_in_bfloat16_in_chunks_has_the_bits_of_the_whole),
+                                       cmocka_unit_test(low_panels_drop_the_weights_that_tall_ones_do),
                                        cmocka_unit_test(rows_that_were_put_are_read_and_not_computed),
                                        cmocka_unit_test(rows_stay_until_they_are_dropped),
                                        cmocka_unit_test(an_update_drops_all_rows),

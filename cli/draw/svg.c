@@ -39,7 +39,8 @@ void svg_group(FILE *file, int begin)
 /* Page and ink are classes, so that the style can change them; colours are attributes. */
 static void put_look(FILE *file, const look *l)
 {
-    static const char *const fill[] = {"", "", "page", "ink"}, *const line[] = {"", "", "page-line", "ink-line"};
+    static const char *const fill[PAINT_INK + 1] = {"", "", "page", "ink"}, *const line[PAINT_INK + 1] = {
+                                                                                "", "", "page-line", "ink-line"};
     const char *classes[] = {l->name ? l->name : "", fill[l->fill.kind], line[l->line.kind]};
     int n = 0;
     for (int i = 0; i < 3; i++)
@@ -117,7 +118,7 @@ void svg_end_boxes(FILE *file) { fputs("\"/>\n", file); }
 
 void svg_text(FILE *file, double x, double y, text_style s, const char *content)
 {
-    static const char *const anchors[] = {"start", "middle", "end"};
+    static const char *const anchors[TEXT_END + 1] = {"start", "middle", "end"};
     fputs("<text", file);
     number(file, "x", x), number(file, "y", y), number(file, "font-size", s.size);
     put_look(file, &(look){.fill = s.paint});

@@ -26,8 +26,8 @@ int layout_swap(const float *data, int64_t samples, int64_t a, int64_t b, int64_
 /* the sizes of the axes, by the layout */
 static int find_sizes(tensor_file *t)
 {
-    static const char *const axes[] = {"[rows][heads][dim]", "[heads][rows][dim]", "[batch][rows][heads][dim]",
-                                       "[batch][heads][rows][dim]"};
+    static const char *const axes[LAYOUT_BHND + 1] = {"[rows][heads][dim]", "[heads][rows][dim]",
+                                                      "[batch][rows][heads][dim]", "[batch][heads][rows][dim]"};
     char shape[200];
     npy *a = &t->array;
     int least = t->layout == LAYOUT_BNHD || t->layout == LAYOUT_BHND ? 4 : 2;

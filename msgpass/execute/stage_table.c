@@ -28,13 +28,13 @@ static const stage_kernel plain_stages[N_KINDS] = {
 };
 
 /* Stages with other normalisers than softmax: fused, and plain. */
-static const stage_kernel fused_others[][N_KINDS] = {
+static const stage_kernel fused_others[HGA_NORMALISER_ENTMAX + 1][N_KINDS] = {
     [HGA_NORMALISER_SIGMOID] = {[KIND_ATTEND] = {"sigmoid", attend_row, NULL, &states_in_pieces},
                                 [KIND_ATTEND_MORE] = {"sigmoid, added", attend_row, NULL, NULL}},
     [HGA_NORMALISER_ENTMAX] = {[KIND_ATTEND] = {"entmax", entmax_row, NULL, NULL},
                                [KIND_ATTEND_INSIDE] = {"entmax, with energies", inside_row, inside_panel, NULL}},
 };
-static const stage_kernel other_stages[][N_KINDS] = {
+static const stage_kernel other_stages[HGA_NORMALISER_ENTMAX + 1][N_KINDS] = {
     [HGA_NORMALISER_SIGMOID] = {[KIND_ATTEND] = {"plain sigmoid", plain_row, NULL, NULL},
                                 [KIND_ATTEND_MORE] = {"plain sigmoid, added", plain_row, NULL, NULL},
                                 [KIND_SPREAD] = {"plain state sum", plain_row, NULL, NULL}},

@@ -3,6 +3,7 @@
    values make of them, and the second over the keys, with the edges turned round, which are given what queries and
    their gradients do. Both score anew, and write each row once. A row comes with all its heads, from end to end, and
    those of the next edges are asked for before: nobody else foresees them. */
+#include "sorted_edges.h"
 #include "ways.h"
 
 #include <math.h>
@@ -28,12 +29,9 @@ typedef struct edge_list {
 
 /* The relation's edges by their sources, those that attention looks at. */
 typedef struct turned_edges {
-    hga_pos *ptr;
-    hga_id *dst;
-    float *weight;
-    int32_t *type; /* where weights are dropped, which depends on it */
-    char *block;   /* [bytes]: where they are, when the plan has them */
-    int64_t bytes;
+    sorted_edges list; /* columns are nodes */
+    float *weight;     /* [list.n]; NULL: 1 */
+    int32_t *type;     /* .. where weights are dropped, which depends on it; NULL: 0 */
 } turned_edges;
 
 typedef struct scattered {
@@ -119,68 +117,54 @@ static edge_list sources_of(const scattered *x)
     return (edge_list){x->r->ptr + x->row_first, x->r->src, x->r->weight, x->r->type};
 }
 
-static void lay_out_turned(const scattered *x, turned_edges *t, carver *room)
-{
-    edge_list in = sources_of(x);
-    hga_pos n = in.ptr[x->rows] - in.ptr[0];
-    t->ptr = carve(room, (int64_t)x->keys + 1, sizeof *t->ptr);
-    t->dst = carve(room, n, sizeof *t->dst);
-    t->weight = in.weight ? carve(room, n, sizeof *t->weight) : NULL;
-    t->type = in.type && x->plan->options.dropout > 0 ? carve(room, n, sizeof *t->type) : NULL;
-}
-
-static void count_by_key(const scattered *x, hga_pos *ptr)
-{
-    edge_list in = sources_of(x);
-    memset(ptr, 0, ((size_t)x->keys + 1) * sizeof *ptr);
-    for (hga_pos e = in.ptr[0]; e < in.ptr[x->rows]; e++) ptr[in.other[e] - x->key_first]++;
-    for (hga_id u = 0; u < x->keys; u++) ptr[u + 1] += ptr[u];
-}
-
-/* Lists the edges by their sources, a source's destinations in ascending order of rows. */
-static void turn_edges(const scattered *x, turned_edges *t)
-{
-    edge_list in = sources_of(x);
-    count_by_key(x, t->ptr);
-    for (hga_id i = x->rows; i-- > 0;)
-        for (hga_pos e = in.ptr[i + 1]; e-- > in.ptr[i];) {
-            hga_pos at = --t->ptr[in.other[e] - x->key_first];
-            t->dst[at] = x->row_first + i;
-            if (in.weight) t->weight[at] = in.weight[e];
-            if (t->type) t->type[at] = in.type[e];
-        }
-}
-
 /* Where the turned edges are in tables of edges. */
 static void place_edges(const scattered *x)
 {
     edge_list in = sources_of(x);
-    memcpy(x->cursor, x->turned.ptr + 1, (size_t)x->keys * sizeof *x->cursor);
+    memcpy(x->cursor, x->turned.list.ptr + 1, (size_t)x->keys * sizeof *x->cursor);
     for (hga_pos e = in.ptr[x->rows]; e-- > in.ptr[0];) x->place[--x->cursor[in.other[e] - x->key_first]] = e;
 }
 
 static void drop_turned(const hga_plan *plan, void *what)
 {
     turned_edges *t = what;
-    hga_delete(&plan->allocator, t->block, t->bytes, 1);
+    hga_delete(&plan->allocator, t->weight, t->list.n, sizeof *t->weight);
+    hga_delete(&plan->allocator, t->type, t->list.n, sizeof *t->type);
+    edges_clear(&plan->allocator, &t->list);
     hga_delete(&plan->allocator, t, 1, sizeof *t);
 }
 
-/* A plan has them where they are few beside the tensors; else each call makes them anew in its own memory. */
+/* Lists the edges by their sources, a source's destinations in ascending order of rows. */
+static hga_status turn_edges(const scattered *x, turned_edges *t)
+{
+    hga_status st = HGA_OK;
+    const hga_allocator *a = &x->plan->allocator;
+    edge_list in = sources_of(x);
+    int typed = in.type && x->plan->options.dropout > 0;
+    edges_by_row given = {x->r->name, x->rows, x->key_first, x->keys, in.ptr, in.other, in.weight || typed};
+    HGA_TRY(edges_turn(a, &given, &t->list));
+    sorted_edges *list = &t->list;
+    if (in.weight) HGA_TRY(hga_new(a, list->n, sizeof *t->weight, &t->weight));
+    if (typed) HGA_TRY(hga_new(a, list->n, sizeof *t->type, &t->type));
+    for (hga_pos e = 0; e < list->n; e++) {
+        list->column[e] += x->row_first;
+        if (t->weight) t->weight[e] = in.weight[in.ptr[0] + list->number[e]];
+        if (t->type) t->type[e] = in.type[in.ptr[0] + list->number[e]];
+    }
+    hga_delete(a, list->number, list->n, sizeof *list->number);
+    list->number = NULL;
+done:
+    return st;
+}
+
 static hga_status make_turned(const hga_plan *plan, void **out, const char **why, reason *room)
 {
     hga_status st = HGA_OK;
     scattered x = scattered_of(plan);
     turned_edges *t = NULL;
-    carver size = {0};
     (void)why, (void)room;
-    lay_out_turned(&x, &(turned_edges){0}, &size);
-    if (size.used > most_list_bytes(plan)) return HGA_OK;
     HGA_TRY(hga_new_zero(&plan->allocator, 1, sizeof *t, &t));
-    t->bytes = size.used;
-    HGA_TRY(hga_new(&plan->allocator, t->bytes, 1, &t->block));
-    lay_out_turned(&x, t, &(carver){.base = t->block});
-    turn_edges(&x, t);
+    HGA_TRY(turn_edges(&x, t));
     *out = t;
 done:
     if (st && t) drop_turned(plan, t);
@@ -217,7 +201,7 @@ static edge_pass pass_of_queries(const scattered *x)
 /* Rows are keys and values, and edges are those turned around. */
 static edge_pass pass_of_keys(const scattered *x)
 {
-    return (edge_pass){.edges = {x->turned.ptr, x->turned.dst, x->turned.weight, x->turned.type},
+    return (edge_pass){.edges = {x->turned.list.ptr, x->turned.list.column, x->turned.weight, x->turned.type},
                        .n = x->keys,
                        .first = x->key_first,
                        .other_first = x->row_first,
@@ -564,10 +548,7 @@ static int64_t lay_out_scattered(scattered *x, const void *made, const call_need
                             keys ? carve_floats(&room, KERNEL_HEAD_EDGES * vectors + KERNEL_PAD) : NULL};
         if (lane) lane[t] = l;
     }
-    if (made)
-        x->turned = *(const turned_edges *)made;
-    else
-        lay_out_turned(x, &x->turned, &room);
+    x->turned = *(const turned_edges *)made;
     if (out) *out = lane;
     return room.used;
 }
@@ -633,7 +614,6 @@ static hga_status go_scattered(gradient_call *c, const void *made, hga_workspace
     if (x.q.given.at || x.d_scale || x.d_additive || x.place) run_pass(&x, pass_of_queries(&x), lane);
     store_tables(&x);
     if (x.k.given.at || x.v.given.at || x.sums->of[HGA_TABLE_LOG_MASS]) {
-        if (!made) turn_edges(&x, &x.turned);
         if (x.place) place_edges(&x);
         run_pass(&x, pass_of_keys(&x), lane);
     }

@@ -18,7 +18,7 @@ static const char *stage_relation_name(const hga_plan *plan, hga_id stage)
 
 static const char *order_name(hga_order order)
 {
-    static const char *const names[] = {"flat", "levels up", "levels down"};
+    static const char *const names[HGA_LEVELS_DOWN + 1] = {"flat", "levels up", "levels down"};
     return names[order];
 }
 
@@ -75,7 +75,7 @@ static json_t *waves_json(const hga_plan *plan)
 
 static const char *binding_name(const hga_plan *plan)
 {
-    static const char *const names[] = {"not bound", "bound for the call", "bound by OpenMP"};
+    static const char *const names[BIND_BY_OPENMP + 1] = {"not bound", "bound for the call", "bound by OpenMP"};
     return names[plan->binding];
 }
 

@@ -175,7 +175,7 @@ static void additive_adjoint(const meaning *m, const scored_edge *x, double d, d
 static const struct {
     double (*value)(const meaning *m, const scored_edge *x);
     void (*adjoint)(const meaning *m, const scored_edge *x, double d, double *dq, double *dk, const table_sums *sums);
-} products[] = {
+} products[HGA_SCORES_ADDITIVE + 1] = {
     [HGA_SCORES_PRODUCT] = {dot_product, dot_product_adjoint}, [HGA_SCORES_ADDITIVE] = {additive, additive_adjoint}};
 
 static double product(const meaning *m, const scored_edge *x) { return products[m->program->scores].value(m, x); }

@@ -10,7 +10,7 @@ static const struct {
     int there;
     size_t io, gradient;
     hga_gradient_input input;
-} places[] = {
+} places[HGA_IO_USER + 1] = {
     [HGA_IO_QUERY] = {1, offsetof(hga_io, query), offsetof(hga_grad_io, d_query), HGA_GRADIENT_QUERY},
     [HGA_IO_KEY] = {1, offsetof(hga_io, key), offsetof(hga_grad_io, d_key), HGA_GRADIENT_KEY},
     [HGA_IO_VALUE] = {1, offsetof(hga_io, value), offsetof(hga_grad_io, d_value), HGA_GRADIENT_VALUE},

@@ -81,16 +81,16 @@ const hga_call_row *hga_call_table_named(const char *name)
 
 const char *hga_extent_name(hga_extent extent)
 {
-    static const char *const names[] = {[HGA_EXTENT_ONE] = "1",
-                                        [HGA_EXTENT_DIM] = "dim",
-                                        [HGA_EXTENT_HEADS] = "heads",
-                                        [HGA_EXTENT_HEADS_OR_ONE] = "heads or 1",
-                                        [HGA_EXTENT_POS_DIM] = "columns",
-                                        [HGA_EXTENT_TYPES] = "types",
-                                        [HGA_EXTENT_EDGES] = "edges",
-                                        [HGA_EXTENT_NODES] = "nodes",
-                                        [HGA_EXTENT_KEYS] = "key heads * dim",
-                                        [HGA_EXTENT_COLUMNS] = "features"};
+    static const char *const names[HGA_EXTENT_COLUMNS + 1] = {[HGA_EXTENT_ONE] = "1",
+                                                              [HGA_EXTENT_DIM] = "dim",
+                                                              [HGA_EXTENT_HEADS] = "heads",
+                                                              [HGA_EXTENT_HEADS_OR_ONE] = "heads or 1",
+                                                              [HGA_EXTENT_POS_DIM] = "columns",
+                                                              [HGA_EXTENT_TYPES] = "types",
+                                                              [HGA_EXTENT_EDGES] = "edges",
+                                                              [HGA_EXTENT_NODES] = "nodes",
+                                                              [HGA_EXTENT_KEYS] = "key heads * dim",
+                                                              [HGA_EXTENT_COLUMNS] = "features"};
     return names[extent];
 }
 

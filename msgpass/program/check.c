@@ -6,7 +6,7 @@
 #include <string.h>
 
 static const char *const role_name[N_ROLES] = {"query", "key", "value", "gate", "keep", "out"};
-static const char *const width_name[] = {"key", "kv key", "value", "state", "out", "scalar"};
+static const char *const width_name[HGA_WIDTH_SCALAR + 1] = {"key", "kv key", "value", "state", "out", "scalar"};
 enum { MOST_STATE_BYTES = 1 << 30 }; /* of a user's aggregate: every thread has room for two */
 enum { N_WIDTHS = sizeof width_name / sizeof width_name[0] };
 
@@ -18,7 +18,7 @@ static int is_text(const char *name) { return memchr(name, 0, HGA_NAME_BYTES) !=
 /* May a tensor of the field's binding have the field's width? */
 static hga_status check_binding(const hga_field *f)
 {
-    static const unsigned allowed[] = {
+    static const unsigned allowed[HGA_IO_USER + 1] = {
         [HGA_INTERNAL] = ~0u,
         [HGA_IO_QUERY] = 1u << HGA_WIDTH_KEY,
         [HGA_IO_KEY] = 1u << HGA_WIDTH_KV_KEY,
@@ -67,7 +67,7 @@ static hga_status check_field(const hga_program *p, hga_id i, const hga_nodes *n
 /* The output is one field; queries, keys and values are one each at most. */
 static hga_status check_bound_once(const hga_program *p)
 {
-    static const char *const name[] = {"", "query", "key", "value", "out"};
+    static const char *const name[HGA_IO_USER + 1] = {"internal", "query", "key", "value", "out", "user"};
     hga_id count[HGA_IO_USER + 1] = {0};
     for (hga_id f = 1; f <= p->n_fields; f++) count[p->field[f].binding]++;
     for (int b = HGA_IO_QUERY; b <= HGA_IO_OUT; b++)

@@ -17,14 +17,16 @@
 
 typedef const char *const *names;
 
-static const char *const width_names[] = {"key", "kv key", "value", "state", "out", "scalar", NULL};
-static const char *const binding_names[] = {"internal", "query", "key", "value", "out", "user", NULL};
-static const char *const rows_names[] = {"queries", "keys", "nodes", "query side", "key side", "above", NULL};
-static const char *const order_names[] = {"flat", "levels up", "levels down", NULL};
-static const char *const message_names[] = {"copy", "scaled", "score", "state", "energy", "gate", "user", NULL};
-static const char *const reduce_names[] = {"mean", "sum", "softmax", "merge", "user", NULL};
-static const char *const update_names[] = {"replace", "merge", "descend", "user", "inside", NULL};
-static const char *const role_names[] = {"query", "key", "value", "gate", "keep", "out", NULL};
+static const char *const width_names[HGA_WIDTH_SCALAR + 2] = {"key", "kv key", "value", "state", "out", "scalar", NULL};
+static const char *const binding_names[HGA_IO_USER + 2] = {"internal", "query", "key", "value", "out", "user", NULL};
+static const char *const rows_names[HGA_ROWS_ABOVE + 2] = {"queries",  "keys",  "nodes", "query side",
+                                                           "key side", "above", NULL};
+static const char *const order_names[HGA_LEVELS_DOWN + 2] = {"flat", "levels up", "levels down", NULL};
+static const char *const message_names[HGA_MESSAGE_USER + 2] = {"copy",   "scaled", "score", "state",
+                                                                "energy", "gate",   "user",  NULL};
+static const char *const reduce_names[HGA_REDUCE_USER + 2] = {"mean", "sum", "softmax", "merge", "user", NULL};
+static const char *const update_names[HGA_UPDATE_INSIDE + 2] = {"replace", "merge", "descend", "user", "inside", NULL};
+static const char *const role_names[N_ROLES + 1] = {"query", "key", "value", "gate", "keep", "out", NULL};
 static const char *const tree_names[] = {"tree up", "tree down", NULL};
 
 /* Besides the numbers of hga_call_tables(). */

@@ -23,7 +23,7 @@ int program_region(const hga_nodes *nodes, hga_id v)
 /* The regions whose nodes are among such rows, as bits. */
 row_set program_row_set(hga_field_rows rows)
 {
-    static const row_set set[] = {
+    static const row_set set[HGA_ROWS_ABOVE + 1] = {
         [HGA_ROWS_QUERIES] = PLACE(BOTH_TOKEN) | PLACE(QUERY_TOKEN),
         [HGA_ROWS_KEYS] = PLACE(BOTH_TOKEN) | PLACE(KEY_TOKEN),
         [HGA_ROWS_NODES] = EVERY_PLACE,

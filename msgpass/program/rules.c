@@ -250,8 +250,8 @@ int program_rows_within(const hga_nodes *nodes, hga_field_rows a, hga_field_rows
     return !(program_row_set(a) & ~program_row_set(b) & program_present(nodes));
 }
 
-const char *const program_normaliser_names[] = {"softmax", "sigmoid", "entmax", NULL};
-const char *const program_scores_names[] = {"product", "additive", NULL};
+const char *const program_normaliser_names[HGA_NORMALISER_ENTMAX + 2] = {"softmax", "sigmoid", "entmax", NULL};
+const char *const program_scores_names[HGA_SCORES_ADDITIVE + 2] = {"product", "additive", NULL};
 
 const hga_stage *program_first_attended(const hga_program *p)
 {

@@ -52,11 +52,11 @@ hga_status rank_call_tell(const hga_exchange *x, const rank_word *call, rank_wor
 
 static const char *name_of(const rank_word *c)
 {
-    static const char *const names[] = {[RANKS_CREATE] = "makes a plan",
-                                        [RANKS_UPDATE] = "updates a plan",
-                                        [RANKS_EXECUTE] = "executes a plan",
-                                        [RANKS_GO_BACK] = "runs backward",
-                                        [RANKS_PREFILL] = "fills a cache"};
+    static const char *const names[N_RANK_CALLS] = {[RANKS_CREATE] = "makes a plan",
+                                                    [RANKS_UPDATE] = "updates a plan",
+                                                    [RANKS_EXECUTE] = "executes a plan",
+                                                    [RANKS_GO_BACK] = "runs backward",
+                                                    [RANKS_PREFILL] = "fills a cache"};
     return c->kind < N_RANK_CALLS ? names[c->kind] : "does something else";
 }
 
