@@ -29,16 +29,11 @@ from ._besides import refuse_besides, tables_of
 from ._capture import Captured as Captured, capture as capture
 from ._core import refuse, refuse_type
 from ._documents import Document, is_numbered, numbered, sides_in
-from ._releases import CACHE  # before what other releases do not have
+from ._releases import asks, asks_later, cache_argument, has, private, refuse_older
 from ._generation import Cache as Cache, layer_of
 from ._packed import Sides, packed_documents, sides_of
 from ._ragged import attend, looks_no_further
 from ._spec import spec_of
-
-try:
-    from transformers.utils.output_capturing import _active_collector
-except ImportError:  # versions that pass output_attentions from layer to layer
-    _active_collector = None
 
 PREFIX = "hga:"
 
@@ -50,13 +45,19 @@ def _words(name: str) -> str:
 # ---- masks ----
 
 
+def _padding(mask: Optional[torch.Tensor], batch: int, first: int, n: int, device: Any) -> torch.Tensor:
+    """[batch][n]: which keys from ``first`` on are tokens; those behind the mask's end are none."""
+    if mask is None:
+        return torch.ones(batch, n, dtype=torch.bool, device=device)
+    missing = first + n - mask.shape[-1]
+    return (torch.nn.functional.pad(mask, (0, missing)) if missing > 0 else mask)[:, first : first + n]
+
+
 def _mask(batch_size: int, kv_length: int, kv_offset: Any = 0, mask_function: Any = None, attention_mask: Any = None,
           local_size: Optional[int] = None, allow_is_causal_skip: bool = True, allow_is_bidirectional_skip: bool = False,
           device: Any = "cpu", **more: Any) -> torch.Tensor:  # fmt: skip
     """What transformers asks for once a pass: the documents' numbers where they are known without looking at every pair,
     which is where transformers itself would leave a mask to "is_causal", and all pairs otherwise."""
-    from transformers.masking_utils import prepare_padding_mask, sdpa_mask
-
     plain = allow_is_causal_skip != allow_is_bidirectional_skip
     # a window or a chunk as long as the text hides nothing
     usual = plain and (local_size is None or kv_length <= local_size)
@@ -66,15 +67,12 @@ def _mask(batch_size: int, kv_length: int, kv_offset: Any = 0, mask_function: An
         sides = Sides(not allow_is_bidirectional_skip)
     behind = allow_is_causal_skip and queries < kv_length and kv_offset == 0  # new tokens behind those of a cache
     if sides is not None and (queries == kv_length or behind):
-        padding = prepare_padding_mask(attention_mask, kv_length, kv_offset)
-        if padding is None:
-            padding = torch.ones(batch_size, kv_length, dtype=torch.bool, device=device)
-        return numbered(padding if behind else padding[:, kv_offset : kv_offset + kv_length], *sides)
+        return numbered(_padding(attention_mask, batch_size, kv_offset, kv_length, device), *sides)
     if attention_mask is None and queries == kv_length:
         packed = packed_documents(mask_function, kv_length)
         if packed is not None:
             return numbered(packed.number.expand(batch_size, -1), *packed.sides)
-    found: torch.Tensor = sdpa_mask(
+    found: torch.Tensor = private("transformers.masking_utils.sdpa_mask")(
         batch_size=batch_size, kv_length=kv_length, kv_offset=kv_offset, mask_function=mask_function,
         attention_mask=attention_mask, local_size=local_size, allow_is_causal_skip=False, allow_is_bidirectional_skip=False,
         device=device, **more,
@@ -85,22 +83,27 @@ def _mask(batch_size: int, kv_length: int, kv_offset: Any = 0, mask_function: An
 # ---- attention ----
 
 
-def _collects_weights() -> bool:
+_COLLECTOR = "transformers.utils.output_capturing._active_collector"
+
+
+def _collects_weights(module: Any) -> bool:
     """Does whoever runs the model collect weights? Some models do not say so to their attention."""
-    return _active_collector is not None and "attentions" in (_active_collector.get() or ())
+    if has(_COLLECTOR):
+        return "attentions" in (private(_COLLECTOR).get() or ())
+    return bool(getattr(getattr(module, "config", None), "output_attentions", False))
 
 
 def _check(name: str, module: Any, more: Dict[str, Any], queries: int, keys: int, causal: bool) -> None:
     who = type(module).__name__
     refuse_besides(f"{name} cannot serve {who}", more)
-    if more.get("output_attentions") or _collects_weights():
+    if more.get("output_attentions") or _collects_weights(module):
         raise refuse(f"{name}: output_attentions=True asks for a matrix of weights that hga never has; weights(q, k, token) "
                      "of a hierarchy gives those of one query, attn_implementation='eager' the model's own")  # fmt: skip
     if not causal and (getattr(module, "is_cross_attention", False) or "Cross" in who or getattr(module, "is_decoder", False)):
         raise refuse(f"{name} cannot serve {who}: it attends from one text to another")
     if queries != keys:
         own = causal or getattr(module, "is_causal", False)
-        what = (f"keys of a cache that is not hga's: pass {CACHE}=hga.transformers.Cache(tokens), or use_cache=False" if own
+        what = (f"keys of a cache that is not hga's: pass {cache_argument()}=hga.transformers.Cache(tokens), or use_cache=False" if own
                 else "it attends from one text to another")  # fmt: skip
         raise refuse(f"{name} cannot serve {who}: {queries} queries and {keys} keys; {what}")
 
@@ -183,9 +186,15 @@ def _named(name: str) -> Callable[..., Any]:
 class _Names(dict):  # type: ignore[type-arg]
     """The functions of transformers, and every name that begins with "hga:"."""
 
-    def __init__(self, known: Dict[str, Any], make: Callable[[str], Any]) -> None:
-        super().__init__(known)
+    def __init__(self, make: Callable[[str], Any]) -> None:
+        super().__init__()
         self._make = make
+
+    def stand_for(self, interface: Any, known: Dict[str, Any]) -> None:
+        """Be what an interface of transformers looks into."""
+        if known is not self:
+            self.update(known)
+            interface._global_mapping = self
 
     def __missing__(self, name: str) -> Any:
         if not isinstance(name, str) or not name.startswith(PREFIX):
@@ -199,6 +208,7 @@ class _Names(dict):  # type: ignore[type-arg]
         return super().__contains__(name)
 
 
+_ATTENTION, _MASKS = _Names(_named), _Names(lambda _: _mask)
 _LAYERS: Dict[str, Dict[int, str]] = {}
 
 
@@ -218,8 +228,8 @@ def by_layer(layers: Dict[int, str], otherwise: str) -> str:
 
 def add(name: str, function: Optional[Callable[..., Any]] = None) -> str:
     """Make one name known; what it means when it is read."""
-    from transformers import AttentionInterface
     from transformers.masking_utils import AttentionMaskInterface
+    from transformers.modeling_utils import AttentionInterface
 
     AttentionInterface.register(name, function or _named(name))
     AttentionMaskInterface.register(name, _mask)
@@ -233,12 +243,14 @@ def _is_ours(implementation: Any) -> bool:
     return isinstance(implementation, str) and implementation.startswith(PREFIX)
 
 
-def _check_model(model: Any, name: str) -> None:
+def _check_model(cls: type, config: Any, name: str) -> None:
     """Models whose attention would not be asked, or which attend from one text to another."""
-    who, config = type(model).__name__, model.config
-    if not getattr(model, "_can_set_attn_implementation", lambda: True)():
+    who = cls.__name__
+    if not asks(cls):
         from ._served import serves_layers_of
 
+        if asks_later(config):
+            raise refuse_older("transformers", asks_later(config), f"{name} in {who}")
         where = "; hga.transformers.use(model) serves its layers" if serves_layers_of(config) else ""
         raise refuse(f"{name} cannot serve {who}: it computes its attention by itself{where}")
     if getattr(config, "is_encoder_decoder", False) or getattr(config, "add_cross_attention", False):
@@ -247,7 +259,9 @@ def _check_model(model: Any, name: str) -> None:
 
 def _wrap(cls: Any, method: str, around: Callable[..., Any]) -> None:
     """Put a function around a method of transformers, once."""
-    inner = getattr(cls, method)
+    inner = cls.__dict__[method]
+    of_class = isinstance(inner, classmethod)
+    inner = inner.__func__ if of_class else inner
     if getattr(inner, "_hga", False):
         return
 
@@ -256,17 +270,24 @@ def _wrap(cls: Any, method: str, around: Callable[..., Any]) -> None:
         return around(inner, self, *arguments, **more)
 
     outer._hga = True  # type: ignore[attr-defined]
-    setattr(cls, method, outer)
+    setattr(cls, method, classmethod(outer) if of_class else outer)
 
 
 def _implementation(inner: Callable[..., Any], self: Any, *arguments: Any, **more: Any) -> Any:
     """PreTrainedModel's choice and change of implementation: one of ours is made known, and fits the model."""
     for requested in filter(_is_ours, (*arguments, *more.values())):
-        from transformers import AttentionInterface
-
-        AttentionInterface._global_mapping[requested]  # noqa: B018
-        _check_model(self, requested)
+        _ATTENTION[requested]  # noqa: B018
+        _check_model(type(self), self.config, requested)
     return inner(self, *arguments, **more)
+
+
+def _autoset(inner: Callable[..., Any], cls: type, config: Any, *arguments: Any, **more: Any) -> Any:
+    """The same of transformers 4.53, where the model's class looks at the configuration."""
+    requested = getattr(config, "_attn_implementation_internal", None)
+    for name in filter(_is_ours, requested.values() if isinstance(requested, dict) else (requested,)):
+        _ATTENTION[name]  # noqa: B018
+        _check_model(cls, config, name)
+    return inner(cls, config, *arguments, **more)
 
 
 def _ours_of(model: Any) -> Optional[str]:
@@ -278,11 +299,16 @@ def _ours_of(model: Any) -> Optional[str]:
     return None
 
 
+_PREPARES = "transformers.generation.GenerationMixin._prepare_cache_for_generation"
+
+
 def _generate(inner: Callable[..., Any], self: Any, *arguments: Any, **more: Any) -> Any:
     """Another cache holds keys, of which coarse rows can no longer be made as their tokens came."""
-    ours, cache = _ours_of(self), more.get(CACHE, more.get("past_key_values"))  # which newer releases rename
+    ours, cache = _ours_of(self), more.get(cache_argument(), more.get("past_key_values"))  # which newer releases rename
     if ours is not None and cache is not None and not isinstance(cache, Cache):
-        raise refuse(f"{ours}: generate() was given a {type(cache).__name__} ({CACHE}): pass hga.transformers.Cache(tokens), or none")
+        raise refuse(f"{ours}: generate() was given a {type(cache).__name__} ({cache_argument()}): pass hga.transformers.Cache(tokens), or none")
+    if ours is not None:
+        private(_PREPARES)
     if _LONGEST.get() is not None:  # an assistant's, inside the generate() that it assists
         return inner(self, *arguments, **more)
     outermost = _LONGEST.set([0])
@@ -304,7 +330,7 @@ def _prepare_cache(inner: Callable[..., Any], self: Any, generation_config: Any,
     """The cache that generate() makes where nobody brings one."""
     ours, known = _ours_of(self), _LONGEST.get() or [0]
     known[0] = longest = max(known[0], int(more["max_cache_length"] if "max_cache_length" in more else arguments[2]))
-    if ours is None or generation_config.use_cache is False or model_kwargs.get(CACHE) is not None:
+    if ours is None or generation_config.use_cache is False or model_kwargs.get(cache_argument()) is not None:
         return inner(self, generation_config, model_kwargs, *arguments, **more)
     asked = generation_config.cache_implementation
     if asked not in _CACHES:
@@ -318,7 +344,7 @@ def _prepare_cache(inner: Callable[..., Any], self: Any, generation_config: Any,
     if others or not self._supports_default_dynamic_cache():
         what = f"layers of {', '.join(sorted(others))}" if others else "a cache of its own kind"
         raise refuse(f"{ours}: {type(self).__name__} has {what}, which hga.transformers.Cache does not hold: pass use_cache=False")
-    cache = model_kwargs[CACHE] = Cache(1 << max(6, longest.bit_length()))  # few lengths: decoders are shared
+    cache = model_kwargs[cache_argument()] = Cache(1 << max(6, longest.bit_length()))  # few lengths: decoders are shared
     if getattr(generation_config, "is_assistant", False):
         cache.activate_past_recording()
 
@@ -341,18 +367,21 @@ def use(model: Any) -> Any:
 
 def register() -> None:
     """Let every model take attn_implementation="hga:VARIANT:parameter=value:..". May be called again."""
-    from transformers import AttentionInterface
     from transformers.generation import GenerationMixin
     from transformers.masking_utils import AttentionMaskInterface
-    from transformers.modeling_utils import PreTrainedModel
+    from transformers.modeling_utils import AttentionInterface, PreTrainedModel
 
-    for interface, make_one in ((AttentionInterface, _named), (AttentionMaskInterface, lambda _: _mask)):
-        if not isinstance(interface._global_mapping, _Names):
-            interface._global_mapping = _Names(interface._global_mapping, make_one)
-    _wrap(PreTrainedModel, "get_correct_attn_implementation", _implementation)
-    _wrap(PreTrainedModel, "set_attn_implementation", _implementation)
+    for interface, names in ((AttentionInterface, _ATTENTION), (AttentionMaskInterface, _MASKS)):
+        names.stand_for(interface, private(f"{interface.__module__}.{interface.__name__}._global_mapping"))
+    if hasattr(PreTrainedModel, "_autoset_attn_implementation"):  # transformers 4.53
+        _wrap(PreTrainedModel, "_autoset_attn_implementation", _autoset)
+    else:
+        private("transformers.modeling_utils.PreTrainedModel.get_correct_attn_implementation")
+        _wrap(PreTrainedModel, "get_correct_attn_implementation", _implementation)
+        _wrap(PreTrainedModel, "set_attn_implementation", _implementation)
     _wrap(GenerationMixin, "generate", _generate)
-    _wrap(GenerationMixin, "_prepare_cache_for_generation", _prepare_cache)
+    if has(_PREPARES):  # otherwise generate() says so
+        _wrap(GenerationMixin, "_prepare_cache_for_generation", _prepare_cache)
 
 
 __all__ = ["Cache", "Captured", "add", "by_layer", "capture", "register", "use"]
