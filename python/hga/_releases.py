@@ -52,7 +52,9 @@ PRIVATE: Dict[str, Private] = {
     "transformers.modeling_utils.AttentionInterface._global_mapping": Private(_MODELS, "4.53"),
     "transformers.masking_utils.AttentionMaskInterface._global_mapping": Private(_MODELS, "4.53"),
     "transformers.modeling_utils.AttentionInterface.__getitem__": Private("hga.transformers.capture", "4.53"),
-    "transformers.modeling_utils.PreTrainedModel.get_correct_attn_implementation": Private(_MODELS, "4.54"),
+    "transformers.modeling_utils.PreTrainedModel.get_correct_attn_implementation": Private(_MODELS, "4.55"),
+    "transformers.modeling_utils.PreTrainedModel._check_and_adjust_attn_implementation": Private(_MODELS, "4.54"),
+    "transformers.modeling_utils.PreTrainedModel._autoset_attn_implementation": Private(_MODELS, "4.53"),
     "transformers.utils.output_capturing._active_collector": Private("output_attentions=True", "5.1"),
     "transformers.masking_utils.sdpa_mask": Private(_MODELS, "4.53", ("batch_size", "kv_length", "mask_function", "attention_mask")),
     "transformers.generation.GenerationMixin._prepare_cache_for_generation": Private(
@@ -71,6 +73,10 @@ def release(text: str) -> Tuple[int, int]:
 
 def installed(package: str) -> str:
     return str(importlib.import_module(package).__version__)
+
+
+def is_older(package: str, than: str) -> bool:
+    return release(installed(package)) < release(than)
 
 
 def refuse_older(package: str, since: str, use: str) -> Error:
@@ -92,6 +98,12 @@ def crops_to_length() -> bool:
     return crop is None or "max_length" in inspect.signature(crop).parameters
 
 
+@functools.lru_cache(maxsize=None)
+def before_five() -> bool:
+    """Do masks come wider than the keys, and is GPT-2 told is_causal=False of a mask that is causal? Both are transformers 4's."""
+    return is_older("transformers", "5.0")
+
+
 # Architectures (config.model_type) that ask transformers' attention interface, and did not always.
 ASKS_SINCE = {"bert": "5.0", "roberta": "5.0"}
 
@@ -106,7 +118,7 @@ def asks(model: Any) -> bool:
 def asks_later(config: Any) -> str:
     """The first release in which the architecture asks, where the installed one is older."""
     since = ASKS_SINCE.get(getattr(config, "model_type", ""), "")
-    return since if since and release(installed("transformers")) < release(since) else ""
+    return since if since and is_older("transformers", since) else ""
 
 
 # ---- names ----
@@ -133,13 +145,25 @@ def _takes(found: Any, names: Tuple[str, ...]) -> bool:
         return True
 
 
+# Of what is asked for inside of a model that torch.compile traces, where nothing can be looked up: found when hga.transformers is imported.
+_EARLY: Dict[str, Any] = {}
+
+
+def look_up_early(*paths: str) -> None:
+    for path in paths:
+        found = _found(path)
+        _EARLY[path] = found if found is not None and _takes(found, PRIVATE[path].takes) else None
+
+
 def private(path: str) -> Any:
     """What PRIVATE lists by this name, or the refusal of the call that asks for it."""
+    if _EARLY.get(path) is not None:
+        return _EARLY[path]
     row, package = PRIVATE[path], path.partition(".")[0]
     found = _found(path)
     if found is not None and _takes(found, row.takes):
         return found
-    if release(installed(package)) < release(row.since):
+    if is_older(package, row.since):
         raise refuse_older(package, row.since, row.use)
     newest = TESTED[package][1]
     lacks = f"has no {path}" if found is None else f"has {path} with other arguments than {', '.join(row.takes)}"
@@ -168,5 +192,7 @@ def in_forward_mode() -> bool:
 
 def has(path: str) -> bool:
     """Is it there? For what is done otherwise where it is not."""
+    if path in _EARLY:
+        return _EARLY[path] is not None
     found = _found(path)
     return found is not None and _takes(found, PRIVATE[path].takes)

@@ -15,9 +15,10 @@ loops: model(ids, cache=cache), or past_key_values=cache where transformers is o
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from contextvars import ContextVar
-from typing import Any, Callable, Dict, List, Optional, Tuple
+from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
 
 from ._needs import needs
 
@@ -29,13 +30,16 @@ from ._besides import refuse_besides, tables_of
 from ._capture import Captured as Captured, capture as capture
 from ._core import refuse, refuse_type
 from ._documents import Document, is_numbered, numbered, sides_in
-from ._releases import asks, asks_later, cache_argument, has, private, refuse_older
+from ._releases import asks, asks_later, before_five, cache_argument, has, is_older, look_up_early, private, refuse_older
 from ._generation import Cache as Cache, layer_of
 from ._packed import Sides, packed_documents, sides_of
 from ._ragged import attend, looks_no_further
 from ._spec import spec_of
 
 PREFIX = "hga:"
+_COLLECTOR, _SDPA_MASK = "transformers.utils.output_capturing._active_collector", "transformers.masking_utils.sdpa_mask"
+look_up_early(_COLLECTOR, _SDPA_MASK)
+_OLD = before_five()
 
 
 def _words(name: str) -> str:
@@ -72,7 +76,7 @@ def _mask(batch_size: int, kv_length: int, kv_offset: Any = 0, mask_function: An
         packed = packed_documents(mask_function, kv_length)
         if packed is not None:
             return numbered(packed.number.expand(batch_size, -1), *packed.sides)
-    found: torch.Tensor = private("transformers.masking_utils.sdpa_mask")(
+    found: torch.Tensor = private(_SDPA_MASK)(
         batch_size=batch_size, kv_length=kv_length, kv_offset=kv_offset, mask_function=mask_function,
         attention_mask=attention_mask, local_size=local_size, allow_is_causal_skip=False, allow_is_bidirectional_skip=False,
         device=device, **more,
@@ -81,9 +85,6 @@ def _mask(batch_size: int, kv_length: int, kv_offset: Any = 0, mask_function: An
 
 
 # ---- attention ----
-
-
-_COLLECTOR = "transformers.utils.output_capturing._active_collector"
 
 
 def _collects_weights(module: Any) -> bool:
@@ -146,10 +147,20 @@ def _words_of_layer(name: str, module: Any, window: Optional[int], causal: bool)
     return words if looks_no_further(words, endless) else "dense"
 
 
+def _as_wide_as_keys(mask: torch.Tensor, key: torch.Tensor) -> torch.Tensor:
+    """Some models of transformers 4 make masks of more columns than there are keys, and let attention cut them."""
+    layer = layer_of(key)
+    keys = key.shape[2] + (0 if layer is None else layer.length)
+    return mask[..., :keys] if mask.dim() == 4 and not is_numbered(mask) else mask
+
+
 def _attend(name: str, module: Any, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor,
             attention_mask: Optional[torch.Tensor], dropout: float = 0.0, scaling: Optional[float] = None,
             is_causal: Optional[bool] = None, **more: Any) -> Tuple[torch.Tensor, None]:  # fmt: skip
     """[batch, heads, tokens, dim] as the model has them; [batch, tokens, heads, dim] back."""
+    if _OLD and attention_mask is not None:
+        is_causal = None if is_causal is False else is_causal
+        attention_mask = _as_wide_as_keys(attention_mask, key)
     causal = bool(is_causal if is_causal is not None else getattr(module, "is_causal", True))
     _check(name, module, more, query.shape[2], key.shape[2], causal)
     window = _window(attention_mask, more)
@@ -189,26 +200,40 @@ class _Names(dict):  # type: ignore[type-arg]
     def __init__(self, make: Callable[[str], Any]) -> None:
         super().__init__()
         self._make = make
+        self._told: Dict[str, Any] = {}
 
     def stand_for(self, interface: Any, known: Dict[str, Any]) -> None:
-        """Be what an interface of transformers looks into."""
-        if known is not self:
-            self.update(known)
+        """Be what an interface of transformers looks into; or tell it every name that is made, since torch.compile does not
+        understand such dictionaries before torch 2.6."""
+        if known is self or known is self._told:
+            return
+        self.update(known)
+        if is_older("torch", "2.6"):
+            self._told = known
+        else:
             interface._global_mapping = self
 
     def __missing__(self, name: str) -> Any:
         if not isinstance(name, str) or not name.startswith(PREFIX):
             raise KeyError(name)
-        self[name] = self._make(name)
+        self[name] = self._told[name] = self._make(name)
         return self[name]
 
     def __contains__(self, name: object) -> bool:
         if isinstance(name, str) and name.startswith(PREFIX):
             self[name]  # noqa: B018
+            return True
         return super().__contains__(name)
 
 
 _ATTENTION, _MASKS = _Names(_named), _Names(lambda _: _mask)
+
+
+def _know(name: str) -> None:
+    """The names are there before torch.compile looks whether they are."""
+    _ATTENTION[name], _MASKS[name]  # noqa: B018
+
+
 _LAYERS: Dict[str, Dict[int, str]] = {}
 
 
@@ -276,7 +301,7 @@ def _wrap(cls: Any, method: str, around: Callable[..., Any]) -> None:
 def _implementation(inner: Callable[..., Any], self: Any, *arguments: Any, **more: Any) -> Any:
     """PreTrainedModel's choice and change of implementation: one of ours is made known, and fits the model."""
     for requested in filter(_is_ours, (*arguments, *more.values())):
-        _ATTENTION[requested]  # noqa: B018
+        _know(requested)
         _check_model(type(self), self.config, requested)
     return inner(self, *arguments, **more)
 
@@ -285,7 +310,7 @@ def _autoset(inner: Callable[..., Any], cls: type, config: Any, *arguments: Any,
     """The same of transformers 4.53, where the model's class looks at the configuration."""
     requested = getattr(config, "_attn_implementation_internal", None)
     for name in filter(_is_ours, requested.values() if isinstance(requested, dict) else (requested,)):
-        _ATTENTION[name]  # noqa: B018
+        _know(name)
         _check_model(cls, config, name)
     return inner(cls, config, *arguments, **more)
 
@@ -310,20 +335,37 @@ def _generate(inner: Callable[..., Any], self: Any, *arguments: Any, **more: Any
     if ours is not None:
         private(_PREPARES)
     if _LONGEST.get() is not None:  # an assistant's, inside the generate() that it assists
+        with _while(_ASSISTS, True):
+            return inner(self, *arguments, **more)
+    with _while(_LONGEST, [0]):
         return inner(self, *arguments, **more)
-    outermost = _LONGEST.set([0])
+
+
+@contextlib.contextmanager
+def _while(variable: "ContextVar[Any]", value: Any) -> Iterator[None]:
+    token = variable.set(value)
     try:
-        return inner(self, *arguments, **more)
+        yield
     finally:
-        _LONGEST.reset(outermost)
+        variable.reset(token)
 
 
 # The most tokens that a generate() asked room for, which its assistants, whose text grows with it, do not know.
 _LONGEST: "ContextVar[Optional[List[int]]]" = ContextVar("hga_longest", default=None)
+_ASSISTS: "ContextVar[bool]" = ContextVar("hga_assists", default=False)  # is it an assistant that generates?
 # Ways to hold a text that hga's cache, which has room for all of it and drops what a window has passed, holds as well;
 # "dynamic_full" is of assistants before 5.24.
 _CACHES = (None, "dynamic", "dynamic_full", "static", "sliding_window", "hybrid", "hybrid_chunked")
 _LAYER_TYPES = ("full_attention", "sliding_attention", "chunked_attention")
+
+
+def _may_go_back(generation_config: Any, mode: Any) -> bool:
+    """Will more be taken back than the usual? Assistants say so from transformers 5 on."""
+    if not _OLD:
+        return bool(getattr(generation_config, "is_assistant", False))
+    # 4.53 has the assistant where its successors have the mode
+    assisted = isinstance(mode, torch.nn.Module) or getattr(mode, "value", "") == "assisted_generation"
+    return assisted or _ASSISTS.get() or getattr(generation_config, "prompt_lookup_num_tokens", None) is not None
 
 
 def _prepare_cache(inner: Callable[..., Any], self: Any, generation_config: Any, model_kwargs: Dict[str, Any], *arguments: Any, **more: Any) -> Any:  # fmt: skip
@@ -345,7 +387,7 @@ def _prepare_cache(inner: Callable[..., Any], self: Any, generation_config: Any,
         what = f"layers of {', '.join(sorted(others))}" if others else "a cache of its own kind"
         raise refuse(f"{ours}: {type(self).__name__} has {what}, which hga.transformers.Cache does not hold: pass use_cache=False")
     cache = model_kwargs[cache_argument()] = Cache(1 << max(6, longest.bit_length()))  # few lengths: decoders are shared
-    if getattr(generation_config, "is_assistant", False):
+    if _may_go_back(generation_config, arguments[0] if arguments else None):
         cache.activate_past_recording()
 
 
@@ -365,6 +407,14 @@ def use(model: Any) -> Any:
     return model
 
 
+# How a model comes to its implementation: since transformers 4.55, in 4.54, and before.
+_CHOICES: Dict[str, Callable[..., Any]] = {
+    "get_correct_attn_implementation": _implementation,
+    "_check_and_adjust_attn_implementation": _implementation,
+    "_autoset_attn_implementation": _autoset,
+}
+
+
 def register() -> None:
     """Let every model take attn_implementation="hga:VARIANT:parameter=value:..". May be called again."""
     from transformers.generation import GenerationMixin
@@ -373,11 +423,11 @@ def register() -> None:
 
     for interface, names in ((AttentionInterface, _ATTENTION), (AttentionMaskInterface, _MASKS)):
         names.stand_for(interface, private(f"{interface.__module__}.{interface.__name__}._global_mapping"))
-    if hasattr(PreTrainedModel, "_autoset_attn_implementation"):  # transformers 4.53
-        _wrap(PreTrainedModel, "_autoset_attn_implementation", _autoset)
-    else:
-        private("transformers.modeling_utils.PreTrainedModel.get_correct_attn_implementation")
-        _wrap(PreTrainedModel, "get_correct_attn_implementation", _implementation)
+    of_models = "transformers.modeling_utils.PreTrainedModel."
+    chosen = next((name for name in _CHOICES if has(of_models + name)), next(iter(_CHOICES)))
+    private(of_models + chosen)
+    _wrap(PreTrainedModel, chosen, _CHOICES[chosen])
+    if hasattr(PreTrainedModel, "set_attn_implementation"):
         _wrap(PreTrainedModel, "set_attn_implementation", _implementation)
     _wrap(GenerationMixin, "generate", _generate)
     if has(_PREPARES):  # otherwise generate() says so

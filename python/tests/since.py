@@ -24,6 +24,11 @@ def since(package, first):
 
 
 def _set_attn_implementation(self, attn_implementation):
+    if attn_implementation.startswith("hga:"):
+        import hga.transformers
+
+        hga.transformers._know(attn_implementation)
+        hga.transformers._check_model(type(self), self.config, attn_implementation)
     for module in self.modules():
         if hasattr(module, "config"):
             module.config._attn_implementation = attn_implementation

@@ -14,6 +14,7 @@ import warnings
 from unittest import mock
 
 import hga
+from since import older
 from test_models import GROUPED, MODIFIED, TEXTS, N, OnOneThread, logits, made
 
 try:
@@ -152,7 +153,8 @@ class Generation(OnOneThread):
                 want = model.generate(self.ids[:1], use_cache=False, **SAY)
                 steps = self.steps(model)
                 self.assertTrue(torch.equal(model.generate(self.ids[:1], prefill_chunk_size=5, attention_mask=all_of(self.ids[:1]), **SAY), want))
-                self.assertEqual(steps[:6], [5, 5, 5, 5, 2, 1])
+                if not older("transformers", "5.0"):  # which compiles what it calls for a chunk
+                    self.assertEqual(steps[:6], [5, 5, 5, 5, 2, 1])
                 cache = hga.transformers.Cache(64)
                 first = model.generate(self.ids[:1], **{CACHE: cache}, attention_mask=all_of(self.ids[:1]), **{**SAY, "max_new_tokens": 8})
                 self.assertTrue(torch.equal(first, want[:, : N + 8]))
