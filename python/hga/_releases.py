@@ -18,11 +18,13 @@ TESTED = {"torch": ("2.5", "2.15"), "transformers": ("4.53", "5.24"), "torch_geo
 
 
 class Private(NamedTuple):
-    """A name of another package: what needs it, the first release that has it, parameters that it must take."""
+    """A name of another package: what needs it, the first release that has it, parameters that it must take, and the first release
+    that is known to be without it."""
 
     use: str
     since: str
     takes: Tuple[str, ...] = ()
+    until: str = ""
 
 
 _TRANSFORMS = "a tensor inside a transform of torch.func"
@@ -53,8 +55,8 @@ PRIVATE: Dict[str, Private] = {
     "transformers.masking_utils.AttentionMaskInterface._global_mapping": Private(_MODELS, "4.53"),
     "transformers.modeling_utils.AttentionInterface.__getitem__": Private("hga.transformers.capture", "4.53"),
     "transformers.modeling_utils.PreTrainedModel.get_correct_attn_implementation": Private(_MODELS, "4.55"),
-    "transformers.modeling_utils.PreTrainedModel._check_and_adjust_attn_implementation": Private(_MODELS, "4.54"),
-    "transformers.modeling_utils.PreTrainedModel._autoset_attn_implementation": Private(_MODELS, "4.53"),
+    "transformers.modeling_utils.PreTrainedModel._check_and_adjust_attn_implementation": Private(_MODELS, "4.54", (), "5.0"),
+    "transformers.modeling_utils.PreTrainedModel._autoset_attn_implementation": Private(_MODELS, "4.53", (), "4.54"),
     "transformers.utils.output_capturing._active_collector": Private("output_attentions=True", "5.1"),
     "transformers.masking_utils.sdpa_mask": Private(_MODELS, "4.53", ("batch_size", "kv_length", "mask_function", "attention_mask")),
     "transformers.generation.GenerationMixin._prepare_cache_for_generation": Private(
@@ -166,7 +168,7 @@ def private(path: str) -> Any:
     if is_older(package, row.since):
         raise refuse_older(package, row.since, row.use)
     newest = TESTED[package][1]
-    lacks = f"has no {path}" if found is None else f"has {path} with other arguments than {', '.join(row.takes)}"
+    lacks = f"has no {path}" if found is None else f"has it with other arguments than {', '.join(row.takes)}"
     raise Error(
         "HGA_EUNSUPPORTED",
         f"{row.use} is not known with {package} {installed(package)}, which {lacks}; {package} {row.since} to {newest} has it: "
