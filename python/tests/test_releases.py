@@ -42,20 +42,20 @@ class Ranges(unittest.TestCase):
 PREPARE = """
 import sys, warnings
 warnings.simplefilter("error")
-import torch, transformers
-REAL = torch.__version__, transformers.__version__
-torch.__version__, transformers.__version__ = "3.7.1", "7.2.0"
+import torch, transformers.generation.utils
+from transformers import LlamaConfig, LlamaForCausalLM  # whose import makes the module transformers anew
+torch.__version__, sys.modules["transformers"].__version__ = "3.7.1", "7.2.0"
 import hga, hga.torch, hga.transformers
 warnings.simplefilter("ignore")
 hga.transformers.register()
 from hga import _releases
 q = torch.randn(1, 2, 16, 8)
-config = transformers.LlamaConfig(hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=16, vocab_size=20)
-make = lambda: transformers.LlamaForCausalLM._from_config(config, attn_implementation="hga:dense").eval()
+config = LlamaConfig(hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=16, vocab_size=20)
+make = lambda: LlamaForCausalLM._from_config(config, attn_implementation="hga:dense").eval()
 ids = torch.arange(4, 12)[None]
 model = make()
 def compiled(): return torch.compile(lambda x: hga.torch.flex_attention(x, x, x), backend="eager", fullgraph=True)(q)
-def module(): return torch.compile(hga.torch.Attention("dense", 8, 2), backend="eager", fullgraph=True)(q[:, 0])
+def module(): return hga._one_pass.whole("masked", hga._one_pass.Given("dense", [1], [0.0], [q, q, q]))
 def in_vmap(): return torch.func.grad(lambda x: torch.tensor(hga._core.as_numpy(x, "x")).sum() + x.sum())(q)
 """
 ASKS = {
@@ -105,7 +105,7 @@ print(hga.transformers.capture(model, 0, ids).q.shape, hga.torch.flex_attention(
                 continue  # this release is older than the name
             with self.subTest(path):
                 package = path.partition(".")[0]
-                found = self.says(TAKE.format(path=path, take="delattr(held, name)", ask=ask)).stdout
+                found = self.says(TAKE.format(path=path, take="for c in held.__mro__ if isinstance(held, type) else (held,): name in vars(c) and delattr(c, name)", ask=ask)).stdout
                 installed, newest = {"torch": "3.7.1", "transformers": "7.2.0"}[package], _releases.TESTED[package][1]
                 self.assertIn("refused:", found)
                 self.assertRegex(found, rf"is not known with {package} {installed}, which has no {re.escape(path)}")
