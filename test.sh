@@ -1,5 +1,5 @@
 #!/bin/bash
-# Install what is missing, build, test: ./test.sh [FORM]. Ends with what each part took, with what was not run, and why,
+# Install what is missing, build, test: ./test.sh [FORM [SET]]. Ends with what each part took, with what was not run, and why,
 # and with ctest's summary; where a test fails, with the summary.
 # The Python package is tested with torch, transformers and what else python/tests/requirements.txt names: in an
 # environment in build/, made once (4.7 GB from PyPI), or by the interpreter that HGA_PYTHON_TESTS_WITH names. JAX wants
@@ -15,11 +15,11 @@ forms='
 full|12|the release build and all of its tests; the form that is meant where none is named
 quick|1|the release build, its unit tests and the rules of the sources: for daily work
 asan|8|AddressSanitizer and UBSan: the library, the readers, the tool and the fuzzers
-oldest|5|Python with the oldest torch, transformers and JAX that hga takes: models, generation, compiled functions, JAX
+oldest|16|Python with older releases of torch, transformers, PyG, JAX: the oldest ones, then those of a year ago (or the set that is named)
 newword|4|a word that calls bring, added on trial to a copy: C, JSON, the tool and Python know it
 coverage|6|which lines and branches the tests reach; fails nobody
 '
-form=${1-full}
+form=${1-full} chosen=${2-}
 minutes=$(sed -n "s/^$form|\([0-9]*\)|.*/\1/p" <<<"$forms")
 if [ -z "$minutes" ]; then
     sed -n '2,6s/^# //p' "$0"
@@ -138,16 +138,27 @@ form_asan() {
     part "tests" run_tests asan --label-exclude 'whole|bench|rules|python'
 }
 
-# The oldest releases lie over the newest.
+# Sets of older releases, an environment each; both, or the one that is named: ./test.sh oldest oldest, ./test.sh oldest middle.
 form_oldest() {
+    local set
     fetch_packages
-    fetch_python build/python-tests
     part "build" build release
     part "wait for what is fetched" fetched
-    part "the oldest JAX" lay_jax build/python-jax-oldest python/tests/jax_oldest.txt
-    part "the oldest releases" lay_over with build/python-oldest python/tests/oldest.txt
-    part "build what that brought" build release -DHGA_JAX_TESTS_WITH="$jax" -DHGA_PYTHON_TESTS_WITH="$with"
-    part "tests" run_tests release --tests-regex '^python_(generation|compiled|jax)'
+    for set in ${chosen:-oldest middle}; do
+        part "the $set set" run_set "$set"
+    done
+}
+run_set() { # run_set SET
+    local folder=$PWD/build/python-$1 jax=''
+    if ! .ci/python "$folder" "python/tests/$1.txt" 7000000 >build/no-python.txt; then
+        no_python+="the $1 set: $(cat build/no-python.txt). "
+        return 0
+    fi
+    # The oldest has the oldest JAX beside it.
+    [ "$1" != oldest ] || ! .ci/python "$PWD/build/python-jax-oldest" python/tests/jax_oldest.txt 1000000 >build/no-python.txt ||
+        jax=$PWD/build/python-jax-oldest/bin/python
+    build release -DHGA_PYTHON_SET_WITH="$folder/bin/python" -DHGA_JAX_SET_WITH="$jax"
+    run_tests release --build-config Releases --tests-regex '^releases_'
 }
 lay_over() { # lay_over VARIABLE FOLDER REQUIREMENTS: the variable gets the interpreter of both
     local site

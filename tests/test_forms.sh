@@ -118,10 +118,11 @@ fact so_does_one_of_the_release_build ci_fails release
 # ---- the oldest releases ----
 
 fact the_form_of_the_oldest_runs into oldest test_sh oldest
-fact they_lie_over_the_newest equal "$(grep '^python' house/calls | tr '\n' ';')" "python build/python-tests;python build/python-jax-oldest python/tests/jax_oldest.txt 3000000;python build/python-oldest python/tests/oldest.txt 3000000;"
-fact which_are_found_behind_them equal "$(cat house/build/python-oldest/lib/python3.11/site-packages/newest.pth)" "the newest"
-fact its_tests_run_with_them grep -q "^cmake --preset release -DHGA_JAX_TESTS_WITH=.*/build/python-jax-oldest/bin/python -DHGA_PYTHON_TESTS_WITH=.*/build/python-oldest/bin/python$" house/calls
-fact and_are_those_of_what_has_releases equal "$(ctest_lines | tail -1)" "ctest --preset release --tests-regex ^python_(generation|compiled|jax)"
+fact each_set_is_an_environment_of_its_own equal "$(grep '^python' house/calls | sed "s,$PWD/house/,," | tr '\n' ';')" "python build/python-oldest python/tests/oldest.txt 7000000;python build/python-jax-oldest python/tests/jax_oldest.txt 1000000;python build/python-middle python/tests/middle.txt 7000000;"
+fact its_tests_run_with_it grep -q "^cmake --preset release -DHGA_PYTHON_SET_WITH=.*/build/python-oldest/bin/python -DHGA_JAX_SET_WITH=.*/build/python-jax-oldest/bin/python$" house/calls
+fact and_are_those_of_what_has_releases equal "$(ctest_lines | tail -1)" "ctest --preset release --build-config Releases --tests-regex ^releases_"
+fact one_set_may_be_named into oldest test_sh oldest middle
+fact and_no_other_is_fetched equal "$(grep -c '^python' house/calls)" 1
 
 # ---- a new word ----
 
@@ -173,5 +174,5 @@ fi
 fact a_small_disk_ends_with_3_too exits 3 make few.txt 999000000000
 make few.txt 999000000000 >why 2>stderr
 fact and_is_named holds why '^999000 GB are needed in there, [0-9]+ are free$'
-fact every_requirement_is_pinned sh -c "! grep -vE '^#|^[A-Za-z0-9_.-]+==[^ ]+( ; platform_machine == \"x86_64\")?$' '$source/python/tests/requirements.txt' '$source/python/tests/jax.txt' '$source/python/tests/jax_oldest.txt'"
+fact every_requirement_is_pinned sh -c "! grep -vE '^#|^[A-Za-z0-9_.-]+==[^ ]+( ; platform_machine == \"x86_64\")?$' '$source/python/tests/requirements.txt' '$source/python/tests/jax.txt' '$source/python/tests/jax_oldest.txt' '$source/python/tests/oldest.txt' '$source/python/tests/middle.txt'"
 facts_end

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 import threading
-from typing import Any, Callable, Dict, Iterator, List, Mapping, NamedTuple, Optional
+from typing import Any, Callable, ContextManager, Dict, Iterator, List, Mapping, NamedTuple, Optional, Tuple, cast
 
 import torch
 
 from ._arguments import whole
 from ._besides import refuse_besides, tables_of
 from ._core import refuse, refuse_type
+from ._releases import has, private
 
 
 class Captured(NamedTuple):
@@ -102,29 +104,63 @@ def _require_one_text(inputs: Mapping[str, Any]) -> None:
 # ---- the model's pass ----
 
 _IN_TURN = threading.RLock()
+_STANCE, _EAGER = "torch.compiler.set_stance", "eager_attention_forward"
 
 
 @contextlib.contextmanager
-def _seen_by(watch: _Watch) -> Iterator[None]:
+def _replaced(owner: Any, name: str, make: Callable[[Any], Any]) -> Iterator[None]:
+    """For a while the attribute is what ``make`` makes of it."""
+    inner = getattr(owner, name)
+    setattr(owner, name, make(inner))
+    try:
+        yield
+    finally:
+        setattr(owner, name, inner)
+
+
+def _runs_eagerly(model: Any) -> ContextManager[Any]:
+    """What torch.compile has compiled of the model does not hide its attention."""
+    if has(_STANCE) or any(hasattr(m, "_orig_mod") or getattr(m, "_compiled_call_impl", None) is not None for m in model.modules()):
+        return cast(ContextManager[Any], private(_STANCE)("force_eager"))
+    return contextlib.nullcontext()
+
+
+def _doors(model: Any) -> List[Tuple[Any, str, bool]]:
+    """What models take their attention from, (owner, name, does it give attention, or is it attention?): the interface, which
+    before transformers 5 gives all but the models' own "eager" functions."""
+    from transformers.modeling_utils import AttentionInterface
+
+    if hasattr(AttentionInterface, "get_interface"):
+        return [(AttentionInterface, "get_interface", True)]
+    private("transformers.modeling_utils.AttentionInterface.__getitem__")
+    modules = {sys.modules[type(m).__module__] for m in model.modules()}
+    return [(AttentionInterface, "__getitem__", True), *((m, _EAGER, False) for m in modules if hasattr(m, _EAGER))]
+
+
+@contextlib.contextmanager
+def _seen_by(watch: _Watch, model: Any) -> Iterator[None]:
     """Whatever this thread's models attend by is seen first; models and their settings stay as they are."""
-    from transformers import AttentionInterface
+    thread = threading.get_ident()
 
-    with _IN_TURN, torch.compiler.set_stance("force_eager"):
-        inner, thread = AttentionInterface.get_interface, threading.get_ident()
+    def watching(gives: bool) -> Callable[[Any], Any]:
+        def make(inner: Any) -> Any:
+            def door(*arguments: Any, **more: Any) -> Any:
+                if threading.get_ident() != thread:
+                    return inner(*arguments, **more)
+                return watch.before(inner(*arguments, **more)) if gives else watch.before(inner)(*arguments, **more)
 
-        def get_interface(self: Any, *arguments: Any, **more: Any) -> Any:
-            found = inner(self, *arguments, **more)
-            return watch.before(found) if threading.get_ident() == thread else found
+            return door
 
-        AttentionInterface.get_interface = get_interface
-        try:
-            yield
-        finally:
-            AttentionInterface.get_interface = inner
+        return make
+
+    with _IN_TURN, _runs_eagerly(model), contextlib.ExitStack() as doors:
+        for owner, name, gives in _doors(model):
+            doors.enter_context(_replaced(owner, name, watching(gives)))
+        yield
 
 
 def _run(model: Any, watch: _Watch, inputs: Mapping[str, Any]) -> Captured:
-    with _seen_by(watch), torch.no_grad(), contextlib.suppress(_Enough):
+    with _seen_by(watch, model), torch.no_grad(), contextlib.suppress(_Enough):
         model(**inputs)
     if watch.found is None:
         raise refuse(f"{type(model).__name__} attends {watch.calls} times through transformers' attention interface: there is no layer {watch.layer}")

@@ -4,63 +4,16 @@ from __future__ import annotations
 
 import os
 import threading
-from typing import Any, Callable, Dict, Optional, Tuple, Type, TypeVar, cast
+from typing import Any, Callable, Optional, Tuple, TypeVar, cast
 
 import numpy as np
 
+from ._errors import Error as Error, NoFile as NoFile, NoMemory as NoMemory, NotOffered as NotOffered, WrongType as WrongType, WrongValue as WrongValue
 from ._library import ffi as ffi, lib as lib
+from ._releases import perhaps, private
 
 F = TypeVar("F", bound=Callable[..., Any])
 LONGEST_SHOWN = 120  # characters of a value in a message
-
-
-class Error(Exception):
-    """A refusal of the library: ``status`` is its name ("HGA_EINVAL"), ``detail`` what was wrong. It is a ValueError as well
-    where an argument, a graph, a program or a file's content is wrong (and a TypeError for a wrong type or keyword), an
-    OSError for files that cannot be read or written, a MemoryError where an allocation failed, and a NotImplementedError
-    and a ValueError where the combination is not offered."""
-
-    def __new__(cls, status: str, detail: str) -> "Error":
-        kind = _KINDS.get(status, cls) if cls is Error else cls
-        return (OSError if issubclass(kind, OSError) else Exception).__new__(kind, detail)
-
-    def __init__(self, status: str, detail: str) -> None:
-        Exception.__init__(self, detail)
-        self.status = status
-        self.detail = detail
-
-    def __str__(self) -> str:
-        return self.detail
-
-    def __reduce__(self) -> Tuple[Any, ...]:
-        """So that a worker can hand it to who waits for it."""
-        return type(self), (self.status, self.detail)
-
-
-class WrongValue(Error, ValueError):
-    """An argument, or what a graph, a program or a file is made of, is wrong."""
-
-
-class WrongType(WrongValue, TypeError):
-    """An argument of a wrong type, or one that nobody knows."""
-
-
-class NotOffered(WrongValue, NotImplementedError):
-    """The combination has no meaning, or this machine or build lacks what it needs."""
-
-
-class NoFile(Error, OSError):
-    """A file cannot be opened, read or written."""
-
-
-class NoMemory(Error, MemoryError):
-    """An allocation failed."""
-
-
-_KINDS: Dict[str, Type[Error]] = {
-    "HGA_EINVAL": WrongValue, "HGA_EGRAPH": WrongValue, "HGA_EPROGRAM": WrongValue, "HGA_EFORMAT": WrongValue,
-    "HGA_EOVERFLOW": WrongValue, "HGA_EUNSUPPORTED": NotOffered, "HGA_EIO": NoFile, "HGA_ENOMEM": NoMemory,
-}  # fmt: skip
 
 
 class _Raised(threading.local):
@@ -116,9 +69,7 @@ _TORCH_TYPES = ("torch.float32", "torch.float16", "torch.bfloat16")
 
 def _plain(x: Any, what: str) -> Any:
     """What torch.func's transforms have wrapped. Under vmap it is no one tensor: each sample has its own."""
-    import torch
-
-    functorch = torch._C._functorch  # torch has no public name for it
+    functorch = private("torch._C._functorch")
     while functorch.is_functorch_wrapped_tensor(x):
         if functorch.is_batchedtensor(x):
             raise refuse(f"{what} is under torch.func.vmap: its numbers are asked for here, and each sample has its own; give a batch instead")
@@ -127,10 +78,8 @@ def _plain(x: Any, what: str) -> Any:
 
 
 def _beneath(x: Any, what: str) -> np.ndarray:
-    from torch._functorch.pyfunctorch import temporarily_clear_interpreter_stack
-
     plain = _plain(x, what)
-    with temporarily_clear_interpreter_stack():
+    with private("torch._functorch.pyfunctorch.temporarily_clear_interpreter_stack")():
         return _memory(plain)
 
 
@@ -148,7 +97,8 @@ def _of_torch(x: Any, what: str) -> np.ndarray:
     """The memory of a tensor, bfloat16 as its bits."""
     import torch
 
-    if x.dtype is torch.float32 and x.is_cpu and x.layout is torch.strided and not (x.is_nested or torch._C._are_functorch_transforms_active()):
+    transformed = perhaps("_are_functorch_transforms_active")()
+    if x.dtype is torch.float32 and x.is_cpu and x.layout is torch.strided and not (x.is_nested or transformed):
         return cast(np.ndarray, (x.detach() if x.requires_grad else x).numpy())  # as most come: nothing to find out
     if x.device.type != "cpu":
         raise refuse(f"{what} is on {x.device}: hga computes on the CPU")
@@ -156,7 +106,7 @@ def _of_torch(x: Any, what: str) -> np.ndarray:
         raise refuse(f"{what} has layout {'nested' if x.is_nested else x.layout}: hga takes dense tensors")
     if str(x.dtype) not in _TORCH_TYPES:
         raise refuse(f"{what} has dtype {x.dtype}, not torch.float32, float16 or bfloat16: convert it with .float()")
-    return _beneath(x, what) if torch._C._are_functorch_transforms_active() else _memory(x)
+    return _beneath(x, what) if transformed else _memory(x)
 
 
 def unmasked(x: Any, what: str) -> Any:

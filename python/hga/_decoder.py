@@ -16,6 +16,7 @@ from ._call import LAYOUTS, require_layout
 from ._core import Error, apart, as_numpy, check, encoded, encoded_path, ffi, fill_rows, fill_tensor, is_torch, lib, narrowed, refuse, refuse_type, widened
 from ._precision import AUTO, PRECISIONS, RowType, refused_rows
 from ._prepared import address
+from ._releases import perhaps
 from ._rows import are_nodes
 from ._tables import ROWS, Tables, single
 
@@ -122,7 +123,7 @@ NOT_PLAIN: Tuple[Tuple[int, ...], Any] = (), None
 def _lying(torch: Any, layout: str, q: Any, k: Any, v: Any) -> Tuple[Tuple[int, ...], Any]:
     """Where torch's tensors lie that are as most tokens come, in the processor's own memory, and how: whether rows that lie so can
     be read there, _are_plain has to say but once. NOT_PLAIN of others."""
-    if not type(q) is type(k) is type(v) is torch.Tensor or torch._C._are_functorch_transforms_active():
+    if not type(q) is type(k) is type(v) is torch.Tensor or perhaps("_are_functorch_transforms_active")():
         return NOT_PLAIN
     if q.requires_grad or k.requires_grad or v.requires_grad or not (q.is_cpu and k.is_cpu and v.is_cpu):
         return NOT_PLAIN

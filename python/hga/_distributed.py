@@ -21,6 +21,7 @@ from ._hierarchy import PLANS_KEPT, Hierarchy, draws
 from ._normalisers import normalised, spelt
 from ._plans import new_plan
 from ._operators import tables_of, tensor_of
+from ._releases import private
 from ._tables import INPUTS, ROWS, Tables, check_names, of_callers, takes_tables
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ class Transport:
         dist.broadcast_object_list(agreed, src=self.ranks[0], group=self.group, device=torch.device("cpu"))
         name, number_ = agreed[0]
         self._tag = FIRST_TAG + number_ * MOST_CHANNELS % (1 << 30)
-        self._store = dist.PrefixStore(f"hga-{name}", dist.distributed_c10d._get_default_store())  # type: ignore[attr-defined]
+        self._store = dist.PrefixStore(f"hga-{name}", private("torch.distributed.distributed_c10d._get_default_store")())
         self._under_way: Dict[int, Tuple[List[Any], List[torch.Tensor], List[torch.Tensor]]] = {}
         self._failure: Optional[Tuple[int, str]] = None
         self._handle = ffi.new_handle(self)

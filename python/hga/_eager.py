@@ -7,13 +7,13 @@ from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tup
 
 import numpy as np
 import torch
-import torch.autograd.forward_ad as forward_ad
 
 from ._call import Problem
 from ._core import as_numpy, number
 from ._hierarchy import Hierarchy, How, draws
 from ._plans import USES, Taken
 from ._prepared import Prepared, address
+from ._releases import in_forward_mode, perhaps
 from ._tables import Tables, in_memory, of_callers
 
 Tensor = torch.Tensor
@@ -21,20 +21,16 @@ Optional_ = Optional[torch.Tensor]
 PLAIN = (torch.Tensor, torch.nn.Parameter)
 
 
-def _perhaps() -> bool:
-    return True
-
-
-# Of torch's own, not its public interface: where this torch has one no longer, somebody may be watching.
-transforms_active = getattr(torch._C, "_are_functorch_transforms_active", _perhaps)
-_DISPATCH = getattr(torch._C, "_len_torch_dispatch_stack", _perhaps)
-_FUNCTIONS = getattr(torch._C, "_is_torch_function_mode_enabled", _perhaps)
-_TRACING = getattr(torch._C, "_get_tracing_state", _perhaps)
+# Where this torch does not say, somebody may be watching.
+transforms_active = perhaps("_are_functorch_transforms_active")
+_DISPATCH = perhaps("_len_torch_dispatch_stack")
+_FUNCTIONS = perhaps("_is_torch_function_mode_enabled")
+_TRACING = perhaps("_get_tracing_state")
 
 
 def watched() -> bool:
     """Is there anyone who wants to see an operator?"""
-    return bool(transforms_active() or _DISPATCH() or forward_ad._current_level >= 0 or _FUNCTIONS() or _TRACING() is not None)
+    return bool(transforms_active() or _DISPATCH() or in_forward_mode() or _FUNCTIONS() or _TRACING() is not None)
 
 
 def is_plain(x: Any) -> bool:

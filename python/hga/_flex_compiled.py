@@ -7,14 +7,13 @@ from collections import OrderedDict
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 import torch
-from torch._dynamo.variables import higher_order_ops as dynamo
-from torch._ops import HigherOrderOperator
 from torch.fx import GraphModule
 from torch.nn.attention.flex_attention import BlockMask
 
-from ._core import refuse
+from ._core import Error, refuse
 from ._deferred import new_name
 from ._one_pass import PASSES, Given, Kept, Outputs, Pass, kept, whole
+from ._releases import private
 
 Tensor = torch.Tensor
 MASKS_KEPT = 16  # BlockMasks, with the hierarchies made of them
@@ -52,29 +51,37 @@ def _name(call: _Call) -> str:
     return name
 
 
-class _FlexAttention(HigherOrderOperator):
-    """What torch.compile sees of flex_attention first: its two functions as graphs."""
-
-    def __init__(self) -> None:
-        super().__init__("hga_flex_attention")  # type: ignore[no-untyped-call]
-
-    def __call__(
-        self, query: Tensor, key: Tensor, value: Tensor, score_mod: Any, block_mask: Tuple[Any, ...], scale: Any, lse: bool,
-        of_score: Sequence[Any] = (), of_mask: Sequence[Any] = (),
-    ) -> Tuple[Tensor, Tensor]:  # fmt: skip
-        values = [*block_mask[:-1], *of_score, *of_mask]
-        places = "".join("n" if x is None else "t" if isinstance(x, Tensor) else "i" for x in values)
-        mask_mod = block_mask[-1] if len(block_mask) > 1 else None
-        name = _name(_Call(score_mod, mask_mod, len(block_mask) - 1, len(of_score), places, lse))
-        numbers, tensors = ([x for x, p in zip(values, places) if p == place] for place in "it")
-        return whole("flex_attention", Given(name, numbers, [] if scale is None else [scale], [query, key, value, *tensors]))
+def _traced(
+    query: Tensor, key: Tensor, value: Tensor, score_mod: Any, block_mask: Tuple[Any, ...], scale: Any, lse: bool,
+    of_score: Sequence[Any] = (), of_mask: Sequence[Any] = (),
+) -> Tuple[Tensor, Tensor]:  # fmt: skip
+    """The call, where its two functions are graphs."""
+    values = [*block_mask[:-1], *of_score, *of_mask]
+    places = "".join("n" if x is None else "t" if isinstance(x, Tensor) else "i" for x in values)
+    mask_mod = block_mask[-1] if len(block_mask) > 1 else None
+    name = _name(_Call(score_mod, mask_mod, len(block_mask) - 1, len(of_score), places, lse))
+    numbers, tensors = ([x for x, p in zip(values, places) if p == place] for place in "it")
+    return whole("flex_attention", Given(name, numbers, [] if scale is None else [scale], [query, key, value, *tensors]))
 
 
-_FLEX = _FlexAttention()
-# Dynamo's own way to trace the two functions of a flex_attention; a release without it has no whole graph of ours.
-_KNOWN = getattr(dynamo, "_hop_name_to_variable_class", None)
-if _KNOWN is not None:
-    _KNOWN["hga_flex_attention"] = dynamo.FlexAttentionHigherOrderVariable
+def _operator() -> Any:
+    """What torch.compile sees of flex_attention first, and traces as dynamo traces torch's own: the two functions as graphs."""
+    base: Any = private("torch._ops.HigherOrderOperator")
+    dynamo = "torch._dynamo.variables.higher_order_ops"
+    private(f"{dynamo}._hop_name_to_variable_class")[_NAME] = private(f"{dynamo}.FlexAttentionHigherOrderVariable")
+    return type("FlexAttention", (base,), {"__call__": lambda self, *given, **more: _traced(*given, **more)})(_NAME)
+
+
+def _or_refusal(make: Callable[[], Any]) -> Tuple[Any, Optional[Error]]:
+    """It is for those to hear who compile a flex_attention."""
+    try:
+        return make(), None
+    except Error as e:
+        return None, e
+
+
+_NAME = "hga_flex_attention"
+_FLEX, _REFUSAL = _or_refusal(_operator)
 
 
 def _unchanged(score: Tensor, b: Tensor, h: Tensor, q: Tensor, k: Tensor) -> Tensor:
@@ -83,8 +90,8 @@ def _unchanged(score: Tensor, b: Tensor, h: Tensor, q: Tensor, k: Tensor) -> Ten
 
 def compiled(query: Tensor, key: Tensor, value: Tensor, score_mod: Any, mask: Any, scale: Any, lse: bool) -> Tuple[Tensor, Tensor]:
     """(out, log-sum-exp), traced by torch.compile."""
-    if _KNOWN is None:
-        raise refuse(f"torch.compile of flex_attention is not known with torch {torch.__version__}: a newer torch is needed")
+    if _REFUSAL is not None:  # torch.compile says what an operator says of its shapes
+        return whole("flex_attention_refused", Given("", [], [], [query, key, value]))
     parts: Tuple[Any, ...] = (None,)
     if mask is not None:
         parts = (*mask.seq_lengths, mask.kv_num_blocks, mask.kv_indices, mask.full_kv_num_blocks, mask.full_kv_indices, *mask.BLOCK_SIZE,
@@ -135,3 +142,11 @@ def _shapes(given: Given) -> Outputs:
 
 
 PASSES["flex_attention"] = Pass(_run, _shapes)
+
+
+def _refused(given: Given) -> Outputs:
+    assert _REFUSAL is not None
+    raise _REFUSAL
+
+
+PASSES["flex_attention_refused"] = Pass(_refused, _refused)

@@ -3,6 +3,7 @@ of what is left, pairs are asked, in tiles."""
 
 from __future__ import annotations
 
+import inspect
 import math
 import weakref
 from collections import OrderedDict
@@ -27,6 +28,7 @@ BYTES_KEPT = 1 << 26  # of its runs, together
 TILE = (128, 2048)  # pairs that are asked at once
 MOST_BLOCKS = 1 << 31  # of a BlockMask's table, which takes 13 bytes for each
 MOST_PAIRS = 1 << 26  # of a block whose pattern is kept, a byte for each
+_HAVE_LENGTHS = "seq_lengths" in inspect.signature(BlockMask.from_kv_blocks).parameters  # not before torch 2.6
 
 
 def _all(*conditions: Tensor) -> Tensor:
@@ -226,6 +228,23 @@ def _hierarchy_of(seen: Runs, relative: bool) -> Hierarchy:
     return found if found is not None else _HIERARCHIES.setdefault(key, left_to_others(graph_of_runs(seen, relative).hierarchy()))
 
 
+def _lengths_of(block_mask: BlockMask, n_queries: int, n_keys: int) -> Tuple[int, int]:
+    """Queries and keys that it is of. Torch before 2.6 knows them in whole blocks, and takes whatever ends in the last ones."""
+    if hasattr(block_mask, "seq_lengths"):
+        return int(block_mask.seq_lengths[0]), int(block_mask.seq_lengths[1])
+    most = block_mask.shape[-2:]
+    queries, keys = (n if -(-n // size) * size == end else end for n, size, end in zip((n_queries, n_keys), block_mask.BLOCK_SIZE, most))
+    return queries, keys
+
+
+def _block_mask_of(blocks: Sequence[Any], size: Tuple[int, int], mask_mod: Callable[..., Tensor], lengths: Tuple[int, int]) -> BlockMask:
+    if _HAVE_LENGTHS:
+        return BlockMask.from_kv_blocks(*blocks, size, mask_mod, lengths)
+    made = BlockMask.from_kv_blocks(*blocks, size, mask_mod)
+    made.seq_lengths = lengths
+    return made
+
+
 _MASKS: "weakref.WeakKeyDictionary[BlockMask, Mask]" = weakref.WeakKeyDictionary()
 _WITHOUT: "OrderedDict[Tuple[int, int], Mask]" = OrderedDict()
 
@@ -240,11 +259,11 @@ def mask_of(block_mask: Optional[BlockMask], n_queries: int, n_keys: int) -> Mas
         return found
     if not isinstance(block_mask, BlockMask):
         raise refuse_type(f"block_mask is a {type(block_mask).__name__}, not a BlockMask")
-    sizes = tuple(int(n) for n in block_mask.seq_lengths)
+    sizes = _lengths_of(block_mask, n_queries, n_keys)
     if sizes != (n_queries, n_keys):
         raise refuse(f"block_mask is of {sizes[0]} queries and {sizes[1]} keys, not of {n_queries} and {n_keys}")
     known = _MASKS.get(block_mask)
-    if known is None or not known.is_current():
+    if known is None or (known.n_queries, known.n_keys) != sizes or not known.is_current():
         known = _MASKS[block_mask] = Mask(block_mask, n_queries, n_keys)
     return known
 
@@ -289,7 +308,7 @@ class _Blocks:
 
         (n, at), (full_n, full_at) = ordered(self.some), ordered(self.full)
         size, lengths = (self.height, self.width), (self.n_queries, self.n_keys)
-        return BlockMask.from_kv_blocks(n, at, full_n, full_at, size, mask_mod, lengths)
+        return _block_mask_of((n, at, full_n, full_at), size, mask_mod, lengths)
 
 
 def _require_cpu(device: Any) -> None:

@@ -7,11 +7,11 @@ import operator
 from typing import Any, Callable, Dict, FrozenSet, Iterable, List, Optional, Sequence, Tuple
 
 import torch
-from torch._dynamo._trace_wrapped_higher_order_op import TransformGetItemToIndex
 from torch.fx import GraphModule, Node as _FxNode
-from torch.fx.experimental.proxy_tensor import make_fx
+from torch.overrides import TorchFunctionMode
 
 from ._core import Error
+from ._releases import private
 
 Tensor = torch.Tensor
 Node: Any = _FxNode  # whose operands torch types as a union of everything
@@ -45,6 +45,17 @@ def tied(x: Tensor, inputs: Iterable[Tensor]) -> Tensor:
     return x
 
 
+class _Indexed(TorchFunctionMode):
+    """Inside it table[q] of a traced q is an operation, and not a number that is read."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Tuple[Any, ...] = (), kwargs: Optional[Dict[str, Any]] = None) -> Any:
+        if func is Tensor.__getitem__:
+            places = args[1] if isinstance(args[1], tuple) else (args[1],)
+            if all(isinstance(x, Tensor) for x in places):
+                return aten.index(args[0], list(places))
+        return func(*args, **(kwargs or {}))
+
+
 class Traced:
     """A function of (score,) b, h, q, k as a graph of torch's operations on numbers and captured tensors."""
 
@@ -52,8 +63,9 @@ class Traced:
         self.what = what
         given = [torch.zeros(())] if scored else []
         given += [torch.zeros((), dtype=torch.int64) for _ in NAMES]
+        make_fx = private("torch.fx.experimental.proxy_tensor.make_fx")
         try:
-            with TransformGetItemToIndex():
+            with _Indexed():
                 # which takes a function by the parameters that it has, not by those that are left to it
                 module: GraphModule = make_fx(lambda *places: function(*places))(*given)
         except Exception as e:  # whatever a caller's function does

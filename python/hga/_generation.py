@@ -9,16 +9,16 @@ from dataclasses import dataclass
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 import torch
-from transformers import cache_utils
 
 from ._arguments import whole
+from ._cache_base import CacheBase, LayerBase
 from ._core import Error, refuse
 from ._decoder import Cache as Rows
 from ._decoder import Decoder
 from ._documents import Document, is_numbered, visible
 from ._precision import is_bf16
 from ._ragged import in_window
-from ._releases import CROPS_TO_LENGTH
+from ._releases import crops_to_length
 from ._spec import hierarchy_of, spec_of
 
 Tensor = torch.Tensor
@@ -206,7 +206,7 @@ class _Held:
         return out
 
 
-class Layer(cache_utils.CacheLayerMixin):  # type: ignore[misc]
+class Layer(LayerBase):  # type: ignore[misc]
     """What one layer of a model holds: as much as its first pass called attention for."""
 
     is_sliding = False
@@ -346,7 +346,7 @@ def layer_of(key: Tensor, more: Dict[str, Any]) -> Optional[Layer]:
 # ---- the cache ----
 
 
-class Cache(cache_utils.Cache):  # type: ignore[misc]
+class Cache(CacheBase):  # type: ignore[misc]
     """What ``generate()`` makes by itself, and ``model(.., cache=hga.transformers.Cache(tokens))`` takes (past_key_values= before
     transformers 5.24): a cache of up to ``tokens`` tokens a sample, for models with attn_implementation="hga:..". It holds what
     the hierarchies' later tokens read.
@@ -396,7 +396,7 @@ class Cache(cache_utils.Cache):  # type: ignore[misc]
     def crop(self, tokens_to_remove: int) -> None:
         """Take back the last tokens, whose number is given as a negative one, as transformers does. Its older releases give
         the number of tokens to keep as well, a positive one."""
-        if CROPS_TO_LENGTH and tokens_to_remove > 0:
+        if crops_to_length() and tokens_to_remove > 0:
             tokens_to_remove = min(0, tokens_to_remove - self.get_seq_length())
         if tokens_to_remove > 0:
             raise ValueError(f"crop({tokens_to_remove}): the number of tokens to take back is given as a negative one")

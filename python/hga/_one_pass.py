@@ -6,34 +6,28 @@ which lives as long as the byte. A copy of the byte finds nothing: then the forw
 from __future__ import annotations
 
 import contextlib
+import functools
 import weakref
 from collections import OrderedDict
+from operator import or_
 from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple, TypeVar
 
 import numpy as np
 import torch
 
-from ._core import refuse
 from ._operators import keep_nothing, operator, refuse_second
+from ._releases import private
 
 Tensor = torch.Tensor
 Outputs = Tuple[Tensor, Optional[Tensor]]  # the output, and perhaps its log-sum-exp
 
 
+@functools.lru_cache(maxsize=None)
 def _keys_of_torch() -> Any:
-    """What torch does around an operator: autograd, and transforms. None where this torch has no such names of its own."""
-    try:
-        _ = torch._C._ForceDispatchKeyGuard, torch._C._dispatch_tls_local_include_set, torch._C._dispatch_tls_local_exclude_set
-        key = torch._C.DispatchKey
-        keys = torch._C.DispatchKeySet(key.AutogradCPU) | torch._C.DispatchKeySet(key.ADInplaceOrView)
-        for x in (key.FuncTorchDynamicLayerFrontMode, key.FuncTorchDynamicLayerBackMode):
-            keys = keys | torch._C.DispatchKeySet(x)
-        return keys
-    except AttributeError:
-        return None
-
-
-_KEYS = _keys_of_torch()
+    """What torch does around an operator: autograd, and transforms."""
+    one = private("torch._C.DispatchKeySet")
+    names = "AutogradCPU", "ADInplaceOrView", "FuncTorchDynamicLayerFrontMode", "FuncTorchDynamicLayerBackMode"
+    return functools.reduce(or_, (one(private(f"torch._C.DispatchKey.{name}")) for name in names))
 
 
 class Given(NamedTuple):
@@ -94,10 +88,8 @@ def behind(ticket: Tensor) -> Any:
 @contextlib.contextmanager
 def _recording(grad: bool) -> Iterator[None]:
     """Inside an operator torch records nothing, and where torch.compile runs it vmap is off: let both be as outside."""
-    if _KEYS is None:
-        raise refuse(f"torch.compile of this module is not known with torch {torch.__version__}")
-    include, exclude = torch._C._dispatch_tls_local_include_set(), torch._C._dispatch_tls_local_exclude_set()
-    with torch._C._ForceDispatchKeyGuard(include, exclude - _KEYS), torch.set_grad_enabled(grad):
+    include, exclude = (private(f"torch._C._dispatch_tls_local_{which}_set")() for which in ("include", "exclude"))
+    with private("torch._C._ForceDispatchKeyGuard")(include, exclude - _keys_of_torch()), torch.set_grad_enabled(grad):
         yield
 
 

@@ -29,10 +29,24 @@ def _unseen(run: Callable[..., Any]) -> Callable[..., Any]:
         if "torch._dynamo" not in sys.modules:
             return run(*arguments)
         if disabled is None:
-            disabled = torch._dynamo.disable(run)  # type: ignore[no-untyped-call]
+            disabled = torch.compiler.disable(run)
         return disabled(*arguments)
 
     return call
+
+
+# Annotations as the functions of operators have them, as text, and the same in torch's language.
+_SPELT = {
+    "Tensor": "Tensor", "Optional_": "Tensor?", "Sequence[Tensor]": "Tensor[]", "List[Tensor]": "Tensor[]", "str": "str", "bool": "bool",
+    "int": "SymInt", "float": "float", "Sequence[int]": "SymInt[]", "Sequence[float]": "float[]",
+    "Tuple[Tensor, Tensor]": "(Tensor, Tensor)", "Tuple[Tensor, Tensor, Tensor]": "(Tensor, Tensor, Tensor)",
+}  # fmt: skip
+
+
+def _schema(run: Callable[..., Any]) -> str:
+    """What the function takes and gives."""
+    *takes, gives = run.__annotations__.items()
+    return f"({', '.join(f'{_SPELT[kind]} {name}' for name, kind in takes)}) -> {_SPELT[gives[1]]}"
 
 
 def operator(
@@ -41,8 +55,7 @@ def operator(
     """An operator with the name and the annotations of ``run``, without the underscore in front: ``fake`` gives shapes,
     ``backward`` gradients of what ``setup`` kept."""
     name = run.__name__.lstrip("_")
-    schema = torch.library.infer_schema(run, mutates_args=())
-    LIBRARY.define(name + schema, tags=(torch.Tag.pt2_compliant_tag,))  # type: ignore[no-untyped-call]
+    LIBRARY.define(name + _schema(run), tags=(torch.Tag.pt2_compliant_tag,))  # type: ignore[no-untyped-call]
     LIBRARY.impl(name, _unseen(run), "CompositeExplicitAutograd")  # type: ignore[no-untyped-call]
     torch.library.register_fake(f"hga::{name}", fake, lib=LIBRARY)
     torch.library.register_autograd(f"hga::{name}", backward, setup_context=setup, lib=LIBRARY)

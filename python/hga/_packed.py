@@ -7,6 +7,7 @@ from __future__ import annotations
 from typing import Any, Dict, List, NamedTuple, Optional
 
 import torch
+from transformers import masking_utils
 
 Tensor = torch.Tensor
 
@@ -31,24 +32,25 @@ def _made_by(function: Any, maker: Any) -> bool:
     return code is not None and code in getattr(getattr(maker, "__code__", None), "co_consts", ())
 
 
+def _known(name: str) -> Any:
+    """A function of transformers' masks. Of what another release calls or makes otherwise, all pairs are asked."""
+    return getattr(masking_utils, name, _known)
+
+
 def _parts(function: Any) -> List[Any]:
     """The masks of an "and"; the function itself where it is none."""
-    from transformers import masking_utils as m
-
-    return list(_kept(function).get("mask_functions", ())) if _made_by(function, m.and_masks) else [function]
+    return list(_kept(function).get("mask_functions", ())) if _made_by(function, _known("and_masks")) else [function]
 
 
 def sides_of(mask_function: Any) -> Optional[Sides]:
     """What a layer's mask is, packing aside, if it is causal, both ways, or one of these in a window, and nothing else."""
-    from transformers import masking_utils as m
-
     if torch.compiler.is_compiling():
         return None
     parts = _parts(mask_function)
-    causal = m.causal_mask_function in parts
-    if not causal and m.bidirectional_mask_function not in parts:
+    causal = _known("causal_mask_function") in parts
+    if not causal and _known("bidirectional_mask_function") not in parts:
         return None
-    overlay = m.sliding_window_overlay if causal else m.sliding_window_bidirectional_overlay
+    overlay = _known("sliding_window_overlay" if causal else "sliding_window_bidirectional_overlay")
     windows = [_kept(part).get("sliding_window") for part in parts if _made_by(part, overlay)]
     if len(parts) - len(windows) != 1 or len(windows) > 1:
         return None
@@ -68,17 +70,14 @@ class Packed(NamedTuple):
 def packed_documents(mask_function: Any, tokens: int) -> Optional[Packed]:
     """Consecutive causal texts, if the function is the one by which transformers keeps such texts apart, perhaps in a
     window, and nothing else; or None, and then all pairs must be asked for."""
-    from transformers import masking_utils as m
-
     if torch.compiler.is_compiling():
         return None
     parts = _parts(mask_function)
-    packed = [part for part in parts if _made_by(part, m.packed_sequence_mask_function)]
+    packed = [part for part in parts if _made_by(part, _known("packed_sequence_mask_function"))]
     others = [part for part in parts if part not in packed]
     if len(packed) != 1 or len(others) != 1:
         return None
-    # positions that begin anew in every text, where the release has them
-    moved = _made_by(others[0], getattr(m, "remap_positions_for_packed_sequence", None))
+    moved = _made_by(others[0], _known("remap_positions_for_packed_sequence"))  # positions that begin anew in every text
     sides = sides_of(_kept(others[0]).get("mask_function") if moved else others[0])
     if sides is None or not sides.causal:
         return None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pathlib
 import re
+import sys
 from functools import partial
 from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
@@ -49,8 +50,8 @@ def _interface() -> Tuple[int, int]:
 def _register() -> None:
     if lib.hga_py_jax_handler(0) == ffi.NULL:
         raise ImportError(
-            "hga.jax needs a build of hga that knew jax's headers, and this one did not: in the folder of hga's sources "
-            "pip install '.[jax]' --config-settings=cmake.define.HGA_XLA_HEADERS=\"$(python3 -c 'import jax; print(jax.ffi.include_dir())')\"",
+            "hga.jax needs a build of hga that knew jax's headers, and this one did not: in the folder of hga's sources, now that jax is here, "
+            f"{sys.executable} -m pip install --force-reinstall --no-deps .",
             name=__name__,
         )
     check(lib.hga_py_jax_speak(*_interface()))
@@ -65,16 +66,21 @@ _register()
 # ---- shard_map: along which axes of devices arrays differ, which results, and what goes together, must say ----
 
 
+_typeof: Any = getattr(jax, "typeof", None) or jax.core.get_aval  # before JAX 0.6
+
+
 def _varying(x: Any) -> Any:
-    kind = jax.typeof(x)
-    return kind.vma if hasattr(kind, "vma") else kind.mat.varying  # JAX before 0.10, and since
+    kind = _typeof(x)
+    if hasattr(kind, "mat"):  # since JAX 0.10
+        return kind.mat.varying
+    return getattr(kind, "vma", frozenset())  # nothing is known to differ before JAX 0.7
 
 
 def _result(of: Array, shape: Tuple[int, ...], dtype: Any) -> Any:
     """A result that differs where the operand does."""
     if not _varying(of):
         return jax.ShapeDtypeStruct(shape, dtype)
-    kind, whole_axes = jax.typeof(of), jax.sharding.PartitionSpec(*[None] * len(shape))
+    kind, whole_axes = _typeof(of), jax.sharding.PartitionSpec(*[None] * len(shape))
     return kind.update(shape=shape, dtype=np.dtype(dtype), weak_type=False, sharding=kind.sharding.update(spec=whole_axes))
 
 
@@ -89,7 +95,7 @@ def _alike(given: Sequence[Any]) -> List[Any]:
 
 def _placed_as(x: Any, gradient: Any) -> Any:
     """A gradient on the devices of what it is of, where a mesh has explicit axes."""
-    where, there = jax.typeof(x).sharding, jax.typeof(gradient).sharding
+    where, there = (getattr(_typeof(of), "sharding", None) for of in (x, gradient))  # unknown before JAX 0.6
     return gradient if where == there or where.mesh.empty or gradient.dtype == jax.dtypes.float0 else jax.sharding.reshard(gradient, where)
 
 

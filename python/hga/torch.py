@@ -19,6 +19,7 @@ from ._core import as_numpy, number, refuse
 from ._hierarchy import KNOWN, OF_TORCH, Hierarchy, How, how_of
 from ._made import Made, attention as made_attention
 from ._normalisers import normalised, spelt
+from ._releases import in_forward_mode
 from ._operators import brought, keep_nothing, named, operator, query, refuse_forward, refuse_second, signed, tables_of, tensor_of, unsigned
 from ._tables import INPUTS, as_asked, check_names, features_of, takes_tables
 
@@ -297,7 +298,7 @@ def _of_tensors(h: Hierarchy, q: Any, k: Any, v: Any, tables: Mapping[str, Any],
         raise refuse("some tensors are on meta, others are not")
     taped = torch.is_grad_enabled() and any(x.requires_grad for x in tensors)
     if not compiling:
-        if forward_ad._current_level >= 0 and any(_has_tangent(x) for x in tensors):
+        if in_forward_mode() and any(_has_tangent(x) for x in tensors):
             refuse_forward(None)
         dropout = number(dropout, "dropout")
         seed, layer = signed(whole(seed, "seed", beyond=2**64)), whole(layer, "layer", beyond=2**24)

@@ -14,13 +14,16 @@ import warnings
 from unittest import mock
 
 import hga
+from since import older
 from test_models import GROUPED, MODIFIED, TEXTS, N, OnOneThread, logits, made
 
 try:
     import torch
     import transformers as tf
-    from hga import _generation, _releases
-    from hga._releases import CACHE, CROPS_TO_LENGTH
+    from hga import _generation
+    from hga._releases import cache_argument, crops_to_length
+
+    CACHE, CROPS_TO_LENGTH = cache_argument(), crops_to_length()
 except ImportError:
     tf = None
 
@@ -43,18 +46,6 @@ def model_of(name, words="dense", **more):
 
 @unittest.skipIf(tf is None, "torch or transformers is not installed")
 class Releases(unittest.TestCase):
-    def test_other_releases_are_refused_in_one_sentence(self):
-        for release in ("4.57.6", "5.22.2", "5.25.0", "5.25.0.dev0", "6.0.1"):
-            words = f"works with transformers>=5.23,<5.25, and {release} is installed: pip install 'transformers>=5.23,<5.25'"
-            with self.assertRaisesRegex(ImportError, "hga.transformers " + words.replace(".", "[.]")):
-                _releases.refuse_others(release)
-        for release in ("5.23.0", "5.24.0", "5.24.9"):
-            _releases.refuse_others(release)
-
-    def test_the_package_asks_for_the_same_range(self):
-        project = pathlib.Path(__file__).resolve().parents[2] / "pyproject.toml"
-        self.assertIn(f'"transformers{_releases.RANGE}"', project.read_text(encoding="utf-8"))
-
     def test_caches_have_the_name_of_the_installed_release(self):
         release = tuple(map(int, tf.__version__.split(".")[:2]))
         self.assertEqual(CACHE, "cache" if release >= (5, 24) else "past_key_values")
@@ -162,7 +153,8 @@ class Generation(OnOneThread):
                 want = model.generate(self.ids[:1], use_cache=False, **SAY)
                 steps = self.steps(model)
                 self.assertTrue(torch.equal(model.generate(self.ids[:1], prefill_chunk_size=5, attention_mask=all_of(self.ids[:1]), **SAY), want))
-                self.assertEqual(steps[:6], [5, 5, 5, 5, 2, 1])
+                if not older("transformers", "5.0"):  # which compiles what it calls for a chunk
+                    self.assertEqual(steps[:6], [5, 5, 5, 5, 2, 1])
                 cache = hga.transformers.Cache(64)
                 first = model.generate(self.ids[:1], **{CACHE: cache}, attention_mask=all_of(self.ids[:1]), **{**SAY, "max_new_tokens": 8})
                 self.assertTrue(torch.equal(first, want[:, : N + 8]))

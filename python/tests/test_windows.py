@@ -18,7 +18,9 @@ N, W = 22, 6
 
 if tf is not None:
     import hga.transformers
-    from hga._releases import CACHE
+    from hga._releases import cache_argument
+
+    CACHE = cache_argument()
 
     BOTH = dict(layer_types=["sliding_attention", "full_attention", "sliding_attention"], sliding_window=W)
     SMALL = {**GROUPED, "num_hidden_layers": 3, "head_dim": 8}
