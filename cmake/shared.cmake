@@ -43,6 +43,7 @@ set_target_properties(hga_shared PROPERTIES EXPORT_NAME hga)
 foreach(folder ${HGA_HEADERS})
   target_include_directories(hga_shared INTERFACE $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/${folder}>)
 endforeach()
+target_include_directories(hga_shared INTERFACE $<BUILD_INTERFACE:${HGA_HEADER_LINKS}>)
 
 if(HGA_FILES)
   hga_share(hga_files hga-files hga-files.map $<TARGET_OBJECTS:hga_base>)

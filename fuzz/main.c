@@ -6,6 +6,7 @@
    says how many executions there were. An input that ends the process, or takes longer than 60 seconds, is kept as
    crash-NAME in the current folder. */
 #define _GNU_SOURCE
+#include "dictionary.h"
 #include "fuzz.h"
 
 #include <dirent.h>
@@ -92,25 +93,19 @@ static void load_all(const char *path)
     if (n >= 0) free(entry);
 }
 
-/* Lines like  name="text"  of libFuzzer's dictionaries; a backslash makes the next byte plain. */
+static void take_word(const uint8_t *word, size_t size)
+{
+    uint8_t *data = n_words < MOST_WORDS ? malloc(size) : NULL;
+    if (!data) fuzz_fail("no memory for %zu words", n_words + 1);
+    words[n_words++] = (bytes){memcpy(data, word, size), size};
+}
+
 static void load_dictionary(const char *path)
 {
-    FILE *file = fopen(path, "r");
-    char line[256];
-    if (!file) fuzz_fail("%s cannot be read", path);
-    while (n_words < MOST_WORDS && fgets(line, sizeof line, file)) {
-        char *at = strchr(line, '"');
-        if (line[0] == '#' || !at) continue;
-        uint8_t *word = malloc(sizeof line);
-        size_t n = 0;
-        if (!word) fuzz_fail("no memory");
-        for (at++; *at && *at != '"'; at++) {
-            if (*at == '\\' && at[1]) at++;
-            word[n++] = (uint8_t)*at;
-        }
-        words[n_words++] = (bytes){word, n};
-    }
-    fclose(file);
+    const char *why = NULL;
+    long line = dictionary_read(path, take_word, &why);
+    if (line < 0) fuzz_fail("%s cannot be read", path);
+    if (line) fuzz_fail("%s: line %ld: %s", path, line, why);
 }
 
 /* ---- mutants ---- */

@@ -8,27 +8,29 @@ cd "$(dirname "$0")/.."
 . .ci/debian_first
 seconds=${1:-3600}
 shift || true
-[ $# -gt 0 ] || set -- engine decode graph_json program_json import npy text
-targets=("${@/#/fuzz_}")
+mapfile -t fuzzers < <(sed -n 's/^\([a-z_]*\) .*/\1/p' fuzz/fuzzers.txt)
+[ $# -gt 0 ] || set -- "${fuzzers[@]}"
+export CMAKE_GENERATOR=Ninja # sources.sh asks it
 
 preset=${PRESET:-$(command -v clang >/dev/null && echo fuzz || echo asan)}
 build=build-$preset
 [ "$preset" != release ] || build=build
 cmake --preset $preset >/dev/null
-cmake --build --preset $preset --parallel "$(nproc)" --target "${targets[@]}"
+cmake --build --preset $preset --parallel "$(nproc)" --target "${fuzzers[@]/#/fuzz_}"
 counts=$PWD/build-fuzz/counts # of every preset
 mkdir -p "$build/found" "$counts"
 
-# The sources that a count holds for: the last commit that changed them.
-sources=(graph kernels msgpass builders cli/files 'fuzz/*.c' 'fuzz/*.h')
-state=$(git log -1 --format=%h -- "${sources[@]}" 2>/dev/null || echo unknown)
-git diff --quiet HEAD -- "${sources[@]}" 2>/dev/null || state=$state+
+# A count holds since the last commit that changed what any of the fuzzers is compiled from.
+fuzz/sources.sh "$build" "${fuzzers[@]}" >"$build/sources.txt"
+state=$(git log -1 --format=%h -- $(<"$build/sources.txt") 2>/dev/null || echo unknown)
+git diff --quiet HEAD -- $(<"$build/sources.txt") 2>/dev/null || state=$state+
 
 # run NAME: its executions and crashes
 run() {
-    local name=$1 seeds=$PWD/fuzz/corpus/$1 dictionary=() log=$counts/$1.log
-    [ "$name" = graph_json ] && seeds=$PWD/fuzz/corpus/program_json
-    case $name in *json) dictionary=("$PWD/fuzz/json.dict") ;; text | import) dictionary=("$PWD/fuzz/$1.dict") ;; esac
+    local name=$1 corpus words dictionary=() log=$counts/$1.log
+    read -r _ _ corpus words < <(grep "^$name " fuzz/fuzzers.txt)
+    local seeds=$PWD/fuzz/corpus/$corpus
+    [ "$words" = - ] || dictionary=("$PWD/fuzz/$words.dict")
     cd "$build/found"
     if [ $preset = fuzz ]; then
         mkdir -p "../grown/$name"
@@ -47,7 +49,7 @@ export seconds preset build counts state
 printf '%s\n' "$@" | xargs -P "${JOBS:-$(nproc)}" -I{} bash -euo pipefail -c 'run {}'
 
 # One line a fuzzer into README.md: executions of this state of the sources.
-table=$(for name in engine decode graph_json program_json import npy text; do
+table=$(for name in "${fuzzers[@]}"; do
     [ -s "$counts/$name" ] || continue
     awk -v name="$name" -v state="$state" '$1 == state { n += $2 } END { printf "    %-14s %12d executions of %s\n", name, n, state }' "$counts/$name"
 done)

@@ -123,6 +123,12 @@ if(NOT HGA_SANITIZE AND NOT HGA_COVERAGE)
   set_tests_properties(rooms PROPERTIES TIMEOUT 60 LABELS rules)
 endif()
 
+# The list of fuzzers.
+if(NOT HGA_SANITIZE AND NOT HGA_COVERAGE)
+  add_test(NAME fuzz_list COMMAND bash ${CMAKE_CURRENT_LIST_DIR}/test_fuzz.sh ${PROJECT_BINARY_DIR} ${PROJECT_SOURCE_DIR})
+  set_tests_properties(fuzz_list PROPERTIES TIMEOUT 60 LABELS rules)
+endif()
+
 # run.sh where things are missing, by stand-ins for what it calls.
 add_test(NAME run_sh COMMAND bash ${CMAKE_CURRENT_LIST_DIR}/test_run.sh ${PROJECT_SOURCE_DIR})
 set_tests_properties(run_sh PROPERTIES TIMEOUT 60 LABELS rules)

@@ -2,7 +2,8 @@
 
 A room is a folder of the library or of the tool. The rooms that a room of msgpass/ may call are those whose own headers it sees (SEES in
 msgpass/CMakeLists.txt), and graph/. No room of the core sees anything of a wing, not even a public header, and no two rooms
-may call each other. Inside a room no file may depend on a file that depends on it: that is a ring.
+may call each other. Which rooms are the core and which are wings is what the two lists of msgpass/README.md say; every
+folder of msgpass/ stands in one of them and is a target. Inside a room no file may depend on a file that depends on it: that is a ring.
 """
 import collections
 import pathlib
@@ -11,7 +12,6 @@ import subprocess
 import sys
 
 build, source = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2])
-WINGS = {"inspect", "ranks", "decode"}
 FOLDERS = ["graph", "kernels", "msgpass", "dist", "builders", "files", "cli"]
 TOOL = ["cli/common", "cli/files", "cli/draw", "cli"]  # each may call those before it, and the library
 
@@ -46,9 +46,26 @@ def seen():
     return {"msgpass/" + name: set(folders.split()) for name, folders in rooms}
 
 
+def listed():
+    """the rooms of the core, and the wings, as msgpass/README.md lists them"""
+    blocks = re.findall(r"(?:^ {4}\w+/ .*\n)+", (source / "msgpass/README.md").read_text(), re.M)
+    core, wings = (re.findall(r"^ {4}(\w+)/", block, re.M) for block in blocks)
+    return core, wings
+
+
+def not_as_listed():
+    """what stands in one alone of the page's lists, the folders and the targets"""
+    core, wings = listed()
+    folders = {str(path.relative_to(source)) for path in (source / "msgpass").iterdir() if path.is_dir()}
+    page, targets = ["msgpass/" + name for name in core + wings], set(seen())
+    assert len(page) == len(set(page)), f"msgpass/README.md lists a room twice: {page}"
+    return ([f"msgpass/README.md and the folders differ: {room}" for room in sorted(set(page) ^ folders)]
+            + [f"the targets of msgpass/CMakeLists.txt and the folders differ: {room}" for room in sorted(targets ^ folders)])
+
+
 def wings_seen():
     """what the core sees of the wings"""
-    is_wing = re.compile("msgpass/(" + "|".join(WINGS) + ")(/|$)").match
+    is_wing = re.compile("msgpass/(" + "|".join(listed()[1]) + ")(/|$)").match
     return [f"sees a wing: {room} {folder}" for room, sees in seen().items() if not is_wing(room) for folder in filter(is_wing, sees)]
 
 
@@ -102,11 +119,11 @@ def main():
     for file in list(inside):
         for other in inside[file]:
             inside.setdefault(other, set())
-    found += rings({file: sorted(others) for file, others in inside.items()}) + wings_seen()
+    found += rings({file: sorted(others) for file, others in inside.items()}) + wings_seen() + not_as_listed()
     found += rings({room: sorted(others & rooms.keys()) for room, others in rooms.items()})
     for line in sorted(found):
         print("not allowed:", line)
-    print(f"{len(objects)} objects; {len(found)} calls up and rings")
+    print(f"{len(objects)} objects; {len(found)} faults")
     return bool(found)
 
 

@@ -45,6 +45,10 @@ table_of help 's/^  ([a-z]+) +([0-9]+) min  ([^;:]*).*/\1 \2 \3/p' >forms_of_hel
 # shellcheck disable=SC2016 # backquotes of Markdown
 table_of "$source/CONTRIBUTING.md" 's/^\| `\.\/test\.sh ?([a-z]*)` \| ([0-9]+) \| ([^;:|]*).*/\1 \2 \3/p' | sed 's/^ /full /' | sort >forms_of_contributing
 fact contributing_has_the_same_forms diff forms_of_help forms_of_contributing
+# README's first lines say how long the whole takes.
+sed -nE 's,^\./test\.sh  .*about ([0-9]+) minutes on two cores.*,full \1,p' "$source/README.md" >minutes_of_readme
+cut -d' ' -f1,2 forms_of_help | grep '^full ' >minutes_of_the_whole
+fact so_has_readme diff minutes_of_readme minutes_of_the_whole
 fact another_word_is_wrong_usage exits 2 test_sh quickly
 fact and_so_is_a_piece_of_one exits 2 test_sh qui
 fact the_whole_runs into whole test_sh

@@ -58,43 +58,50 @@ fact an_example_compiles_as_it_says_and_runs as_it_says
 
 # ---- by pkg-config ----
 
-by_pkg_config() { read -ra flags <<<"$(pkg-config --cflags --libs hga)" && "$cc" -Wall -Werror "$source/tests/package/use.c" -o by_pc "${flags[@]}" -lm; }
-fact pkg_config_compiles_with_the_shared_library by_pkg_config
-fact which_runs env LD_LIBRARY_PATH="$lib" ./by_pc
-
-files_by_pkg_config() { read -ra flags <<<"$(pkg-config --cflags --libs hga-files)" && "$cc" -Wall -Werror "$source/tests/package/use_files.c" -o files_by_pc "${flags[@]}"; }
-fact pkg_config_compiles_with_the_files files_by_pkg_config
-fact which_run env LD_LIBRARY_PATH="$lib" ./files_by_pc
+# Each program in two spellings: with <hga.h>, and with <hga/hga.h>.
+mkdir plain in_folder
+cp "$source"/tests/package/use*.c plain
+for file in plain/*.c; do sed -E 's,^#include <(hga[a-z_]*\.h)>$,#include <hga/\1>,' "$file" >"in_folder/${file##*/}"; done
+fact the_other_spelling_is_another holds in_folder/use_files.c '^#include <hga/hga_files\.h>$'
+by_pkg_config() { read -ra flags <<<"$(pkg-config --cflags --libs "$1")" && "$cc" -Wall -Werror "$2" -o by_pc "${flags[@]}" -lm && LD_LIBRARY_PATH="$lib" ./by_pc; }
+for spelling in plain in_folder; do
+    fact "pkg_config_compiles_with_the_shared_library_$spelling" by_pkg_config hga $spelling/use.c
+    fact "and_with_the_files_$spelling" by_pkg_config hga-files $spelling/use_files.c
+done
 
 # A program with functions called as our internal ones.
 cat static_names files_static_names | sort >all_static_names
 { defined -g --defined-only "$plain"; defined -g --defined-only "$plain_files"; } | sort -u | comm -23 - all_static_names | grep -E '^[a-z_]+$' | sed 's/.*/int &(void);\nint &(void) { return -1; }/' >clash.c
-static_by_pkg_config() {
-    read -ra flags <<<"$(pkg-config --cflags --libs --static hga | sed 's/-lhga\b/-l:libhga.a/')"
-    "$cc" "$source/tests/package/use.c" clash.c -fno-builtin -o by_static "${flags[@]}"
+static_by_pkg_config() { # static_by_pkg_config PACKAGE PROGRAM: the line of docs/installing.md
+    read -ra flags <<<"$(pkg-config --cflags --libs --static "$1" | sed -E 's/-l(hga[a-z-]*)/-l:lib\1.a/g')"
+    "$cc" "$2" clash.c -fno-builtin -o by_static "${flags[@]}" && ./by_static && ! readelf -d by_static | grep 'NEEDED.*libhga'
 }
 fact there_are_internal_names grep -q int clash.c
-fact static_linking_meets_no_internal_name static_by_pkg_config
-fact which_runs_alone ./by_static
-no_libhga() { ! readelf -d by_static | grep -q 'NEEDED.*libhga'; }
-fact and_needs_no_libhga no_libhga
-static_files_by_pkg_config() {
-    read -ra flags <<<"$(pkg-config --cflags --libs --static hga-files | sed -E 's/-l(hga(-files)?)( |$)/-l:lib\1.a /g')"
-    "$cc" "$source/tests/package/use_files.c" clash.c -fno-builtin -o files_by_static "${flags[@]}"
-}
-fact static_files_meet_no_internal_name static_files_by_pkg_config
-fact which_run_alone ./files_by_static
+# shellcheck disable=SC2016 # the page's line, not run
+fact the_page_says_the_static_line shows "$source/docs/installing.md" '$(pkg-config --cflags --libs --static hga | sed -E '"'s/-l(hga[a-z-]*)/-l:lib\\1.a/g'"')'
+for spelling in plain in_folder; do
+    fact "static_linking_meets_no_internal_name_and_needs_no_libhga_$spelling" static_by_pkg_config hga $spelling/use.c
+    fact "neither_do_the_files_$spelling" static_by_pkg_config hga-files $spelling/use_files.c
+done
+# What a static library needs is what its shared one says that it needs.
+for name in hga hga-files; do
+    needed "$lib/lib$name.so" && sed -nE 's/^lib(.*)\.so.*/-l\1/p' needed | grep -vxE -e '-l(c|m)' >needs
+    pkg-config --static --libs $name | tr ' ' '\n' >offers
+    fact "the_static_lib${name}_says_what_it_needs" missing needs offers
+done
 
 includes() { printf '#include <hga.h>\nint main() { return hga_version() == 0; }\n' >plus.cc && "$cxx" -Wall -Wextra -Werror -fsyntax-only -I"$prefix/include/hga" plus.cc; }
 fact the_headers_are_cplusplus_too includes
 
 # ---- by find_package ----
 
-fact find_package_configures cmake -S "$source/tests/package" -B user -DCMAKE_PREFIX_PATH="$prefix" -DCMAKE_C_COMPILER="$cc"
-fact and_builds cmake --build user
-fact the_shared_program_runs user/use_shared
-fact the_static_program_runs user/use_static
-fact so_do_those_with_files sh -c 'user/use_files && user/use_files_static'
+for spelling in plain in_folder; do
+    fact "find_package_configures_$spelling" cmake -S "$source/tests/package" -B user_$spelling -DSPELLED="$scratch/$spelling" -DCMAKE_PREFIX_PATH="$prefix" -DCMAKE_C_COMPILER="$cc"
+    fact "and_builds_$spelling" cmake --build user_$spelling
+    fact "the_shared_program_runs_$spelling" user_$spelling/use_shared
+    fact "the_static_program_runs_$spelling" user_$spelling/use_static
+    fact "so_do_those_with_files_$spelling" sh -c "user_$spelling/use_files && user_$spelling/use_files_static"
+done
 wants() {
     printf 'cmake_minimum_required(VERSION 3.25)\nproject(wants LANGUAGES C)\nfind_package(hga %s)\nif(hga_FOUND)\nmessage(FATAL_ERROR found)\nendif()\n' "$1" >wants/CMakeLists.txt
     cmake -S wants -B wants/build -DCMAKE_PREFIX_PATH="$prefix"
@@ -106,6 +113,21 @@ without_files() { # as if the package of the files were not installed
 }
 fact files_that_are_not_installed_are_not_found without_files
 fact another_version_is_not_taken wants 99.0
+# What a static library needs and what is not there is named when CMake configures, not by the linker.
+cat >no_jansson.cmake <<'END'
+macro(find_library variable)
+  if(NOT "${ARGV}" MATCHES "jansson")
+    _find_library(${ARGV})
+  endif()
+endmacro()
+END
+names_what_lacks() {
+    printf 'cmake_minimum_required(VERSION 3.25)\nproject(lacks LANGUAGES C)\nfind_package(hga 0.5 REQUIRED COMPONENTS %s)\n' "$1" >wants/CMakeLists.txt
+    cmake -S wants -B lacks -DCMAKE_PREFIX_PATH="$prefix" -DCMAKE_PROJECT_lacks_INCLUDE="$scratch/no_jansson.cmake" >lacks_said 2>&1
+}
+names_it() { ! names_what_lacks static && shows lacks_said 'the static hga needs jansson, which is not found'; }
+fact a_static_library_names_what_it_lacks names_it
+fact which_the_shared_one_does_not_need names_what_lacks files
 
 # ---- the tool ----
 

@@ -29,7 +29,9 @@ int main(void)
     return edges != 25;
 }
 END
-cp fetch/main.c sub/
+sed 's,<hga\.h>,<hga/hga.h>,' fetch/main.c >fetch/in_folder.c
+printf '#include <hga/hga_files.h>\n#include <hga_files.h>\nint main(void) { return !hga_graph_read_mtx; }\n' >fetch/files.c
+cp fetch/*.c sub/
 cat >fetch/CMakeLists.txt <<END
 cmake_minimum_required(VERSION 3.22)
 project(parent LANGUAGES C)
@@ -45,6 +47,12 @@ endif()
 message(STATUS "type '\${CMAKE_BUILD_TYPE}', flags '\${CMAKE_C_FLAGS}', release '\${CMAKE_C_FLAGS_RELEASE}', standard '\${CMAKE_C_STANDARD}'")
 add_executable(user main.c)
 target_link_libraries(user PRIVATE hga::hga)
+add_executable(in_folder in_folder.c)
+target_link_libraries(in_folder PRIVATE hga::hga)
+if(TARGET hga::files)
+  add_executable(files files.c)
+  target_link_libraries(files PRIVATE hga::files)
+endif()
 END
 cat >sub/CMakeLists.txt <<END
 cmake_minimum_required(VERSION 3.22)
@@ -61,8 +69,10 @@ configure() { cmake -S "$1" -B "$1/build" -DCMAKE_C_COMPILER="$cc" -DCMAKE_EXPOR
 fact fetchcontent_configures configure fetch "${fetch_by[@]}"
 configure fetch >fetched 2>&1
 fact the_parents_flags_stay_its_own shows fetched "type '', flags '', release '-O3 -DNDEBUG', standard ''"
-fact its_program_and_the_tool_are_built cmake --build fetch/build --parallel "$jobs" --target user hga_tool
+fact its_program_and_the_tool_are_built cmake --build fetch/build --parallel "$jobs" --target user in_folder files hga_tool
 fact its_program_runs fetch/build/user
+fact and_with_the_headers_in_their_folder fetch/build/in_folder
+fact so_do_the_files fetch/build/files
 users_line() { grep -F 'fetch/main.c' fetch/build/compile_commands.json | grep '"command"'; }
 users_line >line
 fact and_is_compiled_as_its_project_says lacks line '-Wconversion|-fvisibility|-fPIC|-std=|-O2|-Werror'
@@ -127,6 +137,12 @@ fact and_its_program_is_built cmake --build fetch/build --parallel "$jobs" --tar
 fact and_runs fetch/build/user
 has_files() { configure_bare && shows bare_said 'files are there' && lacks bare_said 'without '; }
 fact where_all_are_there_it_has_the_files has_files
+# The shared library is of the same objects.
+shared() {
+    configure_bare -DBUILD_SHARED_LIBS=ON && rm -f fetch/build/in_folder && cmake --build fetch/build --parallel "$jobs" --target user in_folder files &&
+        fetch/build/user && fetch/build/in_folder && fetch/build/files && readelf -d fetch/build/in_folder | grep -F 'NEEDED' | grep -F libhga.so
+}
+fact as_a_shared_library_it_has_both_spellings_too shared
 told_not_to() { configure_bare -DHGA_FILES=OFF && lacks bare_said 'files are|icu|xml|zip|md4c'; }
 fact but_not_where_it_is_told_not_to told_not_to
 tool_wants() { ! cmake -S "$source" -B missing -DCMAKE_C_COMPILER="$cc" -DHGA_FILES=OFF >said_by_cmake 2>&1 && shows said_by_cmake 'need libhga-files: HGA_FILES is OFF'; }

@@ -9,7 +9,7 @@ _PACKAGE = pathlib.Path(__file__).resolve().parent
 
 def include_dir() -> str:
     """The folder of the C headers: ``cc -I $(python3 -c 'import hga; print(hga.include_dir())')``, and ``#include <hga.h>``."""
-    return str(_PACKAGE / "include")
+    return str(_PACKAGE / "include" / "hga")
 
 
 def library() -> str:
