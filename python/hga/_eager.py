@@ -30,16 +30,18 @@ transforms_active = getattr(torch._C, "_are_functorch_transforms_active", _perha
 _DISPATCH = getattr(torch._C, "_len_torch_dispatch_stack", _perhaps)
 _FUNCTIONS = getattr(torch._C, "_is_torch_function_mode_enabled", _perhaps)
 _TRACING = getattr(torch._C, "_get_tracing_state", _perhaps)
+_PROFILED = getattr(torch._C._autograd, "_profiler_enabled", _perhaps)
 
 
 def watched() -> bool:
-    """Is there anyone who wants to see an operator?"""
-    return bool(transforms_active() or _DISPATCH() or forward_ad._current_level >= 0 or _FUNCTIONS() or _TRACING() is not None)
+    """Is there anyone who wants to see an operator? A profiler is one: what it lists has the operators' names."""
+    modes = transforms_active() or _DISPATCH() or forward_ad._current_level >= 0 or _FUNCTIONS() or _TRACING() is not None
+    return bool(modes or _PROFILED())
 
 
 def is_plain(x: Any) -> bool:
     """Memory of the processor's, and nothing else."""
-    return type(x) in PLAIN and x.is_cpu and x.layout is torch.strided and not (x.is_neg() or x.is_nested)
+    return type(x) in PLAIN and x.is_cpu and x.layout is torch.strided and not (x.is_neg() or x.is_nested or x._is_zerotensor())
 
 
 def are_plain(given: Mapping[str, Any]) -> bool:
