@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import threading
 from typing import Any, Callable, Dict, Optional, Tuple, Type, TypeVar, cast
 
@@ -95,12 +96,18 @@ def check(status: int) -> None:
 
 def refuse(text: str) -> Error:
     """An error of this package's own, in the library's words."""
-    return Error("HGA_EINVAL", text)
+    return Error("HGA_EINVAL", text) if not _traced() else cast(Error, ValueError(text))
 
 
 def refuse_type(text: str) -> Error:
     """The same where the type is wrong, or where nobody knows the word."""
-    return WrongType("HGA_EINVAL", text)
+    return WrongType("HGA_EINVAL", text) if not _traced() else cast(Error, TypeError(text))
+
+
+def _traced() -> bool:
+    """Is it dynamo that runs? It repeats the text of exceptions that Python brings, and knows no others."""
+    torch = sys.modules.get("torch")
+    return torch is not None and torch.compiler.is_dynamo_compiling()
 
 
 def refuse_layout(x: Any, what: str) -> Error:

@@ -8,9 +8,10 @@ from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tu
 
 import torch
 from torch._dynamo.variables import higher_order_ops as dynamo
+from torch._higher_order_ops import utils
 from torch._ops import HigherOrderOperator
 from torch.fx import GraphModule
-from torch.nn.attention.flex_attention import BlockMask
+from torch.nn.attention.flex_attention import BlockMask, noop_mask
 
 from ._core import refuse
 from ._deferred import new_name
@@ -85,11 +86,26 @@ def compiled(query: Tensor, key: Tensor, value: Tensor, score_mod: Any, mask: An
     """(out, log-sum-exp), traced by torch.compile."""
     if _KNOWN is None:
         raise refuse(f"torch.compile of flex_attention is not known with torch {torch.__version__}: a newer torch is needed")
-    parts: Tuple[Any, ...] = (None,)
+    parts: Tuple[Any, ...] = (noop_mask,)
     if mask is not None:
         parts = (*mask.seq_lengths, mask.kv_num_blocks, mask.kv_indices, mask.full_kv_num_blocks, mask.full_kv_indices, *mask.BLOCK_SIZE,
                  mask.mask_mod)  # fmt: skip
-    return _FLEX(query, key, value, _unchanged if score_mod is None else score_mod, parts, scale, lse)
+    given = (query, key, value, _unchanged if score_mod is None else score_mod, parts, scale, lse)
+    return _FLEX(*given) if torch.compiler.is_dynamo_compiling() else _exported(given)
+
+
+def _called(*given: Any) -> Tuple[Tensor, Tensor]:
+    return _FLEX(*given)
+
+
+def _exported(given: Tuple[Any, ...]) -> Tuple[Tensor, Tensor]:
+    """Of torch.export without dynamo, which alone makes graphs of functions, as torch's own flex_attention calls it there."""
+    environment = getattr(utils, "setup_compilation_env", None)
+    if environment is None:
+        raise refuse(f"torch.export(strict=False) of flex_attention is not known with torch {torch.__version__}: strict=True is, or a newer torch")
+    with environment() as backend:
+        found: Tuple[Tensor, Tensor] = torch.compile(_called, backend=backend, fullgraph=True)(*given)
+    return found
 
 
 # ---- the pass ----
