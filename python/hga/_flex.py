@@ -271,7 +271,8 @@ def flex_attention(query: Tensor, key: Tensor, value: Tensor, score_mod: Any = N
 def flex_hierarchy(query: Tensor, key: Tensor, score_mod: Any = None, block_mask: Any = None, batch: int = 0, head: int = 0) -> Hierarchy:
     """The hierarchy over which flex_attention of these arguments attends, of one sample and query head: to look at, explain or
     write. Of query and key only the shapes count."""
-    _refuse_nested(query, "query"), _refuse_nested(key, "key")
+    for x, name in ((query, "query"), (key, "key")):
+        _refuse_nested(x, name)
     plan = understood(query, key, score_mod, block_mask)
     batch = whole(batch, "batch", beyond=query.shape[0])
     head = whole(head, "head", beyond=query.shape[1])

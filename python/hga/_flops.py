@@ -7,7 +7,7 @@ import importlib.util
 import math
 import sys
 from collections import Counter
-from typing import Any, Callable, Dict, Sequence
+from typing import Any, Callable, Dict, List, Sequence
 
 import torch
 
@@ -71,7 +71,7 @@ def _of_pass(back: bool, kind: str, words: str, wants: str, numbers: Sequence[in
     forth: int = counter.get_total_flops()
     if not back:
         return forth
-    given = [x if x is None else torch.zeros_like(x) for x in done.outputs]
+    given: List[Any] = [x if x is None else torch.zeros_like(x) for x in done.outputs]
     with sys.modules[COUNTER].FlopCounterMode(display=False) as counter:
         done.gradients(given)
     return int(counter.get_total_flops())
@@ -119,7 +119,7 @@ def count(hierarchy: Callable[[str], Hierarchy]) -> None:
     if COUNTER in sys.modules:
         register(sys.modules[COUNTER])
     else:
-        sys.meta_path.insert(0, _Later(register))  # type: ignore[arg-type]
+        sys.meta_path.insert(0, _Later(register))
 
 
 class _Later:
@@ -131,7 +131,7 @@ class _Later:
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
         if name != COUNTER:
             return None
-        sys.meta_path.remove(self)  # type: ignore[arg-type]
+        sys.meta_path.remove(self)
         spec = importlib.util.find_spec(name)
         loader: Any = spec.loader if spec is not None else None
         if loader is not None:

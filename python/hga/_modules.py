@@ -414,7 +414,7 @@ class MultiheadAttention(torch.nn.Module):
                 raise refuse(f"{self.spec}: {name} of cross-attention is not understood: hga.Graph.from_mask(mask, cross=True).hierarchy() attends "
                              "where a mask of [queries][keys] is true")  # fmt: skip
         drop, h = self.dropout if self.training else 0.0, hierarchy_of(self.spec, q.shape[2], False, k.shape[2])
-        return cast(Tensor, h.attention(q, k, v, dropout=drop, seed=drawn(drop)).transpose(1, 2))
+        return h.attention(q, k, v, dropout=drop, seed=drawn(drop)).transpose(1, 2)
 
     def _of_nested(self, query: Tensor, key: Tensor, value: Tensor, padding: Optional_, pairs: Optional_, is_causal: bool) -> Tensor:
         """Of torch.nn.TransformerEncoder in evaluation, which leaves padding out."""

@@ -57,4 +57,4 @@ def nested_like(y: Tensor, x: Tensor, offsets: Tensor) -> Tensor:
         jagged: Any = x
         found: Tensor = torch.nested.nested_tensor_from_jagged(y[0], offsets, min_seqlen=jagged._maybe_min_seqlen, max_seqlen=jagged._maybe_max_seqlen)
         return found
-    return torch.nested.as_nested_tensor(list(y[0].split(offsets.diff().tolist())), layout=torch.strided)
+    return torch.nested.as_nested_tensor(list(torch.split(y[0], offsets.diff().tolist())), layout=torch.strided)

@@ -150,7 +150,7 @@ def _documents_backward(
 
 
 def _gradients(
-    all_done: Iterable[_Done], d_out: Tensor, q: Tensor, k: Tensor, v: Tensor, names: str, tables: Sequence[Tensor],
+    all_done: Iterable[_Done], d_out: Tensor, q: Tensor, k: Tensor, v: Tensor, names: str, tables: Tables_,
     numbers: Sequence[float], dropout: float, layer: int,
 ) -> List[Tensor]:  # fmt: skip
     """Of query, key and value and of the tables that are tensors, to which every document adds."""
