@@ -8,7 +8,7 @@ from typing import Any, Dict, List
 import numpy as np
 
 from ._arguments import answered
-from ._core import as_numpy, is_torch, refuse
+from ._core import as_numpy, is_torch, refuse, refuse_layout
 from ._deferred import compiling
 from ._hierarchy import Hierarchy
 from ._threads import Threaded
@@ -83,6 +83,8 @@ def check_call(q: Any, k: Any, v: Any = None, d_out: Any = None, d_lse: Any = No
 
 
 def _shape(x: Any, name: str) -> Any:
+    if is_torch(x) and x.is_nested:
+        raise refuse_layout(x, name)
     return tuple(x.shape if hasattr(x, "shape") else as_numpy(x, name).shape)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import threading
 from typing import Any, Callable, Optional, Tuple, TypeVar, cast
 
@@ -48,12 +49,26 @@ def check(status: int) -> None:
 
 def refuse(text: str) -> Error:
     """An error of this package's own, in the library's words."""
-    return Error("HGA_EINVAL", text)
+    return Error("HGA_EINVAL", text) if not _traced() else cast(Error, ValueError(text))
 
 
 def refuse_type(text: str) -> Error:
     """The same where the type is wrong, or where nobody knows the word."""
-    return WrongType("HGA_EINVAL", text)
+    return WrongType("HGA_EINVAL", text) if not _traced() else cast(Error, TypeError(text))
+
+
+def _traced() -> bool:
+    """Is it dynamo that runs? It repeats the text of exceptions that Python brings, and knows no others."""
+    torch = sys.modules.get("torch")
+    return torch is not None and torch.compiler.is_dynamo_compiling()
+
+
+def refuse_layout(x: Any, what: str) -> Error:
+    """A tensor that is not one block of memory."""
+    if not x.is_nested:
+        return refuse(f"{what} has layout {x.layout}: hga takes dense tensors")
+    return refuse(f"{what} has layout nested: hga takes dense tensors; hga.torch.Attention and MultiheadAttention take nested ones, and a "
+                  "hierarchy of several lengths, such as hga.dense([30, 60]), takes the rows of all samples one behind the other")  # fmt: skip
 
 
 def is_torch(x: Any) -> bool:
@@ -83,9 +98,13 @@ def _beneath(x: Any, what: str) -> np.ndarray:
         return _memory(plain)
 
 
+def written_out(x: Any) -> Any:
+    """A tensor whose memory holds its numbers: the tensor itself, or a copy of one that is only said to be negated or zero."""
+    return x.new_zeros(x.shape) if x._is_zerotensor() else x.resolve_neg()
+
+
 def _memory(x: Any) -> np.ndarray:
-    if x.requires_grad:
-        x = x.detach()
+    x = written_out(x.detach() if x.requires_grad else x)
     if str(x.dtype) == "torch.bfloat16":
         import torch
 
@@ -99,11 +118,11 @@ def _of_torch(x: Any, what: str) -> np.ndarray:
 
     transformed = perhaps("_are_functorch_transforms_active")()
     if x.dtype is torch.float32 and x.is_cpu and x.layout is torch.strided and not (x.is_nested or transformed):
-        return cast(np.ndarray, (x.detach() if x.requires_grad else x).numpy())  # as most come: nothing to find out
+        return _memory(x)  # as most come: nothing to find out
     if x.device.type != "cpu":
         raise refuse(f"{what} is on {x.device}: hga computes on the CPU")
     if str(x.layout) != "torch.strided" or x.is_nested:
-        raise refuse(f"{what} has layout {'nested' if x.is_nested else x.layout}: hga takes dense tensors")
+        raise refuse_layout(x, what)
     if str(x.dtype) not in _TORCH_TYPES:
         raise refuse(f"{what} has dtype {x.dtype}, not torch.float32, float16 or bfloat16: convert it with .float()")
     return _beneath(x, what) if transformed else _memory(x)
@@ -117,7 +136,7 @@ def unmasked(x: Any, what: str) -> Any:
 
 
 def as_numpy(x: Any, what: str) -> np.ndarray:
-    """The same memory as a numpy array of float32, float16 or BF16: never a copy."""
+    """The same memory as a numpy array of float32, float16 or BF16: a copy only of a tensor that is lazily negated, or lazily zero."""
     if is_torch(x):
         x = _of_torch(x, what)
     elif isinstance(x, np.ndarray):
@@ -201,7 +220,7 @@ def floats(x: Any, what: str) -> np.ndarray:
 def ids(x: Any, what: str) -> np.ndarray:
     """Whole numbers as the library takes them."""
     if is_torch(x):
-        x = x.detach().cpu().numpy()
+        x = written_out(x.detach().cpu()).numpy()
     x = _in_one_shape(x, what, np.int32 if isinstance(x, (list, tuple)) and not len(x) else None)
     if x.dtype.kind not in "iu":
         raise refuse(f"{what} holds {x.dtype}, not whole numbers")

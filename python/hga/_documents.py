@@ -145,7 +145,8 @@ def visible(mask: Tensor) -> Tensor:
         at = other.nonzero()[0].tolist()
         where = f"token {at[-2]} for token {at[-1]}" if len(at) == 4 and mask.shape[2] > 1 else f"token {at[-1]}"
         added = f"{mask[tuple(at)].item():g}"
-        raise refuse(f"the mask adds {added} to the score of {where}: a bias in a mask (ALiBi?) is not supported")
+        raise refuse(f"the mask adds {added} to the score of {where}: a bias in a mask (ALiBi?) is not supported; "
+                     "hga.torch.flex_attention adds numbers to scores by a score_mod")  # fmt: skip
     return seen
 
 

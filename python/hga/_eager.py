@@ -26,16 +26,17 @@ transforms_active = perhaps("_are_functorch_transforms_active")
 _DISPATCH = perhaps("_len_torch_dispatch_stack")
 _FUNCTIONS = perhaps("_is_torch_function_mode_enabled")
 _TRACING = perhaps("_get_tracing_state")
+_PROFILED = perhaps("_autograd._profiler_enabled")
 
 
 def watched() -> bool:
-    """Is there anyone who wants to see an operator?"""
-    return bool(transforms_active() or _DISPATCH() or in_forward_mode() or _FUNCTIONS() or _TRACING() is not None)
+    """Is there anyone who wants to see an operator? A profiler is one: what it lists has the operators' names."""
+    return bool(transforms_active() or _DISPATCH() or in_forward_mode() or _FUNCTIONS() or _TRACING() is not None or _PROFILED())
 
 
 def is_plain(x: Any) -> bool:
     """Memory of the processor's, and nothing else."""
-    return type(x) in PLAIN and x.is_cpu and x.layout is torch.strided and not (x.is_neg() or x.is_nested)
+    return type(x) in PLAIN and x.is_cpu and x.layout is torch.strided and not (x.is_neg() or x.is_nested or x._is_zerotensor())
 
 
 def are_plain(given: Mapping[str, Any]) -> bool:

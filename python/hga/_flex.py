@@ -8,7 +8,7 @@ import torch
 from torch.nn.attention import flex_attention as theirs
 
 from ._arguments import flag, whole
-from ._core import number, refuse, refuse_type
+from ._core import number, refuse, refuse_type, shown
 from ._flex_compiled import compiled
 from ._flex_kept import traced_score
 from ._flex_masks import Mask, mask_of, seen_by
@@ -43,7 +43,7 @@ def _terms_read(plan_traced: Optional[Traced], score: Score) -> "frozenset[str]"
 def understood(query: Tensor, key: Tensor, score_mod: Any, block_mask: Any) -> Plan:
     """The mask and the score_mod of a call, or a refusal that names what was not understood."""
     if score_mod is not None and not callable(score_mod):
-        raise refuse_type(f"score_mod is {score_mod!r}, not a function")
+        raise refuse_type(f"score_mod is {shown(score_mod)}, not a function")
     traced, score = traced_score(score_mod) if score_mod is not None else (None, Score())
     mask = mask_of(block_mask, query.shape[2], key.shape[2])
     mask.check("batch", query.shape[0])
@@ -183,10 +183,17 @@ def _nothing(plan: Plan, q: Tensor, k: Tensor, v: Tensor) -> Pairs:
     return tied(q.new_zeros(*q.shape[:3], v.shape[3]), read), tied(torch.zeros(q.shape[:3]), read)
 
 
+def _refuse_nested(x: Tensor, name: str) -> None:
+    if x.is_nested:
+        raise refuse(f"{name} is a nested tensor: give the rows of all samples one behind the other, [1][heads][rows][dim], with a block_mask of "
+                     "documents, or a padded batch")  # fmt: skip
+
+
 def _check(query: Any, key: Any, value: Any, enable_gqa: Any) -> None:
     for x, name in ((query, "query"), (key, "key"), (value, "value")):
         if not isinstance(x, torch.Tensor):
             raise refuse_type(f"{name} is a {type(x).__name__}, not a tensor")
+        _refuse_nested(x, name)
         if x.dim() != 4:
             raise refuse(f"{name} has shape {tuple(x.shape)}, not [batch][heads][tokens][dim]")
     (samples, heads, _, dim), (k_samples, kv_heads, keys, k_dim), of_value = query.shape, key.shape, value.shape
@@ -264,6 +271,8 @@ def flex_attention(query: Tensor, key: Tensor, value: Tensor, score_mod: Any = N
 def flex_hierarchy(query: Tensor, key: Tensor, score_mod: Any = None, block_mask: Any = None, batch: int = 0, head: int = 0) -> Hierarchy:
     """The hierarchy over which flex_attention of these arguments attends, of one sample and query head: to look at, explain or
     write. Of query and key only the shapes count."""
+    for x, name in ((query, "query"), (key, "key")):
+        _refuse_nested(x, name)
     plan = understood(query, key, score_mod, block_mask)
     batch = whole(batch, "batch", beyond=query.shape[0])
     head = whole(head, "head", beyond=query.shape[1])

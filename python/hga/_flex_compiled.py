@@ -8,7 +8,7 @@ from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tu
 
 import torch
 from torch.fx import GraphModule
-from torch.nn.attention.flex_attention import BlockMask
+from torch.nn.attention.flex_attention import BlockMask, noop_mask
 
 from ._core import Error, refuse
 from ._deferred import new_name
@@ -92,11 +92,23 @@ def compiled(query: Tensor, key: Tensor, value: Tensor, score_mod: Any, mask: An
     """(out, log-sum-exp), traced by torch.compile."""
     if _REFUSAL is not None:  # torch.compile says what an operator says of its shapes
         return whole("flex_attention_refused", Given("", [], [], [query, key, value]))
-    parts: Tuple[Any, ...] = (None,)
+    parts: Tuple[Any, ...] = (noop_mask,)
     if mask is not None:
         parts = (*mask.seq_lengths, mask.kv_num_blocks, mask.kv_indices, mask.full_kv_num_blocks, mask.full_kv_indices, *mask.BLOCK_SIZE,
                  mask.mask_mod)  # fmt: skip
-    return _FLEX(query, key, value, _unchanged if score_mod is None else score_mod, parts, scale, lse)
+    given = (query, key, value, _unchanged if score_mod is None else score_mod, parts, scale, lse)
+    return _FLEX(*given) if torch.compiler.is_dynamo_compiling() else _exported(given)
+
+
+def _called(*given: Any) -> Tuple[Tensor, Tensor]:
+    return _FLEX(*given)
+
+
+def _exported(given: Tuple[Any, ...]) -> Tuple[Tensor, Tensor]:
+    """Of torch.export without dynamo, which alone makes graphs of functions, as torch's own flex_attention calls it there."""
+    with private("torch._higher_order_ops.utils.setup_compilation_env")() as backend:
+        found: Tuple[Tensor, Tensor] = torch.compile(_called, backend=backend, fullgraph=True)(*given)
+    return found
 
 
 # ---- the pass ----

@@ -326,6 +326,8 @@ def create_block_mask(mask_mod: Callable[..., Tensor], B: Optional[int], H: Opti
     of these with & and |, is read without asking about pairs, and others are asked in tiles; once for all heads and samples
     where it reads neither."""
     _require_cpu(device)
+    if torch.compiler.is_compiling():
+        raise refuse("create_block_mask: inside torch.compile and torch.export a mask is not looked at: make it outside, or by torch's own create_block_mask")
     condition = of_function(mask_mod)
     samples, heads = (1 if n is None else whole(n, what) for n, what in ((B, "B"), (H, "H")))
     Q_LEN, KV_LEN = whole(Q_LEN, "Q_LEN"), whole(KV_LEN, "KV_LEN")

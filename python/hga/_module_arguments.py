@@ -1,8 +1,8 @@
-"""What modules of torch take, checked: numbers of heads and columns, names, rows, and which tokens are there."""
+"""What modules of torch take, checked: numbers of heads and columns, names, rows, and lengths."""
 
 from __future__ import annotations
 
-from typing import Any, Optional, Tuple
+from typing import Any, Tuple
 
 import torch
 
@@ -11,6 +11,7 @@ from ._by_content import ByContent
 from ._core import number, refuse, refuse_type
 from ._hierarchy import Hierarchy
 from ._made import Made
+from ._nested import refuse_nested
 
 Tensor = torch.Tensor
 
@@ -42,24 +43,17 @@ def check_rows(x: Any, what: str, axes: str, width: int) -> None:
     """Is it what a layer takes?"""
     if not isinstance(x, torch.Tensor):
         raise refuse_type(f"{what} is a {type(x).__name__}, not a tensor")
+    refuse_nested(x, what, "this layer")
     if x.dim() != 3 or x.shape[-1] != width:
         raise refuse(f"{what} has shape {tuple(x.shape)}, not [batch, {axes}, {width}]")
 
 
-def tokens_seen(x: Tensor, lengths: Any, hidden: Any) -> Optional[Tensor]:
-    """[batch, tokens] of tokens that are there: the first ``lengths`` of each sample, or those that a mask does not hide."""
+def tokens_of(x: Tensor, lengths: Any) -> Tensor:
+    """[batch, tokens] of tokens that are there: the first ``lengths`` of each sample."""
     batch, tokens = x.shape[:2]
-    if lengths is None and hidden is None:
-        return None
-    if hidden is None:
-        given = torch.as_tensor(lengths)
-        if tuple(given.shape) != (batch,) or given.is_floating_point() or given.is_complex() or given.dtype == torch.bool:
-            raise refuse(f"lengths are {lengths!r}: {batch} whole numbers are needed, one for each sample")
-        if not torch.compiler.is_compiling() and batch and not 0 <= int(given.min()) <= int(given.max()) <= tokens:
-            raise refuse(f"lengths are {given.tolist()}, not from 0 to {tokens}")
-        return torch.arange(tokens) < given[:, None]
-    if lengths is not None:
-        raise refuse("lengths and key_padding_mask are given: one of them is enough")
-    if not isinstance(hidden, torch.Tensor) or tuple(hidden.shape) != (batch, tokens):
-        raise refuse(f"key_padding_mask has shape {tuple(getattr(hidden, 'shape', ()))}, not [{batch}, {tokens}]")
-    return ~hidden if hidden.dtype == torch.bool else hidden == 0
+    given = torch.as_tensor(lengths)
+    if tuple(given.shape) != (batch,) or given.is_floating_point() or given.is_complex() or given.dtype == torch.bool:
+        raise refuse(f"lengths are {lengths!r}: {batch} whole numbers are needed, one for each sample")
+    if not torch.compiler.is_compiling() and batch and not 0 <= int(given.min()) <= int(given.max()) <= tokens:
+        raise refuse(f"lengths are {given.tolist()}, not from 0 to {tokens}")
+    return torch.arange(tokens) < given[:, None]

@@ -12,17 +12,18 @@ import torch
 from ._arguments import flag, whole
 from ._core import check, ffi, lib, refuse, refuse_type
 from ._deferred import deferred
-from ._documents import numbered
 from ._graph import Graph
 from ._hierarchy import Hierarchy
 from ._made import Made, known
-from ._module_arguments import check_rows, check_spec, dropout_of, heads_of, tokens_seen
+from ._module_arguments import check_rows, check_spec, dropout_of, heads_of, tokens_of
 from ._normalisers import SOFTMAX, normaliser_of, spelt
-from ._ragged import attend
 from ._registry import variants
 from ._spec import hierarchy_of, spec_of
 from ._variants import make
-from ._one_pass import PASSES, Given, Outputs, Pass, drawn, whole as as_a_whole
+from ._nested import is_nested, nested_like, refuse_nested, rows_of
+from ._one_pass import drawn
+from ._padded import masked
+from ._padding import check_mask
 
 Tensor = torch.Tensor
 Optional_ = Optional[torch.Tensor]
@@ -156,13 +157,14 @@ class Attention(torch.nn.Module):
         k, v = self.memory(memory).view(batch, memory.shape[1], 2, self.kv_heads, dim).unbind(2)
         return self.project(x).view(batch, tokens, self.heads, dim), k, v
 
-    def _refuse_padding(self) -> None:
+    def _refuse_padding(self, what: str = "lengths and key_padding_mask") -> None:
         """What takes samples of one length alone."""
+        go, do = ("goes", "does") if what.startswith("a ") else ("go", "do")
         if self.spec is None:
-            raise refuse("lengths and key_padding_mask go with a name, such as 'htransformer:block=16': a Hierarchy has one length")
-        for there, what in ((self.memory, "cross-attention"), (self.position, "positions"), (self.normaliser, "a normaliser")):
+            raise refuse(f"{what} {go} with a name, such as 'htransformer:block=16': a Hierarchy has one length")
+        for there, other in ((self.memory, "cross-attention"), (self.position, "positions"), (self.normaliser, "a normaliser")):
             if there is not None:
-                raise refuse(f"lengths and key_padding_mask do not go with {what}: give samples of one length")
+                raise refuse(f"{what} {do} not go with {other}: give samples of one length")
 
     def extra_repr(self) -> str:
         own = repr(self.spec) if self.spec is not None else repr(self.hierarchy)
@@ -170,26 +172,52 @@ class Attention(torch.nn.Module):
         return f"{own}, heads={self.heads}{kv_heads}" + (", causal=True" if self.causal else "")
 
     def forward(self, x: Tensor, memory: Optional_ = None, *, lengths: Any = None, key_padding_mask: Optional_ = None) -> Tensor:
+        if is_nested(x):
+            return self._of_nested(x, memory, lengths, key_padding_mask)
         check_rows(x, "x", "tokens", self.out.in_features)
         if memory is not None and self.cross is not None:
             check_rows(memory, "memory", "tokens", self.cross)
-        batch, tokens, width = x.shape
-        seen = tokens_seen(x, lengths, key_padding_mask)
-        if seen is not None:
-            self._refuse_padding()
+        hidden = self._hidden(x, lengths, key_padding_mask)
         q, k, v = self._project(x, memory)
-        drop = self.dropout if self.training else 0.0
-        tables = self.rel_key is not None or self.rel_bias is not None or self.position is not None
-        if seen is not None or (self.spec is not None and self.memory is None and not tables and self.normaliser is None):
-            mask = None if seen is None else numbered(seen, self.causal)
-            learned: Dict[str, Any] = {n: t for n, t in (("rel_key", self.rel_key), ("rel_bias", self.rel_bias)) if t is not None}
-            y = attend(cast(str, self.spec), *(t.transpose(1, 2) for t in (q, k, v)), mask=mask, causal=self.causal, dropout=drop,
-                       **learned)  # fmt: skip
+        if hidden is not None or self._is_by_name():
+            y = self._by_name(q, k, v, padding=hidden)
         else:
-            h, node_pos = self._with_positions(tokens, k.shape[1])
+            h, node_pos = self._with_positions(x.shape[1], k.shape[1])
+            drop = self.dropout if self.training else 0.0
             y = h.attention(q, k, v, layout="bnhd", dropout=drop, seed=drawn(drop), rel_key=self.rel_key,
                             rel_bias=self.rel_bias, node_pos=node_pos, normaliser=self.normaliser)  # fmt: skip
-        return cast(Tensor, self.out(y.reshape(batch, tokens, width)))
+        return cast(Tensor, self.out(y.reshape(x.shape)))
+
+    def _hidden(self, x: Tensor, lengths: Any, key_padding_mask: Optional_) -> Optional_:
+        """The padding of samples, as torch says it."""
+        if lengths is None and key_padding_mask is None:
+            return None
+        if lengths is not None and key_padding_mask is not None:
+            raise refuse("lengths and key_padding_mask are given: one of them is enough")
+        self._refuse_padding()
+        if key_padding_mask is None:
+            return ~tokens_of(x, lengths)
+        check_mask(key_padding_mask, "key_padding_mask", x, [tuple(x.shape[:2])])
+        return key_padding_mask
+
+    def _is_by_name(self) -> bool:
+        """May samples have several lengths, and are there none of the tables that documents of several lengths do not share?"""
+        tables = self.rel_key is not None or self.rel_bias is not None or self.position is not None
+        return self.spec is not None and self.memory is None and not tables and self.normaliser is None
+
+    def _by_name(self, q: Tensor, k: Tensor, v: Tensor, padding: Optional_ = None, offsets: Optional_ = None) -> Tensor:
+        learned: Dict[str, Any] = {n: t for n, t in (("rel_key", self.rel_key), ("rel_bias", self.rel_bias)) if t is not None}
+        drop = self.dropout if self.training else 0.0
+        q, k, v = (t.transpose(1, 2) for t in (q, k, v))
+        return masked(cast(str, self.spec), q, k, v, padding, None, offsets, self.causal, drop, learned)
+
+    def _of_nested(self, x: Tensor, memory: Optional_, lengths: Any, key_padding_mask: Optional_) -> Tensor:
+        if lengths is not None or key_padding_mask is not None:
+            raise refuse("x is a nested tensor, whose samples have lengths: lengths and key_padding_mask go with padding")
+        self._refuse_padding("a nested x")
+        rows, offsets = rows_of(x, "x", self.out.in_features)
+        y = self._by_name(*self._project(rows, memory), offsets=offsets)
+        return nested_like(self.out(y.reshape(rows.shape)), x, offsets)
 
 
 # ---- BP-Transformer: rows are nodes ----
@@ -231,6 +259,7 @@ class NodeRows(torch.nn.Module):
         self.spans = spans
 
     def forward(self, x: Tensor) -> Tensor:
+        refuse_nested(x, "x", "NodeRows")
         # Whose mean is of one row alone depends on the length: for torch.compile it is a constant, whose program is made sooner.
         tokens = x.shape[-2] if self.spans == "zero" else operator.index(x.shape[-2])
         nodes = _nodes_of(tokens)
@@ -298,47 +327,6 @@ class BPT(torch.nn.Module):
 # ---- torch's own signature ----
 
 
-def _mask(q: Tensor, padding: Optional_, pairs: Optional_, is_causal: bool) -> Tuple[bool, Optional_]:
-    """torch's two masks, in which True hides, as one that hga reads: whether it is causal, and what else it says."""
-    batch, heads, tokens, _ = q.shape
-    if padding is not None:
-        padding = padding.reshape(batch, tokens)
-        padding = ~padding if padding.dtype == torch.bool else padding == 0
-    if pairs is None:
-        return is_causal, None if padding is None else numbered(padding, is_causal)
-    if pairs.dim() not in (2, 3) or pairs.shape[-2:] != (tokens, tokens):
-        raise refuse(f"attn_mask has shape {tuple(pairs.shape)}, the text {tokens} tokens")
-    seen = ~pairs if pairs.dtype == torch.bool else pairs
-    seen = seen[None, None] if seen.dim() == 2 else seen.view(batch, heads, tokens, tokens)
-    if padding is not None:
-        hidden = ~padding[:, None, None, :]
-        seen = seen & ~hidden if seen.dtype == torch.bool else seen.masked_fill(hidden, float("-inf"))
-    later = seen[..., 0, -1] if tokens > 1 else None  # causal attention hides the last token from the first
-    causal = is_causal or bool(later is not None and (later != 0 if seen.dtype != torch.bool else ~later).any())
-    return causal, seen
-
-
-def _masked(spec: str, q: Tensor, k: Tensor, v: Tensor, padding: Optional_, pairs: Optional_, is_causal: bool, drop: float,
-            seed: Optional_) -> Tensor:  # fmt: skip
-    causal, mask = _mask(q, padding, pairs, is_causal)
-    return attend(spec, q, k, v, mask=mask, causal=causal, dropout=drop, seed=seed)
-
-
-def _run_masked(given: Given) -> Outputs:
-    q, k, v, seed, pairs, *padding = given.tensors
-    causal, drop = bool(given.whole[0]), given.floats[0]
-    return _masked(given.words, q, k, v, padding[0] if padding else None, pairs, causal, drop, seed if drop else None), None
-
-
-def _masked_shapes(given: Given) -> Outputs:
-    batch, heads, tokens, _ = given.tensors[0].shape
-    v = given.tensors[2]
-    return v.new_empty(batch, tokens, heads, v.shape[-1]), None
-
-
-PASSES["masked"] = Pass(_run_masked, _masked_shapes)
-
-
 class MultiheadAttention(torch.nn.Module):
     """torch.nn.MultiheadAttention over a hierarchy, with its arguments, its parameters and their names; ``spec`` names the
     hierarchy, "htransformer:block=16". It may stand in torch.nn.TransformerEncoderLayer for self_attn. Masks that are padding,
@@ -391,6 +379,8 @@ class MultiheadAttention(torch.nn.Module):
     ) -> Tuple[Tensor, None]:  # fmt: skip
         if need_weights:
             raise refuse("need_weights=True asks for a matrix of weights that hga never has: h.weights(q, k, token) gives a row")
+        if any(map(is_nested, (query, key, value))):
+            return self._of_nested(query, key, value, key_padding_mask, attn_mask, is_causal), None
         flat = query.dim() == 2
         own = query is key
         if not own and not torch.compiler.is_compiling():
@@ -401,18 +391,44 @@ class MultiheadAttention(torch.nn.Module):
         elif not self.batch_first:
             given = [x.transpose(0, 1) for x in given]
         q, k, v = self._project(*given)
-        drop = self.dropout if self.training else 0.0
-        if own and torch.compiler.is_compiling() and attn_mask is not None:  # what the mask says is seen when it runs
-            masks = [attn_mask] if key_padding_mask is None else [attn_mask, key_padding_mask]
-            y = as_a_whole("masked", Given(self.spec, [int(is_causal)], [drop], [q, k, v, torch.as_tensor(drawn(drop)), *masks]))[0]
-        elif own:
-            y = _masked(self.spec, q, k, v, key_padding_mask, attn_mask, is_causal, drop, None)
+        if own:
+            padding, pairs = self._masks(q, flat, key_padding_mask, attn_mask)
+            y = masked(self.spec, q, k, v, padding, pairs, None, is_causal, self.dropout if self.training else 0.0, {})
         else:
-            if key_padding_mask is not None or attn_mask is not None or is_causal:
-                raise refuse(f"{self.spec}: a mask of cross-attention is not understood")
-            h = hierarchy_of(self.spec, q.shape[2], False, k.shape[2])
-            y = h.attention(q, k, v, dropout=drop, seed=drawn(drop)).transpose(1, 2)
+            y = self._cross(q, k, v, {"key_padding_mask": key_padding_mask, "attn_mask": attn_mask, "is_causal": is_causal or None})
         y = self.out_proj(y.reshape(y.shape[0], y.shape[1], self.embed_dim))
         return (y[0] if flat else y if self.batch_first else y.transpose(0, 1)), None
+
+    def _masks(self, q: Tensor, flat: bool, padding: Optional_, pairs: Optional_) -> Tuple[Optional_, Optional_]:
+        """[batch, tokens] and [batch or 1, heads or 1, tokens, tokens]."""
+        batch, heads, tokens, _ = q.shape
+        if padding is not None:
+            check_mask(padding, "key_padding_mask", q, [(tokens,)] if flat else [(batch, tokens)])
+            padding = padding[None] if flat else padding
+        if pairs is not None:
+            check_mask(pairs, "attn_mask", q, [(tokens, tokens), (batch * heads, tokens, tokens)])
+            pairs = pairs[None, None] if pairs.dim() == 2 else pairs.view(batch, heads, tokens, tokens)
+        return padding, pairs
+
+    def _cross(self, q: Tensor, k: Tensor, v: Tensor, masks: Dict[str, Any]) -> Tensor:
+        for name, mask in masks.items():
+            if mask is not None:
+                raise refuse(f"{self.spec}: {name} of cross-attention is not understood: hga.Graph.from_mask(mask, cross=True).hierarchy() attends "
+                             "where a mask of [queries][keys] is true")  # fmt: skip
+        drop, h = self.dropout if self.training else 0.0, hierarchy_of(self.spec, q.shape[2], False, k.shape[2])
+        return h.attention(q, k, v, dropout=drop, seed=drawn(drop)).transpose(1, 2)
+
+    def _of_nested(self, query: Tensor, key: Tensor, value: Tensor, padding: Optional_, pairs: Optional_, is_causal: bool) -> Tensor:
+        """Of torch.nn.TransformerEncoder in evaluation, which leaves padding out."""
+        if not (query is key is value) or not self.batch_first:
+            raise refuse("nested tensors: query, key and value are the same one, and batch_first=True, since samples come first")
+        for name, mask in (("key_padding_mask", padding), ("attn_mask", pairs)):
+            if mask is not None:
+                raise refuse(f"query is a nested tensor, whose samples have lengths: {name} goes with samples of one length")
+        rows, offsets = rows_of(query, "query", self.embed_dim)
+        q, k, v = self._project(rows, rows, rows)
+        y = masked(self.spec, q, k, v, None, None, offsets, is_causal, self.dropout if self.training else 0.0, {})
+        return nested_like(self.out_proj(y.reshape(rows.shape)), query, offsets)
+
 
 __all__ = ["Attention", "BPT", "MultiheadAttention", "NodeRows"]

@@ -93,7 +93,7 @@ def _recording(grad: bool) -> Iterator[None]:
         yield
 
 
-def _run(
+def run(
     kind: str, words: str, wants: str, numbers: Sequence[int], floats: Sequence[float], tensors: Sequence[Tensor]
 ) -> _Done:  # fmt: skip
     with _recording("g" in wants):
@@ -104,7 +104,7 @@ def _run(
 def _whole(
     kind: str, words: str, wants: str, numbers: Sequence[int], floats: Sequence[float], tensors: Sequence[Tensor]
 ) -> Tuple[Tensor, Tensor, Tensor]:  # fmt: skip
-    done = _run(kind, words, wants, numbers, floats, tensors)
+    done = run(kind, words, wants, numbers, floats, tensors)
     out, lse = done.outputs
     return out.detach().contiguous(), torch.empty(0) if lse is None else lse.detach().contiguous(), ticket_for(done)
 
@@ -121,7 +121,7 @@ def _whole_backward(
     floats: Sequence[float], tensors: Sequence[Tensor],
 ) -> List[Tensor]:  # fmt: skip
     done: Optional[_Done] = behind(ticket)
-    done = _run(kind, words, wants, numbers, floats, tensors) if done is None else done
+    done = run(kind, words, wants, numbers, floats, tensors) if done is None else done
     return done.gradients(given)
 
 

@@ -10,11 +10,12 @@ from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Seq
 import numpy as np
 import torch
 
-from ._core import BF16, Error, as_numpy, is_torch, number, refuse
+from ._core import BF16, Error, as_numpy, is_torch, number, refuse, refuse_layout
 from ._tables import ROWS, are_numbers, single
 
 Tensor = torch.Tensor
 Optional_ = Optional[torch.Tensor]
+Tables_ = Optional[Sequence[torch.Tensor]]  # of an operator: packages of AOTInductor give None where a list is empty
 SIXTEEN = (torch.float16, torch.bfloat16)
 
 LIBRARY = torch.library.Library("hga", "FRAGMENT")  # type: ignore[no-untyped-call]
@@ -93,7 +94,7 @@ def checked(x: Any, what: str) -> Tensor:
     if x.device.type not in ("cpu", "meta"):
         raise refuse(f"{what} is on {x.device}: hga computes on the CPU")
     if x.layout != torch.strided or x.is_nested:
-        raise refuse(f"{what} has layout {'nested' if x.is_nested else x.layout}: hga takes dense tensors")
+        raise refuse_layout(x, what)
     if x.dtype != torch.float32 and x.dtype not in SIXTEEN:
         raise refuse(f"{what} has dtype {x.dtype}, not torch.float32, float16 or bfloat16: convert it with .float()")
     return x
@@ -145,8 +146,8 @@ def brought(given: Mapping[str, Any]) -> Brought:
     return Brought(" ".join([*tables, *numbers]), list(tables.values()), list(numbers.values()))
 
 
-def named(names: str, tables: Sequence[Tensor], numbers: Sequence[float]) -> Dict[str, Any]:
-    return dict(zip(names.split(), [*tables, *numbers]))
+def named(names: str, tables: Tables_, numbers: Sequence[float]) -> Dict[str, Any]:
+    return dict(zip(names.split(), [*(tables or ()), *numbers]))
 
 
 def signed(seed: int) -> int:

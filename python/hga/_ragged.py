@@ -14,7 +14,7 @@ from ._core import Error, as_numpy, refuse
 from ._documents import Document, documents
 from ._hierarchy import Hierarchy
 from ._one_pass import behind, ticket_for
-from ._operators import brought, keep_nothing, named, operator, refuse_forward, refuse_second, tables_of, tensor_of
+from ._operators import brought, keep_nothing, named, operator, refuse_forward, refuse_second, Tables_, tables_of, tensor_of
 from ._precision import AUTO
 from ._spec import hierarchy_of, spec_of
 from ._tables import INPUTS, ROWS, check_names
@@ -105,7 +105,7 @@ def _check(words: str, q: Tensor, k: Tensor, v: Tensor) -> None:
 
 def _forwards(
     words: str, q: Tensor, k: Tensor, v: Tensor, mask: Optional_, offsets: Optional_, seed: Optional_, names: str,
-    tables: Sequence[Tensor], numbers: Sequence[float], causal: bool, dropout: float, layer: int, taped: bool,
+    tables: Tables_, numbers: Sequence[float], causal: bool, dropout: float, layer: int, taped: bool,
 ) -> Iterator[_Done]:  # fmt: skip
     found = documents(mask, offsets, q.shape[0], q.shape[2], causal)
     threads = torch.get_num_threads()
@@ -120,7 +120,7 @@ def _forwards(
 
 def _documents(
     words: str, q: Tensor, k: Tensor, v: Tensor, mask: Optional_, offsets: Optional_, seed: Optional_, names: str,
-    tables: Sequence[Tensor], numbers: Sequence[float], causal: bool, dropout: float, layer: int, taped: bool,
+    tables: Tables_, numbers: Sequence[float], causal: bool, dropout: float, layer: int, taped: bool,
 ) -> Tuple[Tensor, Tensor]:  # fmt: skip
     _check(words, q, k, v)
     batch, heads, tokens, _ = q.shape
@@ -142,7 +142,7 @@ def _documents_shapes(words: str, q: Tensor, k: Tensor, v: Tensor, *more: Any) -
 
 def _documents_backward(
     ticket: Tensor, d_out: Tensor, words: str, q: Tensor, k: Tensor, v: Tensor, mask: Optional_, offsets: Optional_,
-    seed: Optional_, names: str, tables: Sequence[Tensor], numbers: Sequence[float], causal: bool, dropout: float, layer: int,
+    seed: Optional_, names: str, tables: Tables_, numbers: Sequence[float], causal: bool, dropout: float, layer: int,
 ) -> List[Tensor]:  # fmt: skip
     done = behind(ticket)
     again = (words, q, k, v, mask, offsets, seed, names, tables, numbers, causal, dropout, layer, True)
@@ -150,13 +150,13 @@ def _documents_backward(
 
 
 def _gradients(
-    all_done: Iterable[_Done], d_out: Tensor, q: Tensor, k: Tensor, v: Tensor, names: str, tables: Sequence[Tensor],
+    all_done: Iterable[_Done], d_out: Tensor, q: Tensor, k: Tensor, v: Tensor, names: str, tables: Tables_,
     numbers: Sequence[float], dropout: float, layer: int,
 ) -> List[Tensor]:  # fmt: skip
     """Of query, key and value and of the tables that are tensors, to which every document adds."""
     inputs, given = dict(zip(INPUTS, (q, k, v))), named(names, tables, numbers)
     grads = {name: torch.zeros_like(x, memory_format=torch.contiguous_format) for name, x in inputs.items()}
-    sums = {name: torch.zeros_like(x) for name, x in zip(names.split(), tables)}
+    sums = {name: torch.zeros_like(x) for name, x in zip(names.split(), tables or ())}
     wanted = [*grads, *(name for name in sums if ROWS[name].has_gradient)]
     d, given_rows = _readable(d_out).transpose(1, 2), {name: _readable(x) for name, x in inputs.items()}
     for done in all_done:
@@ -177,15 +177,15 @@ def _gradients(
 
 def _documents_backward_shapes(
     ticket: Tensor, d_out: Tensor, words: str, q: Tensor, k: Tensor, v: Tensor, mask: Any, offsets: Any, seed: Any, names: str,
-    tables: Sequence[Tensor], *more: Any,
+    tables: Tables_, *more: Any,
 ) -> List[Tensor]:  # fmt: skip
-    return [torch.empty_like(x, memory_format=torch.contiguous_format) for x in (q, k, v, *tables)]
+    return [torch.empty_like(x, memory_format=torch.contiguous_format) for x in (q, k, v, *(tables or ()))]
 
 
 def _setup(ctx: Any, inputs: Tuple[Any, ...], output: Tuple[Tensor, Tensor]) -> None:
     ctx.words, *tensors, ctx.names, tables, ctx.numbers, ctx.causal, ctx.dropout, ctx.layer, _ = inputs
     _, ticket = output
-    ctx.save_for_backward(*tensors, *tables, ticket)
+    ctx.save_for_backward(*tensors, *(tables or ()), ticket)
 
 
 def _backward(ctx: Any, d_out: Tensor, d_ticket: Any) -> Tuple[Any, ...]:

@@ -41,6 +41,7 @@ PRIVATE: Dict[str, Private] = {
     "torch._ops.HigherOrderOperator": Private(_COMPILED_FLEX, "2.5"),
     "torch._dynamo.variables.higher_order_ops._hop_name_to_variable_class": Private(_COMPILED_FLEX, "2.9"),
     "torch._dynamo.variables.higher_order_ops.FlexAttentionHigherOrderVariable": Private(_COMPILED_FLEX, "2.9"),
+    "torch._higher_order_ops.utils.setup_compilation_env": Private("torch.export(strict=False) of flex_attention", "2.15"),
     "torch._C._ForceDispatchKeyGuard": Private(_COMPILED, "2.5"),
     "torch._C._dispatch_tls_local_include_set": Private(_COMPILED, "2.5"),
     "torch._C._dispatch_tls_local_exclude_set": Private(_COMPILED, "2.5"),
@@ -183,7 +184,7 @@ def _yes() -> bool:
 @functools.lru_cache(maxsize=None)
 def perhaps(name: str) -> Callable[[], Any]:
     """A question to torch._C. A release that does not know it may mean yes, and hga then goes the way that is right for both."""
-    found: Callable[[], Any] = getattr(importlib.import_module("torch")._C, name, _yes)
+    found: Callable[[], Any] = _found("torch._C." + name) or _yes
     return found
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from ._arguments import BEYOND, answered, flag, one_of, whole
 from ._by_content import SAMPLES_KEPT, ByContent, by_sample, check_call, stacked_like
 from ._call import LAYOUTS, require_layout
-from ._core import as_floats, as_numpy, check, encoded, ffi, ids, is_torch, lib, number, refuse, refuse_type, unmasked
+from ._core import as_floats, as_numpy, check, encoded, ffi, ids, is_torch, lib, number, refuse, refuse_type, unmasked, written_out
 from ._decoder import Decoder
 from ._deferred import compiling, deferred
 from ._graph import Graph
@@ -372,7 +372,7 @@ def _copied(pointer: Any, n: int, dtype: Any) -> np.ndarray:
 
 def _listed(choice: Any, shape: Tuple[int, int]) -> Tuple[np.ndarray, np.ndarray]:
     """A table as rows one behind the other."""
-    table = np.asarray(choice.detach().cpu() if is_torch(choice) else unmasked(choice, "choice"))
+    table = np.asarray(written_out(choice.detach().cpu()) if is_torch(choice) else unmasked(choice, "choice"))
     if table.ndim != 3 or table.shape[:2] != shape or not table.size or table.dtype.kind not in "iu":
         raise refuse(f"choice is {table.dtype} of shape {table.shape}, not whole numbers [choosers][query blocks][slots] = [{shape[0]}][{shape[1]}][..]")
     table = ids(table, "choice")

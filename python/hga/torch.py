@@ -16,11 +16,12 @@ import torch.autograd.forward_ad as forward_ad
 from . import _eager as eager
 from ._arguments import flag, meant, whole
 from ._core import as_numpy, number, refuse
+from ._flops import count
 from ._hierarchy import KNOWN, OF_TORCH, Hierarchy, How, how_of
 from ._made import Made, attention as made_attention
 from ._normalisers import normalised, spelt
+from ._operators import brought, keep_nothing, named, operator, query, refuse_forward, refuse_second, signed, Tables_, tables_of, tensor_of, unsigned
 from ._releases import in_forward_mode
-from ._operators import brought, keep_nothing, named, operator, query, refuse_forward, refuse_second, signed, tables_of, tensor_of, unsigned
 from ._tables import INPUTS, as_asked, check_names, features_of, takes_tables
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ def _threads(h: Hierarchy, asked: int) -> int:
 
 
 def _attention(
-    name: str, q: Tensor, k: Tensor, v: Tensor, names: str, tables: Sequence[Tensor], numbers: Sequence[float], layout: str,
+    name: str, q: Tensor, k: Tensor, v: Tensor, names: str, tables: Tables_, numbers: Sequence[float], layout: str,
     dropout: float, seed: int, layer: int, precision: str, threads: int, isa: str, want_lse: bool, taped: bool,
 ) -> Tuple[Tensor, Tensor, Tensor]:  # fmt: skip
     h = _hierarchy(name)
@@ -75,7 +76,7 @@ def _attention_shapes(name: str, q: Tensor, k: Tensor, v: Tensor, names: str, ta
 
 def _attention_backward(
     name: str, d_out: Tensor, d_lse: Optional_, q: Tensor, k: Tensor, v: Tensor, out: Tensor, tape: Tensor, names: str,
-    tables: Sequence[Tensor], numbers: Sequence[float], layout: str, dropout: float, seed: int, layer: int, precision: str,
+    tables: Tables_, numbers: Sequence[float], layout: str, dropout: float, seed: int, layer: int, precision: str,
     threads: int, isa: str, wanted: str,
 ) -> List[Tensor]:  # fmt: skip
     h = _hierarchy(name)
@@ -130,13 +131,13 @@ def _setup(ctx: Any, inputs: Tuple[Any, ...], output: Tuple[Tensor, Tensor, Tens
     name, q, k, v, names, tables, numbers, *rest, want_lse, taped = inputs
     out, _, tape = output
     ctx.call = _Call(_hierarchy(name), names, numbers, tuple(rest), want_lse, taped)  # keeps the hierarchy alive
-    ctx.save_for_backward(q, k, v, *tables, out, tape)
+    ctx.save_for_backward(q, k, v, *(tables or ()), out, tape)
     ctx.set_materialize_grads(False)
 
 
 def _backward(ctx: Any, d_out: Optional_, d_lse: Optional_, d_tape: Any) -> Tuple[Any, ...]:
     call, (_, q, k, v, _, tables, _, *rest) = ctx.call, ctx.needs_input_grad
-    d_q, d_k, d_v, *d_tables = call.gradients((q, k, v, *tables), d_out, d_lse, ctx.saved_tensors, call.back)
+    d_q, d_k, d_v, *d_tables = call.gradients((q, k, v, *(tables or ())), d_out, d_lse, ctx.saved_tensors, call.back)
     no_numbers: Any = None if call.numbers else []  # torch takes an empty list for one of tensors
     return None, d_q, d_k, d_v, None, d_tables, no_numbers, *(None for _ in rest)
 
@@ -312,6 +313,8 @@ def _of_tensors(h: Hierarchy, q: Any, k: Any, v: Any, tables: Mapping[str, Any],
 
 
 OF_TORCH.append(_of_tensors)
+
+count(_hierarchy)
 
 # Modules, which call what is above by the hierarchies' method.
 from ._modules import (  # noqa: E402
