@@ -1,6 +1,7 @@
 /* base.c: the error text of a thread, and allocation with checked sizes. */
 #define _DEFAULT_SOURCE /* madvise */
 #include "hga_base.h"
+#include "interrupt.h"
 #include "written.h"
 
 #include <stdarg.h>
@@ -71,6 +72,8 @@ hga_status hga_new(const hga_allocator *a, int64_t n, size_t size, void *out)
         return hga_fail(HGA_EOVERFLOW, "%lld elements of %zu bytes do not fit the address space", (long long)n, size);
     size_t bytes = (size_t)n * size;
     if (bytes == 0) return HGA_OK;
+    hga_status st = interrupted();
+    if (st) return st;
     p = take_memory(a, bytes);
     if (!p) return hga_fail(HGA_ENOMEM, "cannot allocate %zu bytes", bytes);
     memory_is_unwritten(p, bytes);

@@ -1,5 +1,6 @@
 /* finish.c: from what a builder collected to an immutable graph. */
 #include "builder.h"
+#include "interrupt.h"
 
 #include <string.h>
 
@@ -185,7 +186,11 @@ static hga_status find_spans(hga_graph *g)
     const hga_id tokens = g->level_ptr[1];
     hga_id *first = g->span_first, *last = g->span_last;
     for (hga_id v = 0; v < tokens; v++) first[v] = last[v] = v;
-    for (hga_id v = tokens; v < g->n; v++) find_span(g, v);
+    HGA_TRY(interrupted());
+    for (hga_id v = tokens; v < g->n; v++) {
+        find_span(g, v);
+        HGA_TRY(interrupted_at(v));
+    }
 done:
     return st;
 }
@@ -287,7 +292,9 @@ static hga_status find_relations(hga_builder *b, hga_graph *g)
         memcpy(r->name, d->name, sizeof r->name);
         st = finish_orders(g, d, r);
         if (!st) st = relation_blocks(g, d, r);
+        if (!st) st = interrupted();
         if (!st) st = finish_edges(g, d, r);
+        if (!st) st = interrupted();
         if (!st) st = choices_finish(d, r);
     }
     return st;
@@ -303,7 +310,9 @@ static hga_status make_graph(hga_builder *b, hga_graph *g)
     HGA_TRY(find_sides(b, g));
     HGA_TRY(find_parents(b, g));
     HGA_TRY(find_children(g));
+    HGA_TRY(interrupted());
     HGA_TRY(find_masses(b, g));
+    HGA_TRY(interrupted());
     HGA_TRY(find_positions(b, g));
     HGA_TRY(find_spans(g));
     HGA_TRY(find_relations(b, g));
@@ -312,7 +321,10 @@ static hga_status make_graph(hga_builder *b, hga_graph *g)
     g->longer = b->longer, b->longer = NULL;
     HGA_TRY(longer_check(g));
     HGA_TRY(parts_finish(b, g));
-    for (const hga_rule *rule = hga_graph_rules(); rule->name; rule++) HGA_TRY(rule->check(g));
+    for (const hga_rule *rule = hga_graph_rules(); rule->name; rule++) {
+        HGA_TRY(interrupted());
+        HGA_TRY(rule->check(g));
+    }
 done:
     return st;
 }
