@@ -4,6 +4,8 @@
 
 #include <string.h>
 
+enum { AT_ONCE = 1 << 22 }; /* nodes between two questions whether to go on */
+
 static hga_status find_levels(const hga_builder *b, hga_graph *g)
 {
     hga_status st = hga_new(&g->allocator, b->n_levels + 1, sizeof *g->level_ptr, &g->level_ptr);
@@ -150,8 +152,14 @@ static hga_status find_masses(const hga_builder *b, hga_graph *g)
     if (st) return st;
     hga_id base = g->level_ptr[1];
     float *mass = g->mass;
-    for (hga_id v = 0; v < base; v++) mass[v] = 1;
-    for (hga_id v = base; v < g->n; v++) mass[v] = -1;
+    for (hga_id v = 0, end; v < g->n && !st; v = end) {
+        end = g->n - v < AT_ONCE ? g->n : v + AT_ONCE;
+        const hga_id tokens = end < base ? end : base;
+        for (hga_id i = v; i < tokens; i++) mass[i] = 1;
+        for (hga_id i = v < base ? base : v; i < end; i++) mass[i] = -1;
+        st = interrupted();
+    }
+    if (st) return st;
     for (int64_t i = 0; i < b->n_masses; i++)
         for (hga_id k = 0; k < b->masses[i].n; k++) g->mass[b->masses[i].first + k] = b->masses[i].mass;
     for (hga_id v = base; v < g->n; v++) {
@@ -185,7 +193,11 @@ static hga_status find_spans(hga_graph *g)
     HGA_TRY(hga_new(&g->allocator, g->n, sizeof *g->span_last, &g->span_last));
     const hga_id tokens = g->level_ptr[1];
     hga_id *first = g->span_first, *last = g->span_last;
-    for (hga_id v = 0; v < tokens; v++) first[v] = last[v] = v;
+    for (hga_id v = 0, end; v < tokens; v = end) {
+        end = tokens - v < AT_ONCE ? tokens : v + AT_ONCE;
+        for (hga_id i = v; i < end; i++) first[i] = last[i] = i;
+        HGA_TRY(interrupted());
+    }
     HGA_TRY(interrupted());
     for (hga_id v = tokens; v < g->n; v++) {
         find_span(g, v);

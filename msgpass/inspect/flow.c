@@ -127,8 +127,10 @@ hga_status flow_start(const hga_graph *g, const hga_field *field, int letters, i
         HGA_TRY(start_node(&nodes, letters, v, sum, out));
         HGA_TRY(interrupted_at(v));
     }
-    for (hga_id v = 0; v < nodes.n; v++)
+    for (hga_id v = 0; v < nodes.n; v++) {
         if (!program_row(&nodes, field->io, v)) out->size[v] = 0;
+        HGA_TRY(interrupted_at(v));
+    }
 done:
     return st;
 }

@@ -135,7 +135,10 @@ hga_status slack_use(accesses *a, entry *entries, int64_t n, int *moved)
     HGA_TRY(hga_new(x, s.n_buckets, sizeof *s.read, &s.read));
     HGA_TRY(hga_new(x, s.n_buckets, sizeof *s.written, &s.written));
     const stamp end = {s.n_waves, SEVERAL, 0};
-    for (int64_t b = 0; b < s.n_buckets; b++) s.read[b] = s.written[b] = (next_use){end, end, -1};
+    for (int64_t b = 0; b < s.n_buckets; b++) {
+        s.read[b] = s.written[b] = (next_use){end, end, -1};
+        HGA_TRY(interrupted_at(b));
+    }
     HGA_TRY(settle_all(&s, a, entries, n));
     *moved = 1;
 done:
