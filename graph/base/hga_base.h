@@ -61,10 +61,11 @@ HGA_API hga_status hga_fail(hga_status status, const char *format, ...) HGA_PRIN
 typedef hga_status (*hga_interrupt)(void *context);
 
 /* Have long calls on the calling thread ask your function now and then, at most fifty times a second, on that thread.
-   Where it says no the call ends within two seconds as it does on any failure: what it made is gone, files that it
-   wrote are not there, and it returns your status. Building, reading, checking, ordering and clustering graphs,
-   questions about them, plans, attention and gradients ask; the function itself must not call this library. NULL:
-   nobody is asked, as at first. */
+   Where it says no the call ends as it does on any failure: what it made is gone, files that it wrote are not there,
+   and it returns your status. Building, ordering and clustering graphs, questions about them and plans ask, and so does
+   every allocation; kernels do not, so that attention and gradients run to their end once they have begun to compute.
+   METIS cannot be stopped: a thread of the library goes on with it for a while, in memory of the C library's. Your
+   function must not call this library. NULL: nobody is asked, as at first. */
 HGA_API void hga_set_interrupt(hga_interrupt ask, void *context);
 
 /* Public structs that callers fill end in `reserved` words, which are zero: start from a zeroed struct, a designated
