@@ -1,6 +1,7 @@
 /* base.c: the error text of a thread, and allocation with checked sizes. */
 #define _DEFAULT_SOURCE /* madvise */
 #include "hga_base.h"
+#include "interrupt.h"
 #include "written.h"
 
 #include <stdarg.h>
@@ -72,6 +73,8 @@ hga_status hga_new(const hga_allocator *a, int64_t n, size_t size, void *out)
         return hga_fail(HGA_EOVERFLOW, "%lld elements of %zu bytes do not fit the address space", (long long)n, size);
     size_t bytes = (size_t)n * size;
     if (bytes == 0) return HGA_OK;
+    hga_status st = interrupted();
+    if (st) return st;
     p = take_memory(a, bytes);
     if (!p) return hga_fail(HGA_ENOMEM, "cannot allocate %zu bytes", bytes);
     memory_is_unwritten(p, bytes);
@@ -79,12 +82,20 @@ hga_status hga_new(const hga_allocator *a, int64_t n, size_t size, void *out)
     return HGA_OK;
 }
 
+enum { AT_ONCE = 1 << 26 }; /* bytes that are written between two questions whether to go on */
+
 hga_status hga_new_zero(const hga_allocator *a, int64_t n, size_t size, void *out)
 {
     hga_status st = hga_new(a, n, size, out);
-    void *p;
+    char *p;
     memcpy(&p, out, sizeof p);
-    if (p) memset(p, 0, (size_t)n * size);
+    size_t bytes = p ? (size_t)n * size : 0;
+    for (size_t at = 0; at < bytes && !st; at += AT_ONCE, st = at < bytes ? interrupted() : HGA_OK)
+        memset(p + at, 0, bytes - at < AT_ONCE ? bytes - at : AT_ONCE);
+    if (!st || !p) return st;
+    hga_delete(a, p, n, size);
+    p = NULL;
+    memcpy(out, &p, sizeof p);
     return st;
 }
 
@@ -110,12 +121,13 @@ hga_status hga_grow(const hga_allocator *a, void *array, int64_t *capacity, int6
     if (n <= *capacity) return HGA_OK;
     int64_t room = *capacity + *capacity / 2 + 8;
     if (room < n) room = n;
-    void *old, *fresh;
+    char *old, *fresh;
     hga_status st = hga_new(a, room, size, &fresh);
-    if (st) return st;
     memcpy(&old, array, sizeof old);
-    if (used) memcpy(fresh, old, (size_t)used * size);
-    hga_delete(a, old, *capacity, size);
+    for (size_t at = 0, bytes = (size_t)used * size; at < bytes && !st; at += AT_ONCE, st = interrupted())
+        memcpy(fresh + at, old + at, bytes - at < AT_ONCE ? bytes - at : AT_ONCE);
+    hga_delete(a, st ? fresh : old, st ? room : *capacity, size);
+    if (st) return st;
     memcpy(array, &fresh, sizeof fresh);
     *capacity = room;
     return HGA_OK;

@@ -2,6 +2,7 @@
    clusters of a few, whose graph is that of the level above. */
 #include "copy.h"
 #include "graph.h"
+#include "interrupt.h"
 #include "partition.h"
 #include "sort.h"
 
@@ -84,6 +85,7 @@ static hga_status bundle_tokens(coarsening *x)
                 for (hga_pos e = rows.ptr[i]; e < rows.ptr[i + 1]; e++)
                     x->bundle[x->n++] = bundle_of(x, r, &rows, i, e);
             hga_csr_clear(&rows);
+            HGA_TRY(interrupted());
         }
 done:
     hga_csr_clear(&rows);
@@ -224,7 +226,9 @@ hga_status hga_graph_coarsen(const hga_graph *g, const hga_id *size, hga_id n_si
     HGA_TRY(bundle_tokens(&x));
     for (hga_id l = 0; l + 1 < x.n_levels; l++) {
         HGA_TRY(cut_level(&x, l));
+        HGA_TRY(interrupted());
         bundle_above(&x);
+        HGA_TRY(interrupted());
         HGA_TRY(add_bundles(&x));
     }
     HGA_TRY(parents_copy(x.b, x.parent, x.level_ptr[x.n_levels]));

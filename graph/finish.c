@@ -1,7 +1,10 @@
 /* finish.c: from what a builder collected to an immutable graph. */
 #include "builder.h"
+#include "interrupt.h"
 
 #include <string.h>
+
+enum { AT_ONCE = 1 << 22 }; /* nodes between two questions whether to go on */
 
 static hga_status find_levels(const hga_builder *b, hga_graph *g)
 {
@@ -149,8 +152,14 @@ static hga_status find_masses(const hga_builder *b, hga_graph *g)
     if (st) return st;
     hga_id base = g->level_ptr[1];
     float *mass = g->mass;
-    for (hga_id v = 0; v < base; v++) mass[v] = 1;
-    for (hga_id v = base; v < g->n; v++) mass[v] = -1;
+    for (hga_id v = 0, end; v < g->n && !st; v = end) {
+        end = g->n - v < AT_ONCE ? g->n : v + AT_ONCE;
+        const hga_id tokens = end < base ? end : base;
+        for (hga_id i = v; i < tokens; i++) mass[i] = 1;
+        for (hga_id i = v < base ? base : v; i < end; i++) mass[i] = -1;
+        st = interrupted();
+    }
+    if (st) return st;
     for (int64_t i = 0; i < b->n_masses; i++)
         for (hga_id k = 0; k < b->masses[i].n; k++) g->mass[b->masses[i].first + k] = b->masses[i].mass;
     for (hga_id v = base; v < g->n; v++) {
@@ -184,8 +193,16 @@ static hga_status find_spans(hga_graph *g)
     HGA_TRY(hga_new(&g->allocator, g->n, sizeof *g->span_last, &g->span_last));
     const hga_id tokens = g->level_ptr[1];
     hga_id *first = g->span_first, *last = g->span_last;
-    for (hga_id v = 0; v < tokens; v++) first[v] = last[v] = v;
-    for (hga_id v = tokens; v < g->n; v++) find_span(g, v);
+    for (hga_id v = 0, end; v < tokens; v = end) {
+        end = tokens - v < AT_ONCE ? tokens : v + AT_ONCE;
+        for (hga_id i = v; i < end; i++) first[i] = last[i] = i;
+        HGA_TRY(interrupted());
+    }
+    HGA_TRY(interrupted());
+    for (hga_id v = tokens; v < g->n; v++) {
+        find_span(g, v);
+        HGA_TRY(interrupted_at(v));
+    }
 done:
     return st;
 }
@@ -287,7 +304,9 @@ static hga_status find_relations(hga_builder *b, hga_graph *g)
         memcpy(r->name, d->name, sizeof r->name);
         st = finish_orders(g, d, r);
         if (!st) st = relation_blocks(g, d, r);
+        if (!st) st = interrupted();
         if (!st) st = finish_edges(g, d, r);
+        if (!st) st = interrupted();
         if (!st) st = choices_finish(d, r);
     }
     return st;
@@ -303,7 +322,9 @@ static hga_status make_graph(hga_builder *b, hga_graph *g)
     HGA_TRY(find_sides(b, g));
     HGA_TRY(find_parents(b, g));
     HGA_TRY(find_children(g));
+    HGA_TRY(interrupted());
     HGA_TRY(find_masses(b, g));
+    HGA_TRY(interrupted());
     HGA_TRY(find_positions(b, g));
     HGA_TRY(find_spans(g));
     HGA_TRY(find_relations(b, g));
@@ -312,7 +333,10 @@ static hga_status make_graph(hga_builder *b, hga_graph *g)
     g->longer = b->longer, b->longer = NULL;
     HGA_TRY(longer_check(g));
     HGA_TRY(parts_finish(b, g));
-    for (const hga_rule *rule = hga_graph_rules(); rule->name; rule++) HGA_TRY(rule->check(g));
+    for (const hga_rule *rule = hga_graph_rules(); rule->name; rule++) {
+        HGA_TRY(interrupted());
+        HGA_TRY(rule->check(g));
+    }
 done:
     return st;
 }

@@ -1,5 +1,6 @@
 /* neighbours.c: the undirected graph under all relations and the tree, for whoever orders nodes. */
 #include "neighbours.h"
+#include "interrupt.h"
 #include "sort.h"
 
 #include <string.h>
@@ -22,8 +23,10 @@ hga_status edges_visit(const hga_graph *g, edge_visit visit, void *context)
     hga_status st = HGA_OK;
     hga_nodes nodes = hga_graph_nodes(g);
     for (hga_id r = 0; r < nodes.n_relations; r++)
-        for (hga_id v = 0; v < nodes.n && !st; v += ROWS_AT_ONCE)
+        for (hga_id v = 0; v < nodes.n && !st; v += ROWS_AT_ONCE) {
             st = visit_edges(g, r, v, nodes.n - v < ROWS_AT_ONCE ? nodes.n - v : ROWS_AT_ONCE, visit, context);
+            if (!st) st = interrupted();
+        }
     return st;
 }
 
@@ -59,17 +62,20 @@ static int node_before(const int64_t *a, const int64_t *b) { return *a < *b; }
 SORT_DEFINE(sort_nodes, int64_t, node_before)
 
 /* Each row sorted, a neighbour once; rows move up to close the gaps. */
-static void join_twins(neighbours *x)
+static hga_status join_twins(neighbours *x)
 {
+    hga_status st = HGA_OK;
     hga_pos used = 0;
-    for (hga_id v = 0; v < x->n; v++) {
+    for (hga_id v = 0; v < x->n && !st; v++) {
         hga_pos first = x->ptr[v], end = x->ptr[v + 1], start = used;
         sort_nodes(x->node + first, end - first);
         for (hga_pos e = first; e < end; e++)
             if (used == start || x->node[used - 1] != x->node[e]) x->node[used++] = x->node[e];
         x->ptr[v] = start;
+        st = interrupted_at(v);
     }
     x->ptr[x->n] = used;
+    return st;
 }
 
 /* Counts both ends of every edge, lists them, and drops those that are there twice. */
@@ -85,7 +91,7 @@ hga_status neighbours_find(const hga_graph *g, neighbours *out)
     HGA_TRY(visit_all(g, put_ends, out));
     memmove(out->ptr + 1, out->ptr, (size_t)out->n * sizeof *out->ptr);
     out->ptr[0] = 0;
-    join_twins(out);
+    HGA_TRY(join_twins(out));
 done:
     if (st) neighbours_clear(out);
     return st;

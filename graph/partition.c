@@ -1,58 +1,22 @@
-/* partition.c: the one file that knows METIS. METIS divides by log 1 for one part, prints when a part is left without
-   vertices, may answer METIS_OK with empty parts, and cannot be entered twice. So it is only ever asked to cut a graph
-   of at least two vertices and one edge in two, under a lock, and its answer is checked; halves are cut again until
-   there are enough. */
+/* partition.c: a graph in parts: what METIS can take of it is cut in two, and the halves again, until there are enough.
+   */
+#include "cut_in_two.h"
+#include "interrupt.h"
 #include "partition.h"
-#include "written.h"
 
-#include <metis.h>
-#include <pthread.h>
 #include <string.h>
-
-_Static_assert(sizeof(idx_t) == 4, "weights and sizes are scaled for METIS with 32-bit indices");
 
 /* of sums of weights and numbers of edges, so that no sum in METIS leaves 32 bits */
 static const int64_t LIMIT = INT64_C(1) << 30;
 
-/* A symmetric graph without loops; vertex i is `name[i]` of the caller's. */
-typedef struct subgraph {
-    int64_t n, n_adj, room;
-    idx_t *ptr, *adj, *weight, *adj_weight;
-    int64_t *name;
-} subgraph;
-
 typedef struct cutting {
-    const hga_allocator *a;
+    const hga_allocator *a, *of_pieces;
     hga_id *part;
     int64_t *place; /* [n of the whole]: scratch, -1 between uses */
     int64_t n;
     part_found found;
     void *context;
 } cutting;
-
-/* A graph of n nodes and n_adj neighbours, to be filled; cleared by piece_clear, whatever comes of it. */
-static hga_status piece_create(const hga_allocator *a, int64_t n, int64_t n_adj, subgraph *p)
-{
-    hga_status st = HGA_OK;
-    *p = (subgraph){.n = n, .room = n_adj};
-    HGA_TRY(hga_new_zero(a, n + 1, sizeof *p->ptr, &p->ptr));
-    HGA_TRY(hga_new(a, n, sizeof *p->weight, &p->weight));
-    HGA_TRY(hga_new(a, n, sizeof *p->name, &p->name));
-    HGA_TRY(hga_new(a, n_adj, sizeof *p->adj, &p->adj));
-    HGA_TRY(hga_new(a, n_adj, sizeof *p->adj_weight, &p->adj_weight));
-done:
-    return st;
-}
-
-static void piece_clear(const hga_allocator *a, subgraph *p)
-{
-    hga_delete(a, p->ptr, p->n + 1, sizeof *p->ptr);
-    hga_delete(a, p->weight, p->n, sizeof *p->weight);
-    hga_delete(a, p->name, p->n, sizeof *p->name);
-    hga_delete(a, p->adj, p->room, sizeof *p->adj);
-    hga_delete(a, p->adj_weight, p->room, sizeof *p->adj_weight);
-    *p = (subgraph){0};
-}
 
 /* ---- the caller's graph, symmetric, without loops, weights in range ---- */
 
@@ -90,10 +54,10 @@ static double scale_of(const int64_t *weight, int64_t n, double copies)
 }
 
 /* At least 1: METIS has no use for vertices and edges of no weight. */
-static idx_t scaled(const int64_t *weight, int64_t i, double scale)
+static int32_t scaled(const int64_t *weight, int64_t i, double scale)
 {
     double w = (weight ? (double)weight[i] : 1) * scale;
-    return w < 1 ? 1 : (idx_t)w;
+    return w < 1 ? 1 : (int32_t)w;
 }
 
 /* Both directions of every edge, row after row. */
@@ -103,20 +67,21 @@ static void scatter(const int64_t *ptr, const int64_t *adj, const int64_t *edge_
     for (int64_t v = 0; v < p->n; v++)
         for (int64_t e = ptr[v]; e < ptr[v + 1]; e++) {
             if (adj[e] == v) continue;
-            idx_t w = scaled(edge_weight, e, scale);
-            p->adj[at[v]] = (idx_t)adj[e], p->adj_weight[at[v]++] = w;
-            p->adj[at[adj[e]]] = (idx_t)v, p->adj_weight[at[adj[e]]++] = w;
+            int32_t w = scaled(edge_weight, e, scale);
+            p->adj[at[v]] = (int32_t)adj[e], p->adj_weight[at[v]++] = w;
+            p->adj[at[adj[e]]] = (int32_t)v, p->adj_weight[at[adj[e]]++] = w;
         }
 }
 
 /* Edges between the same two vertices become one of their weight together. place[u]: where the row at hand has u. */
-static void join_multiple(const int64_t *row, int64_t *place, subgraph *p)
+static hga_status join_multiple(const int64_t *row, int64_t *place, subgraph *p)
 {
+    hga_status st = HGA_OK;
     int64_t used = 0;
-    for (int64_t v = 0; v < p->n; v++) {
+    for (int64_t v = 0; v < p->n && !st; v++) {
         int64_t start = used;
         for (int64_t e = row[v]; e < row[v + 1]; e++) {
-            idx_t u = p->adj[e], w = p->adj_weight[e];
+            int32_t u = p->adj[e], w = p->adj_weight[e];
             if (place[u] >= 0) {
                 p->adj_weight[place[u]] += w;
                 continue;
@@ -125,9 +90,11 @@ static void join_multiple(const int64_t *row, int64_t *place, subgraph *p)
             p->adj[used] = u, p->adj_weight[used++] = w;
         }
         for (int64_t e = start; e < used; e++) place[p->adj[e]] = -1;
-        p->ptr[v + 1] = (idx_t)used;
+        p->ptr[v + 1] = (int32_t)used;
+        st = interrupted_at(v);
     }
     p->n_adj = used;
+    return st;
 }
 
 /* The caller's graph as METIS takes it: edges in both directions, no loops, weights that fit. */
@@ -147,75 +114,21 @@ static hga_status symmetrise(cutting *c, int64_t n, const int64_t *ptr, const in
                       (long long)LIMIT);
         goto done;
     }
-    HGA_TRY(piece_create(c->a, n, row[n], p));
+    HGA_TRY(subgraph_create(c->of_pieces, n, row[n], p));
     memcpy(at, row, (size_t)(n + 1) * sizeof *at);
     double scale = scale_of(vertex_weight, n, 1);
     for (int64_t v = 0; v < n; v++) p->weight[v] = scaled(vertex_weight, v, scale), p->name[v] = v;
     scatter(ptr, adj, edge_weight, scale_of(edge_weight ? edge_weight + ptr[0] : NULL, ptr[n] - ptr[0], 2), at, p);
-    join_multiple(row, c->place, p);
+    HGA_TRY(interrupted());
+    HGA_TRY(join_multiple(row, c->place, p));
 done:
     hga_delete(c->a, row, n + 1, sizeof *row);
     hga_delete(c->a, at, n + 1, sizeof *at);
     return st;
 }
 
-/* ---- in two ---- */
-
-/* The first vertices, by weight, to side 0: good where there are no edges, and in place of an answer that leaves a side
-   short of vertices. */
-static void cut_in_order(const subgraph *p, hga_id left, hga_id right, idx_t *side)
-{
-    double total = 0, sum = 0;
-    for (int64_t i = 0; i < p->n; i++) total += p->weight[i];
-    double goal = total * left / ((double)left + right);
-    for (int64_t i = 0; i < p->n; i++) {
-        side[i] = i >= left && (i >= p->n - right || sum + p->weight[i] / 2.0 > goal);
-        sum += p->weight[i];
-    }
-}
-
-/* Cuts p in shares for `left` and `right` parts, one caller at a time; the answer is checked. */
-static hga_status ask_metis(subgraph *p, hga_id left, hga_id right, idx_t *side)
-{
-    static pthread_mutex_t turn_lock = PTHREAD_MUTEX_INITIALIZER;
-    idx_t n = (idx_t)p->n, one = 1, two = 2, cut = 0, options[METIS_NOPTIONS];
-    real_t share[2] = {(real_t)left / (real_t)(left + right), (real_t)right / (real_t)(left + right)};
-    METIS_SetDefaultOptions(options);
-    options[METIS_OPTION_NUMBERING] = 0;
-    options[METIS_OPTION_SEED] = 1;
-    pthread_mutex_lock(&turn_lock);
-    int answer = METIS_PartGraphRecursive(&n, &one, p->ptr, p->adj, p->weight, NULL, p->adj_weight, &two, share, NULL,
-                                          options, &cut, side);
-    pthread_mutex_unlock(&turn_lock);
-    memory_is_written(side, (size_t)p->n * sizeof *side);
-    if (answer == METIS_ERROR_MEMORY)
-        return hga_fail(HGA_ENOMEM, "METIS: no memory for %lld vertices", (long long)p->n);
-    if (answer != METIS_OK)
-        return hga_fail(HGA_EEXTERNAL, "METIS: error %d for %lld vertices", answer, (long long)p->n);
-    for (int64_t i = 0; i < p->n; i++)
-        if (side[i] != 0 && side[i] != 1)
-            return hga_fail(HGA_EEXTERNAL, "METIS: vertex %lld in part %d of 2", (long long)i, (int)side[i]);
-    return HGA_OK;
-}
-
-/* Two sides for `left` and `right` parts, each with at least as many vertices as parts. */
-static hga_status cut_in_two(subgraph *p, hga_id left, hga_id right, idx_t *side)
-{
-    hga_status st = HGA_OK;
-    int64_t on_right = 0;
-    if (p->n_adj == 0) {
-        cut_in_order(p, left, right, side);
-        return HGA_OK;
-    }
-    HGA_TRY(ask_metis(p, left, right, side));
-    for (int64_t i = 0; i < p->n; i++) on_right += side[i];
-    if (on_right < right || p->n - on_right < left) cut_in_order(p, left, right, side);
-done:
-    return st;
-}
-
 /* The vertices of one side with the edges among them. place[i]: new number of old vertex i. */
-static hga_status take_side(cutting *c, const subgraph *p, const idx_t *side, idx_t which, subgraph *out)
+static hga_status take_side(cutting *c, const subgraph *p, const int32_t *side, int32_t which, subgraph *out)
 {
     hga_status st = HGA_OK;
     int64_t n = 0, n_adj = 0, used = 0;
@@ -224,14 +137,15 @@ static hga_status take_side(cutting *c, const subgraph *p, const idx_t *side, id
             c->place[i] = n++;
             n_adj += p->ptr[i + 1] - p->ptr[i];
         }
-    HGA_TRY(piece_create(c->a, n, n_adj, out));
+    HGA_TRY(subgraph_create(c->of_pieces, n, n_adj, out));
+    HGA_TRY(interrupted());
     for (int64_t i = 0; i < p->n; i++) {
         if (side[i] != which) continue;
-        for (idx_t e = p->ptr[i]; e < p->ptr[i + 1]; e++)
+        for (int32_t e = p->ptr[i]; e < p->ptr[i + 1]; e++)
             if (side[p->adj[e]] == which)
-                out->adj[used] = (idx_t)c->place[p->adj[e]], out->adj_weight[used++] = p->adj_weight[e];
+                out->adj[used] = (int32_t)c->place[p->adj[e]], out->adj_weight[used++] = p->adj_weight[e];
         int64_t v = c->place[i];
-        out->ptr[v + 1] = (idx_t)used, out->weight[v] = p->weight[i], out->name[v] = p->name[i];
+        out->ptr[v + 1] = (int32_t)used, out->weight[v] = p->weight[i], out->name[v] = p->name[i];
     }
     out->n_adj = used;
 done:
@@ -242,7 +156,7 @@ done:
 static hga_status cut(cutting *c, subgraph *p, hga_id first, hga_id n_parts)
 {
     hga_status st = HGA_OK;
-    idx_t *side = NULL;
+    int32_t *side = NULL;
     subgraph half[2] = {{0}, {0}};
     hga_id parts[2] = {n_parts / 2, n_parts - n_parts / 2};
     int64_t n = p->n;
@@ -251,14 +165,14 @@ static hga_status cut(cutting *c, subgraph *p, hga_id first, hga_id n_parts)
         if (c->found) c->found(c->context);
         return HGA_OK;
     }
-    HGA_TRY(hga_new(c->a, n, sizeof *side, &side));
-    HGA_TRY(cut_in_two(p, parts[0], parts[1], side));
-    for (idx_t s = 0; s < 2; s++) HGA_TRY(take_side(c, p, side, s, &half[s]));
-    piece_clear(c->a, p);
+    HGA_TRY(hga_new(c->of_pieces, n, sizeof *side, &side));
+    HGA_TRY(cut_in_two(p, parts[0], parts[1], &side));
+    for (int32_t s = 0; s < 2; s++) HGA_TRY(take_side(c, p, side, s, &half[s]));
+    subgraph_clear(c->of_pieces, p);
     for (int s = 0; s < 2; s++) HGA_TRY(cut(c, &half[s], first + s * parts[0], parts[s]));
 done:
-    hga_delete(c->a, side, n, sizeof *side);
-    for (int s = 0; s < 2; s++) piece_clear(c->a, &half[s]);
+    hga_delete(c->of_pieces, side, n, sizeof *side);
+    for (int s = 0; s < 2; s++) subgraph_clear(c->of_pieces, &half[s]);
     return st;
 }
 
@@ -268,7 +182,8 @@ hga_status partition_graph(const hga_allocator *a, int64_t n_vertices, const int
                            void *context, hga_id *part)
 {
     hga_status st = HGA_OK;
-    cutting c = {.a = a, .part = part, .n = n_vertices, .found = found, .context = context};
+    cutting c = {
+        .a = a, .of_pieces = subgraph_allocator(a), .part = part, .n = n_vertices, .found = found, .context = context};
     subgraph whole = {0};
     HGA_TRY(check_arguments(n_vertices, ptr, adj, vertex_weight, edge_weight, n_parts));
     for (int64_t v = 0; v < n_vertices; v++) part[v] = n_parts == 1 ? 0 : (hga_id)(v < n_parts ? v : 0);
@@ -279,6 +194,6 @@ hga_status partition_graph(const hga_allocator *a, int64_t n_vertices, const int
     HGA_TRY(cut(&c, &whole, 0, n_parts));
 done:
     hga_delete(a, c.place, n_vertices, sizeof *c.place);
-    piece_clear(a, &whole);
+    subgraph_clear(c.of_pieces, &whole);
     return st;
 }

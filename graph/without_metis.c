@@ -1,4 +1,4 @@
-/* without_metis.c: in place of partition.c where METIS is left out. */
+/* without_metis.c: in place of partition.c and cut_in_two.c where METIS is left out. */
 #include "partition.h"
 
 hga_status partition_graph(const hga_allocator *a, int64_t n_vertices, const int64_t *ptr, const int64_t *adj,

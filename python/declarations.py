@@ -21,6 +21,7 @@ extern "Python" hga_status hga_py_seen(const hga_seen *, void *);
 extern "Python" hga_status hga_py_weighed(const hga_weight *, void *);
 extern "Python" hga_status hga_py_sees(void *, hga_id, hga_id, uint8_t *);
 extern "Python" void hga_py_progress(double, void *);
+extern "Python" hga_status hga_py_interrupt(void *);
 extern "Python" void hga_py_begin(void *, const hga_end *, hga_id, void *);
 extern "Python" void hga_py_edge(void *, const hga_edge *, hga_id, void *);
 extern "Python" void hga_py_finish(const void *, const hga_end *, hga_id, void *);

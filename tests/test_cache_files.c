@@ -84,6 +84,7 @@ static void truncated_and_changed_files_are_refused(void **state)
     text[0] = 'H', save(text, n), refused(&s, "no cache of hga"), text[0] = 'h';
     save("version https://git-lfs.github.com/spec/v1\n", 43), refused(&s, "`git lfs pull` fetches that");
     text[8]++, save(text, n), refused(&s, "version 2 of cache files"), text[8]--;
+    text[12]++, save(text, n), refused(&s, "its header has 97 bytes, a cache's has 96"), text[12]--;
     text[16]++, save(text, n), refused(&s, "another version of hga"), text[16]--;
     text[32]++, save(text, n), refused(&s, "another instruction set"), text[32]--;
     text[72]++, save(text, n), refused(&s, "a cache of 41 tokens has"), text[72]--;

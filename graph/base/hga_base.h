@@ -57,6 +57,17 @@ HGA_API const char *hga_error_detail(void);
    b). For the library and for builders outside of it alike. */
 HGA_API hga_status hga_fail(hga_status status, const char *format, ...) HGA_PRINTF(2, 3);
 
+/* A function of yours that says whether a call is to go on: HGA_OK, or the status with which it is to end. */
+typedef hga_status (*hga_interrupt)(void *context);
+
+/* Have long calls on the calling thread ask your function now and then, at most fifty times a second, on that thread.
+   Where it says no the call ends as it does on any failure: what it made is gone, files that it wrote are not there,
+   and it returns your status. Building, ordering and clustering graphs, questions about them and plans ask, and so does
+   every allocation; kernels do not, so that attention and gradients run to their end once they have begun to compute.
+   METIS cannot be stopped: a thread of the library goes on with it for a while, in memory of the C library's. Your
+   function must not call this library. NULL: nobody is asked, as at first. */
+HGA_API void hga_set_interrupt(hga_interrupt ask, void *context);
+
 /* Public structs that callers fill end in `reserved` words, which are zero: start from a zeroed struct, a designated
    initialiser or the struct's function of defaults. New members take reserved words, so that a struct keeps its size
    and old callers keep running; words that are not zero tell an older library that it is asked for what it does not

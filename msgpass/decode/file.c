@@ -110,8 +110,10 @@ static hga_status differs(const char *path, const char *what)
 static hga_status check_header(const char *path, const hga_decoder *d, const cache_header *h, const cache_header *own)
 {
     if (memcmp(h->magic, magic, sizeof magic)) return hga_fail(HGA_EFORMAT, "%.200s: no cache of hga", path);
-    if (h->version != VERSION || h->bytes != sizeof *h)
+    if (h->version != VERSION)
         return hga_fail(HGA_EFORMAT, "%.200s: version %u of cache files, not %d", path, h->version, VERSION);
+    if (h->bytes != sizeof *h)
+        return hga_fail(HGA_EFORMAT, "%.200s: its header has %u bytes, a cache's has %zu", path, h->bytes, sizeof *h);
     if (h->graph != own->graph) return differs(path, "graph");
     if (h->program != own->program) return differs(path, "program");
     if (h->numbers != own->numbers) return differs(path, "shape, precision, type of pages or blocks to choose");

@@ -106,7 +106,7 @@ static void lay_segment(tile_chooser *t, row_panel *p, hga_pos i)
     strip whole[PANEL_GROUPS] = {{0}};
     for (hga_id g = 0; g < p->n_groups; g++)
         if ((unsigned)t->tiled[i] >> g & 1u) strip_trim(s, &p->group[g], &whole[g]);
-    for (hga_id at = 0, n; at < s->n_src; at += n) {
+    for (hga_id at = 0, n; at < s->n_src && !t->enough; at += n) {
         n = chunk_columns(s, at);
         tile_chunk *c = open_chunk(t, p->n_groups);
         c->types_vary = t->types && s->type_dst ? UINT64_MAX : 0; /* of whatever groups see the columns */
@@ -284,7 +284,7 @@ static void lay_narrow(tile_chooser *t, row_group *g)
 /* Wide segments of all groups, then each group's narrow runs, then the chunks that groups share. */
 void choose_tiles(tile_chooser *t, row_panel *p)
 {
-    t->batch->n = t->batch->n_typed = 0, t->batch->pair_type = t->pair_type, t->open = 0;
+    t->batch->n = t->batch->n_typed = 0, t->batch->pair_type = t->pair_type, t->open = t->enough = 0;
     if (t->strict && t->reader->relation >= 0) {
         choose_strictly(t, p);
         return;

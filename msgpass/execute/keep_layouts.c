@@ -1,4 +1,5 @@
 /* keep_layouts.c: which tiles panels have, found once and left with the plan (layouts.h). */
+#include "interrupt.h"
 #include "layouts.h"
 #include "unknowns.h"
 #include "strips.h"
@@ -114,6 +115,8 @@ static void write_batch(void *context, tile_batch *b)
     pair_list_types(x->w, b);
     for (hga_id i = 0; i < b->n; i++) put_chunk(x, &b->chunk[i]);
     x->batches++;
+    if (!x->st) x->st = interrupted();
+    x->w->chooser.enough = x->st != HGA_OK;
 }
 
 /* A family_runner. */
@@ -212,7 +215,8 @@ static int pays(writer *x, hga_id phase_of)
     const phase *ph = &x->w->plan->phase[phase_of];
     const hga_id some[] = {0, ph->n_panels / 2, ph->n_panels - 1};
     int worth = 0;
-    for (int i = 0; i < 3 && !worth; i++) worth = write_panel(x, (wave_item){phase_of, some[i], 0}, ph->stage);
+    for (int i = 0; i < 3 && !worth && !x->st; i++)
+        worth = write_panel(x, (wave_item){phase_of, some[i], 0}, ph->stage);
     x->n = 0;
     return worth;
 }
@@ -222,7 +226,7 @@ static hga_status write_phase(const layout_set *set, writer *x, hga_id i, int64_
     const phase *ph = &x->w->plan->phase[i];
     for (hga_id panel = 0; panel < ph->n_panels; panel++) {
         const int64_t begin = x->n;
-        int worth = x->n <= most_words && write_panel(x, (wave_item){i, panel, 0}, ph->stage);
+        int worth = !x->st && x->n <= most_words && write_panel(x, (wave_item){i, panel, 0}, ph->stage);
         set->panel[set->first[i] + panel] = worth ? begin : -1;
     }
     return x->st;

@@ -131,6 +131,7 @@ typedef struct tile_chooser {
     family_chunk families;      /* that are being laid, or were */
     int64_t query_numbers;      /* of all heads */
     void *context;
+    int enough; /* who is given the tiles wants no more of this panel's: the caller has interrupted him */
     tile_batch *batch;
     int open;                      /* a chunk is being laid */
     int32_t *pair_type, *run_type; /* the batch's; [RUN_COLUMNS][tile] */

@@ -1,5 +1,6 @@
 /* explain_ways.c: tiles are chosen as an execution chooses them, with somebody who counts in place of who computes. */
 #include "explain_ways.h"
+#include "interrupt.h"
 #include "pieces.h"
 #include "stages.h"
 #include "strips.h"
@@ -8,10 +9,17 @@
 /* Panels of a stage that are looked at, so that explaining is a matter of a second at any length. */
 enum { MOST_PANELS = 2048 };
 
+/* Who counts, and where the counts go. */
+typedef struct tile_count {
+    worker *w;
+    pair_ways *ways;
+} tile_count;
+
 /* A tile_runner. */
 static void count_batch(void *context, tile_batch *b)
 {
-    pair_ways *ways = context;
+    const tile_count *of = context;
+    pair_ways *ways = of->ways;
     for (hga_id i = 0; i < b->n; i++)
         for (hga_id k = 0; k < b->chunk[i].n_parts; k++) {
             const tile_part *part = &b->chunk[i].part[k];
@@ -20,12 +28,13 @@ static void count_batch(void *context, tile_batch *b)
                 ways->tiles += __builtin_popcount(b->chunk[i].rows[k][e] & wanted);
             ways->places += (double)(part->last - part->first) * KERNEL_TILE;
         }
+    of->w->chooser.enough = interrupted() != HGA_OK; /* who has counted the panel asks again */
 }
 
 /* A family_runner. */
 static void count_families(void *context, row_group *g, const family_chunk *c)
 {
-    pair_ways *ways = context;
+    pair_ways *ways = ((const tile_count *)context)->ways;
     const unsigned wanted = wanted_rows(g);
     for (hga_id e = 0; e < c->columns->n; e++) ways->families += __builtin_popcount(c->rows[e] & wanted);
 }
@@ -51,7 +60,8 @@ static void count_tiles(worker *w, hga_id stage, const panel_rows *rows, pair_wa
 {
     row_panel p;
     find_groups(stage, rows->first, rows->n, rows->node, &p);
-    open_chooser(w, stage, count_batch, count_families, ways);
+    tile_count of = {w, ways};
+    open_chooser(w, stage, count_batch, count_families, &of);
     choose_tiles(&w->chooser, &p);
     for (hga_id g = 0; g < p.n_groups; g++) count_group(w, &p.group[g], ways);
 }
@@ -128,11 +138,12 @@ static void count_panel(worker *w, const wave_item *item, int64_t n, pair_ways *
 }
 
 /* A thread's share of a wave: panels as many as are looked at, all pieces. */
-static void count_share(worker *w, hga_id stage, int64_t first, int64_t end, pair_ways *ways)
+static hga_status count_share(worker *w, hga_id stage, int64_t first, int64_t end, pair_ways *ways)
 {
+    hga_status st = HGA_OK;
     const int64_t step = w->plan->stage[stage].panels / MOST_PANELS + 1;
     const wave_item *item = w->plan->waves.item;
-    for (int64_t i = first, done; i < end; i += done) {
+    for (int64_t i = first, done; i < end && !st; i += done) {
         const phase *ph = &w->plan->phase[item[i].phase];
         done = 1;
         if (ph->stage != stage || item[i].head_part > 0 || ph->job > JOB_PIECES) continue;
@@ -140,7 +151,9 @@ static void count_share(worker *w, hga_id stage, int64_t first, int64_t end, pai
             done = count_pieces(w, &item[i], end - i, 1.0 / (double)step, ways);
         else if (ways->panels++ % step == 0)
             ways->looked_at++, count_panel(w, &item[i], end - i, ways);
+        st = interrupted();
     }
+    return st;
 }
 
 /* Those that tiles, families and rows have of the pairs. */
@@ -154,14 +167,16 @@ static void find_goers(const worker *w, hga_id stage, pair_ways *ways)
     if (ways->rows > 0) ways->goes |= 1u << ways->last;
 }
 
-static void count_stage(worker *w, hga_id stage, pair_ways *ways)
+static hga_status count_stage(worker *w, hga_id stage, pair_ways *ways)
 {
     const wave_order *o = &w->plan->waves;
+    hga_status st = HGA_OK;
     *ways = (pair_ways){.attends = kind_attends(w->plan->stage[stage].kind), .brings = w->workspace->brings};
-    if (!ways->attends) return;
-    for (int64_t i = 0; i < (int64_t)o->n * w->plan->threads; i++)
-        count_share(w, stage, o->ptr[i], o->ptr[i + 1], ways);
-    find_goers(w, stage, ways);
+    if (!ways->attends) return HGA_OK;
+    for (int64_t i = 0; i < (int64_t)o->n * w->plan->threads && !st; i++)
+        st = count_share(w, stage, o->ptr[i], o->ptr[i + 1], ways);
+    if (!st) find_goers(w, stage, ways);
+    return st;
 }
 
 /* What is counted, and of which call. */
@@ -176,7 +191,7 @@ static hga_status count_stages(worker *w, void *context)
     hga_status st = layouts_open(w->plan, w->workspace);
     ways_open(w->plan, c->brings, 0, w->workspace);
     if (!st) st = layouts_learn_types(w->plan, w->workspace);
-    for (hga_id s = 0; !st && s < w->plan->program.n_stages; s++) count_stage(w, s, &c->ways[s]);
+    for (hga_id s = 0; !st && s < w->plan->program.n_stages; s++) st = count_stage(w, s, &c->ways[s]);
     return st;
 }
 

@@ -1,5 +1,6 @@
 /* flow.c: which field a stage hands on, which rows it keeps, what goes in. */
 #include "flow.h"
+#include "interrupt.h"
 
 /* ---- stages and fields ---- */
 
@@ -122,9 +123,14 @@ hga_status flow_start(const hga_graph *g, const hga_field *field, int letters, i
     hga_nodes nodes = hga_graph_nodes(g);
     hga_status st = HGA_OK;
     HGA_TRY(interval_lists_create(nodes.n, out));
-    for (hga_id v = 0; v < nodes.n; v++) HGA_TRY(start_node(&nodes, letters, v, sum, out));
-    for (hga_id v = 0; v < nodes.n; v++)
+    for (hga_id v = 0; v < nodes.n; v++) {
+        HGA_TRY(start_node(&nodes, letters, v, sum, out));
+        HGA_TRY(interrupted_at(v));
+    }
+    for (hga_id v = 0; v < nodes.n; v++) {
         if (!program_row(&nodes, field->io, v)) out->size[v] = 0;
+        HGA_TRY(interrupted_at(v));
+    }
 done:
     return st;
 }

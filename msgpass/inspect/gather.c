@@ -1,5 +1,6 @@
 /* gather.c: sums of lists over the edges of one stage. */
 #include "flow.h"
+#include "interrupt.h"
 
 /* ---- chains ---- */
 
@@ -18,6 +19,7 @@ hga_status flow_chain(const hga_graph *g, const interval_lists *l, const hga_id 
     for (hga_id i = n - 1; i >= 0 && !st; i--) {
         int more = i + 1 < n && goes_on(g, l, flow_node(order, i), flow_node(order, i + 1), by_level);
         (*last)[i] = more ? (*last)[i + 1] : i;
+        st = interrupted_at(i);
     }
     return st;
 }
@@ -50,6 +52,7 @@ static hga_status add_span(const flow_sums *w, reach_span span)
         hga_id end = w->chain ? w->chain[i] : i;
         if (end > span.last) end = span.last;
         HGA_TRY(add_node(w, flow_node(w->order, i), flow_node(w->order, end)));
+        HGA_TRY(interrupted_at(i));
         i = end + 1;
     }
 done:
@@ -60,8 +63,14 @@ hga_status flow_add_sources(const flow_sums *w, const reach *r)
 {
     hga_status st = HGA_OK;
     if (!w->from) return HGA_OK;
-    for (int64_t k = 0; k < r->n_spans; k++) HGA_TRY(add_span(w, r->spans[k]));
-    for (int64_t k = 0; k < r->n_nodes; k++) HGA_TRY(add_node(w, r->nodes[k], r->nodes[k]));
+    for (int64_t k = 0; k < r->n_spans; k++) {
+        HGA_TRY(add_span(w, r->spans[k]));
+        HGA_TRY(interrupted_at(k));
+    }
+    for (int64_t k = 0; k < r->n_nodes; k++) {
+        HGA_TRY(add_node(w, r->nodes[k], r->nodes[k]));
+        HGA_TRY(interrupted_at(k));
+    }
 done:
     return st;
 }

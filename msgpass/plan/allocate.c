@@ -4,6 +4,7 @@
 
    Rows of one length form a pool, whichever field they hold; within it each thread has rows of its own, which are in
    the memory of its domain. */
+#include "interrupt.h"
 #include "plan.h"
 
 /* Rows that lie one after the other. */
@@ -197,6 +198,7 @@ static hga_status list_ranges(assignment *a, const live_range *ranges, int64_t n
         HGA_TRY(open_storage(a->plan, l->storage));
         a->next_taker[i] = a->taker[l->begin], a->taker[l->begin] = i;
         if (l->end >= 0) a->next_giver[i] = a->giver[l->end], a->giver[l->end] = i;
+        HGA_TRY(interrupted_at(i));
     }
 done:
     return st;
@@ -209,6 +211,7 @@ static hga_status walk_items(assignment *a, const live_range *ranges)
     for (int64_t i = 0; i < a->n_items; i++) {
         for (int64_t l = a->taker[i]; l >= 0; l = a->next_taker[l]) HGA_TRY(change_range(a, &ranges[l], take_slots));
         for (int64_t l = a->giver[i]; l >= 0; l = a->next_giver[l]) HGA_TRY(change_range(a, &ranges[l], give_rows));
+        HGA_TRY(interrupted_at(i));
     }
 done:
     return st;

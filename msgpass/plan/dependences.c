@@ -1,6 +1,7 @@
 /* dependences.c: what a panel waits for. Who read and who wrote each bucket of rows last is remembered as a stamp: of
    several, the latest wave, and in it the latest along the tokens, where one thread was alone. Of the waves before
    the latest nothing need be known: a panel of the latest one's thread may join it, any other comes a wave later. */
+#include "interrupt.h"
 #include "schedule.h"
 
 const stamp never = {.wave = -1};
@@ -58,7 +59,10 @@ hga_status dependences_open(const hga_allocator *a, int64_t n, dependences *d)
     d->n = n;
     HGA_TRY(hga_new(a, n, sizeof *d->read, &d->read));
     HGA_TRY(hga_new(a, n, sizeof *d->written, &d->written));
-    for (int64_t i = 0; i < n; i++) d->read[i] = d->written[i] = (trace){never, never, -1};
+    for (int64_t i = 0; i < n; i++) {
+        d->read[i] = d->written[i] = (trace){never, never, -1};
+        HGA_TRY(interrupted_at(i));
+    }
 done:
     return st;
 }

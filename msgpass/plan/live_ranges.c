@@ -1,5 +1,6 @@
 /* live_ranges.c: from when to when the workspace must hold a row. The first and the last panel that touch a bucket of
    rows are remembered as panels get their stamps; once all panels are in order that is a range of items. */
+#include "interrupt.h"
 #include "schedule.h"
 
 /* Entry e, the latest of the program so far, may come earlier (sense -1) or later (1) than what is known. */
@@ -104,6 +105,7 @@ static hga_status find_storage(live_ranges *l, const accesses *a, const ranks *r
             live_range x = range_of(b, r);
             x.storage = s, x.first = v, x.n = level[i + 1] - v < each ? level[i + 1] - v : each;
             HGA_TRY(add_range(plan, l, x));
+            HGA_TRY(interrupted_at(b - l->ends));
         }
     }
 done:

@@ -1,6 +1,7 @@
 /* panels.c: rows of a stage that may run side by side are a phase, cut into panels. What is cut where depends on the
    graph; only which thread gets which panel depends on the number of threads, and how many rows of a tree are one
    where a single thread computes all. */
+#include "interrupt.h"
 #include "panels.h"
 #include "row_edges.h"
 
@@ -295,6 +296,7 @@ hga_status add_rows(hga_plan *plan, phase rows, long_search *found)
     HGA_TRY(hga_new(&plan->allocator, ph->n_panels, sizeof *ph->cost, &ph->cost));
     for (hga_id p = 0; p < ph->n_panels; p++) {
         hga_id begin = first + p * panel, many = n - p * panel < panel ? n - p * panel : panel;
+        HGA_TRY(interrupted());
         if (plan->program.stage[stage].relation < 0) {
             ph->cost[p] = (stages_end(ph) - stage) * tree_cost(plan, stage, begin, many);
             continue;

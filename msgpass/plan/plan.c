@@ -1,5 +1,6 @@
 /* plan.c: graph + program + shape + options -> plan. Everything that can be wrong is found here, so that executing
    cannot fail on it. */
+#include "interrupt.h"
 #include "longer.h"
 #include "panels.h"
 
@@ -143,7 +144,8 @@ static hga_status lower(hga_plan *plan, const hga_graph *g)
     plan->options.generic = plan->generic_asked || program_is_plain(&plan->program, g);
     find_stages(plan);
     strays_find(plan);
-    st = by_columns_find(plan);
+    st = interrupted();
+    if (!st) st = by_columns_find(plan);
     if (st) return st;
     plan->bf16_rows = storage_can_be_bf16(plan);
     storage_find(plan);
@@ -151,7 +153,9 @@ static hga_status lower(hga_plan *plan, const hga_graph *g)
     st = phases_make(plan);
     if (!st && plan_is_shared(plan)) st = plan->share.wing->list(plan);
     storage_count_given(plan);
+    if (!st) st = interrupted();
     if (!st) st = waves_make(plan);
+    if (!st) st = interrupted();
     if (!st) st = slices_make(plan);
     if (!st && plan_is_shared(plan)) st = plan->share.wing->divide(plan);
     if (!st) st = storage_lay_out(plan);

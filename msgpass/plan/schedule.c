@@ -5,6 +5,7 @@
    Panels go in program order. Each gets a stamp: its wave (a superstep: waves end with a barrier), its thread, and
    how far along the tokens the thread must have come in that wave. What a panel waits for has an earlier stamp, so
    sorting by stamps is an order. */
+#include "interrupt.h"
 #include "schedule.h"
 
 enum { WINDOW = 4096 /* tokens that a thread may be ahead of a row before the row is left to the next wave */ };
@@ -92,6 +93,7 @@ static hga_status list_entries(scheduling *x)
             hga_id parts = head_parts(&plan->phase[i]), p = (hga_id)(k / parts);
             *e = (entry){.item = {(hga_id)i, p, (hga_id)(k % parts)}, .number = e - x->entry};
             find_panel_places(plan, &plan->phase[i], p, &e->when.at, &e->last);
+            if ((st = interrupted_at(k))) return st;
         }
     return st;
 }
@@ -169,10 +171,11 @@ static void tell(void *context, int writes, int64_t first, int64_t last)
 }
 
 /* In program order each panel is stamped after those that it waits for, and tells those that will wait for it. */
-static void stamp_entries(scheduling *x)
+static hga_status stamp_entries(scheduling *x)
 {
     phase_accesses waits = {0}, tells = {0};
-    for (int64_t i = 0; i < x->n_entries; i++) {
+    hga_status st = HGA_OK;
+    for (int64_t i = 0; i < x->n_entries && !st; i++) {
         entry *e = &x->entry[i];
         hga_id number = e->item.phase;
         if (i == 0 || number != x->entry[i - 1].item.phase)
@@ -180,7 +183,9 @@ static void stamp_entries(scheduling *x)
         stamp after = dependences_of(&x->dependences, &x->accesses, &waits, number, e->item.panel);
         stamp_entry(x, e, &after);
         accesses_visit(&x->accesses, &tells, e->item.panel, tell, &(stamp_telling){x, e});
+        st = interrupted();
     }
+    return st;
 }
 
 static void tell_again(void *context, int writes, int64_t first, int64_t last)
@@ -201,6 +206,7 @@ static hga_status even_out(scheduling *x)
         const entry *e = &x->entry[i];
         if (i == 0 || e->item.phase != x->entry[i - 1].item.phase) tells = accesses_of(&x->accesses, e->item.phase, 1);
         accesses_visit(&x->accesses, &tells, e->item.panel, tell_again, &(stamp_telling){x, e});
+        if ((st = interrupted())) return st;
     }
     return HGA_OK;
 }
@@ -326,10 +332,12 @@ hga_status waves_make(hga_plan *plan)
     HGA_TRY(live_ranges_open(&plan->allocator, x.accesses.recycled ? x.accesses.n_buckets : 0, &x.live));
     HGA_TRY(list_entries(&x));
     HGA_TRY(share_places(&x));
-    stamp_entries(&x);
+    HGA_TRY(stamp_entries(&x));
     HGA_TRY(even_out(&x));
+    HGA_TRY(interrupted());
     HGA_TRY(store_order(&x));
     HGA_TRY(store_tokens(&x));
+    HGA_TRY(interrupted());
     if (x.accesses.recycled) {
         HGA_TRY(live_ranges_find(&x.live, &x.accesses, x.entry, x.n_entries));
         HGA_TRY(slots_assign(plan, x.live.range, x.live.n, x.n_entries));

@@ -1,6 +1,7 @@
 /* slack.c: panels that nobody waits for at once may run in a later wave. A thread with more to do in a wave than the
    others, who then wait for it, leaves such panels to waves in which it would wait for them. Panels are taken from the
    last to the first, so that those which wait for a panel have settled. */
+#include "interrupt.h"
 #include "schedule.h"
 
 /* When later phases first touch a bucket: the wave, and in it the first along the tokens, where one thread is alone. */
@@ -85,10 +86,11 @@ static void settle_wave(slack *s, entry *e, const stamp *before)
 }
 
 /* From the last panel to the first: each moves where it helps, and limits those before it. */
-static void settle_all(slack *s, accesses *a, entry *entries, int64_t n)
+static hga_status settle_all(slack *s, accesses *a, entry *entries, int64_t n)
 {
     phase_accesses waits = {0}, tells = {0};
-    for (int64_t i = n - 1; i >= 0; i--) {
+    hga_status st = HGA_OK;
+    for (int64_t i = n - 1; i >= 0 && !st; i--) {
         entry *e = &entries[i];
         hga_id number = e->item.phase;
         moving m = {s, number, never, {s->n_waves, SEVERAL, 0}};
@@ -98,7 +100,9 @@ static void settle_all(slack *s, accesses *a, entry *entries, int64_t n)
         settle_wave(s, e, &m.before);
         m.mine = e->when;
         accesses_visit(a, &waits, e->item.panel, note_use, &m);
+        st = interrupted();
     }
+    return st;
 }
 
 /* The costs of all shares; is there something to win? */
@@ -131,8 +135,11 @@ hga_status slack_use(accesses *a, entry *entries, int64_t n, int *moved)
     HGA_TRY(hga_new(x, s.n_buckets, sizeof *s.read, &s.read));
     HGA_TRY(hga_new(x, s.n_buckets, sizeof *s.written, &s.written));
     const stamp end = {s.n_waves, SEVERAL, 0};
-    for (int64_t b = 0; b < s.n_buckets; b++) s.read[b] = s.written[b] = (next_use){end, end, -1};
-    settle_all(&s, a, entries, n);
+    for (int64_t b = 0; b < s.n_buckets; b++) {
+        s.read[b] = s.written[b] = (next_use){end, end, -1};
+        HGA_TRY(interrupted_at(b));
+    }
+    HGA_TRY(settle_all(&s, a, entries, n));
     *moved = 1;
 done:
     hga_delete(x, s.cost, shares, sizeof *s.cost);

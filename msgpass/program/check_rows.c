@@ -1,6 +1,7 @@
 /* check_rows.c: the part of the check that depends on nodes and edges. A field must hold values wherever a stage reads
    it: somebody gave them, or an earlier stage wrote them. And a stage that reads at its sources what it writes must
    never meet an edge inside a level or against its direction. */
+#include "interrupt.h"
 #include "program.h"
 #include "sources.h"
 
@@ -131,6 +132,7 @@ static hga_status check_group(const reach *r, void *context)
     for (hga_id i = 0, seen = 0; i < r->n_rows; i++) {
         hga_id v = r->row_order ? r->row_order[r->row + i] : r->row + i;
         if (c->directed && is_in(c, c->rows, v)) HGA_TRY(check_direction(c, r, v));
+        HGA_TRY(interrupted_at(i));
         if (!is_in(c, c->visited, v)) continue;
         HGA_TRY(check_reads(c, v, has_edges));
         if (seen++) continue;

@@ -2,6 +2,7 @@
    the value. */
 #include "latest.h"
 
+#include "interrupt.h"
 #include "program.h"
 #include "sources.h"
 
@@ -117,6 +118,7 @@ static hga_status start_fields(token_trace *t)
         for (hga_id v = 0; v < t->nodes.n; v++)
             t->latest[f][v] =
                 program_is_input(field->binding) && program_row(&t->nodes, field->io, v) ? t->source[v] : EMPTY;
+        HGA_TRY(interrupted());
     }
 done:
     return st;
@@ -219,7 +221,8 @@ static hga_status prepare_table(token_trace *t)
     hga_relation rel = hga_graph_relation(t->g, t->stage->relation);
     hga_id n = rel.src_order ? rel.n_src_order : t->nodes.n;
     for (hga_id i = 0; i < n; i++) t->ordered[i] = t->source[rel.src_order ? rel.src_order[i] : i];
-    return maxima_build(&t->max, t->ordered, n);
+    hga_status st = interrupted();
+    return st ? st : maxima_build(&t->max, t->ordered, n);
 }
 
 /* What each node hands on to the stage's rows, and what these hold then. */
@@ -229,7 +232,10 @@ static hga_status follow_stage(token_trace *t, const hga_stage *s)
     t->stage = s;
     t->kind = program_kind(s);
     t->table = s->relation >= 0 && s->order == HGA_FLAT;
-    for (hga_id v = 0; v < t->nodes.n; v++) t->source[v] = latest_among(t, latest_source_fields(t->stage), v);
+    for (hga_id v = 0; v < t->nodes.n; v++) {
+        t->source[v] = latest_among(t, latest_source_fields(t->stage), v);
+        HGA_TRY(interrupted_at(v));
+    }
     if (t->table) HGA_TRY(prepare_table(t));
     HGA_TRY(reach_rows(t->g, s->relation, s->order, trace_rows, t));
 done:
@@ -244,7 +250,9 @@ hga_status latest_find(const hga_program *p, const hga_graph *g, latest_tokens *
     *out = (latest_tokens){.n = t.nodes.n};
     HGA_TRY(start_fields(&t));
     HGA_TRY(hga_new(NULL, t.nodes.n, sizeof(int32_t), &out->token));
+    HGA_TRY(interrupted());
     last_tokens(&t.nodes, out->token);
+    HGA_TRY(interrupted());
     for (hga_id s = 0; s < p->n_stages; s++) HGA_TRY(follow_stage(&t, &p->stage[s]));
 done:
     hga_delete(NULL, t.source, t.nodes.n, sizeof(int32_t));

@@ -1,5 +1,6 @@
 /* sources.c: rows in the order of a stage, each with its sources as intervals. Rows that share their sources are handed
    out together. */
+#include "interrupt.h"
 #include "sources.h"
 
 enum { PIECE = 1024 }; /* rows looked at together */
@@ -75,9 +76,10 @@ static hga_id mark_groups(reach_walk *w, hga_id first, hga_id n, hga_pos n_segme
 
 /* Counting pass (fill = 0) and writing pass over the columns that each group has of each segment. A hole makes two
    spans of one. */
-static void sort_spans(reach_walk *w, hga_id first, hga_id n, hga_pos n_segments, int fill)
+static hga_status sort_spans(reach_walk *w, hga_id first, hga_id n, hga_pos n_segments, int fill)
 {
-    for (hga_pos k = 0; k < n_segments; k++) {
+    hga_status st = HGA_OK;
+    for (hga_pos k = 0; k < n_segments && !st; k++) {
         const hga_segment *s = &w->segment[k];
         hga_id from, to, c0, c1, hole;
         clip(s, first, n, &from, &to);
@@ -91,7 +93,9 @@ static void sort_spans(reach_walk *w, hga_id first, hga_id n, hga_pos n_segments
                 w->ptr[fill ? i + 1 : i + 2]++;
             }
         }
+        st = interrupted_at(k);
     }
+    return st;
 }
 
 /* Hands over a group of rows with their sources: spans, and nodes where edges are explicit. */
@@ -119,11 +123,14 @@ static hga_status walk_piece(reach_walk *w, hga_id first, hga_id n)
     HGA_TRY(fetch_segments(w, first, n, &n_segments));
     hga_id groups = mark_groups(w, first, n, n_segments);
     for (hga_id i = 0; i <= groups + 1; i++) w->ptr[i] = 0;
-    sort_spans(w, first, n, n_segments, 0);
+    HGA_TRY(sort_spans(w, first, n, n_segments, 0));
     for (hga_id i = 1; i <= groups; i++) w->ptr[i + 1] += w->ptr[i];
     HGA_TRY(hga_grow(NULL, &w->span, &w->span_room, 0, w->ptr[groups + 1], sizeof *w->span));
-    sort_spans(w, first, n, n_segments, 1);
-    for (hga_id i = 0; i < groups; i++) HGA_TRY(visit_group(w, first, i));
+    HGA_TRY(sort_spans(w, first, n, n_segments, 1));
+    for (hga_id i = 0; i < groups; i++) {
+        HGA_TRY(visit_group(w, first, i));
+        HGA_TRY(interrupted());
+    }
 done:
     return st;
 }
@@ -178,7 +185,10 @@ static hga_status walk_nodes(reach_walk *w, hga_id first, hga_id end)
 {
     hga_status st = HGA_OK;
     if (w->relation >= 0 && !w->rel.dst_rank) return walk_positions(w, first, end);
-    for (hga_id v = first; v < end; v++) HGA_TRY(walk_node(w, v));
+    for (hga_id v = first; v < end; v++) {
+        HGA_TRY(walk_node(w, v));
+        HGA_TRY(interrupted_at(v));
+    }
 done:
     return st;
 }

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, List
 
-from . import _functions, _hierarchy, _program  # noqa: F401  (callbacks are defined on import)
+from . import _functions, _hierarchy, _interrupts, _program  # noqa: F401  (callbacks are defined on import)
 from ._arguments import meant as _meant
 from ._core import Error, check as _check, encoded_path as _encoded_path, path_of as _path_of, ffi as _ffi, lib as _lib, refuse_type as _refuse_type, version as _version
 from ._choosing import Candidates, choose

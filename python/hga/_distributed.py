@@ -34,6 +34,11 @@ PATIENCE = 0.02  # seconds that a rank waits before it asks whether another has 
 FIRST_TAG, MOST_CHANNELS, GATHER = 1 << 20, 1024, 1023
 MADE = itertools.count()
 MOST_TEXT = 400  # bytes
+AGREE_TAG = FIRST_TAG - 1  # of a group's, whichever hierarchy is called: ranks that call different ones meet here, and are told
+
+
+# Of each group, held by the thread that is in a call: messages of two at once would meet in any order.
+TURNS: "weakref.WeakKeyDictionary[Any, threading.Lock]" = weakref.WeakKeyDictionary()
 
 # ---- what carries messages ----
 
@@ -52,6 +57,7 @@ class Transport:
         agreed: List[Any] = [(uuid.uuid4().hex, next(MADE))]
         dist.broadcast_object_list(agreed, src=self.ranks[0], group=self.group, device=torch.device("cpu"))
         name, number_ = agreed[0]
+        self._name, self._turn = name.encode(), TURNS.setdefault(self.group, threading.Lock())
         self._tag = FIRST_TAG + number_ * MOST_CHANNELS % (1 << 30)
         self._store = dist.PrefixStore(f"hga-{name}", private("torch.distributed.distributed_c10d._get_default_store")())
         self._under_way: Dict[int, Tuple[List[Any], List[torch.Tensor], List[torch.Tensor]]] = {}
@@ -73,8 +79,7 @@ class Transport:
             pass
         raise refuse("distributed: the group has been destroyed")
 
-    def _begin(self, channel: int, send: Sequence[Tuple[int, torch.Tensor]], receive: Sequence[Tuple[int, torch.Tensor]]) -> List[Any]:
-        tag = self._tag + channel
+    def _begin(self, tag: int, send: Sequence[Tuple[int, torch.Tensor]], receive: Sequence[Tuple[int, torch.Tensor]]) -> List[Any]:
         works = [dist.irecv(x, self.ranks[r], self.group, tag) for r, x in receive if x.numel()]
         return works + [dist.isend(x, self.ranks[r], self.group, tag) for r, x in send if x.numel()]
 
@@ -86,7 +91,7 @@ class Transport:
         there = [(m.rank, _bytes(m.data, m.bytes).clone()) for m in send]
         here = [(m.rank, torch.empty(m.bytes, dtype=torch.uint8)) for m in receive]
         places = [_bytes(m.data, m.bytes) for m in receive]
-        self._under_way[channel] = (self._begin(channel, there, here), [x for _, x in here], places)
+        self._under_way[channel] = (self._begin(self._tag + channel, there, here), [x for _, x in here], places)
         return 0
 
     def wait(self, channel: int) -> int:
@@ -97,19 +102,31 @@ class Transport:
                 place.copy_(x)
         return status
 
-    def gather(self, mine: torch.Tensor, all_: List[torch.Tensor]) -> int:
+    def gather(self, mine: torch.Tensor, all_: List[torch.Tensor], tag: int) -> int:
         """By messages, since a collective that is left in the middle would meet the group's next one."""
         if self._failure is not None:
             return self._said()
         own = int(self.c.rank)
         all_[own].copy_(mine)
         others = [r for r in range(len(all_)) if r != own]
-        return self._patiently(self._begin(GATHER, [(r, mine) for r in others], [(r, all_[r]) for r in others]))
+        return self._patiently(self._begin(tag, [(r, mine) for r in others], [(r, all_[r]) for r in others]))
 
     def fail(self, status: int, text: str) -> None:
         if self._failure is None:
             self._failure = (status, text)
             self._store.set("failure", f"{status} rank {self.c.rank}: {text}")
+
+    @contextlib.contextmanager
+    def alone(self) -> Iterator[None]:
+        """One call of a group's at a time: of a second one no rank could tell to which of the two a message belongs."""
+        if not self._turn.acquire(blocking=False):
+            says = "two threads call at once on one group: take turns, in one order on all ranks, or give each thread a group"
+            self.fail(int(lib.HGA_EINVAL), says)
+            raise refuse(f"distributed: {says}")
+        try:
+            yield
+        finally:
+            self._turn.release()
 
     @contextlib.contextmanager
     def agreed(self) -> Iterator[None]:
@@ -118,7 +135,7 @@ class Transport:
             yield
         except Error:  # the library has told them
             raise
-        except Exception as e:
+        except BaseException as e:
             self.fail(int(lib.HGA_ENOMEM if isinstance(e, MemoryError) else lib.HGA_EINVAL), str(e) or type(e).__name__)
             raise
 
@@ -128,12 +145,17 @@ class Transport:
         text = "" if refused is None else str(refused) or type(refused).__name__
         mine = text.encode()[:MOST_TEXT]
         digest = hashlib.sha256(repr(kind).encode()).digest()
-        own = torch.frombuffer(bytearray(mine.ljust(MOST_TEXT, b"\0") + digest + bytes([ready])), dtype=torch.uint8)
+        own = torch.frombuffer(bytearray(self._name + mine.ljust(MOST_TEXT, b"\0") + digest + bytes([ready])), dtype=torch.uint8)
         all_ = [torch.zeros_like(own) for _ in self.ranks]
-        check(self.gather(own, all_))
+        with self.agreed():
+            check(self.gather(own, all_, AGREE_TAG))
+        names, all_ = [bytes(x[: len(self._name)].tolist()) for x in all_], [x[len(self._name) :] for x in all_]
         said = [bytes(x[:MOST_TEXT].tolist()).rstrip(b"\0").decode(errors="replace") for x in all_]
         if refused is not None:
             raise refused
+        for r, name in enumerate(names):
+            if name != names[0]:
+                raise refuse(f"distributed: ranks 0 and {r} call different hierarchies: call them in one order on all ranks, or give each a group of its own")
         for r, other in enumerate(said):
             if other:
                 raise refuse(f"rank {r}: {other}")
@@ -205,7 +227,7 @@ def hga_py_wait(ctx: Any, channel: int) -> int:
 def hga_py_gather(ctx: Any, mine: Any, n: int, all_: Any) -> int:
     end = _end(ctx)
     come = [torch.empty(n, dtype=torch.uint8) for _ in range(end.c.n_ranks)]
-    status = end.gather(_bytes(ffi.cast("char *", mine), n).clone(), come) if n else 0
+    status = end.gather(_bytes(ffi.cast("char *", mine), n).clone(), come, end._tag + GATHER) if n else 0
     if n and not status:
         _bytes(all_, n * end.c.n_ranks).copy_(torch.cat(come))
     return status
@@ -326,12 +348,13 @@ class Distributed:
             key = h, call.plan_key(threads, precision, isa, dropout, wanted is not None)
         except Exception as e:  # whatever it is: the others would wait, or take the next call for this one
             refused = e
-        if not self._transport.agree(refused, kind, key in self._plans):
-            self._plans.pop(key, None)  # ranks make a plan together
-        with self._transport.agreed():
-            if wanted is None:
-                return _given(call.run(*self.plan_of(key), lse), lse)
-            return _given(_Attend.apply(call, self, self.plan_of(key), lse, q, k, v, *call.tensors.values()), lse)
+        with self._transport.alone():
+            if not self._transport.agree(refused, kind, key in self._plans):
+                self._plans.pop(key, None)  # ranks make a plan together
+            with self._transport.agreed():
+                if wanted is None:
+                    return _given(call.run(*self.plan_of(key), lse), lse)
+                return _given(_Attend.apply(call, self, self.plan_of(key), lse, q, k, v, *call.tensors.values()), lse)
 
 
 def _given(both: Tuple[torch.Tensor, ...], lse: bool) -> Any:
@@ -444,9 +467,10 @@ class _Attend(torch.autograd.Function):
             grads = {name: np.zeros(of[name].shape, of[name].dtype) for name in wanted}
         except Exception as e:  # the others would wait
             refused = e
-        ctx.d._transport.agree(refused, ("back", *call.kind()), True)
-        with ctx.d._transport.agreed():
-            call.back(*ctx.plan, ctx.tapes, out, given, lse, grads)
+        with ctx.d._transport.alone():
+            ctx.d._transport.agree(refused, ("back", *call.kind()), True)
+            with ctx.d._transport.agreed():
+                call.back(*ctx.plan, ctx.tapes, out, given, lse, grads)
         found = {name: torch.from_numpy(x) if name in ROWS else call.tensor(x) for name, x in of_callers(call.h, grads).items()}
         return None, None, None, None, *(found.get(name) for name in names)
 

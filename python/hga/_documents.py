@@ -126,6 +126,8 @@ def _split(found: List[Document], offsets: Tensor, batch: int, tokens: int) -> L
     asked = [(a, b - a) for a, b in zip(at, at[1:]) if b > a]
     if len(found) == 1 and (found[0].first, found[0].n) == (0, tokens):
         whole = found[0]
+        if at[-1] != tokens:
+            raise refuse(f"cumulated lengths (cu_seq_lens) end at {at[-1]} of {tokens} tokens: end them at {tokens}, or give a mask that hides the others")
         return [whole._replace(first=first, n=n) for first, n in asked]
     if [(d.first, d.n) for d in found] != asked:
         raise refuse(f"the mask has {len(found)} documents, cumulated lengths (cu_seq_lens) {len(asked)} or others")

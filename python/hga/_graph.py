@@ -150,15 +150,16 @@ class Graph:
     def from_scipy(
         matrix: Any, parents: Any = None, repeated: Optional[str] = None, *, weights: Optional[str] = None
     ) -> "Graph":  # fmt: skip
-        """A sparse matrix: row i attends to column j. Values other than 1 are weights; ``weights="ignore"``: the pattern
+        """A sparse matrix: row i attends to column j; where it is not square, rows are queries and columns keys, as in files. Values other than 1 are weights; ``weights="ignore"``: the pattern
         alone, whatever is stored."""
         if not hasattr(matrix, "tocoo"):
             raise refuse_type(f"a {type(matrix).__name__} is no sparse matrix of scipy: Graph.from_mask takes arrays of truth values")
         m = matrix.tocoo()
-        if m.shape[0] != m.shape[1]:
-            raise refuse(f"a matrix of shape {m.shape} is no graph of one set of nodes")
+        if len(m.shape) != 2:
+            raise refuse(f"a sparse array of shape {m.shape} is no matrix: row i attends to column j, so two axes are needed")
         weight = None if (m.data == 1).all() else weights_of(m.data, weights)
-        return Graph.from_edges(m.col, m.row, m.shape[0], weight=weight, parents=parents, repeated=repeated)
+        n_nodes = m.shape[0] if m.shape[0] == m.shape[1] else (m.shape[1], m.shape[0])
+        return Graph.from_edges(m.col, m.row, n_nodes, weight=weight, parents=parents, repeated=repeated)
 
     @staticmethod
     def from_networkx(

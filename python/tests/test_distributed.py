@@ -5,6 +5,7 @@ import pathlib
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import unittest
 import warnings
@@ -229,6 +230,52 @@ def ranks_that_are_called_otherwise_are_told(rank, n):
     assert len(d._plans) <= 8, "plans are kept within bounds"
 
 
+def hierarchies_in_another_order_are_told(rank, n):
+    """Both ranks waited for ever, each for the other's part of another call."""
+    one, other = hga.dense(40), hga.window(40, left=3)
+    first, second = hga.torch.distributed(one), hga.torch.distributed(other)
+    tensors = random(one)
+    q, k, v = cut(first, tensors)
+    for d in (first, second) if rank == 0 else (second, first):
+        refused("call different hierarchies: call them in one order", lambda: d.attention(q, k, v))
+    assert torch.equal(first.attention(q, k, v), first.cut(one.attention(*tensors), "out")), "and it serves on"
+
+
+def two_threads_at_once_are_told(rank, n):
+    """On every rank, also on those where one thread alone calls."""
+    h = hga.dense(40)
+    d = hga.torch.distributed(h)
+    q, k, v = cut(d, random(h))
+    d.attention(q, k, v)
+    said, agree = [], type(d._transport).agree
+
+    def call():
+        try:
+            d.attention(q, k, v)
+        except hga.Error as e:
+            said.append(str(e))
+
+    if rank == 0:
+        in_call, go_on = threading.Event(), threading.Event()
+
+        def slowly(*given):
+            in_call.set()
+            go_on.wait(MINUTE / 2)
+            return agree(*given)
+
+        d._transport.agree = lambda *given: slowly(d._transport, *given)
+        thread = threading.Thread(target=call)
+        thread.start()
+        in_call.wait(MINUTE / 2)
+        call()
+        go_on.set()
+        thread.join()
+    else:
+        call()
+    assert len(said) == (2 if rank == 0 else 1), said
+    assert all("two threads call at once on one group" in text for text in said), said
+
+
 def near(got, want, what, within=1e-5):
     far, size = (got.double() - want.double()).abs().max(), want.double().abs().max()
     assert got.shape == want.shape and got.dtype == want.dtype and far <= within * max(size, 1e-3), f"{what}: {far} of {size}"
@@ -387,7 +434,7 @@ FACTS = [
     trees_have_the_bits_of_one_process, families_do, windows_and_all_pairs_do, options_do, sixteen_bits_stay,
     two_axes_are_one_head, cuts_are_the_callers, a_rank_may_have_no_rows, a_group_may_be_a_part, a_call_is_made_again, what_one_rank_refuses_all_raise,
     what_one_rank_cannot_share_all_raise, threads_are_those_of_the_hierarchy,
-    ranks_that_are_called_otherwise_are_told, trees_go_back, families_go_back, options_and_tables_go_back, sixteen_bits_go_back,
+    ranks_that_are_called_otherwise_are_told, hierarchies_in_another_order_are_told, trees_go_back, families_go_back, options_and_tables_go_back, sixteen_bits_go_back,
     some_may_be_wanted, what_has_no_gradient_is_refused, ranks_that_want_other_gradients_are_told, what_is_written_over_all_raise, what_cannot_be_shared_is_refused, a_rank_that_fails_leaves_nobody_waiting,
 ]  # fmt: skip
 
@@ -417,6 +464,10 @@ class Ranks(unittest.TestCase):
 
     def test_three_ranks(self):
         self.on(3)
+
+    def test_two_threads_at_once_are_told(self):
+        self.on(2, [two_threads_at_once_are_told])  # by itself: the group cannot be used again
+        self.on(3, [two_threads_at_once_are_told])
 
     def test_a_group_ends(self):
         self.on(2, [a_group_that_is_destroyed_is_let_go])

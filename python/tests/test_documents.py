@@ -138,9 +138,9 @@ class Masks(unittest.TestCase):
 
     def test_cumulated_lengths_are_documents(self):
         for offsets in ([0, 3, 3, 8], [[0, 3, 8], [0, 3, 8]]):
-            found = _documents.documents(None, torch.tensor(offsets), 1, 10, True)
+            found = _documents.documents(None, torch.tensor(offsets), 1, 8, True)
             self.assertEqual([(d.first, d.n, d.causal) for d in found], [(0, 3, True), (3, 5, True)])
-        for offsets, words in (([0, 5, 4], "do not go up"), ([1, 5], "do not go up"), ([0, 11], "do not go up"),
+        for offsets, words in (([0, 5, 4], "do not go up"), ([1, 5], "do not go up"), ([0, 11], "do not go up"), ([0, 3, 8], "end at 8 of 10 tokens: end them at 10"),
                                ([[0, 3], [0, 4]], "cut differently")):  # fmt: skip
             with self.assertRaisesRegex(hga.Error, words):
                 _documents.documents(None, torch.tensor(offsets), 1, 10, True)

@@ -339,6 +339,24 @@ class Graphs(unittest.TestCase):
                     self.assertEqual(getattr(hga.Graph, f"from_{name}")(getattr(graph, f"to_{name}")()), graph)
         self.assertNotEqual(g, plain)
 
+    @unittest.skipIf(importlib.util.find_spec("scipy") is None, "scipy is not installed")
+    def test_a_sparse_matrix_is_the_graph_of_its_file(self):
+        """Rows that are not as many as columns were refused, and read by the tool; one axis failed in scipy's words or as a row."""
+        import scipy.io
+        import scipy.sparse
+
+        for shape in ((2, 3), (3, 2), (3, 3), (1, 3)):
+            m = scipy.sparse.random(*shape, 0.6, "csr", random_state=1)
+            with tempfile.TemporaryDirectory() as folder:
+                for end in ("npz", "mtx"):
+                    path = f"{folder}/m.{end}"
+                    (scipy.sparse.save_npz if end == "npz" else scipy.io.mmwrite)(path, m)
+                    self.assertEqual(hga.Graph.from_scipy(m).hierarchy().edges().tolist(), hga.Graph.read(path, relation="near").hierarchy().edges().tolist())
+        line = scipy.sparse.coo_array(np.ones(3))
+        if len(line.shape) == 1:  # scipy 1.13 and later
+            with self.assertRaisesRegex(hga.Error, "shape .3,. is no matrix"):
+                hga.Graph.from_scipy(line)
+
     def test_weights_of_others_graphs_are_weights(self):
         """networkx's and igraph's ``weight`` of edges, and scipy's values: both ways, refused, or ignored."""
         try:

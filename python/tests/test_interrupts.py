@@ -1,0 +1,122 @@
+"""Facts about Ctrl-C: what the library is at ends within two seconds, and nothing is left of it."""
+
+import contextlib
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import tempfile
+import textwrap
+import threading
+import time
+import unittest
+
+import numpy as np
+
+import hga
+
+SECONDS = 2  # from the signal to the exception
+TOOL = os.environ.get("HGA_TOOL")
+# A graph of few bytes, of which every row has columns of its own: hours of counting.
+SMALL = {"format": "hga-graph", "schema": 1, "levels": [1 << 26],
+         "relations": [{"name": "near", "blocks": [{"dst": 0, "n_dst": 1 << 26, "src": 0, "n_src": 1 << 26, "shape": "lower"}]}]}  # fmt: skip
+
+
+def small_graph(folder):
+    """The same with a program that attends over it."""
+    path = os.path.join(folder, "small.json")
+    hga.window(64, left=2).write(path)
+    graph = {**SMALL, "program": json.loads(pathlib.Path(path).read_text())["program"]}
+    pathlib.Path(path).write_text(json.dumps(graph))
+    return path
+
+
+def random_graph():
+    rng = np.random.default_rng(0)
+    n = 1000000
+    source, destination = (rng.integers(0, n, 4 * n, dtype=np.int32) for _ in range(2))
+    return hga.Graph.from_edges(source, destination, n, repeated="once")
+
+
+class Interrupts(unittest.TestCase):
+    def ends(self, call, after):
+        """A signal that comes so many seconds after the call began ends it soon."""
+        sent = []
+        timer = threading.Timer(after, lambda: (sent.append(time.monotonic()), os.kill(os.getpid(), signal.SIGINT)))
+        timer.start()
+        with self.assertRaises(KeyboardInterrupt):
+            call()
+            time.sleep(60)  # the call was over sooner
+            self.fail("no signal came")
+        self.assertTrue(sent)
+        self.assertLess(time.monotonic() - sent[0], SECONDS)
+        timer.join()
+
+    def test_clusters_and_orders(self):
+        graph = random_graph()
+        for after in (0.3, 1.5, 3):  # before METIS, and in it
+            self.ends(lambda: graph.coarsen([8, 8]), after)
+        self.ends(lambda: hga.Hierarchy.order(neighbours(graph), "metis"), 2)
+        self.assertEqual(graph.locality(2).edges, graph.n_edges("near"), "and the graph serves on")
+
+    def test_questions_about_a_graph_of_few_bytes(self):
+        with tempfile.TemporaryDirectory() as folder:
+            h = hga.read(small_graph(folder))
+        for after in (0.3, 2, 5):
+            self.ends(h.coverage, after)
+            self.ends(h.explain, after)
+
+    def test_a_plan_of_many_tokens(self):
+        for after in (0.3, 4):
+            self.ends(lambda: hga.window(1 << 29, left=256).explain(), after)
+
+    def test_calls_go_on_after_an_interrupt(self):
+        graph = random_graph()
+        self.ends(lambda: graph.coarsen([8, 8]), 1)
+        x = np.ones((1, 8, 4), np.float32)
+        self.assertEqual(hga.dense(8).attention(x, x, x).max(), 1)
+
+    def test_a_handler_that_raises_nothing_ends_nothing(self):
+        came = []
+        before = signal.signal(signal.SIGALRM, lambda *_: came.append(time.monotonic()))
+        try:
+            signal.setitimer(signal.ITIMER_REAL, 0.2)
+            h = hga.window(1 << 22, left=256)
+            self.assertEqual(h.coverage().more, 0)
+            self.assertLess(came[0], time.monotonic() - 0.1, "it ran during the call")
+        finally:
+            signal.signal(signal.SIGALRM, before)
+
+
+def neighbours(graph):
+    program = hga.window(4, left=1)._program
+    return hga.Hierarchy(graph, program)
+
+
+@unittest.skipIf(not TOOL, "the tool was not built")
+class Tool(unittest.TestCase):
+    def died(self, number, after, *arguments):
+        with tempfile.TemporaryDirectory() as folder:
+            with contextlib.chdir(folder) if hasattr(contextlib, "chdir") else contextlib.nullcontext():
+                small_graph(folder)
+                random_graph().write("random.json")
+                before = sorted(os.listdir(folder))
+                tool = subprocess.Popen([TOOL, *arguments], cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+                time.sleep(after)
+                self.assertIsNone(tool.poll(), tool.stderr.read() if tool.poll() is not None else "")
+                tool.send_signal(number)
+                begin = time.monotonic()
+                tool.communicate(timeout=60)
+                self.assertLess(time.monotonic() - begin, SECONDS)
+                self.assertEqual((tool.returncode, sorted(os.listdir(folder))), (-number, before))
+
+    def test_a_signal_ends_it_and_leaves_no_file(self):
+        for number in (signal.SIGINT, signal.SIGTERM):
+            self.died(number, 1.5, "check", "small.json")
+            self.died(number, 1.5, "explain", "window", "--tokens", str(1 << 29), "-p", "left=256")
+
+
+if __name__ == "__main__":
+    unittest.main()
