@@ -8,7 +8,7 @@ float meaning_scale(const hga_program *p, const hga_shape *s, const hga_io *io)
     float given = call_number(HGA_TABLE_SCALE, p, io);
     if (io->scale.data) return given;
     if (given == 0 && p->scores == HGA_SCORES_ADDITIVE) return 1;
-    return given != 0 ? given : 1 / sqrtf((float)s->dim);
+    return given != 0 ? given : (float)(1 / sqrt((double)s->dim)); /* as who writes it out has it */
 }
 
 /* What score(), weights and adjoints need to know of a call, numbers in double. */

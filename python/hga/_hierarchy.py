@@ -751,9 +751,9 @@ class Hierarchy(Threaded):
         check_names(Hierarchy.view, tables)
         if (q is None) != (k is None):
             raise refuse("q and k go together")
-        if q is None and (tables or normaliser or normalizer):
-            raise refuse("tables and normalisers are of weights: give q and k")
         h = normalised(self, spelt(normaliser, normalizer))
+        if q is None and (h is not self or any(x is not None for x in tables.values())):
+            raise refuse("tables and normalisers are of weights: give q and k")
         text = view(self, max_edges, words, None if q is None else Weighed(h, _array(q, "query"), _array(k, "key"), layout, tables), head)
         if path is not None:
             text.write(path)

@@ -47,7 +47,7 @@ def _are_softmax(h: "Hierarchy") -> bool:
 
 def normalised(h: "Hierarchy", words: Optional[str]) -> "Hierarchy":
     """The same hierarchy with weights made otherwise; h keeps it, with its plans. h itself where they are made so, or nothing is said."""
-    if words is None or (words == SOFTMAX and _are_softmax(h)):
+    if words is None or (isinstance(words, str) and words == SOFTMAX and _are_softmax(h)):
         return h
     found = h._normalised.get(words) if isinstance(words, str) else None
     if found is None:

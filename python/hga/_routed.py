@@ -10,7 +10,7 @@ import numpy as np
 from ._arguments import BEYOND, answered, flag, one_of, whole
 from ._by_content import SAMPLES_KEPT, ByContent, by_sample, check_call, stacked_like
 from ._call import LAYOUTS, require_layout
-from ._core import as_floats, as_numpy, check, encoded, ffi, ids, is_torch, lib, number, refuse, refuse_type, unmasked, written_out
+from ._core import as_floats, as_numpy, check, encoded, ffi, ids, is_torch, lib, narrowed, number, refuse, refuse_type, unmasked, widened, written_out
 from ._decoder import Decoder
 from ._deferred import compiling, deferred
 from ._graph import Graph
@@ -464,6 +464,7 @@ def _gradients(c: Chosen, h: ChosenHierarchy, given: Sequence[np.ndarray], d_lse
     q, k, v, d_out = given
     axis = 0 if q.ndim == 2 else LAYOUTS[layout][0]
     found: Dict[str, np.ndarray] = {}
+    of: Dict[str, Any] = {}
     if c.choosers == 1:
         return h._made_of(c, None).gradient(q, k, v, d_out, d_lse=d_lse, wanted=wanted, layout=layout, **more)
     share, heads = q.shape[axis] // k.shape[axis], q.shape[axis] // c.choosers
@@ -473,14 +474,15 @@ def _gradients(c: Chosen, h: ChosenHierarchy, given: Sequence[np.ndarray], d_lse
         grads = one.gradient(*_cut(q, k, v, i, c.choosers, axis), _slice(d_out, axis, i * heads, heads), d_lse=lse, wanted=wanted, layout=layout, **tables)
         for name, x in grads.items():
             like = {"query": q, "key": k, "value": v}.get(name, more.get(name))
-            full = found.setdefault(name, np.zeros(x.shape if like is None or np.ndim(like) == 0 else np.shape(like), x.dtype))
+            of[name] = x.dtype
+            full = found.setdefault(name, np.zeros(x.shape if like is None or np.ndim(like) == 0 else np.shape(like), np.float32))
             at: List[Any] = [slice(None)] * x.ndim
             for a in range(x.ndim):
                 if x.shape[a] != full.shape[a]:
                     at[a] = slice(i * heads // (share if name in ("key", "value") else 1), None)
                     at[a] = slice(at[a].start, at[a].start + x.shape[a])
-            full[tuple(at)] += x
-    return found
+            full[tuple(at)] += widened(x)
+    return {name: narrowed(x, of[name]) for name, x in found.items()}
 
 
 # ---- weights of blocks ----
