@@ -55,6 +55,9 @@ make = lambda: LlamaForCausalLM._from_config(config, attn_implementation="hga:de
 ids = torch.arange(4, 12)[None]
 model = make()
 def compiled(): return torch.compile(lambda x: hga.torch.flex_attention(x, x, x), backend="eager", fullgraph=True)(q)
+class Flex(torch.nn.Module):
+    def forward(self, x): return hga.torch.flex_attention(x, x, x)
+def exported(): return torch.export.export(Flex(), (q,), strict=False)
 def module(): return hga._one_pass.whole("masked", hga._one_pass.Given("dense", [1], [0.0], [q, q, q]))
 def in_vmap(): return torch.func.grad(lambda x: torch.tensor(hga._core.as_numpy(x, "x")).sum() + x.sum())(q)
 """
@@ -62,6 +65,7 @@ ASKS = {
     "torch._C._functorch": "in_vmap()",
     "torch._functorch.pyfunctorch.temporarily_clear_interpreter_stack": "in_vmap()",
     "torch.fx.experimental.proxy_tensor.make_fx": "hga.torch.flex_attention(q, q, q, lambda s, b, h, i, j: s + i - j)",
+    "torch._higher_order_ops.utils.setup_compilation_env": "exported()",
     "torch._C._ForceDispatchKeyGuard": "module()",
     "torch._C._dispatch_tls_local_include_set": "module()",
     "torch._C._dispatch_tls_local_exclude_set": "module()",
