@@ -92,11 +92,13 @@ def compiled(query: Tensor, key: Tensor, value: Tensor, score_mod: Any, mask: An
     """(out, log-sum-exp), traced by torch.compile."""
     if _REFUSAL is not None:  # torch.compile says what an operator says of its shapes
         return whole("flex_attention_refused", Given("", [], [], [query, key, value]))
+    found: Tuple[Tensor, Tensor]
     parts: Tuple[Any, ...] = (None,)
     if mask is not None:
         parts = (*mask.seq_lengths, mask.kv_num_blocks, mask.kv_indices, mask.full_kv_num_blocks, mask.full_kv_indices, *mask.BLOCK_SIZE,
                  mask.mask_mod)  # fmt: skip
-    return _FLEX(query, key, value, _unchanged if score_mod is None else score_mod, parts, scale, lse)
+    found = _FLEX(query, key, value, _unchanged if score_mod is None else score_mod, parts, scale, lse)
+    return found
 
 
 # ---- the pass ----
