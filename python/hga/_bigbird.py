@@ -20,7 +20,7 @@ Tensor = torch.Tensor
 def _refuse_weights(layer: Any) -> None:
     from .transformers import _collects_weights
 
-    if _collects_weights():
+    if _collects_weights(layer):
         raise refuse(f"{type(layer).__name__}: output_attentions=True asks for a matrix of weights that hga never has")
 
 

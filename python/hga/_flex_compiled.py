@@ -97,7 +97,8 @@ def compiled(query: Tensor, key: Tensor, value: Tensor, score_mod: Any, mask: An
         parts = (*mask.seq_lengths, mask.kv_num_blocks, mask.kv_indices, mask.full_kv_num_blocks, mask.full_kv_indices, *mask.BLOCK_SIZE,
                  mask.mask_mod)  # fmt: skip
     given = (query, key, value, _unchanged if score_mod is None else score_mod, parts, scale, lse)
-    return _FLEX(*given) if torch.compiler.is_dynamo_compiling() else _exported(given)
+    found: Tuple[Tensor, Tensor] = _FLEX(*given) if torch.compiler.is_dynamo_compiling() else _exported(given)
+    return found
 
 
 def _called(*given: Any) -> Tuple[Tensor, Tensor]:

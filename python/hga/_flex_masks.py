@@ -7,7 +7,7 @@ import inspect
 import math
 import weakref
 from collections import OrderedDict
-from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple, cast
 
 import numpy as np
 import torch
@@ -238,9 +238,10 @@ def _lengths_of(block_mask: BlockMask, n_queries: int, n_keys: int) -> Tuple[int
 
 
 def _block_mask_of(blocks: Sequence[Any], size: Tuple[int, int], mask_mod: Callable[..., Tensor], lengths: Tuple[int, int]) -> BlockMask:
+    make: Any = BlockMask.from_kv_blocks
     if _HAVE_LENGTHS:
-        return BlockMask.from_kv_blocks(*blocks, size, mask_mod, lengths)
-    made = BlockMask.from_kv_blocks(*blocks, size, mask_mod)
+        return cast(BlockMask, make(*blocks, size, mask_mod, lengths))
+    made: BlockMask = make(*blocks, size, mask_mod)
     made.seq_lengths = lengths
     return made
 

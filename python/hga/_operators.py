@@ -30,7 +30,7 @@ def _unseen(run: Callable[..., Any]) -> Callable[..., Any]:
         if "torch._dynamo" not in sys.modules:
             return run(*arguments)
         if disabled is None:
-            disabled = torch.compiler.disable(run)
+            disabled = torch.compiler.disable(run)  # type: ignore[no-untyped-call]
         return disabled(*arguments)
 
     return call

@@ -95,6 +95,7 @@ def _alike(given: Sequence[Any]) -> List[Any]:
 
 def _placed_as(x: Any, gradient: Any) -> Any:
     """A gradient on the devices of what it is of, where a mesh has explicit axes."""
+    where: Any
     where, there = (getattr(_typeof(of), "sharding", None) for of in (x, gradient))  # unknown before JAX 0.6
     return gradient if where == there or where.mesh.empty or gradient.dtype == jax.dtypes.float0 else jax.sharding.reshard(gradient, where)
 

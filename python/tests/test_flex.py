@@ -11,6 +11,7 @@ import weakref
 
 import hga
 import numpy as np
+from since import since
 
 TORCH = importlib.util.find_spec("torch") is not None
 
@@ -105,6 +106,7 @@ class Gallery(unittest.TestCase):
             # The few slopes have sums over all pairs, which mostly cancel.
             self.assert_close(mine, theirs_, f"{what}, gradient of {name}", 5e-5 if name == "slopes" else 1e-5)
 
+    @since("torch", "2.6")
     def test_every_mask_with_every_score_mod(self):
         given, pairs = tensors(), 0
         for mask_name, (mask_mod, _, _) in MASKS.items():
@@ -115,6 +117,7 @@ class Gallery(unittest.TestCase):
                 pairs += 1
         self.assertGreaterEqual(pairs, 30)
 
+    @since("torch", "2.9")
     def test_torch_itself_says_so(self):
         """Not only the function that torch's eager flex_attention calls: flex_attention, in double."""
         q, k, v = (x.detach() for x in tensors())
@@ -125,6 +128,7 @@ class Gallery(unittest.TestCase):
                 want = theirs.flex_attention(q.double(), k.double(), v.double(), score, mask, 0.2, True)
             self.assert_close(own, want, mask_name, 3e-6)
 
+    @since("torch", "2.9")
     def test_other_shapes(self):
         """Fewer queries than keys, one query, a mask whose last blocks are short, one block for all, blocks that are not square."""
         for n, n_keys in ((40, 150), (150, 40), (1, 90), (65, 65)):
@@ -137,6 +141,7 @@ class Gallery(unittest.TestCase):
                     for score in (None, SCORES["table of distances"], lambda s, b, h, q, k: s + BIAS[h, q % 100, k] * 0.5):
                         self.compare(given, score, mask, mod, "another shape")
 
+    @since("torch", "2.9")
     def test_blocks_without_a_mask_mod(self):
         """BlockMask.from_kv_blocks says it all: whatever blocks are listed are seen whole."""
         count = torch.tensor([[[1, 2, 1]]], dtype=torch.int32)
@@ -147,6 +152,7 @@ class Gallery(unittest.TestCase):
         given = tensors(n=55, n_keys=60)
         self.compare(given, None, mask, lambda b, h, q, k: dense[q // 20, k // 20], "blocks")
 
+    @since("torch", "2.9")
     def test_sixteen_bits_and_samples_that_share_keys(self):
         q, k, v = (x.detach() for x in tensors())
         mask = block_mask("causal")
@@ -224,6 +230,7 @@ class Refused(unittest.TestCase):
             with self.subTest(words):
                 self.refuse(words, score, kind=NotImplementedError)
 
+    @since("torch", "2.9")
     def test_what_does_not_fit(self):
         q, k, v = tensors()
         self.refuse("not a function", 3, kind=TypeError)
@@ -239,6 +246,7 @@ class Refused(unittest.TestCase):
         mask = create_block_mask(lambda b, h, q, k: q >= k, 3, None, N, N, device="cpu")
         self.refuse("3 of axis B, query 2", None, mask)
 
+    @since("torch", "2.9")
     def test_what_a_mask_mod_does(self):
         """torch's compiled kernel asks mask_mod about the real sample, though create_block_mask asked about the first alone."""
         mask = create_block_mask(MASKS["by sample"][0], None, None, N, N, device="cpu")
@@ -255,6 +263,7 @@ class Refused(unittest.TestCase):
 
 @unittest.skipUnless(TORCH, "torch is not installed")
 class Kept(unittest.TestCase):
+    @since("torch", "2.6")
     def test_a_mask_is_asked_once_and_forgotten_with_its_block_mask(self):
         from hga import _flex_masks
 
@@ -278,6 +287,7 @@ class Kept(unittest.TestCase):
         gc.collect()
         self.assertIsNone(h())
 
+    @since("torch", "2.6")
     def test_captured_tensors_that_change_are_seen(self):
         docs = torch.arange(N) // 40
         given = tensors()
@@ -297,6 +307,7 @@ class Kept(unittest.TestCase):
             np.testing.assert_allclose(out.detach(), eager(*given, score, None)[0].detach(), atol=3e-6)
             docs.copy_(torch.arange(N) // 23)
 
+    @since("torch", "2.9")
     def test_tensors_of_inference_mode_do_not_say_that_they_change(self):
         """A score_mod that masks by one looks at it in each call, in that mode and out of it."""
         with torch.inference_mode():
@@ -344,6 +355,7 @@ print(peak() - before)
 
 @unittest.skipUnless(TORCH, "torch is not installed")
 class BlockMasks(unittest.TestCase):
+    @since("torch", "2.9")
     def test_made_row_by_row_they_are_torchs(self):
         for name, (mod, by_sample, by_head) in MASKS.items():
             for size in (32, (64, 16)) if mod else ():
@@ -355,6 +367,7 @@ class BlockMasks(unittest.TestCase):
                         if isinstance(a, torch.Tensor):
                             self.assertTrue(torch.equal(a, b))
 
+    @since("torch", "2.9")
     def test_hierarchies_as_block_masks(self):
         q, k, v = (torch.randn(1, 2, 90, D) for _ in range(3))
         for h in (hga.window(90, left=9), hga.dense(90, causal=True), hga.Graph.from_mask(np.random.default_rng(1).random((90, 90)) < 0.4).hierarchy()):
@@ -366,6 +379,7 @@ class BlockMasks(unittest.TestCase):
         cross = hga.dense(30, n_keys=50).to_block_mask()
         self.assertEqual(cross.shape, (1, 1, 30, 50))
 
+    @since("torch", "2.9")
     def test_coarse_nodes_are_rows(self):
         parent = np.concatenate([np.repeat(np.arange(64, 80), 4), np.repeat(np.arange(80, 84), 4), [84] * 4, [-1]])
         h = hga.Graph.from_parents(parent).hierarchy()

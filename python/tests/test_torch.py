@@ -127,29 +127,6 @@ class Torch(unittest.TestCase):
         of_torch(), of_hga()
         self.assertLess(seconds(of_torch, of_hga), 1.5 * (seconds(of_torch) + seconds(of_hga)))
 
-    def test_names_that_torch_does_not_promise_may_be_missing(self):
-        """Then calls go by the operators, with the same numbers, and what torch.compile cannot take is refused in words."""
-        says = """
-import torch
-own = ("_ForceDispatchKeyGuard", "_are_functorch_transforms_active", "_len_torch_dispatch_stack", "_is_torch_function_mode_enabled", "_get_tracing_state")
-kept = {name: getattr(torch._C, name) for name in own}
-for name in own: delattr(torch._C, name)
-import hga, hga.torch
-from hga._one_pass import Given, whole
-for name in own: setattr(torch._C, name, kept[name])
-torch.manual_seed(1)
-q, k, v = (torch.randn(1, 2, 20, 8, requires_grad=True) for _ in range(3))
-out = hga.torch.attention(hga.dense(20, causal=True), q, k, v)
-want = torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
-for a, b in zip((out, *torch.autograd.grad(out.sum(), (q, k, v))), (want, *torch.autograd.grad(want.sum(), (q, k, v)))):
-    torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-5)
-try: whole("masked", Given("dense", [1], [0.0], [q, k, v]))
-except hga.Error as e: print(e)
-"""
-        done = subprocess.run([sys.executable, "-c", says], capture_output=True, text=True)
-        self.assertEqual((done.returncode, done.stderr), (0, ""))
-        self.assertIn(f"torch.compile of this module is not known with torch {torch.__version__}", done.stdout)
-
     def test_no_call_imports_a_compiler(self):
         """Forwards and backwards, of a hierarchy and of documents: dynamo waits for torch.compile."""
         says = """if True:
