@@ -211,7 +211,7 @@ class ChosenHierarchy(ByContent):
         batch with its axis in front, of a ragged one the query blocks of all samples in a row. block_scores: with score="given". It is
         the choice of ``attention`` with the same scale, precision and isa."""
         check_call(q, k)
-        more = dict(scale=scale, precision=precision, isa=isa)
+        more: Dict[str, Any] = dict(scale=scale, precision=precision, isa=isa)
         if q.ndim <= 3:
             return self._chosen(q, k, layout, None, block_scores, **more).table()
         _require_samples(q)
