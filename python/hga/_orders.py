@@ -165,10 +165,12 @@ class OrderedHierarchy(Hierarchy):
     def order(self, how: str) -> Hierarchy:
         return self._of.order(how)
 
+    @answered
     def explain(self, heads: int = 8, dim: int = 64, threads: int = 0, *, gradient: bool = False) -> str:
         """The plan that runs, over the graph in order."""
         return self._in_order.explain(heads, dim, threads or self._threads, gradient=gradient)
 
+    @answered
     def plan(self, heads: int = 8, dim: int = 64, threads: int = 0) -> Dict[str, float]:
         return self._in_order.plan(heads, dim, threads or self._threads)
 

@@ -211,7 +211,7 @@ class ChosenHierarchy(ByContent):
         batch with its axis in front, of a ragged one the query blocks of all samples in a row. block_scores: with score="given". It is
         the choice of ``attention`` with the same scale, precision and isa."""
         check_call(q, k)
-        more = dict(scale=scale, precision=precision, isa=isa)
+        more: Dict[str, Any] = dict(scale=scale, precision=precision, isa=isa)
         if q.ndim <= 3:
             return self._chosen(q, k, layout, None, block_scores, **more).table()
         _require_samples(q)
@@ -280,9 +280,9 @@ class ChosenHierarchy(ByContent):
         return tuple(stacked(of) if i == last else stacked_like(*of) for i, of in enumerate(zip(*parts)))
 
     def _attend(self, q: Any, k: Any, v: Any, layout: str, choice: Any, block_scores: Any, weighed: bool, more: Dict[str, Any]) -> Any:
-        flat = q.ndim == 2
+        flat, more = q.ndim == 2, {name: x for name, x in more.items() if x is not None}
         c = self._chosen(q, k, layout, choice, block_scores, **more)
-        parts = c.choosers > 1 and (number(more.get("dropout", 0.0), "dropout") != 0 or any(_is_of_parts(n) for n, x in more.items() if x is not None))
+        parts = c.choosers > 1 and (number(more.get("dropout", 0.0), "dropout") != 0 or any(map(_is_of_parts, more)))
         before = [h for h in self._made if h._plans]
         made = [self._made_of(c, i)._follows(*before) for i in (range(c.choosers) if parts else [None])]
         self._made = before[-SAMPLES_KEPT:] + made

@@ -4,7 +4,9 @@ it, float32's everywhere else; one answer for numpy and torch, eager and compile
 import os
 import subprocess
 import sys
+import tempfile
 import unittest
+import unittest.mock
 
 import hga
 import numpy as np
@@ -97,6 +99,120 @@ class OfProcessors(unittest.TestCase):
             self.assertEqual(decoder.precision, precision)
         self.assertEqual(h.decoder(heads=2, dim=16, row_type="bf16", precision="f32").precision, "f32")
         self.assertEqual(h.decoder(heads=2, dim=16, row_type="bf16", isa="ref").precision, "f32")
+
+
+class OfDecodersRows(unittest.TestCase):
+    """The first rows say what type a decoder's are of; where pairs are multiplied, which is pretended, bits depend on it."""
+
+    def setUp(self):
+        rng = np.random.default_rng(6)
+        self.wide = [rng.standard_normal((2, 64, 16)).astype(np.float32) for _ in range(3)]
+        self.x, self.half = [narrowed(a, BF16) for a in self.wide], [a.astype(np.float16) for a in self.wide]
+        where = unittest.mock.patch("hga._precision.multiplies_pairs", lambda isa: True)
+        where.start()
+        self.addCleanup(where.stop)
+
+    def hierarchies(self):
+        return [hga.fenwick(64), hga.htransformer(64, block=4, causal=True), hga.dense(64, causal=True), hga.routed(64, block=8, k=3, causal=True)]
+
+    @staticmethod
+    def part(x, first, end):
+        return [a[:, first:end] for a in x]
+
+    def test_every_hierarchy_and_type_has_the_bits_of_attention(self):
+        for h in self.hierarchies():
+            for x, precision in ((self.x, "bf16"), (self.wide, "f32"), (self.half, "f32")):
+                decoder = h.decoder(heads=2, dim=16, same=True)
+                self.assertEqual(decoder.precision, "auto")
+                cache, twin = decoder.cache(), decoder.cache()  # both are empty when the type is told
+                empty = twin.fork()
+                got = np.concatenate([cache.append(*self.part(x, i, i + 5)) for i in range(0, 60, 5)], 1)
+                self.assertEqual(decoder.precision, precision)
+                want = h.attention(*self.part(x, 0, 64)) if isinstance(h, hga.Hierarchy) else hga.routed(60, block=8, k=3, causal=True).attention(*self.part(x, 0, 60))
+                self.assertEqual(got.tobytes(), np.ascontiguousarray(want[:, :60]).tobytes(), (h, precision))
+                for one in (twin, empty, cache.fork()):
+                    if not len(one):
+                        one.append(*self.part(x, 0, 60))
+                    self.assertEqual(one.append(*self.part(x, 60, 64)).tobytes(), cache.fork().append(*self.part(x, 60, 64)).tobytes())
+
+    def test_rows_of_the_other_type_are_refused_and_nothing_has_changed(self):
+        q, k, v = self.x
+        for same in (False, True):
+            for first, other, says in ((self.x, self.wide, "rows of float32 come to a decoder of rows of bfloat16"), (self.wide, self.x, "rows of bfloat16 come to a decoder of rows of float32 or float16"),
+                                       (self.x, self.half, "rows of float16"), (self.x, (q, k, self.wide[2]), "rows of bfloat16 and float32")):  # fmt: skip
+                decoder = hga.fenwick(64).decoder(heads=2, dim=16, same=same, rollback=64)
+                cache = decoder.cache()
+                cache.append(*self.part(first, 0, 9))
+                other_cache = decoder.cache()
+                for one in (cache, cache.fork(), other_cache):
+                    with self.assertRaisesRegex(hga.Error, says + ".*precision='f32' or 'bf16'"):
+                        one.append(*self.part(other, 9, 10))
+                cache.cut(0)
+                with self.assertRaisesRegex(hga.Error, says):
+                    decoder.append([other_cache, cache], *([a, b] for a, b in zip(self.part(first, 0, 1), self.part(other, 0, 1))))
+                self.assertEqual((len(cache), len(other_cache)), (0, 0))
+                cache.append(*self.part(first, 0, 9))
+
+    def test_a_type_that_is_told_and_a_precision_that_is_said(self):
+        h = hga.fenwick(64)
+        for told, wrong in (("bf16", self.wide), ("f32", self.x)):
+            with self.assertRaisesRegex(hga.Error, "come to a decoder"):
+                h.decoder(heads=2, dim=16, same=True, row_type=told).cache().append(*wrong)
+            h.decoder(heads=2, dim=16, row_type=told).cache().append(*wrong)
+        for precision in ("f32", "bf16"):
+            cache = h.decoder(heads=2, dim=16, same=True, precision=precision).cache()
+            got = [cache.append(*self.part(x, i, i + 20)) for x, i in ((self.x, 0), (self.half, 20), (self.wide, 40))]
+            x = [np.concatenate([(a[:, :20].view(np.uint16).astype(np.uint32) << 16).view(np.float32), b[:, 20:40].astype(np.float32), c[:, 40:]], 1) for a, b, c in zip(self.x, self.half, self.wide)]
+            want = h.attention(*x, precision=precision)
+            self.assertEqual(got[2].tobytes(), np.ascontiguousarray(want[:, 40:60]).tobytes())
+        cache = h.decoder(heads=2, dim=16, normaliser="sigmoid", same=True).cache()  # whose products are float32's anyway
+        cache.append(*self.part(self.x, 0, 9))
+        cache.append(*self.part(self.wide, 9, 20))
+
+    def test_float16_and_float32_are_one_type(self):
+        h = hga.fenwick(64)
+        cache = h.decoder(heads=2, dim=16, same=True).cache()
+        cache.append(*self.part(self.half, 0, 30))
+        got = cache.append(*self.part(self.wide, 30, 64))
+        want = h.attention(*(np.concatenate([a[:, :30].astype(np.float32), b[:, 30:]], 1) for a, b in zip(self.half, self.wide)))
+        self.assertEqual(got.tobytes(), np.ascontiguousarray(want[:, 30:]).tobytes())
+
+    def test_a_file_tells_the_type_too(self):
+        h = hga.fenwick(64)
+        want = {"bf16": h.attention(*self.x), "f32": h.attention(*self.wide)}
+        with tempfile.TemporaryDirectory() as folder:
+            for of, x, other in (("bf16", self.x, self.wide), ("f32", self.wide, self.x)):
+                path = os.path.join(folder, of)
+                cache = h.decoder(heads=2, dim=16, same=True).cache()
+                cache.append(*self.part(x, 0, 33))
+                cache.write(path)
+                decoder = h.decoder(heads=2, dim=16, same=True)
+                early = decoder.cache()
+                read = decoder.read(path)
+                self.assertEqual(decoder.precision, of)
+                self.assertEqual(read.append(*self.part(x, 33, 64)).tobytes(), np.ascontiguousarray(want[of][:, 33:]).tobytes())
+                with self.assertRaisesRegex(hga.Error, "come to a decoder"):
+                    decoder.read(path).append(*self.part(other, 33, 34))
+                self.assertEqual(early.append(*self.part(x, 0, 64)).tobytes(), want[of].tobytes())
+            decoder = h.decoder(heads=2, dim=16, same=True)
+            for wrong in ("nothing", "bf16.cut"):
+                with open(os.path.join(folder, "bf16"), "rb") as file, open(os.path.join(folder, "bf16.cut"), "wb") as cut:
+                    cut.write(file.read()[:-9])
+                with self.assertRaises(hga.Error):
+                    decoder.read(os.path.join(folder, wrong))
+                self.assertEqual(decoder.precision, "auto")
+            early = decoder.cache()
+            decoder.read(os.path.join(folder, "f32"))
+            with self.assertRaisesRegex(hga.Error, "precision"):
+                decoder.read(os.path.join(folder, "bf16"))
+            self.assertEqual(early.append(*self.wide).tobytes(), want["f32"].tobytes())
+
+    def test_a_decoder_that_chooses_takes_values_of_the_type_that_it_chooses_by(self):
+        q, k, v = self.x
+        decoder = hga.routed(64, block=8, k=3, causal=True).decoder(heads=2, dim=16, same=True)
+        with self.assertRaisesRegex(hga.Error, "query and key are bfloat16, value is float32"):
+            decoder.cache().append(q, k, self.wide[2])
+        decoder.cache().append(q, k, v)
 
 
 @unittest.skipIf(torch is None, "torch is not installed")

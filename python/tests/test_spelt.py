@@ -151,7 +151,7 @@ class Drawn(unittest.TestCase):
 
     def test_every_option_by_itself(self):
         options = Options(hga.Hierarchy.attention)
-        for h in (hga.fenwick(N, causal=True), hga.routed(N, block=8, k=2)):
+        for h in (hga.fenwick(N), hga.routed(N, block=8, k=2)):
             rng = np.random.default_rng(3)
             x = [narrowed(rng.standard_normal((2, N, DIM)).astype(np.float32), BF16) for _ in range(3)]
             with pairs():
