@@ -83,8 +83,9 @@ def recipe(q, k, v, bias, block, causal, range_of_softmax="row"):
     return out / (jnp.where(mass <= 1e-6, 1.0, mass) if range_of_softmax == "head" else mass)
 
 
+@partial(jax.jit, static_argnames=("block", "causal", "range_of_softmax"))
 def recipe_of_heads(q, k, v, bias, **how):
-    """[heads][n][dim], bias [types][heads]."""
+    """[heads][n][dim], bias [types][heads]. One program for XLA, which takes longer to compile operation by operation."""
     return jax.vmap(partial(recipe, **how), (0, 0, 0, 1))(q, k, v, bias)
 
 
