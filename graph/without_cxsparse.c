@@ -15,7 +15,7 @@ hga_status edges_sort(const hga_allocator *a, const loose_edges *x, sorted_edges
     return refuse(x->relation, x->n);
 }
 
-hga_status edges_turn(const hga_allocator *a, const edges_by_row *x, sorted_edges *out)
+hga_status edges_transpose(const hga_allocator *a, const edges_by_row *x, sorted_edges *out)
 {
     (void)a, *out = (sorted_edges){0};
     return refuse(x->relation, x->ptr[x->rows] - x->ptr[0]);

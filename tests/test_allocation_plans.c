@@ -186,6 +186,34 @@ static hga_status make_update(const hga_allocator *a)
     return st;
 }
 
+/* Edges by their sources, for the way back: with numbers where they have types and weights, and as a pattern. */
+static hga_status list_by_source(const hga_allocator *a, int with_types)
+{
+    hga_options options = options_of(a);
+    options.gradient = 1, options.dropout = 0.5f;
+    hga_plan *made = NULL;
+    hga_graph *g = NULL;
+    hga_builder *b = NULL;
+    hga_program p;
+    hga_status st = hga_builder_create(a, &b);
+    if (!st) st = hga_builder_add_level(b, 60, NULL);
+    if (!st) st = hga_builder_add_relation(b, "near", NULL);
+    for (hga_id i = 0; i < 200 && !st; i++)
+        st = hga_builder_add_edge(b, 0, i * 7 % 60, i * 11 % 59, with_types ? i % 2 : 0,
+                                  with_types ? 1 + (float)(i * 7 % 60) : 1);
+    if (!st) st = hga_builder_finish(b, &g);
+    hga_builder_destroy(b);
+    if (!st) st = hga_program_attention(&p, 0);
+    if (!st) st = plan_or_none(g, &p, &options, &made);
+    if (!st) st = hga_plan_prepare(made, NULL, NULL, NULL, NULL);
+    hga_plan_destroy(made), hga_graph_destroy(g);
+    return st;
+}
+
+static hga_status make_edges_by_source(const hga_allocator *a) { return list_by_source(a, 1); }
+
+static hga_status make_pattern_by_source(const hga_allocator *a) { return list_by_source(a, 0); }
+
 static hga_status make_state(const hga_allocator *a)
 {
     (void)a;
@@ -320,10 +348,12 @@ static int clear(void **state)
 
 #define ALLOCATOR_FACTS(fact)                                                                                   \
     fact(transpose) fact(compress) fact(order) fact(coarsen) fact(concat) fact(rows) fact(plan) fact(wide_plan) \
-        fact(update) fact(state) fact(attention) fact(sixteen) fact(batch) fact(ranges) fact(slices) fact(halo)
+        fact(update) fact(edges_by_source) fact(pattern_by_source) fact(state) fact(attention) fact(sixteen)    \
+            fact(batch) fact(ranges) fact(slices) fact(halo)
 #define MALLOC_FACTS(fact)                                                                                        \
     fact(transpose) fact(compress) fact(order) fact(concat) fact(influence) fact(layers) fact(row) fact(coverage) \
-        fact(levels) fact(pattern) fact(weights) fact(explain) fact(halo)
+        fact(edges_by_source) fact(pattern_by_source) fact(levels) fact(pattern) fact(weights) fact(explain)      \
+            fact(halo)
 
 ALLOCATOR_FACTS(BY_ALLOCATOR)
 MALLOC_FACTS(BY_MALLOC)

@@ -44,6 +44,6 @@ typedef struct edges_by_row {
 } edges_by_row;
 
 /* The transpose, whose row 0 is column `first`; the columns of its rows ascend. */
-hga_status edges_turn(const hga_allocator *a, const edges_by_row *x, sorted_edges *out);
+hga_status edges_transpose(const hga_allocator *a, const edges_by_row *x, sorted_edges *out);
 
 #endif

@@ -77,7 +77,8 @@ HGA_API hga_status hga_plan_gradient(const hga_plan *plan, hga_workspace *worksp
 
    *bytes (NULL: not asked): what a workspace takes for such calls and keeps, whether you bring one or not. Not counted:
    what heads leave each other, at most an eighth of the tensors and their gradients, and a quarter more under dropout.
-   The plan's lists, at most a tenth of the tensors, are counted by hga_plan_bytes. */
+   The plan's lists are counted by hga_plan_bytes: at most a tenth of the tensors or, where edges are given one by one,
+   these by their sources, in as many bytes as the graph takes for them. */
 HGA_API hga_status hga_plan_prepare(const hga_plan *plan, hga_workspace *workspace, const hga_io *io,
                                     const hga_grad_io *grad, int64_t *bytes);
 
