@@ -1,5 +1,5 @@
-/* sparse.c: explicit edges as compressed rows: sorted by destination and source (sorted_edges.h), then by type, and each
-   kept once. */
+/* sparse.c: explicit edges as compressed rows: sorted by destination and source (sorted_edges.h), then by type, and
+   each kept once. */
 #include "graph.h"
 #include "sort.h"
 #include "sorted_edges.h"

@@ -1,5 +1,5 @@
-/* explicit_edges.c: what it takes to make a graph of random edges that are given one by one: as they are, with types, or
-   with types and weights; in an array or call by call. Run it once a case: the peak of memory is the process's. */
+/* explicit_edges.c: what it takes to make a graph of random edges that are given one by one: as they are, with types,
+   or with types and weights; in an array or call by call. Run it once a case: the peak of memory is the process's. */
 #include <hga.h>
 
 #include <inttypes.h>

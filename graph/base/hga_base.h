@@ -75,9 +75,9 @@ HGA_API void hga_set_interrupt(hga_interrupt ask, void *context);
 HGA_API hga_status hga_check_reserved(const char *what, const void *words, size_t bytes);
 
 /* Where memory comes from. `allocate` returns 64-byte aligned storage or NULL; `release` gets back what it returned and
-   the same size. Both may be called from any thread. A NULL hga_allocator * everywhere means the C library's. What other
-   libraries take for themselves comes from malloc: jansson, METIS, hwloc, libxml2, libzip and ICU, and CXSparse while it
-   sorts or transposes edges. */
+   the same size. Both may be called from any thread. A NULL hga_allocator * everywhere means the C library's. What
+   other libraries take for themselves comes from malloc: jansson, METIS, hwloc, libxml2, libzip and ICU, and CXSparse
+   while it sorts or transposes edges. */
 typedef struct hga_allocator {
     void *(*allocate)(size_t bytes, void *context);
     void (*release)(void *memory, size_t bytes, void *context);

@@ -19,7 +19,7 @@ static inline void edges_clear(const hga_allocator *a, sorted_edges *x)
     hga_delete(a, x->ptr, (int64_t)x->rows + 1, sizeof *x->ptr);
     hga_delete(a, x->column, x->n, sizeof *x->column);
     hga_delete(a, x->number, x->n, sizeof *x->number);
-    *x = (sorted_edges){0};
+    x->rows = 0, x->n = 0, x->ptr = NULL, x->column = NULL, x->number = NULL;
 }
 
 /* Edges of a relation, as they come; `numbered`: whoever asks wants to know which is which. */

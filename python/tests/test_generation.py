@@ -32,9 +32,9 @@ WORDS = ("dense", "window:left=6", "window:left=4:global=2", "htransformer:block
          "routed:block=4:k=3", "routed:block=4:k=4:share=group:score=minmax")  # fmt: skip
 STOCK = {name: row[:3] for name, row in {**TEXTS, **MODIFIED}.items() if row[3]}
 # What these hand to the cache are no keys: latents, of which keys and values are made behind it.
-LATENT = dict(kv_lora_rank=12, q_lora_rank=16, qk_nope_head_dim=8, qk_rope_head_dim=4, v_head_dim=10, **TEXT)
+LATENT = dict(num_key_value_heads=4, kv_lora_rank=12, q_lora_rank=16, qk_nope_head_dim=8, qk_rope_head_dim=4, v_head_dim=10, **TEXT)
 EXPERTS = dict(moe_intermediate_size=16, n_routed_experts=4, num_experts_per_tok=2, n_group=1, topk_group=1, first_k_dense_replace=1,
-               n_shared_experts=1, num_key_value_heads=4, **LATENT)  # fmt: skip
+               n_shared_experts=1, **LATENT)  # fmt: skip
 LATENTS = {
     "DeepSeek-V2": ("DeepseekV2ForCausalLM", "DeepseekV2Config", EXPERTS),
     "DeepSeek-V3": ("DeepseekV3ForCausalLM", "DeepseekV3Config", EXPERTS),
@@ -143,14 +143,14 @@ class Generation(OnOneThread):
             found = model(ids[[2, 0, 2], 9:], **{CACHE: cache}).logits
         torch.testing.assert_close(found, want[[2, 0, 2], 9:], rtol=1e-4, atol=1e-5)
         self.assertEqual([len(layer.rows) for layer in cache.layers], [6, 6])  # three samples by two calls
-        layer, x = cache.layers[0], torch.zeros(3, 4, 1, 8)
+        layer, q, x = cache.layers[0], torch.zeros(3, 4, 1, 8), torch.zeros(3, 2, 1, 8)
         layer.update(x, x)
-        layer.attend("htransformer:block=4", x, x, x, None, None, dict(scale=None, softcap=None, sink=None))
+        layer.attend("htransformer:block=4", q, x, x, None, None, dict(scale=None, softcap=None, sink=None))
         with self.assertRaisesRegex(hga.Error, "to layer 0, and attention by hga came 1 times, not 2, for them"):
             layer.update(x, x)
-        layer.attend("htransformer:block=4", x, x, x, None, None, dict(scale=None, softcap=None, sink=None))
+        layer.attend("htransformer:block=4", q, x, x, None, None, dict(scale=None, softcap=None, sink=None))
         with self.assertRaisesRegex(hga.Error, "layer 0 attended 2 times with the keys of a pass, and now does again"):
-            layer.attend("htransformer:block=4", x, x, x, None, None, {})
+            layer.attend("htransformer:block=4", q, x, x, None, None, {})
 
     def test_beams_fork_and_groups_sample(self):
         for i, name in enumerate(("Llama", "Mistral", "GPT-2")):
