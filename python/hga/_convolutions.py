@@ -11,8 +11,8 @@ from ._arguments import flag, whole
 from ._columns import LATER, GlorotLinear, Linear, columns, glorot
 from ._core import Error, refuse
 from ._edge_index import (
-    Featured, Looped, Sizes, Weights, checked, featured, given, graph_of, is_graph, is_sparse_tensor, loop_features, looped,
-    sizes_of, softmax, with_weights,
+    Featured, Looped, Sizes, Weights, checked, featured, given, graph_of, is_graph, is_sparse_tensor, looped, sizes_of, softmax,
+    with_weights,
 )  # fmt: skip
 from ._graph import Graph
 from ._hierarchy import Hierarchy
@@ -229,7 +229,7 @@ class _Gat(_Convolution):
         if not (returns or self._is_watched()):
             return self._end(rows, self._attended(rows, q, k, v, edges, features, loops, more)), None
         found = self._index(edges, rows.sizes, loops)
-        each, index = self._of_each(found, features, loops), torch.from_numpy(found.ends)
+        each, index = None if features is None else found.of_each(features, self.fill_value), torch.from_numpy(found.ends)
         if self._is_watched():
             weights, out = self._gathered(rows, q, k, v, index.long(), each)
         else:
@@ -246,14 +246,6 @@ class _Gat(_Convolution):
         found = self._featured(edges, rows.sizes, loops)
         more["edge_key"] = self._edge_keys(found.ordered(features, self.fill_value))
         return self._attend(found.hierarchy, q, k, v, **more)
-
-    def _of_each(self, found: Looped, features: Optional_, loops: int) -> Optional_:
-        """Features of edges, and of loops behind them."""
-        if features is None or found.kept is None:
-            return features
-        features = features.index_select(0, torch.from_numpy(found.kept))
-        destination = torch.from_numpy(found.ends[1, : len(found.kept)]).long()
-        return torch.cat([features, loop_features(features, destination, loops, self.fill_value)])
 
     # ---- along edges, by PyTorch Geometric's steps ----
 
@@ -439,15 +431,14 @@ class TransformerConv(_Convolution):
         returns = isinstance(return_attention_weights, bool)
         if rows.destination is None:
             raise refuse("TransformerConv: x has no destinations, which have the queries")
-        features, weights = self._features(edge_index, edge_attr), None
+        features = self._features(edge_index, edge_attr)
         if features is None and self.edge_dim is not None:
             raise refuse("TransformerConv: the layer was made with edge_dim, and edge_attr is missing")
         q = self._by_head(self.lin_query(rows.destination))
         k, v = (self._by_head(lin(rows.source)) for lin in (self.lin_key, self.lin_value))
-        if returns or self._is_watched():
-            out, weights = self._weighed(rows, q, k, v, edge_index, features)
-        else:
-            out = self._run(rows, q, k, v, edge_index, features)
+        if not (returns or self._is_watched()):
+            return self._skipped(self._joined(self._run(rows, q, k, v, edge_index, features)), rows.destination)
+        out, weights = self._weighed(rows, q, k, v, edge_index, features)
         out = self._skipped(self._joined(out), rows.destination)
         return (out, with_weights(edge_index, given(edge_index).ends, weights)) if returns else out  # type: ignore[arg-type]
 

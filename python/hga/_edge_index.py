@@ -99,6 +99,14 @@ class Looped(NamedTuple):
     ends: np.ndarray
     kept: Optional[np.ndarray]  # those of the given edges that are left, in front of the loops; None: all, and no loops
 
+    def of_each(self, features: Tensor, fill: Any) -> Tensor:
+        """Features of the edges that are left, and of loops behind them."""
+        if self.kept is None:
+            return features
+        n = len(self.kept)
+        features, destination = features.index_select(0, torch.from_numpy(self.kept)), torch.from_numpy(self.ends[1, :n]).long()
+        return torch.cat([features, loop_features(features, destination, self.ends.shape[1] - n, fill)])
+
 
 def checked(index: Tensor, sizes: Sizes) -> np.ndarray:
     pairs: np.ndarray = index.detach().cpu().numpy()

@@ -171,10 +171,10 @@ class _Held:
         if self.rows and (self.words, len(self.rows)) != (words, batch):
             raise refuse(f"{words}: the cache has {len(self.rows)} samples of {self.words}, the model brings {batch}")
 
-    def begin(self, words: str, rollback: int, batch: int, q: Tensor, k: Tensor, v: Tensor, tables: Dict[str, Any]) -> None:
+    def begin(self, words: str, rollback: int, q: Tensor, k: Tensor, v: Tensor, tables: Dict[str, Any]) -> None:
         if not self.rows:
             self.decoder, self.words = _decoder(words, self.settings, rollback, q, k, v, tables), words
-            self.rows = [self.decoder.cache() for _ in range(batch)]
+            self.rows = [self.decoder.cache() for _ in range(q.shape[0])]
 
     def take(self, samples: Sequence[int]) -> None:
         taken: List[Rows] = []
@@ -288,7 +288,7 @@ class Layer(LayerBase):  # type: ignore[misc]
         held = self._next()
         held.check(words, batch)
         segments = self.columns.read(mask, batch, self.past, new, window)
-        held.begin(words, self._rollback(), batch, q, k, v, tables)
+        held.begin(words, self._rollback(), q, k, v, tables)
         if window is not None:
             longest = max(len(r) + n for r, (_, n) in zip(held.rows, segments))
             in_window(words, Document(0, 0, longest, True, window - 1, 0))

@@ -31,7 +31,7 @@ class Messages(torch.nn.Module):
 
     def _complete(self) -> None:
         """Add what MessagePassing.__init__ would have given to the layer, where that is missing."""
-        base = Messages.__bases__[0]
+        base: Any = Messages.__bases__[0]
         if base is torch.nn.Module:
             _WAITING.add(self)
             return
@@ -61,8 +61,10 @@ class Messages(torch.nn.Module):
         return False
 
     def __getstate__(self) -> Dict[str, Any]:
-        """Without objects of PyTorch Geometric, which is not everywhere."""
-        return {name: x for name, x in self.__dict__.items() if type(x).__module__.partition(".")[0] != PACKAGE}
+        """Without objects of PyTorch Geometric, which is not everywhere, and the step that it bound to the layer before 2.6."""
+        kept = {name: x for name, x in self.__dict__.items() if type(x).__module__.partition(".")[0] != PACKAGE}
+        kept.pop("propagate", None)
+        return kept
 
     def __setstate__(self, state: Dict[str, Any]) -> None:
         torch.nn.Module.__setstate__(self, state)  # type: ignore[no-untyped-call]

@@ -381,6 +381,9 @@ def _prepare_cache(inner: Callable[..., Any], self: Any, generation_config: Any,
     if "chunked_attention" in types and chunk is not None and longest > chunk:
         raise refuse(f"{ours}: {type(self).__name__} attends in chunks of {chunk} tokens, and a text of {longest} outgrows them, which "
                      "hga.transformers.Cache does not hold: pass use_cache=False")  # fmt: skip
+    if "indexed_attention" in types:
+        raise refuse(f"{ours} cannot serve {type(self).__name__}: its layers pick keys for every query, with and without a cache: "
+                     "attn_implementation='sdpa' or 'eager' does")  # fmt: skip
     others = types - set(_LAYER_TYPES)
     if others or not self._supports_default_dynamic_cache():
         what = f"layers of {', '.join(sorted(others))}" if others else "a cache of its own kind"
