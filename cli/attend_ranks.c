@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "attend.h"
 #include "complain.h"
@@ -39,12 +40,40 @@ static int is_pipe(const char *path)
     return stat(path, &there) == 0 && S_ISFIFO(there.st_mode);
 }
 
-static int create(const char *path, outfile *out, file_path name)
+/* What rank 0 tells of its file, and the others of whether they have it. */
+typedef struct offer {
+    file_path name;
+    dev_t device;
+    ino_t number;
+    int found;
+} offer;
+
+/* Rank 0 offers its descriptor: until the file is kept it needs no name, which a killed rank 0 would leave. */
+static int create(const char *path, outfile *out, offer *mine)
 {
+    struct stat there;
     if (is_pipe(path)) return complain(CLI_USAGE, "%s: is written as it comes, which several ranks cannot do", path);
     MUST(outfile_open(path, out));
     if (out->whole.in_place)
         return complain(CLI_USAGE, "%s: is written as it comes, which several ranks cannot do", out->whole.path);
+    int fd = fileno(out->file);
+    if (fstat(fd, &there) != 0) return complain(CLI_OUTSIDE, "cannot write %s: %s", path, strerror(errno));
+    snprintf(mine->name, sizeof mine->name, "/proc/%ld/fd/%d", (long)getpid(), fd);
+    mine->device = there.st_dev, mine->number = there.st_ino, mine->found = 1;
+    return CLI_GOOD;
+}
+
+/* Another machine, or another container, has another file there, or none. */
+static int find(const offer *of, outfile *out)
+{
+    struct stat there;
+    if (stat(of->name, &there) != 0 || there.st_dev != of->device || there.st_ino != of->number) return 0;
+    out->file = out->whole.stream = fopen(of->name, "r+b");
+    return out->file != NULL;
+}
+
+static int name_it(const char *path, outfile *out, file_path name)
+{
     MUST(complain_of(hga_file_share(&out->whole), CLI_OUTSIDE, path));
     memcpy(name, out->whole.temporary, sizeof(file_path));
     return CLI_GOOD;
@@ -52,12 +81,18 @@ static int create(const char *path, outfile *out, file_path name)
 
 static int join(const char *path, const file_path name, outfile *out)
 {
-    hga_file *f = &out->whole;
-    snprintf(f->path, sizeof f->path, "%s", path);
-    out->file = f->stream = fopen(name, "r+b");
-    if (f->stream) return CLI_GOOD;
+    if (out->file) return CLI_GOOD; /* it was found */
+    out->file = out->whole.stream = fopen(name, "r+b");
+    if (out->file) return CLI_GOOD;
     return complain(CLI_OUTSIDE, "%s: rank %d cannot open what rank 0 has made of it, %s: %s", path, world_rank(), name,
                     strerror(errno));
+}
+
+static int all_found(const offer *of)
+{
+    int found = 1;
+    for (hga_id r = 0; r < world_ranks(); r++) found &= of[r].found;
+    return found;
 }
 
 /* All ranks are to mean the same file. */
@@ -67,21 +102,27 @@ static int check_name(const char *path, const char *first)
     return complain(CLI_USAGE, "ranks write one file: rank 0 writes '%s', and rank %d '%s'", first, world_rank(), path);
 }
 
-/* Rank 0 creates the file and tells the others its temporary name. */
+/* Rank 0 creates the file. It gets a temporary name only if a rank does not find it without one. */
 static int open_shared(const char *path, outfile *out)
 {
-    file_path name = "", *names = NULL;
-    int status = CLI_GOOD;
+    offer mine = {0}, *all = NULL;
+    int status = CLI_GOOD, speaks = world_rank() == 0;
     *out = (outfile){0};
-    TRY(world_agree(take(world_ranks(), sizeof *names, &names)));
-    snprintf(name, sizeof name, "%s", path);
-    TRY(world_gather(name, sizeof name, names));
-    TRY(world_agree(check_name(path, names[0])));
-    TRY(world_agree(world_rank() == 0 ? create(path, out, name) : CLI_GOOD));
-    TRY(world_gather(name, sizeof name, names));
-    TRY(world_agree(world_rank() == 0 ? CLI_GOOD : join(path, names[0], out)));
+    TRY(world_agree(take(world_ranks(), sizeof *all, &all)));
+    snprintf(mine.name, sizeof mine.name, "%s", path);
+    TRY(world_gather(&mine, sizeof mine, all));
+    TRY(world_agree(check_name(path, all[0].name)));
+    TRY(world_agree(speaks ? create(path, out, &mine) : CLI_GOOD));
+    TRY(world_gather(&mine, sizeof mine, all));
+    if (!speaks) snprintf(out->whole.path, sizeof out->whole.path, "%s", path);
+    if (!speaks) mine.found = find(&all[0], out);
+    TRY(world_gather(&mine, sizeof mine, all));
+    if (all_found(all)) goto done;
+    TRY(world_agree(speaks ? name_it(path, out, mine.name) : CLI_GOOD));
+    TRY(world_gather(&mine, sizeof mine, all));
+    TRY(world_agree(speaks ? CLI_GOOD : join(path, all[0].name, out)));
 done:
-    free(names);
+    free(all);
     return status;
 }
 

@@ -181,6 +181,26 @@ fact a_full_disk_is_said_once full
 mkfifo pipe
 fact a_pipe_is_refused refused 2 "pipe: is written as it comes" on 2 "$hga" attend dense --query q.npy --key k.npy --value v.npy --out pipe --quiet
 
+# killed SIGNAL RANK: while all compute, that rank dies; the call ends, and neither the output nor a temporary file is there
+killed() {
+    local before pid launcher found=
+    python3 -c 'import numpy as np; np.save("long", np.random.default_rng(3).normal(size=(65536, 2, 64)).astype("f4"))'
+    before=$(ls -A)
+    on 2 "$hga" attend dense --query long.npy --key long.npy --value long.npy --out x.npy --quiet >/dev/null 2>&1 &
+    launcher=$!
+    sleep 3
+    for pid in $(pgrep -f "^$hga attend dense --query long.npy"); do
+        [ "$(readlink "/proc/$pid/cwd")" = "$PWD" ] && tr '\0' '\n' <"/proc/$pid/environ" | grep -qE "^(PMI|OMPI_COMM_WORLD)_RANK=$2$" && kill "-$1" "$pid" && found=1
+    done
+    wait "$launcher" && echo "the call ended well" && return 1
+    [ "$found" ] || { echo "no rank $2"; return 1; }
+    equal "$(ls -A)" "$before"
+}
+for signal in KILL TERM; do
+    for rank in 0 1; do fact "rank_${rank}_that_${signal}_ends_leaves_no_file" killed $signal $rank; done
+done
+rm -f long.npy
+
 # apart PROGRAM WORDS.. -- WORDS..: rank 0 is started with the first words, rank 1 with the others
 apart() {
     local first=()
