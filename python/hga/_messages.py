@@ -38,7 +38,8 @@ class Messages(torch.nn.Module):
         fresh = torch.nn.Module.__new__(type(self))
         base.__init__(fresh, aggr="add", node_dim=0)  # type: ignore[misc]
         for name, value in {**vars(fresh), **fresh._modules}.items():  # no submodule: other packages' layers list theirs
-            self.__dict__.setdefault(name, value)
+            if name not in self._parameters:  # as a mask is that an explainer learns
+                self.__dict__.setdefault(name, value)
         Messages._hooks = tuple(name for name in vars(fresh) if name.endswith("_hooks") and name not in _OF_TORCH)
         if self._is_explained():  # what it asks of an explanation it notes as it begins
             self.explain = None
