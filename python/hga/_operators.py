@@ -38,7 +38,7 @@ def _unseen(run: Callable[..., Any]) -> Callable[..., Any]:
 
 # Annotations as the functions of operators have them, as text, and the same in torch's language.
 _SPELT = {
-    "Tensor": "Tensor", "Optional_": "Tensor?", "Sequence[Tensor]": "Tensor[]", "List[Tensor]": "Tensor[]", "str": "str", "bool": "bool",
+    "Tensor": "Tensor", "Optional_": "Tensor?", "Sequence[Tensor]": "Tensor[]", "List[Tensor]": "Tensor[]", "Tables_": "Tensor[]?", "str": "str", "bool": "bool",
     "int": "SymInt", "float": "float", "Sequence[int]": "SymInt[]", "Sequence[float]": "float[]",
     "Tuple[Tensor, Tensor]": "(Tensor, Tensor)", "Tuple[Tensor, Tensor, Tensor]": "(Tensor, Tensor, Tensor)",
 }  # fmt: skip
