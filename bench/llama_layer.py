@@ -53,7 +53,7 @@ def main():
     hga.transformers.register()
     hga.transformers.add("hga:none", nothing)
     ids = torch.randint(512, (1, a.tokens), generator=torch.Generator().manual_seed(2))
-    name = hga.transformers.CACHE
+    name = hga.transformers.cache_argument()
     print("| attention | tokens | s a layer | times sdpa's speed |\n|---|---|---|---|", flush=True)
     first = None
     for words in ["sdpa", *(f"hga:{w}" for w in a.words.split(",")), "hga:none"]:

@@ -268,11 +268,11 @@ def token(model, name, ids, new):
     """The median of a token's milliseconds behind the window, and the bytes of what it reads."""
     model.set_attn_implementation(name)
     cache = transformers.DynamicCache(config=model.config) if name == BASE else hga.transformers.Cache(len(ids) + new)
-    model(ids[None], use_cache=True, logits_to_keep=1, **{hga.transformers.CACHE: cache})
+    model(ids[None], use_cache=True, logits_to_keep=1, **{hga.transformers.cache_argument(): cache})
     spent = []
     for i in range(new):
         began = time.process_time()
-        model(ids[None, i : i + 1], use_cache=True, **{hga.transformers.CACHE: cache})
+        model(ids[None, i : i + 1], use_cache=True, **{hga.transformers.cache_argument(): cache})
         spent.append(time.process_time() - began)
     held = sum(x.nbytes for layer in cache.layers for x in (layer.keys, layer.values)) if name == BASE else cache.bytes
     return {"ms": 1000 * statistics.median(spent), "bytes": held, "tokens": new, "layers": len(model.model.layers)}

@@ -420,7 +420,7 @@ class TransformerConv(_Convolution):
         else:
             (source, destination), n = index, rows.sizes[1]
             each = (x.index_select(0, at) for x, at in ((q, destination), (k, source), (v, source)))
-            sent = self.message(*each, features, destination, n)
+            sent = self.message(*each, features, destination, n)  # type: ignore[arg-type, call-arg]
             out = v.new_zeros(n, *v.shape[1:]).index_add(0, destination, sent) if self._drop() else self._run(rows, q, k, v, edges, features)
         weights, self._alpha = self._alpha, None
         assert weights is not None
@@ -449,7 +449,7 @@ class TransformerConv(_Convolution):
         else:
             out = self._run(rows, q, k, v, edge_index, features)
         out = self._skipped(self._joined(out), rows.destination)
-        return (out, with_weights(edge_index, given(edge_index).ends, weights)) if returns else out
+        return (out, with_weights(edge_index, given(edge_index).ends, weights)) if returns else out  # type: ignore[arg-type]
 
     def _skipped(self, out: Tensor, x: Tensor) -> Tensor:
         if not self.root_weight:

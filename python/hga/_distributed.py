@@ -59,7 +59,8 @@ class Transport:
         name, number_ = agreed[0]
         self._name, self._turn = name.encode(), TURNS.setdefault(self.group, threading.Lock())
         self._tag = FIRST_TAG + number_ * MOST_CHANNELS % (1 << 30)
-        self._store = dist.PrefixStore(f"hga-{name}", private("torch.distributed.distributed_c10d._get_default_store")())
+        store = private("torch.distributed.distributed_c10d._get_default_store")()
+        self._store = dist.PrefixStore(f"hga-{name}", store)  # type: ignore[attr-defined]
         self._under_way: Dict[int, Tuple[List[Any], List[torch.Tensor], List[torch.Tensor]]] = {}
         self._failure: Optional[Tuple[int, str]] = None
         self._handle = ffi.new_handle(self)

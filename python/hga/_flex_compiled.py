@@ -102,7 +102,8 @@ def compiled(query: Tensor, key: Tensor, value: Tensor, score_mod: Any, mask: An
 
 
 def _called(*given: Any) -> Tuple[Tensor, Tensor]:
-    return _FLEX(*given)
+    found: Tuple[Tensor, Tensor] = _FLEX(*given)
+    return found
 
 
 def _exported(given: Tuple[Any, ...]) -> Tuple[Tensor, Tensor]:

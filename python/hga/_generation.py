@@ -167,9 +167,11 @@ class _Held:
         self.rows: List[Rows] = []
         self.words = ""
 
-    def begin(self, words: str, rollback: int, batch: int, q: Tensor, k: Tensor, v: Tensor, tables: Dict[str, Any]) -> None:
+    def check(self, words: str, batch: int) -> None:
         if self.rows and (self.words, len(self.rows)) != (words, batch):
             raise refuse(f"{words}: the cache has {len(self.rows)} samples of {self.words}, the model brings {batch}")
+
+    def begin(self, words: str, rollback: int, batch: int, q: Tensor, k: Tensor, v: Tensor, tables: Dict[str, Any]) -> None:
         if not self.rows:
             self.decoder, self.words = _decoder(words, self.settings, rollback, q, k, v, tables), words
             self.rows = [self.decoder.cache() for _ in range(batch)]
@@ -284,6 +286,7 @@ class Layer(LayerBase):  # type: ignore[misc]
         if window is not None:
             words = self._in_window(words, window)
         held = self._next()
+        held.check(words, batch)
         segments = self.columns.read(mask, batch, self.past, new, window)
         held.begin(words, self._rollback(), batch, q, k, v, tables)
         if window is not None:

@@ -502,7 +502,7 @@ def weights_of(told: Any, weights: Optional[str], edge: Callable[[int], str] = "
         what = "a text, not a number" if isinstance(values[strange], str) else "not a number"
         raise refuse(f"{edge(strange)}: weight {values[strange]!r} is {what}; {WITHOUT_WEIGHTS}")
     found = np.asarray(values, np.float32 if known else np.float64)
-    wrong = np.flatnonzero(~(np.isfinite(found) & (found > 0)))
+    wrong = np.flatnonzero(~(np.isfinite(found) & (found > 0)))  # type: ignore[operator]
     if len(wrong):
         raise refuse(f"{edge(int(wrong[0]))}: weight {values[wrong[0]]} is not positive and finite; {WITHOUT_WEIGHTS}")
     return found.astype(np.float32)

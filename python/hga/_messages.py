@@ -36,7 +36,7 @@ class Messages(torch.nn.Module):
             _WAITING.add(self)
             return
         fresh = torch.nn.Module.__new__(type(self))
-        base.__init__(fresh, aggr="add", node_dim=0)
+        base.__init__(fresh, aggr="add", node_dim=0)  # type: ignore[misc]
         for name, value in {**vars(fresh), **fresh._modules}.items():  # no submodule: other packages' layers list theirs
             self.__dict__.setdefault(name, value)
         Messages._hooks = tuple(name for name in vars(fresh) if name.endswith("_hooks") and name not in _OF_TORCH)
@@ -65,7 +65,7 @@ class Messages(torch.nn.Module):
         return {name: x for name, x in self.__dict__.items() if type(x).__module__.partition(".")[0] != PACKAGE}
 
     def __setstate__(self, state: Dict[str, Any]) -> None:
-        torch.nn.Module.__setstate__(self, state)
+        torch.nn.Module.__setstate__(self, state)  # type: ignore[no-untyped-call]
         if self._is_explained():
             importlib.import_module(PLACE)  # without which its mask would be passed over
         self._complete()

@@ -147,9 +147,9 @@ def _words_of_layer(name: str, module: Any, window: Optional[int], causal: bool)
     return words if looks_no_further(words, endless) else "dense"
 
 
-def _as_wide_as_keys(mask: torch.Tensor, key: torch.Tensor) -> torch.Tensor:
+def _as_wide_as_keys(mask: torch.Tensor, key: torch.Tensor, more: Dict[str, Any]) -> torch.Tensor:
     """Some models of transformers 4 make masks of more columns than there are keys, and let attention cut them."""
-    layer = layer_of(key)
+    layer = layer_of(key, more)
     keys = key.shape[2] + (0 if layer is None else layer.length)
     return mask[..., :keys] if mask.dim() == 4 and not is_numbered(mask) else mask
 
@@ -160,7 +160,7 @@ def _attend(name: str, module: Any, query: torch.Tensor, key: torch.Tensor, valu
     """[batch, heads, tokens, dim] as the model has them; [batch, tokens, heads, dim] back."""
     if _OLD and attention_mask is not None:
         is_causal = None if is_causal is False else is_causal
-        attention_mask = _as_wide_as_keys(attention_mask, key)
+        attention_mask = _as_wide_as_keys(attention_mask, key, more)
     causal = bool(is_causal if is_causal is not None else getattr(module, "is_causal", True))
     _check(name, module, more, query.shape[2], key.shape[2], causal)
     layer, window = layer_of(key, more), _window(attention_mask, more)
