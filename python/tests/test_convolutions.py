@@ -209,6 +209,18 @@ class Convolutions(unittest.TestCase):
         again = pickle.loads(pickle.dumps(h))
         np.testing.assert_array_equal(again.attention(q, k, v, additive=a), h.attention(q, k, v, additive=a))
 
+    def test_a_class_of_yours_in_another_module(self):
+        """Which has no names for the types that hga's layers take."""
+
+        class Mine(hga.torch.GATConv):
+            pass
+
+        class Other(hga.torch.TransformerConv):
+            pass
+
+        for layer in (Mine(IN, OUT, heads=2), Other(IN, OUT)):
+            self.assertEqual(layer(self.x, self.edges).shape, (N, layer.heads * OUT))
+
     def test_what_is_refused(self):
         layer, x, e = hga.torch.GATConv(IN, OUT), self.x, self.edges
         h = hga.window(N, left=2, right=2)
