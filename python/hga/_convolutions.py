@@ -3,7 +3,7 @@ GATv2Conv, TransformerConv. Where its edge_index goes a Graph or a Hierarchy may
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, NamedTuple, Optional, Tuple, Union
+from typing import Any, Callable, Dict, NamedTuple, Optional, Tuple, Union, get_type_hints
 
 import torch
 
@@ -450,6 +450,11 @@ class TransformerConv(_Convolution):
             return out + own
         share = torch.sigmoid(self.lin_beta(torch.cat([out, own, out - own], -1)))
         return torch.lerp(out, own, share)
+
+
+# PyTorch Geometric before 2.6 reads the types of these where a layer's own class is, which may be another module than this one.
+for _method in (_Gat.edge_update, _Gat.message, TransformerConv.message):
+    _method.__annotations__ = get_type_hints(_method)
 
 
 __all__ = ["GATConv", "GATv2Conv", "TransformerConv"]

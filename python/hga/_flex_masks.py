@@ -246,6 +246,7 @@ def _block_mask_of(blocks: Sequence[Any], size: Tuple[int, int], mask_mod: Calla
     return made
 
 
+_FORGETS = "; before torch 2.6 torch's create_block_mask forgets BLOCK_SIZE, and hga.torch.create_block_mask keeps it"
 _MASKS: "weakref.WeakKeyDictionary[BlockMask, Mask]" = weakref.WeakKeyDictionary()
 _WITHOUT: "OrderedDict[Tuple[int, int], Mask]" = OrderedDict()
 
@@ -262,7 +263,8 @@ def mask_of(block_mask: Optional[BlockMask], n_queries: int, n_keys: int) -> Mas
         raise refuse_type(f"block_mask is a {type(block_mask).__name__}, not a BlockMask")
     sizes = _lengths_of(block_mask, n_queries, n_keys)
     if sizes != (n_queries, n_keys):
-        raise refuse(f"block_mask is of {sizes[0]} queries and {sizes[1]} keys, not of {n_queries} and {n_keys}")
+        forgot = "" if hasattr(block_mask, "seq_lengths") else _FORGETS
+        raise refuse(f"block_mask is of {sizes[0]} queries and {sizes[1]} keys, not of {n_queries} and {n_keys}{forgot}")
     known = _MASKS.get(block_mask)
     if known is None or (known.n_queries, known.n_keys) != sizes or not known.is_current():
         known = _MASKS[block_mask] = Mask(block_mask, n_queries, n_keys)

@@ -8,7 +8,7 @@ import sys
 import weakref
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any, Callable, ClassVar, Dict, Optional, Tuple
 
 import torch
@@ -36,7 +36,10 @@ class Messages(torch.nn.Module):
             _WAITING.add(self)
             return
         fresh = torch.nn.Module.__new__(type(self))
+        vars(fresh).update(_written(type(self)))
         base.__init__(fresh, aggr="add", node_dim=0)  # type: ignore[misc]
+        for name in _WRITTEN:
+            vars(fresh).pop(name, None)
         for name, value in {**vars(fresh), **fresh._modules}.items():  # no submodule: other packages' layers list theirs
             if name not in self._parameters:  # as a mask is that an explainer learns
                 self.__dict__.setdefault(name, value)
@@ -62,10 +65,8 @@ class Messages(torch.nn.Module):
         return False
 
     def __getstate__(self) -> Dict[str, Any]:
-        """Without objects of PyTorch Geometric, which is not everywhere, and the step that it bound to the layer before 2.6."""
-        kept = {name: x for name, x in self.__dict__.items() if type(x).__module__.partition(".")[0] != PACKAGE}
-        kept.pop("propagate", None)
-        return kept
+        """Without objects of PyTorch Geometric, which is not everywhere, and without its methods, which _complete gives back."""
+        return {name: x for name, x in self.__dict__.items() if type(x).__module__.partition(".")[0] != PACKAGE and name not in _WRITTEN}
 
     def __setstate__(self, state: Dict[str, Any]) -> None:
         torch.nn.Module.__setstate__(self, state)  # type: ignore[no-untyped-call]
@@ -74,12 +75,24 @@ class Messages(torch.nn.Module):
         self._complete()
 
 
+# Methods for which PyTorch Geometric writes Python.
+_WRITTEN = "propagate", "edge_updater"
+
+
+def _written(layer: type) -> Dict[str, Any]:
+    """PyTorch Geometric before 2.6 writes in MessagePassing.__init__, where this tells it that it has."""
+    return {name: SimpleNamespace(__module__=f"{layer.__module__}_{layer.__name__}_{name}") for name in _WRITTEN}
+
+
 _WAITING: "weakref.WeakSet[Messages]" = weakref.WeakSet()  # layers that were there before PyTorch Geometric
 _OF_TORCH = frozenset(vars(torch.nn.Module()))
 
 
 def _derive(place: Any) -> None:
-    Messages.__bases__ = (place.MessagePassing,)
+    base = place.MessagePassing
+    Messages.__bases__ = (base,)
+    if not hasattr(base, "_set_jittable_templates"):  # before 2.6: what explanations run, and what runs after them
+        Messages._orig_propagate = Messages._jinja_propagate = base.propagate  # type: ignore[attr-defined]
     for layer in list(_WAITING):
         layer._complete()
     _WAITING.clear()

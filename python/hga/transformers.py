@@ -213,6 +213,8 @@ class _Names(dict):  # type: ignore[type-arg]
             interface._global_mapping = self
 
     def __missing__(self, name: str) -> Any:
+        if name in self._told:  # by add(), or somebody's own
+            return self._told[name]
         if not isinstance(name, str) or not name.startswith(PREFIX):
             raise KeyError(name)
         self[name] = self._told[name] = self._make(name)

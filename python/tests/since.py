@@ -23,6 +23,14 @@ def since(package, first):
     return unittest.skipIf(older(package, first), f"{package} {first} is the first with what this needs")
 
 
+def known_to_pyg(layer, cases):
+    """Options of a layer that PyTorch Geometric's own takes too, and makes of them what its newest release makes."""
+    residual = not older("torch_geometric", "2.6")
+    bias = layer != "TransformerConv" or not older("torch_geometric", "2.7")
+    cases = [case for case in cases if (residual or not case.get("residual")) and (bias or case.get("bias", True))]
+    return [{name: value for name, value in case.items() if residual or name != "residual"} for case in cases]
+
+
 def _set_attn_implementation(self, attn_implementation):
     if attn_implementation.startswith("hga:"):
         import hga.transformers

@@ -8,6 +8,7 @@ import re
 import unittest
 
 import hga
+from since import known_to_pyg
 
 TORCH = importlib.util.find_spec("torch") is not None
 
@@ -26,6 +27,7 @@ LAYERS = {
     "GATv2Conv": [dict(), dict(residual=True, heads=3), dict(edge_dim=-1, residual=True), dict(share_weights=True)],
     "TransformerConv": [dict(), dict(beta=True, heads=3), dict(edge_dim=-1, beta=True), dict(concat=False, root_weight=False)],
 }
+LAYERS = {name: known_to_pyg(name, cases) for name, cases in LAYERS.items()}
 
 
 def is_lazy(p):

@@ -10,6 +10,7 @@ import unittest
 
 import hga
 import numpy as np
+from since import known_to_pyg
 
 TORCH = importlib.util.find_spec("torch") is not None
 
@@ -65,7 +66,7 @@ class BesidePyG(unittest.TestCase):
         return found
 
     def each(self, name, test):
-        for chosen in options(**LAYERS[name]):
+        for chosen in known_to_pyg(name, options(**LAYERS[name])):
             with self.subTest(name, **chosen):
                 test(*self.both(name, chosen), chosen)
 
@@ -115,8 +116,8 @@ class BesidePyG(unittest.TestCase):
     def test_training_from_nothing_gives_the_same_model(self):
         """One seed, the same steps of gradient descent."""
         wanted = torch.randn(N, 2 * OUT)
-        for name, more in (("GATConv", dict(residual=True)), ("GATv2Conv", dict()), ("TransformerConv", dict(beta=True)),
-                           ("TransformerConv", dict(bias=False)), ("TransformerConv", dict(root_weight=False))):  # fmt: skip
+        cases = {"GATConv": [dict(), dict(residual=True)], "GATv2Conv": [dict()], "TransformerConv": [dict(beta=True), dict(bias=False), dict(root_weight=False)]}
+        for name, more in ((name, more) for name, some in cases.items() for more in known_to_pyg(name, some)):
             ends = []
             for layer in self.both(name, dict(heads=2, **more)):
                 by = torch.optim.SGD(layer.parameters(), lr=0.3)
@@ -207,6 +208,18 @@ class Convolutions(unittest.TestCase):
             np.testing.assert_allclose(h.weights(q, k, i, additive=a)[near], s / s.sum(), rtol=1e-4, atol=1e-5)
         again = pickle.loads(pickle.dumps(h))
         np.testing.assert_array_equal(again.attention(q, k, v, additive=a), h.attention(q, k, v, additive=a))
+
+    def test_a_class_of_yours_in_another_module(self):
+        """Which has no names for the types that hga's layers take."""
+
+        class Mine(hga.torch.GATConv):
+            pass
+
+        class Other(hga.torch.TransformerConv):
+            pass
+
+        for layer in (Mine(IN, OUT, heads=2), Other(IN, OUT)):
+            self.assertEqual(layer(self.x, self.edges).shape, (N, layer.heads * OUT))
 
     def test_what_is_refused(self):
         layer, x, e = hga.torch.GATConv(IN, OUT), self.x, self.edges

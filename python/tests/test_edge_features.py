@@ -8,6 +8,7 @@ import unittest
 
 import hga
 import numpy as np
+from since import known_to_pyg
 
 TORCH = importlib.util.find_spec("torch") is not None
 pyg = None
@@ -228,7 +229,7 @@ class Layers(unittest.TestCase):
 
     def each(self, test):
         for name, options in LAYERS.items():
-            for more in options:
+            for more in known_to_pyg(name, options):
                 for heads in (1, 4):
                     with self.subTest(name, heads=heads, **more):
                         test(name, heads=heads, **more)
@@ -279,8 +280,9 @@ class Layers(unittest.TestCase):
 
     def test_destinations_without_rows(self):
         few = self.edges % torch.tensor([[N], [9]])
-        ours, theirs = self.made("GATConv", (IN, 3), heads=2, residual=True)
-        self.alike(ours, theirs, (self.x, None), few, size=(N, 9))
+        for more in known_to_pyg("GATConv", [dict(), dict(residual=True)]):
+            ours, theirs = self.made("GATConv", (IN, 3), heads=2, **more)
+            self.alike(ours, theirs, (self.x, None), few, size=(N, 9))
         for name in ("GATv2Conv", "TransformerConv"):
             with self.assertRaisesRegex(hga.Error, "no destinations"):
                 getattr(hga.torch, name)((IN, 3), TO)((self.x, None), few)

@@ -11,7 +11,7 @@ import weakref
 
 import hga
 import numpy as np
-from since import since
+from since import older, since
 
 TORCH = importlib.util.find_spec("torch") is not None
 
@@ -21,6 +21,9 @@ if TORCH:
     from torch._higher_order_ops.flex_attention import math_attention
     from torch.nn.attention import flex_attention as theirs
     from torch.nn.attention.flex_attention import BlockMask, create_block_mask, noop_mask
+
+    if older("torch", "2.6"):  # theirs forgets BLOCK_SIZE, and asks about tokens behind the last one
+        create_block_mask = hga.torch.create_block_mask
 
     torch.manual_seed(7)
     B, H, KV, N, D = 2, 4, 2, 150, 8
@@ -106,7 +109,6 @@ class Gallery(unittest.TestCase):
             # The few slopes have sums over all pairs, which mostly cancel.
             self.assert_close(mine, theirs_, f"{what}, gradient of {name}", 5e-5 if name == "slopes" else 1e-5)
 
-    @since("torch", "2.6")
     def test_every_mask_with_every_score_mod(self):
         given, pairs = tensors(), 0
         for mask_name, (mask_mod, _, _) in MASKS.items():
@@ -128,7 +130,6 @@ class Gallery(unittest.TestCase):
                 want = theirs.flex_attention(q.double(), k.double(), v.double(), score, mask, 0.2, True)
             self.assert_close(own, want, mask_name, 3e-6)
 
-    @since("torch", "2.9")
     def test_other_shapes(self):
         """Fewer queries than keys, one query, a mask whose last blocks are short, one block for all, blocks that are not square."""
         for n, n_keys in ((40, 150), (150, 40), (1, 90), (65, 65)):
@@ -152,7 +153,6 @@ class Gallery(unittest.TestCase):
         given = tensors(n=55, n_keys=60)
         self.compare(given, None, mask, lambda b, h, q, k: dense[q // 20, k // 20], "blocks")
 
-    @since("torch", "2.9")
     def test_sixteen_bits_and_samples_that_share_keys(self):
         q, k, v = (x.detach() for x in tensors())
         mask = block_mask("causal")
@@ -230,7 +230,13 @@ class Refused(unittest.TestCase):
             with self.subTest(words):
                 self.refuse(words, score, kind=NotImplementedError)
 
-    @since("torch", "2.9")
+    @unittest.skipUnless(older("torch", "2.6"), "torch 2.6 keeps BLOCK_SIZE")
+    def test_a_block_size_that_torch_forgot(self):
+        mask = theirs.create_block_mask(lambda b, h, q, k: q >= k, None, None, N, N, device="cpu", BLOCK_SIZE=32)
+        self.refuse("of 640 queries and 640 keys, not of 150 and 150; before torch 2.6 .* hga.torch.create_block_mask keeps it", None, mask)
+        mask = theirs.create_block_mask(lambda b, h, q, k: q >= k, None, None, N, N, device="cpu")
+        self.assertEqual(hga.torch.flex_attention(*tensors(), None, mask, enable_gqa=True).shape, (B, H, N, D + 3))
+
     def test_what_does_not_fit(self):
         q, k, v = tensors()
         self.refuse("not a function", 3, kind=TypeError)
@@ -307,7 +313,6 @@ class Kept(unittest.TestCase):
             np.testing.assert_allclose(out.detach(), eager(*given, score, None)[0].detach(), atol=3e-6)
             docs.copy_(torch.arange(N) // 23)
 
-    @since("torch", "2.9")
     def test_tensors_of_inference_mode_do_not_say_that_they_change(self):
         """A score_mod that masks by one looks at it in each call, in that mode and out of it."""
         with torch.inference_mode():
@@ -355,7 +360,6 @@ print(peak() - before)
 
 @unittest.skipUnless(TORCH, "torch is not installed")
 class BlockMasks(unittest.TestCase):
-    @since("torch", "2.9")
     def test_made_row_by_row_they_are_torchs(self):
         for name, (mod, by_sample, by_head) in MASKS.items():
             for size in (32, (64, 16)) if mod else ():

@@ -14,14 +14,14 @@ import warnings
 from unittest import mock
 
 import hga
-from since import older
+from since import older, since
 from test_models import GROUPED, MODIFIED, TEXT, TEXTS, N, OnOneThread, logits, made
 
 try:
     import torch
     import transformers as tf
     from hga import _generation
-    from hga._releases import cache_argument, crops_to_length
+    from hga._releases import asks, cache_argument, crops_to_length
 
     CACHE, CROPS_TO_LENGTH = cache_argument(), crops_to_length()
     CACHE_SEES_ARGUMENTS = CACHE == "cache"  # older releases do not hand it those of attention
@@ -43,6 +43,8 @@ LATENTS = {
     "Youtu": ("YoutuForCausalLM", "YoutuConfig", LATENT),
 }
 TWICE = {"DiffLlama": ("DiffLlamaForCausalLM", "DiffLlamaConfig", GROUPED)}  # attends with the same keys and two halves of the values
+if tf is not None:  # which has not all of them in each release, or has some that attend by themselves
+    LATENTS, TWICE = ({name: row for name, row in rows.items() if hasattr(tf, row[0]) and asks(getattr(tf, row[0]))} for rows in (LATENTS, TWICE))
 STOCK.update(TWICE)
 SAY = dict(max_new_tokens=20, do_sample=False, pad_token_id=1, eos_token_id=None)
 
@@ -132,6 +134,8 @@ class Generation(OnOneThread):
                     self.same_text(model, self.ids, dict(attention_mask=self.padding), num_beams=2)
 
     def test_several_calls_a_layer_are_taken_back_and_chosen_together(self):
+        if not TWICE:
+            self.skipTest("DiffLlama attends by itself in this release")
         model = model_of("DiffLlama", "htransformer:block=4")
         ids, cache = self.ids, hga.transformers.Cache(64)
         with torch.no_grad():
@@ -185,7 +189,10 @@ class Generation(OnOneThread):
                             assistant.generation_config.assistant_confidence_threshold = 0
                             found = model.generate(self.ids[:1], assistant_model=assistant, **SAY)
                             self.assertTrue(torch.equal(found, want))
-                        self.assertTrue(torch.equal(model.generate(self.ids[:1], prompt_lookup_num_tokens=4, **{**SAY, "eos_token_id": 90}), want))
+                        said = model.generate(self.ids[:1], prompt_lookup_num_tokens=4, **{**SAY, "eos_token_id": 90})
+                        if older("transformers", "4.54"):  # which says one token too many, with attention of its own too
+                            said = said[:, : want.shape[1]]
+                        self.assertTrue(torch.equal(said, want))
                         cuts[words] += [call.args[1] for call in cut.call_args_list]
         for words in WORDS:
             self.assertGreater(max(cuts[words]), 1, words)
@@ -231,12 +238,13 @@ class Generation(OnOneThread):
                 full = model(self.ids, use_cache=False).logits
             self.assertEqual(step.dtype, dtype)
             self.assertLess(float((step - full).abs().max()), 0.02)
-        for name in ("Mistral", "Gemma2", "GPT-OSS"):  # the model's own window, which the text outgrows
+        for name in {"Mistral", "Gemma2", "GPT-OSS"} & set(STOCK):  # the model's own window, which the text outgrows
             self.same_text(model_of(name, "window:left=5", sliding_window=6), self.ids, dict(attention_mask=self.padding))
             self.same_text(model_of(name, "dense", sliding_window=25), self.ids, dict(attention_mask=self.padding))
         with self.assertRaisesRegex(hga.Error, "a window: a token sees 24 tokens before it at most, htransformer:block=4 looks further"):
             model_of("Mistral", "htransformer:block=4", sliding_window=25).generate(self.ids, attention_mask=self.padding, **SAY)
 
+    @since("transformers", "4.54")
     def test_the_bench_of_generation_measures(self):
         bench = pathlib.Path(__file__).resolve().parents[2] / "bench" / "generate.py"
         if not bench.exists():
@@ -254,7 +262,7 @@ class Generation(OnOneThread):
 
     def test_rows_are_those_of_all_tokens_bit_for_bit(self):
         """What attention is given and gives, in chunks, beside the hierarchy over all of it."""
-        for name in ("Llama", "GPT-2", "GPT-OSS"):
+        for name in {"Llama", "GPT-2", "GPT-OSS"} & set(STOCK):
             for words in WORDS:
                 if name == "GPT-OSS" and "hsa" in words:
                     continue
