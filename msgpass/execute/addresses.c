@@ -29,6 +29,7 @@ static void find_workspace_rows(const bound_field *field, hga_id v, hga_id end, 
 static void find_callers_rows(const bound_field *field, hga_id v, hga_id end, float **at)
 {
     const ptrdiff_t row = field->io_row;
+    if (v >= end) return; /* there may be no tensor */
     for (float *io = field->io + (v - field->io_first) * row; v < end; v++, io += row) *at++ = io;
 }
 
